@@ -1,0 +1,118 @@
+package loop
+
+// smallBuffer is the size of the buffers that a loop keeps for re-use. A
+// pipeline of ordinary commands and their replies fits in.
+const smallBuffer = 16 << 10
+
+// tinyBuffer is the size of the buffers for single replies that came before
+// their turn.
+const tinyBuffer = 512
+
+// bigBuffer is the size of the buffers that follow on those of smallBuffer, for long
+// replies and for many messages at once.
+const bigBuffer = 64 << 10
+
+// maxSpare, maxTiny and maxBig bound how many of them are kept, 4 MiB of each.
+const (
+	maxSpare = 256
+	maxTiny  = 8192
+	maxBig   = 64
+)
+
+// Buffer is a queue of bytes: appended at the end, taken from the front. While
+// empty it holds no memory; the buffers of ordinary size go round among the connections of
+// a loop.
+type Buffer struct {
+	b     []byte
+	start int
+}
+
+// Len is how many bytes wait.
+func (b *Buffer) Len() int { return len(b.b) - b.start }
+
+// Cap is how much memory it holds.
+func (b *Buffer) Cap() int { return cap(b.b) }
+
+// Bytes are the bytes that wait, valid until the next call.
+func (b *Buffer) Bytes() []byte { return b.b[b.start:] }
+
+// Append adds p, which is copied.
+func (b *Buffer) Append(l *Loop, p []byte) {
+	if len(b.b)+len(p) > cap(b.b) {
+		b.makeRoom(l, len(p))
+	}
+	b.b = append(b.b, p...)
+}
+
+// makeRoom sees to it that n more bytes fit: at the front, or in a larger buffer.
+func (b *Buffer) makeRoom(l *Loop, n int) {
+	waiting := b.b[b.start:]
+	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) {
+		b.b, b.start = b.b[:copy(b.b, waiting)], 0
+		return
+	}
+	var larger []byte
+	switch need := len(waiting) + n; {
+	case need <= smallBuffer:
+		larger = take(&l.small, smallBuffer)
+	case need <= bigBuffer:
+		larger = take(&l.big, bigBuffer)
+	default:
+		larger = make([]byte, 0, need+min(len(waiting), max(len(waiting)/4, 1<<20)))
+	}
+	larger = append(larger, waiting...)
+	l.Put(b.b)
+	b.b, b.start = larger, 0
+}
+
+// Take removes the first n bytes.
+func (b *Buffer) Take(l *Loop, n int) {
+	b.start += n
+	if b.start == len(b.b) {
+		b.Free(l)
+	}
+}
+
+// Free drops all bytes.
+func (b *Buffer) Free(l *Loop) {
+	l.Put(b.b)
+	b.b, b.start = nil, 0
+}
+
+// get returns an empty buffer with room for n bytes.
+func (l *Loop) get(n int) []byte {
+	if n > smallBuffer {
+		return make([]byte, 0, n)
+	}
+	return take(&l.small, smallBuffer)
+}
+
+// Keep appends b to kept, a buffer that Keep made or nil.
+func (l *Loop) Keep(kept, b []byte) []byte {
+	if kept == nil && len(b) <= tinyBuffer {
+		kept = take(&l.tiny, tinyBuffer)
+	}
+	return append(kept, b...)
+}
+
+// Put takes a buffer back; those of ordinary sizes are used again.
+func (l *Loop) Put(b []byte) {
+	switch {
+	case cap(b) == smallBuffer && len(l.small) < maxSpare:
+		l.small = append(l.small, b)
+	case cap(b) == tinyBuffer && len(l.tiny) < maxTiny:
+		l.tiny = append(l.tiny, b)
+	case cap(b) == bigBuffer && len(l.big) < maxBig:
+		l.big = append(l.big, b)
+	}
+}
+
+// take returns an empty buffer of size bytes, a spare one if there is any.
+func take(spare *[][]byte, size int) []byte {
+	if last := len(*spare) - 1; last >= 0 {
+		b := (*spare)[last]
+		*spare = (*spare)[:last]
+		return b[:0]
+	}
+	return make([]byte, 0, size)
+}

@@ -1,0 +1,339 @@
+package loop
+
+import (
+	"errors"
+	"io"
+	"net"
+)
+
+// Handler is the owner of one connection. All its methods run on the loop.
+type Handler interface {
+	// Read is given every byte that came and was not consumed yet, and
+	// returns how many of them it consumes now. buf is valid during the call,
+	// and for longer where it is longer than Shared.
+	Read(buf []byte) (consumed int)
+	// Output is what is to be written, valid until Wrote.
+	Output() []byte
+	// Wrote says that the first n bytes of Output are written.
+	Wrote(n int)
+	// Closed is called once, when the connection is closed: err is io.EOF
+	// when the peer ended its side in good order, net.ErrClosed after Close,
+	// ErrReset or the error of the system call otherwise.
+	Closed(err error)
+}
+
+// HalfCloser is a Handler that wants to answer what it has read after the peer ended its side.
+type HalfCloser interface {
+	// EOF says that the peer will send no more. It returns false to have the
+	// connection closed now; true leaves that to the handler.
+	EOF() bool
+}
+
+// Conn is one connection of a loop. All methods run on the loop.
+type Conn struct {
+	loop    *Loop
+	handler Handler
+	sock    socket
+	in      []byte // came and was not consumed
+	missing int    // how many bytes the handler needs beyond in
+
+	dirty    bool // in loop.dirty
+	stalled  bool // the socket takes no more output now
+	paused   bool // the handler does not want input
+	eof      bool // the peer has ended its side
+	closing  bool // close when all output is written
+	closed   bool
+	watching bool // while paused, the end of the connection is still wanted
+	reading  bool // registered for input
+	inRead   bool // Handler.Read is on the stack
+	again    bool // resumed during Handler.Read
+}
+
+// socket is a stream that never blocks.
+type socket interface {
+	read(p []byte) (int, error)  // errAgain: nothing there now
+	write(p []byte) (int, error) // errAgain: no room now
+	// interest says which events are wanted from now on: input, room for
+	// output, the end of the peer's side. A reset is always told.
+	interest(read, write, end bool)
+	close()
+}
+
+// poller waits for sockets.
+type poller interface {
+	// wait blocks until something happened, sets l.now and serves the
+	// connections that are ready.
+	wait(l *Loop)
+	// adopt takes nc over and makes a socket of it, with interest in input.
+	adopt(nc net.Conn, c *Conn) (socket, error)
+	// wake ends a wait. From any goroutine.
+	wake()
+	close()
+}
+
+var errAgain = errors.New("loop: not ready")
+
+// ErrReset is given to Handler.Closed when the peer broke the connection off:
+// it has not read all that was written to it.
+var ErrReset = errors.New("loop: connection reset by peer")
+
+// Add takes over nc, which the caller must not use any more; it is closed when
+// Add fails.
+func (l *Loop) Add(nc net.Conn, h Handler) (*Conn, error) {
+	c := &Conn{loop: l, handler: h, reading: true}
+	s, err := l.poller.adopt(nc, c)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	c.sock = s
+	l.conns[c] = struct{}{}
+	return c, nil
+}
+
+// Flush has Output written at the end of the round.
+func (c *Conn) Flush() {
+	if !c.dirty && !c.stalled && !c.closed {
+		c.dirty = true
+		c.loop.dirty = append(c.loop.dirty, c)
+	}
+}
+
+// Stalled says that the peer does not take what is written to it now.
+func (c *Conn) Stalled() bool { return c.stalled }
+
+// Need says how many bytes beyond those left unconsumed the handler needs, so
+// that a long command is read in place.
+func (c *Conn) Need(n int) { c.missing = n }
+
+// Pause stops reading; what came already is kept. With watch the end of the
+// connection is still noticed, even behind input that was not read.
+func (c *Conn) Pause(watch bool) {
+	c.paused, c.watching = true, watch
+	if !c.inRead {
+		c.update()
+	}
+}
+
+// Resume reads on, beginning with what is kept. Called from within
+// Handler.Read it has no effect until that returns.
+func (c *Conn) Resume() {
+	c.paused = false
+	if c.inRead {
+		c.again = true
+	}
+	if c.closed || c.inRead {
+		return
+	}
+	if len(c.in) > 0 {
+		c.offer()
+	}
+	c.update()
+}
+
+// CloseAfterWrite closes the connection when all output is written.
+func (c *Conn) CloseAfterWrite() {
+	if !c.closed {
+		c.closing = true
+		c.Flush()
+		c.update()
+	}
+}
+
+// Close closes the connection now.
+func (c *Conn) Close() { c.shut(net.ErrClosed) }
+
+// Kept is how many bytes of input wait unconsumed.
+func (c *Conn) Kept() int { return len(c.in) }
+
+// Room is for how many bytes more than Kept there is memory of the connection's own.
+func (c *Conn) Room() int { return cap(c.in) - len(c.in) }
+
+// Descriptor is the file descriptor of the connection, or -1 where it has none.
+func (c *Conn) Descriptor() int {
+	if s, ok := c.sock.(interface{ descriptor() int }); ok {
+		return s.descriptor()
+	}
+	return -1
+}
+
+// readable is called by the poller when there is input, or the end of it.
+func (c *Conn) readable() {
+	if c.closed || c.eof {
+		return
+	}
+	n, err := c.fill()
+	if n > 0 && !c.closed {
+		c.update()
+	}
+	switch {
+	case err == nil || err == errAgain || c.closed:
+	case err == io.EOF:
+		c.eof = true
+		if h, ok := c.handler.(HalfCloser); ok && h.EOF() {
+			c.update()
+			return
+		}
+		c.shut(err)
+	default:
+		c.shut(err)
+	}
+}
+
+// fill reads once and offers what came. Small remains of the last read are put
+// in front of it in the loop's buffer; a long command grows in a buffer of its own.
+func (c *Conn) fill() (n int, err error) {
+	l := c.loop
+	kept := len(c.in)
+	if kept+c.missing > scratchSize/2 || c.paused {
+		c.in = grow(c.in, c.missing)
+		n, err = c.sock.read(c.in[kept:cap(c.in)])
+		if n > 0 {
+			c.in = c.in[:kept+n]
+			if n >= c.missing {
+				c.offer()
+			} else {
+				c.missing -= n
+			}
+		}
+		return n, err
+	}
+	n, err = c.sock.read(l.scratch[kept:])
+	if n <= 0 {
+		return n, err
+	}
+	copy(l.scratch, c.in)
+	l.Put(c.in)
+	c.in = nil
+	buf := l.scratch[:kept+n]
+	used := c.consume(buf)
+	if used < len(buf) && !c.closed {
+		c.in = append(l.get(len(buf)-used), buf[used:]...)
+	}
+	return n, err
+}
+
+// offer gives the handler what is kept.
+func (c *Conn) offer() {
+	if c.paused {
+		return
+	}
+	used := c.consume(c.in)
+	switch {
+	case c.closed:
+	case used == len(c.in):
+		c.loop.Put(c.in)
+		c.in = nil
+	case used > 0 && len(c.in) > Shared:
+		rest := c.in[used:]
+		c.in = append(c.loop.get(len(rest)), rest...)
+	case used > 0:
+		c.in = c.in[:copy(c.in, c.in[used:])]
+	}
+}
+
+// consume has the handler look at buf, again if it resumed itself meanwhile.
+func (c *Conn) consume(buf []byte) int {
+	used := 0
+	c.inRead = true
+	for {
+		c.missing, c.again = 0, false
+		used += c.handler.Read(buf[used:])
+		if !c.again || c.closed || c.paused || used == len(buf) {
+			break
+		}
+	}
+	c.inRead = false
+	return used
+}
+
+// grow returns b with room for need more bytes, but at most four times as large:
+// what a peer announces is not allocated before it has sent a good part of it.
+func grow(b []byte, need int) []byte {
+	room := min(max(need, 4<<10), max(3*len(b), scratchSize))
+	if cap(b)-len(b) >= min(room, 4<<10) && cap(b) > len(b) {
+		return b
+	}
+	g := make([]byte, len(b), len(b)+room)
+	copy(g, b)
+	return g
+}
+
+// update tells the socket which events matter now. A paused connection reads on
+// until a scratch buffer's worth is kept, so that its end is noticed.
+func (c *Conn) update() {
+	if c.closed {
+		return
+	}
+	c.reading = !c.eof && !c.closing && (!c.paused || len(c.in) < scratchSize)
+	c.sock.interest(c.reading, c.stalled, c.paused && c.watching && !c.reading && !c.eof && !c.closing)
+}
+
+// writable is called by the poller when a stalled socket has room again.
+func (c *Conn) writable() {
+	if !c.closed && c.stalled {
+		c.stalled = false
+		c.write()
+		c.update()
+	}
+}
+
+// hungUp is called by the poller when the peer has ended its side (io.EOF) or
+// has reset the connection, and there may be input before that.
+func (c *Conn) hungUp(err error) {
+	switch {
+	case c.closed:
+	case c.reading:
+		c.readable()
+	default:
+		c.shut(err)
+	}
+}
+
+// write writes once.
+func (c *Conn) write() {
+	if c.closed || c.stalled {
+		return
+	}
+	out := c.handler.Output()
+	if len(out) > 0 {
+		n, err := c.sock.write(out)
+		if err != nil && err != errAgain {
+			c.shut(err)
+			return
+		}
+		full := n == len(out)
+		if !full {
+			c.stalled = true
+			c.update()
+		}
+		if n > 0 {
+			c.handler.Wrote(n)
+		}
+		if !full || c.closed {
+			return
+		}
+		if len(c.handler.Output()) > 0 {
+			c.Flush()
+			return
+		}
+	}
+	if c.closing {
+		c.shut(net.ErrClosed)
+	}
+}
+
+// shut closes the connection and tells its handler.
+func (c *Conn) shut(err error) {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.sock.close()
+	delete(c.loop.conns, c)
+	if !c.inRead { // else the handler is looking at it
+		c.loop.Put(c.in)
+	}
+	c.in = nil
+	c.handler.Closed(err)
+}

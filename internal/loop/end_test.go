@@ -1,0 +1,188 @@
+package loop
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// halfEcho goes on when its peer has ended.
+type halfEcho struct{ echo }
+
+func (*halfEcho) EOF() bool { return true }
+
+// serve has l serve nc with h.
+func serve(t *testing.T, l *Loop, nc net.Conn, h Handler, e *echo) {
+	t.Helper()
+	e.l, e.closed = l, make(chan error, 1)
+	added := make(chan error)
+	l.Post(func() {
+		var err error
+		e.c, err = l.Add(nc, h)
+		added <- err
+	})
+	if err := <-added; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ended waits for the end of e.
+func (e *echo) ended(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-e.closed:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("the connection was not closed")
+		return nil
+	}
+}
+
+// A unix socket hangs up when its peer has closed; that is a reset only when the
+// peer has not read everything.
+func TestEndOfAUnixSocket(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		for _, reads := range []bool{true, false} {
+			ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := net.Dial("unix", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ln.Close()
+			h := &halfEcho{}
+			serve(t, l, server, h, &h.echo)
+			if _, err := client.Write([]byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			if reads {
+				if _, err := io.ReadFull(client, make([]byte, 5)); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				time.Sleep(50 * time.Millisecond)
+			}
+			client.Close()
+			if _, portable := l.poller.(*portable); portable && reads {
+				l.Post(func() { h.c.Close() }) // it does not see more than the end of its input
+			}
+			if err := h.ended(t); reads != (err == io.EOF || err == net.ErrClosed) {
+				t.Errorf("peer has read all: %v, closed with %v", reads, err)
+			}
+		}
+	})
+}
+
+// resetConn is a connection that is no descriptor, and is reset.
+type resetConn struct{ net.Conn }
+
+func (resetConn) Read([]byte) (int, error) { return 0, syscall.ECONNRESET }
+
+func TestResetThroughABridge(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		near, far := net.Pipe()
+		defer far.Close()
+		h := &halfEcho{}
+		serve(t, l, resetConn{near}, h, &h.echo)
+		if err := h.ended(t); err != ErrReset && err != syscall.ECONNRESET {
+			t.Errorf("closed with %v", err)
+		}
+	})
+}
+
+// A peer that reads nothing keeps no goroutine once the loop has closed its
+// connection.
+func TestBridgeEndsThoughItsPeerReadsNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		near, far := net.Pipe()
+		defer far.Close()
+		e := &echo{}
+		serve(t, l, near, e, e)
+		if _, err := far.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+		l.Post(func() { e.c.Close() })
+		e.ended(t)
+		for deadline := time.Now().Add(10 * time.Second); copying(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("goroutines are left")
+			}
+		}
+	})
+}
+
+// copying says that goroutines serve a connection beside the loop.
+func copying() bool {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return bytes.Contains(stacks, []byte("io.Copy")) || bytes.Contains(stacks, []byte("loop.(*netSocket)"))
+}
+
+// closer closes its connection while it reads, and reads on.
+type closer struct {
+	echo
+	seen []byte
+}
+
+func (c *closer) Read(buf []byte) int {
+	if len(buf) < c.minLen {
+		return 0
+	}
+	c.c.Close()
+	other := c.l.get(len(buf)) // as anybody may have
+	other = append(other, make([]byte, len(buf))...)
+	c.seen = append(c.seen, buf...)
+	c.l.Put(other)
+	return len(buf)
+}
+
+// The input that a handler looks at stays its own though it closes the
+// connection.
+func TestInputOutlivesItsConnection(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		h := &closer{}
+		h.minLen = 10
+		near, far := net.Pipe()
+		defer far.Close()
+		serve(t, l, near, h, &h.echo)
+		l.Post(func() { h.c.Pause(false) })
+		far.Write([]byte("0123456789"))
+		time.Sleep(50 * time.Millisecond)
+		l.Post(func() { h.c.Resume() })
+		h.ended(t)
+		l.Close()
+		if string(h.seen) != "0123456789" {
+			t.Errorf("the handler saw %q", h.seen)
+		}
+	})
+}
+
+func TestCloseTwice(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		l.Close()
+		r, w, err := os.Pipe() // takes the numbers that are free now
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+		l.Close()
+		r.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		if n, _ := r.Read(make([]byte, 8)); n > 0 {
+			t.Errorf("a closed loop wrote %d bytes into somebody else's descriptor", n)
+		}
+	})
+}

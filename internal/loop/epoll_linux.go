@@ -1,0 +1,228 @@
+package loop
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxEvents is how many events one wait fetches.
+const maxEvents = 256
+
+// epoll waits on an epoll descriptor that is itself registered with the Go
+// runtime's poller: a sleeping loop holds no thread. Reads, writes and
+// epoll_wait with time-out 0 never block, so they are raw system calls, which the
+// scheduler does not hear of.
+type epoll struct {
+	file   *os.File // the epoll descriptor
+	raw    syscall.RawConn
+	fd     int
+	bell   int // eventfd
+	conns  []*fdSocket
+	events [maxEvents]unix.EpollEvent
+	count  int
+	poll   func(fd uintptr) bool
+}
+
+func newPoller() (poller, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("loop: epoll_create: %w", err)
+	}
+	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("loop: eventfd: %w", err)
+	}
+	e := &epoll{fd: fd, bell: bell}
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(bell)}
+	if err = unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, bell, &event); err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err == nil {
+		e.file = os.NewFile(uintptr(fd), "epoll")
+		e.raw, err = e.file.SyscallConn()
+	}
+	if err != nil {
+		unix.Close(fd)
+		unix.Close(bell)
+		return nil, fmt.Errorf("loop: epoll: %w", err)
+	}
+	e.poll = e.fetch
+	return e, nil
+}
+
+// fetch takes what is ready; true ends the wait.
+func (e *epoll) fetch(fd uintptr) bool {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, fd, uintptr(unsafe.Pointer(&e.events[0])), maxEvents, 0, 0, 0)
+	if errno != 0 {
+		n = 0
+	}
+	e.count = int(n)
+	return n > 0
+}
+
+func (e *epoll) wait(l *Loop) {
+	if err := e.raw.Read(e.poll); err != nil {
+		panic("loop: waiting for events: " + err.Error()) // the descriptor was closed under the loop
+	}
+	l.now = time.Now()
+	for i := range e.count {
+		ev := &e.events[i]
+		if int(ev.Fd) == e.bell {
+			var count [8]byte
+			rawRead(e.bell, count[:])
+			continue
+		}
+		s := e.conns[ev.Fd]
+		if s == nil {
+			continue
+		}
+		if ev.Events&unix.EPOLLOUT != 0 {
+			s.conn.writable()
+		}
+		switch {
+		case ev.Events&unix.EPOLLIN != 0:
+			s.conn.readable()
+		case ev.Events&unix.EPOLLERR != 0:
+			s.conn.hungUp(ErrReset)
+		case ev.Events&(unix.EPOLLHUP|unix.EPOLLRDHUP) != 0: // a unix socket whose peer has read all and closed hangs up too
+			s.conn.hungUp(io.EOF)
+		}
+	}
+}
+
+func (e *epoll) wake() {
+	one := [8]byte{1}
+	rawWrite(e.bell, one[:])
+}
+
+func (e *epoll) close() {
+	e.file.Close()
+	unix.Close(e.bell)
+}
+
+// adopt takes the descriptor of a TCP or unix connection out of the runtime's
+// hands, and builds a bridge to any other connection.
+func (e *epoll) adopt(nc net.Conn, c *Conn) (socket, error) {
+	s := &fdSocket{epoll: e, conn: c, events: unix.EPOLLIN}
+	var err error
+	if sc, ok := nc.(syscall.Conn); ok {
+		s.fd, err = detach(nc, sc)
+	} else {
+		s.bridge, s.fd, err = newBridge(nc, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	event := unix.EpollEvent{Events: s.events, Fd: int32(s.fd)}
+	if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, s.fd, &event); err != nil {
+		unix.Close(s.fd)
+		return nil, fmt.Errorf("loop: epoll_ctl: %w", err)
+	}
+	for len(e.conns) <= s.fd {
+		e.conns = append(e.conns, nil)
+	}
+	e.conns[s.fd] = s
+	return s, nil
+}
+
+// detach returns a non-blocking descriptor of nc, which is closed.
+func detach(nc net.Conn, sc syscall.Conn) (int, error) {
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	fd := -1
+	var dupErr error
+	err = raw.Control(func(p uintptr) {
+		fd, dupErr = unix.FcntlInt(p, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if err != nil {
+		return -1, err
+	}
+	if dupErr != nil {
+		return -1, fmt.Errorf("loop: dup: %w", dupErr)
+	}
+	nc.Close()
+	return fd, nil
+}
+
+// fdSocket is a non-blocking descriptor.
+type fdSocket struct {
+	epoll  *epoll
+	conn   *Conn
+	bridge *bridge // or nil
+	fd     int
+	events uint32
+}
+
+func (s *fdSocket) descriptor() int { return s.fd }
+
+func (s *fdSocket) read(p []byte) (int, error) {
+	n, errno := rawRead(s.fd, p)
+	switch {
+	case errno == 0 && n == 0:
+		return 0, io.EOF
+	case errno == 0:
+		return n, nil
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		return 0, errAgain
+	}
+	return 0, errno
+}
+
+func (s *fdSocket) write(p []byte) (int, error) {
+	n, errno := rawWrite(s.fd, p)
+	switch errno {
+	case 0:
+		return n, nil
+	case unix.EAGAIN, unix.EINTR:
+		return 0, errAgain
+	}
+	return 0, errno
+}
+
+func (s *fdSocket) interest(read, write, end bool) {
+	events := uint32(0)
+	if read {
+		events |= unix.EPOLLIN
+	}
+	if end {
+		events |= unix.EPOLLRDHUP
+	}
+	if write {
+		events |= unix.EPOLLOUT
+	}
+	if events == s.events {
+		return
+	}
+	s.events = events
+	event := unix.EpollEvent{Events: events, Fd: int32(s.fd)}
+	// It fails only for a descriptor that is not registered, and this one is until close.
+	unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_MOD, s.fd, &event)
+}
+
+func (s *fdSocket) close() {
+	s.epoll.conns[s.fd] = nil
+	unix.Close(s.fd) // which unregisters it
+	if s.bridge != nil {
+		s.bridge.closed()
+	}
+}
+
+func rawRead(fd int, p []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	return int(n), errno
+}
+
+func rawWrite(fd int, p []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	return int(n), errno
+}

@@ -1,0 +1,162 @@
+// Package loop runs connections on event loops. It knows nothing of Redis.
+//
+// A Loop is one goroutine that owns its connections. It sleeps in its poller
+// until sockets are ready or somebody has posted to its inbox, and then runs one round:
+//
+//	poller --> Conn.readable --> Handler.Read        for each socket with input
+//	inbox  --> posted functions
+//	dirty  --> Handler.Output --> one write          for each socket with output
+//
+// Everything a Handler does happens on that goroutine, so handlers of one loop
+// share state without locks. Nothing that runs on a loop may block; what must
+// wait runs on a goroutine of its own and posts its result.
+package loop
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// Shared is how many bytes may lie in memory that a loop uses again. Input beyond
+// that is never overwritten: a handler may keep what of it it consumes.
+const Shared = scratchSize
+
+// scratchSize is the read buffer that all connections of a loop share.
+const scratchSize = 64 << 10
+
+// Loop is one event loop. Post, After and Close may be called from any
+// goroutine, everything else only on the loop.
+type Loop struct {
+	poller  poller
+	scratch []byte
+	dirty   []*Conn
+	now     time.Time
+	conns   map[*Conn]struct{}
+	small   [][]byte // spare buffers of smallBuffer bytes
+	tiny    [][]byte // of tinyBuffer bytes
+	big     [][]byte // and of bigBuffer bytes
+
+	mu     sync.Mutex
+	inbox  []func()
+	awake  bool // the loop is going to look at the inbox by itself
+	closed bool
+	spare  []func()
+	done   chan struct{}
+}
+
+// New returns a loop on the best poller of the operating system: epoll on
+// Linux, else the portable one.
+func New() (*Loop, error) {
+	p, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
+	return newLoop(p), nil
+}
+
+// NewPortable returns a loop that serves any net.Conn with two goroutines a
+// connection: slower, and the same in all else. It also runs in fake time.
+func NewPortable() *Loop { return newLoop(newPortable()) }
+
+func newLoop(p poller) *Loop {
+	return &Loop{
+		poller:  p,
+		scratch: make([]byte, scratchSize),
+		conns:   make(map[*Conn]struct{}),
+		done:    make(chan struct{}),
+		now:     time.Now(),
+	}
+}
+
+// Run serves until Close; it is called once, on the goroutine that is the loop.
+// When it returns every connection is closed and its Handler told so.
+func (l *Loop) Run() {
+	defer close(l.done)
+	for l.round() {
+	}
+	for c := range l.conns {
+		c.shut(net.ErrClosed)
+	}
+	l.poller.close()
+}
+
+// round waits for events once and serves them; false means the loop was closed.
+func (l *Loop) round() bool {
+	l.poller.wait(l)
+	l.runInbox()
+	l.flush()
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.awake = len(l.inbox) > 0
+	if l.awake {
+		l.poller.wake()
+	}
+	return !l.closed || l.awake
+}
+
+// Now is the time at which the current round began.
+func (l *Loop) Now() time.Time { return l.now }
+
+// Post has f run on the loop, after everything posted before it. It never
+// blocks. It reports false, and f is dropped, when the loop is closed.
+func (l *Loop) Post(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.inbox = append(l.inbox, f)
+	if !l.awake {
+		l.awake = true
+		l.poller.wake()
+	}
+	return true
+}
+
+// After posts f in d. The returned timer's Stop withdraws it unless it has been
+// posted already.
+func (l *Loop) After(d time.Duration, f func()) *time.Timer {
+	return time.AfterFunc(d, func() { l.Post(f) })
+}
+
+// Close ends Run, after what has been posted before, and waits for it. It must
+// not be called on the loop. Closing again waits only.
+func (l *Loop) Close() {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		l.poller.wake()
+	}
+	l.mu.Unlock()
+	<-l.done
+}
+
+// Done is closed when Run has returned.
+func (l *Loop) Done() <-chan struct{} { return l.done }
+
+func (l *Loop) runInbox() {
+	l.mu.Lock()
+	fs := l.inbox
+	l.inbox = l.spare[:0]
+	l.awake = true
+	l.mu.Unlock()
+	for i, f := range fs {
+		f()
+		fs[i] = nil
+	}
+	l.spare = fs
+}
+
+// flush writes once to each connection that has output. Handlers may make
+// further connections dirty meanwhile.
+func (l *Loop) flush() {
+	for i := 0; i < len(l.dirty); i++ {
+		c := l.dirty[i]
+		c.dirty = false
+		c.write()
+		l.dirty[i] = nil
+	}
+	l.dirty = l.dirty[:0]
+}

@@ -1,0 +1,210 @@
+package loop
+
+import (
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// portable serves any net.Conn: a goroutine a connection reads and posts what
+// came, another writes. The loop's side of it never blocks. The end of a
+// connection is noticed when all input before it has been read.
+type portable struct {
+	bell chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	ready []*netSocket
+	spare []*netSocket
+}
+
+func newPortable() *portable { return &portable{bell: make(chan struct{}, 1)} }
+
+func (p *portable) wake() {
+	select {
+	case p.bell <- struct{}{}:
+	default:
+	}
+}
+
+func (p *portable) close() {}
+
+func (p *portable) wait(l *Loop) {
+	<-p.bell
+	l.now = time.Now()
+	p.mu.Lock()
+	ready := p.ready
+	p.ready = p.spare[:0]
+	for _, s := range ready {
+		s.queued = false
+	}
+	p.mu.Unlock()
+	for i, s := range ready {
+		ready[i] = nil
+		s.serve()
+	}
+	p.spare = ready
+}
+
+func (p *portable) adopt(nc net.Conn, c *Conn) (socket, error) {
+	s := &netSocket{
+		poller: p, conn: c, nc: nc, wantRead: true,
+		more:   make(chan struct{}, 1),
+		output: make(chan []byte, 1),
+	}
+	go s.readLoop()
+	go s.writeLoop()
+	return s, nil
+}
+
+// netSocket is a net.Conn made non-blocking by two goroutines, which end when
+// it is closed.
+type netSocket struct {
+	poller   *portable
+	conn     *Conn
+	nc       net.Conn
+	wantRead bool // of the loop
+	wantEnd  bool
+	more     chan struct{} // what came was taken: read on
+	output   chan []byte   // what to write next
+
+	// Guarded by poller.mu.
+	queued  bool
+	came    []byte
+	readErr error
+	writing bool // the writer has something to write
+	wrote   bool // it has finished since the loop last looked
+	wErr    error
+	closed  bool
+}
+
+// notify puts s on the list of ready sockets; with poller.mu held.
+func (s *netSocket) notify() {
+	if !s.queued && !s.closed {
+		s.queued = true
+		s.poller.ready = append(s.poller.ready, s)
+		s.poller.wake()
+	}
+}
+
+func (s *netSocket) readLoop() {
+	buf := make([]byte, smallBuffer)
+	for {
+		n, err := s.nc.Read(buf)
+		if n == 0 && err == nil {
+			continue
+		}
+		s.poller.mu.Lock()
+		s.came, s.readErr = buf[:n], err
+		s.notify()
+		s.poller.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if _, ok := <-s.more; !ok {
+			return
+		}
+	}
+}
+
+func (s *netSocket) writeLoop() {
+	for p := range s.output {
+		_, err := s.nc.Write(p)
+		s.poller.mu.Lock()
+		s.writing, s.wrote, s.wErr = false, true, err
+		s.notify()
+		s.poller.mu.Unlock()
+	}
+	s.nc.Close()
+}
+
+// serve runs on the loop.
+func (s *netSocket) serve() {
+	s.poller.mu.Lock()
+	wrote, err := s.wrote, s.wErr
+	s.wrote = false
+	s.poller.mu.Unlock()
+	switch {
+	case err != nil: // the peer has not got what was taken to be written
+		s.conn.shut(ErrReset)
+	case wrote:
+		s.conn.writable()
+	}
+	for s.wantRead && !s.conn.closed && s.hasInput() {
+		s.conn.readable()
+	}
+	if err := s.ended(); err != nil && !s.wantRead {
+		if err != io.EOF {
+			s.conn.hungUp(ErrReset)
+		} else if s.wantEnd {
+			s.conn.hungUp(io.EOF)
+		}
+	}
+}
+
+func (s *netSocket) hasInput() bool {
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	return len(s.came) > 0 || s.readErr != nil && !s.conn.eof
+}
+
+func (s *netSocket) ended() error {
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	return s.readErr
+}
+
+func (s *netSocket) read(p []byte) (int, error) {
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	if len(s.came) == 0 {
+		if s.readErr != nil {
+			return 0, s.readErr
+		}
+		return 0, errAgain
+	}
+	n := copy(p, s.came)
+	s.came = s.came[n:]
+	if len(s.came) == 0 && s.readErr == nil {
+		s.more <- struct{}{}
+	}
+	return n, nil
+}
+
+func (s *netSocket) write(p []byte) (int, error) {
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	if s.wErr != nil {
+		return 0, s.wErr
+	}
+	if s.writing {
+		return 0, errAgain
+	}
+	n := min(len(p), scratchSize)
+	s.writing = true
+	s.output <- append([]byte(nil), p[:n]...)
+	return n, nil
+}
+
+func (s *netSocket) interest(read, write, end bool) {
+	s.wantRead, s.wantEnd = read, end
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	if read && len(s.came) > 0 || (read || end) && s.readErr != nil || s.wrote {
+		s.notify()
+	}
+}
+
+// close lets the writer finish what it was given, so that a last reply still
+// goes out, but not for longer than the peer takes it.
+func (s *netSocket) close() {
+	s.poller.mu.Lock()
+	s.closed = true
+	writing := s.writing
+	s.poller.mu.Unlock()
+	close(s.output)
+	close(s.more)
+	if writing {
+		s.nc.SetDeadline(time.Now().Add(time.Second))
+	}
+}

@@ -1,0 +1,87 @@
+package resp
+
+import (
+	"strconv"
+
+	"github.com/tidwall/redcon"
+)
+
+// The functions below append what redcon's do not know: the types of RESP3, and
+// what stands for them in RESP2. proto is the client's protocol, 2 or 3.
+
+// AppendMap appends the header of a map of n pairs. RESP2: of an array of 2n.
+func AppendMap(dst []byte, proto, n int) []byte {
+	if proto < 3 {
+		return redcon.AppendArray(dst, 2*n)
+	}
+	return appendHeader(dst, '%', n)
+}
+
+// AppendSet appends the header of a set of n elements. RESP2: of an array.
+func AppendSet(dst []byte, proto, n int) []byte {
+	if proto < 3 {
+		return redcon.AppendArray(dst, n)
+	}
+	return appendHeader(dst, '~', n)
+}
+
+// AppendPush appends the header of a push of n elements. RESP2: of an array.
+func AppendPush(dst []byte, proto, n int) []byte {
+	if proto < 3 {
+		return redcon.AppendArray(dst, n)
+	}
+	return appendHeader(dst, '>', n)
+}
+
+// AppendNull appends Null. RESP2: the null bulk string.
+func AppendNull(dst []byte, proto int) []byte {
+	if proto < 3 {
+		return append(dst, "$-1\r\n"...)
+	}
+	return append(dst, "_\r\n"...)
+}
+
+// AppendNullArray appends Null. RESP2: the null array.
+func AppendNullArray(dst []byte, proto int) []byte {
+	if proto < 3 {
+		return append(dst, "*-1\r\n"...)
+	}
+	return append(dst, "_\r\n"...)
+}
+
+// AppendVerbatim appends text of a format of three letters, "txt" or "mkd".
+// RESP2: a bulk string of the text.
+func AppendVerbatim(dst []byte, proto int, format, text string) []byte {
+	if proto < 3 {
+		return redcon.AppendBulkString(dst, text)
+	}
+	dst = appendHeader(dst, '=', len(format)+1+len(text))
+	dst = append(dst, format...)
+	dst = append(dst, ':')
+	dst = append(dst, text...)
+	return append(dst, '\r', '\n')
+}
+
+// AppendCommand appends a command, as clients send it.
+func AppendCommand(dst []byte, args ...[]byte) []byte {
+	dst = redcon.AppendArray(dst, len(args))
+	for _, arg := range args {
+		dst = redcon.AppendBulk(dst, arg)
+	}
+	return dst
+}
+
+// AppendCommandStrings is AppendCommand for strings.
+func AppendCommandStrings(dst []byte, args ...string) []byte {
+	dst = redcon.AppendArray(dst, len(args))
+	for _, arg := range args {
+		dst = redcon.AppendBulkString(dst, arg)
+	}
+	return dst
+}
+
+func appendHeader(dst []byte, kind byte, n int) []byte {
+	dst = append(dst, kind)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, '\r', '\n')
+}

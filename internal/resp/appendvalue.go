@@ -1,0 +1,44 @@
+package resp
+
+import "strconv"
+
+// AppendValue appends a decoded reply in the form that it came in. Texts with a
+// format come out as those of format txt.
+func AppendValue(dst []byte, v Value) []byte {
+	switch v.Kind {
+	case '+', '-', ',', '(':
+		dst = append(append(dst, v.Kind), v.Str...)
+		return append(dst, '\r', '\n')
+	case ':':
+		dst = strconv.AppendInt(append(dst, ':'), v.Int, 10)
+		return append(dst, '\r', '\n')
+	case '_':
+		return append(dst, "_\r\n"...)
+	case '#':
+		if v.Int != 0 {
+			return append(dst, "#t\r\n"...)
+		}
+		return append(dst, "#f\r\n"...)
+	case '=':
+		return AppendVerbatim(dst, 3, "txt", string(v.Str))
+	case '$', '!':
+		if v.Null() {
+			return append(dst, "$-1\r\n"...)
+		}
+		dst = appendHeader(dst, v.Kind, len(v.Str))
+		dst = append(dst, v.Str...)
+		return append(dst, '\r', '\n')
+	}
+	n := len(v.Elems)
+	switch {
+	case v.Null():
+		n = -1
+	case v.Kind == '%':
+		n /= 2
+	}
+	dst = appendHeader(dst, v.Kind, n)
+	for _, elem := range v.Elems {
+		dst = AppendValue(dst, elem)
+	}
+	return dst
+}

@@ -1,0 +1,186 @@
+package resp
+
+import (
+	"bytes"
+	"math"
+)
+
+// headerLimit bounds the line of a multibulk or bulk length, as in Redis
+// (PROTO_INLINE_MAX_SIZE).
+const headerLimit = 64 << 10
+
+// Guard frames the byte stream of one client. It lets through only what Redis
+// itself accepts and what redcon.ReadNextCommand reads in the same way: lengths
+// are checked digit by digit before any other code sees them. It keeps where it
+// stopped in an incomplete command, so that no byte is looked at twice however
+// slowly a command drips in.
+//
+// The zero Guard is ready for the first command. A Guard allocates nothing and
+// is not safe for concurrent use.
+type Guard struct {
+	pos     int // buf[:pos] is checked
+	left    int // arguments from pos on; 0: the command's first line is incomplete
+	end     int // where the argument at pos ends; 0: its length is not known yet
+	seen    int // buf[:seen] does not hold the end of the line at pos
+	missing int // see Missing
+}
+
+// Next looks at buf, which starts at a command's first byte.
+//
+//   - n > 0: buf[:n] is one whole, strictly checked command, for Split.
+//   - n == 0 and no error: the command is incomplete. Call again with the same
+//     bytes, wherever they are by then, and at least Missing more.
+//   - A ProtocolError: the client broke the protocol or a limit. It gets the
+//     error as its last reply.
+//
+// After a whole command and after an error the Guard is ready for a new stream.
+// lim must stay the same while a command is incomplete.
+func (g *Guard) Next(buf []byte, lim *Limits) (n int, err error) {
+	if g.missing == 0 {
+		if n = whole(buf, lim); n > 0 {
+			return n, nil
+		}
+	}
+	if len(buf) > 0 && buf[0] != '*' {
+		return g.inline(buf, lim)
+	}
+	return g.multibulk(buf, lim)
+}
+
+// multibulk goes on with the command at buf[0:], which starts with '*' as soon
+// as it starts.
+func (g *Guard) multibulk(buf []byte, lim *Limits) (n int, err error) {
+	pos, left, end := g.pos, g.left, g.end
+	if left == 0 {
+		if left, pos, err = g.count(buf, lim); err != nil {
+			return g.refuse(err)
+		}
+		if pos == 0 {
+			return g.wait(Guard{seen: g.seen, missing: 1})
+		}
+	}
+	for ; left > 0; left-- {
+		if end == 0 {
+			var size, start int
+			if size, start, err = g.size(buf, pos, lim); err != nil {
+				return g.refuse(err)
+			}
+			if start == 0 {
+				return g.wait(Guard{pos: pos, left: left, seen: g.seen, missing: 1})
+			}
+			end = start + size + 2
+		}
+		if end > len(buf) {
+			return g.wait(Guard{pos: pos, left: left, end: end, missing: end - len(buf)})
+		}
+		if buf[end-2] != '\r' || buf[end-1] != '\n' {
+			return g.refuse(errSize)
+		}
+		pos, end = end, 0
+	}
+	*g = Guard{}
+	return pos, nil
+}
+
+// Missing is the least number of bytes that must be added to an incomplete
+// command before Next is called again: at least 1, and all that is missing of
+// an argument whose length is known.
+func (g *Guard) Missing() int { return max(g.missing, 1) }
+
+// Reset makes g ready for the first byte of a command.
+func (g *Guard) Reset() { *g = Guard{} }
+
+// wait keeps where an incomplete command stopped.
+func (g *Guard) wait(at Guard) (int, error) {
+	*g = at
+	return 0, nil
+}
+
+func (g *Guard) refuse(err error) (int, error) {
+	*g = Guard{}
+	return 0, err
+}
+
+// count reads the first line of a multibulk command in the way and the order in
+// which Redis's processMultibulkBuffer does. next is where the line ends, 0:
+// incomplete. n is 0 for a command without arguments, which Redis ignores.
+func (g *Guard) count(buf []byte, lim *Limits) (n, next int, err error) {
+	line, next, err := g.header(buf, 0, errCountLine)
+	if next == 0 {
+		return 0, 0, err
+	}
+	v, ok := Integer(line[1:])
+	switch {
+	case !ok || v > math.MaxInt32:
+		return 0, 0, errCount
+	case v > int64(lim.args()) && lim.later > 0:
+		return 0, 0, errCountNoAuth
+	case v > int64(lim.args()) || buf[next-1] != '\n':
+		return 0, 0, errCount
+	}
+	return int(max(v, 0)), next, nil
+}
+
+// size reads the line that starts the argument at buf[pos:], as count does.
+func (g *Guard) size(buf []byte, pos int, lim *Limits) (n, next int, err error) {
+	line, next, err := g.header(buf, pos, errSizeLine)
+	if next == 0 {
+		return 0, 0, err
+	}
+	if buf[pos] != '$' {
+		return 0, 0, errNoDollar(buf[pos])
+	}
+	v, ok := Integer(line[1:])
+	switch {
+	case !ok || v < 0:
+		return 0, 0, errSize
+	case v > int64(lim.bulk()) && v <= int64(lim.later):
+		return 0, 0, errSizeNoAuth
+	case v > int64(lim.bulk()) || buf[next-1] != '\n':
+		return 0, 0, errSize
+	case v > int64(lim.command()-next-2):
+		return 0, 0, errCommandSize
+	}
+	return int(v), next, nil
+}
+
+// header finds the line that starts at buf[pos]. line is without its line end,
+// next is behind it, or 0 when the line is incomplete. Like Redis it looks for
+// '\r' alone: the caller checks that buf[next-1] is '\n'.
+func (g *Guard) header(buf []byte, pos int, tooBig ProtocolError) (line []byte, next int, err error) {
+	to := min(len(buf), pos+headerLimit+1)
+	from := min(max(pos, g.seen), to)
+	cr := bytes.IndexByte(buf[from:to], '\r')
+	if cr < 0 {
+		if len(buf)-pos > headerLimit {
+			return nil, 0, tooBig
+		}
+		g.seen = to
+		return nil, 0, nil
+	}
+	cr += from
+	if cr+1 == len(buf) {
+		g.seen = cr
+		return nil, 0, nil
+	}
+	return buf[pos:cr], cr + 2, nil
+}
+
+// inline frames a command that does not start with '*': one line of words.
+func (g *Guard) inline(buf []byte, lim *Limits) (n int, err error) {
+	to := min(len(buf), lim.inline()+1)
+	from := min(g.seen, to)
+	lf := bytes.IndexByte(buf[from:to], '\n')
+	if lf < 0 {
+		if len(buf) > lim.inline() {
+			return g.refuse(errInlineSize)
+		}
+		return g.wait(Guard{seen: to, missing: 1})
+	}
+	lf += from
+	if err := checkWords(line(buf[:lf+1])); err != nil {
+		return g.refuse(err)
+	}
+	*g = Guard{}
+	return lf + 1, nil
+}

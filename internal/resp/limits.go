@@ -1,0 +1,62 @@
+package resp
+
+// Redis's own defaults.
+const (
+	defaultArgs    = 1 << 20   // arguments of a command
+	defaultBulk    = 512 << 20 // proto-max-bulk-len
+	defaultInline  = 64 << 10  // PROTO_INLINE_MAX_SIZE
+	defaultCommand = 1 << 30   // client-query-buffer-limit
+
+	unauthenticatedArgs = 10       // before AUTH, processMultibulkBuffer in Redis's networking.c
+	unauthenticatedBulk = 16 << 10 // the same place
+)
+
+// Limits bound what a client may send. Zero fields mean Redis's default.
+type Limits struct {
+	Args    int // arguments of a command: 1,048,576
+	Bulk    int // bytes of one argument (proto-max-bulk-len): 512 MiB
+	Inline  int // bytes of an inline command without its line end: 64 KiB
+	Command int // bytes of a whole command with its headers (client-query-buffer-limit): 1 GiB
+
+	later int // Bulk once authenticated; 0: the client is
+}
+
+// Unauthenticated returns the limits for a client that has yet to give the
+// password: 10 arguments of 16 KiB, as in Redis, or l where that is lower.
+func (l Limits) Unauthenticated() Limits {
+	l.later = l.bulk()
+	l.Args = min(l.args(), unauthenticatedArgs)
+	l.Bulk = min(l.bulk(), unauthenticatedBulk)
+	return l
+}
+
+func (l *Limits) args() int {
+	if l.Args == 0 {
+		return defaultArgs
+	}
+	return l.Args
+}
+
+func (l *Limits) bulk() int {
+	if l.Bulk == 0 {
+		return defaultBulk
+	}
+	return l.Bulk
+}
+
+func (l *Limits) inline() int {
+	if l.Inline == 0 {
+		return defaultInline
+	}
+	return l.Inline
+}
+
+// CommandLimit is Command, or its default.
+func (l *Limits) CommandLimit() int { return l.command() }
+
+func (l *Limits) command() int {
+	if l.Command == 0 {
+		return defaultCommand
+	}
+	return l.Command
+}
