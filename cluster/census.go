@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+
+	"lockproxy/internal/glob"
+)
+
+// This file counts who listens, for the replies of PUBLISH and PUBSUB: towards clients the
+// subscriptions that this process has at the nodes are nothing, and its clients are everything.
+// All of it may be called on a loop: nothing here waits.
+
+// Count notes that n more clients listen to t.
+func (t *Topic) Count(n int) { t.heard.Add(int64(n)) }
+
+// Listeners is how many clients of this process listen to t.
+func (t *Topic) Listeners() int { return int(t.heard.Load()) }
+
+// CountedAt is how many subscribers the node at addr takes this process for, by t: 1 or 0. A shard
+// channel is counted wherever it is.
+func (t *Topic) CountedAt(addr string) int {
+	at := *t.counted.Load()
+	if t.Kind == Shard && len(at) > 0 || slices.Contains(at, addr) {
+		return 1
+	}
+	return 0
+}
+
+// counts notes whether the node at addr has us as a subscriber. subscriptions.mu is held.
+func (t *Topic) counts(addr string, yes bool) {
+	old := *t.counted.Load()
+	if slices.Contains(old, addr) == yes {
+		return
+	}
+	now := slices.DeleteFunc(slices.Clone(old), func(a string) bool { return a == addr })
+	if yes {
+		now = append(now, addr)
+	}
+	t.counted.Store(&now)
+}
+
+// census finds topics without subscriptions.mu, which may be held for long.
+type census struct {
+	mu   sync.RWMutex // held for single look-ups and changes only
+	all  [Shard + 1]map[string]*Topic
+	list []*Topic // the patterns; never changed in place
+}
+
+func (c *census) init() {
+	for kind := range c.all {
+		c.all[kind] = make(map[string]*Topic)
+	}
+}
+
+func (c *census) add(t *Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all[t.Kind][t.Name] = t
+	if t.Kind == Pattern {
+		c.list = append(c.list, t)
+	}
+}
+
+func (c *census) remove(t *Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.all[t.Kind], t.Name)
+	if t.Kind == Pattern {
+		c.list = slices.DeleteFunc(slices.Clone(c.list), func(o *Topic) bool { return o == t })
+	}
+}
+
+// Topic is the topic of that name, or nil.
+func (u *Upstream) Topic(kind TopicKind, name []byte) *Topic {
+	c := &u.subscriptions.census
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.all[kind][string(name)]
+}
+
+// Topics are all topics of a kind, in no order.
+func (u *Upstream) Topics(kind TopicKind) []*Topic {
+	c := &u.subscriptions.census
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := make([]*Topic, 0, len(c.all[kind]))
+	for _, t := range c.all[kind] {
+		all = append(all, t)
+	}
+	return all
+}
+
+// Concerned are the topics over which a message comes that is published on channel, a
+// shard channel or not.
+func (u *Upstream) Concerned(channel []byte, shard bool) (topics []*Topic) {
+	if shard {
+		if t := u.Topic(Shard, channel); t != nil {
+			topics = append(topics, t)
+		}
+		return topics
+	}
+	c := &u.subscriptions.census
+	c.mu.RLock()
+	t, patterns := c.all[Classic][string(channel)], c.list
+	c.mu.RUnlock()
+	if t != nil {
+		topics = append(topics, t)
+	}
+	for _, p := range patterns {
+		if glob.Match([]byte(p.Name), channel) {
+			topics = append(topics, p)
+		}
+	}
+	return topics
+}
+
+// Home is the address of the master at which classic channels and patterns are subscribed, ""
+// if there is none. What is published there reaches them in the order of the replies.
+func (u *Upstream) Home() string { return *u.subscriptions.home.Load() }

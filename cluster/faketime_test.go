@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+)
+
+// pipeRedis is as much of a Redis as the control plane needs, over net.Pipe.
+type pipeRedis struct {
+	hung  atomic.Bool
+	dials atomic.Int64
+}
+
+func (p *pipeRedis) dial(context.Context, string, string) (net.Conn, error) {
+	p.dials.Add(1)
+	near, far := net.Pipe()
+	go p.serve(far) // ends when near is closed
+	return near, nil
+}
+
+func (p *pipeRedis) serve(conn net.Conn) {
+	defer conn.Close()
+	var buf []byte
+	chunk := make([]byte, 4096)
+	for {
+		n, err := conn.Read(chunk)
+		if err != nil {
+			return
+		}
+		buf = append(buf, chunk[:n]...)
+		var out []byte
+		for {
+			v, rest, err := resp.Parse(buf)
+			if err != nil {
+				break
+			}
+			buf = rest
+			switch command := strings.ToUpper(string(v.Elems[0].Str)); command {
+			case "INFO":
+				out = redcon.AppendBulkString(out, reply("redis_version:6.2.0", "redis_mode:standalone", "role:master"))
+			case "SUBSCRIBE", "UNSUBSCRIBE":
+				out = redcon.AppendArray(out, 3)
+				out = redcon.AppendBulkString(out, strings.ToLower(command))
+				out = redcon.AppendBulk(out, v.Elems[1].Str)
+				out = redcon.AppendInt(out, 1)
+			case "PING":
+				out = append(out, reply("*2", "$4", "pong", "$0", "")...)
+			default:
+				out = append(out, reply("-ERR unknown command")...)
+			}
+		}
+		if !p.hung.Load() && len(out) > 0 {
+			if _, err := conn.Write(out); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Everything runs in fake time too: an hour of refreshes and pings, and a node that
+// falls silent.
+func TestFakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pipeRedis
+		u, err := Discover(t.Context(), Options{Addrs: []string{"10.0.0.1:6379"}, Dial: p.dial, Log: testLog(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer stop()
+		go u.Run(ctx)
+		events := make(chan EventKind, 9)
+		cancel, err := u.Subscribe(t.Context(), -1, "news", func(kind EventKind, _ []byte) { events <- kind })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if n := p.dials.Load(); n > 4 || len(events) > 0 {
+			t.Errorf("%d dials, %d events in a quiet hour", n, len(events))
+		}
+
+		p.hung.Store(true)
+		began := time.Now()
+		if kind := <-events; kind != Lost || time.Since(began) > 3*time.Second {
+			t.Errorf("event %d after %v", kind, time.Since(began))
+		}
+		p.hung.Store(false)
+		began = time.Now()
+		// A dial that hangs takes ConnectTimeout.
+		if kind := <-events; kind != Live || time.Since(began) > 3*time.Second {
+			t.Errorf("event %d after %v", kind, time.Since(began))
+		}
+
+		// A connection that nobody needs is closed after a while.
+		cancel()
+		time.Sleep(time.Minute)
+		u.subscriptions.mu.Lock()
+		feeds := len(u.subscriptions.feeds)
+		u.subscriptions.mu.Unlock()
+		if feeds != 0 {
+			t.Errorf("%d feeds are left", feeds)
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// MasterOptions say how to reach masters that know nothing of each other. Zero values mean the
+// defaults.
+type MasterOptions struct {
+	User, Password string
+	TLS            *tls.Config   // nil: no TLS
+	ConnectTimeout time.Duration // to connect, log in and say what it is; 2 s
+	Timeout        time.Duration // one that owes a reply for so long, and says nothing, counts as away; 50 ms
+	Lease          time.Duration // the longest in use: one that may have lost leases does not vote for so long; 24 h
+	Scripts        [][]byte      // sources that it is given at each connect, before anything else
+	Log            *slog.Logger
+	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
+}
+
+func (o MasterOptions) withDefaults() MasterOptions {
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = 2 * time.Second
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 50 * time.Millisecond
+	}
+	if o.Lease <= 0 {
+		o.Lease = 24 * time.Hour
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+const (
+	// masterLook is how often a master is asked how it is.
+	masterLook = time.Second
+	// Pauses before a master is dialled again.
+	minRedial = 20 * time.Millisecond
+	maxRedial = time.Second
+	// What may wait for the replies of one master.
+	maxErrands    = 10_000
+	maxErrandSize = 16 << 20 // bytes
+)
+
+// Why a master is asked nothing.
+var (
+	errNotYet    = errors.New("it is not connected yet")
+	errNoSign    = errors.New("it does not answer")
+	errCrowded   = errors.New("too many requests wait for it")
+	errScripts   = errors.New("it had lost its scripts, and has them again")
+	errReplyLate = errors.New("no reply in time")
+)
+
+// Master is one of several independent Redis servers, as RedLock needs them. It reaches the
+// server over one connection, in order, and knows whether what it says may be trusted:
+//
+//	Ask --> lane: one connection --> reply
+//	           \--> a look each second --> Vote, Health
+//
+// A server that is away is dialled again in the background, and until it has said something
+// every request fails at once. Safe for concurrent use.
+type Master struct {
+	addr   string
+	o      MasterOptions
+	u      *Upstream // of this one server: it dials, and keeps the subscriptions
+	family *family
+	born   time.Time
+	ctx    context.Context // ends with Close
+	end    context.CancelFunc
+	tasks  sync.WaitGroup
+
+	mu     sync.Mutex
+	lane   *lane // nil: not connected
+	why    error // why not
+	tried  bool  // a connect has ended, well or not
+	silent bool  // it owes a reply, and says nothing
+	last   int64 // the server's id of the last connection that was of use; 0: none
+	state  masterState
+}
+
+// newMaster returns a Master that connects in the background until Close.
+func newMaster(addr string, o MasterOptions, f *family) *Master {
+	o = o.withDefaults()
+	m := &Master{addr: addr, o: o, family: f, born: time.Now(), why: errNotYet}
+	m.u = newUpstream(Options{
+		Addrs: []string{addr}, User: o.User, Password: o.Password, TLS: o.TLS,
+		ConnectTimeout: o.ConnectTimeout, Log: o.Log, Dial: o.Dial,
+	})
+	m.u.topology.Store(wholeView(Single, addr, nil).topology(m.u.Topology(), ""))
+	m.u.subscriptions.moved()
+	m.ctx, m.end = context.WithCancel(context.Background())
+	m.tasks.Go(m.run) // ends with m.ctx
+	return m
+}
+
+// Addr is the address that it is dialled at.
+func (m *Master) Addr() string { return m.addr }
+
+// Close ends the connections. Requests that wait for a reply fail.
+func (m *Master) Close() {
+	m.end()
+	m.tasks.Wait()
+	m.u.Close()
+}
+
+// Subscribe is Upstream.Subscribe for a classic channel of this server.
+func (m *Master) Subscribe(ctx context.Context, channel string, notify func(kind EventKind, payload []byte)) (cancel func(), err error) {
+	return m.u.Subscribe(ctx, -1, channel, notify)
+}
+
+// Ask sends req, one whole command, which must not change any more, and has to told its reply (RESP2,
+// error replies included) under tag, or after timeout that there is none. Requests run in the order in which
+// Ask was called. None is sent twice, but for one whose script the server did not have, which
+// therefore did not run, and only if nothing was sent behind it.
+//
+// After timeout, or when the connection breaks, req may run all the same, later, but before what
+// Ask is given later. The error wraps ErrUnavailable if it has not run and will not,
+// ErrUnknownOutcome if the connection was lost, or neither. Ask does not block.
+func (m *Master) Ask(req []byte, timeout time.Duration, tag int, to Answerer) {
+	m.mu.Lock()
+	err := m.away()
+	if err == nil {
+		err = m.lane.push(&errand{req: req, to: to, tag: tag}, timeout)
+	}
+	m.mu.Unlock()
+	if err != nil {
+		to.Answer(tag, nil, nodeError{m.addr, fmt.Errorf("%w: %w", ErrUnavailable, err)})
+	}
+}
+
+// away says why nothing can be asked now, or nil. mu is held.
+func (m *Master) away() error {
+	switch {
+	case m.lane == nil:
+		return m.why
+	case m.silent:
+		return errNoSign
+	}
+	return nil
+}
+
+// tell logs something about m.
+func (m *Master) tell(level slog.Level, text string, args ...any) {
+	m.o.Log.Log(m.ctx, level, text, append([]any{"node", m.addr}, args...)...)
+}
+
+// run connects again and again.
+func (m *Master) run() {
+	for pause := minRedial; ; pause = min(2*pause, maxRedial) {
+		if m.serve() {
+			pause = minRedial
+		}
+		select {
+		case <-time.After(pause):
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// serve serves one connection until it ends. It reports whether it was of use.
+func (m *Master) serve() (joined bool) {
+	conn, err := m.u.Dial(m.ctx, m.addr, Mode{Proto: 2})
+	if err != nil {
+		var n nodeError
+		if errors.As(err, &n) {
+			err = n.err // whose it is will be said
+		}
+		m.part(nil, err)
+		return false
+	}
+	ctx, fail := context.WithCancelCause(m.ctx)
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	l := &lane{m: m, conn: conn, wake: make(chan struct{}, 1)}
+	var both sync.WaitGroup
+	both.Go(func() { fail(l.read()) })     // ends when conn is closed
+	both.Go(func() { fail(l.write(ctx)) }) // ends when ctx does, or conn is closed
+	err = m.greet(ctx, l)
+	if err == nil {
+		joined = true
+		m.join(l)
+		err = m.watch(ctx, l)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	fail(err)
+	stop()
+	conn.Close()
+	both.Wait()
+	if joined {
+		err = errors.New("the connection was lost: " + err.Error()) // not as one that was never of use
+	}
+	m.part(l, err)
+	return joined
+}
+
+// join makes l the way to the server.
+func (m *Master) join(l *lane) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tried {
+		m.tell(slog.LevelInfo, "master is back")
+	}
+	m.lane, m.why, m.silent, m.tried, m.last = l, nil, false, true, l.id
+	m.family.signal()
+}
+
+// part gives l up, if there was one, and what waits for replies on it.
+func (m *Master) part(l *lane, err error) {
+	m.mu.Lock()
+	if m.ctx.Err() == nil && (m.lane != nil || !m.tried) {
+		m.tell(slog.LevelWarn, "master is away", "err", explain(err))
+	}
+	m.lane, m.why, m.tried, m.silent = nil, err, true, false
+	tell := func() {}
+	if l != nil {
+		tell = l.abandon(err)
+	}
+	m.family.signal()
+	m.mu.Unlock()
+	tell()
+}
+
+// watch looks at the server each second until the connection has to be given up.
+func (m *Master) watch(ctx context.Context, l *lane) error {
+	tick := time.NewTicker(masterLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		if err := m.look(ctx, l); err != nil {
+			return err
+		}
+	}
+}

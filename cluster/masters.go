@@ -1,0 +1,101 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// ConnectMasters reaches independent masters, an odd number of them, and returns once most of
+// them answer and the others have been tried; these are reached in the background, whenever
+// that is possible. It blocks until then, or until ctx ends. The error is a *DiscoverError when
+// the masters cannot be used as they are: one is a replica or a node of a cluster, two addresses
+// are one server, or too many refuse the login.
+//
+// The caller closes them.
+func ConnectMasters(ctx context.Context, addrs []string, o MasterOptions) ([]*Master, error) {
+	f := &family{changed: make(chan struct{}, 1), runIDs: make(map[string]string)}
+	all := make([]*Master, len(addrs))
+	for i, addr := range addrs {
+		all[i] = newMaster(addr, o, f)
+	}
+	closeAll := func() {
+		for _, m := range all {
+			m.Close()
+		}
+	}
+	for {
+		up, pending, failed := roll(all)
+		final := &DiscoverError{slices.DeleteFunc(slices.Clone(failed), func(n nodeError) bool {
+			return !(&DiscoverError{[]nodeError{n}}).final()
+		})}
+		unfit := slices.ContainsFunc(failed, func(n nodeError) bool {
+			var r refusal
+			return errors.As(n.err, &r)
+		})
+		switch {
+		case unfit, len(all)-len(final.failed) <= len(all)/2:
+			closeAll()
+			return nil, final
+		case pending == 0 && up > len(all)/2:
+			return all, nil
+		}
+		select {
+		case <-f.changed:
+		case <-ctx.Done():
+			closeAll()
+			return nil, &DiscoverError{failed}
+		}
+	}
+}
+
+// roll says how many of the masters answer, how many have not been tried yet, and what is wrong
+// with others.
+func roll(all []*Master) (up, pending int, failed []nodeError) {
+	for _, m := range all {
+		m.mu.Lock()
+		switch {
+		case m.state.unfit != nil:
+			failed = append(failed, nodeError{m.addr, m.state.unfit})
+		case m.lane != nil:
+			up++
+		case !m.tried:
+			pending++
+		default:
+			failed = append(failed, nodeError{m.addr, m.why})
+		}
+		m.mu.Unlock()
+	}
+	return up, pending, failed
+}
+
+// family are masters that were named together. No two of them may be one server.
+type family struct {
+	changed chan struct{} // capacity 1: something has
+
+	mu     sync.Mutex
+	runIDs map[string]string // by address
+}
+
+// claim notes that the server at addr has the run id, unless another one has: its address is
+// returned then.
+func (f *family) claim(addr, runID string) (twin string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for other, id := range f.runIDs {
+		if other != addr && id == runID && runID != "" {
+			return other
+		}
+	}
+	f.runIDs[addr] = runID
+	return ""
+}
+
+// signal says that something has changed. It never blocks.
+func (f *family) signal() {
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}

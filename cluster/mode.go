@@ -1,0 +1,30 @@
+package cluster
+
+// Mode is the state that a connection to a node was put into before its first request, and
+// whose it is.
+type Mode struct {
+	Proto   int  // 2 or 3
+	DB      int  // the database; 0 in a cluster
+	Replica bool // reads at a replica: in a cluster READONLY was sent
+	// Apart stands for a second connection of the same kind, where a script keeps the
+	// first one busy; see Pipes.Jam.
+	Apart bool
+	Own   *Private // the client's that has the connection for itself; nil: it is shared
+}
+
+// plain are the modes of nearly all requests: database 0, at a master, over the first shared connection.
+func (m Mode) plain() bool { return m.DB == 0 && !m.Replica && !m.Apart && m.Own == nil }
+
+// before is what stands in front of a request that is sent now.
+func (m Mode) before() before {
+	if m.Own != nil && m.Own.preceded {
+		return sayPrivate
+	}
+	return nothing
+}
+
+// atMaster is m for a connection to a master.
+func (m Mode) atMaster() Mode {
+	m.Replica = false
+	return m
+}

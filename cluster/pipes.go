@@ -1,0 +1,352 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"lockproxy/internal/loop"
+	"lockproxy/internal/slot"
+)
+
+// Control is what pipes need of the control plane. Upstream is one.
+type Control interface {
+	Topology() *Topology
+	// Refresh hints that the topology may be out of date. It never blocks.
+	Refresh()
+	// Dial returns a connection that is ready for requests: authenticated,
+	// and in mode m.
+	Dial(ctx context.Context, addr string, m Mode) (net.Conn, error)
+}
+
+// PipeOptions are the limits of the data plane. Zero values mean the defaults.
+type PipeOptions struct {
+	QueueLimit     int           // bytes of requests queued to a node by one loop before its clients are read from no more; 16 MiB
+	ConnectTimeout time.Duration // 2 s
+	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up; 30 s
+	MaxOwn         int           // connections that are not shared, of one loop; 1,024
+	Budget         time.Duration // how long a request is sent again and again while nodes fail over; 10 s
+	// Source is the script whose SHA1 is sha (40 hex digits), to heal nodes
+	// that lost it. nil: NOSCRIPT is passed on.
+	Source func(sha []byte) (source []byte, ok bool)
+	Log    *slog.Logger
+}
+
+func (o PipeOptions) withDefaults() PipeOptions {
+	if o.QueueLimit <= 0 {
+		o.QueueLimit = 16 << 20
+	}
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = 2 * time.Second
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.MaxOwn <= 0 {
+		o.MaxOwn = 1024
+	}
+	if o.Budget <= 0 {
+		o.Budget = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+const (
+	// redialAfter is how long a node that could not be reached is left alone.
+	redialAfter = 50 * time.Millisecond
+	// retireAfter is how long requests to a node that has left the topology
+	// may still be answered.
+	retireAfter = time.Second
+	// patrol is how often pipes are looked at for silence.
+	patrol = time.Second
+)
+
+// Pipes are the connections of one loop to all nodes: one per node and mode,
+// made when first needed. All methods run on the loop.
+type Pipes struct {
+	loop    *loop.Loop
+	control Control
+	o       PipeOptions
+	stats   *Stats
+	born    time.Time
+
+	topology *Topology
+	index    [slot.Count]int16 // into masters, or -1
+	masters  [][2]*Pipe        // by protocol - 2; made when first needed
+	sides    []*Pipe           // of each master the one used last whose mode is not plain
+	lowest   []int             // slots: the lowest of each master that has any
+	byNode   map[nodeKey]*Pipe
+	turn     int        // round robin over masters
+	readers  [][]reader // the replicas of each master that may be read from
+
+	own   map[*Pipe]struct{}  // connected or connecting, for one client each
+	idle  map[nodeKey][]*Pipe // of own, those that nobody has; the latest used last
+	queue []*Pipe             // wait for a place in own
+	told  OwnStats            // what of these stats has
+
+	privates map[*Private]struct{} // that have not ended, or have connections
+
+	// See bypass.go.
+	stuck     int       // pipes
+	jam, jams uint64    // now, and the last one
+	watching  bool      // lookAtScripts will run
+	scripted  time.Time // when a script was sent last
+
+	deferred []deferred
+	waiting  int // bytes of their requests
+	armed    bool
+	closed   bool
+}
+
+type nodeKey struct {
+	addr string
+	mode Mode
+}
+
+// NewPipes returns the pipes of l, on l. stats may be shared among loops.
+func NewPipes(l *loop.Loop, control Control, o PipeOptions, stats *Stats) *Pipes {
+	p := &Pipes{
+		loop: l, control: control, o: o.withDefaults(), stats: stats,
+		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe),
+		privates: make(map[*Private]struct{}),
+	}
+	p.Update()
+	p.loop.After(patrol, p.patrol)
+	return p
+}
+
+// Close ends all connections; requests on their way fail.
+func (p *Pipes) Close() {
+	p.closed = true
+	p.closeOwn()
+	for _, pipe := range p.byNode {
+		if pipe.dialing {
+			pipe.cancel()
+			pipe.abandon(net.ErrClosed)
+		}
+		pipe.hangUp(net.ErrClosed)
+	}
+	for _, d := range p.deferred {
+		d.to.Fail(d.tag, fmt.Errorf("%w: %w", ErrUnavailable, net.ErrClosed))
+	}
+	p.deferred = nil
+}
+
+// Update takes over the current topology.
+func (p *Pipes) Update() {
+	t := p.control.Topology()
+	if t == p.topology {
+		return
+	}
+	before := p.topology
+	p.topology = t
+	p.masters = make([][2]*Pipe, len(t.Masters))
+	p.sides = make([]*Pipe, len(t.Masters))
+	at := make(map[*Node]int16, len(t.Masters))
+	present := make(map[string]bool)
+	for i, n := range t.Masters {
+		at[n] = int16(i)
+		present[n.Addr] = true
+		for proto := range 2 {
+			p.masters[i][proto] = p.byNode[nodeKey{n.Addr, Mode{Proto: proto + 2}}]
+		}
+	}
+	p.lowest = p.lowest[:0]
+	seen := make(map[int16]bool)
+	for s := range p.index {
+		p.index[s] = -1
+		if i, ok := at[t.Slots[s]]; ok {
+			p.index[s] = i
+			if !seen[i] {
+				seen[i] = true
+				p.lowest = append(p.lowest, s)
+			}
+		}
+	}
+	replicas := make(map[string]bool)
+	for _, n := range t.Replicas {
+		replicas[n.Addr] = true
+	}
+	for _, pipe := range p.byNode {
+		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]))
+	}
+	for pipe := range p.own {
+		pipe.retire(!present[pipe.addr])
+	}
+	if len(p.privates) > 0 {
+		p.updatePrivates(before)
+	}
+	p.readFrom(t)
+}
+
+// retire notes since when the node is no part of the topology, if it is none.
+func (p *Pipe) retire(gone bool) {
+	switch {
+	case !gone:
+		p.retired = time.Time{}
+	case p.retired.IsZero():
+		p.retired = p.pipes.loop.Now()
+	}
+}
+
+// Version identifies the topology that routes requests now. It changes when a
+// later request may go to another node than an earlier one for the same slot.
+func (p *Pipes) Version() uint64 { return p.topology.Version }
+
+// Topology is the topology that routes requests now.
+func (p *Pipes) Topology() *Topology { return p.topology }
+
+// Send sends req, one whole command, to the master of slot n (AnySlot: to any)
+// over a connection of mode m. req is copied, or kept if it is larger than
+// loop.Shared: then nobody may write to it any more. to gets the reply under tag.
+// resend says that req may be sent again when its reply was lost. It returns
+// the pipe that carries the request, or nil when the request waits for a node.
+func (p *Pipes) Send(n int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
+	c := call{to: to, tag: tag, slot: int16(n), resend: resend, deadline: p.deadline(), before: m.before()}
+	return p.send(c, m, req)
+}
+
+// SomeSlot is a slot that has a master, and for one seed the same for as long as
+// the topology stays; AnySlot if there is none.
+func (p *Pipes) SomeSlot(seed int64) int {
+	if len(p.lowest) == 0 {
+		return anySlot
+	}
+	return p.lowest[uint64(seed)%uint64(len(p.lowest))]
+}
+
+// SlotAt is the lowest slot of the master at addr, AnySlot if there is no such master.
+func (p *Pipes) SlotAt(addr string) int {
+	for _, s := range p.lowest {
+		if p.topology.Masters[p.index[s]].Addr == addr {
+			return s
+		}
+	}
+	return anySlot
+}
+
+// SendMaster is Send to the i-th master of Topology().Masters.
+func (p *Pipes) SendMaster(i int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
+	c := call{to: to, tag: tag, slot: thisNode, resend: resend, deadline: p.deadline(), before: m.before()}
+	return p.sendTo(p.master(i, m), c, req)
+}
+
+// Owner is the number of the master of slot n among Topology().Masters, -1 if there is none.
+func (p *Pipes) Owner(n int) int { return int(p.index[n]) }
+
+// SendShard is Send for requests without keys that concern the i-th of Topology().Masters: when
+// that fails, and the request is sent again, it goes to the one that has taken over.
+func (p *Pipes) SendShard(i int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
+	c := call{to: to, tag: tag, slot: thisNode, resend: resend, deadline: p.deadline()}
+	if len(p.lowest) == len(p.topology.Masters) {
+		c.slot = int16(p.lowest[i])
+	}
+	return p.sendTo(p.master(i, m), c, req)
+}
+
+// SendTo is Send to the node at addr and to no other, whether it is a master or not.
+func (p *Pipes) SendTo(addr string, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
+	c := call{to: to, tag: tag, slot: thisNode, resend: resend, deadline: p.deadline()}
+	return p.sendTo(p.pipe(addr, m), c, req)
+}
+
+// deadline is when a request that comes now has used up its budget.
+func (p *Pipes) deadline() time.Duration { return p.loop.Now().Sub(p.born) + p.o.Budget }
+
+func (p *Pipes) send(c call, m Mode, req []byte) *Pipe {
+	i := -1
+	switch {
+	case c.slot >= 0:
+		i = int(p.index[c.slot])
+	case len(p.masters) > 0:
+		p.turn++
+		i = p.turn % len(p.masters)
+	}
+	if i < 0 {
+		p.control.Refresh()
+		c.to.Detour(c.tag)
+		p.later("", m, c, req, unserved, nil)
+		return nil
+	}
+	return p.sendTo(p.master(i, m), c, req)
+}
+
+// unserved is what Redis answers for a slot that no node serves.
+var unserved = []byte("-CLUSTERDOWN Hash slot not served\r\n")
+
+func (p *Pipes) master(i int, m Mode) *Pipe {
+	switch {
+	case m.Own != nil:
+		return m.Own.pipe(p.topology.Masters[i].Addr)
+	case !m.plain():
+		return p.side(i, m)
+	}
+	pipe := p.masters[i][m.Proto-2]
+	if pipe == nil {
+		pipe = p.pipe(p.topology.Masters[i].Addr, m)
+		p.masters[i][m.Proto-2] = pipe
+	}
+	return pipe
+}
+
+// pipe finds or makes the pipe to addr.
+func (p *Pipes) pipe(addr string, m Mode) *Pipe {
+	if m.Own != nil {
+		return m.Own.pipe(addr)
+	}
+	if m.Apart {
+		m = p.lane(addr, m)
+	}
+	key := nodeKey{addr, m}
+	pipe := p.byNode[key]
+	if pipe == nil {
+		if m.DB != 0 {
+			p.roomForDatabase()
+		}
+		pipe = &Pipe{pipes: p, addr: addr, mode: m, stats: p.stats.node(addr)}
+		p.byNode[key] = pipe
+	}
+	return pipe
+}
+
+func (p *Pipes) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
+	if p.closed {
+		c.to.Fail(c.tag, fmt.Errorf("%w: %w", ErrUnavailable, net.ErrClosed))
+		return nil
+	}
+	if pipe.conn == nil && !pipe.dialing && p.loop.Now().Before(pipe.retryAt) {
+		c.to.Detour(c.tag)
+		p.later(pipe.addr, pipe.mode, c, req, nil, pipe.dialErr)
+		return nil
+	}
+	pipe.append(c, req)
+	return pipe
+}
+
+// patrol gives up nodes that owe replies and are silent, and closes pipes whose node
+// has left the topology.
+func (p *Pipes) patrol() {
+	if p.closed {
+		return
+	}
+	now := p.loop.Now()
+	for _, pipe := range p.byNode {
+		switch {
+		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
+			p.drop(pipe, errRetired)
+		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
+			p.drop(pipe, errIdle)
+		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > p.o.Timeout:
+			if !p.excused(pipe, now) {
+				pipe.hangUp(errSilent)
+			}
+		}
+	}
+	p.patrolOwn(now)
+	p.loop.After(patrol, p.patrol)
+}

@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// maxHops is how often a request is redirected at once; after that it waits a
+// little each time, until its budget is used up.
+const maxHops = 5
+
+// waitingLimit bounds the bytes of the requests that wait for their nodes, in
+// queues of PipeOptions.QueueLimit.
+const waitingLimit = 16
+
+// deferred is a request that waits for a node to become able to take it.
+type deferred struct {
+	call
+	mode  Mode
+	addr  string // of thisNode
+	req   []byte
+	next  time.Time
+	reply []byte // the error reply that made it wait, or nil
+	err   error  // the error of the connection that did
+}
+
+// redirect deals with an error reply that does not concern the client: the
+// request goes elsewhere, or again, and the client never learns. It reports
+// false for every other error. req aliases the log of pipe.
+func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
+	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
+	if !retries[string(word)] {
+		return false
+	}
+	script, raised := fromScript(req, string(word), rest)
+	if raised {
+		return false
+	}
+	if pipe.mode.Replica && string(word) != "NOSCRIPT" {
+		p.declined(pipe, c, req, string(word))
+		return true
+	}
+	switch string(word) {
+	case "MOVED", "ASK":
+		_, addr, ok := parseRedirect(rest, pipe.addr)
+		if !ok || c.slot == thisNode || p.topology.Kind != Cluster {
+			return false
+		}
+		p.control.Refresh()
+		c.to.Detour(c.tag)
+		if script && !p.knows(addr) {
+			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+			return true
+		}
+		c.hops++
+		c.healed = false // that node may have lost the script too
+		if c.hops > maxHops {
+			p.stats.Redirects[LoopRedirect].Add(1)
+			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+			return true
+		}
+		req = lasting(req)
+		target := p.pipe(addr, pipe.mode)
+		if !target.retired.IsZero() {
+			target.retired = p.loop.Now() // it is in use before the topology shows it
+		}
+		if string(word) == "MOVED" {
+			p.stats.Redirects[MovedRedirect].Add(1)
+			if pipe.private != nil {
+				pipe.private.fade() // before the topology shows it
+			}
+		} else {
+			p.stats.Redirects[AskRedirect].Add(1)
+			c.before, c.astray = sayAsking, true
+		}
+		p.sendTo(target, c, req)
+		return true
+	case "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY":
+		p.stats.Redirects[kindOf[string(word)]].Add(1)
+		p.control.Refresh()
+		c.to.Detour(c.tag)
+		p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+		return true
+	case "NOSCRIPT":
+		return p.heal(pipe, c, req)
+	}
+	return false
+}
+
+// retries are the words of errors after which a request is sent once more.
+var retries = map[string]bool{
+	"MOVED": true, "ASK": true, "NOSCRIPT": true,
+	"TRYAGAIN": true, "CLUSTERDOWN": true, "LOADING": true, "MASTERDOWN": true, "READONLY": true,
+}
+
+var asking = []byte("*1\r\n$6\r\nASKING\r\n")
+
+// parseRedirect reads "3999 127.0.0.1:6381". An empty host means the host that
+// answered (Redis Cluster specification, MOVED redirection).
+func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
+	number, rest, _ := bytes.Cut(bytes.TrimRight(b, "\r\n"), []byte(" "))
+	n, err := strconv.Atoi(string(number))
+	if err != nil || n < 0 || n >= slot.Count {
+		return 0, "", false
+	}
+	// An IPv6 address comes without brackets: the port is behind the last colon.
+	colon := bytes.LastIndexByte(rest, ':')
+	if colon < 0 {
+		return 0, "", false
+	}
+	host, port := string(rest[:colon]), string(rest[colon+1:])
+	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
+		return 0, "", false
+	}
+	if strings.ContainsAny(host, "[]") {
+		return 0, "", false
+	}
+	if host == "" || host == "?" {
+		if host, _, err = net.SplitHostPort(from); err != nil {
+			return 0, "", false
+		}
+	}
+	return n, net.JoinHostPort(host, port), true
+}
+
+// heal loads the script that a node lost and has the request run once more.
+func (p *Pipes) heal(pipe *Pipe, c call, req []byte) bool {
+	if p.o.Source == nil || c.healed {
+		return false
+	}
+	v, _, err := resp.Parse(req)
+	if err != nil || len(v.Elems) < 2 {
+		return false
+	}
+	source, ok := p.o.Source(bytes.ToLower(v.Elems[1].Str))
+	if !ok {
+		return false
+	}
+	p.stats.Redirects[ScriptRedirect].Add(1)
+	c.healed = true
+	c.to.Detour(c.tag)
+	req = lasting(req)
+	pipe.append(call{resend: true, slot: thisNode}, resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source))
+	pipe.append(c, req)
+	return true
+}
+
+// later has the request sent again after a pause that grows, until its budget is
+// used up. addr is where it was, "" when it never got to a node. req is kept.
+func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error) {
+	pause := min(10*time.Millisecond<<min(c.waits/2, 5), 250*time.Millisecond)
+	c.waits = min(c.waits+1, 250)
+	c.hops, c.healed = 0, false
+	d := deferred{
+		call: c, mode: m.atMaster(), addr: addr,
+		next: p.loop.Now().Add(pause), reply: reply, err: err,
+	}
+	if p.closed || p.waiting+len(req) > waitingLimit*p.o.QueueLimit {
+		p.giveUp(d)
+		return
+	}
+	d.req = lasting(req)
+	p.waiting += len(req)
+	p.deferred = append(p.deferred, d)
+	p.arm()
+}
+
+// arm has the deferred requests looked at soon.
+func (p *Pipes) arm() {
+	if !p.armed && len(p.deferred) > 0 {
+		p.armed = true
+		p.loop.After(10*time.Millisecond, p.retry)
+	}
+}
+
+// retry sends the deferred requests whose time has come, in the order in which
+// they were deferred.
+func (p *Pipes) retry() {
+	p.armed = false
+	waiting := p.deferred
+	p.deferred = nil
+	now := p.loop.Now()
+	for _, d := range waiting {
+		p.waiting -= len(d.req)
+		switch {
+		case now.Sub(p.born) > d.deadline:
+			p.giveUp(d)
+		case now.Before(d.next):
+			p.waiting += len(d.req)
+			p.deferred = append(p.deferred, d)
+		case d.slot == thisNode && p.left(d.addr, d.mode):
+			p.giveUp(d)
+		case d.slot == thisNode:
+			p.sendTo(p.pipe(d.addr, d.mode), d.call, d.req)
+		default:
+			p.send(d.call, d.mode, d.req)
+		}
+	}
+	p.arm()
+}
+
+// left says that the node at addr has left the topology.
+func (p *Pipes) left(addr string, m Mode) bool {
+	pipe := p.byNode[nodeKey{addr, p.lane(addr, m)}]
+	return pipe != nil && !pipe.retired.IsZero()
+}
+
+// giveUp answers a request whose budget is used up: with what the node said, or
+// with why none could be reached.
+func (p *Pipes) giveUp(d deferred) {
+	p.stats.GivenUp.Add(1)
+	if d.reply != nil && !d.ran && !isRedirect(d.reply) {
+		d.to.Receive(d.tag, d.reply, true)
+		return
+	}
+	outcome, why := ErrUnavailable, d.err
+	if d.ran {
+		outcome = ErrUnknownOutcome
+	}
+	if why == nil {
+		why = complaint(d.reply)
+	}
+	d.to.Fail(d.tag, fmt.Errorf("no node took it in time: %w: %w", outcome, why))
+}

@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/internal/slot"
+)
+
+// startReplica starts a replica of master, which has others already, and waits until it gets
+// what is written. A link that is up may carry nothing yet, and what a WAIT counts may
+// have come with the first copy of all.
+func startReplica(t *testing.T, master *server, others int) *server {
+	t.Helper()
+	r := startRedis(t, "--replicaof", "127.0.0.1 "+master.port, "--repl-diskless-sync-delay", "0")
+	eventually(t, 15*time.Second, "the replica follows", func() bool {
+		for range 2 {
+			master.must(t, "SET", "follow", "me")
+			if master.must(t, "WAIT", others+1, 100) != int64(others+1) {
+				return false
+			}
+		}
+		return true
+	})
+	return r
+}
+
+// dedicatedTo are connections through u that end with the test.
+func dedicatedTo(t *testing.T, u *Upstream, o DedicatedOptions) (*Dedicated, *Stats) {
+	stats := new(Stats)
+	d := NewDedicated(u, o, stats)
+	t.Cleanup(d.Close)
+	return d, stats
+}
+
+// A master with two replicas: as many as have it are counted, and one that is stopped
+// costs the timeout and no more. R26
+func TestSyncedReplicas(t *testing.T) {
+	master := startRedis(t, "--repl-diskless-sync-delay", "0")
+	one, two := startReplica(t, master, 0), startReplica(t, master, 1)
+	u := discovered(t, Options{Addrs: addrs(master)})
+	d, stats := dedicatedTo(t, u, DedicatedOptions{Limit: 8})
+	const timeout = 300 * time.Millisecond
+	check := func(line string, replicas, want int, late bool) {
+		t.Helper()
+		began := time.Now()
+		reply, acked, err := synced(t.Context(), d, line, replicas, timeout)
+		took := time.Since(began)
+		if err != nil || acked != want || reply[0] == '-' {
+			t.Errorf("%s: %q, %d acked, %v; want %d", line, reply, acked, err, want)
+		}
+		if late != (took >= timeout) || took > timeout+d.o.Silence {
+			t.Errorf("%s took %v", line, took)
+		}
+	}
+	check("SET k 1", 2, 2, false)
+	for _, r := range []*server{one, two} {
+		if v := r.Get(t.Context(), "k").Val(); v != "1" {
+			t.Errorf("%s has %q and yet said that it has all", r.addr, v)
+		}
+	}
+	two.signal(t, syscall.SIGSTOP)
+	check("SET k 2", 1, 1, false)
+	check("SET k 3", 2, 1, true)
+	one.signal(t, syscall.SIGSTOP)
+	// Writes of others count too: what a request reads must be there.
+	master.must(t, "SET", "k", "4")
+	check("GET k", 1, 0, true)
+
+	// However many wait for replicas, connections are few.
+	var wg sync.WaitGroup
+	var failed atomic.Int64
+	for range 40 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*timeout)
+			defer cancel()
+			if _, _, err := synced(ctx, d, "GET k", 1, timeout); errors.Is(err, context.DeadlineExceeded) {
+				failed.Add(1)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	most := int64(0)
+	for began := time.Now(); time.Since(began) < timeout; time.Sleep(5 * time.Millisecond) {
+		most = max(most, stats.Nodes()[0].Connections)
+	}
+	wg.Wait()
+	if failed.Load() < 8 {
+		t.Errorf("%d of 40 found no connection in time", failed.Load())
+	}
+	if most != 8 {
+		t.Errorf("%d connections at a time", most)
+	}
+	one.signal(t, syscall.SIGCONT)
+	two.signal(t, syscall.SIGCONT)
+	eventually(t, 15*time.Second, "the replicas have it again", func() bool {
+		_, acked, err := synced(t.Context(), d, "SET k 5", 2, timeout)
+		return err == nil && acked == 2
+	})
+
+	// A master that is stopped holds nobody longer than asked for, one that is gone no
+	// longer than the budget.
+	master.signal(t, syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	began := time.Now()
+	if _, _, err := synced(ctx, d, "SET k 6", 2, timeout); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > timeout+2*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	master.kill()
+	hasty, _ := dedicatedTo(t, u, DedicatedOptions{Budget: 500 * time.Millisecond})
+	began = time.Now()
+	if _, _, err := synced(t.Context(), hasty, "SET k 7", 2, timeout); !errors.Is(err, ErrUnavailable) || time.Since(began) > 4*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	if d.Close(); stats.Nodes()[0].Connections != 0 {
+		t.Error("connections are open after Close")
+	}
+}
+
+// A cluster whose slots move and whose masters die under those who wait for
+// replicas. R26
+func TestSyncedClusterLife(t *testing.T) {
+	nodes := startCluster(t, 1)
+	u := discovered(t, Options{Addrs: addrs(nodes...)})
+	const source = "return 42"
+	sum := sha1.Sum([]byte(source))
+	sha := hex.EncodeToString(sum[:])
+	d, stats := dedicatedTo(t, u, DedicatedOptions{Budget: 20 * time.Second, Source: func(s []byte) ([]byte, bool) { return []byte(source), string(s) == sha }})
+	n := slot.Of([]byte("key"))
+	req := []byte(fmt.Sprintf("*4\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$3\r\nkey\r\n", sha))
+	ask := func(replicas int) (acked int) {
+		reply, acked, err := d.Synced(t.Context(), n, req, replicas, time.Second)
+		if err != nil || string(reply) != ":42\r\n" {
+			t.Errorf("%q, %v", reply, err)
+		}
+		return acked
+	}
+	if acked := ask(1); acked != 1 {
+		t.Errorf("%d acked", acked)
+	}
+
+	end := make(chan struct{})
+	var wg sync.WaitGroup
+	var asked atomic.Int64
+	for range 3 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				if acked := ask(1); acked != 1 {
+					t.Errorf("%d acked while the slot moves", acked)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	home := byAddr(nodes, u.Topology().Slots[n].Addr)
+	for range 4 {
+		from := byAddr(nodes, u.Topology().Slots[n].Addr)
+		var to *server
+		for _, m := range u.Topology().Masters {
+			if m.Addr != from.addr {
+				to = byAddr(nodes, m.Addr)
+			}
+		}
+		id, before := to.must(t, "CLUSTER", "MYID"), asked.Load()
+		to.must(t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.must(t, "CLUSTER", "MYID"))
+		from.must(t, "CLUSTER", "SETSLOT", n, "MIGRATING", id)
+		eventually(t, 10*time.Second, "requests are redirected", func() bool { return asked.Load() > before+10 })
+		to.must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+		from.must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+		eventually(t, 10*time.Second, "the move is seen", func() bool { return u.Topology().Slots[n].Addr == to.addr })
+	}
+	close(end)
+	wg.Wait()
+	for _, kind := range []Redirect{AskRedirect, ScriptRedirect} {
+		if stats.Redirects[kind].Load() == 0 {
+			t.Errorf("no redirect %v", kind)
+		}
+	}
+	t.Logf("%d requests, home %s", asked.Load(), home.addr)
+
+	// Its master dies; the replica that takes over has no replica.
+	master := byAddr(nodes, u.Topology().Slots[n].Addr)
+	master.kill()
+	began := time.Now()
+	if acked := ask(1); acked != 0 {
+		t.Errorf("%d acked by nobody", acked)
+	}
+	t.Logf("answered %v after the master died", time.Since(began).Round(time.Millisecond))
+	if got := u.Topology().Slots[n].Addr; got == master.addr {
+		t.Errorf("it was answered by %s, which is dead", got)
+	}
+}

@@ -1,0 +1,104 @@
+// Package cluster reaches the upstream: a Redis Cluster, a Sentinel group or one
+// Redis.
+//
+// It stands below commands and proxy. Its control plane learns where the
+// masters are and keeps that fresh; its data plane carries requests to them:
+//
+//	Discover --> Upstream.Run: ask nodes --> *Topology --> OnChange --> Pipes
+//	                                            request --> slot --> Pipe --> node
+//
+// The control plane may block and allocate; nothing of it runs on a loop.
+package cluster
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockproxy/internal/slot"
+)
+
+// Kind is what the upstream turned out to be.
+type Kind uint8
+
+// The kinds.
+const (
+	Single Kind = iota
+	Sentinel
+	Cluster
+)
+
+// String is "single", "sentinel" or "cluster".
+func (k Kind) String() string { return [...]string{"single", "sentinel", "cluster"}[k] }
+
+// Node is one Redis server of the upstream. Immutable.
+type Node struct {
+	Addr    string // host:port, as the proxy dials it, or the path of a unix socket
+	ID      string // node id of a cluster, else ""
+	Master  bool
+	Follows string // Addr of its master; of a master ""
+}
+
+// Topology is one consistent view of the upstream. Immutable.
+type Topology struct {
+	Version      uint64 // rises with each change
+	Kind         Kind
+	RedisVersion string            // of the oldest master, "7.0.15"; "" if none told
+	Masters      []*Node           // in the order of their lowest slots
+	Replicas     []*Node           // in the order of their addresses
+	Slots        [slot.Count]*Node // its master; nil: nobody serves the slot
+
+	// Readers are the replicas of each master that may be read from, as far as is known: nil until
+	// somebody wants to. They change without a new Version.
+	Readers map[*Node][]*Node
+}
+
+// Served is how many slots have a master.
+func (t *Topology) Served() int {
+	n := 0
+	for _, master := range t.Slots {
+		if master != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// same says that nothing but the Version and the Readers differs.
+func (t *Topology) same(u *Topology) bool {
+	return t.Kind == u.Kind && t.RedisVersion == u.RedisVersion && t.Slots == u.Slots &&
+		slices.Equal(t.Masters, u.Masters) && slices.Equal(t.Replicas, u.Replicas)
+}
+
+// olderVersion is the older one of two versions such as "7.0.15". An unknown
+// one, "", is older than none.
+func olderVersion(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, _ := strconv.Atoi(as[i])
+		y, _ := strconv.Atoi(bs[i])
+		if x != y {
+			if x < y {
+				return a
+			}
+			return b
+		}
+	}
+	if len(as) <= len(bs) {
+		return a
+	}
+	return b
+}
+
+// majorVersion is 7 of "7.0.15", and 0 if there is none.
+func majorVersion(v string) int {
+	major, _, _ := strings.Cut(v, ".")
+	n, _ := strconv.Atoi(major)
+	return n
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+
+	"lockproxy/internal/slot"
+)
+
+// halves is a view of two masters, a with the first half of the slots.
+func halves(a, b Node, replicas ...Node) *view {
+	return &view{kind: Cluster, from: a.Addr, ok: true, epoch: 1, shares: []share{
+		{8192, slot.Count - 1, []Node{b}},
+		{0, 8191, append([]Node{a}, replicas...)},
+	}}
+}
+
+func TestTopologyKeepsPointers(t *testing.T) {
+	a, b, c := Node{Addr: "a:1", ID: "a"}, Node{Addr: "b:1", ID: "b"}, Node{Addr: "c:1", ID: "c"}
+	first := halves(a, b, c).topology(&Topology{}, "7.0.15")
+	if first.Version != 1 || len(first.Masters) != 2 || first.Masters[0].Addr != "a:1" || first.Slots[8191] != first.Masters[0] ||
+		first.Slots[8192] != first.Masters[1] || first.Served() != slot.Count || first.Replicas[0].Master {
+		t.Fatalf("%+v", first)
+	}
+	if again := halves(a, b, c).topology(first, "7.0.15"); again != first {
+		t.Error("nothing changed, and yet there is a new topology")
+	}
+	if next := halves(a, b, c).topology(first, "7.2.0"); next == first || !slices.Equal(next.Masters, first.Masters) {
+		t.Error("the version of Redis changed")
+	}
+	// c takes over from a.
+	next := halves(c, b, a).topology(first, "7.0.15")
+	if next.Version != 2 || next.Masters[1] != first.Masters[1] || next.Slots[0].Addr != "c:1" || next.Slots[0] == first.Replicas[0] {
+		t.Errorf("%+v", next.Masters)
+	}
+	// b is gone, its slots have no master.
+	left := &view{kind: Cluster, shares: []share{{0, 8191, []Node{c}}}}
+	if last := left.topology(next, "7.0.15"); last.Slots[9000] != nil || last.Served() != 8192 || last.Slots[0] != next.Slots[0] {
+		t.Errorf("%+v", last.Masters)
+	}
+}
+
+// One master may have many ranges, and its replica stands in each of them.
+func TestTopologyFragments(t *testing.T) {
+	v := &view{kind: Cluster}
+	for k := slot.Count - 2; k >= 0; k -= 2 {
+		v.shares = append(v.shares, share{k, k + 1, []Node{{Addr: "a:1", ID: "a"}, {Addr: "z:1", ID: "z"}, {Addr: "c:1", ID: "c"}}})
+	}
+	top := v.topology(&Topology{}, "")
+	if len(top.Masters) != 1 || len(top.Replicas) != 2 || top.Replicas[0].Addr != "c:1" || top.Served() != slot.Count {
+		t.Errorf("%d masters, %d replicas", len(top.Masters), len(top.Replicas))
+	}
+}
+
+func TestBestView(t *testing.T) {
+	a, b, c := Node{Addr: "a:1", ID: "a"}, Node{Addr: "b:1", ID: "b"}, Node{Addr: "c:1", ID: "c"}
+	with := func(v *view, change func(*view)) *view {
+		change(v)
+		return v
+	}
+	old := halves(a, b)
+	for _, test := range []struct {
+		name  string
+		views []*view
+		want  int
+	}{
+		{"one", []*view{old}, 0},
+		{"a higher epoch", []*view{old, with(halves(c, b), func(v *view) { v.epoch = 2 })}, 1},
+		{"the most votes in one epoch", []*view{old, halves(c, b), halves(c, b)}, 1},
+		{"more slots beat the epoch", []*view{old, with(halves(a, c), func(v *view) { v.epoch, v.shares = 9, v.shares[:1] })}, 0},
+		{"one that is cut off is not believed", []*view{with(halves(c, b), func(v *view) { v.ok, v.epoch = false, 7 }), old}, 1},
+		{"another cluster", []*view{with(halves(Node{Addr: "x:1", ID: "x"}, Node{Addr: "y:1", ID: "y"}), func(v *view) { v.epoch = 99 }), old}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			u := newUpstream(Options{Addrs: []string{"seed:1"}})
+			u.topology.Store(old.topology(&Topology{}, ""))
+			if got := u.best(test.views); got != test.views[test.want] {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// The address of a learnt node may pass to a node of another cluster.
+func TestTrust(t *testing.T) {
+	u := newUpstream(Options{Addrs: []string{"seed:1"}})
+	stranger := halves(Node{Addr: "x:1", ID: "x"}, Node{Addr: "y:1", ID: "y"})
+	if !u.trusts(stranger) {
+		t.Error("while nothing is known everything is news")
+	}
+	u.topology.Store(halves(Node{Addr: "a:1", ID: "a"}, Node{Addr: "b:1", ID: "b"}).topology(&Topology{}, ""))
+	if u.trusts(stranger) {
+		t.Error("a stranger is believed")
+	}
+	stranger.from = "seed:1"
+	if !u.trusts(stranger) {
+		t.Error("a node that was named is not believed")
+	}
+}
+
+func TestRedisVersions(t *testing.T) {
+	for _, test := range []struct {
+		a, b, older string
+		major       int
+	}{
+		{"7.0.15", "6.2.14", "6.2.14", 6},
+		{"7.0.15", "7.0.9", "7.0.9", 7},
+		{"10.0.0", "9.9", "9.9", 9},
+		{"", "7.2.0", "7.2.0", 7},
+		{"7.2.0", "", "7.2.0", 7},
+		{"7.2", "7.2.1", "7.2", 7},
+		{"", "", "", 0},
+		{"255.255.255", "8.0.0-rc1", "8.0.0-rc1", 8},
+	} {
+		if got := olderVersion(test.a, test.b); got != test.older || majorVersion(got) != test.major {
+			t.Errorf("%q, %q: %q, major %d", test.a, test.b, got, majorVersion(got))
+		}
+		if got := olderVersion(test.b, test.a); got != test.older {
+			t.Errorf("%q, %q: %q", test.b, test.a, got)
+		}
+	}
+}
