@@ -1,0 +1,214 @@
+-- acquire takes a lock, changes how it is held, joins its queue, or says that it is held.
+--
+-- KEYS  1 the lock   2 the fence of its slot
+-- ARGV  1 token   2 lease, ms   3 mode: w or r   4 request id   5 reentrant: 1 or 0
+--       and of a reader, or one that may wait; else they may be left out, or "":
+--       6 proxy   7 ms that it waits from now on   8 longest queue   9 PUBLISH or SPUBLISH
+--       and only if one of them is meant, else they may be left out, or "":
+--       10 keeper, or = and the one that whoever asks is already   11 meta   12 replication id of the master that may grant
+--       and only where the lock is on independent masters, which have no queue (6, 7 and 8 mean nothing):
+--       13 fence that the grant should have, "mine" if only the token of a hold may be granted anything, or ""
+-- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be; waits {place, ms until it may try again
+--       by itself, ids of the requests that should try now; "*": all of this proxy}; held nil,
+--       or with 13 {-1 for a reader that wants to write, else 0, ms that it lasts, who holds it:
+--       the request that made it the writer, r for readers, else ""}
+-- Effects one hold, or one place in the queue, for each request id, however often it is sent;
+--       one that may not wait leaves nothing unless it is granted
+--
+-- A lock that one writer holds once, and nobody waits for, keeps or describes, is a string:
+-- "lockproxy 1 fence requests token". It is plain. Any other lock is a hash.
+--
+-- A hold, of the writer (o, w) or of a reader (r:token), is "expiry count fence since keeper
+-- requests meta". Requests are the last eight that made it what it is: +id counted, =id the
+-- token came again, -id counted down, ^id made a writer of the reader, *id did so and
+-- counted, ~id released the lock before.
+local key, token, lease, mode, id, proxy = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
+local keeper, meta, candidate, clock = ARGV[10] or '', ARGV[11] or '', ARGV[13], nil
+local relying = keeper
+if string.sub(keeper, 1, 1) == '=' then keeper = '' end
+if proxy == '' then proxy = nil end
+--#include kind.lua
+
+if kind == 'none' then -- free, and nobody waits: most calls end here
+  if candidate == 'mine' then return {0, 1, ''} end
+  --#include master.lua
+  if other then return other end
+  clock = redis.call('TIME')
+  --#include fence.lua
+  local ids = (released == '' and '+' or '~' .. released .. '+') .. id
+  if mode == 'w' and keeper == '' and meta == '' then
+    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. ids .. ' ' .. token, 'PX', lease)
+    if candidate then return {token, tonumber(f), tonumber(lease), 1} end
+    return tonumber(f)
+  end
+  local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+  local e = now + lease
+  local hold = table.concat({e, 1, f, now, keeper == '' and '-' or keeper, ids}, ' ')
+  if meta ~= '' then hold = hold .. ' ' .. meta end
+  if mode == 'w' then
+    redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold)
+  else
+    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold)
+  end
+  redis.call('PEXPIREAT', key, e)
+  return {token, tonumber(f), tonumber(lease), 1}
+end
+
+clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+lease = tonumber(lease)
+--#include plain.lua
+if plain and not proxy and owner ~= token then -- that is quickly said
+  if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.sub(plain_ids, -16)} end
+  return false
+end
+--#include unfold.lua
+local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
+if s[1] ~= '1' then
+  --#include foreign.lua
+end
+local writer, packed, place, publish, me = s[3], s[4], tonumber(s[6]), ARGV[9], proxy
+local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
+local writing = writing_e > now
+if writing and s[2] ~= token and not proxy then
+  if not candidate then return false end
+  --#include hold.lua
+  return {0, writing_e - now, granted_to(writer) or ''}
+end
+--#include hold.lua
+--#include state.lua
+
+-- The token holds the lock already.
+local field, mine = 'r:' .. token, not writing and s[5]
+if writing and s[2] == token then
+  field, mine = 'w', writer
+end
+local e, n, f, since, kept, ids, note
+if mine then
+  e, n, f, since, kept, ids, note = parse_hold(mine)
+  if e <= now then mine = nil end
+end
+local sent_before = mine and string.find(ids, id, 1, true)
+local upgrade = mine and field ~= 'w' and mode == 'w' and not sent_before
+if mine then
+  if not sent_before then
+    n = n + ARGV[5]
+    ids = ids .. (upgrade and (ARGV[5] == '1' and '*' or '^') or ARGV[5] == '1' and '+' or '=') .. id
+    kept = rely(kept, relying)
+    if meta ~= '' then note = ' ' .. meta end
+  end
+  e = math.max(e, now + lease)
+end
+if mine and not upgrade then
+  if place then drop(place, id) end
+  outlast(e)
+  if field == 'w' and mode == 'r' and not sent_before then -- from now on it only reads
+    redis.call('HDEL', key, 'o', 'w')
+    field, c, ce = 'r:' .. token, 1, e
+    welcome_readers()
+    if candidate then redis.call(publish, key, id) end
+  end
+  if field ~= 'w' and ce > 0 then ce = math.max(ce, e) end
+  save(field, pack_hold(e, n, f, since, kept, ids, note))
+  return {token, tonumber(f), e - now, n}
+end
+
+-- Whose turn is it?
+local pause, try = writing_e - now, {}
+if writing then
+  try[1] = granted_to(writer)
+else
+  local live, latest = 0, 0
+  if c > 0 then
+    live, latest = readers(upgrade and token)
+  end
+  if z > 0 and ze <= now then lapse() end
+  local seq, first_mode, first_id = first()
+  local turn = not seq or seq == place
+  if upgrade then -- before everybody else, when the other readers are gone
+    if first_mode == 'u' and seq ~= place then
+      save()
+      return {err = 'DEADLOCK another reader waits already to become the writer, and each would wait for the other: release the shared hold, then lock again'}
+    end
+    turn = live == 0
+  elseif mode == 'w' then
+    turn = turn and live == 0
+  else -- readers go in together
+    turn = turn or (place and place < z) or (proxy and not place and first_mode == 'r' and z == t)
+  end
+  if candidate == 'mine' and not upgrade then turn = false end
+  if turn then
+    --#include master.lua
+    if other then
+      save()
+      return other
+    end
+    --#include fence.lua
+    if place then drop(place, id) end
+    if upgrade then
+      outlast(e)
+      redis.call('HDEL', key, field)
+      c, ce = 0, 0
+      save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, note))
+      return {token, tonumber(f), e - now, n}
+    end
+    local hold = pack_hold(now + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, meta == '' and '' or ' ' .. meta)
+    outlast(now + lease)
+    if mode == 'w' then
+      save('o', token, 'w', hold)
+    else
+      if writer then redis.call('HDEL', key, 'o', 'w') end
+      if looked or not s[5] then c = c + 1 end
+      ce = math.max(ce, now + lease)
+      welcome_readers()
+      save('r:' .. token, hold)
+    end
+    return {token, tonumber(f), lease, 1}
+  end
+  if live > 0 and (upgrade or (first_mode or mode) ~= 'r') then
+    pause = latest - now
+    if first_mode == 'u' and not upgrade then try[1] = first_id end -- it waits for fewer
+  elseif seq and proxy then
+    if seq >= z then offer(seq) end
+    pause, try[1] = ze - now, first_id
+  end
+end
+
+if not proxy then
+  save()
+  if candidate then return {upgrade and -1 or 0, math.max(pause, 1), pause > 0 and 'r' or ''} end
+  return false
+end
+local joins = {}
+if upgrade and place and entry_mode(place) ~= 'u' then -- it waited behind its own shared hold
+  drop(place, id)
+  place = nil
+end
+if not place then
+  local most = tonumber(ARGV[8])
+  if t - h >= 10 * most then first() end
+  if k >= most then sweep() end
+  if t - h >= 10 * most and k < most then
+    --#include closeup.lua
+  end
+  if k >= most then
+    save()
+    return {err = 'QUEUEFULL ' .. k .. ' clients wait for this lock already: try again later, or raise lock-max-queue'}
+  end
+  if upgrade then -- whoever was offered the lock comes after it
+    first()
+    h = h - 1
+    place, z, ze = h, 0, 0
+  else
+    place, t = t, t + 1
+  end
+  k = k + 1
+  local deadline = now + tonumber(ARGV[7])
+  outlast(deadline)
+  joins = {'q:' .. place, pack_entry(upgrade and 'u' or mode, id, proxy, deadline, lease, keeper, token, meta), 'i:' .. id, place}
+end
+save('p:' .. proxy, now + 3000, unpack(joins))
+if asleep or (tonumber(s[7]) or 0) <= now then
+  try[#try + 1] = '*' -- this proxy counted as dead
+end
+return {place, math.max(pause, 1), table.concat(try, ' ')}

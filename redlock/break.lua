@@ -1,0 +1,49 @@
+-- break ends whatever holds a lock, for people who know that the holder is no more.
+--
+-- KEYS  1 the lock   2 the fence of its slot
+-- ARGV  1 proxy   2 PUBLISH or SPUBLISH   3 1: nobody may get the lock by this; 2: there is no queue, so all
+--       who listen are told that the lock is free
+-- Reply 0 it was free; 1 it is; {1, id, fence, ttl ms}: it was, and is granted to the waiter id of
+--       this proxy
+-- Effects all holds go; the next fence is higher than any of theirs; proxies that kept
+--       them alive are told; who waits first is woken or gets the lock. Sent again it may break the next hold
+local key = KEYS[1]
+--#include kind.lua
+if kind == 'none' then return 0 end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include plain.lua
+--#include unfold.lua
+local s = redis.call('HMGET', key, 'v', 'o', 'w', 's')
+if s[1] ~= '1' then
+  --#include foreign.lua
+end
+local writer, packed, place, me, publish, near = s[3], s[4], nil, ARGV[1], ARGV[2], ARGV[3] ~= '1'
+--#include hold.lua
+--#include state.lua
+--#include passon.lua
+local broken = false
+local function broke(hold)
+  local e, _, f, _, kept = parse_hold(hold)
+  if e <= now then return end
+  broken = true
+  if kept ~= '-' then
+    redis.call('PUBLISH', string.match(KEYS[2], '^(.*)fence:{') .. 'keeper:' .. string.match(kept, '^(.*):'), 'broken ' .. bare(kept))
+  end
+  local last = tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0
+  if last < tonumber(f) then redis.call('SET', KEYS[2], f) end
+end
+if writer then broke(writer) end
+if c > 0 then
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 2) == 'r:' then
+      broke(all[i + 1])
+      redis.call('HDEL', key, all[i])
+    end
+  end
+end
+if not broken then return 0 end
+c, ce = 0, 0
+if ARGV[3] == '2' then redis.call(publish, key, 'broken') end
+return pass_on(s[2])

@@ -1,0 +1,190 @@
+package redlock
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/internal/resp"
+)
+
+// spent are calls and microseconds of each command, by the server's own account.
+func (s *server) spent(t testing.TB) (calls, usec map[string]float64) {
+	calls, usec = map[string]float64{}, map[string]float64{}
+	for line := range strings.Lines(s.ask("INFO", "commandstats").Text()) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if !ok {
+			continue
+		}
+		f := strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == '=' })
+		calls[name], _ = strconv.ParseFloat(f[0], 64)
+		usec[name], _ = strconv.ParseFloat(f[2], 64)
+	}
+	return calls, usec
+}
+
+// costing is one command whose cost is measured: its name, that of Redis, and the request for
+// the i-th lock.
+type costing struct {
+	name, command string
+	request       func(i int) []byte
+}
+
+// cost is the microseconds that the server spends on each of n requests of c.
+func (s *server) cost(t testing.TB, c costing, n int) float64 {
+	const batch = 50
+	conn := s.connect()
+	defer conn.Close()
+	out := bufio.NewWriter(conn)
+	s.ask("CONFIG", "RESETSTAT")
+	for i := 0; i < n; i += batch {
+		for j := range batch {
+			out.Write(c.request(i + j))
+		}
+		out.Flush()
+		for range batch {
+			reply, err := conn.reply()
+			if err != nil || reply[0] == '-' {
+				t.Fatalf("%s: %q %v", c.name, reply, err)
+			}
+		}
+	}
+	calls, usec := s.spent(t)
+	if calls[c.command] != float64(n) {
+		t.Fatalf("%s: %v calls", c.name, calls[c.command])
+	}
+	return usec[c.command] / calls[c.command]
+}
+
+// BenchmarkCost prints what the scripts cost Redis, beside what a SET NX and a
+// compare-and-delete cost it: all of them in each round, the least and the median of the rounds.
+// What LOCK and UNLOCK cost through a proxy, beside scripts of others, says integration/bench.
+func BenchmarkCost(b *testing.B) {
+	const n, rounds = 2000, 9
+	s := startRedis(b)
+	l := New(&upstream{s: s}, Options{})
+	const trivial, compare = "return 1", "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
+	load := func(source string) string { return s.ask("SCRIPT", "LOAD", source).Text() }
+	one, cad := load(trivial), load(compare)
+	for _, script := range Scripts() {
+		load(script.Source)
+	}
+	name := func(i int) string { return fmt.Sprintf("job:%07d", i) }
+	token := NewToken()
+	cmd := func(words ...string) []byte { return resp.AppendCommandStrings(nil, words...) }
+	acquire := func(a Acquire) func(i int) []byte {
+		return func(i int) []byte {
+			a.Name, a.Lease = name(i), time.Minute
+			_, req := l.AcquireRequest(l.NewAcquire(a))
+			return req
+		}
+	}
+	all := []costing{
+		{`EVALSHA "return 1"`, "evalsha", func(int) []byte { return cmd("EVALSHA", one, "0") }},
+		{"SET NX PX", "set", func(i int) []byte { return cmd("SET", name(i), token, "NX", "PX", "60000") }},
+		{"compare and delete", "evalsha", func(i int) []byte { return cmd("EVALSHA", cad, "1", name(i), token) }},
+	}
+	for _, m := range []Mode{Write, Read} {
+		release := func(i int) []byte {
+			_, req := l.ReleaseRequest(name(i), token, 0)
+			return req
+		}
+		all = append(all,
+			costing{"acquire " + string(m), "evalsha", acquire(Acquire{Token: token, Mode: m})},
+			costing{"acquire " + string(m) + ", held", "evalsha", acquire(Acquire{Token: "other", Mode: Write})},
+			costing{"release " + string(m), "evalsha", release},
+			costing{"acquire " + string(m) + ", kept", "evalsha", acquire(Acquire{Token: token, Mode: m, Keep: true})},
+			costing{"renew " + string(m) + ", kept", "evalsha", func(i int) []byte {
+				_, req := l.RenewRequest(name(i), token, 2*time.Minute, 0, "")
+				return req
+			}},
+			costing{"release " + string(m) + ", kept", "evalsha", release})
+	}
+	// Keys that stay keep the dictionaries of the server at their size.
+	s.ask("EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'resident:' .. i, 'x', 'EX', 86400) end", "0", fmt.Sprint(10*n))
+	took := make([][]float64, len(all))
+	for range rounds {
+		for i, c := range all {
+			took[i] = append(took[i], s.cost(b, c, n))
+		}
+	}
+	for i, c := range all {
+		ratios := make([]float64, rounds)
+		for j := range ratios {
+			ratios[j] = took[i][j] / took[0][j]
+		}
+		slices.Sort(ratios)
+		each := slices.Sorted(slices.Values(took[i]))
+		fmt.Fprintf(os.Stdout, "%-20s %6.2f µs at least, %6.2f µs median, %5.2f of %s\n", c.name, each[0], each[rounds/2], ratios[rounds/2], all[0].name)
+	}
+}
+
+// What Redis runs for one hand-over from one client of a proxy to the next, with 50
+// waiting, when the one that had it asks again: the script that queues it, the script that
+// releases, and what both call.
+func TestCommandsOfAHandOver(t *testing.T) {
+	s := startRedis(t)
+	p := s.proxies(t, 1)[0]
+	granted(t, p.begin(t.Context(), Acquire{Token: "0"}))
+	var queue []chan result
+	for i := range 50 {
+		queue = append(queue, p.begin(t.Context(), Acquire{Token: fmt.Sprint(i + 1), Wait: time.Minute}))
+	}
+	time.Sleep(20 * time.Millisecond)
+	s.ask("CONFIG", "RESETSTAT")
+	const n = 200
+	for i := range n {
+		p.unlock(fmt.Sprint(i))
+		granted(t, queue[i])
+		queue = append(queue, p.begin(t.Context(), Acquire{Token: fmt.Sprint(i + 51), Wait: time.Minute}))
+	}
+	calls, _ := s.spent(t)
+	delete(calls, "config|resetstat")
+	delete(calls, "info")
+	all := 0.0
+	for _, c := range calls {
+		all += c / n
+	}
+	t.Logf("%.1f commands a hand-over: %v in %d", all, calls, n)
+	if all > 13 {
+		t.Errorf("%.1f commands a hand-over", all)
+	}
+	for i := n; i < len(queue); i++ {
+		p.unlock(fmt.Sprint(i))
+		granted(t, queue[i])
+	}
+	p.unlock(fmt.Sprint(len(queue)))
+	s.empty(t)
+}
+
+// Readers are not looked at one by one by everybody who comes: with many waiting behind
+// them that would be most of what Redis does. Only when the longest lease goes are they.
+func TestWaitersDoNotCountReaders(t *testing.T) {
+	s := startRedis(t)
+	p := s.proxies(t, 1)[0]
+	for i := range 20 {
+		granted(t, p.begin(t.Context(), Acquire{Token: fmt.Sprint("r", i), Mode: Read, Lease: time.Minute + time.Duration(i)*time.Second}))
+	}
+	s.ask("CONFIG", "RESETSTAT")
+	var queue []chan result
+	for i := range 50 {
+		queue = append(queue, p.begin(t.Context(), Acquire{Token: fmt.Sprint(i), Wait: time.Minute}))
+	}
+	for i := range 19 {
+		p.unlock(fmt.Sprint("r", i))
+	}
+	if calls, _ := s.spent(t); calls["hgetall"] > 0 {
+		t.Errorf("%v HGETALL", calls["hgetall"])
+	}
+	p.unlock("r19")
+	for i, done := range queue {
+		granted(t, done)
+		p.unlock(fmt.Sprint(i))
+	}
+	s.empty(t)
+}

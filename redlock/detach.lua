@@ -1,0 +1,36 @@
+-- detach frees a hold whole, if it still has this keeper and nobody else has asked for it since.
+--
+-- KEYS  1 the lock   2 the fence of its slot
+-- ARGV  1 token   2 keeper   3 proxy   4 PUBLISH or SPUBLISH   5 1: nobody may get the lock by this;
+--       2: there is no queue, so all who listen are told that the lock is free
+-- Reply 1 released; 0 the keeper has nothing here; {1, id, fence, ttl ms}: released, and
+--       granted to the waiter id of this proxy
+-- Effects the hold goes, or only its keeper; who waits first is woken or gets the lock. Sent
+--       again it does nothing
+local key, token = KEYS[1], ARGV[1]
+--#include kind.lua
+if kind ~= 'hash' then return 0 end
+local s = redis.call('HMGET', key, 'o', 'w', 's', 'r:' .. token)
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local writer, packed, place, me, publish, near = s[2], s[3], nil, ARGV[3], ARGV[4], ARGV[5] ~= '1'
+--#include hold.lua
+local field, hold = 'r:' .. token, s[4]
+if s[1] == token then
+  field, hold = 'w', writer
+end
+if not hold then return 0 end
+local e, n, f, since, kept, ids, note = parse_hold(hold)
+if e <= now or bare(kept) ~= ARGV[2] then return 0 end
+if kept ~= ARGV[2] then
+  redis.call('HSET', key, field, pack_hold(e, n, f, since, '-', ids, note))
+  return 1
+end
+--#include state.lua
+--#include passon.lua
+if field ~= 'w' then
+  redis.call('HDEL', key, field)
+  without(e)
+end
+if ARGV[5] == '2' then redis.call(publish, key, ARGV[2]) end
+return pass_on(s[1])

@@ -1,0 +1,39 @@
+-- hold.lua reads and writes holds as acquire.lua describes them. The meta comes with the
+-- blank before it, or is "".
+local function parse_hold(hold)
+  local e, n, f, since, kept, ids, note = string.match(hold, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S*)(.*)$')
+  return tonumber(e), tonumber(n), f, since, kept, ids, note
+end
+
+local function pack_hold(e, n, f, since, kept, ids, note)
+  return table.concat({e, n, f, since, kept, string.sub(ids, -136)}, ' ') .. note
+end
+
+-- A keeper with ! behind it renews the hold but does not free it: somebody else has asked for
+-- it since, who relies on it. bare is the keeper without that.
+local function bare(kept) return string.match(kept, '^[^!]*') end
+
+-- rely is the keeper of a hold after a request for it. That names the keeper that the hold has from now
+-- on; or, with = before it, the one under which whoever asks keeps the hold already, as far as they
+-- know; or none ("").
+local function rely(kept, keeper)
+  if keeper == '' or string.sub(keeper, 1, 1) == '=' then
+    if kept == '-' or keeper == '=' .. bare(kept) then return kept end
+    return bare(kept) .. '!'
+  end
+  return string.sub(kept, -1) == '!' and keeper .. '!' or keeper
+end
+
+-- granted_to is the request that made a hold what it is.
+local function granted_to(hold)
+  local _, _, _, _, _, ids = parse_hold(hold)
+  return string.match(ids, '.*[%+%^%*](%w+)')
+end
+
+-- tell has the proxy that keeps a hold alive know what became of it, unless it is this one.
+local function tell(kept, what)
+  local proxy = string.match(kept, '^(.*):')
+  if proxy and proxy ~= me then
+    redis.call('PUBLISH', string.match(KEYS[2], '^(.*)fence:{') .. 'keeper:' .. proxy, what .. ' ' .. bare(kept))
+  end
+end

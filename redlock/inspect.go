@@ -1,0 +1,125 @@
+package redlock
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/internal/resp"
+)
+
+// Holder is one hold of a lock.
+type Holder struct {
+	Token string // secret: show its Digest only
+	Mode  Mode
+	TTL   time.Duration // of its lease
+	Count int64
+	Fence int64
+	Age   time.Duration // since it was granted
+	Kept  bool          // a proxy keeps it alive
+	Meta  string        // what its owner said of it
+}
+
+// State is a lock as it is now.
+type State struct {
+	Key     string
+	Holders []Holder // one writer, or readers in the order of their fences; none: free
+	Fence   int64    // the highest of the holders, 0 for none
+	Waiters int
+}
+
+// Name is free, write or read.
+func (s State) Name() string {
+	switch {
+	case len(s.Holders) == 0:
+		return "free"
+	case s.Holders[0].Mode == Write:
+		return "write"
+	}
+	return "read"
+}
+
+// InspectRequest is the command that reads a lock; ReadState reads its reply. It may
+// be sent again.
+func (l *Locker) InspectRequest(name string) (slot int, req []byte) {
+	return l.eval(&inspectScript, name, 0)
+}
+
+// ReadState reads the reply to InspectRequest.
+func (l *Locker) ReadState(name string, reply []byte) (State, error) {
+	s := State{}
+	v, _, err := resp.Parse(reply)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: %w", errReply, err)
+	case v.Err() != "":
+		err = ReplyError(v.Err())
+	case !v.Null():
+		s, err = readState(v)
+	}
+	s.Key = l.place(name).key
+	return s, err
+}
+
+// readState reads a reply that is a lock.
+func readState(v resp.Value) (s State, err error) {
+	if len(v.Elems)%2 == 0 {
+		return s, errReply
+	}
+	now := number(v.Elems[0].Text())
+	field := make(map[string]string, len(v.Elems)/2)
+	for i := 1; i < len(v.Elems); i += 2 {
+		field[v.Elems[i].Text()] = v.Elems[i+1].Text()
+	}
+	if token, ok := field["o"]; ok {
+		s.add(now, token, Write, field["w"])
+	}
+	for name, value := range field {
+		if token, ok := strings.CutPrefix(name, "r:"); ok {
+			s.add(now, token, Read, value)
+		}
+		if strings.HasPrefix(name, "q:") && waits(field, now, value) {
+			s.Waiters++
+		}
+	}
+	slices.SortFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(a.Fence, b.Fence) })
+	for _, h := range s.Holders {
+		s.Fence = max(s.Fence, h.Fence)
+	}
+	return s, nil
+}
+
+// add adds a holder whose lease is not over: expiry, count, fence, since, keeper, the
+// requests, and behind them the meta.
+func (s *State) add(now int64, token string, m Mode, hold string) {
+	f := strings.SplitN(hold, " ", 7)
+	if len(f) < 6 {
+		return
+	}
+	e, since := number(f[0]), number(f[3])
+	if e <= now {
+		return
+	}
+	h := Holder{Token: token, Mode: m, TTL: ms(e - now), Count: number(f[1]), Fence: number(f[2]), Age: ms(max(now-since, 0)), Kept: f[4] != "-"}
+	if len(f) == 7 {
+		h.Meta = f[6]
+	}
+	s.Holders = append(s.Holders, h)
+}
+
+// waits says that a place in the queue belongs to a waiter that lives: mode, id,
+// proxy, deadline, lease, keeper, token, meta.
+func waits(field map[string]string, now int64, entry string) bool {
+	w := strings.SplitN(entry, " ", 6)
+	return len(w) == 6 && number(w[3]) > now && number(field["p:"+w[2]]) > now
+}
+
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64) // the scripts write numbers only
+	return n
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

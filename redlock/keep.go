@@ -1,0 +1,268 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Loss is why a hold that was kept alive is lost.
+type Loss string
+
+// The losses.
+const (
+	LossExpired Loss = "expired" // renewals failed until the lease was over
+	LossBroken  Loss = "broken"  // LOCKCTL BREAK
+	LossMax     Loss = "max"     // as many renewals as were asked for are used up
+	LossGone    Loss = "gone"    // Redis has it no more, as after a fail-over
+)
+
+// Hold is one hold that is to be kept alive.
+type Hold struct {
+	Name, Token string
+	Fence       int64
+	Lease       time.Duration // what each renewal makes of it; 0: the default lease
+	Until       time.Time     // it lasts at least until then: when its request was made plus the lease that was reported
+	Keeper      string        // as in Redis
+	Max         int           // renewals at most; 0: as many as it takes
+	Lost        func(Loss)    // called at most once, on a goroutine of the Locker or the upstream; must not block; nil: nobody is told
+}
+
+// Kept is a hold that is being kept alive. Safe for concurrent use.
+type Kept struct {
+	k     *keeping
+	shelf *shelf
+	name  holdName
+	// keeper, fence, lease, most and lost do not change.
+	keeper string
+	fence  int64
+	lease  time.Duration
+	most   int32
+	lost   func(Loss)
+
+	// What follows is guarded by keeping.mu. Times count from keeping.born.
+	made  int32         // renewals
+	at    time.Duration // when something is to be done
+	until time.Duration // it lasts at least until then; of one that is being freed: when to give up
+	index int32         // in shelf.line, or -1
+	state keepState
+	tries uint8 // to free it
+	gone  bool  // its loss was found
+	late  bool  // its grant took longer than its lease: it may be over, and Redis is asked at once
+	doubt Loss  // of a hold in doubt
+}
+
+// holdName is which hold it is.
+type holdName struct{ name, token string }
+
+// keepState is what happens with a hold, and what Kept.at means.
+type keepState uint8
+
+const (
+	over    keepState = iota // nothing any more
+	resting                  // the next renewal
+	ready                    // its lease is over; until then it waits for a batch
+	asked                    // its lease is over; a batch with it is under way
+	doubted                  // the loss is reported
+	freeing                  // the next attempt, if one has failed
+)
+
+const (
+	// mostKeys is how many holds a batch has at most.
+	mostKeys = 64
+	// doubtTime is for how long a hold that Redis has no more may turn out to have been
+	// released: the reply to an UNLOCK may come later than the one to a renewal that
+	// ran after it, and the message of another proxy too.
+	doubtTime = 250 * time.Millisecond
+	// lastWord is for how long a hold with all renewals used up, or one that was granted late, may
+	// go unanswered.
+	lastWord = time.Second
+)
+
+// keeping is all that a Locker keeps alive, whatever happens to a hold in one place:
+//
+//	Keep --> shelf of its slot --> due --> a batch of the slot: keep.lua --> its next renewal
+//	                                                                   \--> lost, or taken
+//	Release --> detach.lua, some at a time
+//
+// Shelves stand in a line by what is due first on them, and one timer is set for the first
+// of them; to each master only so many batches are under way; there is no goroutine but for what is under way, and no timer without holds.
+type keeping struct {
+	l      *Locker
+	born   time.Time
+	held   atomic.Int64    // how many holds are kept
+	most   atomic.Int64    // how many may be
+	ctx    context.Context // of the renewals; ends with Close
+	cancel context.CancelFunc
+
+	mu         sync.Mutex
+	closed     bool
+	timer      *time.Timer
+	armed      time.Duration // what the timer is set for; never: it is not
+	ticking    bool          // what is due is being done: the timer is set after that
+	holds      map[holdName]*Kept
+	keepers    map[string]*Kept
+	shelves    map[int]*shelf
+	lanes      map[string]*lane // by master; of those to which something is under way
+	agenda     line[*shelf]
+	listening  bool
+	unlisten   func()
+	told       []report // losses that are to be reported when mu is not held
+	free       []*Kept  // to be freed
+	freers     int      // goroutines that do
+	complained time.Duration
+	renewals   uint64
+	losses     map[Loss]uint64
+}
+
+// report is a loss that somebody is to be told.
+type report struct {
+	lost func(Loss)
+	loss Loss
+}
+
+// Keep has h renewed at a third of its lease, over and over. What this Locker keeps of the
+// same lock and token is replaced, silently. It never blocks. After Close it does nothing.
+func (l *Locker) Keep(h Hold) *Kept {
+	k := &l.keep
+	if h.Lease <= 0 {
+		h.Lease = l.Lease()
+	}
+	d := &Kept{
+		k: k, name: holdName{h.Name, h.Token}, keeper: h.Keeper, fence: h.Fence, lease: h.Lease,
+		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, until: h.Until.Sub(k.born), index: -1,
+	}
+	slot := l.place(h.Name).slot
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return d
+	}
+	if now := k.now(); d.until <= now {
+		d.until, d.late = now, true
+	}
+	if old := k.holds[d.name]; old != nil {
+		k.end(old)
+	}
+	k.held.Add(1)
+	k.holds[d.name] = d
+	k.keepers[d.keeper] = d
+	d.shelf = k.shelf(slot)
+	k.rest(d)
+	k.arm()
+	if !k.listening {
+		k.listening = true
+		l.work.Go(k.listen) // ends when the subscription is confirmed, or with k.ctx
+	}
+	return d
+}
+
+// Release frees the hold, in the background, if this keeper still has it: its
+// connection has closed. It never blocks and may be called again. It is tried for one lease.
+//
+// After Release, Forget or Unlocked no loss is found any more. One that was found
+// just before may still be on its way to Lost.
+func (h *Kept) Release() {
+	k := h.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.end(h) {
+		k.release(h)
+		k.arm()
+	}
+}
+
+// Forget has the hold stay until its lease is over, without renewals. It never blocks
+// and may be called again.
+func (h *Kept) Forget() {
+	k := h.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.end(h) {
+		k.arm()
+	}
+}
+
+// Ended says that the hold is not kept any more.
+func (h *Kept) Ended() bool {
+	h.k.mu.Lock()
+	defer h.k.mu.Unlock()
+	return h.state == over || h.state == freeing
+}
+
+// Fence is that of the hold.
+func (h *Kept) Fence() int64 { return h.fence }
+
+// Lost says that the loss of the hold was found: it is being freed, if it is there at all.
+func (h *Kept) Lost() bool {
+	h.k.mu.Lock()
+	defer h.k.mu.Unlock()
+	return h.gone
+}
+
+// Unlocked says that the hold of token was released whole: it is not kept any more.
+func (l *Locker) Unlocked(name, token string) {
+	k := &l.keep
+	if k.held.Load() == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.holds[holdName{name, token}]; h != nil {
+		k.end(h)
+		k.arm()
+	}
+}
+
+// Prolonged says that something else than its keeper made the hold of token last until then.
+func (l *Locker) Prolonged(name, token string, until time.Time) {
+	k := &l.keep
+	if k.held.Load() == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.holds[holdName{name, token}]
+	if h == nil || until.Sub(k.born) <= h.until {
+		return
+	}
+	h.until, h.late = until.Sub(k.born), false
+	switch h.state {
+	case resting:
+		k.rest(h)
+	case ready, asked:
+		k.set(h, h.end())
+	}
+	k.arm()
+}
+
+// KeepFull is nil, or says why no more holds may be kept alive.
+func (l *Locker) KeepFull() error {
+	if n := l.keep.held.Load(); n >= l.keep.most.Load() {
+		return ReplyError(fmt.Sprintf("ERR this proxy keeps %d holds alive already: lock without KEEPALIVE, try again later, or raise lock-max-keepalive", n))
+	}
+	return nil
+}
+
+// SetMaxKept changes how many holds may be kept alive.
+func (l *Locker) SetMaxKept(n int) { l.keep.most.Store(int64(n)) }
+
+// Keeper is what a request of whoever has the hold kept alive names, so that it does not count
+// as one of somebody else.
+func (h *Kept) Keeper() string { return "=" + h.keeper }
+
+// exhausted says that as many renewals as were asked for are used up.
+func (h *Kept) exhausted() bool { return h.most > 0 && h.made >= h.most }
+
+// end is when the hold is lost if no reply comes.
+func (h *Kept) end() time.Duration {
+	if h.exhausted() || h.late {
+		return h.until + lastWord
+	}
+	return h.until
+}
+
+func (h *Kept) key() time.Duration { return h.at }
+func (h *Kept) place() *int32      { return &h.index }

@@ -1,0 +1,37 @@
+-- keep makes the leases of holds that are kept alive longer, all of one slot.
+--
+-- KEYS  the locks
+-- ARGV  for each of them: token, lease in ms, fence of the grant that is meant or "", keeper or
+--       "" for whoever only asks with the lease 0, which changes nothing
+-- Reply an array of an integer each: the ms that remain; 0: the hold is gone; -1: it has
+--       another keeper
+-- Effects the leases of those holds, and of their keys
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include hold.lua
+--#include extend.lua
+local replies = {}
+for i, key in ipairs(KEYS) do
+  local token, lease, want, keeper = unpack(ARGV, 4 * i - 3, 4 * i)
+  --#include kind.lua
+  local left = 0
+  if kind == 'string' then
+    local f, _, owner = string.match(redis.call('GET', key), '^lockproxy 1 (%d+) (%S+) (.*)$')
+    if owner == token and (want == '' or want == f) then
+      left = keeper == '' and redis.call('PTTL', key) or -1
+    end
+  elseif kind == 'hash' and lease == '0' then
+    local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
+    local hold = s[1] == token and s[2] or s[3]
+    if hold then
+      local e, _, f, _, kept = parse_hold(hold)
+      if e > now and (keeper ~= '' or want == '' or want == f) then
+        left = (keeper == '' or keeper == bare(kept)) and e - now or -1
+      end
+    end
+  elseif kind == 'hash' then
+    left = extend(key, token, tonumber(lease), '', keeper, false)
+  end
+  replies[i] = left
+end
+return replies

@@ -1,0 +1,166 @@
+package redlock
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"lockproxy/internal/resp"
+)
+
+// mostFreers is how many holds are being freed at a time, however many a client
+// that goes away has had.
+const mostFreers = 256
+
+// release has h, which has ended, freed. It counts as work of the Locker until it is, or its lease is
+// over. mu is held.
+func (k *keeping) release(h *Kept) {
+	if k.closed {
+		return
+	}
+	h.until = max(h.until, k.now()+h.lease) // a renewal may be under way
+	h.tries = 0
+	k.l.work.Add(1)
+	k.queue(h)
+}
+
+// queue has h freed by the next freer that has time. mu is held.
+func (k *keeping) queue(h *Kept) {
+	h.state = freeing
+	k.free = append(k.free, h)
+	if k.freers < mostFreers {
+		k.freers++
+		k.l.work.Go(k.freer) // ends when there is nothing to be freed
+	}
+}
+
+// freer frees holds.
+func (k *keeping) freer() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.free) > 0 {
+		h := k.free[0]
+		if k.free = k.free[1:]; len(k.free) == 0 {
+			k.free = nil
+		}
+		k.mu.Unlock()
+		err := k.detach(h)
+		k.mu.Lock()
+		if err != nil {
+			k.complain("locks of clients that have gone could not be freed yet", err)
+		}
+		if err == nil || k.now() >= h.until || k.l.ctx.Err() != nil {
+			h.state = over
+			k.l.work.Done()
+			continue
+		}
+		pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)
+		h.tries = min(h.tries+1, 20)
+		h.shelf = k.shelf(h.shelf.slot)
+		k.set(h, min(k.now()+pause, h.until))
+		k.arm()
+	}
+	k.freers--
+}
+
+// detach is one attempt to free h. mu is not held.
+func (k *keeping) detach(h *Kept) error {
+	ctx, cancel := context.WithTimeout(k.l.ctx, undoTimeout)
+	defer cancel()
+	slot, req := k.l.detachRequest(h.name.name, h.name.token, h.keeper)
+	reply, err := k.l.upstream.Do(ctx, slot, req, true)
+	if err != nil {
+		return err
+	}
+	v, _, err := resp.Parse(reply)
+	if err != nil {
+		return err
+	}
+	if v.Err() != "" {
+		return ReplyError(v.Err())
+	}
+	if len(v.Elems) == 4 {
+		k.l.handOver(v.Elems)
+	}
+	return nil
+}
+
+// listen subscribes to what the keepers of this Locker are told, for as long as it takes.
+func (k *keeping) listen() {
+	channel := k.l.o.Prefix + "keeper:" + k.l.id
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		ctx, cancel := context.WithTimeout(k.ctx, undoTimeout)
+		stop, err := k.l.upstream.Subscribe(ctx, -1, channel, k.heard)
+		cancel()
+		if err == nil {
+			k.mu.Lock()
+			closed := k.closed
+			k.unlisten = stop
+			k.mu.Unlock()
+			if closed {
+				stop()
+			}
+			return
+		}
+		if k.ctx.Err() != nil {
+			return
+		}
+		k.l.o.Log.Warn("locks are kept alive without word from other proxies", "err", err)
+		select {
+		case <-time.After(pause):
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+// heard is what another proxy tells: a hold was broken, or released.
+func (k *keeping) heard(e Event) {
+	word, keeper, _ := bytes.Cut(e.Payload, []byte(" "))
+	if e.Kind != Message {
+		return
+	}
+	k.change(func() {
+		h := k.keepers[string(keeper)]
+		switch {
+		case h == nil:
+		case string(word) == "broken":
+			k.lose(h, LossBroken)
+		case string(word) == "released":
+			k.end(h)
+		}
+	})
+}
+
+// close forgets everything that is kept. What is being freed goes on, as work of the Locker.
+func (k *keeping) close() {
+	k.mu.Lock()
+	k.closed = true
+	for _, h := range k.holds {
+		k.end(h)
+	}
+	k.arm()
+	stop := k.unlisten
+	k.unlisten = nil
+	k.mu.Unlock()
+	k.cancel()
+	if stop != nil {
+		stop()
+	}
+}
+
+// abandon gives up what waits to be freed, when the Locker's context has ended.
+func (k *keeping) abandon() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range k.shelves {
+		for len(s.line) > 0 {
+			h := s.line[0]
+			s.line.remove(h)
+			h.state = over
+			k.l.work.Done()
+		}
+		k.tidy(s)
+	}
+	k.arm()
+}

@@ -1,0 +1,365 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+)
+
+// shelf has the holds of one slot. One request for them is under way at a time. Its
+// fields are guarded by keeping.mu; times count from keeping.born.
+type shelf struct {
+	slot   int
+	line   line[*Kept]
+	ready  []*Kept // are due, in this order; some may be over meanwhile
+	busy   bool    // a request is under way
+	turn   *turn   // it waits for its turn in its lane, or nil
+	resume time.Duration
+	fails  int // requests, in a row
+	// After a batch has failed its holds are asked one by one: in a slot that is moving,
+	// scripts on several keys are refused. Each further one that fails doubles that.
+	alone, penalty int
+
+	at    time.Duration // when something is to be done
+	index int32         // in keeping.agenda, or -1
+}
+
+func (s *shelf) key() time.Duration { return s.at }
+func (s *shelf) place() *int32      { return &s.index }
+
+// question is what a batch asks about one hold.
+type question struct {
+	h     *Kept
+	lease time.Duration // 0: does it last?
+}
+
+func (k *keeping) start(l *Locker) {
+	k.l, k.born, k.armed = l, time.Now(), never
+	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
+	k.shelves, k.losses = make(map[int]*shelf), make(map[Loss]uint64)
+	k.lanes = make(map[string]*lane)
+	k.complained = -complaintPause
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+}
+
+func (k *keeping) now() time.Duration { return time.Since(k.born) }
+
+// change runs f with mu held and then reports the losses that it found.
+func (k *keeping) change(f func()) {
+	k.mu.Lock()
+	f()
+	k.arm()
+	told := k.told
+	k.told = nil
+	k.mu.Unlock()
+	for _, t := range told {
+		t.lost(t.loss)
+	}
+}
+
+// tick does what is due.
+func (k *keeping) tick() {
+	for more := true; more; {
+		k.change(func() { more = k.step() })
+	}
+}
+
+// step does some of what is due, so that mu is not held for long, and says whether there is more.
+// mu is held, as in all below.
+func (k *keeping) step() (more bool) {
+	now := k.now()
+	for range 128 {
+		if len(k.agenda) == 0 || k.agenda[0].at > now {
+			k.ticking, k.armed = false, never
+			return false
+		}
+		s := k.agenda[0]
+		if len(s.line) > 0 && s.line[0].at <= now {
+			k.due(s.line[0], now)
+		}
+		k.serve(s, now)
+	}
+	k.ticking = true
+	return true
+}
+
+// arm sets the timer for what is due first.
+func (k *keeping) arm() {
+	next := never
+	if len(k.agenda) > 0 {
+		next = k.agenda[0].at
+	}
+	if next == k.armed || k.ticking {
+		return
+	}
+	k.armed = next
+	switch {
+	case next == never:
+		k.timer.Stop()
+	case k.timer == nil:
+		k.timer = time.AfterFunc(next-k.now(), k.tick)
+	default:
+		k.timer.Reset(next - k.now())
+	}
+}
+
+// due deals with a hold whose time has come.
+func (k *keeping) due(h *Kept, now time.Duration) {
+	switch {
+	case h.state == doubted:
+		k.lose(h, h.doubt)
+	case h.state == freeing:
+		h.shelf.line.remove(h)
+		k.tidy(h.shelf)
+		k.queue(h)
+	case now < h.end():
+		h.state = ready
+		h.shelf.ready = append(h.shelf.ready, h)
+		k.set(h, h.end())
+	case h.exhausted():
+		k.lose(h, LossMax)
+	default:
+		k.lose(h, LossExpired)
+		k.release(h)
+	}
+}
+
+// shelf is the one of a slot.
+func (k *keeping) shelf(slot int) *shelf {
+	s := k.shelves[slot]
+	if s == nil {
+		s = &shelf{slot: slot, at: never, index: -1}
+		k.shelves[slot] = s
+	}
+	return s
+}
+
+// tidy gives s its place in the agenda, or does away with it.
+func (k *keeping) tidy(s *shelf) {
+	s.at = never
+	if len(s.line) > 0 {
+		s.at = s.line[0].at
+	}
+	if len(s.ready) > 0 && !s.busy && s.turn == nil {
+		s.at = min(s.at, s.resume)
+	}
+	if s.at < never {
+		k.agenda.put(s)
+		return
+	}
+	k.agenda.remove(s)
+	if !s.busy && s.turn == nil && k.shelves[s.slot] == s {
+		delete(k.shelves, s.slot)
+	}
+}
+
+// set has h dealt with at the given time.
+func (k *keeping) set(h *Kept, at time.Duration) {
+	h.at = at
+	h.shelf.line.put(h)
+	k.tidy(h.shelf)
+}
+
+// rest has h wait for its next renewal, at a third of its lease or up to a tenth of that earlier. Of
+// one with all renewals used up the end is waited for.
+func (k *keeping) rest(h *Kept) {
+	h.state = resting
+	if h.exhausted() {
+		k.set(h, h.until)
+		return
+	}
+	k.set(h, h.until-2*h.lease/3-rand.N(h.lease/30+1))
+}
+
+// end has h not kept any more, and says whether it was.
+func (k *keeping) end(h *Kept) bool {
+	if h.state == over || h.state == freeing {
+		return false
+	}
+	h.state = over
+	k.held.Add(-1)
+	delete(k.holds, h.name)
+	if k.keepers[h.keeper] == h {
+		delete(k.keepers, h.keeper)
+	}
+	h.shelf.line.remove(h)
+	k.tidy(h.shelf)
+	return true
+}
+
+// lose ends h and has its loss reported.
+func (k *keeping) lose(h *Kept, loss Loss) {
+	k.end(h)
+	h.gone = true
+	k.losses[loss]++
+	if h.lost != nil {
+		k.told = append(k.told, report{h.lost, loss})
+	}
+}
+
+// batch takes what is to be asked of s now: the holds that are ready, and those that will be soon.
+func (k *keeping) batch(s *shelf, now time.Duration) (batch []question) {
+	if now < s.resume {
+		return nil
+	}
+	most := mostKeys
+	if s.alone > 0 {
+		most = 1
+	}
+	take := func(h *Kept) {
+		h.state = asked
+		k.set(h, h.end())
+		q := question{h, h.lease}
+		if h.exhausted() {
+			q.lease = 0
+		}
+		batch = append(batch, q)
+	}
+	for len(s.ready) > 0 && len(batch) < most {
+		h := s.ready[0]
+		if s.ready = s.ready[1:]; len(s.ready) == 0 {
+			s.ready = nil
+		}
+		if h.state == ready {
+			take(h)
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	if s.alone > 0 {
+		s.alone--
+		return batch
+	}
+	for len(s.line) > 0 && len(batch) < most {
+		h := s.line[0]
+		soon := h.until - h.lease*3/4
+		if h.lease <= 2*batch[0].h.lease { // they go together from now on
+			soon = h.until - h.lease*11/12
+		}
+		if h.state != resting || h.exhausted() || now < soon || now >= h.until {
+			break
+		}
+		take(h)
+	}
+	return batch
+}
+
+// settle takes the answers to batch, which was asked when it began.
+func (k *keeping) settle(e *lane, s *shelf, batch []question, began time.Duration, left []int64, err error) {
+	if err != nil {
+		k.failed(s, len(batch), err, e.served > began)
+	} else {
+		e.served = k.now()
+		s.fails = 0
+		if len(batch) > 1 {
+			s.penalty = 0
+		}
+	}
+	for i, q := range batch {
+		h := q.h
+		switch {
+		case h.state != asked: // over meanwhile
+		case err != nil:
+			h.state = ready
+			s.ready = append(s.ready, h)
+		case left[i] > 0:
+			if q.lease > 0 {
+				h.made++
+				k.renewals++
+			}
+			h.until, h.late = max(h.until, began+time.Duration(left[i])*time.Millisecond), false
+			k.rest(h)
+		case left[i] == 0:
+			h.state, h.doubt = doubted, LossGone
+			if q.lease == 0 {
+				h.doubt = LossMax
+			}
+			k.set(h, k.now()+doubtTime)
+		default: // another keeper has it
+			k.end(h)
+		}
+	}
+}
+
+// failed has s pause after a request for n holds that failed, the longer the more did. others
+// says that the master has answered others meanwhile, so that it is not just slow.
+func (k *keeping) failed(s *shelf, n int, err error, others bool) {
+	var said ReplyError
+	if n > 1 && (others || errors.As(err, &said)) {
+		s.penalty = min(max(2*s.penalty, mostKeys), 1<<20)
+		s.alone = s.penalty
+	}
+	pause := min(20*time.Millisecond<<min(s.fails, 10), time.Second)
+	s.fails++
+	s.resume = k.now() + pause/2 + rand.N(pause/2)
+	k.complain("locks that are kept alive could not be renewed yet", err)
+}
+
+// complaintPause keeps an outage from filling the log.
+const complaintPause = 5 * time.Second
+
+func (k *keeping) complain(message string, err error) {
+	if now := k.now(); !k.closed && now-k.complained >= complaintPause {
+		k.complained = now
+		k.l.o.Log.Warn(message, "kept", len(k.holds), "freeing", len(k.free), "err", err)
+	}
+}
+
+// ask sends batch, and returns what remains of each hold in ms. It takes at most a sixth of
+// the shortest lease, so that it can be asked again. mu is not held.
+func (k *keeping) ask(slot int, batch []question) ([]int64, error) {
+	limit := undoTimeout
+	for _, q := range batch {
+		limit = min(limit, max(q.h.lease/6, 100*time.Millisecond))
+	}
+	ctx, cancel := context.WithTimeout(k.ctx, limit)
+	defer cancel()
+	reply, err := k.l.upstream.Do(ctx, slot, k.l.keepRequest(batch), true)
+	if err != nil {
+		return nil, err
+	}
+	v, _, err := resp.Parse(reply)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errReply, err)
+	case v.Err() != "":
+		return nil, ReplyError(v.Err())
+	case len(v.Elems) != len(batch):
+		return nil, errReply
+	}
+	left := make([]int64, len(batch))
+	for i, e := range v.Elems {
+		if e.Kind != ':' {
+			return nil, errReply
+		}
+		left[i] = e.Int
+	}
+	return left, nil
+}
+
+// keepRequest is the command that renews the holds of batch, all of one slot. It may
+// be sent again.
+func (l *Locker) keepRequest(batch []question) []byte {
+	req := make([]byte, 0, 80+200*len(batch))
+	req = redcon.AppendArray(req, 3+5*len(batch))
+	req = redcon.AppendBulkString(req, "EVALSHA")
+	req = redcon.AppendBulkString(req, keepScript.SHA)
+	req = appendNumber(req, int64(len(batch)))
+	for _, q := range batch {
+		req = redcon.AppendBulkString(req, l.place(q.h.name.name).key)
+	}
+	for _, q := range batch {
+		req = redcon.AppendBulkString(req, q.h.name.token)
+		req = appendNumber(req, q.lease.Milliseconds())
+		req = appendNumber(req, q.h.fence)
+		req = redcon.AppendBulkString(req, q.h.keeper)
+	}
+	return req
+}

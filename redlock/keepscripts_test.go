@@ -1,0 +1,262 @@
+package redlock
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// lostHolds collects what was lost.
+type lostHolds struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lostHolds) report(name string) func(Loss) {
+	return func(loss Loss) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all = append(l.all, name+" "+string(loss))
+	}
+}
+
+// await waits until exactly these are lost, in any order.
+func (l *lostHolds) await(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for range 2000 {
+		l.mu.Lock()
+		got = slices.Sorted(slices.Values(l.all))
+		l.mu.Unlock()
+		if slices.Equal(got, want) || len(got) > len(want) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("lost %q, want %q", got, want)
+	}
+}
+
+// lockKept acquires as LOCK .. KEEPALIVE MAX max does.
+func (p *proxy) lockKept(a Acquire, max int, lost *lostHolds) *Kept {
+	p.t.Helper()
+	a.Keep = true
+	if a.Name == "" {
+		a.Name = "job"
+	}
+	if a.Mode == "" {
+		a.Mode = Write
+	}
+	q := p.NewAcquire(a)
+	began := time.Now()
+	slot, req := p.AcquireRequest(q)
+	reply, err := p.up.Do(p.ctx, slot, req, true)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	g, ok, err := p.ReadAcquire(q, reply)
+	if !ok || err != nil {
+		p.t.Fatalf("%s: not granted: %v", a.Name, err)
+	}
+	return p.Keep(Hold{Name: a.Name, Token: a.Token, Fence: g.Fence, Lease: a.Lease, Until: began.Add(g.TTL), Keeper: q.Keeper, Max: max, Lost: lost.report(a.Name + " " + a.Token)})
+}
+
+// renewKept renews as RENEW .. KEEPALIVE does.
+func (p *proxy) renewKept(name, token string, lease time.Duration, lost *lostHolds) *Kept {
+	p.t.Helper()
+	keeper := p.NewKeeper()
+	began := time.Now()
+	slot, req := p.RenewRequest(name, token, lease, 0, keeper)
+	reply, err := p.up.Do(p.ctx, slot, req, true)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	left, fence, err := p.ReadRenew(reply)
+	if err != nil || left == 0 {
+		p.t.Fatalf("renewed for %v: %v", left, err)
+	}
+	return p.Keep(Hold{Name: name, Token: token, Fence: fence, Lease: lease, Until: began.Add(left), Keeper: keeper, Lost: lost.report(name + " " + token)})
+}
+
+// until waits for ok.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for i := 0; !ok(); i++ {
+		if i == 2000 {
+			t.Fatalf("not %s in 10 s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// listening waits until p hears what its keepers are told.
+func (p *proxy) listening(t *testing.T) {
+	t.Helper()
+	until(t, "subscribed", func() bool {
+		p.keep.mu.Lock()
+		defer p.keep.mu.Unlock()
+		return p.keep.unlisten != nil
+	})
+}
+
+const keptLease = 1500 * time.Millisecond
+
+// Writers and readers, alone and with waiters, outlive their leases, in batches of a slot; what
+// was deleted is lost, what somebody else wrote there too. R18 R24 R29
+func TestKeepScript(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 1)[0]
+		var lost lostHolds
+		var all []*Kept
+		for i := range 70 {
+			all = append(all, p.lockKept(Acquire{Name: fmt.Sprintf("{job}w%02d", i), Token: "w", Lease: keptLease}, 0, &lost))
+		}
+		for i := range 3 {
+			all = append(all, p.lockKept(Acquire{Name: "job", Mode: Read, Token: fmt.Sprint("r", i), Lease: keptLease}, 0, &lost))
+		}
+		queued := p.begin(t.Context(), Acquire{Name: "{job}w00", Token: "next", Wait: minute})
+		s.ask("DEL", "lock:{job}w01")
+		s.ask("SET", "lock:{job}w02", "something else")
+		time.Sleep(3 * keptLease)
+		lost.await(t, "{job}w01 w gone", "{job}w02 w gone")
+		if st := p.Stats(); st.Kept != 71 || st.Renewals < 71*7 {
+			t.Errorf("%d kept, %d renewals", st.Kept, st.Renewals)
+		}
+		if st := p.state(); len(st.Holders) != 3 || !st.Holders[0].Kept {
+			t.Errorf("%+v", st)
+		}
+		waiting(t, queued)
+		s.ask("DEL", "lock:{job}w02")
+		for _, h := range all {
+			h.Release()
+		}
+		granted(t, queued)
+		until(t, "freed", func() bool { return len(s.keys()) == 1 })
+		slot, req := p.ReleaseRequest("{job}w00", "next", 0)
+		p.up.Do(p.ctx, slot, req, true)
+		s.empty(t)
+	})
+}
+
+// MAX n is over when its lease is, unless somebody makes that longer. R19 R23
+func TestKeepScriptMax(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 2)
+		var lost lostHolds
+		p[0].lockKept(Acquire{Name: "a", Token: "a", Lease: keptLease}, 2, &lost)
+		p[0].lockKept(Acquire{Name: "b", Token: "b", Lease: keptLease}, 2, &lost)
+		until(t, "renewed twice each", func() bool { return p[0].Stats().Renewals == 4 })
+		slot, req := p[1].RenewRequest("b", "b", 3*keptLease, 0, "")
+		if _, err := p[1].up.Do(p[1].ctx, slot, req, true); err != nil {
+			t.Fatal(err)
+		}
+		lost.await(t, "a a max")
+		if keys := s.keys(); len(keys) != 1 {
+			t.Errorf("held: %q", keys)
+		}
+		lost.await(t, "a a max", "b b max")
+		if n := p[0].Stats().Renewals; n != 4 {
+			t.Errorf("%d renewals", n)
+		}
+		s.empty(t)
+	})
+}
+
+// RENEW .. KEEPALIVE on another proxy takes a hold over; its former keeper says nothing and
+// frees nothing. R18 R24
+func TestKeeperChanges(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 2)
+		var lost lostHolds
+		first := p[0].lockKept(Acquire{Token: "t", Lease: keptLease}, 0, &lost)
+		second := p[1].renewKept("job", "t", keptLease, &lost)
+		until(t, "taken", func() bool { return p[0].Stats().Kept == 0 })
+		first.Release()
+		if p[1].renewKept("job", "t", keptLease, &lost); p[1].Stats().Kept != 1 {
+			t.Errorf("%d kept", p[1].Stats().Kept)
+		}
+		second.Release()
+		// The connection of the first keeper may also close before that one knows.
+		third := p[0].renewKept("job", "t", keptLease, &lost)
+		last := p[1].renewKept("job", "t", keptLease, &lost)
+		third.Release()
+		time.Sleep(2 * keptLease)
+		if st := p[1].state(); len(st.Holders) != 1 || p[1].Stats().Kept != 1 {
+			t.Errorf("%+v, %d kept", st, p[1].Stats().Kept)
+		}
+		last.Release()
+		s.empty(t)
+		lost.await(t)
+	})
+}
+
+// BREAK is told at once, to the keeper of each hold, wherever it is; so is an UNLOCK through another
+// proxy, which is no loss. R18 R23 R25
+func TestKeeperIsTold(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 3)
+		var lost lostHolds
+		p[0].lockKept(Acquire{Name: "job", Mode: Read, Token: "a", Lease: minute}, 0, &lost)
+		p[1].lockKept(Acquire{Name: "job", Mode: Read, Token: "b", Lease: minute}, 0, &lost)
+		p[1].lockKept(Acquire{Name: "other", Token: "c", Lease: minute}, 0, &lost)
+		p[0].listening(t)
+		p[1].listening(t)
+		slot, req := p[2].BreakRequest("job")
+		reply, err := p[2].up.Do(p[2].ctx, slot, req, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if broken, err := p[2].ReadBreak(reply); !broken || err != nil {
+			t.Errorf("broken %v: %v", broken, err)
+		}
+		lost.await(t, "job a broken", "job b broken")
+		slot, req = p[2].ReleaseRequest("other", "c", 0)
+		if _, err := p[2].up.Do(p[2].ctx, slot, req, true); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "told", func() bool { return p[1].Stats().Kept == 0 })
+		lost.await(t, "job a broken", "job b broken")
+		s.empty(t)
+	})
+}
+
+// A connection that closes hands its lock to who waits, through whatever proxy. R9 R18
+func TestReleaseHandsOver(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 2)
+		var lost lostHolds
+		for i := range 4 {
+			h := p[0].lockKept(Acquire{Token: "t", Lease: minute}, 0, &lost)
+			next := p[i%2].begin(t.Context(), Acquire{Token: "next", Wait: minute})
+			h.Release()
+			began := time.Now()
+			if r := granted(t, next); r.at.Sub(began) > 5*time.Second {
+				t.Errorf("granted after %v", r.at.Sub(began))
+			}
+			p[0].unlock("next")
+		}
+		s.empty(t)
+		lost.await(t)
+	})
+}
+
+// The loss of a script on the server changes nothing. R18
+func TestKeepScriptLost(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 1)[0]
+		var lost lostHolds
+		h := p.lockKept(Acquire{Token: "t", Lease: keptLease}, 0, &lost)
+		s.ask("SCRIPT", "FLUSH")
+		time.Sleep(2 * keptLease)
+		s.ask("SCRIPT", "FLUSH")
+		if len(p.state().Holders) != 1 {
+			t.Error("it is gone")
+		}
+		h.Release()
+		s.empty(t)
+		lost.await(t)
+	})
+}

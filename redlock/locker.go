@@ -1,0 +1,183 @@
+package redlock
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// EventKind is what a subscription tells.
+type EventKind uint8
+
+// The kinds.
+const (
+	Message EventKind = iota // somebody published
+	Lost                     // messages may be missed from now on
+	Live                     // the subscription is confirmed again
+)
+
+// Event is one thing that a subscription tells.
+type Event struct {
+	Kind    EventKind
+	Payload []byte
+}
+
+// Upstream reaches the Redis that keeps the locks. Safe for concurrent use.
+type Upstream interface {
+	// Do runs req, one whole command, on the master of slot and returns the
+	// node's RESP2 reply, error replies included. Redirects, lost scripts and
+	// fail-over are dealt with inside. resend: req may be sent again when its
+	// reply was lost. An error means that nobody could be asked, or that it is not
+	// known whether req has run.
+	Do(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
+	// Synced runs req, which must be idempotent, as Do does and then waits on that master
+	// until replicas of its replicas have everything that it had done by then, or
+	// timeout is over. acked is how many have.
+	Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) (reply []byte, acked int, err error)
+	// Subscribe listens on channel, which belongs to slot, until cancel is
+	// called. It returns when the subscription is confirmed. notify is called in order
+	// and must not block.
+	Subscribe(ctx context.Context, slot int, channel string, notify func(Event)) (cancel func(), err error)
+	// Masters is how many masters there are now.
+	Masters() int
+	// Master names the master that has slot now; "" if nobody knows it.
+	Master(slot int) string
+	// DoMaster is Do for the i-th master, in the order of their lowest slots.
+	DoMaster(ctx context.Context, i int, req []byte, resend bool) (reply []byte, err error)
+	// Sharded says that messages go by SPUBLISH and not by PUBLISH.
+	Sharded() bool
+}
+
+// Options configure a Locker. Zero values mean the defaults.
+type Options struct {
+	Prefix   string        // of all keys; "lock:"
+	Lease    time.Duration // of a lock for which none is asked; 30 s
+	MaxLease time.Duration // the longest that may be asked for; 24 h
+	MaxWait  time.Duration // the longest wait; 10 min
+	MaxQueue int           // waiters of one lock; 10,000
+	MaxKept  int           // holds that are kept alive; 1,000,000
+	// FailoverGrace is for how long a master that was not the master before grants nothing
+	// new; 0: it does not wait.
+	FailoverGrace time.Duration
+	// Sync is how many replicas must have a grant for which nothing else is asked; 0. They
+	// are waited for so long: SyncTimeout, 1 s.
+	Sync        int
+	SyncTimeout time.Duration
+	Log         *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Prefix == "" {
+		o.Prefix = "lock:"
+	}
+	if o.Lease <= 0 {
+		o.Lease = 30 * time.Second
+	}
+	if o.MaxLease <= 0 {
+		o.MaxLease = 24 * time.Hour
+	}
+	if o.MaxWait <= 0 {
+		o.MaxWait = 10 * time.Minute
+	}
+	if o.MaxQueue <= 0 {
+		o.MaxQueue = 10_000
+	}
+	if o.SyncTimeout <= 0 {
+		o.SyncTimeout = time.Second
+	}
+	if o.MaxKept <= 0 {
+		o.MaxKept = 1_000_000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Locker takes and frees locks. Safe for concurrent use.
+type Locker struct {
+	o        Options
+	upstream Upstream
+	quorum   *Quorum // the upstream, if it is one
+	id       string  // of this proxy, in the queues
+	fences   string  // what the keys of the slots' fences begin with
+
+	lease, maxLease, maxWait atomic.Int64 // time.Duration
+	maxQueue                 atomic.Int64
+	sync                     atomic.Int64 // replicas
+	syncTimeout              atomic.Int64 // time.Duration
+
+	keepers atomic.Uint64 // ids so far
+	grace   grace
+
+	ctx    context.Context // of what goes on in the background
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	rooms   map[string]*room   // by key of the lock
+	waiters map[string]*waiter // by id of the request
+
+	keep  keeping
+	stats counters
+}
+
+// New returns a Locker over u.
+func New(u Upstream, o Options) *Locker {
+	o = o.withDefaults()
+	l := &Locker{o: o, upstream: u, id: newID(), fences: o.Prefix + "fence:{", rooms: make(map[string]*room), waiters: make(map[string]*waiter)}
+	if l.quorum, _ = u.(*Quorum); l.quorum != nil {
+		l.quorum.heirs = l
+	}
+	l.SetLimits(l.o.Lease, l.o.MaxLease, l.o.MaxWait, l.o.MaxQueue)
+	l.SetFailoverGrace(o.FailoverGrace)
+	l.SetSync(l.o.Sync, l.o.SyncTimeout)
+	l.SetMaxKept(l.o.MaxKept)
+	l.keep.start(l)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// ID is the id of this proxy: 16 letters and digits, others at each start.
+func (l *Locker) ID() string { return l.id }
+
+// SetLimits changes the default lease, the longest lease, the longest wait and
+// the longest queue for requests to come.
+func (l *Locker) SetLimits(lease, maxLease, maxWait time.Duration, maxQueue int) {
+	l.lease.Store(int64(lease))
+	l.maxLease.Store(int64(maxLease))
+	l.maxWait.Store(int64(maxWait))
+	l.maxQueue.Store(int64(maxQueue))
+}
+
+// Lease is the default lease.
+func (l *Locker) Lease() time.Duration { return time.Duration(l.lease.Load()) }
+
+// MaxLease is the longest lease that may be asked for.
+func (l *Locker) MaxLease() time.Duration { return time.Duration(l.maxLease.Load()) }
+
+// MaxWait is the longest wait.
+func (l *Locker) MaxWait() time.Duration { return time.Duration(l.maxWait.Load()) }
+
+// Close forgets the holds that are kept alive, and waits until everything that is to be taken
+// back or freed is, or ctx ends. Nobody may call Wait or Try meanwhile.
+func (l *Locker) Close(ctx context.Context) {
+	l.keep.close()
+	done := make(chan struct{})
+	go func() { // ends with the work, which l.cancel ends
+		l.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	l.cancel()
+	l.keep.abandon()
+	<-done
+	if l.quorum != nil {
+		l.quorum.close(ctx)
+	}
+}

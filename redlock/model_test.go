@@ -1,0 +1,760 @@
+package redlock
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"pgregory.net/rapid"
+
+	"lockproxy/internal/resp"
+)
+
+// model is what clients may rely on: who holds the lock, and who stands in the
+// queue. It judges each reply of the scripts.
+type model struct {
+	now    time.Time     // the server's clock, which may step back
+	spent  time.Duration // how much time has passed, steps back left out
+	hold   map[string]*modelHold
+	queue  map[string]*modelWaiter // by id of the request
+	fence  int64                   // the highest so far
+	forgot int64                   // the highest when the key of the fence was lost last
+	ended  [][2]string             // while the key stays: the last eight releases that ended a hold, and who got the lock, if anybody
+	there  bool                    // the key is
+	freed  string                  // the id of the release after which it was not, until the next grant
+}
+
+type modelHold struct {
+	mode  Mode
+	until time.Time
+	count int64
+	fence int64
+	kept  string // its keeper
+	lent  bool   // others have asked for it since it has one
+	meta  string
+	made  []string // +id, =id, -id, ^id, *id, ~id as in acquire.lua
+}
+
+type modelWaiter struct {
+	a        Acquire
+	proxy    string
+	place    int64
+	deadline time.Time
+	asked    time.Duration // by model.spent
+	up       *modelHold    // the shared hold that it wants to make an exclusive one, or nil
+}
+
+func (m *model) live(token string) *modelHold {
+	if h := m.hold[token]; h != nil && h.until.After(m.now) {
+		return h
+	}
+	return nil
+}
+
+// conflict is a hold that keeps token from holding the lock in mode.
+func (m *model) conflict(token string, mode Mode) (other string) {
+	for t := range m.hold {
+		if h := m.live(t); h != nil && t != token && (mode == Write || h.mode == Write) {
+			other = t
+		}
+	}
+	return other
+}
+
+// overtaken are waiters with an earlier place that were there for their turn in
+// the last half second, as all of their proxy were: it is dead if one of them does not take an offer.
+func (m *model) overtaken(id string, mode Mode, place int64) (all []string) {
+	for wid, w := range m.queue {
+		if wid != id && w.place < place && w.deadline.After(m.now) && m.stands(w) && m.heard(w.proxy) < offer && (mode == Write || w.a.Mode == Write) {
+			all = append(all, wid)
+		}
+	}
+	return all
+}
+
+// grant notes a new hold and says what is wrong with it.
+func (m *model) grant(a *Acquire, fence int64, ttl time.Duration) error {
+	place := int64(1) << 40
+	if w := m.queue[a.ID]; w != nil {
+		place = w.place
+	}
+	if other := m.conflict(a.Token, a.Mode); other != "" {
+		return fmt.Errorf("%s got the lock while %s holds it", a.Token, other)
+	}
+	if past := m.overtaken(a.ID, a.Mode, place); len(past) > 0 && !(place == 1<<40 && a.Wait > 0 && a.Mode == Read) {
+		return fmt.Errorf("%s overtook %q", a.ID, past)
+	}
+	if fence <= m.fence || fence < m.now.UnixMicro() {
+		return fmt.Errorf("the fence %d is not above %d and the clock %d", fence, m.fence, m.now.UnixMicro())
+	}
+	if ttl != a.Lease {
+		return fmt.Errorf("a lease of %v, not of %v", ttl, a.Lease)
+	}
+	m.fence = fence
+	if a.Mode == Write {
+		clear(m.hold)
+	}
+	h := &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}}
+	if !m.there && m.freed != "" {
+		h.made = []string{"~" + m.freed, "+" + a.ID}
+	}
+	m.hold[a.Token], m.freed = h, ""
+	delete(m.queue, a.ID)
+	return nil
+}
+
+func (h *modelHold) did(mark string) {
+	h.made = append(h.made, mark)
+	h.made = h.made[max(0, len(h.made)-8):]
+}
+
+func (h *modelHold) find(id string) int {
+	return slices.IndexFunc(h.made, func(mark string) bool { return mark[1:] == id })
+}
+
+// stands says that nothing took w's place from it: it has still the shared hold, if it had one.
+func (m *model) stands(w *modelWaiter) bool {
+	return w.up == nil || w.up.mode == Read && m.live(w.a.Token) == w.up
+}
+
+// taking is the keeper that a hold gets from a request: one with = only says who asks.
+func taking(keeper string) string {
+	if strings.HasPrefix(keeper, "=") {
+		return ""
+	}
+	return keeper
+}
+
+// rely notes a request for the hold that named a keeper, or who asks, or none.
+func (h *modelHold) rely(keeper string) {
+	switch {
+	case taking(keeper) != "":
+		h.kept = keeper
+	case h.kept != "" && keeper != "="+h.kept:
+		h.lent = true
+	}
+}
+
+// again notes that the token of h asked for it once more.
+func (h *modelHold) again(a *Acquire, now time.Time, once, counted string) {
+	if h.find(a.ID) < 0 {
+		mark := once
+		if a.Reentrant {
+			mark = counted
+			h.count++
+		}
+		h.did(mark + a.ID)
+		h.rely(a.Keeper)
+		h.meta = cmp.Or(a.Meta, h.meta)
+	}
+	if until := now.Add(a.Lease); until.After(h.until) {
+		h.until = until
+	}
+}
+
+// renew makes h last, and says for how long.
+func (h *modelHold) renew(now time.Time, lease time.Duration) time.Duration {
+	if h.find(relied) < 0 {
+		h.did("=" + relied)
+	}
+	if until := now.Add(lease); until.After(h.until) {
+		h.until = until
+	}
+	return h.until.Sub(now)
+}
+
+// upgraded judges the reply to a reader that wants to be the writer; it says whether
+// that is all there is to it.
+func (m *model) upgraded(a *Acquire, h *modelHold, v resp.Value) (done bool, err error) {
+	second := false
+	for id, w := range m.queue {
+		second = second || id != a.ID && w.up != nil && w.deadline.After(m.now) && m.stands(w) && m.heard(w.proxy) < offer
+	}
+	other := m.conflict(a.Token, Write)
+	switch {
+	case strings.HasPrefix(v.Err(), "DEADLOCK "):
+		for id, w := range m.queue {
+			if id != a.ID && w.up != nil && m.stands(w) {
+				return true, nil
+			}
+		}
+		return true, fmt.Errorf("%s: nobody else wants that", v.Err())
+	case second:
+		return true, fmt.Errorf("a second reader wants to be the writer: %s", text(v))
+	case len(v.Elems) == 4:
+		fence := v.Elems[1].Int
+		if other != "" {
+			return true, fmt.Errorf("%s became the writer while %s holds the lock", a.Token, other)
+		}
+		if fence <= m.fence || fence < m.now.UnixMicro() {
+			return true, fmt.Errorf("the fence %d is not above %d and the clock", fence, m.fence)
+		}
+		h.again(a, m.now, "^", "*")
+		h.mode, h.fence, m.fence = Write, fence, fence
+		delete(m.queue, a.ID)
+		clear(m.hold)
+		m.hold[a.Token] = h
+		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, h.until.Sub(m.now).Milliseconds(), h.count)
+		if text(v) != want {
+			return true, fmt.Errorf("became the writer: %s, want %s", text(v), want)
+		}
+		return true, nil
+	case other == "":
+		return true, fmt.Errorf("the only reader did not become the writer: %s", text(v))
+	}
+	return false, nil
+}
+
+// acquired judges the reply to an acquire.
+func (m *model) acquired(a *Acquire, proxy string, v resp.Value) error {
+	h := m.live(a.Token)
+	up := h != nil && h.mode == Read && a.Mode == Write && h.find(a.ID) < 0
+	if up {
+		if done, err := m.upgraded(a, h, v); done {
+			return err
+		}
+	}
+	switch {
+	case h != nil && !up:
+		if h.mode == Write && a.Mode == Read && h.find(a.ID) < 0 {
+			h.mode = Read
+		}
+		h.again(a, m.now, "=", "+")
+		delete(m.queue, a.ID)
+		want := fmt.Sprintf("[%s %d %d %d]", a.Token, h.fence, h.until.Sub(m.now).Milliseconds(), h.count)
+		if text(v) != want {
+			return fmt.Errorf("it holds the lock: %s, want %s", text(v), want)
+		}
+		return nil
+	case len(v.Elems) == 4:
+		if v.Elems[3].Int != 1 {
+			return fmt.Errorf("a new hold with the count %d", v.Elems[3].Int)
+		}
+		return m.grant(a, v.Elems[1].Int, ms(v.Elems[2].Int))
+	case strings.HasPrefix(v.Err(), "QUEUEFULL "):
+		if len(m.queue) < modelQueue {
+			return fmt.Errorf("%q with %d waiters", v.Err(), len(m.queue))
+		}
+		return nil
+	case v.Null() == (proxy != "") || v.Err() != "":
+		return fmt.Errorf("it may wait: %v, reply %s", proxy != "", text(v))
+	}
+	var rising *modelHold
+	if up {
+		rising = h
+	}
+	w, place := m.queue[a.ID], int64(1)<<40
+	if proxy != "" {
+		place = v.Elems[0].Int
+	}
+	if m.conflict(a.Token, a.Mode) == "" {
+		ahead := 0
+		for id, other := range m.queue {
+			if id != a.ID && other.place < place {
+				ahead++
+			}
+		}
+		if ahead == 0 && !up {
+			return fmt.Errorf("%s was refused a free lock that nobody waits for: %s", a.ID, text(v))
+		}
+	}
+	if proxy == "" {
+		return nil
+	}
+	switch {
+	case w == nil:
+		w = &modelWaiter{a: *a, proxy: proxy, place: place, deadline: m.now.Add(a.Wait), up: rising}
+		for id, other := range m.queue {
+			if up && other.place <= place && other.deadline.After(m.now) && m.stands(other) && m.heard(other.proxy) < offer {
+				return fmt.Errorf("%s must be before all but stands at %d, %s at %d", a.ID, place, id, other.place)
+			}
+			if !up && other.place >= place {
+				return fmt.Errorf("%s came last but stands at %d, %s at %d", a.ID, place, id, other.place)
+			}
+		}
+		m.queue[a.ID] = w
+	case rising != w.up:
+		w.place, w.deadline, w.up = place, m.now.Add(a.Wait), rising
+	case place < w.place && !up, place > w.place && w.up == nil && m.spent-w.asked < offer && w.deadline.After(m.now) && m.heard(proxy) < offer:
+		return fmt.Errorf("%s was moved from %d to %d", a.ID, w.place, place)
+	case place != w.place:
+		w.place, w.deadline = place, m.now.Add(a.Wait)
+	}
+	w.asked = m.spent
+	return nil
+}
+
+// closedUp notes the places of those who wait while id asks, as they are now: they may have come
+// closer, in the same order.
+func (m *model) closedUp(id string, place func(id string) int64) error {
+	for a, first := range m.queue {
+		for b, second := range m.queue {
+			if a != id && b != id && place(a) > 0 && place(b) > 0 && first.place < second.place && place(a) >= place(b) {
+				return fmt.Errorf("%s stood before %s and does not any more", a, b)
+			}
+		}
+	}
+	for other, w := range m.queue {
+		if n := place(other); other != id && n > 0 {
+			w.place = n
+		}
+	}
+	return nil
+}
+
+// heard is for how long a proxy has had a waiter that did not ask.
+func (m *model) heard(proxy string) (longest time.Duration) {
+	for _, w := range m.queue {
+		if w.proxy == proxy {
+			longest = max(longest, m.spent-w.asked)
+		}
+	}
+	return longest
+}
+
+// handed judges a hand-over to a waiter.
+func (m *model) handed(v resp.Value) error {
+	w := m.queue[v.Elems[1].Text()]
+	if w == nil {
+		return fmt.Errorf("handed over to %s, who does not wait", v.Elems[1].Text())
+	}
+	return m.grant(&w.a, v.Elems[2].Int, ms(v.Elems[3].Int))
+}
+
+// released judges the reply to a release.
+func (m *model) released(token, id string, v resp.Value) error {
+	h := m.live(token)
+	want := "nil"
+	before := slices.ContainsFunc(slices.Collect(maps.Values(m.hold)), func(h *modelHold) bool { return slices.Contains(h.made, "~"+id) })
+	again := slices.IndexFunc(m.ended, func(r [2]string) bool { return r[0] == id })
+	switch {
+	case !m.there && m.freed == id:
+		want = "1"
+	case h != nil && slices.Contains(h.made, "~"+id):
+		want = "1"
+	case h == nil && before && (text(v) == "1" || text(v) == "nil"):
+		return nil
+	case again >= 0:
+		if len(v.Elems) == 4 && v.Elems[1].Text() == m.ended[again][1] {
+			return nil
+		}
+		want = "1"
+	case h != nil && h.find(id) >= 0:
+		want = "0"
+	case h != nil && h.count > 1:
+		h.count--
+		h.did("-" + id)
+		want = "0"
+	case h != nil:
+		delete(m.hold, token)
+		next := ""
+		defer func() { m.ended = append(m.ended[max(0, len(m.ended)-7):], [2]string{id, next}) }()
+		if len(v.Elems) == 4 {
+			next = v.Elems[1].Text()
+			return m.handed(v)
+		}
+		want = "1"
+	}
+	if text(v) != want {
+		return fmt.Errorf("release of %s: %s, want %s", token, text(v), want)
+	}
+	return nil
+}
+
+// cancelled judges the reply to a cancel.
+func (m *model) cancelled(a *Acquire, v resp.Value) error {
+	_, waits := m.queue[a.ID]
+	delete(m.queue, a.ID)
+	done := waits
+	if h := m.live(a.Token); h != nil {
+		if i := h.find(a.ID); i >= 0 && h.made[i][0] != '-' {
+			done = true
+			mark := h.made[i][0]
+			h.made = slices.Delete(h.made, i, i+1)
+			j := slices.IndexFunc(h.made[i:], func(mark string) bool {
+				return (mark[0] == '=' || mark[0] == '^') && (h.count == 1 || mark[1:] != relied)
+			})
+			told := -1 // of those who were told later that they write
+			if mark == '^' || mark == '*' {
+				told = slices.IndexFunc(h.made[i:], func(mark string) bool {
+					return strings.ContainsRune("=+^*", rune(mark[0])) && mark[1:] != relied
+				})
+			}
+			as := byte(0)
+			if told >= 0 {
+				as = h.made[i+told][0]
+				if as == '=' && mark == '^' {
+					h.made[i+told] = "^" + h.made[i+told][1:]
+				} else if as == '=' || as == '+' {
+					h.made[i+told] = "*" + h.made[i+told][1:]
+				}
+			}
+			switch {
+			case mark == '*' && as == '=': // that one has the count
+			case mark == '+' && j >= 0 && h.made[i+j][0] == '=':
+				h.made[i+j] = "+" + h.made[i+j][1:]
+			case mark == '+' && j >= 0: // it made a writer of the reader
+			case mark == '+' || mark == '*':
+				if h.count--; h.count == 0 {
+					delete(m.hold, a.Token)
+				}
+			}
+			if (mark == '^' || mark == '*') && h.mode == Write && told < 0 {
+				h.mode = Read
+			}
+		}
+	}
+	if len(v.Elems) == 4 {
+		return m.handed(v)
+	}
+	// A place may have been lost before.
+	if (v.Int == 1) != done && !waits {
+		return fmt.Errorf("cancel of %s: %s, want %v", a.ID, text(v), done)
+	}
+	return nil
+}
+
+const modelQueue = 6
+
+// relied stands for renewals in what made a hold.
+const relied = "0000000000000000"
+
+// TestModel has random requests of random clients, sent once or again, at random times of
+// a clock that also steps back, judged by the model. R2 R6 R14 R15 R20 R29 R30 R33
+func TestModel(t *testing.T) {
+	mini := miniredis.NewMiniRedis() // it counts TTLs down, so a clock that steps back is up to the test
+	s := &server{t: t, mini: mini, dial: mini.Dial}
+	c := s.connect()
+	defer c.Close()
+	defer mini.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		mini.FlushAll()
+		m := &model{forgot: -1, now: time.UnixMilli(1_800_000_000_000), hold: map[string]*modelHold{}, queue: map[string]*modelWaiter{}}
+		mini.SetTime(m.now)
+		var expires time.Time
+		raw := func(script Script, args ...string) []byte {
+			mini.SetTTL(lockKey, expires.Sub(m.now))
+			keys := []string{lockKey, fenceKey}[:max(script.keys, 1)]
+			reply, err := c.do(eval(script, keys, args...))
+			expires = m.now.Add(mini.TTL(lockKey))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.Clone(reply)
+		}
+		ask := func(script Script, args ...string) resp.Value {
+			v, _, _ := resp.Parse(raw(script, args...))
+			t.Log(script.Name, args, text(v))
+			if v.Err() != "" && !strings.HasPrefix(v.Err(), "QUEUEFULL") && !strings.HasPrefix(v.Err(), "DEADLOCK") {
+				t.Fatal(v.Err())
+			}
+			return v
+		}
+		// exists says whether the key is there, and if it is not, that nothing is missing.
+		exists := func() bool {
+			mini.SetTime(m.now)
+			m.there = expires.After(m.now) && mini.Exists(lockKey)
+			if m.there {
+				return true
+			}
+			mini.Del(lockKey)
+			for token := range m.hold {
+				if h := m.live(token); h != nil {
+					t.Fatalf("the hold of %s is lost: %+v", token, h)
+				}
+			}
+			for id, w := range m.queue {
+				if w.deadline.After(m.now) && m.heard(w.proxy) < offer && m.stands(w) {
+					t.Fatalf("%s has lost its place: %+v", id, w)
+				}
+			}
+			clear(m.hold)
+			clear(m.queue)
+			m.ended = nil
+			return false
+		}
+		judge := func(err error) {
+			if err != nil {
+				t.Fatalf("%v\n%v", err, s.ask("HGETALL", lockKey))
+			}
+			exists()
+		}
+		var requests []*Acquire
+		proxyOf := map[string]string{}
+		var releases [][2]string
+		keepers := []string{"P9:none"}
+		ids := 0
+		newID := func() string {
+			ids++
+			return fmt.Sprintf("id%014d", ids)
+		}
+		tokens := rapid.SampledFrom([]string{"a", "b", "c", "d e\nf"})
+		acquire := func(a *Acquire) {
+			proxy := proxyOf[a.ID]
+			args := append(a.words(), proxy, millis(a.Wait), fmt.Sprint(modelQueue), "PUBLISH", a.Keeper, a.Meta, "")
+			switch {
+			case a.Meta != "":
+			case a.Keeper == "" && proxy == "" && a.Mode == Write:
+				args = args[:5]
+			case a.Keeper == "":
+				args = args[:9]
+			}
+			v := whole(ask(acquireScript, args...), args)
+			if err := m.closedUp(a.ID, func(id string) int64 { return number(mini.HGet(lockKey, "i:"+id)) }); err != nil {
+				t.Fatal(err)
+			}
+			judge(m.acquired(a, proxy, v))
+		}
+		release := func(r [2]string, proxy string) {
+			v := ask(releaseScript, r[0], "", r[1], proxy, "PUBLISH", fmt.Sprint(ids%2)) // the grace is on half the time
+			there := m.there
+			judge(m.released(r[0], r[1], v))
+			if there && !m.there && text(v) == "1" {
+				m.freed = r[1]
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"acquire": func(t *rapid.T) {
+				a := &Acquire{
+					Token: tokens.Draw(t, "token"), Mode: rapid.SampledFrom([]Mode{Write, Read}).Draw(t, "mode"),
+					Lease:     time.Duration(rapid.IntRange(1, 3000).Draw(t, "lease")) * time.Millisecond,
+					Reentrant: rapid.Bool().Draw(t, "reentrant"), ID: newID(),
+				}
+				if proxy := rapid.SampledFrom([]string{"", "P1", "P2"}).Draw(t, "proxy"); proxy != "" {
+					proxyOf[a.ID] = proxy
+					a.Wait = time.Duration(rapid.IntRange(1, 5000).Draw(t, "wait")) * time.Millisecond
+				}
+				switch rapid.IntRange(0, 4).Draw(t, "keep") {
+				case 0:
+					keepers = append(keepers, fmt.Sprintf("P9:%d", ids))
+					a.Keeper = keepers[len(keepers)-1]
+				case 1: // it keeps the hold, or kept it
+					a.Keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
+				}
+				a.Meta = rapid.SampledFrom([]string{"", "", "", " of - + = 1 2 3\n"}).Draw(t, "meta")
+				requests = append(requests, a)
+				acquire(a)
+			},
+			"again": func(t *rapid.T) {
+				if len(requests) > 0 {
+					acquire(requests[max(0, len(requests)-1-rapid.IntRange(0, 7).Draw(t, "which"))])
+				}
+			},
+			"waiters": func(t *rapid.T) { // they all ask
+				ids := make([]string, 0, len(m.queue))
+				for id := range m.queue {
+					ids = append(ids, id)
+				}
+				slices.Sort(ids)
+				for _, id := range ids {
+					if w := m.queue[id]; w != nil && w.deadline.After(m.now) {
+						acquire(&w.a)
+					}
+				}
+			},
+			"release": func(t *rapid.T) {
+				r := [2]string{tokens.Draw(t, "token"), newID()}
+				releases = append(releases, r)
+				release(r, rapid.SampledFrom([]string{"P1", "P2"}).Draw(t, "proxy"))
+			},
+			"release again": func(t *rapid.T) {
+				if len(releases) > 0 {
+					r := releases[max(0, len(releases)-1-rapid.IntRange(0, 9).Draw(t, "which"))]
+					release(r, "P1")
+				}
+			},
+			"release of another grant": func(t *rapid.T) {
+				token := tokens.Draw(t, "token")
+				if v := ask(releaseScript, token, "12345", newID(), "P1", "PUBLISH"); !v.Null() {
+					t.Fatalf("%s", text(v))
+				}
+			},
+			"renew": func(t *rapid.T) {
+				token, lease := tokens.Draw(t, "token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
+				h, fence := m.live(token), ""
+				if rapid.Bool().Draw(t, "fence") {
+					fence = fmt.Sprint(m.fence)
+				}
+				keeper := ""
+				if rapid.Bool().Draw(t, "kept") {
+					keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
+				}
+				v, want := ask(renewScript, token, millis(lease), fence, keeper), int64(0)
+				if h != nil && (fence == "" || h.fence == m.fence) {
+					want = h.renew(m.now, lease).Milliseconds()
+					h.rely(keeper)
+				}
+				if v.Int != want || v.Kind != ':' {
+					t.Fatalf("renew of %s: %s, want %d", token, text(v), want)
+				}
+			},
+			"renew as keeper": func(t *rapid.T) {
+				token, lease := tokens.Draw(t, "token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
+				keeper := rapid.SampledFrom(keepers).Draw(t, "keeper")
+				v := ask(keepScript, token, millis(lease), "", keeper)
+				want := int64(0)
+				if h := m.live(token); h != nil && h.kept == keeper {
+					want = h.renew(m.now, lease).Milliseconds()
+				} else if h != nil {
+					want = -1
+				}
+				if text(v) != fmt.Sprintf("[%d]", want) {
+					t.Fatalf("%s renewed by %s: %s, want %d", token, keeper, text(v), want)
+				}
+			},
+			"take over": func(t *rapid.T) {
+				token := tokens.Draw(t, "token")
+				keepers = append(keepers, fmt.Sprintf("P9:%s", newID()))
+				keeper := keepers[len(keepers)-1]
+				v, want := ask(renewScript, token, "1", "", keeper), "0"
+				if h := m.live(token); h != nil {
+					h.rely(keeper)
+					want = fmt.Sprintf("[%d %d]", h.renew(m.now, time.Millisecond).Milliseconds(), h.fence)
+				}
+				if text(v) != want {
+					t.Fatalf("%s took %s over: %s, want %s", keeper, token, text(v), want)
+				}
+			},
+			"detach": func(t *rapid.T) {
+				token, keeper := tokens.Draw(t, "token"), rapid.SampledFrom(keepers).Draw(t, "keeper")
+				v := ask(detachScript, token, keeper, "P1", "PUBLISH")
+				h := m.live(token)
+				switch {
+				case h == nil || h.kept != keeper:
+					if text(v) != "0" {
+						t.Fatalf("%s freed what %s does not hold: %s", keeper, token, text(v))
+					}
+				case h.lent: // it stays
+					h.kept, h.lent = "", false
+					if text(v) != "1" {
+						t.Fatalf("%s of %s: %s", keeper, token, text(v))
+					}
+				default:
+					delete(m.hold, token)
+					if len(v.Elems) == 4 {
+						judge(m.handed(v))
+					} else if text(v) != "1" {
+						t.Fatalf("%s of %s: %s", keeper, token, text(v))
+					}
+				}
+				exists()
+			},
+			"break": func(t *rapid.T) {
+				held := m.conflict("", Write) != ""
+				v := ask(breakScript, "P1", "PUBLISH")
+				if (text(v) != "0") != held {
+					t.Fatalf("break of a lock that is held (%v): %s", held, text(v))
+				}
+				if held {
+					clear(m.hold)
+				}
+				if len(v.Elems) == 4 {
+					judge(m.handed(v))
+				}
+				exists()
+			},
+			"cancel": func(t *rapid.T) {
+				if len(requests) > 0 {
+					a := requests[max(0, len(requests)-1-rapid.IntRange(0, 7).Draw(t, "which"))]
+					judge(m.cancelled(a, ask(cancelScript, a.Token, a.ID, rapid.SampledFrom([]string{"P1", "P2"}).Draw(t, "proxy"), "PUBLISH")))
+				}
+			},
+			"time": func(t *rapid.T) {
+				step := time.Duration(rapid.OneOf(rapid.IntRange(1, 50), rapid.IntRange(400, 4000)).Draw(t, "ms")) * time.Millisecond
+				m.now, m.spent = m.now.Add(step), m.spent+step
+				exists()
+			},
+			"hours": func(t *rapid.T) {
+				m.now, m.spent = m.now.Add(5*time.Hour), m.spent+5*time.Hour
+				exists()
+			},
+			"another lock of the slot": func(t *rapid.T) {
+				keys := []string{"lock:{job}2", fenceKey}
+				token := newID()
+				mini.Del(keys[0])
+				reply, _ := c.do(eval(acquireScript, keys, token, "1000", "w", newID(), "0"))
+				v, _, _ := resp.Parse(reply)
+				if v.Int <= m.fence {
+					t.Fatalf("%s, after the fence %d", text(v), m.fence)
+				}
+				m.fence, m.freed = v.Int, ""
+				if rapid.Bool().Draw(t, "released") {
+					reply, _ := c.do(eval(releaseScript, keys, token, "", newID(), "P1", "PUBLISH"))
+					if string(reply) != ":1\r\n" {
+						t.Fatalf("%q", reply)
+					}
+				}
+			},
+			"the lock is deleted": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+					mini.Del(lockKey)
+					clear(m.hold)
+					clear(m.queue)
+					exists()
+				}
+			},
+			"the fence is deleted": func(t *rapid.T) {
+				if m.now.UnixMicro() > m.fence { // else the clock has stepped back, and nothing remembers it
+					mini.Del(fenceKey)
+					m.freed, m.forgot = "", m.fence
+				}
+			},
+			"inspect": func(t *rapid.T) {
+				state, err := new(Locker).ReadState("job", raw(inspectScript))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range state.Holders {
+					h := &state.Holders[i]
+					if want := m.live(h.Token); want == nil || *h != (Holder{h.Token, want.mode, want.until.Sub(m.now), want.count, want.fence, h.Age, want.kept != "", want.meta}) {
+						t.Fatalf("%+v, want %+v", h, want)
+					}
+				}
+				for token := range m.hold {
+					if m.live(token) != nil && !slices.ContainsFunc(state.Holders, func(h Holder) bool { return h.Token == token }) {
+						t.Fatalf("%s is not seen to hold it: %+v", token, state)
+					}
+				}
+			},
+			"clock steps back": func(t *rapid.T) {
+				// What is over may have been seen to be, or not, and then it is not any more.
+				if m.forgot == m.fence { // with nothing but the clock to go by, it must not
+					return
+				}
+				for token := range m.hold {
+					if m.live(token) == nil {
+						return
+					}
+				}
+				for _, w := range m.queue {
+					if !w.deadline.After(m.now) {
+						return
+					}
+				}
+				m.now = m.now.Add(-time.Duration(rapid.IntRange(1, 1500).Draw(t, "ms")) * time.Millisecond)
+				exists()
+			},
+		})
+		// When all is over nothing is in the way of anybody, and nothing stays.
+		m.now, m.spent = m.now.Add(20*time.Second), m.spent+20*time.Second
+		if exists() {
+			t.Fatalf("left: %v", s.ask("HGETALL", lockKey))
+		}
+	})
+}
+
+// words are the arguments of a in the acquire script.
+func (a *Acquire) words() []string {
+	reentrant := "0"
+	if a.Reentrant {
+		reentrant = "1"
+	}
+	return []string{a.Token, millis(a.Lease), string(a.Mode), a.ID, reentrant}
+}
+
+func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }

@@ -1,0 +1,54 @@
+package redlock
+
+import (
+	"strings"
+	"testing"
+
+	"lockproxy/internal/slot"
+)
+
+// All keys of a lock lie in one slot, and no lock is where fences are.
+func TestPlace(t *testing.T) {
+	l := New(nil, Options{})
+	defer l.Close(t.Context())
+	for name, key := range map[string]string{
+		"job":               "lock:{job}",
+		"":                  "lock:{}",
+		"{user7}:cart":      "lock:{user7}:cart",
+		"cart:{user7}":      "lock:cart:{user7}",
+		"{job}":             "lock:{job}",
+		"{}job":             "lock:{{}job}",
+		"a}b":               "lock:{a}b}",
+		"a{b":               "lock:{a{b}",
+		"with space\n":      "lock:{with space\n}",
+		"fence:{1x}":        "lock:{fence:{1x}}",
+		"fence:{user7}:gap": "lock:fence:{user7}:gap",
+		"fence:job":         "lock:{fence:job}",
+	} {
+		p := l.place(name)
+		if p.key != key || p.slot != slot.Of([]byte(p.key)) || p.slot != slot.Of([]byte("lock:fence:{"+slot.Tag(p.slot)+"}")) {
+			t.Errorf("%q is at %q in slot %d", name, p.key, p.slot)
+		}
+		if name != "" && strings.HasPrefix(name, "{") && slot.Of([]byte(name)) != p.slot && name != "{}job" {
+			t.Errorf("%q does not lie beside its data", name)
+		}
+	}
+	for n := range slot.Count {
+		fence := "fence:{" + slot.Tag(n) + "}"
+		if p := l.place(fence); p.key == l.o.Prefix+fence {
+			t.Fatalf("the lock %q would be where fences are", fence)
+		}
+	}
+}
+
+// A token cannot be guessed, and does not show in its digest. R8
+func TestNewToken(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		token := NewToken()
+		if len(token) < 26 || seen[token] || len(Digest([]byte(token))) != 8 || strings.Contains(token, Digest([]byte(token))) {
+			t.Fatal(token)
+		}
+		seen[token] = true
+	}
+}

@@ -1,0 +1,80 @@
+-- release frees what a token holds, or counts a re-entered hold down.
+--
+-- KEYS  1 the lock   2 the fence of its slot
+-- ARGV  1 token   2 fence of the grant that is meant, or ""   3 request id   4 proxy
+--       5 PUBLISH or SPUBLISH   6 1: nobody may get the lock by this; 2: there is no queue, so all who
+--       listen are told that the lock is free; 3: that too, but this proxy, which listens, knows
+-- Reply 1 released; 0 still held, the count went down; nil: the token holds nothing
+--       here; {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy
+-- Effects the hold goes, or its count; who waits first is woken, or gets the lock. Sent
+--       again it changes nothing and replies the same. One that leaves nothing of the lock
+--       is remembered beside the fence of the slot, until another of its locks is granted
+--       or released; after that the reply is nil
+local key, token, want, id = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+--#include kind.lua
+if kind == 'none' then
+  return redis.call('GETRANGE', KEYS[2], '17', '-1') == id and 1
+end
+--#include plain.lua
+if plain then -- most calls end here
+  if string.find(plain_ids, '~' .. id, 1, true) then return 1 end -- sent again
+  if owner ~= token or (want ~= '' and want ~= plain) then return false end
+  redis.call('DEL', key)
+  redis.pcall('SETRANGE', KEYS[2], '16', ' ' .. id)
+  local listen = ARGV[6] == '3' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
+  if ARGV[6] == '2' or listen and (listen.err or listen[2] > 1) then redis.call(ARGV[5], key, id) end
+  return 1
+end
+local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'u')
+if s[1] ~= '1' then
+  --#include foreign.lua
+end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local publish, me, near, place = ARGV[5], ARGV[4], ARGV[6] ~= '1', nil
+--#include hold.lua
+
+local u = s[5]
+local wid = u and string.match(u, ' ' .. id .. '>(%w*)')
+if wid then -- sent again
+  if wid ~= '' and s[3] then
+    local e, n, f, _, _, ids = parse_hold(s[3])
+    if n == 1 and ids == '+' .. wid and e > now then
+      return {1, wid, tonumber(f), e - now}
+    end
+  end
+  return 1
+end
+
+local field, hold = 'w', s[3]
+if s[2] ~= token then
+  field = 'r:' .. token
+  hold = redis.call('HGET', key, field)
+end
+if not hold then
+  return s[3] and string.find(s[3], '~' .. id, 1, true) and 1
+end
+local e, n, f, since, kept, ids, note = parse_hold(hold)
+local at = string.find(ids, id, 1, true)
+if at and string.sub(ids, at - 1, at - 1) == '~' then return 1 end -- sent again
+if e <= now or (want ~= '' and want ~= f) then return false end
+if at then return 0 end -- sent again
+if n > 1 then
+  redis.call('HSET', key, field, pack_hold(e, n - 1, f, since, kept, ids .. '-' .. id, note))
+  return 0
+end
+tell(kept, 'released')
+local packed, writer = s[4], s[3]
+if ARGV[6] == '2' or ARGV[6] == '3' then redis.call(publish, key, id) end
+if not packed then
+  redis.call('DEL', key)
+  redis.pcall('SETRANGE', KEYS[2], '16', ' ' .. id)
+  return 1
+end
+--#include state.lua
+--#include passon.lua
+if field ~= 'w' then
+  redis.call('HDEL', key, field)
+  without(e)
+end
+return pass_on(s[2], id)

@@ -1,0 +1,95 @@
+package redlock
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// Requests are well-formed, and all keys of one lie in the slot that it names,
+// whatever the lock is called.
+func TestRequestsAreWellFormed(t *testing.T) {
+	l := New(nothing{}, Options{})
+	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}", "fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
+		a := l.NewAcquire(Acquire{Name: name, Mode: Write, Token: "me", Lease: time.Second})
+		for script, build := range map[string]func() (int, []byte){
+			"acquire": func() (int, []byte) { return l.AcquireRequest(a) },
+			"release": func() (int, []byte) { return l.ReleaseRequest(name, "me", 42) },
+			"renew":   func() (int, []byte) { return l.RenewRequest(name, "me", time.Second, 0, "") },
+			"cancel":  func() (int, []byte) { return l.cancelRequest(a) },
+			"inspect": func() (int, []byte) { return l.InspectRequest(name) },
+		} {
+			n, req := build()
+			v, rest, err := resp.Parse(req)
+			if err != nil || len(rest) > 0 {
+				t.Fatalf("%s of %q: %q: %v, %d bytes too many", script, name, req, err, len(rest))
+			}
+			keys, _ := v.Elems[2].Integer()
+			if want := l.place(name); v.Elems[3].Text() != want.key || n != want.slot {
+				t.Errorf("%s of %q: key %q in slot %d, want %q in %d", script, name, v.Elems[3].Text(), n, want.key, want.slot)
+			}
+			for _, key := range v.Elems[3 : 3+keys] {
+				if slot.Of(key.Str) != n {
+					t.Errorf("%s of %q: key %q is not in slot %d", script, name, key.Text(), n)
+				}
+			}
+		}
+	}
+}
+
+func TestReadGrant(t *testing.T) {
+	for reply, want := range map[string]bool{
+		"*4\r\n$2\r\nme\r\n:7\r\n:30000\r\n:1\r\n":     true,
+		"*4\r\n$2\r\nme\r\n:7\r\n:30000\r\n:1\r\nmore": false,
+		"*4\r\n$2\r\nme\r\n:7\r\n:30000\r\n:1\r":       true, // frames are whole: the framer saw to that
+		"*4\r\n$2\r\nyo\r\n:7\r\n:30000\r\n:1\r\n":     false,
+		"*4\r\n$2\r\nme\r\n:7\r\n$1\r\n3\r\n:1\r\n":    false,
+		"*4\r\n$2\r\nme\r\n:\r\n:30000\r\n:1\r\n":      false,
+		"*3\r\n:1\r\n:2\r\n$0\r\n\r\n":                 false,
+		"*4\r\n$":                                      false,
+		"$-1\r\n":                                      false,
+		"":                                             false,
+	} {
+		g, ok := readGrant("me", []byte(reply))
+		if ok != want || ok && g != (Grant{Token: "me", Fence: 7, TTL: 30 * time.Second, Count: 1}) {
+			t.Errorf("readGrant(%q) = %+v, %v", reply, g, ok)
+		}
+	}
+}
+
+// A lock costs the proxy one allocation for the request and none for the reply.
+func TestRequestsAllocateLittle(t *testing.T) {
+	l := New(nothing{}, Options{})
+	a := l.NewAcquire(Acquire{Name: "job", Mode: Write})
+	for _, reply := range []string{":7\r\n", "*4\r\n$26\r\n" + a.Token + "\r\n:7\r\n:30000\r\n:1\r\n"} {
+		reply := []byte(reply)
+		if g, ok, err := l.ReadAcquire(a, reply); !ok || err != nil || g != (Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1}) {
+			t.Errorf("%q: %+v %v %v", reply, g, ok, err)
+		}
+		n := testing.AllocsPerRun(100, func() {
+			l.AcquireRequest(a)
+			l.ReadAcquire(a, reply)
+		})
+		if n > 1 {
+			t.Errorf("%q: %v allocations", reply, n)
+		}
+	}
+}
+
+// nothing is an Upstream that is never asked.
+type nothing struct{ Upstream }
+
+func (nothing) Sharded() bool { return true }
+
+func (nothing) Master(slot int) string { return "" }
+
+func BenchmarkAcquire(b *testing.B) {
+	l := New(nothing{}, Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		l.AcquireRequest(l.NewAcquire(Acquire{Name: "job:42", Mode: Write, Token: "token-of-some-length"}))
+	}
+}

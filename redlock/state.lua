@@ -1,0 +1,195 @@
+-- state.lua is what a lock has beside its writer: readers and a queue. Needs key, now, clock,
+-- me (this proxy), publish, packed (the field s), writer (the field w) and place (where the
+-- request stands in the queue, or nil).
+--
+-- c readers, the last of whose leases ends at ce (0: not known); the queue is q:h up to q:t-1,
+-- with holes, k waiters in all; those before z may take the lock until ze; x is when the
+-- key expires. It begins at 1, so that a reader who becomes the writer can stand before all.
+local c, h, t, k, z, ze, x, ce = 0, 1, 1, 0, 0, 0, 0, 0
+if packed then
+  c, h, t, k, z, ze, x, ce = string.match(packed, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  c, h, t, k, z, ze, x, ce = tonumber(c), tonumber(h), tonumber(t), tonumber(k), tonumber(z), tonumber(ze), tonumber(x), tonumber(ce)
+elseif writer then
+  x = tonumber(string.match(writer, '^%d+'))
+end
+local expires = x
+local asleep = false -- waiters of this proxy have lost their places
+
+-- save writes what changed, and the fields that it is given. When the key expires is set last:
+-- a time that has come meanwhile deletes it, and what was written after that would stay for ever.
+local function save(...)
+  local now_packed = table.concat({c, h, t, k, z, ze, x, ce}, ' ')
+  if now_packed ~= packed then
+    packed = now_packed
+    redis.call('HSET', key, 's', packed, ...)
+  elseif select('#', ...) > 0 then
+    redis.call('HSET', key, ...)
+  end
+  if x ~= expires then
+    expires = x
+    redis.call('PEXPIREAT', key, x)
+  end
+end
+
+-- outlast keeps the key until at, from the next save on. With a queue it is some time longer,
+-- so that not every waiter moves it.
+local function outlast(at)
+  if at > x then x = k > 0 and at + 1000 or at end
+end
+
+-- drop takes the waiter at seq out of the queue.
+local function drop(seq, id)
+  if redis.call('HDEL', key, 'q:' .. seq, 'i:' .. id) > 0 then k = k - 1 end
+end
+
+-- An entry of the queue is "mode id proxy deadline lease keeper size-of-token token" and, right
+-- behind the token, the meta. The mode is w, r, or u for a reader who becomes the writer.
+local function pack_entry(mode, id, proxy, deadline, lease, keeper, token, meta)
+  return table.concat({mode, id, proxy, deadline, lease, keeper == '' and '-' or keeper, #token, token}, ' ') .. meta
+end
+
+local function parse(q)
+  local mode, id, proxy, deadline, lease, keeper, size, rest = string.match(q, '^(%a) (%S+) (%S+) (%d+) (%d+) (%S+) (%d+) (.*)$')
+  size = tonumber(size)
+  return mode, id, proxy, tonumber(deadline), tonumber(lease), string.sub(rest, 1, size), keeper, string.sub(rest, size + 1)
+end
+
+local function entry_mode(seq)
+  return string.sub(redis.call('HGET', key, 'q:' .. seq) or '', 1, 1)
+end
+
+-- reads says that the token has a shared hold.
+local function reads(token)
+  local hold = redis.call('HGET', key, 'r:' .. token)
+  return hold and tonumber(string.match(hold, '^%d+')) > now
+end
+
+local alive = {[me or ''] = true}
+local function lives(proxy, deadline)
+  if alive[proxy] == nil then
+    alive[proxy] = (tonumber(redis.call('HGET', key, 'p:' .. proxy)) or 0) > now
+  end
+  return alive[proxy] and deadline > now
+end
+
+-- first is the first waiter that lives; the dead before it are dropped. A reader who waits to be
+-- the writer is dead too when its shared hold is over.
+local function first()
+  while h < t do
+    if k == 0 then
+      h = t
+      return
+    end
+    local q = redis.call('HGET', key, 'q:' .. h)
+    if q then
+      local mode, id, proxy, deadline, lease, token, keeper, meta = parse(q)
+      if lives(proxy, deadline) and (mode ~= 'u' or reads(token)) then
+        return h, mode, id, proxy, lease, token, keeper, meta
+      end
+      drop(h, id)
+      if h == place then
+        place = nil
+      elseif proxy == me then
+        asleep = true
+      elseif not alive[proxy] then
+        redis.call('HDEL', key, 'p:' .. proxy)
+      end
+    end
+    h = h + 1
+  end
+end
+
+-- sweep drops the dead wherever they stand, once a second at most, because it looks at all.
+local function sweep()
+  if (tonumber(redis.call('HGET', key, 'd')) or 0) + 1000 > now then return end
+  redis.call('HSET', key, 'd', now)
+  for seq = h, t - 1 do
+    local q = redis.call('HGET', key, 'q:' .. seq)
+    if q then
+      local _, id, proxy, deadline = parse(q)
+      if not lives(proxy, deadline) then drop(seq, id) end
+    end
+  end
+end
+
+-- lapse drops the waiters that did not take the lock in time, but not the one at
+-- place, who asks now. Their proxies count as dead until they are heard again: the
+-- waiters of a crashed proxy cost half a second once.
+local function lapse()
+  for seq = h, z - 1 do
+    local q = seq ~= place and redis.call('HGET', key, 'q:' .. seq)
+    if q then
+      local _, id, proxy = parse(q)
+      drop(seq, id)
+      redis.call('HDEL', key, 'p:' .. proxy)
+      if proxy == me then
+        asleep = true
+      else
+        alive[proxy] = false
+      end
+    end
+  end
+  z, ze = 0, 0
+end
+
+-- offer reserves the free lock for half a second for the waiter at seq, or for it and
+-- the readers that stand behind it, and wakes them.
+local function offer(seq)
+  local woken, i = {}, seq
+  while i < t and #woken < 100 do
+    local q = redis.call('HGET', key, 'q:' .. i)
+    if q then
+      local mode, id = parse(q)
+      if mode ~= 'r' and #woken > 0 then break end
+      woken[#woken + 1] = id
+      if mode ~= 'r' then
+        i = i + 1
+        break
+      end
+    end
+    i = i + 1
+  end
+  z, ze = i, now + 500
+  redis.call(publish, key, table.concat(woken, ' '))
+end
+
+-- readers says how many there are and when the last one's lease ends. They are looked at
+-- one by one, and those whose lease is over dropped, only when the last one's may be:
+-- until then some of those counted may be over. but, if given, is a token that does not
+-- count: then they are looked at.
+local looked = false
+local function readers(but)
+  if ce > now and not but then return c, ce end
+  looked = true
+  local n, latest, own = 0, 0, 0
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 2) == 'r:' then
+      local e = tonumber(string.match(all[i + 1], '^%d+'))
+      if e <= now then
+        redis.call('HDEL', key, all[i])
+      elseif but and all[i] == 'r:' .. but then
+        own = e
+      else
+        n, latest = n + 1, math.max(latest, e)
+      end
+    end
+  end
+  c, ce = n + (own > 0 and 1 or 0), math.max(latest, own)
+  return n, latest
+end
+
+-- welcome_readers calls in those who stand first in the queue, now that others read.
+local function welcome_readers()
+  if k > 0 then
+    if z > 0 and ze <= now then lapse() end
+    local seq, mode = first()
+    if seq and mode == 'r' and seq >= z then offer(seq) end
+  end
+end
+
+-- without notes that a reader has gone, whose lease ended at e.
+local function without(e)
+  c = c - 1
+  if c == 0 or tonumber(e) >= ce then ce = 0 end
+end
