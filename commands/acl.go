@@ -1,0 +1,84 @@
+package commands
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+)
+
+// The users of ACL are those of the upstream's servers. Clients of the proxy log in with its
+// own password.
+
+// lockCategory is the ACL category of the lock verbs.
+const lockCategory = "lock"
+
+func aclWhoAmI(c *Call) { c.Reply(redcon.AppendBulkString(nil, c.Client.userName())) }
+
+// aclCat is ACL CAT [category] with the verbs and their category.
+func aclCat(c *Call) {
+	switch {
+	case len(c.Args) == 2:
+		c.Send(AnySlot, c.Raw, true, func(reply []byte) []byte {
+			return appendElements(reply, 1, appendBulks(nil, lockCategory))
+		}, nil)
+	case len(c.Args) == 3 && isWord(c.Args[2], "LOCK"):
+		out := redcon.AppendArray(nil, len(c.Table.own))
+		for _, verb := range c.Table.own {
+			out = appendBulks(out, verb.Name)
+		}
+		c.Reply(out)
+	default:
+		c.Forward(AnySlot)
+	}
+}
+
+// everyServer runs a command on all masters, and once they have taken it, on their replicas
+// too: these must be ready to take over.
+func everyServer(c *Call) {
+	actions, req := c.Actions, slices.Clone(c.Raw)
+	c.Gather(c.Raw, true, func(proto int, replies [][]byte) []byte {
+		if firstError(replies) == nil {
+			actions.Tell(req)
+		}
+		return mergeFirst(proto, replies)
+	})
+}
+
+// aclShown is how many entries ACL LOG shows by default.
+const aclShown = 10
+
+// aclLog is ACL LOG [count | RESET].
+func aclLog(c *Call) {
+	count := aclShown
+	if len(c.Args) == 3 {
+		if isWord(c.Args[2], "RESET") {
+			c.Broadcast(c.Raw, true, mergeFirst)
+			return
+		}
+		if n, err := strconv.Atoi(string(c.Args[2])); err == nil {
+			count = max(n, 0)
+		}
+	}
+	c.Broadcast(c.Raw, true, func(proto int, replies [][]byte) []byte {
+		all, bad := parseArrays(replies)
+		if bad != nil || len(replies) == 1 {
+			return mergeFirst(proto, replies)
+		}
+		entries := slices.Concat(all...)
+		slices.SortStableFunc(entries, func(a, b resp.Value) int { return cmp.Compare(age(a), age(b)) })
+		return appendArray(entries[:min(len(entries), count)])
+	})
+}
+
+// age is how many seconds old an entry of ACL LOG is.
+func age(entry resp.Value) float64 {
+	if i := at(entry, []byte("age-seconds")); i >= 0 {
+		seconds, _ := strconv.ParseFloat(entry.Elems[i].Text(), 64)
+		return seconds
+	}
+	return 0
+}

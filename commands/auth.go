@@ -1,0 +1,69 @@
+package commands
+
+import "bytes"
+
+// defaultUser is whom AUTH with a password alone means.
+const defaultUser = "default"
+
+// Logins is what AUTH may ask of the session.
+type Logins interface {
+	// Login has the later commands of the client run as that user of the upstream, if it lets him in, and answers with
+	// what then returns: refusal is the upstream's error, or nil. It is for then as it is for that of Send.
+	Login(user, password string, then func(refusal []byte) []byte)
+	// Logout has them run as the proxy again. It does not answer.
+	Logout()
+}
+
+// auth is AUTH [user] password.
+func auth(c *Call) {
+	user, password := []byte(defaultUser), c.Args[1]
+	switch {
+	case len(c.Args) > 3:
+		c.Reply(errSyntax)
+		return
+	case len(c.Args) == 3:
+		user, password = c.Args[1], c.Args[2]
+	case !c.Server.PasswordRequired():
+		c.Reply(errNoPassword)
+		return
+	}
+	reply := c.login(user, password, func(refusal []byte) []byte {
+		if refusal != nil {
+			return refusal
+		}
+		return replyOK
+	})
+	if reply != nil {
+		c.Reply(reply)
+	}
+}
+
+// login authenticates the client and returns what then makes of it, or nil: then that is the answer later. The default
+// user is whoever the proxy is at the upstream. All others are the upstream's, for those who are let in here. Where no
+// password is needed, any is right for the default user.
+func (c *Call) login(name, password []byte, then func(refusal []byte) []byte) []byte {
+	client, user, required := c.Client, string(name), c.Server.PasswordRequired()
+	switch {
+	case user != defaultUser && (client.Authenticated || !required):
+		c.Login(user, string(password), func(refusal []byte) []byte {
+			if refusal == nil {
+				client.User, client.Authenticated = user, true
+			}
+			return then(bytes.Clone(refusal))
+		})
+		return nil
+	case user != defaultUser, required && !c.Server.CheckAuth(name, password):
+		return then(errWrongPass)
+	}
+	c.Logout()
+	client.User, client.Authenticated = user, true
+	return then(nil)
+}
+
+// userName is as whom the client is authenticated.
+func (c *Client) userName() string {
+	if c.User == "" {
+		return defaultUser
+	}
+	return c.User
+}

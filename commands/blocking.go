@@ -1,0 +1,122 @@
+package commands
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+
+	"lockproxy/internal/resp"
+)
+
+// Timeout is the time-out of a command that blocks. The zero value: nobody knows which
+// argument it is, if there is one.
+type Timeout struct {
+	At    int           // its position among the arguments
+	Unit  time.Duration // time.Second, with fractions, or time.Millisecond
+	Limit time.Duration // 0: for ever
+	// Fresh: the command asks for what comes after it, so that the same command at a later time
+	// does not ask for the same.
+	Fresh bool
+}
+
+// Known says that the time-out can be changed.
+func (t Timeout) Known() bool { return t.At > 0 }
+
+// Rewrite is req, one whole command, with the time-out left in place of its own: at least a
+// millisecond.
+func (t Timeout) Rewrite(req []byte, left time.Duration) []byte {
+	args, _, err := resp.Split(req, nil)
+	if err != nil || !t.Known() || t.At >= len(args) {
+		return req
+	}
+	ms := max((left + time.Millisecond - 1).Milliseconds(), 1)
+	if t.Unit == time.Second {
+		args[t.At] = strconv.AppendFloat(nil, float64(ms)/1000, 'f', 3, 64)
+	} else {
+		args[t.At] = strconv.AppendInt(nil, ms, 10)
+	}
+	return resp.AppendCommand(nil, args...)
+}
+
+// Blocks says whether the command with args, whose Route is Blocks, may block its connection, and
+// for how long.
+func (c *Command) Blocks(args [][]byte) (t Timeout, blocks bool) {
+	if c.timeout == nil {
+		return Timeout{}, true
+	}
+	return c.timeout(args)
+}
+
+// timeoutAt is the time-out in argument i, from the end if i is negative.
+func timeoutAt(i int, unit time.Duration) func(args [][]byte) (Timeout, bool) {
+	return func(args [][]byte) (Timeout, bool) {
+		at := i
+		if i < 0 {
+			at += len(args)
+		}
+		return readTimeout(args, at, unit), true
+	}
+}
+
+// readTimeout reads argument at as Redis does. What makes no sense, which the node will say
+// best, is not known.
+func readTimeout(args [][]byte, at int, unit time.Duration) Timeout {
+	if at <= 0 || at >= len(args) {
+		return Timeout{}
+	}
+	ms, err := strconv.ParseFloat(string(args[at]), 64)
+	if unit == time.Second {
+		ms = math.Ceil(ms * 1000)
+	}
+	if err != nil || !(ms >= 0 && ms < float64(math.MaxInt64/int64(time.Millisecond))) {
+		return Timeout{}
+	}
+	return Timeout{At: at, Unit: unit, Limit: time.Duration(ms) * time.Millisecond}
+}
+
+// streamTimeout is that of XREAD and XREADGROUP, which block only with BLOCK. What might be
+// BLOCK is taken for it: without need that costs a connection, and one that is shared must never block.
+func streamTimeout(args [][]byte) (t Timeout, blocks bool) {
+	for _, arg := range args[1:] {
+		blocks = blocks || isWord(arg, "BLOCK")
+	}
+	if !blocks {
+		return t, false
+	}
+	for i := 1; i < len(args); i++ {
+		switch arg := args[i]; {
+		case isWord(arg, "BLOCK"):
+			i++
+			t = readTimeout(args, i, time.Millisecond)
+		case isWord(arg, "COUNT"):
+			i++
+		case isWord(arg, "GROUP"):
+			i += 2
+		case isWord(arg, "STREAMS"):
+			ids := args[i+1+(len(args)-i-1)/2:]
+			for _, id := range ids {
+				t.Fresh = t.Fresh || bytes.Equal(id, []byte("$")) || bytes.Equal(id, []byte("+"))
+			}
+			return t, true
+		}
+	}
+	return t, true
+}
+
+// setBlockedClients has our lines of INFO say how many clients are blocked: of those whose command was sent
+// to a node no more than all nodes say that they block. Who asks until a client is blocked acts on it
+// then, and must not be faster than the command. Those that the proxy holds back count in full.
+func setBlockedClients(ours, upstream []infoSection, f Facts) {
+	sent := f.Blocked
+	for _, s := range upstream {
+		if n, err := strconv.Atoi(s.get("blocked_clients")); err == nil {
+			sent = min(sent, n)
+		}
+	}
+	for i := range ours {
+		if ours[i].title == "Clients" {
+			ours[i].set([2]string{"blocked_clients", strconv.Itoa(sent + f.LockWaiters + f.HeldClients)})
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package commands
+
+// Ledger is the part of Server that keeps count of what the proxy does by itself, as
+// the servers do of what they do. INFO, LATENCY and SLOWLOG show both as one.
+type Ledger interface {
+	Books() Books
+	SlowLog() SlowLog
+}
+
+// Books are the counters of what the proxy answered without asking a node. Safe for
+// concurrent use.
+type Books interface {
+	// Commands are the commands that it answered, in the order of their names.
+	Commands() []OwnCommand
+	// Errors are the error replies that it made, by their first words.
+	Errors() map[string]uint64
+	// Reset has all counters that INFO shows begin anew.
+	Reset()
+}
+
+// OwnCommand is how often the proxy answered a command.
+type OwnCommand struct {
+	Name                    string // as in COMMAND
+	Calls, Rejected, Failed uint64 // those rejected are not in Calls
+	Micros                  uint64 // that the Calls took
+}

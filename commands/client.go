@@ -1,0 +1,33 @@
+package commands
+
+import "time"
+
+// Client is the state of one client connection as commands see it. Only the
+// loop that owns the connection touches it, and Kept.Close must be called when that ends.
+type Client struct {
+	ID            int64
+	Addr          string // remote address; of a unix socket its path and ":0", as in Redis
+	LocalAddr     string
+	Unix          bool // connected over a unix socket
+	Created       time.Time
+	Proto         int    // 2 or 3
+	DB            int    // SELECT; 0 in front of a cluster
+	ReadOnly      int8   // 1 after READONLY, -1 after READWRITE
+	Authenticated bool   // the password was given, or none is needed
+	Name          string // CLIENT SETNAME
+	LibName       string // CLIENT SETINFO
+	LibVersion    string
+	NoEvict       bool
+	NoTouch       bool
+	Blocked       bool   // it waits in a command that blocks, or for a lock
+	User          string // as whom it authenticated; "" is "default"
+	Grants        Grants // tokens of the locks that it was granted
+	Kept          Kept   // locks that are kept alive for as long as it lives
+	Monitoring    bool   // MONITOR
+	Transaction   Transaction
+	Tracking      Tracking
+	Topics        [3]int // how many it listens to, by TopicKind
+}
+
+// Subscribed says that the client listens to something.
+func (c *Client) Subscribed() bool { return c.Topics != [3]int{} }

@@ -1,0 +1,89 @@
+package commands
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestClientLine(t *testing.T) {
+	now := time.Now()
+	base := func() *Peer {
+		return &Peer{Client: &Client{ID: 3, Addr: "127.0.0.1:5", LocalAddr: "127.0.0.1:6", Created: now.Add(-90 * time.Second), Proto: 3}, FD: 9}
+	}
+	for _, test := range []struct {
+		change func(p *Peer)
+		want   string
+	}{
+		{func(*Peer) {}, "id=3 addr=127.0.0.1:5 laddr=127.0.0.1:6 fd=9 name= age=90 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=NULL user=default redir=-1 resp=3\n"},
+		{func(p *Peer) {
+			p.Name, p.DB, p.Idle, p.Command, p.User = "me", 4, 2999*time.Millisecond, "client|list", "ann"
+			p.Query, p.QueryRoom, p.Args, p.ReplyRoom, p.Replies, p.Memory, p.Stalled = 1, 2, 3, 4, 16384+16384+1, 5, true
+			p.LibName, p.LibVersion = "lib", "1"
+		}, "id=3 addr=127.0.0.1:5 laddr=127.0.0.1:6 fd=9 name=me age=90 idle=2 flags=N db=4 sub=0 psub=0 ssub=0 multi=-1 qbuf=1 qbuf-free=2 argv-mem=3 multi-mem=0 rbs=4 rbp=32769 obl=16384 oll=2 omem=16385 tot-mem=5 events=rw cmd=client|list user=ann redir=-1 resp=3 lib-name=lib lib-ver=1\n"},
+		{func(p *Peer) {
+			p.Monitoring, p.Topics, p.Waits, p.Closing, p.Unix, p.NoEvict, p.NoTouch = true, [3]int{1, 2, 3}, true, true, true, true, true
+			p.ReadOnly = 1
+			p.Transaction = Transaction{Open: true, Voided: true, Queued: 7, Bytes: 70}
+			p.Tracking = Tracking{On: true, Broken: true, BCast: true, Redirect: 12}
+		}, "id=3 addr=127.0.0.1:5 laddr=127.0.0.1:6 fd=9 name= age=90 idle=0 flags=OPxbtRBdcUreT db=0 sub=1 psub=2 ssub=3 multi=7 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=70 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=NULL user=default redir=12 resp=3\n"},
+	} {
+		p := base()
+		test.change(p)
+		if got := string(p.line(nil, now, false)); got != test.want {
+			t.Errorf("\n got %s\nwant %s", got, test.want)
+		}
+	}
+	if got := string(base().line(nil, now, true)); !strings.HasSuffix(got, " resp=3 lib-name= lib-ver=\n") {
+		t.Errorf("of Redis 7.2: %s", got)
+	}
+}
+
+// The fields are Redis's, in its order.
+func TestClientInfoHasTheFieldsOfRedis(t *testing.T) {
+	ask := realRedis(t)
+	values := regexp.MustCompile(`=\S*`)
+	f := newFake(t)
+	want := values.ReplaceAllString(string(ask("CLIENT", "INFO")), "=")
+	got := values.ReplaceAllString(f.do("CLIENT INFO"), "=")
+	if _, want, _ = strings.Cut(want, "\r\n"); !strings.HasSuffix(got, want) {
+		t.Errorf("\n got %q\nwant %q", got, want)
+	}
+}
+
+func TestClientKillFilters(t *testing.T) {
+	now := time.Now()
+	peer := func(id int64, addr, local string, age time.Duration) *Peer {
+		return &Peer{Client: &Client{ID: id, Addr: addr, LocalAddr: local, Created: now.Add(-age)}}
+	}
+	for _, test := range []struct{ line, answer, closed string }{
+		{"CLIENT KILL a:2", "+OK\r\n", "2"},
+		{"CLIENT KILL 127.0.0.1:1234", "+OK\r\n", "7"},
+		{"CLIENT KILL a:4", "-ERR No such client\r\n", ""},
+		{"CLIENT KILL ID 7", ":0\r\n", ""},
+		{"CLIENT KILL ID 7 SKIPME no", ":1\r\n", "7"},
+		{"CLIENT KILL ID 2", ":1\r\n", "2"},
+		{"CLIENT KILL ID 2 ADDR a:9", ":0\r\n", ""},
+		{"CLIENT KILL SKIPME yes", ":3\r\n", "2 9 11"},
+		{"CLIENT KILL skipme NO", ":4\r\n", "2 7 9 11"},
+		{"CLIENT KILL LADDR l:1", ":2\r\n", "2 11"},
+		{"CLIENT KILL TYPE pubsub", ":1\r\n", "9"},
+		{"CLIENT KILL TYPE master", ":0\r\n", ""},
+		{"CLIENT KILL USER default TYPE normal", ":1\r\n", "2"},
+		{"CLIENT KILL MAXAGE 60", ":2\r\n", "9 11"},
+		{"CLIENT KILL MAXAGE 9223372036854775807", ":0\r\n", ""},
+		{"CLIENT KILL MAXAGE 0", "-ERR maxage should be greater than 0\r\n", ""},
+		{"CLIENT KILL MAXAGE x", "-ERR maxage is not an integer or out of range\r\n", ""},
+	} {
+		f := newFake(t)
+		f.crowd.others = []*Peer{peer(2, "a:2", "l:1", 0), peer(9, "a:9", "l:2", time.Hour), peer(11, "a:11", "l:1", time.Minute)}
+		f.crowd.others[1].Topics[Channel] = 1
+		f.crowd.others[2].User = "other"
+		answer := f.do(test.line)
+		if closed := strings.Trim(fmt.Sprint(f.crowd.closed), "[]"); answer != test.answer || closed != test.closed {
+			t.Errorf("%s: %q, closed %s; want %q, %s", test.line, answer, closed, test.answer, test.closed)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package commands
+
+// clientReply is CLIENT REPLY ON|OFF|SKIP. Only ON is answered.
+func clientReply(c *Call) {
+	switch {
+	case isWord(c.Args[2], "ON"):
+		c.SetReplies(RepliesOn)
+		c.Reply(replyOK)
+	case isWord(c.Args[2], "OFF"):
+		c.SetReplies(RepliesOff)
+		c.Reply(nil)
+	case isWord(c.Args[2], "SKIP"):
+		c.SetReplies(RepliesSkip)
+		c.Reply(nil)
+	default:
+		c.Reply(errSyntax)
+	}
+}

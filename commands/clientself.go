@@ -1,0 +1,70 @@
+package commands
+
+import (
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+)
+
+// The subcommands of CLIENT that concern the connection which sends them.
+
+func clientSetName(c *Call) {
+	if !printable(c.Args[2]) {
+		c.Reply(errName("Client names"))
+		return
+	}
+	c.Client.Name = string(c.Args[2])
+	c.Reply(replyOK)
+}
+
+func clientGetName(c *Call) {
+	if c.Client.Name == "" {
+		c.Reply(resp.AppendNull(nil, c.Client.Proto))
+		return
+	}
+	c.Reply(redcon.AppendBulkString(nil, c.Client.Name))
+}
+
+func clientID(c *Call) { c.Reply(redcon.AppendInt(nil, c.Client.ID)) }
+
+func clientSetInfo(c *Call) {
+	option, value := c.Args[2], c.Args[3]
+	var field *string
+	what := "lib-name"
+	switch {
+	case isWord(option, "LIB-NAME"):
+		field = &c.Client.LibName
+	case isWord(option, "LIB-VER"):
+		field, what = &c.Client.LibVersion, "lib-ver"
+	default:
+		c.Reply(errorLine("ERR Unrecognized option '%s'", option))
+		return
+	}
+	if !printable(value) {
+		c.Reply(errName(what))
+		return
+	}
+	*field = string(value)
+	c.Reply(replyOK)
+}
+
+func clientNoEvict(c *Call) { c.toggle(&c.Client.NoEvict) }
+func clientNoTouch(c *Call) { c.toggle(&c.Client.NoTouch) }
+
+// toggle sets a property of the client by the ON or OFF of the third argument.
+func (c *Call) toggle(property *bool) {
+	switch {
+	case isWord(c.Args[2], "ON"):
+		*property = true
+	case isWord(c.Args[2], "OFF"):
+		*property = false
+	default:
+		c.Reply(errSyntax)
+		return
+	}
+	c.Reply(replyOK)
+}
+
+// noSubcommand answers a container whose subcommand is none that the proxy
+// knows.
+func noSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }

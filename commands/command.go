@@ -1,0 +1,153 @@
+// Package commands says what each command means: how it is routed, which keys
+// it has, what the proxy answers itself, and the lock verbs.
+//
+// It stands below proxy (which owns connections) and above cluster and redlock.
+//
+//	args --> Table.Lookup --> *Command --> Route: forward, split, fan out, or Run here
+package commands
+
+import "context"
+
+// Flags are the properties of a command that matter to a proxy, taken from the
+// flags in the upstream's COMMAND reply.
+type Flags uint16
+
+// The flags.
+const (
+	ReadOnly     Flags = 1 << iota // may be sent again after a lost reply
+	Write                          // changes data
+	Blocking                       // may block its connection
+	NoAuth                         // allowed before AUTH
+	MovableKeys                    // COMMAND GETKEYS must be asked when the key specs are incomplete
+	PubSub                         // belongs to subscriptions
+	Admin                          // administrative
+	LockVerb                       // one of lockproxy's own verbs
+	Alone                          // begins when all earlier commands of its client are answered
+	NoMulti                        // not allowed between MULTI and EXEC
+	SkipMonitor                    // not shown by MONITOR in the usual way
+	AtMaster                       // a replica is of no use for it
+	Fanned                         // goes to all masters, though its Route is Local
+	Scripted                       // runs a script, which may take long
+	Stepwise                       // asks nodes one after the other: what follows waits until it is answered
+	InSubscriber                   // allowed to a client of RESP2 that listens to something
+)
+
+// Route says how a command travels.
+type Route uint8
+
+// The routes.
+const (
+	ByKeys   Route = iota // to the master of its keys' slot; keys of several slots: -CROSSSLOT
+	Split                 // as ByKeys, or cut by slot (Command.Split) and put together again
+	AnyNode               // to one master, whichever
+	AllNodes              // to every master, the replies merged by Command.Merge
+	Local                 // Command.Run answers it, on the loop
+	Blocks                // as ByKeys, or with a Merge as AllNodes, over connections that the client does not share
+	Refused               // -ERR with Command.Reason
+)
+
+// Merge makes one reply of the whole replies of several nodes, in the order in
+// which the parts were sent. proto is the client's protocol, 2 or 3. The result
+// may alias a reply.
+type Merge func(proto int, replies [][]byte) []byte
+
+// Command is everything lockproxy knows of one command. A Command is immutable
+// once it stands in a Table.
+type Command struct {
+	Name   string // lower case, as in COMMAND; a subcommand is "config|get"
+	ID     int    // dense from 0 within a Table, for statistics
+	Arity  int    // as in COMMAND: counts the name; negative: at least that many
+	Flags  Flags
+	Keys   []KeySpec // where its keys stand
+	Route  Route
+	Merge  Merge               // AllNodes, Split, and Blocks on several nodes
+	Step   int                 // Split: arguments a key, 1 (MGET), 2 (MSET) ...
+	Run    func(c *Call)       // Local: must not block
+	Reason string              // Refused: why
+	Subs   map[string]*Command // by lower-case name of the subcommand
+	Docs   *Docs               // of commands that are lockproxy's own
+	Queue  Queuing             // what becomes of it between MULTI and EXEC
+
+	timeout func(args [][]byte) (Timeout, bool) // Blocks; nil: it blocks, nobody knows how long
+
+	tips    tips
+	first   int    // Split: the position of the first key; 0 means 1
+	tail    int    // Split: arguments behind the last key's, which go to every part
+	key     int    // above 0: the position of the one key that decides
+	askKeys bool   // only COMMAND GETKEYS knows the keys
+	plain   bool   // Resolve need not look at the arguments
+	data    bool   // it reads or writes keys, as the upstream tells
+	reads   bool   // of keys, and does nothing else
+	refusal []byte // Refused: the reply
+	inMulti []byte // the reply where it may not be queued
+}
+
+// Call is one command of one client while it runs on the client's loop. It is
+// valid until Run returns; Args and Raw alias the read buffer.
+type Call struct {
+	Command *Command
+	Args    [][]byte // Args[0] is the name as the client wrote it
+	Raw     []byte   // the command as RESP
+	Client  *Client
+	Table   *Table
+	Server  Server
+	Actions
+}
+
+// Actions is what a command may ask of the session that runs it. All of it runs
+// on the client's loop and none of it blocks. Run answers by calling exactly one
+// of Reply, Forward, Send, SendMaster, Broadcast, Go and those of Fan and Subscriber, once; answers reach the client in the
+// order of its commands, whenever they come.
+type Actions interface {
+	Tracker
+	Crowd
+	Fan
+	Logins
+	ScanFan
+	Subscriber
+	// Reply answers the client with one whole reply, which is copied. nil: with
+	// nothing at all, before Close.
+	Reply(reply []byte)
+	// Forward sends the command as it stands to the master of slot (AnySlot:
+	// any); the node's reply goes to the client untouched.
+	Forward(slot int)
+	// Send sends req, one whole command, to the master of slot (AnySlot: any)
+	// over a connection of the client's protocol and answers the client with
+	// what then returns for the node's whole reply. req is copied; reply is
+	// valid during then. resend says that req may be sent again when its
+	// reply was lost. then runs also when the client has gone meanwhile. then may go on
+	// instead of answering: it calls one of the methods above or below (not
+	// Reply) and returns nil. lost, if not nil, is called when the answer could not
+	// be written to the client in full, because it has gone.
+	Send(slot int, req []byte, resend bool, then func(reply []byte) []byte, lost func())
+	// SendMaster is Send to the i-th master in the order of their lowest slots.
+	SendMaster(i int, req []byte, resend bool, then func(reply []byte) []byte, lost func())
+	// Masters is how many masters the upstream has now.
+	Masters() int
+	// Broadcast sends req to every master at once and answers with merge of
+	// their replies. resend: as in Send.
+	Broadcast(req []byte, resend bool, merge Merge)
+	// Go parks the session (none of its later commands is read on), runs task
+	// on a goroutine of its own and answers with what it returns. ctx ends
+	// when the client goes away or the proxy drains. task must not touch Call
+	// or Client. lost: as in Send.
+	Go(task func(ctx context.Context) []byte, lost func())
+	// Await has start ask for something without blocking, which calls done with the reply once, maybe before it returns and
+	// on any goroutine. then makes the client's answer of it as with Send. Later commands of the client wait for it.
+	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost func())
+	// Pusher returns a function that has message make something that the client is
+	// told beside its answers, behind the answer of this command. push may be called from any goroutine and at
+	// any time later, also when the client has gone; message runs on the loop while the client is there, is given the
+	// protocol that it then speaks, and returns a whole RESP3 push, or nil for nothing.
+	Pusher() (push func(message func(proto int) []byte))
+	Transactions
+	Unblocker
+	// Gone says that the client's connection is closed.
+	Gone() bool
+	// Close closes the connection once the answers so far are written.
+	Close()
+	Databases
+}
+
+// AnySlot stands for "whichever node" where a slot is asked for.
+const AnySlot = -1

@@ -1,0 +1,276 @@
+package commands
+
+import (
+	"path"
+	"strings"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+)
+
+// COMMAND and its subcommands: the upstream's answers as they are, with the lock
+// verbs among them.
+
+// commandAll is COMMAND alone.
+func commandAll(c *Call) {
+	if len(c.Args) > 1 {
+		noSubcommand(c)
+		return
+	}
+	c.sendDescribed(describedAll)
+}
+
+func commandCount(c *Call) { c.Reply(redcon.AppendInt(nil, int64(len(c.Table.names)))) }
+
+// commandInfo is COMMAND INFO [name ...].
+func commandInfo(c *Call) {
+	if len(c.Args) == 2 {
+		c.sendDescribed(describedAll)
+		return
+	}
+	verbs := c.Table.verbsNamed(c.Args[2:])
+	names := make([]string, len(verbs))
+	for i, name := range c.Args[2:] {
+		names[i] = strings.ToLower(string(name))
+	}
+	c.sendDescribed(func(proto int, reply []byte, _ []*Command) []byte {
+		elems, ok := elements(reply)
+		if !ok {
+			return reply
+		}
+		if len(elems) != len(names) {
+			elems = pick(elems, names, proto)
+		}
+		out := redcon.AppendArray(nil, len(elems))
+		for i, elem := range elems {
+			if verbs[i] != nil {
+				out = appendCommand(out, proto, verbs[i])
+			} else {
+				out = append(out, elem...)
+			}
+		}
+		return out
+	})
+}
+
+// pick finds the named commands in a whole table, which is what servers that
+// know no COMMAND INFO answer.
+func pick(table [][]byte, names []string, proto int) [][]byte {
+	byName := make(map[string][]byte, len(table))
+	for _, elem := range table {
+		byName[describedAs(elem)] = elem
+	}
+	found := make([][]byte, len(names))
+	for i, name := range names {
+		if found[i] = byName[name]; found[i] == nil {
+			found[i] = resp.AppendNullArray(nil, proto)
+		}
+	}
+	return found
+}
+
+// describedAs is the name of the command that an element of COMMAND describes.
+func describedAs(elem []byte) string {
+	row, ok := elements(elem)
+	if !ok || len(row) == 0 {
+		return ""
+	}
+	return strings.ToLower(bulkText(row[0]))
+}
+
+// sendDescribed asks a node and answers with what merge makes of its reply. The
+// call itself is over by then.
+func (c *Call) sendDescribed(merge func(proto int, reply []byte, verbs []*Command) []byte) {
+	proto, verbs := c.Client.Proto, c.Table.own
+	c.Send(AnySlot, c.Raw, true, func(reply []byte) []byte { return merge(proto, reply, verbs) }, nil)
+}
+
+// describedAll adds the verbs to the descriptions of all commands.
+func describedAll(proto int, reply []byte, verbs []*Command) []byte {
+	elems, ok := elements(reply)
+	if !ok {
+		return reply
+	}
+	named := make(map[string]bool, len(verbs))
+	var ours []byte
+	for _, verb := range verbs {
+		named[verb.Name] = true
+		ours = appendCommand(ours, proto, verb)
+	}
+	var theirs []byte
+	n := len(verbs)
+	for _, elem := range elems {
+		if named[describedAs(elem)] {
+			continue
+		}
+		theirs = append(theirs, elem...)
+		n++
+	}
+	out := redcon.AppendArray(make([]byte, 0, len(theirs)+len(ours)+16), n)
+	out = append(out, theirs...)
+	return append(out, ours...)
+}
+
+// commandDocs is COMMAND DOCS [name ...]. Servers without it still have the
+// verbs documented.
+func commandDocs(c *Call) {
+	names := c.Args[2:]
+	verbs := c.Table.own
+	if len(names) > 0 {
+		verbs = nil
+		for _, verb := range c.Table.verbsNamed(names) {
+			if verb != nil {
+				verbs = append(verbs, verb)
+			}
+		}
+	}
+	proto := c.Client.Proto
+	named := make(map[string]bool, len(verbs))
+	var ours []byte
+	for _, verb := range verbs {
+		named[verb.Name] = true
+		ours = appendBulks(ours, verb.Name)
+		ours = appendDocs(ours, proto, verb)
+	}
+	if len(names) > 0 && len(verbs) == len(names) {
+		c.Reply(append(resp.AppendMap(nil, proto, len(verbs)), ours...))
+		return
+	}
+	c.Send(AnySlot, c.Raw, true, func(reply []byte) []byte {
+		elems, ok := elements(reply)
+		if !ok || len(elems) > 0 && elems[0][0] != '$' {
+			elems = nil // a server older than 7.0
+		}
+		var theirs []byte
+		n := len(verbs)
+		for i := 0; i+1 < len(elems); i += 2 {
+			if named[strings.ToLower(bulkText(elems[i]))] {
+				continue
+			}
+			theirs = append(append(theirs, elems[i]...), elems[i+1]...)
+			n++
+		}
+		out := resp.AppendMap(make([]byte, 0, len(theirs)+len(ours)+16), proto, n)
+		return append(append(out, theirs...), ours...)
+	}, nil)
+}
+
+// commandList is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob].
+func commandList(c *Call) {
+	verbs := c.Table.own
+	switch {
+	case len(c.Args) == 2:
+		c.Reply(c.Table.appendNames(nil))
+		return
+	case len(c.Args) != 5 || !isWord(c.Args[2], "FILTERBY"):
+		c.Reply(errSyntax)
+		return
+	case isWord(c.Args[3], "MODULE"):
+		verbs = nil
+	case isWord(c.Args[3], "ACLCAT"):
+		if !isWord(c.Args[4], "LOCK") {
+			verbs = nil
+		}
+	case isWord(c.Args[3], "PATTERN"):
+		verbs = matching(verbs, strings.ToLower(string(c.Args[4])))
+	}
+	var ours []byte
+	for _, verb := range verbs {
+		ours = appendBulks(ours, verb.Name)
+	}
+	c.Send(AnySlot, c.Raw, true, func(reply []byte) []byte {
+		return appendElements(reply, len(verbs), ours)
+	}, nil)
+}
+
+func matching(verbs []*Command, glob string) (found []*Command) {
+	for _, verb := range verbs {
+		if ok, _ := path.Match(glob, verb.Name); ok {
+			found = append(found, verb)
+		}
+	}
+	return found
+}
+
+// commandGetKeys is COMMAND GETKEYS and GETKEYSANDFLAGS command [arg ...].
+func commandGetKeys(c *Call) {
+	args := c.Args[2:]
+	verb := c.Table.verb(args[0])
+	if verb == nil {
+		c.Forward(AnySlot)
+		return
+	}
+	if len(args) > 1 {
+		if sub := find(verb.Subs, args[1]); sub != nil {
+			verb = sub
+		}
+	}
+	keys := verb.KeyIndexes(args)
+	switch {
+	case !verb.accepts(len(args)):
+		c.Reply(errorLine("ERR Invalid number of arguments specified for command"))
+		return
+	case len(keys) == 0:
+		c.Reply(errorLine("ERR The command has no key arguments"))
+		return
+	}
+	flagged := strings.HasSuffix(c.Command.Name, "flags")
+	out := redcon.AppendArray(nil, len(keys))
+	for _, at := range keys {
+		if !flagged {
+			out = redcon.AppendBulk(out, args[at])
+			continue
+		}
+		out = redcon.AppendArray(out, 2)
+		out = redcon.AppendBulk(out, args[at])
+		out = appendWords(out, c.Client.Proto, verb.Keys[0].Flags)
+	}
+	c.Reply(out)
+}
+
+func commandHelp(c *Call) {
+	c.Reply(helpReply("COMMAND",
+		"(no subcommand)", "    Return details about all commands.",
+		"COUNT", "    Return the total number of commands.",
+		"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]", "    Return a list of all commands.",
+		"INFO [<command-name> ...]", "    Return details about multiple commands. Without names: about all.",
+		"DOCS [<command-name> ...]", "    Return documentation details about multiple commands. Without names: about all.",
+		"GETKEYS <full-command>", "    Return the keys from a full command.",
+		"GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full command."))
+}
+
+// verb is the lock verb of that name, or nil.
+func (t *Table) verb(name []byte) *Command {
+	if c := t.Lookup(name); c != nil && c.Flags&LockVerb != 0 {
+		return c
+	}
+	return nil
+}
+
+// verbsNamed are the verbs, or subcommands of verbs ("lockctl|info"), of these
+// names; nil stands for a name of something else.
+func (t *Table) verbsNamed(names [][]byte) []*Command {
+	found := make([]*Command, len(names))
+	for i, name := range names {
+		container, sub, isSub := strings.Cut(string(name), "|")
+		verb := t.verb([]byte(container))
+		if verb != nil && isSub {
+			verb = find(verb.Subs, []byte(sub))
+		}
+		found[i] = verb
+	}
+	return found
+}
+
+// appendNames appends the names of all commands that COMMAND tells of, and of their subcommands.
+func (t *Table) appendNames(dst []byte) []byte {
+	dst = redcon.AppendArray(dst, len(t.listed))
+	return appendBulks(dst, t.listed...)
+}
+
+// bulkText is the text of a string reply.
+func bulkText(elem []byte) string {
+	v, _, _ := resp.Parse(elem)
+	return v.Text()
+}

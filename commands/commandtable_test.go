@@ -1,0 +1,167 @@
+package commands
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// sampleVerbs look like the lock verbs.
+func sampleVerbs() []*Command {
+	run := func(c *Call) { c.Reply(replyOK) }
+	key := []KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
+	return []*Command{
+		{
+			Name: "lock", Arity: -2, Flags: Write | Blocking | LockVerb, Keys: key, Route: Local, Run: run,
+			Docs: &Docs{Summary: "Takes a lock", Since: "0.1.0", Group: "lock", Complexity: "O(1)", Arguments: []Argument{
+				{Name: "key", Type: "key"},
+				{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
+				{Name: "lease", Type: "oneof", Optional: true, Arguments: []Argument{
+					{Name: "milliseconds", Type: "integer", Token: "PX"},
+					{Name: "seconds", Type: "integer", Token: "EX"},
+				}},
+				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
+			}},
+		},
+		{
+			Name: "lockctl", Arity: -2, Flags: LockVerb, Route: Local, Run: noSubcommand,
+			Docs: &Docs{Summary: "Tells of locks", Since: "0.1.0", Group: "lock"},
+			Subs: map[string]*Command{
+				"info": {Name: "lockctl|info", Arity: 3, Flags: ReadOnly | LockVerb, Keys: []KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}, Route: Local, Run: run,
+					Docs: &Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock", Arguments: []Argument{{Name: "key", Type: "key"}}}},
+				"stats": {Name: "lockctl|stats", Arity: 2, Flags: LockVerb, Route: Refused, Reason: " yet: it comes later"},
+				"help":  {Name: "lockctl|help", Arity: 2, Flags: LockVerb, Route: Local, Run: run, Docs: &Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"}},
+			},
+		},
+	}
+}
+
+// Small replies of a server that has a LOCK of its own, which ours hides.
+const (
+	smallTable2 = "*2\r\n*10\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n*6\r\n$4\r\nLOCK\r\n:1\r\n*0\r\n:0\r\n:0\r\n:0\r\n"
+	smallDocs2  = "*4\r\n$3\r\nget\r\n*2\r\n$7\r\nsummary\r\n$1\r\nx\r\n$4\r\nlock\r\n*2\r\n$7\r\nsummary\r\n$1\r\ny\r\n"
+	smallDocs3  = "%2\r\n$3\r\nget\r\n%1\r\n$7\r\nsummary\r\n$1\r\nx\r\n$4\r\nlock\r\n%1\r\n$7\r\nsummary\r\n$1\r\ny\r\n"
+)
+
+// golden compares with a file of testdata, which holds the bytes with CRLF as LF.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	readable := strings.ReplaceAll(got, "\r\n", "\n")
+	if want := string(testdata(t, name)); readable != want {
+		t.Errorf("%s differs:\n%s", name, readable)
+	}
+}
+
+// redis-cli asserts these types and aborts when one is wrong: the bytes are held.
+func TestVerbsInCommand(t *testing.T) {
+	for _, proto := range []string{"2", "3"} {
+		small := map[string]string{"COMMAND": smallTable2, "COMMAND DOCS": smallDocs2}
+		if proto == "3" {
+			small["COMMAND DOCS"] = smallDocs3
+		}
+		f := newFake(t, func(args []string) string {
+			if len(args) > 2 {
+				args = args[:2]
+			}
+			return small[strings.Join(args, " ")]
+		})
+		f.table = redis7(t, sampleVerbs()...)
+		f.client.Proto = int(proto[0] - '0')
+		golden(t, "command-resp"+proto+".golden", f.do("COMMAND"))
+		golden(t, "docs-resp"+proto+".golden", f.do("COMMAND DOCS"))
+		if got := f.do("COMMAND DOCS get lock"); got != f.do("COMMAND DOCS get LOCK") || !strings.HasPrefix(got, small["COMMAND DOCS"][:2]) {
+			t.Errorf("%q", got)
+		}
+		one := f.do("COMMAND DOCS lockctl")
+		if whole := f.do("COMMAND DOCS"); !strings.HasSuffix(whole, one[4:]) || len(f.sent) != 1 {
+			t.Errorf("%q is not in %q", one, whole)
+		}
+	}
+}
+
+// With the whole tables of Redis 7 everything of theirs stays as it is.
+func TestWholeTableStays(t *testing.T) {
+	for _, c := range [][2]string{{"COMMAND", "command-7.0.15.resp"}, {"COMMAND DOCS", "docs-7.0.15.resp"}, {"COMMAND INFO", "command-7.0.15.resp"}} {
+		theirs := string(testdata(t, c[1]))
+		f := newFake(t, node(theirs))
+		if got := f.do(c[0]); got != theirs {
+			t.Errorf("%s without verbs differs", c[0])
+		}
+		f.table = redis7(t, sampleVerbs()...)
+		_, body, _ := strings.Cut(theirs, "\r\n")
+		if got := f.do(c[0]); !strings.Contains(got, body) {
+			t.Errorf("%s with verbs differs", c[0])
+		}
+	}
+}
+
+func TestCommandInfo(t *testing.T) {
+	f := newFake(t, node("*4\r\n*-1\r\n*1\r\n$3\r\nget\r\n*-1\r\n*-1\r\n"))
+	f.table = redis7(t, sampleVerbs()...)
+	got, _ := elements([]byte(f.do("COMMAND INFO Lock get nosuch lockctl|info")))
+	if len(got) != 4 || !strings.HasPrefix(string(got[0]), "*10\r\n$4\r\nlock\r\n:-2\r\n*3\r\n+write\r\n") || string(got[1]) != "*1\r\n$3\r\nget\r\n" ||
+		string(got[2]) != "*-1\r\n" || !strings.HasPrefix(string(got[3]), "*10\r\n$12\r\nlockctl|info\r\n:3\r\n*2\r\n+readonly\r\n") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestCommandOnVerbs(t *testing.T) {
+	f := newFake(t, node("*1\r\n$3\r\nget\r\n"))
+	f.table = redis7(t, sampleVerbs()...)
+	for line, want := range map[string]string{
+		"COMMAND COUNT":                      ":242\r\n",
+		"COMMAND GETKEYS LOCK job PX 1":      "*1\r\n$3\r\njob\r\n",
+		"COMMAND GETKEYS lockctl info job":   "*1\r\n$3\r\njob\r\n",
+		"COMMAND GETKEYS LOCKCTL HELP":       "-ERR The command has no key arguments\r\n",
+		"COMMAND GETKEYS LOCK":               "-ERR Invalid number of arguments specified for command\r\n",
+		"COMMAND GETKEYS LOCKCTL INFO a b":   "-ERR Invalid number of arguments specified for command\r\n",
+		"COMMAND GETKEYSANDFLAGS LOCK job":   "*1\r\n*2\r\n$3\r\njob\r\n*3\r\n+RW\r\n+access\r\n+update\r\n",
+		"COMMAND LIST FILTERBY PATTERN l?ck": "*2\r\n$3\r\nget\r\n$4\r\nlock\r\n",
+		"COMMAND LIST FILTERBY ACLCAT lock":  "*3\r\n$3\r\nget\r\n$4\r\nlock\r\n$7\r\nlockctl\r\n",
+		"COMMAND LIST FILTERBY ACLCAT read":  "*1\r\n$3\r\nget\r\n",
+		"COMMAND LIST FILTERBY MODULE lock":  "*1\r\n$3\r\nget\r\n",
+		"ACL CAT":                            "*2\r\n$3\r\nget\r\n$4\r\nlock\r\n",
+		"ACL CAT lock":                       "*2\r\n$4\r\nlock\r\n$7\r\nlockctl\r\n",
+		"ACL CAT read":                       "*1\r\n$3\r\nget\r\n",
+		"COMMAND GETKEYS get k":              "*1\r\n$3\r\nget\r\n",
+	} {
+		if got := f.do(line); got != want {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	names, _ := elements([]byte(f.do("COMMAND LIST")))
+	for _, want := range []string{"lock", "lockctl|info", "get", "client|list"} {
+		if !slices.ContainsFunc(names, func(b []byte) bool { return bulkText(b) == want }) {
+			t.Errorf("%s is not among %d names", want, len(names))
+		}
+	}
+}
+
+// A server older than 7.0, or the one in memory, documents nothing.
+func TestCommandOfOldServers(t *testing.T) {
+	conn, err := net.Dial("tcp", miniredis.RunT(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	f := newFake(t, func(args []string) string { return string(converse(t, conn, args...)) })
+	f.table = miniRedis(t, sampleVerbs()...)
+	docs, _ := elements([]byte(f.do("COMMAND DOCS")))
+	if len(docs) != 4 || bulkText(docs[0]) != "lock" || bulkText(docs[2]) != "lockctl" {
+		t.Errorf("%q", docs)
+	}
+	if got := f.do("COMMAND DOCS get"); got != "*0\r\n" {
+		t.Errorf("%q", got)
+	}
+	all, _ := elements([]byte(f.do("COMMAND")))
+	if count := f.do("COMMAND COUNT"); len(all) != 202 || count != ":202\r\n" {
+		t.Errorf("%d commands, %q", len(all), count)
+	}
+	info, _ := elements([]byte(f.do("COMMAND INFO get lock")))
+	if len(info) != 2 || !strings.HasPrefix(string(info[0]), "*6\r\n$3\r\nget\r\n:2\r\n") || !strings.HasPrefix(string(info[1]), "*10\r\n$4\r\nlock\r\n") {
+		t.Errorf("%q", info)
+	}
+}

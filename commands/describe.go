@@ -1,0 +1,189 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"lockproxy/internal/resp"
+)
+
+// errTable says that the upstream's COMMAND reply cannot be understood.
+var errTable = errors.New("commands: unexpected reply to COMMAND")
+
+// describe makes Commands of the upstream's reply to COMMAND in RESP2: since
+// Redis 7.0 ten elements a command, with key specs and subcommands; before that
+// six or seven.
+func describe(reply []byte) ([]*Command, error) {
+	v, _, err := resp.Parse(reply)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errTable, err)
+	}
+	if v.Kind != '*' {
+		return nil, fmt.Errorf("%w: %.80q", errTable, reply)
+	}
+	return describeAll(v.Elems)
+}
+
+func describeAll(rows []resp.Value) ([]*Command, error) {
+	var all []*Command
+	for _, row := range rows {
+		if row.Null() {
+			continue
+		}
+		c, err := describeOne(row.Elems)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Positions in the description of one command.
+const (
+	describedName = iota
+	describedArity
+	describedFlags
+	describedFirst
+	describedLast
+	describedStep
+	describedCategories
+	describedTips
+	describedKeys
+	describedSubs
+)
+
+func describeOne(row []resp.Value) (*Command, error) {
+	if len(row) <= describedStep {
+		return nil, fmt.Errorf("%w: %d elements describe a command", errTable, len(row))
+	}
+	c := &Command{Name: strings.ToLower(row[describedName].Text()), Arity: int(row[describedArity].Int)}
+	for _, flag := range row[describedFlags].Elems {
+		c.Flags |= flagNames[flag.Text()]
+	}
+	c.data = c.Flags&(ReadOnly|Write) != 0
+	if len(row) <= describedKeys {
+		c.Keys = legacyKeys(c, int(row[describedFirst].Int), int(row[describedLast].Int), int(row[describedStep].Int))
+		return c, nil
+	}
+	for _, tip := range row[describedTips].Elems {
+		if policy, ok := strings.CutPrefix(tip.Text(), requestTip); ok {
+			c.tips.request = policy
+		}
+		if policy, ok := strings.CutPrefix(tip.Text(), responseTip); ok {
+			c.tips.response = policy
+		}
+	}
+	for _, spec := range row[describedKeys].Elems {
+		c.Keys = append(c.Keys, describeKeys(spec))
+	}
+	if len(row) <= describedSubs {
+		return c, nil
+	}
+	subs, err := describeAll(row[describedSubs].Elems)
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range subs {
+		c.addSub(sub)
+	}
+	return c, nil
+}
+
+// flagNames are the flags of COMMAND that matter here.
+var flagNames = map[string]Flags{
+	"readonly":     ReadOnly,
+	"write":        Write,
+	"blocking":     Blocking,
+	"movablekeys":  MovableKeys,
+	"pubsub":       PubSub,
+	"admin":        Admin,
+	"no_multi":     NoMulti,
+	"skip_monitor": SkipMonitor,
+}
+
+// describeKeys makes a KeySpec of one map of Redis 7, flat as RESP2 has it.
+func describeKeys(v resp.Value) KeySpec {
+	var k KeySpec
+	for _, flag := range field(v, "flags").Elems {
+		switch name := flag.Text(); name {
+		case "incomplete":
+			k.Incomplete = true
+		default:
+			k.Flags = append(k.Flags, name)
+		}
+	}
+	search, spec := kindAndSpec(field(v, "begin_search"))
+	switch search {
+	case "index":
+		k.Begin = number(spec, "index")
+	case "keyword":
+		k.Keyword, k.Begin = field(spec, "keyword").Text(), number(spec, "startfrom")
+	default:
+		k.Unknown = true
+	}
+	find, spec := kindAndSpec(field(v, "find_keys"))
+	switch find {
+	case "range":
+		k.Last, k.Step, k.Limit = number(spec, "lastkey"), number(spec, "keystep"), number(spec, "limit")
+	case "keynum":
+		k.Counted = true
+		k.Count, k.First, k.Step = number(spec, "keynumidx"), number(spec, "firstkey"), number(spec, "keystep")
+	default:
+		k.Unknown = true
+	}
+	return k
+}
+
+func kindAndSpec(v resp.Value) (kind string, spec resp.Value) {
+	return field(v, "type").Text(), field(v, "spec")
+}
+
+// field is the value of a name in a map.
+func field(v resp.Value, name string) resp.Value {
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		if string(v.Elems[i].Str) == name {
+			return v.Elems[i+1]
+		}
+	}
+	return resp.Value{}
+}
+
+func number(v resp.Value, name string) int { return int(field(v, name).Int) }
+
+// legacyKeys is what a server older than 7.0 says of the keys.
+func legacyKeys(c *Command, first, last, step int) []KeySpec {
+	if known, ok := movableKeys[c.Name]; ok {
+		return known
+	}
+	if c.Flags&MovableKeys != 0 {
+		return []KeySpec{{Unknown: true}}
+	}
+	if first <= 0 {
+		return nil
+	}
+	if last >= 0 {
+		last -= first
+	}
+	return []KeySpec{{Begin: first, Last: last, Step: step}}
+}
+
+// movableKeys are the key specs of commands whose keys servers older than 7.0
+// find but do not describe, as Redis 7 describes them. Commands that
+// are not here cost these servers one COMMAND GETKEYS each.
+var movableKeys = map[string][]KeySpec{
+	"eval":        counted(2),
+	"evalsha":     counted(2),
+	"zunionstore": append(counted(2), KeySpec{Begin: 1}),
+	"zinterstore": append(counted(2), KeySpec{Begin: 1}),
+	"zdiffstore":  append(counted(2), KeySpec{Begin: 1}),
+	"zunion":      counted(1),
+	"zinter":      counted(1),
+	"zdiff":       counted(1),
+	"xread":       {{Keyword: "STREAMS", Begin: 1, Last: -1, Limit: 2}},
+	"xreadgroup":  {{Keyword: "STREAMS", Begin: 4, Last: -1, Limit: 2}},
+}
+
+// counted describes keys behind their number, which is argument i.
+func counted(i int) []KeySpec { return []KeySpec{{Begin: i, Counted: true, First: 1}} }

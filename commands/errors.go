@@ -1,0 +1,29 @@
+package commands
+
+import (
+	"errors"
+	"strings"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+)
+
+// ErrDraining is why the context of a task ends when the proxy shuts down.
+var ErrDraining = errors.New("TRYAGAIN lockproxy is shutting down: ask another one, or later")
+
+// ErrorReply is the one place where errors become reply lines. An error whose
+// text begins with a word in capitals brings its own; all others are -ERR. Where nodes are stays a secret.
+func ErrorReply(err error) []byte {
+	var protocol resp.ProtocolError
+	text := cluster.Discreet(err)
+	if errors.As(err, &protocol) || startsWithWord(text) {
+		return errorLine("%s", text)
+	}
+	return errorLine("ERR %s", text)
+}
+
+// startsWithWord says that text begins with an error word, such as CROSSSLOT.
+func startsWithWord(text string) bool {
+	word, _, ok := strings.Cut(text, " ")
+	return ok && len(word) > 1 && strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}

@@ -1,0 +1,51 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What commands asked of the session goes into fakeSession.answer.
+
+func (f *fakeSession) Subscribe(kind TopicKind, names [][]byte) {
+	f.Reply(fmt.Appendf(nil, "+subscribe %d %s\r\n", kind, names))
+}
+
+func (f *fakeSession) Unsubscribe(kind TopicKind, names [][]byte) {
+	f.Reply(fmt.Appendf(nil, "+unsubscribe %d %s\r\n", kind, names))
+}
+
+func (f *fakeSession) EndSubscriptions(reply []byte) { f.Reply(reply) }
+func (f *fakeSession) Publish(bool)                  { f.Forward(AnySlot) }
+func (f *fakeSession) Shards() bool                  { return f.server.version >= "7" }
+func (f *fakeSession) Census() Census                { return f.census }
+
+// fakeCensus implements Census.
+type fakeCensus struct {
+	listeners map[string]int    // of channels, patterns and shard channels alike
+	own       map[string]string // the masters that count the proxy, as digits
+}
+
+func (c fakeCensus) Listeners(_ TopicKind, name []byte) int { return c.listeners[string(name)] }
+
+func (c fakeCensus) Own(_ TopicKind, name []byte, i int) int {
+	return strings.Count(c.own[string(name)], fmt.Sprint(i))
+}
+
+func (c fakeCensus) Heard(TopicKind) (names []string) {
+	for name, n := range c.listeners {
+		if n > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c fakeCensus) OwnTopics(_ TopicKind, i int) (n int) {
+	for _, at := range c.own {
+		n += strings.Count(at, fmt.Sprint(i))
+	}
+	return n
+}

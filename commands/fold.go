@@ -1,0 +1,60 @@
+package commands
+
+import "lockproxy/internal/resp"
+
+// The Merges of this file work on integers, and on booleans, and, element by element, on
+// arrays of them. A single reply stays as it is.
+var (
+	mergeSum = fold(func(a, b int64) int64 { return a + b })
+	mergeMin = fold(func(a, b int64) int64 { return min(a, b) })
+	mergeMax = fold(func(a, b int64) int64 { return max(a, b) })
+	mergeAnd = fold(func(a, b int64) int64 { return truth(a != 0 && b != 0) })
+	mergeOr  = fold(func(a, b int64) int64 { return truth(a != 0 || b != 0) })
+)
+
+func truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// fold makes a Merge of what makes one number of two.
+func fold(f func(a, b int64) int64) Merge {
+	return func(_ int, replies [][]byte) []byte {
+		if err := firstError(replies); err != nil {
+			return err
+		}
+		if len(replies) == 1 {
+			return replies[0]
+		}
+		folded, _, err := resp.Parse(replies[0])
+		for _, reply := range replies[1:] {
+			next, _, failed := resp.Parse(reply)
+			if err != nil || failed != nil || !foldInto(&folded, next, f) {
+				return errUnexpected
+			}
+		}
+		return resp.AppendValue(nil, folded)
+	}
+}
+
+// foldInto makes acc what f makes of its numbers and those of v. It reports false
+// for values that are no numbers, or not of one shape.
+func foldInto(acc *resp.Value, v resp.Value, f func(a, b int64) int64) bool {
+	switch {
+	case acc.Kind != v.Kind || len(acc.Elems) != len(v.Elems) || acc.Null() != v.Null():
+		return false
+	case acc.Kind == ':' || acc.Kind == '#':
+		acc.Int = f(acc.Int, v.Int)
+		return true
+	case acc.Kind != '*' || acc.Null():
+		return false
+	}
+	for i := range acc.Elems {
+		if !foldInto(&acc.Elems[i], v.Elems[i], f) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,26 @@
+package commands
+
+import "lockproxy/internal/resp"
+
+// functionStats is FUNCTION STATS: it is asked while functions run, so over
+// connections that they do not keep busy.
+func functionStats(c *Call) { c.Apart(c.Raw, mergeFunctionStats) }
+
+// mergeFunctionStats shows the script of the first node that runs one. The libraries
+// are the same everywhere; where they are not, the node with the most counts.
+var mergeFunctionStats = mergeMaps(func(name string, a *resp.Value, b resp.Value) {
+	switch {
+	case name == "running_script":
+		if a.Null() {
+			*a = b
+		}
+	case isMap(*a) && isMap(b): // engines
+		uniteMaps(a, b, func(_ string, a *resp.Value, b resp.Value) {
+			uniteMaps(a, b, func(_ string, a *resp.Value, b resp.Value) { a.Int = max(a.Int, b.Int) })
+		})
+	}
+})
+
+// killScript is SCRIPT KILL and FUNCTION KILL: they must not wait behind the very
+// script that they are to end.
+func killScript(c *Call) { c.Apart(c.Raw, mergeOne) }

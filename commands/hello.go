@@ -1,0 +1,105 @@
+package commands
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+)
+
+// hello is HELLO [protover [AUTH user password] [SETNAME name]]. Its options act one by one, so what stands
+// before a wrong one is done, as in Redis.
+func hello(c *Call) {
+	proto := c.Client.Proto
+	if len(c.Args) > 1 {
+		n, ok := resp.Integer(c.Args[1])
+		switch {
+		case !ok:
+			c.Reply(errorLine("ERR Protocol version is not an integer or out of range"))
+			return
+		case n < 2 || n > 3:
+			c.Reply(errorLine("NOPROTO unsupported protocol version"))
+			return
+		}
+		proto = int(n)
+	}
+	var options [][]byte
+	if len(c.Args) > 2 {
+		options = c.Args[2:]
+	}
+	if reply := c.helloAs(proto, options); reply != nil {
+		c.Reply(reply)
+	}
+}
+
+// helloAs is HELLO from its options on. It returns the answer, or nil if a node is asked before.
+func (c *Call) helloAs(proto int, options [][]byte) []byte {
+	for len(options) > 0 {
+		option, more := options[0], len(options)-1
+		switch {
+		case isWord(option, "AUTH") && more >= 2:
+			later := *c // c is this one only until it returns
+			rest := make([][]byte, 0, more-2)
+			for _, arg := range options[3:] {
+				rest = append(rest, bytes.Clone(arg))
+			}
+			return c.login(options[1], options[2], func(refusal []byte) []byte {
+				if refusal != nil {
+					return refusal
+				}
+				return later.helloAs(proto, rest)
+			})
+		case isWord(option, "SETNAME") && more >= 1:
+			if !printable(options[1]) {
+				return errName("Client names")
+			}
+			c.Client.Name = string(options[1])
+			options = options[2:]
+		default:
+			return errorLine("ERR Syntax error in HELLO option '%s'", option)
+		}
+	}
+	switch {
+	case c.Client.Authenticated:
+	case newerThan7(c.Server):
+		return errHelloNoAuth72
+	default:
+		return errHelloNoAuth
+	}
+	c.Client.Proto = proto
+	return appendHello(nil, c)
+}
+
+// errHelloNoAuth72 is errHelloNoAuth of Redis 7.2.
+var errHelloNoAuth72 = bytes.Replace(errHelloNoAuth, []byte("HELLO AUTH"), []byte("HELLO <proto> AUTH"), 1)
+
+// appendHello is what a client learns about the server: a Redis of the
+// upstream's version.
+func appendHello(dst []byte, c *Call) []byte {
+	dst = resp.AppendMap(dst, c.Client.Proto, 7)
+	dst = appendBulks(dst, "server", "redis", "version", redisVersion(c.Server), "proto")
+	dst = redcon.AppendInt(dst, int64(c.Client.Proto))
+	dst = appendBulks(dst, "id")
+	dst = redcon.AppendInt(dst, c.Client.ID)
+	dst = appendBulks(dst, "mode", mode(c.Server), "role", "master", "modules")
+	return redcon.AppendArray(dst, 0)
+}
+
+// oldestVersion is told when the upstream does not tell its version, as the one
+// in memory: that of the first Redis with HELLO, so that clients ask for nothing
+// that may be missing.
+const oldestVersion = "6.0.0"
+
+// redisVersion is never empty: clients choose by it what they use.
+func redisVersion(s Server) string {
+	return cmp.Or(s.RedisVersion(), oldestVersion)
+}
+
+func appendBulks(dst []byte, texts ...string) []byte {
+	for _, text := range texts {
+		dst = redcon.AppendBulkString(dst, text)
+	}
+	return dst
+}

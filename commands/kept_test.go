@@ -1,0 +1,210 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// The end of a connection releases what it keeps, at once; that of the proxy leaves it to
+// another one; a grant that comes after the end is not kept. R18
+func TestEndOfConnection(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		forget bool
+		late   bool   // the connection ends before the grant
+		want   string // state of the lock
+	}{
+		{"closed", false, false, "free"},
+		{"drained", true, false, "write"},
+		{"closed before the grant", false, true, "free"},
+		{"drained before the grant", true, true, "write"},
+	} {
+		withLocks(t, redlock.Options{}, func(t *testing.T, session func() *fakeSession) {
+			a, b := session(), session()
+			if tt.late {
+				node := a.masters[0]
+				a.masters[0] = func(args []string) string {
+					a.client.Kept.Close(tt.forget)
+					return node(args)
+				}
+			}
+			if got := read(a.do("LOCK job TOKEN t PX 9000 KEEPALIVE")); got != "*[t F 9000 1]" {
+				t.Fatal(got)
+			}
+			a.client.Kept.Close(tt.forget)
+			time.Sleep(8 * time.Second)
+			if got := read(b.do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state "+tt.want+" ") {
+				t.Errorf("%s: %s", tt.name, got)
+			}
+			time.Sleep(2 * time.Second)
+			if got := read(b.do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
+				t.Errorf("%s, a lease later: %s", tt.name, got)
+			}
+		})
+	}
+}
+
+// A loss is pushed to a client of RESP3 alone, in the form of section Push of RESP3. R19
+func TestLossIsPushed(t *testing.T) {
+	withLocks(t, redlock.Options{}, func(t *testing.T, session func() *fakeSession) {
+		a, b := session(), session()
+		a.do("HELLO 3")
+		a.do("LOCK job TOKEN t PX 3000 KEEPALIVE MAX 1")
+		b.do("LOCK two TOKEN t PX 3000 KEEPALIVE MAX 1")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := read(a.pushed); got != ">[lock-lost job F max]" {
+			t.Errorf("pushed %s", got)
+		}
+		if b.pushed != "" {
+			t.Errorf("a client of RESP2 was pushed %q", b.pushed)
+		}
+		if got := read(a.do("UNLOCK job t")); got != "_nil" {
+			t.Errorf("told twice: %s", got)
+		}
+	})
+}
+
+// A hold that is lost while it is renewed, or asked for again, is not reported, and its client is told once. R19
+func TestLostMeanwhile(t *testing.T) {
+	for _, verb := range []string{"RENEW job t PX 3000", "LOCK job TOKEN t PX 3000"} {
+		withLocks(t, redlock.Options{}, func(t *testing.T, session func() *fakeSession) {
+			a, b := session(), session()
+			a.do("LOCK job TOKEN t PX 3000 KEEPALIVE")
+			if got := read(a.do(verb)); strings.Contains(got, "LOCKLOST") {
+				t.Errorf("%s: %s", verb, got)
+			}
+			node := a.masters[0]
+			a.masters[0] = func(args []string) string {
+				reply := node(args)
+				if got := read(b.do("LOCKCTL BREAK job")); got != "1" {
+					t.Errorf("LOCKCTL BREAK: %s", got)
+				}
+				time.Sleep(2 * time.Second) // on its way
+				return reply
+			}
+			if got := read(a.do(verb)); !strings.HasPrefix(got, "-LOCKLOST job was lost while this command was on its way, fence ") {
+				t.Errorf("%s: %s", verb, got)
+			}
+			a.masters[0] = node
+			if got := read(a.do("UNLOCK job t")); strings.Contains(got, "LOCKLOST") {
+				t.Errorf("told twice: %s", got)
+			}
+			time.Sleep(10 * time.Second)
+			if got := read(b.do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// What a connection remembers is bounded, by what it kept.
+func TestKeptIsBounded(t *testing.T) {
+	withLocks(t, redlock.Options{}, func(t *testing.T, session func() *fakeSession) {
+		a, b := session(), session()
+		for i := range 10 * firstSweep { // as a pool of connections does
+			a.do(fmt.Sprintf("LOCK job%d TOKEN t KEEPALIVE", i))
+			b.do(fmt.Sprintf("UNLOCK job%d t", i))
+		}
+		s := a.client.Kept.keeps
+		if n := len(s.holds); n > firstSweep {
+			t.Errorf("%d holds are remembered, and none is kept", n)
+		}
+		for i := range 2 * leastLosses {
+			s.tell(2, fmt.Sprintf("lost%d", i%(leastLosses+7)), "t", loss{int64(i + 1), redlock.LossGone})
+		}
+		if n := len(s.order); n != leastLosses || len(s.lost) > n {
+			t.Errorf("%d losses of %d locks are remembered", n, len(s.lost))
+		}
+		told := 0
+		for i := range leastLosses + 7 {
+			for a.client.Kept.refuse(fmt.Sprintf("lost%d", i)) != nil {
+				told++
+			}
+		}
+		if told != leastLosses || len(s.order) != 0 || len(s.lost) != 0 {
+			t.Errorf("%d losses were told, %d are left", told, len(s.order))
+		}
+	})
+}
+
+// With as many holds as may be kept, the next one is refused before Redis is asked.
+func TestKeepFull(t *testing.T) {
+	withLocks(t, redlock.Options{MaxKept: 1}, func(t *testing.T, session func() *fakeSession) {
+		a := session()
+		a.do("LOCK job TOKEN t KEEPALIVE")
+		a.do("LOCK two TOKEN t")
+		for _, line := range []string{"LOCK three KEEPALIVE", "RENEW two t KEEPALIVE"} {
+			if got := a.do(line); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "lock-max-keepalive") || len(a.sent) > 0 {
+				t.Errorf("%s: %q, sent %q", line, got, a.sent)
+			}
+		}
+	})
+}
+
+// SYNC: without replicas there is no grant, and the lock is free again. R26
+func TestSyncTakesBack(t *testing.T) {
+	withLocks(t, redlock.Options{Sync: 1}, func(t *testing.T, session func() *fakeSession) {
+		a := session()
+		for _, line := range []string{"LOCK job TOKEN t", "LOCK job TOKEN t SYNC 2 KEEPALIVE", "RLOCK job SYNC 1"} {
+			if got := a.do(line); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
+				t.Errorf("%s: %q", line, got)
+			}
+			synctest.Wait()
+			if got := read(a.do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
+				t.Errorf("%s: %s", line, got)
+			}
+		}
+		if got := read(a.do("LOCK job TOKEN t SYNC 0")); got != "*[t F 30000 1]" {
+			t.Error(got)
+		}
+		if got := a.do("LOCK job TOKEN t"); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
+			t.Errorf("the same token again: %q", got)
+		}
+	})
+}
+
+// The busiest locks come first, and how many are counted is bounded.
+func TestBusiest(t *testing.T) {
+	b := newBusiest(100)
+	for i := range 1000 {
+		b.ended(fmt.Sprint("other", i), true)
+		b.ended("job", i%2 == 0)
+	}
+	b.waited("job")
+	b.ended(strings.Repeat("x", maxGrantBytes+1), true)
+	if got := b.top(2); len(got) != 2 || got[0] != (count{"job", 500, 500, 1}) || got[1].sum() != 1 {
+		t.Errorf("%+v", got)
+	}
+	if n := b.byName.Len(); n != 100 {
+		t.Errorf("%d names", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { b.ended("job", true) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	b = newBusiest(0)
+	b.ended("job", true)
+	b.waited("job")
+	if got := b.top(10); got != nil {
+		t.Errorf("switched off: %v", got)
+	}
+}
+
+// The task of a LIST ends with its client.
+func TestListEndsWithItsClient(t *testing.T) {
+	withLocks(t, redlock.Options{}, func(t *testing.T, session func() *fakeSession) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(ErrDraining)
+		s := session()
+		s.ctx = ctx
+		if got := s.do("LOCKCTL LIST"); !strings.HasPrefix(got, "-TRYAGAIN ") {
+			t.Errorf("%q", got)
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package commands
+
+import (
+	"errors"
+
+	"lockproxy/internal/slot"
+)
+
+// What Slot says when it cannot name one slot.
+var (
+	ErrCrossSlot = errors.New("CROSSSLOT Keys in request don't hash to the same slot")
+	ErrAskKeys   = errors.New("commands: a node must be asked for the keys (COMMAND GETKEYS)")
+)
+
+// Slot is the slot of the keys in args, a whole command. AnySlot: it has none,
+// or its arguments make no sense, which the node that gets it will say best.
+//
+// The errors are ErrCrossSlot for keys of several slots, and ErrAskKeys for a
+// command whose keys only Redis itself can find.
+func (c *Command) Slot(args [][]byte) (int, error) {
+	if c.key > 0 {
+		if c.key >= len(args) {
+			return AnySlot, nil
+		}
+		return slot.Of(args[c.key]), nil
+	}
+	if c.askKeys {
+		return AnySlot, ErrAskKeys
+	}
+	found := AnySlot
+	for i := range c.Keys {
+		at, last, step, ok := c.Keys[i].span(args)
+		for ; ok && at <= last; at += step {
+			n := slot.Of(args[at])
+			if found != AnySlot && found != n {
+				if !c.Fits(len(args)) {
+					return AnySlot, nil
+				}
+				return AnySlot, ErrCrossSlot
+			}
+			found = n
+		}
+	}
+	return found, nil
+}
+
+// KeyIndexes are the positions of the keys in args that the key specs find, in
+// the order of the specs.
+func (c *Command) KeyIndexes(args [][]byte) []int {
+	var found []int
+	for i := range c.Keys {
+		at, last, step, ok := c.Keys[i].span(args)
+		for ; ok && at <= last; at += step {
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// ReadsKeys says that the command reads keys and does nothing else, so that a replica can answer it.
+func (c *Command) ReadsKeys() bool { return c.reads }
+
+// settleKeys works out what Slot needs to be quick.
+func (c *Command) settleKeys() {
+	c.key, c.askKeys = 0, false
+	c.reads = len(c.Keys) > 0 && c.Flags&(ReadOnly|Write|AtMaster) == ReadOnly && c.Route != AllNodes
+	for _, k := range c.Keys {
+		c.askKeys = c.askKeys || k.Unknown || k.Incomplete
+	}
+	if len(c.Keys) == 1 && !c.askKeys {
+		if k := c.Keys[0]; k.Keyword == "" && !k.Counted && k.Last == 0 {
+			c.key = k.Begin
+		}
+	}
+}

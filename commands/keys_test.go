@@ -1,0 +1,199 @@
+package commands
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// keysOf are the keys in args that the table finds, sorted.
+func keysOf(table *Table, args [][]byte) []string {
+	cmd, _ := table.Resolve(args)
+	keys := []string{}
+	for _, at := range cmd.KeyIndexes(args) {
+		keys = append(keys, string(args[at]))
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func split(line string) [][]byte {
+	var args [][]byte
+	for _, word := range strings.Fields(line) {
+		args = append(args, []byte(word))
+	}
+	return args
+}
+
+// calls are commands whose keys depend on more than their positions.
+var calls = []string{
+	"GET k", "get k", "SET k v EX 10", "MGET a b c", "MSET a 1 b 2", "MSETNX a 1 b 2", "DEL a b c", "RENAME a b", "LMOVE a b LEFT RIGHT",
+	"EVAL return 2 a b x y", "EVAL return 0 x", "EVAL return 1 a", "EVALSHA x 3 a b c d", "EVAL_RO return 1 a", "FCALL f 1 a b", "FCALL_RO f 2 a b",
+	"EVAL return 3 a b", "EVAL return nan a b", "EVAL return -1 a", "EVAL return 99999999999999999999 a", "EVAL return 1",
+	"ZUNIONSTORE d 2 a b WEIGHTS 1 2", "ZINTERSTORE d 1 a", "ZDIFFSTORE d 2 a b", "ZUNION 2 a b", "ZINTER 1 a WITHSCORES", "ZDIFF 1 a", "ZINTERCARD 2 a b LIMIT 3",
+	"ZUNIONSTORE d 5 a b", "ZUNIONSTORE d x a b", "ZRANGESTORE d s 0 1", "ZMPOP 2 a b MIN", "LMPOP 1 a LEFT", "SINTERCARD 2 a b", "SINTERSTORE d a b",
+	"XREAD STREAMS a b 0 0", "XREAD COUNT 2 STREAMS a 0", "XREAD COUNT 2 STREAMS a b c 0 0 0", "XREAD STREAMS STREAMS 0",
+	"XREADGROUP GROUP g c STREAMS a >", "XREADGROUP GROUP streams c NOACK STREAMS a b > >", "XREAD COUNT 2 FOO a 0",
+	"GEORADIUS k 1 2 3 km", "GEORADIUS k 1 2 3 km STORE d", "GEORADIUS k 1 2 3 km COUNT 3 STOREDIST d", "GEORADIUSBYMEMBER k m 3 km store d", "GEOSEARCHSTORE d s FROMMEMBER m BYRADIUS 1 km",
+	"OBJECT ENCODING k", "OBJECT HELP", "MEMORY USAGE k SAMPLES 3", "MEMORY DOCTOR", "XGROUP CREATE k g 0", "XINFO STREAM k FULL", "XINFO GROUPS k", "DEBUG OBJECT k",
+	"BITOP AND d a b", "PFCOUNT a b", "PFMERGE d a b", "COPY a b REPLACE", "SMOVE a b m", "PUBLISH c m", "LCS a b", "RESTORE k 0 x",
+	"TIME", "PING", "DBSIZE", "SCAN 0", "CONFIG GET x", "FUNCTION LIST", "SCRIPT LOAD x", "WATCH a b", "BLPOP a b 0", "BLMPOP 0 2 a b LEFT", "BZMPOP 0 1 a MIN",
+}
+
+func TestKeysAsRedisFindsThem(t *testing.T) {
+	ask := realRedis(t)
+	table, err := NewTable(ask("COMMAND"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(line string) {
+		t.Helper()
+		args := split(line)
+		want := []string{}
+		v, _, err := resp.Parse(ask(append([]string{"COMMAND", "GETKEYS"}, strings.Fields(line)...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(v.Err(), "ERR Invalid arguments") {
+			return // any node will say so
+		}
+		for _, key := range v.Elems {
+			want = append(want, key.Text())
+		}
+		slices.Sort(want)
+		if got := keysOf(table, args); !slices.Equal(got, want) {
+			t.Errorf("%s: keys %q, Redis: %q %s", line, got, want, v.Err())
+		}
+	}
+	for _, line := range calls {
+		check(line)
+	}
+	n := 0
+	for _, c := range table.Commands() {
+		if c.askKeys || c.Flags&PubSub != 0 {
+			continue // channels are hashed as keys are, but Redis does not call them keys
+		}
+		for extra := range 3 {
+			if line := sampleOf(c, extra); line != "" {
+				check(line)
+				n++
+			}
+		}
+	}
+	if n < 500 {
+		t.Errorf("only %d sample calls", n)
+	}
+}
+
+// sampleOf makes up a call of c that satisfies its arity, "" if there is none.
+func sampleOf(c *Command, extra int) string {
+	n := c.Arity
+	if n < 0 {
+		n = -n + extra
+	} else if extra > 0 {
+		return ""
+	}
+	words := strings.Split(c.Name, "|")
+	if c.Subs != nil || len(words) > n {
+		return ""
+	}
+	for i := len(words); i < n; i++ {
+		words = append(words, "k"+string(rune('a'+i)))
+	}
+	for _, k := range c.Keys {
+		if k.Counted && k.Keyword == "" && k.Begin+k.Count < n {
+			words[k.Begin+k.Count] = "1"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Servers older than 7.0 do not describe movable keys: ours must be the same.
+func TestKeysOfOldServers(t *testing.T) {
+	new, old := redis7(t), miniRedis(t)
+	for _, line := range calls {
+		args := split(line)
+		cmd, _ := old.Resolve(args)
+		if cmd == old.Unknown() || cmd.askKeys {
+			continue
+		}
+		if got, want := keysOf(old, args), keysOf(new, args); cmd.Keys != nil && !slices.Equal(got, want) {
+			t.Errorf("%s: keys %q, Redis 7: %q", line, got, want)
+		}
+	}
+}
+
+func TestSlot(t *testing.T) {
+	table := redis7(t)
+	for _, test := range []struct {
+		line string
+		slot int
+		err  error
+	}{
+		{"GET {a}x", slot.Of([]byte("a")), nil},
+		{"GET", AnySlot, nil},
+		{"PING", AnySlot, nil},
+		{"MGET {a}x {a}y", slot.Of([]byte("a")), nil},
+		{"MGET a b", AnySlot, ErrCrossSlot},
+		{"RENAME a b", AnySlot, ErrCrossSlot},
+		{"RENAME a b c", AnySlot, nil}, // the node will say what is wrong with it
+		{"MSETNX a 1 b 2", AnySlot, ErrCrossSlot},
+		{"EVAL x 2 {a}1 {a}2 b", slot.Of([]byte("a")), nil},
+		{"EVAL x 2 a", AnySlot, nil},
+		{"EVAL x 0", AnySlot, nil},
+		{"SORT a", AnySlot, ErrAskKeys},
+		{"SPUBLISH a m", slot.Of([]byte("a")), nil},
+		{"OBJECT ENCODING a", slot.Of([]byte("a")), nil},
+		{"NOSUCH a", AnySlot, nil},
+	} {
+		args := split(test.line)
+		cmd, _ := table.Resolve(args)
+		got, err := cmd.Slot(args)
+		if got != test.slot || !errors.Is(err, test.err) {
+			t.Errorf("%s: slot %d, %v; want %d, %v", test.line, got, err, test.slot, test.err)
+		}
+	}
+}
+
+func BenchmarkResolveAndSlot(b *testing.B) {
+	table := redis7(b)
+	for _, line := range []string{"GET key:000000001234", "SET key:000000001234 xxx", "MGET {user}a {user}b", "EVALSHA ffff 1 key:1", "OBJECT ENCODING key:1"} {
+		args := split(line)
+		b.Run(string(args[0]), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				cmd, _ := table.Resolve(args)
+				cmd.Slot(args)
+			}
+		})
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	table := redis7(b)
+	for _, name := range []string{"GET", "set", "ZRANGEBYSCORE"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for key := []byte(name); b.Loop(); {
+				table.Lookup(key)
+			}
+		})
+	}
+}
+
+func TestResolveAllocatesNothing(t *testing.T) {
+	table := redis7(t)
+	for _, line := range []string{"GeT k", "MGET {a}1 {a}2", "CLIENT ID", "NOSUCH", "EVAL x 1 a"} {
+		args := split(line)
+		if n := testing.AllocsPerRun(100, func() {
+			cmd, _ := table.Resolve(args)
+			cmd.Slot(args)
+		}); n > 0 {
+			t.Errorf("%s: %v allocations", line, n)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// LockVerbs are the verbs that take and free the locks of all. names is how many locks
+// LOCKCTL STATS counts one by one; 0: none.
+func LockVerbs(all Lockers, names int) []*Command {
+	l := &all
+	b := newBusiest(names)
+	return []*Command{
+		lockVerb(l, b, "lock", redlock.Write, "Takes a lock, waiting for it if told to."),
+		lockVerb(l, b, "wlock", redlock.Write, "Takes a lock for writing: LOCK under the name that pairs with RLOCK."),
+		lockVerb(l, b, "rlock", redlock.Read, "Takes a lock for reading, which others may share."),
+		unlockVerb(l),
+		renewVerb(l),
+		lockctlVerb(l, b),
+	}
+}
+
+// onKey is where the verbs have their key.
+var onKey = []KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
+
+var leaseArgument = Argument{Name: "lease", Type: "oneof", Optional: true, Arguments: []Argument{
+	{Name: "milliseconds", Type: "integer", Token: "PX"},
+	{Name: "seconds", Type: "integer", Token: "EX"},
+}}
+
+var fenceArgument = Argument{Name: "fence", Type: "integer", Token: "FENCE", Optional: true}
+
+var keepArgument = Argument{Name: "keepalive", Type: "block", Optional: true, Arguments: []Argument{
+	{Name: "keepalive", Type: "pure-token", Token: "KEEPALIVE"},
+	{Name: "renewals", Type: "integer", Token: "MAX", Optional: true},
+}}
+
+// lockVerb is LOCK, WLOCK or RLOCK:
+//
+//	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [REENTRANT]
+//	     [KEEPALIVE [MAX n]] [SYNC n] [META text]
+//
+// Reply: array of token, fence, ttl in ms, count; Null: others hold the lock.
+func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary string) *Command {
+	verb := &Command{
+		Name: name, Arity: -2, Flags: Write | Blocking | LockVerb, Keys: onKey, Route: Local,
+		Docs: &Docs{
+			Summary: summary, Since: "0.1.0", Group: "lock", Complexity: "O(1)",
+			Arguments: []Argument{
+				{Name: "key", Type: "key"},
+				{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
+				leaseArgument,
+				{Name: "waiting", Type: "oneof", Optional: true, Arguments: []Argument{
+					{Name: "milliseconds", Type: "integer", Token: "WAIT"},
+					{Name: "attempts", Type: "block", Arguments: []Argument{
+						{Name: "count", Type: "integer", Token: "TRIES"},
+						{Name: "milliseconds", Type: "integer", Token: "EVERY"},
+					}},
+				}},
+				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
+				keepArgument,
+				{Name: "replicas", Type: "integer", Token: "SYNC", Optional: true},
+				{Name: "text", Type: "string", Token: "META", Optional: true},
+			},
+		},
+	}
+	syntax := newLockSyntax(verb)
+	verb.Run = func(c *Call) { lock(c, l, b, syntax, mode) }
+	return verb
+}
+
+// acquisition is one LOCK on its way.
+type acquisition struct {
+	Actions
+	l       *redlock.Locker
+	busiest *busiest
+	grants  Grants // of the connection when it asked: RESET gives it new ones
+	keeps   *keeps // the same; nil without KEEPALIVE
+	relies  relied // the hold that its connection keeps alive already
+	push    pusher // with KEEPALIVE
+	proto   int
+	args    lockArgs
+	a       *redlock.Acquire
+	sent    time.Time // the request that the loop made last
+	at      time.Time // of the grant; zero: there is none
+}
+
+// unread is how long after a grant its client may turn out not to have read it. Later the
+// end of its connection says nothing: the owner is the token, and it may be at work.
+const unread = 2 * time.Second
+
+func lock(c *Call, all *Lockers, b *busiest, s *lockSyntax, mode redlock.Mode) {
+	c.Client.Grants.prepare()
+	l := all.of(string(c.Args[1]))
+	q := &acquisition{Actions: c.Actions, l: l, busiest: b, grants: c.Client.Grants, proto: c.Client.Proto}
+	if err := q.args.parse(s, l, c.Args); err != nil {
+		c.Reply(ErrorReply(err))
+		return
+	}
+	if err := c.Client.Kept.refuse(q.args.name); err != nil {
+		c.Reply(ErrorReply(err))
+		return
+	}
+	if l.Quorum() {
+		if err := all.allows(&q.args); err != nil {
+			c.Reply(ErrorReply(err))
+			return
+		}
+	}
+	if q.args.keep {
+		if err := l.KeepFull(); err != nil {
+			c.Reply(ErrorReply(err))
+			return
+		}
+		q.keeps, q.push = c.Client.Kept.on(), c.Pusher()
+	}
+	if !q.args.syncs {
+		q.args.replicas = l.Sync()
+	}
+	q.relies = c.Client.Kept.relies(q.args.name, q.args.token)
+	q.a = l.NewAcquire(redlock.Acquire{
+		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant, Wait: q.args.wait,
+		Keep: q.args.keep, Keeper: q.relies.keeper(), Sync: q.args.replicas, Meta: q.args.meta,
+	})
+	q.ask()
+}
+
+// ask sends one attempt.
+func (q *acquisition) ask() {
+	if q.l.Follows(q.a) {
+		q.busiest.waited(q.a.Name)
+		q.Go(q.wait, q.lost)
+		return
+	}
+	q.sent = time.Now()
+	slot, req := q.l.AcquireRequest(q.a)
+	ask(q, q.l, slot, req, true, q.answered, q.lost)
+}
+
+// answered makes the client's answer of the first attempt's, or goes on waiting.
+func (q *acquisition) answered(reply []byte) []byte {
+	g, ok, err := q.l.ReadAcquire(q.a, reply)
+	switch {
+	case err == redlock.ErrAgain:
+		q.ask()
+		return nil
+	case err != nil:
+		q.ended(false, err)
+		if !redlock.Refused(err) {
+			q.undo() // it may have run
+		}
+		return ErrorReply(err)
+	case ok && q.a.Sync > 0:
+		g.At = q.sent
+		unconfirmed := g // so that most grants need no place of their own on the heap
+		q.Go(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q.lost)
+		return nil
+	case ok:
+		g.At = q.sent
+		if err := q.granted(g); err != nil {
+			return ErrorReply(err)
+		}
+		return appendGrant(make([]byte, 0, 64+len(g.Token)), g)
+	case q.args.wait == 0 && q.args.tries < 2:
+		q.ended(false, nil)
+		return reply
+	case q.Gone():
+		q.ended(false, nil)
+		q.undo()
+		return resp.AppendNull(nil, q.proto)
+	}
+	q.busiest.waited(q.a.Name)
+	q.Go(q.wait, q.lost)
+	return nil
+}
+
+// wait is the task of a LOCK that has to wait.
+func (q *acquisition) wait(ctx context.Context) []byte {
+	var g redlock.Grant
+	var ok bool
+	var err error
+	if q.args.wait > 0 {
+		g, ok, err = q.l.Wait(ctx, q.a)
+	} else {
+		g, ok, err = q.l.Try(ctx, q.a, q.args.tries-1, q.args.every)
+	}
+	switch {
+	case err != nil:
+		q.ended(false, err)
+		return ErrorReply(err)
+	case !ok:
+		q.ended(false, nil)
+		return resp.AppendNull(nil, q.proto)
+	}
+	return q.confirm(ctx, g)
+}
+
+// confirm is the task of a LOCK that was granted and may have to reach replicas. A grant
+// that does not is taken back by Confirm.
+func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
+	confirmed, err := q.l.Confirm(ctx, q.a, g)
+	if err != nil {
+		q.ended(false, err)
+		return ErrorReply(err)
+	}
+	if err := q.granted(g); err != nil {
+		return ErrorReply(err)
+	}
+	return appendGrant(nil, confirmed)
+}
+
+// granted has the hold kept alive, if that was asked for. What relied on a hold that was lost meanwhile is
+// taken back.
+func (q *acquisition) granted(g redlock.Grant) error {
+	until := g.At.Add(g.TTL)
+	if q.args.token != "" && !q.args.keep { // it may have been kept alive already
+		q.l.Prolonged(q.a.Name, q.a.Token, until)
+		if err := q.relies.lost(); err != nil {
+			q.ended(false, err)
+			q.undo()
+			return err
+		}
+	}
+	q.ended(true, nil)
+	if q.args.keep {
+		q.keeps.keep(q.l, redlock.Hold{
+			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until, Keeper: q.a.Keeper, Max: q.args.renewals,
+		}, q.push)
+	}
+	return nil
+}
+
+// ended counts and remembers how it ended.
+func (q *acquisition) ended(ok bool, err error) {
+	q.l.CountAcquire(q.a.Mode, ok, err)
+	if err == nil {
+		q.busiest.ended(q.a.Name, ok)
+	}
+	if ok {
+		q.at = time.Now()
+		q.grants.remember(q.a)
+	}
+}
+
+// lost takes the grant back that the client did not get.
+func (q *acquisition) lost() {
+	if !q.at.IsZero() && time.Since(q.at) < unread {
+		q.undo()
+	}
+}
+
+func (q *acquisition) undo() { q.l.Undo(q.a) }
+
+func appendGrant(dst []byte, g redlock.Grant) []byte {
+	dst = redcon.AppendArray(dst, 4)
+	dst = redcon.AppendBulkString(dst, g.Token)
+	dst = redcon.AppendInt(dst, g.Fence)
+	dst = redcon.AppendInt(dst, g.TTL.Milliseconds())
+	return redcon.AppendInt(dst, g.Count)
+}

@@ -1,0 +1,303 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+const (
+	maxToken    = 1024 // bytes
+	maxMeta     = 1024 // bytes
+	maxTries    = 1_000_000
+	maxRenewals = 1_000_000_000
+	maxReplicas = 16
+	maxFence    = 1 << 53
+)
+
+// lockArgs are the arguments of a lock verb.
+type lockArgs struct {
+	name, token string
+	lease       time.Duration // 0: not given
+	wait        time.Duration // 0: not given
+	tries       int           // 0: not given
+	every       time.Duration // 0: not given
+	reentrant   bool
+	fence       int64 // 0: not given
+	keep        bool
+	renewals    int  // at most; 0: as many as it takes
+	syncs       bool // SYNC is given
+	replicas    int
+	meta        string
+}
+
+// lockOption is one option of the lock verbs.
+type lockOption struct {
+	word  string
+	value bool   // one stands behind the word
+	group string // options of one group exclude each other
+	set   func(a *lockArgs, l *redlock.Locker, value []byte) error
+}
+
+// lockOptions are all options of all verbs. Which verb takes which, its Docs say.
+var lockOptions = [...]lockOption{
+	{"TOKEN", true, "token", func(a *lockArgs, _ *redlock.Locker, v []byte) error {
+		return a.setToken(v)
+	}},
+	{"PX", true, "lease", func(a *lockArgs, l *redlock.Locker, v []byte) (err error) {
+		a.lease, err = durationArg("PX", v, time.Millisecond, 1, l.MaxLease(), longestOf(l))
+		return err
+	}},
+	{"EX", true, "lease", func(a *lockArgs, l *redlock.Locker, v []byte) (err error) {
+		a.lease, err = durationArg("EX", v, time.Second, 1, l.MaxLease(), longestOf(l))
+		return err
+	}},
+	{"WAIT", true, "wait", func(a *lockArgs, l *redlock.Locker, v []byte) (err error) {
+		a.wait, err = durationArg("WAIT", v, time.Millisecond, 0, l.MaxWait(), "lock-max-wait")
+		if a.wait == 0 {
+			a.wait = l.MaxWait()
+		}
+		return err
+	}},
+	{"TRIES", true, "wait", func(a *lockArgs, _ *redlock.Locker, v []byte) error {
+		n, err := integerArg("TRIES", v, 1, maxTries, "")
+		a.tries = int(n)
+		return err
+	}},
+	{"EVERY", true, "every", func(a *lockArgs, l *redlock.Locker, v []byte) (err error) {
+		a.every, err = durationArg("EVERY", v, time.Millisecond, 1, l.MaxWait(), "lock-max-wait")
+		return err
+	}},
+	{"REENTRANT", false, "reentrant", func(a *lockArgs, _ *redlock.Locker, _ []byte) error {
+		a.reentrant = true
+		return nil
+	}},
+	{"FENCE", true, "fence", func(a *lockArgs, _ *redlock.Locker, v []byte) (err error) {
+		a.fence, err = integerArg("FENCE", v, 1, maxFence, "")
+		return err
+	}},
+	{"KEEPALIVE", false, "keepalive", func(a *lockArgs, _ *redlock.Locker, _ []byte) error {
+		a.keep = true
+		return nil
+	}},
+	{"MAX", true, "max", func(a *lockArgs, _ *redlock.Locker, v []byte) error {
+		n, err := integerArg("MAX", v, 1, maxRenewals, "")
+		a.renewals = int(n)
+		return err
+	}},
+	{"SYNC", true, "sync", func(a *lockArgs, _ *redlock.Locker, v []byte) error {
+		n, err := integerArg("SYNC", v, 0, maxReplicas, "")
+		a.syncs, a.replicas = true, int(n)
+		return err
+	}},
+	{"META", true, "meta", func(a *lockArgs, _ *redlock.Locker, v []byte) error {
+		if len(v) > maxMeta {
+			return fmt.Errorf("META has %d bytes at most, this one has %d", maxMeta, len(v))
+		}
+		a.meta = string(v)
+		return nil
+	}},
+}
+
+// lockSyntax is what a verb takes, read off its Docs once.
+type lockSyntax struct {
+	verb  *Command
+	takes [len(lockOptions)]bool
+	bare  bool // the token may stand there without its word
+}
+
+func newLockSyntax(verb *Command) *lockSyntax {
+	s := &lockSyntax{verb: verb}
+	var see func(all []Argument)
+	see = func(all []Argument) {
+		for _, arg := range all {
+			for i := range lockOptions {
+				s.takes[i] = s.takes[i] || lockOptions[i].word == arg.Token
+			}
+			s.bare = s.bare || arg.Name == "token" && arg.Token == "" && arg.Type == "string"
+			see(arg.Arguments)
+		}
+	}
+	see(verb.Docs.Arguments)
+	return s
+}
+
+// parse reads the arguments of a verb: the name of the lock, and options in any
+// order. Its errors end with the verb's syntax.
+func (a *lockArgs) parse(s *lockSyntax, l *redlock.Locker, args [][]byte) error {
+	a.name = string(args[1])
+	var seen [len(lockOptions)]bool
+	for rest := args[2:]; len(rest) > 0; {
+		i := s.option(rest[0])
+		if i < 0 {
+			if err := s.bareToken(a, rest[0]); err != nil {
+				return err
+			}
+			rest = rest[1:]
+			continue
+		}
+		o := &lockOptions[i]
+		for j := range lockOptions {
+			if seen[j] && lockOptions[j].group == o.group {
+				return s.twice(lockOptions[j].word, o.word)
+			}
+		}
+		seen[i] = true
+		var value []byte
+		if rest = rest[1:]; o.value {
+			if len(rest) == 0 {
+				return s.verb.usage(fmt.Errorf("%s needs a value", o.word))
+			}
+			value, rest = rest[0], rest[1:]
+		}
+		if o.word == "TOKEN" && a.token != "" {
+			return s.verb.usage(errors.New("two tokens are given"))
+		}
+		if err := o.set(a, l, value); err != nil {
+			return s.verb.usage(err)
+		}
+	}
+	switch {
+	case (a.tries > 0) != (a.every > 0):
+		return s.verb.usage(errors.New("TRIES and EVERY need each other"))
+	case a.renewals > 0 && !a.keep:
+		return s.verb.usage(errors.New("MAX needs KEEPALIVE"))
+	}
+	return nil
+}
+
+// option is the index of the option that word names, or -1.
+func (s *lockSyntax) option(word []byte) int {
+	for i := range lockOptions {
+		if s.takes[i] && isWord(word, lockOptions[i].word) {
+			return i
+		}
+	}
+	return -1
+}
+
+// bareToken takes a word that is no option for the token, if it may be one.
+func (s *lockSyntax) bareToken(a *lockArgs, word []byte) error {
+	switch {
+	case !s.bare:
+		return s.verb.usage(fmt.Errorf("%q is no option of %s", clip(word), strings.ToUpper(s.verb.Name)))
+	case a.token != "":
+		return s.verb.usage(errors.New("two tokens are given"))
+	}
+	if err := a.setToken(word); err != nil {
+		return s.verb.usage(err)
+	}
+	return nil
+}
+
+func (s *lockSyntax) twice(before, word string) error {
+	if before == word {
+		return s.verb.usage(fmt.Errorf("%s is given twice", word))
+	}
+	return s.verb.usage(fmt.Errorf("%s and %s exclude each other", before, word))
+}
+
+func (a *lockArgs) setToken(v []byte) error {
+	if len(v) == 0 || len(v) > maxToken {
+		return fmt.Errorf("a token has 1 to %d bytes, this one has %d", maxToken, len(v))
+	}
+	a.token = string(v)
+	return nil
+}
+
+// longestOf is the setting that bounds the leases of l.
+func longestOf(l *redlock.Locker) string {
+	if l.Quorum() {
+		return "redlock-max-lease"
+	}
+	return "lock-max-lease"
+}
+
+// usage ends an error with the syntax of the verb.
+func (c *Command) usage(err error) error {
+	return fmt.Errorf("ERR %w. Syntax: %s", err, c.syntax())
+}
+
+// wrongArity is the reply to c with a wrong number of arguments.
+func (c *Command) wrongArity() []byte {
+	switch {
+	case c.Name == "exec": // it ends the transaction all the same
+		return errorLine("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+	case c.Flags&LockVerb == 0:
+		return wrongArity(c.Name)
+	}
+	return ErrorReply(c.usage(errors.New("wrong number of arguments")))
+}
+
+// syntax is the syntax line of a verb.
+func (c *Command) syntax() string {
+	line := strings.ToUpper(strings.ReplaceAll(c.Name, "|", " "))
+	if c.Subs == nil {
+		return line + syntaxOf(c.Docs.Arguments, " ")
+	}
+	var subs []string
+	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
+		if sub := c.Subs[name]; sub.Docs != nil {
+			subs = append(subs, strings.ToUpper(name)+syntaxOf(sub.Docs.Arguments, " "))
+		}
+	}
+	return line + " " + strings.Join(subs, " | ")
+}
+
+func syntaxOf(all []Argument, before string) string {
+	var b strings.Builder
+	for _, arg := range all {
+		text := arg.Name
+		switch arg.Type {
+		case "pure-token":
+			text = ""
+		case "oneof":
+			var either []string
+			for _, one := range arg.Arguments {
+				either = append(either, strings.TrimSpace(syntaxOf([]Argument{one}, "")))
+			}
+			text = strings.Join(either, " | ")
+		case "block":
+			text = strings.TrimSpace(syntaxOf(arg.Arguments, " "))
+		}
+		text = strings.TrimSpace(arg.Token + " " + text)
+		if arg.Optional {
+			text = "[" + text + "]"
+		}
+		b.WriteString(before + text)
+	}
+	return b.String()
+}
+
+// durationArg reads a number of units from least up to most, which is a setting.
+func durationArg(word string, v []byte, unit time.Duration, least int64, most time.Duration, setting string) (time.Duration, error) {
+	n, err := integerArg(word, v, least, int64(most/unit), setting)
+	return time.Duration(n) * unit, err
+}
+
+// integerArg reads a whole number as Redis writes them: no plus sign, no leading zeros, no
+// spaces. setting, if not "", is where the bound comes from.
+func integerArg(word string, v []byte, least, most int64, setting string) (int64, error) {
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err == nil && n >= least && n <= most && v[0] != '+' && (v[0] != '0' || len(v) == 1) {
+		return n, nil
+	}
+	if setting != "" {
+		setting = ", which is " + setting
+	}
+	return 0, fmt.Errorf("%s must be a whole number from %d to %d%s, not %q", word, least, most, setting, clip(v))
+}
+
+// clip keeps errors short.
+func clip(v []byte) string {
+	if len(v) > 64 {
+		return string(v[:64]) + "..."
+	}
+	return string(v)
+}

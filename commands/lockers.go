@@ -1,0 +1,83 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// Lockers are the lock engines of a proxy, and which of them has which lock. Immutable.
+type Lockers struct {
+	Plain    *redlock.Locker // over the upstream
+	Quorum   *redlock.Locker // over several independent masters; nil: there are none
+	Prefixes []string        // what the names of its locks begin with; none: all are its
+	// LeastLease is the shortest lease that Quorum may be asked for.
+	LeastLease time.Duration
+	// Masters is how the masters of Quorum are now.
+	Masters func() []Master
+}
+
+// Master is how one of the masters of RedLock is now.
+type Master struct {
+	Addr        string
+	Up          bool          // it answers
+	Votes       bool          // and its answers count
+	Why         string        // it does not vote; "": it does
+	Until       time.Time     // when it may vote again, if only time is missing; else zero
+	ClockOffset time.Duration // of its clock against the one of this machine
+}
+
+// of is the engine of a lock, by the name as the client gives it.
+func (l *Lockers) of(name string) *redlock.Locker {
+	if l.Quorum == nil {
+		return l.Plain
+	}
+	if len(l.Prefixes) == 0 {
+		return l.Quorum
+	}
+	for _, p := range l.Prefixes {
+		if strings.HasPrefix(name, p) {
+			return l.Quorum
+		}
+	}
+	return l.Plain
+}
+
+// all are the engines that there are.
+func (l *Lockers) all() []*redlock.Locker {
+	if l.Quorum == nil {
+		return []*redlock.Locker{l.Plain}
+	}
+	return []*redlock.Locker{l.Plain, l.Quorum}
+}
+
+// allows says why a LOCK cannot be had of Quorum.
+func (l *Lockers) allows(a *lockArgs) error {
+	switch {
+	case a.syncs && a.replicas > 0:
+		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of them have the grant anyway")
+	case a.lease > 0 && a.lease < l.LeastLease:
+		return fmt.Errorf("ERR a lease of %d ms is too short for RedLock: %d ms are the least, 20 times redlock-node-timeout",
+			a.lease.Milliseconds(), l.LeastLease.Milliseconds())
+	}
+	return nil
+}
+
+// ask has l run a request, and answers with what then makes of its reply.
+func ask(a Actions, l *redlock.Locker, slot int, req []byte, resend bool, then func(reply []byte) []byte, lost func()) {
+	if !l.Quorum() {
+		a.SendHome(slot, req, resend, then, lost)
+		return
+	}
+	a.Await(func(done func([]byte)) {
+		l.Start(req, func(reply []byte, err error) {
+			if err != nil {
+				reply = ErrorReply(err)
+			}
+			done(reply)
+		})
+	}, then, lost)
+}

@@ -1,0 +1,65 @@
+package commands
+
+import "strings"
+
+// index finds commands by name without regard to case: this is done for every
+// command of every client, so it hashes four values of a name only.
+type index [1 << indexBits][]*Command
+
+const indexBits = 11
+
+func (x *index) add(c *Command) {
+	i := indexOf([]byte(c.Name))
+	x[i] = append(x[i], c)
+}
+
+func (x *index) find(name []byte) *Command {
+	for _, c := range x[indexOf(name)] {
+		if equalFold(name, c.Name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// indexOf tells nearly all names of Redis apart by their length and their
+// first, middle and last bytes.
+func indexOf(name []byte) uint32 {
+	n := len(name)
+	if n == 0 {
+		return 0
+	}
+	h := uint32(n) | uint32(name[0]|0x20)<<8 | uint32(name[n/2]|0x20)<<16 | uint32(name[n-1]|0x20)<<24
+	return h * 0x9e3779b1 >> (32 - indexBits) // Knuth's multiplicative hashing
+}
+
+// equalFold compares name with a name in lower case.
+func equalFold(name []byte, lower string) bool {
+	if len(name) != len(lower) {
+		return false
+	}
+	for i, b := range name {
+		if b-'A' < 26 {
+			b |= 0x20
+		}
+		if b != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// find looks up the name of a subcommand without regard to case.
+func find(m map[string]*Command, name []byte) *Command {
+	var space [32]byte // longer names cost an allocation
+	if len(name) > len(space) {
+		return m[strings.ToLower(string(name))]
+	}
+	for i, b := range name {
+		if b-'A' < 26 {
+			b |= 0x20
+		}
+		space[i] = b
+	}
+	return m[string(space[:len(name)])]
+}

@@ -1,0 +1,87 @@
+package commands
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"lockproxy/internal/resp"
+)
+
+// MayWrite says whether the command, with these arguments, may write or reach the replicas, which
+// is what CLIENT PAUSE WRITE holds back; tx is the client's transaction, for EXEC. Of a script only
+// its first line tells, of a function its flags: ask says that FunctionsThatRead
+// knows about the one named by args[1], which writes if it is not among these.
+func (c *Command) MayWrite(args [][]byte, tx Transaction, scripts *Scripts) (writes, ask bool) {
+	var source []byte
+	switch c.Name {
+	case "exec":
+		return tx.Writes, false
+	case "pfcount", "publish", "spublish":
+		return true, false
+	case "fcall":
+		return true, len(args) > 1
+	case "eval", "eval_ro":
+		if len(args) > 1 {
+			source = args[1]
+		}
+	case "evalsha", "evalsha_ro":
+		if len(args) > 1 {
+			source, _ = scripts.Get(args[1])
+		}
+	}
+	if flags, ok := scriptFlags(source); ok {
+		return !slices.Contains(flags, "no-writes"), false
+	}
+	return c.Flags&Write != 0 || c.Name == "eval" || c.Name == "evalsha", false
+}
+
+// MeetsData says that the command works on keys or reaches the replicas, which a client in MONITOR
+// may not do.
+func (c *Command) MeetsData() bool {
+	writes, _ := c.MayWrite(nil, Transaction{}, nil)
+	return c.data || writes || c.Flags&LockVerb != 0
+}
+
+// scriptFlags are the flags in the first line of a script, "#!lua flags=no-writes,allow-stale".
+// ok says that there is such a line, and that Redis would understand it.
+func scriptFlags(source []byte) (flags []string, ok bool) {
+	line, _, ok := bytes.Cut(source, []byte("\n"))
+	words := strings.Fields(string(line[:min(len(line), maxShebang)]))
+	if !ok || len(line) > maxShebang || !bytes.HasPrefix(line, []byte("#!")) || words[0] != "#!lua" {
+		return nil, false
+	}
+	for _, word := range words[1:] {
+		list, isFlags := strings.CutPrefix(word, "flags=")
+		if !isFlags {
+			return nil, false
+		}
+		if list != "" {
+			flags = append(flags, strings.Split(list, ",")...)
+		}
+	}
+	return flags, true
+}
+
+// maxShebang is how long a first line may be that is looked at.
+const maxShebang = 1024
+
+// FunctionsThatRead are the names of the functions that do not write, by a reply of FUNCTION LIST
+// in RESP2.
+func FunctionsThatRead(reply []byte) map[string]bool {
+	names := make(map[string]bool)
+	v, _, err := resp.Parse(reply)
+	if err != nil {
+		return names
+	}
+	for _, library := range v.Elems {
+		for _, f := range field(library, "functions").Elems {
+			for _, flag := range field(f, "flags").Elems {
+				if flag.Text() == "no-writes" {
+					names[field(f, "name").Text()] = true
+				}
+			}
+		}
+	}
+	return names
+}

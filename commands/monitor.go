@@ -1,0 +1,101 @@
+package commands
+
+import (
+	"strconv"
+	"time"
+)
+
+// monitor is MONITOR. Redis answers a second one with nothing.
+func monitor(c *Call) {
+	if c.Client.Monitoring {
+		c.Reply(nil)
+		return
+	}
+	c.StartMonitor(replyOK)
+}
+
+// AppendMonitorTime and AppendMonitorCall append the two halves of what MONITOR shows of a command:
+//
+//	+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
+func AppendMonitorTime(dst []byte, now time.Time) []byte {
+	dst = strconv.AppendInt(append(dst, '+'), now.Unix(), 10)
+	micros := strconv.Itoa(1_000_000 + now.Nanosecond()/1000)
+	dst = append(dst, '.')
+	dst = append(dst, micros[1:]...)
+	return append(dst, ' ')
+}
+
+// AppendMonitorCall: see AppendMonitorTime.
+func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte {
+	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
+	dst = append(dst, ' ')
+	if cl.Unix {
+		dst = append(dst, "unix:"...)
+		dst = append(dst, cl.LocalAddr[:max(len(cl.LocalAddr)-len(":0"), 0)]...)
+	} else {
+		dst = append(dst, cl.Addr...)
+	}
+	dst = append(dst, ']')
+	secret := c.secrets(args)
+	for i, arg := range args {
+		dst = append(dst, ' ')
+		if secret != nil && secret[i] {
+			dst = append(dst, `"(redacted)"`...)
+		} else {
+			dst = appendQuoted(dst, arg)
+		}
+	}
+	return append(dst, '\r', '\n')
+}
+
+// appendQuoted appends arg as Redis shows it to people.
+func appendQuoted(dst, arg []byte) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for _, b := range arg {
+		switch {
+		case b == '\\' || b == '"':
+			dst = append(dst, '\\', b)
+		case b == '\n':
+			dst = append(dst, `\n`...)
+		case b == '\r':
+			dst = append(dst, `\r`...)
+		case b == '\t':
+			dst = append(dst, `\t`...)
+		case b == '\a':
+			dst = append(dst, `\a`...)
+		case b == '\b':
+			dst = append(dst, `\b`...)
+		case b < ' ' || b > '~':
+			dst = append(dst, '\\', 'x', hex[b>>4], hex[b&15])
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return append(dst, '"')
+}
+
+// Shown says that MONITOR shows the command. Scripts are flagged as not to be shown because
+// Redis shows them by other means, ahead of what they call.
+func (c *Command) Shown() bool {
+	switch {
+	case c.Flags&Admin != 0:
+		return false
+	case c.Flags&SkipMonitor == 0:
+		return true
+	}
+	switch c.Name {
+	case "eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro":
+		return true
+	}
+	return false
+}
+
+// Immediate says that the command is not put into a transaction.
+func (c *Command) Immediate() bool {
+	switch c.Name {
+	case "multi", "exec", "discard", "watch", "quit", "reset":
+		return true
+	}
+	return false
+}

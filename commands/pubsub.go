@@ -1,0 +1,210 @@
+package commands
+
+import (
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/glob"
+	"lockproxy/internal/slot"
+)
+
+// TopicKind is what a client can subscribe to.
+type TopicKind uint8
+
+// The kinds of topics.
+const (
+	Channel      TopicKind = iota // SUBSCRIBE
+	Pattern                       // PSUBSCRIBE
+	ShardChannel                  // SSUBSCRIBE
+)
+
+// Subscriber is the part of Actions that publishing and subscribing need. Subscribe, Unsubscribe,
+// EndSubscriptions and Publish each answer the command.
+type Subscriber interface {
+	// Subscribe has the client listen to the topics of these names, which are copied, and confirms
+	// each of them once everything that is published from then on reaches the client.
+	Subscribe(kind TopicKind, names [][]byte)
+	// Unsubscribe ends that and confirms it for each name, those of no subscription too. nil: for all
+	// names of that kind.
+	Unsubscribe(kind TopicKind, names [][]byte)
+	// EndSubscriptions ends everything that the client listens to, and answers with reply.
+	EndSubscriptions(reply []byte)
+	// Publish forwards the command, PUBLISH or SPUBLISH, and answers with the number of
+	// receivers that a server would tell to which the clients of the proxy are connected.
+	Publish(shard bool)
+	// Shards says that the upstream has shard channels.
+	Shards() bool
+	// Census counts who listens. It is for a Merge of the masters as they are now.
+	Census() Census
+}
+
+// Census tells the clients that listen through this proxy from the proxy itself, which
+// the nodes take for one subscriber.
+type Census interface {
+	// Listeners is how many clients of the proxy listen to a topic.
+	Listeners(kind TopicKind, name []byte) int
+	// Own is how many subscribers to a topic master i takes the proxy for: 1 or 0.
+	Own(kind TopicKind, name []byte, i int) int
+	// Heard are the names of the topics that clients listen to.
+	Heard(kind TopicKind) []string
+	// OwnTopics is how many topics master i has the proxy as a subscriber to.
+	OwnTopics(kind TopicKind, i int) int
+}
+
+func subscribe(c *Call)    { c.Subscribe(Channel, c.Args[1:]) }
+func psubscribe(c *Call)   { c.Subscribe(Pattern, c.Args[1:]) }
+func unsubscribe(c *Call)  { c.Unsubscribe(Channel, c.named()) }
+func punsubscribe(c *Call) { c.Unsubscribe(Pattern, c.named()) }
+func publish(c *Call)      { c.Publish(false) }
+func spublish(c *Call)     { c.Publish(true) }
+
+func ssubscribe(c *Call) {
+	switch {
+	case !c.Shards():
+		c.Reply(unknownCommand(c.Args))
+	case c.crossesSlots():
+		c.Reply(ErrorReply(ErrCrossSlot))
+	default:
+		c.Subscribe(ShardChannel, c.Args[1:])
+	}
+}
+
+func sunsubscribe(c *Call) {
+	switch {
+	case !c.Shards():
+		c.Reply(unknownCommand(c.Args))
+	case c.crossesSlots():
+		c.Reply(ErrorReply(ErrCrossSlot))
+	default:
+		c.Unsubscribe(ShardChannel, c.named())
+	}
+}
+
+// named are the arguments, nil if there are none.
+func (c *Call) named() [][]byte {
+	if len(c.Args) == 1 {
+		return nil
+	}
+	return c.Args[1:]
+}
+
+// crossesSlots says that the arguments are of several slots, which a cluster does not take.
+func (c *Call) crossesSlots() bool {
+	if !c.Server.Clustered() || len(c.Args) < 3 {
+		return false
+	}
+	first := slot.Of(c.Args[1])
+	for _, name := range c.Args[2:] {
+		if slot.Of(name) != first {
+			return true
+		}
+	}
+	return false
+}
+
+// BarredTo says that a client of RESP2 which listens to something may not send c, a command of
+// n arguments with its name. What cannot be right is left to whoever says so.
+func (c *Command) BarredTo(n int) bool {
+	return c.Flags&InSubscriber == 0 && (n == c.Arity || c.Arity < 0 && n >= -c.Arity)
+}
+
+// Barred is the reply to a command that is barred to subscribers.
+func (c *Command) Barred() []byte {
+	return errorLine("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", c.Name)
+}
+
+// channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
+func channels(kind TopicKind) func(c *Call) {
+	return func(c *Call) {
+		census := c.Census()
+		pattern := []byte(nil)
+		if len(c.Args) == 3 {
+			pattern = append([]byte{}, c.Args[2]...)
+		}
+		c.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {
+			if err := firstError(replies); err != nil {
+				return err
+			}
+			seen := make(map[string]bool)
+			var names []byte
+			add := func(name []byte) {
+				if !seen[string(name)] {
+					seen[string(name)] = true
+					names = redcon.AppendBulk(names, name)
+				}
+			}
+			for i, reply := range replies {
+				all, ok := elements(reply)
+				if !ok {
+					return errUnexpected
+				}
+				for _, elem := range all {
+					name, _ := bulkReply(elem)
+					if census.Own(kind, name, i) == 0 || census.Listeners(kind, name) > 0 {
+						add(name)
+					}
+				}
+			}
+			for _, name := range census.Heard(kind) { // also while a subscription is being made again
+				if pattern == nil || glob.Match(pattern, []byte(name)) {
+					add([]byte(name))
+				}
+			}
+			return append(redcon.AppendArray(nil, len(seen)), names...)
+		})
+	}
+}
+
+// numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
+func numSub(kind TopicKind) func(c *Call) {
+	return func(c *Call) {
+		census := c.Census()
+		c.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {
+			if err := firstError(replies); err != nil {
+				return err
+			}
+			var names [][]byte
+			var counts []int64
+			for i, reply := range replies {
+				pairs, ok := elements(reply)
+				if i == 0 {
+					names, counts = pairs, make([]int64, len(pairs))
+				}
+				if !ok || len(pairs)%2 != 0 || len(pairs) != len(names) {
+					return errUnexpected
+				}
+				for j := 0; j < len(pairs); j += 2 {
+					name, _ := bulkReply(pairs[j])
+					n, _ := integerReply(pairs[j+1])
+					counts[j] += max(n-int64(census.Own(kind, name, i)), 0)
+				}
+			}
+			out := redcon.AppendArray(nil, len(names))
+			for j := 0; j < len(names); j += 2 {
+				name, _ := bulkReply(names[j])
+				out = append(out, names[j]...)
+				out = redcon.AppendInt(out, counts[j]+int64(census.Listeners(kind, name)))
+			}
+			return out
+		})
+	}
+}
+
+// numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, and not which: those that
+// clients of several nodes have in common count more than once.
+func numPat(c *Call) {
+	census := c.Census()
+	c.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {
+		if err := firstError(replies); err != nil {
+			return err
+		}
+		sum := int64(len(census.Heard(Pattern)))
+		for i, reply := range replies {
+			n, ok := integerReply(reply)
+			if !ok {
+				return errUnexpected
+			}
+			sum += max(n-int64(census.OwnTopics(Pattern, i)), 0)
+		}
+		return redcon.AppendInt(nil, sum)
+	})
+}

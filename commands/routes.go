@@ -1,0 +1,288 @@
+package commands
+
+import "time"
+
+// row is one rule of routing. It holds for the command of its name, "container|sub"
+// for a subcommand; a container's row also holds for all its subcommands that
+// have none of their own. Commands without a row go by their keys.
+type row struct {
+	name  string
+	route Route
+	arity int                                 // Local: as in COMMAND; 0: what the upstream says, or any
+	flags Flags                               // besides those that the upstream tells of
+	step  int                                 // Split
+	merge Merge                               // AllNodes, Split, and Blocks on several nodes
+	block func(args [][]byte) (Timeout, bool) // Blocks: Command.Blocks
+	run   func(c *Call)
+	why   string // goes on behind "... is not available through lockproxy"; other routes: refused unless refused-commands is changed
+}
+
+// Reasons for refusing a command.
+const (
+	oneServer      = ": it acts on one server; connect to that server for it"
+	forDebugger    = ": a debugger needs a connection to one server for itself"
+	forReplicas    = ": it is for replicas; connect to the server for it"
+	stopsServers   = ": it stops the servers of the upstream; do that at each of them"
+	changesMasters = ": it changes who is a master; do that at the servers"
+	movesKeys      = ": the server, not lockproxy, would connect to the address that it names"
+	breaksServers  = ": it can stop or damage the servers of the upstream"
+	loadsModules   = ": it has each server of the upstream load what lies in its own files; do that at each of them"
+	amongServers   = ": it is for servers among themselves"
+	standsStill    = ": no master would answer anybody until all its data is on disk; BGSAVE does it in the background"
+	theirFiles     = ": it writes the files of the upstream's servers, and not the settings of lockproxy"
+	wouldSubscribe = ": it may subscribe a connection that clients share"
+)
+
+// rows are all rules of routing.
+var rows = []row{
+	// The connection's own.
+	{name: "ping", route: Local, arity: -1, flags: InSubscriber, run: ping},
+	{name: "echo", route: Local, arity: 2, run: echo},
+	{name: "hello", route: Local, arity: -1, flags: NoAuth, run: hello},
+	{name: "auth", route: Local, arity: -2, flags: NoAuth, run: auth},
+	{name: "quit", route: Local, arity: -1, flags: NoAuth | InSubscriber, run: quit},
+	{name: "reset", route: Local, arity: 1, flags: NoAuth | Alone | InSubscriber, run: reset},
+	{name: "select", route: Local, arity: 2, run: selectDB},
+	{name: "readonly", route: Local, arity: 1, run: readOnly},
+	{name: "readwrite", route: Local, arity: 1, run: readWrite},
+	{name: "asking", route: Local, arity: 1, run: inCluster(sayOK)},
+	{name: "post", route: Local, arity: -1, flags: NoAuth, run: crossProtocol},
+	{name: "host:", route: Local, arity: -1, flags: NoAuth, run: crossProtocol},
+	{name: "client", route: Local, arity: -2, run: noSubcommand},
+	{name: "client|setname", route: Local, arity: 3, run: clientSetName},
+	{name: "client|getname", route: Local, arity: 2, run: clientGetName},
+	{name: "client|id", route: Local, arity: 2, run: clientID},
+	{name: "client|setinfo", route: Local, arity: 4, run: clientSetInfo},
+	{name: "client|info", route: Local, arity: 2, run: clientInfo},
+	{name: "client|no-evict", route: Local, arity: 3, run: clientNoEvict},
+	{name: "client|no-touch", route: Local, arity: 3, run: clientNoTouch},
+	{name: "client|getredir", route: Local, arity: 2, run: clientGetRedir},
+	{name: "client|help", route: Local, arity: 2, run: clientHelp},
+	{name: "client|list", route: Local, arity: -2, run: clientList},
+	{name: "client|kill", route: Local, arity: -3, run: clientKill},
+	{name: "client|pause", route: Local, arity: -3, run: clientPause},
+	{name: "client|unpause", route: Local, arity: 2, run: clientUnpause},
+	{name: "client|unblock", route: Local, arity: -3, run: clientUnblock},
+	{name: "client|reply", route: Local, arity: 3, run: clientReply},
+	{name: "client|tracking", route: Local, arity: -3, run: clientTracking},
+	{name: "client|trackinginfo", route: Local, arity: 2, run: clientTrackingInfo},
+	{name: "client|caching", route: Local, arity: 3, run: clientCaching},
+
+	// What the proxy is.
+	{name: "command", route: Local, arity: -1, run: commandAll},
+	{name: "command|count", route: Local, arity: 2, run: commandCount},
+	{name: "command|info", route: Local, arity: -2, run: commandInfo},
+	{name: "command|docs", route: Local, arity: -2, run: commandDocs},
+	{name: "command|list", route: Local, arity: -2, run: commandList},
+	{name: "command|getkeys", route: Local, arity: -3, run: commandGetKeys},
+	{name: "command|getkeysandflags", route: Local, arity: -3, run: commandGetKeys},
+	{name: "command|help", route: Local, arity: 2, run: commandHelp},
+	{name: "config", route: Local, arity: -2, run: noSubcommand},
+	{name: "config|get", route: Local, arity: -3, run: configGet},
+	{name: "config|set", route: Local, arity: -4, flags: Fanned | Stepwise, run: configSet},
+	{name: "config|resetstat", route: Local, arity: 2, flags: Fanned, run: configResetStat},
+	{name: "config|rewrite", route: Local, arity: 2, flags: Fanned, run: everyServer, why: theirFiles},
+	{name: "config|help", route: AnyNode, flags: ReadOnly},
+	{name: "info", route: Local, arity: -1, flags: Fanned, run: info},
+	{name: "role", route: Local, arity: 1, run: role},
+	{name: "cluster", route: Local, arity: -2, run: noSubcommand},
+	{name: "cluster|info", route: Local, arity: 2, run: inCluster(clusterInfo)},
+	{name: "cluster|nodes", route: Local, arity: 2, run: inCluster(clusterNodes)},
+	{name: "cluster|slots", route: Local, arity: 2, run: inCluster(clusterSlots)},
+	{name: "cluster|shards", route: Local, arity: 2, run: inCluster(clusterShards)},
+	{name: "cluster|links", route: Local, arity: 2, run: inCluster(clusterLinks)},
+	{name: "cluster|myid", route: Local, arity: 2, run: inCluster(clusterMyID)},
+	{name: "cluster|myshardid", route: Local, arity: -2, run: clusterMyShardID},
+	{name: "cluster|keyslot", route: Local, arity: 3, run: inCluster(clusterKeySlot)},
+	{name: "cluster|countkeysinslot", route: Local, arity: 3, flags: ReadOnly, run: inCluster(clusterInSlot)},
+	{name: "cluster|getkeysinslot", route: Local, arity: 4, flags: ReadOnly, run: inCluster(clusterInSlot)},
+	{name: "cluster|replicas", route: Local, arity: 3, run: inCluster(clusterReplicas)},
+	{name: "cluster|slaves", route: Local, arity: 3, run: inCluster(clusterReplicas)},
+	{name: "cluster|count-failure-reports", route: Local, arity: 3, run: inCluster(clusterFailures)},
+	{name: "cluster|help", route: Local, arity: 2, run: inCluster(clusterHelp)},
+	{name: "cluster|addslots", route: Local, arity: -3, run: inCluster(clusterChange)},
+	{name: "cluster|addslotsrange", route: Local, arity: -4, run: inCluster(clusterChange)},
+	{name: "cluster|bumpepoch", route: Local, arity: 2, run: inCluster(clusterChange)},
+	{name: "cluster|delslots", route: Local, arity: -3, run: inCluster(clusterChange)},
+	{name: "cluster|delslotsrange", route: Local, arity: -4, run: inCluster(clusterChange)},
+	{name: "cluster|failover", route: Local, arity: -2, run: inCluster(clusterChange)},
+	{name: "cluster|flushslots", route: Local, arity: 2, run: inCluster(clusterChange)},
+	{name: "cluster|forget", route: Local, arity: 3, run: inCluster(clusterChange)},
+	{name: "cluster|meet", route: Local, arity: -4, run: inCluster(clusterChange)},
+	{name: "cluster|replicate", route: Local, arity: 3, run: inCluster(clusterChange)},
+	{name: "cluster|reset", route: Local, arity: -2, run: inCluster(clusterChange)},
+	{name: "cluster|saveconfig", route: Local, arity: 2, run: inCluster(clusterChange)},
+	{name: "cluster|set-config-epoch", route: Local, arity: 3, run: inCluster(clusterChange)},
+	{name: "cluster|setslot", route: Local, arity: -4, run: inCluster(clusterChange)},
+	{name: "acl", route: AnyNode},
+	{name: "acl|setuser", route: Local, flags: Fanned, run: everyServer},
+	{name: "acl|deluser", route: Local, flags: Fanned, run: everyServer},
+	{name: "acl|save", route: Local, flags: Fanned, run: everyServer},
+	{name: "acl|load", route: Local, flags: Fanned, run: everyServer},
+	{name: "acl|log", route: Local, flags: Fanned, run: aclLog},
+	{name: "acl|list", route: AnyNode, flags: ReadOnly},
+	{name: "acl|users", route: AnyNode, flags: ReadOnly},
+	{name: "acl|getuser", route: AnyNode, flags: ReadOnly},
+	{name: "acl|dryrun", route: AnyNode, flags: ReadOnly},
+	{name: "acl|whoami", route: Local, arity: 2, run: aclWhoAmI},
+	{name: "acl|cat", route: Local, arity: -2, run: aclCat},
+	{name: "acl|genpass", route: AnyNode, flags: ReadOnly},
+	{name: "acl|help", route: AnyNode, flags: ReadOnly},
+
+	// Keys of several slots, put together again.
+	{name: "mget", route: Split, step: 1},
+	{name: "mset", route: Split, step: 2, merge: mergeFirst},
+	{name: "msetnx", route: ByKeys}, // in parts it would not be all or nothing
+	{name: "del", route: Split, step: 1, merge: mergeSum},
+	{name: "unlink", route: Split, step: 1, merge: mergeSum},
+	{name: "exists", route: Split, step: 1, merge: mergeSum},
+	{name: "touch", route: Split, flags: AtMaster, step: 1, merge: mergeSum},
+
+	// All nodes together.
+	{name: "dbsize", route: AllNodes, flags: ReadOnly, merge: mergeSum},
+	{name: "keys", route: AllNodes, flags: ReadOnly, merge: mergeConcat},
+	{name: "scan", route: Local, arity: -2, flags: ReadOnly | Stepwise, run: scan},
+	{name: "randomkey", route: Local, arity: 1, flags: ReadOnly | Stepwise, run: randomKey},
+	{name: "flushall", route: AllNodes, merge: mergeFirst},
+	{name: "flushdb", route: AllNodes, merge: mergeFirst},
+	{name: "memory|purge", route: AllNodes, flags: ReadOnly, merge: mergeFirst},
+	{name: "memory|stats", route: AllNodes, flags: ReadOnly, merge: mergeMemoryStats},
+	{name: "memory|doctor", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
+	{name: "memory|malloc-stats", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
+	{name: "slowlog|get", route: Local, flags: ReadOnly | Fanned, run: slowlogGet},
+	{name: "slowlog|len", route: Local, flags: ReadOnly | Fanned, run: slowlogLen},
+	{name: "slowlog|reset", route: Local, flags: ReadOnly | Fanned, run: slowlogReset},
+	{name: "latency|latest", route: AllNodes, flags: ReadOnly, merge: mergeLatest},
+	{name: "latency|history", route: AllNodes, flags: ReadOnly, merge: mergeHistory},
+	{name: "latency|histogram", route: Local, flags: ReadOnly | Fanned, run: latencyHistogram},
+	{name: "latency|graph", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
+	{name: "latency|doctor", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
+	{name: "latency|reset", route: AllNodes, flags: ReadOnly, merge: mergeMax},
+	{name: "lastsave", route: AllNodes, flags: ReadOnly, merge: mergeMin}, // all have saved since then
+	{name: "bgsave", route: AllNodes, merge: mergeFirst},
+	{name: "bgrewriteaof", route: AllNodes, merge: mergeFirst},
+	{name: "save", route: AllNodes, merge: mergeFirst, why: standsStill},
+
+	// Scripts and functions.
+	{name: "eval", route: Local, arity: -3, flags: Scripted, run: eval},
+	{name: "eval_ro", route: Local, arity: -3, flags: Scripted, run: eval},
+	{name: "evalsha", route: ByKeys, flags: Scripted},
+	{name: "evalsha_ro", route: ByKeys, flags: Scripted},
+	{name: "fcall", route: ByKeys, flags: Scripted},
+	{name: "fcall_ro", route: ByKeys, flags: Scripted},
+	{name: "script|load", route: Local, arity: 3, flags: Fanned, run: scriptLoad},
+	{name: "script|flush", route: Local, arity: -2, flags: Fanned, run: scriptFlush},
+	{name: "script|exists", route: Local, arity: -3, flags: ReadOnly | Fanned, run: scriptExists},
+	{name: "script|kill", route: Local, flags: Fanned, run: killScript},
+	{name: "script|debug", route: Refused, why: forDebugger},
+	{name: "function|load", route: Local, flags: Fanned, run: functionLoad},
+	{name: "function|restore", route: AllNodes, merge: mergeFirst},
+	{name: "function|delete", route: AllNodes, merge: mergeFirst},
+	{name: "function|flush", route: AllNodes, merge: mergeFirst},
+	{name: "function|list", route: AnyNode, flags: ReadOnly},
+	{name: "function|dump", route: AnyNode, flags: ReadOnly},
+	{name: "function|stats", route: Local, flags: Fanned | Alone | Stepwise, run: functionStats},
+	{name: "function|kill", route: Local, flags: Fanned, run: killScript},
+
+	// Publishing and subscribing.
+	{name: "subscribe", route: Local, arity: -2, flags: InSubscriber, run: subscribe},
+	{name: "psubscribe", route: Local, arity: -2, flags: InSubscriber, run: psubscribe},
+	{name: "ssubscribe", route: Local, arity: -2, flags: InSubscriber, run: ssubscribe},
+	{name: "unsubscribe", route: Local, arity: -1, flags: InSubscriber, run: unsubscribe},
+	{name: "punsubscribe", route: Local, arity: -1, flags: InSubscriber, run: punsubscribe},
+	{name: "sunsubscribe", route: Local, arity: -1, flags: InSubscriber, run: sunsubscribe},
+	{name: "publish", route: Local, arity: 3, run: publish},
+	{name: "spublish", route: Local, arity: 3, run: spublish},
+	{name: "pubsub", route: AnyNode, flags: ReadOnly}, // HELP, and what is wrong
+	{name: "pubsub|channels", route: Local, arity: -2, flags: ReadOnly, run: channels(Channel)},
+	{name: "pubsub|shardchannels", route: Local, arity: -2, flags: ReadOnly, run: channels(ShardChannel)},
+	{name: "pubsub|numsub", route: Local, arity: -2, flags: ReadOnly, run: numSub(Channel)},
+	{name: "pubsub|shardnumsub", route: Local, arity: -2, flags: ReadOnly, run: numSub(ShardChannel)},
+	{name: "pubsub|numpat", route: Local, arity: -2, flags: ReadOnly, run: numPat},
+
+	// Whichever node, or the only one.
+	{name: "time", route: AnyNode, flags: ReadOnly},
+	{name: "lolwut", route: AnyNode, flags: ReadOnly},
+	{name: "swapdb", route: AnyNode},
+	{name: "module|list", route: AnyNode, flags: ReadOnly},
+	{name: "module|help", route: AnyNode, flags: ReadOnly},
+	{name: "module|load", route: AllNodes, merge: mergeFirst, why: loadsModules},
+	{name: "module|loadex", route: AllNodes, merge: mergeFirst, why: loadsModules},
+	{name: "module|unload", route: AllNodes, merge: mergeFirst, why: loadsModules},
+
+	// Those that block the connection they come over.
+	{name: "blpop", route: Blocks, block: timeoutAt(-1, time.Second)},
+	{name: "brpop", route: Blocks, block: timeoutAt(-1, time.Second)},
+	{name: "brpoplpush", route: Blocks, block: timeoutAt(-1, time.Second)},
+	{name: "blmove", route: Blocks, block: timeoutAt(-1, time.Second)},
+	{name: "blmpop", route: Blocks, block: timeoutAt(1, time.Second)},
+	{name: "bzpopmin", route: Blocks, block: timeoutAt(-1, time.Second)},
+	{name: "bzpopmax", route: Blocks, block: timeoutAt(-1, time.Second)},
+	{name: "bzmpop", route: Blocks, block: timeoutAt(1, time.Second)},
+	{name: "xread", route: Blocks, block: streamTimeout},
+	{name: "xreadgroup", route: Blocks, block: streamTimeout},
+	{name: "wait", route: Blocks, merge: mergeMin, block: timeoutAt(2, time.Millisecond)},
+	{name: "waitaof", route: Blocks, merge: mergeMin, block: timeoutAt(3, time.Millisecond)},
+
+	// State of a connection that shared connections cannot carry.
+	{name: "multi", route: Local, arity: 1, flags: Alone, run: multi},
+	{name: "exec", route: Local, arity: 1, run: execMulti},
+	{name: "discard", route: Local, arity: 1, run: discardMulti},
+	{name: "watch", route: Local, arity: -2, flags: Alone, run: watch},
+	{name: "unwatch", route: Local, arity: 1, run: unwatch},
+	{name: "monitor", route: Local, arity: 1, run: monitor},
+
+	// What belongs to one server, or to who runs it.
+	{name: "sync", route: Refused, why: forReplicas},
+	{name: "psync", route: Refused, why: forReplicas},
+	{name: "replconf", route: Refused, why: forReplicas},
+	{name: "replicaof", route: Local, run: oneNode, why: changesMasters},
+	{name: "slaveof", route: Local, run: oneNode, why: changesMasters},
+	{name: "failover", route: Local, run: oneNode, why: changesMasters},
+	{name: "shutdown", route: AllNodes, merge: mergeFirst, why: stopsServers},
+	{name: "debug", route: Local, flags: Fanned, run: debug, why: breaksServers},
+	{name: "migrate", route: ByKeys, why: movesKeys},
+	{name: "restore-asking", route: ByKeys, why: amongServers},
+	{name: "pfselftest", route: AnyNode, why: breaksServers},
+}
+
+// rowOf finds rows by name.
+var rowOf = func() map[string]*row {
+	m := make(map[string]*row, len(rows))
+	for i := range rows {
+		m[rows[i].name] = &rows[i]
+	}
+	return m
+}()
+
+// applyRows gives c and its subcommands their rules.
+func (c *Command) applyRows() {
+	own := rowOf[c.Name]
+	c.apply(own)
+	for _, sub := range c.Subs {
+		r := rowOf[sub.Name]
+		if r == nil && own != nil {
+			inherited := *own
+			inherited.arity = 0
+			r = &inherited
+		}
+		sub.apply(r)
+	}
+}
+
+func (c *Command) apply(r *row) {
+	switch {
+	case r != nil:
+		c.Route, c.Merge, c.Step, c.Run, c.Reason, c.timeout = r.route, r.merge, r.step, r.run, r.why, r.block
+		c.Flags |= r.flags
+		if r.arity != 0 {
+			c.Arity = r.arity
+		}
+	case c.Flags&Blocking != 0:
+		c.Route = Blocks
+	case c.Flags&PubSub != 0:
+		c.Route, c.Reason = Refused, wouldSubscribe
+	default:
+		c.applyTips()
+	}
+}

@@ -1,0 +1,143 @@
+package commands
+
+import (
+	"bytes"
+	"regexp"
+	"unsafe"
+
+	"lockproxy/internal/slot"
+)
+
+// A script that is given no keys may run at any node; one that names keys by itself, which Redis advises against, runs
+// at the node of these alone. This file guesses from the script's source. A guess that is wrong does no harm. A
+// script that names none runs at the master that its SHA1 leads to, for EVAL and EVALSHA alike: it is compiled and kept at
+// one of them, and a node that it keeps busy is the same for all clients.
+
+// Home is the slot of the first key that the script of c, a command without keys, names in its source, or of its
+// SHA1; AnySlot if c runs no script, or a function of which nothing is known.
+func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
+	if c.Flags&Scripted == 0 || len(args) < 3 {
+		return AnySlot
+	}
+	switch c.Name {
+	case "eval", "eval_ro":
+		return s.homeNamed(s.name(args[1]), args[1], t)
+	case "evalsha", "evalsha_ro":
+		name, ok := shaNamed(args[1])
+		if !ok {
+			return AnySlot
+		}
+		source, _ := s.Get(args[1])
+		return s.homeNamed(name, source, t)
+	}
+	return s.homeOf(string(args[1]))
+}
+
+// homeNamed is Home of a script by its SHA1. source is nil if it is not known.
+func (s *Scripts) homeNamed(name sha, source []byte, t *Table) int {
+	s.mu.Lock()
+	home, known := s.named.Get(string(name[:]))
+	s.mu.Unlock()
+	if known {
+		return home
+	}
+	if home = t.namedKey(source); home == AnySlot {
+		home = slot.Of(name[:])
+	}
+	if len(source) > 0 {
+		s.mu.Lock()
+		s.named.Add(string(name[:]), home)
+		s.mu.Unlock()
+	}
+	return home
+}
+
+// name is what EVALSHA calls the script.
+func (s *Scripts) name(source []byte) sha {
+	s.mu.Lock()
+	key, known := s.recent.Get(unsafe.String(unsafe.SliceData(source), len(source))) // does not keep it
+	s.mu.Unlock()
+	if !known {
+		key = digest(source)
+	}
+	return key
+}
+
+const (
+	text      = `(?:'[^'\\\n]*'|"[^"\\\n]*")`
+	maxGuess  = 64 << 10 // bytes of a source that are looked at
+	maxHomes  = 4096     // scripts, and functions, whose slot is remembered
+	maxNaming = 128      // bytes of a function's name
+)
+
+var (
+	callOfLua  = regexp.MustCompile(`(?:redis|server)\.p?call\s*\(\s*(` + text + `(?:\s*,\s*` + text + `)*)`)
+	textOfLua  = regexp.MustCompile(text)
+	registers  = []byte("register_function")
+	namedInLua = regexp.MustCompile(`function_name\s*=\s*(` + text + `)`)
+)
+
+// namedKey is the slot of the first key that is written out in a call of Redis in source, or AnySlot.
+func (t *Table) namedKey(source []byte) int {
+	source = source[:min(len(source), maxGuess)]
+	for len(source) > 0 {
+		found := callOfLua.FindSubmatchIndex(source)
+		if found == nil {
+			return AnySlot
+		}
+		var args [][]byte
+		for _, word := range textOfLua.FindAll(source[found[2]:found[3]], -1) {
+			args = append(args, word[1:len(word)-1])
+		}
+		cmd, _ := t.Resolve(args)
+		for _, i := range cmd.KeyIndexes(args) {
+			return slot.Of(args[i])
+		}
+		source = source[found[1]:]
+	}
+	return AnySlot
+}
+
+// addLibrary remembers, by function, the slots of the keys that a library of functions names.
+func (s *Scripts) addLibrary(source []byte, t *Table) {
+	source = source[:min(len(source), maxGuess)]
+	whole := t.namedKey(source)
+	for {
+		_, rest, ok := bytes.Cut(source, registers)
+		if !ok {
+			return
+		}
+		own, _, _ := bytes.Cut(rest, registers)
+		source = rest
+		name := textOfLua.Find(own)
+		if found := namedInLua.FindSubmatch(own); found != nil {
+			name = found[1]
+		}
+		if len(name) < 3 || len(name) > maxNaming {
+			continue
+		}
+		home := t.namedKey(own)
+		if home == AnySlot {
+			home = whole
+		}
+		s.mu.Lock()
+		s.homes.Add(string(name[1:len(name)-1]), home)
+		s.mu.Unlock()
+	}
+}
+
+// homeOf is the slot of the keys that a function names, or AnySlot.
+func (s *Scripts) homeOf(function string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if home, ok := s.homes.Get(function); ok {
+		return home
+	}
+	return AnySlot
+}
+
+// functionLoad is FUNCTION LOAD [REPLACE] code.
+func functionLoad(c *Call) {
+	c.Server.Scripts().addLibrary(c.Args[len(c.Args)-1], c.Table)
+	c.Broadcast(c.Raw, false, mergeFirst)
+}

@@ -1,0 +1,118 @@
+package commands
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"sync"
+	"unsafe"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// sha is a SHA1 in the form that EVALSHA takes: 40 lower-case hex digits.
+type sha [2 * sha1.Size]byte
+
+const (
+	maxSource  = 1 << 20  // bytes of a script that is remembered
+	maxSources = 64 << 20 // bytes of all of them
+)
+
+// Scripts remembers the sources of the scripts that went through, so that a node
+// which has lost one can be given it again. It is bounded in number and bytes;
+// the least recently used go first. Safe for concurrent use; nothing blocks for
+// longer than a lookup or a SHA1.
+type Scripts struct {
+	mu     sync.Mutex
+	recent *lru.Cache[string, sha] // by source: a script that is known costs no SHA1
+	bySHA  map[sha]string
+	bytes  int // in recent
+	pinned map[sha][]byte
+	homes  *lru.Cache[string, int] // by function: see homeOf
+	named  *lru.Cache[string, int] // by SHA1: see Home
+}
+
+// NewScripts remembers up to n sources.
+func NewScripts(n int) *Scripts {
+	s := &Scripts{bySHA: make(map[sha]string), pinned: make(map[sha][]byte)}
+	s.recent, _ = lru.NewWithEvict(max(n, 1), func(source string, key sha) {
+		delete(s.bySHA, key)
+		s.bytes -= len(source)
+	})
+	s.homes, _ = lru.New[string, int](maxHomes)
+	s.named, _ = lru.New[string, int](maxHomes)
+	return s
+}
+
+// Add remembers a copy of source, if it is not known yet.
+func (s *Scripts) Add(source []byte) {
+	if len(source) == 0 || len(source) > maxSource {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The lookup does not keep its key, so it need not be copied.
+	if _, known := s.recent.Get(unsafe.String(&source[0], len(source))); known {
+		return
+	}
+	text, key := string(source), digest(source)
+	s.bySHA[key] = text
+	s.bytes += len(text)
+	s.recent.Add(text, key)
+	for s.bytes > maxSources {
+		s.recent.RemoveOldest()
+	}
+}
+
+// Pin remembers source for good, beside the bound, also when Flush is called.
+func (s *Scripts) Pin(source []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pinned[digest(source)] = bytes.Clone(source)
+}
+
+// shaNamed is name, a SHA1 in hex of either case. Of what is none it has the right length at most.
+func shaNamed(name []byte) (key sha, ok bool) {
+	if len(name) != len(key) {
+		return key, false
+	}
+	for i, b := range name {
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		key[i] = b
+	}
+	return key, true
+}
+
+// Get is the source of the script with that SHA1, in hex of either case. It
+// must not be changed.
+func (s *Scripts) Get(name []byte) (source []byte, ok bool) {
+	key, ok := shaNamed(name)
+	if !ok {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if source, ok := s.pinned[key]; ok {
+		return source, true
+	}
+	text, ok := s.bySHA[key]
+	if ok {
+		s.recent.Get(text)
+	}
+	return []byte(text), ok
+}
+
+// Flush forgets all but the pinned ones.
+func (s *Scripts) Flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recent.Purge()
+}
+
+func digest(source []byte) (key sha) {
+	sum := sha1.Sum(source)
+	hex.Encode(key[:], sum[:])
+	return key
+}

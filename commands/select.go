@@ -1,0 +1,41 @@
+package commands
+
+import (
+	"math"
+	"strconv"
+)
+
+// Databases is what SELECT needs of a session.
+type Databases interface {
+	// Select has all later commands of the client work on database n if the upstream has
+	// that, and answers the current command: OK, or the upstream's error.
+	Select(n int)
+	// SendHome is Send in database 0, where all locks are, whichever the client works on.
+	SendHome(slot int, req []byte, resend bool, then func(reply []byte) []byte, lost func())
+}
+
+// selectDB is SELECT index. A cluster has database 0 only.
+func selectDB(c *Call) {
+	n, ok := integer(c.Args[1])
+	switch {
+	case !ok:
+		c.Reply(errInteger)
+	case n < math.MinInt32 || n > math.MaxInt32:
+		c.Reply(errorLine("ERR value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
+	case n != 0 && c.oneDatabase():
+		c.Reply(errorLine("ERR SELECT is not allowed in cluster mode"))
+	case n < 0:
+		c.Reply(errorLine("ERR DB index is out of range"))
+	default:
+		c.Select(int(n))
+	}
+}
+
+// oneDatabase says that there is database 0 and no other, or that the client is to see it so.
+func (c *Call) oneDatabase() bool { return c.Server.Clustered() || c.Server.ClusterMode() }
+
+// integer reads a number as Redis does: no sign but a minus, no zeros in front, 64 bits.
+func integer(b []byte) (int64, bool) {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == string(b)
+}

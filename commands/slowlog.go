@@ -1,0 +1,312 @@
+package commands
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+)
+
+// SlowEntry is one entry of the slow log.
+type SlowEntry struct {
+	ID   int64 // rises; of one log
+	Time int64 // when it ended: Unix seconds
+	Took int64 // µs
+	Args [][]byte
+	Addr string // of the client
+	Name string // of the client
+}
+
+// SlowLog is the proxy's own part in the slow log of the upstream. Safe for
+// concurrent use.
+type SlowLog interface {
+	// Own are the entries of commands that the proxy answered itself, the newest first.
+	Own() []SlowEntry
+	// Whose returns a function that finds the client which sent the command of an entry that a node made of
+	// what the proxy had sent it. It is to be called for the newest entry first.
+	Whose() func(e SlowEntry) (addr, name string, ok bool)
+	// Reset forgets the own entries.
+	Reset()
+	// Limits notes what CONFIG SET or GET said of the upstream's parameters
+	// slowlog-log-slower-than and slowlog-max-len.
+	Limits(name, value string)
+}
+
+const (
+	// slowShown is how many entries SLOWLOG GET shows by default, slowKept how many Redis keeps.
+	slowShown = 10
+	slowKept  = 128
+)
+
+// slowlogGet is SLOWLOG GET [count]: the logs of all masters and of the proxy as if
+// they were one.
+func slowlogGet(c *Call) {
+	count := int64(slowShown)
+	if len(c.Args) > 2 {
+		var err error
+		count, err = strconv.ParseInt(string(c.Args[2]), 10, 64)
+		if err != nil || count < -1 || len(c.Args) > 3 {
+			c.Forward(AnySlot)
+			return
+		}
+	}
+	if count < 0 {
+		count = math.MaxInt
+	}
+	c.slowlog(c.Raw, count, func(entries []SlowEntry) []byte {
+		out := redcon.AppendArray(nil, len(entries))
+		for _, e := range entries {
+			out = e.append(out)
+		}
+		return out
+	})
+}
+
+// slowlogLen is SLOWLOG LEN: how many entries SLOWLOG GET -1 shows.
+func slowlogLen(c *Call) {
+	if len(c.Args) > 2 {
+		c.Forward(AnySlot)
+		return
+	}
+	c.slowlog(resp.AppendCommandStrings(nil, "SLOWLOG", "GET", "-1"), math.MaxInt, func(entries []SlowEntry) []byte {
+		return redcon.AppendInt(nil, int64(len(entries)))
+	})
+}
+
+// slowlogReset empties all logs.
+func slowlogReset(c *Call) {
+	if len(c.Args) == 2 {
+		c.Server.SlowLog().Reset()
+	}
+	c.Broadcast(c.Raw, true, mergeFirst)
+}
+
+// slowlog asks all masters for their logs with req, and answers with what show makes of the newest count
+// entries.
+func (c *Call) slowlog(req []byte, count int64, show func([]SlowEntry) []byte) {
+	log, table, own, actions := c.Server.SlowLog(), c.Table, c.Server.SlowLog().Own(), c.Actions
+	c.Gather(req, true, func(_ int, replies [][]byte) []byte {
+		all, bad := parseArrays(replies)
+		if bad != nil {
+			return bad
+		}
+		logs := [][]SlowEntry{own}
+		longest := 0
+		for _, elems := range all {
+			entries, ok := parseSlowlog(elems)
+			if !ok {
+				return errUnexpected
+			}
+			logs = append(logs, entries)
+			longest = max(longest, len(entries))
+		}
+		merged := mergeSlowlogs(logs, table)
+		whose := log.Whose()
+		for i := range merged {
+			if addr, name, ok := whose(merged[i]); ok {
+				merged[i].Addr, merged[i].Name = addr, name
+			}
+		}
+		merged = merged[:min(int64(len(merged)), count)]
+		if len(merged) <= longest {
+			return show(merged)
+		}
+		// One Redis would keep fewer than all of them together.
+		actions.SendMaster(0, askSlowKept, true, func(reply []byte) []byte {
+			return show(merged[:min(len(merged), max(longest, slowlogMaxLen(reply, log)))])
+		}, nil)
+		return nil
+	})
+}
+
+var askSlowKept = resp.AppendCommandStrings(nil, "CONFIG", "GET", "slowlog-*")
+
+// slowlogMaxLen reads the reply to askSlowKept.
+func slowlogMaxLen(reply []byte, log SlowLog) int {
+	kept := slowKept
+	v, _, err := resp.Parse(reply)
+	if err != nil || !isMap(v) {
+		return kept
+	}
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		name, value := v.Elems[i].Text(), v.Elems[i+1].Text()
+		log.Limits(name, value)
+		if n, err := strconv.Atoi(value); err == nil && name == "slowlog-max-len" {
+			kept = n
+		}
+	}
+	return kept
+}
+
+// parseSlowlog reads the entries of one node. Redis before 4.0 tells no client.
+func parseSlowlog(elems []resp.Value) (entries []SlowEntry, ok bool) {
+	for _, v := range elems {
+		if len(v.Elems) < 4 {
+			return nil, false
+		}
+		e := SlowEntry{ID: v.Elems[0].Int, Time: v.Elems[1].Int, Took: v.Elems[2].Int}
+		for _, arg := range v.Elems[3].Elems {
+			e.Args = append(e.Args, arg.Str)
+		}
+		if len(v.Elems) > 5 {
+			e.Addr, e.Name = v.Elems[4].Text(), v.Elems[5].Text()
+		}
+		entries = append(entries, e)
+	}
+	return entries, true
+}
+
+// slowHead is where the merging of one log stands.
+type slowHead struct {
+	entries []SlowEntry
+	keys    []string // by entry: "" or, of a command that went to all masters, which it is
+}
+
+func (h *slowHead) key() string { return h.keys[0] }
+
+func (h *slowHead) drop() { h.entries, h.keys = h.entries[1:], h.keys[1:] }
+
+// mergeSlowlogs makes one log of several, each the newest entry first. A command that
+// went to all masters stands in it once, and as it stands in each of their logs, what is newer
+// in one of them stays newer in the whole: the times are of seconds only.
+func mergeSlowlogs(logs [][]SlowEntry, table *Table) []SlowEntry {
+	heads := make([]*slowHead, len(logs))
+	stands := make(map[string]int) // in how many logs
+	total := 0
+	for i, entries := range logs {
+		h := &slowHead{entries, make([]string, len(entries))}
+		nth := make(map[string]int)
+		for j := range entries {
+			e := &entries[j]
+			e.ID = e.ID*int64(len(logs)) + int64(i)
+			if table.fanned(e.Args) {
+				command := string(resp.AppendCommand(nil, e.Args...))
+				nth[command]++
+				h.keys[j] = strconv.Itoa(nth[command]) + command
+				stands[h.keys[j]]++
+			}
+		}
+		heads[i] = h
+		total += len(entries)
+	}
+	merged := make([]SlowEntry, 0, total)
+	for {
+		best := newestHead(heads, stands)
+		if best == nil {
+			return merged
+		}
+		e, key := best.entries[0], best.key()
+		best.drop()
+		for _, h := range heads {
+			if key != "" && len(h.entries) > 0 && h.key() == key {
+				e.Time, e.Took = max(e.Time, h.entries[0].Time), max(e.Took, h.entries[0].Took)
+				h.drop()
+			}
+		}
+		merged = append(merged, e)
+	}
+}
+
+// newestHead is the log whose newest entry comes next, nil when all are done. An entry
+// of several logs has to wait until it is the newest in all of them.
+func newestHead(heads []*slowHead, stands map[string]int) *slowHead {
+	var best *slowHead
+	ready := false
+	for _, h := range heads {
+		if len(h.entries) == 0 {
+			continue
+		}
+		is := h.key() == ""
+		if !is {
+			n := 0
+			for _, other := range heads {
+				if len(other.entries) > 0 && other.key() == h.key() {
+					n++
+				}
+			}
+			is = n == stands[h.key()]
+		}
+		if best == nil || is && !ready || is == ready && h.entries[0].Time > best.entries[0].Time {
+			best, ready = h, is
+		}
+	}
+	return best
+}
+
+// fanned says that a command goes to all masters.
+func (t *Table) fanned(args [][]byte) bool {
+	if len(args) == 0 {
+		return false
+	}
+	c, _ := t.Resolve(args)
+	return c.everywhere()
+}
+
+// everywhere says that c goes to all masters.
+func (c *Command) everywhere() bool { return c.Route == AllNodes || c.Flags&Fanned != 0 }
+
+// goesEverywhere is everywhere of a command by its name as COMMAND has it.
+func (t *Table) goesEverywhere(name string) bool {
+	container, sub, isSub := strings.Cut(name, "|")
+	c := t.Lookup([]byte(container))
+	if c != nil && isSub {
+		c = c.Subs[sub]
+	}
+	return c != nil && c.everywhere()
+}
+
+// append appends e as Redis writes it.
+func (e *SlowEntry) append(dst []byte) []byte {
+	dst = redcon.AppendArray(dst, 6)
+	dst = redcon.AppendInt(dst, e.ID)
+	dst = redcon.AppendInt(dst, e.Time)
+	dst = redcon.AppendInt(dst, e.Took)
+	dst = redcon.AppendArray(dst, len(e.Args))
+	for _, arg := range e.Args {
+		dst = redcon.AppendBulk(dst, arg)
+	}
+	return appendBulks(dst, e.Addr, e.Name)
+}
+
+// Slow log entries hold only the beginning of long commands (slowlog.c).
+const (
+	slowArgs = 32
+	slowArg  = 128
+)
+
+// NewSlowEntry makes an entry of a command in Redis's form. It does not alias args. Passwords
+// are not shown.
+func NewSlowEntry(c *Command, args [][]byte) SlowEntry {
+	var e SlowEntry
+	for i, arg := range args {
+		switch {
+		case i == slowArgs-1 && len(args) > slowArgs:
+			e.Args = append(e.Args, []byte("... ("+strconv.Itoa(len(args)-i)+" more arguments)"))
+			return e
+		case c.hides(args, i):
+			e.Args = append(e.Args, []byte("(redacted)"))
+		case len(arg) > slowArg:
+			e.Args = append(e.Args, []byte(string(arg[:slowArg])+"... ("+strconv.Itoa(len(arg)-slowArg)+" more bytes)"))
+		default:
+			e.Args = append(e.Args, slices.Clone(arg))
+		}
+	}
+	return e
+}
+
+// hides says that argument i is a user or a password.
+func (c *Command) hides(args [][]byte, i int) bool {
+	switch c.Name {
+	case "auth":
+		return i > 0
+	case "hello":
+		return i > 1 && (strings.EqualFold(string(args[i-1]), "AUTH") || i > 2 && strings.EqualFold(string(args[i-2]), "AUTH"))
+	case "config|set":
+		return i > 2 && i%2 == 1 && strings.Contains(strings.ToLower(string(args[i-1])), "pass")
+	}
+	return false
+}

@@ -1,0 +1,121 @@
+package commands
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lockproxy/internal/slot"
+)
+
+// shard is a master that refuses what a node of a cluster refuses.
+func shard(t *testing.T, data map[string]string) func(args []string) string {
+	return func(args []string) string {
+		step := 1
+		if args[0] == "MSET" {
+			step = 2
+		}
+		reply, n := []byte(nil), 0
+		for i := 1; i < len(args); i += step {
+			if slot.Of([]byte(args[i])) != slot.Of([]byte(args[1])) {
+				t.Errorf("several slots: %q", args)
+			}
+			value, ok := data[args[i]]
+			switch {
+			case step == 2:
+				data[args[i]] = args[i+1]
+			case ok:
+				n++
+				reply = fmt.Appendf(reply, "$%d\r\n%s\r\n", len(value), value)
+			default:
+				reply = append(reply, "$-1\r\n"...)
+			}
+		}
+		switch args[0] {
+		case "MGET":
+			return fmt.Sprintf("*%d\r\n%s", len(args)-1, reply)
+		case "MSET":
+			return "+OK\r\n"
+		}
+		return ":" + strconv.Itoa(n) + "\r\n"
+	}
+}
+
+func TestSplit(t *testing.T) {
+	f := newFake(t)
+	data := map[string]string{"a": "1", "b": "2", "{a}2": "3", "c": "4\r\n"}
+	f.masters = []func([]string) string{shard(t, data), shard(t, data), shard(t, data)}
+	for _, test := range []struct {
+		line, want string
+		parts      int
+	}{
+		{"MGET a b c", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$3\r\n4\r\n\r\n", 3},
+		{"MGET c nosuch b {a}2 a c", "*6\r\n$3\r\n4\r\n\r\n$-1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n1\r\n$3\r\n4\r\n\r\n", 4},
+		{"MGET {a}2 a", "*2\r\n$1\r\n3\r\n$1\r\n1\r\n", 1},
+		{"EXISTS a a b nosuch", ":3\r\n", 3},
+		{"DEL a b", ":2\r\n", 2},
+		{"UNLINK a b nosuch", ":2\r\n", 3},
+		{"TOUCH c {a}2 b", ":3\r\n", 3},
+		{"MSET x 1 y 2 x 3", "+OK\r\n", 2},
+		{"MSET x 1 y", "-ERR wrong number of arguments for 'mset' command\r\n", 0},
+		{"MSETNX a 1 b 2", "-CROSSSLOT Keys in request don't hash to the same slot\r\n", 0},
+		{"RENAME a b", "-CROSSSLOT Keys in request don't hash to the same slot\r\n", 0},
+	} {
+		if got := f.do(test.line); got != test.want || len(f.sent) != test.parts {
+			t.Errorf("%s: %q in %d parts", test.line, got, len(f.sent))
+		}
+	}
+	if data["x"] != "3" || data["y"] != "2" {
+		t.Errorf("MSET in the wrong order: %v", data)
+	}
+}
+
+// One part's error is the answer.
+func TestSplitError(t *testing.T) {
+	f := newFake(t, node("-CLUSTERDOWN The cluster is down\r\n"), node("*1\r\n$1\r\nx\r\n"))
+	for _, line := range []string{"MGET a b c d e f", "MSET a 1 b 2 c 3", "DEL a b c d e"} {
+		if got := f.do(line); got != "-CLUSTERDOWN The cluster is down\r\n" {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
+func TestUnexpectedReplies(t *testing.T) {
+	for _, merge := range []Merge{mergeSum, mergeConcat, mergeAnd} {
+		for _, reply := range []string{"+OK\r\n", "$1\r\nx\r\n", "*2\r\n$1\r\nx\r\n", ":x\r\n", ":", "*", "*1", "_\r\n"} {
+			got := string(merge(2, [][]byte{[]byte(":1\r\n"), []byte(reply)}))
+			if !strings.HasPrefix(got, "-ERR ") {
+				t.Errorf("%q: %q", reply, got)
+			}
+		}
+	}
+	keys := []splitKey{{1, 0}, {2, 1}}
+	for _, replies := range [][]string{{"*1\r\n$1\r\nx\r\n"}, {"*1\r\n$1\r\nx\r\n", "*2\r\n+x\r\n+y\r\n"}, {"+OK\r\n", "*1\r\n+x\r\n"}, {"*1\r\n", "*1\r\n+x\r\n"}} {
+		var all [][]byte
+		for _, r := range replies {
+			all = append(all, []byte(r))
+		}
+		if got := string(byPosition(keys, all)); got != string(errUnexpected) {
+			t.Errorf("%q: %q", replies, got)
+		}
+	}
+}
+
+func BenchmarkSplit(b *testing.B) {
+	args := [][]byte{[]byte("MGET")}
+	for i := range 16 {
+		args = append(args, []byte("key:"+strconv.Itoa(i)))
+	}
+	cmd := redis7(b).Lookup(args[0])
+	reply := []byte("*1\r\n$1\r\nx\r\n")
+	b.ReportAllocs()
+	for b.Loop() {
+		parts, merge := cmd.SplitBySlot(args)
+		replies := make([][]byte, len(parts))
+		for i := range parts {
+			replies[i] = reply
+		}
+		merge(2, replies)
+	}
+}

@@ -1,0 +1,172 @@
+package commands
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Table holds every command by name: the upstream's, as its COMMAND reply
+// describes them, changed by our rows of routing, and the lock verbs. Immutable;
+// safe for concurrent use.
+type Table struct {
+	byName  map[string]*Command
+	all     []*Command // by ID, subcommands too
+	own     []*Command // the verbs
+	names   []string   // of the commands that COMMAND tells of
+	listed  []string   // of these and of their subcommands, as COMMAND LIST has them
+	unknown *Command
+	index   index
+}
+
+// NewTable makes a Table of command, the upstream's reply to COMMAND in RESP2,
+// and of verbs, which win over commands of the same name. refused are the names of commands
+// that are not to be had, "config|set" for a subcommand.
+func NewTable(command []byte, verbs []*Command, refused ...string) (*Table, error) {
+	described, err := describe(command)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{
+		byName:  make(map[string]*Command, 2*len(described)),
+		unknown: &Command{Name: "unknown", Arity: -1, Route: AnyNode, Flags: InSubscriber},
+	}
+	for _, c := range described {
+		t.byName[c.Name] = c
+	}
+	for _, verb := range verbs {
+		c := verb.clone()
+		t.byName[c.Name] = c
+		t.own = append(t.own, c)
+	}
+	t.names = slices.Sorted(maps.Keys(t.byName))
+	for _, name := range t.names {
+		t.listed = append(t.listed, name)
+		for _, sub := range slices.Sorted(maps.Keys(t.byName[name].Subs)) {
+			t.listed = append(t.listed, name+"|"+sub)
+		}
+	}
+	for i := range rows {
+		t.add(&rows[i])
+	}
+	for _, c := range t.byName {
+		if c.Flags&LockVerb == 0 {
+			c.applyRows()
+		}
+	}
+	for _, name := range refused {
+		t.refuse(name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		t.number(t.byName[name])
+		t.index.add(t.byName[name])
+	}
+	t.number(t.unknown)
+	return t, nil
+}
+
+// add makes the command of a row where the upstream does not have it: older
+// servers describe containers without their subcommands, or lack a command that
+// the proxy answers itself.
+func (t *Table) add(r *row) {
+	name, sub, isSub := strings.Cut(r.name, "|")
+	c := t.byName[name]
+	if c == nil {
+		c = &Command{Name: name, Arity: -1}
+		t.byName[name] = c
+	}
+	if isSub && c.Subs[sub] == nil && c.Flags&LockVerb == 0 {
+		c.addSub(&Command{Name: r.name, Arity: -2, Flags: c.Flags, Keys: c.Keys})
+	}
+}
+
+// number gives c and its subcommands their IDs.
+func (t *Table) number(c *Command) {
+	c.ID = len(t.all)
+	t.all = append(t.all, c)
+	c.settle()
+	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
+		t.number(c.Subs[name])
+	}
+}
+
+// Commands are all commands and subcommands, each at the index that its ID is.
+func (t *Table) Commands() []*Command { return t.all }
+
+// Unknown stands for all commands that are not in the table. It is forwarded to
+// any node, whose answer is then the server's own.
+func (t *Table) Unknown() *Command { return t.unknown }
+
+// Lookup is the command of that name in any mixture of cases, or nil.
+func (t *Table) Lookup(name []byte) *Command { return t.index.find(name) }
+
+// Resolve finds the command of args, which holds at least its name, and steps
+// into subcommands. It never returns nil: what nobody knows is Unknown. refusal,
+// if not nil, is the reply to a command that cannot be right; only what the
+// proxy would answer itself is judged, anything else is for the node to judge.
+func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
+	c = t.Lookup(args[0])
+	switch {
+	case c == nil:
+		return t.unknown, nil
+	case c.plain:
+		return c, nil
+	}
+	if c.Subs != nil && len(args) > 1 {
+		if sub := find(c.Subs, args[1]); sub != nil {
+			c = sub
+		}
+	}
+	if !c.accepts(len(args)) {
+		return c, c.wrongArity()
+	}
+	return c, nil
+}
+
+// accepts says whether a command of n arguments, the name included, can be
+// right.
+func (c *Command) accepts(n int) bool {
+	switch c.Route {
+	case Local, Blocks:
+		return c.Fits(n)
+	case Split:
+		return c.Step < 2 || c.first > 0 || n > 1 && (n-1)%c.Step == 0
+	}
+	return true
+}
+
+// Fits says whether c takes n arguments, its name included, by what COMMAND tells.
+func (c *Command) Fits(n int) bool { return n == c.Arity || c.Arity < 0 && n >= -c.Arity }
+
+// addSub puts a subcommand, named "container|sub", into c.
+func (c *Command) addSub(sub *Command) {
+	if c.Subs == nil {
+		c.Subs = make(map[string]*Command)
+	}
+	c.Subs[sub.Name[strings.IndexByte(sub.Name, '|')+1:]] = sub
+}
+
+// clone is a copy that a table may change.
+func (c *Command) clone() *Command {
+	d := *c
+	if c.Subs != nil {
+		d.Subs = make(map[string]*Command, len(c.Subs))
+		for name, sub := range c.Subs {
+			d.Subs[name] = sub.clone()
+		}
+	}
+	return &d
+}
+
+// settle works out, once all else is known, what makes c quick.
+func (c *Command) settle() {
+	c.settleKeys()
+	c.plain = c.Subs == nil && c.Route != Local && c.Route != Blocks && (c.Route != Split || c.Step < 2)
+	if c.Route == Refused {
+		c.refusal = refusal(c.Name, c.Reason)
+	}
+	c.settleQueuing()
+}
+
+// Refusal is the reply to a command whose Route is Refused.
+func (c *Command) Refusal() []byte { return c.refusal }

@@ -1,0 +1,42 @@
+package commands
+
+// Transactions is what MULTI and its like ask of the session that runs them. Each answers the
+// client.
+type Transactions interface {
+	// Multi is MULTI.
+	Multi()
+	// ExecMulti is EXEC.
+	ExecMulti()
+	// DiscardMulti is DISCARD.
+	DiscardMulti()
+	// Watch is WATCH.
+	Watch()
+	// Unwatch is UNWATCH outside MULTI.
+	Unwatch()
+	// EndTransaction ends MULTI and WATCH as a closed connection does. It answers nothing.
+	EndTransaction()
+}
+
+func multi(c *Call)        { c.Multi() }
+func execMulti(c *Call)    { c.ExecMulti() }
+func discardMulti(c *Call) { c.DiscardMulti() }
+func watch(c *Call)        { c.Watch() }
+func unwatch(c *Call)      { c.Unwatch() }
+
+// Transaction is what can be told of a client's MULTI. The zero value: there is none.
+type Transaction struct {
+	Open   bool // between MULTI and EXEC
+	Dirty  bool // EXEC will run nothing: a command was refused
+	Voided bool // EXEC will be Null: nobody can tell whether a watched key has changed
+	Writes bool // a queued command may write
+	Queued int  // commands that wait for EXEC
+	Bytes  int  // of them
+}
+
+// Multi is the field of CLIENT LIST: how many commands are queued, -1 outside MULTI.
+func (t Transaction) Multi() int {
+	if !t.Open {
+		return -1
+	}
+	return t.Queued
+}
