@@ -1,0 +1,66 @@
+package proxy
+
+import (
+	"time"
+)
+
+// answer is the reply that one command is going to have.
+type answer struct {
+	counter *counter
+	start   time.Time
+	buf     []byte                    // what of the reply came before its turn, or is collected for then
+	then    func(reply []byte) []byte // makes the answer of the node's reply; nil: it is the answer
+	lost    func()                    // takes the answer back if the client does not get it
+	started bool                      // its first bytes are here
+	failed  bool                      // it is an error
+	touched bool                      // something of what it is made of is here
+	silent  bool                      // the client is not to get it
+	done    bool                      // it is whole
+	by      uint8                     // who made it: byNode ...
+}
+
+// shown says that part of it is with the client, if it is the oldest one.
+func (a *answer) shown() bool { return a.started && a.then == nil && !a.silent }
+
+// answers is a queue of answers, by the number of their command. While empty it
+// holds no memory.
+type answers struct {
+	buf        []answer // a power of two
+	head, tail uint32
+}
+
+// firstAnswers is the room that the queues start with, and that workers keep
+// for re-use.
+const firstAnswers = 32
+
+func (q *answers) len() int { return int(q.tail - q.head) }
+
+func (q *answers) at(n uint32) *answer { return &q.buf[n&uint32(len(q.buf)-1)] }
+
+func (q *answers) first() *answer { return q.at(q.head) }
+
+func (q *answers) push(w *worker, a answer) uint32 {
+	switch n := q.len(); {
+	case q.buf == nil:
+		q.buf = w.takeAnswers()
+	case n == len(q.buf):
+		grown := make([]answer, 2*n)
+		for i := q.head; i != q.tail; i++ {
+			grown[i&uint32(2*n-1)] = *q.at(i)
+		}
+		q.buf = grown
+	}
+	n := q.tail
+	*q.at(n) = a
+	q.tail++
+	return n
+}
+
+func (q *answers) pop(w *worker) {
+	*q.first() = answer{}
+	q.head++
+	if q.head == q.tail {
+		w.giveAnswers(q.buf)
+		q.buf = nil
+	}
+}

@@ -1,0 +1,257 @@
+package proxy
+
+import (
+	"bytes"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// block is a command that blocks, on its way to the master of its slot or waiting there:
+//
+//	its turn --> connect (or wait for a place) --> ask --> reply: to the client as it came
+//	                ^                               |
+//	                +-------- pause <-- redirect, fail-over, no node
+//
+// What had no effect is asked again with what is left of its time-out. A request whose
+// connection was lost may have had one: its client is told so, unless it only reads.
+type block struct {
+	stay
+	req      []byte // as the client sent it
+	readOnly bool
+	caching  bool // CLIENT CACHING stood before it
+	slot     int
+	timeout  commands.Timeout
+
+	start   time.Time // when its turn came
+	asked   time.Time // when a node was sent it last
+	trouble time.Time // since when no node took it; zero: there is none
+	hops    int       // redirects in a row
+	pauses  int       // since trouble
+	looked  bool      // a node has looked for what it waits for
+	passed  bool      // part of the reply is with the client
+
+	attempt uint32 // its number, so that nothing of an earlier one is heard
+	node    string // where a redirect leads; "": to the master of the slot
+	asking  bool   // that redirect was ASK
+	own     *lent  // nil: none now
+	ending  bool   // the client or the proxy leaves: the node was told to end it
+	drained bool   // it was the proxy
+	overdue bool   // the time-out is over, and the node has not answered
+	timer   *time.Timer
+}
+
+// Requests of one attempt, the lower bits of their tags.
+const (
+	greeting = iota // the connection is there
+	aheadTag        // ASKING, or CLIENT CACHING
+	commandTag
+	tagBits = 2
+)
+
+const (
+	// atOnce is within what time a node answers a command that it does not block.
+	atOnce = 100 * time.Millisecond
+	// freshFor is for how long a command that asks for what comes after it may be on its way to a
+	// node: its client cannot tell that from a slow network. Later it would miss something.
+	freshFor = 2 * time.Second
+	// settled is for how long a command must have been with a node before its next
+	// trouble is another one.
+	settled = time.Second
+	// directHops is how often it follows a redirect at once.
+	directHops = 5
+	// unblockTries is how often a node is told to end the command, with unblockPause between.
+	unblockTries = 3
+	unblockPause = 10 * time.Millisecond
+	// endWithin is how long a node has to end a command whose client, or whose proxy, leaves.
+	endWithin = time.Second
+)
+
+// blocks has a command whose route is Blocks go its way.
+func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
+	timeout, blocks := cmd.Blocks(args)
+	if !blocks {
+		s.byKeys(cmd, args, raw)
+		return
+	}
+	if cmd.Merge != nil {
+		s.awaitReplicas(cmd, raw, timeout)
+		return
+	}
+	slot, err := commands.AnySlot, error(nil)
+	if s.Masters() != 1 {
+		slot, err = cmd.Slot(args)
+	}
+	switch {
+	case err == nil:
+		s.block(cmd, slot, raw, timeout)
+	case err == commands.ErrAskKeys:
+		s.askKeys(args, raw, func(slot int, raw []byte) { s.block(cmd, slot, raw, timeout) })
+	default:
+		s.Reply(commands.ErrorReply(err))
+	}
+}
+
+// block parks the session in a command that blocks on the master of slot.
+func (s *session) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
+	b := &block{req: bytes.Clone(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
+	b.caching = s.own != nil && s.own.Precedes()
+	s.park(&b.stay, b)
+}
+
+func (b *block) now() time.Time { return b.s.w.loop.Now() }
+
+// begin implements blocked. To a client that has half-closed its connection Redis gives what is
+// there, and does not wait.
+func (b *block) begin() {
+	b.start = b.now()
+	if b.s.eof {
+		if !b.timeout.Known() {
+			b.s.conn.CloseAfterWrite()
+			return
+		}
+		b.hurry()
+	}
+	b.connect()
+}
+
+// connect gets a connection to the node that is to be asked.
+func (b *block) connect() {
+	pipes := b.s.w.pipes
+	node := b.node
+	if node == "" {
+		node = pipes.MasterOf(b.slot)
+	}
+	if node == "" {
+		pipes.Refresh()
+		b.troubled()
+		b.later(unservedReply, nil)
+		return
+	}
+	b.attempt++
+	b.own = &lent{Pipe: pipes.Own(node, b.s.mode(), b)}
+	if b.own.ClientID() != 0 {
+		b.ask()
+		return
+	}
+	b.own.Request(pingRequest, b, b.tagOf(greeting))
+}
+
+var (
+	pingRequest   = resp.AppendCommandStrings(nil, "PING")
+	askingRequest = resp.AppendCommandStrings(nil, "ASKING")
+)
+
+func (b *block) tagOf(request uint32) uint32 { return b.attempt<<tagBits | request }
+
+// ask sends the command.
+func (b *block) ask() {
+	now := b.now()
+	if b.timeout.Fresh && now.Sub(b.start) > freshFor {
+		b.letGo(true)
+		b.answer(missedReply)
+		return
+	}
+	b.asked, b.overdue = now, false
+	own := b.own
+	own.SetPatient(true)
+	if !b.readOnly {
+		b.s.wrote(own.Pipe)
+	}
+	b.with(true)
+	switch {
+	case b.asking:
+		own.Request(askingRequest, b, b.tagOf(aheadTag))
+	case b.caching && b.s.own != nil:
+		own.Request(b.s.own.Before(), b, b.tagOf(aheadTag))
+	}
+	own.Request(b.request(now), b, b.tagOf(commandTag))
+}
+
+// request is the command with what is left of its time.
+func (b *block) request(now time.Time) []byte {
+	waited := now.Sub(b.start)
+	switch {
+	case b.s.eof && b.timeout.Known():
+		return b.timeout.Rewrite(b.req, 0)
+	case b.timeout.Limit == 0, b.attempt == 1 && waited < atOnce:
+		return b.req
+	}
+	return b.timeout.Rewrite(b.req, b.timeout.Limit-waited)
+}
+
+// Receive implements cluster.Receiver.
+func (b *block) Receive(tag uint32, chunk []byte, last bool) {
+	switch {
+	case b.over || tag>>tagBits != b.attempt || b.own == nil:
+	case tag == b.tagOf(greeting) && last:
+		b.ask()
+	case tag == b.tagOf(commandTag):
+		b.reply(chunk, last)
+	}
+}
+
+// reply passes on what the node says, or goes on.
+func (b *block) reply(chunk []byte, last bool) {
+	if !b.passed && chunk[0] == '-' && b.goesOn(chunk) {
+		return
+	}
+	b.passed = true
+	if !last {
+		b.s.Receive(b.tag, chunk, false)
+		return
+	}
+	b.letGo(true)
+	if b.drained && bytes.HasPrefix(chunk, unblockedWord) {
+		chunk = commands.ErrorReply(commands.ErrDraining)
+	}
+	b.end()
+	b.s.Receive(b.tag, chunk, true)
+	if b.asking && b.readOnly && !b.s.Tracking.BCast {
+		b.s.unheard() // that node need not keep the slot
+	}
+	b.resume()
+}
+
+// goesOn has the command asked again after an error that means that it had no effect.
+func (b *block) goesOn(reply []byte) bool {
+	to, again := b.own.Elsewhere(reply)
+	interrupted := cluster.Interrupted(reply)
+	if !again && !interrupted {
+		return false
+	}
+	if interrupted {
+		b.s.w.pipes.Refresh()
+	}
+	b.looked = b.looked || interrupted || b.now().Sub(b.asked) > atOnce
+	b.letGo(!interrupted)
+	if b.looked && b.timeout.Fresh {
+		b.answer(missedReply)
+		return true
+	}
+	b.troubled()
+	b.with(false)
+	b.hops++
+	if to.Addr == "" || b.hops > directHops || b.ending {
+		b.later(reply, nil)
+		return true
+	}
+	b.node, b.asking = to.Addr, to.Asking
+	b.connect()
+	return true
+}
+
+// letGo ends the use of the connection. sound says that it can be used again.
+func (b *block) letGo(sound bool) {
+	own := b.own
+	b.own = nil
+	switch {
+	case own == nil:
+	case sound:
+		own.giveBack()
+	default:
+		own.End()
+	}
+}

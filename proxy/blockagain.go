@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// This file is what becomes of a block whose node did not take it, or was lost.
+
+// Fail implements cluster.Receiver: the connection is lost, or could not be had.
+func (b *block) Fail(tag uint32, err error) {
+	if b.over || tag>>tagBits != b.attempt || tag == b.tagOf(aheadTag) || b.own == nil {
+		return
+	}
+	b.own = nil
+	b.troubled()
+	b.with(false)
+	written := tag == b.tagOf(commandTag) && errors.Is(err, cluster.ErrUnknownOutcome)
+	switch {
+	case written && (b.passed || !b.readOnly || b.timeout.Fresh), errors.Is(err, cluster.ErrNoPlace), errors.Is(err, cluster.ErrMode):
+		b.fail(err)
+		return
+	case written:
+		b.looked = b.looked || b.now().Sub(b.asked) > atOnce
+	}
+	b.later(nil, err)
+}
+
+// Discard implements cluster.Receiver.
+func (b *block) Discard(uint32) bool { return true }
+
+// Detour implements cluster.Receiver.
+func (b *block) Detour(uint32) {}
+
+// Push implements cluster.Owner.
+func (b *block) Push([]byte, bool) {}
+
+// Lost implements cluster.Owner: Fail has said it.
+func (b *block) Lost(error) {}
+
+// troubled notes that an attempt failed. One that a node blocked for a while is the end of earlier trouble.
+func (b *block) troubled() {
+	if b.trouble.IsZero() || b.sent && b.now().Sub(b.asked) > settled {
+		b.trouble, b.hops, b.pauses = b.now(), 0, 0
+	}
+}
+
+// later has the command asked again after a pause. reply or err is why.
+func (b *block) later(reply []byte, err error) {
+	b.node, b.asking, b.hops = "", false, 0
+	pause := min(10*time.Millisecond<<min(b.pauses/2, 5), 250*time.Millisecond)
+	b.pauses++
+	left := b.s.w.pipes.Budget() - b.now().Sub(b.trouble)
+	if b.timeout.Limit > 0 {
+		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
+	}
+	if left <= 0 || b.ending || b.s.eof {
+		b.giveUp(reply, err)
+		return
+	}
+	b.attempt++ // nothing of the last one counts any more
+	this := b.attempt
+	b.timer = b.s.w.loop.After(min(pause, left), func() {
+		if !b.over && b.own == nil && b.attempt == this {
+			b.connect()
+		}
+	})
+}
+
+// giveUp answers a command that no node took in time.
+func (b *block) giveUp(reply []byte, err error) {
+	timedOut := b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
+	if !timedOut && !b.ending {
+		b.s.w.pipes.GaveUp()
+	}
+	switch {
+	case b.drained:
+		b.answer(commands.ErrorReply(commands.ErrDraining))
+	case b.looked && timedOut:
+		b.answer(resp.AppendNullArray(nil, b.s.Proto))
+	case reply == nil:
+		b.fail(fmt.Errorf("no node took it in time: %w", err))
+	case bytes.HasPrefix(reply, []byte("-MOVED")) || bytes.HasPrefix(reply, []byte("-ASK")):
+		b.answer(unservedReply)
+	default:
+		b.answer(reply)
+	}
+}
+
+var (
+	unservedReply = []byte("-CLUSTERDOWN Hash slot not served\r\n")
+	unblockedWord = []byte("-UNBLOCKED ")
+	missedReply   = []byte("-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n")
+)

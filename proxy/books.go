@@ -1,0 +1,112 @@
+package proxy
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"lockproxy/commands"
+)
+
+// Who answered a command.
+const (
+	byNode   = iota
+	byRefuse // the proxy, which did not run it
+	byProxy
+)
+
+// maxErrorWords bounds the kinds of errors that are counted apart.
+const maxErrorWords = 128
+
+// books counts what the proxy does by itself; it implements commands.Books. CONFIG RESETSTAT
+// does not touch the counters of the metrics, which only rise: what they were then is
+// taken off.
+type books struct {
+	s *Server
+
+	mu     sync.Mutex
+	errors map[string]uint64
+	base   map[string]commands.OwnCommand
+	facts  commands.Facts
+}
+
+// Books implements commands.Ledger.
+func (s *Server) Books() commands.Books { return &s.books }
+
+// erred counts an error that the proxy made.
+func (b *books) erred(reply []byte) {
+	word, _, _ := bytes.Cut(bytes.TrimRight(reply[1:], "\r\n"), []byte(" "))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.errors[string(word)]; known || len(b.errors) < maxErrorWords {
+		b.errors[string(word)]++
+	}
+}
+
+// Errors implements commands.Books.
+func (b *books) Errors() map[string]uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.errors)
+}
+
+// Commands implements commands.Books.
+func (b *books) Commands() []commands.OwnCommand {
+	all := b.raw()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var own []commands.OwnCommand
+	for name, o := range all {
+		was := b.base[name]
+		o.Calls, o.Rejected, o.Failed, o.Micros = o.Calls-was.Calls, o.Rejected-was.Rejected, o.Failed-was.Failed, o.Micros-was.Micros
+		if o.Calls > 0 || o.Rejected > 0 {
+			own = append(own, o)
+		}
+	}
+	slices.SortFunc(own, func(a, b commands.OwnCommand) int { return strings.Compare(a.Name, b.Name) })
+	return own
+}
+
+// raw is what was counted since the start.
+func (b *books) raw() map[string]commands.OwnCommand {
+	all := make(map[string]commands.OwnCommand)
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	for _, c := range b.s.counters {
+		o := all[c.name]
+		o.Name = c.name
+		o.Calls += c.own.Load()
+		o.Rejected += c.rejected.Load()
+		o.Failed += c.ownFailed.Load()
+		o.Micros += c.ownNanos.Load() / 1000
+		all[c.name] = o
+	}
+	return all
+}
+
+// Reset implements commands.Books.
+func (b *books) Reset() {
+	all, facts := b.raw(), b.s.rawFacts()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors, b.base, b.facts = make(map[string]uint64), all, facts
+}
+
+// Facts implements commands.Server.
+func (s *Server) Facts() commands.Facts {
+	f := s.rawFacts()
+	s.books.mu.Lock()
+	defer s.books.mu.Unlock()
+	was := &s.books.facts
+	for _, n := range []struct{ now, was *uint64 }{
+		{&f.ConnectionsTotal, &was.ConnectionsTotal}, {&f.ConnectionsRejected, &was.ConnectionsRejected},
+		{&f.CommandsTotal, &was.CommandsTotal}, {&f.BytesIn, &was.BytesIn}, {&f.BytesOut, &was.BytesOut},
+		{&f.Redirects, &was.Redirects}, {&f.LocksGranted, &was.LocksGranted}, {&f.LocksRefused, &was.LocksRefused},
+		{&f.LockRenewals, &was.LockRenewals}, {&f.LocksLost, &was.LocksLost},
+	} {
+		*n.now -= *n.was
+	}
+	return f
+}

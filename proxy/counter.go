@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// durationBuckets is how many buckets a command's durations fall into: bucket i
+// counts those below 16 µs << i, the last one all the rest.
+const durationBuckets = 20
+
+// BucketLimit is the upper bound of duration bucket i; the last one has none.
+func BucketLimit(i int) time.Duration { return 16 * time.Microsecond << i }
+
+// counter counts one command on one worker. The worker writes, anybody reads.
+type counter struct {
+	name    string
+	writes  bool // data; for the worker alone
+	blocks  bool // its client, perhaps; the same
+	calls   atomic.Uint64
+	errors  atomic.Uint64
+	nanos   atomic.Uint64
+	buckets [durationBuckets]atomic.Uint64
+
+	// Of those that the proxy answered without asking a node.
+	own, ownFailed, ownNanos, rejected atomic.Uint64
+}
+
+// observeOwn notes that the proxy answered by itself.
+func (c *counter) observeOwn(took time.Duration, a *answer) {
+	if a.by == byRefuse {
+		c.rejected.Add(1)
+		return
+	}
+	c.own.Add(1)
+	c.ownNanos.Add(uint64(took))
+	if a.failed {
+		c.ownFailed.Add(1)
+	}
+}
+
+func (c *counter) observe(took time.Duration, failed bool) {
+	c.calls.Add(1)
+	if failed {
+		c.errors.Add(1)
+	}
+	c.nanos.Add(uint64(took))
+	i := bits.Len64(uint64(took) / uint64(BucketLimit(0)))
+	c.buckets[min(i, durationBuckets-1)].Add(1)
+}

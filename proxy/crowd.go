@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"lockproxy/commands"
+)
+
+// This file is how a command reaches the clients of all loops: it implements the first half of
+// commands.Crowd.
+
+// censusChunk is how many clients are visited before the loop serves others again.
+const censusChunk = 256
+
+// census collects what a command wants to know of all clients.
+type census struct {
+	s       *session
+	tag     uint32
+	self    *commands.Peer // as s was when it asked
+	visit   func(p *commands.Peer) []byte
+	then    func(seen []commands.Seen) []byte
+	seen    []commands.Seen
+	missing int  // loops
+	leave   bool // s itself is to be closed
+}
+
+// Everybody implements commands.Crowd.
+func (s *session) Everybody(ids []int64, visit func(p *commands.Peer) []byte, then func(seen []commands.Seen) []byte) {
+	s.answersItself()
+	s.setHold(holdOrder)
+	g := &census{s: s, tag: s.current, self: s.Self(), visit: visit, then: then}
+	workers := s.w.server.workers
+	if ids == nil {
+		g.missing = len(workers)
+		for _, w := range workers {
+			g.ask(w, func() []*session { return slices.Collect(maps.Keys(w.sessions)) })
+		}
+		return
+	}
+	wanted := make(map[*worker]map[int64]bool)
+	for _, id := range ids {
+		w := s.w.server.workerOf(id)
+		if wanted[w] == nil {
+			wanted[w] = make(map[int64]bool)
+		}
+		wanted[w][id] = true
+	}
+	g.missing = len(wanted)
+	for w, ids := range wanted {
+		g.ask(w, func() []*session { return w.those(ids) })
+	}
+}
+
+// those are the sessions that have these IDs.
+func (w *worker) those(ids map[int64]bool) (all []*session) {
+	for s := range w.sessions {
+		if ids[s.ID] {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// ask has the sessions that whom names on the loop of w visited.
+func (g *census) ask(w *worker, whom func() []*session) {
+	if !w.loop.Post(func() { g.some(w, whom(), nil) }) {
+		g.arrived(nil) // it has ended, and its clients have
+	}
+}
+
+// some visits the first of all sessions, and posts the rest. It runs on the loop of w.
+func (g *census) some(w *worker, all []*session, seen []commands.Seen) {
+	n := min(len(all), censusChunk)
+	var p commands.Peer
+	for _, s := range all[:n] {
+		if s.gone {
+			continue
+		}
+		if p = s.peer(); s == g.s {
+			p = *g.self
+		}
+		if text := g.visit(&p); text != nil {
+			seen = append(seen, commands.Seen{ID: s.ID, Text: text})
+		}
+		switch {
+		case !p.Close:
+		case s == g.s:
+			g.leave = true
+		default:
+			s.conn.Close()
+		}
+	}
+	if rest := all[n:]; len(rest) > 0 {
+		w.loop.Post(func() { g.some(w, rest, seen) }) // unless the loop has ended, and all clients with it
+		return
+	}
+	g.s.w.loop.Post(func() { g.arrived(seen) })
+}
+
+// arrived takes what one loop has seen, and answers when it was the last one.
+func (g *census) arrived(seen []commands.Seen) {
+	g.seen = append(g.seen, seen...)
+	if g.missing--; g.missing > 0 {
+		return
+	}
+	slices.SortFunc(g.seen, func(a, b commands.Seen) int { return cmp.Compare(a.ID, b.ID) })
+	if g.leave && !g.s.gone {
+		g.s.Close()
+	}
+	g.s.answer(g.tag, g.then(g.seen))
+}
+
+// answersItself notes that no node is asked for the answer to the current command.
+func (s *session) answersItself() {
+	s.acted = true
+	if s.aside == nil { // else it is part of another one's
+		s.answers.at(s.current).by = byProxy
+	}
+}
+
+// onEach has f run on every loop and after all of them then on the loop of s. The commands of s
+// that follow wait.
+func (s *session) onEach(f func(w *worker), then func()) {
+	s.answersItself()
+	s.setHold(holdOrder)
+	missing := len(s.w.server.workers)
+	done := func() {
+		if missing--; missing == 0 {
+			then()
+		}
+	}
+	for _, w := range s.w.server.workers {
+		posted := w.loop.Post(func() {
+			f(w)
+			s.w.loop.Post(done)
+		})
+		if !posted { // it has ended
+			done()
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package proxy
+
+import (
+	"bytes"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// dispatch sets one command on its way. args and raw alias the read buffer. false: the command
+// must wait, nothing has been done, and it is to be given again, when earlier ones are answered or
+// holdPause is over.
+func (s *session) dispatch(args [][]byte, raw []byte) bool {
+	w := s.w
+	cmd, refusal := w.table.Resolve(args)
+	s.last = cmd
+	if cmd.Flags&commands.Alone != 0 && s.answers.len() > 0 {
+		s.setHold(holdOrder)
+		return false
+	}
+	if s.listens != nil && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
+		refusal = cmd.Barred()
+	}
+	if w.alert && refusal == nil {
+		if no, wait := s.attend(cmd, args); wait {
+			return false
+		} else if no != nil {
+			s.begin(w.counters[cmd.ID])
+			s.Reply(no)
+			return true
+		}
+	}
+	s.begin(w.counters[cmd.ID])
+	switch {
+	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
+		s.Reply(noAuth)
+	case s.tx != nil && s.tx.multi:
+		s.tx.dispatch(cmd, args, raw, refusal)
+	case refusal != nil:
+		s.Reply(refusal)
+	case s.own != nil:
+		s.routeTracked(cmd, args, raw)
+	default:
+		s.route(cmd, args, raw)
+	}
+	return true
+}
+
+// attend is for the commands that come while clients are paused or monitored. It says how the
+// command is refused, if it is, and whether it has to wait.
+func (s *session) attend(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
+	switch {
+	case !s.runs(cmd, len(args)):
+		return nil, false
+	case s.Monitoring: // which is never paused
+		if cmd.MeetsData() {
+			return monitorOnly, false
+		}
+	case s.mustPause(cmd, args):
+		return s.holdBack()
+	}
+	s.observe(cmd, args)
+	return nil, false
+}
+
+// runs says that a command of n arguments is going to be run, as far as can be told without the node.
+func (s *session) runs(cmd *commands.Command, n int) bool {
+	switch {
+	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0,
+		cmd == s.w.table.Unknown(), cmd.Route == commands.Refused:
+		return false
+	case cmd.Subs != nil && n > 1: // none of them was meant
+		return false
+	}
+	return cmd.Fits(n)
+}
+
+// route has a command go the way of its row.
+func (s *session) route(cmd *commands.Command, args [][]byte, raw []byte) {
+	switch cmd.Route {
+	case commands.ByKeys, commands.Split:
+		s.byKeys(cmd, args, raw)
+	case commands.AnyNode:
+		s.forward(commands.AnySlot, cmd, raw)
+	case commands.AllNodes:
+		s.Broadcast(raw, cmd.Flags&commands.ReadOnly != 0, cmd.Merge)
+	case commands.Blocks:
+		s.blocks(cmd, args, raw)
+	case commands.Refused:
+		s.Reply(cmd.Refusal())
+	default:
+		s.run(cmd, args, raw)
+	}
+}
+
+var noAuth = []byte("-NOAUTH Authentication required.\r\n")
+
+// forward is the path of most commands: the bytes as they are, to the node's pipe.
+func (s *session) forward(slot int, cmd *commands.Command, raw []byte) {
+	s.acted = true
+	if cmd.Flags&commands.Scripted != 0 {
+		s.w.pipes.WatchScripts()
+	}
+	if s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys() {
+		s.read(slot, raw, s, s.current)
+		return
+	}
+	s.send(slot, raw, cmd.Flags&commands.ReadOnly != 0)
+}
+
+// byKeys routes a command by the slot of its keys.
+func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
+	if s.Masters() == 1 && (cmd.Route != commands.Split || s.w.pipes.Topology().Kind != cluster.Cluster) {
+		s.forward(commands.AnySlot, cmd, raw)
+		return
+	}
+	slot, err := cmd.Slot(args)
+	switch {
+	case slot == commands.AnySlot && err == nil:
+		s.forward(s.home(cmd, args), cmd, raw)
+	case err == nil:
+		s.forward(slot, cmd, raw)
+	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
+		parts, merge := cmd.SplitBySlot(args)
+		if parts == nil {
+			s.Reply(commands.ErrorReply(err))
+			return
+		}
+		s.split(cmd, parts, merge)
+	case err == commands.ErrAskKeys:
+		s.askKeys(args, raw, func(slot int, raw []byte) { s.forward(slot, cmd, raw) })
+	default:
+		s.Reply(commands.ErrorReply(err))
+	}
+}
+
+// home is where a command without keys goes.
+func (s *session) home(cmd *commands.Command, args [][]byte) int {
+	slot := cmd.Home(args, s.w.table, s.w.server.scripts)
+	if slot != commands.AnySlot && s.Owner(slot) < 0 {
+		return commands.AnySlot
+	}
+	return slot
+}
+
+// askKeys has a node say where the keys of a command are, and has it go on then.
+// Later commands wait meanwhile, so that none overtakes it.
+func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
+	s.setHold(holdOrder)
+	raw = bytes.Clone(raw)
+	caching := s.own != nil && s.own.Precedes()
+	ask := resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
+	s.Send(commands.AnySlot, ask, true, func(reply []byte) []byte {
+		slot, err := slotOfKeys(reply)
+		if err != nil {
+			return commands.ErrorReply(err)
+		}
+		if caching && s.own != nil {
+			s.own.Precede(true)
+			defer s.own.Precede(false)
+		}
+		goOn(slot, raw)
+		return nil
+	}, nil)
+}
+
+// slotOfKeys is the slot of the keys in a reply of COMMAND GETKEYS. A command
+// in which Redis finds no keys may go anywhere: the node will say what is wrong with it.
+func slotOfKeys(reply []byte) (int, error) {
+	v, _, err := resp.Parse(reply)
+	if err != nil || v.Err() != "" || len(v.Elems) == 0 {
+		return commands.AnySlot, nil
+	}
+	n := slot.Of(v.Elems[0].Str)
+	for _, key := range v.Elems[1:] {
+		if slot.Of(key.Str) != n {
+			return 0, commands.ErrCrossSlot
+		}
+	}
+	return n, nil
+}
+
+// run has the command act by itself.
+func (s *session) run(cmd *commands.Command, args [][]byte, raw []byte) {
+	if cmd.Flags&commands.Stepwise != 0 {
+		s.setHold(holdOrder)
+	}
+	call := &s.w.call
+	*call = commands.Call{
+		Command: cmd, Args: args, Raw: raw,
+		Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: s,
+	}
+	s.running = true
+	if s.w.slow < 0 || s.w.slow >= briefly {
+		cmd.Run(call)
+	} else {
+		s.runLogged(cmd, call)
+	}
+	s.running = false
+	*call = commands.Call{} // or it would keep a large command in memory
+}

@@ -1,0 +1,58 @@
+package proxy
+
+import "lockproxy/commands"
+
+// elsewhere is what a command may ask of the session that one node has run in a transaction, and that the other
+// masters are to run now.
+type elsewhere struct {
+	asideActions
+	a *aside
+}
+
+// Broadcast implements commands.Actions: to all masters but the one that has answered.
+func (e *elsewhere) Broadcast(req []byte, resend bool, merge commands.Merge) {
+	s, own, skip := e.session, e.e.reply, e.a.shard()
+	others := s.Masters()
+	if skip >= 0 {
+		others--
+	}
+	s.acted = true
+	if others == 0 {
+		s.answer(e.a.tag, own)
+		return
+	}
+	g := newGather(s, others, func(proto int, replies [][]byte) []byte {
+		return merge(proto, append([][]byte{own}, replies...))
+	})
+	g.always = true // or what comes behind it would be left out
+	n := uint32(0)
+	for i := range s.Masters() {
+		if i == skip {
+			continue
+		}
+		p := s.w.pipes.SendShard(i, s.mode(), req, g, n, resend)
+		if n++; !resend {
+			s.wrote(p)
+		}
+		s.feed(p)
+	}
+}
+
+// goesOn says that EXEC was sent, and that there may be more to do when it has run, whether or not the client is there.
+func (t *transaction) goesOn() bool {
+	return t.unread && t.lane != nil && t.lane.stepped && t.step.kind == execStep
+}
+
+// shard is the number of the master that has run the transaction, or of the one that has taken its slot
+// over meanwhile; -1 if there is none.
+func (a *aside) shard() int {
+	for i, n := range a.s.w.pipes.Topology().Masters {
+		if n.Addr == a.done {
+			return i
+		}
+	}
+	if a.slot == commands.AnySlot {
+		return -1
+	}
+	return a.s.Owner(a.slot)
+}

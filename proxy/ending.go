@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"lockproxy/commands"
+)
+
+// This file is how a session ends: because its client says no more or has gone, or because the
+// proxy drains.
+
+// EOF implements loop.HalfCloser: what was asked for is answered first, but
+// nobody waits for a lock any more, or for the end of a pause.
+func (s *session) EOF() bool {
+	if s.hold&(holdTask|holdPause) != 0 {
+		return false
+	}
+	if s.stay != nil {
+		s.hasHalfClosed()
+		return true
+	}
+	s.eof = true
+	s.endIfDone()
+	return true
+}
+
+// endIfDone closes a session that has nothing left to do: while nothing holds
+// it, all that it has read and not run is the beginning of a command.
+func (s *session) endIfDone() {
+	if (s.eof || s.draining) && s.hold == 0 && !s.reading {
+		s.hold |= holdClosing
+		s.closeIfAnswered()
+	}
+}
+
+// closeIfAnswered closes a session that reads no more commands once the last
+// answer is written. A client that went away right after a grant may not have
+// read it: then a reset is waited for.
+func (s *session) closeIfAnswered() {
+	switch {
+	case s.gone || s.hold != holdClosing || s.answers.len() > 0:
+	case s.eof && len(s.deliveries) > 0:
+		s.w.loop.After(lingerFor, func() {
+			if !s.gone {
+				s.conn.CloseAfterWrite()
+			}
+		})
+	default:
+		s.conn.CloseAfterWrite()
+	}
+}
+
+// drain ends the session once its commands are answered.
+func (s *session) drain() {
+	s.draining = true
+	s.cancelTasks(commands.ErrDraining)
+	s.drainStay()
+	if s.hold&holdPause != 0 {
+		s.refuseHeld()
+	}
+	s.endIfDone()
+}
+
+func (s *session) cancelTasks(why error) {
+	if s.cancel != nil {
+		s.cancel(why)
+	}
+}
+
+// Closed implements loop.Handler.
+func (s *session) Closed(err error) {
+	s.gone = true
+	s.cancelTasks(errClientGone)
+	s.abandonStay()
+	s.ResetState()
+	s.Kept.Close(s.w.draining)
+	s.standUp()
+	delete(s.w.full, s)
+	s.w.remove(s)
+	s.out.Free(s.w.loop)
+	read := err == io.EOF || errors.Is(err, net.ErrClosed) // else the client never read what was written last
+	for _, d := range s.deliveries {
+		if d.upto > s.written || !read {
+			d.lost()
+		}
+	}
+	s.deliveries = nil
+	for tag := s.answers.head; tag != s.answers.tail; tag++ {
+		a := s.answers.at(tag)
+		if a.then == nil {
+			s.w.loop.Put(a.buf)
+			a.buf = nil
+		}
+		if a.done && a.lost != nil {
+			lost := a.lost
+			a.lost = nil
+			lost()
+		}
+	}
+	s.pushes, s.late, s.held = nil, nil, 0
+}

@@ -1,0 +1,109 @@
+package proxy
+
+import (
+	"bytes"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+)
+
+// This file has EXEC find the scripts that were queued by their SHA1: a node that has lost one would
+// say so in the middle of the transaction, when other commands have run. So it is asked before, and
+// given what it lacks, over the connection that all clients share.
+
+type scriptState uint8
+
+const (
+	scriptsUnknown scriptState = iota
+	scriptsAsked
+	scriptsThere // as far as the sources are known
+)
+
+// haveScripts says that EXEC need not wait for scripts. Else it goes on by itself later.
+func (l *lane) haveScripts() bool {
+	if l.scripts == scriptsUnknown {
+		l.askScripts()
+	}
+	return l.scripts == scriptsThere
+}
+
+// askScripts asks for the scripts whose sources are known.
+func (l *lane) askScripts() {
+	ask, sources := [][]byte{[]byte("SCRIPT"), []byte("EXISTS")}, [][]byte(nil)
+	for i, sha := range l.t.shas {
+		if containsBytes(l.t.shas[:i], sha) {
+			continue
+		}
+		if source, ok := l.t.s.w.server.scripts.Get(sha); ok {
+			ask, sources = append(ask, sha), append(sources, source)
+		}
+	}
+	if len(sources) == 0 {
+		l.scripts = scriptsThere
+		return
+	}
+	l.scripts = scriptsAsked
+	l.besides(resp.AppendCommand(nil, ask...), func(reply []byte) { l.loadScripts(reply, sources) })
+}
+
+// loadScripts loads those of sources that the node lacks by its reply to SCRIPT EXISTS.
+func (l *lane) loadScripts(reply []byte, sources [][]byte) {
+	missing := 0
+	loaded := func([]byte) {
+		if missing--; missing <= 0 && !l.over {
+			l.scripts = scriptsThere
+			l.pump()
+		}
+	}
+	v, _, _ := resp.Parse(reply)
+	var loads [][]byte
+	for i, e := range v.Elems {
+		if i < len(sources) && e.Int == 0 {
+			loads = append(loads, resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), sources[i]))
+		}
+	}
+	if missing = len(loads); missing == 0 || l.over {
+		loaded(nil)
+		return
+	}
+	for _, load := range loads {
+		l.t.s.w.server.pipeStats.Redirects[cluster.ScriptRedirect].Add(1)
+		l.besides(load, loaded)
+	}
+}
+
+// besides sends req to the lane's node over the shared connection. then gets the reply, or nil.
+func (l *lane) besides(req []byte, then func(reply []byte)) {
+	s := l.t.s
+	s.w.pipes.SendNode(l.pipe.Addr(), s.sharedMode(), req, &collector{then: then}, 0, true)
+}
+
+// collector is a cluster.Receiver of one reply.
+type collector struct {
+	reply []byte
+	then  func(reply []byte)
+}
+
+func (c *collector) Receive(_ uint32, chunk []byte, last bool) {
+	if c.reply = append(c.reply, chunk...); last {
+		c.then(c.reply)
+	}
+}
+
+func (c *collector) Fail(uint32, error) { c.then(nil) }
+
+func (c *collector) Discard(uint32) bool {
+	c.reply = nil
+	return true
+}
+
+func (c *collector) Detour(uint32) {}
+
+func containsBytes(all [][]byte, b []byte) bool {
+	for _, other := range all {
+		if bytes.Equal(other, b) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+)
+
+// This file is what comes over a lane.
+
+// Receive implements cluster.Receiver.
+func (l *lane) Receive(tag uint32, chunk []byte, last bool) {
+	switch {
+	case l.over:
+		l.left(tag, chunk)
+	case tag == tagMode:
+		if chunk[0] == '-' {
+			l.refused(chunk)
+		}
+	case tag == tagMulti:
+		l.begun(chunk)
+	case tag == tagCaching:
+		l.unheard = chunk[0] == '-'
+	case tag == tagStep:
+		l.stepDone(chunk, last)
+	default:
+		l.queued(int(tag), chunk)
+	}
+}
+
+// begun takes the reply to MULTI.
+func (l *lane) begun(reply []byte) {
+	switch {
+	case reply[0] == '+':
+		l.multi = multiOpen
+		l.pipe.SetProven()
+		l.pump()
+	case l.sent > 0 || l.stepped: // what was sent behind MULTI was not queued
+		l.close()
+		l.t.lane = nil
+		l.t.unsure = commands.ErrorReply(fmt.Errorf("%w: %s", errNotBegun, bytes.TrimSpace(reply[1:])))
+		l.t.giveUp(l.t.unsure, nil)
+	default:
+		l.refused(reply)
+	}
+}
+
+var errNotBegun = errors.New("the commands behind MULTI may or may not have run, for it failed")
+
+// refused deals with a node that does not begin a transaction.
+func (l *lane) refused(reply []byte) {
+	if to, ok := l.pipe.Elsewhere(reply); ok {
+		l.t.trouble(l, to, reply, nil)
+		return
+	}
+	l.close()
+	l.t.lane = nil
+	l.t.giveUp(reply, nil)
+}
+
+// queued takes the reply to a command of the log: QUEUED, or an error.
+func (l *lane) queued(i int, reply []byte) {
+	t := l.t
+	e := &t.log[i]
+	if reply[0] == '-' {
+		if to, ok := l.pipe.Elsewhere(reply); ok { // and EXEC will run nothing there
+			t.trouble(l, to, reply, nil)
+			return
+		}
+		e.rejected = true
+		t.rejected = t.rejected || !e.probe
+		t.s.Transaction.Dirty = t.s.Transaction.Dirty || t.rejected
+	}
+	switch {
+	case reply[0] != '+' && reply[0] != '-':
+		l.refused(notQueued)
+	case !e.answered:
+		t.progress()
+		if !e.rejected {
+			t.s.Transaction.Queued++
+		}
+		t.answer(e, reply)
+	}
+}
+
+// stepDone takes the reply to the step.
+func (l *lane) stepDone(reply []byte, last bool) {
+	t, s, step := l.t, l.t.s, l.t.step
+	if !l.partly && reply[0] == '-' {
+		if to, ok := l.elsewhere(reply); ok {
+			t.trouble(l, to, reply, nil)
+			return
+		}
+	}
+	l.partly = true
+	switch {
+	case !last:
+	case step.kind == watchStep:
+		t.progress()
+		t.step, l.stepped, l.partly = stepNone, false, false
+		if reply[0] != '-' {
+			t.watch(step.raw)
+		} else if !t.watched {
+			t.end()
+		}
+	default:
+		if reply[0] == '-' && !bytes.HasPrefix(reply, execAborted[:len("-EXECABORT")]) {
+			l.close() // who knows what the node thinks
+		}
+		if step.kind == abortStep {
+			reply = execAborted
+		}
+		t.noteWrites()
+		if t.slowReset && step.kind == execStep && reply[0] != '-' {
+			s.w.server.slow.Reset()
+		}
+		t.end()
+	}
+	s.Receive(step.tag, reply, last)
+	if last && l.unheard && step.kind == execStep {
+		s.unheard()
+	}
+}
+
+// noteWrites has WAIT ask the node for what EXEC may have written there.
+func (t *transaction) noteWrites() {
+	if t.step.kind == execStep && t.writes {
+		t.s.wrote(t.lane.pipe)
+	}
+}
+
+// elsewhere is Pipe.Elsewhere of the reply to a step: EXEC also says why it was not run.
+func (l *lane) elsewhere(reply []byte) (to cluster.Elsewhere, ok bool) {
+	if why, ok := cutAbort(reply); ok {
+		return l.pipe.Elsewhere(why)
+	}
+	return l.pipe.Elsewhere(reply)
+}
+
+// Fail implements cluster.Receiver. What becomes of the transaction is decided by the last request, if
+// that is the step: it alone tells whether EXEC may have run.
+func (l *lane) Fail(tag uint32, err error) {
+	t := l.t
+	switch {
+	case l.over, l.stepped && tag != tagStep:
+	case tag == tagStep && t.step.kind == execStep && errors.Is(err, cluster.ErrUnknownOutcome) &&
+		(t.writes || !t.s.Discard(t.step.tag)):
+		l.close()
+		t.s.wroteOver(l.pipe)
+		t.settle(replyQueued)
+		t.end()
+		t.s.Fail(t.step.tag, err)
+	default:
+		t.trouble(l, cluster.Elsewhere{}, nil, err)
+	}
+}
+
+// Discard implements cluster.Receiver.
+func (l *lane) Discard(uint32) bool { return true }
+
+// Detour implements cluster.Receiver.
+func (l *lane) Detour(uint32) {}
+
+// Push implements cluster.Owner. Nothing that sends pushes is sent here.
+func (l *lane) Push([]byte, bool) {}
+
+// Lost implements cluster.Owner.
+func (l *lane) Lost(err error) {
+	if !l.over {
+		l.t.trouble(l, cluster.Elsewhere{}, nil, err)
+	}
+}

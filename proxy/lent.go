@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"strconv"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+)
+
+// lent is a connection of the session's own, for one command that blocks. As long as it is not known
+// what became of a CLIENT UNBLOCK, nobody else gets the connection: it might end the wait of another.
+type lent struct {
+	*cluster.Pipe
+	questions int  // CLIENT UNBLOCKs on their way
+	returned  bool // not needed any more
+}
+
+// giveBack ends the use of the connection, which is as it was in the beginning.
+func (l *lent) giveBack() {
+	l.returned = true
+	if l.questions == 0 {
+		l.Release()
+	}
+}
+
+// unblock has the node end the command that blocks on the connection. ended is told, at once or later, whether
+// it did.
+func (l *lent) unblock(pipes *cluster.Pipes, withError bool, ended func(bool)) {
+	if l.ClientID() == 0 {
+		ended(false)
+		return
+	}
+	reason := "TIMEOUT"
+	if withError {
+		reason = "ERROR"
+	}
+	l.questions++
+	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
+	pipes.SendNode(l.Addr(), cluster.Mode{Proto: 2}, req, &unblocking{l, ended}, 0, true)
+}
+
+// unblocking takes the reply to a CLIENT UNBLOCK.
+type unblocking struct {
+	l     *lent
+	ended func(bool)
+}
+
+// Receive implements cluster.Receiver.
+func (u *unblocking) Receive(_ uint32, chunk []byte, last bool) {
+	if last {
+		u.answered(string(chunk) == ":1\r\n")
+	}
+}
+
+// Fail implements cluster.Receiver.
+func (u *unblocking) Fail(uint32, error) { u.answered(false) }
+
+// Discard implements cluster.Receiver.
+func (u *unblocking) Discard(uint32) bool { return true }
+
+// Detour implements cluster.Receiver.
+func (u *unblocking) Detour(uint32) {}
+
+func (u *unblocking) answered(ended bool) {
+	if u.l.questions--; u.l.returned && u.l.questions == 0 {
+		u.l.Release()
+	}
+	u.ended(ended)
+}

@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/redlock"
+)
+
+// leastLeases is how many times a node timeout fits into every lease of RedLock.
+const leastLeases = 20
+
+// startLocks makes the lock engines and their verbs.
+func (s *Server) startLocks() {
+	all := commands.Lockers{Plain: redlock.New(lockUpstream{s.client, s.dedicated, s.upstream}, s.o.Locks)}
+	if r := s.o.Redlock; len(r.Masters) > 0 {
+		var nodes []redlock.Node
+		for _, m := range r.Masters {
+			nodes = append(nodes, lockMaster{m})
+		}
+		o := s.o.Locks
+		o.Sync, o.FailoverGrace = 0, 0 // its masters have no replicas
+		if r.MaxLease > 0 {
+			o.MaxLease = r.MaxLease
+		}
+		q := redlock.NewQuorum(nodes, redlock.QuorumOptions{
+			NodeTimeout: r.NodeTimeout, Log: s.o.Log,
+			NotRun: func(err error) bool { return errors.Is(err, cluster.ErrUnavailable) },
+		})
+		all.Quorum, all.Prefixes, all.LeastLease = redlock.New(q, o), r.Prefixes, leastLeases*r.NodeTimeout
+		all.Masters = s.masters
+	}
+	s.lockers = all
+	s.verbs = commands.LockVerbs(all, s.o.LockNames)
+}
+
+// closeLocks ends the lock engines, all at the same time, when ctx ends at the latest.
+func (s *Server) closeLocks(ctx context.Context) {
+	var both sync.WaitGroup
+	if s.lockers.Quorum != nil {
+		both.Go(func() { s.lockers.Quorum.Close(ctx) })
+	}
+	s.lockers.Plain.Close(ctx)
+	both.Wait()
+}
+
+// lockStats are the counters of all lock engines.
+func (s *Server) lockStats() redlock.Stats {
+	st := s.lockers.Plain.Stats()
+	if s.lockers.Quorum != nil {
+		st = st.Plus(s.lockers.Quorum.Stats())
+	}
+	return st
+}
+
+// masters is how the masters of RedLock are now.
+func (s *Server) masters() []commands.Master {
+	var all []commands.Master
+	for _, m := range s.o.Redlock.Masters {
+		h := m.Health()
+		all = append(all, commands.Master{Addr: h.Addr, Up: h.Up, Votes: h.Votes, Why: h.Why, Until: h.Until, ClockOffset: h.ClockOffset})
+	}
+	return all
+}
+
+// quorumReady says why RedLock can grant nothing now, or nil.
+func (s *Server) quorumReady() error {
+	all, votes, why := s.masters(), 0, ""
+	for _, m := range all {
+		if m.Votes {
+			votes++
+			continue
+		}
+		why += "; " + m.Addr + ": " + m.Why
+	}
+	if need := len(all)/2 + 1; votes < need && len(all) > 0 {
+		return fmt.Errorf("redlock: %d of %d masters vote, and %d are needed%s", votes, len(all), need, why)
+	}
+	return nil
+}
+
+// lockMaster is an independent master as the lock engine sees it.
+type lockMaster struct{ *cluster.Master }
+
+// Ask implements redlock.Node.
+func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to redlock.Answerer) {
+	m.Master.Ask(req, timeout, tag, to)
+}
+
+// Subscribe implements redlock.Node.
+func (m lockMaster) Subscribe(ctx context.Context, channel string, notify func(redlock.Event)) (func(), error) {
+	return m.Master.Subscribe(ctx, channel, func(kind cluster.EventKind, payload []byte) {
+		notify(redlock.Event{Kind: redlock.EventKind(kind), Payload: payload})
+	})
+}
+
+// lockUpstream is the upstream as the lock engine sees it.
+type lockUpstream struct {
+	*cluster.Client
+	dedicated *cluster.Dedicated
+	upstream  Upstream
+}
+
+// Synced implements redlock.Upstream.
+func (u lockUpstream) Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) ([]byte, int, error) {
+	return u.dedicated.Synced(ctx, slot, req, replicas, timeout)
+}
+
+// Subscribe implements redlock.Upstream.
+func (u lockUpstream) Subscribe(ctx context.Context, slot int, channel string, notify func(redlock.Event)) (func(), error) {
+	return u.upstream.Subscribe(ctx, slot, channel, func(kind cluster.EventKind, payload []byte) {
+		notify(redlock.Event{Kind: redlock.EventKind(kind), Payload: payload})
+	})
+}
+
+// Sharded implements redlock.Upstream.
+func (u lockUpstream) Sharded() bool { return u.upstream.Sharded() }

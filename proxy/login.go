@@ -1,0 +1,95 @@
+package proxy
+
+import (
+	"bytes"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+)
+
+// This file is clients that are another user of the upstream than the proxy. What such a client may do its nodes
+// decide, so its commands go over connections of its own, session.own, which authenticate as that user.
+
+// user is one of the upstream's ACL.
+type user struct{ name, password string }
+
+// askHello is what every user may ask.
+var askHello = resp.AppendCommandStrings(nil, "HELLO")
+
+// Login implements commands.Logins. Whether the upstream lets the user in is known when a connection is there.
+func (s *session) Login(name, password string, then func(refusal []byte) []byte) {
+	as := &user{name, password}
+	own := s.connections(as)
+	s.setHold(holdOrder)
+	s.expect(func(reply []byte) []byte {
+		if refused := own.Refused(); refused != nil {
+			reply = refused
+		}
+		if reply[0] == '-' || s.gone {
+			own.End()
+			return then(bytes.Clone(reply))
+		}
+		s.become(as, own)
+		return then(nil)
+	}, nil)
+	slot := s.w.pipes.SomeSlot(s.ID)
+	s.feed(s.w.pipes.Send(slot, own.Mode(), askHello, s, s.current, true))
+}
+
+// Logout implements commands.Logins.
+func (s *session) Logout() {
+	if s.as == nil {
+		return
+	}
+	if s.Tracking.On {
+		s.become(nil, s.connections(nil))
+		return
+	}
+	s.become(nil, nil)
+}
+
+// connections is a set for the client as that user, nil: as the proxy. They track if the client does.
+func (s *session) connections(as *user) *cluster.Private {
+	mode := s.mode()
+	mode.Apart = false
+	var own *cluster.Private
+	if as == nil {
+		own = s.w.pipes.Private(mode, tracked{s})
+	} else {
+		own = s.w.pipes.PrivateAs(mode, tracked{s}, as.name, as.password)
+	}
+	if t := s.Tracking; t.On {
+		own.Configure(trackingSetup(t, t.Prefixes), nil)
+	}
+	return own
+}
+
+// become has the client's commands go over own, the connections of that user, or if it is nil over shared ones.
+func (s *session) become(as *user, own *cluster.Private) {
+	before := s.own
+	s.as, s.own = as, own
+	if tx := s.tx; tx != nil && tx.lane != nil {
+		tx.trouble(tx.lane, cluster.Elsewhere{}, nil, errUser)
+	}
+	if before != nil {
+		before.End()
+	}
+	if !s.Tracking.On {
+		return
+	}
+	tracked{s}.Stale() // what was read over other connections
+	if s.Tracking.BCast {
+		own.Everywhere()
+	}
+}
+
+// unowned ends the client's own connections, unless those of a user go on.
+func (s *session) unowned() {
+	if s.own == nil {
+		return
+	}
+	s.own.End()
+	if s.own = nil; s.as != nil {
+		s.own = s.connections(s.as)
+	}
+}

@@ -1,0 +1,109 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// OutputLimit bounds the bytes that wait for one client, as Redis's client-output-buffer-limit
+// does.
+type OutputLimit struct {
+	Hard    int           // a client with more is closed
+	Soft    int           // and so is one that has more; 0: no such bound
+	SoftFor time.Duration // all the time for so long
+}
+
+// OutputLimits are those of all clients. Zero values mean the defaults.
+type OutputLimits struct {
+	Normal OutputLimit // clients that wait for replies; 1 GiB
+	PubSub OutputLimit // clients that listen to something; 32 MiB, and 8 MiB for 60 s
+}
+
+func (l OutputLimits) withDefaults() OutputLimits {
+	if l.Normal.Hard == 0 {
+		l.Normal = OutputLimit{Hard: 1 << 30}
+	}
+	if l.PubSub.Hard == 0 {
+		l.PubSub = OutputLimit{Hard: 32 << 20, Soft: 8 << 20, SoftFor: time.Minute}
+	}
+	return l
+}
+
+// outputs are the limits as they are now, and how many clients were closed for them.
+type outputs struct {
+	limits                     atomic.Pointer[OutputLimits]
+	closedNormal, closedPubSub atomic.Uint64
+}
+
+// SetOutputLimits changes the limits, also of clients that are connected.
+func (s *Server) SetOutputLimits(l OutputLimits) {
+	l = l.withDefaults()
+	s.outputs.limits.Store(&l)
+	look := min(crowded, l.Normal.Hard, l.PubSub.Hard)
+	for _, soft := range []int{l.Normal.Soft, l.PubSub.Soft} {
+		if soft > 0 {
+			look = min(look, soft)
+		}
+	}
+	for _, w := range s.workers {
+		w.loop.Post(func() { w.crowded = look })
+	}
+}
+
+// unreadShare is the part of the hard limit of normal clients that replies may take up before no more
+// of their client's commands are read. It is large, 32 MiB by default, because many clients write a whole
+// pipeline before they read.
+const unreadShare = 32
+
+// checkOutput bounds what waits for a client: first it is not read from, and
+// beyond its limit it is closed.
+func (s *session) checkOutput() {
+	waiting, limits := s.waiting(), s.w.server.outputs.limits.Load()
+	if waiting > limits.Normal.Hard/unreadShare {
+		s.setHold(holdOutput)
+	}
+	limit := &limits.Normal
+	if s.listens != nil {
+		limit = &limits.PubSub
+	}
+	if waiting > limit.Hard || s.overSoft(limit, waiting) {
+		s.closeFull(waiting)
+	}
+}
+
+// overSoft says that more than the soft limit has been waiting for too long.
+func (s *session) overSoft(limit *OutputLimit, waiting int) bool {
+	if limit.Soft == 0 || waiting <= limit.Soft {
+		if len(s.w.full) > 0 {
+			delete(s.w.full, s)
+		}
+		return false
+	}
+	now := s.w.loop.Now()
+	since, ok := s.w.full[s]
+	if !ok {
+		s.w.full[s] = now
+	}
+	return ok && now.Sub(since) > limit.SoftFor
+}
+
+// closeFull closes a client that does not read what it gets.
+func (s *session) closeFull(waiting int) {
+	if s.gone {
+		return
+	}
+	o, class, n := &s.w.server.outputs, "normal", &s.w.server.outputs.closedNormal
+	if s.listens != nil {
+		class, n = "pubsub", &o.closedPubSub
+	}
+	n.Add(1)
+	s.w.server.o.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr, "class", class, "bytes", waiting)
+	s.conn.Close()
+}
+
+// checkFull looks again at those who have more than their soft limit.
+func (w *worker) checkFull() {
+	for s := range w.full {
+		s.checkOutput()
+	}
+}

@@ -1,0 +1,65 @@
+package proxy
+
+// push is something that a client is told beside its answers.
+type push struct {
+	behind uint32 // the command whose answer comes before it
+	bytes  []byte
+}
+
+// push has message make a push, and writes it as soon as that is possible: behind the answer of
+// command tag, and never inside an answer.
+func (s *session) push(tag uint32, message func(proto int) []byte) {
+	if s.gone {
+		return
+	}
+	if b := message(s.Proto); len(b) > 0 {
+		s.pushBytes(tag, b)
+	}
+}
+
+// pushBytes is push of what is made already, which must not be changed any more.
+func (s *session) pushBytes(tag uint32, b []byte) {
+	s.pushes = append(s.pushes, push{tag, b})
+	s.held += len(b)
+	if !s.midAnswer() {
+		s.writePushes()
+	}
+	s.checkOutput()
+}
+
+// midAnswer says that part of an answer is written: what of the oldest one comes before
+// its end goes out at once, unless the command makes its own answer of it.
+func (s *session) midAnswer() bool {
+	if s.answers.len() == 0 {
+		return false
+	}
+	a := s.answers.first()
+	return a.shown() && !a.done
+}
+
+// writePushes writes the messages that waited and the pushes whose turn it is. It is called between two answers.
+func (s *session) writePushes() {
+	if late := s.late; len(late) > 0 {
+		s.late, s.held = nil, s.held-len(late)
+		s.write(late)
+	}
+	if len(s.pushes) == 0 {
+		return
+	}
+	kept := s.pushes[:0]
+	for _, p := range s.pushes {
+		if p.behind-s.answers.head < s.answers.tail-s.answers.head { // not answered yet
+			kept = append(kept, p)
+			continue
+		}
+		s.held -= len(p.bytes)
+		if s.write(p.bytes); s.gone { // more waits for it than may
+			return
+		}
+	}
+	clear(s.pushes[len(kept):])
+	s.pushes = kept
+	if len(kept) == 0 {
+		s.pushes = nil
+	}
+}

@@ -1,0 +1,148 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+const (
+	granted  = "*4\r\n$1\r\nt\r\n:7\r\n:3000\r\n:1\r\n"
+	lockLost = ">4\r\n$9\r\nlock-lost\r\n$3\r\njob\r\n:7\r\n$4\r\ngone\r\n"
+)
+
+// grants answers the scripts of locks: a node that grants every lock and has no hold
+// when one is to be renewed.
+func grants(_ int, command string) string {
+	switch args := strings.Fields(command); {
+	case args[0] == "EVALSHA" && args[2] == "2": // of the lock and of its fence
+		return granted
+	case args[0] == "EVALSHA":
+		return "*1\r\n:0\r\n"
+	}
+	return "+OK\r\n"
+}
+
+// A client of RESP3 is told at once that it lost a hold; one of RESP2 when it names
+// the lock next, once. R18 R19
+func TestLossIsTold(t *testing.T) {
+	inBubble(t, 1, Options{}, grants, func(r *rig) {
+		two, three := r.connect(), r.connect()
+		three.send("HELLO 3")
+		for end := "modules\r\n*0\r\n"; end != ""; {
+			line, err := three.r.ReadString('\n')
+			if err != nil {
+				r.Fatal(err)
+			}
+			if strings.HasPrefix(end, line) {
+				end = end[len(line):]
+			}
+		}
+		three.send("LOCK job TOKEN t PX 3000 KEEPALIVE")
+		three.expect(granted + lockLost)
+		three.send("PING")
+		three.expect("+PONG\r\n")
+		two.send("LOCK job TOKEN t PX 3000 KEEPALIVE")
+		two.expect(granted)
+		time.Sleep(10 * time.Second)
+		two.send("PING", "LOCK other TOKEN t", "UNLOCK job t", "LOCK job TOKEN t PX 3000")
+		two.expect("+PONG\r\n" + granted + "-LOCKLOST job was lost (gone), fence 7: ")
+		two.r.ReadString('\n')
+		two.expect(granted)
+	})
+}
+
+// A push never comes inside a reply, nor before the answer of the command that it is about.
+func TestPushKeepsOutOfReplies(t *testing.T) {
+	var s *session
+	push := func(text string) func(proto int) []byte { return func(int) []byte { return []byte(text) } }
+	inBubble(t, 1, Options{}, echo, func(r *rig) {
+		c := r.connect()
+		c.send("PING")
+		c.expect("+PONG\r\n")
+		w := r.server.workers[0]
+		onLoop := func(f func()) { // runs f on the loop, whatever it has to do before that
+			w.loop.Post(f)
+			synctest.Wait()
+		}
+		onLoop(func() {
+			for s = range w.sessions {
+			}
+		})
+		var first, second func(func(int) []byte)
+		onLoop(func() { // two commands whose replies the test gives
+			s.begin(nil)
+			first = s.Pusher()
+			s.begin(nil)
+			second = s.Pusher()
+		})
+		second(push(">1\r\n+second\r\n"))
+		first(push(">1\r\n+first\r\n"))
+		synctest.Wait()
+		onLoop(func() { s.push(s.answers.head-1, push(">1\r\n+early\r\n")) })
+		c.expect(">1\r\n+early\r\n")
+		onLoop(func() {
+			s.Receive(s.answers.head, []byte("$6\r\nab"), false) // the beginning of a reply
+			s.push(s.answers.head-1, push(">1\r\n+inside\r\n"))
+		})
+		c.expect("$6\r\nab")
+		onLoop(func() { s.Receive(s.answers.head, []byte("cdef\r\n"), true) })
+		c.expect("cdef\r\n>1\r\n+first\r\n>1\r\n+inside\r\n")
+		if s.held != len(">1\r\n+second\r\n") {
+			r.Errorf("%d bytes wait", s.held)
+		}
+		onLoop(func() { s.Receive(s.answers.head, []byte("$1\r\nx\r\n"), true) })
+		c.expect("$1\r\nx\r\n>1\r\n+second\r\n")
+		onLoop(func() {
+			if s.held != 0 || s.pushes != nil {
+				r.Errorf("%d bytes wait in %d pushes", s.held, len(s.pushes))
+			}
+		})
+		first(push("")) // nothing
+		c.Close()
+		synctest.Wait()
+		first(push(">1\r\n+late\r\n"))
+		synctest.Wait()
+	})
+}
+
+// A connection that ends lets go of what it kept alive; a proxy that is shut down leaves
+// it to the client, who goes on through another one. R18
+func TestEndOfConnectionLetsGo(t *testing.T) {
+	detach := ""
+	for _, script := range redlock.Scripts() {
+		if script.Name == "detach" {
+			detach = "EVALSHA " + script.SHA
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		end  func(r *rig, c *client)
+		want int
+	}{
+		{"closed", func(r *rig, c *client) { c.Close() }, 1},
+		{"QUIT", func(r *rig, c *client) { c.send("QUIT"); c.expect("+OK\r\n") }, 1},
+		{"RESET", func(r *rig, c *client) { c.send("RESET"); c.expect("+RESET\r\n") }, 1},
+		{"drained", func(r *rig, c *client) {
+			if err := r.server.Drain(r.Context()); err != nil {
+				r.Error(err)
+			}
+		}, 0},
+	} {
+		inBubble(t, 1, Options{}, grants, func(r *rig) {
+			c := r.connect()
+			c.send("LOCK job TOKEN t PX 30000 KEEPALIVE")
+			c.expect(granted)
+			c.send("PING") // the grant is read
+			c.expect("+PONG\r\n")
+			tt.end(r, c)
+			synctest.Wait()
+			if got := strings.Count(r.commands(), detach); got != tt.want {
+				r.Errorf("%s: %d requests to let go, want %d", tt.name, got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,215 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// This file is what happens to commands between MULTI and EXEC: so much as possible is left to the node,
+// so that what it does not queue is refused in its own words.
+
+// queueCost is what a queued command takes besides its bytes.
+const queueCost = 128
+
+var errLongTransaction = errors.New("the transaction is longer than client-query-buffer-limit")
+
+// dispatch is session.dispatch for the current command. refusal is what is wrong with it in the eyes of the proxy,
+// or nil.
+func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
+	s := t.s
+	s.acted, s.allTold = true, false
+	switch {
+	case cmd.Queue == commands.QueueNever:
+		t.refuse(cmd.QueueRefusal())
+	case refusal != nil && cmd.Name == "exec":
+		t.take(execStep, raw) // the node ends the transaction
+	case refusal != nil, cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
+		t.queue(queued{raw: raw, db: -1}, commands.AnySlot)
+	case cmd.Queue == commands.QueueNot:
+		s.run(cmd, args, raw)
+	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && s.Masters() > 1:
+		t.queueHere(cmd, args, raw)
+	case cmd.Queue == commands.QueueEverywhere && s.Masters() > 1:
+		t.queueEverywhere(cmd, args, raw)
+	case cmd.Queue == commands.QueueAlone && s.Masters() > 1:
+		t.refuse(cmd.QueueRefusal())
+	default:
+		t.byKeys(cmd, args, raw)
+	}
+}
+
+// byKeys queues a command at the node of its keys.
+func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
+	slot, err := commands.AnySlot, error(nil)
+	if t.s.Masters() > 1 {
+		slot, err = cmd.Slot(args)
+	}
+	switch {
+	case err == nil:
+		t.queue(t.entry(cmd, args, raw), slot)
+	case err == commands.ErrAskKeys:
+		t.askKeys(t.entry(cmd, args, raw), args)
+	default:
+		t.refuse(commands.ErrorReply(err))
+	}
+}
+
+// askKeys is session.askKeys for a command that is to be queued.
+func (t *transaction) askKeys(e queued, args [][]byte) {
+	s := t.s
+	s.setHold(holdOrder)
+	e.raw = lasting(e.raw)
+	ask := resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
+	s.expect(func(reply []byte) []byte {
+		slot, err := slotOfKeys(reply)
+		switch {
+		case t.over: // the client has gone
+			return replyQueued
+		case err != nil:
+			t.spoil()
+			return commands.ErrorReply(err)
+		}
+		s.acted = true
+		t.queue(e, slot)
+		return nil
+	}, nil)
+	pipes := s.w.pipes
+	s.feed(pipes.Send(pipes.SomeSlot(s.ID), s.sharedMode(), ask, s, s.current, true))
+}
+
+// entry is the current command as one of the log, with what else there is to it.
+func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) queued {
+	e := queued{raw: raw, db: -1}
+	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
+	scripts := t.s.w.server.scripts
+	if writes, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); writes { // of FCALL nobody asks whether it does
+		t.s.Transaction.Writes = true
+	}
+	switch cmd.Name {
+	case "eval", "eval_ro":
+		if len(args) > 1 {
+			scripts.Add(args[1])
+		}
+	case "evalsha", "evalsha_ro":
+		if len(args) > 1 {
+			t.shas = append(t.shas, bytes.ToLower(args[1]))
+		}
+	case "slowlog|reset":
+		t.slowReset = true
+	case "publish", "spublish":
+		e.publishes, t.unread = true, true
+	case "select":
+		if len(args) == 2 {
+			if n, err := strconv.Atoi(string(args[1])); err == nil {
+				e.db, t.selects, t.unread = n, t.selects || n != t.s.DB, true
+			}
+		}
+	}
+	return e
+}
+
+// probe queues MULTI or WATCH, which the node answers with an error; instead is that error
+// where no node is to be asked.
+func (t *transaction) probe(slot int, instead []byte) {
+	s := t.s
+	if t.outcome != undecided {
+		s.Reply(instead)
+		return
+	}
+	s.acted = true
+	t.queue(queued{raw: s.w.call.Raw, db: -1, probe: true}, slot)
+}
+
+// queueHere queues a command that the proxy runs by itself when EXEC has succeeded.
+func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte) {
+	switch {
+	case cmd.Name == "hello" && len(args) > 1 && string(args[1]) == itoa(5-t.s.Proto): // of 2 and 3 the other
+		t.refuse(otherProtocol)
+		return
+	case cmd.Name == "script|load":
+		t.s.w.server.scripts.Add(args[2]) // an EVALSHA may follow
+	}
+	t.writes, t.unread = true, true
+	t.queue(queued{raw: raw, db: -1, here: cmd}, commands.AnySlot)
+}
+
+// queueEverywhere queues a command at the node of the others, whose place among them it has there. Of the other
+// masters' keys none of the others speaks.
+func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw []byte) {
+	e := t.entry(cmd, args, raw)
+	e.everywhere, t.unread = cmd, true
+	t.queue(e, commands.AnySlot)
+}
+
+var otherProtocol = []byte("-ERR HELLO with another protocol is not available through lockproxy inside a transaction: send it before MULTI\r\n")
+
+// queue puts e, the current command, behind the others. slot is that of its keys, if the node
+// depends on it.
+func (t *transaction) queue(e queued, slot int) {
+	s := t.s
+	e.tag = s.current
+	size := len(e.raw) + queueCost
+	switch {
+	case t.outcome != undecided:
+		s.answer(e.tag, replyQueued)
+		return
+	case slot != commands.AnySlot && t.slot != commands.AnySlot && slot != t.slot:
+		t.refuse(crossSlot)
+		return
+	case t.bytes+size > s.w.server.limits.Load().open.CommandLimit():
+		t.refuse(commands.ErrorReply(errLongTransaction))
+		return
+	}
+	if slot != commands.AnySlot && !t.pin(slot) {
+		s.answer(e.tag, replyQueued)
+		return
+	}
+	e.raw = lasting(e.raw)
+	t.bytes += size
+	s.Transaction.Bytes = t.bytes
+	t.log = append(t.log, e)
+	t.unanswered++
+	if e.here != nil {
+		s.Transaction.Queued++
+		t.answer(&t.log[len(t.log)-1], replyQueued)
+		return
+	}
+	t.proceed()
+}
+
+// pin notes the slot of the first key. What came before it has gone to whichever node, unless it was WATCH, when
+// there was one master only: then it is too late, and pin reports false.
+func (t *transaction) pin(slot int) bool {
+	if t.slot == slot {
+		return true
+	}
+	t.slot = slot
+	l := t.lane
+	switch {
+	case l == nil || l.pipe.Addr() == t.master():
+	case t.watched:
+		t.trouble(l, cluster.Elsewhere{}, nil, errMoves)
+		return false
+	default:
+		t.refused = t.refused || t.rejected // the other node knows nothing of that
+		l.leave()
+		t.lane = nil
+	}
+	return true
+}
+
+// refuse answers the current command with an error, after which EXEC runs nothing.
+func (t *transaction) refuse(reply []byte) {
+	t.spoil()
+	t.s.answer(t.s.current, reply)
+}
+
+// spoil has EXEC run nothing.
+func (t *transaction) spoil() { t.refused, t.s.Transaction.Dirty = true, true }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+)
+
+// This file is what becomes of a transaction whose lane is lost, or leads to a node that does not
+// run it. Nothing has run by then.
+
+// maxHops is how often a transaction is redirected at once; after that it waits a little each time.
+const maxHops = 5
+
+var (
+	errMoves = errors.New("its slot moves")
+	errLost  = errors.New("the connection is lost")
+	errUser  = errors.New("the client is another user now")
+)
+
+// trouble ends lane l, which is of no use: for reply, an error that sends the transaction elsewhere, or for
+// err. Without anything that the client waits for, the next command begins another lane.
+func (t *transaction) trouble(l *lane, to cluster.Elsewhere, reply []byte, err error) {
+	reply = bytes.Clone(reply) // it may lie in a buffer of the connection
+	l.close()
+	t.lane = nil
+	switch {
+	case t.over: // the client has gone
+	case t.rejected, t.step.kind == discardStep, t.step.kind == abortStep:
+		t.decide(aborted)
+	case t.watched:
+		t.decide(voided)
+	case t.unanswered > 0 || t.step.kind != noStep:
+		t.again(to, reply, err)
+	}
+}
+
+// again tries another lane, at once or after a pause that grows, until the budget is used up.
+func (t *transaction) again(to cluster.Elsewhere, reply []byte, err error) {
+	w := t.s.w
+	t.limit()
+	switch {
+	case !w.loop.Now().Before(t.deadline), errors.Is(err, cluster.ErrMode):
+		w.pipes.GaveUp()
+		t.giveUp(reply, err)
+	case to.Addr != "" && t.hops < maxHops:
+		t.hops++
+		t.open(to.Addr, to.Asking)
+	default:
+		pause := min(10*time.Millisecond<<min(t.waits/2, 5), 250*time.Millisecond)
+		t.waits++
+		t.hops, t.resting = 0, true
+		w.loop.After(pause, t.rested)
+	}
+}
+
+func (t *transaction) rested() {
+	t.resting = false
+	if !t.over && t.outcome == undecided {
+		t.open("", false)
+	}
+}
+
+// limit starts the budget of what the client waits for.
+func (t *transaction) limit() {
+	if t.deadline.IsZero() {
+		t.deadline = t.s.w.loop.Now().Add(t.s.w.pipes.Budget())
+	}
+}
+
+// progress notes that a node has done something that the client waited for.
+func (t *transaction) progress() { t.deadline, t.hops, t.waits = time.Time{}, 0, 0 }
+
+// giveUp answers what the client waits for with the error that stands in the way.
+func (t *transaction) giveUp(reply []byte, err error) {
+	if errors.Is(err, cluster.ErrUnknownOutcome) { // of a request; but nothing runs before EXEC
+		err = fmt.Errorf("no node took it in time: %w: %w", cluster.ErrUnavailable, errLost)
+	}
+	if err != nil {
+		reply = commands.ErrorReply(err)
+	}
+	if word, _, _ := bytes.Cut(reply, []byte(" ")); string(word) == "-MOVED" || string(word) == "-ASK" {
+		reply = commands.ErrorReply(fmt.Errorf("no node took it in time: %w: %w", cluster.ErrUnavailable, errMoves))
+	}
+	step, queue := t.step, t.unanswered > 0
+	switch {
+	case step.kind == watchStep:
+		t.end()
+		t.s.answer(step.tag, reply)
+	case step.kind == execStep && !queue && t.unsure == nil:
+		if _, ok := cutAbort(reply); !ok {
+			reply = append([]byte("-EXECABORT Transaction discarded because of: "), reply[1:]...)
+		}
+		t.finish(step.tag, reply)
+	default:
+		t.outcome = aborted
+		t.settle(reply)
+		t.decide(aborted)
+	}
+}
+
+// decide says what EXEC is going to say. What else the client sends until then is not sent on.
+func (t *transaction) decide(o outcome) {
+	t.outcome = o
+	t.s.Transaction.Voided = o == voided
+	t.settle(replyQueued)
+	t.log = nil
+	t.conclude() // unless what was read meanwhile has
+}
+
+// settle gives the client the answers to all queued commands that it has none to.
+func (t *transaction) settle(reply []byte) {
+	log := t.log
+	for i := range log {
+		if e := &log[i]; !e.answered {
+			t.answer(e, reply)
+		}
+	}
+}
+
+// cutAbort is the error for which EXEC was not run, out of its reply.
+func cutAbort(reply []byte) (why []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(reply, []byte("-EXECABORT Transaction discarded because of: "))
+	if !ok {
+		return nil, false
+	}
+	return append([]byte("-"), rest...), true
+}

@@ -1,0 +1,23 @@
+package proxy
+
+import (
+	"lockproxy/cluster"
+	"lockproxy/commands"
+)
+
+// readsFrom is the least Client.ReadOnly of the clients that read from replicas.
+func (s *Server) readsFrom() int8 {
+	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
+		if s.o.ReplicaReads.Wanted(readOnly) {
+			return readOnly
+		}
+	}
+	return 2
+}
+
+// read sends a command that reads keys of slot to a replica, or where there is none, to the master. What a replica says
+// may be older than what the client has written; the replies come in the order of the commands all the same.
+func (s *session) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
+	share := s.w.server.o.ReplicaReads == commands.ReadsAnywhere
+	s.feed(s.w.pipes.SendRead(slot, s.mode(), req, to, tag, s.ID, share))
+}

@@ -1,0 +1,312 @@
+package proxy
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// replicaWait is WAIT or WAITAOF: how many replicas have what this client has written? Its writes went
+// over connections that are shared, so each master that it wrote to is asked over another one, which is first
+// brought to where the master is:
+//
+//	INFO server --> before 7.2 that is enough --------> WAIT
+//	           \--> since then only a write is: EVAL --/
+//
+// The answer is the least that any of the masters says. Nothing is asked twice: a master that
+// fails may take the writes with it.
+type replicaWait struct {
+	stay
+	cmd     *commands.Command
+	req     []byte
+	timeout commands.Timeout
+	start   time.Time
+	wrote   bool // the client has written
+	parts   []*waitPart
+	replies [][]byte
+	missing int
+	overdue bool
+}
+
+// waitPart is one master of it.
+type waitPart struct {
+	w     *replicaWait
+	i     int
+	own   *lent // nil: it was let go
+	reply []byte
+	tries int // keys tried
+	sent  bool
+}
+
+// Requests to one master, in this order.
+const (
+	versionTag = iota
+	markTag
+	waitTag
+)
+
+// mark is a write that leaves nothing behind.
+const mark = `#!lua flags=allow-oom
+redis.call('SET', KEYS[1], '')
+return redis.call('DEL', KEYS[1])`
+
+// maxMarks is how many keys are tried, in slots that may just be on their way to another master.
+const maxMarks = 5
+
+var askVersion = resp.AppendCommandStrings(nil, "INFO", "server")
+
+// awaitReplicas parks the session in WAIT or WAITAOF.
+func (s *session) awaitReplicas(cmd *commands.Command, raw []byte, timeout commands.Timeout) {
+	w := &replicaWait{cmd: cmd, req: bytes.Clone(raw), timeout: timeout}
+	s.park(&w.stay, w)
+}
+
+// begin implements blocked.
+func (w *replicaWait) begin() {
+	s := w.s
+	nodes, wrote, err := s.writtenTo()
+	if err != nil {
+		w.answer(commands.ErrorReply(err))
+		return
+	}
+	w.start, w.wrote = s.w.loop.Now(), wrote
+	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
+	for i, node := range nodes {
+		p := &waitPart{w: w, i: i}
+		p.own = &lent{Pipe: s.w.pipes.Own(node, s.mode(), p)}
+		w.parts = append(w.parts, p)
+	}
+	for _, p := range w.parts {
+		if p.own != nil {
+			p.own.Request(askVersion, p, versionTag)
+		}
+	}
+}
+
+// Receive implements cluster.Receiver.
+func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
+	if p.w.over || p.own == nil {
+		return
+	}
+	p.reply = append(p.reply, chunk...)
+	if !last {
+		return
+	}
+	reply := p.reply
+	p.reply = nil
+	switch failed := reply[0] == '-' || reply[0] == '!'; {
+	case tag == markTag && failed && p.marksElsewhere(reply):
+	case tag == versionTag && failed && !bytes.HasPrefix(reply, []byte("-NOPERM")): // no Redis, but like an old one
+		p.wait()
+	case failed:
+		p.letGo()
+		p.w.stop()
+		p.w.answer(reply)
+	case tag == versionTag && p.w.wrote && marksNeeded(reply):
+		p.mark()
+	case tag == waitTag:
+		p.letGo()
+		p.w.arrived(p.i, reply)
+	default:
+		p.wait()
+	}
+}
+
+// marksNeeded says that a server of that INFO counts only from the last write of the connection
+// itself on. Redis does so since 7.2.
+func marksNeeded(info []byte) bool {
+	_, version, ok := bytes.Cut(info, []byte("redis_version:"))
+	major, rest, _ := bytes.Cut(version, []byte("."))
+	minor, _, _ := bytes.Cut(rest, []byte("."))
+	m, err := strconv.Atoi(string(major))
+	n, err2 := strconv.Atoi(string(minor))
+	return ok && err == nil && err2 == nil && (m > 7 || m == 7 && n >= 2)
+}
+
+// mark has the connection write.
+func (p *waitPart) mark() {
+	p.own.Request(resp.AppendCommandStrings(nil, "EVAL", mark, "1", p.key()), p, markTag)
+}
+
+// key is one in a slot of the master, another one with each try.
+func (p *waitPart) key() (key string) {
+	pipes := p.w.s.w.pipes
+	for i, tries := 0, p.tries; i < 8*slot.Count; i++ {
+		key = "lockproxy:wait:{" + strconv.Itoa(i) + "}"
+		if pipes.MasterOf(slot.Of([]byte(key))) == p.own.Addr() {
+			if tries--; tries < 0 {
+				break
+			}
+		}
+	}
+	return key
+}
+
+// marksElsewhere tries another key if the error says that only this one cannot be written now.
+func (p *waitPart) marksElsewhere(reply []byte) bool {
+	_, again := p.own.Elsewhere(reply)
+	p.tries++
+	if !again || p.tries >= maxMarks {
+		return false
+	}
+	p.mark()
+	return true
+}
+
+// wait asks the question itself, with what is left of its time.
+func (p *waitPart) wait() {
+	w := p.w
+	req, waited := w.req, w.s.w.loop.Now().Sub(w.start)
+	switch {
+	case w.s.eof && w.timeout.Known():
+		req = w.timeout.Rewrite(req, 0)
+	case w.timeout.Limit > 0 && waited > atOnce:
+		req = w.timeout.Rewrite(req, w.timeout.Limit-waited)
+	}
+	p.sent = true
+	w.with(true)
+	p.own.SetPatient(true)
+	p.own.Request(req, p, waitTag)
+}
+
+// arrived takes the answer of one master.
+func (w *replicaWait) arrived(i int, reply []byte) {
+	w.replies[i] = reply
+	if w.missing--; w.missing > 0 {
+		return
+	}
+	reply = w.cmd.Merge(w.s.Proto, w.replies)
+	if w.satisfied(reply) {
+		w.s.synced()
+	}
+	w.answer(reply)
+}
+
+// satisfied says that there are as many replicas as were asked for, and with WAITAOF as many
+// masters.
+func (w *replicaWait) satisfied(reply []byte) bool {
+	args, _, err := resp.Split(w.req, nil)
+	v, _, err2 := resp.Parse(reply)
+	if err != nil || err2 != nil {
+		return false
+	}
+	got := v.Elems
+	if v.Kind == ':' {
+		got = []resp.Value{v}
+	}
+	for i := range got {
+		want, err := strconv.ParseInt(string(args[1+i]), 10, 64)
+		if err != nil || got[i].Kind != ':' || got[i].Int < want {
+			return false
+		}
+	}
+	return len(got) > 0
+}
+
+// Fail implements cluster.Receiver.
+func (p *waitPart) Fail(_ uint32, err error) {
+	if p.w.over || p.own == nil {
+		return
+	}
+	p.own = nil
+	p.w.stop()
+	p.w.fail(err)
+}
+
+// Discard implements cluster.Receiver.
+func (p *waitPart) Discard(uint32) bool { return true }
+
+// Detour implements cluster.Receiver.
+func (p *waitPart) Detour(uint32) {}
+
+// Push implements cluster.Owner.
+func (p *waitPart) Push([]byte, bool) {}
+
+// Lost implements cluster.Owner: Fail has said it.
+func (p *waitPart) Lost(error) {}
+
+// letGo ends the use of a connection whose last reply is here.
+func (p *waitPart) letGo() {
+	p.own.giveBack()
+	p.own = nil
+}
+
+// stop gives up what is still under way.
+func (w *replicaWait) stop() {
+	for _, p := range w.parts {
+		if own := p.own; own != nil {
+			p.own = nil
+			own.End()
+		}
+	}
+}
+
+// unblock implements blocked.
+func (w *replicaWait) unblock(withError bool, ended func(bool)) {
+	var asked []*lent
+	for _, p := range w.parts {
+		switch {
+		case p.own == nil:
+		case !p.sent:
+			w.endAtOnce(withError)
+			ended(true)
+			return
+		default:
+			asked = append(asked, p.own)
+		}
+	}
+	missing, any := len(asked), false
+	for _, own := range asked {
+		own.unblock(w.s.w.pipes, withError, func(done bool) {
+			any = any || done
+			if missing--; missing == 0 {
+				ended(any)
+			}
+		})
+	}
+}
+
+// endAtOnce ends it before all masters were asked.
+func (w *replicaWait) endAtOnce(withError bool) {
+	w.stop()
+	switch {
+	case withError:
+		w.answer(unblockedReply)
+	case w.cmd.Name == "waitaof":
+		w.answer([]byte("*2\r\n:0\r\n:0\r\n"))
+	default:
+		w.answer([]byte(":0\r\n"))
+	}
+}
+
+// halfClosed implements blocked.
+func (w *replicaWait) halfClosed() {
+	w.stop()
+	w.s.conn.CloseAfterWrite()
+}
+
+// drain implements blocked.
+func (w *replicaWait) drain() {
+	w.stop()
+	w.answer(commands.ErrorReply(commands.ErrDraining))
+}
+
+// abandon implements blocked.
+func (w *replicaWait) abandon() { w.stop() }
+
+// look implements blocked: a master must answer when the time is over.
+func (w *replicaWait) look(now time.Time) {
+	if w.overdue || w.timeout.Limit == 0 || now.Sub(w.start) <= w.timeout.Limit {
+		return
+	}
+	w.overdue = true
+	for _, p := range w.parts {
+		if p.own != nil {
+			p.own.SetPatient(false)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// rig is a Server in fake time before scripted nodes: node i of n serves the
+// slots from i*16384/n on, and answers a command, given as a line of its words, with
+// what answer returns; "" cuts the connection, "-" keeps silent.
+type rig struct {
+	*testing.T
+	noPubSub
+	server   *Server
+	answer   func(node int, command string) string
+	converse func(node int) (answer func(command string) string, end func()) // instead of answer, for nodes that know their connections
+	topology *cluster.Topology
+	as       func(node int, m cluster.Mode) (int, error)                            // the number of the node that serves connections of mode m; nil: node
+	command  []byte                                                                 // the reply to COMMAND; nil: commandReply
+	node     func(node int, m cluster.Mode, here, there net.Conn) (net.Conn, error) // in place of serve
+
+	mu   sync.Mutex
+	seen []string // "node: command"
+}
+
+// inBubble runs test in fake time.
+func inBubble(t *testing.T, nodes int, o Options, answer func(node int, command string) string, test func(r *rig)) {
+	commandReply() // from a real socket, so before time stops
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{T: t, answer: answer, topology: &cluster.Topology{Version: 1, Kind: cluster.Cluster, RedisVersion: "7.0.15"}}
+		for i := range nodes {
+			r.topology.Masters = append(r.topology.Masters, &cluster.Node{Addr: fmt.Sprintf("node:%d", i+1), Master: true})
+		}
+		for s := range r.topology.Slots {
+			r.topology.Slots[s] = r.topology.Masters[s*nodes/slot.Count]
+		}
+		o.Upstream, o.Portable, o.Loops = r, true, max(o.Loops, 1)
+		var err error
+		if r.server, err = New(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			if err := r.server.Drain(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+		test(r)
+	})
+}
+
+func (r *rig) Topology() *cluster.Topology      { return r.topology }
+func (r *rig) Refresh()                         {}
+func (r *rig) OnChange(func(*cluster.Topology)) {}
+func (r *rig) Ready() error                     { return nil }
+func (r *rig) Sharded() bool                    { return true }
+func (r *rig) Command(context.Context) ([]byte, error) {
+	if r.command != nil {
+		return r.command, nil
+	}
+	return commandReply(), nil
+}
+func (r *rig) WatchReplicas() {}
+func (r *rig) Subscribe(context.Context, int, string, func(cluster.EventKind, []byte)) (func(), error) {
+	return nil, errors.New("no subscriptions here")
+}
+
+// commandReply is the COMMAND reply of miniredis.
+var commandReply = sync.OnceValue(func() []byte {
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		panic(err)
+	}
+	defer m.Close()
+	nc, err := net.Dial("tcp", m.Addr())
+	if err != nil {
+		panic(err)
+	}
+	defer nc.Close()
+	io.WriteString(nc, "*1\r\n$7\r\nCOMMAND\r\n*1\r\n$4\r\nPING\r\n")
+	var all []byte
+	for buf := make([]byte, 64<<10); !strings.HasSuffix(string(all), "+PONG\r\n"); {
+		n, err := nc.Read(buf)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, buf[:n]...)
+	}
+	return all[:len(all)-len("+PONG\r\n")]
+})
+
+// Dial implements cluster.Control.
+func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode) (net.Conn, error) {
+	var node int
+	fmt.Sscanf(addr, "node:%d", &node)
+	if r.as != nil {
+		var err error
+		if node, err = r.as(node, m); err != nil {
+			return nil, err
+		}
+	}
+	here, there := net.Pipe()
+	if r.node != nil {
+		return r.node(node, m, here, there)
+	}
+	go r.serve(node, there)
+	return here, nil
+}
+
+func (r *rig) serve(node int, nc net.Conn) {
+	defer nc.Close()
+	answer := func(command string) string { return r.answer(node, command) }
+	if r.converse != nil {
+		var end func()
+		answer, end = r.converse(node)
+		defer end()
+	}
+	var pending []byte
+	for buf := make([]byte, 4096); ; {
+		n, err := nc.Read(buf)
+		if err != nil {
+			return
+		}
+		pending = append(pending, buf[:n]...)
+		for {
+			v, rest, err := resp.Parse(pending)
+			if err != nil {
+				break
+			}
+			pending = rest
+			words := make([]string, len(v.Elems))
+			for i, e := range v.Elems {
+				words[i] = string(e.Str)
+			}
+			line := strings.Join(words, " ")
+			r.mu.Lock()
+			r.seen = append(r.seen, fmt.Sprintf("%d: %s", node, line))
+			r.mu.Unlock()
+			switch reply := answer(line); reply {
+			case "":
+				return
+			case "-":
+			default:
+				if _, err := io.WriteString(nc, reply); err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// commands is what the nodes were sent, in the order in which they got it.
+func (r *rig) commands() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.seen, ", ")
+}
+
+// client is one connection to the server under test.
+type client struct {
+	*rig
+	net.Conn
+	r *bufio.Reader
+}
+
+func (r *rig) connect() *client {
+	here, there := net.Pipe()
+	go r.server.Admit(there)
+	r.Cleanup(func() { here.Close() })
+	return &client{r, here, bufio.NewReader(here)}
+}
+
+// send writes commands, a line of words each, in one piece.
+func (c *client) send(lines ...string) {
+	c.Helper()
+	var b []byte
+	for _, line := range lines {
+		b = resp.AppendCommandStrings(b, strings.Fields(line)...)
+	}
+	if _, err := c.Write(b); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// expect reads until it has read what is wanted.
+func (c *client) expect(want string) {
+	c.Helper()
+	got := make([]byte, len(want))
+	c.SetReadDeadline(time.Now().Add(time.Minute))
+	if n, err := io.ReadFull(c.r, got); err != nil || string(got) != want {
+		c.Fatalf("got %q (%v), want %q", got[:n], err, want)
+	}
+}
+
+// expectClosed reads the end of the connection.
+func (c *client) expectClosed() {
+	c.Helper()
+	c.SetReadDeadline(time.Now().Add(time.Minute))
+	if b, err := c.r.ReadByte(); err == nil {
+		c.Fatalf("got %q, want the end of the connection", b)
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		c.Fatal("the connection stays open")
+	}
+}

@@ -1,0 +1,294 @@
+// Package proxy serves the clients: it listens, frames what they send, keeps the
+// state of their connections and their pipelines, and has each command go the
+// way that package commands says.
+//
+//	bytes --> Guard --> session.dispatch --> cluster.Pipes.Send ... session.Receive --> bytes
+//	                                    \--> commands: Run ... Reply, Send, Broadcast, Go
+//
+// It stands below the program in cmd/lockproxy and above commands and cluster.
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/loop"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// tableRefresh is how often the upstream is asked whether its commands have
+// changed: modules come and go.
+const tableRefresh = time.Minute
+
+// maxFirstPause is the longest pause between two attempts to learn the commands at the start.
+const maxFirstPause = time.Second
+
+// Server is the proxy. Its methods may be called from any goroutine.
+type Server struct {
+	o       Options
+	limits  atomic.Pointer[limits]
+	started time.Time
+
+	ctx       context.Context // of all tasks
+	cancel    context.CancelCauseFunc
+	workers   []*worker
+	upstream  Upstream
+	pipeStats cluster.Stats
+	client    *cluster.Client
+	dedicated *cluster.Dedicated
+	scripts   *commands.Scripts
+	lockers   commands.Lockers
+	verbs     []*commands.Command
+	books     books
+	slow      slowLog
+
+	runID      string
+	lastID     atomic.Int64
+	byID       sync.Map // of clients: int64 to *session
+	clients    atomic.Int64
+	handshakes atomic.Int64 // under way
+	rejected   atomic.Uint64
+	blocked    atomic.Int64 // clients whose command blocks at the upstream
+	queued     atomic.Int64 // clients whose command blocks and is not yet there
+	password   atomic.Pointer[string]
+	maxClients atomic.Int64
+	idle       atomic.Int64          // time.Duration
+	keepAlive  atomic.Int64          // time.Duration
+	held       atomic.Int64          // clients that CLIENT PAUSE holds
+	tracking   atomic.Int64          // clients in CLIENT TRACKING
+	pause      atomic.Pointer[pause] // a copy of that of the first loop; nil: none
+	outputs    outputs
+
+	sessions sync.WaitGroup // clients that are connected
+	tasks    sync.WaitGroup // goroutines of Actions.Go
+
+	mu        sync.Mutex
+	listeners []net.Listener
+	counters  []*counter
+	command   []byte // the upstream's COMMAND reply that the table was made of
+	draining  atomic.Bool
+}
+
+// New starts the loops and learns the upstream's commands. It serves nobody
+// before Listen or Admit.
+func New(ctx context.Context, o Options) (*Server, error) {
+	o = o.withDefaults()
+	s := &Server{
+		o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream, scripts: commands.NewScripts(o.ScriptCache),
+	}
+	s.books = books{s: s, errors: make(map[string]uint64)}
+	s.slow.s = s
+	s.SetPassword(o.Password)
+	s.SetMaxClients(o.MaxClients)
+	s.SetIdleTimeout(o.IdleTimeout)
+	s.SetKeepAlive(o.KeepAlive)
+	s.SetLimits(o.Limits)
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	for _, script := range redlock.Scripts() {
+		s.scripts.Pin([]byte(script.Source))
+	}
+	if err := s.startLoops(); err != nil {
+		s.stop()
+		return nil, err
+	}
+	s.SetOutputLimits(o.Output)
+	s.startLocks()
+	if err := s.firstCommands(ctx); err != nil {
+		s.stop()
+		return nil, err
+	}
+	go s.keepCommands() // ends when s.ctx does
+	return s, nil
+}
+
+// startLoops starts a worker a loop, each with pipes of its own.
+func (s *Server) startLoops() error {
+	n := s.o.Loops
+	if n <= 0 {
+		n = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	s.o.Pipes.Source = s.scripts.Get
+	if s.o.Pipes.MaxOwn <= 0 {
+		s.o.Pipes.MaxOwn = max(s.o.MaxOwn/n, 1)
+	}
+	var loops []*loop.Loop
+	var pipes []*cluster.Pipes
+	for i := range n {
+		l := loop.NewPortable()
+		if !s.o.Portable {
+			var err error
+			if l, err = loop.New(); err != nil {
+				return err
+			}
+		}
+		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: crowded, byName: make(map[string]*counter),
+			blocked: make(map[int64]*session), slow: slowDefault}
+		w.hub = newHub(w)
+		w.pipes = cluster.NewPipes(l, s.upstream, s.o.Pipes, &s.pipeStats)
+		w.readsFrom = s.readsFrom()
+		l.After(time.Second, w.tidy)
+		s.workers = append(s.workers, w)
+		loops, pipes = append(loops, l), append(pipes, w.pipes)
+		go l.Run() // ends in stop
+	}
+	s.client = cluster.NewClient(loops, pipes)
+	s.dedicated = cluster.NewDedicated(s.upstream, cluster.DedicatedOptions{
+		Silence: s.o.Pipes.ConnectTimeout, Budget: s.o.Pipes.Budget, Source: s.scripts.Get,
+	}, &s.pipeStats)
+	update := func(*cluster.Topology) {
+		for _, w := range s.workers {
+			w.loop.Post(w.pipes.Update)
+		}
+	}
+	s.upstream.OnChange(update)
+	if s.o.ReplicaReads.Wanted(0) {
+		s.upstream.WatchReplicas()
+	}
+	update(nil) // it may have changed before OnChange
+	return nil
+}
+
+// firstCommands is learnCommands at the start. A master that answers late is asked again,
+// for the topology says that it is there.
+func (s *Server) firstCommands(ctx context.Context) error {
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		err := s.learnCommands(ctx)
+		if err == nil || pause > maxFirstPause {
+			return err
+		}
+		s.o.Log.Warn("the upstream's commands could not be learned yet", "err", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// learnCommands makes the table of commands from what the upstream has.
+func (s *Server) learnCommands(ctx context.Context) error {
+	command, err := s.upstream.Command(ctx)
+	if err != nil {
+		return fmt.Errorf("proxy: learning the upstream's commands: %w", err)
+	}
+	s.mu.Lock()
+	same := string(command) == string(s.command)
+	s.command = command
+	s.mu.Unlock()
+	if same {
+		return nil
+	}
+	table, err := commands.NewTable(command, s.verbs, s.o.Refused...)
+	if err != nil {
+		return fmt.Errorf("proxy: the upstream's commands: %w", err)
+	}
+	for _, w := range s.workers {
+		w.loop.Post(func() { w.use(table) })
+	}
+	return nil
+}
+
+func (s *Server) keepCommands() {
+	tick := time.NewTicker(tableRefresh)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.learnCommands(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.o.Log.Warn("the upstream's commands could not be learned anew", "err", err)
+		}
+	}
+}
+
+// Drain ends the service in good order: no new clients, waiters are answered,
+// commands that have come are answered, connections end. It returns when all is
+// done, or when ctx ends, with what is left cut off.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining.Store(true)
+	for _, ln := range s.listeners {
+		ln.Close()
+	}
+	s.mu.Unlock()
+	for _, w := range s.workers {
+		w.loop.Post(func() {
+			w.draining = true
+			for ses := range w.sessions {
+				ses.drain()
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { // ends when the last client does, at the latest in stop
+		s.sessions.Wait()
+		s.tasks.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("proxy: drain: %d clients cut off: %w", s.clients.Load(), ctx.Err())
+	}
+	s.closeLocks(ctx)
+	s.stop()
+	return err
+}
+
+// stop ends all goroutines of the server.
+func (s *Server) stop() {
+	s.cancel(commands.ErrDraining)
+	if s.dedicated != nil {
+		s.dedicated.Close()
+	}
+	for _, w := range s.workers {
+		done := make(chan struct{})
+		if w.loop.Post(func() { w.pipes.Close(); close(done) }) {
+			<-done
+		}
+		w.loop.Close()
+	}
+}
+
+// Ready says why the proxy cannot serve now, or nil.
+func (s *Server) Ready() error {
+	if s.draining.Load() {
+		return commands.ErrDraining
+	}
+	if err := s.upstream.Ready(); err != nil {
+		return err
+	}
+	return s.quorumReady()
+}
+
+// SetMaxClients changes how many clients may be connected.
+func (s *Server) SetMaxClients(n int) { s.maxClients.Store(int64(n)) }
+
+// SetIdleTimeout changes after how long a silent client is closed; 0: never.
+func (s *Server) SetIdleTimeout(d time.Duration) { s.idle.Store(int64(d)) }
+
+// SetKeepAlive changes after how much silence clients that connect from now on are probed; 0 or less: never.
+func (s *Server) SetKeepAlive(d time.Duration) { s.keepAlive.Store(int64(d)) }
+
+// SetLimits changes the limits of one command.
+func (s *Server) SetLimits(l resp.Limits) { s.limits.Store(&limits{l, l.Unauthenticated()}) }
+
+// limits are those of one command, after AUTH and before.
+type limits struct{ open, closed resp.Limits }
+
+func (s *Server) addCounter(c *counter) {
+	s.mu.Lock()
+	s.counters = append(s.counters, c)
+	s.mu.Unlock()
+}

@@ -1,0 +1,468 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/loop"
+	"lockproxy/internal/resp"
+)
+
+// hold is a set of reasons why a session reads no further command now.
+type hold uint16
+
+const (
+	holdTask     hold = 1 << iota // a task runs for it
+	holdOrder                     // requests of it were redirected: let them arrive first
+	holdPipeline                  // too many requests on their way
+	holdOutput                    // it does not read its replies
+	holdUpstream                  // its node does not take more
+	holdClosing                   // it is being closed
+	holdBlock                     // it stays in a command that blocks
+	holdPause                     // CLIENT PAUSE holds its next command back
+
+	// holdWaiting are those under which the end of the connection is noticed behind input
+	// that was not read.
+	holdWaiting = holdTask | holdBlock | holdPause
+)
+
+const (
+	// outputLow is how many bytes of replies may be left when commands are read again.
+	outputLow = 64 << 10
+	// crowded is how many bytes of replies make the window of commands on their way smaller.
+	crowded = 256 << 10
+	// maxScratch is how large a command may be whose arguments stay in the
+	// scratch of the worker.
+	maxScratch = 64 << 10
+	// firstWindow is how many commands of a client may be on their way at first.
+	// The window grows while its replies are small and shrinks when they pile
+	// up, between lastWindow and Options.MaxPipeline.
+	firstWindow = 128
+	lastWindow  = 16
+	// lingerFor is how long a connection that ended right after a grant is
+	// watched for a reset, the sign that its client never read the grant.
+	lingerFor = 200 * time.Millisecond
+)
+
+// session is one client. Everything in it belongs to the loop of its worker.
+//
+// Commands are numbered as they come; answers holds one entry for each
+// whose reply is not yet handed to out, so replies leave in the order of the
+// commands whenever they arrive.
+type session struct {
+	commands.Client
+	w      *worker
+	conn   *loop.Conn
+	guard  resp.Guard
+	out    loop.Buffer
+	active time.Time // when input came or output went last
+
+	answers answers
+	pushes  []push // that wait for their place among the answers
+	held    int    // bytes in answers and pushes
+	current uint32 // the command that Actions speak of
+	acted   bool   // that command has called one of them
+	running bool   // a command's Run is on the stack
+	replied bool   // and has called Reply
+	reading bool   // Read is on the stack
+
+	hold     hold
+	window   int          // of commands on their way
+	version  uint64       // of the topology that routed the requests on their way
+	routed   cluster.Mode // of the connections that they went over
+	jam      uint64       // cluster.Pipes.Jam when they went
+	eof      bool         // the client will send no more
+	gone     bool         // the connection is closed
+	draining bool
+	silence  silence           // CLIENT REPLY
+	heldAs   uint64            // holdPause: its place among those that are held
+	last     *commands.Command // that was read
+	unseen   []byte            // commands of its transaction, for those in MONITOR
+
+	turning bool   // its own connections are to speak another protocol
+	turnTag uint32 // when this is the oldest answer
+	allTold bool   // that all has changed, and nothing was asked for since
+
+	own   *cluster.Private // its connections while it tracks, or is a user; nil: shared ones serve it
+	as    *user            // of the upstream; nil: it is whoever the proxy is
+	tx    *transaction     // between WATCH or MULTI and EXEC
+	aside *aside           // takes the answers to commands that the proxy runs for EXEC
+
+	ctx       context.Context // of its tasks; nil until the first
+	cancel    context.CancelCauseFunc
+	stay      *stay // in a command that blocks, or nil
+	lockWaits int   // tasks that wait for locks
+
+	lastWrote *cluster.Pipe // of writes.nodes the last, or nil
+	writes    *writes       // nil until the first
+
+	appended   uint64 // bytes ever given to out
+	written    uint64 // bytes ever written
+	deliveries []delivery
+
+	listens *subscriber // nil: to nothing
+	late    []byte      // messages that came inside an answer
+}
+
+// Reasons for which the context of a task ends.
+var (
+	errClientGone = errors.New("proxy: the client has closed its connection")
+)
+
+// Read implements loop.Handler.
+func (s *session) Read(buf []byte) int {
+	s.active = s.w.loop.Now()
+	s.proveDelivery()
+	s.reading = true
+	s.w.input = len(buf)
+	used := s.readCommands(buf)
+	s.reading = false
+	s.turnOwn()
+	s.w.bytesIn.Add(uint64(used))
+	s.endIfDone()
+	return used
+}
+
+// readCommands sends the whole commands at the front of buf on their way, and returns
+// how many bytes they are.
+func (s *session) readCommands(buf []byte) (used int) {
+	for used < len(buf) && s.hold == 0 && !s.gone && s.inOrder() {
+		n, err := s.guard.Next(buf[used:], s.limits())
+		if err != nil {
+			s.refuseBytes(err)
+			return len(buf)
+		}
+		if n == 0 {
+			s.conn.Need(s.guard.Missing())
+			break
+		}
+		args, raw, err := resp.Split(buf[used:used+n], s.w.args)
+		if err != nil {
+			s.refuseBytes(err)
+			return len(buf)
+		}
+		if len(args) > 0 {
+			s.w.args = args
+			taken := s.dispatch(args, raw)
+			if len(raw) > maxScratch {
+				s.w.args = nil // or they would keep the command in memory
+			}
+			if !taken {
+				break // it comes again
+			}
+		}
+		used += n
+	}
+	return used
+}
+
+// mode is that of the upstream connections which carry what this client sends.
+func (s *session) mode() cluster.Mode {
+	return cluster.Mode{Proto: s.Proto, DB: s.DB, Apart: s.jam != 0 && s.own == nil, Own: s.own}
+}
+
+// sharedMode is that of the connections which carry what the proxy asks by itself while a transaction is
+// open: among those of the client's own is the one that queues what comes.
+func (s *session) sharedMode() cluster.Mode {
+	m := s.mode()
+	m.Own = nil
+	return m
+}
+
+// inOrder makes sure that no command overtakes earlier ones that went by an
+// older topology, or over connections of another mode, or round a script.
+func (s *session) inOrder() bool {
+	v, jam := s.w.pipes.Version(), s.w.pipes.Jam()
+	if v != s.version || jam != s.jam || s.mode() != s.routed {
+		if s.answers.len() > 0 {
+			if v == s.version && s.jam == 0 && s.mode() == s.routed {
+				return true // behind the script, if that is where its commands are
+			}
+			s.setHold(holdOrder)
+			return false
+		}
+		s.version, s.jam = v, jam
+		s.routed = s.mode()
+		s.turnOwn()
+	}
+	return true
+}
+
+// send is Pipes.Send. What any node may get goes to one and the same, so that the
+// commands of a client, PUBLISH say, stay in order.
+func (s *session) send(slot int, req []byte, resend bool) {
+	if slot == commands.AnySlot {
+		slot = s.w.pipes.SomeSlot(s.ID)
+	}
+	p := s.w.pipes.Send(slot, s.mode(), req, s, s.current, resend)
+	if !resend {
+		s.wrote(p)
+	}
+	s.feed(p)
+}
+
+func (s *session) limits() *resp.Limits {
+	l := s.w.server.limits.Load()
+	if s.Authenticated {
+		return &l.open
+	}
+	return &l.closed
+}
+
+// refuseBytes answers framing that Redis refuses, and closes, as Redis does.
+func (s *session) refuseBytes(err error) {
+	s.begin(nil)
+	s.Reply(commands.ErrorReply(err))
+	s.Close()
+}
+
+// begin numbers a command. c counts it, if not nil.
+func (s *session) begin(c *counter) {
+	s.current = s.answers.push(s.w, answer{counter: c, start: s.w.loop.Now(), silent: s.silence != 0})
+	s.silence &= silentAlways
+	s.acted = false
+	if s.answers.len() >= s.window {
+		s.setHold(holdPipeline)
+	}
+}
+
+// Receive implements cluster.Receiver for requests that are forwarded as they
+// stand, and for those of Send.
+func (s *session) Receive(tag uint32, chunk []byte, last bool) {
+	a := s.answers.at(tag)
+	if a.then == nil && tag == s.answers.head && !s.gone {
+		s.begun(a, chunk)
+		if !a.silent {
+			s.write(chunk)
+		}
+		if last {
+			s.advance()
+		}
+		return
+	}
+	if a.then != nil || !s.gone && !a.silent {
+		s.begun(a, chunk)
+		a.buf = s.w.loop.Keep(a.buf, chunk)
+		s.held += len(chunk)
+		s.checkOutput()
+	}
+	if !last {
+		return
+	}
+	if a.then == nil {
+		s.settle(tag)
+		return
+	}
+	s.apply(tag, a)
+}
+
+// begun notes the first bytes of an answer.
+func (s *session) begun(a *answer, chunk []byte) {
+	if !a.started && len(chunk) > 0 {
+		a.started = true
+		a.failed = chunk[0] == '-' || chunk[0] == '!'
+	}
+}
+
+// apply has the command make its answer of the node's reply, or go on.
+func (s *session) apply(tag uint32, a *answer) {
+	then, reply := a.then, a.buf
+	s.held -= len(reply)
+	a.then, a.buf, a.started, a.touched = nil, nil, false, true
+	s.current, s.acted = tag, false
+	answer := then(reply)
+	if answer != nil {
+		s.answer(tag, answer)
+	} else if !s.acted {
+		s.answer(tag, noAnswer)
+	}
+	s.w.loop.Put(reply)
+}
+
+var noAnswer = []byte("-ERR internal error: the command made no answer\r\n")
+
+// Fail implements cluster.Receiver.
+func (s *session) Fail(tag uint32, err error) {
+	a := s.answers.at(tag)
+	if a.shown() && tag == s.answers.head && !s.gone {
+		// Half a reply is with the client: nothing sound can follow it.
+		s.w.server.o.Log.Warn("client closed: its reply was cut off by the node", "client", s.Addr, "err", err)
+		s.conn.Close()
+	}
+	s.held -= len(a.buf)
+	s.w.loop.Put(a.buf)
+	a.buf, a.started = nil, false
+	if a.then != nil {
+		a.buf = append(a.buf, commands.ErrorReply(err)...)
+		s.held += len(a.buf)
+		s.apply(tag, a)
+		return
+	}
+	s.answer(tag, commands.ErrorReply(err))
+}
+
+// Discard implements cluster.Receiver: what the client has got stays.
+func (s *session) Discard(tag uint32) bool {
+	a := s.answers.at(tag)
+	if a.shown() && tag == s.answers.head && !s.gone {
+		return false
+	}
+	s.held -= len(a.buf)
+	s.w.loop.Put(a.buf)
+	a.buf, a.started = nil, false
+	return true
+}
+
+// Detour implements cluster.Receiver: the commands that follow wait, so that
+// none overtakes the one that is sent again.
+func (s *session) Detour(uint32) {
+	s.setHold(holdOrder)
+	s.wroteSomewhere()
+}
+
+// answer gives command tag its whole answer, which is copied.
+func (s *session) answer(tag uint32, reply []byte) {
+	if s.aside != nil && s.aside.take(tag, reply) {
+		return
+	}
+	a := s.answers.at(tag)
+	s.begun(a, reply)
+	if s.gone {
+		s.settle(tag)
+		return
+	}
+	if a.silent {
+		reply = nil
+	}
+	if tag == s.answers.head {
+		s.write(reply)
+		s.advance()
+		return
+	}
+	s.held += len(reply)
+	a.buf = s.w.loop.Keep(a.buf, reply)
+	s.settle(tag)
+	s.checkOutput()
+}
+
+// settle marks an answer that is whole and waits for its turn.
+func (s *session) settle(tag uint32) {
+	a := s.answers.at(tag)
+	a.done = true
+	if s.gone {
+		s.count(a)
+		if a.lost != nil {
+			lost := a.lost
+			a.lost = nil
+			lost()
+		}
+	}
+}
+
+// advance ends the oldest answer and writes those that were waiting for it.
+func (s *session) advance() {
+	for {
+		a := s.answers.first()
+		s.count(a)
+		switch {
+		case a.lost == nil:
+		case s.gone: // since the answer was begun
+			a.lost()
+		default:
+			s.deliveries = append(s.deliveries, delivery{s.appended, a.lost})
+		}
+		s.answers.pop(s.w)
+		s.writePushes()
+		if s.answers.len() == 0 {
+			break
+		}
+		a = s.answers.first()
+		if a.then == nil && len(a.buf) > 0 {
+			s.write(a.buf)
+			s.held -= len(a.buf)
+			s.w.loop.Put(a.buf)
+			a.buf = nil
+		}
+		if !a.done {
+			break
+		}
+	}
+	if s.turning {
+		s.turnOwn()
+	}
+	if s.hold&holdPipeline != 0 && s.answers.len() < s.window/2 {
+		if s.waiting() < crowded {
+			s.window = min(2*s.window, s.w.server.o.MaxPipeline)
+		} else {
+			s.window = max(s.window/2, min(lastWindow, s.w.server.o.MaxPipeline))
+		}
+		s.clearHold(holdPipeline)
+	}
+	if s.answers.len() == 0 {
+		s.clearHold(holdPipeline | holdOrder)
+	}
+	s.closeIfAnswered()
+	s.endIfDone()
+	if s.stay != nil {
+		s.itsTurn()
+	}
+}
+
+// write appends to the client's output.
+func (s *session) write(b []byte) {
+	s.out.Append(s.w.loop, b)
+	s.appended += uint64(len(b))
+	s.conn.Flush()
+	if s.out.Len() > s.w.crowded {
+		s.checkOutput()
+	}
+}
+
+// waiting is how many bytes of replies wait for the client, or for their turn.
+func (s *session) waiting() int { return s.out.Len() + s.held }
+
+// Output implements loop.Handler.
+func (s *session) Output() []byte { return s.out.Bytes() }
+
+// Wrote implements loop.Handler.
+func (s *session) Wrote(n int) {
+	s.out.Take(s.w.loop, n)
+	s.written += uint64(n)
+	s.active = s.w.loop.Now()
+	s.w.bytesOut.Add(uint64(n))
+	if s.hold&holdOutput != 0 && s.waiting() < outputLow {
+		s.clearHold(holdOutput)
+	}
+	if len(s.w.full) > 0 {
+		s.checkOutput()
+	}
+}
+
+// setHold stops reading commands.
+func (s *session) setHold(h hold) {
+	s.hold |= h
+	if !s.gone {
+		s.conn.Pause(s.hold&holdWaiting != 0)
+	}
+}
+
+// clearHold reads on when no reason is left not to.
+func (s *session) clearHold(h hold) {
+	if s.hold&h == 0 {
+		return
+	}
+	s.hold &^= h
+	s.turnOwn()
+	switch {
+	case s.gone:
+	case s.hold == 0:
+		s.conn.Resume()
+		s.endIfDone()
+	default:
+		s.conn.Pause(s.hold&holdWaiting != 0)
+		s.closeIfAnswered()
+	}
+}

@@ -1,0 +1,40 @@
+package proxy
+
+import "lockproxy/commands"
+
+// silence is what CLIENT REPLY has set: 0, or one of
+type silence uint8
+
+const (
+	silentOnce   silence = 1 << iota // the next command is not answered
+	silentAlways                     // none is
+)
+
+// SetReplies implements commands.Crowd.
+func (s *session) SetReplies(r commands.Replies) {
+	switch r {
+	case commands.RepliesOn:
+		s.silence = 0
+		s.answers.at(s.current).silent = false
+	case commands.RepliesOff:
+		s.silence = silentAlways
+	case commands.RepliesSkip:
+		if s.silence == 0 {
+			s.silence = silentOnce
+		}
+	}
+}
+
+// ResetState implements commands.Crowd. It is the one place where what a connection has
+// besides commands.Client is undone, for RESET and when the connection is closed.
+func (s *session) ResetState() {
+	if s.silence == silentAlways && !s.gone {
+		s.answers.at(s.current).silent = false
+	}
+	s.silence, s.unseen = 0, nil
+	s.letGo()
+	s.stopMonitor()
+	s.EndTransaction()
+	s.as = nil
+	s.Untrack()
+}

@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// This file is the steps of a transaction: it implements commands.Transactions for the command
+// s.current.
+
+// inMulti says that commands are queued.
+func (s *session) inMulti() bool { return s.tx != nil && s.tx.multi }
+
+// fails says that EXEC will run nothing, as far as is known yet.
+func (t *transaction) fails() bool { return t != nil && (t.refused || t.rejected) }
+
+// transact is the transaction, which is begun if there is none.
+func (s *session) transact() *transaction {
+	if s.tx == nil {
+		s.tx = &transaction{s: s, slot: commands.AnySlot}
+	}
+	return s.tx
+}
+
+// Multi implements commands.Transactions. The node gets MULTI with the first command that is queued.
+func (s *session) Multi() {
+	if s.inMulti() {
+		s.tx.probe(commands.AnySlot, nestedMulti)
+		return
+	}
+	t := s.transact()
+	t.multi, t.caching = true, s.own != nil && s.own.Precedes()
+	s.Transaction.Open = true
+	s.acted = true
+	s.answer(s.current, replyOK) // not as the proxy's own, for the node counts it too
+}
+
+// Watch implements commands.Transactions. All earlier commands are answered, so that what they
+// write does not count as a change.
+func (s *session) Watch() {
+	s.acted = true
+	slot, err := commands.AnySlot, error(nil)
+	if s.Masters() > 1 {
+		slot, err = s.w.call.Command.Slot(s.w.call.Args)
+	}
+	switch t := s.tx; {
+	case s.inMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
+		s.Reply(watchInMulti)
+	case s.inMulti():
+		t.probe(slot, watchInMulti)
+	case err != nil:
+		s.Reply(commands.ErrorReply(err))
+	case t != nil && t.slot != commands.AnySlot && slot != commands.AnySlot && slot != t.slot:
+		s.Reply(crossSlot)
+	default:
+		t = s.transact()
+		t.slot = max(t.slot, slot)
+		t.take(watchStep, s.w.call.Raw)
+	}
+}
+
+// Unwatch implements commands.Transactions.
+func (s *session) Unwatch() {
+	if s.tx == nil {
+		s.Reply(replyOK)
+		return
+	}
+	s.tx.take(unwatchStep, unwatchCommand)
+}
+
+// DiscardMulti implements commands.Transactions.
+func (s *session) DiscardMulti() {
+	if !s.inMulti() {
+		s.Reply(noDiscard)
+		return
+	}
+	s.tx.take(discardStep, discardCommand)
+}
+
+// ExecMulti implements commands.Transactions.
+func (s *session) ExecMulti() {
+	switch {
+	case !s.inMulti():
+		s.Reply(noExec)
+	case s.tx.refused:
+		s.tx.take(abortStep, discardCommand)
+	default:
+		s.tx.take(execStep, s.w.call.Raw)
+	}
+}
+
+// EndTransaction implements commands.Transactions.
+func (s *session) EndTransaction() {
+	if t := s.tx; t != nil {
+		t.forget()
+		if !t.goesOn() {
+			t.lane.close()
+		}
+	}
+}
+
+// take has the current command, a step, go its way. Later ones wait until it is answered.
+func (t *transaction) take(kind stepKind, raw []byte) {
+	s := t.s
+	s.acted = true
+	t.step = step{kind, s.current, lasting(raw)}
+	if kind == execStep && (t.unread || len(t.guard) > 0) {
+		s.answers.at(s.current).then = t.assemble
+	}
+	s.setHold(holdOrder) // which ends when all is answered
+	switch {
+	case t.outcome != undecided, t.lane == nil && !t.resting && !t.needsNode():
+		t.conclude()
+	default:
+		t.proceed()
+	}
+}
+
+// needsNode says that the step is not for the proxy alone to answer.
+func (t *transaction) needsNode() bool {
+	return t.step.kind == watchStep || t.step.kind == execStep || t.unanswered > 0
+}
+
+// proceed has what is new sent to the node.
+func (t *transaction) proceed() {
+	switch {
+	case t.lane != nil:
+		t.lane.pump()
+	case !t.resting:
+		t.open("", false)
+	}
+}
+
+// answer gives the client the reply to a command that was queued. Further commands may be
+// read before it returns.
+func (t *transaction) answer(e *queued, reply []byte) {
+	e.answered = true
+	t.unanswered--
+	t.s.answer(e.tag, reply)
+}
+
+// conclude answers the step without a node: nothing has run.
+func (t *transaction) conclude() {
+	s, step := t.s, t.step
+	reply := replyOK
+	switch {
+	case step.kind == noStep:
+		return
+	case step.kind == watchStep: // no point in watching more
+		t.step = stepNone
+		s.answer(step.tag, reply)
+		return
+	case step.kind == abortStep, step.kind == execStep && (t.refused || t.outcome == aborted):
+		if reply = execAborted; t.unsure != nil {
+			reply = t.unsure
+		}
+	case step.kind == execStep:
+		reply = resp.AppendNullArray(nil, s.Proto)
+	}
+	t.finish(step.tag, reply)
+}
+
+// finish ends the transaction with the answer to its step.
+func (t *transaction) finish(tag uint32, reply []byte) {
+	t.step = stepNone
+	t.end()
+	t.s.answers.at(tag).then = nil
+	t.s.answer(tag, reply)
+}

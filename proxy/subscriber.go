@@ -1,0 +1,279 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// This file is what one client listens to. It implements commands.Subscriber.
+
+// subscriber are the seats of one session, by the kind and name of their topics.
+type subscriber struct {
+	seats [3]map[string]*seat
+	next  uint64 // order of the next seat
+}
+
+// The words of confirmations.
+var (
+	subscribed   = [3]string{commands.Channel: "subscribe", commands.Pattern: "psubscribe", commands.ShardChannel: "ssubscribe"}
+	unsubscribed = [3]string{commands.Channel: "unsubscribe", commands.Pattern: "punsubscribe", commands.ShardChannel: "sunsubscribe"}
+)
+
+// leastPatience is how long nodes may take at least to confirm, whatever the budget of Options.Pipes.
+const leastPatience = 10 * time.Second
+
+var errNotConfirmed = errors.New("no node confirmed it in time")
+
+// Subscribe implements commands.Subscriber.
+func (s *session) Subscribe(kind commands.TopicKind, names [][]byte) {
+	all := make([]string, len(names))
+	var missing []string
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
+		all[i] = string(name)
+		if s.seat(kind, all[i]) == nil && !seen[all[i]] {
+			seen[all[i]] = true
+			missing = append(missing, all[i])
+		}
+	}
+	tag := s.current
+	if len(missing) == 0 {
+		s.speak(tag)
+		s.Reply(s.confirmSubscribed(kind, all, nil))
+		return
+	}
+	hub, limit := s.w.hub, max(s.w.server.o.Pipes.Budget, leastPatience)
+	s.parkTask(func(ctx context.Context) (end func() []byte) {
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
+		defer cancel()
+		topics, err := s.w.server.upstream.Join(ctx, cluster.TopicKind(kind), missing, hub.box)
+		return func() []byte {
+			switch {
+			case err != nil:
+				return subscribeError(err)
+			case s.gone:
+				hub.release(topics)
+				return noAnswer
+			}
+			s.speak(tag)
+			return s.confirmSubscribed(kind, all, topics)
+		}
+	}, hub.box.Post, nil)
+}
+
+// subscribeError is the reply for an error of Join: where a node refuses it is the node's own.
+func subscribeError(err error) []byte {
+	var reply cluster.ReplyError
+	switch {
+	case errors.As(err, &reply):
+		return commands.ErrorReply(reply)
+	case errors.Is(err, commands.ErrDraining):
+		return commands.ErrorReply(commands.ErrDraining)
+	}
+	return commands.ErrorReply(err)
+}
+
+// confirmSubscribed seats s with topics and confirms names.
+func (s *session) confirmSubscribed(kind commands.TopicKind, names []string, topics []*cluster.Topic) (out []byte) {
+	if s.listens == nil {
+		s.listens = &subscriber{}
+	}
+	at := make(map[string]*cluster.Topic, len(topics))
+	for _, t := range topics {
+		at[t.Name] = t
+	}
+	for _, name := range names {
+		if s.seat(kind, name) == nil {
+			s.sit(kind, at[name])
+		}
+		out = s.appendConfirmation(out, subscribed[kind], kind, name)
+	}
+	return out
+}
+
+// Unsubscribe implements commands.Subscriber.
+func (s *session) Unsubscribe(kind commands.TopicKind, names [][]byte) {
+	var all []string
+	var seats []*seat
+	if names == nil {
+		seats = s.seated(kind)
+		for _, se := range seats {
+			all = append(all, se.topic.Name)
+		}
+	}
+	seen := make(map[*seat]bool)
+	for _, name := range names {
+		all = append(all, string(name))
+		if se := s.seat(kind, all[len(all)-1]); se != nil && !seen[se] {
+			seen[se] = true
+			seats = append(seats, se)
+		}
+	}
+	tag := s.current
+	s.leave(seats, func() []byte {
+		s.speak(tag)
+		return s.confirmUnsubscribed(kind, all)
+	})
+}
+
+// speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes, also in RESP2.
+func (s *session) speak(tag uint32) { s.answers.at(tag).silent = false }
+
+// confirmUnsubscribed has s leave the topics of names and confirms that.
+func (s *session) confirmUnsubscribed(kind commands.TopicKind, names []string) (out []byte) {
+	for _, name := range names {
+		if se := s.seat(kind, name); se != nil {
+			s.stand(kind, se)
+		}
+		out = s.appendConfirmation(out, unsubscribed[kind], kind, name)
+	}
+	if len(names) == 0 {
+		out = resp.AppendPush(out, s.Proto, 3)
+		out = redcon.AppendBulkString(out, unsubscribed[kind])
+		out = resp.AppendNull(out, s.Proto)
+		out = redcon.AppendInt(out, s.counted(kind))
+	}
+	return out
+}
+
+// EndSubscriptions implements commands.Subscriber.
+func (s *session) EndSubscriptions(reply []byte) {
+	var seats []*seat
+	for kind := range commands.TopicKind(3) {
+		seats = append(seats, s.seated(kind)...)
+	}
+	s.leave(seats, func() []byte {
+		for _, se := range seats {
+			if !s.gone {
+				s.stand(commands.TopicKind(se.topic.Kind), se)
+			}
+		}
+		return reply
+	})
+}
+
+// leave gives the topics of seats up, and has end stand up from them and make the answer.
+func (s *session) leave(seats []*seat, end func() []byte) {
+	if len(seats) == 0 {
+		s.Reply(end())
+		return
+	}
+	topics := make([]*cluster.Topic, len(seats))
+	for i, se := range seats {
+		topics[i], se.leaving = se.topic, true
+		s.w.hub.discount(se)
+	}
+	out := s.w.hub.box
+	s.parkTask(func(ctx context.Context) func() []byte {
+		s.w.server.upstream.Leave(ctx, topics, out)
+		return end
+	}, out.Post, nil)
+}
+
+// seat is where s listens to a topic, or nil.
+func (s *session) seat(kind commands.TopicKind, name string) *seat {
+	if s.listens == nil {
+		return nil
+	}
+	return s.listens.seats[kind][name]
+}
+
+// seated are all seats of a kind, the oldest first.
+func (s *session) seated(kind commands.TopicKind) []*seat {
+	if s.listens == nil {
+		return nil
+	}
+	all := make([]*seat, 0, len(s.listens.seats[kind]))
+	for _, se := range s.listens.seats[kind] {
+		all = append(all, se)
+	}
+	slices.SortFunc(all, func(a, b *seat) int { return cmp.Compare(a.order, b.order) })
+	return all
+}
+
+// sit has s listen to t.
+func (s *session) sit(kind commands.TopicKind, t *cluster.Topic) {
+	l := s.listens
+	if l.seats[kind] == nil {
+		l.seats[kind] = make(map[string]*seat)
+	}
+	se := &seat{session: s, topic: t, order: l.next}
+	l.next++
+	l.seats[kind][t.Name] = se
+	s.countSeats()
+	s.w.hub.sit(se)
+}
+
+// stand is the counterpart of sit.
+func (s *session) stand(kind commands.TopicKind, se *seat) {
+	s.w.hub.stand(se)
+	delete(s.listens.seats[kind], se.topic.Name)
+	s.countSeats()
+	if !s.Subscribed() {
+		s.listens = nil
+	}
+}
+
+// countSeats has the client show what it listens to.
+func (s *session) countSeats() {
+	for kind, seats := range s.listens.seats {
+		s.Topics[kind] = len(seats)
+	}
+}
+
+// standUp ends all that a client which has gone listened to.
+func (s *session) standUp() {
+	if s.listens == nil {
+		return
+	}
+	var left []*cluster.Topic
+	for _, seats := range s.listens.seats {
+		for _, se := range seats {
+			s.w.hub.stand(se)
+			if !se.leaving { // else leave does that
+				left = append(left, se.topic)
+			}
+		}
+	}
+	s.listens = nil
+	s.w.hub.release(left)
+}
+
+// counted is the number in confirmations: channels and patterns count together.
+func (s *session) counted(kind commands.TopicKind) int64 {
+	if kind == commands.ShardChannel {
+		return int64(s.Topics[kind])
+	}
+	return int64(s.Topics[commands.Channel] + s.Topics[commands.Pattern])
+}
+
+func (s *session) appendConfirmation(dst []byte, word string, kind commands.TopicKind, name string) []byte {
+	dst = resp.AppendPush(dst, s.Proto, 3)
+	dst = redcon.AppendBulkString(dst, word)
+	dst = redcon.AppendBulkString(dst, name)
+	return redcon.AppendInt(dst, s.counted(kind))
+}
+
+// message gives the client what was published. message is a reply of RESP2; its first byte may be changed.
+func (s *session) message(message []byte) {
+	message[0] = '*'
+	if s.Proto == 3 {
+		message[0] = '>'
+	}
+	if s.midAnswer() {
+		s.late = append(s.late, message...)
+		s.held += len(message)
+		s.checkOutput()
+		return
+	}
+	s.write(message)
+}

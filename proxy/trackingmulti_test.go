@@ -1,0 +1,98 @@
+package proxy
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/slot"
+)
+
+// transacting answers as a node on which transactions get v for each command; others are first.
+func transacting(first func(node int, command string) string) func(int, string) string {
+	return trackingNode(func(node int, command string) string {
+		if reply := first(node, command); reply != "" {
+			return reply
+		}
+		switch command {
+		case "MULTI", "ASKING":
+			return "+OK\r\n"
+		case "EXEC":
+			return "*1\r\n$1\r\nv\r\n"
+		}
+		return "+QUEUED\r\n"
+	})
+}
+
+// commandsAt are those of the commands that begin with node.
+func (r *rig) commandsAt(node string) string {
+	var at []string
+	for command := range strings.SplitSeq(r.commands(), ", ") {
+		if strings.HasPrefix(command, node) {
+			at = append(at, command)
+		}
+	}
+	return strings.Join(at, ", ")
+}
+
+// CLIENT CACHING holds for the transaction that begins behind it, at whichever node that is queued, and for no other.
+func TestCachingTransaction(t *testing.T) {
+	key := keyAt(1, 2, 0)
+	for _, tt := range []struct{ options, caching, redirect, want, queued, told string }{
+		{"OPTIN", "YES", "", "1: CLIENT CACHING YES, 1: MULTI, 1: GET <key>, 1: EXEC", "", ""},
+		{"OPTOUT", "NO", "", "1: CLIENT CACHING NO, 1: MULTI, 1: GET <key>, 1: EXEC", "", ""},
+		// Node 1 has lost slots.
+		{"OPTIN", "YES", "-MOVED %d node:2\r\n", "2: CLIENT CACHING YES, 2: MULTI, 2: GET <key>, 2: EXEC", allInvalid, ""},
+		{"OPTIN", "YES", "-ASK %d node:2\r\n", "2: ASKING, 2: MULTI, 2: GET <key>, 2: EXEC", allInvalid, allInvalid},
+	} {
+		inBubble(t, 2, Options{}, transacting(func(node int, command string) string {
+			if tt.redirect != "" && node == 1 && command == "GET "+key {
+				return fmt.Sprintf(tt.redirect, slot.Of([]byte(key)))
+			}
+			return ""
+		}), func(r *rig) {
+			c := r.newTracker(tt.options)
+			c.tell("+OK\r\n+OK\r\n"+tt.queued+"+QUEUED\r\n*1\r\n$1\r\nv\r\n"+tt.told, "CLIENT CACHING "+tt.caching, "MULTI", "GET "+key, "EXEC")
+			if got, want := r.commandsAt(tt.want[:3]), strings.ReplaceAll(tt.want, "<key>", key); !strings.Contains(got, want) {
+				r.Errorf("%s: %s is not among %s", tt.redirect, want, got)
+			}
+			before := len(r.commands())
+			c.tell("+OK\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n", "MULTI", "GET "+keyAt(2, 2, 1), "EXEC")
+			if got := r.commands()[before:]; strings.Contains(got, "CACHING") {
+				r.Errorf("CLIENT CACHING holds for the next transaction: %s", got)
+			}
+		})
+	}
+}
+
+// What the proxy asks by itself while a transaction is queued is not queued in it.
+func TestTrackedTransactionIsLeftAlone(t *testing.T) {
+	key := keyAt(1, 2, 0)
+	inBubble(t, 2, Options{}, transacting(func(_ int, command string) string {
+		switch {
+		case strings.HasPrefix(command, "COMMAND GETKEYS"):
+			return "*1\r\n$1\r\n" + key + "\r\n"
+		case strings.HasPrefix(command, "SCRIPT EXISTS"):
+			return "*1\r\n:1\r\n"
+		}
+		return ""
+	}), func(r *rig) {
+		r.as = func(node int, m cluster.Mode) (int, error) {
+			if m.Own != nil {
+				node += 10 // a connection of the client
+			}
+			return node, nil
+		}
+		source := "return1"
+		sum := fmt.Sprintf("%x", sha1.Sum([]byte(source)))
+		r.server.scripts.Add([]byte(source))
+		c := r.newTracker("")
+		c.tell("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n", "MULTI", "GET "+key, "SORT "+key, "EVALSHA "+sum+" 0", "EXEC")
+		want := fmt.Sprintf("11: MULTI, 11: GET %[1]s, 11: SORT %[1]s, 11: EVALSHA %[2]s 0, 11: EXEC", key, sum)
+		if all := r.commands(); !strings.Contains(r.commandsAt("11:"), want) || !strings.Contains(all, "GETKEYS") || !strings.Contains(all, ", 1: SCRIPT EXISTS") {
+			r.Errorf("%s is not among %s", want, all)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"bytes"
+	"time"
+
+	"lockproxy/commands"
+	"lockproxy/internal/loop"
+	"lockproxy/internal/resp"
+)
+
+// transaction is what a client has from WATCH or MULTI to EXEC: a lane to the node of its
+// keys, and the commands that were queued there, so that they can be queued at another.
+//
+//	MULTI ... dispatch --> log --> lane --> node --> QUEUED
+//	EXEC  ... step ------------/ \--> another lane, as long as nothing has run
+//
+// It lives on the loop of its session. Before EXEC is written nothing has run, so all of it may
+// be sent again, unless WATCH is in force: that ends with the connection it was sent over. Then
+// EXEC says Null, as if a watched key had changed, which may be so.
+type transaction struct {
+	s     *session
+	slot  int  // of its keys; AnySlot until the first one, and always while there is one master
+	multi bool // between MULTI and EXEC
+	lane  *lane
+	step  step // what later commands wait for
+
+	log        []queued // since MULTI
+	bytes      int      // of log
+	unanswered int      // in log
+	shas       [][]byte // of the scripts that the queued commands need
+	unread     bool     // EXEC's reply is taken apart: see assemble
+	writes     bool     // a queued command may write
+	selects    bool     // a queued command leaves the connection in another mode
+	slowReset  bool     // SLOWLOG RESET is queued at the node, and concerns the proxy's own log too
+
+	refused  bool     // the proxy has refused a command: EXEC runs nothing
+	rejected bool     // a node has
+	watched  bool     // WATCH is in force on lane
+	caching  bool     // CLIENT CACHING stands before MULTI
+	guard    [][]byte // the keys of WATCH, if lane leads to a node that imports their slot
+	outcome  outcome  // of EXEC, if it is known before
+	unsure   []byte   // what EXEC says instead of EXECABORT, because something may have run
+	over     bool
+
+	deadline time.Time // for what the client waits for; zero: it has not met trouble
+	hops     int       // redirects in a row
+	waits    int       // how often it was put off
+	resting  bool      // until the next attempt
+}
+
+// queued is one command between MULTI and EXEC.
+type queued struct {
+	tag      uint32
+	raw      []byte
+	here     *commands.Command // nil, or the proxy runs it by itself
+	db       int               // of SELECT, or -1
+	answered bool              // the client has the reply to it
+	rejected bool              // that was not QUEUED
+	probe    bool              // it is never queued, and does no harm: MULTI, WATCH
+
+	everywhere *commands.Command // nil, or the other masters run it when the node has
+	reply      []byte            // everywhere: of the node
+	publishes  bool              // PUBLISH or SPUBLISH
+}
+
+// step is WATCH, UNWATCH, DISCARD or EXEC on its way. While there is one the session reads no
+// further command.
+type step struct {
+	kind stepKind
+	tag  uint32
+	raw  []byte
+}
+
+type stepKind uint8
+
+const (
+	noStep stepKind = iota
+	watchStep
+	unwatchStep
+	discardStep
+	abortStep // EXEC of a transaction of which the proxy has refused a part: DISCARD to the node
+	execStep
+)
+
+// outcome is what EXEC is going to say.
+type outcome uint8
+
+const (
+	undecided outcome = iota
+	aborted           // EXECABORT
+	voided            // Null
+)
+
+var (
+	replyOK      = []byte("+OK\r\n")
+	replyQueued  = []byte("+QUEUED\r\n")
+	execAborted  = []byte("-EXECABORT Transaction discarded because of previous errors.\r\n")
+	nestedMulti  = []byte("-ERR MULTI calls can not be nested\r\n")
+	watchInMulti = []byte("-ERR WATCH inside MULTI is not allowed\r\n")
+	noExec       = []byte("-ERR EXEC without MULTI\r\n")
+	noDiscard    = []byte("-ERR DISCARD without MULTI\r\n")
+	crossSlot    = commands.ErrorReply(commands.ErrCrossSlot)
+
+	multiCommand   = resp.AppendCommandStrings(nil, "MULTI")
+	discardCommand = resp.AppendCommandStrings(nil, "DISCARD")
+	unwatchCommand = resp.AppendCommandStrings(nil, "UNWATCH")
+	askingCommand  = resp.AppendCommandStrings(nil, "ASKING")
+)
+
+// end ends the transaction; its connection may be used again if it is as it was.
+func (t *transaction) end() {
+	t.forget()
+	t.lane.release()
+}
+
+// forget has the client out of MULTI and WATCH.
+func (t *transaction) forget() {
+	t.over = true
+	t.s.tx = nil
+	t.s.Transaction = commands.Transaction{}
+}
+
+var stepNone step
+
+// watch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all of its keys, or if
+// there is only one of them, which may be at the other node all the same; so EXEC gets those of
+// WATCH too.
+func (t *transaction) watch(raw []byte) {
+	t.watched = true
+	if t.lane.asking {
+		if args, _, err := resp.Split(raw, nil); err == nil {
+			t.guard = append(t.guard, args[1:]...)
+		}
+	}
+}
+
+// lasting is raw, which aliases a read buffer, in memory that nobody writes to.
+func lasting(raw []byte) []byte {
+	if len(raw) > loop.Shared {
+		return raw
+	}
+	return bytes.Clone(raw)
+}

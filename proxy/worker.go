@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/loop"
+)
+
+// worker is one loop with all that lives on it: its clients, its pipes and its
+// counters. Only the atomics are touched from elsewhere.
+type worker struct {
+	server   *Server
+	index    int // in server.workers
+	loop     *loop.Loop
+	pipes    *cluster.Pipes
+	hub      *hub
+	table    *commands.Table
+	counters []*counter // by Command.ID of table
+	byName   map[string]*counter
+	sessions map[*session]struct{}
+	blocked  map[int64]*session     // by ID: those in a command that blocks, or waiting for locks
+	full     map[*session]time.Time // more than their soft limit waits for them, since then
+	crowded  int                    // bytes that may wait for a client without a look at its limits
+	draining bool
+	alert    bool // clients are paused or monitored: see session.attend
+	pause    pause
+	monitors monitors
+	scans    scans
+
+	readsFrom int8          // clients whose ReadOnly is at least this read from replicas
+	slow      time.Duration // what took so long stands in the slow logs of the nodes; below 0: nothing does
+
+	args  [][]byte      // scratch of Read
+	input int           // bytes that Read is looking at
+	call  commands.Call // scratch of dispatch
+	spare [][]answer    // queues of firstAnswers entries, for re-use
+
+	bytesIn, bytesOut atomic.Uint64
+}
+
+// maxSpareAnswers bounds the queues that a worker keeps for re-use.
+const maxSpareAnswers = 256
+
+func (w *worker) takeAnswers() []answer {
+	if last := len(w.spare) - 1; last >= 0 {
+		q := w.spare[last]
+		w.spare = w.spare[:last]
+		return q
+	}
+	return make([]answer, firstAnswers)
+}
+
+func (w *worker) giveAnswers(q []answer) {
+	if len(q) == firstAnswers && len(w.spare) < maxSpareAnswers {
+		w.spare = append(w.spare, q)
+	}
+}
+
+// use takes over a new command table.
+func (w *worker) use(t *commands.Table) {
+	w.table = t
+	all := t.Commands()
+	w.counters = make([]*counter, len(all))
+	for i, cmd := range all {
+		c := w.byName[cmd.Name]
+		if c == nil {
+			c = &counter{name: cmd.Name}
+			w.server.addCounter(c)
+			w.byName[cmd.Name] = c
+		}
+		c.writes, c.blocks = cmd.Flags&commands.Write != 0, cmd.Flags&commands.Blocking != 0
+		w.counters[i] = c
+	}
+}
+
+// count notes that an answer has been given.
+func (s *session) count(a *answer) {
+	if a.counter == nil {
+		return
+	}
+	took := s.w.loop.Now().Sub(a.start)
+	a.counter.observe(took, a.failed)
+	switch {
+	case a.by != byNode:
+		a.counter.observeOwn(took, a)
+	case took >= s.w.slow && s.w.slow >= 0:
+		s.w.server.slow.note(s, a, took)
+	}
+}
+
+func (w *worker) add(s *session) {
+	w.sessions[s] = struct{}{}
+	w.server.byID.Store(s.ID, s)
+}
+
+func (w *worker) remove(s *session) {
+	delete(w.sessions, s)
+	w.server.byID.Delete(s.ID)
+	w.server.clients.Add(-1)
+	w.server.sessions.Done()
+}
+
+// tidy closes clients that have been idle for too long, and looks after those that block; it
+// runs once a second.
+func (w *worker) tidy() {
+	if idle := time.Duration(w.server.idle.Load()); idle > 0 {
+		for s := range w.sessions {
+			if s.idles() && w.loop.Now().Sub(s.active) > idle {
+				s.conn.Close()
+			}
+		}
+	}
+	w.lookAtStays()
+	w.checkFull()
+	w.loop.After(time.Second, w.tidy)
+}
+
+// idles says that nothing but the client's own silence keeps it from sending a command.
+func (s *session) idles() bool {
+	return s.answers.len() == 0 && s.hold&holdPause == 0 && !s.Subscribed() && !s.Monitoring
+}
