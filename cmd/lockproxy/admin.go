@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// startAdmin serves the admin HTTP until stop.
+func (p *program) startAdmin() (stop func(), err error) {
+	v := p.config.Values()
+	if v.Admin == "" {
+		return func() {}, nil
+	}
+	ln, err := net.Listen("tcp", v.Admin)
+	if err != nil {
+		return nil, fmt.Errorf("admin %s: %w", v.Admin, err)
+	}
+	srv := &http.Server{
+		Handler:           adminHandler(&p.state, v.AdminPprof),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan struct{})
+	go func() { // ends in stop
+		defer close(done)
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			p.log.Error("admin ends", "err", err)
+		}
+	}()
+	p.log.Info("admin listening", "addr", ln.Addr())
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if srv.Shutdown(ctx) != nil {
+			srv.Close()
+		}
+		<-done
+	}, nil
+}
+
+const adminIndex = `lockproxy
+/metrics  counters for Prometheus
+/healthz  200 while the process is alive
+/readyz   200 while commands can be served, else 503 and why not
+`
+
+// adminHandler serves /metrics, /healthz, /readyz and, if profiles, /debug/pprof.
+func adminHandler(s *state, profiles bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, adminIndex) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := s.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		io.WriteString(w, "ready\n")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(s, s.Ready), promhttp.HandlerOpts{}))
+	if profiles {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}

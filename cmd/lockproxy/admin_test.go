@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+type fixedSource struct {
+	scriptedPlane
+	snapshot Snapshot
+}
+
+func (f *fixedSource) Snapshot() Snapshot { return f.snapshot }
+
+func fetch(h http.Handler, path string) (int, string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestMetrics(t *testing.T) {
+	var s state
+	s.set(&fixedSource{snapshot: Snapshot{
+		Clients: 3, ClientsAccepted: 10, ClientsRejected: 2, Waiting: 4, Waits: 11, WaitTimeouts: 12, NoReplicas: 13, BytesIn: 100, BytesOut: 200, GivenUp: 6,
+		Bounds: []float64{0.001, 0.01},
+		Commands: []CommandCount{
+			{Name: "get", Calls: 6, Errors: 1, Seconds: 1.5, Buckets: []uint64{3, 2, 1}},
+			{Name: "never"},
+		},
+		Nodes:     []NodeCount{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2, ConnectErrors: 1, Connections: 1}},
+		Redirects: map[string]uint64{"moved": 5},
+		Locks:     []LockCount{{"lock", "granted", 8}, {"lock", "refused", 1}},
+	}})
+	code, body := fetch(adminHandler(&s, false), "/metrics")
+	if code != 200 {
+		t.Fatalf("/metrics: %d %s", code, body)
+	}
+	for _, want := range []string{
+		"lockproxy_ready 1",
+		"lockproxy_clients 3",
+		"lockproxy_clients_accepted_total 10",
+		"lockproxy_clients_rejected_total 2",
+		"lockproxy_received_bytes_total 100",
+		"lockproxy_sent_bytes_total 200",
+		`lockproxy_commands_total{command="get"} 6`,
+		`lockproxy_command_errors_total{command="get"} 1`,
+		`lockproxy_command_duration_seconds_bucket{command="get",le="0.001"} 3`,
+		`lockproxy_command_duration_seconds_bucket{command="get",le="0.01"} 5`,
+		`lockproxy_command_duration_seconds_bucket{command="get",le="+Inf"} 6`,
+		`lockproxy_command_duration_seconds_sum{command="get"} 1.5`,
+		`lockproxy_redirects_total{kind="moved"} 5`,
+		"lockproxy_given_up_total 6",
+		`lockproxy_node_requests_total{node="127.0.0.1:7000"} 9`,
+		`lockproxy_node_errors_total{node="127.0.0.1:7000"} 1`,
+		`lockproxy_node_connects_total{node="127.0.0.1:7000"} 2`,
+		`lockproxy_node_connect_errors_total{node="127.0.0.1:7000"} 1`,
+		`lockproxy_node_connections{node="127.0.0.1:7000"} 1`,
+		"lockproxy_lock_waiters 4",
+		"lockproxy_lock_waits_total 11",
+		"lockproxy_lock_wait_timeouts_total 12",
+		"lockproxy_lock_no_replicas_total 13",
+		`lockproxy_lock_outcomes_total{outcome="granted",verb="lock"} 8`,
+		"go_goroutines ",
+		"process_cpu_seconds_total ",
+		`version="` + version + `"`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if strings.Contains(body, "never") {
+		t.Error("a command that was never used has a metric")
+	}
+}
+
+func TestAdminPaths(t *testing.T) {
+	s := new(state)
+	s.set(&scriptedPlane{ready: errors.New("slot 7 has no master")})
+	plain, profiled := adminHandler(s, false), adminHandler(s, true)
+	for _, test := range []struct {
+		h    http.Handler
+		path string
+		code int
+		has  string
+	}{
+		{plain, "/", 200, "/readyz"},
+		{plain, "/healthz", 200, "ok"},
+		{plain, "/readyz", 503, "slot 7 has no master"},
+		{plain, "/metrics", 200, "lockproxy_ready 0"},
+		{plain, "/debug/pprof/", 404, ""},
+		{profiled, "/debug/pprof/", 200, "goroutine"},
+		{plain, "/nowhere", 404, ""},
+	} {
+		if code, body := fetch(test.h, test.path); code != test.code || !strings.Contains(body, test.has) {
+			t.Errorf("%s: %d %s", test.path, code, body)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	srv := httptest.NewServer(adminHandler(new(state), false))
+	defer srv.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	alive := srv.Listener.Addr().String()
+	_, port, _ := net.SplitHostPort(alive)
+	for _, test := range []struct {
+		args    string
+		environ string
+		code    int
+		says    string
+	}{
+		{"--admin " + alive, "", exitOK, ""},
+		{"", "LOCKPROXY_ADMIN=" + alive, exitOK, ""},
+		{"--admin 0.0.0.0:" + port, "", exitOK, ""},
+		{"--admin :" + port, "", exitOK, ""},
+		{"--admin " + dead.Addr().String(), "", exitFailed, "refused"},
+		{"--admin " + other.Listener.Addr().String(), "", exitFailed, "404"},
+		{"--admin off", "", exitFailed, "admin is off"},
+		{"--admin nowhere", "", exitUsage, "host:port"},
+		{"--help", "", exitOK, ""},
+	} {
+		var stdout, stderr strings.Builder
+		code := realMain(append([]string{"health"}, strings.Fields(test.args)...), []string{test.environ}, &stdout, &stderr)
+		if code != test.code || !strings.Contains(stderr.String(), test.says) || (test.says == "") != (stderr.Len() == 0) {
+			t.Errorf("health %s: %d %s", test.args, code, &stderr)
+		}
+	}
+}

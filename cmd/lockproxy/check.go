@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// errNoUpstream explains the one decision that has no default: a lock service
+// must not fall back in silence to a store that nobody shares.
+var errNoUpstream = errors.New(`neither --upstream nor --dev is given: lockproxy needs to know where the data lives.
+
+  lockproxy --upstream 10.0.0.1:6379,10.0.0.2:6379
+      stands before a Redis Cluster, a Sentinel group or one Redis: name any nodes
+      of it, which of the three it is is found out by asking.
+
+  lockproxy --dev
+      needs no Redis: it keeps one in its own memory, to try things out. Nothing
+      survives the process, and no other proxy shares its locks.
+
+lockproxy --help lists all settings.`)
+
+// check finds what is wrong with the settings together, each being right by
+// itself.
+func check(v *Values) error {
+	var wrong []error
+	refuse := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+
+	switch {
+	case v.Dev && len(v.Upstream) > 0:
+		refuse("dev and upstream exclude each other: with dev yes there is no upstream, and %s was given", strings.Join(v.Upstream, ","))
+	case !v.Dev && len(v.Upstream) == 0:
+		wrong = append(wrong, errNoUpstream)
+	}
+	if len(v.Listen) == 0 {
+		refuse("listen: needs an address; allowed: %s", find("listen").allowed())
+	}
+	for _, addr := range v.Listen {
+		if v.ProtectedMode && v.RequirePass == "" && !loopback(addr) {
+			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take and free locks: "+
+				"set requirepass, or listen on 127.0.0.1, or allow it with protected-mode no", addr)
+		}
+	}
+	if v.ProtectedMode && v.Admin != "" && !loopback(v.Admin) {
+		refuse("admin %s: reaches beyond this machine, and it has no password: listen on 127.0.0.1, or allow it with protected-mode no", v.Admin)
+	}
+	if (v.TLSCert == "") != (v.TLSKey == "") {
+		refuse("tls-cert and tls-key: only one of them is given, and they need each other")
+	}
+	if v.TLSCA != "" && v.TLSCert == "" {
+		refuse("tls-ca %s: needs tls-cert and tls-key", v.TLSCA)
+	}
+	if (v.UpstreamTLSCert == "") != (v.UpstreamTLSKey == "") {
+		refuse("upstream-tls-cert and upstream-tls-key: only one of them is given, and they need each other")
+	}
+	for _, s := range []struct{ name, value string }{
+		{"upstream-tls-ca", v.UpstreamTLSCA},
+		{"upstream-tls-cert", v.UpstreamTLSCert},
+		{"upstream-tls-server-name", v.UpstreamTLSServerName},
+	} {
+		if s.value != "" && !v.UpstreamTLS {
+			refuse("%s %s: has no effect without upstream-tls yes", s.name, s.value)
+		}
+	}
+	if len(v.ClusterAnnounce) > 0 && !v.ClusterMode {
+		refuse("cluster-announce %s: has no effect without cluster-mode yes", strings.Join(v.ClusterAnnounce, ","))
+	}
+	for _, addr := range v.ClusterAnnounce {
+		if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
+			refuse("cluster-announce %s: clients cannot connect there: name a host and its port", addr)
+		}
+	}
+	if v.LockLease > v.LockMaxLease {
+		refuse("lock-lease %s: must not be longer than lock-max-lease, which is %s", formatDuration(v.LockLease), formatDuration(v.LockMaxLease))
+	}
+	if v.LockSync > 0 && v.LockSyncTimeout > v.LockLease/2 {
+		refuse("lock-sync-timeout %s: must be at most half of lock-lease, which is %s, or a grant is over before its replicas have it",
+			formatDuration(v.LockSyncTimeout), formatDuration(v.LockLease))
+	}
+	if v.LockFailoverGrace > 0 && v.LockFailoverGrace < v.LockLease {
+		refuse("lock-failover-grace %s: must not be shorter than lock-lease, which is %s: it has to outlast the leases in use",
+			formatDuration(v.LockFailoverGrace), formatDuration(v.LockLease))
+	}
+	checkRedlock(v, refuse)
+	return errors.Join(wrong...)
+}
+
+// leastLeases is how many times redlock-node-timeout must fit into a lease.
+const leastLeases = 20
+
+// checkRedlock is check for what concerns locks over independent masters.
+func checkRedlock(v *Values, refuse func(format string, args ...any)) {
+	n := len(v.Redlock)
+	switch {
+	case n == 0 && len(v.RedlockPrefix) > 0:
+		refuse("redlock-prefix %s: has no effect without redlock", strings.Join(v.RedlockPrefix, ","))
+	case n == 0:
+		return
+	case n < 3:
+		refuse("redlock: %d of at least 3 masters are named; if it is one Redis, name it with upstream", n)
+	case n%2 == 0:
+		refuse("redlock: names %d masters, and needs an odd number: with %d as many may fail", n, n-1)
+	}
+	if n > 0 && v.LockLease > v.RedlockMaxLease {
+		refuse("lock-lease %s: must not be longer than redlock-max-lease, which is %s", formatDuration(v.LockLease), formatDuration(v.RedlockMaxLease))
+	}
+	if leastLeases*v.RedlockNodeTimeout > v.LockLease {
+		refuse("redlock-node-timeout %s: must be at most a twentieth of lock-lease, which is %s, or much of a lease is over before it is granted",
+			formatDuration(v.RedlockNodeTimeout), formatDuration(v.LockLease))
+	}
+	if v.LockSync > 0 {
+		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0", v.LockSync)
+	}
+}
+
+// loopback says that addr, host:port or a path, is reached from this machine only.
+func loopback(addr string) bool {
+	if isPath(addr) {
+		return true
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}

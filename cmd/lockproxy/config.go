@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Config holds the settings of a running program and answers CONFIG GET and
+// CONFIG SET. Safe for concurrent use; nothing of it blocks for long.
+type Config struct {
+	now atomic.Pointer[Values]
+
+	mu       sync.Mutex // one change at a time
+	watchers []func(*Values)
+}
+
+// NewConfig returns a Config that starts with v.
+func NewConfig(v *Values) *Config {
+	c := new(Config)
+	c.now.Store(v)
+	return c
+}
+
+// Values are the settings as they are now.
+func (c *Config) Values() *Values { return c.now.Load() }
+
+// OnChange calls watch with the settings as they are now, and again after each
+// change, in order. watch must not block and not call c.
+func (c *Config) OnChange(watch func(*Values)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watchers = append(c.watchers, watch)
+	watch(c.now.Load())
+}
+
+// fit replaces the settings by what f makes of them, before anybody watches.
+func (c *Config) fit(f func(*Values) *Values) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now.Store(f(c.now.Load()))
+}
+
+// hidden is what CONFIG GET answers for secrets of the upstream: a client needs
+// its own password only.
+const hidden = "(hidden)"
+
+// Get returns names and values of the settings whose name matches glob, in the
+// order of the table (CONFIG GET).
+func (c *Config) Get(glob string) [][2]string {
+	v := c.Values()
+	var found [][2]string
+	for _, s := range settings {
+		if ok, err := path.Match(strings.ToLower(glob), s.Name); err != nil || !ok {
+			continue
+		}
+		name := s.Name
+		if strings.EqualFold(name, glob) {
+			name = glob // as Redis: the spelling that was asked for
+		}
+		found = append(found, [2]string{name, s.answer(v)})
+	}
+	return found
+}
+
+// answer is what CONFIG GET tells of a setting.
+func (s *Setting) answer(v *Values) string {
+	text := s.in(v).String()
+	if s.Secret && s.Group != "clients" && text != "" {
+		return hidden
+	}
+	return text
+}
+
+// SetAll changes settings, pairs of name and value, all of them or none (CONFIG
+// SET). Its errors are whole error replies in Redis's own words, from "ERR" on,
+// without the minus sign.
+func (c *Config) SetAll(pairs [][2]string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next, err := c.next(pairs)
+	if err != nil {
+		return err
+	}
+	c.now.Store(next)
+	for _, watch := range c.watchers {
+		watch(next)
+	}
+	return nil
+}
+
+// Has says whether there is a setting of that name.
+func (c *Config) Has(name string) bool { return find(name) != nil }
+
+// Check says what SetAll would say, and changes nothing.
+func (c *Config) Check(pairs [][2]string) error {
+	_, err := c.next(pairs)
+	return err
+}
+
+// next is what the settings would be with pairs.
+func (c *Config) next(pairs [][2]string) (*Values, error) {
+	next := *c.now.Load()
+	for _, pair := range pairs {
+		if find(strings.ToLower(pair[0])) == nil {
+			return nil, fmt.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%s'", pair[0])
+		}
+	}
+	seen := make(map[string]bool, len(pairs))
+	for _, pair := range pairs {
+		s := find(strings.ToLower(pair[0]))
+		switch {
+		case !s.Live && pair[1] == s.answer(&next):
+			continue // clients that set all that they have got
+		case !s.Live:
+			return nil, setError(s, errors.New("can't set immutable config"))
+		case seen[s.Name]:
+			return nil, setError(s, errors.New("duplicate parameter"))
+		}
+		seen[s.Name] = true
+		in, subject := s.in(&next), "argument"
+		if _, ok := in.(choice); ok {
+			subject = "argument(s)"
+		}
+		var whole own
+		switch err := in.Set(pair[1]); {
+		case errors.As(err, &whole):
+			return nil, setError(s, err)
+		case err != nil:
+			return nil, setError(s, fmt.Errorf("%s %w", subject, err))
+		}
+	}
+	if len(pairs) == 0 {
+		return &next, nil
+	}
+	if err := check(&next); err != nil {
+		return nil, setError(find(strings.ToLower(pairs[0][0])), err)
+	}
+	return &next, nil
+}
+
+func setError(s *Setting, why error) error {
+	line := strings.ReplaceAll(why.Error(), "\n", "; ")
+	return fmt.Errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", s.Name, line)
+}

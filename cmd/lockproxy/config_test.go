@@ -1,0 +1,91 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newTestConfig(t *testing.T, args string) *Config {
+	t.Helper()
+	v, err := load(strings.Fields(args), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewConfig(v)
+}
+
+func set(c *Config, name, value string) error { return c.SetAll([][2]string{{name, value}}) }
+
+func TestConfigGet(t *testing.T) {
+	c := newTestConfig(t, "--dev --requirepass mine --upstream-password theirs --lock-lease 90s")
+	for glob, want := range map[string][][2]string{
+		"lock-lease":        {{"lock-lease", "1m30s"}},
+		"TIMEOUT":           {{"TIMEOUT", "0"}},
+		"proto-max-*":       {{"proto-max-bulk-len", "536870912"}, {"proto-max-multibulk-len", "1048576"}},
+		"d[ae]v":            {{"dev", "yes"}},
+		"requirepass":       {{"requirepass", "mine"}},
+		"upstream-password": {{"upstream-password", "(hidden)"}},
+		"sentinel-password": {{"sentinel-password", ""}},
+		"lock-max-w???":     {{"lock-max-wait", "10m"}},
+		"maxmemory":         nil,
+		"[":                 nil,
+		"tcp-keepalive":     {{"tcp-keepalive", "300"}},
+		"listen":            {{"listen", "127.0.0.1:6380"}},
+	} {
+		if got := c.Get(glob); !reflect.DeepEqual(got, want) {
+			t.Errorf("CONFIG GET %s: %v, want %v", glob, got, want)
+		}
+	}
+	if got := len(c.Get("*")); got != len(settings) {
+		t.Errorf("CONFIG GET *: %d settings of %d", got, len(settings))
+	}
+}
+
+// The error texts were taken from Redis 7.0.15, as far as it has such a setting.
+func TestConfigSetErrors(t *testing.T) {
+	c := newTestConfig(t, "--upstream a:1 --listen :6380 --requirepass secret")
+	before := c.Values()
+	const failed = "ERR CONFIG SET failed (possibly related to argument "
+	for _, test := range []struct {
+		pairs [][2]string
+		want  string
+	}{
+		{[][2]string{{"Foo", "1"}}, "ERR Unknown option or number of arguments for CONFIG SET - 'Foo'"},
+		{[][2]string{{"timeout", "1"}, {"foo", "2"}}, "ERR Unknown option or number of arguments for CONFIG SET - 'foo'"},
+		{[][2]string{{"listen", "127.0.0.1:1"}}, failed + "'listen') - can't set immutable config"},
+		{[][2]string{{"timeout", "abc"}}, failed + "'timeout') - argument couldn't be parsed into an integer"},
+		{[][2]string{{"TIMEOUT", "-1"}}, failed + "'timeout') - argument must be between 0 and 2147483647 inclusive"},
+		{[][2]string{{"maxclients", "0"}}, failed + "'maxclients') - argument must be between 1 and 1000000 inclusive"},
+		{[][2]string{{"log-level", "x"}}, failed + "'log-level') - argument(s) must be one of the following: debug, info, warn, error"},
+		{[][2]string{{"timeout", "1"}, {"timeout", "2"}}, failed + "'timeout') - duplicate parameter"},
+		{[][2]string{{"drain-timeout", "30"}}, failed + "'drain-timeout') - argument needs a unit: 30s or 30ms"},
+		{[][2]string{{"maxclients", "5"}, {"drain-timeout", "x"}}, failed + "'drain-timeout') - argument must be a duration, such as 30s, 500ms or 10m"},
+	} {
+		if err := c.SetAll(test.pairs); err == nil || err.Error() != test.want {
+			t.Errorf("CONFIG SET %v\n got: %v\nwant: %s", test.pairs, err, test.want)
+		}
+	}
+	if err := set(c, "requirepass", ""); err == nil || !strings.Contains(err.Error(), "reaches beyond this machine") {
+		t.Errorf("the password of an open door could be taken away: %v", err)
+	}
+	if c.Values() != before {
+		t.Error("a refused change changed something")
+	}
+}
+
+func TestConfigSet(t *testing.T) {
+	c := newTestConfig(t, "--dev")
+	var seen []time.Duration
+	c.OnChange(func(v *Values) { seen = append(seen, v.DrainTimeout) })
+	if err := set(c, "Drain-Timeout", "5s"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetAll([][2]string{{"timeout", "5"}, {"drain-timeout", "48m"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []time.Duration{10 * time.Second, 5 * time.Second, 48 * time.Minute}; !reflect.DeepEqual(seen, want) {
+		t.Errorf("seen %v, want %v", seen, want)
+	}
+}

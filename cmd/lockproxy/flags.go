@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What the command line may ask for instead of serving.
+var (
+	errHelp    = errors.New("help is asked for")
+	errVersion = errors.New("the version is asked for")
+)
+
+// readFlags reads the command line: --name value, --name=value, and --name
+// alone for what is yes or no. Given twice, the last one counts.
+func readFlags(args []string) ([]given, error) {
+	var all []given
+	var wrong []error
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		switch arg {
+		case "--help", "-help", "-h":
+			return nil, errHelp
+		case "--version", "-version", "-v":
+			return nil, errVersion
+		}
+		name, value, hasValue := strings.Cut(arg, "=")
+		name, ok := strings.CutPrefix(name, "--")
+		if !ok {
+			wrong = append(wrong, notAFlag(arg))
+			continue
+		}
+		if err := known(name, "--"+name, spellFlag); err != nil {
+			wrong = append(wrong, err)
+			if !hasValue && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				args = args[1:] // its value, most likely
+			}
+			continue
+		}
+		s := find(name)
+		switch {
+		case hasValue:
+		case len(args) > 0 && s.takes(args[0]):
+			value, args = args[0], args[1:]
+		case s.boolean():
+			value = "yes"
+		default:
+			wrong = append(wrong, fmt.Errorf("--%s: needs a value; allowed: %s (one that begins with -- is written --%s=VALUE)", name, s.allowed(), name))
+			continue
+		}
+		all = append(all, given{name, value, "--" + name + " " + s.shown(value)})
+	}
+	return all, errors.Join(wrong...)
+}
+
+func spellFlag(name string) string { return "--" + name }
+
+// takes says that the argument after the flag is its value.
+func (s *Setting) takes(arg string) bool {
+	if s.boolean() {
+		return s.in(new(Values)).Set(arg) == nil
+	}
+	return !strings.HasPrefix(arg, "--")
+}
+
+// shown is value as errors and logs may show it.
+func (s *Setting) shown(value string) string {
+	if s.Secret {
+		return "(not shown)"
+	}
+	if value == "" || strings.ContainsAny(value, " \t\n\"") {
+		return fmt.Sprintf("%q", value)
+	}
+	return value
+}
+
+func notAFlag(arg string) error {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	if find(name) != nil {
+		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
+	}
+	return fmt.Errorf("%s: neither a setting (--name value) nor a subcommand (health)", arg)
+}

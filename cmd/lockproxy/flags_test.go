@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFlags(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		want func(v *Values) bool
+	}{
+		{"--lock-lease 45s", func(v *Values) bool { return v.LockLease == 45*time.Second }},
+		{"--lock-lease=500ms", func(v *Values) bool { return v.LockLease == 500*time.Millisecond }},
+		{"--lock-lease 1s --lock-lease 2s", func(v *Values) bool { return v.LockLease == 2*time.Second }},
+		{"--dev", func(v *Values) bool { return v.Dev }},
+		{"--dev yes", func(v *Values) bool { return v.Dev }},
+		{"--dev YES --loops 3", func(v *Values) bool { return v.Dev && v.Loops == 3 }},
+		{"--dev=no", func(v *Values) bool { return !v.Dev }},
+		{"--dev --loops 2", func(v *Values) bool { return v.Dev && v.Loops == 2 }},
+		{"--requirepass=--odd--", func(v *Values) bool { return v.RequirePass == "--odd--" }},
+		{"--requirepass -odd", func(v *Values) bool { return v.RequirePass == "-odd" }},
+		{"--listen 127.0.0.1:1,/tmp/x.sock", func(v *Values) bool {
+			return len(v.Listen) == 2 && v.Listen[0] == "127.0.0.1:1" && v.Listen[1] == "/tmp/x.sock"
+		}},
+		{"--listen [::1]:0", func(v *Values) bool { return v.Listen[0] == "[::1]:0" }},
+		{"--admin off", func(v *Values) bool { return v.Admin == "" }},
+		{"--admin=", func(v *Values) bool { return v.Admin == "" }},
+		{"--timeout 300", func(v *Values) bool { return v.Timeout == 5*time.Minute }},
+		{"--timeout 5m", func(v *Values) bool { return v.Timeout == 5*time.Minute }},
+		{"--proto-max-bulk-len 2mb", func(v *Values) bool { return v.MaxBulk == 2<<20 }},
+		{"--proto-max-bulk-len 2m", func(v *Values) bool { return v.MaxBulk == 2e6 }},
+		{"--proto-max-bulk-len 3000000", func(v *Values) bool { return v.MaxBulk == 3e6 }},
+		{"--log-level WARN", func(v *Values) bool { return v.LogLevel == "warn" }},
+	} {
+		v, err := load(strings.Fields(test.args), nil)
+		if err != nil {
+			t.Errorf("%s: %v", test.args, err)
+		} else if !test.want(v) {
+			t.Errorf("%s: %+v", test.args, v)
+		}
+	}
+}
+
+func TestFlagErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"--lock-lease 30":                    `--lock-lease 30: lock-lease needs a unit: 30s or 30ms; allowed: 1ms to 8760h`,
+		"--lock-lease soon":                  `--lock-lease soon: lock-lease must be a duration, such as 30s, 500ms or 10m; allowed: 1ms to 8760h`,
+		"--topology-refresh 2s":              `--topology-refresh 2s: topology-refresh must be between 50ms and 1s inclusive; allowed: 50ms to 1s`,
+		"--maxclients 0":                     `--maxclients 0: maxclients must be between 1 and 1000000 inclusive; allowed: 1 to 1000000`,
+		"--maxclients many":                  `--maxclients many: maxclients couldn't be parsed into an integer; allowed: 1 to 1000000`,
+		"--proto-max-bulk-len 1kb":           `--proto-max-bulk-len 1kb: proto-max-bulk-len must be between 1048576 and 1099511627776 inclusive; allowed: 1mb to 1024gb`,
+		"--proto-max-bulk-len 1tb":           `--proto-max-bulk-len 1tb: proto-max-bulk-len must be a memory value; allowed: 1mb to 1024gb`,
+		"--proto-max-bulk-len -5":            `--proto-max-bulk-len -5: proto-max-bulk-len must be a memory value; allowed: 1mb to 1024gb`,
+		"--proto-max-bulk-len 99999999999gb": `--proto-max-bulk-len 99999999999gb: proto-max-bulk-len must be a memory value; allowed: 1mb to 1024gb`,
+		"--timeout 1.5s":                     `--timeout 1.5s: timeout couldn't be parsed into an integer; allowed: seconds, 0 to 2147483647`,
+		"--log-level loud":                   `--log-level loud: log-level must be one of the following: debug, info, warn, error; allowed: debug, info, warn, error`,
+		"--protected-mode=maybe":             `--protected-mode maybe: protected-mode must be 'yes' or 'no'; allowed: yes or no`,
+		"--listen 6380":                      `--listen 6380: listen must be host:port, and "6380" is not; allowed: host:port or /path, several with commas`,
+		"--listen 127.0.0.1:70000":           `--listen 127.0.0.1:70000: listen needs a port of 0 to 65535, and "127.0.0.1:70000" has not; allowed: host:port or /path, several with commas`,
+		"--listen a:1,a:1":                   `--listen a:1,a:1: listen names a:1 twice; allowed: host:port or /path, several with commas`,
+		"--upstream 10.0.0.1":                `--upstream 10.0.0.1: upstream must be host:port, and "10.0.0.1" is not; allowed: host:port or /path, several with commas`,
+		"--lock-prefix {x}":                  `--lock-prefix {x}: lock-prefix must not contain { or }: they would change the slot of every lock; allowed: any text without { and }`,
+		"--lock-leese 30s":                   `--lock-leese: there is no such setting; did you mean --lock-lease?`,
+		"--lease 30s":                        `--lease: there is no such setting; did you mean --lock-lease?`,
+		"--port 6380":                        `--port: there is no such setting; lockproxy --help lists them`,
+		"--lock-lease":                       `--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written --lock-lease=VALUE)`,
+		"--lock-lease --dev":                 `--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written --lock-lease=VALUE)`,
+		"-lock-lease 30s":                    "-lock-lease: settings are written --lock-lease VALUE\n30s: neither a setting (--name value) nor a subcommand (health)",
+		"serve":                              `serve: neither a setting (--name value) nor a subcommand (health)`,
+		"--dev perhaps":                      `perhaps: neither a setting (--name value) nor a subcommand (health)`,
+	} {
+		_, err := load(strings.Fields(args), nil)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s\n got: %v\nwant: %s", args, err, want)
+		}
+	}
+}
+
+// Every error is told at once, and no secret in any of them.
+func TestErrorsAreToldTogether(t *testing.T) {
+	_, err := load([]string{"--maxclients", "0", "--requirepass", "hunter2", "--loops", "x"}, nil)
+	for _, want := range []string{"maxclients", "loops"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v says nothing of %s", err, want)
+		}
+	}
+	if s := find("requirepass"); strings.Contains(s.shown("hunter2"), "hunter2") {
+		t.Error("a secret is shown")
+	}
+}
+
+func TestHelpAndVersionAreAskedFor(t *testing.T) {
+	for arg, want := range map[string]error{"--help": errHelp, "-h": errHelp, "--version": errVersion, "-v": errVersion} {
+		if _, err := load([]string{"--dev", arg, "--nonsense"}, nil); !errors.Is(err, want) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+const helpTop = `lockproxy [--setting value]...   Redis for any client in front of a cluster, with lock verbs
+lockproxy health [--admin addr]  exit 0 if the proxy at that admin address is alive, else 1
+Each setting is also a variable (LOCKPROXY_LOCK_LEASE=30s) and a line of the --config file
+(lock-lease 30s). A flag wins over a variable, that over the file. * CONFIG SET changes it live.
+
+`
+
+// writeHelp prints what fits on one screen: every setting with its default.
+func writeHelp(w io.Writer) {
+	io.WriteString(w, helpTop)
+	group := ""
+	for i, s := range settings {
+		if s.Joined {
+			continue
+		}
+		heading := s.Group
+		if heading == group {
+			heading = ""
+		}
+		group = s.Group
+		names := "--" + s.Name
+		if i+1 < len(settings) && settings[i+1].Joined {
+			names += " --" + settings[i+1].Name
+		}
+		live := " "
+		if s.Live {
+			live = "*"
+		}
+		left := fmt.Sprintf("%-9s%-28s %s", heading, names, s.Default)
+		fmt.Fprintf(w, "%-52s%s %s\n", strings.TrimRight(left, " "), live, s.Help)
+	}
+}
+
+// settingsTable is the table of README.
+func settingsTable() string {
+	var b strings.Builder
+	b.WriteString("| setting | default | allowed | what it is |\n|---|---|---|---|\n")
+	for _, s := range settings {
+		shown := s.Default
+		if shown != "" {
+			shown = "`" + shown + "`"
+		}
+		live := ""
+		if s.Live {
+			live = " *"
+		}
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.Name, live, shown, s.allowed(), s.Help)
+	}
+	return b.String()
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestFitClients(t *testing.T) {
+	for _, test := range []struct {
+		args      string
+		limit     uint64
+		want, own int
+	}{
+		{"--dev", 1 << 20, 10000, 4096},
+		{"--dev", 14160, 10000, 4096},
+		{"--dev", 14159, 10000, 3523},
+		{"--dev", 1064, 750, 250},
+		{"--dev --upstream-own-connections 100", 1064, 900, 100},
+		{"--dev --tls-cert a --tls-key b", 364, 75, 75},
+		{"--dev --upstream-tls yes", 364, 225, 25},
+		{"--dev", 10, 1, 1},
+	} {
+		var log bytes.Buffer
+		c := newTestConfig(t, test.args)
+		before := *c.Values()
+		got := fitClients(c.Values(), test.limit, newLogger(c, &log))
+		if got.MaxClients != test.want || got.OwnConnections != test.own {
+			t.Errorf("%s with %d files: %d clients, want %d; %d own connections, want %d", test.args, test.limit, got.MaxClients, test.want, got.OwnConnections, test.own)
+		}
+		for setting, lowered := range map[string]bool{
+			"maxclients": got.MaxClients != before.MaxClients, "upstream-own-connections": got.OwnConnections != before.OwnConnections,
+		} {
+			if strings.Contains(log.String(), "setting="+setting) != lowered {
+				t.Errorf("%s with %d files: %s", test.args, test.limit, &log)
+			}
+		}
+	}
+	if openFiles() == 0 {
+		t.Error("no open files are allowed here")
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// plane is the data plane as the program sees it.
+type plane interface {
+	Source
+	// Listen opens one address of the setting listen and serves it until Drain.
+	Listen(addr string) (net.Addr, error)
+	// Ready says why the proxy cannot serve commands now, or nil.
+	Ready() error
+	// Drain takes no new clients, answers waiters and the commands that have
+	// come, and ends all connections, at the latest when ctx ends.
+	Drain(ctx context.Context) error
+}
+
+// program is one run of lockproxy.
+type program struct {
+	config *Config
+	certs  certs
+	log    *slog.Logger
+	state  state
+
+	connect func(ctx context.Context, p *program, upstream []string) (plane, error) // starts the data plane
+	exit    func(code int)
+}
+
+func newProgram(c *Config, certs certs, stderr io.Writer) *program {
+	return &program{config: c, certs: certs, log: newLogger(c, stderr), connect: connect, exit: os.Exit}
+}
+
+// run serves until a signal asks for the end and then drains; a second signal
+// ends the process at once. The error says why serving was not possible.
+func (p *program) run(signals <-chan os.Signal) error {
+	defer setProcs(p.log)()
+	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
+	p.config.fit(func(v *Values) *Values { return fitClients(v, openFiles(), p.log) })
+
+	asked, ask := context.WithCancel(context.Background())
+	defer ask()
+	over := make(chan struct{})
+	defer close(over)
+	go p.heed(signals, over, ask) // ends with run
+
+	stopAdmin, err := p.startAdmin()
+	if err != nil {
+		return err
+	}
+	defer stopAdmin()
+	stopDev, upstream, err := p.startDev()
+	if err != nil {
+		return err
+	}
+	defer stopDev()
+	if err := p.start(asked, upstream); err != nil && asked.Err() == nil {
+		p.drain()
+		return err
+	}
+	<-asked.Done()
+	p.drain()
+	p.log.Info("lockproxy ends")
+	return nil
+}
+
+// heed turns the first signal into a drain and the second one into the end.
+func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func()) {
+	for n := 0; ; n++ {
+		select {
+		case <-over:
+			return
+		case sig := <-signals:
+			if n > 0 {
+				p.log.Warn("lockproxy ends at once", "signal", sig)
+				p.exit(exitFailed)
+				return
+			}
+			p.log.Info("draining", "signal", sig, "timeout", p.config.Values().DrainTimeout)
+			ask()
+		}
+	}
+}
+
+// start connects to the upstream and opens the doors. It blocks until the
+// upstream answers or ctx ends.
+func (p *program) start(ctx context.Context, upstream []string) error {
+	pl, err := p.connect(ctx, p, upstream)
+	if err != nil {
+		return err
+	}
+	p.state.set(pl)
+	for _, addr := range p.config.Values().Listen {
+		bound, err := pl.Listen(addr)
+		if err != nil {
+			return fmt.Errorf("listen %s: %w", addr, err)
+		}
+		p.log.Info("listening", "addr", bound)
+	}
+	return nil
+}
+
+// drain ends the data plane in good order.
+func (p *program) drain() {
+	pl := p.state.drain()
+	if pl == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.config.Values().DrainTimeout)
+	defer cancel()
+	begin := time.Now()
+	if err := pl.Drain(ctx); err != nil {
+		p.log.Warn("drained in part", "err", err, "took", time.Since(begin))
+		return
+	}
+	p.log.Info("drained", "took", time.Since(begin))
+}
+
+// startDev starts the Redis of --dev, if it is asked for, and returns the
+// addresses of the upstream.
+func (p *program) startDev() (stop func(), upstream []string, err error) {
+	v := p.config.Values()
+	if !v.Dev {
+		p.log.Info("upstream", "addrs", strings.Join(v.Upstream, ","))
+		return func() {}, v.Upstream, nil
+	}
+	d, err := newDevRedis()
+	if err != nil {
+		return nil, nil, fmt.Errorf("dev: %w", err)
+	}
+	p.log.Warn("dev: one Redis in the memory of this process; nothing survives it, and no other proxy shares its locks")
+	return d.Close, []string{d.Addr()}, nil
+}
+
+var errStarting = errors.New("starting: the upstream's topology is not known yet")

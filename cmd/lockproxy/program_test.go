@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// scriptedPlane is a data plane that does what a test says.
+type scriptedPlane struct {
+	ready   error
+	drained chan struct{} // Drain returns when it is closed
+}
+
+func (s *scriptedPlane) Listen(addr string) (net.Addr, error) {
+	if addr == "/bad" {
+		return nil, errors.New("address in use")
+	}
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1234}, nil
+}
+
+func (s *scriptedPlane) Ready() error       { return s.ready }
+func (s *scriptedPlane) Snapshot() Snapshot { return Snapshot{Clients: 7} }
+
+func (s *scriptedPlane) Drain(ctx context.Context) error {
+	select {
+	case <-s.drained:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// safeBuffer is a log that can be read while it is written.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// find waits until the log has what pattern matches, and returns its first group.
+func (b *safeBuffer) find(t *testing.T, pattern string) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if found := re.FindStringSubmatch(b.String()); found != nil {
+			return found[len(found)-1]
+		}
+	}
+	t.Fatalf("the log never had %s:\n%s", pattern, b.String())
+	return ""
+}
+
+// running is a program under test.
+type running struct {
+	log     *safeBuffer
+	signals chan os.Signal
+	ended   chan error
+	exits   chan int
+}
+
+func startProgram(t *testing.T, args string, connect func(ctx context.Context, upstream []string) (plane, error)) *running {
+	t.Helper()
+	r := &running{new(safeBuffer), make(chan os.Signal, 2), make(chan error, 1), make(chan int, 1)}
+	p := newProgram(newTestConfig(t, args), certs{}, r.log)
+	p.connect = func(ctx context.Context, _ *program, upstream []string) (plane, error) { return connect(ctx, upstream) }
+	p.exit = func(code int) { r.exits <- code }
+	go func() { r.ended <- p.run(r.signals) }()
+	return r
+}
+
+func (r *running) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-r.ended:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatalf("the program does not end:\n%s", r.log)
+		return nil
+	}
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestProgramServesAndDrains(t *testing.T) {
+	pl := &scriptedPlane{drained: make(chan struct{})}
+	found := make(chan struct{})
+	r := startProgram(t, "--upstream 127.0.0.1:1 --listen 127.0.0.1:0 --admin 127.0.0.1:0", func(_ context.Context, upstream []string) (plane, error) {
+		<-found
+		if strings.Join(upstream, ",") != "127.0.0.1:1" {
+			t.Errorf("upstream %v", upstream)
+		}
+		return pl, nil
+	})
+	admin := "http://" + r.log.find(t, `msg="admin listening" addr=(127\.0\.0\.1:\d+)\n`)
+	if code, body := get(t, admin+"/readyz"); code != 503 || !strings.Contains(body, "starting") {
+		t.Errorf("/readyz before the upstream is found: %d %s", code, body)
+	}
+	if code, _ := get(t, admin+"/healthz"); code != 200 {
+		t.Errorf("/healthz before the upstream is found: %d", code)
+	}
+	close(found)
+	r.log.find(t, `msg=listening addr=127\.0\.0\.1:1234\n`)
+	if code, body := get(t, admin+"/readyz"); code != 200 {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	r.signals <- syscall.SIGTERM
+	r.log.find(t, "msg=draining")
+	for { // the state changes right after the line is written
+		if code, body := get(t, admin+"/readyz"); code == 503 && strings.Contains(body, "draining") {
+			break
+		}
+	}
+	if code, _ := get(t, admin+"/healthz"); code != 200 {
+		t.Errorf("/healthz while draining: %d", code)
+	}
+	close(pl.drained)
+	if err := r.wait(t); err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get(admin); err == nil {
+		t.Error("admin still listens")
+	}
+	if len(r.exits) > 0 {
+		t.Error("one signal was enough to end at once")
+	}
+}
+
+func TestProgramDrainsNoLongerThanItsTimeout(t *testing.T) {
+	r := startProgram(t, "--dev --admin off --drain-timeout 20ms", func(context.Context, []string) (plane, error) {
+		return &scriptedPlane{}, nil
+	})
+	r.log.find(t, "nothing survives")
+	r.log.find(t, "msg=listening")
+	r.signals <- syscall.SIGINT
+	if err := r.wait(t); err != nil {
+		t.Error(err)
+	}
+	r.log.find(t, "drained in part")
+}
+
+func TestProgramEndsAtOnceOnASecondSignal(t *testing.T) {
+	pl := &scriptedPlane{drained: make(chan struct{})}
+	r := startProgram(t, "--dev --admin off", func(context.Context, []string) (plane, error) { return pl, nil })
+	r.log.find(t, "msg=listening")
+	r.signals <- syscall.SIGTERM
+	r.signals <- syscall.SIGTERM
+	if code := <-r.exits; code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	close(pl.drained)
+	r.wait(t)
+}
+
+func TestProgramCanBeStoppedWhileItLooksForItsUpstream(t *testing.T) {
+	r := startProgram(t, "--upstream 127.0.0.1:1 --admin off", func(ctx context.Context, _ []string) (plane, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	r.signals <- syscall.SIGTERM
+	if err := r.wait(t); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProgramSaysWhyItCannotServe(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	serve := func(context.Context, []string) (plane, error) {
+		done := make(chan struct{})
+		close(done)
+		return &scriptedPlane{drained: done}, nil
+	}
+	for _, test := range []struct {
+		args, want string
+		connect    func(context.Context, []string) (plane, error)
+	}{
+		{"--dev --admin " + busy.Addr().String(), "admin " + busy.Addr().String() + ": ", serve},
+		{"--dev --admin off --listen /bad", "listen /bad: address in use", serve},
+		{"--upstream 127.0.0.1:1 --admin off", "wrong password", func(context.Context, []string) (plane, error) { return nil, errors.New("wrong password") }},
+	} {
+		err := startProgram(t, test.args, test.connect).wait(t)
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: %v", test.args, err)
+		}
+	}
+}
+
+// The Redis of --dev lets leases end with the clock.
+func TestDevRedis(t *testing.T) {
+	m, err := newDevRedis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := m.Set("k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	m.SetTTL("k", 5*time.Millisecond)
+	for end := time.Now().Add(5 * time.Second); m.Exists("k"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the TTL does not run")
+		}
+	}
+}
+
+func TestLogLevelAndFormat(t *testing.T) {
+	var b bytes.Buffer
+	c := newTestConfig(t, "--dev --log-format json --log-level warn")
+	log := newLogger(c, &b)
+	log.Info("quiet")
+	if err := set(c, "log-level", "info"); err != nil {
+		t.Fatal(err)
+	}
+	log.Info("loud")
+	if got := b.String(); strings.Contains(got, "quiet") || !strings.Contains(got, `"msg":"loud"`) {
+		t.Errorf("log: %s", got)
+	}
+}
+
+func TestRoundQuota(t *testing.T) {
+	for quota, want := range map[float64]int{0.5: 1, 1.2: 2, 1e6: 0} {
+		got := roundQuota(quota)
+		if want == 0 || got < want { // never more than the machine has
+			want = roundQuota(1e9)
+		}
+		if got != want {
+			t.Errorf("roundQuota(%v) = %d, want %d", quota, got, want)
+		}
+	}
+}

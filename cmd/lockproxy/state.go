@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"sync"
+)
+
+// state is where the program stands: starting, serving, draining. Safe for
+// concurrent use.
+type state struct {
+	mu       sync.Mutex
+	plane    plane // nil: starting
+	draining bool
+}
+
+var errDraining = errors.New("draining: this process is about to end")
+
+func (s *state) set(p plane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plane = p
+}
+
+// drain notes that the end has begun and returns what is to be drained, nil if
+// nothing serves yet.
+func (s *state) drain() plane {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	return s.plane
+}
+
+// Ready says why commands cannot be served now, or nil.
+func (s *state) Ready() error {
+	s.mu.Lock()
+	p, draining := s.plane, s.draining
+	s.mu.Unlock()
+	switch {
+	case draining:
+		return errDraining
+	case p == nil:
+		return errStarting
+	}
+	return p.Ready()
+}
+
+// Snapshot implements Source.
+func (s *state) Snapshot() Snapshot {
+	s.mu.Lock()
+	p := s.plane
+	s.mu.Unlock()
+	if p == nil {
+		return Snapshot{}
+	}
+	return p.Snapshot()
+}

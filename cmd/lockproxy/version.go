@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// version and commit may be set by the linker (-X main.commit=...); without it
+// the commit comes from what the Go command noted in the binary.
+var (
+	version = "0.1.0"
+	commit  = ""
+)
+
+// buildCommit is the commit the binary was built from, "unknown" where nothing
+// says so.
+func buildCommit() string {
+	if commit != "" {
+		return commit
+	}
+	revision, dirty := "", ""
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range build.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				revision = s.Value[:min(12, len(s.Value))]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				dirty = "+changes"
+			}
+		}
+	}
+	if revision == "" {
+		return "unknown"
+	}
+	return revision + dirty
+}
+
+func versionLine() string {
+	return fmt.Sprintf("lockproxy %s %s/%s %s commit %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version(), buildCommit())
+}
