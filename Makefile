@@ -1,0 +1,57 @@
+GO       ?= go
+TIMEOUT  ?= 20m
+FUZZTIME ?= 10m
+SOAKTIMEOUT ?= 6h
+VERSION  ?= $(shell sed -n 's/.*version = "\(.*\)"/\1/p' cmd/lockproxy/version.go)
+COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+
+.PHONY: help build test tools vet fmt-check fuzz bench bench-tools soak compat
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | column -t -s ':' 2>/dev/null || grep '##' Makefile
+
+build: ## bin/lockproxy, one static file
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o bin/lockproxy ./cmd/lockproxy
+
+test: tools vet fmt-check ## install what is missing, then every test under the race detector
+	$(GO) test -race -p 1 -timeout $(TIMEOUT) ./...
+
+tools: # what the tests need: a C compiler for the race detector, Redis and clients of other languages
+	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
+		echo "installing gcc: the race detector needs a C compiler"; \
+		command -v apt-get >/dev/null || { echo "no apt-get here: please install a C compiler" >&2; exit 1; }; \
+		root=; [ "$$(id -u)" = 0 ] || root=sudo; \
+		$$root apt-get update -qq && $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev; }
+	@integration/install.sh
+
+vet:
+	$(GO) vet ./...
+
+fmt-check:
+	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "gofmt would change:" $$files >&2; exit 1; }
+
+fuzz: ## each fuzz target for FUZZTIME (10m)
+	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$dir/*_test.go); do \
+			echo "fuzz $$dir $$target for $(FUZZTIME)"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
+		done; \
+	done
+
+bench: tools bench-tools ## measure against Redis itself, twemproxy and haproxy
+	$(GO) run ./integration/bench $(BENCHFLAGS)
+
+bench-tools: # the yardsticks of the benchmark
+	@missing=; command -v nutcracker >/dev/null || missing="nutcracker"; \
+	command -v haproxy >/dev/null || missing="$$missing haproxy"; \
+	[ -z "$$missing" ] || { echo "installing $$missing"; \
+		if command -v apt-get >/dev/null; then \
+			root=; [ "$$(id -u)" = 0 ] || root=sudo; \
+			$$root apt-get update -qq && $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+		else brew install $$(echo $$missing | sed s/nutcracker/twemproxy/); fi; }
+
+soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
+	$(GO) test -race -v -timeout $(SOAKTIMEOUT) -skip '^TestCompat$$' ./integration -long $(SOAKFLAGS)
+
+compat: tools ## Redis's own test suite straight and through the proxy; COMPATFLAGS="-compat-targets single" parts of it
+	$(GO) test -count=1 -v -timeout $(SOAKTIMEOUT) ./integration -run '^TestCompat$$' -long $(COMPATFLAGS)

@@ -1,0 +1,187 @@
+// Bench measures lockproxy end to end against the yardsticks of its trade, with
+// real servers and in one run, and prints medians and ratios as markdown:
+//
+//	make bench                         everything, about thirteen minutes
+//	go run ./integration/bench -quick  everything, about three minutes: while developing
+//	go run ./integration/bench -only forward -rounds 9
+//
+//	redis-benchmark --> direct | lockproxy | twemproxy | haproxy --> redis-server...
+//
+// What is compared:
+//
+//   - direct and lockproxy serve a Redis Cluster of three masters; directly,
+//     redis-benchmark --cluster binds each connection to one master;
+//   - twemproxy (nutcracker) spreads the same keys over three plain Redis by
+//     crc16 modulo 3, its cheapest even distribution, for it does not speak the
+//     protocol of a cluster;
+//   - haproxy forwards the bytes to one plain Redis, in TCP mode.
+//
+// redis-benchmark, twemproxy and haproxy have one thread each; lockproxy has
+// what it chooses by itself. In every round each measurement runs all contenders
+// in turn, a different one first each time, and a ratio is the median of the
+// ratios of the rounds: what else the machine does meets all alike. All GETs
+// find their key.
+//
+// The section scripts has Redis account for what LOCK and UNLOCK cost it, beside SET NX, and
+// scripts like those of Redisson, on one server that does nothing else; keepalive has one
+// proxy over a cluster of its own keep -holds locks alive, and watches it for some
+// thirds of their lease; redlock has one proxy grant locks over 3 and over 5 independent
+// masters, beside redsync over the same ones; pubsub has one publisher tell 50 listeners, through
+// the proxy and at the server.
+//
+// CPU a request is that of the proxy's process, all threads, as the operating
+// system accounts for it, divided by the requests.
+//
+// # Profiling lockproxy
+//
+// With -cpuprofile FILE the benchmark loads lockproxy for some more seconds with
+// GETs (-only lock: with pairs of LOCK and UNLOCK; -only redlock: with those over three
+// independent masters, by 20 clients one at a time) over 50 connections, -pipeline
+// commands at a time, and saves its CPU profile for `go tool pprof FILE`. A
+// lockproxy of your own does the same with
+//
+//	lockproxy --upstream ... --admin 127.0.0.1:6390 --admin-pprof yes
+//	go tool pprof 'http://127.0.0.1:6390/debug/pprof/profile?seconds=10'
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// sections are what can be measured alone with -only.
+var sections = []string{"forward", "lock", "handover", "scripts", "keepalive", "redlock", "pubsub"}
+
+// options is what the command line says.
+type options struct {
+	rounds     int
+	requests   int
+	holds      int
+	only       string
+	quick      bool
+	lockproxy  string
+	cpuprofile string
+	pipeline   int
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.IntVar(&o.rounds, "rounds", 5, "rounds; each runs all contenders")
+	f.IntVar(&o.requests, "requests", 100000, "requests of a measurement at 50 connections without pipelining; the others follow from it")
+	f.IntVar(&o.holds, "holds", 100000, "holds that are kept alive; a multiple of 50")
+	f.StringVar(&o.only, "only", "", "one section: "+strings.Join(sections, ", "))
+	f.BoolVar(&o.quick, "quick", false, "two short rounds, about three minutes in all")
+	f.StringVar(&o.lockproxy, "lockproxy", "", "a lockproxy binary to measure; empty: build ./cmd/lockproxy; none: the yardsticks alone")
+	f.StringVar(&o.cpuprofile, "cpuprofile", "", "save a CPU profile of lockproxy to this file at the end")
+	f.IntVar(&o.pipeline, "pipeline", 16, "commands at a time while -cpuprofile is taken")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.quick {
+		given := map[string]bool{}
+		f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		if !given["rounds"] {
+			o.rounds = 2
+		}
+		if !given["requests"] {
+			o.requests = 40000
+		}
+		if !given["holds"] {
+			o.holds = 10000
+		}
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("-flags only, not %q", f.Arg(0))
+	case o.only != "" && !slices.Contains(sections, o.only):
+		return o, fmt.Errorf("-only %s: must be one of %s", o.only, strings.Join(sections, ", "))
+	case o.rounds < 1 || o.rounds > 1000:
+		return o, fmt.Errorf("-rounds %d: must be 1 to 1000", o.rounds)
+	case o.requests < 1000 || o.requests > 100e6:
+		return o, fmt.Errorf("-requests %d: must be 1000 to 100000000", o.requests)
+	case o.holds < keepBatch || o.holds > 1e6 || o.holds%keepBatch != 0:
+		return o, fmt.Errorf("-holds %d: must be %d to 1000000, a multiple of %[2]d", o.holds, keepBatch)
+	case o.pipeline < 1 || 2*lockNames%o.pipeline != 0:
+		return o, fmt.Errorf("-pipeline %d: must divide %d", o.pipeline, 2*lockNames)
+	}
+	return o, nil
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted")
+		}
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run starts the servers, measures section by section and prints.
+func run(ctx context.Context, o options) error {
+	if err := installed(); err != nil {
+		return err
+	}
+	y := &yard{}
+	defer y.close()
+	if err := y.open(ctx, o); err != nil {
+		return err
+	}
+	fmt.Print(machine())
+	var verdicts []verdict
+	for _, s := range []struct {
+		name    string
+		measure func(context.Context, *yard, options) ([]verdict, error)
+	}{{"forward", forward}, {"lock", pairs}, {"handover", handover}, {"scripts", scripts}, {"keepalive", keepalive}, {"redlock", independent}, {"pubsub", pubsub}} {
+		if o.only != "" && o.only != s.name {
+			continue
+		}
+		v, err := s.measure(ctx, y, o)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		verdicts = append(verdicts, v...)
+	}
+	printVerdicts(os.Stdout, verdicts)
+	if o.cpuprofile != "" {
+		return y.profile(ctx, o)
+	}
+	return nil
+}
+
+// installed says which programs are missing, and how to get them.
+func installed() error {
+	var missing, packages []string
+	for _, p := range [][2]string{
+		{"redis-server", "redis-server"}, {"redis-benchmark", "redis-tools"},
+		{"nutcracker", "nutcracker"}, {"haproxy", "haproxy"},
+	} {
+		if _, err := exec.LookPath(p[0]); err != nil {
+			missing, packages = append(missing, p[0]), append(packages, p[1])
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("not installed: %s; run `make bench`, which installs them, or `apt-get install %s`",
+		strings.Join(missing, ", "), strings.Join(packages, " "))
+}

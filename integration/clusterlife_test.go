@@ -1,0 +1,446 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// traffic counts with INCR on keys of one slot, or of many, and remembers what
+// must be true of each counter afterwards.
+type traffic struct {
+	addr    string
+	keys    []string
+	clients int
+
+	done    []atomic.Int64 // acknowledged, per key
+	unknown []atomic.Int64 // outcome unknown, per key
+	failed  atomic.Int64   // refused for sure
+	bad     atomic.Pointer[string]
+	lastOK  atomic.Int64 // when the last command succeeded, UnixNano
+	gap     atomic.Int64 // longest time without any success
+	refused sync.Map     // texts of errors
+}
+
+func newTraffic(addr string, clients int, keys ...string) *traffic {
+	return &traffic{addr: addr, keys: keys, clients: clients,
+		done: make([]atomic.Int64, len(keys)), unknown: make([]atomic.Int64, len(keys))}
+}
+
+// run sends pipelines until end is closed.
+func (tr *traffic) run(end <-chan struct{}) {
+	var group sync.WaitGroup
+	for client := range tr.clients {
+		group.Go(func() {
+			for i := client; ; i++ {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				if err := tr.pipeline(i); err != nil {
+					s := err.Error()
+					tr.bad.CompareAndSwap(nil, &s)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// pipeline is one connection's life: batches of INCR, ECHO and GET whose replies must come in order.
+func (tr *traffic) pipeline(seed int) error {
+	c, err := dial(tr.addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for batch := range 20 {
+		var out []byte
+		const n = 8
+		for j := range n {
+			k := (seed + batch + j) % len(tr.keys)
+			out = append(out, encode("INCR", tr.keys[k])...)
+			out = append(out, encode("ECHO", fmt.Sprint(seed, batch, j))...)
+			out = append(out, encode("GET", tr.keys[k])...)
+		}
+		if _, err := c.Write(out); err != nil {
+			return err
+		}
+		for j := range n {
+			k := (seed + batch + j) % len(tr.keys)
+			incr, err := c.receive(time.Minute)
+			if err != nil {
+				return err
+			}
+			tr.count(k, incr)
+			echo, err := c.receive(time.Minute)
+			if err != nil || echo.text != fmt.Sprint(seed, batch, j) {
+				return fmt.Errorf("ECHO %d %d %d: %s %v", seed, batch, j, echo, err)
+			}
+			get, err := c.receive(time.Minute)
+			if err != nil {
+				return err
+			}
+			if get.isError() {
+				tr.refused.Store("GET: "+get.text, true)
+			} else if !incr.isError() && get.int() < incr.int() {
+				return fmt.Errorf("INCR said %s, the GET behind it %s", incr, get)
+			}
+		}
+	}
+	return nil
+}
+
+func (tr *traffic) count(k int, v reply) {
+	if !v.isError() {
+		tr.done[k].Add(1)
+		now := time.Now().UnixNano()
+		if last := tr.lastOK.Swap(now); last != 0 && now-last > tr.gap.Load() {
+			tr.gap.Store(now - last)
+		}
+		return
+	}
+	tr.refused.Store("INCR: "+v.text, true)
+	if strings.Contains(v.text, "may or may not have run") {
+		tr.unknown[k].Add(1)
+	} else {
+		tr.failed.Add(1)
+	}
+}
+
+// check compares the counters with what was acknowledged. lost is how many acknowledged
+// writes a fail-over of Redis itself may have lost.
+func (tr *traffic) check(t *testing.T, lost int64) (errors int64) {
+	t.Helper()
+	if s := tr.bad.Load(); s != nil {
+		t.Error(*s)
+	}
+	c := connect(t, tr.addr)
+	var sum int64
+	for k, key := range tr.keys {
+		got, done, unknown := c.must(t, "GET", key).int(), tr.done[k].Load(), tr.unknown[k].Load()
+		sum += done
+		errors += unknown
+		if got < done-lost || got > done+unknown {
+			t.Errorf("%s is at %d; %d INCR were acknowledged, the outcome of %d is unknown", key, got, done, unknown)
+		}
+	}
+	tr.refused.Range(func(text, _ any) bool {
+		t.Logf("seen: %s", text)
+		return true
+	})
+	t.Logf("%d INCR acknowledged, %d unknown, %d refused, longest pause %v", sum, errors, tr.failed.Load(), time.Duration(tr.gap.Load()))
+	if sum < 1000 {
+		t.Errorf("only %d INCR got through", sum)
+	}
+	return errors + tr.failed.Load()
+}
+
+// keysOf are n keys of one slot.
+func keysOf(tag string, n int) []string {
+	var keys []string
+	for i := range n {
+		keys = append(keys, fmt.Sprintf("{%s}:%d", tag, i))
+	}
+	return keys
+}
+
+// Slots that move while clients use them: ASK, TRYAGAIN and MOVED never reach a
+// client, nothing is lost, nothing runs twice, replies keep their order.
+func TestSlotMigration(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, 0)
+	p := startProxy(t, "--upstream", c.nodes[0].addr)
+	c.masterOf(t, "moving").do(t, "SET", "{moving}:bystander", strings.Repeat("v", 1000))
+	keys := append(keysOf("moving", 20), keysOf("staying", 4)...)
+	tr, end := newTraffic(p.addr, 8, keys...), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() { tr.run(end) })
+	w := &witness{}
+	for client := range 4 { // locks of that slot go on as well
+		group.Go(func() {
+			if err := contend(p, 0, client, "{moving}:lock", 20*time.Second, 0, end, w); err != nil {
+				t.Errorf("client %d: %v", client, err)
+			}
+		})
+	}
+	group.Go(func() { // several keys of a slot that is half here and half there
+		m, err := dial(p.addr)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer m.Close()
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			v, err := m.do("MSET", "{moving}:a", fmt.Sprint(i), "{moving}:b", fmt.Sprint(i))
+			if err != nil || v.text != "OK" {
+				t.Errorf("MSET: %s %v", v, err)
+				return
+			}
+			if v, err = m.do("MGET", "{moving}:a", "{moving}:b", "{staying}:0"); err != nil || len(v.elems) != 3 || v.elems[0].int() != int64(i) || v.elems[1].int() != int64(i) {
+				t.Errorf("MGET: %s %v, want %d twice", v, err, i)
+				return
+			}
+		}
+	})
+	time.Sleep(300 * time.Millisecond)
+	slot := c.slotOf(t, "moving")
+	at := c.masterOf(t, "moving")
+	for i := range dose(3, 30) {
+		to := c.nodes[(i+1)%3]
+		if to == at {
+			to = c.nodes[(i+2)%3]
+		}
+		c.migrate(t, slot, at, to, 20*time.Millisecond)
+		at = to
+		time.Sleep(200 * time.Millisecond)
+	}
+	close(end)
+	group.Wait()
+	if n := tr.check(t, 0); n > 0 {
+		t.Errorf("%d errors reached clients", n)
+	}
+	w.check(t, 50)
+	connect(t, p.addr).want(t, quote(strings.Repeat("v", 1000)), "GET", "{moving}:bystander")
+	if p.metric(t, "lockproxy_redirects_total") == 0 {
+		t.Error("no redirect was followed: the test did not test")
+	}
+}
+
+// CLUSTER FAILOVER under load: at most outcomes that are unknown, a short pause, nothing lost.
+func TestManualFailover(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, 1)
+	p := startProxy(t, "--upstream", c.addrs())
+	old := c.masterOf(t, "failing")
+	tr, end := newTraffic(p.addr, 8, append(keysOf("failing", 8), keysOf("staying", 4)...)...), make(chan struct{})
+	w := &witness{}
+	var group sync.WaitGroup
+	group.Go(func() { tr.run(end) })
+	group.Go(func() {
+		if err := contend(p, 0, 0, "{failing}:lock", 20*time.Second, 0, end, w); err != nil {
+			t.Errorf("lock: %v", err)
+		}
+	})
+	time.Sleep(300 * time.Millisecond)
+	replica := c.replicasOf(t, old)[0]
+	replica.do(t, "CLUSTER", "FAILOVER")
+	eventually(t, patience, "the replica is master", func() bool {
+		return replica.info(t, "replication", "role") == "master"
+	})
+	time.Sleep(time.Second)
+	close(end)
+	group.Wait()
+	if n := tr.check(t, 0); n > 0 {
+		t.Errorf("%d errors reached clients of a fail-over that loses nothing", n)
+	}
+	w.check(t, 5)
+	if gap := time.Duration(tr.gap.Load()); gap > 8*time.Second {
+		t.Errorf("nothing went through for %v", gap)
+	}
+}
+
+// kill -9 of a master: writes on their way end with an unknown outcome and are
+// never sent twice; reads and later writes wait for the replica. R33
+func TestKilledMaster(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, 1)
+	p := startProxy(t, "--upstream", c.addrs())
+	doomed := c.masterOf(t, "dying")
+	tr, end := newTraffic(p.addr, 8, keysOf("dying", 8)...), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() { tr.run(end) })
+	holder := connect(t, p.addr)
+	holder.must(t, "LOCK", "{dying}:lock", "TOKEN", "h", "PX", "60000")
+	waiter := connect(t, p.addr)
+	waiter.send("LOCK", "{dying}:lock", "TOKEN", "w", "WAIT", "50000", "PX", "20000")
+	waitersOf(t, p.addr, "{dying}:lock", 1)
+	time.Sleep(300 * time.Millisecond)
+	doomed.kill()
+	killed := time.Now()
+	var waited time.Duration
+	read, write := connect(t, p.addr), connect(t, p.addr)
+	for _, probe := range []struct {
+		c    *conn
+		args []string
+	}{{read, []string{"GET", "{dying}:0"}}, {write, []string{"SET", "{dying}:probe", "1"}}} {
+		probe.c.send(probe.args...)
+	}
+	if v, err := read.receive(30 * time.Second); err != nil || v.isError() {
+		t.Errorf("GET after the kill: %s %v", v, err)
+	}
+	if v, err := write.receive(30 * time.Second); err != nil || v.isError() && !strings.Contains(v.text, "may or may not have run") {
+		t.Errorf("SET after the kill: %s %v", v, err)
+	}
+	waited = time.Since(killed)
+	t.Logf("served again after %v", waited)
+	if waited > 15*time.Second {
+		t.Errorf("served again after %v", waited)
+	}
+	time.Sleep(time.Second)
+	close(end)
+	group.Wait()
+	tr.check(t, 200) // replication is asynchronous: Redis itself may lose what it acknowledged
+	if got := write.must(t, "INCR", "{dying}:again").int(); got != 1 {
+		t.Errorf("INCR afterwards: %d", got)
+	}
+	// the lock lives on at the replica, or was lost with the last writes: either way
+	// its waiter is served in the end, with a higher fence
+	holder.call(t, "UNLOCK", "{dying}:lock", "h")
+	if v, err := waiter.receive(60 * time.Second); err != nil || len(v.elems) != 4 {
+		t.Errorf("the waiter after the fail-over: %s %v", v, err)
+	}
+}
+
+// Scripts that the nodes forget, and connections that they cut, are healed. R25
+func TestForgottenScriptsAndCutConnections(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, 0)
+	p := startProxy(t, "--upstream", c.addrs())
+	client := connect(t, p.addr)
+	sha := client.must(t, "SCRIPT", "LOAD", "return {KEYS[1], ARGV[1]}").text
+	for i := range 10 {
+		c.each(t, "SCRIPT", "FLUSH")
+		lock := fmt.Sprintf("healed:%d", i)
+		if v := client.must(t, "LOCK", lock, "TOKEN", "t", "PX", "20000"); len(v.elems) != 4 {
+			t.Errorf("LOCK after SCRIPT FLUSH: %s", v)
+		}
+		c.each(t, "SCRIPT", "FLUSH")
+		client.want(t, "(integer) 1", "UNLOCK", lock, "t")
+		client.want(t, fmt.Sprintf(`["k%d", "v"]`, i), "EVALSHA", sha, "1", fmt.Sprint("k", i), "v")
+	}
+	// every node forgets while a waiter sleeps
+	client.must(t, "LOCK", "healed", "TOKEN", "t", "PX", "20000")
+	waiter := connect(t, p.addr)
+	waiter.send("LOCK", "healed", "TOKEN", "w", "WAIT", "30000")
+	waitersOf(t, p.addr, "healed", 1)
+	c.each(t, "SCRIPT", "FLUSH")
+	client.want(t, "(integer) 1", "UNLOCK", "healed", "t")
+	if v, err := waiter.receive(patience); err != nil || len(v.elems) != 4 {
+		t.Errorf("the waiter after SCRIPT FLUSH: %s %v", v, err)
+	}
+
+	tr, end := newTraffic(p.addr, 4, keysOf("cut", 4)...), make(chan struct{})
+	w := &witness{}
+	var group sync.WaitGroup
+	group.Go(func() { tr.run(end) })
+	for i := range 6 {
+		group.Go(func() {
+			c, err := dial(p.addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			for {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				asked := time.Now()
+				v, err := c.do("LOCK", "cut", "TOKEN", fmt.Sprint(i), "PX", "20000", "WAIT", "10000")
+				if err != nil || len(v.elems) != 4 {
+					t.Errorf("LOCK while connections are cut: %s %v", v, err)
+					return
+				}
+				w.enter(grant{i, v.elems[1].int(), asked, time.Now(), 0})
+				if v, err := c.do("UNLOCK", "cut", fmt.Sprint(i)); err != nil || v.text != "1" {
+					t.Errorf("UNLOCK while connections are cut: %s %v", v, err)
+					return
+				}
+			}
+		})
+	}
+	for range dose(5, 100) {
+		time.Sleep(200 * time.Millisecond)
+		c.each(t, "CLIENT", "KILL", "TYPE", "normal")
+		c.each(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	}
+	time.Sleep(300 * time.Millisecond)
+	close(end)
+	group.Wait()
+	tr.check(t, 0)
+	if n := tr.failed.Load(); n > 0 {
+		t.Errorf("%d INCR were refused although their outcome was not unknown", n)
+	}
+	w.check(t, 20)
+}
+
+// A Sentinel group whose master dies.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	g := startSentinels(t)
+	p := startProxy(t, "--upstream", g.addrs())
+	c := connect(t, p.addr)
+	c.want(t, "OK", "SET", "k", "v")
+	first := c.must(t, "LOCK", "sentinel", "TOKEN", "t", "PX", "1000")
+	if n := g.master.do(t, "EXISTS", "k").int(); n != 1 {
+		t.Error("the master has not got the key")
+	}
+	eventually(t, patience, "the replica has the key", func() bool { return g.replica.do(t, "EXISTS", "k").int() == 1 })
+	g.master.kill()
+	killed := time.Now()
+	eventually(t, 30*time.Second, "writes go on at the promoted replica", func() bool {
+		v, err := ask(p.addr, "SET", "k2", "v")
+		return err == nil && v.text == "OK"
+	})
+	t.Logf("written again %v after the kill", time.Since(killed))
+	c.want(t, `"v"`, "GET", "k")
+	second := connect(t, p.addr).must(t, "LOCK", "sentinel", "TOKEN", "u", "PX", "1000", "WAIT", "10000")
+	if len(second.elems) != 4 || second.elems[1].int() <= first.elems[1].int() {
+		t.Errorf("the fence before the fail-over was %s, after it %s", first, second)
+	}
+	if g.replica.do(t, "EXISTS", "k2").int() != 1 {
+		t.Error("the promoted replica has not got the write")
+	}
+}
+
+// A single Redis that goes and comes back.
+func TestRestartedRedis(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	p := startProxy(t, "--upstream", s.addr, "--retry-budget", "2s")
+	c := connect(t, p.addr)
+	c.want(t, "OK", "SET", "k", "v")
+	first := c.must(t, "LOCK", "restart", "TOKEN", "t", "PX", "60000")
+	if status, body, err := p.get("/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %s %v", status, body, err)
+	}
+	s.kill()
+	eventually(t, patience, "/readyz is 503", func() bool {
+		status, _, _ := p.get("/readyz")
+		return status == 503
+	})
+	start := time.Now()
+	if v := c.call(t, "GET", "k"); !v.isError() || time.Since(start) > 10*time.Second {
+		t.Errorf("without an upstream: %s after %v", v, time.Since(start))
+	}
+	if v := c.call(t, "LOCK", "restart2"); !v.isError() {
+		t.Errorf("trouble is never Null: %s", v) // R10
+	}
+	c.want(t, "PONG", "PING")
+	s.restart(t)
+	eventually(t, patience, "/readyz is 200", func() bool {
+		status, _, _ := p.get("/readyz")
+		return status == 200
+	})
+	c.want(t, "(nil)", "GET", "k")
+	// R31: all is lost, C2 takes the lock, C1 cannot free it; the clock carries the fence on
+	second := c.must(t, "LOCK", "restart", "TOKEN", "u", "PX", "60000")
+	if second.elems[1].int() <= first.elems[1].int() {
+		t.Errorf("the fence before the restart was %s, after it %s", first, second)
+	}
+	c.want(t, "(nil)", "UNLOCK", "restart", "t")
+	c.want(t, "(integer) 1", "UNLOCK", "restart", "u")
+}

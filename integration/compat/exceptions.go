@@ -1,0 +1,79 @@
+package compat
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Key names a test on a target.
+type Key struct{ Target, File, Name string }
+
+// Exceptions are the tests that need not pass through the proxy, each with its reason.
+type Exceptions map[Key]string
+
+//go:embed exceptions.txt
+var listed string
+
+// Listed are the exceptions of this project, exceptions.txt.
+func Listed() (Exceptions, error) { return parseExceptions(listed) }
+
+// parseExceptions reads lines of four fields with a tab between them: target, file, test
+// and reason. A # begins a comment, at the start of a line.
+func parseExceptions(text string) (Exceptions, error) {
+	all := Exceptions{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		f := strings.Split(line, "\t")
+		if len(f) != 4 || slices.Contains(f, "") {
+			return nil, fmt.Errorf("exceptions.txt: not four fields with tabs between them: %q", line)
+		}
+		key := Key{f[0], f[1], f[2]}
+		if all[key] != "" {
+			return nil, fmt.Errorf("exceptions.txt: twice: %q", line)
+		}
+		all[key] = f[3]
+	}
+	return all, nil
+}
+
+// pick is the reason why a difference is excepted, and the key of the line that says so:
+// of the test, or of "*", all tests of its file.
+func (e Exceptions) pick(d Difference) (Key, string) {
+	for _, key := range []Key{d.Key(), {d.Target, d.File, "*"}} {
+		if why := e[key]; why != "" {
+			return key, why
+		}
+	}
+	return Key{}, ""
+}
+
+// Left are the differences that are no exceptions.
+func (e Exceptions) Left(differ []Difference) (left []Difference) {
+	for _, d := range differ {
+		if _, why := e.pick(d); why == "" {
+			left = append(left, d)
+		}
+	}
+	return left
+}
+
+// Stale are the exceptions which are none any more of tests that ran, sorted.
+func (e Exceptions) Stale(differ []Difference, ran func(Key) bool) (stale []Key) {
+	used := map[Key]bool{}
+	for _, d := range differ {
+		key, _ := e.pick(d)
+		used[key] = true
+	}
+	for key := range e {
+		if !used[key] && ran(key) {
+			stale = append(stale, key)
+		}
+	}
+	slices.SortFunc(stale, func(a, b Key) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return stale
+}

@@ -1,0 +1,136 @@
+package compat
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Status is what became of a test.
+type Status string
+
+const (
+	OK      Status = "ok"
+	Failed  Status = "err"     // the suite says so
+	Stalled Status = "hang"    // it was left out, since it never came to its end
+	Skipped Status = "skipped" // the suite leaves it out, for its tags
+	Missing Status = "missing" // the suite never came to it
+)
+
+// Outcome is one test of a file and what became of it.
+type Outcome struct {
+	Name   string // a name that comes again has a number: "name #2"
+	Status Status
+	Detail string // of a failure, in the suite's words; lines
+}
+
+// Record is what a log tells of one run of a file.
+type Record struct {
+	Outcomes []Outcome // in the suite's order
+	Stalled  string    // the test in which the suite gave up waiting
+	Broken   string    // why the suite itself ended early, "" if it did not
+}
+
+// Count is how many tests became that.
+func (r *Record) Count(s Status) (n int) {
+	for _, o := range r.Outcomes {
+		if o.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+var (
+	// A line that begins a message of the suite, such as "[ok]: " or "[3/80 done]: ".
+	message = regexp.MustCompile(`^\[([a-z0-9/ ]+|TIMEOUT)\]: `)
+	took    = regexp.MustCompile(`(?s)^(.*) \(\d+ ms\)$`)
+	inFile  = regexp.MustCompile(`(?s)^(.*?) in tests/[\w/.-]+\.tcl(?:\n(.*))?$`)
+	running = regexp.MustCompile(`(?m)=> \(IN PROGRESS\) (.*)$`)
+)
+
+// Parse reads the log of a run. A test's name may have anything in it, lines too.
+func Parse(log string) Record {
+	var r Record
+	seen := map[string]int{}
+	add := func(status Status, name, detail string) {
+		if status != Skipped {
+			if seen[name]++; seen[name] > 1 {
+				name = fmt.Sprintf("%s #%d", name, seen[name])
+			}
+		}
+		r.Outcomes = append(r.Outcomes, Outcome{name, status, strings.TrimSpace(detail)})
+	}
+	text, _, ended := strings.Cut(log, "\n                   The End\n")
+	for _, m := range messages(text) {
+		switch m.kind {
+		case "ok":
+			if found := took.FindStringSubmatch(m.text); found != nil {
+				add(OK, found[1], "")
+			} else {
+				add(OK, m.text, "")
+			}
+		case "err":
+			name, detail := failure(m.text)
+			add(Failed, name, detail)
+		case "ignore":
+			add(Skipped, m.text, "")
+		case "exception":
+			r.Broken = m.text
+		case "TIMEOUT":
+			r.Broken = "no progress"
+			if found := running.FindStringSubmatch(m.text); found != nil {
+				r.Stalled = found[1]
+			}
+		}
+	}
+	if !ended && r.Broken == "" {
+		r.Broken = "the suite did not come to its end\n" + tail(text, 5)
+	}
+	return r
+}
+
+// failure cuts the name of a test off what the suite says of its failure. What fails
+// outside a test has none.
+func failure(text string) (name, detail string) {
+	if found := inFile.FindStringSubmatch(text); found != nil && !strings.Contains(found[1], "\n    ") {
+		return found[1], found[2]
+	}
+	return "(outside a test)", text
+}
+
+type logged struct{ kind, text string }
+
+// messages cuts a log into its messages. What follows a message belongs to it, up to
+// the next.
+func messages(log string) (all []logged) {
+	for line := range strings.Lines(log) {
+		if m := message.FindStringSubmatch(line); m != nil {
+			all = append(all, logged{m[1], line[len(m[0]):]})
+		} else if len(all) > 0 && !strings.HasPrefix(line, "Testing ") {
+			all[len(all)-1].text += line
+		}
+	}
+	for i := range all {
+		all[i].text = strings.TrimRight(all[i].text, "\n")
+	}
+	return all
+}
+
+// Tries runs a file until it comes to its end: a test in which it stalls is left out of
+// the next try, of which there are at most that many.
+func Tries(most int, try func(without []string) Record) Record {
+	var without []string
+	for {
+		r := try(without)
+		if r.Stalled != "" {
+			without = append(without, r.Stalled)
+		}
+		if r.Stalled == "" || len(without) >= most {
+			for _, name := range without {
+				r.Outcomes = append(r.Outcomes, Outcome{name, Stalled, "no progress"})
+			}
+			return r
+		}
+	}
+}

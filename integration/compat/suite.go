@@ -1,0 +1,152 @@
+// Package compat runs Redis's own test suite against an address, in the suite's
+// external mode, and reads what came of it.
+//
+//	Find ---> Suite ---> Command ---> the suite's log ---> Parse ---> Record ---> Compare
+//
+// The servers and the proxy that stand at the address are its caller's (compat_test.go
+// of package integration).
+package compat
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Suite is a test suite: the parts of a source tree of Redis that it needs.
+type Suite struct {
+	Dir     string // has runtest, tests/ and utils/; is only read
+	Version string // of the redis-server that it belongs to, as "7.0.15"
+}
+
+// parts are what a Suite has of a source tree.
+var parts = []string{"runtest", "tests", "utils"}
+
+// Tags leave out what does not run against a server that stands already: the suite's
+// words for what is slow, what needs replicas or a disk, and what changes the server.
+const Tags = "-slow -needs:repl -needs:debug -needs:config-maxmemory -needs:reset -needs:latency " +
+	"-needs:pfdebug -needs:save -needs:config-resetstat -large-memory"
+
+// At makes a Suite of an unpacked source tree.
+func At(dir string) (*Suite, error) {
+	for _, part := range parts[:2] {
+		if _, err := os.Stat(filepath.Join(dir, part)); err != nil {
+			return nil, fmt.Errorf("%s is no source tree of Redis: %w", dir, err)
+		}
+	}
+	dir, err := filepath.Abs(dir)
+	return &Suite{Dir: dir}, err
+}
+
+var serverVersion = regexp.MustCompile(`v=([0-9]+\.[0-9]+\.[0-9]+)`)
+
+// Installed is the version of the redis-server that is installed.
+func Installed() (string, error) {
+	out, err := exec.Command("redis-server", "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("redis-server --version: %w", err)
+	}
+	found := serverVersion.FindSubmatch(out)
+	if found == nil {
+		return "", fmt.Errorf("redis-server --version says no version: %q", out)
+	}
+	return string(found[1]), nil
+}
+
+// Files are the names of all files of the suite, such as "unit/type/list".
+func (s *Suite) Files() ([]string, error) {
+	cmd := exec.Command("sh", "./runtest", "--list-tests")
+	cmd.Dir = s.Dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("runtest --list-tests: %w\n%s", err, out)
+	}
+	var files []string
+	seen := map[string]bool{}
+	for _, file := range strings.Fields(string(out)) {
+		if !seen[file] {
+			seen[file] = true
+			files = append(files, file)
+		}
+	}
+	return files, nil
+}
+
+// Play is one run of one file of the suite.
+type Play struct {
+	File    string
+	Host    string
+	Port    int
+	Mode    []string // of the suite: none, --singledb or --cluster-mode
+	Tags    string
+	Without []string // names of tests to leave out
+	Ports   int      // first of a few ports that the suite itself may listen on
+	Stall   int      // seconds without progress after which the suite gives up
+}
+
+// Command is p, ready to be started, in a copy of the suite that is made in dir, an
+// empty directory.
+func (s *Suite) Command(dir string, p Play) (*exec.Cmd, error) {
+	if err := s.copy(dir); err != nil {
+		return nil, err
+	}
+	args := append([]string{"./runtest", "--host", p.Host, "--port", strconv.Itoa(p.Port)}, p.Mode...)
+	args = append(args, "--tags", p.Tags, "--single", p.File, "--timeout", strconv.Itoa(p.Stall),
+		"--durable", "--clients", "1", "--dont-clean", "--baseport", strconv.Itoa(p.Ports+listeners))
+	for _, name := range p.Without {
+		args = append(args, "--skiptest", pattern(name))
+	}
+	cmd := exec.Command("sh", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TERM=dumb", "LC_ALL=C.UTF-8") // no colours in the log
+	return cmd, nil
+}
+
+// listeners is how far below --baseport the suite's own port may be.
+const listeners = 32
+
+// pattern is a test's name as --skiptest takes it: what begins with a slash would be
+// a regular expression.
+func pattern(name string) string {
+	if strings.HasPrefix(name, "/") {
+		return "/^" + regexp.QuoteMeta(name) + "$"
+	}
+	return name
+}
+
+// copy copies the suite, which writes into its own directories, to dir.
+func (s *Suite) copy(dir string) error {
+	if err := take(s.Dir, dir); err != nil {
+		return err
+	}
+	for _, sub := range []string{"src", "tests/tmp"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(path, filepath.Join(dir, "src", tool)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take copies a suite's parts from one directory to another.
+func take(from, to string) error {
+	for _, part := range parts {
+		out, err := exec.Command("cp", "-R", filepath.Join(from, part), to).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("cp %s: %w\n%s", part, err, out)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// witness is what the lock under test protects, without any protection of its
+// own: it notices two writers at once.
+type witness struct {
+	inside  atomic.Int32
+	count   int // deliberately unprotected; -race watches it too
+	overlap atomic.Int32
+
+	mu     sync.Mutex
+	grants []grant
+}
+
+type grant struct {
+	client int
+	fence  int64
+	asked  time.Time // when LOCK was sent
+	got    time.Time // when the grant came
+	proxy  int
+}
+
+// enter is the critical section: a moment in which nobody else may be inside.
+func (w *witness) enter(g grant) {
+	if w.inside.Add(1) != 1 {
+		w.overlap.Add(1)
+	}
+	if w.overlap.Load() == 0 {
+		w.count++
+	}
+	w.mu.Lock()
+	w.grants = append(w.grants, g)
+	w.mu.Unlock()
+	w.inside.Add(-1)
+}
+
+// check judges what the witness saw: nobody overlapped, and fences rose in the
+// order of the grants.
+func (w *witness) check(t *testing.T, atLeast int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.overlap.Load(); n > 0 {
+		t.Errorf("%d times two clients held the lock", n)
+	}
+	if len(w.grants) < atLeast {
+		t.Errorf("only %d grants, want %d", len(w.grants), atLeast)
+	}
+	for i := 1; i < len(w.grants); i++ {
+		if w.grants[i].fence <= w.grants[i-1].fence {
+			t.Errorf("grant %d has fence %d, the one before it %d", i, w.grants[i].fence, w.grants[i-1].fence)
+		}
+	}
+}
+
+// overtakings counts how often a grant went to someone who had asked more than
+// slack later than somebody who was still waiting.
+func (w *witness) overtakings(slack time.Duration) int {
+	n := 0
+	for i, g := range w.grants {
+		if slices.ContainsFunc(w.grants[i+1:], func(later grant) bool {
+			return later.asked.Add(slack).Before(g.asked)
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
+// longestGap is the longest time between two grants.
+func (w *witness) longestGap() time.Duration {
+	var longest time.Duration
+	for i := 1; i < len(w.grants); i++ {
+		longest = max(longest, w.grants[i].got.Sub(w.grants[i-1].got))
+	}
+	return longest
+}
+
+// contend takes and frees a lock rounds times (0: until its connection breaks or
+// end is closed), and returns the first error.
+func contend(p *lockproxy, proxy, client int, lock string, lease time.Duration, rounds int, end <-chan struct{}, w *witness) error {
+	c, err := dial(p.addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	token := fmt.Sprintf("client%d", client)
+	for i := 0; rounds == 0 || i < rounds; i++ {
+		select {
+		case <-end:
+			return nil
+		default:
+		}
+		asked := time.Now()
+		c.send("LOCK", lock, "TOKEN", token, "PX", fmt.Sprint(lease.Milliseconds()), "WAIT", "60000")
+		v, err := c.receive(time.Minute)
+		if err != nil {
+			return err
+		}
+		if len(v.elems) != 4 {
+			return fmt.Errorf("LOCK: %s", v)
+		}
+		w.enter(grant{client, v.elems[1].int(), asked, time.Now(), proxy})
+		if v, err := c.do("UNLOCK", lock, token); err != nil || v.text != "1" {
+			return fmt.Errorf("UNLOCK: %s %v", v, err)
+		}
+	}
+	return nil
+}
+
+// Fifty clients of two proxies over one cluster: one writer at a time, fences rise, first come first
+// served. R8 R25
+func TestTwoProxies(t *testing.T) {
+	t.Parallel()
+	proxies := []*lockproxy{
+		startProxy(t, "--upstream", sharedCluster().nodes[0].addr),
+		startProxy(t, "--upstream", sharedCluster().nodes[1].addr),
+	}
+	w, rounds := &witness{}, dose(20, 1000)
+	var group sync.WaitGroup
+	for client := range 50 {
+		group.Go(func() {
+			if err := contend(proxies[client%2], client%2, client, "two", 20*time.Second, rounds, nil, w); err != nil {
+				t.Errorf("client %d: %v", client, err)
+			}
+		})
+	}
+	group.Wait()
+	w.check(t, 50*rounds)
+	if w.count != 50*rounds {
+		t.Errorf("the counter is at %d, want %d", w.count, 50*rounds)
+	}
+	// Asking, being queued and reading the answer take their time on a busy
+	// machine: whoever asked this much earlier stands before.
+	if n := w.overtakings(600 * time.Millisecond); n > 0 {
+		t.Errorf("%d of %d grants overtook somebody who had waited longer", n, len(w.grants))
+	}
+	for i, p := range proxies {
+		if state, n := lockInfo(t, p.addr, "two"); state != "free" || n != 0 {
+			t.Errorf("afterwards proxy %d says the lock is %s with %d waiters", i, state, n)
+		}
+		if waiting := p.metric(t, "lockproxy_lock_waiters"); waiting != 0 {
+			t.Errorf("afterwards proxy %d has %v waiters", i, waiting)
+		}
+	}
+}
+
+// Readers and writers of two proxies: readers share, nobody is with a writer. R29 R30
+func TestTwoProxiesReadersAndWriters(t *testing.T) {
+	t.Parallel()
+	addrs := []string{sharedOverCluster().addr, startProxy(t, "--upstream", sharedCluster().nodes[2].addr).addr}
+	var readers, writers, mixed, together atomic.Int32
+	var group sync.WaitGroup
+	for client := range 20 {
+		group.Go(func() {
+			c, err := dial(addrs[client%2])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			verb, me, other := "RLOCK", &readers, &writers
+			if client%5 == 0 {
+				verb, me, other = "WLOCK", &writers, &readers
+			}
+			for range dose(15, 500) {
+				c.send(verb, "readers", "PX", "20000", "WAIT", "60000")
+				v, err := c.receive(time.Minute)
+				if err != nil || len(v.elems) != 4 {
+					t.Errorf("%s: %s %v", verb, v, err)
+					return
+				}
+				n := me.Add(1)
+				if other.Load() > 0 || me == &writers && n > 1 {
+					mixed.Add(1)
+				}
+				if me == &readers && n > 1 {
+					together.Add(1)
+				}
+				time.Sleep(time.Millisecond)
+				me.Add(-1)
+				if v, err := c.do("UNLOCK", "readers", v.elems[0].text); err != nil || v.text != "1" {
+					t.Errorf("UNLOCK: %s %v", v, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := mixed.Load(); n > 0 {
+		t.Errorf("%d times a writer was not alone", n)
+	}
+	if together.Load() == 0 {
+		t.Error("readers never shared the lock")
+	}
+}
+
+// kill -9 of one of two proxies while clients of both contend: what it held is
+// free after a lease, its waiters hold the others up for a moment only. R25
+func TestKilledProxy(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	live := startProxy(t, "--upstream", sharedCluster().addrs())
+	doomed := startProxy(t, "--upstream", sharedCluster().addrs())
+	w, end := &witness{}, make(chan struct{})
+	var group sync.WaitGroup
+	for client := range 20 {
+		group.Go(func() {
+			p, proxy := live, 0
+			if client%2 == 1 {
+				p, proxy = doomed, 1
+			}
+			if err := contend(p, proxy, client, "doomed", lease, 0, end, w); err != nil && p == live {
+				t.Errorf("client %d: %v", client, err)
+			}
+		})
+	}
+	time.Sleep(dose(time.Second, 5*time.Second))
+	doomed.kill()
+	killed := time.Now()
+	time.Sleep(lease + 4*time.Second)
+	close(end)
+	group.Wait()
+	w.check(t, 100)
+	if gap := w.longestGap(); gap > lease+1500*time.Millisecond {
+		t.Errorf("nobody got the lock for %v; a lease is %v", gap, lease)
+	}
+	after := 0
+	for _, g := range w.grants {
+		if g.got.After(killed) {
+			after++
+		}
+	}
+	if after < 20 {
+		t.Errorf("only %d grants after the kill", after)
+	}
+}
+
+// A proxy that is stopped (SIGSTOP) holds the clients of the other up for the
+// lease of its holder and a moment; when it goes on nothing is granted twice.
+func TestStoppedProxy(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond
+	live := startProxy(t, "--upstream", sharedCluster().addrs())
+	stopped := startProxy(t, "--upstream", sharedCluster().addrs())
+	holder, behind := connect(t, stopped.addr), connect(t, stopped.addr)
+	granted := time.Now()
+	first := holder.must(t, "LOCK", "stopped", "TOKEN", "h", "PX", fmt.Sprint(lease.Milliseconds()))
+	behind.send("LOCK", "stopped", "TOKEN", "behind", "PX", "2000", "WAIT", "30000")
+	waitersOf(t, live.addr, "stopped", 1)
+	third := connect(t, live.addr)
+	third.send("LOCK", "stopped", "TOKEN", "third", "PX", "20000", "WAIT", "30000")
+	waitersOf(t, live.addr, "stopped", 2)
+
+	stopped.signal(syscall.SIGSTOP)
+	v, err := third.receive(patience)
+	took := time.Since(granted)
+	if err != nil || len(v.elems) != 4 || v.elems[1].int() <= first.elems[1].int() {
+		t.Fatalf("the waiter behind a stopped proxy's: %s %v", v, err)
+	}
+	if took < lease || took > lease+4*time.Second {
+		t.Errorf("the waiter behind a stopped proxy's got the lock %v after the holder; the lease is %v", took, lease)
+	}
+	stopped.signal(syscall.SIGCONT)
+	if !behind.silent(300 * time.Millisecond) {
+		v, err := behind.receive(patience)
+		t.Fatalf("after SIGCONT its waiter got %s %v while another holds the lock", v, err)
+	}
+	holder.want(t, "(nil)", "UNLOCK", "stopped", "h")
+	third.want(t, "(integer) 1", "UNLOCK", "stopped", "third")
+	if b, err := behind.receive(patience); err != nil || len(b.elems) != 4 || b.elems[1].int() <= v.elems[1].int() {
+		t.Errorf("its waiter at last: %s %v", b, err)
+	}
+}

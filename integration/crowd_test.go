@@ -1,0 +1,479 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// crowd is many clients that wait for a few locks, and what became of each wait.
+type crowd struct {
+	locks   []string
+	clients int
+
+	granted, vain, refused atomic.Int64
+	latest                 atomic.Int64 // ns that an answer came after its WAIT at most
+	troubles               sync.Map     // texts of errors, without numbers
+}
+
+// overdue is how much later than its WAIT an answer may come while nodes fail: an
+// attempt takes retry-budget and upstream-timeout at most, leaving the queue 5 s, and the
+// machine may be slow.
+const overdue = 30 * time.Second
+
+// run has all clients wait again and again until end is closed, and waits for them.
+func (cr *crowd) run(t *testing.T, end <-chan struct{}, addrs ...string) {
+	var group sync.WaitGroup
+	var failed atomic.Int64
+	for client := range cr.clients {
+		group.Go(func() {
+			if err := cr.wait(client, addrs[client%len(addrs)], end); err != nil && failed.Add(1) <= 10 {
+				t.Errorf("client %d: %v", client, err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func (cr *crowd) wait(client int, addr string, end <-chan struct{}) error {
+	c, err := dial(addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for i := 0; ; i++ {
+		select {
+		case <-end:
+			return nil
+		case <-time.After(rand.N(100 * time.Millisecond)):
+		}
+		lock, wait := cr.locks[rand.IntN(len(cr.locks))], time.Duration(200+rand.IntN(8000))*time.Millisecond
+		token, verb := fmt.Sprint(client, ".", i), "LOCK"
+		if rand.IntN(4) == 0 {
+			verb = "RLOCK"
+		}
+		asked := time.Now()
+		c.send(verb, lock, "TOKEN", token, "PX", "3000", "WAIT", fmt.Sprint(wait.Milliseconds()))
+		v, err := c.receive(wait + overdue)
+		took := time.Since(asked)
+		for late := int64(took - wait); ; {
+			if latest := cr.latest.Load(); late <= latest || cr.latest.CompareAndSwap(latest, late) {
+				break
+			}
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s with WAIT %v: %v after %v", verb, wait, err, took)
+		case v.null && took < wait:
+			return fmt.Errorf("WAIT %v was given up after %v", wait, took)
+		case v.null:
+			cr.vain.Add(1)
+			continue
+		case v.isError():
+			if err := cr.trouble(v); err != nil {
+				return err
+			}
+			continue
+		case len(v.elems) != 4 || v.elems[0].text != token || v.elems[3].int() != 1:
+			return fmt.Errorf("%s: %s", verb, v)
+		}
+		cr.granted.Add(1)
+		// Null: the lease was over, or the hold was lost in a fail-over
+		v, err = c.do("UNLOCK", lock, token)
+		switch {
+		case err != nil:
+			return fmt.Errorf("UNLOCK: %v", err)
+		case v.isError():
+			if err := cr.trouble(v); err != nil {
+				return err
+			}
+		case !v.null && v.text != "1":
+			return fmt.Errorf("UNLOCK: %s", v)
+		}
+	}
+}
+
+// trouble notes an error, which must be one that says what is wrong with Redis.
+func (cr *crowd) trouble(v reply) error {
+	cr.refused.Add(1)
+	text := strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return '#'
+		}
+		return r
+	}, v.text)
+	cr.troubles.Store(text, true)
+	for _, known := range []string{"may or may not have run", "was not run", "did not answer", "CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "READONLY"} {
+		if strings.Contains(v.text, known) {
+			return nil
+		}
+	}
+	return fmt.Errorf("an error that names no trouble: %s", v)
+}
+
+func (cr *crowd) log(t *testing.T) {
+	t.Helper()
+	t.Logf("%d granted, %d in vain, %d errors; the latest answer came %v after its WAIT",
+		cr.granted.Load(), cr.vain.Load(), cr.refused.Load(), time.Duration(cr.latest.Load()))
+	cr.troubles.Range(func(text, _ any) bool {
+		t.Logf("seen: %s", text)
+		return true
+	})
+}
+
+// Thousands wait while subscriptions are killed, slots move, masters fail over and die, scripts are
+// forgotten, connections are cut and fall silent: every wait ends with a grant, a Null on time
+// or an error that names the trouble, and in the end the queues are empty. R10 R12 R25
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	c := startLinkedCluster(t, 3, 1)
+	args := []string{"--upstream", c.addrs(), "--maxclients", "20000", "--upstream-timeout", "3s", "--retry-budget", "5s"}
+	// the race detector takes so much of the CPU that 10,000 would wait for it alone
+	path := dose(binary, lean)(t)
+	proxies := []*lockproxy{startBinary(t, path, args...), startBinary(t, path, args...)}
+	cr, end := &crowd{clients: dose(2000, 10_000)}, make(chan struct{})
+	for i := range 8 {
+		cr.locks = append(cr.locks, fmt.Sprint("crowd:", i))
+	}
+	var group sync.WaitGroup
+	group.Go(func() { cr.run(t, end, proxies[0].addr, proxies[1].addr) })
+	time.Sleep(2 * time.Second)
+
+	masters := func() (found []*server) {
+		for _, n := range c.nodes {
+			if !n.ended() && n.info(t, "replication", "role") == "master" {
+				found = append(found, n)
+			}
+		}
+		return found
+	}
+	whole := func() { c.whole(t, len(c.nodes)); c.settled(t, 3) }
+	faults := map[string]func(){
+		"subscriptions are killed": func() { c.each(t, "CLIENT", "KILL", "TYPE", "pubsub") },
+		"scripts are forgotten":    func() { c.each(t, "SCRIPT", "FLUSH") },
+		"connections are cut": func() {
+			for _, n := range c.nodes {
+				n.link.cut()
+			}
+		},
+		"a node falls silent": func() {
+			k := masters()[rand.IntN(3)].link
+			k.halfOpen(true)
+			time.Sleep(3 * time.Second)
+			k.halfOpen(false)
+		},
+		"a node is slow": func() {
+			k := masters()[rand.IntN(3)].link
+			k.delay(100 * time.Millisecond)
+			time.Sleep(time.Second)
+			k.delay(0)
+		},
+		"a slot moves to and fro": func() {
+			key := "lock:{" + cr.locks[rand.IntN(len(cr.locks))] + "}"
+			from := c.masterOf(t, key)
+			all := masters()
+			to := all[(slices.Index(all, from)+1)%len(all)]
+			c.migrate(t, c.slotOf(t, key), from, to, 20*time.Millisecond)
+			time.Sleep(500 * time.Millisecond)
+			c.migrate(t, c.slotOf(t, key), to, from, 20*time.Millisecond)
+		},
+		"a master hands over to its replica": func() {
+			replica := c.replicasOf(t, masters()[rand.IntN(3)])[0]
+			replica.do(t, "CLUSTER", "FAILOVER")
+			eventually(t, patience, "the replica is master", func() bool { return replica.info(t, "replication", "role") == "master" })
+		},
+		"a master dies": func() {
+			doomed := masters()[rand.IntN(3)]
+			replica := c.replicasOf(t, doomed)[0]
+			doomed.kill()
+			eventually(t, 2*patience, "the replica is master", func() bool { return replica.info(t, "replication", "role") == "master" })
+			time.Sleep(500 * time.Millisecond)
+			doomed.restart(t)
+		},
+	}
+	for range dose(1, 20) {
+		for name, fault := range faults {
+			before := cr.granted.Load()
+			fault()
+			whole()
+			for _, n := range c.nodes {
+				eventually(t, 2*patience, "replicas in sync", func() bool {
+					return n.info(t, "replication", "role") == "master" || n.info(t, "replication", "master_link_status") == "up"
+				})
+			}
+			// it must go on after each of them
+			start := time.Now()
+			eventually(t, overdue, "grants after: "+name, func() bool { return cr.granted.Load() > before+100 })
+			t.Logf("%-35s %d grants, the last of them %v later", name, cr.granted.Load()-before, time.Since(start).Round(time.Millisecond))
+		}
+	}
+	close(end)
+	group.Wait()
+	cr.log(t)
+	for i, p := range proxies {
+		if p.ended() {
+			t.Fatalf("proxy %d has ended: %v\n%s", i, p.err, p.log.tail())
+		}
+	}
+	for _, lock := range cr.locks {
+		eventually(t, patience, lock+" is free and nobody waits", func() bool {
+			state, waiters := lockInfo(t, proxies[0].addr, lock)
+			return state == "free" && waiters == 0
+		})
+	}
+	for i, p := range proxies {
+		if n := p.metric(t, "lockproxy_lock_waiters"); n != 0 {
+			t.Errorf("afterwards proxy %d has %v waiters", i, n)
+		}
+	}
+}
+
+// waiting sends LOCK with a WAIT of a minute from so many clients of p, one after the other, and
+// returns them in the order of the queue. look is a proxy that is asked how many wait.
+func waiting(t *testing.T, p, look *lockproxy, lock string, n int) (waiters []*conn) {
+	t.Helper()
+	_, before := lockInfo(t, look.addr, lock)
+	for i := range n {
+		c := connect(t, p.addr)
+		c.send("LOCK", lock, "PX", "20000", "WAIT", "60000")
+		waiters = append(waiters, c)
+		waitersOf(t, look.addr, lock, before+int64(i)+1)
+	}
+	return waiters
+}
+
+// pass has each waiter in turn get the lock and free it.
+func pass(t *testing.T, lock string, waiters []*conn) {
+	t.Helper()
+	for i, c := range waiters {
+		v, err := c.receive(30 * time.Second)
+		if err != nil || len(v.elems) != 4 {
+			t.Fatalf("waiter %d: %s %v", i, v, err)
+		}
+		c.want(t, "(integer) 1", "UNLOCK", lock, v.elems[0].text)
+	}
+}
+
+// Twenty waiters of a proxy that is killed stand before, and between, those of another:
+// all of them together cost these half a second once. R25
+func TestWaitersOfKilledProxy(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]bool{"an UNLOCK": true, "the end of the lease": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lock := "many of one:" + name
+			live := startProxy(t, "--upstream", sharedCluster().addrs())
+			doomed := startProxy(t, "--upstream", sharedCluster().addrs())
+			before, holder, lease := connect(t, live.addr), connect(t, live.addr), 2*time.Second
+			before.must(t, "LOCK", lock, "TOKEN", "b", "PX", "60000")
+			holder.send("LOCK", lock, "TOKEN", "h", "PX", fmt.Sprint(lease.Milliseconds()), "WAIT", "60000")
+			waitersOf(t, live.addr, lock, 1)
+			waiting(t, doomed, live, lock, 10)
+			mine := waiting(t, live, live, lock, 1)
+			waiting(t, doomed, live, lock, 10)
+			mine = append(mine, waiting(t, live, live, lock, 1)...)
+			before.want(t, "(integer) 1", "UNLOCK", lock, "b")
+			free := time.Now().Add(lease)
+			doomed.kill()
+			if v, err := holder.receive(patience); err != nil || len(v.elems) != 4 {
+				t.Fatalf("the holder: %s %v", v, err)
+			}
+			if release {
+				holder.want(t, "(integer) 1", "UNLOCK", lock, "h")
+				free = time.Now()
+			}
+			pass(t, lock, mine)
+			took := time.Since(free)
+			t.Logf("past 20 dead waiters %v after %s", took, name)
+			if took > 500*time.Millisecond+5*time.Second {
+				t.Errorf("past 20 dead waiters %v after %s", took, name)
+			}
+		})
+	}
+}
+
+// Twenty waiters of a proxy that is stopped, or cut off from Redis, do not hold up the other's for longer
+// than one reservation once the lock is free; when it goes on, each of them is served. R25
+func TestWaitersOfStoppedProxy(t *testing.T) {
+	for name, fault := range map[string]struct{ stop, goOn func(p *lockproxy, k *link) }{
+		"stopped": {
+			func(p *lockproxy, _ *link) { p.signal(syscall.SIGSTOP) },
+			func(p *lockproxy, _ *link) { p.signal(syscall.SIGCONT) },
+		},
+		"cut off": {
+			func(_ *lockproxy, k *link) { k.refuse(true); k.cut() },
+			func(_ *lockproxy, k *link) { k.refuse(false) },
+		},
+		"not heard": {
+			func(_ *lockproxy, k *link) { k.halfOpen(true) },
+			func(_ *lockproxy, k *link) { k.halfOpen(false); k.cut() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			waitersOfStoppedProxy(t, "absent:"+name, fault.stop, fault.goOn)
+		})
+	}
+}
+
+func waitersOfStoppedProxy(t *testing.T, lock string, stop, goOn func(*lockproxy, *link)) {
+	k := startLink(t, sharedRedis().addr)
+	live, stopped := sharedOverRedis(), startProxy(t, "--upstream", k.addr(), "--retry-budget", "60s")
+	holder := connect(t, live.addr)
+	holder.must(t, "LOCK", lock, "TOKEN", "h", "PX", "60000")
+	theirs := waiting(t, stopped, live, lock, 20)
+	mine := waiting(t, live, live, lock, 5)
+	stop(stopped, k)
+	holder.want(t, "(integer) 1", "UNLOCK", lock, "h")
+	free := time.Now()
+	pass(t, lock, mine)
+	took := time.Since(free)
+	t.Logf("past its 20 waiters: %v", took)
+	if took > 500*time.Millisecond+5*time.Second {
+		t.Errorf("past its 20 waiters: %v", took)
+	}
+	time.Sleep(dose(time.Second, 5*time.Second))
+	goOn(stopped, k)
+	// their order among each other is not kept: they join anew
+	served := make(chan error, len(theirs))
+	for _, c := range theirs {
+		go func() {
+			v, err := c.receive(30 * time.Second)
+			if err == nil && len(v.elems) == 4 {
+				v, err = c.do("UNLOCK", lock, v.elems[0].text)
+			}
+			if err == nil && v.text != "1" {
+				err = fmt.Errorf("%s", v)
+			}
+			served <- err
+		}()
+	}
+	for range theirs {
+		if err := <-served; err != nil {
+			t.Errorf("one of its waiters: %v", err)
+		}
+	}
+}
+
+// The queue of a lock is bounded, over all proxies, and so it is while waiters of a dead proxy
+// stand in it; whoever leaves makes room. R12
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	const lock, most = "full", 20
+	args := []string{"--upstream", sharedCluster().addrs(), "--lock-max-queue", fmt.Sprint(most)}
+	live, doomed := startProxy(t, args...), startProxy(t, args...)
+	holder := connect(t, live.addr)
+	holder.must(t, "LOCK", lock, "TOKEN", "h", "PX", "60000")
+	waiting(t, doomed, live, lock, most/2)
+	mine := waiting(t, live, live, lock, most/2)
+	full := func(when string) {
+		t.Helper()
+		for _, p := range []*lockproxy{live, doomed} {
+			if p.ended() {
+				continue
+			}
+			for _, verb := range []string{"LOCK", "RLOCK"} {
+				if v := connect(t, p.addr).call(t, verb, lock, "WAIT", "60000"); !v.isError("QUEUEFULL") {
+					t.Errorf("%s: %s: %s", when, verb, v)
+				}
+			}
+		}
+		if _, n := lockInfo(t, live.addr, lock); n > most {
+			t.Errorf("%s: %d wait", when, n)
+		}
+	}
+	full("with all alive")
+	connect(t, live.addr).want(t, "(nil)", "LOCK", lock)
+
+	mine[0].Close()
+	waitersOf(t, live.addr, lock, most-1)
+	mine = append(mine[1:], waiting(t, live, live, lock, 1)...)
+	full("after one left and one came")
+
+	doomed.kill()
+	full("right after a proxy died")
+	holder.want(t, "(integer) 1", "UNLOCK", lock, "h")
+	pass(t, lock, mine)
+	connect(t, live.addr).must(t, "LOCK", lock, "TOKEN", "h", "PX", "60000")
+	mine = waiting(t, live, live, lock, most) // the dead are gone
+	full("with another queue")
+}
+
+// A node that falls silent while somebody waits: the answer comes when the WAIT and the time-outs of an
+// attempt are over, and is Null only if nothing is left; what is goes once the node is back. R10
+func TestWaitAtSilentNode(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	k := startLink(t, s.addr)
+	near := startProxy(t, "--upstream", k.addr(), "--upstream-timeout", "3s", "--retry-budget", "2s")
+	far := startProxy(t, "--upstream", s.addr)
+	connect(t, far.addr).must(t, "LOCK", "silent", "TOKEN", "h", "PX", "60000")
+	c := connect(t, near.addr)
+	start := time.Now()
+	c.send("LOCK", "silent", "TOKEN", "w", "WAIT", "1500", "PX", "60000")
+	waitersOf(t, far.addr, "silent", 1)
+	k.halfOpen(true)
+	v, err := c.receive(overdue)
+	took := time.Since(start)
+	if err != nil || !strings.Contains(v.text, "did not answer") && !strings.Contains(v.text, "may or may not have run") || took < 1500*time.Millisecond {
+		t.Errorf("after %v: %s %v", took, v, err)
+	}
+	if took > 1500*time.Millisecond+3*time.Second+2*time.Second+5*time.Second+patience {
+		t.Errorf("the answer came after %v", took)
+	}
+	t.Logf("after %v: %s", took, v)
+	k.halfOpen(false)
+	k.cut()
+	waitersOf(t, far.addr, "silent", 0)
+	connect(t, far.addr).want(t, "(integer) 1", "UNLOCK", "silent", "h")
+	if state, n := lockInfo(t, far.addr, "silent"); state != "free" || n != 0 {
+		t.Errorf("afterwards the lock is %s with %d waiters", state, n)
+	}
+}
+
+// Five hundred clients of two proxies that wait for one held lock cost Redis a handful of
+// commands a second. R12
+func TestWaitersAreCheap(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	proxies := []*lockproxy{startProxy(t, "--upstream", s.addr), startProxy(t, "--upstream", s.addr)}
+	connect(t, proxies[0].addr).must(t, "LOCK", "cheap", "TOKEN", "h", "PX", "60000")
+	for i := range 500 {
+		connect(t, proxies[i%2].addr).send("LOCK", "cheap", "WAIT", "60000")
+	}
+	waitersOf(t, proxies[0].addr, "cheap", 500)
+	time.Sleep(500 * time.Millisecond)
+	const during = 3 * time.Second
+	s.do(t, "CONFIG", "RESETSTAT")
+	time.Sleep(during)
+	calls := map[string]int64{}
+	for line := range strings.Lines(s.do(t, "INFO", "commandstats").text) {
+		var n int64
+		name, rest, found := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls=")
+		if found {
+			fmt.Sscan(strings.Split(rest, ",")[0], &n)
+			calls[name] = n
+		}
+	}
+	t.Logf("in %v: %v", during, calls)
+	// one attempt a second and proxy
+	if n := calls["evalsha"] + calls["eval"]; n == 0 || n > 12 {
+		t.Errorf("%d scripts ran in %v for 500 waiters", n, during)
+	}
+	if n := calls["publish"] + calls["spublish"]; n != 0 {
+		t.Errorf("%d messages were published although nothing happened", n)
+	}
+	var sum int64
+	for _, n := range calls {
+		sum += n
+	}
+	if sum > 120 {
+		t.Errorf("%d commands ran in %v for 500 waiters: %v", sum, during, calls)
+	}
+}

@@ -1,0 +1,230 @@
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// lockInfo is LOCKCTL INFO of a lock.
+func lockInfo(l life, addr, name string) (state string, waiters int64) {
+	l.Helper()
+	v, err := ask(addr, "LOCKCTL", "INFO", name)
+	if err != nil {
+		l.Fatalf("%v", err)
+	}
+	return v.field("state").text, v.field("waiters").int()
+}
+
+// waitersOf waits until that many wait for a lock.
+func waitersOf(l life, addr, name string, want int64) {
+	l.Helper()
+	eventually(l, patience, fmt.Sprintf("%d waiters of %s", want, name), func() bool {
+		_, got := lockInfo(l, addr, name)
+		return got == want
+	})
+}
+
+// kill -9 of processes that wait for a lock: their entries leave the queue at
+// once, who comes behind them gets the lock.
+func TestKilledWaiters(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *lockproxy) {
+		host, port, _ := net.SplitHostPort(p.addr)
+		lock := "killed:" + t.Name()
+		holder := connect(t, p.addr)
+		holder.must(t, "LOCK", lock, "TOKEN", "h", "PX", "30000")
+		before := p.usage(t)
+		var waiters []*process
+		for range 10 {
+			waiters = append(waiters, startCommand(t, exec.Command("redis-cli", "-h", host, "-p", port, "LOCK", lock, "WAIT", "60000")))
+		}
+		waitersOf(t, p.addr, lock, 10)
+		last := connect(t, p.addr)
+		last.send("LOCK", lock, "TOKEN", "last", "WAIT", "60000")
+		waitersOf(t, p.addr, lock, 11)
+		for _, w := range waiters {
+			w.kill()
+		}
+		waitersOf(t, p.addr, lock, 1)
+		holder.want(t, "(integer) 1", "UNLOCK", lock, "h")
+		released := time.Now()
+		if v, err := last.receive(patience); err != nil || len(v.elems) != 4 {
+			t.Fatalf("the waiter behind the killed ones: %s %v", v, err)
+		}
+		if took := time.Since(released); took > 8*time.Second {
+			t.Errorf("the waiter behind the killed ones got the lock after %v", took)
+		}
+		last.want(t, "(integer) 1", "UNLOCK", lock, "last")
+		if state, n := lockInfo(t, p.addr, lock); state != "free" || n != 0 {
+			t.Errorf("afterwards the lock is %s with %d waiters", state, n)
+		}
+		last.Close()
+		if now := p.usage(t); now.descriptors > before.descriptors+20 {
+			t.Errorf("file descriptors %v -> %v", before.descriptors, now.descriptors)
+		}
+	})
+}
+
+// A grant that races with its client's going away is released, however the two
+// fall: nobody may hold the lock in the end.
+func TestGrantsNobodyReads(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *lockproxy) {
+		lock := "unread:" + t.Name()
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				for range dose(40, 400) {
+					c, err := dial(p.addr)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					c.send("LOCK", lock, "PX", "60000", "WAIT", "60000")
+					time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+					if rand.IntN(2) == 0 {
+						c.Conn.(*net.TCPConn).SetLinger(0) // a reset instead of an orderly end
+					}
+					c.Close()
+				}
+			})
+		}
+		group.Wait()
+		eventually(t, patience, "lock free and nobody waits", func() bool {
+			state, waiters := lockInfo(t, p.addr, lock)
+			return state == "free" && waiters == 0
+		})
+	})
+}
+
+// Clients that go while replies are on their way: half-read values, half-written
+// commands, pipelines nobody reads. The shared connections stay good.
+func TestLeavingMidway(t *testing.T) {
+	for name, upstream := range map[string]func() string{
+		"single":  func() string { return sharedRedis().addr },
+		"cluster": func() string { return sharedCluster().addrs() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startProxy(t, "--upstream", upstream())
+			big := strings.Repeat("0123456789abcdef", 1<<16) // 1 MB
+			setup := connect(t, p.addr)
+			setup.must(t, "SET", "leave:big", big)
+			for i := range 16 {
+				setup.must(t, "SET", fmt.Sprintf("leave:%d", i), strings.Repeat(fmt.Sprint(i), 1000))
+			}
+			for i := range 4 { // a wait opens the subscription connection of its node, which stays for a while
+				lock := fmt.Sprintf("leave:lock:%d", i)
+				setup.must(t, "LOCK", lock, "PX", "100")
+				setup.must(t, "LOCK", lock, "PX", "1000", "WAIT", "5000")
+				setup.must(t, "UNLOCK", lock)
+			}
+			canary := watch(t, p, "")
+			time.Sleep(100 * time.Millisecond)
+			before := p.usage(t)
+			var group sync.WaitGroup
+			for worker := range 8 {
+				group.Go(func() {
+					for i := range dose(100, 3000) {
+						if err := leave(p.addr, (worker+i)%6, i); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			canary()
+			for i := range 16 {
+				setup.want(t, quote(strings.Repeat(fmt.Sprint(i), 1000)), "GET", fmt.Sprintf("leave:%d", i))
+			}
+			if v := setup.must(t, "GET", "leave:big"); v.text != big {
+				t.Errorf("the large value came back as %d bytes", len(v.text))
+			}
+			p.returnsTo(t, before)
+		})
+	}
+}
+
+// leave connects, asks for something and goes in the middle of it.
+func leave(addr string, how, i int) error {
+	c, err := dial(addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	switch how {
+	case 0: // a pipeline over several nodes nobody reads
+		for j := range 50 {
+			c.send("GET", fmt.Sprintf("leave:%d", j%16))
+		}
+	case 1: // a large value half read
+		c.send("GET", "leave:big")
+		c.SetReadDeadline(time.Now().Add(time.Second))
+		c.r.Read(make([]byte, 1000))
+	case 2: // several, none of it read
+		c.send("GET", "leave:big")
+		c.send("MGET", "leave:big", "leave:1", "leave:2")
+	case 3: // a half-written command behind a whole one
+		c.Write(append(encode("GET", "leave:1"), "*3\r\n$3\r\nSET\r\n$7\r\nleave:1\r\n$1000\r\nhal"...))
+	case 4: // a half-written large value
+		c.Write([]byte("*3\r\n$3\r\nSET\r\n$9\r\nleave:big\r\n$1048576\r\n"))
+		c.Write(make([]byte, 200_000))
+	case 5: // a lock, and gone before the answer
+		c.send("LOCK", fmt.Sprintf("leave:lock:%d", i%4), "PX", "1000", "WAIT", "1000")
+		c.send("UNLOCK", fmt.Sprintf("leave:lock:%d", i%4))
+	}
+	if i%2 == 0 {
+		c.Conn.(*net.TCPConn).SetLinger(0)
+	}
+	return nil
+}
+
+// A client that asks and never reads is not read from: memory stays bounded,
+// others are served.
+func TestClientThatNeverReads(t *testing.T) {
+	t.Parallel()
+	for _, upstream := range []string{sharedRedis().addr, sharedCluster().addrs()} {
+		p := startBinary(t, lean(t), "--upstream", upstream)
+		setup := connect(t, p.addr)
+		setup.must(t, "SET", "greedy", strings.Repeat("x", 100_000))
+		canary := watch(t, p, "")
+		var greedy []*conn
+		for range 4 {
+			c := connect(t, p.addr)
+			greedy = append(greedy, c)
+			go func() { // a million GETs of 100 KB would be 100 GB of replies
+				batch := []byte(strings.Repeat(string(encode("GET", "greedy")), 1000))
+				for range 1000 {
+					if _, err := c.Write(batch); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		var worst int64
+		for end := time.Now().Add(dose(3*time.Second, 30*time.Second)); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			worst = max(worst, p.rss(t))
+		}
+		// 32 MiB of replies for each, what was on its way when the client was
+		// read from no more, and as much again until the collector comes.
+		if worst > 600<<20 {
+			t.Errorf("4 clients that read nothing: %d MB of memory", worst>>20)
+		}
+		t.Logf("resident at most %d MB", worst>>20)
+		canary()
+		// the one that starts to read gets all of it, in order
+		for range 100 {
+			if v, err := greedy[0].receive(patience); err != nil || len(v.text) != 100_000 {
+				t.Fatalf("%d bytes, %v", len(v.text), err)
+			}
+		}
+		for _, c := range greedy {
+			c.Close()
+		}
+	}
+}

@@ -1,0 +1,463 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+var errDropped = errors.New("the client closed its connection")
+
+// Round is one run of clients over locks, and what they may do.
+type Round struct {
+	Seed    uint64
+	Keys    []string
+	Clients int
+	Proxies int
+	For     time.Duration // clients begin no new call after it
+	Think   time.Duration // between calls, on average
+	Slacks  Slacks
+	Earlier []Event // what is felt of the round before; times are negative
+	Dial    func(proxy int) (Conn, error)
+
+	// Probe has calls timed that no lock can delay, through each proxy: when they are
+	// slow, so is the machine.
+	Probe bool
+
+	// Quorum: the locks are kept by independent masters. No lease is shorter than Shortest.
+	Quorum   bool
+	Shortest time.Duration
+	// Stall, if not 0, is how late the machine may be at most without a note of that.
+	Stall time.Duration
+
+	// Upgrades, and Keepalive, are asked for only where the locks have them.
+	Upgrades  bool
+	Keepalive bool
+
+	// Faults, if not nil, runs beside the clients until ctx ends, which it does when they
+	// are done, and notes what it does in the log.
+	Faults func(ctx context.Context, random *rand.Rand, r *Running)
+}
+
+// Running is a round under way. It is safe for concurrent use.
+type Running struct {
+	Round
+	start time.Time
+
+	mu      sync.Mutex
+	ops     []Op
+	events  []Event
+	clients []*client
+}
+
+// Run runs the round to its end and returns its history.
+func (r Round) Run() *History {
+	if r.Stall == 0 {
+		r.Stall = stall
+	}
+	run := &Running{Round: r, start: time.Now(), events: slices.Clone(r.Earlier)}
+	for n := range r.Clients {
+		run.clients = append(run.clients, newClient(run, n))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var clients, others sync.WaitGroup
+	if r.Faults != nil {
+		others.Go(func() { r.Faults(ctx, rand.New(rand.NewPCG(r.Seed, 1<<32)), run) })
+	}
+	others.Go(func() { run.watch(ctx) })
+	for n := range r.Proxies {
+		if r.Probe {
+			others.Go(func() { run.probe(ctx, n) })
+		}
+	}
+	for _, c := range run.clients {
+		clients.Go(c.run)
+	}
+	clients.Wait()
+	cancel()
+	others.Wait()
+	return &History{Seed: r.Seed, Took: run.Now(), Keys: r.Keys, Slacks: r.Slacks, Quorum: r.Quorum, Ops: run.ops, Events: run.events}
+}
+
+// Now is the time since the round began.
+func (r *Running) Now() time.Duration { return time.Since(r.start) }
+
+// Note puts an event into the log.
+func (r *Running) Note(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// Kill closes the connection of a client at once, whatever it waits for.
+func (r *Running) Kill(client int) { r.clients[client].kill() }
+
+func (r *Running) record(o Op) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ops = append(r.ops, o)
+}
+
+// stall is how late a timer must be for the machine to count as standing still.
+const stall = 150 * time.Millisecond
+
+// watch notes when the machine stands still: nothing is on time then.
+func (r *Running) watch(ctx context.Context) {
+	const step = 20 * time.Millisecond
+	for last := r.Now(); ctx.Err() == nil; {
+		time.Sleep(step)
+		now := r.Now()
+		if now-last > step+r.Stall {
+			r.Note(Event{Name: "stall", Start: last, End: now, Settle: 500 * time.Millisecond})
+		}
+		last = now
+	}
+}
+
+// hang is how slow a probe must be for that to be no fault of the machine.
+const hang = 2 * time.Second
+
+// probe notes when a proxy and the Redis behind it are slow at what needs no waiting.
+func (r *Running) probe(ctx context.Context, proxy int) {
+	var conn Conn
+	for n := 0; ctx.Err() == nil; n++ {
+		time.Sleep(50 * time.Millisecond)
+		if conn == nil {
+			var err error
+			if conn, err = r.Dial(proxy); err != nil {
+				conn = nil
+				continue
+			}
+		}
+		start := r.Now()
+		if _, err := conn.Do(hang, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe"); err != nil {
+			conn.Close()
+			conn = nil
+		} else if took := r.Now() - start; took > r.Stall {
+			r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
+		}
+	}
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// client is one client of the locks, which does one thing after the other.
+type client struct {
+	r      *Running
+	n      int
+	random *rand.Rand
+	next   int // number of the next token
+	age    int // how often an outcome was unknown: no token is used beyond that
+	conns  int
+	fresh  time.Duration // when the connection last answered
+
+	mu      sync.Mutex
+	conn    Conn // nil: none
+	proxy   int
+	dropped bool // by kill
+
+	held   map[string]*own // by key: what it holds, as far as it knows
+	stale  map[string]Op   // by key: an earlier grant
+	recent []Op            // grants through the connection
+}
+
+// own is what a client knows of its hold.
+type own struct {
+	grant Op
+	until time.Duration // its lease may last until then
+}
+
+func newClient(r *Running, n int) *client {
+	return &client{r: r, n: n, random: rand.New(rand.NewPCG(r.Seed, uint64(n))), held: map[string]*own{}, stale: map[string]Op{}}
+}
+
+func (c *client) chance(percent int) bool { return c.random.IntN(100) < percent }
+
+func (c *client) between(a, b time.Duration) time.Duration {
+	return a + time.Duration(c.random.Int64N(int64(b-a+1)))
+}
+
+func (c *client) run() {
+	defer c.close()
+	for c.r.Now() < c.r.For {
+		time.Sleep(time.Duration(c.random.ExpFloat64() * float64(c.r.Think)))
+		c.act(c.r.Keys[c.random.IntN(len(c.r.Keys))])
+	}
+	for _, key := range c.r.Keys { // so that nobody waits for a whole lease
+		if own := c.held[key]; own != nil {
+			c.call(Op{Verb: Unlock, Key: key, Token: own.grant.Token})
+		}
+	}
+}
+
+// act does one thing with a lock.
+func (c *client) act(key string) {
+	if c.r.Keepalive && c.chance(2) {
+		c.close()
+	}
+	own := c.held[key]
+	if own != nil && !own.grant.Keep && c.r.Now() > own.until && c.chance(50) {
+		delete(c.held, key)
+		own = nil
+	}
+	if own == nil {
+		if c.chance(12) {
+			c.meddle(key)
+			return
+		}
+		c.acquire(key)
+		return
+	}
+	token := own.grant.Token
+	switch p := c.random.IntN(100); {
+	case p < 50:
+		o := Op{Verb: Unlock, Key: key, Token: token}
+		if c.chance(40) {
+			o.Only = own.grant.Fence
+		}
+		c.call(o)
+	case p < 60:
+		o := Op{Verb: Renew, Key: key, Token: token, Lease: c.lease(), Keep: c.r.Keepalive && c.chance(20)}
+		if c.chance(40) {
+			o.Only = own.grant.Fence
+		}
+		c.call(o)
+	case p < 70:
+		c.call(Op{Verb: Check, Key: key, Token: token})
+	case p < 82:
+		c.call(Op{Verb: own.grant.Verb, Key: key, Token: token, Lease: c.lease(), Reentrant: c.chance(60), Keep: c.r.Keepalive && c.chance(20)})
+	case p < 92 && c.r.Upgrades:
+		o := Op{Verb: Write, Switch: true, Key: key, Token: token, Lease: c.lease(), Wait: c.wait(), Reentrant: c.chance(30)}
+		if own.grant.Verb == Write {
+			o.Verb, o.Wait = Read, 0
+		}
+		c.call(o)
+	case p < 96:
+		c.meddle(key)
+	default: // leave it to its lease, if that is short
+		if !own.grant.Keep && time.Until(c.r.start.Add(own.until)) < 500*time.Millisecond {
+			delete(c.held, key)
+		}
+	}
+}
+
+// acquire asks for a lock that the client does not hold.
+func (c *client) acquire(key string) {
+	o := Op{Verb: Write, Key: key, Lease: c.lease()}
+	if c.chance(45) {
+		o.Verb = Read
+	}
+	o.Token = c.token()
+	if c.chance(50) { // one that is used again and again, in one mode
+		o.Token = fmt.Sprintf("c%d%s%d", c.n, o.Verb, c.age)
+	}
+	switch p := c.random.IntN(100); {
+	case p < 45:
+		o.Wait = c.wait()
+	case p < 55:
+		o.Tries, o.Every = 2+c.random.IntN(3), c.between(5*time.Millisecond, 40*time.Millisecond)
+	}
+	o.Keep = c.r.Keepalive && c.chance(20)
+	o = c.call(o)
+	if o.Outcome == Unknown && c.r.Now() < c.r.For && c.chance(50) { // as clients do that lost the connection
+		o.Wait, o.Tries, o.Every = 0, 0, 0
+		c.call(o)
+	}
+}
+
+// meddle tries what must come to nothing: to free or to renew a hold without being its
+// owner, or by the fence of another grant. R8 R17
+func (c *client) meddle(key string) {
+	o := Op{Verb: Unlock, Key: key, Token: c.token()}
+	if old, ok := c.stale[key]; ok {
+		o.Token, o.Only = old.Token, old.Fence
+	}
+	if own := c.held[key]; own != nil && c.chance(50) {
+		o.Token, o.Only = own.grant.Token, own.grant.Fence-1
+	}
+	if c.chance(30) {
+		o.Verb, o.Lease = Renew, c.lease()
+	}
+	c.call(o)
+}
+
+func (c *client) token() string {
+	c.next++
+	return fmt.Sprintf("c%d-%d", c.n, c.next)
+}
+
+func (c *client) lease() time.Duration {
+	if c.chance(50) {
+		return (c.r.Shortest + c.between(60*time.Millisecond, 300*time.Millisecond)).Truncate(time.Millisecond)
+	}
+	return (c.r.Shortest + c.between(500*time.Millisecond, 1500*time.Millisecond)).Truncate(time.Millisecond)
+}
+
+func (c *client) wait() time.Duration {
+	if c.chance(30) {
+		return c.between(10*time.Millisecond, 100*time.Millisecond).Truncate(time.Millisecond)
+	}
+	return c.between(300*time.Millisecond, 2500*time.Millisecond).Truncate(time.Millisecond)
+}
+
+// hanging is how long after its wait is over a call counts as never answered.
+const hanging = 15 * time.Second
+
+// call makes one call and remembers what came of it.
+func (c *client) call(o Op) Op {
+	o.Outcome, o.Fence, o.TTL, o.Count, o.Err = "", 0, 0, 0, ""
+	o.Client = c.n
+	conn := c.connect()
+	o.Proxy, o.Conn = c.proxy, c.conns
+	o.Call = c.r.Now()
+	if conn == nil {
+		return o // nobody was asked
+	}
+	r, err := conn.Do(o.Wait+time.Duration(o.Tries)*2*o.Every+hanging, o.Args()...)
+	o.Return = c.r.Now()
+	if err != nil && c.isDropped() {
+		err = errDropped
+	}
+	o.read(r, err)
+	c.r.record(o)
+	if err != nil {
+		c.drop()
+	} else {
+		c.fresh = o.Return
+	}
+	c.learn(o)
+	if o.noQuorum() { // as clients do that are told to come back later
+		time.Sleep(c.between(20*time.Millisecond, 150*time.Millisecond))
+	}
+	return o
+}
+
+// learn keeps what the client knows of its holds.
+func (c *client) learn(o Op) {
+	if o.Outcome == Unknown {
+		c.age++
+	}
+	held := c.held[o.Key]
+	mine := held != nil && held.grant.Token == o.Token
+	switch {
+	case o.Outcome == Granted && o.Verb != Check:
+		keep := o.Keep || mine && held.grant.Keep
+		c.held[o.Key] = &own{o, o.Return + o.TTL}
+		c.held[o.Key].grant.Keep = keep
+		c.stale[o.Key] = o
+		c.recent = append(c.recent, o)
+	case o.Outcome == Lost && held != nil && held.grant.Fence == o.Fence:
+		delete(c.held, o.Key)
+	case !mine, o.Verb == Check, o.Outcome == Lost:
+	case o.acquires(): // still held, as far as it knows, but what it is nobody knows
+		if o.Outcome != Null && o.Outcome != Refused {
+			delete(c.held, o.Key)
+		}
+	case o.Outcome == Unknown: // never used again
+		delete(c.held, o.Key)
+	case o.Verb == Unlock && o.Outcome == Done && o.Count == 1,
+		o.Outcome == Null && (o.Only == 0 || o.Only == held.grant.Fence):
+		delete(c.held, o.Key)
+	case o.Verb == Renew && o.Outcome == Done:
+		held.until = o.Return + o.TTL
+		if o.Keep {
+			held.grant.Keep = true
+			c.recent = append(c.recent, o)
+		}
+	}
+}
+
+// connect returns the connection, a new one if need be; nil: it cannot be had now.
+func (c *client) connect() Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil && !c.dropped {
+		return c.conn
+	}
+	if c.conn != nil {
+		c.mu.Unlock()
+		c.drop()
+		c.mu.Lock()
+	}
+	for c.r.Now() < c.r.For {
+		c.proxy = c.random.IntN(c.r.Proxies)
+		conn, err := c.r.Dial(c.proxy)
+		if err == nil {
+			c.conn, c.dropped, c.fresh = conn, false, c.r.Now()
+			c.conns++
+			return conn
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return nil
+}
+
+func (c *client) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.dropped = true
+		c.conn.Close()
+	}
+}
+
+func (c *client) isDropped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dropped
+}
+
+// unread is for how long after a grant the end of its connection may take it back: the client
+// may not have read it.
+const unread = 3 * time.Second
+
+// drop forgets the connection, which is broken since it last answered.
+func (c *client) drop() {
+	c.mu.Lock()
+	if c.conn != nil {
+		c.conn.Close()
+	}
+	c.conn = nil
+	c.mu.Unlock()
+	for _, g := range c.recent {
+		if g.Return > c.fresh-unread || g.Keep {
+			c.note(Drop, g, c.fresh)
+		}
+	}
+	c.recent = nil
+}
+
+// note records what became of the connection that g was granted through.
+func (c *client) note(what Verb, g Op, at time.Duration) {
+	c.r.record(Op{Client: c.n, Proxy: g.Proxy, Conn: g.Conn, Key: g.Key, Verb: what, Token: g.Token,
+		Lease: g.Lease, Keep: g.Keep, Call: at, Return: at, Outcome: Unknown})
+}
+
+// close ends the connection as a client does that is done, or that goes on over another one with what it
+// holds: half of that it forgets.
+func (c *client) close() {
+	if c.isDropped() {
+		c.drop()
+		return
+	}
+	for _, g := range c.recent {
+		if g.Keep {
+			c.note(Close, g, c.r.Now())
+			if held := c.held[g.Key]; held != nil && held.grant.Token == g.Token && c.chance(50) {
+				delete(c.held, g.Key)
+			}
+		}
+	}
+	c.recent = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}

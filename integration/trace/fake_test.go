@@ -1,0 +1,414 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// mutant is what is wrong with a fake.
+type mutant string
+
+const (
+	sound            mutant = ""
+	ownerless        mutant = "a release without the owner test"
+	standingFence    mutant = "a fence that stands still"
+	overwrittenLease mutant = "a reader that overwrites the others' leases"
+	wrongWaiter      mutant = "a queue that wakes the wrong one"
+	lostWakeup       mutant = "a lost wake-up"
+	uncounted        mutant = "a re-entry that is not counted"
+	shortLease       mutant = "a lease that ends early"
+	fenceIgnored     mutant = "an UNLOCK FENCE that ignores the fence"
+	shorteningRenew  mutant = "a RENEW that makes the lease shorter"
+	noExpiry         mutant = "a lease that never ends"
+	falseNull        mutant = "Null for a lock that is free"
+	hastyWait        mutant = "a WAIT that gives up early"
+	lateWait         mutant = "a WAIT that gives up late"
+	sharedWriter     mutant = "a reader beside the writer"
+	forgottenKeeper  mutant = "a kept hold that is lost without a word"
+	greedyKeeper     mutant = "a close frees a hold that another connection has asked for since"
+	immortalKeeper   mutant = "a kept hold that outlives its connection"
+	undoneRetry      mutant = "a lost request that is taken back together with its repetition"
+)
+
+// fake is a lock service in memory, which does what the verbs promise unless
+// it is a mutant. Many goroutines may use it.
+type fake struct {
+	mutant mutant
+	seed   uint64
+	random *rand.Rand
+
+	mu    sync.Mutex
+	fence int64
+	conns uint64
+	locks map[string]*fakeLock
+}
+
+type fakeLock struct {
+	holds map[string]*fakeHold
+	queue []*fakeWaiter
+	wakes int
+	timer *time.Timer
+}
+
+type fakeHold struct {
+	mode    Verb
+	fence   int64
+	count   int64
+	expires time.Time
+	ids     []int           // of the requests that it was granted to
+	kept    bool            // by a connection,
+	keeper  <-chan struct{} // which closes this when it ends
+	lent    bool            // another one has asked for it since
+}
+
+type fakeWaiter struct {
+	token string
+	mode  Verb
+	lease time.Duration
+	id    int
+	given chan []int64
+	keep  bool
+	over  <-chan struct{} // what its connection closes
+}
+
+func newFake(m mutant, seed uint64) *fake {
+	return &fake{mutant: m, seed: seed, random: rand.New(rand.NewPCG(seed, 1<<40)), locks: map[string]*fakeLock{}}
+}
+
+func (f *fake) lock(key string) *fakeLock {
+	l := f.locks[key]
+	if l == nil {
+		l = &fakeLock{holds: map[string]*fakeHold{}}
+		f.locks[key] = l
+	}
+	if f.mutant != noExpiry {
+		for token, h := range l.holds {
+			if h.kept && f.mutant != forgottenKeeper && time.Until(h.expires) < 50*time.Millisecond {
+				h.expires = time.Now().Add(50 * time.Millisecond)
+			}
+			if !h.expires.After(time.Now()) {
+				delete(l.holds, token)
+			}
+		}
+	}
+	return l
+}
+
+// free says whether token may have the lock, as far as others hold it.
+func (f *fake) free(l *fakeLock, token string, mode Verb) bool {
+	for other, h := range l.holds {
+		if other != token && (mode == Write || h.mode == Write && f.mutant != sharedWriter) {
+			return false
+		}
+	}
+	return true
+}
+
+// grant gives the lock to the token of w, which does not hold it.
+func (f *fake) grant(key string, l *fakeLock, w *fakeWaiter) []int64 {
+	if f.mutant != standingFence || f.fence%3 != 0 {
+		f.fence++
+	}
+	lasts := w.lease
+	if f.mutant == shortLease {
+		lasts = w.lease * 3 / 4
+	}
+	h := &fakeHold{mode: w.mode, fence: f.fence, count: 1, expires: time.Now().Add(lasts), ids: []int{w.id}}
+	l.holds[w.token] = h
+	f.keep(key, w.token, h, w.keep, w.over)
+	if f.mutant == overwrittenLease && w.mode == Read {
+		for _, h := range l.holds {
+			h.expires = time.Now().Add(lasts)
+		}
+	}
+	return []int64{f.fence, w.lease.Milliseconds(), 1}
+}
+
+// pass gives the lock to whoever waits first, if it is free, and comes back when the
+// next lease ends.
+func (f *fake) pass(key string) {
+	l := f.lock(key)
+	for len(l.queue) > 0 {
+		next := 0
+		if f.mutant == wrongWaiter {
+			next = len(l.queue) - 1
+		}
+		w := l.queue[next]
+		if !f.free(l, w.token, w.mode) {
+			break
+		}
+		if l.wakes++; f.mutant == lostWakeup && l.wakes%5 == 0 {
+			return
+		}
+		l.queue = slices.Delete(l.queue, next, next+1)
+		w.given <- f.grant(key, l, w)
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	var first time.Time
+	for _, h := range l.holds {
+		if h.expires.After(time.Now()) && (first.IsZero() || h.expires.Before(first)) {
+			first = h.expires
+		}
+	}
+	if len(l.queue) > 0 && !first.IsZero() {
+		l.timer = time.AfterFunc(time.Until(first), func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.pass(key)
+		})
+	}
+}
+
+// dial makes a connection, on which requests and replies take their time.
+func (f *fake) dial(int) (Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns++
+	return &fakeConn{f: f, random: rand.New(rand.NewPCG(f.seed, 1<<40+f.conns)), closed: make(chan struct{})}, nil
+}
+
+type fakeConn struct {
+	f      *fake
+	random *rand.Rand
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *fakeConn) Close() { c.once.Do(func() { close(c.closed) }) }
+
+var errClosed = errors.New("closed")
+
+// travel is the way of a message; false: the connection was closed meanwhile.
+func (c *fakeConn) travel() bool {
+	select {
+	case <-c.closed:
+		return false
+	case <-time.After(time.Duration(c.random.ExpFloat64() * float64(time.Millisecond))):
+		return true
+	}
+}
+
+func (c *fakeConn) Do(_ time.Duration, args ...string) (Reply, error) {
+	if !c.travel() {
+		return Reply{}, errClosed
+	}
+	r, undo := c.f.run(args, c.closed)
+	if !c.travel() {
+		if undo != nil {
+			time.AfterFunc(time.Duration(c.random.Int64N(int64(20*time.Millisecond))), undo)
+		}
+		return Reply{}, errClosed
+	}
+	return r, nil
+}
+
+// run runs a command; undo takes it back.
+func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if args[0] == "LOCKCTL" {
+		h := f.lock(args[2]).holds[args[3]]
+		if h == nil {
+			return Reply{Null: true}, nil
+		}
+		return Reply{Array: []int64{remains(h), h.fence, h.count}}, nil
+	}
+	key, token, options := args[1], args[2], args[3:]
+	if token == "TOKEN" {
+		token, options = args[3], args[4:]
+	}
+	number := map[string]int64{}
+	for i := 0; i < len(options); i++ {
+		if options[i] == "REENTRANT" || options[i] == "KEEPALIVE" {
+			number[options[i]] = 1
+			continue
+		}
+		n, err := strconv.ParseInt(options[i+1], 10, 64)
+		if err != nil {
+			return Reply{Error: fmt.Sprint("ERR ", err)}, nil
+		}
+		number[options[i]] = n
+		i++
+	}
+	ms := func(name string) time.Duration { return time.Duration(number[name]) * time.Millisecond }
+	switch args[0] {
+	case "UNLOCK":
+		return f.unlock(key, token, number["FENCE"]), nil
+	case "RENEW":
+		return f.renew(key, token, ms("PX"), number["FENCE"], number["KEEPALIVE"] == 1, closed), nil
+	}
+	w := &fakeWaiter{token: token, mode: Verb(args[0]), lease: ms("PX"), id: 1 + f.random.Int(), given: make(chan []int64, 1),
+		keep: number["KEEPALIVE"] == 1, over: closed}
+	undo = func() { f.undo(key, w) }
+	for try := int64(1); ; try++ {
+		if r := f.try(key, w, number["REENTRANT"] == 1, number["WAIT"] > 0); r != nil {
+			return Reply{Array: r}, undo
+		}
+		if try >= number["TRIES"] {
+			break
+		}
+		f.mu.Unlock()
+		time.Sleep(ms("EVERY"))
+		f.mu.Lock()
+	}
+	if number["WAIT"] == 0 {
+		return Reply{Null: true}, nil
+	}
+	wait := ms("WAIT")
+	switch f.mutant {
+	case hastyWait:
+		wait = wait * 9 / 10
+	case lateWait:
+		wait += 3 * time.Second
+	}
+	f.mu.Unlock()
+	var got []int64
+	select {
+	case got = <-w.given:
+	case <-time.After(wait):
+	case <-closed:
+	}
+	f.mu.Lock()
+	if got == nil {
+		select {
+		case got = <-w.given:
+		default:
+		}
+	}
+	if got != nil {
+		return Reply{Array: got}, undo
+	}
+	f.leave(key, w)
+	return Reply{Null: true}, nil
+}
+
+// try is one attempt; nil: others hold the lock, or stand before.
+func (f *fake) try(key string, w *fakeWaiter, reentrant, wait bool) []int64 {
+	l := f.lock(key)
+	if h := l.holds[w.token]; h != nil {
+		if reentrant && f.mutant != uncounted {
+			h.count++
+		}
+		h.ids = append(h.ids, w.id)
+		if e := time.Now().Add(w.lease); e.After(h.expires) {
+			h.expires = e
+		}
+		f.keep(key, w.token, h, w.keep, w.over)
+		return []int64{h.fence, remains(h), h.count}
+	}
+	if f.mutant == falseNull && !wait && f.random.IntN(10) == 0 {
+		return nil
+	}
+	if len(l.queue) == 0 && f.free(l, w.token, w.mode) {
+		return f.grant(key, l, w)
+	}
+	if wait {
+		l.queue = append(l.queue, w)
+		f.pass(key)
+		select {
+		case got := <-w.given:
+			return got
+		default:
+		}
+	}
+	return nil
+}
+
+// keep notes a request for h that came over a connection: on has the hold kept alive until that closes,
+// which frees it then unless another one has asked for it since.
+func (f *fake) keep(key, token string, h *fakeHold, on bool, over <-chan struct{}) {
+	if !on {
+		h.lent = h.lent || h.kept && h.keeper != over
+		return
+	}
+	h.kept, h.keeper = true, over
+	pause := time.Duration(f.random.Int64N(int64(40 * time.Millisecond)))
+	go func() {
+		<-over
+		if f.mutant == immortalKeeper {
+			return
+		}
+		time.Sleep(pause)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		l := f.lock(key)
+		if l.holds[token] != h || !h.kept || h.keeper != over {
+			return
+		}
+		if h.kept = false; h.lent && f.mutant != greedyKeeper {
+			h.lent = false
+			return
+		}
+		delete(l.holds, token)
+		f.pass(key)
+	}()
+}
+
+func (f *fake) leave(key string, w *fakeWaiter) {
+	l := f.lock(key)
+	l.queue = slices.DeleteFunc(l.queue, func(other *fakeWaiter) bool { return other == w })
+	f.pass(key)
+}
+
+// undo takes back what w was granted, but not what the same token asked for again.
+func (f *fake) undo(key string, w *fakeWaiter) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.lock(key)
+	h := l.holds[w.token]
+	if h == nil || !slices.Contains(h.ids, w.id) {
+		return
+	}
+	if h.count > 1 {
+		h.count--
+	}
+	h.ids = slices.DeleteFunc(h.ids, func(id int) bool { return id == w.id })
+	if len(h.ids) == 0 || f.mutant == undoneRetry {
+		delete(l.holds, w.token)
+	}
+	f.pass(key)
+}
+
+func (f *fake) unlock(key, token string, fence int64) Reply {
+	l := f.lock(key)
+	h := l.holds[token]
+	if h == nil && f.mutant == ownerless {
+		for other := range l.holds {
+			token, h, fence = other, l.holds[other], 0
+		}
+	}
+	if h == nil || fence != 0 && fence != h.fence && f.mutant != fenceIgnored {
+		return Reply{Null: true}
+	}
+	if h.count--; h.count > 0 {
+		return Reply{Int: 0}
+	}
+	delete(l.holds, token)
+	f.pass(key)
+	return Reply{Int: 1}
+}
+
+func (f *fake) renew(key, token string, lease time.Duration, fence int64, keep bool, over <-chan struct{}) Reply {
+	h := f.lock(key).holds[token]
+	if h == nil || fence != 0 && fence != h.fence {
+		return Reply{Int: 0}
+	}
+	h.ids = append(h.ids, 0) // it is relied upon
+	f.keep(key, token, h, keep, over)
+	if e := time.Now().Add(lease); e.After(h.expires) || f.mutant == shorteningRenew {
+		h.expires = e
+	}
+	return Reply{Int: remains(h)}
+}
+
+// remains is a hold's ttl in milliseconds, at least one.
+func remains(h *fakeHold) int64 {
+	return (time.Until(h.expires) + time.Millisecond - 1).Milliseconds()
+}

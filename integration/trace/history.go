@@ -1,0 +1,96 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// History is what happened in one round.
+type History struct {
+	Seed   uint64
+	Took   time.Duration
+	Keys   []string
+	Slacks Slacks
+	Quorum bool `json:",omitempty"` // the locks are kept by independent masters, a majority of which decides
+	Ops    []Op
+	Events []Event
+}
+
+// Event is one fault, or a moment in which the machine was not itself.
+type Event struct {
+	Name   string
+	Start  time.Duration
+	End    time.Duration
+	Settle time.Duration // how long after its end order and time may suffer from it
+	Loses  []string      // keys of whose locks an asynchronous fail-over may have lost what was granted
+	Resent bool          `json:",omitempty"` // requests may have been sent again
+	Barren bool          `json:",omitempty"` // no majority could be had, from Start to End
+}
+
+// over is when nothing of the event is felt any more.
+func (e Event) over() time.Duration { return e.End + e.Settle }
+
+// Later are the events that are felt in a round that begins pause after this one, as its own times.
+func (h *History) Later(pause time.Duration) (later []Event) {
+	next := h.Took + pause
+	for _, e := range h.Events {
+		if e.over() > next { // its locks are not those of the next round
+			e.Start, e.End, e.Loses = e.Start-next, e.End-next, nil
+			later = append(later, e)
+		}
+	}
+	return later
+}
+
+// of is the history of one key, in the order of the calls.
+func (h *History) of(key string) []Op {
+	var ops []Op
+	for _, o := range h.Ops {
+		if o.Key == key {
+			ops = append(ops, o)
+		}
+	}
+	return ops
+}
+
+// Save writes the history, the verdict and porcupine's picture of each key that was
+// judged illegal into a new directory under dir, and returns its path.
+func (h *History) Save(dir string, v *Verdict) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(dir, fmt.Sprintf("seed-%d-", h.Seed))
+	if err != nil {
+		return "", err
+	}
+	for name, what := range map[string]any{"history.json": h, "violations.json": v.Violations} {
+		b, err := json.MarshalIndent(what, "", "\t")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
+		}
+		if err != nil {
+			return dir, err
+		}
+	}
+	for key, info := range v.pictures {
+		if err := porcupine.VisualizePath(model, info, filepath.Join(dir, key+".html")); err != nil {
+			return dir, err
+		}
+	}
+	return dir, nil
+}
+
+// Load reads a history that Save wrote.
+func Load(path string) (*History, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h := &History{}
+	return h, json.Unmarshal(b, h)
+}

@@ -1,0 +1,315 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// flight is how long a request may be on its way that nobody waits for any more: longer than
+// any process is stopped and any request is sent again.
+const flight = 8 * time.Second
+
+// judging is how long porcupine may look at one key.
+const judging = 20 * time.Second
+
+// The exceptions of the promise, by name. A history is judged without them first.
+const (
+	// LostInFailover: an asynchronous fail-over may lose what was granted, renewed or
+	// released before it.
+	LostInFailover = "lost in fail-over"
+	// ForgottenRelease: a release that is sent again after a cut finds the lock free, and
+	// is remembered only until the next one of that lock: the answer is Null then.
+	ForgottenRelease = "forgotten release"
+)
+
+// Violation is one broken promise.
+type Violation struct {
+	Rule string // which one
+	Key  string
+	What string
+	At   time.Duration
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s: %s at %.4f: %s", v.Rule, v.Key, v.At.Seconds(), v.What)
+}
+
+// Verdict is what the judge says of a history.
+type Verdict struct {
+	Violations []Violation
+	Exceptions map[string]int // how often one was needed, by name
+	Ops        int
+	Grants     int
+	Unknown    int // ops without an answer
+
+	pictures map[string]porcupine.LinearizationInfo // by key
+}
+
+// Judge judges a history.
+func Judge(h *History) *Verdict {
+	v := &Verdict{Exceptions: map[string]int{}, pictures: map[string]porcupine.LinearizationInfo{}}
+	for _, key := range h.Keys {
+		ops := h.of(key)
+		slices.SortStableFunc(ops, func(a, b Op) int { return int(a.Call - b.Call) })
+		for _, o := range ops {
+			if o.Verb == Drop || o.Verb == Close {
+				continue
+			}
+			v.Ops++
+			switch o.Outcome {
+			case Granted:
+				v.Grants++
+			case Unknown:
+				v.Unknown++
+			}
+		}
+		v.linearize(h, key, ops)
+		m := newMonitor(h, key, ops, v)
+		m.fences()
+		m.order()
+		m.wakeups()
+		m.punctual()
+		m.barren()
+	}
+	return v
+}
+
+// linearize asks porcupine, first without the exception.
+func (v *Verdict) linearize(h *History, key string, ops []Op) {
+	history := operations(ops, h.Events, nil, nil)
+	if h.Quorum {
+		h.weigh(history, ops)
+	}
+	result, info := porcupine.CheckOperationsVerbose(model, history, judging)
+	if h.Quorum && result != porcupine.Ok {
+		for _, exception := range astray {
+			h.stray(history, exception)
+			if result, info = porcupine.CheckOperationsVerbose(model, history, judging); result == porcupine.Ok {
+				v.Exceptions[exception]++
+				break
+			}
+		}
+	}
+	if result == porcupine.Ok {
+		return
+	}
+	var lossy, resent []Event
+	for _, e := range h.Events {
+		if e.Resent {
+			resent = append(resent, e)
+		}
+		if slices.Contains(e.Loses, key) {
+			lossy = append(lossy, e)
+		}
+	}
+	for _, exception := range []struct {
+		name          string
+		resent, lossy []Event
+	}{{ForgottenRelease, resent, nil}, {LostInFailover, resent, lossy}} {
+		if exception.resent == nil && exception.lossy == nil {
+			continue
+		}
+		history = operations(ops, h.Events, exception.resent, exception.lossy)
+		if result, info = porcupine.CheckOperationsVerbose(model, history, judging); result == porcupine.Ok {
+			v.Exceptions[exception.name]++
+			return
+		}
+	}
+	rule, what := "linearizable", "no order of the calls explains the replies"
+	if result == porcupine.Unknown {
+		rule, what = "undecided", fmt.Sprintf("porcupine found no answer within %v", judging)
+	}
+	at, longest := time.Duration(0), 0
+	for _, part := range info.PartialLinearizations() {
+		for _, line := range part {
+			if len(line) <= longest {
+				continue
+			}
+			longest = len(line)
+			done := map[int]bool{}
+			for _, i := range line {
+				done[i] = true
+			}
+			for i, o := range history { // the first op that the longest explanation leaves out
+				if in := o.Input.(*input); !done[i] {
+					at = in.Call
+					what += fmt.Sprintf("; of %d the longest explains %d, not %v", len(history), len(line), in.Op)
+					break
+				}
+			}
+		}
+	}
+	v.Violations = append(v.Violations, Violation{rule, key, what, at})
+	v.pictures[key] = info
+}
+
+// until is when an op of unknown outcome can have no effect any more.
+func (o *Op) until() time.Duration {
+	if o.Verb == Close {
+		return o.Return + o.Lease + time.Second
+	}
+	return o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every + o.Lease + flight
+}
+
+// overlaps says whether o runs while one of the events is felt.
+func (o *Op) overlaps(events []Event) bool {
+	return slices.ContainsFunc(events, func(e Event) bool { return o.Call <= e.over() && o.Return >= e.Start })
+}
+
+// operations makes porcupine's history of the ops of a key. A release that overlaps one of resent
+// may have run although its answer is Null. What overlaps a lossy event is left out, and what was
+// held before its end is a ghost afterwards.
+func operations(ops []Op, events, resent, lossy []Event) []porcupine.Operation {
+	var history []porcupine.Operation
+	for n, o := range ops {
+		if o.overlaps(lossy) {
+			continue
+		}
+		in := &input{Op: o, until: o.until()}
+		switch {
+		case o.Outcome == Unknown:
+			in.Return = in.Call
+		case o.Outcome == Null && o.acquires():
+			in.queue = queued(ops, n)
+		case o.Outcome == Null && o.Verb == Unlock:
+			in.freed = o.overlaps(resent)
+		case o.Keep:
+			in.sure = sure(ops[n:], events)
+		}
+		history = append(history, porcupine.Operation{ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return)})
+	}
+	chain(history)
+	for _, e := range lossy {
+		in := &input{Op: Op{Client: 0, Call: e.over(), Return: e.over()}, loses: []hold{}}
+		ghosts := lock{}
+		for _, o := range ops {
+			if o.Call > e.over() {
+				continue
+			}
+			h := hold{token: o.Token, mode: Read}
+			if i, ok := ghosts.find(o.Token); ok {
+				h = ghosts.holds[i]
+			}
+			if o.acquires() {
+				h.mode = o.Verb
+			}
+			closes := o.Keep && (o.Verb == Close || o.Verb == Drop)
+			switch done := o.Outcome == Granted || o.Verb == Renew && o.Outcome == Done; {
+			case closes && h.kept && h.keeper == o.over():
+				h.kept, h.asked = false, max(h.asked, o.until())
+			case o.Outcome == Unknown && !closes:
+				h.asked = max(h.asked, o.until())
+			case done && o.Keep:
+				h.kept, h.keeper = true, o.over()
+			case done:
+				h.asked = max(h.asked, o.Return+o.TTL+tick)
+			}
+			if o.Outcome == Granted && o.Return < e.Start {
+				in.Fence = max(in.Fence, o.Fence)
+			}
+			if h.ghost = h.asked; h.kept {
+				h.ghost = forever
+			}
+			h.hi = h.ghost
+			if h.ghost > 0 {
+				ghosts.set(h)
+			}
+		}
+		ghosts.holds = slices.DeleteFunc(ghosts.holds, func(h hold) bool { return h.ghost < e.Start })
+		in.loses = append(in.loses, ghosts.holds...)
+		history = append(history, porcupine.Operation{Input: in, Call: int64(in.Call), Return: int64(in.Return)})
+	}
+	return history
+}
+
+// chain tells each grant which one is before it by their fences: grants that may come in any
+// order by their times cannot by these, and porcupine need not try. Tokens that an
+// op of unknown outcome asked for are left out.
+func chain(history []porcupine.Operation) {
+	haunted := map[string]bool{}
+	for _, o := range history {
+		if in := o.Input.(*input); in.Outcome == Unknown {
+			haunted[in.Token] = true
+		}
+	}
+	var grants []*input
+	for _, o := range history {
+		if in := o.Input.(*input); in.Outcome == Granted && !haunted[in.Token] {
+			grants = append(grants, in)
+		}
+	}
+	slices.SortFunc(grants, func(a, b *input) int { return cmp.Compare(a.Fence, b.Fence) })
+	for i, last := 1, int64(0); i < len(grants); i++ {
+		if grants[i].Fence != grants[i-1].Fence {
+			last = grants[i-1].Fence
+		}
+		grants[i].after = last
+	}
+}
+
+// word is how long it may take until the loss of a hold is told.
+const word = 500 * time.Millisecond
+
+// sure is until when the hold of ops[0], which is kept alive, must last by what its client
+// was answered later: it must never be gone without a word. But a hold that nobody could renew in time
+// may end while the client asks, or just before, when its proxy does not know that for certain.
+func sure(ops []Op, events []Event) (until time.Duration) {
+	g := ops[0]
+	fence := g.Fence
+	if g.Verb == Renew {
+		fence = g.Only
+	}
+	keeper := g.over()
+	for _, o := range ops[1:] {
+		mine := o.Token == g.Token
+		if mine && o.Keep && (o.Outcome == Granted || o.Outcome == Done) {
+			keeper = o.over()
+		}
+		switch {
+		case o.Client != g.Client, o.Verb == Close && o.over() != keeper:
+		case o.Outcome == Lost, o.Outcome == Unknown:
+			return until
+		case !mine || o.Outcome == Refused || o.Only > 0 && o.Only != fence:
+		case o.Outcome == Null && !o.acquires():
+			known := max(until, g.Return, o.Call-word-g.Lease)
+			hindered := o.Return - max(o.Call, known)
+			for _, e := range events {
+				hindered += max(0, min(e.End, o.Call)-max(e.Start, known))
+			}
+			if hindered < g.Lease*2/3 {
+				return forever
+			}
+			return max(until, o.Call-word)
+		case o.Outcome == Granted && o.Fence != fence && fence > 0 && !o.Switch:
+			return until
+		case o.Outcome == Done || o.Outcome == Granted:
+			until = o.Call
+			if o.Verb == Unlock && o.Count == 1 {
+				return until
+			}
+		}
+	}
+	return until
+}
+
+// queued says whether somebody may have stood in the queue while ops[n] ran.
+func queued(ops []Op, n int) bool {
+	o := ops[n]
+	for i, w := range ops {
+		if i == n || !w.acquires() || w.Wait == 0 {
+			continue
+		}
+		end := w.Return
+		if w.Outcome == Unknown {
+			end = w.until()
+		}
+		if w.Call <= o.Return && end >= o.Call {
+			return true
+		}
+	}
+	return false
+}

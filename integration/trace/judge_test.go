@@ -1,0 +1,108 @@
+package trace
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// granted is a LOCK that got the lock with a lease of a second.
+func granted(client int, token string, call, back time.Duration, fence int64) Op {
+	return Op{Client: client, Key: "k", Verb: Write, Token: token, Lease: time.Second, Call: call, Return: back,
+		Outcome: Granted, Fence: fence, TTL: time.Second, Count: 1}
+}
+
+func history(events []Event, ops ...Op) *History {
+	return &History{Keys: []string{"k"}, Slacks: Roomy, Ops: ops, Events: events}
+}
+
+// rules are the names of the rules that were broken.
+func rules(v *Verdict) (rules []string) {
+	for _, violation := range v.Violations {
+		rules = append(rules, violation.Rule)
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules)
+}
+
+// What histories of a few calls come to, each beside one that differs in a single respect.
+func TestJudge(t *testing.T) {
+	unlock := func(token string, call time.Duration, outcome Outcome) Op {
+		return Op{Key: "k", Verb: Unlock, Token: token, Call: call, Return: call + ms, Outcome: outcome, Count: 1}
+	}
+	waiting := func(o Op, wait time.Duration) Op {
+		o.Wait = wait
+		return o
+	}
+	failover := Event{Name: "fail-over", Start: 100 * ms, End: 200 * ms, Loses: []string{"k"}, Resent: true}
+	cut := Event{Name: "cut", Start: 0, End: 20 * ms, Resent: true}
+	lost := granted(0, "a", 0, ms, 1)
+	lost.Outcome, lost.Fence, lost.TTL, lost.Count = Unknown, 0, 0, 0
+	kept := granted(0, "a", 0, ms, 1)
+	kept.Keep = true
+	tardy := kept
+	tardy.Return = 3 * time.Second
+	late := unlock("a", 3010*ms, Lost)
+	late.Fence = 1
+	told := unlock("a", 2*time.Second, Lost)
+	told.Fence = 1
+	other := told
+	other.Fence = 9
+	brief := kept
+	brief.Lease, brief.TTL = 90*ms, 90*ms
+	slow := unlock("a", 500*ms, Null)
+	slow.Return = 600 * ms
+	closed := Op{Key: "k", Verb: Close, Token: "a", Lease: time.Second, Keep: true, Call: 2 * time.Second, Return: 2 * time.Second, Outcome: Unknown}
+	for _, c := range []struct {
+		name      string
+		h         *History
+		exception string
+		want      string // the rule that is broken
+	}{
+		{"granted after the lease", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 1001*ms, 1002*ms, 2)), "", ""},
+		{"granted within the lease", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 980*ms, 990*ms, 2)), "", "linearizable"},
+		{"asked within the lease, answered after it", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 10*ms, 1002*ms, 2)), "", ""},
+		{"lost in a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 1), granted(1, "b", 300*ms, 301*ms, 2)), LostInFailover, ""},
+		{"lost without a fail-over of its shard", history([]Event{cut}, granted(0, "a", 0, ms, 1), granted(1, "b", 300*ms, 301*ms, 2)), "", "linearizable"},
+		{"granted twice after a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 1), granted(1, "b", 300*ms, 301*ms, 2), granted(0, "c", 400*ms, 401*ms, 3)), "", "linearizable"},
+		{"the fence after a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 5), granted(1, "b", 300*ms, 301*ms, 5)), "", "fence, linearizable"},
+		{"a release that was forgotten", history([]Event{cut}, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null), granted(1, "b", 30*ms, 31*ms, 2)), ForgottenRelease, ""},
+		{"a release that was forgotten without a cut", history(nil, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null), granted(1, "b", 30*ms, 31*ms, 2)), "", "linearizable"},
+		{"a grant that may have been made", history([]Event{cut}, lost, Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms, Outcome: Null}), "", ""},
+		{"no answer without a fault", history(nil, lost), "", "answered"},
+		{"a kept hold outlives its lease", history(nil, kept, unlock("a", 2*time.Second, Done), granted(1, "b", 3*time.Second, 3001*ms, 2)), "", ""},
+		{"a kept hold is gone and nobody says so", history(nil, kept, unlock("a", 2*time.Second, Null)), "", "linearizable"},
+		{"another one got a kept hold", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), unlock("a", 2*time.Second, Done)), "", "linearizable"},
+		{"a kept hold is reported lost", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), told), "", ""},
+		{"another hold is reported lost", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), other, unlock("a", 2100*ms, Done)), "", "linearizable"},
+		{"a hold stays of which another is reported lost", history(nil, kept, other, unlock("a", 2100*ms, Done)), "", ""},
+		{"a kept hold ends while nobody could renew it", history(nil, brief, slow), "", ""},
+		{"a kept hold has ended before that, and nobody says so", history(nil, brief, granted(1, "b", 480*ms, 481*ms, 2),
+			Op{Key: "k", Verb: Check, Token: "a", Call: 490 * ms, Return: 491 * ms, Outcome: Done, Fence: 1, TTL: 90 * ms, Count: 1}, slow), "", "linearizable"},
+		{"a kept hold ends while its proxy stands still", history([]Event{{Name: "stall", Start: 1300 * ms, End: 1980 * ms}}, kept, unlock("a", 2*time.Second, Null)), "", ""},
+		{"a kept hold ends long after its proxy stood still", history([]Event{{Name: "stall", Start: 300 * ms, End: 980 * ms}}, kept, unlock("a", 2*time.Second, Null)), "", "linearizable"},
+		{"a kept hold is given up that was granted later than its lease", history(nil, tardy, late, granted(1, "b", 3020*ms, 3021*ms, 2)), "", "on time"},
+		{"a kept hold outlives its connection", history(nil, kept, closed, Op{Client: 1, Key: "k", Verb: Write, Token: "b", Call: 5 * time.Second, Return: 5001 * ms, Outcome: Null}), "", "linearizable"},
+		{"refused by nobody", history(nil, Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms, Outcome: Null}), "", "linearizable"},
+		{"in turn", history(nil, granted(0, "a", 0, ms, 1),
+			waiting(granted(1, "b", 10*ms, 1002*ms, 2), 5*time.Second), waiting(granted(2, "c", 600*ms, 2003*ms, 3), 5*time.Second)), "", ""},
+		{"overtaken", history(nil, granted(0, "a", 0, ms, 1),
+			waiting(granted(1, "b", 10*ms, 2003*ms, 3), 5*time.Second), waiting(granted(2, "c", 600*ms, 1002*ms, 2), 5*time.Second)), "", "first come first served"},
+		{"asleep", history(nil, granted(0, "a", 0, ms, 1), waiting(granted(1, "b", 10*ms, 3500*ms, 2), 5*time.Second)), "", "lost wake-up"},
+		{"a free lock, and a wait in vain", history(nil, granted(0, "a", 0, ms, 1), unlock("a", 10*ms, Done),
+			Op{Key: "k", Verb: Write, Token: "b", Wait: 3 * time.Second, Call: 5 * ms, Return: 3005 * ms, Outcome: Null}), "", "lost wake-up"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := Judge(c.h)
+			if c.want == "" && len(v.Violations) > 0 || c.want != "" && !slices.Equal(rules(v), strings.Split(c.want, ", ")) {
+				t.Errorf("got %v, want %q", v.Violations, c.want)
+			}
+			if n := v.Exceptions[c.exception]; c.exception != "" && n != 1 || c.exception == "" && len(v.Exceptions) > 0 {
+				t.Errorf("exceptions: %v", v.Exceptions)
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+// Package trace records what clients of locks asked and were answered, and judges
+// whether locks that keep their promise could have answered so.
+//
+//	Round: clients --> Conn --> the locks under test
+//	           |
+//	           v                 porcupine, key by key (model.go)
+//	        History --> Judge <
+//	           ^                 monitors of order and time (monitor.go)
+//	Faults ----+
+//
+// It knows the lock verbs by their documentation alone: nothing of the product is
+// imported.
+package trace
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Verb is what a call asks for.
+type Verb string
+
+// The verbs that clients call. Drop and Close are notes of the client itself.
+const (
+	Write  Verb = "LOCK" // sent as LOCK or WLOCK
+	Read   Verb = "RLOCK"
+	Unlock Verb = "UNLOCK"
+	Renew  Verb = "RENEW"
+	Check  Verb = "CHECK" // LOCKCTL CHECK
+
+	Drop  Verb = "DROP"  // the connection broke that a grant of the token came through
+	Close Verb = "CLOSE" // the client closed the connection over which it asked for its hold to be kept alive
+)
+
+// Outcome is what a call came to.
+type Outcome string
+
+// The outcomes.
+const (
+	Granted Outcome = "granted" // LOCK and RLOCK: the token holds the lock
+	Done    Outcome = "done"    // the other verbs: a reply that is neither Null nor RENEW's 0
+	Null    Outcome = "null"    // Null, or RENEW's 0
+	Lost    Outcome = "lost"    // -LOCKLOST: a hold that was kept alive is gone
+	Refused Outcome = "refused" // an error that says that nothing was done
+	Unknown Outcome = "unknown" // no answer, or any other error: it may take effect later
+)
+
+// Op is one call of a client. Times are since the round began, by one monotonic clock.
+type Op struct {
+	Client int
+	Proxy  int
+	Conn   int // which of the client's connections, in their order
+	Key    string
+	Verb   Verb
+
+	Token     string
+	Lease     time.Duration `json:",omitempty"`
+	Wait      time.Duration `json:",omitempty"`
+	Tries     int           `json:",omitempty"`
+	Every     time.Duration `json:",omitempty"`
+	Reentrant bool          `json:",omitempty"`
+	Switch    bool          `json:",omitempty"` // the token holds the lock in the other mode
+	Keep      bool          `json:",omitempty"` // KEEPALIVE
+	Only      int64         `json:",omitempty"` // UNLOCK, RENEW: FENCE
+
+	Call    time.Duration
+	Return  time.Duration // of an unknown outcome: when the client gave up
+	Outcome Outcome
+	Fence   int64         `json:",omitempty"` // of LOCK, RLOCK, CHECK; Lost: of the hold that is gone
+	TTL     time.Duration `json:",omitempty"` // of LOCK, RLOCK, CHECK, RENEW
+	Count   int64         `json:",omitempty"` // of LOCK, RLOCK, CHECK; UNLOCK: what it replied
+	Err     string        `json:",omitempty"`
+}
+
+// acquires says whether the op asks for the lock.
+func (o *Op) acquires() bool { return o.Verb == Write || o.Verb == Read }
+
+// Args is the command as it is sent.
+func (o *Op) Args() []string {
+	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+	var args []string
+	switch o.Verb {
+	case Check:
+		return []string{"LOCKCTL", "CHECK", o.Key, o.Token}
+	case Unlock:
+		args = []string{"UNLOCK", o.Key, o.Token}
+	default:
+		args = []string{string(o.Verb), o.Key, "TOKEN", o.Token}
+	}
+	if o.Lease > 0 {
+		args = append(args, "PX", ms(o.Lease))
+	}
+	if o.Wait > 0 {
+		args = append(args, "WAIT", ms(o.Wait))
+	}
+	if o.Tries > 0 {
+		args = append(args, "TRIES", fmt.Sprint(o.Tries), "EVERY", ms(o.Every))
+	}
+	if o.Reentrant {
+		args = append(args, "REENTRANT")
+	}
+	if o.Keep {
+		args = append(args, "KEEPALIVE")
+	}
+	if o.Only > 0 {
+		args = append(args, "FENCE", fmt.Sprint(o.Only))
+	}
+	return args
+}
+
+// String is the call on one line, for people.
+func (o Op) String() string {
+	at := func(d time.Duration) string { return fmt.Sprintf("%.4f", d.Seconds()) }
+	s := fmt.Sprintf("c%d/p%d [%s %s] ", o.Client, o.Proxy, at(o.Call), at(o.Return))
+	if o.Verb == Drop || o.Verb == Close {
+		s += fmt.Sprintf("%s %s %s", o.Verb, o.Key, o.Token)
+	} else {
+		s += strings.Join(o.Args(), " ")
+	}
+	s += " -> " + string(o.Outcome)
+	switch o.Outcome {
+	case Granted, Done:
+		s += fmt.Sprintf(" fence %d ttl %v count %d", o.Fence, o.TTL, o.Count)
+	case Refused, Unknown, Lost:
+		s += " " + o.Err
+	}
+	return s
+}
+
+// Reply is what the locks answered, as far as a client of the verbs reads it.
+type Reply struct {
+	Null  bool
+	Error string  // an error reply: its text
+	Int   int64   // an integer
+	Array []int64 // the integers of an array, its other elements left out
+}
+
+// Conn is a connection to one proxy. Do sends one command and waits for its reply, for d
+// at most; an error is of the connection, which is of no use then. Close may be called
+// at any time, also while Do runs, and more than once.
+type Conn interface {
+	Do(d time.Duration, args ...string) (Reply, error)
+	Close()
+}
+
+// fenceIn is the fence that an error names: "... fence 7: ...". 0: none.
+func fenceIn(text string) (fence int64) {
+	_, after, _ := strings.Cut(text, " fence ")
+	number, _, _ := strings.Cut(after, ":")
+	fence, _ = strconv.ParseInt(number, 10, 64)
+	return fence
+}
+
+// read fills in what a reply says.
+func (o *Op) read(r Reply, err error) {
+	switch {
+	case err != nil:
+		o.Outcome, o.Err = Unknown, err.Error()
+	case r.Error != "":
+		o.Outcome, o.Err = Unknown, r.Error
+		switch word, _, _ := strings.Cut(r.Error, " "); word {
+		case "QUEUEFULL", "DEADLOCK", "LOCKTYPE":
+			o.Outcome = Refused
+		case "LOCKLOST":
+			o.Outcome, o.Fence = Lost, fenceIn(r.Error)
+		}
+	case r.Null:
+		o.Outcome = Null
+	case o.acquires() && len(r.Array) == 3:
+		o.Outcome, o.Fence, o.TTL, o.Count = Granted, r.Array[0], time.Duration(r.Array[1])*time.Millisecond, r.Array[2]
+	case o.Verb == Check && len(r.Array) == 3:
+		o.Outcome, o.TTL, o.Fence, o.Count = Done, time.Duration(r.Array[0])*time.Millisecond, r.Array[1], r.Array[2]
+	case o.Verb == Renew && r.Array == nil:
+		o.Outcome, o.TTL = Done, time.Duration(r.Int)*time.Millisecond
+		if r.Int == 0 {
+			o.Outcome = Null
+		}
+	case o.Verb == Unlock && r.Array == nil:
+		o.Outcome, o.Count = Done, r.Int
+	default:
+		o.Outcome, o.Err = Unknown, fmt.Sprintf("the reply makes no sense: %+v", r)
+	}
+}

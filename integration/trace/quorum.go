@@ -1,0 +1,168 @@
+package trace
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Locks that independent masters keep, and a majority of them decides about, promise the same
+// with these differences:
+//
+//   - A ttl is what is left for certain when the reply is made: less than the lease by the time
+//     that it took and by the drift of clocks. So the hold may be there for longer than that. Asked again,
+//     other masters may know of less.
+//   - Null says that a majority was had and did not agree: others hold the lock, or ask for it at the
+//     same time, or something of theirs is still being taken back.
+//   - Who waits comes first only before those who wait behind the same proxy.
+//   - Nothing is lost in a fail-over, since there is none, and nothing is sent twice.
+
+// leftover is for how long some masters may have what others have taken back or never got,
+// if nothing is wrong with them.
+const leftover = 150 * time.Millisecond
+
+// drift is how much of a lease the clocks of two machines may disagree about.
+func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
+
+// noQuorum says whether the answer was that too few masters could be had.
+func (o *Op) noQuorum() bool { return strings.HasPrefix(o.Err, "NOQUORUM ") }
+
+// shortest is the least ttl that may be reported of a lease that the op asked for.
+func (o *input) shortest() time.Duration {
+	if !o.quorum {
+		return o.Lease
+	}
+	return o.Lease - drift(o.Lease) - (o.Return - o.Call) - tick
+}
+
+// longest is the highest ttl that may be reported of a new hold.
+func (o *input) longest() time.Duration {
+	if !o.quorum {
+		return o.Lease
+	}
+	return o.Lease - drift(o.Lease) + time.Millisecond
+}
+
+// ends is when a hold that the op made or renewed can be there no longer by its lease.
+func (o *input) ends() time.Duration {
+	if !o.quorum {
+		return o.Return + o.TTL + tick
+	}
+	return o.Return + max(o.TTL+drift(o.TTL), o.Lease) + o.late + tick
+}
+
+// weigh tells the ops of a key what independent masters may make of them.
+func (h *History) weigh(history []porcupine.Operation, ops []Op) {
+	for _, p := range history {
+		o := p.Input.(*input)
+		o.quorum, o.late = true, leftover
+		if h.felt(o.Call, o.Return+leftover) {
+			o.late = flight
+		}
+		if o.Outcome == Null && o.acquires() {
+			o.queue = h.contested(&o.Op, ops)
+		}
+	}
+}
+
+// The exceptions of locks that independent masters keep. All are on the safe side: nobody gets
+// what another holds. They are tried in this order, each with those before it.
+const (
+	// RaisedFence: some masters missed a grant, or know it by a fence of their own; when its
+	// token asks again, the hold that all agree on then has a higher fence than before.
+	RaisedFence = "raised fence"
+	// ReleasedTwice: a master that missed a release says 1 to the next one.
+	ReleasedTwice = "released twice"
+	// HigherCount: a master that missed an UNLOCK of several has a higher count, and the highest
+	// is agreed on when the token asks again.
+	HigherCount = "higher count"
+	// Outvoted: a token that asks again hears Null, because of masters that can be had too few
+	// have its hold, and others have something of others. A writer that asked to become a reader then is one
+	// for some masters, and readers may come in.
+	Outvoted = "outvoted"
+	// Disagreed: readers who came together are told NOQUORUM since each raised the fence
+	// that another had proposed.
+	Disagreed = "disagreed"
+)
+
+var astray = []string{RaisedFence, ReleasedTwice, HigherCount, Outvoted}
+
+// stray allows an exception in addition. All but RaisedFence need a fault that masters may
+// have missed something in.
+func (h *History) stray(history []porcupine.Operation, exception string) {
+	for _, p := range history {
+		o := p.Input.(*input)
+		if o.astray == nil {
+			o.astray = map[string]bool{}
+		}
+		o.astray[exception] = exception == RaisedFence || h.felt(o.Call-flight, o.Return)
+	}
+	if exception == RaisedFence {
+		rechain(history)
+	}
+}
+
+// rechain is chain without tokens that have had several fences: a hold's new one may be older
+// than the last grant.
+func rechain(history []porcupine.Operation) {
+	fences, several := map[string]int64{}, map[string]bool{}
+	for _, p := range history {
+		o := p.Input.(*input)
+		if o.after = 0; o.Outcome != Granted {
+			continue
+		}
+		several[o.Token] = several[o.Token] || fences[o.Token] > 0 && fences[o.Token] != o.Fence
+		fences[o.Token] = o.Fence
+	}
+	chain(slices.DeleteFunc(slices.Clone(history), func(p porcupine.Operation) bool { return several[p.Input.(*input).Token] }))
+}
+
+// disagreed says whether o may be a reader that met another one.
+func (m *monitor) disagreed(o Op) bool {
+	return o.noQuorum() && strings.Contains(o.Err, "did not agree on a fence") && slices.ContainsFunc(m.ops, func(w Op) bool {
+		return w.acquires() && w.Token != o.Token && w.Call <= o.Return && w.Return >= o.Call
+	})
+}
+
+// felt says whether a fault was between from and to.
+func (h *History) felt(from, to time.Duration) bool {
+	for _, e := range h.Events {
+		if e.Start <= to && e.over() >= from {
+			return true
+		}
+	}
+	return false
+}
+
+// contested says whether some masters may have had something of another token while o ran.
+func (h *History) contested(o *Op, ops []Op) bool {
+	for _, w := range ops {
+		if !w.acquires() || w.Token == o.Token || w.Call > o.Return {
+			continue
+		}
+		end := w.Return + leftover
+		if h.felt(w.Call, end) {
+			end = w.until()
+		}
+		if end >= o.Call {
+			return true
+		}
+	}
+	return false
+}
+
+// barren: without a majority nothing is granted or done, and nobody is said to hold anything. R27
+func (m *monitor) barren() {
+	for _, e := range m.h.Events {
+		if !e.Barren {
+			continue
+		}
+		for _, o := range m.ops {
+			if o.Call >= e.Start && o.Return <= e.End && (o.Outcome == Granted || o.Outcome == Done || o.Outcome == Null) {
+				m.violation("no majority", o.Call, "three masters were away from %.4f to %.4f: %v", e.Start.Seconds(), e.End.Seconds(), o)
+			}
+		}
+	}
+}

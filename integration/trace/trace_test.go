@@ -1,0 +1,114 @@
+package trace
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// play runs one round over a fake in fake time, in which clients are killed now and then.
+func play(t *testing.T, m mutant, seed uint64) (h *History) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		r := Round{
+			Seed: seed, Keys: []string{"a", "b"}, Clients: 6, Proxies: 2, For: 4 * time.Second, Think: 25 * time.Millisecond,
+			Dial:      newFake(m, seed).dial,
+			Keepalive: seed%4 > 1, Slacks: Slacks{Standing: 50 * time.Millisecond, Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
+		}
+		if seed%2 == 1 {
+			r.Faults = func(ctx context.Context, random *rand.Rand, r *Running) {
+				for {
+					select {
+					case <-time.After(time.Duration(random.Int64N(int64(200 * time.Millisecond)))):
+					case <-ctx.Done():
+						return
+					}
+					now := r.Now()
+					r.Kill(random.IntN(6))
+					r.Note(Event{Name: "client killed", Start: now, End: r.Now()})
+				}
+			}
+		}
+		h = r.Run()
+		time.Sleep(time.Second) // in which the fake frees what was kept alive
+	})
+	return h
+}
+
+// A fake that keeps its promises is never found guilty.
+func TestSound(t *testing.T) {
+	grants := 0
+	for seed := range uint64(60) {
+		h := play(t, sound, seed)
+		v := Judge(h)
+		grants += v.Grants
+		if len(v.Violations) > 0 {
+			t.Errorf("seed %d: %v", seed, v.Violations)
+		}
+	}
+	if grants < 60*30 {
+		t.Errorf("only %d grants", grants)
+	}
+}
+
+// Each mutant is found guilty of what is wrong with it within a few histories.
+func TestMutants(t *testing.T) {
+	for m, rule := range map[mutant]string{
+		ownerless:        "linearizable",
+		standingFence:    "fence",
+		overwrittenLease: "linearizable",
+		wrongWaiter:      "first come first served",
+		lostWakeup:       "lost wake-up",
+		uncounted:        "linearizable",
+		shortLease:       "linearizable",
+		fenceIgnored:     "linearizable",
+		shorteningRenew:  "linearizable",
+		noExpiry:         "linearizable",
+		falseNull:        "linearizable",
+		hastyWait:        "on time",
+		lateWait:         "on time",
+		sharedWriter:     "linearizable",
+		undoneRetry:      "linearizable",
+		forgottenKeeper:  "linearizable",
+		greedyKeeper:     "linearizable",
+		immortalKeeper:   "lost wake-up",
+	} {
+		t.Run(string(m), func(t *testing.T) {
+			for seed := range uint64(100) {
+				for _, v := range Judge(play(t, m, seed)).Violations {
+					if v.Rule == rule {
+						t.Logf("caught by seed %d: %s", seed, v)
+						return
+					}
+				}
+			}
+			t.Error("never caught")
+		})
+	}
+}
+
+// What a failure leaves behind is judged again as it was, and has a picture of each lock that
+// porcupine found guilty.
+func TestSave(t *testing.T) {
+	h := play(t, sharedWriter, 0)
+	v := Judge(h)
+	dir, err := h.Save(t.TempDir(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := Load(filepath.Join(dir, "history.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := Judge(saved); len(v.Violations) == 0 || !slices.Equal(again.Violations, v.Violations) {
+		t.Errorf("at first %v, again %v", v.Violations, again.Violations)
+	}
+	pictures, _ := filepath.Glob(filepath.Join(dir, "*.html"))
+	if len(pictures) != len(v.pictures) || len(pictures) == 0 {
+		t.Errorf("pictures: %v, want %d", pictures, len(v.pictures))
+	}
+}

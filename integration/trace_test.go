@@ -1,0 +1,225 @@
+package integration
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockproxy/integration/trace"
+)
+
+var (
+	seed      = flag.Uint64("seed", 0, "seed of the traces; 0: another one each time")
+	traceTime = flag.Duration("for", 0, "how long traces are taken; 0: 20s, with -long 10m")
+)
+
+// traced are two proxies that traces are taken of.
+type traced struct {
+	t    *testing.T
+	args []string
+
+	mu      sync.Mutex
+	proxies []*lockproxy
+}
+
+func startTraced(t *testing.T, args ...string) *traced {
+	two := &traced{t: t, args: args}
+	for range 2 {
+		two.proxies = append(two.proxies, startProxy(t, args...))
+	}
+	return two
+}
+
+func (two *traced) proxy(n int) *lockproxy {
+	two.mu.Lock()
+	defer two.mu.Unlock()
+	return two.proxies[n]
+}
+
+// replace starts a proxy at the address of one that was killed.
+func (two *traced) replace(n int) {
+	p := startProxy(two.t, append(slices.Clone(two.args), "--listen", two.proxy(n).addr)...)
+	two.mu.Lock()
+	defer two.mu.Unlock()
+	two.proxies[n] = p
+}
+
+// traceRig are proxies over a cluster with replicas.
+type traceRig struct {
+	*traced
+	cluster *redisCluster
+}
+
+// startTraceRig has a node that falls silent given up soon.
+func startTraceRig(t *testing.T) *traceRig {
+	c := startLinkedCluster(t, 3, 1)
+	return &traceRig{startTraced(t, "--upstream", c.addrs(), "--upstream-timeout", "2s"), c}
+}
+
+func (two *traced) dial(n int) (trace.Conn, error) {
+	c, err := dial(two.proxy(n).addr)
+	if err != nil {
+		return nil, err
+	}
+	return traceConn{c}, nil
+}
+
+// traceConn is a connection as package trace wants it.
+type traceConn struct{ *conn }
+
+func (c traceConn) Close() { c.conn.Close() }
+
+func (c traceConn) Do(d time.Duration, args ...string) (trace.Reply, error) {
+	if err := c.send(args...); err != nil {
+		return trace.Reply{}, err
+	}
+	v, err := c.receive(d)
+	if err != nil {
+		return trace.Reply{}, err
+	}
+	r := trace.Reply{Null: v.null}
+	switch {
+	case v.isError():
+		r.Error = v.text
+	case v.kind == ':':
+		r.Int = v.int()
+	case v.kind == '*' && !v.null:
+		r.Array = []int64{}
+		for _, e := range v.elems {
+			if e.kind == ':' {
+				r.Array = append(r.Array, e.int())
+			}
+		}
+	}
+	return r, nil
+}
+
+// figures are the sums over all rounds.
+type figures struct {
+	rounds, ops, grants, unknown int
+	faults, exceptions           map[string]int
+	violations                   int
+}
+
+func (f *figures) add(h *trace.History, v *trace.Verdict) {
+	f.rounds++
+	f.ops += v.Ops
+	f.grants += v.Grants
+	f.unknown += v.Unknown
+	f.violations += len(v.Violations)
+	for _, e := range h.Events {
+		if e.Start < 0 {
+			continue // of the round before
+		}
+		f.faults[e.Name]++
+	}
+	for name, n := range v.Exceptions {
+		f.exceptions[name] += n
+	}
+}
+
+func (f *figures) String() string {
+	kinds := func(m map[string]int) string {
+		var s []string
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			s = append(s, fmt.Sprintf("%s %d", name, m[name]))
+		}
+		return "{" + strings.Join(s, ", ") + "}"
+	}
+	return fmt.Sprintf("%d rounds, %d operations (%d without an answer), %d grants, faults %s, exceptions %s, %d violations",
+		f.rounds, f.ops, f.unknown, f.grants, kinds(f.faults), kinds(f.exceptions), f.violations)
+}
+
+// Clients of two proxies over a cluster take, renew, check and free locks at random while
+// faults happen. No order of their calls may need a lock that breaks its promise. Not beside
+// other tests, which would only make its times longer.
+// R2 R5 R8 R14 R15 R16 R25 R29 R30 R31 R33
+func TestTraces(t *testing.T) {
+	rig := startTraceRig(t)
+	takeTraces(t, 20*time.Second, rig.faults(), rig.round)
+}
+
+// takeTraces takes rounds for as long as the flags say, in short for a given time, and judges them.
+func takeTraces(t *testing.T, short time.Duration, faults []fault, round func(seed uint64, n int, d *deck) trace.Round) {
+	first := *seed
+	if first == 0 {
+		first = uint64(time.Now().UnixNano())
+	}
+	t.Logf("again with: go test ./integration -run %s -seed %d", t.Name(), first)
+	took := *traceTime
+	if took == 0 {
+		took = dose(short, 10*time.Minute)
+	}
+	sum := &figures{faults: map[string]int{}, exceptions: map[string]int{}}
+	deck := newDeck(faults, rand.New(rand.NewPCG(first, 0)))
+	begun, told, failures := time.Now(), time.Now(), 0
+	var earlier []trace.Event
+	for n := 0; time.Since(begun) < took && failures < 5; n++ {
+		r := round(first+uint64(n), n, deck)
+		r.Earlier = earlier
+		h := r.Run()
+		ended := time.Now()
+		v := trace.Judge(h)
+		sum.add(h, v)
+		if len(v.Violations) > 0 {
+			failures++
+			dir, err := h.Save(filepath.Join(os.TempDir(), "lockproxy-traces"), v)
+			t.Errorf("seed %d, round %d: the history is in %s (%v)", first, n, dir, err)
+			for _, violation := range v.Violations {
+				t.Errorf("seed %d, round %d: %s", first, n, violation)
+			}
+		}
+		earlier = h.Later(time.Since(ended))
+		if *long && time.Since(told) >= time.Minute {
+			told = time.Now()
+			fmt.Printf("%s after %v, seed %d: %s\n", t.Name(), time.Since(begun).Round(time.Second), first, sum)
+		}
+	}
+	fmt.Printf("%s, %v, seed %d: %s\n", t.Name(), time.Since(begun).Round(time.Second), first, sum)
+	if sum.ops < 250 || sum.grants < 40 {
+		t.Errorf("too little happened: %s", sum)
+	}
+}
+
+// round runs the clients over fresh locks, in quiet or with the next faults of the deck.
+func (rig *traceRig) round(seed uint64, n int, d *deck) trace.Round {
+	r := trace.Round{
+		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
+		Slacks: trace.Roomy, Dial: rig.dial, Upgrades: true, Keepalive: true, Probe: true,
+	}
+	for i := range 3 {
+		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))
+	}
+	if n%4 > 0 {
+		d.draw(2).into(&r)
+	}
+	return r
+}
+
+// hand are the faults of one round.
+type hand []fault
+
+// into has them happen in r, one after the other.
+func (faults hand) into(r *trace.Round) {
+	for _, f := range faults {
+		r.For += f.takes
+	}
+	r.Faults = func(ctx context.Context, random *rand.Rand, run *trace.Running) {
+		for _, f := range faults {
+			time.Sleep(300*time.Millisecond + time.Duration(random.Int64N(int64(400*time.Millisecond))))
+			e := trace.Event{Name: f.name, Start: run.Now(), Settle: f.settle, Resent: f.resent}
+			f.run(random, run, &e)
+			e.End = run.Now()
+			run.Note(e)
+		}
+	}
+}
