@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"lockproxy/internal/resp"
 )
 
 // This file is how commands get round a script that runs for long. Redis runs one
@@ -64,7 +62,7 @@ func (p *Pipes) setStuck(pipe *Pipe, stuck bool) {
 	if stuck == pipe.stuck {
 		return
 	}
-	pipe.stuck = stuck
+	pipe.stuck, pipe.idleSigns = stuck, 0
 	if stuck {
 		p.stuck++
 		p.stats.Stuck.Add(1)
@@ -89,10 +87,11 @@ func (p *Pipes) lane(addr string, m Mode) Mode {
 	return m
 }
 
-// excused says that the silence of a stuck pipe is the script's, for the node answers
-// others meanwhile. It asks the node for a sign of life, too.
+// excused says that the silence of a stuck pipe is the script's. It asks the node for signs
+// of life, too: one that runs a script says BUSY. Any other sign came behind the script, whose
+// reply is then not far; where it is not there at the second one, it will never come.
 func (p *Pipes) excused(pipe *Pipe, now time.Time) bool {
-	if !pipe.stuck {
+	if !pipe.stuck || pipe.idleSigns > 1 {
 		return false
 	}
 	apart := pipe.mode
@@ -102,12 +101,26 @@ func (p *Pipes) excused(pipe *Pipe, now time.Time) bool {
 		return false
 	}
 	if other.calls.len() == 0 {
-		other.append(call{resend: true}, signOfLife)
+		other.append(call{to: (*signs)(pipe), slot: thisNode, raw: true}, askPing)
 	}
 	return other.conn == nil || now.Sub(other.progress) <= p.o.Timeout
 }
 
-var signOfLife = resp.AppendCommandStrings(nil, "PING")
+// signs is a stuck Pipe that takes the signs of life of its node. None is as bad as one
+// that does not say BUSY.
+type signs Pipe
+
+func (p *signs) Receive(_ uint32, chunk []byte, _ bool) {
+	if bytes.HasPrefix(chunk, []byte("-BUSY ")) {
+		p.idleSigns = 0
+	} else {
+		p.idleSigns++
+	}
+}
+
+func (p *signs) Fail(uint32, error)  { p.idleSigns++ }
+func (p *signs) Discard(uint32) bool { return true }
+func (p *signs) Detour(uint32)       {}
 
 // hasScript says that a script is among the requests of p.
 func (p *Pipe) hasScript() bool {

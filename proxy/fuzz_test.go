@@ -104,7 +104,13 @@ func FuzzSession(f *testing.F) {
 			default:
 			}
 			c.closeWrite()
-			<-ended
+			select {
+			case <-ended:
+			case <-time.After(time.Minute):
+				c.Close()
+				<-ended
+				r.Fatalf("the connection stayed open after its end; it had %q", got.Bytes())
+			}
 
 			replies := got.Bytes()
 			if !bytes.HasPrefix(replies, want) {
@@ -190,7 +196,13 @@ func FuzzNode(f *testing.F) {
 			default:
 			}
 			c.closeWrite()
-			<-ended
+			select {
+			case <-ended:
+			case <-time.After(time.Minute):
+				c.Close()
+				<-ended
+				r.Fatalf("the connection stayed open after its end; it had %q", got.Bytes())
+			}
 			n := 0
 			var framer resp.Framer
 			for rest := got.Bytes(); len(rest) > 0; n++ {
