@@ -106,10 +106,10 @@ func (a *aside) run() {
 		s.aside, s.current, s.acted = a, a.tag, false
 		a.running, a.answered = true, false
 		a.call(a.todo[0])
-		if a.running = false; !s.acted {
+		if !s.acted {
 			a.take(a.tag, noAnswer)
 		}
-		if !a.answered {
+		if a.running = false; !a.answered {
 			return
 		}
 		a.todo = a.todo[1:]

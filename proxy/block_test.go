@@ -278,6 +278,7 @@ func TestBlockBounded(t *testing.T) {
 		a.send("BLPOP b 0")
 		synctest.Wait()
 		b.send("BLPOP b 3")
+		synctest.Wait()
 		c.send("BLPOP b 0")
 		time.Sleep(2 * time.Second)
 		if st := n.server.Stats(); st.Blocked != 3 || st.Own != (cluster.OwnStats{Used: 1, Waiting: 2}) {

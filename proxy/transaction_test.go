@@ -138,6 +138,38 @@ func TestClientGoesInATransaction(t *testing.T) {
 	}
 }
 
+// A client may go while its node executes what it queued: what the proxy was to do then is left,
+// what all masters run is run.
+func TestClientGoesBeforeExecIsAnswered(t *testing.T) {
+	for _, queued := range []string{"CLIENT SETNAME me", "CLIENT SETNAME me/SCRIPT LOAD x/INFO", "FLUSHALL", "CLIENT ID/FLUSHALL/CLIENT ID"} {
+		t.Run(queued, func(t *testing.T) {
+			inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
+				n.intercept(func(_ int, command string) (string, bool) {
+					if command == "EXEC" {
+						time.Sleep(time.Second)
+					}
+					return "", true
+				})
+				c := r.connect()
+				c.send(strings.Split("MULTI/SET foo 1/"+queued+"/EXEC", "/")...)
+				synctest.Wait()
+				c.Close()
+				time.Sleep(2 * time.Second)
+				if ran := n.executed(); strings.Count(ran, "SET foo 1") != 1 ||
+					strings.Contains(queued, "FLUSHALL") && strings.Count(r.commands(), "FLUSHALL") != 3 {
+					r.Errorf("ran %s of %s", ran, r.commands())
+				}
+				c = r.connect()
+				c.send("PING", "CLIENT LIST")
+				c.expect("+PONG\r\n")
+				if line, _ := c.r.ReadString('='); line == "" {
+					r.Error("no reply to CLIENT LIST")
+				}
+			})
+		})
+	}
+}
+
 // What no transaction can have: keys of two slots, locks, what goes from master to master.
 func TestRefusedInATransaction(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
