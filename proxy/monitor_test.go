@@ -47,6 +47,7 @@ func TestMonitorOnManyLoops(t *testing.T) {
 		monitors[0].send("RESET", "GET k")
 		monitors[0].expect("+RESET\r\n+1 GET k\r\n")
 		monitors[1].Close()
+		synctest.Wait() // other loops have the lines
 		monitors[2].send("QUIT")
 		if got := monitors[2].shown(); got != `"RESET"` {
 			t.Errorf("shown %s", got)
