@@ -220,6 +220,7 @@ func TestPausedWhileDraining(t *testing.T) {
 		hold = make(chan struct{})
 		a, c := r.connect(), r.connect()
 		c.send("GET k", "SET k v", "GET k")
+		synctest.Wait()
 		a.send("CLIENT PAUSE 60000 WRITE")
 		a.expect("+OK\r\n")
 		drained := make(chan error)

@@ -236,6 +236,7 @@ func (c *client) act(key string) {
 		if own.grant.Verb == Write {
 			o.Verb, o.Wait = Read, 0
 		}
+		c.age++ // should it be given up as a reader, then LOCK under its token would be an upgrade
 		c.call(o)
 	case p < 96:
 		c.meddle(key)

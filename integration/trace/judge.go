@@ -14,7 +14,7 @@ import (
 const flight = 8 * time.Second
 
 // judging is how long porcupine may look at one key.
-const judging = 20 * time.Second
+const judging = time.Minute
 
 // The exceptions of the promise, by name. A history is judged without them first.
 const (
