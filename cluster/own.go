@@ -119,6 +119,9 @@ func (p *Pipe) Request(req []byte, to Receiver, tag uint32) {
 	p.append(call{to: to, tag: tag, slot: thisNode, raw: true, before: p.mode.before()}, req)
 }
 
+// Private says that the pipe is one of a Private, whose owner is given its pushes.
+func (p *Pipe) Private() bool { return p.private != nil }
+
 // Addr is the address of the pipe's node.
 func (p *Pipe) Addr() string { return p.addr }
 

@@ -203,14 +203,15 @@ func (b *block) reply(chunk []byte, last bool) {
 		b.s.Receive(b.tag, chunk, false)
 		return
 	}
+	unheard := b.asking || !b.own.Private() // that node need not keep the slot, or its pushes go nowhere
 	b.letGo(true)
 	if b.drained && bytes.HasPrefix(chunk, unblockedWord) {
 		chunk = commands.ErrorReply(commands.ErrDraining)
 	}
 	b.end()
 	b.s.Receive(b.tag, chunk, true)
-	if b.asking && b.readOnly && !b.s.Tracking.BCast {
-		b.s.unheard() // that node need not keep the slot
+	if unheard && b.readOnly && !b.s.Tracking.BCast {
+		b.s.unheard()
 	}
 	b.resume()
 }

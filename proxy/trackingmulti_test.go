@@ -96,3 +96,19 @@ func TestTrackedTransactionIsLeftAlone(t *testing.T) {
 		}
 	})
 }
+
+// A client that has given WATCH waits over a second connection, which does not track: it is told to forget what it read.
+func TestBlockingReadBesideWatch(t *testing.T) {
+	inBubble(t, 1, Options{}, trackingNode(func(_ int, command string) string {
+		if strings.HasPrefix(command, "XREAD") {
+			return "$4\r\nread\r\n"
+		}
+		return "+OK\r\n"
+	}), func(r *rig) {
+		r.likeRedis7()
+		c := r.newTracker("")
+		c.tell("$4\r\nread\r\n", "XREAD BLOCK 1000 STREAMS s $")
+		c.tell("+OK\r\n$4\r\nread\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+OK\r\n", "WATCH k", "XREAD BLOCK 1000 STREAMS s $", "UNWATCH")
+		c.tell("$4\r\nread\r\n+OK\r\n", "XREAD BLOCK 1000 STREAMS s $", "GET k")
+	})
+}
