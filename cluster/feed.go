@@ -28,6 +28,8 @@ var (
 
 // feed is the subscription connection to one node. It speaks RESP2: there, every
 // command of ours has its reply in the order of the commands, with messages in between.
+// That a topic was unsubscribed the node also says by itself, when a slot leaves it, and the reply to
+// a command is an error then: a PING follows, and only its reply is taken for an answer.
 //
 // Two goroutines serve it: run reads, write writes. Its fields are guarded by
 // subscriptions.mu.
@@ -95,6 +97,7 @@ func (f *feed) leave(l *leg, o *op) {
 		o.missing++
 	}
 	f.send(debt{verb: unsubscribe, leg: l, op: o}, words[l.topic.Kind][unsubscribe], l.topic.Name)
+	f.out = resp.AppendCommandStrings(f.out, "PING")
 }
 
 // fence has o wait until everything that the node says now has been dealt with. mu is held.
@@ -266,16 +269,14 @@ func (f *feed) take(frame []byte) error {
 		return err
 	}
 	if isError(v) {
-		d, ok := f.settle(func(debt) bool { return true })
-		switch {
-		case !ok:
+		switch d, ok := f.settle(func(d debt) bool { return d.verb != unsubscribe }); {
+		case !ok && d.verb != unsubscribe:
 			return errors.New(string(v.Str))
-		case d.verb == subscribe:
+		case ok && d.verb == subscribe:
 			f.s.refused(f, d, string(v.Str))
-		case d.verb == unsubscribe:
-			f.s.unsubscribed(f, d)
+		case ok:
+			f.paid(d)
 		}
-		f.paid(d)
 		return nil
 	}
 	word := v.Str
@@ -283,9 +284,12 @@ func (f *feed) take(frame []byte) error {
 		word = v.Elems[0].Str
 	}
 	if string(bytes.ToLower(word)) == "pong" {
-		d, ok := f.settle(func(d debt) bool { return d.verb == ping })
+		d, ok := f.settle(func(d debt) bool { return d.verb != subscribe })
 		if !ok {
 			return errFeedOrder
+		}
+		if d.verb == unsubscribe {
+			f.s.unsubscribed(f, d)
 		}
 		f.paid(d)
 		return nil
@@ -295,40 +299,35 @@ func (f *feed) take(frame []byte) error {
 	}
 	name := string(v.Elems[1].Str)
 	for kind, verbs := range words {
-		answers := func(verb verb) func(d debt) bool {
-			return func(d debt) bool {
-				return d.verb == verb && d.leg.topic.Kind == TopicKind(kind) && d.leg.topic.Name == name
-			}
-		}
 		switch string(word) {
 		case verbs[subscribe]:
-			d, ok := f.settle(answers(subscribe))
+			d, ok := f.settle(func(d debt) bool {
+				return d.verb == subscribe && d.leg.topic.Kind == TopicKind(kind) && d.leg.topic.Name == name
+			})
 			if !ok {
 				return errFeedOrder
 			}
 			f.s.confirmed(f, d)
 			return nil
 		case verbs[unsubscribe]:
-			if d, ok := f.settle(answers(unsubscribe)); ok {
-				f.s.unsubscribed(f, d)
-				f.paid(d)
-			} else {
-				f.s.withdrawn(f, topicKey{TopicKind(kind), name})
-			}
+			f.s.withdrawn(f, topicKey{TopicKind(kind), name})
 			return nil
 		}
 	}
 	return errFeedOrder
 }
 
-// settle takes the oldest debt off the list, if it fits.
+// settle takes the oldest debt off the list, if it fits. Otherwise it only returns it.
 func (f *feed) settle(fits func(debt) bool) (debt, bool) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
-	if len(f.owed) == 0 || !fits(f.owed[0]) {
+	if len(f.owed) == 0 {
 		return debt{}, false
 	}
 	d := f.owed[0]
+	if !fits(d) {
+		return d, false
+	}
 	f.owed = f.owed[1:]
 	if d.verb == ping {
 		f.pinged = false

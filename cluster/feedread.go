@@ -188,8 +188,7 @@ func (s *subscriptions) unsubscribed(f *feed, d debt) {
 func (s *subscriptions) withdrawn(f *feed, key topicKey) {
 	s.mu.Lock()
 	l := f.legs[key]
-	if l == nil || !l.live {
-		// It is the late answer to an UNSUBSCRIBE of ours.
+	if l == nil || !l.live { // as after an UNSUBSCRIBE of ours
 		s.mu.Unlock()
 		return
 	}

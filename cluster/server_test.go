@@ -178,8 +178,20 @@ func startCluster(t *testing.T, replicas int, args ...string) []*server {
 		create = append(create, n.addr)
 	}
 	create = append(create, "--cluster-replicas", fmt.Sprint(replicas), "--cluster-yes")
-	if out, err := exec.Command("redis-cli", create...).CombinedOutput(); err != nil {
-		t.Fatalf("redis-cli --cluster create: %v\n%s", err, out)
+	for attempt := 1; ; attempt++ {
+		// It waits for ever where the nodes' first packets to each other were too slow on a busy machine.
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		out, err := exec.CommandContext(ctx, "redis-cli", create...).CombinedOutput()
+		cancel()
+		if err == nil {
+			break
+		}
+		if attempt == 3 {
+			t.Fatalf("redis-cli --cluster create: %v\n%s", err, out)
+		}
+		for _, n := range nodes {
+			n.must(t, "CLUSTER", "RESET", "HARD")
+		}
 	}
 	for _, n := range nodes {
 		eventually(t, 15*time.Second, "node "+n.addr+" knows the cluster", func() bool {

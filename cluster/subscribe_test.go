@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,6 +212,44 @@ func TestSubscribeSlotMoves(t *testing.T) {
 		from, to = to, from
 	}
 	stays.silent(t)
+}
+
+// A node that loses a slot ends its subscriptions by itself and refuses to end them again: who leaves at that
+// moment disturbs nobody else.
+func TestLeaveWhileSlotMoves(t *testing.T) {
+	nodes := startCluster(t, 0)
+	u := discovered(t, Options{Addrs: addrs(nodes[0])})
+	const channel = "{job}"
+	n := slot.Of([]byte(channel))
+	from := byAddr(nodes, u.Topology().Slots[n].Addr)
+	to := nodes[0]
+	if to == from {
+		to = nodes[1]
+	}
+	var stay []*hearing
+	for _, node := range []*server{from, to} {
+		i := slices.IndexFunc(u.Topology().Slots[:], func(o *Node) bool { return o.Addr == node.addr })
+		stay = append(stay, listen(t, u, "{"+slot.Tag(i)+"}"))
+	}
+	for i := range 20 {
+		h := listen(t, u, channel)
+		id := to.must(t, "CLUSTER", "MYID")
+		to.must(t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.must(t, "CLUSTER", "MYID"))
+		from.must(t, "CLUSTER", "SETSLOT", n, "MIGRATING", id)
+		to.must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+		var left sync.WaitGroup
+		left.Go(func() {
+			time.Sleep(time.Duration(i) * 20 * time.Microsecond)
+			h.cancel()
+		})
+		from.must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+		left.Wait()
+		eventually(t, 5*time.Second, "the new master is known", func() bool { return u.Topology().Slots[n].Addr == to.addr })
+		from, to = to, from
+	}
+	for _, h := range stay {
+		h.silent(t)
+	}
 }
 
 func TestSubscribeFailOver(t *testing.T) {
