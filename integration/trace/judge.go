@@ -276,7 +276,7 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 		case !mine || o.Outcome == Refused || o.Only > 0 && o.Only != fence:
 		case o.Outcome == Null && !o.acquires():
 			known := max(until, g.Return, o.Call-word-g.Lease)
-			hindered := o.Return - max(o.Call, known)
+			hindered := stall + o.Return - max(o.Call, known) // that long the machine may stand still unnoticed
 			for _, e := range events {
 				hindered += max(0, min(e.End, o.Call)-max(e.Start, known))
 			}

@@ -42,6 +42,8 @@ func TestJudge(t *testing.T) {
 	lost := granted(0, "a", 0, ms, 1)
 	lost.Outcome, lost.Fence, lost.TTL, lost.Count = Unknown, 0, 0, 0
 	kept := granted(0, "a", 0, ms, 1)
+	short := kept
+	short.Keep, short.Lease, short.TTL = true, stall, stall
 	kept.Keep = true
 	tardy := kept
 	tardy.Return = 3 * time.Second
@@ -83,6 +85,7 @@ func TestJudge(t *testing.T) {
 		{"a kept hold has ended before that, and nobody says so", history(nil, brief, granted(1, "b", 480*ms, 481*ms, 2),
 			Op{Key: "k", Verb: Check, Token: "a", Call: 490 * ms, Return: 491 * ms, Outcome: Done, Fence: 1, TTL: 90 * ms, Count: 1}, slow), "", "linearizable"},
 		{"a kept hold ends while its proxy stands still", history([]Event{{Name: "stall", Start: 1300 * ms, End: 1980 * ms}}, kept, unlock("a", 2*time.Second, Null)), "", ""},
+		{"a kept hold of a short lease ends in a stall that is too short to be noted", history(nil, short, unlock("a", 2*time.Second, Null)), "", ""},
 		{"a kept hold ends long after its proxy stood still", history([]Event{{Name: "stall", Start: 300 * ms, End: 980 * ms}}, kept, unlock("a", 2*time.Second, Null)), "", "linearizable"},
 		{"a kept hold is given up that was granted later than its lease", history(nil, tardy, late, granted(1, "b", 3020*ms, 3021*ms, 2)), "", "on time"},
 		{"a kept hold outlives its connection", history(nil, kept, closed, Op{Client: 1, Key: "k", Verb: Write, Token: "b", Call: 5 * time.Second, Return: 5001 * ms, Outcome: Null}), "", "linearizable"},
