@@ -203,6 +203,9 @@ func (p *Pipe) failed(err error) {
 		return
 	}
 	p.dead = err
+	if p.private != nil {
+		p.private.leave()
+	}
 	ps := p.pipes
 	if _, ok := ps.own[p]; ok {
 		delete(ps.own, p)

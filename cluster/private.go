@@ -329,10 +329,13 @@ func (pp *privatePipe) Detour(uint32)       {}
 // Push implements Owner.
 func (pp *privatePipe) Push(chunk []byte, last bool) { pp.of.push(&pp.heard, chunk, last) }
 
+// leave takes the connection out of the set: what is sent from now on, perhaps by who hears that it was
+// lost, takes a new one.
+func (pp *privatePipe) leave() { delete(pp.of.byAddr, pp.pipe.addr) }
+
 // Lost implements Owner.
 func (pp *privatePipe) Lost(err error) {
 	o := pp.of
-	delete(o.byAddr, pp.pipe.addr)
 	if pp.sink != nil {
 		pp.sink.end()
 	}

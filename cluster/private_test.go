@@ -168,3 +168,31 @@ func TestPrivateRefused(t *testing.T) {
 		}
 	})
 }
+
+// again sends another request when one fails.
+type again struct {
+	*keeper
+	send func()
+}
+
+func (a again) Fail(tag uint32, err error) {
+	a.keeper.Fail(tag, err)
+	a.send()
+}
+
+// TestPrivateSentWhenLost proves that a request which is sent by who hears that a connection of the set was lost takes
+// a new one.
+func TestPrivateSentWhenLost(t *testing.T) {
+	inOwnBubble(t, PipeOptions{QueueLimit: 10}, func(t *testing.T, r *rig, node *script) {
+		var k keeper
+		o := r.private(&k, setup("ONE"))
+		send := func(tag uint32) *Pipe { return r.pipes.Send(7, o.Mode(), command("GET"), &k, tag, false) }
+		r.own(func() {
+			pipe := r.pipes.Send(7, o.Mode(), command("CUT"), again{&k, func() { send(2) }}, 1, false)
+			pipe.WhenReady(func() { send(3) })
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		k.want(t, "lost", "1 unknown", "stale", `2 "+OK\r\n"`, `3 "+OK\r\n"`)
+	})
+}
