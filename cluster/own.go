@@ -159,12 +159,9 @@ func (p *Pipe) Release() {
 // End ends the use of a pipe of one's own and closes it. Requests on their way fail, with
 // ErrUnknownOutcome if they were written.
 func (p *Pipe) End() {
-	switch {
-	case p.dead != nil:
-		return
-	case p.private != nil:
+	if p.private != nil {
 		p.private.borrower = nil
-	default:
+	} else {
 		p.owner = nobody{}
 	}
 	p.close(errReleased)

@@ -155,6 +155,31 @@ func TestOwnLost(t *testing.T) {
 	})
 }
 
+// leaver ends the use of its pipe when a request fails.
+type leaver struct {
+	*keeper
+	leave func()
+}
+
+func (l leaver) Fail(tag uint32, err error) {
+	l.keeper.Fail(tag, err)
+	l.leave()
+}
+
+// TestOwnLeftWhenLost proves that an owner that leaves when its request fails does not hear of the connection again.
+func TestOwnLeftWhenLost(t *testing.T) {
+	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
+		for name, leave := range map[string]func(*Pipe){"End": (*Pipe).End, "Release": (*Pipe).Release} {
+			var k keeper
+			r.own(func() {
+				pipe := r.pipes.Own("a:1", Mode{Proto: 2}, &k)
+				pipe.Request(command("CUT"), leaver{&k, func() { leave(pipe) }}, 1)
+			})
+			k.want(t, name, "1 unknown")
+		}
+	})
+}
+
 // TestOwnBounded proves that no more connections are made than may be, that who waits for one is
 // served in turn, and that idle ones are closed after a while.
 func TestOwnBounded(t *testing.T) {
