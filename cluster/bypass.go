@@ -176,17 +176,3 @@ func busy(err error) []byte {
 	}
 	return nil
 }
-
-// refuseAll answers all requests of a pipe that never got to its node.
-func (p *Pipe) refuseAll(reply []byte) {
-	calls := p.calls
-	p.calls, p.log = ring{}, backlog{}
-	for calls.len() > 0 {
-		c := *calls.head()
-		calls.pop()
-		if c.to != nil {
-			c.to.Receive(c.tag, reply, true)
-		}
-	}
-	p.wakeWaiting()
-}

@@ -63,6 +63,14 @@ type call struct {
 	before   before
 }
 
+// outcome is what a request that gets no reply came to.
+func (c *call) outcome() error {
+	if c.ran {
+		return ErrUnknownOutcome
+	}
+	return ErrUnavailable
+}
+
 // before is what stands in front of a request on its connection.
 type before uint8
 
@@ -303,9 +311,6 @@ func (p *Pipe) dialed(err error) {
 		p.conn.Flush()
 		return
 	}
-	if reply := busy(err); reply != nil {
-		p.refuseAll(reply)
-	}
 	refused := refusedMode(err, p.mode) != nil
 	if p.owner != nil {
 		if !refused {
@@ -365,7 +370,7 @@ func (p *Pipe) Closed(err error) {
 func (p *Pipe) abandon(err error) {
 	calls, log, cut := p.calls, p.log, p.inReply
 	p.calls, p.log, p.inReply = ring{}, backlog{}, false
-	final, refused := errors.Is(err, ErrRefused), refusedMode(err, p.mode)
+	final, refused, busy := errors.Is(err, ErrRefused), refusedMode(err, p.mode), busy(err)
 	for calls.len() > 0 {
 		c := *calls.head()
 		calls.pop()
@@ -375,12 +380,11 @@ func (p *Pipe) abandon(err error) {
 		case c.to == nil:
 		case refused != nil && !c.ran:
 			c.to.Fail(c.tag, refused)
+		case busy != nil && !c.ran:
+			c.to.Receive(c.tag, busy, true)
 		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
-			outcome := ErrUnavailable
-			if cut || written {
-				outcome = ErrUnknownOutcome
-			}
-			c.to.Fail(c.tag, fmt.Errorf("%w: %w", outcome, err))
+			c.ran = c.ran || cut || written
+			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
 			c.ran = c.ran || written
 			c.to.Detour(c.tag)

@@ -35,6 +35,35 @@ func TestOutcomeOfARequestThatWasSentOnce(t *testing.T) {
 	}
 }
 
+// The same where the node then runs a script for long and lets nobody in, and where the proxy ends meanwhile.
+func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
+	for name, test := range map[string]struct {
+		dial error
+		end  time.Duration
+	}{
+		"busy": {nodeError{"a:1", errors.New("BUSY Redis is busy running a script.")}, time.Hour},
+		"ends": {errors.New("refused"), 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &script{}
+				r := newRig(t, PipeOptions{Budget: time.Second}, map[string]*script{"a:1": a})
+				a.answer = func(string) string {
+					r.mu.Lock()
+					r.refusal = test.dial
+					r.mu.Unlock()
+					return ""
+				}
+				time.AfterFunc(test.end, func() { r.on(r.pipes.Close) })
+				if reply, err := r.do("EVALSHA x 0", true); !errors.Is(err, ErrUnknownOutcome) || errors.Is(err, ErrUnavailable) {
+					t.Errorf("reply %q, err = %v", reply, err)
+				}
+				time.Sleep(2 * time.Hour) // until all that was planned has happened
+			})
+		})
+	}
+}
+
 // A node that loses a script again, with its connection, is given it again.
 func TestHealsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

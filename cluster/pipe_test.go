@@ -89,6 +89,7 @@ type rig struct {
 	mu        sync.Mutex
 	topology  *Topology
 	nodes     map[string]*script
+	refusal   error // of each dial
 	refreshes int
 }
 
@@ -106,8 +107,11 @@ func (r *rig) Refresh() {
 
 func (r *rig) Dial(_ context.Context, addr string, _ Mode) (net.Conn, error) {
 	r.mu.Lock()
-	node := r.nodes[addr]
+	node, refusal := r.nodes[addr], r.refusal
 	r.mu.Unlock()
+	if refusal != nil {
+		return nil, refusal
+	}
 	if node == nil {
 		return nil, fmt.Errorf("cluster: node %s: connection refused", addr)
 	}

@@ -132,7 +132,7 @@ func (p *Pipes) Close() {
 		pipe.hangUp(net.ErrClosed)
 	}
 	for _, d := range p.deferred {
-		d.to.Fail(d.tag, fmt.Errorf("%w: %w", ErrUnavailable, net.ErrClosed))
+		d.to.Fail(d.tag, fmt.Errorf("%w: %w", d.outcome(), net.ErrClosed))
 	}
 	p.deferred = nil
 }
@@ -316,7 +316,7 @@ func (p *Pipes) pipe(addr string, m Mode) *Pipe {
 
 func (p *Pipes) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
 	if p.closed {
-		c.to.Fail(c.tag, fmt.Errorf("%w: %w", ErrUnavailable, net.ErrClosed))
+		c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), net.ErrClosed))
 		return nil
 	}
 	if pipe.conn == nil && !pipe.dialing && p.loop.Now().Before(pipe.retryAt) {

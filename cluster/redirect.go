@@ -220,12 +220,9 @@ func (p *Pipes) giveUp(d deferred) {
 		d.to.Receive(d.tag, d.reply, true)
 		return
 	}
-	outcome, why := ErrUnavailable, d.err
-	if d.ran {
-		outcome = ErrUnknownOutcome
-	}
+	why := d.err
 	if why == nil {
 		why = complaint(d.reply)
 	}
-	d.to.Fail(d.tag, fmt.Errorf("no node took it in time: %w: %w", outcome, why))
+	d.to.Fail(d.tag, fmt.Errorf("no node took it in time: %w: %w", d.outcome(), why))
 }
