@@ -24,18 +24,23 @@ var errIdle = errors.New("nobody used it")
 // that wraps it is in the node's own words, as of a database that it has not, and to ask again is no use.
 var ErrMode = errors.New("the node refuses the mode")
 
-// modeError wraps ErrMode and ErrUnavailable.
+// modeError is what the node said. It wraps ErrMode.
 type modeError struct{ text string }
 
-func (e *modeError) Error() string   { return e.text }
-func (e *modeError) Unwrap() []error { return []error{ErrMode, ErrUnavailable} }
+func (e *modeError) Error() string { return e.text }
+func (e *modeError) Unwrap() error { return ErrMode }
+
+// notRun is the modeError that a request is told which has not run because of it. It wraps ErrUnavailable, too.
+type notRun struct{ *modeError }
+
+func (e notRun) Unwrap() []error { return []error{e.modeError, ErrUnavailable} }
 
 // refusedMode is the error of a node that will not be put into mode m, if err is one. A replica is not asked twice
 // either, but its master is.
 func refusedMode(err error, m Mode) error {
 	var refused *modeError
 	if !m.Replica && errors.As(err, &refused) {
-		return refused
+		return notRun{refused}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestOutcomeOfARequestThatWasSentOnce(t *testing.T) {
 	}
 }
 
-// The same where the node then runs a script for long and lets nobody in, and where the proxy ends meanwhile.
+// The same where the node then lets nobody in, because of a script or for good, and where the proxy ends meanwhile.
 func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 	for name, test := range map[string]struct {
 		dial error
@@ -43,6 +43,7 @@ func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 	}{
 		"busy": {nodeError{"a:1", errors.New("BUSY Redis is busy running a script.")}, time.Hour},
 		"ends": {errors.New("refused"), 100 * time.Millisecond},
+		"mode": {nodeError{"a:1", &modeError{"ERR DB index is out of range"}}, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
