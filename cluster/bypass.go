@@ -42,7 +42,7 @@ func (p *Pipes) lookAtScripts() {
 	if p.closed {
 		return
 	}
-	now, waiting := p.loop.Now(), false
+	now, waiting := p.loop.Now(), len(p.deferred) > 0
 	for _, pipe := range p.byNode {
 		waiting = waiting || pipe.calls.len() > 0
 		if pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace && pipe.hasScript() {
@@ -63,6 +63,7 @@ func (p *Pipes) setStuck(pipe *Pipe, stuck bool) {
 		return
 	}
 	pipe.stuck, pipe.idleSigns = stuck, 0
+	p.scripted = p.loop.Now() // there may be more behind this one
 	if stuck {
 		p.stuck++
 		p.stats.Stuck.Add(1)

@@ -95,7 +95,7 @@ type Pipes struct {
 	stuck     int       // pipes
 	jam, jams uint64    // now, and the last one
 	watching  bool      // lookAtScripts will run
-	scripted  time.Time // when a script was sent last
+	scripted  time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 
 	deferred []deferred
 	waiting  int // bytes of their requests
