@@ -252,7 +252,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			}
 			return
 		}
-		if p.owner == nil && isRedirect(chunk) { // of nobody but a script: a client would follow it
+		if !c.raw && isRedirect(chunk) { // of nobody but a script: a client would follow it
 			chunk = append([]byte("-ERR "), chunk[1:]...)
 		}
 	}

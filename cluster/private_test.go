@@ -196,3 +196,20 @@ func TestPrivateSentWhenLost(t *testing.T) {
 		k.want(t, "lost", "1 unknown", "stale", `2 "+OK\r\n"`, `3 "+OK\r\n"`)
 	})
 }
+
+// TestPrivateRaisedRedirect proves that a redirect which a script raised does not reach a client, that might follow it.
+func TestPrivateRaisedRedirect(t *testing.T) {
+	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
+		answer := node.answer
+		node.answer = func(line string) string {
+			if strings.HasPrefix(line, "EVAL") {
+				return "-MOVED 7 evil:1\r\n"
+			}
+			return answer(line)
+		}
+		var k keeper
+		o := r.private(&k, setup("ONE"))
+		r.own(func() { r.pipes.Send(7, o.Mode(), command("EVAL", "...", "0"), &k, 1, false) })
+		k.want(t, "raised", `1 "-ERR MOVED 7 evil:1\r\n"`)
+	})
+}
