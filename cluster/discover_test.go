@@ -76,7 +76,7 @@ func TestDiscoverReplicaOfOne(t *testing.T) {
 	replica.must(t, "REPLICAOF", "NO", "ONE")
 	master.must(t, "REPLICAOF", "127.0.0.1", replica.port)
 	u.Refresh() // as the data plane does when it sees READONLY
-	eventually(t, 2*time.Second, "the new master is found", func() bool { return u.Topology().Slots[0].Addr == replica.addr })
+	eventually(t, soon, "the new master is found", func() bool { return u.Topology().Slots[0].Addr == replica.addr })
 	master.kill()
 	u.Refresh()
 	time.Sleep(300 * time.Millisecond)
@@ -108,7 +108,7 @@ func TestDiscoverSentinel(t *testing.T) {
 		role := replica.Info(t.Context(), "replication").Val()
 		return len(at) == 2 && at[1] == replica.port && strings.Contains(role, "role:master")
 	})
-	took := eventually(t, 2*time.Second, "the fail-over is seen", func() bool { return u.Topology().Slots[7].Addr == replica.addr })
+	took := eventually(t, soon, "the fail-over is seen", func() bool { return u.Topology().Slots[7].Addr == replica.addr })
 	t.Logf("seen after %v", took)
 }
 

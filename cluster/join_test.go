@@ -113,7 +113,7 @@ func TestJoin(t *testing.T) {
 	if want := []string{"1 n\x00\r\n*: pmessage n\x00\r\n* " + name + " 1", "1 n*: pmessage n* " + name + " 1"}; !slices.Equal(patterns, want) {
 		t.Errorf("%q, want %q", patterns, want)
 	}
-	member.expect(t, time.Second, "message 1")
+	member.expect(t, soon, "message 1")
 	s.must(t, "SPUBLISH", name, "2")
 	b.expect(t, "2 "+name+": smessage "+name+" 2")
 	a.silent(t)

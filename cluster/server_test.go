@@ -239,6 +239,9 @@ func addrs(servers ...*server) []string {
 	return all
 }
 
+// soon is a limit for what takes a moment, on a machine that is busy with other things.
+const soon = 15 * time.Second
+
 // eventually waits until ok.
 func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
