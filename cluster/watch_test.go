@@ -61,7 +61,7 @@ func TestWatchCluster(t *testing.T) {
 	if after.Version <= before.Version {
 		t.Errorf("version %d after %d", after.Version, before.Version)
 	}
-	eventually(t, limit, "the new topology is told", func() bool { return told.Load() == after })
+	eventually(t, soon, "the new topology is told", func() bool { return told.Load() == after })
 	if !slices.Equal(before.Replicas, after.Replicas) || before.Slots[9000] != after.Slots[9000] {
 		t.Error("nodes that stayed the same have new pointers")
 	}
