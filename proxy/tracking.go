@@ -172,7 +172,7 @@ func (s *session) routeHello(cmd *commands.Command, args [][]byte, raw []byte) {
 	tag := s.current
 	s.begin(nil)
 	s.route(cmd, args, raw)
-	if s.own.Mode() == s.mode() {
+	if s.own == nil || s.own.Mode() == s.mode() { // nil: it is the default user again
 		s.answer(tag, nil)
 		return
 	}
