@@ -230,8 +230,11 @@ func (p *Pipes) SlotAt(addr string) int {
 	return anySlot
 }
 
-// SendMaster is Send to the i-th master of Topology().Masters.
+// SendMaster is Send to the i-th master of Topology().Masters, or to any if there are not so many.
 func (p *Pipes) SendMaster(i int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
+	if i >= len(p.topology.Masters) {
+		return p.Send(anySlot, m, req, to, tag, resend)
+	}
 	c := call{to: to, tag: tag, slot: thisNode, resend: resend, deadline: p.deadline(), before: m.before()}
 	return p.sendTo(p.master(i, m), c, req)
 }
