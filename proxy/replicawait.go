@@ -260,6 +260,9 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 		}
 	}
 	missing, any := len(asked), false
+	if missing == 0 { // it is over already, for its client has half-closed
+		ended(false)
+	}
 	for _, own := range asked {
 		own.unblock(w.s.w.pipes, withError, func(done bool) {
 			any = any || done

@@ -49,6 +49,8 @@ func (w *worker) unblock(id int64, withError bool, ended func(bool)) {
 		ended(false)
 	case s.stay != nil && s.stay.begun:
 		s.stay.what.unblock(withError, ended)
+	case s.cancel == nil: // somebody else has ended it, and it has not noticed yet
+		ended(false)
 	default:
 		why := errTimeIsUp
 		if withError {

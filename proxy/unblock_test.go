@@ -199,3 +199,46 @@ func TestFlagOfBlockedClients(t *testing.T) {
 		a.expect(nullArray)
 	})
 }
+
+// Two clients end the same wait for a lock before it has noticed.
+func TestUnblockTwiceAtOnce(t *testing.T) {
+	inBubble(t, 1, Options{}, func(_ int, command string) string {
+		if strings.HasPrefix(command, "EVALSHA") {
+			return "*3\r\n$4\r\nbusy\r\n:60000\r\n:0\r\n"
+		}
+		return echo(1, command)
+	}, func(r *rig) {
+		a := r.connect()
+		a.send("LOCK job WAIT 5000", "PING")
+		synctest.Wait()
+		first, second := make(chan bool, 1), make(chan bool, 1)
+		w := r.server.workers[0]
+		r.on(func() {
+			for i, to := range []chan bool{first, second} {
+				w.unblock(1, i == 0, func(done bool) { to <- done })
+			}
+		})
+		if !<-first || <-second {
+			t.Error("not the first one has ended it")
+		}
+		a.expect(unblocked + "+PONG\r\n")
+	})
+}
+
+// A client that has ended its side of the connection, and does not read, waits for nothing that could be ended.
+func TestUnblockOfAHalfClosedWait(t *testing.T) {
+	inBlockBubble(t, 1, Options{}, func(n *blockNodes) {
+		big := fmt.Sprintf("$%d\r\n%s\r\n", 1<<20, strings.Repeat("x", 1<<20))
+		n.once("GET", big)
+		a, b := n.connectHalves(), n.connect()
+		id := a.id()
+		a.send("GET b", "WAIT 1 0")
+		synctest.Wait()
+		a.closeWrite()
+		synctest.Wait()
+		b.send("CLIENT UNBLOCK "+id, "PING")
+		b.expect(":0\r\n+PONG\r\n")
+		a.expect(big)
+		a.expectClosed()
+	})
+}
