@@ -403,6 +403,7 @@ func (pp *privatePipe) giveBack() {
 		}
 	}
 	pp.borrower = nil
+	pp.pipe.SetPatient(false)
 	if pp.fading {
 		pp.fade()
 	}
