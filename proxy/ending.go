@@ -78,7 +78,6 @@ func (s *session) Closed(err error) {
 	s.Kept.Close(s.w.draining)
 	s.standUp()
 	delete(s.w.full, s)
-	s.w.remove(s)
 	s.out.Free(s.w.loop)
 	read := err == io.EOF || errors.Is(err, net.ErrClosed) // else the client never read what was written last
 	for _, d := range s.deliveries {
@@ -98,6 +97,11 @@ func (s *session) Closed(err error) {
 			a.lost = nil
 			lost()
 		}
+		if a.lost != nil && a.by != byProxy { // else it is a task already
+			a.owed = true
+			s.w.server.tasks.Add(1)
+		}
 	}
 	s.pushes, s.late, s.held = nil, nil, 0
+	s.w.remove(s) // last: from then on Drain goes on
 }

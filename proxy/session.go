@@ -359,6 +359,10 @@ func (s *session) settle(tag uint32) {
 			a.lost = nil
 			lost()
 		}
+		if a.owed {
+			a.owed = false
+			s.w.server.tasks.Done()
+		}
 	}
 }
 
