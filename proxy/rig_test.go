@@ -124,14 +124,8 @@ func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode) (net.Conn, er
 	return here, nil
 }
 
-func (r *rig) serve(node int, nc net.Conn) {
-	defer nc.Close()
-	answer := func(command string) string { return r.answer(node, command) }
-	if r.converse != nil {
-		var end func()
-		answer, end = r.converse(node)
-		defer end()
-	}
+// eachCommand gives answer the words of each command that comes, until the connection ends or it says false.
+func eachCommand(nc net.Conn, answer func(words []string) bool) {
 	var pending []byte
 	for buf := make([]byte, 4096); ; {
 		n, err := nc.Read(buf)
@@ -149,21 +143,36 @@ func (r *rig) serve(node int, nc net.Conn) {
 			for i, e := range v.Elems {
 				words[i] = string(e.Str)
 			}
-			line := strings.Join(words, " ")
-			r.mu.Lock()
-			r.seen = append(r.seen, fmt.Sprintf("%d: %s", node, line))
-			r.mu.Unlock()
-			switch reply := answer(line); reply {
-			case "":
+			if !answer(words) {
 				return
-			case "-":
-			default:
-				if _, err := io.WriteString(nc, reply); err != nil {
-					return
-				}
 			}
 		}
 	}
+}
+
+func (r *rig) serve(node int, nc net.Conn) {
+	defer nc.Close()
+	answer := func(command string) string { return r.answer(node, command) }
+	if r.converse != nil {
+		var end func()
+		answer, end = r.converse(node)
+		defer end()
+	}
+	eachCommand(nc, func(words []string) bool {
+		line := strings.Join(words, " ")
+		r.mu.Lock()
+		r.seen = append(r.seen, fmt.Sprintf("%d: %s", node, line))
+		r.mu.Unlock()
+		switch reply := answer(line); reply {
+		case "":
+			return false
+		case "-":
+			return true
+		default:
+			_, err := io.WriteString(nc, reply)
+			return err == nil
+		}
+	})
 }
 
 // commands is what the nodes were sent, in the order in which they got it.

@@ -16,7 +16,6 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/internal/glob"
-	"lockproxy/internal/resp"
 )
 
 // stage is one Redis over net.Pipe, with as much of it as publishing and subscribing need. "GET
@@ -89,27 +88,10 @@ func (st *stage) dial(context.Context, string, string) (net.Conn, error) {
 }
 
 func (st *stage) serve(c *stageConn) {
-	var pending []byte
-	buf := make([]byte, 4096)
-	for {
-		n, err := c.Read(buf)
-		if err != nil {
-			break
-		}
-		pending = append(pending, buf[:n]...)
-		for {
-			v, rest, err := resp.Parse(pending)
-			if err != nil {
-				break
-			}
-			pending = rest
-			var words []string
-			for _, e := range v.Elems {
-				words = append(words, string(e.Str))
-			}
-			st.answer(c, words)
-		}
-	}
+	eachCommand(c, func(words []string) bool {
+		st.answer(c, words)
+		return true
+	})
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	delete(st.conns, c)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/internal/resp"
 )
 
 // stormTopology is one of n masters; of says whose a slot is, -1: nobody's.
@@ -106,28 +105,7 @@ type stormConn struct {
 
 func (c *stormConn) serve() {
 	defer c.Close()
-	var pending []byte
-	for buf := make([]byte, 4096); ; {
-		n, err := c.Read(buf)
-		if err != nil {
-			return
-		}
-		pending = append(pending, buf[:n]...)
-		for {
-			v, rest, err := resp.Parse(pending)
-			if err != nil {
-				break
-			}
-			pending = rest
-			var words []string
-			for _, e := range v.Elems {
-				words = append(words, string(e.Str))
-			}
-			if !c.answer(words) {
-				return
-			}
-		}
-	}
+	eachCommand(c, c.answer)
 }
 
 var (

@@ -298,6 +298,19 @@ func TestScriptInATransaction(t *testing.T) {
 	})
 }
 
+// A script without keys runs at the node of the transaction, not at that of the key that it names.
+func TestScriptWithoutKeysInATransaction(t *testing.T) {
+	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
+		c := r.connect()
+		c.send("MULTI", "SET foo 1", "EVAL redis.call('GET','bar') 0", "EXEC")
+		synctest.Wait()
+		c.Close() // whatever EVAL has come to
+		if seen := n.seen(); !strings.Contains(seen, "3: EVAL") || strings.Contains(seen, "1: ") {
+			r.Errorf("the nodes saw %s", seen)
+		}
+	})
+}
+
 // The state that CLIENT LIST tells of.
 func TestTransactionState(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
