@@ -1,48 +1,100 @@
 // Package glob matches patterns as Redis does: * ? [a-c] [^x] and \ before any of them.
 package glob
 
+import "bytes"
+
+const (
+	// maxStars is how many stars a pattern may have that is to match something, a star at its
+	// end not counted: Redis's own limit since 7.4.1, 7.2.6 and 6.2.16.
+	maxStars = 1000
+	// freeSteps is how many steps a match may take besides those that grow with the length of its input.
+	freeSteps = 1 << 20
+)
+
 // Match says whether all of s matches pattern, in every odd case as Redis's own function
-// decides it (util.c, stringmatchlen), which tells cases apart here. It takes at most
-// len(pattern) times len(s) steps for each run of stars, whatever the pattern.
+// decides it (util.c, stringmatchlen), which tells cases apart here.
+//
+// Its time grows with the length of pattern and s together, never with their product: a search that
+// goes on beyond that, because a long part of the pattern nearly fits at every place of a long
+// s, is given up, and s does not match. Where len(pattern) * len(s) is below a million that cannot happen.
 func Match(pattern, s []byte) bool {
-	hopeless := false
-	return match(pattern, s, &hopeless)
+	if len(s) == 0 {
+		return len(pattern) == 0 // not even a star matches nothing at all
+	}
+	m := newMatcher(pattern, s)
+	return m.match()
 }
 
-// match is Match for the rest of a pattern. hopeless is set once it is known that
-// no earlier star can help by taking more of s.
-func match(p, s []byte, hopeless *bool) bool {
-	for len(p) > 0 && len(s) > 0 {
-		if p[0] == '*' {
-			for len(p) > 1 && p[1] == '*' {
-				p = p[1:]
-			}
-			if len(p) == 1 {
+// matcher goes through pattern and text once. When something does not fit it goes back to the last
+// star, never to an earlier one: that has taken the shortest text that fits, and a longer one leaves less.
+type matcher struct {
+	p, s  []byte // what is left of the pattern and of the text
+	stars int    // that the pattern had so far
+	steps int    // that are left
+
+	behind []byte // the pattern behind the last star
+	plain  []byte // the front of behind, up to what is no ordinary letter
+	from   []byte // the text of which that star has not taken any yet; nil: there was no star
+}
+
+func newMatcher(pattern, s []byte) matcher {
+	return matcher{p: pattern, s: s, steps: freeSteps + 4*(len(pattern)+len(s))}
+}
+
+func (m *matcher) match() bool {
+	for len(m.s) > 0 {
+		if len(m.p) > 0 && m.p[0] == '*' {
+			switch m.p = bytes.TrimLeft(m.p, "*"); {
+			case len(m.p) == 0:
 				return true
+			case !m.star():
+				return false
 			}
-			for ; len(s) > 0; s = s[1:] {
-				if match(p[1:], s, hopeless) {
-					return true
-				}
-				if *hopeless {
-					return false
-				}
+			continue
+		}
+		if len(m.p) > 0 {
+			n, ok := one(m.p, m.s[0])
+			m.steps -= n
+			if ok {
+				m.p, m.s = m.p[n:], m.s[1:]
+				continue
 			}
-			*hopeless = true
+		}
+		if m.from == nil || m.steps < 0 {
 			return false
 		}
-		n, ok := one(p, s[0])
-		if !ok {
+		m.from = m.from[1:]
+		if !m.find() {
 			return false
-		}
-		p, s = p[n:], s[1:]
-		if len(s) == 0 {
-			for len(p) > 0 && p[0] == '*' {
-				p = p[1:]
-			}
 		}
 	}
-	return len(p) == 0 && len(s) == 0
+	return len(bytes.TrimLeft(m.p, "*")) == 0
+}
+
+// star has the star before m.p take the least that lets the letters behind it fit.
+func (m *matcher) star() bool {
+	if m.stars++; m.stars > maxStars {
+		return false
+	}
+	m.behind, m.plain, m.from = m.p, m.p, m.s
+	if i := bytes.IndexAny(m.p, `*?[\`); i >= 0 {
+		m.plain = m.p[:i]
+	} else if len(m.s) > len(m.p) { // only the end can fit
+		m.from = m.s[len(m.s)-len(m.p):]
+	}
+	return m.find()
+}
+
+// find goes to the next place of m.from where the letters behind the star stand.
+func (m *matcher) find() bool {
+	at := bytes.Index(m.from, m.plain)
+	if at < 0 {
+		return false
+	}
+	m.steps -= len(m.plain)
+	m.from = m.from[at:]
+	m.p, m.s = m.behind[len(m.plain):], m.from[len(m.plain):]
+	return true
 }
 
 // one says whether the first element of p, which is no star, matches c, and how long the element is.

@@ -1,7 +1,8 @@
 package glob
 
 import (
-	"strings"
+	"bytes"
+	"slices"
 	"testing"
 	"time"
 )
@@ -60,14 +61,68 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// A pattern of many stars takes no longer than its length allows.
-func TestMatchManyStars(t *testing.T) {
-	began := time.Now()
-	if Match([]byte(strings.Repeat("*a", 500)+"b"), []byte(strings.Repeat("a", 5000))) {
-		t.Error("it matches")
+// Nothing that a client can send makes a match deep or long: neither many stars nor parts that nearly
+// fit at every place of a long text.
+func TestMatchIsBounded(t *testing.T) {
+	const many = 10_000_000
+	text := bytes.Repeat([]byte("a"), many)
+	stars := bytes.Repeat([]byte("*a"), many)
+	half := func(begin, unit, end string) []byte {
+		return slices.Concat([]byte(begin), bytes.Repeat([]byte(unit), many/2), []byte(end))
 	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("took %v", took)
+	for name, tt := range map[string]struct {
+		pattern, s []byte
+		want       bool
+	}{
+		"stars against letters":     {append(stars, 'b'), text, false},
+		"stars against stars":       {append(stars, 'b'), stars, false},
+		"letters against stars":     {text, stars, false},
+		"nothing but stars":         {half("", "**", ""), text, true},
+		"stars behind a letter":     {half("a", "**", ""), []byte("a"), true},
+		"half of it nearly fits":    {half("*", "a", "b*"), text, false},
+		"half of it fits":           {half("*", "a", "*"), text, true},
+		"the end nearly fits":       {half("*", "a", "b"), text, false},
+		"any letter, then another":  {half("*", "?", "b*"), text, false},
+		"letters, any, another":     {half("*", "a", "?b*"), text, false},
+		"classes":                   {half("*", "[^b]", "b*"), text, false},
+		"one class without an end":  {half("*[", "b", ""), text, false},
+		"quoted letters":            {half("*", `\a`, "b*"), text, false},
+		"a long text, a long match": {text, text, true},
+	} {
+		began := time.Now()
+		if got := Match(tt.pattern, tt.s); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+}
+
+// A match takes as many steps for each byte of a long input as of a short one.
+func TestMatchGrowsWithItsInput(t *testing.T) {
+	for _, unit := range []string{"?", `\a`, "[ab]", "a?"} {
+		for _, n := range []int{1 << 20, 1 << 22} {
+			pattern := append([]byte("*"), bytes.Repeat([]byte(unit), n/2)...)
+			m := newMatcher(append(pattern, "b*"...), bytes.Repeat([]byte("a"), n))
+			most := m.steps
+			if m.match() {
+				t.Errorf("%q: it matches", unit)
+			}
+			if most > freeSteps+20*n || m.steps < -10*n {
+				t.Errorf("%q, %d bytes: %d steps of %d", unit, n, most-m.steps, most)
+			}
+		}
+	}
+}
+
+// What Redis gives up for its stars does not match here either.
+func TestMatchStarLimit(t *testing.T) {
+	text := bytes.Repeat([]byte("ab"), maxStars+10)
+	for n, want := range map[int]bool{maxStars: true, maxStars + 1: false} {
+		if got := Match(append(bytes.Repeat([]byte("*b"), n), '*'), text); got != want {
+			t.Errorf("%d stars and one at the end: %v", n, got)
+		}
 	}
 }
 
@@ -95,16 +150,25 @@ func TestCanBegin(t *testing.T) {
 	}
 }
 
-// The matcher never reads beyond its input, and CanBegin never denies what Match finds.
+// The matcher decides as Redis's own function does, never reads beyond its input, and CanBegin never
+// denies what Match finds.
 func FuzzMatch(f *testing.F) {
-	for _, seed := range []string{"*a[b-c]", "[", "[^", `\`, "a?*"} {
+	for _, seed := range []string{
+		"*a[b-c]", "[", "[^", `\`, "a?*", "*b*c", "*?c*", "**", "a**", `*\*`, "*[", "*ab*abc",
+	} {
 		f.Add([]byte(seed), []byte("abcabc"))
+		f.Add([]byte(seed), []byte{})
+		f.Add(bytes.Repeat([]byte(seed), 9), bytes.Repeat([]byte("abcabc"), 9))
 	}
 	f.Fuzz(func(t *testing.T, pattern, s []byte) {
 		if len(pattern) > 100 || len(s) > 100 {
 			return
 		}
-		if Match(pattern, s) {
+		got, hopeless := Match(pattern, s), false
+		if want := asRedis(pattern, s, &hopeless); got != want {
+			t.Fatalf("Match(%q, %q) = %v", pattern, s, got)
+		}
+		if got {
 			for n := range len(s) + 1 {
 				if !CanBegin(pattern, string(s[:n])) {
 					t.Fatalf("%q matches %q, and CanBegin denies %q", pattern, s, s[:n])
@@ -112,4 +176,52 @@ func FuzzMatch(f *testing.F) {
 			}
 		}
 	})
+}
+
+// asRedis is stringmatchlen of Redis's util.c, which calls itself for each star. hopeless is set
+// once it is known that no earlier star can help by taking more of s.
+func asRedis(p, s []byte, hopeless *bool) bool {
+	for len(p) > 0 && len(s) > 0 {
+		if p[0] == '*' {
+			for len(p) > 1 && p[1] == '*' {
+				p = p[1:]
+			}
+			if len(p) == 1 {
+				return true
+			}
+			for ; len(s) > 0; s = s[1:] {
+				if asRedis(p[1:], s, hopeless) {
+					return true
+				}
+				if *hopeless {
+					return false
+				}
+			}
+			*hopeless = true
+			return false
+		}
+		n, ok := one(p, s[0])
+		if !ok {
+			return false
+		}
+		p, s = p[n:], s[1:]
+		if len(s) == 0 {
+			for len(p) > 0 && p[0] == '*' {
+				p = p[1:]
+			}
+		}
+	}
+	return len(p) == 0 && len(s) == 0
+}
+
+func BenchmarkMatch(b *testing.B) {
+	for name, pattern := range map[string]string{
+		"prefix": "user:*", "middle": "*:1234:*", "class": "user:[0-9]*:ca?t", "none": "user:1234:cart",
+	} {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				Match([]byte(pattern), []byte("user:1234:cart"))
+			}
+		})
+	}
 }
