@@ -58,6 +58,21 @@ func (k *Kept) on() *keeps {
 	return k.keeps
 }
 
+// Any says that a hold is being kept alive.
+func (k *Kept) Any() bool {
+	if k.keeps == nil {
+		return false
+	}
+	k.keeps.mu.Lock()
+	defer k.keeps.mu.Unlock()
+	for _, h := range k.keeps.holds {
+		if !h.Ended() {
+			return true
+		}
+	}
+	return false
+}
+
 // Close has all holds released, and those released at once that are still to come. forget:
 // they stay until their leases are over, so that the client can go on through another proxy.
 func (k *Kept) Close(forget bool) {

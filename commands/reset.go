@@ -1,6 +1,7 @@
 package commands
 
 func quit(c *Call) {
+	c.Client.Kept.Close(false)
 	c.Reply(replyOK)
 	c.Close()
 }

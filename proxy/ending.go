@@ -69,13 +69,15 @@ func (s *session) cancelTasks(why error) {
 	}
 }
 
-// Closed implements loop.Handler.
+// Closed implements loop.Handler. Only a client that ends its side in good order, or has said so before
+// (QUIT, RESET), gives back what it keeps alive. When the proxy closes the connection, or the network breaks
+// it, the client may still be at work: then its holds last until their leases are over.
 func (s *session) Closed(err error) {
 	s.gone = true
 	s.cancelTasks(errClientGone)
 	s.abandonStay()
 	s.ResetState()
-	s.Kept.Close(s.w.draining)
+	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)
 	s.standUp()
 	delete(s.w.full, s)
 	s.out.Free(s.w.loop)

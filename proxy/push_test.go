@@ -109,8 +109,8 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 	})
 }
 
-// A connection that ends lets go of what it kept alive; a proxy that is shut down leaves
-// it to the client, who goes on through another one. R18
+// A client that ends its connection lets go of what it kept alive. When the proxy closes the connection, or is
+// shut down, the client goes on with what it holds, through another connection. R18
 func TestEndOfConnectionLetsGo(t *testing.T) {
 	detach := ""
 	for _, script := range redlock.Scripts() {
@@ -126,13 +126,38 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 		{"closed", func(r *rig, c *client) { c.Close() }, 1},
 		{"QUIT", func(r *rig, c *client) { c.send("QUIT"); c.expect("+OK\r\n") }, 1},
 		{"RESET", func(r *rig, c *client) { c.send("RESET"); c.expect("+RESET\r\n") }, 1},
+		{"CLIENT KILL", func(r *rig, c *client) {
+			killer := r.connect()
+			killer.send("CLIENT KILL ID 1")
+			killer.expect(":1\r\n")
+			c.expectClosed()
+		}, 0},
+		{"bytes that are no command", func(r *rig, c *client) {
+			go c.Write([]byte("*1\r\n$-7\r\n"))
+			c.expect("-ERR Protocol error")
+		}, 0},
+		{"a reply cut off by the node", func(r *rig, c *client) {
+			c.send("GET k")
+			c.expect("$100\r\nhalf")
+			r.connect().send("GET cut")
+			c.expectClosed()
+		}, 0},
 		{"drained", func(r *rig, c *client) {
 			if err := r.server.Drain(r.Context()); err != nil {
 				r.Error(err)
 			}
 		}, 0},
 	} {
-		inBubble(t, 1, Options{}, grants, func(r *rig) {
+		cut := func(node int, command string) string {
+			switch command {
+			case "GET k":
+				return "$100\r\nhalf"
+			case "GET cut":
+				return ""
+			}
+			return grants(node, command)
+		}
+		inBubble(t, 1, Options{}, cut, func(r *rig) {
 			c := r.connect()
 			c.send("LOCK job TOKEN t PX 30000 KEEPALIVE")
 			c.expect(granted)
@@ -145,4 +170,27 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who keeps a lock alive works under it, and is not idle however long nothing is said; who has given it back is.
+func TestWhoKeepsALockIsNotIdle(t *testing.T) {
+	renews := func(node int, command string) string {
+		if args := strings.Fields(command); args[0] == "EVALSHA" && args[2] == "1" {
+			return "*1\r\n:3000\r\n"
+		}
+		return grants(node, command)
+	}
+	inBubble(t, 1, Options{IdleTimeout: 10 * time.Second}, renews, func(r *rig) {
+		c := r.connect()
+		c.send("LOCK job TOKEN t PX 3000 KEEPALIVE")
+		c.expect(granted)
+		time.Sleep(time.Minute)
+		c.send("RESET")
+		c.expect("+RESET\r\n")
+		released := time.Now()
+		c.expectClosed()
+		if idle := time.Since(released); idle < 10*time.Second || idle > 12*time.Second {
+			r.Errorf("closed %v after it kept nothing any more", idle)
+		}
+	})
 }

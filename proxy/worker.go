@@ -108,7 +108,7 @@ func (w *worker) remove(s *session) {
 func (w *worker) tidy() {
 	if idle := time.Duration(w.server.idle.Load()); idle > 0 {
 		for s := range w.sessions {
-			if s.idles() && w.loop.Now().Sub(s.active) > idle {
+			if w.loop.Now().Sub(s.active) > idle && s.idles() {
 				s.conn.Close()
 			}
 		}
@@ -118,7 +118,8 @@ func (w *worker) tidy() {
 	w.loop.After(time.Second, w.tidy)
 }
 
-// idles says that nothing but the client's own silence keeps it from sending a command.
+// idles says that nothing but the client's own silence keeps it from sending a command, and that it keeps
+// no lock alive: who works under a lock has nothing to say meanwhile.
 func (s *session) idles() bool {
-	return s.answers.len() == 0 && s.hold&holdPause == 0 && !s.Subscribed() && !s.Monitoring
+	return s.answers.len() == 0 && s.hold&holdPause == 0 && !s.Subscribed() && !s.Monitoring && !s.Kept.Any()
 }
