@@ -25,7 +25,7 @@ func (p *program) startAdmin() (stop func(), err error) {
 		return nil, fmt.Errorf("admin %s: %w", v.Admin, err)
 	}
 	srv := &http.Server{
-		Handler:           adminHandler(&p.state, v.AdminPprof),
+		Handler:           onlyHosts(adminNames(v), adminHandler(&p.state, v.AdminPprof)),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),

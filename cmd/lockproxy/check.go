@@ -45,6 +45,9 @@ func check(v *Values) error {
 	if v.ProtectedMode && v.Admin != "" && !loopback(v.Admin) {
 		refuse("admin %s: reaches beyond this machine, and it has no password: listen on 127.0.0.1, or allow it with protected-mode no", v.Admin)
 	}
+	if len(v.AdminHosts) > 0 && v.Admin == "" {
+		refuse("admin-hosts %s: has no effect with admin off", strings.Join(v.AdminHosts, ","))
+	}
 	if (v.TLSCert == "") != (v.TLSKey == "") {
 		refuse("tls-cert and tls-key: only one of them is given, and they need each other")
 	}

@@ -279,6 +279,23 @@ func (w words) Set(s string) error {
 func (w words) String() string  { return strings.Join(*w.at, ",") }
 func (w words) Allowed() string { return "any words, several with commas" }
 
+// hosts are names of this machine without ports, separated by commas or spaces.
+type hosts struct{ at *[]string }
+
+func (h hosts) Set(s string) error {
+	all := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ',' || r == ' ' })
+	for _, name := range all {
+		if strings.ContainsAny(name, ":/*") {
+			return fmt.Errorf("must be host names without ports, and %q is not one", name)
+		}
+	}
+	*h.at = all
+	return nil
+}
+
+func (h hosts) String() string  { return strings.Join(*h.at, ",") }
+func (h hosts) Allowed() string { return "host names, several with commas" }
+
 // isPath tells a unix socket from host:port.
 func isPath(addr string) bool { return strings.Contains(addr, "/") }
 

@@ -67,7 +67,8 @@ type Values struct {
 	OutputLimits     OutputLimits
 	MaxPipeline      int // commands in flight
 
-	Admin        string // "": none
+	Admin        string   // "": none
+	AdminHosts   []string // names beside localhost and its own
 	AdminPprof   bool
 	Loops        int // 0: from the cores
 	DrainTimeout time.Duration
