@@ -135,7 +135,13 @@ func TestCommandsOfAHandOver(t *testing.T) {
 	for i := range 50 {
 		queue = append(queue, p.begin(t.Context(), Acquire{Token: fmt.Sprint(i + 1), Wait: time.Minute}))
 	}
-	time.Sleep(20 * time.Millisecond)
+	// A client counts as waiting before its place reaches Redis.
+	for i := 0; p.state().Waiters < len(queue); i++ {
+		if i > 5000 {
+			t.Fatal("not all are queued")
+		}
+		time.Sleep(time.Millisecond)
+	}
 	s.ask("CONFIG", "RESETSTAT")
 	const n = 200
 	for i := range n {
@@ -151,7 +157,9 @@ func TestCommandsOfAHandOver(t *testing.T) {
 		all += c / n
 	}
 	t.Logf("%.1f commands a hand-over: %v in %d", all, calls, n)
-	if all > 13 {
+	// 13 belong to the hand-over itself. Time adds some, fewer the faster the machine is: the key's
+	// expiry moves on once a second, and so does the sign of life of the proxy.
+	if all >= 14 {
 		t.Errorf("%.1f commands a hand-over", all)
 	}
 	for i := n; i < len(queue); i++ {
