@@ -148,7 +148,7 @@ else
     if upgrade then
       outlast(e)
       redis.call('HDEL', key, field)
-      c, ce = 0, 0
+      c, ce, z, ze = 0, 0, 0, 0 -- whoever was offered the lock waits on
       save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, note))
       return {token, tonumber(f), e - now, n}
     end

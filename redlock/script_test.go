@@ -321,6 +321,21 @@ var transitions = []struct{ name, text string }{
 		acquire d i5 r 1000 P1 -> [d F5 ~1000 1]
 		release d u4 -> 1
 		exists -> 0`},
+	{"whoever was offered the lock keeps the place when a reader becomes the writer meanwhile", `
+		acquire b i1 w 5000 -> [b F1 ~5000 1]
+		acquire c i2 r 5000 P2 -> [1 ~5000 i1 *]
+		release b u1 - P1 -> 1
+		acquire a i3 r 5000 P1 -> [a F2 ~5000 1]
+		acquire a i4 w 5000 -> [a F3 ~5000 1]
+		sleep 600
+		acquire d i5 w 5000 P2 -> [2 ~4400 i4]
+		acquire c i2 r 5000 P2 -> [1 ~4400 i4]
+		release a u2 - P1 -> 1
+		acquire d i5 w 5000 P2 -> [2 ~500 i2]
+		acquire c i2 r 5000 P2 -> [c F4 ~5000 1]
+		release c u3 - P2 -> [1 i5 F5 ~5000]
+		release d u4 -> 1
+		exists -> 0`},
 	{"the second reader who wants to write would wait for ever, and so would a token for itself", `
 		acquire a i1 r 2000 -> [a F1 ~2000 1]
 		acquire b i2 r 2000 -> [b F2 ~2000 1]
