@@ -45,6 +45,7 @@ type Conn struct {
 	closed   bool
 	watching bool // while paused, the end of the connection is still wanted
 	reading  bool // registered for input
+	growing  bool // in is being copied to a larger buffer
 	inRead   bool // Handler.Read is on the stack
 	again    bool // resumed during Handler.Read
 }
@@ -70,6 +71,13 @@ type poller interface {
 	wake()
 	close()
 }
+
+const (
+	// maxRead is how many bytes one read takes at the most, so that the loop comes round to others.
+	maxRead = 1 << 20
+	// growApart is how much input the loop copies itself when its buffer is full.
+	growApart = 1 << 20
+)
 
 var errAgain = errors.New("loop: not ready")
 
@@ -186,8 +194,10 @@ func (c *Conn) fill() (n int, err error) {
 	l := c.loop
 	kept := len(c.in)
 	if kept+c.missing > scratchSize/2 || c.paused {
-		c.in = grow(c.in, c.missing)
-		n, err = c.sock.read(c.in[kept:cap(c.in)])
+		if !c.makeRoom() {
+			return 0, errAgain
+		}
+		n, err = c.sock.read(c.in[kept:min(cap(c.in), kept+maxRead)])
 		if n > 0 {
 			c.in = c.in[:kept+n]
 			if n >= c.missing {
@@ -247,13 +257,44 @@ func (c *Conn) consume(buf []byte) int {
 	return used
 }
 
-// grow returns b with room for need more bytes, but at most four times as large:
-// what a peer announces is not allocated before it has sent a good part of it.
+// makeRoom sees to it that there is room behind c.in. false: a goroutine makes it, for more is
+// to be copied than a loop has time for, and nothing is read meanwhile.
+func (c *Conn) makeRoom() bool {
+	switch {
+	case hasRoom(c.in):
+	case len(c.in) < growApart:
+		c.in = grow(c.in, c.missing)
+	case !c.growing:
+		c.growing = true
+		c.update()
+		go func(in []byte, missing int) { // ends by itself
+			larger := grow(in, missing)
+			c.loop.Post(func() { c.grown(in, larger) })
+		}(c.in, c.missing)
+	}
+	return !c.growing
+}
+
+// grown takes the buffer larger in the place of in, unless that has been consumed meanwhile.
+func (c *Conn) grown(in, larger []byte) {
+	c.growing = false
+	if len(c.in) == len(in) && &c.in[0] == &in[0] {
+		c.in = larger
+	}
+	c.update()
+}
+
+// hasRoom says that b need not grow before the next read.
+func hasRoom(b []byte) bool { return cap(b)-len(b) >= 4<<10 }
+
+// grow returns b with room for need more bytes, but at most four times as large: what a peer announces is not
+// allocated before it has sent a good part of it. Where that is not known it grows by a half, so that
+// however long the input gets each byte of it is copied twice or so, and not once for each read.
 func grow(b []byte, need int) []byte {
-	room := min(max(need, 4<<10), max(3*len(b), scratchSize))
-	if cap(b)-len(b) >= min(room, 4<<10) && cap(b) > len(b) {
+	if hasRoom(b) {
 		return b
 	}
+	room := min(max(need, len(b)/2, 4<<10), max(3*len(b), scratchSize))
 	g := make([]byte, len(b), len(b)+room)
 	copy(g, b)
 	return g
@@ -265,7 +306,7 @@ func (c *Conn) update() {
 	if c.closed {
 		return
 	}
-	c.reading = !c.eof && !c.closing && (!c.paused || len(c.in) < scratchSize)
+	c.reading = !c.eof && !c.closing && !c.growing && (!c.paused || len(c.in) < scratchSize)
 	c.sock.interest(c.reading, c.stalled, c.paused && c.watching && !c.reading && !c.eof && !c.closing)
 }
 
@@ -282,7 +323,7 @@ func (c *Conn) writable() {
 // has reset the connection, and there may be input before that.
 func (c *Conn) hungUp(err error) {
 	switch {
-	case c.closed:
+	case c.closed || c.growing: // it is told again
 	case c.reading:
 		c.readable()
 	default:

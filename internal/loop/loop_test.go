@@ -54,6 +54,12 @@ func onBoth(t *testing.T, test func(t *testing.T, l *Loop)) {
 // dial returns the client's end of a connection whose other end l serves.
 func dial(t *testing.T, l *Loop, e *echo) *net.TCPConn {
 	t.Helper()
+	return dialHandler(t, l, e, e)
+}
+
+// dialHandler is dial for a handler that has more to it than e.
+func dialHandler(t testing.TB, l *Loop, e *echo, h Handler) *net.TCPConn {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +77,7 @@ func dial(t *testing.T, l *Loop, e *echo) *net.TCPConn {
 	added := make(chan error)
 	l.Post(func() {
 		var err error
-		e.c, err = l.Add(server, e)
+		e.c, err = l.Add(server, h)
 		added <- err
 	})
 	if err := <-added; err != nil {
