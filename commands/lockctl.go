@@ -55,7 +55,7 @@ func lockctlHelp(c *Call) {
 
 // lockctlInfo replies a map: state, fence, holders (maps), waiters, key.
 func lockctlInfo(c *Call, l *Lockers) {
-	inspect(c, l, func(s redlock.State, proto int) []byte {
+	inspect(c, l, (*redlock.Locker).InspectRequest, func(s redlock.State, proto int) []byte {
 		return appendState(resp.AppendMap(nil, proto, statePairs), proto, s)
 	})
 }
@@ -95,7 +95,8 @@ func appendCount(b []byte, name string, n int64) []byte {
 // lockctlCheck replies an array of ttl in ms, fence and count, or Null.
 func lockctlCheck(c *Call, l *Lockers) {
 	token := string(c.Args[3])
-	inspect(c, l, func(s redlock.State, proto int) []byte {
+	check := func(l *redlock.Locker, name string) (int, []byte) { return l.CheckRequest(name, token) }
+	inspect(c, l, check, func(s redlock.State, proto int) []byte {
 		for _, h := range s.Holders {
 			if h.Token == token {
 				b := redcon.AppendArray(nil, 3)
@@ -108,15 +109,17 @@ func lockctlCheck(c *Call, l *Lockers) {
 	})
 }
 
-// inspect reads the lock that Args[2] names and answers with what show makes of it.
-func inspect(c *Call, all *Lockers, show func(s redlock.State, proto int) []byte) {
+// inspect reads the lock that Args[2] names, by request, and answers with what show makes of it.
+func inspect(
+	c *Call, all *Lockers, request func(*redlock.Locker, string) (int, []byte), show func(s redlock.State, proto int) []byte,
+) {
 	name, proto := string(c.Args[2]), c.Client.Proto
 	if err := c.Client.Kept.refuse(name); err != nil {
 		c.Reply(ErrorReply(err))
 		return
 	}
 	l := all.of(name)
-	slot, req := l.InspectRequest(name)
+	slot, req := request(l, name)
 	ask(c, l, slot, req, true, func(reply []byte) []byte {
 		s, err := l.ReadState(name, reply)
 		if err != nil {

@@ -21,7 +21,9 @@
 -- A hold, of the writer (o, w) or of a reader (r:token), is "expiry count fence since keeper
 -- requests meta". Requests are the last eight that made it what it is: +id counted, =id the
 -- token came again, -id counted down, ^id made a writer of the reader, *id did so and
--- counted, ~id released the lock before.
+-- counted, ~id released the lock before. !id, ?id and &id are +id, ^id and *id that were cancelled,
+-- when others had been told of them. =0000000000000000 stands for all renewals, and =1111111111111111
+-- for the last CHECK.
 local key, token, lease, mode, id, proxy = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
 local keeper, meta, candidate, clock = ARGV[10] or '', ARGV[11] or '', ARGV[13], nil
 local relying = keeper
@@ -59,7 +61,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 lease = tonumber(lease)
 --#include plain.lua
 if plain and not proxy and owner ~= token then -- that is quickly said
-  if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.sub(plain_ids, -16)} end
+  if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+(%w+)')} end
   return false
 end
 --#include unfold.lua

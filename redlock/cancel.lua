@@ -1,6 +1,8 @@
 -- cancel takes back what one LOCK has made: its place in the queue, or its hold,
--- or one re-entry, or that a reader became the writer. What other requests of the token made
--- stays, also when this one made the hold and a later one was told of it.
+-- or one re-entry, or that a reader became the writer. It takes nothing back that a later answer has
+-- told of: of another LOCK of the token, whose count includes it; of an UNLOCK that said 0, after which
+-- the lock must still be held; of CHECK; or, if it is all that is left of the hold, of RENEW.
+-- It is only noted then, and goes when the LOCKs that were told of it are cancelled too.
 --
 -- KEYS  1 the lock   2 the fence of its slot
 -- ARGV  1 token   2 id of the request   3 proxy   4 PUBLISH or SPUBLISH   5 1: nobody may get
@@ -9,10 +11,12 @@
 --       lock went on to the waiter id of this proxy
 -- Effects sent again it does nothing
 local key, token, id = KEYS[1], ARGV[1], ARGV[2]
+-- What becomes of the marks of hold requests.
+local cancelled = {['+'] = '!', ['^'] = '?', ['*'] = '&', ['='] = ''}
 --#include kind.lua
 if kind == 'string' then
   local ids, owner = string.match(redis.call('GET', key), '^lockproxy 1 %d+ (%S+) (.*)$')
-  if owner ~= token or not string.find(ids, '+' .. id, 1, true) then return 0 end
+  if owner ~= token or string.match(ids, '%+(%w+)$') ~= id then return 0 end
   redis.call('DEL', key)
   if ARGV[5] == '2' then redis.call(ARGV[4], key, id) end
   return 1
@@ -40,33 +44,26 @@ local freed, reads_on = false, false
 if hold then
   local e, n, f, since, kept, ids, note = parse_hold(hold)
   local at = string.find(ids, id, 1, true)
-  local mark = at and string.sub(ids, at - 1, at - 1)
-  if e > now and at and string.find('+=^*', mark, 1, true) then
+  local after = at and cancelled[string.sub(ids, at - 1, at - 1)]
+  if e > now and after then
     done = 1
-    ids = string.sub(ids, 1, at - 2) .. string.sub(ids, at + #id)
-    local heir, as -- the first later request that was told of the hold; a renewal if it is all there is
-    for i, did, who in string.gmatch(ids, '()([=^])(%w+)') do
-      if i >= at - 1 and not heir and (n == 1 or who ~= '0000000000000000') then heir, as = i, did end
+    ids = string.sub(ids, 1, at - 2) .. after .. string.sub(ids, after == '' and at + #id or at)
+    local renewed
+    ids, renewed = string.gsub(ids, '=0000000000000000', '')
+    -- What is last goes if it is cancelled: all answers since are those of requests that have gone
+    -- already. The last count does not go after a renewal, which said that the hold lasts.
+    local writes = field == 'w'
+    while n > 0 do
+      local others, mark = string.match(ids, '^(.*)([!?&])%w+$')
+      if not mark or mark ~= '?' and n == 1 and renewed > 0 then break end
+      ids = others
+      if mark ~= '?' then n = n - 1 end
+      if mark ~= '!' then reads_on = writes end
     end
-    local up, next_at, next_did = mark == '^' or mark == '*', nil, nil -- of what made it a writer: who was told so later
-    for i, did, who in string.gmatch(up and ids or '', '()([=+^*])(%w+)') do
-      if i >= at - 1 and not next_at and who ~= '0000000000000000' then next_at, next_did = i, did end
-    end
-    if next_did == '=' or next_did == '+' then
-      local made = (mark == '^' and next_did == '=') and '^' or '*'
-      ids = string.sub(ids, 1, next_at - 1) .. made .. string.sub(ids, next_at + 1)
-    end
-    if mark == '*' and next_did == '=' then -- it has the count, too
-    elseif mark == '+' and as == '=' then
-      ids = string.sub(ids, 1, heir - 1) .. '+' .. string.sub(ids, heir + 1)
-    elseif mark == '+' and as then -- it made a writer of the reader: it stays one
-    elseif mark == '+' or mark == '*' then
-      n = n - 1
-      freed = n == 0
-    end
-    reads_on = field == 'w' and up and not next_at and not freed
-    if freed and field == 'w' then
-      writing_e = 0
+    if renewed > 0 then ids = ids .. '=0000000000000000' end
+    freed = n == 0
+    if freed and writes then
+      writing_e, reads_on = 0, false
     elseif freed then
       redis.call('HDEL', key, field)
       without(e)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/redcon"
+
 	"lockproxy/internal/resp"
 )
 
@@ -48,7 +50,14 @@ func (l *Locker) InspectRequest(name string) (slot int, req []byte) {
 	return l.eval(&inspectScript, name, 0)
 }
 
-// ReadState reads the reply to InspectRequest.
+// CheckRequest is InspectRequest for the owner of token, who relies on the answer: no LOCK that made the
+// hold what the answer says is taken back any more.
+func (l *Locker) CheckRequest(name, token string) (slot int, req []byte) {
+	slot, req = l.eval(&inspectScript, name, 1)
+	return slot, redcon.AppendBulkString(req, token)
+}
+
+// ReadState reads the reply to InspectRequest or CheckRequest.
 func (l *Locker) ReadState(name string, reply []byte) (State, error) {
 	s := State{}
 	v, _, err := resp.Parse(reply)

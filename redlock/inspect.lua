@@ -1,20 +1,41 @@
 -- inspect reads a lock.
 --
 -- KEYS  1 the lock
+-- ARGV  1 token whose owner is told what it holds; or none
 -- Reply {now ms, field, value, ...}: the whole hash, also of a plain lock; nil: there is none
--- Effects none
-local key = KEYS[1]
+-- Effects with a token: what it holds now is not taken back any more
+local key, token = KEYS[1], ARGV[1]
 --#include kind.lua
 if kind == 'none' then return false end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 --#include plain.lua
 if plain then
+  if owner == token and string.sub(plain_ids, -17) ~= '=1111111111111111' then
+    plain_ids = plain_ids .. '=1111111111111111'
+    redis.call('SETRANGE', key, 13 + #plain + #plain_ids - 17, '=1111111111111111 ' .. token)
+  end
   return {string.format('%.0f', now), 'v', '1', 'o', owner, 'w',
     table.concat({now + redis.call('PTTL', key), 1, plain, math.floor(plain / 1000), '-', plain_ids}, ' ')}
 end
 if redis.call('HGET', key, 'v') ~= '1' then
   --#include foreign.lua
+end
+if token then
+  --#include hold.lua
+  local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
+  local field, hold = 'r:' .. token, s[3]
+  if s[1] == token then
+    field, hold = 'w', s[2]
+  end
+  if hold then
+    local e, n, f, since, kept, ids, note = parse_hold(hold)
+    local others, renewed = string.gsub(ids, '=0000000000000000', '')
+    if e > now and string.sub(others, -17) ~= '=1111111111111111' then
+      ids = string.gsub(others, '=1111111111111111', '') .. '=1111111111111111' .. string.rep('=0000000000000000', renewed)
+      redis.call('HSET', key, field, pack_hold(e, n, f, since, kept, ids, note))
+    end
+  end
 end
 local all = redis.call('HGETALL', key)
 table.insert(all, 1, string.format('%.0f', now))

@@ -37,7 +37,8 @@ type modelHold struct {
 	kept  string // its keeper
 	lent  bool   // others have asked for it since it has one
 	meta  string
-	made  []string // +id, =id, -id, ^id, *id, ~id as in acquire.lua
+	made  []string        // +id, =id, -id, ^id, *id, ~id as in acquire.lua
+	gone  map[string]bool // of these, those that were cancelled
 }
 
 type modelWaiter struct {
@@ -99,7 +100,7 @@ func (m *model) grant(a *Acquire, fence int64, ttl time.Duration) error {
 	if a.Mode == Write {
 		clear(m.hold)
 	}
-	h := &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}}
+	h := &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}}
 	if !m.there && m.freed != "" {
 		h.made = []string{"~" + m.freed, "+" + a.ID}
 	}
@@ -115,6 +116,60 @@ func (h *modelHold) did(mark string) {
 
 func (h *modelHold) find(id string) int {
 	return slices.IndexFunc(h.made, func(mark string) bool { return mark[1:] == id })
+}
+
+// cancel takes back what the i-th request of h has made, unless somebody who is still there was told of it: then
+// it goes with those.
+func (h *modelHold) cancel(i int) {
+	if h.made[i][0] == '=' { // it has made nothing
+		h.made = slices.Delete(h.made, i, i+1)
+	} else {
+		h.gone[h.made[i][1:]] = true
+	}
+	renewals := h.drop(relied)
+	last := len(h.made) - 1
+	for last >= 0 && h.gone[h.made[last][1:]] {
+		last--
+	}
+	for j := len(h.made) - 1; j > last; j-- {
+		counted := strings.ContainsRune("+*", rune(h.made[j][0]))
+		if counted && h.count == 1 && renewals > 0 { // somebody was told that it lasts
+			break
+		}
+		if counted {
+			h.count--
+		}
+		if h.made[j][0] != '+' {
+			h.mode = Read
+		}
+		delete(h.gone, h.made[j][1:])
+		h.made = h.made[:j]
+	}
+	for range renewals {
+		h.made = append(h.made, "="+relied)
+	}
+}
+
+// drop takes the marks of an id out of what made h, and says how many there were.
+func (h *modelHold) drop(id string) (n int) {
+	n = len(h.made)
+	h.made = slices.DeleteFunc(h.made, func(mark string) bool { return mark[1:] == id })
+	return n - len(h.made)
+}
+
+// check notes that the owner of h was told what it holds.
+func (h *modelHold) check() {
+	others := slices.DeleteFunc(slices.Clone(h.made), func(mark string) bool { return mark[1:] == relied })
+	if len(others) > 0 && others[len(others)-1] == "="+checked {
+		return
+	}
+	renewals := h.drop(relied)
+	h.drop(checked)
+	h.made = append(h.made, "="+checked)
+	for range renewals {
+		h.made = append(h.made, "="+relied)
+	}
+	h.made = h.made[max(0, len(h.made)-8):]
 }
 
 // stands says that nothing took w's place from it: it has still the shared hold, if it had one.
@@ -372,40 +427,11 @@ func (m *model) cancelled(a *Acquire, v resp.Value) error {
 	delete(m.queue, a.ID)
 	done := waits
 	if h := m.live(a.Token); h != nil {
-		if i := h.find(a.ID); i >= 0 && h.made[i][0] != '-' {
+		if i := h.find(a.ID); i >= 0 && h.made[i][0] != '-' && !h.gone[a.ID] {
 			done = true
-			mark := h.made[i][0]
-			h.made = slices.Delete(h.made, i, i+1)
-			j := slices.IndexFunc(h.made[i:], func(mark string) bool {
-				return (mark[0] == '=' || mark[0] == '^') && (h.count == 1 || mark[1:] != relied)
-			})
-			told := -1 // of those who were told later that they write
-			if mark == '^' || mark == '*' {
-				told = slices.IndexFunc(h.made[i:], func(mark string) bool {
-					return strings.ContainsRune("=+^*", rune(mark[0])) && mark[1:] != relied
-				})
-			}
-			as := byte(0)
-			if told >= 0 {
-				as = h.made[i+told][0]
-				if as == '=' && mark == '^' {
-					h.made[i+told] = "^" + h.made[i+told][1:]
-				} else if as == '=' || as == '+' {
-					h.made[i+told] = "*" + h.made[i+told][1:]
-				}
-			}
-			switch {
-			case mark == '*' && as == '=': // that one has the count
-			case mark == '+' && j >= 0 && h.made[i+j][0] == '=':
-				h.made[i+j] = "+" + h.made[i+j][1:]
-			case mark == '+' && j >= 0: // it made a writer of the reader
-			case mark == '+' || mark == '*':
-				if h.count--; h.count == 0 {
-					delete(m.hold, a.Token)
-				}
-			}
-			if (mark == '^' || mark == '*') && h.mode == Write && told < 0 {
-				h.mode = Read
+			h.cancel(i)
+			if h.count == 0 {
+				delete(m.hold, a.Token)
 			}
 		}
 	}
@@ -413,7 +439,9 @@ func (m *model) cancelled(a *Acquire, v resp.Value) error {
 		return m.handed(v)
 	}
 	// A place may have been lost before.
-	if (v.Int == 1) != done && !waits {
+	h := m.live(a.Token)
+	kept := h != nil && h.find(checked) >= 0
+	if (v.Int == 1) != done && !waits && !(done && kept) {
 		return fmt.Errorf("cancel of %s: %s, want %v", a.ID, text(v), done)
 	}
 	return nil
@@ -423,6 +451,9 @@ const modelQueue = 6
 
 // relied stands for renewals in what made a hold.
 const relied = "0000000000000000"
+
+// checked stands for CHECK there.
+const checked = "1111111111111111"
 
 // TestModel has random requests of random clients, sent once or again, at random times of
 // a clock that also steps back, judged by the model. R2 R6 R14 R15 R20 R29 R30 R33
@@ -705,7 +736,14 @@ func TestModel(t *testing.T) {
 				}
 			},
 			"inspect": func(t *rapid.T) {
-				state, err := new(Locker).ReadState("job", raw(inspectScript))
+				var who []string
+				if rapid.Bool().Draw(t, "check") {
+					who = []string{tokens.Draw(t, "token")}
+				}
+				state, err := new(Locker).ReadState("job", raw(inspectScript, who...))
+				if len(who) > 0 && m.live(who[0]) != nil {
+					m.live(who[0]).check()
+				}
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -118,6 +118,9 @@ func (l *teller) tell(line string) string {
 			fence = strconv.FormatInt(l.fences[n-1], 10)
 		}
 		return l.show(l.run(renewScript, both[:1], w[1], w[2], fence, opt(4, "")))
+	case "check": // token
+		l.run(inspectScript, both[:1], w[1])
+		return ""
 	case "ttl":
 		return l.show(l.s.ask("PTTL", lockKey))
 	case "exists":
@@ -293,7 +296,8 @@ var transitions = []struct{ name, text string }{
 		cancel a i6 -> 1
 		acquire b i8 r 1000 -> nil
 		release a u2 -> 0
-		release a u3 -> 1
+		release a u3 -> 0
+		release a u4 -> 1
 		exists -> 0`},
 	{"a reader who becomes the writer counts if told to, and can be taken back to reading", `
 		reenter a i1 r 1000 -> [a F1 ~1000 1]
@@ -614,11 +618,78 @@ var transitions = []struct{ name, text string }{
 		cancel b i1 -> 0
 		reenter a i2 w 1000 -> [a F1 ~1000 2]
 		reenter a i3 w 1000 -> [a F1 ~1000 3]
-		cancel a i2 -> 1
-		cancel a i2 -> 0
-		release a u1 -> 0
-		cancel a i1 -> 1
+		cancel a i3 -> 1
 		cancel a i3 -> 0
+		cancel a i2 -> 1
+		cancel a i1 -> 1
+		cancel a i1 -> 0
+		exists -> 0`},
+	{"cancel takes back no re-entry that an UNLOCK counted down since", `
+		acquire a i1 w 1000 -> [a F1 ~1000 1]
+		reenter a i2 w 1000 -> [a F1 ~1000 2]
+		release a u1 -> 0
+		cancel a i2 -> 1
+		acquire b i3 w 1000 -> nil
+		reenter a i4 w 1000 -> [a F1 ~1000 2]
+		release a u2 -> 0
+		release a u3 -> 1
+		exists -> 0`},
+	{"cancel takes back no re-entry that a later count includes", `
+		acquire a i1 w 1000 -> [a F1 ~1000 1]
+		reenter a i2 w 1000 -> [a F1 ~1000 2]
+		reenter a i3 w 1000 -> [a F1 ~1000 3]
+		cancel a i2 -> 1
+		release a u1 -> 0
+		release a u2 -> 0
+		release a u3 -> 1
+		exists -> 0`},
+	{"cancel takes back what only those were told of who have gone too, in any order", `
+		acquire a i1 w 1000 -> [a F1 ~1000 1]
+		reenter a i2 w 1000 -> [a F1 ~1000 2]
+		acquire a i3 w 1000 -> [a F1 ~1000 2]
+		reenter a i4 w 1000 -> [a F1 ~1000 3]
+		cancel a i2 -> 1
+		cancel a i4 -> 1
+		cancel a i2 -> 0
+		acquire a i5 w 1000 -> [a F1 ~1000 2]
+		cancel a i5 -> 1
+		cancel a i3 -> 1
+		acquire a i6 w 1000 -> [a F1 ~1000 1]
+		release a u1 -> 1
+		exists -> 0`},
+	{"cancel takes back nothing that CHECK has told of", `
+		acquire a i1 w 1000 -> [a F1 ~1000 1]
+		check b
+		check a
+		cancel a i1 -> 0
+		check a
+		reenter a i2 w 1000 -> [a F1 ~1000 2]
+		check a
+		cancel a i2 -> 1
+		release a u1 -> 0
+		release a u2 -> 1
+		exists -> 0
+		reenter a i3 w 1000 -> [a F2 ~1000 1]
+		check b
+		cancel a i3 -> 1
+		exists -> 0
+		acquire a i4 r 1000 -> [a F3 ~1000 1]
+		check a
+		acquire a i5 w 1000 -> [a F4 ~1000 1]
+		check a
+		cancel a i5 -> 1
+		acquire b i6 r 1000 -> nil
+		release a u3 -> 1
+		exists -> 0`},
+	{"a request that was cancelled when others had been told of it counts nothing when it comes late", `
+		acquire a i1 w 1000 -> [a F1 ~1000 1]
+		reenter a i2 w 1000 -> [a F1 ~1000 2]
+		acquire a i3 w 1000 -> [a F1 ~1000 2]
+		cancel a i2 -> 1
+		reenter a i2 w 1000 -> [a F1 ~1000 2]
+		cancel a i3 -> 1
+		acquire a i4 w 1000 -> [a F1 ~1000 1]
+		release a u1 -> 1
 		exists -> 0`},
 	{"cancel leaves a hold that its owner has renewed", `
 		acquire a i1 w 1000 -> [a F1 ~1000 1]
