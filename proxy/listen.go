@@ -83,7 +83,11 @@ func (s *Server) handshake(nc net.Conn) {
 		return
 	}
 	secure := tls.Server(nc, s.o.TLS)
-	ctx, cancel := context.WithTimeout(s.ctx, handshakeTimeout)
+	limit := handshakeTimeout
+	if d := time.Duration(s.authTimeout.Load()); d > 0 {
+		limit = min(limit, d)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
 		s.o.Log.Info("TLS handshake failed", "client", nc.RemoteAddr(), "err", err)

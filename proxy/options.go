@@ -40,6 +40,7 @@ type Options struct {
 	Password     string              // clients must AUTH with it; "": they need not
 	MaxClients   int                 // 10,000
 	IdleTimeout  time.Duration       // a client silent for so long is closed; 0: never
+	AuthTimeout  time.Duration       // a client that must authenticate and has not after so long is closed; 0: never
 	KeepAlive    time.Duration       // TCP keep-alive; 300 s
 	Limits       resp.Limits         // of one command
 	Output       OutputLimits        // of what waits for one client

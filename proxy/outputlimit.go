@@ -33,6 +33,7 @@ func (l OutputLimits) withDefaults() OutputLimits {
 type outputs struct {
 	limits                     atomic.Pointer[OutputLimits]
 	closedNormal, closedPubSub atomic.Uint64
+	closedStrangers            atomic.Uint64
 }
 
 // SetOutputLimits changes the limits, also of clients that are connected.
@@ -55,16 +56,26 @@ func (s *Server) SetOutputLimits(l OutputLimits) {
 // pipeline before they read.
 const unreadShare = 32
 
+// Of a client that has not authenticated no more is read once strangerUnread bytes of replies wait for it, and
+// beyond strangerLimit it is closed: whoever can connect could fill the memory else.
+const (
+	strangerUnread = 16 << 10
+	strangerLimit  = 64 << 10
+)
+
 // checkOutput bounds what waits for a client: first it is not read from, and
 // beyond its limit it is closed.
 func (s *session) checkOutput() {
 	waiting, limits := s.waiting(), s.w.server.outputs.limits.Load()
-	if waiting > limits.Normal.Hard/unreadShare {
-		s.setHold(holdOutput)
-	}
-	limit := &limits.Normal
-	if s.listens != nil {
+	limit, unread := &limits.Normal, limits.Normal.Hard/unreadShare
+	switch {
+	case !s.Authenticated:
+		limit, unread = &OutputLimit{Hard: min(strangerLimit, limit.Hard)}, min(strangerUnread, unread)
+	case s.listens != nil:
 		limit = &limits.PubSub
+	}
+	if waiting > unread {
+		s.setHold(holdOutput)
 	}
 	if waiting > limit.Hard || s.overSoft(limit, waiting) {
 		s.closeFull(waiting)
@@ -93,7 +104,10 @@ func (s *session) closeFull(waiting int) {
 		return
 	}
 	o, class, n := &s.w.server.outputs, "normal", &s.w.server.outputs.closedNormal
-	if s.listens != nil {
+	switch {
+	case !s.Authenticated:
+		class, n = "unauthenticated", &o.closedStrangers
+	case s.listens != nil:
 		class, n = "pubsub", &o.closedPubSub
 	}
 	n.Add(1)

@@ -50,22 +50,24 @@ type Server struct {
 	books     books
 	slow      slowLog
 
-	runID      string
-	lastID     atomic.Int64
-	byID       sync.Map // of clients: int64 to *session
-	clients    atomic.Int64
-	handshakes atomic.Int64 // under way
-	rejected   atomic.Uint64
-	blocked    atomic.Int64 // clients whose command blocks at the upstream
-	queued     atomic.Int64 // clients whose command blocks and is not yet there
-	password   atomic.Pointer[string]
-	maxClients atomic.Int64
-	idle       atomic.Int64          // time.Duration
-	keepAlive  atomic.Int64          // time.Duration
-	held       atomic.Int64          // clients that CLIENT PAUSE holds
-	tracking   atomic.Int64          // clients in CLIENT TRACKING
-	pause      atomic.Pointer[pause] // a copy of that of the first loop; nil: none
-	outputs    outputs
+	runID        string
+	lastID       atomic.Int64
+	byID         sync.Map // of clients: int64 to *session
+	clients      atomic.Int64
+	handshakes   atomic.Int64 // under way
+	rejected     atomic.Uint64
+	blocked      atomic.Int64 // clients whose command blocks at the upstream
+	queued       atomic.Int64 // clients whose command blocks and is not yet there
+	password     atomic.Pointer[string]
+	maxClients   atomic.Int64
+	idle         atomic.Int64          // time.Duration
+	authTimeout  atomic.Int64          // time.Duration; 0: none
+	authTimeouts atomic.Uint64         // clients closed for it
+	keepAlive    atomic.Int64          // time.Duration
+	held         atomic.Int64          // clients that CLIENT PAUSE holds
+	tracking     atomic.Int64          // clients in CLIENT TRACKING
+	pause        atomic.Pointer[pause] // a copy of that of the first loop; nil: none
+	outputs      outputs
 
 	sessions sync.WaitGroup // clients that are connected
 	tasks    sync.WaitGroup // goroutines of Actions.Go
@@ -89,6 +91,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.SetPassword(o.Password)
 	s.SetMaxClients(o.MaxClients)
 	s.SetIdleTimeout(o.IdleTimeout)
+	s.SetAuthTimeout(o.AuthTimeout)
 	s.SetKeepAlive(o.KeepAlive)
 	s.SetLimits(o.Limits)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -130,7 +133,7 @@ func (s *Server) startLoops() error {
 			}
 		}
 		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: crowded, byName: make(map[string]*counter),
-			blocked: make(map[int64]*session), slow: slowDefault}
+			blocked: make(map[int64]*session), unknown: make(strangers), slow: slowDefault}
 		w.hub = newHub(w)
 		w.pipes = cluster.NewPipes(l, s.upstream, s.o.Pipes, &s.pipeStats)
 		w.readsFrom = s.readsFrom()
@@ -277,6 +280,9 @@ func (s *Server) SetMaxClients(n int) { s.maxClients.Store(int64(n)) }
 
 // SetIdleTimeout changes after how long a silent client is closed; 0: never.
 func (s *Server) SetIdleTimeout(d time.Duration) { s.idle.Store(int64(d)) }
+
+// SetAuthTimeout changes how long a client that must authenticate has for that; 0: for ever.
+func (s *Server) SetAuthTimeout(d time.Duration) { s.authTimeout.Store(int64(d)) }
 
 // SetKeepAlive changes after how much silence clients that connect from now on are probed; 0 or less: never.
 func (s *Server) SetKeepAlive(d time.Duration) { s.keepAlive.Store(int64(d)) }

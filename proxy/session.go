@@ -420,7 +420,7 @@ func (s *session) write(b []byte) {
 	s.out.Append(s.w.loop, b)
 	s.appended += uint64(len(b))
 	s.conn.Flush()
-	if s.out.Len() > s.w.crowded {
+	if n := s.out.Len(); n > s.w.crowded || n > strangerUnread && !s.Authenticated {
 		s.checkOutput()
 	}
 }
@@ -437,7 +437,7 @@ func (s *session) Wrote(n int) {
 	s.written += uint64(n)
 	s.active = s.w.loop.Now()
 	s.w.bytesOut.Add(uint64(n))
-	if s.hold&holdOutput != 0 && s.waiting() < outputLow {
+	if s.hold&holdOutput != 0 && s.waiting() < outputLow && (s.Authenticated || s.waiting() < strangerUnread/2) {
 		s.clearHold(holdOutput)
 	}
 	if len(s.w.full) > 0 {

@@ -11,7 +11,8 @@ import (
 // Stats is what the proxy has counted since it started.
 type Stats struct {
 	Clients, ClientsTotal, ClientsRejected uint64
-	ClosedFull                             map[string]uint64 // by class: normal, pubsub
+	ClosedFull                             map[string]uint64 // by class: normal, pubsub, unauthenticated
+	AuthTimeouts                           uint64            // clients closed because they did not authenticate in time
 	Subscriptions                          map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages                               uint64            // given to clients
 	BytesIn, BytesOut                      uint64
@@ -47,7 +48,9 @@ func (s *Server) Stats() Stats {
 		Redirects:       make(map[string]uint64),
 		Locks:           s.lockStats(),
 	}
-	st.ClosedFull = map[string]uint64{"normal": s.outputs.closedNormal.Load(), "pubsub": s.outputs.closedPubSub.Load()}
+	st.ClosedFull = map[string]uint64{"normal": s.outputs.closedNormal.Load(), "pubsub": s.outputs.closedPubSub.Load(),
+		"unauthenticated": s.outputs.closedStrangers.Load()}
+	st.AuthTimeouts = s.authTimeouts.Load()
 	st.Subscriptions, st.Messages = s.subscriptions()
 	for i := range s.pipeStats.Redirects {
 		st.Redirects[cluster.Redirect(i).String()] = s.pipeStats.Redirects[i].Load()

@@ -23,7 +23,8 @@ type worker struct {
 	sessions map[*session]struct{}
 	blocked  map[int64]*session     // by ID: those in a command that blocks, or waiting for locks
 	full     map[*session]time.Time // more than their soft limit waits for them, since then
-	crowded  int                    // bytes that may wait for a client without a look at its limits
+	unknown  strangers
+	crowded  int // bytes that may wait for a client without a look at its limits
 	draining bool
 	alert    bool // clients are paused or monitored: see session.attend
 	pause    pause
@@ -98,6 +99,7 @@ func (w *worker) add(s *session) {
 
 func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
+	delete(w.unknown, s)
 	w.server.byID.Delete(s.ID)
 	w.server.clients.Add(-1)
 	w.server.sessions.Done()
@@ -113,6 +115,7 @@ func (w *worker) tidy() {
 			}
 		}
 	}
+	w.closeStrangers(time.Duration(w.server.authTimeout.Load()))
 	w.lookAtStays()
 	w.checkFull()
 	w.loop.After(time.Second, w.tidy)

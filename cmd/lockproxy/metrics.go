@@ -23,6 +23,7 @@ type Snapshot struct {
 	OwnIdle         int64             // of that kind those that nobody has now
 	OwnWaiting      int64             // wanted now, and there is no place for them
 	ClosedFull      map[string]uint64 // clients closed because of client-output-buffer-limit, by class
+	AuthTimeouts    uint64            // clients closed because of auth-timeout
 	Subscriptions   map[string]int64  // of clients now, by kind
 	Messages        uint64            // published ones that clients were given
 	Waiting         int64             // clients that wait for a lock now
@@ -100,6 +101,7 @@ var (
 	clientsBlocked  = desc("blocked_clients", "Clients in a command that blocks, such as BLPOP.")
 	ownConnections  = desc("own_connections", "Connections to the upstream for one client each: used, idle, or waiting for a place (upstream-own-connections).", "state")
 	closedFull      = desc("clients_closed_full_total", "Clients closed because of client-output-buffer-limit.", "class")
+	authTimeouts    = desc("auth_timeouts_total", "Clients closed because they did not authenticate within auth-timeout.")
 	subscriptions   = desc("subscriptions", "Channels, patterns and shard channels that clients listen to.", "kind")
 	messages        = desc("messages_total", "Published messages given to clients, each as often as there were listeners.")
 	received        = desc("received_bytes_total", "Bytes from clients.")
@@ -135,7 +137,7 @@ type collector struct {
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections, closedFull, received, sent, subscriptions, messages,
+		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections, closedFull, authTimeouts, received, sent, subscriptions, messages,
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes, redlockUp, redlockVotes,
@@ -165,6 +167,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for class, n := range s.ClosedFull {
 		count(closedFull, n, class)
 	}
+	count(authTimeouts, s.AuthTimeouts)
 	for kind, n := range s.Subscriptions {
 		gauge(subscriptions, n, kind)
 	}

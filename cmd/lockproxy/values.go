@@ -60,6 +60,7 @@ type Values struct {
 	MaxClients       int
 	Timeout          time.Duration // 0: never
 	TCPKeepAlive     time.Duration // 0: off
+	AuthTimeout      time.Duration // 0: never
 	MaxBulk          int64         // bytes
 	MaxMultiBulk     int           // arguments
 	MaxInline        int64         // bytes

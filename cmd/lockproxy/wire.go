@@ -56,6 +56,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 		srv.SetPassword(v.RequirePass)
 		srv.SetMaxClients(v.MaxClients)
 		srv.SetIdleTimeout(v.Timeout)
+		srv.SetAuthTimeout(v.AuthTimeout)
 		srv.SetKeepAlive(orNever(v.TCPKeepAlive))
 		srv.SetLimits(limits(v))
 		srv.SetOutputLimits(v.OutputLimits.wired())
@@ -119,6 +120,7 @@ func proxyOptions(p *program, v *Values, up *cluster.Upstream) proxy.Options {
 		Password:    v.RequirePass,
 		MaxClients:  v.MaxClients,
 		IdleTimeout: v.Timeout,
+		AuthTimeout: v.AuthTimeout,
 		KeepAlive:   orNever(v.TCPKeepAlive),
 		Limits:      limits(v),
 		Output:      v.OutputLimits.wired(),
@@ -190,6 +192,7 @@ func (w *wired) Snapshot() Snapshot {
 	s.Blocked = int64(st.Blocked)
 	s.OwnUsed, s.OwnIdle, s.OwnWaiting = st.Own.Used, st.Own.Idle, st.Own.Waiting
 	s.Subscriptions, s.Messages, s.ClosedFull = st.Subscriptions, st.Messages, st.ClosedFull
+	s.AuthTimeouts = st.AuthTimeouts
 	s.NoReplicas = st.Locks.Unsynced
 	s.Waiting, s.Waits, s.WaitTimeouts = int64(st.Locks.Waiting), st.Locks.Waits, st.Locks.TimedOut
 	s.Locks = lockCounts(st.Locks)
