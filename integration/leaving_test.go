@@ -70,8 +70,8 @@ func TestKilledWaiters(t *testing.T) {
 	})
 }
 
-// A grant that races with its client's going away is released, however the two
-// fall: nobody may hold the lock in the end.
+// A grant that races with its client's going away is released, or lasts for one lease if its client may have
+// read it: a reset does not say. Nobody holds the lock or waits in the end.
 func TestGrantsNobodyReads(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *lockproxy) {
 		lock := "unread:" + t.Name()
@@ -84,7 +84,7 @@ func TestGrantsNobodyReads(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					c.send("LOCK", lock, "PX", "60000", "WAIT", "60000")
+					c.send("LOCK", lock, "PX", "2000", "WAIT", "60000")
 					time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
 					if rand.IntN(2) == 0 {
 						c.Conn.(*net.TCPConn).SetLinger(0) // a reset instead of an orderly end
@@ -99,6 +99,51 @@ func TestGrantsNobodyReads(t *testing.T) {
 			return state == "free" && waiters == 0
 		})
 	})
+}
+
+// A client that closes its connection before its grant comes does not get it, so the grant is taken back. The
+// kernel says so: what came too late is not acknowledged, but answered with a reset.
+func TestGrantForAClosedSocketIsTakenBack(t *testing.T) {
+	redis := startRedis(t)
+	p := startProxy(t, "--upstream", redis.addr)
+	node := connect(t, redis.addr)
+	c := connect(t, p.addr)
+	node.want(t, "OK", "CLIENT", "PAUSE", "300")
+	c.send("LOCK", "late", "TOKEN", "t", "PX", "60000")
+	c.Close()
+	time.Sleep(400 * time.Millisecond) // the grant is on its way, or there is none yet
+	eventually(t, patience, "the lock is free", func() bool {
+		state, _ := lockInfo(t, p.addr, "late")
+		return state == "free"
+	})
+}
+
+// A client that has got its grant holds the lock for as long as it was told, whenever and however its connection
+// is reset.
+func TestResetLeavesWhatTheClientHasGot(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t, "--upstream", sharedRedis().addr)
+	for _, after := range []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond} {
+		for _, verb := range []string{"LOCK", "RLOCK"} {
+			t.Run(fmt.Sprint(verb, " ", after), func(t *testing.T) {
+				t.Parallel()
+				c, lock := connect(t, p.addr), "got:"+t.Name()
+				for _, options := range [][]string{{}, {"KEEPALIVE"}} {
+					name := lock + strings.Join(options, "")
+					c.must(t, append([]string{verb, name, "TOKEN", "t", "PX", "60000"}, options...)...)
+				}
+				time.Sleep(after)
+				c.Conn.(*net.TCPConn).SetLinger(0)
+				c.Close()
+				time.Sleep(300 * time.Millisecond) // as long as what is not to happen took
+				other := connect(t, p.addr)
+				for _, name := range []string{lock, lock + "KEEPALIVE"} {
+					other.want(t, "(nil)", "WLOCK", name, "TOKEN", "u")
+					other.want(t, "(integer) 1", "UNLOCK", name, "t")
+				}
+			})
+		}
+	}
 }
 
 // Clients that go while replies are on their way: half-read values, half-written

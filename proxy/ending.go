@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"errors"
 	"io"
-	"net"
 
 	"lockproxy/commands"
 )
@@ -81,13 +79,7 @@ func (s *session) Closed(err error) {
 	s.standUp()
 	delete(s.w.full, s)
 	s.out.Free(s.w.loop)
-	read := err == io.EOF || errors.Is(err, net.ErrClosed) // else the client never read what was written last
-	for _, d := range s.deliveries {
-		if d.upto > s.written || !read {
-			d.lost()
-		}
-	}
-	s.deliveries = nil
+	s.loseDeliveries(err)
 	for tag := s.answers.head; tag != s.answers.tail; tag++ {
 		a := s.answers.at(tag)
 		if a.then == nil {

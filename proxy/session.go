@@ -376,7 +376,7 @@ func (s *session) advance() {
 		case s.gone: // since the answer was begun
 			a.lost()
 		default:
-			s.deliveries = append(s.deliveries, delivery{s.appended, a.lost})
+			s.deliveries = append(s.deliveries, delivery{s.appended, s.w.loop.Now(), a.lost})
 		}
 		s.answers.pop(s.w)
 		s.writePushes()

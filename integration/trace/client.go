@@ -413,11 +413,7 @@ func (c *client) isDropped() bool {
 	return c.dropped
 }
 
-// unread is for how long after a grant the end of its connection may take it back: the client
-// may not have read it.
-const unread = 3 * time.Second
-
-// drop forgets the connection, which is broken since it last answered.
+// drop forgets the connection, which is broken since it last answered: what it kept alive may be let go.
 func (c *client) drop() {
 	c.mu.Lock()
 	if c.conn != nil {
@@ -426,7 +422,7 @@ func (c *client) drop() {
 	c.conn = nil
 	c.mu.Unlock()
 	for _, g := range c.recent {
-		if g.Return > c.fresh-unread || g.Keep {
+		if g.Keep {
 			c.note(Drop, g, c.fresh)
 		}
 	}

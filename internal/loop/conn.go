@@ -48,6 +48,9 @@ type Conn struct {
 	growing  bool // in is being copied to a larger buffer
 	inRead   bool // Handler.Read is on the stack
 	again    bool // resumed during Handler.Read
+
+	acked    uint64 // what the peer had acknowledged when the connection broke
+	accounts bool   // that is known
 }
 
 // socket is a stream that never blocks.
@@ -57,6 +60,8 @@ type socket interface {
 	// interest says which events are wanted from now on: input, room for
 	// output, the end of the peer's side. A reset is always told.
 	interest(read, write, end bool)
+	// acknowledged is how many bytes of all that was written the peer may have got, and whether that is known.
+	acknowledged() (n uint64, known bool)
 	close()
 }
 
@@ -164,6 +169,12 @@ func (c *Conn) Descriptor() int {
 	}
 	return -1
 }
+
+// Acknowledged is for Handler.Closed, when a connection has broken: how many bytes of all that was written to
+// it the peer has acknowledged, by the account of the kernel, and whether there is one. What is acknowledged lies with
+// the peer, who may have read it. What is not may be there too, if it went out so late that the
+// acknowledgement was still to come.
+func (c *Conn) Acknowledged() (n uint64, known bool) { return c.acked, c.accounts }
 
 // readable is called by the poller when there is input, or the end of it.
 func (c *Conn) readable() {
@@ -370,6 +381,9 @@ func (c *Conn) shut(err error) {
 		return
 	}
 	c.closed = true
+	if err != io.EOF && err != net.ErrClosed {
+		c.acked, c.accounts = c.sock.acknowledged()
+	}
 	c.sock.close()
 	delete(c.loop.conns, c)
 	if !c.inRead { // else the handler is looking at it

@@ -186,3 +186,30 @@ func TestCloseTwice(t *testing.T) {
 		}
 	})
 }
+
+// After a reset the kernel still knows what the peer had got.
+func TestResetAndWhatWasAcknowledged(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		e := &echo{}
+		client := dial(t, l, e)
+		if _, err := client.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(client, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+		account := make(chan uint64)
+		for n := uint64(0); n < 5; { // a peer may take its time to acknowledge
+			l.Post(func() { n, _ := e.c.sock.acknowledged(); account <- n })
+			n = <-account
+		}
+		client.SetLinger(0)
+		client.Close()
+		if err := e.ended(t); err == io.EOF || err == net.ErrClosed {
+			t.Errorf("closed with %v", err)
+		}
+		if n, known := e.c.Acknowledged(); n != 5 || !known {
+			t.Errorf("%d bytes were acknowledged (known: %v), want 5", n, known)
+		}
+	})
+}

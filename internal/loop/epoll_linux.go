@@ -209,6 +209,19 @@ func (s *fdSocket) interest(read, write, end bool) {
 	unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_MOD, s.fd, &event)
 }
 
+// acknowledged implements socket. Only TCP has an account (TCP_INFO, tcpi_bytes_acked). It can be read after a reset.
+// What was written to a unix socket lies with its peer at once; what a bridge has passed on is not known.
+func (s *fdSocket) acknowledged() (n uint64, known bool) {
+	if s.bridge != nil {
+		return 0, false
+	}
+	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, false
+	}
+	return info.Bytes_acked, true
+}
+
 func (s *fdSocket) close() {
 	s.epoll.conns[s.fd] = nil
 	unix.Close(s.fd) // which unregisters it

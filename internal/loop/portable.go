@@ -76,6 +76,7 @@ type netSocket struct {
 	wrote   bool // it has finished since the loop last looked
 	wErr    error
 	closed  bool
+	took    uint64 // bytes that nc took, or may have taken
 }
 
 // notify puts s on the list of ready sockets; with poller.mu held.
@@ -109,8 +110,9 @@ func (s *netSocket) readLoop() {
 
 func (s *netSocket) writeLoop() {
 	for p := range s.output {
-		_, err := s.nc.Write(p)
+		n, err := s.nc.Write(p)
 		s.poller.mu.Lock()
+		s.took -= uint64(len(p) - n)
 		s.writing, s.wrote, s.wErr = false, true, err
 		s.notify()
 		s.poller.mu.Unlock()
@@ -182,6 +184,7 @@ func (s *netSocket) write(p []byte) (int, error) {
 	}
 	n := min(len(p), scratchSize)
 	s.writing = true
+	s.took += uint64(n)
 	s.output <- append([]byte(nil), p[:n]...)
 	return n, nil
 }
@@ -193,6 +196,13 @@ func (s *netSocket) interest(read, write, end bool) {
 	if read && len(s.came) > 0 || (read || end) && s.readErr != nil || s.wrote {
 		s.notify()
 	}
+}
+
+// acknowledged implements socket: what the connection took lies with the peer, for all that is known here.
+func (s *netSocket) acknowledged() (n uint64, known bool) {
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	return s.took, true
 }
 
 // close lets the writer finish what it was given, so that a last reply still
