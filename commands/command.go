@@ -71,15 +71,17 @@ type Command struct {
 	timeout func(args [][]byte) (Timeout, bool) // Blocks; nil: it blocks, nobody knows how long
 
 	tips    tips
-	first   int    // Split: the position of the first key; 0 means 1
-	tail    int    // Split: arguments behind the last key's, which go to every part
-	key     int    // above 0: the position of the one key that decides
-	askKeys bool   // only COMMAND GETKEYS knows the keys
-	plain   bool   // Resolve need not look at the arguments
-	data    bool   // it reads or writes keys, as the upstream tells
-	reads   bool   // of keys, and does nothing else
-	refusal []byte // Refused: the reply
-	inMulti []byte // the reply where it may not be queued
+	first   int  // Split: the position of the first key; 0 means 1
+	tail    int  // Split: arguments behind the last key's, which go to every part
+	key     int  // above 0: the position of the one key that decides
+	askKeys bool // only COMMAND GETKEYS knows the keys
+	// container: its subcommands are those in Subs, as the upstream tells, and it has no others.
+	container bool
+	plain     bool   // Resolve need not look at the arguments
+	data      bool   // it reads or writes keys, as the upstream tells
+	reads     bool   // of keys, and does nothing else
+	refusal   []byte // Refused: the reply
+	inMulti   []byte // the reply where it may not be queued
 }
 
 // Call is one command of one client while it runs on the client's loop. It is

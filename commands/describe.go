@@ -85,6 +85,7 @@ func describeOne(row []resp.Value) (*Command, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.container = len(subs) > 0
 	for _, sub := range subs {
 		c.addSub(sub)
 	}

@@ -9,7 +9,7 @@ import (
 func TestQueuing(t *testing.T) {
 	for name, table := range map[string]*Table{"redis 7.0": redis7(t, sampleVerbs()...), "miniredis": miniRedis(t, sampleVerbs()...)} {
 		for line, want := range map[string]Queuing{
-			"GET k": QueueForward, "MGET a b": QueueForward, "NOSUCH": QueueForward, "TIME": QueueForward, "PUBLISH c m": QueueForward,
+			"GET k": QueueForward, "MGET a b": QueueForward, "NOSUCH": QueueNever, "TIME": QueueForward, "PUBLISH c m": QueueForward,
 			"PING": QueueForward, "ECHO x": QueueForward, "SELECT 1": QueueForward, "EVAL x 0": QueueForward, "EVALSHA x 0": QueueForward, "UNWATCH": QueueForward,
 			"XREAD STREAMS k 0": QueueForward, "XREADGROUP GROUP g c STREAMS k 0": QueueForward,
 			"MULTI": QueueNot, "EXEC": QueueNot, "DISCARD": QueueNot, "WATCH k": QueueNot, "RESET": QueueNot, "QUIT": QueueNot, "POST": QueueNot, "HOST:": QueueNot,

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -41,18 +42,44 @@ func wrongArity(name string) []byte {
 
 // unknownCommand is what Redis says of a command that it does not have.
 func unknownCommand(args [][]byte) []byte {
-	said := ""
+	var said []byte
 	for _, arg := range args[1:] {
-		if len(said) >= 128 {
+		if len(said) >= maxSaid {
 			break
 		}
-		said += fmt.Sprintf("'%.*s' ", 128-len(said), arg)
+		arg = printed(arg, maxSaid-len(said))
+		said = append(append(append(said, '\''), arg...), "' "...)
 	}
-	return errorLine("ERR unknown command '%.128s', with args beginning with: %s", args[0], said)
+	line := append([]byte("-ERR unknown command '"), printed(args[0], maxSaid)...)
+	return endLine(append(append(line, "', with args beginning with: "...), said...))
 }
 
 func unknownSubcommand(args [][]byte) []byte {
-	return errorLine("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(string(args[0])))
+	line := append([]byte("-ERR unknown subcommand '"), printed(args[1], maxSaid)...)
+	line = append(append(line, "'. Try "...), bytes.ToUpper(args[0])...)
+	return endLine(append(line, " HELP."...))
+}
+
+// maxSaid is how many bytes Redis repeats of what it does not know.
+const maxSaid = 128
+
+// printed is what C prints of arg by "%.*s": up to n bytes, and none from a NUL on.
+func printed(arg []byte, n int) []byte {
+	arg = arg[:min(n, len(arg))]
+	if i := bytes.IndexByte(arg, 0); i >= 0 {
+		arg = arg[:i]
+	}
+	return arg
+}
+
+// endLine makes a reply of one line of what clients may have had a part in.
+func endLine(line []byte) []byte {
+	for i, b := range line {
+		if b == '\r' || b == '\n' {
+			line[i] = ' '
+		}
+	}
+	return append(line, "\r\n"...)
 }
 
 // unknownOrArity answers a subcommand that judges the number of its arguments itself.

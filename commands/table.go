@@ -29,7 +29,7 @@ func NewTable(command []byte, verbs []*Command, refused ...string) (*Table, erro
 	}
 	t := &Table{
 		byName:  make(map[string]*Command, 2*len(described)),
-		unknown: &Command{Name: "unknown", Arity: -1, Route: AnyNode, Flags: InSubscriber},
+		unknown: &Command{Name: "unknown", Arity: -1, Route: Refused, Flags: InSubscriber},
 	}
 	for _, c := range described {
 		t.byName[c.Name] = c
@@ -93,8 +93,7 @@ func (t *Table) number(c *Command) {
 // Commands are all commands and subcommands, each at the index that its ID is.
 func (t *Table) Commands() []*Command { return t.all }
 
-// Unknown stands for all commands that are not in the table. It is forwarded to
-// any node, whose answer is then the server's own.
+// Unknown stands for all commands that are not in the table. None of them is ever sent to a node.
 func (t *Table) Unknown() *Command { return t.unknown }
 
 // Lookup is the command of that name in any mixture of cases, or nil.
@@ -102,19 +101,21 @@ func (t *Table) Lookup(name []byte) *Command { return t.index.find(name) }
 
 // Resolve finds the command of args, which holds at least its name, and steps
 // into subcommands. It never returns nil: what nobody knows is Unknown. refusal,
-// if not nil, is the reply to a command that cannot be right; only what the
+// if not nil, is the reply to a command that cannot be right; only what is Unknown and what the
 // proxy would answer itself is judged, anything else is for the node to judge.
 func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 	c = t.Lookup(args[0])
 	switch {
 	case c == nil:
-		return t.unknown, nil
+		return t.unknown, unknownCommand(args)
 	case c.plain:
 		return c, nil
 	}
 	if c.Subs != nil && len(args) > 1 {
 		if sub := find(c.Subs, args[1]); sub != nil {
 			c = sub
+		} else if c.container && c.Route != Local {
+			return t.unknown, unknownSubcommand(args)
 		}
 	}
 	if !c.accepts(len(args)) {

@@ -70,7 +70,7 @@ func TestVerbsAreCopied(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	for name, table := range map[string]*Table{"redis 7.0": redis7(t), "miniredis": miniRedis(t)} {
 		for line, want := range map[string]Route{
-			"GET k": ByKeys, "SORT k": ByKeys, "NOSUCH k": AnyNode, "NOSUCH": AnyNode, "MGET a b": Split, "MSETNX a b": ByKeys,
+			"GET k": ByKeys, "SORT k": ByKeys, "NOSUCH k": Refused, "NOSUCH": Refused, "MGET a b": Split, "MSETNX a b": ByKeys,
 			"PING": Local, "HELLO 3": Local, "AUTH x": Local, "CLIENT SETNAME x": Local, "CLIENT SETINFO LIB-NAME x": Local, "CLIENT NOSUCH": Local,
 			"CLIENT": Local, "SELECT 0": Local, "QUIT": Local, "RESET": Local, "COMMAND": Local, "COMMAND DOCS": Local, "COMMAND NOSUCH": Local,
 			"CONFIG GET x": Local, "CONFIG REWRITE": Refused, "CONFIG NOSUCH": Local, "CLUSTER INFO": Local, "CLUSTER MEET": Local, "CLUSTER": Local, "READONLY": Local, "ASKING": Local,

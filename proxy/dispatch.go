@@ -10,14 +10,17 @@ import (
 )
 
 // dispatch sets one command on its way. args and raw alias the read buffer. false: the command
-// must wait, nothing has been done, and it is to be given again, when earlier ones are answered or
-// holdPause is over.
+// must wait, nothing has been done, and it is to be given again, when earlier ones are answered, or
+// holdPause or holdTable is over.
 func (s *session) dispatch(args [][]byte, raw []byte) bool {
 	w := s.w
 	cmd, refusal := w.table.Resolve(args)
 	s.last = cmd
 	if cmd.Flags&commands.Alone != 0 && s.answers.len() > 0 {
 		s.setHold(holdOrder)
+		return false
+	}
+	if refusal != nil && s.awaitsTable(cmd) {
 		return false
 	}
 	if s.listens != nil && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {

@@ -24,6 +24,8 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 	s := t.s
 	s.acted, s.allTold = true, false
 	switch {
+	case cmd == s.w.table.Unknown():
+		t.refuse(refusal)
 	case cmd.Queue == commands.QueueNever:
 		t.refuse(cmd.QueueRefusal())
 	case refusal != nil && cmd.Name == "exec":

@@ -72,6 +72,9 @@ type Server struct {
 	sessions sync.WaitGroup // clients that are connected
 	tasks    sync.WaitGroup // goroutines of Actions.Go
 
+	relearning relearning
+	learning   sync.Mutex // is held while the commands are learned
+
 	mu        sync.Mutex
 	listeners []net.Listener
 	counters  []*counter
@@ -178,6 +181,8 @@ func (s *Server) firstCommands(ctx context.Context) error {
 
 // learnCommands makes the table of commands from what the upstream has.
 func (s *Server) learnCommands(ctx context.Context) error {
+	s.learning.Lock()
+	defer s.learning.Unlock()
 	command, err := s.upstream.Command(ctx)
 	if err != nil {
 		return fmt.Errorf("proxy: learning the upstream's commands: %w", err)

@@ -23,6 +23,7 @@ const (
 	holdClosing                   // it is being closed
 	holdBlock                     // it stays in a command that blocks
 	holdPause                     // CLIENT PAUSE holds its next command back
+	holdTable                     // its next command is unknown, and the upstream is asked for its commands
 
 	// holdWaiting are those under which the end of the connection is noticed behind input
 	// that was not read.

@@ -147,7 +147,7 @@ func TestWatchIsLost(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		c.send("MULTI", "NOSUCH", "EXEC", "MULTI", "SET foo 1", "EXEC")
+		c.send("MULTI", "GET", "EXEC", "MULTI", "SET foo 1", "EXEC")
 		c.expect(ok + queuedOK + nothing + ok + queuedOK + "*1\r\n" + ok)
 	})
 }

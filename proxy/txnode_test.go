@@ -26,6 +26,9 @@ type txNodes struct {
 	ran     []string
 }
 
+// noKey is what a node says of GET alone.
+const noKey = "-ERR wrong number of arguments for 'get' command\r\n"
+
 // txConn is one connection to a txNode.
 type txConn struct {
 	n       *txNodes
@@ -107,9 +110,10 @@ func (c *txConn) answer(command string) string {
 			clear(c.watched)
 			return "+OK\r\n"
 		}
-	case "NOSUCH":
+	}
+	if command == "GET" {
 		c.dirty = c.multi
-		return "-ERR unknown command\r\n"
+		return noKey
 	}
 	if c.multi {
 		c.queue = append(c.queue, command)

@@ -21,6 +21,10 @@ func newDevRedis() (*devRedis, error) {
 	if err := d.StartAddr("127.0.0.1:0"); err != nil {
 		return nil, err
 	}
+	if err := tellAll(d.Miniredis); err != nil {
+		d.Miniredis.Close()
+		return nil, err
+	}
 	go d.age() // ends in Close
 	return d, nil
 }

@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
 )
 
 // scriptedPlane is a data plane that does what a test says.
@@ -219,6 +222,54 @@ func TestProgramSaysWhyItCannotServe(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v", test.args, err)
 		}
+	}
+}
+
+// The Redis of --dev tells of every command that it has: no other would be served.
+func TestDevCommands(t *testing.T) {
+	d, err := newDevRedis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	up, err := cluster.Discover(t.Context(), cluster.Options{Addrs: []string{d.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer up.Close()
+	told, err := up.Command(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := commands.NewTable(told, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := 0
+	redis7, err := os.ReadFile("../../commands/testdata/command-7.0.15.resp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := commands.NewTable(redis7, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all.Commands() {
+		if !d.Server().IsRegisteredCommand(c.Name) {
+			continue
+		}
+		if have++; table.Lookup([]byte(c.Name)) == nil {
+			t.Errorf("%s is not told of", c.Name)
+		}
+	}
+	for line := range strings.Lines(strings.TrimSpace(devUntold)) {
+		name, _, _ := strings.Cut(line, " ")
+		if !d.Server().IsRegisteredCommand(name) || table.Lookup([]byte(name)) == nil {
+			t.Errorf("%s is told of, or is there, but not both", name)
+		}
+	}
+	if have < 150 {
+		t.Errorf("%d commands", have)
 	}
 }
 
