@@ -23,7 +23,7 @@ func auth(c *Call) {
 		return
 	case len(c.Args) == 3:
 		user, password = c.Args[1], c.Args[2]
-	case !c.Server.PasswordRequired():
+	case !c.Server.AuthRequired():
 		c.Reply(errNoPassword)
 		return
 	}
@@ -38,13 +38,15 @@ func auth(c *Call) {
 	}
 }
 
-// login authenticates the client and returns what then makes of it, or nil: then that is the answer later. The default
-// user is whoever the proxy is at the upstream. All others are the upstream's, for those who are let in here. Where no
-// password is needed, any is right for the default user.
+// login authenticates the client and returns what then makes of it, or nil: then that is the answer later.
+//
+// Where all clients are users of the upstream, the upstream decides. Elsewhere the default user is whoever the proxy is
+// at the upstream: with the password of the proxy, or any if it has none. All other users are the upstream's, for
+// clients that may use the proxy already.
 func (c *Call) login(name, password []byte, then func(refusal []byte) []byte) []byte {
-	client, user, required := c.Client, string(name), c.Server.PasswordRequired()
+	client, user, required := c.Client, string(name), c.Server.AuthRequired()
 	switch {
-	case user != defaultUser && (client.Authenticated || !required):
+	case c.Server.UsersOnly(), user != defaultUser && (client.Authenticated || !required):
 		c.Login(user, string(password), func(refusal []byte) []byte {
 			if refusal == nil {
 				client.User, client.Authenticated = user, true

@@ -48,7 +48,8 @@ type fakeServer struct {
 	fakeFace
 }
 
-func (s *fakeServer) PasswordRequired() bool { return s.password != "" }
+func (s *fakeServer) AuthRequired() bool { return s.password != "" }
+func (s *fakeServer) UsersOnly() bool    { return false }
 func (s *fakeServer) CheckAuth(user, password []byte) bool {
 	return string(user) == "default" && string(password) == s.password
 }

@@ -13,7 +13,7 @@ func reset(c *Call) {
 	c.Client.Kept.Close(false)
 	fresh := Client{
 		ID: c.Client.ID, Addr: c.Client.Addr, LocalAddr: c.Client.LocalAddr, Unix: c.Client.Unix, Created: c.Client.Created,
-		Proto: 2, Authenticated: !c.Server.PasswordRequired(),
+		Proto: 2, Authenticated: !c.Server.AuthRequired(),
 		LibName: c.Client.LibName, LibVersion: c.Client.LibVersion,
 		NoEvict: c.Client.NoEvict && !newerThan7(c.Server), // what RESET of Redis 7.0 forgets
 	}

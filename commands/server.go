@@ -6,8 +6,10 @@ import "time"
 // block and are safe for concurrent use.
 type Server interface {
 	Ledger
-	// PasswordRequired says that clients must authenticate.
-	PasswordRequired() bool
+	// AuthRequired says that a client is served nothing before AUTH.
+	AuthRequired() bool
+	// UsersOnly says that clients authenticate as users of the upstream, the default user included.
+	UsersOnly() bool
 	// CheckAuth says whether password is the one of user. AUTH with one argument
 	// means the user "default".
 	CheckAuth(user, password []byte) bool

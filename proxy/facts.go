@@ -15,8 +15,11 @@ import (
 // This file is what commands may ask of the proxy as a whole: it implements
 // commands.Server.
 
-// PasswordRequired implements commands.Server.
-func (s *Server) PasswordRequired() bool { return *s.password.Load() != "" }
+// AuthRequired implements commands.Server.
+func (s *Server) AuthRequired() bool { return s.o.UsersOnly || *s.password.Load() != "" }
+
+// UsersOnly implements commands.Server.
+func (s *Server) UsersOnly() bool { return s.o.UsersOnly }
 
 // CheckAuth implements commands.Server. The one user is called "default", as
 // that of a Redis without ACL rules.

@@ -124,7 +124,7 @@ func (s *Server) Admit(nc net.Conn) {
 	ses := &session{
 		Client: commands.Client{
 			ID: id, Addr: addr, LocalAddr: local, Unix: unix,
-			Created: time.Now(), Proto: 2, Authenticated: !s.PasswordRequired(),
+			Created: time.Now(), Proto: 2, Authenticated: !s.AuthRequired(),
 		},
 		w:      w,
 		window: min(firstWindow, s.o.MaxPipeline),

@@ -38,6 +38,7 @@ type Options struct {
 	Loops        int                 // event loops; 0: half the processors, at least 1
 	Portable     bool                // loops that serve any net.Conn, as tests in fake time need
 	Password     string              // clients must AUTH with it; "": they need not
+	UsersOnly    bool                // clients must AUTH as users of the upstream; Password is ""
 	MaxClients   int                 // 10,000
 	IdleTimeout  time.Duration       // a client silent for so long is closed; 0: never
 	AuthTimeout  time.Duration       // a client that must authenticate and has not after so long is closed; 0: never

@@ -37,10 +37,17 @@ func check(v *Values) error {
 		refuse("listen: needs an address; allowed: %s", find("listen").allowed())
 	}
 	for _, addr := range v.Listen {
-		if v.ProtectedMode && v.RequirePass == "" && !loopback(addr) {
+		if v.ProtectedMode && v.open() && !loopback(addr) {
 			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take and free locks: "+
-				"set requirepass, or listen on 127.0.0.1, or allow it with protected-mode no", addr)
+				"set requirepass or client-auth upstream, or listen on 127.0.0.1, or allow it with protected-mode no", addr)
 		}
+	}
+	switch {
+	case v.usersOnly() && v.RequirePass != "":
+		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of the upstream's users; " +
+			"leave requirepass empty, or set client-auth proxy")
+	case v.usersOnly() && v.Dev:
+		refuse("client-auth upstream: needs an upstream, for with dev yes there are no users")
 	}
 	if v.ProtectedMode && v.Admin != "" && !loopback(v.Admin) {
 		refuse("admin %s: reaches beyond this machine, and it has no password: listen on 127.0.0.1, or allow it with protected-mode no", v.Admin)

@@ -2,12 +2,19 @@ package main
 
 import "time"
 
+// usersOnly says that clients are users of the upstream, and nobody before AUTH.
+func (v *Values) usersOnly() bool { return v.ClientAuth == "upstream" }
+
+// open says that a client needs no password.
+func (v *Values) open() bool { return v.RequirePass == "" && !v.usersOnly() }
+
 // Values are all settings in parsed form. One Values never changes: CONFIG SET
 // makes a new one (Config).
 type Values struct {
 	Listen        []string // TCP addresses and paths of unix sockets
 	ProtectedMode bool
 	RequirePass   string
+	ClientAuth    string // whose users clients are: "proxy" or "upstream"
 	TLSCert       string // files; TLSCA set: clients must show a certificate
 	TLSKey        string
 	TLSCA         string

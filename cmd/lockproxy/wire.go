@@ -118,6 +118,7 @@ func proxyOptions(p *program, v *Values, up *cluster.Upstream) proxy.Options {
 		Upstream:    up,
 		Loops:       v.Loops,
 		Password:    v.RequirePass,
+		UsersOnly:   v.usersOnly(),
 		MaxClients:  v.MaxClients,
 		IdleTimeout: v.Timeout,
 		AuthTimeout: v.AuthTimeout,
