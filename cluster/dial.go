@@ -60,7 +60,7 @@ func (o *Options) connect(ctx context.Context, addr string) (net.Conn, error) {
 	if o.TLS == nil {
 		return conn, nil
 	}
-	config := o.TLS
+	config := o.TLS()
 	if host, _, err := net.SplitHostPort(addr); err == nil && config.ServerName == "" && !config.InsecureSkipVerify {
 		config = config.Clone()
 		config.ServerName = host

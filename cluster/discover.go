@@ -19,9 +19,10 @@ import (
 // Options say where the upstream is and how to reach it. All but Addrs may be
 // left zero.
 type Options struct {
-	Addrs          []string    // host:port or paths of unix sockets: any nodes, or Sentinels
-	User, Password string      // of the Redis nodes
-	TLS            *tls.Config // nil: no TLS. An empty ServerName stands for the host dialled
+	Addrs          []string // host:port or paths of unix sockets: any nodes, or Sentinels
+	User, Password string   // of the Redis nodes
+	// TLS is asked for each new connection; nil: no TLS. An empty ServerName stands for the host dialled.
+	TLS func() *tls.Config
 
 	SentinelMaster                 string // "": the only one that the Sentinels watch
 	SentinelUser, SentinelPassword string

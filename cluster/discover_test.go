@@ -123,6 +123,9 @@ func TestDiscoverSentinelPassword(t *testing.T) {
 	}
 }
 
+// always is a configuration that never changes.
+func always(c *tls.Config) func() *tls.Config { return func() *tls.Config { return c } }
+
 func TestDiscoverTLS(t *testing.T) {
 	ca, cert, key := certificates(t, t.TempDir())
 	s := startServer(t, "redis-server", func(_, port string) []string {
@@ -133,7 +136,7 @@ func TestDiscoverTLS(t *testing.T) {
 	n, _ := strconv.Atoi(s.port)
 	addr := "127.0.0.1:" + strconv.Itoa(n+10000)
 	config := trusting(t, ca, cert, key)
-	u := discovered(t, Options{Addrs: []string{addr}, TLS: config, User: "proxy", Password: "secret"})
+	u := discovered(t, Options{Addrs: []string{addr}, TLS: always(config), User: "proxy", Password: "secret"})
 	for _, proto := range []int{2, 3} {
 		conn, err := u.Dial(t.Context(), addr, Mode{Proto: proto})
 		if err != nil {
@@ -154,13 +157,13 @@ func TestDiscoverTLS(t *testing.T) {
 		refused(t, 3*time.Second, Options{Addrs: []string{addr}}, addr+": ", "does it expect TLS, or")
 	})
 	t.Run("plain port", func(t *testing.T) {
-		refused(t, 3*time.Second, Options{Addrs: addrs(s), TLS: config}, s.addr+": ", "without TLS where TLS is set")
+		refused(t, 3*time.Second, Options{Addrs: addrs(s), TLS: always(config)}, s.addr+": ", "without TLS where TLS is set")
 	})
 	t.Run("no CA", func(t *testing.T) {
-		refused(t, 3*time.Second, Options{Addrs: []string{addr}, TLS: &tls.Config{Certificates: config.Certificates}}, "check the CA")
+		refused(t, 3*time.Second, Options{Addrs: []string{addr}, TLS: always(&tls.Config{Certificates: config.Certificates})}, "check the CA")
 	})
 	t.Run("no certificate", func(t *testing.T) {
-		refused(t, 3*time.Second, Options{Addrs: []string{addr}, TLS: &tls.Config{RootCAs: config.RootCAs}}, "client certificate")
+		refused(t, 3*time.Second, Options{Addrs: []string{addr}, TLS: always(&tls.Config{RootCAs: config.RootCAs})}, "client certificate")
 	})
 }
 

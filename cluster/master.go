@@ -15,11 +15,11 @@ import (
 // defaults.
 type MasterOptions struct {
 	User, Password string
-	TLS            *tls.Config   // nil: no TLS
-	ConnectTimeout time.Duration // to connect, log in and say what it is; 2 s
-	Timeout        time.Duration // one that owes a reply for so long, and says nothing, counts as away; 50 ms
-	Lease          time.Duration // the longest in use: one that may have lost leases does not vote for so long; 24 h
-	Scripts        [][]byte      // sources that it is given at each connect, before anything else
+	TLS            func() *tls.Config // as in Options
+	ConnectTimeout time.Duration      // to connect, log in and say what it is; 2 s
+	Timeout        time.Duration      // one that owes a reply for so long, and says nothing, counts as away; 50 ms
+	Lease          time.Duration      // the longest in use: one that may have lost leases does not vote for so long; 24 h
+	Scripts        [][]byte           // sources that it is given at each connect, before anything else
 	Log            *slog.Logger
 	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 }

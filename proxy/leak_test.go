@@ -23,7 +23,8 @@ func TestDrainLeavesNoGoroutine(t *testing.T) {
 	withCert.Close()
 	u := newLoopback(t)
 	defer u.ln.Close()
-	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": {Certificates: certs}} {
+	secure := func() *tls.Config { return &tls.Config{Certificates: certs} }
+	for name, config := range map[string]func() *tls.Config{"plain": nil, "TLS": secure} {
 		t.Run(name, func(t *testing.T) {
 			s, err := New(t.Context(), Options{Upstream: u, Loops: 2, TLS: config})
 			if err != nil {

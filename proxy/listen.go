@@ -82,7 +82,7 @@ func (s *Server) handshake(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	secure := tls.Server(nc, s.o.TLS)
+	secure := tls.Server(nc, s.o.TLS())
 	limit := handshakeTimeout
 	if d := time.Duration(s.authTimeout.Load()); d > 0 {
 		limit = min(limit, d)

@@ -58,7 +58,7 @@ type Options struct {
 	Refused      []string              // commands that are refused by name, "container|sub" for a subcommand
 	Config       commands.Config       // CONFIG GET and SET
 	ConfigFile   string                // of the settings, for INFO
-	TLS          *tls.Config           // of the listening side; nil: plain
+	TLS          func() *tls.Config    // of the listening side, asked for each new client; nil: plain
 	Version      string                // of lockproxy, for INFO
 	Log          *slog.Logger
 }

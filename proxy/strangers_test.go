@@ -82,7 +82,7 @@ func TestAuthTimeout(t *testing.T) {
 
 // Who needs no password is no stranger, and a TLS handshake has no longer than AUTH.
 func TestAuthTimeoutOfOthers(t *testing.T) {
-	inBubble(t, 1, Options{AuthTimeout: time.Second, TLS: &tls.Config{}}, echo, func(r *rig) {
+	inBubble(t, 1, Options{AuthTimeout: time.Second, TLS: func() *tls.Config { return &tls.Config{} }}, echo, func(r *rig) {
 		open := r.connect()
 		here, there := net.Pipe()
 		defer here.Close()

@@ -10,8 +10,8 @@ import (
 
 // certs are the TLS configurations of both sides, nil where there is no TLS.
 type certs struct {
-	clients  *tls.Config
-	upstream *tls.Config
+	clients  *tlsFiles
+	upstream *tlsFiles
 }
 
 // loadCerts reads the files that the settings name. Its errors name the setting.
@@ -19,12 +19,13 @@ func loadCerts(v *Values) (certs, error) {
 	var c certs
 	var err error
 	if v.TLSCert != "" {
-		if c.clients, err = clientsTLS(v); err != nil {
+		if c.clients, err = newTLSFiles(clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA); err != nil {
 			return certs{}, err
 		}
 	}
 	if v.UpstreamTLS {
-		if c.upstream, err = upstreamTLS(v); err != nil {
+		files := []string{v.UpstreamTLSCert, v.UpstreamTLSKey, v.UpstreamTLSCA}
+		if c.upstream, err = newTLSFiles(upstreamTLS, v, files...); err != nil {
 			return certs{}, err
 		}
 	}

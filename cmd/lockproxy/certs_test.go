@@ -63,15 +63,15 @@ func TestCertsShakeHands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anonymous := c.upstream.Clone()
+	anonymous := c.upstream.config().Clone()
 	anonymous.Certificates = nil
 	for name, test := range map[string]struct {
 		client *tls.Config
 		ok     bool
-	}{"with a certificate": {c.upstream, true}, "without one": {anonymous, false}} {
+	}{"with a certificate": {c.upstream.config(), true}, "without one": {anonymous, false}} {
 		near, far := net.Pipe()
 		served := make(chan error, 1)
-		go func() { served <- tls.Server(far, c.clients).Handshake(); far.Close() }()
+		go func() { served <- tls.Server(far, c.clients.config()).Handshake(); far.Close() }()
 		go func() { // reads on, so that the server can say why it refuses
 			client := tls.Client(near, test.client)
 			client.Handshake()
@@ -105,5 +105,63 @@ func TestCertErrors(t *testing.T) {
 		if code != exitUsage || !strings.HasPrefix(stderr.String(), "lockproxy: "+want) {
 			t.Errorf("%s: %d %s", args, code, &stderr)
 		}
+	}
+}
+
+// TestTLSFilesAreReread proves that changed files are taken over, and that files which cannot be used are told once and
+// change nothing.
+func TestTLSFilesAreReread(t *testing.T) {
+	cert, key := selfSigned(t)
+	newCert, newKey := selfSigned(t)
+	c, err := loadCerts(&Values{TLSCert: cert, TLSKey: key, TLSCA: cert})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	log := newLogger(NewConfig(defaults()), &out)
+	reread := func(wantNew bool, wantLog string) {
+		t.Helper()
+		before := c.clients.config()
+		out.Reset()
+		c.clients.reread(log)
+		if isNew := c.clients.config() != before; isNew != wantNew {
+			t.Errorf("another configuration: %v", isNew)
+		}
+		if wantLog == "" && out.Len() > 0 || !strings.Contains(out.String(), wantLog) {
+			t.Errorf("log %q, want %q", out.String(), wantLog)
+		}
+	}
+	place := func(from, to string) {
+		t.Helper()
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reread(false, "")
+	old := c.clients.config()
+	place(newCert, cert) // its key is still to come
+	reread(false, "level=ERROR")
+	reread(false, "")
+	place(newKey, key)
+	reread(true, "reread")
+	now := c.clients.config()
+	if bytes.Equal(old.Certificates[0].Certificate[0], now.Certificates[0].Certificate[0]) || old.ClientCAs.Equal(now.ClientCAs) {
+		t.Error("the certificates are the old ones")
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	reread(false, "level=ERROR")
+	reread(false, "")
+	if err := os.WriteFile(cert, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reread(false, "level=ERROR")
+	if c.clients.config() != now {
+		t.Error("what was read before is not in use")
 	}
 }

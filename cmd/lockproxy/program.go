@@ -51,6 +51,9 @@ func (p *program) run(signals <-chan os.Signal) error {
 	over := make(chan struct{})
 	defer close(over)
 	go p.heed(signals, over, ask) // ends with run
+	life, end := context.WithCancel(context.Background())
+	defer end()
+	go p.certs.watch(life, p.log) // ends with run
 
 	stopAdmin, err := p.startAdmin()
 	if err != nil {

@@ -67,7 +67,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 func upstreamOptions(p *program, v *Values, addrs []string) cluster.Options {
 	return cluster.Options{
 		Addrs: addrs,
-		User:  v.UpstreamUser, Password: v.UpstreamPassword, TLS: p.certs.upstream,
+		User:  v.UpstreamUser, Password: v.UpstreamPassword, TLS: p.certs.upstream.source(),
 		SentinelMaster: v.SentinelMaster, SentinelUser: v.SentinelUser, SentinelPassword: v.SentinelPassword,
 		Refresh: v.TopologyRefresh, ConnectTimeout: v.ConnectTimeout,
 		Log: p.log,
@@ -85,7 +85,7 @@ func connectMasters(ctx context.Context, p *program, v *Values) ([]*cluster.Mast
 		scripts = append(scripts, []byte(s.Source))
 	}
 	all, err := cluster.ConnectMasters(ctx, v.Redlock, cluster.MasterOptions{
-		User: v.RedlockUser, Password: v.RedlockPassword, TLS: p.certs.upstream, ConnectTimeout: v.ConnectTimeout,
+		User: v.RedlockUser, Password: v.RedlockPassword, TLS: p.certs.upstream.source(), ConnectTimeout: v.ConnectTimeout,
 		Timeout: v.RedlockNodeTimeout, Lease: v.redlockLongest(), Scripts: scripts, Log: p.log,
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func proxyOptions(p *program, v *Values, up *cluster.Upstream) proxy.Options {
 		ReplicaReads: replicaReads[v.ReplicaReads], ClusterMode: v.ClusterMode, Announce: v.ClusterAnnounce,
 		LockNames: v.LockStatsNames,
 		Config:    p.config, ConfigFile: v.ConfigFile,
-		TLS: p.certs.clients, Version: version, Log: p.log,
+		TLS: p.certs.clients.source(), Version: version, Log: p.log,
 	}
 }
 
