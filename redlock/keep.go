@@ -43,15 +43,17 @@ type Kept struct {
 	lost   func(Loss)
 
 	// What follows is guarded by keeping.mu. Times count from keeping.born.
-	made  int32         // renewals
-	at    time.Duration // when something is to be done
-	until time.Duration // it lasts at least until then; of one that is being freed: when to give up
-	index int32         // in shelf.line, or -1
-	state keepState
-	tries uint8 // to free it
-	gone  bool  // its loss was found
-	late  bool  // its grant took longer than its lease: it may be over, and Redis is asked at once
-	doubt Loss  // of a hold in doubt
+	made   int32         // renewals
+	at     time.Duration // when something is to be done
+	until  time.Duration // it lasts at least until then; of one that is being freed: when to give up
+	index  int32         // in shelf.line, or -1
+	state  keepState
+	tries  uint8         // to free it
+	gone   bool          // its loss was found
+	late   bool          // its grant took longer than its lease: it may be over, and Redis is asked at once
+	doubt  Loss          // of a hold in doubt
+	hint   hint          // that Redis is still to be asked about
+	heeded time.Duration // when it was asked because of one last
 }
 
 // holdName is which hold it is.
@@ -132,7 +134,7 @@ func (l *Locker) Keep(h Hold) *Kept {
 	}
 	d := &Kept{
 		k: k, name: holdName{h.Name, h.Token}, keeper: h.Keeper, fence: h.Fence, lease: h.Lease,
-		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, until: h.Until.Sub(k.born), index: -1,
+		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, until: h.Until.Sub(k.born), index: -1, heeded: -hintPause,
 	}
 	slot := l.place(h.Name).slot
 	k.mu.Lock()

@@ -60,8 +60,8 @@ func TestNothingRenewedAfterTheEnd(t *testing.T) {
 		"unlocked": {func(p *keeper, h *Kept) { p.Unlocked("job", "t") }, true}, // it was freed by UNLOCK
 		"release":  {func(p *keeper, h *Kept) { h.Release(); h.Release(); h.Forget() }, false},
 		"forget":   {func(p *keeper, h *Kept) { h.Forget(); h.Forget(); h.Release() }, true},
-		"released": {func(p *keeper, h *Kept) { p.up.publish("released " + h.keeper) }, true},
-		"broken":   {func(p *keeper, h *Kept) { p.up.publish("broken " + h.keeper) }, true},
+		"released": {func(p *keeper, h *Kept) { p.ends(h, "released") }, false},
+		"broken":   {func(p *keeper, h *Kept) { p.ends(h, "broken") }, false},
 		"closed":   {func(p *keeper, h *Kept) { p.Close(context.Background()) }, true},
 	} {
 		t.Run(end, func(t *testing.T) {
@@ -525,17 +525,74 @@ func TestKeeperMessages(t *testing.T) {
 		if p.Stats().Kept != 2 {
 			t.Error("a message for nobody has ended something")
 		}
-		p.up.publish("broken " + a.keeper)
-		p.up.publish("broken " + a.keeper)
+		p.ends(a, "broken")
+		p.ends(a, "broken")
 		if p.losses() != "[a broken]" {
 			t.Errorf("lost %s", p.losses())
 		}
-		p.up.publish("released " + b.keeper)
+		p.ends(b, "released")
 		if s := p.Stats(); p.losses() != "[a broken]" || s.Kept != 0 || s.Lost[LossBroken] != 1 {
 			t.Errorf("lost %s, %+v", p.losses(), s)
 		}
 		if p.up.count(&p.up.detaches) != 0 {
 			t.Error("something was freed")
+		}
+	})
+}
+
+// Anybody may publish on the channel, so a message makes the proxy ask Redis, and changes nothing by itself, be
+// there ever so many: neither is the hold let go, nor is one renewed out of turn. R18 R19
+func TestForgedKeeperMessages(t *testing.T) {
+	for _, most := range []int{0, 1000} {
+		kept(t, func(t *testing.T, p *keeper) {
+			h := p.take("job", lease, most)
+			synctest.Wait()
+			before, messages := p.up.requests(), 0
+			for began := time.Now(); time.Since(began) < 3*lease; messages += 2 {
+				p.up.publish("released " + h.keeper)
+				p.up.publish("broken " + h.keeper)
+				time.Sleep(time.Millisecond)
+			}
+			asked, most := p.up.requests()-before, int(3*lease/hintPause)+20
+			if !p.held("job") || p.losses() != "[]" || p.Stats().Kept != 1 || asked > most {
+				t.Errorf("held %v, lost %s, %d kept, %d questions for %d messages, want %d at most",
+					p.held("job"), p.losses(), p.Stats().Kept, asked, messages, most)
+			}
+			if n := len(p.renewals("job")); n < 6 || n > 14 {
+				t.Errorf("%d renewals in three leases", n)
+			}
+			time.Sleep(time.Minute)
+			p.up.publish("released " + h.keeper) // long before
+			time.Sleep(lease)
+			p.up.set(func() { delete(p.up.holds, p.place("job").key) })
+			time.Sleep(lease)
+			if p.losses() != "[job gone]" {
+				t.Errorf("lost %s, and no message came", p.losses())
+			}
+		})
+	}
+}
+
+// A message that comes while Redis is being asked, or cannot be, is looked into after that. R18 R19
+func TestMessageMeanwhile(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		a, b := p.take("a", lease, 0), p.take("b", lease, 0)
+		p.up.set(func() { p.up.lag = 50 * time.Millisecond })
+		for a.is() != asked {
+			time.Sleep(10 * time.Millisecond)
+		}
+		p.ends(a, "broken") // behind the answer that is on its way
+		time.Sleep(hintPause + 100*time.Millisecond)
+		if p.losses() != "[a broken]" {
+			t.Errorf("lost %s", p.losses())
+		}
+		p.up.set(func() { p.up.down = errDown })
+		p.ends(b, "released")
+		time.Sleep(lease / 3)
+		p.up.set(func() { p.up.down = nil })
+		time.Sleep(2 * lease)
+		if p.losses() != "[a broken]" || p.Stats().Kept != 0 {
+			t.Errorf("lost %s, %d kept", p.losses(), p.Stats().Kept)
 		}
 	})
 }

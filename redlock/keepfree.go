@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -112,24 +111,6 @@ func (k *keeping) listen() {
 			return
 		}
 	}
-}
-
-// heard is what another proxy tells: a hold was broken, or released.
-func (k *keeping) heard(e Event) {
-	word, keeper, _ := bytes.Cut(e.Payload, []byte(" "))
-	if e.Kind != Message {
-		return
-	}
-	k.change(func() {
-		h := k.keepers[string(keeper)]
-		switch {
-		case h == nil:
-		case string(word) == "broken":
-			k.lose(h, LossBroken)
-		case string(word) == "released":
-			k.end(h)
-		}
-	})
 }
 
 // close forgets everything that is kept. What is being freed goes on, as work of the Locker.

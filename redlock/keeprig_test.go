@@ -17,11 +17,12 @@ type ledger struct {
 	nothing  // nobody asks replicas
 	mu       sync.Mutex
 	latency  time.Duration
-	down     error // of Do
-	lose     error // of Do, after the request has run
-	hang     bool  // Do waits for its context
-	refuse   int   // scripts on more keys than this are refused with TRYAGAIN; 0: none is
-	unsub    error // of Subscribe
+	lag      time.Duration // of replies, after the request has run
+	down     error         // of Do
+	lose     error         // of Do, after the request has run
+	hang     bool          // Do waits for its context
+	refuse   int           // scripts on more keys than this are refused with TRYAGAIN; 0: none is
+	unsub    error         // of Subscribe
 	holds    map[string]*entry
 	batches  []int                  // keys of each keep
 	under    map[int]int            // requests under way, by slot
@@ -107,6 +108,11 @@ func (u *ledger) Do(ctx context.Context, slot int, req []byte, resend bool) ([]b
 		reply = []byte(":1\r\n")
 	default:
 		panic(script)
+	}
+	if u.lag > 0 {
+		u.mu.Unlock()
+		time.Sleep(u.lag)
+		u.mu.Lock()
 	}
 	return reply, u.lose
 }
@@ -256,4 +262,11 @@ func (p *keeper) held(name string) bool {
 // renewals are the times at which name was renewed.
 func (p *keeper) renewals(name string) []time.Time {
 	return get(p.up, func() []time.Time { return p.up.renewed[p.place(name).key] })
+}
+
+// ends has Redis lose h, and the Locker hear why.
+func (p *keeper) ends(h *Kept, why string) {
+	p.up.set(func() { delete(p.up.holds, p.place(h.name.name).key) })
+	p.up.publish(why + " " + h.keeper)
+	synctest.Wait()
 }

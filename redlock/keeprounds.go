@@ -37,6 +37,7 @@ func (s *shelf) place() *int32      { return &s.index }
 type question struct {
 	h     *Kept
 	lease time.Duration // 0: does it last?
+	hint  hint          // why it is asked, if not for the time
 }
 
 func (k *keeping) start(l *Locker) {
@@ -215,10 +216,11 @@ func (k *keeping) batch(s *shelf, now time.Duration) (batch []question) {
 	take := func(h *Kept) {
 		h.state = asked
 		k.set(h, h.end())
-		q := question{h, h.lease}
+		q := question{h: h, lease: h.lease}
 		if h.exhausted() {
 			q.lease = 0
 		}
+		k.heed(h, &q)
 		batch = append(batch, q)
 	}
 	for len(s.ready) > 0 && len(batch) < most {
@@ -267,7 +269,7 @@ func (k *keeping) settle(e *lane, s *shelf, batch []question, began time.Duratio
 		switch {
 		case h.state != asked: // over meanwhile
 		case err != nil:
-			h.state = ready
+			h.state, h.hint = ready, max(h.hint, q.hint)
 			s.ready = append(s.ready, h)
 		case left[i] > 0:
 			if q.lease > 0 {
@@ -276,9 +278,14 @@ func (k *keeping) settle(e *lane, s *shelf, batch []question, began time.Duratio
 			}
 			h.until, h.late = max(h.until, began+time.Duration(left[i])*time.Millisecond), false
 			k.rest(h)
+			if h.hint != noHint { // it came after the question
+				k.hinted(h, h.hint)
+			}
+		case left[i] == 0 && max(h.hint, q.hint) != noHint:
+			k.over(h, max(h.hint, q.hint), LossGone)
 		case left[i] == 0:
 			h.state, h.doubt = doubted, LossGone
-			if q.lease == 0 {
+			if h.exhausted() {
 				h.doubt = LossMax
 			}
 			k.set(h, k.now()+doubtTime)
