@@ -68,6 +68,7 @@ type Server struct {
 	tracking     atomic.Int64          // clients in CLIENT TRACKING
 	pause        atomic.Pointer[pause] // a copy of that of the first loop; nil: none
 	outputs      outputs
+	failures     failures // to get in
 
 	sessions sync.WaitGroup // clients that are connected
 	tasks    sync.WaitGroup // goroutines of Actions.Go

@@ -12,6 +12,7 @@ import (
 type Stats struct {
 	Clients, ClientsTotal, ClientsRejected uint64
 	ClosedFull                             map[string]uint64 // by class: normal, pubsub, unauthenticated
+	AuthFailures                           map[string]uint64 // by kind: password, user, tls
 	AuthTimeouts                           uint64            // clients closed because they did not authenticate in time
 	Subscriptions                          map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages                               uint64            // given to clients
@@ -51,6 +52,7 @@ func (s *Server) Stats() Stats {
 	st.ClosedFull = map[string]uint64{"normal": s.outputs.closedNormal.Load(), "pubsub": s.outputs.closedPubSub.Load(),
 		"unauthenticated": s.outputs.closedStrangers.Load()}
 	st.AuthTimeouts = s.authTimeouts.Load()
+	st.AuthFailures = s.failures.totals()
 	st.Subscriptions, st.Messages = s.subscriptions()
 	for i := range s.pipeStats.Redirects {
 		st.Redirects[cluster.Redirect(i).String()] = s.pipeStats.Redirects[i].Load()

@@ -118,6 +118,9 @@ func (w *worker) tidy() {
 	w.closeStrangers(time.Duration(w.server.authTimeout.Load()))
 	w.lookAtStays()
 	w.checkFull()
+	if w.index == 0 {
+		w.server.failures.catchUp(w.server.o.Log)
+	}
 	w.loop.After(time.Second, w.tidy)
 }
 

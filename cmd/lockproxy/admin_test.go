@@ -31,9 +31,10 @@ func TestMetrics(t *testing.T) {
 			{Name: "get", Calls: 6, Errors: 1, Seconds: 1.5, Buckets: []uint64{3, 2, 1}},
 			{Name: "never"},
 		},
-		Nodes:     []NodeCount{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2, ConnectErrors: 1, Connections: 1}},
-		Redirects: map[string]uint64{"moved": 5},
-		Locks:     []LockCount{{"lock", "granted", 8}, {"lock", "refused", 1}},
+		Nodes:        []NodeCount{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2, ConnectErrors: 1, Connections: 1}},
+		AuthFailures: map[string]uint64{"password": 14},
+		Redirects:    map[string]uint64{"moved": 5},
+		Locks:        []LockCount{{"lock", "granted", 8}, {"lock", "refused", 1}},
 	}})
 	code, body := fetch(adminHandler(&s, false), "/metrics")
 	if code != 200 {
@@ -54,6 +55,7 @@ func TestMetrics(t *testing.T) {
 		`lockproxy_command_duration_seconds_sum{command="get"} 1.5`,
 		`lockproxy_redirects_total{kind="moved"} 5`,
 		"lockproxy_given_up_total 6",
+		`lockproxy_auth_failures_total{kind="password"} 14`,
 		`lockproxy_node_requests_total{node="127.0.0.1:7000"} 9`,
 		`lockproxy_node_errors_total{node="127.0.0.1:7000"} 1`,
 		`lockproxy_node_connects_total{node="127.0.0.1:7000"} 2`,

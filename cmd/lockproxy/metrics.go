@@ -24,6 +24,7 @@ type Snapshot struct {
 	OwnWaiting      int64             // wanted now, and there is no place for them
 	ClosedFull      map[string]uint64 // clients closed because of client-output-buffer-limit, by class
 	AuthTimeouts    uint64            // clients closed because of auth-timeout
+	AuthFailures    map[string]uint64 // attempts to get in that failed, by kind
 	Subscriptions   map[string]int64  // of clients now, by kind
 	Messages        uint64            // published ones that clients were given
 	Waiting         int64             // clients that wait for a lock now
@@ -102,6 +103,8 @@ var (
 	ownConnections  = desc("own_connections", "Connections to the upstream for one client each: used, idle, or waiting for a place (upstream-own-connections).", "state")
 	closedFull      = desc("clients_closed_full_total", "Clients closed because of client-output-buffer-limit.", "class")
 	authTimeouts    = desc("auth_timeouts_total", "Clients closed because they did not authenticate within auth-timeout.")
+	authFailures    = desc("auth_failures_total",
+		"Attempts to get in that failed: at the proxy's password, at a user of the upstream, at the TLS handshake.", "kind")
 	subscriptions   = desc("subscriptions", "Channels, patterns and shard channels that clients listen to.", "kind")
 	messages        = desc("messages_total", "Published messages given to clients, each as often as there were listeners.")
 	received        = desc("received_bytes_total", "Bytes from clients.")
@@ -137,7 +140,7 @@ type collector struct {
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections, closedFull, authTimeouts, received, sent, subscriptions, messages,
+		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections, closedFull, authFailures, authTimeouts, received, sent, subscriptions, messages,
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes, redlockUp, redlockVotes,
@@ -168,6 +171,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		count(closedFull, n, class)
 	}
 	count(authTimeouts, s.AuthTimeouts)
+	for kind, n := range s.AuthFailures {
+		count(authFailures, n, kind)
+	}
 	for kind, n := range s.Subscriptions {
 		gauge(subscriptions, n, kind)
 	}

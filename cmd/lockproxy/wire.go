@@ -193,6 +193,7 @@ func (w *wired) Snapshot() Snapshot {
 	s.Blocked = int64(st.Blocked)
 	s.OwnUsed, s.OwnIdle, s.OwnWaiting = st.Own.Used, st.Own.Idle, st.Own.Waiting
 	s.Subscriptions, s.Messages, s.ClosedFull = st.Subscriptions, st.Messages, st.ClosedFull
+	s.AuthFailures = st.AuthFailures
 	s.AuthTimeouts = st.AuthTimeouts
 	s.NoReplicas = st.Locks.Unsynced
 	s.Waiting, s.Waits, s.WaitTimeouts = int64(st.Locks.Waiting), st.Locks.Waits, st.Locks.TimedOut
