@@ -186,6 +186,10 @@ func TestQuorumTakesBack(t *testing.T) {
 		if on := s.holdsOn("a"); len(on) > 0 {
 			t.Errorf("held on %v: the cancel arrives though its reply is lost", on)
 		}
+		for n := range 3 {
+			s.links[0][n].fails(nil)
+		}
+		time.Sleep(100 * time.Millisecond) // until their replies say so
 		// Requests do not arrive for a while.
 		lose := func(script string) fault {
 			if script == "cancel" {

@@ -160,15 +160,18 @@ func (a *attempt) ask(i int) {
 	if over {
 		return
 	}
-	a.q.ask(i, a.req, i, a)
+	a.q.askFor(a.lock, i, a.req, i, a)
+	var back *debt
 	a.mu.Lock()
 	if a.ballots[i].kind == unasked {
 		a.ballots[i].kind = unheard
-		over = a.outcome == lost
+		if a.outcome == lost { // meanwhile, and nothing could be taken back before it was asked for
+			back = a.owe(i, a.undo(false))
+		}
 	}
 	a.mu.Unlock()
-	if over { // meanwhile, and nothing could be taken back before it was asked for
-		a.takeBack(i, false)
+	if back != nil {
+		a.q.demand(i, back)
 	}
 }
 
@@ -213,7 +216,7 @@ func (a *attempt) read(i int, reply []byte, err error) ballot {
 	switch {
 	case fault != nil:
 		b.said = fault.Error()
-		if err != nil && a.q.o.NotRun(err) {
+		if err != nil && (err == errIndebted || a.q.o.NotRun(err)) {
 			b.kind = unmade
 		}
 	case v.Err() != "":
@@ -236,6 +239,8 @@ func (a *attempt) decide() (follow func()) {
 		return a.win(fence, count, ttl)
 	}
 	switch {
+	case t.granted >= a.q.need && t.pending > 0 && t.counts:
+		return nil // one of them has missed something, and the others know what
 	case t.granted >= a.q.need:
 		return a.settle()
 	case t.granted+t.pending >= a.q.need:
@@ -253,16 +258,20 @@ func (a *attempt) decide() (follow func()) {
 // returns count the ballots so far, of nodes that vote.
 type returns struct {
 	granted, refused, pending int
+	counts                    bool // those that granted count differently
 	foreign, why              string
 }
 
 func (a *attempt) poll() (t returns) {
+	count := int64(0)
 	for _, b := range a.ballots {
 		switch {
 		case b.kind <= unheard:
 			t.pending++
 		case b.kind == gave && b.votes:
 			t.granted++
+			t.counts = t.counts || count > 0 && count != b.count
+			count = b.count
 		case b.kind == denied && b.votes:
 			t.refused++
 		case b.kind == noLock:
@@ -337,26 +346,33 @@ func (a *attempt) end(reply []byte) {
 }
 
 // lose ends an attempt that is not granted. held: a majority may have taken it for one that was. What nodes have made of it, or
-// are going to, is taken back: requests to a node run in order. mu is held.
+// are going to, is taken back: requests to a node run in order. The debts are noted before anybody is told, or the
+// next request of the same token could come before what takes this one back. mu is held.
 func (a *attempt) lose(held bool, reply []byte) (follow func()) {
 	a.outcome = lost
 	had := 0
-	var back []int
 	for i, b := range a.ballots {
-		switch b.kind {
-		case gave:
+		if b.kind == gave {
 			had++
 			a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
-			back = append(back, i)
-		case unheard, unknown:
-			back = append(back, i)
 		}
 	}
-	held = held || had >= a.q.need
+	var undo []byte
+	back := make([]*debt, len(a.ballots))
+	for i, b := range a.ballots {
+		if b.kind == gave || b.kind == unheard || b.kind == unknown {
+			if undo == nil {
+				undo = a.undo(held || had >= a.q.need)
+			}
+			back[i] = a.owe(i, undo)
+		}
+	}
 	a.end(reply)
 	return func() {
-		for _, i := range back {
-			a.takeBack(i, held)
+		for i, d := range back {
+			if d != nil {
+				a.q.demand(i, d)
+			}
 		}
 	}
 }
@@ -374,33 +390,37 @@ func (a *attempt) settleRequest(fence, count int64, agreed string) []byte {
 		string(a.token), string(a.id), strconv.FormatInt(fence, 10), strconv.FormatInt(count, 10), agreed)
 }
 
-// takeBack undoes what the attempt has made on node i, or is going to make: at once, or when the node can be had again.
-func (a *attempt) takeBack(i int, tell bool) {
+// undo is the request that takes back what the attempt makes. tell: who waits for the lock is told.
+func (a *attempt) undo(tell bool) []byte {
 	flag := "1"
 	if tell {
 		flag = "2"
 	}
-	req := resp.AppendCommandStrings(nil, "EVALSHA", cancelScript.SHA, "2", string(a.lock), string(a.seq),
+	return resp.AppendCommandStrings(nil, "EVALSHA", cancelScript.SHA, "2", string(a.lock), string(a.seq),
 		string(a.token), string(a.id), "", "PUBLISH", flag)
-	a.q.ask(i, req, i, &order{a.q, req, time.Now().Add(a.lease + time.Second)})
+}
+
+// owe notes that node i has to run undo, for as long as there may be anything to take back.
+func (a *attempt) owe(i int, undo []byte) *debt {
+	return a.q.owe(i, string(a.lock), undo, time.Now().Add(a.lease+time.Second))
 }
 
 // order is a request whose answer nobody waits for.
 type order struct {
-	q     *Quorum
-	req   []byte
-	until time.Time // the node owes it until then, if it fails; zero: it does not
+	q    *Quorum
+	req  []byte
+	debt *debt // that it pays, or nil
+
+	failed bool // guarded by the mu of the node's debts
 }
 
 // Answer implements Answerer.
 func (o *order) Answer(i int, reply []byte, err error) {
 	defer o.q.busy.Done()
-	if o.q.heal(i, o.req, reply, err, o) {
+	if o.q.heal(i, o.req, reply, err, o) || o.debt == nil {
 		return
 	}
-	if (err != nil || len(reply) == 0 || reply[0] == '-') && !o.until.IsZero() {
-		o.q.owe(i, debt{o.req, o.until})
-	}
+	o.q.settled(i, o, err == nil && len(reply) > 0 && reply[0] != '-')
 }
 
 // refusal is what a client is told when others hold the lock. mu is held.

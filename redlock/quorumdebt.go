@@ -1,60 +1,177 @@
 package redlock
 
 import (
+	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// debt is a request that a node has to be told, as soon as it can be had: to take back what an attempt may
-// have made there. After until it is over by itself.
+// debt is a request that a node has to run: it takes back what an attempt has made there, or is going to make. Until
+// the node has run it, no other request for the lock may be sent there without it: the same token would
+// find the hold of the attempt, and a re-entry would count it.
 type debt struct {
-	req   []byte
+	lock  string
+	req   []byte // may be sent several times
 	until time.Time
+	sent  bool // and as far as is known it arrives before all that the node is asked from now on
+	paid  bool
 }
 
-// mostDebts bounds what is remembered of one node: those that come on top are left to their leases.
-const mostDebts = 100_000
+// Bounds of what is remembered of one node: debts that come on top are sent once, and then left to their leases. A node
+// that owes more than a few for one lock is not asked for that lock.
+const (
+	mostDebts       = 100_000
+	mostDebtsOfLock = 32
+)
 
-// debts are those of one node, in order. They are paid one by one, by one goroutine.
+// errIndebted is why a node was not asked for a lock. Nothing has run.
+var errIndebted = errors.New("what failed attempts left there cannot be taken back yet")
+
+// debts are those of one node, in order.
 type debts struct {
+	some atomic.Bool // byLock is not empty
+
 	mu     sync.Mutex
-	all    []debt
-	paying bool
+	all    []*debt // with some that are paid
+	byLock map[string][]*debt
+	paying bool // a goroutine sends those again that have failed
 }
 
-// owe has d told to node i.
-func (q *Quorum) owe(i int, d debt) {
+// owe notes that node i has to run req, which is not sent yet.
+func (q *Quorum) owe(i int, lock string, req []byte, until time.Time) *debt {
+	d := &debt{lock: lock, req: req, until: until}
 	ds := q.debts[i]
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if len(ds.all) >= mostDebts || q.ctx.Err() != nil {
-		return
+		return d
+	}
+	if ds.byLock == nil {
+		ds.byLock = make(map[string][]*debt)
 	}
 	ds.all = append(ds.all, d)
-	if !ds.paying {
-		ds.paying = true
-		q.busy.Go(func() { q.pay(i, ds) }) // ends when nothing is owed, or q.ctx does
+	ds.byLock[lock] = append(ds.byLock[lock], d)
+	ds.some.Store(true)
+	return d
+}
+
+// due are the debts of a lock that have to be sent before anything else for it. ok is false if there are too many.
+func (ds *debts) due(lock []byte) (due []*debt, ok bool) {
+	if !ds.some.Load() {
+		return nil, true
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	of := ds.byLock[string(lock)]
+	for _, d := range of {
+		if !d.sent {
+			due = append(due, d)
+		}
+	}
+	return due, len(of) <= mostDebtsOfLock
+}
+
+// askFor is ask for one lock: what the node owes for it runs before.
+func (q *Quorum) askFor(lock []byte, i int, req []byte, tag int, to Answerer) {
+	due, ok := q.debts[i].due(lock)
+	for _, d := range due {
+		ok = q.demand(i, d) && ok
+	}
+	if !ok {
+		q.busy.Add(1)
+		to.Answer(tag, nil, errIndebted)
+		return
+	}
+	q.ask(i, req, tag, to)
+}
+
+// demand sends d to node i. It reports whether d is on its way.
+func (q *Quorum) demand(i int, d *debt) bool {
+	o := &order{q: q, req: d.req, debt: d}
+	q.ask(i, d.req, i, o)
+	ds := q.debts[i]
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if !o.failed {
+		d.sent = true
+	}
+	return !o.failed
+}
+
+// settled notes what became of an order to pay d.
+func (q *Quorum) settled(i int, o *order, paid bool) {
+	ds, d := q.debts[i], o.debt
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	switch {
+	case paid:
+		ds.clear(d)
+	case !d.paid:
+		o.failed, d.sent = true, false
+		if !ds.paying && len(ds.all) > 0 && q.ctx.Err() == nil {
+			ds.paying = true
+			q.busy.Go(func() { q.pay(i, ds) }) // ends when there is nothing to send again, or q.ctx does
+		}
 	}
 }
 
-// pay tells node i what it is owed.
+// clear forgets d. mu is held.
+func (ds *debts) clear(d *debt) {
+	if d.paid {
+		return
+	}
+	d.paid = true
+	of := ds.byLock[d.lock]
+	if at := slices.Index(of, d); at >= 0 {
+		of = slices.Delete(of, at, at+1)
+	}
+	if len(of) > 0 {
+		ds.byLock[d.lock] = of
+	} else {
+		delete(ds.byLock, d.lock)
+	}
+	for len(ds.all) > 0 && ds.all[0].paid {
+		ds.all[0] = nil
+		ds.all = ds.all[1:]
+	}
+	if len(ds.all) == 0 {
+		ds.all, ds.byLock = nil, nil
+		ds.some.Store(false)
+	}
+}
+
+// next is the first debt that has to be sent again, or nil. Those before it that are over by themselves are forgotten. mu is
+// held.
+func (ds *debts) next() *debt {
+	now := time.Now()
+	for len(ds.all) > 0 && !now.Before(ds.all[0].until) {
+		ds.clear(ds.all[0])
+	}
+	for _, d := range ds.all {
+		if !d.sent && !d.paid && now.Before(d.until) {
+			return d
+		}
+	}
+	return nil
+}
+
+// pay sends debts to node i again, one by one, until it has run them.
 func (q *Quorum) pay(i int, ds *debts) {
 	for pause := 20 * time.Millisecond; ; {
 		ds.mu.Lock()
-		for len(ds.all) > 0 && !time.Now().Before(ds.all[0].until) {
-			ds.all = ds.all[1:]
-		}
-		if len(ds.all) == 0 || q.ctx.Err() != nil {
-			ds.all, ds.paying = nil, false
+		d := ds.next()
+		if d == nil || q.ctx.Err() != nil {
+			ds.paying = false
 			ds.mu.Unlock()
 			return
 		}
-		d := ds.all[0]
 		ds.mu.Unlock()
 		reply, err := q.do(q.ctx, i, d.req, q.o.NodeTimeout)
 		if err == nil && len(reply) > 0 && reply[0] != '-' {
 			ds.mu.Lock()
-			ds.all = ds.all[1:]
+			ds.clear(d)
 			ds.mu.Unlock()
 			pause = 20 * time.Millisecond
 			continue

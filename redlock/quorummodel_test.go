@@ -43,6 +43,7 @@ type visit struct {
 	Up          bool // a reader becomes the writer
 	Leave       bool // without UNLOCK
 	Tries       bool // TRIES instead of WAIT
+	Re          bool // REENTRANT, also when it is again
 	Fresh       bool // the token is made for it, so that it may go behind others unasked
 	Quit        int  // ms after which the client goes away, if it waits still; 0: it does not
 }
@@ -65,7 +66,7 @@ var voyages = rapid.Custom(func(t *rapid.T) voyage {
 				Gap: rapid.IntRange(0, 40).Draw(t, "gap"), Hold: rapid.SampledFrom([]int{0, 5, 50, 300, 1500}).Draw(t, "hold"),
 				Lease: rapid.IntRange(400, longestLease).Draw(t, "lease"), Wait: rapid.SampledFrom([]int{0, 50, 1000, 3000}).Draw(t, "wait"),
 				Read: rapid.IntRange(0, 2).Draw(t, "read") == 0, Keep: rapid.IntRange(0, 3).Draw(t, "keep") == 0,
-				Again: rapid.IntRange(0, 3).Draw(t, "again") == 0, Renew: rapid.IntRange(0, 3).Draw(t, "renew") == 0, Up: rapid.IntRange(0, 2).Draw(t, "up") == 0,
+				Again: rapid.IntRange(0, 3).Draw(t, "again") == 0, Renew: rapid.IntRange(0, 3).Draw(t, "renew") == 0, Up: rapid.IntRange(0, 2).Draw(t, "up") == 0, Re: rapid.IntRange(0, 2).Draw(t, "re") == 0,
 				Leave: rapid.IntRange(0, 5).Draw(t, "leave") == 0, Tries: rapid.IntRange(0, 5).Draw(t, "tries") == 0,
 				Fresh: rapid.Bool().Draw(t, "fresh"), Quit: rapid.SampledFrom([]int{0, 0, 0, 0, 3, 30, 300}).Draw(t, "quit"),
 			})
@@ -231,7 +232,7 @@ func (c client) sail(s *sea, who int, book *logbook) {
 	l := s.proxies[c.Proxy]
 	for i, u := range c.Visits {
 		time.Sleep(time.Duration(u.Gap) * time.Millisecond)
-		a := Acquire{Name: "job", Token: fmt.Sprintf("c%d.%d", who, i), Mode: Write, Lease: time.Duration(u.Lease) * time.Millisecond, Wait: time.Duration(u.Wait) * time.Millisecond}
+		a := Acquire{Name: "job", Token: fmt.Sprintf("c%d.%d", who, i), Mode: Write, Lease: time.Duration(u.Lease) * time.Millisecond, Wait: time.Duration(u.Wait) * time.Millisecond, Reentrant: u.Re}
 		if u.Read {
 			a.Mode = Read
 		}
@@ -263,6 +264,9 @@ func (c client) sail(s *sea, who int, book *logbook) {
 			continue
 		}
 		a.Token = r.Token
+		if r.Count != 1 {
+			book.wrong("the first grant of %s has the count %d", a.Token, r.Count)
+		}
 		h := &held{token: a.Token, mode: a.Mode, fence: r.Fence, asked: began, got: time.Now(), until: r.At.Add(r.TTL)}
 		book.mu.Lock()
 		book.all = append(book.all, h)
@@ -273,9 +277,15 @@ func (c client) sail(s *sea, who int, book *logbook) {
 
 // hold is what a client does with a grant.
 func (u visit) hold(l *Locker, a Acquire, h *held, book *logbook) {
+	twice := false // it has been told so, or may be
 	if u.Again {
 		at := time.Now()
-		if r := lockAt(context.Background(), l, Acquire{Name: "job", Token: a.Token, Mode: a.Mode, Lease: a.Lease}); r.ok && time.Now().Before(h.until) {
+		r := lockAt(context.Background(), l, Acquire{Name: "job", Token: a.Token, Mode: a.Mode, Lease: a.Lease, Reentrant: u.Re})
+		twice = u.Re && (r.ok || r.err != nil)
+		if r.ok && time.Now().Before(h.until) {
+			if want := map[bool]int64{true: 2, false: 1}[u.Re]; r.Count != want {
+				book.wrong("the same token again has the count %d, want %d", r.Count, want)
+			}
 			if r.Fence < h.fence {
 				book.wrong("the same token again has the fence %d, it had %d", r.Fence, h.fence)
 			}
@@ -336,8 +346,15 @@ func (u visit) hold(l *Locker, a Acquire, h *held, book *logbook) {
 	if u.Leave {
 		return
 	}
+	until := h.until
 	if now := time.Now(); now.Before(h.until) {
 		h.until = now
+	}
+	switch n, err := unlockAt(l, a.Token, 0); {
+	case err != nil || !twice && n != 0 || !time.Now().Before(until):
+		return
+	case !twice:
+		book.wrong("UNLOCK of %s, which has the count 1: 0", a.Token)
 	}
 	unlockAt(l, a.Token, 0)
 }
@@ -392,6 +409,23 @@ func TestQuorumModelCatchesNoSettle(t *testing.T) {
 							args[argMost] = []byte("0")
 						}
 						return resp.AppendCommand(nil, args...), nil
+					}
+					return req, nil
+				}
+			}
+		}
+	})
+}
+
+// A mutant that takes nothing back, though the nodes say that they do, is caught: what a failed round left counts as a
+// re-entry. R15
+func TestQuorumModelCatchesLeftRounds(t *testing.T) {
+	caught(t, "the first grant", func(s *sea) {
+		for _, links := range s.links {
+			for _, l := range links {
+				l.instead = func(req []byte) ([]byte, []byte) {
+					if scriptOf(req) == "cancel" {
+						return nil, []byte(":1\r\n")
 					}
 					return req, nil
 				}

@@ -40,13 +40,17 @@ func (q *Quorum) poll(args [][]byte, req []byte, r rule, then func(reply []byte)
 		voted: make([]error, n), said: make([]resp.Value, 0, n), done: make(chan struct{}), then: then,
 	}
 	var next *attempt
+	var lock []byte // of which what was taken back changes the answer
+	if r.script == &releaseScript {
+		lock = args[argLock]
+	}
 	passes := q.heirs != nil && r.script == &releaseScript
 	if passes {
 		next = q.heirs.heir(args[argLock], args[argRelease])
 	}
 	for i, node := range q.nodes {
 		p.voted[i] = node.Vote()
-		q.ask(i, req, i, p)
+		q.askFor(lock, i, req, i, p)
 		if next != nil {
 			next.ask(i)
 		}

@@ -92,8 +92,8 @@ func TestQuorumOnRedis(t *testing.T) {
 		if reply, err := all[0].do(req); string(reply) != ":0\r\n" {
 			t.Fatalf("%q %v", reply, err)
 		}
-		if again := mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true}); again.Count != 3 || again.Fence != g.Fence {
-			t.Errorf("re-entered: %+v, want the count 3 and the fence %d", again, g.Fence)
+		if again := mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true}); again.Count != 3 || again.Fence < g.Fence {
+			t.Errorf("re-entered: %+v, want the count 3 and at least the fence %d", again, g.Fence)
 		}
 		for _, want := range []int{0, 0, 1, -1} {
 			mustUnlock(t, l, "a", 0, want)
