@@ -21,8 +21,10 @@ type island struct {
 	*server
 	longest time.Duration // for how long it does not vote after it has lost its memory, or its clock has stepped
 
-	mu    sync.Mutex
-	conn  *conn
+	line sync.Mutex // one request at a time; taken before mu
+	conn *conn
+
+	mu    sync.Mutex    // never held while the server writes, since whoever reads that may want it
 	ahead time.Duration // of the true time
 	down  bool
 	mute  time.Time // it does not vote until then
@@ -45,16 +47,21 @@ var errAway = errors.New("the node is away")
 
 // run runs a request now.
 func (n *island) run(req []byte) ([]byte, error) {
+	n.line.Lock()
+	defer n.line.Unlock()
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.down {
+	down := n.down
+	if !down {
+		n.ran++
+		n.mini.SetTime(time.Now().Add(n.ahead))
+	}
+	n.mu.Unlock()
+	if down {
 		return nil, errAway
 	}
 	if n.conn == nil {
 		n.conn = n.connect()
 	}
-	n.ran++
-	n.mini.SetTime(time.Now().Add(n.ahead))
 	if _, err := n.conn.Write(req); err != nil {
 		return nil, err
 	}
@@ -64,6 +71,8 @@ func (n *island) run(req []byte) ([]byte, error) {
 
 // crash has it lose its memory, and stay away until it is up.
 func (n *island) crash() {
+	n.line.Lock()
+	defer n.line.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.down, n.mute = true, time.Now().Add(n.longest)
@@ -101,8 +110,8 @@ func (n *island) vote() error {
 }
 
 func (n *island) close() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.line.Lock()
+	defer n.line.Unlock()
 	if n.conn != nil {
 		n.conn.Close()
 	}
