@@ -44,7 +44,8 @@ var (
 
 // Own returns a connection to the node at addr that nobody but owner uses until it is
 // lost, or owner ends its use with Release or End. Requests may be given to it at once: they wait until it
-// is made, or until one of PipeOptions.MaxOwn places is free, for PipeOptions.Budget at most. For a client that
+// is made, or until one of PipeOptions.MaxOwn places is free that the owner's Party may take, for
+// PipeOptions.Budget at most. For a client that
 // has a Private, m.Own, it is the connection of that set, which Release gives back to it.
 func (p *Pipes) Own(addr string, m Mode, owner Owner) *Pipe {
 	defer p.countOwn()
@@ -57,10 +58,11 @@ func (p *Pipes) Own(addr string, m Mode, owner Owner) *Pipe {
 // lend finds or makes a connection of mode m.
 func (p *Pipes) lend(addr string, m Mode, owner Owner) *Pipe {
 	key := nodeKey{addr, m}
-	if idle := p.idle[key]; len(idle) > 0 {
+	if idle := p.idle[key]; len(idle) > 0 && p.shares.within(partyOf(owner), p.o.MaxOwn) {
 		pipe := idle[len(idle)-1]
 		p.setIdle(key, idle[:len(idle)-1])
-		pipe.owner = owner
+		pipe.owner, pipe.party = owner, partyOf(owner)
+		p.shares.take(pipe)
 		return pipe
 	}
 	pipe := p.newOwn(addr, m, owner)
@@ -70,7 +72,7 @@ func (p *Pipes) lend(addr string, m Mode, owner Owner) *Pipe {
 
 // newOwn is a pipe that is not connected yet.
 func (p *Pipes) newOwn(addr string, m Mode, owner Owner) *Pipe {
-	pipe := &Pipe{pipes: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner}
+	pipe := &Pipe{pipes: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner)}
 	pipe.append(call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
 	return pipe
 }
@@ -80,13 +82,13 @@ func (p *Pipes) admit(pipe *Pipe) {
 	switch {
 	case p.closed:
 		p.loop.Post(func() { pipe.failed(net.ErrClosed) })
-	case len(p.own) < p.o.MaxOwn || p.endOneIdle():
+	case p.shares.within(pipe.party, p.o.MaxOwn) && p.placeIsFree():
 		p.occupy(pipe)
 	default:
 		p.queue = append(p.queue, pipe)
 		p.loop.After(p.o.Budget, func() {
 			if p.leaveQueue(pipe) {
-				pipe.failed(ErrNoPlace)
+				pipe.failed(p.noPlace(pipe))
 			}
 		})
 	}
@@ -148,11 +150,13 @@ func (p *Pipe) Release() {
 		return
 	}
 	p.owner, p.patient, p.idleSince = nobody{}, false, p.pipes.loop.Now()
+	p.pipes.shares.give(p)
 	if queue := p.pipes.queue; len(queue) > 0 && len(p.pipes.own) >= p.pipes.o.MaxOwn {
 		p.hangUp(errReleased) // the place is wanted
 		return
 	}
 	p.pipes.setIdle(key, append(p.pipes.idle[key], p))
+	p.pipes.admitNext()
 	p.pipes.countOwn()
 }
 
@@ -191,6 +195,7 @@ func (nobody) Lost(error)        {}
 // occupy has pipe connect.
 func (p *Pipes) occupy(pipe *Pipe) {
 	p.own[pipe] = struct{}{}
+	p.shares.take(pipe)
 	pipe.dial()
 }
 
@@ -207,15 +212,17 @@ func (p *Pipe) failed(err error) {
 	if _, ok := ps.own[p]; ok {
 		delete(ps.own, p)
 		ps.removeIdle(p)
-		if len(ps.queue) > 0 && !ps.closed {
-			next := ps.queue[0]
-			ps.queue = ps.queue[1:]
-			ps.occupy(next)
-		}
+		ps.shares.give(p)
+		ps.admitNext()
 	}
 	p.abandon(err)
 	ps.countOwn()
 	p.owner.Lost(err)
+}
+
+// placeIsFree says that one more may connect, if need be instead of one that nobody has.
+func (p *Pipes) placeIsFree() bool {
+	return len(p.own) < p.o.MaxOwn || p.endOneIdle() && len(p.own) < p.o.MaxOwn
 }
 
 // endOneIdle closes the connection that nobody has had for the longest time, if there is one.

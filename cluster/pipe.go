@@ -117,6 +117,8 @@ type Pipe struct {
 
 	// Of a pipe that somebody has for itself; see own.go.
 	owner     Owner // nil: the pipe is shared
+	party     Party // that the owner belongs to
+	counted   bool  // for the party
 	private   *privatePipe
 	dead      error // why it is of no use any more
 	patient   bool

@@ -84,10 +84,11 @@ type Pipes struct {
 	turn     int        // round robin over masters
 	readers  [][]reader // the replicas of each master that may be read from
 
-	own   map[*Pipe]struct{}  // connected or connecting, for one client each
-	idle  map[nodeKey][]*Pipe // of own, those that nobody has; the latest used last
-	queue []*Pipe             // wait for a place in own
-	told  OwnStats            // what of these stats has
+	own    map[*Pipe]struct{}  // connected or connecting, for one client each
+	idle   map[nodeKey][]*Pipe // of own, those that nobody has; the latest used last
+	queue  []*Pipe             // wait for a place in own
+	shares shares              // who has them
+	told   OwnStats            // what of these stats has
 
 	privates map[*Private]struct{} // that have not ended, or have connections
 
@@ -113,7 +114,7 @@ func NewPipes(l *loop.Loop, control Control, o PipeOptions, stats *Stats) *Pipes
 	p := &Pipes{
 		loop: l, control: control, o: o.withDefaults(), stats: stats,
 		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe),
-		privates: make(map[*Private]struct{}),
+		shares: shares{has: make(map[Party]int)}, privates: make(map[*Private]struct{}),
 	}
 	p.Update()
 	p.loop.After(patrol, p.patrol)

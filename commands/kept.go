@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tidwall/redcon"
 
@@ -22,7 +23,8 @@ type keeps struct {
 	closed bool
 	forget bool // with closed
 	holds  map[heldAs]*redlock.Kept
-	sweep  int // look for holds that have ended when there are so many
+	sweep  int       // look for holds that have ended when there are so many
+	swept  time.Time // when full has looked for them last
 
 	lost  map[string][]loss // by name: what the client is to be told
 	ahead int64             // the fence of a loss that it was told of before that was noted; 0: none
@@ -161,15 +163,46 @@ func (s *keeps) keep(l *redlock.Locker, h redlock.Hold, push pusher) {
 	}
 	s.holds[heldAs{name, token}] = kept
 	if len(s.holds) >= s.sweep {
-		// Holds end without a word here when they are unlocked over another connection.
-		for as, h := range s.holds {
-			if h.Ended() {
-				delete(s.holds, as)
-			}
-		}
+		s.dropEnded()
 		s.sweep = max(firstSweep, 2*len(s.holds))
 	}
 	s.most = max(s.most, len(s.holds))
+}
+
+// dropEnded forgets the holds that have ended: they do so without a word here when they are unlocked over
+// another connection.
+func (s *keeps) dropEnded() {
+	for as, h := range s.holds {
+		if h.Ended() {
+			delete(s.holds, as)
+		}
+	}
+}
+
+// sweepPause is the time between two looks at all holds of a connection that has its share of them.
+const sweepPause = time.Second
+
+// full is nil, or says why the connection may not have one hold more kept alive. It may have as many as are
+// left for all others, so that no connection takes all that there are.
+func (k *Kept) full(l *redlock.Locker) error {
+	if err := l.KeepFull(); err != nil || k.keeps == nil {
+		return err
+	}
+	s, free := k.keeps, l.KeepFree()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.holds) < free {
+		return nil
+	}
+	if now := time.Now(); now.Sub(s.swept) > sweepPause {
+		s.swept = now
+		s.dropEnded()
+	}
+	if n := len(s.holds); n >= free {
+		return fmt.Errorf("ERR this connection keeps %d holds alive, and only %d are left for all others: unlock some, "+
+			"lock without KEEPALIVE, or raise lock-max-keepalive", n, free)
+	}
+	return nil
 }
 
 // tell is the push of a loss. A client of RESP2 is told by refuse instead.

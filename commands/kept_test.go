@@ -148,6 +148,42 @@ func TestKeepFull(t *testing.T) {
 	})
 }
 
+// One connection keeps as many holds alive as are left for all others: so it never has all that there are.
+func TestKeepShare(t *testing.T) {
+	withLocks(t, redlock.Options{MaxKept: 6}, func(t *testing.T, session func() *fakeSession) {
+		a, b, c := session(), session(), session()
+		kept := func(s *fakeSession, name string) string {
+			return read(s.do("LOCK " + name + " TOKEN t KEEPALIVE"))
+		}
+		for _, step := range []struct {
+			s       *fakeSession
+			name    string
+			granted bool
+		}{
+			{a, "a1", true}, {a, "a2", true}, {a, "a3", true}, {a, "a4", false},
+			{b, "b1", true}, {b, "b2", true}, {b, "b3", false}, {c, "c1", true}, {c, "c2", false},
+		} {
+			got := kept(step.s, step.name)
+			if strings.HasPrefix(got, "*[t ") != step.granted {
+				t.Errorf("%s: %s", step.name, got)
+			}
+			if !step.granted && (!strings.Contains(got, "lock-max-keepalive") || len(step.s.sent) > 0) {
+				t.Errorf("%s: %s, sent %q", step.name, got, step.s.sent)
+			}
+		}
+		if got := read(a.do("RENEW a1 t KEEPALIVE")); strings.HasPrefix(got, "-") {
+			t.Errorf("what it keeps alive already: %s", got)
+		}
+		for _, name := range []string{"a1", "a2", "a3"} {
+			b.do("UNLOCK " + name + " t")
+		}
+		time.Sleep(2 * sweepPause)
+		if got := kept(a, "a4"); !strings.HasPrefix(got, "*[t ") {
+			t.Errorf("when others have unlocked its holds: %s", got)
+		}
+	})
+}
+
 // SYNC: without replicas there is no grant, and the lock is free again. R26
 func TestSyncTakesBack(t *testing.T) {
 	withLocks(t, redlock.Options{Sync: 1}, func(t *testing.T, session func() *fakeSession) {

@@ -113,7 +113,7 @@ func lock(c *Call, all *Lockers, b *busiest, s *lockSyntax, mode redlock.Mode) {
 		}
 	}
 	if q.args.keep {
-		if err := l.KeepFull(); err != nil {
+		if err := c.Client.Kept.full(l); err != nil {
 			c.Reply(ErrorReply(err))
 			return
 		}

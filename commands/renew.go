@@ -43,7 +43,7 @@ func renew(c *Call, all *Lockers, s *lockSyntax) {
 	relies := c.Client.Kept.relies(args.name, args.token)
 	keeper := relies.keeper()
 	if args.keep {
-		if err := l.KeepFull(); err != nil {
+		if err := c.Client.Kept.full(l); relies.hold == nil && err != nil {
 			c.Reply(ErrorReply(err))
 			return
 		}

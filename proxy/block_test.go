@@ -300,6 +300,28 @@ func TestBlockBounded(t *testing.T) {
 	})
 }
 
+// TestBlockShare: whoever blocks over many connections leaves places for others, and is told why it has to wait.
+func TestBlockShare(t *testing.T) {
+	inBlockBubble(t, 3, Options{MaxOwn: 16}, func(n *blockNodes) {
+		var clients []*client
+		for range 20 {
+			c := n.connect()
+			c.send("BLPOP b 0")
+			synctest.Wait()
+			clients = append(clients, c)
+		}
+		if st := n.server.Stats(); st.Own != (cluster.OwnStats{Used: 12, Waiting: 8}) {
+			t.Errorf("connections %+v", st.Own)
+		}
+		time.Sleep(11 * time.Second)
+		clients[19].expect("-ERR the command was not run: all connections that are not shared are in use " +
+			"(upstream-own-connections): this address and user have 12 of them, as many as one client may while few are free\r\n")
+		for _, c := range clients {
+			c.Close()
+		}
+	})
+}
+
 // TestBlockOverdue: a node that does not even answer when the time is over is given up.
 func TestBlockOverdue(t *testing.T) {
 	inBlockBubble(t, 1, Options{Pipes: cluster.PipeOptions{Timeout: 5 * time.Second}}, func(n *blockNodes) {

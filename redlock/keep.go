@@ -248,6 +248,9 @@ func (l *Locker) KeepFull() error {
 	return nil
 }
 
+// KeepFree is how many more holds may be kept alive.
+func (l *Locker) KeepFree() int { return int(max(l.keep.most.Load()-l.keep.held.Load(), 0)) }
+
 // SetMaxKept changes how many holds may be kept alive.
 func (l *Locker) SetMaxKept(n int) { l.keep.most.Store(int64(n)) }
 
