@@ -70,6 +70,7 @@ type Command struct {
 
 	timeout func(args [][]byte) (Timeout, bool) // Blocks; nil: it blocks, nobody knows how long
 
+	most    int // of arguments, its name among them; 0: any number
 	tips    tips
 	first   int  // Split: the position of the first key; 0 means 1
 	tail    int  // Split: arguments behind the last key's, which go to every part

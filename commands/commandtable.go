@@ -1,11 +1,13 @@
 package commands
 
 import (
-	"path"
+	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
 )
 
@@ -113,17 +115,14 @@ func describedAll(proto int, reply []byte, verbs []*Command) []byte {
 }
 
 // commandDocs is COMMAND DOCS [name ...]. Servers without it still have the
-// verbs documented.
+// verbs documented. Of a name that is repeated the answer, a map, tells once: it would be longer than the
+// command by a hundred times.
 func commandDocs(c *Call) {
 	names := c.Args[2:]
 	verbs := c.Table.own
 	if len(names) > 0 {
-		verbs = nil
-		for _, verb := range c.Table.verbsNamed(names) {
-			if verb != nil {
-				verbs = append(verbs, verb)
-			}
-		}
+		names = once(names)
+		verbs = slices.DeleteFunc(c.Table.verbsNamed(names), func(verb *Command) bool { return verb == nil })
 	}
 	proto := c.Client.Proto
 	named := make(map[string]bool, len(verbs))
@@ -137,7 +136,11 @@ func commandDocs(c *Call) {
 		c.Reply(append(resp.AppendMap(nil, proto, len(verbs)), ours...))
 		return
 	}
-	c.Send(AnySlot, c.Raw, true, func(reply []byte) []byte {
+	ask := c.Raw
+	if len(names) < len(c.Args)-2 {
+		ask = resp.AppendCommand(nil, append(slices.Clone(c.Args[:2]), names...)...)
+	}
+	c.Send(AnySlot, ask, true, func(reply []byte) []byte {
 		elems, ok := elements(reply)
 		if !ok || len(elems) > 0 && elems[0][0] != '$' {
 			elems = nil // a server older than 7.0
@@ -154,6 +157,18 @@ func commandDocs(c *Call) {
 		out := resp.AppendMap(make([]byte, 0, len(theirs)+len(ours)+16), proto, n)
 		return append(append(out, theirs...), ours...)
 	}, nil)
+}
+
+// once is names without repetitions.
+func once(names [][]byte) (each [][]byte) {
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
+		if lower := strings.ToLower(string(name)); !seen[lower] {
+			seen[lower] = true
+			each = append(each, name)
+		}
+	}
+	return each
 }
 
 // commandList is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob].
@@ -173,7 +188,7 @@ func commandList(c *Call) {
 			verbs = nil
 		}
 	case isWord(c.Args[3], "PATTERN"):
-		verbs = matching(verbs, strings.ToLower(string(c.Args[4])))
+		verbs = matching(verbs, c.Args[4])
 	}
 	var ours []byte
 	for _, verb := range verbs {
@@ -184,14 +199,21 @@ func commandList(c *Call) {
 	}, nil)
 }
 
-func matching(verbs []*Command, glob string) (found []*Command) {
+// matching are the verbs whose names match a pattern, in any mixture of cases. None is as long as a long pattern.
+func matching(verbs []*Command, pattern []byte) (found []*Command) {
+	if len(pattern) > longestPattern {
+		return nil
+	}
+	lower := bytes.ToLower(pattern)
 	for _, verb := range verbs {
-		if ok, _ := path.Match(glob, verb.Name); ok {
+		if glob.Match(lower, []byte(verb.Name)) {
 			found = append(found, verb)
 		}
 	}
 	return found
 }
+
+const longestPattern = 1 << 10
 
 // commandGetKeys is COMMAND GETKEYS and GETKEYSANDFLAGS command [arg ...].
 func commandGetKeys(c *Call) {

@@ -40,6 +40,11 @@ func wrongArity(name string) []byte {
 	return errorLine("ERR wrong number of arguments for '%s' command", name)
 }
 
+// tooLong is the reply to c with more arguments than the proxy takes.
+func (c *Command) tooLong() []byte {
+	return errorLine("ERR too many arguments for '%s' command: lockproxy, which answers it, takes %d", c.Name, c.most-1)
+}
+
 // unknownCommand is what Redis says of a command that it does not have.
 func unknownCommand(args [][]byte) []byte {
 	var said []byte

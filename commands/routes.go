@@ -9,6 +9,7 @@ type row struct {
 	name  string
 	route Route
 	arity int                                 // Local: as in COMMAND; 0: what the upstream says, or any
+	most  int                                 // Local: of arguments, the name among them; 0: any number
 	flags Flags                               // besides those that the upstream tells of
 	step  int                                 // Split
 	merge Merge                               // AllNodes, Split, and Blocks on several nodes
@@ -33,13 +34,22 @@ const (
 	wouldSubscribe = ": it may subscribe a connection that clients share"
 )
 
+// How many arguments commands take whose answer the proxy makes on its loop. No honest client comes
+// near, and what is within them is done in some milliseconds.
+const (
+	mostOptions = 1_000  // options: there are not so many, unless they are repeated
+	mostNamed   = 4_096  // names that are looked up, and answered with a text for each
+	mostIDs     = 16_384 // clients, and topics that are new
+	mostTopics  = 65_536 // topics that are known
+)
+
 // rows are all rules of routing.
 var rows = []row{
 	// The connection's own.
 	{name: "ping", route: Local, arity: -1, flags: InSubscriber, run: ping},
 	{name: "echo", route: Local, arity: 2, run: echo},
-	{name: "hello", route: Local, arity: -1, flags: NoAuth, run: hello},
-	{name: "auth", route: Local, arity: -2, flags: NoAuth, run: auth},
+	{name: "hello", route: Local, arity: -1, most: mostOptions, flags: NoAuth, run: hello},
+	{name: "auth", route: Local, arity: -2, most: mostOptions, flags: NoAuth, run: auth},
 	{name: "quit", route: Local, arity: -1, flags: NoAuth | InSubscriber, run: quit},
 	{name: "reset", route: Local, arity: 1, flags: NoAuth | Alone | InSubscriber, run: reset},
 	{name: "select", route: Local, arity: 2, run: selectDB},
@@ -58,32 +68,32 @@ var rows = []row{
 	{name: "client|no-touch", route: Local, arity: 3, run: clientNoTouch},
 	{name: "client|getredir", route: Local, arity: 2, run: clientGetRedir},
 	{name: "client|help", route: Local, arity: 2, run: clientHelp},
-	{name: "client|list", route: Local, arity: -2, run: clientList},
-	{name: "client|kill", route: Local, arity: -3, run: clientKill},
-	{name: "client|pause", route: Local, arity: -3, run: clientPause},
+	{name: "client|list", route: Local, arity: -2, most: mostIDs, run: clientList},
+	{name: "client|kill", route: Local, arity: -3, most: mostOptions, run: clientKill},
+	{name: "client|pause", route: Local, arity: -3, most: mostOptions, run: clientPause},
 	{name: "client|unpause", route: Local, arity: 2, run: clientUnpause},
-	{name: "client|unblock", route: Local, arity: -3, run: clientUnblock},
+	{name: "client|unblock", route: Local, arity: -3, most: mostOptions, run: clientUnblock},
 	{name: "client|reply", route: Local, arity: 3, run: clientReply},
-	{name: "client|tracking", route: Local, arity: -3, run: clientTracking},
+	{name: "client|tracking", route: Local, arity: -3, most: mostOptions, run: clientTracking},
 	{name: "client|trackinginfo", route: Local, arity: 2, run: clientTrackingInfo},
 	{name: "client|caching", route: Local, arity: 3, run: clientCaching},
 
 	// What the proxy is.
 	{name: "command", route: Local, arity: -1, run: commandAll},
 	{name: "command|count", route: Local, arity: 2, run: commandCount},
-	{name: "command|info", route: Local, arity: -2, run: commandInfo},
-	{name: "command|docs", route: Local, arity: -2, run: commandDocs},
-	{name: "command|list", route: Local, arity: -2, run: commandList},
+	{name: "command|info", route: Local, arity: -2, most: mostNamed, run: commandInfo},
+	{name: "command|docs", route: Local, arity: -2, most: mostNamed, run: commandDocs},
+	{name: "command|list", route: Local, arity: -2, most: mostOptions, run: commandList},
 	{name: "command|getkeys", route: Local, arity: -3, run: commandGetKeys},
 	{name: "command|getkeysandflags", route: Local, arity: -3, run: commandGetKeys},
 	{name: "command|help", route: Local, arity: 2, run: commandHelp},
 	{name: "config", route: Local, arity: -2, run: noSubcommand},
-	{name: "config|get", route: Local, arity: -3, run: configGet},
-	{name: "config|set", route: Local, arity: -4, flags: Fanned | Stepwise, run: configSet},
+	{name: "config|get", route: Local, arity: -3, most: mostOptions, run: configGet},
+	{name: "config|set", route: Local, arity: -4, most: mostNamed, flags: Fanned | Stepwise, run: configSet},
 	{name: "config|resetstat", route: Local, arity: 2, flags: Fanned, run: configResetStat},
 	{name: "config|rewrite", route: Local, arity: 2, flags: Fanned, run: everyServer, why: theirFiles},
 	{name: "config|help", route: AnyNode, flags: ReadOnly},
-	{name: "info", route: Local, arity: -1, flags: Fanned, run: info},
+	{name: "info", route: Local, arity: -1, most: mostOptions, flags: Fanned, run: info},
 	{name: "role", route: Local, arity: 1, run: role},
 	{name: "cluster", route: Local, arity: -2, run: noSubcommand},
 	{name: "cluster|info", route: Local, arity: 2, run: inCluster(clusterInfo)},
@@ -141,7 +151,7 @@ var rows = []row{
 	// All nodes together.
 	{name: "dbsize", route: AllNodes, flags: ReadOnly, merge: mergeSum},
 	{name: "keys", route: AllNodes, flags: ReadOnly, merge: mergeConcat},
-	{name: "scan", route: Local, arity: -2, flags: ReadOnly | Stepwise, run: scan},
+	{name: "scan", route: Local, arity: -2, most: mostOptions, flags: ReadOnly | Stepwise, run: scan},
 	{name: "randomkey", route: Local, arity: 1, flags: ReadOnly | Stepwise, run: randomKey},
 	{name: "flushall", route: AllNodes, merge: mergeFirst},
 	{name: "flushdb", route: AllNodes, merge: mergeFirst},
@@ -149,12 +159,12 @@ var rows = []row{
 	{name: "memory|stats", route: AllNodes, flags: ReadOnly, merge: mergeMemoryStats},
 	{name: "memory|doctor", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
 	{name: "memory|malloc-stats", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
-	{name: "slowlog|get", route: Local, flags: ReadOnly | Fanned, run: slowlogGet},
+	{name: "slowlog|get", route: Local, most: mostOptions, flags: ReadOnly | Fanned, run: slowlogGet},
 	{name: "slowlog|len", route: Local, flags: ReadOnly | Fanned, run: slowlogLen},
 	{name: "slowlog|reset", route: Local, flags: ReadOnly | Fanned, run: slowlogReset},
 	{name: "latency|latest", route: AllNodes, flags: ReadOnly, merge: mergeLatest},
 	{name: "latency|history", route: AllNodes, flags: ReadOnly, merge: mergeHistory},
-	{name: "latency|histogram", route: Local, flags: ReadOnly | Fanned, run: latencyHistogram},
+	{name: "latency|histogram", route: Local, most: mostNamed, flags: ReadOnly | Fanned, run: latencyHistogram},
 	{name: "latency|graph", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
 	{name: "latency|doctor", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
 	{name: "latency|reset", route: AllNodes, flags: ReadOnly, merge: mergeMax},
@@ -185,12 +195,12 @@ var rows = []row{
 	{name: "function|kill", route: Local, flags: Fanned, run: killScript},
 
 	// Publishing and subscribing.
-	{name: "subscribe", route: Local, arity: -2, flags: InSubscriber, run: subscribe},
-	{name: "psubscribe", route: Local, arity: -2, flags: InSubscriber, run: psubscribe},
-	{name: "ssubscribe", route: Local, arity: -2, flags: InSubscriber, run: ssubscribe},
-	{name: "unsubscribe", route: Local, arity: -1, flags: InSubscriber, run: unsubscribe},
-	{name: "punsubscribe", route: Local, arity: -1, flags: InSubscriber, run: punsubscribe},
-	{name: "sunsubscribe", route: Local, arity: -1, flags: InSubscriber, run: sunsubscribe},
+	{name: "subscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: subscribe},
+	{name: "psubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: psubscribe},
+	{name: "ssubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: ssubscribe},
+	{name: "unsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: unsubscribe},
+	{name: "punsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: punsubscribe},
+	{name: "sunsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: sunsubscribe},
 	{name: "publish", route: Local, arity: 3, run: publish},
 	{name: "spublish", route: Local, arity: 3, run: spublish},
 	{name: "pubsub", route: AnyNode, flags: ReadOnly}, // HELP, and what is wrong
@@ -274,6 +284,7 @@ func (c *Command) apply(r *row) {
 	switch {
 	case r != nil:
 		c.Route, c.Merge, c.Step, c.Run, c.Reason, c.timeout = r.route, r.merge, r.step, r.run, r.why, r.block
+		c.most = r.most
 		c.Flags |= r.flags
 		if r.arity != 0 {
 			c.Arity = r.arity

@@ -36,6 +36,7 @@ func NewTable(command []byte, verbs []*Command, refused ...string) (*Table, erro
 	}
 	for _, verb := range verbs {
 		c := verb.clone()
+		c.limit(mostOptions)
 		t.byName[c.Name] = c
 		t.own = append(t.own, c)
 	}
@@ -121,6 +122,9 @@ func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 	if !c.accepts(len(args)) {
 		return c, c.wrongArity()
 	}
+	if c.TooLong(len(args)) {
+		return c, c.tooLong()
+	}
 	return c, nil
 }
 
@@ -136,6 +140,9 @@ func (c *Command) accepts(n int) bool {
 	return true
 }
 
+// TooLong says that n arguments, the name included, are more than the proxy takes of c, which it answers itself.
+func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
+
 // Fits says whether c takes n arguments, its name included, by what COMMAND tells.
 func (c *Command) Fits(n int) bool { return n == c.Arity || c.Arity < 0 && n >= -c.Arity }
 
@@ -145,6 +152,14 @@ func (c *Command) addSub(sub *Command) {
 		c.Subs = make(map[string]*Command)
 	}
 	c.Subs[sub.Name[strings.IndexByte(sub.Name, '|')+1:]] = sub
+}
+
+// limit has c and its subcommands take no more than n arguments.
+func (c *Command) limit(n int) {
+	c.most = n
+	for _, sub := range c.Subs {
+		sub.limit(n)
+	}
 }
 
 // clone is a copy that a table may change.

@@ -136,10 +136,8 @@ func (t *Tracking) refuses(next *Tracking, prefixes []string) string {
 		return "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
 	}
 	for i, prefix := range prefixes {
-		for _, old := range t.Prefixes {
-			if overlap(prefix, old) {
-				return "Prefix '" + prefix + "' overlaps with an existing prefix '" + old + "'. Prefixes for a single client must not overlap."
-			}
+		if old, ok := t.overlapping(prefix); ok {
+			return "Prefix '" + prefix + "' overlaps with an existing prefix '" + old + "'. Prefixes for a single client must not overlap."
 		}
 		for _, other := range prefixes[i+1:] {
 			if overlap(prefix, other) {
@@ -148,6 +146,18 @@ func (t *Tracking) refuses(next *Tracking, prefixes []string) string {
 		}
 	}
 	return ""
+}
+
+// overlapping is the first of t.Prefixes, which are sorted, that overlaps with prefix. None of them but "" overlaps
+// with another, so it stands beside the place of prefix among them.
+func (t *Tracking) overlapping(prefix string) (old string, ok bool) {
+	at, _ := slices.BinarySearch(t.Prefixes, prefix)
+	for _, i := range []int{0, at - 1, at} {
+		if i >= 0 && i < len(t.Prefixes) && overlap(prefix, t.Prefixes[i]) {
+			return t.Prefixes[i], true
+		}
+	}
+	return "", false
 }
 
 // overlap says that there are keys which begin with both.

@@ -28,6 +28,8 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 		t.refuse(refusal)
 	case cmd.Queue == commands.QueueNever:
 		t.refuse(cmd.QueueRefusal())
+	case refusal != nil && cmd.TooLong(len(args)):
+		t.refuse(refusal)
 	case refusal != nil && cmd.Name == "exec":
 		t.take(execStep, raw) // the node ends the transaction
 	case refusal != nil, cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand

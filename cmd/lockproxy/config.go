@@ -3,10 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"lockproxy/internal/glob"
 )
 
 // Config holds the settings of a running program and answers CONFIG GET and
@@ -48,18 +49,25 @@ func (c *Config) fit(f func(*Values) *Values) {
 // its own password only.
 const hidden = "(hidden)"
 
-// Get returns names and values of the settings whose name matches glob, in the
+// longestPattern is how long a pattern of CONFIG GET may be that is looked at: no name is longer.
+const longestPattern = 256
+
+// Get returns names and values of the settings whose name matches pattern, in the
 // order of the table (CONFIG GET).
-func (c *Config) Get(glob string) [][2]string {
+func (c *Config) Get(pattern string) [][2]string {
+	if len(pattern) > longestPattern {
+		return nil
+	}
 	v := c.Values()
+	lower := []byte(strings.ToLower(pattern))
 	var found [][2]string
 	for _, s := range settings {
-		if ok, err := path.Match(strings.ToLower(glob), s.Name); err != nil || !ok {
+		if !glob.Match(lower, []byte(s.Name)) {
 			continue
 		}
 		name := s.Name
-		if strings.EqualFold(name, glob) {
-			name = glob // as Redis: the spelling that was asked for
+		if strings.EqualFold(name, pattern) {
+			name = pattern // as Redis: the spelling that was asked for
 		}
 		found = append(found, [2]string{name, s.answer(v)})
 	}

@@ -21,18 +21,20 @@ func set(c *Config, name, value string) error { return c.SetAll([][2]string{{nam
 func TestConfigGet(t *testing.T) {
 	c := newTestConfig(t, "--dev --requirepass mine --upstream-password theirs --lock-lease 90s")
 	for glob, want := range map[string][][2]string{
-		"lock-lease":        {{"lock-lease", "1m30s"}},
-		"TIMEOUT":           {{"TIMEOUT", "0"}},
-		"proto-max-*":       {{"proto-max-bulk-len", "536870912"}, {"proto-max-multibulk-len", "1048576"}},
-		"d[ae]v":            {{"dev", "yes"}},
-		"requirepass":       {{"requirepass", "mine"}},
-		"upstream-password": {{"upstream-password", "(hidden)"}},
-		"sentinel-password": {{"sentinel-password", ""}},
-		"lock-max-w???":     {{"lock-max-wait", "10m"}},
-		"maxmemory":         nil,
-		"[":                 nil,
-		"tcp-keepalive":     {{"tcp-keepalive", "300"}},
-		"listen":            {{"listen", "127.0.0.1:6380"}},
+		"lock-lease":                    {{"lock-lease", "1m30s"}},
+		"TIMEOUT":                       {{"TIMEOUT", "0"}},
+		"proto-max-*":                   {{"proto-max-bulk-len", "536870912"}, {"proto-max-multibulk-len", "1048576"}},
+		"d[ae]v":                        {{"dev", "yes"}},
+		"requirepass":                   {{"requirepass", "mine"}},
+		"upstream-password":             {{"upstream-password", "(hidden)"}},
+		"sentinel-password":             {{"sentinel-password", ""}},
+		"lock-max-w???":                 {{"lock-max-wait", "10m"}},
+		"maxmemory":                     nil,
+		"[":                             nil,
+		"loc[k]-leas[^x]":               {{"lock-lease", "1m30s"}}, // as Redis matches
+		strings.Repeat("*l", 1_000_000): nil,
+		"tcp-keepalive":                 {{"tcp-keepalive", "300"}},
+		"listen":                        {{"listen", "127.0.0.1:6380"}},
 	} {
 		if got := c.Get(glob); !reflect.DeepEqual(got, want) {
 			t.Errorf("CONFIG GET %s: %v, want %v", glob, got, want)

@@ -1,0 +1,108 @@
+package commands
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Each command that the proxy answers itself takes a limited number of arguments, or does no more with
+// them than to pass them on.
+func TestMostArguments(t *testing.T) {
+	passes := map[string]bool{ // to nodes, or looks at the first ones alone
+		"acl|cat": true, "acl|deluser": true, "acl|load": true, "acl|log": true, "acl|save": true,
+		"acl|setuser": true, "client": true, "cluster": true, "command": true, "config": true, "debug": true, "ping": true, "quit": true,
+		"post": true, "host:": true, "cluster|addslots": true, "cluster|addslotsrange": true, "cluster|delslots": true,
+		"cluster|delslotsrange": true, "cluster|failover": true, "cluster|meet": true, "cluster|myshardid": true,
+		"cluster|reset": true, "cluster|setslot": true, "command|getkeys": true, "command|getkeysandflags": true,
+		"eval": true, "eval_ro": true, "failover": true, "function|kill": true, "function|load": true,
+		"function|stats": true, "pubsub|channels": true, "pubsub|numpat": true, "pubsub|numsub": true,
+		"pubsub|shardchannels": true, "pubsub|shardnumsub": true, "replicaof": true, "slaveof": true,
+		"script|exists": true, "script|flush": true, "script|kill": true, "slowlog|len": true, "slowlog|reset": true,
+		"watch": true,
+	}
+	for _, c := range redis7(t, sampleVerbs()...).Commands() {
+		if c.Route == Local && c.Arity < 0 && c.most == 0 && !passes[c.Name] {
+			t.Errorf("%s takes any number of arguments", c.Name)
+		}
+	}
+}
+
+// More than that is refused by name, and one argument less is not.
+func TestTooManyArguments(t *testing.T) {
+	f := newFakeWith(t, redis7(t, sampleVerbs()...), node("*0\r\n"))
+	for line, most := range map[string]int{
+		"COMMAND INFO": mostNamed, "CLIENT LIST ID": mostIDs, "CONFIG GET": mostOptions, "LOCK": mostOptions,
+		"CLIENT TRACKING ON": mostOptions, "SUBSCRIBE": mostIDs,
+	} {
+		words := strings.Fields(line)
+		for len(words) < most {
+			words = append(words, "1")
+		}
+		if got := f.args(words...); strings.HasPrefix(got, "-ERR too many") {
+			t.Errorf("%s with %d arguments: %s", line, most, got)
+		}
+		if got := f.args(append(words, "1")...); !strings.HasPrefix(got, "-ERR too many arguments for '") {
+			t.Errorf("%s with %d arguments: %.100q", line, most+1, got)
+		}
+	}
+}
+
+// A name that is repeated makes the answer of COMMAND DOCS no longer.
+func TestCommandDocsOfRepeatedNames(t *testing.T) {
+	var asked []string
+	f := newFakeWith(t, redis7(t, sampleVerbs()...), func(args []string) string {
+		asked = args
+		return "*2\r\n$3\r\nget\r\n*0\r\n"
+	})
+	for _, names := range []string{"lock", "lock get"} {
+		once := f.do("COMMAND DOCS " + names)
+		if often := f.do("COMMAND DOCS" + strings.Repeat(" "+names, 100) + " LOCK"); often != once {
+			t.Errorf("%s: %d bytes, and repeated %d bytes", names, len(once), len(often))
+		}
+	}
+	if want := []string{"COMMAND", "DOCS", "lock", "get"}; !slices.Equal(asked, want) {
+		t.Errorf("the node was asked %q, want %q", asked, want)
+	}
+}
+
+// A client that tracks many prefixes may add to them in no more time than one that tracks none.
+func TestManyPrefixes(t *testing.T) {
+	var many Tracking
+	many.On, many.BCast = true, true
+	for i := range 1_000_000 {
+		many.Prefixes = append(many.Prefixes, strconv.Itoa(1_000_000+i)+":")
+	}
+	next := Tracking{BCast: true}
+	if steps := testing.Benchmark(func(b *testing.B) {
+		for range b.N {
+			many.overlapping("2:")
+		}
+	}); steps.NsPerOp() > 100_000 {
+		t.Errorf("a prefix takes %v", steps)
+	}
+	for prefix, old := range map[string]string{
+		"2": "", "1000000": "1000000:", "1500000:x": "1500000:", "19": "1900000:",
+	} {
+		got := many.refuses(&next, []string{prefix})
+		if (got == "") != (old == "") || !strings.Contains(got, old) {
+			t.Errorf("%s: %q, want it to overlap with %q", prefix, got, old)
+		}
+	}
+}
+
+func TestCommandListPattern(t *testing.T) {
+	f := newFakeWith(t, redis7(t, sampleVerbs()...), node("*0\r\n"))
+	for pattern, want := range map[string]string{
+		"LOCK":                     "*1\r\n$4\r\nlock\r\n",
+		"*ctl":                     "*1\r\n$7\r\nlockctl\r\n",
+		"lock[^x]*":                "*1\r\n$7\r\nlockctl\r\n",
+		"[^l]*":                    "*0\r\n",
+		strings.Repeat("*l", 5000): "*0\r\n",
+	} {
+		if got := f.do("COMMAND LIST FILTERBY PATTERN " + pattern); got != want {
+			t.Errorf("%.20s: %q, want %q", pattern, got, want)
+		}
+	}
+}
