@@ -69,7 +69,7 @@ func appendState(b []byte, proto int, s redlock.State) []byte {
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "holders"), len(s.Holders))
 	for _, h := range s.Holders {
 		b = resp.AppendMap(b, proto, 8)
-		b = appendPair(b, "token", redlock.Digest([]byte(h.Token)))
+		b = appendPair(b, "token", h.Digest())
 		b = appendPair(b, "mode", modeNames[h.Mode])
 		b = appendCount(b, "ttl", h.TTL.Milliseconds())
 		b = appendCount(b, "count", h.Count)
@@ -97,15 +97,14 @@ func lockctlCheck(c *Call, l *Lockers) {
 	token := string(c.Args[3])
 	check := func(l *redlock.Locker, name string) (int, []byte) { return l.CheckRequest(name, token) }
 	inspect(c, l, check, func(s redlock.State, proto int) []byte {
-		for _, h := range s.Holders {
-			if h.Token == token {
-				b := redcon.AppendArray(nil, 3)
-				b = redcon.AppendInt(b, h.TTL.Milliseconds())
-				b = redcon.AppendInt(b, h.Fence)
-				return redcon.AppendInt(b, h.Count)
-			}
+		h := s.Held(token)
+		if h == nil {
+			return resp.AppendNull(nil, proto)
 		}
-		return resp.AppendNull(nil, proto)
+		b := redcon.AppendArray(nil, 3)
+		b = redcon.AppendInt(b, h.TTL.Milliseconds())
+		b = redcon.AppendInt(b, h.Fence)
+		return redcon.AppendInt(b, h.Count)
 	})
 }
 

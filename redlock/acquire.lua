@@ -15,6 +15,8 @@
 -- Effects one hold, or one place in the queue, for each request id, however often it is sent;
 --       one that may not wait leaves nothing unless it is granted
 --
+-- A token, here and in all scripts, is what OwnerOf makes of the client's.
+--
 -- A lock that one writer holds once, and nobody waits for, keeps or describes, is a string:
 -- "lockproxy 1 fence requests token". It is plain. Any other lock is a hash.
 --

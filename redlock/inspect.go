@@ -8,14 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"lockproxy/internal/resp"
 )
 
 // Holder is one hold of a lock.
 type Holder struct {
-	Token string // secret: show its Digest only
+	Owner string // OwnerOf its token: show its Digest only
 	Mode  Mode
 	TTL   time.Duration // of its lease
 	Count int64
@@ -25,12 +23,25 @@ type Holder struct {
 	Meta  string        // what its owner said of it
 }
 
+// Digest is what people see of the owner: 8 hex digits.
+func (h *Holder) Digest() string { return digestOf(h.Owner) }
+
 // State is a lock as it is now.
 type State struct {
 	Key     string
 	Holders []Holder // one writer, or readers in the order of their fences; none: free
 	Fence   int64    // the highest of the holders, 0 for none
 	Waiters int
+}
+
+// Held is what token holds; nil: nothing.
+func (s *State) Held(token string) *Holder {
+	owner := OwnerOf(token)
+	i := slices.IndexFunc(s.Holders, func(h Holder) bool { return h.Owner == owner })
+	if i < 0 {
+		return nil
+	}
+	return &s.Holders[i]
 }
 
 // Name is free, write or read.
@@ -54,7 +65,7 @@ func (l *Locker) InspectRequest(name string) (slot int, req []byte) {
 // hold what the answer says is taken back any more.
 func (l *Locker) CheckRequest(name, token string) (slot int, req []byte) {
 	slot, req = l.eval(&inspectScript, name, 1)
-	return slot, redcon.AppendBulkString(req, token)
+	return slot, appendOwnerOf(req, token)
 }
 
 // ReadState reads the reply to InspectRequest or CheckRequest.
@@ -83,12 +94,12 @@ func readState(v resp.Value) (s State, err error) {
 	for i := 1; i < len(v.Elems); i += 2 {
 		field[v.Elems[i].Text()] = v.Elems[i+1].Text()
 	}
-	if token, ok := field["o"]; ok {
-		s.add(now, token, Write, field["w"])
+	if owner, ok := field["o"]; ok {
+		s.add(now, owner, Write, field["w"])
 	}
 	for name, value := range field {
-		if token, ok := strings.CutPrefix(name, "r:"); ok {
-			s.add(now, token, Read, value)
+		if owner, ok := strings.CutPrefix(name, "r:"); ok {
+			s.add(now, owner, Read, value)
 		}
 		if strings.HasPrefix(name, "q:") && waits(field, now, value) {
 			s.Waiters++
@@ -103,7 +114,7 @@ func readState(v resp.Value) (s State, err error) {
 
 // add adds a holder whose lease is not over: expiry, count, fence, since, keeper, the
 // requests, and behind them the meta.
-func (s *State) add(now int64, token string, m Mode, hold string) {
+func (s *State) add(now int64, owner string, m Mode, hold string) {
 	f := strings.SplitN(hold, " ", 7)
 	if len(f) < 6 {
 		return
@@ -112,7 +123,7 @@ func (s *State) add(now int64, token string, m Mode, hold string) {
 	if e <= now {
 		return
 	}
-	h := Holder{Token: token, Mode: m, TTL: ms(e - now), Count: number(f[1]), Fence: number(f[2]), Age: ms(max(now-since, 0)), Kept: f[4] != "-"}
+	h := Holder{Owner: owner, Mode: m, TTL: ms(e - now), Count: number(f[1]), Fence: number(f[2]), Age: ms(max(now-since, 0)), Kept: f[4] != "-"}
 	if len(f) == 7 {
 		h.Meta = f[6]
 	}

@@ -100,7 +100,7 @@ func (u *ledger) Do(ctx context.Context, slot int, req []byte, resend bool) ([]b
 		}
 	case "detach":
 		e := u.live(keys[0].Text())
-		if e == nil || e.token != args[0].Text() || e.keeper != args[1].Text() {
+		if e == nil || OwnerOf(e.token) != args[0].Text() || e.keeper != args[1].Text() {
 			reply = []byte(":0\r\n")
 			break
 		}
@@ -126,7 +126,7 @@ func (u *ledger) live(key string) *entry {
 
 func (u *ledger) renew(key, token string, lease time.Duration, fence int64, keeper string) int64 {
 	e := u.live(key)
-	if e == nil || e.token != token {
+	if e == nil || OwnerOf(e.token) != token {
 		return 0
 	}
 	if e.keeper != keeper || e.fence != fence {

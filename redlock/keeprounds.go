@@ -363,7 +363,7 @@ func (l *Locker) keepRequest(batch []question) []byte {
 		req = redcon.AppendBulkString(req, l.place(q.h.name.name).key)
 	}
 	for _, q := range batch {
-		req = redcon.AppendBulkString(req, q.h.name.token)
+		req = appendOwnerOf(req, q.h.name.token)
 		req = appendNumber(req, q.lease.Milliseconds())
 		req = appendNumber(req, q.h.fence)
 		req = redcon.AppendBulkString(req, q.h.keeper)

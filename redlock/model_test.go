@@ -749,12 +749,12 @@ func TestModel(t *testing.T) {
 				}
 				for i := range state.Holders {
 					h := &state.Holders[i]
-					if want := m.live(h.Token); want == nil || *h != (Holder{h.Token, want.mode, want.until.Sub(m.now), want.count, want.fence, h.Age, want.kept != "", want.meta}) {
+					if want := m.live(h.Owner); want == nil || *h != (Holder{h.Owner, want.mode, want.until.Sub(m.now), want.count, want.fence, h.Age, want.kept != "", want.meta}) {
 						t.Fatalf("%+v, want %+v", h, want)
 					}
 				}
 				for token := range m.hold {
-					if m.live(token) != nil && !slices.ContainsFunc(state.Holders, func(h Holder) bool { return h.Token == token }) {
+					if m.live(token) != nil && !slices.ContainsFunc(state.Holders, func(h Holder) bool { return h.Owner == token }) {
 						t.Fatalf("%s is not seen to hold it: %+v", token, state)
 					}
 				}

@@ -46,9 +46,24 @@ func TestNewToken(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		token := NewToken()
-		if len(token) < 26 || seen[token] || len(Digest([]byte(token))) != 8 || strings.Contains(token, Digest([]byte(token))) {
+		h := Holder{Owner: OwnerOf(token)}
+		if len(token) < 26 || seen[token] || len(h.Digest()) != 8 || strings.Contains(token, h.Digest()) {
 			t.Fatal(token)
 		}
 		seen[token] = true
+	}
+}
+
+// The digest of a hold is the beginning of the SHA-256 of its token, also of one that was written as it is.
+func TestDigest(t *testing.T) {
+	const abc = "ba7816bf" // FIPS 180-2, B.1
+	for _, owner := range []string{OwnerOf("abc"), "abc"} {
+		h := Holder{Owner: owner}
+		if h.Digest() != abc {
+			t.Errorf("%q: %s", owner, h.Digest())
+		}
+	}
+	if owner := OwnerOf("abc"); owner != "#ba7816bf8f01cfea414140de5dae2223" || len(owner) != ownerBytes {
+		t.Error(owner)
 	}
 }

@@ -14,7 +14,7 @@ func combineInspect(p *poll) ([]byte, bool) {
 		return nil, false
 	}
 	type name struct {
-		token string
+		owner string
 		mode  Mode
 	}
 	all := make(map[name][]Holder)
@@ -27,7 +27,7 @@ func combineInspect(p *poll) ([]byte, bool) {
 			return nil, false
 		}
 		for _, h := range s.Holders {
-			n := name{h.Token, h.Mode}
+			n := name{h.Owner, h.Mode}
 			all[n] = append(all[n], h)
 		}
 	}
@@ -62,9 +62,9 @@ func combineInspect(p *poll) ([]byte, bool) {
 		}
 		hold := string(text) + " " + kept + " -" + meta
 		if n.mode == Write {
-			words = append(words, "o", n.token, "w", hold)
+			words = append(words, "o", n.owner, "w", hold)
 		} else {
-			words = append(words, "r:"+n.token, hold)
+			words = append(words, "r:"+n.owner, hold)
 		}
 	}
 	if len(words) == 3 {

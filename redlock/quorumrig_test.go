@@ -463,7 +463,7 @@ func (s *sea) holdsOn(token string) (on []int) {
 			continue
 		}
 		state, _ := readState(v)
-		if slices.ContainsFunc(state.Holders, func(h Holder) bool { return h.Token == token }) {
+		if slices.ContainsFunc(state.Holders, func(h Holder) bool { return h.Owner == OwnerOf(token) }) {
 			on = append(on, i)
 		}
 	}

@@ -123,7 +123,7 @@ func (l *Locker) AcquireRequest(a *Acquire) (slot int, req []byte) {
 
 // appendTo appends the five arguments that say what is asked for.
 func (a *Acquire) appendTo(req []byte) []byte {
-	req = redcon.AppendBulkString(req, a.Token)
+	req = appendOwnerOf(req, a.Token)
 	req = appendNumber(req, a.Lease.Milliseconds())
 	req = redcon.AppendBulkString(req, string(a.Mode))
 	req = redcon.AppendBulkString(req, a.ID)
@@ -171,17 +171,13 @@ func (l *Locker) readAcquire(a *Acquire, reply []byte) (g Grant, ok bool, err er
 	return g, false, errReply
 }
 
-// readGrant reads {token, fence, ttl, count}. It allocates nothing.
+// readGrant reads {owner, fence, ttl, count}. It allocates nothing.
 func readGrant(token string, reply []byte) (g Grant, ok bool) {
-	rest, ok := bytes.CutPrefix(reply, []byte("*4\r\n$"))
-	if !ok {
+	rest, ok := bytes.CutPrefix(reply, []byte("*4\r\n$33\r\n"))
+	if !ok || len(rest) < ownerBytes+2 {
 		return g, false
 	}
-	_, rest, _ = bytes.Cut(rest, []byte("\r\n"))
-	if len(rest) < len(token)+2 || string(rest[:len(token)]) != token {
-		return g, false
-	}
-	rest = rest[len(token)+2:]
+	rest = rest[ownerBytes+2:]
 	var n [3]int64
 	for i := range n {
 		if n[i], rest, ok = cutInteger(rest); !ok {
@@ -224,7 +220,7 @@ func Refused(err error) bool {
 // its reply.
 func (l *Locker) ReleaseRequest(name, token string, fence int64) (slot int, req []byte) {
 	slot, req = l.eval(&releaseScript, name, 6)
-	req = redcon.AppendBulkString(req, token)
+	req = appendOwnerOf(req, token)
 	req = redcon.AppendBulkString(req, optional(fence))
 	id := idBytes()
 	req = redcon.AppendBulk(req, id[:])
@@ -268,7 +264,7 @@ func (l *Locker) RenewRequest(name, token string, lease time.Duration, fence int
 		args = 4
 	}
 	slot, req = l.eval(&renewScript, name, args)
-	req = redcon.AppendBulkString(req, token)
+	req = appendOwnerOf(req, token)
 	req = appendNumber(req, lease.Milliseconds())
 	req = redcon.AppendBulkString(req, optional(fence))
 	if keeper != "" {
@@ -310,7 +306,7 @@ func (l *Locker) ReadBreak(reply []byte) (broken bool, err error) {
 // cancelRequest is the command that takes back what a has made.
 func (l *Locker) cancelRequest(a *Acquire) (slot int, req []byte) {
 	slot, req = l.eval(&cancelScript, a.Name, 5)
-	req = redcon.AppendBulkString(req, a.Token)
+	req = appendOwnerOf(req, a.Token)
 	req = redcon.AppendBulkString(req, a.ID)
 	return slot, l.appendWaking(req)
 }
@@ -319,7 +315,7 @@ func (l *Locker) cancelRequest(a *Acquire) (slot int, req []byte) {
 // BreakRequest.
 func (l *Locker) detachRequest(name, token, keeper string) (slot int, req []byte) {
 	slot, req = l.eval(&detachScript, name, 5)
-	req = redcon.AppendBulkString(req, token)
+	req = appendOwnerOf(req, token)
 	req = redcon.AppendBulkString(req, keeper)
 	return slot, l.appendWaking(req)
 }

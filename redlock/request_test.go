@@ -41,17 +41,19 @@ func TestRequestsAreWellFormed(t *testing.T) {
 }
 
 func TestReadGrant(t *testing.T) {
+	owner := "$33\r\n" + OwnerOf("me") + "\r\n"
 	for reply, want := range map[string]bool{
-		"*4\r\n$2\r\nme\r\n:7\r\n:30000\r\n:1\r\n":     true,
-		"*4\r\n$2\r\nme\r\n:7\r\n:30000\r\n:1\r\nmore": false,
-		"*4\r\n$2\r\nme\r\n:7\r\n:30000\r\n:1\r":       true, // frames are whole: the framer saw to that
-		"*4\r\n$2\r\nyo\r\n:7\r\n:30000\r\n:1\r\n":     false,
-		"*4\r\n$2\r\nme\r\n:7\r\n$1\r\n3\r\n:1\r\n":    false,
-		"*4\r\n$2\r\nme\r\n:\r\n:30000\r\n:1\r\n":      false,
-		"*3\r\n:1\r\n:2\r\n$0\r\n\r\n":                 false,
-		"*4\r\n$":                                      false,
-		"$-1\r\n":                                      false,
-		"":                                             false,
+		"*4\r\n" + owner + ":7\r\n:30000\r\n:1\r\n":     true,
+		"*4\r\n" + owner + ":7\r\n:30000\r\n:1\r\nmore": false,
+		"*4\r\n" + owner + ":7\r\n:30000\r\n:1\r":       true, // frames are whole: the framer saw to that
+		"*4\r\n$2\r\nyo\r\n:7\r\n:30000\r\n:1\r\n":      false,
+		"*4\r\n" + owner[:12]:                           false,
+		"*4\r\n" + owner + ":7\r\n$1\r\n3\r\n:1\r\n":    false,
+		"*4\r\n" + owner + ":\r\n:30000\r\n:1\r\n":      false,
+		"*3\r\n:1\r\n:2\r\n$0\r\n\r\n":                  false,
+		"*4\r\n$":                                       false,
+		"$-1\r\n":                                       false,
+		"":                                              false,
 	} {
 		g, ok := readGrant("me", []byte(reply))
 		if ok != want || ok && g != (Grant{Token: "me", Fence: 7, TTL: 30 * time.Second, Count: 1}) {
@@ -64,7 +66,7 @@ func TestReadGrant(t *testing.T) {
 func TestRequestsAllocateLittle(t *testing.T) {
 	l := New(nothing{}, Options{})
 	a := l.NewAcquire(Acquire{Name: "job", Mode: Write})
-	for _, reply := range []string{":7\r\n", "*4\r\n$26\r\n" + a.Token + "\r\n:7\r\n:30000\r\n:1\r\n"} {
+	for _, reply := range []string{":7\r\n", "*4\r\n$33\r\n" + OwnerOf(a.Token) + "\r\n:7\r\n:30000\r\n:1\r\n"} {
 		reply := []byte(reply)
 		if g, ok, err := l.ReadAcquire(a, reply); !ok || err != nil || g != (Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1}) {
 			t.Errorf("%q: %+v %v %v", reply, g, ok, err)

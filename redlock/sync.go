@@ -74,7 +74,7 @@ func (l *Locker) confirm(ctx context.Context, a *Acquire, g Grant) (left time.Du
 	limited, cancel := context.WithTimeoutCause(ctx, g.TTL, errLeaseOver)
 	defer cancel()
 	p := l.place(a.Name)
-	req := resp.AppendCommandStrings(nil, "EVALSHA", confirmScript.SHA, "1", p.key, a.Token, optional(g.Fence))
+	req := resp.AppendCommandStrings(nil, "EVALSHA", confirmScript.SHA, "1", p.key, OwnerOf(a.Token), optional(g.Fence))
 	began := time.Now()
 	reply, acked, err := l.upstream.Synced(limited, p.slot, req, a.Sync, time.Duration(l.syncTimeout.Load()))
 	switch {

@@ -183,7 +183,7 @@ func TestUnconfirmed(t *testing.T) {
 				}
 				if test.holds != "" {
 					time.Sleep(time.Second)
-					if st := p.state(); len(st.Holders) != 1 || st.Holders[0].Token != test.holds {
+					if st := p.state(); len(st.Holders) != 1 || st.Holders[0].Owner != OwnerOf(test.holds) {
 						t.Errorf("%+v", st)
 					}
 					return
