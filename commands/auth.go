@@ -44,19 +44,23 @@ func auth(c *Call) {
 // at the upstream: with the password of the proxy, or any if it has none. All other users are the upstream's, for
 // clients that may use the proxy already.
 func (c *Call) login(name, password []byte, then func(refusal []byte) []byte) []byte {
-	client, user, required := c.Client, string(name), c.Server.AuthRequired()
+	client, user, server := c.Client, string(name), c.Server
+	required := server.AuthRequired()
 	switch {
-	case c.Server.UsersOnly(), user != defaultUser && (client.Authenticated || !required):
+	case server.UsersOnly(), user != defaultUser && (client.Authenticated || !required):
 		c.Login(user, string(password), func(refusal []byte) []byte {
+			server.LoginEnded(client, user, true, refusal)
 			if refusal == nil {
 				client.User, client.Authenticated = user, true
 			}
 			return then(bytes.Clone(refusal))
 		})
 		return nil
-	case user != defaultUser, required && !c.Server.CheckAuth(name, password):
+	case user != defaultUser, required && !server.CheckAuth(name, password):
+		server.LoginEnded(client, user, false, errWrongPass)
 		return then(errWrongPass)
 	}
+	server.LoginEnded(client, user, false, nil)
 	c.Logout()
 	client.User, client.Authenticated = user, true
 	return then(nil)

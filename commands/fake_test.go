@@ -48,8 +48,10 @@ type fakeServer struct {
 	fakeFace
 }
 
-func (s *fakeServer) AuthRequired() bool { return s.password != "" }
-func (s *fakeServer) UsersOnly() bool    { return false }
+func (s *fakeServer) AuthRequired() bool                       { return s.password != "" }
+func (s *fakeServer) UsersOnly() bool                          { return false }
+func (s *fakeServer) LoginEnded(*Client, string, bool, []byte) {}
+
 func (s *fakeServer) CheckAuth(user, password []byte) bool {
 	return string(user) == "default" && string(password) == s.password
 }

@@ -11,13 +11,16 @@ import (
 
 // dispatch sets one command on its way. args and raw alias the read buffer. false: the command
 // must wait, nothing has been done, and it is to be given again, when earlier ones are answered, or
-// holdPause or holdTable is over.
+// holdPause, holdLogin or holdTable is over.
 func (s *session) dispatch(args [][]byte, raw []byte) bool {
 	w := s.w
 	cmd, refusal := w.table.Resolve(args)
 	s.last = cmd
 	if cmd.Flags&commands.Alone != 0 && s.answers.len() > 0 {
 		s.setHold(holdOrder)
+		return false
+	}
+	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && s.mustWaitToLogIn() {
 		return false
 	}
 	if refusal != nil && s.awaitsTable(cmd) {

@@ -12,7 +12,7 @@ import (
 // EOF implements loop.HalfCloser: what was asked for is answered first, but
 // nobody waits for a lock any more, or for the end of a pause.
 func (s *session) EOF() bool {
-	if s.hold&(holdTask|holdPause) != 0 {
+	if s.hold&(holdTask|holdPause|holdLogin) != 0 {
 		return false
 	}
 	if s.stay != nil {
@@ -58,6 +58,7 @@ func (s *session) drain() {
 	if s.hold&holdPause != 0 {
 		s.refuseHeld()
 	}
+	s.clearHold(holdLogin)
 	s.endIfDone()
 }
 

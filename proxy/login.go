@@ -16,11 +16,36 @@ type user struct{ name, password string }
 // askHello is what every user may ask.
 var askHello = resp.AppendCommandStrings(nil, "HELLO")
 
-// Login implements commands.Logins. Whether the upstream lets the user in is known when a connection is there.
+// Login implements commands.Logins. Whether the upstream lets the user in is known when a connection is there, and
+// few are made at a time.
 func (s *session) Login(name, password string, then func(refusal []byte) []byte) {
-	as := &user{name, password}
-	own := s.connections(as)
 	s.setHold(holdOrder)
+	tag, logins, origin := s.current, &s.w.server.logins, originOf(s.Addr)
+	s.expect(then, nil)
+	entered := logins.enter(origin, func() {
+		posted := s.w.loop.Post(func() {
+			if s.gone {
+				logins.leave(origin)
+				return
+			}
+			s.current = tag
+			s.logIn(&user{name, password}, func(refusal []byte) []byte {
+				logins.leave(origin)
+				return then(refusal)
+			})
+		})
+		if !posted {
+			logins.leave(origin)
+		}
+	})
+	if !entered {
+		s.w.loop.Post(func() { s.Receive(tag, errLoginsFull, true) })
+	}
+}
+
+// logIn has the current command wait for a connection as that user.
+func (s *session) logIn(as *user, then func(refusal []byte) []byte) {
+	own := s.connections(as)
 	s.expect(func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
 			reply = refused

@@ -69,6 +69,8 @@ type Server struct {
 	pause        atomic.Pointer[pause] // a copy of that of the first loop; nil: none
 	outputs      outputs
 	failures     failures // to get in
+	addresses    *addresses
+	logins       logins
 
 	sessions sync.WaitGroup // clients that are connected
 	tasks    sync.WaitGroup // goroutines of Actions.Go
@@ -89,6 +91,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
 		o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream, scripts: commands.NewScripts(o.ScriptCache),
+		addresses: newAddresses(),
 	}
 	s.books = books{s: s, errors: make(map[string]uint64)}
 	s.slow.s = s

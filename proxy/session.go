@@ -23,11 +23,12 @@ const (
 	holdClosing                   // it is being closed
 	holdBlock                     // it stays in a command that blocks
 	holdPause                     // CLIENT PAUSE holds its next command back
+	holdLogin                     // its next command is AUTH, and comes too soon after a wrong password
 	holdTable                     // its next command is unknown, and the upstream is asked for its commands
 
 	// holdWaiting are those under which the end of the connection is noticed behind input
 	// that was not read.
-	holdWaiting = holdTask | holdBlock | holdPause
+	holdWaiting = holdTask | holdBlock | holdPause | holdLogin
 )
 
 const (
@@ -77,6 +78,7 @@ type session struct {
 	jam      uint64       // cluster.Pipes.Jam when they went
 	eof      bool         // the client will send no more
 	gone     bool         // the connection is closed
+	attempts attempts     // to authenticate
 	draining bool
 	silence  silence           // CLIENT REPLY
 	heldAs   uint64            // holdPause: its place among those that are held
