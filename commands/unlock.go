@@ -52,13 +52,13 @@ func unlock(c *Call, all *Lockers, s *lockSyntax) {
 
 // answered makes the client's answer of that of Redis.
 func (r *release) answered(reply []byte) []byte {
-	released, ok, err := r.l.ReadRelease(reply)
+	released, ok, keeper, err := r.l.ReadRelease(reply)
 	if err != nil {
 		return reply
 	}
 	r.l.CountRelease(ok)
 	if released {
-		r.l.Unlocked(r.args.name, r.args.token)
+		r.l.Unlocked(r.args.name, r.args.token, keeper)
 	}
 	if released || !ok && r.args.fence == 0 {
 		r.grants.forget(r.args.name, r.args.token)

@@ -204,18 +204,21 @@ func (h *Kept) Lost() bool {
 	return h.gone
 }
 
-// Unlocked says that the hold of token was released whole: it is not kept any more.
-func (l *Locker) Unlocked(name, token string) {
+// Unlocked says that a hold of token was released whole. The one of keeper is not kept any more. Without a keeper it
+// need not be the one that is kept now, which may be a later one: Redis is asked.
+func (l *Locker) Unlocked(name, token, keeper string) {
 	k := &l.keep
 	if k.held.Load() == 0 {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h := k.holds[holdName{name, token}]; h != nil {
+	if h := k.keepers[keeper]; h != nil {
 		k.end(h)
-		k.arm()
+	} else if h := k.holds[holdName{name, token}]; h != nil && keeper == "" {
+		k.hinted(h, released)
 	}
+	k.arm()
 }
 
 // Prolonged says that something else than its keeper made the hold of token last until then.

@@ -57,7 +57,7 @@ func TestNothingRenewedAfterTheEnd(t *testing.T) {
 		do   func(p *keeper, h *Kept)
 		held bool // Redis still has it a second later
 	}{
-		"unlocked": {func(p *keeper, h *Kept) { p.Unlocked("job", "t") }, true}, // it was freed by UNLOCK
+		"unlocked": {func(p *keeper, h *Kept) { p.Unlocked("job", "t", h.keeper) }, true}, // it was freed by UNLOCK
 		"release":  {func(p *keeper, h *Kept) { h.Release(); h.Release(); h.Forget() }, false},
 		"forget":   {func(p *keeper, h *Kept) { h.Forget(); h.Forget(); h.Release() }, true},
 		"released": {func(p *keeper, h *Kept) { p.ends(h, "released") }, false},
@@ -107,7 +107,7 @@ func TestEndDuringARenewal(t *testing.T) {
 		}
 		released.Release()
 		p.up.set(func() { delete(p.up.holds, p.place("unlocked").key) })
-		p.Unlocked("unlocked", "t")
+		p.Unlocked("unlocked", "t", unlocked.keeper)
 		time.Sleep(lease)
 		if p.held("released") || p.losses() != "[]" || p.Stats().Kept != 0 {
 			t.Errorf("held %v, lost %s", p.held("released"), p.losses())
@@ -127,7 +127,7 @@ func TestUnlockThatIsToldLate(t *testing.T) {
 		if h.is() != doubted {
 			t.Fatalf("state %d", h.is())
 		}
-		p.Unlocked("job", "t")
+		p.Unlocked("job", "t", "")
 		time.Sleep(lease)
 		if p.losses() != "[]" {
 			t.Errorf("lost %s", p.losses())
@@ -622,7 +622,7 @@ func TestLost(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		released, unlocked, lost := p.take("released", lease, 0), p.take("unlocked", lease, 0), p.take("lost", lease, 0)
 		released.Release()
-		p.Unlocked("unlocked", "t")
+		p.Unlocked("unlocked", "t", unlocked.keeper)
 		p.up.set(func() { delete(p.up.holds, p.place("lost").key) })
 		if lost.Lost() {
 			t.Error("nobody knows of it yet")
@@ -669,7 +669,7 @@ func TestLostMayCallBack(t *testing.T) {
 			h := <-kept
 			h.Release()
 			h.Forget()
-			p.Unlocked("job", "t")
+			p.Unlocked("job", "t", "k")
 			p.Keep(Hold{Name: "job", Token: "t", Lease: lease, Until: time.Now().Add(lease), Keeper: "k2"}).Forget()
 		}})
 		time.Sleep(time.Minute)

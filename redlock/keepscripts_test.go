@@ -260,3 +260,56 @@ func TestKeepScriptLost(t *testing.T) {
 		lost.await(t)
 	})
 }
+
+// The answer to an UNLOCK that is read late ends no later hold of the token, and ends its own without a word, also when the
+// UNLOCK was sent again. R18
+func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 1)[0]
+		var lost lostHolds
+		send := func(req []byte) []byte {
+			reply, err := p.up.Do(p.ctx, p.place("job").slot, req, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.Clone(reply)
+		}
+		read := func(reply []byte) {
+			released, ok, keeper, err := p.ReadRelease(reply)
+			if !released || !ok || err != nil {
+				t.Fatalf("%q: %v", reply, err)
+			}
+			p.Unlocked("job", "t", keeper)
+		}
+		for name, first := range map[string]func(){
+			"plain": func() { p.lock(t.Context(), Acquire{Token: "t", Lease: minute}) },
+			"kept":  func() { p.lockKept(Acquire{Token: "t", Lease: minute}, 0, &lost) },
+			"kept, with a reader": func() {
+				p.lock(t.Context(), Acquire{Token: "r", Mode: Read, Lease: keptLease})
+				p.lockKept(Acquire{Token: "t", Mode: Read, Lease: minute}, 0, &lost)
+			},
+		} {
+			first()
+			_, req := p.ReleaseRequest("job", "t", 0)
+			reply := send(req)
+			again := send(req)
+			until(t, "the reader has gone", func() bool { return len(p.state().Holders) == 0 })
+			h := p.lockKept(Acquire{Token: "t", Lease: keptLease}, 0, &lost)
+			read(reply)
+			read(again)
+			time.Sleep(2 * keptLease)
+			if st := p.state(); len(st.Holders) != 1 || h.Ended() {
+				t.Errorf("%s: the later hold is not kept any more: %+v", name, st)
+			}
+			_, req = p.ReleaseRequest("job", "t", 0)
+			send(req)
+			read(send(req))
+			until(t, "it ends", h.Ended)
+			if p.keep.held.Load() != 0 {
+				t.Errorf("%s: %d holds are kept", name, p.keep.held.Load())
+			}
+		}
+		s.empty(t)
+		lost.await(t)
+	})
+}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidwall/redcon"
+
 	"lockproxy/internal/resp"
 )
 
@@ -183,6 +185,11 @@ func combineRelease(p *poll) ([]byte, bool) {
 	case zero >= p.need:
 		return integer(0), true
 	case null+one >= p.need && one > 0:
+		for _, v := range p.said {
+			if len(v.Elems) == 2 { // it was kept alive
+				return redcon.AppendBulkString([]byte("*2\r\n:1\r\n"), v.Elems[1].Text()), true
+			}
+		}
 		return integer(1), true
 	}
 	return nil, false

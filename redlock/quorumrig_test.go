@@ -418,7 +418,7 @@ func unlockAt(l *Locker, token string, fence int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	released, ok, err := l.ReadRelease(reply)
+	released, ok, _, err := l.ReadRelease(reply)
 	switch {
 	case err != nil:
 		return 0, err

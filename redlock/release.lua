@@ -5,7 +5,8 @@
 --       5 PUBLISH or SPUBLISH   6 1: nobody may get the lock by this; 2: there is no queue, so all who
 --       listen are told that the lock is free; 3: that too, but this proxy, which listens, knows
 -- Reply 1 released; 0 still held, the count went down; nil: the token holds nothing
---       here; {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy
+--       here; {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy; of a hold that this
+--       proxy has kept alive {1, keeper}, or {1, id, fence, ttl ms, keeper}
 -- Effects the hold goes, or its count; who waits first is woken, or gets the lock. Sent
 --       again it changes nothing and replies the same. One that leaves nothing of the lock
 --       is remembered beside the fence of the slot, until another of its locks is granted
@@ -64,12 +65,13 @@ if n > 1 then
   return 0
 end
 tell(kept, 'released')
+local keeper = string.match(kept, '^(.*):') == me and bare(kept)
 local packed, writer = s[4], s[3]
 if ARGV[6] == '2' or ARGV[6] == '3' then redis.call(publish, key, id) end
 if not packed then
   redis.call('DEL', key)
   redis.pcall('SETRANGE', KEYS[2], '16', ' ' .. id)
-  return 1
+  return keeper and {1, keeper} or 1
 end
 --#include state.lua
 --#include passon.lua
@@ -77,4 +79,8 @@ if field ~= 'w' then
   redis.call('HDEL', key, field)
   without(e)
 end
-return pass_on(s[2], id)
+local passed = pass_on(s[2], id)
+if not keeper then return passed end
+if passed == 1 then return {1, keeper} end
+passed[5] = keeper
+return passed

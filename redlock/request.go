@@ -234,24 +234,30 @@ func (l *Locker) ReleaseRequest(name, token string, fence int64) (slot int, req 
 
 // ReadRelease reads the reply to ReleaseRequest. ok: it was released (count 0)
 // or counted down (count 1). Not ok and no error: the token holds nothing there. A waiter of this proxy that
-// got the lock by it is told so.
-func (l *Locker) ReadRelease(reply []byte) (released, ok bool, err error) {
+// got the lock by it is told so. keeper is that of the hold that was released, for Unlocked, if this proxy had it and the
+// reply is not one to a request that was sent again.
+func (l *Locker) ReadRelease(reply []byte) (released, ok bool, keeper string, err error) {
 	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
-		return n == 1, true, nil
+		return n == 1, true, "", nil
 	}
 	v, _, err := resp.Parse(reply)
 	switch {
 	case err != nil:
-		return false, false, fmt.Errorf("%w: %w", errReply, err)
+		return false, false, "", fmt.Errorf("%w: %w", errReply, err)
 	case v.Err() != "":
-		return false, false, ReplyError(v.Err())
+		return false, false, "", ReplyError(v.Err())
 	case v.Null():
-		return false, false, nil
+		return false, false, "", nil
+	case len(v.Elems) == 2:
+		return true, true, v.Elems[1].Text(), nil
 	case len(v.Elems) == 4:
 		l.handOver(v.Elems)
-		return true, true, nil
+		return true, true, "", nil
+	case len(v.Elems) == 5:
+		l.handOver(v.Elems)
+		return true, true, v.Elems[4].Text(), nil
 	}
-	return false, false, errReply
+	return false, false, "", errReply
 }
 
 // RenewRequest is the command that makes the lease of token's hold last for lease from now
@@ -299,7 +305,7 @@ func (l *Locker) BreakRequest(name string) (slot int, req []byte) {
 
 // ReadBreak reads the reply to BreakRequest: false if the lock was free.
 func (l *Locker) ReadBreak(reply []byte) (broken bool, err error) {
-	broken, _, err = l.ReadRelease(reply)
+	broken, _, _, err = l.ReadRelease(reply)
 	return broken, err
 }
 

@@ -419,7 +419,7 @@ func (p *proxy) unlock(token string) int {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	released, ok, err := p.ReadRelease(reply)
+	released, ok, _, err := p.ReadRelease(reply)
 	switch {
 	case err != nil:
 		p.t.Fatal(err)
