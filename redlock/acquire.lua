@@ -41,12 +41,12 @@ if kind == 'none' then -- free, and nobody waits: most calls end here
   --#include fence.lua
   local ids = (released == '' and '+' or '~' .. released .. '+') .. id
   if mode == 'w' and keeper == '' and meta == '' then
-    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. ids .. ' ' .. token, 'PX', lease)
+    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. ids .. ' ' .. token, 'PX', lease + math.min(clock[2] % 1000, 1))
     if candidate then return {token, tonumber(f), tonumber(lease), 1} end
     return tonumber(f)
   end
-  local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-  local e = now + lease
+  --#include now.lua
+  local e = from + lease
   local hold = table.concat({e, 1, f, now, keeper == '' and '-' or keeper, ids}, ' ')
   if meta ~= '' then hold = hold .. ' ' .. meta end
   if mode == 'w' then
@@ -59,7 +59,7 @@ if kind == 'none' then -- free, and nobody waits: most calls end here
 end
 
 clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 lease = tonumber(lease)
 --#include plain.lua
 if plain and not proxy and owner ~= token then -- that is quickly said
@@ -101,7 +101,7 @@ if mine then
     kept = rely(kept, relying)
     if meta ~= '' then note = ' ' .. meta end
   end
-  e = math.max(e, now + lease)
+  e = math.max(e, from + lease)
 end
 if mine and not upgrade then
   if place then drop(place, id) end
@@ -114,7 +114,7 @@ if mine and not upgrade then
   end
   if field ~= 'w' and ce > 0 then ce = math.max(ce, e) end
   save(field, pack_hold(e, n, f, since, kept, ids, note))
-  return {token, tonumber(f), e - now, n}
+  return {token, tonumber(f), e - from, n}
 end
 
 -- Whose turn is it?
@@ -154,16 +154,16 @@ else
       redis.call('HDEL', key, field)
       c, ce, z, ze = 0, 0, 0, 0 -- whoever was offered the lock waits on
       save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, note))
-      return {token, tonumber(f), e - now, n}
+      return {token, tonumber(f), e - from, n}
     end
-    local hold = pack_hold(now + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, meta == '' and '' or ' ' .. meta)
-    outlast(now + lease)
+    local hold = pack_hold(from + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, meta == '' and '' or ' ' .. meta)
+    outlast(from + lease)
     if mode == 'w' then
       save('o', token, 'w', hold)
     else
       if writer then redis.call('HDEL', key, 'o', 'w') end
       if looked or not s[5] then c = c + 1 end
-      ce = math.max(ce, now + lease)
+      ce = math.max(ce, from + lease)
       welcome_readers()
       save('r:' .. token, hold)
     end

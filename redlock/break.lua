@@ -11,7 +11,7 @@ local key = KEYS[1]
 --#include kind.lua
 if kind == 'none' then return 0 end
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 --#include plain.lua
 --#include unfold.lua
 local s = redis.call('HMGET', key, 'v', 'o', 'w', 's')

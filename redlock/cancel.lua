@@ -25,7 +25,7 @@ if kind ~= 'hash' then return 0 end
 local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id)
 if s[1] ~= '1' then return 0 end
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 local writer, packed, place, me, publish, near = s[3], s[4], tonumber(s[6]), ARGV[3], ARGV[4], ARGV[5] ~= '1'
 --#include hold.lua
 --#include state.lua

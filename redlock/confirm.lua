@@ -5,20 +5,20 @@
 -- ARGV  token, fence of the grant that is meant or ""
 -- Reply an array of one integer: the ms that remain; 0: the hold is gone
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 --#include hold.lua
 local key, token, want = KEYS[1], ARGV[1], ARGV[2]
 --#include kind.lua
 local left = 0
 if kind == 'string' then
   local f, _, owner = string.match(redis.call('GET', key), '^lockproxy 1 (%d+) (%S+) (.*)$')
-  if owner == token and (want == '' or want == f) then left = redis.call('PTTL', key) end
+  if owner == token and (want == '' or want == f) then left = now + redis.call('PTTL', key) - from end
 elseif kind == 'hash' then
   local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
   local hold = s[1] == token and s[2] or s[3]
   if hold then
     local e, _, f = parse_hold(hold)
-    if e > now and (want == '' or want == f) then left = e - now end
+    if e > now and (want == '' or want == f) then left = e - from end
   end
 end
 if left > 0 then

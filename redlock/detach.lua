@@ -12,7 +12,7 @@ local key, token = KEYS[1], ARGV[1]
 if kind ~= 'hash' then return 0 end
 local s = redis.call('HMGET', key, 'o', 'w', 's', 'r:' .. token)
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 local writer, packed, place, me, publish, near = s[2], s[3], nil, ARGV[3], ARGV[4], ARGV[5] ~= '1'
 --#include hold.lua
 local field, hold = 'r:' .. token, s[4]

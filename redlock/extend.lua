@@ -1,4 +1,4 @@
--- extend.lua makes the lease of a hold longer, never shorter. Needs hold.lua, now.
+-- extend.lua makes the lease of a hold longer, never shorter. Needs hold.lua, now.lua.
 --
 -- The keeper must be that of the hold, unless client says that a client asks: then it is as in rely.
 -- Returns the ms that remain and the fence; 0 if the token holds
@@ -20,14 +20,14 @@ local function extend(key, token, lease, want, keeper, client)
   end
   -- Whoever renews a hold relies on it: no request that made it can take it back any more.
   local relied = string.find(ids, '0000000000000000', 1, true)
-  local longer = math.max(e, now + lease)
-  if longer == e and relied and keeps == kept then return e - now, f end
+  local longer = math.max(e, from + lease)
+  if longer == e and relied and keeps == kept then return e - from, f end
   if not relied then ids = ids .. '=0000000000000000' end
   hold = pack_hold(longer, n, f, since, keeps, ids, note)
   if not s[3] then
     redis.call('HSET', key, field, hold)
     if longer > e then redis.call('PEXPIREAT', key, longer) end
-    return longer - now, f
+    return longer - from, f
   end
   local others, x, ce = string.match(s[3], '^(.*) (%d+) (%d+)$')
   x, ce = tonumber(x), tonumber(ce)
@@ -36,5 +36,5 @@ local function extend(key, token, lease, want, keeper, client)
   if field ~= 'w' and ce > 0 and longer > ce then ce = longer end
   redis.call('HSET', key, field, hold, 's', table.concat({others, x, ce}, ' '))
   if grows then redis.call('PEXPIREAT', key, x) end
-  return longer - now, f
+  return longer - from, f
 end

@@ -89,17 +89,18 @@ func readState(v resp.Value) (s State, err error) {
 	if len(v.Elems)%2 == 0 {
 		return s, errReply
 	}
-	now := number(v.Elems[0].Text())
+	us := number(v.Elems[0].Text())
+	now := us / 1000
 	field := make(map[string]string, len(v.Elems)/2)
 	for i := 1; i < len(v.Elems); i += 2 {
 		field[v.Elems[i].Text()] = v.Elems[i+1].Text()
 	}
 	if owner, ok := field["o"]; ok {
-		s.add(now, owner, Write, field["w"])
+		s.add(us, owner, Write, field["w"])
 	}
 	for name, value := range field {
 		if owner, ok := strings.CutPrefix(name, "r:"); ok {
-			s.add(now, owner, Read, value)
+			s.add(us, owner, Read, value)
 		}
 		if strings.HasPrefix(name, "q:") && waits(field, now, value) {
 			s.Waiters++
@@ -114,16 +115,16 @@ func readState(v resp.Value) (s State, err error) {
 
 // add adds a holder whose lease is not over: expiry, count, fence, since, keeper, the
 // requests, and behind them the meta.
-func (s *State) add(now int64, owner string, m Mode, hold string) {
+func (s *State) add(us int64, owner string, m Mode, hold string) {
 	f := strings.SplitN(hold, " ", 7)
 	if len(f) < 6 {
 		return
 	}
-	e, since := number(f[0]), number(f[3])
+	now, e, since := us/1000, number(f[0]), number(f[3])
 	if e <= now {
 		return
 	}
-	h := Holder{Owner: owner, Mode: m, TTL: ms(e - now), Count: number(f[1]), Fence: number(f[2]), Age: ms(max(now-since, 0)), Kept: f[4] != "-"}
+	h := Holder{Owner: owner, Mode: m, TTL: ms((e*1000 - us) / 1000), Count: number(f[1]), Fence: number(f[2]), Age: ms(max(now-since, 0)), Kept: f[4] != "-"}
 	if len(f) == 7 {
 		h.Meta = f[6]
 	}

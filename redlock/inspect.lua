@@ -2,20 +2,21 @@
 --
 -- KEYS  1 the lock
 -- ARGV  1 token whose owner is told what it holds; or none
--- Reply {now ms, field, value, ...}: the whole hash, also of a plain lock; nil: there is none
+-- Reply {now in microseconds, field, value, ...}: the whole hash, also of a plain lock; nil: there is none
 -- Effects with a token: what it holds now is not taken back any more
 local key, token = KEYS[1], ARGV[1]
 --#include kind.lua
 if kind == 'none' then return false end
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
+local us = clock[1] .. string.sub('00000' .. clock[2], -6)
 --#include plain.lua
 if plain then
   if owner == token and string.sub(plain_ids, -17) ~= '=1111111111111111' then
     plain_ids = plain_ids .. '=1111111111111111'
     redis.call('SETRANGE', key, 13 + #plain + #plain_ids - 17, '=1111111111111111 ' .. token)
   end
-  return {string.format('%.0f', now), 'v', '1', 'o', owner, 'w',
+  return {us, 'v', '1', 'o', owner, 'w',
     table.concat({now + redis.call('PTTL', key), 1, plain, math.floor(plain / 1000), '-', plain_ids}, ' ')}
 end
 if redis.call('HGET', key, 'v') ~= '1' then
@@ -38,5 +39,5 @@ if token then
   end
 end
 local all = redis.call('HGETALL', key)
-table.insert(all, 1, string.format('%.0f', now))
+table.insert(all, 1, us)
 return all

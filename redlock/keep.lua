@@ -7,7 +7,7 @@
 --       another keeper
 -- Effects the leases of those holds, and of their keys
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 --#include hold.lua
 --#include extend.lua
 local replies = {}
@@ -18,7 +18,7 @@ for i, key in ipairs(KEYS) do
   if kind == 'string' then
     local f, _, owner = string.match(redis.call('GET', key), '^lockproxy 1 (%d+) (%S+) (.*)$')
     if owner == token and (want == '' or want == f) then
-      left = keeper == '' and redis.call('PTTL', key) or -1
+      left = keeper == '' and now + redis.call('PTTL', key) - from or -1
     end
   elseif kind == 'hash' and lease == '0' then
     local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
@@ -26,7 +26,7 @@ for i, key in ipairs(KEYS) do
     if hold then
       local e, _, f, _, kept = parse_hold(hold)
       if e > now and (keeper ~= '' or want == '' or want == f) then
-        left = (keeper == '' or keeper == bare(kept)) and e - now or -1
+        left = (keeper == '' or keeper == bare(kept)) and e - from or -1
       end
     end
   elseif kind == 'hash' then

@@ -23,8 +23,8 @@ local function pass_on(had, request)
     --#include fence.lua
     drop(seq, wid)
     h = seq + 1
-    outlast(now + lease)
-    local hold = pack_hold(now + lease, 1, f, now, keeper, '+' .. wid, meta == '' and '' or ' ' .. meta)
+    outlast(from + lease)
+    local hold = pack_hold(from + lease, 1, f, now, keeper, '+' .. wid, meta == '' and '' or ' ' .. meta)
     if request then
       save('o', token, 'w', hold, 'u', note(wid))
     else

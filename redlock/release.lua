@@ -31,7 +31,7 @@ if s[1] ~= '1' then
   --#include foreign.lua
 end
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 local publish, me, near, place = ARGV[5], ARGV[4], ARGV[6] ~= '1', nil
 --#include hold.lua
 
@@ -41,7 +41,7 @@ if wid then -- sent again
   if wid ~= '' and s[3] then
     local e, n, f, _, _, ids = parse_hold(s[3])
     if n == 1 and ids == '+' .. wid and e > now then
-      return {1, wid, tonumber(f), e - now}
+      return {1, wid, tonumber(f), e - from}
     end
   end
   return 1

@@ -9,7 +9,7 @@ local key, keeper = KEYS[1], ARGV[4] or ''
 --#include kind.lua
 if kind == 'none' then return 0 end
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 --#include plain.lua
 if plain and owner ~= ARGV[1] then return 0 end
 --#include unfold.lua

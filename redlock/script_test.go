@@ -12,7 +12,7 @@ import (
 
 // teller runs lines such as "acquire a id1 w 1000" on one lock and shows the
 // replies. Fences are F1, F2, ... in the order of their size; times are rounded up to
-// the next 100 ms.
+// the next 100 ms, but for the one or two by which a lease may last longer.
 type teller struct {
 	t      *testing.T
 	s      *server
@@ -156,7 +156,7 @@ func (l *teller) show(v resp.Value) string {
 		l.fences = append(l.fences, n)
 		return fmt.Sprintf("F%d", len(l.fences))
 	case n > 20:
-		return fmt.Sprintf("~%d", (n+99)/100*100)
+		return fmt.Sprintf("~%d", (n+97)/100*100)
 	default:
 		return strconv.FormatInt(n, 10)
 	}

@@ -11,7 +11,7 @@ local fence, agreed = tonumber(f), ARGV[5] == '1'
 --#include kind.lua
 if kind == 'none' then return 0 end
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+--#include now.lua
 --#include plain.lua
 if plain and owner ~= token then return 0 end
 if plain and count == '1' then
