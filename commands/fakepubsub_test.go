@@ -16,10 +16,10 @@ func (f *fakeSession) Unsubscribe(kind TopicKind, names [][]byte) {
 	f.Reply(fmt.Appendf(nil, "+unsubscribe %d %s\r\n", kind, names))
 }
 
-func (f *fakeSession) EndSubscriptions(reply []byte) { f.Reply(reply) }
-func (f *fakeSession) Publish(bool)                  { f.Forward(AnySlot) }
-func (f *fakeSession) Shards() bool                  { return f.server.version >= "7" }
-func (f *fakeSession) Census() Census                { return f.census }
+func (f *fakeSession) EndSubscriptions(end func() []byte) { f.Reply(end()) }
+func (f *fakeSession) Publish(bool)                       { f.Forward(AnySlot) }
+func (f *fakeSession) Shards() bool                       { return f.server.version >= "7" }
+func (f *fakeSession) Census() Census                     { return f.census }
 
 // fakeCensus implements Census.
 type fakeCensus struct {

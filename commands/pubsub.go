@@ -26,8 +26,9 @@ type Subscriber interface {
 	// Unsubscribe ends that and confirms it for each name, those of no subscription too. nil: for all
 	// names of that kind.
 	Unsubscribe(kind TopicKind, names [][]byte)
-	// EndSubscriptions ends everything that the client listens to, and answers with reply.
-	EndSubscriptions(reply []byte)
+	// EndSubscriptions ends everything that the client listens to, and answers with what end then returns. Messages
+	// come until end is called, in the protocol that the client speaks: only end may change that.
+	EndSubscriptions(end func() []byte)
 	// Publish forwards the command, PUBLISH or SPUBLISH, and answers with the number of
 	// receivers that a server would tell to which the clients of the proxy are connected.
 	Publish(shard bool)

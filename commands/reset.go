@@ -10,13 +10,15 @@ func quit(c *Call) {
 // as if it had been closed.
 func reset(c *Call) {
 	c.ResetState()
-	c.Client.Kept.Close(false)
-	fresh := Client{
-		ID: c.Client.ID, Addr: c.Client.Addr, LocalAddr: c.Client.LocalAddr, Unix: c.Client.Unix, Created: c.Client.Created,
-		Proto: 2, Authenticated: !c.Server.AuthRequired(),
-		LibName: c.Client.LibName, LibVersion: c.Client.LibVersion,
-		NoEvict: c.Client.NoEvict && !newerThan7(c.Server), // what RESET of Redis 7.0 forgets
-	}
-	*c.Client = fresh
-	c.EndSubscriptions(replyReset)
+	client, server := c.Client, c.Server
+	client.Kept.Close(false)
+	c.EndSubscriptions(func() []byte {
+		*client = Client{
+			ID: client.ID, Addr: client.Addr, LocalAddr: client.LocalAddr, Unix: client.Unix, Created: client.Created,
+			Proto: 2, Authenticated: !server.AuthRequired(),
+			LibName: client.LibName, LibVersion: client.LibVersion,
+			NoEvict: client.NoEvict && !newerThan7(server), // what RESET of Redis 7.0 forgets
+		}
+		return replyReset
+	})
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -286,4 +287,58 @@ func TestSubscribersDrain(t *testing.T) {
 		defer c.mu.Unlock()
 		return c.end != nil
 	})
+}
+
+// RESET in the middle of a stream of messages: its reply is +RESET, and what comes before that comes as pushes.
+func TestResetInTraffic(t *testing.T) {
+	t.Parallel()
+	for name, upstream := range map[string]string{"single": startRedis(t).addr, "cluster": sharedCluster().addrs()} {
+		t.Run(name, func(t *testing.T) {
+			p := startProxy(t, "--upstream", upstream)
+			over := make(chan struct{})
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer close(over)
+			all.Go(func() {
+				for pub := connect(t, p.addr); ; {
+					select {
+					case <-over:
+						return
+					default:
+					}
+					if _, err := pub.do("PUBLISH", "reset-in-traffic", "m"); err != nil {
+						t.Errorf("PUBLISH: %v", err)
+						return
+					}
+				}
+			})
+			c := connect(t, p.addr)
+			pushes := 0
+			for i := range dose(300, 5000) {
+				value := fmt.Sprint(i)
+				c.Write(slices.Concat(encode("HELLO", "3"), encode("SUBSCRIBE", "reset-in-traffic")))
+				for confirmed := false; !confirmed; {
+					v, err := c.receive(patience)
+					if err != nil {
+						t.Fatal(err)
+					}
+					confirmed = v.kind == '>' && v.elems[0].text == "subscribe"
+				}
+				c.Write(slices.Concat(encode("RESET"), encode("ECHO", value)))
+				v, err := c.receive(patience)
+				for ; err == nil && v.kind == '>'; v, err = c.receive(patience) {
+					pushes++
+				}
+				if err != nil || v.kind != '+' || v.text != "RESET" {
+					t.Fatalf("round %d: RESET was answered %s (%v)", i, v, err)
+				}
+				if v, err = c.receive(patience); err != nil || v.text != value {
+					t.Fatalf("round %d: ECHO was answered %s (%v)", i, v, err)
+				}
+			}
+			if pushes == 0 {
+				t.Error("no message came between SUBSCRIBE and RESET: nothing was tried")
+			}
+		})
+	}
 }

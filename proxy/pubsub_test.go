@@ -165,6 +165,31 @@ func TestSubscriptionsEnd(t *testing.T) {
 	})
 }
 
+// What a client of RESP3 hears before its RESET is answered comes as pushes: as an array it would be taken for the
+// reply.
+func TestMessagesBeforeReset(t *testing.T) {
+	onStage(t, Options{}, func(st *stage) {
+		c, pub := st.connect(), st.connect()
+		c.send("HELLO 3")
+		for line := ""; line != "*0\r\n"; {
+			line, _ = c.r.ReadString('\n')
+		}
+		c.send("SUBSCRIBE x")
+		c.expect(">" + confirmation("subscribe", "x", 1)[1:])
+		st.shut()
+		c.send("RESET", "GET k", "SUBSCRIBE x")
+		synctest.Wait()
+		pub.send("PUBLISH x 1")
+		pub.expect(":0\r\n") // it does not count any more, and hears until the node has confirmed
+		c.expect(frame(">3", "message", "x", "1"))
+		st.open()
+		c.expect("+RESET\r\n$-1\r\n" + confirmation("subscribe", "x", 1))
+		pub.send("PUBLISH x 2")
+		pub.expect(":1\r\n")
+		c.expect(frame("*3", "message", "x", "2"))
+	})
+}
+
 // Messages come in their order, and never inside a reply.
 func TestMessagesKeepOutOfReplies(t *testing.T) {
 	onStage(t, Options{}, func(st *stage) {

@@ -146,7 +146,7 @@ func (s *session) confirmUnsubscribed(kind commands.TopicKind, names []string) (
 }
 
 // EndSubscriptions implements commands.Subscriber.
-func (s *session) EndSubscriptions(reply []byte) {
+func (s *session) EndSubscriptions(end func() []byte) {
 	var seats []*seat
 	for kind := range commands.TopicKind(3) {
 		seats = append(seats, s.seated(kind)...)
@@ -157,7 +157,7 @@ func (s *session) EndSubscriptions(reply []byte) {
 				s.stand(commands.TopicKind(se.topic.Kind), se)
 			}
 		}
-		return reply
+		return end()
 	})
 }
 
