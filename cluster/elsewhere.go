@@ -28,6 +28,9 @@ func (p *Pipe) Elsewhere(reply []byte) (to Elsewhere, ok bool) {
 		if to.Asking = string(word) == "ASK"; to.Asking {
 			kind = AskRedirect
 		}
+		if !p.pipes.knows(to.Addr) {
+			to = Elsewhere{} // until the topology shows it
+		}
 	case "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY":
 	default:
 		return Elsewhere{}, false

@@ -60,6 +60,8 @@ type call struct {
 	ran      bool  // perhaps: it was written once, and its reply was lost
 	raw      bool  // who sent it deals with errors and with the loss of the connection
 	astray   bool  // it was sent to where ASK said
+	doubted  bool  // it was sent again although it may have run: see doubt.go
+	believed bool  // it has not run, whatever its reply says
 	before   before
 }
 

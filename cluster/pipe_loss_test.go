@@ -24,7 +24,7 @@ func TestOutcomeOfARequestThatWasSentOnce(t *testing.T) {
 					return later
 				}}
 				r := newRig(t, PipeOptions{Budget: time.Second}, map[string]*script{"a:1": a})
-				if _, err := r.do("EVALSHA x 0", true); !errors.Is(err, ErrUnknownOutcome) || errors.Is(err, ErrUnavailable) {
+				if _, err := r.do("EVALSHA x 1 k", true); !errors.Is(err, ErrUnknownOutcome) || errors.Is(err, ErrUnavailable) {
 					t.Errorf("err = %v", err)
 				}
 				if calls < 2 {

@@ -99,6 +99,9 @@ func (r *rig) Topology() *Topology {
 	return r.topology
 }
 
+// Member implements Control: b:1 may serve no slots, or none yet.
+func (r *rig) Member(addr string) bool { return addr == "b:1" }
+
 func (r *rig) Refresh() {
 	r.mu.Lock()
 	r.refreshes++

@@ -47,6 +47,11 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		p.declined(pipe, c, req, string(word))
 		return true
 	}
+	if script && !c.resend && !c.believed && doubtful[string(word)] {
+		p.doubt(pipe, c, req, reply)
+		return true
+	}
+	c.believed = false // next time it may have run
 	switch string(word) {
 	case "MOVED", "ASK":
 		_, addr, ok := parseRedirect(rest, pipe.addr)
@@ -55,7 +60,7 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		}
 		p.control.Refresh()
 		c.to.Detour(c.tag)
-		if script && !p.knows(addr) {
+		if !p.knows(addr) {
 			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 			return true
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 // Scripts and functions may raise errors of any text, also ones that begin like those of Redis which
-// say that a command was not run. By then they have run: to send them again would be to run them twice, and
-// to follow them would be to connect to wherever they say.
+// say that a command was not run. By then they have run, and to send them again would be to run them twice. What
+// only Redis would say is looked into further: see doubt.go.
 
 // phrases are how Redis, and no script by chance, goes on behind these words.
 var phrases = map[string][]string{
@@ -34,6 +34,10 @@ func fromScript(req []byte, word string, rest []byte) (script, raised bool) {
 	if err != nil || len(v.Elems) < 3 || !scripts[string(bytes.ToUpper(v.Elems[0].Str))] {
 		return false, false
 	}
+	keys, err := strconv.Atoi(string(v.Elems[2].Str))
+	if doubtful[word] && (err != nil || keys < 1) { // Redis refuses nothing of the kind to a script without keys
+		return true, true
+	}
 	if word != "MOVED" && word != "ASK" {
 		for _, phrase := range phrases[word] {
 			if bytes.HasPrefix(rest, []byte(phrase)) {
@@ -43,6 +47,5 @@ func fromScript(req []byte, word string, rest []byte) (script, raised bool) {
 		return true, true
 	}
 	n, _, ok := parseRedirect(rest, "[::]:1")
-	keys, err := strconv.Atoi(string(v.Elems[2].Str))
-	return true, !ok || err != nil || keys < 1 || len(v.Elems) < 4 || slot.Of(v.Elems[3].Str) != n
+	return true, !ok || len(v.Elems) < 4 || slot.Of(v.Elems[3].Str) != n
 }

@@ -195,6 +195,9 @@ func (s *syncing) detour(c *Conn, reply []byte) bool {
 		if !ok {
 			return false
 		}
+		if !knows(d.control.Topology(), d.control, addr) {
+			return s.retry(reply, nil)
+		}
 		if s.hops++; s.hops > maxHops {
 			d.stats.Redirects[LoopRedirect].Add(1)
 			return s.retry(reply, nil)

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"bytes"
+	"strings"
+
+	"lockproxy/internal/resp"
+)
+
+// This file is errors of scripts that are worded like those of Redis for what it did not run. A script that returns
+// "CLUSTERDOWN Hash slot not served" has run, and would run again each time it is sent again. So the node is
+// asked to run another script with the same keys, one that does nothing: if it refuses that, it has refused the
+// first one. If not, the first one is sent once more, for a slot may have come to rest meanwhile, and then its
+// error goes to the client.
+
+// doubtful are the words of errors by which Redis refuses a script for its keys.
+var doubtful = map[string]bool{"MOVED": true, "ASK": true, "TRYAGAIN": true, "CLUSTERDOWN": true}
+
+// doubt is a script whose error is in doubt. It implements Receiver for the question.
+type doubt struct {
+	call
+	p          *Pipes
+	pipe       *Pipe
+	req, reply []byte
+	said       []byte
+}
+
+// doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
+func (p *Pipes) doubt(pipe *Pipe, c call, req, reply []byte) {
+	c.to.Detour(c.tag)
+	p.control.Refresh()
+	d := &doubt{call: c, p: p, pipe: pipe, req: lasting(req), reply: bytes.Clone(reply)}
+	question := call{to: d, slot: thisNode, raw: true}
+	if c.astray {
+		question.before = sayAsking
+	}
+	pipe.append(question, idle(d.req))
+}
+
+// idle is a script, or a function, of the same kind as that of req and with the same keys, that does nothing.
+func idle(req []byte) []byte {
+	args, _, err := resp.Split(req, nil)
+	if err != nil || len(args) < 3 {
+		return resp.AppendCommandStrings(nil, "PING")
+	}
+	n, _ := resp.Integer(args[2])
+	last := 3 + int(max(0, min(n, int64(len(args)-3))))
+	body := "return" // of EVAL
+	switch word := strings.ToUpper(string(args[0])); {
+	case strings.HasPrefix(word, "EVALSHA"):
+		body = strings.Repeat("0", 40) // which no script has
+	case strings.HasPrefix(word, "FCALL"):
+		body = ""
+	}
+	same := append([][]byte{args[0], []byte(body)}, args[2:last]...)
+	return resp.AppendCommand(nil, same...)
+}
+
+// Receive implements Receiver.
+func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
+	d.said = append(d.said, chunk...)
+	if !last {
+		return
+	}
+	word, _, _ := bytes.Cut(d.said[1:], []byte(" "))
+	switch {
+	case d.said[0] == '-' && doubtful[string(word)]:
+		d.believed = true
+		d.p.redirect(d.pipe, d.call, d.req, d.reply)
+	case d.doubted:
+		d.tell()
+	default:
+		d.doubted, d.ran = true, true
+		d.p.later(d.pipe.addr, d.pipe.mode, d.call, d.req, d.reply, nil)
+	}
+}
+
+// tell gives the error to the client.
+func (d *doubt) tell() {
+	reply := d.reply
+	if isRedirect(reply) { // which a client would follow
+		reply = append([]byte("-ERR "), reply[1:]...)
+	}
+	d.to.Receive(d.tag, reply, true)
+}
+
+// Fail implements Receiver.
+func (d *doubt) Fail(uint32, error) { d.tell() }
+
+// Discard implements Receiver.
+func (d *doubt) Discard(uint32) bool {
+	d.said = nil
+	return true
+}
+
+// Detour implements Receiver.
+func (d *doubt) Detour(uint32) {}
