@@ -23,10 +23,12 @@ func TestFailoverGrace(t *testing.T) {
 	for c.masterOf(t, other) == c.masterOf(t, lost) {
 		other += "." // on another shard
 	}
-	// Both proxies have met both masters.
+	// Both proxies have met both masters, which grant nothing before they are older than any lease may be.
 	for _, client := range []*conn{one, two} {
 		for _, name := range []string{lost, other} {
-			client.granted(t, "LOCK", name, "TOKEN", "x")
+			eventually(t, 2*grace, "the masters to be old enough", func() bool {
+				return !client.call(t, "LOCK", name, "TOKEN", "x").isError()
+			})
 			client.want(t, "(integer) 1", "UNLOCK", name, "x")
 		}
 	}
@@ -66,4 +68,33 @@ func TestFailoverGrace(t *testing.T) {
 	eventually(t, grace, "the grace of the other proxy to end", func() bool {
 		return !one.call(t, "LOCK", "{grace}new", "TOKEN", "b").isError()
 	})
+}
+
+// A Redis that comes back without its memory grants nothing for the grace, to nobody: neither to a proxy that knew it
+// before nor to one that was started after it. R26
+func TestFailoverGraceOfANewProxy(t *testing.T) {
+	t.Parallel()
+	const grace = 8 * time.Second
+	redis := startRedis(t)
+	args := []string{"--upstream", redis.addr, "--lock-lease", "5s", "--lock-failover-grace", grace.String()}
+	old := connect(t, startProxy(t, args...).addr)
+	granted := func(client *conn, token string) func() bool {
+		return func() bool { return !client.call(t, "LOCK", "forgotten", "TOKEN", token, "PX", "6000").isError() }
+	}
+	eventually(t, 2*grace, "Redis to be old enough", granted(old, "a"))
+	locked := time.Now()
+	old.want(t, "(integer) 1", "UNLOCK", "forgotten", "a")
+	old.granted(t, "LOCK", "forgotten", "TOKEN", "a", "PX", "6000")
+
+	redis.restart(t)
+	young := connect(t, startProxy(t, args...).addr)
+	for name, client := range map[string]*conn{"the old proxy": old, "the new one": young} {
+		if v := client.call(t, "LOCK", "forgotten", "TOKEN", "b"); !v.isError() || !strings.HasPrefix(v.text, "TRYAGAIN ") {
+			t.Errorf("%s: %s", name, v)
+		}
+	}
+	eventually(t, 2*grace, "the grace to end", granted(young, "b"))
+	if after := time.Since(locked); after < 6*time.Second {
+		t.Errorf("a second holder %v after the first one was granted", after)
+	}
 }

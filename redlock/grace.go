@@ -52,12 +52,13 @@ func (g *grace) master(n int) string {
 	return unmet
 }
 
-// met notes that the master of slot n has the replication id is, and was another one's replica
-// if it was promoted. It returns for how long that master may not grant. One that the proxy
-// meets for the first time is free to if it has never been promoted and nobody else had the
-// slot; for all others nobody knows when they became the master. One that was free and then takes a
+// met notes that the master of slot n has the replication id is, was another one's replica
+// if it was promoted, and has been up for so long. It returns for how long that master may not grant. One that
+// the proxy meets for the first time is free to if it has been up for the grace, has never been promoted and nobody
+// else had the slot. A younger one may have come back without its memory, whenever the proxy itself has started, so it
+// waits for what is left; for all others nobody knows when they became the master. One that was free and then takes a
 // slot over is not for as long as it may have come in the place of the one before.
-func (g *grace) met(n int, is, was string) time.Duration {
+func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.all == nil {
@@ -65,7 +66,8 @@ func (g *grace) met(n int, is, was string) time.Duration {
 	}
 	m, known := g.all[is]
 	if !known {
-		m = master{met: time.Now(), until: time.Now()}
+		m.met = time.Now()
+		m.until = m.met.Add(time.Duration(g.period.Load()) - up)
 	}
 	before := g.masters[n].Load()
 	if before != nil && *before != is || !known && strings.Trim(was, "0") != "" {
@@ -91,13 +93,13 @@ func (l *Locker) SetFailoverGrace(d time.Duration) {
 // otherMaster deals with the script's answer that the master is another one than expected.
 func (l *Locker) otherMaster(n int, said ReplyError) error {
 	f := strings.Fields(string(said))
-	if len(f) != 3 {
+	if len(f) != 4 {
 		return errReply
 	}
-	left := l.grace.met(n, f[1], f[2])
+	left := l.grace.met(n, f[1], f[2], time.Duration(number(f[3]))*time.Second)
 	if left == 0 {
 		return ErrAgain
 	}
-	return ReplyError(fmt.Sprintf("TRYAGAIN the master of this lock's shard has changed, and locks that it has not heard of "+
+	return ReplyError(fmt.Sprintf("TRYAGAIN the master of this lock's shard has changed or started anew, and locks that it has not heard of "+
 		"may still be held: no new grants for %d ms (lock-failover-grace)", (left + time.Millisecond - 1).Milliseconds()))
 }

@@ -22,7 +22,15 @@ func TestFailoverGrace(t *testing.T) {
 		}
 	}
 
-	// A master that was never promoted, and that was never another one, grants at once.
+	// A master that was never promoted, and that was never another one, grants once it is older than any lease may be.
+	began := time.Now()
+	if r := other.lock(t.Context(), Acquire{Name: "young{job}", Token: "y", Lease: time.Minute}); time.Since(began) < period/2 {
+		refused(r)
+	}
+	for up := "uptime_in_seconds:0\r"; strings.Contains(s.ask("INFO", "server").Text(), up); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(time.Until(began.Add(period + 100*time.Millisecond)))
 	if r := p.lock(t.Context(), Acquire{Token: "a", Lease: time.Minute}); !r.ok || r.err != nil {
 		t.Fatalf("before anything has happened: %+v", r)
 	}
@@ -62,20 +70,26 @@ func TestFailoverGraceAtStart(t *testing.T) {
 	l := New(&upstream{s: s}, Options{FailoverGrace: time.Minute})
 	promoted := strings.Repeat("a", 40)
 	never := strings.Repeat("0", 40)
-	if left := l.grace.met(7, "one", never); left != 0 {
+	if left := l.grace.met(7, "one", never, time.Hour); left != 0 {
 		t.Errorf("a master that was never promoted: %v", left)
 	}
-	if left := l.grace.met(8, "two", promoted); left < 59*time.Second {
+	if left := l.grace.met(8, "two", promoted, time.Hour); left < 59*time.Second {
 		t.Errorf("a promoted one: %v", left)
 	}
-	if left := l.grace.met(9, "one", promoted); left != 0 {
+	if left := l.grace.met(9, "one", promoted, time.Hour); left != 0 {
 		t.Errorf("a slot that moved to a known master: %v", left)
 	}
-	if left := l.grace.met(7, "three", never); left < 59*time.Second {
+	if left := l.grace.met(7, "three", never, time.Hour); left < 59*time.Second {
 		t.Errorf("one that came back without its memory: %v", left)
 	}
-	if left := l.grace.met(7, "one", never); left != 0 {
+	if left := l.grace.met(7, "one", never, time.Hour); left != 0 {
 		t.Errorf("the slot moved back: %v", left)
+	}
+	if left := l.grace.met(10, "four", never, 20*time.Second); left < 39*time.Second || left > 40*time.Second {
+		t.Errorf("one that came back without its memory before the proxy started: %v", left)
+	}
+	if left := l.grace.met(11, "five", promoted, 20*time.Second); left < 59*time.Second {
+		t.Errorf("one that was promoted, nobody knows when: %v", left)
 	}
 }
 
@@ -85,25 +99,25 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(nothing{}, Options{FailoverGrace: time.Minute})
 		never := strings.Repeat("0", 40)
-		l.grace.met(1, "before", never)
-		if left := l.grace.met(2, "after", never); left != 0 {
+		l.grace.met(1, "before", never, time.Hour)
+		if left := l.grace.met(2, "after", never, time.Hour); left != 0 {
 			t.Errorf("a slot of which nothing is known: %v", left)
 		}
 		time.Sleep(time.Second)
-		if left := l.grace.met(1, "after", never); left != 59*time.Second {
+		if left := l.grace.met(1, "after", never, time.Hour); left != 59*time.Second {
 			t.Errorf("a slot that had another master: %v", left)
 		}
-		if left := l.grace.met(3, "after", never); left != 59*time.Second {
+		if left := l.grace.met(3, "after", never, time.Hour); left != 59*time.Second {
 			t.Errorf("a slot of which nothing is known, once it is clear: %v", left)
 		}
 		time.Sleep(time.Hour)
-		if left := l.grace.met(1, "after", never); left != 0 {
+		if left := l.grace.met(1, "after", never, time.Hour); left != 0 {
 			t.Errorf("an hour later: %v", left)
 		}
-		if left := l.grace.met(1, "after", never); left != 0 {
+		if left := l.grace.met(1, "after", never, time.Hour); left != 0 {
 			t.Errorf("an hour later, again: %v", left)
 		}
-		if left := l.grace.met(2, "before", never); left != 0 {
+		if left := l.grace.met(2, "before", never, time.Hour); left != 0 {
 			t.Errorf("a slot that moved to a master that is known for long: %v", left)
 		}
 	})
