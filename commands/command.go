@@ -10,7 +10,7 @@ import "context"
 
 // Flags are the properties of a command that matter to a proxy, taken from the
 // flags in the upstream's COMMAND reply.
-type Flags uint16
+type Flags uint32
 
 // The flags.
 const (
@@ -30,6 +30,7 @@ const (
 	Scripted                       // runs a script, which may take long
 	Stepwise                       // asks nodes one after the other: what follows waits until it is answered
 	InSubscriber                   // allowed to a client of RESP2 that listens to something
+	Judged                         // a node gets it as it stands though its Route is Local, and judges whether its user may
 )
 
 // Route says how a command travels.
@@ -68,6 +69,7 @@ type Command struct {
 	Docs   *Docs               // of commands that are lockproxy's own
 	Queue  Queuing             // what becomes of it between MULTI and EXEC
 
+	needs   func(args [][]byte) []Right         // Rights; nil: that to the command itself
 	timeout func(args [][]byte) (Timeout, bool) // Blocks; nil: it blocks, nobody knows how long
 
 	most    int // of arguments, its name among them; 0: any number

@@ -20,9 +20,11 @@ func lockctlVerb(l *Lockers, b *busiest) *Command {
 			Docs: &Docs{Summary: summary, Since: "0.1.0", Group: "lock", Complexity: complexity, Arguments: args},
 		}
 	}
+	reading := func(args [][]byte) []Right { return readRights(l.key(args[2])) }
+	helping := fixedRights(right("COMMAND"))
 	const perLock = "O(N), N being holders and waiters"
 	verb := &Command{
-		Name: "lockctl", Arity: -2, Flags: LockVerb, Route: Local, Run: noSubcommand,
+		Name: "lockctl", Arity: -2, Flags: LockVerb, Route: Local, Run: noSubcommand, needs: helping,
 		Docs: &Docs{Summary: "Looks after locks.", Since: "0.1.0", Group: "lock", Complexity: "Depends on the subcommand."},
 		Subs: map[string]*Command{
 			"info":  sub("info", 3, ReadOnly, reads, "Says who holds a lock and how many wait.", perLock, func(c *Call) { lockctlInfo(c, l) }, key),
@@ -33,6 +35,12 @@ func lockctlVerb(l *Lockers, b *busiest) *Command {
 			"stats": sub("stats", 2, ReadOnly, nil, "Says what this proxy has done with locks.", "O(N), N being lock-stats-names", func(c *Call) { lockctlStats(c, l, b) }),
 			"help":  sub("help", 2, ReadOnly, nil, "Lists the subcommands.", "O(1)", lockctlHelp),
 		},
+	}
+	for sub, needs := range map[string]func([][]byte) []Right{
+		"info": reading, "check": reading, "break": breakRights(l), "list": allLocksRights(l),
+		"stats": fixedRights(right("INFO"), right("KEYS", "*")), "help": helping,
+	} {
+		verb.Subs[sub].needs = needs
 	}
 	list := verb.Subs["list"]
 	list.Run = func(c *Call) { lockctlList(c, l, list) }

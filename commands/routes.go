@@ -174,8 +174,8 @@ var rows = []row{
 	{name: "save", route: AllNodes, merge: mergeFirst, why: standsStill},
 
 	// Scripts and functions.
-	{name: "eval", route: Local, arity: -3, flags: Scripted, run: eval},
-	{name: "eval_ro", route: Local, arity: -3, flags: Scripted, run: eval},
+	{name: "eval", route: Local, arity: -3, flags: Scripted | Judged, run: eval},
+	{name: "eval_ro", route: Local, arity: -3, flags: Scripted | Judged, run: eval},
 	{name: "evalsha", route: ByKeys, flags: Scripted},
 	{name: "evalsha_ro", route: ByKeys, flags: Scripted},
 	{name: "fcall", route: ByKeys, flags: Scripted},
@@ -183,7 +183,7 @@ var rows = []row{
 	{name: "script|load", route: Local, arity: 3, flags: Fanned, run: scriptLoad},
 	{name: "script|flush", route: Local, arity: -2, flags: Fanned, run: scriptFlush},
 	{name: "script|exists", route: Local, arity: -3, flags: ReadOnly | Fanned, run: scriptExists},
-	{name: "script|kill", route: Local, flags: Fanned, run: killScript},
+	{name: "script|kill", route: Local, flags: Fanned | Judged, run: killScript},
 	{name: "script|debug", route: Refused, why: forDebugger},
 	{name: "function|load", route: Local, flags: Fanned, run: functionLoad},
 	{name: "function|restore", route: AllNodes, merge: mergeFirst},
@@ -191,8 +191,8 @@ var rows = []row{
 	{name: "function|flush", route: AllNodes, merge: mergeFirst},
 	{name: "function|list", route: AnyNode, flags: ReadOnly},
 	{name: "function|dump", route: AnyNode, flags: ReadOnly},
-	{name: "function|stats", route: Local, flags: Fanned | Alone | Stepwise, run: functionStats},
-	{name: "function|kill", route: Local, flags: Fanned, run: killScript},
+	{name: "function|stats", route: Local, flags: Fanned | Judged | Alone | Stepwise, run: functionStats},
+	{name: "function|kill", route: Local, flags: Fanned | Judged, run: killScript},
 
 	// Publishing and subscribing.
 	{name: "subscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: subscribe},
@@ -201,8 +201,8 @@ var rows = []row{
 	{name: "unsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: unsubscribe},
 	{name: "punsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: punsubscribe},
 	{name: "sunsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: sunsubscribe},
-	{name: "publish", route: Local, arity: 3, run: publish},
-	{name: "spublish", route: Local, arity: 3, run: spublish},
+	{name: "publish", route: Local, arity: 3, flags: Judged, run: publish},
+	{name: "spublish", route: Local, arity: 3, flags: Judged, run: spublish},
 	{name: "pubsub", route: AnyNode, flags: ReadOnly}, // HELP, and what is wrong
 	{name: "pubsub|channels", route: Local, arity: -2, flags: ReadOnly, run: channels(Channel)},
 	{name: "pubsub|shardchannels", route: Local, arity: -2, flags: ReadOnly, run: channels(ShardChannel)},
@@ -238,7 +238,7 @@ var rows = []row{
 	{name: "multi", route: Local, arity: 1, flags: Alone, run: multi},
 	{name: "exec", route: Local, arity: 1, run: execMulti},
 	{name: "discard", route: Local, arity: 1, run: discardMulti},
-	{name: "watch", route: Local, arity: -2, flags: Alone, run: watch},
+	{name: "watch", route: Local, arity: -2, flags: Alone | Judged, run: watch},
 	{name: "unwatch", route: Local, arity: 1, run: unwatch},
 	{name: "monitor", route: Local, arity: 1, run: monitor},
 

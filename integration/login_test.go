@@ -59,7 +59,9 @@ func TestLoginLeavesNothing(t *testing.T) {
 	c.want(t, "OK", "AUTH", "ann", "pw")
 	admin.want(t, "(integer) 1", "ACL", "DELUSER", "ann")
 	const refused = "WRONGPASS invalid username-password pair or user is disabled."
-	eventually(t, patience, "the user is refused", func() bool { return c.call(t, "SET", "key1", "w").text == refused })
+	eventually(t, patience, "the user is nobody", func() bool {
+		return c.call(t, "SET", "key1", "w").text == "NOAUTH Authentication required."
+	})
 	c.want(t, "(error) "+refused, "AUTH", "ann", "pw")
 	c.want(t, "OK", "AUTH", "default", "")
 	c.want(t, "OK", "SET", "key1", "x")

@@ -128,6 +128,10 @@ func (a *aside) call(e *queued) {
 	if err != nil || a.s.gone && e.everywhere == nil { // it would set up what nobody ends
 		return
 	}
+	if !a.s.Authenticated { // its user is none any more
+		a.take(a.tag, noAuth)
+		return
+	}
 	s, cmd, actions := a.s, e.here, commands.Actions(asideActions{a.s, e})
 	if e.everywhere != nil {
 		cmd, actions = e.everywhere, &elsewhere{asideActions{s, e}, a}
@@ -136,10 +140,17 @@ func (a *aside) call(e *queued) {
 		actions.Broadcast(e.raw, cmd.Flags&commands.ReadOnly != 0, cmd.Merge)
 		return
 	}
-	cmd.Run(&commands.Call{
-		Command: cmd, Args: args, Raw: e.raw,
-		Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: actions,
-	})
+	run := func(cmd *commands.Command, args [][]byte, raw []byte) {
+		cmd.Run(&commands.Call{
+			Command: cmd, Args: args, Raw: raw,
+			Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: actions,
+		})
+	}
+	if s.as != nil && e.here != nil && !cmd.Free() {
+		s.judge(cmd, args, e.raw, run)
+		return
+	}
+	run(cmd, args, e.raw)
 }
 
 // take takes the answer to command tag, if that is EXEC.

@@ -76,7 +76,11 @@ func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 		s.byKeys(cmd, args, raw)
 		return
 	}
-	if cmd.Merge != nil {
+	switch {
+	case cmd.Merge != nil && s.as != nil:
+		s.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.awaitReplicas(cmd, raw, timeout) })
+		return
+	case cmd.Merge != nil:
 		s.awaitReplicas(cmd, raw, timeout)
 		return
 	}

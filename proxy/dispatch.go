@@ -134,12 +134,22 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 			s.Reply(commands.ErrorReply(err))
 			return
 		}
+		if s.as != nil { // all of it is allowed, or nothing is done
+			s.judge(cmd, args, raw, s.splitWhole)
+			return
+		}
 		s.split(cmd, parts, merge)
 	case err == commands.ErrAskKeys:
 		s.askKeys(args, raw, func(slot int, raw []byte) { s.forward(slot, cmd, raw) })
 	default:
 		s.Reply(commands.ErrorReply(err))
 	}
+}
+
+// splitWhole has a command across slots run in parts.
+func (s *session) splitWhole(cmd *commands.Command, args [][]byte, _ []byte) {
+	parts, merge := cmd.SplitBySlot(args)
+	s.split(cmd, parts, merge)
 }
 
 // home is where a command without keys goes.
@@ -190,6 +200,15 @@ func slotOfKeys(reply []byte) (int, error) {
 
 // run has the command act by itself.
 func (s *session) run(cmd *commands.Command, args [][]byte, raw []byte) {
+	if s.as != nil && !cmd.Free() {
+		s.judge(cmd, args, raw, s.act)
+		return
+	}
+	s.act(cmd, args, raw)
+}
+
+// act has the command act by itself, of a client that may have it.
+func (s *session) act(cmd *commands.Command, args [][]byte, raw []byte) {
 	if cmd.Flags&commands.Stepwise != 0 {
 		s.setHold(holdOrder)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"lockproxy/cluster"
+	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
 
@@ -11,7 +12,10 @@ import (
 // decide, so its commands go over connections of its own, session.own, which authenticate as that user.
 
 // user is one of the upstream's ACL.
-type user struct{ name, password string }
+type user struct {
+	name, password string
+	rules          string // that its client was last judged by; "": it is to be judged
+}
 
 // askHello is what every user may ask.
 var askHello = resp.AppendCommandStrings(nil, "HELLO")
@@ -29,7 +33,7 @@ func (s *session) Login(name, password string, then func(refusal []byte) []byte)
 				return
 			}
 			s.current = tag
-			s.logIn(&user{name, password}, func(refusal []byte) []byte {
+			s.logIn(&user{name: name, password: password}, func(refusal []byte) []byte {
 				logins.leave(origin)
 				return then(refusal)
 			})
@@ -106,6 +110,21 @@ func (s *session) become(as *user, own *cluster.Private) {
 	if s.Tracking.BCast {
 		own.Everywhere()
 	}
+}
+
+// leaveUser ends that the client is a user, and that it tracks. If it has gone, its connections stay those of its user:
+// what it asked for may go on, and not as the proxy.
+func (s *session) leaveUser() {
+	if s.as == nil || !s.gone {
+		s.as = nil
+		s.Untrack()
+		return
+	}
+	if s.Tracking.On {
+		s.w.server.tracking.Add(-1)
+		s.Tracking = commands.Tracking{}
+	}
+	s.own.End()
 }
 
 // unowned ends the client's own connections, unless those of a user go on.

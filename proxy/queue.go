@@ -34,9 +34,15 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 		t.take(execStep, raw) // the node ends the transaction
 	case refusal != nil, cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
 		t.queue(queued{raw: raw, db: -1}, commands.AnySlot)
+	case cmd.Queue == commands.QueueNot && cmd.Name == "exec": // which the node judges
+		s.act(cmd, args, raw)
 	case cmd.Queue == commands.QueueNot:
 		s.run(cmd, args, raw)
 	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && s.Masters() > 1:
+		if s.as != nil && !cmd.Free() {
+			s.judge(cmd, args, raw, t.queueAllowed)
+			return
+		}
 		t.queueHere(cmd, args, raw)
 	case cmd.Queue == commands.QueueEverywhere && s.Masters() > 1:
 		t.queueEverywhere(cmd, args, raw)
@@ -140,6 +146,16 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	}
 	t.writes, t.unread = true, true
 	t.queue(queued{raw: raw, db: -1, here: cmd}, commands.AnySlot)
+}
+
+// queueAllowed is queueHere when the upstream has said that the user may have the command.
+func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []byte) {
+	if t.over { // somebody else ended it meanwhile
+		t.s.Reply(replyQueued)
+		return
+	}
+	t.s.acted = true
+	t.queueHere(cmd, args, raw)
 }
 
 // queueEverywhere queues a command at the node of the others, whose place among them it has there. Of the other

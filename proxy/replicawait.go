@@ -75,9 +75,13 @@ func (w *replicaWait) begin() {
 	}
 	w.start, w.wrote = s.w.loop.Now(), wrote
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
+	mode := s.mode()
+	if s.as != nil { // its user may be allowed WAIT and not what comes before it
+		mode = s.homeMode()
+	}
 	for i, node := range nodes {
 		p := &waitPart{w: w, i: i}
-		p.own = &lent{Pipe: s.w.pipes.Own(node, s.mode(), p)}
+		p.own = &lent{Pipe: s.w.pipes.Own(node, mode, p)}
 		w.parts = append(w.parts, p)
 	}
 	for _, p := range w.parts {

@@ -30,13 +30,19 @@ func (s *session) Select(n int) {
 
 var selected = []byte("+OK\r\n")
 
+// homeMode is that of connections for what the proxy asks by itself in database 0, as its own user: nothing of that is
+// the client's to judge.
+func (s *session) homeMode() cluster.Mode {
+	if s.DB != 0 || s.as != nil {
+		return cluster.Mode{Proto: s.Proto}
+	}
+	return s.mode()
+}
+
 // SendHome implements commands.Databases. Another database, or another user, has another connection: on that the request
 // must neither overtake earlier commands of the client nor be overtaken by later ones.
 func (s *session) SendHome(slot int, req []byte, resend bool, then func([]byte) []byte, lost func()) {
-	home, away := s.mode(), s.DB != 0 || s.as != nil
-	if away {
-		home = cluster.Mode{Proto: s.Proto}
-	}
+	home, away := s.homeMode(), s.DB != 0 || s.as != nil
 	send := func() {
 		s.expect(then, lost)
 		s.feed(s.w.pipes.Send(slot, home, req, s, s.current, resend))

@@ -66,6 +66,7 @@ type Server struct {
 	keepAlive    atomic.Int64          // time.Duration
 	held         atomic.Int64          // clients that CLIENT PAUSE holds
 	tracking     atomic.Int64          // clients in CLIENT TRACKING
+	unable       atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
 	pause        atomic.Pointer[pause] // a copy of that of the first loop; nil: none
 	outputs      outputs
 	failures     failures // to get in
@@ -142,6 +143,7 @@ func (s *Server) startLoops() error {
 		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: crowded, byName: make(map[string]*counter),
 			blocked: make(map[int64]*session), unknown: make(strangers), slow: slowDefault}
 		w.hub = newHub(w)
+		w.roster.w = w
 		w.pipes = cluster.NewPipes(l, s.upstream, s.o.Pipes, &s.pipeStats)
 		w.readsFrom = s.readsFrom()
 		l.After(time.Second, w.tidy)

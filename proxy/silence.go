@@ -35,6 +35,5 @@ func (s *session) ResetState() {
 	s.letGo()
 	s.stopMonitor()
 	s.EndTransaction()
-	s.as = nil
-	s.Untrack()
+	s.leaveUser()
 }

@@ -94,6 +94,9 @@ func (s *session) confirmSubscribed(kind commands.TopicKind, names []string, top
 	for _, name := range names {
 		if s.seat(kind, name) == nil {
 			s.sit(kind, at[name])
+			if s.as != nil {
+				s.as.rules = "" // they may have changed since the upstream was asked
+			}
 		}
 		out = s.appendConfirmation(out, subscribed[kind], kind, name)
 	}

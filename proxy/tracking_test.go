@@ -42,6 +42,8 @@ func trackingNode(answer func(node int, command string) string) func(int, string
 			return "+OK\r\n"
 		case command == "PING":
 			return "+PONG\r\n"
+		case strings.HasPrefix(command, "ACL DRYRUN "):
+			return "+OK\r\n"
 		}
 		return answer(node, command)
 	}

@@ -30,6 +30,7 @@ type worker struct {
 	pause    pause
 	monitors monitors
 	scans    scans
+	roster   roster
 
 	readsFrom int8          // clients whose ReadOnly is at least this read from replicas
 	slow      time.Duration // what took so long stands in the slow logs of the nodes; below 0: nothing does
@@ -117,6 +118,7 @@ func (w *worker) tidy() {
 	}
 	w.closeStrangers(time.Duration(w.server.authTimeout.Load()))
 	w.lookAtStays()
+	w.roster.look()
 	w.checkFull()
 	if w.index == 0 {
 		w.server.failures.catchUp(w.server.o.Log)

@@ -28,6 +28,9 @@ func (l *Locker) place(name string) place {
 	return place{key, n}
 }
 
+// Key is the key of the lock of that name.
+func (l *Locker) Key(name string) string { return l.place(name).key }
+
 // hasTag says that name has a hash tag (Redis Cluster specification). That of fence:{tag}
 // does not count: its key would be the one where the fences of a slot are.
 func hasTag(name string) bool {

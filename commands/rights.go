@@ -1,0 +1,217 @@
+package commands
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"lockproxy/internal/resp"
+)
+
+// This file is what a user of the upstream must be allowed there so that the proxy answers a command of his by itself.
+// Commands that a node gets as they stand are not its concern: the node judges them.
+
+// Right is the permission to run a command of Redis with these arguments.
+type Right [][]byte
+
+func right(words ...string) Right {
+	r := make(Right, len(words))
+	for i, word := range words {
+		r[i] = []byte(word)
+	}
+	return r
+}
+
+// Free says that nobody needs a right that the proxy would have to ask for: Redis serves the command to everybody, or a
+// node judges it.
+func (c *Command) Free() bool { return c.Flags&(NoAuth|Judged) != 0 }
+
+// Rights are those that args, a command, needs. There is at least one, and the first stands for them in errors.
+func (c *Command) Rights(args [][]byte) []Right {
+	switch {
+	case c.needs != nil:
+		return c.needs(args)
+	case c.Route == Split:
+		return []Right{c.withoutValues(args)}
+	case len(c.Keys) > 0 || c.Flags&PubSub != 0:
+		return []Right{args}
+	}
+	return []Right{c.withoutArguments(args)}
+}
+
+// withoutArguments is a command in whose arguments no key or channel stands. Rules may name a subcommand or the
+// first argument; the rest is nobody's business.
+func (c *Command) withoutArguments(args [][]byte) Right {
+	short := make(Right, min(len(args), max(c.Arity, -c.Arity)+spareArguments))
+	for i := range short {
+		if short[i] = hiddenArgument; i < 2 {
+			short[i] = args[i]
+		}
+	}
+	return short
+}
+
+var hiddenArgument = []byte("*")
+
+// spareArguments is how many arguments DRYRUN is given beyond what the command needs here: there it may need more.
+const spareArguments = 4
+
+// withoutValues is a command that is cut by slot, with its keys and without the values beside them.
+func (c *Command) withoutValues(args [][]byte) Right {
+	keys := make(Right, len(args))
+	for i := range keys {
+		keys[i] = hiddenArgument
+	}
+	keys[0] = args[0]
+	for _, i := range c.KeyIndexes(args) {
+		keys[i] = args[i]
+	}
+	return keys
+}
+
+// The rights that the lock verbs need. SET with GET reads and writes its key.
+
+func writeRight(key string) Right { return right("SET", key, "*", "GET") }
+
+func readRights(key string) []Right { return []Right{right("GET", key), right("HGETALL", key)} }
+
+// keyRight is the right to read and write the key of the lock that an argument names.
+func keyRight(l *Lockers) func(args [][]byte) []Right {
+	return func(args [][]byte) []Right { return []Right{writeRight(l.key(args[1]))} }
+}
+
+// breakRights: who breaks a lock removes its key, and what another client has.
+func breakRights(l *Lockers) func(args [][]byte) []Right {
+	return func(args [][]byte) []Right {
+		key := l.key(args[2])
+		return []Right{writeRight(key), right("DEL", key), right("CLIENT", "KILL", "ID", "1")}
+	}
+}
+
+// allLocksRights is the right to know the names of all keys and to read all that begin with the prefix of locks: a rule
+// that lets somebody read a key with a name that nobody can guess lets him read every one.
+func allLocksRights(l *Lockers) func(args [][]byte) []Right {
+	return func([][]byte) []Right {
+		var all []Right
+		for _, engine := range l.all() {
+			all = append(all, readRights(engine.Key(rand.Text()))...)
+		}
+		return append(all, right("KEYS", "*"))
+	}
+}
+
+// key is the key of a lock.
+func (l *Lockers) key(name []byte) string { return l.of(string(name)).Key(string(name)) }
+
+// fixedRights are rights that no argument changes.
+func fixedRights(all ...Right) func([][]byte) []Right {
+	return func([][]byte) []Right { return all }
+}
+
+// RightsOf asks the upstream about the rights of its users.
+type RightsOf struct{ user string }
+
+// NewRightsOf is for the user of that name.
+func NewRightsOf(user string) RightsOf { return RightsOf{user} }
+
+// Ask is the request that asks for r.
+func (u RightsOf) Ask(r Right) []byte {
+	return resp.AppendCommand(nil, append([][]byte{[]byte("ACL"), []byte("DRYRUN"), []byte(u.user)}, r...)...)
+}
+
+// Verdict is what the upstream said about the rights of a user.
+type Verdict struct {
+	Refusal []byte // the reply to the command; nil: it is allowed
+	Gone    bool   // there is no such user any more
+	Lacks   string // the right that the proxy's own user would need; "": it has it
+}
+
+// Judge reads the reply to Ask. args is the command that r stands for.
+func (u RightsOf) Judge(c *Command, args [][]byte, reply []byte) Verdict {
+	v, _, err := resp.Parse(reply)
+	switch text := v.Text(); {
+	case err != nil:
+		return Verdict{Refusal: errUnexpected}
+	case v.Err() == "" && text == "OK":
+		return Verdict{}
+	case v.Err() == "":
+		return Verdict{Refusal: denied(c, text)}
+	case strings.HasPrefix(v.Err(), "ERR User '") && strings.HasSuffix(v.Err(), "not found"):
+		return Verdict{Refusal: errNoAuth, Gone: true}
+	case strings.HasPrefix(v.Err(), "ERR Command '") && c.Flags&LockVerb == 0: // the proxy has it, this Redis has not
+		if len(args) > 1 && (c.Subs != nil || strings.Contains(c.Name, "|")) {
+			return Verdict{Refusal: unknownSubcommand(args)}
+		}
+		return Verdict{Refusal: unknownCommand(args)}
+	case strings.HasPrefix(v.Err(), "NOPERM"):
+		const lacks = "acl|dryrun"
+		return Verdict{Refusal: Unable(lacks), Lacks: lacks}
+	}
+	return Verdict{Refusal: bytes.Clone(reply)}
+}
+
+// denied is the error of a command for which DRYRUN says text, in the words of the server: those of DRYRUN
+// name the key, those of an error do not.
+func denied(c *Command, text string) []byte {
+	who, what, _ := strings.Cut(text, " has no permissions to ")
+	since72 := strings.HasPrefix(who, "User ")
+	switch kind := what[strings.LastIndexByte(what, ' ')+1:]; {
+	case kind == "command" && since72:
+	case kind == "command":
+		text = "this user has no permissions to " + what
+	case since72:
+		text = "No permissions to access a " + kind
+	default:
+		text = "this user has no permissions to access one of the " + kind + "s used as arguments"
+	}
+	switch {
+	case c.Name == "exec":
+		return errorLine("EXECABORT Transaction discarded because of: NOPERM %s", text)
+	case c.Flags&LockVerb != 0:
+		text += " (" + strings.ToUpper(strings.ReplaceAll(c.Name, "|", " ")) + " asks for it)"
+	}
+	return errorLine("NOPERM %s", text)
+}
+
+// Unable is the error where the proxy's own user lacks a right, so that it cannot ask what others may do.
+func Unable(lacks string) []byte {
+	return errorLine("NOPERM lockproxy cannot ask what this user may do: "+
+		"its own user at the upstream needs the right to %s (+%s)",
+		strings.ToUpper(strings.ReplaceAll(lacks, "|", " ")), lacks)
+}
+
+var errNoAuth = []byte("-NOAUTH Authentication required.\r\n")
+
+// AskUsers is the request for all users and their rules.
+var AskUsers = resp.AppendCommandStrings(nil, "ACL", "LIST")
+
+// Users are the rules of all users by name, of the reply to AskUsers. lacks is as in Verdict.
+func Users(reply []byte) (rules map[string]string, lacks string, ok bool) {
+	v, _, err := resp.Parse(reply)
+	switch {
+	case err != nil:
+		return nil, "", false
+	case strings.HasPrefix(v.Err(), "NOPERM"):
+		return nil, "acl|list", false
+	case v.Err() != "" || v.Kind != '*':
+		return nil, "", false
+	}
+	rules = make(map[string]string, len(v.Elems))
+	for _, elem := range v.Elems {
+		if words := strings.SplitN(elem.Text(), " ", 3); len(words) == 3 && words[0] == "user" {
+			rules[words[1]] = words[2]
+		}
+	}
+	return rules, "", true
+}
+
+// LetsIn says whether rules, of Users, are those of a user that is switched on and has that password.
+func LetsIn(rules, password string) bool {
+	sum := sha256.Sum256([]byte(password))
+	words := strings.Fields(rules)
+	return slices.Contains(words, "on") &&
+		(slices.Contains(words, "nopass") || slices.Contains(words, "#"+hex.EncodeToString(sum[:])))
+}

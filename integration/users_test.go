@@ -1,0 +1,148 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+)
+
+// users are rules of users at the upstream.
+var users = map[string][]string{
+	"alice": {"on", ">apw", "~app:*", "+get"},
+	"bob":   {"on", ">bpw", "~app:*", "&app:*", "+@all", "-script", "-config", "-slowlog", "-@dangerous"},
+	"carol": {"on", ">cpw", "%R~app:*", "~lock:*", "&*", "+@all", "-client|kill"},
+}
+
+var passwords = map[string]string{"alice": "apw", "bob": "bpw", "carol": "cpw"}
+
+// guarded are commands that the proxy answers by itself, wholly or in part, and some that it does not.
+var guarded = []string{
+	"GET app:1", "GET other", "SET app:1 x", "MGET app:1 app:2", "DEL app:1 other", "MSET app:1 x other y", "EXISTS app:1 other",
+	"PING", "ECHO x", "SELECT 0", "CLIENT LIST", "CLIENT INFO", "CLIENT ID", "CLIENT SETNAME x", "CLIENT GETNAME", "CLIENT KILL ID 999999",
+	"CLIENT UNPAUSE", "CLIENT PAUSE 1 WRITE", "CLIENT UNBLOCK 999999", "CLIENT NO-EVICT OFF", "CLIENT GETREDIR", "CLIENT TRACKING OFF",
+	"CLIENT TRACKINGINFO", "CLIENT HELP", "CONFIG GET maxclients", "CONFIG SET maxclients 10000", "CONFIG RESETSTAT", "INFO", "COMMAND",
+	"COMMAND COUNT", "COMMAND INFO get", "COMMAND DOCS get", "COMMAND LIST", "COMMAND GETKEYS GET x", "ACL WHOAMI", "ACL CAT", "ACL LIST",
+	"ROLE", "CLUSTER KEYSLOT x", "CLUSTER INFO", "SUBSCRIBE secret", "SUBSCRIBE app:1", "PSUBSCRIBE app:*", "PSUBSCRIBE *",
+	"SSUBSCRIBE secret", "SSUBSCRIBE app:1", "UNSUBSCRIBE", "PUBLISH secret x", "PUBLISH app:1 x", "SPUBLISH secret x",
+	"PUBSUB CHANNELS", "PUBSUB NUMPAT", "MONITOR", "MULTI", "EXEC", "DISCARD", "WATCH app:1", "WATCH other", "UNWATCH", "SCAN 0",
+	"RANDOMKEY", "DBSIZE", "KEYS *", "SCRIPT LOAD x", "SCRIPT EXISTS x", "SCRIPT FLUSH", "EVAL return 0 other", "SLOWLOG GET",
+	"SLOWLOG LEN", "LATENCY LATEST", "MEMORY DOCTOR", "WAIT 0 1", "BLPOP other 0.01", "FUNCTION LIST", "LOLWUT", "TIME", "READONLY",
+}
+
+// TestUsersMayWhatTheirRulesSay proves that whatever is denied at the upstream is denied through the proxy, in the same
+// words, and that what is allowed is allowed.
+func TestUsersMayWhatTheirRulesSay(t *testing.T) {
+	t.Parallel()
+	single := startRedis(t)
+	cluster := startCluster(t, 3, 0)
+	for kind, nodes := range map[string][]*server{"single": {single}, "cluster": cluster.nodes} {
+		t.Run(kind, func(t *testing.T) {
+			addr := startUsersProxy(t, nodes)
+			for user, password := range passwords {
+				for _, command := range guarded {
+					words := strings.Fields(command)
+					direct, through := connect(t, nodes[0].addr), connect(t, addr)
+					direct.want(t, "OK", "AUTH", user, password)
+					through.want(t, "OK", "AUTH", user, password)
+					want, got := direct.call(t, words...), through.call(t, words...)
+					direct.Close()
+					through.Close()
+					if denied := strings.HasPrefix(want.text, "NOPERM"); denied && got.text != want.text ||
+						!denied && strings.HasPrefix(got.text, "NOPERM") {
+						t.Errorf("%s: %s: through the proxy %s, at the upstream %s", user, command, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// startUsersProxy makes the users at all nodes, and starts a proxy whose clients they are.
+func startUsersProxy(t *testing.T, nodes []*server) (addr string) {
+	t.Helper()
+	var addrs []string
+	for _, n := range nodes {
+		for user, rules := range users {
+			n.do(t, append([]string{"ACL", "SETUSER", user, "reset"}, rules...)...)
+		}
+		addrs = append(addrs, n.addr)
+	}
+	return startProxy(t, "--upstream", strings.Join(addrs, ","), "--client-auth", "upstream").addr
+}
+
+// TestUsersOfLocks proves which rights the lock verbs need.
+func TestUsersOfLocks(t *testing.T) {
+	t.Parallel()
+	r := startRedis(t)
+	addr := startUsersProxy(t, []*server{r})
+	as := func(user string) *conn {
+		c := connect(t, addr)
+		c.want(t, "OK", "AUTH", user, passwords[user])
+		return c
+	}
+	carol := as("carol")
+	carol.must(t, "LOCK", "job", "TOKEN", "t")
+	for _, denied := range []string{
+		"LOCK job", "WLOCK job", "RLOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job", "LOCKCTL CHECK job t",
+		"LOCKCTL BREAK job", "LOCKCTL LIST", "LOCKCTL STATS",
+	} {
+		for _, user := range []string{"alice", "bob"} {
+			if got := as(user).call(t, strings.Fields(denied)...); !strings.HasPrefix(got.text, "NOPERM") {
+				t.Errorf("%s: %s: %s", user, denied, got)
+			}
+		}
+	}
+	for _, allowed := range []string{"LOCKCTL INFO job", "LOCKCTL CHECK job t", "LOCKCTL LIST", "LOCKCTL STATS", "UNLOCK job t"} {
+		carol.must(t, strings.Fields(allowed)...)
+	}
+	if got := carol.call(t, "LOCKCTL", "BREAK", "job"); !strings.HasPrefix(got.text, "NOPERM") {
+		t.Errorf("LOCKCTL BREAK without the right to CLIENT KILL: %s", got)
+	}
+}
+
+// TestUsersThatChange proves that new rules hold from the next command on, by whichever way they came, and that a user
+// that is deleted, switched off or given another password is nobody within a moment.
+func TestUsersThatChange(t *testing.T) {
+	t.Parallel()
+	r := startRedis(t)
+	addr := startUsersProxy(t, []*server{r})
+	login := func() *conn {
+		c := connect(t, addr)
+		c.want(t, "OK", "AUTH", "dora", "pw")
+		return c
+	}
+	set := func(rules ...string) { r.do(t, append([]string{"ACL", "SETUSER", "dora"}, rules...)...) }
+	set("on", ">pw", "~*", "&*", "+@all")
+	c := login()
+	c.want(t, "PONG", "PING")
+	set("-ping")
+	c.want(t, "(error) NOPERM this user has no permissions to run the 'ping' command", "PING")
+	set("+ping")
+	c.want(t, "PONG", "PING")
+
+	listener := login()
+	listener.must(t, "SUBSCRIBE", "news")
+	set("resetchannels")
+	if !listener.closed(patience) {
+		t.Error("who listens to what the rules forbid now is not closed")
+	}
+	for i, out := range [][]string{{"off"}, {"on", ">pw2", "<pw"}} {
+		set("on", "resetpass", ">pw", "&*")
+		c, listener := login(), login()
+		listener.must(t, "SUBSCRIBE", "news")
+		set(out...)
+		eventually(t, patience, "nobody", func() bool {
+			return c.call(t, "CLIENT", "ID").text == "NOAUTH Authentication required."
+		})
+		c.want(t, "(error) NOAUTH Authentication required.", "GET", "k")
+		if !listener.closed(patience) {
+			t.Errorf("way %d: the subscriber is not closed", i)
+		}
+	}
+	set("on", "resetpass", ">pw", "&*")
+	c = login()
+	r.do(t, "ACL", "DELUSER", "dora")
+	for range 2 {
+		c.want(t, "(error) NOAUTH Authentication required.", "CLIENT", "ID")
+	}
+	c.want(t, "(error) NOAUTH Authentication required.", "GET", "k")
+}

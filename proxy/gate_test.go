@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const denied = "-NOPERM this user has no permissions to run the '%s' command\r\n"
+
+// deniedBy is what DRYRUN says where it denies a command.
+func deniedBy(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+
+// only allows the commands that begin with one of words.
+func only(words ...string) func(user, command string) string {
+	return func(_, command string) string {
+		for _, word := range words {
+			if strings.HasPrefix(command, word) {
+				return "+OK\r\n"
+			}
+		}
+		name := strings.ToLower(strings.Fields(command)[0])
+		return deniedBy("This user has no permissions to run the '" + name + "' command")
+	}
+}
+
+func (c *client) login() {
+	c.Helper()
+	c.send("AUTH alice secret")
+	c.expect("+OK\r\n")
+}
+
+// What the proxy answers by itself is asked for, in the order of the pipeline, and what nodes judge is not.
+func TestGate(t *testing.T) {
+	inUsersBubble(t, 1, usersNode(only("PING", "CLIENT ID")), func(r *rig) {
+		c := r.connect()
+		c.login()
+		c.send("GET a", "PING", "GET b", "ECHO x", "GET c", "PING", "PUBLISH ch m", "EVAL x 0")
+		c.expect("+11 GET a\r\n+PONG\r\n+11 GET b\r\n" + fmt.Sprintf(denied, "echo") +
+			"+11 GET c\r\n+PONG\r\n+11 PUBLISH ch m\r\n+11 EVAL x 0\r\n")
+		seen := r.commands()
+		for _, hidden := range []string{"secret", "DRYRUN alice GET", "DRYRUN alice PUBLISH", "DRYRUN alice EVAL"} {
+			if strings.Contains(seen, hidden) {
+				t.Errorf("asked: %s", seen)
+			}
+		}
+		c.send("LOCK job TOKEN topsecret", "CONFIG SET requirepass hidden", "SUBSCRIBE a b", "HELLO 2")
+		c.expect(strings.Replace(fmt.Sprintf(denied, "set"), "\r", " (LOCK asks for it)\r", 1) + fmt.Sprintf(denied, "config") +
+			fmt.Sprintf(denied, "subscribe") + "*14\r\n")
+		seen = r.commands()
+		for _, want := range []string{"1: ACL DRYRUN alice SET lock:{job} * GET", "1: ACL DRYRUN alice CONFIG SET * *",
+			"1: ACL DRYRUN alice SUBSCRIBE a b"} {
+			if !strings.Contains(seen, want) {
+				t.Errorf("no %q in %s", want, seen)
+			}
+		}
+		if strings.Contains(seen, "topsecret") || strings.Contains(seen, "EVALSHA") || strings.Contains(seen, "hidden") {
+			t.Errorf("the nodes saw %s", seen)
+		}
+	})
+}
+
+// A transaction that has queued what is denied runs nothing, and what is allowed when it is queued is judged again when
+// it runs.
+func TestGateInTransactions(t *testing.T) {
+	var forbid string
+	allowed := func(user, command string) string {
+		if forbid != "" {
+			return only("MULTI", forbid)(user, command)
+		}
+		return everything(user, command)
+	}
+	answer := usersNode(allowed)
+	node := func(n int, command string) string {
+		switch command {
+		case "MULTI", "DISCARD":
+			return "+OK\r\n"
+		case "SET k v":
+			return "+QUEUED\r\n"
+		case "EXEC":
+			forbid = "none" // from now on
+			return "*1\r\n+OK\r\n"
+		}
+		return answer(n, command)
+	}
+	inUsersBubble(t, 1, node, func(r *rig) {
+		c := r.connect()
+		c.login()
+		c.send("MULTI", "SET k v", "CLIENT ID")
+		c.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n")
+		c.send("EXEC")
+		c.expect("*2\r\n+OK\r\n" + fmt.Sprintf(denied, "client"))
+		c.send("MULTI", "SET k v", "CLIENT ID", "EXEC")
+		c.expect("+OK\r\n+QUEUED\r\n" + fmt.Sprintf(denied, "client") +
+			"-EXECABORT Transaction discarded because of previous errors.\r\n")
+	})
+}
+
+// A command that is cut by slot is allowed as a whole, or no part of it runs.
+func TestGateBeforeParts(t *testing.T) {
+	answer := usersNode(only("DEL foo bar"))
+	node := func(n int, command string) string {
+		if strings.HasPrefix(command, "DEL ") {
+			return ":1\r\n"
+		}
+		return answer(n, command)
+	}
+	inUsersBubble(t, 3, node, func(r *rig) {
+		c := r.connect()
+		c.login()
+		c.send("MGET foo bar k", "DEL foo bar k", "DEL foo k", "MSET foo hidden k hidden")
+		c.expect(fmt.Sprintf(denied, "mget") + ":3\r\n" + fmt.Sprintf(denied, "del") + fmt.Sprintf(denied, "mset"))
+		if seen := r.commands(); strings.Contains(seen, ": MGET") || strings.Contains(seen, "hidden") {
+			t.Errorf("the nodes saw %s", seen)
+		}
+	})
+}
+
+// A user that is deleted is nobody from the next command on, and stays so.
+func TestUserGone(t *testing.T) {
+	gone := false
+	answer := usersNode(func(user, _ string) string {
+		if gone {
+			return "-ERR User '" + user + "' not found\r\n"
+		}
+		return "+OK\r\n"
+	})
+	inUsersBubble(t, 1, answer, func(r *rig) {
+		c := r.connect()
+		c.login()
+		c.send("PING")
+		c.expect("+PONG\r\n")
+		gone = true
+		const noAuth = "-NOAUTH Authentication required.\r\n"
+		c.send("CLIENT ID", "GET k", "PING")
+		c.expect(strings.Repeat(noAuth, 3))
+		gone = false
+		c.login()
+		c.send("PING")
+		c.expect("+PONG\r\n")
+		if seen := r.commands(); strings.Contains(seen, ": GET") {
+			t.Errorf("the nodes saw %s", seen)
+		}
+	})
+}
+
+// Once a second the masters are asked for the rules of all users.
+func TestRoster(t *testing.T) {
+	const good = "user alice on #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b ~* &* +@all" // secret
+	rules := good
+	heard := "+OK\r\n"
+	answer := usersNode(func(_, command string) string {
+		if strings.HasPrefix(command, "SUBSCRIBE") {
+			return heard
+		}
+		return "+OK\r\n"
+	})
+	node := func(n int, command string) string {
+		if command == "ACL LIST" {
+			return "*2\r\n$20\r\nuser default off -@a\r\n" + deniedBy(rules)
+		}
+		return answer(n, command)
+	}
+	for _, change := range []string{
+		"user bob on nopass", "user alice off" + strings.TrimPrefix(good, "user alice on"), strings.Replace(good, "#2b", "#3b", 1),
+	} {
+		inUsersBubble(t, 1, node, func(r *rig) {
+			rules = good
+			c := r.connect()
+			c.login()
+			time.Sleep(3 * time.Second)
+			c.send("GET k")
+			c.expect("+11 GET k\r\n")
+			rules = change
+			time.Sleep(1100 * time.Millisecond)
+			c.send("GET k")
+			c.expect("-NOAUTH Authentication required.\r\n")
+		})
+	}
+}
+
+// Without the rights to ask, the proxy serves no command that it would answer by itself, and says why.
+func TestProxyMayNotAsk(t *testing.T) {
+	inUsersBubble(t, 1, usersNode(func(_, _ string) string {
+		return "-NOPERM this user has no permissions to run the 'acl|dryrun' command\r\n"
+	}), func(r *rig) {
+		c := r.connect()
+		c.login()
+		c.send("PING")
+		c.expect("-NOPERM lockproxy cannot ask what this user may do: its own user at the upstream needs the right to " +
+			"ACL DRYRUN (+acl|dryrun)\r\n")
+	})
+}
+
+// A client that is closed while a node is asked where the keys of its command are leaves nothing that would go on as the
+// proxy.
+func TestNothingGoesOnAsTheProxy(t *testing.T) {
+	var slow chan struct{}
+	answer := usersNode(everything)
+	node := func(n int, command string) string {
+		if strings.HasPrefix(command, "COMMAND GETKEYS") {
+			<-slow
+			return "*1\r\n$3\r\nfoo\r\n"
+		}
+		return answer(n, command)
+	}
+	inUsersBubble(t, 2, node, func(r *rig) {
+		slow = make(chan struct{})
+		c := r.connect()
+		c.login()
+		c.send("SORT foo STORE bar")
+		synctest.Wait()
+		killer := r.connect()
+		killer.login()
+		killer.send("CLIENT KILL ID 1")
+		killer.expect(":1\r\n")
+		close(slow)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if seen := r.commands(); !strings.Contains(seen, "GETKEYS SORT foo STORE bar") ||
+			strings.Contains(seen, ", 1: SORT") || strings.Contains(seen, ", 2: SORT") {
+			t.Errorf("the nodes saw %s", seen)
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package proxy
+
+import (
+	"strings"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// roster looks after the clients of one loop that are users of the upstream. Once a second all masters are asked for
+// the rules of all users: a user that is deleted or switched off, or has another password, is nobody from then on, and
+// who listens to what new rules forbid is closed, as Redis closes him. It belongs to the loop.
+type roster struct {
+	w     *worker
+	asked bool   // and not all masters have answered
+	lacks string // the right that the proxy's own user would need to ask; "": it has it
+}
+
+// look asks the masters, if any client is a user.
+func (r *roster) look() {
+	n := len(r.w.pipes.Topology().Masters)
+	if r.asked || n == 0 || !r.needed() {
+		return
+	}
+	r.asked = true
+	l := &listing{roster: r, replies: make([][]byte, n), missing: n}
+	for i := range n {
+		r.w.pipes.SendMaster(i, cluster.Mode{Proto: 2}, commands.AskUsers, l, uint32(i), true)
+	}
+}
+
+func (r *roster) needed() bool {
+	for s := range r.w.sessions {
+		if s.as != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// compare looks at each client with what each master says of the users.
+func (r *roster) compare(masters []map[string]string) {
+	for s := range r.w.sessions {
+		if s.as == nil || s.gone {
+			continue
+		}
+		rules := rulesOf(s.as.name, masters)
+		switch {
+		case rules == s.as.rules && rules != "":
+		case !letsIn(s.as, masters):
+			s.expel(0)
+		default:
+			s.as.rules = rules
+			s.rejudge()
+		}
+	}
+}
+
+// rulesOf are the rules of a user at all masters.
+func rulesOf(name string, masters []map[string]string) string {
+	if len(masters) == 1 {
+		return masters[0][name]
+	}
+	var all []string
+	for _, users := range masters {
+		all = append(all, users[name])
+	}
+	return strings.Join(all, "\n")
+}
+
+// letsIn says that every master would let u in.
+func letsIn(u *user, masters []map[string]string) bool {
+	for _, users := range masters {
+		if !commands.LetsIn(users[u.name], u.password) {
+			return false
+		}
+	}
+	return true
+}
+
+// listing collects what the masters say.
+type listing struct {
+	*roster
+	replies [][]byte
+	missing int
+	failed  bool
+}
+
+// Receive implements cluster.Receiver.
+func (l *listing) Receive(i uint32, chunk []byte, last bool) {
+	l.replies[i] = append(l.replies[i], chunk...)
+	if last {
+		l.arrived()
+	}
+}
+
+// Fail implements cluster.Receiver: the next second asks again.
+func (l *listing) Fail(uint32, error) {
+	l.failed = true
+	l.arrived()
+}
+
+// Discard implements cluster.Receiver.
+func (l *listing) Discard(i uint32) bool {
+	l.replies[i] = nil
+	return true
+}
+
+// Detour implements cluster.Receiver.
+func (l *listing) Detour(uint32) {}
+
+func (l *listing) arrived() {
+	if l.missing--; l.missing > 0 {
+		return
+	}
+	l.asked = false
+	masters := make([]map[string]string, len(l.replies))
+	for i, reply := range l.replies {
+		if l.failed {
+			return
+		}
+		rules, lacks, ok := commands.Users(reply)
+		if lacks != "" {
+			l.w.server.logLack(lacks)
+		}
+		if l.lacks = lacks; !ok {
+			return
+		}
+		masters[i] = rules
+	}
+	l.compare(masters)
+}
+
+// rejudge closes a client that listens to what its user may not hear any more.
+func (s *session) rejudge() {
+	for kind := range commands.TopicKind(3) {
+		right := commands.Right{[]byte(subscribed[kind])}
+		for _, seat := range s.seated(kind) {
+			right = append(right, []byte(seat.topic.Name))
+		}
+		if len(right) == 1 {
+			continue
+		}
+		user := commands.NewRightsOf(s.as.name)
+		slot := s.w.pipes.SomeSlot(s.ID)
+		s.w.pipes.Send(slot, cluster.Mode{Proto: 2}, user.Ask(right), &hearing{s: s, as: s.as}, 0, true)
+	}
+}
+
+// hearing takes the answer to whether a client may go on listening.
+type hearing struct {
+	s     *session
+	as    *user
+	reply []byte
+}
+
+// Receive implements cluster.Receiver.
+func (h *hearing) Receive(_ uint32, chunk []byte, last bool) {
+	h.reply = append(h.reply, chunk...)
+	if !last || h.s.gone || h.s.as != h.as {
+		return
+	}
+	switch v, _, err := resp.Parse(h.reply); {
+	case err != nil || v.Err() != "":
+		h.as.rules = "" // ask again
+	case v.Text() != "OK":
+		h.s.w.server.o.Log.Info("client closed: its user may not listen to its channels any more",
+			"client", h.s.Addr, "user", h.as.name)
+		h.s.conn.Close()
+	}
+}
+
+// Fail implements cluster.Receiver.
+func (h *hearing) Fail(uint32, error) { h.as.rules = "" }
+
+// Discard implements cluster.Receiver.
+func (h *hearing) Discard(uint32) bool {
+	h.reply = nil
+	return true
+}
+
+// Detour implements cluster.Receiver.
+func (h *hearing) Detour(uint32) {}
