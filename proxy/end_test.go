@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/redlock"
 )
 
 // halves is a connection of two pipes, whose sides can be ended one by one.
@@ -105,8 +106,10 @@ func TestFullPipeAndEndOfClient(t *testing.T) {
 	})
 }
 
-// grant is the reply of the acquire script.
+// grant is what a client gets, and nodeGrant what the acquire script replies, which knows no token.
 const grant = "*4\r\n$5\r\ntoken\r\n:7\r\n:30000\r\n:1\r\n"
+
+var nodeGrant = "*4\r\n$33\r\n" + redlock.OwnerOf("token") + "\r\n:7\r\n:30000\r\n:1\r\n"
 
 // scripts waits for a while and says how often the scripts were called: the
 // second time takes a grant back.
@@ -122,7 +125,7 @@ func TestGrantWithoutAReplyIsTakenBack(t *testing.T) {
 	n, start := 0, time.Now()
 	answer := func(_ int, command string) string {
 		if n++; n == 1 {
-			return grant[:20]
+			return nodeGrant[:20]
 		}
 		if time.Since(start) < 11*time.Second { // the connection is lost in the middle of the reply, then again and again
 			return ""
@@ -151,11 +154,11 @@ func TestGrantCutInItsMiddle(t *testing.T) {
 	answer := func(_ int, command string) string {
 		switch n++; n {
 		case 1:
-			return grant[:20]
+			return nodeGrant[:20]
 		case 2:
 			return ""
 		}
-		return map[bool]string{true: grant, false: ":1\r\n"}[strings.HasPrefix(command, "EVALSHA")]
+		return map[bool]string{true: nodeGrant, false: ":1\r\n"}[strings.HasPrefix(command, "EVALSHA")]
 	}
 	inBubble(t, 1, Options{}, answer, func(r *rig) {
 		c := r.connect()
@@ -183,7 +186,7 @@ func TestGrantAndTheEndOfItsClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			answer := func(_ int, command string) string {
 				time.Sleep(10 * time.Millisecond)
-				return grant
+				return nodeGrant
 			}
 			inBubble(t, 1, Options{}, answer, func(r *rig) {
 				c := r.connect()
@@ -226,7 +229,7 @@ func TestBytesAreCounted(t *testing.T) {
 
 // RESET while a LOCK is on its way forgets the tokens of the connection.
 func TestResetBehindLock(t *testing.T) {
-	inBubble(t, 1, Options{}, func(int, string) string { return grant }, func(r *rig) {
+	inBubble(t, 1, Options{}, func(int, string) string { return nodeGrant }, func(r *rig) {
 		c := r.connect()
 		c.send("LOCK job TOKEN token", "RESET")
 		c.expect(grant + "+RESET\r\n")

@@ -52,7 +52,7 @@ func sayAgain(_ int, command string) string {
 	case strings.HasPrefix(command, "DEL "):
 		return fmt.Sprintf(":%d\r\n", strings.Count(command, " "))
 	case strings.HasPrefix(command, "EVALSHA "):
-		return grant
+		return nodeGrant
 	}
 	time.Sleep(time.Duration(len(command)%7) * time.Millisecond)
 	return fmt.Sprintf("$%d\r\n%s\r\n", len(command), command)
@@ -136,7 +136,7 @@ func FuzzSession(f *testing.F) {
 // of which at most the last reply is cut off with the connection.
 func FuzzNode(f *testing.F) {
 	for _, s := range []string{
-		"+OK\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", grant, ":5\r\n", "-MOVED 1 node:2\r\n", "-ASK 1 :9\r\n", "-NOSCRIPT no\r\n", "-TRYAGAIN later\r\n",
+		"+OK\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", nodeGrant, ":5\r\n", "-MOVED 1 node:2\r\n", "-ASK 1 :9\r\n", "-NOSCRIPT no\r\n", "-TRYAGAIN later\r\n",
 		"%1\r\n+a\r\n:1\r\n", ">2\r\n+message\r\n+x\r\n+OK\r\n", "|1\r\n+ttl\r\n:1\r\n$-1\r\n", "$10\r\nabc", "hello\r\n", "*2\r\n$2\r\n17\r\n*1\r\n$1\r\nk\r\n",
 		"*-1\r\n", "_\r\n", "*1000000000\r\n", "!5\r\nERR x\r\n", "-\r\n", "+\r\n", ":\r\n", "*0\r\n",
 	} {

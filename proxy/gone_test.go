@@ -12,7 +12,7 @@ func TestDrainGivesBackWhatNobodyGets(t *testing.T) {
 	inBubble(t, 1, Options{}, func(node int, command string) string {
 		if strings.HasPrefix(command, "EVALSHA") {
 			time.Sleep(100 * time.Millisecond)
-			return grant
+			return nodeGrant
 		}
 		return echo(node, command)
 	}, func(r *rig) {

@@ -14,12 +14,15 @@ const (
 	lockLost = ">4\r\n$9\r\nlock-lost\r\n$3\r\njob\r\n:7\r\n$4\r\ngone\r\n"
 )
 
+// nodeGranted is what the acquire script replies: it knows no token.
+var nodeGranted = "*4\r\n$33\r\n" + redlock.OwnerOf("t") + "\r\n:7\r\n:3000\r\n:1\r\n"
+
 // grants answers the scripts of locks: a node that grants every lock and has no hold
 // when one is to be renewed.
 func grants(_ int, command string) string {
 	switch args := strings.Fields(command); {
 	case args[0] == "EVALSHA" && args[2] == "2": // of the lock and of its fence
-		return granted
+		return nodeGranted
 	case args[0] == "EVALSHA":
 		return "*1\r\n:0\r\n"
 	}

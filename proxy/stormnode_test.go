@@ -212,7 +212,7 @@ func (c *stormConn) reply(words []string) string {
 		}
 		return "$40\r\n" + strings.Repeat("a", 40) + "\r\n"
 	case "EVALSHA":
-		return []string{grant, "*3\r\n$4\r\nbusy\r\n:600\r\n:0\r\n", ":1\r\n", ":0\r\n", "$-1\r\n"}[st.roll(5)]
+		return []string{nodeGrant, "*3\r\n$4\r\nbusy\r\n:600\r\n:0\r\n", ":1\r\n", ":0\r\n", "$-1\r\n"}[st.roll(5)]
 	case "FUNCTION", "PUBSUB", "SLOWLOG", "CONFIG", "SORT":
 		return "*0\r\n"
 	}
