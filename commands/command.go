@@ -30,6 +30,7 @@ const (
 	Scripted                       // runs a script, which may take long
 	Stepwise                       // asks nodes one after the other: what follows waits until it is answered
 	InSubscriber                   // allowed to a client of RESP2 that listens to something
+	EndsPause                      // CLIENT PAUSE does not hold it back
 	Judged                         // a node gets it as it stands though its Route is Local, and judges whether its user may
 )
 

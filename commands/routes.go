@@ -71,7 +71,7 @@ var rows = []row{
 	{name: "client|list", route: Local, arity: -2, most: mostIDs, run: clientList},
 	{name: "client|kill", route: Local, arity: -3, most: mostOptions, run: clientKill},
 	{name: "client|pause", route: Local, arity: -3, most: mostOptions, run: clientPause},
-	{name: "client|unpause", route: Local, arity: 2, run: clientUnpause},
+	{name: "client|unpause", route: Local, arity: 2, flags: EndsPause, run: clientUnpause},
 	{name: "client|unblock", route: Local, arity: -3, most: mostOptions, run: clientUnblock},
 	{name: "client|reply", route: Local, arity: 3, run: clientReply},
 	{name: "client|tracking", route: Local, arity: -3, most: mostOptions, run: clientTracking},

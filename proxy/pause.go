@@ -74,8 +74,12 @@ func (w *worker) unpause() {
 	w.release()
 }
 
-// mustPause says that a command has to wait for the end of a pause.
+// mustPause says that a command has to wait for the end of a pause. Who may end it gets through, from a new
+// connection too.
 func (s *session) mustPause(cmd *commands.Command, args [][]byte) bool {
+	if cmd.Flags&(commands.EndsPause|commands.NoAuth) != 0 {
+		return false
+	}
 	if s.w.pause.kind != commands.PauseWrites {
 		return s.w.pause.kind == commands.PauseAll
 	}

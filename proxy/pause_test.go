@@ -75,12 +75,10 @@ func TestPausesAdd(t *testing.T) {
 		a.expect("+OK\r\n")
 		m.send("CLIENT PAUSE 1 WRITE") // only who is in MONITOR is not held
 		d.send("GET d")
-		a.send("CLIENT UNPAUSE")
 		d.quiet()
-		a.quiet()
-		time.Sleep(999 * time.Millisecond)
-		d.expect("+1 GET d\r\n")
+		a.send("CLIENT UNPAUSE")
 		a.expect("+OK\r\n")
+		d.expect("+1 GET d\r\n")
 		for _, x := range []*client{b, c} {
 			x.expect("+1 SET held 1\r\n+1 SET held 2\r\n+1 GET behind\r\n")
 		}
@@ -128,7 +126,8 @@ func TestHeldClientsLeave(t *testing.T) {
 	})
 }
 
-// Without the password nothing is held, and nothing is run.
+// Without the password nothing is held, and nothing is run. With it a pause of all commands can be ended, also by
+// somebody who connects while it lasts.
 func TestPauseAndPassword(t *testing.T) {
 	inBubble(t, 1, Options{Password: "x"}, echo, func(r *rig) {
 		a, b := r.connect(), r.connect()
@@ -136,8 +135,13 @@ func TestPauseAndPassword(t *testing.T) {
 		a.expect("+OK\r\n+OK\r\n")
 		b.send("SET k v")
 		b.expect("-NOAUTH Authentication required.\r\n")
-		b.send("AUTH x")
+		b.send("AUTH x", "PING")
+		b.expect("+OK\r\n")
 		b.quiet()
+		c := r.connect()
+		c.send("AUTH x", "CLIENT UNPAUSE")
+		c.expect("+OK\r\n+OK\r\n")
+		b.expect("+PONG\r\n")
 	})
 }
 
