@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,7 +148,29 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 	if err := check(&next); err != nil {
 		return nil, setError(find(strings.ToLower(pairs[0][0])), err)
 	}
+	if s, err := opens(c.now.Load(), &next); err != nil {
+		return nil, setError(s, err)
+	}
 	return &next, nil
+}
+
+// opens says which change would open the proxy to others: only who starts it may do that, no client.
+func opens(now, next *Values) (*Setting, error) {
+	i := slices.IndexFunc(now.Listen, func(addr string) bool { return !loopback(addr) })
+	if i < 0 {
+		return nil, nil
+	}
+	name := ""
+	switch {
+	case now.ProtectedMode && !next.ProtectedMode:
+		name = "protected-mode"
+	case !now.open() && next.open():
+		name = "requirepass"
+	default:
+		return nil, nil
+	}
+	return find(name), fmt.Errorf("listen %s reaches beyond this machine, and this would open it to others: "+
+		"set it where lockproxy is started", now.Listen[i])
 }
 
 func setError(s *Setting, why error) error {

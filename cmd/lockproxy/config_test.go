@@ -91,3 +91,31 @@ func TestConfigSet(t *testing.T) {
 		t.Errorf("seen %v, want %v", seen, want)
 	}
 }
+
+// No client opens a proxy that others can reach.
+func TestConfigSetOpensNothing(t *testing.T) {
+	for args, exposed := range map[string]bool{
+		"--dev --requirepass secret": false,
+		"--dev --requirepass secret --listen localhost:0,/tmp/s,127.0.0.1:6380":     false,
+		"--dev --requirepass secret --listen :6380":                                 true,
+		"--dev --requirepass secret --listen :6380 --protected-mode no":             true,
+		"--dev --requirepass secret --listen 127.0.0.1:0,/tmp/s,10.0.0.1:6380":      true,
+		"--upstream a:1 --client-auth upstream --listen :6380 --protected-mode yes": true,
+	} {
+		c := newTestConfig(t, args)
+		for name, value := range map[string]string{"protected-mode": "no", "requirepass": ""} {
+			before := c.Values()
+			err := set(c, name, value)
+			opens := name == "protected-mode" && before.ProtectedMode || name == "requirepass" && before.RequirePass != ""
+			if want := exposed && opens; (err != nil) != want {
+				t.Errorf("%s: CONFIG SET %s %q: %v", args, name, value, err)
+			} else if want && !strings.Contains(err.Error(), "beyond this machine") {
+				t.Errorf("%s: CONFIG SET %s %q: %v", args, name, value, err)
+			}
+		}
+	}
+	c := newTestConfig(t, "--dev --requirepass secret --listen :6380")
+	if err := set(c, "requirepass", "another"); err != nil {
+		t.Error(err)
+	}
+}
