@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -43,17 +44,23 @@ func clientKill(c *Call) {
 		}
 	}
 	var ids []int64
-	if f.id != 0 {
+	if f.id != 0 && f.user == "" { // else all are looked at, for one that is the user
 		ids = []int64{f.id}
 	}
 	now := time.Now()
 	c.Everybody(ids, func(p *Peer) []byte {
-		if p.Close = f.fits(p, now); p.Close {
-			return []byte{}
+		switch p.Close = f.fits(p, now); {
+		case p.Close:
+			return killedPeer
+		case f.user != "" && p.userName() == f.user:
+			return sparedPeer
 		}
 		return nil
-	}, func(killed []Seen) []byte {
+	}, func(seen []Seen) []byte {
+		killed := slices.DeleteFunc(slices.Clone(seen), func(s Seen) bool { return string(s.Text) == string(sparedPeer) })
 		switch {
+		case f.user != "" && f.user != defaultUser && len(seen) == 0:
+			return errorLine("ERR No such user '%s'", f.user)
 		case !old:
 			return redcon.AppendInt(nil, int64(len(killed)))
 		case len(killed) == 0:
@@ -62,6 +69,9 @@ func clientKill(c *Call) {
 		return replyOK
 	})
 }
+
+// What CLIENT KILL sees of the clients that it kills, and of others that are the user whom it names.
+var killedPeer, sparedPeer = []byte("killed"), []byte("spared")
 
 // parse reads pairs of a filter and its value.
 func (f *killFilter) parse(args [][]byte, self int64) (refusal []byte) {
@@ -90,10 +100,7 @@ func (f *killFilter) set(name string, value []byte, self int64) (refusal []byte)
 		f.addr = string(value)
 	case "LADDR":
 		f.laddr = string(value)
-	case "USER":
-		if string(value) != defaultUser {
-			return errorLine("ERR No such user '%s'", value)
-		}
+	case "USER": // whether there is such a user at the upstream does not matter, but whether a client is one
 		f.user = string(value)
 	case "SKIPME":
 		switch {

@@ -146,6 +146,21 @@ func TestUserGone(t *testing.T) {
 	})
 }
 
+// CLIENT KILL USER knows the users that clients are, of the upstream too.
+func TestKillUser(t *testing.T) {
+	inBubble(t, 1, Options{Loops: 2}, usersNode(everything), func(r *rig) {
+		a := r.connect()
+		a.login()
+		b, admin := r.connect(), r.connect()
+		b.login()
+		admin.send("CLIENT KILL USER bob", "CLIENT KILL USER alice ID 1", "CLIENT KILL USER alice TYPE master",
+			"CLIENT KILL USER alice", "CLIENT KILL USER alice", "CLIENT KILL USER default")
+		admin.expect("-ERR No such user 'bob'\r\n:1\r\n:0\r\n:1\r\n-ERR No such user 'alice'\r\n:0\r\n")
+		a.expectClosed()
+		b.expectClosed()
+	})
+}
+
 // Once a second the masters are asked for the rules of all users.
 func TestRoster(t *testing.T) {
 	const good = "user alice on #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b ~* &* +@all" // secret
