@@ -462,6 +462,53 @@ func TestMasterClock(t *testing.T) {
 	})
 }
 
+// The very reply that shows a step does not count, between two looks; one that is late shows none, in whichever direction
+// it was late. R27
+func TestMasterClockInReplies(t *testing.T) {
+	tell := func(m *Master, p *loneRedis, there, back time.Duration) error {
+		asked := time.Now()
+		time.Sleep(there)
+		clock := time.Now().Add(p.step)
+		time.Sleep(back)
+		return m.Heard(clock, asked)
+	}
+	for _, c := range []struct {
+		step, there, back time.Duration
+		seen              bool
+	}{
+		{60 * time.Millisecond, 0, 0, true},
+		{-60 * time.Millisecond, 0, 0, true},
+		{time.Hour, 20 * time.Millisecond, 20 * time.Millisecond, true},
+		{40 * time.Millisecond, 0, 0, false},
+		{0, 300 * time.Millisecond, 0, false},
+		{0, 0, 300 * time.Millisecond, false},
+		{0, 45 * time.Millisecond, 0, false},
+		{0, 0, 2 * time.Minute, false}, // it had hung
+		{-300 * time.Millisecond, 30 * time.Millisecond, 0, true},
+		{300 * time.Millisecond, 0, 30 * time.Millisecond, true},
+	} {
+		masterBubble(t, MasterOptions{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+			time.Sleep(10100 * time.Millisecond)
+			for range 3 {
+				if err := tell(m, p, 0, 3*time.Millisecond); err != nil {
+					t.Error(err)
+				}
+			}
+			p.with(func() { p.step = c.step })
+			if err := tell(m, p, c.there, c.back); (err != nil) != c.seen || err != nil && !strings.Contains(err.Error(), "its clock stepped") {
+				t.Errorf("%+v: %v", c, err)
+			}
+			if !c.seen {
+				return
+			}
+			time.Sleep(58 * time.Second)
+			votes(t, m, "clock stepped")
+			time.Sleep(4 * time.Second)
+			votes(t, m, "")
+		})
+	}
+}
+
 // A step is also seen that happens while the server hangs, when its answers come late and say
 // little about its clock. R27
 func TestMasterClockBehindSilence(t *testing.T) {

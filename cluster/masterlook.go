@@ -160,9 +160,7 @@ func (m *Master) judge(r masterReport) {
 		m.doubt("it restarted and may have lost locks that are still held", now.Add(m.o.Lease-r.uptime))
 	}
 	s.runID, s.durable = r.runID, r.durable
-	if step := m.stepped(r); step != 0 {
-		m.doubt(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)), now.Add(m.o.Lease))
-	}
+	m.reckon(r.clock, r.sent, r.got)
 	if s.doubt != "" && !now.Before(s.until) {
 		s.doubt = ""
 		m.tell(slog.LevelInfo, "master votes again")
@@ -180,15 +178,36 @@ func (m *Master) doubt(why string, until time.Time) {
 	m.tell(slog.LevelWarn, "master does not vote", "err", why, "until", until.Round(time.Second))
 }
 
+// Heard notes what the server's clock showed in a reply that has just come, to a request that was made at asked,
+// or later, and then is Vote: the very reply that shows a step does not count. It never blocks.
+func (m *Master) Heard(clock, asked time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reckon(time.Duration(clock.UnixNano()), asked, time.Now()) {
+		m.family.signal()
+	}
+	return m.ballot()
+}
+
+// reckon has the master not vote for a while if its clock has stepped: it showed clock, since the epoch, between sent
+// and got. Master.mu is held.
+func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool) {
+	step := m.stepped(clock-got.Sub(m.born), clock-sent.Sub(m.born), got.Sub(m.born))
+	if step != 0 {
+		m.doubt(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)), time.Now().Add(m.o.Lease))
+	}
+	return step != 0
+}
+
 // stepped compares the server's clock with what it is expected to show, and returns by how much
 // it is off if that is a step. Master.mu is held.
 //
-// Of its clock nobody knows more than an interval, as wide as the reply took. What is known of
-// it is therefore the interval in which all looks agree, a little wider for each second.
-func (m *Master) stepped(r masterReport) time.Duration {
+// Of its clock less ours nobody knows more than an interval, low to top, as wide as the reply took that came at at, so
+// that a late one is no step. What is known is therefore the interval in which all replies agree, a little wider for each
+// second.
+func (m *Master) stepped(low, top, at time.Duration) time.Duration {
 	s := &m.state
-	low, top := r.clock-r.got.Sub(m.born), r.clock-r.sent.Sub(m.born)
-	at := r.got.Sub(m.born)
+	at = max(at, s.clockAt) // a look is judged when all of it has come
 	defer func() { s.clock, s.clockAt = true, at }()
 	if !s.clock {
 		s.clockLow, s.clockTop = low, top
@@ -216,6 +235,11 @@ func (m *Master) stepped(r masterReport) time.Duration {
 func (m *Master) Vote() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.ballot()
+}
+
+// ballot is Vote. Master.mu is held.
+func (m *Master) ballot() error {
 	if err := m.vote(); err != nil {
 		return nodeError{m.addr, err}
 	}

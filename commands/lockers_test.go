@@ -18,8 +18,9 @@ type loneNode struct {
 	name string
 }
 
-func (n loneNode) Addr() string { return n.name }
-func (n loneNode) Vote() error  { return nil }
+func (n loneNode) Addr() string               { return n.name }
+func (n loneNode) Vote() error                { return nil }
+func (n loneNode) Heard(_, _ time.Time) error { return nil }
 func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to redlock.Answerer) {
 	reply, err := n.lockRedis.Do(context.Background(), 0, req, false)
 	to.Answer(tag, reply, err)

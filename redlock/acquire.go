@@ -26,6 +26,9 @@ func (l *Locker) Wait(ctx context.Context, a *Acquire) (g Grant, ok bool, err er
 	g, ok, err = l.wait(ctx, a, r)
 	l.leave(r, a.w, g.TTL)
 	if !ok && err == nil {
+		err = l.inVain(a)
+	}
+	if !ok && err == nil {
 		l.stats.timedOut.Add(1)
 		if l.quorum == nil { // else nothing was left
 			err = l.undoOnce(a)

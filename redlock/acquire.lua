@@ -8,10 +8,11 @@
 --       10 keeper, or = and the one that whoever asks is already   11 meta   12 replication id of the master that may grant
 --       and only where the lock is on independent masters, which have no queue (6, 7 and 8 mean nothing):
 --       13 fence that the grant should have, "mine" if only the token of a hold may be granted anything, or ""
--- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be; waits {place, ms until it may try again
+-- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be, and with 13
+--       {token, fence, ttl ms, count, 1 if the token did not hold it so before, else 0, clock in µs}; waits {place, ms until it may try again
 --       by itself, ids of the requests that should try now; "*": all of this proxy}; held nil,
 --       or with 13 {-1 for a reader that wants to write, else 0, ms that it lasts, who holds it:
---       the request that made it the writer, r for readers, else ""}
+--       the request that made it the writer, r for readers, else "", clock in µs}
 -- Effects one hold, or one place in the queue, for each request id, however often it is sent;
 --       one that may not wait leaves nothing unless it is granted
 --
@@ -34,15 +35,15 @@ if proxy == '' then proxy = nil end
 --#include kind.lua
 
 if kind == 'none' then -- free, and nobody waits: most calls end here
-  if candidate == 'mine' then return {0, 1, ''} end
   --#include master.lua
   if other then return other end
   clock = redis.call('TIME')
+  if candidate == 'mine' then return {0, 1, '', clock[1] * 1000000 + clock[2]} end
   --#include fence.lua
   local ids = (released == '' and '+' or '~' .. released .. '+') .. id
   if mode == 'w' and keeper == '' and meta == '' then
     redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. ids .. ' ' .. token, 'PX', lease + math.min(clock[2] % 1000, 1))
-    if candidate then return {token, tonumber(f), tonumber(lease), 1} end
+    if candidate then return {token, tonumber(f), tonumber(lease), 1, 1, clock[1] * 1000000 + clock[2]} end
     return tonumber(f)
   end
   --#include now.lua
@@ -55,15 +56,16 @@ if kind == 'none' then -- free, and nobody waits: most calls end here
     redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold)
   end
   redis.call('PEXPIREAT', key, e)
-  return {token, tonumber(f), tonumber(lease), 1}
+  return {token, tonumber(f), tonumber(lease), 1, candidate and 1, candidate and clock[1] * 1000000 + clock[2]}
 end
 
 clock = redis.call('TIME')
 --#include now.lua
+local micros = candidate and clock[1] * 1000000 + clock[2]
 lease = tonumber(lease)
 --#include plain.lua
 if plain and not proxy and owner ~= token then -- that is quickly said
-  if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+(%w+)')} end
+  if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+(%w+)') or '', micros} end
   return false
 end
 --#include unfold.lua
@@ -77,7 +79,7 @@ local writing = writing_e > now
 if writing and s[2] ~= token and not proxy then
   if not candidate then return false end
   --#include hold.lua
-  return {0, writing_e - now, granted_to(writer) or ''}
+  return {0, writing_e - now, granted_to(writer) or '', micros}
 end
 --#include hold.lua
 --#include state.lua
@@ -114,7 +116,7 @@ if mine and not upgrade then
   end
   if field ~= 'w' and ce > 0 then ce = math.max(ce, e) end
   save(field, pack_hold(e, n, f, since, kept, ids, note))
-  return {token, tonumber(f), e - from, n}
+  return {token, tonumber(f), e - from, n, candidate and 0, micros}
 end
 
 -- Whose turn is it?
@@ -154,7 +156,7 @@ else
       redis.call('HDEL', key, field)
       c, ce, z, ze = 0, 0, 0, 0 -- whoever was offered the lock waits on
       save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, note))
-      return {token, tonumber(f), e - from, n}
+      return {token, tonumber(f), e - from, n, candidate and 1, micros}
     end
     local hold = pack_hold(from + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, meta == '' and '' or ' ' .. meta)
     outlast(from + lease)
@@ -167,7 +169,7 @@ else
       welcome_readers()
       save('r:' .. token, hold)
     end
-    return {token, tonumber(f), lease, 1}
+    return {token, tonumber(f), lease, 1, candidate and 1, micros}
   end
   if live > 0 and (upgrade or (first_mode or mode) ~= 'r') then
     pause = latest - now
@@ -180,7 +182,7 @@ end
 
 if not proxy then
   save()
-  if candidate then return {upgrade and -1 or 0, math.max(pause, 1), pause > 0 and 'r' or ''} end
+  if candidate then return {upgrade and -1 or 0, math.max(pause, 1), pause > 0 and 'r' or '', micros} end
   return false
 end
 local joins = {}

@@ -3,8 +3,9 @@
 -- KEYS  the locks
 -- ARGV  for each of them: token, lease in ms, fence of the grant that is meant or "", keeper or
 --       "" for whoever only asks with the lease 0, which changes nothing
+--       and behind them 1 if the clock is wanted
 -- Reply an array of an integer each: the ms that remain; 0: the hold is gone; -1: it has
---       another keeper
+--       another keeper; and behind them the clock in µs
 -- Effects the leases of those holds, and of their keys
 local clock = redis.call('TIME')
 --#include now.lua
@@ -34,4 +35,5 @@ for i, key in ipairs(KEYS) do
   end
   replies[i] = left
 end
+if #ARGV > 4 * #KEYS then replies[#KEYS + 1] = clock[1] * 1000000 + clock[2] end
 return replies

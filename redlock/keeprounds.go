@@ -355,7 +355,11 @@ func (k *keeping) ask(slot int, batch []question) ([]int64, error) {
 // be sent again.
 func (l *Locker) keepRequest(batch []question) []byte {
 	req := make([]byte, 0, 80+200*len(batch))
-	req = redcon.AppendArray(req, 3+5*len(batch))
+	args := 5 * len(batch)
+	if l.quorum != nil {
+		args++
+	}
+	req = redcon.AppendArray(req, 3+args)
 	req = redcon.AppendBulkString(req, "EVALSHA")
 	req = redcon.AppendBulkString(req, keepScript.SHA)
 	req = appendNumber(req, int64(len(batch)))
@@ -367,6 +371,9 @@ func (l *Locker) keepRequest(batch []question) []byte {
 		req = appendNumber(req, q.lease.Milliseconds())
 		req = appendNumber(req, q.h.fence)
 		req = redcon.AppendBulkString(req, q.h.keeper)
+	}
+	if l.quorum != nil {
+		req = redcon.AppendBulkString(req, "1")
 	}
 	return req
 }

@@ -24,6 +24,9 @@ type Node interface {
 	// Vote says whether the node's answers count (nil), or why not: it cannot be reached, has
 	// lost its memory, its clock has stepped. It never blocks.
 	Vote() error
+	// Heard notes what the node's clock showed when it answered what it was asked at a time of this machine's,
+	// and then is Vote: the very answer of a node whose clock has stepped does not count. It never blocks.
+	Heard(clock, asked time.Time) error
 	// Subscribe listens on channel until cancel is called. It returns when the subscription is
 	// confirmed. notify is called in order and must not block.
 	Subscribe(ctx context.Context, channel string, notify func(Event)) (cancel func(), err error)
@@ -261,6 +264,13 @@ func (q *Quorum) word(i int, reply []byte, err error) (v resp.Value, fault error
 		return v, fmt.Errorf("%s: %w", q.nodes[i].Addr(), ReplyError(v.Err()))
 	}
 	return v, nil
+}
+
+// clocked takes the last of elems, which is what the clock of node i showed when it answered what it was asked at a
+// time, and says whether the node votes.
+func (q *Quorum) clocked(i int, elems []resp.Value, asked time.Time) (rest []resp.Value, vote error) {
+	last := len(elems) - 1
+	return elems[:last], q.nodes[i].Heard(time.UnixMicro(elems[last].Int), asked)
 }
 
 // noQuorum is the error that too few nodes could be had.

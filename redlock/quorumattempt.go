@@ -61,6 +61,7 @@ type ballot struct {
 	voted        error // why it did not vote when it was asked
 	fence, count int64
 	ttl          int64 // of a grant, ms
+	fresh        bool  // the token did not hold it so before
 	pause        int64 // of a refusal, ms
 	holder       string
 	upgrade      bool
@@ -178,8 +179,7 @@ func (a *attempt) ask(i int) {
 // Answer implements Answerer.
 func (a *attempt) Answer(i int, reply []byte, err error) {
 	defer a.q.busy.Done()
-	b := a.read(i, reply, err)
-	votes := a.q.nodes[i].Vote()
+	b, votes := a.read(i, reply, err)
 	a.mu.Lock()
 	if again, lost := lostScript(a.req, reply, err); lost {
 		if a.outcome == undecided {
@@ -209,10 +209,15 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	}
 }
 
-// read is what node i has said.
-func (a *attempt) read(i int, reply []byte, err error) ballot {
+// read is what node i has said, and whether it votes.
+func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	v, fault := a.q.word(i, reply, err)
-	b := ballot{kind: unknown}
+	b = ballot{kind: unknown}
+	if fault == nil && (len(v.Elems) == 4 || len(v.Elems) == 6) {
+		v.Elems, votes = a.q.clocked(i, v.Elems, a.began)
+	} else {
+		votes = a.q.nodes[i].Vote()
+	}
 	switch {
 	case fault != nil:
 		b.said = fault.Error()
@@ -221,14 +226,14 @@ func (a *attempt) read(i int, reply []byte, err error) ballot {
 		}
 	case v.Err() != "":
 		b.kind, b.said = noLock, v.Err()
-	case len(v.Elems) == 4:
-		b.kind, b.fence, b.ttl, b.count = gave, v.Elems[1].Int, v.Elems[2].Int, v.Elems[3].Int
+	case len(v.Elems) == 5:
+		b.kind, b.fence, b.ttl, b.count, b.fresh = gave, v.Elems[1].Int, v.Elems[2].Int, v.Elems[3].Int, v.Elems[4].Int == 1
 	case len(v.Elems) == 3:
 		b.kind, b.upgrade, b.pause, b.holder = denied, v.Elems[0].Int < 0, v.Elems[1].Int, v.Elems[2].Text()
 	default:
 		b.said = errReply.Error()
 	}
-	return b
+	return b, votes
 }
 
 // decide looks whether it is clear how the attempt ends, and returns what is to be done then, which asks nodes, without
@@ -247,17 +252,25 @@ func (a *attempt) decide() (follow func()) {
 		return nil
 	case t.foreign != "":
 		return a.lose(false, []byte("-"+t.foreign+"\r\n"))
-	case t.granted+t.refused >= a.q.need:
-		return a.lose(false, a.refusal(t))
+	case t.refused+t.fresh >= a.q.need:
+		return a.lose(false, a.refusal(t, ""))
 	case t.granted+t.refused+t.pending < a.q.need:
 		return a.lose(false, []byte("-"+a.q.noQuorum(t.granted+t.refused, t.why)+"\r\n"))
+	case t.pending > 0:
+		return nil
 	}
-	return nil
+	// Most have answered, and yet the token may hold the lock: some say so, or have not answered. That is not Null.
+	doubt := a.q.noQuorum(t.granted, "this token may hold the lock, and others a part of it, and not all nodes have answered")
+	if a.waits {
+		return a.lose(false, a.refusal(t, doubt))
+	}
+	return a.lose(false, []byte("-"+doubt+"\r\n"))
 }
 
 // returns count the ballots so far, of nodes that vote.
 type returns struct {
 	granted, refused, pending int
+	fresh                     int  // of those that granted
 	counts                    bool // those that granted count differently
 	foreign, why              string
 }
@@ -270,6 +283,9 @@ func (a *attempt) poll() (t returns) {
 			t.pending++
 		case b.kind == gave && b.votes:
 			t.granted++
+			if b.fresh {
+				t.fresh++
+			}
 			t.counts = t.counts || count > 0 && count != b.count
 			count = b.count
 		case b.kind == denied && b.votes:
@@ -423,8 +439,8 @@ func (o *order) Answer(i int, reply []byte, err error) {
 	o.q.settled(i, o, err == nil && len(reply) > 0 && reply[0] != '-')
 }
 
-// refusal is what a client is told when others hold the lock. mu is held.
-func (a *attempt) refusal(t returns) []byte {
+// refusal is what a client is told when others hold the lock; doubt: why that is not sure, or "". mu is held.
+func (a *attempt) refusal(t returns, doubt string) []byte {
 	if !a.waits {
 		return []byte("$-1\r\n")
 	}
@@ -457,5 +473,5 @@ func (a *attempt) refusal(t returns) []byte {
 		window := min(max(8*time.Since(a.began), 4*time.Millisecond), 8*a.q.o.NodeTimeout)
 		pause = 1 + rand.Int64N(window.Milliseconds())
 	}
-	return fmt.Appendf(nil, "*3\r\n:%d\r\n:%d\r\n$0\r\n\r\n", place, pause)
+	return fmt.Appendf(nil, "*3\r\n:%d\r\n:%d\r\n$%d\r\n%s\r\n", place, pause, len(doubt), doubt)
 }

@@ -164,16 +164,29 @@ func (l *Locker) drop(w *waiter) {
 }
 
 // unserved notes that a majority refused w, or that others were before it; pause is until it may get the
-// lock. up: it has a shared hold and waits for the others to go.
-func (l *Locker) unserved(w *waiter, up bool, pause time.Duration) {
+// lock. up: it has a shared hold and waits for the others to go. doubt: why it may have the lock all the same, or "".
+func (l *Locker) unserved(w *waiter, up bool, pause time.Duration, doubt string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.up = up
+	w.refused = w.refused || doubt == ""
+	w.doubt = doubt
 	w.due = time.Now().Add(min(pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4))) // not in step with other proxies
 	if r := l.rooms[w.place.key]; r != nil && r.waiters[0] == w {
 		r.due = w.due
 		r.expect(w.due)
 	}
+}
+
+// inVain is what a client of a is told whose wait was in vain: nil if a majority has refused its token meanwhile, else why
+// nobody knows whether others hold the lock.
+func (l *Locker) inVain(a *Acquire) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.quorum == nil || a.fresh || a.w.refused || a.w.doubt == "" {
+		return nil
+	}
+	return ReplyError(a.w.doubt)
 }
 
 // admit says why w cannot wait.

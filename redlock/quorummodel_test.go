@@ -76,7 +76,7 @@ var voyages = rapid.Custom(func(t *rapid.T) voyage {
 	for range rapid.IntRange(0, 10).Draw(t, "storms") {
 		v.Storms = append(v.Storms, storm{
 			Gap: rapid.SampledFrom([]int{0, 20, 100, 500}).Draw(t, "gap"), Island: rapid.IntRange(0, 4).Draw(t, "island"), Proxy: rapid.IntRange(0, 1).Draw(t, "proxy"),
-			Kind: rapid.SampledFrom([]string{"restart", "restart", "restart", "crash", "up", "step", "cut"}).Draw(t, "kind"), Step: rapid.IntRange(-300, 300).Draw(t, "step"),
+			Kind: rapid.SampledFrom([]string{"restart", "restart", "restart", "crash", "up", "step", "cut", "leap", "leap"}).Draw(t, "kind"), Step: rapid.IntRange(-300, 300).Draw(t, "step"),
 		})
 	}
 	return v
@@ -196,6 +196,13 @@ func sail(t testing.TB, v voyage, alter func(s *sea)) error {
 				n.up()
 			case "step":
 				n.step(time.Duration(w.Step) * time.Millisecond)
+			case "leap":
+				n.leap(time.Duration(10*w.Step) * time.Millisecond)
+				time.AfterFunc(time.Second, func() {
+					for _, links := range s.links {
+						links[w.Island].look()
+					}
+				})
 			case "cut":
 				s.links[w.Proxy][w.Island].cut()
 			}
@@ -281,6 +288,9 @@ func (u visit) hold(l *Locker, a Acquire, h *held, book *logbook) {
 	if u.Again {
 		at := time.Now()
 		r := lockAt(context.Background(), l, Acquire{Name: "job", Token: a.Token, Mode: a.Mode, Lease: a.Lease, Reentrant: u.Re})
+		if !r.ok && r.err == nil && time.Now().Before(h.until) {
+			book.wrong("the same token again, which holds the lock: Null")
+		}
 		twice = u.Re && (r.ok || r.err != nil)
 		if r.ok && time.Now().Before(h.until) {
 			if want := map[bool]int64{true: 2, false: 1}[u.Re]; r.Count != want {

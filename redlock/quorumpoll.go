@@ -82,9 +82,14 @@ func (p *poll) Answer(i int, reply []byte, err error) {
 	v, fault := p.q.word(i, reply, err)
 	heard := fault == nil
 	if heard {
-		fault = p.voted[i]
-		if fault == nil {
-			fault = p.q.nodes[i].Vote()
+		var vote error
+		if p.r.clocked && len(v.Elems) > 0 {
+			v.Elems, vote = p.q.clocked(i, v.Elems, p.began)
+		} else {
+			vote = p.q.nodes[i].Vote()
+		}
+		if fault = p.voted[i]; fault == nil {
+			fault = vote
 		}
 	}
 	p.count(v, heard, fault)
@@ -142,6 +147,7 @@ type rule struct {
 	// combine returns the reply once it is clear, whatever the nodes say that have not
 	// answered yet.
 	combine func(p *poll) (reply []byte, clear bool)
+	clocked bool // behind what the script replies there is what the clock shows
 }
 
 // rules are those of all scripts but acquire and settle, which are an attempt.
@@ -151,13 +157,13 @@ type rule struct {
 // is never reported as held, nor is it as gone while nodes that are silent could make a majority of it: that is
 // NOQUORUM.
 var rules = []rule{
-	{&releaseScript, combineRelease}, // Null: a majority has nothing; 0: a majority counted down; 1: it is off a majority
-	{&renewScript, combineRenew},     // what remains on a majority; 0: a majority has nothing
-	{&keepScript, combineKeep},       // the same, hold by hold; -1: a majority has another keeper
-	{&detachScript, combineBreak},    // 0: a majority had nothing; 1: it is off a majority
-	{&breakScript, combineBreak},     // the same
-	{&cancelScript, combineCancel},   // only when all have said so, or it must be tried again
-	{&inspectScript, combineInspect}, // the holds that a majority has
+	{&releaseScript, combineRelease, false}, // Null: a majority has nothing; 0: a majority counted down; 1: it is off a majority
+	{&renewScript, combineRenew, true},      // what remains on a majority; 0: a majority has nothing
+	{&keepScript, combineKeep, true},        // the same, hold by hold; -1: a majority has another keeper
+	{&detachScript, combineBreak, false},    // 0: a majority had nothing; 1: it is off a majority
+	{&breakScript, combineBreak, false},     // the same
+	{&cancelScript, combineCancel, false},   // only when all have said so, or it must be tried again
+	{&inspectScript, combineInspect, false}, // the holds that a majority has
 }
 
 func integer(n int64) []byte { return fmt.Appendf(nil, ":%d\r\n", n) }
@@ -218,15 +224,12 @@ func combineRenew(p *poll) ([]byte, bool) {
 	var left, fences []int64
 	none, keeper := 0, false
 	for _, v := range p.said {
-		switch {
-		case len(v.Elems) == 2:
-			keeper = true
-			left, fences = append(left, v.Elems[0].Int), append(fences, v.Elems[1].Int)
-		case v.Int > 0:
-			left = append(left, v.Int)
-		default:
+		if len(v.Elems) != 2 || v.Elems[0].Int <= 0 {
 			none++
+			continue
 		}
+		keeper = keeper || v.Elems[1].Int > 0
+		left, fences = append(left, v.Elems[0].Int), append(fences, v.Elems[1].Int)
 	}
 	switch {
 	case none >= p.need:

@@ -52,14 +52,14 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		{&releaseScript, "1 1 LOCKTYPE - -", "-LOCKTYPE"},
 		{&releaseScript, "LOCKTYPE 1 1 1 -", "1"},
 		// What remains is what a majority has: 1000 ms less 1 % and 2 ms.
-		{&renewScript, "1000 1000 1000 1000 1000", "988"},
-		{&renewScript, "9000 9000 1000 0 0", "988"},
-		{&renewScript, "1000 1000 0 0 0", "0"},
-		{&renewScript, "1000 1000 0 0 -", "-NOQUORUM"}, // the silent one may have it
-		{&renewScript, "1000 1000 0 0 !", "-NOQUORUM"},
-		{&renewScript, "0 0 0 - -", "0"},
-		{&renewScript, "[1000,7] [1000,8] [1000,8] 0 0", "[988 8]"},
-		{&renewScript, "2 2 2 2 2", "0"}, // less than the clocks may differ
+		{&renewScript, "[1000,0] [1000,0] [1000,0] [1000,0] [1000,0]", "988"},
+		{&renewScript, "[9000,0] [9000,0] [1000,0] [0,0] [0,0]", "988"},
+		{&renewScript, "[1000,0] [1000,0] [0,0] [0,0] [0,0]", "0"},
+		{&renewScript, "[1000,0] [1000,0] [0,0] [0,0] -", "-NOQUORUM"}, // the silent one may have it
+		{&renewScript, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
+		{&renewScript, "[0,0] [0,0] [0,0] - -", "0"},
+		{&renewScript, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
+		{&renewScript, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
 		// Hold by hold.
 		{&keepScript, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
 		{&keepScript, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},

@@ -97,6 +97,19 @@ func (n *island) step(ahead time.Duration) {
 	}
 }
 
+// leap sets its clock, and nobody knows before they look.
+func (n *island) leap(ahead time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ahead = ahead
+}
+
+func (n *island) offset() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ahead
+}
+
 func (n *island) vote() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -134,6 +147,12 @@ type link struct {
 	delay func() time.Duration // one way
 	fault func(script string) fault
 	trust bool // it has the node vote whenever it can be reached
+	deaf  bool // it does not look at the clock in answers
+
+	clock   sync.Mutex
+	met     bool
+	offset  time.Duration // of the node's clock, as far as is known here
+	stepped time.Time     // the node does not vote until then, since its clock has stepped
 
 	mu    sync.Mutex
 	queue []*errand
@@ -165,8 +184,42 @@ func (l *link) Vote() error {
 		}
 		return nil
 	}
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	if !l.met { // as at a first contact
+		l.met, l.offset = true, l.to.offset()
+	}
+	if time.Now().Before(l.stepped) {
+		return errors.New("its clock has stepped")
+	}
 	return l.to.vote()
 }
+
+// Heard implements Node. How long the request took on its way, and how long the answer, is not known.
+func (l *link) Heard(clock, asked time.Time) error {
+	l.Vote()
+	l.clock.Lock()
+	low, top := clock.Sub(time.Now()), clock.Sub(asked)
+	if !l.deaf && (low > l.offset+stepMost || top < l.offset-stepMost) {
+		l.stepped = time.Now().Add(l.to.longest)
+		l.offset = l.to.offset()
+	}
+	l.clock.Unlock()
+	return l.Vote()
+}
+
+// look is what a proxy does each second.
+func (l *link) look() {
+	l.Vote()
+	l.clock.Lock()
+	defer l.clock.Unlock()
+	if now := l.to.offset(); (now - l.offset).Abs() > stepMost {
+		l.offset, l.stepped = now, time.Now().Add(l.to.longest)
+	}
+}
+
+// stepMost is by how much a clock may be off without having stepped.
+const stepMost = 50 * time.Millisecond
 
 // Ask implements Node.
 func (l *link) Ask(req []byte, timeout time.Duration, tag int, to Answerer) {

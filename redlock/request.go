@@ -162,7 +162,7 @@ func (l *Locker) readAcquire(a *Acquire, reply []byte) (g Grant, ok bool, err er
 	case v.Null():
 		return g, false, nil
 	case len(v.Elems) == 3 && a.w != nil && l.quorum != nil:
-		l.unserved(a.w, v.Elems[0].Int < 0, ms(v.Elems[1].Int))
+		l.unserved(a.w, v.Elems[0].Int < 0, ms(v.Elems[1].Int), v.Elems[2].Text())
 		return g, false, nil
 	case len(v.Elems) == 3 && a.w != nil:
 		l.queued(a.w, time.Duration(v.Elems[1].Int)*time.Millisecond, v.Elems[2].Str)
@@ -266,15 +266,21 @@ func (l *Locker) ReadRelease(reply []byte) (released, ok bool, keeper string, er
 // that is what a client of RENEW gets.
 func (l *Locker) RenewRequest(name, token string, lease time.Duration, fence int64, keeper string) (slot int, req []byte) {
 	args := 3
-	if keeper != "" {
+	switch {
+	case l.quorum != nil:
+		args = 5
+	case keeper != "":
 		args = 4
 	}
 	slot, req = l.eval(&renewScript, name, args)
 	req = appendOwnerOf(req, token)
 	req = appendNumber(req, lease.Milliseconds())
 	req = redcon.AppendBulkString(req, optional(fence))
-	if keeper != "" {
+	if args > 3 {
 		req = redcon.AppendBulkString(req, keeper)
+	}
+	if args > 4 {
+		req = redcon.AppendBulkString(req, "1")
 	}
 	return slot, req
 }

@@ -21,6 +21,9 @@ type waiter struct {
 	next *attempt // was made for it when the lock was released; guarded by Locker.mu, only with a quorum
 	asks bool     // an attempt is being made, by it or for it; the same
 
+	refused bool   // a majority has said that others hold the lock; the same
+	doubt   string // the last attempt does not know it: why; the same
+
 	up  bool      // a reader who waits to be the writer; only with a quorum; guarded by Locker.mu
 	due time.Time // when the next attempt is due, as far as it was told; guarded by Locker.mu
 }

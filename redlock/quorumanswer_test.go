@@ -1,0 +1,93 @@
+package redlock
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A clock that has stepped since the last look ends a lease, and the very answer that shows it does not count: of three
+// masters one has missed the grant, and one has forgotten it. Who sees the step only at its next look gives the lock
+// twice. R27
+func TestQuorumClockInAnswers(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		for _, mode := range []Mode{Write, Read} {
+			atSea(t, 3, 2, func(t *testing.T, s *sea) {
+				l, other := s.proxies[0], s.proxies[1]
+				for _, link := range s.links[1] {
+					link.deaf = deaf
+				}
+				mustLock(t, other, Acquire{Token: "w"})
+				mustUnlock(t, other, "w", 0, 1)
+				s.links[0][0].fails(func(string) fault { return lostRequest })
+				mustLock(t, l, Acquire{Token: "a", Lease: 20 * time.Second, Mode: mode})
+				s.islands[1].leap(time.Minute)
+				r := lockAt(t.Context(), other, Acquire{Token: "b", Lease: 20 * time.Second})
+				if r.ok != deaf {
+					t.Errorf("%s, deaf: %v: %+v", mode, deaf, r)
+				}
+				time.Sleep(5 * time.Millisecond) // until all have answered
+				if err := s.links[1][1].Vote(); !deaf && err == nil {
+					t.Error("it votes still")
+				}
+				// Nor does it say anything of the hold, nor renew it.
+				if left, err := renewAt(other, "a", 20*time.Second, 0); !deaf && !isNoQuorum(err) {
+					t.Errorf("RENEW: %v %v", left, err)
+				}
+			})
+		}
+	}
+}
+
+// An answer that comes late shows no step. R27
+func TestQuorumLateAnswersShowNoStep(t *testing.T) {
+	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+		for i, link := range s.links[0] {
+			link.delay = func() time.Duration { return time.Duration(i) * 8 * time.Millisecond }
+		}
+		for range 20 {
+			r := mustLock(t, s.proxies[0], Acquire{Lease: 20 * time.Second})
+			mustUnlock(t, s.proxies[0], r.Token, r.Fence, 1)
+		}
+		for _, link := range s.links[0] {
+			if err := link.Vote(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// The same token again is never answered with Null while it holds the lock, whatever others left on one master, and
+// whoever else is late: it is granted, or an error says why not. Others are told Null still. R14 R27
+func TestQuorumSameTokenAgainIsNotNull(t *testing.T) {
+	for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
+		atSea(t, 3, 2, func(t *testing.T, s *sea) {
+			l, other := s.proxies[0], s.proxies[1]
+			s.links[0][0].fails(func(string) fault { return lostRequest })
+			mustLock(t, l, Acquire{Token: "a", Lease: 20 * time.Second})
+			// Others have a part of it for a while.
+			s.links[1][0].fails(func(script string) fault {
+				if script == "acquire" {
+					return none
+				}
+				return lostRequest
+			})
+			if r := lockAt(t.Context(), other, Acquire{Token: "b", Lease: 20 * time.Second}); r.ok || r.err != nil {
+				t.Errorf("another token: %+v", r)
+			}
+			s.links[0][0].fails(nil)
+			s.links[0][1].fails(func(string) fault { return silence })
+			r := lockAt(t.Context(), l, Acquire{Token: "a", Lease: 20 * time.Second, Wait: wait})
+			if r.ok || !isNoQuorum(r.err) || !strings.Contains(r.err.Error(), "this token may hold the lock") {
+				t.Errorf("WAIT %v: the same token again: %+v", wait, r)
+			}
+			// A token that holds nothing: one master of the two that answer refuses it.
+			if r := lockAt(t.Context(), l, Acquire{Token: "c", Lease: 20 * time.Second, Wait: wait}); r.ok || r.err != nil {
+				t.Errorf("WAIT %v: a third token: %+v", wait, r)
+			}
+			s.links[0][1].fails(nil)
+			mustLock(t, l, Acquire{Token: "a", Lease: 20 * time.Second, Wait: wait})
+			s.links[1][0].fails(nil)
+		})
+	}
+}
