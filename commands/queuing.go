@@ -71,6 +71,9 @@ func (c *Command) settleQueuing() {
 	case c.Route == Local:
 		q = QueueHere
 	}
+	if q == QueueSpread && c.Route != AllNodes && c.Run == nil { // one node answers for all, as it does to HELP
+		q = QueueForward
+	}
 	if c.Queue = q; q == QueueAlone {
 		reason = allMasters
 	}

@@ -34,6 +34,20 @@ func TestQueuing(t *testing.T) {
 	}
 }
 
+// TestWhatRunsWithExecCanRun proves that what the proxy does itself when EXEC has succeeded is something that it can do.
+func TestWhatRunsWithExecCanRun(t *testing.T) {
+	for name, table := range map[string]*Table{"redis 7.0": redis7(t, sampleVerbs()...), "miniredis": miniRedis(t, sampleVerbs()...)} {
+		for _, c := range table.Commands() {
+			switch c.Queue {
+			case QueueHere, QueueSpread, QueueEverywhere:
+				if c.Route != AllNodes && c.Run == nil {
+					t.Errorf("%s: %s is queued (%d), and nothing runs it", name, c.Name, c.Queue)
+				}
+			}
+		}
+	}
+}
+
 func TestQueueRefusal(t *testing.T) {
 	table := redis7(t, sampleVerbs()...)
 	for line, want := range map[string]string{
