@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -23,8 +24,9 @@ type keeps struct {
 	closed bool
 	forget bool // with closed
 	holds  map[heldAs]*redlock.Kept
-	sweep  int       // look for holds that have ended when there are so many
-	swept  time.Time // when full has looked for them last
+	memory atomic.Int64 // bytes that holds take up
+	sweep  int          // look for holds that have ended when there are so many
+	swept  time.Time    // when full has looked for them last
 
 	lost  map[string][]loss // by name: what the client is to be told
 	ahead int64             // the fence of a loss that it was told of before that was noted; 0: none
@@ -161,6 +163,9 @@ func (s *keeps) keep(l *redlock.Locker, h redlock.Hold, push pusher) {
 		end(kept, s.forget)
 		return
 	}
+	if s.holds[heldAs{name, token}] == nil {
+		s.memory.Add(int64(holdCost + len(name) + len(token)))
+	}
 	s.holds[heldAs{name, token}] = kept
 	if len(s.holds) >= s.sweep {
 		s.dropEnded()
@@ -174,9 +179,26 @@ func (s *keeps) keep(l *redlock.Locker, h redlock.Hold, push pusher) {
 func (s *keeps) dropEnded() {
 	for as, h := range s.holds {
 		if h.Ended() {
-			delete(s.holds, as)
+			s.drop(as)
 		}
 	}
+}
+
+// drop forgets one hold.
+func (s *keeps) drop(as heldAs) {
+	s.memory.Add(-int64(holdCost + len(as.name) + len(as.token)))
+	delete(s.holds, as)
+}
+
+// holdCost is what a hold that is kept alive takes up besides its name and its token.
+const holdCost = 700
+
+// Memory is how many bytes the holds take up.
+func (k *Kept) Memory() int {
+	if k.keeps == nil {
+		return 0
+	}
+	return int(k.keeps.memory.Load())
 }
 
 // sweepPause is the time between two looks at all holds of a connection that has its share of them.
@@ -213,7 +235,7 @@ func (s *keeps) tell(proto int, name, token string, lost loss) []byte {
 		return nil // by RESET: it is released, not lost
 	}
 	if h := s.holds[heldAs{name, token}]; h != nil && h.Ended() {
-		delete(s.holds, heldAs{name, token})
+		s.drop(heldAs{name, token})
 	}
 	told := s.ahead == lost.fence
 	if told {

@@ -27,6 +27,7 @@ type Scripts struct {
 	recent *lru.Cache[string, sha] // by source: a script that is known costs no SHA1
 	bySHA  map[sha]string
 	bytes  int // in recent
+	most   int // of bytes
 	pinned map[sha][]byte
 	homes  *lru.Cache[string, int] // by function: see homeOf
 	named  *lru.Cache[string, int] // by SHA1: see Home
@@ -34,7 +35,7 @@ type Scripts struct {
 
 // NewScripts remembers up to n sources.
 func NewScripts(n int) *Scripts {
-	s := &Scripts{bySHA: make(map[sha]string), pinned: make(map[sha][]byte)}
+	s := &Scripts{most: maxSources, bySHA: make(map[sha]string), pinned: make(map[sha][]byte)}
 	s.recent, _ = lru.NewWithEvict(max(n, 1), func(source string, key sha) {
 		delete(s.bySHA, key)
 		s.bytes -= len(source)
@@ -59,7 +60,30 @@ func (s *Scripts) Add(source []byte) {
 	s.bySHA[key] = text
 	s.bytes += len(text)
 	s.recent.Add(text, key)
-	for s.bytes > maxSources {
+	s.shrink()
+}
+
+// SetLimit changes how many bytes of sources are remembered, to 64 MiB at most and a sixteenth of that at least. 0: 64 MiB.
+func (s *Scripts) SetLimit(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = maxSources
+	if bytes > 0 {
+		s.most = min(max(bytes, maxSources/16), maxSources)
+	}
+	s.shrink()
+}
+
+// Bytes is how many bytes of sources are remembered.
+func (s *Scripts) Bytes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
+}
+
+// shrink forgets the least recently used sources beyond the limit. mu is held.
+func (s *Scripts) shrink() {
+	for s.bytes > s.most {
 		s.recent.RemoveOldest()
 	}
 }

@@ -61,6 +61,8 @@ type Facts struct {
 	PauseLeft           time.Duration // of it
 	ConnectionsTotal    uint64
 	ConnectionsRejected uint64
+	Memory, MaxMemory   int64  // bytes that all clients take, and may take; 0: any number
+	Evicted             uint64 // clients closed because of that
 	CommandsTotal       uint64
 	BytesIn, BytesOut   uint64
 	Redirects           uint64 // followed

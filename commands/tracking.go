@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/tidwall/redcon"
 
@@ -21,6 +22,7 @@ type Tracking struct {
 	Broken   bool     // an invalidation could not be told, for the client of Redirect is gone
 	Redirect int64    // id of the client that is told instead; 0: none
 	Prefixes []string // of BCast, sorted; "" is one
+	Size     int      // bytes that Prefixes take up
 }
 
 // Tracker is what CLIENT TRACKING may ask of the session.
@@ -118,6 +120,10 @@ func (c *Call) trackingOn(next Tracking, prefixes []string) {
 	}
 	next.Prefixes = append(slices.Clone(now.Prefixes), prefixes...)
 	slices.Sort(next.Prefixes)
+	next.Size = 0
+	for _, prefix := range next.Prefixes {
+		next.Size += len(prefix) + int(unsafe.Sizeof(prefix))
+	}
 	c.Track(next, prefixes)
 }
 

@@ -101,6 +101,7 @@ func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 // block parks the session in a command that blocks on the master of slot.
 func (s *session) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
 	b := &block{req: bytes.Clone(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
+	b.bytes = len(raw)
 	b.caching = s.own != nil && s.own.Precedes()
 	s.park(&b.stay, b)
 }

@@ -102,6 +102,7 @@ func (s *Server) Facts() commands.Facts {
 	was := &s.books.facts
 	for _, n := range []struct{ now, was *uint64 }{
 		{&f.ConnectionsTotal, &was.ConnectionsTotal}, {&f.ConnectionsRejected, &was.ConnectionsRejected},
+		{&f.Evicted, &was.Evicted},
 		{&f.CommandsTotal, &was.CommandsTotal}, {&f.BytesIn, &was.BytesIn}, {&f.BytesOut, &was.BytesOut},
 		{&f.Redirects, &was.Redirects}, {&f.LocksGranted, &was.LocksGranted}, {&f.LocksRefused, &was.LocksRefused},
 		{&f.LockRenewals, &was.LockRenewals}, {&f.LocksLost, &was.LocksLost},

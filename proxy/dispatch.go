@@ -166,9 +166,13 @@ func (s *session) home(cmd *commands.Command, args [][]byte) int {
 func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
 	s.setHold(holdOrder)
 	raw = bytes.Clone(raw)
+	s.held += len(raw)
 	caching := s.own != nil && s.own.Precedes()
 	ask := resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
 	s.Send(commands.AnySlot, ask, true, func(reply []byte) []byte {
+		if !s.gone {
+			s.held -= len(raw)
+		}
 		slot, err := slotOfKeys(reply)
 		if err != nil {
 			return commands.ErrorReply(err)

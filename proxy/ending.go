@@ -98,5 +98,6 @@ func (s *session) Closed(err error) {
 		}
 	}
 	s.pushes, s.late, s.held = nil, nil, 0
+	s.uncountMemory()
 	s.w.remove(s) // last: from then on Drain goes on
 }

@@ -45,6 +45,7 @@ type Options struct {
 	KeepAlive    time.Duration       // TCP keep-alive; 300 s
 	Limits       resp.Limits         // of one command
 	Output       OutputLimits        // of what waits for one client
+	MaxMemory    int64               // bytes that all clients together may take; 0: any number
 	MaxPipeline  int                 // commands of one client on their way at once; 1,024
 	ScriptCache  int                 // script sources remembered to heal nodes that lost them; 10,000
 	MaxOwn       int                 // upstream connections that are not shared, of all loops together; 4,096

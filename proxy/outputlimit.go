@@ -66,6 +66,7 @@ const (
 // checkOutput bounds what waits for a client: first it is not read from, and
 // beyond its limit it is closed.
 func (s *session) checkOutput() {
+	s.countMemory()
 	waiting, limits := s.waiting(), s.w.server.outputs.limits.Load()
 	limit, unread := &limits.Normal, limits.Normal.Hard/unreadShare
 	switch {

@@ -1,14 +1,9 @@
 package proxy
 
 import (
-	"unsafe"
-
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 )
-
-// sessionSize is what a session takes up whatever it does.
-const sessionSize = int(unsafe.Sizeof(session{}) + unsafe.Sizeof(loop.Conn{}))
 
 // peer describes the session as it is between two commands.
 func (s *session) peer() commands.Peer {
@@ -21,7 +16,7 @@ func (s *session) peer() commands.Peer {
 	if s.last != nil && s.last.Name != s.w.table.Unknown().Name {
 		p.Command = s.last.Name
 	}
-	p.Memory = sessionSize + p.Query + p.QueryRoom + p.ReplyRoom + s.held + s.Transaction.Bytes + len(s.Name)
+	p.Memory = s.memoryOf().sum()
 	return p
 }
 

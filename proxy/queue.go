@@ -192,6 +192,7 @@ func (t *transaction) queue(e queued, slot int) {
 	e.raw = lasting(e.raw)
 	t.bytes += size
 	s.Transaction.Bytes = t.bytes
+	s.countMemory()
 	t.log = append(t.log, e)
 	t.unanswered++
 	if e.here != nil {

@@ -73,6 +73,8 @@ type Server struct {
 	addresses    *addresses
 	logins       logins
 
+	memory memory
+
 	sessions sync.WaitGroup // clients that are connected
 	tasks    sync.WaitGroup // goroutines of Actions.Go
 
@@ -111,6 +113,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.SetOutputLimits(o.Output)
+	s.SetMaxMemory(o.MaxMemory)
 	s.startLocks()
 	if err := s.firstCommands(ctx); err != nil {
 		s.stop()

@@ -58,6 +58,7 @@ type session struct {
 	commands.Client
 	w      *worker
 	conn   *loop.Conn
+	memory footprint
 	guard  resp.Guard
 	out    loop.Buffer
 	active time.Time // when input came or output went last
@@ -124,6 +125,7 @@ func (s *session) Read(buf []byte) int {
 	used := s.readCommands(buf)
 	s.reading = false
 	s.turnOwn()
+	s.countMemory()
 	s.w.bytesIn.Add(uint64(used))
 	s.endIfDone()
 	return used
@@ -420,7 +422,11 @@ func (s *session) advance() {
 
 // write appends to the client's output.
 func (s *session) write(b []byte) {
+	room := s.out.Cap()
 	s.out.Append(s.w.loop, b)
+	if s.out.Cap() != room {
+		s.countMemory()
+	}
 	s.appended += uint64(len(b))
 	s.conn.Flush()
 	if n := s.out.Len(); n > s.w.crowded || n > strangerUnread && !s.Authenticated {
@@ -437,6 +443,7 @@ func (s *session) Output() []byte { return s.out.Bytes() }
 // Wrote implements loop.Handler.
 func (s *session) Wrote(n int) {
 	s.out.Take(s.w.loop, n)
+	s.countMemory()
 	s.written += uint64(n)
 	s.active = s.w.loop.Now()
 	s.w.bytesOut.Add(uint64(n))

@@ -13,6 +13,9 @@ type Stats struct {
 	Clients, ClientsTotal, ClientsRejected uint64
 	ClosedFull                             map[string]uint64 // by class: normal, pubsub, unauthenticated
 	AuthFailures                           map[string]uint64 // by kind: password, user, tls
+	Memory, MaxMemory                      int64             // bytes that all clients take, and may take; 0: any number
+	Evicted                                uint64            // clients closed because of that
+	ScriptBytes                            int               // sources that are remembered
 	AuthTimeouts                           uint64            // clients closed because they did not authenticate in time
 	Subscriptions                          map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages                               uint64            // given to clients
@@ -51,6 +54,8 @@ func (s *Server) Stats() Stats {
 	}
 	st.ClosedFull = map[string]uint64{"normal": s.outputs.closedNormal.Load(), "pubsub": s.outputs.closedPubSub.Load(),
 		"unauthenticated": s.outputs.closedStrangers.Load()}
+	st.Memory, st.MaxMemory, st.Evicted = max(s.memory.used.Load(), 0), s.memory.limit.Load(), s.memory.evicted.Load()
+	st.ScriptBytes = s.scripts.Bytes()
 	st.AuthTimeouts = s.authTimeouts.Load()
 	st.AuthFailures = s.failures.totals()
 	st.Subscriptions, st.Messages = s.subscriptions()

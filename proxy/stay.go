@@ -11,6 +11,7 @@ import (
 type stay struct {
 	s     *session
 	tag   uint32 // the command
+	bytes int    // of it
 	what  blocked
 	begun bool // all earlier commands are answered
 	over  bool // nothing of it is wanted any more

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/tidwall/redcon"
 
@@ -20,6 +21,7 @@ import (
 type subscriber struct {
 	seats [3]map[string]*seat
 	next  uint64 // order of the next seat
+	bytes int    // of the names, with what a seat costs
 }
 
 // The words of confirmations.
@@ -51,12 +53,21 @@ func (s *session) Subscribe(kind commands.TopicKind, names [][]byte) {
 		s.Reply(s.confirmSubscribed(kind, all, nil))
 		return
 	}
+	size := 0
+	for _, name := range missing {
+		size += 2 * (len(name) + int(unsafe.Sizeof(name)))
+	}
+	s.held += size
+	s.countMemory()
 	hub, limit := s.w.hub, max(s.w.server.o.Pipes.Budget, leastPatience)
 	s.parkTask(func(ctx context.Context) (end func() []byte) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
 		defer cancel()
 		topics, err := s.w.server.upstream.Join(ctx, cluster.TopicKind(kind), missing, hub.box)
 		return func() []byte {
+			if !s.gone {
+				s.held -= size
+			}
 			switch {
 			case err != nil:
 				return subscribeError(err)
@@ -212,6 +223,7 @@ func (s *session) sit(kind commands.TopicKind, t *cluster.Topic) {
 	se := &seat{session: s, topic: t, order: l.next}
 	l.next++
 	l.seats[kind][t.Name] = se
+	l.bytes += len(t.Name) + seatCost
 	s.countSeats()
 	s.w.hub.sit(se)
 }
@@ -220,6 +232,7 @@ func (s *session) sit(kind commands.TopicKind, t *cluster.Topic) {
 func (s *session) stand(kind commands.TopicKind, se *seat) {
 	s.w.hub.stand(se)
 	delete(s.listens.seats[kind], se.topic.Name)
+	s.listens.bytes -= len(se.topic.Name) + seatCost
 	s.countSeats()
 	if !s.Subscribed() {
 		s.listens = nil
@@ -231,6 +244,7 @@ func (s *session) countSeats() {
 	for kind, seats := range s.listens.seats {
 		s.Topics[kind] = len(seats)
 	}
+	s.countMemory()
 }
 
 // standUp ends all that a client which has gone listened to.

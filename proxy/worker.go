@@ -24,6 +24,7 @@ type worker struct {
 	blocked  map[int64]*session     // by ID: those in a command that blocks, or waiting for locks
 	full     map[*session]time.Time // more than their soft limit waits for them, since then
 	unknown  strangers
+	memory   loopMemory
 	crowded  int // bytes that may wait for a client without a look at its limits
 	draining bool
 	alert    bool // clients are paused or monitored: see session.attend
@@ -95,6 +96,7 @@ func (s *session) count(a *answer) {
 
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
+	s.countMemory()
 	w.server.byID.Store(s.ID, s)
 }
 

@@ -23,6 +23,10 @@ type Snapshot struct {
 	OwnIdle         int64             // of that kind those that nobody has now
 	OwnWaiting      int64             // wanted now, and there is no place for them
 	ClosedFull      map[string]uint64 // clients closed because of client-output-buffer-limit, by class
+	Memory          int64             // bytes that all clients take now
+	MaxMemory       int64             // bytes that they may take; 0: any number
+	Evicted         uint64            // clients closed because of maxmemory-clients
+	ScriptBytes     int64             // sources of scripts that are remembered
 	AuthTimeouts    uint64            // clients closed because of auth-timeout
 	AuthFailures    map[string]uint64 // attempts to get in that failed, by kind
 	Subscriptions   map[string]int64  // of clients now, by kind
@@ -102,6 +106,10 @@ var (
 	clientsBlocked  = desc("blocked_clients", "Clients in a command that blocks, such as BLPOP.")
 	ownConnections  = desc("own_connections", "Connections to the upstream for one client each: used, idle, or waiting for a place (upstream-own-connections).", "state")
 	closedFull      = desc("clients_closed_full_total", "Clients closed because of client-output-buffer-limit.", "class")
+	memory          = desc("clients_memory_bytes", "Memory that all clients take.")
+	maxMemory       = desc("clients_memory_limit_bytes", "Memory that they may take (maxmemory-clients); 0: any.")
+	evicted         = desc("clients_evicted_total", "Clients closed because of maxmemory-clients.")
+	scriptBytes     = desc("script_cache_bytes", "Sources of scripts that are kept.")
 	authTimeouts    = desc("auth_timeouts_total", "Clients closed because they did not authenticate within auth-timeout.")
 	authFailures    = desc("auth_failures_total",
 		"Attempts to get in that failed: at the proxy's password, at a user of the upstream, at the TLS handshake.", "kind")
@@ -140,7 +148,8 @@ type collector struct {
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections, closedFull, authFailures, authTimeouts, received, sent, subscriptions, messages,
+		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections, closedFull, authFailures, authTimeouts, memory, maxMemory,
+		evicted, scriptBytes, received, sent, subscriptions, messages,
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes, redlockUp, redlockVotes,
@@ -170,6 +179,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for class, n := range s.ClosedFull {
 		count(closedFull, n, class)
 	}
+	gauge(memory, s.Memory)
+	gauge(maxMemory, s.MaxMemory)
+	count(evicted, s.Evicted)
+	gauge(scriptBytes, s.ScriptBytes)
 	count(authTimeouts, s.AuthTimeouts)
 	for kind, n := range s.AuthFailures {
 		count(authFailures, n, kind)

@@ -43,6 +43,7 @@ func newProgram(c *Config, certs certs, stderr io.Writer) *program {
 // ends the process at once. The error says why serving was not possible.
 func (p *program) run(signals <-chan os.Signal) error {
 	defer setProcs(p.log)()
+	limitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
 	p.config.fit(func(v *Values) *Values { return fitClients(v, openFiles(), p.log) })
 

@@ -73,6 +73,7 @@ type Values struct {
 	MaxInline        int64         // bytes
 	QueryBufferLimit int64         // bytes
 	OutputLimits     OutputLimits
+	MaxMemory        MemoryShare
 	MaxPipeline      int // commands in flight
 
 	Admin        string   // "": none

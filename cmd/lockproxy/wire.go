@@ -60,6 +60,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 		srv.SetKeepAlive(orNever(v.TCPKeepAlive))
 		srv.SetLimits(limits(v))
 		srv.SetOutputLimits(v.OutputLimits.wired())
+		srv.SetMaxMemory(v.MaxMemory.of(memoryHere()))
 	})
 	return w, nil
 }
@@ -125,6 +126,7 @@ func proxyOptions(p *program, v *Values, up *cluster.Upstream) proxy.Options {
 		KeepAlive:   orNever(v.TCPKeepAlive),
 		Limits:      limits(v),
 		Output:      v.OutputLimits.wired(),
+		MaxMemory:   v.MaxMemory.of(memoryHere()),
 		Refused:     v.RefusedCommands,
 		MaxPipeline: v.MaxPipeline,
 		ScriptCache: v.ScriptCache,
@@ -195,6 +197,7 @@ func (w *wired) Snapshot() Snapshot {
 	s.Subscriptions, s.Messages, s.ClosedFull = st.Subscriptions, st.Messages, st.ClosedFull
 	s.AuthFailures = st.AuthFailures
 	s.AuthTimeouts = st.AuthTimeouts
+	s.Memory, s.MaxMemory, s.Evicted, s.ScriptBytes = st.Memory, st.MaxMemory, st.Evicted, int64(st.ScriptBytes)
 	s.NoReplicas = st.Locks.Unsynced
 	s.Waiting, s.Waits, s.WaitTimeouts = int64(st.Locks.Waiting), st.Locks.Waits, st.Locks.TimedOut
 	s.Locks = lockCounts(st.Locks)

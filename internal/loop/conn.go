@@ -29,12 +29,19 @@ type HalfCloser interface {
 	EOF() bool
 }
 
+// InputCounter is a Handler that wants to know how much memory its input takes.
+type InputCounter interface {
+	// InputKept says that Conn.InputMemory has changed.
+	InputKept()
+}
+
 // Conn is one connection of a loop. All methods run on the loop.
 type Conn struct {
 	loop    *Loop
 	handler Handler
 	sock    socket
 	in      []byte // came and was not consumed
+	told    int    // the capacity of in that the handler knows of
 	missing int    // how many bytes the handler needs beyond in
 
 	dirty    bool // in loop.dirty
@@ -161,6 +168,9 @@ func (c *Conn) Kept() int { return len(c.in) }
 
 // Room is for how many bytes more than Kept there is memory of the connection's own.
 func (c *Conn) Room() int { return cap(c.in) - len(c.in) }
+
+// InputMemory is how many bytes of memory unconsumed input takes.
+func (c *Conn) InputMemory() int { return cap(c.in) }
 
 // Descriptor is the file descriptor of the connection, or -1 where it has none.
 func (c *Conn) Descriptor() int {
@@ -316,6 +326,12 @@ func grow(b []byte, need int) []byte {
 func (c *Conn) update() {
 	if c.closed {
 		return
+	}
+	if c.told != cap(c.in) {
+		c.told = cap(c.in)
+		if h, ok := c.handler.(InputCounter); ok {
+			h.InputKept()
+		}
 	}
 	c.reading = !c.eof && !c.closing && !c.growing && (!c.paused || len(c.in) < scratchSize)
 	c.sock.interest(c.reading, c.stalled, c.paused && c.watching && !c.reading && !c.eof && !c.closing)

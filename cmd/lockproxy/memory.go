@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// MemoryShare is how much memory all clients together may take.
+type MemoryShare struct {
+	Percent int   // of what there is; 0: Bytes
+	Bytes   int64 // 0: any number
+}
+
+// of is the share in bytes where there are so many.
+func (m MemoryShare) of(there int64) int64 {
+	if m.Percent == 0 {
+		return m.Bytes
+	}
+	return max(there/100*int64(m.Percent), leastMemory)
+}
+
+const (
+	// leastMemory is the least that clients may be given.
+	leastMemory = 1 << 20
+	// assumedMemory is what there is where nothing tells.
+	assumedMemory = 4 << 30
+	// softPercent is the part of the memory there is at which the garbage collector begins to work harder.
+	softPercent = 75
+)
+
+// memoryShare is written as maxmemory-clients in redis.conf: a size, or a part such as 5%.
+type memoryShare struct{ at *MemoryShare }
+
+func (m memoryShare) Set(s string) error {
+	if digits, ok := strings.CutSuffix(s, "%"); ok {
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 0 || n > 100 {
+			return errors.New("must be a memory or percent value")
+		}
+		*m.at = MemoryShare{Percent: n}
+		return nil
+	}
+	n, err := parseSize(s)
+	switch {
+	case err != nil:
+		return errors.New("must be a memory or percent value")
+	case n != 0 && n < leastMemory:
+		return fmt.Errorf("must be 0, or at least %d", leastMemory)
+	}
+	*m.at = MemoryShare{Bytes: n}
+	return nil
+}
+
+func (m memoryShare) String() string {
+	if m.at.Percent > 0 {
+		return strconv.Itoa(m.at.Percent) + "%"
+	}
+	return strconv.FormatInt(m.at.Bytes, 10)
+}
+
+func (m memoryShare) Allowed() string { return "0, a size from 1mb on, or 1% to 100% of the memory" }
+
+// memoryThere is how much memory this process may use: that of the machine, or the least limit of its control
+// groups. root is the root of the file system. 0: it cannot be told.
+func memoryThere(root fs.FS) int64 {
+	least := machineMemory(root)
+	for _, file := range groupFiles(root) {
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is none
+		if err == nil && n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
+// machineMemory is MemTotal of /proc/meminfo, or 0.
+func machineMemory(root fs.FS) int64 {
+	f, err := root.Open("proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if words := strings.Fields(lines.Text()); len(words) == 3 && words[0] == "MemTotal:" {
+			n, _ := strconv.ParseInt(words[1], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// groupFiles are the files that hold the limits of the control groups that the process is in, from its own
+// up to the root: memory.max of version 2, memory.limit_in_bytes of version 1. In a container the root that
+// it sees is its own group.
+func groupFiles(root fs.FS) (files []string) {
+	text, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range strings.Lines(string(text)) { // number:controllers:path
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		base, name := "sys/fs/cgroup", "memory.max"
+		if parts[1] != "" {
+			if !strings.Contains(","+parts[1]+",", ",memory,") {
+				continue
+			}
+			base, name = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		}
+		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
+			files = append(files, path.Join(base, dir, name))
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return files
+}
+
+// memoryHere is memoryThere of this machine.
+func memoryHere() int64 {
+	if n := memoryThere(os.DirFS("/")); n > 0 {
+		return n
+	}
+	return assumedMemory
+}
+
+// limitHeap has the garbage collector keep the process within the memory there is, as far as it can, unless
+// GOMEMLIMIT says something else.
+func limitHeap(log *slog.Logger, environ func(string) string) {
+	if environ("GOMEMLIMIT") != "" {
+		return
+	}
+	there := memoryHere()
+	debug.SetMemoryLimit(there / 100 * softPercent)
+	log.Debug("memory", "there", there)
+}

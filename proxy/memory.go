@@ -1,0 +1,139 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"lockproxy/internal/loop"
+)
+
+// This file is how the memory that clients take is counted, for maxmemory-clients: each session knows what it
+// has been counted with, each loop has the sum of its sessions, and the loops tell the server of theirs
+// whenever it has changed by memoryGrain. So a command that leaves nothing behind costs a comparison or two.
+
+// footprint is the memory of one client that it has been counted with, in bytes.
+type footprint int
+
+const (
+	// sessionSize is what a session takes up whatever it does.
+	sessionSize = int(unsafe.Sizeof(session{}) + unsafe.Sizeof(loop.Conn{}))
+	answerSize  = int(unsafe.Sizeof(answer{}))
+	// seatCost is what listening to one channel takes up besides its name: in the session, on the loop, in
+	// the index of channels, and for the feed of the node.
+	seatCost = 700
+	// memoryGrain is by how much the sum of a loop changes before the server hears of it.
+	memoryGrain = 64 << 10
+)
+
+// memoryUse is the memory of one client by kind, in bytes.
+type memoryUse struct {
+	fixed         int // of the session itself
+	input         int // came and has not been consumed, a command that CLIENT PAUSE holds back too
+	output        int // waits to be written
+	replies       int // came before their turn, or wait to be put together
+	transaction   int // what MULTI has queued
+	subscriptions int // channels and patterns
+	commands      int // that block, or wait for something
+	locks         int // that are kept alive
+}
+
+func (u memoryUse) sum() int {
+	return u.fixed + u.input + u.output + u.replies + u.transaction + u.subscriptions + u.commands + u.locks
+}
+
+// memoryOf is what the session takes up now. It looks at nothing that grows.
+func (s *session) memoryOf() memoryUse {
+	u := memoryUse{
+		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
+		input:  s.conn.InputMemory(),
+		output: s.out.Cap(), replies: s.held + answerSize*len(s.answers.buf), transaction: len(s.unseen),
+		locks: s.Kept.Memory(),
+	}
+	if s.tx != nil {
+		u.transaction += s.tx.bytes + len(s.tx.step.raw)
+	}
+	if s.listens != nil {
+		u.subscriptions = s.listens.bytes
+	}
+	if s.stay != nil {
+		u.commands = s.stay.bytes
+	}
+	return u
+}
+
+// countMemory counts what the session takes up now.
+func (s *session) countMemory() {
+	if s.gone {
+		return
+	}
+	u := s.memoryOf()
+	if n := footprint(u.sum()); n != s.memory {
+		s.w.memory.add(s.w.server, int(n-s.memory))
+		s.memory = n
+	}
+}
+
+// uncountMemory counts the session no more; it has gone.
+func (s *session) uncountMemory() {
+	s.w.memory.add(s.w.server, -int(s.memory))
+	s.memory = 0
+}
+
+// InputKept implements loop.InputCounter.
+func (s *session) InputKept() { s.countMemory() }
+
+// loopMemory is the memory of all clients of one loop.
+type loopMemory struct{ used, told int }
+
+func (m *loopMemory) add(s *Server, n int) {
+	m.used += n
+	if d := m.used - m.told; d > memoryGrain || d < -memoryGrain {
+		m.publish(s)
+		s.memory.check(s)
+	}
+}
+
+// publish has the server know the sum.
+func (m *loopMemory) publish(s *Server) {
+	s.memory.used.Add(int64(m.used - m.told))
+	m.told = m.used
+}
+
+// memory is what clients may take, and do, on all loops. Safe for concurrent use.
+type memory struct {
+	limit    atomic.Int64 // bytes; 0: none
+	used     atomic.Int64 // as far as the loops have told
+	evicting atomic.Bool  // an eviction is under way
+	evicted  atomic.Uint64
+}
+
+// check begins an eviction if too much is used and none is under way.
+func (m *memory) check(s *Server) {
+	if m.over() > 0 && m.evicting.CompareAndSwap(false, true) {
+		newEviction(s).begin()
+	}
+}
+
+// over is how many bytes too many are used.
+func (m *memory) over() int64 {
+	limit := m.limit.Load()
+	if limit == 0 {
+		return 0
+	}
+	return max(m.used.Load()-limit, 0)
+}
+
+// SetMaxMemory changes how many bytes all clients together may take; 0: any number.
+func (s *Server) SetMaxMemory(bytes int64) {
+	s.memory.limit.Store(bytes)
+	s.scripts.SetLimit(int(bytes / scriptShare))
+	for _, w := range s.workers {
+		w.loop.Post(func() {
+			w.memory.publish(s)
+			s.memory.check(s)
+		})
+	}
+}
+
+// scriptShare is the part of the memory for clients that sources of scripts may take besides.
+const scriptShare = 8
