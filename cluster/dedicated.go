@@ -176,7 +176,7 @@ func (d *Dedicated) connection(ctx context.Context, addr string, b *berth) (*Con
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
-	nc, err := d.control.Dial(ctx, addr, Mode{Proto: 2})
+	nc, err := d.control.Dial(ctx, addr, Mode{Proto: 2}, nil)
 	if err != nil {
 		stats.dialErrors.Add(1)
 		return nil, err

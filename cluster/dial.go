@@ -18,8 +18,9 @@ import (
 // Dial returns a connection to the node at addr that is ready for requests: TLS
 // is set up, the login is done, and it is in mode m. The connection's
 // name is lockproxy where the node allows it. Dial blocks until then, until ctx
-// ends or Options.ConnectTimeout is over. Safe for concurrent use.
-func (u *Upstream) Dial(ctx context.Context, addr string, m Mode) (net.Conn, error) {
+// ends or Options.ConnectTimeout is over. before, if not nil, is the connection whose place it takes: the node ends that one
+// first, and before becomes the new one. Safe for concurrent use.
+func (u *Upstream) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.o.ConnectTimeout)
 	defer cancel()
 	conn, err := u.o.connect(ctx, addr)
@@ -28,7 +29,8 @@ func (u *Upstream) Dial(ctx context.Context, addr string, m Mode) (net.Conn, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	m.Replica = m.Replica && u.kind == Cluster
-	err = shakeHands(conn, login{u.o.User, u.o.Password}, m)
+	var self Identity
+	err = shakeHands(conn, login{u.o.User, u.o.Password}, m, before, &self)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -38,6 +40,15 @@ func (u *Upstream) Dial(ctx context.Context, addr string, m Mode) (net.Conn, err
 			err = ctx.Err()
 		}
 		return nil, nodeError{addr, err}
+	}
+	if before != nil {
+		if before.owed && (before.id == "" || self.refused != "") {
+			u.cannotKill.Do(func() {
+				u.o.Log.Warn("a node does not end connections for us (CLIENT INFO, CLIENT KILL): what was lost on its way may "+
+					"still run after it was sent again", "node", addr, "err", cmp.Or(self.refused, before.refused))
+			})
+		}
+		*before = self
 	}
 	return conn, nil
 }
@@ -74,8 +85,8 @@ func (o *Options) connect(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // shakeHands does the login and sets the mode, all in one round trip. A *modeError says that the node has not the
-// database of m, or not the user.
-func shakeHands(conn net.Conn, as login, m Mode) error {
+// database of m, or not the user. before, if not nil, is ended by it, and self becomes the identity of conn.
+func shakeHands(conn net.Conn, as login, m Mode, before, self *Identity) error {
 	var hello []byte
 	var asked []step
 	user := cmp.Or(as.user, "default")
@@ -100,6 +111,14 @@ func shakeHands(conn net.Conn, as login, m Mode) error {
 	}
 	hello = resp.AppendCommandStrings(hello, "CLIENT", "SETNAME", "lockproxy")
 	asked = append(asked, optional)
+	if before != nil {
+		if kill := before.kill(); kill != nil {
+			hello = append(hello, kill...)
+			asked = append(asked, ending)
+		}
+		hello = append(hello, askIdentity...)
+		asked = append(asked, naming)
+	}
 	if m.special() { // last, for this user may not be allowed the rest
 		hello = resp.AppendCommandStrings(hello, "AUTH", m.Own.as.user, m.Own.as.password)
 		asked = append(asked, decisive)
@@ -122,11 +141,14 @@ func shakeHands(conn net.Conn, as login, m Mode) error {
 		if err != nil {
 			return fmt.Errorf("its answer is not Redis: %w", err)
 		}
+		if s == naming || s == ending && isError(reply) {
+			self.named(reply)
+		}
 		switch text := string(reply.Str); {
 		case !isError(reply):
 		case s == decisive, s == database && !refusesLogin(text):
 			return &modeError{text}
-		case s != optional || refusesLogin(text):
+		case s < optional || refusesLogin(text):
 			return errors.New(text)
 		}
 		buf = rest
@@ -141,10 +163,12 @@ func shakeHands(conn net.Conn, as login, m Mode) error {
 type step uint8
 
 const (
-	optional step = iota // it does not matter
-	required
-	database // a *modeError, unless nobody is let in
-	decisive // a *modeError
+	required step = iota
+	database      // a *modeError, unless nobody is let in
+	decisive      // a *modeError
+	optional      // it does not matter
+	ending        // the same: the connection before
+	naming        // the same: of this connection
 )
 
 func isError(v resp.Value) bool { return v.Kind == '-' || v.Kind == '!' }

@@ -54,7 +54,7 @@ func TestDiscoverUnixSocket(t *testing.T) {
 	if got := u.Topology().Slots[0].Addr; got != path {
 		t.Errorf("master at %s", got)
 	}
-	conn, err := u.Dial(t.Context(), path, Mode{Proto: 2})
+	conn, err := u.Dial(t.Context(), path, Mode{Proto: 2}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestDiscoverTLS(t *testing.T) {
 	config := trusting(t, ca, cert, key)
 	u := discovered(t, Options{Addrs: []string{addr}, TLS: always(config), User: "proxy", Password: "secret"})
 	for _, proto := range []int{2, 3} {
-		conn, err := u.Dial(t.Context(), addr, Mode{Proto: proto})
+		conn, err := u.Dial(t.Context(), addr, Mode{Proto: proto}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestDialErrors(t *testing.T) {
 	u := discovered(t, Options{Addrs: addrs(s), Password: "right", ConnectTimeout: 300 * time.Millisecond})
 	s.must(t, "CONFIG", "SET", "requirepass", "other")
 	for _, proto := range []int{2, 3} {
-		_, err := u.Dial(t.Context(), s.addr, Mode{Proto: proto})
+		_, err := u.Dial(t.Context(), s.addr, Mode{Proto: proto}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "cluster: node "+s.addr+": WRONGPASS") {
 			t.Errorf("%d: %v", proto, err)
 		}
@@ -254,13 +254,13 @@ func TestDialErrors(t *testing.T) {
 	s.must(t, "CONFIG", "SET", "requirepass", "right")
 	s.signal(t, syscall.SIGSTOP)
 	began := time.Now()
-	_, err := u.Dial(t.Context(), s.addr, Mode{Proto: 2})
+	_, err := u.Dial(t.Context(), s.addr, Mode{Proto: 2}, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := u.Dial(ctx, s.addr, Mode{Proto: 2}); !errors.Is(err, context.Canceled) {
+	if _, err := u.Dial(ctx, s.addr, Mode{Proto: 2}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	s.signal(t, syscall.SIGCONT)
@@ -271,7 +271,7 @@ func TestDialWithoutPassword(t *testing.T) {
 	u := discovered(t, Options{Addrs: addrs(s)})
 	s.must(t, "CONFIG", "SET", "requirepass", "new")
 	for _, proto := range []int{2, 3} {
-		if _, err := u.Dial(t.Context(), s.addr, Mode{Proto: proto}); err == nil || !strings.Contains(err.Error(), "wants a password") {
+		if _, err := u.Dial(t.Context(), s.addr, Mode{Proto: proto}, nil); err == nil || !strings.Contains(err.Error(), "wants a password") {
 			t.Errorf("%d: %v", proto, err)
 		}
 	}

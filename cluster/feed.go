@@ -136,7 +136,7 @@ func (f *feed) send(d debt, command ...string) {
 
 // run connects and serves the connection until it fails or is not needed any more.
 func (f *feed) run() {
-	conn, err := f.s.u.Dial(f.s.ctx, f.addr, Mode{Proto: 2})
+	conn, err := f.s.u.Dial(f.s.ctx, f.addr, Mode{Proto: 2}, nil)
 	if err != nil {
 		f.die(err)
 		return

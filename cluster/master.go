@@ -169,7 +169,7 @@ func (m *Master) run() {
 
 // serve serves one connection until it ends. It reports whether it was of use.
 func (m *Master) serve() (joined bool) {
-	conn, err := m.u.Dial(m.ctx, m.addr, Mode{Proto: 2})
+	conn, err := m.u.Dial(m.ctx, m.addr, Mode{Proto: 2}, nil)
 	if err != nil {
 		var n nodeError
 		if errors.As(err, &n) {

@@ -97,6 +97,7 @@ type Pipe struct {
 	stats *nodeCounters
 
 	conn    *loop.Conn // nil while not connected
+	self    Identity   // of the connection, or of the last one; only if the pipe is shared
 	dialing bool
 	cancel  context.CancelFunc // of the dial
 	retryAt time.Time          // no dial before
@@ -282,8 +283,13 @@ func (p *Pipe) dial() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.pipes.o.ConnectTimeout)
 	p.dialing, p.cancel = true, cancel
 	l, control, m := p.pipes.loop, p.pipes.control, p.mode
+	var self *Identity
+	if p.owner == nil {
+		last := p.self
+		self = &last
+	}
 	go func() { // ends with the dial's time-out at the latest
-		nc, err := control.Dial(ctx, p.addr, m)
+		nc, err := control.Dial(ctx, p.addr, m, self)
 		cancel()
 		posted := l.Post(func() {
 			p.dialing = false
@@ -294,6 +300,9 @@ func (p *Pipe) dial() {
 				return
 			}
 			if err == nil {
+				if self != nil {
+					p.self = *self
+				}
 				p.conn, err = l.Add(nc, p)
 			}
 			p.dialed(err)
@@ -347,6 +356,7 @@ func (p *Pipe) hangUp(why error) {
 // Closed implements loop.Handler.
 func (p *Pipe) Closed(err error) {
 	p.conn = nil
+	p.self.owed = p.calls.len() > 0
 	p.stats.up.Add(-1)
 	if p.why != nil {
 		err = p.why
@@ -390,6 +400,9 @@ func (p *Pipe) abandon(err error) {
 			c.ran = c.ran || cut || written
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
+			if written && !c.ran { // however late it is, the next connection can tell what became of it
+				c.deadline = max(c.deadline, p.pipes.since()+p.pipes.o.ConnectTimeout)
+			}
 			c.ran = c.ran || written
 			c.to.Detour(c.tag)
 			p.pipes.later(p.addr, p.mode, c, req, nil, err)

@@ -17,8 +17,9 @@ type Control interface {
 	// Refresh hints that the topology may be out of date. It never blocks.
 	Refresh()
 	// Dial returns a connection that is ready for requests: authenticated,
-	// and in mode m.
-	Dial(ctx context.Context, addr string, m Mode) (net.Conn, error)
+	// and in mode m. before, if not nil, is the one whose place it takes, which the node has ended by
+	// then if it can be; then before is the new one.
+	Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error)
 }
 
 // PipeOptions are the limits of the data plane. Zero values mean the defaults.
@@ -260,7 +261,10 @@ func (p *Pipes) SendTo(addr string, m Mode, req []byte, to Receiver, tag uint32,
 }
 
 // deadline is when a request that comes now has used up its budget.
-func (p *Pipes) deadline() time.Duration { return p.loop.Now().Sub(p.born) + p.o.Budget }
+func (p *Pipes) deadline() time.Duration { return p.since() + p.o.Budget }
+
+// since is how long the pipes have been there.
+func (p *Pipes) since() time.Duration { return p.loop.Now().Sub(p.born) }
 
 func (p *Pipes) send(c call, m Mode, req []byte) *Pipe {
 	i := -1

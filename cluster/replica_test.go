@@ -20,7 +20,7 @@ type replicated struct {
 	modes  []string                        // of the connections, as they came
 }
 
-func (d *replicated) Dial(_ context.Context, addr string, m Mode) (net.Conn, error) {
+func (d *replicated) Dial(_ context.Context, addr string, m Mode, _ *Identity) (net.Conn, error) {
 	if d.refuse != nil {
 		if err := d.refuse(addr, m); err != nil {
 			return nil, err
@@ -200,12 +200,12 @@ func TestReadsLeaveASilentReplica(t *testing.T) {
 // hanging is a replicated whose b:1 lets nobody connect.
 type hanging struct{ *replicated }
 
-func (h hanging) Dial(ctx context.Context, addr string, m Mode) (net.Conn, error) {
+func (h hanging) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
 	if addr == "b:1" {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return h.replicated.Dial(ctx, addr, m)
+	return h.replicated.Dial(ctx, addr, m, before)
 }
 
 // An error of the command is the client's, a lost script is healed where it was missed, and connections that nobody

@@ -79,12 +79,12 @@ type watched struct {
 	strangers *int
 }
 
-func (w watched) Dial(ctx context.Context, addr string, m Mode) (net.Conn, error) {
+func (w watched) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
 	if addr == "c:1" {
 		*w.strangers++
 		return nil, errors.New("unreachable")
 	}
-	return w.rig.Dial(ctx, addr, m)
+	return w.rig.Dial(ctx, addr, m, before)
 }
 
 // Elsewhere than in front of a cluster nobody redirects.

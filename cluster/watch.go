@@ -53,6 +53,7 @@ type Upstream struct {
 	stranger      atomic.Bool                     // somebody has asked for one since
 	hint          chan struct{}
 	tasks         sync.WaitGroup // goroutines that ask nodes
+	cannotKill    sync.Once      // is told; see Identity
 
 	mu        sync.Mutex
 	listeners []func(*Topology)

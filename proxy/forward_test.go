@@ -81,7 +81,7 @@ func (u *loopback) Command(context.Context) ([]byte, error) { return commandRepl
 func (u *loopback) Subscribe(context.Context, int, string, func(cluster.EventKind, []byte)) (func(), error) {
 	return nil, errors.New("no subscriptions here")
 }
-func (u *loopback) Dial(context.Context, string, cluster.Mode) (net.Conn, error) {
+func (u *loopback) Dial(context.Context, string, cluster.Mode, *cluster.Identity) (net.Conn, error) {
 	return net.Dial("tcp", u.ln.Addr().String())
 }
 

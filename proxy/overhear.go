@@ -148,7 +148,7 @@ func (e *ear) tell() {
 func (e *ear) keep(ctx context.Context) {
 	defer e.tell()
 	for ctx.Err() == nil {
-		conn, err := e.s.upstream.Dial(ctx, e.addr, cluster.Mode{Proto: 2})
+		conn, err := e.s.upstream.Dial(ctx, e.addr, cluster.Mode{Proto: 2}, nil)
 		if err == nil {
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			refused := e.listen(ctx, conn)

@@ -107,7 +107,7 @@ var commandReply = sync.OnceValue(func() []byte {
 })
 
 // Dial implements cluster.Control.
-func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode) (net.Conn, error) {
+func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
 	var node int
 	fmt.Sscanf(addr, "node:%d", &node)
 	if r.as != nil {

@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"strings"
+
+	"lockproxy/internal/resp"
+)
+
+// Identity is how a node knows one connection: what CLIENT KILL needs to end that one and no other. The
+// address belongs to it because the ids of a node begin anew when it restarts.
+//
+// A request that was lost with its connection may still lie in a network or a socket between here and the node. It is
+// sent again over the next connection, so that connection ends the one before it first: from then on the first copy
+// has run or never will.
+type Identity struct {
+	id, addr string
+	owed     bool   // requests were on their way when the connection was lost
+	refused  string // why the node would not say who it is, or not end the one before
+}
+
+// kill is the command that ends the connection; nil if nobody knows it.
+func (i *Identity) kill() []byte {
+	if i.id == "" || !i.owed {
+		return nil
+	}
+	return resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", i.id, "ADDR", i.addr)
+}
+
+// askIdentity asks for the identity of a connection. Redis knows it since 6.2.
+var askIdentity = resp.AppendCommandStrings(nil, "CLIENT", "INFO")
+
+// named takes the answer to askIdentity, or to kill if that is an error.
+func (i *Identity) named(v resp.Value) {
+	if isError(v) {
+		i.refused = string(v.Str)
+		return
+	}
+	for field := range strings.FieldsSeq(strings.TrimPrefix(string(v.Str), "txt:")) {
+		if id, ok := strings.CutPrefix(field, "id="); ok {
+			i.id = id
+		}
+		if addr, ok := strings.CutPrefix(field, "addr="); ok {
+			i.addr = addr
+		}
+	}
+}
