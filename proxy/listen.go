@@ -127,7 +127,7 @@ func (s *Server) Admit(nc net.Conn) {
 			Created: time.Now(), Proto: 2, Authenticated: !s.AuthRequired(),
 		},
 		w:      w,
-		window: min(firstWindow, s.o.MaxPipeline),
+		window: window{size: min(firstWindow, s.o.MaxPipeline)},
 	}
 	posted := w.loop.Post(func() {
 		conn, err := w.loop.Add(nc, ses)

@@ -46,8 +46,11 @@ func (s *session) memoryOf() memoryUse {
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
 		input:  s.conn.InputMemory(),
-		output: s.out.Cap(), replies: s.held + answerSize*len(s.answers.buf), transaction: len(s.unseen),
+		output: s.out.Cap(), replies: s.held, transaction: len(s.unseen),
 		locks: s.Kept.Memory(),
+	}
+	if n := len(s.answers.buf); n > firstAnswers { // the first ones go round among the clients of the loop
+		u.replies += n * answerSize
 	}
 	if s.tx != nil {
 		u.transaction += s.tx.bytes + len(s.tx.step.raw)
@@ -70,6 +73,14 @@ func (s *session) countMemory() {
 	if n := footprint(u.sum()); n != s.memory {
 		s.w.memory.add(s.w.server, int(n-s.memory))
 		s.memory = n
+	}
+}
+
+// addMemory counts n bytes more, which is all that has changed.
+func (s *session) addMemory(n int) {
+	if !s.gone {
+		s.memory += footprint(n)
+		s.w.memory.add(s.w.server, n)
 	}
 }
 

@@ -56,6 +56,9 @@ func (s *Server) SetOutputLimits(l OutputLimits) {
 // pipeline before they read.
 const unreadShare = 32
 
+// budgetShare is the part of maxmemory-clients for which the same holds.
+const budgetShare = 8
+
 // Of a client that has not authenticated no more is read once strangerUnread bytes of replies wait for it, and
 // beyond strangerLimit it is closed: whoever can connect could fill the memory else.
 const (
@@ -69,6 +72,9 @@ func (s *session) checkOutput() {
 	s.countMemory()
 	waiting, limits := s.waiting(), s.w.server.outputs.limits.Load()
 	limit, unread := &limits.Normal, limits.Normal.Hard/unreadShare
+	if all := s.w.server.memory.limit.Load(); all > 0 {
+		unread = min(unread, int(all/budgetShare))
+	}
 	switch {
 	case !s.Authenticated:
 		limit, unread = &OutputLimit{Hard: min(strangerLimit, limit.Hard)}, min(strangerUnread, unread)

@@ -39,11 +39,6 @@ const (
 	// maxScratch is how large a command may be whose arguments stay in the
 	// scratch of the worker.
 	maxScratch = 64 << 10
-	// firstWindow is how many commands of a client may be on their way at first.
-	// The window grows while its replies are small and shrinks when they pile
-	// up, between lastWindow and Options.MaxPipeline.
-	firstWindow = 128
-	lastWindow  = 16
 	// lingerFor is how long a connection that ended right after a grant is
 	// watched for a reset, the sign that its client never read the grant.
 	lingerFor = 200 * time.Millisecond
@@ -73,7 +68,7 @@ type session struct {
 	reading bool   // Read is on the stack
 
 	hold     hold
-	window   int          // of commands on their way
+	window   window       // of commands on their way
 	version  uint64       // of the topology that routed the requests on their way
 	routed   cluster.Mode // of the connections that they went over
 	jam      uint64       // cluster.Pipes.Jam when they went
@@ -125,7 +120,9 @@ func (s *session) Read(buf []byte) int {
 	used := s.readCommands(buf)
 	s.reading = false
 	s.turnOwn()
-	s.countMemory()
+	if s.tx != nil || len(s.answers.buf) > firstAnswers {
+		s.countMemory()
+	}
 	s.w.bytesIn.Add(uint64(used))
 	s.endIfDone()
 	return used
@@ -229,7 +226,7 @@ func (s *session) begin(c *counter) {
 	s.current = s.answers.push(s.w, answer{counter: c, start: s.w.loop.Now(), silent: s.silence != 0})
 	s.silence &= silentAlways
 	s.acted = false
-	if s.answers.len() >= s.window {
+	if s.answers.len() >= s.window.size {
 		s.setHold(holdPipeline)
 	}
 }
@@ -384,6 +381,7 @@ func (s *session) advance() {
 			s.deliveries = append(s.deliveries, delivery{s.appended, s.w.loop.Now(), a.lost})
 		}
 		s.answers.pop(s.w)
+		s.window.answered(s.appended)
 		s.writePushes()
 		if s.answers.len() == 0 {
 			break
@@ -402,12 +400,8 @@ func (s *session) advance() {
 	if s.turning {
 		s.turnOwn()
 	}
-	if s.hold&holdPipeline != 0 && s.answers.len() < s.window/2 {
-		if s.waiting() < crowded {
-			s.window = min(2*s.window, s.w.server.o.MaxPipeline)
-		} else {
-			s.window = max(s.window/2, min(lastWindow, s.w.server.o.MaxPipeline))
-		}
+	if n := s.answers.len(); s.hold&holdPipeline != 0 && (2*n < s.window.size || n == 0) {
+		s.window.turn(s.waiting() < crowded, s.w.server.o.MaxPipeline)
 		s.clearHold(holdPipeline)
 	}
 	if s.answers.len() == 0 {
@@ -424,8 +418,8 @@ func (s *session) advance() {
 func (s *session) write(b []byte) {
 	room := s.out.Cap()
 	s.out.Append(s.w.loop, b)
-	if s.out.Cap() != room {
-		s.countMemory()
+	if grown := s.out.Cap() - room; grown != 0 {
+		s.addMemory(grown)
 	}
 	s.appended += uint64(len(b))
 	s.conn.Flush()
@@ -442,8 +436,9 @@ func (s *session) Output() []byte { return s.out.Bytes() }
 
 // Wrote implements loop.Handler.
 func (s *session) Wrote(n int) {
+	room := s.out.Cap()
 	s.out.Take(s.w.loop, n)
-	s.countMemory()
+	s.addMemory(s.out.Cap() - room)
 	s.written += uint64(n)
 	s.active = s.w.loop.Now()
 	s.w.bytesOut.Add(uint64(n))

@@ -302,7 +302,7 @@ func TestBackpressure(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := strings.Count(r.commands(), "GET"); n > firstWindow+o.Output.Normal.Hard/unreadShare/len(big)+1 {
+		if n := strings.Count(r.commands(), "GET"); n > firstWindow+windowBytes/len(big)+1 {
 			r.Errorf("%d replies of 100 KiB were fetched for a client that reads none", n)
 		}
 		c.Close()

@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// The window grows with small replies that are read, shrinks with those that pile up, and at once with
+// large ones.
+func TestWindow(t *testing.T) {
+	w := window{size: firstWindow}
+	appended := uint64(0)
+	reply := func(n int) {
+		appended += uint64(n)
+		w.answered(appended)
+	}
+	for range 10 {
+		reply(100)
+		w.turn(true, 1000)
+	}
+	if w.size != 1000 {
+		t.Errorf("%d after small replies", w.size)
+	}
+	w.turn(false, 1000)
+	if w.size != 500 {
+		t.Errorf("%d when they pile up", w.size)
+	}
+	reply(windowBytes / 4)
+	if w.size != 4 {
+		t.Errorf("%d after a reply of a quarter of windowBytes", w.size)
+	}
+	w.turn(false, 1000)
+	if w.size != 4 {
+		t.Errorf("%d when large ones pile up", w.size)
+	}
+	reply(10 * windowBytes)
+	if w.size != 1 {
+		t.Errorf("%d after a reply of ten times windowBytes", w.size)
+	}
+	reply(100)
+	w.turn(true, 1000)
+	if w.size != 2 {
+		t.Errorf("%d after a small one", w.size)
+	}
+}
+
+// Of many large replies that nobody reads few are kept, and who reads them after all gets them all.
+func TestLargeReplies(t *testing.T) {
+	const size, asked = 1 << 20, 200
+	answer := func(_ int, command string) string {
+		if strings.HasPrefix(command, "GET big") {
+			return fmt.Sprintf("$%d\r\n%s\r\n", size, strings.Repeat("x", size))
+		}
+		return "+OK\r\n"
+	}
+	inBubble(t, 1, Options{MaxMemory: 64 << 20}, answer, func(r *rig) {
+		c := r.connect()
+		go io.WriteString(c, strings.Repeat("GET big\r\n", asked)) // ends when all is read
+		synctest.Wait()
+		if n := r.used(); n > 2*(firstWindow+windowBytes/size+1)*size {
+			r.Errorf("%d bytes are kept for a client that reads nothing", n)
+		}
+		want, got := answer(0, "GET big"), make([]byte, len(answer(0, "GET big")))
+		for i := range asked {
+			if n, err := io.ReadFull(c.r, got); err != nil || string(got) != want {
+				r.Fatalf("reply %d: %d bytes (%v)", i, n, err)
+			}
+		}
+		c.tell("+OK\r\n", "GET small")
+		if n := r.server.Stats().Evicted; n != 0 {
+			r.Error("it was closed")
+		}
+	})
+}
