@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,7 +18,7 @@ const wrongPass = "-WRONGPASS invalid username-password pair or user is disabled
 // TestGuessesAreSlow proves that wrong passwords cost their connection and their address a growing, bounded time and
 // nobody else any, that a right one still gets in, and that the log is short and shows no password.
 func TestGuessesAreSlow(t *testing.T) {
-	var out bytes.Buffer
+	var out textLog
 	o := Options{Password: "the-right-one", Log: slog.New(slog.NewTextHandler(&out, nil))}
 	inBubble(t, 1, o, echo, func(r *rig) {
 		other := r.connect()

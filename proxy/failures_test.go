@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -16,7 +15,7 @@ import (
 // TestFailedHandshakes proves that any number of failed TLS handshakes makes a line or two, that all are counted, and
 // that one which does not go on is ended.
 func TestFailedHandshakes(t *testing.T) {
-	var out bytes.Buffer
+	var out textLog
 	o := Options{
 		TLS: func() *tls.Config { return &tls.Config{} },
 		Log: slog.New(slog.NewTextHandler(&out, nil)),
@@ -54,7 +53,7 @@ func TestFailedHandshakes(t *testing.T) {
 // TestFailureCountGoesWithTheNextLine proves that what was not logged is told by the line that is.
 func TestFailureCountGoesWithTheNextLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out textLog
 		log, f := slog.New(slog.NewTextHandler(&out, nil)), new(failure)
 		for i := range 5 {
 			f.note(log, fmt.Sprint("failed", i))

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,17 +165,11 @@ func TestKillUser(t *testing.T) {
 // Once a second the masters are asked for the rules of all users.
 func TestRoster(t *testing.T) {
 	const good = "user alice on #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b ~* &* +@all" // secret
-	rules := good
-	heard := "+OK\r\n"
-	answer := usersNode(func(_, command string) string {
-		if strings.HasPrefix(command, "SUBSCRIBE") {
-			return heard
-		}
-		return "+OK\r\n"
-	})
+	var rules atomic.Pointer[string]
+	answer := usersNode(everything)
 	node := func(n int, command string) string {
 		if command == "ACL LIST" {
-			return "*2\r\n$20\r\nuser default off -@a\r\n" + deniedBy(rules)
+			return "*2\r\n$20\r\nuser default off -@a\r\n" + deniedBy(*rules.Load())
 		}
 		return answer(n, command)
 	}
@@ -182,13 +177,13 @@ func TestRoster(t *testing.T) {
 		"user bob on nopass", "user alice off" + strings.TrimPrefix(good, "user alice on"), strings.Replace(good, "#2b", "#3b", 1),
 	} {
 		inUsersBubble(t, 1, node, func(r *rig) {
-			rules = good
+			rules.Store(new(good))
 			c := r.connect()
 			c.login()
 			time.Sleep(3 * time.Second)
 			c.send("GET k")
 			c.expect("+11 GET k\r\n")
-			rules = change
+			rules.Store(&change)
 			time.Sleep(1100 * time.Millisecond)
 			c.send("GET k")
 			c.expect("-NOAUTH Authentication required.\r\n")
