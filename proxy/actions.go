@@ -79,15 +79,13 @@ func (s *session) Broadcast(req []byte, resend bool, merge commands.Merge) {
 
 // split sends the parts of a command to the nodes of their slots, reads to replicas if they are wanted there.
 func (s *session) split(cmd *commands.Command, parts []commands.Part, merge commands.Merge) {
-	if s.ReadOnly < s.w.readsFrom || !cmd.ReadsKeys() {
-		s.Split(parts, cmd.Flags&commands.ReadOnly != 0, merge)
-		return
-	}
 	s.acted = true
-	g := newGather(s, len(parts), merge)
-	for i, part := range parts {
-		s.read(part.Slot, part.Request, g, uint32(i))
+	x := &spread{
+		gather: s.newPureGather(len(parts), merge), parts: parts, mode: s.mode(),
+		resend:   cmd.Flags&commands.ReadOnly != 0,
+		replicas: s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys(),
 	}
+	x.some()
 }
 
 // Await implements commands.Actions.
@@ -183,6 +181,7 @@ type gather struct {
 	missing int
 	merge   commands.Merge
 	always  bool // merge runs also when the client has gone
+	pure    bool // merge asks for nothing but the replies, and may run anywhere
 }
 
 // newGather prepares for n replies to the current command of s.
@@ -238,9 +237,15 @@ func (g *gather) arrived() {
 		s.settle(g.tag)
 		return
 	}
+	size := 0
 	for _, reply := range g.replies {
-		s.held -= len(reply)
+		size += len(reply)
 	}
+	if g.pure && size > longFrom {
+		g.mergeApart(size)
+		return
+	}
+	s.held -= size
 	s.current, s.acted = g.tag, false
 	if answer := g.merge(s.Proto, g.replies); answer != nil {
 		s.answer(g.tag, answer)

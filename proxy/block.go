@@ -86,7 +86,7 @@ func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 	slot, err := commands.AnySlot, error(nil)
 	if s.Masters() != 1 {
-		slot, err = cmd.Slot(args)
+		slot, err = s.slotOf(cmd, args)
 	}
 	switch {
 	case err == nil:

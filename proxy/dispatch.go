@@ -91,7 +91,8 @@ func (s *session) route(cmd *commands.Command, args [][]byte, raw []byte) {
 	case commands.AnyNode:
 		s.forward(commands.AnySlot, cmd, raw)
 	case commands.AllNodes:
-		s.Broadcast(raw, cmd.Flags&commands.ReadOnly != 0, cmd.Merge)
+		s.acted = true
+		s.fan(s.newPureGather(s.Masters(), cmd.Merge), raw, cmd.Flags&commands.ReadOnly != 0)
 	case commands.Blocks:
 		s.blocks(cmd, args, raw)
 	case commands.Refused:
@@ -122,20 +123,20 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 		s.forward(commands.AnySlot, cmd, raw)
 		return
 	}
-	slot, err := cmd.Slot(args)
+	slot, err := s.slotOf(cmd, args)
 	switch {
 	case slot == commands.AnySlot && err == nil:
 		s.forward(s.home(cmd, args), cmd, raw)
 	case err == nil:
 		s.forward(slot, cmd, raw)
 	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
-		parts, merge := cmd.SplitBySlot(args)
+		parts, merge := s.splitBySlot(cmd, args)
 		if parts == nil {
 			s.Reply(commands.ErrorReply(err))
 			return
 		}
 		if s.as != nil { // all of it is allowed, or nothing is done
-			s.judge(cmd, args, raw, s.splitWhole)
+			s.judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { s.split(cmd, parts, merge) })
 			return
 		}
 		s.split(cmd, parts, merge)
@@ -144,12 +145,6 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	default:
 		s.Reply(commands.ErrorReply(err))
 	}
-}
-
-// splitWhole has a command across slots run in parts.
-func (s *session) splitWhole(cmd *commands.Command, args [][]byte, _ []byte) {
-	parts, merge := cmd.SplitBySlot(args)
-	s.split(cmd, parts, merge)
 }
 
 // home is where a command without keys goes.

@@ -47,14 +47,8 @@ func (s *session) fan(g *gather, req []byte, resend bool) {
 // Split implements commands.Fan.
 func (s *session) Split(parts []commands.Part, resend bool, merge commands.Merge) {
 	s.acted = true
-	g := newGather(s, len(parts), merge)
-	for i, part := range parts {
-		p := s.w.pipes.Send(part.Slot, s.mode(), part.Request, g, uint32(i), resend)
-		if !resend {
-			s.wrote(p)
-		}
-		s.feed(p)
-	}
+	x := &spread{gather: newGather(s, len(parts), merge), parts: parts, mode: s.mode(), resend: resend}
+	x.some()
 }
 
 // Apart implements commands.Fan.

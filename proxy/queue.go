@@ -57,7 +57,7 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	slot, err := commands.AnySlot, error(nil)
 	if t.s.Masters() > 1 {
-		slot, err = cmd.Slot(args)
+		slot, err = t.s.slotOf(cmd, args)
 	}
 	switch {
 	case err == nil:

@@ -25,6 +25,7 @@ const (
 	holdPause                     // CLIENT PAUSE holds its next command back
 	holdLogin                     // its next command is AUTH, and comes too soon after a wrong password
 	holdTable                     // its next command is unknown, and the upstream is asked for its commands
+	holdLong                      // a long command of it is being taken apart, or sent in parts
 
 	// holdWaiting are those under which the end of the connection is noticed behind input
 	// that was not read.
@@ -55,6 +56,7 @@ type session struct {
 	conn   *loop.Conn
 	memory footprint
 	guard  resp.Guard
+	long   *longCommand // at the front of what is read, or nil
 	out    loop.Buffer
 	active time.Time // when input came or output went last
 
@@ -132,7 +134,7 @@ func (s *session) Read(buf []byte) int {
 // how many bytes they are.
 func (s *session) readCommands(buf []byte) (used int) {
 	for used < len(buf) && s.hold == 0 && !s.gone && s.inOrder() {
-		n, err := s.guard.Next(buf[used:], s.limits())
+		n, err := s.nextCommand(buf[used:])
 		if err != nil {
 			s.refuseBytes(err)
 			return len(buf)
@@ -141,7 +143,11 @@ func (s *session) readCommands(buf []byte) (used int) {
 			s.conn.Need(s.guard.Missing())
 			break
 		}
-		args, raw, err := resp.Split(buf[used:used+n], s.w.args)
+		if n > longFrom && s.long == nil {
+			s.takeApart(buf[used : used+n])
+			break // it comes again
+		}
+		args, raw, err := s.argsOf(buf[used : used+n])
 		if err != nil {
 			s.refuseBytes(err)
 			return len(buf)
@@ -156,6 +162,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 				break // it comes again
 			}
 		}
+		s.long = nil
 		used += n
 	}
 	return used

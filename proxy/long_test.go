@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// manyKeys are words that make a command longer than longFrom, of all slots.
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, " %0100d", i)
+	}
+	return b.String()
+}
+
+// deleted answers DEL with the number of its keys.
+func deleted(_ int, command string) string {
+	words := strings.Fields(command)
+	if words[0] != "DEL" {
+		return "+" + words[0] + "\r\n"
+	}
+	return fmt.Sprintf(":%d\r\n", len(words)-1)
+}
+
+// A long command is taken apart, sent and answered in its place among the others of its client.
+func TestLongCommandKeepsItsPlace(t *testing.T) {
+	inBubble(t, 3, Options{}, deleted, func(r *rig) {
+		const keys = 20_000
+		c := r.connect()
+		c.send("GET a", "DEL"+manyKeys(keys), "GET b", "DEL"+manyKeys(keys), "PING")
+		c.expect(fmt.Sprintf("+GET\r\n:%d\r\n+GET\r\n:%[1]d\r\n+PONG\r\n", keys))
+		if n := strings.Count(r.commands(), "DEL"); n < 2*8_000 {
+			r.Errorf("%d parts", n)
+		}
+	})
+}
+
+// Between two parts of a long command the loop serves other clients: one that sends PING is answered
+// before the last part is sent.
+func TestLongCommandIsSentInRounds(t *testing.T) {
+	inBubble(t, 3, Options{}, deleted, func(r *rig) {
+		const keys = 20_000
+		c := r.connect()
+		w := r.server.workers[0]
+		rounds, sending := 0, true
+		var look func()
+		look = func() {
+			for s := range w.sessions {
+				if s.hold&holdLong != 0 && s.answers.len() > 0 {
+					rounds++
+				}
+			}
+			if sending {
+				w.loop.Post(look)
+			}
+		}
+		done := make(chan struct{})
+		w.loop.Post(look)
+		go func() {
+			c.send("DEL" + manyKeys(keys))
+			c.expect(fmt.Sprintf(":%d\r\n", keys))
+			close(done)
+		}()
+		<-done
+		w.loop.Post(func() { sending = false })
+		synctest.Wait()
+		if least := keys * 100 / spreadRound / 2; rounds < least {
+			r.Errorf("%d rounds of the loop, want at least %d", rounds, least)
+		}
+	})
+}
+
+// A client that ends its side behind a long command gets its answer, and one that goes leaves nothing.
+func TestEndBehindLongCommand(t *testing.T) {
+	inBubble(t, 3, Options{}, deleted, func(r *rig) {
+		const keys = 20_000
+		gone := r.connect()
+		gone.send("DEL" + manyKeys(keys))
+		gone.Close()
+		synctest.Wait()
+		c := r.connect()
+		c.send("DEL" + manyKeys(keys))
+		c.expect(fmt.Sprintf(":%d\r\n", keys))
+		if n := len(r.server.workers[0].sessions); n != 1 {
+			r.Errorf("%d sessions", n)
+		}
+	})
+}
+
+// In a transaction a long command is queued as a short one.
+func TestLongCommandInTransaction(t *testing.T) {
+	inBubble(t, 1, Options{}, func(_ int, command string) string {
+		switch words := strings.Fields(command); words[0] {
+		case "MULTI":
+			return "+OK\r\n"
+		case "EXEC":
+			return "*1\r\n:7\r\n"
+		}
+		return "+QUEUED\r\n"
+	}, func(r *rig) {
+		c := r.connect()
+		c.send("MULTI", "DEL"+manyKeys(5_000), "EXEC")
+		c.expect("+OK\r\n+QUEUED\r\n*1\r\n:7\r\n")
+	})
+}
