@@ -398,7 +398,8 @@ func TestMasterRestart(t *testing.T) {
 	}
 }
 
-// A server that is young when it is met may have lost leases too. R27 R31
+// A server that is young when it is met may have lost leases too, also one that is durable now: it may have restarted to
+// become so. Once it was seen durable it may restart. R27 R31
 func TestMasterYoung(t *testing.T) {
 	young := func(p *loneRedis) { p.started = time.Now().Add(-20 * time.Second) }
 	masterBubble(t, MasterOptions{Lease: time.Minute}, young, func(t *testing.T, p *loneRedis, m *Master) {
@@ -411,7 +412,14 @@ func TestMasterYoung(t *testing.T) {
 	masterBubble(t, MasterOptions{Lease: time.Minute}, func(p *loneRedis) {
 		young(p)
 		p.config["appendonly"], p.config["appendfsync"] = "yes", "always"
-	}, func(t *testing.T, p *loneRedis, m *Master) { votes(t, m, "") })
+	}, func(t *testing.T, p *loneRedis, m *Master) {
+		votes(t, m, "restarted")
+		time.Sleep(42 * time.Second)
+		votes(t, m, "")
+		p.restart("two")
+		time.Sleep(1100 * time.Millisecond)
+		votes(t, m, "")
+	})
 }
 
 // A master that became a replica has the data of another one, also when it is a master again. R27

@@ -155,8 +155,10 @@ func (m *Master) judge(r masterReport) {
 
 	switch {
 	case s.runID == r.runID:
-	case r.durable && (s.runID == "" || s.durable): // it has lost nothing
-	default: // its count of the time goes by its clock; a step of that is dealt with below
+	case r.durable && s.durable: // it has lost nothing
+	default:
+		// At the first contact too: it may have restarted to become durable, and Redis 7 begins empty then. Its
+		// count of the time goes by its clock; a step of that is dealt with below.
 		m.doubt("it restarted and may have lost locks that are still held", now.Add(m.o.Lease-r.uptime))
 	}
 	s.runID, s.durable = r.runID, r.durable

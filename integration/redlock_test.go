@@ -55,10 +55,15 @@ func (m masters) addrs() string {
 }
 
 // redlock is a proxy whose locks these masters keep, with leases of least or more. So its node
-// timeout is a twentieth of that, which is long enough for a slow machine.
+// timeout is a twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough
+// to vote.
 func (m masters) redlock(l life, least time.Duration, args ...string) *lockproxy {
 	l.Helper()
-	return startProxy(l, append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()}, args...)...)
+	p := startProxy(l, append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()}, args...)...)
+	eventually(l, time.Minute+patience, "all masters vote", func() bool {
+		return p.metric(l, "lockproxy_redlock_node_votes") == float64(len(m))
+	})
+	return p
 }
 
 // having is how many of them have the key.
@@ -282,7 +287,7 @@ func TestRedlockTwoProxies(t *testing.T) {
 	five := startMasters(t, 5)
 	var proxies []*lockproxy
 	for range 2 {
-		proxies = append(proxies, five.redlock(t, 20*time.Second, "--upstream", sharedRedis().addr))
+		proxies = append(proxies, five.redlock(t, 20*time.Second, "--upstream", sharedRedis().addr, "--lock-lease", "20s", "--redlock-max-lease", "20s"))
 	}
 	const clients = 10
 	w, end := &witness{}, make(chan struct{})
@@ -326,10 +331,11 @@ func TestRedlockDrains(t *testing.T) {
 	t.Parallel()
 	three := startMasters(t, 3)
 	redis := sharedRedis().addr
-	p, other := three.redlock(t, 20*time.Second, "--upstream", redis), three.redlock(t, 20*time.Second, "--upstream", redis)
-	connect(t, other.addr).must(t, "LOCK", "job", "TOKEN", "t", "PX", "60000")
+	args := []string{"--upstream", redis, "--lock-lease", "20s", "--redlock-max-lease", "20s"}
+	p, other := three.redlock(t, 20*time.Second, args...), three.redlock(t, 20*time.Second, args...)
+	connect(t, other.addr).must(t, "LOCK", "job", "TOKEN", "t", "PX", "20000")
 	c := connect(t, p.addr)
-	c.send("LOCK", "job", "TOKEN", "u", "PX", "60000", "WAIT", "60000")
+	c.send("LOCK", "job", "TOKEN", "u", "PX", "20000", "WAIT", "60000")
 	eventually(t, patience, "it waits", func() bool { return p.metric(t, "lockproxy_lock_waiters") == 1 })
 	p.signal(syscall.SIGTERM)
 	if v, err := c.receive(patience); err != nil || !strings.HasPrefix(v.text, "TRYAGAIN ") {
