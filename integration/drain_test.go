@@ -1,8 +1,11 @@
 package integration
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,8 +24,8 @@ func TestDrain(t *testing.T) {
 	busy := connect(t, p.addr)
 	const batch = 5000
 	var pipeline []byte
-	for i := range batch {
-		pipeline = append(pipeline, encode("SET", fmt.Sprint("drain:", i%100), fmt.Sprint(i))...)
+	for range batch {
+		pipeline = append(pipeline, encode("INCR", "drain:count")...)
 	}
 	sent := make(chan error, 1)
 	go func() {
@@ -30,7 +33,7 @@ func TestDrain(t *testing.T) {
 		sent <- err
 	}()
 	// the batch is on its way once its first reply is here
-	if v, err := busy.receive(patience); err != nil || v.text != "OK" {
+	if v, err := busy.receive(patience); err != nil || v.text != "1" {
 		t.Fatalf("%s %v", v, err)
 	}
 	started := time.Now()
@@ -46,12 +49,14 @@ func TestDrain(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if v.text != "OK" {
-			t.Fatalf("reply %d of the batch: %s", replies, v)
+		if v.text != fmt.Sprint(replies+1) {
+			t.Fatalf("reply %d of the batch: %s", replies+1, v)
 		}
 	}
-	if err := <-sent; err == nil && replies < batch {
-		t.Errorf("the batch ended after %d of %d replies", replies, batch)
+	<-sent
+	// what was not read of it has not run
+	if v, err := ask(sharedOverCluster().addr, "GET", "drain:count"); err != nil || v.text != fmt.Sprint(replies) {
+		t.Errorf("%d replies, and %s have run, %v", replies, v, err)
 	}
 	eventually(t, 4*time.Second, "new connections are refused", func() bool {
 		c, err := net.DialTimeout("tcp", p.addr, time.Second)
@@ -111,4 +116,59 @@ func TestDrainOfIdleAndStuckClients(t *testing.T) {
 	if code := twice.wait(patience); code == -1 || time.Since(start) > 10*time.Second {
 		t.Errorf("after a second signal: exit code %d after %v", code, time.Since(start))
 	}
+}
+
+// Clients that write without reading get an answer to each command that has run, if they read in time, and no client
+// keeps the process beyond drain-timeout.
+func TestDrainOfClientsThatOnlyWrite(t *testing.T) {
+	t.Parallel()
+	const clients, limit = 12, 5 * time.Second
+	redis := startRedis(t)
+	p := startProxy(t, "--upstream", redis.addr, "--drain-timeout", limit.String())
+	var group sync.WaitGroup
+	reading := make(chan struct{})
+	answered := make([]int, clients)
+	for i := range clients {
+		c := connect(t, p.addr)
+		batch := bytes.Repeat(encode("INCR", fmt.Sprint("open:", i)), 50)
+		go func() { // ends when the connection does
+			for {
+				if _, err := c.Write(batch); err != nil {
+					return
+				}
+			}
+		}()
+		group.Go(func() {
+			<-reading
+			c.SetReadDeadline(time.Now().Add(limit + patience))
+			text, err := io.ReadAll(c)
+			if err != nil {
+				t.Logf("client %d: %v", i, err) // after all that was answered
+			}
+			answered[i] = bytes.Count(text, []byte("\n"))
+			if bytes.Contains(text, []byte("-")) {
+				t.Errorf("client %d was told %.200s", i, text[bytes.IndexByte(text, '-'):])
+			}
+		})
+	}
+	time.Sleep(500 * time.Millisecond)
+	started := time.Now()
+	p.signal(syscall.SIGTERM)
+	time.Sleep(200 * time.Millisecond)
+	close(reading)
+	if code := p.wait(patience); code != 0 {
+		t.Errorf("exit code %d\n%s", code, p.log.tail())
+	}
+	if took := time.Since(started); took > limit+2*time.Second {
+		t.Errorf("it took %v, drain-timeout is %v", took, limit)
+	}
+	group.Wait()
+	total := 0
+	for i, n := range answered {
+		if ran := redis.do(t, "GET", fmt.Sprint("open:", i)).text; ran != fmt.Sprint(n) {
+			t.Errorf("client %d: %s have run, %d were answered", i, ran, n)
+		}
+		total += n
+	}
+	t.Logf("%d answers, %v", total, time.Since(started))
 }

@@ -50,9 +50,10 @@ func (s *session) closeIfAnswered() {
 	}
 }
 
-// drain ends the session once its commands are answered.
+// drain ends the session once the commands are answered that have been read.
 func (s *session) drain() {
 	s.draining = true
+	s.conn.EndInput()
 	s.cancelTasks(commands.ErrDraining)
 	s.drainStay()
 	if s.hold&holdPause != 0 {
@@ -60,6 +61,12 @@ func (s *session) drain() {
 	}
 	s.clearHold(holdLogin)
 	s.endIfDone()
+}
+
+// halt has the session begin no more commands: the time to drain is over.
+func (s *session) halt() {
+	s.setHold(holdClosing)
+	s.closeIfAnswered()
 }
 
 func (s *session) cancelTasks(why error) {

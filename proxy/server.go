@@ -228,9 +228,12 @@ func (s *Server) keepCommands() {
 	}
 }
 
-// Drain ends the service in good order: no new clients, waiters are answered,
-// commands that have come are answered, connections end. It returns when all is
-// done, or when ctx ends, with what is left cut off.
+// haltMost is for how long a drain whose time is over waits for the answers of what nodes have been sent.
+const haltMost = 200 * time.Millisecond
+
+// Drain ends the service in good order: no new clients, nothing more is read, waiters are answered, commands that have
+// been read are answered, connections end when the clients have got their answers. It returns when all is
+// done, or a little after ctx ends, with what is left cut off.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true)
@@ -256,11 +259,38 @@ func (s *Server) Drain(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
+		s.halt()
 		err = fmt.Errorf("proxy: drain: %d clients cut off: %w", s.clients.Load(), ctx.Err())
 	}
 	s.closeLocks(ctx)
 	s.stop()
 	return err
+}
+
+// halt has no client begin a command, and waits for the answers to those that have begun, for haltMost at most.
+func (s *Server) halt() {
+	halted := make(chan int, len(s.workers))
+	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {
+		asked, owed := 0, 0
+		for _, w := range s.workers {
+			if w.loop.Post(func() {
+				n := 0
+				for ses := range w.sessions {
+					ses.halt()
+					n += int(ses.answers.len())
+				}
+				halted <- n
+			}) {
+				asked++
+			}
+		}
+		for range asked {
+			owed += <-halted
+		}
+		if owed == 0 {
+			return
+		}
+	}
 }
 
 // stop ends all goroutines of the server.

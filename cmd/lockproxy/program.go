@@ -71,6 +71,8 @@ func (p *program) run(signals <-chan os.Signal) error {
 		return err
 	}
 	<-asked.Done()
+	late := time.AfterFunc(max(p.config.Values().DrainTimeout, toEnd), p.end)
+	defer late.Stop()
 	p.drain()
 	p.log.Info("lockproxy ends")
 	return nil
@@ -112,13 +114,23 @@ func (p *program) start(ctx context.Context, upstream []string) error {
 	return nil
 }
 
+// toEnd is how much of drain-timeout is left for what follows when clients are cut off.
+const toEnd = 500 * time.Millisecond
+
+// end ends the process when drain-timeout is over, whatever is left to do.
+func (p *program) end() {
+	p.log.Warn("lockproxy ends at once: drain-timeout is over")
+	p.exit(exitOK)
+}
+
 // drain ends the data plane in good order.
 func (p *program) drain() {
 	pl := p.state.drain()
 	if pl == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.config.Values().DrainTimeout)
+	limit := p.config.Values().DrainTimeout
+	ctx, cancel := context.WithTimeout(context.Background(), limit-min(limit/4, toEnd))
 	defer cancel()
 	begin := time.Now()
 	if err := pl.Drain(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"time"
 )
 
 // Handler is the owner of one connection. All its methods run on the loop.
@@ -56,6 +57,11 @@ type Conn struct {
 	inRead   bool // Handler.Read is on the stack
 	again    bool // resumed during Handler.Read
 
+	deaf      bool      // nothing more is read for the handler
+	lingering bool      // all output is written, and the peer may not have got it yet
+	heard     time.Time // when it sent something last, while lingering
+	since     time.Time // it has got all output, as far as is known; zero: it has not
+
 	acked    uint64 // what the peer had acknowledged when the connection broke
 	accounts bool   // that is known
 }
@@ -69,6 +75,8 @@ type socket interface {
 	interest(read, write, end bool)
 	// acknowledged is how many bytes of all that was written the peer may have got, and whether that is known.
 	acknowledged() (n uint64, known bool)
+	finish()     // there is no more output: the peer sees the end of the stream behind what was written
+	unread() int // bytes that the peer has not got yet, as far as is known
 	close()
 }
 
@@ -189,6 +197,10 @@ func (c *Conn) Acknowledged() (n uint64, known bool) { return c.acked, c.account
 // readable is called by the poller when there is input, or the end of it.
 func (c *Conn) readable() {
 	if c.closed || c.eof {
+		return
+	}
+	if c.lingering {
+		c.waste()
 		return
 	}
 	n, err := c.fill()
@@ -333,7 +345,7 @@ func (c *Conn) update() {
 			h.InputKept()
 		}
 	}
-	c.reading = !c.eof && !c.closing && !c.growing && (!c.paused || len(c.in) < scratchSize)
+	c.reading = !c.eof && !c.growing && (c.lingering || !c.closing && !c.deaf && (!c.paused || len(c.in) < scratchSize))
 	c.sock.interest(c.reading, c.stalled, c.paused && c.watching && !c.reading && !c.eof && !c.closing)
 }
 
@@ -386,7 +398,10 @@ func (c *Conn) write() {
 			return
 		}
 	}
-	if c.closing {
+	switch {
+	case c.closing && c.deaf:
+		c.linger()
+	case c.closing:
 		c.shut(net.ErrClosed)
 	}
 }

@@ -222,6 +222,18 @@ func (s *fdSocket) acknowledged() (n uint64, known bool) {
 	return info.Bytes_acked, true
 }
 
+// finish implements socket. A bridge ends with that.
+func (s *fdSocket) finish() { unix.Shutdown(s.fd, unix.SHUT_WR) }
+
+// unread implements socket.
+func (s *fdSocket) unread() int {
+	n, err := unix.IoctlGetInt(s.fd, unix.SIOCOUTQ)
+	if err != nil || s.bridge != nil {
+		return 0
+	}
+	return n
+}
+
 func (s *fdSocket) close() {
 	s.epoll.conns[s.fd] = nil
 	unix.Close(s.fd) // which unregisters it

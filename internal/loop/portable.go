@@ -205,6 +205,12 @@ func (s *netSocket) acknowledged() (n uint64, known bool) {
 	return s.took, true
 }
 
+// finish implements socket: the end of the stream comes with close.
+func (s *netSocket) finish() {}
+
+// unread implements socket: close lets the writer finish.
+func (s *netSocket) unread() int { return 0 }
+
 // close lets the writer finish what it was given, so that a last reply still
 // goes out, but not for longer than the peer takes it.
 func (s *netSocket) close() {

@@ -1,0 +1,117 @@
+package loop
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// farewell answers the first bytes that come with a long text, and ends the connection behind it.
+type farewell struct {
+	conn   *Conn
+	out    []byte
+	closed chan error
+}
+
+func (f *farewell) Read(buf []byte) int {
+	if f.out == nil {
+		f.out = bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
+		f.conn.EndInput()
+		f.conn.CloseAfterWrite()
+	}
+	return 0
+}
+func (f *farewell) Output() []byte   { return f.out }
+func (f *farewell) Wrote(n int)      { f.out = f.out[n:] }
+func (f *farewell) Closed(err error) { f.closed <- err }
+
+// A peer that writes on, and reads late, gets all that was written before the end: the connection is not reset
+// for what it sends meanwhile.
+func TestEndReachesWhoWritesOn(t *testing.T) {
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go l.Run()
+	defer l.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	nc, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &farewell{closed: make(chan error, 1)}
+	l.Post(func() { f.conn, _ = l.Add(nc, f) })
+	go func() { // ends when the connection does
+		for {
+			if _, err := client.Write(make([]byte, 10_000)); err != nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	time.Sleep(300 * time.Millisecond) // it does not read yet
+	client.SetReadDeadline(time.Now().Add(30 * time.Second))
+	got, err := io.Copy(io.Discard, client)
+	if got != 1<<20 || err != nil {
+		t.Errorf("%d bytes of %d, and then %v", got, 1<<20, err)
+	}
+	client.Close()
+	if err := <-f.closed; err != net.ErrClosed && err != ErrReset {
+		t.Error(err)
+	}
+}
+
+// A peer that writes for ever, and has got everything, is closed all the same; one that is silent at once.
+func TestEndIsSoon(t *testing.T) {
+	for _, silent := range []bool{true, false} {
+		l, err := New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go l.Run()
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &farewell{closed: make(chan error, 1)}
+		l.Post(func() { f.conn, _ = l.Add(nc, f) })
+		client.Write([]byte("x"))
+		go io.Copy(io.Discard, client)
+		if !silent {
+			go func() { // ends when the connection does
+				for {
+					if _, err := client.Write([]byte("more")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		select {
+		case <-f.closed:
+		case <-time.After(30 * time.Second):
+			t.Errorf("silent: %v: the connection stays", silent)
+		}
+		client.Close()
+		ln.Close()
+		l.Close()
+	}
+}
