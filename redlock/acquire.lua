@@ -3,10 +3,11 @@
 -- KEYS  1 the lock   2 the fence of its slot
 -- ARGV  1 token   2 lease, ms   3 mode: w or r   4 request id   5 reentrant: 1 or 0
 --       and of a reader, or one that may wait; else they may be left out, or "":
---       6 proxy   7 ms that it waits from now on   8 longest queue   9 PUBLISH or SPUBLISH
+--       6 proxy   7 ms that it waits from now on   8 longest queue, and behind a
+--       blank most readers   9 PUBLISH or SPUBLISH
 --       and only if one of them is meant, else they may be left out, or "":
 --       10 keeper, or = and the one that whoever asks is already   11 meta   12 replication id of the master that may grant
---       and only where the lock is on independent masters, which have no queue (6, 7 and 8 mean nothing):
+--       and only where the lock is on independent masters, which have no queue (6, 7 and of 8 its length mean nothing):
 --       13 fence that the grant should have, "mine" if only the token of a hold may be granted anything, or ""
 -- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be, and with 13
 --       {token, fence, ttl ms, count, 1 if the token did not hold it so before, else 0, clock in µs}; waits {place, ms until it may try again
@@ -143,6 +144,11 @@ else
     turn = turn or (place and place < z) or (proxy and not place and first_mode == 'r' and z == t)
   end
   if candidate == 'mine' and not upgrade then turn = false end
+  if turn and mode == 'r' and crowded(tonumber(string.match(ARGV[8] or '', ' (%d+)$') or ''), s[5]) then
+    if place then drop(place, id) end
+    save()
+    return {err = 'QUEUEFULL ' .. c .. ' clients share this lock already: try again later, or raise lock-max-readers'}
+  end
   if turn then
     --#include master.lua
     if other then
@@ -164,7 +170,7 @@ else
       save('o', token, 'w', hold)
     else
       if writer then redis.call('HDEL', key, 'o', 'w') end
-      if looked or not s[5] then c = c + 1 end
+      if swept or not s[5] then c = c + 1 end
       ce = math.max(ce, from + lease)
       welcome_readers()
       save('r:' .. token, hold)
@@ -191,7 +197,7 @@ if upgrade and place and entry_mode(place) ~= 'u' then -- it waited behind its o
   place = nil
 end
 if not place then
-  local most = tonumber(ARGV[8])
+  local most = tonumber(string.match(ARGV[8], '^%d+'))
   if t - h >= 10 * most then first() end
   if k >= most then sweep() end
   if t - h >= 10 * most and k < most then

@@ -22,27 +22,30 @@ local writer, packed, place, me, publish, near = s[3], s[4], nil, ARGV[1], ARGV[
 --#include hold.lua
 --#include state.lua
 --#include passon.lua
-local broken = false
+local broken, highest = false, 0
 local function broke(hold)
-  local e, _, f, _, kept = parse_hold(hold)
-  if e <= now then return end
-  broken = true
+  local e, f, kept = string.match(hold, '^(%d+) %d+ (%d+) %d+ (%S+)')
+  if tonumber(e) <= now then return end
+  broken, highest = true, math.max(highest, tonumber(f))
   if kept ~= '-' then
     redis.call('PUBLISH', string.match(KEYS[2], '^(.*)fence:{') .. 'keeper:' .. string.match(kept, '^(.*):'), 'broken ' .. bare(kept))
   end
-  local last = tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0
-  if last < tonumber(f) then redis.call('SET', KEYS[2], f) end
 end
 if writer then broke(writer) end
 if c > 0 then
-  local all = redis.call('HGETALL', key)
+  local all, gone = redis.call('HGETALL', key), {}
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 2) == 'r:' then
       broke(all[i + 1])
-      redis.call('HDEL', key, all[i])
+      gone[#gone + 1] = all[i]
     end
   end
+  for i = 1, #gone, 1000 do
+    redis.call('HDEL', key, unpack(gone, i, math.min(i + 999, #gone)))
+  end
 end
+local last = tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0
+if last < highest then redis.call('SET', KEYS[2], string.format('%.0f', highest)) end
 if not broken then return 0 end
 c, ce = 0, 0
 if ARGV[3] == '2' then redis.call(publish, key, 'broken') end

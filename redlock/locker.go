@@ -52,12 +52,13 @@ type Upstream interface {
 
 // Options configure a Locker. Zero values mean the defaults.
 type Options struct {
-	Prefix   string        // of all keys; "lock:"
-	Lease    time.Duration // of a lock for which none is asked; 30 s
-	MaxLease time.Duration // the longest that may be asked for; 24 h
-	MaxWait  time.Duration // the longest wait; 10 min
-	MaxQueue int           // waiters of one lock; 10,000
-	MaxKept  int           // holds that are kept alive; 1,000,000
+	Prefix     string        // of all keys; "lock:"
+	Lease      time.Duration // of a lock for which none is asked; 30 s
+	MaxLease   time.Duration // the longest that may be asked for; 24 h
+	MaxWait    time.Duration // the longest wait; 10 min
+	MaxQueue   int           // waiters of one lock; 10,000
+	MaxReaders int           // readers of one lock; 1,000, which cost a Redis a few ms when they are looked at
+	MaxKept    int           // holds that are kept alive; 1,000,000
 	// FailoverGrace is for how long a master that was not the master before grants nothing
 	// new; 0: it does not wait.
 	FailoverGrace time.Duration
@@ -83,6 +84,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxQueue <= 0 {
 		o.MaxQueue = 10_000
+	}
+	if o.MaxReaders <= 0 {
+		o.MaxReaders = 1000
 	}
 	if o.SyncTimeout <= 0 {
 		o.SyncTimeout = time.Second

@@ -49,7 +49,7 @@ func (l *Locker) requestOf(a *Acquire, candidate string) (slot int, req []byte) 
 	} else {
 		req = append(req, "$0\r\n\r\n"...)
 	}
-	req = append(req, "$0\r\n\r\n"...)
+	req = l.appendMost(req, a.Mode, 0)
 	req = redcon.AppendBulkString(req, "PUBLISH")
 	req = redcon.AppendBulkString(req, a.Keeper)
 	req = redcon.AppendBulkString(req, a.Meta)

@@ -108,9 +108,10 @@ func (l *Locker) AcquireRequest(a *Acquire) (slot int, req []byte) {
 	if a.Wait > 0 {
 		req = redcon.AppendBulkString(req, l.id)
 		req = appendNumber(req, max(time.Until(a.w.deadline), time.Millisecond).Milliseconds())
-		req = appendNumber(req, l.maxQueue.Load())
+		req = l.appendMost(req, a.Mode, l.maxQueue.Load())
 	} else {
-		req = append(req, "$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n"...)
+		req = append(req, "$0\r\n\r\n$0\r\n\r\n"...)
+		req = l.appendMost(req, a.Mode, 0)
 	}
 	req = redcon.AppendBulkString(req, l.publish())
 	if more {
@@ -119,6 +120,19 @@ func (l *Locker) AcquireRequest(a *Acquire) (slot int, req []byte) {
 		req = redcon.AppendBulkString(req, l.grace.master(slot))
 	}
 	return slot, req
+}
+
+// appendMost appends how many may wait for the lock, if any may, and how many may read it, if one of them asks.
+func (l *Locker) appendMost(req []byte, m Mode, waiters int64) []byte {
+	var space [40]byte
+	most := space[:0]
+	if waiters > 0 {
+		most = strconv.AppendInt(most, waiters, 10)
+	}
+	if m == Read {
+		most = strconv.AppendInt(append(most, ' '), int64(l.o.MaxReaders), 10)
+	}
+	return redcon.AppendBulk(req, most)
 }
 
 // appendTo appends the five arguments that say what is asked for.

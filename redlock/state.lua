@@ -156,19 +156,19 @@ end
 -- readers says how many there are and when the last one's lease ends. They are looked at
 -- one by one, and those whose lease is over dropped, only when the last one's may be:
 -- until then some of those counted may be over. but, if given, is a token that does not
--- count: then they are looked at.
-local looked = false
-local function readers(but)
-  if ce > now and not but then return c, ce end
-  looked = true
+-- count: then they are looked at, as they are if all is.
+local swept = false
+local function readers(but, all)
+  if ce > now and not but and not all then return c, ce end
+  swept = true
   local n, latest, own = 0, 0, 0
-  local all = redis.call('HGETALL', key)
-  for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'r:' then
-      local e = tonumber(string.match(all[i + 1], '^%d+'))
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    if string.sub(fields[i], 1, 2) == 'r:' then
+      local e = tonumber(string.match(fields[i + 1], '^%d+'))
       if e <= now then
-        redis.call('HDEL', key, all[i])
-      elseif but and all[i] == 'r:' .. but then
+        redis.call('HDEL', key, fields[i])
+      elseif but and fields[i] == 'r:' .. but then
         own = e
       else
         n, latest = n + 1, math.max(latest, e)
@@ -177,6 +177,17 @@ local function readers(but)
   end
   c, ce = n + (own > 0 and 1 or 0), math.max(latest, own)
   return n, latest
+end
+
+-- crowded says that there are most readers, and no place for one more: had, if not false, is what one leaves whose
+-- lease is over. They are looked at once a second at most, to see who is over.
+local function crowded(most, had)
+  if not most or c < most or had and c == most and not swept then return false end
+  if not swept and (tonumber(redis.call('HGET', key, 'dr')) or 0) + 1000 <= now then
+    redis.call('HSET', key, 'dr', now)
+    readers(nil, true)
+  end
+  return c >= most
 end
 
 -- welcome_readers calls in those who stand first in the queue, now that others read.

@@ -45,13 +45,14 @@ type Values struct {
 	ScriptCache     int // scripts
 	RefusedCommands []string
 
-	LockPrefix   string
-	LockLease    time.Duration
-	LockMaxLease time.Duration
-	LockMaxWait  time.Duration
-	LockMaxQueue int // waiters of one lock
-	LockMaxKept  int // holds
-	LockSync     int // replicas
+	LockPrefix     string
+	LockLease      time.Duration
+	LockMaxLease   time.Duration
+	LockMaxWait    time.Duration
+	LockMaxQueue   int // waiters of one lock
+	LockMaxReaders int // readers of one lock
+	LockMaxKept    int // holds
+	LockSync       int // replicas
 
 	LockSyncTimeout   time.Duration
 	LockFailoverGrace time.Duration // 0: off

@@ -138,7 +138,7 @@ func proxyOptions(p *program, v *Values, up *cluster.Upstream) proxy.Options {
 		},
 		Locks: redlock.Options{
 			Prefix: v.LockPrefix, Lease: v.LockLease, MaxLease: v.LockMaxLease,
-			MaxWait: v.LockMaxWait, MaxQueue: v.LockMaxQueue, MaxKept: v.LockMaxKept,
+			MaxWait: v.LockMaxWait, MaxQueue: v.LockMaxQueue, MaxReaders: v.LockMaxReaders, MaxKept: v.LockMaxKept,
 			Sync: v.LockSync, SyncTimeout: v.LockSyncTimeout, FailoverGrace: v.LockFailoverGrace, Log: p.log,
 		},
 		Redlock:      proxy.Redlock{Prefixes: v.RedlockPrefix, NodeTimeout: v.RedlockNodeTimeout, MaxLease: v.redlockLongest()},

@@ -1,0 +1,103 @@
+package redlock
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A lock has only so many readers: one more is refused by name, whether it may wait or not, and so is one that has waited
+// for a writer. Who reads already is not, nor is one who comes when another has gone or its lease is over. R28 R29
+func TestMostReaders(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 1, Options{MaxReaders: 3})[0]
+		read := func(token string, lease, wait time.Duration) result {
+			return p.lock(t.Context(), Acquire{Token: token, Mode: Read, Lease: lease, Wait: wait})
+		}
+		full := func(r result) {
+			t.Helper()
+			if r.ok || r.err == nil || !strings.HasPrefix(r.err.Error(), "QUEUEFULL 3 clients share this lock already") || !Refused(r.err) {
+				t.Errorf("one reader more: %+v", r)
+			}
+		}
+		for i := range 3 {
+			if r := read(fmt.Sprint("r", i), time.Minute, 0); !r.ok {
+				t.Fatalf("reader %d: %+v", i, r)
+			}
+		}
+		full(read("more", time.Minute, 0))
+		full(read("more", time.Minute, time.Minute))
+		if r := read("r1", time.Minute, 0); !r.ok {
+			t.Errorf("a reader, again: %+v", r)
+		}
+		if got := p.unlock("r1"); got != 1 {
+			t.Errorf("UNLOCK: %d", got)
+		}
+		if r := read("short", 1200*time.Millisecond, 0); !r.ok {
+			t.Errorf("in the place of one that has gone: %+v", r)
+		}
+		full(read("more", time.Minute, 0))
+		time.Sleep(2300 * time.Millisecond) // its lease is over, and they have not been looked at for a second
+		if r := read("more", time.Minute, 0); !r.ok {
+			t.Errorf("in the place of one whose lease is over: %+v", r)
+		}
+		full(read("yet more", time.Minute, 0))
+		for _, token := range []string{"r0", "r2", "more"} {
+			if got := p.unlock(token); got != 1 {
+				t.Errorf("UNLOCK %s: %d", token, got)
+			}
+		}
+		if keys := s.keys(); len(keys) != 0 {
+			t.Errorf("left: %v", keys)
+		}
+	})
+}
+
+// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one HGETALL, and for
+// BREAK one HDEL for each thousand.
+func TestStepsAtMostReaders(t *testing.T) {
+	s := startRedis(t)
+	l := &teller{t: t, s: s, c: s.connect()}
+	defer l.c.Close()
+	both := []string{lockKey, fenceKey}
+	const n = 1000
+	for i := range n {
+		l.run(acquireScript, both, fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "", fmt.Sprint(" ", n), "SPUBLISH")
+	}
+	steps := func() (all int64) {
+		for line := range strings.Lines(s.ask("INFO", "commandstats").Text()) {
+			name, rest, _ := strings.Cut(line, ":calls=")
+			if calls, _, ok := strings.Cut(rest, ","); ok && !strings.HasSuffix(name, "_config") {
+				all += number(calls)
+			}
+		}
+		return all
+	}
+	for _, call := range []struct {
+		name string
+		most int64
+		run  func() string
+	}{
+		{"one reader more", 12, func() string {
+			return l.show(l.run(acquireScript, both, "more", "1000", "r", "id00000000000001", "0", "", "", fmt.Sprint(" ", n), "SPUBLISH"))
+		}},
+		{"a reader that wants to write", 12, func() string {
+			return l.show(l.run(acquireScript, both, "t1", "1000", "w", "id00000000000002", "0", "", "", "", "SPUBLISH"))
+		}},
+		{"a reader that goes", 12, func() string {
+			return l.show(l.run(releaseScript, both, "t2", "", "id00000000000003", "P1", "SPUBLISH"))
+		}},
+		{"a look", 8, func() string { return fmt.Sprint(len(l.run(inspectScript, both[:1]).Elems)) }},
+		{"a break", 16, func() string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) }},
+	} {
+		s.ask("CONFIG", "RESETSTAT")
+		got := call.run()
+		if made := steps(); made > call.most+4 { // INFO and what loads a script are among them
+			t.Errorf("%s: %d commands (%s), want %d at most", call.name, made, got, call.most+4)
+		}
+	}
+	if keys := s.keys(); len(keys) != 0 {
+		t.Errorf("left: %v", keys)
+	}
+}
