@@ -99,16 +99,22 @@ local function first()
   end
 end
 
--- sweep drops the dead wherever they stand, once a second at most, because it looks at all.
+-- sweep drops the dead wherever they stand: once a second at most, and among a thousand places, because it
+-- looks at each; the next time it goes on where it stopped.
 local function sweep()
-  if (tonumber(redis.call('HGET', key, 'd')) or 0) + 1000 > now then return end
-  redis.call('HSET', key, 'd', now)
-  for seq = h, t - 1 do
+  local at, seq = string.match(redis.call('HGET', key, 'd') or '', '^(%d+) ?(%d*)$')
+  if (tonumber(at or '') or 0) + 1000 > now then return end
+  seq = math.max(tonumber(seq or '') or h, h)
+  if seq >= t then seq = h end
+  local stop = math.min(t, seq + 1000)
+  redis.call('HSET', key, 'd', now .. ' ' .. stop)
+  while seq < stop do
     local q = redis.call('HGET', key, 'q:' .. seq)
     if q then
       local _, id, proxy, deadline = parse(q)
       if not lives(proxy, deadline) then drop(seq, id) end
     end
+    seq = seq + 1
   end
 end
 
