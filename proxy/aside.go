@@ -114,7 +114,7 @@ func (a *aside) run() {
 		}
 		a.todo = a.todo[1:]
 	}
-	s.aside = nil
+	s.aside, s.acted = nil, true // EXEC is answered here, whoever answered for its last command
 	out := redcon.AppendArray(nil, len(a.parts))
 	for _, part := range a.parts {
 		out = append(out, part...)

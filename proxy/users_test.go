@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"lockproxy/cluster"
@@ -87,5 +88,33 @@ func TestUserRefused(t *testing.T) {
 		}
 		c.send("GET k")
 		c.expect("-NOAUTH Authentication required.\r\n")
+	})
+}
+
+// TestUserGoneInsideExec proves that a transaction whose user is deleted while EXEC runs is answered once, and ends nothing
+// but the client's rights.
+func TestUserGoneInsideExec(t *testing.T) {
+	var gone atomic.Bool
+	node := usersNode(func(user, command string) string {
+		if gone.Load() {
+			return "-ERR User 'alice' not found\r\n"
+		}
+		return "+OK\r\n"
+	})
+	inUsersBubble(t, 1, func(n int, command string) string {
+		switch command {
+		case "MULTI":
+			return "+OK\r\n"
+		case "EXEC":
+			gone.Store(true)
+			return "*0\r\n"
+		}
+		return node(n, command)
+	}, func(r *rig) {
+		c := r.connect()
+		c.send("AUTH alice secret", "MULTI", "CLIENT GETNAME", "CLIENT GETNAME", "EXEC")
+		const noAuth = "-NOAUTH Authentication required.\r\n"
+		c.expect("+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + noAuth + noAuth)
+		c.tell(noAuth, "GET k")
 	})
 }
