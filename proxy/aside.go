@@ -140,6 +140,10 @@ func (a *aside) call(e *queued) {
 		actions.Broadcast(e.raw, cmd.Flags&commands.ReadOnly != 0, cmd.Merge)
 		return
 	}
+	if logsIn(cmd, args) && s.attempts.tooSoon() { // EXEC cannot wait between two of them
+		a.take(a.tag, errLoginTooSoon)
+		return
+	}
 	run := func(cmd *commands.Command, args [][]byte, raw []byte) {
 		cmd.Run(&commands.Call{
 			Command: cmd, Args: args, Raw: raw,

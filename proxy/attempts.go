@@ -49,6 +49,12 @@ func (a *attempts) failedNow(now time.Time) {
 	a.failed++
 }
 
+// tooSoon says that the next attempt is not to be looked at yet.
+func (a *attempts) tooSoon() bool { return time.Now().Before(a.from) }
+
+var errLoginTooSoon = []byte("-ERR AUTH behind a wrong password in one transaction is not tried: " +
+	"send it after EXEC\r\n")
+
 // addresses is what is known of the wrong passwords of each address. Safe for concurrent use.
 type addresses struct {
 	mu     sync.Mutex

@@ -91,6 +91,25 @@ func TestGuessesAreSlow(t *testing.T) {
 	})
 }
 
+// TestGuessesInATransaction proves that EXEC tries no second password behind a wrong one.
+func TestGuessesInATransaction(t *testing.T) {
+	inTxBubble(t, 1, Options{Password: "secret"}, func(r *rig, n *txNodes) {
+		c := r.connect()
+		c.tell(ok, "AUTH secret")
+		c.send("MULTI", "AUTH x", "AUTH y", "SET foo 1", "HELLO 2 AUTH default secret", "EXEC")
+		tooSoon := string(errLoginTooSoon)
+		c.expect(ok + strings.Repeat(queuedOK, 4) + "*4\r\n" + wrongPass + tooSoon + ok + tooSoon)
+		if n := r.server.Stats().AuthFailures["password"]; n != 1 {
+			t.Errorf("%d passwords were tried", n)
+		}
+		began := time.Now()
+		c.tell(ok, "AUTH secret")
+		if took := time.Since(began); took != firstLoginPause {
+			t.Errorf("the right password behind EXEC took %v", took)
+		}
+	})
+}
+
 // TestWaitingGuessEnds proves that who waits for his next guess is let go when he goes, and when the proxy drains.
 func TestWaitingGuessEnds(t *testing.T) {
 	inBubble(t, 1, Options{Password: "secret"}, echo, func(r *rig) {
