@@ -35,6 +35,8 @@ var leaseArgument = Argument{Name: "lease", Type: "oneof", Optional: true, Argum
 
 var fenceArgument = Argument{Name: "fence", Type: "integer", Token: "FENCE", Optional: true}
 
+var idArgument = Argument{Name: "id", Type: "string", Token: "ID", Optional: true}
+
 var keepArgument = Argument{Name: "keepalive", Type: "block", Optional: true, Arguments: []Argument{
 	{Name: "keepalive", Type: "pure-token", Token: "KEEPALIVE"},
 	{Name: "renewals", Type: "integer", Token: "MAX", Optional: true},
@@ -43,7 +45,7 @@ var keepArgument = Argument{Name: "keepalive", Type: "block", Optional: true, Ar
 // lockVerb is LOCK, WLOCK or RLOCK:
 //
 //	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [REENTRANT]
-//	     [KEEPALIVE [MAX n]] [SYNC n] [META text]
+//	     [KEEPALIVE [MAX n]] [SYNC n] [META text] [ID id]
 //
 // Reply: array of token, fence, ttl in ms, count; Null: others hold the lock.
 func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary string) *Command {
@@ -66,6 +68,7 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 				keepArgument,
 				{Name: "replicas", Type: "integer", Token: "SYNC", Optional: true},
 				{Name: "text", Type: "string", Token: "META", Optional: true},
+				idArgument,
 			},
 		},
 	}
@@ -125,7 +128,7 @@ func lock(c *Call, all *Lockers, b *busiest, s *lockSyntax, mode redlock.Mode) {
 	q.relies = c.Client.Kept.relies(q.args.name, q.args.token)
 	q.a = l.NewAcquire(redlock.Acquire{
 		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant, Wait: q.args.wait,
-		Keep: q.args.keep, Keeper: q.relies.keeper(), Sync: q.args.replicas, Meta: q.args.meta,
+		Keep: q.args.keep, Keeper: q.relies.keeper(), Sync: q.args.replicas, Meta: q.args.meta, Named: q.args.id,
 	})
 	q.ask()
 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ const (
 	maxRenewals = 1_000_000_000
 	maxReplicas = 16
 	maxFence    = 1 << 53
+	maxID       = 64 // bytes
 )
 
 // lockArgs are the arguments of a lock verb.
@@ -35,6 +37,7 @@ type lockArgs struct {
 	syncs       bool // SYNC is given
 	replicas    int
 	meta        string
+	id          string // "": not given
 }
 
 // lockOption is one option of the lock verbs.
@@ -103,6 +106,18 @@ var lockOptions = [...]lockOption{
 		a.meta = string(v)
 		return nil
 	}},
+	{"ID", true, "id", func(a *lockArgs, _ *redlock.Locker, v []byte) error {
+		if len(v) == 0 || len(v) > maxID || bytes.ContainsFunc(v, notOfID) {
+			return fmt.Errorf("ID has 1 to %d letters, digits and -_.:, not %q", maxID, clip(v))
+		}
+		a.id = string(v)
+		return nil
+	}},
+}
+
+// notOfID says that c does not belong into the ID of a request.
+func notOfID(c rune) bool {
+	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.:", c))
 }
 
 // lockSyntax is what a verb takes, read off its Docs once.

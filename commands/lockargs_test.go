@@ -68,8 +68,8 @@ func syntaxes(l *redlock.Locker) map[string]*lockSyntax {
 // Errors of the syntax say what is wrong and end with the verb's own line. R10
 func TestLockSyntax(t *testing.T) {
 	const (
-		lockLine   = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds | TRIES count EVERY milliseconds] [REENTRANT] [KEEPALIVE [MAX renewals]] [SYNC replicas] [META text]"
-		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence]"
+		lockLine   = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds | TRIES count EVERY milliseconds] [REENTRANT] [KEEPALIVE [MAX renewals]] [SYNC replicas] [META text] [ID id]"
+		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence] [ID id]"
 		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE fence] [KEEPALIVE [MAX renewals]]"
 		listLine   = ". Syntax: LOCKCTL LIST [MATCH pattern] [COUNT count]"
 		ctlLine    = ". Syntax: LOCKCTL BREAK key | CHECK key token | HELP | INFO key | LIST [MATCH pattern] [COUNT count] | STATS"

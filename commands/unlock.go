@@ -9,7 +9,7 @@ import (
 
 // unlockVerb is
 //
-//	UNLOCK key [token | TOKEN token] [FENCE n]
+//	UNLOCK key [token | TOKEN token] [FENCE n] [ID id]
 //
 // Reply: 1 released; 0 still held, the count went down; Null: the token holds
 // nothing here.
@@ -18,7 +18,7 @@ func unlockVerb(l *Lockers) *Command {
 		Name: "unlock", Arity: -2, Flags: Write | LockVerb, Keys: onKey, Route: Local, needs: keyRight(l),
 		Docs: &Docs{
 			Summary: "Frees a lock, or counts a re-entered hold down.", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
-			Arguments: []Argument{{Name: "key", Type: "key"}, tokenArgument, fenceArgument},
+			Arguments: []Argument{{Name: "key", Type: "key"}, tokenArgument, fenceArgument, idArgument},
 		},
 	}
 	syntax := newLockSyntax(verb)
@@ -46,7 +46,7 @@ func unlock(c *Call, all *Lockers, s *lockSyntax) {
 		c.Reply(ErrorReply(err))
 		return
 	}
-	slot, req := l.ReleaseRequest(r.args.name, r.args.token, r.args.fence)
+	slot, req := l.ReleaseRequest(r.args.name, r.args.token, r.args.fence, r.args.id)
 	ask(c, l, slot, req, true, r.answered, nil)
 }
 

@@ -25,7 +25,7 @@
 -- A hold, of the writer (o, w) or of a reader (r:token), is "expiry count fence since keeper
 -- requests meta". Requests are the last eight that made it what it is: +id counted, =id the
 -- token came again, -id counted down, ^id made a writer of the reader, *id did so and
--- counted, ~id released the lock before. !id, ?id and &id are +id, ^id and *id that were cancelled,
+-- counted, ~id released the lock before. An id of a LOCK with a name of its client's (ID) is "id,name". !id, ?id and &id are +id, ^id and *id that were cancelled,
 -- when others had been told of them. =0000000000000000 stands for all renewals, and =1111111111111111
 -- for the last CHECK.
 local key, token, lease, mode, id, proxy = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
@@ -66,7 +66,7 @@ local micros = candidate and clock[1] * 1000000 + clock[2]
 lease = tonumber(lease)
 --#include plain.lua
 if plain and not proxy and owner ~= token then -- that is quickly said
-  if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+(%w+)') or '', micros} end
+  if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+([%w,]+)') or '', micros} end
   return false
 end
 --#include unfold.lua
@@ -96,6 +96,12 @@ if mine then
   if e <= now then mine = nil end
 end
 local sent_before = mine and string.find(ids, id, 1, true)
+local name = mine and not sent_before and string.match(id, ',%w+')
+if name and string.find(ids, name, 1, true) then -- by its client, as another request
+  sent_before = true
+  ids = ids .. '=' .. id
+  kept = rely(kept, relying)
+end
 local upgrade = mine and field ~= 'w' and mode == 'w' and not sent_before
 if mine then
   if not sent_before then

@@ -16,7 +16,7 @@ local cancelled = {['+'] = '!', ['^'] = '?', ['*'] = '&', ['='] = ''}
 --#include kind.lua
 if kind == 'string' then
   local ids, owner = string.match(redis.call('GET', key), '^lockproxy 1 %d+ (%S+) (.*)$')
-  if owner ~= token or string.match(ids, '%+(%w+)$') ~= id then return 0 end
+  if owner ~= token or string.match(ids, '%+([%w,]+)$') ~= id then return 0 end
   redis.call('DEL', key)
   if ARGV[5] == '2' then redis.call(ARGV[4], key, id) end
   return 1
@@ -54,7 +54,7 @@ if hold then
     -- already. The last count does not go after a renewal, which said that the hold lasts.
     local writes = field == 'w'
     while n > 0 do
-      local others, mark = string.match(ids, '^(.*)([!?&])%w+$')
+      local others, mark = string.match(ids, '^(.*)([!?&])[%w,]+$')
       if not mark or mark ~= '?' and n == 1 and renewed > 0 then break end
       ids = others
       if mark ~= '?' then n = n - 1 end

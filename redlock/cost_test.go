@@ -91,7 +91,7 @@ func BenchmarkCost(b *testing.B) {
 	}
 	for _, m := range []Mode{Write, Read} {
 		release := func(i int) []byte {
-			_, req := l.ReleaseRequest(name(i), token, 0)
+			_, req := l.ReleaseRequest(name(i), token, 0, "")
 			return req
 		}
 		all = append(all,

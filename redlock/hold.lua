@@ -27,7 +27,7 @@ end
 -- granted_to is the request that made a hold what it is.
 local function granted_to(hold)
   local _, _, _, _, _, ids = parse_hold(hold)
-  return string.match(ids, '.*[%+%^%*](%w+)')
+  return string.match(ids, '.*[%+%^%*]([%w,]+)')
 end
 
 -- tell has the proxy that keeps a hold alive know what became of it, unless it is this one.

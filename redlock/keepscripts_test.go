@@ -135,7 +135,7 @@ func TestKeepScript(t *testing.T) {
 		}
 		granted(t, queued)
 		until(t, "freed", func() bool { return len(s.keys()) == 1 })
-		slot, req := p.ReleaseRequest("{job}w00", "next", 0)
+		slot, req := p.ReleaseRequest("{job}w00", "next", 0, "")
 		p.up.Do(p.ctx, slot, req, true)
 		s.empty(t)
 	})
@@ -213,7 +213,7 @@ func TestKeeperIsTold(t *testing.T) {
 			t.Errorf("broken %v: %v", broken, err)
 		}
 		lost.await(t, "job a broken", "job b broken")
-		slot, req = p[2].ReleaseRequest("other", "c", 0)
+		slot, req = p[2].ReleaseRequest("other", "c", 0, "")
 		if _, err := p[2].up.Do(p[2].ctx, slot, req, true); err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			},
 		} {
 			first()
-			_, req := p.ReleaseRequest("job", "t", 0)
+			_, req := p.ReleaseRequest("job", "t", 0, "")
 			reply := send(req)
 			again := send(req)
 			until(t, "the reader has gone", func() bool { return len(p.state().Holders) == 0 })
@@ -301,7 +301,7 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			if st := p.state(); len(st.Holders) != 1 || h.Ended() {
 				t.Errorf("%s: the later hold is not kept any more: %+v", name, st)
 			}
-			_, req = p.ReleaseRequest("job", "t", 0)
+			_, req = p.ReleaseRequest("job", "t", 0, "")
 			send(req)
 			read(send(req))
 			until(t, "it ends", h.Ended)

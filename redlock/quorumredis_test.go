@@ -96,7 +96,7 @@ func TestQuorumOnRedis(t *testing.T) {
 	for _, mode := range []Mode{Write, Read} { // one has missed a re-entry
 		mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode})
 		g := mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true})
-		_, req := l.ReleaseRequest("job", "a", 0)
+		_, req := l.ReleaseRequest("job", "a", 0, "")
 		if reply, err := all[0].do(req); string(reply) != ":0\r\n" {
 			t.Fatalf("%q %v", reply, err)
 		}

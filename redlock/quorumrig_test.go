@@ -466,7 +466,7 @@ func lockAt(ctx context.Context, l *Locker, a Acquire) (res result) {
 
 // unlockAt releases; it returns 1, 0 or -1 for Null.
 func unlockAt(l *Locker, token string, fence int64) (int, error) {
-	slot, req := l.ReleaseRequest("job", token, fence)
+	slot, req := l.ReleaseRequest("job", token, fence, "")
 	reply, err := l.upstream.Do(context.Background(), slot, req, true)
 	if err != nil {
 		return 0, err

@@ -36,7 +36,7 @@ local publish, me, near, place = ARGV[5], ARGV[4], ARGV[6] ~= '1', nil
 --#include hold.lua
 
 local u = s[5]
-local wid = u and string.match(u, ' ' .. id .. '>(%w*)')
+local wid = u and string.match(u, ' ' .. id .. '>([%w,]*)')
 if wid then -- sent again
   if wid ~= '' and s[3] then
     local e, n, f, _, _, ids = parse_hold(s[3])

@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -35,6 +37,7 @@ type Acquire struct {
 	Keep      bool          // the proxy is going to keep the hold alive
 	Meta      string        // said of the hold in State; "": nothing
 	Sync      int           // replicas that must have the grant before it counts; see Confirm
+	Named     string        // what its client calls it; the same again is counted once; "": nothing
 	ID        string        // made by NewAcquire
 	Keeper    string        // made by NewAcquire if Keep; else Kept.Keeper of the hold if whoever asks keeps it alive already, or ""
 
@@ -72,11 +75,25 @@ func (l *Locker) NewAcquire(a Acquire) *Acquire {
 	if a.Lease == 0 {
 		a.Lease = l.Lease()
 	}
-	a.ID = newID()
+	a.ID = a.newID()
 	if a.Keep {
 		a.Keeper = l.NewKeeper()
 	}
 	return &a
+}
+
+// newID is an id for a, with what its client calls it.
+func (a *Acquire) newID() string {
+	if a.Named == "" {
+		return newID()
+	}
+	return newID() + "," + nameOf(a.Token, a.Named)[:8]
+}
+
+// nameOf stands for what a client calls a request of a token's: letters and digits, as in ids.
+func nameOf(token, named string) string {
+	sum := sha256.Sum256([]byte(token + "\x00" + named))
+	return hex.EncodeToString(sum[:8])
 }
 
 // NewKeeper is an id under which this proxy keeps one hold alive.
@@ -232,11 +249,16 @@ func Refused(err error) bool {
 // ReleaseRequest is the command that releases what token holds; fence, if not 0,
 // is the one of the grant that is meant. It may be sent again; each call makes another request. ReadRelease reads
 // its reply.
-func (l *Locker) ReleaseRequest(name, token string, fence int64) (slot int, req []byte) {
+//
+// named, if not "", is what its client calls it: sent again under that name, by any proxy, it is the same one.
+func (l *Locker) ReleaseRequest(name, token string, fence int64, named string) (slot int, req []byte) {
 	slot, req = l.eval(&releaseScript, name, 6)
 	req = appendOwnerOf(req, token)
 	req = redcon.AppendBulkString(req, optional(fence))
 	id := idBytes()
+	if named != "" {
+		copy(id[:], nameOf(token, named))
+	}
 	req = redcon.AppendBulk(req, id[:])
 	if l.quorum != nil && l.goesOn(name, string(id[:])) {
 		req = redcon.AppendBulkString(req, l.id)

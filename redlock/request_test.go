@@ -17,7 +17,7 @@ func TestRequestsAreWellFormed(t *testing.T) {
 		a := l.NewAcquire(Acquire{Name: name, Mode: Write, Token: "me", Lease: time.Second})
 		for script, build := range map[string]func() (int, []byte){
 			"acquire": func() (int, []byte) { return l.AcquireRequest(a) },
-			"release": func() (int, []byte) { return l.ReleaseRequest(name, "me", 42) },
+			"release": func() (int, []byte) { return l.ReleaseRequest(name, "me", 42, "") },
 			"renew":   func() (int, []byte) { return l.RenewRequest(name, "me", time.Second, 0, "") },
 			"cancel":  func() (int, []byte) { return l.cancelRequest(a) },
 			"inspect": func() (int, []byte) { return l.InspectRequest(name) },

@@ -414,7 +414,7 @@ func (p *proxy) begin(ctx context.Context, a Acquire) chan result {
 // unlock releases; it returns 1, 0 or -1 for Null.
 func (p *proxy) unlock(token string) int {
 	p.t.Helper()
-	slot, req := p.ReleaseRequest("job", token, 0)
+	slot, req := p.ReleaseRequest("job", token, 0, "")
 	reply, err := p.up.Do(p.ctx, slot, req, true)
 	if err != nil {
 		p.t.Fatal(err)

@@ -681,6 +681,55 @@ var transitions = []struct{ name, text string }{
 		acquire b i6 r 1000 -> nil
 		release a u3 -> 1
 		exists -> 0`},
+	{"a re-entry that its client names counts once, as whatever request it comes", `
+		acquire a i1 w 1000 -> [a F1 ~1000 1]
+		reenter a i2,n1 w 1000 -> [a F1 ~1000 2]
+		reenter a i3,n1 w 1000 -> [a F1 ~1000 2]
+		reenter a i2,n1 w 1000 -> [a F1 ~1000 2]
+		reenter a i4,n2 w 1000 -> [a F1 ~1000 3]
+		reenter a i5,n1 w 1000 -> [a F1 ~1000 3]
+		release a u1 -> 0
+		release a u2 -> 0
+		release a u3 -> 1
+		exists -> 0
+		reenter a i6,n3 w 1000 -> [a F2 ~1000 1]
+		reenter a i7,n3 w 1000 -> [a F2 ~1000 1]
+		release a u4 -> 1
+		exists -> 0`},
+	{"what is taken back of one copy of a named request is not what another copy was told", `
+		reenter a i1,n1 w 1000 -> [a F1 ~1000 1]
+		reenter a i2,n1 w 1000 -> [a F1 ~1000 1]
+		cancel a i1,n1 -> 1
+		acquire b i3 w 1000 -> nil
+		reenter a i4,n2 w 1000 -> [a F1 ~1000 2]
+		reenter a i5,n2 w 1000 -> [a F1 ~1000 2]
+		cancel a i4,n2 -> 1
+		cancel a i5,n2 -> 1
+		reenter a i6,n2 w 1000 -> [a F1 ~1000 2]
+		cancel a i6,n2 -> 1
+		cancel a i2,n1 -> 1
+		exists -> 0
+		acquire a i7,n4 w 1000 -> [a F2 ~1000 1]
+		cancel a i7,n4 -> 1
+		exists -> 0`},
+	{"a named downgrade changes nothing when another copy comes late", `
+		acquire a i1,n1 w 1000 -> [a F1 ~1000 1]
+		acquire a i2,n2 r 1000 -> [a F1 ~1000 1]
+		acquire a i3,n3 w 1000 -> [a F2 ~1000 1]
+		acquire a i4,n2 r 1000 -> [a F2 ~1000 1]
+		acquire b i5 r 1000 -> nil
+		release a u1 -> 1
+		exists -> 0`},
+	{"a waiter whose request is named is granted, handed over and found", `
+		acquire a i1 w 1000 -> [a F1 ~1000 1]
+		reenter b i2,n2 w 1000 P1 -> [1 ~1000 i1 *]
+		release a u1 - P1 -> [1 i2,n2 F2 ~1000]
+		release a u1 - P1 -> [1 i2,n2 F2 ~1000]
+		reenter b i3,n2 w 1000 P1 -> [b F2 ~1000 1]
+		acquire c i4 w 1000 P2 -> [2 ~1000 i2,n2 *]
+		cancel c i4 P2 -> 1
+		release b u2 -> 1
+		exists -> 0`},
 	{"a request that was cancelled when others had been told of it counts nothing when it comes late", `
 		acquire a i1 w 1000 -> [a F1 ~1000 1]
 		reenter a i2 w 1000 -> [a F1 ~1000 2]

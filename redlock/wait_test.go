@@ -232,7 +232,7 @@ func TestLostHandOver(t *testing.T) {
 		signal(r.waiters[0].rearm)
 		p[0].mu.Unlock()
 		time.Sleep(100 * time.Millisecond)
-		slot, req := p[0].ReleaseRequest("job", "0", 0)
+		slot, req := p[0].ReleaseRequest("job", "0", 0, "")
 		began := time.Now()
 		if _, err := p[1].up.Do(t.Context(), slot, req, true); err != nil {
 			t.Fatal(err)

@@ -123,7 +123,7 @@ func scriptPairs(prefix string, node int) (commands [][]byte) {
 	for range 2 {
 		for _, name := range names {
 			_, lock := acquire(name)
-			_, unlock := l.ReleaseRequest(name, token, 0)
+			_, unlock := l.ReleaseRequest(name, token, 0, "")
 			commands = append(commands, lock, unlock)
 		}
 	}

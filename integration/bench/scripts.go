@@ -146,7 +146,7 @@ func (y *yard) scriptWays(ctx context.Context, addr string) ([][]phase, error) {
 			return req
 		}, lockedOrFreed},
 		{"UNLOCK's script, direct", addr, "evalsha", func(lock string) []byte {
-			_, req := l.ReleaseRequest(lock, token, 0)
+			_, req := l.ReleaseRequest(lock, token, 0, "")
 			return req
 		}, exactly(":1\r\n")},
 	})
