@@ -75,7 +75,8 @@ func TestQuorum(t *testing.T) {
 			t.Errorf("renewed what it does not hold: %v %v", left, err)
 		}
 		state, err := stateAt(other)
-		if err != nil || len(state.Holders) != 1 || state.Holders[0].Count != 2 || state.Holders[0].Meta != "twice" || state.Fence != g.Fence {
+		if err != nil || len(state.Holders) != 1 || state.Holders[0].Count != 2 || state.Holders[0].Meta != "twice" || state.Fence != g.Fence ||
+			state.Holders[0].TTL <= 0 || state.Holders[0].TTL > 2*time.Second {
 			t.Errorf("INFO: %+v %v", state, err)
 		}
 		mustUnlock(t, l, "b", 0, -1)

@@ -32,7 +32,7 @@ func combineInspect(p *poll) ([]byte, bool) {
 		}
 	}
 	now := time.Now().UnixMilli()
-	words := []string{strconv.FormatInt(now, 10), "v", "1"}
+	words := []string{strconv.FormatInt(now*1000, 10), "v", "1"} // as inspect.lua says it
 	for n, holders := range all {
 		if len(holders) < p.need {
 			if len(holders)+p.n-len(p.said) >= p.need {
