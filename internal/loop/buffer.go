@@ -19,37 +19,46 @@ const (
 	maxBig   = 64
 )
 
+// chunkSize is the size of the pieces in which what does not fit into a buffer of bigBuffer waits.
+const chunkSize = 256 << 10
+
 // Buffer is a queue of bytes: appended at the end, taken from the front. While
 // empty it holds no memory; the buffers of ordinary size go round among the connections of
-// a loop.
+// a loop. What is longer lies in chunks, so that nothing is copied while it grows, and
+// each is given up as soon as it is taken.
 type Buffer struct {
-	b     []byte
-	start int
+	b      []byte
+	start  int
+	chunks [][]byte // behind b
+	more   int      // bytes in chunks
+	room   int      // that chunks have memory for
 }
 
 // Len is how many bytes wait.
-func (b *Buffer) Len() int { return len(b.b) - b.start }
+func (b *Buffer) Len() int { return len(b.b) - b.start + b.more }
 
 // Cap is how much memory it holds.
-func (b *Buffer) Cap() int { return cap(b.b) }
+func (b *Buffer) Cap() int { return cap(b.b) + b.room }
 
-// Bytes are the bytes that wait, valid until the next call.
+// Bytes are the first of the bytes that wait, as many as lie in one piece, valid until the next call.
 func (b *Buffer) Bytes() []byte { return b.b[b.start:] }
 
 // Append adds p, which is copied.
 func (b *Buffer) Append(l *Loop, p []byte) {
-	if len(b.b)+len(p) > cap(b.b) {
-		b.makeRoom(l, len(p))
+	if b.more > 0 || len(b.b)+len(p) > cap(b.b) && !b.makeRoom(l, len(p)) {
+		b.appendChunks(p)
+		return
 	}
 	b.b = append(b.b, p...)
 }
 
-// makeRoom sees to it that n more bytes fit: at the front, or in a larger buffer.
-func (b *Buffer) makeRoom(l *Loop, n int) {
+// makeRoom sees to it that n more bytes fit in one piece: at the front, or in a larger buffer. false: chunks are
+// needed.
+func (b *Buffer) makeRoom(l *Loop, n int) bool {
 	waiting := b.b[b.start:]
 	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) {
 		b.b, b.start = b.b[:copy(b.b, waiting)], 0
-		return
+		return true
 	}
 	var larger []byte
 	switch need := len(waiting) + n; {
@@ -57,26 +66,58 @@ func (b *Buffer) makeRoom(l *Loop, n int) {
 		larger = take(&l.small, smallBuffer)
 	case need <= bigBuffer:
 		larger = take(&l.big, bigBuffer)
+	case len(waiting) > 0:
+		return false
 	default:
-		larger = make([]byte, 0, need+min(len(waiting), max(len(waiting)/4, 1<<20)))
+		larger = make([]byte, 0, max(n, chunkSize))
 	}
 	larger = append(larger, waiting...)
 	l.Put(b.b)
 	b.b, b.start = larger, 0
+	return true
 }
 
-// Take removes the first n bytes.
+// appendChunks adds p behind b.
+func (b *Buffer) appendChunks(p []byte) {
+	b.more += len(p)
+	if last := len(b.chunks) - 1; last >= 0 {
+		c := b.chunks[last]
+		n := min(cap(c)-len(c), len(p))
+		b.chunks[last] = append(c, p[:n]...)
+		p = p[n:]
+	}
+	if len(p) > 0 {
+		c := append(make([]byte, 0, max(len(p), chunkSize)), p...)
+		b.chunks = append(b.chunks, c)
+		b.room += cap(c)
+	}
+}
+
+// Take removes the first n bytes, which lie in one piece.
 func (b *Buffer) Take(l *Loop, n int) {
 	b.start += n
-	if b.start == len(b.b) {
-		b.Free(l)
+	if b.start < len(b.b) {
+		return
+	}
+	l.Put(b.b)
+	b.b, b.start = nil, 0
+	if len(b.chunks) == 0 {
+		return
+	}
+	b.b = b.chunks[0]
+	b.chunks[0] = nil
+	b.chunks = b.chunks[1:]
+	b.more -= len(b.b)
+	b.room -= cap(b.b)
+	if len(b.chunks) == 0 {
+		b.chunks = nil
 	}
 }
 
 // Free drops all bytes.
 func (b *Buffer) Free(l *Loop) {
 	l.Put(b.b)
-	b.b, b.start = nil, 0
+	*b = Buffer{}
 }
 
 // get returns an empty buffer with room for n bytes.
