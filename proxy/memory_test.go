@@ -86,7 +86,7 @@ func TestMemoryIsCounted(t *testing.T) {
 				r.Errorf("%s: %d bytes are counted", name, n)
 			}
 			c.Close()
-			time.Sleep(time.Minute) // a node may have to end a command first
+			time.Sleep(10 * time.Minute) // a node may have to end a command first
 			if n := r.used(); n != before {
 				r.Errorf("%s: %d bytes are counted when the client has gone, %d before", name, n, before)
 			}
