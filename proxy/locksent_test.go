@@ -1,0 +1,243 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+	"lockproxy/redlock"
+)
+
+// lockNodes are two nodes on sockets that compare each request for a lock with what a client meant. They lose scripts,
+// are slow, and cut connections, so that requests are sent again.
+type lockNodes struct {
+	*loopback
+	t     *testing.T
+	lns   []net.Listener
+	seen  atomic.Int64 // requests for locks
+	again atomic.Int64 // replies that had them sent again
+}
+
+func newLockNodes(t *testing.T) *lockNodes {
+	n := &lockNodes{loopback: newLoopback(t), t: t}
+	for i := range n.topology.Masters {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.lns = append(n.lns, ln)
+		go func() { // ends with ln
+			for {
+				nc, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				go n.serve(i, nc)
+			}
+		}()
+	}
+	return n
+}
+
+// Dial implements cluster.Control.
+func (n *lockNodes) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
+	i := slices.IndexFunc(n.topology.Masters, func(m *cluster.Node) bool { return m.Addr == addr })
+	return net.Dial("tcp", n.lns[i].Addr().String())
+}
+
+func (n *lockNodes) serve(i int, nc net.Conn) {
+	defer nc.Close()
+	dice := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	w := bufio.NewWriter(nc)
+	eachCommand(nc, func(words []string) bool {
+		reply := "+OK\r\n"
+		switch words[0] {
+		case "EVALSHA", "EVAL":
+			reply = n.check(i, words, dice)
+		case "GET":
+			reply = fmt.Sprintf("$%d\r\n%s\r\n", len(words[1]), words[1])
+		case "SET":
+			if strings.HasPrefix(words[1], "lock:") {
+				n.t.Errorf("SET %s", words[1])
+			}
+		}
+		if reply == "" {
+			w.Flush()
+			return false
+		}
+		w.WriteString(reply)
+		return w.Flush() == nil
+	})
+}
+
+// check compares a request for a lock with what was meant, and answers it.
+func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
+	n.seen.Add(1)
+	at := slices.IndexFunc(redlock.Scripts(), func(s redlock.Script) bool { return words[1] == s.SHA || words[1] == s.Source })
+	if at < 0 {
+		n.t.Errorf("%.40q is no script", words[1])
+		return "-ERR no script\r\n"
+	}
+	script := redlock.Scripts()[at].Name
+	keys, most := 2, map[string][]int{"acquire": {5, 9, 12}, "release": {6}, "cancel": {5}, "renew": {3}}[script]
+	if script == "renew" {
+		keys = 1
+	}
+	args := words[min(3+keys, len(words)):]
+	var name, word string
+	if len(args) > 0 {
+		fmt.Sscanf(strings.NewReplacer("lock:{", "", "}", "").Replace(words[3]), "%s", &name)
+		word = args[0]
+	}
+	tag := "lock:fence:{" + slot.Tag(slot.Of([]byte(words[3]))) + "}"
+	switch {
+	case !slices.Contains(most, len(args)) || words[2] != fmt.Sprint(keys):
+		n.t.Errorf("%s: %d arguments: %q", script, len(args), words[2:])
+	case !strings.HasPrefix(name, "n") || word != redlock.OwnerOf("token of "+name):
+		n.t.Errorf("%s of %s by %s: %q", script, words[3], word, words[2:])
+	case keys == 2 && words[4] != tag:
+		n.t.Errorf("%s of %s with the fence %s, not %s", script, words[3], words[4], tag)
+	case script == "acquire" && len(args) == 12 && args[10] != "" && args[10] != "meta of "+name:
+		n.t.Errorf("%s of %s with the meta %q", script, words[3], args[10])
+	case n.topology.Slots[slot.Of([]byte(words[3]))] != n.topology.Masters[i]:
+		n.t.Errorf("%s of %s at node %d", script, words[3], i)
+	}
+	switch d := dice.IntN(100); {
+	case d < 2:
+		n.again.Add(1)
+		return ""
+	case d < 12 && words[0] == "EVALSHA":
+		n.again.Add(1)
+		return "-NOSCRIPT No matching script.\r\n"
+	case script == "acquire" && d < 30:
+		return "$-1\r\n"
+	case script == "acquire" && len(args) > 5:
+		return fmt.Sprintf("*4\r\n$%d\r\n%s\r\n:1795243679022620\r\n:30000\r\n:1\r\n", len(word), word)
+	case script == "acquire":
+		return ":1795243679022620\r\n"
+	}
+	return ":1\r\n"
+}
+
+// Each request for a lock that reaches a node is one that a client meant: its keys, its fence, its token and its meta
+// belong together, however many are under way, and however often they are sent again; and nothing else writes
+// keys of locks.
+func TestLocksAreSentAsMeant(t *testing.T) {
+	n := newLockNodes(t)
+	s, err := New(t.Context(), Options{Upstream: n, Loops: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clients sync.WaitGroup
+	for i := range 12 {
+		clients.Go(func() {
+			dice := rand.New(rand.NewPCG(rand.Uint64(), uint64(i)))
+			for range 4 { // connections
+				nc, err := net.Dial("tcp", addr.String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				lockAndGo(nc, i, dice)
+				nc.Close()
+			}
+		})
+	}
+	clients.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.Drain(ctx); err != nil {
+		t.Error(err)
+	}
+	for _, ln := range n.lns {
+		ln.Close()
+	}
+	if n.seen.Load() < 2000 || n.again.Load() < 100 {
+		t.Errorf("%d requests for locks, %d of them sent again", n.seen.Load(), n.again.Load())
+	}
+	t.Logf("%d requests for locks, %d of them sent again", n.seen.Load(), n.again.Load())
+}
+
+// lockAndGo sends a hundred batches, and leaves in the middle of the last one.
+func lockAndGo(nc net.Conn, client int, dice *rand.Rand) {
+	r := bufio.NewReader(nc)
+	for batch := range 100 {
+		var out []byte
+		add := func(words ...string) { out = resp.AppendCommandStrings(out, words...) }
+		const commands = 8
+		for range commands {
+			name := fmt.Sprintf("n%d.%d", client, dice.IntN(50))
+			token := "token of " + name
+			switch dice.IntN(7) {
+			case 0:
+				add("SET", "k"+name, strings.Repeat("lock:{n} value ", dice.IntN(300)))
+			case 1:
+				add("GET", "k"+name)
+			case 2:
+				add("LOCK", name, "TOKEN", token, "PX", "30000", "META", "meta of "+name)
+			case 3:
+				add("LOCK", name, "TOKEN", token, "PX", "30000")
+			case 4:
+				add("RLOCK", name, "TOKEN", token, "PX", "30000")
+			case 5:
+				add("UNLOCK", name, "TOKEN", token)
+			case 6:
+				add("RENEW", name, "TOKEN", token, "PX", "30000")
+			}
+		}
+		for len(out) > 0 { // in pieces that end anywhere
+			n := min(1+dice.IntN(3000), len(out))
+			if _, err := nc.Write(out[:n]); err != nil {
+				return
+			}
+			out = out[n:]
+		}
+		if batch == 99 {
+			return
+		}
+		for range commands {
+			if !skipReply(r) {
+				return
+			}
+		}
+	}
+}
+
+// skipReply reads one reply.
+func skipReply(r *bufio.Reader) bool {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return false
+	}
+	var n int
+	fmt.Sscanf(line[1:], "%d", &n)
+	switch line[0] {
+	case '$':
+		if n >= 0 {
+			_, err = io.CopyN(io.Discard, r, int64(n)+2)
+		}
+	case '*':
+		for range n {
+			if !skipReply(r) {
+				return false
+			}
+		}
+	}
+	return err == nil
+}
