@@ -2,14 +2,20 @@ package commands
 
 // byKeys sends the command on as it stands, to where its keys are.
 func (c *Call) byKeys() {
+	if n, ok := c.target(); ok {
+		c.Forward(n)
+	}
+}
+
+// target is the slot of the keys of the command. If there is none it answers the command, and reports false.
+func (c *Call) target() (n int, ok bool) {
 	if c.Masters() == 1 {
-		c.Forward(AnySlot)
-		return
+		return AnySlot, true
 	}
 	n, err := c.Command.Slot(c.Args)
 	if err == ErrCrossSlot {
 		c.Reply(errorLine("%s", err))
-		return
+		return 0, false
 	}
 	if n == AnySlot {
 		n = c.Command.Home(c.Args, c.Table, c.Server.Scripts())
@@ -17,7 +23,7 @@ func (c *Call) byKeys() {
 			n = AnySlot
 		}
 	}
-	c.Forward(n)
+	return n, true
 }
 
 // oneNode forwards commands whose answer speaks of one server, as long as there

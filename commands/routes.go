@@ -181,7 +181,7 @@ var rows = []row{
 	{name: "fcall", route: ByKeys, flags: Scripted},
 	{name: "fcall_ro", route: ByKeys, flags: Scripted},
 	{name: "script|load", route: Local, arity: 3, flags: Fanned, run: scriptLoad},
-	{name: "script|flush", route: Local, arity: -2, flags: Fanned, run: scriptFlush},
+	{name: "script|flush", route: Local, arity: -2, flags: Fanned | Stepwise, run: scriptFlush},
 	{name: "script|exists", route: Local, arity: -3, flags: ReadOnly | Fanned, run: scriptExists},
 	{name: "script|kill", route: Local, flags: Fanned | Judged, run: killScript},
 	{name: "script|debug", route: Refused, why: forDebugger},

@@ -2,29 +2,66 @@ package commands
 
 import (
 	"bytes"
+	"slices"
 
 	"lockproxy/internal/resp"
 )
 
-// eval remembers the script on its way to the keys' node, so that an EVALSHA of
-// it can be healed.
+// eval remembers the script on its way to the keys' node, so that an EVALSHA of it can be healed. Of a client that is
+// a user of the upstream it does so only when the node has run the script: the user may have no right to.
 func eval(c *Call) {
-	c.Server.Scripts().Add(c.Args[1])
-	c.byKeys()
+	scripts, source := c.Server.Scripts(), c.Args[1]
+	if c.asProxy() {
+		scripts.Add(source)
+		c.byKeys()
+		return
+	}
+	n, ok := c.target()
+	switch {
+	case !ok:
+	case scripts.knows(source):
+		c.Forward(n)
+	default:
+		source = bytes.Clone(source)
+		c.Send(n, c.Raw, c.Command.Flags&ReadOnly != 0, func(reply []byte) []byte {
+			if !isError(reply) {
+				scripts.Add(source)
+			}
+			return reply
+		}, nil)
+	}
 }
 
-// scriptLoad loads the script on all masters.
+// scriptLoad loads the script on all masters, and has the proxy remember it when one has taken it.
 func scriptLoad(c *Call) {
-	c.Server.Scripts().Add(c.Args[2])
-	c.Broadcast(c.Raw, true, mergeFirst)
+	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2])
+	c.Gather(c.Raw, true, func(proto int, replies [][]byte) []byte {
+		if anyTook(replies) {
+			scripts.Add(source)
+		}
+		return mergeFirst(proto, replies)
+	})
 }
 
-// scriptFlush has the nodes and the proxy forget: what was flushed must not come
-// back by being healed.
+// scriptFlush has the nodes forget, and the proxy when one of them has: what was flushed must not come
+// back by being healed, and who may not flush must not.
 func scriptFlush(c *Call) {
-	c.Server.Scripts().Flush()
-	c.Broadcast(c.Raw, true, mergeFirst)
+	scripts := c.Server.Scripts()
+	c.Gather(c.Raw, true, func(proto int, replies [][]byte) []byte {
+		if anyTook(replies) {
+			scripts.Flush()
+		}
+		return mergeFirst(proto, replies)
+	})
 }
+
+// anyTook says that not all replies are errors.
+func anyTook(replies [][]byte) bool {
+	return slices.ContainsFunc(replies, func(reply []byte) bool { return !isError(reply) })
+}
+
+// asProxy says that the client is to its nodes whoever the proxy is, and no user of its own.
+func (c *Call) asProxy() bool { return !c.Server.UsersOnly() && c.Client.userName() == defaultUser }
 
 // scriptExists says of which scripts EVALSHA will work: those that all masters
 // have, and those that the proxy can give them.

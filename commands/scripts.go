@@ -88,6 +88,13 @@ func (s *Scripts) shrink() {
 	}
 }
 
+// knows says that source is remembered.
+func (s *Scripts) knows(source []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(source) > 0 && s.recent.Contains(unsafe.String(&source[0], len(source)))
+}
+
 // Pin remembers source for good, beside the bound, also when Flush is called.
 func (s *Scripts) Pin(source []byte) {
 	s.mu.Lock()

@@ -102,7 +102,7 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 	}
 	switch cmd.Name {
 	case "eval", "eval_ro":
-		if len(args) > 1 {
+		if len(args) > 1 && t.s.as == nil { // a user of the upstream may have no right to it
 			scripts.Add(args[1])
 		}
 	case "evalsha", "evalsha_ro":
@@ -141,7 +141,7 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	case cmd.Name == "hello" && len(args) > 1 && string(args[1]) == itoa(5-t.s.Proto): // of 2 and 3 the other
 		t.refuse(otherProtocol)
 		return
-	case cmd.Name == "script|load":
+	case cmd.Name == "script|load" && t.s.as == nil:
 		t.s.w.server.scripts.Add(args[2]) // an EVALSHA may follow
 	}
 	t.writes, t.unread = true, true
