@@ -63,6 +63,9 @@ func (b *backlog) oldest(size int) []byte { return b.parts[0][b.start : b.start+
 // written says that the oldest request, which has size bytes, is written in full.
 func (b *backlog) written(size int) bool { return b.at > 0 || b.start+size <= b.sent }
 
+// begun says that a part of the oldest request is written, or all of it.
+func (b *backlog) begun() bool { return b.at > 0 || b.sent > b.start }
+
 // pop forgets the oldest request. Of the memory at most keep bytes are kept.
 func (b *backlog) pop(size, keep int) {
 	b.start += size

@@ -55,6 +55,7 @@ type call struct {
 	slot     int16 // or anySlot, thisNode
 	resend   bool  // may be sent again when the reply was lost
 	hops     uint8 // redirects in a row
+	cuts     uint8 // connections that ended inside of it, if it is large
 	waits    uint8 // how often it was put off
 	healed   bool  // the script it needs was loaded for it
 	ran      bool  // perhaps: it was written once, and its reply was lost
@@ -389,9 +390,14 @@ func (p *Pipe) abandon(err error) {
 		c := *calls.head()
 		calls.pop()
 		req, written := log.oldest(c.size), log.written(c.size)
+		if c.size > MaxShared && !written && log.begun() {
+			c.cuts++
+		}
 		log.pop(c.size, 0)
 		switch {
 		case c.to == nil:
+		case c.cuts >= largeTries && !c.raw:
+			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), errCutLarge))
 		case refused != nil && !c.ran:
 			c.to.Fail(c.tag, refused)
 		case busy != nil && !c.ran:

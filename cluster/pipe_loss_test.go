@@ -96,7 +96,7 @@ func TestRefusedBeforeItIsWritten(t *testing.T) {
 		const refusal = "-ERR Protocol error: invalid bulk length\r\n"
 		a := &script{answer: ok, hasty: refusal}
 		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
-		if reply, err := r.do("SET k "+strings.Repeat("x", 1<<20), false); err != nil || reply != refusal {
+		if reply, err := r.do("SET k "+strings.Repeat("x", MaxShared-64), false); err != nil || reply != refusal {
 			t.Errorf("reply %q, err %v", reply, err)
 		}
 		start := time.Now()

@@ -323,6 +323,10 @@ func (p *Pipes) pipe(addr string, m Mode) *Pipe {
 }
 
 func (p *Pipes) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
+	if len(req) > MaxShared && pipe.owner == nil {
+		c.to.Fail(c.tag, errShared)
+		return nil
+	}
 	if p.closed {
 		c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), net.ErrClosed))
 		return nil

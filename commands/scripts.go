@@ -8,14 +8,16 @@ import (
 	"unsafe"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"lockproxy/cluster"
 )
 
 // sha is a SHA1 in the form that EVALSHA takes: 40 lower-case hex digits.
 type sha [2 * sha1.Size]byte
 
 const (
-	maxSource  = 1 << 20  // bytes of a script that is remembered
-	maxSources = 64 << 20 // bytes of all of them
+	maxSource  = cluster.MaxShared - 1<<10 // bytes of a script that is remembered: nodes are given it over shared connections
+	maxSources = 64 << 20                  // bytes of all of them
 )
 
 // Scripts remembers the sources of the scripts that went through, so that a node

@@ -83,6 +83,7 @@ func (s *session) Closed(err error) {
 	s.cancelTasks(errClientGone)
 	s.abandonStay()
 	s.ResetState()
+	s.large.end()
 	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)
 	s.standUp()
 	delete(s.w.full, s)

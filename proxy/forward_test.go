@@ -74,6 +74,7 @@ func answerGets(nc net.Conn) {
 func (u *loopback) Topology() *cluster.Topology             { return u.topology }
 func (u *loopback) Refresh()                                {}
 func (u *loopback) OnChange(func(*cluster.Topology))        {}
+func (u *loopback) Limits(context.Context) cluster.Limits   { return cluster.Limits{} }
 func (u *loopback) WatchReplicas()                          {}
 func (*loopback) Ready() error                              { return nil }
 func (u *loopback) Sharded() bool                           { return true }

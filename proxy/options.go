@@ -21,6 +21,8 @@ type Upstream interface {
 	OnChange(f func(*cluster.Topology))
 	// Command returns the reply of COMMAND.
 	Command(ctx context.Context) ([]byte, error)
+	// Limits are those of the masters for one client, as far as they tell.
+	Limits(ctx context.Context) cluster.Limits
 	// Subscribe listens on a channel of slot until cancel is called.
 	Subscribe(ctx context.Context, slot int, channel string, notify func(cluster.EventKind, []byte)) (cancel func(), err error)
 	// Ready says why commands can probably not be served now, or nil.

@@ -30,7 +30,8 @@ type rig struct {
 	answer   func(node int, command string) string
 	converse func(node int) (answer func(command string) string, end func()) // instead of answer, for nodes that know their connections
 	topology *cluster.Topology
-	as       func(node int, m cluster.Mode) (int, error)                            // the number of the node that serves connections of mode m; nil: node
+	as       func(node int, m cluster.Mode) (int, error) // the number of the node that serves connections of mode m; nil: node
+	limits   cluster.Limits
 	command  []byte                                                                 // the reply to COMMAND; nil: commandReply
 	node     func(node int, m cluster.Mode, here, there net.Conn) (net.Conn, error) // in place of serve
 
@@ -77,7 +78,8 @@ func (r *rig) Command(context.Context) ([]byte, error) {
 	}
 	return commandReply(), nil
 }
-func (r *rig) WatchReplicas() {}
+func (r *rig) Limits(context.Context) cluster.Limits { return r.limits }
+func (r *rig) WatchReplicas()                        {}
 func (r *rig) Subscribe(context.Context, int, string, func(cluster.EventKind, []byte)) (func(), error) {
 	return nil, errors.New("no subscriptions here")
 }

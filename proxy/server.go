@@ -20,12 +20,11 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
-	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
 
 // tableRefresh is how often the upstream is asked whether its commands have
-// changed: modules come and go.
+// changed, and its limits of them: modules come and go.
 const tableRefresh = time.Minute
 
 // maxFirstPause is the longest pause between two attempts to learn the commands at the start.
@@ -33,9 +32,10 @@ const maxFirstPause = time.Second
 
 // Server is the proxy. Its methods may be called from any goroutine.
 type Server struct {
-	o       Options
-	limits  atomic.Pointer[limits]
-	started time.Time
+	o             Options
+	limits        atomic.Pointer[limits]
+	commandLimits commandLimits
+	started       time.Time
 
 	ctx       context.Context // of all tasks
 	cancel    context.CancelCauseFunc
@@ -217,6 +217,7 @@ func (s *Server) keepCommands() {
 	tick := time.NewTicker(tableRefresh)
 	defer tick.Stop()
 	for {
+		s.learnLimits(s.ctx)
 		select {
 		case <-s.ctx.Done():
 			return
@@ -330,12 +331,6 @@ func (s *Server) SetAuthTimeout(d time.Duration) { s.authTimeout.Store(int64(d))
 
 // SetKeepAlive changes after how much silence clients that connect from now on are probed; 0 or less: never.
 func (s *Server) SetKeepAlive(d time.Duration) { s.keepAlive.Store(int64(d)) }
-
-// SetLimits changes the limits of one command.
-func (s *Server) SetLimits(l resp.Limits) { s.limits.Store(&limits{l, l.Unauthenticated()}) }
-
-// limits are those of one command, after AUTH and before.
-type limits struct{ open, closed resp.Limits }
 
 func (s *Server) addCounter(c *counter) {
 	s.mu.Lock()

@@ -88,6 +88,7 @@ type session struct {
 	allTold bool   // that all has changed, and nothing was asked for since
 
 	own   *cluster.Private // its connections while it tracks, or is a user; nil: shared ones serve it
+	large largeCommands    // connections for some of its commands
 	as    *user            // of the upstream; nil: it is whoever the proxy is
 	tx    *transaction     // between WATCH or MULTI and EXEC
 	aside *aside           // takes the answers to commands that the proxy runs for EXEC
@@ -147,6 +148,9 @@ func (s *session) readCommands(buf []byte) (used int) {
 			s.takeApart(buf[used : used+n])
 			break // it comes again
 		}
+		if large := n > cluster.MaxShared; (large || s.large.on) && !s.large.turn(s, large) {
+			break
+		}
 		args, raw, err := s.argsOf(buf[used : used+n])
 		if err != nil {
 			s.refuseBytes(err)
@@ -170,7 +174,11 @@ func (s *session) readCommands(buf []byte) (used int) {
 
 // mode is that of the upstream connections which carry what this client sends.
 func (s *session) mode() cluster.Mode {
-	return cluster.Mode{Proto: s.Proto, DB: s.DB, Apart: s.jam != 0 && s.own == nil, Own: s.own}
+	own := s.own
+	if own == nil {
+		own = s.large.own()
+	}
+	return cluster.Mode{Proto: s.Proto, DB: s.DB, Apart: s.jam != 0 && own == nil, Own: own}
 }
 
 // sharedMode is that of the connections which carry what the proxy asks by itself while a transaction is

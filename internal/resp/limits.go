@@ -54,6 +54,9 @@ func (l *Limits) inline() int {
 // CommandLimit is Command, or its default.
 func (l *Limits) CommandLimit() int { return l.command() }
 
+// BulkLimit is Bulk, or its default.
+func (l *Limits) BulkLimit() int { return l.bulk() }
+
 func (l *Limits) command() int {
 	if l.Command == 0 {
 		return defaultCommand
