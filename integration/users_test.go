@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -145,4 +146,62 @@ func TestUsersThatChange(t *testing.T) {
 		c.want(t, "(error) NOAUTH Authentication required.", "CLIENT", "ID")
 	}
 	c.want(t, "(error) NOAUTH Authentication required.", "GET", "k")
+}
+
+// TestClosedAsDocumented proves that the users of docs/security.md have the rights that they need, and no more than that
+// page says.
+func TestClosedAsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	single := startRedis(t)
+	cluster := startCluster(t, 3, 0)
+	for kind, nodes := range map[string][]*server{"single": {single}, "cluster": cluster.nodes} {
+		t.Run(kind, func(t *testing.T) {
+			var addrs []string
+			for _, n := range nodes {
+				for _, user := range []string{"lockproxy", "shop"} {
+					_, line, _ := strings.Cut(string(page), "\nuser "+user+" ")
+					line, _, _ = strings.Cut(line, "\n")
+					n.do(t, append([]string{"ACL", "SETUSER", user}, strings.Fields(line)...)...)
+				}
+				addrs = append(addrs, n.addr)
+			}
+			addr := startProxy(t, "--upstream", strings.Join(addrs, ","), "--client-auth", "upstream",
+				"--upstream-user", "lockproxy", "--upstream-password", "PASSWORD1").addr
+			login := func() *conn {
+				c := connect(t, addr)
+				c.want(t, "OK", "AUTH", "shop", "PASSWORD2")
+				return c
+			}
+			c, listener := login(), login()
+			for _, allowed := range []string{
+				"PING", "COMMAND COUNT", "SET shop:1 v", "MGET shop:1 shop:2", "MULTI", "SET shop:1 w", "EXEC", "SCAN 0",
+				"LOCK shop:1 TOKEN t PX 60000 META x", "RENEW shop:1 t", "UNLOCK shop:1 t", "LOCK shop:2 TOKEN t KEEPALIVE",
+				"LOCKCTL INFO shop:2", "LOCKCTL CHECK shop:2 t", "UNLOCK shop:2 t", "RLOCK shop:3 TOKEN a", "RLOCK shop:3 TOKEN b",
+				"UNLOCK shop:3 a", "WLOCK shop:3 TOKEN b WAIT 100", "WAIT 0 1", "CLIENT ID", "SELECT 0", "HELLO 3",
+			} {
+				c.must(t, strings.Fields(allowed)...)
+			}
+			listener.must(t, "SUBSCRIBE", "shop:news")
+			c.want(t, "(integer) 1", "PUBLISH", "shop:news", "m")
+			waiter := login()
+			waiter.send("LOCK", "shop:3", "WAIT", "10000")
+			c.want(t, "(integer) 1", "UNLOCK", "shop:3", "b")
+			if v, err := waiter.receive(patience); err != nil || len(v.elems) != 4 {
+				t.Errorf("the waiter got %s, %v", v, err)
+			}
+			for _, denied := range []string{
+				"GET other", "LOCK job", "LOCK shop", "LOCKCTL INFO job", "LOCKCTL LIST", "LOCKCTL STATS", "LOCKCTL BREAK shop:3", "KEYS *",
+				"SUBSCRIBE other", "PSUBSCRIBE *", "CONFIG GET *", "CONFIG SET maxclients 1", "CLIENT LIST", "CLIENT KILL TYPE normal",
+				"CLIENT PAUSE 1", "MONITOR", "INFO", "ACL LIST", "FLUSHALL", "EVAL x 0",
+			} {
+				if got := c.call(t, strings.Fields(denied)...); !strings.HasPrefix(got.text, "NOPERM") {
+					t.Errorf("%s: %s", denied, got)
+				}
+			}
+		})
+	}
 }
