@@ -70,7 +70,9 @@ type Command struct {
 	Docs   *Docs               // of commands that are lockproxy's own
 	Queue  Queuing             // what becomes of it between MULTI and EXEC
 
-	needs   func(args [][]byte) []Right         // Rights; nil: that to the command itself
+	needs      func(args [][]byte) []Right // Rights; nil: that to the command itself
+	categories []string                    // "@read", of the ACL
+
 	timeout func(args [][]byte) (Timeout, bool) // Blocks; nil: it blocks, nobody knows how long
 
 	most    int // of arguments, its name among them; 0: any number

@@ -62,6 +62,11 @@ func describeOne(row []resp.Value) (*Command, error) {
 	for _, flag := range row[describedFlags].Elems {
 		c.Flags |= flagNames[flag.Text()]
 	}
+	if len(row) > describedCategories {
+		for _, category := range row[describedCategories].Elems {
+			c.categories = append(c.categories, category.Text())
+		}
+	}
 	c.data = c.Flags&(ReadOnly|Write) != 0
 	if len(row) <= describedKeys {
 		c.Keys = legacyKeys(c, int(row[describedFirst].Int), int(row[describedLast].Int), int(row[describedStep].Int))

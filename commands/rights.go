@@ -111,14 +111,23 @@ func fixedRights(all ...Right) func([][]byte) []Right {
 	return func([][]byte) []Right { return all }
 }
 
-// RightsOf asks the upstream about the rights of its users.
-type RightsOf struct{ user string }
+// RightsOf asks the upstream about the rights of one of its users.
+type RightsOf struct {
+	user  string
+	table *Table
+	old   bool // before Redis 7.0, which has no DRYRUN: the rules are read
+}
 
 // NewRightsOf is for the user of that name.
-func NewRightsOf(user string) RightsOf { return RightsOf{user} }
+func NewRightsOf(user string, s Server, t *Table) RightsOf {
+	return RightsOf{user, t, !atLeast(s.RedisVersion(), 7, 0)}
+}
 
 // Ask is the request that asks for r.
 func (u RightsOf) Ask(r Right) []byte {
+	if u.old {
+		return resp.AppendCommandStrings(nil, "ACL", "GETUSER", u.user)
+	}
 	return resp.AppendCommand(nil, append([][]byte{[]byte("ACL"), []byte("DRYRUN"), []byte(u.user)}, r...)...)
 }
 
@@ -129,12 +138,20 @@ type Verdict struct {
 	Lacks   string // the right that the proxy's own user would need; "": it has it
 }
 
-// Judge reads the reply to Ask. args is the command that r stands for.
-func (u RightsOf) Judge(c *Command, args [][]byte, reply []byte) Verdict {
+// Judge reads the reply to Ask. args is the command that needs r.
+func (u RightsOf) Judge(c *Command, args [][]byte, r Right, reply []byte) Verdict {
 	v, _, err := resp.Parse(reply)
 	switch text := v.Text(); {
 	case err != nil:
 		return Verdict{Refusal: errUnexpected}
+	case strings.HasPrefix(v.Err(), "NOPERM"):
+		lacks := "acl|dryrun"
+		if u.old {
+			lacks = "acl|getuser"
+		}
+		return Verdict{Refusal: Unable(lacks), Lacks: lacks}
+	case u.old && v.Err() == "":
+		return u.judgeRules(r, v)
 	case v.Err() == "" && text == "OK":
 		return Verdict{}
 	case v.Err() == "":
@@ -146,9 +163,6 @@ func (u RightsOf) Judge(c *Command, args [][]byte, reply []byte) Verdict {
 			return Verdict{Refusal: unknownSubcommand(args)}
 		}
 		return Verdict{Refusal: unknownCommand(args)}
-	case strings.HasPrefix(v.Err(), "NOPERM"):
-		const lacks = "acl|dryrun"
-		return Verdict{Refusal: Unable(lacks), Lacks: lacks}
 	}
 	return Verdict{Refusal: bytes.Clone(reply)}
 }

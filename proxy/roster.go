@@ -142,7 +142,7 @@ func (s *session) rejudge() {
 		if len(right) == 1 {
 			continue
 		}
-		user := commands.NewRightsOf(s.as.name)
+		user := commands.NewRightsOf(s.as.name, s.w.server, s.w.table)
 		slot := s.w.pipes.SomeSlot(s.ID)
 		s.w.pipes.Send(slot, cluster.Mode{Proto: 2}, user.Ask(right), &hearing{s: s, as: s.as}, 0, true)
 	}
