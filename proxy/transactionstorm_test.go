@@ -183,6 +183,10 @@ func (s *storm) judge(line, got string) {
 	case s.multi:
 		wrong = v.Kind != '-'
 		s.refused = true
+		if unknown { // which speaks of all commands behind MULTI
+			s.perhaps += s.incr
+			s.incr = 0
+		}
 		if unknown && line == "INCR foo" {
 			s.perhaps++
 		}
