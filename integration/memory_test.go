@@ -30,7 +30,7 @@ const attackBudget = 64 << 20
 // attackSlack is how much memory the process may take up beside twice the budget, for garbage grows as large as
 // what is in use: the program and its tables, buffers of loops, what is read before somebody is closed,
 // and up to two replies more.
-const attackSlack = 128 << 20
+const attackSlack = 192 << 20
 
 func write(c io.Writer, parts ...string) error {
 	_, err := io.WriteString(c, strings.Join(parts, ""))
