@@ -21,12 +21,12 @@ const ackWithin = time.Second
 // in doubt nothing is taken back: a grant that nobody uses costs one lease, one that is given
 // twice may cost data.
 func (s *session) loseDeliveries(err error) {
-	acked, known := s.conn.Acknowledged()
+	acked, known, final := s.conn.Acknowledged()
 	broken := known && err != io.EOF && err != net.ErrClosed
 	for _, d := range s.deliveries {
 		// The end of the client's side acknowledges all that came before it: what is still
 		// not acknowledged after that has met a closed socket.
-		settled := s.eof || s.w.loop.Now().Sub(d.at) > ackWithin
+		settled := final || s.eof || s.w.loop.Now().Sub(d.at) > ackWithin
 		if d.upto > s.written || broken && settled && d.upto > acked {
 			d.lost()
 		}

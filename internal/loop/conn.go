@@ -62,8 +62,14 @@ type Conn struct {
 	heard     time.Time // when it sent something last, while lingering
 	since     time.Time // it has got all output, as far as is known; zero: it has not
 
-	acked    uint64 // what the peer had acknowledged when the connection broke
-	accounts bool   // that is known
+	account account // when the connection broke
+}
+
+// account is what a peer has got of all that was written to it. The zero value knows nothing.
+type account struct {
+	acked uint64 // bytes that it has acknowledged
+	known bool
+	final bool // it can have no more than these
 }
 
 // socket is a stream that never blocks.
@@ -73,8 +79,8 @@ type socket interface {
 	// interest says which events are wanted from now on: input, room for
 	// output, the end of the peer's side. A reset is always told.
 	interest(read, write, end bool)
-	// acknowledged is how many bytes of all that was written the peer may have got, and whether that is known.
-	acknowledged() (n uint64, known bool)
+	// acknowledged is what the peer has got so far.
+	acknowledged() account
 	finish()     // there is no more output: the peer sees the end of the stream behind what was written
 	unread() int // bytes that the peer has not got yet, as far as is known
 	close()
@@ -190,9 +196,11 @@ func (c *Conn) Descriptor() int {
 
 // Acknowledged is for Handler.Closed, when a connection has broken: how many bytes of all that was written to
 // it the peer has acknowledged, by the account of the kernel, and whether there is one. What is acknowledged lies with
-// the peer, who may have read it. What is not may be there too, if it went out so late that the
-// acknowledgement was still to come.
-func (c *Conn) Acknowledged() (n uint64, known bool) { return c.acked, c.accounts }
+// the peer, who may have read it. Unless the account is final, what is not may be there too, if it went out so late
+// that the acknowledgement was still to come.
+func (c *Conn) Acknowledged() (n uint64, known, final bool) {
+	return c.account.acked, c.account.known, c.account.final
+}
 
 // readable is called by the poller when there is input, or the end of it.
 func (c *Conn) readable() {
@@ -413,7 +421,7 @@ func (c *Conn) shut(err error) {
 	}
 	c.closed = true
 	if err != io.EOF && err != net.ErrClosed {
-		c.acked, c.accounts = c.sock.acknowledged()
+		c.account = c.sock.acknowledged()
 	}
 	c.sock.close()
 	delete(c.loop.conns, c)

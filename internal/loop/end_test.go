@@ -200,7 +200,7 @@ func TestResetAndWhatWasAcknowledged(t *testing.T) {
 		}
 		account := make(chan uint64)
 		for n := uint64(0); n < 5; { // a peer may take its time to acknowledge
-			l.Post(func() { n, _ := e.c.sock.acknowledged(); account <- n })
+			l.Post(func() { account <- e.c.sock.acknowledged().acked })
 			n = <-account
 		}
 		client.SetLinger(0)
@@ -208,7 +208,7 @@ func TestResetAndWhatWasAcknowledged(t *testing.T) {
 		if err := e.ended(t); err == io.EOF || err == net.ErrClosed {
 			t.Errorf("closed with %v", err)
 		}
-		if n, known := e.c.Acknowledged(); n != 5 || !known {
+		if n, known, _ := e.c.Acknowledged(); n != 5 || !known {
 			t.Errorf("%d bytes were acknowledged (known: %v), want 5", n, known)
 		}
 	})

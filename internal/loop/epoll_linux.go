@@ -211,15 +211,15 @@ func (s *fdSocket) interest(read, write, end bool) {
 
 // acknowledged implements socket. Only TCP has an account (TCP_INFO, tcpi_bytes_acked). It can be read after a reset.
 // What was written to a unix socket lies with its peer at once; what a bridge has passed on is not known.
-func (s *fdSocket) acknowledged() (n uint64, known bool) {
+func (s *fdSocket) acknowledged() account {
 	if s.bridge != nil {
-		return 0, false
+		return account{}
 	}
 	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return 0, false
+		return account{}
 	}
-	return info.Bytes_acked, true
+	return account{acked: info.Bytes_acked, known: true}
 }
 
 // finish implements socket. A bridge ends with that.

@@ -199,10 +199,10 @@ func (s *netSocket) interest(read, write, end bool) {
 }
 
 // acknowledged implements socket: what the connection took lies with the peer, for all that is known here.
-func (s *netSocket) acknowledged() (n uint64, known bool) {
+func (s *netSocket) acknowledged() account {
 	s.poller.mu.Lock()
 	defer s.poller.mu.Unlock()
-	return s.took, true
+	return account{acked: s.took, known: true, final: true}
 }
 
 // finish implements socket: the end of the stream comes with close.
