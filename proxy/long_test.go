@@ -38,8 +38,7 @@ func TestLongCommandKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// Between two parts of a long command the loop serves other clients: one that sends PING is answered
-// before the last part is sent.
+// Between the parts of a long command the loop does what else there is.
 func TestLongCommandIsSentInRounds(t *testing.T) {
 	inBubble(t, 3, Options{}, deleted, func(r *rig) {
 		const keys = 20_000
@@ -67,8 +66,8 @@ func TestLongCommandIsSentInRounds(t *testing.T) {
 		<-done
 		w.loop.Post(func() { sending = false })
 		synctest.Wait()
-		if least := keys * 100 / spreadRound / 2; rounds < least {
-			r.Errorf("%d rounds of the loop, want at least %d", rounds, least)
+		if rounds < 3 { // for 2 MB of parts
+			r.Errorf("%d rounds of the loop while it was sent", rounds)
 		}
 	})
 }
