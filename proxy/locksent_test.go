@@ -63,6 +63,10 @@ func (n *lockNodes) serve(i int, nc net.Conn) {
 	w := bufio.NewWriter(nc)
 	eachCommand(nc, func(words []string) bool {
 		reply := "+OK\r\n"
+		if len(words) == 0 {
+			n.t.Error("a command without words")
+			return false
+		}
 		switch words[0] {
 		case "EVALSHA", "EVAL":
 			reply = n.check(i, words, dice)
@@ -85,6 +89,10 @@ func (n *lockNodes) serve(i int, nc net.Conn) {
 // check compares a request for a lock with what was meant, and answers it.
 func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 	n.seen.Add(1)
+	if len(words) < 5 {
+		n.t.Errorf("%q", words)
+		return ""
+	}
 	at := slices.IndexFunc(redlock.Scripts(), func(s redlock.Script) bool { return words[1] == s.SHA || words[1] == s.Source })
 	if at < 0 {
 		n.t.Errorf("%.40q is no script", words[1])

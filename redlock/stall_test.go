@@ -1,0 +1,56 @@
+package redlock
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/internal/slot"
+)
+
+// stalled is a script in which the server stands still for a time before the first occurrence of code.
+func stalled(t *testing.T, s Script, code string, d time.Duration) string {
+	t.Helper()
+	before, after, ok := strings.Cut(s.Source, code)
+	if !ok {
+		t.Fatalf("%s has no %s", s.Name, code)
+	}
+	return before + fmt.Sprintf(`do
+  local function us() local c = redis.call('TIME') return c[1] * 1000000 + c[2] end
+  local over = us() + %d
+  while us() < over do end
+end
+`, d.Microseconds()) + code + after
+}
+
+// A server that stands still in the middle of a script, on a busy machine, while a plain lock becomes one with a queue,
+// neither loses the key, which would then be taken for one that is no lock, nor cuts the lease short.
+func TestServerStandsStillInAScript(t *testing.T) {
+	s := startRedis(t)
+	fence := "lock:fence:{" + slot.Tag(slot.Of([]byte(lockKey))) + "}"
+	acquire := func(source, token, lease, id string) string {
+		return text(s.ask("EVAL", source, "2", lockKey, fence, token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""))
+	}
+	for _, code := range []string{"redis.call('DEL', key)", "redis.call('HSET', key, 'v', '1', 'o', owner"} {
+		source := stalled(t, acquireScript, code, 150*time.Millisecond)
+		s.ask("DEL", lockKey)
+		acquire(acquireScript.Source, "a", "60000", newID())
+		s.ask("PEXPIRE", lockKey, "50")
+		if got := acquire(source, "b", "200", newID()); strings.Contains(got, "LOCKTYPE") {
+			t.Errorf("before %s: %s", code, got)
+		}
+	}
+	source := stalled(t, acquireScript, "local left, at = redis.call('PTTL', key)", 150*time.Millisecond)
+	s.ask("DEL", lockKey)
+	got := acquire(acquireScript.Source, "a", "5000", newID())
+	ends := time.Now().Add(5 * time.Second)
+	if !strings.HasPrefix(got, "1") {
+		t.Fatal(got)
+	}
+	acquire(source, "b", "200", newID())
+	hold, _, _ := strings.Cut(s.ask("HGET", lockKey, "w").Text(), " ")
+	if e := time.UnixMilli(number(hold)); e.Before(ends.Add(-100 * time.Millisecond)) {
+		t.Errorf("the lease ends %v early", ends.Sub(e))
+	}
+}
