@@ -48,7 +48,7 @@ var rows = []row{
 	// The connection's own.
 	{name: "ping", route: Local, arity: -1, flags: InSubscriber, run: ping},
 	{name: "echo", route: Local, arity: 2, run: echo},
-	{name: "hello", route: Local, arity: -1, most: mostOptions, flags: NoAuth, run: hello},
+	{name: "hello", route: Local, arity: -1, most: mostOptions, flags: NoAuth | Alone, run: hello},
 	{name: "auth", route: Local, arity: -2, most: mostOptions, flags: NoAuth, run: auth},
 	{name: "quit", route: Local, arity: -1, flags: NoAuth | InSubscriber, run: quit},
 	{name: "reset", route: Local, arity: 1, flags: NoAuth | Alone | InSubscriber, run: reset},

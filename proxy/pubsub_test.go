@@ -190,6 +190,25 @@ func TestMessagesBeforeReset(t *testing.T) {
 	})
 }
 
+// A message never comes before the answer to the command that asked for it, nor before those to earlier ones: in RESP2 it
+// would be taken for one of them.
+func TestMessagesBehindTheirSubscription(t *testing.T) {
+	onStage(t, Options{}, func(st *stage) {
+		c := st.connect()
+		c.send("GET big", "GET k", "SUBSCRIBE x")
+		c.expect("$10\r\nfirst")
+		synctest.Wait()
+		if n := st.publish(false, "x", "1"); n != 1 {
+			t.Fatalf("%d got the message", n)
+		}
+		synctest.Wait()
+		st.half <- struct{}{}
+		c.expect("halff\r\n$-1\r\n" + confirmation("subscribe", "x", 1) + frame("*3", "message", "x", "1"))
+		st.publish(false, "x", "2")
+		c.expect(frame("*3", "message", "x", "2"))
+	})
+}
+
 // Messages come in their order, and never inside a reply.
 func TestMessagesKeepOutOfReplies(t *testing.T) {
 	onStage(t, Options{}, func(st *stage) {

@@ -48,7 +48,7 @@ func (s *session) writePushes() {
 	}
 	kept := s.pushes[:0]
 	for _, p := range s.pushes {
-		if p.behind-s.answers.head < s.answers.tail-s.answers.head { // not answered yet
+		if s.unanswered(p.behind) {
 			kept = append(kept, p)
 			continue
 		}

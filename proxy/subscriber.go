@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -50,7 +51,7 @@ func (s *session) Subscribe(kind commands.TopicKind, names [][]byte) {
 	tag := s.current
 	if len(missing) == 0 {
 		s.speak(tag)
-		s.Reply(s.confirmSubscribed(kind, all, nil))
+		s.Reply(s.confirmSubscribed(tag, kind, all, nil))
 		return
 	}
 	size := 0
@@ -76,7 +77,7 @@ func (s *session) Subscribe(kind commands.TopicKind, names [][]byte) {
 				return noAnswer
 			}
 			s.speak(tag)
-			return s.confirmSubscribed(kind, all, topics)
+			return s.confirmSubscribed(tag, kind, all, topics)
 		}
 	}, hub.box.Post, nil)
 }
@@ -93,8 +94,8 @@ func subscribeError(err error) []byte {
 	return commands.ErrorReply(err)
 }
 
-// confirmSubscribed seats s with topics and confirms names.
-func (s *session) confirmSubscribed(kind commands.TopicKind, names []string, topics []*cluster.Topic) (out []byte) {
+// confirmSubscribed seats s with topics and confirms names, in answer to command tag.
+func (s *session) confirmSubscribed(tag uint32, kind commands.TopicKind, names []string, topics []*cluster.Topic) (out []byte) {
 	if s.listens == nil {
 		s.listens = &subscriber{}
 	}
@@ -104,7 +105,7 @@ func (s *session) confirmSubscribed(kind commands.TopicKind, names []string, top
 	}
 	for _, name := range names {
 		if s.seat(kind, name) == nil {
-			s.sit(kind, at[name])
+			s.sit(kind, at[name], tag)
 			if s.as != nil {
 				s.as.rules = "" // they may have changed since the upstream was asked
 			}
@@ -214,13 +215,13 @@ func (s *session) seated(kind commands.TopicKind) []*seat {
 	return all
 }
 
-// sit has s listen to t.
-func (s *session) sit(kind commands.TopicKind, t *cluster.Topic) {
+// sit has s listen to t from the answer to command tag on.
+func (s *session) sit(kind commands.TopicKind, t *cluster.Topic, tag uint32) {
 	l := s.listens
 	if l.seats[kind] == nil {
 		l.seats[kind] = make(map[string]*seat)
 	}
-	se := &seat{session: s, topic: t, order: l.next}
+	se := &seat{session: s, topic: t, order: l.next, behind: tag}
 	l.next++
 	l.seats[kind][t.Name] = se
 	l.bytes += len(t.Name) + seatCost
@@ -280,12 +281,19 @@ func (s *session) appendConfirmation(dst []byte, word string, kind commands.Topi
 	return redcon.AppendInt(dst, s.counted(kind))
 }
 
-// message gives the client what was published. message is a reply of RESP2; its first byte may be changed.
-func (s *session) message(message []byte) {
+// message gives the client what was published, behind the answer to the command by which it listens: before
+// that it would be taken for the answer to an earlier command. message is a reply of RESP2; its first byte may be
+// changed.
+func (s *session) message(se *seat, message []byte) {
 	message[0] = '*'
 	if s.Proto == 3 {
 		message[0] = '>'
 	}
+	if !se.told && s.unanswered(se.behind) {
+		s.pushBytes(se.behind, bytes.Clone(message))
+		return
+	}
+	se.told = true
 	if s.midAnswer() {
 		s.late = append(s.late, message...)
 		s.held += len(message)
@@ -293,4 +301,9 @@ func (s *session) message(message []byte) {
 		return
 	}
 	s.write(message)
+}
+
+// unanswered says that command tag is not answered yet.
+func (s *session) unanswered(tag uint32) bool {
+	return tag-s.answers.head < s.answers.tail-s.answers.head
 }
