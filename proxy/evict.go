@@ -15,7 +15,7 @@ import (
 
 const (
 	// evictRank is how many clients a loop names at a time.
-	evictRank = 64
+	evictRank = 256
 	// evictLines is how many of them have a line of their own in the log.
 	evictLines = 10
 	// protectedShare is the part of maxmemory-clients that those with CLIENT NO-EVICT ON may take together
@@ -115,8 +115,12 @@ func (e *eviction) choose() {
 	found := len(victims) > 0
 	e.each(func(w *worker) { w.evict(victims[w]) }, func() {
 		m.evicting.Store(false)
-		if found {
+		if m.over() > 0 && found {
 			m.check(e.server)
+			return
+		}
+		for _, w := range e.server.workers {
+			w.loop.Post(w.readOn)
 		}
 	})
 }
@@ -141,6 +145,13 @@ func (w *worker) evict(victims []*session) {
 		w.server.o.Log.Warn("more clients closed: maxmemory-clients", "clients", unnamed, "bytes", bytes)
 	}
 	w.memory.publish(w.server)
+}
+
+// readOn reads on from those who were held because too much was used.
+func (w *worker) readOn() {
+	for s := range w.sessions {
+		s.clearHold(holdMemory)
+	}
 }
 
 func (s *session) logEviction() {

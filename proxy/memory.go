@@ -90,8 +90,14 @@ func (s *session) uncountMemory() {
 	s.memory = 0
 }
 
-// InputKept implements loop.InputCounter.
-func (s *session) InputKept() { s.countMemory() }
+// InputKept implements loop.InputCounter. While too much is used nothing more is read from who adds to it, for
+// thousands who send are faster than those who take most can be found and closed.
+func (s *session) InputKept() {
+	s.countMemory()
+	if s.w.server.memory.over() > 0 && s.conn.InputMemory() > 0 && !s.gone {
+		s.setHold(holdMemory)
+	}
+}
 
 // loopMemory is the memory of all clients of one loop.
 type loopMemory struct{ used, told int }

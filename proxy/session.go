@@ -23,6 +23,7 @@ const (
 	holdClosing                   // it is being closed
 	holdBlock                     // it stays in a command that blocks
 	holdPause                     // CLIENT PAUSE holds its next command back
+	holdMemory                    // all clients together take too much
 	holdLogin                     // its next command is AUTH, and comes too soon after a wrong password
 	holdTable                     // its next command is unknown, and the upstream is asked for its commands
 	holdLong                      // a long command of it is being taken apart, or sent in parts
