@@ -439,9 +439,10 @@ func (m *model) cancelled(a *Acquire, v resp.Value) error {
 		return m.handed(v)
 	}
 	// A place may have been lost before.
+	// What CHECK has told of stays, noted as cancelled or not: a plain lock has no room for the note.
 	h := m.live(a.Token)
 	kept := h != nil && h.find(checked) >= 0
-	if (v.Int == 1) != done && !waits && !(done && kept) {
+	if (v.Int == 1) != done && !waits && !kept {
 		return fmt.Errorf("cancel of %s: %s, want %v", a.ID, text(v), done)
 	}
 	return nil
