@@ -53,11 +53,11 @@ func TestLargeCommandsApart(t *testing.T) {
 		c, other := r.connect(), r.connect()
 		other.send("SET a 1")
 		other.expect("+SET 1\r\n")
-		c.post("SET a 1", "SET a "+largeValue, "SET b "+largeValue, "GET a", "MULTI", "SET a "+largeValue, "DISCARD", "SET a 2")
+		c.post("SET a 1", "SET a "+largeValue, "SET {a}2 "+largeValue, "GET a", "MULTI", "SET a "+largeValue, "DISCARD", "SET a 2")
 		c.expect("+SET 1\r\n+SET 1048576\r\n+SET 1048576\r\n+GET 0\r\n+OK\r\n")
 		c.expect("+SET 1048576\r\n")
 		time.Sleep(3 * largeIdle)
-		want := "shared SET a, shared SET a, own SET a, own SET b, shared GET a, own MULTI , own SET a"
+		want := "shared SET a, shared SET a, own SET a, own SET {a}2, shared GET a, own MULTI , own SET a"
 		if got := seen(); !strings.HasPrefix(got, want) {
 			t.Errorf("the nodes saw %s, want %s", got, want)
 		}
