@@ -31,11 +31,13 @@ func TestOwnShares(t *testing.T) {
 			return all, pipes
 		}
 		served := func(all []*guest) (n int) {
-			for _, g := range all {
-				if strings.Contains(strings.Join(g.heard, ";"), "OK") {
-					n++
+			r.on(func() {
+				for _, g := range all {
+					if strings.Contains(strings.Join(g.heard, ";"), "OK") {
+						n++
+					}
 				}
-			}
+			})
 			return n
 		}
 		greedy, pipes := crowd("10.0.0.1", 50)
@@ -56,17 +58,19 @@ func TestOwnShares(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		const want = "this address and user have 2"
-		if got := r.pipes.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
-			t.Errorf("%q", got)
-		}
 		r.own(func() {
+			const want = "this address and user have 2"
+			if got := r.pipes.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
+				t.Errorf("%q", got)
+			}
 			for p := range r.pipes.own {
 				p.End()
 			}
 		})
-		if s := &r.pipes.shares; s.all != 0 || len(s.has) != 0 {
-			t.Errorf("%d places are counted when all are given back: %v", s.all, s.has)
-		}
+		r.own(func() {
+			if s := &r.pipes.shares; s.all != 0 || len(s.has) != 0 {
+				t.Errorf("%d places are counted when all are given back: %v", s.all, s.has)
+			}
+		})
 	})
 }
