@@ -40,9 +40,12 @@ func (t *Topic) counts(addr string, yes bool) {
 	t.counted.Store(&now)
 }
 
+// topicsAtOnce is how many topics are listed without a break for those who wait to change something.
+const topicsAtOnce = 1024
+
 // census finds topics without subscriptions.mu, which may be held for long.
 type census struct {
-	mu   sync.RWMutex // held for single look-ups and changes only
+	mu   sync.RWMutex // held for single look-ups and changes, and topicsAtOnce
 	all  [Shard + 1]map[string]*Topic
 	list []*Topic // the patterns; never changed in place
 }
@@ -79,14 +82,17 @@ func (u *Upstream) Topic(kind TopicKind, name []byte) *Topic {
 	return c.all[kind][string(name)]
 }
 
-// Topics are all topics of a kind, in no order.
+// Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even twice.
 func (u *Upstream) Topics(kind TopicKind) []*Topic {
 	c := &u.subscriptions.census
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all := make([]*Topic, 0, len(c.all[kind]))
 	for _, t := range c.all[kind] {
-		all = append(all, t)
+		if all = append(all, t); len(all)%topicsAtOnce == 0 {
+			c.mu.RUnlock() // a loop that publishes may wait behind somebody who waits to change something
+			c.mu.RLock()
+		}
 	}
 	return all
 }

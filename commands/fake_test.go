@@ -239,7 +239,9 @@ func (f *fakeSession) Broadcast(req []byte, _ bool, merge Merge) {
 	}
 	proto := f.client.Proto
 	*f.call = Call{}
-	f.Reply(merge(proto, replies))
+	if answer := merge(proto, replies); answer != nil {
+		f.Reply(answer)
+	}
 }
 
 func (f *fakeSession) Go(task func(context.Context) []byte, _ func()) {

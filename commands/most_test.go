@@ -17,9 +17,8 @@ func TestMostArguments(t *testing.T) {
 		"cluster|delslotsrange": true, "cluster|failover": true, "cluster|meet": true, "cluster|myshardid": true,
 		"cluster|reset": true, "cluster|setslot": true, "command|getkeys": true, "command|getkeysandflags": true,
 		"eval": true, "eval_ro": true, "failover": true, "function|kill": true, "function|load": true,
-		"function|stats": true, "pubsub|channels": true, "pubsub|numpat": true, "pubsub|numsub": true,
-		"pubsub|shardchannels": true, "pubsub|shardnumsub": true, "replicaof": true, "slaveof": true,
-		"script|exists": true, "script|flush": true, "script|kill": true, "slowlog|len": true, "slowlog|reset": true,
+		"function|stats": true, "pubsub|channels": true, "pubsub|numpat": true,
+		"pubsub|shardchannels": true, "replicaof": true, "slaveof": true, "script|flush": true, "script|kill": true, "slowlog|len": true, "slowlog|reset": true,
 		"watch": true,
 	}
 	for _, c := range redis7(t, sampleVerbs()...).Commands() {
@@ -34,7 +33,8 @@ func TestTooManyArguments(t *testing.T) {
 	f := newFakeWith(t, redis7(t, sampleVerbs()...), node("*0\r\n"))
 	for line, most := range map[string]int{
 		"COMMAND INFO": mostNamed, "CLIENT LIST ID": mostIDs, "CONFIG GET": mostOptions, "LOCK": mostOptions,
-		"CLIENT TRACKING ON": mostOptions, "SUBSCRIBE": mostIDs,
+		"CLIENT TRACKING ON": mostOptions, "SUBSCRIBE": mostIDs, "SCRIPT EXISTS": mostIDs, "PUBSUB NUMSUB": mostTopics,
+		"PUBSUB SHARDNUMSUB": mostTopics,
 	} {
 		words := strings.Fields(line)
 		for len(words) < most {

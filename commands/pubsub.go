@@ -39,7 +39,7 @@ type Subscriber interface {
 }
 
 // Census tells the clients that listen through this proxy from the proxy itself, which
-// the nodes take for one subscriber.
+// the nodes take for one subscriber. Any goroutine may use it.
 type Census interface {
 	// Listeners is how many clients of the proxy listen to a topic.
 	Listeners(kind TopicKind, name []byte) int
@@ -121,83 +121,78 @@ func channels(kind TopicKind) func(c *Call) {
 		if len(c.Args) == 3 {
 			pattern = append([]byte{}, c.Args[2]...)
 		}
-		c.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {
-			if err := firstError(replies); err != nil {
-				return err
-			}
-			seen := make(map[string]bool)
-			var names []byte
-			add := func(name []byte) {
-				if !seen[string(name)] {
-					seen[string(name)] = true
-					names = redcon.AppendBulk(names, name)
-				}
-			}
-			for i, reply := range replies {
-				all, ok := elements(reply)
-				if !ok {
-					return errUnexpected
-				}
-				for _, elem := range all {
-					name, _ := bulkReply(elem)
-					if census.Own(kind, name, i) == 0 || census.Listeners(kind, name) > 0 {
-						add(name)
-					}
-				}
-			}
-			for _, name := range census.Heard(kind) { // also while a subscription is being made again
-				if pattern == nil || glob.Match(pattern, []byte(name)) {
-					add([]byte(name))
-				}
-			}
-			return append(redcon.AppendArray(nil, len(seen)), names...)
-		})
+		c.broadcastApart(func(replies [][]byte) []byte { return mergeChannels(census, kind, pattern, replies) })
 	}
+}
+
+func mergeChannels(census Census, kind TopicKind, pattern []byte, replies [][]byte) []byte {
+	seen := make(map[string]bool)
+	var names []byte
+	add := func(name []byte) {
+		if !seen[string(name)] {
+			seen[string(name)] = true
+			names = redcon.AppendBulk(names, name)
+		}
+	}
+	for i, reply := range replies {
+		all, ok := elements(reply)
+		if !ok {
+			return errUnexpected
+		}
+		for _, elem := range all {
+			name, _ := bulkReply(elem)
+			if census.Own(kind, name, i) == 0 || census.Listeners(kind, name) > 0 {
+				add(name)
+			}
+		}
+	}
+	for _, name := range census.Heard(kind) { // also while a subscription is being made again
+		if pattern == nil || glob.Match(pattern, []byte(name)) {
+			add([]byte(name))
+		}
+	}
+	return append(redcon.AppendArray(nil, len(seen)), names...)
 }
 
 // numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
 func numSub(kind TopicKind) func(c *Call) {
 	return func(c *Call) {
 		census := c.Census()
-		c.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {
-			if err := firstError(replies); err != nil {
-				return err
-			}
-			var names [][]byte
-			var counts []int64
-			for i, reply := range replies {
-				pairs, ok := elements(reply)
-				if i == 0 {
-					names, counts = pairs, make([]int64, len(pairs))
-				}
-				if !ok || len(pairs)%2 != 0 || len(pairs) != len(names) {
-					return errUnexpected
-				}
-				for j := 0; j < len(pairs); j += 2 {
-					name, _ := bulkReply(pairs[j])
-					n, _ := integerReply(pairs[j+1])
-					counts[j] += max(n-int64(census.Own(kind, name, i)), 0)
-				}
-			}
-			out := redcon.AppendArray(nil, len(names))
-			for j := 0; j < len(names); j += 2 {
-				name, _ := bulkReply(names[j])
-				out = append(out, names[j]...)
-				out = redcon.AppendInt(out, counts[j]+int64(census.Listeners(kind, name)))
-			}
-			return out
-		})
+		c.broadcastApart(func(replies [][]byte) []byte { return mergeNumSub(census, kind, replies) })
 	}
+}
+
+func mergeNumSub(census Census, kind TopicKind, replies [][]byte) []byte {
+	var names [][]byte
+	var counts []int64
+	for i, reply := range replies {
+		pairs, ok := elements(reply)
+		if i == 0 {
+			names, counts = pairs, make([]int64, len(pairs))
+		}
+		if !ok || len(pairs)%2 != 0 || len(pairs) != len(names) {
+			return errUnexpected
+		}
+		for j := 0; j < len(pairs); j += 2 {
+			name, _ := bulkReply(pairs[j])
+			n, _ := integerReply(pairs[j+1])
+			counts[j] += max(n-int64(census.Own(kind, name, i)), 0)
+		}
+	}
+	out := redcon.AppendArray(nil, len(names))
+	for j := 0; j < len(names); j += 2 {
+		name, _ := bulkReply(names[j])
+		out = append(out, names[j]...)
+		out = redcon.AppendInt(out, counts[j]+int64(census.Listeners(kind, name)))
+	}
+	return out
 }
 
 // numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, and not which: those that
 // clients of several nodes have in common count more than once.
 func numPat(c *Call) {
 	census := c.Census()
-	c.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {
-		if err := firstError(replies); err != nil {
-			return err
-		}
+	c.broadcastApart(func(replies [][]byte) []byte {
 		sum := int64(len(census.Heard(Pattern)))
 		for i, reply := range replies {
 			n, ok := integerReply(reply)
@@ -207,5 +202,20 @@ func numPat(c *Call) {
 			sum += max(n-int64(census.OwnTopics(Pattern, i)), 0)
 		}
 		return redcon.AppendInt(nil, sum)
+	})
+}
+
+// broadcastApart sends the command to all masters and has a goroutine merge what they answer, unless that is an
+// error: there may be a million names, in the replies or in the Census, which is safe for that.
+func (c *Call) broadcastApart(merge func(replies [][]byte) []byte) {
+	actions := c.Actions
+	actions.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {
+		if err := firstError(replies); err != nil {
+			return err
+		}
+		actions.Await(func(done func([]byte)) {
+			go func() { done(merge(replies)) }() // ends by itself
+		}, func(reply []byte) []byte { return reply }, nil)
+		return nil
 	})
 }

@@ -39,8 +39,8 @@ const (
 const (
 	mostOptions = 1_000  // options: there are not so many, unless they are repeated
 	mostNamed   = 4_096  // names that are looked up, and answered with a text for each
-	mostIDs     = 16_384 // clients, and topics that are new
-	mostTopics  = 65_536 // topics that are known
+	mostIDs     = 16_384 // clients, scripts, and topics that are new
+	mostTopics  = 65_536 // topics that are known, or are only looked up
 )
 
 // rows are all rules of routing.
@@ -182,7 +182,7 @@ var rows = []row{
 	{name: "fcall_ro", route: ByKeys, flags: Scripted},
 	{name: "script|load", route: Local, arity: 3, flags: Fanned, run: scriptLoad},
 	{name: "script|flush", route: Local, arity: -2, flags: Fanned | Stepwise, run: scriptFlush},
-	{name: "script|exists", route: Local, arity: -3, flags: ReadOnly | Fanned, run: scriptExists},
+	{name: "script|exists", route: Local, arity: -3, most: mostIDs, flags: ReadOnly | Fanned, run: scriptExists},
 	{name: "script|kill", route: Local, flags: Fanned | Judged, run: killScript},
 	{name: "script|debug", route: Refused, why: forDebugger},
 	{name: "function|load", route: Local, flags: Fanned, run: functionLoad},
@@ -206,8 +206,8 @@ var rows = []row{
 	{name: "pubsub", route: AnyNode, flags: ReadOnly}, // HELP, and what is wrong
 	{name: "pubsub|channels", route: Local, arity: -2, flags: ReadOnly, run: channels(Channel)},
 	{name: "pubsub|shardchannels", route: Local, arity: -2, flags: ReadOnly, run: channels(ShardChannel)},
-	{name: "pubsub|numsub", route: Local, arity: -2, flags: ReadOnly, run: numSub(Channel)},
-	{name: "pubsub|shardnumsub", route: Local, arity: -2, flags: ReadOnly, run: numSub(ShardChannel)},
+	{name: "pubsub|numsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly, run: numSub(Channel)},
+	{name: "pubsub|shardnumsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly, run: numSub(ShardChannel)},
 	{name: "pubsub|numpat", route: Local, arity: -2, flags: ReadOnly, run: numPat},
 
 	// Whichever node, or the only one.

@@ -7,8 +7,14 @@ import (
 	"lockproxy/cluster"
 )
 
-// noPubSub is an upstream in which nobody publishes.
-type noPubSub struct{}
+// noPubSub is an upstream in which nobody subscribes. look, if not nil, is called where somebody looks for topics.
+type noPubSub struct{ look func() }
+
+func (p noPubSub) lookUp() {
+	if p.look != nil {
+		p.look()
+	}
+}
 
 var errNoPubSub = errors.New("no subscriptions here")
 
@@ -18,6 +24,14 @@ func (noPubSub) Join(context.Context, cluster.TopicKind, []string, cluster.Outle
 
 func (noPubSub) Leave(context.Context, []*cluster.Topic, cluster.Outlet) {}
 func (noPubSub) Concerned([]byte, bool) []*cluster.Topic                 { return nil }
-func (noPubSub) Topic(cluster.TopicKind, []byte) *cluster.Topic          { return nil }
-func (noPubSub) Topics(cluster.TopicKind) []*cluster.Topic               { return nil }
 func (noPubSub) Home() string                                            { return "" }
+
+func (p noPubSub) Topic(cluster.TopicKind, []byte) *cluster.Topic {
+	p.lookUp()
+	return nil
+}
+
+func (p noPubSub) Topics(cluster.TopicKind) []*cluster.Topic {
+	p.lookUp()
+	return nil
+}
