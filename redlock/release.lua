@@ -58,8 +58,9 @@ end
 local e, n, f, since, kept, ids, note = parse_hold(hold)
 local at = string.find(ids, id, 1, true)
 if at and string.sub(ids, at - 1, at - 1) == '~' then return 1 end -- sent again
-if e <= now or (want ~= '' and want ~= f) then return false end
-if at then return 0 end -- sent again
+if e <= now then return false end
+if at then return 0 end -- sent again, whatever fence the hold has by now
+if want ~= '' and want ~= f then return false end
 if n > 1 then
   redis.call('HSET', key, field, pack_hold(e, n - 1, f, since, kept, ids .. '-' .. id, note))
   return 0

@@ -225,6 +225,14 @@ var transitions = []struct{ name, text string }{
 		acquire a i2 w 1000 -> [a F2 ~1000 1]
 		release a u2 F1 -> nil
 		release a u3 F2 -> 1`},
+	{"FENCE of a release that is sent again means the grant of then, though the hold has another by now; R8 R33", `
+		acquire a i1 r 1000 -> [a F1 ~1000 1]
+		reenter a i2 r 1000 -> [a F1 ~1000 2]
+		release a u1 F1 -> 0
+		acquire a i3 w 1000 -> [a F2 ~1000 1]
+		release a u1 F1 -> 0
+		release a u2 F1 -> nil
+		release a u3 F2 -> 1`},
 	{"readers share, each with its own lease, count and fence; R28 R29", `
 		acquire a i1 r 400 -> [a F1 ~400 1]
 		acquire b i2 r 2000 -> [b F2 ~2000 1]
