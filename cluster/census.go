@@ -97,14 +97,21 @@ func (u *Upstream) Topics(kind TopicKind) []*Topic {
 	return all
 }
 
+// Steps that Concerned takes for a topic besides those of its pattern.
+const (
+	stepsToTopic = 4  // it looks at one
+	stepsOfTopic = 16 // and the caller deals with one that is concerned
+)
+
 // Concerned are the topics over which a message comes that is published on channel, a
-// shard channel or not.
-func (u *Upstream) Concerned(channel []byte, shard bool) (topics []*Topic) {
+// shard channel or not. It gives up when more than most steps, of some nanoseconds each, would be taken to find
+// them. left is how many of them are left; below 0 it has given up.
+func (u *Upstream) Concerned(channel []byte, shard bool, most int) (topics []*Topic, left int) {
 	if shard {
 		if t := u.Topic(Shard, channel); t != nil {
 			topics = append(topics, t)
 		}
-		return topics
+		return topics, most
 	}
 	c := &u.subscriptions.census
 	c.mu.RLock()
@@ -113,12 +120,18 @@ func (u *Upstream) Concerned(channel []byte, shard bool) (topics []*Topic) {
 	if t != nil {
 		topics = append(topics, t)
 	}
+	left = most
 	for _, p := range patterns {
-		if glob.Match([]byte(p.Name), channel) {
+		var ok bool
+		if ok, left = glob.MatchWithin([]byte(p.Name), channel, left-stepsToTopic); ok {
 			topics = append(topics, p)
+			left -= stepsOfTopic
+		}
+		if left < 0 {
+			return nil, left
 		}
 	}
-	return topics
+	return topics, left
 }
 
 // Home is the address of the master at which classic channels and patterns are subscribed, ""

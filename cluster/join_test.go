@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -118,7 +119,7 @@ func TestJoin(t *testing.T) {
 	b.expect(t, "2 "+name+": smessage "+name+" 2")
 	a.silent(t)
 
-	concerned := u.Concerned([]byte(name), false)
+	concerned, _ := u.Concerned([]byte(name), false, math.MaxInt)
 	if len(concerned) != 3 || concerned[0] != first[0] || u.Topic(Classic, []byte("other")) != first[1] {
 		t.Errorf("%d topics are concerned", len(concerned))
 	}
@@ -408,7 +409,7 @@ func TestJoinChurn(t *testing.T) {
 			t.Errorf("%d topics of kind %d are counted", n, kind)
 		}
 	}
-	if n := len(u.Concerned([]byte("x"), false)); n > 0 {
-		t.Errorf("%d topics are concerned", n)
+	if topics, _ := u.Concerned([]byte("x"), false, math.MaxInt); len(topics) > 0 {
+		t.Errorf("%d topics are concerned", len(topics))
 	}
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -21,8 +22,9 @@ func (t *transaction) assemble(reply []byte) []byte {
 		return reply
 	}
 	a := &aside{s: t.s, tag: t.step.tag, done: t.lane.pipe.Addr(), slot: t.slot}
-	counted := false
-	if len(t.guard) > 0 { // the first is nobody's
+	counted, left := false, publishSteps
+	var uncounted []*queued // as too much was to be counted
+	if len(t.guard) > 0 {   // the first is nobody's
 		_, rest, err := resp.Parse(body)
 		if n--; n < 0 || err != nil {
 			return badExec
@@ -46,7 +48,10 @@ func (t *transaction) assemble(reply []byte) []byte {
 				t.s.DB = e.db
 			}
 			if e.publishes {
-				part, counted = t.s.recount(e.raw, part, a.done), true
+				if part, left = t.s.recount(e.raw, part, a.done, left); left < 0 {
+					e.at, uncounted = len(a.parts), append(uncounted, e)
+				}
+				counted = true
 			}
 			if e.everywhere != nil && part[0] != '-' {
 				e.reply = bytes.Clone(part)
@@ -65,8 +70,25 @@ func (t *transaction) assemble(reply []byte) []byte {
 		a.parts[i] = append([]byte(nil), part...)
 	}
 	t.s.acted = true
-	a.run()
+	if len(uncounted) > 0 {
+		a.count(uncounted)
+	} else {
+		a.run()
+	}
 	return nil
+}
+
+// count is run behind a goroutine that recounts what was published.
+func (a *aside) count(published []*queued) {
+	a.s.current = a.tag
+	a.s.apart(func() {
+		for _, e := range published {
+			a.parts[e.at], _ = a.s.recount(e.raw, a.parts[e.at], a.done, math.MaxInt)
+		}
+	}, func() []byte {
+		a.run()
+		return nil
+	})
 }
 
 var badExec = []byte("-ERR the upstream answered EXEC in a form that lockproxy does not expect\r\n")

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"math"
 
 	"lockproxy/cluster"
 )
@@ -23,7 +24,6 @@ func (noPubSub) Join(context.Context, cluster.TopicKind, []string, cluster.Outle
 }
 
 func (noPubSub) Leave(context.Context, []*cluster.Topic, cluster.Outlet) {}
-func (noPubSub) Concerned([]byte, bool) []*cluster.Topic                 { return nil }
 func (noPubSub) Home() string                                            { return "" }
 
 func (p noPubSub) Topic(cluster.TopicKind, []byte) *cluster.Topic {
@@ -34,4 +34,12 @@ func (p noPubSub) Topic(cluster.TopicKind, []byte) *cluster.Topic {
 func (p noPubSub) Topics(cluster.TopicKind) []*cluster.Topic {
 	p.lookUp()
 	return nil
+}
+
+func (p noPubSub) Concerned(_ []byte, _ bool, most int) ([]*cluster.Topic, int) {
+	if p.look != nil && most < math.MaxInt {
+		return nil, -1
+	}
+	p.lookUp()
+	return nil, most
 }

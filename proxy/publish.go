@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"math"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -11,32 +13,83 @@ import (
 	slots "lockproxy/internal/slot"
 )
 
+// publishSteps is how many steps a loop takes to find out whom a message concerns; there may be a million patterns.
+const publishSteps = 1 << 16
+
 // Publish implements commands.Subscriber. What is published on channels goes to the node where they are
 // subscribed, so that all of it has one order, and nothing of it comes to clients before the
 // node has it counted.
 func (s *session) Publish(shard bool) {
 	call := &s.w.call
-	channel, upstream := call.Args[1], s.w.server.upstream
-	slot := commands.AnySlot
+	channel := call.Args[1]
+	topics, left := s.w.server.upstream.Concerned(channel, shard, publishSteps)
+	slot := s.publishSlot(channel, shard)
+	switch {
+	case left < 0:
+		s.publishApart(bytes.Clone(channel), bytes.Clone(call.Raw))
+	case len(topics) == 0:
+		s.forward(slot, call.Command, call.Raw)
+	default:
+		node := s.w.pipes.MasterOf(slot)
+		before := countedAt(topics, node)
+		s.Send(slot, call.Raw, false, func(reply []byte) []byte {
+			return countListeners(reply, topics, max(before, countedAt(topics, node)))
+		}, nil)
+	}
+}
+
+func (s *session) publishSlot(channel []byte, shard bool) int {
 	switch {
 	case s.Masters() == 1:
+		return commands.AnySlot
 	case shard:
-		slot = slots.Of(channel)
-	default:
-		if slot = s.w.pipes.SlotAt(upstream.Home()); slot == commands.AnySlot {
-			slot = s.w.pipes.SomeSlot(s.ID)
+		return slots.Of(channel)
+	}
+	if slot := s.w.pipes.SlotAt(s.w.server.upstream.Home()); slot != commands.AnySlot {
+		return slot
+	}
+	return s.w.pipes.SomeSlot(s.ID)
+}
+
+// publishApart is Publish on a channel where goroutines find out whom it concerns, and count them. What the
+// client publishes later waits.
+func (s *session) publishApart(channel, raw []byte) {
+	size := len(channel) + len(raw)
+	s.held += size
+	node := s.w.pipes.MasterOf(s.publishSlot(channel, false))
+	var topics []*cluster.Topic
+	var before int
+	s.apart(func() {
+		topics, _ = s.w.server.upstream.Concerned(channel, false, math.MaxInt)
+		before = countedAt(topics, node)
+	}, func() []byte {
+		if !s.gone {
+			s.held -= size
 		}
-	}
-	topics := upstream.Concerned(channel, shard)
-	if len(topics) == 0 {
-		s.forward(slot, call.Command, call.Raw)
-		return
-	}
-	node := s.w.pipes.MasterOf(slot)
-	before := countedAt(topics, node)
-	s.Send(slot, call.Raw, false, func(reply []byte) []byte {
-		return countListeners(reply, topics, max(before, countedAt(topics, node)))
-	}, nil)
+		slot := s.publishSlot(channel, false)
+		if now := s.w.pipes.MasterOf(slot); now != node {
+			node, before = now, 0
+		}
+		s.Send(slot, raw, false, func(reply []byte) []byte {
+			reply = bytes.Clone(reply)
+			s.apart(func() {
+				reply = countListeners(reply, topics, max(before, countedAt(topics, node)))
+			}, func() []byte { return reply })
+			return nil
+		}, nil)
+		return nil
+	})
+}
+
+// apart has a goroutine run task for the current command, which then answers or has go on. Later commands of the client
+// wait for it.
+func (s *session) apart(task func(), then func() []byte) {
+	s.Await(func(done func([]byte)) {
+		go func() { // ends by itself
+			task()
+			done(nil)
+		}()
+	}, func([]byte) []byte { return then() }, nil)
 }
 
 // countListeners makes a node's count of receivers, of which own are the proxy itself, one of its clients.
@@ -52,17 +105,18 @@ func countListeners(reply []byte, topics []*cluster.Topic, own int) []byte {
 	return redcon.AppendInt(nil, int64(n))
 }
 
-// recount is countListeners for PUBLISH or SPUBLISH that ran in a transaction.
-func (s *session) recount(raw, reply []byte, node string) []byte {
+// recount is countListeners for PUBLISH or SPUBLISH that ran in a transaction, if that takes no more than most steps.
+// left: as with Concerned.
+func (s *session) recount(raw, reply []byte, node string, most int) (_ []byte, left int) {
 	args, _, err := resp.Split(raw, nil)
 	if err != nil || len(args) != 3 {
-		return reply
+		return reply, most
 	}
-	topics := s.w.server.upstream.Concerned(args[1], len(args[0]) == len("spublish"))
-	if len(topics) == 0 {
-		return reply
+	topics, left := s.w.server.upstream.Concerned(args[1], len(args[0]) == len("spublish"), most)
+	if left < 0 || len(topics) == 0 {
+		return reply, left
 	}
-	return countListeners(reply, topics, countedAt(topics, node))
+	return countListeners(reply, topics, countedAt(topics, node)), left
 }
 
 // countedAt is how many of the receivers that node counts are the proxy's own.

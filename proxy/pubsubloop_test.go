@@ -25,6 +25,7 @@ func TestTopicsAreLookedUpBesideTheLoop(t *testing.T) {
 		"PUBSUB CHANNELS": frame("*1", "x"),
 		"PUBSUB NUMSUB x": frame("*2", "x") + ":1\r\n",
 		"PUBSUB NUMPAT":   ":1\r\n",
+		"PUBLISH x 1":     "+1 PUBLISH x 1\r\n",
 	} {
 		t.Run(command, func(t *testing.T) {
 			inBubble(t, 1, Options{}, asked, func(r *rig) {
@@ -46,4 +47,54 @@ func TestTopicsAreLookedUpBesideTheLoop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A channel that only many steps can compare with a pattern: what is published on it is counted, and comes in its order.
+func TestPublishBesideTheLoop(t *testing.T) {
+	long := strings.Repeat("a", 3_000)
+	slow := "*" + strings.Repeat("?a", 500) + "b*" // which nearly fits at every place
+	onStage(t, Options{}, func(st *stage) {
+		a, pub := st.connect(), st.connect()
+		a.send("PSUBSCRIBE a* " + slow)
+		a.expect(confirmation("psubscribe", "a*", 1) + confirmation("psubscribe", slow, 2))
+		if _, left := st.upstream.Concerned([]byte(long), false, publishSteps); left >= 0 {
+			t.Fatalf("%d steps are left of %d", left, publishSteps)
+		}
+		pub.send("PUBLISH "+long+" 1", "PUBLISH ab 2", "GET k", "PUBLISH "+long+" 3")
+		pub.expect(":1\r\n:1\r\n$-1\r\n:1\r\n")
+		for i, channel := range []string{long, "ab", long} {
+			a.expect(frame("*4", "pmessage", "a*", channel, string(rune('1'+i))))
+		}
+		gone := st.connect()
+		gone.send("PUBLISH " + long + " 4")
+		synctest.Wait()
+		gone.Close()
+		a.expect(frame("*4", "pmessage", "a*", long, "4"))
+	})
+}
+
+// What a transaction published is counted beside the loop too.
+func TestTransactionIsRecountedBesideTheLoop(t *testing.T) {
+	inBubble(t, 1, Options{}, func(node int, command string) string {
+		switch command {
+		case "MULTI":
+			return "+OK\r\n"
+		case "EXEC":
+			return "*2\r\n:7\r\n:8\r\n"
+		case "PUBLISH x 1", "PUBLISH x 2":
+			return "+QUEUED\r\n"
+		}
+		return echo(node, command)
+	}, func(r *rig) {
+		gate := make(chan struct{})
+		r.look = func() { <-gate }
+		a, b := r.connect(), r.connect()
+		a.send("MULTI", "PUBLISH x 1", "PUBLISH x 2", "EXEC", "ECHO behind")
+		a.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n")
+		synctest.Wait()
+		b.send("PING")
+		b.expect("+PONG\r\n")
+		close(gate)
+		a.expect("*2\r\n:7\r\n:8\r\n$6\r\nbehind\r\n")
+	})
 }

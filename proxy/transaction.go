@@ -62,6 +62,7 @@ type queued struct {
 	everywhere *commands.Command // nil, or the other masters run it when the node has
 	reply      []byte            // everywhere: of the node
 	publishes  bool              // PUBLISH or SPUBLISH
+	at         int               // of its reply in EXEC's, where that is counted later
 }
 
 // step is WATCH, UNWATCH, DISCARD or EXEC on its way. While there is one the session reads no

@@ -25,6 +25,22 @@ func Match(pattern, s []byte) bool {
 	return m.match()
 }
 
+// MatchWithin is Match that gives up when it would take more than most steps, of some nanoseconds each. It
+// returns how many of them are left; below 0 it has given up, and ok says nothing.
+func MatchWithin(pattern, s []byte, most int) (ok bool, left int) {
+	if most -= 1 + (len(pattern)+len(s))/16; most < 0 { // this much is gone through at once
+		return false, most
+	}
+	if len(s) == 0 {
+		return len(pattern) == 0, most
+	}
+	m := newMatcher(pattern, s)
+	m.steps = min(m.steps, most)
+	most -= m.steps
+	ok = m.match()
+	return ok, most + m.steps
+}
+
 // matcher goes through pattern and text once. When something does not fit it goes back to the last
 // star, never to an earlier one: that has taken the shortest text that fits, and a longer one leaves less.
 type matcher struct {

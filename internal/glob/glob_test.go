@@ -111,6 +111,29 @@ func TestMatchGrowsWithItsInput(t *testing.T) {
 	}
 }
 
+// MatchWithin gives up within its steps, however long the input is, and not before.
+func TestMatchWithin(t *testing.T) {
+	text := bytes.Repeat([]byte("a"), 1000)
+	slow := append(append([]byte("*"), bytes.Repeat([]byte("?a"), 200)...), "b*"...)
+	for _, tt := range []struct {
+		pattern, s []byte
+		most       int
+		gives      bool // up
+	}{
+		{[]byte("user:*"), []byte("user:1234:cart"), 20, false},
+		{[]byte("user:*"), []byte("user:1234:cart"), 0, true},
+		{[]byte("*"), make([]byte, 1<<20), 1000, true},
+		{slow, text, 10_000, true},
+		{slow, text, 1_000_000, false},
+		{nil, nil, 1, false},
+	} {
+		ok, left := MatchWithin(tt.pattern, tt.s, tt.most)
+		if left < 0 != tt.gives || !tt.gives && ok != Match(tt.pattern, tt.s) || left < -2*len(tt.pattern)-1<<20/16 {
+			t.Errorf("%.20q of %d bytes, %d steps: %v, %d left", tt.pattern, len(tt.s), tt.most, ok, left)
+		}
+	}
+}
+
 // What Redis gives up for its stars does not match here either.
 func TestMatchStarLimit(t *testing.T) {
 	text := bytes.Repeat([]byte("ab"), maxStars+10)
@@ -162,6 +185,9 @@ func FuzzMatch(f *testing.F) {
 		got, hopeless := Match(pattern, s), false
 		if want := asRedis(pattern, s, &hopeless); got != want {
 			t.Fatalf("Match(%q, %q) = %v", pattern, s, got)
+		}
+		if ok, left := MatchWithin(pattern, s, 1<<20); left < 0 || ok != got {
+			t.Fatalf("MatchWithin(%q, %q): %v, %d steps left", pattern, s, ok, left)
 		}
 		if got {
 			for n := range len(s) + 1 {
