@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lockproxy/internal/slot"
 )
 
 const report = "GET x: rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)\r" +
@@ -429,5 +432,22 @@ func TestResident(t *testing.T) {
 	}
 	if _, err := resident(1 << 30); err == nil {
 		t.Error("no such process and no error")
+	}
+}
+
+// The keys of a large command are of the size that its table tells, and of one slot or of all.
+func TestSpreadings(t *testing.T) {
+	for _, s := range spreadings {
+		found := map[int]bool{}
+		for i := range largeKeys {
+			key := fmt.Sprintf(s.key, i)
+			if len(key) != largeKeySize {
+				t.Fatalf("%s: %q has %d bytes", s.name, key, len(key))
+			}
+			found[slot.Of([]byte(key))] = true
+		}
+		if want := map[string]int{"one slot": 1, "all slots": slots}[s.name]; len(found) != want {
+			t.Errorf("%s: %d slots, want %d", s.name, len(found), want)
+		}
 	}
 }

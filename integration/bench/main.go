@@ -27,7 +27,7 @@
 // proxy over a cluster of its own keep -holds locks alive, and watches it for some
 // thirds of their lease; redlock has one proxy grant locks over 3 and over 5 independent
 // masters, beside redsync over the same ones; pubsub has one publisher tell 50 listeners, through
-// the proxy and at the server.
+// the proxy and at the server; large has one client delete a million keys with one command.
 //
 // CPU a request is that of the proxy's process, all threads, as the operating
 // system accounts for it, divided by the requests.
@@ -58,7 +58,7 @@ import (
 )
 
 // sections are what can be measured alone with -only.
-var sections = []string{"forward", "lock", "handover", "scripts", "keepalive", "redlock", "pubsub"}
+var sections = []string{"forward", "lock", "handover", "scripts", "keepalive", "redlock", "pubsub", "large"}
 
 // options is what the command line says.
 type options struct {
@@ -151,7 +151,7 @@ func run(ctx context.Context, o options) error {
 	for _, s := range []struct {
 		name    string
 		measure func(context.Context, *yard, options) ([]verdict, error)
-	}{{"forward", forward}, {"lock", pairs}, {"handover", handover}, {"scripts", scripts}, {"keepalive", keepalive}, {"redlock", independent}, {"pubsub", pubsub}} {
+	}{{"forward", forward}, {"lock", pairs}, {"handover", handover}, {"scripts", scripts}, {"keepalive", keepalive}, {"redlock", independent}, {"pubsub", pubsub}, {"large", large}} {
 		if o.only != "" && o.only != s.name {
 			continue
 		}
