@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +23,9 @@ type model struct {
 	queue  map[string]*modelWaiter // by id of the request
 	fence  int64                   // the highest so far
 	forgot int64                   // the highest when the key of the fence was lost last
-	ended  [][2]string             // while the key stays: the last eight releases that ended a hold, and who got the lock, if anybody
+	ended  [][2]string             // while the key stays, newest first: the releases that are remembered, and who got the lock, if anybody
 	there  bool                    // the key is
-	freed  string                  // the id of the release after which it was not, until the next grant
+	freed  []string                // the releases beside the fence of the slot, newest first
 }
 
 type modelHold struct {
@@ -37,7 +36,7 @@ type modelHold struct {
 	kept  string // its keeper
 	lent  bool   // others have asked for it since it has one
 	meta  string
-	made  []string        // +id, =id, -id, ^id, *id, ~id as in acquire.lua
+	made  []string        // +id, =id, -id, ^id, *id as in acquire.lua
 	gone  map[string]bool // of these, those that were cancelled
 }
 
@@ -100,13 +99,34 @@ func (m *model) grant(a *Acquire, fence int64, ttl time.Duration) error {
 	if a.Mode == Write {
 		clear(m.hold)
 	}
-	h := &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}}
-	if !m.there && m.freed != "" {
-		h.made = []string{"~" + m.freed, "+" + a.ID}
+	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}}
+	if !m.there {
+		for _, id := range m.freed {
+			m.ended = append(m.ended, [2]string{id})
+		}
+		m.freed = nil
 	}
-	m.hold[a.Token], m.freed = h, ""
 	delete(m.queue, a.ID)
 	return nil
+}
+
+// left notes the releases beside the fence that a lock of the slot leaves when it goes by the first of them: four at most.
+func (m *model) left(ids []string) {
+	ids = ids[:min(4, len(ids))]
+	m.freed = append(slices.Clone(ids), m.freed[min(len(ids), len(m.freed)):]...)
+}
+
+// end notes a release that ended a hold. At least eight are remembered, and more when nobody got the lock by them.
+func (m *model) end(id, next string) {
+	m.ended = slices.Insert(m.ended, 0, [2]string{id, next})
+	room := 7 * 34
+	for i, r := range m.ended[1:] {
+		if room < 18 {
+			m.ended = m.ended[:1+i]
+			break
+		}
+		room -= 18 + len(r[1])
+	}
 }
 
 func (h *modelHold) did(mark string) {
@@ -385,15 +405,10 @@ func (m *model) handed(v resp.Value) error {
 func (m *model) released(token, id string, v resp.Value) error {
 	h := m.live(token)
 	want := "nil"
-	before := slices.ContainsFunc(slices.Collect(maps.Values(m.hold)), func(h *modelHold) bool { return slices.Contains(h.made, "~"+id) })
 	again := slices.IndexFunc(m.ended, func(r [2]string) bool { return r[0] == id })
 	switch {
-	case !m.there && m.freed == id:
+	case !m.there && slices.Contains(m.freed, id):
 		want = "1"
-	case h != nil && slices.Contains(h.made, "~"+id):
-		want = "1"
-	case h == nil && before && (text(v) == "1" || text(v) == "nil"):
-		return nil
 	case again >= 0:
 		if len(v.Elems) == 4 && v.Elems[1].Text() == m.ended[again][1] {
 			return nil
@@ -408,7 +423,7 @@ func (m *model) released(token, id string, v resp.Value) error {
 	case h != nil:
 		delete(m.hold, token)
 		next := ""
-		defer func() { m.ended = append(m.ended[max(0, len(m.ended)-7):], [2]string{id, next}) }()
+		defer func() { m.end(id, next) }()
 		if len(v.Elems) == 4 {
 			next = v.Elems[1].Text()
 			return m.handed(v)
@@ -544,10 +559,14 @@ func TestModel(t *testing.T) {
 		}
 		release := func(r [2]string, proxy string) {
 			v := ask(releaseScript, r[0], "", r[1], proxy, "PUBLISH", fmt.Sprint(ids%2)) // the grace is on half the time
-			there := m.there
-			judge(m.released(r[0], r[1], v))
-			if there && !m.there && text(v) == "1" {
-				m.freed = r[1]
+			err := m.released(r[0], r[1], v)
+			var left []string
+			for _, r := range m.ended {
+				left = append(left, r[0])
+			}
+			judge(err)
+			if !m.there && len(left) > 0 {
+				m.left(left)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -714,12 +733,15 @@ func TestModel(t *testing.T) {
 				if v.Int <= m.fence {
 					t.Fatalf("%s, after the fence %d", text(v), m.fence)
 				}
-				m.fence, m.freed = v.Int, ""
+				carried := m.freed
+				m.fence, m.freed = v.Int, nil
 				if rapid.Bool().Draw(t, "released") {
-					reply, _ := c.do(eval(releaseScript, keys, token, "", newID(), "P1", "PUBLISH"))
+					id := newID()
+					reply, _ := c.do(eval(releaseScript, keys, token, "", id, "P1", "PUBLISH"))
 					if string(reply) != ":1\r\n" {
 						t.Fatalf("%q", reply)
 					}
+					m.left(append([]string{id}, carried...))
 				}
 			},
 			"the lock is deleted": func(t *rapid.T) {
@@ -733,7 +755,7 @@ func TestModel(t *testing.T) {
 			"the fence is deleted": func(t *rapid.T) {
 				if m.now.UnixMicro() > m.fence { // else the clock has stepped back, and nothing remembers it
 					mini.Del(fenceKey)
-					m.freed, m.forgot = "", m.fence
+					m.freed, m.forgot = nil, m.fence
 				}
 			},
 			"inspect": func(t *rapid.T) {

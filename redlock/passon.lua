@@ -2,7 +2,7 @@
 -- A waiter of this very proxy gets it at once, since the proxy is alive to tell it, if near says
 -- so; any other is offered it. A lock that is free and wanted by nobody is deleted. had says that
 -- fields of a writer are there, request, if not nil, is a release, and noted with who got the lock by it: then u are
--- those before it.
+-- those before it, and it needs remember.lua.
 -- Returns {1, id, fence, ttl ms} for a grant, or 1.
 local function pass_on(had, request)
   -- note puts the request before the seven releases that came last.
@@ -16,11 +16,12 @@ local function pass_on(had, request)
   if mode == 'u' then live = readers(token) end
   if not seq and live == 0 then
     redis.call('DEL', key)
-    if request then redis.pcall('SETRANGE', KEYS[2], '16', ' ' .. request) end
+    if request then remember(request) end
     return 1
   end
   if seq and seq >= z and mode == 'w' and live == 0 and proxy == me and near then
     --#include fence.lua
+    --#include putback.lua
     drop(seq, wid)
     h = seq + 1
     outlast(from + lease)

@@ -9,19 +9,21 @@
 --       proxy has kept alive {1, keeper}, or {1, id, fence, ttl ms, keeper}
 -- Effects the hold goes, or its count; who waits first is woken, or gets the lock. Sent
 --       again it changes nothing and replies the same. One that leaves nothing of the lock
---       is remembered beside the fence of the slot, until another of its locks is granted
---       or released; after that the reply is nil
+--       is remembered with the three before it: beside the fence of the slot, and once a lock
+--       of the slot is granted, with that lock, whose release notes them beside the fence again. So the reply
+--       is nil after four more releases in the slot, while they are with another lock of it, and
+--       when that lock goes without a release
 local key, token, want, id = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 --#include kind.lua
 if kind == 'none' then
-  return redis.call('GETRANGE', KEYS[2], '17', '-1') == id and 1
+  return string.find(redis.call('GETRANGE', KEYS[2], '17', '83'), id, 1, true) and 1
 end
 --#include plain.lua
 if plain then -- most calls end here
   if string.find(plain_ids, '~' .. id, 1, true) then return 1 end -- sent again
   if owner ~= token or (want ~= '' and want ~= plain) then return false end
   redis.call('DEL', key)
-  redis.pcall('SETRANGE', KEYS[2], '16', ' ' .. id)
+  redis.pcall('SETRANGE', KEYS[2], '16', string.sub(' ' .. id .. string.match(plain_ids, '^[~%w]*'), 1, 68))
   local listen = ARGV[6] == '3' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
   if ARGV[6] == '2' or listen and (listen.err or listen[2] > 1) then redis.call(ARGV[5], key, id) end
   return 1
@@ -52,7 +54,7 @@ if s[2] ~= token then
   field = 'r:' .. token
   hold = redis.call('HGET', key, field)
 end
-if not hold then
+if not hold then -- a hash that an earlier version wrote may have the release before it in its hold
   return s[3] and string.find(s[3], '~' .. id, 1, true) and 1
 end
 local e, n, f, since, kept, ids, note = parse_hold(hold)
@@ -68,10 +70,11 @@ end
 tell(kept, 'released')
 local keeper = string.match(kept, '^(.*):') == me and bare(kept)
 local packed, writer = s[4], s[3]
+--#include remember.lua
 if ARGV[6] == '2' or ARGV[6] == '3' then redis.call(publish, key, id) end
 if not packed then
   redis.call('DEL', key)
-  redis.pcall('SETRANGE', KEYS[2], '16', ' ' .. id)
+  remember(id)
   return keeper and {1, keeper} or 1
 end
 --#include state.lua

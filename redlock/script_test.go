@@ -208,8 +208,53 @@ var transitions = []struct{ name, text string }{
 		release a u5 -> 1
 		acquire b i8 w 500 -> [b F3 ~500 1]
 		release a u5 -> 1
-		release a u3 -> nil
+		release a u3 -> 1
 		release b u6 -> 1`},
+	{"a release that is sent again is told the same, as long as it is among the last four of its slot; R33", `
+		acquire a iaaaaaaaaaaaaaa0 w 1000 -> [a F1 ~1000 1]
+		release a uaaaaaaaaaaaaaa1 -> 1
+		acquire b ibbbbbbbbbbbbbb0 w 1000 -> [b F2 ~1000 1]
+		release b ubbbbbbbbbbbbbb1 -> 1
+		release a uaaaaaaaaaaaaaa1 -> 1
+		acquire c iccccccccccccccc r 1000 -> [c F3 ~1000 1]
+		release a uaaaaaaaaaaaaaa1 -> 1
+		acquire d idddddddddddddd0 r 1000 -> [d F4 ~1000 1]
+		release c uccccccccccccccc -> 1
+		release a uaaaaaaaaaaaaaa1 -> 1
+		release d uddddddddddddddd -> 1
+		release a uaaaaaaaaaaaaaa1 -> 1
+		exists -> 0
+		acquire a ieeeeeeeeeeeeee0 w 1000 -> [a F5 ~1000 1]
+		release a uaaaaaaaaaaaaaa1 -> 1
+		acquire f iffffffffffffff0 w 1000 P1 -> [1 ~1000 ieeeeeeeeeeeeee0 *]
+		release a uaaaaaaaaaaaaaa1 -> 1
+		release c uccccccccccccccc -> 1
+		release a ueeeeeeeeeeeeeee - P1 -> [1 iffffffffffffff0 F6 ~1000]
+		release a uaaaaaaaaaaaaaa1 -> 1
+		release f ufffffffffffffff - P1 -> 1
+		exists -> 0
+		release a uaaaaaaaaaaaaaa1 -> nil
+		release b ubbbbbbbbbbbbbb1 -> nil
+		release c uccccccccccccccc -> 1
+		release d uddddddddddddddd -> 1
+		release a ueeeeeeeeeeeeeee -> 1
+		release f ufffffffffffffff -> 1
+		acquire g igggggggggggggg0 w 1000 -> [g F7 ~1000 1]
+		release b ubbbbbbbbbbbbbb1 -> nil
+		release c uccccccccccccccc -> 1
+		release a u000000000000000 -> nil
+		release g ugggggggggggggg1 -> 1`},
+	{"a hand-over of one lock leaves the releases of another of its slot where they are; R33", `
+		acquire a iaaaaaaaaaaaaaa0 w 5000 -> [a F1 ~5000 1]
+		acquire b ibbbbbbbbbbbbbb0 w 5000 P1 -> [1 ~5000 iaaaaaaaaaaaaaa0 *]
+		acquire c iccccccccccccccc w 5000 P1 -> [2 ~5000 iaaaaaaaaaaaaaa0]
+		redis SETRANGE lock:fence:{job} 16 _other -> ~100
+		release a uaaaaaaaaaaaaaaa - P1 -> [1 ibbbbbbbbbbbbbb0 F2 ~5000]
+		redis GETRANGE lock:fence:{job} 17 -1 -> other
+		release b ubbbbbbbbbbbbbbb - P2 -> 1
+		acquire c iccccccccccccccc w 5000 P1 -> [c F3 ~5000 1]
+		redis GETRANGE lock:fence:{job} 17 -1 -> other
+		release c uccccccccccccccc -> 1`},
 	{"renew never shortens, and only what is held; R4 R15", `
 		renew a 1000 -> 0
 		acquire a i1 w 1000 -> [a F1 ~1000 1]

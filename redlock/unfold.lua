@@ -7,7 +7,10 @@
 if plain then
   local left, at = redis.call('PTTL', key), redis.call('TIME')
   local e = at[1] * 1000 + math.floor(at[2] / 1000) + left
+  local before, ids = string.match(plain_ids, '^([~%w]*)(.*)$')
+  local released = string.sub(before, 2)
+  --#include noted.lua
   redis.call('DEL', key)
-  redis.call('HSET', key, 'v', '1', 'o', owner, 'w', table.concat({e, 1, plain, math.floor(plain / 1000), '-', plain_ids}, ' '))
+  redis.call('HSET', key, 'v', '1', 'o', owner, 'w', table.concat({e, 1, plain, math.floor(plain / 1000), '-', ids}, ' '), unpack(noted))
   redis.call('PEXPIRE', key, math.max(left, 100))
 end
