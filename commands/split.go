@@ -49,7 +49,11 @@ func (c *Command) SplitBySlot(args [][]byte) ([]Part, Merge) {
 			request = append(request, args[at:at+c.Step]...)
 		}
 		request = append(request, args[end:]...)
-		parts = append(parts, Part{rest[0].slot, resp.AppendCommand(nil, request...)})
+		size := 32
+		for _, arg := range request {
+			size += len(arg) + 16 // "$", its length and the ends of lines
+		}
+		parts = append(parts, Part{rest[0].slot, resp.AppendCommand(make([]byte, 0, size), request...)})
 		rest = rest[n:]
 	}
 	if c.Merge != nil {
