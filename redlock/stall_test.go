@@ -41,7 +41,7 @@ func TestServerStandsStillInAScript(t *testing.T) {
 			t.Errorf("before %s: %s", code, got)
 		}
 	}
-	source := stalled(t, acquireScript, "local left, at = redis.call('PTTL', key)", 150*time.Millisecond)
+	source := stalled(t, acquireScript, "local left = redis.call('PTTL', key)", 150*time.Millisecond)
 	s.ask("DEL", lockKey)
 	got := acquire(acquireScript.Source, "a", "5000", newID())
 	ends := time.Now().Add(5 * time.Second)

@@ -42,8 +42,11 @@ type memoryShare struct{ at *MemoryShare }
 func (m memoryShare) Set(s string) error {
 	if digits, ok := strings.CutSuffix(s, "%"); ok {
 		n, err := strconv.Atoi(digits)
-		if err != nil || n < 0 || n > 100 {
+		switch {
+		case err != nil || n < 0:
 			return errors.New("must be a memory or percent value")
+		case n > 100:
+			return own("percentage argument must be less or equal to 100")
 		}
 		*m.at = MemoryShare{Percent: n}
 		return nil
