@@ -215,6 +215,11 @@ func sail(t testing.TB, v voyage, alter func(s *sea)) error {
 	for _, n := range s.islands {
 		n.up()
 	}
+	for _, links := range s.links { // as proxies do each second: a step that is found later costs votes later
+		for _, l := range links {
+			l.look()
+		}
+	}
 	// When all leases are over everything is free, and can be had.
 	time.Sleep(longest + 2*time.Second)
 	if err := s.free(); err != nil {
