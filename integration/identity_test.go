@@ -171,7 +171,7 @@ func (p *identityClient) live() {
 			p.step()
 		}
 		if p.dice.IntN(40) == 0 { // it leaves with something on its way
-			p.Write(p.out[:p.dice.IntN(len(p.out))])
+			p.Write(p.out[:p.dice.IntN(1+len(p.out))]) // all or none of it, too
 			if p.dice.IntN(2) == 0 {
 				p.Conn.(*net.TCPConn).SetLinger(0)
 			}
