@@ -1,11 +1,14 @@
 GO       ?= go
 TIMEOUT  ?= 20m
 FUZZTIME ?= 10m
+RUNS     ?= 20
+LOAD     ?= 0
+PKGS     ?= ./...
 SOAKTIMEOUT ?= 6h
 VERSION  ?= $(shell sed -n 's/.*version = "\(.*\)"/\1/p' cmd/lockproxy/version.go)
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: help build test tools vet fmt-check fuzz bench bench-tools soak compat
+.PHONY: help build test tools vet fmt-check fuzz bench bench-tools soak again compat
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | column -t -s ':' 2>/dev/null || grep '##' Makefile
@@ -52,6 +55,9 @@ bench-tools: # the yardsticks of the benchmark
 
 soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
 	$(GO) test -race -v -timeout $(SOAKTIMEOUT) -skip '^TestCompat$$' ./integration -long $(SOAKFLAGS)
+
+again: tools ## every test RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock" some packages
+	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) nice -n 19 integration/again.sh $(PKGS)
 
 compat: tools ## Redis's own test suite straight and through the proxy; COMPATFLAGS="-compat-targets single" parts of it
 	$(GO) test -count=1 -v -timeout $(SOAKTIMEOUT) ./integration -run '^TestCompat$$' -long $(COMPATFLAGS)
