@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -89,10 +90,20 @@ func TestBlockedClientBehindItsInput(t *testing.T) {
 	c, b := connect(t, p.addr), connect(t, p.addr)
 	key := "behind:" + p.addr
 	b.send("BLPOP", key, "0")
-	go b.Write([]byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 6_000)))
-	time.Sleep(100 * time.Millisecond)
+	addr := b.LocalAddr().String()
+	blocks := func() bool {
+		return slices.ContainsFunc(linesOf(c.must(t, "CLIENT", "LIST").text), func(line string) bool {
+			return lineField(line, "addr") == addr && lineField(line, "cmd") == "blpop"
+		})
+	}
+	eventually(t, patience, "it is blocked", blocks)
+	b.SetWriteDeadline(time.Now().Add(patience))
+	if _, err := b.Write([]byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", 6_000))); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // as a rule its input has been read ahead by then
 	b.Close()
-	time.Sleep(300 * time.Millisecond)
+	eventually(t, patience, "its end is noticed", func() bool { return !blocks() })
 	c.want(t, "(integer) 1", "RPUSH", key, "x")
 	c.want(t, "(integer) 1", "LLEN", key)
 }
