@@ -113,6 +113,22 @@ func (tr *traffic) count(k int, v reply) {
 	}
 }
 
+// await waits, for a while, until what check wants to see has got through; check tells if it has not.
+func (tr *traffic) await() {
+	for end := time.Now().Add(2 * patience); time.Now().Before(end) && tr.bad.Load() == nil; time.Sleep(20 * time.Millisecond) {
+		var sum int64
+		for k := range tr.done {
+			sum += tr.done[k].Load()
+		}
+		if sum >= leastTraffic {
+			return
+		}
+	}
+}
+
+// leastTraffic is how many INCR must have got through for check to say anything.
+const leastTraffic = 1000
+
 // check compares the counters with what was acknowledged. lost is how many acknowledged
 // writes a fail-over of Redis itself may have lost.
 func (tr *traffic) check(t *testing.T, lost int64) (errors int64) {
@@ -135,7 +151,7 @@ func (tr *traffic) check(t *testing.T, lost int64) (errors int64) {
 		return true
 	})
 	t.Logf("%d INCR acknowledged, %d unknown, %d refused, longest pause %v", sum, errors, tr.failed.Load(), time.Duration(tr.gap.Load()))
-	if sum < 1000 {
+	if sum < leastTraffic {
 		t.Errorf("only %d INCR got through", sum)
 	}
 	return errors + tr.failed.Load()
@@ -205,6 +221,8 @@ func TestSlotMigration(t *testing.T) {
 		at = to
 		time.Sleep(200 * time.Millisecond)
 	}
+	tr.await()
+	w.await(50, time.Time{})
 	close(end)
 	group.Wait()
 	if n := tr.check(t, 0); n > 0 {
@@ -239,6 +257,8 @@ func TestManualFailover(t *testing.T) {
 		return replica.info(t, "replication", "role") == "master"
 	})
 	time.Sleep(time.Second)
+	tr.await()
+	w.await(5, time.Time{})
 	close(end)
 	group.Wait()
 	if n := tr.check(t, 0); n > 0 {
@@ -288,6 +308,7 @@ func TestKilledMaster(t *testing.T) {
 		t.Errorf("served again after %v", waited)
 	}
 	time.Sleep(time.Second)
+	tr.await()
 	close(end)
 	group.Wait()
 	tr.check(t, 200) // replication is asynchronous: Redis itself may lose what it acknowledged
@@ -367,7 +388,8 @@ func TestForgottenScriptsAndCutConnections(t *testing.T) {
 		c.each(t, "CLIENT", "KILL", "TYPE", "normal")
 		c.each(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	}
-	time.Sleep(300 * time.Millisecond)
+	tr.await()
+	w.await(20, time.Time{})
 	close(end)
 	group.Wait()
 	tr.check(t, 0)

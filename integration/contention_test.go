@@ -62,6 +62,25 @@ func (w *witness) check(t *testing.T, atLeast int) {
 	}
 }
 
+// await waits, for a while, until so many grants have come after a time; check tells if they have not.
+func (w *witness) await(n int, after time.Time) {
+	for end := time.Now().Add(2 * patience); w.since(after) < n && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// since counts the grants that came after a time.
+func (w *witness) since(after time.Time) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.grants {
+		if g.got.After(after) {
+			n++
+		}
+	}
+	return n
+}
+
 // overtakings counts how often a grant went to someone who had asked more than
 // slack later than somebody who was still waiting.
 func (w *witness) overtakings(slack time.Duration) int {
@@ -224,24 +243,19 @@ func TestKilledProxy(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(dose(time.Second, 5*time.Second))
+	w.await(dose(100, 2000), time.Time{})
 	doomed.kill()
-	killed := time.Now()
-	time.Sleep(lease + 4*time.Second)
+	free := time.Now().Add(lease)
+	w.await(20, free)
 	close(end)
 	group.Wait()
 	w.check(t, 100)
-	if gap := w.longestGap(); gap > lease+1500*time.Millisecond {
+	if n := w.since(free); n < 20 {
+		t.Errorf("only %d grants after the lease of the killed proxy", n)
+	}
+	// One by one, the dead proxy's ten waiters would cost half a second each.
+	if gap := w.longestGap(); gap > lease+4*time.Second {
 		t.Errorf("nobody got the lock for %v; a lease is %v", gap, lease)
-	}
-	after := 0
-	for _, g := range w.grants {
-		if g.got.After(killed) {
-			after++
-		}
-	}
-	if after < 20 {
-		t.Errorf("only %d grants after the kill", after)
 	}
 }
 
@@ -252,16 +266,23 @@ func TestStoppedProxy(t *testing.T) {
 	const lease = 1500 * time.Millisecond
 	live := startProxy(t, "--upstream", sharedCluster().addrs())
 	stopped := startProxy(t, "--upstream", sharedCluster().addrs())
-	holder, behind := connect(t, stopped.addr), connect(t, stopped.addr)
-	granted := time.Now()
-	first := holder.must(t, "LOCK", "stopped", "TOKEN", "h", "PX", fmt.Sprint(lease.Milliseconds()))
-	behind.send("LOCK", "stopped", "TOKEN", "behind", "PX", "2000", "WAIT", "30000")
+	// The lease of the holder begins when all is ready, and the one before it has unlocked.
+	before, holder, behind := connect(t, live.addr), connect(t, stopped.addr), connect(t, stopped.addr)
+	before.must(t, "LOCK", "stopped", "TOKEN", "before", "PX", "60000")
+	holder.send("LOCK", "stopped", "TOKEN", "h", "PX", fmt.Sprint(lease.Milliseconds()), "WAIT", "30000")
 	waitersOf(t, live.addr, "stopped", 1)
+	behind.send("LOCK", "stopped", "TOKEN", "behind", "PX", "2000", "WAIT", "30000")
+	waitersOf(t, live.addr, "stopped", 2)
 	third := connect(t, live.addr)
 	third.send("LOCK", "stopped", "TOKEN", "third", "PX", "20000", "WAIT", "30000")
-	waitersOf(t, live.addr, "stopped", 2)
-
+	waitersOf(t, live.addr, "stopped", 3)
+	granted := time.Now()
+	before.want(t, "(integer) 1", "UNLOCK", "stopped", "before")
+	first, err := holder.receive(patience)
 	stopped.signal(syscall.SIGSTOP)
+	if err != nil || len(first.elems) != 4 {
+		t.Fatalf("the holder: %s %v", first, err)
+	}
 	v, err := third.receive(patience)
 	took := time.Since(granted)
 	if err != nil || len(v.elems) != 4 || v.elems[1].int() <= first.elems[1].int() {

@@ -449,11 +449,13 @@ func TestWaitersAreCheap(t *testing.T) {
 	}
 	waitersOf(t, proxies[0].addr, "cheap", 500)
 	time.Sleep(500 * time.Millisecond)
-	const during = 3 * time.Second
 	s.do(t, "CONFIG", "RESETSTAT")
-	time.Sleep(during)
+	begun := time.Now()
+	time.Sleep(3 * time.Second)
 	calls := map[string]int64{}
-	for line := range strings.Lines(s.do(t, "INFO", "commandstats").text) {
+	stats := s.do(t, "INFO", "commandstats").text
+	during := time.Since(begun) // a busy machine sleeps longer, and more is done meanwhile
+	for line := range strings.Lines(stats) {
 		var n int64
 		name, rest, found := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls=")
 		if found {
@@ -462,8 +464,8 @@ func TestWaitersAreCheap(t *testing.T) {
 		}
 	}
 	t.Logf("in %v: %v", during, calls)
-	// one attempt a second and proxy
-	if n := calls["evalsha"] + calls["eval"]; n == 0 || n > 12 {
+	// one attempt a second and proxy, and as many again
+	if n := calls["evalsha"] + calls["eval"]; n == 0 || float64(n) > 4*during.Seconds() {
 		t.Errorf("%d scripts ran in %v for 500 waiters", n, during)
 	}
 	if n := calls["publish"] + calls["spublish"]; n != 0 {
@@ -473,7 +475,7 @@ func TestWaitersAreCheap(t *testing.T) {
 	for _, n := range calls {
 		sum += n
 	}
-	if sum > 120 {
+	if float64(sum) > 40*during.Seconds() {
 		t.Errorf("%d commands ran in %v for 500 waiters: %v", sum, during, calls)
 	}
 }

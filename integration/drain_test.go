@@ -159,7 +159,7 @@ func TestDrainOfClientsThatOnlyWrite(t *testing.T) {
 	if code := p.wait(patience); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.log.tail())
 	}
-	if took := time.Since(started); took > limit+2*time.Second {
+	if took := time.Since(started); took > limit+5*time.Second { // as above: the process has to end as well
 		t.Errorf("it took %v, drain-timeout is %v", took, limit)
 	}
 	group.Wait()

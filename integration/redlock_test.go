@@ -318,6 +318,7 @@ func TestRedlockTwoProxies(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		five[1].restart(t)
 	}
+	w.await(20, time.Time{})
 	close(end)
 	group.Wait()
 	w.check(t, 20)

@@ -346,6 +346,7 @@ func TestCutConnections(t *testing.T) {
 		n.link.delay(0)
 		n.link.disarm()
 	}
+	w.await(20, time.Time{})
 	close(end)
 	group.Wait()
 	t.Logf("%d grants over %d cuts, %d of their UNLOCKs were remembered no more", len(w.grants), cuts, unsure.Load())
@@ -442,14 +443,7 @@ func TestCutReplyOfWrite(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
 	}
 	n.disarm()
-	time.Sleep(300 * time.Millisecond)
-	eventually(t, 4*patience, "enough INCR", func() bool { // on a slow machine
-		var sum int64
-		for i := range tr.done {
-			sum += tr.done[i].Load()
-		}
-		return sum > 1000
-	})
+	tr.await()
 	close(end)
 	group.Wait()
 	tr.check(t, 0)

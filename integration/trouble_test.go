@@ -35,7 +35,10 @@ func TestUpstreamInTrouble(t *testing.T) {
 	busy := connect(t, s.addr)
 	busy.must(t, "CONFIG", "SET", "busy-reply-threshold", "50")
 	busy.send("EVAL", "while true do end", "0")
-	time.Sleep(200 * time.Millisecond)
+	eventually(t, patience, "Redis is busy", func() bool {
+		v, _ := ask(s.addr, "PING")
+		return v.isError("BUSY")
+	})
 	if v := c.call(t, "LOCK", "new"); !v.isError() {
 		t.Errorf("LOCK while a script runs: %s", v)
 	}
