@@ -14,24 +14,30 @@ type Flags uint32
 
 // The flags.
 const (
-	ReadOnly     Flags = 1 << iota // may be sent again after a lost reply
-	Write                          // changes data
-	Blocking                       // may block its connection
-	NoAuth                         // allowed before AUTH
-	MovableKeys                    // COMMAND GETKEYS must be asked when the key specs are incomplete
-	PubSub                         // belongs to subscriptions
-	Admin                          // administrative
-	LockVerb                       // one of lockproxy's own verbs
-	Alone                          // begins when all earlier commands of its client are answered
-	NoMulti                        // not allowed between MULTI and EXEC
-	SkipMonitor                    // not shown by MONITOR in the usual way
-	AtMaster                       // a replica is of no use for it
-	Fanned                         // goes to all masters, though its Route is Local
-	Scripted                       // runs a script, which may take long
-	Stepwise                       // asks nodes one after the other: what follows waits until it is answered
-	InSubscriber                   // allowed to a client of RESP2 that listens to something
-	EndsPause                      // CLIENT PAUSE does not hold it back
-	Judged                         // a node gets it as it stands though its Route is Local, and judges whether its user may
+	ReadOnly      Flags = 1 << iota // may be sent again after a lost reply
+	Write                           // changes data
+	Blocking                        // may block its connection
+	NoAuth                          // allowed before AUTH
+	MovableKeys                     // COMMAND GETKEYS must be asked when the key specs are incomplete
+	PubSub                          // belongs to subscriptions
+	Admin                           // administrative
+	LockVerb                        // one of lockproxy's own verbs
+	Alone                           // begins when all earlier commands of its client are answered
+	NoMulti                         // not allowed between MULTI and EXEC
+	SkipMonitor                     // not shown by MONITOR in the usual way
+	AtMaster                        // a replica is of no use for it
+	Fanned                          // goes to all masters, though its Route is Local
+	Scripted                        // runs a script or a function, which may take long
+	Stepwise                        // asks nodes one after the other: what follows waits until it is answered
+	InSubscriber                    // allowed to a client of RESP2 that listens to something
+	EndsPause                       // CLIENT PAUSE does not hold it back
+	Judged                          // a node gets it as it stands though its Route is Local, and judges whether its user may
+	Replicates                      // may reach the replicas though it is no Write
+	RunsQueue                       // EXEC: what is queued runs
+	EndsMulti                       // EXEC and DISCARD
+	LogsIn                          // is an attempt to authenticate, if it has a password
+	SetsProtocol                    // HELLO
+	BesideCaching                   // CLIENT CACHING in front of it holds for the command behind it
 )
 
 // Route says how a command travels.
@@ -69,7 +75,12 @@ type Command struct {
 	Subs   map[string]*Command // by lower-case name of the subcommand
 	Docs   *Docs               // of commands that are lockproxy's own
 	Queue  Queuing             // what becomes of it between MULTI and EXEC
+	None   []byte              // Blocks on several nodes: the reply if none was asked
 
+	secret     func(args [][]byte) []bool // Secrets; nil: it has none
+	queued     func(args [][]byte) Queued // Queued; nil: nothing
+	script     scriptKind
+	topics     topicUse
 	needs      func(args [][]byte) []Right // Rights; nil: that to the command itself
 	categories []string                    // "@read", of the ACL
 

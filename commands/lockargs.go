@@ -151,7 +151,7 @@ func (a *lockArgs) parse(s *lockSyntax, l *redlock.Locker, args [][]byte) error 
 	for rest := args[2:]; len(rest) > 0; {
 		i := s.option(rest[0])
 		if i < 0 {
-			if err := s.bareToken(a, rest[0]); err != nil {
+			if err := s.bareToken(a, rest[0], len(args)-len(rest)); err != nil {
 				return err
 			}
 			rest = rest[1:]
@@ -197,11 +197,15 @@ func (s *lockSyntax) option(word []byte) int {
 	return -1
 }
 
-// bareToken takes a word that is no option for the token, if it may be one.
-func (s *lockSyntax) bareToken(a *lockArgs, word []byte) error {
-	switch {
+// bareToken takes a word that is no option of the verb, its i-th argument, for the token, if it may be one. Errors do
+// not quote the word unless it is an option of other verbs: it may be a token that somebody put in the wrong place.
+func (s *lockSyntax) bareToken(a *lockArgs, word []byte, i int) error {
+	name := strings.ToUpper(s.verb.Name)
+	switch o := lockOptionOf(word); {
+	case !s.bare && o != nil:
+		return s.verb.usage(fmt.Errorf("%s is no option of %s", o.word, name))
 	case !s.bare:
-		return s.verb.usage(fmt.Errorf("%q is no option of %s", clip(word), strings.ToUpper(s.verb.Name)))
+		return s.verb.usage(fmt.Errorf("argument %d is no option of %s", i, name))
 	case a.token != "":
 		return s.verb.usage(errors.New("two tokens are given"))
 	}
@@ -242,7 +246,7 @@ func (c *Command) usage(err error) error {
 // wrongArity is the reply to c with a wrong number of arguments.
 func (c *Command) wrongArity() []byte {
 	switch {
-	case c.Name == "exec": // it ends the transaction all the same
+	case c.Flags&RunsQueue != 0: // it ends the transaction all the same
 		return errorLine("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
 	case c.Flags&LockVerb == 0:
 		return wrongArity(c.Name)

@@ -42,6 +42,7 @@ func lockctlVerb(l *Lockers, b *busiest) *Command {
 	} {
 		verb.Subs[sub].needs = needs
 	}
+	verb.Subs["check"].secret = secretsFrom(3)
 	list := verb.Subs["list"]
 	list.Run = func(c *Call) { lockctlList(c, l, list) }
 	return verb

@@ -8,32 +8,42 @@ import (
 	"lockproxy/internal/resp"
 )
 
+// scriptKind is how a command names the script that it runs: by its first argument.
+type scriptKind uint8
+
+const (
+	noScript       scriptKind = iota
+	scriptSource              // EVAL
+	scriptSHA                 // EVALSHA
+	scriptFunction            // FCALL
+)
+
 // MayWrite says whether the command, with these arguments, may write or reach the replicas, which
 // is what CLIENT PAUSE WRITE holds back; tx is the client's transaction, for EXEC. Of a script only
 // its first line tells, of a function its flags: ask says that FunctionsThatRead
 // knows about the one named by args[1], which writes if it is not among these.
 func (c *Command) MayWrite(args [][]byte, tx Transaction, scripts *Scripts) (writes, ask bool) {
-	var source []byte
-	switch c.Name {
-	case "exec":
+	switch {
+	case c.Flags&RunsQueue != 0:
 		return tx.Writes, false
-	case "pfcount", "publish", "spublish":
-		return true, false
-	case "fcall":
-		return true, len(args) > 1
-	case "eval", "eval_ro":
-		if len(args) > 1 {
-			source = args[1]
-		}
-	case "evalsha", "evalsha_ro":
-		if len(args) > 1 {
-			source, _ = scripts.Get(args[1])
-		}
+	case c.script == scriptFunction:
+		writes = c.Flags&ReadOnly == 0
+		return writes, writes && len(args) > 1
+	case c.script == noScript:
+		return c.Flags&(Write|Replicates) != 0, false
+	}
+	var source []byte
+	switch {
+	case len(args) < 2:
+	case c.script == scriptSource:
+		source = args[1]
+	default:
+		source, _ = scripts.Get(args[1])
 	}
 	if flags, ok := scriptFlags(source); ok {
 		return !slices.Contains(flags, "no-writes"), false
 	}
-	return c.Flags&Write != 0 || c.Name == "eval" || c.Name == "evalsha", false
+	return c.Flags&ReadOnly == 0, false
 }
 
 // MeetsData says that the command works on keys or reaches the replicas, which a client in MONITOR

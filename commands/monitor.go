@@ -36,14 +36,13 @@ func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte
 		dst = append(dst, cl.Addr...)
 	}
 	dst = append(dst, ']')
-	secret := c.secrets(args)
+	secret := c.Secrets(args)
 	for i, arg := range args {
 		dst = append(dst, ' ')
 		if secret != nil && secret[i] {
-			dst = append(dst, `"(redacted)"`...)
-		} else {
-			dst = appendQuoted(dst, arg)
+			arg = redacted
 		}
+		dst = appendQuoted(dst, arg)
 	}
 	return append(dst, '\r', '\n')
 }
@@ -75,27 +74,8 @@ func appendQuoted(dst, arg []byte) []byte {
 	return append(dst, '"')
 }
 
-// Shown says that MONITOR shows the command. Scripts are flagged as not to be shown because
-// Redis shows them by other means, ahead of what they call.
+// Shown says that MONITOR shows the command. Redis flags those that run scripts as not to be shown,
+// for it shows them by other means, ahead of what they call.
 func (c *Command) Shown() bool {
-	switch {
-	case c.Flags&Admin != 0:
-		return false
-	case c.Flags&SkipMonitor == 0:
-		return true
-	}
-	switch c.Name {
-	case "eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro":
-		return true
-	}
-	return false
-}
-
-// Immediate says that the command is not put into a transaction.
-func (c *Command) Immediate() bool {
-	switch c.Name {
-	case "multi", "exec", "discard", "watch", "quit", "reset":
-		return true
-	}
-	return false
+	return c.Flags&Admin == 0 && (c.Flags&SkipMonitor == 0 || c.Flags&Scripted != 0)
 }

@@ -29,11 +29,11 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 			return Verdict{Refusal: errorLine(no + "access one of the keys used as arguments")}
 		}
 	}
-	if c.Name != "subscribe" && c.Name != "psubscribe" {
+	if c.topics == noTopics {
 		return Verdict{}
 	}
 	for _, channel := range r[1:] {
-		if !allowsChannel(v, channel, c.Name == "psubscribe") {
+		if !allowsChannel(v, channel, c.topics == topicPatterns) {
 			return Verdict{Refusal: errorLine(no + "access one of the channels used as arguments")}
 		}
 	}
@@ -76,3 +76,12 @@ func allowsChannel(v resp.Value, channel []byte, isPattern bool) bool {
 		return glob.Match(rule.Str, channel)
 	})
 }
+
+// topicUse is what the arguments of a command are to rules for channels.
+type topicUse uint8
+
+const (
+	noTopics      topicUse = iota
+	topicNames             // SUBSCRIBE
+	topicPatterns          // PSUBSCRIBE: a rule must allow the pattern itself
+)

@@ -1,13 +1,14 @@
 package commands
 
-import "strings"
+import "strconv"
 
 // Queuing says what becomes of a command between MULTI and EXEC.
 type Queuing uint8
 
 // What may become of it.
 const (
-	QueueForward    Queuing = iota // it is sent on as it stands, and runs with EXEC
+	QueueByRoute    Queuing = iota // of rows only: what the route and the flags imply
+	QueueForward                   // it is sent on as it stands, and runs with EXEC
 	QueueHere                      // the proxy has it go its usual way when EXEC has succeeded
 	QueueSpread                    // as QueueForward if there is one master only; else as QueueHere
 	QueueEverywhere                // as QueueForward, and when EXEC has succeeded the other masters run it, too
@@ -15,30 +16,6 @@ const (
 	QueueNever                     // it is refused, with Command.QueueRefusal
 	QueueNot                       // it is run at once, as MULTI and EXEC are
 )
-
-// queuing are the commands whose Queuing does not follow from their Route and their Flags. "name|" stands for
-// all subcommands of name.
-var queuing = map[string]Queuing{
-	"multi": QueueNot, "exec": QueueNot, "discard": QueueNot, "watch": QueueNot,
-	"reset": QueueNot, "quit": QueueNot, "post": QueueNot, "host:": QueueNot,
-
-	// What the node answers best.
-	"unwatch": QueueForward, "publish": QueueForward, "spublish": QueueForward, "client|caching": QueueForward, "ping": QueueForward, "echo": QueueForward, "select": QueueForward, "swapdb": QueueForward,
-	"eval": QueueForward, "eval_ro": QueueForward, "wait": QueueForward, "waitaof": QueueForward, "xread": QueueForward, "xreadgroup": QueueForward,
-	"blpop": QueueForward, "brpop": QueueForward, "brpoplpush": QueueForward, "blmove": QueueForward, "blmpop": QueueForward,
-	"bzpopmin": QueueForward, "bzpopmax": QueueForward, "bzmpop": QueueForward,
-
-	// What depends on the commands around it, and on all masters.
-	"dbsize": QueueEverywhere, "keys": QueueEverywhere, "flushall": QueueEverywhere, "flushdb": QueueEverywhere, "scan": QueueAlone, "randomkey": QueueAlone,
-	"function|load": QueueEverywhere, "function|restore": QueueEverywhere, "function|delete": QueueEverywhere, "function|flush": QueueEverywhere,
-	"slowlog|reset": QueueEverywhere,
-	"slowlog|":      QueueSpread, "latency|": QueueSpread, "function|stats": QueueSpread, "lastsave": QueueSpread, "debug": QueueSpread,
-	"memory|doctor": QueueSpread, "memory|malloc-stats": QueueSpread, "memory|stats": QueueSpread,
-
-	// What would make the reply of EXEC unreadable.
-	"subscribe": QueueNever, "psubscribe": QueueNever, "ssubscribe": QueueNever, "unsubscribe": QueueNever,
-	"punsubscribe": QueueNever, "sunsubscribe": QueueNever, "monitor": QueueNever, "client|reply": QueueNever,
-}
 
 // Reasons for refusing a command between MULTI and EXEC.
 const (
@@ -50,26 +27,19 @@ var errNoMulti = []byte("-ERR Command not allowed inside a transaction\r\n")
 
 // settleQueuing works out c.Queue, and how c is refused in a transaction, if it ever is.
 func (c *Command) settleQueuing() {
-	name, _, isSub := strings.Cut(c.Name, "|")
-	q, ok := queuing[c.Name]
-	if !ok && isSub {
-		q, ok = queuing[name+"|"]
-	}
-	reason := notQueued
+	q, reason := c.Queue, notQueued
 	switch {
-	case c.Flags&(LockVerb|NoMulti) != 0:
-		q = QueueNever
-	case c.Route == Refused && !strings.HasPrefix(c.Reason, " yet"): // for want of a connection of one's own, which there is
+	case c.Flags&(LockVerb|NoMulti) != 0, c.Route == Refused:
 		q = QueueNever
 	case c.Flags&Blocking != 0: // they do not block there
 		q = QueueForward
-	case c.Route == Refused && (!ok || q != QueueForward):
-		q = QueueNever
-	case ok:
+	case q != QueueByRoute:
 	case c.Route == AllNodes:
 		q = QueueSpread
 	case c.Route == Local:
 		q = QueueHere
+	default:
+		q = QueueForward
 	}
 	if q == QueueSpread && c.Route != AllNodes && c.Run == nil { // one node answers for all, as it does to HELP
 		q = QueueForward
@@ -89,3 +59,50 @@ func (c *Command) settleQueuing() {
 
 // QueueRefusal is the reply to a command that is refused between MULTI and EXEC.
 func (c *Command) QueueRefusal() []byte { return c.inMulti }
+
+// Queued is what a command between MULTI and EXEC does to what the proxy keeps, besides what the node does.
+type Queued struct {
+	DB             int    // the database that the connection works in behind it; -1: as before
+	Proto          string // the protocol that HELLO names; "": none
+	Source         []byte // the script that it names, which an EVALSHA behind it may run
+	SHA            []byte // the script that must be there, 40 hex digits in any case
+	Publishes      bool   // its reply counts the subscribers of this proxy too
+	EmptiesSlowLog bool
+}
+
+// Queued says what args, a command that is being queued, does to what the proxy keeps.
+func (c *Command) Queued(args [][]byte) Queued {
+	q := Queued{DB: -1}
+	switch {
+	case c.queued != nil:
+		return c.queued(args)
+	case len(args) < 2:
+	case c.script == scriptSource:
+		q.Source = args[1]
+	case c.script == scriptSHA:
+		q.SHA = args[1]
+	}
+	return q
+}
+
+func publishes([][]byte) Queued { return Queued{DB: -1, Publishes: true} }
+
+func emptiesSlowLog([][]byte) Queued { return Queued{DB: -1, EmptiesSlowLog: true} }
+
+func selects(args [][]byte) Queued {
+	if len(args) == 2 {
+		if n, err := strconv.Atoi(string(args[1])); err == nil {
+			return Queued{DB: n}
+		}
+	}
+	return Queued{DB: -1}
+}
+
+func loadsScript(args [][]byte) Queued { return Queued{DB: -1, Source: args[2]} }
+
+func setsProtocol(args [][]byte) Queued {
+	if len(args) > 1 {
+		return Queued{DB: -1, Proto: string(args[1])}
+	}
+	return Queued{DB: -1}
+}

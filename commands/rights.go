@@ -182,7 +182,7 @@ func denied(c *Command, text string) []byte {
 		text = "this user has no permissions to access one of the " + kind + "s used as arguments"
 	}
 	switch {
-	case c.Name == "exec":
+	case c.Flags&RunsQueue != 0:
 		return errorLine("EXECABORT Transaction discarded because of: NOPERM %s", text)
 	case c.Flags&LockVerb != 0:
 		text += " (" + strings.ToUpper(strings.ReplaceAll(c.Name, "|", " ")) + " asks for it)"

@@ -14,8 +14,18 @@ type row struct {
 	step  int                                 // Split
 	merge Merge                               // AllNodes, Split, and Blocks on several nodes
 	block func(args [][]byte) (Timeout, bool) // Blocks: Command.Blocks
+	none  string                              // Blocks on several nodes: the reply if none was asked
 	run   func(c *Call)
-	why   string // goes on behind "... is not available through lockproxy"; other routes: refused unless refused-commands is changed
+	queue Queuing // between MULTI and EXEC; QueueByRoute: what its route and flags imply
+
+	script scriptKind                 // what it runs
+	queued func(args [][]byte) Queued // what it does to the proxy in a transaction, besides its run
+	secret func(args [][]byte) []bool // which of its arguments are passwords or tokens
+	topics topicUse                   // how the rules of users at older servers judge its arguments
+
+	// why goes on behind "... is not available through lockproxy". With a route other than Refused: the
+	// command is refused unless refused-commands is changed.
+	why string
 }
 
 // Reasons for refusing a command.
@@ -46,19 +56,19 @@ const (
 // rows are all rules of routing.
 var rows = []row{
 	// The connection's own.
-	{name: "ping", route: Local, arity: -1, flags: InSubscriber, run: ping},
-	{name: "echo", route: Local, arity: 2, run: echo},
-	{name: "hello", route: Local, arity: -1, most: mostOptions, flags: NoAuth | Alone, run: hello},
-	{name: "auth", route: Local, arity: -2, most: mostOptions, flags: NoAuth, run: auth},
-	{name: "quit", route: Local, arity: -1, flags: NoAuth | InSubscriber, run: quit},
-	{name: "reset", route: Local, arity: 1, flags: NoAuth | Alone | InSubscriber, run: reset},
-	{name: "select", route: Local, arity: 2, run: selectDB},
+	{name: "ping", route: Local, arity: -1, flags: InSubscriber, run: ping, queue: QueueForward},
+	{name: "echo", route: Local, arity: 2, run: echo, queue: QueueForward},
+	{name: "hello", route: Local, arity: -1, most: mostOptions, flags: NoAuth | Alone | LogsIn | SetsProtocol, run: hello, queued: setsProtocol, secret: helloSecrets},
+	{name: "auth", route: Local, arity: -2, most: mostOptions, flags: NoAuth | LogsIn, run: auth, secret: secretsFrom(1)},
+	{name: "quit", route: Local, arity: -1, flags: NoAuth | InSubscriber, run: quit, queue: QueueNot},
+	{name: "reset", route: Local, arity: 1, flags: NoAuth | Alone | InSubscriber, run: reset, queue: QueueNot},
+	{name: "select", route: Local, arity: 2, run: selectDB, queue: QueueForward, queued: selects},
 	{name: "readonly", route: Local, arity: 1, run: readOnly},
 	{name: "readwrite", route: Local, arity: 1, run: readWrite},
 	{name: "asking", route: Local, arity: 1, run: inCluster(sayOK)},
-	{name: "post", route: Local, arity: -1, flags: NoAuth, run: crossProtocol},
-	{name: "host:", route: Local, arity: -1, flags: NoAuth, run: crossProtocol},
-	{name: "client", route: Local, arity: -2, run: noSubcommand},
+	{name: "post", route: Local, arity: -1, flags: NoAuth, run: crossProtocol, queue: QueueNot},
+	{name: "host:", route: Local, arity: -1, flags: NoAuth, run: crossProtocol, queue: QueueNot},
+	{name: "client", route: Local, arity: -2, flags: BesideCaching, run: noSubcommand},
 	{name: "client|setname", route: Local, arity: 3, run: clientSetName},
 	{name: "client|getname", route: Local, arity: 2, run: clientGetName},
 	{name: "client|id", route: Local, arity: 2, run: clientID},
@@ -73,10 +83,10 @@ var rows = []row{
 	{name: "client|pause", route: Local, arity: -3, most: mostOptions, run: clientPause},
 	{name: "client|unpause", route: Local, arity: 2, flags: EndsPause, run: clientUnpause},
 	{name: "client|unblock", route: Local, arity: -3, most: mostOptions, run: clientUnblock},
-	{name: "client|reply", route: Local, arity: 3, run: clientReply},
+	{name: "client|reply", route: Local, arity: 3, run: clientReply, queue: QueueNever},
 	{name: "client|tracking", route: Local, arity: -3, most: mostOptions, run: clientTracking},
 	{name: "client|trackinginfo", route: Local, arity: 2, run: clientTrackingInfo},
-	{name: "client|caching", route: Local, arity: 3, run: clientCaching},
+	{name: "client|caching", route: Local, arity: 3, run: clientCaching, queue: QueueForward},
 
 	// What the proxy is.
 	{name: "command", route: Local, arity: -1, run: commandAll},
@@ -89,7 +99,7 @@ var rows = []row{
 	{name: "command|help", route: Local, arity: 2, run: commandHelp},
 	{name: "config", route: Local, arity: -2, run: noSubcommand},
 	{name: "config|get", route: Local, arity: -3, most: mostOptions, run: configGet},
-	{name: "config|set", route: Local, arity: -4, most: mostNamed, flags: Fanned | Stepwise, run: configSet},
+	{name: "config|set", route: Local, arity: -4, most: mostNamed, flags: Fanned | Stepwise, run: configSet, secret: configSecrets},
 	{name: "config|resetstat", route: Local, arity: 2, flags: Fanned, run: configResetStat},
 	{name: "config|rewrite", route: Local, arity: 2, flags: Fanned, run: everyServer, why: theirFiles},
 	{name: "config|help", route: AnyNode, flags: ReadOnly},
@@ -125,7 +135,7 @@ var rows = []row{
 	{name: "cluster|set-config-epoch", route: Local, arity: 3, run: inCluster(clusterChange)},
 	{name: "cluster|setslot", route: Local, arity: -4, run: inCluster(clusterChange)},
 	{name: "acl", route: AnyNode},
-	{name: "acl|setuser", route: Local, flags: Fanned, run: everyServer},
+	{name: "acl|setuser", route: Local, flags: Fanned, run: everyServer, secret: secretsFrom(2)},
 	{name: "acl|deluser", route: Local, flags: Fanned, run: everyServer},
 	{name: "acl|save", route: Local, flags: Fanned, run: everyServer},
 	{name: "acl|load", route: Local, flags: Fanned, run: everyServer},
@@ -148,23 +158,25 @@ var rows = []row{
 	{name: "exists", route: Split, step: 1, merge: mergeSum},
 	{name: "touch", route: Split, flags: AtMaster, step: 1, merge: mergeSum},
 
+	{name: "pfcount", route: ByKeys, flags: Replicates}, // it may note what it has counted in the key
+
 	// All nodes together.
-	{name: "dbsize", route: AllNodes, flags: ReadOnly, merge: mergeSum},
-	{name: "keys", route: AllNodes, flags: ReadOnly, merge: mergeConcat},
-	{name: "scan", route: Local, arity: -2, most: mostOptions, flags: ReadOnly | Stepwise, run: scan},
-	{name: "randomkey", route: Local, arity: 1, flags: ReadOnly | Stepwise, run: randomKey},
-	{name: "flushall", route: AllNodes, merge: mergeFirst},
-	{name: "flushdb", route: AllNodes, merge: mergeFirst},
+	{name: "dbsize", route: AllNodes, flags: ReadOnly, merge: mergeSum, queue: QueueEverywhere},
+	{name: "keys", route: AllNodes, flags: ReadOnly, merge: mergeConcat, queue: QueueEverywhere},
+	{name: "scan", route: Local, arity: -2, most: mostOptions, flags: ReadOnly | Stepwise, run: scan, queue: QueueAlone},
+	{name: "randomkey", route: Local, arity: 1, flags: ReadOnly | Stepwise, run: randomKey, queue: QueueAlone},
+	{name: "flushall", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
+	{name: "flushdb", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
 	{name: "memory|purge", route: AllNodes, flags: ReadOnly, merge: mergeFirst},
 	{name: "memory|stats", route: AllNodes, flags: ReadOnly, merge: mergeMemoryStats},
 	{name: "memory|doctor", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
 	{name: "memory|malloc-stats", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
-	{name: "slowlog|get", route: Local, most: mostOptions, flags: ReadOnly | Fanned, run: slowlogGet},
-	{name: "slowlog|len", route: Local, flags: ReadOnly | Fanned, run: slowlogLen},
-	{name: "slowlog|reset", route: Local, flags: ReadOnly | Fanned, run: slowlogReset},
+	{name: "slowlog|get", route: Local, most: mostOptions, flags: ReadOnly | Fanned, run: slowlogGet, queue: QueueSpread},
+	{name: "slowlog|len", route: Local, flags: ReadOnly | Fanned, run: slowlogLen, queue: QueueSpread},
+	{name: "slowlog|reset", route: Local, flags: ReadOnly | Fanned, run: slowlogReset, queue: QueueEverywhere, queued: emptiesSlowLog},
 	{name: "latency|latest", route: AllNodes, flags: ReadOnly, merge: mergeLatest},
 	{name: "latency|history", route: AllNodes, flags: ReadOnly, merge: mergeHistory},
-	{name: "latency|histogram", route: Local, most: mostNamed, flags: ReadOnly | Fanned, run: latencyHistogram},
+	{name: "latency|histogram", route: Local, most: mostNamed, flags: ReadOnly | Fanned, run: latencyHistogram, queue: QueueSpread},
 	{name: "latency|graph", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
 	{name: "latency|doctor", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
 	{name: "latency|reset", route: AllNodes, flags: ReadOnly, merge: mergeMax},
@@ -174,35 +186,35 @@ var rows = []row{
 	{name: "save", route: AllNodes, merge: mergeFirst, why: standsStill},
 
 	// Scripts and functions.
-	{name: "eval", route: Local, arity: -3, flags: Scripted | Judged, run: eval},
-	{name: "eval_ro", route: Local, arity: -3, flags: Scripted | Judged, run: eval},
-	{name: "evalsha", route: ByKeys, flags: Scripted},
-	{name: "evalsha_ro", route: ByKeys, flags: Scripted},
-	{name: "fcall", route: ByKeys, flags: Scripted},
-	{name: "fcall_ro", route: ByKeys, flags: Scripted},
-	{name: "script|load", route: Local, arity: 3, flags: Fanned, run: scriptLoad},
+	{name: "eval", route: Local, arity: -3, flags: Scripted | Judged, run: eval, queue: QueueForward, script: scriptSource},
+	{name: "eval_ro", route: Local, arity: -3, flags: Scripted | Judged, run: eval, queue: QueueForward, script: scriptSource},
+	{name: "evalsha", route: ByKeys, flags: Scripted, script: scriptSHA},
+	{name: "evalsha_ro", route: ByKeys, flags: Scripted, script: scriptSHA},
+	{name: "fcall", route: ByKeys, flags: Scripted, script: scriptFunction},
+	{name: "fcall_ro", route: ByKeys, flags: Scripted, script: scriptFunction},
+	{name: "script|load", route: Local, arity: 3, flags: Fanned, run: scriptLoad, queued: loadsScript},
 	{name: "script|flush", route: Local, arity: -2, flags: Fanned | Stepwise, run: scriptFlush},
 	{name: "script|exists", route: Local, arity: -3, most: mostIDs, flags: ReadOnly | Fanned, run: scriptExists},
 	{name: "script|kill", route: Local, flags: Fanned | Judged, run: killScript},
 	{name: "script|debug", route: Refused, why: forDebugger},
-	{name: "function|load", route: Local, flags: Fanned, run: functionLoad},
-	{name: "function|restore", route: AllNodes, merge: mergeFirst},
-	{name: "function|delete", route: AllNodes, merge: mergeFirst},
-	{name: "function|flush", route: AllNodes, merge: mergeFirst},
+	{name: "function|load", route: Local, flags: Fanned, run: functionLoad, queue: QueueEverywhere},
+	{name: "function|restore", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
+	{name: "function|delete", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
+	{name: "function|flush", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
 	{name: "function|list", route: AnyNode, flags: ReadOnly},
 	{name: "function|dump", route: AnyNode, flags: ReadOnly},
-	{name: "function|stats", route: Local, flags: Fanned | Judged | Alone | Stepwise, run: functionStats},
+	{name: "function|stats", route: Local, flags: Fanned | Judged | Alone | Stepwise, run: functionStats, queue: QueueSpread},
 	{name: "function|kill", route: Local, flags: Fanned | Judged, run: killScript},
 
 	// Publishing and subscribing.
-	{name: "subscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: subscribe},
-	{name: "psubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: psubscribe},
-	{name: "ssubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: ssubscribe},
-	{name: "unsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: unsubscribe},
-	{name: "punsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: punsubscribe},
-	{name: "sunsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: sunsubscribe},
-	{name: "publish", route: Local, arity: 3, flags: Judged, run: publish},
-	{name: "spublish", route: Local, arity: 3, flags: Judged, run: spublish},
+	{name: "subscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: subscribe, queue: QueueNever, topics: topicNames},
+	{name: "psubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: psubscribe, queue: QueueNever, topics: topicPatterns},
+	{name: "ssubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: ssubscribe, queue: QueueNever},
+	{name: "unsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: unsubscribe, queue: QueueNever},
+	{name: "punsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: punsubscribe, queue: QueueNever},
+	{name: "sunsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: sunsubscribe, queue: QueueNever},
+	{name: "publish", route: Local, arity: 3, flags: Judged | Replicates, run: publish, queue: QueueForward, queued: publishes},
+	{name: "spublish", route: Local, arity: 3, flags: Judged | Replicates, run: spublish, queue: QueueForward, queued: publishes},
 	{name: "pubsub", route: AnyNode, flags: ReadOnly}, // HELP, and what is wrong
 	{name: "pubsub|channels", route: Local, arity: -2, flags: ReadOnly, run: channels(Channel)},
 	{name: "pubsub|shardchannels", route: Local, arity: -2, flags: ReadOnly, run: channels(ShardChannel)},
@@ -231,16 +243,16 @@ var rows = []row{
 	{name: "bzmpop", route: Blocks, block: timeoutAt(1, time.Second)},
 	{name: "xread", route: Blocks, block: streamTimeout},
 	{name: "xreadgroup", route: Blocks, block: streamTimeout},
-	{name: "wait", route: Blocks, merge: mergeMin, block: timeoutAt(2, time.Millisecond)},
-	{name: "waitaof", route: Blocks, merge: mergeMin, block: timeoutAt(3, time.Millisecond)},
+	{name: "wait", route: Blocks, merge: mergeMin, block: timeoutAt(2, time.Millisecond), none: ":0\r\n"},
+	{name: "waitaof", route: Blocks, merge: mergeMin, block: timeoutAt(3, time.Millisecond), none: "*2\r\n:0\r\n:0\r\n"},
 
 	// State of a connection that shared connections cannot carry.
-	{name: "multi", route: Local, arity: 1, flags: Alone, run: multi},
-	{name: "exec", route: Local, arity: 1, run: execMulti},
-	{name: "discard", route: Local, arity: 1, run: discardMulti},
-	{name: "watch", route: Local, arity: -2, flags: Alone | Judged, run: watch},
-	{name: "unwatch", route: Local, arity: 1, run: unwatch},
-	{name: "monitor", route: Local, arity: 1, run: monitor},
+	{name: "multi", route: Local, arity: 1, flags: Alone, run: multi, queue: QueueNot},
+	{name: "exec", route: Local, arity: 1, flags: RunsQueue | EndsMulti, run: execMulti, queue: QueueNot},
+	{name: "discard", route: Local, arity: 1, flags: EndsMulti, run: discardMulti, queue: QueueNot},
+	{name: "watch", route: Local, arity: -2, flags: Alone | Judged, run: watch, queue: QueueNot},
+	{name: "unwatch", route: Local, arity: 1, run: unwatch, queue: QueueForward},
+	{name: "monitor", route: Local, arity: 1, run: monitor, queue: QueueNever},
 
 	// What belongs to one server, or to who runs it.
 	{name: "sync", route: Refused, why: forReplicas},
@@ -250,8 +262,8 @@ var rows = []row{
 	{name: "slaveof", route: Local, run: oneNode, why: changesMasters},
 	{name: "failover", route: Local, run: oneNode, why: changesMasters},
 	{name: "shutdown", route: AllNodes, merge: mergeFirst, why: stopsServers},
-	{name: "debug", route: Local, flags: Fanned, run: debug, why: breaksServers},
-	{name: "migrate", route: ByKeys, why: movesKeys},
+	{name: "debug", route: Local, flags: Fanned, run: debug, why: breaksServers, queue: QueueSpread},
+	{name: "migrate", route: ByKeys, why: movesKeys, secret: migrateSecrets},
 	{name: "restore-asking", route: ByKeys, why: amongServers},
 	{name: "pfselftest", route: AnyNode, why: breaksServers},
 }
@@ -277,6 +289,9 @@ func (c *Command) applyRows() {
 			r = &inherited
 		}
 		sub.apply(r)
+		if own != nil {
+			sub.Flags |= own.flags & BesideCaching
+		}
 	}
 }
 
@@ -284,7 +299,8 @@ func (c *Command) apply(r *row) {
 	switch {
 	case r != nil:
 		c.Route, c.Merge, c.Step, c.Run, c.Reason, c.timeout = r.route, r.merge, r.step, r.run, r.why, r.block
-		c.most = r.most
+		c.most, c.None, c.Queue, c.queued = r.most, []byte(r.none), r.queue, r.queued
+		c.secret, c.script, c.topics = r.secret, r.script, r.topics
 		c.Flags |= r.flags
 		if r.arity != 0 {
 			c.Arity = r.arity

@@ -19,10 +19,10 @@ func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
 	if c.Flags&Scripted == 0 || len(args) < 3 {
 		return AnySlot
 	}
-	switch c.Name {
-	case "eval", "eval_ro":
+	switch c.script {
+	case scriptSource:
 		return s.homeNamed(s.name(args[1]), args[1], t)
-	case "evalsha", "evalsha_ro":
+	case scriptSHA:
 		name, ok := shaNamed(args[1])
 		if !ok {
 			return AnySlot

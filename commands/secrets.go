@@ -1,29 +1,50 @@
 package commands
 
-// secrets says which arguments hold passwords or tokens; nil: none does.
-func (c *Command) secrets(args [][]byte) []bool {
-	switch c.Name {
-	case "auth":
-		return secretFrom(args, 1)
-	case "hello":
-		return secretBehind(args, 2, secretWord{"AUTH", 2}, secretWord{"SETNAME", 0})
-	case "migrate":
-		return secretBehind(args, 6, secretWord{"AUTH", 1}, secretWord{"AUTH2", 2})
-	case "lockctl|check":
-		return secretFrom(args, 3)
-	case "lock", "wlock", "rlock", "unlock", "renew":
-		if c.Flags&LockVerb != 0 {
-			return secretTokens(args)
-		}
+import (
+	"bytes"
+	"slices"
+)
+
+// redacted stands where a secret was, as in Redis.
+var redacted = []byte("(redacted)")
+
+// Secrets says which of args, a command, are passwords or tokens of locks: nobody but the client and the node may
+// see these. nil: none is.
+func (c *Command) Secrets(args [][]byte) []bool {
+	if c.secret == nil {
+		return nil
 	}
-	return nil
+	return c.secret(args)
 }
 
-// secretFrom keeps all arguments from i on to itself.
-func secretFrom(args [][]byte, i int) []bool {
+// HasSecret says that one of args is a password or a token.
+func (c *Command) HasSecret(args [][]byte) bool { return slices.Contains(c.Secrets(args), true) }
+
+// secretsFrom is for commands all of whose arguments from the i-th on are secrets.
+func secretsFrom(i int) func(args [][]byte) []bool {
+	return func(args [][]byte) []bool {
+		secret := make([]bool, len(args))
+		for j := i; j < len(args); j++ {
+			secret[j] = true
+		}
+		return secret
+	}
+}
+
+func helloSecrets(args [][]byte) []bool {
+	return secretBehind(args, 2, secretWord{"AUTH", 2}, secretWord{"SETNAME", 0})
+}
+
+func migrateSecrets(args [][]byte) []bool {
+	return secretBehind(args, 6, secretWord{"AUTH", 1}, secretWord{"AUTH2", 2})
+}
+
+// configSecrets are the values of the settings that hold passwords: requirepass, masterauth, tls-key-file-pass ...
+func configSecrets(args [][]byte) []bool {
 	secret := make([]bool, len(args))
-	for ; i < len(args); i++ {
-		secret[i] = true
+	for i := 3; i < len(args); i += 2 {
+		name := bytes.ToLower(args[i-1])
+		secret[i] = bytes.Contains(name, []byte("pass")) || bytes.HasPrefix(name, []byte("master"))
 	}
 	return secret
 }

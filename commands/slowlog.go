@@ -110,6 +110,7 @@ func (c *Call) slowlog(req []byte, count int64, show func([]SlowEntry) []byte) {
 			if addr, name, ok := whose(merged[i]); ok {
 				merged[i].Addr, merged[i].Name = addr, name
 			}
+			table.redact(merged[i].Args)
 		}
 		merged = merged[:min(int64(len(merged)), count)]
 		if len(merged) <= longest {
@@ -279,16 +280,17 @@ const (
 )
 
 // NewSlowEntry makes an entry of a command in Redis's form. It does not alias args. Passwords
-// are not shown.
+// and tokens are not shown.
 func NewSlowEntry(c *Command, args [][]byte) SlowEntry {
 	var e SlowEntry
+	secret := c.Secrets(args)
 	for i, arg := range args {
 		switch {
 		case i == slowArgs-1 && len(args) > slowArgs:
 			e.Args = append(e.Args, []byte("... ("+strconv.Itoa(len(args)-i)+" more arguments)"))
 			return e
-		case c.hides(args, i):
-			e.Args = append(e.Args, []byte("(redacted)"))
+		case secret != nil && secret[i]:
+			e.Args = append(e.Args, redacted)
 		case len(arg) > slowArg:
 			e.Args = append(e.Args, []byte(string(arg[:slowArg])+"... ("+strconv.Itoa(len(arg)-slowArg)+" more bytes)"))
 		default:
@@ -298,15 +300,15 @@ func NewSlowEntry(c *Command, args [][]byte) SlowEntry {
 	return e
 }
 
-// hides says that argument i is a user or a password.
-func (c *Command) hides(args [][]byte, i int) bool {
-	switch c.Name {
-	case "auth":
-		return i > 0
-	case "hello":
-		return i > 1 && (strings.EqualFold(string(args[i-1]), "AUTH") || i > 2 && strings.EqualFold(string(args[i-2]), "AUTH"))
-	case "config|set":
-		return i > 2 && i%2 == 1 && strings.Contains(strings.ToLower(string(args[i-1])), "pass")
+// redact hides the secrets in args, an entry of a node: it may show those of settings that it does not know.
+func (t *Table) redact(args [][]byte) {
+	if len(args) == 0 {
+		return
 	}
-	return false
+	c, _ := t.Resolve(args)
+	for i, secret := range c.Secrets(args) {
+		if secret {
+			args[i] = redacted
+		}
+	}
 }

@@ -119,13 +119,7 @@ func originOf(addr string) string {
 
 // logsIn says that a command is an attempt to authenticate.
 func logsIn(cmd *commands.Command, args [][]byte) bool {
-	switch cmd.Name {
-	case "auth":
-		return true
-	case "hello":
-		return len(args) > 2
-	}
-	return false
+	return cmd.Flags&commands.LogsIn != 0 && cmd.HasSecret(args)
 }
 
 // mustWaitToLogIn says that an attempt to authenticate is not looked at yet. It is given to dispatch again in time.

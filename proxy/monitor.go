@@ -102,19 +102,19 @@ func (s *session) observe(cmd *commands.Command, args [][]byte) {
 	if !m.watched() || !cmd.Shown() {
 		return
 	}
-	if s.Transaction.Open && !cmd.Immediate() {
+	if s.Transaction.Open && cmd.Queue != commands.QueueNot {
 		if len(s.unseen) < s.w.server.outputs.limits.Load().Normal.Hard {
 			s.unseen = commands.AppendMonitorCall(s.unseen, &s.Client, cmd, args)
 		}
 		return
 	}
-	if s.Transaction.Open && cmd.Name == "exec" && !s.tx.fails() {
+	if s.Transaction.Open && cmd.Flags&commands.RunsQueue != 0 && !s.tx.fails() {
 		for call := range bytes.Lines(s.unseen) { // its line ends are the only ones that it has
 			m.feed = append(commands.AppendMonitorTime(m.feed, time.Now()), call...)
 			s.w.expect(call)
 		}
 	}
-	if !s.Transaction.Open || cmd.Name == "exec" || cmd.Name == "discard" {
+	if !s.Transaction.Open || cmd.Flags&commands.EndsMulti != 0 {
 		s.unseen = nil
 	}
 	m.feed = commands.AppendMonitorTime(m.feed, time.Now())

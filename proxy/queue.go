@@ -30,11 +30,11 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 		t.refuse(cmd.QueueRefusal())
 	case refusal != nil && cmd.TooLong(len(args)):
 		t.refuse(refusal)
-	case refusal != nil && cmd.Name == "exec":
+	case refusal != nil && cmd.Flags&commands.RunsQueue != 0:
 		t.take(execStep, raw) // the node ends the transaction
 	case refusal != nil, cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
 		t.queue(queued{raw: raw, db: -1}, commands.AnySlot)
-	case cmd.Queue == commands.QueueNot && cmd.Name == "exec": // which the node judges
+	case cmd.Queue == commands.QueueNot && cmd.Flags&commands.RunsQueue != 0: // which the node judges
 		s.act(cmd, args, raw)
 	case cmd.Queue == commands.QueueNot:
 		s.run(cmd, args, raw)
@@ -100,26 +100,19 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 	if writes, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); writes { // of FCALL nobody asks whether it does
 		t.s.Transaction.Writes = true
 	}
-	switch cmd.Name {
-	case "eval", "eval_ro":
-		if len(args) > 1 && t.s.as == nil { // a user of the upstream may have no right to it
-			scripts.Add(args[1])
-		}
-	case "evalsha", "evalsha_ro":
-		if len(args) > 1 {
-			t.shas = append(t.shas, bytes.ToLower(args[1]))
-		}
-	case "slowlog|reset":
-		t.slowReset = true
-	case "publish", "spublish":
-		e.publishes, t.unread = true, true
-	case "select":
-		if len(args) == 2 {
-			if n, err := strconv.Atoi(string(args[1])); err == nil {
-				e.db, t.selects, t.unread = n, t.selects || n != t.s.DB, true
-			}
-		}
+	q := cmd.Queued(args)
+	if q.Source != nil && t.s.as == nil { // a user of the upstream may have no right to it
+		scripts.Add(q.Source)
 	}
+	if q.SHA != nil {
+		t.shas = append(t.shas, bytes.ToLower(q.SHA))
+	}
+	if e.db = q.DB; q.DB >= 0 {
+		t.selects = t.selects || q.DB != t.s.DB
+	}
+	e.publishes = q.Publishes
+	t.unread = t.unread || q.Publishes || q.DB >= 0
+	t.slowReset = t.slowReset || q.EmptiesSlowLog
 	return e
 }
 
@@ -137,12 +130,12 @@ func (t *transaction) probe(slot int, instead []byte) {
 
 // queueHere queues a command that the proxy runs by itself when EXEC has succeeded.
 func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte) {
-	switch {
-	case cmd.Name == "hello" && len(args) > 1 && string(args[1]) == itoa(5-t.s.Proto): // of 2 and 3 the other
+	switch q := cmd.Queued(args); {
+	case q.Proto == itoa(5-t.s.Proto): // of 2 and 3 the other
 		t.refuse(otherProtocol)
 		return
-	case cmd.Name == "script|load" && t.s.as == nil:
-		t.s.w.server.scripts.Add(args[2]) // an EVALSHA may follow
+	case q.Source != nil && t.s.as == nil:
+		t.s.w.server.scripts.Add(q.Source) // an EVALSHA may follow
 	}
 	t.writes, t.unread = true, true
 	t.queue(queued{raw: raw, db: -1, here: cmd}, commands.AnySlot)

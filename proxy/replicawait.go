@@ -280,14 +280,11 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 // endAtOnce ends it before all masters were asked.
 func (w *replicaWait) endAtOnce(withError bool) {
 	w.stop()
-	switch {
-	case withError:
+	if withError {
 		w.answer(unblockedReply)
-	case w.cmd.Name == "waitaof":
-		w.answer([]byte("*2\r\n:0\r\n:0\r\n"))
-	default:
-		w.answer([]byte(":0\r\n"))
+		return
 	}
+	w.answer(w.cmd.None)
 }
 
 // halfClosed implements blocked.

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"strconv"
-	"strings"
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
@@ -129,11 +128,11 @@ func (s *session) Connected(id int64) bool {
 // behind it that is not CLIENT.
 func (s *session) routeTracked(cmd *commands.Command, args [][]byte, raw []byte) {
 	caching := s.Tracking.Caching
-	if caching && !strings.HasPrefix(cmd.Name, "client") {
+	if caching && cmd.Flags&commands.BesideCaching == 0 {
 		s.Tracking.Caching = false
 	}
 	s.allTold = false
-	if cmd.Name == "hello" {
+	if cmd.Flags&commands.SetsProtocol != 0 {
 		s.routeHello(cmd, args, raw)
 		return
 	}

@@ -1,0 +1,80 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSecretsAreHidden sends passwords and tokens in every place where they may stand, rightly and wrongly written, and
+// looks for them in what the proxy shows: MONITOR, SLOWLOG, errors, CLIENT LIST, the log and the metrics. (R5, R24)
+func TestSecretsAreHidden(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	s.do(t, "CONFIG", "SET", "slowlog-max-len", "100000")
+	p := startProxy(t, "--upstream", s.addr, "--log-level", "debug")
+	watch := connect(t, p.addr)
+	watch.must(t, "MONITOR")
+	c := connect(t, p.addr)
+	c.must(t, "CONFIG", "SET", "slowlog-log-slower-than", "0")
+	eventually(t, 10*time.Second, "the proxy logs what it answers itself", func() bool {
+		c.call(t, "CLIENT", "SETNAME", "name")
+		return strings.Contains(c.must(t, "SLOWLOG", "GET", "-1").String(), "SETNAME")
+	})
+
+	const secret = "SECRET-token"
+	var shown strings.Builder
+	for _, args := range [][]string{
+		{"LOCK", "job", "TOKEN", secret, "PX", "60000"},
+		{"LOCK", "job", "TOKEN", secret, "PX", "oops"},
+		{"LOCK", "job", "TOKEN", secret, secret},
+		{"LOCK", "job", secret},
+		{"LOCK", "job", "TOKEN", secret, "TOKEN", secret},
+		{"LOCK", "job", "TOKEN", secret + strings.Repeat("x", 2000)},
+		{"LOCK", "job", "TOKEN", secret, "WAIT"},
+		{"RENEW", "job", secret, "PX", "70000"},
+		{"RENEW", "job", secret, "FENCE", "x", "more"},
+		{"LOCKCTL", "CHECK", "job", secret},
+		{"LOCKCTL", "CHECK", "job", secret, "more"},
+		{"LOCKCTL", "INFO", "job"},
+		{"UNLOCK", "job", secret, "FENCE", "x"},
+		{"UNLOCK", "job", secret, "ID"},
+		{"UNLOCK", "job", secret},
+		{"RLOCK", "other", "TOKEN", secret},
+		{"WLOCK", "other", "TOKEN", secret, "TRIES", "1", "EVERY", "1"},
+		{"AUTH", secret}, {"AUTH", "user", secret}, {"AUTH", "user", secret, "more"},
+		{"HELLO", "2", "AUTH", "user", secret}, {"HELLO", "2", "AUTH", secret},
+		{"MIGRATE", "127.0.0.1", "1", "k", "0", "5", "AUTH", secret},
+		{"CONFIG", "SET", "requirepass-x", secret},
+		{"CONFIG", "SET", "masterauth", secret, "no-such", "x"},
+		{"ACL", "SETUSER", "user", "on", ">" + secret},
+	} {
+		v := c.call(t, args...)
+		if args[0] == "LOCKCTL" || args[0] == "UNLOCK" || strings.HasPrefix(v.String(), "(error)") {
+			fmt.Fprintln(&shown, v)
+		}
+	}
+	c.must(t, "ECHO", "the-end")
+	fmt.Fprintln(&shown, c.must(t, "SLOWLOG", "GET", "-1"), c.must(t, "CLIENT", "LIST"))
+	for !strings.Contains(shown.String(), `"ECHO" "the-end"`) {
+		v, err := watch.receive(10 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&shown, v)
+	}
+	_, metrics, err := p.get("/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := shown.String() + metrics + p.log.String()
+	if i := strings.Index(text, secret); i >= 0 {
+		t.Errorf("a secret is shown: ...%s...", text[max(0, i-300):min(len(text), i+100)])
+	}
+	for _, want := range []string{`"LOCK" "job" "TOKEN" "(redacted)"`, "EVALSHA", "(redacted)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not shown: the test sees nothing", want)
+		}
+	}
+}
