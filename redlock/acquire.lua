@@ -25,8 +25,7 @@
 -- A hold, of the writer (o, w) or of a reader (r:token), is "expiry count fence since keeper
 -- requests meta". Requests are the last eight that made it what it is: +id counted, =id the
 -- token came again, -id counted down, ^id made a writer of the reader, *id did so and
--- counted. In front of those of a plain lock stands ~id for each release of the slot before it, newest first; a hash
--- has them in the field u, as passon.lua writes it. An id of a LOCK with a name of its client's (ID) is "id,name".
+-- counted. An id of a LOCK with a name of its client's (ID) is "id,name".
 -- !id, ?id and &id are +id, ^id and *id that were cancelled, when others had been told of them. =0000000000000000
 -- stands for all renewals, and =1111111111111111 for the last CHECK.
 local key, token, lease, mode, id, proxy = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
@@ -43,20 +42,18 @@ if kind == 'none' then -- free, and nobody waits: most calls end here
   if candidate == 'mine' then return {0, 1, '', clock[1] * 1000000 + clock[2]} end
   --#include fence.lua
   if mode == 'w' and keeper == '' and meta == '' then
-    local ids = (released == '' and '+' or '~' .. released .. '+') .. id
-    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. ids .. ' ' .. token, 'PX', lease + math.min(clock[2] % 1000, 1))
+    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', lease + math.min(clock[2] % 1000, 1))
     if candidate then return {token, tonumber(f), tonumber(lease), 1, 1, clock[1] * 1000000 + clock[2]} end
     return tonumber(f)
   end
   --#include now.lua
   local e = from + lease
   local hold = table.concat({e, 1, f, now, keeper == '' and '-' or keeper, '+' .. id}, ' ')
-  --#include noted.lua
   if meta ~= '' then hold = hold .. ' ' .. meta end
   if mode == 'w' then
-    redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold, unpack(noted))
+    redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold)
   else
-    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold, unpack(noted))
+    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold)
   end
   redis.call('PEXPIREAT', key, e)
   return {token, tonumber(f), tonumber(lease), 1, candidate and 1, candidate and clock[1] * 1000000 + clock[2]}
@@ -164,7 +161,6 @@ else
       return other
     end
     --#include fence.lua
-    --#include putback.lua
     if place then drop(place, id) end
     if upgrade then
       outlast(e)

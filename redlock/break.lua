@@ -45,7 +45,7 @@ if c > 0 then
   end
 end
 local last = tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0
-if last < highest then redis.call('SET', KEYS[2], string.format('%.0f', highest)) end
+if last < highest then redis.call('SETRANGE', KEYS[2], 0, string.format('%.0f', highest)) end
 if not broken then return 0 end
 c, ce = 0, 0
 if ARGV[3] == '2' then redis.call(publish, key, 'broken') end

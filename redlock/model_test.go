@@ -23,10 +23,14 @@ type model struct {
 	queue  map[string]*modelWaiter // by id of the request
 	fence  int64                   // the highest so far
 	forgot int64                   // the highest when the key of the fence was lost last
-	ended  [][2]string             // while the key stays, newest first: the releases that are remembered, and who got the lock, if anybody
+	passed [][2]string             // while the key stays, newest first: the releases by which a waiter got the lock, and that waiter
 	there  bool                    // the key is
-	freed  []string                // the releases beside the fence of the slot, newest first
+	told   []modelTold             // behind the fence of the slot, newest last
+	bare   bool                    // there is no key of the fence, and no room before the next of these
 }
+
+// modelTold is what a release was answered.
+type modelTold struct{ id, reply string }
 
 type modelHold struct {
 	mode  Mode
@@ -95,34 +99,34 @@ func (m *model) grant(a *Acquire, fence int64, ttl time.Duration) error {
 	if ttl != a.Lease {
 		return fmt.Errorf("a lease of %v, not of %v", ttl, a.Lease)
 	}
-	m.fence = fence
+	m.fence, m.bare = fence, false
 	if a.Mode == Write {
 		clear(m.hold)
 	}
 	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}}
-	if !m.there {
-		for _, id := range m.freed {
-			m.ended = append(m.ended, [2]string{id})
-		}
-		m.freed = nil
-	}
 	delete(m.queue, a.ID)
 	return nil
 }
 
-// left notes the releases beside the fence that a lock of the slot leaves when it goes by the first of them: four at most.
-func (m *model) left(ids []string) {
-	ids = ids[:min(4, len(ids))]
-	m.freed = append(slices.Clone(ids), m.freed[min(len(ids), len(m.freed)):]...)
+// tell notes what a release was answered.
+func (m *model) tell(id, reply string) {
+	if m.bare { // in the place of the fence
+		m.bare = false
+		return
+	}
+	m.told = append(m.told, modelTold{id, reply})
+	if len(m.told) > 64 {
+		m.told = m.told[len(m.told)-32:]
+	}
 }
 
-// end notes a release that ended a hold. At least eight are remembered, and more when nobody got the lock by them.
-func (m *model) end(id, next string) {
-	m.ended = slices.Insert(m.ended, 0, [2]string{id, next})
+// pass notes a release by which a waiter got the lock. At least eight are remembered.
+func (m *model) pass(id, next string) {
+	m.passed = slices.Insert(m.passed, 0, [2]string{id, next})
 	room := 7 * 34
-	for i, r := range m.ended[1:] {
-		if room < 18 {
-			m.ended = m.ended[:1+i]
+	for i, r := range m.passed[1:] {
+		if room < 19 {
+			m.passed = m.passed[:1+i]
 			break
 		}
 		room -= 18 + len(r[1])
@@ -270,7 +274,7 @@ func (m *model) upgraded(a *Acquire, h *modelHold, v resp.Value) (done bool, err
 			return true, fmt.Errorf("the fence %d is not above %d and the clock", fence, m.fence)
 		}
 		h.again(a, m.now, "^", "*")
-		h.mode, h.fence, m.fence = Write, fence, fence
+		h.mode, h.fence, m.fence, m.bare = Write, fence, fence, false
 		delete(m.queue, a.ID)
 		clear(m.hold)
 		m.hold[a.Token] = h
@@ -405,27 +409,28 @@ func (m *model) handed(v resp.Value) error {
 func (m *model) released(token, id string, v resp.Value) error {
 	h := m.live(token)
 	want := "nil"
-	again := slices.IndexFunc(m.ended, func(r [2]string) bool { return r[0] == id })
+	again := slices.IndexFunc(m.passed, func(r [2]string) bool { return r[0] == id })
+	before := slices.IndexFunc(m.told, func(r modelTold) bool { return r.id == id })
 	switch {
-	case !m.there && slices.Contains(m.freed, id):
-		want = "1"
 	case again >= 0:
-		if len(v.Elems) == 4 && v.Elems[1].Text() == m.ended[again][1] {
+		if len(v.Elems) == 4 && v.Elems[1].Text() == m.passed[again][1] {
 			return nil
 		}
 		want = "1"
+	case before >= 0:
+		want = m.told[before].reply
 	case h != nil && h.find(id) >= 0:
 		want = "0"
 	case h != nil && h.count > 1:
 		h.count--
 		h.did("-" + id)
+		m.tell(id, "0")
 		want = "0"
 	case h != nil:
 		delete(m.hold, token)
-		next := ""
-		defer func() { m.end(id, next) }()
+		m.tell(id, "1")
 		if len(v.Elems) == 4 {
-			next = v.Elems[1].Text()
+			m.pass(id, v.Elems[1].Text())
 			return m.handed(v)
 		}
 		want = "1"
@@ -522,7 +527,7 @@ func TestModel(t *testing.T) {
 			}
 			clear(m.hold)
 			clear(m.queue)
-			m.ended = nil
+			m.passed = nil
 			return false
 		}
 		judge := func(err error) {
@@ -559,15 +564,7 @@ func TestModel(t *testing.T) {
 		}
 		release := func(r [2]string, proxy string) {
 			v := ask(releaseScript, r[0], "", r[1], proxy, "PUBLISH", fmt.Sprint(ids%2)) // the grace is on half the time
-			err := m.released(r[0], r[1], v)
-			var left []string
-			for _, r := range m.ended {
-				left = append(left, r[0])
-			}
-			judge(err)
-			if !m.there && len(left) > 0 {
-				m.left(left)
-			}
+			judge(m.released(r[0], r[1], v))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"acquire": func(t *rapid.T) {
@@ -703,6 +700,7 @@ func TestModel(t *testing.T) {
 				}
 				if held {
 					clear(m.hold)
+					m.bare = false
 				}
 				if len(v.Elems) == 4 {
 					judge(m.handed(v))
@@ -733,15 +731,14 @@ func TestModel(t *testing.T) {
 				if v.Int <= m.fence {
 					t.Fatalf("%s, after the fence %d", text(v), m.fence)
 				}
-				carried := m.freed
-				m.fence, m.freed = v.Int, nil
+				m.fence, m.bare = v.Int, false
 				if rapid.Bool().Draw(t, "released") {
 					id := newID()
 					reply, _ := c.do(eval(releaseScript, keys, token, "", id, "P1", "PUBLISH"))
 					if string(reply) != ":1\r\n" {
 						t.Fatalf("%q", reply)
 					}
-					m.left(append([]string{id}, carried...))
+					m.tell(id, "1")
 				}
 			},
 			"the lock is deleted": func(t *rapid.T) {
@@ -755,7 +752,7 @@ func TestModel(t *testing.T) {
 			"the fence is deleted": func(t *rapid.T) {
 				if m.now.UnixMicro() > m.fence { // else the clock has stepped back, and nothing remembers it
 					mini.Del(fenceKey)
-					m.freed, m.forgot = nil, m.fence
+					m.told, m.bare, m.forgot = nil, true, m.fence
 				}
 			},
 			"inspect": func(t *rapid.T) {

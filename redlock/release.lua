@@ -8,22 +8,23 @@
 --       here; {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy; of a hold that this
 --       proxy has kept alive {1, keeper}, or {1, id, fence, ttl ms, keeper}
 -- Effects the hold goes, or its count; who waits first is woken, or gets the lock. Sent
---       again it changes nothing and replies the same. One that leaves nothing of the lock
---       is remembered with the three before it: beside the fence of the slot, and once a lock
---       of the slot is granted, with that lock, whose release notes them beside the fence again. So the reply
---       is nil after four more releases in the slot, while they are with another lock of it, and
---       when that lock goes without a release
+--       again it changes nothing and replies the same, until there have been 32 more in the slot. Who got the lock
+--       by it is only told again until the lock has gone on eight times more
 local key, token, want, id = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 --#include kind.lua
 if kind == 'none' then
-  return string.find(redis.call('GETRANGE', KEYS[2], '17', '83'), id, 1, true) and 1
+  --#include recall.lua
+  return false
 end
 --#include plain.lua
 if plain then -- most calls end here
-  if string.find(plain_ids, '~' .. id, 1, true) then return 1 end -- sent again
-  if owner ~= token or (want ~= '' and want ~= plain) then return false end
+  if want ~= plain or owner ~= token then
+    --#include recall.lua
+    if want ~= '' or owner ~= token then return false end
+  end
   redis.call('DEL', key)
-  redis.pcall('SETRANGE', KEYS[2], '16', string.sub(' ' .. id .. string.match(plain_ids, '^[~%w]*'), 1, 68))
+  local mark = ' '
+  --#include remember.lua
   local listen = ARGV[6] == '3' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
   if ARGV[6] == '2' or listen and (listen.err or listen[2] > 1) then redis.call(ARGV[5], key, id) end
   return 1
@@ -38,9 +39,9 @@ local publish, me, near, place = ARGV[5], ARGV[4], ARGV[6] ~= '1', nil
 --#include hold.lua
 
 local u = s[5]
-local wid = u and string.match(u, ' ' .. id .. '>([%w,]*)')
+local wid = u and string.match(u, ' ' .. id .. '>([%w,]+)')
 if wid then -- sent again
-  if wid ~= '' and s[3] then
+  if s[3] then
     local e, n, f, _, _, ids = parse_hold(s[3])
     if n == 1 and ids == '+' .. wid and e > now then
       return {1, wid, tonumber(f), e - from}
@@ -48,21 +49,20 @@ if wid then -- sent again
   end
   return 1
 end
+--#include recall.lua
 
 local field, hold = 'w', s[3]
 if s[2] ~= token then
   field = 'r:' .. token
   hold = redis.call('HGET', key, field)
 end
-if not hold then -- a hash that an earlier version wrote may have the release before it in its hold
-  return s[3] and string.find(s[3], '~' .. id, 1, true) and 1
-end
+if not hold then return false end
 local e, n, f, since, kept, ids, note = parse_hold(hold)
-local at = string.find(ids, id, 1, true)
-if at and string.sub(ids, at - 1, at - 1) == '~' then return 1 end -- sent again
 if e <= now then return false end
-if at then return 0 end -- sent again, whatever fence the hold has by now
+if string.find(ids, id, 1, true) then return 0 end -- sent again, whatever fence the hold has by now
 if want ~= '' and want ~= f then return false end
+local mark = n > 1 and '-' or ' '
+--#include remember.lua
 if n > 1 then
   redis.call('HSET', key, field, pack_hold(e, n - 1, f, since, kept, ids .. '-' .. id, note))
   return 0
@@ -70,11 +70,9 @@ end
 tell(kept, 'released')
 local keeper = string.match(kept, '^(.*):') == me and bare(kept)
 local packed, writer = s[4], s[3]
---#include remember.lua
 if ARGV[6] == '2' or ARGV[6] == '3' then redis.call(publish, key, id) end
 if not packed then
   redis.call('DEL', key)
-  remember(id)
   return keeper and {1, keeper} or 1
 end
 --#include state.lua

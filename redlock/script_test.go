@@ -210,51 +210,50 @@ var transitions = []struct{ name, text string }{
 		release a u5 -> 1
 		release a u3 -> 1
 		release b u6 -> 1`},
-	{"a release that is sent again is told the same, as long as it is among the last four of its slot; R33", `
+	{"a release that is sent again is told the same, whatever became of the lock; R33", `
 		acquire a iaaaaaaaaaaaaaa0 w 1000 -> [a F1 ~1000 1]
 		release a uaaaaaaaaaaaaaa1 -> 1
 		acquire b ibbbbbbbbbbbbbb0 w 1000 -> [b F2 ~1000 1]
-		release b ubbbbbbbbbbbbbb1 -> 1
+		cancel b ibbbbbbbbbbbbbb0 -> 1
 		release a uaaaaaaaaaaaaaa1 -> 1
 		acquire c iccccccccccccccc r 1000 -> [c F3 ~1000 1]
 		release a uaaaaaaaaaaaaaa1 -> 1
 		acquire d idddddddddddddd0 r 1000 -> [d F4 ~1000 1]
 		release c uccccccccccccccc -> 1
 		release a uaaaaaaaaaaaaaa1 -> 1
-		release d uddddddddddddddd -> 1
-		release a uaaaaaaaaaaaaaa1 -> 1
-		exists -> 0
-		acquire a ieeeeeeeeeeeeee0 w 1000 -> [a F5 ~1000 1]
-		release a uaaaaaaaaaaaaaa1 -> 1
-		acquire f iffffffffffffff0 w 1000 P1 -> [1 ~1000 ieeeeeeeeeeeeee0 *]
+		break -> 1
 		release a uaaaaaaaaaaaaaa1 -> 1
 		release c uccccccccccccccc -> 1
-		release a ueeeeeeeeeeeeeee - P1 -> [1 iffffffffffffff0 F6 ~1000]
+		acquire a ieeeeeeeeeeeeee0 w 300 -> [a F5 ~300 1]
 		release a uaaaaaaaaaaaaaa1 -> 1
-		release f ufffffffffffffff - P1 -> 1
+		sleep 320
 		exists -> 0
-		release a uaaaaaaaaaaaaaa1 -> nil
-		release b ubbbbbbbbbbbbbb1 -> nil
+		release a uaaaaaaaaaaaaaa1 -> 1
+		acquire a iffffffffffffff0 w 300 - - - P9:1 -> [a F6 ~300 1]
+		acquire f iggggggggggggggg w 200 P1 400 -> [1 ~300 iffffffffffffff0 *]
+		release a uaaaaaaaaaaaaaa1 -> 1
+		release a ueeeeeeeeeeeeeee - P1 -> [1 iggggggggggggggg F7 ~200]
+		release a uaaaaaaaaaaaaaa1 -> 1
+		sleep 1500
+		exists -> 0
+		release a uaaaaaaaaaaaaaa1 -> 1
 		release c uccccccccccccccc -> 1
-		release d uddddddddddddddd -> 1
 		release a ueeeeeeeeeeeeeee -> 1
-		release f ufffffffffffffff -> 1
-		acquire g igggggggggggggg0 w 1000 -> [g F7 ~1000 1]
-		release b ubbbbbbbbbbbbbb1 -> nil
-		release c uccccccccccccccc -> 1
-		release a u000000000000000 -> nil
-		release g ugggggggggggggg1 -> 1`},
-	{"a hand-over of one lock leaves the releases of another of its slot where they are; R33", `
-		acquire a iaaaaaaaaaaaaaa0 w 5000 -> [a F1 ~5000 1]
-		acquire b ibbbbbbbbbbbbbb0 w 5000 P1 -> [1 ~5000 iaaaaaaaaaaaaaa0 *]
-		acquire c iccccccccccccccc w 5000 P1 -> [2 ~5000 iaaaaaaaaaaaaaa0]
-		redis SETRANGE lock:fence:{job} 16 _other -> ~100
-		release a uaaaaaaaaaaaaaaa - P1 -> [1 ibbbbbbbbbbbbbb0 F2 ~5000]
-		redis GETRANGE lock:fence:{job} 17 -1 -> other
-		release b ubbbbbbbbbbbbbbb - P2 -> 1
-		acquire c iccccccccccccccc w 5000 P1 -> [c F3 ~5000 1]
-		redis GETRANGE lock:fence:{job} 17 -1 -> other
-		release c uccccccccccccccc -> 1`},
+		acquire h ihhhhhhhhhhhhhh0 w 1000 - - - P9:2 -> [h F8 ~1000 1]
+		detach h P9:2 -> 1
+		release a ueeeeeeeeeeeeeee -> 1
+		release a u000000000000000 -> nil`},
+	{"a release that counted down is told the same when all is over; R16 R33", `
+		acquire a i1 w 5000 -> [a F1 ~5000 1]
+		reenter a i2 w 5000 -> [a F1 ~5000 2]
+		release a uaaaaaaaaaaaaaa1 -> 0
+		release a uaaaaaaaaaaaaaa2 -> 1
+		release a uaaaaaaaaaaaaaa1 -> 0
+		acquire a i3 w 5000 -> [a F2 ~5000 1]
+		release a uaaaaaaaaaaaaaa1 -> 0
+		release a uaaaaaaaaaaaaaa1 F1 -> 0
+		release a uaaaaaaaaaaaaaa2 F1 -> 1
+		release a uaaaaaaaaaaaaaa3 F2 -> 1`},
 	{"renew never shortens, and only what is held; R4 R15", `
 		renew a 1000 -> 0
 		acquire a i1 w 1000 -> [a F1 ~1000 1]
@@ -908,10 +907,10 @@ var transitions = []struct{ name, text string }{
 		redis DEL lock:fence:{job} -> 1
 		redis SET lock:fence:{job} 9000000000000000 -> OK
 		acquire a i1 w 1000 -> [a F2 ~1000 1]
-		redis GET lock:fence:{job} -> 9000000000000001
+		redis GETRANGE lock:fence:{job} 0 15 -> 9000000000000001
 		release a u1 F2 -> 1
 		acquire a i2 w 1000 -> [a F3 ~1000 1]
-		redis GET lock:fence:{job} -> 9000000000000002`},
+		redis GETRANGE lock:fence:{job} 0 15 -> 9000000000000002`},
 }
 
 func TestTransitions(t *testing.T) {

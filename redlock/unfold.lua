@@ -10,10 +10,7 @@ if plain then
   now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   from = now + math.min(clock[2] % 1000, 1)
   local e = now + left
-  local before, ids = string.match(plain_ids, '^([~%w]*)(.*)$')
-  local released = string.sub(before, 2)
-  --#include noted.lua
   redis.call('DEL', key)
-  redis.call('HSET', key, 'v', '1', 'o', owner, 'w', table.concat({e, 1, plain, math.floor(plain / 1000), '-', ids}, ' '), unpack(noted))
+  redis.call('HSET', key, 'v', '1', 'o', owner, 'w', table.concat({e, 1, plain, math.floor(plain / 1000), '-', plain_ids}, ' '))
   redis.call('PEXPIRE', key, math.max(left, 100))
 end
