@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +23,10 @@ type bridge struct {
 	conn *Conn
 	nc   net.Conn
 	far  *net.UnixConn
+
+	finishing atomic.Bool   // the loop writes no more, and closes when the peer has got all
+	passed    atomic.Bool   // and all that it wrote lies with the kernel
+	over      chan struct{} // is closed when the loop has closed the near end
 }
 
 // newBridge returns the near end, which does not block.
@@ -36,7 +42,7 @@ func newBridge(nc net.Conn, c *Conn) (b *bridge, near int, err error) {
 		unix.Close(pair[0])
 		return nil, -1, err
 	}
-	b = &bridge{c.loop, c, nc, far.(*net.UnixConn)}
+	b = &bridge{loop: c.loop, conn: c, nc: nc, far: far.(*net.UnixConn), over: make(chan struct{})}
 	go b.inbound()
 	go b.outbound()
 	return b, pair[0], nil
@@ -60,7 +66,49 @@ func (b *bridge) outbound() {
 		b.reset()
 		return
 	}
+	if b.finishing.Load() {
+		b.endOutput()
+		b.passed.Store(true)
+		<-b.over
+	}
 	b.end()
+}
+
+// endOutput has the peer see the end of the stream behind what was written: that of TLS, and that of TCP.
+func (b *bridge) endOutput() {
+	for _, nc := range []net.Conn{b.nc, b.raw()} {
+		if c, ok := nc.(interface{ CloseWrite() error }); ok {
+			c.CloseWrite()
+		}
+	}
+}
+
+// raw is the connection below TLS.
+func (b *bridge) raw() net.Conn {
+	if over, ok := b.nc.(interface{ NetConn() net.Conn }); ok {
+		return over.NetConn()
+	}
+	return b.nc
+}
+
+// unread is how many bytes the peer has not acknowledged, once all has passed; before that it is 1.
+func (b *bridge) unread() (n int) {
+	if !b.passed.Load() {
+		return 1
+	}
+	b.control(func(fd int) { n = queued(fd) })
+	return n
+}
+
+// control has f look at the descriptor of the peer's connection, if it has one that is open.
+func (b *bridge) control(f func(fd int)) {
+	sc, ok := b.raw().(syscall.Conn)
+	if !ok {
+		return
+	}
+	if raw, err := sc.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { f(int(fd)) })
+	}
 }
 
 // reset tells the loop that what it has written was not read. It says nothing
@@ -77,4 +125,7 @@ func (b *bridge) end() {
 
 // closed is told that the loop has closed the near end: a peer that does not
 // read must not keep the goroutines.
-func (b *bridge) closed() { b.nc.SetDeadline(time.Now().Add(closeWithin)) }
+func (b *bridge) closed() {
+	close(b.over)
+	b.nc.SetDeadline(time.Now().Add(closeWithin))
+}

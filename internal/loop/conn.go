@@ -81,8 +81,9 @@ type socket interface {
 	interest(read, write, end bool)
 	// acknowledged is what the peer has got so far.
 	acknowledged() account
-	finish()     // there is no more output: the peer sees the end of the stream behind what was written
-	unread() int // bytes that the peer has not got yet, as far as is known
+	finish()       // there is no more output: the peer sees the end of the stream behind what was written
+	passing() bool // what was written is not all with the kernel yet
+	unread() int   // bytes that the peer has not got yet, as far as is known
 	close()
 }
 
@@ -209,6 +210,8 @@ func (c *Conn) readable() {
 	}
 	if c.lingering {
 		c.waste()
+		c.update()
+		c.endIfPassed()
 		return
 	}
 	n, err := c.fill()

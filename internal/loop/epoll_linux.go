@@ -191,6 +191,10 @@ func (s *fdSocket) write(p []byte) (int, error) {
 
 func (s *fdSocket) interest(read, write, end bool) {
 	events := uint32(0)
+	if s.conn.lingering && s.conn.eof { // both sides have ended, which it would tell for ever
+		unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_DEL, s.fd, nil)
+		return
+	}
 	if read {
 		events |= unix.EPOLLIN
 	}
@@ -222,13 +226,29 @@ func (s *fdSocket) acknowledged() account {
 	return account{acked: info.Bytes_acked, known: true}
 }
 
-// finish implements socket. A bridge ends with that.
-func (s *fdSocket) finish() { unix.Shutdown(s.fd, unix.SHUT_WR) }
+// finish implements socket.
+func (s *fdSocket) finish() {
+	if s.bridge != nil {
+		s.bridge.finishing.Store(true)
+	}
+	unix.Shutdown(s.fd, unix.SHUT_WR)
+}
+
+// passing implements socket: what a bridge has not passed on would be lost with the process.
+func (s *fdSocket) passing() bool { return s.bridge != nil && !s.bridge.passed.Load() }
 
 // unread implements socket.
 func (s *fdSocket) unread() int {
-	n, err := unix.IoctlGetInt(s.fd, unix.SIOCOUTQ)
-	if err != nil || s.bridge != nil {
+	if s.bridge != nil {
+		return s.bridge.unread()
+	}
+	return queued(s.fd)
+}
+
+// queued is how many bytes were written to a socket that its peer has not acknowledged.
+func queued(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+	if err != nil {
 		return 0
 	}
 	return n

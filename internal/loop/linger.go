@@ -32,9 +32,11 @@ func (c *Conn) linger() {
 	}
 	c.lingering = true
 	c.sock.finish()
-	switch came := c.waste(); {
+	came := c.waste()
+	c.endIfPassed()
+	switch {
 	case c.closed:
-	case c.eof, !came && c.sock.unread() == 0:
+	case !c.eof && !came && c.sock.unread() == 0:
 		c.shut(net.ErrClosed)
 	default:
 		c.lookLater()
@@ -52,16 +54,25 @@ func (c *Conn) waste() (came bool) {
 	case n > 0:
 		c.heard = c.loop.Now()
 	case err == errAgain:
-	case err == io.EOF: // nothing can come any more that would reset the connection
-		c.shut(net.ErrClosed)
+	case err == io.EOF:
+		c.eof = true
 	default:
 		c.shut(err)
 	}
 	return n > 0
 }
 
+// endIfPassed closes the connection if its peer has ended its side: nothing can come any more that would reset the
+// connection, so the kernel delivers all that lies with it.
+func (c *Conn) endIfPassed() {
+	if c.eof && !c.sock.passing() {
+		c.shut(net.ErrClosed)
+	}
+}
+
 // look closes the connection if nothing can be lost by that any more.
 func (c *Conn) look() {
+	c.endIfPassed()
 	if c.closed {
 		return
 	}

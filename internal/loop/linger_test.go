@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -114,4 +115,49 @@ func TestEndIsSoon(t *testing.T) {
 		ln.Close()
 		l.Close()
 	}
+}
+
+// endedPeer sends one byte and ends its side, and takes what it is sent slowly.
+type endedPeer struct {
+	net.Conn
+	sent atomic.Bool
+	got  atomic.Int64
+}
+
+func (p *endedPeer) Read(b []byte) (int, error) {
+	if p.sent.Swap(true) {
+		return 0, io.EOF
+	}
+	return copy(b, "x"), nil
+}
+
+func (p *endedPeer) Write(b []byte) (int, error) {
+	time.Sleep(time.Millisecond)
+	p.got.Add(int64(len(b)))
+	return len(b), nil
+}
+
+// A connection that the loop does not write to itself is not over before all of its output has been passed on: the
+// process may end then.
+func TestEndIsNotBeforeAllHasPassed(t *testing.T) {
+	onBoth(t, func(t *testing.T, l *Loop) {
+		near, far := net.Pipe()
+		defer far.Close()
+		peer := &endedPeer{Conn: near}
+		f := &farewell{closed: make(chan error, 1)}
+		got := make(chan int64, 1)
+		l.Post(func() { f.conn, _ = l.Add(peer, f) })
+		go func() {
+			<-f.closed
+			got <- peer.got.Load()
+		}()
+		select {
+		case n := <-got:
+			if n != 1<<20 {
+				t.Errorf("%d bytes of %d had been passed on", n, 1<<20)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("the connection stays")
+		}
+	})
 }

@@ -208,8 +208,20 @@ func (s *netSocket) acknowledged() account {
 // finish implements socket: the end of the stream comes with close.
 func (s *netSocket) finish() {}
 
-// unread implements socket: close lets the writer finish.
-func (s *netSocket) unread() int { return 0 }
+// passing implements socket.
+func (s *netSocket) passing() bool {
+	s.poller.mu.Lock()
+	defer s.poller.mu.Unlock()
+	return s.writing
+}
+
+// unread implements socket: what the connection took is out of sight.
+func (s *netSocket) unread() int {
+	if s.passing() {
+		return 1
+	}
+	return 0
+}
 
 // close lets the writer finish what it was given, so that a last reply still
 // goes out, but not for longer than the peer takes it.
