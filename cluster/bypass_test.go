@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,4 +47,52 @@ func TestLongScripts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Requests that went round a script and are redirected stay in their order, also when another script keeps their
+// new node busy between one of them and the next: that one does not go round it.
+func TestRedirectedApartStaysInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var count atomic.Int64
+		r := newRig(t, PipeOptions{Timeout: time.Minute}, map[string]*script{
+			"a:1": {answer: func(command string) string {
+				switch command {
+				case "EVAL script 0":
+					time.Sleep(10 * time.Second)
+					return ":1\r\n"
+				case "GET k":
+					time.Sleep(500 * time.Millisecond)
+				}
+				return "-MOVED 7 b:1\r\n"
+			}},
+			"b:1": {answer: func(command string) string {
+				switch command {
+				case "INCR k":
+					time.Sleep(time.Second) // it reads this connection late
+					return fmt.Sprintf(":%d\r\n", count.Add(1))
+				case "GET k":
+					return fmt.Sprintf(":%d\r\n", count.Load())
+				}
+				return ":1\r\n"
+			}},
+		})
+		var k keeper
+		r.on(func() {
+			r.pipes.WatchScripts()
+			r.pipes.Send(7, Mode{Proto: 2}, command("EVAL", "script", "0"), &k, 0, false)
+		})
+		time.Sleep(200 * time.Millisecond)
+		r.on(func() {
+			if r.pipes.Jam() == 0 {
+				t.Error("the script keeps nobody waiting")
+			}
+			r.pipes.Send(7, Mode{Proto: 2, Apart: true}, command("INCR", "k"), &k, 1, false)
+			r.pipes.Send(7, Mode{Proto: 2, Apart: true}, command("GET", "k"), &k, 2, true)
+		})
+		time.Sleep(100 * time.Millisecond)
+		r.on(func() { r.pipes.SendNode("b:1", Mode{Proto: 2}, command("EVAL", "script", "0"), &k, 3, false) })
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		k.want(t, "replies", `1 ":1\r\n"`, `3 ":1\r\n"`, `2 ":1\r\n"`, `0 ":1\r\n"`)
+	})
 }

@@ -72,7 +72,7 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 			return true
 		}
 		req = lasting(req)
-		target := p.pipe(addr, pipe.mode)
+		target := p.pipe(addr, pipe.mode.again())
 		if !target.retired.IsZero() {
 			target.retired = p.loop.Now() // it is in use before the topology shows it
 		}
@@ -164,7 +164,7 @@ func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error)
 	c.waits = min(c.waits+1, 250)
 	c.hops, c.healed = 0, false
 	d := deferred{
-		call: c, mode: m.atMaster(), addr: addr,
+		call: c, mode: m.again(), addr: addr,
 		next: p.loop.Now().Add(pause), reply: reply, err: err,
 	}
 	if p.closed || p.waiting+len(req) > waitingLimit*p.o.QueueLimit {

@@ -109,5 +109,5 @@ func (p *Pipes) declined(pipe *Pipe, c call, req []byte, word string) {
 	pipe.shunned = p.loop.Now().Add(shunFor)
 	c.to.Detour(c.tag)
 	c.healed = false
-	p.send(c, pipe.mode.atMaster(), lasting(req))
+	p.send(c, pipe.mode.again(), lasting(req))
 }
