@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"runtime"
 	"slices"
 
 	"lockproxy/internal/resp"
@@ -13,78 +14,259 @@ import (
 // slots in one command even when it serves them all.
 type Part struct {
 	Slot    int
+	Place   int    // among the parts of its command
 	Request []byte // a whole command
 }
 
-// SplitBySlot cuts a command whose Route is Split: the parts, and the Merge that
-// makes one reply of theirs. What stands before the first key and behind the last
-// one goes into each part. The parts do not alias args; there are none when the
-// arguments make no sense.
+// SplitBySlot makes all parts of Cut.
 func (c *Command) SplitBySlot(args [][]byte) ([]Part, Merge) {
+	cut, merge := c.CutBySlot(args)
+	if cut == nil {
+		return nil, nil
+	}
+	return cut.All(), merge
+}
+
+// CutBySlot says how to cut a command whose Route is Split, and gives the Merge that
+// makes one reply of the replies to the parts. What stands before the first key and behind the last
+// one goes into each part. There is no Cut when the arguments make no sense.
+func (c *Command) CutBySlot(args [][]byte) (*Cut, Merge) {
 	first := max(c.first, 1)
 	end := len(args) - c.tail
 	if end <= first || (end-first)%c.Step != 0 {
 		return nil, nil
 	}
-	keys := make([]splitKey, (end-first)/c.Step)
-	for i := range keys {
-		keys[i] = splitKey{slot.Of(args[first+i*c.Step]), i}
+	cut := &Cut{args: args, first: first, end: end, step: c.Step}
+	if n := (end - first) / c.Step; n < countingFrom {
+		cut.sortFew(n)
+	} else {
+		cut.sortMany(n)
 	}
-	slices.SortFunc(keys, func(a, b splitKey) int {
-		if a.slot != b.slot {
-			return a.slot - b.slot
-		}
-		return a.position - b.position
-	})
-	var parts []Part
-	var request [][]byte
-	for rest := keys; len(rest) > 0; {
-		n := 1
-		for n < len(rest) && rest[n].slot == rest[0].slot {
-			n++
-		}
-		request = append(request[:0], args[:first]...)
-		for _, k := range rest[:n] {
-			at := first + k.position*c.Step
-			request = append(request, args[at:at+c.Step]...)
-		}
-		request = append(request, args[end:]...)
-		size := 32
-		for _, arg := range request {
-			size += len(arg) + 16 // "$", its length and the ends of lines
-		}
-		parts = append(parts, Part{rest[0].slot, resp.AppendCommand(make([]byte, 0, size), request...)})
-		rest = rest[n:]
-	}
+	cut.measure()
 	if c.Merge != nil {
-		return parts, c.Merge
+		return cut, c.Merge
 	}
-	return parts, func(_ int, replies [][]byte) []byte { return byPosition(keys, replies) }
+	positions := cut.positions
+	return cut, func(_ int, replies [][]byte) []byte { return byPosition(positions, replies) }
 }
 
-// splitKey is the key at a position among the keys of a command.
-type splitKey struct{ slot, position int }
+// Cut is how the keys of a command, and what belongs to each, lie on slots. It aliases the arguments of the
+// command. Its methods may be called from several goroutines at once.
+type Cut struct {
+	args             [][]byte
+	first, end, step int
+	positions        []int32 // of the keys among the keys of the command, by slot
+	slots            []slotKeys
+	size             int // of all requests, in bytes
+}
+
+// slotKeys are the keys of one slot, from the end of those of the slot before on.
+type slotKeys struct {
+	slot int32
+	to   int32 // of positions
+	size int   // of the request in bytes; while the keys are sorted, of their share in it
+}
+
+// countingFrom is how many keys are sorted by counting those of each slot, which takes a look at all slots.
+const (
+	countingBits = 12
+	countingFrom = 1 << countingBits
+)
+
+// sortFew puts n keys in order.
+func (c *Cut) sortFew(n int) {
+	packed := make([]uint32, n)
+	for i := range packed {
+		packed[i] = uint32(slot.Of(c.key(i)))<<countingBits | uint32(i)
+	}
+	slices.Sort(packed)
+	c.positions = make([]int32, n)
+	for at, p := range packed {
+		i := int(p & (countingFrom - 1))
+		c.positions[at] = int32(i)
+		s := int32(p >> countingBits)
+		if last := len(c.slots) - 1; last < 0 || c.slots[last].slot != s {
+			c.slots = append(c.slots, slotKeys{slot: s})
+		}
+		k := &c.slots[len(c.slots)-1]
+		k.to, k.size = int32(at+1), k.size+c.share(i)
+	}
+}
+
+// sortMany is sortFew for so many keys that a look at all slots does not matter.
+func (c *Cut) sortMany(n int) {
+	of := make([]uint16, n)
+	all := make([]slotKeys, slot.Count) // of each, to is at first how many keys it has, and then where the next one goes
+	for i := range of {
+		s := slot.Of(c.key(i))
+		of[i] = uint16(s)
+		all[s].to++
+		all[s].size += c.share(i)
+	}
+	to := int32(0)
+	for s := range all {
+		k := &all[s]
+		from, count := to, k.to
+		k.to = from
+		if count > 0 {
+			to += count
+			c.slots = append(c.slots, slotKeys{int32(s), to, k.size})
+		}
+	}
+	c.positions = make([]int32, n)
+	for i, s := range of {
+		c.positions[all[s].to] = int32(i)
+		all[s].to++
+	}
+}
+
+// measure works out the sizes of the requests from what the keys take up in them.
+func (c *Cut) measure() {
+	fixed := 0
+	for _, args := range [][][]byte{c.args[:c.first], c.args[c.end:]} {
+		for _, arg := range args {
+			fixed += bulkSize(arg)
+		}
+	}
+	from := 0
+	for i := range c.slots {
+		k := &c.slots[i]
+		k.size += fixed + headerSize(c.first+(int(k.to)-from)*c.step+len(c.args)-c.end)
+		c.size += k.size
+		from = int(k.to)
+	}
+}
+
+// key is the i-th key of the command.
+func (c *Cut) key(i int) []byte { return c.args[c.first+i*c.step] }
+
+// share is how many bytes the i-th key and what belongs to it take up in a request.
+func (c *Cut) share(i int) (size int) {
+	at := c.first + i*c.step
+	for _, arg := range c.args[at : at+c.step] {
+		size += bulkSize(arg)
+	}
+	return size
+}
+
+// Len is how many parts there are.
+func (c *Cut) Len() int { return len(c.slots) }
+
+// Size is how many bytes all parts have together.
+func (c *Cut) Size() int { return c.size }
+
+// Slot is that of the i-th part. They come by slot.
+func (c *Cut) Slot(i int) int { return int(c.slots[i].slot) }
+
+// SizeOf is how many bytes the i-th part has.
+func (c *Cut) SizeOf(i int) int { return c.slots[i].size }
+
+// All makes all parts.
+func (c *Cut) All() []Part {
+	which := make([]int32, len(c.slots))
+	for i := range which {
+		which[i] = int32(i)
+	}
+	return c.Parts(which)
+}
+
+// Parts makes some of the parts. They do not alias the arguments, and lie one behind the other in memory of their own.
+func (c *Cut) Parts(which []int32) []Part {
+	size := 0
+	for _, i := range which {
+		size += c.slots[i].size
+	}
+	all := make([]byte, 0, size)
+	parts := make([]Part, 0, len(which))
+	for _, i := range which {
+		from := len(all)
+		all = c.append(all, int(i))
+		parts = append(parts, Part{Slot: c.Slot(int(i)), Place: int(i), Request: all[from:]})
+	}
+	return parts
+}
+
+// append appends the request of the i-th part.
+func (c *Cut) append(dst []byte, i int) []byte {
+	from := 0
+	if i > 0 {
+		from = int(c.slots[i-1].to)
+	}
+	positions := c.positions[from:c.slots[i].to]
+	dst = redcon.AppendArray(dst, c.first+len(positions)*c.step+len(c.args)-c.end)
+	for _, arg := range c.args[:c.first] {
+		dst = redcon.AppendBulk(dst, arg)
+	}
+	for ; len(positions) > 0; positions = positions[min(ahead, len(positions)):] {
+		near := positions[:min(ahead, len(positions))]
+		c.fetch(near)
+		for _, position := range near {
+			at := c.first + int(position)*c.step
+			for _, arg := range c.args[at : at+c.step] {
+				dst = redcon.AppendBulk(dst, arg)
+			}
+		}
+	}
+	for _, arg := range c.args[c.end:] {
+		dst = redcon.AppendBulk(dst, arg)
+	}
+	return dst
+}
+
+// ahead is how many keys are fetched at a time. The keys of one slot lie anywhere in a long command, and memory that is
+// far away is fetched several times faster when nothing waits for each piece of it.
+const ahead = 16
+
+// fetch has the beginnings of keys come nearer.
+func (c *Cut) fetch(positions []int32) {
+	sum := byte(0)
+	for _, position := range positions {
+		if key := c.key(int(position)); len(key) > 0 {
+			sum |= key[0] | key[len(key)-1]
+		}
+	}
+	if sum == 0 { // which says nothing, but has the loads not be left out
+		runtime.KeepAlive(c)
+	}
+}
+
+// headerSize is how many bytes the line with a length takes.
+func headerSize(n int) int {
+	size := 4 // its kind, a digit, and the end of the line
+	for ; n > 9; n /= 10 {
+		size++
+	}
+	return size
+}
+
+// bulkSize is how many bytes arg takes up in a command.
+func bulkSize(arg []byte) int { return headerSize(len(arg)) + len(arg) + 2 }
 
 // byPosition puts the elements of the parts' replies back in the order of the
-// keys.
-func byPosition(keys []splitKey, replies [][]byte) []byte {
+// keys, whose positions come by slot.
+func byPosition(positions []int32, replies [][]byte) []byte {
 	if err := firstError(replies); err != nil {
 		return err
 	}
-	ordered := make([][]byte, len(keys))
+	ordered := make([][]byte, len(positions))
 	size := 16
 	for _, reply := range replies {
-		elems, ok := elements(reply)
-		if !ok || len(elems) > len(keys) {
+		n, body, ok := aggregate(reply)
+		if !ok || n > len(positions) {
 			return errUnexpected
 		}
-		for i, elem := range elems {
-			ordered[keys[i].position] = elem
-			size += len(elem)
+		for range n {
+			var f resp.Framer
+			used, done, err := f.Next(body)
+			if err != nil || !done {
+				return errUnexpected
+			}
+			ordered[positions[0]], body = body[:used:used], body[used:]
+			positions = positions[1:]
+			size += used
 		}
-		keys = keys[len(elems):]
 	}
-	if len(keys) > 0 {
+	if len(positions) > 0 {
 		return errUnexpected
 	}
 	out := redcon.AppendArray(make([]byte, 0, size), len(ordered))

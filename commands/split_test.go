@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
 
@@ -90,14 +91,48 @@ func TestUnexpectedReplies(t *testing.T) {
 			}
 		}
 	}
-	keys := []splitKey{{1, 0}, {2, 1}}
+	positions := []int32{0, 1}
 	for _, replies := range [][]string{{"*1\r\n$1\r\nx\r\n"}, {"*1\r\n$1\r\nx\r\n", "*2\r\n+x\r\n+y\r\n"}, {"+OK\r\n", "*1\r\n+x\r\n"}, {"*1\r\n", "*1\r\n+x\r\n"}} {
 		var all [][]byte
 		for _, r := range replies {
 			all = append(all, []byte(r))
 		}
-		if got := string(byPosition(keys, all)); got != string(errUnexpected) {
+		if got := string(byPosition(positions, all)); got != string(errUnexpected) {
 			t.Errorf("%q: %q", replies, got)
+		}
+	}
+}
+
+// However many keys there are, each is in the part of its slot, in the order of the command, with what belongs to it; and
+// a part is as long as was worked out before it was made.
+func TestCut(t *testing.T) {
+	for _, n := range []int{2, 100, countingFrom - 1, countingFrom, 3 * slot.Count} {
+		args := [][]byte{[]byte("MSET")}
+		want := make(map[int][]string)
+		for i := range n {
+			key, value := fmt.Sprintf("key:%d", i%(n/2+1)), strings.Repeat("v", i%120)
+			args = append(args, []byte(key), []byte(value))
+			s := slot.Of([]byte(key))
+			want[s] = append(want[s], key, value)
+		}
+		cut, _ := redis7(t).Lookup(args[0]).CutBySlot(args)
+		parts, size, last := cut.All(), 0, -1
+		for i, part := range parts {
+			request := string(resp.AppendCommandStrings(nil, append([]string{"MSET"}, want[part.Slot]...)...))
+			if string(part.Request) != request || part.Place != i || part.Slot != cut.Slot(i) || part.Slot <= last {
+				t.Fatalf("%d keys, part %d of slot %d behind %d: %q, want %q", n, i, part.Slot, last, part.Request, request)
+			}
+			if len(part.Request) != cut.SizeOf(i) {
+				t.Fatalf("%d keys, part %d: %d bytes, %d were expected", n, i, len(part.Request), cut.SizeOf(i))
+			}
+			size, last = size+len(part.Request), part.Slot
+		}
+		if len(parts) != len(want) || size != cut.Size() {
+			t.Errorf("%d keys: %d parts of %d slots, %d bytes, %d were expected", n, len(parts), len(want), size, cut.Size())
+		}
+		some := cut.Parts([]int32{int32(len(parts) - 1), 0})
+		if string(some[0].Request) != string(parts[len(parts)-1].Request) || string(some[1].Request) != string(parts[0].Request) {
+			t.Errorf("%d keys: the last part and the first one are %v", n, some)
 		}
 	}
 }
@@ -117,5 +152,18 @@ func BenchmarkSplit(b *testing.B) {
 			replies[i] = reply
 		}
 		merge(2, replies)
+	}
+}
+
+// BenchmarkCut cuts the longest commands.
+func BenchmarkCut(b *testing.B) {
+	args := [][]byte{[]byte("DEL")}
+	for i := range 1_000_000 {
+		args = append(args, fmt.Appendf(nil, "%0100d", i))
+	}
+	cmd := redis7(b).Lookup(args[0])
+	b.ReportAllocs()
+	for b.Loop() {
+		cmd.SplitBySlot(args)
 	}
 }
