@@ -23,7 +23,7 @@ var ErrAgain = errors.New("redlock: the request named another master")
 // knows, the script compares, and so no grant slips through, however late the topology is. Safe
 // for concurrent use; the zero value is off.
 type grace struct {
-	period  atomic.Int64 // time.Duration; 0: off
+	period  time.Duration // 0: off
 	masters [slot.Count]atomic.Pointer[string]
 
 	mu  sync.Mutex
@@ -39,7 +39,7 @@ type master struct {
 // unmet stands for a replication id that the proxy does not know yet.
 const unmet = "?"
 
-func (g *grace) on() bool { return g.period.Load() > 0 }
+func (g *grace) on() bool { return g.period > 0 }
 
 // master is the replication id that requests for slot n name; "" when any will do.
 func (g *grace) master(n int) string {
@@ -67,11 +67,11 @@ func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 	m, known := g.all[is]
 	if !known {
 		m.met = time.Now()
-		m.until = m.met.Add(time.Duration(g.period.Load()) - up)
+		m.until = m.met.Add(g.period - up)
 	}
 	before := g.masters[n].Load()
 	if before != nil && *before != is || !known && strings.Trim(was, "0") != "" {
-		m.until = m.met.Add(time.Duration(g.period.Load()))
+		m.until = m.met.Add(g.period)
 	}
 	g.all[is] = m
 	left := time.Until(m.until)
@@ -79,15 +79,6 @@ func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 		g.masters[n].Store(&is)
 	}
 	return max(left, 0)
-}
-
-// SetFailoverGrace makes new grants wait for so long after a shard's master changed; 0: they
-// do not. It should be the longest lease in use. Independent masters do not fail over: there it is
-// for nothing.
-func (l *Locker) SetFailoverGrace(d time.Duration) {
-	if l.quorum == nil {
-		l.grace.period.Store(int64(d))
-	}
 }
 
 // otherMaster deals with the script's answer that the master is another one than expected.

@@ -127,7 +127,7 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 func TestNoGrace(t *testing.T) {
 	l := New(nothing{}, Options{})
 	_, plain := l.AcquireRequest(l.NewAcquire(Acquire{Name: "job", Mode: Write, Lease: time.Second}))
-	l.SetFailoverGrace(time.Second)
+	l = New(nothing{}, Options{FailoverGrace: time.Second})
 	_, named := l.AcquireRequest(l.NewAcquire(Acquire{Name: "job", Mode: Write, Lease: time.Second}))
 	if strings.Contains(string(plain), unmet) || !strings.HasSuffix(string(named), "$1\r\n?\r\n") {
 		t.Errorf("%q and %q", plain, named)

@@ -95,7 +95,6 @@ type keeping struct {
 	l      *Locker
 	born   time.Time
 	held   atomic.Int64    // how many holds are kept
-	most   atomic.Int64    // how many may be
 	ctx    context.Context // of the renewals; ends with Close
 	cancel context.CancelFunc
 
@@ -245,17 +244,14 @@ func (l *Locker) Prolonged(name, token string, until time.Time) {
 
 // KeepFull is nil, or says why no more holds may be kept alive.
 func (l *Locker) KeepFull() error {
-	if n := l.keep.held.Load(); n >= l.keep.most.Load() {
+	if n := l.keep.held.Load(); n >= int64(l.o.MaxKept) {
 		return ReplyError(fmt.Sprintf("ERR this proxy keeps %d holds alive already: lock without KEEPALIVE, try again later, or raise lock-max-keepalive", n))
 	}
 	return nil
 }
 
 // KeepFree is how many more holds may be kept alive.
-func (l *Locker) KeepFree() int { return int(max(l.keep.most.Load()-l.keep.held.Load(), 0)) }
-
-// SetMaxKept changes how many holds may be kept alive.
-func (l *Locker) SetMaxKept(n int) { l.keep.most.Store(int64(n)) }
+func (l *Locker) KeepFree() int { return int(max(int64(l.o.MaxKept)-l.keep.held.Load(), 0)) }
 
 // Keeper is what a request of whoever has the hold kept alive names, so that it does not count
 // as one of somebody else.

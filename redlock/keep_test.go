@@ -692,11 +692,6 @@ func TestKeepFull(t *testing.T) {
 		if err := p.KeepFull(); !errors.As(err, &said) || !strings.HasPrefix(err.Error(), "ERR ") || !strings.Contains(err.Error(), "lock-max-keepalive") {
 			t.Errorf("full: %v", err)
 		}
-		p.SetMaxKept(3)
-		if err := p.KeepFull(); err != nil {
-			t.Error(err)
-		}
-		p.SetMaxKept(2)
 		h.Forget()
 		if err := p.KeepFull(); err != nil {
 			t.Error(err)

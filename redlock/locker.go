@@ -60,7 +60,7 @@ type Options struct {
 	MaxReaders int           // readers of one lock; 1,000, which cost a Redis a few ms when they are looked at
 	MaxKept    int           // holds that are kept alive; 1,000,000
 	// FailoverGrace is for how long a master that was not the master before grants nothing
-	// new; 0: it does not wait.
+	// new; 0: it does not wait. It should be the longest lease in use.
 	FailoverGrace time.Duration
 	// Sync is how many replicas must have a grant for which nothing else is asked; 0. They
 	// are waited for so long: SyncTimeout, 1 s.
@@ -108,11 +108,6 @@ type Locker struct {
 	id       string  // of this proxy, in the queues
 	fences   string  // what the keys of the slots' fences begin with
 
-	lease, maxLease, maxWait atomic.Int64 // time.Duration
-	maxQueue                 atomic.Int64
-	sync                     atomic.Int64 // replicas
-	syncTimeout              atomic.Int64 // time.Duration
-
 	keepers atomic.Uint64 // ids so far
 	grace   grace
 
@@ -134,11 +129,9 @@ func New(u Upstream, o Options) *Locker {
 	l := &Locker{o: o, upstream: u, id: newID(), fences: o.Prefix + "fence:{", rooms: make(map[string]*room), waiters: make(map[string]*waiter)}
 	if l.quorum, _ = u.(*Quorum); l.quorum != nil {
 		l.quorum.heirs = l
+	} else {
+		l.grace.period = o.FailoverGrace // independent masters do not fail over
 	}
-	l.SetLimits(l.o.Lease, l.o.MaxLease, l.o.MaxWait, l.o.MaxQueue)
-	l.SetFailoverGrace(o.FailoverGrace)
-	l.SetSync(l.o.Sync, l.o.SyncTimeout)
-	l.SetMaxKept(l.o.MaxKept)
 	l.keep.start(l)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
@@ -147,23 +140,14 @@ func New(u Upstream, o Options) *Locker {
 // ID is the id of this proxy: 16 letters and digits, others at each start.
 func (l *Locker) ID() string { return l.id }
 
-// SetLimits changes the default lease, the longest lease, the longest wait and
-// the longest queue for requests to come.
-func (l *Locker) SetLimits(lease, maxLease, maxWait time.Duration, maxQueue int) {
-	l.lease.Store(int64(lease))
-	l.maxLease.Store(int64(maxLease))
-	l.maxWait.Store(int64(maxWait))
-	l.maxQueue.Store(int64(maxQueue))
-}
-
 // Lease is the default lease.
-func (l *Locker) Lease() time.Duration { return time.Duration(l.lease.Load()) }
+func (l *Locker) Lease() time.Duration { return l.o.Lease }
 
 // MaxLease is the longest lease that may be asked for.
-func (l *Locker) MaxLease() time.Duration { return time.Duration(l.maxLease.Load()) }
+func (l *Locker) MaxLease() time.Duration { return l.o.MaxLease }
 
 // MaxWait is the longest wait.
-func (l *Locker) MaxWait() time.Duration { return time.Duration(l.maxWait.Load()) }
+func (l *Locker) MaxWait() time.Duration { return l.o.MaxWait }
 
 // Close forgets the holds that are kept alive, and waits until everything that is to be taken
 // back or freed is, or ctx ends. Nobody may call Wait or Try meanwhile.

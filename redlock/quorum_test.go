@@ -261,9 +261,7 @@ func TestQuorumAgreesOnAFence(t *testing.T) {
 // SYNC is refused by name, and a lease too short for the nodes' timeout too. R27 R32
 func TestQuorumRefuses(t *testing.T) {
 	atSea(t, 3, 1, func(t *testing.T, s *sea) {
-		l := s.proxies[0]
-		l.SetSync(2, time.Second)
-		l.SetFailoverGrace(time.Minute)
+		l := s.anew(0, Options{Lease: time.Second, Sync: 2, FailoverGrace: time.Minute})
 		if !l.Quorum() || l.Sync() != 0 || l.grace.on() {
 			t.Errorf("replicas %d, grace %v", l.Sync(), l.grace.on())
 		}

@@ -200,7 +200,7 @@ func (l *Locker) admit(w *waiter) error {
 	if r == nil {
 		return nil
 	}
-	if n := len(r.waiters); int64(n) >= l.maxQueue.Load() {
+	if n := len(r.waiters); n >= l.o.MaxQueue {
 		return ReplyError(fmt.Sprintf("QUEUEFULL %d clients of this proxy wait for this lock already: try again later, or raise lock-max-queue", n))
 	}
 	if w.up && r.waiters[0].up {

@@ -392,6 +392,13 @@ func newSea(t testing.TB, islands, proxies int, longest time.Duration) *sea {
 	return s
 }
 
+// anew puts a proxy with other options in the place of proxy i.
+func (s *sea) anew(i int, o Options) *Locker {
+	s.proxies[i].Close(context.Background())
+	s.proxies[i] = New(s.proxies[i].upstream, o)
+	return s.proxies[i]
+}
+
 // end closes everything, and says what was left behind.
 func (s *sea) end() (left error) {
 	for i, l := range s.proxies {

@@ -107,7 +107,7 @@ func TestQuorumWaitEnds(t *testing.T) {
 			s.links[0][n].fails(nil)
 		}
 		time.Sleep(10 * time.Millisecond)
-		l.SetLimits(time.Second, time.Minute, time.Minute, 1)
+		l = s.anew(0, Options{Lease: time.Second, MaxQueue: 1})
 		mustLock(t, other, Acquire{Token: "f", Lease: 2 * time.Second})
 		first := beginAt(t.Context(), l, Acquire{Token: "g", Wait: 500 * time.Millisecond})
 		if r := lockAt(t.Context(), l, Acquire{Token: "h", Wait: time.Second}); r.err == nil || !strings.HasPrefix(r.err.Error(), "QUEUEFULL ") {

@@ -125,7 +125,7 @@ func (l *Locker) AcquireRequest(a *Acquire) (slot int, req []byte) {
 	if a.Wait > 0 {
 		req = redcon.AppendBulkString(req, l.id)
 		req = appendNumber(req, max(time.Until(a.w.deadline), time.Millisecond).Milliseconds())
-		req = l.appendMost(req, a.Mode, l.maxQueue.Load())
+		req = l.appendMost(req, a.Mode, l.o.MaxQueue)
 	} else {
 		req = append(req, "$0\r\n\r\n$0\r\n\r\n"...)
 		req = l.appendMost(req, a.Mode, 0)
@@ -140,11 +140,11 @@ func (l *Locker) AcquireRequest(a *Acquire) (slot int, req []byte) {
 }
 
 // appendMost appends how many may wait for the lock, if any may, and how many may read it, if one of them asks.
-func (l *Locker) appendMost(req []byte, m Mode, waiters int64) []byte {
+func (l *Locker) appendMost(req []byte, m Mode, waiters int) []byte {
 	var space [40]byte
 	most := space[:0]
 	if waiters > 0 {
-		most = strconv.AppendInt(most, waiters, 10)
+		most = strconv.AppendInt(most, int64(waiters), 10)
 	}
 	if m == Read {
 		most = strconv.AppendInt(append(most, ' '), int64(l.o.MaxReaders), 10)

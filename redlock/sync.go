@@ -14,14 +14,7 @@ func (l *Locker) Sync() int {
 	if l.quorum != nil {
 		return 0
 	}
-	return int(l.sync.Load())
-}
-
-// SetSync changes how many replicas must have a grant by default, and how long they are
-// waited for, for requests to come.
-func (l *Locker) SetSync(replicas int, timeout time.Duration) {
-	l.sync.Store(int64(replicas))
-	l.syncTimeout.Store(int64(timeout))
+	return l.o.Sync
 }
 
 // Confirm waits until a.Sync replicas of the lock's master have the grant g that a was
@@ -76,7 +69,7 @@ func (l *Locker) confirm(ctx context.Context, a *Acquire, g Grant) (left time.Du
 	p := l.place(a.Name)
 	req := resp.AppendCommandStrings(nil, "EVALSHA", confirmScript.SHA, "1", p.key, OwnerOf(a.Token), optional(g.Fence))
 	began := time.Now()
-	reply, acked, err := l.upstream.Synced(limited, p.slot, req, a.Sync, time.Duration(l.syncTimeout.Load()))
+	reply, acked, err := l.upstream.Synced(limited, p.slot, req, a.Sync, l.o.SyncTimeout)
 	switch {
 	case errors.Is(err, errLeaseOver):
 		return 0, 0, nil

@@ -80,13 +80,13 @@ func TestConfirm(t *testing.T) {
 // gets it at once. R26
 func TestTooFewReplicas(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *server) {
-		p := s.proxies(t, 1, Options{Sync: 2, SyncTimeout: 200 * time.Millisecond})[0]
+		p := s.proxies(t, 1, Options{Sync: 2, SyncTimeout: 400 * time.Millisecond})[0]
 		p.have(1)
 		if p.Sync() != 2 {
 			t.Errorf("the default is %d", p.Sync())
 		}
 		_, _, took, err := p.lockSynced(t.Context(), Acquire{Token: "a", Sync: p.Sync()})
-		if err == nil || !strings.HasPrefix(err.Error(), "NOREPLICAS 1/2 ") || took < 200*time.Millisecond || took > 5*time.Second {
+		if err == nil || !strings.HasPrefix(err.Error(), "NOREPLICAS 1/2 ") || took < 400*time.Millisecond || took > 5*time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
 		if r := p.lock(t.Context(), Acquire{Token: "b"}); !r.ok {
@@ -101,10 +101,9 @@ func TestTooFewReplicas(t *testing.T) {
 
 		// Who waits behind it gets it.
 		p.unlock("b")
-		p.SetSync(3, 400*time.Millisecond)
 		done := make(chan error)
 		go func() {
-			_, _, _, err := p.lockSynced(t.Context(), Acquire{Token: "c", Sync: p.Sync()})
+			_, _, _, err := p.lockSynced(t.Context(), Acquire{Token: "c", Sync: 3})
 			done <- err
 		}()
 		for p.state().Name() == "free" {
