@@ -26,6 +26,8 @@
 -- requests meta". Requests are the last eight that made it what it is: +id counted, =id the
 -- token came again, -id counted down, ^id made a writer of the reader, *id did so and
 -- counted. An id of a LOCK with a name of its client's (ID) is "id,name".
+-- The field b has the fence and the count from before each of the last upgrades, " id fence count;", newest first, so
+-- that a request that came before it and is sent again gets the answer that was true then.
 -- !id, ?id and &id are +id, ^id and *id that were cancelled, when others had been told of them. =0000000000000000
 -- stands for all renewals, and =1111111111111111 for the last CHECK.
 local key, token, lease, mode, id, proxy = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
@@ -95,8 +97,8 @@ if mine then
   if e <= now then mine = nil end
 end
 local sent_before = mine and string.find(ids, id, 1, true)
-local name = mine and not sent_before and string.match(id, ',%w+')
-if name and string.find(ids, name, 1, true) then -- by its client, as another request
+local name = mine and string.match(id, ',%w+')
+if name and not sent_before and string.find(ids, name, 1, true) then -- by its client, as another request
   sent_before = true
   ids = ids .. '=' .. id
   kept = rely(kept, relying)
@@ -122,6 +124,11 @@ if mine and not upgrade then
   end
   if field ~= 'w' and ce > 0 then ce = math.max(ce, e) end
   save(field, pack_hold(e, n, f, since, kept, ids, note))
+  local upgraded = sent_before and not candidate and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, name or id, 1, true))
+  if upgraded then
+    local was, count = string.match(redis.call('HGET', key, 'b') or '', ' ' .. upgraded .. ' (%d+) (%d+);')
+    if was then return {token, tonumber(was), e - from, tonumber(count)} end
+  end
   return {token, tonumber(f), e - from, n, candidate and 0, micros}
 end
 
@@ -160,13 +167,15 @@ else
       save()
       return other
     end
+    local read = upgrade and ' ' .. id .. ' ' .. f .. ' ' .. n - ARGV[5] .. ';'
     --#include fence.lua
     if place then drop(place, id) end
     if upgrade then
       outlast(e)
       redis.call('HDEL', key, field)
       c, ce, z, ze = 0, 0, 0, 0 -- whoever was offered the lock waits on
-      save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, note))
+      read = read .. string.sub(redis.call('HGET', key, 'b') or '', 1, 120)
+      save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, note), 'b', read)
       return {token, tonumber(f), e - from, n, candidate and 1, micros}
     end
     local hold = pack_hold(from + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, meta == '' and '' or ' ' .. meta)

@@ -42,6 +42,13 @@ type modelHold struct {
 	meta  string
 	made  []string        // +id, =id, -id, ^id, *id as in acquire.lua
 	gone  map[string]bool // of these, those that were cancelled
+	read  []modelRead     // the last four upgrades, newest first
+}
+
+// modelRead is what a reader had who became the writer.
+type modelRead struct {
+	id           string
+	fence, count int64
 }
 
 type modelWaiter struct {
@@ -103,7 +110,7 @@ func (m *model) grant(a *Acquire, fence int64, ttl time.Duration) error {
 	if a.Mode == Write {
 		clear(m.hold)
 	}
-	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}}
+	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}, nil}
 	delete(m.queue, a.ID)
 	return nil
 }
@@ -236,6 +243,22 @@ func (h *modelHold) again(a *Acquire, now time.Time, once, counted string) {
 	}
 }
 
+// then is the fence and the count that the request was told, or would have been told before a later upgrade.
+func (h *modelHold) then(id string) (fence, count int64) {
+	for _, mark := range h.made[h.find(id)+1:] {
+		if mark[0] != '^' && mark[0] != '*' {
+			continue
+		}
+		for _, r := range h.read {
+			if r.id == mark[1:] {
+				return r.fence, r.count
+			}
+		}
+		break
+	}
+	return h.fence, h.count
+}
+
 // renew makes h last, and says for how long.
 func (h *modelHold) renew(now time.Time, lease time.Duration) time.Duration {
 	if h.find(relied) < 0 {
@@ -273,6 +296,7 @@ func (m *model) upgraded(a *Acquire, h *modelHold, v resp.Value) (done bool, err
 		if fence <= m.fence || fence < m.now.UnixMicro() {
 			return true, fmt.Errorf("the fence %d is not above %d and the clock", fence, m.fence)
 		}
+		h.read = slices.Insert(h.read, 0, modelRead{a.ID, h.fence, h.count})[:min(4, len(h.read)+1)]
 		h.again(a, m.now, "^", "*")
 		h.mode, h.fence, m.fence, m.bare = Write, fence, fence, false
 		delete(m.queue, a.ID)
@@ -304,8 +328,9 @@ func (m *model) acquired(a *Acquire, proxy string, v resp.Value) error {
 			h.mode = Read
 		}
 		h.again(a, m.now, "=", "+")
+		fence, count := h.then(a.ID)
 		delete(m.queue, a.ID)
-		want := fmt.Sprintf("[%s %d %d %d]", a.Token, h.fence, h.until.Sub(m.now).Milliseconds(), h.count)
+		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, h.until.Sub(m.now).Milliseconds(), count)
 		if text(v) != want {
 			return fmt.Errorf("it holds the lock: %s, want %s", text(v), want)
 		}

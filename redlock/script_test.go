@@ -764,14 +764,32 @@ var transitions = []struct{ name, text string }{
 		acquire a i7,n4 w 1000 -> [a F2 ~1000 1]
 		cancel a i7,n4 -> 1
 		exists -> 0`},
-	{"a named downgrade changes nothing when another copy comes late", `
+	{"a named downgrade changes nothing when another copy comes late, and is answered as it was", `
 		acquire a i1,n1 w 1000 -> [a F1 ~1000 1]
 		acquire a i2,n2 r 1000 -> [a F1 ~1000 1]
 		acquire a i3,n3 w 1000 -> [a F2 ~1000 1]
-		acquire a i4,n2 r 1000 -> [a F2 ~1000 1]
+		acquire a i4,n2 r 1000 -> [a F1 ~1000 1]
+		acquire a i4,n2 r 1000 -> [a F1 ~1000 1]
+		acquire a i3,n3 w 1000 -> [a F2 ~1000 1]
 		acquire b i5 r 1000 -> nil
 		release a u1 -> 1
 		exists -> 0`},
+	{"who asks again after an upgrade is told the fence and the count of before it; R15 R33", `
+		acquire a i1 w 5000 -> [a F1 ~5000 1]
+		acquire a i2 r 5000 -> [a F1 ~5000 1]
+		reenter a i3 w 5000 -> [a F2 ~5000 2]
+		acquire a i2 r 1000 -> [a F1 ~5000 1]
+		acquire a i3 w 1000 -> [a F2 ~5000 2]
+		acquire a i4 w 1000 -> [a F2 ~5000 2]
+		acquire a i5 r 1000 -> [a F2 ~5000 2]
+		acquire a i6 w 1000 -> [a F3 ~5000 2]
+		acquire a i2 r 1000 -> [a F1 ~5000 1]
+		acquire a i5 r 9000 -> [a F2 ~9000 2]
+		acquire a i6 w 1000 -> [a F3 ~9000 2]
+		acquire b i7 r 1000 -> nil
+		cancel a i6 -> 1
+		acquire b i8 r 1000 -> [b F4 ~1000 1]
+		acquire a i5 r 1000 -> [a F3 ~9000 2]`},
 	{"a waiter whose request is named is granted, handed over and found", `
 		acquire a i1 w 1000 -> [a F1 ~1000 1]
 		reenter b i2,n2 w 1000 P1 -> [1 ~1000 i1 *]
