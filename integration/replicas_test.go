@@ -183,7 +183,7 @@ func TestReplicaReadsOfSentinels(t *testing.T) {
 	growing(t, g.replica, true)
 	growing(t, g.master, false)
 	g.master.kill()
-	eventually(t, 3*patience, "fail-over", func() bool { return g.replica.info(t, "replication", "role") == "master" })
+	g.promoted(t)
 	growing(t, g.replica, true)
 	if _, err := ask(p.addr, "SET", "after", "1"); err != nil {
 		t.Error(err)

@@ -48,6 +48,16 @@ func startSentinels(l life) *sentinelGroup {
 	return g
 }
 
+// promoted waits until the replica is master. Sentinel closes all connections to a server that it promotes, and so
+// may close the one that asks.
+func (g *sentinelGroup) promoted(l life) {
+	l.Helper()
+	eventually(l, 3*patience, "fail-over", func() bool {
+		v, err := ask(g.replica.addr, "INFO", "replication")
+		return err == nil && infoField(v.text, "role") == "master"
+	})
+}
+
 // addrs are the sentinels as --upstream takes them.
 func (g *sentinelGroup) addrs() string {
 	var addrs []string

@@ -417,7 +417,7 @@ func TestTrackedReadsAreNeverOld(t *testing.T) {
 		a, b := startProxy(t, "--upstream", group.addrs()), startProxy(t, "--upstream", group.addrs())
 		neverOld(t, a.addr, b.addr, func() {
 			group.master.kill()
-			eventually(t, 3*patience, "fail-over", func() bool { return group.replica.info(t, "replication", "role") == "master" })
+			group.promoted(t)
 		})
 	})
 	t.Run("cluster", func(t *testing.T) {
