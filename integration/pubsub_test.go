@@ -188,6 +188,10 @@ func TestThousandSubscribers(t *testing.T) {
 	pub.must(t, "MULTI") // which needs a connection of its own, as it will below
 	pub.must(t, "PUBLISH", "news", "nobody")
 	pub.must(t, "EXEC")
+	first := connect(t, p.addr)
+	first.must(t, "SUBSCRIBE", "news") // over a connection to the node that stays for a while, with goroutines of its own
+	first.Close()
+	eventually(t, patience, "nobody listens", func() bool { return p.metric(t, "lockproxy_subscriptions") == 0 })
 	before := p.usage(t)
 	const listeners, messages = 1000, 100
 	conns := make([]*conn, listeners)
