@@ -122,7 +122,7 @@ func TestDrainOfIdleAndStuckClients(t *testing.T) {
 // keeps the process beyond drain-timeout.
 func TestDrainOfClientsThatOnlyWrite(t *testing.T) {
 	t.Parallel()
-	for _, way := range []string{"tcp", "tls", "unix"} {
+	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			drainOfClientsThatOnlyWrite(t, way)

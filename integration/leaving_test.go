@@ -104,44 +104,78 @@ func TestGrantsNobodyReads(t *testing.T) {
 // A client that closes its connection before its grant comes does not get it, so the grant is taken back. The
 // kernel says so: what came too late is not acknowledged, but answered with a reset.
 func TestGrantForAClosedSocketIsTakenBack(t *testing.T) {
-	redis := startRedis(t)
-	p := startProxy(t, "--upstream", redis.addr)
-	node := connect(t, redis.addr)
-	c := connect(t, p.addr)
-	node.want(t, "OK", "CLIENT", "PAUSE", "300")
-	c.send("LOCK", "late", "TOKEN", "t", "PX", "60000")
+	for _, way := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			redis := startRedis(t)
+			_, dial := startFor(t, way, "--upstream", redis.addr)
+			node := connect(t, redis.addr)
+			c, other := dial(), dial()
+			other.must(t, "LOCK", "warm")
+			ran := redis.info(t, "commandstats", "cmdstat_evalsha")
+			node.want(t, "OK", "CLIENT", "PAUSE", "300")
+			c.send("LOCK", "late", "TOKEN", "t", "PX", "60000")
+			c.Close()
+			eventually(t, patience, "a lock was taken", func() bool {
+				return redis.info(t, "commandstats", "cmdstat_evalsha") != ran
+			})
+			eventually(t, patience, "the lock is free", func() bool {
+				return other.must(t, "LOCKCTL", "INFO", "late").field("state").text == "free"
+			})
+		})
+	}
+}
+
+// A client of a unix socket that closes it with a grant unread has surely not read it; one that has read
+// it may be at work.
+func TestGrantLeftInAUnixSocketIsTakenBack(t *testing.T) {
+	t.Parallel()
+	_, dial := startFor(t, "unix", "--upstream", sharedRedis().addr)
+	c, other := dial(), dial()
+	c.send("LOCK", "first:"+t.Name(), "TOKEN", "t", "PX", "60000")
+	if v, err := c.receive(patience); err != nil || len(v.elems) != 4 {
+		t.Fatal(v, err)
+	}
+	c.send("LOCK", "second:"+t.Name(), "TOKEN", "t", "PX", "60000")
+	second := func() string { return other.must(t, "LOCKCTL", "INFO", "second:"+t.Name()).field("state").text }
+	eventually(t, patience, "the second grant is made", func() bool { return second() == "write" })
+	time.Sleep(100 * time.Millisecond) // it lies in the socket
 	c.Close()
-	time.Sleep(400 * time.Millisecond) // the grant is on its way, or there is none yet
-	eventually(t, patience, "the lock is free", func() bool {
-		state, _ := lockInfo(t, p.addr, "late")
-		return state == "free"
-	})
+	eventually(t, patience, "the second is free", func() bool { return second() == "free" })
+	other.want(t, "(nil)", "LOCK", "first:"+t.Name(), "TOKEN", "u")
+	other.want(t, "(integer) 1", "UNLOCK", "first:"+t.Name(), "t")
 }
 
 // A client that has got its grant holds the lock for as long as it was told, whenever and however its connection
-// is reset.
+// is reset. A unix socket is closed in good order by its client whatever happens, which ends KEEPALIVE alone.
 func TestResetLeavesWhatTheClientHasGot(t *testing.T) {
 	t.Parallel()
-	p := startProxy(t, "--upstream", sharedRedis().addr)
-	for _, after := range []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond} {
-		for _, verb := range []string{"LOCK", "RLOCK"} {
-			t.Run(fmt.Sprint(verb, " ", after), func(t *testing.T) {
-				t.Parallel()
-				c, lock := connect(t, p.addr), "got:"+t.Name()
-				for _, options := range [][]string{{}, {"KEEPALIVE"}} {
-					name := lock + strings.Join(options, "")
-					c.must(t, append([]string{verb, name, "TOKEN", "t", "PX", "60000"}, options...)...)
-				}
-				time.Sleep(after)
-				c.Conn.(*net.TCPConn).SetLinger(0)
-				c.Close()
-				time.Sleep(300 * time.Millisecond) // as long as what is not to happen took
-				other := connect(t, p.addr)
-				for _, name := range []string{lock, lock + "KEEPALIVE"} {
-					other.want(t, "(nil)", "WLOCK", name, "TOKEN", "u")
-					other.want(t, "(integer) 1", "UNLOCK", name, "t")
-				}
-			})
+	for _, way := range ways {
+		_, dial := startFor(t, way, "--upstream", sharedRedis().addr)
+		kinds := [][]string{{}, {"KEEPALIVE"}}
+		if way == "unix" {
+			kinds = kinds[:1]
+		}
+		for _, after := range []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond} {
+			for _, verb := range []string{"LOCK", "RLOCK"} {
+				t.Run(fmt.Sprint(way, " ", verb, " ", after), func(t *testing.T) {
+					t.Parallel()
+					c, lock := dial(), "got:"+t.Name()
+					for _, options := range kinds {
+						name := lock + strings.Join(options, "")
+						c.must(t, append([]string{verb, name, "TOKEN", "t", "PX", "60000"}, options...)...)
+					}
+					time.Sleep(after)
+					c.breakOff()
+					time.Sleep(300 * time.Millisecond) // as long as what is not to happen took
+					other := dial()
+					for _, options := range kinds {
+						name := lock + strings.Join(options, "")
+						other.want(t, "(nil)", "WLOCK", name, "TOKEN", "u")
+						other.want(t, "(integer) 1", "UNLOCK", name, "t")
+					}
+				})
+			}
 		}
 	}
 }

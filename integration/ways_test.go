@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"path/filepath"
 	"testing"
 )
 
-// startFor starts a proxy whose clients connect over one of "tcp", "tls" and "unix", and returns how they do.
+// ways are how clients connect.
+var ways = []string{"tcp", "tls", "unix"}
+
+// startFor starts a proxy whose clients connect over one of ways, and returns how they do.
 func startFor(t *testing.T, way string, args ...string) (p *lockproxy, dial func() *conn) {
 	t.Helper()
 	switch way {
@@ -32,4 +36,16 @@ func startFor(t *testing.T, way string, args ...string) (p *lockproxy, dial func
 	}
 	p = startProxy(t, args...)
 	return p, func() *conn { t.Helper(); return connect(t, p.addr) }
+}
+
+// breakOff closes the connection without any farewell, with a reset where there is such a thing.
+func (c *conn) breakOff() {
+	nc := c.Conn
+	if over, ok := nc.(*tls.Conn); ok {
+		nc = over.NetConn()
+	}
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	nc.Close()
 }

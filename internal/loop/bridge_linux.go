@@ -27,6 +27,10 @@ type bridge struct {
 	finishing atomic.Bool   // the loop writes no more, and closes when the peer has got all
 	passed    atomic.Bool   // and all that it wrote lies with the kernel
 	over      chan struct{} // is closed when the loop has closed the near end
+
+	given atomic.Uint64           // bytes of output that nc was given
+	last  atomic.Uint64           // and without those of the last Write
+	final atomic.Pointer[account] // when the connection broke
 }
 
 // newBridge returns the near end, which does not block.
@@ -57,12 +61,15 @@ func (b *bridge) inbound() {
 		return
 	}
 	b.far.CloseWrite()
+	if b.broken() {
+		b.reset()
+	}
 }
 
 // outbound copies what the loop writes to the peer until the loop closes its
 // side, and then ends both, and inbound with them.
 func (b *bridge) outbound() {
-	if _, err := io.Copy(b.nc, b.far); err != nil {
+	if _, err := io.Copy(passedOn{b}, b.far); err != nil {
 		b.reset()
 		return
 	}
@@ -111,11 +118,82 @@ func (b *bridge) control(f func(fd int)) {
 	}
 }
 
-// reset tells the loop that what it has written was not read. It says nothing
-// new to a loop that has closed the connection.
+// passedOn counts what it writes to the peer.
+type passedOn struct{ *bridge }
+
+func (b passedOn) Write(p []byte) (int, error) {
+	given := b.given.Load()
+	b.last.Store(given)
+	b.given.Store(given + uint64(len(p)))
+	return b.nc.Write(p)
+}
+
+// broken waits until a peer that has ended its input resets the connection, or the connection is closed here.
+func (b *bridge) broken() (reset bool) {
+	sc, ok := b.raw().(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Read(func(fd uintptr) bool { // is called again when something happens
+		reset = isClosed(int(fd))
+		return reset
+	})
+	return err == nil && reset
+}
+
+// isClosed says that the connection of a socket is no more: no acknowledgement can come.
+func isClosed(fd int) bool {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err == nil && info.State == unix.BPF_TCP_CLOSE
+}
+
+// oneRecord is how long a Write may be that makes one record of TLS, in which nothing can be read before all of it is
+// there.
+const oneRecord = 1 << 10
+
+// acknowledged is what the peer has got at the most, if its connection has broken. The kernel counts in bytes of
+// TLS. If some of those are missing, then the last record cannot be read.
+func (b *bridge) acknowledged() (a account) {
+	b.control(func(fd int) {
+		if !isClosed(fd) {
+			return
+		}
+		missing := queued(fd) > 0
+		last := b.last.Load()
+		a = account{acked: b.given.Load(), known: true}
+		switch {
+		case !missing:
+		case a.acked-last <= oneRecord:
+			a.acked = last
+		default:
+			a.acked--
+		}
+	})
+	return a
+}
+
+// reset tells the loop that what it has written was not read, before the loop can see an end of the stream. It says
+// nothing new to a loop that has closed the connection.
 func (b *bridge) reset() {
+	a := b.acknowledged()
+	if a.known {
+		b.final.CompareAndSwap(nil, &a)
+	}
 	b.loop.Post(func() { b.conn.shut(ErrReset) })
+	<-b.over
 	b.end()
+}
+
+// account is what the peer has got of a connection that has broken.
+func (b *bridge) account() account {
+	if a := b.final.Load(); a != nil {
+		return *a
+	}
+	return b.acknowledged()
 }
 
 func (b *bridge) end() {

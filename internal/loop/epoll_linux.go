@@ -161,6 +161,8 @@ type fdSocket struct {
 	bridge *bridge // or nil
 	fd     int
 	events uint32
+	sent   uint64 // bytes written
+	reset  bool   // a read has met ECONNRESET
 }
 
 func (s *fdSocket) descriptor() int { return s.fd }
@@ -175,6 +177,7 @@ func (s *fdSocket) read(p []byte) (int, error) {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 		return 0, errAgain
 	}
+	s.reset = errno == unix.ECONNRESET
 	return 0, errno
 }
 
@@ -182,6 +185,7 @@ func (s *fdSocket) write(p []byte) (int, error) {
 	n, errno := rawWrite(s.fd, p)
 	switch errno {
 	case 0:
+		s.sent += uint64(n)
 		return n, nil
 	case unix.EAGAIN, unix.EINTR:
 		return 0, errAgain
@@ -213,17 +217,28 @@ func (s *fdSocket) interest(read, write, end bool) {
 	unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_MOD, s.fd, &event)
 }
 
-// acknowledged implements socket. Only TCP has an account (TCP_INFO, tcpi_bytes_acked). It can be read after a reset.
-// What was written to a unix socket lies with its peer at once; what a bridge has passed on is not known.
+// acknowledged implements socket. TCP has an account (TCP_INFO, tcpi_bytes_acked), which can be read after a reset. A unix
+// socket is reset when its peer closes it and has not read all: then the last byte was not read.
 func (s *fdSocket) acknowledged() account {
 	if s.bridge != nil {
-		return account{}
+		return s.bridge.account()
 	}
 	info, err := unix.GetsockoptTCPInfo(s.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	if err != nil {
-		return account{}
+	switch {
+	case err == nil:
+		return account{acked: info.Bytes_acked, known: true}
+	case s.sent > 0 && s.wasReset():
+		return account{acked: s.sent - 1, known: true, final: true}
 	}
-	return account{acked: info.Bytes_acked, known: true}
+	return account{}
+}
+
+func (s *fdSocket) wasReset() bool {
+	if !s.reset { // the system tells it once
+		errno, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		s.reset = err == nil && errno == int(unix.ECONNRESET)
+	}
+	return s.reset
 }
 
 // finish implements socket.
