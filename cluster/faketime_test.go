@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
 )
 
 // pipeRedis is as much of a Redis as the control plane needs, over net.Pipe.
@@ -79,8 +80,8 @@ func TestFakeTime(t *testing.T) {
 		defer synctest.Wait()
 		defer stop()
 		go u.Run(ctx)
-		events := make(chan EventKind, 9)
-		cancel, err := u.Subscribe(t.Context(), -1, "news", func(kind EventKind, _ []byte) { events <- kind })
+		events := make(chan subscription.EventKind, 9)
+		cancel, err := u.Subscribe(t.Context(), -1, "news", func(e subscription.Event) { events <- e.Kind })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,13 +92,13 @@ func TestFakeTime(t *testing.T) {
 
 		p.hung.Store(true)
 		began := time.Now()
-		if kind := <-events; kind != Lost || time.Since(began) > 3*time.Second {
+		if kind := <-events; kind != subscription.Lost || time.Since(began) > 3*time.Second {
 			t.Errorf("event %d after %v", kind, time.Since(began))
 		}
 		p.hung.Store(false)
 		began = time.Now()
 		// A dial that hangs takes ConnectTimeout.
-		if kind := <-events; kind != Live || time.Since(began) > 3*time.Second {
+		if kind := <-events; kind != subscription.Live || time.Since(began) > 3*time.Second {
 			t.Errorf("event %d after %v", kind, time.Since(began))
 		}
 

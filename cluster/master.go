@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"lockproxy/internal/subscription"
 )
 
 // MasterOptions say how to reach masters that know nothing of each other. Zero values mean the
@@ -113,7 +115,7 @@ func (m *Master) Close() {
 }
 
 // Subscribe is Upstream.Subscribe for a classic channel of this server.
-func (m *Master) Subscribe(ctx context.Context, channel string, notify func(kind EventKind, payload []byte)) (cancel func(), err error) {
+func (m *Master) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (cancel func(), err error) {
 	return m.u.Subscribe(ctx, -1, channel, notify)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
 )
 
 // loneRedis is as much of a Redis as a Master asks for, over net.Pipe. It answers ECHO, and
@@ -643,16 +644,16 @@ func TestConnectMastersLater(t *testing.T) {
 // Messages come over a connection of their own, and a lost one is made again.
 func TestMasterSubscribe(t *testing.T) {
 	masterBubble(t, MasterOptions{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
-		events := make(chan EventKind, 9)
-		cancel, err := m.Subscribe(t.Context(), "lock:{a}", func(kind EventKind, _ []byte) { events <- kind })
+		events := make(chan subscription.EventKind, 9)
+		cancel, err := m.Subscribe(t.Context(), "lock:{a}", func(e subscription.Event) { events <- e.Kind })
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.with(p.cut)
-		if kind := <-events; kind != Lost {
+		if kind := <-events; kind != subscription.Lost {
 			t.Errorf("event %d", kind)
 		}
-		if kind := <-events; kind != Live {
+		if kind := <-events; kind != subscription.Live {
 			t.Errorf("event %d", kind)
 		}
 		cancel()

@@ -6,16 +6,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
-)
 
-// EventKind is what happens to a subscription.
-type EventKind uint8
-
-// The kinds of events.
-const (
-	Message EventKind = iota // somebody published; the only kind with a payload
-	Lost                     // from now on messages may be missed
-	Live                     // after Lost: the subscription stands again
+	"lockproxy/internal/subscription"
 )
 
 // Subscribe has notify called for what comes over channel, and returns once the node
@@ -34,13 +26,13 @@ const (
 // still come. Subscribe blocks until ctx ends at most; a node that
 // refuses for good, as for want of permission, ends it sooner. After Close no
 // more events come.
-func (u *Upstream) Subscribe(ctx context.Context, slot int, channel string, notify func(kind EventKind, payload []byte)) (cancel func(), err error) {
+func (u *Upstream) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error) {
 	return u.subscriptions.subscribe(ctx, slot, channel, notify)
 }
 
 // member is one caller of Subscribe. Its fields are guarded by subscriptions.mu.
 type member struct {
-	notify func(EventKind, []byte)
+	notify func(subscription.Event)
 	topic  *Topic
 	slot   int
 	joined bool          // the topic was live once
@@ -50,7 +42,7 @@ type member struct {
 	err    error
 }
 
-func (s *subscriptions) subscribe(ctx context.Context, slot int, name string, notify func(EventKind, []byte)) (func(), error) {
+func (s *subscriptions) subscribe(ctx context.Context, slot int, name string, notify func(subscription.Event)) (func(), error) {
 	m := &member{notify: notify, slot: slot, ready: make(chan struct{})}
 	s.mu.Lock()
 	if s.closed {
@@ -168,10 +160,10 @@ func (s *subscriptions) tell(t *Topic) {
 	t.lapsed = false
 	s.mu.Unlock()
 	for _, m := range lost {
-		m.notify(Lost, nil)
+		m.notify(subscription.Event{Kind: subscription.Lost})
 	}
 	for _, m := range back {
-		m.notify(Live, nil)
+		m.notify(subscription.Event{Kind: subscription.Live})
 	}
 }
 
@@ -186,7 +178,7 @@ func (s *subscriptions) hand(t *Topic, l *leg, payload []byte) {
 	}
 	s.mu.Unlock()
 	for _, m := range members {
-		m.notify(Message, payload)
+		m.notify(subscription.Event{Kind: subscription.Message, Payload: payload})
 	}
 }
 

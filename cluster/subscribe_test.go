@@ -16,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"lockproxy/internal/slot"
+	"lockproxy/internal/subscription"
 )
 
 // hearing collects the events of one subscription.
@@ -37,8 +38,8 @@ func listenAt(t *testing.T, u *Upstream, n int, channel string) *hearing {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var err error
-	h.cancel, err = u.Subscribe(ctx, n, channel, func(kind EventKind, payload []byte) {
-		h.events <- [...]string{"message ", "lost", "live"}[kind] + string(payload)
+	h.cancel, err = u.Subscribe(ctx, n, channel, func(e subscription.Event) {
+		h.events <- [...]string{"message ", "lost", "live"}[e.Kind] + string(e.Payload)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +130,7 @@ func TestSubscribeCancelInNotify(t *testing.T) {
 	var cancel func()
 	ended := make(chan bool, 9)
 	set := make(chan bool)
-	cancel, err := u.Subscribe(t.Context(), slot.Of([]byte("once")), "once", func(EventKind, []byte) {
+	cancel, err := u.Subscribe(t.Context(), slot.Of([]byte("once")), "once", func(subscription.Event) {
 		<-set
 		cancel()
 		ended <- true
@@ -173,7 +174,7 @@ func TestSubscribeHalfOpen(t *testing.T) {
 	a.expect(t, soon, "lost")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := u.Subscribe(ctx, -1, "b", func(EventKind, []byte) {}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := u.Subscribe(ctx, -1, "b", func(subscription.Event) {}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	s.signal(t, syscall.SIGCONT)
@@ -323,7 +324,7 @@ func TestSubscribeRefused(t *testing.T) {
 	u := discovered(t, Options{Addrs: addrs(s), User: "proxy", Password: "secret"})
 	listen(t, u, "open1")
 	for _, n := range []int{-1, slot.Of([]byte("closed"))} {
-		_, err := u.Subscribe(t.Context(), n, "closed", func(EventKind, []byte) {})
+		_, err := u.Subscribe(t.Context(), n, "closed", func(subscription.Event) {})
 		if err == nil || !strings.Contains(err.Error(), s.addr+": NOPERM") {
 			t.Error(err)
 		}
@@ -331,12 +332,12 @@ func TestSubscribeRefused(t *testing.T) {
 	s.kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := u.Subscribe(ctx, -1, "open2", func(EventKind, []byte) {})
+	_, err := u.Subscribe(ctx, -1, "open2", func(subscription.Event) {})
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Error(err)
 	}
 	u.Close()
-	if _, err := u.Subscribe(t.Context(), -1, "open3", func(EventKind, []byte) {}); !errors.Is(err, net.ErrClosed) {
+	if _, err := u.Subscribe(t.Context(), -1, "open3", func(subscription.Event) {}); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -370,14 +371,14 @@ func TestSubscribeChurn(t *testing.T) {
 				var cancelled atomic.Bool
 				lost := false
 				name := fmt.Sprintf("c%d", (w+i)%13)
-				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name, func(kind EventKind, _ []byte) {
+				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name, func(e subscription.Event) {
 					switch {
-					case kind == Lost && !lost:
+					case e.Kind == subscription.Lost && !lost:
 						lost = true
-					case kind == Live && lost:
+					case e.Kind == subscription.Live && lost:
 						lost = false
-					case !cancelled.Load() && kind != Message:
-						t.Errorf("event %d while lost is %v", kind, lost)
+					case !cancelled.Load() && e.Kind != subscription.Message:
+						t.Errorf("event %d while lost is %v", e.Kind, lost)
 					}
 				})
 				if err != nil {
@@ -417,7 +418,7 @@ func TestSubscribeMany(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				name := fmt.Sprintf("c%d", (w*rounds+i)%977)
-				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name, func(EventKind, []byte) {})
+				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name, func(subscription.Event) {})
 				if err != nil {
 					t.Error(err)
 					return

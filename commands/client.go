@@ -26,7 +26,7 @@ type Client struct {
 	Monitoring    bool   // MONITOR
 	Transaction   Transaction
 	Tracking      Tracking
-	Topics        [3]int // how many it listens to, by TopicKind
+	Topics        [3]int // how many it listens to, by cluster.TopicKind
 }
 
 // Subscribed says that the client listens to something.

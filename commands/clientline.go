@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockproxy/cluster"
 )
 
 // staticReplies is how many bytes of replies Redis counts as those of the buffer that each
@@ -30,9 +32,9 @@ func (p *Peer) line(b []byte, now time.Time, libs bool) []byte {
 	number(" idle=", int(max(p.Idle, 0)/time.Second))
 	b = p.flags(append(b, " flags="...))
 	number(" db=", p.DB)
-	number(" sub=", p.Topics[Channel])
-	number(" psub=", p.Topics[Pattern])
-	number(" ssub=", p.Topics[ShardChannel])
+	number(" sub=", p.Topics[cluster.Classic])
+	number(" psub=", p.Topics[cluster.Pattern])
+	number(" ssub=", p.Topics[cluster.Shard])
 	number(" multi=", p.Transaction.Multi())
 	number(" qbuf=", p.Query)
 	number(" qbuf-free=", p.QueryRoom)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/cluster"
 )
 
 func TestClientLine(t *testing.T) {
@@ -79,7 +81,7 @@ func TestClientKillFilters(t *testing.T) {
 	} {
 		f := newFake(t)
 		f.crowd.others = []*Peer{peer(2, "a:2", "l:1", 0), peer(9, "a:9", "l:2", time.Hour), peer(11, "a:11", "l:1", time.Minute)}
-		f.crowd.others[1].Topics[Channel] = 1
+		f.crowd.others[1].Topics[cluster.Classic] = 1
 		f.crowd.others[2].User = "other"
 		answer := f.do(test.line)
 		if closed := strings.Trim(fmt.Sprint(f.crowd.closed), "[]"); answer != test.answer || closed != test.closed {

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"lockproxy/cluster"
 )
 
 // What commands asked of the session goes into fakeSession.answer.
 
-func (f *fakeSession) Subscribe(kind TopicKind, names [][]byte) {
+func (f *fakeSession) Subscribe(kind cluster.TopicKind, names [][]byte) {
 	f.Reply(fmt.Appendf(nil, "+subscribe %d %s\r\n", kind, names))
 }
 
-func (f *fakeSession) Unsubscribe(kind TopicKind, names [][]byte) {
+func (f *fakeSession) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 	f.Reply(fmt.Appendf(nil, "+unsubscribe %d %s\r\n", kind, names))
 }
 
@@ -27,13 +29,13 @@ type fakeCensus struct {
 	own       map[string]string // the masters that count the proxy, as digits
 }
 
-func (c fakeCensus) Listeners(_ TopicKind, name []byte) int { return c.listeners[string(name)] }
+func (c fakeCensus) Listeners(_ cluster.TopicKind, name []byte) int { return c.listeners[string(name)] }
 
-func (c fakeCensus) Own(_ TopicKind, name []byte, i int) int {
+func (c fakeCensus) Own(_ cluster.TopicKind, name []byte, i int) int {
 	return strings.Count(c.own[string(name)], fmt.Sprint(i))
 }
 
-func (c fakeCensus) Heard(TopicKind) (names []string) {
+func (c fakeCensus) Heard(cluster.TopicKind) (names []string) {
 	for name, n := range c.listeners {
 		if n > 0 {
 			names = append(names, name)
@@ -43,7 +45,7 @@ func (c fakeCensus) Heard(TopicKind) (names []string) {
 	return names
 }
 
-func (c fakeCensus) OwnTopics(_ TopicKind, i int) (n int) {
+func (c fakeCensus) OwnTopics(_ cluster.TopicKind, i int) (n int) {
 	for _, at := range c.own {
 		n += strings.Count(at, fmt.Sprint(i))
 	}

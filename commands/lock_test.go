@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 )
 
@@ -64,7 +65,7 @@ func (n *lockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ t
 }
 
 // Subscribe implements redlock.Upstream: no message ever comes.
-func (n *lockRedis) Subscribe(context.Context, int, string, func(redlock.Event)) (func(), error) {
+func (n *lockRedis) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return func() {}, nil
 }
 

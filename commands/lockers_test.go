@@ -9,6 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 )
 
@@ -25,7 +26,7 @@ func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to redlock.Answerer)
 	reply, err := n.lockRedis.Do(context.Background(), 0, req, false)
 	to.Answer(tag, reply, err)
 }
-func (n loneNode) Subscribe(context.Context, string, func(redlock.Event)) (func(), error) {
+func (n loneNode) Subscribe(context.Context, string, func(subscription.Event)) (func(), error) {
 	return func() {}, nil
 }
 

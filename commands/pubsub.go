@@ -3,18 +3,9 @@ package commands
 import (
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/glob"
 	"lockproxy/internal/slot"
-)
-
-// TopicKind is what a client can subscribe to.
-type TopicKind uint8
-
-// The kinds of topics.
-const (
-	Channel      TopicKind = iota // SUBSCRIBE
-	Pattern                       // PSUBSCRIBE
-	ShardChannel                  // SSUBSCRIBE
 )
 
 // Subscriber is the part of Actions that publishing and subscribing need. Subscribe, Unsubscribe,
@@ -22,10 +13,10 @@ const (
 type Subscriber interface {
 	// Subscribe has the client listen to the topics of these names, which are copied, and confirms
 	// each of them once everything that is published from then on reaches the client.
-	Subscribe(kind TopicKind, names [][]byte)
+	Subscribe(kind cluster.TopicKind, names [][]byte)
 	// Unsubscribe ends that and confirms it for each name, those of no subscription too. nil: for all
 	// names of that kind.
-	Unsubscribe(kind TopicKind, names [][]byte)
+	Unsubscribe(kind cluster.TopicKind, names [][]byte)
 	// EndSubscriptions ends everything that the client listens to, and answers with what end then returns. Messages
 	// come until end is called, in the protocol that the client speaks: only end may change that.
 	EndSubscriptions(end func() []byte)
@@ -42,19 +33,19 @@ type Subscriber interface {
 // the nodes take for one subscriber. Any goroutine may use it.
 type Census interface {
 	// Listeners is how many clients of the proxy listen to a topic.
-	Listeners(kind TopicKind, name []byte) int
+	Listeners(kind cluster.TopicKind, name []byte) int
 	// Own is how many subscribers to a topic master i takes the proxy for: 1 or 0.
-	Own(kind TopicKind, name []byte, i int) int
+	Own(kind cluster.TopicKind, name []byte, i int) int
 	// Heard are the names of the topics that clients listen to.
-	Heard(kind TopicKind) []string
+	Heard(kind cluster.TopicKind) []string
 	// OwnTopics is how many topics master i has the proxy as a subscriber to.
-	OwnTopics(kind TopicKind, i int) int
+	OwnTopics(kind cluster.TopicKind, i int) int
 }
 
-func subscribe(c *Call)    { c.Subscribe(Channel, c.Args[1:]) }
-func psubscribe(c *Call)   { c.Subscribe(Pattern, c.Args[1:]) }
-func unsubscribe(c *Call)  { c.Unsubscribe(Channel, c.named()) }
-func punsubscribe(c *Call) { c.Unsubscribe(Pattern, c.named()) }
+func subscribe(c *Call)    { c.Subscribe(cluster.Classic, c.Args[1:]) }
+func psubscribe(c *Call)   { c.Subscribe(cluster.Pattern, c.Args[1:]) }
+func unsubscribe(c *Call)  { c.Unsubscribe(cluster.Classic, c.named()) }
+func punsubscribe(c *Call) { c.Unsubscribe(cluster.Pattern, c.named()) }
 func publish(c *Call)      { c.Publish(false) }
 func spublish(c *Call)     { c.Publish(true) }
 
@@ -65,7 +56,7 @@ func ssubscribe(c *Call) {
 	case c.crossesSlots():
 		c.Reply(ErrorReply(ErrCrossSlot))
 	default:
-		c.Subscribe(ShardChannel, c.Args[1:])
+		c.Subscribe(cluster.Shard, c.Args[1:])
 	}
 }
 
@@ -76,7 +67,7 @@ func sunsubscribe(c *Call) {
 	case c.crossesSlots():
 		c.Reply(ErrorReply(ErrCrossSlot))
 	default:
-		c.Unsubscribe(ShardChannel, c.named())
+		c.Unsubscribe(cluster.Shard, c.named())
 	}
 }
 
@@ -114,7 +105,7 @@ func (c *Command) Barred() []byte {
 }
 
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
-func channels(kind TopicKind) func(c *Call) {
+func channels(kind cluster.TopicKind) func(c *Call) {
 	return func(c *Call) {
 		census := c.Census()
 		pattern := []byte(nil)
@@ -125,7 +116,7 @@ func channels(kind TopicKind) func(c *Call) {
 	}
 }
 
-func mergeChannels(census Census, kind TopicKind, pattern []byte, replies [][]byte) []byte {
+func mergeChannels(census Census, kind cluster.TopicKind, pattern []byte, replies [][]byte) []byte {
 	seen := make(map[string]bool)
 	var names []byte
 	add := func(name []byte) {
@@ -155,14 +146,14 @@ func mergeChannels(census Census, kind TopicKind, pattern []byte, replies [][]by
 }
 
 // numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
-func numSub(kind TopicKind) func(c *Call) {
+func numSub(kind cluster.TopicKind) func(c *Call) {
 	return func(c *Call) {
 		census := c.Census()
 		c.broadcastApart(func(replies [][]byte) []byte { return mergeNumSub(census, kind, replies) })
 	}
 }
 
-func mergeNumSub(census Census, kind TopicKind, replies [][]byte) []byte {
+func mergeNumSub(census Census, kind cluster.TopicKind, replies [][]byte) []byte {
 	var names [][]byte
 	var counts []int64
 	for i, reply := range replies {
@@ -193,13 +184,13 @@ func mergeNumSub(census Census, kind TopicKind, replies [][]byte) []byte {
 func numPat(c *Call) {
 	census := c.Census()
 	c.broadcastApart(func(replies [][]byte) []byte {
-		sum := int64(len(census.Heard(Pattern)))
+		sum := int64(len(census.Heard(cluster.Pattern)))
 		for i, reply := range replies {
 			n, ok := integerReply(reply)
 			if !ok {
 				return errUnexpected
 			}
-			sum += max(n-int64(census.OwnTopics(Pattern, i)), 0)
+			sum += max(n-int64(census.OwnTopics(cluster.Pattern, i)), 0)
 		}
 		return redcon.AppendInt(nil, sum)
 	})

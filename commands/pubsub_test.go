@@ -1,6 +1,10 @@
 package commands
 
-import "testing"
+import (
+	"testing"
+
+	"lockproxy/cluster"
+)
 
 // Which names go to the session, and what does not get that far.
 func TestSubscribeCommands(t *testing.T) {
@@ -65,7 +69,7 @@ func TestBarredToSubscribers(t *testing.T) {
 
 func TestPingOfSubscribers(t *testing.T) {
 	f := newFake(t)
-	f.client.Topics[Pattern] = 1
+	f.client.Topics[cluster.Pattern] = 1
 	for line, want := range map[string]string{
 		"PING":     "*2\r\n$4\r\npong\r\n$0\r\n\r\n",
 		"PING hi":  "*2\r\n$4\r\npong\r\n$2\r\nhi\r\n",

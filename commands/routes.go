@@ -1,6 +1,10 @@
 package commands
 
-import "time"
+import (
+	"time"
+
+	"lockproxy/cluster"
+)
 
 // row is one rule of routing. It holds for the command of its name, "container|sub"
 // for a subcommand; a container's row also holds for all its subcommands that
@@ -216,10 +220,10 @@ var rows = []row{
 	{name: "publish", route: Local, arity: 3, flags: Judged | Replicates, run: publish, queue: QueueForward, queued: publishes},
 	{name: "spublish", route: Local, arity: 3, flags: Judged | Replicates, run: spublish, queue: QueueForward, queued: publishes},
 	{name: "pubsub", route: AnyNode, flags: ReadOnly}, // HELP, and what is wrong
-	{name: "pubsub|channels", route: Local, arity: -2, flags: ReadOnly, run: channels(Channel)},
-	{name: "pubsub|shardchannels", route: Local, arity: -2, flags: ReadOnly, run: channels(ShardChannel)},
-	{name: "pubsub|numsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly, run: numSub(Channel)},
-	{name: "pubsub|shardnumsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly, run: numSub(ShardChannel)},
+	{name: "pubsub|channels", route: Local, arity: -2, flags: ReadOnly, run: channels(cluster.Classic)},
+	{name: "pubsub|shardchannels", route: Local, arity: -2, flags: ReadOnly, run: channels(cluster.Shard)},
+	{name: "pubsub|numsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly, run: numSub(cluster.Classic)},
+	{name: "pubsub|shardnumsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly, run: numSub(cluster.Shard)},
 	{name: "pubsub|numpat", route: Local, arity: -2, flags: ReadOnly, run: numPat},
 
 	// Whichever node, or the only one.

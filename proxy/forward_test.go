@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/subscription"
 )
 
 const (
@@ -79,7 +80,7 @@ func (u *loopback) WatchReplicas()                          {}
 func (*loopback) Ready() error                              { return nil }
 func (u *loopback) Sharded() bool                           { return true }
 func (u *loopback) Command(context.Context) ([]byte, error) { return commandReply(), nil }
-func (u *loopback) Subscribe(context.Context, int, string, func(cluster.EventKind, []byte)) (func(), error) {
+func (u *loopback) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return nil, errors.New("no subscriptions here")
 }
 func (u *loopback) Dial(context.Context, string, cluster.Mode, *cluster.Identity) (net.Conn, error) {

@@ -139,22 +139,22 @@ func (s *session) Census() commands.Census {
 	return ourTopics{s.w.server.upstream, s.w.pipes.Topology().Masters}
 }
 
-func (c ourTopics) Listeners(kind commands.TopicKind, name []byte) int {
-	if t := c.upstream.Topic(cluster.TopicKind(kind), name); t != nil {
+func (c ourTopics) Listeners(kind cluster.TopicKind, name []byte) int {
+	if t := c.upstream.Topic(kind, name); t != nil {
 		return t.Listeners()
 	}
 	return 0
 }
 
-func (c ourTopics) Own(kind commands.TopicKind, name []byte, i int) int {
-	if t := c.upstream.Topic(cluster.TopicKind(kind), name); t != nil {
+func (c ourTopics) Own(kind cluster.TopicKind, name []byte, i int) int {
+	if t := c.upstream.Topic(kind, name); t != nil {
 		return t.CountedAt(c.masters[i].Addr)
 	}
 	return 0
 }
 
-func (c ourTopics) Heard(kind commands.TopicKind) (names []string) {
-	for _, t := range c.upstream.Topics(cluster.TopicKind(kind)) {
+func (c ourTopics) Heard(kind cluster.TopicKind) (names []string) {
+	for _, t := range c.upstream.Topics(kind) {
 		if t.Listeners() > 0 {
 			names = append(names, t.Name)
 		}
@@ -162,8 +162,8 @@ func (c ourTopics) Heard(kind commands.TopicKind) (names []string) {
 	return names
 }
 
-func (c ourTopics) OwnTopics(kind commands.TopicKind, i int) (n int) {
-	for _, t := range c.upstream.Topics(cluster.TopicKind(kind)) {
+func (c ourTopics) OwnTopics(kind cluster.TopicKind, i int) (n int) {
+	for _, t := range c.upstream.Topics(kind) {
 		n += t.CountedAt(c.masters[i].Addr)
 	}
 	return n

@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 )
 
@@ -92,13 +93,6 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to redlock.A
 	m.Master.Ask(req, timeout, tag, to)
 }
 
-// Subscribe implements redlock.Node.
-func (m lockMaster) Subscribe(ctx context.Context, channel string, notify func(redlock.Event)) (func(), error) {
-	return m.Master.Subscribe(ctx, channel, func(kind cluster.EventKind, payload []byte) {
-		notify(redlock.Event{Kind: redlock.EventKind(kind), Payload: payload})
-	})
-}
-
 // lockUpstream is the upstream as the lock engine sees it.
 type lockUpstream struct {
 	*cluster.Client
@@ -112,10 +106,8 @@ func (u lockUpstream) Synced(ctx context.Context, slot int, req []byte, replicas
 }
 
 // Subscribe implements redlock.Upstream.
-func (u lockUpstream) Subscribe(ctx context.Context, slot int, channel string, notify func(redlock.Event)) (func(), error) {
-	return u.upstream.Subscribe(ctx, slot, channel, func(kind cluster.EventKind, payload []byte) {
-		notify(redlock.Event{Kind: redlock.EventKind(kind), Payload: payload})
-	})
+func (u lockUpstream) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (func(), error) {
+	return u.upstream.Subscribe(ctx, slot, channel, notify)
 }
 
 // Sharded implements redlock.Upstream.

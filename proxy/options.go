@@ -9,6 +9,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 )
 
@@ -24,7 +25,7 @@ type Upstream interface {
 	// Limits are those of the masters for one client, as far as they tell.
 	Limits(ctx context.Context) cluster.Limits
 	// Subscribe listens on a channel of slot until cancel is called.
-	Subscribe(ctx context.Context, slot int, channel string, notify func(cluster.EventKind, []byte)) (cancel func(), err error)
+	Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error)
 	// Ready says why commands can probably not be served now, or nil.
 	Ready() error
 	// WatchReplicas has the replicas looked after, so that Topology.Readers tells which may be read from.

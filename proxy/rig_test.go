@@ -18,6 +18,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
+	"lockproxy/internal/subscription"
 )
 
 // rig is a Server in fake time before scripted nodes: node i of n serves the
@@ -80,7 +81,7 @@ func (r *rig) Command(context.Context) ([]byte, error) {
 }
 func (r *rig) Limits(context.Context) cluster.Limits { return r.limits }
 func (r *rig) WatchReplicas()                        {}
-func (r *rig) Subscribe(context.Context, int, string, func(cluster.EventKind, []byte)) (func(), error) {
+func (r *rig) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return nil, errors.New("no subscriptions here")
 }
 

@@ -134,7 +134,7 @@ func (l *listing) arrived() {
 
 // rejudge closes a client that listens to what its user may not hear any more.
 func (s *session) rejudge() {
-	for kind := range commands.TopicKind(3) {
+	for kind := range cluster.Shard + 1 {
 		right := commands.Right{[]byte(subscribed[kind])}
 		for _, seat := range s.seated(kind) {
 			right = append(right, []byte(seat.topic.Name))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/subscription"
 )
 
 // stormTopology is one of n masters; of says whose a slot is, -1: nobody's.
@@ -288,11 +289,11 @@ func (st *tempest) pause(ctx context.Context) {
 }
 
 // Subscribe implements Upstream.
-func (st *tempest) Subscribe(ctx context.Context, _ int, _ string, notify func(cluster.EventKind, []byte)) (func(), error) {
+func (st *tempest) Subscribe(ctx context.Context, _ int, _ string, notify func(subscription.Event)) (func(), error) {
 	st.pause(ctx)
 	if st.bad(3) {
 		return nil, errNoPubSub
 	}
-	notify(cluster.EventKind(0), nil)
+	notify(subscription.Event{})
 	return func() {}, nil
 }

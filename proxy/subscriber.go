@@ -27,8 +27,8 @@ type subscriber struct {
 
 // The words of confirmations.
 var (
-	subscribed   = [3]string{commands.Channel: "subscribe", commands.Pattern: "psubscribe", commands.ShardChannel: "ssubscribe"}
-	unsubscribed = [3]string{commands.Channel: "unsubscribe", commands.Pattern: "punsubscribe", commands.ShardChannel: "sunsubscribe"}
+	subscribed   = [3]string{cluster.Classic: "subscribe", cluster.Pattern: "psubscribe", cluster.Shard: "ssubscribe"}
+	unsubscribed = [3]string{cluster.Classic: "unsubscribe", cluster.Pattern: "punsubscribe", cluster.Shard: "sunsubscribe"}
 )
 
 // leastPatience is how long nodes may take at least to confirm, whatever the budget of Options.Pipes.
@@ -37,7 +37,7 @@ const leastPatience = 10 * time.Second
 var errNotConfirmed = errors.New("no node confirmed it in time")
 
 // Subscribe implements commands.Subscriber.
-func (s *session) Subscribe(kind commands.TopicKind, names [][]byte) {
+func (s *session) Subscribe(kind cluster.TopicKind, names [][]byte) {
 	all := make([]string, len(names))
 	var missing []string
 	seen := make(map[string]bool, len(names))
@@ -64,7 +64,7 @@ func (s *session) Subscribe(kind commands.TopicKind, names [][]byte) {
 	s.parkTask(func(ctx context.Context) (end func() []byte) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
 		defer cancel()
-		topics, err := s.w.server.upstream.Join(ctx, cluster.TopicKind(kind), missing, hub.box)
+		topics, err := s.w.server.upstream.Join(ctx, kind, missing, hub.box)
 		return func() []byte {
 			if !s.gone {
 				s.held -= size
@@ -95,7 +95,7 @@ func subscribeError(err error) []byte {
 }
 
 // confirmSubscribed seats s with topics and confirms names, in answer to command tag.
-func (s *session) confirmSubscribed(tag uint32, kind commands.TopicKind, names []string, topics []*cluster.Topic) (out []byte) {
+func (s *session) confirmSubscribed(tag uint32, kind cluster.TopicKind, names []string, topics []*cluster.Topic) (out []byte) {
 	if s.listens == nil {
 		s.listens = &subscriber{}
 	}
@@ -116,7 +116,7 @@ func (s *session) confirmSubscribed(tag uint32, kind commands.TopicKind, names [
 }
 
 // Unsubscribe implements commands.Subscriber.
-func (s *session) Unsubscribe(kind commands.TopicKind, names [][]byte) {
+func (s *session) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 	var all []string
 	var seats []*seat
 	if names == nil {
@@ -144,7 +144,7 @@ func (s *session) Unsubscribe(kind commands.TopicKind, names [][]byte) {
 func (s *session) speak(tag uint32) { s.answers.at(tag).silent = false }
 
 // confirmUnsubscribed has s leave the topics of names and confirms that.
-func (s *session) confirmUnsubscribed(kind commands.TopicKind, names []string) (out []byte) {
+func (s *session) confirmUnsubscribed(kind cluster.TopicKind, names []string) (out []byte) {
 	for _, name := range names {
 		if se := s.seat(kind, name); se != nil {
 			s.stand(kind, se)
@@ -163,13 +163,13 @@ func (s *session) confirmUnsubscribed(kind commands.TopicKind, names []string) (
 // EndSubscriptions implements commands.Subscriber.
 func (s *session) EndSubscriptions(end func() []byte) {
 	var seats []*seat
-	for kind := range commands.TopicKind(3) {
+	for kind := range cluster.Shard + 1 {
 		seats = append(seats, s.seated(kind)...)
 	}
 	s.leave(seats, func() []byte {
 		for _, se := range seats {
 			if !s.gone {
-				s.stand(commands.TopicKind(se.topic.Kind), se)
+				s.stand(se.topic.Kind, se)
 			}
 		}
 		return end()
@@ -195,7 +195,7 @@ func (s *session) leave(seats []*seat, end func() []byte) {
 }
 
 // seat is where s listens to a topic, or nil.
-func (s *session) seat(kind commands.TopicKind, name string) *seat {
+func (s *session) seat(kind cluster.TopicKind, name string) *seat {
 	if s.listens == nil {
 		return nil
 	}
@@ -203,7 +203,7 @@ func (s *session) seat(kind commands.TopicKind, name string) *seat {
 }
 
 // seated are all seats of a kind, the oldest first.
-func (s *session) seated(kind commands.TopicKind) []*seat {
+func (s *session) seated(kind cluster.TopicKind) []*seat {
 	if s.listens == nil {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (s *session) seated(kind commands.TopicKind) []*seat {
 }
 
 // sit has s listen to t from the answer to command tag on.
-func (s *session) sit(kind commands.TopicKind, t *cluster.Topic, tag uint32) {
+func (s *session) sit(kind cluster.TopicKind, t *cluster.Topic, tag uint32) {
 	l := s.listens
 	if l.seats[kind] == nil {
 		l.seats[kind] = make(map[string]*seat)
@@ -230,7 +230,7 @@ func (s *session) sit(kind commands.TopicKind, t *cluster.Topic, tag uint32) {
 }
 
 // stand is the counterpart of sit.
-func (s *session) stand(kind commands.TopicKind, se *seat) {
+func (s *session) stand(kind cluster.TopicKind, se *seat) {
 	s.w.hub.stand(se)
 	delete(s.listens.seats[kind], se.topic.Name)
 	s.listens.bytes -= len(se.topic.Name) + seatCost
@@ -267,14 +267,14 @@ func (s *session) standUp() {
 }
 
 // counted is the number in confirmations: channels and patterns count together.
-func (s *session) counted(kind commands.TopicKind) int64 {
-	if kind == commands.ShardChannel {
+func (s *session) counted(kind cluster.TopicKind) int64 {
+	if kind == cluster.Shard {
 		return int64(s.Topics[kind])
 	}
-	return int64(s.Topics[commands.Channel] + s.Topics[commands.Pattern])
+	return int64(s.Topics[cluster.Classic] + s.Topics[cluster.Pattern])
 }
 
-func (s *session) appendConfirmation(dst []byte, word string, kind commands.TopicKind, name string) []byte {
+func (s *session) appendConfirmation(dst []byte, word string, kind cluster.TopicKind, name string) []byte {
 	dst = resp.AppendPush(dst, s.Proto, 3)
 	dst = redcon.AppendBulkString(dst, word)
 	dst = redcon.AppendBulkString(dst, name)

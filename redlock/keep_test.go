@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/internal/subscription"
 )
 
 // kept runs test over a ledger in fake time.
@@ -516,8 +518,8 @@ func TestKeeperMessages(t *testing.T) {
 		if got, want := get(p.up, func() string { return p.up.channel }), "lock:keeper:"+p.id; got != want {
 			t.Fatalf("channel %q, want %q", got, want)
 		}
-		for _, kind := range []EventKind{Lost, Live} {
-			get(p.up, func() func(Event) { return p.up.notify })(Event{Kind: kind})
+		for _, kind := range []subscription.EventKind{subscription.Lost, subscription.Live} {
+			get(p.up, func() func(subscription.Event) { return p.up.notify })(subscription.Event{Kind: kind})
 		}
 		for _, m := range []string{"", "broken", "broken " + p.id + ":99", "released nobody", "hello " + a.keeper} {
 			p.up.publish(m)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/internal/subscription"
 )
 
 // echo is an upstream that renews whatever it is asked to, at once.
@@ -32,7 +34,7 @@ func (u *echo) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error) 
 
 func (u *echo) Sharded() bool { return true }
 
-func (u *echo) Subscribe(context.Context, int, string, func(Event)) (func(), error) {
+func (u *echo) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return func() {}, nil
 }
 

@@ -3,6 +3,8 @@ package redlock
 import (
 	"bytes"
 	"time"
+
+	"lockproxy/internal/subscription"
 )
 
 // hint is what a message on the channel of this proxy says of a hold. Whoever may publish there can send one, so none is
@@ -20,9 +22,9 @@ const (
 const hintPause = 100 * time.Millisecond
 
 // heard takes a message of another proxy.
-func (k *keeping) heard(e Event) {
+func (k *keeping) heard(e subscription.Event) {
 	word, keeper, _ := bytes.Cut(e.Payload, []byte(" "))
-	if e.Kind != Message {
+	if e.Kind != subscription.Message {
 		return
 	}
 	said := noHint

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
 )
 
 // ledger is an upstream that does what keep and detach do, on holds in memory, and notes it.
@@ -31,7 +32,7 @@ type ledger struct {
 	detaches int                    // attempts
 	renewed  map[string][]time.Time // by key
 	asked    map[string]int         // with lease 0
-	notify   func(Event)
+	notify   func(subscription.Event)
 	channel  string
 	subs     int
 }
@@ -143,7 +144,7 @@ func (u *ledger) renew(key, token string, lease time.Duration, fence int64, keep
 	return time.Until(e.until).Milliseconds()
 }
 
-func (u *ledger) Subscribe(ctx context.Context, slot int, channel string, notify func(Event)) (func(), error) {
+func (u *ledger) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (func(), error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.subs++
@@ -167,7 +168,7 @@ func (u *ledger) publish(message string) {
 	u.mu.Lock()
 	notify := u.notify
 	u.mu.Unlock()
-	notify(Event{Kind: Message, Payload: []byte(message)})
+	notify(subscription.Event{Kind: subscription.Message, Payload: []byte(message)})
 }
 
 func (u *ledger) set(f func()) {

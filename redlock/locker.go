@@ -6,23 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockproxy/internal/subscription"
 )
-
-// EventKind is what a subscription tells.
-type EventKind uint8
-
-// The kinds.
-const (
-	Message EventKind = iota // somebody published
-	Lost                     // messages may be missed from now on
-	Live                     // the subscription is confirmed again
-)
-
-// Event is one thing that a subscription tells.
-type Event struct {
-	Kind    EventKind
-	Payload []byte
-}
 
 // Upstream reaches the Redis that keeps the locks. Safe for concurrent use.
 type Upstream interface {
@@ -39,7 +25,7 @@ type Upstream interface {
 	// Subscribe listens on channel, which belongs to slot, until cancel is
 	// called. It returns when the subscription is confirmed. notify is called in order
 	// and must not block.
-	Subscribe(ctx context.Context, slot int, channel string, notify func(Event)) (cancel func(), err error)
+	Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error)
 	// Masters is how many masters there are now.
 	Masters() int
 	// Master names the master that has slot now; "" if nobody knows it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
 )
 
 // Node is one independent master. Requests of one Node are run in the order in which Ask was
@@ -29,7 +30,7 @@ type Node interface {
 	Heard(clock, asked time.Time) error
 	// Subscribe listens on channel until cancel is called. It returns when the subscription is
 	// confirmed. notify is called in order and must not block.
-	Subscribe(ctx context.Context, channel string, notify func(Event)) (cancel func(), err error)
+	Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (cancel func(), err error)
 }
 
 // Answerer is told what becomes of a request to a Node.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/internal/slot"
+	"lockproxy/internal/subscription"
 )
 
 // mainland is a Node that is a real Redis.
@@ -48,7 +49,7 @@ func (m *mainland) do(req []byte) ([]byte, error) {
 	return m.conn.reply()
 }
 
-func (m *mainland) Subscribe(ctx context.Context, channel string, notify func(Event)) (func(), error) {
+func (m *mainland) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (func(), error) {
 	return (&upstream{s: m.server}).Subscribe(ctx, -1, channel, notify)
 }
 

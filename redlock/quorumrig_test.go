@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
 )
 
 // island is one independent master in fake time, with a clock of its own.
@@ -336,7 +337,7 @@ func (l *link) cut() {
 }
 
 // Subscribe implements Node.
-func (l *link) Subscribe(ctx context.Context, channel string, notify func(Event)) (func(), error) {
+func (l *link) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (func(), error) {
 	if err := l.to.vote(); err == errAway {
 		return nil, err
 	}
@@ -354,7 +355,7 @@ func (l *link) Subscribe(ctx context.Context, channel string, notify func(Event)
 			}
 			v, _, _ := resp.Parse(message)
 			if strings.HasSuffix(v.Elems[0].Text(), "message") && l.to.vote() != errAway {
-				notify(Event{Kind: Message, Payload: bytes.Clone(v.Elems[2].Str)})
+				notify(subscription.Event{Kind: subscription.Message, Payload: bytes.Clone(v.Elems[2].Str)})
 			}
 		}
 	}()

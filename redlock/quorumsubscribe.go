@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"lockproxy/internal/subscription"
 )
 
 // chorus is one subscription on all nodes. Each of them tells of the same thing, one after the
@@ -12,7 +14,7 @@ import (
 type chorus struct {
 	q       *Quorum
 	channel string
-	notify  func(Event)
+	notify  func(subscription.Event)
 	strict  bool // what only a minority tells is not passed on
 	ctx     context.Context
 	end     context.CancelFunc
@@ -36,7 +38,7 @@ const patience = 10 * time.Millisecond
 
 // Subscribe implements Upstream. It returns when a majority of nodes has confirmed; the others follow. A slot of -1 is
 // for word about holds that are kept alive: only a majority's is passed on.
-func (q *Quorum) Subscribe(ctx context.Context, slot int, channel string, notify func(Event)) (cancel func(), err error) {
+func (q *Quorum) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error) {
 	c := &chorus{q: q, channel: channel, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*told)}
 	c.ctx, c.end = context.WithCancel(q.ctx)
 	type answer struct{ err error }
@@ -79,7 +81,7 @@ func (q *Quorum) Subscribe(ctx context.Context, slot int, channel string, notify
 func (c *chorus) listen(i int, tried func(error)) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(c.ctx, undoTimeout)
-		stop, err := c.q.nodes[i].Subscribe(ctx, c.channel, func(e Event) { c.heard(i, e) })
+		stop, err := c.q.nodes[i].Subscribe(ctx, c.channel, func(e subscription.Event) { c.heard(i, e) })
 		cancel()
 		if err == nil {
 			c.mu.Lock()
@@ -122,15 +124,15 @@ func (c *chorus) close() {
 }
 
 // heard is what node i tells.
-func (c *chorus) heard(i int, e Event) {
+func (c *chorus) heard(i int, e subscription.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
 		return
 	}
-	if e.Kind != Message {
+	if e.Kind != subscription.Message {
 		before := len(c.live) >= c.q.need
-		if e.Kind == Live {
+		if e.Kind == subscription.Live {
 			c.live[i] = true
 		} else {
 			delete(c.live, i)
@@ -167,7 +169,7 @@ func (c *chorus) late(word string, t *told) {
 	}
 	if !t.sent && !c.strict {
 		t.sent = true
-		c.notify(Event{Kind: Message, Payload: []byte(word)})
+		c.notify(subscription.Event{Kind: subscription.Message, Payload: []byte(word)})
 	}
 	delete(c.told, word)
 }

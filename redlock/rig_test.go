@@ -20,6 +20,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
 )
 
 // server is a Redis that tests run against: a real one, or one in the process.
@@ -162,7 +163,7 @@ type upstream struct {
 	mute       bool                                   // messages are lost
 	unsubbable error                                  // Subscribe fails
 	hang       chan struct{}                          // Subscribe waits for it
-	notify     map[int]func(Event)
+	notify     map[int]func(subscription.Event)
 	subs, asks int
 	// replicas says how many of them have everything at the end of a timeout; nil: none.
 	// It is called once the request has run.
@@ -246,7 +247,7 @@ func scriptOf(req []byte) string {
 	return ""
 }
 
-func (u *upstream) Subscribe(ctx context.Context, slot int, channel string, notify func(Event)) (func(), error) {
+func (u *upstream) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (func(), error) {
 	u.mu.Lock()
 	err, hang := u.unsubbable, u.hang
 	u.mu.Unlock()
@@ -270,7 +271,7 @@ func (u *upstream) Subscribe(ctx context.Context, slot int, channel string, noti
 	}
 	u.mu.Lock()
 	if u.notify == nil {
-		u.notify = map[int]func(Event){}
+		u.notify = map[int]func(subscription.Event){}
 	}
 	u.subs++
 	n := u.subs
@@ -289,7 +290,7 @@ func (u *upstream) Subscribe(ctx context.Context, slot int, channel string, noti
 			mute := u.mute
 			u.mu.Unlock()
 			if !mute && strings.HasSuffix(v.Elems[0].Text(), "message") {
-				notify(Event{Kind: Message, Payload: v.Elems[2].Str})
+				notify(subscription.Event{Kind: subscription.Message, Payload: v.Elems[2].Str})
 			}
 		}
 	}()
@@ -303,15 +304,15 @@ func (u *upstream) Subscribe(ctx context.Context, slot int, channel string, noti
 }
 
 // tell has all subscriptions hear e.
-func (u *upstream) tell(kind EventKind) {
+func (u *upstream) tell(kind subscription.EventKind) {
 	u.mu.Lock()
-	var all []func(Event)
+	var all []func(subscription.Event)
 	for _, n := range u.notify {
 		all = append(all, n)
 	}
 	u.mu.Unlock()
 	for _, n := range all {
-		n(Event{Kind: kind})
+		n(subscription.Event{Kind: kind})
 	}
 }
 

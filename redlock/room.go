@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"lockproxy/internal/subscription"
 )
 
 const (
@@ -151,7 +153,7 @@ func (l *Locker) listen(r *room) {
 	defer l.work.Done()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(r.ctx, undoTimeout)
-		stop, err := l.upstream.Subscribe(ctx, r.place.slot, r.place.key, func(e Event) { l.heard(r, e) })
+		stop, err := l.upstream.Subscribe(ctx, r.place.slot, r.place.key, func(e subscription.Event) { l.heard(r, e) })
 		cancel()
 		if err == nil {
 			l.mu.Lock()
@@ -177,14 +179,14 @@ func (l *Locker) listen(r *room) {
 }
 
 // heard is what the subscription of r tells.
-func (l *Locker) heard(r *room, e Event) {
+func (l *Locker) heard(r *room, e subscription.Event) {
 	l.mu.Lock()
 	if len(r.waiters) == 0 {
 		l.mu.Unlock()
 		return
 	}
-	if e.Kind != Message {
-		r.lost = e.Kind == Lost
+	if e.Kind != subscription.Message {
+		r.lost = e.Kind == subscription.Lost
 		r.expect(time.Now().Add(deafPulse))
 		l.mu.Unlock()
 		l.rouse(r)

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/internal/subscription"
+
 	"go.uber.org/goleak"
 )
 
@@ -429,7 +431,7 @@ func TestWithoutSubscription(t *testing.T) {
 		done := p[1].begin(t.Context(), Acquire{Token: "a", Wait: minute})
 		time.Sleep(50 * time.Millisecond)
 		p[1].up.set(func(u *upstream) { u.mute = true })
-		p[1].up.tell(Lost)
+		p[1].up.tell(subscription.Lost)
 		time.Sleep(time.Second)
 		began := time.Now()
 		p[0].unlock("0")
@@ -438,11 +440,11 @@ func TestWithoutSubscription(t *testing.T) {
 		}
 		done = p[1].begin(t.Context(), Acquire{Token: "b", Wait: minute})
 		time.Sleep(50 * time.Millisecond)
-		p[1].up.tell(Lost)
+		p[1].up.tell(subscription.Lost)
 		time.Sleep(50 * time.Millisecond)
 		p[0].unlock("a")
 		began = time.Now()
-		p[1].up.tell(Live)
+		p[1].up.tell(subscription.Live)
 		if r := granted(t, done); r.at.Sub(began) > 2*time.Millisecond {
 			t.Errorf("when it lives again: got it after %v", r.at.Sub(began))
 		}
