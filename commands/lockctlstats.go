@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
@@ -58,7 +59,7 @@ func lockctlStats(c *Call, l *Lockers, busy *busiest) {
 }
 
 // appendMasters appends how the masters of RedLock are: an array of maps.
-func appendMasters(b []byte, proto int, all []Master) []byte {
+func appendMasters(b []byte, proto int, all []cluster.MasterHealth) []byte {
 	b = redcon.AppendArray(b, len(all))
 	for _, m := range all {
 		until := int64(0)

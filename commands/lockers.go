@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/redlock"
 )
 
@@ -17,17 +18,7 @@ type Lockers struct {
 	// LeastLease is the shortest lease that Quorum may be asked for.
 	LeastLease time.Duration
 	// Masters is how the masters of Quorum are now.
-	Masters func() []Master
-}
-
-// Master is how one of the masters of RedLock is now.
-type Master struct {
-	Addr        string
-	Up          bool          // it answers
-	Votes       bool          // and its answers count
-	Why         string        // it does not vote; "": it does
-	Until       time.Time     // when it may vote again, if only time is missing; else zero
-	ClockOffset time.Duration // of its clock against the one of this machine
+	Masters func() []cluster.MasterHealth
 }
 
 // of is the engine of a lock, by the name as the client gives it.

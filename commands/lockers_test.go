@@ -9,6 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 )
@@ -57,8 +58,8 @@ func withQuorum(t *testing.T, test func(t *testing.T, upstream *miniredis.Minire
 			Plain:    redlock.New(n, redlock.Options{}),
 			Quorum:   redlock.New(redlock.NewQuorum(nodes, redlock.QuorumOptions{}), redlock.Options{}),
 			Prefixes: []string{"due:", "pay:"}, LeastLease: time.Second,
-			Masters: func() []Master {
-				return []Master{
+			Masters: func() []cluster.MasterHealth {
+				return []cluster.MasterHealth{
 					{Addr: "a:1", Up: true, Votes: true, ClockOffset: -7 * time.Millisecond},
 					{Addr: "b:1", Up: true, Why: "it restarted", Until: time.Now().Add(9 * time.Second)},
 				}

@@ -60,11 +60,10 @@ func (s *Server) lockStats() redlock.Stats {
 }
 
 // masters is how the masters of RedLock are now.
-func (s *Server) masters() []commands.Master {
-	var all []commands.Master
+func (s *Server) masters() []cluster.MasterHealth {
+	var all []cluster.MasterHealth
 	for _, m := range s.o.Redlock.Masters {
-		h := m.Health()
-		all = append(all, commands.Master{Addr: h.Addr, Up: h.Up, Votes: h.Votes, Why: h.Why, Until: h.Until, ClockOffset: h.ClockOffset})
+		all = append(all, m.Health())
 	}
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/commands"
 	"lockproxy/redlock"
 )
 
@@ -27,7 +26,7 @@ type Stats struct {
 	Redirects                              map[string]uint64 // by reason
 	GivenUp                                uint64            // requests whose retry budget was used up
 	Locks                                  redlock.Stats
-	Masters                                []commands.Master // of RedLock
+	Masters                                []cluster.MasterHealth // of RedLock
 }
 
 // CommandStats counts one command, by its name in the upstream's table.

@@ -7,14 +7,19 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/proxy"
+	"lockproxy/redlock"
 )
 
 type fixedSource struct {
 	scriptedPlane
-	snapshot Snapshot
+	stats proxy.Stats
 }
 
-func (f *fixedSource) Snapshot() Snapshot { return f.snapshot }
+func (f *fixedSource) Stats() proxy.Stats { return f.stats }
 
 func fetch(h http.Handler, path string) (int, string) {
 	w := httptest.NewRecorder()
@@ -24,17 +29,20 @@ func fetch(h http.Handler, path string) (int, string) {
 
 func TestMetrics(t *testing.T) {
 	var s state
-	s.set(&fixedSource{snapshot: Snapshot{
-		Clients: 3, ClientsAccepted: 10, ClientsRejected: 2, Waiting: 4, Waits: 11, WaitTimeouts: 12, NoReplicas: 13, BytesIn: 100, BytesOut: 200, GivenUp: 6,
-		Bounds: []float64{0.001, 0.01},
-		Commands: []CommandCount{
-			{Name: "get", Calls: 6, Errors: 1, Seconds: 1.5, Buckets: []uint64{3, 2, 1}},
+	s.set(&fixedSource{stats: proxy.Stats{
+		Clients: 3, ClientsTotal: 10, ClientsRejected: 2, BytesIn: 100, BytesOut: 200, GivenUp: 6,
+		Commands: []proxy.CommandStats{
+			{Name: "get", Calls: 6, Errors: 1, Took: 1500 * time.Millisecond, Buckets: [...]uint64{6: 3, 9: 2, 19: 1}},
 			{Name: "never"},
 		},
-		Nodes:        []NodeCount{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2, ConnectErrors: 1, Connections: 1}},
+		Nodes:        []cluster.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2, DialErrors: 1, Connections: 1}},
 		AuthFailures: map[string]uint64{"password": 14},
 		Redirects:    map[string]uint64{"moved": 5},
-		Locks:        []LockCount{{"lock", "granted", 8}, {"lock", "refused", 1}},
+		Masters:      []cluster.MasterHealth{{Addr: "127.0.0.1:7001", Up: true}},
+		Locks: redlock.Stats{
+			Granted: redlock.ByMode{Write: 8}, Refused: redlock.ByMode{Write: 1, Read: 15}, Lost: map[redlock.Loss]uint64{redlock.LossGone: 16},
+			Waiting: 4, Waits: 11, TimedOut: 12, Unsynced: 13,
+		},
 	}})
 	code, body := fetch(adminHandler(&s, false), "/metrics")
 	if code != 200 {
@@ -49,8 +57,8 @@ func TestMetrics(t *testing.T) {
 		"lockproxy_sent_bytes_total 200",
 		`lockproxy_commands_total{command="get"} 6`,
 		`lockproxy_command_errors_total{command="get"} 1`,
-		`lockproxy_command_duration_seconds_bucket{command="get",le="0.001"} 3`,
-		`lockproxy_command_duration_seconds_bucket{command="get",le="0.01"} 5`,
+		`lockproxy_command_duration_seconds_bucket{command="get",le="0.001024"} 3`,
+		`lockproxy_command_duration_seconds_bucket{command="get",le="0.008192"} 5`,
 		`lockproxy_command_duration_seconds_bucket{command="get",le="+Inf"} 6`,
 		`lockproxy_command_duration_seconds_sum{command="get"} 1.5`,
 		`lockproxy_redirects_total{kind="moved"} 5`,
@@ -66,6 +74,10 @@ func TestMetrics(t *testing.T) {
 		"lockproxy_lock_wait_timeouts_total 12",
 		"lockproxy_lock_no_replicas_total 13",
 		`lockproxy_lock_outcomes_total{outcome="granted",verb="lock"} 8`,
+		`lockproxy_lock_outcomes_total{outcome="refused",verb="rlock"} 15`,
+		`lockproxy_lock_lost_total{reason="gone"} 16`,
+		`lockproxy_redlock_node_up{node="127.0.0.1:7001"} 1`,
+		`lockproxy_redlock_node_votes{node="127.0.0.1:7001"} 0`,
 		"go_goroutines ",
 		"process_cpu_seconds_total ",
 		`version="` + version + `"`,

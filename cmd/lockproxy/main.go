@@ -8,7 +8,7 @@
 //	             signals --> program.run: admin HTTP, upstream, listeners ... drain
 //
 // It is the top floor: only here are flags, environment and files read. wire.go
-// alone knows packages proxy and cluster.
+// makes the data plane of what is known here.
 package main
 
 import (

@@ -3,83 +3,16 @@ package main
 import (
 	"runtime"
 
+	"lockproxy/proxy"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Source is where the metrics come from. Snapshot is called once for each scrape,
-// from any goroutine.
-type Source interface{ Snapshot() Snapshot }
-
-// Snapshot is what the data plane has counted since it started. Labels are bounded:
-// commands are those of the table (what is not in it counts as "other"), nodes are
-// those of the upstream; keys and locks are never labels.
-type Snapshot struct {
-	Clients         int64             // connected now
-	ClientsAccepted uint64            // since the start
-	ClientsRejected uint64            // over maxclients
-	Blocked         int64             // clients in a command that blocks now
-	OwnUsed         int64             // connections to the upstream that one client each has for itself now
-	OwnIdle         int64             // of that kind those that nobody has now
-	OwnWaiting      int64             // wanted now, and there is no place for them
-	ClosedFull      map[string]uint64 // clients closed because of client-output-buffer-limit, by class
-	Memory          int64             // bytes that all clients take now
-	MaxMemory       int64             // bytes that they may take; 0: any number
-	Evicted         uint64            // clients closed because of maxmemory-clients
-	ScriptBytes     int64             // sources of scripts that are remembered
-	AuthTimeouts    uint64            // clients closed because of auth-timeout
-	AuthFailures    map[string]uint64 // attempts to get in that failed, by kind
-	Subscriptions   map[string]int64  // of clients now, by kind
-	Messages        uint64            // published ones that clients were given
-	Waiting         int64             // clients that wait for a lock now
-	Waits           uint64            // LOCKs that had to wait
-	WaitTimeouts    uint64            // of them those that waited in vain
-	NoReplicas      uint64            // grants given back for want of replicas
-	Kept            int64             // holds that are kept alive now
-	Renewals        uint64            // of such holds
-	Lost            map[string]uint64 // of such holds, by reason
-	BytesIn         uint64            // from clients
-	BytesOut        uint64            // to clients
-	Bounds          []float64         // upper bounds of CommandCount.Buckets in seconds, rising
-	Commands        []CommandCount
-	Nodes           []NodeCount
-	Redirects       map[string]uint64 // by kind: moved, ask, tryagain, ...
-	GivenUp         uint64            // commands whose retry-budget was used up
-	Locks           []LockCount
-	Masters         []MasterState // of RedLock
-}
-
-// MasterState is how a master of RedLock is now.
-type MasterState struct {
-	Addr      string
-	Up, Votes bool
-}
-
-// CommandCount counts one command, or subcommand ("config|get").
-type CommandCount struct {
-	Name    string
-	Calls   uint64
-	Errors  uint64   // of the calls
-	Seconds float64  // from read to answered, all calls together
-	Buckets []uint64 // calls by duration, not cumulative; one more than Bounds for the rest
-}
-
-// NodeCount counts what one node of the upstream did.
-type NodeCount struct {
-	Addr          string
-	Requests      uint64 // replies that came
-	Errors        uint64 // error replies among them
-	Connects      uint64
-	ConnectErrors uint64
-	Connections   int64 // open now
-}
-
-// LockCount counts how often a verb ended so.
-type LockCount struct {
-	Verb    string // lock, rlock, unlock, renew
-	Outcome string // granted, refused, failed, released, renewed, not_held
-	Count   uint64
-}
+// Source is where the metrics come from. Stats is called once for each scrape, from any goroutine. Labels are
+// bounded: commands are those of the table (what is not in it counts as "other"), nodes are those of the upstream; keys
+// and locks are never labels.
+type Source interface{ Stats() proxy.Stats }
 
 // newRegistry returns the metrics of /metrics: those of s, of the build and of
 // the process.
@@ -139,7 +72,7 @@ var (
 	lockOutcomes    = desc("lock_outcomes_total", "How lock verbs ended.", "verb", "outcome")
 )
 
-// collector turns a Snapshot into metrics.
+// collector turns Stats into metrics.
 type collector struct {
 	source Source
 	ready  func() error
@@ -160,7 +93,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	s := c.source.Snapshot()
+	s := c.source.Stats()
 	count := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
@@ -169,20 +102,20 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(buildInfo, 1, version, buildCommit(), runtime.Version())
 	gauge(readyGauge, oneIf(c.ready() == nil))
-	gauge(clients, s.Clients)
-	count(clientsAccepted, s.ClientsAccepted)
+	gauge(clients, int64(s.Clients))
+	count(clientsAccepted, s.ClientsTotal)
 	count(clientsRejected, s.ClientsRejected)
-	gauge(clientsBlocked, s.Blocked)
-	gauge(ownConnections, s.OwnUsed, "used")
-	gauge(ownConnections, s.OwnIdle, "idle")
-	gauge(ownConnections, s.OwnWaiting, "waiting")
+	gauge(clientsBlocked, int64(s.Blocked))
+	gauge(ownConnections, s.Own.Used, "used")
+	gauge(ownConnections, s.Own.Idle, "idle")
+	gauge(ownConnections, s.Own.Waiting, "waiting")
 	for class, n := range s.ClosedFull {
 		count(closedFull, n, class)
 	}
 	gauge(memory, s.Memory)
 	gauge(maxMemory, s.MaxMemory)
 	count(evicted, s.Evicted)
-	gauge(scriptBytes, s.ScriptBytes)
+	gauge(scriptBytes, int64(s.ScriptBytes))
 	count(authTimeouts, s.AuthTimeouts)
 	for kind, n := range s.AuthFailures {
 		count(authFailures, n, kind)
@@ -199,7 +132,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		count(commandCalls, cmd.Calls, cmd.Name)
 		count(commandErrors, cmd.Errors, cmd.Name)
-		ch <- prometheus.MustNewConstHistogram(commandSeconds, cmd.Calls, cmd.Seconds, cumulative(s.Bounds, cmd.Buckets), cmd.Name)
+		ch <- prometheus.MustNewConstHistogram(commandSeconds, cmd.Calls, cmd.Took.Seconds(), cumulative(cmd.Buckets[:]), cmd.Name)
 	}
 	for kind, n := range s.Redirects {
 		count(redirects, n, kind)
@@ -209,24 +142,38 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		count(nodeRequests, node.Requests, node.Addr)
 		count(nodeErrors, node.Errors, node.Addr)
 		count(nodeConnects, node.Connects, node.Addr)
-		count(nodeDialErrors, node.ConnectErrors, node.Addr)
+		count(nodeDialErrors, node.DialErrors, node.Addr)
 		gauge(nodeConnections, node.Connections, node.Addr)
 	}
-	gauge(lockWaiters, s.Waiting)
-	count(lockWaits, s.Waits)
-	count(lockTimeouts, s.WaitTimeouts)
-	count(lockNoReplicas, s.NoReplicas)
-	gauge(lockKept, s.Kept)
-	count(lockRenewals, s.Renewals)
-	for why, n := range s.Lost {
-		count(lockLost, n, why)
+	gauge(lockWaiters, int64(s.Locks.Waiting))
+	count(lockWaits, s.Locks.Waits)
+	count(lockTimeouts, s.Locks.TimedOut)
+	count(lockNoReplicas, s.Locks.Unsynced)
+	gauge(lockKept, int64(s.Locks.Kept))
+	count(lockRenewals, s.Locks.Renewals)
+	for why, n := range s.Locks.Lost {
+		count(lockLost, n, string(why))
 	}
 	for _, m := range s.Masters {
 		gauge(redlockUp, oneIf(m.Up), m.Addr)
 		gauge(redlockVotes, oneIf(m.Votes), m.Addr)
 	}
-	for _, l := range s.Locks {
-		count(lockOutcomes, l.Count, l.Verb, l.Outcome)
+	for _, l := range []struct {
+		verb, outcome string // LOCK and WLOCK are one verb
+		n             uint64
+	}{
+		{"lock", "granted", s.Locks.Granted.Write},
+		{"lock", "refused", s.Locks.Refused.Write},
+		{"lock", "failed", s.Locks.Failed.Write},
+		{"rlock", "granted", s.Locks.Granted.Read},
+		{"rlock", "refused", s.Locks.Refused.Read},
+		{"rlock", "failed", s.Locks.Failed.Read},
+		{"unlock", "released", s.Locks.Released},
+		{"unlock", "not_held", s.Locks.NotHeld},
+		{"renew", "renewed", s.Locks.Renewed},
+		{"renew", "not_held", s.Locks.NotRenewed},
+	} {
+		count(lockOutcomes, l.n, l.verb, l.outcome)
 	}
 }
 
@@ -237,15 +184,13 @@ func oneIf(b bool) int64 {
 	return 0
 }
 
-// cumulative makes the buckets of Prometheus, each of which holds those below it.
-func cumulative(bounds []float64, buckets []uint64) map[float64]uint64 {
-	all := make(map[float64]uint64, len(bounds))
+// cumulative makes the buckets of Prometheus, each of which holds those below it. The last one has no bound.
+func cumulative(buckets []uint64) map[float64]uint64 {
+	all := make(map[float64]uint64, len(buckets))
 	sum := uint64(0)
-	for i, bound := range bounds {
-		if i < len(buckets) {
-			sum += buckets[i]
-		}
-		all[bound] = sum
+	for i, n := range buckets[:len(buckets)-1] {
+		sum += n
+		all[proxy.BucketLimit(i).Seconds()] = sum
 	}
 	return all
 }

@@ -17,6 +17,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/proxy"
 )
 
 // scriptedPlane is a data plane that does what a test says.
@@ -33,7 +34,7 @@ func (s *scriptedPlane) Listen(addr string) (net.Addr, error) {
 }
 
 func (s *scriptedPlane) Ready() error       { return s.ready }
-func (s *scriptedPlane) Snapshot() Snapshot { return Snapshot{Clients: 7} }
+func (s *scriptedPlane) Stats() proxy.Stats { return proxy.Stats{Clients: 7} }
 
 func (s *scriptedPlane) Drain(ctx context.Context) error {
 	select {

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"sync"
+
+	"lockproxy/proxy"
 )
 
 // state is where the program stands: starting, serving, draining. Safe for
@@ -44,13 +46,13 @@ func (s *state) Ready() error {
 	return p.Ready()
 }
 
-// Snapshot implements Source.
-func (s *state) Snapshot() Snapshot {
+// Stats implements Source.
+func (s *state) Stats() proxy.Stats {
 	s.mu.Lock()
 	p := s.plane
 	s.mu.Unlock()
 	if p == nil {
-		return Snapshot{}
+		return proxy.Stats{}
 	}
-	return p.Snapshot()
+	return p.Stats()
 }
