@@ -3,35 +3,103 @@ package integration
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestReadmeSessions runs each block of README that is marked redis-cli in one
+// pages are the texts for users: README and docs/.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%d pages in docs, %v", len(files), err)
+	}
+	all := make(map[string]string)
+	for _, file := range append(files, "../README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.ToSlash(file)] = string(text)
+	}
+	return all
+}
+
+// TestReadmeSessions runs each block of README and docs/ that is marked redis-cli in one
 // session of the real redis-cli against --dev, and compares what it prints.
 // Words in angle brackets stand for what varies.
 func TestReadmeSessions(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(text), "\n## Which lock?\n") { // R1
+	all := pages(t)
+	if !strings.Contains(all["../README.md"], "\n## Which lock?\n") { // R1
 		t.Error("README does not say which lock to use when")
 	}
-	sessions := 0
-	for block := range strings.SplitSeq(string(text), "```redis-cli\n") {
-		body, _, found := strings.Cut(block, "\n```")
-		if sessions++; sessions == 1 || !found {
-			continue // what stands before the first
+	for page, text := range all {
+		blocks := strings.Split(text, "```redis-cli\n")
+		if page == "../README.md" && len(blocks) < 2 {
+			t.Error("README has no redis-cli session")
 		}
-		for _, d := range diffSession(t, body, startProxy(t, "--dev").addr) {
-			t.Errorf("README, redis-cli block %d: %s", sessions-1, d)
+		for i, block := range blocks[1:] {
+			body, _, found := strings.Cut(block, "\n```")
+			if !found {
+				t.Errorf("%s, redis-cli block %d does not end", page, i+1)
+				continue
+			}
+			for _, d := range diffSession(t, body, startProxy(t, "--dev").addr) {
+				t.Errorf("%s, redis-cli block %d: %s", page, i+1, d)
+			}
 		}
 	}
-	if sessions < 2 {
-		t.Error("README has no redis-cli session")
+}
+
+// README can be read in a few minutes; the rest is in docs/.
+func TestReadmeIsShort(t *testing.T) {
+	if n := strings.Count(pages(t)["../README.md"], "\n"); n > 200 {
+		t.Errorf("README has %d lines, 200 are the most: what is more belongs to docs/", n)
+	}
+}
+
+var (
+	linked  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fenced  = regexp.MustCompile("(?s)\n```.*?\n```")
+	unslug  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors are what links into a page may name, made of its headings as GitHub makes them.
+func anchors(text string) map[string]bool {
+	all := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		all[strings.ReplaceAll(unslug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return all
+}
+
+// Each link of README and docs/ to a file or to a heading leads somewhere.
+func TestReadmeLinks(t *testing.T) {
+	all, seen := pages(t), 0
+	for page, text := range all {
+		for _, m := range linked.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			seen++
+			path, anchor, _ := strings.Cut(m[1], "#")
+			target := page
+			if path != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(page), path))
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere: %v", page, m[1], err)
+			} else if anchor != "" && !anchors(all[target])[anchor] {
+				t.Errorf("%s: %s has no heading for #%s", page, target, anchor)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d links are looked at", seen)
 	}
 }
 

@@ -39,7 +39,7 @@ func writeHelp(w io.Writer) {
 	}
 }
 
-// settingsTable is the table of README.
+// settingsTable is the table of docs/settings.md.
 func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| setting | default | allowed | what it is |\n|---|---|---|---|\n")

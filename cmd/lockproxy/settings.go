@@ -9,7 +9,7 @@ import (
 
 // Setting is one row of the table that defines every setting: its flag, its
 // environment variable, its line in a config file, its CONFIG parameter, its
-// place in --help and in README.
+// place in --help and in docs/settings.md.
 type Setting struct {
 	Name    string // lock-lease: --lock-lease, LOCKPROXY_LOCK_LEASE
 	Group   string // heading in --help

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata/help.txt and the settings table of README.md anew")
+var update = flag.Bool("update", false, "write testdata/help.txt and the table of docs/settings.md anew")
 
 func TestSettingsTable(t *testing.T) {
 	v := defaults()
@@ -76,8 +76,8 @@ func TestHelpFitsOnOneScreen(t *testing.T) {
 	}
 }
 
-func TestReadmeTellsTheSettings(t *testing.T) {
-	const path, begin, end = "../../README.md", "<!-- settings -->\n", "<!-- end of settings -->\n"
+func TestDocsTellTheSettings(t *testing.T) {
+	const path, begin, end = "../../docs/settings.md", "<!-- settings -->\n", "<!-- end of settings -->\n"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestReadmeTellsTheSettings(t *testing.T) {
 	head, rest, found := strings.Cut(string(text), begin)
 	table, tail, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		t.Fatalf("README.md has no table between %s and %s", begin, end)
+		t.Fatalf("docs/settings.md has no table between %s and %s", begin, end)
 	}
 	if *update {
 		table = settingsTable()
@@ -94,6 +94,6 @@ func TestReadmeTellsTheSettings(t *testing.T) {
 		}
 	}
 	if table != settingsTable() {
-		t.Error("the settings table of README.md is not the one of the program (go test -update writes it)")
+		t.Error("the table of docs/settings.md is not the one of the program (go test -update writes it)")
 	}
 }
