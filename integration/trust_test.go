@@ -20,7 +20,7 @@ func overOneRedisAndACluster(t *testing.T, test func(t *testing.T, one, two *loc
 }
 
 // A grant behind WAIT counts from when it was made, not from the request, which may be older than its ttl; the bound
-// that a client can be certain of is the ttl of a CHECK or a RENEW, counted from when that was sent. R3
+// that a client can be certain of is the ttl of a CHECK or a RENEW, counted from when that was sent.
 func TestTrustInAGrantBehindWait(t *testing.T) {
 	overOneRedisAndACluster(t, func(t *testing.T, p, other *lockproxy) {
 		for name, from := range map[string]*lockproxy{"one proxy": p, "two proxies": other} {

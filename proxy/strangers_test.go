@@ -52,7 +52,7 @@ func TestOutputLimitBeforeAuth(t *testing.T) {
 	})
 }
 
-// Who must authenticate has auth-timeout for it, counted anew when RESET asks for it again. R23
+// Who must authenticate has auth-timeout for it, counted anew when RESET asks for it again.
 func TestAuthTimeout(t *testing.T) {
 	inBubble(t, 1, Options{Password: "secret", AuthTimeout: 10 * time.Second}, echo, func(r *rig) {
 		idle, busy, user := r.connect(), r.connect(), r.connect()
