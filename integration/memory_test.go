@@ -132,10 +132,11 @@ func (a *attack) run(t *testing.T, upstream string) {
 		}()
 	}
 	senders.Wait()
-	peak := p.settled(t, a.closes)
+	most := 2*attackBudget + attackSlack + clients*attackEach
+	peak := p.settled(t, a.closes, most)
 	t.Logf("%d clients: %d MB before, peak %d MB, %.0f clients closed", clients, before>>20, peak>>20,
 		p.metric(t, "lockproxy_clients_evicted_total"))
-	if most := 2*attackBudget + attackSlack + clients*attackEach; peak > most {
+	if peak > most {
 		t.Errorf("%d MB of memory, more than %d MB", peak>>20, most>>20)
 	}
 	c := connect(t, p.addr)
@@ -146,7 +147,7 @@ func (a *attack) run(t *testing.T, upstream string) {
 	} else {
 		write(c, "PING\r\n")
 	}
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(4 * patience)) // its turn comes after one of each attacker, whose input is long
 	if line, err := c.r.ReadString('\n'); line != want {
 		t.Errorf("another client got %q (%v)", line, err)
 	}
@@ -155,21 +156,24 @@ func (a *attack) run(t *testing.T, upstream string) {
 	}
 }
 
-// settled is the peak once nothing grows any more, and once a client was closed if one must be.
-func (p *lockproxy) settled(t *testing.T, closes bool) (peak int) {
+// settled is the peak once it has not grown by a megabyte for a while, and once a client was closed if one must be; or
+// a peak above most. A busy machine takes long to get there.
+func (p *lockproxy) settled(t *testing.T, closes bool, most int) (peak int) {
 	t.Helper()
-	since, end := time.Now(), time.Now().Add(2*patience)
-	for time.Since(since) < 2*time.Second || closes && p.metric(t, "lockproxy_clients_evicted_total") == 0 {
-		if time.Now().After(end) {
-			t.Error("nobody was closed, or memory grows for ever")
-			break
-		}
-		if now := p.peak(t); now > peak {
+	for since := time.Now(); peak <= most; time.Sleep(50 * time.Millisecond) {
+		if now := p.peak(t); now > peak+1<<20 {
 			peak, since = now, time.Now()
 		}
-		time.Sleep(50 * time.Millisecond)
+		silent := time.Since(since)
+		if silent > 2*time.Second && (!closes || p.metric(t, "lockproxy_clients_evicted_total") > 0) {
+			break
+		}
+		if silent > 2*patience {
+			t.Error("nobody was closed")
+			break
+		}
 	}
-	return peak
+	return max(peak, p.peak(t))
 }
 
 // peak is the most memory that the process has had, in bytes.
