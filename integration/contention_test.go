@@ -234,11 +234,11 @@ func TestKilledProxy(t *testing.T) {
 	var group sync.WaitGroup
 	for client := range 20 {
 		group.Go(func() {
-			p, proxy := live, 0
+			p, proxy, of := live, 0, 20*time.Second // far more than holding it takes, however busy the machine is
 			if client%2 == 1 {
-				p, proxy = doomed, 1
+				p, proxy, of = doomed, 1, lease
 			}
-			if err := contend(p, proxy, client, "doomed", lease, 0, end, w); err != nil && p == live {
+			if err := contend(p, proxy, client, "doomed", of, 0, end, w); err != nil && p == live {
 				t.Errorf("client %d: %v", client, err)
 			}
 		})
