@@ -13,11 +13,12 @@ func TestBuffer(t *testing.T) {
 	var want, got []byte
 	rng := rand.New(rand.NewPCG(1, 2))
 	most := 0
+	noise := make([]byte, 2<<20)
+	rand.NewChaCha8([32]byte{1}).Read(noise)
 	for range 5000 {
-		p := make([]byte, rng.IntN(1<<rng.IntN(20)+1))
-		for i := range p {
-			p[i] = byte(rng.Uint32())
-		}
+		n := rng.IntN(1<<rng.IntN(20) + 1)
+		from := rng.IntN(len(noise) - n)
+		p := bytes.Clone(noise[from : from+n])
 		b.Append(l, p)
 		want = append(want, p...)
 		for rng.IntN(8) > 2 && b.Len() > 0 {
