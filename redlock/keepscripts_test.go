@@ -122,6 +122,9 @@ func TestKeepScript(t *testing.T) {
 		s.ask("SET", "lock:{job}w02", "something else")
 		time.Sleep(3 * keptLease)
 		lost.await(t, "{job}w01 w gone", "{job}w02 w gone")
+		if s.mini == nil { // on a busy machine some rounds come late
+			until(t, "renewed often", func() bool { return p.Stats().Renewals >= 71*7 })
+		}
 		if st := p.Stats(); st.Kept != 71 || st.Renewals < 71*7 {
 			t.Errorf("%d kept, %d renewals", st.Kept, st.Renewals)
 		}

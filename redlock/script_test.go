@@ -14,7 +14,7 @@ import (
 // replies. Fences are F1, F2, ... in the order of their size; times are rounded up to
 // the next 100 ms, but for the one or two by which a lease may last longer.
 type teller struct {
-	t      *testing.T
+	t      testing.TB
 	s      *server
 	c      *conn
 	fences []int64
@@ -934,18 +934,35 @@ var transitions = []struct{ name, text string }{
 func TestTransitions(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *server) {
 		for _, tt := range transitions {
-			l := &teller{t: t, s: s, c: s.connect()}
-			s.ask("FLUSHALL")
-			for n, line := range strings.Split(strings.TrimSpace(tt.text), "\n") {
-				call, want, _ := strings.Cut(strings.TrimSpace(line), " -> ")
-				if got := l.tell(call); got != want && !near(got, want) {
-					t.Errorf("%s, line %d: %s\n got %s\nwant %s", tt.name, n+1, call, got, want)
-					break
-				}
+			err, late := s.play(tt.text)
+			// Leases go on while a busy machine stands still. What is wrong is wrong each time.
+			for try := 1; err != nil && late > 20*time.Millisecond && try < 20; try++ {
+				err, late = s.play(tt.text)
 			}
-			l.c.Close()
+			if err != nil {
+				t.Errorf("%s, %v", tt.name, err)
+			}
 		}
 	})
+}
+
+// play plays one of the transitions, and says how much longer it took than its sleeps.
+func (s *server) play(text string) (err error, late time.Duration) {
+	l := &teller{t: s.t, s: s, c: s.connect()}
+	defer l.c.Close()
+	s.ask("FLUSHALL")
+	began := time.Now()
+	for n, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		call, want, _ := strings.Cut(strings.TrimSpace(line), " -> ")
+		if ms, isSleep := strings.CutPrefix(call, "sleep "); isSleep {
+			d, _ := time.ParseDuration(ms + "ms")
+			began = began.Add(d)
+		}
+		if got := l.tell(call); got != want && !near(got, want) {
+			return fmt.Errorf("line %d: %s\n got %s\nwant %s", n+1, call, got, want), time.Since(began)
+		}
+	}
+	return nil, 0
 }
 
 // near allows times to be up to 200 ms shorter than the table says: the machine may be slow.
