@@ -15,7 +15,6 @@ type monitors struct {
 	audience []int  // by worker.index: how many clients in MONITOR it has
 	feed     []byte // lines for all of them
 	posted   bool   // flush is going to run
-	ears     ears
 }
 
 // maxFeed is how many bytes of lines are collected at most before they are passed on.
@@ -24,18 +23,11 @@ const maxFeed = 256 << 10
 var monitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 
 // StartMonitor implements commands.Crowd. From the reply on no command is missed: by then each
-// loop knows that somebody listens here, and the nodes tell what scripts call.
+// loop knows that somebody listens here.
 func (s *session) StartMonitor(reply []byte) {
 	s.acted = true
 	s.setHold(holdOrder)
-	tag := s.current
-	s.w.server.overhear(func() { s.w.loop.Post(func() { s.monitor(tag, reply) }) })
-}
-
-// monitor begins MONITOR, and is the answer to command tag.
-func (s *session) monitor(tag uint32, reply []byte) {
-	here := s.w.index
-	s.current = tag
+	tag, here := s.current, s.w.index
 	s.onEach(func(w *worker) { w.listen(here, 1) }, func() {
 		if s.gone {
 			s.w.unlisten()
@@ -65,7 +57,6 @@ func (m *monitors) add(s *session) {
 
 // unlisten tells all loops that there is one client in MONITOR less here.
 func (w *worker) unlisten() {
-	w.server.overheard()
 	for _, other := range w.server.workers {
 		other.loop.Post(func() { other.listen(w.index, -1) })
 	}
@@ -111,18 +102,13 @@ func (s *session) observe(cmd *commands.Command, args [][]byte) {
 	if s.Transaction.Open && cmd.Flags&commands.RunsQueue != 0 && !s.tx.fails() {
 		for call := range bytes.Lines(s.unseen) { // its line ends are the only ones that it has
 			m.feed = append(commands.AppendMonitorTime(m.feed, time.Now()), call...)
-			s.w.expect(call)
 		}
 	}
 	if !s.Transaction.Open || cmd.Flags&commands.EndsMulti != 0 {
 		s.unseen = nil
 	}
 	m.feed = commands.AppendMonitorTime(m.feed, time.Now())
-	from := len(m.feed)
 	m.feed = commands.AppendMonitorCall(m.feed, &s.Client, cmd, args)
-	if cmd.Flags&commands.Scripted != 0 {
-		s.w.expect(m.feed[from:])
-	}
 	switch {
 	case len(m.feed) >= maxFeed:
 		s.w.passFeed()
