@@ -127,6 +127,7 @@ func TestWaitingGuessEnds(t *testing.T) {
 			t.Errorf("%d clients", n)
 		}
 		began := time.Now()
+		r.readOn()
 		if err := r.server.Drain(r.Context()); err != nil {
 			t.Error(err)
 		}

@@ -36,8 +36,17 @@ type rig struct {
 	command  []byte                                                                 // the reply to COMMAND; nil: commandReply
 	node     func(node int, m cluster.Mode, here, there net.Conn) (net.Conn, error) // in place of serve
 
-	mu   sync.Mutex
-	seen []string // "node: command"
+	mu      sync.Mutex
+	seen    []string // "node: command"
+	clients []net.Conn
+}
+
+// readOn has all clients read what they have not read yet: a drain waits until they have got it.
+func (r *rig) readOn() {
+	for _, nc := range r.clients {
+		nc.SetReadDeadline(time.Time{})
+		go io.Copy(io.Discard, nc)
+	}
 }
 
 // inBubble runs test in fake time.
@@ -60,6 +69,7 @@ func inBubble(t *testing.T, nodes int, o Options, answer func(node int, command 
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
+			r.readOn()
 			if err := r.server.Drain(ctx); err != nil {
 				t.Error(err)
 			}
@@ -195,6 +205,7 @@ type client struct {
 func (r *rig) connect() *client {
 	here, there := net.Pipe()
 	go r.server.Admit(there)
+	r.clients = append(r.clients, here)
 	r.Cleanup(func() { here.Close() })
 	return &client{r, here, bufio.NewReader(here)}
 }
