@@ -169,20 +169,20 @@ func (c *compatRun) withoutProxy(t *testing.T, name, file string) compat.Record 
 	c.mu.Unlock()
 	b.Do(func() {
 		i := slices.IndexFunc(targetsOfCompat, func(target compatTarget) bool { return target.name == name })
-		b.Record = c.play(t, "bare "+name, targetsOfCompat[i].mode, file, targetsOfCompat[i].upstream)
+		b.Record = c.play(t, "bare "+name, nil, targetsOfCompat[i].mode, file, targetsOfCompat[i].upstream)
 	})
 	return b.Record
 }
 
 func (c *compatRun) throughProxy(t *testing.T, target compatTarget, file string) compat.Record {
-	return c.play(t, target.name, target.mode, file, func(l life) string {
+	return c.play(t, target.name, c.exceptions.Stall(target.name, file), target.mode, file, func(l life) string {
 		return startProxy(l, append([]string{"--upstream", target.upstream(l)}, target.proxy...)...).addr
 	})
 }
 
 // play runs a file, each try against what start starts for it.
-func (c *compatRun) play(t *testing.T, label string, mode []string, file string, start func(l life) string) (r compat.Record) {
-	return compat.Tries(8, func(without []string) (r compat.Record) {
+func (c *compatRun) play(t *testing.T, label string, stall, mode []string, file string, start func(l life) string) (r compat.Record) {
+	return compat.Tries(8, stall, func(without []string) (r compat.Record) {
 		t.Run(label, func(t *testing.T) {
 			host, port, err := net.SplitHostPort(start(t))
 			if err != nil {

@@ -41,6 +41,20 @@ func parseExceptions(text string) (Exceptions, error) {
 	return all, nil
 }
 
+// stalls is how the reason of a test begins that would wait for ever.
+const stalls = "stalls: "
+
+// Stall are the tests of a file that would wait for ever, sorted.
+func (e Exceptions) Stall(target, file string) (names []string) {
+	for key, why := range e {
+		if key.Target == target && key.File == file && strings.HasPrefix(why, stalls) {
+			names = append(names, key.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // pick is the reason why a difference is excepted, and the key of the line that says so:
 // of the test, or of "*", all tests of its file.
 func (e Exceptions) pick(d Difference) (Key, string) {

@@ -91,7 +91,7 @@ func TestParseEndings(t *testing.T) {
 
 func TestTries(t *testing.T) {
 	var asked [][]string
-	r := Tries(3, func(without []string) Record {
+	r := Tries(3, nil, func(without []string) Record {
 		asked = append(asked, append([]string{}, without...))
 		if len(without) < 2 {
 			return Record{Stalled: []string{"a", "b"}[len(without)], Broken: "no progress"}
@@ -104,8 +104,16 @@ func TestTries(t *testing.T) {
 	if r.Count(OK) != 1 || r.Count(Stalled) != 2 {
 		t.Errorf("%+v", r)
 	}
+	asked = nil
+	r = Tries(1, []string{"x"}, func(without []string) Record {
+		asked = append(asked, append([]string{}, without...))
+		return Record{}
+	})
+	if want := [][]string{{"x"}}; !reflect.DeepEqual(asked, want) || r.Count(Stalled) != 1 {
+		t.Errorf("left out %q, want %q; %+v", asked, want, r)
+	}
 	runs := 0
-	if r := Tries(2, func([]string) Record { runs++; return Record{Stalled: "a"} }); runs != 2 || r.Count(Stalled) != 2 {
+	if r := Tries(2, nil, func([]string) Record { runs++; return Record{Stalled: "a"} }); runs != 2 || r.Count(Stalled) != 2 {
 		t.Errorf("%d runs of a file that always stalls: %+v", runs, r)
 	}
 }
