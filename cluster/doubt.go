@@ -13,9 +13,6 @@ import (
 // first one. If not, the first one is sent once more, for a slot may have come to rest meanwhile, and then its
 // error goes to the client.
 
-// doubtful are the words of errors by which Redis refuses a script for its keys.
-var doubtful = map[string]bool{"MOVED": true, "ASK": true, "TRYAGAIN": true, "CLUSTERDOWN": true}
-
 // doubt is a script whose error is in doubt. It implements Receiver for the question.
 type doubt struct {
 	call
@@ -62,9 +59,8 @@ func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
 	if !last {
 		return
 	}
-	word, _, _ := bytes.Cut(d.said[1:], []byte(" "))
 	switch {
-	case d.said[0] == '-' && doubtful[string(word)]:
+	case refusesKeys(d.said):
 		d.believed = true
 		d.p.redirect(d.pipe, d.call, d.req, d.reply)
 	case d.doubted:

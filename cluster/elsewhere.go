@@ -1,41 +1,32 @@
 package cluster
 
-import (
-	"bytes"
-	"time"
-)
+import "time"
 
-// This file is what owners of pipes of their own need to send a request once more by
-// themselves.
+// This file is what the owners of pipes that are not shared need to send a request once more by themselves.
 
-// Elsewhere is where a request may go that a node did not run.
-type Elsewhere struct {
+// Redirection is where a request may go that a node did not run.
+type Redirection struct {
 	Addr   string // the node; "": the master of its slot, after a while
 	Asking bool   // the node only imports the slot: ASKING goes before the request
 }
 
-// Elsewhere says of an error reply, which came over a pipe of somebody's own, that the node
-// did not run the request and that it does not concern the client: MOVED, LOADING and
-// the like. It counts it, and has the topology asked for.
-func (p *Pipe) Elsewhere(reply []byte) (to Elsewhere, ok bool) {
-	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
-	kind := kindOf[string(word)]
-	switch string(word) {
-	case "MOVED", "ASK":
+// Retryable says that an error reply on a pipe that is not shared does not concern the client: the node did not run the
+// request, which may go to to. It counts the reply, and has the topology asked for.
+func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
+	r, rest := retryErrorOf(reply)
+	switch {
+	case r == nil, r.verdict == loadScript:
+		return Redirection{}, false
+	case r.verdict == elsewhere:
 		if _, to.Addr, ok = parseRedirect(rest, p.addr); !ok {
-			return Elsewhere{}, false
+			return Redirection{}, false
 		}
-		if to.Asking = string(word) == "ASK"; to.Asking {
-			kind = AskRedirect
-		}
+		to.Asking = r.counts == AskRedirect
 		if !p.pipes.knows(to.Addr) {
-			to = Elsewhere{} // until the topology shows it
+			to = Redirection{} // until the topology shows it
 		}
-	case "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY":
-	default:
-		return Elsewhere{}, false
 	}
-	p.pipes.stats.Redirects[kind].Add(1)
+	p.pipes.stats.Redirects[r.counts].Add(1)
 	p.pipes.control.Refresh()
 	return to, true
 }

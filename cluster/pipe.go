@@ -54,9 +54,8 @@ type call struct {
 	tag      uint32
 	slot     int16 // or anySlot, thisNode
 	resend   bool  // may be sent again when the reply was lost
-	hops     uint8 // redirects in a row
+	try      Retry
 	cuts     uint8 // connections that ended inside of it, if it is large
-	waits    uint8 // how often it was put off
 	healed   bool  // the script it needs was loaded for it
 	ran      bool  // perhaps: it was written once, and its reply was lost
 	raw      bool  // who sent it deals with errors and with the loss of the connection

@@ -278,14 +278,11 @@ func (p *Pipes) send(c call, m Mode, req []byte) *Pipe {
 	if i < 0 {
 		p.control.Refresh()
 		c.to.Detour(c.tag)
-		p.later("", m, c, req, unserved, nil)
+		p.later("", m, c, req, Unserved, nil)
 		return nil
 	}
 	return p.sendTo(p.master(i, m), c, req)
 }
-
-// unserved is what Redis answers for a slot that no node serves.
-var unserved = []byte("-CLUSTERDOWN Hash slot not served\r\n")
 
 func (p *Pipes) master(i int, m Mode) *Pipe {
 	switch {

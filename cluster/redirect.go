@@ -12,10 +12,6 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// maxHops is how often a request is redirected at once; after that it waits a
-// little each time, until its budget is used up.
-const maxHops = 5
-
 // waitingLimit bounds the bytes of the requests that wait for their nodes, in
 // queues of PipeOptions.QueueLimit.
 const waitingLimit = 16
@@ -35,25 +31,25 @@ type deferred struct {
 // request goes elsewhere, or again, and the client never learns. It reports
 // false for every other error. req aliases the log of pipe.
 func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
-	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
-	if !retries[string(word)] {
+	r, rest := retryErrorOf(reply)
+	if r == nil {
 		return false
 	}
-	script, raised := fromScript(req, string(word), rest)
+	script, raised := fromScript(req, r, rest)
 	if raised {
 		return false
 	}
-	if pipe.mode.Replica && string(word) != "NOSCRIPT" {
-		p.declined(pipe, c, req, string(word))
+	if pipe.mode.Replica && r.verdict != loadScript {
+		p.declined(pipe, c, req, r)
 		return true
 	}
-	if script && !c.resend && !c.believed && doubtful[string(word)] {
+	if script && !c.resend && !c.believed && r.ofKeys {
 		p.doubt(pipe, c, req, reply)
 		return true
 	}
 	c.believed = false // next time it may have run
-	switch string(word) {
-	case "MOVED", "ASK":
+	switch r.verdict {
+	case elsewhere:
 		_, addr, ok := parseRedirect(rest, pipe.addr)
 		if !ok || c.slot == thisNode || p.topology.Kind != Cluster {
 			return false
@@ -64,9 +60,8 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 			return true
 		}
-		c.hops++
 		c.healed = false // that node may have lost the script too
-		if c.hops > maxHops {
+		if !c.try.Hop() {
 			p.stats.Redirects[LoopRedirect].Add(1)
 			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 			return true
@@ -76,33 +71,25 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		if !target.retired.IsZero() {
 			target.retired = p.loop.Now() // it is in use before the topology shows it
 		}
-		if string(word) == "MOVED" {
-			p.stats.Redirects[MovedRedirect].Add(1)
-			if pipe.private != nil {
-				pipe.private.fade() // before the topology shows it
-			}
-		} else {
-			p.stats.Redirects[AskRedirect].Add(1)
+		p.stats.Redirects[r.counts].Add(1)
+		switch {
+		case r.counts == AskRedirect:
 			c.before, c.astray = sayAsking, true
+		case pipe.private != nil:
+			pipe.private.fade() // before the topology shows it
 		}
 		p.sendTo(target, c, req)
 		return true
-	case "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY":
-		p.stats.Redirects[kindOf[string(word)]].Add(1)
+	case later:
+		p.stats.Redirects[r.counts].Add(1)
 		p.control.Refresh()
 		c.to.Detour(c.tag)
 		p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 		return true
-	case "NOSCRIPT":
+	case loadScript:
 		return p.heal(pipe, c, req)
 	}
 	return false
-}
-
-// retries are the words of errors after which a request is sent once more.
-var retries = map[string]bool{
-	"MOVED": true, "ASK": true, "NOSCRIPT": true,
-	"TRYAGAIN": true, "CLUSTERDOWN": true, "LOADING": true, "MASTERDOWN": true, "READONLY": true,
 }
 
 var asking = []byte("*1\r\n$6\r\nASKING\r\n")
@@ -160,13 +147,9 @@ func (p *Pipes) heal(pipe *Pipe, c call, req []byte) bool {
 // later has the request sent again after a pause that grows, until its budget is
 // used up. addr is where it was, "" when it never got to a node. req is kept.
 func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error) {
-	pause := min(10*time.Millisecond<<min(c.waits/2, 5), 250*time.Millisecond)
-	c.waits = min(c.waits+1, 250)
-	c.hops, c.healed = 0, false
-	d := deferred{
-		call: c, mode: m.again(), addr: addr,
-		next: p.loop.Now().Add(pause), reply: reply, err: err,
-	}
+	c.healed = false
+	next := p.loop.Now().Add(c.try.Pause())
+	d := deferred{call: c, mode: m.again(), addr: addr, next: next, reply: reply, err: err}
 	if p.closed || p.waiting+len(req) > waitingLimit*p.o.QueueLimit {
 		p.giveUp(d)
 		return

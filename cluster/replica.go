@@ -98,14 +98,12 @@ func (p *Pipes) forgetReader(pipe *Pipe) {
 	}
 }
 
-// declined sends a read that a replica will not answer to the master. word is what its error begins with.
-func (p *Pipes) declined(pipe *Pipe, c call, req []byte, word string) {
-	kind, ok := kindOf[word]
-	if !ok { // MOVED or ASK
-		kind = MovedRedirect
+// declined sends a read that a replica has refused to the master.
+func (p *Pipes) declined(pipe *Pipe, c call, req []byte, r *retryError) {
+	if r.verdict == elsewhere {
 		p.control.Refresh()
 	}
-	p.stats.Redirects[kind].Add(1)
+	p.stats.Redirects[r.counts].Add(1)
 	pipe.shunned = p.loop.Now().Add(shunFor)
 	c.to.Detour(c.tag)
 	c.healed = false

@@ -27,14 +27,6 @@ func (r Redirect) String() string {
 	return [...]string{"moved", "ask", "tryagain", "clusterdown", "loading", "masterdown", "readonly", "noscript", "loop"}[r]
 }
 
-var kindOf = map[string]Redirect{
-	"TRYAGAIN":    TryAgainRedirect,
-	"CLUSTERDOWN": ClusterDownRedirect,
-	"LOADING":     LoadingRedirect,
-	"MASTERDOWN":  MasterDownRedirect,
-	"READONLY":    ReadOnlyRedirect,
-}
-
 // Stats counts what all loops do with the upstream. Safe for concurrent use.
 type Stats struct {
 	Redirects [redirects]atomic.Uint64

@@ -74,9 +74,8 @@ type syncing struct {
 	asking bool   // that redirect was ASK
 	source []byte // of the script that the node lacks
 	pause  bool   // before the next attempt
-	waits  int    // pauses so far
-	hops   int    // redirects since the last pause
-	ran    bool   // perhaps: it was written, and its reply was lost
+	try    Retry
+	ran    bool // perhaps: it was written, and its reply was lost
 
 	reply []byte // of the last attempt
 	acked int
@@ -89,11 +88,8 @@ func (s *syncing) rest(ctx context.Context) bool {
 	if !s.pause {
 		return true
 	}
-	pause := min(10*time.Millisecond<<min(s.waits/2, 5), 250*time.Millisecond)
-	s.waits++
-	s.hops = 0
 	s.pause = false
-	timer := time.NewTimer(pause)
+	timer := time.NewTimer(s.try.Pause())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -118,7 +114,7 @@ func (s *syncing) attempt(ctx context.Context) (again bool) {
 	if addr == "" {
 		master := s.d.control.Topology().Slots[s.slot]
 		if master == nil {
-			return s.retry(unserved, nil)
+			return s.retry(Unserved, nil)
 		}
 		addr = master.Addr
 	}
@@ -188,9 +184,12 @@ func (s *syncing) exchange(c *Conn) (again, whole bool, err error) {
 // later. It reports false for every other error.
 func (s *syncing) detour(c *Conn, reply []byte) bool {
 	d := s.d
-	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
-	switch string(word) {
-	case "MOVED", "ASK":
+	r, rest := retryErrorOf(reply)
+	if r == nil {
+		return false
+	}
+	switch r.verdict {
+	case elsewhere:
 		_, addr, ok := parseRedirect(rest, c.addr)
 		if !ok {
 			return false
@@ -198,25 +197,19 @@ func (s *syncing) detour(c *Conn, reply []byte) bool {
 		if !knows(d.control.Topology(), d.control, addr) {
 			return s.retry(reply, nil)
 		}
-		if s.hops++; s.hops > maxHops {
+		if !s.try.Hop() {
 			d.stats.Redirects[LoopRedirect].Add(1)
 			return s.retry(reply, nil)
 		}
 		d.control.Refresh()
-		s.addr, s.asking, s.source, s.reply, s.err = addr, string(word) == "ASK", nil, reply, nil
-		if s.asking {
-			d.stats.Redirects[AskRedirect].Add(1)
-		} else {
-			d.stats.Redirects[MovedRedirect].Add(1)
-		}
+		s.addr, s.asking, s.source, s.reply, s.err = addr, r.counts == AskRedirect, nil, reply, nil
+		d.stats.Redirects[r.counts].Add(1)
 		return true
-	case "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY":
-		d.stats.Redirects[kindOf[string(word)]].Add(1)
+	case later:
+		d.stats.Redirects[r.counts].Add(1)
 		return s.retry(reply, nil)
-	case "NOSCRIPT":
-		return s.heal(c, reply)
 	}
-	return false
+	return s.heal(c, reply)
 }
 
 // heal has the next attempt load the script that the node lacks.

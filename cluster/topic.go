@@ -386,11 +386,7 @@ func (s *subscriptions) moved() {
 // passes tells the errors that go away by themselves.
 func passes(text string) bool {
 	word, _, _ := strings.Cut(text, " ")
-	switch word {
-	case "MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "BUSY":
-		return true
-	}
-	return false
+	return retryErrors[word] != nil || word == "BUSY"
 }
 
 // close ends all feeds. Nobody is told.

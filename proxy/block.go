@@ -28,10 +28,9 @@ type block struct {
 	start   time.Time // when its turn came
 	asked   time.Time // when a node was sent it last
 	trouble time.Time // since when no node took it; zero: there is none
-	hops    int       // redirects in a row
-	pauses  int       // since trouble
-	looked  bool      // a node has looked for what it waits for
-	passed  bool      // part of the reply is with the client
+	try     cluster.Retry
+	looked  bool // a node has looked for what it waits for
+	passed  bool // part of the reply is with the client
 
 	attempt uint32 // its number, so that nothing of an earlier one is heard
 	node    string // where a redirect leads; "": to the master of the slot
@@ -60,8 +59,6 @@ const (
 	// settled is for how long a command must have been with a node before its next
 	// trouble is another one.
 	settled = time.Second
-	// directHops is how often it follows a redirect at once.
-	directHops = 5
 	// unblockTries is how often a node is told to end the command, with unblockPause between.
 	unblockTries = 3
 	unblockPause = 10 * time.Millisecond
@@ -132,7 +129,7 @@ func (b *block) connect() {
 	if node == "" {
 		pipes.Refresh()
 		b.troubled()
-		b.later(unservedReply, nil)
+		b.later(cluster.Unserved, nil)
 		return
 	}
 	b.attempt++
@@ -223,7 +220,7 @@ func (b *block) reply(chunk []byte, last bool) {
 
 // goesOn has the command asked again after an error that means that it had no effect.
 func (b *block) goesOn(reply []byte) bool {
-	to, again := b.own.Elsewhere(reply)
+	to, again := b.own.Retryable(reply)
 	interrupted := cluster.Interrupted(reply)
 	if !again && !interrupted {
 		return false
@@ -239,8 +236,7 @@ func (b *block) goesOn(reply []byte) bool {
 	}
 	b.troubled()
 	b.with(false)
-	b.hops++
-	if to.Addr == "" || b.hops > directHops || b.ending {
+	if to.Addr == "" || b.ending || !b.try.Hop() {
 		b.later(reply, nil)
 		return true
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
@@ -47,15 +46,14 @@ func (b *block) Lost(error) {}
 // troubled notes that an attempt failed. One that a node blocked for a while is the end of earlier trouble.
 func (b *block) troubled() {
 	if b.trouble.IsZero() || b.sent && b.now().Sub(b.asked) > settled {
-		b.trouble, b.hops, b.pauses = b.now(), 0, 0
+		b.trouble, b.try = b.now(), cluster.Retry{}
 	}
 }
 
 // later has the command asked again after a pause. reply or err is why.
 func (b *block) later(reply []byte, err error) {
-	b.node, b.asking, b.hops = "", false, 0
-	pause := min(10*time.Millisecond<<min(b.pauses/2, 5), 250*time.Millisecond)
-	b.pauses++
+	b.node, b.asking = "", false
+	pause := b.try.Pause()
 	left := b.s.w.pipes.Budget() - b.now().Sub(b.trouble)
 	if b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
@@ -87,14 +85,13 @@ func (b *block) giveUp(reply []byte, err error) {
 	case reply == nil:
 		b.fail(fmt.Errorf("no node took it in time: %w", err))
 	case bytes.HasPrefix(reply, []byte("-MOVED")) || bytes.HasPrefix(reply, []byte("-ASK")):
-		b.answer(unservedReply)
+		b.answer(cluster.Unserved)
 	default:
 		b.answer(reply)
 	}
 }
 
 var (
-	unservedReply = []byte("-CLUSTERDOWN Hash slot not served\r\n")
 	unblockedWord = []byte("-UNBLOCKED ")
 	missedReply   = []byte("-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n")
 )

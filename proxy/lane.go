@@ -52,7 +52,7 @@ func (t *transaction) open(addr string, asking bool) {
 		addr = t.master()
 	}
 	if addr == "" {
-		t.again(cluster.Elsewhere{}, unserved, nil)
+		t.again(cluster.Redirection{}, cluster.Unserved, nil)
 		return
 	}
 	l := &lane{t: t, version: pipes.Version(), mode: s.mode(), now: s.mode(), asking: asking}
@@ -62,8 +62,6 @@ func (t *transaction) open(addr string, asking bool) {
 }
 
 var notQueued = []byte("-ERR the upstream answered MULTI in a form that lockproxy does not expect\r\n")
-
-var unserved = []byte("-CLUSTERDOWN Hash slot not served\r\n")
 
 // master is the address of the node that the transaction belongs to, "" if there is none now.
 func (t *transaction) master() string {
@@ -114,7 +112,7 @@ func (l *lane) ready() bool {
 		return true
 	}
 	if l.stale() {
-		l.t.trouble(l, cluster.Elsewhere{}, nil, errMoves)
+		l.t.trouble(l, cluster.Redirection{}, nil, errMoves)
 		return false
 	}
 	return l.haveScripts()

@@ -52,7 +52,7 @@ var errNotBegun = errors.New("the commands behind MULTI may or may not have run,
 
 // refused deals with a node that does not begin a transaction.
 func (l *lane) refused(reply []byte) {
-	if to, ok := l.pipe.Elsewhere(reply); ok {
+	if to, ok := l.pipe.Retryable(reply); ok {
 		l.t.trouble(l, to, reply, nil)
 		return
 	}
@@ -66,7 +66,7 @@ func (l *lane) queued(i int, reply []byte) {
 	t := l.t
 	e := &t.log[i]
 	if reply[0] == '-' {
-		if to, ok := l.pipe.Elsewhere(reply); ok { // and EXEC will run nothing there
+		if to, ok := l.pipe.Retryable(reply); ok { // and EXEC will run nothing there
 			t.trouble(l, to, reply, nil)
 			return
 		}
@@ -132,12 +132,12 @@ func (t *transaction) noteWrites() {
 	}
 }
 
-// elsewhere is Pipe.Elsewhere of the reply to a step: EXEC also says why it was not run.
-func (l *lane) elsewhere(reply []byte) (to cluster.Elsewhere, ok bool) {
+// elsewhere is Pipe.Retryable of the reply to a step: EXEC also says why it was not run.
+func (l *lane) elsewhere(reply []byte) (to cluster.Redirection, ok bool) {
 	if why, ok := cutAbort(reply); ok {
-		return l.pipe.Elsewhere(why)
+		return l.pipe.Retryable(why)
 	}
-	return l.pipe.Elsewhere(reply)
+	return l.pipe.Retryable(reply)
 }
 
 // Fail implements cluster.Receiver. What becomes of the transaction is decided by the last request, if
@@ -154,7 +154,7 @@ func (l *lane) Fail(tag uint32, err error) {
 		t.end()
 		t.s.Fail(t.step.tag, err)
 	default:
-		t.trouble(l, cluster.Elsewhere{}, nil, err)
+		t.trouble(l, cluster.Redirection{}, nil, err)
 	}
 }
 
@@ -170,6 +170,6 @@ func (l *lane) Push([]byte, bool) {}
 // Lost implements cluster.Owner.
 func (l *lane) Lost(err error) {
 	if !l.over {
-		l.t.trouble(l, cluster.Elsewhere{}, nil, err)
+		l.t.trouble(l, cluster.Redirection{}, nil, err)
 	}
 }

@@ -98,7 +98,7 @@ func (s *session) become(as *user, own *cluster.Private) {
 	before := s.own
 	s.as, s.own = as, own
 	if tx := s.tx; tx != nil && tx.lane != nil {
-		tx.trouble(tx.lane, cluster.Elsewhere{}, nil, errUser)
+		tx.trouble(tx.lane, cluster.Redirection{}, nil, errUser)
 	}
 	if before != nil {
 		before.End()

@@ -207,7 +207,7 @@ func (t *transaction) pin(slot int) bool {
 	switch {
 	case l == nil || l.pipe.Addr() == t.master():
 	case t.watched:
-		t.trouble(l, cluster.Elsewhere{}, nil, errMoves)
+		t.trouble(l, cluster.Redirection{}, nil, errMoves)
 		return false
 	default:
 		t.refused = t.refused || t.rejected // the other node knows nothing of that

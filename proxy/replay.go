@@ -13,9 +13,6 @@ import (
 // This file is what becomes of a transaction whose lane is lost, or leads to a node that does not
 // run it. Nothing has run by then.
 
-// maxHops is how often a transaction is redirected at once; after that it waits a little each time.
-const maxHops = 5
-
 var (
 	errMoves = errors.New("its slot moves")
 	errLost  = errors.New("the connection is lost")
@@ -24,7 +21,7 @@ var (
 
 // trouble ends lane l, which is of no use: for reply, an error that sends the transaction elsewhere, or for
 // err. Without anything that the client waits for, the next command begins another lane.
-func (t *transaction) trouble(l *lane, to cluster.Elsewhere, reply []byte, err error) {
+func (t *transaction) trouble(l *lane, to cluster.Redirection, reply []byte, err error) {
 	reply = bytes.Clone(reply) // it may lie in a buffer of the connection
 	l.close()
 	t.lane = nil
@@ -40,21 +37,18 @@ func (t *transaction) trouble(l *lane, to cluster.Elsewhere, reply []byte, err e
 }
 
 // again tries another lane, at once or after a pause that grows, until the budget is used up.
-func (t *transaction) again(to cluster.Elsewhere, reply []byte, err error) {
+func (t *transaction) again(to cluster.Redirection, reply []byte, err error) {
 	w := t.s.w
 	t.limit()
 	switch {
 	case !w.loop.Now().Before(t.deadline), errors.Is(err, cluster.ErrMode):
 		w.pipes.GaveUp()
 		t.giveUp(reply, err)
-	case to.Addr != "" && t.hops < maxHops:
-		t.hops++
+	case to.Addr != "" && t.try.Hop():
 		t.open(to.Addr, to.Asking)
 	default:
-		pause := min(10*time.Millisecond<<min(t.waits/2, 5), 250*time.Millisecond)
-		t.waits++
-		t.hops, t.resting = 0, true
-		w.loop.After(pause, t.rested)
+		t.resting = true
+		w.loop.After(t.try.Pause(), t.rested)
 	}
 }
 
@@ -73,7 +67,7 @@ func (t *transaction) limit() {
 }
 
 // progress notes that a node has done something that the client waited for.
-func (t *transaction) progress() { t.deadline, t.hops, t.waits = time.Time{}, 0, 0 }
+func (t *transaction) progress() { t.deadline, t.try = time.Time{}, cluster.Retry{} }
 
 // giveUp answers what the client waits for with the error that stands in the way.
 func (t *transaction) giveUp(reply []byte, err error) {

@@ -152,7 +152,7 @@ func (p *waitPart) key() (key string) {
 
 // marksElsewhere tries another key if the error says that only this one cannot be written now.
 func (p *waitPart) marksElsewhere(reply []byte) bool {
-	_, again := p.own.Elsewhere(reply)
+	_, again := p.own.Retryable(reply)
 	p.tries++
 	if !again || p.tries >= maxMarks {
 		return false

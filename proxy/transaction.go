@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
@@ -44,9 +45,8 @@ type transaction struct {
 	over     bool
 
 	deadline time.Time // for what the client waits for; zero: it has not met trouble
-	hops     int       // redirects in a row
-	waits    int       // how often it was put off
-	resting  bool      // until the next attempt
+	try      cluster.Retry
+	resting  bool // until the next attempt
 }
 
 // queued is one command between MULTI and EXEC.
