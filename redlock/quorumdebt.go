@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"sync"
@@ -55,6 +56,22 @@ func (q *Quorum) owe(i int, lock string, req []byte, until time.Time) *debt {
 	ds.byLock[lock] = append(ds.byLock[lock], d)
 	ds.some.Store(true)
 	return d
+}
+
+// takeBack has each node run req, which takes back what the request id has made there, unless it owes that already.
+func (q *Quorum) takeBack(lock, id string, req []byte, until time.Time) {
+	for i, ds := range q.debts {
+		if !ds.owes(lock, id) {
+			q.demand(i, q.owe(i, lock, req, until))
+		}
+	}
+}
+
+// owes says that a debt takes back what the request id has made.
+func (ds *debts) owes(lock, id string) bool {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return slices.ContainsFunc(ds.byLock[lock], func(d *debt) bool { return bytes.Contains(d.req, []byte(id)) })
 }
 
 // due are the debts of a lock that have to be sent before anything else for it. ok is false if there are too many.

@@ -162,7 +162,6 @@ var rules = []rule{
 	{&keepScript, combineKeep, true},        // the same, hold by hold; -1: a majority has another keeper
 	{&detachScript, combineBreak, false},    // 0: a majority had nothing; 1: it is off a majority
 	{&breakScript, combineBreak, false},     // the same
-	{&cancelScript, combineCancel, false},   // only when all have said so, or it must be tried again
 	{&inspectScript, combineInspect, false}, // the holds that a majority has
 }
 
@@ -210,14 +209,6 @@ func combineBreak(p *poll) ([]byte, bool) {
 		return integer(1), true
 	}
 	return nil, false
-}
-
-func combineCancel(p *poll) ([]byte, bool) {
-	if p.heard < p.n {
-		return nil, false
-	}
-	_, _, one := p.tally()
-	return integer(int64(min(one, 1))), true
 }
 
 func combineRenew(p *poll) ([]byte, bool) {

@@ -73,10 +73,6 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		{&breakScript, "1 1 - - -", "-NOQUORUM"},
 		{&detachScript, "0 0 0 - -", "0"},
 		{&detachScript, "1 0 0 1 -", "1"},
-		// Nothing is taken back before it is everywhere.
-		{&cancelScript, "1 1 1 1 -", "-NOQUORUM"},
-		{&cancelScript, "1 0 0 ! 0", "1"},
-		{&cancelScript, "0 0 0 0 0", "0"},
 		{&inspectScript, "nil nil nil - -", "nil"},
 		{&inspectScript, "nil nil - - -", "-NOQUORUM"},
 	} {

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"lockproxy/internal/resp"
@@ -18,9 +17,15 @@ var errNoAnswer = fmt.Errorf("redlock: Redis did not answer within %v: what the 
 
 // Undo takes back, in the background, whatever a has made: its place in the
 // queue, its hold, or its re-entry. It goes on trying for as long as there may
-// be anything to take back: its wait plus one lease.
+// be anything to take back: its wait plus one lease. Independent masters owe it, each by itself: what else is asked
+// of them for the lock comes behind it.
 func (l *Locker) Undo(a *Acquire) {
 	l.forget(a.w)
+	if l.quorum != nil {
+		_, req := l.cancelRequest(a)
+		l.quorum.takeBack(l.Key(a.Name), a.ID, req, time.Now().Add(a.Lease+time.Second))
+		return
+	}
 	l.work.Add(1)
 	go func() { // ends when it is taken back, or over, or the Locker is closed
 		defer l.work.Done()
@@ -30,11 +35,7 @@ func (l *Locker) Undo(a *Acquire) {
 			if err == nil || time.Now().After(over) {
 				return
 			}
-			level := slog.LevelWarn
-			if isNoQuorum(err) { // a majority may have it back already
-				level = slog.LevelDebug
-			}
-			l.o.Log.Log(l.ctx, level, "a lock that nobody waits for any more could not be given back yet", "err", err)
+			l.o.Log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
 			select {
 			case <-time.After(pause):
 			case <-l.ctx.Done():

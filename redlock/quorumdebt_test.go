@@ -1,0 +1,69 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+)
+
+// A grant that is given back is freed on each node as soon as that can be told, and before anything else that the node
+// is asked for the lock: else a later LOCK of the token would be one more count of a hold that is nobody's.
+func TestQuorumOwesWhatIsGivenBack(t *testing.T) {
+	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+		l := s.proxies[0]
+		grant := func() *Acquire {
+			t.Helper()
+			a := l.NewAcquire(Acquire{Name: "job", Token: "a", Mode: Write, Lease: time.Minute, Reentrant: true})
+			slot, req := l.AcquireRequest(a)
+			reply, err := l.upstream.Do(t.Context(), slot, req, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, ok, err := l.ReadAcquire(a, reply)
+			if !ok || err != nil || g.Count != 1 {
+				t.Fatalf("granted %v, count %d, %v", ok, g.Count, err)
+			}
+			return a
+		}
+		away := func(script string) fault { return lostRequest }
+		free := func(within time.Duration) {
+			t.Helper()
+			for end := time.Now().Add(within); s.free() != nil; time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("after %v: %v", within, s.free())
+				}
+			}
+		}
+
+		a := grant()
+		for n := 1; n < 3; n++ {
+			s.links[0][n].fails(away)
+		}
+		l.Undo(a)
+		time.Sleep(time.Second)
+		for n := 1; n < 3; n++ {
+			s.links[0][n].fails(nil)
+		}
+		a = grant() // by the same token: its count is 1
+
+		s.links[0][2].fails(away)
+		l.Undo(a)
+		time.Sleep(20 * time.Second) // a majority has it back
+		s.links[0][2].fails(nil)
+		free(1500 * time.Millisecond)
+
+		// What no node can be told ends with the lease.
+		a = grant()
+		for _, link := range s.links[0] {
+			link.fails(away)
+		}
+		l.Undo(a)
+		time.Sleep(62 * time.Second)
+		for i, ds := range l.quorum.debts {
+			s.links[0][i].fails(nil)
+			if ds.owes("lock:{job}", a.ID) {
+				t.Errorf("node %d still owes what is over", i)
+			}
+		}
+		free(0)
+	})
+}
