@@ -70,13 +70,32 @@ func (two *traced) dial(n int) (trace.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return traceConn{c}, nil
+	id, err := c.do("CLIENT", "ID")
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return traceConn{c, two.proxy(n).addr, id.String()}, nil
 }
 
 // traceConn is a connection as package trace wants it.
-type traceConn struct{ *conn }
+type traceConn struct {
+	*conn
+	proxy, id string // the address of the proxy, and what CLIENT ID said
+}
 
 func (c traceConn) Close() { c.conn.Close() }
+
+func (c traceConn) Cut() {
+	other, err := dial(c.proxy)
+	if err != nil {
+		return
+	}
+	defer other.Close()
+	if other.send("CLIENT", "KILL", "ID", c.id) == nil {
+		other.receive(patience)
+	}
+}
 
 func (c traceConn) Do(d time.Duration, args ...string) (trace.Reply, error) {
 	if err := c.send(args...); err != nil {

@@ -94,6 +94,12 @@ func (rig *traceRig) faults() []fault {
 				time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
 			}
 		}},
+		{"clients killed by the proxy", time.Second, 500 * time.Millisecond, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+			for range 6 {
+				r.Cut(random.IntN(r.Clients))
+				time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
+			}
+		}},
 		{"proxy killed", liveness, 2 * time.Second, false, func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
 			n := random.IntN(2)
 			rig.proxy(n).kill()

@@ -10,7 +10,10 @@ import (
 	"time"
 )
 
-var errDropped = errors.New("the client closed its connection")
+var (
+	errDropped = errors.New("the client closed its connection")
+	errCut     = errors.New("the proxy closed the connection")
+)
 
 // Round is one run of clients over locks, and what they may do.
 type Round struct {
@@ -96,6 +99,9 @@ func (r *Running) Note(e Event) {
 // Kill closes the connection of a client at once, whatever it waits for.
 func (r *Running) Kill(client int) { r.clients[client].kill() }
 
+// Cut has the proxy close the connection of a client.
+func (r *Running) Cut(client int) { r.clients[client].cut() }
+
 func (r *Running) record(o Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,6 +166,7 @@ type client struct {
 	conn    Conn // nil: none
 	proxy   int
 	dropped bool // by kill
+	isCut   bool // the proxy is closing it, or has
 
 	held   map[string]*own // by key: what it holds, as far as it knows
 	stale  map[string]Op   // by key: an earlier grant
@@ -321,13 +328,14 @@ func (c *client) call(o Op) Op {
 	}
 	r, err := conn.Do(o.Wait+time.Duration(o.Tries)*2*o.Every+hanging, o.Args()...)
 	o.Return = c.r.Now()
-	if err != nil && c.isDropped() {
-		err = errDropped
+	why := c.closed()
+	if err != nil && why != nil {
+		err = why
 	}
 	o.read(r, err)
 	c.r.record(o)
 	if err != nil {
-		c.drop()
+		c.drop(why)
 	} else {
 		c.fresh = o.Return
 	}
@@ -382,14 +390,14 @@ func (c *client) connect() Conn {
 	}
 	if c.conn != nil {
 		c.mu.Unlock()
-		c.drop()
+		c.drop(nil)
 		c.mu.Lock()
 	}
 	for c.r.Now() < c.r.For {
 		c.proxy = c.random.IntN(c.r.Proxies)
 		conn, err := c.r.Dial(c.proxy)
 		if err == nil {
-			c.conn, c.dropped, c.fresh = conn, false, c.r.Now()
+			c.conn, c.dropped, c.isCut, c.fresh = conn, false, false, c.r.Now()
 			c.conns++
 			return conn
 		}
@@ -407,14 +415,32 @@ func (c *client) kill() {
 	}
 }
 
-func (c *client) isDropped() bool {
+// closed says who has closed the connection on purpose: errDropped, errCut or, if nobody has, nil.
+func (c *client) closed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.dropped
+	switch {
+	case c.dropped:
+		return errDropped
+	case c.isCut:
+		return errCut
+	}
+	return nil
 }
 
-// drop forgets the connection, which is broken since it last answered: what it kept alive may be let go.
-func (c *client) drop() {
+func (c *client) cut() {
+	c.mu.Lock()
+	conn := c.conn
+	c.isCut = conn != nil && !c.dropped
+	c.mu.Unlock()
+	if conn != nil {
+		conn.Cut()
+	}
+}
+
+// drop forgets the connection, which is broken since it last answered: what it kept alive may be let go, unless it
+// was the proxy that closed it (errCut).
+func (c *client) drop(why error) {
 	c.mu.Lock()
 	if c.conn != nil {
 		c.conn.Close()
@@ -422,29 +448,32 @@ func (c *client) drop() {
 	c.conn = nil
 	c.mu.Unlock()
 	for _, g := range c.recent {
-		if g.Keep {
-			c.note(Drop, g, c.fresh)
+		switch {
+		case g.Keep && why == errCut:
+			c.note(Cut, g, c.fresh, c.r.Now())
+		case g.Keep:
+			c.note(Drop, g, c.fresh, c.fresh)
 		}
 	}
 	c.recent = nil
 }
 
-// note records what became of the connection that g was granted through.
-func (c *client) note(what Verb, g Op, at time.Duration) {
+// note records what became of the connection that g was granted through, some time between at and until.
+func (c *client) note(what Verb, g Op, at, until time.Duration) {
 	c.r.record(Op{Client: c.n, Proxy: g.Proxy, Conn: g.Conn, Key: g.Key, Verb: what, Token: g.Token,
-		Lease: g.Lease, Keep: g.Keep, Call: at, Return: at, Outcome: Unknown})
+		Lease: g.Lease, Keep: g.Keep, Call: at, Return: until, Outcome: Unknown})
 }
 
 // close ends the connection as a client does that is done, or that goes on over another one with what it
 // holds: half of that it forgets.
 func (c *client) close() {
-	if c.isDropped() {
-		c.drop()
+	if c.closed() != nil {
+		c.drop(nil)
 		return
 	}
 	for _, g := range c.recent {
 		if g.Keep {
-			c.note(Close, g, c.r.Now())
+			c.note(Close, g, c.r.Now(), c.r.Now())
 			if held := c.held[g.Key]; held != nil && held.grant.Token == g.Token && c.chance(50) {
 				delete(c.held, g.Key)
 			}

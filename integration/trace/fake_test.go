@@ -33,6 +33,11 @@ const (
 	greedyKeeper     mutant = "a close frees a hold that another connection has asked for since"
 	immortalKeeper   mutant = "a kept hold that outlives its connection"
 	undoneRetry      mutant = "a lost request that is taken back together with its repetition"
+	lateRelease      mutant = "a late copy of an UNLOCK that frees a later hold"
+	lateDowngrade    mutant = "a late copy of a downgrade that is run again"
+	countedTwice     mutant = "a re-entry that is sent again and counts twice"
+	longTTL          mutant = "a ttl that is told from the grant, and counts from the request"
+	hastyKill        mutant = "a kept hold that is freed when the proxy closes its connection"
 )
 
 // fake is a lock service in memory, which does what the verbs promise unless
@@ -45,6 +50,7 @@ type fake struct {
 	mu    sync.Mutex
 	fence int64
 	conns uint64
+	cut   map[<-chan struct{}]bool // the connections that the proxy has closed, by what they close
 	locks map[string]*fakeLock
 }
 
@@ -74,10 +80,11 @@ type fakeWaiter struct {
 	given chan []int64
 	keep  bool
 	over  <-chan struct{} // what its connection closes
+	asked time.Time
 }
 
 func newFake(m mutant, seed uint64) *fake {
-	return &fake{mutant: m, seed: seed, random: rand.New(rand.NewPCG(seed, 1<<40)), locks: map[string]*fakeLock{}}
+	return &fake{mutant: m, seed: seed, random: rand.New(rand.NewPCG(seed, 1<<40)), locks: map[string]*fakeLock{}, cut: map[<-chan struct{}]bool{}}
 }
 
 func (f *fake) lock(key string) *fakeLock {
@@ -119,6 +126,9 @@ func (f *fake) grant(key string, l *fakeLock, w *fakeWaiter) []int64 {
 		lasts = w.lease * 3 / 4
 	}
 	h := &fakeHold{mode: w.mode, fence: f.fence, count: 1, expires: time.Now().Add(lasts), ids: []int{w.id}}
+	if f.mutant == longTTL {
+		h.expires = w.asked.Add(lasts)
+	}
 	l.holds[w.token] = h
 	f.keep(key, w.token, h, w.keep, w.over)
 	if f.mutant == overwrittenLease && w.mode == Read {
@@ -183,6 +193,15 @@ type fakeConn struct {
 
 func (c *fakeConn) Close() { c.once.Do(func() { close(c.closed) }) }
 
+func (c *fakeConn) Cut() {
+	c.once.Do(func() {
+		c.f.mu.Lock()
+		c.f.cut[c.closed] = true
+		c.f.mu.Unlock()
+		close(c.closed)
+	})
+}
+
 var errClosed = errors.New("closed")
 
 // travel is the way of a message; false: the connection was closed meanwhile.
@@ -200,6 +219,9 @@ func (c *fakeConn) Do(_ time.Duration, args ...string) (Reply, error) {
 		return Reply{}, errClosed
 	}
 	r, undo := c.f.run(args, c.closed)
+	if f := c.f; f.mutant == lateRelease && args[0] == "UNLOCK" || f.mutant == lateDowngrade && args[0] == "RLOCK" {
+		time.AfterFunc(time.Duration(c.random.Int64N(int64(200*time.Millisecond))), func() { f.run(args, c.closed) })
+	}
 	if !c.travel() {
 		if undo != nil {
 			time.AfterFunc(time.Duration(c.random.Int64N(int64(20*time.Millisecond))), undo)
@@ -245,10 +267,13 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 		return f.renew(key, token, ms("PX"), number["FENCE"], number["KEEPALIVE"] == 1, closed), nil
 	}
 	w := &fakeWaiter{token: token, mode: Verb(args[0]), lease: ms("PX"), id: 1 + f.random.Int(), given: make(chan []int64, 1),
-		keep: number["KEEPALIVE"] == 1, over: closed}
+		keep: number["KEEPALIVE"] == 1, over: closed, asked: time.Now()}
 	undo = func() { f.undo(key, w) }
 	for try := int64(1); ; try++ {
 		if r := f.try(key, w, number["REENTRANT"] == 1, number["WAIT"] > 0); r != nil {
+			if len(r) == 0 {
+				return Reply{Error: "DEADLOCK others read"}, nil
+			}
 			return Reply{Array: r}, undo
 		}
 		if try >= number["TRIES"] {
@@ -289,12 +314,26 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 	return Reply{Null: true}, nil
 }
 
-// try is one attempt; nil: others hold the lock, or stand before.
+// try is one attempt; nil: others hold the lock, or stand before; empty: others read what w would write.
 func (f *fake) try(key string, w *fakeWaiter, reentrant, wait bool) []int64 {
 	l := f.lock(key)
 	if h := l.holds[w.token]; h != nil {
+		if h.mode == Read && w.mode == Write {
+			if !f.free(l, w.token, Write) {
+				return []int64{}
+			}
+			f.fence++
+			h.fence = f.fence
+		}
+		if h.mode != w.mode {
+			h.mode = w.mode
+			defer f.pass(key)
+		}
 		if reentrant && f.mutant != uncounted {
 			h.count++
+			if f.mutant == countedTwice && f.random.IntN(5) == 0 {
+				h.count++
+			}
 		}
 		h.ids = append(h.ids, w.id)
 		if e := time.Now().Add(w.lease); e.After(h.expires) {
@@ -340,6 +379,10 @@ func (f *fake) keep(key, token string, h *fakeHold, on bool, over <-chan struct{
 		defer f.mu.Unlock()
 		l := f.lock(key)
 		if l.holds[token] != h || !h.kept || h.keeper != over {
+			return
+		}
+		if f.cut[over] && f.mutant != hastyKill {
+			h.kept, h.lent = false, false
 			return
 		}
 		if h.kept = false; h.lent && f.mutant != greedyKeeper {

@@ -56,7 +56,7 @@ func Judge(h *History) *Verdict {
 		ops := h.of(key)
 		slices.SortStableFunc(ops, func(a, b Op) int { return int(a.Call - b.Call) })
 		for _, o := range ops {
-			if o.Verb == Drop || o.Verb == Close {
+			if o.isNote() {
 				continue
 			}
 			v.Ops++
@@ -149,7 +149,7 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 
 // until is when an op of unknown outcome can have no effect any more.
 func (o *Op) until() time.Duration {
-	if o.Verb == Close {
+	if o.Verb == Close || o.Verb == Cut {
 		return o.Return + o.Lease + time.Second
 	}
 	return o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every + o.Lease + flight
@@ -197,7 +197,7 @@ func operations(ops []Op, events, resent, lossy []Event) []porcupine.Operation {
 			if o.acquires() {
 				h.mode = o.Verb
 			}
-			closes := o.Keep && (o.Verb == Close || o.Verb == Drop)
+			closes := o.Keep && o.isNote()
 			switch done := o.Outcome == Granted || o.Verb == Renew && o.Outcome == Done; {
 			case closes && h.kept && h.keeper == o.over():
 				h.kept, h.asked = false, max(h.asked, o.until())
@@ -270,7 +270,7 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 			keeper = o.over()
 		}
 		switch {
-		case o.Client != g.Client, o.Verb == Close && o.over() != keeper:
+		case o.Client != g.Client, (o.Verb == Close || o.Verb == Cut) && o.over() != keeper:
 		case o.Outcome == Lost, o.Outcome == Unknown:
 			return until
 		case !mine || o.Outcome == Refused || o.Only > 0 && o.Only != fence:

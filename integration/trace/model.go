@@ -156,7 +156,7 @@ func (s *lock) step(o *input) bool {
 		return true
 	}
 	switch {
-	case o.Verb == Drop, o.Verb == Close, o.Outcome == Unknown:
+	case o.isNote(), o.Outcome == Unknown:
 		s.unsettle(o)
 		return true
 	case o.Outcome == Refused:
@@ -181,7 +181,7 @@ func (s *lock) unsettle(o *input) {
 	if ok {
 		h = s.holds[i]
 	}
-	if o.Verb != Drop && o.Verb != Close {
+	if !o.isNote() {
 		if h.kept {
 			h.asked = max(h.asked, o.until)
 		}
@@ -193,6 +193,8 @@ func (s *lock) unsettle(o *input) {
 	case Write, Read:
 		if o.Verb == Read {
 			h.mode = Read
+		} else if o.Switch { // it may have a higher one by now
+			h.fence = 0
 		}
 		h.ghost = max(h.ghost, o.until)
 		h.hi = max(h.hi, o.until)
@@ -221,6 +223,11 @@ func (s *lock) unsettle(o *input) {
 			h.lo, h.fleeting = 0, h.firm
 		}
 		h.hi, h.kept, h.lent = max(h.asked, o.until), false, false
+	case Cut: // nobody renews it any more, and nobody frees it; the longest of its leases counts
+		if !ok || !h.kept || h.keeper != o.over() {
+			return
+		}
+		h.hi, h.kept, h.lent = forever, false, false
 	}
 	s.set(h)
 }

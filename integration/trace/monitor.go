@@ -178,7 +178,7 @@ func (m *monitor) end(g Op) time.Duration {
 		case o.Verb == Unlock && o.Outcome == Done && o.Count == 1,
 			o.Outcome == Null && !o.acquires() && o.Only == 0 && o.Call > g.Return:
 			return min(last(), o.Return)
-		case o.Keep && kept && keeper == o.over() && (o.Verb == Close || o.Verb == Drop):
+		case o.Keep && kept && keeper == o.over() && o.isNote():
 			kept, end = false, max(end, o.until())
 		}
 	}
@@ -219,7 +219,7 @@ func (m *monitor) wakeups() {
 // punctual: a wait ends neither before its time nor long after it, and everything is answered. R9 R11
 func (m *monitor) punctual() {
 	for _, o := range m.ops {
-		if o.Verb == Drop || o.Verb == Close || o.Outcome == Refused || o.Outcome == Lost {
+		if o.isNote() || o.Outcome == Refused || o.Outcome == Lost {
 			continue
 		}
 		took, least, most := o.Return-o.Call, time.Duration(0), o.Wait+m.h.Slacks.Late
@@ -242,5 +242,5 @@ func (m *monitor) punctual() {
 	}
 }
 
-// dropped says whether the client itself closed the connection under o.
-func (m *monitor) dropped(o Op) bool { return o.Err == errDropped.Error() }
+// dropped says whether the connection was closed under o on purpose.
+func (m *monitor) dropped(o Op) bool { return o.Err == errDropped.Error() || o.Err == errCut.Error() }

@@ -22,7 +22,7 @@ import (
 // Verb is what a call asks for.
 type Verb string
 
-// The verbs that clients call. Drop and Close are notes of the client itself.
+// The verbs that clients call. Drop, Close and Cut are notes of the client itself.
 const (
 	Write  Verb = "LOCK" // sent as LOCK or WLOCK
 	Read   Verb = "RLOCK"
@@ -32,6 +32,7 @@ const (
 
 	Drop  Verb = "DROP"  // the connection broke that a grant of the token came through
 	Close Verb = "CLOSE" // the client closed the connection over which it asked for its hold to be kept alive
+	Cut   Verb = "CUT"   // the proxy closed that connection: the hold stays until its lease is over
 )
 
 // Outcome is what a call came to.
@@ -74,6 +75,9 @@ type Op struct {
 	Err     string        `json:",omitempty"`
 }
 
+// isNote says that the op is no call, but a note of what became of a connection.
+func (o *Op) isNote() bool { return o.Verb == Drop || o.Verb == Close || o.Verb == Cut }
+
 // acquires says whether the op asks for the lock.
 func (o *Op) acquires() bool { return o.Verb == Write || o.Verb == Read }
 
@@ -114,7 +118,7 @@ func (o *Op) Args() []string {
 func (o Op) String() string {
 	at := func(d time.Duration) string { return fmt.Sprintf("%.4f", d.Seconds()) }
 	s := fmt.Sprintf("c%d/p%d [%s %s] ", o.Client, o.Proxy, at(o.Call), at(o.Return))
-	if o.Verb == Drop || o.Verb == Close {
+	if o.isNote() {
 		s += fmt.Sprintf("%s %s %s", o.Verb, o.Key, o.Token)
 	} else {
 		s += strings.Join(o.Args(), " ")
@@ -139,10 +143,11 @@ type Reply struct {
 
 // Conn is a connection to one proxy. Do sends one command and waits for its reply, for d
 // at most; an error is of the connection, which is of no use then. Close may be called
-// at any time, also while Do runs, and more than once.
+// at any time, also while Do runs, and more than once. Cut has the proxy close it.
 type Conn interface {
 	Do(d time.Duration, args ...string) (Reply, error)
 	Close()
+	Cut()
 }
 
 // fenceIn is the fence that an error names: "... fence 7: ...". 0: none.

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// play runs one round over a fake in fake time, in which clients are killed now and then.
+// play runs one round over a fake in fake time, in which clients are killed now and then, by themselves or by the proxy.
 func play(t *testing.T, m mutant, seed uint64) (h *History) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
 		r := Round{
 			Seed: seed, Keys: []string{"a", "b"}, Clients: 6, Proxies: 2, For: 4 * time.Second, Think: 25 * time.Millisecond,
-			Dial:      newFake(m, seed).dial,
-			Keepalive: seed%4 > 1, Slacks: Slacks{Standing: 50 * time.Millisecond, Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
+			Dial:     newFake(m, seed).dial,
+			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Slacks: Slacks{Standing: 50 * time.Millisecond, Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
 		}
 		if seed%2 == 1 {
 			r.Faults = func(ctx context.Context, random *rand.Rand, r *Running) {
@@ -28,7 +28,11 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 						return
 					}
 					now := r.Now()
-					r.Kill(random.IntN(6))
+					if seed%8 > 3 {
+						r.Cut(random.IntN(6))
+					} else {
+						r.Kill(random.IntN(6))
+					}
 					r.Note(Event{Name: "client killed", Start: now, End: r.Now()})
 				}
 			}
@@ -76,6 +80,11 @@ func TestMutants(t *testing.T) {
 		forgottenKeeper:  "linearizable",
 		greedyKeeper:     "linearizable",
 		immortalKeeper:   "lost wake-up",
+		lateRelease:      "linearizable",
+		lateDowngrade:    "linearizable",
+		countedTwice:     "linearizable",
+		longTTL:          "linearizable",
+		hastyKill:        "linearizable",
 	} {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := range uint64(100) {
