@@ -142,7 +142,29 @@ func (m *model) pass(id, next string) {
 
 func (h *modelHold) did(mark string) {
 	h.made = append(h.made, mark)
-	h.made = h.made[max(0, len(h.made)-8):]
+	h.trim()
+}
+
+// trim keeps what there is room for: eight requests, fewer if their clients name them. Of one that is cut in two the
+// name may be left.
+func (h *modelHold) trim() {
+	room := 136
+	for i := len(h.made) - 1; i >= 0; i-- {
+		if room -= len(h.made[i]); room <= 0 {
+			h.made = slices.Clone(h.made[i:])
+			h.made[0] = h.made[0][-room:]
+			return
+		}
+	}
+}
+
+// knows says that a request made h, or another one that its client calls the same.
+func (h *modelHold) knows(id string) bool { return h.find(id) >= 0 || h.named(id) >= 0 }
+
+// named is the first request that its client calls as this one.
+func (h *modelHold) named(id string) int {
+	_, name, ok := strings.Cut(id, ",")
+	return slices.IndexFunc(h.made, func(mark string) bool { return ok && strings.HasSuffix(mark, ","+name) })
 }
 
 func (h *modelHold) find(id string) int {
@@ -200,7 +222,7 @@ func (h *modelHold) check() {
 	for range renewals {
 		h.made = append(h.made, "="+relied)
 	}
-	h.made = h.made[max(0, len(h.made)-8):]
+	h.trim()
 }
 
 // stands says that nothing took w's place from it: it has still the shared hold, if it had one.
@@ -228,7 +250,12 @@ func (h *modelHold) rely(keeper string) {
 
 // again notes that the token of h asked for it once more.
 func (h *modelHold) again(a *Acquire, now time.Time, once, counted string) {
-	if h.find(a.ID) < 0 {
+	switch {
+	case h.find(a.ID) >= 0:
+	case h.named(a.ID) >= 0: // by its client, as another request
+		h.did("=" + a.ID)
+		h.rely(a.Keeper)
+	default:
 		mark := once
 		if a.Reentrant {
 			mark = counted
@@ -245,7 +272,14 @@ func (h *modelHold) again(a *Acquire, now time.Time, once, counted string) {
 
 // then is the fence and the count that the request was told, or would have been told before a later upgrade.
 func (h *modelHold) then(id string) (fence, count int64) {
-	for _, mark := range h.made[h.find(id)+1:] {
+	at := h.named(id)
+	if at < 0 {
+		at = h.find(id)
+	}
+	if at < 0 {
+		return h.fence, h.count
+	}
+	for _, mark := range h.made[at+1:] {
 		if mark[0] != '^' && mark[0] != '*' {
 			continue
 		}
@@ -316,7 +350,7 @@ func (m *model) upgraded(a *Acquire, h *modelHold, v resp.Value) (done bool, err
 // acquired judges the reply to an acquire.
 func (m *model) acquired(a *Acquire, proxy string, v resp.Value) error {
 	h := m.live(a.Token)
-	up := h != nil && h.mode == Read && a.Mode == Write && h.find(a.ID) < 0
+	up := h != nil && h.mode == Read && a.Mode == Write && !h.knows(a.ID)
 	if up {
 		if done, err := m.upgraded(a, h, v); done {
 			return err
@@ -324,11 +358,15 @@ func (m *model) acquired(a *Acquire, proxy string, v resp.Value) error {
 	}
 	switch {
 	case h != nil && !up:
-		if h.mode == Write && a.Mode == Read && h.find(a.ID) < 0 {
+		if h.mode == Write && a.Mode == Read && !h.knows(a.ID) {
 			h.mode = Read
 		}
-		h.again(a, m.now, "=", "+")
+		known := h.knows(a.ID)
 		fence, count := h.then(a.ID)
+		h.again(a, m.now, "=", "+")
+		if !known {
+			count = h.count
+		}
 		delete(m.queue, a.ID)
 		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, h.until.Sub(m.now).Milliseconds(), count)
 		if text(v) != want {
@@ -610,12 +648,28 @@ func TestModel(t *testing.T) {
 					a.Keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
 				}
 				a.Meta = rapid.SampledFrom([]string{"", "", "", " of - + = 1 2 3\n"}).Draw(t, "meta")
+				if rapid.IntRange(0, 2).Draw(t, "named") == 0 {
+					a.Named = fmt.Sprintf("n%07d", ids)
+					a.ID += "," + a.Named
+				}
 				requests = append(requests, a)
 				acquire(a)
 			},
 			"again": func(t *rapid.T) {
 				if len(requests) > 0 {
 					acquire(requests[max(0, len(requests)-1-rapid.IntRange(0, 7).Draw(t, "which"))])
+				}
+			},
+			"again by its client": func(t *rapid.T) { // which names it, over another connection
+				if len(requests) == 0 {
+					return
+				}
+				if a := *requests[max(0, len(requests)-1-rapid.IntRange(0, 4).Draw(t, "which"))]; a.Named != "" {
+					proxy := proxyOf[a.ID]
+					a.ID = newID() + "," + a.Named
+					proxyOf[a.ID] = proxy
+					requests = append(requests, &a)
+					acquire(&a)
 				}
 			},
 			"waiters": func(t *rapid.T) { // they all ask
