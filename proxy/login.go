@@ -17,8 +17,9 @@ type user struct {
 	rules          string // that its client was last judged by; "": it is to be judged
 }
 
-// askHello is what every user may ask.
-var askHello = resp.AppendCommandStrings(nil, "HELLO")
+// askHello is what a new connection of a user is asked for, in the protocol that it speaks: Redis 6.0 knows no HELLO
+// without one. Redis 7.0 lets every user ask; before, who may not has been let in as well as who may.
+func askHello(m cluster.Mode) []byte { return resp.AppendCommandStrings(nil, "HELLO", itoa(m.Proto)) }
 
 // Login implements commands.Logins. Whether the upstream lets the user in is known when a connection is there, and
 // few are made at a time.
@@ -54,7 +55,7 @@ func (s *session) logIn(as *user, then func(refusal []byte) []byte) {
 		if refused := own.Refused(); refused != nil {
 			reply = refused
 		}
-		if reply[0] == '-' || s.gone {
+		if reply[0] == '-' && !bytes.HasPrefix(reply, []byte("-NOPERM ")) || s.gone {
 			own.End()
 			return then(bytes.Clone(reply))
 		}
@@ -62,7 +63,7 @@ func (s *session) logIn(as *user, then func(refusal []byte) []byte) {
 		return then(nil)
 	}, nil)
 	slot := s.w.pipes.SomeSlot(s.ID)
-	s.feed(s.w.pipes.Send(slot, own.Mode(), askHello, s, s.current, true))
+	s.feed(s.w.pipes.Send(slot, own.Mode(), askHello(own.Mode()), s, s.current, true))
 }
 
 // Logout implements commands.Logins.
