@@ -24,14 +24,15 @@ func (s *session) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn a
 	s.acted = true
 	s.setHold(holdOrder)
 	raw = lasting(raw)
+	args, _, err := resp.Split(raw, nil) // the rights are judged when others have used the buffer of these
+	if err != nil {
+		s.Reply(noAnswer)
+		return
+	}
 	caching := s.own != nil && s.own.Precedes()
 	rights, user := cmd.Rights(args), commands.NewRightsOf(s.as.name, s.w.server, s.w.table)
 	slot := s.w.pipes.SomeSlot(s.ID)
 	g := newGather(s, len(rights), func(_ int, replies [][]byte) []byte {
-		args, _, err := resp.Split(raw, nil)
-		if err != nil {
-			return noAnswer
-		}
 		for i, reply := range replies {
 			if v := user.Judge(cmd, args, rights[i], reply); v.Refusal != nil {
 				s.denied(v)

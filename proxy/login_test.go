@@ -47,6 +47,33 @@ func TestLoginAtRedis6(t *testing.T) {
 	}
 }
 
+// Before Redis 7.0 the rules of a user are read, and what is judged by them is the command that the client sent, whatever
+// others send until they come.
+func TestRulesAreOfTheCommandThatWasSent(t *testing.T) {
+	node := usersNode(everything)
+	rules := "*8\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$9\r\npasswords\r\n*0\r\n$8\r\ncommands\r\n$11\r\n-@all +echo\r\n$4\r\nkeys\r\n*1\r\n$1\r\n*\r\n"
+	inUsersBubble(t, 1, func(n int, command string) string {
+		if strings.HasPrefix(command, "ACL GETUSER") {
+			time.Sleep(10 * time.Millisecond)
+			return rules
+		}
+		return node(n, command)
+	}, func(r *rig) {
+		r.topology.RedisVersion = "6.0.16"
+		alice, bob := r.connect(), r.connect()
+		alice.tell("+OK\r\n", "AUTH alice secret")
+		bob.tell("+OK\r\n", "AUTH bob secret")
+		alice.send("INFO server")
+		time.Sleep(time.Millisecond)
+		bob.send("ECHO server")
+		alice.SetReadDeadline(time.Now().Add(time.Minute))
+		if line, err := alice.r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-NOPERM ") {
+			t.Errorf("%q %v", line, err)
+		}
+		bob.expect("$6\r\nserver\r\n")
+	})
+}
+
 func (c *client) hello(line string) {
 	c.Helper()
 	c.send(line)
