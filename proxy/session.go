@@ -142,7 +142,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 			return len(buf)
 		}
 		if n == 0 {
-			s.conn.Need(s.guard.Missing())
+			s.conn.Need(s.guard.Missing(), s.guard.Likely(buf[used:]))
 			break
 		}
 		if n > longFrom && s.long == nil {

@@ -44,6 +44,7 @@ type Conn struct {
 	in      []byte // came and was not consumed
 	told    int    // the capacity of in that the handler knows of
 	missing int    // how many bytes the handler needs beyond in
+	likely  int    // and how many it expects to come, if more
 
 	dirty    bool // in loop.dirty
 	stalled  bool // the socket takes no more output now
@@ -138,8 +139,8 @@ func (c *Conn) Flush() {
 func (c *Conn) Stalled() bool { return c.stalled }
 
 // Need says how many bytes beyond those left unconsumed the handler needs, so
-// that a long command is read in place.
-func (c *Conn) Need(n int) { c.missing = n }
+// that a long command is read in place, and how many more than those are likely to come before it consumes any.
+func (c *Conn) Need(n, likely int) { c.missing, c.likely = n, likely }
 
 // Pause stops reading; what came already is kept. With watch the end of the
 // connection is still noticed, even behind input that was not read.
@@ -291,7 +292,7 @@ func (c *Conn) consume(buf []byte) int {
 	used := 0
 	c.inRead = true
 	for {
-		c.missing, c.again = 0, false
+		c.missing, c.likely, c.again = 0, 0, false
 		used += c.handler.Read(buf[used:])
 		if !c.again || c.closed || c.paused || used == len(buf) {
 			break
@@ -307,14 +308,14 @@ func (c *Conn) makeRoom() bool {
 	switch {
 	case hasRoom(c.in):
 	case len(c.in) < growApart:
-		c.in = grow(c.in, c.missing)
+		c.in = grow(c.in, c.missing, c.likely)
 	case !c.growing:
 		c.growing = true
 		c.update()
-		go func(in []byte, missing int) { // ends by itself
-			larger := grow(in, missing)
+		go func(in []byte, missing, likely int) { // ends by itself
+			larger := grow(in, missing, likely)
 			c.loop.Post(func() { c.grown(in, larger) })
-		}(c.in, c.missing)
+		}(c.in, c.missing, c.likely)
 	}
 	return !c.growing
 }
@@ -333,13 +334,22 @@ func hasRoom(b []byte) bool { return cap(b)-len(b) >= 4<<10 }
 
 // grow returns b with room for need more bytes, but at most four times as large: what a peer announces is not
 // allocated before it has sent a good part of it. Where that is not known it grows by a half, so that
-// however long the input gets each byte of it is copied twice or so, and not once for each read.
-func grow(b []byte, need int) []byte {
+// however long the input gets each byte of it is copied twice or so, and not once for each read. Where so much more is
+// likely that it takes several steps, the last of them is a whole one, so that a third of it is copied.
+func grow(b []byte, need, likely int) []byte {
 	if hasRoom(b) {
 		return b
 	}
-	room := min(max(need, len(b)/2, 4<<10), max(3*len(b), scratchSize))
-	g := make([]byte, len(b), len(b)+room)
+	most := max(3*len(b), scratchSize)
+	room := max(need, len(b)/2, 4<<10)
+	if likely > room {
+		all := len(b) + likely + likely/8 // for it is a guess
+		for all > len(b)+most {
+			all = all/4 + 1
+		}
+		room = max(room, all-len(b))
+	}
+	g := make([]byte, len(b), len(b)+min(room, most))
 	copy(g, b)
 	return g
 }

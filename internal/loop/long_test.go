@@ -12,14 +12,19 @@ import (
 // list it knows of one byte only that is missing.
 type list struct {
 	echo
-	size int
-	got  []byte
-	done chan bool
+	size   int
+	got    []byte
+	knows  bool // about how many bytes are missing
+	likely int
+	done   chan bool
 }
 
 func (h *list) Read(buf []byte) int {
 	if len(buf) < h.size {
-		h.c.Need(1)
+		if h.knows {
+			h.likely = (h.size - len(buf)) * 15 / 16
+		}
+		h.c.Need(1, h.likely)
 		return 0
 	}
 	h.got = buf
@@ -27,9 +32,9 @@ func (h *list) Read(buf []byte) int {
 	return len(buf)
 }
 
-// sendList sends size bytes to a list, in writes of 64 KiB or in one, and returns what came.
-func sendList(t testing.TB, l *Loop, size, atOnce int) []byte {
-	h := &list{size: size, done: make(chan bool, 1)}
+// sendList sends size bytes to a list, in writes of atOnce bytes, and returns what came.
+func sendList(t testing.TB, l *Loop, size, atOnce int, knows bool) []byte {
+	h := &list{size: size, knows: knows, done: make(chan bool, 1)}
 	client := dialHandler(t, l, &h.echo, h)
 	sent := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	for i := 0; i < size; i += atOnce {
@@ -55,7 +60,7 @@ func TestLongInputIsCopiedInProportion(t *testing.T) {
 		for _, size := range []int{1 << 20, 16 << 20} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			sendList(t, l, size, 64<<10)
+			sendList(t, l, size, 64<<10, false)
 			runtime.ReadMemStats(&after)
 			allocated := after.TotalAlloc - before.TotalAlloc
 			if allocated > uint64(8*size) { // the writer of the portable loop and sent among it
@@ -63,6 +68,27 @@ func TestLongInputIsCopiedInProportion(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is likely to come is not allocated before a quarter of it is there, and most of it is never copied.
+func TestGrowToWhatIsLikely(t *testing.T) {
+	const size = 110 << 20
+	steps, copied := 0, 0
+	b := make([]byte, scratchSize)
+	for len(b) < size {
+		larger := grow(b, 1, (size-len(b))*15/16)
+		if cap(larger) > 4*len(b)+4<<10 {
+			t.Errorf("%d bytes are allocated when %d are there", cap(larger), len(b))
+		}
+		steps, copied = steps+1, copied+len(b)
+		b = larger[:min(cap(larger), size)]
+	}
+	if steps > 7 || copied > size/2 {
+		t.Errorf("%d bytes are copied in %d steps", copied, steps)
+	}
+	if b = grow(b, 1, 0); cap(b) > size*3/2 {
+		t.Errorf("%d bytes are allocated for what is not known", cap(b))
+	}
 }
 
 // While a large buffer is being copied to a larger one nothing of what comes is lost, and neither is
@@ -121,6 +147,6 @@ func BenchmarkLongInput(b *testing.B) {
 	b.SetBytes(size)
 	b.ReportAllocs()
 	for range b.N {
-		sendList(b, l, size, 64<<10)
+		sendList(b, l, size, 64<<10, true)
 	}
 }

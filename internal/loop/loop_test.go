@@ -22,7 +22,7 @@ type echo struct {
 
 func (e *echo) Read(buf []byte) int {
 	if len(buf) < e.minLen {
-		e.c.Need(e.minLen - len(buf))
+		e.c.Need(e.minLen-len(buf), 0)
 		return 0
 	}
 	e.out.Append(e.l, buf)
@@ -109,7 +109,7 @@ func TestEcho(t *testing.T) {
 
 // What the peer announces is not allocated before it has sent as much.
 func TestAnnouncedBytesAreNotAllocated(t *testing.T) {
-	b := grow([]byte("x"), 512<<20)
+	b := grow([]byte("x"), 512<<20, 0)
 	if cap(b) > 2*scratchSize {
 		t.Errorf("cap = %d", cap(b))
 	}

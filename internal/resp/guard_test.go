@@ -349,3 +349,24 @@ func TestInteger(t *testing.T) {
 		t.Errorf("number: %d", n)
 	}
 }
+
+// Of a command that is not whole the Guard guesses how much is to come, by the arguments that are there.
+func TestGuardLikely(t *testing.T) {
+	long := "*1001\r\n$3\r\nDEL\r\n" + strings.Repeat("$10\r\n0123456789\r\n", 100)
+	for _, test := range []struct {
+		input       string
+		least, most int
+	}{
+		{"", 0, 0}, {"*10", 0, 0}, {"*1000\r\n", 0, 0}, {"*1000\r\n$3\r\nGE", 0, 0}, {"PING", 0, 0},
+		{long, 900 * 15, 900 * 17}, {long + "$5\r\n", 900 * 15, 900 * 17},
+		{"*2\r\n$3\r\nGET\r\n$1000000\r\n" + strings.Repeat("x", 1000), 0, 0}, // Missing knows better
+	} {
+		var g Guard
+		if n, err := g.Next([]byte(test.input), &Limits{}); n != 0 || err != nil {
+			t.Fatalf("%q: %d, %v", test.input, n, err)
+		}
+		if n := g.Likely([]byte(test.input)); n < test.least || n > test.most {
+			t.Errorf("%.40q: %d bytes are likely to come, want %d to %d", test.input, n, test.least, test.most)
+		}
+	}
+}
