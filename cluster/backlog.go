@@ -12,10 +12,10 @@ import (
 //	[ answered | written, waiting for replies | to be written ]
 //
 // They lie in parts: small requests are copied one behind the other, and each
-// large one stays in the memory that it came in. No request lies in two parts.
+// large one stays in the memory that it came in, as does what is kept. No request lies in two parts.
 type backlog struct {
 	parts [][]byte
-	large bool // the last part is one large request
+	large bool // the last part is memory of others, and nothing is copied behind it
 	start int  // in the first part: where the oldest request begins
 	at    int  // the part that is being written
 	sent  int  // bytes of it that are written
@@ -44,6 +44,28 @@ func (b *backlog) append(req []byte) {
 		b.start = 0
 	}
 	b.parts[last] = append(part, req...)
+}
+
+// keep adds req, which is not copied: nobody writes to it any more. Requests that lie one behind the other in
+// one piece of memory become one part, and are written together.
+func (b *backlog) keep(req []byte) {
+	last := len(b.parts) - 1
+	switch {
+	case last >= 0 && b.large && continues(b.parts[last], req):
+		b.parts[last] = b.parts[last][:len(b.parts[last])+len(req)]
+	case last >= 0 && len(b.parts[last]) == 0:
+		b.parts[last] = req
+	default:
+		b.parts = append(b.parts, req)
+	}
+	b.size += len(req)
+	b.large = true
+}
+
+// continues says that req lies behind part, in the memory that part has.
+func continues(part, req []byte) bool {
+	n := len(part)
+	return n > 0 && len(req) > 0 && cap(part) >= n+len(req) && &part[:n+1][n] == &req[0]
 }
 
 // output is what is to be written next.

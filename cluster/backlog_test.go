@@ -15,9 +15,22 @@ func TestBacklog(t *testing.T) {
 	var b backlog
 	var queued [][]byte
 	var in, out []byte
+	var room []byte // for requests that lie one behind the other, and are not copied
 	for i := range 20000 {
 		switch random.IntN(3) {
 		case 0:
+			if random.IntN(4) > 0 && i/100%2 == 0 {
+				n := 1 + random.IntN(300)
+				if cap(room)-len(room) < n {
+					room = make([]byte, 0, 4000)
+				}
+				from := len(room)
+				room = append(room, bytes.Repeat([]byte{byte(i)}, n)...)
+				req := room[from:]
+				b.keep(req)
+				queued, in = append(queued, req), append(in, req...)
+				break
+			}
 			n := 1 + random.IntN(300)
 			if random.IntN(50) == 0 {
 				n = loop.Shared + n
@@ -63,6 +76,33 @@ func TestBacklog(t *testing.T) {
 	}
 	if b.size != left {
 		t.Errorf("size = %d, want %d", b.size, left)
+	}
+}
+
+// Requests that are kept are not copied, and those that lie one behind the other are written together.
+func TestBacklogKeeps(t *testing.T) {
+	var b backlog
+	b.append([]byte("small"))
+	memory := []byte("onetwothreefour")
+	for _, req := range [][]byte{memory[:3], memory[3:6], memory[11:], memory[6:11]} {
+		b.keep(req)
+	}
+	b.append([]byte("small"))
+	for _, want := range []string{"small", "onetwo", "four", "three", "small"} {
+		out := b.output()
+		if string(out) != want {
+			t.Errorf("%q is written, want %q", out, want)
+		}
+		if want == "onetwo" && &out[0] != &memory[0] {
+			t.Error("what was to be kept was copied")
+		}
+		b.sent += len(out)
+	}
+	for _, want := range []string{"small", "one", "two", "four", "three", "small"} {
+		if got := b.oldest(len(want)); string(got) != want || !b.written(len(want)) {
+			t.Errorf("the oldest is %q, want %q", got, want)
+		}
+		b.pop(len(want), 0)
 	}
 }
 

@@ -62,6 +62,7 @@ type call struct {
 	astray   bool  // it was sent to where ASK said
 	doubted  bool  // it was sent again although it may have run: see doubt.go
 	believed bool  // it has not run, whatever its reply says
+	lasting  bool  // nobody writes to its bytes any more: they are not copied
 	before   before
 }
 
@@ -141,7 +142,11 @@ func (p *Pipe) append(c call, req []byte) {
 	if c.before != nothing {
 		p.precede(&c)
 	}
-	p.log.append(req)
+	if c.lasting {
+		p.log.keep(req)
+	} else {
+		p.log.append(req)
+	}
 	c.size = len(req)
 	p.calls.push(c)
 	if p.conn != nil {
