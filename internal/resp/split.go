@@ -14,6 +14,10 @@ func Split(cmd []byte, dst [][]byte) (args [][]byte, raw []byte, err error) {
 		if cmd[1] == '0' || cmd[1] == '-' {
 			return dst[:0], nil, nil
 		}
+		if dst == nil {
+			n, _ := number(cmd, 1)
+			dst = make([][]byte, 0, min(n, len(cmd)/5)) // "$0\r\n\r\n" has six bytes
+		}
 		whole, args, _, _, err := redcon.ReadNextCommand(cmd, dst)
 		if err != nil || !whole {
 			return args[:0], nil, errCount
