@@ -78,14 +78,14 @@ func (s *session) Broadcast(req []byte, resend bool, merge commands.Merge) {
 }
 
 // split sends the parts of a command to the nodes of their slots, reads to replicas if they are wanted there.
-func (s *session) split(cmd *commands.Command, parts []commands.Part, merge commands.Merge) {
+func (s *session) split(cmd *commands.Command, parts *partList, merge commands.Merge) {
 	s.acted = true
 	x := &spread{
-		gather: s.newPureGather(len(parts), merge), parts: parts, mode: s.mode(),
+		gather: s.newPureGather(parts.len(), merge), list: parts, mode: s.mode(),
 		resend:   cmd.Flags&commands.ReadOnly != 0,
 		replicas: s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys(),
 	}
-	x.some()
+	x.begin()
 }
 
 // Await implements commands.Actions.
@@ -246,6 +246,7 @@ func (g *gather) arrived() {
 		return
 	}
 	s.held -= size
+	s.countMemory()
 	s.current, s.acted = g.tag, false
 	if answer := g.merge(s.Proto, g.replies); answer != nil {
 		s.answer(g.tag, answer)

@@ -11,6 +11,7 @@ type answer struct {
 	buf     []byte                    // what of the reply came before its turn, or is collected for then
 	then    func(reply []byte) []byte // makes the answer of the node's reply; nil: it is the answer
 	owed    bool                      // the client has gone, and Drain waits for what becomes of it
+	kept    int                       // bytes that the command has in memory until it is answered
 	lost    func()                    // takes the answer back if the client does not get it
 	started bool                      // its first bytes are here
 	failed  bool                      // it is an error

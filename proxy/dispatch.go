@@ -107,6 +107,9 @@ var noAuth = []byte("-NOAUTH Authentication required.\r\n")
 // forward is the path of most commands: the bytes as they are, to the node's pipe.
 func (s *session) forward(slot int, cmd *commands.Command, raw []byte) {
 	s.acted = true
+	if s.long != nil {
+		s.keepFor(s.current, len(raw))
+	}
 	if cmd.Flags&commands.Scripted != 0 {
 		s.w.pipes.WatchScripts()
 	}
@@ -130,7 +133,7 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == nil:
 		s.forward(slot, cmd, raw)
 	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
-		parts, merge := s.splitBySlot(cmd, args)
+		parts, merge := s.cutBySlot(cmd, args)
 		if parts == nil {
 			s.Reply(commands.ErrorReply(err))
 			return

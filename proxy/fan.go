@@ -47,8 +47,11 @@ func (s *session) fan(g *gather, req []byte, resend bool) {
 // Split implements commands.Fan.
 func (s *session) Split(parts []commands.Part, resend bool, merge commands.Merge) {
 	s.acted = true
-	x := &spread{gather: newGather(s, len(parts), merge), parts: parts, mode: s.mode(), resend: resend}
-	x.some()
+	for i := range parts {
+		parts[i].Place = i
+	}
+	x := &spread{gather: newGather(s, len(parts), merge), list: &partList{made: parts}, mode: s.mode(), resend: resend}
+	x.begin()
 }
 
 // Apart implements commands.Fan.

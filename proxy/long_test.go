@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"lockproxy/internal/resp"
 )
 
 // manyKeys are words that make a command longer than longFrom, of all slots.
@@ -68,6 +71,73 @@ func TestLongCommandIsSentInRounds(t *testing.T) {
 		synctest.Wait()
 		if rounds < 3 { // for 2 MB of parts
 			r.Errorf("%d rounds of the loop while it was sent", rounds)
+		}
+	})
+}
+
+// The parts for one master do not wait until those for the one before are sent.
+func TestMastersGetLongCommandInTurn(t *testing.T) {
+	inBubble(t, 3, Options{}, deleted, func(r *rig) {
+		r.connect().tell("+PONG\r\n", "PING")
+		cmd := r.server.workers[0].table.Lookup([]byte("del"))
+		args := [][]byte{[]byte("DEL")}
+		for _, key := range strings.Fields(manyKeys(20_000)) {
+			args = append(args, []byte(key))
+		}
+		cut, _ := cmd.CutBySlot(args)
+		turns := make(chan []int)
+		w := r.server.workers[0]
+		w.loop.Post(func() {
+			var owners []int
+			for s := range w.sessions {
+				x := &spread{gather: &gather{s: s}}
+				for _, place := range x.inTurn(cut) {
+					owners = append(owners, w.pipes.Owner(cut.Slot(int(place))))
+				}
+			}
+			turns <- owners
+		})
+		owners := <-turns
+		if len(owners) != cut.Len() {
+			t.Fatalf("%d parts of %d", len(owners), cut.Len())
+		}
+		owners = slices.Compact(owners)
+		if owners = slices.Compact(owners); len(owners) > 12 || !slices.Equal(owners[:min(len(owners), 6)], []int{0, 1, 2, 0, 1, 2}) {
+			t.Errorf("masters in turn: %v", owners)
+		}
+	})
+}
+
+// Of a long command that no node answers the parts are counted for its client, and no more once it is answered.
+func TestMemoryOfLongCommand(t *testing.T) {
+	inBubble(t, 3, Options{}, deleted, func(r *rig) {
+		c := r.connect()
+		c.tell("+PONG\r\n", "PING")
+		before := r.used()
+		for _, keys := range []string{manyKeys(20_000), strings.ReplaceAll(manyKeys(20_000), " ", " {a}")} {
+			c.tell(":20000\r\n", "DEL"+keys)
+			if n := r.used(); n != before {
+				r.Errorf("%d bytes are counted, %d before", n, before)
+			}
+			for s := range r.server.workers[0].sessions {
+				if s.kept != 0 {
+					r.Errorf("%d bytes of long commands are counted", s.kept)
+				}
+			}
+		}
+	})
+}
+
+// Where one Redis takes keys of all slots nobody asks for them.
+func TestLongCommandOfOneRedisIsNotCut(t *testing.T) {
+	inBubble(t, 1, Options{}, deleted, func(r *rig) {
+		raw := resp.AppendCommandStrings(nil, strings.Fields("DEL"+manyKeys(5_000))...)
+		for _, bySlot := range []bool{false, true} {
+			var l longCommand
+			l.read(r.server.workers[0].table, raw, bySlot)
+			if len(l.args) != 5_001 || l.err != nil || (l.cut != nil) != bySlot {
+				r.Errorf("%d arguments, %v, it is cut: %v", len(l.args), l.err, l.cut != nil)
+			}
 		}
 	})
 }

@@ -33,7 +33,7 @@ type memoryUse struct {
 	replies       int // came before their turn, or wait to be put together
 	transaction   int // what MULTI has queued
 	subscriptions int // channels and patterns
-	commands      int // that block, or wait for something
+	commands      int // that block, or wait for something, or are long
 	locks         int // that are kept alive
 }
 
@@ -58,8 +58,9 @@ func (s *session) memoryOf() memoryUse {
 	if s.listens != nil {
 		u.subscriptions = s.listens.bytes
 	}
+	u.commands = s.kept + s.long.memory()
 	if s.stay != nil {
-		u.commands = s.stay.bytes
+		u.commands += s.stay.bytes
 	}
 	return u
 }
@@ -81,6 +82,15 @@ func (s *session) addMemory(n int) {
 	if !s.gone {
 		s.memory += footprint(n)
 		s.w.memory.add(s.w.server, n)
+	}
+}
+
+// keepFor counts n bytes more, or less, that long command tag has in memory. What is left is counted until it is answered.
+func (s *session) keepFor(tag uint32, n int) {
+	if !s.gone {
+		s.answers.at(tag).kept += n
+		s.kept += n
+		s.addMemory(n)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestMemoryIsCounted(t *testing.T) {
 			return ":7\r\n"
 		case strings.HasPrefix(command, "GET big"):
 			return fmt.Sprintf("$%d\r\n%s\r\n", len(long), long)
-		case strings.HasPrefix(command, "GET never"), strings.HasPrefix(command, "BLPOP"):
+		case strings.HasPrefix(command, "GET never"), strings.HasPrefix(command, "BLPOP"), strings.HasPrefix(command, "DEL"):
 			return "-"
 		}
 		return "+QUEUED\r\n"
@@ -66,6 +66,8 @@ func TestMemoryIsCounted(t *testing.T) {
 		"half a command":  {1 << 20, func(c *client) { c.half(4, 1) }},
 		"an unread reply": {1 << 20, func(c *client) { c.send("GET big") }},
 		"an early reply":  {1 << 20, func(c *client) { c.send("GET never", "GET big{a}") }},
+		"a long command":  {1 << 20, func(c *client) { c.send("DEL" + manyKeys(10_000)) }},
+		"one of one slot": {1 << 20, func(c *client) { c.send("DEL" + strings.ReplaceAll(manyKeys(10_000), " ", " {a}")) }},
 		"MULTI":           {1 << 20, func(c *client) { c.tell("+OK\r\n+QUEUED\r\n", "MULTI", "SET a "+long) }},
 		"BLPOP":           {1 << 20, func(c *client) { c.send("BLPOP b" + long + " 0") }},
 		"CLIENT PAUSE": {1 << 20, func(c *client) {

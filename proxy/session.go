@@ -64,6 +64,7 @@ type session struct {
 	answers answers
 	pushes  []push // that wait for their place among the answers
 	held    int    // bytes in answers and pushes
+	kept    int    // bytes of long commands that are not answered
 	current uint32 // the command that Actions speak of
 	acted   bool   // that command has called one of them
 	running bool   // a command's Run is on the stack
@@ -395,6 +396,9 @@ func (s *session) advance() {
 			a.lost()
 		default:
 			s.deliveries = append(s.deliveries, delivery{s.appended, s.w.loop.Now(), a.lost})
+		}
+		if a.kept != 0 {
+			s.keepFor(s.answers.head, -a.kept)
 		}
 		s.answers.pop(s.w)
 		s.window.answered(s.appended)

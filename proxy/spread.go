@@ -1,0 +1,215 @@
+package proxy
+
+import (
+	"lockproxy/cluster"
+	"lockproxy/commands"
+)
+
+// This file sends the parts of a command to their nodes. Those of a long command are made by a goroutine, while the ones
+// before are being sent, and for each master in turn, so that all of them are at work:
+//
+//	begin --> prepare --(goroutine)--> made --> some: to the nodes, as many as go in one round
+//	              ^                                |
+//	              +--------------------------------+
+
+// spreadRound is how many bytes of parts are sent in one round of the loop.
+const spreadRound = 256 << 10
+
+// partList is the parts of a command.
+type partList struct {
+	made  []commands.Part // and not sent yet
+	cut   *commands.Cut   // makes the others; nil: there are none
+	order []int32         // of cut, in which its parts are going to be made
+	bytes int             // that cut has in memory
+}
+
+func (l *partList) len() int {
+	if l.cut != nil {
+		return l.cut.Len()
+	}
+	return len(l.made)
+}
+
+// take is the places of the next parts to be made, and how many bytes they have.
+func (l *partList) take() (places []int32, size int) {
+	n := 0
+	for ; n < len(l.order) && size < spreadRound; n++ {
+		size += l.cut.SizeOf(int(l.order[n]))
+	}
+	places, l.order = l.order[:n], l.order[n:]
+	return places, size
+}
+
+// spread sends the parts of a command to their nodes, some of them in each round of the loop, and none while
+// the queue of a node is full.
+type spread struct {
+	*gather
+	list     *partList
+	next     []commands.Part // made while those of list are being sent
+	making   bool            // of next
+	waits    bool            // some is going to be called
+	sizes    []int           // of the parts by their place, if they are counted for the client
+	mode     cluster.Mode
+	resend   bool
+	replicas bool // may answer
+}
+
+// begin sends the first parts. Of those of a long command as many are in memory, besides what nodes have not
+// answered, as go in two rounds.
+func (x *spread) begin() {
+	l := x.list
+	if l.cut == nil {
+		x.some()
+		return
+	}
+	x.s.setHold(holdLong)
+	x.s.keepFor(x.tag, l.bytes)
+	x.sizes = make([]int, l.cut.Len())
+	for i := range x.sizes {
+		x.sizes[i] = l.cut.SizeOf(i)
+	}
+	l.order = x.inTurn(l.cut)
+	x.prepare()
+}
+
+// inTurn is the places of all parts: as many for one master as go in one round, and then for the next one.
+func (x *spread) inTurn(cut *commands.Cut) []int32 {
+	pipes := x.s.w.pipes
+	lists := make([]partList, x.s.Masters()+1) // the first is for slots that nobody serves
+	for i := range cut.Len() {
+		l := &lists[pipes.Owner(cut.Slot(i))+1]
+		l.order = append(l.order, int32(i))
+	}
+	order := make([]int32, 0, cut.Len())
+	for len(order) < cut.Len() {
+		for i := range lists {
+			lists[i].cut = cut
+			places, _ := lists[i].take()
+			order = append(order, places...)
+		}
+	}
+	return order
+}
+
+// prepare has a goroutine make the next parts. When none are left it forgets the command.
+func (x *spread) prepare() {
+	s, l := x.s, x.list
+	places, size := l.take()
+	if len(places) == 0 {
+		s.keepFor(x.tag, -l.bytes)
+		l.cut = nil
+		return
+	}
+	x.making = true
+	cut := l.cut
+	s.w.server.tasks.Add(1)
+	go func() { // ends by itself
+		defer s.w.server.tasks.Done()
+		parts := cut.Parts(places)
+		s.w.loop.Post(func() { x.made(parts, size) })
+	}()
+}
+
+// made takes over the parts that prepare has had made.
+func (x *spread) made(parts []commands.Part, size int) {
+	x.making, x.next = false, parts
+	x.s.keepFor(x.tag, size)
+	if !x.waits {
+		x.some()
+	}
+}
+
+// some sends what goes in one round.
+func (x *spread) some() {
+	s, l := x.s, x.list
+	if s.gone && x.mode.Own != nil {
+		x.giveUp()
+		return
+	}
+	for sent := 0; ; {
+		if len(l.made) == 0 && x.next != nil {
+			l.made, x.next = x.next, nil
+			x.prepare()
+		}
+		if len(l.made) == 0 {
+			break
+		}
+		part := l.made[0]
+		if sent += len(part.Request); sent > spreadRound && sent > len(part.Request) {
+			x.later(func(goOn func()) { s.w.loop.Post(goOn) })
+			return
+		}
+		l.made = l.made[1:]
+		if p := x.send(part); p != nil && p.Full() && (len(l.made) > 0 || x.making || x.next != nil) {
+			x.later(p.WhenReady)
+			return
+		}
+	}
+	if !x.making {
+		l.made = nil
+		s.clearHold(holdLong)
+	}
+}
+
+// later has some called when wait calls what it is given. Meanwhile no further command of the client is read.
+func (x *spread) later(wait func(goOn func())) {
+	x.s.setHold(holdLong)
+	x.waits = true
+	wait(func() {
+		x.waits = false
+		x.some()
+	})
+}
+
+// giveUp fails what was not sent: the connections of a client that has gone carry nothing any more.
+func (x *spread) giveUp() {
+	l := x.list
+	for _, part := range append(l.made, x.next...) {
+		x.gather.Fail(uint32(part.Place), cluster.ErrUnavailable)
+	}
+	for _, place := range l.order {
+		x.gather.Fail(uint32(place), cluster.ErrUnavailable)
+	}
+	l.made, l.order, l.cut, x.next = nil, nil, nil, nil
+}
+
+// send sends one part.
+func (x *spread) send(part commands.Part) *cluster.Pipe {
+	s, i := x.s, uint32(part.Place)
+	var p *cluster.Pipe
+	switch {
+	case x.replicas && !s.gone:
+		s.read(part.Slot, part.Request, x, i)
+		return nil
+	case x.sizes != nil:
+		p = s.w.pipes.SendPart(part.Slot, x.mode, part.Request, x, i, x.resend)
+	default:
+		p = s.w.pipes.Send(part.Slot, x.mode, part.Request, x, i, x.resend)
+	}
+	if !x.resend {
+		s.wrote(p)
+	}
+	s.feed(p)
+	return p
+}
+
+// Receive implements cluster.Receiver.
+func (x *spread) Receive(i uint32, chunk []byte, last bool) {
+	if last {
+		x.answered(i)
+	}
+	x.gather.Receive(i, chunk, last)
+}
+
+// Fail implements cluster.Receiver.
+func (x *spread) Fail(i uint32, err error) {
+	x.answered(i)
+	x.gather.Fail(i, err)
+}
+
+// answered counts a part no more, which no node has to be sent again.
+func (x *spread) answered(i uint32) {
+	if x.sizes != nil {
+		x.s.keepFor(x.tag, -x.sizes[i])
+	}
+}
