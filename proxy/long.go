@@ -136,7 +136,7 @@ func (g *gather) mergeApart(size int) {
 				s.held -= size
 				s.countMemory()
 			}
-			s.answer(g.tag, answer)
+			s.answerWith(g.tag, answer, true)
 		})
 	}()
 }

@@ -142,6 +142,28 @@ func TestLongCommandOfOneRedisIsNotCut(t *testing.T) {
 	})
 }
 
+// Long answers that are put together come whole and in their place.
+func TestLongAnswers(t *testing.T) {
+	inBubble(t, 3, Options{}, func(_ int, command string) string {
+		words := strings.Fields(command)
+		if words[0] != "MGET" {
+			return "+" + words[0] + "\r\n"
+		}
+		return string(resp.AppendCommandStrings(nil, words[1:]...))
+	}, func(r *rig) {
+		keys := manyKeys(5_000)
+		want := string(resp.AppendCommandStrings(nil, strings.Fields(keys)...))
+		c := r.connect()
+		c.send("MGET"+keys, "GET a", "MGET"+keys, "PING")
+		c.expect(want + "+GET\r\n" + want + "+PONG\r\n")
+		for s := range r.server.workers[0].sessions {
+			if s.waiting() != 0 {
+				r.Errorf("%d bytes wait", s.waiting())
+			}
+		}
+	})
+}
+
 // A client that ends its side behind a long command gets its answer, and one that goes leaves nothing.
 func TestEndBehindLongCommand(t *testing.T) {
 	inBubble(t, 3, Options{}, deleted, func(r *rig) {

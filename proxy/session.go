@@ -343,7 +343,10 @@ func (s *session) Detour(uint32) {
 }
 
 // answer gives command tag its whole answer, which is copied.
-func (s *session) answer(tag uint32, reply []byte) {
+func (s *session) answer(tag uint32, reply []byte) { s.answerWith(tag, reply, false) }
+
+// answerWith is answer. One that is given away is not copied if it is long, for that would take the loop too long.
+func (s *session) answerWith(tag uint32, reply []byte, given bool) {
 	if s.aside != nil && s.aside.take(tag, reply) {
 		return
 	}
@@ -357,12 +360,16 @@ func (s *session) answer(tag uint32, reply []byte) {
 		reply = nil
 	}
 	if tag == s.answers.head {
-		s.write(reply)
+		s.writeWith(reply, given)
 		s.advance()
 		return
 	}
 	s.held += len(reply)
-	a.buf = s.w.loop.Keep(a.buf, reply)
+	if given && a.buf == nil {
+		a.buf = reply
+	} else {
+		a.buf = s.w.loop.Keep(a.buf, reply)
+	}
 	s.settle(tag)
 	s.checkOutput()
 }
@@ -408,9 +415,8 @@ func (s *session) advance() {
 		}
 		a = s.answers.first()
 		if a.then == nil && len(a.buf) > 0 {
-			s.write(a.buf)
 			s.held -= len(a.buf)
-			s.w.loop.Put(a.buf)
+			s.writeWith(a.buf, true)
 			a.buf = nil
 		}
 		if !a.done {
@@ -435,9 +441,20 @@ func (s *session) advance() {
 }
 
 // write appends to the client's output.
-func (s *session) write(b []byte) {
+func (s *session) write(b []byte) { s.writeWith(b, false) }
+
+// writeWith is write. What is given away is not copied if it is long, and used again if it is not.
+func (s *session) writeWith(b []byte, given bool) {
 	room := s.out.Cap()
-	s.out.Append(s.w.loop, b)
+	switch {
+	case given && len(b) > loop.Shared:
+		s.out.Adopt(s.w.loop, b)
+	case given:
+		s.out.Append(s.w.loop, b)
+		s.w.loop.Put(b)
+	default:
+		s.out.Append(s.w.loop, b)
+	}
 	if grown := s.out.Cap() - room; grown != 0 {
 		s.addMemory(grown)
 	}

@@ -52,6 +52,19 @@ func (b *Buffer) Append(l *Loop, p []byte) {
 	b.b = append(b.b, p...)
 }
 
+// Adopt adds p, which is not copied: nobody else may use it any more.
+func (b *Buffer) Adopt(l *Loop, p []byte) {
+	p = p[:len(p):len(p)]
+	if b.Len() == 0 {
+		l.Put(b.b)
+		b.b, b.start = p, 0
+		return
+	}
+	b.chunks = append(b.chunks, p)
+	b.more += len(p)
+	b.room += len(p)
+}
+
 // makeRoom sees to it that n more bytes fit in one piece: at the front, or in a larger buffer. false: chunks are
 // needed.
 func (b *Buffer) makeRoom(l *Loop, n int) bool {

@@ -19,8 +19,13 @@ func TestBuffer(t *testing.T) {
 		n := rng.IntN(1<<rng.IntN(20) + 1)
 		from := rng.IntN(len(noise) - n)
 		p := bytes.Clone(noise[from : from+n])
-		b.Append(l, p)
 		want = append(want, p...)
+		if len(p) > Shared && rng.IntN(2) == 0 {
+			b.Adopt(l, p)
+		} else {
+			b.Append(l, p)
+			clear(p) // it was copied
+		}
 		for rng.IntN(8) > 2 && b.Len() > 0 {
 			piece := b.Bytes()
 			if len(piece) == 0 {
@@ -50,5 +55,26 @@ func TestBuffer(t *testing.T) {
 	}
 	if b.Cap() != 0 {
 		t.Errorf("%d bytes of memory are held by an empty one", b.Cap())
+	}
+}
+
+// What is adopted is not copied, wherever it lies in the queue.
+func TestBufferAdopts(t *testing.T) {
+	l := &Loop{}
+	var b Buffer
+	first, third := bytes.Repeat([]byte("1"), 2*Shared), bytes.Repeat([]byte("3"), 2*Shared)
+	b.Adopt(l, first)
+	b.Append(l, []byte("2"))
+	b.Adopt(l, third)
+	b.Append(l, []byte("4"))
+	for _, want := range [][]byte{first, []byte("2"), third, []byte("4")} {
+		got := b.Bytes()
+		if !bytes.Equal(got, want) || len(want) > Shared && &got[0] != &want[0] {
+			t.Fatalf("%d bytes that begin with %.1q, want the %d with %.1q in their memory", len(got), got, len(want), want)
+		}
+		b.Take(l, len(got))
+	}
+	if b.Len() != 0 || b.Cap() != 0 {
+		t.Errorf("%d bytes are left, in %d", b.Len(), b.Cap())
 	}
 }
