@@ -19,18 +19,20 @@ const (
 
 // spreading is where the keys of a large command lie.
 type spreading struct {
-	name string
-	key  string // format of a key of largeKeySize bytes
+	name   string
+	key    string // format of a key of largeKeySize bytes
+	single bool   // before one Redis, not a cluster
 }
 
 var spreadings = []spreading{
-	{"one slot", "{large}%093d"},
-	{"all slots", "%0100d"},
+	{"one slot", "{large}%093d", false},
+	{"all slots", "%0100d", false},
+	{"all slots of one Redis", "%0100d", true},
 }
 
 // large measures DEL of a million keys, none of which is there, so that Redis itself has least to do. All
 // keys of one slot are deleted straight at their master; those of all slots, which no cluster takes in one
-// command, at a plain Redis.
+// command, at a plain Redis. A second lockproxy has that one behind it, and need not cut the command.
 func large(ctx context.Context, y *yard, o options) ([]verdict, error) {
 	r := results{}
 	for _, s := range spreadings {
@@ -40,7 +42,17 @@ func large(ctx context.Context, y *yard, o options) ([]verdict, error) {
 			at = y.masterOf(fmt.Sprintf(s.key, 0))
 		}
 		all := []contender{{name: y.direct.name, addr: at}}
-		all = append(all, y.lockproxy[:min(1, len(y.lockproxy))]...)
+		switch {
+		case len(y.lockproxy) == 0:
+		case s.single:
+			c, _, err := y.startLockproxy(ctx, y.plain[:1], false)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, c)
+		default:
+			all = append(all, y.lockproxy[0])
+		}
 		for round := range o.rounds {
 			progress("round %d of %d: DEL of %d keys of %s", round+1, o.rounds, largeKeys, s.name)
 			for _, c := range rotated(all, round) {
