@@ -156,6 +156,7 @@ func TestLongAnswers(t *testing.T) {
 		c := r.connect()
 		c.send("MGET"+keys, "GET a", "MGET"+keys, "PING")
 		c.expect(want + "+GET\r\n" + want + "+PONG\r\n")
+		synctest.Wait()
 		for s := range r.server.workers[0].sessions {
 			if s.waiting() != 0 {
 				r.Errorf("%d bytes wait", s.waiting())
