@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,7 +18,7 @@ import (
 )
 
 // Options say where the upstream is and how to reach it. All but Addrs may be
-// left zero.
+// left zero, which means those of DefaultOptions.
 type Options struct {
 	Addrs          []string // host:port or paths of unix sockets: any nodes, or Sentinels
 	User, Password string   // of the Redis nodes
@@ -27,26 +28,27 @@ type Options struct {
 	SentinelMaster                 string // "": the only one that the Sentinels watch
 	SentinelUser, SentinelPassword string
 
-	Refresh        time.Duration // how often the topology is asked for; 1 s
-	ConnectTimeout time.Duration // to connect and log in; 2 s
-	KeepAlive      time.Duration // silence after which the kernel probes a peer; 15 s
+	Refresh        time.Duration // how often the topology is asked for
+	ConnectTimeout time.Duration // to connect and log in
+	KeepAlive      time.Duration // silence after which the kernel probes a peer
 	Log            *slog.Logger
 	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // "tcp" or "unix"; nil: net.Dialer
 }
 
+// DefaultOptions are the defaults.
+func DefaultOptions() Options {
+	return Options{
+		Refresh: time.Second, ConnectTimeout: 2 * time.Second, KeepAlive: 15 * time.Second,
+		Log: slog.New(slog.DiscardHandler),
+	}
+}
+
 func (o Options) withDefaults() Options {
-	if o.Refresh <= 0 {
-		o.Refresh = time.Second
-	}
-	if o.ConnectTimeout <= 0 {
-		o.ConnectTimeout = 2 * time.Second
-	}
-	if o.KeepAlive <= 0 {
-		o.KeepAlive = 15 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	d := DefaultOptions()
+	o.Refresh = cmp.Or(o.Refresh, d.Refresh)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
+	o.KeepAlive = cmp.Or(o.KeepAlive, d.KeepAlive)
+	o.Log = cmp.Or(o.Log, d.Log)
 	if o.Dial == nil {
 		// connect sets the keepalive itself.
 		o.Dial = (&net.Dialer{KeepAlive: -1}).DialContext

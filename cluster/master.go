@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,7 +19,7 @@ import (
 type MasterOptions struct {
 	User, Password string
 	TLS            func() *tls.Config // as in Options
-	ConnectTimeout time.Duration      // to connect, log in and say what it is; 2 s
+	ConnectTimeout time.Duration      // to connect, log in and say what it is
 	Timeout        time.Duration      // one that owes a reply for so long, and says nothing, counts as away; 50 ms
 	Lease          time.Duration      // the longest in use: one that may have lost leases does not vote for so long; 24 h
 	Scripts        [][]byte           // sources that it is given at each connect, before anything else
@@ -27,18 +28,10 @@ type MasterOptions struct {
 }
 
 func (o MasterOptions) withDefaults() MasterOptions {
-	if o.ConnectTimeout <= 0 {
-		o.ConnectTimeout = 2 * time.Second
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 50 * time.Millisecond
-	}
-	if o.Lease <= 0 {
-		o.Lease = 24 * time.Hour
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultOptions().ConnectTimeout)
+	o.Timeout = cmp.Or(o.Timeout, 50*time.Millisecond)
+	o.Lease = cmp.Or(o.Lease, 24*time.Hour)
+	o.Log = cmp.Or(o.Log, DefaultOptions().Log)
 	return o
 }
 

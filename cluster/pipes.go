@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -22,38 +23,36 @@ type Control interface {
 	Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error)
 }
 
-// PipeOptions are the limits of the data plane. Zero values mean the defaults.
+// PipeOptions are the limits of the data plane. Zero values mean those of
+// DefaultPipeOptions.
 type PipeOptions struct {
-	QueueLimit     int           // bytes of requests queued to a node by one loop before its clients are read from no more; 16 MiB
-	ConnectTimeout time.Duration // 2 s
-	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up; 30 s
-	MaxOwn         int           // connections that are not shared, of one loop; 1,024
-	Budget         time.Duration // how long a request is sent again and again while nodes fail over; 10 s
+	QueueLimit     int           // bytes of requests queued to a node by one loop before its clients are read from no more
+	ConnectTimeout time.Duration // as in Options
+	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
+	MaxOwn         int           // connections that are not shared, of one loop
+	Budget         time.Duration // how long a request is sent again and again while nodes fail over
 	// Source is the script whose SHA1 is sha (40 hex digits), to heal nodes
 	// that lost it. nil: NOSCRIPT is passed on.
 	Source func(sha []byte) (source []byte, ok bool)
 	Log    *slog.Logger
 }
 
+// DefaultPipeOptions are the defaults.
+func DefaultPipeOptions() PipeOptions {
+	return PipeOptions{
+		QueueLimit: 16 << 20, ConnectTimeout: DefaultOptions().ConnectTimeout, Timeout: 30 * time.Second,
+		MaxOwn: 1024, Budget: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
 func (o PipeOptions) withDefaults() PipeOptions {
-	if o.QueueLimit <= 0 {
-		o.QueueLimit = 16 << 20
-	}
-	if o.ConnectTimeout <= 0 {
-		o.ConnectTimeout = 2 * time.Second
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 30 * time.Second
-	}
-	if o.MaxOwn <= 0 {
-		o.MaxOwn = 1024
-	}
-	if o.Budget <= 0 {
-		o.Budget = 10 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	d := DefaultPipeOptions()
+	o.QueueLimit = cmp.Or(o.QueueLimit, d.QueueLimit)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
+	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
+	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
+	o.Budget = cmp.Or(o.Budget, d.Budget)
+	o.Log = cmp.Or(o.Log, d.Log)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -34,7 +35,7 @@ type Upstream interface {
 	Sharded() bool
 }
 
-// Options configure a Server. Zero values mean the defaults; Upstream is
+// Options configure a Server. Zero values mean those of DefaultOptions; Upstream is
 // required.
 type Options struct {
 	Upstream     Upstream
@@ -42,16 +43,16 @@ type Options struct {
 	Portable     bool                // loops that serve any net.Conn, as tests in fake time need
 	Password     string              // clients must AUTH with it; "": they need not
 	UsersOnly    bool                // clients must AUTH as users of the upstream; Password is ""
-	MaxClients   int                 // 10,000
+	MaxClients   int                 // connected at a time
 	IdleTimeout  time.Duration       // a client silent for so long is closed; 0: never
 	AuthTimeout  time.Duration       // a client that must authenticate and has not after so long is closed; 0: never
-	KeepAlive    time.Duration       // TCP keep-alive; 300 s
+	KeepAlive    time.Duration       // TCP keep-alive; negative: never
 	Limits       resp.Limits         // of one command
 	Output       OutputLimits        // of what waits for one client
 	MaxMemory    int64               // bytes that all clients together may take; 0: any number
-	MaxPipeline  int                 // commands of one client on their way at once; 1,024
-	ScriptCache  int                 // script sources remembered to heal nodes that lost them; 10,000
-	MaxOwn       int                 // upstream connections that are not shared, of all loops together; 4,096
+	MaxPipeline  int                 // commands of one client on their way at once
+	ScriptCache  int                 // script sources remembered to heal nodes that lost them
+	MaxOwn       int                 // upstream connections that are not shared, of all loops together
 	Pipes        cluster.PipeOptions // MaxOwn 0: a loop's share of the one above
 	Locks        redlock.Options
 	Redlock      Redlock               // what locks RedLock has; the zero value: none
@@ -71,37 +72,34 @@ type Options struct {
 type Redlock struct {
 	Masters     []*cluster.Master // an odd number, of whoever made them; none: there is no RedLock
 	Prefixes    []string          // what the names of its locks begin with; none: all are its
-	NodeTimeout time.Duration     // for one request to one master; 50 ms
+	NodeTimeout time.Duration     // for one request to one master
 	MaxLease    time.Duration     // the longest that may be asked for; 0: as of other locks
 }
 
+// DefaultOptions are the defaults, also of what a Server is made of.
+func DefaultOptions() Options {
+	o := Options{
+		MaxClients: 10_000, KeepAlive: 300 * time.Second, MaxPipeline: 1024, ScriptCache: 10_000, MaxOwn: 4096,
+		Limits: resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: commands.RefusedByDefault(),
+		Pipes: cluster.DefaultPipeOptions(), Locks: redlock.DefaultOptions(),
+		Redlock: Redlock{NodeTimeout: redlock.DefaultNodeTimeout}, Log: slog.New(slog.DiscardHandler),
+	}
+	o.Pipes.MaxOwn = 0 // a loop's share
+	return o
+}
+
 func (o Options) withDefaults() Options {
-	if o.MaxClients <= 0 {
-		o.MaxClients = 10_000
-	}
-	if o.KeepAlive == 0 {
-		o.KeepAlive = 300 * time.Second
-	}
+	d := DefaultOptions()
+	o.MaxClients = cmp.Or(o.MaxClients, d.MaxClients)
+	o.KeepAlive = cmp.Or(o.KeepAlive, d.KeepAlive)
+	o.MaxPipeline = cmp.Or(o.MaxPipeline, d.MaxPipeline)
+	o.ScriptCache = cmp.Or(o.ScriptCache, d.ScriptCache)
+	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
+	o.Redlock.NodeTimeout = cmp.Or(o.Redlock.NodeTimeout, d.Redlock.NodeTimeout)
+	o.Log = cmp.Or(o.Log, d.Log)
+	o.Pipes.Log = cmp.Or(o.Pipes.Log, o.Log)
 	if o.Refused == nil {
-		o.Refused = commands.RefusedByDefault()
-	}
-	if o.MaxPipeline <= 0 {
-		o.MaxPipeline = 1024
-	}
-	if o.MaxOwn <= 0 {
-		o.MaxOwn = 4096
-	}
-	if o.ScriptCache <= 0 {
-		o.ScriptCache = 10_000
-	}
-	if o.Redlock.NodeTimeout <= 0 {
-		o.Redlock.NodeTimeout = 50 * time.Millisecond
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Pipes.Log == nil {
-		o.Pipes.Log = o.Log
+		o.Refused = d.Refused
 	}
 	return o
 }

@@ -13,18 +13,29 @@ type OutputLimit struct {
 	SoftFor time.Duration // all the time for so long
 }
 
-// OutputLimits are those of all clients. Zero values mean the defaults.
+// OutputLimits are those of all clients. A class whose Hard is 0 has the limit of DefaultOutputLimits.
 type OutputLimits struct {
-	Normal OutputLimit // clients that wait for replies; 1 GiB
-	PubSub OutputLimit // clients that listen to something; 32 MiB, and 8 MiB for 60 s
+	Normal  OutputLimit // clients that wait for replies
+	Replica OutputLimit // of Redis's classes the one that no client of a proxy belongs to
+	PubSub  OutputLimit // clients that listen to something
+}
+
+// DefaultOutputLimits are those of Redis, but for normal clients: Redis lets any number of replies wait for these.
+func DefaultOutputLimits() OutputLimits {
+	return OutputLimits{
+		Normal:  OutputLimit{Hard: 1 << 30},
+		Replica: OutputLimit{Hard: 256 << 20, Soft: 64 << 20, SoftFor: time.Minute},
+		PubSub:  OutputLimit{Hard: 32 << 20, Soft: 8 << 20, SoftFor: time.Minute},
+	}
 }
 
 func (l OutputLimits) withDefaults() OutputLimits {
+	d := DefaultOutputLimits()
 	if l.Normal.Hard == 0 {
-		l.Normal = OutputLimit{Hard: 1 << 30}
+		l.Normal = d.Normal
 	}
 	if l.PubSub.Hard == 0 {
-		l.PubSub = OutputLimit{Hard: 32 << 20, Soft: 8 << 20, SoftFor: time.Minute}
+		l.PubSub = d.PubSub
 	}
 	return l
 }

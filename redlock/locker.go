@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -36,53 +37,45 @@ type Upstream interface {
 	Sharded() bool
 }
 
-// Options configure a Locker. Zero values mean the defaults.
+// Options configure a Locker. Zero values mean those of DefaultOptions.
 type Options struct {
-	Prefix     string        // of all keys; "lock:"
-	Lease      time.Duration // of a lock for which none is asked; 30 s
-	MaxLease   time.Duration // the longest that may be asked for; 24 h
-	MaxWait    time.Duration // the longest wait; 10 min
-	MaxQueue   int           // waiters of one lock; 10,000
-	MaxReaders int           // readers of one lock; 1,000, which cost a Redis a few ms when they are looked at
-	MaxKept    int           // holds that are kept alive; 1,000,000
+	Prefix     string        // of all keys
+	Lease      time.Duration // of a lock for which none is asked
+	MaxLease   time.Duration // the longest that may be asked for
+	MaxWait    time.Duration // the longest wait
+	MaxQueue   int           // waiters of one lock
+	MaxReaders int           // readers of one lock; 1,000 cost a Redis a few ms when they are looked at
+	MaxKept    int           // holds that are kept alive
 	// FailoverGrace is for how long a master that was not the master before grants nothing
 	// new; 0: it does not wait. It should be the longest lease in use.
 	FailoverGrace time.Duration
-	// Sync is how many replicas must have a grant for which nothing else is asked; 0. They
-	// are waited for so long: SyncTimeout, 1 s.
+	// Sync is how many replicas must have a grant for which nothing else is asked, and SyncTimeout for how
+	// long they are waited for.
 	Sync        int
 	SyncTimeout time.Duration
 	Log         *slog.Logger
 }
 
+// DefaultOptions are the defaults.
+func DefaultOptions() Options {
+	return Options{
+		Prefix: "lock:", Lease: 30 * time.Second, MaxLease: 24 * time.Hour,
+		MaxWait: 10 * time.Minute, MaxQueue: 10_000, MaxReaders: 1000, MaxKept: 1_000_000,
+		SyncTimeout: time.Second, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
 func (o Options) withDefaults() Options {
-	if o.Prefix == "" {
-		o.Prefix = "lock:"
-	}
-	if o.Lease <= 0 {
-		o.Lease = 30 * time.Second
-	}
-	if o.MaxLease <= 0 {
-		o.MaxLease = 24 * time.Hour
-	}
-	if o.MaxWait <= 0 {
-		o.MaxWait = 10 * time.Minute
-	}
-	if o.MaxQueue <= 0 {
-		o.MaxQueue = 10_000
-	}
-	if o.MaxReaders <= 0 {
-		o.MaxReaders = 1000
-	}
-	if o.SyncTimeout <= 0 {
-		o.SyncTimeout = time.Second
-	}
-	if o.MaxKept <= 0 {
-		o.MaxKept = 1_000_000
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	d := DefaultOptions()
+	o.Prefix = cmp.Or(o.Prefix, d.Prefix)
+	o.Lease = cmp.Or(o.Lease, d.Lease)
+	o.MaxLease = cmp.Or(o.MaxLease, d.MaxLease)
+	o.MaxWait = cmp.Or(o.MaxWait, d.MaxWait)
+	o.MaxQueue = cmp.Or(o.MaxQueue, d.MaxQueue)
+	o.MaxReaders = cmp.Or(o.MaxReaders, d.MaxReaders)
+	o.MaxKept = cmp.Or(o.MaxKept, d.MaxKept)
+	o.SyncTimeout = cmp.Or(o.SyncTimeout, d.SyncTimeout)
+	o.Log = cmp.Or(o.Log, d.Log)
 	return o
 }
 

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,12 @@ type Answerer interface {
 	Answer(tag int, reply []byte, err error)
 }
 
+// DefaultNodeTimeout is for how long a Quorum waits for one node if nothing else is said.
+const DefaultNodeTimeout = 50 * time.Millisecond
+
 // QuorumOptions configure a Quorum. Zero values mean the defaults.
 type QuorumOptions struct {
-	NodeTimeout time.Duration // for how long one node is waited for; 50 ms
+	NodeTimeout time.Duration // for how long one node is waited for; 0: DefaultNodeTimeout
 	// NotRun says that an error of a Node means that the request has not run there and never will, so that
 	// nothing need be taken back; nil: that is never known.
 	NotRun func(error) bool
@@ -88,9 +92,7 @@ type heirs interface {
 
 // NewQuorum makes an Upstream of nodes, an odd number of them.
 func NewQuorum(nodes []Node, o QuorumOptions) *Quorum {
-	if o.NodeTimeout <= 0 {
-		o.NodeTimeout = 50 * time.Millisecond
-	}
+	o.NodeTimeout = cmp.Or(o.NodeTimeout, DefaultNodeTimeout)
 	if o.NotRun == nil {
 		o.NotRun = func(error) bool { return false }
 	}

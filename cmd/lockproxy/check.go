@@ -28,9 +28,9 @@ func check(v *Values) error {
 	refuse := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 
 	switch {
-	case v.Dev && len(v.Upstream) > 0:
-		refuse("dev and upstream exclude each other: with dev yes there is no upstream, and %s was given", strings.Join(v.Upstream, ","))
-	case !v.Dev && len(v.Upstream) == 0:
+	case v.Dev && len(v.Upstream.Addrs) > 0:
+		refuse("dev and upstream exclude each other: with dev yes there is no upstream, and %s was given", strings.Join(v.Upstream.Addrs, ","))
+	case !v.Dev && len(v.Upstream.Addrs) == 0:
 		wrong = append(wrong, errNoUpstream)
 	}
 	if len(v.Listen) == 0 {
@@ -43,10 +43,10 @@ func check(v *Values) error {
 		}
 	}
 	switch {
-	case v.usersOnly() && v.RequirePass != "":
+	case v.Proxy.UsersOnly && v.Proxy.Password != "":
 		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of the upstream's users; " +
 			"leave requirepass empty, or set client-auth proxy")
-	case v.usersOnly() && v.Dev:
+	case v.Proxy.UsersOnly && v.Dev:
 		refuse("client-auth upstream: needs an upstream, for with dev yes there are no users")
 	}
 	if v.ProtectedMode && v.Admin != "" && !loopback(v.Admin) {
@@ -73,24 +73,25 @@ func check(v *Values) error {
 			refuse("%s %s: has no effect without upstream-tls yes", s.name, s.value)
 		}
 	}
-	if len(v.ClusterAnnounce) > 0 && !v.ClusterMode {
-		refuse("cluster-announce %s: has no effect without cluster-mode yes", strings.Join(v.ClusterAnnounce, ","))
+	if len(v.Proxy.Announce) > 0 && !v.Proxy.ClusterMode {
+		refuse("cluster-announce %s: has no effect without cluster-mode yes", strings.Join(v.Proxy.Announce, ","))
 	}
-	for _, addr := range v.ClusterAnnounce {
+	for _, addr := range v.Proxy.Announce {
 		if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
 			refuse("cluster-announce %s: clients cannot connect there: name a host and its port", addr)
 		}
 	}
-	if v.LockLease > v.LockMaxLease {
-		refuse("lock-lease %s: must not be longer than lock-max-lease, which is %s", formatDuration(v.LockLease), formatDuration(v.LockMaxLease))
+	if v.Proxy.Locks.Lease > v.Proxy.Locks.MaxLease {
+		refuse("lock-lease %s: must not be longer than lock-max-lease, which is %s",
+			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Locks.MaxLease))
 	}
-	if v.LockSync > 0 && v.LockSyncTimeout > v.LockLease/2 {
+	if v.Proxy.Locks.Sync > 0 && v.Proxy.Locks.SyncTimeout > v.Proxy.Locks.Lease/2 {
 		refuse("lock-sync-timeout %s: must be at most half of lock-lease, which is %s, or a grant is over before its replicas have it",
-			formatDuration(v.LockSyncTimeout), formatDuration(v.LockLease))
+			formatDuration(v.Proxy.Locks.SyncTimeout), formatDuration(v.Proxy.Locks.Lease))
 	}
-	if v.LockFailoverGrace > 0 && v.LockFailoverGrace < v.LockLease {
+	if v.Proxy.Locks.FailoverGrace > 0 && v.Proxy.Locks.FailoverGrace < v.Proxy.Locks.Lease {
 		refuse("lock-failover-grace %s: must not be shorter than lock-lease, which is %s: it has to outlast the leases in use",
-			formatDuration(v.LockFailoverGrace), formatDuration(v.LockLease))
+			formatDuration(v.Proxy.Locks.FailoverGrace), formatDuration(v.Proxy.Locks.Lease))
 	}
 	checkRedlock(v, refuse)
 	return errors.Join(wrong...)
@@ -103,8 +104,8 @@ const leastLeases = 20
 func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	n := len(v.Redlock)
 	switch {
-	case n == 0 && len(v.RedlockPrefix) > 0:
-		refuse("redlock-prefix %s: has no effect without redlock", strings.Join(v.RedlockPrefix, ","))
+	case n == 0 && len(v.Proxy.Redlock.Prefixes) > 0:
+		refuse("redlock-prefix %s: has no effect without redlock", strings.Join(v.Proxy.Redlock.Prefixes, ","))
 	case n == 0:
 		return
 	case n < 3:
@@ -112,15 +113,16 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	case n%2 == 0:
 		refuse("redlock: names %d masters, and needs an odd number: with %d as many may fail", n, n-1)
 	}
-	if n > 0 && v.LockLease > v.RedlockMaxLease {
-		refuse("lock-lease %s: must not be longer than redlock-max-lease, which is %s", formatDuration(v.LockLease), formatDuration(v.RedlockMaxLease))
+	if n > 0 && v.Proxy.Locks.Lease > v.Proxy.Redlock.MaxLease {
+		refuse("lock-lease %s: must not be longer than redlock-max-lease, which is %s",
+			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Redlock.MaxLease))
 	}
-	if leastLeases*v.RedlockNodeTimeout > v.LockLease {
+	if leastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
 		refuse("redlock-node-timeout %s: must be at most a twentieth of lock-lease, which is %s, or much of a lease is over before it is granted",
-			formatDuration(v.RedlockNodeTimeout), formatDuration(v.LockLease))
+			formatDuration(v.Proxy.Redlock.NodeTimeout), formatDuration(v.Proxy.Locks.Lease))
 	}
-	if v.LockSync > 0 {
-		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0", v.LockSync)
+	if v.Proxy.Locks.Sync > 0 {
+		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0", v.Proxy.Locks.Sync)
 	}
 }
 

@@ -122,17 +122,17 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 	for _, pair := range pairs {
 		s := find(strings.ToLower(pair[0]))
 		switch {
-		case !s.Live && pair[1] == s.answer(&next):
+		case s.live == nil && pair[1] == s.answer(&next):
 			continue // clients that set all that they have got
-		case !s.Live:
+		case s.live == nil:
 			return nil, setError(s, errors.New("can't set immutable config"))
 		case seen[s.Name]:
 			return nil, setError(s, errors.New("duplicate parameter"))
 		}
 		seen[s.Name] = true
 		in, subject := s.in(&next), "argument"
-		if _, ok := in.(choice); ok {
-			subject = "argument(s)"
+		if c, ok := in.(interface{ subject() string }); ok {
+			subject = c.subject()
 		}
 		var whole own
 		switch err := in.Set(pair[1]); {

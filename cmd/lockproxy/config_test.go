@@ -106,7 +106,7 @@ func TestConfigSetOpensNothing(t *testing.T) {
 		for name, value := range map[string]string{"protected-mode": "no", "requirepass": ""} {
 			before := c.Values()
 			err := set(c, name, value)
-			opens := name == "protected-mode" && before.ProtectedMode || name == "requirepass" && before.RequirePass != ""
+			opens := name == "protected-mode" && before.ProtectedMode || name == "requirepass" && before.Proxy.Password != ""
 			if want := exposed && opens; (err != nil) != want {
 				t.Errorf("%s: CONFIG SET %s %q: %v", args, name, value, err)
 			} else if want && !strings.Contains(err.Error(), "beyond this machine") {

@@ -10,7 +10,7 @@ func TestEnviron(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.LockLease != 45*time.Second || !v.Dev || v.Admin != "" || v.RequirePass != "a=b" {
+	if v.Proxy.Locks.Lease != 45*time.Second || !v.Dev || v.Admin != "" || v.Proxy.Password != "a=b" {
 		t.Errorf("%+v", v)
 	}
 }

@@ -23,7 +23,7 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.LockLease != 45*time.Second || v.RequirePass != "pass \"word!\n" || v.LockPrefix != "it's:" || v.Admin != "" || !v.Dev {
+	if v.Proxy.Locks.Lease != 45*time.Second || v.Proxy.Password != "pass \"word!\n" || v.Proxy.Locks.Prefix != "it's:" || v.Admin != "" || !v.Dev {
 		t.Errorf("%+v", v)
 	}
 }
@@ -62,7 +62,7 @@ func TestPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.LockLease != 3*time.Second || v.LockMaxWait != 2*time.Second || v.Loops != 1 || v.MaxClients != 10000 {
+	if v.Proxy.Locks.Lease != 3*time.Second || v.Proxy.Locks.MaxWait != 2*time.Second || v.Proxy.Loops != 1 || v.Proxy.MaxClients != 10000 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -12,28 +13,28 @@ func TestFlags(t *testing.T) {
 		args string
 		want func(v *Values) bool
 	}{
-		{"--lock-lease 45s", func(v *Values) bool { return v.LockLease == 45*time.Second }},
-		{"--lock-lease=500ms", func(v *Values) bool { return v.LockLease == 500*time.Millisecond }},
-		{"--lock-lease 1s --lock-lease 2s", func(v *Values) bool { return v.LockLease == 2*time.Second }},
+		{"--lock-lease 45s", func(v *Values) bool { return v.Proxy.Locks.Lease == 45*time.Second }},
+		{"--lock-lease=500ms", func(v *Values) bool { return v.Proxy.Locks.Lease == 500*time.Millisecond }},
+		{"--lock-lease 1s --lock-lease 2s", func(v *Values) bool { return v.Proxy.Locks.Lease == 2*time.Second }},
 		{"--dev", func(v *Values) bool { return v.Dev }},
 		{"--dev yes", func(v *Values) bool { return v.Dev }},
-		{"--dev YES --loops 3", func(v *Values) bool { return v.Dev && v.Loops == 3 }},
+		{"--dev YES --loops 3", func(v *Values) bool { return v.Dev && v.Proxy.Loops == 3 }},
 		{"--dev=no", func(v *Values) bool { return !v.Dev }},
-		{"--dev --loops 2", func(v *Values) bool { return v.Dev && v.Loops == 2 }},
-		{"--requirepass=--odd--", func(v *Values) bool { return v.RequirePass == "--odd--" }},
-		{"--requirepass -odd", func(v *Values) bool { return v.RequirePass == "-odd" }},
+		{"--dev --loops 2", func(v *Values) bool { return v.Dev && v.Proxy.Loops == 2 }},
+		{"--requirepass=--odd--", func(v *Values) bool { return v.Proxy.Password == "--odd--" }},
+		{"--requirepass -odd", func(v *Values) bool { return v.Proxy.Password == "-odd" }},
 		{"--listen 127.0.0.1:1,/tmp/x.sock", func(v *Values) bool {
 			return len(v.Listen) == 2 && v.Listen[0] == "127.0.0.1:1" && v.Listen[1] == "/tmp/x.sock"
 		}},
 		{"--listen [::1]:0", func(v *Values) bool { return v.Listen[0] == "[::1]:0" }},
 		{"--admin off", func(v *Values) bool { return v.Admin == "" }},
 		{"--admin=", func(v *Values) bool { return v.Admin == "" }},
-		{"--timeout 300", func(v *Values) bool { return v.Timeout == 5*time.Minute }},
-		{"--timeout 5m", func(v *Values) bool { return v.Timeout == 5*time.Minute }},
-		{"--proto-max-bulk-len 2mb", func(v *Values) bool { return v.MaxBulk == 2<<20 }},
-		{"--proto-max-bulk-len 2m", func(v *Values) bool { return v.MaxBulk == 2e6 }},
-		{"--proto-max-bulk-len 3000000", func(v *Values) bool { return v.MaxBulk == 3e6 }},
-		{"--log-level WARN", func(v *Values) bool { return v.LogLevel == "warn" }},
+		{"--timeout 300", func(v *Values) bool { return v.Proxy.IdleTimeout == 5*time.Minute }},
+		{"--timeout 5m", func(v *Values) bool { return v.Proxy.IdleTimeout == 5*time.Minute }},
+		{"--proto-max-bulk-len 2mb", func(v *Values) bool { return v.Proxy.Limits.Bulk == 2<<20 }},
+		{"--proto-max-bulk-len 2m", func(v *Values) bool { return v.Proxy.Limits.Bulk == 2e6 }},
+		{"--proto-max-bulk-len 3000000", func(v *Values) bool { return v.Proxy.Limits.Bulk == 3e6 }},
+		{"--log-level WARN", func(v *Values) bool { return v.LogLevel == slog.LevelWarn }},
 	} {
 		v, err := load(strings.Fields(test.args), nil)
 		if err != nil {

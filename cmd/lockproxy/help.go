@@ -16,7 +16,7 @@ Each setting is also a variable (LOCKPROXY_LOCK_LEASE=30s) and a line of the --c
 // writeHelp prints what fits on one screen: every setting with its default.
 func writeHelp(w io.Writer) {
 	io.WriteString(w, helpTop)
-	group := ""
+	group, standard := "", defaults()
 	for i, s := range settings {
 		if s.Joined {
 			continue
@@ -31,10 +31,10 @@ func writeHelp(w io.Writer) {
 			names += " --" + settings[i+1].Name
 		}
 		live := " "
-		if s.Live {
+		if s.live != nil {
 			live = "*"
 		}
-		left := fmt.Sprintf("%-9s%-28s %s", heading, names, s.Default)
+		left := fmt.Sprintf("%-9s%-28s %s", heading, names, s.standard(standard))
 		fmt.Fprintf(w, "%-52s%s %s\n", strings.TrimRight(left, " "), live, s.Help)
 	}
 }
@@ -43,13 +43,14 @@ func writeHelp(w io.Writer) {
 func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| setting | default | allowed | what it is |\n|---|---|---|---|\n")
+	standard := defaults()
 	for _, s := range settings {
-		shown := s.Default
+		shown := s.standard(standard)
 		if shown != "" {
 			shown = "`" + shown + "`"
 		}
 		live := ""
-		if s.Live {
+		if s.live != nil {
 			live = " *"
 		}
 		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.Name, live, shown, s.allowed(), s.Help)

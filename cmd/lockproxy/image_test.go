@@ -125,7 +125,7 @@ func TestImageFacts(t *testing.T) {
 	if err := check(v); err == nil || !strings.Contains(err.Error(), "requirepass") {
 		t.Errorf("without a password: %v", err)
 	}
-	v.RequirePass = "secret"
+	v.Proxy.Password = "secret"
 	if err := check(v); err != nil {
 		t.Errorf("with a password: %v", err)
 	}

@@ -55,22 +55,46 @@ func (b yesNo) String() string {
 
 func (b yesNo) Allowed() string { return "yes or no" }
 
-// choice is one of a few words.
-type choice struct {
-	at *string
-	of []string
+// choice is one of a few words, each of which stands for a value.
+type choice[T comparable] struct {
+	at *T
+	of []word[T]
 }
 
-func (c choice) Set(s string) error {
-	if s = strings.ToLower(s); !slices.Contains(c.of, s) {
-		return fmt.Errorf("must be one of the following: %s", strings.Join(c.of, ", "))
+type word[T comparable] struct {
+	text  string
+	value T
+}
+
+func (c choice[T]) Set(s string) error {
+	for _, w := range c.of {
+		if strings.EqualFold(w.text, s) {
+			*c.at = w.value
+			return nil
+		}
 	}
-	*c.at = s
-	return nil
+	return fmt.Errorf("must be one of the following: %s", c.Allowed())
 }
 
-func (c choice) String() string  { return *c.at }
-func (c choice) Allowed() string { return strings.Join(c.of, ", ") }
+func (c choice[T]) String() string {
+	for _, w := range c.of {
+		if w.value == *c.at {
+			return w.text
+		}
+	}
+	return ""
+}
+
+// subject is what Redis's error begins with.
+func (c choice[T]) subject() string { return "argument(s)" }
+
+func (c choice[T]) Allowed() string {
+	var all []string
+	for _, w := range c.of {
+		all = append(all, w.text)
+	}
+	return strings.Join(all, ", ")
+}
 
 // number counts things.
 type number struct {
@@ -95,7 +119,7 @@ func (n number) Allowed() string { return fmt.Sprintf("%d to %d", n.min, n.max) 
 
 // size is a number of bytes, written as in redis.conf: 1k is 1000, 1kb is 1024.
 type size struct {
-	at       *int64
+	at       *int
 	min, max int64
 }
 
@@ -107,11 +131,12 @@ func (z size) Set(s string) error {
 	if n < z.min || n > z.max {
 		return fmt.Errorf("must be between %d and %d inclusive", z.min, z.max)
 	}
-	*z.at = n
+	*z.at = int(n)
 	return nil
 }
 
-func (z size) String() string { return strconv.FormatInt(*z.at, 10) }
+func (z size) String() string { return strconv.Itoa(*z.at) }
+func (z size) Short() string  { return formatSize(int64(*z.at)) }
 
 func (z size) Allowed() string {
 	return fmt.Sprintf("%s to %s", formatSize(z.min), formatSize(z.max))

@@ -30,8 +30,8 @@ func load(args, environ []string) (*Values, error) {
 	if err := errors.Join(apply(v, env), apply(v, flags)); err != nil {
 		return nil, err
 	}
-	if v.ConfigFile != "" {
-		file, err := readFile(v.ConfigFile)
+	if v.Proxy.ConfigFile != "" {
+		file, err := readFile(v.Proxy.ConfigFile)
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 func newLogger(c *Config, w io.Writer) *slog.Logger {
 	level := new(slog.LevelVar)
 	c.OnChange(func(v *Values) {
-		level.UnmarshalText([]byte(v.LogLevel)) // checked when it was set
+		level.Set(v.LogLevel)
 	})
 	o := &slog.HandlerOptions{Level: level}
 	if c.Values().LogFormat == "json" {

@@ -7,8 +7,8 @@
 //	                                                  |
 //	             signals --> program.run: admin HTTP, upstream, listeners ... drain
 //
-// It is the top floor: only here are flags, environment and files read. wire.go
-// makes the data plane of what is known here.
+// It is the top floor: only here are flags, environment and files read. The
+// settings are the options of packages proxy and cluster; wire.go makes the data plane of them.
 package main
 
 import (

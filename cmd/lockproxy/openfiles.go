@@ -21,14 +21,14 @@ func fitClients(v *Values, limit uint64, log *slog.Logger) *Values {
 	if v.UpstreamTLS {
 		own = 3
 	}
-	if uint64(v.MaxClients)*client+uint64(v.OwnConnections)*own+spareFiles <= limit {
+	if uint64(v.Proxy.MaxClients)*client+uint64(v.Proxy.MaxOwn)*own+spareFiles <= limit {
 		return v
 	}
 	fitted := *v
 	room := max(limit, spareFiles) - spareFiles
-	fitted.OwnConnections = fit("upstream-own-connections", v.OwnConnections, room/ownShare/own, limit, log)
-	room -= min(room, uint64(fitted.OwnConnections)*own)
-	fitted.MaxClients = fit("maxclients", v.MaxClients, room/client, limit, log)
+	fitted.Proxy.MaxOwn = fit("upstream-own-connections", v.Proxy.MaxOwn, room/ownShare/own, limit, log)
+	room -= min(room, uint64(fitted.Proxy.MaxOwn)*own)
+	fitted.Proxy.MaxClients = fit("maxclients", v.Proxy.MaxClients, room/client, limit, log)
 	return &fitted
 }
 

@@ -3,37 +3,33 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
+
+	"lockproxy/proxy"
 )
 
-// OutputLimit bounds what may wait for a client that does not read: it is closed at
-// Hard bytes at once, and at Soft bytes after Seconds. 0 bytes: no limit.
-type OutputLimit struct {
-	Hard, Soft int64
-	Seconds    int
-}
+// noLimit is what the data plane has for the 0 of redis.conf.
+const noLimit = math.MaxInt
 
-// OutputLimits are the limits of the kinds of clients that Redis tells apart.
-type OutputLimits struct{ Normal, Replica, PubSub OutputLimit }
+// longestSoft is how many seconds fit into a time.Duration.
+const longestSoft = int64(math.MaxInt64 / time.Second)
 
 // outputLimits are written as in redis.conf: a class, two sizes and seconds, for each class that
 // is to be changed. A size alone is the hard limit of normal clients, and Redis's defaults for
 // the others.
-type outputLimits struct{ at *OutputLimits }
+type outputLimits struct{ at *proxy.OutputLimits }
 
 func (o outputLimits) Set(s string) error {
 	words := strings.Fields(s)
 	if len(words) == 1 {
-		var n int64
-		if err := (size{&n, mb, 1 << 40}).Set(words[0]); err != nil {
+		next := proxy.DefaultOutputLimits()
+		if err := (size{&next.Normal.Hard, mb, 1 << 40}).Set(words[0]); err != nil {
 			return err
 		}
-		*o.at = OutputLimits{
-			Normal:  OutputLimit{Hard: n},
-			Replica: OutputLimit{256 * mb, 64 * mb, 60},
-			PubSub:  OutputLimit{32 * mb, 8 * mb, 60},
-		}
+		*o.at = next
 		return nil
 	}
 	if len(words) == 0 || len(words)%4 != 0 {
@@ -41,23 +37,26 @@ func (o outputLimits) Set(s string) error {
 	}
 	next := *o.at
 	for ; len(words) > 0; words = words[4:] {
-		class := next.class(words[0])
+		class := classOf(&next, words[0])
 		if class == nil {
 			return own("Invalid client class specified in buffer limit configuration.")
 		}
 		hard, err1 := parseSize(words[1])
 		soft, err2 := parseSize(words[2])
 		seconds, err3 := strconv.Atoi(words[3])
-		if errors.Join(err1, err2, err3) != nil || seconds < 0 {
+		if errors.Join(err1, err2, err3) != nil || seconds < 0 || int64(seconds) > longestSoft {
 			return own("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 		}
-		*class = OutputLimit{hard, soft, seconds}
+		if hard == 0 {
+			hard = noLimit
+		}
+		*class = proxy.OutputLimit{Hard: int(hard), Soft: int(soft), SoftFor: time.Duration(seconds) * time.Second}
 	}
 	*o.at = next
 	return nil
 }
 
-func (o *OutputLimits) class(name string) *OutputLimit {
+func classOf(o *proxy.OutputLimits, name string) *proxy.OutputLimit {
 	switch strings.ToLower(name) {
 	case "normal":
 		return &o.Normal
@@ -70,10 +69,23 @@ func (o *OutputLimits) class(name string) *OutputLimit {
 }
 
 func (o outputLimits) String() string {
-	text := func(name string, l OutputLimit) string {
-		return fmt.Sprintf("%s %d %d %d", name, l.Hard, l.Soft, l.Seconds)
+	text := func(name string, l proxy.OutputLimit) string {
+		if l.Hard == noLimit {
+			l.Hard = 0
+		}
+		return fmt.Sprintf("%s %d %d %d", name, l.Hard, l.Soft, l.SoftFor/time.Second)
 	}
 	return text("normal", o.at.Normal) + " " + text("slave", o.at.Replica) + " " + text("pubsub", o.at.PubSub)
+}
+
+// Short is the hard limit of normal clients, if the others have their defaults.
+func (o outputLimits) Short() string {
+	others := *o.at
+	others.Normal = proxy.OutputLimit{Hard: proxy.DefaultOutputLimits().Normal.Hard}
+	if others != proxy.DefaultOutputLimits() {
+		return o.String()
+	}
+	return formatSize(int64(o.at.Normal.Hard))
 }
 
 func (o outputLimits) Allowed() string {

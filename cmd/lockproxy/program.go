@@ -145,8 +145,8 @@ func (p *program) drain() {
 func (p *program) startDev() (stop func(), upstream []string, err error) {
 	v := p.config.Values()
 	if !v.Dev {
-		p.log.Info("upstream", "addrs", strings.Join(v.Upstream, ","))
-		return func() {}, v.Upstream, nil
+		p.log.Info("upstream", "addrs", strings.Join(v.Upstream.Addrs, ","))
+		return func() {}, v.Upstream.Addrs, nil
 	}
 	d, err := newDevRedis()
 	if err != nil {

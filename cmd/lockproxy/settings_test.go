@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"lockproxy/cluster"
+	"lockproxy/proxy"
 )
 
 var update = flag.Bool("update", false, "write testdata/help.txt and the table of docs/settings.md anew")
@@ -23,6 +26,10 @@ func TestSettingsTable(t *testing.T) {
 		}
 		if i > 0 && s.Group != settings[i-1].Group && strings.Contains(" "+groupsBefore(i)+" ", " "+s.Group+" ") {
 			t.Errorf("%s: its group stands in two places", s.Name)
+		}
+		unset := &Values{Upstream: cluster.DefaultOptions(), Proxy: proxy.DefaultOptions()}
+		if s.Default != "" && s.in(unset).String() == s.in(v).String() {
+			t.Errorf("%s: the row repeats the default of its package", s.Name)
 		}
 		// What CONFIG GET answers can be given again.
 		in := s.in(v)

@@ -1,88 +1,48 @@
 package main
 
-import "time"
+import (
+	"log/slog"
+	"time"
 
-// usersOnly says that clients are users of the upstream, and nobody before AUTH.
-func (v *Values) usersOnly() bool { return v.ClientAuth == "upstream" }
+	"lockproxy/cluster"
+	"lockproxy/proxy"
+)
 
-// open says that a client needs no password.
-func (v *Values) open() bool { return v.RequirePass == "" && !v.usersOnly() }
-
-// Values are all settings in parsed form. One Values never changes: CONFIG SET
-// makes a new one (Config).
+// Values are all settings in parsed form: the options of the packages that they are for, and what the program keeps
+// for itself. What the program alone can give, such as a log, is not in these options yet: wire.go adds it. One Values
+// never changes: CONFIG SET makes a new one (Config).
 type Values struct {
+	Upstream cluster.Options       // where the data lives
+	Masters  cluster.MasterOptions // of RedLock
+	Proxy    proxy.Options         // with those of its connections to nodes and of locks
+
 	Listen        []string // TCP addresses and paths of unix sockets
 	ProtectedMode bool
-	RequirePass   string
-	ClientAuth    string // whose users clients are: "proxy" or "upstream"
-	TLSCert       string // files; TLSCA set: clients must show a certificate
+	MaxMemory     MemoryShare // of all clients together
+	TLSCert       string      // files; TLSCA set: clients must show a certificate
 	TLSKey        string
 	TLSCA         string
 
-	ClusterMode     bool
-	ClusterAnnounce []string // host:port
-
-	Upstream              []string
-	UpstreamUser          string
-	UpstreamPassword      string
 	UpstreamTLS           bool
 	UpstreamTLSCA         string
 	UpstreamTLSCert       string
 	UpstreamTLSKey        string
 	UpstreamTLSServerName string
-	SentinelMaster        string
-	SentinelUser          string
-	SentinelPassword      string
 	Dev                   bool
-
-	ConnectTimeout  time.Duration
-	UpstreamTimeout time.Duration
-	RetryBudget     time.Duration
-	TopologyRefresh time.Duration
-	ReplicaReads    string
-	QueueLimit      int64 // bytes
-	OwnConnections  int
-	ScriptCache     int // scripts
-	RefusedCommands []string
-
-	LockPrefix     string
-	LockLease      time.Duration
-	LockMaxLease   time.Duration
-	LockMaxWait    time.Duration
-	LockMaxQueue   int // waiters of one lock
-	LockMaxReaders int // readers of one lock
-	LockMaxKept    int // holds
-	LockSync       int // replicas
-
-	LockSyncTimeout   time.Duration
-	LockFailoverGrace time.Duration // 0: off
-	LockStatsNames    int           // locks; 0: off
-
-	Redlock            []string // addresses; none: off
-	RedlockPrefix      []string
-	RedlockNodeTimeout time.Duration
-	RedlockMaxLease    time.Duration
-	RedlockUser        string
-	RedlockPassword    string
-
-	MaxClients       int
-	Timeout          time.Duration // 0: never
-	TCPKeepAlive     time.Duration // 0: off
-	AuthTimeout      time.Duration // 0: never
-	MaxBulk          int64         // bytes
-	MaxMultiBulk     int           // arguments
-	MaxInline        int64         // bytes
-	QueryBufferLimit int64         // bytes
-	OutputLimits     OutputLimits
-	MaxMemory        MemoryShare
-	MaxPipeline      int // commands in flight
+	Redlock               []string // addresses of Masters; none: there is no RedLock
 
 	Admin        string   // "": none
 	AdminHosts   []string // names beside localhost and its own
 	AdminPprof   bool
-	Loops        int // 0: from the cores
 	DrainTimeout time.Duration
-	LogLevel     string
+	LogLevel     slog.Level
 	LogFormat    string
-	ConfigFile   string
+}
+
+// open says that a client needs no password.
+func (v *Values) open() bool { return v.Proxy.Password == "" && !v.Proxy.UsersOnly }
+
+// redlockLongest is the longest lease of a lock over the masters of RedLock.
+func (v *Values) redlockLongest() time.Duration {
+	return min(v.Proxy.Redlock.MaxLease, v.Proxy.Locks.MaxLease)
 }

@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/commands"
-	"lockproxy/internal/resp"
 	"lockproxy/proxy"
 	"lockproxy/redlock"
 )
@@ -51,28 +48,20 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 		w.leave()
 		return nil, err
 	}
-	srv := w.Server
 	p.config.OnChange(func(v *Values) {
-		srv.SetPassword(v.RequirePass)
-		srv.SetMaxClients(v.MaxClients)
-		srv.SetIdleTimeout(v.Timeout)
-		srv.SetAuthTimeout(v.AuthTimeout)
-		srv.SetKeepAlive(orNever(v.TCPKeepAlive))
-		srv.SetLimits(limits(v))
-		srv.SetOutputLimits(v.OutputLimits.wired())
-		srv.SetMaxMemory(v.MaxMemory.of(memoryHere()))
+		for _, setting := range settings {
+			if setting.live != nil {
+				setting.live(w.Server, v)
+			}
+		}
 	})
 	return w, nil
 }
 
 func upstreamOptions(p *program, v *Values, addrs []string) cluster.Options {
-	return cluster.Options{
-		Addrs: addrs,
-		User:  v.UpstreamUser, Password: v.UpstreamPassword, TLS: p.certs.upstream.source(),
-		SentinelMaster: v.SentinelMaster, SentinelUser: v.SentinelUser, SentinelPassword: v.SentinelPassword,
-		Refresh: v.TopologyRefresh, ConnectTimeout: v.ConnectTimeout,
-		Log: p.log,
-	}
+	o := v.Upstream
+	o.Addrs, o.TLS, o.Log = addrs, p.certs.upstream.source(), p.log
+	return o
 }
 
 // connectMasters reaches the masters of RedLock, if there are to be any. It blocks until most of
@@ -81,14 +70,13 @@ func connectMasters(ctx context.Context, p *program, v *Values) ([]*cluster.Mast
 	if len(v.Redlock) == 0 {
 		return nil, nil
 	}
-	var scripts [][]byte
+	o := v.Masters
+	o.TLS, o.ConnectTimeout, o.Log = p.certs.upstream.source(), v.Upstream.ConnectTimeout, p.log
+	o.Timeout, o.Lease = v.Proxy.Redlock.NodeTimeout, v.redlockLongest()
 	for _, s := range redlock.Scripts() {
-		scripts = append(scripts, []byte(s.Source))
+		o.Scripts = append(o.Scripts, []byte(s.Source))
 	}
-	all, err := cluster.ConnectMasters(ctx, v.Redlock, cluster.MasterOptions{
-		User: v.RedlockUser, Password: v.RedlockPassword, TLS: p.certs.upstream.source(), ConnectTimeout: v.ConnectTimeout,
-		Timeout: v.RedlockNodeTimeout, Lease: v.redlockLongest(), Scripts: scripts, Log: p.log,
-	})
+	all, err := cluster.ConnectMasters(ctx, v.Redlock, o)
 	if err != nil {
 		return nil, fmt.Errorf("redlock: %w", err)
 	}
@@ -111,52 +99,17 @@ func connectMasters(ctx context.Context, p *program, v *Values) ([]*cluster.Mast
 	return all, nil
 }
 
-// redlockLongest is the longest lease of a lock over the masters of RedLock.
-func (v *Values) redlockLongest() time.Duration { return min(v.RedlockMaxLease, v.LockMaxLease) }
-
+// proxyOptions adds to the settings what only the program has.
 func proxyOptions(p *program, v *Values, up *cluster.Upstream) proxy.Options {
-	return proxy.Options{
-		Upstream:    up,
-		Loops:       v.Loops,
-		Password:    v.RequirePass,
-		UsersOnly:   v.usersOnly(),
-		MaxClients:  v.MaxClients,
-		IdleTimeout: v.Timeout,
-		AuthTimeout: v.AuthTimeout,
-		KeepAlive:   orNever(v.TCPKeepAlive),
-		Limits:      limits(v),
-		Output:      v.OutputLimits.wired(),
-		MaxMemory:   v.MaxMemory.of(memoryHere()),
-		Refused:     v.RefusedCommands,
-		MaxPipeline: v.MaxPipeline,
-		ScriptCache: v.ScriptCache,
-		MaxOwn:      v.OwnConnections,
-		Pipes: cluster.PipeOptions{
-			QueueLimit: int(v.QueueLimit), ConnectTimeout: v.ConnectTimeout,
-			Timeout: v.UpstreamTimeout, Budget: max(v.RetryBudget, 1), // 0 would mean the default
-			Log: p.log,
-		},
-		Locks: redlock.Options{
-			Prefix: v.LockPrefix, Lease: v.LockLease, MaxLease: v.LockMaxLease,
-			MaxWait: v.LockMaxWait, MaxQueue: v.LockMaxQueue, MaxReaders: v.LockMaxReaders, MaxKept: v.LockMaxKept,
-			Sync: v.LockSync, SyncTimeout: v.LockSyncTimeout, FailoverGrace: v.LockFailoverGrace, Log: p.log,
-		},
-		Redlock:      proxy.Redlock{Prefixes: v.RedlockPrefix, NodeTimeout: v.RedlockNodeTimeout, MaxLease: v.redlockLongest()},
-		ReplicaReads: replicaReads[v.ReplicaReads], ClusterMode: v.ClusterMode, Announce: v.ClusterAnnounce,
-		LockNames: v.LockStatsNames,
-		Config:    p.config, ConfigFile: v.ConfigFile,
-		TLS: p.certs.clients.source(), Version: version, Log: p.log,
-	}
-}
-
-// replicaReads are the choices of the setting.
-var replicaReads = map[string]commands.ReplicaReads{
-	"no": commands.ReadsAtMaster, "readonly": commands.ReadsOnRequest,
-	"replica-preferred": commands.ReadsPreferred, "any": commands.ReadsAnywhere,
-}
-
-func limits(v *Values) resp.Limits {
-	return resp.Limits{Args: v.MaxMultiBulk, Bulk: int(v.MaxBulk), Inline: int(v.MaxInline), Command: int(v.QueryBufferLimit)}
+	o := v.Proxy
+	o.Upstream, o.Config, o.TLS, o.Version = up, p.config, p.certs.clients.source(), version
+	o.Log, o.Pipes.Log, o.Locks.Log = p.log, p.log, p.log
+	o.KeepAlive = orNever(o.KeepAlive)
+	o.MaxMemory = v.MaxMemory.of(memoryHere())
+	o.Pipes.ConnectTimeout = v.Upstream.ConnectTimeout
+	o.Pipes.Budget = max(o.Pipes.Budget, 1) // 0 would mean the default
+	o.Redlock.MaxLease = v.redlockLongest()
+	return o
 }
 
 // orNever turns the setting's 0, which switches something off, into what means
@@ -166,17 +119,6 @@ func orNever(d time.Duration) time.Duration {
 		return -1
 	}
 	return d
-}
-
-// wired are the limits for the data plane, whose 0 is a default.
-func (l OutputLimits) wired() proxy.OutputLimits {
-	wire := func(l OutputLimit) proxy.OutputLimit {
-		if l.Hard == 0 {
-			l.Hard = math.MaxInt
-		}
-		return proxy.OutputLimit{Hard: int(l.Hard), Soft: int(l.Soft), SoftFor: time.Duration(l.Seconds) * time.Second}
-	}
-	return proxy.OutputLimits{Normal: wire(l.Normal), PubSub: wire(l.PubSub)}
 }
 
 // Drain implements plane.

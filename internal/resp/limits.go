@@ -11,14 +11,19 @@ const (
 	unauthenticatedBulk = 16 << 10 // the same place
 )
 
-// Limits bound what a client may send. Zero fields mean Redis's default.
+// Limits bound what a client may send. Zero fields mean those of DefaultLimits.
 type Limits struct {
-	Args    int // arguments of a command: 1,048,576
-	Bulk    int // bytes of one argument (proto-max-bulk-len): 512 MiB
-	Inline  int // bytes of an inline command without its line end: 64 KiB
-	Command int // bytes of a whole command with its headers (client-query-buffer-limit): 1 GiB
+	Args    int // arguments of a command
+	Bulk    int // bytes of one argument (proto-max-bulk-len)
+	Inline  int // bytes of an inline command without its line end
+	Command int // bytes of a whole command with its headers (client-query-buffer-limit)
 
 	later int // Bulk once authenticated; 0: the client is
+}
+
+// DefaultLimits are those of Redis.
+func DefaultLimits() Limits {
+	return Limits{Args: defaultArgs, Bulk: defaultBulk, Inline: defaultInline, Command: defaultCommand}
 }
 
 // Unauthenticated returns the limits for a client that has yet to give the
