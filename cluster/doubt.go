@@ -10,8 +10,16 @@ import (
 // This file is errors of scripts that are worded like those of Redis for what it did not run. A script that returns
 // "CLUSTERDOWN Hash slot not served" has run, and would run again each time it is sent again. So the node is
 // asked to run another script with the same keys, one that does nothing: if it refuses that, it has refused the
-// first one. If not, the first one is sent once more, for a slot may have come to rest meanwhile, and then its
+// first one. A replica lets that one run, so after READONLY the node is asked for its role. If Redis has not
+// said it, the first script is sent once more, for a slot may have come to rest meanwhile, and then its
 // error goes to the client.
+
+// mayRepeat says that req, which may be sent twice, is to be: of what clients send, scripts that only read may, but
+// what they say is for the client. What else may run twice is scripts of locks, which return no such words.
+func mayRepeat(req []byte) bool {
+	args, _, err := resp.Split(req, nil)
+	return err == nil && len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
+}
 
 // doubt is a script whose error is in doubt. It implements Receiver for the question.
 type doubt struct {
@@ -20,18 +28,23 @@ type doubt struct {
 	pipe       *Pipe
 	req, reply []byte
 	said       []byte
+	role       bool // it was asked for
 }
 
 // doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
-func (p *Pipes) doubt(pipe *Pipe, c call, req, reply []byte) {
+func (p *Pipes) doubt(pipe *Pipe, c call, r *retryError, req, reply []byte) {
 	c.to.Detour(c.tag)
 	p.control.Refresh()
-	d := &doubt{call: c, p: p, pipe: pipe, req: lasting(req), reply: bytes.Clone(reply)}
+	d := &doubt{call: c, p: p, pipe: pipe, req: lasting(req), reply: bytes.Clone(reply), role: r.ofReplicas}
 	question := call{to: d, slot: thisNode, raw: true}
 	if c.astray {
 		question.before = sayAsking
 	}
-	pipe.append(question, idle(d.req))
+	if d.role {
+		pipe.append(question, resp.AppendCommandStrings(nil, "ROLE"))
+	} else {
+		pipe.append(question, idle(d.req))
+	}
 }
 
 // idle is a script, or a function, of the same kind as that of req and with the same keys, that does nothing.
@@ -60,7 +73,7 @@ func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
 		return
 	}
 	switch {
-	case refusesKeys(d.said):
+	case d.refused():
 		d.believed = true
 		d.p.redirect(d.pipe, d.call, d.req, d.reply)
 	case d.doubted:
@@ -69,6 +82,18 @@ func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
 		d.doubted, d.ran = true, true
 		d.p.later(d.pipe.addr, d.pipe.mode, d.call, d.req, d.reply, nil)
 	}
+}
+
+// refused says that the error was of Redis, by the answer to the question. A node that does not tell its role may be a replica.
+func (d *doubt) refused() bool {
+	if d.role {
+		return !bytes.HasPrefix(d.said, []byte("*3\r\n$6\r\nmaster\r\n"))
+	}
+	if d.said[0] != '-' {
+		return false
+	}
+	r, _ := retryErrorOf(d.said)
+	return r != nil && r.verdict != loadScript
 }
 
 // tell gives the error to the client.

@@ -113,6 +113,17 @@ func (c *modelConn) answer(words []string) (string, error) {
 		}
 		return "+OK\r\n", nil
 	case "DO", "EVALSHA":
+		if words[0] == "EVALSHA" && words[1] != "abc" { // a question: see doubt.go
+			if ill && chance(c.rng, 2) {
+				return "-LOADING Redis is loading the dataset in memory\r\n", nil
+			}
+			return "-NOSCRIPT No matching script.\r\n", nil
+		}
+	case "ROLE":
+		if ill && chance(c.rng, 2) {
+			return "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:0\r\n", nil
+		}
+		return "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n", nil
 	default:
 		return "+OK\r\n", nil
 	}

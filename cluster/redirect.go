@@ -43,8 +43,8 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		p.declined(pipe, c, req, r)
 		return true
 	}
-	if script && !c.resend && !c.believed && r.ofKeys {
-		p.doubt(pipe, c, req, reply)
+	if script && !c.believed && r.verdict != loadScript && !(c.resend && mayRepeat(req)) {
+		p.doubt(pipe, c, r, req, reply)
 		return true
 	}
 	c.believed = false // next time it may have run

@@ -32,33 +32,26 @@ type retryError struct {
 	phrases []string
 	// ofKeys says that Redis refuses requests in this way for their keys alone.
 	ofKeys bool
+	// ofReplicas says that no master makes this error.
+	ofReplicas bool
 }
 
 // retryErrors are these errors by their first words.
 var retryErrors = map[string]*retryError{
-	"MOVED":       {elsewhere, MovedRedirect, nil, true},
-	"ASK":         {elsewhere, AskRedirect, nil, true},
-	"TRYAGAIN":    {later, TryAgainRedirect, []string{"Multiple keys request during rehashing"}, true},
-	"CLUSTERDOWN": {later, ClusterDownRedirect, []string{"The cluster is down", "Hash slot not served"}, true},
-	"LOADING":     {later, LoadingRedirect, []string{"Redis is loading", "Valkey is loading"}, false},
-	"MASTERDOWN":  {later, MasterDownRedirect, []string{"Link with MASTER is down"}, false},
-	"READONLY":    {later, ReadOnlyRedirect, []string{"You can't write against a read only"}, false},
-	"NOSCRIPT":    {loadScript, ScriptRedirect, []string{"No matching script"}, false},
+	"MOVED":       {elsewhere, MovedRedirect, nil, true, false},
+	"ASK":         {elsewhere, AskRedirect, nil, true, false},
+	"TRYAGAIN":    {later, TryAgainRedirect, []string{"Multiple keys request during rehashing"}, true, false},
+	"CLUSTERDOWN": {later, ClusterDownRedirect, []string{"The cluster is down", "Hash slot not served"}, true, false},
+	"LOADING":     {later, LoadingRedirect, []string{"Redis is loading", "Valkey is loading"}, false, false},
+	"MASTERDOWN":  {later, MasterDownRedirect, []string{"Link with MASTER is down"}, false, true},
+	"READONLY":    {later, ReadOnlyRedirect, []string{"You can't write against a read only"}, false, true},
+	"NOSCRIPT":    {loadScript, ScriptRedirect, []string{"No matching script"}, false, false},
 }
 
 // retryErrorOf reads an error reply. r is nil if the reply is the answer; rest is what stands behind the first word.
 func retryErrorOf(reply []byte) (r *retryError, rest []byte) {
 	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
 	return retryErrors[string(word)], rest
-}
-
-// refusesKeys says that a reply is an error by which Redis refuses a request for its keys.
-func refusesKeys(reply []byte) bool {
-	if reply[0] != '-' {
-		return false
-	}
-	r, _ := retryErrorOf(reply)
-	return r != nil && r.ofKeys
 }
 
 // Unserved is what Redis answers for a slot that no node serves.

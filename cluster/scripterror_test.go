@@ -110,6 +110,9 @@ func TestNoRedirectsWithoutACluster(t *testing.T) {
 func TestScriptsInTheWordsOfRedis(t *testing.T) {
 	const moved, asked = "-MOVED 7629 b:1\r\n", "-ASK 7629 b:1\r\n"
 	const down, tryAgain = "-CLUSTERDOWN Hash slot not served\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
+	const loading = "-LOADING Redis is loading the dataset in memory\r\n"
+	const readOnly = "-READONLY You can't write against a read only replica.\r\n"
+	const masterDown = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n"
 	for name, test := range map[string]struct {
 		request, idle string // what the client sends, and what the node is asked
 		reply         string
@@ -126,6 +129,17 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 		"TRYAGAIN of Redis":       {"EVALSHA x 1 k", "EVALSHA " + strings.Repeat("0", 40) + " 1 k", tryAgain, 3, "+ran\r\n", 1},
 		"CLUSTERDOWN of both":     {"EVAL x 1 k", "EVAL return 1 k", down, 2, down, 2},
 		"TRYAGAIN that was over":  {"EVAL x 1 k", "EVAL return 1 k", tryAgain, 1, "+ran\r\n", 1},
+
+		"CLUSTERDOWN of a reading script": {"EVAL_RO x 1 k", "EVAL_RO return 1 k", down, 0, down, 2},
+		"MOVED of a reading script":       {"eval_ro x 1 k", "eval_ro return 1 k", moved, 0, "-ERR MOVED 7629 b:1\r\n", 2},
+		"TRYAGAIN of a reading function":  {"FCALL_RO x 1 k", "FCALL_RO  1 k", tryAgain, 0, tryAgain, 2},
+		"TRYAGAIN of Redis, reading":      {"EVAL_RO x 1 k", "EVAL_RO return 1 k", tryAgain, 3, "+ran\r\n", 1},
+		"LOADING of a reading script":     {"EVAL_RO x 0", "EVAL_RO return 0", loading, 0, loading, 2},
+		"LOADING of a script":             {"EVAL x 1 k", "EVAL return 1 k", loading, 0, loading, 2},
+		"LOADING of Redis":                {"EVAL x 0", "EVAL return 0", loading, 3, "+ran\r\n", 1},
+		"READONLY of a script":            {"EVAL x 1 k", "ROLE", readOnly, 0, readOnly, 2},
+		"READONLY of Redis":               {"EVAL x 1 k", "ROLE", readOnly, 3, "+ran\r\n", 1},
+		"MASTERDOWN of a reading script":  {"EVAL_RO x 1 k", "ROLE", masterDown, 0, masterDown, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +152,12 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 					switch {
 					case refusals > 0 && (command == test.request || command == test.idle):
 						refusals--
+						if command == "ROLE" {
+							return "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
+						}
 						return test.reply
+					case command == "ROLE":
+						return "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"
 					case command == test.idle:
 						return "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 					}
@@ -150,7 +169,12 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 				}}
 				b := &script{answer: ok}
 				r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a, "b:1": b})
-				reply, err := r.do(test.request, false)
+				reading := strings.Contains(strings.ToUpper(test.request), "_RO")
+				start := time.Now()
+				reply, err := r.do(test.request, reading)
+				if took := time.Since(start); own && took > time.Second {
+					t.Errorf("it took %v", took)
+				}
 				if got := reply + errorText(err); got != test.want {
 					t.Errorf("got %q, want %q", got, test.want)
 				}
