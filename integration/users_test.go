@@ -205,3 +205,36 @@ func TestClosedAsDocumented(t *testing.T) {
 		})
 	}
 }
+
+// What is queued behind AUTH would run as the user before, with rights that the new one has not.
+func TestNothingRunsBehindAUTHInATransaction(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	redis.do(t, "ACL", "SETUSER", "writer", "on", ">pw", "~*", "+@all")
+	redis.do(t, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "-@all", "+get", "+multi", "+exec", "+discard")
+	for _, auth := range []string{"proxy", "upstream"} {
+		p := startProxy(t, "--upstream", redis.addr, "--client-auth", auth)
+		for _, login := range [][]string{{"AUTH", "reader", "pw"}, {"HELLO", "2", "AUTH", "reader", "pw"}} {
+			c := connect(t, p.addr)
+			c.want(t, "OK", "AUTH", "writer", "pw")
+			c.want(t, "OK", "MULTI")
+			c.want(t, "QUEUED", "SET", "before", "1")
+			c.want(t, "QUEUED", login...)
+			if v, err := c.do("SET", "behind", "1"); err != nil || !v.isError("ERR") {
+				t.Errorf("%s, SET behind %s: %s %v", auth, login, v, err)
+			}
+			if v, err := c.do("EXEC"); err != nil || !v.isError("EXECABORT") {
+				t.Errorf("%s, EXEC: %s %v", auth, v, err)
+			}
+			c.want(t, "OK", "MULTI")
+			c.want(t, "QUEUED", "GET", "behind")
+			c.want(t, "QUEUED", login...)
+			if v := c.must(t, "EXEC"); len(v.elems) != 2 || !v.elems[0].null || v.elems[1].isError() {
+				t.Errorf("%s, EXEC with %s at its end: %s", auth, login, v)
+			}
+			if v, err := c.do("SET", "behind", "1"); err != nil || !v.isError("NOPERM") {
+				t.Errorf("%s, SET as the reader: %s %v", auth, v, err)
+			}
+		}
+	}
+}

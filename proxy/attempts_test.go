@@ -96,9 +96,9 @@ func TestGuessesInATransaction(t *testing.T) {
 	inTxBubble(t, 1, Options{Password: "secret"}, func(r *rig, n *txNodes) {
 		c := r.connect()
 		c.tell(ok, "AUTH secret")
-		c.send("MULTI", "AUTH x", "AUTH y", "SET foo 1", "HELLO 2 AUTH default secret", "EXEC")
+		c.send("MULTI", "SET foo 1", "AUTH x", "AUTH y", "HELLO 2 AUTH default secret", "EXEC")
 		tooSoon := string(errLoginTooSoon)
-		c.expect(ok + strings.Repeat(queuedOK, 4) + "*4\r\n" + wrongPass + tooSoon + ok + tooSoon)
+		c.expect(ok + strings.Repeat(queuedOK, 4) + "*4\r\n" + ok + wrongPass + tooSoon + tooSoon)
 		if n := r.server.Stats().AuthFailures["password"]; n != 1 {
 			t.Errorf("%d passwords were tried", n)
 		}

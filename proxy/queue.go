@@ -137,7 +137,7 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	case q.Source != nil && t.s.as == nil:
 		t.s.w.server.scripts.Add(q.Source) // an EVALSHA may follow
 	}
-	t.writes, t.unread = true, true
+	t.writes, t.unread, t.logsIn = true, true, t.logsIn || logsIn(cmd, args)
 	t.queue(queued{raw: raw, db: -1, here: cmd}, commands.AnySlot)
 }
 
@@ -161,6 +161,9 @@ func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw 
 
 var otherProtocol = []byte("-ERR HELLO with another protocol is not available through lockproxy inside a transaction: send it before MULTI\r\n")
 
+// behindLogin is said because the node runs all of its commands as the user who began the transaction.
+var behindLogin = []byte("-ERR a command behind AUTH is not available through lockproxy inside a transaction: send AUTH before MULTI\r\n")
+
 // queue puts e, the current command, behind the others. slot is that of its keys, if the node
 // depends on it.
 func (t *transaction) queue(e queued, slot int) {
@@ -170,6 +173,9 @@ func (t *transaction) queue(e queued, slot int) {
 	switch {
 	case t.outcome != undecided:
 		s.answer(e.tag, replyQueued)
+		return
+	case t.logsIn && e.here == nil && !e.probe:
+		t.refuse(behindLogin)
 		return
 	case slot != commands.AnySlot && t.slot != commands.AnySlot && slot != t.slot:
 		t.refuse(crossSlot)

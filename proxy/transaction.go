@@ -33,6 +33,7 @@ type transaction struct {
 	unread     bool     // EXEC's reply is taken apart: see assemble
 	writes     bool     // a queued command may write
 	selects    bool     // a queued command leaves the connection in another mode
+	logsIn     bool     // AUTH is queued: no node runs what comes behind it
 	slowReset  bool     // SLOWLOG RESET is queued at the node, and concerns the proxy's own log too
 
 	refused  bool     // the proxy has refused a command: EXEC runs nothing
