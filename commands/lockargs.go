@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	maxToken    = 1024 // bytes
-	maxMeta     = 1024 // bytes
+	maxLockName = 64 << 10 // bytes: it stands in keys, in channels and in queues, and proxies remember it
+	maxToken    = 1024     // bytes
+	maxMeta     = 1024     // bytes
 	maxTries    = 1_000_000
 	maxRenewals = 1_000_000_000
 	maxReplicas = 16
@@ -113,6 +114,11 @@ var lockOptions = [...]lockOption{
 		a.id = string(v)
 		return nil
 	}},
+}
+
+// longLockName is the reply to a verb that names a lock by more than maxLockName bytes.
+func longLockName(name []byte) []byte {
+	return errorLine("ERR the name of a lock has %d bytes at most, this one has %d", maxLockName, len(name))
 }
 
 // notOfID says that c does not belong into the ID of a request.

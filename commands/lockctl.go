@@ -103,6 +103,10 @@ func appendCount(b []byte, name string, n int64) []byte {
 
 // lockctlCheck replies an array of ttl in ms, fence and count, or Null.
 func lockctlCheck(c *Call, l *Lockers) {
+	if len(c.Args[3]) > maxToken { // nobody has one that long
+		c.Reply(resp.AppendNull(nil, c.Client.Proto))
+		return
+	}
 	token := string(c.Args[3])
 	check := func(l *redlock.Locker, name string) (int, []byte) { return l.CheckRequest(name, token) }
 	inspect(c, l, check, func(s redlock.State, proto int) []byte {
