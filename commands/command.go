@@ -110,7 +110,24 @@ type Call struct {
 	Client  *Client
 	Table   *Table
 	Server  Server
+	Place   *Place // nil: nobody has worked it out yet
 	Actions
+}
+
+// Place is where a command belongs.
+type Place struct {
+	Slot int   // of its keys, and
+	Err  error // why there is none, as Command.Slot says
+	Home int   // Command.Home, if it has no keys
+}
+
+// PlaceOf works out where args, a command, belong.
+func (c *Command) PlaceOf(args [][]byte, t *Table, s *Scripts) (p Place) {
+	p.Slot, p.Err = c.Slot(args)
+	if p.Home = AnySlot; p.Slot == AnySlot {
+		p.Home = c.Home(args, t, s)
+	}
+	return p
 }
 
 // Actions is what a command may ask of the session that runs it. All of it runs

@@ -12,18 +12,21 @@ func (c *Call) target() (n int, ok bool) {
 	if c.Masters() == 1 {
 		return AnySlot, true
 	}
-	n, err := c.Command.Slot(c.Args)
-	if err == ErrCrossSlot {
-		c.Reply(errorLine("%s", err))
+	p := c.Place
+	if p == nil {
+		place := c.Command.PlaceOf(c.Args, c.Table, c.Server.Scripts())
+		p = &place
+	}
+	switch {
+	case p.Err == ErrCrossSlot:
+		c.Reply(errorLine("%s", p.Err))
 		return 0, false
+	case p.Slot != AnySlot:
+		return p.Slot, true
+	case p.Home != AnySlot && c.Owner(p.Home) >= 0:
+		return p.Home, true
 	}
-	if n == AnySlot {
-		n = c.Command.Home(c.Args, c.Table, c.Server.Scripts())
-		if n != AnySlot && c.Owner(n) < 0 {
-			n = AnySlot
-		}
-	}
-	return n, true
+	return AnySlot, true
 }
 
 // oneNode forwards commands whose answer speaks of one server, as long as there

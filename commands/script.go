@@ -19,7 +19,7 @@ func eval(c *Call) {
 	n, ok := c.target()
 	switch {
 	case !ok:
-	case scripts.knows(source):
+	case len(source) > maxSource || scripts.knows(source):
 		c.Forward(n)
 	default:
 		source = bytes.Clone(source)
@@ -34,7 +34,7 @@ func eval(c *Call) {
 
 // scriptLoad loads the script on all masters, and has the proxy remember it when one has taken it.
 func scriptLoad(c *Call) {
-	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2])
+	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2][:min(len(c.Args[2]), maxSource+1)]) // longer ones are not remembered
 	c.Gather(c.Raw, true, func(proto int, replies [][]byte) []byte {
 		if anyTook(replies) {
 			scripts.Add(source)

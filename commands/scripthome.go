@@ -27,19 +27,21 @@ func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
 		if !ok {
 			return AnySlot
 		}
-		source, _ := s.Get(args[1])
-		return s.homeNamed(name, source, t)
+		return s.homeNamed(name, nil, t)
 	}
-	return s.homeOf(string(args[1]))
+	return s.homeOf(string(args[1][:min(len(args[1]), maxNaming+1)]))
 }
 
-// homeNamed is Home of a script by its SHA1. source is nil if it is not known.
+// homeNamed is Home of a script by its SHA1. source is nil if it is to be looked up.
 func (s *Scripts) homeNamed(name sha, source []byte, t *Table) int {
 	s.mu.Lock()
 	home, known := s.named.Get(string(name[:]))
 	s.mu.Unlock()
 	if known {
 		return home
+	}
+	if source == nil {
+		source, _ = s.Get(name[:])
 	}
 	if home = t.namedKey(source); home == AnySlot {
 		home = slot.Of(name[:])
@@ -54,6 +56,9 @@ func (s *Scripts) homeNamed(name sha, source []byte, t *Table) int {
 
 // name is what EVALSHA calls the script.
 func (s *Scripts) name(source []byte) sha {
+	if len(source) > maxSource {
+		return digest(source)
+	}
 	s.mu.Lock()
 	key, known := s.recent.Get(unsafe.String(unsafe.SliceData(source), len(source))) // does not keep it
 	s.mu.Unlock()

@@ -177,7 +177,7 @@ func (s *session) Close() {
 type gather struct {
 	s       *session
 	tag     uint32
-	replies [][]byte
+	replies []collected
 	missing int
 	merge   commands.Merge
 	always  bool // merge runs also when the client has gone
@@ -186,7 +186,7 @@ type gather struct {
 
 // newGather prepares for n replies to the current command of s.
 func newGather(s *session, n int, merge commands.Merge) *gather {
-	g := &gather{s: s, tag: s.current, replies: make([][]byte, n), missing: n, merge: merge}
+	g := &gather{s: s, tag: s.current, replies: make([]collected, n), missing: n, merge: merge}
 	if n == 0 {
 		s.answer(g.tag, commands.ErrorReply(errNoMasters))
 	}
@@ -196,7 +196,7 @@ func newGather(s *session, n int, merge commands.Merge) *gather {
 // Receive implements cluster.Receiver.
 func (g *gather) Receive(i uint32, chunk []byte, last bool) {
 	if !g.s.gone || g.always {
-		g.replies[i] = append(g.replies[i], chunk...)
+		g.replies[i].add(chunk)
 		g.s.held += len(chunk)
 		g.s.answers.at(g.tag).touched = true
 		g.s.checkOutput()
@@ -209,9 +209,9 @@ func (g *gather) Receive(i uint32, chunk []byte, last bool) {
 // Fail implements cluster.Receiver.
 func (g *gather) Fail(i uint32, err error) {
 	if !g.s.gone || g.always {
-		g.s.held -= len(g.replies[i])
-		g.replies[i] = commands.ErrorReply(err)
-		g.s.held += len(g.replies[i])
+		g.s.held -= g.replies[i].size()
+		g.replies[i] = collected{buf: commands.ErrorReply(err)}
+		g.s.held += len(g.replies[i].buf)
 	}
 	g.arrived()
 }
@@ -219,9 +219,9 @@ func (g *gather) Fail(i uint32, err error) {
 // Discard implements cluster.Receiver.
 func (g *gather) Discard(i uint32) bool {
 	if !g.s.gone || g.always {
-		g.s.held -= len(g.replies[i])
+		g.s.held -= g.replies[i].size()
 	}
-	g.replies[i] = nil
+	g.replies[i] = collected{}
 	return true
 }
 
@@ -232,23 +232,39 @@ func (g *gather) arrived() {
 	if g.missing--; g.missing > 0 {
 		return
 	}
+	size := 0
+	for i := range g.replies {
+		size += g.replies[i].size()
+	}
+	if size > longFrom && (!g.s.gone || g.always) {
+		g.mergeApart(size)
+		return
+	}
+	g.conclude(size, g.wholes())
+}
+
+// wholes are the replies, each in one piece.
+func (g *gather) wholes() [][]byte {
+	replies := make([][]byte, len(g.replies))
+	for i := range g.replies {
+		replies[i] = g.replies[i].whole()
+	}
+	return replies
+}
+
+// conclude makes the answer of replies, which have size bytes.
+func (g *gather) conclude(size int, replies [][]byte) {
 	s := g.s
 	if s.gone && !g.always {
 		s.settle(g.tag)
 		return
 	}
-	size := 0
-	for _, reply := range g.replies {
-		size += len(reply)
+	if !s.gone {
+		s.held -= size
+		s.countMemory()
 	}
-	if g.pure && size > longFrom {
-		g.mergeApart(size)
-		return
-	}
-	s.held -= size
-	s.countMemory()
 	s.current, s.acted = g.tag, false
-	if answer := g.merge(s.Proto, g.replies); answer != nil {
+	if answer := g.merge(s.Proto, replies); answer != nil {
 		s.answer(g.tag, answer)
 	} else if !s.acted {
 		s.answer(g.tag, noAnswer)

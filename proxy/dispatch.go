@@ -152,7 +152,12 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 
 // home is where a command without keys goes.
 func (s *session) home(cmd *commands.Command, args [][]byte) int {
-	slot := cmd.Home(args, s.w.table, s.w.server.scripts)
+	var slot int
+	if p := s.placeOf(cmd); p != nil {
+		slot = p.Home
+	} else {
+		slot = cmd.Home(args, s.w.table, s.w.server.scripts)
+	}
 	if slot != commands.AnySlot && s.Owner(slot) < 0 {
 		return commands.AnySlot
 	}
@@ -217,7 +222,7 @@ func (s *session) act(cmd *commands.Command, args [][]byte, raw []byte) {
 	call := &s.w.call
 	*call = commands.Call{
 		Command: cmd, Args: args, Raw: raw,
-		Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: s,
+		Client: &s.Client, Table: s.w.table, Server: s.w.server, Place: s.placeOf(cmd), Actions: s,
 	}
 	s.running = true
 	if s.w.slow < 0 || s.w.slow >= briefly {

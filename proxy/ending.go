@@ -92,8 +92,7 @@ func (s *session) Closed(err error) {
 	for tag := s.answers.head; tag != s.answers.tail; tag++ {
 		a := s.answers.at(tag)
 		if a.then == nil {
-			s.w.loop.Put(a.buf)
-			a.buf = nil
+			a.drop(s.w.loop)
 		}
 		if a.done && a.lost != nil {
 			lost := a.lost
@@ -105,7 +104,7 @@ func (s *session) Closed(err error) {
 			s.w.server.tasks.Add(1)
 		}
 	}
-	s.pushes, s.late, s.held = nil, nil, 0
+	s.pushes, s.late, s.held = nil, collected{}, 0
 	s.uncountMemory()
 	s.w.remove(s) // last: from then on Drain goes on
 }

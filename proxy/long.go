@@ -28,11 +28,10 @@ type longCommand struct {
 	args  [][]byte
 	err   error
 
-	cmd     *commands.Command // of which the following is, or nil
-	slot    int
-	slotErr error
-	cut     *commands.Cut
-	merge   commands.Merge
+	cmd   *commands.Command // of which the following is, or nil
+	place commands.Place
+	cut   *commands.Cut
+	merge commands.Merge
 }
 
 // nextCommand is Guard.Next, which is not asked again about a command that is taken apart.
@@ -57,11 +56,12 @@ func (s *session) takeApart(raw []byte) {
 	long := &longCommand{size: len(raw)}
 	s.long = long
 	s.setHold(holdLong)
-	table, bySlot := s.w.table, s.Masters() > 1 || s.w.pipes.Topology().Kind == cluster.Cluster
+	table, scripts := s.w.table, s.w.server.scripts
+	bySlot := s.Masters() > 1 || s.w.pipes.Topology().Kind == cluster.Cluster
 	s.w.server.tasks.Add(1)
 	go func() { // ends by itself
 		defer s.w.server.tasks.Done()
-		long.read(table, raw, bySlot)
+		long.read(table, scripts, raw, bySlot)
 		s.w.loop.Post(func() {
 			long.ready = true
 			s.countMemory()
@@ -70,8 +70,8 @@ func (s *session) takeApart(raw []byte) {
 	}()
 }
 
-// read finds the arguments, and the slots of the keys where they decide.
-func (l *longCommand) read(table *commands.Table, raw []byte, bySlot bool) {
+// read finds the arguments, and where the command belongs if that depends on the slots of its keys.
+func (l *longCommand) read(table *commands.Table, scripts *commands.Scripts, raw []byte, bySlot bool) {
 	if l.args, _, l.err = resp.Split(raw, nil); l.err != nil || len(l.args) == 0 || !bySlot {
 		return
 	}
@@ -79,8 +79,8 @@ func (l *longCommand) read(table *commands.Table, raw []byte, bySlot bool) {
 	if refusal != nil {
 		return
 	}
-	l.slot, l.slotErr = cmd.Slot(l.args)
-	if l.slotErr == commands.ErrCrossSlot && cmd.Route == commands.Split {
+	l.place = cmd.PlaceOf(l.args, table, scripts)
+	if l.place.Err == commands.ErrCrossSlot && cmd.Route == commands.Split {
 		l.cut, l.merge = cmd.CutBySlot(l.args)
 	}
 	l.cmd = cmd
@@ -96,10 +96,18 @@ func (l *longCommand) memory() int {
 
 // slotOf is cmd.Slot of the command that is being dispatched.
 func (s *session) slotOf(cmd *commands.Command, args [][]byte) (int, error) {
-	if s.long != nil && s.long.cmd == cmd {
-		return s.long.slot, s.long.slotErr
+	if p := s.placeOf(cmd); p != nil {
+		return p.Slot, p.Err
 	}
 	return cmd.Slot(args)
+}
+
+// placeOf is where the command that is being dispatched belongs, if a goroutine has worked it out.
+func (s *session) placeOf(cmd *commands.Command) *commands.Place {
+	if s.long != nil && s.long.cmd == cmd {
+		return &s.long.place
+	}
+	return nil
 }
 
 // cutBySlot is how the command that is being dispatched is cut; nil: it cannot be.
@@ -124,19 +132,39 @@ func (s *session) newPureGather(n int, merge commands.Merge) *gather {
 	return g
 }
 
-// mergeApart has a goroutine make the answer of replies of size bytes.
+// mergeApart has a goroutine put replies of size bytes together, and make the answer of them where that needs nothing
+// else.
 func (g *gather) mergeApart(size int) {
 	s, proto := g.s, g.s.Proto
 	s.w.server.tasks.Add(1)
 	go func() { // ends by itself
 		defer s.w.server.tasks.Done()
-		answer := g.merge(proto, g.replies)
+		replies := g.wholes()
+		if !g.pure {
+			s.w.loop.Post(func() { g.conclude(size, replies) })
+			return
+		}
+		answer := g.merge(proto, replies)
 		s.w.loop.Post(func() {
 			if !s.gone {
 				s.held -= size
 				s.countMemory()
 			}
-			s.answerWith(g.tag, answer, true)
+			s.answer(g.tag, answer)
+		})
+	}()
+}
+
+// applyApart is apply of a reply that a goroutine puts together.
+func (s *session) applyApart(tag uint32, reply collected) {
+	s.w.server.tasks.Add(1)
+	go func() { // ends by itself
+		defer s.w.server.tasks.Done()
+		whole := reply.whole()
+		s.w.loop.Post(func() {
+			a := s.answers.at(tag)
+			a.collected = collected{buf: whole}
+			s.apply(tag, a)
 		})
 	}()
 }

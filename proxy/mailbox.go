@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"sync"
 
 	"lockproxy/cluster"
@@ -33,10 +34,11 @@ type mailbox struct {
 	next int  // the letter of out that comes next
 }
 
-// mail are messages, one behind the other.
+// mail are messages, one behind the other; long ones lie by themselves.
 type mail struct {
 	bytes   []byte
 	letters []letter
+	long    int // bytes of the long ones
 }
 
 // letter is one message, which ends at byte end, or something to be done behind those before it.
@@ -44,6 +46,7 @@ type letter struct {
 	topic *cluster.Topic
 	do    func() // nil: a message
 	end   int
+	long  []byte // the message, if it is larger than loop.Shared; nobody writes to it
 }
 
 func newMailbox(l *loop.Loop, hand func(t *cluster.Topic, message []byte) int) *mailbox {
@@ -54,11 +57,18 @@ func newMailbox(l *loop.Loop, hand func(t *cluster.Topic, message []byte) int) *
 
 // Deliver implements cluster.Outlet.
 func (m *mailbox) Deliver(t *cluster.Topic, message []byte) (full bool) {
+	l := letter{topic: t}
+	if len(message) > loop.Shared {
+		l.long, message = bytes.Clone(message), nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.in.bytes = append(m.in.bytes, message...)
-	return m.add(letter{topic: t}) && len(m.in.bytes) > mailboxLimit
+	m.in.long += len(l.long)
+	return m.add(l) && m.in.size() > mailboxLimit
 }
+
+func (m *mail) size() int { return len(m.bytes) + m.long }
 
 // Post is that of the loop, but f runs behind the messages that have come before.
 func (m *mailbox) Post(f func()) bool {
@@ -84,7 +94,7 @@ func (m *mailbox) add(l letter) bool {
 func (m *mailbox) Room() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.in.bytes) <= mailboxLimit {
+	if m.in.size() <= mailboxLimit {
 		room := make(chan struct{})
 		close(room)
 		return room
@@ -116,8 +126,12 @@ func (m *mailbox) run() {
 				l.do()
 				continue
 			}
-			taken += l.end - start
-			given += m.hand(l.topic, m.out.bytes[start:l.end]) + 1
+			message := l.long
+			if message == nil {
+				message = m.out.bytes[start:l.end]
+			}
+			taken += len(message)
+			given += m.hand(l.topic, message) + 1
 			start = l.end
 		}
 	}
@@ -126,7 +140,7 @@ func (m *mailbox) run() {
 // take takes what has come; false: nothing, and run is not going to be called.
 func (m *mailbox) take() bool {
 	clear(m.out.letters) // of what they point to
-	m.out.bytes, m.out.letters, m.next = m.out.bytes[:0], m.out.letters[:0], 0
+	m.out.bytes, m.out.letters, m.out.long, m.next = m.out.bytes[:0], m.out.letters[:0], 0, 0
 	if cap(m.out.bytes) > mailboxLimit/4 {
 		m.out = mail{}
 	}

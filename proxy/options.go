@@ -66,6 +66,7 @@ type Options struct {
 	TLS          func() *tls.Config    // of the listening side, asked for each new client; nil: plain
 	Version      string                // of lockproxy, for INFO
 	Log          *slog.Logger
+	WatchRounds  func() // at the end of each round of a loop, on it, for who measures them; nil: nobody does
 }
 
 // Redlock are the locks that several independent masters keep.

@@ -209,6 +209,44 @@ func TestMessagesBehindTheirSubscription(t *testing.T) {
 	})
 }
 
+// Long messages, which clients share, come to each in its protocol, between short ones in their order and never inside a
+// reply.
+func TestLongMessages(t *testing.T) {
+	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), 1+i%3*70_000) }
+	onStage(t, Options{}, func(st *stage) {
+		two, three, inside := st.connect(), st.connect(), st.connect()
+		three.send("HELLO 3")
+		for line := ""; line != "*0\r\n"; {
+			line, _ = three.r.ReadString('\n')
+		}
+		for c, kind := range map[*client]string{two: "*", three: ">", inside: "*"} {
+			c.send("SUBSCRIBE x")
+			c.expect(strings.Replace(confirmation("subscribe", "x", 1), "*", kind, 1))
+		}
+		three.send("GET big", "PING")
+		three.expect("$10\r\nfirst")
+		for i := range 9 {
+			st.publish(false, "x", text(i))
+		}
+		for i := range 9 {
+			two.expect(frame("*3", "message", "x", text(i)))
+			inside.expect(frame("*3", "message", "x", text(i)))
+		}
+		st.half <- struct{}{}
+		three.expect("halff\r\n")
+		for i := range 9 {
+			three.expect(frame(">3", "message", "x", text(i)))
+		}
+		three.expect("+PONG\r\n")
+		synctest.Wait()
+		for s := range st.server.workers[0].sessions {
+			if s.held != 0 {
+				st.Errorf("%d bytes are held", s.held)
+			}
+		}
+	})
+}
+
 // Messages come in their order, and never inside a reply.
 func TestMessagesKeepOutOfReplies(t *testing.T) {
 	onStage(t, Options{}, func(st *stage) {
@@ -238,7 +276,7 @@ func TestMessagesKeepOutOfReplies(t *testing.T) {
 		c.expect(frame(">3", "message", "x", "last"))
 		synctest.Wait()
 		for s := range st.server.workers[0].sessions {
-			if s.held != 0 || len(s.late) != 0 {
+			if s.held != 0 || s.late.size() != 0 {
 				st.Errorf("%d bytes wait", s.held)
 			}
 		}

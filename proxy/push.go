@@ -19,6 +19,9 @@ func (s *session) push(tag uint32, message func(proto int) []byte) {
 
 // pushBytes is push of what is made already, which must not be changed any more.
 func (s *session) pushBytes(tag uint32, b []byte) {
+	if len(b) == 0 {
+		return
+	}
 	s.pushes = append(s.pushes, push{tag, b})
 	s.held += len(b)
 	if !s.midAnswer() {
@@ -39,9 +42,10 @@ func (s *session) midAnswer() bool {
 
 // writePushes writes the messages that waited and the pushes whose turn it is. It is called between two answers.
 func (s *session) writePushes() {
-	if late := s.late; len(late) > 0 {
-		s.late, s.held = nil, s.held-len(late)
-		s.write(late)
+	if size := s.late.size(); size > 0 {
+		late := s.late
+		s.late, s.held = collected{}, s.held-size
+		s.writeAll(&late)
 	}
 	if len(s.pushes) == 0 {
 		return

@@ -147,6 +147,7 @@ func (s *Server) startLoops() error {
 			blocked: make(map[int64]*session), unknown: make(strangers), slow: slowDefault}
 		w.hub = newHub(w)
 		w.roster.w = w
+		l.Watch(s.o.WatchRounds)
 		w.pipes = cluster.NewPipes(l, s.upstream, s.o.Pipes, &s.pipeStats)
 		w.readsFrom = s.readsFrom()
 		l.After(time.Second, w.tidy)

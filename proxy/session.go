@@ -108,7 +108,7 @@ type session struct {
 	deliveries []delivery
 
 	listens *subscriber // nil: to nothing
-	late    []byte      // messages that came inside an answer
+	late    collected   // messages that came inside an answer
 }
 
 // Reasons for which the context of a task ends.
@@ -264,18 +264,21 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	}
 	if a.then != nil || !s.gone && !a.silent {
 		s.begun(a, chunk)
-		a.buf = s.w.loop.Keep(a.buf, chunk)
+		a.keep(s.w.loop, chunk)
 		s.held += len(chunk)
 		s.checkOutput()
 	}
 	if !last {
 		return
 	}
-	if a.then == nil {
+	switch {
+	case a.then == nil:
 		s.settle(tag)
-		return
+	case len(a.front) > 0:
+		s.applyApart(tag, a.collected)
+	default:
+		s.apply(tag, a)
 	}
-	s.apply(tag, a)
 }
 
 // begun notes the first bytes of an answer.
@@ -290,7 +293,7 @@ func (s *session) begun(a *answer, chunk []byte) {
 func (s *session) apply(tag uint32, a *answer) {
 	then, reply := a.then, a.buf
 	s.held -= len(reply)
-	a.then, a.buf, a.started, a.touched = nil, nil, false, true
+	a.then, a.collected, a.started, a.touched = nil, collected{}, false, true
 	s.current, s.acted = tag, false
 	answer := then(reply)
 	if answer != nil {
@@ -311,9 +314,9 @@ func (s *session) Fail(tag uint32, err error) {
 		s.w.server.o.Log.Warn("client closed: its reply was cut off by the node", "client", s.Addr, "err", err)
 		s.conn.Close()
 	}
-	s.held -= len(a.buf)
-	s.w.loop.Put(a.buf)
-	a.buf, a.started = nil, false
+	s.held -= a.size()
+	a.drop(s.w.loop)
+	a.started = false
 	if a.then != nil {
 		a.buf = append(a.buf, commands.ErrorReply(err)...)
 		s.held += len(a.buf)
@@ -329,9 +332,9 @@ func (s *session) Discard(tag uint32) bool {
 	if a.shown() && tag == s.answers.head && !s.gone {
 		return false
 	}
-	s.held -= len(a.buf)
-	s.w.loop.Put(a.buf)
-	a.buf, a.started = nil, false
+	s.held -= a.size()
+	a.drop(s.w.loop)
+	a.started = false
 	return true
 }
 
@@ -342,11 +345,9 @@ func (s *session) Detour(uint32) {
 	s.wroteSomewhere()
 }
 
-// answer gives command tag its whole answer, which is copied.
-func (s *session) answer(tag uint32, reply []byte) { s.answerWith(tag, reply, false) }
-
-// answerWith is answer. One that is given away is not copied if it is long, for that would take the loop too long.
-func (s *session) answerWith(tag uint32, reply []byte, given bool) {
+// answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then nobody
+// may write to it any more.
+func (s *session) answer(tag uint32, reply []byte) {
 	if s.aside != nil && s.aside.take(tag, reply) {
 		return
 	}
@@ -360,16 +361,12 @@ func (s *session) answerWith(tag uint32, reply []byte, given bool) {
 		reply = nil
 	}
 	if tag == s.answers.head {
-		s.writeWith(reply, given)
+		s.write(reply)
 		s.advance()
 		return
 	}
 	s.held += len(reply)
-	if given && a.buf == nil {
-		a.buf = reply
-	} else {
-		a.buf = s.w.loop.Keep(a.buf, reply)
-	}
+	a.keep(s.w.loop, reply)
 	s.settle(tag)
 	s.checkOutput()
 }
@@ -415,9 +412,9 @@ func (s *session) advance() {
 		}
 		a = s.answers.first()
 		if a.then == nil && len(a.buf) > 0 {
-			s.held -= len(a.buf)
-			s.writeWith(a.buf, true)
-			a.buf = nil
+			s.writeAll(&a.collected)
+			s.held -= a.size()
+			a.drop(s.w.loop)
 		}
 		if !a.done {
 			break
@@ -440,19 +437,13 @@ func (s *session) advance() {
 	}
 }
 
-// write appends to the client's output.
-func (s *session) write(b []byte) { s.writeWith(b, false) }
-
-// writeWith is write. What is given away is not copied if it is long, and used again if it is not.
-func (s *session) writeWith(b []byte, given bool) {
+// write appends to the client's output. b is copied, or kept if it is larger than loop.Shared: then nobody may write to
+// it any more.
+func (s *session) write(b []byte) {
 	room := s.out.Cap()
-	switch {
-	case given && len(b) > loop.Shared:
+	if len(b) > loop.Shared {
 		s.out.Adopt(s.w.loop, b)
-	case given:
-		s.out.Append(s.w.loop, b)
-		s.w.loop.Put(b)
-	default:
+	} else {
 		s.out.Append(s.w.loop, b)
 	}
 	if grown := s.out.Cap() - room; grown != 0 {
@@ -463,6 +454,14 @@ func (s *session) writeWith(b []byte, given bool) {
 	if n := s.out.Len(); n > s.w.crowded || n > strangerUnread && !s.Authenticated {
 		s.checkOutput()
 	}
+}
+
+// writeAll is write of all that has been collected.
+func (s *session) writeAll(c *collected) {
+	for _, piece := range c.front {
+		s.write(piece)
+	}
+	s.write(c.buf)
 }
 
 // waiting is how many bytes of replies wait for the client, or for their turn.

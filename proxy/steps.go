@@ -41,7 +41,7 @@ func (s *session) Watch() {
 	s.acted = true
 	slot, err := commands.AnySlot, error(nil)
 	if s.Masters() > 1 {
-		slot, err = s.w.call.Command.Slot(s.w.call.Args)
+		slot, err = s.slotOf(s.w.call.Command, s.w.call.Args)
 	}
 	switch t := s.tx; {
 	case s.inMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):

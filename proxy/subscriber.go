@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,6 +12,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
 
@@ -283,25 +283,35 @@ func (s *session) appendConfirmation(dst []byte, word string, kind cluster.Topic
 
 // message gives the client what was published, behind the answer to the command by which it listens: before
 // that it would be taken for the answer to an earlier command. message is a reply of RESP2; its first byte may be
-// changed.
+// changed, but if it is larger than loop.Shared nobody may write to it.
 func (s *session) message(se *seat, message []byte) {
-	message[0] = '*'
-	if s.Proto == 3 {
-		message[0] = '>'
+	kind := replyKinds[s.Proto]
+	if len(message) <= loop.Shared {
+		message[0], kind = kind[0], nil
+	} else {
+		message = message[1:]
 	}
 	if !se.told && s.unanswered(se.behind) {
-		s.pushBytes(se.behind, bytes.Clone(message))
+		s.pushBytes(se.behind, kind)
+		s.pushBytes(se.behind, lasting(message))
 		return
 	}
 	se.told = true
 	if s.midAnswer() {
-		s.late = append(s.late, message...)
-		s.held += len(message)
+		s.late.add(kind)
+		s.late.add(message)
+		s.held += len(kind) + len(message)
 		s.checkOutput()
 		return
 	}
+	if kind != nil {
+		s.write(kind)
+	}
 	s.write(message)
 }
+
+// replyKinds are the first bytes of messages, by protocol.
+var replyKinds = [...][]byte{2: []byte("*"), 3: []byte(">")}
 
 // unanswered says that command tag is not answered yet.
 func (s *session) unanswered(tag uint32) bool {

@@ -32,7 +32,7 @@ var Commands = []Command{
 	{Name: "SMEMBERS", Request: once("SMEMBERS hostile:set")},
 	{Name: "UNLINK of the set", Request: once("UNLINK hostile:set")},
 	{Name: "SINTER, keys of all slots", Request: words("SINTER", key)},
-	{Name: "WATCH, keys of one slot", Request: words("WATCH", tagged)},
+	{Name: "WATCH", Request: words("WATCH", same("{hostile}"+filling))}, // Redis compares each key with all before it
 	{Name: "EVAL, keys of one slot", Request: counted("EVAL return{}", tagged)},
 	{Name: "XREAD without STREAMS", Request: words("XREAD", key)},
 	{Name: "SET, a long value", Request: long("SET hostile:value")},
@@ -43,6 +43,16 @@ var Commands = []Command{
 	{Name: "an unknown command", Request: words("XYZZY", key)},
 	{Name: "EVAL, a long script", Request: func(n int) []byte {
 		return resp.AppendCommandStrings(nil, "EVAL", "return 1 --"+strings.Repeat("x", 100*n), "0")
+	}},
+	{Name: "EVAL, a script of many calls", Request: func(int) []byte {
+		return resp.AppendCommandStrings(nil, "EVAL", "return 1 --"+strings.Repeat("redis.call('PING')", 3_500), "0")
+	}},
+	{Name: "FUNCTION LOAD, many functions", Request: func(int) []byte {
+		library := "#!lua name=hostile\n"
+		for i := range 1_200 {
+			library += fmt.Sprintf("redis.register_function('hostile%d',function() end)\n", i)
+		}
+		return resp.AppendCommandStrings(nil, "FUNCTION", "LOAD", "REPLACE", library)
 	}},
 	{Name: "COMMAND DOCS lock", Request: words("COMMAND DOCS", same("lock"))},
 	{Name: "COMMAND INFO lock", Request: words("COMMAND INFO", same("lock"))},
@@ -61,7 +71,12 @@ var Commands = []Command{
 	{Name: "PUBSUB NUMSUB", Request: words("PUBSUB NUMSUB", key)},
 	{Name: "PUBSUB CHANNELS", Request: stars("PUBSUB CHANNELS")},
 	{Name: "PUBLISH", Request: long("PUBLISH hostile:channel")},
-	{Name: "UNSUBSCRIBE", Request: words("UNSUBSCRIBE", key), Replies: func(n int) int { return n }},
+	{Name: "UNSUBSCRIBE", Request: words("UNSUBSCRIBE", key), Replies: func(n int) int {
+		if n < 65_536 {
+			return n
+		}
+		return 1 // an error
+	}},
 	{Name: "SCRIPT EXISTS", Request: words("SCRIPT EXISTS", key)},
 	{Name: "INFO, sections", Request: words("INFO", key)},
 	{Name: "LOCK, tokens", Request: words("LOCK hostile:lock", pair("TOKEN", "t"))},

@@ -52,7 +52,7 @@ func (b *Buffer) Append(l *Loop, p []byte) {
 	b.b = append(b.b, p...)
 }
 
-// Adopt adds p, which is not copied: nobody else may use it any more.
+// Adopt adds p, which is not copied: nobody may write to it any more. It is larger than Shared.
 func (b *Buffer) Adopt(l *Loop, p []byte) {
 	p = p[:len(p):len(p)]
 	if b.Len() == 0 {
@@ -69,7 +69,7 @@ func (b *Buffer) Adopt(l *Loop, p []byte) {
 // needed.
 func (b *Buffer) makeRoom(l *Loop, n int) bool {
 	waiting := b.b[b.start:]
-	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) {
+	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) && cap(b.b) <= bigBuffer { // else others may read it
 		b.b, b.start = b.b[:copy(b.b, waiting)], 0
 		return true
 	}
@@ -93,14 +93,16 @@ func (b *Buffer) makeRoom(l *Loop, n int) bool {
 // appendChunks adds p behind b.
 func (b *Buffer) appendChunks(p []byte) {
 	b.more += len(p)
+	size := chunkSize
 	if last := len(b.chunks) - 1; last >= 0 {
 		c := b.chunks[last]
+		size = min(size, cap(c)) // there may be little between the ones that were adopted
 		n := min(cap(c)-len(c), len(p))
 		b.chunks[last] = append(c, p[:n]...)
 		p = p[n:]
 	}
 	if len(p) > 0 {
-		c := append(make([]byte, 0, max(len(p), chunkSize)), p...)
+		c := append(make([]byte, 0, max(len(p), size)), p...)
 		b.chunks = append(b.chunks, c)
 		b.room += cap(c)
 	}

@@ -13,6 +13,7 @@ func TestBuffer(t *testing.T) {
 	var want, got []byte
 	rng := rand.New(rand.NewPCG(1, 2))
 	most := 0
+	var adopted, copies [][]byte
 	noise := make([]byte, 2<<20)
 	rand.NewChaCha8([32]byte{1}).Read(noise)
 	for range 5000 {
@@ -22,6 +23,7 @@ func TestBuffer(t *testing.T) {
 		want = append(want, p...)
 		if len(p) > Shared && rng.IntN(2) == 0 {
 			b.Adopt(l, p)
+			adopted, copies = append(adopted, p), append(copies, bytes.Clone(p))
 		} else {
 			b.Append(l, p)
 			clear(p) // it was copied
@@ -49,6 +51,11 @@ func TestBuffer(t *testing.T) {
 	}
 	if !bytes.Equal(got, want) {
 		t.Error("other bytes came out than went in")
+	}
+	for i := range adopted {
+		if !bytes.Equal(adopted[i], copies[i]) {
+			t.Fatalf("somebody wrote to piece %d of %d", i, len(adopted))
+		}
 	}
 	if most < 4*chunkSize {
 		t.Errorf("at most %d bytes waited", most)

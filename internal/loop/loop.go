@@ -32,6 +32,7 @@ type Loop struct {
 	scratch []byte
 	dirty   []*Conn
 	now     time.Time
+	watch   func() // see Watch
 	conns   map[*Conn]struct{}
 	small   [][]byte // spare buffers of smallBuffer bytes
 	tiny    [][]byte // of tinyBuffer bytes
@@ -86,6 +87,9 @@ func (l *Loop) round() bool {
 	l.poller.wait(l)
 	l.runInbox()
 	l.flush()
+	if l.watch != nil {
+		l.watch()
+	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,6 +118,10 @@ func (l *Loop) Post(f func()) bool {
 	}
 	return true
 }
+
+// Watch has f called at the end of each round, on the loop, so that somebody can tell how long rounds are. It is
+// called before Run.
+func (l *Loop) Watch(f func()) { l.watch = f }
 
 // After posts f in d. The returned timer's Stop withdraws it unless it has been
 // posted already.

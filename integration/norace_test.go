@@ -1,0 +1,6 @@
+//go:build !race
+
+package integration
+
+// raceFactor is how much slower the race detector makes the program.
+const raceFactor = 1

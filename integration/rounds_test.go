@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lockproxy/cluster"
+	"lockproxy/integration/heavy"
+	"lockproxy/proxy"
+)
+
+// longestRound is the longest that a loop may be busy at a stretch, in CPU time of its thread: all other clients of the
+// loop wait meanwhile. The race detector makes everything slower.
+const longestRound = 10 * time.Millisecond * raceFactor
+
+// roundClock measures the rounds of the one loop of a proxy.
+type roundClock struct {
+	pin   sync.Once
+	last  time.Duration // of the loop: when its last round ended
+	mu    sync.Mutex
+	worst time.Duration
+}
+
+// round is called at the end of each round, on the loop, which has a thread for itself from the first one on.
+func (c *roundClock) round() {
+	var now unix.Timespec
+	c.pin.Do(func() {
+		runtime.LockOSThread()
+		unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+		c.last = time.Duration(now.Nano())
+	})
+	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+	took := time.Duration(now.Nano()) - c.last
+	c.last += took
+	c.mu.Lock()
+	c.worst = max(c.worst, took)
+	c.mu.Unlock()
+}
+
+// take is the longest round since it was called last.
+func (c *roundClock) take() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	worst := c.worst
+	c.worst = 0
+	return worst
+}
+
+// startMeasured starts a proxy of one loop in this process, and measures its rounds.
+func startMeasured(t *testing.T, o proxy.Options, upstream ...string) (addr string, clock *roundClock) {
+	t.Helper()
+	up, err := cluster.Discover(t.Context(), cluster.Options{Addrs: upstream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	life, end := context.WithCancel(context.Background())
+	go up.Run(life) // ends with the test
+	clock = new(roundClock)
+	o.Upstream, o.Loops, o.WatchRounds = up, 1, clock.round
+	srv, err := proxy.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := srv.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		end()
+	})
+	bound, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound.String(), clock
+}
+
+// roundAttempts is how often an attack is tried while a round is too long: the clock of a thread also counts what the
+// machine does on it for others.
+const roundAttempts = 3
+
+// bounded has attack run, and fails if a round of the loop is too long for it.
+func bounded(t *testing.T, name string, clock *roundClock, attack func()) {
+	t.Helper()
+	var worst time.Duration
+	for i := range roundAttempts {
+		runtime.GC() // what others left must not be cleared away by the loop
+		clock.take()
+		attack()
+		if took := clock.take(); i == 0 || took < worst {
+			worst = took
+		}
+		if worst <= longestRound {
+			break
+		}
+	}
+	t.Logf("%-40s %v", name, worst.Round(10*time.Microsecond))
+	if worst > longestRound {
+		t.Errorf("%s: the loop did nothing else for %v", name, worst)
+	}
+}
+
+// However long one command and its reply are, the loop comes round to others.
+func TestRoundsAreShort(t *testing.T) {
+	const n = 300_000
+	nodes := startCluster(t, 3, 0, "--enable-debug-command", "yes", "--cluster-require-full-coverage", "no")
+	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.nodes[0].addr)
+	for _, c := range heavy.Commands {
+		bounded(t, c.Name, clock, func() {
+			if r, err := heavy.Run(addr, c, n, time.Minute); err != nil {
+				t.Fatalf("%s, %d bytes: %v", c.Name, r.Sent, err)
+			}
+		})
+	}
+}
+
+// fewSettings are settings that nobody can change.
+type fewSettings struct{}
+
+func (fewSettings) Get(glob string) [][2]string {
+	if glob == "maxclients" {
+		return [][2]string{{glob, "10000"}}
+	}
+	return nil
+}
+func (fewSettings) Has(string) bool          { return false }
+func (fewSettings) Check([][2]string) error  { return nil }
+func (fewSettings) SetAll([][2]string) error { return nil }
