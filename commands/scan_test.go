@@ -221,6 +221,14 @@ func (u *scanned) SendAll(addr string, reqs [][]byte, then Merge) {
 	}
 }
 
+func (u *scanned) Gone() bool { return false }
+
+func (u *scanned) Await(start func(func([]byte)), then func([]byte) []byte, _ func()) {
+	done := make(chan []byte, 1)
+	start(func(reply []byte) { done <- reply })
+	u.answerWith(then(<-done))
+}
+
 // Send is of a read that goes where its slot is.
 func (u *scanned) Send(s int, req []byte, _ bool, then func([]byte) []byte, _ func()) {
 	u.refresh()

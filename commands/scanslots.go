@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidwall/redcon"
 
@@ -25,6 +26,8 @@ const (
 	maxScanSlots = 1024
 	// maxSlotKeys is how many keys a slot may have that is gone through in one piece.
 	maxSlotKeys = 1_000_000
+	// maxPick is how long keys are looked at before it is seen whether the client still waits for them.
+	maxPick = 100 * time.Millisecond
 	// maxScanTries is how often one page asks for a slot that changes its place meanwhile.
 	maxScanTries = 8
 )
@@ -118,8 +121,43 @@ func (p *slotScan) ask(n int) {
 		if !served(replies[0]) {
 			return p.astray(replies[0])
 		}
-		return p.take(parseNodeView(replies[1]), replies[2:2+n], parseNodeView(replies[2+n]))
+		p.pick(replies[2:2+n], func(picked []keysFound) []byte {
+			return p.take(parseNodeView(replies[1]), picked, parseNodeView(replies[2+n]))
+		})
+		return nil
 	})
+}
+
+// keysFound are the keys of a slot that match, or an error reply.
+type keysFound struct {
+	keys [][]byte
+	err  []byte
+}
+
+// pick has a goroutine pick the keys that match out of replies with those of a slot each: there may be a million, and
+// each may take long. then goes on with those of the first slots, of one at least.
+func (p *slotScan) pick(replies [][]byte, then func(picked []keysFound) []byte) {
+	var picked []keysFound
+	p.apart(func() {
+		for began := time.Now(); len(picked) < len(replies) && (len(picked) == 0 || time.Since(began) < maxPick); {
+			picked = append(picked, findKeys(replies[len(picked)], p.match))
+		}
+	}, func() []byte { return then(picked) })
+}
+
+// apart has a goroutine run task, and goes on with then if the client is still there.
+func (p *slotScan) apart(task func(), then func() []byte) {
+	p.Await(func(done func([]byte)) {
+		go func() { // ends by itself
+			task()
+			done(nil)
+		}()
+	}, func([]byte) []byte {
+		if p.Gone() {
+			return replyEmpty
+		}
+		return then()
+	}, nil)
 }
 
 // astray deals with a node that does not serve the slot first.
@@ -142,12 +180,12 @@ func (p *slotScan) astray(reply []byte) []byte {
 
 // take takes the keys of as many slots as are visited for sure. When the epoch has changed a slot may have been
 // elsewhere in between.
-func (p *slotScan) take(before nodeView, replies [][]byte, after nodeView) []byte {
+func (p *slotScan) take(before nodeView, picked []keysFound, after nodeView) []byte {
 	if before.epoch != after.epoch {
 		p.tries, p.batch = p.tries+1, 1
 		return p.next()
 	}
-	for i, reply := range replies {
+	for i, found := range picked {
 		switch from, to := before.target(p.first), after.target(p.first); {
 		case !before.has(p.first) || !after.has(p.first) || from != to:
 			p.tries++
@@ -155,11 +193,12 @@ func (p *slotScan) take(before nodeView, replies [][]byte, after nodeView) []byt
 		case from != "" && i > 0:
 			return p.next()
 		case from != "":
-			return p.follow(reply, after, to)
+			return p.follow(found, after, to)
 		}
-		if err := p.add(reply); err != nil {
-			return err
+		if found.err != nil {
+			return found.err
 		}
+		p.keys = append(p.keys, found.keys...)
 		p.visited()
 	}
 	p.batch *= 2
@@ -170,48 +209,53 @@ func (p *slotScan) take(before nodeView, replies [][]byte, after nodeView) []byt
 func (p *slotScan) visited() { p.first, p.done, p.tries = p.first+1, p.done+1, 0 }
 
 // follow visits a slot that is being handed over, as before has it. here are the keys that were still at p.at.
-func (p *slotScan) follow(here []byte, before nodeView, to string) []byte {
+func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 	addr := before.addrs[to]
 	if addr == "" {
 		return errUnexpected
 	}
-	p.SendAll(addr, [][]byte{askKeys(p.first)}, func(_ int, there [][]byte) []byte {
-		p.SendAll(p.at.addr, [][]byte{askNodes}, func(_ int, replies [][]byte) []byte {
-			if v := parseNodeView(replies[0]); !v.has(p.first) || v.target(p.first) != to || v.epoch != before.epoch {
-				p.tries++
-				return p.next()
-			}
-			for _, reply := range [][]byte{here, there[0]} {
-				if err := p.add(reply); err != nil {
-					return err
+	p.SendAll(addr, [][]byte{askKeys(p.first)}, func(_ int, replies [][]byte) []byte {
+		p.pick(replies, func(there []keysFound) []byte {
+			p.SendAll(p.at.addr, [][]byte{askNodes}, func(_ int, replies [][]byte) []byte {
+				if v := parseNodeView(replies[0]); !v.has(p.first) || v.target(p.first) != to || v.epoch != before.epoch {
+					p.tries++
+					return p.next()
 				}
-			}
-			p.visited()
-			return p.next()
+				for _, found := range append([]keysFound{here}, there...) {
+					if found.err != nil {
+						return found.err
+					}
+					p.keys = append(p.keys, found.keys...)
+				}
+				p.visited()
+				return p.next()
+			})
+			return nil
 		})
 		return nil
 	})
 	return nil
 }
 
-// add takes the keys of a slot. It returns an error reply if there are none to take.
-func (p *slotScan) add(reply []byte) []byte {
+// findKeys are the keys in reply, those of a slot, that match.
+func findKeys(reply, match []byte) keysFound {
 	if isError(reply) {
-		return reply
+		return keysFound{err: reply}
 	}
 	keys, ok := elements(reply)
-	if !ok {
-		return errUnexpected
+	switch {
+	case !ok:
+		return keysFound{err: errUnexpected}
+	case len(keys) >= maxSlotKeys:
+		return keysFound{err: errScanSlot}
 	}
-	if len(keys) >= maxSlotKeys {
-		return errScanSlot
-	}
+	var picked [][]byte
 	for _, key := range keys {
-		if p.match == nil || glob.Match(p.match, bulkBytes(key)) {
-			p.keys = append(p.keys, bytes.Clone(key))
+		if match == nil || glob.Match(match, bulkBytes(key)) {
+			picked = append(picked, bytes.Clone(key))
 		}
 	}
-	return nil
+	return keysFound{keys: picked}
 }
 
 // end answers with the keys, if there is no type to ask for.
@@ -220,26 +264,41 @@ func (p *slotScan) end() []byte {
 		return p.answer()
 	}
 	parts := make([]Part, len(p.keys))
-	for i, key := range p.keys {
-		name := bulkBytes(key)
-		parts[i] = Part{Slot: slot.Of(name), Request: resp.AppendCommand(nil, []byte("TYPE"), name)}
-	}
-	p.Split(parts, true, func(_ int, replies [][]byte) []byte {
-		kept := p.keys[:0]
-		for i, reply := range replies {
-			if isError(reply) {
-				return reply
-			}
-			if bytes.EqualFold(bytes.TrimSpace(reply[1:]), p.kind) {
-				kept = append(kept, p.keys[i])
-			}
+	p.apart(func() {
+		for i, key := range p.keys {
+			name := bulkBytes(key)
+			parts[i] = Part{Slot: slot.Of(name), Request: resp.AppendCommand(nil, []byte("TYPE"), name)}
 		}
-		p.keys = kept
-		return p.answer()
+	}, func() []byte {
+		p.Split(parts, true, func(_ int, replies [][]byte) []byte {
+			p.apart(func() { p.keepKind(replies) }, func() []byte {
+				if err := firstError(replies); err != nil {
+					return err
+				}
+				return p.answer()
+			})
+			return nil
+		})
+		return nil
 	})
 	return nil
 }
 
+// keepKind keeps the keys that are of the wanted type, by the replies to TYPE.
+func (p *slotScan) keepKind(replies [][]byte) {
+	kept := p.keys[:0]
+	for i, reply := range replies {
+		if len(reply) > 0 && bytes.EqualFold(bytes.TrimSpace(reply[1:]), p.kind) {
+			kept = append(kept, p.keys[i])
+		}
+	}
+	p.keys = kept
+}
+
 func (p *slotScan) answer() []byte {
-	return p.show(append(redcon.AppendArray(nil, len(p.keys)), bytes.Join(p.keys, nil)...))
+	var page []byte
+	p.apart(func() {
+		page = append(redcon.AppendArray(nil, len(p.keys)), bytes.Join(p.keys, nil)...)
+	}, func() []byte { return p.show(page) })
+	return nil
 }

@@ -2,7 +2,9 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -118,6 +120,49 @@ func TestRoundsAreShort(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What one client asks for or leaves behind in many small parts is dealt with in many rounds.
+func TestRoundsAreShortForManyThings(t *testing.T) {
+	nodes := startCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.nodes[0].addr)
+	c := connect(t, addr)
+	for i := range 500 {
+		c.must(t, "SET", fmt.Sprintf("{slot}%d%s", i, strings.Repeat("k", 1_000)), "")
+	}
+	pattern := "*" + strings.Repeat("?k", 300) + "z*" // which nearly fits at every place
+	bySlot := uint64(nodes.slotOf(t, "{slot}"))<<3 | 4
+	for _, kind := range [][]string{nil, {"TYPE", "string"}} {
+		bounded(t, "SCAN slot by slot", clock, func() {
+			c.must(t, append([]string{"SCAN", fmt.Sprint(bySlot), "COUNT", "100000", "MATCH", pattern}, kind...)...)
+		})
+	}
+	const channels, times = 8_000, 6
+	var listener *conn
+	subscribe := func() {
+		listener = connect(t, addr)
+		for i := range times {
+			words := []string{"SUBSCRIBE"}
+			for j := range channels {
+				words = append(words, fmt.Sprintf("channel%d", i*channels+j))
+			}
+			if err := listener.send(words...); err != nil {
+				t.Fatal(err)
+			}
+			for range channels {
+				if _, err := listener.receive(patience); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	gone := func() {
+		listener.Close()
+		eventually(t, patience, "the channels to be given up", func() bool {
+			return len(c.must(t, "PUBSUB", "CHANNELS").elems) == 0
+		})
+	}
+	bounded(t, "the end of a subscriber", clock, func() { subscribe(); clock.take(); gone() })
 }
 
 // fewSettings are settings that nobody can change.

@@ -99,6 +99,9 @@ func (s *session) confirmSubscribed(tag uint32, kind cluster.TopicKind, names []
 	if s.listens == nil {
 		s.listens = &subscriber{}
 	}
+	if s.listens.seats[kind] == nil {
+		s.listens.seats[kind] = make(map[string]*seat, len(topics))
+	}
 	at := make(map[string]*cluster.Topic, len(topics))
 	for _, t := range topics {
 		at[t.Name] = t
@@ -112,6 +115,7 @@ func (s *session) confirmSubscribed(tag uint32, kind cluster.TopicKind, names []
 		}
 		out = s.appendConfirmation(out, subscribed[kind], kind, name)
 	}
+	s.countMemory()
 	return out
 }
 
@@ -151,6 +155,7 @@ func (s *session) confirmUnsubscribed(kind cluster.TopicKind, names []string) (o
 		}
 		out = s.appendConfirmation(out, unsubscribed[kind], kind, name)
 	}
+	s.countMemory()
 	if len(names) == 0 {
 		out = resp.AppendPush(out, s.Proto, 3)
 		out = redcon.AppendBulkString(out, unsubscribed[kind])
@@ -172,6 +177,7 @@ func (s *session) EndSubscriptions(end func() []byte) {
 				s.stand(se.topic.Kind, se)
 			}
 		}
+		s.countMemory()
 		return end()
 	})
 }
@@ -218,14 +224,11 @@ func (s *session) seated(kind cluster.TopicKind) []*seat {
 // sit has s listen to t from the answer to command tag on.
 func (s *session) sit(kind cluster.TopicKind, t *cluster.Topic, tag uint32) {
 	l := s.listens
-	if l.seats[kind] == nil {
-		l.seats[kind] = make(map[string]*seat)
-	}
 	se := &seat{session: s, topic: t, order: l.next, behind: tag}
 	l.next++
 	l.seats[kind][t.Name] = se
 	l.bytes += len(t.Name) + seatCost
-	s.countSeats()
+	s.Topics[kind] = len(l.seats[kind])
 	s.w.hub.sit(se)
 }
 
@@ -234,18 +237,10 @@ func (s *session) stand(kind cluster.TopicKind, se *seat) {
 	s.w.hub.stand(se)
 	delete(s.listens.seats[kind], se.topic.Name)
 	s.listens.bytes -= len(se.topic.Name) + seatCost
-	s.countSeats()
+	s.Topics[kind] = len(s.listens.seats[kind])
 	if !s.Subscribed() {
 		s.listens = nil
 	}
-}
-
-// countSeats has the client show what it listens to.
-func (s *session) countSeats() {
-	for kind, seats := range s.listens.seats {
-		s.Topics[kind] = len(seats)
-	}
-	s.countMemory()
 }
 
 // standUp ends all that a client which has gone listened to.
@@ -253,17 +248,33 @@ func (s *session) standUp() {
 	if s.listens == nil {
 		return
 	}
+	l := s.listens
+	s.listens = nil
+	l.standUp(s.w.hub)
+}
+
+// seatRound is how many seats are given up in one round of the loop.
+const seatRound = 4096
+
+// standUp gives all seats up, some of them in each round.
+func (l *subscriber) standUp(h *hub) {
 	var left []*cluster.Topic
-	for _, seats := range s.listens.seats {
-		for _, se := range seats {
-			s.w.hub.stand(se)
+	n := 0
+	for _, seats := range l.seats {
+		for name, se := range seats {
+			if n++; n > seatRound {
+				h.release(left)
+				h.worker.loop.Post(func() { l.standUp(h) })
+				return
+			}
+			delete(seats, name)
+			h.stand(se)
 			if !se.leaving { // else leave does that
 				left = append(left, se.topic)
 			}
 		}
 	}
-	s.listens = nil
-	s.w.hub.release(left)
+	h.release(left)
 }
 
 // counted is the number in confirmations: channels and patterns count together.
@@ -285,6 +296,9 @@ func (s *session) appendConfirmation(dst []byte, word string, kind cluster.Topic
 // that it would be taken for the answer to an earlier command. message is a reply of RESP2; its first byte may be
 // changed, but if it is larger than loop.Shared nobody may write to it.
 func (s *session) message(se *seat, message []byte) {
+	if s.gone { // and about to stand up
+		return
+	}
 	kind := replyKinds[s.Proto]
 	if len(message) <= loop.Shared {
 		message[0], kind = kind[0], nil
