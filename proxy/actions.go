@@ -264,9 +264,16 @@ func (g *gather) conclude(size int, replies [][]byte) {
 		s.countMemory()
 	}
 	s.current, s.acted = g.tag, false
-	if answer := g.merge(s.Proto, replies); answer != nil {
+	switch answer := g.merge(s.Proto, replies); {
+	case answer != nil:
 		s.answer(g.tag, answer)
-	} else if !s.acted {
+	case !s.acted:
 		s.answer(g.tag, noAnswer)
+	case size > longFrom && !s.gone && s.unanswered(g.tag):
+		if a := s.answers.at(g.tag); a.then != nil { // a goroutine has the replies now
+			a.lent = size
+			s.held += size
+			s.countMemory()
+		}
 	}
 }

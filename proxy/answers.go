@@ -18,6 +18,7 @@ type answer struct {
 	touched   bool                      // something of what it is made of is here
 	silent    bool                      // the client is not to get it
 	done      bool                      // it is whole
+	lent      int                       // bytes that are still held for what then waits for
 	by        uint8                     // who made it: byNode ...
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,5 +97,47 @@ func TestTransactionIsRecountedBesideTheLoop(t *testing.T) {
 		b.expect("+PONG\r\n")
 		close(gate)
 		a.expect("*2\r\n:7\r\n:8\r\n$6\r\nbehind\r\n")
+	})
+}
+
+// The replies of nodes count as memory of the client for as long as a goroutine puts them together.
+func TestTopicsThatAreLookedUpCount(t *testing.T) {
+	var names []string
+	for i := range 4_000 {
+		names = append(names, fmt.Sprintf("%0100d", i))
+	}
+	reply := frame("*4000", names...)
+	inBubble(t, 1, Options{}, func(node int, command string) string {
+		if command == "PUBSUB CHANNELS" {
+			return reply
+		}
+		return echo(node, command)
+	}, func(r *rig) {
+		r.likeRedis7()
+		gate := make(chan struct{})
+		r.look = func() { <-gate }
+		held := func() (n int) {
+			done := make(chan int)
+			w := r.server.workers[0]
+			w.loop.Post(func() {
+				for s := range w.sessions {
+					n += s.held
+				}
+				done <- n
+			})
+			return <-done
+		}
+		a := r.connect()
+		a.send("PUBSUB CHANNELS")
+		synctest.Wait()
+		if n := held(); n < len(reply) {
+			t.Errorf("%d bytes count while %d are looked at", n, len(reply))
+		}
+		close(gate)
+		a.expect(reply)
+		synctest.Wait()
+		if n := held(); n != 0 {
+			t.Errorf("%d bytes count in the end", n)
+		}
 	})
 }

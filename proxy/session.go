@@ -293,6 +293,10 @@ func (s *session) begun(a *answer, chunk []byte) {
 func (s *session) apply(tag uint32, a *answer) {
 	then, reply := a.then, a.buf
 	s.held -= len(reply)
+	if !s.gone {
+		s.held -= a.lent
+	}
+	a.lent = 0
 	a.then, a.collected, a.started, a.touched = nil, collected{}, false, true
 	s.current, s.acted = tag, false
 	answer := then(reply)
