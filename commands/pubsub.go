@@ -42,8 +42,8 @@ type Census interface {
 	OwnTopics(kind cluster.TopicKind, i int) int
 }
 
-func subscribe(c *Call)    { c.Subscribe(cluster.Classic, c.Args[1:]) }
-func psubscribe(c *Call)   { c.Subscribe(cluster.Pattern, c.Args[1:]) }
+func subscribe(c *Call)    { c.listen(cluster.Classic) }
+func psubscribe(c *Call)   { c.listen(cluster.Pattern) }
 func unsubscribe(c *Call)  { c.Unsubscribe(cluster.Classic, c.named()) }
 func punsubscribe(c *Call) { c.Unsubscribe(cluster.Pattern, c.named()) }
 func publish(c *Call)      { c.Publish(false) }
@@ -56,8 +56,24 @@ func ssubscribe(c *Call) {
 	case c.crossesSlots():
 		c.Reply(ErrorReply(ErrCrossSlot))
 	default:
-		c.Subscribe(cluster.Shard, c.Args[1:])
+		c.listen(cluster.Shard)
 	}
+}
+
+// maxTopicName is how many bytes the name of a topic has at most. All clients of the proxy are subscribed over one
+// connection to a node, which would break for all of them if the node found a command on it too large.
+const maxTopicName = cluster.MaxShared - 1<<10
+
+// listen subscribes to the topics that the arguments name.
+func (c *Call) listen(kind cluster.TopicKind) {
+	for _, name := range c.Args[1:] {
+		if len(name) > maxTopicName {
+			c.Reply(errorLine("ERR the name of a channel or a pattern has %d bytes at most through lockproxy, this one has %d",
+				maxTopicName, len(name)))
+			return
+		}
+	}
+	c.Subscribe(kind, c.Args[1:])
 }
 
 func sunsubscribe(c *Call) {

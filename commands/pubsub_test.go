@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"strings"
 	"testing"
 
 	"lockproxy/cluster"
@@ -24,6 +25,16 @@ func TestSubscribeCommands(t *testing.T) {
 	} {
 		if got := f.do(line); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+	for _, name := range []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"} {
+		long := strings.Repeat("n", maxTopicName+1)
+		want := "-ERR the name of a channel or a pattern has 1047552 bytes at most through lockproxy, this one has 1047553\r\n"
+		if got := f.args(name, "a", long); got != want {
+			t.Errorf("%s of a long name: %.80q", name, got)
+		}
+		if got := f.args(name, long[1:]); !strings.HasPrefix(got, "+subscribe") {
+			t.Errorf("%s of a name that just fits: %.80q", name, got)
 		}
 	}
 	f.server.clustered = true

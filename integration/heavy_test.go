@@ -24,10 +24,10 @@ func TestHeavyCommands(t *testing.T) {
 	}
 }
 
-// Patterns of millions of stars meet channels that are as long, either way round.
+// Patterns of half a million stars meet channels that are as long, either way round.
 func TestHeavyPatterns(t *testing.T) {
 	proxy := startProxy(t, "--upstream", startRedis(t).addr, "--loops", "1")
-	const n = 9_000_000
+	const n = 500_000 // names may not be much longer
 	pattern, channel := strings.Repeat("*a", n)+"b", strings.Repeat("a", n)
 	listener := connect(t, proxy.addr)
 	for _, words := range [][]string{{"SUBSCRIBE", channel}, {"PSUBSCRIBE", pattern}} {
