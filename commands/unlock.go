@@ -33,6 +33,7 @@ var tokenArgument = Argument{Name: "token", Type: "oneof", Optional: true, Argum
 
 // release is one UNLOCK on its way.
 type release struct {
+	Actions
 	l      *redlock.Locker
 	grants Grants // of the connection when it asked: RESET gives it new ones
 	proto  int
@@ -41,18 +42,26 @@ type release struct {
 
 func unlock(c *Call, all *Lockers, s *lockSyntax) {
 	l := all.of(string(c.Args[1]))
-	r := &release{l: l, grants: c.Client.Grants, proto: c.Client.Proto}
+	r := &release{Actions: c.Actions, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
 	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(ErrorReply(err))
 		return
 	}
-	slot, req := l.ReleaseRequest(r.args.name, r.args.token, r.args.fence, r.args.id)
-	ask(c, l, slot, req, true, r.answered, nil)
+	r.ask()
+}
+
+func (r *release) ask() {
+	slot, req := r.l.ReleaseRequest(r.args.name, r.args.token, r.args.fence, r.args.id)
+	ask(r, r.l, slot, req, true, r.answered, nil)
 }
 
 // answered makes the client's answer of that of Redis.
 func (r *release) answered(reply []byte) []byte {
 	released, ok, keeper, err := r.l.ReadRelease(reply)
+	if err == redlock.ErrAgain {
+		r.ask()
+		return nil
+	}
 	if err != nil {
 		return reply
 	}

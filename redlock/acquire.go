@@ -99,6 +99,7 @@ func (l *Locker) Try(ctx context.Context, a *Acquire, tries int, every time.Dura
 		case <-ctx.Done():
 			return g, false, context.Cause(ctx)
 		}
+		a.ID = l.newID(a) // the attempt before this one has made nothing, and what is asked for meanwhile is older
 		err = ErrAgain
 		for n := 0; err == ErrAgain && n < 3; n++ {
 			var reply []byte

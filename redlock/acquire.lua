@@ -11,7 +11,8 @@
 --       13 fence that the grant should have, "mine" if only the token of a hold may be granted anything, or ""
 -- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be, and with 13
 --       {token, fence, ttl ms, count, 1 if the token did not hold it so before, else 0, clock in µs}; waits {place, ms until it may try again
---       by itself, ids of the requests that should try now; "*": all of this proxy}; held nil,
+--       by itself, ids of the requests that should try now; "*": all of this proxy}; -1 if it would count a grant
+--       that its proxy has asked for later, for which it needs a new id; held nil,
 --       or with 13 {-1 for a reader that wants to write, else 0, ms that it lasts, who holds it:
 --       the request that made it the writer, r for readers, else "", clock in µs}
 -- Effects one hold, or one place in the queue, for each request id, however often it is sent;
@@ -26,6 +27,7 @@
 -- requests meta". Requests are the last eight that made it what it is: +id counted, =id the
 -- token came again, -id counted down, ^id made a writer of the reader, *id did so and
 -- counted. An id of a LOCK with a name of its client's (ID) is "id,name".
+-- If there is no room for all, the first, which the lock was granted to, is in front of the last as @id.
 -- The field b has the fence and the count from before each of the last upgrades, " id fence count;", newest first, so
 -- that a request that came before it and is sent again gets the answer that was true then.
 -- !id, ?id and &id are +id, ^id and *id that were cancelled, when others had been told of them. =0000000000000000
@@ -84,6 +86,8 @@ if writing and s[2] ~= token and not proxy then
   return {0, writing_e - now, granted_to(writer) or '', micros}
 end
 --#include hold.lua
+--#include meant.lua
+--#include overtaken.lua
 --#include state.lua
 
 -- The token holds the lock already.
@@ -106,6 +110,7 @@ end
 local upgrade = mine and field ~= 'w' and mode == 'w' and not sent_before
 if mine then
   if not sent_before then
+    if ARGV[5] == '1' and not proxy and not candidate and not meant(id, f, ids) then return -1 end
     n = n + ARGV[5]
     ids = ids .. (upgrade and (ARGV[5] == '1' and '*' or '^') or ARGV[5] == '1' and '+' or '=') .. id
     kept = rely(kept, relying)
@@ -116,7 +121,8 @@ end
 if mine and not upgrade then
   if place then drop(place, id) end
   outlast(e)
-  if field == 'w' and mode == 'r' and not sent_before then -- from now on it only reads
+  local reads_only = field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids)
+  if reads_only then
     redis.call('HDEL', key, 'o', 'w')
     field, c, ce = 'r:' .. token, 1, e
     welcome_readers()

@@ -1,4 +1,4 @@
--- extend.lua makes the lease of a hold longer, never shorter. Needs hold.lua, now.lua.
+-- extend.lua makes the lease of a hold longer, never shorter. Needs hold.lua, meant.lua, now.lua.
 --
 -- The keeper must be that of the hold, unless client says that a client asks: then it is as in rely.
 -- Returns the ms that remain and the fence; 0 if the token holds
@@ -11,7 +11,7 @@ local function extend(key, token, lease, want, keeper, client)
   end
   if not hold then return 0 end
   local e, n, f, since, kept, ids, note = parse_hold(hold)
-  if e <= now or (want ~= '' and want ~= f) then return 0 end
+  if e <= now or want ~= '' and not meant(want, f, ids) then return 0 end
   local keeps = kept
   if client then
     keeps = rely(kept, keeper)

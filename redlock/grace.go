@@ -12,8 +12,9 @@ import (
 )
 
 // ErrAgain is what ReadAcquire says when the master of the slot has another replication id than
-// the request named, and may grant all the same: make an AcquireRequest again, and send it.
-var ErrAgain = errors.New("redlock: the request named another master")
+// the request named, and may grant all the same, and what ReadAcquire and ReadRelease say when a later request of the
+// same token has overtaken it: make the request again, and send it.
+var ErrAgain = errors.New("redlock: the request named another master, or was overtaken")
 
 // grace holds new grants back after a fail-over, for as long as the longest lease may run that
 // the new master has never heard of. Renewals and releases go on.

@@ -5,8 +5,13 @@ local function parse_hold(hold)
   return tonumber(e), tonumber(n), f, since, kept, ids, note
 end
 
+-- There is room for eight requests, for fewer if their clients name them. The first, which the lock was granted to,
+-- stays with an @: it is only compared with, and known when it is sent again.
 local function pack_hold(e, n, f, since, kept, ids, note)
-  return table.concat({e, n, f, since, kept, string.sub(ids, -136)}, ' ') .. note
+  if #ids > 136 then
+    ids = '@' .. string.match(ids, '[%w,]+') .. string.match(string.sub(ids, -119), '[^%w,].*')
+  end
+  return table.concat({e, n, f, since, kept, ids}, ' ') .. note
 end
 
 -- A keeper with ! behind it renews the hold but does not free it: somebody else has asked for

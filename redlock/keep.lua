@@ -10,6 +10,7 @@
 local clock = redis.call('TIME')
 --#include now.lua
 --#include hold.lua
+--#include meant.lua
 --#include extend.lua
 local replies = {}
 for i, key in ipairs(KEYS) do

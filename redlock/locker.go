@@ -85,7 +85,8 @@ type Locker struct {
 	upstream Upstream
 	quorum   *Quorum // the upstream, if it is one
 	id       string  // of this proxy, in the queues
-	fences   string  // what the keys of the slots' fences begin with
+	ids      requestIDs
+	fences   string // what the keys of the slots' fences begin with
 
 	keepers atomic.Uint64 // ids so far
 	grace   grace
@@ -111,6 +112,7 @@ func New(u Upstream, o Options) *Locker {
 	} else {
 		l.grace.period = o.FailoverGrace // independent masters do not fail over
 	}
+	l.ids.start()
 	l.keep.start(l)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l

@@ -145,17 +145,19 @@ func (h *modelHold) did(mark string) {
 	h.trim()
 }
 
-// trim keeps what there is room for: eight requests, fewer if their clients name them. Of one that is cut in two the
-// name may be left.
+// trim keeps what there is room for: eight requests, fewer if their clients name them. The first stays as the one that
+// the lock was granted to, and with it only what follows it that is not cut in two.
 func (h *modelHold) trim() {
-	room := 136
-	for i := len(h.made) - 1; i >= 0; i-- {
-		if room -= len(h.made[i]); room <= 0 {
-			h.made = slices.Clone(h.made[i:])
-			h.made[0] = h.made[0][-room:]
-			return
-		}
+	if len(strings.Join(h.made, "")) <= 136 {
+		return
 	}
+	first, i, room := h.made[0][1:], len(h.made), 119
+	for room >= len(h.made[i-1]) {
+		i--
+		room -= len(h.made[i])
+	}
+	delete(h.gone, first)
+	h.made = append([]string{"@" + first}, h.made[i:]...)
 }
 
 // knows says that a request made h, or another one that its client calls the same.
@@ -166,6 +168,16 @@ func (h *modelHold) named(id string) int {
 	_, name, ok := strings.Cut(id, ",")
 	return slices.IndexFunc(h.made, func(mark string) bool { return ok && strings.HasSuffix(mark, ","+name) })
 }
+
+// asked says that one of marks is that of a request of the same proxy that was made after id.
+func (h *modelHold) asked(marks, id string, made ...string) bool {
+	return slices.ContainsFunc(made, func(m string) bool {
+		return strings.ContainsRune(marks, rune(m[0])) && m[1:9] == id[:8] && m[9:] > id[8:]
+	})
+}
+
+// means says that a release, or a renewal, may have h mean: it was not granted for a request made after it.
+func (h *modelHold) means(id string) bool { return !h.asked("+@", id, h.made[0]) }
 
 func (h *modelHold) find(id string) int {
 	return slices.IndexFunc(h.made, func(mark string) bool { return mark[1:] == id })
@@ -351,14 +363,19 @@ func (m *model) upgraded(a *Acquire, h *modelHold, v resp.Value) (done bool, err
 func (m *model) acquired(a *Acquire, proxy string, v resp.Value) error {
 	h := m.live(a.Token)
 	up := h != nil && h.mode == Read && a.Mode == Write && !h.knows(a.ID)
-	if up {
+	if up && (!a.Reentrant || proxy != "" || h.means(a.ID)) {
 		if done, err := m.upgraded(a, h, v); done {
 			return err
 		}
 	}
 	switch {
+	case h != nil && a.Reentrant && proxy == "" && !h.knows(a.ID) && !h.means(a.ID):
+		if text(v) != "-1" {
+			return fmt.Errorf("an earlier request than that of the grant: %s, want -1", text(v))
+		}
+		return nil
 	case h != nil && !up:
-		if h.mode == Write && a.Mode == Read && !h.knows(a.ID) {
+		if h.mode == Write && a.Mode == Read && !h.knows(a.ID) && !h.asked("+=^*@", a.ID, h.made...) {
 			h.mode = Read
 		}
 		known := h.knows(a.ID)
@@ -484,6 +501,9 @@ func (m *model) released(token, id string, v resp.Value) error {
 		want = m.told[before].reply
 	case h != nil && h.find(id) >= 0:
 		want = "0"
+	case h != nil && !h.means(id):
+	case h != nil && h.asked("+=^*@", id, h.made...):
+		want = "-1"
 	case h != nil && h.count > 1:
 		h.count--
 		h.did("-" + id)
@@ -510,7 +530,7 @@ func (m *model) cancelled(a *Acquire, v resp.Value) error {
 	delete(m.queue, a.ID)
 	done := waits
 	if h := m.live(a.Token); h != nil {
-		if i := h.find(a.ID); i >= 0 && h.made[i][0] != '-' && !h.gone[a.ID] {
+		if i := h.find(a.ID); i >= 0 && !strings.ContainsRune("-@", rune(h.made[i][0])) && !h.gone[a.ID] {
 			done = true
 			h.cancel(i)
 			if h.count == 0 {
@@ -703,16 +723,21 @@ func TestModel(t *testing.T) {
 			},
 			"renew": func(t *rapid.T) {
 				token, lease := tokens.Draw(t, "token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
-				h, fence := m.live(token), ""
-				if rapid.Bool().Draw(t, "fence") {
-					fence = fmt.Sprint(m.fence)
+				h, means := m.live(token), ""
+				switch rapid.IntRange(0, 3).Draw(t, "means") {
+				case 0:
+					means = fmt.Sprint(m.fence)
+				case 1:
+					means = newID()
+				case 2: // a late copy
+					means = fmt.Sprintf("id%014d", max(0, ids-rapid.IntRange(0, 9).Draw(t, "age")))
 				}
 				keeper := ""
 				if rapid.Bool().Draw(t, "kept") {
 					keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
 				}
-				v, want := ask(renewScript, token, millis(lease), fence, keeper), int64(0)
-				if h != nil && (fence == "" || h.fence == m.fence) {
+				v, want := ask(renewScript, token, millis(lease), means, keeper), int64(0)
+				if h != nil && (means == "" || means[0] == 'i' && h.means(means) || fmt.Sprint(h.fence) == means) {
 					want = h.renew(m.now, lease).Milliseconds()
 					h.rely(keeper)
 				}

@@ -45,14 +45,9 @@ func hasTag(name string) bool {
 // NewToken makes a token that nobody can guess: 130 random bits, 26 letters and digits.
 func NewToken() string { return rand.Text() }
 
-// newID makes the id of a request or of a proxy: 80 random bits. It need not be
-// secret, only its own.
+// newID makes the id of a proxy: 80 random bits. It need not be secret, only its own.
 func newID() string {
-	b := idBytes()
-	return string(b[:])
-}
-
-func idBytes() (b [16]byte) {
+	var b [idBytes]byte
 	bits := mathrand.Uint64()
 	for i := range b {
 		if i == len(b)/2 {
@@ -61,7 +56,7 @@ func idBytes() (b [16]byte) {
 		b[i] = "abcdefghijklmnopqrstuvwxyz234567"[bits&31]
 		bits >>= 5
 	}
-	return b
+	return string(b[:])
 }
 
 // ownerBytes is how long the owner of a hold is.

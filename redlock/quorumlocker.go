@@ -40,7 +40,7 @@ func (l *Locker) quorumRequest(a *Acquire) (slot int, req []byte) {
 
 // requestOf is that request. candidate: "mine" if only who holds the lock already may be granted anything, else "".
 func (l *Locker) requestOf(a *Acquire, candidate string) (slot int, req []byte) {
-	a.ID = a.newID() // else what takes the attempt before this one back would take this one too
+	a.ID = l.newID(a) // else what takes the attempt before this one back would take this one too
 	slot, req = l.eval(&acquireScript, a.Name, 13)
 	req = a.appendTo(req)
 	req = append(req, "$0\r\n\r\n"...)

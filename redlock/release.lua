@@ -1,26 +1,31 @@
 -- release frees what a token holds, or counts a re-entered hold down.
 --
 -- KEYS  1 the lock   2 the fence of its slot
--- ARGV  1 token   2 fence of the grant that is meant, or ""   3 request id   4 proxy
+-- ARGV  1 token   2 fence of the grant that is meant, or id that the proxy has given the request, or "": it is 3
+--       3 request id, which its client may have named   4 proxy
 --       5 PUBLISH or SPUBLISH   6 1: nobody may get the lock by this; 2: there is no queue, so all who
 --       listen are told that the lock is free; 3: that too, but this proxy, which listens, knows
 -- Reply 1 released; 0 still held, the count went down; nil: the token holds nothing
---       here; {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy; of a hold that this
---       proxy has kept alive {1, keeper}, or {1, id, fence, ttl ms, keeper}
+--       here; -1: its proxy has asked for the hold once more since, so it needs a new id; {1, id, fence, ttl ms}:
+--       released, and granted to the waiter id of this proxy; of a hold that this proxy has kept alive {1, keeper}, or
+--       {1, id, fence, ttl ms, keeper}
 -- Effects the hold goes, or its count; who waits first is woken, or gets the lock. Sent
---       again it changes nothing and replies the same, until there have been 32 more in the slot. Who got the lock
---       by it is only told again until the lock has gone on eight times more
+--       again it changes nothing and replies the same, until there have been 32 more in the slot, and never ends a
+--       grant that its proxy has asked for since. Who got the lock by it is only told again until the lock has gone
+--       on eight times more
 local key, token, want, id = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+if want == '' then want = id end
 --#include kind.lua
 if kind == 'none' then
   --#include recall.lua
   return false
 end
 --#include plain.lua
+--#include meant.lua
 if plain then -- most calls end here
   if want ~= plain or owner ~= token then
     --#include recall.lua
-    if want ~= '' or owner ~= token then return false end
+    if owner ~= token or not meant(want, plain, plain_ids) then return false end
   end
   redis.call('DEL', key)
   local mark = ' '
@@ -37,6 +42,7 @@ local clock = redis.call('TIME')
 --#include now.lua
 local publish, me, near, place = ARGV[5], ARGV[4], ARGV[6] ~= '1', nil
 --#include hold.lua
+--#include overtaken.lua
 
 local u = s[5]
 local wid = u and string.match(u, ' ' .. id .. '>([%w,]+)')
@@ -60,7 +66,8 @@ if not hold then return false end
 local e, n, f, since, kept, ids, note = parse_hold(hold)
 if e <= now then return false end
 if string.find(ids, id, 1, true) then return 0 end -- sent again, whatever fence the hold has by now
-if want ~= '' and want ~= f then return false end
+if not meant(want, f, ids) then return false end
+if ARGV[6] ~= '2' and ARGV[6] ~= '3' and overtaken(want, ids) then return -1 end
 local mark = n > 1 and '-' or ' '
 --#include remember.lua
 if n > 1 then

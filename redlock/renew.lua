@@ -1,7 +1,7 @@
 -- renew makes the lease of a hold longer, never shorter.
 --
 -- KEYS  1 the lock
--- ARGV  1 token   2 lease, ms   3 fence of the grant that is meant, or ""   4 keeper that the
+-- ARGV  1 token   2 lease, ms   3 fence of the grant that is meant, or id of the request, or ""   4 keeper that the
 --       hold has from now on, or = and the one that whoever asks is already, or ""   5 1: the clock is wanted
 -- Reply ms that remain, or with a new keeper {ms that remain, fence}; 0: the token holds nothing here;
 --       with 5 always {ms that remain, fence or 0, clock in µs}
@@ -19,6 +19,7 @@ if not plain and redis.call('HGET', key, 'v') ~= '1' then
   --#include foreign.lua
 end
 --#include hold.lua
+--#include meant.lua
 --#include extend.lua
 local left, f = extend(key, ARGV[1], tonumber(ARGV[2]), ARGV[3], keeper, true)
 local renewed = left > 0 and keeper ~= '' and string.sub(keeper, 1, 1) ~= '='

@@ -75,7 +75,7 @@ func (l *Locker) NewAcquire(a Acquire) *Acquire {
 	if a.Lease == 0 {
 		a.Lease = l.Lease()
 	}
-	a.ID = a.newID()
+	a.ID = l.newID(&a)
 	if a.Keep {
 		a.Keeper = l.NewKeeper()
 	}
@@ -83,11 +83,12 @@ func (l *Locker) NewAcquire(a Acquire) *Acquire {
 }
 
 // newID is an id for a, with what its client calls it.
-func (a *Acquire) newID() string {
+func (l *Locker) newID(a *Acquire) string {
+	id := l.ids.next()
 	if a.Named == "" {
-		return newID()
+		return string(id[:])
 	}
-	return newID() + "," + nameOf(a.Token, a.Named)[:8]
+	return string(id[:]) + "," + nameOf(a.Token, a.Named)[:8]
 }
 
 // nameOf stands for what a client calls a request of a token's: letters and digits, as in ids.
@@ -192,6 +193,9 @@ func (l *Locker) readAcquire(a *Acquire, reply []byte) (g Grant, ok bool, err er
 		return g, false, ReplyError(v.Err())
 	case v.Null():
 		return g, false, nil
+	case v.Kind == ':': // it was overtaken
+		a.ID = l.newID(a)
+		return g, false, ErrAgain
 	case len(v.Elems) == 3 && a.w != nil && l.quorum != nil:
 		l.unserved(a.w, v.Elems[0].Int < 0, ms(v.Elems[1].Int), v.Elems[2].Text())
 		return g, false, nil
@@ -250,12 +254,21 @@ func Refused(err error) bool {
 // is the one of the grant that is meant. It may be sent again; each call makes another request. ReadRelease reads
 // its reply.
 //
+// A copy of it that comes late does nothing to a grant that this Locker has asked for since.
+//
 // named, if not "", is what its client calls it: sent again under that name, by any proxy, it is the same one.
 func (l *Locker) ReleaseRequest(name, token string, fence int64, named string) (slot int, req []byte) {
 	slot, req = l.eval(&releaseScript, name, 6)
 	req = appendOwnerOf(req, token)
-	req = redcon.AppendBulkString(req, optional(fence))
-	id := idBytes()
+	id := l.ids.next()
+	switch {
+	case fence != 0:
+		req = appendNumber(req, fence)
+	case named != "":
+		req = redcon.AppendBulk(req, id[:])
+	default:
+		req = append(req, "$0\r\n\r\n"...)
+	}
 	if named != "" {
 		copy(id[:], nameOf(token, named))
 	}
@@ -271,7 +284,7 @@ func (l *Locker) ReleaseRequest(name, token string, fence int64, named string) (
 // ReadRelease reads the reply to ReleaseRequest. ok: it was released (count 0)
 // or counted down (count 1). Not ok and no error: the token holds nothing there. A waiter of this proxy that
 // got the lock by it is told so. keeper is that of the hold that was released, for Unlocked, if this proxy had it and the
-// reply is not one to a request that was sent again.
+// reply is not one to a request that was sent again. After ErrAgain make a ReleaseRequest again, and send it.
 func (l *Locker) ReadRelease(reply []byte) (released, ok bool, keeper string, err error) {
 	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
 		return n == 1, true, "", nil
@@ -284,6 +297,8 @@ func (l *Locker) ReadRelease(reply []byte) (released, ok bool, keeper string, er
 		return false, false, "", ReplyError(v.Err())
 	case v.Null():
 		return false, false, "", nil
+	case v.Kind == ':':
+		return false, false, "", ErrAgain
 	case len(v.Elems) == 2:
 		return true, true, v.Elems[1].Text(), nil
 	case len(v.Elems) == 4:
@@ -298,7 +313,8 @@ func (l *Locker) ReadRelease(reply []byte) (released, ok bool, keeper string, er
 
 // RenewRequest is the command that makes the lease of token's hold last for lease from now
 // on, if that is longer; fence, if not 0, is the one of the grant that is meant. keeper keeps the hold
-// alive from now on; or it is Kept.Keeper of whoever does already, or "". It may be sent again. ReadRenew reads its reply; without a new keeper
+// alive from now on; or it is Kept.Keeper of whoever does already, or "". It may be sent again, and a copy that comes late
+// does nothing to a grant that this Locker has asked for since. ReadRenew reads its reply; without a new keeper
 // that is what a client of RENEW gets.
 func (l *Locker) RenewRequest(name, token string, lease time.Duration, fence int64, keeper string) (slot int, req []byte) {
 	args := 3
@@ -311,7 +327,12 @@ func (l *Locker) RenewRequest(name, token string, lease time.Duration, fence int
 	slot, req = l.eval(&renewScript, name, args)
 	req = appendOwnerOf(req, token)
 	req = appendNumber(req, lease.Milliseconds())
-	req = redcon.AppendBulkString(req, optional(fence))
+	if fence != 0 {
+		req = appendNumber(req, fence)
+	} else {
+		id := l.ids.next()
+		req = redcon.AppendBulk(req, id[:])
+	}
 	if args > 3 {
 		req = redcon.AppendBulkString(req, keeper)
 	}

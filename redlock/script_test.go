@@ -45,7 +45,7 @@ func (l *teller) run(script Script, keys []string, args ...string) resp.Value {
 // whole is the reply to an acquire with these arguments, written out: a plain grant is the
 // fence alone.
 func whole(v resp.Value, args []string) resp.Value {
-	if v.Kind != ':' {
+	if v.Kind != ':' || v.Int < 0 {
 		return v
 	}
 	lease, _ := strconv.ParseInt(args[1], 10, 64)
