@@ -25,7 +25,13 @@ func AppendMonitorTime(dst []byte, now time.Time) []byte {
 	return append(dst, ' ')
 }
 
-// AppendMonitorCall: see AppendMonitorTime.
+// MONITOR shows at most so many arguments of a command, and so many bytes of one of them.
+const (
+	monitorArgs = 128
+	monitorArg  = 4 << 10
+)
+
+// AppendMonitorCall: see AppendMonitorTime. What a line leaves out of a long command it counts, as SLOWLOG does.
 func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte {
 	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
 	dst = append(dst, ' ')
@@ -36,13 +42,24 @@ func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte
 		dst = append(dst, cl.Addr...)
 	}
 	dst = append(dst, ']')
-	secret := c.Secrets(args)
-	for i, arg := range args {
+	shown := args
+	if len(args) > monitorArgs {
+		shown = args[:monitorArgs-1]
+	}
+	secret := c.Secrets(shown)
+	for i, arg := range shown {
 		dst = append(dst, ' ')
-		if secret != nil && secret[i] {
-			arg = redacted
+		switch {
+		case secret != nil && secret[i]:
+			dst = appendQuoted(dst, redacted)
+		case len(arg) > monitorArg:
+			dst = appendQuoted(dst, shortened(arg, monitorArg))
+		default:
+			dst = appendQuoted(dst, arg)
 		}
-		dst = appendQuoted(dst, arg)
+	}
+	if more := len(args) - len(shown); more > 0 {
+		dst = appendQuoted(append(dst, ' '), moreArguments(more))
 	}
 	return append(dst, '\r', '\n')
 }

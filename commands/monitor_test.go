@@ -46,6 +46,34 @@ func TestMonitorLine(t *testing.T) {
 	}
 }
 
+// Of a long command a line has the beginning, and none of it is a secret.
+func TestMonitorLineOfLongCommands(t *testing.T) {
+	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	long := strings.Repeat("x", monitorArg)
+	words := func(n int) []string { return strings.Fields("UNLOCK l" + strings.Repeat(" t", n-2)) }
+	hidden := strings.Repeat(` "(redacted)"`, monitorArgs-3)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"ECHO", long}, `"ECHO" "` + long + `"`},
+		{[]string{"ECHO", long + "yyy"}, `"ECHO" "` + long + `... (3 more bytes)"`},
+		{[]string{"AUTH", long + "yyy"}, `"AUTH" "(redacted)"`},
+		{words(monitorArgs), `"UNLOCK" "l"` + hidden + ` "(redacted)"`},
+		{words(1_000_000), `"UNLOCK" "l"` + hidden + ` "... (999873 more arguments)"`},
+	} {
+		args := make([][]byte, len(test.args))
+		for i, arg := range test.args {
+			args[i] = []byte(arg)
+		}
+		cmd, _ := table.Resolve(args)
+		line := string(AppendMonitorCall(nil, &Client{Addr: "a:1"}, cmd, args))
+		if want := "[0 a:1] " + test.want + "\r\n"; line != want {
+			t.Errorf("%.60s: %d bytes, want %d: ...%s", args[0], len(line), len(want), line[max(len(line)-60, 0):])
+		}
+	}
+}
+
 func TestShownByMonitor(t *testing.T) {
 	table := redis7(t, LockVerbs(Lockers{}, 0)...)
 	for line, want := range map[string]bool{

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -283,22 +284,34 @@ const (
 // and tokens are not shown.
 func NewSlowEntry(c *Command, args [][]byte) SlowEntry {
 	var e SlowEntry
-	secret := c.Secrets(args)
-	for i, arg := range args {
+	shown := args
+	if len(args) > slowArgs {
+		shown = args[:slowArgs-1]
+	}
+	secret := c.Secrets(shown)
+	for i, arg := range shown {
 		switch {
-		case i == slowArgs-1 && len(args) > slowArgs:
-			e.Args = append(e.Args, []byte("... ("+strconv.Itoa(len(args)-i)+" more arguments)"))
-			return e
 		case secret != nil && secret[i]:
 			e.Args = append(e.Args, redacted)
 		case len(arg) > slowArg:
-			e.Args = append(e.Args, []byte(string(arg[:slowArg])+"... ("+strconv.Itoa(len(arg)-slowArg)+" more bytes)"))
+			e.Args = append(e.Args, shortened(arg, slowArg))
 		default:
 			e.Args = append(e.Args, slices.Clone(arg))
 		}
 	}
+	if more := len(args) - len(shown); more > 0 {
+		e.Args = append(e.Args, moreArguments(more))
+	}
 	return e
 }
+
+// shortened is the first most bytes of arg, and how many follow.
+func shortened(arg []byte, most int) []byte {
+	return fmt.Appendf(nil, "%s... (%d more bytes)", arg[:most], len(arg)-most)
+}
+
+// moreArguments stands in place of n arguments that are not shown.
+func moreArguments(n int) []byte { return fmt.Appendf(nil, "... (%d more arguments)", n) }
 
 // redact hides the secrets in args, an entry of a node: it may show those of settings that it does not know.
 func (t *Table) redact(args [][]byte) {

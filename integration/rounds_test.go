@@ -3,7 +3,9 @@ package integration
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -163,6 +165,27 @@ func TestRoundsAreShortForManyThings(t *testing.T) {
 		})
 	}
 	bounded(t, "the end of a subscriber", clock, func() { subscribe(); clock.take(); gone() })
+}
+
+// Nor does the loop take long to show commands to somebody in MONITOR.
+func TestRoundsAreShortForMonitor(t *testing.T) {
+	const n = 300_000
+	nodes := startCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.nodes[0].addr)
+	monitor := connect(t, addr)
+	monitor.must(t, "MONITOR")
+	go io.Copy(io.Discard, monitor) // ends with the connection
+	c := connect(t, addr)
+	bounded(t, "MONITOR: a long argument", clock, func() { c.must(t, "ECHO", strings.Repeat("\x00", 100*n)) })
+	many := strings.Fields("EXISTS" + strings.Repeat(" {slot}key", n))
+	bounded(t, "MONITOR: many arguments", clock, func() { c.must(t, many...) })
+	bounded(t, "MONITOR: a transaction", clock, func() {
+		c.must(t, "MULTI")
+		for range 1_000 {
+			c.must(t, append([]string{"DEL"}, slices.Repeat([]string{"{slot}" + strings.Repeat("k", 1_000)}, 120)...)...)
+		}
+		c.must(t, "EXEC")
+	})
 }
 
 // fewSettings are settings that nobody can change.

@@ -20,6 +20,9 @@ type monitors struct {
 // maxFeed is how many bytes of lines are collected at most before they are passed on.
 const maxFeed = 256 << 10
 
+// maxUnseen is how many bytes of lines about a transaction are kept until EXEC. The commands behind them are not shown.
+const maxUnseen = 1 << 20
+
 var monitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 
 // StartMonitor implements commands.Crowd. From the reply on no command is missed: by then each
@@ -94,14 +97,15 @@ func (s *session) observe(cmd *commands.Command, args [][]byte) {
 		return
 	}
 	if s.Transaction.Open && cmd.Queue != commands.QueueNot {
-		if len(s.unseen) < s.w.server.outputs.limits.Load().Normal.Hard {
+		if len(s.unseen) < maxUnseen {
 			s.unseen = commands.AppendMonitorCall(s.unseen, &s.Client, cmd, args)
 		}
 		return
 	}
 	if s.Transaction.Open && cmd.Flags&commands.RunsQueue != 0 && !s.tx.fails() {
+		now := time.Now()
 		for call := range bytes.Lines(s.unseen) { // its line ends are the only ones that it has
-			m.feed = append(commands.AppendMonitorTime(m.feed, time.Now()), call...)
+			m.feed = append(commands.AppendMonitorTime(m.feed, now), call...)
 		}
 	}
 	if !s.Transaction.Open || cmd.Flags&commands.EndsMulti != 0 {

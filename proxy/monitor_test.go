@@ -115,7 +115,7 @@ func TestSlowMonitorIsClosed(t *testing.T) {
 		slow, c := all[0], all[1]
 		slow.send("MONITOR")
 		slow.expect("+OK\r\n")
-		for range 40 {
+		for range 400 {
 			c.send("ECHO " + strings.Repeat("x", 50_000))
 			c.expect("$50000\r\n" + strings.Repeat("x", 50_000) + "\r\n")
 		}
