@@ -48,11 +48,14 @@ func (c *Command) withoutArguments(args [][]byte) Right {
 	short := make(Right, min(len(args), max(c.Arity, -c.Arity)+spareArguments))
 	for i := range short {
 		if short[i] = hiddenArgument; i < 2 {
-			short[i] = args[i]
+			short[i] = args[i][:min(len(args[i]), maxFirstArgument)]
 		}
 	}
 	return short
 }
+
+// maxFirstArgument is how many bytes of the first argument the upstream is asked about. No rule names a longer one.
+const maxFirstArgument = 4 << 10
 
 var hiddenArgument = []byte("*")
 

@@ -188,6 +188,47 @@ func TestRoundsAreShortForMonitor(t *testing.T) {
 	})
 }
 
+// A user of the upstream may send long commands too, about which the upstream is asked first.
+func TestRoundsAreShortForUsers(t *testing.T) {
+	const n = 300_000
+	nodes := startCluster(t, 3, 0)
+	for _, node := range nodes.nodes {
+		node.do(t, "ACL", "SETUSER", "may", "on", ">pw", "~*", "&*", "+@all")
+		node.do(t, "ACL", "SETUSER", "few", "on", ">pw", "~few*", "&*", "+@all")
+	}
+	addr, clock := startMeasured(t, proxy.Options{UsersOnly: true}, nodes.nodes[0].addr)
+	may, few := connect(t, addr), connect(t, addr)
+	may.want(t, "OK", "AUTH", "may", "pw")
+	few.want(t, "OK", "AUTH", "few", "pw")
+	key := func(i int) string { return fmt.Sprintf("few%s%d", strings.Repeat("k", 90), i) }
+	words := []string{"MGET"}
+	for i := range n {
+		words = append(words, key(i))
+	}
+	may.must(t, "SET", key(n-1), "last")
+	for _, c := range []*conn{may, few} {
+		bounded(t, "MGET of a user", clock, func() {
+			got := c.must(t, words...)
+			if len(got.elems) != n || got.elems[n-1].text != "last" {
+				t.Fatalf("MGET: %d values: %.100s", len(got.elems), got.text)
+			}
+		})
+	}
+	words = append(words, "other")
+	bounded(t, "MGET of a user, denied", clock, func() {
+		if got := few.call(t, words...); !strings.HasPrefix(got.text, "NOPERM") {
+			t.Fatalf("MGET: %.100s", got)
+		}
+	})
+	long := strings.Repeat("x", 100*n)
+	bounded(t, "ECHO of a user", clock, func() {
+		if got := few.call(t, "ECHO", long); got.text != long {
+			t.Fatalf("ECHO: %d bytes: %.100s", len(got.text), got.text)
+		}
+	})
+	few.want(t, "PONG", "PING")
+}
+
 // fewSettings are settings that nobody can change.
 type fewSettings struct{}
 

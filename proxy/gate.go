@@ -9,7 +9,7 @@ import (
 // This file is the gate for commands of clients that are users of the upstream: what no node gets as it stands, the
 // upstream is asked about before the proxy does it. Nothing is remembered, so new rules hold from the next command on.
 //
-//	session.run, transaction.dispatch, aside.call --> judge --> ACL DRYRUN, as the proxy ... --> goOn, or a refusal
+//	session.run, transaction.dispatch, aside.call --> judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
 
 // act does a command.
 type act func(cmd *commands.Command, args [][]byte, raw []byte)
@@ -23,32 +23,116 @@ func (s *session) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn a
 	}
 	s.acted = true
 	s.setHold(holdOrder)
-	raw = lasting(raw)
-	args, _, err := resp.Split(raw, nil) // the rights are judged when others have used the buffer of these
-	if err != nil {
-		s.Reply(noAnswer)
+	q := &inquiry{
+		s: s, cmd: cmd, raw: lasting(raw), goOn: goOn,
+		user:    commands.NewRightsOf(s.as.name, s.w.server, s.w.table),
+		caching: s.own != nil && s.own.Precedes(),
+	}
+	if len(raw) <= longFrom {
+		q.prepare()
+		if err := q.ask(q.conclude); err != nil {
+			s.Reply(err)
+		}
 		return
 	}
-	caching := s.own != nil && s.own.Precedes()
-	rights, user := cmd.Rights(args), commands.NewRightsOf(s.as.name, s.w.server, s.w.table)
+	s.keepFor(s.current, 2*len(raw)) // the command, and what is asked
+	s.apart(q.prepare, func() []byte { return q.ask(q.concludeApart) })
+}
+
+// inquiry is what the upstream is asked about a client's right to its current command. That of a long command is made,
+// and the answer to it is judged, by a goroutine.
+type inquiry struct {
+	s       *session
+	cmd     *commands.Command
+	args    [][]byte
+	raw     []byte
+	goOn    act
+	user    commands.RightsOf
+	caching bool
+
+	rights   []commands.Right
+	requests [][]byte
+	err      error
+}
+
+// prepare makes the requests.
+func (q *inquiry) prepare() {
+	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil { // others have used the buffer of those that were read
+		return
+	}
+	q.rights = q.cmd.Rights(q.args)
+	for _, right := range q.rights {
+		q.requests = append(q.requests, q.user.Ask(right))
+	}
+}
+
+// ask sends the requests, and has then conclude from the replies, or returns the answer to the command. Large ones go
+// over a connection that ends with them.
+func (q *inquiry) ask(then commands.Merge) []byte {
+	s := q.s
+	if s.gone || q.err != nil {
+		return noAnswer
+	}
+	mode, large := cluster.Mode{Proto: 2}, false
+	for _, request := range q.requests {
+		large = large || len(request) > cluster.MaxShared
+	}
+	if large {
+		own := s.w.pipes.Plain(mode, largeOwner{s})
+		mode = own.Mode()
+		defer own.End()
+	}
 	slot := s.w.pipes.SomeSlot(s.ID)
-	g := newGather(s, len(rights), func(_ int, replies [][]byte) []byte {
-		for i, reply := range replies {
-			if v := user.Judge(cmd, args, rights[i], reply); v.Refusal != nil {
-				s.denied(v)
-				return nil
-			}
+	g := newGather(s, len(q.requests), then)
+	s.acted = true
+	for i, request := range q.requests {
+		s.feed(s.w.pipes.Send(slot, mode, request, g, uint32(i), true))
+	}
+	q.requests = nil
+	return nil
+}
+
+// verdict is what the replies say.
+func (q *inquiry) verdict(replies [][]byte) commands.Verdict {
+	for i, reply := range replies {
+		if v := q.user.Judge(q.cmd, q.args, q.rights[i], reply); v.Refusal != nil {
+			return v
 		}
-		if caching && s.own != nil {
-			s.own.Precede(true)
-			defer s.own.Precede(false)
+	}
+	return commands.Verdict{}
+}
+
+// conclude has the command run, or refuses it.
+func (q *inquiry) conclude(_ int, replies [][]byte) []byte {
+	q.end(q.verdict(replies))
+	return nil
+}
+
+// concludeApart is conclude for a long command.
+func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
+	var v commands.Verdict
+	q.s.apart(func() { v = q.verdict(replies) }, func() []byte {
+		if q.s.gone {
+			return noAnswer
 		}
-		goOn(cmd, args, raw)
+		q.s.keepFor(q.s.current, -2*len(q.raw))
+		q.end(v)
 		return nil
 	})
-	for i, right := range rights {
-		s.feed(s.w.pipes.Send(slot, cluster.Mode{Proto: 2}, user.Ask(right), g, uint32(i), true))
+	return nil
+}
+
+func (q *inquiry) end(v commands.Verdict) {
+	s := q.s
+	if v.Refusal != nil {
+		s.denied(v)
+		return
 	}
+	if q.caching && s.own != nil {
+		s.own.Precede(true)
+		defer s.own.Precede(false)
+	}
+	q.goOn(q.cmd, q.args, q.raw)
 }
 
 // expel makes a client nobody, whose user is none any more. One that has more than so many commands on their way, or
