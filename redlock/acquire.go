@@ -76,6 +76,7 @@ func (l *Locker) wait(ctx context.Context, a *Acquire, r *room) (g Grant, ok boo
 		case err == errOverdue:
 			return g, false, nil
 		case err != nil:
+			a.unsure = true
 			return g, false, err
 		}
 		g, ok, err = l.readAcquire(a, reply)
@@ -111,6 +112,7 @@ func (l *Locker) Try(ctx context.Context, a *Acquire, tries int, every time.Dura
 			}
 		}
 		if err != nil && !Refused(err) {
+			a.unsure = true
 			l.Undo(a)
 		}
 		if err != nil || ok {

@@ -94,6 +94,7 @@ type Locker struct {
 	ctx    context.Context // of what goes on in the background
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	late   lateness
 
 	mu      sync.Mutex
 	rooms   map[string]*room   // by key of the lock
@@ -146,6 +147,7 @@ func (l *Locker) Close(ctx context.Context) {
 	l.cancel()
 	l.keep.abandon()
 	<-done
+	l.late.running.Wait()
 	if l.quorum != nil {
 		l.quorum.close(ctx)
 	}

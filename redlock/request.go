@@ -41,8 +41,9 @@ type Acquire struct {
 	ID        string        // made by NewAcquire
 	Keeper    string        // made by NewAcquire if Keep; else Kept.Keeper of the hold if whoever asks keeps it alive already, or ""
 
-	fresh bool    // NewAcquire made the token, which holds nothing yet
-	w     *waiter // from AcquireRequest or Follows on, if it may wait
+	fresh  bool    // NewAcquire made the token, which holds nothing yet
+	unsure bool    // it may have run, or be still on its way: an attempt has failed
+	w      *waiter // from AcquireRequest or Follows on, if it may wait
 }
 
 // Grant is a lock that was given.
@@ -172,6 +173,9 @@ func (l *Locker) ReadAcquire(a *Acquire, reply []byte) (g Grant, ok bool, err er
 	g, ok, err = l.readAcquire(a, reply)
 	if ok || err != nil && err != ErrAgain {
 		l.forget(a.w)
+	}
+	if err != nil && err != ErrAgain && !Refused(err) {
+		a.unsure = true
 	}
 	return g, ok, err
 }

@@ -17,7 +17,8 @@ var errNoAnswer = fmt.Errorf("redlock: Redis did not answer within %v: what the 
 
 // Undo takes back, in the background, whatever a has made: its place in the
 // queue, its hold, or its re-entry. It goes on trying for as long as there may
-// be anything to take back: its wait plus one lease. Independent masters owe it, each by itself: what else is asked
+// be anything to take back: its wait plus one lease. If the outcome of a is not known, it looks for what a makes late
+// until then. Independent masters owe it, each by itself: what else is asked
 // of them for the lock comes behind it.
 func (l *Locker) Undo(a *Acquire) {
 	l.forget(a.w)
@@ -32,6 +33,9 @@ func (l *Locker) Undo(a *Acquire) {
 		over := time.Now().Add(a.Wait + a.Lease)
 		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 			err := l.undoOnce(a)
+			if err == nil && a.unsure {
+				l.late.watch(l, a, over)
+			}
 			if err == nil || time.Now().After(over) {
 				return
 			}

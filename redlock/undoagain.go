@@ -1,0 +1,45 @@
+package redlock
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lateness takes back what requests of unknown outcome make late. Such a request may still lie in a network when its
+// cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s and so on. The Locker does not
+// wait for this when it is closed. Safe for concurrent use.
+type lateness struct {
+	cancels atomic.Int64 // that are sent again
+	running sync.WaitGroup
+}
+
+// maxLate is of how many requests the cancel is sent again at once. While there are more, the lease has to
+// end what the others make late.
+const maxLate = 1000
+
+// watch takes back what a makes until over. Locker.Close waits for it, with l.ctx ended.
+func (t *lateness) watch(l *Locker, a *Acquire, over time.Time) {
+	if t.cancels.Add(1) > maxLate {
+		t.cancels.Add(-1)
+		return
+	}
+	began := time.Now()
+	t.running.Go(func() { // ends at over, or with l.ctx
+		defer t.cancels.Add(-1)
+		for after := time.Second; ; after *= 3 {
+			next := began.Add(after)
+			if next.After(over) {
+				return
+			}
+			select {
+			case <-time.After(time.Until(next)):
+			case <-l.ctx.Done():
+				return
+			}
+			if err := l.undoOnce(a); err != nil {
+				l.o.Log.Debug("a lock that may have been taken late could not be given back now", "err", err)
+			}
+		}
+	})
+}
