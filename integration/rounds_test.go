@@ -165,6 +165,22 @@ func TestRoundsAreShortForManyThings(t *testing.T) {
 		})
 	}
 	bounded(t, "the end of a subscriber", clock, func() { subscribe(); clock.take(); gone() })
+	bounded(t, "RESET of a subscriber", clock, func() { subscribe(); clock.take(); listener.want(t, "RESET", "RESET"); gone() })
+	bounded(t, "UNSUBSCRIBE from all", clock, func() {
+		subscribe()
+		clock.take()
+		if err := listener.send("UNSUBSCRIBE"); err != nil {
+			t.Fatal(err)
+		}
+		for left := channels * times; left > 0; left-- {
+			got, err := listener.receive(patience)
+			if want := fmt.Sprint(left - 1); err != nil || len(got.elems) != 3 || got.elems[2].text != want {
+				t.Fatalf("UNSUBSCRIBE: %v, %v, want %s", got, err, want)
+			}
+		}
+		listener.want(t, "PONG", "PING")
+		gone()
+	})
 }
 
 // Nor does the loop take long to show commands to somebody in MONITOR.

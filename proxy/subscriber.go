@@ -121,6 +121,17 @@ func (s *session) confirmSubscribed(tag uint32, kind cluster.TopicKind, names []
 
 // Unsubscribe implements commands.Subscriber.
 func (s *session) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+	tag := s.current
+	if names == nil && s.Topics[kind] > seatRound {
+		var out []byte
+		s.leaveAll([]cluster.TopicKind{kind}, func(se *seat) {
+			out = s.appendConfirmation(out, unsubscribed[kind], kind, se.topic.Name)
+		}, func() []byte {
+			s.speak(tag)
+			return out
+		})
+		return
+	}
 	var all []string
 	var seats []*seat
 	if names == nil {
@@ -137,7 +148,6 @@ func (s *session) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 			seats = append(seats, se)
 		}
 	}
-	tag := s.current
 	s.leave(seats, func() []byte {
 		s.speak(tag)
 		return s.confirmUnsubscribed(kind, all)
@@ -167,6 +177,10 @@ func (s *session) confirmUnsubscribed(kind cluster.TopicKind, names []string) (o
 
 // EndSubscriptions implements commands.Subscriber.
 func (s *session) EndSubscriptions(end func() []byte) {
+	if s.Topics[cluster.Classic]+s.Topics[cluster.Pattern]+s.Topics[cluster.Shard] > seatRound {
+		s.leaveAll([]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard}, func(*seat) {}, end)
+		return
+	}
 	var seats []*seat
 	for kind := range cluster.Shard + 1 {
 		seats = append(seats, s.seated(kind)...)
@@ -254,7 +268,7 @@ func (s *session) standUp() {
 }
 
 // seatRound is how many seats are given up in one round of the loop.
-const seatRound = 4096
+const seatRound = 1024
 
 // standUp gives all seats up, some of them in each round.
 func (l *subscriber) standUp(h *hub) {
