@@ -90,6 +90,9 @@ func (l *Locker) wait(ctx context.Context, a *Acquire, r *room) (g Grant, ok boo
 	}
 }
 
+// mostSteps is how often one attempt goes on with what a script has begun: with a queue of the dead, once for each 250.
+const mostSteps = 4000
+
 // Try makes exactly tries more attempts, each about every after the one before it: half as
 // long up to one and a half times as long. It does not queue. ok is false when all were in
 // vain. It blocks. What was made half-way is taken back in the background.
@@ -102,7 +105,7 @@ func (l *Locker) Try(ctx context.Context, a *Acquire, tries int, every time.Dura
 		}
 		a.ID = l.newID(a) // the attempt before this one has made nothing, and what is asked for meanwhile is older
 		err = ErrAgain
-		for n := 0; err == ErrAgain && n < 3; n++ {
+		for n := 0; err == ErrAgain && n < mostSteps; n++ {
 			var reply []byte
 			at := time.Now()
 			slot, req := l.AcquireRequest(a)

@@ -15,6 +15,7 @@
 --       that its proxy has asked for later, for which it needs a new id; held nil,
 --       or with 13 {-1 for a reader that wants to write, else 0, ms that it lasts, who holds it:
 --       the request that made it the writer, r for readers, else "", clock in µs}
+--       or, of one that may not wait, the error SWEEP: it is not known yet who waits, so it is to ask again at once
 -- Effects one hold, or one place in the queue, for each request id, however often it is sent;
 --       one that may not wait leaves nothing unless it is granted
 --
@@ -149,7 +150,8 @@ else
   end
   if z > 0 and ze <= now then lapse() end
   local seq, first_mode, first_id = first()
-  local turn = not seq or seq == place
+  local unknown = first_mode == '?'
+  local turn = not seq or seq == place and not unknown
   if upgrade then -- before everybody else, when the other readers are gone
     if first_mode == 'u' and seq ~= place then
       save()
@@ -197,7 +199,13 @@ else
     end
     return {token, tonumber(f), lease, 1, candidate and 1, micros}
   end
-  if live > 0 and (upgrade or (first_mode or mode) ~= 'r') then
+  if unknown and not upgrade then
+    if not proxy and not candidate then
+      save()
+      return {err = 'SWEEP it is not known yet whether somebody waits for this lock: ask again'}
+    end
+    pause = 1
+  elseif live > 0 and (upgrade or (first_mode or mode) ~= 'r') then
     pause = latest - now
     if first_mode == 'u' and not upgrade then try[1] = first_id end -- it waits for fewer
   elseif seq and proxy then
@@ -218,9 +226,10 @@ if upgrade and place and entry_mode(place) ~= 'u' then -- it waited behind its o
 end
 if not place then
   local most = tonumber(string.match(ARGV[8], '^%d+'))
-  if t - h >= 10 * most then first() end
+  local holes = 10 * math.min(most, math.max(k, 100))
+  if t - h >= holes then first() end
   if k >= most then sweep() end
-  if t - h >= 10 * most and k < most then
+  if t - h >= holes and k < most and k <= 200 then
     --#include closeup.lua
   end
   if k >= most then

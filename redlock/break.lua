@@ -33,13 +33,8 @@ local function broke(hold)
 end
 if writer then broke(writer) end
 if c > 0 then
-  local all, gone = redis.call('HGETALL', key), {}
-  for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 2) == 'r:' then
-      broke(all[i + 1])
-      gone[#gone + 1] = all[i]
-    end
-  end
+  local gone, holds = reader_holds()
+  for _, hold in ipairs(holds) do broke(hold) end
   for i = 1, #gone, 1000 do
     redis.call('HDEL', key, unpack(gone, i, math.min(i + 999, #gone)))
   end

@@ -1,5 +1,6 @@
 -- closeup.lua moves the waiters together when there are many more holes between them than
--- waiters: whoever comes and goes behind one that stays leaves a hole. Needs state.lua.
+-- waiters: whoever comes and goes behind one that stays leaves a hole. It is for few waiters, because it moves
+-- them all. Needs state.lua.
 local seqs = {}
 for _, field in ipairs(redis.call('HKEYS', key)) do
   local seq = string.match(field, '^q:(%d+)$')

@@ -12,9 +12,10 @@ import (
 )
 
 // ErrAgain is what ReadAcquire says when the master of the slot has another replication id than
-// the request named, and may grant all the same, and what ReadAcquire and ReadRelease say when a later request of the
-// same token has overtaken it: make the request again, and send it.
-var ErrAgain = errors.New("redlock: the request named another master, or was overtaken")
+// the request named, and may grant all the same, or when the queue is so long that one script does not find who is
+// first; and what ReadAcquire and ReadRelease say when a later request of the same token has overtaken it: make the
+// request again, and send it.
+var ErrAgain = errors.New("redlock: the request named another master, or is to be sent again")
 
 // grace holds new grants back after a fail-over, for as long as the longest lease may run that
 // the new master has never heard of. Renewals and releases go on.

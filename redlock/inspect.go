@@ -31,7 +31,7 @@ type State struct {
 	Key     string
 	Holders []Holder // one writer, or readers in the order of their fences; none: free
 	Fence   int64    // the highest of the holders, 0 for none
-	Waiters int
+	Waiters int      // alive; of those behind the first 500 places, all that the lock counts
 }
 
 // Held is what token holds; nil: nothing.
@@ -106,6 +106,7 @@ func readState(v resp.Value) (s State, err error) {
 			s.Waiters++
 		}
 	}
+	s.Waiters += int(number(field["more"]))
 	slices.SortFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, h := range s.Holders {
 		s.Fence = max(s.Fence, h.Fence)

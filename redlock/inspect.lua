@@ -2,7 +2,8 @@
 --
 -- KEYS  1 the lock
 -- ARGV  1 token whose owner is told what it holds; or none
--- Reply {now in microseconds, field, value, ...}: the whole hash, also of a plain lock; nil: there is none
+-- Reply {now in microseconds, field, value, ...}: the fields o, w and r:*, also of a plain lock; of the queue its
+--       first 500 places and their proxies, and as more how many stand behind those; nil: there is none
 -- Effects with a token: what it holds now is not taken back any more
 local key, token = KEYS[1], ARGV[1]
 --#include kind.lua
@@ -38,6 +39,37 @@ if token then
     end
   end
 end
-local all = redis.call('HGETALL', key)
-table.insert(all, 1, us)
+--#include readers.lua
+local all = {us}
+local function add(fields, values)
+  for i, field in ipairs(fields) do
+    if values[i] then
+      all[#all + 1] = field
+      all[#all + 1] = values[i]
+    end
+  end
+end
+local state = redis.call('HMGET', key, 'o', 'w', 's')
+add({'o', 'w'}, state)
+if not state[3] then return all end
+local c, h, t, k = string.match(state[3], '^(%d+) (%d+) (%d+) (%d+)')
+if c ~= '0' then add(reader_holds()) end
+h, t, k = tonumber(h), tonumber(t), tonumber(k)
+if k == 0 then return all end
+local places, proxies, seen = {}, {}, {}
+for seq = h, math.min(t, h + 500) - 1 do places[#places + 1] = 'q:' .. seq end
+local waiters = redis.call('HMGET', key, unpack(places))
+add(places, waiters)
+for i in ipairs(places) do
+  if waiters[i] then
+    k = k - 1
+    local proxy = 'p:' .. string.match(waiters[i], '^%a %S+ (%S+)')
+    if not seen[proxy] then
+      seen[proxy] = true
+      proxies[#proxies + 1] = proxy
+    end
+  end
+end
+if #proxies > 0 then add(proxies, redis.call('HMGET', key, unpack(proxies))) end
+if k > 0 then add({'more'}, {tostring(k)}) end
 return all

@@ -14,6 +14,7 @@ local function pass_on(had, request)
     redis.call('DEL', key)
     return 1
   end
+  if mode == '?' then ask() end
   if seq and seq >= z and mode == 'w' and live == 0 and proxy == me and near then
     --#include fence.lua
     drop(seq, wid)
@@ -27,7 +28,7 @@ local function pass_on(had, request)
     end
     return {1, wid, tonumber(f), lease}
   end
-  if seq and seq >= z and (mode == 'r' or live == 0) then offer(seq) end
+  if seq and seq >= z and mode ~= '?' and (mode == 'r' or live == 0) then offer(seq) end
   if had then redis.call('HDEL', key, 'o', 'w') end
   save()
   return 1

@@ -193,6 +193,8 @@ func (l *Locker) readAcquire(a *Acquire, reply []byte) (g Grant, ok bool, err er
 		return g, false, fmt.Errorf("%w: %w", errReply, err)
 	case strings.HasPrefix(v.Err(), "MASTER "):
 		return g, false, l.otherMaster(l.place(a.Name).slot, ReplyError(v.Err()))
+	case strings.HasPrefix(v.Err(), "SWEEP "):
+		return g, false, ErrAgain
 	case v.Err() != "":
 		return g, false, ReplyError(v.Err())
 	case v.Null():

@@ -199,6 +199,9 @@ func (l *Locker) heard(r *room, e subscription.Event) {
 		l.mu.Unlock()
 		return
 	}
+	if string(e.Payload) == "?" { // who is first is not known yet, see state.lua
+		r.waiters[0].nudge()
+	}
 	for id := range bytes.FieldsSeq(e.Payload) {
 		if w := l.waiters[string(id)]; w != nil {
 			w.nudge()

@@ -74,14 +74,22 @@ end
 
 -- first is the first waiter that lives; the dead before it are dropped. A reader who waits to be
 -- the writer is dead too when its shared hold is over.
+--
+-- A script looks at few places, so that Redis has time for others: a dead waiter costs as much as six places that
+-- are empty. If no living one is found among them, the mode is ?: somebody may wait from h on. Until that is known
+-- nobody else gets the lock. The next script goes on from there: see ask.
+local looks = 1500
 local function first()
   while h < t do
     if k == 0 then
       h = t
       return
     end
+    if looks <= 0 then return h, '?' end
+    looks = looks - 1
     local q = redis.call('HGET', key, 'q:' .. h)
     if q then
+      looks = looks - 5
       local mode, id, proxy, deadline, lease, token, keeper, meta = parse(q)
       if lives(proxy, deadline) and (mode ~= 'u' or reads(token)) then
         return h, mode, id, proxy, lease, token, keeper, meta
@@ -99,16 +107,18 @@ local function first()
   end
 end
 
--- sweep drops the dead wherever they stand: once a second at most, and among a thousand places, because it
--- looks at each; the next time it goes on where it stopped.
+-- ask has one waiter of each proxy ask, so that their scripts find who is first.
+local function ask() redis.call(publish, key, '?') end
+
+-- sweep drops the dead wherever they stand: once a second at most, and among a thousand places or until it has found
+-- 200, because it looks at each; the next time it goes on where it stopped.
 local function sweep()
   local at, seq = string.match(redis.call('HGET', key, 'd') or '', '^(%d+) ?(%d*)$')
   if (tonumber(at or '') or 0) + 1000 > now then return end
   seq = math.max(tonumber(seq or '') or h, h)
   if seq >= t then seq = h end
-  local stop = math.min(t, seq + 1000)
-  redis.call('HSET', key, 'd', now .. ' ' .. stop)
-  while seq < stop do
+  local stop, most = math.min(t, seq + 1000), k - 200
+  while seq < stop and k > most do
     local q = redis.call('HGET', key, 'q:' .. seq)
     if q then
       local _, id, proxy, deadline = parse(q)
@@ -116,15 +126,18 @@ local function sweep()
     end
     seq = seq + 1
   end
+  redis.call('HSET', key, 'd', now .. ' ' .. seq)
 end
 
 -- lapse drops the waiters that did not take the lock in time, but not the one at
 -- place, who asks now. Their proxies count as dead until they are heard again: the
 -- waiters of a crashed proxy cost half a second once.
 local function lapse()
+  looks = looks - math.max(z - h, 0)
   for seq = h, z - 1 do
     local q = seq ~= place and redis.call('HGET', key, 'q:' .. seq)
     if q then
+      looks = looks - 5
       local _, id, proxy = parse(q)
       drop(seq, id)
       redis.call('HDEL', key, 'p:' .. proxy)
@@ -141,8 +154,8 @@ end
 -- offer reserves the free lock for half a second for the waiter at seq, or for it and
 -- the readers that stand behind it, and wakes them.
 local function offer(seq)
-  local woken, i = {}, seq
-  while i < t and #woken < 100 do
+  local woken, i, stop = {}, seq, math.min(t, seq + 1000)
+  while i < stop and #woken < 100 do
     local q = redis.call('HGET', key, 'q:' .. i)
     if q then
       local mode, id = parse(q)
@@ -164,21 +177,20 @@ end
 -- until then some of those counted may be over. but, if given, is a token that does not
 -- count: then they are looked at, as they are if all is.
 local swept = false
+--#include readers.lua
 local function readers(but, all)
   if ce > now and not but and not all then return c, ce end
   swept = true
   local n, latest, own = 0, 0, 0
-  local fields = redis.call('HGETALL', key)
-  for i = 1, #fields, 2 do
-    if string.sub(fields[i], 1, 2) == 'r:' then
-      local e = tonumber(string.match(fields[i + 1], '^%d+'))
-      if e <= now then
-        redis.call('HDEL', key, fields[i])
-      elseif but and fields[i] == 'r:' .. but then
-        own = e
-      else
-        n, latest = n + 1, math.max(latest, e)
-      end
+  local fields, holds = reader_holds()
+  for i, hold in ipairs(holds) do
+    local e = tonumber(string.match(hold, '^%d+'))
+    if e <= now then
+      redis.call('HDEL', key, fields[i])
+    elseif but and fields[i] == 'r:' .. but then
+      own = e
+    else
+      n, latest = n + 1, math.max(latest, e)
     end
   end
   c, ce = n + (own > 0 and 1 or 0), math.max(latest, own)
@@ -201,7 +213,11 @@ local function welcome_readers()
   if k > 0 then
     if z > 0 and ze <= now then lapse() end
     local seq, mode = first()
-    if seq and mode == 'r' and seq >= z then offer(seq) end
+    if mode == '?' then
+      ask()
+    elseif seq and mode == 'r' and seq >= z then
+      offer(seq)
+    end
   end
 end
 
