@@ -118,9 +118,11 @@ var peerTypes = map[string]peerType{
 	"normal": normalType, "pubsub": pubsubType, "master": linkType, "replica": linkType, "slave": linkType,
 }
 
+const longestType = len("replica")
+
 // newPeerType reads the word behind TYPE.
 func newPeerType(word []byte) (t peerType, refusal []byte) {
-	t = peerTypes[strings.ToLower(string(word))]
+	t = peerTypes[strings.ToLower(string(word[:min(len(word), longestType+1)]))]
 	if t == anyType {
 		return t, errorLine("ERR Unknown client type '%s'", word)
 	}

@@ -139,7 +139,20 @@ func atLeast(version string, major, minor int) bool {
 	return x > major || x == major && y >= minor
 }
 
-func clusterKeySlot(c *Call) { c.Reply(redcon.AppendInt(nil, int64(slot.Of(c.Args[2])))) }
+// longKey is from how many bytes on a goroutine works out the slot of a key.
+const longKey = 256 << 10
+
+func clusterKeySlot(c *Call) {
+	key := c.Args[2]
+	answer := func() []byte { return redcon.AppendInt(nil, int64(slot.Of(key))) }
+	if len(key) < longKey {
+		c.Reply(answer())
+		return
+	}
+	c.Await(func(done func([]byte)) {
+		go func() { done(answer()) }() // ends by itself
+	}, func(reply []byte) []byte { return reply }, nil)
+}
 
 // clusterInSlot is COUNTKEYSINSLOT slot and GETKEYSINSLOT slot count, which the slot's master answers.
 func clusterInSlot(c *Call) {

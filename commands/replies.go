@@ -25,8 +25,23 @@ var (
 	errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n")
 )
 
-// errorLine is an error reply of one line, whatever bytes the arguments bring.
+// maxQuoted is how many bytes of one argument an error repeats.
+const maxQuoted = 16 << 10
+
+// errorLine is an error reply of one line, whatever bytes the arguments bring, and however many.
 func errorLine(format string, args ...any) []byte {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case []byte:
+			if len(arg) > maxQuoted {
+				args[i] = shortened(arg, maxQuoted)
+			}
+		case string:
+			if len(arg) > maxQuoted {
+				args[i] = shortened(arg, maxQuoted)
+			}
+		}
+	}
 	text := strings.Map(func(r rune) rune {
 		if r == '\r' || r == '\n' {
 			return ' '

@@ -306,7 +306,7 @@ func NewSlowEntry(c *Command, args [][]byte) SlowEntry {
 }
 
 // shortened is the first most bytes of arg, and how many follow.
-func shortened(arg []byte, most int) []byte {
+func shortened[T []byte | string](arg T, most int) []byte {
 	return fmt.Appendf(nil, "%s... (%d more bytes)", arg[:most], len(arg)-most)
 }
 

@@ -204,6 +204,18 @@ func TestRoundsAreShortForMonitor(t *testing.T) {
 	})
 }
 
+// An argument of many bytes is not looked at on the loop by what the proxy answers itself.
+func TestRoundsAreShortForLongArguments(t *testing.T) {
+	addr, clock := startMeasured(t, proxy.Options{ClusterMode: true}, startCluster(t, 3, 0).nodes[0].addr)
+	c, long := connect(t, addr), strings.Repeat("x", 60_000_000)
+	for _, text := range []string{"CLUSTER KEYSLOT", "CLIENT LIST TYPE"} {
+		bounded(t, text, clock, func() {
+			c.call(t, append(strings.Fields(text), long)...)
+			c.want(t, "PONG", "PING") // in a later round
+		})
+	}
+}
+
 // A user of the upstream may send long commands too, about which the upstream is asked first.
 func TestRoundsAreShortForUsers(t *testing.T) {
 	const n = 300_000

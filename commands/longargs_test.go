@@ -1,0 +1,19 @@
+package commands
+
+import (
+	"strings"
+	"testing"
+)
+
+// An error repeats the beginning of a long argument.
+func TestErrorsAreShort(t *testing.T) {
+	f := newFakeWith(t, redis7(t, sampleVerbs()...), node("*0\r\n"))
+	long := strings.Repeat("x", 1_000_000)
+	for _, words := range [][]string{
+		{"CLIENT", "LIST", "TYPE", long}, {"CLIENT", "KILL", "USER", long}, {"HELLO", "3", long},
+	} {
+		if got := f.args(words...); len(got) > maxQuoted+200 || !strings.Contains(got, "... (983616 more bytes)") {
+			t.Errorf("%.2q: %d bytes: %.100s", words, len(got), got)
+		}
+	}
+}
