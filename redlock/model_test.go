@@ -174,7 +174,7 @@ func (h *modelHold) named(id string) int {
 // asked says that one of marks is that of a request of the same proxy that was made after id.
 func (h *modelHold) asked(marks, id string, made ...string) bool {
 	return slices.ContainsFunc(made, func(m string) bool {
-		return strings.ContainsRune(marks, rune(m[0])) && m[1:9] == id[:8] && m[9:] > id[8:]
+		return strings.ContainsRune(marks, rune(m[0])) && m[1:9] == id[:8] && m[9:17] > id[8:16]
 	})
 }
 
