@@ -215,6 +215,19 @@ func TestLateCopies(t *testing.T) {
 			r.deliver(t)
 			alice.want(t, "(integer) 1", "UNLOCK", job, "alice")
 			bob.must(t, "LOCKCTL", "INFO", job)
+
+			job = name + " break"
+			lock(alice, "LOCK", job, "alice")
+			bob.want(t, "(integer) 1", "LOCKCTL", "BREAK", job) // from now on the node knows the script
+			lock(alice, "LOCK", job, "alice")
+			r.keepBack(job, late.cut)
+			if v := bob.call(t, "LOCKCTL", "BREAK", job); !v.isError() {
+				t.Errorf("a BREAK of unknown outcome: %s", v)
+			}
+			alice.want(t, "(integer) 1", "UNLOCK", job, "alice")
+			lock(alice, "LOCK", job, "alice")
+			r.deliver(t)
+			alice.want(t, "(integer) 1", "UNLOCK", job, "alice")
 		})
 	}
 }

@@ -2,17 +2,20 @@
 --
 -- KEYS  1 the lock   2 the fence of its slot
 -- ARGV  1 proxy   2 PUBLISH or SPUBLISH   3 1: nobody may get the lock by this; 2: there is no queue, so all
---       who listen are told that the lock is free
+--       who listen are told that the lock is free   4 request id, or "": whatever holds it is meant
 -- Reply 0 it was free; 1 it is; {1, id, fence, ttl ms}: it was, and is granted to the waiter id of
 --       this proxy
 -- Effects all holds go; the next fence is higher than any of theirs; proxies that kept
---       them alive are told; who waits first is woken or gets the lock. Sent again it may break the next hold
-local key = KEYS[1]
+--       them alive are told; who waits first is woken or gets the lock. Sent again it may break the next hold,
+--       but none that its proxy has asked for since
+local key, id = KEYS[1], ARGV[4] or ''
 --#include kind.lua
 if kind == 'none' then return 0 end
 local clock = redis.call('TIME')
 --#include now.lua
 --#include plain.lua
+--#include meant.lua
+if plain and id ~= '' and not meant(id, plain, plain_ids) then return 0 end
 --#include unfold.lua
 local s = redis.call('HMGET', key, 'v', 'o', 'w', 's')
 if s[1] ~= '1' then
@@ -24,17 +27,23 @@ local writer, packed, place, me, publish, near = s[3], s[4], nil, ARGV[1], ARGV[
 --#include passon.lua
 local broken, highest = false, 0
 local function broke(hold)
-  local e, f, kept = string.match(hold, '^(%d+) %d+ (%d+) %d+ (%S+)')
-  if tonumber(e) <= now then return end
+  local e, _, f, _, kept, ids = parse_hold(hold)
+  if e <= now then return true end
+  if id ~= '' and not meant(id, f, ids) then return false end
   broken, highest = true, math.max(highest, tonumber(f))
   if kept ~= '-' then
     redis.call('PUBLISH', string.match(KEYS[2], '^(.*)fence:{') .. 'keeper:' .. string.match(kept, '^(.*):'), 'broken ' .. bare(kept))
   end
+  return true
 end
-if writer then broke(writer) end
+if writer and not broke(writer) then return 0 end
+local left = 0
 if c > 0 then
-  local gone, holds = reader_holds()
-  for _, hold in ipairs(holds) do broke(hold) end
+  local gone = {}
+  local fields, holds = reader_holds()
+  for i, hold in ipairs(holds) do
+    if broke(hold) then gone[#gone + 1] = fields[i] else left = left + 1 end
+  end
   for i = 1, #gone, 1000 do
     redis.call('HDEL', key, unpack(gone, i, math.min(i + 999, #gone)))
   end
@@ -42,6 +51,6 @@ end
 local last = tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0
 if last < highest then redis.call('SETRANGE', KEYS[2], 0, string.format('%.0f', highest)) end
 if not broken then return 0 end
-c, ce = 0, 0
+c, ce = left, 0
 if ARGV[3] == '2' then redis.call(publish, key, 'broken') end
 return pass_on(s[2])

@@ -825,13 +825,21 @@ func testModel(t *testing.T, variant func(Script) Script) {
 				exists()
 			},
 			"break": func(t *rapid.T) {
-				held := m.conflict("", Write) != ""
-				v := ask(breakScript, "P1", "PUBLISH")
+				id, held := newID(), false
+				if rapid.Bool().Draw(t, "late") {
+					id = fmt.Sprintf("id%014d", max(0, ids-rapid.IntRange(0, 9).Draw(t, "age")))
+				}
+				for token := range m.hold {
+					if h := m.live(token); h != nil && h.means(id) {
+						held = true
+						delete(m.hold, token)
+					}
+				}
+				v := ask(breakScript, "P1", "PUBLISH", "", id)
 				if (text(v) != "0") != held {
 					t.Fatalf("break of a lock that is held (%v): %s", held, text(v))
 				}
 				if held {
-					clear(m.hold)
 					m.bare = false
 				}
 				if len(v.Elems) == 4 {

@@ -366,10 +366,12 @@ func (l *Locker) ReadRenew(reply []byte) (left time.Duration, fence int64, err e
 }
 
 // BreakRequest is the command that ends whatever holds the lock. Sent again it could break the
-// next hold. ReadBreak reads its reply.
+// next hold, if another proxy has asked for that. ReadBreak reads its reply.
 func (l *Locker) BreakRequest(name string) (slot int, req []byte) {
-	slot, req = l.eval(&breakScript, name, 3)
-	return slot, l.appendWaking(req)
+	slot, req = l.eval(&breakScript, name, 4)
+	req = l.appendWaking(req)
+	id := l.ids.next()
+	return slot, redcon.AppendBulk(req, id[:])
 }
 
 // ReadBreak reads the reply to BreakRequest: false if the lock was free.
