@@ -446,7 +446,11 @@ func TestSpreadings(t *testing.T) {
 			}
 			found[slot.Of([]byte(key))] = true
 		}
-		if want := map[string]int{"one slot": 1, "all slots": slots}[s.name]; len(found) != want {
+		want := slots
+		if strings.Contains(s.key, "{") {
+			want = 1
+		}
+		if len(found) != want {
 			t.Errorf("%s: %d slots, want %d", s.name, len(found), want)
 		}
 	}
