@@ -1,5 +1,6 @@
 GO       ?= go
 TIMEOUT  ?= 20m
+QUICK    := ./internal/... ./cmd/... ./commands ./proxy ./cluster ./redlock ./integration/bench ./integration/compat ./integration/trace
 FUZZTIME ?= 10m
 RUNS     ?= 20
 LOAD     ?= 0
@@ -8,13 +9,17 @@ SOAKTIMEOUT ?= 6h
 VERSION  ?= $(shell sed -n 's/.*version = "\(.*\)"/\1/p' cmd/lockproxy/version.go)
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: help build test tools vet fmt-check fuzz bench bench-tools soak again compat
+.PHONY: help build quick test tools vet fmt-check fuzz bench bench-tools soak again compat
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | column -t -s ':' 2>/dev/null || grep '##' Makefile
 
 build: ## bin/lockproxy, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o bin/lockproxy ./cmd/lockproxy
+
+quick: fmt-check ## every test that needs no server, in less than a minute: to run before each commit
+	$(GO) vet -tags quick $(QUICK)
+	$(GO) test -tags quick -timeout 5m $(QUICK)
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector
 	$(GO) test -race -p 1 -timeout $(TIMEOUT) ./...
