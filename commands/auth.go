@@ -38,6 +38,18 @@ func auth(c *Call) {
 	}
 }
 
+// Authenticates says that args, a command, may make its client another user: it is AUTH or HELLO, and not certain to
+// fail.
+func (c *Command) Authenticates(args [][]byte, s Server) bool {
+	switch {
+	case c.Flags&LogsIn == 0, !c.HasSecret(args):
+		return false
+	case c.Flags&SetsProtocol != 0:
+		return true
+	}
+	return len(args) == 3 || len(args) == 2 && s.AuthRequired()
+}
+
 // login authenticates the client and returns what then makes of it, or nil: then that is the answer later.
 //
 // Where all clients are users of the upstream, the upstream decides. Elsewhere the default user is whoever the proxy is

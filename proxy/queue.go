@@ -137,7 +137,7 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	case q.Source != nil && t.s.as == nil:
 		t.s.w.server.scripts.Add(q.Source) // an EVALSHA may follow
 	}
-	t.writes, t.unread, t.logsIn = true, true, t.logsIn || logsIn(cmd, args)
+	t.writes, t.unread, t.logsIn = true, true, t.logsIn || cmd.Authenticates(args, t.s.w.server)
 	t.queue(queued{raw: raw, db: -1, here: cmd}, commands.AnySlot)
 }
 
