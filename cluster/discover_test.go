@@ -1,3 +1,5 @@
+//go:build !quick
+
 package cluster
 
 import (
@@ -12,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"go.uber.org/goleak"
 
 	"lockproxy/internal/resp"
@@ -286,18 +287,5 @@ func TestCommand(t *testing.T) {
 	}
 	if v, rest, err := resp.Parse(command); err != nil || len(rest) > 0 || len(v.Elems) < 200 {
 		t.Errorf("COMMAND: %d rows, %d bytes more, %v", len(v.Elems), len(rest), err)
-	}
-}
-
-// The Redis in the process does not answer INFO server.
-func TestDiscoverMiniredis(t *testing.T) {
-	m := miniredis.RunT(t)
-	u := discovered(t, Options{Addrs: []string{m.Addr()}})
-	if top := u.Topology(); top.Kind != Single || top.Slots[1].Addr != m.Addr() || u.Sharded() {
-		t.Errorf("%v at %+v, sharded %v", top.Kind, top.Slots[1], u.Sharded())
-	}
-	command, err := u.Command(t.Context())
-	if err != nil || len(command) == 0 {
-		t.Errorf("%d bytes, %v", len(command), err)
 	}
 }

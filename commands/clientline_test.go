@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -40,18 +39,6 @@ func TestClientLine(t *testing.T) {
 	}
 	if got := string(base().line(nil, now, true)); !strings.HasSuffix(got, " resp=3 lib-name= lib-ver=\n") {
 		t.Errorf("of Redis 7.2: %s", got)
-	}
-}
-
-// The fields are Redis's, in its order.
-func TestClientInfoHasTheFieldsOfRedis(t *testing.T) {
-	ask := realRedis(t)
-	values := regexp.MustCompile(`=\S*`)
-	f := newFake(t)
-	want := values.ReplaceAllString(string(ask("CLIENT", "INFO")), "=")
-	got := values.ReplaceAllString(f.do("CLIENT INFO"), "=")
-	if _, want, _ = strings.Cut(want, "\r\n"); !strings.HasSuffix(got, want) {
-		t.Errorf("\n got %q\nwant %q", got, want)
 	}
 }
 

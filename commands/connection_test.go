@@ -5,42 +5,6 @@ import (
 	"testing"
 )
 
-// What the proxy answers itself, it answers as Redis does, in every byte.
-func TestAnswersAsRedis(t *testing.T) {
-	ask := realRedis(t)
-	f := newFake(t)
-	for _, line := range []string{
-		"PING", "PING hi", "PING a b", "ECHO hi", "ECHO", "ECHO a b", `ECHO ""`,
-		"HELLO 4", "HELLO 1", "HELLO x", "HELLO 3 foo", "HELLO 2 AUTH a", "HELLO 3 SETNAME", "HELLO 2 AUTH a b", "HELLO 2 SETNAME \x01", "HELLO 99999999999999999999",
-		"AUTH", "AUTH a", "AUTH a b", "AUTH default x", "AUTH a b c",
-		"CLIENT", "CLIENT FOO", "CLIENT SETNAME", "CLIENT GETNAME", "CLIENT SETNAME \x01", "CLIENT SETNAME me", "CLIENT GETNAME", `CLIENT SETNAME ""`, "CLIENT GETNAME",
-		"CLIENT ID x", "CLIENT NO-EVICT ON", "CLIENT NO-EVICT off", "CLIENT NO-EVICT maybe", "CLIENT NO-EVICT", "CLIENT GETREDIR",
-		"CLIENT HELP", "CLIENT HELP x", "CLIENT LIST FOO", "CLIENT LIST TYPE", "CLIENT LIST TYPE x", "CLIENT LIST TYPE replica", "CLIENT LIST ID", "CLIENT LIST ID x", "CLIENT LIST ID 99999", "CLIENT LIST ID +1",
-		"CLIENT KILL", "CLIENT KILL nobody", "CLIENT KILL ID x", "CLIENT KILL ID 0", "CLIENT KILL ID 01", "CLIENT KILL ID 9999", "CLIENT KILL ID 9999 SKIPME", "CLIENT KILL TYPE x", "CLIENT KILL TYPE slave", "CLIENT KILL USER nobody",
-		"CLIENT KILL SKIPME maybe", "CLIENT KILL SKIPME yes", "CLIENT KILL ADDR a LADDR b", "CLIENT KILL FOO bar", "CLIENT KILL addr x foo bar",
-		"CLIENT PAUSE", "CLIENT PAUSE x", "CLIENT PAUSE -1", "CLIENT PAUSE 1.5", "CLIENT PAUSE 99999999999999999999", "CLIENT PAUSE 9223372036854775807", "CLIENT PAUSE 1 x", "CLIENT PAUSE 0 WRITE", "CLIENT PAUSE 0 write x", "CLIENT UNPAUSE", "CLIENT UNPAUSE x",
-		"CLIENT REPLY", "CLIENT REPLY x", "CLIENT REPLY on", "CLIENT REPLY on off", "MONITOR x", "HELLO +2", "HELLO 2 SETNAME y FOO", "CLIENT GETNAME", "HELLO 2 AUTH default x FOO",
-		"SELECT", "SELECT 0", "SELECT x", "SELECT -1", "SELECT 0 0", "SELECT 9", "SELECT 15", "SELECT 16", "SELECT +1", "SELECT 01", "SELECT -0", "SELECT 2147483648", "SELECT -99999999999", "SELECT 9223372036854775808", "RESET", "RESET x",
-		"COMMAND FOO", "COMMAND COUNT", "COMMAND COUNT x", "COMMAND GETKEYS", "COMMAND GETKEYS get", "COMMAND LIST x", "COMMAND LIST FILTERBY", "COMMAND HELP x",
-		"CONFIG", "CONFIG FOO", "CONFIG GET", "CONFIG GET nosuch", "CONFIG SET a", "CONFIG SET a b", "CONFIG SET a b c", "CONFIG RESETSTAT",
-		"CLUSTER INFO", "CLUSTER NODES", "CLUSTER", "ROLE", "ROLE x", "ACL WHOAMI",
-		"SCAN", "SCAN x", "EVAL x", "SCRIPT LOAD", "MSET a", "MSET a 1 b", "RANDOMKEY x", "READONLY x", "XREAD a",
-		"INFO nosuch", "QUIT",
-	} {
-		want := string(ask(strings.Fields(strings.ReplaceAll(line, `""`, "\x00"))...))
-		if strings.Contains(line, `""`) {
-			want = string(ask(append(strings.Fields(strings.TrimSuffix(line, `""`)), "")...))
-		}
-		f.masters[0] = node(want) // for what is forwarded
-		if got := f.do(line); got != want {
-			t.Errorf("%q:\n got %q\nwant %q", line, got, want)
-		}
-	}
-	if !f.closed {
-		t.Error("QUIT does not close")
-	}
-}
-
 func TestHello(t *testing.T) {
 	f := newFake(t)
 	f.server.password = "secret"

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -275,3 +276,26 @@ func (f *fakeSession) Close()     { f.closed = true }
 
 // node is a master that always answers the same.
 func node(reply string) func([]string) string { return func([]string) string { return reply } }
+
+// converse sends one command and reads one reply.
+func converse(t *testing.T, conn net.Conn, words ...string) []byte {
+	t.Helper()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := conn.Write(resp.AppendCommandStrings(nil, words...)); err != nil {
+		t.Fatal(err)
+	}
+	var reply []byte
+	for buf := make([]byte, 64<<10); ; {
+		n, err := conn.Read(buf)
+		if err != nil {
+			t.Fatalf("%q: %v", words, err)
+		}
+		reply = append(reply, buf[:n]...)
+		var f resp.Framer
+		if size, done, err := f.Next(reply); err != nil || done && size < len(reply) {
+			t.Fatalf("%q: %q, %v", words, reply, err)
+		} else if done {
+			return reply
+		}
+	}
+}

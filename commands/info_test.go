@@ -108,27 +108,3 @@ func TestInfoOfSilentServers(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-// All that a real server tells keeps its place and its form.
-func TestInfoOfRealServer(t *testing.T) {
-	ask := realRedis(t)
-	ask("SET", "k", "v")
-	one := ask("INFO", "everything")
-	f := newFake(t, node(string(one)), node(string(one)))
-	v, _, _ := resp.Parse(one)
-	w, _, _ := resp.Parse([]byte(f.do("INFO everything")))
-	theirs, ours := parseInfo(v.Text()), parseInfo(w.Text())
-	for i, s := range theirs {
-		if ours[i].title != s.title {
-			t.Fatalf("section %s stands where %s was", ours[i].title, s.title)
-		}
-		for _, line := range s.lines {
-			if line[1] != "" && ours[i].get(line[0]) == "" && line[0] != "run_id" && line[0] != "executable" {
-				t.Errorf("%s: %s is lost", s.title, line[0])
-			}
-		}
-	}
-	if v, _, _ := resp.Parse([]byte(f.do("INFO keyspace"))); !strings.Contains(v.Text(), "db0:keys=2,expires=0,avg_ttl=0") {
-		t.Errorf("%q", v.Text())
-	}
-}

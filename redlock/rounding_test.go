@@ -91,24 +91,3 @@ func TestLeasesAreNotCutShort(t *testing.T) {
 		}
 	}
 }
-
-// The same on a real server, whose time nobody chooses: a lease outlasts its ttl counted from when it was
-// asked for, however hard a writer tries; so does that of a plain lock that becomes a hash. R2
-func TestNoWriterInsideALease(t *testing.T) {
-	s := startRedis(t)
-	for _, mode := range []string{"r", "w"} {
-		l := &teller{t: t, s: s, c: s.connect()}
-		defer l.c.Close()
-		for range 200 {
-			s.ask("DEL", lockKey)
-			asked := time.Now()
-			ttl := ms(l.acquire("a", "5", mode, "1", "").Elems[2].Int)
-			l.acquire("a", "1", mode, "2", "")
-			for !l.free() {
-			}
-			if lasted := time.Since(asked); lasted < ttl {
-				t.Fatalf("%s: a ttl of %v, counted from the request, was over after %v", mode, ttl, lasted)
-			}
-		}
-	}
-}

@@ -1,0 +1,95 @@
+//go:build !quick
+
+package redlock
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one HGETALL, and for
+// BREAK one HDEL for each thousand.
+func TestStepsAtMostReaders(t *testing.T) {
+	s := startRedis(t)
+	l := &teller{t: t, s: s, c: s.connect()}
+	defer l.c.Close()
+	both := []string{lockKey, fenceKey}
+	const n = 1000
+	for i := range n {
+		l.run(acquireScript, both, fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "", fmt.Sprint(" ", n), "SPUBLISH")
+	}
+	for _, call := range []struct {
+		name string
+		most int64
+		run  func() string
+	}{
+		{"one reader more", 12, func() string {
+			return l.show(l.run(acquireScript, both, "more", "1000", "r", "id00000000000001", "0", "", "", fmt.Sprint(" ", n), "SPUBLISH"))
+		}},
+		{"a reader that wants to write", 12, func() string {
+			return l.show(l.run(acquireScript, both, "t1", "1000", "w", "id00000000000002", "0", "", "", "", "SPUBLISH"))
+		}},
+		{"a reader that goes", 12, func() string {
+			return l.show(l.run(releaseScript, both, "t2", "", "id00000000000003", "P1", "SPUBLISH"))
+		}},
+		{"a look", 8, func() string { return fmt.Sprint(len(l.run(inspectScript, both[:1]).Elems)) }},
+		{"a break", 16, func() string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) }},
+	} {
+		s.ask("CONFIG", "RESETSTAT")
+		got := call.run()
+		if made := s.steps(); made > call.most+4 { // INFO and what loads a script are among them
+			t.Errorf("%s: %d commands (%s), want %d at most", call.name, made, got, call.most+4)
+		}
+	}
+	if keys := s.keys(); len(keys) != 0 {
+		t.Errorf("left: %v", keys)
+	}
+}
+
+// steps is how many commands a server has run since CONFIG RESETSTAT.
+func (s *server) steps() (all int64) {
+	for line := range strings.Lines(s.ask("INFO", "commandstats").Text()) {
+		_, rest, _ := strings.Cut(line, ":calls=")
+		if calls, _, ok := strings.Cut(rest, ","); ok {
+			all += number(calls)
+		}
+	}
+	return all
+}
+
+// In a full queue the dead are looked for in a part of it at a time, and all of them are found.
+func TestSweepOfALongQueue(t *testing.T) {
+	s := startRedis(t)
+	l := &teller{t: t, s: s, c: s.connect()}
+	defer l.c.Close()
+	both := []string{lockKey, fenceKey}
+	const n = 3500
+	acquire := func(token, id, proxy string, wait int) string {
+		return l.show(l.run(acquireScript, both, token, "600000", "w", id, "0", proxy, fmt.Sprint(wait), fmt.Sprint(n), "SPUBLISH"))
+	}
+	acquire("holder", "id00000000000001", "", 0)
+	for i := range n {
+		wait := 600_000
+		if i == n-1 {
+			wait = 1
+		}
+		acquire(fmt.Sprint("t", i), fmt.Sprintf("%016d", i), "P1", wait)
+	}
+	for round := 1; ; round++ {
+		acquire("t0", fmt.Sprintf("%016d", 0), "P1", 600_000) // its proxy is alive
+		s.ask("CONFIG", "RESETSTAT")
+		got := acquire("more", "id00000000000002", "P2", 600_000)
+		if made := s.steps(); made > 2100 {
+			t.Errorf("round %d: %d commands", round, made)
+		}
+		if !strings.HasPrefix(got, "-QUEUEFULL") {
+			break
+		}
+		if round > 6 {
+			t.Fatalf("the place of the dead one was not found: %s", got)
+		}
+		time.Sleep(1100 * time.Millisecond)
+	}
+}
