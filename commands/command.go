@@ -37,6 +37,7 @@ const (
 	EndsMulti                       // EXEC and DISCARD
 	LogsIn                          // is an attempt to authenticate, if it has a password
 	SetsProtocol                    // HELLO
+	Bulky                           // is worked on beside the loop if it is long, so it may be of any length
 	BesideCaching                   // CLIENT CACHING in front of it holds for the command behind it
 )
 

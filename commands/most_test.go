@@ -49,6 +49,24 @@ func TestTooManyArguments(t *testing.T) {
 	}
 }
 
+// TestLongCommandsOfTheProxy proves that what the proxy answers itself has a bound on its length, unless it carries data.
+func TestLongCommandsOfTheProxy(t *testing.T) {
+	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	for line, refused := range map[string]bool{
+		"CLIENT SETNAME x": true, "CONFIG GET x": true, "LOCK x": true, "LOCKCTL LIST": true, "INFO": true, "SCAN 0": true,
+		"ECHO x": false, "PUBLISH a b": false, "EVAL x 0": false, "SUBSCRIBE x": false, "GET x": false, "MGET x": false,
+		"FLUSHALL": false, "BLPOP x 0": false,
+	} {
+		c, _ := table.Resolve(split(line))
+		if c.TooManyBytes(mostBytes) != nil {
+			t.Errorf("%s of %d bytes is refused", line, mostBytes)
+		}
+		if got := c.TooManyBytes(mostBytes + 1); (got != nil) != refused {
+			t.Errorf("%s of %d bytes: %q", line, mostBytes+1, got)
+		}
+	}
+}
+
 // A name that is repeated makes the answer of COMMAND DOCS no longer.
 func TestCommandDocsOfRepeatedNames(t *testing.T) {
 	var asked []string

@@ -57,11 +57,14 @@ const (
 	mostTopics  = 65_536 // topics that are known, or are only looked up
 )
 
+// mostBytes is how long a command may be that the proxy answers itself, unless it is Bulky.
+const mostBytes = 1 << 20
+
 // rows are all rules of routing.
 var rows = []row{
 	// The connection's own.
-	{name: "ping", route: Local, arity: -1, flags: InSubscriber, run: ping, queue: QueueForward},
-	{name: "echo", route: Local, arity: 2, run: echo, queue: QueueForward},
+	{name: "ping", route: Local, arity: -1, flags: InSubscriber | Bulky, run: ping, queue: QueueForward},
+	{name: "echo", route: Local, arity: 2, flags: Bulky, run: echo, queue: QueueForward},
 	{name: "hello", route: Local, arity: -1, most: mostOptions, flags: NoAuth | Alone | LogsIn | SetsProtocol, run: hello, queued: setsProtocol, secret: helloSecrets},
 	{name: "auth", route: Local, arity: -2, most: mostOptions, flags: NoAuth | LogsIn, run: auth, secret: secretsFrom(1)},
 	{name: "quit", route: Local, arity: -1, flags: NoAuth | InSubscriber, run: quit, queue: QueueNot},
@@ -117,7 +120,7 @@ var rows = []row{
 	{name: "cluster|links", route: Local, arity: 2, run: inCluster(clusterLinks)},
 	{name: "cluster|myid", route: Local, arity: 2, run: inCluster(clusterMyID)},
 	{name: "cluster|myshardid", route: Local, arity: -2, run: clusterMyShardID},
-	{name: "cluster|keyslot", route: Local, arity: 3, run: inCluster(clusterKeySlot)},
+	{name: "cluster|keyslot", route: Local, arity: 3, flags: Bulky, run: inCluster(clusterKeySlot)},
 	{name: "cluster|countkeysinslot", route: Local, arity: 3, flags: ReadOnly, run: inCluster(clusterInSlot)},
 	{name: "cluster|getkeysinslot", route: Local, arity: 4, flags: ReadOnly, run: inCluster(clusterInSlot)},
 	{name: "cluster|replicas", route: Local, arity: 3, run: inCluster(clusterReplicas)},
@@ -190,18 +193,18 @@ var rows = []row{
 	{name: "save", route: AllNodes, merge: mergeFirst, why: standsStill},
 
 	// Scripts and functions.
-	{name: "eval", route: Local, arity: -3, flags: Scripted | Judged, run: eval, queue: QueueForward, script: scriptSource},
-	{name: "eval_ro", route: Local, arity: -3, flags: Scripted | Judged, run: eval, queue: QueueForward, script: scriptSource},
+	{name: "eval", route: Local, arity: -3, flags: Scripted | Judged | Bulky, run: eval, queue: QueueForward, script: scriptSource},
+	{name: "eval_ro", route: Local, arity: -3, flags: Scripted | Judged | Bulky, run: eval, queue: QueueForward, script: scriptSource},
 	{name: "evalsha", route: ByKeys, flags: Scripted, script: scriptSHA},
 	{name: "evalsha_ro", route: ByKeys, flags: Scripted, script: scriptSHA},
 	{name: "fcall", route: ByKeys, flags: Scripted, script: scriptFunction},
 	{name: "fcall_ro", route: ByKeys, flags: Scripted, script: scriptFunction},
-	{name: "script|load", route: Local, arity: 3, flags: Fanned, run: scriptLoad, queued: loadsScript},
+	{name: "script|load", route: Local, arity: 3, flags: Fanned | Bulky, run: scriptLoad, queued: loadsScript},
 	{name: "script|flush", route: Local, arity: -2, flags: Fanned | Stepwise, run: scriptFlush},
 	{name: "script|exists", route: Local, arity: -3, most: mostIDs, flags: ReadOnly | Fanned, run: scriptExists},
 	{name: "script|kill", route: Local, flags: Fanned | Judged, run: killScript},
 	{name: "script|debug", route: Refused, why: forDebugger},
-	{name: "function|load", route: Local, flags: Fanned, run: functionLoad, queue: QueueEverywhere},
+	{name: "function|load", route: Local, flags: Fanned | Bulky, run: functionLoad, queue: QueueEverywhere},
 	{name: "function|restore", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
 	{name: "function|delete", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
 	{name: "function|flush", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
@@ -211,19 +214,19 @@ var rows = []row{
 	{name: "function|kill", route: Local, flags: Fanned | Judged, run: killScript},
 
 	// Publishing and subscribing.
-	{name: "subscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: subscribe, queue: QueueNever, topics: topicNames},
-	{name: "psubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: psubscribe, queue: QueueNever, topics: topicPatterns},
-	{name: "ssubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber, run: ssubscribe, queue: QueueNever},
-	{name: "unsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: unsubscribe, queue: QueueNever},
-	{name: "punsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: punsubscribe, queue: QueueNever},
-	{name: "sunsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber, run: sunsubscribe, queue: QueueNever},
-	{name: "publish", route: Local, arity: 3, flags: Judged | Replicates, run: publish, queue: QueueForward, queued: publishes},
-	{name: "spublish", route: Local, arity: 3, flags: Judged | Replicates, run: spublish, queue: QueueForward, queued: publishes},
+	{name: "subscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber | Bulky, run: subscribe, queue: QueueNever, topics: topicNames},
+	{name: "psubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber | Bulky, run: psubscribe, queue: QueueNever, topics: topicPatterns},
+	{name: "ssubscribe", route: Local, arity: -2, most: mostIDs, flags: InSubscriber | Bulky, run: ssubscribe, queue: QueueNever},
+	{name: "unsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber | Bulky, run: unsubscribe, queue: QueueNever},
+	{name: "punsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber | Bulky, run: punsubscribe, queue: QueueNever},
+	{name: "sunsubscribe", route: Local, arity: -1, most: mostTopics, flags: InSubscriber | Bulky, run: sunsubscribe, queue: QueueNever},
+	{name: "publish", route: Local, arity: 3, flags: Judged | Replicates | Bulky, run: publish, queue: QueueForward, queued: publishes},
+	{name: "spublish", route: Local, arity: 3, flags: Judged | Replicates | Bulky, run: spublish, queue: QueueForward, queued: publishes},
 	{name: "pubsub", route: AnyNode, flags: ReadOnly}, // HELP, and what is wrong
 	{name: "pubsub|channels", route: Local, arity: -2, flags: ReadOnly, run: channels(cluster.Classic)},
 	{name: "pubsub|shardchannels", route: Local, arity: -2, flags: ReadOnly, run: channels(cluster.Shard)},
-	{name: "pubsub|numsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly, run: numSub(cluster.Classic)},
-	{name: "pubsub|shardnumsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly, run: numSub(cluster.Shard)},
+	{name: "pubsub|numsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly | Bulky, run: numSub(cluster.Classic)},
+	{name: "pubsub|shardnumsub", route: Local, arity: -2, most: mostTopics, flags: ReadOnly | Bulky, run: numSub(cluster.Shard)},
 	{name: "pubsub|numpat", route: Local, arity: -2, flags: ReadOnly, run: numPat},
 
 	// Whichever node, or the only one.
@@ -254,7 +257,7 @@ var rows = []row{
 	{name: "multi", route: Local, arity: 1, flags: Alone, run: multi, queue: QueueNot},
 	{name: "exec", route: Local, arity: 1, flags: RunsQueue | EndsMulti, run: execMulti, queue: QueueNot},
 	{name: "discard", route: Local, arity: 1, flags: EndsMulti, run: discardMulti, queue: QueueNot},
-	{name: "watch", route: Local, arity: -2, flags: Alone | Judged, run: watch, queue: QueueNot},
+	{name: "watch", route: Local, arity: -2, flags: Alone | Judged | Bulky, run: watch, queue: QueueNot},
 	{name: "unwatch", route: Local, arity: 1, run: unwatch, queue: QueueForward},
 	{name: "monitor", route: Local, arity: 1, run: monitor, queue: QueueNever},
 

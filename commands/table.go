@@ -146,6 +146,15 @@ func (c *Command) accepts(n int) bool {
 // TooLong says that n arguments, the name included, are more than the proxy takes of c, which it answers itself.
 func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
 
+// TooManyBytes is the refusal of a command of n bytes that the proxy answers itself, nil if they are not too many.
+func (c *Command) TooManyBytes(n int) []byte {
+	if n <= mostBytes || c.Route != Local || c.Flags&Bulky != 0 {
+		return nil
+	}
+	return errorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and takes %d at most",
+		n, strings.ReplaceAll(c.Name, "|", " "), mostBytes)
+}
+
 // Fits says whether c takes n arguments, its name included, by what COMMAND tells.
 func (c *Command) Fits(n int) bool { return n == c.Arity || c.Arity < 0 && n >= -c.Arity }
 

@@ -208,7 +208,10 @@ func TestRoundsAreShortForMonitor(t *testing.T) {
 func TestRoundsAreShortForLongArguments(t *testing.T) {
 	addr, clock := startMeasured(t, proxy.Options{ClusterMode: true}, startCluster(t, 3, 0).nodes[0].addr)
 	c, long := connect(t, addr), strings.Repeat("x", 60_000_000)
-	for _, text := range []string{"CLUSTER KEYSLOT", "CLIENT LIST TYPE"} {
+	for _, text := range []string{
+		"CLUSTER KEYSLOT", "CLIENT LIST TYPE", "CLIENT SETNAME", "CONFIG GET", "CLIENT KILL ADDR", "SCRIPT EXISTS",
+		"COMMAND INFO", "INFO", "LOCKCTL", "LOCKCTL LIST MATCH", "LOCK job META", "HELLO 3 SETNAME", "SCAN 0 MATCH",
+	} {
 		bounded(t, text, clock, func() {
 			c.call(t, append(strings.Fields(text), long)...)
 			c.want(t, "PONG", "PING") // in a later round

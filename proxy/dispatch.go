@@ -26,6 +26,9 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 	if refusal != nil && s.awaitsTable(cmd) {
 		return false
 	}
+	if refusal == nil {
+		refusal = cmd.TooManyBytes(len(raw))
+	}
 	if s.listens != nil && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
 		refusal = cmd.Barred()
 	}
