@@ -22,7 +22,9 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) test -tags quick -timeout 5m $(QUICK)
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector
-	$(GO) test -race -p 1 -timeout $(TIMEOUT) ./...
+	@packages=$$($(GO) list ./... | grep -v '/integration$$'); set -x; \
+	$(GO) test -race -p 3 -timeout $(TIMEOUT) $$packages; failed=$$?; \
+	$(GO) test -race -timeout $(TIMEOUT) ./integration && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis and clients of other languages
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
