@@ -1,7 +1,5 @@
 package commands
 
-import "strings"
-
 // index finds commands by name without regard to case: this is done for every
 // command of every client, so it hashes four values of a name only.
 type index [1 << indexBits][]*Command
@@ -51,9 +49,9 @@ func equalFold(name []byte, lower string) bool {
 
 // find looks up the name of a subcommand without regard to case.
 func find(m map[string]*Command, name []byte) *Command {
-	var space [32]byte // longer names cost an allocation
-	if len(name) > len(space) {
-		return m[strings.ToLower(string(name))]
+	var space [256]byte
+	if len(name) > len(space) { // no subcommand has such a name
+		return nil
 	}
 	for i, b := range name {
 		if b-'A' < 26 {
