@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A script may run for longer than PipeOptions.Timeout, also one that had to wait for its node, or that another
-// script kept from running.
+// A script may run for longer than PipeOptions.Timeout, also one that had to wait for its node, or that
+// another script kept from running.
 func TestLongScripts(t *testing.T) {
 	const timeout, long = 2 * time.Second, 5 * time.Second
 	for name, test := range map[string]struct {
@@ -49,8 +49,8 @@ func TestLongScripts(t *testing.T) {
 	}
 }
 
-// Requests that went round a script and are redirected stay in their order, also when another script keeps their
-// new node busy between one of them and the next: that one does not go round it.
+// Requests that went round a script and are redirected stay in their order, also when another script keeps
+// their new node busy between one of them and the next: that one does not go round it.
 func TestRedirectedApartStaysInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var count atomic.Int64

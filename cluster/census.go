@@ -82,7 +82,8 @@ func (u *Upstream) Topic(kind TopicKind, name []byte) *Topic {
 	return c.all[kind][string(name)]
 }
 
-// Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even twice.
+// Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even
+// twice.
 func (u *Upstream) Topics(kind TopicKind) []*Topic {
 	c := &u.subscriptions.census
 	c.mu.RLock()
@@ -103,9 +104,9 @@ const (
 	stepsOfTopic = 16 // and the caller deals with one that is concerned
 )
 
-// Concerned are the topics over which a message comes that is published on channel, a
-// shard channel or not. It gives up when more than most steps, of some nanoseconds each, would be taken to find
-// them. left is how many of them are left; below 0 it has given up.
+// Concerned are the topics over which a message comes that is published on channel, a shard channel or not.
+// It gives up when more than most steps, of some nanoseconds each, would be taken to find them. left is how
+// many of them are left; below 0 it has given up.
 func (u *Upstream) Concerned(channel []byte, shard bool, most int) (topics []*Topic, left int) {
 	if shard {
 		if t := u.Topic(Shard, channel); t != nil {

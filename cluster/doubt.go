@@ -7,15 +7,16 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is errors of scripts that are worded like those of Redis for what it did not run. A script that returns
-// "CLUSTERDOWN Hash slot not served" has run, and would run again each time it is sent again. So the node is
-// asked to run another script with the same keys, one that does nothing: if it refuses that, it has refused the
-// first one. A replica lets that one run, so after READONLY the node is asked for its role. If Redis has not
-// said it, the first script is sent once more, for a slot may have come to rest meanwhile, and then its
-// error goes to the client.
+// This file is errors of scripts that are worded like those of Redis for what it did not run. A script that
+// returns "CLUSTERDOWN Hash slot not served" has run, and would run again each time it is sent again. So the
+// node is asked to run another script with the same keys, one that does nothing: if it refuses that, it has
+// refused the first one. A replica lets that one run, so after READONLY the node is asked for its role. If
+// Redis has not said it, the first script is sent once more, for a slot may have come to rest meanwhile, and
+// then its error goes to the client.
 
-// mayRepeat says that req, which may be sent twice, is to be: of what clients send, scripts that only read may, but
-// what they say is for the client. What else may run twice is scripts of locks, which return no such words.
+// mayRepeat says that req, which may be sent twice, is to be: of what clients send, scripts that only read
+// may, but what they say is for the client. What else may run twice is scripts of locks, which return no such
+// words.
 func mayRepeat(req []byte) bool {
 	args, _, err := resp.Split(req, nil)
 	return err == nil && len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
@@ -84,7 +85,8 @@ func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
 	}
 }
 
-// refused says that the error was of Redis, by the answer to the question. A node that does not tell its role may be a replica.
+// refused says that the error was of Redis, by the answer to the question. A node that does not tell its role
+// may be a replica.
 func (d *doubt) refused() bool {
 	if d.role {
 		return !bytes.HasPrefix(d.said, []byte("*3\r\n$6\r\nmaster\r\n"))

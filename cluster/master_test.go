@@ -399,8 +399,8 @@ func TestMasterRestart(t *testing.T) {
 	}
 }
 
-// A server that is young when it is met may have lost leases too, also one that is durable now: it may have restarted to
-// become so. Once it was seen durable it may restart. R27 R31
+// A server that is young when it is met may have lost leases too, also one that is durable now: it may have
+// restarted to become so. Once it was seen durable it may restart. R27 R31
 func TestMasterYoung(t *testing.T) {
 	young := func(p *loneRedis) { p.started = time.Now().Add(-20 * time.Second) }
 	masterBubble(t, MasterOptions{Lease: time.Minute}, young, func(t *testing.T, p *loneRedis, m *Master) {
@@ -471,8 +471,8 @@ func TestMasterClock(t *testing.T) {
 	})
 }
 
-// The very reply that shows a step does not count, between two looks; one that is late shows none, in whichever direction
-// it was late. R27
+// The very reply that shows a step does not count, between two looks; one that is late shows none, in
+// whichever direction it was late. R27
 func TestMasterClockInReplies(t *testing.T) {
 	tell := func(m *Master, p *loneRedis, there, back time.Duration) error {
 		asked := time.Now()

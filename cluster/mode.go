@@ -23,8 +23,9 @@ func (m Mode) before() before {
 	return nothing
 }
 
-// again is m for a request that is sent once more: at a master, and behind a script if one is there. Two requests
-// of one client that both went apart would not stay in order if a script came, or ended, between them.
+// again is m for a request that is sent once more: at a master, and behind a script if one is there. Two
+// requests of one client that both went apart would not stay in order if a script came, or ended, between
+// them.
 func (m Mode) again() Mode {
 	m.Replica, m.Apart = false, false
 	return m

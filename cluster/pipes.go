@@ -212,8 +212,8 @@ func (p *Pipes) Send(n int, m Mode, req []byte, to Receiver, tag uint32, resend 
 	return p.send(c, m, req)
 }
 
-// SendPart is Send for a request that is not copied, however small it is: nobody may write to req any more. Those that
-// lie one behind the other in memory are written together.
+// SendPart is Send for a request that is not copied, however small it is: nobody may write to req any more.
+// Those that lie one behind the other in memory are written together.
 func (p *Pipes) SendPart(n int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
 	c := call{
 		to: to, tag: tag, slot: int16(n), resend: resend, lasting: true, deadline: p.deadline(), before: m.before(),

@@ -24,9 +24,10 @@ type reader struct {
 	pipes [2]*Pipe // by protocol - 2, to database 0; made when first needed
 }
 
-// SendRead is Send for a command that only reads: it goes to a replica of slot n (AnySlot: of the only master)
-// if one is fit, else to the master. A client with connections of its own has them to masters only. For one
-// seed it is the same one for as long as it is fit. share: the master takes its part of the seeds, too.
+// SendRead is Send for a command that only reads: it goes to a replica of slot n (AnySlot: of the only
+// master) if one is fit, else to the master. A client with connections of its own has them to masters only.
+// For one seed it is the same one for as long as it is fit. share: the master takes its part of the seeds,
+// too.
 func (p *Pipes) SendRead(n int, m Mode, req []byte, to Receiver, tag uint32, seed int64, share bool) *Pipe {
 	i := 0
 	if n >= 0 {
@@ -40,7 +41,8 @@ func (p *Pipes) SendRead(n int, m Mode, req []byte, to Receiver, tag uint32, see
 	return p.Send(n, m, req, to, tag, true)
 }
 
-// reader is the pipe to a replica of the i-th master, nil if none can be used now, or if it is the master's turn.
+// reader is the pipe to a replica of the i-th master, nil if none can be used now, or if it is the master's
+// turn.
 func (p *Pipes) reader(i int, m Mode, seed uint64, share bool) *Pipe {
 	all := p.readers[i]
 	n := uint64(len(all))

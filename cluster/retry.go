@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// This file is the one place that says what an error reply means for the request that it answers, and how long the
-// request waits before it is tried again. Requests on shared pipes, transactions, commands that block, WAIT and SYNC
-// all ask here.
+// This file is the one place that says what an error reply means for the request that it answers, and how
+// long the request waits before it is tried again. Requests on shared pipes, transactions, commands that
+// block, WAIT and SYNC all ask here.
 //
 //	error reply --> retryErrors --> elsewhere:  at once to the node that it names, Retry.Hop times in a row
 //	                         |-> later:      after Retry.Pause, to the master of the slot, while the budget lasts
@@ -23,12 +23,13 @@ const (
 	loadScript                // the node lacks the script
 )
 
-// retryError is an error by which Redis says that it has not run a request, and that it may be run all the same.
+// retryError is an error by which Redis says that it has not run a request, and that it may be run all the
+// same.
 type retryError struct {
 	verdict verdict
 	counts  Redirect // as which it is counted
-	// phrases are how Redis, and no script by chance, goes on behind the word. nil: a redirect, of which the slot
-	// tells who made it.
+	// phrases are how Redis, and no script by chance, goes on behind the word. nil: a redirect, of which the
+	// slot tells who made it.
 	phrases []string
 	// ofKeys says that Redis refuses requests in this way for their keys alone.
 	ofKeys bool
@@ -48,7 +49,8 @@ var retryErrors = map[string]*retryError{
 	"NOSCRIPT":    {loadScript, ScriptRedirect, []string{"No matching script"}, false, false},
 }
 
-// retryErrorOf reads an error reply. r is nil if the reply is the answer; rest is what stands behind the first word.
+// retryErrorOf reads an error reply. r is nil if the reply is the answer; rest is what stands behind the
+// first word.
 func retryErrorOf(reply []byte) (r *retryError, rest []byte) {
 	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
 	return retryErrors[string(word)], rest
@@ -66,7 +68,8 @@ type Retry struct {
 	waits uint8 // pauses
 }
 
-// Hop notes a redirect. It reports false when the request has to pause first, for there were too many in a row.
+// Hop notes a redirect. It reports false when the request has to pause first, for there were too many in a
+// row.
 func (r *Retry) Hop() bool {
 	if r.hops >= maxHops {
 		return false
@@ -75,8 +78,8 @@ func (r *Retry) Hop() bool {
 	return true
 }
 
-// Pause is how long the request waits before it is tried once more: from 10 ms to a quarter of a second, twice as long
-// every other time.
+// Pause is how long the request waits before it is tried once more: from 10 ms to a quarter of a second,
+// twice as long every other time.
 func (r *Retry) Pause() time.Duration {
 	pause := min(10*time.Millisecond<<min(r.waits/2, 5), 250*time.Millisecond)
 	r.waits = min(r.waits+1, 250)

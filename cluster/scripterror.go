@@ -8,9 +8,9 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// Scripts and functions may raise errors of any text, also ones that begin like those of Redis which
-// say that a command was not run. By then they have run, and to send them again would be to run them twice. What
-// only Redis would say is looked into further: see doubt.go.
+// Scripts and functions may raise errors of any text, also ones that begin like those of Redis which say that
+// a command was not run. By then they have run, and to send them again would be to run them twice. What only
+// Redis would say is looked into further: see doubt.go.
 
 // scripts are the commands that run them. The number of keys is their third argument.
 var scripts = map[string]bool{

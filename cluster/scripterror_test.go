@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// What a script says is told to the client and the script not run again, unless it says what Redis alone says, and
-// where it leads is a node of the cluster.
+// What a script says is told to the client and the script not run again, unless it says what Redis alone
+// says, and where it leads is a node of the cluster.
 func TestErrorsOfScripts(t *testing.T) {
 	const budget = time.Second
 	for name, test := range map[string]struct {
@@ -105,8 +105,9 @@ func TestNoRedirectsWithoutACluster(t *testing.T) {
 	})
 }
 
-// An error of a script in the very words of Redis goes to the client after the script has run twice at most, and nobody says that it
-// has not run. What Redis says of the script's keys is dealt with as for any command, for as long as it says it.
+// An error of a script in the very words of Redis goes to the client after the script has run twice at most,
+// and nobody says that it has not run. What Redis says of the script's keys is dealt with as for any command,
+// for as long as it says it.
 func TestScriptsInTheWordsOfRedis(t *testing.T) {
 	const moved, asked = "-MOVED 7629 b:1\r\n", "-ASK 7629 b:1\r\n"
 	const down, tryAgain = "-CLUSTERDOWN Hash slot not served\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"

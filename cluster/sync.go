@@ -22,12 +22,12 @@ var errBudget = errors.New("the retry budget is used up")
 // node's RESP2 reply to req, error replies included; after one of these acked may be
 // anything.
 //
-// req must be idempotent: it is sent again whenever its reply was lost. Redirects,
-// lost scripts and fail-over are dealt with inside, for as long as ctx and the
-// budget (DedicatedOptions.Budget, plus timeout) allow. req and WAIT go over one
-// connection of their own. Before Redis 7.2 WAIT counts what anybody had written up to the last command of the
-// connection; since then up to the last command of it that wrote. So a req serves to wait for the writes of others
-// before it if it writes something, be it what is there already. A server without WAIT has no replicas: acked is 0.
+// req must be idempotent: it is sent again whenever its reply was lost. Redirects, lost scripts and fail-over
+// are dealt with inside, for as long as ctx and the budget (DedicatedOptions.Budget, plus timeout) allow. req
+// and WAIT go over one connection of their own. Before Redis 7.2 WAIT counts what anybody had written up to
+// the last command of the connection; since then up to the last command of it that wrote. So a req serves to
+// wait for the writes of others before it if it writes something, be it what is there already. A server
+// without WAIT has no replicas: acked is 0.
 //
 // The error wraps ErrUnavailable when no node has run req, ErrUnknownOutcome when one
 // may have; or it is the cause of ctx, or what WAIT was refused with. Safe for concurrent use.

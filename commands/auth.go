@@ -7,8 +7,9 @@ const defaultUser = "default"
 
 // Logins is what AUTH may ask of the session.
 type Logins interface {
-	// Login has the later commands of the client run as that user of the upstream, if it lets him in, and answers with
-	// what then returns: refusal is the upstream's error, or nil. It is for then as it is for that of Send.
+	// Login has the later commands of the client run as that user of the upstream, if it lets him in, and
+	// answers with what then returns: refusal is the upstream's error, or nil. It is for then as it is for
+	// that of Send.
 	Login(user, password string, then func(refusal []byte) []byte)
 	// Logout has them run as the proxy again. It does not answer.
 	Logout()
@@ -38,8 +39,8 @@ func auth(c *Call) {
 	}
 }
 
-// Authenticates says that args, a command, may make its client another user: it is AUTH or HELLO, and not certain to
-// fail.
+// Authenticates says that args, a command, may make its client another user: it is AUTH or HELLO, and not
+// certain to fail.
 func (c *Command) Authenticates(args [][]byte, s Server) bool {
 	switch {
 	case c.Flags&LogsIn == 0, !c.HasSecret(args):
@@ -52,9 +53,9 @@ func (c *Command) Authenticates(args [][]byte, s Server) bool {
 
 // login authenticates the client and returns what then makes of it, or nil: then that is the answer later.
 //
-// Where all clients are users of the upstream, the upstream decides. Elsewhere the default user is whoever the proxy is
-// at the upstream: with the password of the proxy, or any if it has none. All other users are the upstream's, for
-// clients that may use the proxy already.
+// Where all clients are users of the upstream, the upstream decides. Elsewhere the default user is whoever
+// the proxy is at the upstream: with the password of the proxy, or any if it has none. All other users are
+// the upstream's, for clients that may use the proxy already.
 func (c *Call) login(name, password []byte, then func(refusal []byte) []byte) []byte {
 	client, user, server := c.Client, string(name), c.Server
 	required := server.AuthRequired()

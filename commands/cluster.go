@@ -200,7 +200,8 @@ func clusterHelp(c *Call) {
 }
 
 // readOnly is READONLY, and readWrite READWRITE: the client's reads may go to replicas, or may not. A Redis
-// without a cluster knows neither; looking like one the proxy does if it reads from replicas without being asked.
+// without a cluster knows neither; looking like one the proxy does if it reads from replicas without being
+// asked.
 func readOnly(c *Call)  { c.setReadOnly(1) }
 func readWrite(c *Call) { c.setReadOnly(-1) }
 

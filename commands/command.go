@@ -131,10 +131,10 @@ func (c *Command) PlaceOf(args [][]byte, t *Table, s *Scripts) (p Place) {
 	return p
 }
 
-// Actions is what a command may ask of the session that runs it. All of it runs
-// on the client's loop and none of it blocks. Run answers by calling exactly one
-// of Reply, Forward, Send, SendMaster, Broadcast, Go and those of Fan and Subscriber, once; answers reach the client in the
-// order of its commands, whenever they come.
+// Actions is what a command may ask of the session that runs it. All of it runs on the client's loop and none
+// of it blocks. Run answers by calling exactly one of Reply, Forward, Send, SendMaster, Broadcast, Go and
+// those of Fan and Subscriber, once; answers reach the client in the order of its commands, whenever they
+// come.
 type Actions interface {
 	Tracker
 	Crowd
@@ -169,13 +169,14 @@ type Actions interface {
 	// when the client goes away or the proxy drains. task must not touch Call
 	// or Client. lost: as in Send.
 	Go(task func(ctx context.Context) []byte, lost func())
-	// Await has start ask for something without blocking, which calls done with the reply once, maybe before it returns and
-	// on any goroutine. then makes the client's answer of it as with Send. Later commands of the client wait for it.
+	// Await has start ask for something without blocking, which calls done with the reply once, maybe before
+	// it returns and on any goroutine. then makes the client's answer of it as with Send. Later commands of
+	// the client wait for it.
 	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost func())
-	// Pusher returns a function that has message make something that the client is
-	// told beside its answers, behind the answer of this command. push may be called from any goroutine and at
-	// any time later, also when the client has gone; message runs on the loop while the client is there, is given the
-	// protocol that it then speaks, and returns a whole RESP3 push, or nil for nothing.
+	// Pusher returns a function that has message make something that the client is told beside its answers,
+	// behind the answer of this command. push may be called from any goroutine and at any time later, also
+	// when the client has gone; message runs on the loop while the client is there, is given the protocol
+	// that it then speaks, and returns a whole RESP3 push, or nil for nothing.
 	Pusher() (push func(message func(proto int) []byte))
 	Transactions
 	Unblocker

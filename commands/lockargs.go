@@ -203,8 +203,9 @@ func (s *lockSyntax) option(word []byte) int {
 	return -1
 }
 
-// bareToken takes a word that is no option of the verb, its i-th argument, for the token, if it may be one. Errors do
-// not quote the word unless it is an option of other verbs: it may be a token that somebody put in the wrong place.
+// bareToken takes a word that is no option of the verb, its i-th argument, for the token, if it may be one.
+// Errors do not quote the word unless it is an option of other verbs: it may be a token that somebody put in
+// the wrong place.
 func (s *lockSyntax) bareToken(a *lockArgs, word []byte, i int) error {
 	name := strings.ToUpper(s.verb.Name)
 	switch o := lockOptionOf(word); {

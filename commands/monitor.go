@@ -31,7 +31,8 @@ const (
 	monitorArg  = 4 << 10
 )
 
-// AppendMonitorCall: see AppendMonitorTime. What a line leaves out of a long command it counts, as SLOWLOG does.
+// AppendMonitorCall: see AppendMonitorTime. What a line leaves out of a long command it counts, as SLOWLOG
+// does.
 func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte {
 	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
 	dst = append(dst, ' ')

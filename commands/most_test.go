@@ -49,7 +49,8 @@ func TestTooManyArguments(t *testing.T) {
 	}
 }
 
-// TestLongCommandsOfTheProxy proves that what the proxy answers itself has a bound on its length, unless it carries data.
+// TestLongCommandsOfTheProxy proves that what the proxy answers itself has a bound on its length, unless it
+// carries data.
 func TestLongCommandsOfTheProxy(t *testing.T) {
 	table := redis7(t, LockVerbs(Lockers{}, 0)...)
 	for line, refused := range map[string]bool{

@@ -8,8 +8,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file judges rights by the rules of a user, as ACL GETUSER of Redis 6 tells them: that has no DRYRUN, no selectors,
-// and no rules for reading and writing apart. What cannot be told for sure is denied.
+// This file judges rights by the rules of a user, as ACL GETUSER of Redis 6 tells them: that has no DRYRUN,
+// no selectors, and no rules for reading and writing apart. What cannot be told for sure is denied.
 
 // judgeRules judges r by the reply of ACL GETUSER.
 func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
@@ -40,8 +40,8 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 	return Verdict{}
 }
 
-// allowsCommand says whether rules such as "-@all +@read -keys +config|get" allow r, the command c. The later ones
-// win; to take a command away takes its subcommands away.
+// allowsCommand says whether rules such as "-@all +@read -keys +config|get" allow r, the command c. The later
+// ones win; to take a command away takes its subcommands away.
 func allowsCommand(rules string, c *Command, r Right) bool {
 	all, subs := false, []string(nil)
 	for _, rule := range strings.Fields(rules) {
@@ -63,7 +63,8 @@ func allowsKey(v resp.Value, key []byte) bool {
 	return slices.ContainsFunc(field(v, "keys").Elems, func(pattern resp.Value) bool { return glob.Match(pattern.Str, key) })
 }
 
-// allowsChannel: a pattern is allowed only if a rule is that very pattern. Redis 6.0 has no rules for channels.
+// allowsChannel: a pattern is allowed only if a rule is that very pattern. Redis 6.0 has no rules for
+// channels.
 func allowsChannel(v resp.Value, channel []byte, isPattern bool) bool {
 	rules := field(v, "channels")
 	if rules.Kind != '*' {

@@ -7,8 +7,8 @@ import (
 	"lockproxy/redlock"
 )
 
-// A request that a later one of the same proxy and token has overtaken on its way to Redis is made anew, once, and its
-// client is told what that has done.
+// A request that a later one of the same proxy and token has overtaken on its way to Redis is made anew,
+// once, and its client is told what that has done.
 func TestOvertakenRequestsAreMadeAnew(t *testing.T) {
 	withLocks(t, redlock.Options{}, func(t *testing.T, session func() *fakeSession) {
 		for _, talk := range []struct {

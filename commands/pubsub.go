@@ -17,8 +17,8 @@ type Subscriber interface {
 	// Unsubscribe ends that and confirms it for each name, those of no subscription too. nil: for all
 	// names of that kind.
 	Unsubscribe(kind cluster.TopicKind, names [][]byte)
-	// EndSubscriptions ends everything that the client listens to, and answers with what end then returns. Messages
-	// come until end is called, in the protocol that the client speaks: only end may change that.
+	// EndSubscriptions ends everything that the client listens to, and answers with what end then returns.
+	// Messages come until end is called, in the protocol that the client speaks: only end may change that.
 	EndSubscriptions(end func() []byte)
 	// Publish forwards the command, PUBLISH or SPUBLISH, and answers with the number of
 	// receivers that a server would tell to which the clients of the proxy are connected.
@@ -60,8 +60,9 @@ func ssubscribe(c *Call) {
 	}
 }
 
-// maxTopicName is how many bytes the name of a topic has at most. All clients of the proxy are subscribed over one
-// connection to a node, which would break for all of them if the node found a command on it too large.
+// maxTopicName is how many bytes the name of a topic has at most. All clients of the proxy are subscribed
+// over one connection to a node, which would break for all of them if the node found a command on it too
+// large.
 const maxTopicName = cluster.MaxShared - 1<<10
 
 // listen subscribes to the topics that the arguments name.
@@ -212,8 +213,8 @@ func numPat(c *Call) {
 	})
 }
 
-// broadcastApart sends the command to all masters and has a goroutine merge what they answer, unless that is an
-// error: there may be a million names, in the replies or in the Census, which is safe for that.
+// broadcastApart sends the command to all masters and has a goroutine merge what they answer, unless that is
+// an error: there may be a million names, in the replies or in the Census, which is safe for that.
 func (c *Call) broadcastApart(merge func(replies [][]byte) []byte) {
 	actions := c.Actions
 	actions.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {

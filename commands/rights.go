@@ -11,8 +11,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is what a user of the upstream must be allowed there so that the proxy answers a command of his by itself.
-// Commands that a node gets as they stand are not its concern: the node judges them.
+// This file is what a user of the upstream must be allowed there so that the proxy answers a command of his
+// by itself. Commands that a node gets as they stand are not its concern: the node judges them.
 
 // Right is the permission to run a command of Redis with these arguments.
 type Right [][]byte
@@ -25,11 +25,12 @@ func right(words ...string) Right {
 	return r
 }
 
-// Free says that nobody needs a right that the proxy would have to ask for: Redis serves the command to everybody, or a
-// node judges it.
+// Free says that nobody needs a right that the proxy would have to ask for: Redis serves the command to
+// everybody, or a node judges it.
 func (c *Command) Free() bool { return c.Flags&(NoAuth|Judged) != 0 }
 
-// Rights are those that args, a command, needs. There is at least one, and the first stands for them in errors.
+// Rights are those that args, a command, needs. There is at least one, and the first stands for them in
+// errors.
 func (c *Command) Rights(args [][]byte) []Right {
 	switch {
 	case c.needs != nil:
@@ -42,8 +43,8 @@ func (c *Command) Rights(args [][]byte) []Right {
 	return []Right{c.withoutArguments(args)}
 }
 
-// withoutArguments is a command in whose arguments no key or channel stands. Rules may name a subcommand or the
-// first argument; the rest is nobody's business.
+// withoutArguments is a command in whose arguments no key or channel stands. Rules may name a subcommand or
+// the first argument; the rest is nobody's business.
 func (c *Command) withoutArguments(args [][]byte) Right {
 	short := make(Right, min(len(args), max(c.Arity, -c.Arity)+spareArguments))
 	for i := range short {
@@ -54,12 +55,14 @@ func (c *Command) withoutArguments(args [][]byte) Right {
 	return short
 }
 
-// maxFirstArgument is how many bytes of the first argument the upstream is asked about. No rule names a longer one.
+// maxFirstArgument is how many bytes of the first argument the upstream is asked about. No rule names a
+// longer one.
 const maxFirstArgument = 4 << 10
 
 var hiddenArgument = []byte("*")
 
-// spareArguments is how many arguments DRYRUN is given beyond what the command needs here: there it may need more.
+// spareArguments is how many arguments DRYRUN is given beyond what the command needs here: there it may need
+// more.
 const spareArguments = 4
 
 // withoutValues is a command that is cut by slot, with its keys and without the values beside them.
@@ -94,8 +97,8 @@ func breakRights(l *Lockers) func(args [][]byte) []Right {
 	}
 }
 
-// allLocksRights is the right to know the names of all keys and to read all that begin with the prefix of locks: a rule
-// that lets somebody read a key with a name that nobody can guess lets him read every one.
+// allLocksRights is the right to know the names of all keys and to read all that begin with the prefix of
+// locks: a rule that lets somebody read a key with a name that nobody can guess lets him read every one.
 func allLocksRights(l *Lockers) func(args [][]byte) []Right {
 	return func([][]byte) []Right {
 		var all []Right

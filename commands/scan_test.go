@@ -603,7 +603,8 @@ func TestScanCalm(t *testing.T) {
 	}
 }
 
-// While slots move, key by key or many at once, and masters fail over and restart, each key is found all the same.
+// While slots move, key by key or many at once, and masters fail over and restart, each key is found all the
+// same.
 func TestScanVisitsEachKey(t *testing.T) {
 	events := 0
 	for seed := range uint64(60) {

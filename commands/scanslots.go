@@ -134,8 +134,8 @@ type keysFound struct {
 	err  []byte
 }
 
-// pick has a goroutine pick the keys that match out of replies with those of a slot each: there may be a million, and
-// each may take long. then goes on with those of the first slots, of one at least.
+// pick has a goroutine pick the keys that match out of replies with those of a slot each: there may be a
+// million, and each may take long. then goes on with those of the first slots, of one at least.
 func (p *slotScan) pick(replies [][]byte, then func(picked []keysFound) []byte) {
 	var picked []keysFound
 	p.apart(func() {
@@ -178,8 +178,8 @@ func (p *slotScan) astray(reply []byte) []byte {
 	return nil
 }
 
-// take takes the keys of as many slots as are visited for sure. When the epoch has changed a slot may have been
-// elsewhere in between.
+// take takes the keys of as many slots as are visited for sure. When the epoch has changed a slot may have
+// been elsewhere in between.
 func (p *slotScan) take(before nodeView, picked []keysFound, after nodeView) []byte {
 	if before.epoch != after.epoch {
 		p.tries, p.batch = p.tries+1, 1
@@ -208,7 +208,8 @@ func (p *slotScan) take(before nodeView, picked []keysFound, after nodeView) []b
 // visited goes on behind the slot first.
 func (p *slotScan) visited() { p.first, p.done, p.tries = p.first+1, p.done+1, 0 }
 
-// follow visits a slot that is being handed over, as before has it. here are the keys that were still at p.at.
+// follow visits a slot that is being handed over, as before has it. here are the keys that were still at
+// p.at.
 func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 	addr := before.addrs[to]
 	if addr == "" {

@@ -7,8 +7,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// eval remembers the script on its way to the keys' node, so that an EVALSHA of it can be healed. Of a client that is
-// a user of the upstream it does so only when the node has run the script: the user may have no right to.
+// eval remembers the script on its way to the keys' node, so that an EVALSHA of it can be healed. Of a client
+// that is a user of the upstream it does so only when the node has run the script: the user may have no right
+// to.
 func eval(c *Call) {
 	scripts, source := c.Server.Scripts(), c.Args[1]
 	if c.asProxy() {

@@ -8,13 +8,13 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// A script that is given no keys may run at any node; one that names keys by itself, which Redis advises against, runs
-// at the node of these alone. This file guesses from the script's source. A guess that is wrong does no harm. A
-// script that names none runs at the master that its SHA1 leads to, for EVAL and EVALSHA alike: it is compiled and kept at
-// one of them, and a node that it keeps busy is the same for all clients.
+// A script that is given no keys may run at any node; one that names keys by itself, which Redis advises
+// against, runs at the node of these alone. This file guesses from the script's source. A guess that is wrong
+// does no harm. A script that names none runs at the master that its SHA1 leads to, for EVAL and EVALSHA
+// alike: it is compiled and kept at one of them, and a node that it keeps busy is the same for all clients.
 
-// Home is the slot of the first key that the script of c, a command without keys, names in its source, or of its
-// SHA1; AnySlot if c runs no script, or a function of which nothing is known.
+// Home is the slot of the first key that the script of c, a command without keys, names in its source, or of
+// its SHA1; AnySlot if c runs no script, or a function of which nothing is known.
 func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
 	if c.Flags&Scripted == 0 || len(args) < 3 {
 		return AnySlot

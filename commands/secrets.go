@@ -8,8 +8,8 @@ import (
 // redacted stands where a secret was, as in Redis.
 var redacted = []byte("(redacted)")
 
-// Secrets says which of args, a command, are passwords or tokens of locks: nobody but the client and the node may
-// see these. nil: none is.
+// Secrets says which of args, a command, are passwords or tokens of locks: nobody but the client and the node
+// may see these. nil: none is.
 func (c *Command) Secrets(args [][]byte) []bool {
 	if c.secret == nil {
 		return nil
@@ -39,7 +39,8 @@ func migrateSecrets(args [][]byte) []bool {
 	return secretBehind(args, 6, secretWord{"AUTH", 1}, secretWord{"AUTH2", 2})
 }
 
-// configSecrets are the values of the settings that hold passwords: requirepass, masterauth, tls-key-file-pass ...
+// configSecrets are the values of the settings that hold passwords: requirepass, masterauth,
+// tls-key-file-pass ...
 func configSecrets(args [][]byte) []bool {
 	secret := make([]bool, len(args))
 	for i := 3; i < len(args); i += 2 {

@@ -54,8 +54,8 @@ func samplesOf(arg resp.Value) (all [][]word) {
 	return all
 }
 
-// TestSecretArguments walks all that COMMAND DOCS tells of, Redis's commands and the verbs: each argument that it calls
-// a password or a token is one for Secrets too.
+// TestSecretArguments walks all that COMMAND DOCS tells of, Redis's commands and the verbs: each argument
+// that it calls a password or a token is one for Secrets too.
 func TestSecretArguments(t *testing.T) {
 	table := redis7(t, LockVerbs(Lockers{}, 0)...)
 	found := make(map[string]bool)

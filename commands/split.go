@@ -170,7 +170,8 @@ func (c *Cut) All() []Part {
 	return c.Parts(which)
 }
 
-// Parts makes some of the parts. They do not alias the arguments, and lie one behind the other in memory of their own.
+// Parts makes some of the parts. They do not alias the arguments, and lie one behind the other in memory of
+// their own.
 func (c *Cut) Parts(which []int32) []Part {
 	size := 0
 	for _, i := range which {
@@ -213,8 +214,8 @@ func (c *Cut) append(dst []byte, i int) []byte {
 	return dst
 }
 
-// ahead is how many keys are fetched at a time. The keys of one slot lie anywhere in a long command, and memory that is
-// far away is fetched several times faster when nothing waits for each piece of it.
+// ahead is how many keys are fetched at a time. The keys of one slot lie anywhere in a long command, and
+// memory that is far away is fetched several times faster when nothing waits for each piece of it.
 const ahead = 16
 
 // fetch has the beginnings of keys come nearer.

@@ -103,8 +103,8 @@ func TestUnexpectedReplies(t *testing.T) {
 	}
 }
 
-// However many keys there are, each is in the part of its slot, in the order of the command, with what belongs to it; and
-// a part is as long as was worked out before it was made.
+// However many keys there are, each is in the part of its slot, in the order of the command, with what
+// belongs to it; and a part is as long as was worked out before it was made.
 func TestCut(t *testing.T) {
 	for _, n := range []int{2, 100, countingFrom - 1, countingFrom, 3 * slot.Count} {
 		args := [][]byte{[]byte("MSET")}

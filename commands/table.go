@@ -143,12 +143,21 @@ func (c *Command) accepts(n int) bool {
 	return true
 }
 
-// TooLong says that n arguments, the name included, are more than the proxy takes of c, which it answers itself.
+// TooLong says that n arguments, the name included, are more than the proxy takes of c, which it answers
+// itself.
 func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
 
-// TooManyBytes is the refusal of a command of n bytes that the proxy answers itself, nil if they are not too many.
+// TooManyBytes is the refusal of a command of n bytes that the proxy answers itself, nil if they are not too
+// many.
 func (c *Command) TooManyBytes(n int) []byte {
-	if n <= mostBytes || c.Route != Local || c.Flags&Bulky != 0 {
+	if n <= mostBytes { // as nearly always: this much is inlined
+		return nil
+	}
+	return c.tooManyBytes(n)
+}
+
+func (c *Command) tooManyBytes(n int) []byte {
+	if c.Route != Local || c.Flags&Bulky != 0 {
 		return nil
 	}
 	return errorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and takes %d at most",

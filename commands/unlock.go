@@ -83,8 +83,8 @@ func (r *release) answered(reply []byte) []byte {
 	return redcon.AppendInt(nil, 0)
 }
 
-// parseHeld reads the arguments of a verb that concerns a hold; without a token it
-// is the one that this connection was granted. It fails when the client must be told first that the hold was lost.
+// parseHeld reads the arguments of a verb that concerns a hold; without a token it is the one that this
+// connection was granted. It fails when the client must be told first that the hold was lost.
 func (a *lockArgs) parseHeld(s *lockSyntax, c *Call, l *redlock.Locker) (err error) {
 	if err = a.parse(s, l, c.Args); err == nil {
 		err = c.Client.Kept.refuse(a.name)

@@ -104,7 +104,8 @@ func TestBlockedClientBehindItsInput(t *testing.T) {
 	c.want(t, "(integer) 1", "LLEN", key)
 }
 
-// TestHalfClosedClient: what was sent before the end of the input is answered as Redis does; nobody waits any more.
+// TestHalfClosedClient: what was sent before the end of the input is answered as Redis does; nobody waits any
+// more.
 func TestHalfClosedClient(t *testing.T) {
 	t.Parallel()
 	p := sharedOverCluster()
@@ -163,8 +164,8 @@ func TestBlockedClientMoves(t *testing.T) {
 	}
 }
 
-// TestBlockedClientsMasterDies: a client that blocks for ever on a master that is killed is told that nobody knows what
-// became of its command, soon; the next one blocks on the replica.
+// TestBlockedClientsMasterDies: a client that blocks for ever on a master that is killed is told that nobody
+// knows what became of its command, soon; the next one blocks on the replica.
 func TestBlockedClientsMasterDies(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, 1)

@@ -136,7 +136,8 @@ func contend(p *lockproxy, proxy, client int, lock string, lease time.Duration, 
 	return nil
 }
 
-// probe asks each proxy for a key, over and over, until longest is called, which returns how long an answer took at most.
+// probe asks each proxy for a key, over and over, until longest is called, which returns how long an answer
+// took at most.
 func probe(t *testing.T, proxies ...*lockproxy) (longest func() time.Duration) {
 	t.Helper()
 	end := make(chan struct{})

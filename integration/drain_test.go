@@ -118,8 +118,8 @@ func TestDrainOfIdleAndStuckClients(t *testing.T) {
 	}
 }
 
-// Clients that write without reading get an answer to each command that has run, if they read in time, and no client
-// keeps the process beyond drain-timeout.
+// Clients that write without reading get an answer to each command that has run, if they read in time, and no
+// client keeps the process beyond drain-timeout.
 func TestDrainOfClientsThatOnlyWrite(t *testing.T) {
 	t.Parallel()
 	for _, way := range ways {

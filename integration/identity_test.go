@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Many clients that do everything at once, each request with a value that names it: no reply is that of another request
-// or another client, however often connections end, nodes stall and forget scripts, and clients leave in the middle.
+// Many clients that do everything at once, each request with a value that names it: no reply is that of
+// another request or another client, however often connections end, nodes stall and forget scripts, and
+// clients leave in the middle.
 func TestRepliesNameTheirRequests(t *testing.T) {
 	for _, name := range []string{"single", "cluster"} {
 		t.Run(name, func(t *testing.T) {

@@ -125,9 +125,9 @@ func (r *relay) deliver(t *testing.T) {
 	}
 }
 
-// A copy of a request that arrives after its answer does nothing any more: the connection that it lies on is ended
-// before the request is sent again, and before its client hears that nobody knows what became of it. Where that is not
-// allowed, it does nothing to a grant that this proxy has asked for since.
+// A copy of a request that arrives after its answer does nothing any more: the connection that it lies on is
+// ended before the request is sent again, and before its client hears that nobody knows what became of it.
+// Where that is not allowed, it does nothing to a grant that this proxy has asked for since.
 func TestLateCopies(t *testing.T) {
 	t.Parallel()
 	s, lenient := startRedis(t), startRedis(t)

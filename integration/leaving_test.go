@@ -146,8 +146,9 @@ func TestGrantLeftInAUnixSocketIsTakenBack(t *testing.T) {
 	other.want(t, "(integer) 1", "UNLOCK", "first:"+t.Name(), "t")
 }
 
-// A client that has got its grant holds the lock for as long as it was told, whenever and however its connection
-// is reset. A unix socket is closed in good order by its client whatever happens, which ends KEEPALIVE alone.
+// A client that has got its grant holds the lock for as long as it was told, whenever and however its
+// connection is reset. A unix socket is closed in good order by its client whatever happens, which ends
+// KEEPALIVE alone.
 func TestResetLeavesWhatTheClientHasGot(t *testing.T) {
 	t.Parallel()
 	for _, way := range ways {

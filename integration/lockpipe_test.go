@@ -34,8 +34,8 @@ func lockSteps(r *rand.Rand, n int) (steps []lockStep) {
 	return steps
 }
 
-// answersOf sends steps for the lock name, each behind the answer of the one before it, or without waiting while the
-// connection stays the same. Times are left out of the answers, and fences are numbered.
+// answersOf sends steps for the lock name, each behind the answer of the one before it, or without waiting
+// while the connection stays the same. Times are left out of the answers, and fences are numbered.
 func answersOf(t *testing.T, addr, name string, steps []lockStep, wait bool) (answers []string) {
 	conns := []*conn{connect(t, addr), connect(t, addr)}
 	defer conns[0].Close()
@@ -93,8 +93,8 @@ func lockAnswer(v reply, fences *[]int64) string {
 	return fmt.Sprintf("fence %d, renewed %v, count %s", i, ms.int() > 60_000, v.elems[n-1].text)
 }
 
-// Commands for one lock that a client sends without waiting, of one token or of several, over one connection and now and
-// then another, are answered as they are one after the other.
+// Commands for one lock that a client sends without waiting, of one token or of several, over one connection
+// and now and then another, are answered as they are one after the other.
 func TestPipelinedLocks(t *testing.T) {
 	t.Parallel()
 	p := startProxy(t, "--upstream", startRedis(t).addr)

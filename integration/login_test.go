@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLoginLeavesNothing proves that the connections of a user of the upstream end with his client, or before, and
-// that who is a user no more is let in no more. What he may do login.txt of the transcripts has.
+// TestLoginLeavesNothing proves that the connections of a user of the upstream end with his client, or
+// before, and that who is a user no more is let in no more. What he may do login.txt of the transcripts has.
 func TestLoginLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t, 3, 0)

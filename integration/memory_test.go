@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// attack is what clients do to take the memory of the proxy. Each client is a connection that sends what write
-// writes and reads nothing; n and size are how many and how large, with -long and without.
+// attack is what clients do to take the memory of the proxy. Each client is a connection that sends what
+// write writes and reads nothing; n and size are how many and how large, with -long and without.
 type attack struct {
 	name          string
 	args          []string // settings of the proxy
@@ -27,8 +27,8 @@ type attack struct {
 // attackBudget is maxmemory-clients of the proxies under attack.
 const attackBudget = 64 << 20
 
-// attackSlack is how much memory the process may take up beside twice the budget, for garbage grows as large as
-// what is in use: the program and its tables, buffers of loops, what is read before somebody is closed,
+// attackSlack is how much memory the process may take up beside twice the budget, for garbage grows as large
+// as what is in use: the program and its tables, buffers of loops, what is read before somebody is closed,
 // and up to two replies more.
 const attackSlack = 192 << 20
 
@@ -92,8 +92,8 @@ var attacks = []attack{
 		write: func(c io.Writer, _, size int) error { return write(c, strings.Repeat("X\r\n", size/3)) }},
 }
 
-// However clients try to take memory, the process stays near maxmemory-clients, and serves others. With -long the
-// doses are those of an attack in earnest. The peaks are logged.
+// However clients try to take memory, the process stays near maxmemory-clients, and serves others. With -long
+// the doses are those of an attack in earnest. The peaks are logged.
 func TestMemoryAttacks(t *testing.T) {
 	upstream := startRedis(t)
 	direct := connect(t, upstream.addr)
@@ -156,8 +156,8 @@ func (a *attack) run(t *testing.T, upstream string) {
 	}
 }
 
-// settled is the peak once it has not grown by a megabyte for a while, and once a client was closed if one must be; or
-// a peak above most. A busy machine takes long to get there.
+// settled is the peak once it has not grown by a megabyte for a while, and once a client was closed if one
+// must be; or a peak above most. A busy machine takes long to get there.
 func (p *lockproxy) settled(t *testing.T, closes bool, most int) (peak int) {
 	t.Helper()
 	for since := time.Now(); peak <= most; time.Sleep(50 * time.Millisecond) {

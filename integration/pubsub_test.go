@@ -293,7 +293,8 @@ func TestSubscribersDrain(t *testing.T) {
 	})
 }
 
-// RESET in the middle of a stream of messages: its reply is +RESET, and what comes before that comes as pushes.
+// RESET in the middle of a stream of messages: its reply is +RESET, and what comes before that comes as
+// pushes.
 func TestResetInTraffic(t *testing.T) {
 	t.Parallel()
 	for name, upstream := range map[string]string{"single": startRedis(t).addr, "cluster": sharedCluster().addrs()} {

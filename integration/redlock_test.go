@@ -54,9 +54,9 @@ func (m masters) addrs() string {
 	return strings.Join(all, ",")
 }
 
-// redlock is a proxy whose locks these masters keep, with leases of least or more. So its node
-// timeout is a twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough
-// to vote.
+// redlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout is a
+// twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough to
+// vote.
 func (m masters) redlock(l life, least time.Duration, args ...string) *lockproxy {
 	l.Helper()
 	p := startProxy(l, append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()}, args...)...)

@@ -27,8 +27,8 @@ func (s *server) gets(l life) int {
 	return n
 }
 
-// steadyReads reads keys that were written before, over and over until stop is called, which returns how many reads there were. A
-// reply that is wrong, an error, or one that took long fails the test.
+// steadyReads reads keys that were written before, over and over until stop is called, which returns how many
+// reads there were. A reply that is wrong, an error, or one that took long fails the test.
 func steadyReads(t *testing.T, addr string, longest time.Duration, setup ...string) (stop func() int) {
 	t.Helper()
 	const keys = 50
@@ -91,8 +91,9 @@ func growing(t *testing.T, s *server, want bool) {
 	})
 }
 
-// TestReplicaReadsOfOneRedis proves that reads go to the replica while it is in sync, to the master when it is not, that nobody notices
-// when it is lost, and that writes, scripts that may write and locks stay at the master.
+// TestReplicaReadsOfOneRedis proves that reads go to the replica while it is in sync, to the master when it
+// is not, that nobody notices when it is lost, and that writes, scripts that may write and locks stay at the
+// master.
 func TestReplicaReadsOfOneRedis(t *testing.T) {
 	t.Parallel()
 	master := startRedis(t)
@@ -134,8 +135,8 @@ func TestReplicaReadsOfOneRedis(t *testing.T) {
 	}
 }
 
-// TestReplicaReadsOfACluster proves the same of a cluster: its replicas serve those who said READONLY, whatever happens to
-// replicas and masters.
+// TestReplicaReadsOfACluster proves the same of a cluster: its replicas serve those who said READONLY,
+// whatever happens to replicas and masters.
 func TestReplicaReadsOfACluster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, 1)

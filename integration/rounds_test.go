@@ -18,8 +18,8 @@ import (
 	"lockproxy/proxy"
 )
 
-// longestRound is the longest that a loop may be busy at a stretch, in CPU time of its thread: all other clients of the
-// loop wait meanwhile. The race detector makes everything slower.
+// longestRound is the longest that a loop may be busy at a stretch, in CPU time of its thread: all other
+// clients of the loop wait meanwhile. The race detector makes everything slower.
 const longestRound = 10 * time.Millisecond * raceFactor
 
 // roundClock measures the rounds of the one loop of a proxy.
@@ -85,8 +85,8 @@ func startMeasured(t *testing.T, o proxy.Options, upstream ...string) (addr stri
 	return bound.String(), clock
 }
 
-// roundAttempts is how often an attack is tried while a round is too long: the clock of a thread also counts what the
-// machine does on it for others.
+// roundAttempts is how often an attack is tried while a round is too long: the clock of a thread also counts
+// what the machine does on it for others.
 const roundAttempts = 3
 
 // bounded has attack run, and fails if a round of the loop is too long for it.

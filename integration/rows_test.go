@@ -86,8 +86,8 @@ func kind(test string) int {
 	return 2
 }
 
-// testsOfRows is which tests say that they show a row: by the name of the row in a comment of a test or in the
-// file of its data.
+// testsOfRows is which tests say that they show a row: by the name of the row in a comment of a test or in
+// the file of its data.
 func testsOfRows(t *testing.T) map[string][]string {
 	t.Helper()
 	rowName := regexp.MustCompile(`\bR([1-9]|[12]\d|3[0-3])\b`)

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// TestSecretsAreHidden sends passwords and tokens in every place where they may stand, rightly and wrongly written, and
-// looks for them in what the proxy shows: MONITOR, SLOWLOG, errors, CLIENT LIST, the log and the metrics.
+// TestSecretsAreHidden sends passwords and tokens in every place where they may stand, rightly and wrongly
+// written, and looks for them in what the proxy shows: MONITOR, SLOWLOG, errors, CLIENT LIST, the log and the
+// metrics.
 func TestSecretsAreHidden(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)

@@ -48,8 +48,8 @@ func startSentinels(l life) *sentinelGroup {
 	return g
 }
 
-// promoted waits until the replica is master. Sentinel closes all connections to a server that it promotes, and so
-// may close the one that asks.
+// promoted waits until the replica is master. Sentinel closes all connections to a server that it promotes,
+// and so may close the one that asks.
 func (g *sentinelGroup) promoted(l life) {
 	l.Helper()
 	eventually(l, 3*patience, "fail-over", func() bool {

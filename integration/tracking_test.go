@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// trackingTalk is a conversation about tracking: a line of words is sent by t, which tracks and speaks RESP3, by o,
-// another such client, or by w, which only writes; behind "<" stands what comes next, a push if nothing was sent.
+// trackingTalk is a conversation about tracking: a line of words is sent by t, which tracks and speaks RESP3,
+// by o, another such client, or by w, which only writes; behind "<" stands what comes next, a push if nothing
+// was sent.
 const trackingTalk = `
 t CLIENT TRACKING on                     < OK
 w SET k 1                                < OK
@@ -198,8 +199,8 @@ t PING                                   < PONG
 o PING                                   < PONG
 `
 
-// TestTracking proves that clients are told what Redis tells them, through a proxy, from one to another, and in
-// front of a cluster.
+// TestTracking proves that clients are told what Redis tells them, through a proxy, from one to another, and
+// in front of a cluster.
 func TestTracking(t *testing.T) {
 	t.Parallel()
 	bare := startRedis(t)
@@ -477,7 +478,8 @@ func slotOfNothing(t *testing.T, nodes *redisCluster, reads, writes string) {
 	})
 }
 
-// trackingLeavesNothing proves that the connections of clients that track end with them. Nobody else uses the nodes.
+// trackingLeavesNothing proves that the connections of clients that track end with them. Nobody else uses the
+// nodes.
 func trackingLeavesNothing(t *testing.T, nodes *redisCluster, addr string) {
 	connections := func() (n int64) {
 		for _, node := range nodes.nodes {

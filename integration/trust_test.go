@@ -19,8 +19,9 @@ func overOneRedisAndACluster(t *testing.T, test func(t *testing.T, one, two *loc
 	}
 }
 
-// A grant behind WAIT counts from when it was made, not from the request, which may be older than its ttl; the bound
-// that a client can be certain of is the ttl of a CHECK or a RENEW, counted from when that was sent.
+// A grant behind WAIT counts from when it was made, not from the request, which may be older than its ttl;
+// the bound that a client can be certain of is the ttl of a CHECK or a RENEW, counted from when that was
+// sent.
 func TestTrustInAGrantBehindWait(t *testing.T) {
 	overOneRedisAndACluster(t, func(t *testing.T, p, other *lockproxy) {
 		for name, from := range map[string]*lockproxy{"one proxy": p, "two proxies": other} {
@@ -52,8 +53,8 @@ func TestTrustInAGrantBehindWait(t *testing.T) {
 	})
 }
 
-// A hold that is kept alive can be trusted for the ttl of the last answer about it, counted from when that was asked
-// for, also when the proxy that keeps it hangs and says nothing any more. R18 R19
+// A hold that is kept alive can be trusted for the ttl of the last answer about it, counted from when that
+// was asked for, also when the proxy that keeps it hangs and says nothing any more. R18 R19
 func TestTrustInAHangingProxy(t *testing.T) {
 	overOneRedisAndACluster(t, func(t *testing.T, live, hangs *lockproxy) {
 		for _, ask := range [][]string{{"LOCKCTL", "CHECK", "", "h"}, {"RENEW", "", "TOKEN", "h"}} {

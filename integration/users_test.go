@@ -29,8 +29,8 @@ var guarded = []string{
 	"SLOWLOG LEN", "LATENCY LATEST", "MEMORY DOCTOR", "WAIT 0 1", "BLPOP other 0.01", "FUNCTION LIST", "LOLWUT", "TIME", "READONLY",
 }
 
-// TestUsersMayWhatTheirRulesSay proves that whatever is denied at the upstream is denied through the proxy, in the same
-// words, and that what is allowed is allowed.
+// TestUsersMayWhatTheirRulesSay proves that whatever is denied at the upstream is denied through the proxy,
+// in the same words, and that what is allowed is allowed.
 func TestUsersMayWhatTheirRulesSay(t *testing.T) {
 	t.Parallel()
 	single := startRedis(t)
@@ -100,8 +100,8 @@ func TestUsersOfLocks(t *testing.T) {
 	}
 }
 
-// TestUsersThatChange proves that new rules hold from the next command on, by whichever way they came, and that a user
-// that is deleted, switched off or given another password is nobody within a moment.
+// TestUsersThatChange proves that new rules hold from the next command on, by whichever way they came, and
+// that a user that is deleted, switched off or given another password is nobody within a moment.
 func TestUsersThatChange(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
@@ -148,8 +148,8 @@ func TestUsersThatChange(t *testing.T) {
 	c.want(t, "(error) NOAUTH Authentication required.", "GET", "k")
 }
 
-// TestClosedAsDocumented proves that the users of docs/security.md have the rights that they need, and no more than that
-// page says.
+// TestClosedAsDocumented proves that the users of docs/security.md have the rights that they need, and no
+// more than that page says.
 func TestClosedAsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/security.md")

@@ -11,8 +11,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file puts the reply of EXEC together when commands were queued that the proxy runs by
-// itself, or that all masters run: they run now, one after the other, and their replies are put where they belong.
+// This file puts the reply of EXEC together when commands were queued that the proxy runs by itself, or that
+// all masters run: they run now, one after the other, and their replies are put where they belong.
 
 // assemble makes EXEC's answer of the node's reply, which has one element for each command
 // that was sent to it.

@@ -12,15 +12,15 @@ import (
 	"lockproxy/commands"
 )
 
-// This file makes guessing passwords slow. Each wrong one has the next attempt of its connection wait, and many
-// of them all attempts from that address. Who waits is not read; all others of the loop go on.
+// This file makes guessing passwords slow. Each wrong one has the next attempt of its connection wait, and
+// many of them all attempts from that address. Who waits is not read; all others of the loop go on.
 //
 // The wait comes before the password is looked at, and is the same for a right one: the time of the answer
 // tells nothing. It is bounded, so clients that share an address with one that guesses still get in.
 
 const (
-	// firstLoginPause is how long a connection waits after its first wrong password. Each further one doubles it,
-	// up to maxLoginPause.
+	// firstLoginPause is how long a connection waits after its first wrong password. Each further one doubles
+	// it, up to maxLoginPause.
 	firstLoginPause = 100 * time.Millisecond
 	maxLoginPause   = 5 * time.Second
 	// freeFailures is how many wrong passwords of an address have no effect on its other connections.
@@ -80,8 +80,8 @@ func (f addressFailures) left(now time.Time) float64 {
 	return max(f.count-now.Sub(f.at).Seconds()*forgivenPerSecond, 0)
 }
 
-// failedNow notes a wrong password. More than have an effect are not counted, so that what an attack leaves behind
-// is forgotten soon.
+// failedNow notes a wrong password. More than have an effect are not counted, so that what an attack leaves
+// behind is forgotten soon.
 func (a *addresses) failedNow(address string, now time.Time) {
 	const most = freeFailures + float64(maxAddressPause/pausePerFailure)
 	a.mu.Lock()
@@ -122,7 +122,8 @@ func logsIn(cmd *commands.Command, args [][]byte) bool {
 	return cmd.Flags&commands.LogsIn != 0 && cmd.HasSecret(args)
 }
 
-// mustWaitToLogIn says that an attempt to authenticate is not looked at yet. It is given to dispatch again in time.
+// mustWaitToLogIn says that an attempt to authenticate is not looked at yet. It is given to dispatch again in
+// time.
 func (s *session) mustWaitToLogIn() bool {
 	if s.draining {
 		return false
@@ -166,7 +167,8 @@ func (s *Server) LoginEnded(c *commands.Client, user string, upstream bool, refu
 	kind.note(s.o.Log, "authentication failed", "client", c.Addr, "user", s.shownUser(user))
 }
 
-// shownUser is a user's name for the log. What cannot be a name, or is the password in its place, is not shown.
+// shownUser is a user's name for the log. What cannot be a name, or is the password in its place, is not
+// shown.
 func (s *Server) shownUser(user string) string {
 	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) || s.CheckAuth([]byte("default"), []byte(user)) {

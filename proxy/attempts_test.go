@@ -15,8 +15,8 @@ import (
 
 const wrongPass = "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 
-// TestGuessesAreSlow proves that wrong passwords cost their connection and their address a growing, bounded time and
-// nobody else any, that a right one still gets in, and that the log is short and shows no password.
+// TestGuessesAreSlow proves that wrong passwords cost their connection and their address a growing, bounded
+// time and nobody else any, that a right one still gets in, and that the log is short and shows no password.
 func TestGuessesAreSlow(t *testing.T) {
 	var out textLog
 	o := Options{Password: "the-right-one", Log: slog.New(slog.NewTextHandler(&out, nil))}
@@ -110,7 +110,8 @@ func TestGuessesInATransaction(t *testing.T) {
 	})
 }
 
-// TestWaitingGuessEnds proves that who waits for his next guess is let go when he goes, and when the proxy drains.
+// TestWaitingGuessEnds proves that who waits for his next guess is let go when he goes, and when the proxy
+// drains.
 func TestWaitingGuessEnds(t *testing.T) {
 	inBubble(t, 1, Options{Password: "secret"}, echo, func(r *rig) {
 		gone, waits := r.connect(), r.connect()
@@ -137,8 +138,8 @@ func TestWaitingGuessEnds(t *testing.T) {
 	})
 }
 
-// TestLoginsAtTheUpstreamAreFew proves that guesses at users of the upstream use few connections to it at a time, and that
-// each gets its answer.
+// TestLoginsAtTheUpstreamAreFew proves that guesses at users of the upstream use few connections to it at a
+// time, and that each gets its answer.
 func TestLoginsAtTheUpstreamAreFew(t *testing.T) {
 	var now, most, all atomic.Int32
 	node := usersNode(everything)

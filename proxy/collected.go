@@ -23,8 +23,8 @@ func (c *collected) keep(l *loop.Loop, chunk []byte) {
 	}
 }
 
-// adopt makes a piece of buf if that would get too long with chunk, and keeps chunk if it is the first of a piece and
-// larger than loop.Shared.
+// adopt makes a piece of buf if that would get too long with chunk, and keeps chunk if it is the first of a
+// piece and larger than loop.Shared.
 func (c *collected) adopt(chunk []byte) bool {
 	if len(c.buf) > 0 && len(c.buf)+len(chunk) > longFrom {
 		c.front, c.buf = append(c.front, c.buf), nil

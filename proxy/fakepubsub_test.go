@@ -8,7 +8,8 @@ import (
 	"lockproxy/cluster"
 )
 
-// noPubSub is an upstream in which nobody subscribes. look, if not nil, is called where somebody looks for topics.
+// noPubSub is an upstream in which nobody subscribes. look, if not nil, is called where somebody looks for
+// topics.
 type noPubSub struct{ look func() }
 
 func (p noPubSub) lookUp() {

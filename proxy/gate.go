@@ -6,16 +6,17 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is the gate for commands of clients that are users of the upstream: what no node gets as it stands, the
-// upstream is asked about before the proxy does it. Nothing is remembered, so new rules hold from the next command on.
+// This file is the gate for commands of clients that are users of the upstream: what no node gets as it
+// stands, the upstream is asked about before the proxy does it. Nothing is remembered, so new rules hold from
+// the next command on.
 //
 //	session.run, transaction.dispatch, aside.call --> judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
 
 // act does a command.
 type act func(cmd *commands.Command, args [][]byte, raw []byte)
 
-// judge asks whether the client's user may run cmd, the current command, and has goOn run it then. Later commands of
-// the client wait meanwhile.
+// judge asks whether the client's user may run cmd, the current command, and has goOn run it then. Later
+// commands of the client wait meanwhile.
 func (s *session) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn act) {
 	if lacks := s.w.roster.lacks; lacks != "" {
 		s.denied(commands.Verdict{Refusal: commands.Unable(lacks), Lacks: lacks})
@@ -39,8 +40,8 @@ func (s *session) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn a
 	s.apart(q.prepare, func() []byte { return q.ask(q.concludeApart) })
 }
 
-// inquiry is what the upstream is asked about a client's right to its current command. That of a long command is made,
-// and the answer to it is judged, by a goroutine.
+// inquiry is what the upstream is asked about a client's right to its current command. That of a long command
+// is made, and the answer to it is judged, by a goroutine.
 type inquiry struct {
 	s       *session
 	cmd     *commands.Command
@@ -66,8 +67,8 @@ func (q *inquiry) prepare() {
 	}
 }
 
-// ask sends the requests, and has then conclude from the replies, or returns the answer to the command. Large ones go
-// over a connection that ends with them.
+// ask sends the requests, and has then conclude from the replies, or returns the answer to the command. Large
+// ones go over a connection that ends with them.
 func (q *inquiry) ask(then commands.Merge) []byte {
 	s := q.s
 	if s.gone || q.err != nil {
@@ -135,8 +136,8 @@ func (q *inquiry) end(v commands.Verdict) {
 	q.goOn(q.cmd, q.args, q.raw)
 }
 
-// expel makes a client nobody, whose user is none any more. One that has more than so many commands on their way, or
-// listens to something, is closed, as Redis closes all connections of a user that is deleted.
+// expel makes a client nobody, whose user is none any more. One that has more than so many commands on their
+// way, or listens to something, is closed, as Redis closes all connections of a user that is deleted.
 func (s *session) expel(commandsOnTheirWay int) {
 	switch {
 	case s.as == nil || s.gone:

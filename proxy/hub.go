@@ -14,8 +14,9 @@ type PubSub interface {
 	Join(ctx context.Context, kind cluster.TopicKind, names []string, out cluster.Outlet) ([]*cluster.Topic, error)
 	// Leave ends that.
 	Leave(ctx context.Context, topics []*cluster.Topic, out cluster.Outlet)
-	// Concerned are the topics over which a message comes that is published on channel, if it takes no more than most
-	// steps, of some nanoseconds each, to find them. left is how many of them are left; below 0: it takes more.
+	// Concerned are the topics over which a message comes that is published on channel, if it takes no more
+	// than most steps, of some nanoseconds each, to find them. left is how many of them are left; below 0: it
+	// takes more.
 	Concerned(channel []byte, shard bool, most int) (topics []*cluster.Topic, left int)
 	// Topic is the topic of that name, or nil.
 	Topic(kind cluster.TopicKind, name []byte) *cluster.Topic

@@ -6,9 +6,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// lane is the connection of its own that carries a transaction, until it is lost or turns out to lead
-// to the wrong node. It implements cluster.Owner, and cluster.Receiver: what is queued has its place in the log
-// as tag.
+// lane is the connection of its own that carries a transaction, until it is lost or turns out to lead to the
+// wrong node. It implements cluster.Owner, and cluster.Receiver: what is queued has its place in the log as
+// tag.
 type lane struct {
 	t       *transaction
 	pipe    *cluster.Pipe

@@ -10,8 +10,8 @@ import (
 
 // This file is how a client that stays connected gives up thousands of subscriptions at once.
 
-// leaveAll is leave for all seats of these kinds where they are many: each round of the loop deals with some of them.
-// left is called for each when it is given up, and end makes the answer then.
+// leaveAll is leave for all seats of these kinds where they are many: each round of the loop deals with some
+// of them. left is called for each when it is given up, and end makes the answer then.
 func (s *session) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end func() []byte) {
 	box := s.w.hub.box
 	s.parkTask(func(ctx context.Context) func() []byte {
@@ -36,7 +36,8 @@ func (s *session) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end f
 	}, box.Post, nil)
 }
 
-// nextSeats are the next seats that leaveAll gives up, the oldest of them first. From now on they do not count.
+// nextSeats are the next seats that leaveAll gives up, the oldest of them first. From now on they do not
+// count.
 func (s *session) nextSeats(kinds []cluster.TopicKind) (seats []*seat, topics []*cluster.Topic) {
 	for _, kind := range kinds {
 		if s.listens == nil {
@@ -57,8 +58,8 @@ func (s *session) nextSeats(kinds []cluster.TopicKind) (seats []*seat, topics []
 	return seats, topics
 }
 
-// nextRound runs f in the next round of the loop behind the messages that have come, and waits for it. It must not be
-// called on the loop. false: that has ended.
+// nextRound runs f in the next round of the loop behind the messages that have come, and waits for it. It
+// must not be called on the loop. false: that has ended.
 func (s *session) nextRound(f func()) bool {
 	done := make(chan struct{})
 	s.w.hub.box.Post(func() {

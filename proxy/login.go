@@ -8,8 +8,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is clients that are another user of the upstream than the proxy. What such a client may do its nodes
-// decide, so its commands go over connections of its own, session.own, which authenticate as that user.
+// This file is clients that are another user of the upstream than the proxy. What such a client may do its
+// nodes decide, so its commands go over connections of its own, session.own, which authenticate as that user.
 
 // user is one of the upstream's ACL.
 type user struct {
@@ -17,12 +17,13 @@ type user struct {
 	rules          string // that its client was last judged by; "": it is to be judged
 }
 
-// askHello is what a new connection of a user is asked for, in the protocol that it speaks: Redis 6.0 knows no HELLO
-// without one. Redis 7.0 lets every user ask; before, who may not has been let in as well as who may.
+// askHello is what a new connection of a user is asked for, in the protocol that it speaks: Redis 6.0 knows
+// no HELLO without one. Redis 7.0 lets every user ask; before, who may not has been let in as well as who
+// may.
 func askHello(m cluster.Mode) []byte { return resp.AppendCommandStrings(nil, "HELLO", itoa(m.Proto)) }
 
-// Login implements commands.Logins. Whether the upstream lets the user in is known when a connection is there, and
-// few are made at a time.
+// Login implements commands.Logins. Whether the upstream lets the user in is known when a connection is
+// there, and few are made at a time.
 func (s *session) Login(name, password string, then func(refusal []byte) []byte) {
 	s.setHold(holdOrder)
 	tag, logins, origin := s.current, &s.w.server.logins, originOf(s.Addr)
@@ -94,7 +95,8 @@ func (s *session) connections(as *user) *cluster.Private {
 	return own
 }
 
-// become has the client's commands go over own, the connections of that user, or if it is nil over shared ones.
+// become has the client's commands go over own, the connections of that user, or if it is nil over shared
+// ones.
 func (s *session) become(as *user, own *cluster.Private) {
 	before := s.own
 	s.as, s.own = as, own
@@ -113,8 +115,8 @@ func (s *session) become(as *user, own *cluster.Private) {
 	}
 }
 
-// leaveUser ends that the client is a user, and that it tracks. If it has gone, its connections stay those of its user:
-// what it asked for may go on, and not as the proxy.
+// leaveUser ends that the client is a user, and that it tracks. If it has gone, its connections stay those of
+// its user: what it asked for may go on, and not as the proxy.
 func (s *session) leaveUser() {
 	if s.as == nil || !s.gone {
 		s.as = nil

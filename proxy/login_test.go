@@ -47,8 +47,8 @@ func TestLoginAtRedis6(t *testing.T) {
 	}
 }
 
-// Before Redis 7.0 the rules of a user are read, and what is judged by them is the command that the client sent, whatever
-// others send until they come.
+// Before Redis 7.0 the rules of a user are read, and what is judged by them is the command that the client
+// sent, whatever others send until they come.
 func TestRulesAreOfTheCommandThatWasSent(t *testing.T) {
 	node := usersNode(everything)
 	rules := "*8\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$9\r\npasswords\r\n*0\r\n$8\r\ncommands\r\n$11\r\n-@all +echo\r\n$4\r\nkeys\r\n*1\r\n$1\r\n*\r\n"

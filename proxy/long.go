@@ -50,8 +50,8 @@ func (s *session) argsOf(raw []byte) (args [][]byte, _ []byte, err error) {
 	return resp.Split(raw, s.w.args)
 }
 
-// takeApart has a goroutine take raw apart, after which it is read once more. Where there is one master that takes
-// keys of all slots, nobody asks for the slots.
+// takeApart has a goroutine take raw apart, after which it is read once more. Where there is one master that
+// takes keys of all slots, nobody asks for the slots.
 func (s *session) takeApart(raw []byte) {
 	long := &longCommand{size: len(raw)}
 	s.long = long
@@ -132,8 +132,8 @@ func (s *session) newPureGather(n int, merge commands.Merge) *gather {
 	return g
 }
 
-// mergeApart has a goroutine put replies of size bytes together, and make the answer of them where that needs nothing
-// else.
+// mergeApart has a goroutine put replies of size bytes together, and make the answer of them where that needs
+// nothing else.
 func (g *gather) mergeApart(size int) {
 	s, proto := g.s, g.s.Proto
 	s.w.server.tasks.Add(1)

@@ -108,7 +108,8 @@ func TestMastersGetLongCommandInTurn(t *testing.T) {
 	})
 }
 
-// Of a long command that no node answers the parts are counted for its client, and no more once it is answered.
+// Of a long command that no node answers the parts are counted for its client, and no more once it is
+// answered.
 func TestMemoryOfLongCommand(t *testing.T) {
 	inBubble(t, 3, Options{}, deleted, func(r *rig) {
 		c := r.connect()

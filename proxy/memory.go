@@ -85,7 +85,8 @@ func (s *session) addMemory(n int) {
 	}
 }
 
-// keepFor counts n bytes more, or less, that long command tag has in memory. What is left is counted until it is answered.
+// keepFor counts n bytes more, or less, that long command tag has in memory. What is left is counted until it
+// is answered.
 func (s *session) keepFor(tag uint32, n int) {
 	if !s.gone {
 		s.answers.at(tag).kept += n
@@ -100,8 +101,8 @@ func (s *session) uncountMemory() {
 	s.memory = 0
 }
 
-// InputKept implements loop.InputCounter. While too much is used nothing more is read from who adds to it, for
-// thousands who send are faster than those who take most can be found and closed.
+// InputKept implements loop.InputCounter. While too much is used nothing more is read from who adds to it,
+// for thousands who send are faster than those who take most can be found and closed.
 func (s *session) InputKept() {
 	s.countMemory()
 	if s.w.server.memory.over() > 0 && s.conn.InputMemory() > 0 && !s.gone {

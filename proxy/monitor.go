@@ -20,7 +20,8 @@ type monitors struct {
 // maxFeed is how many bytes of lines are collected at most before they are passed on.
 const maxFeed = 256 << 10
 
-// maxUnseen is how many bytes of lines about a transaction are kept until EXEC. The commands behind them are not shown.
+// maxUnseen is how many bytes of lines about a transaction are kept until EXEC. The commands behind them are
+// not shown.
 const maxUnseen = 1 << 20
 
 var monitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")

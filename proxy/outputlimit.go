@@ -20,7 +20,8 @@ type OutputLimits struct {
 	PubSub  OutputLimit // clients that listen to something
 }
 
-// DefaultOutputLimits are those of Redis, but for normal clients: Redis lets any number of replies wait for these.
+// DefaultOutputLimits are those of Redis, but for normal clients: Redis lets any number of replies wait for
+// these.
 func DefaultOutputLimits() OutputLimits {
 	return OutputLimits{
 		Normal:  OutputLimit{Hard: 1 << 30},
@@ -70,8 +71,8 @@ const unreadShare = 32
 // budgetShare is the part of maxmemory-clients for which the same holds.
 const budgetShare = 8
 
-// Of a client that has not authenticated no more is read once strangerUnread bytes of replies wait for it, and
-// beyond strangerLimit it is closed: whoever can connect could fill the memory else.
+// Of a client that has not authenticated no more is read once strangerUnread bytes of replies wait for it,
+// and beyond strangerLimit it is closed: whoever can connect could fill the memory else.
 const (
 	strangerUnread = 16 << 10
 	strangerLimit  = 64 << 10

@@ -13,7 +13,8 @@ import (
 	slots "lockproxy/internal/slot"
 )
 
-// publishSteps is how many steps a loop takes to find out whom a message concerns; there may be a million patterns.
+// publishSteps is how many steps a loop takes to find out whom a message concerns; there may be a million
+// patterns.
 const publishSteps = 1 << 16
 
 // Publish implements commands.Subscriber. What is published on channels goes to the node where they are
@@ -81,8 +82,8 @@ func (s *session) publishApart(channel, raw []byte) {
 	})
 }
 
-// apart has a goroutine run task for the current command, which then answers or has go on. Later commands of the client
-// wait for it.
+// apart has a goroutine run task for the current command, which then answers or has go on. Later commands of
+// the client wait for it.
 func (s *session) apart(task func(), then func() []byte) {
 	s.Await(func(done func([]byte)) {
 		go func() { // ends by itself
@@ -105,8 +106,8 @@ func countListeners(reply []byte, topics []*cluster.Topic, own int) []byte {
 	return redcon.AppendInt(nil, int64(n))
 }
 
-// recount is countListeners for PUBLISH or SPUBLISH that ran in a transaction, if that takes no more than most steps.
-// left: as with Concerned.
+// recount is countListeners for PUBLISH or SPUBLISH that ran in a transaction, if that takes no more than
+// most steps. left: as with Concerned.
 func (s *session) recount(raw, reply []byte, node string, most int) (_ []byte, left int) {
 	args, _, err := resp.Split(raw, nil)
 	if err != nil || len(args) != 3 {

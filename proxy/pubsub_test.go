@@ -165,8 +165,8 @@ func TestSubscriptionsEnd(t *testing.T) {
 	})
 }
 
-// What a client of RESP3 hears before its RESET is answered comes as pushes: as an array it would be taken for the
-// reply.
+// What a client of RESP3 hears before its RESET is answered comes as pushes: as an array it would be taken
+// for the reply.
 func TestMessagesBeforeReset(t *testing.T) {
 	onStage(t, Options{}, func(st *stage) {
 		c, pub := st.connect(), st.connect()
@@ -190,8 +190,8 @@ func TestMessagesBeforeReset(t *testing.T) {
 	})
 }
 
-// A message never comes before the answer to the command that asked for it, nor before those to earlier ones: in RESP2 it
-// would be taken for one of them.
+// A message never comes before the answer to the command that asked for it, nor before those to earlier ones:
+// in RESP2 it would be taken for one of them.
 func TestMessagesBehindTheirSubscription(t *testing.T) {
 	onStage(t, Options{}, func(st *stage) {
 		c := st.connect()
@@ -209,8 +209,8 @@ func TestMessagesBehindTheirSubscription(t *testing.T) {
 	})
 }
 
-// Long messages, which clients share, come to each in its protocol, between short ones in their order and never inside a
-// reply.
+// Long messages, which clients share, come to each in its protocol, between short ones in their order and
+// never inside a reply.
 func TestLongMessages(t *testing.T) {
 	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), 1+i%3*70_000) }
 	onStage(t, Options{}, func(st *stage) {

@@ -50,7 +50,8 @@ func TestTopicsAreLookedUpBesideTheLoop(t *testing.T) {
 	}
 }
 
-// A channel that only many steps can compare with a pattern: what is published on it is counted, and comes in its order.
+// A channel that only many steps can compare with a pattern: what is published on it is counted, and comes in
+// its order.
 func TestPublishBesideTheLoop(t *testing.T) {
 	long := strings.Repeat("a", 3_000)
 	slow := "*" + strings.Repeat("?a", 500) + "b*" // which nearly fits at every place

@@ -40,7 +40,8 @@ func (s *session) midAnswer() bool {
 	return a.shown() && !a.done
 }
 
-// writePushes writes the messages that waited and the pushes whose turn it is. It is called between two answers.
+// writePushes writes the messages that waited and the pushes whose turn it is. It is called between two
+// answers.
 func (s *session) writePushes() {
 	if size := s.late.size(); size > 0 {
 		late := s.late

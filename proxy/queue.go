@@ -18,8 +18,8 @@ const queueCost = 128
 
 var errLongTransaction = errors.New("the transaction is longer than client-query-buffer-limit")
 
-// dispatch is session.dispatch for the current command. refusal is what is wrong with it in the eyes of the proxy,
-// or nil.
+// dispatch is session.dispatch for the current command. refusal is what is wrong with it in the eyes of the
+// proxy, or nil.
 func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	s := t.s
 	s.acted, s.allTold = true, false
@@ -151,8 +151,8 @@ func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []b
 	t.queueHere(cmd, args, raw)
 }
 
-// queueEverywhere queues a command at the node of the others, whose place among them it has there. Of the other
-// masters' keys none of the others speaks.
+// queueEverywhere queues a command at the node of the others, whose place among them it has there. Of the
+// other masters' keys none of the others speaks.
 func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw []byte) {
 	e := t.entry(cmd, args, raw)
 	e.everywhere, t.unread = cmd, true
@@ -202,8 +202,8 @@ func (t *transaction) queue(e queued, slot int) {
 	t.proceed()
 }
 
-// pin notes the slot of the first key. What came before it has gone to whichever node, unless it was WATCH, when
-// there was one master only: then it is too late, and pin reports false.
+// pin notes the slot of the first key. What came before it has gone to whichever node, unless it was WATCH,
+// when there was one master only: then it is too late, and pin reports false.
 func (t *transaction) pin(slot int) bool {
 	if t.slot == slot {
 		return true

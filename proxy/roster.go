@@ -8,9 +8,10 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// roster looks after the clients of one loop that are users of the upstream. Once a second all masters are asked for
-// the rules of all users: a user that is deleted or switched off, or has another password, is nobody from then on, and
-// who listens to what new rules forbid is closed, as Redis closes him. It belongs to the loop.
+// roster looks after the clients of one loop that are users of the upstream. Once a second all masters are
+// asked for the rules of all users: a user that is deleted or switched off, or has another password, is
+// nobody from then on, and who listens to what new rules forbid is closed, as Redis closes him. It belongs to
+// the loop.
 type roster struct {
 	w     *worker
 	asked bool   // and not all masters have answered

@@ -233,9 +233,9 @@ func (s *Server) keepCommands() {
 // haltMost is for how long a drain whose time is over waits for the answers of what nodes have been sent.
 const haltMost = 200 * time.Millisecond
 
-// Drain ends the service in good order: no new clients, nothing more is read, waiters are answered, commands that have
-// been read are answered, connections end when the clients have got their answers. It returns when all is
-// done, or a little after ctx ends, with what is left cut off.
+// Drain ends the service in good order: no new clients, nothing more is read, waiters are answered, commands
+// that have been read are answered, connections end when the clients have got their answers. It returns when
+// all is done, or a little after ctx ends, with what is left cut off.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true)
@@ -269,7 +269,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	return err
 }
 
-// halt has no client begin a command, and waits for the answers to those that have begun, for haltMost at most.
+// halt has no client begin a command, and waits for the answers to those that have begun, for haltMost at
+// most.
 func (s *Server) halt() {
 	halted := make(chan int, len(s.workers))
 	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {

@@ -349,8 +349,8 @@ func (s *session) Detour(uint32) {
 	s.wroteSomewhere()
 }
 
-// answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then nobody
-// may write to it any more.
+// answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
+// nobody may write to it any more.
 func (s *session) answer(tag uint32, reply []byte) {
 	if s.aside != nil && s.aside.take(tag, reply) {
 		return
@@ -441,8 +441,8 @@ func (s *session) advance() {
 	}
 }
 
-// write appends to the client's output. b is copied, or kept if it is larger than loop.Shared: then nobody may write to
-// it any more.
+// write appends to the client's output. b is copied, or kept if it is larger than loop.Shared: then nobody
+// may write to it any more.
 func (s *session) write(b []byte) {
 	room := s.out.Cap()
 	if len(b) > loop.Shared {

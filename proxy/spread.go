@@ -5,8 +5,8 @@ import (
 	"lockproxy/commands"
 )
 
-// This file sends the parts of a command to their nodes. Those of a long command are made by a goroutine, while the ones
-// before are being sent, and for each master in turn, so that all of them are at work:
+// This file sends the parts of a command to their nodes. Those of a long command are made by a goroutine,
+// while the ones before are being sent, and for each master in turn, so that all of them are at work:
 //
 //	begin --> prepare --(goroutine)--> made --> some: to the nodes, as many as go in one round
 //	              ^                                |

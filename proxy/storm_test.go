@@ -21,8 +21,8 @@ var (
 	stormRounds = flag.Int("storm.rounds", 10, "rounds of TestStorm")
 )
 
-// tempest is clients that send everything there is, in pieces, and go at any moment, and nodes that answer wrongly, late
-// or not at all, and go too.
+// tempest is clients that send everything there is, in pieces, and go at any moment, and nodes that answer
+// wrongly, late or not at all, and go too.
 type tempest struct {
 	*rig
 	calm atomic.Bool // nodes do as they should from now on
@@ -35,8 +35,8 @@ type tempest struct {
 	whole  *cluster.Topology
 }
 
-// TestStorm proves that whatever clients and nodes do, and whenever they go, nothing panics, no client that stays is left
-// without an answer, and of those that have gone nothing is left.
+// TestStorm proves that whatever clients and nodes do, and whenever they go, nothing panics, no client that
+// stays is left without an answer, and of those that have gone nothing is left.
 func TestStorm(t *testing.T) {
 	seed := *stormSeed
 	if seed == 0 {

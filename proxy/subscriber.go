@@ -154,7 +154,8 @@ func (s *session) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 	})
 }
 
-// speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes, also in RESP2.
+// speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes,
+// also in RESP2.
 func (s *session) speak(tag uint32) { s.answers.at(tag).silent = false }
 
 // confirmUnsubscribed has s leave the topics of names and confirms that.
@@ -307,8 +308,8 @@ func (s *session) appendConfirmation(dst []byte, word string, kind cluster.Topic
 }
 
 // message gives the client what was published, behind the answer to the command by which it listens: before
-// that it would be taken for the answer to an earlier command. message is a reply of RESP2; its first byte may be
-// changed, but if it is larger than loop.Shared nobody may write to it.
+// that it would be taken for the answer to an earlier command. message is a reply of RESP2; its first byte
+// may be changed, but if it is larger than loop.Shared nobody may write to it.
 func (s *session) message(se *seat, message []byte) {
 	if s.gone { // and about to stand up
 		return

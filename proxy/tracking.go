@@ -15,7 +15,8 @@ import (
 //
 //	session.mode --> Private --> node ... push --> tracked.Push --> tell --> session.push, or another session.hear
 //
-// Where the proxy cannot know what has changed (a connection was lost, a slot has moved) it says that all has.
+// Where the proxy cannot know what has changed (a connection was lost, a slot has moved) it says that all
+// has.
 
 var (
 	toldInvalid  = []byte(">2\r\n$10\r\ninvalidate\r\n")
@@ -142,9 +143,9 @@ func (s *session) routeTracked(cmd *commands.Command, args [][]byte, raw []byte)
 	own.Precede(false)
 }
 
-// cache sends CLIENT CACHING in front of MULTI, where the client has said it: it holds for the whole transaction. It
-// cannot stand beside ASKING, for each ends the other; and what was read where ASK said is not looked after if the slot
-// stays where it was.
+// cache sends CLIENT CACHING in front of MULTI, where the client has said it: it holds for the whole
+// transaction. It cannot stand beside ASKING, for each ends the other; and what was read where ASK said is
+// not looked after if the slot stays where it was.
 func (l *lane) cache() {
 	t, s := l.t, l.t.s
 	switch {
@@ -165,8 +166,9 @@ func (s *session) unheard() {
 	}
 }
 
-// routeHello has HELLO answered when the client's own connections speak the new protocol: a node drops what it would
-// push to one that speaks RESP2 still. An answer without bytes goes before the one of HELLO until then.
+// routeHello has HELLO answered when the client's own connections speak the new protocol: a node drops what
+// it would push to one that speaks RESP2 still. An answer without bytes goes before the one of HELLO until
+// then.
 func (s *session) routeHello(cmd *commands.Command, args [][]byte, raw []byte) {
 	tag := s.current
 	s.begin(nil)
@@ -219,7 +221,8 @@ func (t tracked) tell(keys []byte) {
 		if s.allTold {
 			return
 		}
-		// Behind its latest command the client has nothing left that another master could still tell it to drop.
+		// Behind its latest command the client has nothing left that another master could still tell it to
+		// drop.
 		s.allTold = s.touched() == s.answers.tail-1 && s.Masters() > 1 && !s.Tracking.BCast
 	}
 	switch {
@@ -281,8 +284,8 @@ func (s *session) pushBehind(tag uint32, head, body []byte) {
 	s.push(tag, func(int) []byte { return text })
 }
 
-// touched is the latest command of whose answer anything has come: an invalidation that comes now must not overtake it,
-// for it may be about what that answer says. If there is none it is a command that is answered.
+// touched is the latest command of whose answer anything has come: an invalidation that comes now must not
+// overtake it, for it may be about what that answer says. If there is none it is a command that is answered.
 func (s *session) touched() uint32 {
 	for tag := s.answers.tail; tag != s.answers.head; tag-- {
 		if a := s.answers.at(tag - 1); a.started || a.done || a.touched {

@@ -90,7 +90,8 @@ func (l *Locker) wait(ctx context.Context, a *Acquire, r *room) (g Grant, ok boo
 	}
 }
 
-// mostSteps is how often one attempt goes on with what a script has begun: with a queue of the dead, once for each 250.
+// mostSteps is how often one attempt goes on with what a script has begun: with a queue of the dead, once for
+// each 250.
 const mostSteps = 4000
 
 // Try makes exactly tries more attempts, each about every after the one before it: half as
@@ -128,8 +129,8 @@ func (l *Locker) Try(ctx context.Context, a *Acquire, tries int, every time.Dura
 // errOverdue is why an attempt ends whose waiter's wait is over.
 var errOverdue = errors.New("the wait is over")
 
-// attempt asks for the lock; at is when that began. Nothing can be taken back on one Redis before the outcome is
-// known, so it does not end with ctx there; a Quorum takes back by itself what comes too late.
+// attempt asks for the lock; at is when that began. Nothing can be taken back on one Redis before the outcome
+// is known, so it does not end with ctx there; a Quorum takes back by itself what comes too late.
 func (l *Locker) attempt(ctx context.Context, a *Acquire) (at time.Time, reply []byte, err error) {
 	if l.quorum != nil {
 		return l.try(ctx, a)

@@ -159,8 +159,9 @@ func TestCommandsOfAHandOver(t *testing.T) {
 		all += c / n
 	}
 	t.Logf("%.1f commands a hand-over: %v in %d", all, calls, n)
-	// 16 belong to the hand-over itself, two of them to know a release that is sent again. Time adds some, fewer the faster the machine is: the key's
-	// expiry moves on once a second, and so does the sign of life of the proxy.
+	// 16 belong to the hand-over itself, two of them to know a release that is sent again. Time adds some,
+	// fewer the faster the machine is: the key's expiry moves on once a second, and so does the sign of life
+	// of the proxy.
 	if all >= 17 {
 		t.Errorf("%.1f commands a hand-over", all)
 	}

@@ -11,9 +11,9 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// ErrAgain is what ReadAcquire says when the master of the slot has another replication id than
-// the request named, and may grant all the same, or when the queue is so long that one script does not find who is
-// first; and what ReadAcquire and ReadRelease say when a later request of the same token has overtaken it: make the
+// ErrAgain is what ReadAcquire says when the master of the slot has another replication id than the request
+// named, and may grant all the same, or when the queue is so long that one script does not find who is first;
+// and what ReadAcquire and ReadRelease say when a later request of the same token has overtaken it: make the
 // request again, and send it.
 var ErrAgain = errors.New("redlock: the request named another master, or is to be sent again")
 
@@ -54,12 +54,13 @@ func (g *grace) master(n int) string {
 	return unmet
 }
 
-// met notes that the master of slot n has the replication id is, was another one's replica
-// if it was promoted, and has been up for so long. It returns for how long that master may not grant. One that
-// the proxy meets for the first time is free to if it has been up for the grace, has never been promoted and nobody
-// else had the slot. A younger one may have come back without its memory, whenever the proxy itself has started, so it
-// waits for what is left; for all others nobody knows when they became the master. One that was free and then takes a
-// slot over is not for as long as it may have come in the place of the one before.
+// met notes that the master of slot n has the replication id is, was another one's replica if it was
+// promoted, and has been up for so long. It returns for how long that master may not grant. One that the
+// proxy meets for the first time is free to if it has been up for the grace, has never been promoted and
+// nobody else had the slot. A younger one may have come back without its memory, whenever the proxy itself
+// has started, so it waits for what is left; for all others nobody knows when they became the master. One
+// that was free and then takes a slot over is not for as long as it may have come in the place of the one
+// before.
 func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

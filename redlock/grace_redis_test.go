@@ -23,7 +23,8 @@ func TestFailoverGrace(t *testing.T) {
 		}
 	}
 
-	// A master that was never promoted, and that was never another one, grants once it is older than any lease may be.
+	// A master that was never promoted, and that was never another one, grants once it is older than any
+	// lease may be.
 	began := time.Now()
 	young := func() bool { return strings.Contains(s.ask("INFO", "server").Text(), "uptime_in_seconds:0\r") }
 	if r := other.lock(t.Context(), Acquire{Name: "young{job}", Token: "y", Lease: time.Minute}); young() {

@@ -89,8 +89,9 @@ const (
 //	                                                                   \--> lost, or taken
 //	Release --> detach.lua, some at a time
 //
-// Shelves stand in a line by what is due first on them, and one timer is set for the first
-// of them; to each master only so many batches are under way; there is no goroutine but for what is under way, and no timer without holds.
+// Shelves stand in a line by what is due first on them, and one timer is set for the first of them; to each
+// master only so many batches are under way; there is no goroutine but for what is under way, and no timer
+// without holds.
 type keeping struct {
 	l      *Locker
 	born   time.Time
@@ -203,8 +204,8 @@ func (h *Kept) Lost() bool {
 	return h.gone
 }
 
-// Unlocked says that a hold of token was released whole. The one of keeper is not kept any more. Without a keeper it
-// need not be the one that is kept now, which may be a later one: Redis is asked.
+// Unlocked says that a hold of token was released whole. The one of keeper is not kept any more. Without a
+// keeper it need not be the one that is kept now, which may be a later one: Redis is asked.
 func (l *Locker) Unlocked(name, token, keeper string) {
 	k := &l.keep
 	if k.held.Load() == 0 {

@@ -203,7 +203,8 @@ func TestMaxRenewals(t *testing.T) {
 	}
 }
 
-// A hold with all renewals used up goes on if somebody else makes it longer, and another Keep starts anew. R19
+// A hold with all renewals used up goes on if somebody else makes it longer, and another Keep starts anew.
+// R19
 func TestMaxRenewalsAndRenew(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		began := time.Now()
@@ -542,8 +543,8 @@ func TestKeeperMessages(t *testing.T) {
 	})
 }
 
-// Anybody may publish on the channel, so a message makes the proxy ask Redis, and changes nothing by itself, be
-// there ever so many: neither is the hold let go, nor is one renewed out of turn. R18 R19
+// Anybody may publish on the channel, so a message makes the proxy ask Redis, and changes nothing by itself,
+// be there ever so many: neither is the hold let go, nor is one renewed out of turn. R18 R19
 func TestForgedKeeperMessages(t *testing.T) {
 	for _, most := range []int{0, 1000} {
 		kept(t, func(t *testing.T, p *keeper) {

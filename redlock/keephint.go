@@ -7,8 +7,8 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// hint is what a message on the channel of this proxy says of a hold. Whoever may publish there can send one, so none is
-// believed: Redis is asked, and if it does not have the hold any more, the hint says why.
+// hint is what a message on the channel of this proxy says of a hold. Whoever may publish there can send one,
+// so none is believed: Redis is asked, and if it does not have the hold any more, the hint says why.
 type hint uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	broken        // by LOCKCTL BREAK
 )
 
-// hintPause is how long after a question that a hint has caused the next hint of that hold may cause another one: a
-// flood of messages costs only so many questions.
+// hintPause is how long after a question that a hint has caused the next hint of that hold may cause another
+// one: a flood of messages costs only so many questions.
 const hintPause = 100 * time.Millisecond
 
 // heard takes a message of another proxy.
@@ -54,8 +54,8 @@ func (k *keeping) hinted(h *Kept, said hint) {
 	}
 }
 
-// heed is the question about h if it is asked because of a hint, which it takes from h: until a renewal is due
-// nothing is changed. Otherwise it is as good as any other.
+// heed is the question about h if it is asked because of a hint, which it takes from h: until a renewal is
+// due nothing is changed. Otherwise it is as good as any other.
 func (k *keeping) heed(h *Kept, q *question) {
 	if q.hint = h.hint; q.hint == noHint {
 		return

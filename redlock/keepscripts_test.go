@@ -264,8 +264,8 @@ func TestKeepScriptLost(t *testing.T) {
 	})
 }
 
-// The answer to an UNLOCK that is read late ends no later hold of the token, and ends its own without a word, also when the
-// UNLOCK was sent again. R18
+// The answer to an UNLOCK that is read late ends no later hold of the token, and ends its own without a word,
+// also when the UNLOCK was sent again. R18
 func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *server) {
 		p := s.proxies(t, 1)[0]

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// seedLock makes a lock as many clients would leave it, more quickly. ARGV: how many readers; how many waiters;
-// the distance of their places; "alive", or "proxy" or "deadline" for what has ended; 1 if a writer W has the lock;
-// 1 if it was offered to all, who did not take it.
+// seedLock makes a lock as many clients would leave it, more quickly. ARGV: how many readers; how many
+// waiters; the distance of their places; "alive", or "proxy" or "deadline" for what has ended; 1 if a writer
+// W has the lock; 1 if it was offered to all, who did not take it.
 const seedLock = `
 local key, readers, waiters, step, dead = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local writer, offered = ARGV[5] == '1', ARGV[6] == '1'
@@ -45,10 +45,10 @@ redis.call('PEXPIREAT', key, e)
 return redis.call('HLEN', key)
 `
 
-// No script keeps Redis for long, whatever clients have made of a lock: with all its readers and waiters, with
-// waiters whose proxies have gone, or with a queue that is nearly all holes. The measure is a script that does
-// nothing but call Redis, on the same machine at the same time; of both the least of some rounds counts, because
-// others may be busy.
+// No script keeps Redis for long, whatever clients have made of a lock: with all its readers and waiters,
+// with waiters whose proxies have gone, or with a queue that is nearly all holes. The measure is a script
+// that does nothing but call Redis, on the same machine at the same time; of both the least of some rounds
+// counts, because others may be busy.
 func TestLongestScripts(t *testing.T) {
 	const measure = "for i = 1, 30000 do redis.call('PING') end"
 	s := startRedis(t)
@@ -125,8 +125,8 @@ func TestLongestScripts(t *testing.T) {
 	}
 }
 
-// Behind many dead waiters stands one that lives. It gets the lock soon after a release, although no script looks
-// at all of them, and whoever comes later does not overtake it. R29
+// Behind many dead waiters stands one that lives. It gets the lock soon after a release, although no script
+// looks at all of them, and whoever comes later does not overtake it. R29
 func TestHandOverBehindTheDead(t *testing.T) {
 	s := startRedis(t)
 	p := s.proxies(t, 2)
@@ -163,8 +163,8 @@ func TestLockBehindTheDead(t *testing.T) {
 	s.empty(t)
 }
 
-// What each script does about a queue of which it does not know yet who is first: nobody gets the lock, and it is
-// not deleted, until that is known. Scripts look at two waiters here.
+// What each script does about a queue of which it does not know yet who is first: nobody gets the lock, and
+// it is not deleted, until that is known. Scripts look at two waiters here.
 func TestFirstNotKnownYet(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *server) {
 		c := s.connect()

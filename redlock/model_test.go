@@ -147,8 +147,8 @@ func (h *modelHold) did(mark string) {
 	h.trim()
 }
 
-// trim keeps what there is room for: eight requests, fewer if their clients name them. The first stays as the one that
-// the lock was granted to, and with it only what follows it that is not cut in two.
+// trim keeps what there is room for: eight requests, fewer if their clients name them. The first stays as the
+// one that the lock was granted to, and with it only what follows it that is not cut in two.
 func (h *modelHold) trim() {
 	if len(strings.Join(h.made, "")) <= 136 {
 		return
@@ -185,8 +185,8 @@ func (h *modelHold) find(id string) int {
 	return slices.IndexFunc(h.made, func(mark string) bool { return mark[1:] == id })
 }
 
-// cancel takes back what the i-th request of h has made, unless somebody who is still there was told of it: then
-// it goes with those.
+// cancel takes back what the i-th request of h has made, unless somebody who is still there was told of it:
+// then it goes with those.
 func (h *modelHold) cancel(i int) {
 	if h.made[i][0] == '=' { // it has made nothing
 		h.made = slices.Delete(h.made, i, i+1)

@@ -77,8 +77,8 @@ func appendOwnerOf(req []byte, token string) []byte {
 	return append(appendOwner(req, token), "\r\n"...)
 }
 
-// digestOf stands for the owner of a hold where people see it: the first 8 hex digits of the SHA-256 of the token. A version of
-// this program that knew no owners left the token itself there.
+// digestOf stands for the owner of a hold where people see it: the first 8 hex digits of the SHA-256 of the
+// token. A version of this program that knew no owners left the token itself there.
 func digestOf(owner string) string {
 	if len(owner) == ownerBytes && owner[0] == '#' {
 		return owner[1:9]

@@ -19,15 +19,17 @@ import (
 // called; nothing is ever sent twice. Safe for concurrent use.
 type Node interface {
 	Addr() string
-	// Ask writes req, one whole command that does not change any more, and has to told its RESP2 reply, under tag, or after timeout
-	// why there is none. Then, or when the connection breaks, req may run all the same, later, but before any request
-	// that is passed to Ask later. A node that is known to be away fails at once. Ask does not block.
+	// Ask writes req, one whole command that does not change any more, and has to told its RESP2 reply, under
+	// tag, or after timeout why there is none. Then, or when the connection breaks, req may run all the same,
+	// later, but before any request that is passed to Ask later. A node that is known to be away fails at
+	// once. Ask does not block.
 	Ask(req []byte, timeout time.Duration, tag int, to Answerer)
 	// Vote says whether the node's answers count (nil), or why not: it cannot be reached, has
 	// lost its memory, its clock has stepped. It never blocks.
 	Vote() error
-	// Heard notes what the node's clock showed when it answered what it was asked at a time of this machine's,
-	// and then is Vote: the very answer of a node whose clock has stepped does not count. It never blocks.
+	// Heard notes what the node's clock showed when it answered what it was asked at a time of this
+	// machine's, and then is Vote: the very answer of a node whose clock has stepped does not count. It never
+	// blocks.
 	Heard(clock, asked time.Time) error
 	// Subscribe listens on channel until cancel is called. It returns when the subscription is
 	// confirmed. notify is called in order and must not block.
@@ -66,9 +68,9 @@ type QuorumOptions struct {
 // has what the others have when it votes again.
 //
 // What a majority cannot keep: proxies that wait for a lock get it in no order (the clients of one proxy do,
-// first come, first served), and two readers of different proxies that both want to write are not told of
-// the deadlock, but wait in vain. A WAIT ends with NOQUORUM as soon as one attempt does. Safe for concurrent use. It belongs to one
-// Locker, whose Close ends it.
+// first come, first served), and two readers of different proxies that both want to write are not told of the
+// deadlock, but wait in vain. A WAIT ends with NOQUORUM as soon as one attempt does. Safe for concurrent use.
+// It belongs to one Locker, whose Close ends it.
 type Quorum struct {
 	nodes  []Node
 	need   int // nodes of a majority
@@ -129,8 +131,8 @@ type work interface {
 	await(ctx context.Context) ([]byte, error)
 }
 
-// begin asks all nodes. then, if not nil, is told the reply once it is clear; it must not block. No work: reply and err are
-// what there is to say, and then is not told.
+// begin asks all nodes. then, if not nil, is told the reply once it is clear; it must not block. No work:
+// reply and err are what there is to say, and then is not told.
 func (q *Quorum) begin(req []byte, then func(reply []byte)) (w work, reply []byte, err error) {
 	var space [argMost + 1][]byte
 	args, _, err := resp.Split(req, space[:0])
@@ -204,8 +206,8 @@ func (q *Quorum) heal(i int, req, reply []byte, err error, to Answerer) bool {
 	return lost
 }
 
-// lostScript says that a node had lost the script of req, which has therefore not run, and returns the request
-// that brings the script along; Redis remembers it from then on.
+// lostScript says that a node had lost the script of req, which has therefore not run, and returns the
+// request that brings the script along; Redis remembers it from then on.
 func lostScript(req, reply []byte, err error) (again []byte, lost bool) {
 	if err != nil || !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
 		return nil, false
@@ -269,8 +271,8 @@ func (q *Quorum) word(i int, reply []byte, err error) (v resp.Value, fault error
 	return v, nil
 }
 
-// clocked takes the last of elems, which is what the clock of node i showed when it answered what it was asked at a
-// time, and says whether the node votes.
+// clocked takes the last of elems, which is what the clock of node i showed when it answered what it was
+// asked at a time, and says whether the node votes.
 func (q *Quorum) clocked(i int, elems []resp.Value, asked time.Time) (rest []resp.Value, vote error) {
 	last := len(elems) - 1
 	return elems[:last], q.nodes[i].Heard(time.UnixMicro(elems[last].Int), asked)

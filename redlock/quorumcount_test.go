@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The rounds of one LOCK ... REENTRANT that failed do not count as re-entries: the first grant has the count 1 on the
-// nodes too, whether what takes a round back is lost, late or overtaken by the next round. R15 R27
+// The rounds of one LOCK ... REENTRANT that failed do not count as re-entries: the first grant has the count
+// 1 on the nodes too, whether what takes a round back is lost, late or overtaken by the next round. R15 R27
 func TestQuorumCountsOneRequestOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string

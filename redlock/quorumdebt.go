@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// debt is a request that a node has to run: it takes back what an attempt has made there, or is going to make. Until
-// the node has run it, no other request for the lock may be sent there without it: the same token would
-// find the hold of the attempt, and a re-entry would count it.
+// debt is a request that a node has to run: it takes back what an attempt has made there, or is going to
+// make. Until the node has run it, no other request for the lock may be sent there without it: the same token
+// would find the hold of the attempt, and a re-entry would count it.
 type debt struct {
 	lock  string
 	req   []byte // may be sent several times
@@ -20,8 +20,8 @@ type debt struct {
 	paid  bool
 }
 
-// Bounds of what is remembered of one node: debts that come on top are sent once, and then left to their leases. A node
-// that owes more than a few for one lock is not asked for that lock.
+// Bounds of what is remembered of one node: debts that come on top are sent once, and then left to their
+// leases. A node that owes more than a few for one lock is not asked for that lock.
 const (
 	mostDebts       = 100_000
 	mostDebtsOfLock = 32
@@ -58,7 +58,8 @@ func (q *Quorum) owe(i int, lock string, req []byte, until time.Time) *debt {
 	return d
 }
 
-// takeBack has each node run req, which takes back what the request id has made there, unless it owes that already.
+// takeBack has each node run req, which takes back what the request id has made there, unless it owes that
+// already.
 func (q *Quorum) takeBack(lock, id string, req []byte, until time.Time) {
 	for i, ds := range q.debts {
 		if !ds.owes(lock, id) {
@@ -74,7 +75,8 @@ func (ds *debts) owes(lock, id string) bool {
 	return slices.ContainsFunc(ds.byLock[lock], func(d *debt) bool { return bytes.Contains(d.req, []byte(id)) })
 }
 
-// due are the debts of a lock that have to be sent before anything else for it. ok is false if there are too many.
+// due are the debts of a lock that have to be sent before anything else for it. ok is false if there are too
+// many.
 func (ds *debts) due(lock []byte) (due []*debt, ok bool) {
 	if !ds.some.Load() {
 		return nil, true
@@ -159,8 +161,8 @@ func (ds *debts) clear(d *debt) {
 	}
 }
 
-// next is the first debt that has to be sent again, or nil. Those before it that are over by themselves are forgotten. mu is
-// held.
+// next is the first debt that has to be sent again, or nil. Those before it that are over by themselves are
+// forgotten. mu is held.
 func (ds *debts) next() *debt {
 	now := time.Now()
 	for len(ds.all) > 0 && !now.Before(ds.all[0].until) {

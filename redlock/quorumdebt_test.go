@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A grant that is given back is freed on each node as soon as that can be told, and before anything else that the node
-// is asked for the lock: else a later LOCK of the token would be one more count of a hold that is nobody's.
+// A grant that is given back is freed on each node as soon as that can be told, and before anything else that
+// the node is asked for the lock: else a later LOCK of the token would be one more count of a hold that is
+// nobody's.
 func TestQuorumOwesWhatIsGivenBack(t *testing.T) {
 	atSea(t, 3, 1, func(t *testing.T, s *sea) {
 		l := s.proxies[0]

@@ -16,8 +16,8 @@ import (
 // the pipes of an upstream, and there is no SYNC.
 func (l *Locker) Quorum() bool { return l.quorum != nil }
 
-// Start sends a request that this Locker has made to independent masters, without blocking: then is told the reply for it to
-// read, maybe before Start returns and on any goroutine, and must not block.
+// Start sends a request that this Locker has made to independent masters, without blocking: then is told the
+// reply for it to read, maybe before Start returns and on any goroutine, and must not block.
 func (l *Locker) Start(req []byte, then func(reply []byte, err error)) {
 	w, reply, err := l.quorum.begin(req, func(reply []byte) { then(reply, nil) })
 	if w == nil {
@@ -38,7 +38,8 @@ func (l *Locker) quorumRequest(a *Acquire) (slot int, req []byte) {
 	return l.requestOf(a, "")
 }
 
-// requestOf is that request. candidate: "mine" if only who holds the lock already may be granted anything, else "".
+// requestOf is that request. candidate: "mine" if only who holds the lock already may be granted anything,
+// else "".
 func (l *Locker) requestOf(a *Acquire, candidate string) (slot int, req []byte) {
 	a.ID = l.newID(a) // else what takes the attempt before this one back would take this one too
 	slot, req = l.eval(&acquireScript, a.Name, 13)
@@ -65,8 +66,8 @@ func (l *Locker) overtakes(p place, w *waiter) bool {
 	return r != nil && r.waiters[0] != w
 }
 
-// Follows says that others of this proxy wait for the lock that a wants, and that a, whose token holds nothing yet, need
-// not ask before them: call Wait at once.
+// Follows says that others of this proxy wait for the lock that a wants, and that a, whose token holds
+// nothing yet, need not ask before them: call Wait at once.
 func (l *Locker) Follows(a *Acquire) bool {
 	p := l.place(a.Name)
 	if l.quorum == nil || !a.fresh || a.Wait <= 0 || !l.overtakes(p, nil) {
@@ -164,7 +165,8 @@ func (l *Locker) drop(w *waiter) {
 }
 
 // unserved notes that a majority refused w, or that others were before it; pause is until it may get the
-// lock. up: it has a shared hold and waits for the others to go. doubt: why it may have the lock all the same, or "".
+// lock. up: it has a shared hold and waits for the others to go. doubt: why it may have the lock all the
+// same, or "".
 func (l *Locker) unserved(w *waiter, up bool, pause time.Duration, doubt string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +180,8 @@ func (l *Locker) unserved(w *waiter, up bool, pause time.Duration, doubt string)
 	}
 }
 
-// inVain is what a client of a is told whose wait was in vain: nil if a majority has refused its token meanwhile, else why
-// nobody knows whether others hold the lock.
+// inVain is what a client of a is told whose wait was in vain: nil if a majority has refused its token
+// meanwhile, else why nobody knows whether others hold the lock.
 func (l *Locker) inVain(a *Acquire) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

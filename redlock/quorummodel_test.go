@@ -381,9 +381,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Clients of two proxies over five masters, with delays, lost requests and replies, cut connections, masters that
-// lose their memory and clocks that differ and step: there is one writer at most, or only
-// readers, within what was reported, fences are unique and rise, and in the end all is free. R27 R31
+// Clients of two proxies over five masters, with delays, lost requests and replies, cut connections, masters
+// that lose their memory and clocks that differ and step: there is one writer at most, or only readers,
+// within what was reported, fences are unique and rise, and in the end all is free. R27 R31
 func TestQuorumModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		v := voyages.Draw(r, "voyage")
@@ -432,8 +432,8 @@ func TestQuorumModelCatchesNoSettle(t *testing.T) {
 	})
 }
 
-// A mutant that takes nothing back, though the nodes say that they do, is caught: what a failed round left counts as a
-// re-entry. R15
+// A mutant that takes nothing back, though the nodes say that they do, is caught: what a failed round left
+// counts as a re-entry. R15
 func TestQuorumModelCatchesLeftRounds(t *testing.T) {
 	caught(t, "the first grant", func(s *sea) {
 		for _, links := range s.links {

@@ -152,9 +152,9 @@ type rule struct {
 
 // rules are those of all scripts but acquire and settle, which are an attempt.
 //
-// A majority has to say a thing for it to be said: two answers that exclude each other cannot both have
-// one. What is on fewer nodes, since others could not be reached or because an attempt failed there,
-// is never reported as held, nor is it as gone while nodes that are silent could make a majority of it: that is
+// A majority has to say a thing for it to be said: two answers that exclude each other cannot both have one.
+// What is on fewer nodes, since others could not be reached or because an attempt failed there, is never
+// reported as held, nor is it as gone while nodes that are silent could make a majority of it: that is
 // NOQUORUM.
 var rules = []rule{
 	{&releaseScript, combineRelease, false}, // Null: a majority has nothing; 0: a majority counted down; 1: it is off a majority

@@ -11,7 +11,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// word is a reply as the table below spells it: nil, an integer, [a b], LOCKTYPE, "-" for none, "!" for one that does not count.
+// word is a reply as the table below spells it: nil, an integer, [a b], LOCKTYPE, "-" for none, "!" for one
+// that does not count.
 func word(s string) []byte {
 	switch {
 	case s == "nil":

@@ -55,7 +55,8 @@ func (m *mainland) Subscribe(ctx context.Context, channel string, notify func(su
 	return (&upstream{s: m.server}).Subscribe(ctx, -1, channel, notify)
 }
 
-// On three real Redis, whose scripts are lost at first, and whose fences and counts differ: they are settled on. R27
+// On three real Redis, whose scripts are lost at first, and whose fences and counts differ: they are settled
+// on. R27
 func TestQuorumOnRedis(t *testing.T) {
 	var all []*mainland
 	var nodes []Node

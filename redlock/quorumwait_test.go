@@ -75,8 +75,8 @@ func TestQuorumReadersTogether(t *testing.T) {
 	})
 }
 
-// A wait ends at its deadline, or with its client, also while nodes are silent, and leaves nothing. A lock whose
-// lease runs out is got soon after. R14 R27
+// A wait ends at its deadline, or with its client, also while nodes are silent, and leaves nothing. A lock
+// whose lease runs out is got soon after. R14 R27
 func TestQuorumWaitEnds(t *testing.T) {
 	atSea(t, 5, 2, func(t *testing.T, s *sea) {
 		l, other := s.proxies[0], s.proxies[1]

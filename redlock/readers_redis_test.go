@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one HGETALL, and for
-// BREAK one HDEL for each thousand.
+// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one
+// HGETALL, and for BREAK one HDEL for each thousand.
 func TestStepsAtMostReaders(t *testing.T) {
 	s := startRedis(t)
 	l := &teller{t: t, s: s, c: s.connect()}

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// A lock has only so many readers: one more is refused by name, whether it may wait or not, and so is one that has waited
-// for a writer. Who reads already is not, nor is one who comes when another has gone or its lease is over. R28 R29
+// A lock has only so many readers: one more is refused by name, whether it may wait or not, and so is one
+// that has waited for a writer. Who reads already is not, nor is one who comes when another has gone or its
+// lease is over. R28 R29
 func TestMostReaders(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *server) {
 		p := s.proxies(t, 1, Options{MaxReaders: 3})[0]

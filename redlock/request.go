@@ -141,7 +141,8 @@ func (l *Locker) AcquireRequest(a *Acquire) (slot int, req []byte) {
 	return slot, req
 }
 
-// appendMost appends how many may wait for the lock, if any may, and how many may read it, if one of them asks.
+// appendMost appends how many may wait for the lock, if any may, and how many may read it, if one of them
+// asks.
 func (l *Locker) appendMost(req []byte, m Mode, waiters int) []byte {
 	var space [40]byte
 	most := space[:0]
@@ -166,9 +167,9 @@ func (a *Acquire) appendTo(req []byte) []byte {
 	return redcon.AppendBulkString(req, "0")
 }
 
-// ReadAcquire reads the reply to AcquireRequest. ok: the lock is granted. Not ok and no error: others hold it, and if a
-// may wait it stands in the queue: call Wait, or Undo. After an error call Undo, unless it
-// is ErrAgain or Refused says that there is no need.
+// ReadAcquire reads the reply to AcquireRequest. ok: the lock is granted. Not ok and no error: others hold
+// it, and if a may wait it stands in the queue: call Wait, or Undo. After an error call Undo, unless it is
+// ErrAgain or Refused says that there is no need.
 func (l *Locker) ReadAcquire(a *Acquire, reply []byte) (g Grant, ok bool, err error) {
 	g, ok, err = l.readAcquire(a, reply)
 	if ok || err != nil && err != ErrAgain {
@@ -256,13 +257,13 @@ func Refused(err error) bool {
 	return word == "LOCKTYPE" || word == "QUEUEFULL" || word == "DEADLOCK" || word == "NOQUORUM"
 }
 
-// ReleaseRequest is the command that releases what token holds; fence, if not 0,
-// is the one of the grant that is meant. It may be sent again; each call makes another request. ReadRelease reads
-// its reply.
+// ReleaseRequest is the command that releases what token holds; fence, if not 0, is the one of the grant that
+// is meant. It may be sent again; each call makes another request. ReadRelease reads its reply.
 //
 // A copy of it that comes late does nothing to a grant that this Locker has asked for since.
 //
-// named, if not "", is what its client calls it: sent again under that name, by any proxy, it is the same one.
+// named, if not "", is what its client calls it: sent again under that name, by any proxy, it is the same
+// one.
 func (l *Locker) ReleaseRequest(name, token string, fence int64, named string) (slot int, req []byte) {
 	slot, req = l.eval(&releaseScript, name, 6)
 	req = appendOwnerOf(req, token)
@@ -287,10 +288,10 @@ func (l *Locker) ReleaseRequest(name, token string, fence int64, named string) (
 	return slot, l.appendWaking(req)
 }
 
-// ReadRelease reads the reply to ReleaseRequest. ok: it was released (count 0)
-// or counted down (count 1). Not ok and no error: the token holds nothing there. A waiter of this proxy that
-// got the lock by it is told so. keeper is that of the hold that was released, for Unlocked, if this proxy had it and the
-// reply is not one to a request that was sent again. After ErrAgain make a ReleaseRequest again, and send it.
+// ReadRelease reads the reply to ReleaseRequest. ok: it was released (count 0) or counted down (count 1). Not
+// ok and no error: the token holds nothing there. A waiter of this proxy that got the lock by it is told so.
+// keeper is that of the hold that was released, for Unlocked, if this proxy had it and the reply is not one
+// to a request that was sent again. After ErrAgain make a ReleaseRequest again, and send it.
 func (l *Locker) ReadRelease(reply []byte) (released, ok bool, keeper string, err error) {
 	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
 		return n == 1, true, "", nil
@@ -317,10 +318,10 @@ func (l *Locker) ReadRelease(reply []byte) (released, ok bool, keeper string, er
 	return false, false, "", errReply
 }
 
-// RenewRequest is the command that makes the lease of token's hold last for lease from now
-// on, if that is longer; fence, if not 0, is the one of the grant that is meant. keeper keeps the hold
-// alive from now on; or it is Kept.Keeper of whoever does already, or "". It may be sent again, and a copy that comes late
-// does nothing to a grant that this Locker has asked for since. ReadRenew reads its reply; without a new keeper
+// RenewRequest is the command that makes the lease of token's hold last for lease from now on, if that is
+// longer; fence, if not 0, is the one of the grant that is meant. keeper keeps the hold alive from now on; or
+// it is Kept.Keeper of whoever does already, or "". It may be sent again, and a copy that comes late does
+// nothing to a grant that this Locker has asked for since. ReadRenew reads its reply; without a new keeper
 // that is what a client of RENEW gets.
 func (l *Locker) RenewRequest(name, token string, lease time.Duration, fence int64, keeper string) (slot int, req []byte) {
 	args := 3

@@ -26,8 +26,9 @@ end
 `, d.Microseconds()) + code + after
 }
 
-// A server that stands still in the middle of a script, on a busy machine, while a plain lock becomes one with a queue,
-// neither loses the key, which would then be taken for one that is no lock, nor cuts the lease short.
+// A server that stands still in the middle of a script, on a busy machine, while a plain lock becomes one
+// with a queue, neither loses the key, which would then be taken for one that is no lock, nor cuts the lease
+// short.
 func TestServerStandsStillInAScript(t *testing.T) {
 	s := startRedis(t)
 	fence := "lock:fence:{" + slot.Tag(slot.Of([]byte(lockKey))) + "}"

@@ -15,11 +15,10 @@ const undoTimeout = 5 * time.Second
 // it left behind.
 var errNoAnswer = fmt.Errorf("redlock: Redis did not answer within %v: what the request left there is taken back later", undoTimeout)
 
-// Undo takes back, in the background, whatever a has made: its place in the
-// queue, its hold, or its re-entry. It goes on trying for as long as there may
-// be anything to take back: its wait plus one lease. If the outcome of a is not known, it looks for what a makes late
-// until then. Independent masters owe it, each by itself: what else is asked
-// of them for the lock comes behind it.
+// Undo takes back, in the background, whatever a has made: its place in the queue, its hold, or its re-entry.
+// It goes on trying for as long as there may be anything to take back: its wait plus one lease. If the
+// outcome of a is not known, it looks for what a makes late until then. Independent masters owe it, each by
+// itself: what else is asked of them for the lock comes behind it.
 func (l *Locker) Undo(a *Acquire) {
 	l.forget(a.w)
 	if l.quorum != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// lateness takes back what requests of unknown outcome make late. Such a request may still lie in a network when its
-// cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s and so on. The Locker does not
-// wait for this when it is closed. Safe for concurrent use.
+// lateness takes back what requests of unknown outcome make late. Such a request may still lie in a network
+// when its cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s and so on.
+// The Locker does not wait for this when it is closed. Safe for concurrent use.
 type lateness struct {
 	cancels atomic.Int64 // that are sent again
 	running sync.WaitGroup

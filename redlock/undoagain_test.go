@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A LOCK of unknown outcome that runs after its cancel is taken back all the same, long before its lease is over.
+// A LOCK of unknown outcome that runs after its cancel is taken back all the same, long before its lease is
+// over.
 func TestLateLockIsTakenBack(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, s *server) {
 		p := s.proxies(t, 1)[0]

@@ -10,8 +10,8 @@ import (
 )
 
 // Source is where the metrics come from. Stats is called once for each scrape, from any goroutine. Labels are
-// bounded: commands are those of the table (what is not in it counts as "other"), nodes are those of the upstream; keys
-// and locks are never labels.
+// bounded: commands are those of the table (what is not in it counts as "other"), nodes are those of the
+// upstream; keys and locks are never labels.
 type Source interface{ Stats() proxy.Stats }
 
 // newRegistry returns the metrics of /metrics: those of s, of the build and of

@@ -8,9 +8,9 @@ import (
 	"lockproxy/proxy"
 )
 
-// Values are all settings in parsed form: the options of the packages that they are for, and what the program keeps
-// for itself. What the program alone can give, such as a log, is not in these options yet: wire.go adds it. One Values
-// never changes: CONFIG SET makes a new one (Config).
+// Values are all settings in parsed form: the options of the packages that they are for, and what the program
+// keeps for itself. What the program alone can give, such as a log, is not in these options yet: wire.go adds
+// it. One Values never changes: CONFIG SET makes a new one (Config).
 type Values struct {
 	Upstream cluster.Options       // where the data lives
 	Masters  cluster.MasterOptions // of RedLock

@@ -332,7 +332,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A message that is lost, comes twice or is another one is an error, and so is one that somebody does not get.
+// A message that is lost, comes twice or is another one is an error, and so is one that somebody does not
+// get.
 func TestAudience(t *testing.T) {
 	for _, tt := range []struct {
 		name, messages, fails string

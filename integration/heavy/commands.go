@@ -1,6 +1,6 @@
-// Package heavy sends what no honest client sends: commands of a million arguments or of a hundred
-// megabytes, and those whose answer is much longer than themselves. Meanwhile another client of the same proxy
-// sends PING, and the longest that it waits says for how long the proxy did nothing else.
+// Package heavy sends what no honest client sends: commands of a million arguments or of a hundred megabytes,
+// and those whose answer is much longer than themselves. Meanwhile another client of the same proxy sends
+// PING, and the longest that it waits says for how long the proxy did nothing else.
 package heavy
 
 import (
@@ -20,8 +20,8 @@ type Command struct {
 	Replies func(n int) int // to Request; nil: one
 }
 
-// Commands are the commands of the package. Each is made for a size n: it has about n arguments, of which the names
-// of keys have 100 bytes, or a single argument of 100 n bytes.
+// Commands are the commands of the package. Each is made for a size n: it has about n arguments, of which the
+// names of keys have 100 bytes, or a single argument of 100 n bytes.
 var Commands = []Command{
 	{Name: "DEL, keys of all slots", Request: words("DEL", key)},
 	{Name: "DEL, keys of one slot", Request: words("DEL", tagged)},

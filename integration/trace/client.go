@@ -438,8 +438,8 @@ func (c *client) cut() {
 	}
 }
 
-// drop forgets the connection, which is broken since it last answered: what it kept alive may be let go, unless it
-// was the proxy that closed it (errCut).
+// drop forgets the connection, which is broken since it last answered: what it kept alive may be let go,
+// unless it was the proxy that closed it (errCut).
 func (c *client) drop(why error) {
 	c.mu.Lock()
 	if c.conn != nil {

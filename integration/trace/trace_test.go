@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// play runs one round over a fake in fake time, in which clients are killed now and then, by themselves or by the proxy.
+// play runs one round over a fake in fake time, in which clients are killed now and then, by themselves or by
+// the proxy.
 func play(t *testing.T, m mutant, seed uint64) (h *History) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {

@@ -151,12 +151,12 @@ func isClosed(fd int) bool {
 	return err == nil && info.State == unix.BPF_TCP_CLOSE
 }
 
-// oneRecord is how long a Write may be that makes one record of TLS, in which nothing can be read before all of it is
-// there.
+// oneRecord is how long a Write may be that makes one record of TLS, in which nothing can be read before all
+// of it is there.
 const oneRecord = 1 << 10
 
-// acknowledged is what the peer has got at the most, if its connection has broken. The kernel counts in bytes of
-// TLS. If some of those are missing, then the last record cannot be read.
+// acknowledged is what the peer has got at the most, if its connection has broken. The kernel counts in bytes
+// of TLS. If some of those are missing, then the last record cannot be read.
 func (b *bridge) acknowledged() (a account) {
 	b.control(func(fd int) {
 		if !isClosed(fd) {
@@ -176,8 +176,8 @@ func (b *bridge) acknowledged() (a account) {
 	return a
 }
 
-// reset tells the loop that what it has written was not read, before the loop can see an end of the stream. It says
-// nothing new to a loop that has closed the connection.
+// reset tells the loop that what it has written was not read, before the loop can see an end of the stream.
+// It says nothing new to a loop that has closed the connection.
 func (b *bridge) reset() {
 	a := b.acknowledged()
 	if a.known {

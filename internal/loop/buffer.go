@@ -65,8 +65,8 @@ func (b *Buffer) Adopt(l *Loop, p []byte) {
 	b.room += len(p)
 }
 
-// makeRoom sees to it that n more bytes fit in one piece: at the front, or in a larger buffer. false: chunks are
-// needed.
+// makeRoom sees to it that n more bytes fit in one piece: at the front, or in a larger buffer. false: chunks
+// are needed.
 func (b *Buffer) makeRoom(l *Loop, n int) bool {
 	waiting := b.b[b.start:]
 	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) && cap(b.b) <= bigBuffer { // else others may read it

@@ -138,8 +138,8 @@ func (c *Conn) Flush() {
 // Stalled says that the peer does not take what is written to it now.
 func (c *Conn) Stalled() bool { return c.stalled }
 
-// Need says how many bytes beyond those left unconsumed the handler needs, so
-// that a long command is read in place, and how many more than those are likely to come before it consumes any.
+// Need says how many bytes beyond those left unconsumed the handler needs, so that a long command is read in
+// place, and how many more than those are likely to come before it consumes any.
 func (c *Conn) Need(n, likely int) { c.missing, c.likely = n, likely }
 
 // Pause stops reading; what came already is kept. With watch the end of the
@@ -197,9 +197,9 @@ func (c *Conn) Descriptor() int {
 }
 
 // Acknowledged is for Handler.Closed, when a connection has broken: how many bytes of all that was written to
-// it the peer has acknowledged, by the account of the kernel, and whether there is one. What is acknowledged lies with
-// the peer, who may have read it. Unless the account is final, what is not may be there too, if it went out so late
-// that the acknowledgement was still to come.
+// it the peer has acknowledged, by the account of the kernel, and whether there is one. What is acknowledged
+// lies with the peer, who may have read it. Unless the account is final, what is not may be there too, if it
+// went out so late that the acknowledgement was still to come.
 func (c *Conn) Acknowledged() (n uint64, known, final bool) {
 	return c.account.acked, c.account.known, c.account.final
 }
@@ -333,9 +333,9 @@ func (c *Conn) grown(in, larger []byte) {
 func hasRoom(b []byte) bool { return cap(b)-len(b) >= 4<<10 }
 
 // grow returns b with room for need more bytes, but at most four times as large: what a peer announces is not
-// allocated before it has sent a good part of it. Where that is not known it grows by a half, so that
-// however long the input gets each byte of it is copied twice or so, and not once for each read. Where so much more is
-// likely that it takes several steps, the last of them is a whole one, so that a third of it is copied.
+// allocated before it has sent a good part of it. Where that is not known it grows by a half, so that however
+// long the input gets each byte of it is copied twice or so, and not once for each read. Where so much more
+// is likely that it takes several steps, the last of them is a whole one, so that a third of it is copied.
 func grow(b []byte, need, likely int) []byte {
 	if hasRoom(b) {
 		return b

@@ -217,8 +217,9 @@ func (s *fdSocket) interest(read, write, end bool) {
 	unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_MOD, s.fd, &event)
 }
 
-// acknowledged implements socket. TCP has an account (TCP_INFO, tcpi_bytes_acked), which can be read after a reset. A unix
-// socket is reset when its peer closes it and has not read all: then the last byte was not read.
+// acknowledged implements socket. TCP has an account (TCP_INFO, tcpi_bytes_acked), which can be read after a
+// reset. A unix socket is reset when its peer closes it and has not read all: then the last byte was not
+// read.
 func (s *fdSocket) acknowledged() account {
 	if s.bridge != nil {
 		return s.bridge.account()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// This file is how a connection ends of which no more is read, though the peer may write on: to close a socket with
-// input that was not read resets the connection, and what the peer has not got yet is lost.
+// This file is how a connection ends of which no more is read, though the peer may write on: to close a
+// socket with input that was not read resets the connection, and what the peer has not got yet is lost.
 
 const (
 	// lingerLook is how often a connection that lingers is looked at.
@@ -18,8 +18,8 @@ const (
 	lingerMost = time.Second
 )
 
-// EndInput has nothing more read from the peer. What came already is kept, and offered as ever. After CloseAfterWrite the
-// connection stays until the peer has got all output, however long that takes.
+// EndInput has nothing more read from the peer. What came already is kept, and offered as ever. After
+// CloseAfterWrite the connection stays until the peer has got all output, however long that takes.
 func (c *Conn) EndInput() {
 	c.deaf = true
 	c.update()
@@ -62,8 +62,8 @@ func (c *Conn) waste() (came bool) {
 	return n > 0
 }
 
-// endIfPassed closes the connection if its peer has ended its side: nothing can come any more that would reset the
-// connection, so the kernel delivers all that lies with it.
+// endIfPassed closes the connection if its peer has ended its side: nothing can come any more that would
+// reset the connection, so the kernel delivers all that lies with it.
 func (c *Conn) endIfPassed() {
 	if c.eof && !c.sock.passing() {
 		c.shut(net.ErrClosed)

@@ -28,8 +28,8 @@ func (f *farewell) Output() []byte   { return f.out }
 func (f *farewell) Wrote(n int)      { f.out = f.out[n:] }
 func (f *farewell) Closed(err error) { f.closed <- err }
 
-// A peer that writes on, and reads late, gets all that was written before the end: the connection is not reset
-// for what it sends meanwhile.
+// A peer that writes on, and reads late, gets all that was written before the end: the connection is not
+// reset for what it sends meanwhile.
 func TestEndReachesWhoWritesOn(t *testing.T) {
 	l, err := New()
 	if err != nil {
@@ -137,8 +137,8 @@ func (p *endedPeer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A connection that the loop does not write to itself is not over before all of its output has been passed on: the
-// process may end then.
+// A connection that the loop does not write to itself is not over before all of its output has been passed
+// on: the process may end then.
 func TestEndIsNotBeforeAllHasPassed(t *testing.T) {
 	onBoth(t, func(t *testing.T, l *Loop) {
 		near, far := net.Pipe()

@@ -119,8 +119,8 @@ func (l *Loop) Post(f func()) bool {
 	return true
 }
 
-// Watch has f called at the end of each round, on the loop, so that somebody can tell how long rounds are. It is
-// called before Run.
+// Watch has f called at the end of each round, on the loop, so that somebody can tell how long rounds are. It
+// is called before Run.
 func (l *Loop) Watch(f func()) { l.watch = f }
 
 // After posts f in d. The returned timer's Stop withdraws it unless it has been

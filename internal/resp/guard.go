@@ -87,8 +87,8 @@ func (g *Guard) multibulk(buf []byte, lim *Limits) (n int, err error) {
 // an argument whose length is known.
 func (g *Guard) Missing() int { return max(g.missing, 1) }
 
-// Likely is how many bytes are missing of the incomplete command that buf holds, the one given to Next, if its other
-// arguments are as long as those that are there; 0 where nothing can be told.
+// Likely is how many bytes are missing of the incomplete command that buf holds, the one given to Next, if
+// its other arguments are as long as those that are there; 0 where nothing can be told.
 func (g *Guard) Likely(buf []byte) int {
 	if g.left == 0 {
 		return 0

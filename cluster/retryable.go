@@ -10,8 +10,8 @@ type Redirection struct {
 	Asking bool   // the node only imports the slot: ASKING goes before the request
 }
 
-// Retryable says that an error reply on a pipe that is not shared does not concern the client: the node did not run the
-// request, which may go to to. It counts the reply, and has the topology asked for.
+// Retryable says that an error reply on a pipe that is not shared does not concern the client: the node did
+// not run the request, which may go to to. It counts the reply, and has the topology asked for.
 func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 	r, rest := retryErrorOf(reply)
 	switch {
@@ -31,7 +31,8 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 	return to, true
 }
 
-// Proven says that SetProven was called: something about the connection, which its owners agree on, need not be tried again.
+// Proven says that SetProven was called: something about the connection, which its owners agree on, need not
+// be tried again.
 func (p *Pipe) Proven() bool { return p.proven }
 
 // SetProven notes that for this owner and those that come after it.
