@@ -22,21 +22,24 @@ func mayRepeat(req []byte) bool {
 	return err == nil && len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
 }
 
-// doubt is a script whose error is in doubt. It implements Receiver for the question.
+// doubt is a script whose error is in doubt. It keeps its place among the requests that wait. It implements
+// Receiver for the question.
 type doubt struct {
-	call
-	p          *Pipes
-	pipe       *Pipe
-	req, reply []byte
-	said       []byte
-	role       bool // it was asked for
+	*deferred
+	p    *Pipes
+	pipe *Pipe
+	said []byte
+	role bool // it was asked for
 }
 
 // doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
 func (p *Pipes) doubt(pipe *Pipe, c call, r *retryError, req, reply []byte) {
 	c.to.Detour(c.tag)
 	p.control.Refresh()
-	d := &doubt{call: c, p: p, pipe: pipe, req: lasting(req), reply: bytes.Clone(reply), role: r.ofReplicas}
+	d := &doubt{p: p, pipe: pipe, role: r.ofReplicas, deferred: &deferred{
+		call: c, mode: pipe.mode.again(), addr: pipe.addr, req: lasting(req), reply: bytes.Clone(reply), inDoubt: true,
+	}}
+	p.enqueue(d.deferred)
 	question := call{to: d, slot: thisNode, raw: true}
 	if c.astray {
 		question.before = sayAsking
@@ -74,14 +77,21 @@ func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
 		return
 	}
 	switch {
-	case d.refused():
+	case d.refused() && d.p.first(d.deferred):
+		d.p.leave(d.deferred)
 		d.believed = true
-		d.p.redirect(d.pipe, d.call, d.req, d.reply)
+		if !d.p.redirect(d.pipe, d.call, d.req, d.reply) {
+			d.tell()
+		}
+	case d.refused():
+		d.inDoubt, d.next = false, d.p.loop.Now()
+		d.p.arm()
 	case d.doubted:
 		d.tell()
 	default:
 		d.doubted, d.ran = true, true
-		d.p.later(d.pipe.addr, d.pipe.mode, d.call, d.req, d.reply, nil)
+		d.inDoubt, d.next = false, d.p.loop.Now().Add(d.try.Pause())
+		d.p.arm()
 	}
 }
 
@@ -100,6 +110,7 @@ func (d *doubt) refused() bool {
 
 // tell gives the error to the client.
 func (d *doubt) tell() {
+	d.p.leave(d.deferred)
 	reply := d.reply
 	if isRedirect(reply) { // which a client would follow
 		reply = append([]byte("-ERR "), reply[1:]...)

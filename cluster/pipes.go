@@ -98,8 +98,9 @@ type Pipes struct {
 	watching  bool      // lookAtScripts will run
 	scripted  time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 
-	deferred []deferred
-	waiting  int // bytes of their requests
+	deferred []*deferred
+	delayed  map[int16]int // how many of them delay later requests, by slot
+	waiting  int           // bytes of their requests
 	armed    bool
 	closed   bool
 }
@@ -115,6 +116,7 @@ func NewPipes(l *loop.Loop, control Control, o PipeOptions, stats *Stats) *Pipes
 		loop: l, control: control, o: o.withDefaults(), stats: stats,
 		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe),
 		shares: shares{has: make(map[Party]int)}, privates: make(map[*Private]struct{}),
+		delayed: make(map[int16]int),
 	}
 	p.Update()
 	p.loop.After(patrol, p.patrol)
@@ -133,6 +135,9 @@ func (p *Pipes) Close() {
 		pipe.hangUp(net.ErrClosed)
 	}
 	for _, d := range p.deferred {
+		if d.inDoubt {
+			continue // the end of the question is its end
+		}
 		d.to.Fail(d.tag, fmt.Errorf("%w: %w", d.outcome(), net.ErrClosed))
 	}
 	p.deferred = nil
@@ -181,6 +186,9 @@ func (p *Pipes) Update() {
 	}
 	if len(p.privates) > 0 {
 		p.updatePrivates(before)
+	}
+	for _, d := range p.deferred { // what they wait for may have come
+		d.next = p.loop.Now()
 	}
 	p.readFrom(t)
 }

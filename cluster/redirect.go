@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,16 +17,26 @@ import (
 // queues of PipeOptions.QueueLimit.
 const waitingLimit = 16
 
-// deferred is a request that waits for a node to become able to take it.
+// deferred is a request that waits for a node to become able to take it. No request of its slot that was
+// sent after it, and is redirected, overtakes it.
 type deferred struct {
 	call
-	mode  Mode
-	addr  string // of thisNode
-	req   []byte
-	next  time.Time
-	reply []byte // the error reply that made it wait, or nil
-	err   error  // the error of the connection that did
+	mode    Mode
+	addr    string // of thisNode
+	req     []byte
+	next    time.Time
+	reply   []byte // the error reply that made it wait, or nil
+	err     error  // the error of the connection that did
+	inDoubt bool   // its node is asked what the reply means: see doubt.go
 }
+
+// delays says that the requests of its slot that come after d wait as well. TRYAGAIN is of requests that name
+// several keys; those that name one are served meanwhile.
+func (d *deferred) delays() bool {
+	return d.slot >= 0 && !bytes.HasPrefix(d.reply, tryAgain)
+}
+
+var tryAgain = []byte("-TRYAGAIN ")
 
 // redirect deals with an error reply that does not concern the client: the
 // request goes elsewhere, or again, and the client never learns. It reports
@@ -47,7 +58,8 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		p.doubt(pipe, c, r, req, reply)
 		return true
 	}
-	c.believed = false // next time it may have run
+	first := c.believed // it has waited, in front of all others of its slot
+	c.believed = false  // next time it may have run
 	switch r.verdict {
 	case elsewhere:
 		_, addr, ok := parseRedirect(rest, pipe.addr)
@@ -61,6 +73,10 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 			return true
 		}
 		c.healed = false // that node may have lost the script too
+		if p.delayed[c.slot] > 0 && !first {
+			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+			return true
+		}
 		if !c.try.Hop() {
 			p.stats.Redirects[LoopRedirect].Add(1)
 			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
@@ -146,18 +162,47 @@ func (p *Pipes) heal(pipe *Pipe, c call, req []byte) bool {
 
 // later has the request sent again after a pause that grows, until its budget is
 // used up. addr is where it was, "" when it never got to a node. req is kept.
-func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error) {
+// It returns nil if there is no room for one more.
+func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
 	c.healed = false
 	next := p.loop.Now().Add(c.try.Pause())
-	d := deferred{call: c, mode: m.again(), addr: addr, next: next, reply: reply, err: err}
+	d := &deferred{call: c, mode: m.again(), addr: addr, next: next, reply: reply, err: err}
 	if p.closed || p.waiting+len(req) > waitingLimit*p.o.QueueLimit {
 		p.giveUp(d)
-		return
+		return nil
 	}
 	d.req = lasting(req)
-	p.waiting += len(req)
-	p.deferred = append(p.deferred, d)
+	p.enqueue(d)
 	p.arm()
+	return d
+}
+
+// enqueue puts d behind the requests that wait.
+func (p *Pipes) enqueue(d *deferred) {
+	p.waiting += len(d.req)
+	p.deferred = append(p.deferred, d)
+	if d.delays() {
+		p.delayed[d.slot]++
+	}
+}
+
+// leave takes d out of those that wait.
+func (p *Pipes) leave(d *deferred) {
+	i := slices.Index(p.deferred, d)
+	if i < 0 {
+		return
+	}
+	p.deferred = slices.Delete(p.deferred, i, i+1)
+	p.waiting -= len(d.req)
+	if d.delays() {
+		p.delayed[d.slot]--
+	}
+}
+
+// first says that no other request delays d.
+func (p *Pipes) first(d *deferred) bool {
+	i := slices.IndexFunc(p.deferred, func(e *deferred) bool { return e == d || e.slot == d.slot && e.delays() })
+	return i >= 0 && p.deferred[i] == d
 }
 
 // arm has the deferred requests looked at soon.
@@ -168,21 +213,21 @@ func (p *Pipes) arm() {
 	}
 }
 
-// retry sends the deferred requests whose time has come, in the order in which
-// they were deferred.
+// retry sends the deferred requests whose time has come, in the order in which they were deferred.
 func (p *Pipes) retry() {
 	p.armed = false
 	waiting := p.deferred
-	p.deferred = nil
+	p.deferred, p.waiting = nil, 0
+	clear(p.delayed)
 	now := p.loop.Now()
 	for _, d := range waiting {
-		p.waiting -= len(d.req)
 		switch {
+		case d.inDoubt:
+			p.enqueue(d)
 		case now.Sub(p.born) > d.deadline:
 			p.giveUp(d)
-		case now.Before(d.next):
-			p.waiting += len(d.req)
-			p.deferred = append(p.deferred, d)
+		case now.Before(d.next), p.delayed[d.slot] > 0:
+			p.enqueue(d)
 		case d.slot == thisNode && p.left(d.addr, d.mode):
 			p.giveUp(d)
 		case d.slot == thisNode:
@@ -202,7 +247,7 @@ func (p *Pipes) left(addr string, m Mode) bool {
 
 // giveUp answers a request whose budget is used up: with what the node said, or
 // with why none could be reached.
-func (p *Pipes) giveUp(d deferred) {
+func (p *Pipes) giveUp(d *deferred) {
 	p.stats.GivenUp.Add(1)
 	if d.reply != nil && !d.ran && !isRedirect(d.reply) {
 		d.to.Receive(d.tag, d.reply, true)
