@@ -171,7 +171,7 @@ type Actions interface {
 	Go(task func(ctx context.Context) []byte, lost func())
 	// Await has start ask for something without blocking, which calls done with the reply once, maybe before
 	// it returns and on any goroutine. then makes the client's answer of it as with Send. Later commands of
-	// the client wait for it.
+	// the client wait for it; behind a verb of a lock only those do that name the same lock.
 	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost func())
 	// Pusher returns a function that has message make something that the client is told beside its answers,
 	// behind the answer of this command. push may be called from any goroutine and at any time later, also

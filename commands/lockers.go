@@ -37,6 +37,22 @@ func (l *Lockers) of(name string) *redlock.Locker {
 	return l.Plain
 }
 
+// Independent says whether cmd, a lock verb with args, asks independent masters, and key is that of the lock
+// which it names; "": it may ask for any.
+func (l *Lockers) Independent(cmd *Command, args [][]byte) (key string, ok bool) {
+	switch {
+	case l.Quorum == nil:
+		return "", false
+	case cmd.key == 0 || cmd.key >= len(args):
+		return "", true
+	}
+	name := string(args[cmd.key])
+	if l.of(name) != l.Quorum {
+		return "", false
+	}
+	return l.Quorum.Key(name), true
+}
+
 // all are the engines that there are.
 func (l *Lockers) all() []*redlock.Locker {
 	if l.Quorum == nil {

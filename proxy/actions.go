@@ -91,11 +91,16 @@ func (s *session) split(cmd *commands.Command, parts *partList, merge commands.M
 // Await implements commands.Actions.
 func (s *session) Await(start func(done func([]byte)), then func([]byte) []byte, lost func()) {
 	s.expect(then, lost)
-	s.setHold(holdOrder)
+	if !s.running || s.w.call.Command.Flags&commands.LockVerb == 0 {
+		s.setHold(holdOrder)
+	}
 	tag := s.current
 	s.w.server.tasks.Add(1)
 	start(func(reply []byte) {
-		s.w.loop.Post(func() { s.Receive(tag, reply, true) })
+		s.w.loop.Post(func() {
+			s.Receive(tag, reply, true)
+			s.locks.tidy(&s.answers)
+		})
 		s.w.server.tasks.Done() // until then the loop is open
 	})
 }

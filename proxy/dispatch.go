@@ -16,7 +16,7 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 	w := s.w
 	cmd, refusal := w.table.Resolve(args)
 	s.last = cmd
-	if cmd.Flags&commands.Alone != 0 && s.answers.len() > 0 {
+	if cmd.Flags&(commands.Alone|commands.LockVerb) != 0 && s.comesLater(cmd, args) {
 		s.setHold(holdOrder)
 		return false
 	}

@@ -91,6 +91,7 @@ type session struct {
 
 	own   *cluster.Private // its connections while it tracks, or is a user; nil: shared ones serve it
 	large largeCommands    // connections for some of its commands
+	locks lockOrder        // of its verbs for locks of RedLock
 	as    *user            // of the upstream; nil: it is whoever the proxy is
 	tx    *transaction     // between WATCH or MULTI and EXEC
 	aside *aside           // takes the answers to commands that the proxy runs for EXEC
