@@ -38,7 +38,7 @@ func TestLongScripts(t *testing.T) {
 				r.own(func() {
 					for tag := range test.scripts {
 						r.pipes.WatchScripts()
-						r.pipes.Send(7, Mode{Proto: 2}, command("EVAL", "return_1", "0"), &k, tag, false)
+						r.send(Mode{Proto: 2}, &k, tag, false, "EVAL", "return_1", "0")
 					}
 				})
 				time.Sleep(3 * long)
@@ -79,18 +79,23 @@ func TestRedirectedApartStaysInOrder(t *testing.T) {
 		var k keeper
 		r.on(func() {
 			r.pipes.WatchScripts()
-			r.pipes.Send(7, Mode{Proto: 2}, command("EVAL", "script", "0"), &k, 0, false)
+			r.send(Mode{Proto: 2}, &k, 0, false, "EVAL", "script", "0")
 		})
 		time.Sleep(200 * time.Millisecond)
 		r.on(func() {
 			if r.pipes.Jam() == 0 {
 				t.Error("the script keeps nobody waiting")
 			}
-			r.pipes.Send(7, Mode{Proto: 2, Apart: true}, command("INCR", "k"), &k, 1, false)
-			r.pipes.Send(7, Mode{Proto: 2, Apart: true}, command("GET", "k"), &k, 2, true)
+			r.send(Mode{Proto: 2, Apart: true}, &k, 1, false, "INCR", "k")
+			r.send(Mode{Proto: 2, Apart: true}, &k, 2, true, "GET", "k")
 		})
 		time.Sleep(100 * time.Millisecond)
-		r.on(func() { r.pipes.SendNode("b:1", Mode{Proto: 2}, command("EVAL", "script", "0"), &k, 3, false) })
+		r.on(func() {
+			r.pipes.Send(Request{
+				Target: ToNode("b:1"), Mode: Mode{Proto: 2}, Bytes: command("EVAL", "script", "0"),
+				To: &k, Tag: 3,
+			})
+		})
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		k.want(t, "replies", `1 ":1\r\n"`, `3 ":1\r\n"`, `2 ":1\r\n"`, `0 ":1\r\n"`)

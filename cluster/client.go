@@ -28,7 +28,11 @@ func NewClient(loops []*loop.Loop, pipes []*Pipes) *Client {
 // ends; in the last case req may run all the same.
 func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
 	i := max(n, 0) % len(c.loops)
-	return c.do(ctx, i, func(w *waiter) { c.pipes[i].Send(n, Mode{Proto: 2}, req, w, 0, resend) })
+	return c.do(ctx, i, func(w *waiter) {
+		c.pipes[i].Send(Request{
+			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend,
+		})
+	})
 }
 
 // Masters is how many masters the upstream has now.
@@ -49,7 +53,7 @@ func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) (
 			w.Fail(0, fmt.Errorf("%w: there is no such master any more", ErrUnavailable))
 			return
 		}
-		c.pipes[0].SendMaster(i, Mode{Proto: 2}, req, w, 0, resend)
+		c.pipes[0].Send(Request{Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend})
 	})
 }
 

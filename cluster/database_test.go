@@ -70,7 +70,7 @@ func inDatabases(t *testing.T, test func(d *databases)) {
 func (d *databases) ask(db int, to Receiver, words ...string) {
 	d.on(func() {
 		for i, word := range words {
-			d.pipes.Send(anySlot, Mode{Proto: 2, DB: db}, command(word), to, uint32(i), false)
+			d.pipes.Send(Request{Mode: Mode{Proto: 2, DB: db}, Bytes: command(word), To: to, Tag: uint32(i)})
 		}
 	})
 	synctest.Wait()

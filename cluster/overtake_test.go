@@ -56,8 +56,13 @@ func TestRedirectedStayInOrder(t *testing.T) {
 				}})
 				var k keeper
 				r.on(func() {
-					r.pipes.Send(of, Mode{Proto: 2}, command(test.write...), &k, 0, false)
-					r.pipes.Send(of, Mode{Proto: 2}, command("GET", "k"), &k, 1, true)
+					r.pipes.Send(Request{
+						Target: ToSlot(of), Mode: Mode{Proto: 2}, Bytes: command(test.write...), To: &k,
+					})
+					r.pipes.Send(Request{
+						Target: ToSlot(of), Mode: Mode{Proto: 2}, Bytes: command("GET", "k"),
+						To: &k, Tag: 1, Resend: true,
+					})
 				})
 				time.Sleep(time.Millisecond)
 				r.mu.Lock()

@@ -134,7 +134,7 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 		c := &failures{}
 		req := resp.AppendCommandStrings(nil, "SET", "k", strings.Repeat("x", limit))
 		for range 2 * waitingLimit {
-			r.on(func() { r.pipes.Send(0, Mode{Proto: 2}, req, c, 0, false) })
+			r.on(func() { r.pipes.Send(Request{Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: req, To: c}) })
 			time.Sleep(time.Millisecond)
 		}
 		r.on(func() {

@@ -202,18 +202,34 @@ func (m *model) send() {
 	var pipe *Pipe
 	switch way {
 	case 0:
-		pipe = m.pipes.Send(anySlot, mode, req, a, tag, resend)
+		pipe = m.pipes.Send(Request{Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend})
 	case 1:
-		pipe = m.pipes.SendMaster(m.rng.IntN(masters), mode, req, a, tag, resend)
+		pipe = m.pipes.Send(Request{
+			Target: ToMaster(m.rng.IntN(masters)), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
+		})
 	case 2:
-		pipe = m.pipes.SendShard(m.rng.IntN(masters), mode, req, a, tag, resend)
+		pipe = m.pipes.Send(Request{
+			Target: ToShard(m.rng.IntN(masters)), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
+		})
 	case 3:
 		a.resend = true
-		pipe = m.pipes.SendRead(n, mode, req, a, tag, m.rng.Int64(), chance(m.rng, 2))
+		readers := ReplicasFirst
+		if chance(m.rng, 2) {
+			readers = AllReaders
+		}
+		pipe = m.pipes.Send(Request{
+			Target: ToSlot(n), Mode: mode, Bytes: req, To: a, Tag: tag,
+			Readers: readers, Seed: m.rng.Int64(),
+		})
 	case 4:
-		pipe = m.pipes.SendTo(modelAddrs[m.rng.IntN(len(modelAddrs))], mode, req, a, tag, resend)
+		pipe = m.pipes.Send(Request{
+			Target: ToNode(modelAddrs[m.rng.IntN(len(modelAddrs))]), Mode: mode, Bytes: req,
+			To: a, Tag: tag, Resend: resend,
+		})
 	default:
-		pipe = m.pipes.Send(n, mode, req, a, tag, resend)
+		pipe = m.pipes.Send(Request{
+			Target: ToSlot(n), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
+		})
 	}
 	if pipe != nil && pipe.Full() {
 		m.ready++
@@ -429,7 +445,9 @@ func (m *model) leave() {
 	m.pipes.Update()
 	for range 100 {
 		a, req := m.request("in the end", false)
-		m.pipes.Send(m.rng.IntN(16384), Mode{Proto: 2}, req, a, uint32(a.id), false)
+		m.pipes.Send(Request{
+			Target: ToSlot(m.rng.IntN(16384)), Mode: Mode{Proto: 2}, Bytes: req, To: a, Tag: uint32(a.id),
+		})
 	}
 }
 

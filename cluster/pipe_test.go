@@ -151,6 +151,13 @@ func (r *rig) on(f func()) {
 	<-done
 }
 
+// send sends words to the master of slot 7. It runs on the loop.
+func (r *rig) send(m Mode, to Receiver, tag uint32, resend bool, words ...string) *Pipe {
+	return r.pipes.Send(Request{
+		Target: ToSlot(7), Mode: m, Bytes: command(words...), To: to, Tag: tag, Resend: resend,
+	})
+}
+
 func (r *rig) client() *Client { return NewClient([]*loop.Loop{r.loop}, []*Pipes{r.pipes}) }
 
 // do runs one command given as a line of words.
@@ -429,7 +436,10 @@ func TestStreamingAndBackpressure(t *testing.T) {
 		ready := 0
 		r.on(func() {
 			for i := range uint32(5) {
-				p := r.pipes.Send(0, Mode{Proto: 2}, resp.AppendCommandStrings(nil, "GET", "some-long-key"), c, i, true)
+				p := r.pipes.Send(Request{
+					Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: command("GET", "some-long-key"),
+					To: c, Tag: i, Resend: true,
+				})
 				if full := i >= 3; p.Full() != full {
 					t.Errorf("after %d requests full = %v", i+1, p.Full())
 				}

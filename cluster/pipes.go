@@ -210,25 +210,6 @@ func (p *Pipes) Version() uint64 { return p.topology.Version }
 // Topology is the topology that routes requests now.
 func (p *Pipes) Topology() *Topology { return p.topology }
 
-// Send sends req, one whole command, to the master of slot n (AnySlot: to any)
-// over a connection of mode m. req is copied, or kept if it is larger than
-// loop.Shared: then nobody may write to it any more. to gets the reply under tag.
-// resend says that req may be sent again when its reply was lost. It returns
-// the pipe that carries the request, or nil when the request waits for a node.
-func (p *Pipes) Send(n int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
-	c := call{to: to, tag: tag, slot: int16(n), resend: resend, deadline: p.deadline(), before: m.before()}
-	return p.send(c, m, req)
-}
-
-// SendPart is Send for a request that is not copied, however small it is: nobody may write to req any more.
-// Those that lie one behind the other in memory are written together.
-func (p *Pipes) SendPart(n int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
-	c := call{
-		to: to, tag: tag, slot: int16(n), resend: resend, lasting: true, deadline: p.deadline(), before: m.before(),
-	}
-	return p.send(c, m, req)
-}
-
 // SomeSlot is a slot that has a master, and for one seed the same for as long as
 // the topology stays; AnySlot if there is none.
 func (p *Pipes) SomeSlot(seed int64) int {
@@ -248,33 +229,8 @@ func (p *Pipes) SlotAt(addr string) int {
 	return anySlot
 }
 
-// SendMaster is Send to the i-th master of Topology().Masters, or to any if there are not so many.
-func (p *Pipes) SendMaster(i int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
-	if i >= len(p.topology.Masters) {
-		return p.Send(anySlot, m, req, to, tag, resend)
-	}
-	c := call{to: to, tag: tag, slot: thisNode, resend: resend, deadline: p.deadline(), before: m.before()}
-	return p.sendTo(p.master(i, m), c, req)
-}
-
 // Owner is the number of the master of slot n among Topology().Masters, -1 if there is none.
 func (p *Pipes) Owner(n int) int { return int(p.index[n]) }
-
-// SendShard is Send for requests without keys that concern the i-th of Topology().Masters: when
-// that fails, and the request is sent again, it goes to the one that has taken over.
-func (p *Pipes) SendShard(i int, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
-	c := call{to: to, tag: tag, slot: thisNode, resend: resend, deadline: p.deadline()}
-	if len(p.lowest) == len(p.topology.Masters) {
-		c.slot = int16(p.lowest[i])
-	}
-	return p.sendTo(p.master(i, m), c, req)
-}
-
-// SendTo is Send to the node at addr and to no other, whether it is a master or not.
-func (p *Pipes) SendTo(addr string, m Mode, req []byte, to Receiver, tag uint32, resend bool) *Pipe {
-	c := call{to: to, tag: tag, slot: thisNode, resend: resend, deadline: p.deadline()}
-	return p.sendTo(p.pipe(addr, m), c, req)
-}
 
 // deadline is when a request that comes now has used up its budget.
 func (p *Pipes) deadline() time.Duration { return p.since() + p.o.Budget }

@@ -12,7 +12,7 @@ import (
 // This file is a set of connections that one client has for itself, one to each node, made when
 // first needed: for what a node remembers of a connection while it serves any command.
 //
-//	Pipes.Private --> Mode.Own --> Pipes.Send, SendMaster: redirects, retries and all, over the set's own pipes
+//	Pipes.Private --> Mode.Own --> Pipes.Send: redirects, retries and all, over the set's own pipes
 //
 // Every place in which Pipes choose a pipe does so by the Mode of the request, so that a request whose
 // Mode names a Private takes the same ways as any other.

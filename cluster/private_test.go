@@ -37,7 +37,7 @@ func TestPrivate(t *testing.T) {
 	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		send := func(word string, tag uint32) { r.pipes.Send(7, o.Mode(), command(word), &k, tag, true) }
+		send := func(word string, tag uint32) { r.send(o.Mode(), &k, tag, true, word) }
 		r.own(func() { send("GET", 1); send("PUSH", 2) })
 		k.want(t, "set", `1 "+OK\r\n"`, `push ">1\r\n+x\r\n"`, `2 "+OK\r\n"`)
 		if got, want := node.commands(), "CLIENT ID, ONE true 0, GET, PUSH"; got != want {
@@ -57,7 +57,7 @@ func TestPrivate(t *testing.T) {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 		// A connection that is lost is made again in the latest state.
-		r.own(func() { r.pipes.Send(7, o.Mode(), command("CUT"), &k, 5, false) })
+		r.own(func() { r.send(o.Mode(), &k, 5, false, "CUT") })
 		k.want(t, "lost", "5 unknown", "stale")
 		r.own(func() { send("GET", 6); send("GET", 7); o.End() })
 		k.want(t, "ended", `6 "+OK\r\n"`, `7 "+OK\r\n"`)
@@ -81,7 +81,7 @@ func TestPrivateLent(t *testing.T) {
 		r.own(func() {
 			pipe = r.pipes.Own("a:1", o.Mode(), &b)
 			pipe.Request(command("MOVED"), &b, 1)
-			r.pipes.Send(7, o.Mode(), command("GET"), &k, 2, true)
+			r.send(o.Mode(), &k, 2, true, "GET")
 		})
 		b.want(t, "borrower", `1 "-MOVED 7 b:1\r\n"`)
 		k.want(t, "set", `2 "+OK\r\n"`)
@@ -92,7 +92,7 @@ func TestPrivateLent(t *testing.T) {
 			t.Error("its id is not known")
 		}
 		r.own(func() { // given back while others wait for replies
-			r.pipes.Send(7, o.Mode(), command("GET"), &k, 3, true)
+			r.send(o.Mode(), &k, 3, true, "GET")
 			pipe.Release()
 			if again := r.pipes.Own("a:1", o.Mode(), &b); again != pipe {
 				t.Error("another connection")
@@ -127,7 +127,7 @@ func TestPrivateSilence(t *testing.T) {
 		s := setup("ONE")
 		s.Sink = true
 		o := r.private(&k, s)
-		r.own(func() { r.pipes.Send(7, o.Mode(), command("GET"), &k, 1, true) })
+		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET") })
 		k.want(t, "set", `1 "+OK\r\n"`)
 		if got := node.commands(); !strings.Contains(got, "ONE true 41, CLIENT ID, GET") {
 			t.Errorf("sent %s", got)
@@ -137,7 +137,7 @@ func TestPrivateSilence(t *testing.T) {
 		k.want(t, "alive")
 		r.own(func() {
 			silent = true
-			r.pipes.Send(7, Mode{Proto: 2}, command("GET"), &keeper{}, 0, true)
+			r.send(Mode{Proto: 2}, &keeper{}, 0, true, "GET")
 		})
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
@@ -162,7 +162,7 @@ func TestPrivateRefused(t *testing.T) {
 		}
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		r.own(func() { r.pipes.Send(7, o.Mode(), command("GET"), &k, 1, true) })
+		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET") })
 		if len(k.heard) != 1 || !strings.HasPrefix(k.heard[0], "1 ") || string(o.Refused()) != "-ERR no\r\n" {
 			t.Errorf("heard %q, refused %q", k.heard, o.Refused())
 		}
@@ -186,9 +186,9 @@ func TestPrivateSentWhenLost(t *testing.T) {
 	inOwnBubble(t, PipeOptions{QueueLimit: 10}, func(t *testing.T, r *rig, node *script) {
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		send := func(tag uint32) *Pipe { return r.pipes.Send(7, o.Mode(), command("GET"), &k, tag, false) }
+		send := func(tag uint32) *Pipe { return r.send(o.Mode(), &k, tag, false, "GET") }
 		r.own(func() {
-			pipe := r.pipes.Send(7, o.Mode(), command("CUT"), again{&k, func() { send(2) }}, 1, false)
+			pipe := r.send(o.Mode(), again{&k, func() { send(2) }}, 1, false, "CUT")
 			pipe.WhenReady(func() { send(3) })
 		})
 		time.Sleep(time.Second)
@@ -209,7 +209,7 @@ func TestPrivateRaisedRedirect(t *testing.T) {
 		}
 		var k keeper
 		o := r.private(&k, setup("ONE"))
-		r.own(func() { r.pipes.Send(7, o.Mode(), command("EVAL", "...", "0"), &k, 1, false) })
+		r.own(func() { r.send(o.Mode(), &k, 1, false, "EVAL", "...", "0") })
 		k.want(t, "raised", `1 "-ERR MOVED 7 evil:1\r\n"`)
 	})
 }

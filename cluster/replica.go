@@ -7,8 +7,8 @@ import (
 
 // This file is reads at replicas:
 //
-//	Pipes.SendRead --> a replica of the slot's master that is fit ... reply
-//	                                   \--> in trouble: the master, at once
+//	Request.Readers --> a replica of the slot's master that is fit ... reply
+//	                                    \--> in trouble: the master, at once
 //
 // A read that a replica cannot answer goes to the master like any other request; it may run twice.
 
@@ -24,21 +24,18 @@ type reader struct {
 	pipes [2]*Pipe // by protocol - 2, to database 0; made when first needed
 }
 
-// SendRead is Send for a command that only reads: it goes to a replica of slot n (AnySlot: of the only
-// master) if one is fit, else to the master. A client with connections of its own has them to masters only.
-// For one seed it is the same one for as long as it is fit. share: the master takes its part of the seeds,
-// too.
-func (p *Pipes) SendRead(n int, m Mode, req []byte, to Receiver, tag uint32, seed int64, share bool) *Pipe {
-	i := 0
+// readerFor is the pipe to a replica that may answer r now: a replica of its slot's master, or of the only
+// master if r names no slot. nil: r goes to the master. A client with connections of its own has them to
+// masters only.
+func (p *Pipes) readerFor(r *Request) *Pipe {
+	n, i := r.Target.n, 0
 	if n >= 0 {
 		i = int(p.index[n])
 	}
-	if m.Own == nil && i >= 0 && i < len(p.readers) && (n >= 0 || len(p.masters) == 1) {
-		if pipe := p.reader(i, m, uint64(seed), share); pipe != nil {
-			return p.sendTo(pipe, call{to: to, tag: tag, slot: int16(n), resend: true, deadline: p.deadline()}, req)
-		}
+	if r.Mode.Own != nil || i < 0 || i >= len(p.readers) || n < 0 && len(p.masters) != 1 {
+		return nil
 	}
-	return p.Send(n, m, req, to, tag, true)
+	return p.reader(i, r.Mode, uint64(r.Seed), r.Readers == AllReaders)
 }
 
 // reader is the pipe to a replica of the i-th master, nil if none can be used now, or if it is the master's

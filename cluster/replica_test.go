@@ -70,7 +70,15 @@ func inReplicated(t *testing.T, o PipeOptions, answer func(node, command string)
 // read sends a read and returns its reply.
 func (d *replicated) read(seed int64, share bool, m Mode, words ...string) string {
 	w := &waiter{done: make(chan struct{})}
-	d.on(func() { d.pipes.SendRead(7, m, command(words...), w, 0, seed, share) })
+	readers := ReplicasFirst
+	if share {
+		readers = AllReaders
+	}
+	d.on(func() {
+		d.pipes.Send(Request{
+			Target: ToSlot(7), Mode: m, Bytes: command(words...), To: w, Readers: readers, Seed: seed,
+		})
+	})
 	<-w.done
 	return string(w.reply) + errorText(w.err)
 }

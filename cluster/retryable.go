@@ -43,9 +43,3 @@ func (p *Pipes) Budget() time.Duration { return p.o.Budget }
 
 // GaveUp counts a request whose budget is used up.
 func (p *Pipes) GaveUp() { p.stats.GivenUp.Add(1) }
-
-// SendNode is Send to the node at addr, and only to it.
-func (p *Pipes) SendNode(addr string, m Mode, req []byte, to Receiver, tag uint32, resend bool) {
-	c := call{to: to, tag: tag, slot: thisNode, resend: resend, deadline: p.deadline()}
-	p.sendTo(p.pipe(addr, m), c, req)
-}

@@ -46,7 +46,9 @@ func (s *session) Send(slot int, req []byte, resend bool, then func([]byte) []by
 // SendMaster implements commands.Actions.
 func (s *session) SendMaster(i int, req []byte, resend bool, then func([]byte) []byte, lost func()) {
 	s.expect(then, lost)
-	p := s.w.pipes.SendMaster(i, s.mode(), req, s, s.current, resend)
+	p := s.w.pipes.Send(cluster.Request{
+		Target: cluster.ToMaster(i), Mode: s.mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+	})
 	if !resend {
 		s.wrote(p)
 	}

@@ -1,6 +1,9 @@
 package proxy
 
-import "lockproxy/commands"
+import (
+	"lockproxy/cluster"
+	"lockproxy/commands"
+)
 
 // elsewhere is what a command may ask of the session that one node has run in a transaction, and that the other
 // masters are to run now.
@@ -30,7 +33,9 @@ func (e *elsewhere) Broadcast(req []byte, resend bool, merge commands.Merge) {
 		if i == skip {
 			continue
 		}
-		p := s.w.pipes.SendShard(i, s.mode(), req, g, n, resend)
+		p := s.w.pipes.Send(cluster.Request{
+			Target: cluster.ToShard(i), Mode: s.mode(), Bytes: req, To: g, Tag: n, Resend: resend,
+		})
 		if n++; !resend {
 			s.wrote(p)
 		}

@@ -75,7 +75,10 @@ func (l *lane) loadScripts(reply []byte, sources [][]byte) {
 // besides sends req to the lane's node over the shared connection. then gets the reply, or nil.
 func (l *lane) besides(req []byte, then func(reply []byte)) {
 	s := l.t.s
-	s.w.pipes.SendNode(l.pipe.Addr(), s.sharedMode(), req, &collector{then: then}, 0, true)
+	s.w.pipes.Send(cluster.Request{
+		Target: cluster.ToNode(l.pipe.Addr()), Mode: s.sharedMode(), Bytes: req,
+		To: &collector{then: then}, Resend: true,
+	})
 }
 
 // collector is a cluster.Receiver of one reply.

@@ -36,7 +36,9 @@ func (s *session) Gather(req []byte, resend bool, then commands.Merge) {
 // fan sends req to all masters, whose replies g collects.
 func (s *session) fan(g *gather, req []byte, resend bool) {
 	for i := range g.replies {
-		p := s.w.pipes.SendShard(i, s.mode(), req, g, uint32(i), resend)
+		p := s.w.pipes.Send(cluster.Request{
+			Target: cluster.ToShard(i), Mode: s.mode(), Bytes: req, To: g, Tag: uint32(i), Resend: resend,
+		})
 		if !resend {
 			s.wrote(p)
 		}
@@ -73,13 +75,18 @@ func (s *session) Apart(req []byte, merge commands.Merge) {
 // SendTo implements commands.Fan.
 func (s *session) SendTo(addr string, req []byte, resend bool, then func([]byte) []byte) {
 	s.expect(then, nil)
-	s.feed(s.w.pipes.SendTo(addr, s.mode(), req, s, s.current, resend))
+	s.feed(s.w.pipes.Send(cluster.Request{
+		Target: cluster.ToNode(addr), Mode: s.mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+	}))
 }
 
 // Tell implements commands.Fan.
 func (s *session) Tell(req []byte) {
 	for _, n := range s.w.pipes.Topology().Replicas {
-		s.w.pipes.SendTo(n.Addr, cluster.Mode{Proto: 2}, req, &told{s.w, n.Addr}, 0, true)
+		s.w.pipes.Send(cluster.Request{
+			Target: cluster.ToNode(n.Addr), Mode: cluster.Mode{Proto: 2}, Bytes: req,
+			To: &told{s.w, n.Addr}, Resend: true,
+		})
 	}
 }
 

@@ -87,7 +87,9 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 	g := newGather(s, len(q.requests), then)
 	s.acted = true
 	for i, request := range q.requests {
-		s.feed(s.w.pipes.Send(slot, mode, request, g, uint32(i), true))
+		s.feed(s.w.pipes.Send(cluster.Request{
+			Target: cluster.ToSlot(slot), Mode: mode, Bytes: request, To: g, Tag: uint32(i), Resend: true,
+		}))
 	}
 	q.requests = nil
 	return nil

@@ -36,7 +36,10 @@ func (l *lent) unblock(pipes *cluster.Pipes, withError bool, ended func(bool)) {
 	}
 	l.questions++
 	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
-	pipes.SendNode(l.Addr(), cluster.Mode{Proto: 2}, req, &unblocking{l, ended}, 0, true)
+	pipes.Send(cluster.Request{
+		Target: cluster.ToNode(l.Addr()), Mode: cluster.Mode{Proto: 2}, Bytes: req,
+		To: &unblocking{l, ended}, Resend: true,
+	})
 }
 
 // unblocking takes the reply to a CLIENT UNBLOCK.

@@ -64,7 +64,10 @@ func (s *session) logIn(as *user, then func(refusal []byte) []byte) {
 		return then(nil)
 	}, nil)
 	slot := s.w.pipes.SomeSlot(s.ID)
-	s.feed(s.w.pipes.Send(slot, own.Mode(), askHello(own.Mode()), s, s.current, true))
+	s.feed(s.w.pipes.Send(cluster.Request{
+		Target: cluster.ToSlot(slot), Mode: own.Mode(), Bytes: askHello(own.Mode()),
+		To: s, Tag: s.current, Resend: true,
+	}))
 }
 
 // Logout implements commands.Logins.

@@ -158,7 +158,10 @@ func (w *worker) reads(name []byte, client int64) bool {
 	if p := &w.pause; p.readers == nil && !p.asking {
 		p.asking = true
 		list := resp.AppendCommandStrings(nil, "FUNCTION", "LIST")
-		w.pipes.Send(w.pipes.SomeSlot(client), cluster.Mode{Proto: 2}, list, &functionList{w: w}, 0, true)
+		w.pipes.Send(cluster.Request{
+			Target: cluster.ToSlot(w.pipes.SomeSlot(client)), Mode: cluster.Mode{Proto: 2}, Bytes: list,
+			To: &functionList{w: w}, Resend: true,
+		})
 	}
 	return w.pause.readers[string(name)]
 }

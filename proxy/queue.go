@@ -89,7 +89,10 @@ func (t *transaction) askKeys(e queued, args [][]byte) {
 		return nil
 	}, nil)
 	pipes := s.w.pipes
-	s.feed(pipes.Send(pipes.SomeSlot(s.ID), s.sharedMode(), ask, s, s.current, true))
+	s.feed(pipes.Send(cluster.Request{
+		Target: cluster.ToSlot(pipes.SomeSlot(s.ID)), Mode: s.sharedMode(), Bytes: ask,
+		To: s, Tag: s.current, Resend: true,
+	}))
 }
 
 // entry is the current command as one of the log, with what else there is to it.

@@ -18,6 +18,12 @@ func (s *Server) readsFrom() int8 {
 // read sends a command that reads keys of slot to a replica, or where there is none, to the master. What a replica says
 // may be older than what the client has written; the replies come in the order of the commands all the same.
 func (s *session) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
-	share := s.w.server.o.ReplicaReads == commands.ReadsAnywhere
-	s.feed(s.w.pipes.SendRead(slot, s.mode(), req, to, tag, s.ID, share))
+	readers := cluster.ReplicasFirst
+	if s.w.server.o.ReplicaReads == commands.ReadsAnywhere {
+		readers = cluster.AllReaders
+	}
+	s.feed(s.w.pipes.Send(cluster.Request{
+		Target: cluster.ToSlot(slot), Mode: s.mode(), Bytes: req, To: to, Tag: tag,
+		Readers: readers, Seed: s.ID, Resend: true,
+	}))
 }

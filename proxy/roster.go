@@ -27,7 +27,10 @@ func (r *roster) look() {
 	r.asked = true
 	l := &listing{roster: r, replies: make([][]byte, n), missing: n}
 	for i := range n {
-		r.w.pipes.SendMaster(i, cluster.Mode{Proto: 2}, commands.AskUsers, l, uint32(i), true)
+		r.w.pipes.Send(cluster.Request{
+			Target: cluster.ToMaster(i), Mode: cluster.Mode{Proto: 2}, Bytes: commands.AskUsers,
+			To: l, Tag: uint32(i), Resend: true,
+		})
 	}
 }
 
@@ -145,7 +148,10 @@ func (s *session) rejudge() {
 		}
 		user := commands.NewRightsOf(s.as.name, s.w.server, s.w.table)
 		slot := s.w.pipes.SomeSlot(s.ID)
-		s.w.pipes.Send(slot, cluster.Mode{Proto: 2}, user.Ask(right), &hearing{s: s, as: s.as}, 0, true)
+		s.w.pipes.Send(cluster.Request{
+			Target: cluster.ToSlot(slot), Mode: cluster.Mode{Proto: 2}, Bytes: user.Ask(right),
+			To: &hearing{s: s, as: s.as}, Resend: true,
+		})
 	}
 }
 

@@ -65,6 +65,8 @@ func (s *session) SendAll(addr string, reqs [][]byte, then commands.Merge) {
 	s.acted = true
 	g := newGather(s, len(reqs), then)
 	for i, req := range reqs {
-		s.feed(s.w.pipes.SendTo(addr, s.mode(), req, g, uint32(i), true))
+		s.feed(s.w.pipes.Send(cluster.Request{
+			Target: cluster.ToNode(addr), Mode: s.mode(), Bytes: req, To: g, Tag: uint32(i), Resend: true,
+		}))
 	}
 }

@@ -25,7 +25,7 @@ func (s *session) Select(n int) {
 		s.DB = n
 		return selected
 	}, nil)
-	s.feed(s.w.pipes.Send(commands.AnySlot, mode, ping, s, s.current, true))
+	s.feed(s.w.pipes.Send(cluster.Request{Mode: mode, Bytes: ping, To: s, Tag: s.current, Resend: true}))
 }
 
 var selected = []byte("+OK\r\n")
@@ -45,7 +45,9 @@ func (s *session) SendHome(slot int, req []byte, resend bool, then func([]byte) 
 	home, away := s.homeMode(), s.DB != 0 || s.as != nil
 	send := func() {
 		s.expect(then, lost)
-		s.feed(s.w.pipes.Send(slot, home, req, s, s.current, resend))
+		s.feed(s.w.pipes.Send(cluster.Request{
+			Target: cluster.ToSlot(slot), Mode: home, Bytes: req, To: s, Tag: s.current, Resend: resend,
+		}))
 	}
 	switch {
 	case !away:

@@ -211,13 +211,15 @@ func (s *session) inOrder() bool {
 	return true
 }
 
-// send is Pipes.Send. What any node may get goes to one and the same, so that the
+// send sends req to the master of slot. What any node may get goes to one and the same, so that the
 // commands of a client, PUBLISH say, stay in order.
 func (s *session) send(slot int, req []byte, resend bool) {
 	if slot == commands.AnySlot {
 		slot = s.w.pipes.SomeSlot(s.ID)
 	}
-	p := s.w.pipes.Send(slot, s.mode(), req, s, s.current, resend)
+	p := s.w.pipes.Send(cluster.Request{
+		Target: cluster.ToSlot(slot), Mode: s.mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+	})
 	if !resend {
 		s.wrote(p)
 	}

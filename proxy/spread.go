@@ -176,16 +176,14 @@ func (x *spread) giveUp() {
 // send sends one part.
 func (x *spread) send(part commands.Part) *cluster.Pipe {
 	s, i := x.s, uint32(part.Place)
-	var p *cluster.Pipe
-	switch {
-	case x.replicas && !s.gone:
+	if x.replicas && !s.gone {
 		s.read(part.Slot, part.Request, x, i)
 		return nil
-	case x.sizes != nil:
-		p = s.w.pipes.SendPart(part.Slot, x.mode, part.Request, x, i, x.resend)
-	default:
-		p = s.w.pipes.Send(part.Slot, x.mode, part.Request, x, i, x.resend)
 	}
+	p := s.w.pipes.Send(cluster.Request{
+		Target: cluster.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
+		To: x, Tag: i, Resend: x.resend,
+	})
 	if !x.resend {
 		s.wrote(p)
 	}
