@@ -30,6 +30,9 @@ func ToShard(i int) Target { return Target{kind: toShard, n: int32(i)} }
 // ToNode is the node at addr and no other, whether it is a master or not.
 func ToNode(addr string) Target { return Target{kind: toNode, addr: addr} }
 
+// Any says that t is no node in particular.
+func (t Target) Any() bool { return t.kind == toAny || t.kind == toSlot && t.n < 0 }
+
 // Readers says which nodes may answer a request to a slot.
 type Readers uint8
 

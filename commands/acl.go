@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
@@ -22,9 +23,9 @@ func aclWhoAmI(c *Call) { c.Reply(redcon.AppendBulkString(nil, c.Client.userName
 func aclCat(c *Call) {
 	switch {
 	case len(c.Args) == 2:
-		c.Send(AnySlot, c.Raw, true, func(reply []byte) []byte {
+		c.Ask(cluster.Target{}, c.Raw, reread, func(reply []byte) []byte {
 			return appendElements(reply, 1, appendBulks(nil, lockCategory))
-		}, nil)
+		})
 	case len(c.Args) == 3 && isWord(c.Args[2], "LOCK"):
 		out := redcon.AppendArray(nil, len(c.Table.own))
 		for _, verb := range c.Table.own {
@@ -40,9 +41,9 @@ func aclCat(c *Call) {
 // too: these must be ready to take over.
 func everyServer(c *Call) {
 	actions, req := c.Actions, slices.Clone(c.Raw)
-	c.Gather(c.Raw, true, func(proto int, replies [][]byte) []byte {
+	c.AskAll(c.Raw, Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
 		if firstError(replies) == nil {
-			actions.Tell(req)
+			actions.Nodes().TellReplicas(req)
 		}
 		return mergeFirst(proto, replies)
 	})
@@ -56,14 +57,14 @@ func aclLog(c *Call) {
 	count := aclShown
 	if len(c.Args) == 3 {
 		if isWord(c.Args[2], "RESET") {
-			c.Broadcast(c.Raw, true, mergeFirst)
+			c.AskAll(c.Raw, reread, mergeFirst)
 			return
 		}
 		if n, err := strconv.Atoi(string(c.Args[2])); err == nil {
 			count = max(n, 0)
 		}
 	}
-	c.Broadcast(c.Raw, true, func(proto int, replies [][]byte) []byte {
+	c.AskAll(c.Raw, reread, func(proto int, replies [][]byte) []byte {
 		all, bad := parseArrays(replies)
 		if bad != nil || len(replies) == 1 {
 			return mergeFirst(proto, replies)

@@ -5,16 +5,6 @@ import "bytes"
 // defaultUser is whom AUTH with a password alone means.
 const defaultUser = "default"
 
-// Logins is what AUTH may ask of the session.
-type Logins interface {
-	// Login has the later commands of the client run as that user of the upstream, if it lets him in, and
-	// answers with what then returns: refusal is the upstream's error, or nil. It is for then as it is for
-	// that of Send.
-	Login(user, password string, then func(refusal []byte) []byte)
-	// Logout has them run as the proxy again. It does not answer.
-	Logout()
-}
-
 // auth is AUTH [user] password.
 func auth(c *Call) {
 	user, password := []byte(defaultUser), c.Args[1]
@@ -61,7 +51,7 @@ func (c *Call) login(name, password []byte, then func(refusal []byte) []byte) []
 	required := server.AuthRequired()
 	switch {
 	case server.UsersOnly(), user != defaultUser && (client.Authenticated || !required):
-		c.Login(user, string(password), func(refusal []byte) []byte {
+		c.Connection().Login(user, string(password), func(refusal []byte) []byte {
 			server.LoginEnded(client, user, true, refusal)
 			if refusal == nil {
 				client.User, client.Authenticated = user, true
@@ -74,7 +64,7 @@ func (c *Call) login(name, password []byte, then func(refusal []byte) []byte) []
 		return then(errWrongPass)
 	}
 	server.LoginEnded(client, user, false, nil)
-	c.Logout()
+	c.Connection().Logout()
 	client.User, client.Authenticated = user, true
 	return then(nil)
 }

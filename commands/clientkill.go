@@ -48,7 +48,7 @@ func clientKill(c *Call) {
 		ids = []int64{f.id}
 	}
 	now := time.Now()
-	c.Everybody(ids, func(p *Peer) []byte {
+	c.Clients().Each(ids, func(p *Peer) []byte {
 		switch p.Close = f.fits(p, now); {
 		case p.Close:
 			return killedPeer

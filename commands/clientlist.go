@@ -8,7 +8,7 @@ import (
 
 // clientInfo is CLIENT INFO.
 func clientInfo(c *Call) {
-	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", string(c.Self().line(nil, time.Now(), newerThan7(c.Server)))))
+	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", string(c.Clients().Self().line(nil, time.Now(), newerThan7(c.Server)))))
 }
 
 // clientList is CLIENT LIST [TYPE type | ID id ...].
@@ -38,7 +38,7 @@ func clientList(c *Call) {
 		return
 	}
 	now, libs, proto := time.Now(), newerThan7(c.Server), c.Client.Proto
-	c.Everybody(ids, func(p *Peer) []byte {
+	c.Clients().Each(ids, func(p *Peer) []byte {
 		if kind != anyType && p.kind() != kind {
 			return nil
 		}

@@ -34,10 +34,10 @@ func clientPause(c *Call) {
 	if now := time.Now(); ms > 0 && ms <= math.MaxInt64-now.UnixMilli() { // above, Redis wraps around
 		until = now.Add(time.Duration(min(ms, int64(longestPause/time.Millisecond))) * time.Millisecond)
 	}
-	c.PauseClients(until, kind, replyOK)
+	c.Clients().Pause(until, kind, replyOK)
 }
 
 // longestPause is longer than any process lives.
 const longestPause = 100 * 365 * 24 * time.Hour
 
-func clientUnpause(c *Call) { c.UnpauseClients(replyOK) }
+func clientUnpause(c *Call) { c.Clients().Unpause(replyOK) }

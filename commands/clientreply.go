@@ -4,13 +4,13 @@ package commands
 func clientReply(c *Call) {
 	switch {
 	case isWord(c.Args[2], "ON"):
-		c.SetReplies(RepliesOn)
+		c.Connection().SetReplies(RepliesOn)
 		c.Reply(replyOK)
 	case isWord(c.Args[2], "OFF"):
-		c.SetReplies(RepliesOff)
+		c.Connection().SetReplies(RepliesOff)
 		c.Reply(nil)
 	case isWord(c.Args[2], "SKIP"):
-		c.SetReplies(RepliesSkip)
+		c.Connection().SetReplies(RepliesSkip)
 		c.Reply(nil)
 	default:
 		c.Reply(errSyntax)

@@ -5,14 +5,6 @@ import (
 	"strings"
 )
 
-// Unblocker is what CLIENT UNBLOCK asks of the session that runs it.
-type Unblocker interface {
-	// Unblock ends the wait of the client with that id, on whichever loop it is: as if its time were over, or
-	// withError with an error. It answers the command with 1, or with 0 if that client
-	// is not blocked.
-	Unblock(id int64, withError bool)
-}
-
 // clientUnblock is CLIENT UNBLOCK id [TIMEOUT | ERROR].
 func clientUnblock(c *Call) {
 	if len(c.Args) > 4 {
@@ -33,5 +25,5 @@ func clientUnblock(c *Call) {
 		c.Reply(errInteger)
 		return
 	}
-	c.Unblock(id, withError)
+	c.Clients().Unblock(id, withError)
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Unblock implements Unblocker.
-func (f *fakeSession) Unblock(id int64, withError bool) {
-	f.Reply(fmt.Appendf(nil, "+%d %t\r\n", id, withError))
+// Unblock implements Clients.
+func (c fakeClients) Unblock(id int64, withError bool) {
+	c.f.Reply(fmt.Appendf(nil, "+%d %t\r\n", id, withError))
 }
 
 func TestClientUnblock(t *testing.T) {

@@ -6,8 +6,6 @@
 //	args --> Table.Lookup --> *Command --> Route: forward, split, fan out, or Run here
 package commands
 
-import "context"
-
 // Flags are the properties of a command that matter to a proxy, taken from the
 // flags in the upstream's COMMAND reply.
 type Flags uint32
@@ -130,62 +128,3 @@ func (c *Command) PlaceOf(args [][]byte, t *Table, s *Scripts) (p Place) {
 	}
 	return p
 }
-
-// Actions is what a command may ask of the session that runs it. All of it runs on the client's loop and none
-// of it blocks. Run answers by calling exactly one of Reply, Forward, Send, SendMaster, Broadcast, Go and
-// those of Fan and Subscriber, once; answers reach the client in the order of its commands, whenever they
-// come.
-type Actions interface {
-	Tracker
-	Crowd
-	Fan
-	Logins
-	ScanFan
-	Subscriber
-	// Reply answers the client with one whole reply, which is copied. nil: with
-	// nothing at all, before Close.
-	Reply(reply []byte)
-	// Forward sends the command as it stands to the master of slot (AnySlot:
-	// any); the node's reply goes to the client untouched.
-	Forward(slot int)
-	// Send sends req, one whole command, to the master of slot (AnySlot: any)
-	// over a connection of the client's protocol and answers the client with
-	// what then returns for the node's whole reply. req is copied; reply is
-	// valid during then. resend says that req may be sent again when its
-	// reply was lost. then runs also when the client has gone meanwhile. then may go on
-	// instead of answering: it calls one of the methods above or below (not
-	// Reply) and returns nil. lost, if not nil, is called when the answer could not
-	// be written to the client in full, because it has gone.
-	Send(slot int, req []byte, resend bool, then func(reply []byte) []byte, lost func())
-	// SendMaster is Send to the i-th master in the order of their lowest slots.
-	SendMaster(i int, req []byte, resend bool, then func(reply []byte) []byte, lost func())
-	// Masters is how many masters the upstream has now.
-	Masters() int
-	// Broadcast sends req to every master at once and answers with merge of
-	// their replies. resend: as in Send.
-	Broadcast(req []byte, resend bool, merge Merge)
-	// Go parks the session (none of its later commands is read on), runs task
-	// on a goroutine of its own and answers with what it returns. ctx ends
-	// when the client goes away or the proxy drains. task must not touch Call
-	// or Client. lost: as in Send.
-	Go(task func(ctx context.Context) []byte, lost func())
-	// Await has start ask for something without blocking, which calls done with the reply once, maybe before
-	// it returns and on any goroutine. then makes the client's answer of it as with Send. Later commands of
-	// the client wait for it; behind a verb of a lock only those do that name the same lock.
-	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost func())
-	// Pusher returns a function that has message make something that the client is told beside its answers,
-	// behind the answer of this command. push may be called from any goroutine and at any time later, also
-	// when the client has gone; message runs on the loop while the client is there, is given the protocol
-	// that it then speaks, and returns a whole RESP3 push, or nil for nothing.
-	Pusher() (push func(message func(proto int) []byte))
-	Transactions
-	Unblocker
-	// Gone says that the client's connection is closed.
-	Gone() bool
-	// Close closes the connection once the answers so far are written.
-	Close()
-	Databases
-}
-
-// AnySlot stands for "whichever node" where a slot is asked for.
-const AnySlot = -1

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
 )
@@ -85,7 +86,7 @@ func describedAs(elem []byte) string {
 // call itself is over by then.
 func (c *Call) sendDescribed(merge func(proto int, reply []byte, verbs []*Command) []byte) {
 	proto, verbs := c.Client.Proto, c.Table.own
-	c.Send(AnySlot, c.Raw, true, func(reply []byte) []byte { return merge(proto, reply, verbs) }, nil)
+	c.Ask(cluster.Target{}, c.Raw, reread, func(reply []byte) []byte { return merge(proto, reply, verbs) })
 }
 
 // describedAll adds the verbs to the descriptions of all commands.
@@ -140,7 +141,7 @@ func commandDocs(c *Call) {
 	if len(names) < len(c.Args)-2 {
 		ask = resp.AppendCommand(nil, append(slices.Clone(c.Args[:2]), names...)...)
 	}
-	c.Send(AnySlot, ask, true, func(reply []byte) []byte {
+	c.Ask(cluster.Target{}, ask, reread, func(reply []byte) []byte {
 		elems, ok := elements(reply)
 		if !ok || len(elems) > 0 && elems[0][0] != '$' {
 			elems = nil // a server older than 7.0
@@ -156,7 +157,7 @@ func commandDocs(c *Call) {
 		}
 		out := resp.AppendMap(make([]byte, 0, len(theirs)+len(ours)+16), proto, n)
 		return append(append(out, theirs...), ours...)
-	}, nil)
+	})
 }
 
 // once is names without repetitions.
@@ -194,9 +195,9 @@ func commandList(c *Call) {
 	for _, verb := range verbs {
 		ours = appendBulks(ours, verb.Name)
 	}
-	c.Send(AnySlot, c.Raw, true, func(reply []byte) []byte {
+	c.Ask(cluster.Target{}, c.Raw, reread, func(reply []byte) []byte {
 		return appendElements(reply, len(verbs), ours)
-	}, nil)
+	})
 }
 
 // matching are the verbs whose names match a pattern, in any mixture of cases. None is as long as a long pattern.

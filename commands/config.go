@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
@@ -38,7 +39,7 @@ func configGet(c *Call) {
 		return
 	}
 	server, proto, log := c.Server, c.Client.Proto, c.Server.SlowLog()
-	c.SendMaster(0, c.Raw, true, func(reply []byte) []byte {
+	c.Ask(cluster.ToMaster(0), c.Raw, reread, func(reply []byte) []byte {
 		v, _, err := resp.Parse(reply)
 		switch {
 		case isError(reply) && (len(own) > 0 || saysUnknown(reply)):
@@ -62,7 +63,7 @@ func configGet(c *Call) {
 			own = append(own, [2]string{name, shownParameter(strings.ToLower(name), value, server)})
 		}
 		return appendSettings(nil, proto, own)
-	}, nil)
+	})
 }
 
 // ownSettings are those of the proxy that the globs of CONFIG GET name, each once. all says that nothing else can be

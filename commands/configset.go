@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
@@ -37,7 +38,7 @@ func configSet(c *Call) {
 			ch.own = append(ch.own, pair)
 		case pair[1] == disguise(name, c.Server):
 			// As CONFIG GET says it.
-		case ofOneServer(name), c.Masters() > 1 && (name == "dir" || name == "dbfilename"):
+		case ofOneServer(name), c.Nodes().Masters() > 1 && (name == "dir" || name == "dbfilename"):
 			why := "can't be set through lockproxy"
 			if strings.HasSuffix(name, "port") {
 				why = "Unable to listen on this port through lockproxy"
@@ -61,7 +62,7 @@ func configSet(c *Call) {
 	if len(ch.theirs) < len(args)/2 {
 		ch.req = setRequest(ch.theirs)
 	}
-	c.Gather(ch.req, true, ch.answered)
+	c.AskAll(ch.req, Asking{Resend: true, Always: true}, ch.answered)
 }
 
 // setRequest is the CONFIG SET of some parameters.
@@ -99,7 +100,7 @@ func (ch *change) answered(proto int, replies [][]byte) []byte {
 		for _, p := range ch.theirs {
 			ch.server.SlowLog().Limits(strings.ToLower(p[0]), p[1])
 		}
-		ch.actions.Tell(ch.req)
+		ch.actions.Nodes().TellReplicas(ch.req)
 		return ch.setOwn()
 	}
 	taken := slices.IndexFunc(replies, func(reply []byte) bool { return !isError(reply) })
@@ -119,10 +120,10 @@ func (ch *change) takeBack(refused []byte, refuser int) {
 		names = append(names, p[0])
 	}
 	actions := ch.actions
-	if refuser >= actions.Masters() {
+	if refuser >= actions.Nodes().Masters() {
 		refuser = 0
 	}
-	actions.SendMaster(refuser, resp.AppendCommandStrings(nil, names...), true, func(reply []byte) []byte {
+	actions.Ask(cluster.ToMaster(refuser), resp.AppendCommandStrings(nil, names...), reread, func(reply []byte) []byte {
 		v, _, err := resp.Parse(reply)
 		if err != nil || v.Err() != "" || !isMap(v) || len(v.Elems) == 0 {
 			return refused
@@ -131,7 +132,7 @@ func (ch *change) takeBack(refused []byte, refuser int) {
 		for _, elem := range v.Elems {
 			words = append(words, elem.Text())
 		}
-		actions.Gather(resp.AppendCommandStrings(nil, words...), true, func(int, [][]byte) []byte { return refused })
+		actions.AskAll(resp.AppendCommandStrings(nil, words...), Asking{Resend: true, Always: true}, func(int, [][]byte) []byte { return refused })
 		return nil
-	}, nil)
+	})
 }

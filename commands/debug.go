@@ -23,7 +23,7 @@ var debugOf = map[string]func(c *Call){
 
 // debug is DEBUG subcommand ...: as long as the upstream is one server, to it.
 func debug(c *Call) {
-	if c.Masters() == 1 || len(c.Args) < 2 {
+	if c.Nodes().Masters() == 1 || len(c.Args) < 2 {
 		c.Forward(AnySlot)
 		return
 	}
@@ -31,7 +31,7 @@ func debug(c *Call) {
 		run(c)
 		return
 	}
-	c.Broadcast(c.Raw, false, mergeFirst)
+	c.AskAll(c.Raw, Asking{}, mergeFirst)
 }
 
 func anyNode(c *Call) { c.Forward(AnySlot) }
@@ -44,7 +44,7 @@ func debugKey(c *Call) {
 	c.Forward(slot.Of(c.Args[2]))
 }
 
-func debugTexts(c *Call) { c.Broadcast(c.Raw, true, mergeTexts) }
+func debugTexts(c *Call) { c.AskAll(c.Raw, reread, mergeTexts) }
 
 // debugValues is DEBUG DIGEST-VALUE key ...: of each key where it is.
 func debugValues(c *Call) {
@@ -54,7 +54,7 @@ func debugValues(c *Call) {
 		c.Forward(AnySlot)
 		return
 	}
-	c.Split(parts, true, merge)
+	c.AskParts(parts, reread, merge)
 }
 
 func debugDigest(c *Call) {
@@ -62,7 +62,7 @@ func debugDigest(c *Call) {
 		c.Forward(AnySlot)
 		return
 	}
-	c.Broadcast(c.Raw, true, mergeDigest)
+	c.AskAll(c.Raw, reread, mergeDigest)
 }
 
 // mergeDigest makes one of the digests of the data of several masters: the one that a

@@ -7,28 +7,54 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// This file is what of fakeSession and fakeServer belongs to Fan and Ledger.
+// This file is what of fakeSession and fakeServer belongs to Nodes and Ledger.
 
 // fakeFan is the part of fakeSession for commands that concern several nodes.
 type fakeFan struct {
 	busy  bool
 	told  []string // commands that went to the replicas
-	apart int      // calls of Apart
+	apart int      // calls of AskAll with Own
 }
 
-// Owner has each master serve as many slots.
-func (f *fakeSession) Owner(n int) int { return n * len(f.masters) / slot.Count }
+// fakeNodes implements Nodes and Notes.
+type fakeNodes struct{ f *fakeSession }
 
-func (f *fakeSession) MasterName(i int) string { return "id" + strconv.Itoa(i) }
+func (f *fakeSession) Nodes() Nodes { return fakeNodes{f} }
+
+func (n fakeNodes) Masters() int { return len(n.f.masters) }
+
+// Owner has each master serve as many slots.
+func (n fakeNodes) Owner(s int) int { return s * len(n.f.masters) / slot.Count }
+
+func (n fakeNodes) Name(i int) string { return "id" + strconv.Itoa(i) }
+func (n fakeNodes) Addr(i int) string { return strconv.Itoa(i) + ":1" }
 
 // Single says that there is one master.
-func (f *fakeSession) Single() bool { return len(f.masters) == 1 }
+func (n fakeNodes) Single() bool { return len(n.f.masters) == 1 }
 
-func (f *fakeSession) Busy() bool { return f.busy }
+func (n fakeNodes) Busy() bool              { return n.f.busy }
+func (n fakeNodes) TellReplicas(req []byte) { n.f.told = append(n.f.told, commandLine(n.f.t, req)) }
 
-func (f *fakeSession) Gather(req []byte, resend bool, then Merge) {
+func (n fakeNodes) Notes() Notes       { return n }
+func (n fakeNodes) Layout() string     { return strconv.Itoa(len(n.f.masters)) }
+func (n fakeNodes) Of(string) string   { return "" }
+func (n fakeNodes) Set(string, string) {}
+
+func (f *fakeSession) AskParts(parts []Part, _ Asking, merge Merge) {
 	var replies [][]byte
-	for i := range f.masters {
+	for _, part := range parts {
+		replies = append(replies, f.ask(part.Slot%len(f.masters), part.Request))
+	}
+	f.Reply(merge(f.client.Proto, replies))
+}
+
+func (f *fakeSession) AskInTurn(addr string, reqs [][]byte, then Merge) {
+	i, err := strconv.Atoi(strings.TrimSuffix(addr, ":1"))
+	if err != nil {
+		f.t.Fatalf("there is no %s", addr)
+	}
+	var replies [][]byte
+	for _, req := range reqs {
 		replies = append(replies, f.ask(i, req))
 	}
 	proto := f.client.Proto
@@ -37,29 +63,6 @@ func (f *fakeSession) Gather(req []byte, resend bool, then Merge) {
 		f.Reply(answer)
 	}
 }
-
-func (f *fakeSession) Split(parts []Part, _ bool, merge Merge) {
-	var replies [][]byte
-	for _, part := range parts {
-		replies = append(replies, f.ask(part.Slot%len(f.masters), part.Request))
-	}
-	f.Reply(merge(f.client.Proto, replies))
-}
-
-func (f *fakeSession) Apart(req []byte, merge Merge) {
-	f.apart++
-	f.Broadcast(req, false, merge)
-}
-
-func (f *fakeSession) SendTo(addr string, req []byte, resend bool, then func([]byte) []byte) {
-	i, err := strconv.Atoi(strings.TrimSuffix(addr, ":1"))
-	if err != nil {
-		f.t.Fatalf("there is no %s", addr)
-	}
-	f.SendMaster(i, req, resend, then, nil)
-}
-
-func (f *fakeSession) Tell(req []byte) { f.told = append(f.told, commandLine(f.t, req)) }
 
 // fakeBooks implements Books and SlowLog.
 type fakeBooks struct {

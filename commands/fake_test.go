@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
 )
 
 // fakeSession implements Actions over masters that are functions.
@@ -25,11 +27,11 @@ type fakeSession struct {
 
 	answer    []byte   // the last one
 	forwarded []int    // slots of Forward
-	sent      []string // "master: COMMAND arg ..." of Send, SendMaster and Broadcast
+	sent      []string // "master: COMMAND arg ..." of Ask and AskAll
 	closed    bool
 	answers   int
 	call      *Call
-	lost      func() // of the last Send
+	lost      func() // of the last Ask
 	mu        sync.Mutex
 	crowd     fakeCrowd
 	pushed    string          // by Pusher
@@ -163,7 +165,7 @@ func (f *fakeSession) dispatch(cmd *Command, args [][]byte, raw []byte) {
 	case AnyNode:
 		f.Forward(AnySlot)
 	case AllNodes:
-		f.Broadcast(raw, cmd.Flags&ReadOnly != 0, cmd.Merge)
+		f.AskAll(raw, Asking{Resend: cmd.Flags&ReadOnly != 0}, cmd.Merge)
 	default:
 		n, err := cmd.Slot(args)
 		switch {
@@ -218,22 +220,35 @@ func (f *fakeSession) Forward(slot int) {
 	f.Reply(f.ask(max(slot, 0)%len(f.masters), f.call.Raw))
 }
 
-func (f *fakeSession) Send(slot int, req []byte, resend bool, then func([]byte) []byte, lost func()) {
-	f.SendMaster(max(slot, 0)%len(f.masters), req, resend, then, lost)
-}
-
-func (f *fakeSession) SendMaster(i int, req []byte, _ bool, then func([]byte) []byte, lost func()) {
-	f.lost = lost
-	reply := f.ask(i, req)
+func (f *fakeSession) Ask(to cluster.Target, req []byte, o Asking, then func([]byte) []byte) {
+	master := max(targetSlot(to), 0) % len(f.masters)
+	for i := range f.masters {
+		if to == cluster.ToMaster(i) {
+			master = i
+		}
+	}
+	f.lost = o.Lost
+	reply := f.ask(master, req)
 	*f.call = Call{} // it is over when then runs
 	if answer := then(reply); answer != nil {
 		f.Reply(answer)
 	}
 }
 
-func (f *fakeSession) Masters() int { return len(f.masters) }
+// targetSlot is the slot of a target, or AnySlot.
+func targetSlot(to cluster.Target) int {
+	for n := range slot.Count {
+		if to == cluster.ToSlot(n) {
+			return n
+		}
+	}
+	return AnySlot
+}
 
-func (f *fakeSession) Broadcast(req []byte, _ bool, merge Merge) {
+func (f *fakeSession) AskAll(req []byte, o Asking, merge Merge) {
+	if o.Own {
+		f.apart++
+	}
 	var replies [][]byte
 	for i := range f.masters {
 		replies = append(replies, f.ask(i, req))
@@ -245,7 +260,7 @@ func (f *fakeSession) Broadcast(req []byte, _ bool, merge Merge) {
 	}
 }
 
-func (f *fakeSession) Go(task func(context.Context) []byte, _ func()) {
+func (f *fakeSession) Task(task func(context.Context) []byte, _ func()) {
 	ctx := f.ctx
 	if ctx == nil {
 		ctx = context.Background()

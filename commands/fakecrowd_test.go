@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// fakeCrowd is what a fakeSession implements Crowd with: its client, and others.
+// fakeCrowd is what a fakeSession implements Clients and Connection with: its client, and others.
 type fakeCrowd struct {
 	others []*Peer // besides the client itself
 	closed []int64 // by visits
@@ -15,7 +15,13 @@ type fakeCrowd struct {
 	set    []Replies // by SetReplies
 }
 
-func (f *fakeSession) Self() *Peer {
+// fakeClients implements Clients.
+type fakeClients struct{ f *fakeSession }
+
+func (f *fakeSession) Clients() Clients { return fakeClients{f} }
+
+func (c fakeClients) Self() *Peer {
+	f := c.f
 	p := &Peer{Client: &f.client, FD: 8, Command: f.call.Command.Name, Query: len(f.call.Raw)}
 	for _, arg := range f.call.Args {
 		p.Args += len(arg)
@@ -23,8 +29,9 @@ func (f *fakeSession) Self() *Peer {
 	return p
 }
 
-func (f *fakeSession) Everybody(ids []int64, visit func(p *Peer) []byte, then func(seen []Seen) []byte) {
-	all := append([]*Peer{f.Self()}, f.crowd.others...)
+func (c fakeClients) Each(ids []int64, visit func(p *Peer) []byte, then func(seen []Seen) []byte) {
+	f := c.f
+	all := append([]*Peer{c.Self()}, f.crowd.others...)
 	*f.call = Call{}
 	slices.SortFunc(all, func(a, b *Peer) int { return int(a.ID - b.ID) })
 	var seen []Seen
@@ -42,20 +49,13 @@ func (f *fakeSession) Everybody(ids []int64, visit func(p *Peer) []byte, then fu
 	f.Reply(then(seen))
 }
 
-func (f *fakeSession) PauseClients(until time.Time, kind Pause, reply []byte) {
+func (c fakeClients) Pause(until time.Time, kind Pause, reply []byte) {
+	f := c.f
 	f.crowd.until, f.crowd.pause = until, kind
 	f.Reply(reply)
 }
 
-func (f *fakeSession) UnpauseClients(reply []byte) {
-	f.crowd.pause = PauseNone
-	f.Reply(reply)
+func (c fakeClients) Unpause(reply []byte) {
+	c.f.crowd.pause = PauseNone
+	c.f.Reply(reply)
 }
-
-func (f *fakeSession) StartMonitor(reply []byte) {
-	f.client.Monitoring = true
-	f.Reply(reply)
-}
-
-func (f *fakeSession) SetReplies(r Replies) { f.crowd.set = append(f.crowd.set, r) }
-func (f *fakeSession) ResetState()          { f.crowd.reset = true }

@@ -18,16 +18,25 @@ func (f *fakeFace) ReplicaReads() ReplicaReads { return f.reads }
 func (f *fakeFace) WatchReplicas()             { f.watched++ }
 func (f *fakeFace) Served() int                { return 16384 - f.unserved }
 
-// Select implements Databases: there are 16.
-func (f *fakeSession) Select(n int) {
+// fakeConnection implements Connection.
+type fakeConnection struct{ f *fakeSession }
+
+func (f *fakeSession) Connection() Connection { return fakeConnection{f} }
+
+// Select implements Connection: there are 16 databases.
+func (c fakeConnection) Select(n int) {
 	if n > 15 {
-		f.Reply(errorLine("ERR DB index is out of range"))
+		c.f.Reply(errorLine("ERR DB index is out of range"))
 		return
 	}
-	f.client.DB = n
-	f.Reply(replyOK)
+	c.f.client.DB = n
+	c.f.Reply(replyOK)
 }
 
-func (f *fakeSession) SendHome(slot int, req []byte, resend bool, then func([]byte) []byte, lost func()) {
-	f.Send(slot, req, resend, then, lost)
+func (c fakeConnection) Monitor(reply []byte) {
+	c.f.client.Monitoring = true
+	c.f.Reply(reply)
 }
+
+func (c fakeConnection) SetReplies(r Replies) { c.f.crowd.set = append(c.f.crowd.set, r) }
+func (c fakeConnection) Reset()               { c.f.crowd.reset = true }

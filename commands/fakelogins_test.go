@@ -9,7 +9,8 @@ type fakeLogins struct {
 	loggedOut int
 }
 
-func (f *fakeSession) Login(user, password string, then func(refusal []byte) []byte) {
+func (c fakeConnection) Login(user, password string, then func(refusal []byte) []byte) {
+	f := c.f
 	f.asked = append(f.asked, user)
 	refusal := errWrongPass
 	if want, ok := f.passwords[user]; ok && want == password {
@@ -20,7 +21,7 @@ func (f *fakeSession) Login(user, password string, then func(refusal []byte) []b
 	}
 }
 
-func (f *fakeSession) Logout() { f.loggedOut++ }
+func (c fakeConnection) Logout() { c.f.loggedOut++ }
 
 // TestLogins proves who may become a user of the upstream, and when the rest of HELLO acts.
 func TestLogins(t *testing.T) {

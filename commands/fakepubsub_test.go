@@ -10,18 +10,22 @@ import (
 
 // What commands asked of the session goes into fakeSession.answer.
 
-func (f *fakeSession) Subscribe(kind cluster.TopicKind, names [][]byte) {
-	f.Reply(fmt.Appendf(nil, "+subscribe %d %s\r\n", kind, names))
+type fakeSubscriptions struct{ f *fakeSession }
+
+func (f *fakeSession) Subscriptions() Subscriptions { return fakeSubscriptions{f} }
+
+func (s fakeSubscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
+	s.f.Reply(fmt.Appendf(nil, "+subscribe %d %s\r\n", kind, names))
 }
 
-func (f *fakeSession) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
-	f.Reply(fmt.Appendf(nil, "+unsubscribe %d %s\r\n", kind, names))
+func (s fakeSubscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+	s.f.Reply(fmt.Appendf(nil, "+unsubscribe %d %s\r\n", kind, names))
 }
 
-func (f *fakeSession) EndSubscriptions(end func() []byte) { f.Reply(end()) }
-func (f *fakeSession) Publish(bool)                       { f.Forward(AnySlot) }
-func (f *fakeSession) Shards() bool                       { return f.server.version >= "7" }
-func (f *fakeSession) Census() Census                     { return f.census }
+func (s fakeSubscriptions) End(end func() []byte) { s.f.Reply(end()) }
+func (s fakeSubscriptions) Publish(bool)          { s.f.Forward(AnySlot) }
+func (s fakeSubscriptions) Shards() bool          { return s.f.server.version >= "7" }
+func (s fakeSubscriptions) Census() Census        { return s.f.census }
 
 // fakeCensus implements Census.
 type fakeCensus struct {

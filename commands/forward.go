@@ -9,7 +9,7 @@ func (c *Call) byKeys() {
 
 // target is the slot of the keys of the command. If there is none it answers the command, and reports false.
 func (c *Call) target() (n int, ok bool) {
-	if c.Masters() == 1 {
+	if c.Nodes().Masters() == 1 {
 		return AnySlot, true
 	}
 	p := c.Place
@@ -23,7 +23,7 @@ func (c *Call) target() (n int, ok bool) {
 		return 0, false
 	case p.Slot != AnySlot:
 		return p.Slot, true
-	case p.Home != AnySlot && c.Owner(p.Home) >= 0:
+	case p.Home != AnySlot && c.Nodes().Owner(p.Home) >= 0:
 		return p.Home, true
 	}
 	return AnySlot, true
@@ -32,7 +32,7 @@ func (c *Call) target() (n int, ok bool) {
 // oneNode forwards commands whose answer speaks of one server, as long as there
 // is only one.
 func oneNode(c *Call) {
-	if c.Masters() == 1 {
+	if c.Nodes().Masters() == 1 {
 		c.Forward(AnySlot)
 		return
 	}

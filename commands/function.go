@@ -4,7 +4,7 @@ import "lockproxy/internal/resp"
 
 // functionStats is FUNCTION STATS: it is asked while functions run, so over
 // connections that they do not keep busy.
-func functionStats(c *Call) { c.Apart(c.Raw, mergeFunctionStats) }
+func functionStats(c *Call) { c.AskAll(c.Raw, Asking{Own: true}, mergeFunctionStats) }
 
 // mergeFunctionStats shows the script of the first node that runs one. The libraries
 // are the same everywhere; where they are not, the node with the most counts.
@@ -23,4 +23,4 @@ var mergeFunctionStats = mergeMaps(func(name string, a *resp.Value, b resp.Value
 
 // killScript is SCRIPT KILL and FUNCTION KILL: they must not wait behind the very
 // script that they are to end.
-func killScript(c *Call) { c.Apart(c.Raw, mergeOne) }
+func killScript(c *Call) { c.AskAll(c.Raw, Asking{Own: true}, mergeOne) }

@@ -31,7 +31,7 @@ func info(c *Call) {
 		return
 	}
 	books, table := c.Server.Books(), c.Table
-	c.Broadcast(c.Raw, true, func(proto int, replies [][]byte) []byte {
+	c.AskAll(c.Raw, reread, func(proto int, replies [][]byte) []byte {
 		var texts []string
 		for _, reply := range replies {
 			if v, _, err := resp.Parse(reply); err == nil && v.Err() == "" {

@@ -145,7 +145,7 @@ func latencyHistogram(c *Call) {
 		}
 	}
 	merge := mergeHistogram(c.Table)
-	c.Broadcast(c.Raw, true, func(proto int, replies [][]byte) []byte {
+	c.AskAll(c.Raw, reread, func(proto int, replies [][]byte) []byte {
 		merged := merge(proto, replies)
 		v, _, err := resp.Parse(merged)
 		if err != nil || !isMap(v) || len(own) == 0 {

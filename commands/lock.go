@@ -137,12 +137,12 @@ func lock(c *Call, all *Lockers, b *busiest, s *lockSyntax, mode redlock.Mode) {
 func (q *acquisition) ask() {
 	if q.l.Follows(q.a) {
 		q.busiest.waited(q.a.Name)
-		q.Go(q.wait, q.lost)
+		q.Task(q.wait, q.lost)
 		return
 	}
 	q.sent = time.Now()
 	slot, req := q.l.AcquireRequest(q.a)
-	ask(q, q.l, slot, req, true, q.answered, q.lost)
+	ask(q, q.l, slot, req, Asking{Resend: true, Lost: q.lost}, q.answered)
 }
 
 // answered makes the client's answer of the first attempt's, or goes on waiting.
@@ -161,7 +161,7 @@ func (q *acquisition) answered(reply []byte) []byte {
 	case ok && q.a.Sync > 0:
 		g.At = q.sent
 		unconfirmed := g // so that most grants need no place of their own on the heap
-		q.Go(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q.lost)
+		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q.lost)
 		return nil
 	case ok:
 		g.At = q.sent
@@ -178,7 +178,7 @@ func (q *acquisition) answered(reply []byte) []byte {
 		return resp.AppendNull(nil, q.proto)
 	}
 	q.busiest.waited(q.a.Name)
-	q.Go(q.wait, q.lost)
+	q.Task(q.wait, q.lost)
 	return nil
 }
 

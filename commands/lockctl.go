@@ -132,13 +132,13 @@ func inspect(
 	}
 	l := all.of(name)
 	slot, req := request(l, name)
-	ask(c, l, slot, req, true, func(reply []byte) []byte {
+	ask(c, l, slot, req, reread, func(reply []byte) []byte {
 		s, err := l.ReadState(name, reply)
 		if err != nil {
 			return ErrorReply(err)
 		}
 		return show(s, proto)
-	}, nil)
+	})
 }
 
 // lockctlBreak replies 1: those who held the lock do no more; 0: nobody did.
@@ -151,7 +151,7 @@ func lockctlBreak(c *Call, all *Lockers) {
 	l := all.of(name)
 	slot, req := l.BreakRequest(name)
 	// Not to be sent again: that could break the hold of the next one.
-	ask(c, l, slot, req, false, func(reply []byte) []byte {
+	ask(c, l, slot, req, Asking{}, func(reply []byte) []byte {
 		broken, err := l.ReadBreak(reply)
 		switch {
 		case err != nil:
@@ -160,5 +160,5 @@ func lockctlBreak(c *Call, all *Lockers) {
 			return redcon.AppendInt(nil, 1)
 		}
 		return redcon.AppendInt(nil, 0)
-	}, nil)
+	})
 }

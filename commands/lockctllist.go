@@ -32,7 +32,7 @@ func lockctlList(c *Call, l *Lockers, verb *Command) {
 		return
 	}
 	proto := c.Client.Proto
-	c.Go(func(ctx context.Context) []byte {
+	c.Task(func(ctx context.Context) []byte {
 		all, err := l.list(ctx, glob, count)
 		if err != nil {
 			return ErrorReply(err)

@@ -74,9 +74,10 @@ func (l *Lockers) allows(a *lockArgs) error {
 }
 
 // ask has l run a request, and answers with what then makes of its reply.
-func ask(a Actions, l *redlock.Locker, slot int, req []byte, resend bool, then func(reply []byte) []byte, lost func()) {
+func ask(a Actions, l *redlock.Locker, slot int, req []byte, o Asking, then func(reply []byte) []byte) {
 	if !l.Quorum() {
-		a.SendHome(slot, req, resend, then, lost)
+		o.Home = true
+		a.Ask(cluster.ToSlot(slot), req, o, then)
 		return
 	}
 	a.Await(func(done func([]byte)) {
@@ -86,5 +87,5 @@ func ask(a Actions, l *redlock.Locker, slot int, req []byte, resend bool, then f
 			}
 			done(reply)
 		})
-	}, then, lost)
+	}, then, o.Lost)
 }

@@ -11,7 +11,7 @@ func monitor(c *Call) {
 		c.Reply(nil)
 		return
 	}
-	c.StartMonitor(replyOK)
+	c.Connection().Monitor(replyOK)
 }
 
 // AppendMonitorTime and AppendMonitorCall append the two halves of what MONITOR shows of a command:

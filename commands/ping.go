@@ -8,8 +8,8 @@ import (
 
 // ping answers for the upstream, unless a script keeps it from answering.
 func ping(c *Call) {
-	if c.Busy() && len(c.Args) <= 2 {
-		c.Broadcast(c.Raw, true, mergeFirst)
+	if c.Nodes().Busy() && len(c.Args) <= 2 {
+		c.AskAll(c.Raw, reread, mergeFirst)
 		return
 	}
 	switch {

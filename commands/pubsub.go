@@ -8,18 +8,18 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// Subscriber is the part of Actions that publishing and subscribing need. Subscribe, Unsubscribe,
-// EndSubscriptions and Publish each answer the command.
-type Subscriber interface {
+// Subscriptions is what publishing and subscribing need. Subscribe, Unsubscribe, End and
+// Publish each answer the command.
+type Subscriptions interface {
 	// Subscribe has the client listen to the topics of these names, which are copied, and confirms
 	// each of them once everything that is published from then on reaches the client.
 	Subscribe(kind cluster.TopicKind, names [][]byte)
 	// Unsubscribe ends that and confirms it for each name, those of no subscription too. nil: for all
 	// names of that kind.
 	Unsubscribe(kind cluster.TopicKind, names [][]byte)
-	// EndSubscriptions ends everything that the client listens to, and answers with what end then returns.
+	// End ends everything that the client listens to, and answers with what end then returns.
 	// Messages come until end is called, in the protocol that the client speaks: only end may change that.
-	EndSubscriptions(end func() []byte)
+	End(end func() []byte)
 	// Publish forwards the command, PUBLISH or SPUBLISH, and answers with the number of
 	// receivers that a server would tell to which the clients of the proxy are connected.
 	Publish(shard bool)
@@ -44,14 +44,14 @@ type Census interface {
 
 func subscribe(c *Call)    { c.listen(cluster.Classic) }
 func psubscribe(c *Call)   { c.listen(cluster.Pattern) }
-func unsubscribe(c *Call)  { c.Unsubscribe(cluster.Classic, c.named()) }
-func punsubscribe(c *Call) { c.Unsubscribe(cluster.Pattern, c.named()) }
-func publish(c *Call)      { c.Publish(false) }
-func spublish(c *Call)     { c.Publish(true) }
+func unsubscribe(c *Call)  { c.Subscriptions().Unsubscribe(cluster.Classic, c.named()) }
+func punsubscribe(c *Call) { c.Subscriptions().Unsubscribe(cluster.Pattern, c.named()) }
+func publish(c *Call)      { c.Subscriptions().Publish(false) }
+func spublish(c *Call)     { c.Subscriptions().Publish(true) }
 
 func ssubscribe(c *Call) {
 	switch {
-	case !c.Shards():
+	case !c.Subscriptions().Shards():
 		c.Reply(unknownCommand(c.Args))
 	case c.crossesSlots():
 		c.Reply(ErrorReply(ErrCrossSlot))
@@ -74,17 +74,17 @@ func (c *Call) listen(kind cluster.TopicKind) {
 			return
 		}
 	}
-	c.Subscribe(kind, c.Args[1:])
+	c.Subscriptions().Subscribe(kind, c.Args[1:])
 }
 
 func sunsubscribe(c *Call) {
 	switch {
-	case !c.Shards():
+	case !c.Subscriptions().Shards():
 		c.Reply(unknownCommand(c.Args))
 	case c.crossesSlots():
 		c.Reply(ErrorReply(ErrCrossSlot))
 	default:
-		c.Unsubscribe(cluster.Shard, c.named())
+		c.Subscriptions().Unsubscribe(cluster.Shard, c.named())
 	}
 }
 
@@ -124,7 +124,7 @@ func (c *Command) Barred() []byte {
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
 func channels(kind cluster.TopicKind) func(c *Call) {
 	return func(c *Call) {
-		census := c.Census()
+		census := c.Subscriptions().Census()
 		pattern := []byte(nil)
 		if len(c.Args) == 3 {
 			pattern = append([]byte{}, c.Args[2]...)
@@ -165,7 +165,7 @@ func mergeChannels(census Census, kind cluster.TopicKind, pattern []byte, replie
 // numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
 func numSub(kind cluster.TopicKind) func(c *Call) {
 	return func(c *Call) {
-		census := c.Census()
+		census := c.Subscriptions().Census()
 		c.broadcastApart(func(replies [][]byte) []byte { return mergeNumSub(census, kind, replies) })
 	}
 }
@@ -199,7 +199,7 @@ func mergeNumSub(census Census, kind cluster.TopicKind, replies [][]byte) []byte
 // numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, and not which: those that
 // clients of several nodes have in common count more than once.
 func numPat(c *Call) {
-	census := c.Census()
+	census := c.Subscriptions().Census()
 	c.broadcastApart(func(replies [][]byte) []byte {
 		sum := int64(len(census.Heard(cluster.Pattern)))
 		for i, reply := range replies {
@@ -217,7 +217,7 @@ func numPat(c *Call) {
 // an error: there may be a million names, in the replies or in the Census, which is safe for that.
 func (c *Call) broadcastApart(merge func(replies [][]byte) []byte) {
 	actions := c.Actions
-	actions.Broadcast(c.Raw, true, func(_ int, replies [][]byte) []byte {
+	actions.AskAll(c.Raw, reread, func(_ int, replies [][]byte) []byte {
 		if err := firstError(replies); err != nil {
 			return err
 		}

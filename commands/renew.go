@@ -51,7 +51,7 @@ func renew(c *Call, all *Lockers, s *lockSyntax) {
 	}
 	sent := time.Now()
 	slot, req := l.RenewRequest(args.name, args.token, args.lease, args.fence, keeper)
-	ask(c, l, slot, req, true, func(reply []byte) []byte {
+	ask(c, l, slot, req, reread, func(reply []byte) []byte {
 		left, fence, err := l.ReadRenew(reply)
 		if err != nil {
 			return ErrorReply(err)
@@ -73,5 +73,5 @@ func renew(c *Call, all *Lockers, s *lockSyntax) {
 			}
 		}
 		return redcon.AppendInt(nil, left.Milliseconds())
-	}, nil)
+	})
 }

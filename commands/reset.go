@@ -9,10 +9,10 @@ func quit(c *Call) {
 // reset puts the connection back to how it was accepted. What it kept alive is released,
 // as if it had been closed.
 func reset(c *Call) {
-	c.ResetState()
+	c.Connection().Reset()
 	client, server := c.Client, c.Server
 	client.Kept.Close(false)
-	c.EndSubscriptions(func() []byte {
+	c.Subscriptions().End(func() []byte {
 		*client = Client{
 			ID: client.ID, Addr: client.Addr, LocalAddr: client.LocalAddr, Unix: client.Unix, Created: client.Created,
 			Proto: 2, Authenticated: !server.AuthRequired(),

@@ -21,7 +21,7 @@ import (
 // keys of the slots that are not done are asked for slot by slot, up to the end: such a page is made in one
 // instant, so that nothing can happen to it, and a scan comes to its end whatever happens.
 func scan(c *Call) {
-	if c.Single() || c.Masters() == 0 {
+	if c.Nodes().Single() || c.Nodes().Masters() == 0 {
 		c.Forward(AnySlot)
 		return
 	}
@@ -30,7 +30,7 @@ func scan(c *Call) {
 		c.Reply(errCursor)
 		return
 	}
-	s := &scanning{Actions: c.Actions, clustered: c.Server.Clustered(), scanCursor: cursor}
+	s := &scanning{Actions: c.Actions, nodes: c.Nodes(), notes: c.Nodes().Notes(), clustered: c.Server.Clustered(), scanCursor: cursor}
 	for _, arg := range c.Args {
 		s.args = append(s.args, bytes.Clone(arg))
 	}
@@ -48,6 +48,8 @@ func scan(c *Call) {
 // scanning is one SCAN on its way. Its methods return the answer, or nil when nodes have been asked.
 type scanning struct {
 	Actions
+	nodes Nodes
+	notes Notes
 	scanCursor
 	clustered bool
 	args      [][]byte
@@ -61,11 +63,11 @@ type place struct {
 }
 
 func (s *scanning) owner(n int) place {
-	i := s.Owner(n)
+	i := s.nodes.Owner(n)
 	if i < 0 {
 		return place{}
 	}
-	return place{s.MasterName(i), s.MasterAddr(i)}
+	return place{s.nodes.Name(i), s.nodes.Addr(i)}
 }
 
 // show is the answer with a page of keys, an array.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
@@ -196,18 +197,26 @@ func (u *scanned) refresh() {
 	}
 }
 
-func (u *scanned) Single() bool            { return false }
-func (u *scanned) Masters() int            { return len(u.known) }
-func (u *scanned) Owner(s int) int         { return slices.Index(u.known, u.of[s]) }
-func (u *scanned) MasterName(i int) string { return u.known[i] }
-func (u *scanned) Reply(reply []byte)      { u.answer = reply }
+func (u *scanned) Reply(reply []byte) { u.answer = reply }
+func (u *scanned) Nodes() Nodes       { return scannedNodes{u: u} }
 
-func (u *scanned) MasterAddr(i int) string  { return u.known[i] + ":7" }
-func (u *scanned) Layout() string           { return u.layout }
-func (u *scanned) Noted(name string) string { return u.notes[name] }
-func (u *scanned) Note(name, text string)   { u.notes[name] = text }
+// scannedNodes implements of Nodes and Notes what SCAN needs.
+type scannedNodes struct {
+	Nodes
+	u *scanned
+}
 
-func (u *scanned) SendAll(addr string, reqs [][]byte, then Merge) {
+func (n scannedNodes) Single() bool          { return false }
+func (n scannedNodes) Masters() int          { return len(n.u.known) }
+func (n scannedNodes) Owner(s int) int       { return slices.Index(n.u.known, n.u.of[s]) }
+func (n scannedNodes) Name(i int) string     { return n.u.known[i] }
+func (n scannedNodes) Addr(i int) string     { return n.u.known[i] + ":7" }
+func (n scannedNodes) Notes() Notes          { return n }
+func (n scannedNodes) Layout() string        { return n.u.layout }
+func (n scannedNodes) Of(name string) string { return n.u.notes[name] }
+func (n scannedNodes) Set(name, text string) { n.u.notes[name] = text }
+
+func (u *scanned) AskInTurn(addr string, reqs [][]byte, then Merge) {
 	var replies [][]byte
 	for _, req := range reqs {
 		if u.random.IntN(len(reqs)) == 0 {
@@ -229,14 +238,14 @@ func (u *scanned) Await(start func(func([]byte)), then func([]byte) []byte, _ fu
 	u.answerWith(then(<-done))
 }
 
-// Send is of a read that goes where its slot is.
-func (u *scanned) Send(s int, req []byte, _ bool, then func([]byte) []byte, _ func()) {
+// Ask is of a read that goes where its slot is.
+func (u *scanned) Ask(to cluster.Target, req []byte, _ Asking, then func([]byte) []byte) {
 	u.refresh()
-	u.answerWith(then(u.ask(u.of[s], req)))
+	u.answerWith(then(u.ask(u.of[targetSlot(to)], req)))
 }
 
-// Split is of TYPE: names tell it.
-func (u *scanned) Split(parts []Part, _ bool, merge Merge) {
+// AskParts is of TYPE: names tell it.
+func (u *scanned) AskParts(parts []Part, _ Asking, merge Merge) {
 	var replies [][]byte
 	for _, part := range parts {
 		kind := "+list\r\n"

@@ -53,23 +53,23 @@ func (s *scanning) read(replies [][]byte) (f facts) {
 	}
 	f.run, f.view = runID(replies[1]), parseNodeView(replies[2])
 	f.fine = f.run != "" && served(replies[0]) && f.view.slots != nil && len(f.view.moving) == 0
-	i := s.Owner(s.first)
+	i := s.nodes.Owner(s.first)
 	f.fine = f.fine && s.owner(s.first) == s.at
 	for n := 0; n < slot.Count && f.fine; n++ {
-		f.fine = f.view.slots[n] == (s.Owner(n) == i)
+		f.fine = f.view.slots[n] == (s.nodes.Owner(n) == i)
 	}
 	return f
 }
 
 // master has the master go on that has the slot first.
 func (s *scanning) master() []byte {
-	s.at, s.layout = s.owner(s.first), s.Layout()
+	s.at, s.layout = s.owner(s.first), s.notes.Layout()
 	fresh := s.first == 0 && s.node == 0
 	switch {
-	case s.at.addr == "", s.node == 0 && !fresh && !s.fits(s.Layout()):
+	case s.at.addr == "", s.node == 0 && !fresh && !s.fits(s.notes.Layout()):
 		return s.disturbed(replyEmpty)
-	case s.node != 0 && s.fits(s.Noted(s.at.name), s.Layout()):
-		s.settle(s.Noted(s.at.name))
+	case s.node != 0 && s.fits(s.notes.Of(s.at.name), s.notes.Layout()):
+		s.settle(s.notes.Of(s.at.name))
 		s.page(nil)
 	default:
 		s.page(s.questions())
@@ -81,7 +81,7 @@ func (s *scanning) master() []byte {
 func (s *scanning) page(before [][]byte) {
 	args := slices.Clone(s.args)
 	args[1] = strconv.AppendUint(nil, s.node, 10)
-	s.SendAll(s.at.addr, append(before, resp.AppendCommand(nil, args...)), func(_ int, replies [][]byte) []byte {
+	s.AskInTurn(s.at.addr, append(before, resp.AppendCommand(nil, args...)), func(_ int, replies [][]byte) []byte {
 		if reply := replies[len(replies)-1]; isError(reply) {
 			return s.failed(reply)
 		}
@@ -95,9 +95,9 @@ func (s *scanning) page(before [][]byte) {
 // begun says whether the facts, before a page, are as they must be. At the first page of a master they
 // become its tag.
 func (s *scanning) begun(f facts) bool {
-	s.Note(s.at.name, f.text())
+	s.notes.Set(s.at.name, f.text())
 	switch {
-	case s.layout != s.Layout(), // since the cursor was found to be for it
+	case s.layout != s.notes.Layout(), // since the cursor was found to be for it
 		s.node == 0 && !f.fine,
 		s.node > 0 && !s.fits(f.text(), s.layout):
 		return false
@@ -107,7 +107,7 @@ func (s *scanning) begun(f facts) bool {
 }
 
 // settle makes the whole tag of what its bits are known to be of.
-func (s *scanning) settle(text string) { s.tag, s.bits = tagOf(text, s.Layout()), 0 }
+func (s *scanning) settle(text string) { s.tag, s.bits = tagOf(text, s.notes.Layout()), 0 }
 
 // turn is the answer with the page that a node gave.
 func (s *scanning) turn(reply []byte) []byte {
@@ -122,12 +122,12 @@ func (s *scanning) turn(reply []byte) []byte {
 	if s.node != 0 {
 		return s.show(keys)
 	}
-	s.SendAll(s.at.addr, s.questions(), func(_ int, replies [][]byte) []byte {
+	s.AskInTurn(s.at.addr, s.questions(), func(_ int, replies [][]byte) []byte {
 		f := s.read(replies)
-		if !f.fine || !s.fits(f.text(), s.Layout()) {
+		if !f.fine || !s.fits(f.text(), s.notes.Layout()) {
 			return s.disturbed(keys)
 		}
-		s.first, s.tag, s.bits = s.nextMaster(), tagOf(s.Layout()), 0
+		s.first, s.tag, s.bits = s.nextMaster(), tagOf(s.notes.Layout()), 0
 		return s.show(keys)
 	})
 	return nil
@@ -156,7 +156,7 @@ func (s *scanning) disturbed(keys []byte) []byte {
 func (s *scanning) nextMaster() int {
 	seen := make(map[int]bool)
 	for n := range slot.Count {
-		if owner := s.Owner(n); owner >= 0 && !seen[owner] {
+		if owner := s.nodes.Owner(n); owner >= 0 && !seen[owner] {
 			seen[owner] = true
 			if n > s.first {
 				return n

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -96,7 +97,7 @@ func askKeys(n int) []byte {
 
 // next asks for further slots of one node, or ends the page.
 func (p *slotScan) next() []byte {
-	for p.first < slot.Count && p.Owner(p.first) < 0 {
+	for p.first < slot.Count && p.nodes.Owner(p.first) < 0 {
 		p.first++ // nobody serves it
 	}
 	if p.first >= slot.Count || len(p.keys) >= p.count || p.done >= maxScanSlots || p.tries >= maxScanTries {
@@ -117,7 +118,7 @@ func (p *slotScan) ask(n int) {
 	for i := range n {
 		reqs = append(reqs, askKeys(p.first+i))
 	}
-	p.SendAll(p.at.addr, append(reqs, askNodes), func(_ int, replies [][]byte) []byte {
+	p.AskInTurn(p.at.addr, append(reqs, askNodes), func(_ int, replies [][]byte) []byte {
 		if !served(replies[0]) {
 			return p.astray(replies[0])
 		}
@@ -169,12 +170,12 @@ func (p *slotScan) astray(reply []byte) []byte {
 		return nil
 	}
 	// An ordinary read waits until somebody serves it, for as long as its budget goes.
-	p.Send(p.first, askServed(p.first), true, func(reply []byte) []byte {
+	p.Ask(cluster.ToSlot(p.first), askServed(p.first), reread, func(reply []byte) []byte {
 		if isError(reply) {
 			return reply
 		}
 		return p.next()
-	}, nil)
+	})
 	return nil
 }
 
@@ -215,9 +216,9 @@ func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 	if addr == "" {
 		return errUnexpected
 	}
-	p.SendAll(addr, [][]byte{askKeys(p.first)}, func(_ int, replies [][]byte) []byte {
+	p.AskInTurn(addr, [][]byte{askKeys(p.first)}, func(_ int, replies [][]byte) []byte {
 		p.pick(replies, func(there []keysFound) []byte {
-			p.SendAll(p.at.addr, [][]byte{askNodes}, func(_ int, replies [][]byte) []byte {
+			p.AskInTurn(p.at.addr, [][]byte{askNodes}, func(_ int, replies [][]byte) []byte {
 				if v := parseNodeView(replies[0]); !v.has(p.first) || v.target(p.first) != to || v.epoch != before.epoch {
 					p.tries++
 					return p.next()
@@ -271,7 +272,7 @@ func (p *slotScan) end() []byte {
 			parts[i] = Part{Slot: slot.Of(name), Request: resp.AppendCommand(nil, []byte("TYPE"), name)}
 		}
 	}, func() []byte {
-		p.Split(parts, true, func(_ int, replies [][]byte) []byte {
+		p.AskParts(parts, reread, func(_ int, replies [][]byte) []byte {
 			p.apart(func() { p.keepKind(replies) }, func() []byte {
 				if err := firstError(replies); err != nil {
 					return err

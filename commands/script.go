@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
@@ -24,19 +25,19 @@ func eval(c *Call) {
 		c.Forward(n)
 	default:
 		source = bytes.Clone(source)
-		c.Send(n, c.Raw, c.Command.Flags&ReadOnly != 0, func(reply []byte) []byte {
+		c.Ask(cluster.ToSlot(n), c.Raw, Asking{Resend: c.Command.Flags&ReadOnly != 0}, func(reply []byte) []byte {
 			if !isError(reply) {
 				scripts.Add(source)
 			}
 			return reply
-		}, nil)
+		})
 	}
 }
 
 // scriptLoad loads the script on all masters, and has the proxy remember it when one has taken it.
 func scriptLoad(c *Call) {
 	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2][:min(len(c.Args[2]), maxSource+1)]) // longer ones are not remembered
-	c.Gather(c.Raw, true, func(proto int, replies [][]byte) []byte {
+	c.AskAll(c.Raw, Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
 		if anyTook(replies) {
 			scripts.Add(source)
 		}
@@ -48,7 +49,7 @@ func scriptLoad(c *Call) {
 // back by being healed, and who may not flush must not.
 func scriptFlush(c *Call) {
 	scripts := c.Server.Scripts()
-	c.Gather(c.Raw, true, func(proto int, replies [][]byte) []byte {
+	c.AskAll(c.Raw, Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
 		if anyTook(replies) {
 			scripts.Flush()
 		}
@@ -72,7 +73,7 @@ func scriptExists(c *Call) {
 	for i, sha := range c.Args[2:] {
 		_, known[i] = scripts.Get(bytes.ToLower(sha))
 	}
-	c.Broadcast(c.Raw, true, func(proto int, replies [][]byte) []byte {
+	c.AskAll(c.Raw, reread, func(proto int, replies [][]byte) []byte {
 		v, _, err := resp.Parse(mergeAnd(proto, replies))
 		if err != nil || v.Kind != '*' || len(v.Elems) != len(known) {
 			return mergeFirst(proto, replies)

@@ -144,5 +144,5 @@ func (s *Scripts) homeOf(function string) int {
 // functionLoad is FUNCTION LOAD [REPLACE] code.
 func functionLoad(c *Call) {
 	c.Server.Scripts().addLibrary(c.Args[len(c.Args)-1], c.Table)
-	c.Broadcast(c.Raw, false, mergeFirst)
+	c.AskAll(c.Raw, Asking{}, mergeFirst)
 }

@@ -5,15 +5,6 @@ import (
 	"strconv"
 )
 
-// Databases is what SELECT needs of a session.
-type Databases interface {
-	// Select has all later commands of the client work on database n if the upstream has
-	// that, and answers the current command: OK, or the upstream's error.
-	Select(n int)
-	// SendHome is Send in database 0, where all locks are, whichever the client works on.
-	SendHome(slot int, req []byte, resend bool, then func(reply []byte) []byte, lost func())
-}
-
 // selectDB is SELECT index. A cluster has database 0 only.
 func selectDB(c *Call) {
 	n, ok := integer(c.Args[1])
@@ -27,7 +18,7 @@ func selectDB(c *Call) {
 	case n < 0:
 		c.Reply(errorLine("ERR DB index is out of range"))
 	default:
-		c.Select(int(n))
+		c.Connection().Select(int(n))
 	}
 }
 

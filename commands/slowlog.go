@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
@@ -83,14 +84,14 @@ func slowlogReset(c *Call) {
 	if len(c.Args) == 2 {
 		c.Server.SlowLog().Reset()
 	}
-	c.Broadcast(c.Raw, true, mergeFirst)
+	c.AskAll(c.Raw, reread, mergeFirst)
 }
 
 // slowlog asks all masters for their logs with req, and answers with what show makes of the newest count
 // entries.
 func (c *Call) slowlog(req []byte, count int64, show func([]SlowEntry) []byte) {
 	log, table, own, actions := c.Server.SlowLog(), c.Table, c.Server.SlowLog().Own(), c.Actions
-	c.Gather(req, true, func(_ int, replies [][]byte) []byte {
+	c.AskAll(req, Asking{Resend: true, Always: true}, func(_ int, replies [][]byte) []byte {
 		all, bad := parseArrays(replies)
 		if bad != nil {
 			return bad
@@ -118,9 +119,9 @@ func (c *Call) slowlog(req []byte, count int64, show func([]SlowEntry) []byte) {
 			return show(merged)
 		}
 		// One Redis would keep fewer than all of them together.
-		actions.SendMaster(0, askSlowKept, true, func(reply []byte) []byte {
+		actions.Ask(cluster.ToMaster(0), askSlowKept, reread, func(reply []byte) []byte {
 			return show(merged[:min(len(merged), max(longest, slowlogMaxLen(reply, log)))])
-		}, nil)
+		})
 		return nil
 	})
 }

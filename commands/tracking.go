@@ -32,8 +32,6 @@ type Tracker interface {
 	Track(next Tracking, prefixes []string)
 	// Untrack ends it. It does not answer.
 	Untrack()
-	// Connected says whether there is a client of that id.
-	Connected(id int64) bool
 }
 
 // Flags are those of CLIENT LIST.
@@ -76,7 +74,7 @@ func clientTracking(c *Call) {
 				c.Reply(errInteger)
 				return
 			}
-			if !c.Connected(id) {
+			if !c.Clients().Connected(id) {
 				c.Reply(errorLine("ERR The client ID you want redirect to does not exist"))
 				return
 			}
@@ -101,7 +99,7 @@ func clientTracking(c *Call) {
 	case isWord(c.Args[2], "ON"):
 		c.trackingOn(next, prefixes)
 	case isWord(c.Args[2], "OFF"):
-		c.Untrack()
+		c.Tracker().Untrack()
 		c.Reply(replyOK)
 	default:
 		c.Reply(errSyntax)
@@ -124,7 +122,7 @@ func (c *Call) trackingOn(next Tracking, prefixes []string) {
 	for _, prefix := range next.Prefixes {
 		next.Size += len(prefix) + int(unsafe.Sizeof(prefix))
 	}
-	c.Track(next, prefixes)
+	c.Tracker().Track(next, prefixes)
 }
 
 // refuses says why next cannot follow upon t, in Redis's words; "": it can.

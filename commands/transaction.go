@@ -5,23 +5,21 @@ package commands
 type Transactions interface {
 	// Multi is MULTI.
 	Multi()
-	// ExecMulti is EXEC.
-	ExecMulti()
-	// DiscardMulti is DISCARD.
-	DiscardMulti()
+	// Exec is EXEC.
+	Exec()
+	// Discard is DISCARD.
+	Discard()
 	// Watch is WATCH.
 	Watch()
 	// Unwatch is UNWATCH outside MULTI.
 	Unwatch()
-	// EndTransaction ends MULTI and WATCH as a closed connection does. It answers nothing.
-	EndTransaction()
 }
 
-func multi(c *Call)        { c.Multi() }
-func execMulti(c *Call)    { c.ExecMulti() }
-func discardMulti(c *Call) { c.DiscardMulti() }
-func watch(c *Call)        { c.Watch() }
-func unwatch(c *Call)      { c.Unwatch() }
+func multi(c *Call)        { c.Transactions().Multi() }
+func execMulti(c *Call)    { c.Transactions().Exec() }
+func discardMulti(c *Call) { c.Transactions().Discard() }
+func watch(c *Call)        { c.Transactions().Watch() }
+func unwatch(c *Call)      { c.Transactions().Unwatch() }
 
 // Transaction is what can be told of a client's MULTI. The zero value: there is none.
 type Transaction struct {

@@ -52,7 +52,7 @@ func unlock(c *Call, all *Lockers, s *lockSyntax) {
 
 func (r *release) ask() {
 	slot, req := r.l.ReleaseRequest(r.args.name, r.args.token, r.args.fence, r.args.id)
-	ask(r, r.l, slot, req, true, r.answered, nil)
+	ask(r, r.l, slot, req, reread, r.answered)
 }
 
 // answered makes the client's answer of that of Redis.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
@@ -154,12 +155,12 @@ func (a *aside) call(e *queued) {
 		a.take(a.tag, noAuth)
 		return
 	}
-	s, cmd, actions := a.s, e.here, commands.Actions(asideActions{a.s, e})
+	s, cmd, may := a.s, e.here, commands.Actions(asideActions{actions{a.s}, e})
 	if e.everywhere != nil {
-		cmd, actions = e.everywhere, &elsewhere{asideActions{s, e}, a}
+		cmd, may = e.everywhere, &elsewhere{asideActions{actions{s}, e}, a}
 	}
 	if cmd.Route == commands.AllNodes {
-		actions.Broadcast(e.raw, cmd.Flags&commands.ReadOnly != 0, cmd.Merge)
+		may.AskAll(e.raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)
 		return
 	}
 	if logsIn(cmd, args) && s.attempts.tooSoon() { // EXEC cannot wait between two of them
@@ -169,7 +170,7 @@ func (a *aside) call(e *queued) {
 	run := func(cmd *commands.Command, args [][]byte, raw []byte) {
 		cmd.Run(&commands.Call{
 			Command: cmd, Args: args, Raw: raw,
-			Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: actions,
+			Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: may,
 		})
 	}
 	if s.as != nil && e.here != nil && !cmd.Free() {
@@ -197,12 +198,12 @@ func (a *aside) take(tag uint32, reply []byte) bool {
 
 // asideActions is what such a command may ask of the session. What it forwards comes back to take too.
 type asideActions struct {
-	*session
+	actions
 	e *queued
 }
 
 // Forward implements commands.Actions.
 func (a asideActions) Forward(slot int) {
-	resend := a.e.here.Flags&commands.ReadOnly != 0
-	a.Send(slot, a.e.raw, resend, func(reply []byte) []byte { return reply }, nil)
+	o := commands.Asking{Resend: a.e.here.Flags&commands.ReadOnly != 0}
+	a.Ask(cluster.ToSlot(slot), a.e.raw, o, func(reply []byte) []byte { return reply })
 }

@@ -82,7 +82,7 @@ func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 		return
 	}
 	slot, err := commands.AnySlot, error(nil)
-	if s.Masters() != 1 {
+	if s.w.masters() != 1 {
 		slot, err = s.slotOf(cmd, args)
 	}
 	switch {
@@ -91,7 +91,7 @@ func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrAskKeys:
 		s.askKeys(args, raw, func(slot int, raw []byte) { s.block(cmd, slot, raw, timeout) })
 	default:
-		s.Reply(commands.ErrorReply(err))
+		s.reply(commands.ErrorReply(err))
 	}
 }
 

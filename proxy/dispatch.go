@@ -37,18 +37,18 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 			return false
 		} else if no != nil {
 			s.begin(w.counters[cmd.ID])
-			s.Reply(no)
+			s.reply(no)
 			return true
 		}
 	}
 	s.begin(w.counters[cmd.ID])
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
-		s.Reply(noAuth)
+		s.reply(noAuth)
 	case s.tx != nil && s.tx.multi:
 		s.tx.dispatch(cmd, args, raw, refusal)
 	case refusal != nil:
-		s.Reply(refusal)
+		s.reply(refusal)
 	case s.own != nil:
 		s.routeTracked(cmd, args, raw)
 	default:
@@ -95,11 +95,11 @@ func (s *session) route(cmd *commands.Command, args [][]byte, raw []byte) {
 		s.forward(commands.AnySlot, cmd, raw)
 	case commands.AllNodes:
 		s.acted = true
-		s.fan(s.newPureGather(s.Masters(), cmd.Merge), raw, cmd.Flags&commands.ReadOnly != 0)
+		s.newPureGather(s.w.masters(), cmd.Merge).send(raw, cmd.Flags&commands.ReadOnly != 0)
 	case commands.Blocks:
 		s.blocks(cmd, args, raw)
 	case commands.Refused:
-		s.Reply(cmd.Refusal())
+		s.reply(cmd.Refusal())
 	default:
 		s.run(cmd, args, raw)
 	}
@@ -125,7 +125,7 @@ func (s *session) forward(slot int, cmd *commands.Command, raw []byte) {
 
 // byKeys routes a command by the slot of its keys.
 func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
-	if s.Masters() == 1 && (cmd.Route != commands.Split || s.w.pipes.Topology().Kind != cluster.Cluster) {
+	if s.w.masters() == 1 && (cmd.Route != commands.Split || s.w.pipes.Topology().Kind != cluster.Cluster) {
 		s.forward(commands.AnySlot, cmd, raw)
 		return
 	}
@@ -138,7 +138,7 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
 		parts, merge := s.cutBySlot(cmd, args)
 		if parts == nil {
-			s.Reply(commands.ErrorReply(err))
+			s.reply(commands.ErrorReply(err))
 			return
 		}
 		if s.as != nil { // all of it is allowed, or nothing is done
@@ -149,7 +149,7 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrAskKeys:
 		s.askKeys(args, raw, func(slot int, raw []byte) { s.forward(slot, cmd, raw) })
 	default:
-		s.Reply(commands.ErrorReply(err))
+		s.reply(commands.ErrorReply(err))
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *session) home(cmd *commands.Command, args [][]byte) int {
 	} else {
 		slot = cmd.Home(args, s.w.table, s.w.server.scripts)
 	}
-	if slot != commands.AnySlot && s.Owner(slot) < 0 {
+	if slot != commands.AnySlot && s.w.pipes.Owner(slot) < 0 {
 		return commands.AnySlot
 	}
 	return slot
@@ -175,7 +175,7 @@ func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []b
 	s.held += len(raw)
 	caching := s.own != nil && s.own.Precedes()
 	ask := resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
-	s.Send(commands.AnySlot, ask, true, func(reply []byte) []byte {
+	actions{s}.Ask(cluster.Target{}, ask, commands.Asking{Resend: true}, func(reply []byte) []byte {
 		if !s.gone {
 			s.held -= len(raw)
 		}
@@ -189,7 +189,7 @@ func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []b
 		}
 		goOn(slot, raw)
 		return nil
-	}, nil)
+	})
 }
 
 // slotOfKeys is the slot of the keys in a reply of COMMAND GETKEYS. A command
@@ -225,7 +225,7 @@ func (s *session) act(cmd *commands.Command, args [][]byte, raw []byte) {
 	call := &s.w.call
 	*call = commands.Call{
 		Command: cmd, Args: args, Raw: raw,
-		Client: &s.Client, Table: s.w.table, Server: s.w.server, Place: s.placeOf(cmd), Actions: s,
+		Client: &s.Client, Table: s.w.table, Server: s.w.server, Place: s.placeOf(cmd), Actions: actions{s},
 	}
 	s.running = true
 	if s.w.slow < 0 || s.w.slow >= briefly {

@@ -12,10 +12,10 @@ type elsewhere struct {
 	a *aside
 }
 
-// Broadcast implements commands.Actions: to all masters but the one that has answered.
-func (e *elsewhere) Broadcast(req []byte, resend bool, merge commands.Merge) {
-	s, own, skip := e.session, e.e.reply, e.a.shard()
-	others := s.Masters()
+// AskAll implements commands.Actions: to all masters but the one that has answered.
+func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
+	s, own, skip := e.s, e.e.reply, e.a.shard()
+	others := s.w.masters()
 	if skip >= 0 {
 		others--
 	}
@@ -29,14 +29,14 @@ func (e *elsewhere) Broadcast(req []byte, resend bool, merge commands.Merge) {
 	})
 	g.always = true // or what comes behind it would be left out
 	n := uint32(0)
-	for i := range s.Masters() {
+	for i := range s.w.masters() {
 		if i == skip {
 			continue
 		}
 		p := s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToShard(i), Mode: s.mode(), Bytes: req, To: g, Tag: n, Resend: resend,
+			Target: cluster.ToShard(i), Mode: s.mode(), Bytes: req, To: g, Tag: n, Resend: o.Resend,
 		})
-		if n++; !resend {
+		if n++; !o.Resend {
 			s.wrote(p)
 		}
 		s.feed(p)
@@ -59,5 +59,5 @@ func (a *aside) shard() int {
 	if a.slot == commands.AnySlot {
 		return -1
 	}
-	return a.s.Owner(a.slot)
+	return a.s.w.pipes.Owner(a.slot)
 }

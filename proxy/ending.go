@@ -82,7 +82,7 @@ func (s *session) Closed(err error) {
 	s.gone = true
 	s.cancelTasks(errClientGone)
 	s.abandonStay()
-	s.ResetState()
+	s.resetState()
 	s.large.end()
 	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)
 	s.standUp()

@@ -32,7 +32,7 @@ func (s *session) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn a
 	if len(raw) <= longFrom {
 		q.prepare()
 		if err := q.ask(q.conclude); err != nil {
-			s.Reply(err)
+			s.reply(err)
 		}
 		return
 	}
@@ -148,7 +148,7 @@ func (s *session) expel(commandsOnTheirWay int) {
 		s.conn.CloseAfterWrite()
 		return
 	}
-	s.ResetState()
+	s.resetState()
 	s.Kept.Close(false)
 	s.Grants, s.Kept = commands.Grants{}, commands.Kept{}
 	s.User, s.Authenticated = "", false
@@ -165,7 +165,7 @@ func (s *session) denied(v commands.Verdict) {
 	if v.Gone {
 		s.expel(1)
 	}
-	s.Reply(v.Refusal)
+	s.reply(v.Refusal)
 }
 
 // logLack logs, once, that the proxy's own user cannot ask what other users may do.

@@ -135,8 +135,9 @@ type ourTopics struct {
 	masters  []*cluster.Node
 }
 
-// Census implements commands.Subscriber.
-func (s *session) Census() commands.Census {
+// Census implements commands.Subscriptions.
+func (c subscriptions) Census() commands.Census {
+	s := c.s
 	return ourTopics{s.w.server.upstream, s.w.pipes.Topology().Masters}
 }
 

@@ -22,9 +22,10 @@ type user struct {
 // may.
 func askHello(m cluster.Mode) []byte { return resp.AppendCommandStrings(nil, "HELLO", itoa(m.Proto)) }
 
-// Login implements commands.Logins. Whether the upstream lets the user in is known when a connection is
+// Login implements commands.Connection. Whether the upstream lets the user in is known when a connection is
 // there, and few are made at a time.
-func (s *session) Login(name, password string, then func(refusal []byte) []byte) {
+func (c connection) Login(name, password string, then func(refusal []byte) []byte) {
+	s := c.s
 	s.setHold(holdOrder)
 	tag, logins, origin := s.current, &s.w.server.logins, originOf(s.Addr)
 	s.expect(then, nil)
@@ -70,8 +71,9 @@ func (s *session) logIn(as *user, then func(refusal []byte) []byte) {
 	}))
 }
 
-// Logout implements commands.Logins.
-func (s *session) Logout() {
+// Logout implements commands.Connection.
+func (c connection) Logout() {
+	s := c.s
 	if s.as == nil {
 		return
 	}
@@ -123,7 +125,7 @@ func (s *session) become(as *user, own *cluster.Private) {
 func (s *session) leaveUser() {
 	if s.as == nil || !s.gone {
 		s.as = nil
-		s.Untrack()
+		s.untrack()
 		return
 	}
 	if s.Tracking.On {

@@ -57,7 +57,7 @@ func (s *session) takeApart(raw []byte) {
 	s.long = long
 	s.setHold(holdLong)
 	table, scripts := s.w.table, s.w.server.scripts
-	bySlot := s.Masters() > 1 || s.w.pipes.Topology().Kind == cluster.Cluster
+	bySlot := s.w.masters() > 1 || s.w.pipes.Topology().Kind == cluster.Cluster
 	s.w.server.tasks.Add(1)
 	go func() { // ends by itself
 		defer s.w.server.tasks.Done()

@@ -26,9 +26,10 @@ const maxUnseen = 1 << 20
 
 var monitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 
-// StartMonitor implements commands.Crowd. From the reply on no command is missed: by then each
+// Monitor implements commands.Connection. From the reply on no command is missed: by then each
 // loop knows that somebody listens here.
-func (s *session) StartMonitor(reply []byte) {
+func (c connection) Monitor(reply []byte) {
+	s := c.s
 	s.acted = true
 	s.setHold(holdOrder)
 	tag, here := s.current, s.w.index

@@ -22,14 +22,16 @@ type pause struct {
 	asking  bool            // a node was asked for them
 }
 
-// PauseClients implements commands.Crowd.
-func (s *session) PauseClients(until time.Time, kind commands.Pause, reply []byte) {
+// Pause implements commands.Clients.
+func (c clients) Pause(until time.Time, kind commands.Pause, reply []byte) {
+	s := c.s
 	tag := s.current
 	s.onEach(func(w *worker) { w.pauseClients(until, kind) }, func() { s.answer(tag, reply) })
 }
 
-// UnpauseClients implements commands.Crowd.
-func (s *session) UnpauseClients(reply []byte) {
+// Unpause implements commands.Clients.
+func (c clients) Unpause(reply []byte) {
+	s := c.s
 	tag := s.current
 	s.onEach((*worker).unpause, func() { s.answer(tag, reply) })
 }
@@ -99,7 +101,7 @@ func (s *session) holdBack() (refusal []byte, wait bool) {
 	case s.draining:
 		return refusedByDrain, false
 	case s.eof:
-		s.Close()
+		s.close()
 		return nil, true
 	}
 	s.setHold(holdPause)
@@ -122,7 +124,7 @@ func (s *session) refuseHeld() {
 	s.setHold(holdClosing) // first, or it would read on
 	s.letGo()
 	s.begin(nil)
-	s.Reply(refusedByDrain)
+	s.reply(refusedByDrain)
 	s.closeIfAnswered()
 }
 

@@ -20,8 +20,9 @@ func (s *session) peer() commands.Peer {
 	return p
 }
 
-// Self implements commands.Crowd.
-func (s *session) Self() *commands.Peer {
+// Self implements commands.Clients.
+func (c clients) Self() *commands.Peer {
+	s := c.s
 	p := s.peer()
 	for _, arg := range s.w.call.Args {
 		p.Args += len(arg)

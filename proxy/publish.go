@@ -17,10 +17,11 @@ import (
 // patterns.
 const publishSteps = 1 << 16
 
-// Publish implements commands.Subscriber. What is published on channels goes to the node where they are
+// Publish implements commands.Subscriptions. What is published on channels goes to the node where they are
 // subscribed, so that all of it has one order, and nothing of it comes to clients before the
 // node has it counted.
-func (s *session) Publish(shard bool) {
+func (c subscriptions) Publish(shard bool) {
+	s := c.s
 	call := &s.w.call
 	channel := call.Args[1]
 	topics, left := s.w.server.upstream.Concerned(channel, shard, publishSteps)
@@ -33,15 +34,15 @@ func (s *session) Publish(shard bool) {
 	default:
 		node := s.w.pipes.MasterOf(slot)
 		before := countedAt(topics, node)
-		s.Send(slot, call.Raw, false, func(reply []byte) []byte {
+		actions{s}.Ask(cluster.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
 			return countListeners(reply, topics, max(before, countedAt(topics, node)))
-		}, nil)
+		})
 	}
 }
 
 func (s *session) publishSlot(channel []byte, shard bool) int {
 	switch {
-	case s.Masters() == 1:
+	case s.w.masters() == 1:
 		return commands.AnySlot
 	case shard:
 		return slots.Of(channel)
@@ -71,13 +72,13 @@ func (s *session) publishApart(channel, raw []byte) {
 		if now := s.w.pipes.MasterOf(slot); now != node {
 			node, before = now, 0
 		}
-		s.Send(slot, raw, false, func(reply []byte) []byte {
+		actions{s}.Ask(cluster.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
 			reply = bytes.Clone(reply)
 			s.apart(func() {
 				reply = countListeners(reply, topics, max(before, countedAt(topics, node)))
 			}, func() []byte { return reply })
 			return nil
-		}, nil)
+		})
 		return nil
 	})
 }
@@ -85,7 +86,7 @@ func (s *session) publishApart(channel, raw []byte) {
 // apart has a goroutine run task for the current command, which then answers or has go on. Later commands of
 // the client wait for it.
 func (s *session) apart(task func(), then func() []byte) {
-	s.Await(func(done func([]byte)) {
+	actions{s}.Await(func(done func([]byte)) {
 		go func() { // ends by itself
 			task()
 			done(nil)
@@ -128,5 +129,5 @@ func countedAt(topics []*cluster.Topic, node string) (n int) {
 	return n
 }
 
-// Shards implements commands.Subscriber.
-func (s *session) Shards() bool { return s.w.server.upstream.Sharded() }
+// Shards implements commands.Subscriptions.
+func (c subscriptions) Shards() bool { return c.s.w.server.upstream.Sharded() }

@@ -79,9 +79,9 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 		var first, second func(func(int) []byte)
 		onLoop(func() { // two commands whose replies the test gives
 			s.begin(nil)
-			first = s.Pusher()
+			first = actions{s}.Pusher()
 			s.begin(nil)
-			second = s.Pusher()
+			second = actions{s}.Pusher()
 		})
 		second(push(">1\r\n+second\r\n"))
 		first(push(">1\r\n+first\r\n"))

@@ -38,15 +38,15 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 		s.act(cmd, args, raw)
 	case cmd.Queue == commands.QueueNot:
 		s.run(cmd, args, raw)
-	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && s.Masters() > 1:
+	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && s.w.masters() > 1:
 		if s.as != nil && !cmd.Free() {
 			s.judge(cmd, args, raw, t.queueAllowed)
 			return
 		}
 		t.queueHere(cmd, args, raw)
-	case cmd.Queue == commands.QueueEverywhere && s.Masters() > 1:
+	case cmd.Queue == commands.QueueEverywhere && s.w.masters() > 1:
 		t.queueEverywhere(cmd, args, raw)
-	case cmd.Queue == commands.QueueAlone && s.Masters() > 1:
+	case cmd.Queue == commands.QueueAlone && s.w.masters() > 1:
 		t.refuse(cmd.QueueRefusal())
 	default:
 		t.byKeys(cmd, args, raw)
@@ -56,7 +56,7 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 // byKeys queues a command at the node of its keys.
 func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	slot, err := commands.AnySlot, error(nil)
-	if t.s.Masters() > 1 {
+	if t.s.w.masters() > 1 {
 		slot, err = t.s.slotOf(cmd, args)
 	}
 	switch {
@@ -124,7 +124,7 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 func (t *transaction) probe(slot int, instead []byte) {
 	s := t.s
 	if t.outcome != undecided {
-		s.Reply(instead)
+		s.reply(instead)
 		return
 	}
 	s.acted = true
@@ -147,7 +147,7 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 // queueAllowed is queueHere when the upstream has said that the user may have the command.
 func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []byte) {
 	if t.over { // somebody else ended it meanwhile
-		t.s.Reply(replyQueued)
+		t.s.reply(replyQueued)
 		return
 	}
 	t.s.acted = true

@@ -3,7 +3,7 @@
 // way that package commands says.
 //
 //	bytes --> Guard --> session.dispatch --> cluster.Pipes.Send ... session.Receive --> bytes
-//	                                    \--> commands: Run ... Reply, Send, Broadcast, Go
+//	                                    \--> commands: Run ... Reply, Ask, AskAll, Task
 //
 // It stands below the program in cmd/lockproxy and above commands and cluster.
 package proxy
@@ -76,7 +76,7 @@ type Server struct {
 	memory memory
 
 	sessions sync.WaitGroup // clients that are connected
-	tasks    sync.WaitGroup // goroutines of Actions.Go
+	tasks    sync.WaitGroup // goroutines of Actions.Task
 
 	relearning relearning
 	learning   sync.Mutex // is held while the commands are learned

@@ -217,8 +217,13 @@ func (s *session) send(slot int, req []byte, resend bool) {
 	if slot == commands.AnySlot {
 		slot = s.w.pipes.SomeSlot(s.ID)
 	}
+	s.sendTo(cluster.ToSlot(slot), req, resend)
+}
+
+// sendTo sends req, the current command or what is asked for it.
+func (s *session) sendTo(to cluster.Target, req []byte, resend bool) {
 	p := s.w.pipes.Send(cluster.Request{
-		Target: cluster.ToSlot(slot), Mode: s.mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+		Target: to, Mode: s.mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 	})
 	if !resend {
 		s.wrote(p)
@@ -237,8 +242,8 @@ func (s *session) limits() *resp.Limits {
 // refuseBytes answers framing that Redis refuses, and closes, as Redis does.
 func (s *session) refuseBytes(err error) {
 	s.begin(nil)
-	s.Reply(commands.ErrorReply(err))
-	s.Close()
+	s.reply(commands.ErrorReply(err))
+	s.close()
 }
 
 // begin numbers a command. c counts it, if not nil.

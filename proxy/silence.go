@@ -10,8 +10,9 @@ const (
 	silentAlways                     // none is
 )
 
-// SetReplies implements commands.Crowd.
-func (s *session) SetReplies(r commands.Replies) {
+// SetReplies implements commands.Connection.
+func (c connection) SetReplies(r commands.Replies) {
+	s := c.s
 	switch r {
 	case commands.RepliesOn:
 		s.silence = 0
@@ -25,15 +26,18 @@ func (s *session) SetReplies(r commands.Replies) {
 	}
 }
 
-// ResetState implements commands.Crowd. It is the one place where what a connection has
-// besides commands.Client is undone, for RESET and when the connection is closed.
-func (s *session) ResetState() {
+// Reset implements commands.Connection.
+func (c connection) Reset() { c.s.resetState() }
+
+// resetState is the one place where what a connection has besides commands.Client is undone, for RESET and when
+// the connection is closed.
+func (s *session) resetState() {
 	if s.silence == silentAlways && !s.gone {
 		s.answers.at(s.current).silent = false
 	}
 	s.silence, s.unseen = 0, nil
 	s.letGo()
 	s.stopMonitor()
-	s.EndTransaction()
+	s.endTransaction()
 	s.leaveUser()
 }

@@ -75,7 +75,7 @@ func (x *spread) begin() {
 // inTurn is the places of all parts: as many for one master as go in one round, and then for the next one.
 func (x *spread) inTurn(cut *commands.Cut) []int32 {
 	pipes := x.s.w.pipes
-	lists := make([]partList, x.s.Masters()+1) // the first is for slots that nobody serves
+	lists := make([]partList, x.s.w.masters()+1) // the first is for slots that nobody serves
 	for i := range cut.Len() {
 		l := &lists[pipes.Owner(cut.Slot(i))+1]
 		l.order = append(l.order, int32(i))
@@ -210,4 +210,15 @@ func (x *spread) answered(i uint32) {
 	if x.sizes != nil {
 		x.s.keepFor(x.tag, -x.sizes[i])
 	}
+}
+
+// split sends the parts of a command to the nodes of their slots, reads to replicas if they are wanted there.
+func (s *session) split(cmd *commands.Command, parts *partList, merge commands.Merge) {
+	s.acted = true
+	x := &spread{
+		gather: s.newPureGather(parts.len(), merge), list: parts, mode: s.mode(),
+		resend:   cmd.Flags&commands.ReadOnly != 0,
+		replicas: s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys(),
+	}
+	x.begin()
 }

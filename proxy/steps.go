@@ -5,8 +5,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is the steps of a transaction: it implements commands.Transactions for the command
-// s.current.
+// transactions are the steps of a transaction of s: it implements commands.Transactions.
+type transactions struct{ s *session }
 
 // inMulti says that commands are queued.
 func (s *session) inMulti() bool { return s.tx != nil && s.tx.multi }
@@ -23,7 +23,8 @@ func (s *session) transact() *transaction {
 }
 
 // Multi implements commands.Transactions. The node gets MULTI with the first command that is queued.
-func (s *session) Multi() {
+func (c transactions) Multi() {
+	s := c.s
 	if s.inMulti() {
 		s.tx.probe(commands.AnySlot, nestedMulti)
 		return
@@ -37,21 +38,22 @@ func (s *session) Multi() {
 
 // Watch implements commands.Transactions. All earlier commands are answered, so that what they
 // write does not count as a change.
-func (s *session) Watch() {
+func (c transactions) Watch() {
+	s := c.s
 	s.acted = true
 	slot, err := commands.AnySlot, error(nil)
-	if s.Masters() > 1 {
+	if s.w.masters() > 1 {
 		slot, err = s.slotOf(s.w.call.Command, s.w.call.Args)
 	}
 	switch t := s.tx; {
 	case s.inMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
-		s.Reply(watchInMulti)
+		s.reply(watchInMulti)
 	case s.inMulti():
 		t.probe(slot, watchInMulti)
 	case err != nil:
-		s.Reply(commands.ErrorReply(err))
+		s.reply(commands.ErrorReply(err))
 	case t != nil && t.slot != commands.AnySlot && slot != commands.AnySlot && slot != t.slot:
-		s.Reply(crossSlot)
+		s.reply(crossSlot)
 	default:
 		t = s.transact()
 		t.slot = max(t.slot, slot)
@@ -60,28 +62,31 @@ func (s *session) Watch() {
 }
 
 // Unwatch implements commands.Transactions.
-func (s *session) Unwatch() {
+func (c transactions) Unwatch() {
+	s := c.s
 	if s.tx == nil {
-		s.Reply(replyOK)
+		s.reply(replyOK)
 		return
 	}
 	s.tx.take(unwatchStep, unwatchCommand)
 }
 
-// DiscardMulti implements commands.Transactions.
-func (s *session) DiscardMulti() {
+// Discard implements commands.Transactions.
+func (c transactions) Discard() {
+	s := c.s
 	if !s.inMulti() {
-		s.Reply(noDiscard)
+		s.reply(noDiscard)
 		return
 	}
 	s.tx.take(discardStep, discardCommand)
 }
 
-// ExecMulti implements commands.Transactions.
-func (s *session) ExecMulti() {
+// Exec implements commands.Transactions.
+func (c transactions) Exec() {
+	s := c.s
 	switch {
 	case !s.inMulti():
-		s.Reply(noExec)
+		s.reply(noExec)
 	case s.tx.refused:
 		s.tx.take(abortStep, discardCommand)
 	default:
@@ -89,8 +94,8 @@ func (s *session) ExecMulti() {
 	}
 }
 
-// EndTransaction implements commands.Transactions.
-func (s *session) EndTransaction() {
+// endTransaction ends MULTI and WATCH as a closed connection does.
+func (s *session) endTransaction() {
 	if t := s.tx; t != nil {
 		t.forget()
 		if !t.goesOn() {

@@ -16,7 +16,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is what one client listens to. It implements commands.Subscriber.
+// subscriptions are what s listens to: it implements commands.Subscriptions.
+type subscriptions struct{ s *session }
 
 // subscriber are the seats of one session, by the kind and name of their topics.
 type subscriber struct {
@@ -36,8 +37,9 @@ const leastPatience = 10 * time.Second
 
 var errNotConfirmed = errors.New("no node confirmed it in time")
 
-// Subscribe implements commands.Subscriber.
-func (s *session) Subscribe(kind cluster.TopicKind, names [][]byte) {
+// Subscribe implements commands.Subscriptions.
+func (c subscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
+	s := c.s
 	all := make([]string, len(names))
 	var missing []string
 	seen := make(map[string]bool, len(names))
@@ -51,7 +53,7 @@ func (s *session) Subscribe(kind cluster.TopicKind, names [][]byte) {
 	tag := s.current
 	if len(missing) == 0 {
 		s.speak(tag)
-		s.Reply(s.confirmSubscribed(tag, kind, all, nil))
+		s.reply(s.confirmSubscribed(tag, kind, all, nil))
 		return
 	}
 	size := 0
@@ -119,8 +121,9 @@ func (s *session) confirmSubscribed(tag uint32, kind cluster.TopicKind, names []
 	return out
 }
 
-// Unsubscribe implements commands.Subscriber.
-func (s *session) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+// Unsubscribe implements commands.Subscriptions.
+func (c subscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+	s := c.s
 	tag := s.current
 	if names == nil && s.Topics[kind] > seatRound {
 		var out []byte
@@ -176,8 +179,9 @@ func (s *session) confirmUnsubscribed(kind cluster.TopicKind, names []string) (o
 	return out
 }
 
-// EndSubscriptions implements commands.Subscriber.
-func (s *session) EndSubscriptions(end func() []byte) {
+// End implements commands.Subscriptions.
+func (c subscriptions) End(end func() []byte) {
+	s := c.s
 	if s.Topics[cluster.Classic]+s.Topics[cluster.Pattern]+s.Topics[cluster.Shard] > seatRound {
 		s.leaveAll([]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard}, func(*seat) {}, end)
 		return
@@ -200,7 +204,7 @@ func (s *session) EndSubscriptions(end func() []byte) {
 // leave gives the topics of seats up, and has end stand up from them and make the answer.
 func (s *session) leave(seats []*seat, end func() []byte) {
 	if len(seats) == 0 {
-		s.Reply(end())
+		s.reply(end())
 		return
 	}
 	topics := make([]*cluster.Topic, len(seats))

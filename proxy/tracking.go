@@ -28,9 +28,13 @@ var (
 	trackingOK   = []byte("+OK\r\n")
 )
 
+// tracker implements commands.Tracker.
+type tracker struct{ s *session }
+
 // Track implements commands.Tracker. The answer comes when the nodes track: in broadcasting mode
 // all masters, else one, which shows that the upstream can.
-func (s *session) Track(next commands.Tracking, prefixes []string) {
+func (t tracker) Track(next commands.Tracking, prefixes []string) {
+	s := t.s
 	s.acted = true
 	s.setHold(holdOrder)
 	if s.Tracking.On {
@@ -48,7 +52,7 @@ func (s *session) Track(next commands.Tracking, prefixes []string) {
 		switch {
 		case s.own != own: // the client has gone
 		case reply[0] == '-':
-			s.Untrack()
+			s.untrack()
 			if refused := own.Refused(); refused != nil {
 				reply = refused
 			}
@@ -58,11 +62,11 @@ func (s *session) Track(next commands.Tracking, prefixes []string) {
 		}
 		return trackingOK
 	}
-	if next.BCast && s.Masters() > 0 {
-		s.Broadcast(trackingPing, true, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
+	if next.BCast && s.w.masters() > 0 {
+		actions{s}.AskAll(trackingPing, commands.Asking{Resend: true}, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
-	s.Send(commands.AnySlot, trackingPing, true, finish, nil)
+	actions{s}.Ask(cluster.Target{}, trackingPing, commands.Asking{Resend: true}, finish)
 }
 
 // firstFailed is the first error among replies, or else the first of them.
@@ -81,7 +85,7 @@ func (s *session) retrack(next commands.Tracking, prefixes []string) {
 	s.Tracking = next
 	own.Configure(trackingSetup(next, prefixes), func() {
 		if refused := own.Refused(); refused != nil {
-			s.Untrack()
+			s.untrack()
 			s.answer(tag, refused)
 			return
 		}
@@ -108,7 +112,9 @@ func trackingSetup(t commands.Tracking, prefixes []string) cluster.Setup {
 }
 
 // Untrack implements commands.Tracker.
-func (s *session) Untrack() {
+func (t tracker) Untrack() { t.s.untrack() }
+
+func (s *session) untrack() {
 	tracked := s.Tracking.On
 	if tracked {
 		s.w.server.tracking.Add(-1)
@@ -117,12 +123,6 @@ func (s *session) Untrack() {
 	if tracked || s.as == nil {
 		s.unowned()
 	}
-}
-
-// Connected implements commands.Tracker.
-func (s *session) Connected(id int64) bool {
-	_, ok := s.w.server.byID.Load(id)
-	return ok
 }
 
 // routeTracked is route for a client that tracks: CLIENT CACHING holds for the one command
@@ -223,7 +223,7 @@ func (t tracked) tell(keys []byte) {
 		}
 		// Behind its latest command the client has nothing left that another master could still tell it to
 		// drop.
-		s.allTold = s.touched() == s.answers.tail-1 && s.Masters() > 1 && !s.Tracking.BCast
+		s.allTold = s.touched() == s.answers.tail-1 && s.w.masters() > 1 && !s.Tracking.BCast
 	}
 	switch {
 	case s.gone:

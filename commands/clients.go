@@ -2,27 +2,26 @@ package commands
 
 import "time"
 
-// Crowd is what a command may do with the clients of the proxy, of which each belongs to one of
-// several loops. Of the methods without a result each answers the command, like those of Actions,
-// and has the commands that follow wait until then.
-type Crowd interface {
+// Clients is what a command may do with the clients of the proxy, of which each belongs to one of several
+// loops. Of the methods without a result each answers the command, like those of Actions, and has the
+// commands that follow wait until then.
+type Clients interface {
 	// Self is the client of this command.
 	Self() *Peer
-	// Everybody has visit look at every client, or if ids is not nil at those that have these
-	// IDs, each on the loop that it belongs to, some of them at the same time. The answer is what then makes, on
-	// the loop of this command, of what visit has returned besides nil, in the order of the IDs.
-	Everybody(ids []int64, visit func(p *Peer) []byte, then func(seen []Seen) []byte)
-	// PauseClients holds commands back until a time, on all loops, and answers with reply. A pause
+	// Connected says whether there is a client of that id.
+	Connected(id int64) bool
+	// Each has visit look at every client, or if ids is not nil at those that have these IDs, each on the loop
+	// that it belongs to, some of them at the same time. The answer is what then makes, on the loop of this
+	// command, of what visit has returned besides nil, in the order of the IDs.
+	Each(ids []int64, visit func(p *Peer) []byte, then func(seen []Seen) []byte)
+	// Unblock ends the wait of the client with that id, on whichever loop it is: as if its time were over, or
+	// withError with an error. It answers the command with 1, or with 0 if that client is not blocked.
+	Unblock(id int64, withError bool)
+	// Pause holds commands back until a time, on all loops, and answers with reply. A pause
 	// that is there already is made longer and wider only.
-	PauseClients(until time.Time, kind Pause, reply []byte)
-	// UnpauseClients ends the pause and answers with reply.
-	UnpauseClients(reply []byte)
-	// StartMonitor shows the client the commands of all clients from now on, and answers with reply.
-	StartMonitor(reply []byte)
-	// SetReplies says which commands are answered, from this one on. It does not answer.
-	SetReplies(r Replies)
-	// ResetState ends whatever state the connection has besides Client. It does not answer.
-	ResetState()
+	Pause(until time.Time, kind Pause, reply []byte)
+	// Unpause ends the pause and answers with reply.
+	Unpause(reply []byte)
 }
 
 // Seen is what visit said of a client.

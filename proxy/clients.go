@@ -8,14 +8,14 @@ import (
 	"lockproxy/commands"
 )
 
-// This file is how a command reaches the clients of all loops: it implements the first half of
-// commands.Crowd.
+// clients are the clients of all loops, as a command of s reaches them: it implements commands.Clients.
+type clients struct{ s *session }
 
 // censusChunk is how many clients are visited before the loop serves others again.
 const censusChunk = 256
 
-// census collects what a command wants to know of all clients.
-type census struct {
+// visits collects what a command wants to know of all clients.
+type visits struct {
 	s       *session
 	tag     uint32
 	self    *commands.Peer // as s was when it asked
@@ -26,11 +26,18 @@ type census struct {
 	leave   bool // s itself is to be closed
 }
 
-// Everybody implements commands.Crowd.
-func (s *session) Everybody(ids []int64, visit func(p *commands.Peer) []byte, then func(seen []commands.Seen) []byte) {
+// Connected implements commands.Clients.
+func (c clients) Connected(id int64) bool {
+	_, ok := c.s.w.server.byID.Load(id)
+	return ok
+}
+
+// Each implements commands.Clients.
+func (c clients) Each(ids []int64, visit func(p *commands.Peer) []byte, then func(seen []commands.Seen) []byte) {
+	s := c.s
 	s.answersItself()
 	s.setHold(holdOrder)
-	g := &census{s: s, tag: s.current, self: s.Self(), visit: visit, then: then}
+	g := &visits{s: s, tag: s.current, self: c.Self(), visit: visit, then: then}
 	workers := s.w.server.workers
 	if ids == nil {
 		g.missing = len(workers)
@@ -64,14 +71,14 @@ func (w *worker) those(ids map[int64]bool) (all []*session) {
 }
 
 // ask has the sessions that whom names on the loop of w visited.
-func (g *census) ask(w *worker, whom func() []*session) {
+func (g *visits) ask(w *worker, whom func() []*session) {
 	if !w.loop.Post(func() { g.some(w, whom(), nil) }) {
 		g.arrived(nil) // it has ended, and its clients have
 	}
 }
 
 // some visits the first of all sessions, and posts the rest. It runs on the loop of w.
-func (g *census) some(w *worker, all []*session, seen []commands.Seen) {
+func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
 	n := min(len(all), censusChunk)
 	var p commands.Peer
 	for _, s := range all[:n] {
@@ -100,14 +107,14 @@ func (g *census) some(w *worker, all []*session, seen []commands.Seen) {
 }
 
 // arrived takes what one loop has seen, and answers when it was the last one.
-func (g *census) arrived(seen []commands.Seen) {
+func (g *visits) arrived(seen []commands.Seen) {
 	g.seen = append(g.seen, seen...)
 	if g.missing--; g.missing > 0 {
 		return
 	}
 	slices.SortFunc(g.seen, func(a, b commands.Seen) int { return cmp.Compare(a.ID, b.ID) })
 	if g.leave && !g.s.gone {
-		g.s.Close()
+		g.s.close()
 	}
 	g.s.answer(g.tag, g.then(g.seen))
 }

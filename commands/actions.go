@@ -1,0 +1,81 @@
+package commands
+
+import (
+	"context"
+
+	"lockproxy/cluster"
+)
+
+// Actions is what a command may ask of the session that runs it. All of it runs on the client's loop and none
+// of it blocks. Run answers by calling exactly one of the methods from Reply to Await, once, or one method of
+// a capability that says so; answers reach the client in the order of its commands, whenever they come.
+//
+// The function then, and a Merge, make the answer of what they are given, which is valid until they return.
+// They may go on instead of answering: they call one of those methods again (not Reply) and return nil.
+type Actions interface {
+	// Reply answers the client with one whole reply, which is copied. nil: with
+	// nothing at all, before Close.
+	Reply(reply []byte)
+	// Forward sends the command as it stands to the master of slot (AnySlot:
+	// any); the node's reply goes to the client untouched.
+	Forward(slot int)
+	// Ask sends req, one whole command, which is copied. then is given the whole reply, also when the client
+	// has gone meanwhile.
+	Ask(to cluster.Target, req []byte, o Asking, then func(reply []byte) []byte)
+	// AskAll sends req to every master at once. merge runs when all have answered.
+	AskAll(req []byte, o Asking, merge Merge)
+	// AskParts sends each part to the master of its slot.
+	AskParts(parts []Part, o Asking, merge Merge)
+	// AskInTurn sends all of reqs, which only read, in that order to the node at addr and to no other, master
+	// or not. then is given their replies in that order.
+	AskInTurn(addr string, reqs [][]byte, then Merge)
+	// Task parks the session (none of its later commands is read on), runs task
+	// on a goroutine of its own and answers with what it returns. ctx ends
+	// when the client goes away or the proxy drains. task must not touch Call
+	// or Client. lost: as in Asking.
+	Task(task func(ctx context.Context) []byte, lost func())
+	// Await has start ask for something without blocking, which calls done with the reply once, maybe before
+	// it returns and on any goroutine. then is as that of Ask. Later commands of the client wait for it; behind a
+	// verb of a lock only those do that name the same lock.
+	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost func())
+
+	// Pusher returns a function that has message make something that the client is told beside its answers,
+	// behind the answer of this command. push may be called from any goroutine and at any time later, also
+	// when the client has gone; message runs on the loop while the client is there, is given the protocol
+	// that it then speaks, and returns a whole RESP3 push, or nil for nothing.
+	Pusher() (push func(message func(proto int) []byte))
+	// Gone says that the client's connection is closed.
+	Gone() bool
+	// Close closes the connection once the answers so far are written.
+	Close()
+
+	// The capabilities, which are valid as long as Actions is.
+	Nodes() Nodes
+	Clients() Clients
+	Connection() Connection
+	Transactions() Transactions
+	Subscriptions() Subscriptions
+	Tracker() Tracker
+}
+
+// AnySlot stands for "whichever node" where a slot is asked for.
+const AnySlot = -1
+
+// Asking says how something is asked.
+type Asking struct {
+	// Resend says that the request may be sent again when its reply was lost.
+	Resend bool
+	// Always has a Merge run also when the client has gone meanwhile.
+	Always bool
+	// Own has the request of AskAll go over connections that nobody else uses meanwhile, to database 0:
+	// nothing that goes on on the shared ones is in its way.
+	Own bool
+	// Home has the request of Ask run in database 0, where all locks are, and as the proxy's own user.
+	Home bool
+	// Lost, if not nil, is called when the answer to Ask could not be written to the client in full, because it
+	// has gone.
+	Lost func()
+}
+
+// reread is how a request is asked that may be sent again.
+var reread = Asking{Resend: true}

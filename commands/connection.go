@@ -1,0 +1,20 @@
+package commands
+
+// Connection is what a command may change of its client's connection, besides what stands in Client. Only
+// Select, Login and Monitor answer the command.
+type Connection interface {
+	// Select has all later commands of the client work on database n if the upstream has
+	// that, and answers the current command: OK, or the upstream's error.
+	Select(n int)
+	// Login has the later commands of the client run as that user of the upstream, if it lets him in, and
+	// answers with what then returns: refusal is the upstream's error, or nil. Like then of Ask it may go on.
+	Login(user, password string, then func(refusal []byte) []byte)
+	// Logout has them run as the proxy again.
+	Logout()
+	// Monitor shows the client the commands of all clients from now on, and answers with reply.
+	Monitor(reply []byte)
+	// SetReplies says which commands are answered, from this one on.
+	SetReplies(r Replies)
+	// Reset ends whatever state the connection has besides Client.
+	Reset()
+}

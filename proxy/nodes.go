@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"cmp"
+	"strconv"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/slot"
+)
+
+// nodes is the upstream as a loop sees it: it implements commands.Nodes and commands.Notes.
+type nodes struct{ w *worker }
+
+// scans is what a worker keeps for SCAN.
+type scans struct {
+	topology *cluster.Topology // of layout
+	layout   string
+	notes    map[string]string // by name of the node
+}
+
+// maxScanNotes bounds the nodes that something is noted of.
+const maxScanNotes = 4096
+
+// masters is how many masters the upstream has now.
+func (w *worker) masters() int { return len(w.pipes.Topology().Masters) }
+
+// Masters implements commands.Nodes.
+func (n nodes) Masters() int { return n.w.masters() }
+
+// Owner implements commands.Nodes.
+func (n nodes) Owner(slot int) int { return n.w.pipes.Owner(slot) }
+
+// Name implements commands.Nodes.
+func (n nodes) Name(i int) string {
+	node := n.w.pipes.Topology().Masters[i]
+	return cmp.Or(node.ID, node.Addr)
+}
+
+// Addr implements commands.Nodes.
+func (n nodes) Addr(i int) string { return n.w.pipes.Topology().Masters[i].Addr }
+
+// Single implements commands.Nodes.
+func (n nodes) Single() bool { return n.w.pipes.Topology().Kind == cluster.Single }
+
+// Busy implements commands.Nodes.
+func (n nodes) Busy() bool { return n.w.server.pipeStats.Stuck.Load() > 0 }
+
+// TellReplicas implements commands.Nodes.
+func (n nodes) TellReplicas(req []byte) {
+	for _, node := range n.w.pipes.Topology().Replicas {
+		n.w.pipes.Send(cluster.Request{
+			Target: cluster.ToNode(node.Addr), Mode: cluster.Mode{Proto: 2}, Bytes: req,
+			To: &told{n.w, node.Addr}, Resend: true,
+		})
+	}
+}
+
+// Notes implements commands.Nodes.
+func (n nodes) Notes() commands.Notes { return n }
+
+// Layout implements commands.Notes.
+func (n nodes) Layout() string {
+	m := &n.w.scans
+	if t := n.w.pipes.Topology(); t != m.topology {
+		m.topology, m.layout = t, n.writeLayout()
+	}
+	return m.layout
+}
+
+// writeLayout has a number for the first slot of each run, and the name of its master.
+func (n nodes) writeLayout() string {
+	var b []byte
+	last := -2
+	for s := range slot.Count {
+		if owner := n.Owner(s); owner != last {
+			last = owner
+			b = append(strconv.AppendInt(b, int64(s), 10), ' ')
+			if owner >= 0 {
+				b = append(append(b, n.Name(owner)...), ' ')
+			}
+		}
+	}
+	return string(b)
+}
+
+// Of implements commands.Notes.
+func (n nodes) Of(name string) string { return n.w.scans.notes[name] }
+
+// Set implements commands.Notes.
+func (n nodes) Set(name, text string) {
+	m := &n.w.scans
+	if m.notes == nil || len(m.notes) >= maxScanNotes {
+		m.notes = make(map[string]string)
+	}
+	m.notes[name] = text
+}
+
+// told is a replica that was told something.
+type told struct {
+	w    *worker
+	addr string
+}
+
+// Receive implements cluster.Receiver.
+func (t *told) Receive(_ uint32, chunk []byte, _ bool) {
+	if len(chunk) > 0 && chunk[0] == '-' {
+		t.w.server.o.Log.Warn("replica refused what its master took", "node", t.addr, "err", string(chunk))
+	}
+}
+
+// Fail implements cluster.Receiver.
+func (t *told) Fail(_ uint32, err error) {
+	t.w.server.o.Log.Warn("replica could not be told what its master was", "node", t.addr, "err", err)
+}
+
+// Discard implements cluster.Receiver.
+func (t *told) Discard(uint32) bool { return true }
+
+// Detour implements cluster.Receiver.
+func (t *told) Detour(uint32) {}
