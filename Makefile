@@ -1,6 +1,8 @@
 GO       ?= go
 TIMEOUT  ?= 20m
-QUICK    := ./internal/... ./cmd/... ./commands ./proxy ./cluster ./redlock ./integration/bench ./integration/compat ./integration/trace
+QUICK    := ./internal/... ./cmd/... ./commands ./proxy ./cluster ./redlock ./integration/bench ./integration/compat ./integration/house ./integration/trace
+# packages that start servers, those that take longest first
+SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig
 FUZZTIME ?= 10m
 RUNS     ?= 20
 LOAD     ?= 0
@@ -22,9 +24,7 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) test -tags quick -timeout 5m $(QUICK)
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector
-	@packages=$$($(GO) list ./... | grep -v '/integration$$'); set -x; \
-	$(GO) test -race -p 3 -timeout $(TIMEOUT) $$packages; failed=$$?; \
-	$(GO) test -race -timeout $(TIMEOUT) ./integration && exit $$failed
+	$(GO) test -race -p 4 -timeout $(TIMEOUT) $(SERVERS) ./...
 
 tools: # what the tests need: a C compiler for the race detector, Redis and clients of other languages
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
@@ -61,10 +61,10 @@ bench-tools: # the yardsticks of the benchmark
 		else brew install $$(echo $$missing | sed s/nutcracker/twemproxy/); fi; }
 
 soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
-	$(GO) test -race -v -timeout $(SOAKTIMEOUT) -skip '^TestCompat$$' ./integration -long $(SOAKFLAGS)
+	$(GO) test -race -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long $(SOAKFLAGS)
 
 again: tools ## every test RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock" some packages
 	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) nice -n 19 integration/again.sh $(PKGS)
 
 compat: tools ## Redis's own test suite straight and through the proxy; COMPATFLAGS="-compat-targets single" parts of it
-	$(GO) test -count=1 -v -timeout $(SOAKTIMEOUT) ./integration -run '^TestCompat$$' -long $(COMPATFLAGS)
+	$(GO) test -count=1 -v -timeout $(SOAKTIMEOUT) ./integration/compat -run '^TestCompat$$' -long $(COMPATFLAGS)

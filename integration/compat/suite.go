@@ -3,8 +3,7 @@
 //
 //	Find ---> Suite ---> Command ---> the suite's log ---> Parse ---> Record ---> Compare
 //
-// The servers and the proxy that stand at the address are its caller's (compat_test.go
-// of package integration).
+// The servers and the proxy that stand at the address are its caller's (suite_redis_test.go).
 package compat
 
 import (

@@ -1,0 +1,277 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"lockproxy/cluster"
+	"lockproxy/integration/heavy"
+	"lockproxy/integration/rig"
+	"lockproxy/proxy"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// longestRound is the longest that a loop may be busy at a stretch, in CPU time of its thread: all other
+// clients of the loop wait meanwhile. The race detector makes everything slower.
+const longestRound = 10 * time.Millisecond * rig.RaceFactor
+
+// roundClock measures the rounds of the one loop of a proxy.
+type roundClock struct {
+	pin   sync.Once
+	last  time.Duration // of the loop: when its last round ended
+	mu    sync.Mutex
+	worst time.Duration
+}
+
+// round is called at the end of each round, on the loop, which has a thread for itself from the first one on.
+func (c *roundClock) round() {
+	var now unix.Timespec
+	c.pin.Do(func() {
+		runtime.LockOSThread()
+		unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+		c.last = time.Duration(now.Nano())
+	})
+	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+	took := time.Duration(now.Nano()) - c.last
+	c.last += took
+	c.mu.Lock()
+	c.worst = max(c.worst, took)
+	c.mu.Unlock()
+}
+
+// take is the longest round since it was called last.
+func (c *roundClock) take() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	worst := c.worst
+	c.worst = 0
+	return worst
+}
+
+// startMeasured starts a proxy of one loop in this process, and measures its rounds.
+func startMeasured(t *testing.T, o proxy.Options, upstream ...string) (addr string, clock *roundClock) {
+	t.Helper()
+	up, err := cluster.Discover(t.Context(), cluster.Options{Addrs: upstream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	life, end := context.WithCancel(context.Background())
+	go up.Run(life) // ends with the test
+	clock = new(roundClock)
+	o.Upstream, o.Loops, o.WatchRounds = up, 1, clock.round
+	srv, err := proxy.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+		defer cancel()
+		if err := srv.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		end()
+	})
+	bound, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound.String(), clock
+}
+
+// roundAttempts is how often an attack is tried while a round is too long: the clock of a thread also counts
+// what the machine does on it for others.
+const roundAttempts = 3
+
+// bounded has attack run, and fails if a round of the loop is too long for it.
+func bounded(t *testing.T, name string, clock *roundClock, attack func()) {
+	t.Helper()
+	var worst time.Duration
+	for i := range roundAttempts {
+		runtime.GC() // what others left must not be cleared away by the loop
+		clock.take()
+		attack()
+		if took := clock.take(); i == 0 || took < worst {
+			worst = took
+		}
+		if worst <= longestRound {
+			break
+		}
+	}
+	t.Logf("%-40s %v", name, worst.Round(10*time.Microsecond))
+	if worst > longestRound {
+		t.Errorf("%s: the loop did nothing else for %v", name, worst)
+	}
+}
+
+// However long one command and its reply are, the loop comes round to others.
+func TestRoundsAreShort(t *testing.T) {
+	const n = 300_000
+	nodes := rig.StartCluster(t, 3, 0, "--enable-debug-command", "yes", "--cluster-require-full-coverage", "no")
+	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
+	for _, c := range heavy.Commands {
+		bounded(t, c.Name, clock, func() {
+			if r, err := heavy.Run(addr, c, n, time.Minute); err != nil {
+				t.Fatalf("%s, %d bytes: %v", c.Name, r.Sent, err)
+			}
+		})
+	}
+}
+
+// What one client asks for or leaves behind in many small parts is dealt with in many rounds.
+func TestRoundsAreShortForManyThings(t *testing.T) {
+	nodes := rig.StartCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
+	c := rig.Connect(t, addr)
+	for i := range 500 {
+		c.Must(t, "SET", fmt.Sprintf("{slot}%d%s", i, strings.Repeat("k", 1_000)), "")
+	}
+	pattern := "*" + strings.Repeat("?k", 300) + "z*" // which nearly fits at every place
+	bySlot := uint64(nodes.SlotOf(t, "{slot}"))<<3 | 4
+	for _, kind := range [][]string{nil, {"TYPE", "string"}} {
+		bounded(t, "SCAN slot by slot", clock, func() {
+			c.Send(append([]string{"SCAN", fmt.Sprint(bySlot), "COUNT", "100000", "MATCH", pattern}, kind...)...)
+			if v, err := c.Receive(4 * rig.Patience); err != nil || v.IsError() {
+				t.Fatalf("SCAN: %s %v", v, err)
+			}
+		})
+	}
+	const channels, times = 8_000, 6
+	var listener *rig.Conn
+	subscribe := func() {
+		listener = rig.Connect(t, addr)
+		for i := range times {
+			words := []string{"SUBSCRIBE"}
+			for j := range channels {
+				words = append(words, fmt.Sprintf("channel%d", i*channels+j))
+			}
+			if err := listener.Send(words...); err != nil {
+				t.Fatal(err)
+			}
+			for range channels {
+				if _, err := listener.Receive(rig.Patience); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	gone := func() {
+		listener.Close()
+		rig.Eventually(t, rig.Patience, "the channels to be given up", func() bool {
+			return len(c.Must(t, "PUBSUB", "CHANNELS").Elems) == 0
+		})
+	}
+	bounded(t, "the end of a subscriber", clock, func() { subscribe(); clock.take(); gone() })
+	bounded(t, "RESET of a subscriber", clock, func() { subscribe(); clock.take(); listener.Want(t, "RESET", "RESET"); gone() })
+	bounded(t, "UNSUBSCRIBE from all", clock, func() {
+		subscribe()
+		clock.take()
+		if err := listener.Send("UNSUBSCRIBE"); err != nil {
+			t.Fatal(err)
+		}
+		for left := channels * times; left > 0; left-- {
+			got, err := listener.Receive(rig.Patience)
+			if want := fmt.Sprint(left - 1); err != nil || len(got.Elems) != 3 || got.Elems[2].Text != want {
+				t.Fatalf("UNSUBSCRIBE: %v, %v, want %s", got, err, want)
+			}
+		}
+		listener.Want(t, "PONG", "PING")
+		gone()
+	})
+}
+
+// Nor does the loop take long to show commands to somebody in MONITOR.
+func TestRoundsAreShortForMonitor(t *testing.T) {
+	const n = 300_000
+	nodes := rig.StartCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
+	monitor := rig.Connect(t, addr)
+	monitor.Must(t, "MONITOR")
+	go io.Copy(io.Discard, monitor) // ends with the connection
+	c := rig.Connect(t, addr)
+	bounded(t, "MONITOR: a long argument", clock, func() { c.Must(t, "ECHO", strings.Repeat("\x00", 100*n)) })
+	many := strings.Fields("EXISTS" + strings.Repeat(" {slot}key", n))
+	bounded(t, "MONITOR: many arguments", clock, func() { c.Must(t, many...) })
+	bounded(t, "MONITOR: a transaction", clock, func() {
+		c.Must(t, "MULTI")
+		for range 1_000 {
+			c.Must(t, append([]string{"DEL"}, slices.Repeat([]string{"{slot}" + strings.Repeat("k", 1_000)}, 120)...)...)
+		}
+		c.Must(t, "EXEC")
+	})
+}
+
+// An argument of many bytes is not looked at on the loop by what the proxy answers itself.
+func TestRoundsAreShortForLongArguments(t *testing.T) {
+	addr, clock := startMeasured(t, proxy.Options{ClusterMode: true}, rig.StartCluster(t, 3, 0).Nodes[0].Addr)
+	c, long := rig.Connect(t, addr), strings.Repeat("x", 60_000_000)
+	for _, text := range []string{
+		"CLUSTER KEYSLOT", "CLIENT LIST TYPE", "CLIENT SETNAME", "CONFIG GET", "CLIENT KILL ADDR", "SCRIPT EXISTS",
+		"COMMAND INFO", "INFO", "LOCKCTL", "LOCKCTL LIST MATCH", "LOCK job META", "HELLO 3 SETNAME", "SCAN 0 MATCH",
+	} {
+		bounded(t, text, clock, func() {
+			c.Call(t, append(strings.Fields(text), long)...)
+			c.Want(t, "PONG", "PING") // in a later round
+		})
+	}
+}
+
+// A user of the upstream may send long commands too, about which the upstream is asked first.
+func TestRoundsAreShortForUsers(t *testing.T) {
+	const n = 300_000
+	nodes := rig.StartCluster(t, 3, 0)
+	for _, node := range nodes.Nodes {
+		node.Do(t, "ACL", "SETUSER", "may", "on", ">pw", "~*", "&*", "+@all")
+		node.Do(t, "ACL", "SETUSER", "few", "on", ">pw", "~few*", "&*", "+@all")
+	}
+	addr, clock := startMeasured(t, proxy.Options{UsersOnly: true}, nodes.Nodes[0].Addr)
+	may, few := rig.Connect(t, addr), rig.Connect(t, addr)
+	may.Want(t, "OK", "AUTH", "may", "pw")
+	few.Want(t, "OK", "AUTH", "few", "pw")
+	key := func(i int) string { return fmt.Sprintf("few%s%d", strings.Repeat("k", 90), i) }
+	words := []string{"MGET"}
+	for i := range n {
+		words = append(words, key(i))
+	}
+	may.Must(t, "SET", key(n-1), "last")
+	for _, c := range []*rig.Conn{may, few} {
+		bounded(t, "MGET of a user", clock, func() {
+			got := c.Must(t, words...)
+			if len(got.Elems) != n || got.Elems[n-1].Text != "last" {
+				t.Fatalf("MGET: %d values: %.100s", len(got.Elems), got.Text)
+			}
+		})
+	}
+	words = append(words, "other")
+	bounded(t, "MGET of a user, denied", clock, func() {
+		if got := few.Call(t, words...); !strings.HasPrefix(got.Text, "NOPERM") {
+			t.Fatalf("MGET: %.100s", got)
+		}
+	})
+	long := strings.Repeat("x", 100*n)
+	bounded(t, "ECHO of a user", clock, func() {
+		if got := few.Call(t, "ECHO", long); got.Text != long {
+			t.Fatalf("ECHO: %d bytes: %.100s", len(got.Text), got.Text)
+		}
+	})
+	few.Want(t, "PONG", "PING")
+}
+
+// fewSettings are settings that nobody can change.
+type fewSettings struct{}
+
+func (fewSettings) Get(glob string) [][2]string {
+	if glob == "maxclients" {
+		return [][2]string{{glob, "10000"}}
+	}
+	return nil
+}
+func (fewSettings) Has(string) bool          { return false }
+func (fewSettings) Check([][2]string) error  { return nil }
+func (fewSettings) SetAll([][2]string) error { return nil }

@@ -1,0 +1,241 @@
+package attacks
+
+import (
+	"lockproxy/integration/rig"
+	"os"
+	"strings"
+	"testing"
+)
+
+// users are rules of users at the upstream.
+var users = map[string][]string{
+	"alice": {"on", ">apw", "~app:*", "+get"},
+	"bob":   {"on", ">bpw", "~app:*", "&app:*", "+@all", "-script", "-config", "-slowlog", "-@dangerous"},
+	"carol": {"on", ">cpw", "%R~app:*", "~lock:*", "&*", "+@all", "-client|kill"},
+}
+
+var passwords = map[string]string{"alice": "apw", "bob": "bpw", "carol": "cpw"}
+
+// guarded are commands that the proxy answers by itself, wholly or in part, and some that it does not.
+var guarded = []string{
+	"GET app:1", "GET other", "SET app:1 x", "MGET app:1 app:2", "DEL app:1 other", "MSET app:1 x other y", "EXISTS app:1 other",
+	"PING", "ECHO x", "SELECT 0", "CLIENT LIST", "CLIENT INFO", "CLIENT ID", "CLIENT SETNAME x", "CLIENT GETNAME", "CLIENT KILL ID 999999",
+	"CLIENT UNPAUSE", "CLIENT PAUSE 1 WRITE", "CLIENT UNBLOCK 999999", "CLIENT NO-EVICT OFF", "CLIENT GETREDIR", "CLIENT TRACKING OFF",
+	"CLIENT TRACKINGINFO", "CLIENT HELP", "CONFIG GET maxclients", "CONFIG SET maxclients 10000", "CONFIG RESETSTAT", "INFO", "COMMAND",
+	"COMMAND COUNT", "COMMAND INFO get", "COMMAND DOCS get", "COMMAND LIST", "COMMAND GETKEYS GET x", "ACL WHOAMI", "ACL CAT", "ACL LIST",
+	"ROLE", "CLUSTER KEYSLOT x", "CLUSTER INFO", "SUBSCRIBE secret", "SUBSCRIBE app:1", "PSUBSCRIBE app:*", "PSUBSCRIBE *",
+	"SSUBSCRIBE secret", "SSUBSCRIBE app:1", "UNSUBSCRIBE", "PUBLISH secret x", "PUBLISH app:1 x", "SPUBLISH secret x",
+	"PUBSUB CHANNELS", "PUBSUB NUMPAT", "MONITOR", "MULTI", "EXEC", "DISCARD", "WATCH app:1", "WATCH other", "UNWATCH", "SCAN 0",
+	"RANDOMKEY", "DBSIZE", "KEYS *", "SCRIPT LOAD x", "SCRIPT EXISTS x", "SCRIPT FLUSH", "EVAL return 0 other", "SLOWLOG GET",
+	"SLOWLOG LEN", "LATENCY LATEST", "MEMORY DOCTOR", "WAIT 0 1", "BLPOP other 0.01", "FUNCTION LIST", "LOLWUT", "TIME", "READONLY",
+}
+
+// TestUsersMayWhatTheirRulesSay proves that whatever is denied at the upstream is denied through the proxy,
+// in the same words, and that what is allowed is allowed.
+func TestUsersMayWhatTheirRulesSay(t *testing.T) {
+	t.Parallel()
+	single := rig.StartRedis(t)
+	cluster := rig.StartCluster(t, 3, 0)
+	for kind, nodes := range map[string][]*rig.Server{"single": {single}, "cluster": cluster.Nodes} {
+		t.Run(kind, func(t *testing.T) {
+			addr := startUsersProxy(t, nodes)
+			for user, password := range passwords {
+				for _, command := range guarded {
+					words := strings.Fields(command)
+					direct, through := rig.Connect(t, nodes[0].Addr), rig.Connect(t, addr)
+					direct.Want(t, "OK", "AUTH", user, password)
+					through.Want(t, "OK", "AUTH", user, password)
+					want, got := direct.Call(t, words...), through.Call(t, words...)
+					direct.Close()
+					through.Close()
+					if denied := strings.HasPrefix(want.Text, "NOPERM"); denied && got.Text != want.Text ||
+						!denied && strings.HasPrefix(got.Text, "NOPERM") {
+						t.Errorf("%s: %s: through the proxy %s, at the upstream %s", user, command, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// startUsersProxy makes the users at all nodes, and starts a proxy whose clients they are.
+func startUsersProxy(t *testing.T, nodes []*rig.Server) (addr string) {
+	t.Helper()
+	var addrs []string
+	for _, n := range nodes {
+		for user, rules := range users {
+			n.Do(t, append([]string{"ACL", "SETUSER", user, "reset"}, rules...)...)
+		}
+		addrs = append(addrs, n.Addr)
+	}
+	return rig.StartProxy(t, "--upstream", strings.Join(addrs, ","), "--client-auth", "upstream").Addr
+}
+
+// TestUsersOfLocks proves which rights the lock verbs need.
+func TestUsersOfLocks(t *testing.T) {
+	t.Parallel()
+	r := rig.StartRedis(t)
+	addr := startUsersProxy(t, []*rig.Server{r})
+	as := func(user string) *rig.Conn {
+		c := rig.Connect(t, addr)
+		c.Want(t, "OK", "AUTH", user, passwords[user])
+		return c
+	}
+	carol := as("carol")
+	carol.Must(t, "LOCK", "job", "TOKEN", "t")
+	for _, denied := range []string{
+		"LOCK job", "WLOCK job", "RLOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job", "LOCKCTL CHECK job t",
+		"LOCKCTL BREAK job", "LOCKCTL LIST", "LOCKCTL STATS",
+	} {
+		for _, user := range []string{"alice", "bob"} {
+			if got := as(user).Call(t, strings.Fields(denied)...); !strings.HasPrefix(got.Text, "NOPERM") {
+				t.Errorf("%s: %s: %s", user, denied, got)
+			}
+		}
+	}
+	for _, allowed := range []string{"LOCKCTL INFO job", "LOCKCTL CHECK job t", "LOCKCTL LIST", "LOCKCTL STATS", "UNLOCK job t"} {
+		carol.Must(t, strings.Fields(allowed)...)
+	}
+	if got := carol.Call(t, "LOCKCTL", "BREAK", "job"); !strings.HasPrefix(got.Text, "NOPERM") {
+		t.Errorf("LOCKCTL BREAK without the right to CLIENT KILL: %s", got)
+	}
+}
+
+// TestUsersThatChange proves that new rules hold from the next command on, by whichever way they came, and
+// that a user that is deleted, switched off or given another password is nobody within a moment.
+func TestUsersThatChange(t *testing.T) {
+	t.Parallel()
+	r := rig.StartRedis(t)
+	addr := startUsersProxy(t, []*rig.Server{r})
+	login := func() *rig.Conn {
+		c := rig.Connect(t, addr)
+		c.Want(t, "OK", "AUTH", "dora", "pw")
+		return c
+	}
+	set := func(rules ...string) { r.Do(t, append([]string{"ACL", "SETUSER", "dora"}, rules...)...) }
+	set("on", ">pw", "~*", "&*", "+@all")
+	c := login()
+	c.Want(t, "PONG", "PING")
+	set("-ping")
+	c.Want(t, "(error) NOPERM this user has no permissions to run the 'ping' command", "PING")
+	set("+ping")
+	c.Want(t, "PONG", "PING")
+
+	listener := login()
+	listener.Must(t, "SUBSCRIBE", "news")
+	set("resetchannels")
+	if !listener.Closed(rig.Patience) {
+		t.Error("who listens to what the rules forbid now is not closed")
+	}
+	for i, out := range [][]string{{"off"}, {"on", ">pw2", "<pw"}} {
+		set("on", "resetpass", ">pw", "&*")
+		c, listener := login(), login()
+		listener.Must(t, "SUBSCRIBE", "news")
+		set(out...)
+		rig.Eventually(t, rig.Patience, "nobody", func() bool {
+			return c.Call(t, "CLIENT", "ID").Text == "NOAUTH Authentication required."
+		})
+		c.Want(t, "(error) NOAUTH Authentication required.", "GET", "k")
+		if !listener.Closed(rig.Patience) {
+			t.Errorf("way %d: the subscriber is not closed", i)
+		}
+	}
+	set("on", "resetpass", ">pw", "&*")
+	c = login()
+	r.Do(t, "ACL", "DELUSER", "dora")
+	for range 2 {
+		c.Want(t, "(error) NOAUTH Authentication required.", "CLIENT", "ID")
+	}
+	c.Want(t, "(error) NOAUTH Authentication required.", "GET", "k")
+}
+
+// TestClosedAsDocumented proves that the users of docs/security.md have the rights that they need, and no
+// more than that page says.
+func TestClosedAsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	single := rig.StartRedis(t)
+	cluster := rig.StartCluster(t, 3, 0)
+	for kind, nodes := range map[string][]*rig.Server{"single": {single}, "cluster": cluster.Nodes} {
+		t.Run(kind, func(t *testing.T) {
+			var addrs []string
+			for _, n := range nodes {
+				for _, user := range []string{"lockproxy", "shop"} {
+					_, line, _ := strings.Cut(string(page), "\nuser "+user+" ")
+					line, _, _ = strings.Cut(line, "\n")
+					n.Do(t, append([]string{"ACL", "SETUSER", user}, strings.Fields(line)...)...)
+				}
+				addrs = append(addrs, n.Addr)
+			}
+			addr := rig.StartProxy(t, "--upstream", strings.Join(addrs, ","), "--client-auth", "upstream",
+				"--upstream-user", "lockproxy", "--upstream-password", "PASSWORD1").Addr
+			login := func() *rig.Conn {
+				c := rig.Connect(t, addr)
+				c.Want(t, "OK", "AUTH", "shop", "PASSWORD2")
+				return c
+			}
+			c, listener := login(), login()
+			for _, allowed := range []string{
+				"PING", "COMMAND COUNT", "SET shop:1 v", "MGET shop:1 shop:2", "MULTI", "SET shop:1 w", "EXEC", "SCAN 0",
+				"LOCK shop:1 TOKEN t PX 60000 META x", "RENEW shop:1 t", "UNLOCK shop:1 t", "LOCK shop:2 TOKEN t KEEPALIVE",
+				"LOCKCTL INFO shop:2", "LOCKCTL CHECK shop:2 t", "UNLOCK shop:2 t", "RLOCK shop:3 TOKEN a", "RLOCK shop:3 TOKEN b",
+				"UNLOCK shop:3 a", "WLOCK shop:3 TOKEN b WAIT 100", "WAIT 0 1", "CLIENT ID", "SELECT 0", "HELLO 3",
+			} {
+				c.Must(t, strings.Fields(allowed)...)
+			}
+			listener.Must(t, "SUBSCRIBE", "shop:news")
+			c.Want(t, "(integer) 1", "PUBLISH", "shop:news", "m")
+			waiter := login()
+			waiter.Send("LOCK", "shop:3", "WAIT", "10000")
+			c.Want(t, "(integer) 1", "UNLOCK", "shop:3", "b")
+			if v, err := waiter.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
+				t.Errorf("the waiter got %s, %v", v, err)
+			}
+			for _, denied := range []string{
+				"GET other", "LOCK job", "LOCK shop", "LOCKCTL INFO job", "LOCKCTL LIST", "LOCKCTL STATS", "LOCKCTL BREAK shop:3", "KEYS *",
+				"SUBSCRIBE other", "PSUBSCRIBE *", "CONFIG GET *", "CONFIG SET maxclients 1", "CLIENT LIST", "CLIENT KILL TYPE normal",
+				"CLIENT PAUSE 1", "MONITOR", "INFO", "ACL LIST", "FLUSHALL", "EVAL x 0",
+			} {
+				if got := c.Call(t, strings.Fields(denied)...); !strings.HasPrefix(got.Text, "NOPERM") {
+					t.Errorf("%s: %s", denied, got)
+				}
+			}
+		})
+	}
+}
+
+// What is queued behind AUTH would run as the user before, with rights that the new one has not.
+func TestNothingRunsBehindAUTHInATransaction(t *testing.T) {
+	t.Parallel()
+	redis := rig.StartRedis(t)
+	redis.Do(t, "ACL", "SETUSER", "writer", "on", ">pw", "~*", "+@all")
+	redis.Do(t, "ACL", "SETUSER", "reader", "on", ">pw", "~*", "-@all", "+get", "+multi", "+exec", "+discard")
+	for _, auth := range []string{"proxy", "upstream"} {
+		p := rig.StartProxy(t, "--upstream", redis.Addr, "--client-auth", auth)
+		for _, login := range [][]string{{"AUTH", "reader", "pw"}, {"HELLO", "2", "AUTH", "reader", "pw"}} {
+			c := rig.Connect(t, p.Addr)
+			c.Want(t, "OK", "AUTH", "writer", "pw")
+			c.Want(t, "OK", "MULTI")
+			c.Want(t, "QUEUED", "SET", "before", "1")
+			c.Want(t, "QUEUED", login...)
+			if v, err := c.Do("SET", "behind", "1"); err != nil || !v.IsError("ERR") {
+				t.Errorf("%s, SET behind %s: %s %v", auth, login, v, err)
+			}
+			if v, err := c.Do("EXEC"); err != nil || !v.IsError("EXECABORT") {
+				t.Errorf("%s, EXEC: %s %v", auth, v, err)
+			}
+			c.Want(t, "OK", "MULTI")
+			c.Want(t, "QUEUED", "GET", "behind")
+			c.Want(t, "QUEUED", login...)
+			if v := c.Must(t, "EXEC"); len(v.Elems) != 2 || !v.Elems[0].Null || v.Elems[1].IsError() {
+				t.Errorf("%s, EXEC with %s at its end: %s", auth, login, v)
+			}
+			if v, err := c.Do("SET", "behind", "1"); err != nil || !v.IsError("NOPERM") {
+				t.Errorf("%s, SET as the reader: %s %v", auth, v, err)
+			}
+		}
+	}
+}

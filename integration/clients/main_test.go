@@ -1,0 +1,9 @@
+package clients
+
+import (
+	"testing"
+
+	"lockproxy/integration/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }

@@ -1,0 +1,232 @@
+//go:build !quick
+
+package compat_test
+
+import (
+	"flag"
+	"lockproxy/integration/compat"
+	"lockproxy/integration/rig"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What a run of Redis's suite is about can be changed: make compat COMPATFLAGS="-compat-targets single".
+var (
+	compatTargets = flag.String("compat-targets", "", "targets of TestCompat, with commas between them; empty: all")
+	compatFiles   = flag.String("compat-files", "", "files of Redis's suite, with commas between them; empty: with -long all, else a dose")
+	compatTags    = flag.String("compat-tags", compat.Tags, "--tags of Redis's suite")
+	compatJobs    = flag.Int("compat-jobs", 0, "files that run at a time; 0: as many as there are processors, with -long half of them")
+	compatLogs    = flag.String("compat-logs", "", "directory where the suite's logs are kept; empty: nowhere")
+)
+
+// compatTarget is an upstream that the proxy stands in front of while the suite runs.
+type compatTarget struct {
+	name     string
+	upstream func(l rig.Life) string // starts one; the address for --upstream
+	bare     string                  // the target whose upstream is what the proxy is compared with
+	mode     []string                // of the suite
+	proxy    []string                // flags
+	dose     []string                // files of the short run
+}
+
+var targetsOfCompat = []compatTarget{{
+	name:     "single",
+	upstream: func(l rig.Life) string { return rig.StartRedis(l, rig.OpenRedis...).Addr },
+	bare:     "single",
+	proxy:    []string{"--refused-commands", ""},
+	dose: []string{"unit/violations", "unit/quit", "unit/protocol", "unit/type/incr", "unit/info-command",
+		"unit/introspection", "unit/introspection-2", "unit/pubsub", "unit/keyspace", "unit/slowlog", "unit/tracking",
+		"unit/functions", "unit/type/stream-cgroups", "unit/other", "unit/multi", "unit/expire", "unit/type/string",
+		"unit/scripting", "unit/sort", "integration/redis-cli"},
+}, {
+	name:     "onenode",
+	upstream: func(l rig.Life) string { return rig.StartOpenCluster(l, 1) },
+	bare:     "onenode",
+	mode:     []string{"--cluster-mode"},
+	proxy:    []string{"--refused-commands", "", "--cluster-mode", "yes"},
+	dose: []string{"unit/protocol", "unit/info-command", "unit/quit", "unit/introspection", "unit/pubsub",
+		"unit/keyspace", "unit/slowlog", "unit/tracking", "unit/functions", "unit/type/stream-cgroups", "unit/multi",
+		"unit/other", "unit/scripting"},
+}, {
+	name:     "cluster",
+	upstream: func(l rig.Life) string { return rig.StartOpenCluster(l, 3) },
+	bare:     "onenode",
+	mode:     []string{"--cluster-mode"},
+	proxy:    []string{"--refused-commands", "", "--cluster-mode", "yes"},
+	dose: []string{"unit/info-command", "unit/slowlog", "unit/introspection", "unit/protocol", "unit/pubsub",
+		"unit/multi", "unit/bitfield", "unit/bitops", "unit/expire", "unit/functions", "unit/type/hash", "unit/type/set",
+		"unit/keyspace", "unit/type/list", "unit/type/string", "unit/scripting"},
+}}
+
+// TestCompat runs Redis's own test suite straight against a server and through the
+// proxy: what passes there passes here.
+func TestCompat(t *testing.T) {
+	suite, err := compat.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exceptions, err := compat.Listed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := suite.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig.Binary(t) // is built now, outside of what is timed
+	c := newCompatRun(suite, exceptions)
+	c.table.Head()
+	t.Run("on", func(t *testing.T) {
+		for _, target := range targetsOfCompat {
+			if *compatTargets != "" && !slices.Contains(strings.Split(*compatTargets, ","), target.name) {
+				continue
+			}
+			for _, file := range filesOf(target, all) {
+				t.Run(target.name+"/"+file, func(t *testing.T) {
+					t.Parallel()
+					c.jobs <- true
+					defer func() { <-c.jobs }()
+					c.file(t, target, file)
+				})
+			}
+		}
+	})
+	left, stale := c.table.Foot(exceptions)
+	if len(left) > 0 {
+		t.Errorf("%d tests of Redis's suite fail through the proxy alone: see the table above", len(left))
+	}
+	for _, key := range stale {
+		t.Errorf("an exception that is none any more: %+v", key)
+	}
+}
+
+func filesOf(target compatTarget, all []string) []string {
+	if *compatFiles != "" {
+		return strings.Split(*compatFiles, ",")
+	}
+	return rig.Dose(target.dose, all)
+}
+
+// compatRun is one run of the suite on several targets.
+type compatRun struct {
+	suite      *compat.Suite
+	exceptions compat.Exceptions
+	table      *compat.Table
+	jobs       chan bool // has room for as many files as run at a time
+
+	mu   sync.Mutex
+	bare map[string]*bareRecord // by the target's name and the file's
+}
+
+// bareRecord is a run without a proxy, which several targets may want.
+type bareRecord struct {
+	sync.Once
+	compat.Record
+}
+
+func newCompatRun(suite *compat.Suite, exceptions compat.Exceptions) *compatRun {
+	jobs := *compatJobs
+	if jobs == 0 {
+		jobs = rig.Dose(runtime.NumCPU(), max(1, runtime.NumCPU()/2))
+	}
+	return &compatRun{suite: suite, exceptions: exceptions, table: compat.NewTable(os.Stdout),
+		jobs: make(chan bool, jobs), bare: map[string]*bareRecord{}}
+}
+
+// file runs one file on one target. What fails through the proxy alone is run once more,
+// unless it is much: a test may have been too slow for its own clock.
+func (c *compatRun) file(t *testing.T, target compatTarget, file string) {
+	start := time.Now()
+	bare := c.withoutProxy(t, target.bare, file)
+	if bare.Tests() == 0 { // all of it is for servers that the suite starts itself
+		c.table.Row(compat.Row{Target: target.name, File: file, Bare: bare, Through: bare})
+		return
+	}
+	runs := []compat.Record{c.throughProxy(t, target, file)}
+	differ, unsteady := compat.Compare(target.name, file, bare, runs...)
+	if left := c.exceptions.Left(differ); len(left) > 0 && len(left) <= 5 {
+		runs = append(runs, c.throughProxy(t, target, file))
+		differ, unsteady = compat.Compare(target.name, file, bare, runs...)
+	}
+	c.table.Row(compat.Row{Target: target.name, File: file, Bare: bare, Through: runs[len(runs)-1],
+		Differ: differ, Unsteady: unsteady, Took: time.Since(start)})
+}
+
+func (c *compatRun) withoutProxy(t *testing.T, name, file string) compat.Record {
+	c.mu.Lock()
+	b := c.bare[name+" "+file]
+	if b == nil {
+		b = &bareRecord{}
+		c.bare[name+" "+file] = b
+	}
+	c.mu.Unlock()
+	b.Do(func() {
+		i := slices.IndexFunc(targetsOfCompat, func(target compatTarget) bool { return target.name == name })
+		b.Record = c.play(t, "bare "+name, nil, targetsOfCompat[i].mode, file, targetsOfCompat[i].upstream)
+	})
+	return b.Record
+}
+
+func (c *compatRun) throughProxy(t *testing.T, target compatTarget, file string) compat.Record {
+	return c.play(t, target.name, c.exceptions.Stall(target.name, file), target.mode, file, func(l rig.Life) string {
+		return rig.StartProxy(l, append([]string{"--upstream", target.upstream(l)}, target.proxy...)...).Addr
+	})
+}
+
+// play runs a file, each try against what start starts for it.
+func (c *compatRun) play(t *testing.T, label string, stall, mode []string, file string, start func(l rig.Life) string) (r compat.Record) {
+	return compat.Tries(8, stall, func(without []string) (r compat.Record) {
+		t.Run(label, func(t *testing.T) {
+			host, port, err := net.SplitHostPort(start(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, _ := strconv.Atoi(port)
+			cmd, err := c.suite.Command(t.TempDir(), compat.Play{File: file, Host: host, Port: n, Mode: mode,
+				Tags: *compatTags, Without: without, Ports: rig.FreePort(t), Stall: rig.Dose(60, 180)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := runSuite(t, cmd)
+			keepLog(t, label, file, log)
+			r = compat.Parse(log)
+		})
+		return r
+	})
+}
+
+// runSuite waits for the suite, which watches over its own progress, and for no
+// longer than a file takes on the slowest machine.
+func runSuite(t *testing.T, cmd *exec.Cmd) (log string) {
+	t.Helper()
+	p := rig.StartCommand(t, cmd)
+	select {
+	case <-p.Done:
+	case <-time.After(15 * time.Minute):
+		p.Kill()
+	}
+	return p.Log.String()
+}
+
+func keepLog(t *testing.T, label, file, log string) {
+	if *compatLogs == "" {
+		return
+	}
+	dir := filepath.Join(*compatLogs, strings.ReplaceAll(label, " ", "-"))
+	name := filepath.Join(dir, strings.ReplaceAll(file, "/", "_")+time.Now().Format(".150405")+".log")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(log), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,343 @@
+package faults
+
+import (
+	"fmt"
+	"lockproxy/integration/rig"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// witness is what the lock under test protects, without any protection of its
+// own: it notices two writers at once.
+type witness struct {
+	inside  atomic.Int32
+	count   int // deliberately unprotected; -race watches it too
+	overlap atomic.Int32
+
+	mu     sync.Mutex
+	grants []grant
+}
+
+type grant struct {
+	client int
+	fence  int64
+	asked  time.Time // when LOCK was sent
+	got    time.Time // when the grant came
+	proxy  int
+}
+
+// enter is the critical section: a moment in which nobody else may be inside.
+func (w *witness) enter(g grant) {
+	if w.inside.Add(1) != 1 {
+		w.overlap.Add(1)
+	}
+	if w.overlap.Load() == 0 {
+		w.count++
+	}
+	w.mu.Lock()
+	w.grants = append(w.grants, g)
+	w.mu.Unlock()
+	w.inside.Add(-1)
+}
+
+// check judges what the witness saw: nobody overlapped, and fences rose in the
+// order of the grants.
+func (w *witness) check(t *testing.T, atLeast int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.overlap.Load(); n > 0 {
+		t.Errorf("%d times two clients held the lock", n)
+	}
+	if len(w.grants) < atLeast {
+		t.Errorf("only %d grants, want %d", len(w.grants), atLeast)
+	}
+	for i := 1; i < len(w.grants); i++ {
+		if w.grants[i].fence <= w.grants[i-1].fence {
+			t.Errorf("grant %d has fence %d, the one before it %d", i, w.grants[i].fence, w.grants[i-1].fence)
+		}
+	}
+}
+
+// await waits, for a while, until so many grants have come after a time; check tells if they have not.
+func (w *witness) await(n int, after time.Time) {
+	for end := time.Now().Add(2 * rig.Patience); w.since(after) < n && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// since counts the grants that came after a time.
+func (w *witness) since(after time.Time) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.grants {
+		if g.got.After(after) {
+			n++
+		}
+	}
+	return n
+}
+
+// overtakings counts how often a grant went to someone who had asked more than
+// slack later than somebody who was still waiting.
+func (w *witness) overtakings(slack time.Duration) int {
+	n := 0
+	for i, g := range w.grants {
+		if slices.ContainsFunc(w.grants[i+1:], func(later grant) bool {
+			return later.asked.Add(slack).Before(g.asked)
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
+// longestGap is the longest time between two grants.
+func (w *witness) longestGap() time.Duration {
+	var longest time.Duration
+	for i := 1; i < len(w.grants); i++ {
+		longest = max(longest, w.grants[i].got.Sub(w.grants[i-1].got))
+	}
+	return longest
+}
+
+// contend takes and frees a lock rounds times (0: until its connection breaks or
+// end is closed), and returns the first error.
+func contend(p *rig.Proxy, proxy, client int, lock string, lease time.Duration, rounds int, end <-chan struct{}, w *witness) error {
+	c, err := rig.Dial(p.Addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	token := fmt.Sprintf("client%d", client)
+	for i := 0; rounds == 0 || i < rounds; i++ {
+		select {
+		case <-end:
+			return nil
+		default:
+		}
+		asked := time.Now()
+		c.Send("LOCK", lock, "TOKEN", token, "PX", fmt.Sprint(lease.Milliseconds()), "WAIT", "60000")
+		v, err := c.Receive(time.Minute)
+		if err != nil {
+			return err
+		}
+		if len(v.Elems) != 4 {
+			return fmt.Errorf("LOCK: %s", v)
+		}
+		w.enter(grant{client, v.Elems[1].Int(), asked, time.Now(), proxy})
+		if v, err := c.Do("UNLOCK", lock, token); err != nil || v.Text != "1" {
+			return fmt.Errorf("UNLOCK: %s %v", v, err)
+		}
+	}
+	return nil
+}
+
+// probe asks each proxy for a key, over and over, until longest is called, which returns how long an answer
+// took at most.
+func probe(t *testing.T, proxies ...*rig.Proxy) (longest func() time.Duration) {
+	t.Helper()
+	end := make(chan struct{})
+	var group sync.WaitGroup
+	var most atomic.Int64
+	for _, p := range proxies {
+		c := rig.Connect(t, p.Addr)
+		group.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				asked := time.Now()
+				if _, err := c.Do("GET", "probe"); err != nil {
+					t.Errorf("GET: %v", err)
+					return
+				}
+				for took := int64(time.Since(asked)); ; {
+					if before := most.Load(); took <= before || most.CompareAndSwap(before, took) {
+						break
+					}
+				}
+			}
+		})
+	}
+	return func() time.Duration {
+		close(end)
+		group.Wait()
+		return time.Duration(most.Load())
+	}
+}
+
+// Fifty clients of two proxies over one cluster: one writer at a time, fences rise, first come first
+// served. R8 R25
+func TestTwoProxies(t *testing.T) {
+	t.Parallel()
+	proxies := []*rig.Proxy{
+		rig.StartProxy(t, "--upstream", rig.SharedCluster().Nodes[0].Addr),
+		rig.StartProxy(t, "--upstream", rig.SharedCluster().Nodes[1].Addr),
+	}
+	w, rounds := &witness{}, rig.Dose(20, 1000)
+	longest := probe(t, proxies...)
+	var group sync.WaitGroup
+	for client := range 50 {
+		group.Go(func() {
+			if err := contend(proxies[client%2], client%2, client, "two", 20*time.Second, rounds, nil, w); err != nil {
+				t.Errorf("client %d: %v", client, err)
+			}
+		})
+	}
+	group.Wait()
+	w.check(t, 50*rounds)
+	if w.count != 50*rounds {
+		t.Errorf("the counter is at %d, want %d", w.count, 50*rounds)
+	}
+	// Asking, being queued and reading the answer take their time on a busy
+	// machine: whoever asked this much earlier stands before.
+	slack := 600*time.Millisecond + longest()
+	if n := w.overtakings(slack); n > 0 {
+		t.Errorf("%d of %d grants overtook somebody who had waited %v longer", n, len(w.grants), slack)
+	}
+	for i, p := range proxies {
+		if state, n := rig.LockInfo(t, p.Addr, "two"); state != "free" || n != 0 {
+			t.Errorf("afterwards proxy %d says the lock is %s with %d waiters", i, state, n)
+		}
+		if waiting := p.Metric(t, "lockproxy_lock_waiters"); waiting != 0 {
+			t.Errorf("afterwards proxy %d has %v waiters", i, waiting)
+		}
+	}
+}
+
+// Readers and writers of two proxies: readers share, nobody is with a writer. R29 R30
+func TestTwoProxiesReadersAndWriters(t *testing.T) {
+	t.Parallel()
+	addrs := []string{rig.SharedOverCluster().Addr, rig.StartProxy(t, "--upstream", rig.SharedCluster().Nodes[2].Addr).Addr}
+	var readers, writers, mixed, together atomic.Int32
+	var group sync.WaitGroup
+	for client := range 20 {
+		group.Go(func() {
+			c, err := rig.Dial(addrs[client%2])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			verb, me, other := "RLOCK", &readers, &writers
+			if client%5 == 0 {
+				verb, me, other = "WLOCK", &writers, &readers
+			}
+			for range rig.Dose(15, 500) {
+				c.Send(verb, "readers", "PX", "20000", "WAIT", "60000")
+				v, err := c.Receive(time.Minute)
+				if err != nil || len(v.Elems) != 4 {
+					t.Errorf("%s: %s %v", verb, v, err)
+					return
+				}
+				n := me.Add(1)
+				if other.Load() > 0 || me == &writers && n > 1 {
+					mixed.Add(1)
+				}
+				if me == &readers && n > 1 {
+					together.Add(1)
+				}
+				time.Sleep(time.Millisecond)
+				me.Add(-1)
+				if v, err := c.Do("UNLOCK", "readers", v.Elems[0].Text); err != nil || v.Text != "1" {
+					t.Errorf("UNLOCK: %s %v", v, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := mixed.Load(); n > 0 {
+		t.Errorf("%d times a writer was not alone", n)
+	}
+	if together.Load() == 0 {
+		t.Error("readers never shared the lock")
+	}
+}
+
+// kill -9 of one of two proxies while clients of both contend: what it held is
+// free after a lease, its waiters hold the others up for a moment only. R25
+func TestKilledProxy(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	live := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
+	doomed := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
+	w, end := &witness{}, make(chan struct{})
+	var group sync.WaitGroup
+	for client := range 20 {
+		group.Go(func() {
+			p, proxy, of := live, 0, 20*time.Second // far more than holding it takes, however busy the machine is
+			if client%2 == 1 {
+				p, proxy, of = doomed, 1, lease
+			}
+			if err := contend(p, proxy, client, "doomed", of, 0, end, w); err != nil && p == live {
+				t.Errorf("client %d: %v", client, err)
+			}
+		})
+	}
+	w.await(rig.Dose(100, 2000), time.Time{})
+	doomed.Kill()
+	free := time.Now().Add(lease)
+	w.await(20, free)
+	close(end)
+	group.Wait()
+	w.check(t, 100)
+	if n := w.since(free); n < 20 {
+		t.Errorf("only %d grants after the lease of the killed proxy", n)
+	}
+	// One by one, the dead proxy's ten waiters would cost half a second each.
+	if gap := w.longestGap(); gap > lease+4*time.Second {
+		t.Errorf("nobody got the lock for %v; a lease is %v", gap, lease)
+	}
+}
+
+// A proxy that is stopped (SIGSTOP) holds the clients of the other up for the
+// lease of its holder and a moment; when it goes on nothing is granted twice.
+func TestStoppedProxy(t *testing.T) {
+	t.Parallel()
+	const lease = 1500 * time.Millisecond
+	live := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
+	stopped := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
+	// The lease of the holder begins when all is ready, and the one before it has unlocked.
+	before, holder, behind := rig.Connect(t, live.Addr), rig.Connect(t, stopped.Addr), rig.Connect(t, stopped.Addr)
+	before.Must(t, "LOCK", "stopped", "TOKEN", "before", "PX", "60000")
+	holder.Send("LOCK", "stopped", "TOKEN", "h", "PX", fmt.Sprint(lease.Milliseconds()), "WAIT", "30000")
+	rig.WaitersOf(t, live.Addr, "stopped", 1)
+	behind.Send("LOCK", "stopped", "TOKEN", "behind", "PX", "2000", "WAIT", "30000")
+	rig.WaitersOf(t, live.Addr, "stopped", 2)
+	third := rig.Connect(t, live.Addr)
+	third.Send("LOCK", "stopped", "TOKEN", "third", "PX", "20000", "WAIT", "30000")
+	rig.WaitersOf(t, live.Addr, "stopped", 3)
+	granted := time.Now()
+	before.Want(t, "(integer) 1", "UNLOCK", "stopped", "before")
+	first, err := holder.Receive(rig.Patience)
+	stopped.Signal(syscall.SIGSTOP)
+	if err != nil || len(first.Elems) != 4 {
+		t.Fatalf("the holder: %s %v", first, err)
+	}
+	v, err := third.Receive(rig.Patience)
+	took := time.Since(granted)
+	if err != nil || len(v.Elems) != 4 || v.Elems[1].Int() <= first.Elems[1].Int() {
+		t.Fatalf("the waiter behind a stopped proxy's: %s %v", v, err)
+	}
+	if took < lease || took > lease+4*time.Second {
+		t.Errorf("the waiter behind a stopped proxy's got the lock %v after the holder; the lease is %v", took, lease)
+	}
+	stopped.Signal(syscall.SIGCONT)
+	if !behind.Silent(300 * time.Millisecond) {
+		v, err := behind.Receive(rig.Patience)
+		t.Fatalf("after SIGCONT its waiter got %s %v while another holds the lock", v, err)
+	}
+	holder.Want(t, "(nil)", "UNLOCK", "stopped", "h")
+	third.Want(t, "(integer) 1", "UNLOCK", "stopped", "third")
+	if b, err := behind.Receive(rig.Patience); err != nil || len(b.Elems) != 4 || b.Elems[1].Int() <= v.Elems[1].Int() {
+		t.Errorf("its waiter at last: %s %v", b, err)
+	}
+}

@@ -1,0 +1,310 @@
+package faults
+
+import (
+	"fmt"
+	"lockproxy/integration/rig"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// unfit are the transcripts of locks that say what RedLock does not, and why.
+var unfit = map[string]string{
+	"lock-fcfs":       "between modes nobody queues: whoever asks first when a majority is free has it",
+	"lock-keys":       "the keys are on other servers than those of the proxy's upstream, and a lease of 80 ms is too short",
+	"lock-keepalive":  "a lease of 400 ms is too short",
+	"lock-read":       "a lease of 50 ms is too short",
+	"lock-renew":      "a lease of 50 ms is too short",
+	"lock-same-token": "a lease of 100 ms is too short",
+	"lock-reentrant":  "a lease of 10 ms is too short",
+	"lock-unlock":     "a lease of 60 ms is too short",
+	"lock-wait":       "a lease of 300 ms is too short",
+	"lock-tokenless":  "a lease of 50 ms is too short",
+	"lock-vanished":   "the keys are on other servers than those of the proxy's upstream",
+	"lockctl-break":   "the keys are on other servers than those of the proxy's upstream",
+	"lock-updown":     "an upgrade that waits does not stand before others",
+	"lockctl":         "nobody queues in Redis, so nobody can count who waits",
+}
+
+// The verbs mean over five masters what they mean over one: the same transcripts. R27
+func TestRedlockTranscripts(t *testing.T) {
+	t.Parallel()
+	five := rig.StartMasters(t, 5)
+	p := five.StartRedlock(t, 5*time.Second, "--upstream", rig.StartRedis(t).Addr)
+	files, err := filepath.Glob("../transcripts/testdata/lock*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	own, err := filepath.Glob("testdata/redlock/*.txt")
+	if err != nil || len(own) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	left := len(unfit)
+	for _, file := range slices.Concat(files, own) {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		if unfit[name] != "" {
+			left--
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr, err := rig.ParseTranscript(string(text))
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			rig.Steady(t, func() error {
+				for _, s := range five {
+					s.Do(t, "FLUSHALL")
+				}
+				if err := tr.Play(p.Addr); err != nil {
+					return fmt.Errorf("%s: %w", file, err)
+				}
+				return nil
+			})
+		})
+	}
+	if left != 0 {
+		t.Errorf("%d transcripts are left out that do not exist", left)
+	}
+}
+
+// The name says where a lock is kept; everything else goes to the upstream. R27
+func TestRedlockByPrefix(t *testing.T) {
+	t.Parallel()
+	five, upstream := rig.StartMasters(t, 5), rig.StartRedis(t)
+	p := five.StartRedlock(t, 20*time.Second, "--upstream", upstream.Addr, "--redlock-prefix", "pay:")
+	c := rig.Connect(t, p.Addr)
+	for _, name := range []string{"pay:1", "job"} {
+		if v := c.Must(t, "LOCK", name, "TOKEN", "t", "PX", "60000"); len(v.Elems) != 4 || v.Elems[0].Text != "t" {
+			t.Fatalf("LOCK %s: %s", name, v)
+		}
+	}
+	c.Want(t, "OK", "SET", "pay:1", "value")
+	rig.Eventually(t, rig.Patience, "all five have the lock", func() bool { return five.Having(t, "lock:{pay:1}") == 5 })
+	if n := five.Having(t, "lock:{job}") + five.Having(t, "pay:1"); n != 0 {
+		t.Errorf("%d keys of the upstream are on the masters", n)
+	}
+	for key, want := range map[string]string{"lock:{pay:1}": "(integer) 0", "lock:{job}": "(integer) 1", "pay:1": "(integer) 1"} {
+		if got := upstream.Do(t, "EXISTS", key).String(); got != want {
+			t.Errorf("upstream: EXISTS %s: %s", key, got)
+		}
+	}
+	if got := c.Must(t, "LOCKCTL", "LIST").String(); !strings.HasPrefix(got, `[["name", "job", `) || !strings.Contains(got, `], ["name", "pay:1", `) {
+		t.Errorf("LIST: %s", got)
+	}
+	c.Want(t, "(integer) 1", "UNLOCK", "pay:1", "t")
+	rig.Eventually(t, rig.Patience, "none has the lock", func() bool { return five.Having(t, "lock:{pay:1}") == 0 })
+}
+
+// grantTime takes and frees a lock, and says how long the grant took.
+func grantTime(l rig.Life, c *rig.Conn, name, lease string) time.Duration {
+	l.Helper()
+	began := time.Now()
+	v := c.Must(l, "LOCK", name, "TOKEN", "t", "PX", lease)
+	took := time.Since(began)
+	if len(v.Elems) != 4 {
+		l.Fatalf("LOCK %s: %s", name, v)
+	}
+	if v := c.Must(l, "UNLOCK", name, "t"); v.Text != "1" {
+		l.Fatalf("UNLOCK %s: %s", name, v)
+	}
+	return took
+}
+
+// Two dead masters of five cost one time-out, and then nothing. Without a third there is no
+// grant, and no Null either; it comes back by itself. R27
+func TestRedlockDeadMasters(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]struct {
+		kill, heal func(t *testing.T, s *rig.Server)
+	}{
+		"killed":  {func(_ *testing.T, s *rig.Server) { s.Kill() }, func(t *testing.T, s *rig.Server) { s.Restart(t) }},
+		"stopped": {func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGSTOP) }, func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGCONT) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			five := rig.StartMasters(t, 5)
+			p := five.StartRedlock(t, 20*time.Second, "--upstream", rig.SharedRedis().Addr)
+			c := rig.Connect(t, p.Addr)
+			grantTime(t, c, name, "20000")
+			harm.kill(t, five[0])
+			harm.kill(t, five[3])
+			grantTime(t, c, name, "20000")
+			var all []time.Duration
+			for range 21 {
+				all = append(all, grantTime(t, c, name, "20000"))
+			}
+			if slices.Sort(all); all[10] > 500*time.Millisecond {
+				t.Errorf("half of the grants took over %v while two masters were known to be away", all[10])
+			}
+			rig.Eventually(t, rig.Patience, "the metrics say who is away", func() bool {
+				return p.Metric(t, "lockproxy_redlock_node_up") == 3 && p.Metric(t, "lockproxy_redlock_node_votes") == 3 &&
+					p.Metric(t, "lockproxy_redlock_node_up", five[3].Addr) == 0
+			})
+			if status, body, err := p.Get("/readyz"); status != http.StatusOK {
+				t.Errorf("/readyz: %d %s %v", status, body, err)
+			}
+
+			c.Must(t, "LOCK", "held", "TOKEN", "t", "PX", "60000")
+			harm.kill(t, five[4])
+			want := "NOQUORUM " // of how many that were still to answer at first, nobody knows
+			for _, lock := range []string{"held", "free"} {
+				for range 3 {
+					v, err := c.Do("LOCK", lock, "TOKEN", "u", "PX", "20000")
+					if err != nil || !strings.HasPrefix(v.Text, want) || v.Kind != '-' {
+						t.Errorf("LOCK %s with two masters of five: %s %v", lock, v, err)
+					}
+					want = "NOQUORUM 2/3 "
+				}
+			}
+			rig.Eventually(t, rig.Patience, "/readyz says why", func() bool {
+				status, body, _ := p.Get("/readyz")
+				return status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 5 masters vote, and 3 are needed") && strings.Contains(body, five[4].Addr)
+			})
+			c.Want(t, "PONG", "PING")
+
+			for _, i := range []int{4, 0, 3} {
+				harm.heal(t, five[i])
+			}
+			rig.Eventually(t, rig.Patience, "all masters vote", func() bool { return p.Metric(t, "lockproxy_redlock_node_votes") == 5 })
+			if v := c.Must(t, "LOCK", "held", "TOKEN", "u"); !v.Null {
+				t.Errorf("what was held: %s", v)
+			}
+			c.Want(t, "(integer) 1", "UNLOCK", "held", "t")
+			grantTime(t, c, name, "20000")
+			grantTime(t, c, "free", "20000")
+		})
+	}
+}
+
+// A master that restarted without its data has no vote until the longest lease is over, and
+// says so. R27 R31
+func TestRedlockRestartedMaster(t *testing.T) {
+	t.Parallel()
+	three := rig.StartMasters(t, 2)
+	three = append(three, rig.StartRedis(t))
+	forgetful := three[2]
+	p := three.StartRedlock(t, 5*time.Second, "--upstream", rig.SharedRedis().Addr, "--lock-lease", "5s", "--lock-max-lease", "5s")
+	votes := func() float64 { return p.Metric(t, "lockproxy_redlock_node_votes", forgetful.Addr) }
+	rig.Eventually(t, rig.Patience, "it is old enough to vote", func() bool { return votes() == 1 })
+	c := rig.Connect(t, p.Addr)
+	v := c.Must(t, "LOCK", "job", "TOKEN", "t", "PX", "5000")
+	if len(v.Elems) != 4 {
+		t.Fatal(v)
+	}
+	forgetful.Restart(t)
+	three[0].Kill()
+	// Two answer, one of which has forgotten the holder.
+	for began := time.Now(); time.Since(began) < time.Second; {
+		v, err := c.Do("LOCK", "job", "TOKEN", "u", "PX", "5000")
+		if err != nil || len(v.Elems) > 0 {
+			t.Fatalf("LOCK of what is held: %s %v", v, err)
+		}
+	}
+	p.Logged(t, `msg="master does not vote" node=`+forgetful.Addr+` err="it restarted`)
+	stats := c.Must(t, "LOCKCTL", "STATS").String()
+	if want := fmt.Sprintf(`["addr", %q, "up", (integer) 1, "votes", (integer) 0, "why", "it restarted`, forgetful.Addr); !strings.Contains(stats, want) {
+		t.Errorf("STATS lacks %s: %s", want, stats)
+	}
+	rig.Eventually(t, rig.Patience, "it votes again", func() bool { return votes() == 1 })
+	p.Logged(t, `msg="master votes again" node=`+forgetful.Addr)
+	grantTime(t, c, "job", "5000")
+}
+
+// Two proxies contend for one lock over five masters, of which one comes and goes: at most one
+// holds it, and fences rise. Who asks at the very moment in which a master goes may hear that
+// there was no majority. R27
+func TestRedlockTwoProxies(t *testing.T) {
+	t.Parallel()
+	five := rig.StartMasters(t, 5)
+	var proxies []*rig.Proxy
+	for range 2 {
+		proxies = append(proxies, five.StartRedlock(t, 20*time.Second, "--upstream", rig.SharedRedis().Addr, "--lock-lease", "20s", "--redlock-max-lease", "20s"))
+	}
+	const clients = 10
+	w, end := &witness{}, make(chan struct{})
+	var unlucky atomic.Int32
+	var group sync.WaitGroup
+	for client := range clients {
+		group.Go(func() {
+			for {
+				err := contend(proxies[client%2], client%2, client, "contended", 20*time.Second, 0, end, w)
+				if err == nil {
+					return
+				}
+				if unlucky.Add(1); !strings.Contains(err.Error(), "NOQUORUM ") {
+					t.Errorf("client %d: %v", client, err)
+					return
+				}
+				// Whatever it has, it is done with it.
+				for v, err := rig.Ask(proxies[client%2].Addr, "UNLOCK", "contended", fmt.Sprintf("client%d", client)); err != nil || v.Kind == '-'; {
+					v, err = rig.Ask(proxies[client%2].Addr, "UNLOCK", "contended", fmt.Sprintf("client%d", client))
+				}
+			}
+		})
+	}
+	faults := rig.Dose(3, 30)
+	for range faults {
+		time.Sleep(300 * time.Millisecond)
+		five[1].Kill()
+		time.Sleep(300 * time.Millisecond)
+		five[1].Restart(t)
+	}
+	w.await(20, time.Time{})
+	close(end)
+	group.Wait()
+	w.check(t, 20)
+	if n := int(unlucky.Load()); n > 2*clients*faults {
+		t.Errorf("%d times no majority in %d grants and %d faults", n, len(w.grants), faults)
+	}
+}
+
+// A proxy that ends answers its waiters, and leaves nothing of theirs on the masters. R27
+func TestRedlockDrains(t *testing.T) {
+	t.Parallel()
+	three := rig.StartMasters(t, 3)
+	redis := rig.SharedRedis().Addr
+	args := []string{"--upstream", redis, "--lock-lease", "20s", "--redlock-max-lease", "20s"}
+	p, other := three.StartRedlock(t, 20*time.Second, args...), three.StartRedlock(t, 20*time.Second, args...)
+	rig.Connect(t, other.Addr).Must(t, "LOCK", "job", "TOKEN", "t", "PX", "20000")
+	c := rig.Connect(t, p.Addr)
+	c.Send("LOCK", "job", "TOKEN", "u", "PX", "20000", "WAIT", "60000")
+	rig.Eventually(t, rig.Patience, "it waits", func() bool { return p.Metric(t, "lockproxy_lock_waiters") == 1 })
+	p.Signal(syscall.SIGTERM)
+	if v, err := c.Receive(rig.Patience); err != nil || !strings.HasPrefix(v.Text, "TRYAGAIN ") {
+		t.Errorf("the waiter got %s %v", v, err)
+	}
+	if code := p.Wait(rig.Patience); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	last := rig.Connect(t, other.Addr)
+	last.Want(t, "(integer) 1", "UNLOCK", "job", "t")
+	grantTime(t, last, "job", "20000")
+}
+
+// What cannot serve is refused at start, with the reason. R32
+func TestRedlockRefusedAtStart(t *testing.T) {
+	t.Parallel()
+	a, b := rig.StartRedis(t), rig.StartRedis(t)
+	replica := rig.StartRedis(t, "--replicaof", "127.0.0.1", fmt.Sprint(a.Port))
+	for third, why := range map[string]string{
+		replica.Addr:                        "it is a replica",
+		rig.SharedCluster().Nodes[0].Addr:   "it is a node of a Redis Cluster",
+		fmt.Sprintf("localhost:%d", a.Port): "it is the same server as",
+	} {
+		p := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin", "off", "--dev", "--redlock", a.Addr+","+b.Addr+","+third)
+		if code := p.Wait(rig.Patience); code != 1 || !strings.Contains(p.Log.String(), why) {
+			t.Errorf("%s: exit %d, want 1 and %q:\n%s", third, code, why, p.Log.Tail())
+		}
+	}
+}

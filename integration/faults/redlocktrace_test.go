@@ -1,0 +1,212 @@
+package faults
+
+import (
+	"fmt"
+	"lockproxy/integration/rig"
+	"lockproxy/integration/trace"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// quorumRig are two proxies whose locks five masters keep. These forget everything when they
+// restart, and are behind links.
+//
+//	two proxies ---> five links ---> five masters
+type quorumRig struct {
+	*traced
+	five rig.Masters
+}
+
+const (
+	quorumTimeout  = 75 * time.Millisecond
+	quorumShortest = 20 * quorumTimeout
+	quorumLongest  = 2 * quorumShortest // so that a quarantine ends soon
+)
+
+func startQuorumRig(t *testing.T) *quorumRig {
+	q := &quorumRig{}
+	var links []string
+	for range 5 {
+		s := rig.StartRedis(t)
+		s.Link = rig.StartLink(t, s.Addr)
+		q.five, links = append(q.five, s), append(links, s.Link.Addr())
+	}
+	q.traced = startTraced(t, "--upstream", rig.StartRedis(t).Addr, "--redlock", strings.Join(links, ","),
+		"--redlock-node-timeout", quorumTimeout.String(), "--lock-lease", quorumShortest.String(), "--redlock-max-lease", quorumLongest.String())
+	q.vote()
+	return q
+}
+
+// vote waits until both proxies count all masters.
+func (q *quorumRig) vote() {
+	q.t.Helper()
+	for n := range 2 {
+		rig.Eventually(q.t, 2*rig.Patience, fmt.Sprintf("all masters vote, as proxy %d sees it", n), func() bool {
+			return q.proxy(n).Metric(q.t, "lockproxy_redlock_node_votes") == 5
+		})
+	}
+}
+
+// Clients of two proxies over five masters take, renew, check and free locks at random while
+// masters are killed, forget, hang, or cannot be reached: two of them at a time, and now and then
+// three. No order of their calls may need a lock that breaks its promise, and without a majority there is
+// no answer at all but an error. Not beside other tests, which would only make its times longer.
+// R2 R5 R8 R14 R15 R16 R27 R31
+func TestRedlockTraces(t *testing.T) {
+	q := startQuorumRig(t)
+	takeTraces(t, 15*time.Second, q.faults(), q.round)
+}
+
+func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
+	r := trace.Round{
+		Seed: seed, Clients: 8, Proxies: 2, For: 1500 * time.Millisecond, Think: 10 * time.Millisecond,
+		Slacks: trace.Slacks{Standing: 400 * time.Millisecond, Wakeup: 5 * time.Second, Late: time.Second},
+		Dial:   q.dial, Upgrades: true, Keepalive: true, Probe: true, Quorum: true, Shortest: quorumShortest, Stall: quorumTimeout / 2,
+	}
+	for i := range 3 {
+		r.Keys = append(r.Keys, fmt.Sprintf("quorum-%d-%d", r.Seed, i))
+	}
+	if n%5 == 4 { // in which few meet, so that it can be seen who is refused for no reason
+		r.Clients, r.Think = 3, 50*time.Millisecond
+		return r
+	}
+	d.draw(1).into(&r)
+	return r
+}
+
+// harm is what happens to one master. It is over when the master could vote again, or is in quarantine.
+type harm struct {
+	name string
+	run  func(random *rand.Rand, s *rig.Server)
+}
+
+func (q *quorumRig) harms() []harm {
+	return []harm{
+		{"killed", func(random *rand.Rand, s *rig.Server) {
+			s.Kill()
+			time.Sleep(between(random, 0, 300*time.Millisecond))
+			s.Restart(q.t)
+		}},
+		{"stopped", func(random *rand.Rand, s *rig.Server) {
+			stop(s.Process, between(random, 30*time.Millisecond, 2*time.Second))
+		}},
+		{"half-open", func(random *rand.Rand, s *rig.Server) {
+			s.Link.HalfOpen(true)
+			time.Sleep(between(random, 100*time.Millisecond, 2*time.Second))
+			s.Link.HalfOpen(false)
+		}},
+		{"far away", func(random *rand.Rand, s *rig.Server) {
+			s.Link.Delay(between(random, 5*time.Millisecond, 200*time.Millisecond))
+			time.Sleep(between(random, 300*time.Millisecond, 2*time.Second))
+			s.Link.Delay(0)
+		}},
+		{"cut", func(random *rand.Rand, s *rig.Server) {
+			for range 4 {
+				s.Link.Cut()
+				time.Sleep(between(random, time.Millisecond, 300*time.Millisecond))
+			}
+		}},
+		{"replies cut", func(random *rand.Rand, s *rig.Server) {
+			for range 6 {
+				s.Link.CutReply("EVALSHA", random.IntN(40)-1, random.IntN(40)-1)
+				time.Sleep(between(random, 50*time.Millisecond, 200*time.Millisecond))
+				s.Link.Disarm()
+			}
+		}},
+	}
+}
+
+// faults are each harm to one master and to two, two different ones, and others. Each lasts until all
+// masters vote again.
+func (q *quorumRig) faults() []fault {
+	some := func(random *rand.Rand, n int) (all rig.Masters) {
+		for _, i := range random.Perm(5)[:n] {
+			all = append(all, q.five[i])
+		}
+		return all
+	}
+	var all []fault
+	add := func(name string, takes time.Duration, run func(random *rand.Rand, r *trace.Running)) {
+		all = append(all, fault{name, 1500 * time.Millisecond, takes, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+			run(random, r)
+			q.vote()
+		}})
+	}
+	harms := q.harms()
+	for i, h := range harms {
+		takes := 2 * time.Second
+		if h.name == "killed" {
+			takes += quorumLongest
+		}
+		add("one "+h.name, takes, func(random *rand.Rand, _ *trace.Running) { h.run(random, some(random, 1)[0]) })
+		for _, g := range harms[i:] {
+			add(h.name+" + "+g.name, takes, func(random *rand.Rand, _ *trace.Running) {
+				two := some(random, 2)
+				pause := between(random, 0, time.Second)
+				first, second := rand.New(rand.NewPCG(random.Uint64(), 1)), rand.New(rand.NewPCG(random.Uint64(), 2))
+				var both sync.WaitGroup
+				both.Go(func() { h.run(first, two[0]) })
+				both.Go(func() { time.Sleep(pause); g.run(second, two[1]) })
+				both.Wait()
+			})
+		}
+	}
+	add("SCRIPT FLUSH", 0, func(random *rand.Rand, _ *trace.Running) {
+		for _, s := range some(random, 1+random.IntN(5)) {
+			s.Do(q.t, "SCRIPT", "FLUSH")
+		}
+	})
+	add("clients killed", 500*time.Millisecond, func(random *rand.Rand, r *trace.Running) {
+		for range 6 {
+			r.Kill(random.IntN(r.Clients))
+			time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
+		}
+	})
+	add("proxy killed", 2*time.Second, func(random *rand.Rand, _ *trace.Running) {
+		n := random.IntN(2)
+		q.proxy(n).Kill()
+		time.Sleep(between(random, 0, time.Second))
+		q.replace(n)
+	})
+	add("proxy killed, and a master", 2*time.Second+quorumLongest, func(random *rand.Rand, _ *trace.Running) {
+		s := some(random, 1)[0]
+		s.Restart(q.t)
+		n := random.IntN(2)
+		q.proxy(n).Kill()
+		time.Sleep(between(random, 0, time.Second))
+		q.replace(n)
+	})
+	add("proxy stopped", 2*time.Second, func(random *rand.Rand, _ *trace.Running) {
+		stop(q.proxy(random.IntN(2)).Process, between(random, 100*time.Millisecond, 2*time.Second))
+	})
+	for name, away := range map[string]struct{ go_, back func(s *rig.Server) }{
+		"three stopped":   {func(s *rig.Server) { s.Signal(syscall.SIGSTOP) }, func(s *rig.Server) { s.Signal(syscall.SIGCONT) }},
+		"three half-open": {func(s *rig.Server) { s.Link.HalfOpen(true) }, func(s *rig.Server) { s.Link.HalfOpen(false) }},
+		"three killed":    {func(s *rig.Server) { s.Kill() }, func(s *rig.Server) { s.Restart(q.t) }},
+		"three cut off":   {func(s *rig.Server) { s.Link.Refuse(true); s.Link.Cut() }, func(s *rig.Server) { s.Link.Refuse(false) }},
+	} {
+		add(name, 2*time.Second, func(random *rand.Rand, r *trace.Running) {
+			three := some(random, 3)
+			for _, s := range three {
+				away.go_(s)
+				time.Sleep(between(random, 0, 100*time.Millisecond))
+			}
+			time.Sleep(50 * time.Millisecond) // what is on its way arrives
+			e := trace.Event{Name: "no majority", Start: r.Now(), Barren: true}
+			time.Sleep(between(random, 500*time.Millisecond, 2*time.Second))
+			e.End = r.Now()
+			r.Note(e)
+			for _, s := range three {
+				away.back(s)
+				time.Sleep(between(random, 0, 100*time.Millisecond))
+			}
+		})
+	}
+	slices.SortFunc(all, func(a, b fault) int { return strings.Compare(a.name, b.name) }) // the same for each seed
+	return all
+}

@@ -1,0 +1,244 @@
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"lockproxy/integration/rig"
+	"lockproxy/integration/trace"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	seed      = flag.Uint64("seed", 0, "seed of the traces; 0: another one each time")
+	traceTime = flag.Duration("for", 0, "how long traces are taken; 0: 20s, with -long 10m")
+)
+
+// traced are two proxies that traces are taken of.
+type traced struct {
+	t    *testing.T
+	args []string
+
+	mu      sync.Mutex
+	proxies []*rig.Proxy
+}
+
+func startTraced(t *testing.T, args ...string) *traced {
+	two := &traced{t: t, args: args}
+	for range 2 {
+		two.proxies = append(two.proxies, rig.StartProxy(t, args...))
+	}
+	return two
+}
+
+func (two *traced) proxy(n int) *rig.Proxy {
+	two.mu.Lock()
+	defer two.mu.Unlock()
+	return two.proxies[n]
+}
+
+// replace starts a proxy at the address of one that was killed.
+func (two *traced) replace(n int) {
+	p := rig.StartProxy(two.t, append(slices.Clone(two.args), "--listen", two.proxy(n).Addr)...)
+	two.mu.Lock()
+	defer two.mu.Unlock()
+	two.proxies[n] = p
+}
+
+// traceRig are proxies over a cluster with replicas.
+type traceRig struct {
+	*traced
+	cluster *rig.Cluster
+}
+
+// startTraceRig has a node that falls silent given up soon.
+func startTraceRig(t *testing.T) *traceRig {
+	c := rig.StartLinkedCluster(t, 3, 1)
+	return &traceRig{startTraced(t, "--upstream", c.Addrs(), "--upstream-timeout", "2s"), c}
+}
+
+func (two *traced) dial(n int) (trace.Conn, error) {
+	c, err := rig.Dial(two.proxy(n).Addr)
+	if err != nil {
+		return nil, err
+	}
+	id, err := c.Do("CLIENT", "ID")
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return traceConn{c, two.proxy(n).Addr, id.String()}, nil
+}
+
+// traceConn is a connection as package trace wants it.
+type traceConn struct {
+	*rig.Conn
+	proxy, id string // the address of the proxy, and what CLIENT ID said
+}
+
+func (c traceConn) Close() { c.Conn.Close() }
+
+func (c traceConn) Cut() {
+	other, err := rig.Dial(c.proxy)
+	if err != nil {
+		return
+	}
+	defer other.Close()
+	if other.Send("CLIENT", "KILL", "ID", c.id) == nil {
+		other.Receive(rig.Patience)
+	}
+}
+
+func (c traceConn) Do(d time.Duration, args ...string) (trace.Reply, error) {
+	if err := c.Send(args...); err != nil {
+		return trace.Reply{}, err
+	}
+	v, err := c.Receive(d)
+	if err != nil {
+		return trace.Reply{}, err
+	}
+	r := trace.Reply{Null: v.Null}
+	switch {
+	case v.IsError():
+		r.Error = v.Text
+	case v.Kind == ':':
+		r.Int = v.Int()
+	case v.Kind == '*' && !v.Null:
+		r.Array = []int64{}
+		for _, e := range v.Elems {
+			if e.Kind == ':' {
+				r.Array = append(r.Array, e.Int())
+			}
+		}
+	}
+	return r, nil
+}
+
+// figures are the sums over all rounds.
+type figures struct {
+	rounds, ops, grants, unknown int
+	faults, exceptions           map[string]int
+	violations                   int
+}
+
+func (f *figures) add(h *trace.History, v *trace.Verdict) {
+	f.rounds++
+	f.ops += v.Ops
+	f.grants += v.Grants
+	f.unknown += v.Unknown
+	f.violations += len(v.Violations)
+	for _, e := range h.Events {
+		if e.Start < 0 {
+			continue // of the round before
+		}
+		f.faults[e.Name]++
+	}
+	for name, n := range v.Exceptions {
+		f.exceptions[name] += n
+	}
+}
+
+func (f *figures) String() string {
+	kinds := func(m map[string]int) string {
+		var s []string
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			s = append(s, fmt.Sprintf("%s %d", name, m[name]))
+		}
+		return "{" + strings.Join(s, ", ") + "}"
+	}
+	return fmt.Sprintf("%d rounds, %d operations (%d without an answer), %d grants, faults %s, exceptions %s, %d violations",
+		f.rounds, f.ops, f.unknown, f.grants, kinds(f.faults), kinds(f.exceptions), f.violations)
+}
+
+// Clients of two proxies over a cluster take, renew, check and free locks at random while
+// faults happen. No order of their calls may need a lock that breaks its promise. Not beside
+// other tests, which would only make its times longer.
+// R2 R5 R8 R14 R15 R16 R25 R29 R30 R31 R33
+func TestTraces(t *testing.T) {
+	tr := startTraceRig(t)
+	takeTraces(t, 20*time.Second, tr.faults(), tr.round)
+}
+
+// takeTraces takes rounds for as long as the flags say, in short for a given time, and judges them.
+func takeTraces(t *testing.T, short time.Duration, faults []fault, round func(seed uint64, n int, d *deck) trace.Round) {
+	first := *seed
+	if first == 0 {
+		first = uint64(time.Now().UnixNano())
+	}
+	t.Logf("again with: go test ./integration/faults -run %s -seed %d", t.Name(), first)
+	took := *traceTime
+	if took == 0 {
+		took = rig.Dose(short, 10*time.Minute)
+	}
+	sum := &figures{faults: map[string]int{}, exceptions: map[string]int{}}
+	deck := newDeck(faults, rand.New(rand.NewPCG(first, 0)))
+	begun, told, failures := time.Now(), time.Now(), 0
+	var earlier []trace.Event
+	for n := 0; time.Since(begun) < took && failures < 5; n++ {
+		r := round(first+uint64(n), n, deck)
+		r.Earlier = earlier
+		h := r.Run()
+		ended := time.Now()
+		v := trace.Judge(h)
+		sum.add(h, v)
+		if len(v.Violations) > 0 {
+			failures++
+			dir, err := h.Save(filepath.Join(os.TempDir(), "lockproxy-traces"), v)
+			t.Errorf("seed %d, round %d: the history is in %s (%v)", first, n, dir, err)
+			for _, violation := range v.Violations {
+				t.Errorf("seed %d, round %d: %s", first, n, violation)
+			}
+		}
+		earlier = h.Later(time.Since(ended))
+		if *rig.Long && time.Since(told) >= time.Minute {
+			told = time.Now()
+			fmt.Printf("%s after %v, seed %d: %s\n", t.Name(), time.Since(begun).Round(time.Second), first, sum)
+		}
+	}
+	fmt.Printf("%s, %v, seed %d: %s\n", t.Name(), time.Since(begun).Round(time.Second), first, sum)
+	if sum.ops < 250 || sum.grants < 40 {
+		t.Errorf("too little happened: %s", sum)
+	}
+}
+
+// round runs the clients over fresh locks, in quiet or with the next faults of the deck.
+func (tr *traceRig) round(seed uint64, n int, d *deck) trace.Round {
+	r := trace.Round{
+		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
+		Slacks: trace.Roomy, Dial: tr.dial, Upgrades: true, Keepalive: true, Probe: true,
+	}
+	for i := range 3 {
+		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))
+	}
+	if n%4 > 0 {
+		d.draw(2).into(&r)
+	}
+	return r
+}
+
+// hand are the faults of one round.
+type hand []fault
+
+// into has them happen in r, one after the other.
+func (faults hand) into(r *trace.Round) {
+	for _, f := range faults {
+		r.For += f.takes
+	}
+	r.Faults = func(ctx context.Context, random *rand.Rand, run *trace.Running) {
+		for _, f := range faults {
+			time.Sleep(300*time.Millisecond + time.Duration(random.Int64N(int64(400*time.Millisecond))))
+			e := trace.Event{Name: f.name, Start: run.Now(), Settle: f.settle, Resent: f.resent}
+			f.run(random, run, &e)
+			e.End = run.Now()
+			run.Note(e)
+		}
+	}
+}

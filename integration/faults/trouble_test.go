@@ -1,0 +1,159 @@
+package faults
+
+import (
+	"fmt"
+	"lockproxy/integration/rig"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Trouble at the upstream is an error, never Null; and what was held can still
+// be freed. R10
+func TestUpstreamInTrouble(t *testing.T) {
+	t.Parallel()
+	s := rig.StartRedis(t)
+	p := rig.StartProxy(t, "--upstream", s.Addr, "--retry-budget", "1s")
+	c := rig.Connect(t, p.Addr)
+	c.Must(t, "LOCK", "held", "TOKEN", "t", "PX", "60000")
+
+	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	if v := c.Call(t, "LOCK", "new"); !v.IsError("OOM") {
+		t.Errorf("LOCK without memory: %s", v)
+	}
+	c.Want(t, "(integer) 1", "UNLOCK", "held", "t")
+	s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	c.Must(t, "LOCK", "held", "TOKEN", "t", "PX", "60000")
+
+	s.Do(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	if v := c.Call(t, "LOCK", "new"); !v.IsError("NOREPLICAS") {
+		t.Errorf("LOCK without enough replicas: %s", v)
+	}
+	s.Do(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+
+	busy := rig.Connect(t, s.Addr)
+	busy.Must(t, "CONFIG", "SET", "busy-reply-threshold", "50")
+	busy.Send("EVAL", "while true do end", "0")
+	rig.Eventually(t, rig.Patience, "Redis is busy", func() bool {
+		v, _ := rig.Ask(s.Addr, "PING")
+		return v.IsError("BUSY")
+	})
+	if v := c.Call(t, "LOCK", "new"); !v.IsError() {
+		t.Errorf("LOCK while a script runs: %s", v)
+	}
+	s.Do(t, "SCRIPT", "KILL")
+	busy.Receive(rig.Patience)
+	c.Want(t, "(integer) 1", "UNLOCK", "held", "t")
+	if v := c.Must(t, "LOCK", "new", "TOKEN", "t"); len(v.Elems) != 4 {
+		t.Errorf("LOCK afterwards: %s", v)
+	}
+}
+
+// A node that hangs does not hold up clients of the others, nor other commands of
+// the proxy; when it goes on, so do its clients.
+func TestHangingNode(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	p := rig.StartProxy(t, "--upstream", c.Addrs())
+	hanging := c.MasterOf(t, "hang")
+	other := ""
+	for i := range 100 {
+		if other = fmt.Sprint("other:", i); c.MasterOf(t, other) != hanging {
+			break
+		}
+	}
+	healthy, stuck := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+	stuck.Want(t, "OK", "SET", "hang", "v")
+	healthy.Want(t, "OK", "SET", other, "v")
+
+	hanging.Signal(syscall.SIGSTOP)
+	defer hanging.Signal(syscall.SIGCONT)
+	stuck.Send("GET", "hang")
+	var worst time.Duration
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		start := time.Now()
+		healthy.Want(t, `"v"`, "GET", other)
+		worst = max(worst, time.Since(start))
+	}
+	t.Logf("a GET at another node took up to %v", worst)
+	if worst > 2*time.Second {
+		t.Errorf("a GET at another node took up to %v", worst)
+	}
+	healthy.Want(t, "PONG", "PING")
+	if v := healthy.Must(t, "LOCK", other, "TOKEN", "t", "PX", "1000"); len(v.Elems) != 4 {
+		t.Errorf("LOCK at another node: %s", v)
+	}
+	hanging.Signal(syscall.SIGCONT)
+	if v, err := stuck.Receive(rig.Patience); err != nil || v.Text != "v" {
+		t.Errorf("its client after it goes on: %s %v", v, err)
+	}
+}
+
+// Clients that write a whole pipeline before they read, as most libraries do,
+// must not be left writing for ever: some 20 MB of replies wait for them meanwhile.
+func TestPipelineWrittenBeforeRead(t *testing.T) {
+	t.Parallel()
+	p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.SharedCluster().Addrs())
+	c := rig.Connect(t, p.Addr)
+	value := strings.Repeat("v", 50)
+	for i := range 10 {
+		c.Must(t, "SET", fmt.Sprint("whole:", i), value)
+	}
+	const n = 400_000
+	var pipeline []byte
+	for i := range n {
+		pipeline = append(pipeline, rig.Encode("GET", fmt.Sprint("whole:", i%10))...)
+	}
+	c.SetWriteDeadline(time.Now().Add(4 * rig.Patience))
+	if m, err := c.Write(pipeline); err != nil {
+		t.Fatalf("%d of %d bytes could be written without reading: %v", m, len(pipeline), err)
+	}
+	for i := range n {
+		if v, err := c.Receive(rig.Patience); err != nil || v.Text != value {
+			t.Fatalf("reply %d: %s %v", i, v, err)
+		}
+	}
+}
+
+// Values far above any buffer pass through. A command is collected whole before it
+// goes to a shared connection, which a slow client must not hold up, but not
+// copied again and again.
+func TestLargeValues(t *testing.T) {
+	t.Parallel()
+	p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.StartRedis(t).Addr)
+	canary := rig.Watch(t, p, "")
+	c := rig.Connect(t, p.Addr)
+	size := rig.Dose(100<<20, 500<<20)
+	chunk := []byte(strings.Repeat("0123456789abcdef", 1<<16))
+	fmt.Fprintf(c, "*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n", size)
+	for range size / len(chunk) {
+		if _, err := c.Write(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Write([]byte("\r\n"))
+	if v, err := c.Receive(2 * rig.Patience); err != nil || v.Text != "OK" {
+		t.Fatalf("SET of %d MB: %s %v", size>>20, v, err)
+	}
+	wrote := p.RSS(t)
+	if v := c.Must(t, "GET", "large"); len(v.Text) != size || !strings.HasSuffix(v.Text, string(chunk)) {
+		t.Errorf("GET: %d bytes", len(v.Text))
+	}
+	if read := p.RSS(t); max(wrote, read) > 5*int64(size) {
+		t.Errorf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20, wrote>>20, read>>20)
+	} else {
+		t.Logf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20, wrote>>20, read>>20)
+	}
+	// two clients that go in the middle of it
+	for _, send := range []string{"*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n", fmt.Sprintf("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n%s", size, chunk)} {
+		d := rig.Connect(t, p.Addr)
+		d.Write([]byte(send))
+		time.Sleep(20 * time.Millisecond)
+		d.Conn.(*net.TCPConn).SetLinger(0)
+		d.Close()
+	}
+	canary()
+	c.Want(t, fmt.Sprintf("(integer) %d", size), "STRLEN", "large")
+}

@@ -1,0 +1,60 @@
+package house
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// floors are the rooms of the house, each with the rooms below it that it may
+// import.
+var floors = map[string]string{
+	"cmd/lockproxy": "proxy commands cluster redlock internal",
+	"proxy":         "commands cluster redlock internal",
+	"commands":      "cluster redlock internal",
+	"cluster":       "internal",
+	"redlock":       "internal",
+	"internal":      "internal",
+}
+
+// Each room imports only those below it; cluster and redlock do not know each other.
+func TestFloors(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel("../..", path)
+		room := filepath.ToSlash(filepath.Dir(name))
+		if strings.HasPrefix(room, "internal/") {
+			room = "internal"
+		}
+		below, ok := floors[room]
+		if err != nil || d.IsDir() || !ok || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			imported, ours := strings.CutPrefix(imported, "lockproxy/")
+			if !ours {
+				continue
+			}
+			seen++
+			if strings.HasPrefix(imported, "internal/") {
+				imported = "internal"
+			}
+			if !strings.Contains(" "+below+" ", " "+imported+" ") {
+				t.Errorf("%s imports %s: %s stands on %s", name, imported, room, below)
+			}
+		}
+		return nil
+	})
+	if err != nil || seen < 20 {
+		t.Errorf("%d imports looked at, %v", seen, err)
+	}
+}

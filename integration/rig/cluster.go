@@ -1,0 +1,185 @@
+package rig
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Slots is how many slots a cluster has.
+const Slots = 16384
+
+// Cluster is a Redis Cluster. The first of its nodes were made masters, in
+// the order of their slots; replica i of master m is node masters*(i+1)+m.
+type Cluster struct {
+	Nodes   []*Server
+	Masters int
+}
+
+// StartCluster starts a cluster of masters, each with that many replicas. The
+// steps of redis-cli --cluster create, but all nodes at once.
+func StartCluster(l Life, masters, replicas int, args ...string) *Cluster {
+	l.Helper()
+	return formCluster(l, masters, replicas, newClusterNode, args...)
+}
+
+// StartLinkedCluster starts a cluster whose nodes announce links in front of them
+// (server.link), so that whoever follows its topology passes these.
+func StartLinkedCluster(l Life, masters, replicas int, args ...string) *Cluster {
+	l.Helper()
+	return formCluster(l, masters, replicas, func(l Life, args ...string) *Server {
+		s := newClusterNode(l, args...)
+		s.Link = StartLink(l, s.Addr)
+		s.args = append(s.args, "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(s.Link.port()),
+			"--cluster-announce-bus-port", strconv.Itoa(s.Port+10000))
+		return s
+	}, args...)
+}
+
+func newClusterNode(l Life, args ...string) *Server {
+	l.Helper()
+	return newRedis(l, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf"}, args...)...)
+}
+
+func formCluster(l Life, masters, replicas int, node func(l Life, args ...string) *Server, args ...string) *Cluster {
+	l.Helper()
+	c := &Cluster{Masters: masters}
+	for range masters * (1 + replicas) {
+		n := node(l, args...)
+		n.launch(l)
+		c.Nodes = append(c.Nodes, n)
+	}
+	for i, n := range c.Nodes {
+		n.ready(l)
+		n.Do(l, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		if i < masters {
+			n.Do(l, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(Slots*i/masters), strconv.Itoa(Slots*(i+1)/masters-1))
+		}
+	}
+	for _, n := range c.Nodes[1:] {
+		_, port := c.Nodes[0].front()
+		n.Do(l, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(port), strconv.Itoa(c.Nodes[0].Port+10000))
+	}
+	c.Whole(l, len(c.Nodes))
+	for i, n := range c.Nodes[masters:] {
+		n.Do(l, "CLUSTER", "REPLICATE", c.Nodes[i%masters].Do(l, "CLUSTER", "MYID").Text)
+	}
+	for _, n := range c.Nodes[masters:] {
+		Eventually(l, Patience, "replica in sync", func() bool {
+			return n.Info(l, "replication", "master_link_status") == "up"
+		})
+	}
+	if replicas > 0 {
+		c.Settled(l, masters*replicas)
+	}
+	return c
+}
+
+// Whole waits until every node sees known nodes and all slots served.
+func (c *Cluster) Whole(l Life, known int) {
+	l.Helper()
+	for _, n := range c.Nodes {
+		Eventually(l, 2*Patience, fmt.Sprintf("cluster whole, as %s sees it", n.Addr), func() bool {
+			text := n.Do(l, "CLUSTER", "INFO").Text
+			return InfoField(text, "cluster_state") == "ok" && InfoField(text, "cluster_known_nodes") == strconv.Itoa(known)
+		})
+	}
+}
+
+// Settled waits until every node knows that many replicas.
+func (c *Cluster) Settled(l Life, replicas int) {
+	l.Helper()
+	for _, n := range c.Nodes {
+		Eventually(l, 2*Patience, fmt.Sprintf("replicas known to %s", n.Addr), func() bool {
+			return strings.Count(n.Do(l, "CLUSTER", "NODES").Text, "slave") == replicas
+		})
+	}
+}
+
+// Addrs are the nodes as --upstream takes them.
+func (c *Cluster) Addrs() string {
+	var addrs []string
+	for _, n := range c.Nodes {
+		addr, _ := n.front()
+		addrs = append(addrs, addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// SlotOf is the slot of a key, as the cluster itself says.
+func (c *Cluster) SlotOf(l Life, key string) int {
+	l.Helper()
+	return int(c.Nodes[0].Do(l, "CLUSTER", "KEYSLOT", key).Int())
+}
+
+// MasterOf is the node that serves a key now.
+func (c *Cluster) MasterOf(l Life, key string) *Server {
+	l.Helper()
+	slot := int64(c.SlotOf(l, key))
+	for _, n := range c.Nodes {
+		if n.Ended() {
+			continue
+		}
+		for _, r := range n.Do(l, "CLUSTER", "SLOTS").Elems {
+			if r.Elems[0].Int() <= slot && slot <= r.Elems[1].Int() {
+				return c.at(int(r.Elems[2].Elems[1].Int()))
+			}
+		}
+	}
+	l.Fatalf("nobody serves the slot of %q", key)
+	return nil
+}
+
+// at is the node that is reached at a port.
+func (c *Cluster) at(port int) *Server {
+	for _, n := range c.Nodes {
+		if _, front := n.front(); front == port {
+			return n
+		}
+	}
+	return nil
+}
+
+// ReplicasOf are the live replicas of a node.
+func (c *Cluster) ReplicasOf(l Life, master *Server) []*Server {
+	l.Helper()
+	_, port := master.front()
+	var found []*Server
+	for _, n := range c.Nodes {
+		if !n.Ended() && n.Info(l, "replication", "master_port") == strconv.Itoa(port) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// Each runs a command on every live master.
+func (c *Cluster) Each(l Life, args ...string) {
+	l.Helper()
+	for _, n := range c.Nodes {
+		if !n.Ended() && n.Info(l, "replication", "role") == "master" {
+			n.Do(l, args...)
+		}
+	}
+}
+
+// Migrate moves a slot with all its keys to another master, key by key, with a
+// pause after each step.
+func (c *Cluster) Migrate(l Life, slot int, from, to *Server, pause time.Duration) {
+	l.Helper()
+	s := strconv.Itoa(slot)
+	fromID, toID := from.Do(l, "CLUSTER", "MYID").Text, to.Do(l, "CLUSTER", "MYID").Text
+	to.Do(l, "CLUSTER", "SETSLOT", s, "IMPORTING", fromID)
+	from.Do(l, "CLUSTER", "SETSLOT", s, "MIGRATING", toID)
+	for {
+		time.Sleep(pause)
+		keys := from.Do(l, "CLUSTER", "GETKEYSINSLOT", s, "5").Strings()
+		if len(keys) == 0 {
+			break
+		}
+		from.Do(l, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "", "0", "5000", "KEYS"}, keys...)...)
+	}
+	to.Do(l, "CLUSTER", "SETSLOT", s, "NODE", toID)
+	from.Do(l, "CLUSTER", "SETSLOT", s, "NODE", toID)
+}

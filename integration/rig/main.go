@@ -1,0 +1,57 @@
+// Package rig starts what the tests of the whole program need: real servers, the real program, links between
+// them that can fail, and a client that shares no code with the proxy.
+//
+//	client --> lockproxy (built with -race, a process of its own) --> redis-server...
+//
+// A package of tests calls Main in its TestMain. Everything that a test starts ends with it; a keeper process
+// ends the rest if the test binary is killed. Packages of tests may run side by side: no port is given away
+// twice, and the program is built once for all.
+//
+// Nothing here imports the proxy's packages: what a test knows of the protocol it brings along (wire.go), so
+// that it cannot share the proxy's mistakes.
+package rig
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Long turns the short doses of load and faults into long ones (make soak).
+var Long = flag.Bool("long", false, "run long doses of load and faults")
+
+// Dose is how much of something a test does: a little by default, more with -long.
+func Dose[T any](short, more T) T {
+	if *Long {
+		return more
+	}
+	return short
+}
+
+// Main runs the tests of a package: its TestMain calls it.
+func Main(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			fmt.Fprintf(os.Stderr, "rig: %s is not installed: run `make test`, or `apt-get install redis-server redis-tools`\n", tool)
+			return 1
+		}
+	}
+	stop, err := startKeeper()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rig:", err)
+		return 1
+	}
+	defer stop()
+	go watchStalls() // ends with the program
+	// Most tests wait most of the time, for servers and time-outs.
+	flag.Set("test.parallel", "6")
+	defer packageLife.end()
+	return m.Run()
+}

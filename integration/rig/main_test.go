@@ -1,0 +1,7 @@
+package rig
+
+import (
+	"testing"
+)
+
+func TestMain(m *testing.M) { Main(m) }

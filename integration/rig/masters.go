@@ -1,0 +1,68 @@
+package rig
+
+import (
+	"os"
+	"strings"
+	"time"
+)
+
+// Masters are redis-servers that know nothing of each other.
+type Masters []*Server
+
+// StartMasters starts n of them that may restart at any time, since they have everything on disk
+// before they answer.
+func StartMasters(l Life, n int) Masters {
+	l.Helper()
+	var all Masters
+	for range n {
+		s := newRedis(l, "--appendonly", "yes", "--appendfsync", "always")
+		s.dir = quickDir(l)
+		s.launch(l)
+		all = append(all, s)
+	}
+	for _, s := range all {
+		s.ready(l)
+	}
+	return all
+}
+
+// quickDir is a directory in memory, if the system has that: a busy disk takes longer for a write
+// than a node timeout.
+func quickDir(l Life) string {
+	l.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "lockproxy-test-")
+	if err != nil {
+		return l.TempDir()
+	}
+	l.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (m Masters) addrs() string {
+	var all []string
+	for _, s := range m {
+		all = append(all, s.Addr)
+	}
+	return strings.Join(all, ",")
+}
+
+// StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout is a
+// twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough to
+// vote.
+func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Proxy {
+	l.Helper()
+	p := StartProxy(l, append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()}, args...)...)
+	Eventually(l, time.Minute+Patience, "all masters vote", func() bool {
+		return p.Metric(l, "lockproxy_redlock_node_votes") == float64(len(m))
+	})
+	return p
+}
+
+// Having is how many of them have the key.
+func (m Masters) Having(l Life, key string) (n int64) {
+	l.Helper()
+	for _, s := range m {
+		n += s.Do(l, "EXISTS", key).Int()
+	}
+	return n
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package rig
+
+// RaceFactor is how much slower the race detector makes the program.
+const RaceFactor = 1

@@ -1,0 +1,219 @@
+package rig
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// keeper is a shell that ends with this process, however that ends (panic,
+// time-out, kill -9), and then kills what is still running.
+var keeper struct {
+	sync.Mutex
+	in io.WriteCloser
+}
+
+const keeperScript = `trap '' INT TERM HUP
+pids=
+while read -r op pid; do
+	case $op in
+	+) pids="$pids $pid" ;;
+	-) new=; for p in $pids; do [ "$p" = "$pid" ] || new="$new $p"; done; pids=$new ;;
+	esac
+done
+for p in $pids; do kill -9 "$p" 2>/dev/null; done
+`
+
+// startKeeper starts the keeper; stop lets it do its work and waits for it.
+func startKeeper() (stop func(), err error) {
+	cmd := exec.Command("sh", "-c", keeperScript)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if keeper.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return func() { keeper.in.Close(); cmd.Wait() }, nil
+}
+
+func tellKeeper(op string, pid int) {
+	keeper.Lock()
+	defer keeper.Unlock()
+	fmt.Fprintln(keeper.in, op, pid)
+}
+
+// Process is a program that runs beside the test.
+type Process struct {
+	Cmd  *exec.Cmd
+	Done chan struct{} // closed once it has ended and been waited for
+	Err  error         // of Wait, valid after done
+	Log  *logBuffer    // what it wrote to stdout and stderr
+}
+
+// StartProcess starts name; the process is killed at the latest when l ends.
+func StartProcess(l Life, name string, args ...string) *Process {
+	l.Helper()
+	return StartCommand(l, exec.Command(name, args...))
+}
+
+// StartCommand is StartProcess for a command that is ready to start.
+func StartCommand(l Life, cmd *exec.Cmd) *Process {
+	l.Helper()
+	p := &Process{Cmd: cmd, Done: make(chan struct{}), Log: newLogBuffer()}
+	cmd.Stdout, cmd.Stderr = p.Log, p.Log
+	// A group of its own keeps the terminal's ^C from it: the keeper ends it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		l.Fatalf("start %s: %v", cmd.Path, err)
+	}
+	tellKeeper("+", cmd.Process.Pid)
+	go func() {
+		p.Err = cmd.Wait()
+		tellKeeper("-", cmd.Process.Pid)
+		close(p.Done)
+	}()
+	l.Cleanup(p.Kill)
+	return p
+}
+
+func (p *Process) pid() int { return p.Cmd.Process.Pid }
+
+// Signal sends sig if the process still runs.
+func (p *Process) Signal(sig syscall.Signal) {
+	if !p.Ended() {
+		p.Cmd.Process.Signal(sig)
+	}
+}
+
+// Kill ends the process at once (kill -9) and waits for it.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	<-p.Done
+}
+
+// Ended says whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait waits for the end of the process and returns its exit code, -1 if it did
+// not end within d or was ended by a signal.
+func (p *Process) Wait(d time.Duration) int {
+	select {
+	case <-p.Done:
+		return p.Cmd.ProcessState.ExitCode()
+	case <-time.After(d):
+		return -1
+	}
+}
+
+// RSS is the resident memory of the process in bytes.
+func (p *Process) RSS(l Life) int64 {
+	l.Helper()
+	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(p.pid())).Output()
+	if err != nil {
+		l.Fatalf("ps of process %d: %v", p.pid(), err)
+	}
+	kib, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		l.Fatalf("ps of process %d: %v", p.pid(), err)
+	}
+	return kib << 10
+}
+
+// CPU is the CPU time the process has used so far.
+func (p *Process) CPU(l Life) time.Duration {
+	l.Helper()
+	out, err := exec.Command("ps", "-o", "time=", "-p", strconv.Itoa(p.pid())).Output()
+	if err != nil {
+		l.Fatalf("ps of process %d: %v", p.pid(), err)
+	}
+	var sum time.Duration
+	days, clock, found := strings.Cut(strings.TrimSpace(string(out)), "-")
+	if !found {
+		days, clock = "0", days
+	}
+	if n, err := strconv.Atoi(days); err == nil {
+		sum = time.Duration(n) * 24 * time.Hour
+	}
+	var seconds time.Duration
+	for _, part := range strings.Split(clock, ":") {
+		f, _ := strconv.ParseFloat(part, 64)
+		seconds = seconds*60 + time.Duration(f*float64(time.Second))
+	}
+	return sum + seconds
+}
+
+// logBuffer collects what a process writes; readers can wait for a text.
+type logBuffer struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	buf  bytes.Buffer
+}
+
+func newLogBuffer() *logBuffer {
+	b := &logBuffer{}
+	b.cond = sync.NewCond(&b.mu)
+	return b
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cond.Broadcast()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// Tail is the end of the log, for failures.
+func (b *logBuffer) Tail() string {
+	s := b.String()
+	if len(s) > 4000 {
+		s = "..." + s[len(s)-4000:]
+	}
+	if s == "" {
+		s = "(its log is empty)"
+	}
+	return s
+}
+
+// Eventually waits until ok returns true; what says what was waited for.
+func Eventually(l Life, within time.Duration, what string, ok func() bool) {
+	l.Helper()
+	end := time.Now().Add(within)
+	for pause := 2 * time.Millisecond; !ok(); pause = min(2*pause, 50*time.Millisecond) {
+		if time.Now().After(end) {
+			l.Fatalf("not within %v: %s", within, what)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// WriteFile writes a file for a test into a directory of its own and returns
+// its path.
+func WriteFile(l Life, name, content string) string {
+	l.Helper()
+	path := l.TempDir() + "/" + name
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		l.Fatalf("%v", err)
+	}
+	return path
+}

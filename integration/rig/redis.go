@@ -1,0 +1,108 @@
+package rig
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Server is one redis-server.
+type Server struct {
+	*Process
+	Addr string
+	Port int
+	args []string
+	dir  string
+	Link *Link // what stands before it, if others reach it over a link only
+}
+
+// StartRedis starts a redis-server with an empty data set and no persistence.
+func StartRedis(l Life, args ...string) *Server {
+	l.Helper()
+	s := launchRedis(l, args...)
+	s.ready(l)
+	return s
+}
+
+// launchRedis starts a redis-server and does not wait for it.
+func launchRedis(l Life, args ...string) *Server {
+	l.Helper()
+	s := newRedis(l, args...)
+	s.launch(l)
+	return s
+}
+
+func newRedis(l Life, args ...string) *Server {
+	l.Helper()
+	s := &Server{Port: FreePort(l), args: args, dir: l.TempDir()}
+	s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
+	return s
+}
+
+// front is where others reach the server: its link, if it has one.
+func (s *Server) front() (addr string, port int) {
+	if s.Link != nil {
+		return s.Link.Addr(), s.Link.port()
+	}
+	return s.Addr, s.Port
+}
+
+func (s *Server) launch(l Life) {
+	l.Helper()
+	args := append([]string{
+		"--port", fmt.Sprint(s.Port), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0",
+		"--enable-debug-command", "yes",
+	}, s.args...)
+	s.Process = StartProcess(l, "redis-server", args...)
+}
+
+// ready waits until the server answers.
+func (s *Server) ready(l Life) {
+	l.Helper()
+	end := time.Now().Add(Patience)
+	for {
+		v, err := Ask(s.Addr, "PING")
+		if err == nil && v.Text == "PONG" || err != nil && strings.Contains(err.Error(), "NOAUTH") {
+			return
+		}
+		if s.Ended() || time.Now().After(end) {
+			l.Fatalf("redis-server at %s does not answer: %v\n%s", s.Addr, err, s.Log.Tail())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Restart starts the server again at its port after it was killed.
+func (s *Server) Restart(l Life) {
+	l.Helper()
+	s.Kill()
+	s.launch(l)
+	s.ready(l)
+}
+
+// Do runs one command on the server for the test itself.
+func (s *Server) Do(l Life, args ...string) Reply {
+	l.Helper()
+	v, err := Ask(s.Addr, args...)
+	if err != nil {
+		l.Fatalf("redis-server at %s: %v", s.Addr, err)
+	}
+	return v
+}
+
+// Info is one line of INFO.
+func (s *Server) Info(l Life, section, field string) string {
+	l.Helper()
+	return InfoField(s.Do(l, "INFO", section).Text, field)
+}
+
+// InfoField is the value of a field in a reply of INFO, "" if there is none.
+func InfoField(text, field string) string {
+	for line := range strings.Lines(text) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == field {
+			return value
+		}
+	}
+	return ""
+}

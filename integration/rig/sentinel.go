@@ -1,0 +1,68 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// sentinelGroup is a master, its replica, and three sentinels that watch them.
+type sentinelGroup struct {
+	Master, Replica *Server
+	sentinels       []*Server
+}
+
+// StartSentinels starts a Sentinel group; the master's name is "mymaster".
+func StartSentinels(l Life) *sentinelGroup {
+	l.Helper()
+	g := &sentinelGroup{Master: launchRedis(l), Replica: launchRedis(l)}
+	g.Master.ready(l)
+	g.Replica.ready(l)
+	g.Replica.Do(l, "REPLICAOF", "127.0.0.1", strconv.Itoa(g.Master.Port))
+	Eventually(l, Patience, "replica in sync", func() bool {
+		return g.Replica.Info(l, "replication", "master_link_status") == "up"
+	})
+	for range 3 {
+		s := &Server{Port: FreePort(l), dir: l.TempDir()}
+		s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
+		file := filepath.Join(s.dir, "sentinel.conf")
+		conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n"+
+			"sentinel monitor mymaster 127.0.0.1 %d 2\n"+
+			"sentinel down-after-milliseconds mymaster 1000\n"+
+			"sentinel failover-timeout mymaster 4000\n", s.Port, s.dir, g.Master.Port)
+		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+			l.Fatalf("%v", err)
+		}
+		s.Process = StartProcess(l, "redis-server", file, "--sentinel")
+		g.sentinels = append(g.sentinels, s)
+	}
+	for _, s := range g.sentinels {
+		s.ready(l)
+		Eventually(l, 2*Patience, "sentinels know each other and the replica", func() bool {
+			m := s.Do(l, "SENTINEL", "MASTER", "mymaster")
+			return m.Field("num-other-sentinels").Text == "2" && m.Field("num-slaves").Text == "1"
+		})
+	}
+	return g
+}
+
+// Promoted waits until the replica is master. Sentinel closes all connections to a server that it promotes,
+// and so may close the one that asks.
+func (g *sentinelGroup) Promoted(l Life) {
+	l.Helper()
+	Eventually(l, 3*Patience, "fail-over", func() bool {
+		v, err := Ask(g.Replica.Addr, "INFO", "replication")
+		return err == nil && InfoField(v.Text, "role") == "master"
+	})
+}
+
+// Addrs are the sentinels as --upstream takes them.
+func (g *sentinelGroup) Addrs() string {
+	var addrs []string
+	for _, s := range g.sentinels {
+		addrs = append(addrs, s.Addr)
+	}
+	return strings.Join(addrs, ",")
+}

@@ -1,0 +1,258 @@
+package rig
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Transcript is a conversation of several connections with a server:
+//
+//	# a comment
+//	targets: dev single cluster        (where it runs; all of these if not said)
+//	a> LOCK job PX 5000                connection a sends, opening if need be; what it
+//	                                   sends in lines that follow is one write
+//	a< ["<t1>", (integer) <f1>, (integer) <1..5000>, (integer) 1]
+//	b3> HGETALL h                      connection b sends, and speaks RESP3
+//	b< (blocks)                        nothing comes within 100 ms
+//	b< (closed)                        the server closes
+//	a! close                           the client closes
+//	sleep 100ms
+//
+// Replies are written as Reply.String writes them. In them <name> stands for
+// any word and then keeps its value, also in commands; <f2 > f1> for an integer
+// above an earlier one, <1..5000> for one in a range, <any> for anything. A line
+// that starts with a blank carries on the line before it.
+type Transcript struct {
+	Targets []string
+	steps   []step
+}
+
+type step struct {
+	line  int
+	conn  string // one letter; "" for sleep
+	resp3 bool
+	op    byte // '>' '<' '!' or 's'
+	text  string
+}
+
+var stepLine = regexp.MustCompile(`^([a-z])(3?)([<>!]) (.*)$`)
+
+// ParseTranscript reads one.
+func ParseTranscript(text string) (*Transcript, error) {
+	tr := &Transcript{Targets: []string{"dev", "single", "cluster"}}
+	for i, line := range strings.Split(text, "\n") {
+		n := i + 1
+		switch trimmed := strings.TrimSpace(line); {
+		case trimmed == "" || strings.HasPrefix(line, "#"):
+		case line[0] == ' ' || line[0] == '\t':
+			if len(tr.steps) == 0 {
+				return nil, fmt.Errorf("line %d carries on nothing", n)
+			}
+			tr.steps[len(tr.steps)-1].text += " " + trimmed
+		case strings.HasPrefix(line, "targets: "):
+			tr.Targets = strings.Fields(line)[1:]
+		case strings.HasPrefix(line, "sleep "):
+			tr.steps = append(tr.steps, step{line: n, op: 's', text: strings.Fields(line)[1]})
+		default:
+			m := stepLine.FindStringSubmatch(line)
+			if m == nil {
+				return nil, fmt.Errorf("line %d is no step: %s", n, line)
+			}
+			tr.steps = append(tr.steps, step{n, m[1], m[2] != "", m[3][0], m[4]})
+		}
+	}
+	return tr, nil
+}
+
+// Play runs the transcript against a server.
+func (tr *Transcript) Play(addr string) error {
+	p := Player{addr: addr, conns: map[string]*Conn{}, Bound: map[string]string{}}
+	defer func() {
+		for _, c := range p.conns {
+			c.Close()
+		}
+	}()
+	for i, s := range tr.steps {
+		err := p.step(s)
+		if last := i+1 == len(tr.steps) || tr.steps[i+1].op != '>' || tr.steps[i+1].conn != s.conn; err == nil && last {
+			err = p.flush(s.conn)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", s.line, err)
+		}
+	}
+	for name, c := range p.conns {
+		if !c.Silent(30*time.Millisecond) && c.Reader.Buffered() > 0 {
+			v, _ := c.Receive(Patience)
+			return fmt.Errorf("at the end %s still had a reply: %s", name, v)
+		}
+	}
+	return nil
+}
+
+// Player is where a transcript stands.
+type Player struct {
+	addr    string
+	conns   map[string]*Conn
+	Bound   map[string]string
+	pending []byte // commands of one connection that follow each other
+}
+
+// flush sends what is pending, in one write.
+func (p *Player) flush(name string) error {
+	if len(p.pending) == 0 {
+		return nil
+	}
+	_, err := p.conns[name].Write(p.pending)
+	p.pending = nil
+	return err
+}
+
+func (p *Player) step(s step) error {
+	if s.op == 's' {
+		d, err := time.ParseDuration(s.text)
+		time.Sleep(d)
+		return err
+	}
+	c := p.conns[s.conn]
+	if c == nil {
+		var err error
+		if c, err = Dial(p.addr); err != nil {
+			return err
+		}
+		p.conns[s.conn] = c
+		if s.resp3 {
+			if v, err := c.Do("HELLO", "3"); err != nil || v.IsError() {
+				return fmt.Errorf("HELLO 3: %s %v", v, err)
+			}
+		}
+	}
+	switch {
+	case s.op == '!' && s.text == "close":
+		delete(p.conns, s.conn)
+		return c.Close()
+	case s.op == '>':
+		args, err := SplitArgs(p.fill(s.text))
+		if err != nil {
+			return err
+		}
+		p.pending = append(p.pending, Encode(args...)...)
+		return nil
+	case s.op == '<' && s.text == "(blocks)":
+		if !c.Silent(100 * time.Millisecond) {
+			v, err := c.Receive(Patience)
+			return fmt.Errorf("%s did not block: %s %v", s.conn, v, err)
+		}
+		return nil
+	case s.op == '<' && s.text == "(closed)":
+		if !c.Closed(Patience) {
+			return fmt.Errorf("%s was not closed", s.conn)
+		}
+		return nil
+	case s.op == '<':
+		v, err := c.Receive(Patience)
+		if err != nil {
+			return fmt.Errorf("%s got no reply: %v", s.conn, err)
+		}
+		return p.Match(s.text, v.String())
+	}
+	return fmt.Errorf("what is %c %s?", s.op, s.text)
+}
+
+var placeholder = regexp.MustCompile(`<(\w+(?: > \w+)?|\d+\.\.\d+)>`)
+
+// fill puts in the values of names that are known.
+func (p *Player) fill(text string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(ph string) string {
+		if v, ok := p.Bound[ph[1:len(ph)-1]]; ok {
+			return v
+		}
+		return ph
+	})
+}
+
+// Match compares a reply with what was expected and binds its names.
+func (p *Player) Match(want, got string) error {
+	var pattern strings.Builder
+	var names []string
+	want = p.fill(want)
+	at := 0
+	for _, m := range placeholder.FindAllStringIndex(want, -1) {
+		pattern.WriteString(regexp.QuoteMeta(want[at:m[0]]))
+		at = m[1]
+		name := want[m[0]+1 : m[1]-1]
+		names = append(names, name)
+		switch {
+		case name == "any":
+			pattern.WriteString(`((?s:.*))`)
+		case strings.Contains(name, "..") || strings.Contains(name, " > "):
+			pattern.WriteString(`(-?\d+)`)
+		default:
+			pattern.WriteString(`([^",\]\s]+)`)
+		}
+	}
+	pattern.WriteString(regexp.QuoteMeta(want[at:]))
+	found := regexp.MustCompile("^" + pattern.String() + "$").FindStringSubmatch(got)
+	if found == nil {
+		return fmt.Errorf("\n got %s\nwant %s", got, want)
+	}
+	for i, name := range names {
+		if err := p.bind(name, found[i+1]); err != nil {
+			return fmt.Errorf("%w\n got %s\nwant %s", err, got, want)
+		}
+	}
+	return nil
+}
+
+func (p *Player) bind(name, value string) error {
+	if low, high, ok := strings.Cut(name, ".."); ok {
+		n, _ := strconv.Atoi(value)
+		l, _ := strconv.Atoi(low)
+		h, _ := strconv.Atoi(high)
+		if n < l || n > h {
+			return fmt.Errorf("%d is not in %s", n, name)
+		}
+		return nil
+	}
+	name, than, above := strings.Cut(name, " > ")
+	if above {
+		n, _ := strconv.ParseInt(value, 10, 64)
+		m, err := strconv.ParseInt(p.Bound[than], 10, 64)
+		if err != nil || n <= m {
+			return fmt.Errorf("%s is not above %s, %q", value, than, p.Bound[than])
+		}
+	}
+	if old, ok := p.Bound[name]; ok && old != value {
+		return fmt.Errorf("%s is %s, and was %s", name, value, old)
+	}
+	if name != "any" {
+		p.Bound[name] = value
+	}
+	return nil
+}
+
+// SplitArgs reads a command as redis-cli reads a line: words, and strings in
+// double quotes with \n, \r, \t, \xHH, \\ and \".
+func SplitArgs(line string) ([]string, error) {
+	var args []string
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		if line[0] != '"' {
+			word, rest, _ := strings.Cut(line, " ")
+			args, line = append(args, word), rest
+			continue
+		}
+		quoted, err := strconv.QuotedPrefix(line)
+		if err != nil {
+			return nil, fmt.Errorf("quotes of %s: %v", line, err)
+		}
+		arg, err := strconv.Unquote(quoted)
+		if err != nil {
+			return nil, err
+		}
+		args, line = append(args, arg), line[len(quoted):]
+	}
+	return args, nil
+}

@@ -1,0 +1,197 @@
+package transcripts
+
+import (
+	"fmt"
+	"lockproxy/integration/rig"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// startReplica starts a replica of a server that is in sync.
+func startReplica(l rig.Life, master *rig.Server) *rig.Server {
+	l.Helper()
+	r := rig.StartRedis(l)
+	r.Do(l, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.Port))
+	rig.Eventually(l, rig.Patience, "replica in sync", func() bool { return r.Info(l, "replication", "master_link_status") == "up" })
+	return r
+}
+
+// gets is how many GETs a server has run.
+func gets(l rig.Life, s *rig.Server) int {
+	l.Helper()
+	_, calls, _ := strings.Cut(s.Info(l, "commandstats", "cmdstat_get"), "calls=")
+	n, _ := strconv.Atoi(strings.Split(calls, ",")[0])
+	return n
+}
+
+// steadyReads reads keys that were written before, over and over until stop is called, which returns how many
+// reads there were. A reply that is wrong, an error, or one that took long fails the test.
+func steadyReads(t *testing.T, addr string, longest time.Duration, setup ...string) (stop func() int) {
+	t.Helper()
+	const keys = 50
+	var reads atomic.Int64
+	end := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		c := rig.Connect(t, addr)
+		if len(setup) > 0 {
+			c.Must(t, setup...)
+		}
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				began := time.Now()
+				c.Send("GET", fmt.Sprint("steady:", i%keys))
+				v, err := c.Receive(longest)
+				if want := strconv.Quote(fmt.Sprint(i % keys)); err != nil || v.String() != want {
+					t.Errorf("after %v: GET %d: %s, %v", time.Since(began), i%keys, v, err)
+					return
+				}
+				reads.Add(1)
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	return func() int {
+		close(end)
+		wg.Wait()
+		return int(reads.Load())
+	}
+}
+
+// fill writes the keys of steadyReads and waits until the replicas have them.
+func fill(t *testing.T, p *rig.Proxy, replicas ...*rig.Server) {
+	t.Helper()
+	c := rig.Connect(t, p.Addr)
+	for i := range 50 {
+		c.Must(t, "SET", fmt.Sprint("steady:", i), strconv.Itoa(i))
+	}
+	for _, r := range replicas {
+		rig.Eventually(t, rig.Patience, "replica has the writes", func() bool {
+			master, err := rig.Ask("127.0.0.1:"+r.Info(t, "replication", "master_port"), "INFO", "replication")
+			return err == nil && rig.InfoField(master.Text, "master_repl_offset") == r.Info(t, "replication", "slave_repl_offset")
+		})
+	}
+}
+
+// growing waits until a server runs GETs, or with false runs none for a while.
+func growing(t *testing.T, s *rig.Server, want bool) {
+	t.Helper()
+	rig.Eventually(t, rig.Patience, fmt.Sprintf("reads at %s: %v", s.Addr, want), func() bool {
+		before := gets(t, s)
+		time.Sleep(300 * time.Millisecond)
+		return gets(t, s) > before == want
+	})
+}
+
+// TestReplicaReadsOfOneRedis proves that reads go to the replica while it is in sync, to the master when it
+// is not, that nobody notices when it is lost, and that writes, scripts that may write and locks stay at the
+// master.
+func TestReplicaReadsOfOneRedis(t *testing.T) {
+	t.Parallel()
+	master := rig.StartRedis(t)
+	replica := startReplica(t, master)
+	p := rig.StartProxy(t, "--upstream", master.Addr, "--replica-reads", "replica-preferred")
+	fill(t, p, replica)
+	stop := steadyReads(t, p.Addr, rig.Patience)
+	growing(t, replica, true)
+	growing(t, master, false)
+
+	c := rig.Connect(t, p.Addr)
+	c.Want(t, "OK", "READWRITE")
+	for i := range 20 {
+		c.Want(t, "OK", "SET", "own", strconv.Itoa(i))
+		c.Want(t, strconv.Quote(strconv.Itoa(i)), "GET", "own")
+	}
+	c.Want(t, "OK", "READONLY")
+	c.Must(t, "LOCK", "job", "TOKEN", "t")
+	c.Want(t, "(integer) 1", "UNLOCK", "job", "t")
+	c.Want(t, "OK", "SELECT", "3")
+	c.Want(t, "(integer) 1", "EVAL", "return redis.call('INCR', KEYS[1])", "1", "n")
+	rig.Eventually(t, rig.Patience, "EVAL_RO finds it at the replica", func() bool {
+		v := c.Call(t, "EVAL_RO", "return redis.call('GET', KEYS[1])", "1", "n")
+		return v.Text == "1"
+	})
+	if strings.Contains(replica.Do(t, "INFO", "commandstats").Text, "cmdstat_eval:") {
+		t.Error("EVAL was run at the replica")
+	}
+
+	replica.Do(t, "REPLICAOF", "127.0.0.1", "1") // its link is down
+	growing(t, replica, false)
+	growing(t, master, true)
+	replica.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.Port))
+	growing(t, replica, true)
+	replica.Kill()
+	time.Sleep(time.Second)
+	if n := stop(); n < 100 {
+		t.Errorf("%d reads", n)
+	}
+}
+
+// TestReplicaReadsOfACluster proves the same of a cluster: its replicas serve those who said READONLY,
+// whatever happens to replicas and masters.
+func TestReplicaReadsOfACluster(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCluster(t, 3, 1)
+	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--cluster-mode")
+	masters, replicas := c.Nodes[:3], c.Nodes[3:]
+	fill(t, p, replicas...)
+	atMasters := steadyReads(t, p.Addr, rig.Patience)
+	growing(t, masters[0], true)
+	growing(t, replicas[0], false)
+	atMasters()
+	// While a master is lost its replica is read from; a read waits until a silent one is noticed.
+	stop := steadyReads(t, p.Addr, 2*rig.Patience, "READONLY")
+	for _, r := range replicas {
+		growing(t, r, true)
+	}
+	growing(t, masters[0], false)
+
+	replicas[0].Kill()
+	growing(t, masters[0], true)
+	growing(t, replicas[1], true)
+	masters[1].Kill()
+	w := rig.Connect(t, p.Addr)
+	rig.Eventually(t, 3*rig.Patience, "fail-over", func() bool { return replicas[1].Info(t, "replication", "role") == "master" })
+	for i := range 50 {
+		v, err := rig.Ask(p.Addr, "SET", fmt.Sprint("steady:", i), strconv.Itoa(i))
+		if err != nil {
+			t.Errorf("a write after the fail-over: %s, %v", v, err)
+		}
+	}
+	w.Must(t, "READONLY")
+	growing(t, replicas[1], true) // as the master of its slots
+	growing(t, replicas[2], true)
+	if n := stop(); n < 100 {
+		t.Errorf("%d reads", n)
+	}
+}
+
+// TestReplicaReadsOfSentinels proves that reads follow a fail-over of a Sentinel group.
+func TestReplicaReadsOfSentinels(t *testing.T) {
+	t.Parallel()
+	g := rig.StartSentinels(t)
+	// Sentinel takes its time to promote a replica on a busy machine: no read ends with an error meanwhile.
+	p := rig.StartProxy(t, "--upstream", g.Addrs(), "--replica-reads", "replica-preferred", "--retry-budget", "60s")
+	fill(t, p, g.Replica)
+	stop := steadyReads(t, p.Addr, time.Minute+rig.Patience)
+	growing(t, g.Replica, true)
+	growing(t, g.Master, false)
+	g.Master.Kill()
+	g.Promoted(t)
+	growing(t, g.Replica, true)
+	if _, err := rig.Ask(p.Addr, "SET", "after", "1"); err != nil {
+		t.Error(err)
+	}
+	if n := stop(); n < 100 {
+		t.Errorf("%d reads", n)
+	}
+}
