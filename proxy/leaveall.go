@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/resp"
 )
 
 // This file is how a client that stays connected gives up thousands of subscriptions at once.
@@ -36,6 +37,55 @@ func (s *session) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end f
 	}, box.Post, nil)
 }
 
+// leaveNamed is Unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
+// with some of them.
+func (s *session) leaveNamed(kind cluster.TopicKind, raw []byte) {
+	tag, box := s.current, s.w.hub.box
+	s.keepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
+	s.parkTask(func(ctx context.Context) func() []byte {
+		args, _, _ := resp.Split(raw, nil) // it was read before
+		names := make([]string, 0, len(args))
+		for _, name := range args[1:] {
+			names = append(names, string(name))
+		}
+		out := roomForConfirmations(args[1:])
+		var leaving []string
+		var topics []*cluster.Topic
+		next := func() {
+			if topics = nil; s.gone {
+				names = nil
+				return
+			}
+			if len(leaving) > 0 {
+				out = s.confirmUnsubscribed(out, kind, leaving)
+			}
+			leaving = names[:min(seatRound, len(names))]
+			names = names[len(leaving):]
+			topics = s.leaveSoon(kind, leaving)
+		}
+		for len(names) > 0 && s.nextRound(next) {
+			if len(topics) > 0 {
+				s.w.server.upstream.Leave(ctx, topics, box)
+			}
+		}
+		return func() []byte {
+			s.speak(tag)
+			return s.confirmUnsubscribed(out, kind, leaving)
+		}
+	}, box.Post, nil)
+}
+
+// leaveSoon has the seats at topics of these names count no more, and returns the topics.
+func (s *session) leaveSoon(kind cluster.TopicKind, names []string) (topics []*cluster.Topic) {
+	for _, name := range names {
+		if se := s.seat(kind, name); se != nil && !se.leaving {
+			topics, se.leaving = append(topics, se.topic), true
+			s.w.hub.discount(se)
+		}
+	}
+	return topics
+}
+
 // nextSeats are the next seats that leaveAll gives up, the oldest of them first. From now on they do not
 // count.
 func (s *session) nextSeats(kinds []cluster.TopicKind) (seats []*seat, topics []*cluster.Topic) {
@@ -56,6 +106,19 @@ func (s *session) nextSeats(kinds []cluster.TopicKind) (seats []*seat, topics []
 		s.w.hub.discount(se)
 	}
 	return seats, topics
+}
+
+// eachRound has do deal with names, some of them in each round of the loop, and returns the last ones, which
+// are left: no more than that many. It must not be called on the loop.
+func (s *session) eachRound(names []string, left int, do func(some []string)) []string {
+	for len(names) > left {
+		some := names[:min(seatRound, len(names))]
+		if !s.nextRound(func() { do(some) }) {
+			break
+		}
+		names = names[len(some):]
+	}
+	return names
 }
 
 // nextRound runs f in the next round of the loop behind the messages that have come, and waits for it. It

@@ -3,15 +3,11 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
-	"time"
-	"unsafe"
 
 	"github.com/tidwall/redcon"
 
 	"lockproxy/cluster"
-	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
@@ -32,95 +28,6 @@ var (
 	unsubscribed = [3]string{cluster.Classic: "unsubscribe", cluster.Pattern: "punsubscribe", cluster.Shard: "sunsubscribe"}
 )
 
-// leastPatience is how long nodes may take at least to confirm, whatever the budget of Options.Pipes.
-const leastPatience = 10 * time.Second
-
-var errNotConfirmed = errors.New("no node confirmed it in time")
-
-// Subscribe implements commands.Subscriptions.
-func (c subscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
-	s := c.s
-	all := make([]string, len(names))
-	var missing []string
-	seen := make(map[string]bool, len(names))
-	for i, name := range names {
-		all[i] = string(name)
-		if s.seat(kind, all[i]) == nil && !seen[all[i]] {
-			seen[all[i]] = true
-			missing = append(missing, all[i])
-		}
-	}
-	tag := s.current
-	if len(missing) == 0 {
-		s.speak(tag)
-		s.reply(s.confirmSubscribed(tag, kind, all, nil))
-		return
-	}
-	size := 0
-	for _, name := range missing {
-		size += 2 * (len(name) + int(unsafe.Sizeof(name)))
-	}
-	s.held += size
-	s.countMemory()
-	hub, limit := s.w.hub, max(s.w.server.o.Pipes.Budget, leastPatience)
-	s.parkTask(func(ctx context.Context) (end func() []byte) {
-		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
-		defer cancel()
-		topics, err := s.w.server.upstream.Join(ctx, kind, missing, hub.box)
-		return func() []byte {
-			if !s.gone {
-				s.held -= size
-			}
-			switch {
-			case err != nil:
-				return subscribeError(err)
-			case s.gone:
-				hub.release(topics)
-				return noAnswer
-			}
-			s.speak(tag)
-			return s.confirmSubscribed(tag, kind, all, topics)
-		}
-	}, hub.box.Post, nil)
-}
-
-// subscribeError is the reply for an error of Join: where a node refuses it is the node's own.
-func subscribeError(err error) []byte {
-	var reply cluster.ReplyError
-	switch {
-	case errors.As(err, &reply):
-		return commands.ErrorReply(reply)
-	case errors.Is(err, commands.ErrDraining):
-		return commands.ErrorReply(commands.ErrDraining)
-	}
-	return commands.ErrorReply(err)
-}
-
-// confirmSubscribed seats s with topics and confirms names, in answer to command tag.
-func (s *session) confirmSubscribed(tag uint32, kind cluster.TopicKind, names []string, topics []*cluster.Topic) (out []byte) {
-	if s.listens == nil {
-		s.listens = &subscriber{}
-	}
-	if s.listens.seats[kind] == nil {
-		s.listens.seats[kind] = make(map[string]*seat, len(topics))
-	}
-	at := make(map[string]*cluster.Topic, len(topics))
-	for _, t := range topics {
-		at[t.Name] = t
-	}
-	for _, name := range names {
-		if s.seat(kind, name) == nil {
-			s.sit(kind, at[name], tag)
-			if s.as != nil {
-				s.as.rules = "" // they may have changed since the upstream was asked
-			}
-		}
-		out = s.appendConfirmation(out, subscribed[kind], kind, name)
-	}
-	s.countMemory()
-	return out
-}
-
 // Unsubscribe implements commands.Subscriptions.
 func (c subscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 	s := c.s
@@ -133,6 +40,10 @@ func (c subscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 			s.speak(tag)
 			return out
 		})
+		return
+	}
+	if len(names) > seatRound {
+		s.leaveNamed(kind, lasting(s.w.call.Raw))
 		return
 	}
 	var all []string
@@ -153,7 +64,7 @@ func (c subscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 	}
 	s.leave(seats, func() []byte {
 		s.speak(tag)
-		return s.confirmUnsubscribed(kind, all)
+		return s.confirmUnsubscribed(nil, kind, all)
 	})
 }
 
@@ -161,8 +72,8 @@ func (c subscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 // also in RESP2.
 func (s *session) speak(tag uint32) { s.answers.at(tag).silent = false }
 
-// confirmUnsubscribed has s leave the topics of names and confirms that.
-func (s *session) confirmUnsubscribed(kind cluster.TopicKind, names []string) (out []byte) {
+// confirmUnsubscribed has s leave the topics of names and appends the confirmation of that to out.
+func (s *session) confirmUnsubscribed(out []byte, kind cluster.TopicKind, names []string) []byte {
 	for _, name := range names {
 		if se := s.seat(kind, name); se != nil {
 			s.stand(kind, se)
@@ -272,7 +183,7 @@ func (s *session) standUp() {
 	l.standUp(s.w.hub)
 }
 
-// seatRound is how many seats are given up in one round of the loop.
+// seatRound is how many seats are taken or given up in one round of the loop.
 const seatRound = 1024
 
 // standUp gives all seats up, some of them in each round.

@@ -186,6 +186,58 @@ func TestRoundsAreShortForManyThings(t *testing.T) {
 	})
 }
 
+// Thousands of names in one command are subscribed to, and left, in many rounds.
+func TestRoundsAreShortForSubscribers(t *testing.T) {
+	const names = 16_383
+	nodes := rig.StartCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
+	c := rig.Connect(t, addr)
+	var listener *rig.Conn
+	say := func(verb string, n int) (last rig.Reply) {
+		words := []string{verb}
+		for i := range n {
+			words = append(words, fmt.Sprintf("{slot}%s%d", strings.Repeat("n", 200), i))
+		}
+		if err := listener.Send(words...); err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			var err error
+			if last, err = listener.Receive(rig.Patience); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Want(t, "PONG", "PING") // in a later round
+		return last
+	}
+	for _, verbs := range [][]string{
+		{"SUBSCRIBE", "UNSUBSCRIBE"}, {"PSUBSCRIBE", "PUNSUBSCRIBE"}, {"SSUBSCRIBE", "SUNSUBSCRIBE"},
+	} {
+		join, leave := verbs[0], verbs[1]
+		listener = rig.Connect(t, addr)
+		check := func(name string, n int, verb string, want int) {
+			t.Helper()
+			bounded(t, name, clock, func() {
+				if last := say(verb, n); last.Elems[2].Text != fmt.Sprint(want) {
+					t.Fatalf("%s of %d: %v, want %d", verb, n, last, want)
+				}
+			})
+		}
+		bounded(t, join, clock, func() {
+			say(leave, names)
+			clock.take()
+			say(join, names)
+		})
+		check(join+" again", names, join, names)
+		bounded(t, leave+" from those", clock, func() {
+			say(join, names)
+			clock.take()
+			say(leave, 3*names)
+		})
+		check(leave+" from nothing", 3*names, leave, 0)
+	}
+}
+
 // Nor does the loop take long to show commands to somebody in MONITOR.
 func TestRoundsAreShortForMonitor(t *testing.T) {
 	const n = 300_000

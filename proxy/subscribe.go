@@ -1,0 +1,198 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unsafe"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// This file is how a client begins to listen: to some topics at once, and to thousands in many rounds of the
+// loop:
+//
+//	Subscribe --> names --(rounds: which are new)--> Join --(rounds: seats, confirmations)--> the answer
+//
+// What comes for a seat meanwhile waits for the answer.
+
+// leastPatience is how long nodes may take at least to confirm, whatever the budget of Options.Pipes.
+const leastPatience = 10 * time.Second
+
+var errNotConfirmed = errors.New("no node confirmed it in time")
+
+// joining is a command that subscribes.
+type joining struct {
+	s       *session
+	tag     uint32
+	kind    cluster.TopicKind
+	names   []string                  // of the command
+	missing []string                  // those that the client does not listen to yet, each once
+	topics  map[string]*cluster.Topic // by name, those that it has no seat for yet
+	out     []byte                    // confirmations
+}
+
+// Subscribe implements commands.Subscriptions.
+func (c subscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
+	s := c.s
+	j := &joining{s: s, tag: s.current, kind: kind}
+	if len(names) > seatRound {
+		raw := lasting(s.w.call.Raw)
+		s.keepFor(j.tag, 3*len(raw)) // the command, its names, and what is asked of the nodes
+		j.begin(func(ctx context.Context) error { return j.joinMany(ctx, raw) })
+		return
+	}
+	j.copyNames(names)
+	j.look(j.unique())
+	if len(j.missing) == 0 {
+		s.speak(j.tag)
+		s.reply(j.confirm(j.names))
+		return
+	}
+	size := 0
+	for _, name := range j.missing {
+		size += 2 * (len(name) + int(unsafe.Sizeof(name)))
+	}
+	s.keepFor(j.tag, size)
+	j.begin(j.join)
+}
+
+// begin has join run, which leaves names that are to be confirmed in the end.
+func (j *joining) begin(join func(ctx context.Context) error) {
+	limit := max(j.s.w.server.o.Pipes.Budget, leastPatience)
+	j.s.parkTask(func(ctx context.Context) (end func() []byte) {
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
+		defer cancel()
+		err := join(ctx)
+		return func() []byte { return j.end(err) }
+	}, j.s.w.hub.box.Post, nil)
+}
+
+func (j *joining) copyNames(names [][]byte) {
+	j.names = make([]string, len(names))
+	for i, name := range names {
+		j.names[i] = string(name)
+	}
+}
+
+// unique is each of the names once.
+func (j *joining) unique() (names []string) {
+	seen := make(map[string]bool, len(j.names))
+	for _, name := range j.names {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// look finds out which of names the client does not listen to.
+func (j *joining) look(names []string) {
+	for _, name := range names {
+		if j.s.seat(j.kind, name) == nil {
+			j.missing = append(j.missing, name)
+		}
+	}
+}
+
+// join has the loop subscribed to what is missing.
+func (j *joining) join(ctx context.Context) error {
+	topics, err := j.s.w.server.upstream.Join(ctx, j.kind, j.missing, j.s.w.hub.box)
+	if err != nil {
+		return err
+	}
+	j.topics = make(map[string]*cluster.Topic, len(topics))
+	for _, t := range topics {
+		j.topics[t.Name] = t
+	}
+	return nil
+}
+
+// joinMany is join for the names of raw, a command of many, and confirms all but the last of them.
+func (j *joining) joinMany(ctx context.Context, raw []byte) error {
+	args, _, err := resp.Split(raw, nil)
+	if err != nil {
+		return err
+	}
+	j.copyNames(args[1:])
+	j.out = roomForConfirmations(args[1:])
+	j.s.eachRound(j.unique(), 0, j.look)
+	if len(j.missing) > 0 {
+		if err := j.join(ctx); err != nil {
+			return err
+		}
+	}
+	j.names = j.s.eachRound(j.names, seatRound, func(names []string) { j.confirm(names) })
+	return nil
+}
+
+// confirmationRoom is how many bytes a confirmation has at most besides a name.
+const confirmationRoom = 80
+
+// roomForConfirmations is room for one of each name, so that the loop need not copy those that are there.
+func roomForConfirmations(names [][]byte) []byte {
+	size := 0
+	for _, name := range names {
+		size += len(name) + confirmationRoom
+	}
+	return make([]byte, 0, size)
+}
+
+// end confirms the names that are left, or says what went wrong.
+func (j *joining) end(err error) []byte {
+	switch {
+	case err != nil:
+		return subscribeError(err)
+	case j.s.gone:
+		topics := make([]*cluster.Topic, 0, len(j.topics))
+		for _, t := range j.topics {
+			topics = append(topics, t)
+		}
+		j.s.w.hub.release(topics)
+		return noAnswer
+	}
+	j.s.speak(j.tag)
+	return j.confirm(j.names)
+}
+
+// subscribeError is the reply for an error of Join: where a node refuses it is the node's own.
+func subscribeError(err error) []byte {
+	var reply cluster.ReplyError
+	switch {
+	case errors.As(err, &reply):
+		return commands.ErrorReply(reply)
+	case errors.Is(err, commands.ErrDraining):
+		return commands.ErrorReply(commands.ErrDraining)
+	}
+	return commands.ErrorReply(err)
+}
+
+// confirm seats the client with the topics of names, and returns the confirmations of these and of those
+// before. Of a client that has gone it does nothing.
+func (j *joining) confirm(names []string) []byte {
+	s := j.s
+	if s.gone {
+		return nil
+	}
+	if s.listens == nil {
+		s.listens = &subscriber{}
+	}
+	if s.listens.seats[j.kind] == nil {
+		s.listens.seats[j.kind] = make(map[string]*seat)
+	}
+	for _, name := range names {
+		if s.seat(j.kind, name) == nil {
+			s.sit(j.kind, j.topics[name], j.tag)
+			delete(j.topics, name)
+			if s.as != nil {
+				s.as.rules = "" // they may have changed since the upstream was asked
+			}
+		}
+		j.out = s.appendConfirmation(j.out, subscribed[j.kind], j.kind, name)
+	}
+	s.countMemory()
+	return j.out
+}
