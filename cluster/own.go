@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -149,7 +150,7 @@ func (p *Pipe) Release() {
 		p.End()
 		return
 	}
-	p.owner, p.patient, p.idleSince = nobody{}, false, p.pipes.loop.Now()
+	p.owner, p.patient, p.silence, p.idleSince = nobody{}, false, 0, p.pipes.loop.Now()
 	p.pipes.shares.give(p)
 	if queue := p.pipes.queue; len(queue) > 0 && len(p.pipes.own) >= p.pipes.o.MaxOwn {
 		p.hangUp(errReleased) // the place is wanted
@@ -281,7 +282,7 @@ func (p *Pipes) patrolOwn(now time.Time) {
 			pipe.hangUp(errRetired)
 		case idle && now.Sub(pipe.idleSince) > ownIdle:
 			pipe.hangUp(errReleased)
-		case pipe.calls.len() > 0 && !pipe.patient && now.Sub(pipe.progress) > p.o.Timeout:
+		case pipe.calls.len() > 0 && !pipe.patient && now.Sub(pipe.progress) > cmp.Or(pipe.silence, p.o.Timeout):
 			pipe.hangUp(errSilent)
 		case listens && pipe.calls.len() == 0 && now.Sub(pipe.progress) > p.o.Timeout/2:
 			pipe.append(call{slot: thisNode, raw: true}, askPing) // is it still there?

@@ -126,6 +126,7 @@ type Pipe struct {
 	private   *privatePipe
 	dead      error // why it is of no use any more
 	patient   bool
+	silence   time.Duration // how long its node may owe a reply; 0: PipeOptions.Timeout
 	proven    bool
 	clientID  int64
 	idleSince time.Time

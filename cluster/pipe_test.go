@@ -144,11 +144,12 @@ func oneMaster(addr string, version uint64) *Topology {
 	return t
 }
 
-// on runs f on the loop and waits for it.
+// on runs f on the loop, unless that has ended, and waits for it.
 func (r *rig) on(f func()) {
 	done := make(chan struct{})
-	r.loop.Post(func() { f(); close(done) })
-	<-done
+	if r.loop.Post(func() { f(); close(done) }) {
+		<-done
+	}
 }
 
 // send sends words to the master of slot 7. It runs on the loop.

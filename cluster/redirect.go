@@ -140,24 +140,39 @@ func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
 
 // heal loads the script that a node lost and has the request run once more.
 func (p *Pipes) heal(pipe *Pipe, c call, req []byte) bool {
-	if p.o.Source == nil || c.healed {
+	if c.healed {
 		return false
 	}
-	v, _, err := resp.Parse(req)
-	if err != nil || len(v.Elems) < 2 {
-		return false
-	}
-	source, ok := p.o.Source(bytes.ToLower(v.Elems[1].Str))
+	source, ok := p.sourceFor(req)
 	if !ok {
 		return false
 	}
-	p.stats.Redirects[ScriptRedirect].Add(1)
 	c.healed = true
 	c.to.Detour(c.tag)
 	req = lasting(req)
-	pipe.append(call{resend: true, slot: thisNode}, resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source))
+	pipe.append(call{resend: true, slot: thisNode}, scriptLoad(source))
 	pipe.append(c, req)
 	return true
+}
+
+// sourceFor is the script that req runs, which its node has lost. It counts that.
+func (p *Pipes) sourceFor(req []byte) (source []byte, ok bool) {
+	if p.o.Source == nil {
+		return nil, false
+	}
+	v, _, err := resp.Parse(req)
+	if err != nil || len(v.Elems) < 2 {
+		return nil, false
+	}
+	if source, ok = p.o.Source(bytes.ToLower(v.Elems[1].Str)); ok {
+		p.stats.Redirects[ScriptRedirect].Add(1)
+	}
+	return source, ok
+}
+
+// scriptLoad is the command that has a node take a script over.
+func scriptLoad(source []byte) []byte {
+	return resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
 }
 
 // later has the request sent again after a pause that grows, until its budget is

@@ -2,10 +2,11 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -13,45 +14,173 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// errBudget is why a request was given up although its context goes on.
+// This file is requests that replicas confirm:
+//
+//	Client.Synced --> one connection: request, WAIT --> reply, number of replicas
+//	                         \--> refused, or lost: both again, over another connection
+//
+// WAIT counts the replicas that have what its own connection wrote. On a new connection it would count
+// replicas that have nothing of the request. So both go over one pipe of Pipes.Own, which is never connected
+// twice, and the answer to a WAIT counts only behind the answer to the request on that pipe.
+
+// errBudget is why a request was given up although somebody still waits for it.
 var errBudget = errors.New("the retry budget is used up")
 
-// Synced runs req, one whole command, on the master of slot n and then waits there
-// until replicas of its replicas have everything that this master had done by
-// then, or timeout (in ms at least 1) is over. acked is how many have. reply is the
-// node's RESP2 reply to req, error replies included; after one of these acked may be
-// anything.
+// syncParty has the connections of all such requests. So some places are always left for clients.
+var syncParty = Party{Host: "SYNC"}
+
+// Synced runs req, one whole command, on the master of slot n and then waits there until as many of its
+// replicas as replicas says have everything that this master had done by then, or timeout (at least 1 ms) is
+// over. acked is how many have. reply is the node's RESP2 reply to req, error replies included; behind one of
+// these acked may be anything.
 //
 // req must be idempotent: it is sent again whenever its reply was lost. Redirects, lost scripts and fail-over
-// are dealt with inside, for as long as ctx and the budget (DedicatedOptions.Budget, plus timeout) allow. req
-// and WAIT go over one connection of their own. Before Redis 7.2 WAIT counts what anybody had written up to
-// the last command of the connection; since then up to the last command of it that wrote. So a req serves to
-// wait for the writes of others before it if it writes something, be it what is there already. A server
-// without WAIT has no replicas: acked is 0.
+// are dealt with inside, until ctx ends or the budget (PipeOptions.Budget, and timeout) is used up. Before
+// Redis 7.2 WAIT counts what anybody had written up to the last command of the connection; since then up to
+// the last command of it that wrote. So a req serves to wait for earlier writes of others if it writes
+// something, be it what is there already. A server without WAIT has no replicas: acked is 0.
 //
-// The error wraps ErrUnavailable when no node has run req, ErrUnknownOutcome when one
-// may have; or it is the cause of ctx, or what WAIT was refused with. Safe for concurrent use.
-func (d *Dedicated) Synced(ctx context.Context, n int, req []byte, replicas int, timeout time.Duration) (reply []byte, acked int, err error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, d.o.Budget+timeout, errBudget)
-	defer cancel()
-	s := &syncing{d: d, slot: n, req: req, timeout: max(timeout, time.Millisecond)}
-	s.wait = resp.AppendCommandStrings(nil, "WAIT", strconv.Itoa(replicas), strconv.FormatInt(s.timeout.Milliseconds(), 10))
-	for {
-		again := s.attempt(bounded)
-		if !again {
-			return s.reply, s.acked, s.err
-		}
-		if bounded.Err() == nil && s.rest(bounded) {
-			continue
-		}
+// The error wraps ErrUnavailable when no node has run req, ErrUnknownOutcome when one may have; or it is the
+// cause of ctx, or what WAIT was refused with. Safe for concurrent use.
+func (c *Client) Synced(ctx context.Context, n int, req []byte, replicas int, timeout time.Duration) (
+	reply []byte, acked int, err error,
+) {
+	i := n % len(c.loops)
+	l, p := c.loops[i], c.pipes[i]
+	timeout = max(timeout, time.Millisecond)
+	ms := strconv.FormatInt(timeout.Milliseconds(), 10)
+	s := &syncing{
+		p: p, slot: n, req: req, wait: resp.AppendCommandStrings(nil, "WAIT", strconv.Itoa(replicas), ms),
+		timeout: timeout, done: make(chan struct{}),
+	}
+	if !l.Post(s.begin) {
+		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, net.ErrClosed)
+	}
+	select {
+	case <-s.done:
+		return s.reply, s.acked, s.err
+	case <-ctx.Done():
+		l.Post(s.cancel)
+		return nil, 0, context.Cause(ctx)
+	case <-l.Done():
+		return nil, 0, fmt.Errorf("%w: %w", ErrUnknownOutcome, net.ErrClosed)
+	}
+}
+
+// syncing is one call of Synced. Its methods run on the loop.
+type syncing struct {
+	p         *Pipes
+	slot      int
+	req, wait []byte
+	timeout   time.Duration
+	budget    *time.Timer
+	spent     bool // the budget
+	over      bool
+	done      chan struct{}
+
+	attempt *syncAttempt // nil: it pauses, or it is over
+	try     Retry
+	ran     bool // perhaps: it was written, and the answers were lost
+
+	reply []byte // of the last attempt
+	acked int
+	err   error
+}
+
+// syncAttempt is the request and its WAIT on one connection. It implements Owner and Receiver.
+type syncAttempt struct {
+	s      *syncing
+	pipe   *Pipe
+	asking bool
+	healed bool   // the script was loaded before the request
+	reply  []byte // what came of the next one
+}
+
+// Requests of an attempt, in this order.
+const (
+	loadTag = iota
+	askingTag
+	requestTag
+	waitTag
+)
+
+func (s *syncing) begin() {
+	s.budget = s.p.loop.After(s.p.o.Budget+s.timeout, func() {
+		s.spent = true
 		switch {
-		case ctx.Err() != nil:
-			return nil, 0, context.Cause(ctx)
-		case s.reply != nil && !s.ran && !isRedirect(s.reply):
-			d.stats.GivenUp.Add(1)
-			return s.reply, 0, nil
+		case s.over:
+		case s.attempt != nil:
+			s.attempt.pipe.close(errBudget) // Fail tells what has become of it
+		default:
+			s.giveUp()
 		}
-		d.stats.GivenUp.Add(1)
+	})
+	s.connect(Redirection{}, nil)
+}
+
+// cancel ends it: nobody waits for it any more.
+func (s *syncing) cancel() {
+	if s.over {
+		return
+	}
+	s.end()
+	if a := s.attempt; a != nil {
+		a.leave()
+	}
+}
+
+// end notes that there will be no other attempt.
+func (s *syncing) end() {
+	s.over = true
+	s.budget.Stop()
+}
+
+// finish tells who waits.
+func (s *syncing) finish() {
+	s.end()
+	close(s.done)
+}
+
+// connect makes an attempt. source, if not nil, is of the script that the node lacks.
+func (s *syncing) connect(to Redirection, source []byte) {
+	addr := cmp.Or(to.Addr, s.p.MasterOf(s.slot))
+	if addr == "" {
+		s.later(Unserved, nil)
+		return
+	}
+	a := &syncAttempt{s: s, asking: to.Asking, healed: source != nil}
+	s.attempt = a
+	a.pipe = s.p.Own(addr, Mode{Proto: 2}, a)
+	a.pipe.silence = s.timeout + s.p.o.ConnectTimeout
+	if source != nil {
+		a.pipe.Request(scriptLoad(source), a, loadTag)
+	}
+	if to.Asking { // right before the request that it is for
+		a.pipe.Request(asking, a, askingTag)
+	}
+	a.pipe.Request(s.req, a, requestTag)
+	a.pipe.Request(s.wait, a, waitTag)
+}
+
+// later makes the next attempt after a pause. reply or err is why the last one failed.
+func (s *syncing) later(reply []byte, err error) {
+	s.attempt, s.reply, s.err = nil, reply, err
+	s.p.control.Refresh()
+	if s.spent || s.p.closed {
+		s.giveUp()
+		return
+	}
+	s.p.loop.After(s.try.Pause(), func() {
+		if !s.over {
+			s.connect(Redirection{}, nil)
+		}
+	})
+}
+
+// giveUp answers with what the node said, or with why none could be asked.
+func (s *syncing) giveUp() {
+	s.p.GaveUp()
+	if s.reply == nil || s.ran || isRedirect(s.reply) {
 		outcome, why := ErrUnavailable, s.err
 		if s.ran {
 			outcome = ErrUnknownOutcome
@@ -59,195 +188,109 @@ func (d *Dedicated) Synced(ctx context.Context, n int, req []byte, replicas int,
 		if why == nil {
 			why = complaint(s.reply)
 		}
-		return nil, 0, fmt.Errorf("no node took it in time: %w: %w", outcome, why)
+		s.reply, s.err = nil, fmt.Errorf("no node took it in time: %w: %w", outcome, why)
 	}
+	s.finish()
 }
 
-// syncing is one call of Synced on its way.
-type syncing struct {
-	d         *Dedicated
-	slot      int
-	req, wait []byte
-	timeout   time.Duration
-
-	addr   string // where a redirect leads; "": to the master of the slot
-	asking bool   // that redirect was ASK
-	source []byte // of the script that the node lacks
-	pause  bool   // before the next attempt
-	try    Retry
-	ran    bool // perhaps: it was written, and its reply was lost
-
-	reply []byte // of the last attempt
-	acked int
-	err   error
-}
-
-// rest makes the pause before the next attempt, if there is one. It reports false when
-// ctx ends.
-func (s *syncing) rest(ctx context.Context) bool {
-	if !s.pause {
-		return true
+// Receive implements Receiver.
+func (a *syncAttempt) Receive(tag uint32, chunk []byte, last bool) {
+	if a.s.attempt != a {
+		return
 	}
-	s.pause = false
-	timer := time.NewTimer(s.try.Pause())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+	a.reply = append(a.reply, chunk...)
+	if !last {
+		return
 	}
-}
-
-// retry says that the topology may be out of date, and the next attempt comes after
-// a pause.
-func (s *syncing) retry(reply []byte, err error) (again bool) {
-	s.d.control.Refresh()
-	s.addr, s.asking, s.source, s.pause = "", false, nil, true
-	s.reply, s.err = reply, err
-	return true
-}
-
-// attempt runs the request once. It reports whether it is to be run again.
-func (s *syncing) attempt(ctx context.Context) (again bool) {
-	addr := s.addr
-	if addr == "" {
-		master := s.d.control.Topology().Slots[s.slot]
-		if master == nil {
-			return s.retry(Unserved, nil)
+	reply := a.reply
+	a.reply = nil
+	switch tag {
+	case requestTag:
+		if reply[0] != '-' || !a.detour(reply) {
+			a.s.reply, a.s.err = reply, nil
 		}
-		addr = master.Addr
+	case waitTag:
+		a.waited(reply)
 	}
-	c, err := s.d.Borrow(ctx, addr)
-	if err != nil {
-		return s.retry(nil, err)
-	}
-	c.SetDeadline(time.Now().Add(s.timeout + s.d.o.Silence))
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
-	again, whole, err := s.exchange(c)
-	if !stop() {
-		whole = false // its deadline may come to be any moment
-	}
+}
+
+// detour deals with an error reply that says that the request is to be run elsewhere, or later. It reports
+// false for every other error. Nothing has run; the WAIT behind it ends with the connection.
+func (a *syncAttempt) detour(reply []byte) bool {
+	s := a.s
+	to, again := a.pipe.Retryable(reply)
+	source, heals := a.heals(reply)
 	switch {
-	case err != nil:
-		c.lost()
-		s.ran = true
-		s.retry(nil, err)
-		s.pause = !c.Reused // one that idled may have been closed long ago
-	case whole:
-		c.SetDeadline(time.Time{})
-		c.GiveBack()
-	default:
-		c.Discard()
+	case again && to.Addr != "" && s.try.Hop():
+		s.reply, s.err = reply, nil
+		a.leave()
+		s.connect(to, nil)
+	case again:
+		a.leave()
+		s.later(reply, nil)
+	case heals:
+		a.leave()
+		s.connect(Redirection{Addr: a.pipe.addr, Asking: a.asking}, source)
 	}
-	return again || err != nil
+	return again || heals
 }
 
-// exchange sends the request and reads the replies. whole: all of them came. An
-// error is of the connection.
-func (s *syncing) exchange(c *Conn) (again, whole bool, err error) {
-	var out []byte
-	before := 0 // replies that come before the one of req
-	if s.source != nil {
-		out = resp.AppendCommand(out, []byte("SCRIPT"), []byte("LOAD"), s.source)
-		before++
+// heals says that the node lacks the script of the request, and has not been given it yet.
+func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
+	if r, _ := retryErrorOf(reply); r == nil || r.verdict != loadScript || a.healed {
+		return nil, false
 	}
-	if s.asking { // right before the command that it is for
-		out = append(out, asking...)
-		before++
-	}
-	if _, err := c.Write(slices.Concat(out, s.req, s.wait)); err != nil {
-		return false, false, nodeError{c.addr, err}
-	}
-	for range before {
-		if _, err := c.Reply(); err != nil {
-			return false, false, err
-		}
-	}
-	reply, err := c.Reply()
-	if err != nil {
-		return false, false, err
-	}
-	if reply[0] == '-' && s.detour(c, reply) {
-		// Nothing ran. The WAIT behind it may take its time: it ends with the connection.
-		return true, false, nil
-	}
-	s.reply, s.err = reply, nil
-	waited, err := c.Reply()
-	if err != nil {
-		return false, false, err
-	}
-	return s.waited(c, waited), true, nil
+	return a.s.p.sourceFor(a.s.req)
 }
 
-// detour deals with an error reply that says that the request is to be run elsewhere, or
-// later. It reports false for every other error.
-func (s *syncing) detour(c *Conn, reply []byte) bool {
-	d := s.d
-	r, rest := retryErrorOf(reply)
-	if r == nil {
-		return false
-	}
-	switch r.verdict {
-	case elsewhere:
-		_, addr, ok := parseRedirect(rest, c.addr)
-		if !ok {
-			return false
-		}
-		if !knows(d.control.Topology(), d.control, addr) {
-			return s.retry(reply, nil)
-		}
-		if !s.try.Hop() {
-			d.stats.Redirects[LoopRedirect].Add(1)
-			return s.retry(reply, nil)
-		}
-		d.control.Refresh()
-		s.addr, s.asking, s.source, s.reply, s.err = addr, r.counts == AskRedirect, nil, reply, nil
-		d.stats.Redirects[r.counts].Add(1)
-		return true
-	case later:
-		d.stats.Redirects[r.counts].Add(1)
-		return s.retry(reply, nil)
-	}
-	return s.heal(c, reply)
-}
-
-// heal has the next attempt load the script that the node lacks.
-func (s *syncing) heal(c *Conn, reply []byte) bool {
-	if s.d.o.Source == nil || s.source != nil {
-		return false
-	}
-	v, _, err := resp.Parse(s.req)
-	if err != nil || len(v.Elems) < 2 {
-		return false
-	}
-	source, ok := s.d.o.Source(bytes.ToLower(v.Elems[1].Str))
-	if !ok {
-		return false
-	}
-	s.d.stats.Redirects[ScriptRedirect].Add(1)
-	s.source, s.reply, s.err = source, reply, nil
-	s.addr = c.addr // asking stays as it is
-	return true
-}
-
-// waited reads the reply of WAIT. It reports whether all is to be run again: the
-// node is no master any more.
-func (s *syncing) waited(c *Conn, reply []byte) (again bool) {
+// waited takes the answer to WAIT, which stands behind the answer to the request.
+func (a *syncAttempt) waited(reply []byte) {
+	s := a.s
 	v, _, err := resp.Parse(reply)
-	said := v.Err()
-	word, _, _ := strings.Cut(said, " ")
-	switch {
+	switch said := v.Err(); {
 	case err == nil && v.Kind == ':':
 		s.acked = int(v.Int)
 	case strings.HasPrefix(said, "ERR unknown command"):
-		s.acked = 0
-	case word == "UNBLOCKED", strings.Contains(said, "replica instances"):
+	case Interrupted(reply), strings.Contains(said, "replica instances"):
 		s.ran = true
-		return s.retry(nil, nodeError{c.addr, errors.New("it became a replica meanwhile")})
+		a.leave()
+		s.later(nil, nodeError{a.pipe.addr, errors.New("it became a replica meanwhile")})
+		return
 	default:
-		s.reply = nil
-		s.err = nodeError{c.addr, fmt.Errorf("WAIT: %s", bytes.TrimSpace(reply[1:]))}
+		s.reply, s.err = nil, nodeError{a.pipe.addr, fmt.Errorf("WAIT: %s", bytes.TrimSpace(reply[1:]))}
 	}
-	return false
+	s.attempt = nil
+	a.pipe.Release()
+	s.finish()
 }
+
+// leave ends an attempt and its connection.
+func (a *syncAttempt) leave() {
+	a.s.attempt = nil
+	a.pipe.End()
+}
+
+// Fail implements Receiver: the connection is lost, or could not be had.
+func (a *syncAttempt) Fail(tag uint32, err error) {
+	s := a.s
+	if s.attempt != a || tag < requestTag {
+		return
+	}
+	s.ran = s.ran || tag == waitTag || errors.Is(err, ErrUnknownOutcome)
+	s.later(nil, a.pipe.dead)
+}
+
+// Discard implements Receiver.
+func (a *syncAttempt) Discard(uint32) bool { return true }
+
+// Detour implements Receiver.
+func (a *syncAttempt) Detour(uint32) {}
+
+// Push implements Owner.
+func (a *syncAttempt) Push([]byte, bool) {}
+
+// Lost implements Owner: Fail has said it.
+func (a *syncAttempt) Lost(error) {}
+
+// Party implements Counted.
+func (a *syncAttempt) Party() Party { return syncParty }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/internal/loop"
 	"lockproxy/internal/slot"
 )
 
@@ -35,12 +36,21 @@ func startReplica(t *testing.T, master *server, others int) *server {
 	return r
 }
 
-// dedicatedTo are connections through u that end with the test.
-func dedicatedTo(t *testing.T, u *Upstream, o DedicatedOptions) (*Dedicated, *Stats) {
-	stats := new(Stats)
-	d := NewDedicated(u, o, stats)
-	t.Cleanup(d.Close)
-	return d, stats
+// clientOf is a client over a loop with pipes to u, which ends with the test.
+func clientOf(t *testing.T, u *Upstream, o PipeOptions) (*Client, *Stats) {
+	l, stats := loop.NewPortable(), new(Stats)
+	pipes := NewPipes(l, u, o, stats)
+	go l.Run() // ends in the cleanup
+	u.OnChange(func(*Topology) { l.Post(pipes.Update) })
+	l.Post(pipes.Update)
+	t.Cleanup(func() {
+		l.Post(pipes.Close)
+		l.Close()
+		if own := stats.Own(); own.Used != 0 || own.Waiting != 0 {
+			t.Errorf("%d connections were not given back, %d are waited for", own.Used, own.Waiting)
+		}
+	})
+	return NewClient([]*loop.Loop{l}, []*Pipes{pipes}), stats
 }
 
 // A master with two replicas: as many as have it are counted, and one that is stopped
@@ -49,7 +59,7 @@ func TestSyncedReplicas(t *testing.T) {
 	master := startRedis(t, "--repl-diskless-sync-delay", "0")
 	one, two := startReplica(t, master, 0), startReplica(t, master, 1)
 	u := discovered(t, Options{Addrs: addrs(master)})
-	d, stats := dedicatedTo(t, u, DedicatedOptions{Limit: 8})
+	c, stats := clientOf(t, u, PipeOptions{MaxOwn: 8})
 	const timeout = time.Second
 	check := func(line string, replicas, want int, late bool) {
 		t.Helper()
@@ -58,12 +68,12 @@ func TestSyncedReplicas(t *testing.T) {
 			timeout = soon
 		}
 		began := time.Now()
-		reply, acked, err := synced(t.Context(), d, line, replicas, timeout)
+		reply, acked, err := synced(t.Context(), c, line, replicas, timeout)
 		took := time.Since(began)
 		if err != nil || acked != want || reply[0] == '-' {
 			t.Errorf("%s: %q, %d acked, %v; want %d", line, reply, acked, err, want)
 		}
-		if late != (took >= timeout) || took > timeout+d.o.Silence {
+		if late != (took >= timeout) || took > timeout+DefaultOptions().ConnectTimeout {
 			t.Errorf("%s took %v", line, took)
 		}
 	}
@@ -88,7 +98,7 @@ func TestSyncedReplicas(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*timeout)
 			defer cancel()
-			if _, _, err := synced(ctx, d, "GET k", 1, timeout); errors.Is(err, context.DeadlineExceeded) {
+			if _, _, err := synced(ctx, c, "GET k", 1, timeout); errors.Is(err, context.DeadlineExceeded) {
 				failed.Add(1)
 			} else if err != nil {
 				t.Error(err)
@@ -112,13 +122,13 @@ func TestSyncedReplicas(t *testing.T) {
 	if failed.Load() < 8 {
 		t.Errorf("%d of 40 found no connection in time", failed.Load())
 	}
-	if most != 8 {
+	if most < 4 || most > 8 {
 		t.Errorf("%d connections at a time", most)
 	}
 	one.signal(t, syscall.SIGCONT)
 	two.signal(t, syscall.SIGCONT)
 	eventually(t, 15*time.Second, "the replicas have it again", func() bool {
-		_, acked, err := synced(t.Context(), d, "SET k 5", 2, timeout)
+		_, acked, err := synced(t.Context(), c, "SET k 5", 2, timeout)
 		return err == nil && acked == 2
 	})
 
@@ -128,17 +138,14 @@ func TestSyncedReplicas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	began := time.Now()
-	if _, _, err := synced(ctx, d, "SET k 6", 2, timeout); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > timeout+2*time.Second {
+	if _, _, err := synced(ctx, c, "SET k 6", 2, timeout); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > timeout+2*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	master.kill()
-	hasty, _ := dedicatedTo(t, u, DedicatedOptions{Budget: 500 * time.Millisecond})
+	hasty, _ := clientOf(t, u, PipeOptions{Budget: 500 * time.Millisecond})
 	began = time.Now()
 	if _, _, err := synced(t.Context(), hasty, "SET k 7", 2, timeout); !errors.Is(err, ErrUnavailable) || time.Since(began) > 4*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
-	}
-	if d.Close(); stats.Nodes()[0].Connections != 0 {
-		t.Error("connections are open after Close")
 	}
 }
 
@@ -150,11 +157,13 @@ func TestSyncedClusterLife(t *testing.T) {
 	const source = "return 42"
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
-	d, stats := dedicatedTo(t, u, DedicatedOptions{Budget: 20 * time.Second, Source: func(s []byte) ([]byte, bool) { return []byte(source), string(s) == sha }})
+	c, stats := clientOf(t, u, PipeOptions{
+		Budget: 20 * time.Second, Source: func(s []byte) ([]byte, bool) { return []byte(source), string(s) == sha },
+	})
 	n := slot.Of([]byte("key"))
 	req := []byte(fmt.Sprintf("*4\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$3\r\nkey\r\n", sha))
 	ask := func(timeout time.Duration) (acked int) {
-		reply, acked, err := d.Synced(t.Context(), n, req, 1, timeout)
+		reply, acked, err := c.Synced(t.Context(), n, req, 1, timeout)
 		if err != nil || string(reply) != ":42\r\n" {
 			t.Errorf("%q, %v", reply, err)
 		}

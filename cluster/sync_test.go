@@ -3,20 +3,31 @@ package cluster
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
 
 // synced runs one command, given as a line of words.
-func synced(ctx context.Context, d *Dedicated, line string, replicas int, timeout time.Duration) (string, int, error) {
+func synced(ctx context.Context, c *Client, line string, replicas int, timeout time.Duration) (string, int, error) {
 	words := strings.Fields(line)
-	reply, acked, err := d.Synced(ctx, slot.Of([]byte(words[1])), resp.AppendCommandStrings(nil, words...), replicas, timeout)
+	reply, acked, err := c.Synced(ctx, slot.Of([]byte(words[1])), command(words...), replicas, timeout)
 	return string(reply), acked, err
+}
+
+// unused fails the test if a connection is still had by somebody.
+func (r *rig) unused() {
+	r.t.Helper()
+	synctest.Wait()
+	if own := r.stats.Own(); own.Used != 0 || own.Waiting != 0 {
+		r.t.Errorf("%d connections were not given back, %d are waited for", own.Used, own.Waiting)
+	}
 }
 
 // Whatever keeps a node from running the request is dealt with: R33
@@ -24,10 +35,12 @@ func TestSyncedDetours(t *testing.T) {
 	// first answers its first command with what is given, and then as a master with 2 replicas.
 	first := func(replies ...string) *script {
 		return &script{answer: func(command string) string {
-			if strings.HasPrefix(command, "WAIT") {
+			switch {
+			case strings.HasPrefix(command, "WAIT"):
 				return ":2\r\n"
-			}
-			if len(replies) > 0 {
+			case command == "CLIENT ID":
+				return ":7\r\n"
+			case len(replies) > 0:
 				reply := replies[0]
 				replies = replies[1:]
 				return reply
@@ -59,10 +72,10 @@ func TestSyncedDetours(t *testing.T) {
 				if test.b != nil {
 					nodes["b:1"] = test.b
 				}
-				r := newRig(t, PipeOptions{}, nodes)
-				d := r.dedicated(DedicatedOptions{Source: func(sha []byte) ([]byte, bool) { return []byte("source of " + string(sha)), true }})
+				source := func(sha []byte) ([]byte, bool) { return []byte("source of " + string(sha)), true }
+				r := newRig(t, PipeOptions{Source: source}, nodes)
 				began := time.Now()
-				reply, acked, err := synced(t.Context(), d, "GET k", 2, time.Second)
+				reply, acked, err := synced(t.Context(), r.client(), "GET k", 2, time.Second)
 				if err != nil || reply != ":1\r\n" && reply != "+OK\r\n" || acked != 2 {
 					t.Errorf("reply %q, %d acked, %v", reply, acked, err)
 				}
@@ -71,7 +84,10 @@ func TestSyncedDetours(t *testing.T) {
 				}
 				synctest.Wait()
 				// A WAIT behind a refusal comes late, or is cut off with its connection.
-				requests := func(s *script) string { return strings.ReplaceAll(s.commands(), ", WAIT 2 1000", "") }
+				requests := func(s *script) string {
+					all := strings.ReplaceAll(s.commands(), ", WAIT 2 1000", "")
+					return strings.TrimPrefix(strings.ReplaceAll(all, ", CLIENT ID", ""), "CLIENT ID, ")
+				}
 				if got := requests(test.a); got != test.aSeen {
 					t.Errorf("a got %s, want %s", got, test.aSeen)
 				}
@@ -81,12 +97,38 @@ func TestSyncedDetours(t *testing.T) {
 				if r.refreshes == 0 && test.aSeen != there && name != "NOSCRIPT" {
 					t.Error("the topology is not looked at again")
 				}
-				if _, users := d.count("a:1"); users != 0 {
-					t.Errorf("%d connections were not given back", users)
-				}
+				r.unused()
 			})
 		})
 	}
+}
+
+// A WAIT is believed only behind the request on its own connection: on a new one it would count replicas that
+// have nothing of it.
+func TestSyncedOnOneConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cuts := 3
+		a := &script{answer: func(command string) string {
+			if cuts > 0 && strings.HasPrefix(command, "WAIT") {
+				cuts--
+				return "" // the request was answered
+			}
+			return ":2\r\n"
+		}}
+		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
+		if reply, acked, err := synced(t.Context(), r.client(), "GET k", 2, time.Second); reply != ":2\r\n" || acked != 2 {
+			t.Errorf("%q, %d, %v", reply, acked, err)
+		}
+		one := "CLIENT ID, GET k, WAIT 2 1000"
+		if got, want := a.commands(), strings.Join([]string{one, one, one, one}, ", "); got != want {
+			t.Errorf("the node got %s, want %s", got, want)
+		}
+		cuts = 1 << 30
+		if _, _, err := synced(t.Context(), r.client(), "GET k", 2, time.Second); !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("when each WAIT is lost: %v", err)
+		}
+		r.unused()
+	})
 }
 
 // What WAIT says, and what becomes of it.
@@ -107,7 +149,7 @@ func TestSyncedWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := &script{answer: func(command string) string {
-					if !strings.HasPrefix(command, "WAIT") {
+					if !strings.HasPrefix(command, "WAIT") { // CLIENT ID, too
 						return ":1\r\n"
 					}
 					reply := test.waits[0]
@@ -115,7 +157,7 @@ func TestSyncedWait(t *testing.T) {
 					return reply
 				}}
 				r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
-				reply, acked, err := synced(t.Context(), r.dedicated(DedicatedOptions{}), "GET k", 2, time.Second)
+				reply, acked, err := synced(t.Context(), r.client(), "GET k", 2, time.Second)
 				if test.err != "" {
 					if err == nil || !strings.HasPrefix(err.Error(), test.err) {
 						t.Errorf("%v, want %s", err, test.err)
@@ -154,7 +196,7 @@ func TestSyncedEnds(t *testing.T) {
 				nodes := map[string]*script{}
 				if !test.nobody {
 					nodes["a:1"] = &script{answer: func(c string) string {
-						if strings.HasPrefix(c, "WAIT") {
+						if strings.HasPrefix(c, "WAIT") || c == "CLIENT ID" {
 							return ":0\r\n"
 						}
 						return test.answer(c)
@@ -168,9 +210,8 @@ func TestSyncedEnds(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, test.within)
 					defer cancel()
 				}
-				d := r.dedicated(DedicatedOptions{})
 				began := time.Now()
-				reply, _, err := synced(ctx, d, "GET k", 1, time.Second)
+				reply, _, err := synced(ctx, r.client(), "GET k", 1, time.Second)
 				took := time.Since(began)
 				if reply != test.reply || !errors.Is(err, test.err) {
 					t.Errorf("%q, %v; want %q, %v", reply, err, test.reply, test.err)
@@ -178,34 +219,108 @@ func TestSyncedEnds(t *testing.T) {
 				if test.within < time.Hour && took != end {
 					t.Errorf("it ended after %v, not %v", took, end)
 				}
-				synctest.Wait()
-				if _, users := d.count("a:1"); users != 0 {
-					t.Errorf("%d connections were not given back", users)
-				}
+				r.unused()
 			})
 		})
 	}
 }
 
-// Connections that a node closed while they were idle cost no pause.
+// A connection is used again, and one that its node closed while nobody had it costs nothing.
 func TestSyncedOnConnectionsThatIdled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cut := false
 		a := &script{answer: func(c string) string {
-			if cut && strings.HasPrefix(c, "GET") {
-				cut = false
+			if c == "QUIT" {
 				return ""
 			}
 			return ":1\r\n"
 		}}
 		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
-		d := r.dedicated(DedicatedOptions{})
 		for range 3 {
-			began := time.Now()
-			if reply, acked, err := synced(t.Context(), d, "GET k", 1, time.Second); err != nil || reply != ":1\r\n" || acked != 1 || time.Since(began) > 0 {
-				t.Errorf("%q, %d, %v after %v", reply, acked, err, time.Since(began))
+			for range 2 {
+				began := time.Now()
+				reply, acked, err := synced(t.Context(), r.client(), "GET k", 1, time.Second)
+				if err != nil || reply != ":1\r\n" || acked != 1 || time.Since(began) > 0 {
+					t.Errorf("%q, %d, %v after %v", reply, acked, err, time.Since(began))
+				}
 			}
-			cut = true
+			r.own(func() {
+				k := new(keeper)
+				pipe := r.pipes.Own("a:1", Mode{Proto: 2}, k)
+				pipe.Request(command("QUIT"), k, 0)
+			})
+		}
+		if n := strings.Count(a.commands(), "CLIENT ID"); n != 3 {
+			t.Errorf("%d connections, want 3", n)
 		}
 	})
+}
+
+// The connections are bounded, and leave places for clients.
+func TestSyncedAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &script{answer: func(c string) string {
+			if strings.HasPrefix(c, "WAIT") {
+				time.Sleep(time.Second)
+				return ":0\r\n"
+			}
+			return ":1\r\n"
+		}}
+		r := newRig(t, PipeOptions{MaxOwn: 16}, map[string]*script{"a:1": a})
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		var group sync.WaitGroup
+		var served, late atomic.Int64
+		for range 40 {
+			group.Go(func() {
+				switch _, _, err := synced(ctx, r.client(), "GET k", 1, time.Second); {
+				case err == nil:
+					served.Add(1)
+				case errors.Is(err, context.DeadlineExceeded):
+					late.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if own := r.stats.Own(); own.Used != 12 || own.Waiting != 28 {
+			t.Errorf("%d have a connection and %d wait for one", own.Used, own.Waiting)
+		}
+		var k keeper
+		r.own(func() { r.pipes.Own("a:1", Mode{Proto: 2}, &k).Request(command("GET"), &k, 1) })
+		k.want(t, "a client meanwhile", `1 ":1\r\n"`)
+		group.Wait()
+		if served.Load() != 24 || late.Load() != 16 {
+			t.Errorf("%d were served, %d had to wait for too long", served.Load(), late.Load())
+		}
+		r.on(r.pipes.Close)
+		if _, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		time.Sleep(time.Second) // of the node
+	})
+}
+
+// Who waits is told when the pipes are closed, or their loop ends.
+func TestSyncedWhenAllEnds(t *testing.T) {
+	for name, end := range map[string]func(r *rig){
+		"pipes": func(r *rig) { r.on(r.pipes.Close) },
+		"loop":  func(r *rig) { r.loop.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, PipeOptions{}, map[string]*script{"a:1": {answer: func(c string) string { return "-" }}})
+				failed := make(chan error, 1)
+				go func() {
+					_, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second)
+					failed <- err
+				}()
+				synctest.Wait()
+				end(r)
+				if err := <-failed; !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, net.ErrClosed) {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
 }

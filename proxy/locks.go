@@ -18,7 +18,7 @@ const leastLeases = 20
 
 // startLocks makes the lock engines and their verbs.
 func (s *Server) startLocks() {
-	all := commands.Lockers{Plain: redlock.New(lockUpstream{s.client, s.dedicated, s.upstream}, s.o.Locks)}
+	all := commands.Lockers{Plain: redlock.New(lockUpstream{s.client, s.upstream}, s.o.Locks)}
 	if r := s.o.Redlock; len(r.Masters) > 0 {
 		var nodes []redlock.Node
 		for _, m := range r.Masters {
@@ -95,13 +95,7 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to redlock.A
 // lockUpstream is the upstream as the lock engine sees it.
 type lockUpstream struct {
 	*cluster.Client
-	dedicated *cluster.Dedicated
-	upstream  Upstream
-}
-
-// Synced implements redlock.Upstream.
-func (u lockUpstream) Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) ([]byte, int, error) {
-	return u.dedicated.Synced(ctx, slot, req, replicas, timeout)
+	upstream Upstream
 }
 
 // Subscribe implements redlock.Upstream.

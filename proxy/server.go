@@ -43,7 +43,6 @@ type Server struct {
 	upstream  Upstream
 	pipeStats cluster.Stats
 	client    *cluster.Client
-	dedicated *cluster.Dedicated
 	scripts   *commands.Scripts
 	lockers   commands.Lockers
 	verbs     []*commands.Command
@@ -156,9 +155,6 @@ func (s *Server) startLoops() error {
 		go l.Run() // ends in stop
 	}
 	s.client = cluster.NewClient(loops, pipes)
-	s.dedicated = cluster.NewDedicated(s.upstream, cluster.DedicatedOptions{
-		Silence: s.o.Pipes.ConnectTimeout, Budget: s.o.Pipes.Budget, Source: s.scripts.Get,
-	}, &s.pipeStats)
 	update := func(*cluster.Topology) {
 		for _, w := range s.workers {
 			w.loop.Post(w.pipes.Update)
@@ -299,9 +295,6 @@ func (s *Server) halt() {
 // stop ends all goroutines of the server.
 func (s *Server) stop() {
 	s.cancel(commands.ErrDraining)
-	if s.dedicated != nil {
-		s.dedicated.Close()
-	}
 	for _, w := range s.workers {
 		done := make(chan struct{})
 		if w.loop.Post(func() { w.pipes.Close(); close(done) }) {
