@@ -31,6 +31,7 @@
 -- If there is no room for all, the first, which the lock was granted to, is in front of the last as @id.
 -- The field b has the fence and the count from before each of the last upgrades, " id fence count;", newest first, so
 -- that a request that came before it and is sent again gets the answer that was true then.
+-- The fields m and m:0, m:1 ... list the readers, as readers.lua says.
 -- !id, ?id and &id are +id, ^id and *id that were cancelled, when others had been told of them. =0000000000000000
 -- stands for all renewals, and =1111111111111111 for the last CHECK.
 local key, token, lease, mode, id, proxy = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
@@ -58,7 +59,7 @@ if kind == 'none' then -- free, and nobody waits: most calls end here
   if mode == 'w' then
     redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold)
   else
-    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold)
+    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold, 'm', '1', 'm:0', 'r:' .. token .. ' ')
   end
   redis.call('PEXPIREAT', key, e)
   return {token, tonumber(f), tonumber(lease), 1, candidate and 1, candidate and clock[1] * 1000000 + clock[2]}
@@ -125,7 +126,9 @@ if mine and not upgrade then
   local reads_only = field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids)
   if reads_only then
     redis.call('HDEL', key, 'o', 'w')
-    field, c, ce = 'r:' .. token, 1, e
+    field = 'r:' .. token
+    redis.call('HSET', key, enlist(field))
+    c, ce = 1, e
     welcome_readers()
     if candidate then redis.call(publish, key, id) end
   end
@@ -192,10 +195,11 @@ else
       save('o', token, 'w', hold)
     else
       if writer then redis.call('HDEL', key, 'o', 'w') end
+      local more = {enlist('r:' .. token)}
       if swept or not s[5] then c = c + 1 end
       ce = math.max(ce, from + lease)
       welcome_readers()
-      save('r:' .. token, hold)
+      save('r:' .. token, hold, unpack(more))
     end
     return {token, tonumber(f), lease, 1, candidate and 1, micros}
   end

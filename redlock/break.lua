@@ -25,14 +25,18 @@ local writer, packed, place, me, publish, near = s[3], s[4], nil, ARGV[1], ARGV[
 --#include hold.lua
 --#include state.lua
 --#include passon.lua
-local broken, highest = false, 0
+-- told has for each proxy the keepers of its holds that are broken.
+local broken, highest, told = false, 0, {}
 local function broke(hold)
-  local e, _, f, _, kept, ids = parse_hold(hold)
-  if e <= now then return true end
-  if id ~= '' and not meant(id, f, ids) then return false end
+  -- parse_hold would copy the requests and the META of each of a thousand readers.
+  local e, f, kept, ids_at = string.match(hold, '^(%d+) %d+ (%d+) %d+ (%S+) ()')
+  if tonumber(e) <= now then return true end
+  if id ~= '' and not meant(id, f, hold, ids_at) then return false end
   broken, highest = true, math.max(highest, tonumber(f))
   if kept ~= '-' then
-    redis.call('PUBLISH', string.match(KEYS[2], '^(.*)fence:{') .. 'keeper:' .. string.match(kept, '^(.*):'), 'broken ' .. bare(kept))
+    local proxy = string.match(kept, '^(.*):')
+    told[proxy] = told[proxy] or {}
+    table.insert(told[proxy], bare(kept))
   end
   return true
 end
@@ -40,7 +44,7 @@ if writer and not broke(writer) then return 0 end
 local left = 0
 if c > 0 then
   local gone = {}
-  local fields, holds = reader_holds()
+  local fields, holds = reader_holds(key, c)
   for i, hold in ipairs(holds) do
     if broke(hold) then gone[#gone + 1] = fields[i] else left = left + 1 end
   end
@@ -48,9 +52,15 @@ if c > 0 then
     redis.call('HDEL', key, unpack(gone, i, math.min(i + 999, #gone)))
   end
 end
+for proxy, keepers in pairs(told) do
+  redis.call('PUBLISH', string.match(KEYS[2], '^(.*)fence:{') .. 'keeper:' .. proxy, 'broken ' .. table.concat(keepers, ' '))
+end
 local last = tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0
 if last < highest then redis.call('SETRANGE', KEYS[2], 0, string.format('%.0f', highest)) end
-if not broken then return 0 end
-c, ce = left, 0
+if c ~= left then c, ce = left, 0 end
+if not broken then
+  save()
+  return 0
+end
 if ARGV[3] == '2' then redis.call(publish, key, 'broken') end
 return pass_on(s[2])

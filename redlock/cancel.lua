@@ -69,8 +69,8 @@ if hold then
       without(e)
     elseif reads_on then
       redis.call('HDEL', key, 'o', 'w')
+      redis.call('HSET', key, 'r:' .. token, pack_hold(e, n, f, since, kept, ids, note), enlist('r:' .. token))
       s[2], writing_e, c, ce = false, 0, 1, e
-      save('r:' .. token, pack_hold(e, n, f, since, kept, ids, note))
     else
       redis.call('HSET', key, field, pack_hold(e, n, f, since, kept, ids, note))
     end

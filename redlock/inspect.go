@@ -90,7 +90,6 @@ func readState(v resp.Value) (s State, err error) {
 		return s, errReply
 	}
 	us := number(v.Elems[0].Text())
-	now := us / 1000
 	field := make(map[string]string, len(v.Elems)/2)
 	for i := 1; i < len(v.Elems); i += 2 {
 		field[v.Elems[i].Text()] = v.Elems[i+1].Text()
@@ -102,11 +101,8 @@ func readState(v resp.Value) (s State, err error) {
 		if owner, ok := strings.CutPrefix(name, "r:"); ok {
 			s.add(us, owner, Read, value)
 		}
-		if strings.HasPrefix(name, "q:") && waits(field, now, value) {
-			s.Waiters++
-		}
 	}
-	s.Waiters += int(number(field["more"]))
+	s.Waiters = int(number(field["waiters"]))
 	slices.SortFunc(s.Holders, func(a, b Holder) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, h := range s.Holders {
 		s.Fence = max(s.Fence, h.Fence)
@@ -130,13 +126,6 @@ func (s *State) add(us int64, owner string, m Mode, hold string) {
 		h.Meta = f[6]
 	}
 	s.Holders = append(s.Holders, h)
-}
-
-// waits says that a place in the queue belongs to a waiter that lives: mode, id,
-// proxy, deadline, lease, keeper, token, meta.
-func waits(field map[string]string, now int64, entry string) bool {
-	w := strings.SplitN(entry, " ", 6)
-	return len(w) == 6 && number(w[3]) > now && number(field["p:"+w[2]]) > now
 }
 
 func number(s string) int64 {

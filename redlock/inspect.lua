@@ -2,8 +2,8 @@
 --
 -- KEYS  1 the lock
 -- ARGV  1 token whose owner is told what it holds; or none
--- Reply {now in microseconds, field, value, ...}: the fields o, w and r:*, also of a plain lock; of the queue its
---       first 500 places and their proxies, and as more how many stand behind those; nil: there is none
+-- Reply {now in microseconds, field, value, ...}: the fields o, w and r:*, also of a plain lock, and as waiters how
+--       many wait: of the first 500 places those that live, of the others all that the lock counts; nil: there is none
 -- Effects with a token: what it holds now is not taken back any more
 local key, token = KEYS[1], ARGV[1]
 --#include kind.lua
@@ -53,23 +53,19 @@ local state = redis.call('HMGET', key, 'o', 'w', 's')
 add({'o', 'w'}, state)
 if not state[3] then return all end
 local c, h, t, k = string.match(state[3], '^(%d+) (%d+) (%d+) (%d+)')
-if c ~= '0' then add(reader_holds()) end
+if c ~= '0' then add(reader_holds(key, tonumber(c))) end
 h, t, k = tonumber(h), tonumber(t), tonumber(k)
 if k == 0 then return all end
-local places, proxies, seen = {}, {}, {}
+local places, alive = {}, {}
 for seq = h, math.min(t, h + 500) - 1 do places[#places + 1] = 'q:' .. seq end
-local waiters = redis.call('HMGET', key, unpack(places))
-add(places, waiters)
-for i in ipairs(places) do
-  if waiters[i] then
-    k = k - 1
-    local proxy = 'p:' .. string.match(waiters[i], '^%a %S+ (%S+)')
-    if not seen[proxy] then
-      seen[proxy] = true
-      proxies[#proxies + 1] = proxy
+for _, entry in ipairs(redis.call('HMGET', key, unpack(places))) do
+  if entry then
+    local proxy, deadline = string.match(entry, '^%a %S+ (%S+) (%d+)')
+    if alive[proxy] == nil then
+      alive[proxy] = (tonumber(redis.call('HGET', key, 'p:' .. proxy)) or 0) > now
     end
+    if not alive[proxy] or tonumber(deadline) <= now then k = k - 1 end
   end
 end
-if #proxies > 0 then add(proxies, redis.call('HMGET', key, unpack(proxies))) end
-if k > 0 then add({'more'}, {tostring(k)}) end
+add({'waiters'}, {tostring(k)})
 return all

@@ -21,14 +21,14 @@ const (
 // one: a flood of messages costs only so many questions.
 const hintPause = 100 * time.Millisecond
 
-// heard takes a message of another proxy.
+// heard takes a message of another proxy: what became of holds, and their keepers.
 func (k *keeping) heard(e subscription.Event) {
-	word, keeper, _ := bytes.Cut(e.Payload, []byte(" "))
-	if e.Kind != subscription.Message {
+	words := bytes.Fields(e.Payload)
+	if e.Kind != subscription.Message || len(words) == 0 {
 		return
 	}
 	said := noHint
-	switch string(word) {
+	switch string(words[0]) {
 	case "released":
 		said = released
 	case "broken":
@@ -37,8 +37,10 @@ func (k *keeping) heard(e subscription.Event) {
 		return
 	}
 	k.change(func() {
-		if h := k.keepers[string(keeper)]; h != nil {
-			k.hinted(h, said)
+		for _, keeper := range words[1:] {
+			if h := k.keepers[string(keeper)]; h != nil {
+				k.hinted(h, said)
+			}
 		}
 	})
 }

@@ -204,6 +204,7 @@ func TestKeeperIsTold(t *testing.T) {
 		var lost lostHolds
 		p[0].lockKept(Acquire{Name: "job", Mode: Read, Token: "a", Lease: minute}, 0, &lost)
 		p[1].lockKept(Acquire{Name: "job", Mode: Read, Token: "b", Lease: minute}, 0, &lost)
+		p[1].lockKept(Acquire{Name: "job", Mode: Read, Token: "d", Lease: minute}, 0, &lost)
 		p[1].lockKept(Acquire{Name: "other", Token: "c", Lease: minute}, 0, &lost)
 		p[0].listening(t)
 		p[1].listening(t)
@@ -215,13 +216,13 @@ func TestKeeperIsTold(t *testing.T) {
 		if broken, err := p[2].ReadBreak(reply); !broken || err != nil {
 			t.Errorf("broken %v: %v", broken, err)
 		}
-		lost.await(t, "job a broken", "job b broken")
+		lost.await(t, "job a broken", "job b broken", "job d broken")
 		slot, req = p[2].ReleaseRequest("other", "c", 0, "")
 		if _, err := p[2].up.Do(p[2].ctx, slot, req, true); err != nil {
 			t.Fatal(err)
 		}
 		until(t, "told", func() bool { return p[1].Stats().Kept == 0 })
-		lost.await(t, "job a broken", "job b broken")
+		lost.await(t, "job a broken", "job b broken", "job d broken")
 		s.empty(t)
 	})
 }

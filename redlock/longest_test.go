@@ -12,17 +12,28 @@ import (
 
 // seedLock makes a lock as many clients would leave it, more quickly. ARGV: how many readers; how many
 // waiters; the distance of their places; "alive", or "proxy" or "deadline" for what has ended; 1 if a writer
-// W has the lock; 1 if it was offered to all, who did not take it.
+// W has the lock; 1 if it was offered to all, who did not take it; of the readers: "kept" alive by a proxy, with
+// the longest "meta", "over" if their leases are, or "gone" if as many more as can be have gone.
 const seedLock = `
 local key, readers, waiters, step, dead = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local writer, offered = ARGV[5] == '1', ARGV[6] == '1'
+local writer, offered, kind = ARGV[5] == '1', ARGV[6] == '1', ARGV[7]
 redis.call('DEL', key)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local e = now + 600000
+local listed = kind == 'gone' and readers + 15 or 0
+local names = {}
+for i = 1, listed do names[i] = 'r:g' .. i end
 for i = 1, readers do
-  local ids = string.rep('+' .. string.format('%016d', i), 8)
-  redis.call('HSET', key, 'r:t' .. i, e .. ' 1 1800000000000000 ' .. now .. ' - ' .. ids)
+  local ids, field = string.rep('+x000000000000000', 8), 'r:' .. string.format('%033d', i)
+  local keeper, meta = kind == 'kept' and 'P8:' .. i or '-', kind == 'meta' and ' ' .. string.rep('m', 1024) or ''
+  local ends = kind == 'over' and now - 1 or e
+  local hold = table.concat({ends, 1, '18000000000' .. 10000 + i, now, keeper, ids}, ' ') .. meta
+  redis.call('HSET', key, field, hold)
+  names[#names + 1] = field
+end
+for i = 0, math.ceil(#names / 16) - 1 do
+  redis.call('HSET', key, 'm', #names, 'm:' .. i, table.concat(names, ' ', 16 * i + 1, math.min(16 * i + 16, #names)) .. ' ')
 end
 for i = 1, waiters do
   local id, proxy, until_ = string.format('w%015d', i), 'P' .. i % 100, e
@@ -39,43 +50,54 @@ if writer then
 end
 local z, ze = 0, 0
 if offered then z, ze = waiters * step + 1, now - 1 end
-local state = {readers, 1, waiters * step + 1, waiters, z, ze, e, readers > 0 and e or 0}
+local state = {readers, 1, waiters * step + 1, waiters, z, ze, e, readers > 0 and kind ~= 'over' and e or 0}
 redis.call('HSET', key, 'v', '1', 's', table.concat(state, ' '))
 redis.call('PEXPIREAT', key, e)
+collectgarbage() -- what this leaves is not to be the next script's work
 return redis.call('HLEN', key)
 `
 
 // No script keeps Redis for long, whatever clients have made of a lock: with all its readers and waiters,
-// with waiters whose proxies have gone, or with a queue that is nearly all holes. The measure is a script
+// with waiters whose proxies have gone, or with a queue that is nearly all holes: 5 ms on a machine that does nothing
+// else. The measure is a script
 // that does nothing but call Redis, on the same machine at the same time; of both the least of some rounds
 // counts, because others may be busy.
 func TestLongestScripts(t *testing.T) {
-	const measure = "for i = 1, 30000 do redis.call('PING') end"
+	const heavy = 1.6 // a thousand readers with META are a megabyte that Redis copies, whatever the script does
+	const measure = "for i = 1, 15000 do redis.call('PING') end"
 	s := startRedis(t)
 	l := &teller{t: t, s: s, c: s.connect()}
 	defer l.c.Close()
 	both := []string{lockKey, fenceKey}
+	first := fmt.Sprintf("%033d", 1)
 	calls := 0
 	id := func() string { calls++; return fmt.Sprintf("x%015d", calls) }
 	acquire := func(token, mode string) func() {
 		return func() {
-			l.run(acquireScript, both, token, "1000", mode, id(), "0", "P1", "60000", "10000 1000", "SPUBLISH")
+			l.run(acquireScript, both, token, "1000", mode, id(), "0", "P1", "60000", "10000 2000", "SPUBLISH")
 		}
 	}
 	release := func() { l.run(releaseScript, both, "W", "", id(), "P1", "SPUBLISH") }
-	brk := func() { l.run(breakScript, both, "P1", "SPUBLISH") }
+	brk := func() { l.run(breakScript, both, "P1", "SPUBLISH", "0", id()) }
 	inspect := func() { l.run(inspectScript, both[:1]) }
 	scripts := []struct {
 		name, seed string
 		run        func()
+		most       float64 // of the measure, 0: 1
 		took       float64
 	}{
 		{name: "INFO, readers and waiters", seed: "1000 10000 1 alive 0 0", run: inspect},
 		{name: "INFO, dead waiters", seed: "0 10000 1 proxy 1 0", run: inspect},
+		{name: "INFO, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: inspect, most: heavy},
 		{name: "BREAK, readers and waiters", seed: "1000 10000 1 alive 0 0", run: brk},
+		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk},
+		{name: "BREAK, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: brk, most: heavy},
+		{name: "a reader wants to write, long META", seed: "1000 9000 1 alive 0 0 meta", run: acquire(first, "w"), most: heavy},
 		{name: "BREAK, dead waiters", seed: "0 10000 1 proxy 1 0", run: brk},
-		{name: "a reader wants to write", seed: "1000 9000 1 alive 0 0", run: acquire("t1", "w")},
+		{name: "a reader wants to write", seed: "1000 9000 1 alive 0 0", run: acquire(first, "w")},
 		{name: "one reader more", seed: "1000 9000 1 alive 0 0", run: acquire("more", "r")},
+		{name: "one reader more, many gone", seed: "1000 0 1 alive 0 0 gone", run: acquire("more", "r")},
+		{name: "readers whose leases are over", seed: "1000 9000 1 alive 0 0 over", run: acquire("more", "r")},
 		{name: "release, proxies dead", seed: "0 10000 1 proxy 1 0", run: release},
 		{name: "release, deadlines over", seed: "0 10000 1 deadline 1 0", run: release},
 		{name: "release, holes", seed: "0 2 100000 proxy 1 0", run: release},
@@ -99,7 +121,7 @@ func TestLongestScripts(t *testing.T) {
 		for i := range scripts {
 			c := &scripts[i]
 			if round == 0 {
-				c.took = math.Inf(1)
+				c.took, c.most = math.Inf(1), max(c.most, 1)
 			} else if c.took <= whole/2 {
 				continue
 			}
@@ -111,7 +133,7 @@ func TestLongestScripts(t *testing.T) {
 			c.run()
 			_, usec := s.spent(t)
 			c.took = min(c.took, usec["evalsha"])
-			good = good && c.took <= whole
+			good = good && c.took <= c.most*whole
 		}
 		if good && round >= 3 {
 			break
@@ -119,8 +141,8 @@ func TestLongestScripts(t *testing.T) {
 	}
 	for _, c := range scripts {
 		t.Logf("%-34s %6.0f us, %.2f of the measure", c.name, c.took, c.took/whole)
-		if c.took > whole {
-			t.Errorf("%s: a script of %.1f ms, while 30,000 calls take %.1f ms", c.name, c.took/1000, whole/1000)
+		if c.took > c.most*whole {
+			t.Errorf("%s: a script of %.1f ms, while 15,000 calls take %.1f ms, and %.1f times that is too long", c.name, c.took/1000, whole/1000, c.most)
 		}
 	}
 }

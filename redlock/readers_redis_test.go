@@ -4,13 +4,16 @@ package redlock
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one
-// HGETALL, and for BREAK one HDEL for each thousand.
+// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one HMGET for
+// each 200 of them, and for BREAK one HDEL for each thousand.
 func TestStepsAtMostReaders(t *testing.T) {
 	s := startRedis(t)
 	l := &teller{t: t, s: s, c: s.connect()}
@@ -34,7 +37,7 @@ func TestStepsAtMostReaders(t *testing.T) {
 		{"a reader that goes", 12, func() string {
 			return l.show(l.run(releaseScript, both, "t2", "", "id00000000000003", "P1", "SPUBLISH"))
 		}},
-		{"a look", 8, func() string { return fmt.Sprint(len(l.run(inspectScript, both[:1]).Elems)) }},
+		{"a look", 10, func() string { return fmt.Sprint(len(l.run(inspectScript, both[:1]).Elems)) }},
 		{"a break", 16, func() string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) }},
 	} {
 		s.ask("CONFIG", "RESETSTAT")
@@ -91,5 +94,44 @@ func TestSweepOfALongQueue(t *testing.T) {
 			t.Fatalf("the place of the dead one was not found: %s", got)
 		}
 		time.Sleep(1100 * time.Millisecond)
+	}
+}
+
+// The readers of a lock are listed, so that they are found without a look at all fields. The list has all of them,
+// whoever came and went, and it does not grow with those who have gone.
+func TestListOfReaders(t *testing.T) {
+	s := startRedis(t)
+	l := &teller{t: t, s: s, c: s.connect()}
+	defer l.c.Close()
+	requests := 0
+	id := func() string { requests++; return fmt.Sprintf("id%014d", requests) }
+	reads := map[string]bool{}
+	for round := range 1500 {
+		token := fmt.Sprint("t", rand.IntN(60))
+		if reads[token] {
+			l.tell("release " + token + " " + id())
+			delete(reads, token)
+		} else {
+			l.tell("acquire " + token + " " + id() + " r 600000")
+			reads[token] = true
+		}
+		if round%100 == 0 {
+			var found []string
+			for _, field := range l.run(inspectScript, []string{lockKey}).Elems {
+				if name, ok := strings.CutPrefix(field.Text(), "r:"); ok {
+					found = append(found, name)
+				}
+			}
+			slices.Sort(found)
+			if want := slices.Sorted(maps.Keys(reads)); !slices.Equal(found, want) {
+				t.Fatalf("round %d: readers %v, want %v", round, found, want)
+			}
+			if n := number(s.ask("HGET", lockKey, "m").Text()); n > 2*60+16 {
+				t.Errorf("round %d: a list of %d", round, n)
+			}
+		}
+	}
+	if calls, _ := s.spent(t); calls["hkeys"] > 0 {
+		t.Errorf("all fields were read %v times", calls["hkeys"])
 	}
 }

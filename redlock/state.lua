@@ -182,7 +182,7 @@ local function readers(but, all)
   if ce > now and not but and not all then return c, ce end
   swept = true
   local n, latest, own = 0, 0, 0
-  local fields, holds = reader_holds()
+  local fields, holds = reader_holds(key, c)
   for i, hold in ipairs(holds) do
     local e = tonumber(string.match(hold, '^%d+'))
     if e <= now then
@@ -195,6 +195,23 @@ local function readers(but, all)
   end
   c, ce = n + (own > 0 and 1 or 0), math.max(latest, own)
   return n, latest
+end
+
+-- enlist returns what is to be written so that the list of readers has one more, with this field. It is called while
+-- c does not count that reader. When more than half of the list is of readers that have gone, it is written anew.
+local function enlist(field)
+  local m, part = tonumber(redis.call('HGET', key, 'm') or 0), ''
+  if m >= 2 * c + 16 then
+    local fields = c > 0 and reader_holds(key, c) or {}
+    for i = 0, math.ceil(m / 16) - 1 do
+      local names = table.concat(fields, ' ', 16 * i + 1, math.min(16 * i + 16, #fields))
+      if names == '' then redis.call('HDEL', key, 'm:' .. i) else redis.call('HSET', key, 'm:' .. i, names .. ' ') end
+    end
+    m = #fields
+  end
+  local at = 'm:' .. math.floor(m / 16)
+  if m % 16 > 0 then part = redis.call('HGET', key, at) end
+  return 'm', m + 1, at, part .. field .. ' '
 end
 
 -- crowded says that there are most readers, and no place for one more: had, if not false, is what one leaves whose
