@@ -47,7 +47,7 @@ func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func
 		to = cluster.ToSlot(s.w.pipes.SomeSlot(s.ID))
 	}
 	if o.Resend && s.answers.at(s.current).counter.writes {
-		s.wroteSomewhere()
+		s.writes.addSomewhere()
 	}
 	s.sendTo(to, req, o.Resend)
 }

@@ -160,7 +160,7 @@ func (b *block) ask() {
 	own := b.own
 	own.SetPatient(true)
 	if !b.readOnly {
-		b.s.wrote(own.Pipe)
+		b.s.writes.add(own.Pipe)
 	}
 	b.with(true)
 	switch {

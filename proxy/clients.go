@@ -35,7 +35,7 @@ func (c clients) Connected(id int64) bool {
 // Each implements commands.Clients.
 func (c clients) Each(ids []int64, visit func(p *commands.Peer) []byte, then func(seen []commands.Seen) []byte) {
 	s := c.s
-	s.answersItself()
+	s.answerLater()
 	s.setHold(holdOrder)
 	g := &visits{s: s, tag: s.current, self: c.Self(), visit: visit, then: then}
 	workers := s.w.server.workers
@@ -119,29 +119,22 @@ func (g *visits) arrived(seen []commands.Seen) {
 	g.s.answer(g.tag, g.then(g.seen))
 }
 
-// answersItself notes that no node is asked for the answer to the current command.
-func (s *session) answersItself() {
-	s.acted = true
-	if s.aside == nil { // else it is part of another one's
-		s.answers.at(s.current).by = byProxy
-	}
-}
-
-// onEach has f run on every loop and after all of them then on the loop of s. The commands of s
-// that follow wait.
-func (s *session) onEach(f func(w *worker), then func()) {
-	s.answersItself()
-	s.setHold(holdOrder)
-	missing := len(s.w.server.workers)
+// onEach has f run on every loop and after all of them then on the loop of h. The commands of h that follow
+// wait.
+func onEach(h host, f func(w *worker), then func()) {
+	h.answerLater()
+	h.setHold(holdOrder)
+	here := h.worker()
+	missing := len(here.server.workers)
 	done := func() {
 		if missing--; missing == 0 {
 			then()
 		}
 	}
-	for _, w := range s.w.server.workers {
+	for _, w := range here.server.workers {
 		posted := w.loop.Post(func() {
 			f(w)
-			s.w.loop.Post(done)
+			here.loop.Post(done)
 		})
 		if !posted { // it has ended
 			done()

@@ -17,31 +17,42 @@ type delivery struct {
 // a second (RFC 1122, 4.2.3.2), and the way may take as long.
 const ackWithin = time.Second
 
-// loseDeliveries takes back what the client surely did not get, now that its connection has ended with err. When
-// in doubt nothing is taken back: a grant that nobody uses costs one lease, one that is given
-// twice may cost data.
-func (s *session) loseDeliveries(err error) {
-	acked, known, final := s.conn.Acknowledged()
-	broken := known && err != io.EOF && err != net.ErrClosed
-	for _, d := range s.deliveries {
-		// The end of the client's side acknowledges all that came before it: what is still
-		// not acknowledged after that has met a closed socket.
-		settled := final || s.eof || s.w.loop.Now().Sub(d.at) > ackWithin
-		if d.upto > s.written || broken && settled && d.upto > acked {
-			d.lost()
-		}
-	}
-	s.deliveries = nil
+// deliveries are the answers of one client that it may not have got yet, and how far its output has come.
+type deliveries struct {
+	all      []delivery
+	appended uint64 // bytes ever given to the output
+	written  uint64 // bytes ever written
 }
 
-// proveDelivery forgets the answers that the client has most likely read, since
-// it has sent more after they were written.
-func (s *session) proveDelivery() {
+// add notes that lost is to be called if the client does not get what was given to its output so far.
+func (d *deliveries) add(now time.Time, lost func()) {
+	d.all = append(d.all, delivery{d.appended, now, lost})
+}
+
+// prove forgets the answers that the client has most likely read, since it has sent more after they were
+// written.
+func (d *deliveries) prove() {
 	n := 0
-	for n < len(s.deliveries) && s.deliveries[n].upto <= s.written {
+	for n < len(d.all) && d.all[n].upto <= d.written {
 		n++
 	}
 	if n > 0 {
-		s.deliveries = append(s.deliveries[:0], s.deliveries[n:]...)
+		d.all = append(d.all[:0], d.all[n:]...)
 	}
+}
+
+// end takes back what the client surely did not get, now that the connection of s has ended with err. When in
+// doubt nothing is taken back: a grant that nobody uses costs one lease, one that is given twice may cost data.
+func (d *deliveries) end(s *session, err error) {
+	acked, known, final := s.conn.Acknowledged()
+	broken := known && err != io.EOF && err != net.ErrClosed
+	for _, one := range d.all {
+		// The end of the client's side acknowledges all that came before it: what is still
+		// not acknowledged after that has met a closed socket.
+		settled := final || s.eof || s.w.loop.Now().Sub(one.at) > ackWithin
+		if one.upto > d.written || broken && settled && one.upto > acked {
+			one.lost()
+		}
+	}
+	d.all = nil
 }

@@ -67,11 +67,25 @@ func (s *session) attend(cmd *commands.Command, args [][]byte) (refusal []byte, 
 		if cmd.MeetsData() {
 			return monitorOnly, false
 		}
-	case s.mustPause(cmd, args):
+	case s.pause.must(cmd, args):
 		return s.holdBack()
 	}
-	s.observe(cmd, args)
+	s.monitor.observe(cmd, args, s.tx.fails())
 	return nil, false
+}
+
+// holdBack has the session wait with the command that it is given. Nobody waits while the proxy
+// drains, nor who has ended his side of the connection.
+func (s *session) holdBack() (refusal []byte, wait bool) {
+	switch {
+	case s.draining:
+		return refusedByDrain, false
+	case s.eof:
+		s.close()
+		return nil, true
+	}
+	s.pause.begin()
+	return nil, true
 }
 
 // runs says that a command of n arguments is going to be run, as far as can be told without the node.

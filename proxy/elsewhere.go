@@ -37,7 +37,7 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 			Target: cluster.ToShard(i), Mode: s.mode(), Bytes: req, To: g, Tag: n, Resend: o.Resend,
 		})
 		if n++; !o.Resend {
-			s.wrote(p)
+			s.writes.add(p)
 		}
 		s.feed(p)
 	}

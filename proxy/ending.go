@@ -39,7 +39,7 @@ func (s *session) endIfDone() {
 func (s *session) closeIfAnswered() {
 	switch {
 	case s.gone || s.hold != holdClosing || s.answers.len() > 0:
-	case s.eof && len(s.deliveries) > 0:
+	case s.eof && len(s.deliveries.all) > 0:
 		s.w.loop.After(lingerFor, func() {
 			if !s.gone {
 				s.conn.CloseAfterWrite()
@@ -50,14 +50,19 @@ func (s *session) closeIfAnswered() {
 	}
 }
 
+var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
+
 // drain ends the session once the commands are answered that have been read.
 func (s *session) drain() {
 	s.draining = true
 	s.conn.EndInput()
 	s.cancelTasks(commands.ErrDraining)
 	s.drainStay()
-	if s.hold&holdPause != 0 {
-		s.refuseHeld()
+	if s.hold&holdPause != 0 { // what is held is answered, and nothing behind it is read
+		s.setHold(holdClosing)
+		s.begin(nil)
+		s.reply(refusedByDrain)
+		s.pause.end()
 	}
 	s.clearHold(holdLogin)
 	s.endIfDone()
@@ -88,7 +93,7 @@ func (s *session) Closed(err error) {
 	s.standUp()
 	delete(s.w.full, s)
 	s.out.Free(s.w.loop)
-	s.loseDeliveries(err)
+	s.deliveries.end(s, err)
 	for tag := s.answers.head; tag != s.answers.tail; tag++ {
 		a := s.answers.at(tag)
 		if a.then == nil {

@@ -118,7 +118,7 @@ func (g *gather) send(req []byte, resend bool) {
 			Target: cluster.ToShard(i), Mode: s.mode(), Bytes: req, To: g, Tag: uint32(i), Resend: resend,
 		})
 		if !resend {
-			s.wrote(p)
+			s.writes.add(p)
 		}
 		s.feed(p)
 	}

@@ -128,7 +128,7 @@ func (l *lane) stepDone(reply []byte, last bool) {
 // noteWrites has WAIT ask the node for what EXEC may have written there.
 func (t *transaction) noteWrites() {
 	if t.step.kind == execStep && t.writes {
-		t.s.wrote(t.lane.pipe)
+		t.s.writes.add(t.lane.pipe)
 	}
 }
 
@@ -149,7 +149,7 @@ func (l *lane) Fail(tag uint32, err error) {
 	case tag == tagStep && t.step.kind == execStep && errors.Is(err, cluster.ErrUnknownOutcome) &&
 		(t.writes || !t.s.Discard(t.step.tag)):
 		l.close()
-		t.s.wroteOver(l.pipe)
+		t.s.writes.addNode(l.pipe)
 		t.settle(replyQueued)
 		t.end()
 		t.s.Fail(t.step.tag, err)

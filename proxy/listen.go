@@ -121,14 +121,10 @@ func (s *Server) Admit(nc net.Conn) {
 	id := s.lastID.Add(1)
 	w := s.workerOf(id)
 	addr, local, unix := endpoints(nc)
-	ses := &session{
-		Client: commands.Client{
-			ID: id, Addr: addr, LocalAddr: local, Unix: unix,
-			Created: time.Now(), Proto: 2, Authenticated: !s.AuthRequired(),
-		},
-		w:      w,
-		window: window{size: min(firstWindow, s.o.MaxPipeline)},
-	}
+	ses := newSession(commands.Client{
+		ID: id, Addr: addr, LocalAddr: local, Unix: unix,
+		Created: time.Now(), Proto: 2, Authenticated: !s.AuthRequired(),
+	}, w)
 	posted := w.loop.Post(func() {
 		conn, err := w.loop.Add(nc, ses)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 //
 //	dispatch --> observe --> feed --(posted once for many lines)--> tell on each loop that has any
 type monitors struct {
-	own      map[*session]struct{}
+	own      map[*monitor]struct{}
 	audience []int  // by worker.index: how many clients in MONITOR it has
 	feed     []byte // lines for all of them
 	posted   bool   // flush is going to run
@@ -26,38 +26,44 @@ const maxUnseen = 1 << 20
 
 var monitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 
-// Monitor implements commands.Connection. From the reply on no command is missed: by then each
-// loop knows that somebody listens here.
-func (c connection) Monitor(reply []byte) {
-	s := c.s
-	s.acted = true
-	s.setHold(holdOrder)
-	tag, here := s.current, s.w.index
-	s.onEach(func(w *worker) { w.listen(here, 1) }, func() {
-		if s.gone {
-			s.w.unlisten()
+// monitor is one client's side of MONITOR: that it is in it, and what others in it are to see of its commands.
+type monitor struct {
+	h      host
+	unseen []byte // commands of its transaction, which are shown when EXEC runs them
+}
+
+// Monitor implements commands.Connection.
+func (c connection) Monitor(reply []byte) { c.s.monitor.start(reply) }
+
+// start is MONITOR. From the reply on no command is missed: by then each loop knows that somebody listens here.
+func (m *monitor) start(reply []byte) {
+	w, tag := m.h.worker(), m.h.currentTag()
+	onEach(m.h, func(other *worker) { other.listen(w.index, 1) }, func() {
+		if m.h.isGone() {
+			w.unlisten()
 		} else {
-			s.Monitoring = true
-			s.w.monitors.add(s)
+			m.h.about().Monitoring = true
+			w.monitors.add(m)
 		}
-		s.answer(tag, reply)
+		m.h.answer(tag, reply)
 	})
 }
 
-// stopMonitor ends MONITOR, if the client is in it.
-func (s *session) stopMonitor() {
-	if s.Monitoring {
-		s.Monitoring = false
-		delete(s.w.monitors.own, s)
-		s.w.unlisten()
+// end ends MONITOR, if the client is in it.
+func (m *monitor) end() {
+	m.unseen = nil
+	if about := m.h.about(); about.Monitoring {
+		about.Monitoring = false
+		delete(m.h.worker().monitors.own, m)
+		m.h.worker().unlisten()
 	}
 }
 
-func (m *monitors) add(s *session) {
+func (m *monitors) add(one *monitor) {
 	if m.own == nil {
-		m.own = make(map[*session]struct{})
+		m.own = make(map[*monitor]struct{})
 	}
-	m.own[s] = struct{}{}
+	m.own[one] = struct{}{}
 }
 
 // unlisten tells all loops that there is one client in MONITOR less here.
@@ -92,35 +98,37 @@ func (w *worker) watch() {
 }
 
 // observe shows a command that is going to be run to those in MONITOR. What is put into a transaction
-// is shown when EXEC runs it.
-func (s *session) observe(cmd *commands.Command, args [][]byte) {
-	m := &s.w.monitors
-	if !m.watched() || !cmd.Shown() {
+// is shown when EXEC runs it. execFails says that EXEC would run nothing.
+func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) {
+	w, about := m.h.worker(), m.h.about()
+	if !w.monitors.watched() || !cmd.Shown() {
 		return
 	}
-	if s.Transaction.Open && cmd.Queue != commands.QueueNot {
-		if len(s.unseen) < maxUnseen {
-			s.unseen = commands.AppendMonitorCall(s.unseen, &s.Client, cmd, args)
+	open := about.Transaction.Open
+	if open && cmd.Queue != commands.QueueNot {
+		if len(m.unseen) < maxUnseen {
+			m.unseen = commands.AppendMonitorCall(m.unseen, about, cmd, args)
 		}
 		return
 	}
-	if s.Transaction.Open && cmd.Flags&commands.RunsQueue != 0 && !s.tx.fails() {
+	feed := w.monitors.feed
+	if open && cmd.Flags&commands.RunsQueue != 0 && !execFails {
 		now := time.Now()
-		for call := range bytes.Lines(s.unseen) { // its line ends are the only ones that it has
-			m.feed = append(commands.AppendMonitorTime(m.feed, now), call...)
+		for call := range bytes.Lines(m.unseen) { // its line ends are the only ones that it has
+			feed = append(commands.AppendMonitorTime(feed, now), call...)
 		}
 	}
-	if !s.Transaction.Open || cmd.Flags&commands.EndsMulti != 0 {
-		s.unseen = nil
+	if !open || cmd.Flags&commands.EndsMulti != 0 {
+		m.unseen = nil
 	}
-	m.feed = commands.AppendMonitorTime(m.feed, time.Now())
-	m.feed = commands.AppendMonitorCall(m.feed, &s.Client, cmd, args)
+	feed = commands.AppendMonitorTime(feed, time.Now())
+	w.monitors.feed = commands.AppendMonitorCall(feed, about, cmd, args)
 	switch {
-	case len(m.feed) >= maxFeed:
-		s.w.passFeed()
-	case !m.posted:
-		m.posted = true
-		s.w.loop.Post(s.w.passFeed)
+	case len(w.monitors.feed) >= maxFeed:
+		w.passFeed()
+	case !w.monitors.posted:
+		w.monitors.posted = true
+		w.loop.Post(w.passFeed)
 	}
 }
 
@@ -143,9 +151,9 @@ func (w *worker) passFeed() {
 // tell shows lines, which nobody changes any more, to the clients in MONITOR. One that does not
 // read them is closed by the limit on output, as it would be for replies.
 func (w *worker) tell(lines []byte) {
-	for s := range w.monitors.own {
-		if s.silence != silentAlways && s.hold&holdClosing == 0 && !s.gone {
-			s.pushBytes(s.answers.head-1, lines)
+	for m := range w.monitors.own {
+		if m.h.takesPushes() {
+			m.h.push(m.h.answeredTag(), func(int) []byte { return lines })
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestMonitorAndTransactions(t *testing.T) {
 						args = append(args, []byte(word))
 					}
 					cmd, _ := w.table.Resolve(args)
-					s.observe(cmd, args)
+					s.monitor.observe(cmd, args, s.tx.fails())
 					s.Transaction.Open = line != "EXEC" && line != "DISCARD"
 					s.tx = &transaction{s: s, refused: dirty}
 				}

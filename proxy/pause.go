@@ -11,7 +11,7 @@ import (
 )
 
 // pause is what CLIENT PAUSE asks of a loop. Of the clients that it holds each knows its place
-// itself (session.heldAs), so those that leave leave nothing behind.
+// itself (paused), so those that leave leave nothing behind.
 type pause struct {
 	kind  commands.Pause
 	until time.Time
@@ -24,16 +24,14 @@ type pause struct {
 
 // Pause implements commands.Clients.
 func (c clients) Pause(until time.Time, kind commands.Pause, reply []byte) {
-	s := c.s
-	tag := s.current
-	s.onEach(func(w *worker) { w.pauseClients(until, kind) }, func() { s.answer(tag, reply) })
+	s, tag := c.s, c.s.current
+	onEach(s, func(w *worker) { w.pauseClients(until, kind) }, func() { s.answer(tag, reply) })
 }
 
 // Unpause implements commands.Clients.
 func (c clients) Unpause(reply []byte) {
-	s := c.s
-	tag := s.current
-	s.onEach((*worker).unpause, func() { s.answer(tag, reply) })
+	s, tag := c.s, c.s.current
+	onEach(s, (*worker).unpause, func() { s.answer(tag, reply) })
 }
 
 // pauseClients begins a pause, or makes the one that is there longer and wider, never shorter or narrower.
@@ -76,78 +74,65 @@ func (w *worker) unpause() {
 	w.release()
 }
 
-// mustPause says that a command has to wait for the end of a pause. Who may end it gets through, from a new
+// paused is one client's side of CLIENT PAUSE.
+type paused struct {
+	h     host
+	place uint64 // among those whose next command is held back; 0: nothing holds it
+}
+
+// must says that a command has to wait for the end of a pause. Who may end it gets through, from a new
 // connection too.
-func (s *session) mustPause(cmd *commands.Command, args [][]byte) bool {
+func (p *paused) must(cmd *commands.Command, args [][]byte) bool {
 	if cmd.Flags&(commands.EndsPause|commands.NoAuth) != 0 {
 		return false
 	}
-	if s.w.pause.kind != commands.PauseWrites {
-		return s.w.pause.kind == commands.PauseAll
+	w := p.h.worker()
+	if w.pause.kind != commands.PauseWrites {
+		return w.pause.kind == commands.PauseAll
 	}
-	writes, ask := cmd.MayWrite(args, s.Transaction, s.w.server.scripts)
+	about := p.h.about()
+	writes, ask := cmd.MayWrite(args, about.Transaction, w.server.scripts)
 	if ask {
-		return !s.w.reads(args[1], s.ID)
+		return !w.reads(args[1], about.ID)
 	}
 	return writes
 }
 
-var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
-
-// holdBack has the session wait with the command that it is given. Nobody waits while the proxy
-// drains, nor who has ended his side of the connection.
-func (s *session) holdBack() (refusal []byte, wait bool) {
-	switch {
-	case s.draining:
-		return refusedByDrain, false
-	case s.eof:
-		s.close()
-		return nil, true
-	}
-	s.setHold(holdPause)
-	s.w.pause.next++
-	s.heldAs = s.w.pause.next
-	s.w.server.held.Add(1)
-	return nil, true
+// begin has the client wait with the command that it has sent.
+func (p *paused) begin() {
+	w := p.h.worker()
+	w.pause.next++
+	p.place = w.pause.next
+	w.server.held.Add(1)
+	p.h.setHold(holdPause)
 }
 
-// letGo ends the hold of a session, if it is held, without having it read on.
-func (s *session) letGo() {
-	if s.hold&holdPause != 0 {
-		s.hold &^= holdPause
-		s.w.server.held.Add(-1)
+// end has the client read on, if it waits.
+func (p *paused) end() {
+	if p.place != 0 {
+		p.place = 0
+		p.h.worker().server.held.Add(-1)
+		p.h.clearHold(holdPause)
 	}
-}
-
-// refuseHeld answers a command that is held, and closes, since the proxy is about to end.
-func (s *session) refuseHeld() {
-	s.setHold(holdClosing) // first, or it would read on
-	s.letGo()
-	s.begin(nil)
-	s.reply(refusedByDrain)
-	s.closeIfAnswered()
 }
 
 // release has the commands that are held looked at again, in the order in which they came.
 func (w *worker) release() {
-	var all []*session
+	var all []*paused
 	for s := range w.sessions {
-		if s.hold&holdPause != 0 {
-			all = append(all, s)
+		if s.pause.place != 0 {
+			all = append(all, &s.pause)
 		}
 	}
-	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.heldAs, b.heldAs) })
+	slices.SortFunc(all, func(a, b *paused) int { return cmp.Compare(a.place, b.place) })
 	w.releaseSome(all)
 }
 
-// releaseSome releases a few sessions and posts the rest.
-func (w *worker) releaseSome(all []*session) {
+// releaseSome releases a few clients and posts the rest.
+func (w *worker) releaseSome(all []*paused) {
 	n := min(len(all), censusChunk)
-	for _, s := range all[:n] {
-		if s.hold&holdPause != 0 {
-			s.w.server.held.Add(-1)
-			s.clearHold(holdPause)
-		}
+	for _, p := range all[:n] {
+		p.end()
 	}
 	if rest := all[n:]; len(rest) > 0 {
 		w.loop.Post(func() { w.releaseSome(rest) })

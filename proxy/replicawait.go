@@ -68,7 +68,7 @@ func (s *session) awaitReplicas(cmd *commands.Command, raw []byte, timeout comma
 // begin implements blocked.
 func (w *replicaWait) begin() {
 	s := w.s
-	nodes, wrote, err := s.writtenTo()
+	nodes, wrote, err := s.writes.nodes(s.w.pipes.Topology().Masters)
 	if err != nil {
 		w.answer(commands.ErrorReply(err))
 		return
@@ -185,7 +185,7 @@ func (w *replicaWait) arrived(i int, reply []byte) {
 	}
 	reply = w.cmd.Merge(w.s.Proto, w.replies)
 	if w.satisfied(reply) {
-		w.s.synced()
+		w.s.writes.synced()
 	}
 	w.answer(reply)
 }

@@ -81,9 +81,7 @@ type session struct {
 	attempts attempts     // to authenticate
 	draining bool
 	silence  silence           // CLIENT REPLY
-	heldAs   uint64            // holdPause: its place among those that are held
 	last     *commands.Command // that was read
-	unseen   []byte            // commands of its transaction, for those in MONITOR
 
 	turning bool   // its own connections are to speak another protocol
 	turnTag uint32 // when this is the oldest answer
@@ -101,12 +99,10 @@ type session struct {
 	stay      *stay // in a command that blocks, or nil
 	lockWaits int   // tasks that wait for locks
 
-	lastWrote *cluster.Pipe // of writes.nodes the last, or nil
-	writes    *writes       // nil until the first
-
-	appended   uint64 // bytes ever given to out
-	written    uint64 // bytes ever written
-	deliveries []delivery
+	writes     writes
+	deliveries deliveries
+	monitor    monitor
+	pause      paused
 
 	listens *subscriber // nil: to nothing
 	late    collected   // messages that came inside an answer
@@ -120,7 +116,7 @@ var (
 // Read implements loop.Handler.
 func (s *session) Read(buf []byte) int {
 	s.active = s.w.loop.Now()
-	s.proveDelivery()
+	s.deliveries.prove()
 	s.reading = true
 	s.w.input = len(buf)
 	used := s.readCommands(buf)
@@ -226,7 +222,7 @@ func (s *session) sendTo(to cluster.Target, req []byte, resend bool) {
 		Target: to, Mode: s.mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 	})
 	if !resend {
-		s.wrote(p)
+		s.writes.add(p)
 	}
 	s.feed(p)
 }
@@ -354,7 +350,7 @@ func (s *session) Discard(tag uint32) bool {
 // none overtakes the one that is sent again.
 func (s *session) Detour(uint32) {
 	s.setHold(holdOrder)
-	s.wroteSomewhere()
+	s.writes.addSomewhere()
 }
 
 // answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
@@ -411,13 +407,13 @@ func (s *session) advance() {
 		case s.gone: // since the answer was begun
 			a.lost()
 		default:
-			s.deliveries = append(s.deliveries, delivery{s.appended, s.w.loop.Now(), a.lost})
+			s.deliveries.add(s.w.loop.Now(), a.lost)
 		}
 		if a.kept != 0 {
 			s.keepFor(s.answers.head, -a.kept)
 		}
 		s.answers.pop(s.w)
-		s.window.answered(s.appended)
+		s.window.answered(s.deliveries.appended)
 		s.writePushes()
 		if s.answers.len() == 0 {
 			break
@@ -461,7 +457,7 @@ func (s *session) write(b []byte) {
 	if grown := s.out.Cap() - room; grown != 0 {
 		s.addMemory(grown)
 	}
-	s.appended += uint64(len(b))
+	s.deliveries.appended += uint64(len(b))
 	s.conn.Flush()
 	if n := s.out.Len(); n > s.w.crowded || n > strangerUnread && !s.Authenticated {
 		s.checkOutput()
@@ -487,7 +483,7 @@ func (s *session) Wrote(n int) {
 	room := s.out.Cap()
 	s.out.Take(s.w.loop, n)
 	s.addMemory(s.out.Cap() - room)
-	s.written += uint64(n)
+	s.deliveries.written += uint64(n)
 	s.active = s.w.loop.Now()
 	s.w.bytesOut.Add(uint64(n))
 	if s.hold&holdOutput != 0 && s.waiting() < outputLow && (s.Authenticated || s.waiting() < strangerUnread/2) {

@@ -35,9 +35,9 @@ func (s *session) resetState() {
 	if s.silence == silentAlways && !s.gone {
 		s.answers.at(s.current).silent = false
 	}
-	s.silence, s.unseen = 0, nil
-	s.letGo()
-	s.stopMonitor()
+	s.silence = 0
+	s.pause.end()
+	s.monitor.end()
 	s.endTransaction()
 	s.leaveUser()
 }

@@ -185,7 +185,7 @@ func (x *spread) send(part commands.Part) *cluster.Pipe {
 		To: x, Tag: i, Resend: x.resend,
 	})
 	if !x.resend {
-		s.wrote(p)
+		s.writes.add(p)
 	}
 	s.feed(p)
 	return p

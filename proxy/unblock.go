@@ -64,7 +64,7 @@ func (w *worker) unblock(id int64, withError bool, ended func(bool)) {
 
 // waitForLock notes that a task begins which waits for a lock.
 func (s *session) waitForLock() {
-	s.wroteSomewhere()
+	s.writes.addSomewhere()
 	s.lockWaits++
 	s.Blocked = true
 	s.w.blocked[s.ID] = s

@@ -8,8 +8,14 @@ import (
 )
 
 // writes is where a client has written to since its writes were last known to be with the
-// replicas that it asked for.
+// replicas that it asked for. WAIT asks for it. The zero value: it has not written.
 type writes struct {
+	last  *cluster.Pipe // the last one that was noted, or nil
+	since *written
+}
+
+// written are the writes since WAIT was satisfied.
+type written struct {
 	nodes     []string // addresses
 	somewhere bool     // elsewhere too, nobody knows where
 	synced    bool     // WAIT has said so: the next write is the first of others
@@ -17,65 +23,64 @@ type writes struct {
 
 var errReplaced = errors.New("a master that this connection wrote to has been replaced: what became of the writes is not known")
 
-// wrote notes that a command went over p which may change data; nil: it waits for a node. What a client's
+// add notes that a command went over p which may change data; nil: it waits for a node. What a client's
 // commands change over other pipes must be noted too.
-func (s *session) wrote(p *cluster.Pipe) {
+func (w *writes) add(p *cluster.Pipe) {
 	if p == nil {
-		s.wroteSomewhere()
-	} else if p != s.lastWrote {
-		s.wroteOver(p)
+		w.addSomewhere()
+	} else if p != w.last {
+		w.addNode(p)
 	}
 }
 
-func (s *session) wroteOver(p *cluster.Pipe) {
-	w := s.writing()
-	s.lastWrote = p
-	if !slices.Contains(w.nodes, p.Addr()) {
-		w.nodes = append(w.nodes, p.Addr())
+func (w *writes) addNode(p *cluster.Pipe) {
+	n := w.next()
+	w.last = p
+	if !slices.Contains(n.nodes, p.Addr()) {
+		n.nodes = append(n.nodes, p.Addr())
 	}
 }
 
-// wroteSomewhere notes a write that may be with any master.
-func (s *session) wroteSomewhere() { s.writing().somewhere = true }
+// addSomewhere notes a write that may be with any master.
+func (w *writes) addSomewhere() { w.next().somewhere = true }
 
-// writing is where the next write is noted.
-func (s *session) writing() *writes {
-	if s.writes == nil || s.writes.synced {
-		s.writes = new(writes)
+// next is where the next write is noted.
+func (w *writes) next() *written {
+	if w.since == nil || w.since.synced {
+		w.since = new(written)
 	}
-	return s.writes
+	return w.since
 }
 
 // synced notes that WAIT was answered with as many replicas as were asked for.
-func (s *session) synced() {
-	if s.writes != nil {
-		s.writes.synced, s.lastWrote = true, nil
+func (w *writes) synced() {
+	if w.since != nil {
+		w.since.synced, w.last = true, nil
 	}
 }
 
-// writtenTo are the addresses of the masters that this client has written to: all of them if nobody knows,
+// nodes are the addresses of the masters that the client has written to: all of them if nobody knows,
 // or it has not written, which any tells. A master that has left takes the writes with
 // it as far as anybody knows: that is an error, once.
-func (s *session) writtenTo() (nodes []string, any bool, err error) {
+func (w *writes) nodes(masters []*cluster.Node) (nodes []string, any bool, err error) {
 	var all []string
-	for _, n := range s.w.pipes.Topology().Masters {
+	for _, n := range masters {
 		all = append(all, n.Addr)
 	}
-	if len(all) == 0 {
+	switch {
+	case len(all) == 0:
 		return nil, false, errNoMasters
-	}
-	w := s.writes
-	if w == nil {
+	case w.since == nil:
 		return all, false, nil
 	}
-	for _, node := range w.nodes {
+	for _, node := range w.since.nodes {
 		if !slices.Contains(all, node) {
-			s.writes, s.lastWrote = nil, nil
+			*w = writes{}
 			return nil, false, errReplaced
 		}
 	}
-	if w.somewhere {
+	if w.since.somewhere {
 		return all, true, nil
 	}
-	return w.nodes, true, nil
+	return w.since.nodes, true, nil
 }
