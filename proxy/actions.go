@@ -57,7 +57,7 @@ func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func
 // later ones.
 func (a actions) askHome(to cluster.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
 	s := a.s
-	home, away := s.homeMode(), s.DB != 0 || s.as != nil
+	home, away := s.homeMode(), s.DB != 0 || s.own.as != nil
 	send := func() {
 		s.expect(then, o.Lost)
 		s.feed(s.w.pipes.Send(cluster.Request{
@@ -190,4 +190,4 @@ func (a actions) Transactions() commands.Transactions { return transactions{a.s}
 func (a actions) Subscriptions() commands.Subscriptions { return subscriptions{a.s} }
 
 // Tracker implements commands.Actions.
-func (a actions) Tracker() commands.Tracker { return tracker{a.s} }
+func (a actions) Tracker() commands.Tracker { return &a.s.tracking }

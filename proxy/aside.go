@@ -173,7 +173,7 @@ func (a *aside) call(e *queued) {
 			Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: may,
 		})
 	}
-	if s.as != nil && e.here != nil && !cmd.Free() {
+	if s.own.as != nil && e.here != nil && !cmd.Free() {
 		s.judge(cmd, args, e.raw, run)
 		return
 	}

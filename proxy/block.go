@@ -74,7 +74,7 @@ func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 		return
 	}
 	switch {
-	case cmd.Merge != nil && s.as != nil:
+	case cmd.Merge != nil && s.own.as != nil:
 		s.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.awaitReplicas(cmd, raw, timeout) })
 		return
 	case cmd.Merge != nil:
@@ -99,7 +99,7 @@ func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 func (s *session) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
 	b := &block{req: bytes.Clone(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
 	b.bytes = len(raw)
-	b.caching = s.own != nil && s.own.Precedes()
+	b.caching = s.own.precedes()
 	s.park(&b.stay, b)
 }
 
@@ -166,8 +166,8 @@ func (b *block) ask() {
 	switch {
 	case b.asking:
 		own.Request(askingRequest, b, b.tagOf(aheadTag))
-	case b.caching && b.s.own != nil:
-		own.Request(b.s.own.Before(), b, b.tagOf(aheadTag))
+	case b.caching && b.s.own.set != nil:
+		own.Request(b.s.own.set.Before(), b, b.tagOf(aheadTag))
 	}
 	own.Request(b.request(now), b, b.tagOf(commandTag))
 }
@@ -213,7 +213,7 @@ func (b *block) reply(chunk []byte, last bool) {
 	b.end()
 	b.s.Receive(b.tag, chunk, true)
 	if unheard && b.readOnly && !b.s.Tracking.BCast {
-		b.s.unheard()
+		b.s.tracking.unheard()
 	}
 	b.resume()
 }

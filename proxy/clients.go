@@ -35,7 +35,7 @@ func (c clients) Connected(id int64) bool {
 // Each implements commands.Clients.
 func (c clients) Each(ids []int64, visit func(p *commands.Peer) []byte, then func(seen []commands.Seen) []byte) {
 	s := c.s
-	s.answerLater()
+	s.answerLater(byProxy)
 	s.setHold(holdOrder)
 	g := &visits{s: s, tag: s.current, self: c.Self(), visit: visit, then: then}
 	workers := s.w.server.workers
@@ -122,7 +122,7 @@ func (g *visits) arrived(seen []commands.Seen) {
 // onEach has f run on every loop and after all of them then on the loop of h. The commands of h that follow
 // wait.
 func onEach(h host, f func(w *worker), then func()) {
-	h.answerLater()
+	h.answerLater(byProxy)
 	h.setHold(holdOrder)
 	here := h.worker()
 	missing := len(here.server.workers)

@@ -49,12 +49,29 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 		s.tx.dispatch(cmd, args, raw, refusal)
 	case refusal != nil:
 		s.reply(refusal)
-	case s.own != nil:
-		s.routeTracked(cmd, args, raw)
+	case s.own.set != nil:
+		s.routePrivate(cmd, args, raw)
 	default:
 		s.route(cmd, args, raw)
 	}
 	return true
+}
+
+// routePrivate is route for a client that has connections of its own. HELLO is preceded by an answer without
+// bytes, which comes when they speak the new protocol.
+func (s *session) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) {
+	caching := s.tracking.next(cmd)
+	if cmd.Flags&commands.SetsProtocol != 0 {
+		tag := s.current
+		s.begin(nil)
+		s.route(cmd, args, raw)
+		s.own.hello(tag)
+		return
+	}
+	set := s.own.set
+	set.Precede(caching)
+	s.route(cmd, args, raw)
+	set.Precede(false)
 }
 
 // attend is for the commands that come while clients are paused or monitored. It says how the
@@ -155,7 +172,7 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 			s.reply(commands.ErrorReply(err))
 			return
 		}
-		if s.as != nil { // all of it is allowed, or nothing is done
+		if s.own.as != nil { // all of it is allowed, or nothing is done
 			s.judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { s.split(cmd, parts, merge) })
 			return
 		}
@@ -187,9 +204,9 @@ func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []b
 	s.setHold(holdOrder)
 	raw = bytes.Clone(raw)
 	s.held += len(raw)
-	caching := s.own != nil && s.own.Precedes()
+	caching := s.own.precedes()
 	ask := resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
-	actions{s}.Ask(cluster.Target{}, ask, commands.Asking{Resend: true}, func(reply []byte) []byte {
+	s.actions().Ask(cluster.Target{}, ask, commands.Asking{Resend: true}, func(reply []byte) []byte {
 		if !s.gone {
 			s.held -= len(raw)
 		}
@@ -197,9 +214,9 @@ func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []b
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
-		if caching && s.own != nil {
-			s.own.Precede(true)
-			defer s.own.Precede(false)
+		if set := s.own.set; caching && set != nil {
+			set.Precede(true)
+			defer set.Precede(false)
 		}
 		goOn(slot, raw)
 		return nil
@@ -224,7 +241,7 @@ func slotOfKeys(reply []byte) (int, error) {
 
 // run has the command act by itself.
 func (s *session) run(cmd *commands.Command, args [][]byte, raw []byte) {
-	if s.as != nil && !cmd.Free() {
+	if s.own.as != nil && !cmd.Free() {
 		s.judge(cmd, args, raw, s.act)
 		return
 	}

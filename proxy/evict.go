@@ -157,6 +157,6 @@ func (w *worker) readOn() {
 func (s *session) logEviction() {
 	u := s.memoryOf()
 	s.w.server.o.Log.Warn("client closed: maxmemory-clients",
-		"client", s.Addr, "name", s.Name, "user", s.Party().User, "bytes", u.sum(), "input", u.input, "output", u.output, "replies", u.replies, "transaction", u.transaction,
+		"client", s.Addr, "name", s.Name, "user", partyOf(&s.Client).User, "bytes", u.sum(), "input", u.input, "output", u.output, "replies", u.replies, "transaction", u.transaction,
 		"subscriptions", u.subscriptions, "commands", u.commands, "locks", u.locks)
 }

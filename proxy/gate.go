@@ -26,8 +26,8 @@ func (s *session) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn a
 	s.setHold(holdOrder)
 	q := &inquiry{
 		s: s, cmd: cmd, raw: lasting(raw), goOn: goOn,
-		user:    commands.NewRightsOf(s.as.name, s.w.server, s.w.table),
-		caching: s.own != nil && s.own.Precedes(),
+		user:    commands.NewRightsOf(s.own.as.name, s.w.server, s.w.table),
+		caching: s.own.precedes(),
 	}
 	if len(raw) <= longFrom {
 		q.prepare()
@@ -131,9 +131,9 @@ func (q *inquiry) end(v commands.Verdict) {
 		s.denied(v)
 		return
 	}
-	if q.caching && s.own != nil {
-		s.own.Precede(true)
-		defer s.own.Precede(false)
+	if set := s.own.set; q.caching && set != nil {
+		set.Precede(true)
+		defer set.Precede(false)
 	}
 	q.goOn(q.cmd, q.args, q.raw)
 }
@@ -142,7 +142,7 @@ func (q *inquiry) end(v commands.Verdict) {
 // way, or listens to something, is closed, as Redis closes all connections of a user that is deleted.
 func (s *session) expel(commandsOnTheirWay int) {
 	switch {
-	case s.as == nil || s.gone:
+	case s.own.as == nil || s.gone:
 		return
 	case s.answers.len() > commandsOnTheirWay || s.Subscribed() || s.Monitoring:
 		s.conn.CloseAfterWrite()

@@ -128,7 +128,7 @@ func (g *gather) send(req []byte, resend bool) {
 func (g *gather) sendOwn(req []byte) {
 	s := g.s
 	mode := cluster.Mode{Proto: s.Proto}
-	if s.as != nil {
+	if s.own.as != nil {
 		mode = s.mode()
 	}
 	for i, n := range s.w.pipes.Topology().Masters {

@@ -121,7 +121,7 @@ func (l *lane) stepDone(reply []byte, last bool) {
 	}
 	s.Receive(step.tag, reply, last)
 	if last && l.unheard && step.kind == execStep {
-		s.unheard()
+		s.tracking.unheard()
 	}
 }
 

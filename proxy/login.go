@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"lockproxy/cluster"
-	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
 
@@ -36,7 +35,7 @@ func (c connection) Login(name, password string, then func(refusal []byte) []byt
 				return
 			}
 			s.current = tag
-			s.logIn(&user{name: name, password: password}, func(refusal []byte) []byte {
+			c.logIn(&user{name: name, password: password}, func(refusal []byte) []byte {
 				logins.leave(origin)
 				return then(refusal)
 			})
@@ -51,8 +50,9 @@ func (c connection) Login(name, password string, then func(refusal []byte) []byt
 }
 
 // logIn has the current command wait for a connection as that user.
-func (s *session) logIn(as *user, then func(refusal []byte) []byte) {
-	own := s.connections(as)
+func (c connection) logIn(as *user, then func(refusal []byte) []byte) {
+	s := c.s
+	own := s.own.open(as, &s.tracking)
 	s.expect(func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
 			reply = refused
@@ -61,7 +61,7 @@ func (s *session) logIn(as *user, then func(refusal []byte) []byte) {
 			own.End()
 			return then(bytes.Clone(reply))
 		}
-		s.become(as, own)
+		c.become(as, own)
 		return then(nil)
 	}, nil)
 	slot := s.w.pipes.SomeSlot(s.ID)
@@ -74,37 +74,21 @@ func (s *session) logIn(as *user, then func(refusal []byte) []byte) {
 // Logout implements commands.Connection.
 func (c connection) Logout() {
 	s := c.s
-	if s.as == nil {
-		return
+	switch {
+	case s.own.as == nil:
+	case s.Tracking.On:
+		c.become(nil, s.own.open(nil, &s.tracking))
+	default:
+		c.become(nil, nil)
 	}
-	if s.Tracking.On {
-		s.become(nil, s.connections(nil))
-		return
-	}
-	s.become(nil, nil)
 }
 
-// connections is a set for the client as that user, nil: as the proxy. They track if the client does.
-func (s *session) connections(as *user) *cluster.Private {
-	mode := s.mode()
-	mode.Apart = false
-	var own *cluster.Private
-	if as == nil {
-		own = s.w.pipes.Private(mode, tracked{s})
-	} else {
-		own = s.w.pipes.PrivateAs(mode, tracked{s}, as.name, as.password)
-	}
-	if t := s.Tracking; t.On {
-		own.Configure(trackingSetup(t, t.Prefixes), nil)
-	}
-	return own
-}
-
-// become has the client's commands go over own, the connections of that user, or if it is nil over shared
+// become has the client's commands go over set, the connections of that user, or if it is nil over shared
 // ones.
-func (s *session) become(as *user, own *cluster.Private) {
-	before := s.own
-	s.as, s.own = as, own
+func (c connection) become(as *user, set *cluster.Private) {
+	s := c.s
+	before := s.own.set
+	s.own.as, s.own.set = as, set
 	if tx := s.tx; tx != nil && tx.lane != nil {
 		tx.trouble(tx.lane, cluster.Redirection{}, nil, errUser)
 	}
@@ -114,34 +98,8 @@ func (s *session) become(as *user, own *cluster.Private) {
 	if !s.Tracking.On {
 		return
 	}
-	tracked{s}.Stale() // what was read over other connections
+	s.tracking.Stale() // what was read over other connections
 	if s.Tracking.BCast {
-		own.Everywhere()
-	}
-}
-
-// leaveUser ends that the client is a user, and that it tracks. If it has gone, its connections stay those of
-// its user: what it asked for may go on, and not as the proxy.
-func (s *session) leaveUser() {
-	if s.as == nil || !s.gone {
-		s.as = nil
-		s.untrack()
-		return
-	}
-	if s.Tracking.On {
-		s.w.server.tracking.Add(-1)
-		s.Tracking = commands.Tracking{}
-	}
-	s.own.End()
-}
-
-// unowned ends the client's own connections, unless those of a user go on.
-func (s *session) unowned() {
-	if s.own == nil {
-		return
-	}
-	s.own.End()
-	if s.own = nil; s.as != nil {
-		s.own = s.connections(s.as)
+		set.Everywhere()
 	}
 }

@@ -4,17 +4,18 @@ import (
 	"strings"
 
 	"lockproxy/cluster"
+	"lockproxy/commands"
 )
 
 // This file is for whom connections of one's own are counted: it implements cluster.Counted.
 
-// Party is the client as one with all others of its address and user.
-func (s *session) Party() cluster.Party {
-	host := s.Addr
+// partyOf is a client as one with all others of its address and user.
+func partyOf(c *commands.Client) cluster.Party {
+	host := c.Addr
 	if i := strings.LastIndexByte(host, ':'); i >= 0 {
 		host = host[:i]
 	}
-	user := s.User
+	user := c.User
 	if user == "" {
 		user = "default"
 	}
@@ -22,13 +23,16 @@ func (s *session) Party() cluster.Party {
 }
 
 // Party implements cluster.Counted.
-func (b *block) Party() cluster.Party { return b.s.Party() }
+func (b *block) Party() cluster.Party { return partyOf(&b.s.Client) }
 
 // Party implements cluster.Counted.
-func (p *waitPart) Party() cluster.Party { return p.w.s.Party() }
+func (p *waitPart) Party() cluster.Party { return partyOf(&p.w.s.Client) }
 
 // Party implements cluster.Counted.
-func (l *lane) Party() cluster.Party { return l.t.s.Party() }
+func (l *lane) Party() cluster.Party { return partyOf(&l.t.s.Client) }
 
 // Party implements cluster.Counted.
-func (a *apart) Party() cluster.Party { return a.s.Party() }
+func (a *apart) Party() cluster.Party { return partyOf(&a.s.Client) }
+
+// Party implements cluster.Counted.
+func (t *tracking) Party() cluster.Party { return partyOf(t.h.about()) }

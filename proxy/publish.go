@@ -34,7 +34,7 @@ func (c subscriptions) Publish(shard bool) {
 	default:
 		node := s.w.pipes.MasterOf(slot)
 		before := countedAt(topics, node)
-		actions{s}.Ask(cluster.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
+		s.actions().Ask(cluster.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
 			return countListeners(reply, topics, max(before, countedAt(topics, node)))
 		})
 	}
@@ -72,7 +72,7 @@ func (s *session) publishApart(channel, raw []byte) {
 		if now := s.w.pipes.MasterOf(slot); now != node {
 			node, before = now, 0
 		}
-		actions{s}.Ask(cluster.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
+		s.actions().Ask(cluster.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
 			reply = bytes.Clone(reply)
 			s.apart(func() {
 				reply = countListeners(reply, topics, max(before, countedAt(topics, node)))
@@ -86,7 +86,7 @@ func (s *session) publishApart(channel, raw []byte) {
 // apart has a goroutine run task for the current command, which then answers or has go on. Later commands of
 // the client wait for it.
 func (s *session) apart(task func(), then func() []byte) {
-	actions{s}.Await(func(done func([]byte)) {
+	s.actions().Await(func(done func([]byte)) {
 		go func() { // ends by itself
 			task()
 			done(nil)

@@ -22,7 +22,7 @@ var errLongTransaction = errors.New("the transaction is longer than client-query
 // proxy, or nil.
 func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	s := t.s
-	s.acted, s.allTold = true, false
+	s.acted, s.tracking.allTold = true, false
 	switch {
 	case cmd == s.w.table.Unknown():
 		t.refuse(refusal)
@@ -39,7 +39,7 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 	case cmd.Queue == commands.QueueNot:
 		s.run(cmd, args, raw)
 	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && s.w.masters() > 1:
-		if s.as != nil && !cmd.Free() {
+		if s.own.as != nil && !cmd.Free() {
 			s.judge(cmd, args, raw, t.queueAllowed)
 			return
 		}
@@ -104,7 +104,7 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 		t.s.Transaction.Writes = true
 	}
 	q := cmd.Queued(args)
-	if q.Source != nil && t.s.as == nil { // a user of the upstream may have no right to it
+	if q.Source != nil && t.s.own.as == nil { // a user of the upstream may have no right to it
 		scripts.Add(q.Source)
 	}
 	if q.SHA != nil {
@@ -137,7 +137,7 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	case q.Proto == itoa(5-t.s.Proto): // of 2 and 3 the other
 		t.refuse(otherProtocol)
 		return
-	case q.Source != nil && t.s.as == nil:
+	case q.Source != nil && t.s.own.as == nil:
 		t.s.w.server.scripts.Add(q.Source) // an EVALSHA may follow
 	}
 	t.writes, t.unread, t.logsIn = true, true, t.logsIn || cmd.Authenticates(args, t.s.w.server)

@@ -76,7 +76,7 @@ func (w *replicaWait) begin() {
 	w.start, w.wrote = s.w.loop.Now(), wrote
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
 	mode := s.mode()
-	if s.as != nil { // its user may be allowed WAIT and not what comes before it
+	if s.own.as != nil { // its user may be allowed WAIT and not what comes before it
 		mode = s.homeMode()
 	}
 	for i, node := range nodes {

@@ -36,7 +36,7 @@ func (r *roster) look() {
 
 func (r *roster) needed() bool {
 	for s := range r.w.sessions {
-		if s.as != nil {
+		if s.own.as != nil {
 			return true
 		}
 	}
@@ -46,16 +46,16 @@ func (r *roster) needed() bool {
 // compare looks at each client with what each master says of the users.
 func (r *roster) compare(masters []map[string]string) {
 	for s := range r.w.sessions {
-		if s.as == nil || s.gone {
+		if s.own.as == nil || s.gone {
 			continue
 		}
-		rules := rulesOf(s.as.name, masters)
+		rules := rulesOf(s.own.as.name, masters)
 		switch {
-		case rules == s.as.rules && rules != "":
-		case !letsIn(s.as, masters):
+		case rules == s.own.as.rules && rules != "":
+		case !letsIn(s.own.as, masters):
 			s.expel(0)
 		default:
-			s.as.rules = rules
+			s.own.as.rules = rules
 			s.rejudge()
 		}
 	}
@@ -146,11 +146,11 @@ func (s *session) rejudge() {
 		if len(right) == 1 {
 			continue
 		}
-		user := commands.NewRightsOf(s.as.name, s.w.server, s.w.table)
+		user := commands.NewRightsOf(s.own.as.name, s.w.server, s.w.table)
 		slot := s.w.pipes.SomeSlot(s.ID)
 		s.w.pipes.Send(cluster.Request{
 			Target: cluster.ToSlot(slot), Mode: cluster.Mode{Proto: 2}, Bytes: user.Ask(right),
-			To: &hearing{s: s, as: s.as}, Resend: true,
+			To: &hearing{s: s, as: s.own.as}, Resend: true,
 		})
 	}
 }
@@ -165,7 +165,7 @@ type hearing struct {
 // Receive implements cluster.Receiver.
 func (h *hearing) Receive(_ uint32, chunk []byte, last bool) {
 	h.reply = append(h.reply, chunk...)
-	if !last || h.s.gone || h.s.as != h.as {
+	if !last || h.s.gone || h.s.own.as != h.as {
 		return
 	}
 	switch v, _, err := resp.Parse(h.reply); {

@@ -36,7 +36,7 @@ var selected = []byte("+OK\r\n")
 // homeMode is that of connections for what the proxy asks by itself in database 0, as its own user: nothing of that is
 // the client's to judge.
 func (s *session) homeMode() cluster.Mode {
-	if s.DB != 0 || s.as != nil {
+	if s.DB != 0 || s.own.as != nil {
 		return cluster.Mode{Proto: s.Proto}
 	}
 	return s.mode()

@@ -83,16 +83,12 @@ type session struct {
 	silence  silence           // CLIENT REPLY
 	last     *commands.Command // that was read
 
-	turning bool   // its own connections are to speak another protocol
-	turnTag uint32 // when this is the oldest answer
-	allTold bool   // that all has changed, and nothing was asked for since
-
-	own   *cluster.Private // its connections while it tracks, or is a user; nil: shared ones serve it
-	large largeCommands    // connections for some of its commands
-	locks lockOrder        // of its verbs for locks of RedLock
-	as    *user            // of the upstream; nil: it is whoever the proxy is
-	tx    *transaction     // between WATCH or MULTI and EXEC
-	aside *aside           // takes the answers to commands that the proxy runs for EXEC
+	own      private
+	tracking tracking
+	large    largeCommands // connections for some of its commands
+	locks    lockOrder     // of its verbs for locks of RedLock
+	tx       *transaction  // between WATCH or MULTI and EXEC
+	aside    *aside        // takes the answers to commands that the proxy runs for EXEC
 
 	ctx       context.Context // of its tasks; nil until the first
 	cancel    context.CancelCauseFunc
@@ -121,7 +117,7 @@ func (s *session) Read(buf []byte) int {
 	s.w.input = len(buf)
 	used := s.readCommands(buf)
 	s.reading = false
-	s.turnOwn()
+	s.own.turn()
 	if s.tx != nil || len(s.answers.buf) > firstAnswers {
 		s.countMemory()
 	}
@@ -173,7 +169,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 
 // mode is that of the upstream connections which carry what this client sends.
 func (s *session) mode() cluster.Mode {
-	own := s.own
+	own := s.own.set
 	if own == nil {
 		own = s.large.own()
 	}
@@ -202,7 +198,7 @@ func (s *session) inOrder() bool {
 		}
 		s.version, s.jam = v, jam
 		s.routed = s.mode()
-		s.turnOwn()
+		s.own.turn()
 	}
 	return true
 }
@@ -428,8 +424,8 @@ func (s *session) advance() {
 			break
 		}
 	}
-	if s.turning {
-		s.turnOwn()
+	if s.own.turning {
+		s.own.turn()
 	}
 	if n := s.answers.len(); s.hold&holdPipeline != 0 && (2*n < s.window.size || n == 0) {
 		s.window.turn(s.waiting() < crowded, s.w.server.o.MaxPipeline)
@@ -508,7 +504,7 @@ func (s *session) clearHold(h hold) {
 		return
 	}
 	s.hold &^= h
-	s.turnOwn()
+	s.own.turn()
 	switch {
 	case s.gone:
 	case s.hold == 0:

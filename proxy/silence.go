@@ -39,5 +39,5 @@ func (s *session) resetState() {
 	s.pause.end()
 	s.monitor.end()
 	s.endTransaction()
-	s.leaveUser()
+	s.tracking.end()
 }

@@ -30,7 +30,7 @@ func (c transactions) Multi() {
 		return
 	}
 	t := s.transact()
-	t.multi, t.caching = true, s.own != nil && s.own.Precedes()
+	t.multi, t.caching = true, s.own.precedes()
 	s.Transaction.Open = true
 	s.acted = true
 	s.answer(s.current, replyOK) // not as the proxy's own, for the node counts it too

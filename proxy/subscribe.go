@@ -187,8 +187,8 @@ func (j *joining) confirm(names []string) []byte {
 		if s.seat(j.kind, name) == nil {
 			s.sit(j.kind, j.topics[name], j.tag)
 			delete(j.topics, name)
-			if s.as != nil {
-				s.as.rules = "" // they may have changed since the upstream was asked
+			if s.own.as != nil {
+				s.own.as.rules = "" // they may have changed since the upstream was asked
 			}
 		}
 		j.out = s.appendConfirmation(j.out, subscribed[j.kind], j.kind, name)

@@ -10,10 +10,10 @@ import (
 )
 
 // This file is CLIENT TRACKING: a node remembers what each of its connections has read, so
-// the commands of a client that tracks go over connections of its own, session.own. What the nodes say
+// the commands of a client that tracks go over connections of its own, private.set. What the nodes say
 // there reaches the client, or the one that it names, as Redis would have said it:
 //
-//	session.mode --> Private --> node ... push --> tracked.Push --> tell --> session.push, or another session.hear
+//	session.mode --> Private --> node ... push --> tracking.Push --> tell --> host.push, or hear of another client
 //
 // Where the proxy cannot know what has changed (a connection was lost, a slot has moved) it says that all
 // has.
@@ -28,45 +28,46 @@ var (
 	trackingOK   = []byte("+OK\r\n")
 )
 
-// tracker implements commands.Tracker.
-type tracker struct{ s *session }
+// tracking is what the client's connections tell it, and the owner of them. It implements commands.Tracker.
+type tracking struct {
+	h       host
+	own     *private
+	allTold bool // that all has changed, and nothing was asked for since
+}
 
 // Track implements commands.Tracker. The answer comes when the nodes track: in broadcasting mode
 // all masters, else one, which shows that the upstream can.
-func (t tracker) Track(next commands.Tracking, prefixes []string) {
-	s := t.s
-	s.acted = true
-	s.setHold(holdOrder)
-	if s.Tracking.On {
-		s.retrack(next, prefixes)
+func (t *tracking) Track(next commands.Tracking, prefixes []string) {
+	t.h.setHold(holdOrder)
+	about := t.h.about()
+	if about.Tracking.On {
+		t.retrack(next, prefixes)
 		return
 	}
-	s.Tracking = next
-	s.w.server.tracking.Add(1)
-	own := s.connections(s.as)
-	if s.own != nil {
-		s.own.End()
-	}
-	s.own = own
+	about.Tracking = next
+	t.h.worker().server.tracking.Add(1)
+	set := t.own.open(t.own.as, t)
+	t.own.use(set)
 	finish := func(reply []byte) []byte {
 		switch {
-		case s.own != own: // the client has gone
+		case t.own.set != set: // the client has gone
 		case reply[0] == '-':
-			s.untrack()
-			if refused := own.Refused(); refused != nil {
+			t.Untrack()
+			if refused := set.Refused(); refused != nil {
 				reply = refused
 			}
 			return bytes.Clone(reply)
 		case next.BCast:
-			own.Everywhere()
+			set.Everywhere()
 		}
 		return trackingOK
 	}
-	if next.BCast && s.w.masters() > 0 {
-		actions{s}.AskAll(trackingPing, commands.Asking{Resend: true}, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
+	again := commands.Asking{Resend: true}
+	if next.BCast && t.h.worker().masters() > 0 {
+		t.h.actions().AskAll(trackingPing, again, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
-	actions{s}.Ask(cluster.Target{}, trackingPing, commands.Asking{Resend: true}, finish)
+	t.h.actions().Ask(cluster.Target{}, trackingPing, again, finish)
 }
 
 // firstFailed is the first error among replies, or else the first of them.
@@ -80,67 +81,64 @@ func firstFailed(replies [][]byte) []byte {
 }
 
 // retrack changes the options of a client that tracks already: what it has read stays tracked.
-func (s *session) retrack(next commands.Tracking, prefixes []string) {
-	tag, own := s.current, s.own
-	s.Tracking = next
-	own.Configure(trackingSetup(next, prefixes), func() {
-		if refused := own.Refused(); refused != nil {
-			s.untrack()
-			s.answer(tag, refused)
+func (t *tracking) retrack(next commands.Tracking, prefixes []string) {
+	tag, set := t.h.currentTag(), t.own.set
+	t.h.answerLater(byNode)
+	t.h.about().Tracking = next
+	set.Configure(trackingSetup(next, prefixes), func() {
+		if refused := set.Refused(); refused != nil {
+			t.Untrack()
+			t.h.answer(tag, refused)
 			return
 		}
-		s.answer(tag, trackingOK)
+		t.h.answer(tag, trackingOK)
 	})
 }
 
-// trackingSetup has the connections of a client track as t says; prefixes are new in it.
-func trackingSetup(t commands.Tracking, prefixes []string) cluster.Setup {
-	before := cachingNo
-	if t.OptIn {
-		before = cachingYes
-	}
-	return cluster.Setup{
-		Requests: func(fresh bool, sink int64) [][]byte {
-			if fresh {
-				return t.Requests(t.Prefixes, sink)
-			}
-			return t.Requests(prefixes, sink)
-		},
-		Sink:   t.Redirect != 0,
-		Before: before,
-	}
-}
-
-// Untrack implements commands.Tracker.
-func (t tracker) Untrack() { t.s.untrack() }
-
-func (s *session) untrack() {
-	tracked := s.Tracking.On
-	if tracked {
-		s.w.server.tracking.Add(-1)
-	}
-	s.Tracking = commands.Tracking{}
-	if tracked || s.as == nil {
-		s.unowned()
-	}
-}
-
-// routeTracked is route for a client that tracks: CLIENT CACHING holds for the one command
-// behind it that is not CLIENT.
-func (s *session) routeTracked(cmd *commands.Command, args [][]byte, raw []byte) {
-	caching := s.Tracking.Caching
-	if caching && cmd.Flags&commands.BesideCaching == 0 {
-		s.Tracking.Caching = false
-	}
-	s.allTold = false
-	if cmd.Flags&commands.SetsProtocol != 0 {
-		s.routeHello(cmd, args, raw)
+// Untrack implements commands.Tracker. The connections of a user go on.
+func (t *tracking) Untrack() {
+	tracked := t.stop()
+	if t.own.set == nil || !tracked && t.own.as != nil {
 		return
 	}
-	own := s.own
-	own.Precede(caching)
-	s.route(cmd, args, raw)
-	own.Precede(false)
+	t.own.use(nil)
+	if t.own.as != nil {
+		t.own.use(t.own.open(t.own.as, t))
+	}
+}
+
+// stop notes that the client does not track any more, and says whether it did.
+func (t *tracking) stop() (tracked bool) {
+	about := t.h.about()
+	if tracked = about.Tracking.On; tracked {
+		t.h.worker().server.tracking.Add(-1)
+	}
+	about.Tracking = commands.Tracking{}
+	return tracked
+}
+
+// end ends that the client tracks, and that it is a user. If it has gone, its connections stay those of its
+// user: what it asked for may go on, and not as the proxy.
+func (t *tracking) end() {
+	if t.own.as == nil || !t.h.isGone() {
+		t.own.as = nil
+		t.Untrack()
+		return
+	}
+	t.stop()
+	t.own.set.End()
+}
+
+// next says whether CLIENT CACHING holds for cmd, the command that comes next: it does for the one behind it
+// that is not CLIENT.
+func (t *tracking) next(cmd *commands.Command) (caching bool) {
+	state := &t.h.about().Tracking
+	caching = state.Caching
+	if caching && cmd.Flags&commands.BesideCaching == 0 {
+		state.Caching = false
+	}
+	t.allTold = false
+	return caching
 }
 
 // cache sends CLIENT CACHING in front of MULTI, where the client has said it: it holds for the whole
@@ -150,7 +148,7 @@ func (l *lane) cache() {
 	t, s := l.t, l.t.s
 	switch {
 	case l.asking:
-		l.unheard = s.own != nil && !s.Tracking.BCast
+		l.unheard = s.own.set != nil && !s.Tracking.BCast
 	case !t.caching:
 	case s.Tracking.OptIn:
 		l.pipe.Request(cachingYes, l, tagCaching)
@@ -160,137 +158,96 @@ func (l *lane) cache() {
 }
 
 // unheard has the client forget what it has read: nobody tells when that changes.
-func (s *session) unheard() {
-	if s.own != nil {
-		tracked{s}.Stale()
+func (t *tracking) unheard() {
+	if t.own.set != nil {
+		t.Stale()
 	}
 }
-
-// routeHello has HELLO answered when the client's own connections speak the new protocol: a node drops what
-// it would push to one that speaks RESP2 still. An answer without bytes goes before the one of HELLO until
-// then.
-func (s *session) routeHello(cmd *commands.Command, args [][]byte, raw []byte) {
-	tag := s.current
-	s.begin(nil)
-	s.route(cmd, args, raw)
-	if s.own == nil || s.own.Mode() == s.mode() { // nil: it is the default user again
-		s.answer(tag, nil)
-		return
-	}
-	s.turning, s.turnTag = true, tag
-	s.setHold(holdOrder)
-	s.turnOwn()
-}
-
-// turnOwn has the client's own connections speak as it does now, once its earlier commands are answered.
-func (s *session) turnOwn() {
-	switch {
-	case s.own == nil || s.gone || s.own.Mode() == s.mode():
-	case s.turning && s.answers.head == s.turnTag:
-		s.turning = false
-		tag := s.turnTag
-		s.own.SetMode(s.mode(), func() { s.answer(tag, nil) })
-	case s.answers.len() == 0:
-		s.own.SetMode(s.mode(), nil)
-	default:
-		s.setHold(holdOrder)
-	}
-}
-
-// tracked is a session as the owner of its connections.
-type tracked struct{ *session }
 
 // Push implements cluster.PrivateOwner.
-func (t tracked) Push(message []byte) {
-	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.Tracking.On {
+func (t *tracking) Push(message []byte) {
+	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.h.about().Tracking.On {
 		t.tell(keys)
 	}
 }
 
 // Stale implements cluster.PrivateOwner.
-func (t tracked) Stale() {
-	if t.Tracking.On {
-		t.tell(resp.AppendNull(nil, t.Proto))
+func (t *tracking) Stale() {
+	if about := t.h.about(); about.Tracking.On {
+		t.tell(resp.AppendNull(nil, about.Proto))
 	}
 }
 
 // tell tells which keys have changed: an array of them, or Null for all.
-func (t tracked) tell(keys []byte) {
-	s := t.session
+func (t *tracking) tell(keys []byte) {
+	about := t.h.about()
+	behind, latest := t.h.touchedTag()
 	if keys[0] != '*' || keys[1] == '-' {
-		if s.allTold {
+		if t.allTold {
 			return
 		}
 		// Behind its latest command the client has nothing left that another master could still tell it to
 		// drop.
-		s.allTold = s.touched() == s.answers.tail-1 && s.w.masters() > 1 && !s.Tracking.BCast
+		t.allTold = latest && t.h.worker().masters() > 1 && !about.Tracking.BCast
 	}
 	switch {
-	case s.gone:
-	case s.Tracking.Redirect != 0:
-		s.tellOther(s.Tracking.Redirect, keys)
-	case s.Proto == 3:
-		s.pushBehind(s.touched(), toldInvalid, keys)
+	case t.h.isGone():
+	case about.Tracking.Redirect != 0:
+		t.tellOther(about.Tracking.Redirect, keys)
+	case about.Proto == 3:
+		t.pushBehind(behind, toldInvalid, keys)
 	}
 }
 
 // tellOther tells the client of that id, or this one that it is gone.
-func (s *session) tellOther(id int64, keys []byte) {
-	found, ok := s.w.server.byID.Load(id)
+func (t *tracking) tellOther(id int64, keys []byte) {
+	here := t.h.worker()
+	found, ok := here.server.byID.Load(id)
 	if !ok {
-		s.redirBroken(id)
+		t.broken(id)
 		return
 	}
-	other := found.(*session)
-	if other.w == s.w {
+	other := &found.(*session).tracking
+	if other.h.worker() == here {
 		other.hear(keys)
 		return
 	}
 	keys = bytes.Clone(keys)
-	other.w.loop.Post(func() {
-		if other.gone {
-			s.w.loop.Post(func() { s.redirBroken(id) })
+	other.h.worker().loop.Post(func() {
+		if other.h.isGone() {
+			here.loop.Post(func() { t.broken(id) })
 			return
 		}
 		other.hear(keys)
 	})
 }
 
-// redirBroken notes, and says, that the client of that id cannot be told.
-func (s *session) redirBroken(id int64) {
-	if s.gone || s.Tracking.Redirect != id {
+// broken notes, and says, that the client of that id cannot be told.
+func (t *tracking) broken(id int64) {
+	about := t.h.about()
+	if t.h.isGone() || about.Tracking.Redirect != id {
 		return
 	}
-	s.Tracking.Broken = true
-	if s.Proto == 3 {
-		s.pushBehind(s.touched(), toldBroken, append(strconv.AppendInt(nil, id, 10), "\r\n"...))
+	about.Tracking.Broken = true
+	if about.Proto == 3 {
+		behind, _ := t.h.touchedTag()
+		t.pushBehind(behind, toldBroken, append(strconv.AppendInt(nil, id, 10), "\r\n"...))
 	}
 }
 
 // hear tells the client what another one's connections have heard: in RESP2 as a message, if it has
 // subscribed to anything.
-func (s *session) hear(keys []byte) {
+func (t *tracking) hear(keys []byte) {
 	switch {
-	case s.Proto == 3:
-		s.pushBehind(s.answers.head-1, toldInvalid, keys)
-	case s.listens != nil:
-		s.pushBehind(s.answers.head-1, toldMessage, keys)
+	case t.h.about().Proto == 3:
+		t.pushBehind(t.h.answeredTag(), toldInvalid, keys)
+	case t.h.about().Subscribed():
+		t.pushBehind(t.h.answeredTag(), toldMessage, keys)
 	}
 }
 
 // pushBehind writes text, in two parts, behind the answer of command tag.
-func (s *session) pushBehind(tag uint32, head, body []byte) {
+func (t *tracking) pushBehind(tag uint32, head, body []byte) {
 	text := append(append(make([]byte, 0, len(head)+len(body)), head...), body...)
-	s.push(tag, func(int) []byte { return text })
-}
-
-// touched is the latest command of whose answer anything has come: an invalidation that comes now must not
-// overtake it, for it may be about what that answer says. If there is none it is a command that is answered.
-func (s *session) touched() uint32 {
-	for tag := s.answers.tail; tag != s.answers.head; tag-- {
-		if a := s.answers.at(tag - 1); a.started || a.done || a.touched {
-			return tag - 1
-		}
-	}
-	return s.answers.head - 1
+	t.h.push(tag, func(int) []byte { return text })
 }

@@ -254,7 +254,7 @@ func TestTrackingRefused(t *testing.T) {
 			c := r.connect()
 			c.tell("-NOPERM no tracking for you\r\n+OK\r\n:-1\r\n", strings.TrimSpace(trackOn+" "+options), "GET k", "CLIENT GETREDIR")
 			r.on(func() {
-				if s := r.sessionOf(1); s.own != nil || s.Tracking.On {
+				if s := r.sessionOf(1); s.own.set != nil || s.Tracking.On {
 					r.Error("it tracks")
 				}
 			})
@@ -279,14 +279,14 @@ func TestTrackingRedirect(t *testing.T) {
 		if want := "1: CLIENT TRACKING ON REDIRECT 71"; !strings.Contains(r.commands(), want) {
 			r.Errorf("%s is not among %s", want, r.commands())
 		}
-		told := func(text string) { r.on(func() { tracked{r.sessionOf(1)}.Push([]byte(text)) }) }
+		told := func(text string) { r.on(func() { r.sessionOf(1).tracking.Push([]byte(text)) }) }
 		told(invalid("k")) // it is lost: nothing is subscribed to
-		r.on(func() { r.sessionOf(2).listens = &subscriber{} })
+		r.on(func() { r.sessionOf(2).Topics[cluster.Classic] = 1 })
 		told(invalid("k"))
 		target.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\nk\r\n")
-		r.on(func() { tracked{r.sessionOf(1)}.Stale() })
+		r.on(func() { r.sessionOf(1).tracking.Stale() })
 		target.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n")
-		r.on(func() { r.sessionOf(2).listens = nil })
+		r.on(func() { r.sessionOf(2).Topics[cluster.Classic] = 0 })
 		target.hello3()
 		told(invalid("k"))
 		target.expect(invalid("k"))
@@ -426,7 +426,7 @@ func TestTrackingHello(t *testing.T) {
 		}
 		c.tell("+PONG\r\n", "PING")
 		r.on(func() {
-			if s := r.sessionOf(1); s.answers.len() != 0 || s.hold != 0 || s.turning {
+			if s := r.sessionOf(1); s.answers.len() != 0 || s.hold != 0 || s.own.turning {
 				r.Errorf("%d answers, hold %b", s.answers.len(), s.hold)
 			}
 		})
