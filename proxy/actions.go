@@ -148,7 +148,7 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 
 // Task implements commands.Actions.
 func (a actions) Task(task func(ctx context.Context) []byte, lost func()) {
-	a.s.parkTask(func(ctx context.Context) func() []byte {
+	a.s.tasks.start(func(ctx context.Context) func() []byte {
 		reply := task(ctx)
 		return func() []byte { return reply }
 	}, a.s.w.loop.Post, lost)

@@ -18,7 +18,7 @@ import (
 // What had no effect is asked again with what is left of its time-out. A request whose
 // connection was lost may have had one: its client is told so, unless it only reads.
 type block struct {
-	stay
+	blockedCall
 	req      []byte // as the client sent it
 	readOnly bool
 	caching  bool // CLIENT CACHING stood before it
@@ -32,13 +32,13 @@ type block struct {
 	looked  bool // a node has looked for what it waits for
 	passed  bool // part of the reply is with the client
 
-	attempt uint32 // its number, so that nothing of an earlier one is heard
-	node    string // where a redirect leads; "": to the master of the slot
-	asking  bool   // that redirect was ASK
-	own     *lent  // nil: none now
-	ending  bool   // the client or the proxy leaves: the node was told to end it
-	drained bool   // it was the proxy
-	overdue bool   // the time-out is over, and the node has not answered
+	attempt uint32     // its number, so that nothing of an earlier one is heard
+	node    string     // where a redirect leads; "": to the master of the slot
+	asking  bool       // that redirect was ASK
+	own     *ownedConn // nil: none now
+	ending  bool       // the client or the proxy leaves: the node was told to end it
+	drained bool       // it was the proxy
+	overdue bool       // the time-out is over, and the node has not answered
 	timer   *time.Timer
 }
 
@@ -66,52 +66,23 @@ const (
 	endWithin = time.Second
 )
 
-// blocks has a command whose route is Blocks go its way.
-func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
-	timeout, blocks := cmd.Blocks(args)
-	if !blocks {
-		s.byKeys(cmd, args, raw)
-		return
-	}
-	switch {
-	case cmd.Merge != nil && s.own.as != nil:
-		s.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.awaitReplicas(cmd, raw, timeout) })
-		return
-	case cmd.Merge != nil:
-		s.awaitReplicas(cmd, raw, timeout)
-		return
-	}
-	slot, err := commands.AnySlot, error(nil)
-	if s.w.masters() != 1 {
-		slot, err = s.slotOf(cmd, args)
-	}
-	switch {
-	case err == nil:
-		s.block(cmd, slot, raw, timeout)
-	case err == commands.ErrAskKeys:
-		s.askKeys(args, raw, func(slot int, raw []byte) { s.block(cmd, slot, raw, timeout) })
-	default:
-		s.reply(commands.ErrorReply(err))
-	}
-}
-
-// block parks the session in a command that blocks on the master of slot.
-func (s *session) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
+// block has the client wait in a command that blocks on the master of slot.
+func (k *blocking) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
 	b := &block{req: bytes.Clone(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
 	b.bytes = len(raw)
-	b.caching = s.own.precedes()
-	s.park(&b.stay, b)
+	b.caching = k.own.precedes()
+	k.start(&b.blockedCall, b)
 }
 
-func (b *block) now() time.Time { return b.s.w.loop.Now() }
+func (b *block) now() time.Time { return b.h.worker().loop.Now() }
 
 // begin implements blocked. To a client that has half-closed its connection Redis gives what is
 // there, and does not wait.
 func (b *block) begin() {
 	b.start = b.now()
-	if b.s.eof {
+	if b.h.isHalfClosed() {
 		if !b.timeout.Known() {
-			b.s.conn.CloseAfterWrite()
+			b.h.closeAfterWrite()
 			return
 		}
 		b.hurry()
@@ -121,7 +92,7 @@ func (b *block) begin() {
 
 // connect gets a connection to the node that is to be asked.
 func (b *block) connect() {
-	pipes := b.s.w.pipes
+	pipes := b.h.worker().pipes
 	node := b.node
 	if node == "" {
 		node = pipes.MasterOf(b.slot)
@@ -133,7 +104,7 @@ func (b *block) connect() {
 		return
 	}
 	b.attempt++
-	b.own = &lent{Pipe: pipes.Own(node, b.s.mode(), b)}
+	b.own = &ownedConn{Pipe: pipes.Own(node, b.h.mode(), b)}
 	if b.own.ClientID() != 0 {
 		b.ask()
 		return
@@ -160,14 +131,14 @@ func (b *block) ask() {
 	own := b.own
 	own.SetPatient(true)
 	if !b.readOnly {
-		b.s.writes.add(own.Pipe)
+		b.of.writes.add(own.Pipe)
 	}
-	b.with(true)
+	b.setSent(true)
 	switch {
 	case b.asking:
 		own.Request(askingRequest, b, b.tagOf(aheadTag))
-	case b.caching && b.s.own.set != nil:
-		own.Request(b.s.own.set.Before(), b, b.tagOf(aheadTag))
+	case b.caching && b.of.own.set != nil:
+		own.Request(b.of.own.set.Before(), b, b.tagOf(aheadTag))
 	}
 	own.Request(b.request(now), b, b.tagOf(commandTag))
 }
@@ -176,7 +147,7 @@ func (b *block) ask() {
 func (b *block) request(now time.Time) []byte {
 	waited := now.Sub(b.start)
 	switch {
-	case b.s.eof && b.timeout.Known():
+	case b.h.isHalfClosed() && b.timeout.Known():
 		return b.timeout.Rewrite(b.req, 0)
 	case b.timeout.Limit == 0, b.attempt == 1 && waited < atOnce:
 		return b.req
@@ -202,7 +173,7 @@ func (b *block) reply(chunk []byte, last bool) {
 	}
 	b.passed = true
 	if !last {
-		b.s.Receive(b.tag, chunk, false)
+		b.h.Receive(b.tag, chunk, false)
 		return
 	}
 	unheard := b.asking || !b.own.Private() // that node need not keep the slot, or its pushes go nowhere
@@ -211,9 +182,9 @@ func (b *block) reply(chunk []byte, last bool) {
 		chunk = commands.ErrorReply(commands.ErrDraining)
 	}
 	b.end()
-	b.s.Receive(b.tag, chunk, true)
-	if unheard && b.readOnly && !b.s.Tracking.BCast {
-		b.s.tracking.unheard()
+	b.h.Receive(b.tag, chunk, true)
+	if unheard && b.readOnly && !b.h.about().Tracking.BCast {
+		b.of.tracking.unheard()
 	}
 	b.resume()
 }
@@ -226,7 +197,7 @@ func (b *block) goesOn(reply []byte) bool {
 		return false
 	}
 	if interrupted {
-		b.s.w.pipes.Refresh()
+		b.h.worker().pipes.Refresh()
 	}
 	b.looked = b.looked || interrupted || b.now().Sub(b.asked) > atOnce
 	b.letGo(!interrupted)
@@ -235,7 +206,7 @@ func (b *block) goesOn(reply []byte) bool {
 		return true
 	}
 	b.troubled()
-	b.with(false)
+	b.setSent(false)
 	if to.Addr == "" || b.ending || !b.try.Hop() {
 		b.later(reply, nil)
 		return true

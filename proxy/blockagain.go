@@ -19,7 +19,7 @@ func (b *block) Fail(tag uint32, err error) {
 	}
 	b.own = nil
 	b.troubled()
-	b.with(false)
+	b.setSent(false)
 	written := tag == b.tagOf(commandTag) && errors.Is(err, cluster.ErrUnknownOutcome)
 	switch {
 	case written && (b.passed || !b.readOnly || b.timeout.Fresh), errors.Is(err, cluster.ErrNoPlace), errors.Is(err, cluster.ErrMode):
@@ -54,17 +54,17 @@ func (b *block) troubled() {
 func (b *block) later(reply []byte, err error) {
 	b.node, b.asking = "", false
 	pause := b.try.Pause()
-	left := b.s.w.pipes.Budget() - b.now().Sub(b.trouble)
+	left := b.h.worker().pipes.Budget() - b.now().Sub(b.trouble)
 	if b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
 	}
-	if left <= 0 || b.ending || b.s.eof {
+	if left <= 0 || b.ending || b.h.isHalfClosed() {
 		b.giveUp(reply, err)
 		return
 	}
 	b.attempt++ // nothing of the last one counts any more
 	this := b.attempt
-	b.timer = b.s.w.loop.After(min(pause, left), func() {
+	b.timer = b.h.worker().loop.After(min(pause, left), func() {
 		if !b.over && b.own == nil && b.attempt == this {
 			b.connect()
 		}
@@ -75,13 +75,13 @@ func (b *block) later(reply []byte, err error) {
 func (b *block) giveUp(reply []byte, err error) {
 	timedOut := b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
 	if !timedOut && !b.ending {
-		b.s.w.pipes.GaveUp()
+		b.h.worker().pipes.GaveUp()
 	}
 	switch {
 	case b.drained:
 		b.answer(commands.ErrorReply(commands.ErrDraining))
 	case b.looked && timedOut:
-		b.answer(resp.AppendNullArray(nil, b.s.Proto))
+		b.answer(resp.AppendNullArray(nil, b.h.about().Proto))
 	case reply == nil:
 		b.fail(fmt.Errorf("no node took it in time: %w", err))
 	case bytes.HasPrefix(reply, []byte("-MOVED")) || bytes.HasPrefix(reply, []byte("-ASK")):

@@ -23,12 +23,12 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 		return
 	}
 	if b.sent {
-		b.own.unblock(b.s.w.pipes, withError, func(done bool) {
+		b.own.unblock(b.h.worker().pipes, withError, func(done bool) {
 			if done || tries <= 1 {
 				ended(done)
 				return
 			}
-			b.s.w.loop.After(unblockPause, func() { b.tryUnblock(withError, ended, tries-1) })
+			b.h.worker().loop.After(unblockPause, func() { b.tryUnblock(withError, ended, tries-1) })
 		})
 		return
 	}
@@ -40,7 +40,7 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 	if withError {
 		b.answer(unblockedReply)
 	} else {
-		b.answer(resp.AppendNullArray(nil, b.s.Proto))
+		b.answer(resp.AppendNullArray(nil, b.h.about().Proto))
 	}
 	ended(true)
 }
@@ -57,13 +57,13 @@ func (b *block) halfClosed() {
 		return
 	}
 	b.ending = true
-	b.with(false)
+	b.setSent(false)
 	b.cutShort()
 }
 
 // hurry has the command, which will ask for what is there and not wait, given up when no node takes it soon.
 func (b *block) hurry() {
-	b.s.w.loop.After(endWithin, func() {
+	b.h.worker().loop.After(endWithin, func() {
 		if !b.over && !b.sent {
 			b.cutShort()
 		}
@@ -91,8 +91,8 @@ func (b *block) leave(withError bool) {
 		own.End() // Fail says it
 		return
 	}
-	own.unblock(b.s.w.pipes, withError, func(bool) {})
-	b.s.w.loop.After(endWithin, func() {
+	own.unblock(b.h.worker().pipes, withError, func(bool) {})
+	b.h.worker().loop.After(endWithin, func() {
 		if !b.over {
 			own.End()
 		}
@@ -106,7 +106,7 @@ func (b *block) cutShort() {
 		b.answer(commands.ErrorReply(commands.ErrDraining))
 		return
 	}
-	b.s.conn.CloseAfterWrite()
+	b.h.closeAfterWrite()
 }
 
 // abandon implements blocked: with its connection the command ends at the node.

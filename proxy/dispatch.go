@@ -184,6 +184,35 @@ func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 }
 
+// blocks has a command whose route is Blocks go its way.
+func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
+	timeout, blocks := cmd.Blocks(args)
+	if !blocks {
+		s.byKeys(cmd, args, raw)
+		return
+	}
+	switch {
+	case cmd.Merge != nil && s.own.as != nil:
+		s.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.waitForReplicas(cmd, raw, timeout) })
+		return
+	case cmd.Merge != nil:
+		s.blocking.waitForReplicas(cmd, raw, timeout)
+		return
+	}
+	slot, err := commands.AnySlot, error(nil)
+	if s.w.masters() != 1 {
+		slot, err = s.slotOf(cmd, args)
+	}
+	switch {
+	case err == nil:
+		s.blocking.block(cmd, slot, raw, timeout)
+	case err == commands.ErrAskKeys:
+		s.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.block(cmd, slot, raw, timeout) })
+	default:
+		s.reply(commands.ErrorReply(err))
+	}
+}
+
 // home is where a command without keys goes.
 func (s *session) home(cmd *commands.Command, args [][]byte) int {
 	var slot int

@@ -15,11 +15,11 @@ func (s *session) EOF() bool {
 	if s.hold&(holdTask|holdPause|holdLogin) != 0 {
 		return false
 	}
-	if s.stay != nil {
-		s.hasHalfClosed()
+	s.eof = true
+	if s.blocking.call != nil {
+		s.blocking.halfClosed()
 		return true
 	}
-	s.eof = true
 	s.endIfDone()
 	return true
 }
@@ -56,8 +56,8 @@ var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
 func (s *session) drain() {
 	s.draining = true
 	s.conn.EndInput()
-	s.cancelTasks(commands.ErrDraining)
-	s.drainStay()
+	s.tasks.end(commands.ErrDraining)
+	s.blocking.drain()
 	if s.hold&holdPause != 0 { // what is held is answered, and nothing behind it is read
 		s.setHold(holdClosing)
 		s.begin(nil)
@@ -74,19 +74,13 @@ func (s *session) halt() {
 	s.closeIfAnswered()
 }
 
-func (s *session) cancelTasks(why error) {
-	if s.cancel != nil {
-		s.cancel(why)
-	}
-}
-
 // Closed implements loop.Handler. Only a client that ends its side in good order, or has said so before
 // (QUIT, RESET), gives back what it keeps alive. When the proxy closes the connection, or the network breaks
 // it, the client may still be at work: then its holds last until their leases are over.
 func (s *session) Closed(err error) {
 	s.gone = true
-	s.cancelTasks(errClientGone)
-	s.abandonStay()
+	s.tasks.end(errClientGone)
+	s.blocking.abandon()
 	s.resetState()
 	s.large.end()
 	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)

@@ -36,6 +36,8 @@ type host interface {
 	// takesPushes says that the connection is there, will stay, and wants to be told anything.
 	takesPushes() bool
 	isGone() bool
+	// waits are how the client may be waiting.
+	waits() waits
 }
 
 func (s *session) about() *commands.Client   { return &s.Client }
@@ -70,10 +72,19 @@ func (s *session) answerLater(by uint8) {
 	}
 }
 
+func (s *session) isHalfClosed() bool     { return s.eof }
+func (s *session) isDraining() bool       { return s.draining }
+func (s *session) closeAfterWrite()       { s.conn.CloseAfterWrite() }
+func (s *session) currentAnswer() *answer { return s.answers.at(s.current) }
+func (s *session) noteWrite()             { s.writes.addSomewhere() }
+func (s *session) waits() waits           { return waits{&s.blocking, &s.tasks} }
+
 // newSession makes the session of a client, whose connection is not there yet.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, w: w, window: window{size: min(firstWindow, w.server.o.MaxPipeline)}}
 	s.monitor.h, s.pause.h, s.own.h = s, s, s
 	s.tracking = tracking{h: s, own: &s.own}
+	s.blocking = blocking{h: s, own: &s.own, tracking: &s.tracking, writes: &s.writes}
+	s.tasks.h = s
 	return s
 }

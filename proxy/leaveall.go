@@ -15,7 +15,7 @@ import (
 // of them. left is called for each when it is given up, and end makes the answer then.
 func (s *session) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end func() []byte) {
 	box := s.w.hub.box
-	s.parkTask(func(ctx context.Context) func() []byte {
+	s.tasks.start(func(ctx context.Context) func() []byte {
 		var seats []*seat
 		var topics []*cluster.Topic
 		next := func() {
@@ -42,7 +42,7 @@ func (s *session) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end f
 func (s *session) leaveNamed(kind cluster.TopicKind, raw []byte) {
 	tag, box := s.current, s.w.hub.box
 	s.keepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
-	s.parkTask(func(ctx context.Context) func() []byte {
+	s.tasks.start(func(ctx context.Context) func() []byte {
 		args, _, _ := resp.Split(raw, nil) // it was read before
 		names := make([]string, 0, len(args))
 		for _, name := range args[1:] {

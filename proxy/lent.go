@@ -7,16 +7,16 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// lent is a connection of the session's own, for one command that blocks. As long as it is not known
+// ownedConn is a connection of the session's own, for one command that blocks. As long as it is not known
 // what became of a CLIENT UNBLOCK, nobody else gets the connection: it might end the wait of another.
-type lent struct {
+type ownedConn struct {
 	*cluster.Pipe
 	questions int  // CLIENT UNBLOCKs on their way
 	returned  bool // not needed any more
 }
 
 // giveBack ends the use of the connection, which is as it was in the beginning.
-func (l *lent) giveBack() {
+func (l *ownedConn) giveBack() {
 	l.returned = true
 	if l.questions == 0 {
 		l.Release()
@@ -25,7 +25,7 @@ func (l *lent) giveBack() {
 
 // unblock has the node end the command that blocks on the connection. ended is told, at once or later, whether
 // it did.
-func (l *lent) unblock(pipes *cluster.Pipes, withError bool, ended func(bool)) {
+func (l *ownedConn) unblock(pipes *cluster.Pipes, withError bool, ended func(bool)) {
 	if l.ClientID() == 0 {
 		ended(false)
 		return
@@ -44,7 +44,7 @@ func (l *lent) unblock(pipes *cluster.Pipes, withError bool, ended func(bool)) {
 
 // unblocking takes the reply to a CLIENT UNBLOCK.
 type unblocking struct {
-	l     *lent
+	l     *ownedConn
 	ended func(bool)
 }
 

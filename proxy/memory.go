@@ -58,10 +58,7 @@ func (s *session) memoryOf() memoryUse {
 	if s.listens != nil {
 		u.subscriptions = s.listens.bytes
 	}
-	u.commands = s.kept + s.long.memory()
-	if s.stay != nil {
-		u.commands += s.stay.bytes
-	}
+	u.commands = s.kept + s.long.memory() + s.blocking.memory()
 	return u
 }
 

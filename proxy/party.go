@@ -23,10 +23,10 @@ func partyOf(c *commands.Client) cluster.Party {
 }
 
 // Party implements cluster.Counted.
-func (b *block) Party() cluster.Party { return partyOf(&b.s.Client) }
+func (b *block) Party() cluster.Party { return partyOf(b.h.about()) }
 
 // Party implements cluster.Counted.
-func (p *waitPart) Party() cluster.Party { return partyOf(&p.w.s.Client) }
+func (p *waitPart) Party() cluster.Party { return partyOf(p.w.h.about()) }
 
 // Party implements cluster.Counted.
 func (l *lane) Party() cluster.Party { return partyOf(&l.t.s.Client) }

@@ -20,7 +20,7 @@ import (
 // The answer is the least that any of the masters says. Nothing is asked twice: a master that
 // fails may take the writes with it.
 type replicaWait struct {
-	stay
+	blockedCall
 	cmd     *commands.Command
 	req     []byte
 	timeout commands.Timeout
@@ -36,7 +36,7 @@ type replicaWait struct {
 type waitPart struct {
 	w     *replicaWait
 	i     int
-	own   *lent // nil: it was let go
+	own   *ownedConn // nil: it was let go
 	reply []byte
 	tries int // keys tried
 	sent  bool
@@ -59,29 +59,29 @@ const maxMarks = 5
 
 var askVersion = resp.AppendCommandStrings(nil, "INFO", "server")
 
-// awaitReplicas parks the session in WAIT or WAITAOF.
-func (s *session) awaitReplicas(cmd *commands.Command, raw []byte, timeout commands.Timeout) {
+// waitForReplicas has the client wait in WAIT or WAITAOF.
+func (k *blocking) waitForReplicas(cmd *commands.Command, raw []byte, timeout commands.Timeout) {
 	w := &replicaWait{cmd: cmd, req: bytes.Clone(raw), timeout: timeout}
-	s.park(&w.stay, w)
+	k.start(&w.blockedCall, w)
 }
 
 // begin implements blocked.
 func (w *replicaWait) begin() {
-	s := w.s
-	nodes, wrote, err := s.writes.nodes(s.w.pipes.Topology().Masters)
+	pipes := w.h.worker().pipes
+	nodes, wrote, err := w.of.writes.nodes(pipes.Topology().Masters)
 	if err != nil {
 		w.answer(commands.ErrorReply(err))
 		return
 	}
-	w.start, w.wrote = s.w.loop.Now(), wrote
+	w.start, w.wrote = w.h.worker().loop.Now(), wrote
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
-	mode := s.mode()
-	if s.own.as != nil { // its user may be allowed WAIT and not what comes before it
-		mode = s.homeMode()
+	mode := w.h.mode()
+	if w.of.own.as != nil { // its user may be allowed WAIT and not what comes before it
+		mode = w.h.homeMode()
 	}
 	for i, node := range nodes {
 		p := &waitPart{w: w, i: i}
-		p.own = &lent{Pipe: s.w.pipes.Own(node, mode, p)}
+		p.own = &ownedConn{Pipe: pipes.Own(node, mode, p)}
 		w.parts = append(w.parts, p)
 	}
 	for _, p := range w.parts {
@@ -138,7 +138,7 @@ func (p *waitPart) mark() {
 
 // key is one in a slot of the master, another one with each try.
 func (p *waitPart) key() (key string) {
-	pipes := p.w.s.w.pipes
+	pipes := p.w.h.worker().pipes
 	for i, tries := 0, p.tries; i < 8*slot.Count; i++ {
 		key = "lockproxy:wait:{" + strconv.Itoa(i) + "}"
 		if pipes.MasterOf(slot.Of([]byte(key))) == p.own.Addr() {
@@ -164,15 +164,15 @@ func (p *waitPart) marksElsewhere(reply []byte) bool {
 // wait asks the question itself, with what is left of its time.
 func (p *waitPart) wait() {
 	w := p.w
-	req, waited := w.req, w.s.w.loop.Now().Sub(w.start)
+	req, waited := w.req, w.h.worker().loop.Now().Sub(w.start)
 	switch {
-	case w.s.eof && w.timeout.Known():
+	case w.h.isHalfClosed() && w.timeout.Known():
 		req = w.timeout.Rewrite(req, 0)
 	case w.timeout.Limit > 0 && waited > atOnce:
 		req = w.timeout.Rewrite(req, w.timeout.Limit-waited)
 	}
 	p.sent = true
-	w.with(true)
+	w.setSent(true)
 	p.own.SetPatient(true)
 	p.own.Request(req, p, waitTag)
 }
@@ -183,9 +183,9 @@ func (w *replicaWait) arrived(i int, reply []byte) {
 	if w.missing--; w.missing > 0 {
 		return
 	}
-	reply = w.cmd.Merge(w.s.Proto, w.replies)
+	reply = w.cmd.Merge(w.h.about().Proto, w.replies)
 	if w.satisfied(reply) {
-		w.s.writes.synced()
+		w.of.writes.synced()
 	}
 	w.answer(reply)
 }
@@ -251,7 +251,7 @@ func (w *replicaWait) stop() {
 
 // unblock implements blocked.
 func (w *replicaWait) unblock(withError bool, ended func(bool)) {
-	var asked []*lent
+	var asked []*ownedConn
 	for _, p := range w.parts {
 		switch {
 		case p.own == nil:
@@ -268,7 +268,7 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 		ended(false)
 	}
 	for _, own := range asked {
-		own.unblock(w.s.w.pipes, withError, func(done bool) {
+		own.unblock(w.h.worker().pipes, withError, func(done bool) {
 			any = any || done
 			if missing--; missing == 0 {
 				ended(any)
@@ -290,7 +290,7 @@ func (w *replicaWait) endAtOnce(withError bool) {
 // halfClosed implements blocked.
 func (w *replicaWait) halfClosed() {
 	w.stop()
-	w.s.conn.CloseAfterWrite()
+	w.h.closeAfterWrite()
 }
 
 // drain implements blocked.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -90,10 +89,8 @@ type session struct {
 	tx       *transaction  // between WATCH or MULTI and EXEC
 	aside    *aside        // takes the answers to commands that the proxy runs for EXEC
 
-	ctx       context.Context // of its tasks; nil until the first
-	cancel    context.CancelCauseFunc
-	stay      *stay // in a command that blocks, or nil
-	lockWaits int   // tasks that wait for locks
+	tasks    tasks
+	blocking blocking
 
 	writes     writes
 	deliveries deliveries
@@ -436,8 +433,8 @@ func (s *session) advance() {
 	}
 	s.closeIfAnswered()
 	s.endIfDone()
-	if s.stay != nil {
-		s.itsTurn()
+	if s.blocking.call != nil {
+		s.blocking.itsTurn()
 	}
 }
 

@@ -138,7 +138,7 @@ func (st *tempest) onLoops(f func(w *worker)) {
 func (st *tempest) nobodyWaits() {
 	st.onLoops(func(w *worker) {
 		for s := range w.sessions {
-			if n := s.answers.len(); n > 0 || s.stay != nil || s.hold != 0 {
+			if n := s.answers.len(); n > 0 || s.blocking.call != nil || s.hold != 0 {
 				name := ""
 				if s.last != nil {
 					name = s.last.Name
@@ -151,8 +151,8 @@ func (st *tempest) nobodyWaits() {
 					}
 					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what, a.then != nil, a.started, a.touched, a.done, w.loop.Now().Sub(a.start))
 				}
-				st.Errorf("client %d: %d answers to come, holds %b, stay %v, half-closed %v, draining %v, last %s, %d bytes, transaction %+v, own %v, as %v, tracking %+v, turning %v",
-					s.ID, n, s.hold, s.stay, s.eof, s.draining, name, s.waiting(), s.tx, s.own.set != nil, s.own.as, s.Tracking, s.own.turning)
+				st.Errorf("client %d: %d answers to come, holds %b, waits in %v, half-closed %v, draining %v, last %s, %d bytes, transaction %+v, own %v, as %v, tracking %+v, turning %v",
+					s.ID, n, s.hold, s.blocking.call, s.eof, s.draining, name, s.waiting(), s.tx, s.own.set != nil, s.own.as, s.Tracking, s.own.turning)
 			}
 		}
 	})

@@ -116,7 +116,7 @@ var (
 	stormPushes  = []string{">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", ">2\r\n$10\r\ninvalidate\r\n_\r\n", ">1\r\n+x\r\n"}
 )
 
-var blocking = map[string]bool{"BLPOP": true, "BLMOVE": true, "XREAD": true, "WAIT": true, "WAITAOF": true}
+var mayBlock = map[string]bool{"BLPOP": true, "BLMOVE": true, "XREAD": true, "WAIT": true, "WAITAOF": true}
 
 // answer answers one command; false: the connection ends.
 func (c *stormConn) answer(words []string) bool {
@@ -126,7 +126,7 @@ func (c *stormConn) answer(words []string) bool {
 		return false
 	case c.silent || st.bad(40):
 		c.silent = true
-		return !blocking[strings.ToUpper(words[0])] // for which one waits for ever
+		return !mayBlock[strings.ToUpper(words[0])] // for which one waits for ever
 	case st.bad(15):
 		reply = stormErrors[st.roll(len(stormErrors))] + "\r\n"
 	case st.bad(40):

@@ -62,7 +62,7 @@ func (c subscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
 // begin has join run, which leaves names that are to be confirmed in the end.
 func (j *joining) begin(join func(ctx context.Context) error) {
 	limit := max(j.s.w.server.o.Pipes.Budget, leastPatience)
-	j.s.parkTask(func(ctx context.Context) (end func() []byte) {
+	j.s.tasks.start(func(ctx context.Context) (end func() []byte) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
 		defer cancel()
 		err := join(ctx)

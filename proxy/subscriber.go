@@ -124,7 +124,7 @@ func (s *session) leave(seats []*seat, end func() []byte) {
 		s.w.hub.discount(se)
 	}
 	out := s.w.hub.box
-	s.parkTask(func(ctx context.Context) func() []byte {
+	s.tasks.start(func(ctx context.Context) func() []byte {
 		s.w.server.upstream.Leave(ctx, topics, out)
 		return end
 	}, out.Post, nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"lockproxy/commands"
-	"lockproxy/internal/resp"
 )
 
 // Reasons for which the context of a task that waits for a lock ends.
@@ -43,47 +42,13 @@ func (c clients) Unblock(id int64, withError bool) {
 
 // unblock ends the wait of a client of this worker. ended is told, at once or later, whether it did.
 func (w *worker) unblock(id int64, withError bool, ended func(bool)) {
-	s := w.blocked[id]
+	waits, ok := w.blocked[id]
 	switch {
-	case s == nil || s.gone:
+	case !ok:
 		ended(false)
-	case s.stay != nil && s.stay.begun:
-		s.stay.what.unblock(withError, ended)
-	case s.cancel == nil: // somebody else has ended it, and it has not noticed yet
-		ended(false)
+	case waits.blocking.call != nil && waits.blocking.call.begun:
+		waits.blocking.call.what.unblock(withError, ended)
 	default:
-		why := errTimeIsUp
-		if withError {
-			why = errUnblocked
-		}
-		s.cancel(why)
-		s.ctx, s.cancel = nil, nil // those of later tasks
-		ended(true)
+		ended(waits.tasks.unblock(withError))
 	}
-}
-
-// waitForLock notes that a task begins which waits for a lock.
-func (s *session) waitForLock() {
-	s.writes.addSomewhere()
-	s.lockWaits++
-	s.Blocked = true
-	s.w.blocked[s.ID] = s
-}
-
-// waitedForLock notes the end of such a task, and makes its reply that of CLIENT UNBLOCK if that has ended it.
-func (s *session) waitedForLock(ctx context.Context, reply []byte) []byte {
-	if s.lockWaits--; s.lockWaits == 0 {
-		s.Blocked = false
-		delete(s.w.blocked, s.ID)
-	}
-	if len(reply) > 0 && reply[0] != '-' {
-		return reply
-	}
-	switch context.Cause(ctx) {
-	case errUnblocked:
-		return unblockedReply
-	case errTimeIsUp:
-		return resp.AppendNull(nil, s.Proto)
-	}
-	return reply
 }

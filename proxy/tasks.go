@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"context"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// tasks are what goroutines do for one client, LOCK with WAIT above all.
+type tasks struct {
+	h         taskHost
+	ctx       context.Context // of all of them; nil until the first
+	cancel    context.CancelCauseFunc
+	lockWaits int // how many of them wait for locks
+}
+
+// taskHost is a session as its tasks see it, beside what all features see.
+type taskHost interface {
+	host
+	// current is the answer to the current command.
+	currentAnswer() *answer
+	noteError(reply []byte)
+	noteWrite() // which may be with any master
+	isHalfClosed() bool
+	isDraining() bool
+	endIfDone()
+}
+
+// waits are how a client may be waiting, for CLIENT UNBLOCK.
+type waits struct {
+	blocking *blocking
+	tasks    *tasks
+}
+
+// start is Task for a task that has its answer made on the loop, by the function that it returns. That runs
+// also when the client has gone. post brings it to the loop.
+func (t *tasks) start(task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost func()) {
+	t.h.answerLater(byProxy)
+	server := t.h.worker().server
+	if t.ctx == nil {
+		t.ctx, t.cancel = context.WithCancelCause(server.ctx)
+	}
+	if t.h.isGone() || t.h.isHalfClosed() {
+		t.cancel(errClientGone)
+	} else if t.h.isDraining() {
+		t.cancel(commands.ErrDraining)
+	}
+	tag, ctx := t.h.currentTag(), t.ctx
+	a := t.h.currentAnswer()
+	a.lost, a.by = lost, byProxy
+	forLock := a.counter.blocks
+	if forLock {
+		t.waitForLock()
+	}
+	t.h.setHold(holdTask)
+	server.tasks.Add(1)
+	go func() { // ends when the task does, which ctx bounds
+		defer server.tasks.Done()
+		end := task(ctx)
+		posted := post(func() {
+			reply := end()
+			if forLock {
+				reply = t.waitedForLock(ctx, reply)
+			}
+			t.done(tag, reply)
+		})
+		if !posted && lost != nil {
+			lost()
+		}
+	}()
+}
+
+func (t *tasks) done(tag uint32, reply []byte) {
+	if len(reply) == 0 {
+		reply = noAnswer
+	}
+	t.h.noteError(reply)
+	t.h.answer(tag, reply)
+	t.h.clearHold(holdTask)
+	t.h.endIfDone()
+}
+
+// end has all tasks end soon.
+func (t *tasks) end(why error) {
+	if t.cancel != nil {
+		t.cancel(why)
+	}
+}
+
+// unblock ends the wait for a lock as CLIENT UNBLOCK does, and says whether there was one that somebody else had
+// not ended.
+func (t *tasks) unblock(withError bool) bool {
+	if t.cancel == nil {
+		return false
+	}
+	why := errTimeIsUp
+	if withError {
+		why = errUnblocked
+	}
+	t.cancel(why)
+	t.ctx, t.cancel = nil, nil // those of later tasks
+	return true
+}
+
+// waitForLock notes that a task begins which waits for a lock.
+func (t *tasks) waitForLock() {
+	t.h.noteWrite()
+	t.lockWaits++
+	about := t.h.about()
+	about.Blocked = true
+	t.h.worker().blocked[about.ID] = t.h.waits()
+}
+
+// waitedForLock notes the end of such a task, and makes its reply that of CLIENT UNBLOCK if that has ended it.
+func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
+	about := t.h.about()
+	if t.lockWaits--; t.lockWaits == 0 {
+		about.Blocked = false
+		delete(t.h.worker().blocked, about.ID)
+	}
+	if len(reply) > 0 && reply[0] != '-' {
+		return reply
+	}
+	switch context.Cause(ctx) {
+	case errUnblocked:
+		return unblockedReply
+	case errTimeIsUp:
+		return resp.AppendNull(nil, about.Proto)
+	}
+	return reply
+}
