@@ -29,7 +29,7 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 	if refusal == nil {
 		refusal = cmd.TooManyBytes(len(raw))
 	}
-	if s.listens != nil && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
+	if s.subscriber.has != nil && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
 		refusal = cmd.Barred()
 	}
 	if w.alert && refusal == nil {

@@ -84,7 +84,7 @@ func (s *session) Closed(err error) {
 	s.resetState()
 	s.large.end()
 	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)
-	s.standUp()
+	s.subscriber.standUp()
 	delete(s.w.full, s)
 	s.out.Free(s.w.loop)
 	s.deliveries.end(s, err)

@@ -86,5 +86,7 @@ func newSession(about commands.Client, w *worker) *session {
 	s.tracking = tracking{h: s, own: &s.own}
 	s.blocking = blocking{h: s, own: &s.own, tracking: &s.tracking, writes: &s.writes}
 	s.tasks.h = s
+	s.subscriber = subscriber{h: s, own: &s.own, tasks: &s.tasks}
+	s.subscriptions = subscriptions{&s.subscriber, s}
 	return s
 }

@@ -42,15 +42,15 @@ type hub struct {
 // audience are the sessions of one loop that listen to one topic.
 type audience struct{ seats []*seat }
 
-// seat is one session in one audience.
+// seat is one client in one audience.
 type seat struct {
-	session *session
-	topic   *cluster.Topic
-	at      int    // in audience.seats
-	order   uint64 // of the session's seats
-	behind  uint32 // the command that subscribed, until told
-	told    bool   // that command is answered, and messages may come
-	leaving bool   // its end has been asked for: it counts no more, and gets what is on its way
+	subscriber *subscriber
+	topic      *cluster.Topic
+	at         int    // in audience.seats
+	order      uint64 // of the session's seats
+	behind     uint32 // the command that subscribed, until told
+	told       bool   // that command is answered, and messages may come
+	leaving    bool   // its end has been asked for: it counts no more, and gets what is on its way
 }
 
 func newHub(w *worker) *hub {
@@ -68,7 +68,7 @@ func (h *hub) hand(t *cluster.Topic, message []byte) int {
 	n := len(a.seats)
 	h.messages.Add(uint64(n))
 	for i := n - 1; i >= 0; i-- { // who is closed makes place for one who has it already
-		a.seats[i].session.message(a.seats[i], message)
+		a.seats[i].message(message)
 	}
 	return n * len(message)
 }

@@ -13,25 +13,25 @@ import (
 
 // leaveAll is leave for all seats of these kinds where they are many: each round of the loop deals with some
 // of them. left is called for each when it is given up, and end makes the answer then.
-func (s *session) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end func() []byte) {
-	box := s.w.hub.box
-	s.tasks.start(func(ctx context.Context) func() []byte {
+func (l *subscriber) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end func() []byte) {
+	box := l.h.worker().hub.box
+	l.tasks.start(func(ctx context.Context) func() []byte {
 		var seats []*seat
 		var topics []*cluster.Topic
 		next := func() {
-			if s.gone {
+			if l.h.isGone() {
 				topics = nil
 				return
 			}
 			for _, se := range seats {
-				s.stand(se.topic.Kind, se)
+				l.stand(se.topic.Kind, se)
 				left(se)
 			}
-			seats, topics = s.nextSeats(kinds)
-			s.countMemory()
+			seats, topics = l.nextSeats(kinds)
+			l.h.countMemory()
 		}
-		for s.nextRound(next) && len(topics) > 0 {
-			s.w.server.upstream.Leave(ctx, topics, box)
+		for l.nextRound(next) && len(topics) > 0 {
+			l.h.worker().server.upstream.Leave(ctx, topics, box)
 		}
 		return end
 	}, box.Post, nil)
@@ -39,10 +39,10 @@ func (s *session) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end f
 
 // leaveNamed is Unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
 // with some of them.
-func (s *session) leaveNamed(kind cluster.TopicKind, raw []byte) {
-	tag, box := s.current, s.w.hub.box
-	s.keepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
-	s.tasks.start(func(ctx context.Context) func() []byte {
+func (l *subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
+	tag, box := l.h.currentTag(), l.h.worker().hub.box
+	l.h.keepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
+	l.tasks.start(func(ctx context.Context) func() []byte {
 		args, _, _ := resp.Split(raw, nil) // it was read before
 		names := make([]string, 0, len(args))
 		for _, name := range args[1:] {
@@ -52,35 +52,35 @@ func (s *session) leaveNamed(kind cluster.TopicKind, raw []byte) {
 		var leaving []string
 		var topics []*cluster.Topic
 		next := func() {
-			if topics = nil; s.gone {
+			if topics = nil; l.h.isGone() {
 				names = nil
 				return
 			}
 			if len(leaving) > 0 {
-				out = s.confirmUnsubscribed(out, kind, leaving)
+				out = l.confirmUnsubscribed(out, kind, leaving)
 			}
 			leaving = names[:min(seatRound, len(names))]
 			names = names[len(leaving):]
-			topics = s.leaveSoon(kind, leaving)
+			topics = l.leaveSoon(kind, leaving)
 		}
-		for len(names) > 0 && s.nextRound(next) {
+		for len(names) > 0 && l.nextRound(next) {
 			if len(topics) > 0 {
-				s.w.server.upstream.Leave(ctx, topics, box)
+				l.h.worker().server.upstream.Leave(ctx, topics, box)
 			}
 		}
 		return func() []byte {
-			s.speak(tag)
-			return s.confirmUnsubscribed(out, kind, leaving)
+			l.h.speak(tag)
+			return l.confirmUnsubscribed(out, kind, leaving)
 		}
 	}, box.Post, nil)
 }
 
 // leaveSoon has the seats at topics of these names count no more, and returns the topics.
-func (s *session) leaveSoon(kind cluster.TopicKind, names []string) (topics []*cluster.Topic) {
+func (l *subscriber) leaveSoon(kind cluster.TopicKind, names []string) (topics []*cluster.Topic) {
 	for _, name := range names {
-		if se := s.seat(kind, name); se != nil && !se.leaving {
+		if se := l.seat(kind, name); se != nil && !se.leaving {
 			topics, se.leaving = append(topics, se.topic), true
-			s.w.hub.discount(se)
+			l.h.worker().hub.discount(se)
 		}
 	}
 	return topics
@@ -88,12 +88,12 @@ func (s *session) leaveSoon(kind cluster.TopicKind, names []string) (topics []*c
 
 // nextSeats are the next seats that leaveAll gives up, the oldest of them first. From now on they do not
 // count.
-func (s *session) nextSeats(kinds []cluster.TopicKind) (seats []*seat, topics []*cluster.Topic) {
+func (l *subscriber) nextSeats(kinds []cluster.TopicKind) (seats []*seat, topics []*cluster.Topic) {
 	for _, kind := range kinds {
-		if s.listens == nil {
+		if l.has == nil {
 			break
 		}
-		for _, se := range s.listens.seats[kind] {
+		for _, se := range l.has.seats[kind] {
 			if len(seats) == seatRound {
 				break
 			}
@@ -103,17 +103,17 @@ func (s *session) nextSeats(kinds []cluster.TopicKind) (seats []*seat, topics []
 	slices.SortFunc(seats, func(a, b *seat) int { return cmp.Compare(a.order, b.order) })
 	for _, se := range seats {
 		topics, se.leaving = append(topics, se.topic), true
-		s.w.hub.discount(se)
+		l.h.worker().hub.discount(se)
 	}
 	return seats, topics
 }
 
 // eachRound has do deal with names, some of them in each round of the loop, and returns the last ones, which
 // are left: no more than that many. It must not be called on the loop.
-func (s *session) eachRound(names []string, left int, do func(some []string)) []string {
+func (l *subscriber) eachRound(names []string, left int, do func(some []string)) []string {
 	for len(names) > left {
 		some := names[:min(seatRound, len(names))]
-		if !s.nextRound(func() { do(some) }) {
+		if !l.nextRound(func() { do(some) }) {
 			break
 		}
 		names = names[len(some):]
@@ -123,10 +123,10 @@ func (s *session) eachRound(names []string, left int, do func(some []string)) []
 
 // nextRound runs f in the next round of the loop behind the messages that have come, and waits for it. It
 // must not be called on the loop. false: that has ended.
-func (s *session) nextRound(f func()) bool {
+func (l *subscriber) nextRound(f func()) bool {
 	done := make(chan struct{})
-	s.w.hub.box.Post(func() {
-		s.w.loop.Post(func() {
+	l.h.worker().hub.box.Post(func() {
+		l.h.worker().loop.Post(func() {
 			f()
 			close(done)
 		})
@@ -134,7 +134,7 @@ func (s *session) nextRound(f func()) bool {
 	select {
 	case <-done:
 		return true
-	case <-s.w.loop.Done():
+	case <-l.h.worker().loop.Done():
 		return false
 	}
 }

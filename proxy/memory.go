@@ -55,8 +55,8 @@ func (s *session) memoryOf() memoryUse {
 	if s.tx != nil {
 		u.transaction += s.tx.bytes + len(s.tx.step.raw)
 	}
-	if s.listens != nil {
-		u.subscriptions = s.listens.bytes
+	if has := s.subscriber.has; has != nil {
+		u.subscriptions = has.bytes
 	}
 	u.commands = s.kept + s.long.memory() + s.blocking.memory()
 	return u

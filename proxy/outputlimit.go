@@ -90,7 +90,7 @@ func (s *session) checkOutput() {
 	switch {
 	case !s.Authenticated:
 		limit, unread = &OutputLimit{Hard: min(strangerLimit, limit.Hard)}, min(strangerUnread, unread)
-	case s.listens != nil:
+	case s.subscriber.has != nil:
 		limit = &limits.PubSub
 	}
 	if waiting > unread {
@@ -126,7 +126,7 @@ func (s *session) closeFull(waiting int) {
 	switch {
 	case !s.Authenticated:
 		class, n = "unauthenticated", &o.closedStrangers
-	case s.listens != nil:
+	case s.subscriber.has != nil:
 		class, n = "pubsub", &o.closedPubSub
 	}
 	n.Add(1)

@@ -1,5 +1,7 @@
 package proxy
 
+import "lockproxy/internal/loop"
+
 // push is something that a client is told beside its answers.
 type push struct {
 	behind uint32 // the command whose answer comes before it
@@ -68,3 +70,41 @@ func (s *session) writePushes() {
 		s.pushes = nil
 	}
 }
+
+// pushMessage gives the client a message behind the answer to the command by which it listens, and says whether
+// that is answered: before, the message would be taken for the answer to an earlier command. told: it was
+// answered before. message is a reply of RESP2; its first byte may be changed, but if it is larger than
+// loop.Shared nobody may write to it.
+func (s *session) pushMessage(message []byte, behind uint32, told bool) bool {
+	kind := replyKinds[s.Proto]
+	if len(message) <= loop.Shared {
+		message[0], kind = kind[0], nil
+	} else {
+		message = message[1:]
+	}
+	if !told && s.unanswered(behind) {
+		s.pushBytes(behind, kind)
+		s.pushBytes(behind, lasting(message))
+		return false
+	}
+	if s.midAnswer() {
+		s.late.add(kind)
+		s.late.add(message)
+		s.held += len(kind) + len(message)
+		s.checkOutput()
+		return true
+	}
+	if kind != nil {
+		s.write(kind)
+	}
+	s.write(message)
+	return true
+}
+
+// unanswered says that command tag is not answered yet.
+func (s *session) unanswered(tag uint32) bool {
+	return tag-s.answers.head < s.answers.tail-s.answers.head
+}
+
+// speak implements subscriberHost.
+func (s *session) speak(tag uint32) { s.answers.at(tag).silent = false }

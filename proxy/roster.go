@@ -140,7 +140,7 @@ func (l *listing) arrived() {
 func (s *session) rejudge() {
 	for kind := range cluster.Shard + 1 {
 		right := commands.Right{[]byte(subscribed[kind])}
-		for _, seat := range s.seated(kind) {
+		for _, seat := range s.subscriber.seated(kind) {
 			right = append(right, []byte(seat.topic.Name))
 		}
 		if len(right) == 1 {

@@ -97,8 +97,9 @@ type session struct {
 	monitor    monitor
 	pause      paused
 
-	listens *subscriber // nil: to nothing
-	late    collected   // messages that came inside an answer
+	subscriber    subscriber
+	subscriptions subscriptions
+	late          collected // messages that came inside an answer
 }
 
 // Reasons for which the context of a task ends.

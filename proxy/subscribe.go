@@ -25,7 +25,7 @@ var errNotConfirmed = errors.New("no node confirmed it in time")
 
 // joining is a command that subscribes.
 type joining struct {
-	s       *session
+	l       *subscriber
 	tag     uint32
 	kind    cluster.TopicKind
 	names   []string                  // of the command
@@ -35,39 +35,38 @@ type joining struct {
 }
 
 // Subscribe implements commands.Subscriptions.
-func (c subscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
-	s := c.s
-	j := &joining{s: s, tag: s.current, kind: kind}
+func (l *subscriber) Subscribe(kind cluster.TopicKind, names [][]byte) {
+	j := &joining{l: l, tag: l.h.currentTag(), kind: kind}
 	if len(names) > seatRound {
-		raw := lasting(s.w.call.Raw)
-		s.keepFor(j.tag, 3*len(raw)) // the command, its names, and what is asked of the nodes
+		raw := lasting(l.h.worker().call.Raw)
+		l.h.keepFor(j.tag, 3*len(raw)) // the command, its names, and what is asked of the nodes
 		j.begin(func(ctx context.Context) error { return j.joinMany(ctx, raw) })
 		return
 	}
 	j.copyNames(names)
 	j.look(j.unique())
 	if len(j.missing) == 0 {
-		s.speak(j.tag)
-		s.reply(j.confirm(j.names))
+		l.h.speak(j.tag)
+		l.h.reply(j.confirm(j.names))
 		return
 	}
 	size := 0
 	for _, name := range j.missing {
 		size += 2 * (len(name) + int(unsafe.Sizeof(name)))
 	}
-	s.keepFor(j.tag, size)
+	l.h.keepFor(j.tag, size)
 	j.begin(j.join)
 }
 
 // begin has join run, which leaves names that are to be confirmed in the end.
 func (j *joining) begin(join func(ctx context.Context) error) {
-	limit := max(j.s.w.server.o.Pipes.Budget, leastPatience)
-	j.s.tasks.start(func(ctx context.Context) (end func() []byte) {
+	limit := max(j.l.h.worker().server.o.Pipes.Budget, leastPatience)
+	j.l.tasks.start(func(ctx context.Context) (end func() []byte) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
 		defer cancel()
 		err := join(ctx)
 		return func() []byte { return j.end(err) }
-	}, j.s.w.hub.box.Post, nil)
+	}, j.l.h.worker().hub.box.Post, nil)
 }
 
 func (j *joining) copyNames(names [][]byte) {
@@ -92,7 +91,7 @@ func (j *joining) unique() (names []string) {
 // look finds out which of names the client does not listen to.
 func (j *joining) look(names []string) {
 	for _, name := range names {
-		if j.s.seat(j.kind, name) == nil {
+		if j.l.seat(j.kind, name) == nil {
 			j.missing = append(j.missing, name)
 		}
 	}
@@ -100,7 +99,7 @@ func (j *joining) look(names []string) {
 
 // join has the loop subscribed to what is missing.
 func (j *joining) join(ctx context.Context) error {
-	topics, err := j.s.w.server.upstream.Join(ctx, j.kind, j.missing, j.s.w.hub.box)
+	topics, err := j.l.h.worker().server.upstream.Join(ctx, j.kind, j.missing, j.l.h.worker().hub.box)
 	if err != nil {
 		return err
 	}
@@ -119,13 +118,13 @@ func (j *joining) joinMany(ctx context.Context, raw []byte) error {
 	}
 	j.copyNames(args[1:])
 	j.out = roomForConfirmations(args[1:])
-	j.s.eachRound(j.unique(), 0, j.look)
+	j.l.eachRound(j.unique(), 0, j.look)
 	if len(j.missing) > 0 {
 		if err := j.join(ctx); err != nil {
 			return err
 		}
 	}
-	j.names = j.s.eachRound(j.names, seatRound, func(names []string) { j.confirm(names) })
+	j.names = j.l.eachRound(j.names, seatRound, func(names []string) { j.confirm(names) })
 	return nil
 }
 
@@ -146,15 +145,15 @@ func (j *joining) end(err error) []byte {
 	switch {
 	case err != nil:
 		return subscribeError(err)
-	case j.s.gone:
+	case j.l.h.isGone():
 		topics := make([]*cluster.Topic, 0, len(j.topics))
 		for _, t := range j.topics {
 			topics = append(topics, t)
 		}
-		j.s.w.hub.release(topics)
+		j.l.h.worker().hub.release(topics)
 		return noAnswer
 	}
-	j.s.speak(j.tag)
+	j.l.h.speak(j.tag)
 	return j.confirm(j.names)
 }
 
@@ -173,26 +172,26 @@ func subscribeError(err error) []byte {
 // confirm seats the client with the topics of names, and returns the confirmations of these and of those
 // before. Of a client that has gone it does nothing.
 func (j *joining) confirm(names []string) []byte {
-	s := j.s
-	if s.gone {
+	l := j.l
+	if l.h.isGone() {
 		return nil
 	}
-	if s.listens == nil {
-		s.listens = &subscriber{}
+	if l.has == nil {
+		l.has = &seats{}
 	}
-	if s.listens.seats[j.kind] == nil {
-		s.listens.seats[j.kind] = make(map[string]*seat)
+	if l.has.seats[j.kind] == nil {
+		l.has.seats[j.kind] = make(map[string]*seat)
 	}
 	for _, name := range names {
-		if s.seat(j.kind, name) == nil {
-			s.sit(j.kind, j.topics[name], j.tag)
+		if l.seat(j.kind, name) == nil {
+			l.sit(j.kind, j.topics[name], j.tag)
 			delete(j.topics, name)
-			if s.own.as != nil {
-				s.own.as.rules = "" // they may have changed since the upstream was asked
+			if l.own.as != nil {
+				l.own.as.rules = "" // they may have changed since the upstream was asked
 			}
 		}
-		j.out = s.appendConfirmation(j.out, subscribed[j.kind], j.kind, name)
+		j.out = l.appendConfirmation(j.out, subscribed[j.kind], j.kind, name)
 	}
-	s.countMemory()
+	l.h.countMemory()
 	return j.out
 }

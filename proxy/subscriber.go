@@ -8,15 +8,38 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/cluster"
-	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
 
-// subscriptions are what s listens to: it implements commands.Subscriptions.
-type subscriptions struct{ s *session }
+// subscriptions is what commands do with channels for s: it implements commands.Subscriptions.
+type subscriptions struct {
+	*subscriber
+	s *session
+}
 
-// subscriber are the seats of one session, by the kind and name of their topics.
+// subscriber is what one client listens to.
 type subscriber struct {
+	h     subscriberHost
+	own   *private
+	tasks *tasks
+	has   *seats // nil: it listens to nothing
+}
+
+// subscriberHost is a session as its subscriptions see it, beside what all features see.
+type subscriberHost interface {
+	host
+	reply(reply []byte)
+	// speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes,
+	// also in RESP2.
+	speak(tag uint32)
+	// pushMessage gives the client a message behind the answer to command tag.
+	pushMessage(message []byte, behind uint32, told bool) bool
+	keepFor(tag uint32, n int)
+	countMemory()
+}
+
+// seats are those of one client, by the kind and name of their topics.
+type seats struct {
 	seats [3]map[string]*seat
 	next  uint64 // order of the next seat
 	bytes int    // of the names, with what a seat costs
@@ -29,27 +52,26 @@ var (
 )
 
 // Unsubscribe implements commands.Subscriptions.
-func (c subscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
-	s := c.s
-	tag := s.current
-	if names == nil && s.Topics[kind] > seatRound {
+func (l *subscriber) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+	tag := l.h.currentTag()
+	if names == nil && l.h.about().Topics[kind] > seatRound {
 		var out []byte
-		s.leaveAll([]cluster.TopicKind{kind}, func(se *seat) {
-			out = s.appendConfirmation(out, unsubscribed[kind], kind, se.topic.Name)
+		l.leaveAll([]cluster.TopicKind{kind}, func(se *seat) {
+			out = l.appendConfirmation(out, unsubscribed[kind], kind, se.topic.Name)
 		}, func() []byte {
-			s.speak(tag)
+			l.h.speak(tag)
 			return out
 		})
 		return
 	}
 	if len(names) > seatRound {
-		s.leaveNamed(kind, lasting(s.w.call.Raw))
+		l.leaveNamed(kind, lasting(l.h.worker().call.Raw))
 		return
 	}
 	var all []string
 	var seats []*seat
 	if names == nil {
-		seats = s.seated(kind)
+		seats = l.seated(kind)
 		for _, se := range seats {
 			all = append(all, se.topic.Name)
 		}
@@ -57,137 +79,132 @@ func (c subscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 	seen := make(map[*seat]bool)
 	for _, name := range names {
 		all = append(all, string(name))
-		if se := s.seat(kind, all[len(all)-1]); se != nil && !seen[se] {
+		if se := l.seat(kind, all[len(all)-1]); se != nil && !seen[se] {
 			seen[se] = true
 			seats = append(seats, se)
 		}
 	}
-	s.leave(seats, func() []byte {
-		s.speak(tag)
-		return s.confirmUnsubscribed(nil, kind, all)
+	l.leave(seats, func() []byte {
+		l.h.speak(tag)
+		return l.confirmUnsubscribed(nil, kind, all)
 	})
 }
 
-// speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes,
-// also in RESP2.
-func (s *session) speak(tag uint32) { s.answers.at(tag).silent = false }
-
-// confirmUnsubscribed has s leave the topics of names and appends the confirmation of that to out.
-func (s *session) confirmUnsubscribed(out []byte, kind cluster.TopicKind, names []string) []byte {
+// confirmUnsubscribed has the client leave the topics of names and appends the confirmation of that to out.
+func (l *subscriber) confirmUnsubscribed(out []byte, kind cluster.TopicKind, names []string) []byte {
 	for _, name := range names {
-		if se := s.seat(kind, name); se != nil {
-			s.stand(kind, se)
+		if se := l.seat(kind, name); se != nil {
+			l.stand(kind, se)
 		}
-		out = s.appendConfirmation(out, unsubscribed[kind], kind, name)
+		out = l.appendConfirmation(out, unsubscribed[kind], kind, name)
 	}
-	s.countMemory()
+	l.h.countMemory()
 	if len(names) == 0 {
-		out = resp.AppendPush(out, s.Proto, 3)
+		out = resp.AppendPush(out, l.h.about().Proto, 3)
 		out = redcon.AppendBulkString(out, unsubscribed[kind])
-		out = resp.AppendNull(out, s.Proto)
-		out = redcon.AppendInt(out, s.counted(kind))
+		out = resp.AppendNull(out, l.h.about().Proto)
+		out = redcon.AppendInt(out, l.counted(kind))
 	}
 	return out
 }
 
 // End implements commands.Subscriptions.
-func (c subscriptions) End(end func() []byte) {
-	s := c.s
-	if s.Topics[cluster.Classic]+s.Topics[cluster.Pattern]+s.Topics[cluster.Shard] > seatRound {
-		s.leaveAll([]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard}, func(*seat) {}, end)
+func (l *subscriber) End(end func() []byte) {
+	if l.h.about().Topics[cluster.Classic]+l.h.about().Topics[cluster.Pattern]+l.h.about().Topics[cluster.Shard] > seatRound {
+		l.leaveAll([]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard}, func(*seat) {}, end)
 		return
 	}
 	var seats []*seat
 	for kind := range cluster.Shard + 1 {
-		seats = append(seats, s.seated(kind)...)
+		seats = append(seats, l.seated(kind)...)
 	}
-	s.leave(seats, func() []byte {
+	l.leave(seats, func() []byte {
 		for _, se := range seats {
-			if !s.gone {
-				s.stand(se.topic.Kind, se)
+			if !l.h.isGone() {
+				l.stand(se.topic.Kind, se)
 			}
 		}
-		s.countMemory()
+		l.h.countMemory()
 		return end()
 	})
 }
 
 // leave gives the topics of seats up, and has end stand up from them and make the answer.
-func (s *session) leave(seats []*seat, end func() []byte) {
+func (l *subscriber) leave(seats []*seat, end func() []byte) {
 	if len(seats) == 0 {
-		s.reply(end())
+		l.h.reply(end())
 		return
 	}
 	topics := make([]*cluster.Topic, len(seats))
 	for i, se := range seats {
 		topics[i], se.leaving = se.topic, true
-		s.w.hub.discount(se)
+		l.h.worker().hub.discount(se)
 	}
-	out := s.w.hub.box
-	s.tasks.start(func(ctx context.Context) func() []byte {
-		s.w.server.upstream.Leave(ctx, topics, out)
+	out := l.h.worker().hub.box
+	l.tasks.start(func(ctx context.Context) func() []byte {
+		l.h.worker().server.upstream.Leave(ctx, topics, out)
 		return end
 	}, out.Post, nil)
 }
 
-// seat is where s listens to a topic, or nil.
-func (s *session) seat(kind cluster.TopicKind, name string) *seat {
-	if s.listens == nil {
+// seat is where the client listens to a topic, or nil.
+func (l *subscriber) seat(kind cluster.TopicKind, name string) *seat {
+	if l.has == nil {
 		return nil
 	}
-	return s.listens.seats[kind][name]
+	return l.has.seats[kind][name]
 }
 
 // seated are all seats of a kind, the oldest first.
-func (s *session) seated(kind cluster.TopicKind) []*seat {
-	if s.listens == nil {
+func (l *subscriber) seated(kind cluster.TopicKind) []*seat {
+	if l.has == nil {
 		return nil
 	}
-	all := make([]*seat, 0, len(s.listens.seats[kind]))
-	for _, se := range s.listens.seats[kind] {
+	all := make([]*seat, 0, len(l.has.seats[kind]))
+	for _, se := range l.has.seats[kind] {
 		all = append(all, se)
 	}
 	slices.SortFunc(all, func(a, b *seat) int { return cmp.Compare(a.order, b.order) })
 	return all
 }
 
-// sit has s listen to t from the answer to command tag on.
-func (s *session) sit(kind cluster.TopicKind, t *cluster.Topic, tag uint32) {
-	l := s.listens
-	se := &seat{session: s, topic: t, order: l.next, behind: tag}
-	l.next++
-	l.seats[kind][t.Name] = se
-	l.bytes += len(t.Name) + seatCost
-	s.Topics[kind] = len(l.seats[kind])
-	s.w.hub.sit(se)
+// sit has the client listen to t from the answer to command tag on.
+func (l *subscriber) sit(kind cluster.TopicKind, t *cluster.Topic, tag uint32) {
+	has := l.has
+	se := &seat{subscriber: l, topic: t, order: has.next, behind: tag}
+	has.next++
+	has.seats[kind][t.Name] = se
+	has.bytes += len(t.Name) + seatCost
+	l.h.about().Topics[kind] = len(has.seats[kind])
+	l.h.worker().hub.sit(se)
 }
 
 // stand is the counterpart of sit.
-func (s *session) stand(kind cluster.TopicKind, se *seat) {
-	s.w.hub.stand(se)
-	delete(s.listens.seats[kind], se.topic.Name)
-	s.listens.bytes -= len(se.topic.Name) + seatCost
-	s.Topics[kind] = len(s.listens.seats[kind])
-	if !s.Subscribed() {
-		s.listens = nil
+func (l *subscriber) stand(kind cluster.TopicKind, se *seat) {
+	l.h.worker().hub.stand(se)
+	delete(l.has.seats[kind], se.topic.Name)
+	l.has.bytes -= len(se.topic.Name) + seatCost
+	l.h.about().Topics[kind] = len(l.has.seats[kind])
+	if !l.h.about().Subscribed() {
+		l.has = nil
 	}
 }
 
 // standUp ends all that a client which has gone listened to.
-func (s *session) standUp() {
-	if s.listens == nil {
+func (l *subscriber) standUp() {
+	if l.has == nil {
 		return
 	}
-	l := s.listens
-	s.listens = nil
-	l.standUp(s.w.hub)
+	has := l.has
+	l.has = nil
+	has.standUp(l.h.worker().hub)
 }
 
 // seatRound is how many seats are taken or given up in one round of the loop.
 const seatRound = 1024
 
 // standUp gives all seats up, some of them in each round.
-func (l *subscriber) standUp(h *hub) {
+func (l *seats) standUp(h *hub) {
 	var left []*cluster.Topic
 	n := 0
 	for _, seats := range l.seats {
@@ -208,56 +225,26 @@ func (l *subscriber) standUp(h *hub) {
 }
 
 // counted is the number in confirmations: channels and patterns count together.
-func (s *session) counted(kind cluster.TopicKind) int64 {
+func (l *subscriber) counted(kind cluster.TopicKind) int64 {
 	if kind == cluster.Shard {
-		return int64(s.Topics[kind])
+		return int64(l.h.about().Topics[kind])
 	}
-	return int64(s.Topics[cluster.Classic] + s.Topics[cluster.Pattern])
+	return int64(l.h.about().Topics[cluster.Classic] + l.h.about().Topics[cluster.Pattern])
 }
 
-func (s *session) appendConfirmation(dst []byte, word string, kind cluster.TopicKind, name string) []byte {
-	dst = resp.AppendPush(dst, s.Proto, 3)
+func (l *subscriber) appendConfirmation(dst []byte, word string, kind cluster.TopicKind, name string) []byte {
+	dst = resp.AppendPush(dst, l.h.about().Proto, 3)
 	dst = redcon.AppendBulkString(dst, word)
 	dst = redcon.AppendBulkString(dst, name)
-	return redcon.AppendInt(dst, s.counted(kind))
+	return redcon.AppendInt(dst, l.counted(kind))
 }
 
-// message gives the client what was published, behind the answer to the command by which it listens: before
-// that it would be taken for the answer to an earlier command. message is a reply of RESP2; its first byte
-// may be changed, but if it is larger than loop.Shared nobody may write to it.
-func (s *session) message(se *seat, message []byte) {
-	if s.gone { // and about to stand up
-		return
+// message gives the client what was published.
+func (se *seat) message(message []byte) {
+	if !se.subscriber.h.isGone() { // else it is about to stand up
+		se.told = se.subscriber.h.pushMessage(message, se.behind, se.told)
 	}
-	kind := replyKinds[s.Proto]
-	if len(message) <= loop.Shared {
-		message[0], kind = kind[0], nil
-	} else {
-		message = message[1:]
-	}
-	if !se.told && s.unanswered(se.behind) {
-		s.pushBytes(se.behind, kind)
-		s.pushBytes(se.behind, lasting(message))
-		return
-	}
-	se.told = true
-	if s.midAnswer() {
-		s.late.add(kind)
-		s.late.add(message)
-		s.held += len(kind) + len(message)
-		s.checkOutput()
-		return
-	}
-	if kind != nil {
-		s.write(kind)
-	}
-	s.write(message)
 }
 
 // replyKinds are the first bytes of messages, by protocol.
 var replyKinds = [...][]byte{2: []byte("*"), 3: []byte(">")}
-
-// unanswered says that command tag is not answered yet.
-func (s *session) unanswered(tag uint32) bool {
-	return tag-s.answers.head < s.answers.tail-s.answers.head
-}
