@@ -184,7 +184,7 @@ func (a actions) Clients() commands.Clients { return clients{a.s} }
 func (a actions) Connection() commands.Connection { return connection{a.s} }
 
 // Transactions implements commands.Actions.
-func (a actions) Transactions() commands.Transactions { return transactions{a.s} }
+func (a actions) Transactions() commands.Transactions { return &a.s.tx }
 
 // Subscriptions implements commands.Actions.
 func (a actions) Subscriptions() commands.Subscriptions { return &a.s.subscriptions }

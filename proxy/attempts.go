@@ -122,23 +122,20 @@ func logsIn(cmd *commands.Command, args [][]byte) bool {
 	return cmd.Flags&commands.LogsIn != 0 && cmd.HasSecret(args)
 }
 
-// mustWaitToLogIn says that an attempt to authenticate is not looked at yet. It is given to dispatch again in
-// time.
-func (s *session) mustWaitToLogIn() bool {
-	if s.draining {
-		return false
-	}
-	now, a := time.Now(), &s.attempts
+// mustWait says that an attempt of the client to authenticate is not looked at yet. It is given to dispatch again
+// in time.
+func (a *attempts) mustWait(h host) bool {
+	now, w := time.Now(), h.worker()
 	if !a.held {
-		pause := s.w.server.addresses.pause(originOf(s.Addr), now)
+		pause := w.server.addresses.pause(originOf(h.about().Addr), now)
 		if from := now.Add(pause); from.After(a.from) {
 			a.from = from
 		}
 	}
 	wait := a.from.Sub(now)
 	if a.held = wait > 0; a.held {
-		s.setHold(holdLogin)
-		s.w.loop.After(wait, func() { s.clearHold(holdLogin) })
+		h.setHold(holdLogin)
+		w.loop.After(wait, func() { h.clearHold(holdLogin) })
 	}
 	return a.held
 }

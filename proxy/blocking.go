@@ -11,6 +11,7 @@ import (
 // client reads no further command meanwhile.
 type blocking struct {
 	h        blockingHost
+	tasks    *tasks
 	own      *private
 	tracking *tracking
 	writes   *writes
@@ -82,7 +83,7 @@ func (k *blocking) itsTurn() {
 	c.begun = true
 	w, about := k.h.worker(), k.h.about()
 	about.Blocked = true
-	w.blocked[about.ID] = k.h.waits()
+	w.blocked[about.ID] = waits{k, k.tasks}
 	w.server.queued.Add(1)
 	if k.h.isDraining() {
 		c.answer(commands.ErrorReply(commands.ErrDraining))

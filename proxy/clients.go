@@ -85,7 +85,7 @@ func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
 		if s.gone {
 			continue
 		}
-		if p = s.peer(); s == g.s {
+		if p = peerOf(s); s == g.s {
 			p = *g.self
 		}
 		if text := g.visit(&p); text != nil {

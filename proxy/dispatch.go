@@ -20,7 +20,7 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 		s.setHold(holdOrder)
 		return false
 	}
-	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && s.mustWaitToLogIn() {
+	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining && s.attempts.mustWait(s) {
 		return false
 	}
 	if refusal != nil && s.awaitsTable(cmd) {
@@ -45,8 +45,8 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
 		s.reply(noAuth)
-	case s.tx != nil && s.tx.multi:
-		s.tx.dispatch(cmd, args, raw, refusal)
+	case s.tx.open != nil && s.tx.open.multi:
+		s.tx.open.dispatch(cmd, args, raw, refusal)
 	case refusal != nil:
 		s.reply(refusal)
 	case s.own.set != nil:
@@ -87,7 +87,7 @@ func (s *session) attend(cmd *commands.Command, args [][]byte) (refusal []byte, 
 	case s.pause.must(cmd, args):
 		return s.holdBack()
 	}
-	s.monitor.observe(cmd, args, s.tx.fails())
+	s.monitor.observe(cmd, args, s.tx.open.fails())
 	return nil, false
 }
 

@@ -134,7 +134,7 @@ func (w *worker) evict(victims []*session) {
 		}
 		w.server.memory.evicted.Add(1)
 		if i < evictLines {
-			s.logEviction()
+			w.logEviction(s)
 		} else {
 			unnamed++
 			bytes += int(s.memory)
@@ -154,9 +154,9 @@ func (w *worker) readOn() {
 	}
 }
 
-func (s *session) logEviction() {
+func (w *worker) logEviction(s *session) {
 	u := s.memoryOf()
-	s.w.server.o.Log.Warn("client closed: maxmemory-clients",
+	w.server.o.Log.Warn("client closed: maxmemory-clients",
 		"client", s.Addr, "name", s.Name, "user", partyOf(&s.Client).User, "bytes", u.sum(), "input", u.input, "output", u.output, "replies", u.replies, "transaction", u.transaction,
 		"subscriptions", u.subscriptions, "commands", u.commands, "locks", u.locks)
 }

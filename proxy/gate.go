@@ -159,7 +159,7 @@ func (s *session) denied(v commands.Verdict) {
 	if v.Lacks != "" {
 		s.w.server.logLack(v.Lacks)
 	}
-	if t := s.tx; t != nil && t.multi && s.aside == nil && !v.Gone {
+	if t := s.tx.open; t != nil && t.multi && s.aside == nil && !v.Gone {
 		t.spoil()
 	}
 	if v.Gone {

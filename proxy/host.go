@@ -36,8 +36,6 @@ type host interface {
 	// takesPushes says that the connection is there, will stay, and wants to be told anything.
 	takesPushes() bool
 	isGone() bool
-	// waits are how the client may be waiting.
-	waits() waits
 }
 
 func (s *session) about() *commands.Client   { return &s.Client }
@@ -76,16 +74,15 @@ func (s *session) isHalfClosed() bool     { return s.eof }
 func (s *session) isDraining() bool       { return s.draining }
 func (s *session) closeAfterWrite()       { s.conn.CloseAfterWrite() }
 func (s *session) currentAnswer() *answer { return s.answers.at(s.current) }
-func (s *session) noteWrite()             { s.writes.addSomewhere() }
-func (s *session) waits() waits           { return waits{&s.blocking, &s.tasks} }
 
 // newSession makes the session of a client, whose connection is not there yet.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, w: w, window: window{size: min(firstWindow, w.server.o.MaxPipeline)}}
 	s.monitor.h, s.pause.h, s.own.h = s, s, s
 	s.tracking = tracking{h: s, own: &s.own}
-	s.blocking = blocking{h: s, own: &s.own, tracking: &s.tracking, writes: &s.writes}
-	s.tasks.h = s
+	s.blocking = blocking{h: s, tasks: &s.tasks, own: &s.own, tracking: &s.tracking, writes: &s.writes}
+	s.tasks = tasks{h: s, blocking: &s.blocking, writes: &s.writes}
+	s.tx.s = s
 	s.subscriber = subscriber{h: s, own: &s.own, tasks: &s.tasks}
 	s.subscriptions = subscriptions{&s.subscriber, s}
 	return s

@@ -89,7 +89,7 @@ func (c connection) become(as *user, set *cluster.Private) {
 	s := c.s
 	before := s.own.set
 	s.own.as, s.own.set = as, set
-	if tx := s.tx; tx != nil && tx.lane != nil {
+	if tx := s.tx.open; tx != nil && tx.lane != nil {
 		tx.trouble(tx.lane, cluster.Redirection{}, nil, errUser)
 	}
 	if before != nil {

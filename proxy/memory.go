@@ -46,14 +46,11 @@ func (s *session) memoryOf() memoryUse {
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
 		input:  s.conn.InputMemory(),
-		output: s.out.Cap(), replies: s.held, transaction: len(s.monitor.unseen),
+		output: s.out.Cap(), replies: s.held, transaction: s.tx.memory() + len(s.monitor.unseen),
 		locks: s.Kept.Memory(),
 	}
 	if n := len(s.answers.buf); n > firstAnswers { // the first ones go round among the clients of the loop
 		u.replies += n * answerSize
-	}
-	if s.tx != nil {
-		u.transaction += s.tx.bytes + len(s.tx.step.raw)
 	}
 	if has := s.subscriber.has; has != nil {
 		u.subscriptions = has.bytes

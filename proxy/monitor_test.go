@@ -147,11 +147,11 @@ func TestMonitorAndTransactions(t *testing.T) {
 						args = append(args, []byte(word))
 					}
 					cmd, _ := w.table.Resolve(args)
-					s.monitor.observe(cmd, args, s.tx.fails())
+					s.monitor.observe(cmd, args, s.tx.open.fails())
 					s.Transaction.Open = line != "EXEC" && line != "DISCARD"
-					s.tx = &transaction{s: s, refused: dirty}
+					s.tx.open = &transaction{s: s, refused: dirty}
 				}
-				s.tx = nil
+				s.tx.open = nil
 			})
 		}
 		call(false, "MULTI", "SET a 1", "INCR b", "EXEC", "MULTI", "SET c 1", "DISCARD")

@@ -96,33 +96,33 @@ func (s *session) checkOutput() {
 	if waiting > unread {
 		s.setHold(holdOutput)
 	}
-	if waiting > limit.Hard || s.overSoft(limit, waiting) {
-		s.closeFull(waiting)
+	if waiting > limit.Hard || s.w.overSoft(s, limit, waiting) {
+		s.w.closeFull(s, waiting)
 	}
 }
 
 // overSoft says that more than the soft limit has been waiting for too long.
-func (s *session) overSoft(limit *OutputLimit, waiting int) bool {
+func (w *worker) overSoft(s *session, limit *OutputLimit, waiting int) bool {
 	if limit.Soft == 0 || waiting <= limit.Soft {
-		if len(s.w.full) > 0 {
-			delete(s.w.full, s)
+		if len(w.full) > 0 {
+			delete(w.full, s)
 		}
 		return false
 	}
-	now := s.w.loop.Now()
-	since, ok := s.w.full[s]
+	now := w.loop.Now()
+	since, ok := w.full[s]
 	if !ok {
-		s.w.full[s] = now
+		w.full[s] = now
 	}
 	return ok && now.Sub(since) > limit.SoftFor
 }
 
 // closeFull closes a client that does not read what it gets.
-func (s *session) closeFull(waiting int) {
+func (w *worker) closeFull(s *session, waiting int) {
 	if s.gone {
 		return
 	}
-	o, class, n := &s.w.server.outputs, "normal", &s.w.server.outputs.closedNormal
+	o, class, n := &w.server.outputs, "normal", &w.server.outputs.closedNormal
 	switch {
 	case !s.Authenticated:
 		class, n = "unauthenticated", &o.closedStrangers
@@ -130,7 +130,7 @@ func (s *session) closeFull(waiting int) {
 		class, n = "pubsub", &o.closedPubSub
 	}
 	n.Add(1)
-	s.w.server.o.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr, "class", class, "bytes", waiting)
+	w.server.o.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr, "class", class, "bytes", waiting)
 	s.conn.Close()
 }
 

@@ -5,8 +5,8 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// peer describes the session as it is between two commands.
-func (s *session) peer() commands.Peer {
+// peerOf describes the session as it is between two commands.
+func peerOf(s *session) commands.Peer {
 	p := commands.Peer{
 		Client: &s.Client, FD: s.conn.Descriptor(), Idle: s.w.loop.Now().Sub(s.active),
 		Waits: s.Blocked || s.hold&holdWaiting != 0, Closing: s.hold&holdClosing != 0,
@@ -23,7 +23,7 @@ func (s *session) peer() commands.Peer {
 // Self implements commands.Clients.
 func (c clients) Self() *commands.Peer {
 	s := c.s
-	p := s.peer()
+	p := peerOf(s)
 	for _, arg := range s.w.call.Args {
 		p.Args += len(arg)
 	}

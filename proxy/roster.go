@@ -56,7 +56,7 @@ func (r *roster) compare(masters []map[string]string) {
 			s.expel(0)
 		default:
 			s.own.as.rules = rules
-			s.rejudge()
+			r.rejudge(s)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (l *listing) arrived() {
 }
 
 // rejudge closes a client that listens to what its user may not hear any more.
-func (s *session) rejudge() {
+func (r *roster) rejudge(s *session) {
 	for kind := range cluster.Shard + 1 {
 		right := commands.Right{[]byte(subscribed[kind])}
 		for _, seat := range s.subscriber.seated(kind) {

@@ -86,8 +86,8 @@ type session struct {
 	tracking tracking
 	large    largeCommands // connections for some of its commands
 	locks    lockOrder     // of its verbs for locks of RedLock
-	tx       *transaction  // between WATCH or MULTI and EXEC
-	aside    *aside        // takes the answers to commands that the proxy runs for EXEC
+	tx       transactions
+	aside    *aside // takes the answers to commands that the proxy runs for EXEC
 
 	tasks    tasks
 	blocking blocking
@@ -116,7 +116,7 @@ func (s *session) Read(buf []byte) int {
 	used := s.readCommands(buf)
 	s.reading = false
 	s.own.turn()
-	if s.tx != nil || len(s.answers.buf) > firstAnswers {
+	if s.tx.open != nil || len(s.answers.buf) > firstAnswers {
 		s.countMemory()
 	}
 	s.w.bytesIn.Add(uint64(used))

@@ -38,6 +38,6 @@ func (s *session) resetState() {
 	s.silence = 0
 	s.pause.end()
 	s.monitor.end()
-	s.endTransaction()
+	s.tx.end()
 	s.tracking.end()
 }

@@ -5,31 +5,42 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// transactions are the steps of a transaction of s: it implements commands.Transactions.
-type transactions struct{ s *session }
+// transactions is MULTI, WATCH and their like of one client: it implements commands.Transactions.
+type transactions struct {
+	s    *session
+	open *transaction // between WATCH or MULTI and EXEC
+}
 
 // inMulti says that commands are queued.
-func (s *session) inMulti() bool { return s.tx != nil && s.tx.multi }
+func (c *transactions) inMulti() bool { return c.open != nil && c.open.multi }
 
 // fails says that EXEC will run nothing, as far as is known yet.
 func (t *transaction) fails() bool { return t != nil && (t.refused || t.rejected) }
 
-// transact is the transaction, which is begun if there is none.
-func (s *session) transact() *transaction {
-	if s.tx == nil {
-		s.tx = &transaction{s: s, slot: commands.AnySlot}
+// begin is the transaction, which is begun if there is none.
+func (c *transactions) begin() *transaction {
+	if c.open == nil {
+		c.open = &transaction{s: c.s, slot: commands.AnySlot}
 	}
-	return s.tx
+	return c.open
+}
+
+// memory is how many bytes are queued.
+func (c *transactions) memory() int {
+	if c.open == nil {
+		return 0
+	}
+	return c.open.bytes + len(c.open.step.raw)
 }
 
 // Multi implements commands.Transactions. The node gets MULTI with the first command that is queued.
-func (c transactions) Multi() {
+func (c *transactions) Multi() {
 	s := c.s
-	if s.inMulti() {
-		s.tx.probe(commands.AnySlot, nestedMulti)
+	if c.inMulti() {
+		c.open.probe(commands.AnySlot, nestedMulti)
 		return
 	}
-	t := s.transact()
+	t := c.begin()
 	t.multi, t.caching = true, s.own.precedes()
 	s.Transaction.Open = true
 	s.acted = true
@@ -38,65 +49,65 @@ func (c transactions) Multi() {
 
 // Watch implements commands.Transactions. All earlier commands are answered, so that what they
 // write does not count as a change.
-func (c transactions) Watch() {
+func (c *transactions) Watch() {
 	s := c.s
 	s.acted = true
 	slot, err := commands.AnySlot, error(nil)
 	if s.w.masters() > 1 {
 		slot, err = s.slotOf(s.w.call.Command, s.w.call.Args)
 	}
-	switch t := s.tx; {
-	case s.inMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
+	switch t := c.open; {
+	case c.inMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
 		s.reply(watchInMulti)
-	case s.inMulti():
+	case c.inMulti():
 		t.probe(slot, watchInMulti)
 	case err != nil:
 		s.reply(commands.ErrorReply(err))
 	case t != nil && t.slot != commands.AnySlot && slot != commands.AnySlot && slot != t.slot:
 		s.reply(crossSlot)
 	default:
-		t = s.transact()
+		t = c.begin()
 		t.slot = max(t.slot, slot)
 		t.take(watchStep, s.w.call.Raw)
 	}
 }
 
 // Unwatch implements commands.Transactions.
-func (c transactions) Unwatch() {
+func (c *transactions) Unwatch() {
 	s := c.s
-	if s.tx == nil {
+	if c.open == nil {
 		s.reply(replyOK)
 		return
 	}
-	s.tx.take(unwatchStep, unwatchCommand)
+	c.open.take(unwatchStep, unwatchCommand)
 }
 
 // Discard implements commands.Transactions.
-func (c transactions) Discard() {
+func (c *transactions) Discard() {
 	s := c.s
-	if !s.inMulti() {
+	if !c.inMulti() {
 		s.reply(noDiscard)
 		return
 	}
-	s.tx.take(discardStep, discardCommand)
+	c.open.take(discardStep, discardCommand)
 }
 
 // Exec implements commands.Transactions.
-func (c transactions) Exec() {
+func (c *transactions) Exec() {
 	s := c.s
 	switch {
-	case !s.inMulti():
+	case !c.inMulti():
 		s.reply(noExec)
-	case s.tx.refused:
-		s.tx.take(abortStep, discardCommand)
+	case c.open.refused:
+		c.open.take(abortStep, discardCommand)
 	default:
-		s.tx.take(execStep, s.w.call.Raw)
+		c.open.take(execStep, s.w.call.Raw)
 	}
 }
 
-// endTransaction ends MULTI and WATCH as a closed connection does.
-func (s *session) endTransaction() {
-	if t := s.tx; t != nil {
+// end ends MULTI and WATCH as a closed connection does.
+func (c *transactions) end() {
+	if t := c.open; t != nil {
 		t.forget()
 		if !t.goesOn() {
 			t.lane.close()

@@ -10,6 +10,8 @@ import (
 // tasks are what goroutines do for one client, LOCK with WAIT above all.
 type tasks struct {
 	h         taskHost
+	blocking  *blocking
+	writes    *writes
 	ctx       context.Context // of all of them; nil until the first
 	cancel    context.CancelCauseFunc
 	lockWaits int // how many of them wait for locks
@@ -18,10 +20,9 @@ type tasks struct {
 // taskHost is a session as its tasks see it, beside what all features see.
 type taskHost interface {
 	host
-	// current is the answer to the current command.
+	// currentAnswer is the answer to the current command.
 	currentAnswer() *answer
 	noteError(reply []byte)
-	noteWrite() // which may be with any master
 	isHalfClosed() bool
 	isDraining() bool
 	endIfDone()
@@ -105,11 +106,11 @@ func (t *tasks) unblock(withError bool) bool {
 
 // waitForLock notes that a task begins which waits for a lock.
 func (t *tasks) waitForLock() {
-	t.h.noteWrite()
+	t.writes.addSomewhere()
 	t.lockWaits++
 	about := t.h.about()
 	about.Blocked = true
-	t.h.worker().blocked[about.ID] = t.h.waits()
+	t.h.worker().blocked[about.ID] = waits{t.blocking, t}
 }
 
 // waitedForLock notes the end of such a task, and makes its reply that of CLIENT UNBLOCK if that has ended it.

@@ -119,7 +119,7 @@ func (t *transaction) end() {
 // forget has the client out of MULTI and WATCH.
 func (t *transaction) forget() {
 	t.over = true
-	t.s.tx = nil
+	t.s.tx.open = nil
 	t.s.Transaction = commands.Transaction{}
 }
 
