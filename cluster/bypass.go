@@ -78,8 +78,8 @@ func (p *Pipes) setStuck(pipe *Pipe, stuck bool) {
 	}
 }
 
-// lane is m, without Apart unless the plain pipe to addr is stuck.
-func (p *Pipes) lane(addr string, m Mode) Mode {
+// unstuck is m, without Apart unless the plain pipe to addr is stuck.
+func (p *Pipes) unstuck(addr string, m Mode) Mode {
 	plain := m
 	plain.Apart = false
 	if pipe := p.byNode[nodeKey{addr, plain}]; m.Apart && (pipe == nil || !pipe.stuck) {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -14,11 +12,10 @@ import (
 )
 
 const (
-	feedTick  = 500 * time.Millisecond
-	feedPing  = time.Second             // silence after which a node is asked for a sign of life
-	feedDead  = 2500 * time.Millisecond // silence after which it is given up
-	feedIdle  = 30 * time.Second        // a feed without topics is closed
-	feedWrite = 2 * time.Second
+	feedTick = 500 * time.Millisecond
+	feedPing = time.Second             // silence after which a node is asked for a sign of life
+	feedDead = 2500 * time.Millisecond // silence after which it is given up
+	feedIdle = 30 * time.Second        // a feed without topics is closed
 )
 
 var (
@@ -26,28 +23,22 @@ var (
 	errFeedIdle   = errors.New("no topics")
 )
 
-// feed is the subscription connection to one node. It speaks RESP2: there, every
-// command of ours has its reply in the order of the commands, with messages in between.
-// That a topic was unsubscribed the node also says by itself, when a slot leaves it, and the reply to
-// a command is an error then: a PING follows, and only its reply is taken for an answer.
-//
-// Two goroutines serve it: run reads, write writes. Its fields are guarded by
-// subscriptions.mu.
+// feed is the subscription connection to one node. It speaks RESP2: there, every command of ours has its reply
+// in the order of the commands, with messages in between. A node that loses a slot says by itself that a topic
+// was unsubscribed, and then the reply to our own command is an error. So a PING follows each UNSUBSCRIBE, and
+// only the reply to that is taken for an answer. The fields are guarded by subscriptions.mu.
 type feed struct {
+	*nodeConn
 	s     *subscriptions
 	addr  string
-	heard atomic.Int64 // when bytes came last, in ns since born
-	stuck atomic.Bool  // it waits for an outlet, and reads nothing
-	born  time.Time
+	stuck atomic.Bool // it waits for an outlet, and reads nothing
 
 	legs   map[topicKey]*leg // what it has subscribed or is about to
-	out    []byte            // to be written
 	owed   []debt            // replies that are to come, oldest first
 	pinged bool              // a PING is among them
 	busy   time.Time         // when it had a topic last
-	wake   chan struct{}     // something is in out
 
-	full []Outlet // of run: they should be given no more now
+	full []Outlet // of the goroutine that reads: they should be given no more now
 }
 
 // debt is one reply that the node owes.
@@ -74,8 +65,9 @@ var words = [...][2]string{
 }
 
 func newFeed(s *subscriptions, addr string) *feed {
-	now := time.Now()
-	return &feed{s: s, addr: addr, born: now, busy: now, legs: make(map[topicKey]*leg), wake: make(chan struct{}, 1)}
+	f := &feed{s: s, addr: addr, busy: time.Now(), legs: make(map[topicKey]*leg)}
+	f.nodeConn = newNodeConn(f, &s.mu)
+	return f
 }
 
 // subscribe asks for l, perhaps once more. mu is held.
@@ -97,7 +89,7 @@ func (f *feed) leave(l *leg, o *op) {
 		o.missing++
 	}
 	f.send(debt{verb: unsubscribe, leg: l, op: o}, words[l.topic.Kind][unsubscribe], l.topic.Name)
-	f.out = resp.AppendCommandStrings(f.out, "PING")
+	f.queue(askPing)
 }
 
 // fence has o wait until everything that the node says now has been dealt with. mu is held.
@@ -127,37 +119,32 @@ func (f *feed) forget(l *leg) {
 // send queues a command. mu is held.
 func (f *feed) send(d debt, command ...string) {
 	f.owed = append(f.owed, d)
-	f.out = resp.AppendCommandStrings(f.out, command...)
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	f.queue(resp.AppendCommandStrings(nil, command...))
 }
 
 // run connects and serves the connection until it fails or is not needed any more.
 func (f *feed) run() {
-	conn, err := f.s.u.Dial(f.s.ctx, f.addr, Mode{Proto: 2}, nil)
-	if err != nil {
-		f.die(err)
-		return
+	err := f.begin(f.s.ctx, f.s.u, f.addr)
+	if err == nil {
+		err = f.end(f.watch())
 	}
-	f.heard.Store(int64(time.Since(f.born)))
-	ctx, cancel := context.WithCancelCause(f.s.ctx)
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	written := make(chan struct{})
-	go func() { // ends when ctx does, which run sees to
-		f.write(ctx, cancel, conn)
-		close(written)
-	}()
-	err = f.read(ctx, conn)
-	if ctx.Err() != nil {
-		err = context.Cause(ctx) // why this side closed
-	}
-	cancel(err)
-	stop()
-	conn.Close()
-	<-written
 	f.die(err)
+}
+
+// watch looks at the connection until it has ended, or is to end for the reason that is returned.
+func (f *feed) watch() error {
+	tick := time.NewTicker(feedTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.ctx.Done():
+			return context.Cause(f.ctx)
+		case <-tick.C:
+		}
+		if err := f.check(); err != nil {
+			return err
+		}
+	}
 }
 
 // die gives up all topics of f.
@@ -201,47 +188,12 @@ func (f *feed) die(err error) {
 	}
 }
 
-// write writes what is queued, and watches over the connection.
-func (f *feed) write(ctx context.Context, fail context.CancelCauseFunc, conn net.Conn) {
-	tick := time.NewTicker(feedTick)
-	defer tick.Stop()
-	var spare []byte
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.wake:
-		case <-tick.C:
-			if err := f.check(); err != nil {
-				fail(err)
-				return
-			}
-		}
-		f.s.mu.Lock()
-		out := f.out
-		f.out = spare[:0]
-		f.s.mu.Unlock()
-		if len(out) > 0 {
-			conn.SetWriteDeadline(time.Now().Add(feedWrite))
-			if _, err := conn.Write(out); err != nil {
-				fail(fmt.Errorf("write: %w", err))
-				return
-			}
-		}
-		spare = out
-		if cap(spare) > 1<<20 {
-			spare = nil
-		}
-	}
-}
-
 // check looks at f once a tick: a silent node is pinged and then given up, and
 // so is a feed that nobody needs.
 func (f *feed) check() error {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
-	silent := time.Since(f.born) - time.Duration(f.heard.Load())
-	switch {
+	switch silent := f.silence(); {
 	case len(f.legs) == 0 && time.Since(f.busy) > feedIdle:
 		if f.s.feeds[f.addr] == f {
 			delete(f.s.feeds, f.addr)

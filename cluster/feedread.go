@@ -3,56 +3,12 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"net"
 	"strconv"
-	"time"
-
-	"lockproxy/internal/resp"
 )
 
-// feedBuffer is what a feed reads into; it grows with messages that are larger.
-const feedBuffer = 64 << 10
-
-// read takes what the node says until that fails.
-func (f *feed) read(ctx context.Context, conn net.Conn) error {
-	var framer resp.Framer
-	buf := make([]byte, feedBuffer)
-	have, seen := 0, 0 // bytes in buf; how many of them the framer has taken
-	for {
-		if have == len(buf) {
-			buf = append(buf, make([]byte, len(buf))...)
-		}
-		n, err := conn.Read(buf[have:])
-		if n == 0 && err != nil {
-			return err
-		}
-		f.heard.Store(int64(time.Since(f.born)))
-		have += n
-		start := 0
-		for {
-			n, done, err := framer.Next(buf[start+seen : have])
-			if err != nil {
-				return err
-			}
-			seen += n
-			if !done {
-				break
-			}
-			if err := f.frame(buf[start : start+seen]); err != nil {
-				return err
-			}
-			start, seen = start+seen, 0
-		}
-		have = copy(buf, buf[start:have])
-		if len(buf) > 16*feedBuffer && have < feedBuffer {
-			buf = append(make([]byte, 0, feedBuffer), buf[:have]...)[:feedBuffer]
-		}
-		f.makeRoom(ctx)
-	}
-}
-
-// makeRoom waits for the outlets that are full: the node waits then too, or breaks off by a limit of its own.
-func (f *feed) makeRoom(ctx context.Context) {
+// pause implements nodeUser: it waits for the outlets that are full. The node waits then too, or breaks off by
+// a limit of its own.
+func (f *feed) pause(ctx context.Context) {
 	if len(f.full) == 0 {
 		return
 	}
@@ -65,7 +21,7 @@ func (f *feed) makeRoom(ctx context.Context) {
 		f.full[i] = nil
 	}
 	f.full = f.full[:0]
-	f.heard.Store(int64(time.Since(f.born)))
+	f.heard()
 	f.stuck.Store(false)
 }
 
@@ -76,7 +32,7 @@ var (
 	smessageHead = []byte("*3\r\n$8\r\nsmessage\r\n")
 )
 
-// frame deals with one whole frame.
+// frame implements nodeUser.
 func (f *feed) frame(frame []byte) error {
 	switch {
 	case bytes.HasPrefix(frame, messageHead):

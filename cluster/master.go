@@ -42,8 +42,8 @@ const (
 	minRedial = 20 * time.Millisecond
 	maxRedial = time.Second
 	// What may wait for the replies of one master.
-	maxErrands    = 10_000
-	maxErrandSize = 16 << 20 // bytes
+	maxMasterRequests = 10_000
+	maxMasterBytes    = 16 << 20 // bytes
 )
 
 // Why a master is asked nothing.
@@ -58,8 +58,8 @@ var (
 // Master is one of several independent Redis servers, as RedLock needs them. It reaches the
 // server over one connection, in order, and knows whether what it says may be trusted:
 //
-//	Ask --> lane: one connection --> reply
-//	           \--> a look each second --> Vote, Health
+//	Ask --> one connection --> reply
+//	                 \--> a look each second --> Vote, Health
 //
 // A server that is away is dialled again in the background, and until it has said something
 // every request fails at once. Safe for concurrent use.
@@ -74,11 +74,11 @@ type Master struct {
 	tasks  sync.WaitGroup
 
 	mu     sync.Mutex
-	lane   *lane // nil: not connected
-	why    error // why not
-	tried  bool  // a connect has ended, well or not
-	silent bool  // it owes a reply, and says nothing
-	last   int64 // the server's id of the last connection that was of use; 0: none
+	conn   *masterConn // nil: not connected
+	why    error       // why not
+	tried  bool        // a connect has ended, well or not
+	silent bool        // it owes a reply, and says nothing
+	last   int64       // the server's id of the last connection that was of use; 0: none
 	state  masterState
 }
 
@@ -124,7 +124,7 @@ func (m *Master) Ask(req []byte, timeout time.Duration, tag int, to Answerer) {
 	m.mu.Lock()
 	err := m.away()
 	if err == nil {
-		err = m.lane.push(&errand{req: req, to: to, tag: tag}, timeout)
+		err = m.conn.push(&masterRequest{req: req, to: to, tag: tag}, timeout)
 	}
 	m.mu.Unlock()
 	if err != nil {
@@ -135,7 +135,7 @@ func (m *Master) Ask(req []byte, timeout time.Duration, tag int, to Answerer) {
 // away says why nothing can be asked now, or nil. mu is held.
 func (m *Master) away() error {
 	switch {
-	case m.lane == nil:
+	case m.conn == nil:
 		return m.why
 	case m.silent:
 		return errNoSign
@@ -164,8 +164,8 @@ func (m *Master) run() {
 
 // serve serves one connection until it ends. It reports whether it was of use.
 func (m *Master) serve() (joined bool) {
-	conn, err := m.u.Dial(m.ctx, m.addr, Mode{Proto: 2}, nil)
-	if err != nil {
+	c := newMasterConn(m)
+	if err := c.begin(m.ctx, m.u, m.addr); err != nil {
 		var n nodeError
 		if errors.As(err, &n) {
 			err = n.err // whose it is will be said
@@ -173,53 +173,41 @@ func (m *Master) serve() (joined bool) {
 		m.part(nil, err)
 		return false
 	}
-	ctx, fail := context.WithCancelCause(m.ctx)
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	l := &lane{m: m, conn: conn, wake: make(chan struct{}, 1)}
-	var both sync.WaitGroup
-	both.Go(func() { fail(l.read()) })     // ends when conn is closed
-	both.Go(func() { fail(l.write(ctx)) }) // ends when ctx does, or conn is closed
-	err = m.greet(ctx, l)
+	err := m.greet(c)
 	if err == nil {
 		joined = true
-		m.join(l)
-		err = m.watch(ctx, l)
+		m.join(c)
+		err = m.watch(c)
 	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	fail(err)
-	stop()
-	conn.Close()
-	both.Wait()
+	err = c.end(err)
 	if joined {
 		err = errors.New("the connection was lost: " + err.Error()) // not as one that was never of use
 	}
-	m.part(l, err)
+	m.part(c, err)
 	return joined
 }
 
-// join makes l the way to the server.
-func (m *Master) join(l *lane) {
+// join makes c the way to the server.
+func (m *Master) join(c *masterConn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tried {
 		m.tell(slog.LevelInfo, "master is back")
 	}
-	m.lane, m.why, m.silent, m.tried, m.last = l, nil, false, true, l.id
+	m.conn, m.why, m.silent, m.tried, m.last = c, nil, false, true, c.id
 	m.family.signal()
 }
 
-// part gives l up, if there was one, and what waits for replies on it.
-func (m *Master) part(l *lane, err error) {
+// part gives c up, if there was one, and what waits for replies on it.
+func (m *Master) part(c *masterConn, err error) {
 	m.mu.Lock()
-	if m.ctx.Err() == nil && (m.lane != nil || !m.tried) {
+	if m.ctx.Err() == nil && (m.conn != nil || !m.tried) {
 		m.tell(slog.LevelWarn, "master is away", "err", explain(err))
 	}
-	m.lane, m.why, m.tried, m.silent = nil, err, true, false
+	m.conn, m.why, m.tried, m.silent = nil, err, true, false
 	tell := func() {}
-	if l != nil {
-		tell = l.abandon(err)
+	if c != nil {
+		tell = c.abandon(err)
 	}
 	m.family.signal()
 	m.mu.Unlock()
@@ -227,16 +215,16 @@ func (m *Master) part(l *lane, err error) {
 }
 
 // watch looks at the server each second until the connection has to be given up.
-func (m *Master) watch(ctx context.Context, l *lane) error {
+func (m *Master) watch(c *masterConn) error {
 	tick := time.NewTicker(masterLook)
 	defer tick.Stop()
 	for {
 		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-c.ctx.Done():
+			return context.Cause(c.ctx)
 		case <-tick.C:
 		}
-		if err := m.look(ctx, l); err != nil {
+		if err := m.look(c); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,9 +53,9 @@ var (
 )
 
 // inquire has the server say how it is.
-func (l *lane) inquire(ctx context.Context) (r masterReport, err error) {
+func (c *masterConn) inquire() (r masterReport, err error) {
 	r.sent = time.Now()
-	all, err := l.ask(ctx, askTime, askServer, askReplication, askConfig, askID)
+	all, err := c.ask(askTime, askServer, askReplication, askConfig, askID)
 	if err != nil {
 		return r, err
 	}
@@ -97,8 +96,8 @@ func (l *lane) inquire(ctx context.Context) (r masterReport, err error) {
 
 // greet prepares a new connection: the server has the scripts, has said how it is, and will run
 // nothing any more of what came over the connection before this one.
-func (m *Master) greet(ctx context.Context, l *lane) error {
-	r, err := l.inquire(ctx)
+func (m *Master) greet(c *masterConn) error {
+	r, err := c.inquire()
 	if err != nil {
 		return err
 	}
@@ -107,14 +106,14 @@ func (m *Master) greet(ctx context.Context, l *lane) error {
 		load = append(load, resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", string(script)))
 	}
 	m.mu.Lock()
-	l.id = r.id
+	c.id = r.id
 	if m.last > 0 && m.last != r.id && m.state.runID == r.runID {
 		// A server that has hung finds what it was sent meanwhile on both. Where this is
 		// forbidden, it reads the older one first as a rule.
 		load = append(load, resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(m.last, 10)))
 	}
 	m.mu.Unlock()
-	loaded, err := l.ask(ctx, load...)
+	loaded, err := c.ask(load...)
 	if err != nil {
 		return err
 	}
@@ -128,8 +127,8 @@ func (m *Master) greet(ctx context.Context, l *lane) error {
 }
 
 // look asks the server how it is.
-func (m *Master) look(ctx context.Context, l *lane) error {
-	r, err := l.inquire(ctx)
+func (m *Master) look(c *masterConn) error {
+	r, err := c.inquire()
 	if err != nil {
 		return err
 	}

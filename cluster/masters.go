@@ -58,7 +58,7 @@ func roll(all []*Master) (up, pending int, failed []nodeError) {
 		switch {
 		case m.state.unfit != nil:
 			failed = append(failed, nodeError{m.addr, m.state.unfit})
-		case m.lane != nil:
+		case m.conn != nil:
 			up++
 		case !m.tried:
 			pending++

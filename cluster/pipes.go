@@ -277,7 +277,7 @@ func (p *Pipes) pipe(addr string, m Mode) *Pipe {
 		return m.Own.pipe(addr)
 	}
 	if m.Apart {
-		m = p.lane(addr, m)
+		m = p.unstuck(addr, m)
 	}
 	key := nodeKey{addr, m}
 	pipe := p.byNode[key]

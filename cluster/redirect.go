@@ -256,7 +256,7 @@ func (p *Pipes) retry() {
 
 // left says that the node at addr has left the topology.
 func (p *Pipes) left(addr string, m Mode) bool {
-	pipe := p.byNode[nodeKey{addr, p.lane(addr, m)}]
+	pipe := p.byNode[nodeKey{addr, p.unstuck(addr, m)}]
 	return pipe != nil && !pipe.retired.IsZero()
 }
 
