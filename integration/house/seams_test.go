@@ -1,0 +1,91 @@
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// features are the types of proxy that see a session as a host only.
+var features = strings.Fields("monitor paused private tracking blocking blockedCall tasks subscriber writes")
+
+// No type has all of a session by embedding it, and features do not even know it. What a command may ask stays
+// small enough to be read at once.
+func TestSeams(t *testing.T) {
+	types := declared(t, "proxy")
+	for name, spec := range types {
+		s, ok := spec.(*ast.StructType)
+		if !ok {
+			continue
+		}
+		for _, field := range s.Fields.List {
+			if len(field.Names) == 0 && isSession(field.Type) {
+				t.Errorf("proxy: %s embeds a session", name)
+			}
+		}
+	}
+	for _, name := range features {
+		s, ok := types[name].(*ast.StructType)
+		if !ok {
+			t.Fatalf("proxy has no struct %s", name)
+		}
+		for _, field := range s.Fields.List {
+			if isSession(field.Type) {
+				t.Errorf("proxy: %s knows the session, and not a host", name)
+			}
+		}
+	}
+	most := map[string]int{
+		"Actions": 18, "Nodes": 8, "Notes": 8, "Clients": 8, "Connection": 8, "Transactions": 8, "Subscriptions": 8,
+		"Tracker": 8,
+	}
+	for name, spec := range declared(t, "commands") {
+		if i, ok := spec.(*ast.InterfaceType); ok && most[name] > 0 {
+			if n := i.Methods.NumFields(); n > most[name] {
+				t.Errorf("commands.%s has %d methods, %d are the most", name, n, most[name])
+			}
+			delete(most, name)
+		}
+	}
+	if len(most) > 0 {
+		t.Errorf("commands does not declare %v", most)
+	}
+}
+
+// declared are the types that a package declares outside its tests, by name.
+func declared(t *testing.T, room string) map[string]ast.Expr {
+	t.Helper()
+	files, err := filepath.Glob("../../" + room + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := make(map[string]ast.Expr)
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				types[spec.Name.Name] = spec.Type
+			}
+			return true
+		})
+	}
+	return types
+}
+
+// isSession says that e is session or *session.
+func isSession(e ast.Expr) bool {
+	if star, ok := e.(*ast.StarExpr); ok {
+		e = star.X
+	}
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == "session"
+}
