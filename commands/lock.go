@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
 
@@ -79,7 +78,7 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 
 // acquisition is one LOCK on its way.
 type acquisition struct {
-	Actions
+	lockCaller
 	l       *redlock.Locker
 	busiest *busiest
 	grants  Grants // of the connection when it asked: RESET gives it new ones
@@ -89,7 +88,6 @@ type acquisition struct {
 	proto   int
 	args    lockArgs
 	a       *redlock.Acquire
-	sent    time.Time // the request that the loop made last
 	at      time.Time // of the grant; zero: there is none
 }
 
@@ -100,7 +98,7 @@ const unread = 2 * time.Second
 func lock(c *Call, all *Lockers, b *busiest, s *lockSyntax, mode redlock.Mode) {
 	c.Client.Grants.prepare()
 	l := all.of(string(c.Args[1]))
-	q := &acquisition{Actions: c.Actions, l: l, busiest: b, grants: c.Client.Grants, proto: c.Client.Proto}
+	q := &acquisition{lockCaller: lockCaller{c.Actions}, l: l, busiest: b, grants: c.Client.Grants, proto: c.Client.Proto}
 	if err := q.args.parse(s, l, c.Args); err != nil {
 		c.Reply(ErrorReply(err))
 		return
@@ -109,11 +107,9 @@ func lock(c *Call, all *Lockers, b *busiest, s *lockSyntax, mode redlock.Mode) {
 		c.Reply(ErrorReply(err))
 		return
 	}
-	if l.Quorum() {
-		if err := all.allows(&q.args); err != nil {
-			c.Reply(ErrorReply(err))
-			return
-		}
+	if err := all.allows(l, &q.args); err != nil {
+		c.Reply(ErrorReply(err))
+		return
 	}
 	if q.args.keep {
 		if err := c.Client.Kept.full(l); err != nil {
@@ -137,21 +133,15 @@ func lock(c *Call, all *Lockers, b *busiest, s *lockSyntax, mode redlock.Mode) {
 func (q *acquisition) ask() {
 	if q.l.Follows(q.a) {
 		q.busiest.waited(q.a.Name)
-		q.Task(q.wait, q.lost)
+		q.Task(q.wait, q.Lost)
 		return
 	}
-	q.sent = time.Now()
-	slot, req := q.l.AcquireRequest(q.a)
-	ask(q, q.l, slot, req, Asking{Resend: true, Lost: q.lost}, q.answered)
+	q.l.Acquire(q, q.a, q)
 }
 
-// answered makes the client's answer of the first attempt's, or goes on waiting.
-func (q *acquisition) answered(reply []byte) []byte {
-	g, ok, err := q.l.ReadAcquire(q.a, reply)
+// Acquired implements redlock.Acquirer: it makes the client's answer of the first attempt's, or goes on waiting.
+func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 	switch {
-	case err == redlock.ErrAgain:
-		q.ask()
-		return nil
 	case err != nil:
 		q.ended(false, err)
 		if !redlock.Refused(err) {
@@ -159,26 +149,24 @@ func (q *acquisition) answered(reply []byte) []byte {
 		}
 		return ErrorReply(err)
 	case ok && q.a.Sync > 0:
-		g.At = q.sent
 		unconfirmed := g // so that most grants need no place of their own on the heap
-		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q.lost)
+		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q.Lost)
 		return nil
 	case ok:
-		g.At = q.sent
 		if err := q.granted(g); err != nil {
 			return ErrorReply(err)
 		}
 		return appendGrant(make([]byte, 0, 64+len(g.Token)), g)
 	case q.args.wait == 0 && q.args.tries < 2:
 		q.ended(false, nil)
-		return reply
+		return replyNull(q.proto)
 	case q.Gone():
 		q.ended(false, nil)
 		q.undo()
-		return resp.AppendNull(nil, q.proto)
+		return replyNull(q.proto)
 	}
 	q.busiest.waited(q.a.Name)
-	q.Task(q.wait, q.lost)
+	q.Task(q.wait, q.Lost)
 	return nil
 }
 
@@ -198,7 +186,7 @@ func (q *acquisition) wait(ctx context.Context) []byte {
 		return ErrorReply(err)
 	case !ok:
 		q.ended(false, nil)
-		return resp.AppendNull(nil, q.proto)
+		return replyNull(q.proto)
 	}
 	return q.confirm(ctx, g)
 }
@@ -250,8 +238,8 @@ func (q *acquisition) ended(ok bool, err error) {
 	}
 }
 
-// lost takes the grant back that the client did not get.
-func (q *acquisition) lost() {
+// Lost implements redlock.Acquirer: it takes the grant back that the client did not get.
+func (q *acquisition) Lost() {
 	if !q.at.IsZero() && time.Since(q.at) < unread {
 		q.undo()
 	}

@@ -55,11 +55,11 @@ var lockOptions = [...]lockOption{
 		return a.setToken(v)
 	}},
 	{"PX", true, "lease", func(a *lockArgs, l *redlock.Locker, v []byte) (err error) {
-		a.lease, err = durationArg("PX", v, time.Millisecond, 1, l.MaxLease(), longestOf(l))
+		a.lease, err = durationArg("PX", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
 		return err
 	}},
 	{"EX", true, "lease", func(a *lockArgs, l *redlock.Locker, v []byte) (err error) {
-		a.lease, err = durationArg("EX", v, time.Second, 1, l.MaxLease(), longestOf(l))
+		a.lease, err = durationArg("EX", v, time.Second, 1, l.MaxLease(), l.MaxLeaseSetting())
 		return err
 	}},
 	{"WAIT", true, "wait", func(a *lockArgs, l *redlock.Locker, v []byte) (err error) {
@@ -235,14 +235,6 @@ func (a *lockArgs) setToken(v []byte) error {
 	}
 	a.token = string(v)
 	return nil
-}
-
-// longestOf is the setting that bounds the leases of l.
-func longestOf(l *redlock.Locker) string {
-	if l.Quorum() {
-		return "redlock-max-lease"
-	}
-	return "lock-max-lease"
 }
 
 // usage ends an error with the syntax of the verb.

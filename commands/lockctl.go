@@ -64,7 +64,7 @@ func lockctlHelp(c *Call) {
 
 // lockctlInfo replies a map: state, fence, holders (maps), waiters, key.
 func lockctlInfo(c *Call, l *Lockers) {
-	inspect(c, l, (*redlock.Locker).InspectRequest, func(s redlock.State, proto int) []byte {
+	inspect(c, l, "", func(s redlock.State, proto int) []byte {
 		return appendState(resp.AppendMap(nil, proto, statePairs), proto, s)
 	})
 }
@@ -108,8 +108,7 @@ func lockctlCheck(c *Call, l *Lockers) {
 		return
 	}
 	token := string(c.Args[3])
-	check := func(l *redlock.Locker, name string) (int, []byte) { return l.CheckRequest(name, token) }
-	inspect(c, l, check, func(s redlock.State, proto int) []byte {
+	inspect(c, l, token, func(s redlock.State, proto int) []byte {
 		h := s.Held(token)
 		if h == nil {
 			return resp.AppendNull(nil, proto)
@@ -121,19 +120,15 @@ func lockctlCheck(c *Call, l *Lockers) {
 	})
 }
 
-// inspect reads the lock that Args[2] names, by request, and answers with what show makes of it.
-func inspect(
-	c *Call, all *Lockers, request func(*redlock.Locker, string) (int, []byte), show func(s redlock.State, proto int) []byte,
-) {
+// inspect reads the lock that Args[2] names, for the owner of token if that is not "", and answers with what
+// show makes of it.
+func inspect(c *Call, all *Lockers, token string, show func(s redlock.State, proto int) []byte) {
 	name, proto := string(c.Args[2]), c.Client.Proto
 	if err := c.Client.Kept.refuse(name); err != nil {
 		c.Reply(ErrorReply(err))
 		return
 	}
-	l := all.of(name)
-	slot, req := request(l, name)
-	ask(c, l, slot, req, reread, func(reply []byte) []byte {
-		s, err := l.ReadState(name, reply)
+	all.of(name).Inspect(&lockCaller{c.Actions}, name, token, func(s redlock.State, err error) []byte {
 		if err != nil {
 			return ErrorReply(err)
 		}
@@ -148,17 +143,13 @@ func lockctlBreak(c *Call, all *Lockers) {
 		c.Reply(ErrorReply(err))
 		return
 	}
-	l := all.of(name)
-	slot, req := l.BreakRequest(name)
-	// Not to be sent again: that could break the hold of the next one.
-	ask(c, l, slot, req, Asking{}, func(reply []byte) []byte {
-		broken, err := l.ReadBreak(reply)
+	all.of(name).Break(&lockCaller{c.Actions}, name, func(broken bool, err error) []byte {
 		switch {
 		case err != nil:
 			return ErrorReply(err)
 		case broken:
-			return redcon.AppendInt(nil, 1)
+			return replyOne
 		}
-		return redcon.AppendInt(nil, 0)
+		return replyZero
 	})
 }

@@ -61,9 +61,11 @@ func (l *Lockers) all() []*redlock.Locker {
 	return []*redlock.Locker{l.Plain, l.Quorum}
 }
 
-// allows says why a LOCK cannot be had of Quorum.
-func (l *Lockers) allows(a *lockArgs) error {
+// allows says why a LOCK cannot be had of engine.
+func (l *Lockers) allows(engine *redlock.Locker, a *lockArgs) error {
 	switch {
+	case engine != l.Quorum:
+		return nil
 	case a.syncs && a.replicas > 0:
 		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of them have the grant anyway")
 	case a.lease > 0 && a.lease < l.LeastLease:
@@ -73,19 +75,10 @@ func (l *Lockers) allows(a *lockArgs) error {
 	return nil
 }
 
-// ask has l run a request, and answers with what then makes of its reply.
-func ask(a Actions, l *redlock.Locker, slot int, req []byte, o Asking, then func(reply []byte) []byte) {
-	if !l.Quorum() {
-		o.Home = true
-		a.Ask(cluster.ToSlot(slot), req, o, then)
-		return
-	}
-	a.Await(func(done func([]byte)) {
-		l.Start(req, func(reply []byte, err error) {
-			if err != nil {
-				reply = ErrorReply(err)
-			}
-			done(reply)
-		})
-	}, then, o.Lost)
+// lockCaller is the client that asks for a lock, as redlock.Caller.
+type lockCaller struct{ Actions }
+
+// SendHome implements redlock.Caller.
+func (c *lockCaller) SendHome(slot int, req []byte, resend bool, then func([]byte) []byte, lost func()) {
+	c.Ask(cluster.ToSlot(slot), req, Asking{Resend: resend, Home: true, Lost: lost}, then)
 }

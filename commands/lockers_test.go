@@ -56,7 +56,7 @@ func withQuorum(t *testing.T, test func(t *testing.T, upstream *miniredis.Minire
 		}
 		all := Lockers{
 			Plain:    redlock.New(n, redlock.Options{}),
-			Quorum:   redlock.New(redlock.NewQuorum(nodes, redlock.QuorumOptions{}), redlock.Options{}),
+			Quorum:   redlock.NewRedlock(nodes, redlock.QuorumOptions{}, redlock.Options{}),
 			Prefixes: []string{"due:", "pay:"}, LeastLease: time.Second,
 			Masters: func() []cluster.MasterHealth {
 				return []cluster.MasterHealth{

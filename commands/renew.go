@@ -50,12 +50,12 @@ func renew(c *Call, all *Lockers, s *lockSyntax) {
 		keeps, push, keeper = c.Client.Kept.on(), c.Pusher(), l.NewKeeper()
 	}
 	sent := time.Now()
-	slot, req := l.RenewRequest(args.name, args.token, args.lease, args.fence, keeper)
-	ask(c, l, slot, req, reread, func(reply []byte) []byte {
-		left, fence, err := l.ReadRenew(reply)
+	asked := &redlock.Renew{Name: args.name, Token: args.token, Lease: args.lease, Fence: args.fence, Keeper: keeper}
+	l.Renew(&lockCaller{c.Actions}, asked, func(r redlock.Renewed, err error) []byte {
 		if err != nil {
 			return ErrorReply(err)
 		}
+		left := r.Left
 		l.CountRenew(left > 0)
 		if left > 0 || args.fence == 0 {
 			grants.renewed(args.name, args.token, left)
@@ -64,7 +64,7 @@ func renew(c *Call, all *Lockers, s *lockSyntax) {
 		case left <= 0:
 		case args.keep:
 			keeps.keep(l, redlock.Hold{
-				Name: args.name, Token: args.token, Fence: fence, Lease: args.lease, Until: until, Keeper: keeper, Max: args.renewals,
+				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until, Keeper: keeper, Max: args.renewals,
 			}, push)
 		default:
 			l.Prolonged(args.name, args.token, until)

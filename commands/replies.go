@@ -14,6 +14,11 @@ var (
 	replyPong  = []byte("+PONG\r\n")
 	replyReset = []byte("+RESET\r\n")
 	replyEmpty = []byte("*0\r\n")
+	replyZero  = []byte(":0\r\n")
+	replyOne   = []byte(":1\r\n")
+
+	replyNull2 = []byte("$-1\r\n")
+	replyNull3 = []byte("_\r\n")
 
 	errSyntax      = []byte("-ERR syntax error\r\n")
 	errInteger     = []byte("-ERR value is not an integer or out of range\r\n")
@@ -24,6 +29,14 @@ var (
 	errUnexpected  = []byte("-ERR the upstream answered in a form that lockproxy does not expect\r\n")
 	errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n")
 )
+
+// replyNull is Null.
+func replyNull(proto int) []byte {
+	if proto < 3 {
+		return replyNull2
+	}
+	return replyNull3
+}
 
 // maxQuoted is how many bytes of one argument an error repeats.
 const maxQuoted = 16 << 10

@@ -1,11 +1,6 @@
 package commands
 
-import (
-	"github.com/tidwall/redcon"
-
-	"lockproxy/internal/resp"
-	"lockproxy/redlock"
-)
+import "lockproxy/redlock"
 
 // unlockVerb is
 //
@@ -33,54 +28,46 @@ var tokenArgument = Argument{Name: "token", Type: "oneof", Optional: true, Argum
 
 // release is one UNLOCK on its way.
 type release struct {
-	Actions
+	lockCaller
 	l      *redlock.Locker
 	grants Grants // of the connection when it asked: RESET gives it new ones
 	proto  int
-	args   lockArgs
+	asked  redlock.Release
 }
 
 func unlock(c *Call, all *Lockers, s *lockSyntax) {
 	l := all.of(string(c.Args[1]))
-	r := &release{Actions: c.Actions, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
-	if err := r.args.parseHeld(s, c, l); err != nil {
+	var args lockArgs
+	if err := args.parseHeld(s, c, l); err != nil {
 		c.Reply(ErrorReply(err))
 		return
 	}
-	r.ask()
-}
-
-func (r *release) ask() {
-	slot, req := r.l.ReleaseRequest(r.args.name, r.args.token, r.args.fence, r.args.id)
-	ask(r, r.l, slot, req, reread, r.answered)
-}
-
-// answered makes the client's answer of that of Redis.
-func (r *release) answered(reply []byte) []byte {
-	released, ok, keeper, err := r.l.ReadRelease(reply)
-	if err == redlock.ErrAgain {
-		r.ask()
-		return nil
+	r := &release{
+		lockCaller: lockCaller{c.Actions}, l: l, grants: c.Client.Grants, proto: c.Client.Proto,
+		asked: redlock.Release{Name: args.name, Token: args.token, Fence: args.fence, Named: args.id},
 	}
+	l.Release(r, &r.asked, r)
+}
+
+// Released implements redlock.Releaser.
+func (r *release) Released(done redlock.Released, err error) []byte {
 	if err != nil {
-		return reply
+		return ErrorReply(err)
 	}
-	r.l.CountRelease(ok)
-	if released {
-		r.l.Unlocked(r.args.name, r.args.token, keeper)
+	r.l.CountRelease(done.Held)
+	if done.Whole {
+		r.l.Unlocked(r.asked.Name, r.asked.Token, done.Keeper)
 	}
-	if released || !ok && r.args.fence == 0 {
-		r.grants.forget(r.args.name, r.args.token)
+	if done.Whole || !done.Held && r.asked.Fence == 0 {
+		r.grants.forget(r.asked.Name, r.asked.Token)
 	}
 	switch {
-	case !ok:
-		return resp.AppendNull(nil, r.proto)
-	case reply[0] == ':': // as nearly always
-		return reply
-	case released:
-		return redcon.AppendInt(nil, 1)
+	case !done.Held:
+		return replyNull(r.proto)
+	case done.Whole:
+		return replyOne
 	}
-	return redcon.AppendInt(nil, 0)
+	return replyZero
 }
 
 // parseHeld reads the arguments of a verb that concerns a hold; without a token it is the one that this

@@ -25,15 +25,14 @@ func (s *Server) startLocks() {
 			nodes = append(nodes, lockMaster{m})
 		}
 		o := s.o.Locks
-		o.Sync, o.FailoverGrace = 0, 0 // its masters have no replicas
 		if r.MaxLease > 0 {
 			o.MaxLease = r.MaxLease
 		}
-		q := redlock.NewQuorum(nodes, redlock.QuorumOptions{
-			NodeTimeout: r.NodeTimeout, Log: s.o.Log,
-			NotRun: func(err error) bool { return errors.Is(err, cluster.ErrUnavailable) },
-		})
-		all.Quorum, all.Prefixes, all.LeastLease = redlock.New(q, o), r.Prefixes, leastLeases*r.NodeTimeout
+		all.Quorum = redlock.NewRedlock(nodes, redlock.QuorumOptions{
+			NodeTimeout: r.NodeTimeout,
+			NotRun:      func(err error) bool { return errors.Is(err, cluster.ErrUnavailable) },
+		}, o)
+		all.Prefixes, all.LeastLease = r.Prefixes, leastLeases*r.NodeTimeout
 		all.Masters = s.masters
 	}
 	s.lockers = all

@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/redlock"
 )
 
 // id is the client's id.
@@ -88,8 +90,13 @@ func TestClientUnblockElsewhere(t *testing.T) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked, st.Own)
 		}
 	})
+	scripts := redlock.Scripts()
+	cancel := scripts[slices.IndexFunc(scripts, func(s redlock.Script) bool { return s.Name == "cancel" })].SHA
 	inBubble(t, 1, Options{}, func(_ int, command string) string {
-		if strings.HasPrefix(command, "EVALSHA") {
+		switch {
+		case strings.HasPrefix(command, "EVALSHA "+cancel):
+			return ":1\r\n"
+		case strings.HasPrefix(command, "EVALSHA"):
 			return "*3\r\n$4\r\nbusy\r\n:60000\r\n:0\r\n"
 		}
 		return echo(1, command)

@@ -16,36 +16,28 @@ func (l *Locker) Wait(ctx context.Context, a *Acquire) (g Grant, ok bool, err er
 	l.stats.waiting.Add(1)
 	defer l.stats.waiting.Add(-1)
 	l.stats.waits.Add(1)
-	if l.quorum != nil {
-		if err := l.admit(a.w); err != nil {
-			l.forget(a.w)
-			return g, false, err
-		}
+	if err := l.order.admit(a.w); err != nil {
+		l.queues.forget(a.w)
+		return g, false, err
 	}
-	r := l.enter(a.w)
-	g, ok, err = l.wait(ctx, a, r)
-	l.leave(r, a.w, g.TTL)
-	if !ok && err == nil {
-		err = l.inVain(a)
+	q := l.queues.enter(a.w)
+	g, ok, err = l.wait(ctx, a, q)
+	l.queues.leave(q, a.w, g.TTL)
+	if ok {
+		return g, true, nil
 	}
-	if !ok && err == nil {
+	if err = l.order.ended(a, err); err == nil {
 		l.stats.timedOut.Add(1)
-		if l.quorum == nil { // else nothing was left
-			err = l.undoOnce(a)
-		}
 	}
-	if err != nil && l.quorum == nil {
-		l.Undo(a)
-	}
-	return g, ok, err
+	return g, false, err
 }
 
-func (l *Locker) wait(ctx context.Context, a *Acquire, r *room) (g Grant, ok bool, err error) {
+func (l *Locker) wait(ctx context.Context, a *Acquire, q *waitQueue) (g Grant, ok bool, err error) {
 	w := a.w
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(l.sleep(r, w))
+		timer.Reset(l.queues.sleep(q, w))
 		try := false
 		select {
 		case <-ctx.Done():
@@ -57,7 +49,7 @@ func (l *Locker) wait(ctx context.Context, a *Acquire, r *room) (g Grant, ok boo
 			try = true
 		case <-w.rearm:
 		case <-timer.C:
-			try = l.due(r, w)
+			try = l.queues.due(q, w)
 		}
 		if time.Until(w.deadline) <= 0 {
 			select {
@@ -71,20 +63,12 @@ func (l *Locker) wait(ctx context.Context, a *Acquire, r *room) (g Grant, ok boo
 		if !try {
 			continue
 		}
-		at, reply, err := l.attempt(ctx, a)
-		switch {
+		switch g, ok, err = l.engine.attempt(ctx, a); {
 		case err == errOverdue:
-			return g, false, nil
-		case err != nil:
-			a.unsure = true
-			return g, false, err
-		}
-		g, ok, err = l.readAcquire(a, reply)
-		switch {
+			return Grant{}, false, nil
 		case err == ErrAgain:
 			w.nudge()
 		case ok || err != nil:
-			g.At = at
 			return g, ok, err
 		}
 	}
@@ -104,16 +88,10 @@ func (l *Locker) Try(ctx context.Context, a *Acquire, tries int, every time.Dura
 		case <-ctx.Done():
 			return g, false, context.Cause(ctx)
 		}
-		a.ID = l.newID(a) // the attempt before this one has made nothing, and what is asked for meanwhile is older
+		a.ID = l.names.newID(a) // the attempt before this one has made nothing, and what is asked for meanwhile is older
 		err = ErrAgain
 		for n := 0; err == ErrAgain && n < mostSteps; n++ {
-			var reply []byte
-			at := time.Now()
-			slot, req := l.AcquireRequest(a)
-			if reply, err = l.upstream.Do(l.ctx, slot, req, true); err == nil {
-				g, ok, err = l.ReadAcquire(a, reply)
-				g.At = at
-			}
+			g, ok, err = l.engine.attempt(l.back.ctx, a)
 		}
 		if err != nil && !Refused(err) {
 			a.unsure = true
@@ -129,14 +107,6 @@ func (l *Locker) Try(ctx context.Context, a *Acquire, tries int, every time.Dura
 // errOverdue is why an attempt ends whose waiter's wait is over.
 var errOverdue = errors.New("the wait is over")
 
-// attempt asks for the lock; at is when that began. Nothing can be taken back on one Redis before the outcome
-// is known, so it does not end with ctx there; a Quorum takes back by itself what comes too late.
-func (l *Locker) attempt(ctx context.Context, a *Acquire) (at time.Time, reply []byte, err error) {
-	if l.quorum != nil {
-		return l.try(ctx, a)
-	}
-	at = time.Now()
-	slot, req := l.AcquireRequest(a)
-	reply, err = l.upstream.Do(l.ctx, slot, req, true)
-	return at, reply, err
-}
+// Follows says that others of this proxy wait for the lock that a wants, and that a need not ask before them:
+// call Wait at once.
+func (l *Locker) Follows(a *Acquire) bool { return l.order.follows(a) }

@@ -82,7 +82,7 @@ func BenchmarkCost(b *testing.B) {
 	acquire := func(a Acquire) func(i int) []byte {
 		return func(i int) []byte {
 			a.Name, a.Lease = name(i), time.Minute
-			_, req := l.AcquireRequest(l.NewAcquire(a))
+			_, req := l.single().acquireRequest(l.NewAcquire(a))
 			return req
 		}
 	}
@@ -93,7 +93,7 @@ func BenchmarkCost(b *testing.B) {
 	}
 	for _, m := range []Mode{Write, Read} {
 		release := func(i int) []byte {
-			_, req := l.ReleaseRequest(name(i), token, 0, "")
+			_, req := l.single().releaseRequest(&Release{name(i), token, 0, ""})
 			return req
 		}
 		all = append(all,
@@ -102,7 +102,7 @@ func BenchmarkCost(b *testing.B) {
 			costing{"release " + string(m), "evalsha", release},
 			costing{"acquire " + string(m) + ", kept", "evalsha", acquire(Acquire{Token: token, Mode: m, Keep: true})},
 			costing{"renew " + string(m) + ", kept", "evalsha", func(i int) []byte {
-				_, req := l.RenewRequest(name(i), token, 2*time.Minute, 0, "")
+				_, req := l.single().renewRequest(&Renew{name(i), token, 2 * time.Minute, 0, ""})
 				return req
 			}},
 			costing{"release " + string(m) + ", kept", "evalsha", release})

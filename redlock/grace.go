@@ -11,10 +11,9 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// ErrAgain is what ReadAcquire says when the master of the slot has another replication id than the request
-// named, and may grant all the same, or when the queue is so long that one script does not find who is first;
-// and what ReadAcquire and ReadRelease say when a later request of the same token has overtaken it: make the
-// request again, and send it.
+// ErrAgain says that a request is to be made again, and sent: the master of the slot has another replication
+// id than the request named, and may grant all the same; or the queue is so long that one script does not
+// find who is first; or a later request of the same token has overtaken it.
 var ErrAgain = errors.New("redlock: the request named another master, or is to be sent again")
 
 // grace holds new grants back after a fail-over, for as long as the longest lease may run that
@@ -85,12 +84,12 @@ func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 }
 
 // otherMaster deals with the script's answer that the master is another one than expected.
-func (l *Locker) otherMaster(n int, said ReplyError) error {
+func (g *grace) otherMaster(n int, said ReplyError) error {
 	f := strings.Fields(string(said))
 	if len(f) != 4 {
 		return errReply
 	}
-	left := l.grace.met(n, f[1], f[2], time.Duration(number(f[3]))*time.Second)
+	left := g.met(n, f[1], f[2], time.Duration(number(f[3]))*time.Second)
 	if left == 0 {
 		return ErrAgain
 	}

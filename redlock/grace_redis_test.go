@@ -47,7 +47,7 @@ func TestFailoverGrace(t *testing.T) {
 	if r := p.lock(t.Context(), Acquire{Token: "a", Lease: 2 * time.Minute}); !r.ok || r.TTL < time.Minute {
 		t.Errorf("the one who holds it, again: %+v", r)
 	}
-	_, req := p.RenewRequest("job", "a", 3*time.Minute, 0, "")
+	_, req := p.single().renewRequest(&Renew{"job", "a", 3 * time.Minute, 0, ""})
 	if reply, err := p.up.Do(t.Context(), 0, req, true); err != nil || reply[0] != ':' || string(reply) == ":0\r\n" {
 		t.Errorf("renewal: %q %v", reply, err)
 	}
@@ -61,7 +61,7 @@ func TestFailoverGrace(t *testing.T) {
 
 	time.Sleep(time.Until(changed.Add(period + 300*time.Millisecond)))
 	for _, q := range both {
-		if r := q.lock(t.Context(), Acquire{Name: "late{job}", Token: q.id, Mode: Read}); !r.ok {
+		if r := q.lock(t.Context(), Acquire{Name: "late{job}", Token: q.names.id, Mode: Read}); !r.ok {
 			t.Errorf("after the grace: %+v", r)
 		}
 	}
@@ -73,25 +73,25 @@ func TestFailoverGraceAtStart(t *testing.T) {
 	l := New(&upstream{s: s}, Options{FailoverGrace: time.Minute})
 	promoted := strings.Repeat("a", 40)
 	never := strings.Repeat("0", 40)
-	if left := l.grace.met(7, "one", never, time.Hour); left != 0 {
+	if left := l.single().grace.met(7, "one", never, time.Hour); left != 0 {
 		t.Errorf("a master that was never promoted: %v", left)
 	}
-	if left := l.grace.met(8, "two", promoted, time.Hour); left < 59*time.Second {
+	if left := l.single().grace.met(8, "two", promoted, time.Hour); left < 59*time.Second {
 		t.Errorf("a promoted one: %v", left)
 	}
-	if left := l.grace.met(9, "one", promoted, time.Hour); left != 0 {
+	if left := l.single().grace.met(9, "one", promoted, time.Hour); left != 0 {
 		t.Errorf("a slot that moved to a known master: %v", left)
 	}
-	if left := l.grace.met(7, "three", never, time.Hour); left < 59*time.Second {
+	if left := l.single().grace.met(7, "three", never, time.Hour); left < 59*time.Second {
 		t.Errorf("one that came back without its memory: %v", left)
 	}
-	if left := l.grace.met(7, "one", never, time.Hour); left != 0 {
+	if left := l.single().grace.met(7, "one", never, time.Hour); left != 0 {
 		t.Errorf("the slot moved back: %v", left)
 	}
-	if left := l.grace.met(10, "four", never, 20*time.Second); left < 39*time.Second || left > 40*time.Second {
+	if left := l.single().grace.met(10, "four", never, 20*time.Second); left < 39*time.Second || left > 40*time.Second {
 		t.Errorf("one that came back without its memory before the proxy started: %v", left)
 	}
-	if left := l.grace.met(11, "five", promoted, 20*time.Second); left < 59*time.Second {
+	if left := l.single().grace.met(11, "five", promoted, 20*time.Second); left < 59*time.Second {
 		t.Errorf("one that was promoted, nobody knows when: %v", left)
 	}
 }

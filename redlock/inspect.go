@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,35 +52,6 @@ func (s State) Name() string {
 		return "write"
 	}
 	return "read"
-}
-
-// InspectRequest is the command that reads a lock; ReadState reads its reply. It may
-// be sent again.
-func (l *Locker) InspectRequest(name string) (slot int, req []byte) {
-	return l.eval(&inspectScript, name, 0)
-}
-
-// CheckRequest is InspectRequest for the owner of token, who relies on the answer: no LOCK that made the
-// hold what the answer says is taken back any more.
-func (l *Locker) CheckRequest(name, token string) (slot int, req []byte) {
-	slot, req = l.eval(&inspectScript, name, 1)
-	return slot, appendOwnerOf(req, token)
-}
-
-// ReadState reads the reply to InspectRequest or CheckRequest.
-func (l *Locker) ReadState(name string, reply []byte) (State, error) {
-	s := State{}
-	v, _, err := resp.Parse(reply)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("%w: %w", errReply, err)
-	case v.Err() != "":
-		err = ReplyError(v.Err())
-	case !v.Null():
-		s, err = readState(v)
-	}
-	s.Key = l.place(name).key
-	return s, err
 }
 
 // readState reads a reply that is a lock.

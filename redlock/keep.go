@@ -136,7 +136,7 @@ func (l *Locker) Keep(h Hold) *Kept {
 		k: k, name: holdName{h.Name, h.Token}, keeper: h.Keeper, fence: h.Fence, lease: h.Lease,
 		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, until: h.Until.Sub(k.born), index: -1, heeded: -hintPause,
 	}
-	slot := l.place(h.Name).slot
+	slot := l.names.place(h.Name).slot
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -156,7 +156,7 @@ func (l *Locker) Keep(h Hold) *Kept {
 	k.arm()
 	if !k.listening {
 		k.listening = true
-		l.work.Go(k.listen) // ends when the subscription is confirmed, or with k.ctx
+		l.back.work.Go(k.listen) // ends when the subscription is confirmed, or with k.ctx
 	}
 	return d
 }

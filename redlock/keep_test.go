@@ -108,7 +108,7 @@ func TestEndDuringARenewal(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		released.Release()
-		p.up.set(func() { delete(p.up.holds, p.place("unlocked").key) })
+		p.up.set(func() { delete(p.up.holds, p.names.place("unlocked").key) })
 		p.Unlocked("unlocked", "t", unlocked.keeper)
 		time.Sleep(lease)
 		if p.held("released") || p.losses() != "[]" || p.Stats().Kept != 0 {
@@ -144,8 +144,8 @@ func TestGoneAndTaken(t *testing.T) {
 		p.take("taken", lease, 0)
 		p.take("other", lease, 0)
 		p.up.set(func() {
-			delete(p.up.holds, p.place("gone").key)
-			p.up.holds[p.place("taken").key].keeper = "elsewhere:1"
+			delete(p.up.holds, p.names.place("gone").key)
+			p.up.holds[p.names.place("taken").key].keeper = "elsewhere:1"
 		})
 		time.Sleep(lease/3 + time.Second)
 		if s := p.Stats(); p.losses() != "[gone gone]" || s.Kept != 1 || s.Lost[LossGone] != 1 {
@@ -213,14 +213,14 @@ func TestMaxRenewalsAndRenew(t *testing.T) {
 		time.Sleep(lease)
 		until := time.Now().Add(10 * time.Minute)
 		p.up.set(func() {
-			p.up.holds[p.place("elsewhere").key].until = until
-			p.up.holds[p.place("here").key].until = until
+			p.up.holds[p.names.place("elsewhere").key].until = until
+			p.up.holds[p.names.place("here").key].until = until
 		})
 		p.Prolonged("here", "t", until)
 		p.Prolonged("here", "t", began) // never shorter
 		p.Prolonged("here", "other", until.Add(lease))
 		time.Sleep(9 * time.Minute)
-		if p.losses() != "[]" || get(p.up, func() int { return p.up.asked[p.place("here").key] }) != 0 {
+		if p.losses() != "[]" || get(p.up, func() int { return p.up.asked[p.names.place("here").key] }) != 0 {
 			t.Fatalf("lost %s", p.losses())
 		}
 		time.Sleep(time.Hour)
@@ -305,7 +305,7 @@ func TestOutage(t *testing.T) {
 				// A renewal of the outage has run after all.
 				p.up.set(func() {
 					set.end(p.up)
-					if e := p.up.holds[p.place("job").key]; e != nil {
+					if e := p.up.holds[p.names.place("job").key]; e != nil {
 						e.until = time.Now().Add(lease / 2)
 					}
 				})
@@ -516,13 +516,13 @@ func TestKeeperMessages(t *testing.T) {
 		}
 		p.up.set(func() { p.up.unsub = nil })
 		time.Sleep(2 * time.Second)
-		if got, want := get(p.up, func() string { return p.up.channel }), "lock:keeper:"+p.id; got != want {
+		if got, want := get(p.up, func() string { return p.up.channel }), "lock:keeper:"+p.names.id; got != want {
 			t.Fatalf("channel %q, want %q", got, want)
 		}
 		for _, kind := range []subscription.EventKind{subscription.Lost, subscription.Live} {
 			get(p.up, func() func(subscription.Event) { return p.up.notify })(subscription.Event{Kind: kind})
 		}
-		for _, m := range []string{"", "broken", "broken " + p.id + ":99", "released nobody", "hello " + a.keeper} {
+		for _, m := range []string{"", "broken", "broken " + p.names.id + ":99", "released nobody", "hello " + a.keeper} {
 			p.up.publish(m)
 		}
 		if p.Stats().Kept != 2 {
@@ -567,7 +567,7 @@ func TestForgedKeeperMessages(t *testing.T) {
 			time.Sleep(time.Minute)
 			p.up.publish("released " + h.keeper) // long before
 			time.Sleep(lease)
-			p.up.set(func() { delete(p.up.holds, p.place("job").key) })
+			p.up.set(func() { delete(p.up.holds, p.names.place("job").key) })
 			time.Sleep(lease)
 			if p.losses() != "[job gone]" {
 				t.Errorf("lost %s, and no message came", p.losses())
@@ -626,7 +626,7 @@ func TestLost(t *testing.T) {
 		released, unlocked, lost := p.take("released", lease, 0), p.take("unlocked", lease, 0), p.take("lost", lease, 0)
 		released.Release()
 		p.Unlocked("unlocked", "t", unlocked.keeper)
-		p.up.set(func() { delete(p.up.holds, p.place("lost").key) })
+		p.up.set(func() { delete(p.up.holds, p.names.place("lost").key) })
 		if lost.Lost() {
 			t.Error("nobody knows of it yet")
 		}

@@ -59,7 +59,7 @@ func TestCostOfKeeping(t *testing.T) {
 		for i := range n {
 			all = append(all, l.Keep(Hold{
 				Name: fmt.Sprintf("job:%08d", i), Token: NewToken(), Fence: int64(i), Lease: lease,
-				Until: time.Now().Add(lease), Keeper: l.id + ":" + strconv.FormatInt(int64(i), 36), Lost: func(Loss) {},
+				Until: time.Now().Add(lease), Keeper: l.names.id + ":" + strconv.FormatInt(int64(i), 36), Lost: func(Loss) {},
 			}))
 		}
 		each := (heapUse() - before) / n

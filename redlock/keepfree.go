@@ -3,8 +3,6 @@ package redlock
 import (
 	"context"
 	"time"
-
-	"lockproxy/internal/resp"
 )
 
 // mostFreers is how many holds are being freed at a time, however many a client
@@ -19,7 +17,7 @@ func (k *keeping) release(h *Kept) {
 	}
 	h.until = max(h.until, k.now()+h.lease) // a renewal may be under way
 	h.tries = 0
-	k.l.work.Add(1)
+	k.l.back.work.Add(1)
 	k.queue(h)
 }
 
@@ -29,7 +27,7 @@ func (k *keeping) queue(h *Kept) {
 	k.free = append(k.free, h)
 	if k.freers < mostFreers {
 		k.freers++
-		k.l.work.Go(k.freer) // ends when there is nothing to be freed
+		k.l.back.work.Go(k.freer) // ends when there is nothing to be freed
 	}
 }
 
@@ -48,9 +46,9 @@ func (k *keeping) freer() {
 		if err != nil {
 			k.complain("locks of clients that have gone could not be freed yet", err)
 		}
-		if err == nil || k.now() >= h.until || k.l.ctx.Err() != nil {
+		if err == nil || k.now() >= h.until || k.l.back.ctx.Err() != nil {
 			h.state = over
-			k.l.work.Done()
+			k.l.back.work.Done()
 			continue
 		}
 		pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)
@@ -64,32 +62,17 @@ func (k *keeping) freer() {
 
 // detach is one attempt to free h. mu is not held.
 func (k *keeping) detach(h *Kept) error {
-	ctx, cancel := context.WithTimeout(k.l.ctx, undoTimeout)
+	ctx, cancel := context.WithTimeout(k.l.back.ctx, undoTimeout)
 	defer cancel()
-	slot, req := k.l.detachRequest(h.name.name, h.name.token, h.keeper)
-	reply, err := k.l.upstream.Do(ctx, slot, req, true)
-	if err != nil {
-		return err
-	}
-	v, _, err := resp.Parse(reply)
-	if err != nil {
-		return err
-	}
-	if v.Err() != "" {
-		return ReplyError(v.Err())
-	}
-	if len(v.Elems) == 4 {
-		k.l.handOver(v.Elems)
-	}
-	return nil
+	return k.l.engine.detach(ctx, h.name, h.keeper)
 }
 
 // listen subscribes to what the keepers of this Locker are told, for as long as it takes.
 func (k *keeping) listen() {
-	channel := k.l.o.Prefix + "keeper:" + k.l.id
+	channel := k.l.names.keeperChannel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(k.ctx, undoTimeout)
-		stop, err := k.l.upstream.Subscribe(ctx, -1, channel, k.heard)
+		stop, err := k.l.engine.listen(ctx, -1, channel, k.heard)
 		cancel()
 		if err == nil {
 			k.mu.Lock()
@@ -104,7 +87,7 @@ func (k *keeping) listen() {
 		if k.ctx.Err() != nil {
 			return
 		}
-		k.l.o.Log.Warn("locks are kept alive without word from other proxies", "err", err)
+		k.l.back.log.Warn("locks are kept alive without word from other proxies", "err", err)
 		select {
 		case <-time.After(pause):
 		case <-k.ctx.Done():
@@ -139,7 +122,7 @@ func (k *keeping) abandon() {
 			h := s.line[0]
 			s.line.remove(h)
 			h.state = over
-			k.l.work.Done()
+			k.l.back.work.Done()
 		}
 		k.tidy(s)
 	}

@@ -32,7 +32,7 @@ func (k *keeping) serve(s *shelf, now time.Duration) {
 		k.tidy(s)
 		return
 	}
-	master := k.l.upstream.Master(s.slot)
+	master := k.l.engine.master(s.slot)
 	e := k.lanes[master]
 	if e == nil {
 		e = &lane{master: master}
@@ -42,7 +42,7 @@ func (k *keeping) serve(s *shelf, now time.Duration) {
 	if e.busy < laneWidth {
 		e.busy++
 		if s, batch := k.next(e, now); s != nil {
-			k.l.work.Go(func() { k.rounds(e, s, batch) }) // ends when nobody waits in the lane, or k.ctx ends
+			k.l.back.work.Go(func() { k.rounds(e, s, batch) }) // ends when nobody waits in the lane, or k.ctx ends
 		}
 	}
 }

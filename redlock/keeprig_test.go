@@ -221,10 +221,10 @@ func newKeeper(t testing.TB, o ...Options) *keeper {
 // take grants the lock name in Redis, and has it kept.
 func (p *keeper) take(name string, lease time.Duration, max int) *Kept {
 	p.n++
-	id := fmt.Sprintf("%s:%d", p.id, p.n)
+	id := fmt.Sprintf("%s:%d", p.names.id, p.n)
 	until := time.Now().Add(lease)
 	p.up.set(func() {
-		p.up.holds[p.place(name).key] = &entry{token: "t", keeper: id, fence: int64(p.n), until: until}
+		p.up.holds[p.names.place(name).key] = &entry{token: "t", keeper: id, fence: int64(p.n), until: until}
 	})
 	return p.Keep(Hold{Name: name, Token: "t", Fence: int64(p.n), Lease: lease, Until: until, Keeper: id, Max: max, Lost: func(l Loss) {
 		p.mu.Lock()
@@ -257,17 +257,17 @@ func (p *keeper) told(i int) time.Time {
 
 // held says that Redis has the lock name.
 func (p *keeper) held(name string) bool {
-	return get(p.up, func() bool { return p.up.live(p.place(name).key) != nil })
+	return get(p.up, func() bool { return p.up.live(p.names.place(name).key) != nil })
 }
 
 // renewals are the times at which name was renewed.
 func (p *keeper) renewals(name string) []time.Time {
-	return get(p.up, func() []time.Time { return p.up.renewed[p.place(name).key] })
+	return get(p.up, func() []time.Time { return p.up.renewed[p.names.place(name).key] })
 }
 
 // ends has Redis lose h, and the Locker hear why.
 func (p *keeper) ends(h *Kept, why string) {
-	p.up.set(func() { delete(p.up.holds, p.place(h.name.name).key) })
+	p.up.set(func() { delete(p.up.holds, p.names.place(h.name.name).key) })
 	p.up.publish(why + " " + h.keeper)
 	synctest.Wait()
 }

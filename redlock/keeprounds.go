@@ -3,13 +3,8 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/tidwall/redcon"
-
-	"lockproxy/internal/resp"
 )
 
 // shelf has the holds of one slot. One request for them is under way at a time. Its
@@ -315,7 +310,7 @@ const complaintPause = 5 * time.Second
 func (k *keeping) complain(message string, err error) {
 	if now := k.now(); !k.closed && now-k.complained >= complaintPause {
 		k.complained = now
-		k.l.o.Log.Warn(message, "kept", len(k.holds), "freeing", len(k.free), "err", err)
+		k.l.back.log.Warn(message, "kept", len(k.holds), "freeing", len(k.free), "err", err)
 	}
 }
 
@@ -328,52 +323,5 @@ func (k *keeping) ask(slot int, batch []question) ([]int64, error) {
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, limit)
 	defer cancel()
-	reply, err := k.l.upstream.Do(ctx, slot, k.l.keepRequest(batch), true)
-	if err != nil {
-		return nil, err
-	}
-	v, _, err := resp.Parse(reply)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", errReply, err)
-	case v.Err() != "":
-		return nil, ReplyError(v.Err())
-	case len(v.Elems) != len(batch):
-		return nil, errReply
-	}
-	left := make([]int64, len(batch))
-	for i, e := range v.Elems {
-		if e.Kind != ':' {
-			return nil, errReply
-		}
-		left[i] = e.Int
-	}
-	return left, nil
-}
-
-// keepRequest is the command that renews the holds of batch, all of one slot. It may
-// be sent again.
-func (l *Locker) keepRequest(batch []question) []byte {
-	req := make([]byte, 0, 80+200*len(batch))
-	args := 5 * len(batch)
-	if l.quorum != nil {
-		args++
-	}
-	req = redcon.AppendArray(req, 3+args)
-	req = redcon.AppendBulkString(req, "EVALSHA")
-	req = redcon.AppendBulkString(req, keepScript.SHA)
-	req = appendNumber(req, int64(len(batch)))
-	for _, q := range batch {
-		req = redcon.AppendBulkString(req, l.place(q.h.name.name).key)
-	}
-	for _, q := range batch {
-		req = appendOwnerOf(req, q.h.name.token)
-		req = appendNumber(req, q.lease.Milliseconds())
-		req = appendNumber(req, q.h.fence)
-		req = redcon.AppendBulkString(req, q.h.keeper)
-	}
-	if l.quorum != nil {
-		req = redcon.AppendBulkString(req, "1")
-	}
-	return req
+	return k.l.engine.keep(ctx, slot, batch)
 }

@@ -52,12 +52,12 @@ func (p *proxy) lockKept(a Acquire, max int, lost *lostHolds) *Kept {
 	}
 	q := p.NewAcquire(a)
 	began := time.Now()
-	slot, req := p.AcquireRequest(q)
-	reply, err := p.up.Do(p.ctx, slot, req, true)
+	slot, req := p.single().acquireRequest(q)
+	reply, err := p.up.Do(p.back.ctx, slot, req, true)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	g, ok, err := p.ReadAcquire(q, reply)
+	g, ok, err := p.single().readFirst(q, reply)
 	if !ok || err != nil {
 		p.t.Fatalf("%s: not granted: %v", a.Name, err)
 	}
@@ -69,16 +69,16 @@ func (p *proxy) renewKept(name, token string, lease time.Duration, lost *lostHol
 	p.t.Helper()
 	keeper := p.NewKeeper()
 	began := time.Now()
-	slot, req := p.RenewRequest(name, token, lease, 0, keeper)
-	reply, err := p.up.Do(p.ctx, slot, req, true)
+	slot, req := p.single().renewRequest(&Renew{name, token, lease, 0, keeper})
+	reply, err := p.up.Do(p.back.ctx, slot, req, true)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	left, fence, err := p.ReadRenew(reply)
-	if err != nil || left == 0 {
-		p.t.Fatalf("renewed for %v: %v", left, err)
+	r, err := readRenewed(reply)
+	if err != nil || r.Left == 0 {
+		p.t.Fatalf("renewed for %v: %v", r.Left, err)
 	}
-	return p.Keep(Hold{Name: name, Token: token, Fence: fence, Lease: lease, Until: began.Add(left), Keeper: keeper, Lost: lost.report(name + " " + token)})
+	return p.Keep(Hold{Name: name, Token: token, Fence: r.Fence, Lease: lease, Until: began.Add(r.Left), Keeper: keeper, Lost: lost.report(name + " " + token)})
 }
 
 // until waits for ok.
@@ -138,8 +138,8 @@ func TestKeepScript(t *testing.T) {
 		}
 		granted(t, queued)
 		until(t, "freed", func() bool { return len(s.keys()) == 1 })
-		slot, req := p.ReleaseRequest("{job}w00", "next", 0, "")
-		p.up.Do(p.ctx, slot, req, true)
+		slot, req := p.single().releaseRequest(&Release{"{job}w00", "next", 0, ""})
+		p.up.Do(p.back.ctx, slot, req, true)
 		s.empty(t)
 	})
 }
@@ -152,8 +152,8 @@ func TestKeepScriptMax(t *testing.T) {
 		p[0].lockKept(Acquire{Name: "a", Token: "a", Lease: keptLease}, 2, &lost)
 		p[0].lockKept(Acquire{Name: "b", Token: "b", Lease: keptLease}, 2, &lost)
 		until(t, "renewed twice each", func() bool { return p[0].Stats().Renewals == 4 })
-		slot, req := p[1].RenewRequest("b", "b", 3*keptLease, 0, "")
-		if _, err := p[1].up.Do(p[1].ctx, slot, req, true); err != nil {
+		slot, req := p[1].single().renewRequest(&Renew{"b", "b", 3 * keptLease, 0, ""})
+		if _, err := p[1].up.Do(p[1].back.ctx, slot, req, true); err != nil {
 			t.Fatal(err)
 		}
 		lost.await(t, "a a max")
@@ -208,17 +208,17 @@ func TestKeeperIsTold(t *testing.T) {
 		p[1].lockKept(Acquire{Name: "other", Token: "c", Lease: minute}, 0, &lost)
 		p[0].listening(t)
 		p[1].listening(t)
-		slot, req := p[2].BreakRequest("job")
-		reply, err := p[2].up.Do(p[2].ctx, slot, req, true)
+		slot, req := p[2].single().breakRequest("job")
+		reply, err := p[2].up.Do(p[2].back.ctx, slot, req, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if broken, err := p[2].ReadBreak(reply); !broken || err != nil {
-			t.Errorf("broken %v: %v", broken, err)
+		if r, err := p[2].single().readRelease(reply); !r.Whole || err != nil {
+			t.Errorf("broken %v: %v", r.Whole, err)
 		}
 		lost.await(t, "job a broken", "job b broken", "job d broken")
-		slot, req = p[2].ReleaseRequest("other", "c", 0, "")
-		if _, err := p[2].up.Do(p[2].ctx, slot, req, true); err != nil {
+		slot, req = p[2].single().releaseRequest(&Release{"other", "c", 0, ""})
+		if _, err := p[2].up.Do(p[2].back.ctx, slot, req, true); err != nil {
 			t.Fatal(err)
 		}
 		until(t, "told", func() bool { return p[1].Stats().Kept == 0 })
@@ -272,18 +272,18 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 		p := s.proxies(t, 1)[0]
 		var lost lostHolds
 		send := func(req []byte) []byte {
-			reply, err := p.up.Do(p.ctx, p.place("job").slot, req, true)
+			reply, err := p.up.Do(p.back.ctx, p.names.place("job").slot, req, true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return slices.Clone(reply)
 		}
 		read := func(reply []byte) {
-			released, ok, keeper, err := p.ReadRelease(reply)
-			if !released || !ok || err != nil {
+			r, err := p.single().readRelease(reply)
+			if !r.Whole || err != nil {
 				t.Fatalf("%q: %v", reply, err)
 			}
-			p.Unlocked("job", "t", keeper)
+			p.Unlocked("job", "t", r.Keeper)
 		}
 		for name, first := range map[string]func(){
 			"plain": func() { p.lock(t.Context(), Acquire{Token: "t", Lease: minute}) },
@@ -294,7 +294,7 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			},
 		} {
 			first()
-			_, req := p.ReleaseRequest("job", "t", 0, "")
+			_, req := p.single().releaseRequest(&Release{"job", "t", 0, ""})
 			reply := send(req)
 			again := send(req)
 			until(t, "the reader has gone", func() bool { return len(p.state().Holders) == 0 })
@@ -305,7 +305,7 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			if st := p.state(); len(st.Holders) != 1 || h.Ended() {
 				t.Errorf("%s: the later hold is not kept any more: %+v", name, st)
 			}
-			_, req = p.ReleaseRequest("job", "t", 0, "")
+			_, req = p.single().releaseRequest(&Release{"job", "t", 0, ""})
 			send(req)
 			read(send(req))
 			until(t, "it ends", h.Ended)

@@ -16,7 +16,7 @@ func TestLateReleaseOfAnotherProxy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if released, ok, _, err := p[1].ReadRelease(reply); !released || !ok || err != nil {
+			if r, err := p[1].single().readRelease(reply); !r.Whole || err != nil {
 				t.Errorf("UNLOCK: %q", reply)
 			}
 		}
@@ -25,8 +25,8 @@ func TestLateReleaseOfAnotherProxy(t *testing.T) {
 			if r := p[0].lock(t.Context(), ask); !r.ok {
 				t.Fatalf("LOCK: %+v", r)
 			}
-			slot, late := p[0].ReleaseRequest("job", "t", 0, "mine"+string(mode))
-			send(p[1].ReleaseRequest("job", "t", 0, "mine"+string(mode)))
+			slot, late := p[0].single().releaseRequest(&Release{"job", "t", 0, "mine" + string(mode)})
+			send(p[1].single().releaseRequest(&Release{"job", "t", 0, "mine" + string(mode)}))
 			if r := p[1].lock(t.Context(), ask); !r.ok {
 				t.Fatalf("LOCK again: %+v", r)
 			}

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-
-	"lockproxy/internal/resp"
 )
 
 const (
@@ -36,11 +32,11 @@ type Listed struct {
 // master cannot be asked, an error.
 func (l *Locker) List(ctx context.Context, glob string, count int) ([]Listed, error) {
 	f := finder{l: l, ctx: ctx, count: count, seen: make(map[string]bool)}
-	patterns := []pattern{{escapeGlob(l.o.Prefix) + "{" + glob + "}", true}, {escapeGlob(l.o.Prefix) + glob, false}}
+	patterns := []pattern{{escapeGlob(l.names.prefix) + "{" + glob + "}", true}, {escapeGlob(l.names.prefix) + glob, false}}
 	if strings.Trim(glob, "*") == "" {
 		patterns = patterns[1:] // it finds the others too
 	}
-	masters := l.upstream.Masters()
+	masters := l.engine.masters()
 	if masters == 0 {
 		return nil, errNoMasters
 	}
@@ -51,7 +47,7 @@ func (l *Locker) List(ctx context.Context, glob string, count int) ([]Listed, er
 			}
 		}
 	}
-	if l.upstream.Masters() != masters {
+	if l.engine.masters() != masters {
 		return nil, errMastersChanged
 	}
 	slices.SortFunc(f.found, func(a, b Listed) int { return cmp.Compare(a.Name, b.Name) })
@@ -78,13 +74,13 @@ type finder struct {
 func (f *finder) scan(i int, p pattern, either bool) error {
 	cursor := "0"
 	for len(f.found) < f.count {
-		keys, next, err := f.page(i, cursor, p.glob)
+		keys, next, err := f.l.engine.scan(f.ctx, i, cursor, p.glob)
 		if err != nil {
 			return err
 		}
 		var names []string
 		for _, key := range keys {
-			name, braced, ok := f.l.nameOf(key)
+			name, braced, ok := f.l.names.lockOf(key)
 			if ok && (either || braced == p.braced) && !f.seen[key] {
 				f.seen[key] = true
 				names = append(names, name)
@@ -100,28 +96,6 @@ func (f *finder) scan(i int, p pattern, either bool) error {
 	return nil
 }
 
-// page is one SCAN.
-func (f *finder) page(i int, cursor, glob string) (keys []string, next string, err error) {
-	req := resp.AppendCommandStrings(nil, "SCAN", cursor, "MATCH", glob, "COUNT", strconv.Itoa(scanStep))
-	reply, err := f.l.upstream.DoMaster(f.ctx, i, req, true)
-	if err != nil {
-		return nil, "", err
-	}
-	v, _, err := resp.Parse(reply)
-	switch {
-	case err != nil:
-		return nil, "", fmt.Errorf("%w: %w", errReply, err)
-	case v.Err() != "":
-		return nil, "", ReplyError(v.Err())
-	case len(v.Elems) != 2:
-		return nil, "", errReply
-	}
-	for _, key := range v.Elems[1].Elems {
-		keys = append(keys, key.Text())
-	}
-	return keys, v.Elems[0].Text(), nil
-}
-
 // inspect reads locks and adds those that are in use.
 func (f *finder) inspect(names []string) error {
 	for ahead := range slices.Chunk(names, inspectAhead) {
@@ -131,14 +105,7 @@ func (f *finder) inspect(names []string) error {
 		states, errs := make([]State, len(ahead)), make([]error, len(ahead))
 		var all sync.WaitGroup
 		for i, name := range ahead {
-			all.Go(func() {
-				slot, req := f.l.InspectRequest(name)
-				reply, err := f.l.upstream.Do(f.ctx, slot, req, true)
-				if err == nil {
-					states[i], err = f.l.ReadState(name, reply)
-				}
-				errs[i] = err
-			})
+			all.Go(func() { states[i], errs[i] = f.l.engine.state(f.ctx, name) })
 		}
 		all.Wait()
 		for i, name := range ahead {
@@ -157,20 +124,6 @@ func (f *finder) inspect(names []string) error {
 func foreign(err error) bool {
 	var said ReplyError
 	return errors.As(err, &said) && strings.HasPrefix(string(said), "LOCKTYPE ")
-}
-
-// nameOf is the name of the lock whose key it is. braced: the braces are ours.
-func (l *Locker) nameOf(key string) (name string, braced, ok bool) {
-	rest, ok := strings.CutPrefix(key, l.o.Prefix)
-	if !ok {
-		return "", false, false
-	}
-	if inner, ok := strings.CutPrefix(rest, "{"); ok {
-		if inner, ok = strings.CutSuffix(inner, "}"); ok && inner != "" && !hasTag(inner) {
-			return inner, true, true
-		}
-	}
-	return rest, false, hasTag(rest) // else a fence, or somebody else's
 }
 
 // escapeGlob has a glob match text itself.

@@ -15,9 +15,9 @@ import (
 func TestNameOf(t *testing.T) {
 	l := New(nothing{}, Options{Prefix: "l*:"})
 	for _, name := range []string{"job", "{u}:job", "a:{b}", "fence:{job}", "fence:{job}:x", "a{}b", "}{", "{", ""} {
-		got, _, ok := l.nameOf(l.place(name).key)
+		got, _, ok := l.names.lockOf(l.names.place(name).key)
 		if name == "" || strings.HasPrefix(name, "{") && name != "{u}:job" || name == "}{" || name == "a{}b" {
-			if ok && l.place(got).key != l.place(name).key {
+			if ok && l.names.place(got).key != l.names.place(name).key {
 				t.Errorf("%q is listed as %q, which is another lock", name, got)
 			}
 			continue
@@ -27,7 +27,7 @@ func TestNameOf(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"l*:fence:{job}", "l*:job", "lx:{job}", "job", "l*:"} {
-		if name, _, ok := l.nameOf(key); ok {
+		if name, _, ok := l.names.lockOf(key); ok {
 			t.Errorf("the key %s is the lock %q", key, name)
 		}
 	}
@@ -82,12 +82,12 @@ func TestListIsWhole(t *testing.T) {
 	defer up.close()
 	held := New(up, Options{})
 	a := held.NewAcquire(Acquire{Name: "job", Mode: Write})
-	slot, req := held.AcquireRequest(a)
-	if _, err := held.upstream.Do(t.Context(), slot, req, true); err != nil {
+	slot, req := held.single().acquireRequest(a)
+	if _, err := up.Do(t.Context(), slot, req, true); err != nil {
 		t.Fatal(err)
 	}
-	slot, req = held.InspectRequest("job")
-	state, err := held.upstream.Do(t.Context(), slot, req, true)
+	slot, c := held.names.inspected("job", "")
+	state, err := up.Do(t.Context(), slot, c.req, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,37 +5,8 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"lockproxy/internal/subscription"
 )
-
-// Upstream reaches the Redis that keeps the locks. Safe for concurrent use.
-type Upstream interface {
-	// Do runs req, one whole command, on the master of slot and returns the
-	// node's RESP2 reply, error replies included. Redirects, lost scripts and
-	// fail-over are dealt with inside. resend: req may be sent again when its
-	// reply was lost. An error means that nobody could be asked, or that it is not
-	// known whether req has run.
-	Do(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
-	// Synced runs req, which must be idempotent, as Do does and then waits on that master
-	// until replicas of its replicas have everything that it had done by then, or
-	// timeout is over. acked is how many have.
-	Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) (reply []byte, acked int, err error)
-	// Subscribe listens on channel, which belongs to slot, until cancel is
-	// called. It returns when the subscription is confirmed. notify is called in order
-	// and must not block.
-	Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error)
-	// Masters is how many masters there are now.
-	Masters() int
-	// Master names the master that has slot now; "" if nobody knows it.
-	Master(slot int) string
-	// DoMaster is Do for the i-th master, in the order of their lowest slots.
-	DoMaster(ctx context.Context, i int, req []byte, resend bool) (reply []byte, err error)
-	// Sharded says that messages go by SPUBLISH and not by PUBLISH.
-	Sharded() bool
-}
 
 // Options configure a Locker. Zero values mean those of DefaultOptions.
 type Options struct {
@@ -47,10 +18,10 @@ type Options struct {
 	MaxReaders int           // readers of one lock; 1,000 cost a Redis a few ms when they are looked at
 	MaxKept    int           // holds that are kept alive
 	// FailoverGrace is for how long a master that was not the master before grants nothing
-	// new; 0: it does not wait. It should be the longest lease in use.
+	// new; 0: it does not wait. It should be the longest lease in use. Independent masters do not fail over.
 	FailoverGrace time.Duration
 	// Sync is how many replicas must have a grant for which nothing else is asked, and SyncTimeout for how
-	// long they are waited for.
+	// long they are waited for. Independent masters have none.
 	Sync        int
 	SyncTimeout time.Duration
 	Log         *slog.Logger
@@ -81,46 +52,70 @@ func (o Options) withDefaults() Options {
 
 // Locker takes and frees locks. Safe for concurrent use.
 type Locker struct {
-	o        Options
-	upstream Upstream
-	quorum   *Quorum // the upstream, if it is one
-	id       string  // of this proxy, in the queues
-	ids      requestIDs
-	fences   string // what the keys of the slots' fences begin with
+	o      Options
+	names  *naming
+	engine engine
+	order  order // of those who wait
+	queues *waitQueues
+	back   *background
+	keep   keeping
 
-	keepers atomic.Uint64 // ids so far
-	grace   grace
+	longest string // the setting that bounds leases
 
-	ctx    context.Context // of what goes on in the background
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-	late   lateness
-
-	mu      sync.Mutex
-	rooms   map[string]*room   // by key of the lock
-	waiters map[string]*waiter // by id of the request
-
-	keep  keeping
 	stats counters
 }
 
-// New returns a Locker over u.
+// background is what goes on when nobody waits for it, until the Locker is closed.
+type background struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup // that Close waits for
+	log    *slog.Logger
+}
+
+// New returns a Locker whose locks are on u: one Redis, a Sentinel group or a cluster.
 func New(u Upstream, o Options) *Locker {
-	o = o.withDefaults()
-	l := &Locker{o: o, upstream: u, id: newID(), fences: o.Prefix + "fence:{", rooms: make(map[string]*room), waiters: make(map[string]*waiter)}
-	if l.quorum, _ = u.(*Quorum); l.quorum != nil {
-		l.quorum.heirs = l
-	} else {
-		l.grace.period = o.FailoverGrace // independent masters do not fail over
+	l := newLocker(o)
+	e := &single{
+		upstream: u, names: l.names, queues: l.queues, back: l.back,
+		maxQueue: l.o.MaxQueue, maxReaders: l.o.MaxReaders, syncTimeout: l.o.SyncTimeout,
 	}
-	l.ids.start()
+	e.grace.period = l.o.FailoverGrace
+	l.longest = "lock-max-lease"
+	return l.over(e, redisOrder{e})
+}
+
+// NewRedlock returns a Locker whose locks are on most of nodes: independent masters, an odd number of them.
+func NewRedlock(nodes []Node, of QuorumOptions, o Options) *Locker {
+	o.Sync, o.FailoverGrace = 0, 0
+	l := newLocker(o)
+	q := newQuorum(nodes, of, l)
+	q.order = &localOrder{q: q, queues: l.queues, maxQueue: l.o.MaxQueue}
+	l.longest = "redlock-max-lease"
+	return l.over(q, q.order)
+}
+
+func newLocker(o Options) *Locker {
+	o = o.withDefaults()
+	l := &Locker{o: o, names: newNaming(o.Prefix), back: &background{log: o.Log}}
+	l.back.ctx, l.back.cancel = context.WithCancel(context.Background())
+	l.queues = &waitQueues{back: l.back, byKey: make(map[string]*waitQueue), waiters: make(map[string]*waiter)}
 	l.keep.start(l)
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// over has l keep its locks by e.
+func (l *Locker) over(e engine, by order) *Locker {
+	l.engine, l.order = e, by
+	l.queues.order, l.queues.listen = by, e.listen
 	return l
 }
 
 // ID is the id of this proxy: 16 letters and digits, others at each start.
-func (l *Locker) ID() string { return l.id }
+func (l *Locker) ID() string { return l.names.id }
+
+// Key is the key of the lock of that name.
+func (l *Locker) Key(name string) string { return l.names.place(name).key }
 
 // Lease is the default lease.
 func (l *Locker) Lease() time.Duration { return l.o.Lease }
@@ -128,27 +123,57 @@ func (l *Locker) Lease() time.Duration { return l.o.Lease }
 // MaxLease is the longest lease that may be asked for.
 func (l *Locker) MaxLease() time.Duration { return l.o.MaxLease }
 
+// MaxLeaseSetting is the setting that bounds it.
+func (l *Locker) MaxLeaseSetting() string { return l.longest }
+
 // MaxWait is the longest wait.
 func (l *Locker) MaxWait() time.Duration { return l.o.MaxWait }
+
+// Sync is how many replicas must have a grant for which nothing else is asked; 0: none.
+func (l *Locker) Sync() int { return l.o.Sync }
+
+// NewAcquire completes a: a token where none is named, an id, the default lease, and
+// a keeper if it needs one.
+func (l *Locker) NewAcquire(a Acquire) *Acquire {
+	if a.Token == "" {
+		a.Token, a.fresh = NewToken(), true
+	}
+	if a.Lease == 0 {
+		a.Lease = l.o.Lease
+	}
+	a.ID = l.names.newID(&a)
+	if a.Keep {
+		a.Keeper = l.NewKeeper()
+	}
+	return &a
+}
+
+// NewKeeper is an id under which this proxy keeps one hold alive.
+func (l *Locker) NewKeeper() string { return l.names.newKeeper() }
+
+// Undo takes back, in the background, whatever a has made: its place in the queue, its hold, or its re-entry.
+// It goes on trying for as long as there may be anything to take back: its wait plus one lease. If the
+// outcome of a is not known, it looks for what a makes late until then.
+func (l *Locker) Undo(a *Acquire) {
+	l.queues.forget(a.w)
+	l.engine.undo(a)
+}
 
 // Close forgets the holds that are kept alive, and waits until everything that is to be taken
 // back or freed is, or ctx ends. Nobody may call Wait or Try meanwhile.
 func (l *Locker) Close(ctx context.Context) {
 	l.keep.close()
 	done := make(chan struct{})
-	go func() { // ends with the work, which l.cancel ends
-		l.work.Wait()
+	go func() { // ends with the work, which back.cancel ends
+		l.back.work.Wait()
 		close(done)
 	}()
 	select {
 	case <-done:
 	case <-ctx.Done():
 	}
-	l.cancel()
+	l.back.cancel()
 	l.keep.abandon()
 	<-done
-	l.late.running.Wait()
-	if l.quorum != nil {
-		l.quorum.close(ctx)
-	}
+	l.engine.close(ctx)
 }

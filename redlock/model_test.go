@@ -900,7 +900,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 				if rapid.Bool().Draw(t, "check") {
 					who = []string{tokens.Draw(t, "token")}
 				}
-				state, err := new(Locker).ReadState("job", raw(inspectScript, who...))
+				state, err := readLock(raw(inspectScript, who...))
 				if len(who) > 0 && m.live(who[0]) != nil {
 					m.live(who[0]).check()
 				}

@@ -5,10 +5,27 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	mathrand "math/rand/v2"
+	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"lockproxy/internal/slot"
 )
+
+// naming is how a proxy names what is in Redis, its requests, and itself. Safe for concurrent use.
+type naming struct {
+	prefix  string // of all keys
+	fences  string // what the keys of the slots' fences begin with
+	id      string // of this proxy, in the queues
+	ids     requestIDs
+	keepers atomic.Uint64 // ids so far
+}
+
+func newNaming(prefix string) *naming {
+	n := &naming{prefix: prefix, fences: prefix + "fence:{", id: newID()}
+	n.ids.start()
+	return n
+}
 
 // place is where a lock lives.
 type place struct {
@@ -19,17 +36,50 @@ type place struct {
 // place maps the name of a lock to its keys. The name stands in braces, so that all keys of the
 // lock lie in one slot, unless it has a hash tag of its own: then the lock lies
 // beside the data of that tag. The names a and {a} are therefore one lock.
-func (l *Locker) place(name string) place {
-	key := l.o.Prefix + name
+func (n *naming) place(name string) place {
+	key := n.prefix + name
 	if !hasTag(name) {
-		key = l.o.Prefix + "{" + name + "}"
+		key = n.prefix + "{" + name + "}"
 	}
-	n := slot.Of([]byte(key))
-	return place{key, n}
+	return place{key, slot.Of([]byte(key))}
 }
 
-// Key is the key of the lock of that name.
-func (l *Locker) Key(name string) string { return l.place(name).key }
+// lockOf is the name of the lock whose key it is. braced: the braces are ours.
+func (n *naming) lockOf(key string) (name string, braced, ok bool) {
+	rest, ok := strings.CutPrefix(key, n.prefix)
+	if !ok {
+		return "", false, false
+	}
+	if inner, ok := strings.CutPrefix(rest, "{"); ok {
+		if inner, ok = strings.CutSuffix(inner, "}"); ok && inner != "" && !hasTag(inner) {
+			return inner, true, true
+		}
+	}
+	return rest, false, hasTag(rest) // else a fence, or somebody else's
+}
+
+// keeperChannel is where this proxy is told of the holds that it keeps alive.
+func (n *naming) keeperChannel() string { return n.prefix + "keeper:" + n.id }
+
+// newID is an id for a, with what its client calls it.
+func (n *naming) newID(a *Acquire) string {
+	id := n.ids.next()
+	if a.Named == "" {
+		return string(id[:])
+	}
+	return string(id[:]) + "," + nameOf(a.Token, a.Named)[:8]
+}
+
+// nameOf stands for what a client calls a request of a token's: letters and digits, as in ids.
+func nameOf(token, named string) string {
+	sum := sha256.Sum256([]byte(token + "\x00" + named))
+	return hex.EncodeToString(sum[:8])
+}
+
+// newKeeper is an id under which this proxy keeps one hold alive.
+func (n *naming) newKeeper() string {
+	return n.id + ":" + strconv.FormatUint(n.keepers.Add(1), 36)
+}
 
 // hasTag says that name has a hash tag (Redis Cluster specification). That of fence:{tag}
 // does not count: its key would be the one where the fences of a slot are.

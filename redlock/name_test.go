@@ -25,7 +25,7 @@ func TestPlace(t *testing.T) {
 		"fence:{user7}:gap": "lock:fence:{user7}:gap",
 		"fence:job":         "lock:{fence:job}",
 	} {
-		p := l.place(name)
+		p := l.names.place(name)
 		if p.key != key || p.slot != slot.Of([]byte(p.key)) || p.slot != slot.Of([]byte("lock:fence:{"+slot.Tag(p.slot)+"}")) {
 			t.Errorf("%q is at %q in slot %d", name, p.key, p.slot)
 		}
@@ -35,7 +35,7 @@ func TestPlace(t *testing.T) {
 	}
 	for n := range slot.Count {
 		fence := "fence:{" + slot.Tag(n) + "}"
-		if p := l.place(fence); p.key == l.o.Prefix+fence {
+		if p := l.names.place(fence); p.key == l.o.Prefix+fence {
 			t.Fatalf("the lock %q would be where fences are", fence)
 		}
 	}

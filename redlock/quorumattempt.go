@@ -1,57 +1,51 @@
 package redlock
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
-
-	"lockproxy/internal/resp"
-)
-
-// The arguments of acquire.lua in a request: EVALSHA, sha, 2, two keys, and then they.
-const (
-	argLock  = 3
-	argToken = 5
-	argLease = 6
-	argID    = 8
-	argWait  = 11
-	argMost  = 17 // the candidate
-
-	argRelease = 7 // the id of a release
 )
 
 // settleRounds is how often a majority is asked to agree on a fence before an attempt has failed.
 const settleRounds = 8
 
-// attempt is one acquire.lua on all nodes, and what follows from it. What it left on nodes is taken back, in the
-// background, unless it is granted. Nodes answer on goroutines of their own; whoever
-// brings the answer that decides goes on with what follows.
+// attempt is one acquire.lua on all nodes, and what follows from it. What it left on nodes is taken back, in
+// the background, unless it is granted. Nodes answer on goroutines of their own; whoever brings the answer
+// that decides goes on with what follows.
 type attempt struct {
-	q         *Quorum
-	req       []byte
-	lock, seq []byte // the keys of the lock and of its slot's fence
-	token     []byte
-	id        []byte
+	q         *quorum
+	name      string
+	lock      string // its key
+	token     string
+	id        string // of this attempt alone
 	lease     time.Duration
-	waits     bool
+	waits     bool // its client does
 	candidate int64
+	call      call
 	began     time.Time
-	done      chan struct{}      // closed when reply is
-	then      func(reply []byte) // is told the reply, or nil
+	done      chan struct{} // closed when it is decided
+	then      func()        // is called then, or nil; must not block
 
 	mu       sync.Mutex
 	ballots  []ballot // by node
 	outcome  outcome
-	fence    int64 // granted
-	count    int64
 	proposal *proposal // what is being settled on, or nil
-	reply    []byte
+
+	// What it has come to, from done on.
+	grant   Grant
+	refusal refusal
+	err     error
+}
+
+// refusal is that others hold the lock.
+type refusal struct {
+	up    bool          // it is a reader who wants to write, and waits for other readers
+	pause time.Duration // until it may get the lock
+	doubt string        // why it may have the lock all the same, or ""
 }
 
 // ballot is what one node said.
@@ -88,42 +82,57 @@ const (
 	lost
 )
 
-// newAttempt is an attempt that no node has been asked for yet; nil: it would be in vain, and that is the reply.
-func (q *Quorum) newAttempt(args [][]byte, req []byte) (a *attempt, reply []byte, err error) {
-	if len(args) <= argMost {
-		return nil, nil, fmt.Errorf("redlock: acquire without a candidate: %w", errReply)
-	}
-	a = &attempt{
-		q: q, lock: args[argLock], seq: args[argLock+1], token: args[argToken], id: args[argID],
-		lease: ms(number(string(args[argLease]))), waits: len(args[argWait]) > 0, began: time.Now(),
-		ballots: make([]ballot, len(q.nodes)), done: make(chan struct{}),
-	}
-	if a.lease < q.MinLease() {
-		return nil, fmt.Appendf(nil, "-ERR a lease of %d ms is too short for RedLock, where a node may take %d ms to answer: it must be at least %d ms\r\n",
-			a.lease.Milliseconds(), q.o.NodeTimeout.Milliseconds(), q.MinLease().Milliseconds()), nil
+// newAttempt is an attempt that no node has been asked for yet; an error: it would be in vain. only: nothing
+// may be granted but to the token of a hold.
+func (q *quorum) newAttempt(a *Acquire, only bool) (*attempt, error) {
+	if a.Lease < q.minLease() {
+		return nil, ReplyError(fmt.Sprintf("ERR a lease of %d ms is too short for RedLock, where a node may take %d ms to answer: "+
+			"it must be at least %d ms", a.Lease.Milliseconds(), q.o.NodeTimeout.Milliseconds(), q.minLease().Milliseconds()))
 	}
 	if up, why := q.voters(); up < q.need {
-		return nil, []byte("-" + q.noQuorum(up, why) + "\r\n"), nil
+		return nil, q.noQuorum(up, why)
 	}
-	a.candidate = q.fences.candidate()
-	a.req = req
-	if without, ok := bytes.CutSuffix(req, []byte("$0\r\n\r\n")); ok {
-		a.req = appendNumber(slices.Clip(without), a.candidate)
+	a.ID = q.names.newID(a) // else what takes the attempt before this one back would take this one too
+	t := &attempt{
+		q: q, name: a.Name, lock: q.names.place(a.Name).key, token: a.Token, id: a.ID, lease: a.Lease, waits: a.Wait > 0,
+		candidate: q.fences.candidate(), began: time.Now(), ballots: make([]ballot, len(q.nodes)), done: make(chan struct{}),
 	}
-	return a, nil, nil
+	_, c := q.names.eval(&acquireScript, a.Name, 13)
+	c.asked(a)
+	c.empty()
+	c.empty()
+	c.most(a.Mode, 0, q.maxReaders)
+	c.text("PUBLISH")
+	c.text(a.Keeper)
+	c.text(a.Meta)
+	c.empty()
+	if only {
+		c.text("mine")
+	} else {
+		c.number(t.candidate)
+	}
+	t.call = c
+	return t, nil
 }
 
-// await returns the reply once it is decided, or else gives the attempt up when ctx ends.
-func (a *attempt) await(ctx context.Context) ([]byte, error) {
+// start asks all nodes.
+func (a *attempt) start() {
+	for i := range a.q.nodes {
+		a.ask(i)
+	}
+}
+
+// await returns when it is decided, or else gives the attempt up when ctx ends, and says why.
+func (a *attempt) await(ctx context.Context) error {
 	select {
 	case <-a.done:
-		return a.reply, nil
+		return nil
 	case <-ctx.Done():
 	}
 	if !a.giveUp() {
-		return a.reply, nil
+		return nil
 	}
-	return nil, context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
 // giveUp makes the attempt a lost one, unless it is decided already.
@@ -140,7 +149,7 @@ func (a *attempt) giveUp() bool {
 }
 
 // voters is how many nodes vote, and why one of the others does not.
-func (q *Quorum) voters() (n int, why string) {
+func (q *quorum) voters() (n int, why string) {
 	for _, node := range q.nodes {
 		if err := node.Vote(); err != nil {
 			why = node.Addr() + ": " + err.Error()
@@ -161,7 +170,7 @@ func (a *attempt) ask(i int) {
 	if over {
 		return
 	}
-	a.q.askFor(a.lock, i, a.req, i, a)
+	a.q.askFor(a.lock, i, a.call.req, a)
 	var back *debt
 	a.mu.Lock()
 	if a.ballots[i].kind == unasked {
@@ -181,10 +190,10 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	defer a.q.busy.Done()
 	b, votes := a.read(i, reply, err)
 	a.mu.Lock()
-	if again, lost := lostScript(a.req, reply, err); lost {
+	if lostScript(&a.call, reply, err) {
 		if a.outcome == undecided {
 			a.mu.Unlock()
-			a.q.ask(i, again, i, a)
+			a.q.ask(i, a.call.withSource(), a)
 			return
 		}
 		b = ballot{kind: unmade} // and shall not be made behind what undid it
@@ -236,8 +245,8 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	return b, votes
 }
 
-// decide looks whether it is clear how the attempt ends, and returns what is to be done then, which asks nodes, without
-// mu; nil: nothing. mu is held.
+// decide looks whether it is clear how the attempt ends, and returns what is to be done then, which asks
+// nodes, without mu; nil: nothing. mu is held.
 func (a *attempt) decide() (follow func()) {
 	t := a.poll()
 	if fence, count, ttl, ok := a.agreed(t); ok {
@@ -251,20 +260,21 @@ func (a *attempt) decide() (follow func()) {
 	case t.granted+t.pending >= a.q.need:
 		return nil
 	case t.foreign != "":
-		return a.lose(false, []byte("-"+t.foreign+"\r\n"))
+		return a.lose(false, ReplyError(t.foreign))
 	case t.refused+t.fresh >= a.q.need:
-		return a.lose(false, a.refusal(t, ""))
+		return a.refuse(t, "")
 	case t.granted+t.refused+t.pending < a.q.need:
-		return a.lose(false, []byte("-"+a.q.noQuorum(t.granted+t.refused, t.why)+"\r\n"))
+		return a.lose(false, a.q.noQuorum(t.granted+t.refused, t.why))
 	case t.pending > 0:
 		return nil
 	}
-	// Most have answered, and yet the token may hold the lock: some say so, or have not answered. That is not Null.
+	// Most have answered, and yet the token may hold the lock: some say so, or have not answered. That is not
+	// Null.
 	doubt := a.q.noQuorum(t.granted, "this token may hold the lock, and others a part of it, and not all nodes have answered")
 	if a.waits {
-		return a.lose(false, a.refusal(t, doubt))
+		return a.refuse(t, doubt.Error())
 	}
-	return a.lose(false, []byte("-"+doubt+"\r\n"))
+	return a.lose(false, doubt)
 }
 
 // returns count the ballots so far, of nodes that vote.
@@ -326,9 +336,10 @@ func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	left := ms(ttl) - time.Since(a.began) - drift(ms(ttl))
 	if left < time.Millisecond {
-		return a.lose(true, []byte("-"+a.q.noQuorum(0, "they answered when the lease was over")+"\r\n"))
+		return a.lose(true, a.q.noQuorum(0, "they answered when the lease was over"))
 	}
-	a.outcome, a.fence, a.count = won, fence, count
+	a.outcome = won
+	a.grant = Grant{Token: a.token, Fence: fence, TTL: left.Truncate(time.Millisecond), Count: count, At: a.began}
 	differs := false
 	for i, b := range a.ballots {
 		if b.kind == gave {
@@ -336,9 +347,7 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 			differs = differs || b.fence != fence || b.count != count
 		}
 	}
-	reply := make([]byte, 0, len(a.token)+80)
-	reply = fmt.Appendf(reply, "*4\r\n$%d\r\n%s\r\n:%d\r\n:%d\r\n:%d\r\n", len(a.token), a.token, fence, left.Milliseconds(), count)
-	a.end(reply)
+	a.end()
 	if !differs {
 		return nil
 	}
@@ -352,20 +361,20 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	}
 }
 
-// end gives the reply to who waits for it. mu is held.
-func (a *attempt) end(reply []byte) {
-	a.reply = reply
+// end tells who waits for it. mu is held.
+func (a *attempt) end() {
 	close(a.done)
 	if a.then != nil {
-		a.then(reply)
+		a.then()
 	}
 }
 
-// lose ends an attempt that is not granted. held: a majority may have taken it for one that was. What nodes have made of it, or
-// are going to, is taken back: requests to a node run in order. The debts are noted before anybody is told, or the
-// next request of the same token could come before what takes this one back. mu is held.
-func (a *attempt) lose(held bool, reply []byte) (follow func()) {
-	a.outcome = lost
+// lose ends an attempt that is not granted. held: a majority may have taken it for one that was. What nodes
+// have made of it, or are going to, is taken back: requests to a node run in order. The debts are noted
+// before anybody is told, or the next request of the same token could come before what takes this one back.
+// mu is held.
+func (a *attempt) lose(held bool, err error) (follow func()) {
+	a.outcome, a.err = lost, err
 	had := 0
 	for i, b := range a.ballots {
 		if b.kind == gave {
@@ -373,7 +382,7 @@ func (a *attempt) lose(held bool, reply []byte) (follow func()) {
 			a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
 		}
 	}
-	var undo []byte
+	var undo *call
 	back := make([]*debt, len(a.ballots))
 	for i, b := range a.ballots {
 		if b.kind == gave || b.kind == unheard || b.kind == unknown {
@@ -383,7 +392,7 @@ func (a *attempt) lose(held bool, reply []byte) (follow func()) {
 			back[i] = a.owe(i, undo)
 		}
 	}
-	a.end(reply)
+	a.end()
 	return func() {
 		for i, d := range back {
 			if d != nil {
@@ -395,55 +404,94 @@ func (a *attempt) lose(held bool, reply []byte) (follow func()) {
 
 // align gives node i, which granted, what a majority has agreed on, or a minority goes on to differ.
 func (a *attempt) align(i int, b ballot) {
-	if b.fence != a.fence || b.count != a.count {
-		o := &order{q: a.q, req: a.settleRequest(a.fence, a.count, "1")}
-		a.q.ask(i, o.req, i, o)
+	if b.fence != a.grant.Fence || b.count != a.grant.Count {
+		o := &mandate{q: a.q, call: a.settleRequest(a.grant.Fence, a.grant.Count, true)}
+		a.q.ask(i, o.call.req, o)
 	}
 }
 
-func (a *attempt) settleRequest(fence, count int64, agreed string) []byte {
-	return resp.AppendCommandStrings(nil, "EVALSHA", settleScript.SHA, "2", string(a.lock), string(a.seq),
-		string(a.token), string(a.id), strconv.FormatInt(fence, 10), strconv.FormatInt(count, 10), agreed)
+// settleRequest has the hold be what most have agreed on; agreed: it must not be refused.
+func (a *attempt) settleRequest(fence, count int64, agreed bool) *call {
+	args := 4
+	if agreed {
+		args = 5
+	}
+	_, c := a.q.names.eval(&settleScript, a.name, args)
+	c.owner(a.token)
+	c.text(a.id)
+	c.number(fence)
+	c.number(count)
+	if agreed {
+		c.text("1")
+	}
+	return &c
 }
 
 // undo is the request that takes back what the attempt makes. tell: who waits for the lock is told.
-func (a *attempt) undo(tell bool) []byte {
-	flag := "1"
+func (a *attempt) undo(tell bool) *call {
+	return a.q.cancelRequest(a.name, a.token, a.id, tell)
+}
+
+func (q *quorum) cancelRequest(name, token, id string, tell bool) *call {
+	_, c := q.names.eval(&cancelScript, name, 5)
+	c.owner(token)
+	c.text(id)
+	c.empty()
+	c.text("PUBLISH")
 	if tell {
-		flag = "2"
+		c.text("2")
+	} else {
+		c.text("1")
 	}
-	return resp.AppendCommandStrings(nil, "EVALSHA", cancelScript.SHA, "2", string(a.lock), string(a.seq),
-		string(a.token), string(a.id), "", "PUBLISH", flag)
+	return &c
+}
+
+// undo implements engine. Each node owes it by itself: what else it is asked for the lock comes behind it.
+func (q *quorum) undo(a *Acquire) {
+	c := q.cancelRequest(a.Name, a.Token, a.ID, true)
+	q.takeBack(q.names.place(a.Name).key, a.ID, c, time.Now().Add(a.Lease+time.Second))
+}
+
+// undoOnce implements engine: it is left to the debts of the nodes.
+func (q *quorum) undoOnce(a *Acquire) error {
+	q.undo(a)
+	return nil
 }
 
 // owe notes that node i has to run undo, for as long as there may be anything to take back.
-func (a *attempt) owe(i int, undo []byte) *debt {
-	return a.q.owe(i, string(a.lock), undo, time.Now().Add(a.lease+time.Second))
+func (a *attempt) owe(i int, undo *call) *debt {
+	return a.q.owe(i, debt{lock: a.lock, id: a.id, call: undo, until: time.Now().Add(a.lease + time.Second)})
 }
 
-// order is a request whose answer nobody waits for.
-type order struct {
-	q    *Quorum
-	req  []byte
+// mandate is a request whose answer nobody waits for.
+type mandate struct {
+	q    *quorum
+	call *call
 	debt *debt // that it pays, or nil
 
 	failed bool // guarded by the mu of the node's debts
 }
 
 // Answer implements Answerer.
-func (o *order) Answer(i int, reply []byte, err error) {
+func (o *mandate) Answer(i int, reply []byte, err error) {
 	defer o.q.busy.Done()
-	if o.q.heal(i, o.req, reply, err, o) || o.debt == nil {
+	if o.q.heal(i, o.call, reply, err, o) || o.debt == nil {
 		return
 	}
 	o.q.settled(i, o, err == nil && len(reply) > 0 && reply[0] != '-')
 }
 
-// refusal is what a client is told when others hold the lock; doubt: why that is not sure, or "". mu is held.
-func (a *attempt) refusal(t returns, doubt string) []byte {
-	if !a.waits {
-		return []byte("$-1\r\n")
+// refuse ends an attempt because others hold the lock; doubt: why that is not sure, or "". mu is held.
+func (a *attempt) refuse(t returns, doubt string) (follow func()) {
+	if a.waits {
+		a.refusal = refusal{doubt: doubt}
+		a.refusal.up, a.refusal.pause = a.prospect(t)
 	}
+	return a.lose(false, nil)
+}
+
+// prospect is when one that was refused may get the lock; up: when other readers have gone. mu is held.
+func (a *attempt) prospect(t returns) (up bool, pause time.Duration) {
 	upgrades := 0
 	var pauses []int64
 	holders := make(map[string]int)
@@ -457,21 +505,17 @@ func (a *attempt) refusal(t returns, doubt string) []byte {
 		pauses = append(pauses, b.pause)
 		holders[b.holder]++
 	}
-	place, pause := 0, int64(0)
-	if upgrades > 0 {
-		place = -1
-	}
 	for holder, n := range holders {
 		if holder != "" && n >= a.q.need {
 			// The lease that ends first of those that have to.
 			slices.Sort(pauses)
-			pause = pauses[min(max(a.q.need-t.granted, 1), len(pauses))-1]
+			pause = ms(pauses[min(max(a.q.need-t.granted, 1), len(pauses))-1])
 		}
 	}
 	if pause == 0 {
 		// Nobody has a majority: attempts met. Not all may try again at the same time.
 		window := min(max(8*time.Since(a.began), 4*time.Millisecond), 8*a.q.o.NodeTimeout)
-		pause = 1 + rand.Int64N(window.Milliseconds())
+		pause = ms(1 + rand.Int64N(window.Milliseconds()))
 	}
-	return fmt.Appendf(nil, "*3\r\n:%d\r\n:%d\r\n$%d\r\n%s\r\n", place, pause, len(doubt), doubt)
+	return upgrades > 0, pause
 }

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"sync"
@@ -13,8 +12,9 @@ import (
 // make. Until the node has run it, no other request for the lock may be sent there without it: the same token
 // would find the hold of the attempt, and a re-entry would count it.
 type debt struct {
-	lock  string
-	req   []byte // may be sent several times
+	lock  string // its key
+	id    string // of the request that it takes back
+	call  *call  // may be sent several times
 	until time.Time
 	sent  bool // and as far as is known it arrives before all that the node is asked from now on
 	paid  bool
@@ -40,9 +40,9 @@ type debts struct {
 	paying bool // a goroutine sends those again that have failed
 }
 
-// owe notes that node i has to run req, which is not sent yet.
-func (q *Quorum) owe(i int, lock string, req []byte, until time.Time) *debt {
-	d := &debt{lock: lock, req: req, until: until}
+// owe notes that node i has to run what takes something back, which is not sent yet.
+func (q *quorum) owe(i int, what debt) *debt {
+	d := &what
 	ds := q.debts[i]
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -53,17 +53,17 @@ func (q *Quorum) owe(i int, lock string, req []byte, until time.Time) *debt {
 		ds.byLock = make(map[string][]*debt)
 	}
 	ds.all = append(ds.all, d)
-	ds.byLock[lock] = append(ds.byLock[lock], d)
+	ds.byLock[d.lock] = append(ds.byLock[d.lock], d)
 	ds.some.Store(true)
 	return d
 }
 
-// takeBack has each node run req, which takes back what the request id has made there, unless it owes that
+// takeBack has each node run c, which takes back what the request id has made there, unless it owes that
 // already.
-func (q *Quorum) takeBack(lock, id string, req []byte, until time.Time) {
+func (q *quorum) takeBack(lock, id string, c *call, until time.Time) {
 	for i, ds := range q.debts {
 		if !ds.owes(lock, id) {
-			q.demand(i, q.owe(i, lock, req, until))
+			q.demand(i, q.owe(i, debt{lock: lock, id: id, call: c, until: until}))
 		}
 	}
 }
@@ -72,18 +72,18 @@ func (q *Quorum) takeBack(lock, id string, req []byte, until time.Time) {
 func (ds *debts) owes(lock, id string) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	return slices.ContainsFunc(ds.byLock[lock], func(d *debt) bool { return bytes.Contains(d.req, []byte(id)) })
+	return slices.ContainsFunc(ds.byLock[lock], func(d *debt) bool { return d.id == id })
 }
 
 // due are the debts of a lock that have to be sent before anything else for it. ok is false if there are too
 // many.
-func (ds *debts) due(lock []byte) (due []*debt, ok bool) {
+func (ds *debts) due(lock string) (due []*debt, ok bool) {
 	if !ds.some.Load() {
 		return nil, true
 	}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	of := ds.byLock[string(lock)]
+	of := ds.byLock[lock]
 	for _, d := range of {
 		if !d.sent {
 			due = append(due, d)
@@ -93,23 +93,23 @@ func (ds *debts) due(lock []byte) (due []*debt, ok bool) {
 }
 
 // askFor is ask for one lock: what the node owes for it runs before.
-func (q *Quorum) askFor(lock []byte, i int, req []byte, tag int, to Answerer) {
+func (q *quorum) askFor(lock string, i int, req []byte, to Answerer) {
 	due, ok := q.debts[i].due(lock)
 	for _, d := range due {
 		ok = q.demand(i, d) && ok
 	}
 	if !ok {
 		q.busy.Add(1)
-		to.Answer(tag, nil, errIndebted)
+		to.Answer(i, nil, errIndebted)
 		return
 	}
-	q.ask(i, req, tag, to)
+	q.ask(i, req, to)
 }
 
 // demand sends d to node i. It reports whether d is on its way.
-func (q *Quorum) demand(i int, d *debt) bool {
-	o := &order{q: q, req: d.req, debt: d}
-	q.ask(i, d.req, i, o)
+func (q *quorum) demand(i int, d *debt) bool {
+	o := &mandate{q: q, call: d.call, debt: d}
+	q.ask(i, d.call.req, o)
 	ds := q.debts[i]
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -119,8 +119,8 @@ func (q *Quorum) demand(i int, d *debt) bool {
 	return !o.failed
 }
 
-// settled notes what became of an order to pay d.
-func (q *Quorum) settled(i int, o *order, paid bool) {
+// settled notes what became of a mandate to pay its debt.
+func (q *quorum) settled(i int, o *mandate, paid bool) {
 	ds, d := q.debts[i], o.debt
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -177,7 +177,7 @@ func (ds *debts) next() *debt {
 }
 
 // pay sends debts to node i again, one by one, until it has run them.
-func (q *Quorum) pay(i int, ds *debts) {
+func (q *quorum) pay(i int, ds *debts) {
 	for pause := 20 * time.Millisecond; ; {
 		ds.mu.Lock()
 		d := ds.next()
@@ -187,7 +187,7 @@ func (q *Quorum) pay(i int, ds *debts) {
 			return
 		}
 		ds.mu.Unlock()
-		reply, err := q.do(q.ctx, i, d.req, q.o.NodeTimeout)
+		reply, err := q.do(q.ctx, i, d.call, q.o.NodeTimeout)
 		if err == nil && len(reply) > 0 && reply[0] != '-' {
 			ds.mu.Lock()
 			ds.clear(d)

@@ -14,12 +14,7 @@ func TestQuorumOwesWhatIsGivenBack(t *testing.T) {
 		grant := func() *Acquire {
 			t.Helper()
 			a := l.NewAcquire(Acquire{Name: "job", Token: "a", Mode: Write, Lease: time.Minute, Reentrant: true})
-			slot, req := l.AcquireRequest(a)
-			reply, err := l.upstream.Do(t.Context(), slot, req, true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			g, ok, err := l.ReadAcquire(a, reply)
+			g, ok, err := askAt(l, a)
 			if !ok || err != nil || g.Count != 1 {
 				t.Fatalf("granted %v, count %d, %v", ok, g.Count, err)
 			}
@@ -59,7 +54,7 @@ func TestQuorumOwesWhatIsGivenBack(t *testing.T) {
 		}
 		l.Undo(a)
 		time.Sleep(62 * time.Second)
-		for i, ds := range l.quorum.debts {
+		for i, ds := range l.quorum().debts {
 			s.links[0][i].fails(nil)
 			if ds.owes("lock:{job}", a.ID) {
 				t.Errorf("node %d still owes what is over", i)

@@ -14,22 +14,22 @@ import (
 //
 // Why fences are unique, and rise in the order of time, whatever the clocks do:
 //
-// Two grants G and H of a lock have majorities, and so share a node n that voted for both. It remembers what it
-// has stored, or it would not vote until all leases from before are over.
+// Two grants G and H of a lock have majorities, and so share a node n that voted for both. It remembers what
+// it has stored, or it would not vote until all leases from before are over.
 //
-// They exclude each other: then n held them one after the other, say G first. F(G) was stored there while n held G.
-// What n made for H is higher than what was stored, and F(H) is not lower than that, since settle would have refused
-// it. So F(G) < F(H), and if G was granted before H was asked for, n had G first: had it had H first, H's grant
-// would be over there, or G refused.
+// They exclude each other: then n held them one after the other, say G first. F(G) was stored there while n
+// held G. What n made for H is higher than what was stored, and F(H) is not lower than that, since settle
+// would have refused it. So F(G) < F(H), and if G was granted before H was asked for, n had G first: had it
+// had H first, H's grant would be over there, or G refused.
 //
-// Both read: say n took F(G) first, by making it or settling on it. It was stored then. After that n makes only
-// higher ones, and settles on F(H) only if it is higher, or if n made it for H already: but then it
-// would have stored it before it took F(G), which had to be higher, so that F(G) is the higher one. Either way
-// they differ. And if G was granted before H was asked for, n made what it made for H after it took F(G), and F(H)
-// is not lower than that.
+// Both read: say n took F(G) first, by making it or settling on it. It was stored then. After that n makes
+// only higher ones, and settles on F(H) only if it is higher, or if n made it for H already: but then it
+// would have stored it before it took F(G), which had to be higher, so that F(G) is the higher one. Either
+// way they differ. And if G was granted before H was asked for, n made what it made for H after it took F(G),
+// and F(H) is not lower than that.
 //
-// To take the highest of what the nodes made, without giving it back to them, is not enough: the one node that G
-// and H share may be one that made a low one for G.
+// To take the highest of what the nodes made, without giving it back to them, is not enough: the one node
+// that G and H share may be one that made a low one for G.
 
 // aheadMost is how far candidates may be ahead of a node's clock. A little less than acquire.lua accepts.
 const aheadMost = 900 * time.Millisecond
@@ -61,7 +61,8 @@ func (f *fences) candidate() int64 {
 	return f.last
 }
 
-// learn notes that node i made fence, after it was asked at the given time to make candidate. agreed: others did too.
+// learn notes that node i made fence, after it was asked at the given time to make candidate. agreed: others
+// did too.
 func (f *fences) learn(i int, at time.Time, candidate, fence int64, agreed bool) {
 	if fence == candidate || fence < candidate && agreed { // of a hold that was there already
 		return

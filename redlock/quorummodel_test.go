@@ -336,17 +336,12 @@ func (u visit) hold(l *Locker, a Acquire, h *held, book *logbook) {
 	if u.Keep {
 		lost := make(chan time.Time, 1)
 		keeper := l.NewKeeper()
-		slot, req := l.RenewRequest("job", a.Token, a.Lease, h.fence, keeper)
 		at := time.Now()
-		reply, err := l.upstream.Do(context.Background(), slot, req, true)
-		if err != nil {
+		r, err := renewedAt(l, &Renew{Name: "job", Token: a.Token, Lease: a.Lease, Fence: h.fence, Keeper: keeper})
+		if err != nil || r.Left == 0 || !time.Now().Before(h.until) {
 			return
 		}
-		left, _, err := l.ReadRenew(reply)
-		if err != nil || left == 0 || !time.Now().Before(h.until) {
-			return
-		}
-		kept := l.Keep(Hold{Name: "job", Token: a.Token, Fence: h.fence, Lease: a.Lease, Until: at.Add(left), Keeper: keeper, Lost: func(Loss) { lost <- time.Now() }})
+		kept := l.Keep(Hold{Name: "job", Token: a.Token, Fence: h.fence, Lease: a.Lease, Until: at.Add(r.Left), Keeper: keeper, Lost: func(Loss) { lost <- time.Now() }})
 		select {
 		case when := <-lost:
 			h.until = when
@@ -420,8 +415,8 @@ func TestQuorumModelCatchesNoSettle(t *testing.T) {
 						return nil, []byte(":1\r\n")
 					case "acquire": // nor does the candidate do the settling
 						args, _, _ := resp.Split(req, nil)
-						if string(args[argMost]) != "mine" {
-							args[argMost] = []byte("0")
+						if last := len(args) - 1; string(args[last]) != "mine" {
+							args[last] = []byte("0")
 						}
 						return resp.AppendCommand(nil, args...), nil
 					}

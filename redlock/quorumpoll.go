@@ -2,88 +2,91 @@ package redlock
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/resp"
 )
 
-// poll is one request to all nodes, and what those that vote have answered so far.
+// poll is one script on all nodes, and what those that vote have answered so far.
 type poll struct {
-	q       *Quorum
-	r       rule
-	req     []byte
+	q       *quorum
+	call    call
 	n, need int
+	clocked bool     // behind what the script replies there is what the clock shows
+	lock    string   // the key of which what was taken back changes the answer, or ""
+	next    *attempt // each node is asked for it right behind the script; nil: for nothing
+	asked   func()   // is called when all nodes have been asked, or nil
+	// combine says whether it is clear what the nodes say together, whatever those say that have not answered
+	// yet, and keeps it. mu is held.
+	combine func() bool
+	then    func() // is called when it is clear, or nil; must not block
 	began   time.Time
 	voted   []error // by node, when it was asked
 
 	mu      sync.Mutex
 	said    []resp.Value // of those that vote
-	heard   int          // replies, of others too
 	pending int
 	foreign string // what one said of a key that is no lock
 	fault   error  // the first one
 	clear   bool
-	done    chan struct{}      // closed when reply is
-	then    func(reply []byte) // is told the reply, or nil
-	reply   []byte
+	done    chan struct{} // closed when it is
+	err     error         // from then on: nothing can be said, and why
 }
 
-// poll asks all nodes until r finds it clear what they say together. The rest goes on.
-func (q *Quorum) poll(args [][]byte, req []byte, r rule, then func(reply []byte)) *poll {
+// newPoll is a poll that no node has been asked for yet. The caller says how to combine the answers.
+func (q *quorum) newPoll(c call) *poll {
 	n := len(q.nodes)
-	p := &poll{
-		q: q, r: r, req: req, n: n, need: q.need, began: time.Now(), pending: n,
-		voted: make([]error, n), said: make([]resp.Value, 0, n), done: make(chan struct{}), then: then,
+	return &poll{
+		q: q, call: c, n: n, need: q.need, pending: n,
+		voted: make([]error, n), said: make([]resp.Value, 0, n), done: make(chan struct{}),
 	}
-	var next *attempt
-	var lock []byte // of which what was taken back changes the answer
-	if r.script == &releaseScript {
-		lock = args[argLock]
-	}
-	passes := q.heirs != nil && r.script == &releaseScript
-	if passes {
-		next = q.heirs.heir(args[argLock], args[argRelease])
-	}
-	for i, node := range q.nodes {
+}
+
+// start asks all nodes.
+func (p *poll) start() {
+	p.began = time.Now()
+	for i, node := range p.q.nodes {
 		p.voted[i] = node.Vote()
-		q.askFor(lock, i, req, i, p)
-		if next != nil {
-			next.ask(i)
+		p.q.askFor(p.lock, i, p.call.req, p)
+		if p.next != nil {
+			p.next.ask(i)
 		}
 	}
-	if passes {
-		q.heirs.wakeHeir(args[argLock], args[argRelease])
+	if p.asked != nil {
+		p.asked()
 	}
-	return p
 }
 
-// await implements work.
-func (p *poll) await(ctx context.Context) ([]byte, error) {
+// await waits until it is clear what the nodes say, which then goes on without it, or until ctx ends.
+func (p *poll) await(ctx context.Context) error {
+	p.start()
 	select {
 	case <-p.done:
-		return p.reply, nil
+		return p.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
+}
+
+// answer has the client of by be answered with what then makes of the outcome.
+func (p *poll) answer(by Caller, then func(err error) []byte) {
+	by.Await(func(done func([]byte)) {
+		p.then = func() { done(nil) }
+		p.start()
+	}, func([]byte) []byte { return then(p.err) }, nil)
 }
 
 // Answer implements Answerer.
 func (p *poll) Answer(i int, reply []byte, err error) {
 	defer p.q.busy.Done()
-	if p.q.heal(i, p.req, reply, err, p) {
+	if p.q.heal(i, &p.call, reply, err, p) {
 		return
 	}
 	v, fault := p.q.word(i, reply, err)
-	heard := fault == nil
-	if heard {
+	if fault == nil {
 		var vote error
-		if p.r.clocked && len(v.Elems) > 0 {
+		if p.clocked && len(v.Elems) > 0 {
 			v.Elems, vote = p.q.clocked(i, v.Elems, p.began)
 		} else {
 			vote = p.q.nodes[i].Vote()
@@ -92,17 +95,14 @@ func (p *poll) Answer(i int, reply []byte, err error) {
 			fault = vote
 		}
 	}
-	p.count(v, heard, fault)
+	p.count(v, fault)
 }
 
 // count takes the answer of one node.
-func (p *poll) count(v resp.Value, heard bool, fault error) {
+func (p *poll) count(v resp.Value, fault error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending--
-	if heard {
-		p.heard++
-	}
 	switch {
 	case fault != nil && p.fault == nil:
 		p.fault = fault
@@ -115,22 +115,22 @@ func (p *poll) count(v resp.Value, heard bool, fault error) {
 	if p.clear {
 		return
 	}
-	p.reply, p.clear = p.r.combine(p)
+	p.clear = p.combine()
 	switch {
 	case p.clear:
 	case p.foreign != "" && p.pending == 0:
-		p.reply, p.clear = []byte("-"+p.foreign+"\r\n"), true
+		p.err, p.clear = ReplyError(p.foreign), true
 	case p.pending == 0 || len(p.said)+p.pending < p.need && p.foreign == "":
 		why := ""
 		if p.fault != nil {
 			why = p.fault.Error()
 		}
-		p.reply, p.clear = []byte("-"+p.q.noQuorum(len(p.said), why)+"\r\n"), true
+		p.err, p.clear = p.q.noQuorum(len(p.said), why), true
 	}
 	if p.clear {
 		close(p.done)
 		if p.then != nil {
-			p.then(p.reply)
+			p.then()
 		}
 	}
 }
@@ -139,137 +139,6 @@ func (p *poll) count(v resp.Value, heard bool, fault error) {
 func (p *poll) left(most int64) int64 {
 	lease := ms(most)
 	return max((lease - time.Since(p.began) - drift(lease)).Milliseconds(), 0)
-}
-
-// rule says how the replies of many nodes to a script become one.
-type rule struct {
-	script *Script
-	// combine returns the reply once it is clear, whatever the nodes say that have not
-	// answered yet.
-	combine func(p *poll) (reply []byte, clear bool)
-	clocked bool // behind what the script replies there is what the clock shows
-}
-
-// rules are those of all scripts but acquire and settle, which are an attempt.
-//
-// A majority has to say a thing for it to be said: two answers that exclude each other cannot both have one.
-// What is on fewer nodes, since others could not be reached or because an attempt failed there, is never
-// reported as held, nor is it as gone while nodes that are silent could make a majority of it: that is
-// NOQUORUM.
-var rules = []rule{
-	{&releaseScript, combineRelease, false}, // Null: a majority has nothing; 0: a majority counted down; 1: it is off a majority
-	{&renewScript, combineRenew, true},      // what remains on a majority; 0: a majority has nothing
-	{&keepScript, combineKeep, true},        // the same, hold by hold; -1: a majority has another keeper
-	{&detachScript, combineBreak, false},    // 0: a majority had nothing; 1: it is off a majority
-	{&breakScript, combineBreak, false},     // the same
-	{&inspectScript, combineInspect, false}, // the holds that a majority has
-}
-
-func integer(n int64) []byte { return fmt.Appendf(nil, ":%d\r\n", n) }
-
-// tally is how many nodes said Null, 0, 1 and other integers.
-func (p *poll) tally() (null, zero, one int) {
-	for _, v := range p.said {
-		switch {
-		case v.Null():
-			null++
-		case v.Kind == ':' && v.Int == 0:
-			zero++
-		default:
-			one++
-		}
-	}
-	return null, zero, one
-}
-
-func combineRelease(p *poll) ([]byte, bool) {
-	null, zero, one := p.tally()
-	switch {
-	case null >= p.need:
-		return []byte("$-1\r\n"), true
-	case zero >= p.need:
-		return integer(0), true
-	case null+one >= p.need && one > 0:
-		for _, v := range p.said {
-			if len(v.Elems) == 2 { // it was kept alive
-				return redcon.AppendBulkString([]byte("*2\r\n:1\r\n"), v.Elems[1].Text()), true
-			}
-		}
-		return integer(1), true
-	}
-	return nil, false
-}
-
-func combineBreak(p *poll) ([]byte, bool) {
-	_, zero, one := p.tally()
-	switch {
-	case zero >= p.need:
-		return integer(0), true
-	case zero+one >= p.need:
-		return integer(1), true
-	}
-	return nil, false
-}
-
-func combineRenew(p *poll) ([]byte, bool) {
-	var left, fences []int64
-	none, keeper := 0, false
-	for _, v := range p.said {
-		if len(v.Elems) != 2 || v.Elems[0].Int <= 0 {
-			none++
-			continue
-		}
-		keeper = keeper || v.Elems[1].Int > 0
-		left, fences = append(left, v.Elems[0].Int), append(fences, v.Elems[1].Int)
-	}
-	switch {
-	case none >= p.need:
-		return integer(0), true
-	case len(left) < p.need:
-		return nil, false
-	}
-	remains := p.left(highest(left, p.need))
-	if keeper && remains > 0 {
-		return fmt.Appendf(nil, "*2\r\n:%d\r\n:%d\r\n", remains, commonest(fences)), true
-	}
-	return integer(remains), true
-}
-
-func combineKeep(p *poll) ([]byte, bool) {
-	if len(p.said) < p.need {
-		return nil, false
-	}
-	n := len(p.said[0].Elems)
-	reply := fmt.Appendf(nil, "*%d\r\n", n)
-	for i := range n {
-		var left []int64
-		gone, other := 0, 0
-		for _, v := range p.said {
-			switch {
-			case len(v.Elems) != n:
-				return nil, false
-			case v.Elems[i].Int > 0:
-				left = append(left, v.Elems[i].Int)
-			case v.Elems[i].Int < 0:
-				other++
-			default:
-				gone++
-			}
-		}
-		said := int64(0)
-		switch {
-		case len(left) >= p.need:
-			said = p.left(highest(left, p.need))
-		case other >= p.need:
-			said = -1
-		case gone+other < p.need:
-			return nil, false
-		case other+p.pending >= p.need:
-			return nil, false
-		}
-		reply = append(reply, integer(said)...)
-	}
-	return reply, true
 }
 
 // highest is the nth highest of all, which n of them have at least.
@@ -305,10 +174,4 @@ func commonest(all []int64) (most int64) {
 		}
 	}
 	return most
-}
-
-// isNoQuorum says that err is that too few nodes could be had.
-func isNoQuorum(err error) bool {
-	var said ReplyError
-	return errors.As(err, &said) && strings.HasPrefix(string(said), "NOQUORUM ")
 }

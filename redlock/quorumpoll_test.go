@@ -77,36 +77,72 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		{&inspectScript, "nil nil nil - -", "nil"},
 		{&inspectScript, "nil nil - - -", "-NOQUORUM"},
 	} {
-		q := NewQuorum(make([]Node, 5), QuorumOptions{})
-		p := &poll{q: q, n: 5, need: 3, pending: 5, began: time.Now(), done: make(chan struct{})}
-		var r rule
-		for _, other := range rules {
-			if other.script == c.script {
-				r = other
-			}
+		p := NewRedlock(make([]Node, 5), QuorumOptions{}, Options{}).quorum().newPoll(call{script: c.script})
+		p.began = time.Now()
+		got := ""
+		p.combine = func() (clear bool) {
+			got, clear = together(p)
+			return clear
 		}
-		p.r = r
 		for _, s := range strings.Fields(c.replies) {
 			switch s {
 			case "-":
-				p.count(resp.Value{}, false, errors.New("it is away"))
+				p.count(resp.Value{}, errors.New("it is away"))
 			case "!":
-				p.count(resp.Value{}, true, errors.New("it has lost its memory"))
+				p.count(resp.Value{}, errors.New("it has lost its memory"))
 			default:
 				v, _, err := resp.Parse(word(s))
 				if err != nil {
 					t.Fatal(s, err)
 				}
-				p.count(v, true, nil)
+				p.count(v, nil)
 			}
 		}
 		if !p.clear {
 			t.Errorf("%s: %s: nothing", c.script.Name, c.replies)
 			continue
 		}
-		v, _, err := resp.Parse(p.reply)
-		if got := text(v); err != nil || got != c.want {
-			t.Errorf("%s: %s: %s %v, want %s", c.script.Name, c.replies, got, err, c.want)
+		if p.err != nil {
+			word, _, _ := strings.Cut(p.err.Error(), " ")
+			got = "-" + word
+		}
+		if got != c.want {
+			t.Errorf("%s: %s: %s %v, want %s", c.script.Name, c.replies, got, p.err, c.want)
 		}
 	}
+}
+
+// together is what the nodes of p say together, as the table above spells it.
+func together(p *poll) (said string, clear bool) {
+	switch p.call.script {
+	case &releaseScript:
+		r, clear := p.released()
+		switch {
+		case !r.Held:
+			return "nil", clear
+		case r.Whole:
+			return "1", clear
+		}
+		return "0", clear
+	case &renewScript:
+		r, clear := p.renewed()
+		if r.Fence != 0 {
+			return fmt.Sprintf("[%d %d]", r.Left.Milliseconds(), r.Fence), clear
+		}
+		return fmt.Sprint(r.Left.Milliseconds()), clear
+	case &keepScript:
+		left, clear := p.kept(len(p.said[0].Elems))
+		return fmt.Sprint(left), clear
+	case &inspectScript:
+		s, clear := p.state()
+		if len(s.Holders) == 0 {
+			return "nil", clear
+		}
+		return fmt.Sprint(len(s.Holders)), clear
+	}
+	broken, clear := p.broken()
+	if broken {
+		return "1", clear
+	}
+	return "0", clear
 }

@@ -64,9 +64,9 @@ func TestQuorumOnRedis(t *testing.T) {
 		all = append(all, &mainland{server: startRedis(t)})
 		nodes = append(nodes, all[len(all)-1])
 	}
-	l := New(NewQuorum(nodes, QuorumOptions{NodeTimeout: time.Second}), Options{})
+	l := NewRedlock(nodes, QuorumOptions{NodeTimeout: time.Second}, Options{})
 	defer l.Close(context.Background())
-	lease, fenceKey := 30*time.Second, "lock:fence:{"+slot.Tag(l.place("job").slot)+"}"
+	lease, fenceKey := 30*time.Second, "lock:fence:{"+slot.Tag(l.names.place("job").slot)+"}"
 	var last int64
 	rises := func(g result) {
 		t.Helper()
@@ -100,7 +100,7 @@ func TestQuorumOnRedis(t *testing.T) {
 	for _, mode := range []Mode{Write, Read} { // one has missed a re-entry
 		mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode})
 		g := mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true})
-		_, req := l.ReleaseRequest("job", "a", 0, "")
+		_, req := New(nothing{}, Options{}).single().releaseRequest(&Release{"job", "a", 0, ""})
 		if reply, err := all[0].do(req); string(reply) != ":0\r\n" {
 			t.Fatalf("%q %v", reply, err)
 		}
@@ -147,7 +147,7 @@ func TestQuorumReleasesWhatCameLate(t *testing.T) {
 		all = append(all, &mainland{server: startRedis(t)})
 		nodes = append(nodes, all[len(all)-1])
 	}
-	l := New(NewQuorum(nodes, QuorumOptions{NodeTimeout: time.Second}), Options{})
+	l := NewRedlock(nodes, QuorumOptions{NodeTimeout: time.Second}, Options{})
 	defer l.Close(context.Background())
 	for i := range 2000 {
 		token := fmt.Sprint(i)

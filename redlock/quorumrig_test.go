@@ -369,6 +369,7 @@ func (l *link) Subscribe(ctx context.Context, channel string, notify func(subscr
 type sea struct {
 	islands []*island
 	links   [][]*link // by proxy and island
+	nodes   [][]Node  // the same
 	proxies []*Locker
 }
 
@@ -387,8 +388,8 @@ func newSea(t testing.TB, islands, proxies int, longest time.Duration) *sea {
 			links = append(links, &link{to: n})
 			nodes = append(nodes, links[len(links)-1])
 		}
-		s.links = append(s.links, links)
-		s.proxies = append(s.proxies, New(NewQuorum(nodes, QuorumOptions{NodeTimeout: testNodeTimeout, NotRun: func(err error) bool { return err == errAway }}), Options{Lease: time.Second}))
+		s.links, s.nodes = append(s.links, links), append(s.nodes, nodes)
+		s.proxies = append(s.proxies, newProxyAt(nodes, Options{Lease: time.Second}))
 	}
 	return s
 }
@@ -396,19 +397,23 @@ func newSea(t testing.TB, islands, proxies int, longest time.Duration) *sea {
 // anew puts a proxy with other options in the place of proxy i.
 func (s *sea) anew(i int, o Options) *Locker {
 	s.proxies[i].Close(context.Background())
-	s.proxies[i] = New(s.proxies[i].upstream, o)
+	s.proxies[i] = newProxyAt(s.nodes[i], o)
 	return s.proxies[i]
+}
+
+func newProxyAt(nodes []Node, o Options) *Locker {
+	return NewRedlock(nodes, QuorumOptions{NodeTimeout: testNodeTimeout, NotRun: func(err error) bool { return err == errAway }}, o)
 }
 
 // end closes everything, and says what was left behind.
 func (s *sea) end() (left error) {
 	for i, l := range s.proxies {
 		l.Close(context.Background())
-		l.mu.Lock()
-		if len(l.rooms)+len(l.waiters) > 0 {
-			left = errors.Join(left, fmt.Errorf("proxy %d has %d rooms and %d waiters", i, len(l.rooms), len(l.waiters)))
+		l.queues.mu.Lock()
+		if len(l.queues.byKey)+len(l.queues.waiters) > 0 {
+			left = errors.Join(left, fmt.Errorf("proxy %d has %d queues and %d waiters", i, len(l.queues.byKey), len(l.queues.waiters)))
 		}
-		l.mu.Unlock()
+		l.queues.mu.Unlock()
 		for _, link := range s.links[i] {
 			link.work.Wait()
 		}
@@ -454,14 +459,7 @@ func lockAt(ctx context.Context, l *Locker, a Acquire) (res result) {
 		res.Grant, res.ok, res.err = l.Wait(ctx, q)
 		return res
 	}
-	slot, req := l.AcquireRequest(q)
-	reply, err := l.upstream.Do(ctx, slot, req, true)
-	if err != nil {
-		l.Undo(q)
-		return result{err: err}
-	}
-	res.Grant, res.ok, res.err = l.ReadAcquire(q, reply)
-	res.At = began
+	res.Grant, res.ok, res.err = askAt(l, q)
 	if res.err != nil && !Refused(res.err) {
 		l.Undo(q)
 	}
@@ -474,42 +472,17 @@ func lockAt(ctx context.Context, l *Locker, a Acquire) (res result) {
 
 // unlockAt releases; it returns 1, 0 or -1 for Null.
 func unlockAt(l *Locker, token string, fence int64) (int, error) {
-	slot, req := l.ReleaseRequest("job", token, fence, "")
-	reply, err := l.upstream.Do(context.Background(), slot, req, true)
-	if err != nil {
-		return 0, err
-	}
-	released, ok, _, err := l.ReadRelease(reply)
+	var k asker
+	l.Release(&k, &Release{Name: "job", Token: token, Fence: fence}, &k)
 	switch {
-	case err != nil:
-		return 0, err
-	case !ok:
+	case k.err != nil:
+		return 0, k.err
+	case !k.released.Held:
 		return -1, nil
-	case released:
+	case k.released.Whole:
 		return 1, nil
 	}
 	return 0, nil
-}
-
-// renewAt renews and returns what remains.
-func renewAt(l *Locker, token string, lease time.Duration, fence int64) (time.Duration, error) {
-	slot, req := l.RenewRequest("job", token, lease, fence, "")
-	reply, err := l.upstream.Do(context.Background(), slot, req, true)
-	if err != nil {
-		return 0, err
-	}
-	left, _, err := l.ReadRenew(reply)
-	return left, err
-}
-
-// stateAt reads the lock.
-func stateAt(l *Locker) (State, error) {
-	slot, req := l.InspectRequest("job")
-	reply, err := l.upstream.Do(context.Background(), slot, req, true)
-	if err != nil {
-		return State{}, err
-	}
-	return l.ReadState("job", reply)
 }
 
 // holdsOn are the islands that have a hold of token.

@@ -4,14 +4,14 @@ import (
 	"math/rand/v2"
 )
 
-// proposal is one round in which the nodes that granted are asked to agree on a fence and a count: the highest that any of
-// them has. A majority has to accept.
+// proposal is one round in which the nodes that granted are asked to agree on a fence and a count: the
+// highest that any of them has. A majority has to accept.
 type proposal struct {
 	a            *attempt
 	round        int
 	fence, count int64
 	ttl          int64 // ms
-	req          []byte
+	call         *call
 
 	// Guarded by attempt.mu.
 	accepted, pending int
@@ -46,10 +46,10 @@ func (p *proposal) put() (follow func()) {
 		}
 	}
 	p.pending = len(asked)
-	p.req = a.settleRequest(p.fence, p.count, "")
+	p.call = a.settleRequest(p.fence, p.count, false)
 	return func() {
 		for _, i := range asked {
-			a.q.ask(i, p.req, i, p)
+			a.q.ask(i, p.call.req, p)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (p *proposal) put() (follow func()) {
 func (p *proposal) Answer(i int, reply []byte, err error) {
 	a := p.a
 	defer a.q.busy.Done()
-	if a.q.heal(i, p.req, reply, err, p) {
+	if a.q.heal(i, p.call, reply, err, p) {
 		return
 	}
 	v, fault := a.q.word(i, reply, err)
@@ -93,7 +93,7 @@ func (p *proposal) decide() (follow func()) {
 	case p.pending > 0:
 		return nil
 	case p.least == 0 || p.round+1 == settleRounds:
-		return a.lose(true, []byte("-"+a.q.noQuorum(p.accepted, p.why)+"\r\n"))
+		return a.lose(true, a.q.noQuorum(p.accepted, p.why))
 	}
 	next := &proposal{a: a, round: p.round + 1, count: p.count, ttl: p.ttl, why: p.why}
 	next.fence = max(p.fence, p.least) + 1 + rand.Int64N(1<<p.round) // not in step with others who settle

@@ -12,7 +12,7 @@ import (
 // chorus is one subscription on all nodes. Each of them tells of the same thing, one after the
 // other: it is passed on when a majority has, and then the lock is free on a majority.
 type chorus struct {
-	q       *Quorum
+	q       *quorum
 	channel string
 	notify  func(subscription.Event)
 	strict  bool // what only a minority tells is not passed on
@@ -36,9 +36,9 @@ type told struct {
 // patience is for how long a majority may take to tell the same.
 const patience = 10 * time.Millisecond
 
-// Subscribe implements Upstream. It returns when a majority of nodes has confirmed; the others follow. A slot
+// listen implements engine. It returns when a majority of nodes has confirmed; the others follow. A slot
 // of -1 is for word about holds that are kept alive: only a majority's is passed on.
-func (q *Quorum) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error) {
+func (q *quorum) listen(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error) {
 	c := &chorus{q: q, channel: channel, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*told)}
 	c.ctx, c.end = context.WithCancel(q.ctx)
 	type answer struct{ err error }

@@ -166,11 +166,9 @@ func TestQuorumKeeps(t *testing.T) {
 		l, other := s.proxies[0], s.proxies[1]
 		keep := func(token string) (*Kept, chan Loss) {
 			a := l.NewAcquire(Acquire{Name: "job", Token: token, Mode: Write, Lease: time.Second, Keep: true})
-			slot, req := l.AcquireRequest(a)
-			reply, err := l.upstream.Do(t.Context(), slot, req, true)
-			g, ok, err2 := l.ReadAcquire(a, reply)
-			if err != nil || err2 != nil || !ok {
-				t.Fatal(ok, err, err2)
+			g, ok, err := askAt(l, a)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
 			}
 			lost := make(chan Loss, 1)
 			return l.Keep(Hold{Name: "job", Token: token, Fence: g.Fence, Lease: time.Second, Until: time.Now().Add(g.TTL), Keeper: a.Keeper, Lost: func(how Loss) { lost <- how }}), lost
@@ -190,8 +188,7 @@ func TestQuorumKeeps(t *testing.T) {
 
 		_, lost = keep("c")
 		time.Sleep(50 * time.Millisecond)
-		slot, req := other.BreakRequest("job")
-		other.upstream.Do(t.Context(), slot, req, false)
+		breakAt(other, "job")
 		time.Sleep(10 * time.Millisecond)
 		if len(lost) == 0 || <-lost != LossBroken {
 			t.Error("nobody was told that the hold was broken")

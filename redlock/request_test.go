@@ -16,11 +16,14 @@ func TestRequestsAreWellFormed(t *testing.T) {
 	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}", "fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
 		a := l.NewAcquire(Acquire{Name: name, Mode: Write, Token: "me", Lease: time.Second})
 		for script, build := range map[string]func() (int, []byte){
-			"acquire": func() (int, []byte) { return l.AcquireRequest(a) },
-			"release": func() (int, []byte) { return l.ReleaseRequest(name, "me", 42, "") },
-			"renew":   func() (int, []byte) { return l.RenewRequest(name, "me", time.Second, 0, "") },
-			"cancel":  func() (int, []byte) { return l.cancelRequest(a) },
-			"inspect": func() (int, []byte) { return l.InspectRequest(name) },
+			"acquire": func() (int, []byte) { return l.single().acquireRequest(a) },
+			"release": func() (int, []byte) { return l.single().releaseRequest(&Release{name, "me", 42, ""}) },
+			"renew":   func() (int, []byte) { return l.single().renewRequest(&Renew{name, "me", time.Second, 0, ""}) },
+			"cancel":  func() (int, []byte) { return l.single().cancelRequest(a) },
+			"inspect": func() (int, []byte) {
+				at, c := l.names.inspected(name, "")
+				return at, c.req
+			},
 		} {
 			n, req := build()
 			v, rest, err := resp.Parse(req)
@@ -28,7 +31,7 @@ func TestRequestsAreWellFormed(t *testing.T) {
 				t.Fatalf("%s of %q: %q: %v, %d bytes too many", script, name, req, err, len(rest))
 			}
 			keys, _ := v.Elems[2].Integer()
-			if want := l.place(name); v.Elems[3].Text() != want.key || n != want.slot {
+			if want := l.names.place(name); v.Elems[3].Text() != want.key || n != want.slot {
 				t.Errorf("%s of %q: key %q in slot %d, want %q in %d", script, name, v.Elems[3].Text(), n, want.key, want.slot)
 			}
 			for _, key := range v.Elems[3 : 3+keys] {
@@ -68,12 +71,12 @@ func TestRequestsAllocateLittle(t *testing.T) {
 	a := l.NewAcquire(Acquire{Name: "job", Mode: Write})
 	for _, reply := range []string{":7\r\n", "*4\r\n$33\r\n" + OwnerOf(a.Token) + "\r\n:7\r\n:30000\r\n:1\r\n"} {
 		reply := []byte(reply)
-		if g, ok, err := l.ReadAcquire(a, reply); !ok || err != nil || g != (Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1}) {
+		if g, ok, err := l.single().readFirst(a, reply); !ok || err != nil || g != (Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1}) {
 			t.Errorf("%q: %+v %v %v", reply, g, ok, err)
 		}
 		n := testing.AllocsPerRun(100, func() {
-			l.AcquireRequest(a)
-			l.ReadAcquire(a, reply)
+			l.single().acquireRequest(a)
+			l.single().readFirst(a, reply)
 		})
 		if n > 1 {
 			t.Errorf("%q: %v allocations", reply, n)
@@ -92,6 +95,6 @@ func BenchmarkAcquire(b *testing.B) {
 	l := New(nothing{}, Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		l.AcquireRequest(l.NewAcquire(Acquire{Name: "job:42", Mode: Write, Token: "token-of-some-length"}))
+		l.single().acquireRequest(l.NewAcquire(Acquire{Name: "job:42", Mode: Write, Token: "token-of-some-length"}))
 	}
 }

@@ -305,10 +305,11 @@ func (s *server) proxies(t *testing.T, n int, o ...Options) []*proxy {
 		t.Cleanup(func() {
 			p.Close(context.Background())
 			p.up.close()
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if len(p.rooms)+len(p.waiters)+len(p.keep.shelves)+len(p.keep.free) > 0 {
-				t.Errorf("left behind: %d rooms, %d waiters, %d slots, %d to be freed", len(p.rooms), len(p.waiters), len(p.keep.shelves), len(p.keep.free))
+			q := p.queues
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if len(q.byKey)+len(q.waiters)+len(p.keep.shelves)+len(p.keep.free) > 0 {
+				t.Errorf("left behind: %d queues, %d waiters, %d slots, %d to be freed", len(q.byKey), len(q.waiters), len(p.keep.shelves), len(p.keep.free))
 			}
 		})
 	}
@@ -337,13 +338,13 @@ func (p *proxy) lock(ctx context.Context, a Acquire) (res result) {
 	q := p.NewAcquire(a)
 	res.err = ErrAgain
 	for res.err == ErrAgain {
-		slot, req := p.AcquireRequest(q)
-		reply, err := p.up.Do(p.ctx, slot, req, true)
+		slot, req := p.single().acquireRequest(q)
+		reply, err := p.up.Do(p.back.ctx, slot, req, true)
 		if err != nil {
 			p.Undo(q)
 			return result{err: err}
 		}
-		res.Grant, res.ok, res.err = p.ReadAcquire(q, reply)
+		res.Grant, res.ok, res.err = p.single().readFirst(q, reply)
 	}
 	if res.err != nil && !Refused(res.err) {
 		p.Undo(q)
@@ -373,18 +374,18 @@ func (p *proxy) begin(ctx context.Context, a Acquire) chan result {
 // unlock releases; it returns 1, 0 or -1 for Null.
 func (p *proxy) unlock(token string) int {
 	p.t.Helper()
-	slot, req := p.ReleaseRequest("job", token, 0, "")
-	reply, err := p.up.Do(p.ctx, slot, req, true)
+	slot, req := p.single().releaseRequest(&Release{"job", token, 0, ""})
+	reply, err := p.up.Do(p.back.ctx, slot, req, true)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	released, ok, _, err := p.ReadRelease(reply)
+	r, err := p.single().readRelease(reply)
 	switch {
 	case err != nil:
 		p.t.Fatal(err)
-	case !ok:
+	case !r.Held:
 		return -1
-	case released:
+	case r.Whole:
 		return 1
 	}
 	return 0
@@ -392,12 +393,7 @@ func (p *proxy) unlock(token string) int {
 
 func (p *proxy) state() State {
 	p.t.Helper()
-	slot, req := p.InspectRequest("job")
-	reply, err := p.up.Do(p.ctx, slot, req, true)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	s, err := p.ReadState("job", reply)
+	s, err := p.engine.state(p.back.ctx, "job")
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -6,8 +6,10 @@
 //	                       \--> queued: subscribe, sleep --> woken, or timer --> acquire.lua ...
 //	Release --> release.lua --> the next waiter is granted or woken
 //
-// Over several independent masters Quorum makes of them one Upstream: RedLock.
-// It stands below commands and reaches Redis through the interface Upstream.
+// A Locker has what all locks need: waiting, keeping alive, listing, counting. Where they are kept is the
+// affair of its engine, which takes typed requests and gives typed answers: single asks the scripts of one
+// Redis or a cluster, through the interface Upstream; quorum asks those of several independent masters,
+// through the interface Node, and puts their answers together: RedLock.
 package redlock
 
 import (

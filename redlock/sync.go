@@ -5,17 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"lockproxy/internal/resp"
 )
-
-// Sync is how many replicas must have a grant for which nothing else is asked; 0: none.
-func (l *Locker) Sync() int {
-	if l.quorum != nil {
-		return 0
-	}
-	return l.o.Sync
-}
 
 // Confirm waits until a.Sync replicas of the lock's master have the grant g that a was
 // given. It blocks: for Options.SyncTimeout, and longer only while nodes fail over, at the
@@ -28,11 +18,7 @@ func (l *Locker) Confirm(ctx context.Context, a *Acquire, g Grant) (Grant, error
 	if a.Sync <= 0 {
 		return g, nil
 	}
-	if l.quorum != nil {
-		l.Undo(a)
-		return Grant{}, ErrQuorumSync
-	}
-	left, acked, err := l.confirm(ctx, a, g)
+	left, acked, err := l.engine.confirm(ctx, a, g)
 	switch {
 	case err != nil:
 		l.Undo(a)
@@ -43,7 +29,7 @@ func (l *Locker) Confirm(ctx context.Context, a *Acquire, g Grant) (Grant, error
 	case acked < a.Sync:
 		l.stats.unsynced.Add(1)
 		outcome := "it was given back"
-		if err := l.undoOnce(a); err != nil {
+		if err := l.engine.undoOnce(a); err != nil {
 			outcome = "it is being given back"
 			l.Undo(a)
 		}
@@ -60,30 +46,24 @@ var errUnconfirmed = ReplyError("TRYAGAIN the lock was granted, and lost before 
 // errLeaseOver is why a confirmation ends when there is nothing left to be confirmed.
 var errLeaseOver = errors.New("the lease is over")
 
-// confirm asks the lock's master whether g is still there, with a write that changes nothing,
-// and waits behind that for the replicas. left is what remains of the lease, not above 0 when
-// the hold is gone.
-func (l *Locker) confirm(ctx context.Context, a *Acquire, g Grant) (left time.Duration, acked int, err error) {
+// confirm implements engine. It asks the lock's master whether g is still there, with a write that changes
+// nothing, and waits behind that for the replicas. left is not above 0 when the hold is gone.
+func (e *single) confirm(ctx context.Context, a *Acquire, g Grant) (left time.Duration, acked int, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, g.TTL, errLeaseOver)
 	defer cancel()
-	p := l.place(a.Name)
-	req := resp.AppendCommandStrings(nil, "EVALSHA", confirmScript.SHA, "1", p.key, OwnerOf(a.Token), optional(g.Fence))
+	slot, c := e.names.eval(&confirmScript, a.Name, 2)
+	c.owner(a.Token)
+	c.text(optional(g.Fence))
 	began := time.Now()
-	reply, acked, err := l.upstream.Synced(limited, p.slot, req, a.Sync, l.o.SyncTimeout)
+	reply, acked, err := e.upstream.Synced(limited, slot, c.req, a.Sync, e.syncTimeout)
 	switch {
 	case errors.Is(err, errLeaseOver):
 		return 0, 0, nil
 	case err != nil:
 		return 0, 0, err
 	}
-	v, _, err := resp.Parse(reply)
-	switch {
-	case err != nil:
-		return 0, 0, fmt.Errorf("%w: %w", errReply, err)
-	case v.Err() != "":
-		return 0, 0, ReplyError(v.Err())
-	case len(v.Elems) != 1:
-		return 0, 0, errReply
+	if left, err = readConfirmed(reply); err != nil {
+		return 0, 0, err
 	}
-	return ms(v.Elems[0].Int) - time.Since(began).Truncate(time.Millisecond), acked, nil
+	return left - time.Since(began).Truncate(time.Millisecond), acked, nil
 }

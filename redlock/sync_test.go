@@ -20,12 +20,12 @@ func (p *proxy) lockSynced(ctx context.Context, a Acquire) (q *Acquire, g Grant,
 	p.t.Helper()
 	a.Name, a.Mode = "job", cmp.Or(a.Mode, Write)
 	q = p.NewAcquire(a)
-	slot, req := p.AcquireRequest(q)
-	reply, err := p.up.Do(p.ctx, slot, req, true)
+	slot, req := p.single().acquireRequest(q)
+	reply, err := p.up.Do(p.back.ctx, slot, req, true)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	g, ok, err := p.ReadAcquire(q, reply)
+	g, ok, err := p.single().readFirst(q, reply)
 	if !ok || err != nil {
 		p.t.Fatalf("no grant to be confirmed: %v", err)
 	}
@@ -142,7 +142,7 @@ func TestUnconfirmed(t *testing.T) {
 				s.mini.Del("lock:{job}")
 				other := New(u, Options{})
 				a := other.NewAcquire(Acquire{Name: "job", Token: "other", Mode: Write})
-				_, req := other.AcquireRequest(a)
+				_, req := other.single().acquireRequest(a)
 				c := s.connect()
 				defer c.Close()
 				c.do(req)

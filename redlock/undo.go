@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"lockproxy/internal/resp"
 )
 
 // undoTimeout bounds one attempt to take something back.
@@ -15,57 +13,43 @@ const undoTimeout = 5 * time.Second
 // it left behind.
 var errNoAnswer = fmt.Errorf("redlock: Redis did not answer within %v: what the request left there is taken back later", undoTimeout)
 
-// Undo takes back, in the background, whatever a has made: its place in the queue, its hold, or its re-entry.
-// It goes on trying for as long as there may be anything to take back: its wait plus one lease. If the
-// outcome of a is not known, it looks for what a makes late until then. Independent masters owe it, each by
-// itself: what else is asked of them for the lock comes behind it.
-func (l *Locker) Undo(a *Acquire) {
-	l.forget(a.w)
-	if l.quorum != nil {
-		_, req := l.cancelRequest(a)
-		l.quorum.takeBack(l.Key(a.Name), a.ID, req, time.Now().Add(a.Lease+time.Second))
-		return
-	}
-	l.work.Add(1)
+// undo implements engine.
+func (e *single) undo(a *Acquire) {
+	e.back.work.Add(1)
 	go func() { // ends when it is taken back, or over, or the Locker is closed
-		defer l.work.Done()
+		defer e.back.work.Done()
 		over := time.Now().Add(a.Wait + a.Lease)
 		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-			err := l.undoOnce(a)
+			err := e.undoOnce(a)
 			if err == nil && a.unsure {
-				l.late.watch(l, a, over)
+				e.late.watch(e, a, over)
 			}
 			if err == nil || time.Now().After(over) {
 				return
 			}
-			l.o.Log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
+			e.back.log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
 			select {
 			case <-time.After(pause):
-			case <-l.ctx.Done():
+			case <-e.back.ctx.Done():
 				return
 			}
 		}
 	}()
 }
 
-// undoOnce is one attempt.
-func (l *Locker) undoOnce(a *Acquire) error {
-	ctx, cancel := context.WithTimeoutCause(l.ctx, undoTimeout, errNoAnswer)
+// undoOnce implements engine.
+func (e *single) undoOnce(a *Acquire) error {
+	ctx, cancel := context.WithTimeoutCause(e.back.ctx, undoTimeout, errNoAnswer)
 	defer cancel()
-	slot, req := l.cancelRequest(a)
-	reply, err := l.upstream.Do(ctx, slot, req, true)
-	if err != nil {
-		return err
-	}
-	v, _, err := resp.Parse(reply)
-	if err != nil {
-		return err
-	}
-	if v.Err() != "" {
-		return ReplyError(v.Err())
-	}
-	if len(v.Elems) == 4 {
-		l.handOver(v.Elems)
-	}
-	return nil
+	slot, req := e.cancelRequest(a)
+	return e.free(ctx, slot, req)
+}
+
+// cancelRequest is the command that takes back what a has made.
+func (e *single) cancelRequest(a *Acquire) (slot int, req []byte) {
+	slot, c := e.names.eval(&cancelScript, a.Name, 5)
+	c.owner(a.Token)
+	c.text(a.ID)
+	e.waking(&c)
+	return slot, c.req
 }

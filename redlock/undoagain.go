@@ -18,14 +18,14 @@ type lateness struct {
 // end what the others make late.
 const maxLate = 1000
 
-// watch takes back what a makes until over. Locker.Close waits for it, with l.ctx ended.
-func (t *lateness) watch(l *Locker, a *Acquire, over time.Time) {
+// watch takes back what a makes until over. Locker.Close waits for it, with back.ctx ended.
+func (t *lateness) watch(e *single, a *Acquire, over time.Time) {
 	if t.cancels.Add(1) > maxLate {
 		t.cancels.Add(-1)
 		return
 	}
 	began := time.Now()
-	t.running.Go(func() { // ends at over, or with l.ctx
+	t.running.Go(func() { // ends at over, or with back.ctx
 		defer t.cancels.Add(-1)
 		for after := time.Second; ; after *= 3 {
 			next := began.Add(after)
@@ -34,11 +34,11 @@ func (t *lateness) watch(l *Locker, a *Acquire, over time.Time) {
 			}
 			select {
 			case <-time.After(time.Until(next)):
-			case <-l.ctx.Done():
+			case <-e.back.ctx.Done():
 				return
 			}
-			if err := l.undoOnce(a); err != nil {
-				l.o.Log.Debug("a lock that may have been taken late could not be given back now", "err", err)
+			if err := e.undoOnce(a); err != nil {
+				e.back.log.Debug("a lock that may have been taken late could not be given back now", "err", err)
 			}
 		}
 	})

@@ -15,8 +15,8 @@ func TestLateLockIsTakenBack(t *testing.T) {
 		lost := func(a Acquire) (req []byte) { // it is lost on its way, for now
 			t.Helper()
 			q := p.NewAcquire(a)
-			_, req = p.AcquireRequest(q)
-			if _, _, err := p.ReadAcquire(q, []byte("-ERR the connection was lost\r\n")); err == nil || Refused(err) {
+			_, req = p.single().acquireRequest(q)
+			if _, _, err := p.single().readFirst(q, []byte("-ERR the connection was lost\r\n")); err == nil || Refused(err) {
 				t.Fatal(err)
 			}
 			p.Undo(q)
@@ -43,7 +43,7 @@ func TestLateLockIsTakenBack(t *testing.T) {
 			late(req, 6*time.Second)
 			late(req, 18*time.Second)
 			time.Sleep(2*minute + time.Second)
-			if n := p.late.cancels.Load(); n != 0 {
+			if n := p.single().late.cancels.Load(); n != 0 {
 				t.Errorf("%d requests are still looked for when their leases are over", n)
 			}
 		}
@@ -64,7 +64,7 @@ func TestLateLockIsTakenBack(t *testing.T) {
 		}
 		p.unlock("0")
 		time.Sleep(500 * time.Millisecond)
-		if n := p.late.cancels.Load(); n != 1 {
+		if n := p.single().late.cancels.Load(); n != 1 {
 			t.Errorf("%d requests are looked for, want that of the waiter", n)
 		}
 
@@ -73,13 +73,13 @@ func TestLateLockIsTakenBack(t *testing.T) {
 			lost(Acquire{Name: "job", Mode: Write, Lease: minute})
 		}
 		time.Sleep(500 * time.Millisecond)
-		if n := p.late.cancels.Load(); n != maxLate {
+		if n := p.single().late.cancels.Load(); n != maxLate {
 			t.Errorf("%d requests are looked for, want %d", n, maxLate)
 		}
 		began := time.Now()
 		p.Close(context.Background())
-		if took := time.Since(began); took > 0 || p.late.cancels.Load() != 0 {
-			t.Errorf("stopping took %v, with %d requests that are still looked for", took, p.late.cancels.Load())
+		if took := time.Since(began); took > 0 || p.single().late.cancels.Load() != 0 {
+			t.Errorf("stopping took %v, with %d requests that are still looked for", took, p.single().late.cancels.Load())
 		}
 	})
 }

@@ -169,7 +169,7 @@ func TestCrashedProxy(t *testing.T) {
 				t.Errorf("a crashed client got %+v", r)
 			}
 		}
-		p[1].cancel()
+		p[1].back.cancel()
 		s.empty(t)
 	})
 }
@@ -228,13 +228,13 @@ func TestLostHandOver(t *testing.T) {
 		granted(t, p[0].begin(t.Context(), Acquire{Token: "0"}))
 		a := p[0].begin(t.Context(), Acquire{Token: "a", Wait: minute})
 		b := p[0].begin(t.Context(), Acquire{Token: "b", Wait: minute})
-		p[0].mu.Lock() // the order of the room is not that of the queue
-		r := p[0].rooms[lockKey]
+		p[0].queues.mu.Lock() // the order here is not that of the queue
+		r := p[0].queues.byKey[lockKey]
 		r.waiters[0], r.waiters[1] = r.waiters[1], r.waiters[0]
 		signal(r.waiters[0].rearm)
-		p[0].mu.Unlock()
+		p[0].queues.mu.Unlock()
 		time.Sleep(100 * time.Millisecond)
-		slot, req := p[0].ReleaseRequest("job", "0", 0, "")
+		slot, req := p[0].single().releaseRequest(&Release{"job", "0", 0, ""})
 		began := time.Now()
 		if _, err := p[1].up.Do(t.Context(), slot, req, true); err != nil {
 			t.Fatal(err)

@@ -108,13 +108,10 @@ func lockName(prefix string, k int) string { return fmt.Sprintf("%s%03d", prefix
 func scriptPairs(prefix string, node int) (commands [][]byte) {
 	l := redlock.New(sharded{}, redlock.Options{})
 	token := redlock.NewToken()
-	acquire := func(name string) (int, []byte) {
-		return l.AcquireRequest(l.NewAcquire(redlock.Acquire{Name: name, Token: token, Mode: redlock.Write, Lease: lease}))
-	}
 	var names []string
 	for k := 0; len(names) < lockNames; k++ {
 		name := lockName(prefix, k)
-		if slot, _ := acquire(name); slot >= slots*node/nodes && slot < slots*(node+1)/nodes {
+		if slot := lockRequest(l, name, token).slot; slot >= slots*node/nodes && slot < slots*(node+1)/nodes {
 			names = append(names, name)
 		}
 	}
@@ -122,13 +119,37 @@ func scriptPairs(prefix string, node int) (commands [][]byte) {
 	// sent again.
 	for range 2 {
 		for _, name := range names {
-			_, lock := acquire(name)
-			_, unlock := l.ReleaseRequest(name, token, 0, "")
-			commands = append(commands, lock, unlock)
+			commands = append(commands, lockRequest(l, name, token).req, unlockRequest(l, name, token).req)
 		}
 	}
 	return commands
 }
+
+// recorder is a client whose requests are noted and not sent.
+type recorder struct {
+	slot int
+	req  []byte
+}
+
+// lockRequest is what a Locker asks Redis for a LOCK.
+func lockRequest(l *redlock.Locker, name, token string) (r recorder) {
+	l.Acquire(&r, l.NewAcquire(redlock.Acquire{Name: name, Token: token, Mode: redlock.Write, Lease: lease}), &r)
+	return r
+}
+
+// unlockRequest is what a Locker asks Redis for an UNLOCK.
+func unlockRequest(l *redlock.Locker, name, token string) (r recorder) {
+	l.Release(&r, &redlock.Release{Name: name, Token: token}, &r)
+	return r
+}
+
+func (r *recorder) SendHome(slot int, req []byte, _ bool, _ func([]byte) []byte, _ func()) {
+	r.slot, r.req = slot, req
+}
+func (*recorder) Await(func(func([]byte)), func([]byte) []byte, func()) {}
+func (*recorder) Acquired(redlock.Grant, bool, error) []byte            { return nil }
+func (*recorder) Lost()                                                 {}
+func (*recorder) Released(redlock.Released, error) []byte               { return nil }
 
 // sharded is all that a Locker needs to know of its upstream to make requests.
 type sharded struct{ redlock.Upstream }

@@ -142,12 +142,10 @@ func (y *yard) scriptWays(ctx context.Context, addr string) ([][]phase, error) {
 	l := redlock.New(unsharded{}, redlock.Options{})
 	ways = append(ways, []phase{
 		{"LOCK's script, direct", addr, "evalsha", func(lock string) []byte {
-			_, req := l.AcquireRequest(l.NewAcquire(redlock.Acquire{Name: lock, Token: token, Mode: redlock.Write, Lease: lease}))
-			return req
+			return lockRequest(l, lock, token).req
 		}, lockedOrFreed},
 		{"UNLOCK's script, direct", addr, "evalsha", func(lock string) []byte {
-			_, req := l.ReleaseRequest(lock, token, 0, "")
-			return req
+			return unlockRequest(l, lock, token).req
 		}, exactly(":1\r\n")},
 	})
 	proxy, _, err := y.startLockproxy(ctx, []string{addr}, false)

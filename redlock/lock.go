@@ -1,0 +1,99 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+	"time"
+)
+
+// Mode is how a lock is held.
+type Mode string
+
+// The modes.
+const (
+	Write Mode = "w" // by one holder
+	Read  Mode = "r" // by any number of readers
+)
+
+// Acquire asks for a lock. An Acquire is one request, however often it is sent: its ID makes it idempotent.
+// Over independent masters each attempt is a request of its own.
+type Acquire struct {
+	Name      string
+	Token     string
+	Mode      Mode
+	Lease     time.Duration
+	Reentrant bool          // count a hold that the token has already
+	Wait      time.Duration // how long it may stand in the queue; 0: not at all
+	Keep      bool          // the proxy is going to keep the hold alive
+	Meta      string        // said of the hold in State; "": nothing
+	Sync      int           // replicas that must have the grant before it counts; see Confirm
+	Named     string        // what its client calls it; the same again is counted once; "": nothing
+	ID        string        // made by NewAcquire
+	Keeper    string        // made by NewAcquire if Keep; else Kept.Keeper of the hold if whoever asks keeps it alive already, or ""
+
+	fresh  bool      // NewAcquire made the token, which holds nothing yet
+	unsure bool      // it may have run, or be still on its way: an attempt has failed
+	sent   time.Time // when it was last
+	w      *waiter   // from the first attempt or Follows on, if it may wait
+}
+
+// Grant is a lock that was given.
+type Grant struct {
+	Token string
+	Fence int64         // higher than that of every earlier grant of the lock
+	TTL   time.Duration // what remains of the lease
+	Count int64         // how many releases it takes
+	At    time.Time     // TTL counts from then at the earliest; handed over: from about then
+}
+
+// Release frees what a token holds, or counts it down. A copy of it that comes late does nothing to a grant
+// that the same Locker has asked for since.
+type Release struct {
+	Name, Token string
+	Fence       int64  // of the grant that is meant; 0: whatever the token holds
+	Named       string // what its client calls it: sent again under that name, by any proxy, it is the same one; "": nothing
+}
+
+// Released is what a Release has done.
+type Released struct {
+	Held  bool // the token held the lock
+	Whole bool // and does not any more; else its count went down
+	// Keeper is that of the hold that was released, for Unlocked, if this proxy had it and the Release was
+	// not one that was sent again.
+	Keeper string
+}
+
+// Renew makes the lease of a token's hold last for Lease from now on, if that is longer. A copy of it that
+// comes late does nothing to a grant that the same Locker has asked for since.
+type Renew struct {
+	Name, Token string
+	Lease       time.Duration
+	Fence       int64  // of the grant that is meant; 0: whatever the token holds
+	Keeper      string // who keeps the hold alive from now on; or Kept.Keeper of whoever does already, or ""
+}
+
+// Renewed is what a Renew has done.
+type Renewed struct {
+	Left  time.Duration // of the lease, from now on; 0: the token holds nothing there
+	Fence int64         // of the hold, if it has a new keeper; else 0
+}
+
+// errReply is what is said of a reply that no script makes.
+var errReply = errors.New("redlock: the script's reply makes no sense")
+
+// ReplyError is an error reply of Redis or of a script: LOCKTYPE, QUEUEFULL, and whatever
+// Redis itself says.
+type ReplyError string
+
+func (e ReplyError) Error() string { return string(e) }
+
+// Refused says that err is an answer of the acquire script itself, and nothing was made, or that of
+// too few masters, and what was made is being taken back.
+func Refused(err error) bool {
+	var said ReplyError
+	if !errors.As(err, &said) {
+		return false
+	}
+	word, _, _ := strings.Cut(string(said), " ")
+	return word == "LOCKTYPE" || word == "QUEUEFULL" || word == "DEADLOCK" || word == "NOQUORUM"
+}
