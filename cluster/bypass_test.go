@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"lockproxy/internal/scripted"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ func TestLongScripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				a := &script{answer: func(command string) string {
+				a := &scripted.Node{Answer: func(command string) string {
 					if command == "PING" {
 						return "-BUSY Redis is busy running a script.\r\n"
 					}
@@ -33,7 +34,7 @@ func TestLongScripts(t *testing.T) {
 					time.Sleep(long)
 					return ":1\r\n"
 				}}
-				r := newRig(t, PipeOptions{Timeout: timeout}, map[string]*script{"a:1": a})
+				r := newRig(t, PipeOptions{Timeout: timeout}, map[string]*scripted.Node{"a:1": a})
 				var k keeper
 				r.own(func() {
 					for tag := range test.scripts {
@@ -54,8 +55,8 @@ func TestLongScripts(t *testing.T) {
 func TestRedirectedApartStaysInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var count atomic.Int64
-		r := newRig(t, PipeOptions{Timeout: time.Minute}, map[string]*script{
-			"a:1": {answer: func(command string) string {
+		r := newRig(t, PipeOptions{Timeout: time.Minute}, map[string]*scripted.Node{
+			"a:1": {Answer: func(command string) string {
 				switch command {
 				case "EVAL script 0":
 					time.Sleep(10 * time.Second)
@@ -65,7 +66,7 @@ func TestRedirectedApartStaysInOrder(t *testing.T) {
 				}
 				return "-MOVED 7 b:1\r\n"
 			}},
-			"b:1": {answer: func(command string) string {
+			"b:1": {Answer: func(command string) string {
 				switch command {
 				case "INCR k":
 					time.Sleep(time.Second) // it reads this connection late

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"lockproxy/internal/scripted"
 	"net"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func (d *databases) Dial(ctx context.Context, addr string, m Mode, _ *Identity) 
 		return nil, nodeError{addr, &modeError{"ERR DB index is out of range"}}
 	}
 	d.open[m.DB]++
-	node := &script{answer: func(command string) string {
+	node := &scripted.Node{Answer: func(command string) string {
 		if command == "HANG" {
 			return "-"
 		}
@@ -34,7 +35,7 @@ func (d *databases) Dial(ctx context.Context, addr string, m Mode, _ *Identity) 
 	}}
 	here, there := net.Pipe()
 	go func() { // ends with the connection
-		node.serve(there)
+		node.Serve(there)
 		d.mu.Lock()
 		d.open[m.DB]--
 		d.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/subscription"
 )
 
@@ -30,41 +30,23 @@ func (p *pipeRedis) dial(context.Context, string, string) (net.Conn, error) {
 
 func (p *pipeRedis) serve(conn net.Conn) {
 	defer conn.Close()
-	var buf []byte
-	chunk := make([]byte, 4096)
-	for {
-		n, err := conn.Read(chunk)
-		if err != nil {
-			return
-		}
-		buf = append(buf, chunk[:n]...)
+	scripted.Each(conn, func(words []string) bool {
 		var out []byte
-		for {
-			v, rest, err := resp.Parse(buf)
-			if err != nil {
-				break
-			}
-			buf = rest
-			switch command := strings.ToUpper(string(v.Elems[0].Str)); command {
-			case "INFO":
-				out = redcon.AppendBulkString(out, reply("redis_version:6.2.0", "redis_mode:standalone", "role:master"))
-			case "SUBSCRIBE", "UNSUBSCRIBE":
-				out = redcon.AppendArray(out, 3)
-				out = redcon.AppendBulkString(out, strings.ToLower(command))
-				out = redcon.AppendBulk(out, v.Elems[1].Str)
-				out = redcon.AppendInt(out, 1)
-			case "PING":
-				out = append(out, reply("*2", "$4", "pong", "$0", "")...)
-			default:
-				out = append(out, reply("-ERR unknown command")...)
-			}
+		switch command := strings.ToUpper(words[0]); command {
+		case "INFO":
+			out = redcon.AppendBulkString(out, reply("redis_version:6.2.0", "redis_mode:standalone", "role:master"))
+		case "SUBSCRIBE", "UNSUBSCRIBE":
+			out = redcon.AppendArray(out, 3)
+			out = redcon.AppendBulkString(out, strings.ToLower(command))
+			out = redcon.AppendBulkString(out, words[1])
+			out = redcon.AppendInt(out, 1)
+		case "PING":
+			out = append(out, reply("*2", "$4", "pong", "$0", "")...)
+		default:
+			out = append(out, reply("-ERR unknown command")...)
 		}
-		if !p.hung.Load() && len(out) > 0 {
-			if _, err := conn.Write(out); err != nil {
-				return
-			}
-		}
-	}
+		return p.hung.Load() || scripted.Write(conn, string(out))
+	}, nil)
 }
 
 // Everything runs in fake time too: an hour of refreshes and pings, and a node that

@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/subscription"
 )
 
@@ -85,54 +86,37 @@ func (p *loneRedis) cut() {
 
 func (p *loneRedis) serve(id int64, conn net.Conn) {
 	defer conn.Close()
-	var buf []byte
-	chunk := make([]byte, 4096)
-	for {
-		n, err := conn.Read(chunk)
-		if err != nil {
-			return
+	scripted.Each(conn, func(words []string) bool {
+		p.mu.Lock()
+		hung := p.hung
+		p.mu.Unlock()
+		if hung != nil {
+			<-hung
 		}
-		buf = append(buf, chunk[:n]...)
-		for {
-			v, rest, err := resp.Parse(buf)
-			if err != nil {
-				break
-			}
-			buf = rest
-			p.mu.Lock()
-			hung := p.hung
-			p.mu.Unlock()
-			if hung != nil {
-				<-hung
-			}
-			p.mu.Lock()
-			out := p.answer(id, v)
-			if p.mute {
-				out = nil
-			}
-			p.mu.Unlock()
-			if len(out) > 0 {
-				if _, err := conn.Write(out); err != nil {
-					return
-				}
-			}
+		p.mu.Lock()
+		out := p.answer(id, words)
+		mute := p.mute
+		p.mu.Unlock()
+		if mute || len(out) == 0 {
+			return true
 		}
-	}
+		_, err := conn.Write(out)
+		return err == nil
+	}, nil)
 }
 
 // answer runs one command. mu is held.
-func (p *loneRedis) answer(id int64, v resp.Value) (out []byte) {
+func (p *loneRedis) answer(id int64, words []string) (out []byte) {
 	if p.conns[id] == nil {
 		return nil // killed meanwhile
 	}
-	word := func(i int) string { return string(v.Elems[i].Str) }
-	switch command := strings.ToUpper(word(0)); command {
+	switch command := strings.ToUpper(words[0]); command {
 	case "CLIENT":
-		switch word(1) {
+		switch words[1] {
 		case "ID":
 			return redcon.AppendInt(nil, id)
 		case "KILL":
-			old, _ := strconv.ParseInt(word(3), 10, 64)
+			old, _ := strconv.ParseInt(words[3], 10, 64)
 			if p.conns[old] == nil {
 				return redcon.AppendInt(nil, 0)
 			}
@@ -147,7 +131,7 @@ func (p *loneRedis) answer(id int64, v resp.Value) (out []byte) {
 		out = redcon.AppendBulkString(out, fmt.Sprint(now.Unix()))
 		return redcon.AppendBulkString(out, fmt.Sprint(now.Nanosecond()/1000))
 	case "INFO":
-		if word(1) == "replication" {
+		if words[1] == "replication" {
 			return redcon.AppendBulkString(nil, reply("role:"+p.role))
 		}
 		return redcon.AppendBulkString(nil, reply("run_id:"+p.runID, "redis_mode:"+p.mode,
@@ -162,25 +146,25 @@ func (p *loneRedis) answer(id int64, v resp.Value) (out []byte) {
 		}
 		return out
 	case "SCRIPT":
-		sum := sha1.Sum(v.Elems[2].Str)
+		sum := sha1.Sum([]byte(words[2]))
 		p.scripts[hex.EncodeToString(sum[:])] = true
 		return redcon.AppendBulkString(nil, hex.EncodeToString(sum[:]))
 	case "EVALSHA":
-		if !p.scripts[word(1)] {
+		if !p.scripts[words[1]] {
 			return redcon.AppendError(nil, "NOSCRIPT No matching script.")
 		}
 		p.calls++
-		p.ran = append(p.ran, word(3))
+		p.ran = append(p.ran, words[3])
 		return redcon.AppendInt(nil, int64(p.calls))
 	case "ECHO":
-		p.ran = append(p.ran, word(1))
-		return redcon.AppendBulk(nil, v.Elems[1].Str)
+		p.ran = append(p.ran, words[1])
+		return redcon.AppendBulkString(nil, words[1])
 	case "PING":
 		return []byte(reply("*2", "$4", "pong", "$0", ""))
 	case "SUBSCRIBE", "UNSUBSCRIBE":
 		out = redcon.AppendArray(nil, 3)
 		out = redcon.AppendBulkString(out, strings.ToLower(command))
-		out = redcon.AppendBulk(out, v.Elems[1].Str)
+		out = redcon.AppendBulkString(out, words[1])
 		return redcon.AppendInt(out, 1)
 	}
 	return redcon.AppendError(nil, "ERR unknown command")

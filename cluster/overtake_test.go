@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 )
 
@@ -34,15 +35,15 @@ func TestRedirectedStayInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var count atomic.Int64
-				next := &script{answer: func(command string) string {
+				next := &scripted.Node{Answer: func(command string) string {
 					if strings.HasPrefix(command, "GET") {
 						return fmt.Sprintf(":%d\r\n", count.Load())
 					}
 					return fmt.Sprintf(":%d\r\n", count.Add(1))
 				}}
 				write := strings.Join(test.write, " ")
-				r := newRig(t, PipeOptions{}, map[string]*script{"b:1": next, "c:1": next, "a:1": {
-					answer: func(command string) string {
+				r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"b:1": next, "c:1": next, "a:1": {
+					Answer: func(command string) string {
 						switch command {
 						case write:
 							return test.reply

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 )
 
 // keeper has a pipe of its own and writes down what comes over it.
@@ -42,9 +43,9 @@ func (k *keeper) want(t *testing.T, what string, heard ...string) {
 }
 
 // ownNode answers as a node does over connections of somebody's own.
-func ownNode() *script {
+func ownNode() *scripted.Node {
 	var next atomic.Int64
-	return &script{answer: func(command string) string {
+	return &scripted.Node{Answer: func(command string) string {
 		switch command {
 		case "CLIENT ID":
 			return fmt.Sprintf(":%d\r\n", 40+next.Add(1))
@@ -61,10 +62,10 @@ func ownNode() *script {
 	}}
 }
 
-func inOwnBubble(t *testing.T, o PipeOptions, test func(t *testing.T, r *rig, node *script)) {
+func inOwnBubble(t *testing.T, o PipeOptions, test func(t *testing.T, r *rig, node *scripted.Node)) {
 	synctest.Test(t, func(t *testing.T) {
 		node := ownNode()
-		test(t, newRig(t, o, map[string]*script{"a:1": node}), node)
+		test(t, newRig(t, o, map[string]*scripted.Node{"a:1": node}), node)
 	})
 }
 
@@ -79,7 +80,7 @@ func command(words ...string) []byte { return resp.AppendCommandStrings(nil, wor
 // TestOwn proves that a pipe of one's own passes on what comes as it came, knows its id, is had by one owner
 // at a time, and is used again.
 func TestOwn(t *testing.T) {
-	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k, other keeper
 		var pipe, second *Pipe
 		r.own(func() {
@@ -113,7 +114,7 @@ func TestOwn(t *testing.T) {
 
 // TestOwnLost proves what becomes of requests when the connection is lost or cannot be had.
 func TestOwnLost(t *testing.T) {
-	inOwnBubble(t, PipeOptions{Timeout: 5 * time.Second}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{Timeout: 5 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
 		var pipe *Pipe
 		r.own(func() {
@@ -168,7 +169,7 @@ func (l leaver) Fail(tag uint32, err error) {
 
 // TestOwnLeftWhenLost proves that an owner that leaves when its request fails does not hear of the connection again.
 func TestOwnLeftWhenLost(t *testing.T) {
-	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		for name, leave := range map[string]func(*Pipe){"End": (*Pipe).End, "Release": (*Pipe).Release} {
 			var k keeper
 			r.own(func() {
@@ -183,7 +184,7 @@ func TestOwnLeftWhenLost(t *testing.T) {
 // TestOwnBounded proves that no more connections are made than may be, that who waits for one is
 // served in turn, and that idle ones are closed after a while.
 func TestOwnBounded(t *testing.T) {
-	inOwnBubble(t, PipeOptions{MaxOwn: 1, Budget: 2 * time.Second}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{MaxOwn: 1, Budget: 2 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var a, b, c, d keeper
 		var pa, pb, pc *Pipe
 		r.own(func() {

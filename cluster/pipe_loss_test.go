@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 )
 
 // R33: a request that was written, lost its reply and then found no node is not
@@ -17,13 +18,13 @@ func TestOutcomeOfARequestThatWasSentOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls := 0
-				a := &script{answer: func(string) string {
+				a := &scripted.Node{Answer: func(string) string {
 					if calls++; calls == 1 {
 						return ""
 					}
 					return later
 				}}
-				r := newRig(t, PipeOptions{Budget: time.Second}, map[string]*script{"a:1": a})
+				r := newRig(t, PipeOptions{Budget: time.Second}, map[string]*scripted.Node{"a:1": a})
 				if _, err := r.do("EVALSHA x 1 k", true); !errors.Is(err, ErrUnknownOutcome) || errors.Is(err, ErrUnavailable) {
 					t.Errorf("err = %v", err)
 				}
@@ -47,9 +48,9 @@ func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &script{}
-				r := newRig(t, PipeOptions{Budget: time.Second}, map[string]*script{"a:1": a})
-				a.answer = func(string) string {
+				a := &scripted.Node{}
+				r := newRig(t, PipeOptions{Budget: time.Second}, map[string]*scripted.Node{"a:1": a})
+				a.Answer = func(string) string {
 					r.mu.Lock()
 					r.refusal = test.dial
 					r.mu.Unlock()
@@ -69,7 +70,7 @@ func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 func TestHealsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loads := 0
-		a := &script{answer: func(command string) string {
+		a := &scripted.Node{Answer: func(command string) string {
 			switch {
 			case strings.HasPrefix(command, "SCRIPT LOAD"):
 				if loads++; loads == 1 {
@@ -82,7 +83,7 @@ func TestHealsTwice(t *testing.T) {
 			return ":42\r\n"
 		}}
 		source := func([]byte) ([]byte, bool) { return []byte("return_42"), true }
-		r := newRig(t, PipeOptions{Source: source}, map[string]*script{"a:1": a})
+		r := newRig(t, PipeOptions{Source: source}, map[string]*scripted.Node{"a:1": a})
 		if reply, err := r.do("EVALSHA abc 0", true); err != nil || reply != ":42\r\n" {
 			t.Errorf("reply %q, err %v", reply, err)
 		}
@@ -94,8 +95,8 @@ func TestHealsTwice(t *testing.T) {
 func TestRefusedBeforeItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const refusal = "-ERR Protocol error: invalid bulk length\r\n"
-		a := &script{answer: ok, hasty: refusal}
-		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
+		a := &scripted.Node{Answer: ok, Hasty: refusal}
+		r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a})
 		if reply, err := r.do("SET k "+strings.Repeat("x", MaxShared-64), false); err != nil || reply != refusal {
 			t.Errorf("reply %q, err %v", reply, err)
 		}
@@ -110,9 +111,9 @@ func TestRefusedBeforeItIsWritten(t *testing.T) {
 // show it yet.
 func TestRedirectedToANodeThatTheTopologyDoesNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &script{answer: func(string) string { return "-MOVED 7 b:1\r\n" }}
-		b := &script{answer: func(string) string { time.Sleep(10 * time.Millisecond); return "+OK\r\n" }}
-		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a, "b:1": b})
+		a := &scripted.Node{Answer: func(string) string { return "-MOVED 7 b:1\r\n" }}
+		b := &scripted.Node{Answer: func(string) string { time.Sleep(10 * time.Millisecond); return "+OK\r\n" }}
+		r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 		r.do("SET k v", false)
 		r.mu.Lock()
 		r.topology = oneMaster("a:1", 2)
@@ -130,7 +131,7 @@ func TestRedirectedToANodeThatTheTopologyDoesNotShow(t *testing.T) {
 func TestWaitingRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 1000
-		r := newRig(t, PipeOptions{QueueLimit: limit}, map[string]*script{})
+		r := newRig(t, PipeOptions{QueueLimit: limit}, map[string]*scripted.Node{})
 		c := &failures{}
 		req := resp.AppendCommandStrings(nil, "SET", "k", strings.Repeat("x", limit))
 		for range 2 * waitingLimit {

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"lockproxy/internal/scripted"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
-
-	"lockproxy/internal/resp"
 )
 
 // This file is the nodes of pipe_model_test.go.
@@ -59,39 +58,27 @@ var errCut = errors.New("cut")
 
 func (c *modelConn) serve() {
 	defer c.nc.Close()
-	var pending []byte
-	chunk := make([]byte, 1<<(4+c.rng.IntN(13)))
-	for {
-		n, err := c.nc.Read(chunk)
-		if err != nil {
-			return
+	scripted.Each(narrow{c.nc, 1 << (4 + c.rng.IntN(9))}, func(words []string) bool {
+		reply, err := c.answer(words)
+		_, failed := io.WriteString(c.nc, reply)
+		return failed == nil && err == nil
+	}, func() bool {
+		if !c.m.well.Load() && !c.mute && chance(c.rng, 300) {
+			io.WriteString(c.nc, "-ERR Protocol error\r\n")
+			c.mute = true
+			return false
 		}
-		pending = append(pending, chunk[:n]...)
-		for {
-			v, rest, err := resp.Parse(pending)
-			if err != nil {
-				if !errors.Is(err, resp.ErrIncomplete) {
-					return
-				}
-				if len(pending) > 0 && !c.m.well.Load() && !c.mute && chance(c.rng, 300) {
-					io.WriteString(c.nc, "-ERR Protocol error\r\n")
-					c.mute = true
-					return
-				}
-				break
-			}
-			pending = rest
-			var words []string
-			for _, e := range v.Elems {
-				words = append(words, string(e.Str))
-			}
-			reply, err := c.answer(words)
-			if _, failed := io.WriteString(c.nc, reply); failed != nil || err != nil {
-				return
-			}
-		}
-	}
+		return true
+	})
 }
+
+// narrow is a connection of which no more than most bytes are read at a time.
+type narrow struct {
+	net.Conn
+	most int
+}
+
+func (n narrow) Read(b []byte) (int, error) { return n.Conn.Read(b[:min(n.most, len(b))]) }
 
 // answer returns what is written for one command; errCut ends the connection behind it.
 func (c *modelConn) answer(words []string) (string, error) {

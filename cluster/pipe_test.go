@@ -1,12 +1,10 @@
 package cluster
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -16,68 +14,9 @@ import (
 
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 )
-
-// script is a node of the tests: it answers each command, a line of its
-// arguments, with what answer returns; "" cuts the connection, "-" alone keeps silent.
-type script struct {
-	answer func(command string) string
-	hasty  string // answers a command of which it has a part only, once
-
-	mu   sync.Mutex
-	seen []string
-}
-
-func (s *script) commands() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Join(s.seen, ", ")
-}
-
-func (s *script) serve(nc net.Conn) {
-	defer nc.Close()
-	r := bufio.NewReader(nc)
-	var pending []byte
-	for {
-		chunk := make([]byte, 4096)
-		n, err := r.Read(chunk)
-		if err != nil {
-			return
-		}
-		pending = append(pending, chunk[:n]...)
-		for {
-			v, rest, err := resp.Parse(pending)
-			if err != nil && len(pending) > 0 && s.hasty != "" {
-				if _, err := io.WriteString(nc, s.hasty); err != nil {
-					return
-				}
-				s.hasty = ""
-			}
-			if err != nil {
-				break
-			}
-			pending = rest
-			var words []string
-			for _, e := range v.Elems {
-				words = append(words, string(e.Str))
-			}
-			line := strings.Join(words, " ")
-			s.mu.Lock()
-			s.seen = append(s.seen, line)
-			s.mu.Unlock()
-			switch reply := s.answer(line); reply {
-			case "":
-				return
-			case "-":
-			default:
-				if _, err := io.WriteString(nc, reply); err != nil {
-					return
-				}
-			}
-		}
-	}
-}
 
 // rig is one loop with pipes to scripted nodes, all in one bubble of fake time.
 type rig struct {
@@ -88,7 +27,7 @@ type rig struct {
 
 	mu        sync.Mutex
 	topology  *Topology
-	nodes     map[string]*script
+	nodes     map[string]*scripted.Node
 	refusal   error // of each dial
 	refreshes int
 }
@@ -118,13 +57,11 @@ func (r *rig) Dial(_ context.Context, addr string, _ Mode, _ *Identity) (net.Con
 	if node == nil {
 		return nil, fmt.Errorf("cluster: node %s: connection refused", addr)
 	}
-	here, there := net.Pipe()
-	go node.serve(there)
-	return here, nil
+	return node.Dial(), nil
 }
 
 // newRig serves all slots from the node "a:1", beside any others.
-func newRig(t *testing.T, o PipeOptions, nodes map[string]*script) *rig {
+func newRig(t *testing.T, o PipeOptions, nodes map[string]*scripted.Node) *rig {
 	r := &rig{t: t, loop: loop.NewPortable(), nodes: nodes}
 	r.topology = oneMaster("a:1", 1)
 	go r.loop.Run()
@@ -214,14 +151,14 @@ func TestRedirects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := &script{answer: test.a}, &script{answer: test.b}
-				r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a, "b:1": b})
+				a, b := &scripted.Node{Answer: test.a}, &scripted.Node{Answer: test.b}
+				r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 				got, err := r.do("SET k v", false)
 				if err != nil || got != test.want {
 					t.Errorf("got %q, %v; want %q", got, err, test.want)
 				}
-				if a.commands() != test.seenA || b.commands() != test.seenB {
-					t.Errorf("a saw %q, b saw %q", a.commands(), b.commands())
+				if a.Commands() != test.seenA || b.Commands() != test.seenB {
+					t.Errorf("a saw %q, b saw %q", a.Commands(), b.Commands())
 				}
 			})
 		})
@@ -244,13 +181,13 @@ func TestLostConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls := 0
-				a := &script{answer: func(string) string {
+				a := &scripted.Node{Answer: func(string) string {
 					if calls++; calls == 1 {
 						return test.first
 					}
 					return ":1\r\n"
 				}}
-				r := newRig(t, PipeOptions{Timeout: time.Second}, map[string]*script{"a:1": a})
+				r := newRig(t, PipeOptions{Timeout: time.Second}, map[string]*scripted.Node{"a:1": a})
 				reply, err := r.do("INCR k", test.resend)
 				if !errors.Is(err, test.want) || test.want == nil && reply != ":1\r\n" {
 					t.Errorf("reply %q, err %v", reply, err)
@@ -280,15 +217,15 @@ func TestBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				a := &script{answer: func(string) string {
+				a := &scripted.Node{Answer: func(string) string {
 					if time.Since(start) < test.down {
 						return test.reply
 					}
 					return "+OK\r\n"
 				}}
-				nodes := map[string]*script{"a:1": a}
+				nodes := map[string]*scripted.Node{"a:1": a}
 				if test.reply == "" {
-					nodes = map[string]*script{}
+					nodes = map[string]*scripted.Node{}
 				}
 				r := newRig(t, PipeOptions{Budget: 10 * time.Second}, nodes)
 				if test.reply == "" {
@@ -322,7 +259,7 @@ func TestBudget(t *testing.T) {
 func TestHealsLostScripts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loaded := false
-		a := &script{answer: func(command string) string {
+		a := &scripted.Node{Answer: func(command string) string {
 			switch {
 			case strings.HasPrefix(command, "SCRIPT LOAD"):
 				loaded = true
@@ -333,7 +270,7 @@ func TestHealsLostScripts(t *testing.T) {
 			return ":42\r\n"
 		}}
 		source := func(sha []byte) ([]byte, bool) { return []byte("return_42"), string(sha) == "abc" }
-		r := newRig(t, PipeOptions{Source: source}, map[string]*script{"a:1": a})
+		r := newRig(t, PipeOptions{Source: source}, map[string]*scripted.Node{"a:1": a})
 		if reply, err := r.do("EVALSHA ABC 0", false); err != nil || reply != ":42\r\n" {
 			t.Errorf("reply %q, err %v", reply, err)
 		}
@@ -342,8 +279,8 @@ func TestHealsLostScripts(t *testing.T) {
 			t.Errorf("an unknown script was answered %q", reply)
 		}
 		want := "EVALSHA ABC 0, SCRIPT LOAD return_42, EVALSHA ABC 0, EVALSHA nobody 0"
-		if a.commands() != want {
-			t.Errorf("the node saw %q, want %q", a.commands(), want)
+		if a.Commands() != want {
+			t.Errorf("the node saw %q, want %q", a.Commands(), want)
 		}
 	})
 }
@@ -351,8 +288,8 @@ func TestHealsLostScripts(t *testing.T) {
 // A node that hangs is given up after the time-out.
 func TestSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &script{answer: func(string) string { return "-" }}
-		r := newRig(t, PipeOptions{Timeout: 3 * time.Second}, map[string]*script{"a:1": a})
+		a := &scripted.Node{Answer: func(string) string { return "-" }}
+		r := newRig(t, PipeOptions{Timeout: 3 * time.Second}, map[string]*scripted.Node{"a:1": a})
 		start := time.Now()
 		_, err := r.do("SET k v", false)
 		if !errors.Is(err, ErrUnknownOutcome) || time.Since(start) > 5*time.Second {
@@ -365,9 +302,9 @@ func TestSilentNode(t *testing.T) {
 // its successor.
 func TestRetiredNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &script{answer: func(string) string { return "-" }}
-		b := &script{answer: ok}
-		r := newRig(t, PipeOptions{Timeout: time.Hour}, map[string]*script{"a:1": a, "b:1": b})
+		a := &scripted.Node{Answer: func(string) string { return "-" }}
+		b := &scripted.Node{Answer: ok}
+		r := newRig(t, PipeOptions{Timeout: time.Hour}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 		stuck := make(chan error)
 		go func() {
 			_, err := r.do("SET k v", false)
@@ -390,8 +327,8 @@ func TestRetiredNode(t *testing.T) {
 // What is no reply ends the connection; no request gets another one's reply.
 func TestGarbageFromANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &script{answer: func(string) string { return "hello\r\n" }}
-		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
+		a := &scripted.Node{Answer: func(string) string { return "hello\r\n" }}
+		r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a})
 		if _, err := r.do("SET k v", false); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, errFraming) {
 			t.Errorf("err = %v", err)
 		}
@@ -428,11 +365,11 @@ func TestStreamingAndBackpressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		big := strings.Repeat("x", 1<<20)
 		hold := make(chan struct{})
-		a := &script{answer: func(string) string {
+		a := &scripted.Node{Answer: func(string) string {
 			<-hold
 			return fmt.Sprintf("$%d\r\n%s\r\n", len(big), big)
 		}}
-		r := newRig(t, PipeOptions{QueueLimit: 100}, map[string]*script{"a:1": a})
+		r := newRig(t, PipeOptions{QueueLimit: 100}, map[string]*scripted.Node{"a:1": a})
 		c := &collector{}
 		ready := 0
 		r.on(func() {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"lockproxy/internal/scripted"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,13 +35,13 @@ func (r *rig) private(k *keeper, s Setup) (o *Private) {
 
 // TestPrivate proves that requests over a set go as others do, over connections that are set up first and ended last.
 func TestPrivate(t *testing.T) {
-	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
 		o := r.private(&k, setup("ONE"))
 		send := func(word string, tag uint32) { r.send(o.Mode(), &k, tag, true, word) }
 		r.own(func() { send("GET", 1); send("PUSH", 2) })
 		k.want(t, "set", `1 "+OK\r\n"`, `push ">1\r\n+x\r\n"`, `2 "+OK\r\n"`)
-		if got, want := node.commands(), "CLIENT ID, ONE true 0, GET, PUSH"; got != want {
+		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH"; got != want {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 		// Another state, another protocol, something in front, on the same connection.
@@ -53,7 +54,7 @@ func TestPrivate(t *testing.T) {
 			send("GET", 4)
 		})
 		k.want(t, "turned", "done", `3 "+OK\r\n"`, `4 "+OK\r\n"`)
-		if got, want := node.commands(), "CLIENT ID, ONE true 0, GET, PUSH, TWO false 0, HELLO 2, SELECT 3, BEFORE, GET, GET"; got != want {
+		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH, TWO false 0, HELLO 2, SELECT 3, BEFORE, GET, GET"; got != want {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 		// A connection that is lost is made again in the latest state.
@@ -61,8 +62,8 @@ func TestPrivate(t *testing.T) {
 		k.want(t, "lost", "5 unknown", "stale")
 		r.own(func() { send("GET", 6); send("GET", 7); o.End() })
 		k.want(t, "ended", `6 "+OK\r\n"`, `7 "+OK\r\n"`)
-		if !strings.HasSuffix(node.commands(), "CUT, CLIENT ID, TWO true 0, GET, GET") {
-			t.Errorf("sent %s", node.commands())
+		if !strings.HasSuffix(node.Commands(), "CUT, CLIENT ID, TWO true 0, GET, GET") {
+			t.Errorf("sent %s", node.Commands())
 		}
 		r.on(func() {
 			if len(r.pipes.own)+len(r.pipes.privates) != 0 {
@@ -74,7 +75,7 @@ func TestPrivate(t *testing.T) {
 
 // TestPrivateLent proves that Own gives a client with a set the connection of that set, and takes it back.
 func TestPrivateLent(t *testing.T) {
-	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k, b keeper
 		o := r.private(&k, setup("ONE"))
 		var pipe *Pipe
@@ -85,7 +86,7 @@ func TestPrivateLent(t *testing.T) {
 		})
 		b.want(t, "borrower", `1 "-MOVED 7 b:1\r\n"`)
 		k.want(t, "set", `2 "+OK\r\n"`)
-		if got, want := node.commands(), "CLIENT ID, ONE true 0, MOVED, GET"; got != want {
+		if got, want := node.Commands(), "CLIENT ID, ONE true 0, MOVED, GET"; got != want {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 		if pipe.ClientID() == 0 {
@@ -115,10 +116,10 @@ func TestPrivateLent(t *testing.T) {
 
 // TestPrivateSilence proves that a connection which only listens is found dead when its node is.
 func TestPrivateSilence(t *testing.T) {
-	inOwnBubble(t, PipeOptions{Timeout: 10 * time.Second}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{Timeout: 10 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
-		answer, silent := node.answer, false
-		node.answer = func(command string) string {
+		answer, silent := node.Answer, false
+		node.Answer = func(command string) string {
 			if silent {
 				return "-"
 			}
@@ -129,7 +130,7 @@ func TestPrivateSilence(t *testing.T) {
 		o := r.private(&k, s)
 		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET") })
 		k.want(t, "set", `1 "+OK\r\n"`)
-		if got := node.commands(); !strings.Contains(got, "ONE true 41, CLIENT ID, GET") {
+		if got := node.Commands(); !strings.Contains(got, "ONE true 41, CLIENT ID, GET") {
 			t.Errorf("sent %s", got)
 		}
 		time.Sleep(time.Minute)
@@ -152,9 +153,9 @@ func TestPrivateSilence(t *testing.T) {
 
 // TestPrivateRefused proves that a node which refuses the state is not asked again and again.
 func TestPrivateRefused(t *testing.T) {
-	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
-		answer := node.answer
-		node.answer = func(command string) string {
+	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		answer := node.Answer
+		node.Answer = func(command string) string {
 			if strings.HasPrefix(command, "ONE") {
 				return "-ERR no\r\n"
 			}
@@ -183,7 +184,7 @@ func (a again) Fail(tag uint32, err error) {
 // TestPrivateSentWhenLost proves that a request which is sent by who hears that a connection of the set was lost takes
 // a new one.
 func TestPrivateSentWhenLost(t *testing.T) {
-	inOwnBubble(t, PipeOptions{QueueLimit: 10}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{QueueLimit: 10}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
 		o := r.private(&k, setup("ONE"))
 		send := func(tag uint32) *Pipe { return r.send(o.Mode(), &k, tag, false, "GET") }
@@ -199,9 +200,9 @@ func TestPrivateSentWhenLost(t *testing.T) {
 
 // TestPrivateRaisedRedirect proves that a redirect which a script raised does not reach a client, that might follow it.
 func TestPrivateRaisedRedirect(t *testing.T) {
-	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *script) {
-		answer := node.answer
-		node.answer = func(line string) string {
+	inOwnBubble(t, PipeOptions{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		answer := node.Answer
+		node.Answer = func(line string) string {
 			if strings.HasPrefix(line, "EVAL") {
 				return "-MOVED 7 evil:1\r\n"
 			}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"lockproxy/internal/scripted"
 	"net"
 	"strings"
 	"sync"
@@ -12,8 +13,6 @@ import (
 	"time"
 
 	"github.com/tidwall/redcon"
-
-	"lockproxy/internal/resp"
 )
 
 // replicaSet is a master, 10.0.0.1, and two replicas as INFO shows them.
@@ -49,31 +48,9 @@ func (s *replicaSet) Dial(_ context.Context, _, addr string) (net.Conn, error) {
 
 func (s *replicaSet) serve(host string, conn net.Conn) {
 	defer conn.Close()
-	var buf []byte
-	for chunk := make([]byte, 4096); ; {
-		n, err := conn.Read(chunk)
-		if err != nil {
-			return
-		}
-		buf = append(buf, chunk[:n]...)
-		for {
-			v, rest, err := resp.Parse(buf)
-			if err != nil {
-				break
-			}
-			buf = rest
-			answer := s.answer(host, strings.ToUpper(v.Elems[0].Text()), v.Elems[len(v.Elems)-1].Text())
-			switch answer {
-			case "":
-				return
-			case "-":
-				continue
-			}
-			if _, err := conn.Write([]byte(answer)); err != nil {
-				return
-			}
-		}
-	}
+	scripted.Each(conn, func(words []string) bool {
+		return scripted.Write(conn, s.answer(host, strings.ToUpper(words[0]), words[len(words)-1]))
+	}, nil)
 }
 
 // answer is the reply to a command with the last of its arguments.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"lockproxy/internal/scripted"
 	"net"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // replicated is a rig of a master, "a:1", and its replicas.
 type replicated struct {
 	*rig
-	nodes  map[string]*script
+	nodes  map[string]*scripted.Node
 	refuse func(addr string, m Mode) error // to dial; nil: nothing
 	modes  []string                        // of the connections, as they came
 }
@@ -29,9 +30,7 @@ func (d *replicated) Dial(_ context.Context, addr string, m Mode, _ *Identity) (
 	d.mu.Lock()
 	d.modes = append(d.modes, fmt.Sprintf("%s %d %d %v", addr, m.Proto, m.DB, m.Replica))
 	d.mu.Unlock()
-	here, there := net.Pipe()
-	go d.nodes[addr].serve(there)
-	return here, nil
+	return d.nodes[addr].Dial(), nil
 }
 
 // readFrom makes these replicas the ones to be read from.
@@ -54,9 +53,9 @@ func (d *replicated) readFrom(addrs ...string) {
 // inReplicated starts with the replicas b:1 and c:1; answer is given the name of the node.
 func inReplicated(t *testing.T, o PipeOptions, answer func(node, command string) string, test func(d *replicated)) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &replicated{rig: newRig(t, PipeOptions{}, nil), nodes: make(map[string]*script)}
+		d := &replicated{rig: newRig(t, PipeOptions{}, nil), nodes: make(map[string]*scripted.Node)}
 		for _, name := range []string{"a", "b", "c"} {
-			d.nodes[name+":1"] = &script{answer: func(command string) string { return answer(name, command) }}
+			d.nodes[name+":1"] = &scripted.Node{Answer: func(command string) string { return answer(name, command) }}
 		}
 		d.on(func() {
 			d.pipes.Close()
@@ -164,14 +163,14 @@ func TestReadsFallBack(t *testing.T) {
 				if got := d.read(1, false, resp2, "GET", "k"); got != "+c GET k\r\n" {
 					t.Errorf("the other replica: %q", got)
 				}
-				asked := d.nodes["b:1"].commands()
+				asked := d.nodes["b:1"].Commands()
 				if strings.HasPrefix(trouble.reply, "-") {
-					if got := d.read(0, false, resp2, "GET", "k2"); got != "+c GET k2\r\n" || d.nodes["b:1"].commands() != asked {
+					if got := d.read(0, false, resp2, "GET", "k2"); got != "+c GET k2\r\n" || d.nodes["b:1"].Commands() != asked {
 						t.Errorf("the next read: %q", got)
 					}
 					time.Sleep(shunFor)
 					d.read(0, false, resp2, "GET", "k3")
-					if d.nodes["b:1"].commands() == asked {
+					if d.nodes["b:1"].Commands() == asked {
 						t.Error("it is never asked again")
 					}
 				}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"lockproxy/internal/scripted"
 	"net"
 	"strings"
 	"testing"
@@ -40,8 +41,8 @@ func TestErrorsOfScripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := &script{answer: func(string) string { return test.reply }}, &script{answer: ok}
-				r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a, "b:1": b})
+				a, b := &scripted.Node{Answer: func(string) string { return test.reply }}, &scripted.Node{Answer: ok}
+				r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 				strangers := 0
 				r.on(func() {
 					r.pipes.Close()
@@ -51,12 +52,12 @@ func TestErrorsOfScripts(t *testing.T) {
 				if got := reply + errorText(err); !strings.Contains(got, test.want) {
 					t.Errorf("got %q, want %q", got, test.want)
 				}
-				times := strings.Count(a.commands(), test.request)
+				times := strings.Count(a.Commands(), test.request)
 				if test.times < 0 && times < 3 || test.times > 0 && times != test.times {
 					t.Errorf("it was sent %d times", times)
 				}
-				if followed := b.commands() != ""; followed != test.followed {
-					t.Errorf("b saw %q", b.commands())
+				if followed := b.Commands() != ""; followed != test.followed {
+					t.Errorf("b saw %q", b.Commands())
 				}
 				if strangers > 0 {
 					t.Error("a stranger was dialled")
@@ -90,9 +91,9 @@ func (w watched) Dial(ctx context.Context, addr string, m Mode, before *Identity
 // Elsewhere than in front of a cluster nobody redirects.
 func TestNoRedirectsWithoutACluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &script{answer: func(string) string { return "-MOVED 7629 b:1\r\n" }}
-		b := &script{answer: ok}
-		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a, "b:1": b})
+		a := &scripted.Node{Answer: func(string) string { return "-MOVED 7629 b:1\r\n" }}
+		b := &scripted.Node{Answer: ok}
+		r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 		alone := *r.topology
 		alone.Kind = Single
 		r.mu.Lock()
@@ -149,7 +150,7 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 				if strings.HasSuffix(name, "over") {
 					refusals = 1 // it is over when the node is asked
 				}
-				a := &script{answer: func(command string) string {
+				a := &scripted.Node{Answer: func(command string) string {
 					switch {
 					case refusals > 0 && (command == test.request || command == test.idle):
 						refusals--
@@ -168,8 +169,8 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 					}
 					return "+ran\r\n"
 				}}
-				b := &script{answer: ok}
-				r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a, "b:1": b})
+				b := &scripted.Node{Answer: ok}
+				r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 				reading := strings.Contains(strings.ToUpper(test.request), "_RO")
 				start := time.Now()
 				reply, err := r.do(test.request, reading)
@@ -180,9 +181,9 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 					t.Errorf("got %q, want %q", got, test.want)
 				}
 				if runs != test.runs {
-					t.Errorf("it ran %d times, want %d: %s", runs, test.runs, a.commands())
+					t.Errorf("it ran %d times, want %d: %s", runs, test.runs, a.Commands())
 				}
-				if seen := b.commands(); seen != "" {
+				if seen := b.Commands(); seen != "" {
 					t.Errorf("b saw %s", seen)
 				}
 			})
@@ -194,9 +195,9 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 func TestDoubtAtTheImportingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tryAgain = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
-		a := &script{answer: func(string) string { return "-ASK 7629 b:1\r\n" }}
+		a := &scripted.Node{Answer: func(string) string { return "-ASK 7629 b:1\r\n" }}
 		late := false
-		b := &script{answer: func(command string) string {
+		b := &scripted.Node{Answer: func(command string) string {
 			switch {
 			case command == "ASKING":
 				return "+OK\r\n"
@@ -207,12 +208,12 @@ func TestDoubtAtTheImportingNode(t *testing.T) {
 			}
 			return tryAgain
 		}}
-		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a, "b:1": b})
+		r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 		if reply, err := r.do("EVAL x 2 k {k}1", false); err != nil || reply != "+ran\r\n" {
 			t.Errorf("got %q, %v", reply, err)
 		}
 		want := "ASKING, EVAL x 2 k {k}1, ASKING, EVAL return 2 k {k}1, ASKING, EVAL x 2 k {k}1"
-		if got := b.commands(); got != want {
+		if got := b.Commands(); got != want {
 			t.Errorf("b saw %s, want %s", got, want)
 		}
 	})

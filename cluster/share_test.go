@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"lockproxy/internal/scripted"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,7 @@ func (g *guest) Party() Party { return g.party }
 // TestOwnShares proves that no address and user takes all places, that it is told why, and that it goes on
 // as soon as places are free.
 func TestOwnShares(t *testing.T) {
-	inOwnBubble(t, PipeOptions{MaxOwn: 40, Budget: 2 * time.Second}, func(t *testing.T, r *rig, node *script) {
+	inOwnBubble(t, PipeOptions{MaxOwn: 40, Budget: 2 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
 		crowd := func(host string, n int) (all []*guest, pipes []*Pipe) {
 			r.own(func() {
 				for range n {

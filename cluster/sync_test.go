@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 )
 
@@ -33,8 +34,8 @@ func (r *rig) unused() {
 // Whatever keeps a node from running the request is dealt with: R33
 func TestSyncedDetours(t *testing.T) {
 	// first answers its first command with what is given, and then as a master with 2 replicas.
-	first := func(replies ...string) *script {
-		return &script{answer: func(command string) string {
+	first := func(replies ...string) *scripted.Node {
+		return &scripted.Node{Answer: func(command string) string {
 			switch {
 			case strings.HasPrefix(command, "WAIT"):
 				return ":2\r\n"
@@ -50,7 +51,7 @@ func TestSyncedDetours(t *testing.T) {
 	}
 	const there = "GET k"
 	tests := map[string]struct {
-		a, b         *script
+		a, b         *scripted.Node
 		aSeen, bSeen string
 		pause        bool
 	}{
@@ -68,7 +69,7 @@ func TestSyncedDetours(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nodes := map[string]*script{"a:1": test.a}
+				nodes := map[string]*scripted.Node{"a:1": test.a}
 				if test.b != nil {
 					nodes["b:1"] = test.b
 				}
@@ -84,8 +85,8 @@ func TestSyncedDetours(t *testing.T) {
 				}
 				synctest.Wait()
 				// A WAIT behind a refusal comes late, or is cut off with its connection.
-				requests := func(s *script) string {
-					all := strings.ReplaceAll(s.commands(), ", WAIT 2 1000", "")
+				requests := func(s *scripted.Node) string {
+					all := strings.ReplaceAll(s.Commands(), ", WAIT 2 1000", "")
 					return strings.TrimPrefix(strings.ReplaceAll(all, ", CLIENT ID", ""), "CLIENT ID, ")
 				}
 				if got := requests(test.a); got != test.aSeen {
@@ -108,19 +109,19 @@ func TestSyncedDetours(t *testing.T) {
 func TestSyncedOnOneConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cuts := 3
-		a := &script{answer: func(command string) string {
+		a := &scripted.Node{Answer: func(command string) string {
 			if cuts > 0 && strings.HasPrefix(command, "WAIT") {
 				cuts--
 				return "" // the request was answered
 			}
 			return ":2\r\n"
 		}}
-		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
+		r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a})
 		if reply, acked, err := synced(t.Context(), r.client(), "GET k", 2, time.Second); reply != ":2\r\n" || acked != 2 {
 			t.Errorf("%q, %d, %v", reply, acked, err)
 		}
 		one := "CLIENT ID, GET k, WAIT 2 1000"
-		if got, want := a.commands(), strings.Join([]string{one, one, one, one}, ", "); got != want {
+		if got, want := a.Commands(), strings.Join([]string{one, one, one, one}, ", "); got != want {
 			t.Errorf("the node got %s, want %s", got, want)
 		}
 		cuts = 1 << 30
@@ -148,7 +149,7 @@ func TestSyncedWait(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &script{answer: func(command string) string {
+				a := &scripted.Node{Answer: func(command string) string {
 					if !strings.HasPrefix(command, "WAIT") { // CLIENT ID, too
 						return ":1\r\n"
 					}
@@ -156,7 +157,7 @@ func TestSyncedWait(t *testing.T) {
 					test.waits = test.waits[1:]
 					return reply
 				}}
-				r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
+				r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a})
 				reply, acked, err := synced(t.Context(), r.client(), "GET k", 2, time.Second)
 				if test.err != "" {
 					if err == nil || !strings.HasPrefix(err.Error(), test.err) {
@@ -193,9 +194,9 @@ func TestSyncedEnds(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nodes := map[string]*script{}
+				nodes := map[string]*scripted.Node{}
 				if !test.nobody {
-					nodes["a:1"] = &script{answer: func(c string) string {
+					nodes["a:1"] = &scripted.Node{Answer: func(c string) string {
 						if strings.HasPrefix(c, "WAIT") || c == "CLIENT ID" {
 							return ":0\r\n"
 						}
@@ -228,13 +229,13 @@ func TestSyncedEnds(t *testing.T) {
 // A connection is used again, and one that its node closed while nobody had it costs nothing.
 func TestSyncedOnConnectionsThatIdled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &script{answer: func(c string) string {
+		a := &scripted.Node{Answer: func(c string) string {
 			if c == "QUIT" {
 				return ""
 			}
 			return ":1\r\n"
 		}}
-		r := newRig(t, PipeOptions{}, map[string]*script{"a:1": a})
+		r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": a})
 		for range 3 {
 			for range 2 {
 				began := time.Now()
@@ -249,7 +250,7 @@ func TestSyncedOnConnectionsThatIdled(t *testing.T) {
 				pipe.Request(command("QUIT"), k, 0)
 			})
 		}
-		if n := strings.Count(a.commands(), "CLIENT ID"); n != 3 {
+		if n := strings.Count(a.Commands(), "CLIENT ID"); n != 3 {
 			t.Errorf("%d connections, want 3", n)
 		}
 	})
@@ -258,14 +259,14 @@ func TestSyncedOnConnectionsThatIdled(t *testing.T) {
 // The connections are bounded, and leave places for clients.
 func TestSyncedAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &script{answer: func(c string) string {
+		a := &scripted.Node{Answer: func(c string) string {
 			if strings.HasPrefix(c, "WAIT") {
 				time.Sleep(time.Second)
 				return ":0\r\n"
 			}
 			return ":1\r\n"
 		}}
-		r := newRig(t, PipeOptions{MaxOwn: 16}, map[string]*script{"a:1": a})
+		r := newRig(t, PipeOptions{MaxOwn: 16}, map[string]*scripted.Node{"a:1": a})
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		var group sync.WaitGroup
@@ -309,7 +310,7 @@ func TestSyncedWhenAllEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, PipeOptions{}, map[string]*script{"a:1": {answer: func(c string) string { return "-" }}})
+				r := newRig(t, PipeOptions{}, map[string]*scripted.Node{"a:1": {Answer: func(c string) string { return "-" }}})
 				failed := make(chan error, 1)
 				go func() {
 					_, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second)

@@ -14,6 +14,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 )
 
 // blockNodes are scripted nodes, each with lists of its own, that block connections as Redis does.
@@ -119,29 +120,13 @@ func (n *blockNodes) dial(number int, m cluster.Mode, here, there net.Conn) (net
 }
 
 func (c *blockConn) serve() {
-	var pending []byte
-	for buf := make([]byte, 4096); ; {
-		n, err := c.nc.Read(buf)
-		pending = append(pending, buf[:n]...)
-		for {
-			v, rest, err := resp.Parse(pending)
-			if err != nil {
-				break
-			}
-			pending = rest
-			var words []string
-			for _, e := range v.Elems {
-				words = append(words, string(e.Str))
-			}
-			c.command(words)
-		}
-		if err != nil {
-			c.all.mu.Lock()
-			c.leave()
-			c.all.mu.Unlock()
-			return
-		}
-	}
+	scripted.Each(c.nc, func(words []string) bool {
+		c.command(words)
+		return true
+	}, nil)
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	c.leave()
 }
 
 // leave forgets the connection; all.mu is held.

@@ -15,6 +15,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 	"lockproxy/redlock"
 )
 
@@ -45,11 +46,11 @@ func (f *farMaster) dial(context.Context, string, string) (net.Conn, error) {
 	go func() { // ends with the connection
 		defer close(replies)
 		defer node.Close()
-		eachCommand(there, func(words []string) bool {
+		scripted.Each(there, func(words []string) bool {
 			reply, err := f.run(node, words)
 			replies <- said{reply, time.Now().Add(f.late)}
 			return err == nil
-		})
+		}, nil)
 	}()
 	go func() { // ends when replies is closed
 		for r := range replies {

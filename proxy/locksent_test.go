@@ -16,6 +16,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 	"lockproxy/redlock"
 )
@@ -61,7 +62,7 @@ func (n *lockNodes) serve(i int, nc net.Conn) {
 	defer nc.Close()
 	dice := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	w := bufio.NewWriter(nc)
-	eachCommand(nc, func(words []string) bool {
+	scripted.Each(nc, func(words []string) bool {
 		reply := "+OK\r\n"
 		if len(words) == 0 {
 			n.t.Error("a command without words")
@@ -83,7 +84,7 @@ func (n *lockNodes) serve(i int, nc net.Conn) {
 		}
 		w.WriteString(reply)
 		return w.Flush() == nil
-	})
+	}, nil)
 }
 
 // check compares a request for a lock with what was meant, and answers it.

@@ -17,6 +17,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 	"lockproxy/internal/subscription"
 )
@@ -137,32 +138,6 @@ func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode, _ *cluster.Id
 	return here, nil
 }
 
-// eachCommand gives answer the words of each command that comes, until the connection ends or it says false.
-func eachCommand(nc net.Conn, answer func(words []string) bool) {
-	var pending []byte
-	for buf := make([]byte, 4096); ; {
-		n, err := nc.Read(buf)
-		if err != nil {
-			return
-		}
-		pending = append(pending, buf[:n]...)
-		for {
-			v, rest, err := resp.Parse(pending)
-			if err != nil {
-				break
-			}
-			pending = rest
-			words := make([]string, len(v.Elems))
-			for i, e := range v.Elems {
-				words[i] = string(e.Str)
-			}
-			if !answer(words) {
-				return
-			}
-		}
-	}
-}
-
 func (r *rig) serve(node int, nc net.Conn) {
 	defer nc.Close()
 	answer := func(command string) string { return r.answer(node, command) }
@@ -171,21 +146,13 @@ func (r *rig) serve(node int, nc net.Conn) {
 		answer, end = r.converse(node)
 		defer end()
 	}
-	eachCommand(nc, func(words []string) bool {
+	scripted.Each(nc, func(words []string) bool {
 		line := strings.Join(words, " ")
 		r.mu.Lock()
 		r.seen = append(r.seen, fmt.Sprintf("%d: %s", node, line))
 		r.mu.Unlock()
-		switch reply := answer(line); reply {
-		case "":
-			return false
-		case "-":
-			return true
-		default:
-			_, err := io.WriteString(nc, reply)
-			return err == nil
-		}
-	})
+		return scripted.Write(nc, answer(line))
+	}, nil)
 }
 
 // commands is what the nodes were sent, in the order in which they got it.

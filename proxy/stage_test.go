@@ -16,6 +16,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/internal/glob"
+	"lockproxy/internal/scripted"
 )
 
 // stage is one Redis over net.Pipe, with as much of it as publishing and subscribing need. "GET
@@ -88,10 +89,10 @@ func (st *stage) dial(context.Context, string, string) (net.Conn, error) {
 }
 
 func (st *stage) serve(c *stageConn) {
-	eachCommand(c, func(words []string) bool {
+	scripted.Each(c, func(words []string) bool {
 		st.answer(c, words)
 		return true
-	})
+	}, nil)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	delete(st.conns, c)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/scripted"
 	"lockproxy/internal/subscription"
 )
 
@@ -106,7 +107,7 @@ type stormConn struct {
 
 func (c *stormConn) serve() {
 	defer c.Close()
-	eachCommand(c, c.answer)
+	scripted.Each(c, c.answer, nil)
 }
 
 var (
