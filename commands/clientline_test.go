@@ -67,11 +67,11 @@ func TestClientKillFilters(t *testing.T) {
 		{"CLIENT KILL MAXAGE x", "-ERR maxage is not an integer or out of range\r\n", ""},
 	} {
 		f := newFake(t)
-		f.crowd.others = []*Peer{peer(2, "a:2", "l:1", 0), peer(9, "a:9", "l:2", time.Hour), peer(11, "a:11", "l:1", time.Minute)}
-		f.crowd.others[1].Topics[cluster.Classic] = 1
-		f.crowd.others[2].User = "other"
+		f.clients.others = []*Peer{peer(2, "a:2", "l:1", 0), peer(9, "a:9", "l:2", time.Hour), peer(11, "a:11", "l:1", time.Minute)}
+		f.clients.others[1].Topics[cluster.Classic] = 1
+		f.clients.others[2].User = "other"
 		answer := f.do(test.line)
-		if closed := strings.Trim(fmt.Sprint(f.crowd.closed), "[]"); answer != test.answer || closed != test.closed {
+		if closed := strings.Trim(fmt.Sprint(f.clients.closed), "[]"); answer != test.answer || closed != test.closed {
 			t.Errorf("%s: %q, closed %s; want %q, %s", test.line, answer, closed, test.answer, test.closed)
 		}
 	}

@@ -33,7 +33,7 @@ type fakeSession struct {
 	call      *Call
 	lost      func() // of the last Ask
 	mu        sync.Mutex
-	crowd     fakeCrowd
+	clients   fakeClientsState
 	pushed    string          // by Pusher
 	ctx       context.Context // of tasks; nil: one that does not end
 	census    fakeCensus

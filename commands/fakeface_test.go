@@ -38,5 +38,5 @@ func (c fakeConnection) Monitor(reply []byte) {
 	c.f.Reply(reply)
 }
 
-func (c fakeConnection) SetReplies(r Replies) { c.f.crowd.set = append(c.f.crowd.set, r) }
-func (c fakeConnection) Reset()               { c.f.crowd.reset = true }
+func (c fakeConnection) SetReplies(r Replies) { c.f.clients.set = append(c.f.clients.set, r) }
+func (c fakeConnection) Reset()               { c.f.clients.reset = true }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// fakeCrowd is what a fakeSession implements Clients and Connection with: its client, and others.
-type fakeCrowd struct {
+// fakeClientsState is what a fakeSession implements Clients and Connection with: its client, and others.
+type fakeClientsState struct {
 	others []*Peer // besides the client itself
 	closed []int64 // by visits
 	pause  Pause
@@ -31,7 +31,7 @@ func (c fakeClients) Self() *Peer {
 
 func (c fakeClients) Each(ids []int64, visit func(p *Peer) []byte, then func(seen []Seen) []byte) {
 	f := c.f
-	all := append([]*Peer{c.Self()}, f.crowd.others...)
+	all := append([]*Peer{c.Self()}, f.clients.others...)
 	*f.call = Call{}
 	slices.SortFunc(all, func(a, b *Peer) int { return int(a.ID - b.ID) })
 	var seen []Seen
@@ -43,7 +43,7 @@ func (c fakeClients) Each(ids []int64, visit func(p *Peer) []byte, then func(see
 			seen = append(seen, Seen{p.ID, text})
 		}
 		if p.Close {
-			f.crowd.closed = append(f.crowd.closed, p.ID)
+			f.clients.closed = append(f.clients.closed, p.ID)
 		}
 	}
 	f.Reply(then(seen))
@@ -51,11 +51,11 @@ func (c fakeClients) Each(ids []int64, visit func(p *Peer) []byte, then func(see
 
 func (c fakeClients) Pause(until time.Time, kind Pause, reply []byte) {
 	f := c.f
-	f.crowd.until, f.crowd.pause = until, kind
+	f.clients.until, f.clients.pause = until, kind
 	f.Reply(reply)
 }
 
 func (c fakeClients) Unpause(reply []byte) {
-	c.f.crowd.pause = PauseNone
+	c.f.clients.pause = PauseNone
 	c.f.Reply(reply)
 }
