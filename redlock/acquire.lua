@@ -34,25 +34,34 @@
 -- The fields m and m:0, m:1 ... list the readers, as readers.lua says.
 -- !id, ?id and &id are +id, ^id and *id that were cancelled, when others had been told of them. =0000000000000000
 -- stands for all renewals, and =1111111111111111 for the last CHECK.
-local key, token, lease, mode, id, proxy = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
-local keeper, meta, candidate, clock = ARGV[10] or '', ARGV[11] or '', ARGV[13], nil
+local key, fence_key = KEYS[1], KEYS[2]
+local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
+local proxy, wait, limits, publish = ARGV[6], ARGV[7], ARGV[8] or '', ARGV[9]
+local keeper, meta, master, candidate = ARGV[10] or '', ARGV[11] or '', ARGV[12] or '', ARGV[13]
 local relying = keeper
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
---#include kind.lua
+local clock, now, from -- the reply of TIME, and what in_ms makes of it
+--#include look.lua
+local kind, plain, plain_ids, owner = look(key)
 
 if kind == 'none' then -- free, and nobody waits: most calls end here
-  --#include master.lua
-  if other then return other end
+  if master ~= '' then
+    --#include master.lua
+    local other = other_master(master)
+    if other then return other end
+  end
   clock = redis.call('TIME')
   if candidate == 'mine' then return {0, 1, '', clock[1] * 1000000 + clock[2]} end
   --#include fence.lua
+  local f = next_fence(fence_key, clock, candidate and tonumber(candidate))
   if mode == 'w' and keeper == '' and meta == '' then
     redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', lease + math.min(clock[2] % 1000, 1))
-    if candidate then return {token, tonumber(f), tonumber(lease), 1, 1, clock[1] * 1000000 + clock[2]} end
+    if candidate then return {token, tonumber(f), lease, 1, 1, clock[1] * 1000000 + clock[2]} end
     return tonumber(f)
   end
   --#include now.lua
+  now, from = in_ms(clock)
   local e = from + lease
   local hold = table.concat({e, 1, f, now, keeper == '' and '-' or keeper, '+' .. id}, ' ')
   if meta ~= '' then hold = hold .. ' ' .. meta end
@@ -62,24 +71,32 @@ if kind == 'none' then -- free, and nobody waits: most calls end here
     redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold, 'm', '1', 'm:0', 'r:' .. token .. ' ')
   end
   redis.call('PEXPIREAT', key, e)
-  return {token, tonumber(f), tonumber(lease), 1, candidate and 1, candidate and clock[1] * 1000000 + clock[2]}
+  return {token, tonumber(f), lease, 1, candidate and 1, candidate and clock[1] * 1000000 + clock[2]}
 end
 
-clock = redis.call('TIME')
 --#include now.lua
+clock = redis.call('TIME')
+now, from = in_ms(clock)
 local micros = candidate and clock[1] * 1000000 + clock[2]
-lease = tonumber(lease)
---#include plain.lua
+if kind ~= 'plain' and kind ~= 'hash' then
+  --#include foreign.lua
+  return foreign(key, kind)
+end
 if plain and not proxy and owner ~= token then -- that is quickly said
   if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+([%w,]+)') or '', micros} end
   return false
 end
---#include unfold.lua
+if plain then
+  --#include unfold.lua
+  clock = unfold(key, plain, plain_ids, owner)
+  now, from = in_ms(clock)
+end
 local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
 if s[1] ~= '1' then
   --#include foreign.lua
+  return foreign(key, kind)
 end
-local writer, packed, place, publish, me = s[3], s[4], tonumber(s[6]), ARGV[9], proxy
+local writer, packed, place, me = s[3], s[4], tonumber(s[6]), proxy
 local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writing_e > now
 if writing and s[2] ~= token and not proxy then
@@ -112,9 +129,9 @@ end
 local upgrade = mine and field ~= 'w' and mode == 'w' and not sent_before
 if mine then
   if not sent_before then
-    if ARGV[5] == '1' and not proxy and not candidate and not meant(id, f, ids) then return -1 end
-    n = n + ARGV[5]
-    ids = ids .. (upgrade and (ARGV[5] == '1' and '*' or '^') or ARGV[5] == '1' and '+' or '=') .. id
+    if reentrant and not proxy and not candidate and not meant(id, f, ids) then return -1 end
+    if reentrant then n = n + 1 end
+    ids = ids .. (upgrade and (reentrant and '*' or '^') or reentrant and '+' or '=') .. id
     kept = rely(kept, relying)
     if meta ~= '' then note = ' ' .. meta end
   end
@@ -167,19 +184,23 @@ else
     turn = turn or (place and place < z) or (proxy and not place and first_mode == 'r' and z == t)
   end
   if candidate == 'mine' and not upgrade then turn = false end
-  if turn and mode == 'r' and crowded(tonumber(string.match(ARGV[8] or '', ' (%d+)$') or ''), s[5]) then
+  if turn and mode == 'r' and crowded(tonumber(string.match(limits, ' (%d+)$') or ''), s[5]) then
     if place then drop(place, id) end
     save()
     return {err = 'QUEUEFULL ' .. c .. ' clients share this lock already: try again later, or raise lock-max-readers'}
   end
   if turn then
-    --#include master.lua
-    if other then
-      save()
-      return other
+    if master ~= '' then
+      --#include master.lua
+      local other = other_master(master)
+      if other then
+        save()
+        return other
+      end
     end
-    local read = upgrade and ' ' .. id .. ' ' .. f .. ' ' .. n - ARGV[5] .. ';'
+    local read = upgrade and ' ' .. id .. ' ' .. f .. ' ' .. n - (reentrant and 1 or 0) .. ';'
     --#include fence.lua
+    f = next_fence(fence_key, clock, candidate and tonumber(candidate))
     if place then drop(place, id) end
     if upgrade then
       outlast(e)
@@ -229,7 +250,7 @@ if upgrade and place and entry_mode(place) ~= 'u' then -- it waited behind its o
   place = nil
 end
 if not place then
-  local most = tonumber(string.match(ARGV[8], '^%d+'))
+  local most = tonumber(string.match(limits, '^%d+'))
   local holes = 10 * math.min(most, math.max(k, 100))
   if t - h >= holes then first() end
   if k >= most then sweep() end
@@ -248,7 +269,7 @@ if not place then
     place, t = t, t + 1
   end
   k = k + 1
-  local deadline = now + tonumber(ARGV[7])
+  local deadline = now + tonumber(wait)
   outlast(deadline)
   joins = {'q:' .. place, pack_entry(upgrade and 'u' or mode, id, proxy, deadline, lease, keeper, token, meta), 'i:' .. id, place}
 end

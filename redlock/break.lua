@@ -8,20 +8,30 @@
 -- Effects all holds go; the next fence is higher than any of theirs; proxies that kept
 --       them alive are told; who waits first is woken or gets the lock. Sent again it may break the next hold,
 --       but none that its proxy has asked for since
-local key, id = KEYS[1], ARGV[4] or ''
---#include kind.lua
+local key, fence_key = KEYS[1], KEYS[2]
+local me, publish, waking, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or ''
+--#include look.lua
+--#include now.lua
+--#include meant.lua
+local kind, plain, plain_ids, owner = look(key)
 if kind == 'none' then return 0 end
 local clock = redis.call('TIME')
---#include now.lua
---#include plain.lua
---#include meant.lua
+if kind ~= 'plain' and kind ~= 'hash' then
+  --#include foreign.lua
+  return foreign(key, kind)
+end
 if plain and id ~= '' and not meant(id, plain, plain_ids) then return 0 end
---#include unfold.lua
+if plain then
+  --#include unfold.lua
+  clock = unfold(key, plain, plain_ids, owner)
+end
+local now, from = in_ms(clock)
 local s = redis.call('HMGET', key, 'v', 'o', 'w', 's')
 if s[1] ~= '1' then
   --#include foreign.lua
+  return foreign(key, kind)
 end
-local writer, packed, place, me, publish, near = s[3], s[4], nil, ARGV[1], ARGV[2], ARGV[3] ~= '1'
+local writer, packed, place, near = s[3], s[4], nil, waking ~= '1'
 --#include hold.lua
 --#include state.lua
 --#include passon.lua
@@ -53,14 +63,14 @@ if c > 0 then
   end
 end
 for proxy, keepers in pairs(told) do
-  redis.call('PUBLISH', string.match(KEYS[2], '^(.*)fence:{') .. 'keeper:' .. proxy, 'broken ' .. table.concat(keepers, ' '))
+  redis.call('PUBLISH', keeper_channel(fence_key, proxy), 'broken ' .. table.concat(keepers, ' '))
 end
-local last = tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0
-if last < highest then redis.call('SETRANGE', KEYS[2], 0, string.format('%.0f', highest)) end
+local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
+if last < highest then redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest)) end
 if c ~= left then c, ce = left, 0 end
 if not broken then
   save()
   return 0
 end
-if ARGV[3] == '2' then redis.call(publish, key, 'broken') end
+if waking == '2' then redis.call(publish, key, 'broken') end
 return pass_on(s[2])

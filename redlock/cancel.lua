@@ -10,23 +10,25 @@
 -- Reply 1 something was taken back; 0 there was nothing; {1, id, fence, ttl ms}: the
 --       lock went on to the waiter id of this proxy
 -- Effects sent again it does nothing
-local key, token, id = KEYS[1], ARGV[1], ARGV[2]
+local key, fence_key = KEYS[1], KEYS[2]
+local token, id, me, publish, waking = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- What becomes of the marks of hold requests.
 local cancelled = {['+'] = '!', ['^'] = '?', ['*'] = '&', ['='] = ''}
---#include kind.lua
-if kind == 'string' then
-  local ids, owner = string.match(redis.call('GET', key), '^lockproxy 1 %d+ (%S+) (.*)$')
+--#include look.lua
+--#include now.lua
+local kind, _, ids, owner = look(key)
+if kind == 'plain' then
   if owner ~= token or string.match(ids, '%+([%w,]+)$') ~= id then return 0 end
   redis.call('DEL', key)
-  if ARGV[5] == '2' then redis.call(ARGV[4], key, id) end
+  if waking == '2' then redis.call(publish, key, id) end
   return 1
 end
 if kind ~= 'hash' then return 0 end
 local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id)
 if s[1] ~= '1' then return 0 end
 local clock = redis.call('TIME')
---#include now.lua
-local writer, packed, place, me, publish, near = s[3], s[4], tonumber(s[6]), ARGV[3], ARGV[4], ARGV[5] ~= '1'
+local now, from = in_ms(clock)
+local writer, packed, place, near = s[3], s[4], tonumber(s[6]), waking ~= '1'
 --#include hold.lua
 --#include state.lua
 --#include passon.lua
@@ -78,7 +80,7 @@ if hold then
 end
 if done == 0 then return 0 end
 if writing_e <= now and (freed or place or reads_on) then
-  if ARGV[5] == '2' then redis.call(publish, key, id) end
+  if waking == '2' then redis.call(publish, key, id) end
   return pass_on(s[2])
 end
 if place then

@@ -4,15 +4,15 @@
 -- KEYS  the lock
 -- ARGV  token, fence of the grant that is meant or ""
 -- Reply an array of one integer: the ms that remain; 0: the hold is gone
-local clock = redis.call('TIME')
---#include now.lua
---#include hold.lua
 local key, token, want = KEYS[1], ARGV[1], ARGV[2]
---#include kind.lua
+--#include look.lua
+--#include hold.lua
+--#include now.lua
+local now, from = in_ms(redis.call('TIME'))
+local kind, plain, _, owner = look(key)
 local left = 0
-if kind == 'string' then
-  local f, _, owner = string.match(redis.call('GET', key), '^lockproxy 1 (%d+) (%S+) (.*)$')
-  if owner == token and (want == '' or want == f) then left = now + redis.call('PTTL', key) - from end
+if kind == 'plain' then
+  if owner == token and (want == '' or want == plain) then left = now + redis.call('PTTL', key) - from end
 elseif kind == 'hash' then
   local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
   local hold = s[1] == token and s[2] or s[3]

@@ -7,13 +7,15 @@
 --       granted to the waiter id of this proxy
 -- Effects the hold goes, or only its keeper; who waits first is woken or gets the lock. Sent
 --       again it does nothing
-local key, token = KEYS[1], ARGV[1]
---#include kind.lua
-if kind ~= 'hash' then return 0 end
+local key, fence_key = KEYS[1], KEYS[2]
+local token, keeper, me, publish, waking = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+--#include look.lua
+--#include now.lua
+if look(key) ~= 'hash' then return 0 end
 local s = redis.call('HMGET', key, 'o', 'w', 's', 'r:' .. token)
 local clock = redis.call('TIME')
---#include now.lua
-local writer, packed, place, me, publish, near = s[2], s[3], nil, ARGV[3], ARGV[4], ARGV[5] ~= '1'
+local now, from = in_ms(clock)
+local writer, packed, place, near = s[2], s[3], nil, waking ~= '1'
 --#include hold.lua
 local field, hold = 'r:' .. token, s[4]
 if s[1] == token then
@@ -21,8 +23,8 @@ if s[1] == token then
 end
 if not hold then return 0 end
 local e, n, f, since, kept, ids, note = parse_hold(hold)
-if e <= now or bare(kept) ~= ARGV[2] then return 0 end
-if kept ~= ARGV[2] then
+if e <= now or bare(kept) ~= keeper then return 0 end
+if kept ~= keeper then
   redis.call('HSET', key, field, pack_hold(e, n, f, since, '-', ids, note))
   return 1
 end
@@ -32,5 +34,5 @@ if field ~= 'w' then
   redis.call('HDEL', key, field)
   without(e)
 end
-if ARGV[5] == '2' then redis.call(publish, key, ARGV[2]) end
+if waking == '2' then redis.call(publish, key, keeper) end
 return pass_on(s[1])

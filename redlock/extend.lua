@@ -1,9 +1,10 @@
--- extend.lua makes the lease of a hold longer, never shorter. Needs hold.lua, meant.lua, now.lua.
+-- extend(key, token, lease, want, keeper, client, now, from) makes the lease of a hold longer, never shorter. want is
+-- as in meant, now and from are as of in_ms.
 --
 -- The keeper must be that of the hold, unless client says that a client asks: then it is as in rely.
 -- Returns the ms that remain and the fence; 0 if the token holds
 -- nothing there, or a later grant; -1 if the hold has another keeper.
-local function extend(key, token, lease, want, keeper, client)
+local function extend(key, token, lease, want, keeper, client, now, from)
   local s = redis.call('HMGET', key, 'o', 'w', 's', 'r:' .. token)
   local field, hold = 'r:' .. token, s[4]
   if s[1] == token then

@@ -35,10 +35,8 @@ local function granted_to(hold)
   return string.match(ids, '.*[%+%^%*]([%w,]+)')
 end
 
--- tell has the proxy that keeps a hold alive know what became of it, unless it is this one.
-local function tell(kept, what)
-  local proxy = string.match(kept, '^(.*):')
-  if proxy and proxy ~= me then
-    redis.call('PUBLISH', string.match(KEYS[2], '^(.*)fence:{') .. 'keeper:' .. proxy, what .. ' ' .. bare(kept))
-  end
+-- keeper_channel is where a proxy hears what became of the holds that it keeps alive. It begins as the name of the
+-- fence does.
+local function keeper_channel(fence_key, proxy)
+  return string.match(fence_key, '^(.*)fence:{') .. 'keeper:' .. proxy
 end

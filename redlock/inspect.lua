@@ -6,12 +6,17 @@
 --       many wait: of the first 500 places those that live, of the others all that the lock counts; nil: there is none
 -- Effects with a token: what it holds now is not taken back any more
 local key, token = KEYS[1], ARGV[1]
---#include kind.lua
+--#include look.lua
+--#include now.lua
+local kind, plain, plain_ids, owner = look(key)
 if kind == 'none' then return false end
 local clock = redis.call('TIME')
---#include now.lua
+local now = in_ms(clock)
 local us = clock[1] .. string.sub('00000' .. clock[2], -6)
---#include plain.lua
+if kind ~= 'plain' and kind ~= 'hash' then
+  --#include foreign.lua
+  return foreign(key, kind)
+end
 if plain then
   if owner == token and string.sub(plain_ids, -17) ~= '=1111111111111111' then
     plain_ids = plain_ids .. '=1111111111111111'
@@ -22,6 +27,7 @@ if plain then
 end
 if redis.call('HGET', key, 'v') ~= '1' then
   --#include foreign.lua
+  return foreign(key, kind)
 end
 if token then
   --#include hold.lua

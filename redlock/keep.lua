@@ -7,19 +7,20 @@
 -- Reply an array of an integer each: the ms that remain; 0: the hold is gone; -1: it has
 --       another keeper; and behind them the clock in µs
 -- Effects the leases of those holds, and of their keys
-local clock = redis.call('TIME')
+--#include look.lua
 --#include now.lua
 --#include hold.lua
 --#include meant.lua
 --#include extend.lua
+local clock = redis.call('TIME')
+local now, from = in_ms(clock)
 local replies = {}
 for i, key in ipairs(KEYS) do
   local token, lease, want, keeper = unpack(ARGV, 4 * i - 3, 4 * i)
-  --#include kind.lua
+  local kind, plain, _, owner = look(key)
   local left = 0
-  if kind == 'string' then
-    local f, _, owner = string.match(redis.call('GET', key), '^lockproxy 1 (%d+) (%S+) (.*)$')
-    if owner == token and (want == '' or want == f) then
+  if kind == 'plain' then
+    if owner == token and (want == '' or want == plain) then
       left = keeper == '' and now + redis.call('PTTL', key) - from or -1
     end
   elseif kind == 'hash' and lease == '0' then
@@ -32,7 +33,7 @@ for i, key in ipairs(KEYS) do
       end
     end
   elseif kind == 'hash' then
-    left = extend(key, token, tonumber(lease), '', keeper, false)
+    left = extend(key, token, tonumber(lease), '', keeper, false, now, from)
   end
   replies[i] = left
 end

@@ -17,6 +17,7 @@ local function pass_on(had, request)
   if mode == '?' then ask() end
   if seq and seq >= z and mode == 'w' and live == 0 and proxy == me and near then
     --#include fence.lua
+    local f = next_fence(fence_key, clock)
     drop(seq, wid)
     h = seq + 1
     outlast(from + lease)

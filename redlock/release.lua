@@ -13,34 +13,37 @@
 --       again it changes nothing and replies the same, until there have been 32 more in the slot, and never ends a
 --       grant that its proxy has asked for since. Who got the lock by it is only told again until the lock has gone
 --       on eight times more
-local key, token, want, id = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local key, fence_key = KEYS[1], KEYS[2]
+local token, want, id, me, publish, waking = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 if want == '' then want = id end
---#include kind.lua
-if kind == 'none' then
-  --#include recall.lua
-  return false
-end
---#include plain.lua
+--#include look.lua
+--#include recall.lua
+local kind, plain, plain_ids, owner = look(key)
+if kind == 'none' then return recall(fence_key, id) or false end
+
 --#include meant.lua
-if plain then -- most calls end here
+--#include remember.lua
+if kind == 'plain' then -- most calls end here
   if want ~= plain or owner ~= token then
-    --#include recall.lua
+    local before = recall(fence_key, id)
+    if before then return before end
     if owner ~= token or not meant(want, plain, plain_ids) then return false end
   end
   redis.call('DEL', key)
-  local mark = ' '
-  --#include remember.lua
-  local listen = ARGV[6] == '3' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
-  if ARGV[6] == '2' or listen and (listen.err or listen[2] > 1) then redis.call(ARGV[5], key, id) end
+  remember(fence_key, ' ', id)
+  local listen = waking == '3' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
+  if waking == '2' or listen and (listen.err or listen[2] > 1) then redis.call(publish, key, id) end
   return 1
 end
-local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'u')
-if s[1] ~= '1' then
+local s = kind == 'hash' and redis.call('HMGET', key, 'v', 'o', 'w', 's', 'u')
+if not s or s[1] ~= '1' then
   --#include foreign.lua
+  return foreign(key, kind)
 end
-local clock = redis.call('TIME')
 --#include now.lua
-local publish, me, near, place = ARGV[5], ARGV[4], ARGV[6] ~= '1', nil
+local clock = redis.call('TIME')
+local now, from = in_ms(clock)
+local near, place = waking ~= '1', nil
 --#include hold.lua
 --#include overtaken.lua
 
@@ -55,7 +58,8 @@ if wid then -- sent again
   end
   return 1
 end
---#include recall.lua
+local before = recall(fence_key, id)
+if before then return before end
 
 local field, hold = 'w', s[3]
 if s[2] ~= token then
@@ -67,17 +71,17 @@ local e, n, f, since, kept, ids, note = parse_hold(hold)
 if e <= now then return false end
 if string.find(ids, id, 1, true) then return 0 end -- sent again, whatever fence the hold has by now
 if not meant(want, f, ids) then return false end
-if ARGV[6] ~= '2' and ARGV[6] ~= '3' and overtaken(want, ids) then return -1 end
-local mark = n > 1 and '-' or ' '
---#include remember.lua
+if waking ~= '2' and waking ~= '3' and overtaken(want, ids) then return -1 end
+remember(fence_key, n > 1 and '-' or ' ', id)
 if n > 1 then
   redis.call('HSET', key, field, pack_hold(e, n - 1, f, since, kept, ids .. '-' .. id, note))
   return 0
 end
-tell(kept, 'released')
-local keeper = string.match(kept, '^(.*):') == me and bare(kept)
+local keeping = string.match(kept, '^(.*):') -- the proxy that keeps the hold alive
+local keeper = keeping == me and bare(kept)
+if keeping and not keeper then redis.call('PUBLISH', keeper_channel(fence_key, keeping), 'released ' .. bare(kept)) end
 local packed, writer = s[4], s[3]
-if ARGV[6] == '2' or ARGV[6] == '3' then redis.call(publish, key, id) end
+if waking == '2' or waking == '3' then redis.call(publish, key, id) end
 if not packed then
   redis.call('DEL', key)
   return keeper and {1, keeper} or 1

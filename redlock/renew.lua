@@ -6,23 +6,29 @@
 -- Reply ms that remain, or with a new keeper {ms that remain, fence}; 0: the token holds nothing here;
 --       with 5 always {ms that remain, fence or 0, clock in µs}
 -- Effects the lease of that hold, and of the key; its keeper
-local key, keeper = KEYS[1], ARGV[4] or ''
---#include kind.lua
-local clock = redis.call('TIME')
-local nothing = ARGV[5] and {0, 0, clock[1] * 1000000 + clock[2]} or 0
-if kind == 'none' then return nothing end
+local key, token, lease, want, keeper, timed = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4] or '', ARGV[5]
+--#include look.lua
 --#include now.lua
---#include plain.lua
-if plain and owner ~= ARGV[1] then return nothing end
---#include unfold.lua
-if not plain and redis.call('HGET', key, 'v') ~= '1' then
-  --#include foreign.lua
-end
 --#include hold.lua
 --#include meant.lua
 --#include extend.lua
-local left, f = extend(key, ARGV[1], tonumber(ARGV[2]), ARGV[3], keeper, true)
+local kind, plain, plain_ids, owner = look(key)
+local clock = redis.call('TIME')
+local micros = clock[1] * 1000000 + clock[2]
+local nothing = timed and {0, 0, micros} or 0
+if kind == 'none' then return nothing end
+if not plain and (kind ~= 'hash' or redis.call('HGET', key, 'v') ~= '1') then
+  --#include foreign.lua
+  return foreign(key, kind)
+end
+if plain and owner ~= token then return nothing end
+if plain then
+  --#include unfold.lua
+  clock = unfold(key, plain, plain_ids, owner)
+end
+local now, from = in_ms(clock)
+local left, f = extend(key, token, lease, want, keeper, true, now, from)
 local renewed = left > 0 and keeper ~= '' and string.sub(keeper, 1, 1) ~= '='
-if ARGV[5] then return {left, renewed and tonumber(f) or 0, nothing[3]} end
+if timed then return {left, renewed and tonumber(f) or 0, micros} end
 if renewed then return {left, tonumber(f)} end
 return left

@@ -6,20 +6,28 @@
 -- Reply 1 the hold has that fence and count; 0 the request has nothing here, or another one came
 --       after it; a fence: what is agreed on must be higher than that
 -- Effects the fence and the count of that hold; the fence of the slot, if it is lower
-local key, token, id, f, count = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local key, fence_key, token, id, f, count = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local fence, agreed = tonumber(f), ARGV[5] == '1'
---#include kind.lua
+--#include look.lua
+--#include now.lua
+local kind, plain, plain_ids, owner = look(key)
 if kind == 'none' then return 0 end
 local clock = redis.call('TIME')
---#include now.lua
---#include plain.lua
+if kind ~= 'plain' and kind ~= 'hash' then
+  --#include foreign.lua
+  return foreign(key, kind)
+end
 if plain and owner ~= token then return 0 end
 if plain and count == '1' then
   if string.sub(string.gsub(plain_ids, '=1111111111111111', ''), -#id) ~= id then return 0 end
   if fence < tonumber(plain) and not agreed then return tonumber(plain) - 1 end
   redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. plain_ids .. ' ' .. token, 'PX', math.max(redis.call('PTTL', key), 1))
 else
-  --#include unfold.lua
+  if plain then
+    --#include unfold.lua
+    clock = unfold(key, plain, plain_ids, owner)
+  end
+  local now = in_ms(clock)
   local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
   local field, hold = 'r:' .. token, s[3]
   if s[1] == token then
@@ -32,12 +40,12 @@ else
   if own ~= f and not agreed then
     local least = tonumber(own)
     if field ~= 'w' then -- those it shares the lock with have theirs from the same counter
-      least = math.max(least, (tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0) + 1)
+      least = math.max(least, (tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0) + 1)
     end
     if fence < least then return least - 1 end
   end
   redis.call('HSET', key, field, pack_hold(e, count, f, since, kept, ids, note))
 end
-local last = tonumber(string.match(redis.call('GETRANGE', KEYS[2], 0, 15), '^%d*')) or 0
-if last < fence then redis.call('SETRANGE', KEYS[2], 0, f) end
+local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
+if last < fence then redis.call('SETRANGE', fence_key, 0, f) end
 return 1
