@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -14,10 +15,12 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// asker puts the questions of the control plane to nodes, through one small
-// go-redis client a node. A client is thrown away at the first error: its pool
-// would go on answering with what it remembers of failed dials. Safe for
-// concurrent use.
+// asker puts the questions of the control plane to nodes, through one go-redis client a node: its pool keeps
+// the connections, logs in, checks those that idled and replaces those that broke. Its retries are off: they
+// would ask a silent node again when nobody waits any more, and the next refresh asks anyway. A client of
+// which a dial has failed is replaced: its pool counts failed dials, and after a few of them answers with the
+// error of the last one, up to a second longer than the node is away. Answers are taken as bytes, for error
+// replies are answers here, and COMMAND is passed on byte for byte. Safe for concurrent use.
 type asker struct {
 	o *Options
 
@@ -31,42 +34,16 @@ type askKey struct {
 	as   login
 }
 
-// ask sends the questions to addr in one pipeline and returns the answers, error
-// replies among them. It fails when there is no connection, when the node refuses
-// the login, or when ctx ends.
+// ask sends the questions to addr in one pipeline and returns the answers, error replies among them. It fails
+// when there is no connection, when the node refuses the login, or at the deadline of ctx.
 func (a *asker) ask(ctx context.Context, addr string, as login, questions ...[]any) ([]resp.Value, error) {
-	key := askKey{addr, as}
-	client, err := a.client(key)
+	replies, err := a.replies(ctx, addr, as, questions...)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { a.drop(key, client) })
-	defer stop()
-	answers, err := ask(ctx, client, questions...)
-	if err != nil {
-		a.drop(key, client)
-		if ctx.Err() != nil && !refusesLogin(err.Error()) {
-			err = context.Cause(ctx)
-		}
-	}
-	return answers, err
-}
-
-func ask(ctx context.Context, client *nodeClient, questions ...[]any) ([]resp.Value, error) {
-	commands := make([]*redis.RawCmd, len(questions))
-	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, q := range questions {
-			commands[i] = redis.NewRawCmd(ctx, q...)
-			p.Process(ctx, commands[i])
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	answers := make([]resp.Value, len(questions))
-	for i, c := range commands {
-		if answers[i], _, err = resp.Parse(c.Val()); err != nil {
+	answers := make([]resp.Value, len(replies))
+	for i, reply := range replies {
+		if answers[i], _, err = resp.Parse(reply); err != nil {
 			return nil, fmt.Errorf("its answer to %v is not Redis: %w", questions[i][0], err)
 		}
 		if isError(answers[i]) && refusesLogin(string(answers[i].Str)) {
@@ -76,6 +53,35 @@ func ask(ctx context.Context, client *nodeClient, questions ...[]any) ([]resp.Va
 	return answers, nil
 }
 
+// replies is ask, for the answers as they came.
+func (a *asker) replies(ctx context.Context, addr string, as login, questions ...[]any) ([][]byte, error) {
+	client, err := a.client(askKey{addr, as})
+	if err != nil {
+		return nil, err
+	}
+	commands := make([]*redis.RawCmd, len(questions))
+	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, q := range questions {
+			commands[i] = redis.NewRawCmd(ctx, q...)
+			p.Process(ctx, commands[i])
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil && !refusesLogin(err.Error()):
+		return nil, context.Cause(ctx)
+	default:
+		return nil, err
+	}
+	replies := make([][]byte, len(commands))
+	for i, c := range commands {
+		replies[i] = c.Val()
+	}
+	return replies, nil
+}
+
+// client is the client of a node, a new one if there is none that can be used.
 func (a *asker) client(key askKey) (*nodeClient, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,21 +89,15 @@ func (a *asker) client(key askKey) (*nodeClient, error) {
 		return nil, net.ErrClosed
 	}
 	c := a.clients[key]
+	if c != nil && c.failed.Load() {
+		c.Close()
+		c = nil
+	}
 	if c == nil {
 		c = a.o.newClient(key.addr, key.as)
 		a.clients[key] = c
 	}
 	return c, nil
-}
-
-// drop closes client, which breaks off what it is waiting for.
-func (a *asker) drop(key askKey, client *nodeClient) {
-	a.mu.Lock()
-	if a.clients[key] == client {
-		delete(a.clients, key)
-	}
-	a.mu.Unlock()
-	client.Close()
 }
 
 // keep closes the clients to all nodes but those that wanted names.
@@ -122,7 +122,8 @@ func (a *asker) close() {
 // nodeClient is a go-redis client whose Close breaks off its dials too.
 type nodeClient struct {
 	*redis.Client
-	end context.CancelFunc
+	end    context.CancelFunc
+	failed atomic.Bool // a dial has
 }
 
 // Close closes all connections, whatever goes on on them.
@@ -133,7 +134,8 @@ func (c *nodeClient) Close() {
 
 func (o *Options) newClient(addr string, as login) *nodeClient {
 	life, end := context.WithCancel(context.Background())
-	client := redis.NewClient(&redis.Options{
+	c := &nodeClient{end: end}
+	c.Client = redis.NewClient(&redis.Options{
 		Addr:     addr,
 		Username: as.user,
 		Password: as.password,
@@ -142,21 +144,25 @@ func (o *Options) newClient(addr string, as login) *nodeClient {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(life, cancel)()
-			return o.connect(ctx, addr)
+			conn, err := o.connect(ctx, addr)
+			if err != nil {
+				c.failed.Store(true)
+			}
+			return conn, err
 		},
 		DialTimeout:              o.ConnectTimeout,
 		DialerRetries:            1,
 		ReadTimeout:              o.ConnectTimeout,
 		ContextTimeoutEnabled:    true,
 		MaxRetries:               -1,
-		PoolSize:                 4, // after so many failed dials the pool starts a goroutine that outlives it
+		PoolSize:                 4,
 		PipelinePoolSize:         -1,
 		ReadBufferSize:           4096,
 		WriteBufferSize:          4096,
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	return &nodeClient{client, end}
+	return c
 }
 
 // redisLog hands what go-redis has to say to slog. All of it is of interest to

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
-
 	"lockproxy/internal/resp"
 )
 
@@ -24,15 +22,13 @@ func (u *Upstream) Command(ctx context.Context) (command []byte, err error) {
 }
 
 func (u *Upstream) commandOf(ctx context.Context, addr string) ([]byte, error) {
-	client := u.o.newClient(addr, login{u.o.User, u.o.Password})
-	defer client.Close()
-	table := redis.NewRawCmd(ctx, "COMMAND")
-	if err := client.Process(ctx, table); err != nil {
+	replies, err := u.asker.replies(ctx, addr, login{u.o.User, u.o.Password}, []any{"COMMAND"})
+	if err != nil {
 		return nil, nodeError{addr, err}
 	}
-	v, _, err := resp.Parse(table.Val())
+	v, _, err := resp.Parse(replies[0])
 	if err != nil || v.Kind != '*' {
 		return nil, nodeError{addr, fmt.Errorf("COMMAND: %s", cmp.Or(string(v.Str), fmt.Sprint(err)))}
 	}
-	return table.Val(), nil
+	return replies[0], nil
 }

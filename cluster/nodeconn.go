@@ -12,8 +12,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// nodeConn is a connection to one node that is served by goroutines of its own: for subscriptions, and for the
-// masters of RedLock. Requests and replies of clients go over pipes on the loops.
+// nodeConn is a connection to one node that is served by goroutines of its own: for subscriptions, and for
+// the masters of RedLock. Requests and replies of clients go over pipes on the loops.
 //
 //	queue --> write --> node --> read --> nodeUser.frame
 //
