@@ -7,14 +7,9 @@
 --       blank most readers   9 PUBLISH or SPUBLISH
 --       and only if one of them is meant, else they may be left out, or "":
 --       10 keeper, or = and the one that whoever asks is already   11 meta   12 replication id of the master that may grant
---       and only where the lock is on independent masters, which have no queue (6, 7 and of 8 its length mean nothing):
---       13 fence that the grant should have, "mine" if only the token of a hold may be granted anything, or ""
--- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be, and with 13
---       {token, fence, ttl ms, count, 1 if the token did not hold it so before, else 0, clock in µs}; waits {place, ms until it may try again
---       by itself, ids of the requests that should try now; "*": all of this proxy}; -1 if it would count a grant
---       that its proxy has asked for later, for which it needs a new id; held nil,
---       or with 13 {-1 for a reader that wants to write, else 0, ms that it lasts, who holds it:
---       the request that made it the writer, r for readers, else "", clock in µs}
+-- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be; waits {place, ms until it
+--       may try again by itself, ids of the requests that should try now; "*": all of this proxy}; -1 if it would
+--       count a grant that its proxy has asked for later, for which it needs a new id; held nil,
 --       or, of one that may not wait, the error SWEEP: it is not known yet who waits, so it is to ask again at once
 -- Effects one hold, or one place in the queue, for each request id, however often it is sent;
 --       one that may not wait leaves nothing unless it is granted
@@ -37,7 +32,7 @@
 local key, fence_key = KEYS[1], KEYS[2]
 local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
 local proxy, wait, limits, publish = ARGV[6], ARGV[7], ARGV[8] or '', ARGV[9]
-local keeper, meta, master, candidate = ARGV[10] or '', ARGV[11] or '', ARGV[12] or '', ARGV[13]
+local keeper, meta, master = ARGV[10] or '', ARGV[11] or '', ARGV[12] or ''
 local relying = keeper
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
@@ -52,12 +47,10 @@ if kind == 'none' then -- free, and nobody waits: most calls end here
     if other then return other end
   end
   clock = redis.call('TIME')
-  if candidate == 'mine' then return {0, 1, '', clock[1] * 1000000 + clock[2]} end
   --#include fence.lua
-  local f = next_fence(fence_key, clock, candidate and tonumber(candidate))
+  local f = next_fence(fence_key, clock)
   if mode == 'w' and keeper == '' and meta == '' then
     redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', lease + math.min(clock[2] % 1000, 1))
-    if candidate then return {token, tonumber(f), lease, 1, 1, clock[1] * 1000000 + clock[2]} end
     return tonumber(f)
   end
   --#include now.lua
@@ -71,21 +64,17 @@ if kind == 'none' then -- free, and nobody waits: most calls end here
     redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold, 'm', '1', 'm:0', 'r:' .. token .. ' ')
   end
   redis.call('PEXPIREAT', key, e)
-  return {token, tonumber(f), lease, 1, candidate and 1, candidate and clock[1] * 1000000 + clock[2]}
+  return {token, tonumber(f), lease, 1}
 end
 
 --#include now.lua
 clock = redis.call('TIME')
 now, from = in_ms(clock)
-local micros = candidate and clock[1] * 1000000 + clock[2]
 if kind ~= 'plain' and kind ~= 'hash' then
   --#include foreign.lua
   return foreign(key, kind)
 end
-if plain and not proxy and owner ~= token then -- that is quickly said
-  if candidate then return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+([%w,]+)') or '', micros} end
-  return false
-end
+if plain and not proxy and owner ~= token then return false end -- that is quickly said
 if plain then
   --#include unfold.lua
   clock = unfold(key, plain, plain_ids, owner)
@@ -99,11 +88,7 @@ end
 local writer, packed, place, me = s[3], s[4], tonumber(s[6]), proxy
 local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writing_e > now
-if writing and s[2] ~= token and not proxy then
-  if not candidate then return false end
-  --#include hold.lua
-  return {0, writing_e - now, granted_to(writer) or '', micros}
-end
+if writing and s[2] ~= token and not proxy then return false end
 --#include hold.lua
 --#include meant.lua
 --#include overtaken.lua
@@ -129,7 +114,7 @@ end
 local upgrade = mine and field ~= 'w' and mode == 'w' and not sent_before
 if mine then
   if not sent_before then
-    if reentrant and not proxy and not candidate and not meant(id, f, ids) then return -1 end
+    if reentrant and not proxy and not meant(id, f, ids) then return -1 end
     if reentrant then n = n + 1 end
     ids = ids .. (upgrade and (reentrant and '*' or '^') or reentrant and '+' or '=') .. id
     kept = rely(kept, relying)
@@ -147,16 +132,15 @@ if mine and not upgrade then
     redis.call('HSET', key, enlist(field))
     c, ce = 1, e
     welcome_readers()
-    if candidate then redis.call(publish, key, id) end
   end
   if field ~= 'w' and ce > 0 then ce = math.max(ce, e) end
   save(field, pack_hold(e, n, f, since, kept, ids, note))
-  local upgraded = sent_before and not candidate and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, name or id, 1, true))
+  local upgraded = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, name or id, 1, true))
   if upgraded then
     local was, count = string.match(redis.call('HGET', key, 'b') or '', ' ' .. upgraded .. ' (%d+) (%d+);')
     if was then return {token, tonumber(was), e - from, tonumber(count)} end
   end
-  return {token, tonumber(f), e - from, n, candidate and 0, micros}
+  return {token, tonumber(f), e - from, n}
 end
 
 -- Whose turn is it?
@@ -183,7 +167,6 @@ else
   else -- readers go in together
     turn = turn or (place and place < z) or (proxy and not place and first_mode == 'r' and z == t)
   end
-  if candidate == 'mine' and not upgrade then turn = false end
   if turn and mode == 'r' and crowded(tonumber(string.match(limits, ' (%d+)$') or ''), s[5]) then
     if place then drop(place, id) end
     save()
@@ -200,7 +183,7 @@ else
     end
     local read = upgrade and ' ' .. id .. ' ' .. f .. ' ' .. n - (reentrant and 1 or 0) .. ';'
     --#include fence.lua
-    f = next_fence(fence_key, clock, candidate and tonumber(candidate))
+    f = next_fence(fence_key, clock)
     if place then drop(place, id) end
     if upgrade then
       outlast(e)
@@ -208,7 +191,7 @@ else
       c, ce, z, ze = 0, 0, 0, 0 -- whoever was offered the lock waits on
       read = read .. string.sub(redis.call('HGET', key, 'b') or '', 1, 120)
       save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, note), 'b', read)
-      return {token, tonumber(f), e - from, n, candidate and 1, micros}
+      return {token, tonumber(f), e - from, n}
     end
     local hold = pack_hold(from + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, meta == '' and '' or ' ' .. meta)
     outlast(from + lease)
@@ -222,10 +205,10 @@ else
       welcome_readers()
       save('r:' .. token, hold, unpack(more))
     end
-    return {token, tonumber(f), lease, 1, candidate and 1, micros}
+    return {token, tonumber(f), lease, 1}
   end
   if unknown and not upgrade then
-    if not proxy and not candidate then
+    if not proxy then
       save()
       return {err = 'SWEEP it is not known yet whether somebody waits for this lock: ask again'}
     end
@@ -241,7 +224,6 @@ end
 
 if not proxy then
   save()
-  if candidate then return {upgrade and -1 or 0, math.max(pause, 1), pause > 0 and 'r' or '', micros} end
   return false
 end
 local joins = {}

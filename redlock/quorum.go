@@ -56,7 +56,7 @@ type QuorumOptions struct {
 // quorum is the engine of locks on independent masters: RedLock. A request goes to all of them at once, and
 // what they answer is put together:
 //
-//	LOCK ----> acquire.lua on all --> a majority granted --> the same fence? --> granted
+//	LOCK ----> claim.lua on all   --> a majority granted --> the same fence? --> granted
 //	                              |                      \-> settle.lua on all --> granted
 //	                              \-> not: cancel.lua on all, until the lease is over
 //	others --> script on all --> what a majority says

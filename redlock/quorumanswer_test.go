@@ -67,7 +67,7 @@ func TestQuorumSameTokenAgainIsNotNull(t *testing.T) {
 			mustLock(t, l, Acquire{Token: "a", Lease: 20 * time.Second})
 			// Others have a part of it for a while.
 			s.links[1][0].fails(func(script string) fault {
-				if script == "acquire" {
+				if script == "claim" {
 					return none
 				}
 				return lostRequest

@@ -13,7 +13,7 @@ import (
 // settleRounds is how often a majority is asked to agree on a fence before an attempt has failed.
 const settleRounds = 8
 
-// attempt is one acquire.lua on all nodes, and what follows from it. What it left on nodes is taken back, in
+// attempt is one claim.lua on all nodes, and what follows from it. What it left on nodes is taken back, in
 // the background, unless it is granted. Nodes answer on goroutines of their own; whoever brings the answer
 // that decides goes on with what follows.
 type attempt struct {
@@ -97,20 +97,16 @@ func (q *quorum) newAttempt(a *Acquire, only bool) (*attempt, error) {
 		q: q, name: a.Name, lock: q.names.place(a.Name).key, token: a.Token, id: a.ID, lease: a.Lease, waits: a.Wait > 0,
 		candidate: q.fences.candidate(), began: time.Now(), ballots: make([]ballot, len(q.nodes)), done: make(chan struct{}),
 	}
-	_, c := q.names.eval(&acquireScript, a.Name, 13)
+	_, c := q.names.eval(&claimScript, a.Name, 9)
 	c.asked(a)
-	c.empty()
-	c.empty()
-	c.most(a.Mode, 0, q.maxReaders)
-	c.text("PUBLISH")
-	c.text(a.Keeper)
-	c.text(a.Meta)
-	c.empty()
 	if only {
-		c.text("mine")
+		c.empty()
 	} else {
 		c.number(t.candidate)
 	}
+	c.number(int64(q.maxReaders))
+	c.text(a.Keeper)
+	c.text(a.Meta)
 	t.call = c
 	return t, nil
 }
@@ -222,7 +218,7 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	v, fault := a.q.word(i, reply, err)
 	b = ballot{kind: unknown}
-	if fault == nil && (len(v.Elems) == 4 || len(v.Elems) == 6) {
+	if fault == nil && (len(v.Elems) == 4 || len(v.Elems) == 5) {
 		v.Elems, votes = a.q.clocked(i, v.Elems, a.began)
 	} else {
 		votes = a.q.nodes[i].Vote()
@@ -235,8 +231,8 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 		}
 	case v.Err() != "":
 		b.kind, b.said = noLock, v.Err()
-	case len(v.Elems) == 5:
-		b.kind, b.fence, b.ttl, b.count, b.fresh = gave, v.Elems[1].Int, v.Elems[2].Int, v.Elems[3].Int, v.Elems[4].Int == 1
+	case len(v.Elems) == 4:
+		b.kind, b.fence, b.ttl, b.count, b.fresh = gave, v.Elems[0].Int, v.Elems[1].Int, v.Elems[2].Int, v.Elems[3].Int == 1
 	case len(v.Elems) == 3:
 		b.kind, b.upgrade, b.pause, b.holder = denied, v.Elems[0].Int < 0, v.Elems[1].Int, v.Elems[2].Text()
 	default:

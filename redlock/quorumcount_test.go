@@ -65,7 +65,7 @@ func TestQuorumCountsAfterFailure(t *testing.T) {
 		l := s.proxies[0]
 		for _, link := range s.links[0] {
 			link.fails(func(script string) fault {
-				if script == "acquire" {
+				if script == "claim" {
 					return lostReply // it has run
 				}
 				return lostRequest

@@ -31,7 +31,7 @@ import (
 // To take the highest of what the nodes made, without giving it back to them, is not enough: the one node
 // that G and H share may be one that made a low one for G.
 
-// aheadMost is how far candidates may be ahead of a node's clock. A little less than acquire.lua accepts.
+// aheadMost is how far candidates may be ahead of a node's clock. A little less than claim.lua accepts.
 const aheadMost = 900 * time.Millisecond
 
 // fences makes candidates: fences that are probably higher than all that are stored on the nodes, and

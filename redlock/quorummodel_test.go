@@ -413,10 +413,10 @@ func TestQuorumModelCatchesNoSettle(t *testing.T) {
 					switch scriptOf(req) {
 					case "settle":
 						return nil, []byte(":1\r\n")
-					case "acquire": // nor does the candidate do the settling
+					case "claim": // nor does the candidate do the settling
 						args, _, _ := resp.Split(req, nil)
-						if last := len(args) - 1; string(args[last]) != "mine" {
-							args[last] = []byte("0")
+						if wanted := &args[10]; len(*wanted) > 0 {
+							*wanted = []byte("0")
 						}
 						return resp.AppendCommand(nil, args...), nil
 					}

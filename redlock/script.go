@@ -35,6 +35,7 @@ var sources embed.FS
 // The scripts.
 var (
 	acquireScript = load("acquire", 2)
+	claimScript   = load("claim", 2)
 	releaseScript = load("release", 2)
 	renewScript   = load("renew", 1)
 	cancelScript  = load("cancel", 2)
@@ -48,7 +49,7 @@ var (
 
 // Scripts are all scripts, so that nodes that lost them can be given them again.
 func Scripts() []Script {
-	return []Script{acquireScript, releaseScript, renewScript, cancelScript, keepScript, confirmScript, detachScript, breakScript, inspectScript, settleScript}
+	return []Script{acquireScript, claimScript, releaseScript, renewScript, cancelScript, keepScript, confirmScript, detachScript, breakScript, inspectScript, settleScript}
 }
 
 // load reads a script, with the parts that it includes put in their places and

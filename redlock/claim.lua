@@ -1,0 +1,133 @@
+-- claim takes a lock on one of several independent masters, changes how it is held, or says that it is held. It is what
+-- acquire is on one Redis, but there is no queue, and a majority has to agree on the fence. See quorumattempt.go.
+--
+-- KEYS  1 the lock   2 the fence of its slot
+-- ARGV  1 token   2 lease, ms   3 mode: w or r   4 request id   5 reentrant: 1 or 0   6 fence that the grant should
+--       have, or "": nothing may be granted but to the token of a hold   7 most readers   8 keeper, or = and the one
+--       that whoever asks is already, or ""   9 meta or ""
+-- Reply granted {fence, ttl ms, count, 1 if the token did not hold it so before, else 0, clock in µs};
+--       held {-1 for a reader that wants to write, else 0, ms that it lasts, who holds it: the request that made it
+--       the writer, r for readers, else "", clock in µs}
+-- Effects one hold for each request id, however often it is sent
+--
+-- Locks and holds are as acquire.lua describes them.
+local key, fence_key = KEYS[1], KEYS[2]
+local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
+local wanted, most, relying, meta = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local keeper = (relying == '' or string.sub(relying, 1, 1) == '=') and '-' or relying
+local note = meta == '' and '' or ' ' .. meta
+--#include now.lua
+--#include fence.lua
+local clock = redis.call('TIME')
+local now, from = in_ms(clock)
+local micros = clock[1] * 1000000 + clock[2]
+--#include look.lua
+local kind, plain, plain_ids, owner = look(key)
+
+if kind == 'none' then
+  if not wanted then return {0, 1, '', micros} end
+  local f, e = next_fence(fence_key, clock, wanted), from + lease
+  if mode == 'w' and keeper == '-' and meta == '' then
+    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', e - now)
+    return {tonumber(f), lease, 1, 1, micros}
+  end
+  local hold = table.concat({e, 1, f, now, keeper, '+' .. id}, ' ') .. note
+  if mode == 'w' then
+    redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold)
+  else
+    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold, 'm', '1', 'm:0', 'r:' .. token .. ' ')
+  end
+  redis.call('PEXPIREAT', key, e)
+  return {tonumber(f), lease, 1, 1, micros}
+end
+--#include foreign.lua
+if kind ~= 'plain' and kind ~= 'hash' then return foreign(key, kind) end
+if plain and owner ~= token then
+  return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+([%w,]+)') or '', micros}
+end
+if plain then
+  --#include unfold.lua
+  clock = unfold(key, plain, plain_ids, owner)
+  now, from = in_ms(clock)
+end
+local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token)
+if s[1] ~= '1' then return foreign(key, kind) end
+--#include hold.lua
+--#include overtaken.lua
+local writer, packed, place, me, publish = s[3], s[4], nil, nil, 'PUBLISH'
+local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
+local writing = writing_e > now
+if writing and s[2] ~= token then
+  return {0, writing_e - now, granted_to(writer) or '', micros}
+end
+--#include state.lua
+
+-- The token holds the lock already.
+local field, mine = writing and 'w' or 'r:' .. token, writing and writer or s[5]
+local e, n, f, since, kept, ids, noted
+if mine then
+  e, n, f, since, kept, ids, noted = parse_hold(mine)
+  if e <= now then mine = nil end
+end
+local sent_before, name = mine and string.find(ids, id, 1, true), mine and string.match(id, ',%w+')
+if name and not sent_before and string.find(ids, name, 1, true) then -- by its client, as another request
+  sent_before = true
+  ids, kept = ids .. '=' .. id, rely(kept, relying)
+end
+local upgrade = mine and field ~= 'w' and mode == 'w' and not sent_before
+if mine then
+  if not sent_before then
+    if reentrant then n = n + 1 end
+    ids = ids .. (upgrade and (reentrant and '*' or '^') or reentrant and '+' or '=') .. id
+    kept = rely(kept, relying)
+    if meta ~= '' then noted = note end
+  end
+  e = math.max(e, from + lease)
+end
+if mine and not upgrade then
+  outlast(e)
+  if field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids) then -- it only reads from now on
+    redis.call('HDEL', key, 'o', 'w')
+    field = 'r:' .. token
+    redis.call('HSET', key, enlist(field))
+    c, ce = 1, e
+    redis.call('PUBLISH', key, id)
+  end
+  if field ~= 'w' and ce > 0 then ce = math.max(ce, e) end
+  save(field, pack_hold(e, n, f, since, kept, ids, noted))
+  return {tonumber(f), e - from, n, 0, micros}
+end
+
+-- Others hold it, or nobody does.
+local live, latest = 0, 0
+if c > 0 then live, latest = readers(upgrade and token) end
+local waits = mode == 'w' and live > 0
+if waits or not wanted and not upgrade then
+  save()
+  return {upgrade and -1 or 0, math.max(waits and latest - now or 1, 1), waits and 'r' or '', micros}
+end
+if mode == 'r' and crowded(most, s[5]) then
+  save()
+  return {err = 'QUEUEFULL ' .. c .. ' clients share this lock already: try again later, or raise lock-max-readers'}
+end
+f = next_fence(fence_key, clock, wanted)
+if upgrade then
+  outlast(e)
+  redis.call('HDEL', key, field)
+  c, ce = 0, 0
+  save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, noted))
+  return {tonumber(f), e - from, n, 1, micros}
+end
+e = from + lease
+outlast(e)
+local hold = pack_hold(e, 1, f, now, keeper, '+' .. id, note)
+if mode == 'w' then
+  save('o', token, 'w', hold)
+else
+  if writer then redis.call('HDEL', key, 'o', 'w') end
+  local listed = {enlist('r:' .. token)}
+  if swept or not s[5] then c = c + 1 end
+  ce = math.max(ce, e)
+  save('r:' .. token, hold, unpack(listed))
+end
+return {tonumber(f), lease, 1, 1, micros}
