@@ -14,9 +14,10 @@ import (
 //	client a -- EVAL --> plain pipe ---> node: busy
 //	client b -- GET ---> second pipe --> node: -BUSY ...
 //
-// A pipe is stuck while there is a script among its requests and no reply has come for
-// scriptGrace: Redis keeps back the replies to what it read together with the script. Requests of mode Apart then go over a second pipe to that node. Who may have
-// requests on its way over the stuck one must not use that mode, or they would be overtaken.
+// A pipe is stuck while there is a script among its requests and no reply has come for scriptGrace: Redis
+// keeps back the replies to what it read together with the script. Requests of mode Apart then go over a
+// second pipe to that node. Who may have requests on its way over the stuck one must not use that mode, or
+// they would be overtaken.
 
 const (
 	// scriptGrace is how long a script may keep a pipe to itself.

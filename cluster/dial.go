@@ -15,11 +15,10 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Dial returns a connection to the node at addr that is ready for requests: TLS
-// is set up, the login is done, and it is in mode m. The connection's
-// name is lockproxy where the node allows it. Dial blocks until then, until ctx
-// ends or Options.ConnectTimeout is over. before, if not nil, is the connection whose place it takes: the node ends that one
-// first, and before becomes the new one. Safe for concurrent use.
+// Dial returns a connection to the node at addr that is ready for requests: TLS is set up, the login is done,
+// and it is in mode m. The connection's name is lockproxy where the node allows it. Dial blocks until then,
+// until ctx ends or Options.ConnectTimeout is over. before, if not nil, is the connection whose place it
+// takes: the node ends that one first, and before becomes the new one. Safe for concurrent use.
 func (u *Upstream) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.o.ConnectTimeout)
 	defer cancel()
@@ -84,8 +83,9 @@ func (o *Options) connect(ctx context.Context, addr string) (net.Conn, error) {
 	return secured, nil
 }
 
-// shakeHands does the login and sets the mode, all in one round trip. A *modeError says that the node has not the
-// database of m, or not the user. before, if not nil, is ended by it, and self becomes the identity of conn.
+// shakeHands does the login and sets the mode, all in one round trip. A *modeError says that the node has not
+// the database of m, or not the user. before, if not nil, is ended by it, and self becomes the identity of
+// conn.
 func shakeHands(conn net.Conn, as login, m Mode, before, self *Identity) error {
 	var hello []byte
 	var asked []step

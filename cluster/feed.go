@@ -23,30 +23,30 @@ var (
 	errFeedIdle   = errors.New("no topics")
 )
 
-// feed is the subscription connection to one node. It speaks RESP2: there, every command of ours has its reply
-// in the order of the commands, with messages in between. A node that loses a slot says by itself that a topic
-// was unsubscribed, and then the reply to our own command is an error. So a PING follows each UNSUBSCRIBE, and
-// only the reply to that is taken for an answer. The fields are guarded by subscriptions.mu.
+// feed is the subscription connection to one node. It speaks RESP2: there, every command of ours has its
+// reply in the order of the commands, with messages in between. A node that loses a slot says by itself that
+// a topic was unsubscribed, and then the reply to our own command is an error. So a PING follows each
+// UNSUBSCRIBE, and only the reply to that is taken for an answer. The fields are guarded by subscriptions.mu.
 type feed struct {
 	*nodeConn
 	s     *subscriptions
 	addr  string
 	stuck atomic.Bool // it waits for an outlet, and reads nothing
 
-	legs   map[topicKey]*leg // what it has subscribed or is about to
-	owed   []debt            // replies that are to come, oldest first
-	pinged bool              // a PING is among them
-	busy   time.Time         // when it had a topic last
+	subscribed map[topicKey]*subscriptionAt // what it has subscribed or is about to
+	owed       []owedReply                  // replies that are to come, oldest first
+	pinged     bool                         // a PING is among them
+	busy       time.Time                    // when it had a topic last
 
 	full []Outlet // of the goroutine that reads: they should be given no more now
 }
 
-// debt is one reply that the node owes.
-type debt struct {
-	verb   verb
-	leg    *leg   // of subscribe and unsubscribe
-	number uint64 // of subscribe
-	op     *op    // waits for it; or nil
+// owedReply is one reply that the node owes.
+type owedReply struct {
+	verb    verb
+	at      *subscriptionAt // of subscribe and unsubscribe
+	number  uint64          // of subscribe
+	barrier *barrier        // waits for it; or nil
 }
 
 type verb uint8
@@ -65,22 +65,23 @@ var words = [...][2]string{
 }
 
 func newFeed(s *subscriptions, addr string) *feed {
-	f := &feed{s: s, addr: addr, busy: time.Now(), legs: make(map[topicKey]*leg)}
+	f := &feed{s: s, addr: addr, busy: time.Now(), subscribed: make(map[topicKey]*subscriptionAt)}
 	f.nodeConn = newNodeConn(f, &s.mu)
 	return f
 }
 
 // subscribe asks for l, perhaps once more. mu is held.
-func (f *feed) subscribe(l *leg) {
+func (f *feed) subscribe(l *subscriptionAt) {
 	l.sent = l.topic.asked
-	f.send(debt{verb: subscribe, leg: l, number: l.sent}, words[l.topic.Kind][subscribe], l.topic.Name)
+	f.send(owedReply{verb: subscribe, at: l, number: l.sent}, words[l.topic.Kind][subscribe], l.topic.Name)
 }
 
-// leave unsubscribes l, which belongs to f until the node has said so. o, if not nil, waits for that. mu is held.
-func (f *feed) leave(l *leg, o *op) {
+// leave unsubscribes l, which belongs to f until the node has said so. o, if not nil, waits for that. mu is
+// held.
+func (f *feed) leave(l *subscriptionAt, o *barrier) {
 	if l.leaving {
 		if o != nil {
-			f.fence(o)
+			f.await(o)
 		}
 		return
 	}
@@ -88,23 +89,23 @@ func (f *feed) leave(l *leg, o *op) {
 	if o != nil {
 		o.missing++
 	}
-	f.send(debt{verb: unsubscribe, leg: l, op: o}, words[l.topic.Kind][unsubscribe], l.topic.Name)
+	f.send(owedReply{verb: unsubscribe, at: l, barrier: o}, words[l.topic.Kind][unsubscribe], l.topic.Name)
 	f.queue(askPing)
 }
 
-// fence has o wait until everything that the node says now has been dealt with. mu is held.
-func (f *feed) fence(o *op) {
+// await has o wait until everything that the node says now has been dealt with. mu is held.
+func (f *feed) await(o *barrier) {
 	o.missing++
-	f.send(debt{verb: ping, op: o}, "PING")
+	f.send(owedReply{verb: ping, barrier: o}, "PING")
 }
 
 // forget takes l away from f, which is not subscribed any more. mu is held.
-func (f *feed) forget(l *leg) {
+func (f *feed) forget(l *subscriptionAt) {
 	t := l.topic
-	delete(f.legs, t.key())
-	for i, o := range t.legs {
+	delete(f.subscribed, t.key())
+	for i, o := range t.places {
 		if o == l {
-			t.legs = append(t.legs[:i:i], t.legs[i+1:]...)
+			t.places = append(t.places[:i:i], t.places[i+1:]...)
 			break
 		}
 	}
@@ -117,7 +118,7 @@ func (f *feed) forget(l *leg) {
 }
 
 // send queues a command. mu is held.
-func (f *feed) send(d debt, command ...string) {
+func (f *feed) send(d owedReply, command ...string) {
 	f.owed = append(f.owed, d)
 	f.queue(resp.AppendCommandStrings(nil, command...))
 }
@@ -155,13 +156,13 @@ func (f *feed) die(err error) {
 		delete(s.feeds, f.addr)
 	}
 	var all []*Topic
-	for _, l := range f.legs {
+	for _, l := range f.subscribed {
 		all = append(all, l.topic)
 		l.topic.reason = err
 		f.forget(l)
 	}
 	for _, d := range f.owed {
-		d.op.arrived()
+		d.barrier.arrived()
 	}
 	f.owed = nil
 	if s.closed || errors.Is(err, errFeedIdle) {
@@ -181,7 +182,8 @@ func (f *feed) die(err error) {
 	if rest.failures > 1 {
 		level = slog.LevelDebug // it was said already
 	}
-	s.u.o.Log.Log(s.ctx, level, "subscription connection lost", "node", f.addr, "topics", len(all), "err", err)
+	s.u.o.Log.Log(s.ctx, level, "subscription connection lost",
+		"node", f.addr, "topics", len(all), "err", err)
 	s.u.Refresh()
 	for _, t := range all {
 		s.tell(t)
@@ -194,7 +196,7 @@ func (f *feed) check() error {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	switch silent := f.silence(); {
-	case len(f.legs) == 0 && time.Since(f.busy) > feedIdle:
+	case len(f.subscribed) == 0 && time.Since(f.busy) > feedIdle:
 		if f.s.feeds[f.addr] == f {
 			delete(f.s.feeds, f.addr)
 		}
@@ -204,9 +206,9 @@ func (f *feed) check() error {
 		return errFeedSilent
 	case silent > feedPing && !f.pinged:
 		f.pinged = true
-		f.send(debt{verb: ping}, "PING")
+		f.send(owedReply{verb: ping}, "PING")
 	}
-	if len(f.legs) > 0 {
+	if len(f.subscribed) > 0 {
 		f.busy = time.Now()
 	}
 	return nil
@@ -221,7 +223,7 @@ func (f *feed) take(frame []byte) error {
 		return err
 	}
 	if isError(v) {
-		switch d, ok := f.settle(func(d debt) bool { return d.verb != unsubscribe }); {
+		switch d, ok := f.settle(func(d owedReply) bool { return d.verb != unsubscribe }); {
 		case !ok && d.verb != unsubscribe:
 			return errors.New(string(v.Str))
 		case ok && d.verb == subscribe:
@@ -236,7 +238,7 @@ func (f *feed) take(frame []byte) error {
 		word = v.Elems[0].Str
 	}
 	if string(bytes.ToLower(word)) == "pong" {
-		d, ok := f.settle(func(d debt) bool { return d.verb != subscribe })
+		d, ok := f.settle(func(d owedReply) bool { return d.verb != subscribe })
 		if !ok {
 			return errFeedOrder
 		}
@@ -253,8 +255,8 @@ func (f *feed) take(frame []byte) error {
 	for kind, verbs := range words {
 		switch string(word) {
 		case verbs[subscribe]:
-			d, ok := f.settle(func(d debt) bool {
-				return d.verb == subscribe && d.leg.topic.Kind == TopicKind(kind) && d.leg.topic.Name == name
+			d, ok := f.settle(func(d owedReply) bool {
+				return d.verb == subscribe && d.at.topic.Kind == TopicKind(kind) && d.at.topic.Name == name
 			})
 			if !ok {
 				return errFeedOrder
@@ -269,12 +271,12 @@ func (f *feed) take(frame []byte) error {
 	return errFeedOrder
 }
 
-// settle takes the oldest debt off the list, if it fits. Otherwise it only returns it.
-func (f *feed) settle(fits func(debt) bool) (debt, bool) {
+// settle takes the oldest owed reply off the list, if it fits. Otherwise it only returns it.
+func (f *feed) settle(fits func(owedReply) bool) (owedReply, bool) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
 	if len(f.owed) == 0 {
-		return debt{}, false
+		return owedReply{}, false
 	}
 	d := f.owed[0]
 	if !fits(d) {
@@ -288,11 +290,11 @@ func (f *feed) settle(fits func(debt) bool) (debt, bool) {
 }
 
 // paid tells who waits for d.
-func (f *feed) paid(d debt) {
-	if d.op == nil {
+func (f *feed) paid(d owedReply) {
+	if d.barrier == nil {
 		return
 	}
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
-	d.op.arrived()
+	d.barrier.arrived()
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// pause implements nodeUser: it waits for the outlets that are full. The node waits then too, or breaks off by
-// a limit of its own.
+// pause implements nodeUser: it waits for the outlets that are full. The node waits then too, or breaks off
+// by a limit of its own.
 func (f *feed) pause(ctx context.Context) {
 	if len(f.full) == 0 {
 		return
@@ -58,7 +58,7 @@ func (f *feed) message(kind TopicKind, frame, rest []byte) error {
 	}
 	s := f.s
 	s.mu.Lock()
-	l := f.legs[topicKey{kind, string(name)}]
+	l := f.subscribed[topicKey{kind, string(name)}]
 	if l == nil || !l.stands || l.topic.everywhere && f.addr != l.topic.home && !notifiesOfKeys(channel) {
 		s.mu.Unlock()
 		return nil
@@ -99,10 +99,10 @@ func bulk(b []byte) (text, rest []byte, ok bool) {
 }
 
 // confirmed notes that f has subscribed the topic of d.
-func (s *subscriptions) confirmed(f *feed, d debt) {
-	l, t := d.leg, d.leg.topic
+func (s *subscriptions) confirmed(f *feed, d owedReply) {
+	l, t := d.at, d.at.topic
 	s.mu.Lock()
-	if f.legs[t.key()] != l {
+	if f.subscribed[t.key()] != l {
 		s.mu.Unlock()
 		return
 	}
@@ -123,14 +123,14 @@ func (s *subscriptions) confirmed(f *feed, d debt) {
 	}
 }
 
-// unsubscribed notes that the node has let go of the topic of d, as it was asked to. It may have been asked for
-// again since then.
-func (s *subscriptions) unsubscribed(f *feed, d debt) {
+// unsubscribed notes that the node has let go of the topic of d, as it was asked to. It may have been asked
+// for again since then.
+func (s *subscriptions) unsubscribed(f *feed, d owedReply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, t := d.leg, d.leg.topic
+	l, t := d.at, d.at.topic
 	switch {
-	case f.legs[t.key()] != l:
+	case f.subscribed[t.key()] != l:
 	case l.leaving:
 		f.forget(l)
 	default:
@@ -143,7 +143,7 @@ func (s *subscriptions) unsubscribed(f *feed, d debt) {
 // when the slot moves away.
 func (s *subscriptions) withdrawn(f *feed, key topicKey) {
 	s.mu.Lock()
-	l := f.legs[key]
+	l := f.subscribed[key]
 	if l == nil || !l.live { // as after an UNSUBSCRIBE of ours
 		s.mu.Unlock()
 		return
@@ -158,10 +158,10 @@ func (s *subscriptions) withdrawn(f *feed, key topicKey) {
 }
 
 // refused deals with an error reply to a SUBSCRIBE.
-func (s *subscriptions) refused(f *feed, d debt, text string) {
-	l, t := d.leg, d.leg.topic
+func (s *subscriptions) refused(f *feed, d owedReply, text string) {
+	l, t := d.at, d.at.topic
 	s.mu.Lock()
-	if f.legs[t.key()] != l || l.leaving {
+	if f.subscribed[t.key()] != l || l.leaving {
 		s.mu.Unlock()
 		return
 	}
@@ -179,8 +179,8 @@ func (s *subscriptions) refused(f *feed, d debt, text string) {
 		// Who has not joined yet learns of it; for the others it is tried on.
 		t.turnAway(t.reason)
 		for len(t.joins) > 0 && t.joins[0].number <= d.number {
-			t.joins[0].op.err = t.reason
-			t.joins[0].op.arrived()
+			t.joins[0].barrier.err = t.reason
+			t.joins[0].barrier.arrived()
 			t.joins = t.joins[1:]
 		}
 		if l.stands {

@@ -26,17 +26,17 @@ type attached struct {
 	uses, leaving int
 }
 
-// op waits for the answers of several nodes. Its fields are guarded by subscriptions.mu.
-type op struct {
+// barrier waits for the answers of several nodes. Its fields are guarded by subscriptions.mu.
+type barrier struct {
 	missing int
 	err     error
 	done    chan struct{} // closed when nothing is missing
 }
 
-// newOp is an op that waits for its beginner to call arrived.
-func newOp() *op { return &op{missing: 1, done: make(chan struct{})} }
+// newBarrier is a barrier that waits for its beginner to call arrived.
+func newBarrier() *barrier { return &barrier{missing: 1, done: make(chan struct{})} }
 
-func (o *op) arrived() {
+func (o *barrier) arrived() {
 	if o == nil {
 		return
 	}
@@ -67,7 +67,7 @@ func (u *Upstream) Leave(ctx context.Context, topics []*Topic, out Outlet) {
 }
 
 func (s *subscriptions) join(ctx context.Context, kind TopicKind, names []string, out Outlet) ([]*Topic, error) {
-	o := newOp()
+	o := newBarrier()
 	topics := make([]*Topic, len(names))
 	s.mu.Lock()
 	if s.closed {
@@ -101,7 +101,7 @@ func (s *subscriptions) join(ctx context.Context, kind TopicKind, names []string
 		if err == nil && t.reason != nil {
 			err = t.explain(ctx)
 		}
-		t.joins = slices.DeleteFunc(t.joins, func(j join) bool { return j.op == o })
+		t.joins = slices.DeleteFunc(t.joins, func(j join) bool { return j.barrier == o })
 		t.detach(out, 1, 0)
 		s.endIfUnused(t, nil)
 	}
@@ -113,11 +113,11 @@ func (s *subscriptions) join(ctx context.Context, kind TopicKind, names []string
 
 // await asks the nodes of t for it anew, so that o ends behind everything that they have said so
 // far. mu is held.
-func (s *subscriptions) await(t *Topic, o *op) {
+func (s *subscriptions) await(t *Topic, o *barrier) {
 	o.missing++
 	t.asked++
 	s.place(t)
-	for _, l := range t.legs {
+	for _, l := range t.places {
 		if !l.leaving && l.sent < t.asked {
 			l.feed.subscribe(l)
 		}
@@ -126,7 +126,7 @@ func (s *subscriptions) await(t *Topic, o *op) {
 }
 
 func (s *subscriptions) part(ctx context.Context, topics []*Topic, out Outlet) {
-	o := newOp()
+	o := newBarrier()
 	s.mu.Lock()
 	fenced := make(map[*feed]bool)
 	for _, t := range topics {
@@ -135,10 +135,10 @@ func (s *subscriptions) part(ctx context.Context, topics []*Topic, out Outlet) {
 			s.endIfUnused(t, o)
 			continue
 		}
-		for _, l := range t.legs {
+		for _, l := range t.places {
 			if !fenced[l.feed] {
 				fenced[l.feed] = true
-				l.feed.fence(o)
+				l.feed.await(o)
 			}
 		}
 	}

@@ -17,7 +17,8 @@ type Limits struct {
 // limitsTimeout ends the question to one master.
 const limitsTimeout = 2 * time.Second
 
-// Limits asks all masters. Those that do not tell, or may not be asked, do not count. It blocks until ctx ends at most.
+// Limits asks all masters. Those that do not tell, or may not be asked, do not count. It blocks until ctx
+// ends at most.
 func (u *Upstream) Limits(ctx context.Context) (l Limits) {
 	for _, n := range u.Topology().Masters {
 		ctx, cancel := context.WithTimeout(ctx, limitsTimeout)

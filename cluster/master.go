@@ -64,14 +64,14 @@ var (
 // A server that is away is dialled again in the background, and until it has said something
 // every request fails at once. Safe for concurrent use.
 type Master struct {
-	addr   string
-	o      MasterOptions
-	u      *Upstream // of this one server: it dials, and keeps the subscriptions
-	family *family
-	born   time.Time
-	ctx    context.Context // ends with Close
-	end    context.CancelFunc
-	tasks  sync.WaitGroup
+	addr  string
+	o     MasterOptions
+	u     *Upstream // of this one server: it dials, and keeps the subscriptions
+	set   *masterSet
+	born  time.Time
+	ctx   context.Context // ends with Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
 
 	mu     sync.Mutex
 	conn   *masterConn // nil: not connected
@@ -83,9 +83,9 @@ type Master struct {
 }
 
 // newMaster returns a Master that connects in the background until Close.
-func newMaster(addr string, o MasterOptions, f *family) *Master {
+func newMaster(addr string, o MasterOptions, set *masterSet) *Master {
 	o = o.withDefaults()
-	m := &Master{addr: addr, o: o, family: f, born: time.Now(), why: errNotYet}
+	m := &Master{addr: addr, o: o, set: set, born: time.Now(), why: errNotYet}
 	m.u = newUpstream(Options{
 		Addrs: []string{addr}, User: o.User, Password: o.Password, TLS: o.TLS,
 		ConnectTimeout: o.ConnectTimeout, Log: o.Log, Dial: o.Dial,
@@ -108,7 +108,9 @@ func (m *Master) Close() {
 }
 
 // Subscribe is Upstream.Subscribe for a classic channel of this server.
-func (m *Master) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (cancel func(), err error) {
+func (m *Master) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (
+	cancel func(), err error,
+) {
 	return m.u.Subscribe(ctx, -1, channel, notify)
 }
 
@@ -195,7 +197,7 @@ func (m *Master) join(c *masterConn) {
 		m.tell(slog.LevelInfo, "master is back")
 	}
 	m.conn, m.why, m.silent, m.tried, m.last = c, nil, false, true, c.id
-	m.family.signal()
+	m.set.signal()
 }
 
 // part gives c up, if there was one, and what waits for replies on it.
@@ -209,7 +211,7 @@ func (m *Master) part(c *masterConn, err error) {
 	if c != nil {
 		tell = c.abandon(err)
 	}
-	m.family.signal()
+	m.set.signal()
 	m.mu.Unlock()
 	tell()
 }

@@ -98,7 +98,7 @@ func (c *masterConn) expire() {
 	if len(over) > 0 && m.conn == c && !m.silent && c.owing() >= m.o.Timeout*3/4 {
 		m.silent = true
 		m.tell(slog.LevelWarn, "master does not answer", "err", errReplyLate)
-		m.family.signal()
+		m.set.signal()
 	}
 	m.mu.Unlock()
 	for _, e := range over {
@@ -156,7 +156,7 @@ func (c *masterConn) settle(reply []byte) (*masterRequest, []byte, error) {
 	if m.silent && m.conn == c {
 		m.silent = false
 		m.tell(slog.LevelInfo, "master answers again")
-		m.family.signal()
+		m.set.signal()
 	}
 	switch {
 	case e.to == nil:
@@ -193,7 +193,8 @@ func (c *masterConn) heal(e *masterRequest) bool {
 	return false
 }
 
-// abandon ends the connection and returns what tells all that are owed a reply why there is none. Master.mu is held.
+// abandon ends the connection and returns what tells all that are owed a reply why there is none. Master.mu
+// is held.
 func (c *masterConn) abandon(err error) (tell func()) {
 	c.over = true
 	owed, written := c.owed, c.written

@@ -79,7 +79,8 @@ func (c *masterConn) inquire() (r masterReport, err error) {
 	r.runID = field(server, "run_id")
 	up, _ := strconv.ParseInt(field(server, "uptime_in_seconds"), 10, 64)
 	r.uptime = max(time.Duration(up-1), 0) * time.Second // it counts whole ones, from a whole one
-	r.durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] != "yes"
+	r.durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" &&
+		config["no-appendfsync-on-rewrite"] != "yes"
 	r.id = v[4].Int // none on servers that do not know CLIENT ID
 	switch mode := field(server, "redis_mode"); {
 	case r.runID == "":
@@ -110,7 +111,8 @@ func (m *Master) greet(c *masterConn) error {
 	if m.last > 0 && m.last != r.id && m.state.runID == r.runID {
 		// A server that has hung finds what it was sent meanwhile on both. Where this is
 		// forbidden, it reads the older one first as a rule.
-		load = append(load, resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(m.last, 10)))
+		id := strconv.FormatInt(m.last, 10)
+		load = append(load, resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", id))
 	}
 	m.mu.Unlock()
 	loaded, err := c.ask(load...)
@@ -138,8 +140,8 @@ func (m *Master) look(c *masterConn) error {
 
 // judge decides whether the server's answers count from now on.
 func (m *Master) judge(r masterReport) {
-	if twin := m.family.claim(m.addr, r.runID); twin != "" && r.unfit == nil {
-		r.unfit = refusal("it is the same server as " + twin)
+	if duplicate := m.set.registerRunID(m.addr, r.runID); duplicate != "" && r.unfit == nil {
+		r.unfit = refusal("it is the same server as " + duplicate)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,15 +151,16 @@ func (m *Master) judge(r masterReport) {
 	}
 	s.unfit = r.unfit
 	if r.unfit != nil { // as a replica it got the data of another one
-		s.doubt, s.until = "it was no independent master, and may have lost locks that are still held", now.Add(m.o.Lease)
+		s.doubt = "it was no independent master, and may have lost locks that are still held"
+		s.until = now.Add(m.o.Lease)
 	}
 
 	switch {
 	case s.runID == r.runID:
 	case r.durable && s.durable: // it has lost nothing
 	default:
-		// At the first contact too: it may have restarted to become durable, and Redis 7 begins empty then. Its
-		// count of the time goes by its clock; a step of that is dealt with below.
+		// At the first contact too: it may have restarted to become durable, and Redis 7 begins empty then.
+		// Its count of the time goes by its clock; a step of that is dealt with below.
 		m.doubt("it restarted and may have lost locks that are still held", now.Add(m.o.Lease-r.uptime))
 	}
 	s.runID, s.durable = r.runID, r.durable
@@ -166,7 +169,7 @@ func (m *Master) judge(r masterReport) {
 		s.doubt = ""
 		m.tell(slog.LevelInfo, "master votes again")
 	}
-	m.family.signal()
+	m.set.signal()
 }
 
 // doubt has the master not vote for a while. Master.mu is held.
@@ -179,19 +182,19 @@ func (m *Master) doubt(why string, until time.Time) {
 	m.tell(slog.LevelWarn, "master does not vote", "err", why, "until", until.Round(time.Second))
 }
 
-// Heard notes what the server's clock showed in a reply that has just come, to a request that was made at asked,
-// or later, and then is Vote: the very reply that shows a step does not count. It never blocks.
+// Heard notes what the server's clock showed in a reply that has just come, to a request that was made at
+// asked, or later, and then is Vote: the very reply that shows a step does not count. It never blocks.
 func (m *Master) Heard(clock, asked time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.reckon(time.Duration(clock.UnixNano()), asked, time.Now()) {
-		m.family.signal()
+		m.set.signal()
 	}
 	return m.ballot()
 }
 
-// reckon has the master not vote for a while if its clock has stepped: it showed clock, since the epoch, between sent
-// and got. Master.mu is held.
+// reckon has the master not vote for a while if its clock has stepped: it showed clock, since the epoch,
+// between sent and got. Master.mu is held.
 func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool) {
 	step := m.stepped(clock-got.Sub(m.born), clock-sent.Sub(m.born), got.Sub(m.born))
 	if step != 0 {
@@ -203,9 +206,9 @@ func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool)
 // stepped compares the server's clock with what it is expected to show, and returns by how much
 // it is off if that is a step. Master.mu is held.
 //
-// Of its clock less ours nobody knows more than an interval, low to top, as wide as the reply took that came at at, so
-// that a late one is no step. What is known is therefore the interval in which all replies agree, a little wider for each
-// second.
+// Of its clock less ours nobody knows more than an interval, low to top, as wide as the reply took that came
+// at at, so that a late one is no step. What is known is therefore the interval in which all replies agree, a
+// little wider for each second.
 func (m *Master) stepped(low, top, at time.Duration) time.Duration {
 	s := &m.state
 	at = max(at, s.clockAt) // a look is judged when all of it has come
@@ -256,7 +259,8 @@ func (m *Master) vote() error {
 		return s.unfit
 	}
 	if left := time.Until(s.until); left > 0 {
-		return fmt.Errorf("%s: it does not vote for another %v", s.doubt, max(left.Round(time.Second), time.Second))
+		left = max(left.Round(time.Second), time.Second)
+		return fmt.Errorf("%s: it does not vote for another %v", s.doubt, left)
 	}
 	return nil
 }

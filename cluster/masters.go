@@ -15,10 +15,10 @@ import (
 //
 // The caller closes them.
 func ConnectMasters(ctx context.Context, addrs []string, o MasterOptions) ([]*Master, error) {
-	f := &family{changed: make(chan struct{}, 1), runIDs: make(map[string]string)}
+	set := &masterSet{changed: make(chan struct{}, 1), runIDs: make(map[string]string)}
 	all := make([]*Master, len(addrs))
 	for i, addr := range addrs {
-		all[i] = newMaster(addr, o, f)
+		all[i] = newMaster(addr, o, set)
 	}
 	closeAll := func() {
 		for _, m := range all {
@@ -26,7 +26,7 @@ func ConnectMasters(ctx context.Context, addrs []string, o MasterOptions) ([]*Ma
 		}
 	}
 	for {
-		up, pending, failed := roll(all)
+		up, pending, failed := tally(all)
 		final := &DiscoverError{slices.DeleteFunc(slices.Clone(failed), func(n nodeError) bool {
 			return !(&DiscoverError{[]nodeError{n}}).final()
 		})}
@@ -42,7 +42,7 @@ func ConnectMasters(ctx context.Context, addrs []string, o MasterOptions) ([]*Ma
 			return all, nil
 		}
 		select {
-		case <-f.changed:
+		case <-set.changed:
 		case <-ctx.Done():
 			closeAll()
 			return nil, &DiscoverError{failed}
@@ -50,9 +50,9 @@ func ConnectMasters(ctx context.Context, addrs []string, o MasterOptions) ([]*Ma
 	}
 }
 
-// roll says how many of the masters answer, how many have not been tried yet, and what is wrong
+// tally says how many of the masters answer, how many have not been tried yet, and what is wrong
 // with others.
-func roll(all []*Master) (up, pending int, failed []nodeError) {
+func tally(all []*Master) (up, pending int, failed []nodeError) {
 	for _, m := range all {
 		m.mu.Lock()
 		switch {
@@ -70,32 +70,32 @@ func roll(all []*Master) (up, pending int, failed []nodeError) {
 	return up, pending, failed
 }
 
-// family are masters that were named together. No two of them may be one server.
-type family struct {
+// masterSet is the masters that were named together. No two of them may be one server.
+type masterSet struct {
 	changed chan struct{} // capacity 1: something has
 
 	mu     sync.Mutex
 	runIDs map[string]string // by address
 }
 
-// claim notes that the server at addr has the run id, unless another one has: its address is
+// registerRunID notes that the server at addr has the run id, unless another one has: its address is
 // returned then.
-func (f *family) claim(addr, runID string) (twin string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for other, id := range f.runIDs {
+func (s *masterSet) registerRunID(addr, runID string) (duplicate string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other, id := range s.runIDs {
 		if other != addr && id == runID && runID != "" {
 			return other
 		}
 	}
-	f.runIDs[addr] = runID
+	s.runIDs[addr] = runID
 	return ""
 }
 
 // signal says that something has changed. It never blocks.
-func (f *family) signal() {
+func (s *masterSet) signal() {
 	select {
-	case f.changed <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }

@@ -24,8 +24,8 @@ type Owner interface {
 	// Push is given a push message of the node as it came, in one or more chunks; last marks
 	// the end of it. chunk is valid during the call.
 	Push(chunk []byte, last bool)
-	// Lost says that the connection is no more, or could not be had, and why; the requests on their way have failed
-	// before. It is not called after Release and End.
+	// Lost says that the connection is no more, or could not be had, and why; the requests on their way have
+	// failed before. It is not called after Release and End.
 	Lost(err error)
 }
 
@@ -73,7 +73,9 @@ func (p *Pipes) lend(addr string, m Mode, owner Owner) *Pipe {
 
 // newOwn is a pipe that is not connected yet.
 func (p *Pipes) newOwn(addr string, m Mode, owner Owner) *Pipe {
-	pipe := &Pipe{pipes: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner)}
+	pipe := &Pipe{
+		pipes: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner),
+	}
 	pipe.append(call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
 	return pipe
 }
@@ -132,7 +134,8 @@ func (p *Pipe) Addr() string { return p.addr }
 // long as it is not known, which it is before the first reply.
 func (p *Pipe) ClientID() int64 { return p.clientID }
 
-// SetPatient says that the node may owe a reply for as long as it likes, because it was sent a command that blocks.
+// SetPatient says that the node may owe a reply for as long as it likes, because it was sent a command that
+// blocks.
 func (p *Pipe) SetPatient(patient bool) {
 	p.patient = patient
 	p.progress = p.pipes.loop.Now()
@@ -146,7 +149,8 @@ func (p *Pipe) Release() {
 		return
 	}
 	key := nodeKey{p.addr, p.mode}
-	if p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.pipes.closed || len(p.pipes.idle[key]) >= maxOwnIdle {
+	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.pipes.closed
+	if unfit || len(p.pipes.idle[key]) >= maxOwnIdle {
 		p.End()
 		return
 	}
@@ -273,6 +277,7 @@ func (p *Pipes) removeIdle(pipe *Pipe) {
 // patrolOwn closes what nobody needs or has answered for too long.
 func (p *Pipes) patrolOwn(now time.Time) {
 	for pipe := range p.own {
+		silent := now.Sub(pipe.progress)
 		_, idle := pipe.owner.(nobody)
 		_, sink := pipe.owner.(*sink)
 		listens := sink || pipe.private != nil && pipe.private.borrower == nil
@@ -282,9 +287,9 @@ func (p *Pipes) patrolOwn(now time.Time) {
 			pipe.hangUp(errRetired)
 		case idle && now.Sub(pipe.idleSince) > ownIdle:
 			pipe.hangUp(errReleased)
-		case pipe.calls.len() > 0 && !pipe.patient && now.Sub(pipe.progress) > cmp.Or(pipe.silence, p.o.Timeout):
+		case pipe.calls.len() > 0 && !pipe.patient && silent > cmp.Or(pipe.silence, p.o.Timeout):
 			pipe.hangUp(errSilent)
-		case listens && pipe.calls.len() == 0 && now.Sub(pipe.progress) > p.o.Timeout/2:
+		case listens && pipe.calls.len() == 0 && silent > p.o.Timeout/2:
 			pipe.append(call{slot: thisNode, raw: true}, askPing) // is it still there?
 		}
 	}

@@ -22,15 +22,16 @@ type PrivateOwner interface {
 	// Push is given a whole push message of a node. It is valid during the call. It stands where it came
 	// among the replies of that node.
 	Push(message []byte)
-	// Stale says that pushes may have been missed, or will not come, for what was asked so far: a connection was lost, or
-	// its node has lost slots.
+	// Stale says that pushes may have been missed, or will not come, for what was asked so far: a connection
+	// was lost, or its node has lost slots.
 	Stale()
 }
 
 // Setup is the state that the connections of a Private are put into, behind whatever was sent before.
 type Setup struct {
-	// Requests are the commands that do so: for a new connection, or for one that was in the state of the Setup
-	// before. sink is the node's client id of its sink, 0 without one. An error in reply to one of them is final.
+	// Requests are the commands that do so: for a new connection, or for one that was in the state of the
+	// Setup before. sink is the node's client id of its sink, 0 without one. An error in reply to one of them
+	// is final.
 	Requests func(fresh bool, sink int64) [][]byte
 	// Sink: each connection has another one beside it, of RESP3, whose pushes are told as its own are.
 	Sink bool
@@ -72,8 +73,8 @@ func (p *Pipes) Private(m Mode, owner PrivateOwner) *Private {
 // Mode is that of requests which go over the set.
 func (o *Private) Mode() Mode { return o.mode }
 
-// SetMode has all connections speak another protocol, or use another database, and calls done, if not nil, once
-// they do. No request may be on its way.
+// SetMode has all connections speak another protocol, or use another database, and calls done, if not nil,
+// once they do. No request may be on its way.
 func (o *Private) SetMode(m Mode, done func()) {
 	m.Own = o
 	o.mode = m
@@ -191,7 +192,8 @@ func (o *Private) lend(addr string, owner Owner) *Pipe {
 	return pp.pipe
 }
 
-// moved has the pipes to nodes that have lost slots closed: what was read over them is not looked after any more.
+// moved has the pipes to nodes that have lost slots closed: what was read over them is not looked after any
+// more.
 func (o *Private) moved(from map[string]bool) {
 	for addr, pp := range o.byAddr {
 		if from[addr] {
@@ -363,8 +365,8 @@ func (pp *privatePipe) answered(c call) {
 	}
 }
 
-// fade closes the connection as soon as all is answered. Until then, and from then on, what was read over it may change
-// without a word.
+// fade closes the connection as soon as all is answered. Until then, and from then on, what was read over it
+// may change without a word.
 func (pp *privatePipe) fade() {
 	if !pp.fading && pp.pipe.calls.len() > 0 {
 		pp.stale()

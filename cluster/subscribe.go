@@ -168,7 +168,7 @@ func (s *subscriptions) tell(t *Topic) {
 }
 
 // hand gives payload, which came over t at l, to the members. mu is not held.
-func (s *subscriptions) hand(t *Topic, l *leg, payload []byte) {
+func (s *subscriptions) hand(t *Topic, l *subscriptionAt, payload []byte) {
 	t.order.Lock()
 	defer t.order.Unlock()
 	s.mu.Lock()

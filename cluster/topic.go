@@ -40,7 +40,7 @@ type Topic struct {
 
 	members []*member // copied when it changes
 	outlets []attached
-	legs    []*leg
+	places  []*subscriptionAt
 	home    string // address of the node where it has to be subscribed; "": there is none
 	asked   uint64 // rises with each caller of Join; each SUBSCRIBE bears the number of its time
 	joins   []join // that wait for an answer, the oldest first
@@ -49,8 +49,8 @@ type Topic struct {
 	reason  error  // of the last one
 }
 
-// leg is the subscription of a topic at one node.
-type leg struct {
+// subscriptionAt is the subscription of a topic at one node.
+type subscriptionAt struct {
 	topic   *Topic
 	feed    *feed
 	since   uint64 // SUBSCRIBEs with this number and later ones count
@@ -61,10 +61,10 @@ type leg struct {
 	leaving bool   // it is to end, or has been asked to
 }
 
-// join is an op that waits for the SUBSCRIBE of that number.
+// join is a barrier that waits for the SUBSCRIBE of that number.
 type join struct {
-	op     *op
-	number uint64
+	barrier *barrier
+	number  uint64
 }
 
 type topicKey struct {
@@ -84,9 +84,9 @@ func (t *Topic) live() bool {
 	return l != nil && l.live
 }
 
-// at is the leg at addr, or nil.
-func (t *Topic) at(addr string) *leg {
-	for _, l := range t.legs {
+// at is the subscription at addr, or nil.
+func (t *Topic) at(addr string) *subscriptionAt {
+	for _, l := range t.places {
 		if l.feed.addr == addr {
 			return l
 		}
@@ -108,7 +108,7 @@ func backoff(tries int) time.Duration {
 
 // subscriptions are all topics that somebody listens to.
 //
-//	members, outlets --> Topic --> leg --> feed: one connection to one node
+//	members, outlets --> Topic --> subscriptionAt --> feed: one connection to one node
 //	                          \--> loose: waits to be subscribed again
 type subscriptions struct {
 	u      *Upstream
@@ -159,7 +159,8 @@ const (
 // notifiesOfKeys says that what is published on channel concerns the keys of one node.
 func notifiesOfKeys(channel []byte) bool {
 	return len(channel) >= len(keyspacePrefix) &&
-		(string(channel[:len(keyspacePrefix)]) == keyspacePrefix || string(channel[:len(keyeventPrefix)]) == keyeventPrefix)
+		(string(channel[:len(keyspacePrefix)]) == keyspacePrefix ||
+			string(channel[:len(keyeventPrefix)]) == keyeventPrefix)
 }
 
 // topic finds or makes a topic. The caller is about to become a user of it. mu is held.
@@ -172,7 +173,8 @@ func (s *subscriptions) topic(kind TopicKind, name string, slot int) *Topic {
 		case Classic:
 			t.everywhere = notifiesOfKeys([]byte(name))
 		case Pattern:
-			t.everywhere = glob.CanBegin([]byte(name), keyspacePrefix) || glob.CanBegin([]byte(name), keyeventPrefix)
+			t.everywhere = glob.CanBegin([]byte(name), keyspacePrefix) ||
+				glob.CanBegin([]byte(name), keyeventPrefix)
 		}
 		t.counted.Store(new([]string))
 		s.topics[key] = t
@@ -231,9 +233,10 @@ func (s *subscriptions) place(t *Topic) {
 		t.home = home
 	}
 	masters := s.u.Topology().Masters
-	for _, l := range slices.Clone(t.legs) {
+	for _, l := range slices.Clone(t.places) {
 		addr := l.feed.addr
-		stays := addr == home || t.everywhere && slices.ContainsFunc(masters, func(n *Node) bool { return n.Addr == addr })
+		isMaster := func(n *Node) bool { return n.Addr == addr }
+		stays := addr == home || t.everywhere && slices.ContainsFunc(masters, isMaster)
 		if !stays && !l.leaving {
 			t.reason = errMoved
 			l.feed.leave(l, nil)
@@ -270,9 +273,9 @@ func (s *subscriptions) connect(t *Topic, addr string) {
 			s.feeds[addr] = f
 			s.tasks.Go(f.run) // ends with the connection, or with s.ctx
 		}
-		l = &leg{topic: t, feed: f}
-		t.legs = append(t.legs, l)
-		f.legs[t.key()] = l
+		l = &subscriptionAt{topic: t, feed: f}
+		t.places = append(t.places, l)
+		f.subscribed[t.key()] = l
 	}
 	if l.leaving {
 		t.asked++ // earlier ones are behind us
@@ -283,11 +286,11 @@ func (s *subscriptions) connect(t *Topic, addr string) {
 
 // endIfUnused has t unsubscribed everywhere when nobody listens any more. o, if not nil, waits
 // for that. mu is held.
-func (s *subscriptions) endIfUnused(t *Topic, o *op) {
+func (s *subscriptions) endIfUnused(t *Topic, o *barrier) {
 	if t.used() {
 		return
 	}
-	for _, l := range t.legs {
+	for _, l := range t.places {
 		l.feed.leave(l, o)
 	}
 	s.forgetIfOver(t)
@@ -295,7 +298,7 @@ func (s *subscriptions) endIfUnused(t *Topic, o *op) {
 
 // forgetIfOver drops a topic that nobody listens to and no node knows. mu is held.
 func (s *subscriptions) forgetIfOver(t *Topic) {
-	if t.used() || len(t.legs) > 0 || s.topics[t.key()] != t {
+	if t.used() || len(t.places) > 0 || s.topics[t.key()] != t {
 		return
 	}
 	delete(s.topics, t.key())
@@ -311,13 +314,13 @@ func (s *subscriptions) settle(t *Topic) {
 		return
 	}
 	answered := home.answer
-	for _, l := range t.legs {
+	for _, l := range t.places {
 		if !l.leaving {
 			answered = min(answered, l.answer)
 		}
 	}
 	for len(t.joins) > 0 && t.joins[0].number <= answered {
-		t.joins[0].op.arrived()
+		t.joins[0].barrier.arrived()
 		t.joins = t.joins[1:]
 	}
 }
