@@ -32,20 +32,18 @@ type release struct {
 	l      *redlock.Locker
 	grants Grants // of the connection when it asked: RESET gives it new ones
 	proto  int
+	args   lockArgs
 	asked  redlock.Release
 }
 
 func unlock(c *Call, all *Lockers, s *lockSyntax) {
 	l := all.of(string(c.Args[1]))
-	var args lockArgs
-	if err := args.parseHeld(s, c, l); err != nil {
+	r := &release{lockCaller: lockCaller{c.Actions}, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
+	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(ErrorReply(err))
 		return
 	}
-	r := &release{
-		lockCaller: lockCaller{c.Actions}, l: l, grants: c.Client.Grants, proto: c.Client.Proto,
-		asked: redlock.Release{Name: args.name, Token: args.token, Fence: args.fence, Named: args.id},
-	}
+	r.asked = redlock.Release{Name: r.args.name, Token: r.args.token, Fence: r.args.fence, Named: r.args.id}
 	l.Release(r, &r.asked, r)
 }
 
