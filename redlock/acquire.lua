@@ -19,16 +19,19 @@
 -- A lock that one writer holds once, and nobody waits for, keeps or describes, is a string:
 -- "lockproxy 1 fence requests token". It is plain. Any other lock is a hash.
 --
--- A hold, of the writer (o, w) or of a reader (r:token), is "expiry count fence since keeper
--- requests meta". Requests are the last eight that made it what it is: +id counted, =id the
--- token came again, -id counted down, ^id made a writer of the reader, *id did so and
--- counted. An id of a LOCK with a name of its client's (ID) is "id,name".
--- If there is no room for all, the first, which the lock was granted to, is in front of the last as @id.
--- The field b has the fence and the count from before each of the last upgrades, " id fence count;", newest first, so
--- that a request that came before it and is sent again gets the answer that was true then.
--- The fields m and m:0, m:1 ... list the readers, as readers.lua says.
--- !id, ?id and &id are +id, ^id and *id that were cancelled, when others had been told of them. =0000000000000000
--- stands for all renewals, and =1111111111111111 for the last CHECK.
+-- A hold, of the writer (the field w, its token is in o) or of a reader (the field r:<token>), is
+-- "expiry count fence since keeper requests meta". Requests are the last eight that made it what it is:
+--   +id, -id   it was counted, or counted down
+--   =id        the token came again; =0000000000000000 stands for all renewals, =1111111111111111 for the
+--              last CHECK
+--   ^id, *id   it made a writer of the reader; it did so and was counted
+--   !id ?id &id   +id, ^id and *id that were cancelled, when others had been told of them
+--   @id        the first, which the lock was granted to, if there is no room for all: in front of the last
+-- An id of a LOCK with a name of its client's (ID) is "id,name".
+--
+-- The field b has the fence and the count from before each of the last upgrades, " id fence count;", newest
+-- first, so that a request that came before it and is sent again gets the answer that was true then. The
+-- field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in readers.lua.
 local key, fence_key = KEYS[1], KEYS[2]
 local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
 local proxy, wait, limits, publish = ARGV[6], ARGV[7], ARGV[8] or '', ARGV[9]
@@ -85,7 +88,7 @@ if s[1] ~= '1' then
   --#include foreign.lua
   return foreign(key, kind)
 end
-local writer, packed, place, me = s[3], s[4], tonumber(s[6]), proxy
+local writer = s[3]
 local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writing_e > now
 if writing and s[2] ~= token and not proxy then return false end
@@ -93,6 +96,14 @@ if writing and s[2] ~= token and not proxy then return false end
 --#include meant.lua
 --#include overtaken.lua
 --#include state.lua
+--#include queue.lua
+--#include readers.lua
+--#include livereaders.lua
+--#include enlist.lua
+--#include crowded.lua
+--#include welcome.lua
+local place = tonumber(s[6])
+local lock = load_state({key = key, now = now, me = proxy, publish = publish, place = place}, s[4], writer)
 
 -- The token holds the lock already.
 local field, mine = 'r:' .. token, not writing and s[5]
@@ -123,18 +134,18 @@ if mine then
   e = math.max(e, from + lease)
 end
 if mine and not upgrade then
-  if place then drop(place, id) end
-  outlast(e)
+  if lock.place then drop(lock, lock.place, id) end
+  outlast(lock, e)
   local reads_only = field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids)
   if reads_only then
     redis.call('HDEL', key, 'o', 'w')
     field = 'r:' .. token
-    redis.call('HSET', key, enlist(field))
-    c, ce = 1, e
-    welcome_readers()
+    redis.call('HSET', key, enlist(lock, field))
+    lock.readers, lock.readers_end = 1, e
+    welcome_readers(lock)
   end
-  if field ~= 'w' and ce > 0 then ce = math.max(ce, e) end
-  save(field, pack_hold(e, n, f, since, kept, ids, note))
+  if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, e) end
+  save(lock, field, pack_hold(e, n, f, since, kept, ids, note))
   local upgraded = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, name or id, 1, true))
   if upgraded then
     local was, count = string.match(redis.call('HGET', key, 'b') or '', ' ' .. upgraded .. ' (%d+) (%d+);')
@@ -148,68 +159,67 @@ local pause, try = writing_e - now, {}
 if writing then
   try[1] = granted_to(writer)
 else
-  local live, latest = 0, 0
-  if c > 0 then
-    live, latest = readers(upgrade and token)
-  end
-  if z > 0 and ze <= now then lapse() end
-  local seq, first_mode, first_id = first()
+  local live, latest = live_readers(lock, upgrade and token)
+  lapse(lock)
+  local seq, first_mode, first_id = first(lock)
   local unknown = first_mode == '?'
-  local turn = not seq or seq == place and not unknown
+  local turn = not seq or seq == lock.place and not unknown
   if upgrade then -- before everybody else, when the other readers are gone
-    if first_mode == 'u' and seq ~= place then
-      save()
+    if first_mode == 'u' and seq ~= lock.place then
+      save(lock)
       return {err = 'DEADLOCK another reader waits already to become the writer, and each would wait for the other: release the shared hold, then lock again'}
     end
     turn = live == 0
   elseif mode == 'w' then
     turn = turn and live == 0
   else -- readers go in together
-    turn = turn or (place and place < z) or (proxy and not place and first_mode == 'r' and z == t)
+    turn = turn or (lock.place and lock.place < lock.offered) or
+      (proxy and not lock.place and first_mode == 'r' and lock.offered == lock.tail)
   end
-  if turn and mode == 'r' and crowded(tonumber(string.match(limits, ' (%d+)$') or ''), s[5]) then
-    if place then drop(place, id) end
-    save()
-    return {err = 'QUEUEFULL ' .. c .. ' clients share this lock already: try again later, or raise lock-max-readers'}
+  if turn and mode == 'r' and crowded(lock, tonumber(string.match(limits, ' (%d+)$') or ''), s[5]) then
+    if lock.place then drop(lock, lock.place, id) end
+    save(lock)
+    return {err = 'QUEUEFULL ' .. lock.readers .. ' clients share this lock already: try again later, or raise lock-max-readers'}
   end
   if turn then
     if master ~= '' then
       --#include master.lua
       local other = other_master(master)
       if other then
-        save()
+        save(lock)
         return other
       end
     end
     local read = upgrade and ' ' .. id .. ' ' .. f .. ' ' .. n - (reentrant and 1 or 0) .. ';'
     --#include fence.lua
     f = next_fence(fence_key, clock)
-    if place then drop(place, id) end
+    if lock.place then drop(lock, lock.place, id) end
     if upgrade then
-      outlast(e)
+      outlast(lock, e)
       redis.call('HDEL', key, field)
-      c, ce, z, ze = 0, 0, 0, 0 -- whoever was offered the lock waits on
+      lock.readers, lock.readers_end = 0, 0
+      lock.offered, lock.offer_end = 0, 0 -- whoever was offered the lock waits on
       read = read .. string.sub(redis.call('HGET', key, 'b') or '', 1, 120)
-      save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, note), 'b', read)
+      save(lock, 'o', token, 'w', pack_hold(e, n, f, now, kept, ids, note), 'b', read)
       return {token, tonumber(f), e - from, n}
     end
     local hold = pack_hold(from + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, meta == '' and '' or ' ' .. meta)
-    outlast(from + lease)
+    outlast(lock, from + lease)
     if mode == 'w' then
-      save('o', token, 'w', hold)
+      save(lock, 'o', token, 'w', hold)
     else
       if writer then redis.call('HDEL', key, 'o', 'w') end
-      local more = {enlist('r:' .. token)}
-      if swept or not s[5] then c = c + 1 end
-      ce = math.max(ce, from + lease)
-      welcome_readers()
-      save('r:' .. token, hold, unpack(more))
+      local listed = {enlist(lock, 'r:' .. token)}
+      if lock.swept or not s[5] then lock.readers = lock.readers + 1 end
+      lock.readers_end = math.max(lock.readers_end, from + lease)
+      welcome_readers(lock)
+      save(lock, 'r:' .. token, hold, unpack(listed))
     end
     return {token, tonumber(f), lease, 1}
   end
   if unknown and not upgrade then
     if not proxy then
-      save()
+      save(lock)
       return {err = 'SWEEP it is not known yet whether somebody waits for this lock: ask again'}
     end
     pause = 1
@@ -217,46 +227,43 @@ else
     pause = latest - now
     if first_mode == 'u' and not upgrade then try[1] = first_id end -- it waits for fewer
   elseif seq and proxy then
-    if seq >= z then offer(seq) end
-    pause, try[1] = ze - now, first_id
+    if seq >= lock.offered then offer(lock, seq) end
+    pause, try[1] = lock.offer_end - now, first_id
   end
 end
 
 if not proxy then
-  save()
+  save(lock)
   return false
 end
+
+-- It waits.
 local joins = {}
-if upgrade and place and entry_mode(place) ~= 'u' then -- it waited behind its own shared hold
-  drop(place, id)
+place = lock.place
+if upgrade and place and string.sub(redis.call('HGET', key, 'q:' .. place) or '', 1, 1) ~= 'u' then
+  drop(lock, place, id) -- it waited behind its own shared hold
   place = nil
 end
 if not place then
-  local most = tonumber(string.match(limits, '^%d+'))
-  local holes = 10 * math.min(most, math.max(k, 100))
-  if t - h >= holes then first() end
-  if k >= most then sweep() end
-  if t - h >= holes and k < most and k <= 200 then
-    --#include closeup.lua
-  end
-  if k >= most then
-    save()
-    return {err = 'QUEUEFULL ' .. k .. ' clients wait for this lock already: try again later, or raise lock-max-queue'}
+  --#include join.lua
+  if not make_room(lock, tonumber(string.match(limits, '^%d+'))) then
+    save(lock)
+    return {err = 'QUEUEFULL ' .. lock.waiters .. ' clients wait for this lock already: try again later, or raise lock-max-queue'}
   end
   if upgrade then -- whoever was offered the lock comes after it
-    first()
-    h = h - 1
-    place, z, ze = h, 0, 0
+    first(lock)
+    lock.head = lock.head - 1
+    place, lock.offered, lock.offer_end = lock.head, 0, 0
   else
-    place, t = t, t + 1
+    place, lock.tail = lock.tail, lock.tail + 1
   end
-  k = k + 1
+  lock.waiters = lock.waiters + 1
   local deadline = now + tonumber(wait)
-  outlast(deadline)
+  outlast(lock, deadline)
   joins = {'q:' .. place, pack_entry(upgrade and 'u' or mode, id, proxy, deadline, lease, keeper, token, meta), 'i:' .. id, place}
 end
-save('p:' .. proxy, now + 3000, unpack(joins))
-if asleep or (tonumber(s[7]) or 0) <= now then
+save(lock, 'p:' .. proxy, now + 3000, unpack(joins))
+if lock.asleep or (tonumber(s[7]) or 0) <= now then
   try[#try + 1] = '*' -- this proxy counted as dead
 end
 return {place, math.max(pause, 1), table.concat(try, ' ')}

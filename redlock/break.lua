@@ -31,10 +31,15 @@ if s[1] ~= '1' then
   --#include foreign.lua
   return foreign(key, kind)
 end
-local writer, packed, place, near = s[3], s[4], nil, waking ~= '1'
+local writer = s[3]
 --#include hold.lua
 --#include state.lua
+--#include queue.lua
+--#include readers.lua
+--#include livereaders.lua
 --#include passon.lua
+local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
+  me = me, publish = publish}, s[4], writer)
 -- told has for each proxy the keepers of its holds that are broken.
 local broken, highest, told = false, 0, {}
 local function broke(hold)
@@ -52,9 +57,9 @@ local function broke(hold)
 end
 if writer and not broke(writer) then return 0 end
 local left = 0
-if c > 0 then
+if lock.readers > 0 then
   local gone = {}
-  local fields, holds = reader_holds(key, c)
+  local fields, holds = reader_holds(key, lock.readers)
   for i, hold in ipairs(holds) do
     if broke(hold) then gone[#gone + 1] = fields[i] else left = left + 1 end
   end
@@ -67,10 +72,10 @@ for proxy, keepers in pairs(told) do
 end
 local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
 if last < highest then redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest)) end
-if c ~= left then c, ce = left, 0 end
+if lock.readers ~= left then lock.readers, lock.readers_end = left, 0 end
 if not broken then
-  save()
+  save(lock)
   return 0
 end
 if waking == '2' then redis.call(publish, key, 'broken') end
-return pass_on(s[2])
+return pass_on(lock, s[2], waking ~= '1')

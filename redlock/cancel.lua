@@ -28,14 +28,20 @@ local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id
 if s[1] ~= '1' then return 0 end
 local clock = redis.call('TIME')
 local now, from = in_ms(clock)
-local writer, packed, place, near = s[3], s[4], tonumber(s[6]), waking ~= '1'
+local writer = s[3]
 --#include hold.lua
 --#include state.lua
+--#include queue.lua
+--#include readers.lua
+--#include livereaders.lua
+--#include enlist.lua
 --#include passon.lua
+local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
+  me = me, publish = publish, place = tonumber(s[6])}, s[4], writer)
 local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
 local done = 0
-if place then
-  drop(place, id)
+if lock.place then
+  drop(lock, lock.place, id)
   done = 1
 end
 local field, hold = 'r:' .. token, s[5]
@@ -68,23 +74,23 @@ if hold then
       writing_e, reads_on = 0, false
     elseif freed then
       redis.call('HDEL', key, field)
-      without(e)
+      without(lock, e)
     elseif reads_on then
       redis.call('HDEL', key, 'o', 'w')
-      redis.call('HSET', key, 'r:' .. token, pack_hold(e, n, f, since, kept, ids, note), enlist('r:' .. token))
-      s[2], writing_e, c, ce = false, 0, 1, e
+      redis.call('HSET', key, 'r:' .. token, pack_hold(e, n, f, since, kept, ids, note), enlist(lock, 'r:' .. token))
+      s[2], writing_e, lock.readers, lock.readers_end = false, 0, 1, e
     else
       redis.call('HSET', key, field, pack_hold(e, n, f, since, kept, ids, note))
     end
   end
 end
 if done == 0 then return 0 end
-if writing_e <= now and (freed or place or reads_on) then
+if writing_e <= now and (freed or lock.place or reads_on) then
   if waking == '2' then redis.call(publish, key, id) end
-  return pass_on(s[2])
+  return pass_on(lock, s[2], waking ~= '1')
 end
-if place then
-  if k == 0 and c == 0 then x = writing_e end -- no longer than the writer
-  save()
+if lock.place then
+  if lock.waiters == 0 and lock.readers == 0 then lock.expires = writing_e end -- no longer than the writer
+  save(lock)
 end
 return 1

@@ -54,13 +54,18 @@ local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token)
 if s[1] ~= '1' then return foreign(key, kind) end
 --#include hold.lua
 --#include overtaken.lua
-local writer, packed, place, me, publish = s[3], s[4], nil, nil, 'PUBLISH'
+local writer = s[3]
 local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writing_e > now
 if writing and s[2] ~= token then
   return {0, writing_e - now, granted_to(writer) or '', micros}
 end
 --#include state.lua
+--#include readers.lua
+--#include livereaders.lua
+--#include enlist.lua
+--#include crowded.lua
+local lock = load_state({key = key, now = now}, s[4], writer)
 
 -- The token holds the lock already.
 local field, mine = writing and 'w' or 'r:' .. token, writing and writer or s[5]
@@ -85,49 +90,48 @@ if mine then
   e = math.max(e, from + lease)
 end
 if mine and not upgrade then
-  outlast(e)
+  outlast(lock, e)
   if field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids) then -- it only reads from now on
     redis.call('HDEL', key, 'o', 'w')
     field = 'r:' .. token
-    redis.call('HSET', key, enlist(field))
-    c, ce = 1, e
+    redis.call('HSET', key, enlist(lock, field))
+    lock.readers, lock.readers_end = 1, e
     redis.call('PUBLISH', key, id)
   end
-  if field ~= 'w' and ce > 0 then ce = math.max(ce, e) end
-  save(field, pack_hold(e, n, f, since, kept, ids, noted))
+  if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, e) end
+  save(lock, field, pack_hold(e, n, f, since, kept, ids, noted))
   return {tonumber(f), e - from, n, 0, micros}
 end
 
 -- Others hold it, or nobody does.
-local live, latest = 0, 0
-if c > 0 then live, latest = readers(upgrade and token) end
+local live, latest = live_readers(lock, upgrade and token)
 local waits = mode == 'w' and live > 0
 if waits or not wanted and not upgrade then
-  save()
+  save(lock)
   return {upgrade and -1 or 0, math.max(waits and latest - now or 1, 1), waits and 'r' or '', micros}
 end
-if mode == 'r' and crowded(most, s[5]) then
-  save()
-  return {err = 'QUEUEFULL ' .. c .. ' clients share this lock already: try again later, or raise lock-max-readers'}
+if mode == 'r' and crowded(lock, most, s[5]) then
+  save(lock)
+  return {err = 'QUEUEFULL ' .. lock.readers .. ' clients share this lock already: try again later, or raise lock-max-readers'}
 end
 f = next_fence(fence_key, clock, wanted)
 if upgrade then
-  outlast(e)
+  outlast(lock, e)
   redis.call('HDEL', key, field)
-  c, ce = 0, 0
-  save('o', token, 'w', pack_hold(e, n, f, now, kept, ids, noted))
+  lock.readers, lock.readers_end = 0, 0
+  save(lock, 'o', token, 'w', pack_hold(e, n, f, now, kept, ids, noted))
   return {tonumber(f), e - from, n, 1, micros}
 end
 e = from + lease
-outlast(e)
+outlast(lock, e)
 local hold = pack_hold(e, 1, f, now, keeper, '+' .. id, note)
 if mode == 'w' then
-  save('o', token, 'w', hold)
+  save(lock, 'o', token, 'w', hold)
 else
   if writer then redis.call('HDEL', key, 'o', 'w') end
-  local listed = {enlist('r:' .. token)}
-  if swept or not s[5] then c = c + 1 end
-  ce = math.max(ce, e)
-  save('r:' .. token, hold, unpack(listed))
+  local listed = {enlist(lock, 'r:' .. token)}
+  if lock.swept or not s[5] then lock.readers = lock.readers + 1 end
+  lock.readers_end = math.max(lock.readers_end, e)
+  save(lock, 'r:' .. token, hold, unpack(listed))
 end
 return {tonumber(f), lease, 1, 1, micros}

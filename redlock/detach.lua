@@ -15,11 +15,10 @@ if look(key) ~= 'hash' then return 0 end
 local s = redis.call('HMGET', key, 'o', 'w', 's', 'r:' .. token)
 local clock = redis.call('TIME')
 local now, from = in_ms(clock)
-local writer, packed, place, near = s[2], s[3], nil, waking ~= '1'
 --#include hold.lua
 local field, hold = 'r:' .. token, s[4]
 if s[1] == token then
-  field, hold = 'w', writer
+  field, hold = 'w', s[2]
 end
 if not hold then return 0 end
 local e, n, f, since, kept, ids, note = parse_hold(hold)
@@ -29,10 +28,15 @@ if kept ~= keeper then
   return 1
 end
 --#include state.lua
+--#include queue.lua
+--#include readers.lua
+--#include livereaders.lua
 --#include passon.lua
+local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
+  me = me, publish = publish}, s[3], s[2])
 if field ~= 'w' then
   redis.call('HDEL', key, field)
-  without(e)
+  without(lock, e)
 end
 if waking == '2' then redis.call(publish, key, keeper) end
-return pass_on(s[1])
+return pass_on(lock, s[1], waking ~= '1')

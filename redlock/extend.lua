@@ -1,5 +1,5 @@
--- extend(key, token, lease, want, keeper, client, now, from) makes the lease of a hold longer, never shorter. want is
--- as in meant, now and from are as of in_ms.
+-- extend(key, token, lease, want, keeper, client, now, from) makes the lease of a hold longer, never shorter.
+-- want is as in meant, now and from are as of in_ms.
 --
 -- The keeper must be that of the hold, unless client says that a client asks: then it is as in rely.
 -- Returns the ms that remain and the fence; 0 if the token holds

@@ -5,8 +5,8 @@ local function parse_hold(hold)
   return tonumber(e), tonumber(n), f, since, kept, ids, note
 end
 
--- There is room for eight requests, for fewer if their clients name them. The first, which the lock was granted to,
--- stays with an @: it is only compared with, and known when it is sent again.
+-- There is room for eight requests, for fewer if their clients name them. The first, which the lock was
+-- granted to, stays with an @: it is only compared with, and known when it is sent again.
 local function pack_hold(e, n, f, since, kept, ids, note)
   if #ids > 136 then
     ids = '@' .. string.match(ids, '[%w,]+') .. string.match(string.sub(ids, -119), '[^%w,].*')
@@ -35,8 +35,8 @@ local function granted_to(hold)
   return string.match(ids, '.*[%+%^%*]([%w,]+)')
 end
 
--- keeper_channel is where a proxy hears what became of the holds that it keeps alive. It begins as the name of the
--- fence does.
+-- keeper_channel is where a proxy hears what became of the holds that it keeps alive. It begins as the name
+-- of the fence does.
 local function keeper_channel(fence_key, proxy)
   return string.match(fence_key, '^(.*)fence:{') .. 'keeper:' .. proxy
 end

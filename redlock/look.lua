@@ -1,5 +1,5 @@
--- look(key) says what a key holds: none; plain, with the fence, the requests and the owner of the lock; hash; or the
--- type of what is no lock.
+-- look(key) says what a key holds: none; plain, with the fence, the requests and the owner of the lock; hash;
+-- or the type of what is no lock.
 local function look(key)
   local kind = redis.call('TYPE', key)
   kind = kind.ok or kind

@@ -1,10 +1,11 @@
--- readers.lua has reader_holds(key, count), which lists the readers of a lock: their fields, and their holds in the
--- same order. count is how many the lock counts.
+-- readers.lua has reader_holds(key, count), which lists the readers of a lock: their fields, and their holds
+-- in the same order. count is how many the lock counts.
 --
--- A lock may have many more waiters than readers, so the names of all its fields are too many to read. The names of
--- the readers' fields are listed in the fields m:0, m:1 ..., 16 in each, m of them in all; enlist adds to them. A
--- reader that has gone is still listed, and one that came back is listed twice. A reader that was let in by a proxy of
--- an older version is not listed: if that leaves fewer than the lock counts, the names of all fields are read.
+-- A lock may have many more waiters than readers, so the names of all its fields are too many to read. The
+-- names of the readers' fields are listed in the fields m:0, m:1 ..., 16 in each, m of them in all; enlist
+-- adds to them. A reader that has gone is still listed, and one that came back is listed twice. A reader that
+-- was let in by a proxy of an older version is not listed: if that leaves fewer than the lock counts, the
+-- names of all fields are read.
 local function reader_holds(key, count)
   local fields, holds, names = {}, {}, {}
   local function read_holds()

@@ -43,7 +43,6 @@ end
 --#include now.lua
 local clock = redis.call('TIME')
 local now, from = in_ms(clock)
-local near, place = waking ~= '1', nil
 --#include hold.lua
 --#include overtaken.lua
 
@@ -80,19 +79,23 @@ end
 local keeping = string.match(kept, '^(.*):') -- the proxy that keeps the hold alive
 local keeper = keeping == me and bare(kept)
 if keeping and not keeper then redis.call('PUBLISH', keeper_channel(fence_key, keeping), 'released ' .. bare(kept)) end
-local packed, writer = s[4], s[3]
 if waking == '2' or waking == '3' then redis.call(publish, key, id) end
-if not packed then
+if not s[4] then -- there is nobody else
   redis.call('DEL', key)
   return keeper and {1, keeper} or 1
 end
 --#include state.lua
+--#include queue.lua
+--#include readers.lua
+--#include livereaders.lua
 --#include passon.lua
+local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
+  me = me, publish = publish}, s[4], s[3])
 if field ~= 'w' then
   redis.call('HDEL', key, field)
-  without(e)
+  without(lock, e)
 end
-local passed = pass_on(s[2], id)
+local passed = pass_on(lock, s[2], waking ~= '1', id, u)
 if not keeper then return passed end
 if passed == 1 then return {1, keeper} end
 passed[5] = keeper
