@@ -187,7 +187,7 @@ func (a actions) Connection() commands.Connection { return connection{a.s} }
 func (a actions) Transactions() commands.Transactions { return &a.s.tx }
 
 // Subscriptions implements commands.Actions.
-func (a actions) Subscriptions() commands.Subscriptions { return &a.s.subscriptions }
+func (a actions) Subscriptions() commands.Subscriptions { return subscriptions{a.s} }
 
 // Tracker implements commands.Actions.
 func (a actions) Tracker() commands.Tracker { return &a.s.tracking }

@@ -11,7 +11,6 @@ import (
 // client reads no further command meanwhile.
 type blocking struct {
 	h        blockingHost
-	tasks    *tasks
 	own      *private
 	tracking *tracking
 	writes   *writes
@@ -26,6 +25,8 @@ type blockingHost interface {
 	// isHalfClosed says that the client sends no more.
 	isHalfClosed() bool
 	isDraining() bool
+	// setBlocked notes whether CLIENT UNBLOCK finds the client.
+	setBlocked(on bool)
 	// endIfDone closes the connection if nothing is left to do, closeAfterWrite when the answers so far are
 	// written.
 	endIfDone()
@@ -81,10 +82,8 @@ func (k *blocking) itsTurn() {
 		return
 	}
 	c.begun = true
-	w, about := k.h.worker(), k.h.about()
-	about.Blocked = true
-	w.blocked[about.ID] = waits{k, k.tasks}
-	w.server.queued.Add(1)
+	k.h.setBlocked(true)
+	k.h.worker().server.queued.Add(1)
 	if k.h.isDraining() {
 		c.answer(commands.ErrorReply(commands.ErrDraining))
 		return
@@ -116,10 +115,8 @@ func (c *blockedCall) end() {
 	c.of.call = nil
 	if c.begun {
 		c.setSent(false)
-		w, about := c.h.worker(), c.h.about()
-		w.server.queued.Add(-1)
-		about.Blocked = false
-		delete(w.blocked, about.ID)
+		c.h.worker().server.queued.Add(-1)
+		c.h.setBlocked(false)
 	}
 }
 
@@ -180,9 +177,9 @@ func (k *blocking) memory() int {
 
 // lookAtBlocked has each command that blocks see to its time-out.
 func (w *worker) lookAtBlocked() {
-	for _, waits := range w.blocked {
-		if waits.blocking.call != nil {
-			waits.blocking.call.what.look(w.loop.Now())
+	for _, s := range w.blocked {
+		if s.blocking.call != nil {
+			s.blocking.call.what.look(w.loop.Now())
 		}
 	}
 }

@@ -75,15 +75,23 @@ func (s *session) isDraining() bool       { return s.draining }
 func (s *session) closeAfterWrite()       { s.conn.CloseAfterWrite() }
 func (s *session) currentAnswer() *answer { return s.answers.at(s.current) }
 
+// setBlocked implements blockingHost.
+func (s *session) setBlocked(on bool) {
+	if s.Blocked = on; on {
+		s.w.blocked[s.ID] = s
+	} else {
+		delete(s.w.blocked, s.ID)
+	}
+}
+
 // newSession makes the session of a client, whose connection is not there yet.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, w: w, window: window{size: min(firstWindow, w.server.o.MaxPipeline)}}
 	s.monitor.h, s.pause.h, s.own.h = s, s, s
 	s.tracking = tracking{h: s, own: &s.own}
-	s.blocking = blocking{h: s, tasks: &s.tasks, own: &s.own, tracking: &s.tracking, writes: &s.writes}
-	s.tasks = tasks{h: s, blocking: &s.blocking, writes: &s.writes}
+	s.blocking = blocking{h: s, own: &s.own, tracking: &s.tracking, writes: &s.writes}
+	s.tasks = tasks{h: s, writes: &s.writes}
 	s.tx.s = s
 	s.subscriber = subscriber{h: s, own: &s.own, tasks: &s.tasks}
-	s.subscriptions = subscriptions{&s.subscriber, s}
 	return s
 }

@@ -37,7 +37,7 @@ func (l *subscriber) leaveAll(kinds []cluster.TopicKind, left func(se *seat), en
 	}, box.Post, nil)
 }
 
-// leaveNamed is Unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
+// leaveNamed is unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
 // with some of them.
 func (l *subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
 	tag, box := l.h.currentTag(), l.h.worker().hub.box

@@ -143,7 +143,7 @@ func (s *Server) startLoops() error {
 			}
 		}
 		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: crowded, byName: make(map[string]*counter),
-			blocked: make(map[int64]waits), unknown: make(strangers), slow: slowDefault}
+			blocked: make(map[int64]*session), unknown: make(strangers), slow: slowDefault}
 		w.hub = newHub(w)
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)

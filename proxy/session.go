@@ -97,9 +97,8 @@ type session struct {
 	monitor    monitor
 	pause      paused
 
-	subscriber    subscriber
-	subscriptions subscriptions
-	late          collected // messages that came inside an answer
+	subscriber subscriber
+	late       collected // messages that came inside an answer
 }
 
 // Reasons for which the context of a task ends.

@@ -14,7 +14,7 @@ import (
 // This file is how a client begins to listen: to some topics at once, and to thousands in many rounds of the
 // loop:
 //
-//	Subscribe --> names --(rounds: which are new)--> Join --(rounds: seats, confirmations)--> the answer
+//	subscribe --> names --(rounds: which are new)--> Join --(rounds: seats, confirmations)--> the answer
 //
 // What comes for a seat meanwhile waits for the answer.
 
@@ -34,8 +34,8 @@ type joining struct {
 	out     []byte                    // confirmations
 }
 
-// Subscribe implements commands.Subscriptions.
-func (l *subscriber) Subscribe(kind cluster.TopicKind, names [][]byte) {
+// subscribe has the client listen to topics of these names.
+func (l *subscriber) subscribe(kind cluster.TopicKind, names [][]byte) {
 	j := &joining{l: l, tag: l.h.currentTag(), kind: kind}
 	if len(names) > seatRound {
 		raw := lasting(l.h.worker().call.Raw)

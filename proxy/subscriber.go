@@ -12,10 +12,20 @@ import (
 )
 
 // subscriptions is what commands do with channels for s: it implements commands.Subscriptions.
-type subscriptions struct {
-	*subscriber
-	s *session
+type subscriptions struct{ s *session }
+
+// Subscribe implements commands.Subscriptions.
+func (c subscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
+	c.s.subscriber.subscribe(kind, names)
 }
+
+// Unsubscribe implements commands.Subscriptions.
+func (c subscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+	c.s.subscriber.unsubscribe(kind, names)
+}
+
+// End implements commands.Subscriptions.
+func (c subscriptions) End(end func() []byte) { c.s.subscriber.end(end) }
 
 // subscriber is what one client listens to.
 type subscriber struct {
@@ -51,8 +61,8 @@ var (
 	unsubscribed = [3]string{cluster.Classic: "unsubscribe", cluster.Pattern: "punsubscribe", cluster.Shard: "sunsubscribe"}
 )
 
-// Unsubscribe implements commands.Subscriptions.
-func (l *subscriber) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+// unsubscribe ends that the client listens to topics of these names, nil: to all of that kind.
+func (l *subscriber) unsubscribe(kind cluster.TopicKind, names [][]byte) {
 	tag := l.h.currentTag()
 	if names == nil && l.h.about().Topics[kind] > seatRound {
 		var out []byte
@@ -108,8 +118,8 @@ func (l *subscriber) confirmUnsubscribed(out []byte, kind cluster.TopicKind, nam
 	return out
 }
 
-// End implements commands.Subscriptions.
-func (l *subscriber) End(end func() []byte) {
+// end ends all that the client listens to.
+func (l *subscriber) end(end func() []byte) {
 	if l.h.about().Topics[cluster.Classic]+l.h.about().Topics[cluster.Pattern]+l.h.about().Topics[cluster.Shard] > seatRound {
 		l.leaveAll([]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard}, func(*seat) {}, end)
 		return

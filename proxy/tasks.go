@@ -10,7 +10,6 @@ import (
 // tasks are what goroutines do for one client, LOCK with WAIT above all.
 type tasks struct {
 	h         taskHost
-	blocking  *blocking
 	writes    *writes
 	ctx       context.Context // of all of them; nil until the first
 	cancel    context.CancelCauseFunc
@@ -23,15 +22,10 @@ type taskHost interface {
 	// currentAnswer is the answer to the current command.
 	currentAnswer() *answer
 	noteError(reply []byte)
+	setBlocked(on bool)
 	isHalfClosed() bool
 	isDraining() bool
 	endIfDone()
-}
-
-// waits are how a client may be waiting, for CLIENT UNBLOCK.
-type waits struct {
-	blocking *blocking
-	tasks    *tasks
 }
 
 // start is Task for a task that has its answer made on the loop, by the function that it returns. That runs
@@ -108,17 +102,13 @@ func (t *tasks) unblock(withError bool) bool {
 func (t *tasks) waitForLock() {
 	t.writes.addSomewhere()
 	t.lockWaits++
-	about := t.h.about()
-	about.Blocked = true
-	t.h.worker().blocked[about.ID] = waits{t.blocking, t}
+	t.h.setBlocked(true)
 }
 
 // waitedForLock notes the end of such a task, and makes its reply that of CLIENT UNBLOCK if that has ended it.
 func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
-	about := t.h.about()
 	if t.lockWaits--; t.lockWaits == 0 {
-		about.Blocked = false
-		delete(t.h.worker().blocked, about.ID)
+		t.h.setBlocked(false)
 	}
 	if len(reply) > 0 && reply[0] != '-' {
 		return reply
@@ -127,7 +117,7 @@ func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
 	case errUnblocked:
 		return unblockedReply
 	case errTimeIsUp:
-		return resp.AppendNull(nil, about.Proto)
+		return resp.AppendNull(nil, t.h.about().Proto)
 	}
 	return reply
 }

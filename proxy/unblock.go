@@ -42,13 +42,13 @@ func (c clients) Unblock(id int64, withError bool) {
 
 // unblock ends the wait of a client of this worker. ended is told, at once or later, whether it did.
 func (w *worker) unblock(id int64, withError bool, ended func(bool)) {
-	waits, ok := w.blocked[id]
+	s := w.blocked[id]
 	switch {
-	case !ok:
+	case s == nil:
 		ended(false)
-	case waits.blocking.call != nil && waits.blocking.call.begun:
-		waits.blocking.call.what.unblock(withError, ended)
+	case s.blocking.call != nil && s.blocking.call.begun:
+		s.blocking.call.what.unblock(withError, ended)
 	default:
-		ended(waits.tasks.unblock(withError))
+		ended(!s.gone && s.tasks.unblock(withError))
 	}
 }

@@ -21,7 +21,7 @@ type worker struct {
 	counters []*counter // by Command.ID of table
 	byName   map[string]*counter
 	sessions map[*session]struct{}
-	blocked  map[int64]waits        // by ID: those in a command that blocks, or waiting for locks
+	blocked  map[int64]*session     // by ID: those in a command that blocks, or waiting for locks
 	full     map[*session]time.Time // more than their soft limit waits for them, since then
 	unknown  strangers
 	memory   loopMemory
