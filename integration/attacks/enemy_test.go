@@ -3,13 +3,14 @@ package attacks
 import (
 	"bytes"
 	"fmt"
-	"lockproxy/integration/rig"
 	"net"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // hostile is what an enemy sends as the first bytes of a connection. What the

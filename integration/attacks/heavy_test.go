@@ -1,12 +1,13 @@
 package attacks
 
 import (
-	"lockproxy/integration/heavy"
-	"lockproxy/integration/rig"
-	"lockproxy/internal/resp"
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/heavy"
+	"lockproxy/integration/rig"
+	"lockproxy/internal/resp"
 )
 
 // Nothing that one client sends ends the proxy or leaves another client of the same loop without

@@ -2,9 +2,10 @@ package attacks
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // TestLoginLeavesNothing proves that the connections of a user of the upstream end with his client, or

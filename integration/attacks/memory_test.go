@@ -3,7 +3,6 @@ package attacks
 import (
 	"fmt"
 	"io"
-	"lockproxy/integration/rig"
 	"net"
 	"os"
 	"regexp"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // attack is what clients do to take the memory of the proxy. Each client is a connection that sends what

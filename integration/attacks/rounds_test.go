@@ -4,10 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"lockproxy/cluster"
-	"lockproxy/integration/heavy"
-	"lockproxy/integration/rig"
-	"lockproxy/proxy"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +12,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lockproxy/cluster"
+	"lockproxy/integration/heavy"
+	"lockproxy/integration/rig"
+	"lockproxy/proxy"
 )
 
 // longestRound is the longest that a loop may be busy at a stretch, in CPU time of its thread: all other

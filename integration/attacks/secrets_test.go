@@ -2,10 +2,11 @@ package attacks
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // TestSecretsAreHidden sends passwords and tokens in every place where they may stand, rightly and wrongly

@@ -2,12 +2,13 @@ package attacks
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // Nobody is dialled, and given the password of the upstream, because a client had a node name an address.

@@ -3,9 +3,10 @@ package attacks
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"lockproxy/integration/rig"
 	"os"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // TestTLSRotation proves that a proxy goes on when all certificates, keys and authorities change under it, those

@@ -2,11 +2,12 @@ package attacks
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // overhearing is what MONITOR shows at some servers.

@@ -1,10 +1,11 @@
 package attacks
 
 import (
-	"lockproxy/integration/rig"
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // overOneRedisAndACluster runs test with two proxies in front of each.

@@ -1,10 +1,11 @@
 package attacks
 
 import (
-	"lockproxy/integration/rig"
 	"os"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // users are rules of users at the upstream.

@@ -3,10 +3,11 @@ package clients
 import (
 	"context"
 	"fmt"
-	"lockproxy/integration/rig"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockproxy/integration/rig"
 )
 
 // clusterFaces runs a test against proxies that look like a cluster: one in front of a cluster, one in front of one Redis,

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"lockproxy/integration/rig"
 	"testing"
 	"time"
 
 	redigo "github.com/gomodule/redigo/redis"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
+
+	"lockproxy/integration/rig"
 )
 
 // addScript is a script that no server has yet: run makes it one of its own.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"lockproxy/integration/rig"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // TestNodeClients needs node, npm and its registry once, for ioredis and

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"lockproxy/integration/rig"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"lockproxy/integration/rig"
 )
 
 // TestBullMQ has a queue of node's BullMQ work through proxies in front of a cluster.

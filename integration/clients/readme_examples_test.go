@@ -1,13 +1,14 @@
 package clients
 
 import (
-	"lockproxy/integration/rig"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // example returns the block of README in a language, with the address of the proxy in place of the one there.

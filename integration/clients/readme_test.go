@@ -2,12 +2,13 @@ package clients
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // pages are the texts for users: README and docs/.

@@ -2,12 +2,13 @@ package clients
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"net"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 func TestRedisCLI(t *testing.T) {

@@ -2,12 +2,13 @@ package compare
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // bytesTarget is a proxy and what its replies are compared with.

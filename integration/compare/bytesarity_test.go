@@ -2,11 +2,12 @@ package compare
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // everyArity is the arity of each command and subcommand in what COMMAND says.

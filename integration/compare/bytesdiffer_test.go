@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"lockproxy/integration/rig"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 var talkStart = regexp.MustCompile(`^(?:([a-z])> ?)?(?:(\d+):)? ?(.*)$`)

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"os"
 	"regexp"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // What concerns all clients concerns those of all loops.

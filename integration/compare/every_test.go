@@ -2,12 +2,13 @@ package compare
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // TestEveryCommand sends every command and subcommand of the upstream with any

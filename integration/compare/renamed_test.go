@@ -2,10 +2,11 @@ package compare
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"strings"
 	"sync"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // A server whose dangerous commands have other names does not tell them. Who knows these names gets no further with

@@ -1,12 +1,13 @@
 package compare
 
 import (
-	"lockproxy/integration/rig"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // rightsUser is a user of the upstream.

@@ -1,10 +1,11 @@
 package compare
 
 import (
-	"lockproxy/integration/rig"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // lockRights are the calls of the lock verbs, and what a user must be allowed at Redis for each, as docs/security.md

@@ -2,11 +2,12 @@ package compare
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // rightsSample is one call of a command whose rights are looked at.

@@ -3,9 +3,10 @@ package compare
 import (
 	"crypto/sha1"
 	"fmt"
-	"lockproxy/integration/rig"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // What a node denies to a client changes nothing for others: neither are their scripts forgotten, nor is one

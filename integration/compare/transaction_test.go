@@ -3,7 +3,6 @@ package compare
 import (
 	"bytes"
 	"fmt"
-	"lockproxy/integration/rig"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // counter is a number in Redis that clients raise by one as WATCH lets them: read it, and write what

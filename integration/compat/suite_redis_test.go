@@ -4,8 +4,6 @@ package compat_test
 
 import (
 	"flag"
-	"lockproxy/integration/compat"
-	"lockproxy/integration/rig"
 	"net"
 	"os"
 	"os/exec"
@@ -17,6 +15,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/compat"
+	"lockproxy/integration/rig"
 )
 
 // What a run of Redis's suite is about can be changed: make compat COMPATFLAGS="-compat-targets single".

@@ -2,12 +2,13 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // traffic counts with INCR on keys of one slot, or of many, and remembers what

@@ -2,13 +2,14 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // witness is what the lock under test protects, without any protection of its

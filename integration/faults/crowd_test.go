@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // crowd is many clients that wait for a few locks, and what became of each wait.

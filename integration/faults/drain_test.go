@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"lockproxy/integration/rig"
 	"net"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // SIGTERM: waiters are answered, batches end, nobody new gets in, exit 0.

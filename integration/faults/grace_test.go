@@ -1,10 +1,11 @@
 package faults
 
 import (
-	"lockproxy/integration/rig"
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // The grace closes the gap of an asynchronous fail-over that TestFailoverLosesGrants shows: while

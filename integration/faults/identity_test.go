@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // Many clients that do everything at once, each request with a value that names it: no reply is that of

@@ -3,9 +3,10 @@ package faults
 import (
 	"crypto/sha1"
 	"fmt"
-	"lockproxy/integration/rig"
 	"math/rand/v2"
 	"strings"
+
+	"lockproxy/integration/rig"
 )
 
 // identityClient is one connection of TestRepliesNameTheirRequests, with the pipeline that it sends.

@@ -3,11 +3,12 @@ package faults
 import (
 	"bytes"
 	"io"
-	"lockproxy/integration/rig"
 	"net"
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // relay is a TCP connection that keeps back what it has been given, as a sidecar, a NAT or a path that

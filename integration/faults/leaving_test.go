@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"math/rand/v2"
 	"net"
 	"os/exec"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // kill -9 of processes that wait for a lock: their entries leave the queue at

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // unfit are the transcripts of locks that say what RedLock does not, and why.

@@ -2,8 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
-	"lockproxy/integration/trace"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
+	"lockproxy/integration/trace"
 )
 
 // quorumRig are two proxies whose locks five masters keep. These forget everything when they

@@ -2,13 +2,14 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // startReplicas starts a Redis with that many replicas, which all follow it.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"lockproxy/integration/rig"
-	"lockproxy/integration/trace"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -15,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
+	"lockproxy/integration/trace"
 )
 
 var (

@@ -1,13 +1,14 @@
 package faults
 
 import (
-	"lockproxy/integration/rig"
-	"lockproxy/integration/trace"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"lockproxy/integration/rig"
+	"lockproxy/integration/trace"
 )
 
 // fault is something that goes wrong during a trace. run returns when it is over, and

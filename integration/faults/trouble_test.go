@@ -2,12 +2,13 @@ package faults
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"net"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // Trouble at the upstream is an error, never Null; and what was held can still

@@ -2,9 +2,12 @@ package rig
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 )
+
+var neighbours atomic.Int64
 
 // Watch keeps another client of the same nodes busy; the function it returns
 // stops that and fails the test if anything was wrong for it.
@@ -15,7 +18,8 @@ func Watch(t *testing.T, p *Proxy, password string) (stop func()) {
 		c.Must(t, "AUTH", password)
 	}
 	end, result := make(chan struct{}), make(chan error, 1)
-	go func() { result <- sing(c, "canary:"+t.Name(), end) }()
+	prefix := fmt.Sprintf("canary:%s:%d", t.Name(), neighbours.Add(1)) // each has keys of its own
+	go func() { result <- sing(c, prefix, end) }()
 	return func() {
 		t.Helper()
 		close(end)

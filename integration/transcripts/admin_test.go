@@ -2,11 +2,12 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -2,7 +2,6 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"net"
 	"slices"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // blockedClients is what INFO says through the proxy.

@@ -2,11 +2,12 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // faceless takes out of a reply what differs from one node to the next: its id, its address, its

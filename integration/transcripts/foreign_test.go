@@ -2,11 +2,12 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // foreignKeys are what others may keep where one of our locks would be: each is made

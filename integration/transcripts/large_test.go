@@ -2,11 +2,12 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // Commands that the server finds too large break nobody's connection but their sender's.

@@ -3,12 +3,13 @@ package transcripts
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"lockproxy/integration/rig"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // TLS on both sides, with certificates of clients.

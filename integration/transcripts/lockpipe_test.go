@@ -2,11 +2,12 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // lockStep is one command of a client that has two connections.

@@ -2,12 +2,13 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // listener is a client that listens to something, and all that it got.

@@ -2,13 +2,14 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // startReplica starts a replica of a server that is in sync.

@@ -2,7 +2,6 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // scanKeys is how many keys stay: each full scan must see every one of them, at least once.

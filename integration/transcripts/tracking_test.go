@@ -2,12 +2,13 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/rig"
 )
 
 // trackingTalk is a conversation about tracking: a line of words is sent by t, which tracks and speaks RESP3,

@@ -2,12 +2,13 @@ package transcripts
 
 import (
 	"fmt"
-	"lockproxy/integration/rig"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 // TestTranscripts plays each file of testdata/transcripts against a proxy over
