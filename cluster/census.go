@@ -79,6 +79,15 @@ func (u *Upstream) Topic(kind TopicKind, name []byte) *Topic {
 	c := &u.subscriptions.census
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return c.named(kind, name)
+}
+
+// named is the topic of that name, or nil. A longer name than a node gets is not looked up, which would take
+// the longer the longer it is. mu is held.
+func (c *census) named(kind TopicKind, name []byte) *Topic {
+	if len(name) > MaxShared {
+		return nil
+	}
 	return c.all[kind][string(name)]
 }
 
@@ -116,7 +125,7 @@ func (u *Upstream) Concerned(channel []byte, shard bool, most int) (topics []*To
 	}
 	c := &u.subscriptions.census
 	c.mu.RLock()
-	t, patterns := c.all[Classic][string(channel)], c.list
+	t, patterns := c.named(Classic, channel), c.list
 	c.mu.RUnlock()
 	if t != nil {
 		topics = append(topics, t)

@@ -18,8 +18,8 @@ import (
 // may, but what they say is for the client. What else may run twice is scripts of locks, which return no such
 // words.
 func mayRepeat(req []byte) bool {
-	args, _, err := resp.Split(req, nil)
-	return err == nil && len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
+	args := firstArgs(req, 1)
+	return len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
 }
 
 // doubt is a script whose error is in doubt. It keeps its place among the requests that wait. It implements

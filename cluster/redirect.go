@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"fmt"
 	"net"
 	"slices"
@@ -160,11 +161,11 @@ func (p *Pipes) sourceFor(req []byte) (source []byte, ok bool) {
 	if p.o.Source == nil {
 		return nil, false
 	}
-	v, _, err := resp.Parse(req)
-	if err != nil || len(v.Elems) < 2 {
+	args := firstArgs(req, 2)
+	if len(args) < 2 || len(args[1]) > 2*sha1.Size { // no script has such a name
 		return nil, false
 	}
-	if source, ok = p.o.Source(bytes.ToLower(v.Elems[1].Str)); ok {
+	if source, ok = p.o.Source(bytes.ToLower(args[1])); ok {
 		p.stats.Redirects[ScriptRedirect].Add(1)
 	}
 	return source, ok

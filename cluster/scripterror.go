@@ -20,11 +20,11 @@ var scripts = map[string]bool{
 // fromScript says that a script may have made the error reply to req, which r and rest are of; raised, that
 // it certainly has.
 func fromScript(req []byte, r *retryError, rest []byte) (script, raised bool) {
-	v, _, err := resp.Parse(req)
-	if err != nil || len(v.Elems) < 3 || !scripts[string(bytes.ToUpper(v.Elems[0].Str))] {
+	args := firstArgs(req, 4)
+	if len(args) < 3 || len(args[0]) > len("EVALSHA_RO") || !scripts[string(bytes.ToUpper(args[0]))] {
 		return false, false
 	}
-	keys, err := strconv.Atoi(string(v.Elems[2].Str))
+	keys, err := strconv.Atoi(string(args[2][:min(len(args[2]), 20)]))
 	if r.ofKeys && (err != nil || keys < 1) { // Redis refuses nothing of the kind to a script without keys
 		return true, true
 	}
@@ -37,5 +37,19 @@ func fromScript(req []byte, r *retryError, rest []byte) (script, raised bool) {
 		return true, true
 	}
 	n, _, ok := parseRedirect(rest, "[::]:1")
-	return true, !ok || len(v.Elems) < 4 || slot.Of(v.Elems[3].Str) != n
+	return true, !ok || len(args) < 4 || slot.Of(args[3]) != n
+}
+
+// firstArgs are the first n arguments of req, one whole command, or all if it has fewer. There may be a
+// million.
+func firstArgs(req []byte, n int) (args [][]byte) {
+	_, rest, _ := bytes.Cut(req, []byte("\n"))
+	for len(rest) > 0 && len(args) < n {
+		v, next, err := resp.Parse(rest)
+		if err != nil {
+			break
+		}
+		args, rest = append(args, v.Str), next
+	}
+	return args
 }

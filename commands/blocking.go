@@ -59,10 +59,13 @@ func timeoutAt(i int, unit time.Duration) func(args [][]byte) (Timeout, bool) {
 	}
 }
 
+// longestNumber is how many bytes of a number Redis reads (MAX_LONG_DOUBLE_CHARS).
+const longestNumber = 5<<10 - 1
+
 // readTimeout reads argument at as Redis does. What makes no sense, which the node will say
 // best, is not known.
 func readTimeout(args [][]byte, at int, unit time.Duration) Timeout {
-	if at <= 0 || at >= len(args) {
+	if at <= 0 || at >= len(args) || len(args[at]) > longestNumber {
 		return Timeout{}
 	}
 	ms, err := strconv.ParseFloat(string(args[at]), 64)

@@ -101,6 +101,9 @@ func (c *Call) crossesSlots() bool {
 	if !c.Server.Clustered() || len(c.Args) < 3 {
 		return false
 	}
+	if c.Place != nil { // a long command
+		return c.Place.Err == ErrCrossSlot
+	}
 	first := slot.Of(c.Args[1])
 	for _, name := range c.Args[2:] {
 		if slot.Of(name) != first {

@@ -79,7 +79,7 @@ func (c *Command) Queued(args [][]byte) Queued {
 	case len(args) < 2:
 	case c.script == scriptSource:
 		q.Source = args[1]
-	case c.script == scriptSHA:
+	case c.script == scriptSHA && len(args[1]) == len(sha{}):
 		q.SHA = args[1]
 	}
 	return q

@@ -1,9 +1,9 @@
 package proxy
 
 import (
-	"bytes"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/tidwall/redcon"
 
@@ -15,22 +15,63 @@ import (
 // This file puts the reply of EXEC together when commands were queued that the proxy runs by itself, or that
 // all masters run: they run now, one after the other, and their replies are put where they belong.
 
+//	assemble --> cut into elements --> arrange --> run, some commands a round --> join --> answer
+//
+// A goroutine cuts a long reply, and joins a long answer.
+
+// execRound is how many queued commands a round of the loop deals with at once.
+const execRound = 1024
+
 // assemble makes EXEC's answer of the node's reply, which has one element for each command
 // that was sent to it.
 func (t *transaction) assemble(reply []byte) []byte {
-	n, body, ok := arrayOf(reply)
+	a := &aside{s: t.s, tag: t.step.tag, done: t.lane.pipe.Addr(), slot: t.slot}
+	reply = lasting(reply) // else it is not there for long
+	if len(reply) <= longFrom && len(t.log) <= execRound {
+		elems, ok := elementsOf(reply)
+		return a.arrange(t, reply, elems, ok, publishSteps)
+	}
+	var elems [][]byte
+	var ok bool
+	a.s.keepFor(a.tag, len(reply))
+	a.s.current = a.tag
+	a.s.apart(func() { elems, ok = elementsOf(reply) }, func() []byte {
+		a.joinApart = true
+		return a.arrange(t, reply, elems, ok, -1)
+	})
+	return nil
+}
+
+// elementsOf are the elements of reply, an array; false: it is none.
+func elementsOf(reply []byte) (elems [][]byte, ok bool) {
+	n, rest, ok := arrayOf(reply)
+	for ; ok && n > 0; n-- {
+		var f resp.Framer
+		end, whole, err := f.Next(rest)
+		if err != nil || !whole {
+			return append(elems, nil), true // in which arrange finds that something is wrong
+		}
+		elems, rest = append(elems, rest[:end:end]), rest[end:]
+	}
+	return elems, ok
+}
+
+// arrange puts the elements of reply in the places of their commands, and has those run that are left to do.
+// Receivers of what was published are counted now if that takes no more than so many steps; below 0: later.
+func (a *aside) arrange(t *transaction, reply []byte, elems [][]byte, ok bool, steps int) []byte {
 	if !ok {
 		return reply
 	}
-	a := &aside{s: t.s, tag: t.step.tag, done: t.lane.pipe.Addr(), slot: t.slot}
-	counted, left := false, publishSteps
+	counted, left := false, steps
 	var uncounted []*queued // as too much was to be counted
-	if len(t.guard) > 0 {   // the first is nobody's
-		_, rest, err := resp.Parse(body)
-		if n--; n < 0 || err != nil {
-			return badExec
+	next := func() (elem []byte) {
+		if len(elems) > 0 {
+			elem, elems = elems[0], elems[1:]
 		}
-		body = rest
+		return elem
+	}
+	if len(t.guard) > 0 && len(next()) == 0 { // the first is nobody's
+		return badExec
 	}
 	for i := range t.log {
 		e := &t.log[i]
@@ -40,42 +81,40 @@ func (t *transaction) assemble(reply []byte) []byte {
 			a.todo = append(a.todo, e)
 			a.parts = append(a.parts, nil)
 		default:
-			_, rest, err := resp.Parse(body)
-			if n--; n < 0 || err != nil {
+			part := next()
+			if len(part) == 0 {
 				return badExec
 			}
-			part := body[:len(body)-len(rest)]
-			if body = rest; e.db >= 0 && part[0] == '+' {
+			if e.db >= 0 && part[0] == '+' {
 				t.s.DB = e.db
 			}
 			if e.publishes {
-				if part, left = t.s.recount(e.raw, part, a.done, left); left < 0 {
+				if left >= 0 {
+					part, left = t.s.recount(e.raw, part, a.done, left)
+				}
+				if left < 0 {
 					e.at, uncounted = len(a.parts), append(uncounted, e)
 				}
 				counted = true
 			}
 			if e.everywhere != nil && part[0] != '-' {
-				e.reply = bytes.Clone(part)
+				e.reply = part
 				a.todo, part = append(a.todo, e), nil
 			}
 			a.parts = append(a.parts, part)
 		}
 	}
-	if n != 0 {
+	switch {
+	case len(elems) > 0:
 		return badExec
-	}
-	if len(a.todo) == 0 && len(t.guard) == 0 && !counted {
+	case len(a.todo) == 0 && len(t.guard) == 0 && !counted:
 		return reply
-	}
-	for i, part := range a.parts { // reply is not there for long
-		a.parts[i] = append([]byte(nil), part...)
-	}
-	t.s.acted = true
-	if len(uncounted) > 0 {
+	case len(uncounted) > 0:
 		a.count(uncounted)
-	} else {
+	default:
 		a.run()
 	}
+	t.s.acted = true
 	return nil
 }
 
@@ -115,14 +154,19 @@ type aside struct {
 	done  string   // the node that has run the others
 	slot  int      // of their keys, or AnySlot
 
-	running  bool // a command runs
-	answered bool // it has given its answer
+	running   bool // a command runs
+	answered  bool // it has given its answer
+	held      int  // bytes of answers that are counted for the client
+	joinApart bool // the node's part of the answer is long
 }
 
-// run runs what is left to do, until a command answers later.
+// asideTime is for how long commands run in one round of the loop.
+const asideTime = time.Millisecond
+
+// run runs what is left to do, until a command answers later, or others have waited for long enough.
 func (a *aside) run() {
 	s := a.s
-	for len(a.todo) > 0 {
+	for began := time.Now(); len(a.todo) > 0; {
 		for len(a.parts[a.at]) > 0 {
 			a.at++
 		}
@@ -135,20 +179,63 @@ func (a *aside) run() {
 		if a.running = false; !a.answered {
 			return
 		}
-		a.todo = a.todo[1:]
+		if a.todo = a.todo[1:]; len(a.todo) > 0 && time.Since(began) > asideTime {
+			s.acted = true
+			s.w.server.tasks.Add(1)
+			s.w.loop.Post(func() {
+				a.run()
+				s.w.server.tasks.Done()
+			})
+			return
+		}
 	}
 	s.aside, s.acted = nil, true // EXEC is answered here, whoever answered for its last command
-	out := redcon.AppendArray(nil, len(a.parts))
+	if !s.gone {
+		s.held -= a.held
+	}
+	if !a.joinApart && a.held <= longFrom {
+		s.answer(a.tag, a.join())
+		return
+	}
+	var out []byte
+	s.current = a.tag
+	s.keepFor(a.tag, a.held)
+	s.apart(func() { out = a.join() }, func() []byte { return out })
+}
+
+// join is EXEC's answer.
+func (a *aside) join() []byte {
+	size := 0
+	for _, part := range a.parts {
+		size += len(part)
+	}
+	out := redcon.AppendArray(make([]byte, 0, size+16), len(a.parts))
 	for _, part := range a.parts {
 		out = append(out, part...)
 	}
-	s.answer(a.tag, out)
+	return out
 }
 
-// call has a command act.
+// call has a command act. A goroutine takes a long one apart first.
 func (a *aside) call(e *queued) {
-	args, _, err := resp.Split(e.raw, nil)
-	if err != nil || a.s.gone && e.everywhere == nil { // it would set up what nobody ends
+	s, long := a.s, &longCommand{size: len(e.raw)}
+	table, scripts := s.w.table, s.w.server.scripts
+	if len(e.raw) <= longFrom {
+		long.read(table, scripts, e.raw, false)
+		a.act(e, long)
+		return
+	}
+	bySlot := s.bySlot()
+	s.apart(func() { long.read(table, scripts, e.raw, bySlot) }, func() []byte {
+		a.act(e, long)
+		return nil
+	})
+}
+
+// act has a command act that was read.
+func (a *aside) act(e *queued, read *longCommand) {
+	args := read.args
+	if read.err != nil || a.s.gone && e.everywhere == nil { // it would set up what nobody ends
 		return
 	}
 	if !a.s.Authenticated { // its user is none any more
@@ -168,10 +255,14 @@ func (a *aside) call(e *queued) {
 		return
 	}
 	run := func(cmd *commands.Command, args [][]byte, raw []byte) {
-		cmd.Run(&commands.Call{
+		call := &commands.Call{
 			Command: cmd, Args: args, Raw: raw,
 			Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: may,
-		})
+		}
+		if read.cmd == cmd {
+			call.Place = &read.place
+		}
+		cmd.Run(call)
 	}
 	if s.own.as != nil && e.here != nil && !cmd.Free() {
 		s.judge(cmd, args, e.raw, run)
@@ -185,11 +276,16 @@ func (a *aside) take(tag uint32, reply []byte) bool {
 	if tag != a.tag || a.answered {
 		return false
 	}
-	a.parts[a.at] = append([]byte(nil), reply...)
 	if len(reply) == 0 {
-		a.parts[a.at] = noAnswer
+		reply = noAnswer
 	}
-	if a.answered = true; !a.running {
+	a.parts[a.at] = lasting(reply)
+	if a.answered = true; !a.s.gone {
+		a.held += len(reply)
+		a.s.held += len(reply)
+		a.s.checkOutput()
+	}
+	if !a.running {
 		a.todo = a.todo[1:]
 		a.run()
 	}

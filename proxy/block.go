@@ -68,7 +68,7 @@ const (
 
 // block has the client wait in a command that blocks on the master of slot.
 func (k *blocking) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
-	b := &block{req: bytes.Clone(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
+	b := &block{req: lasting(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
 	b.bytes = len(raw)
 	b.caching = k.own.precedes()
 	k.start(&b.blockedCall, b)

@@ -1,12 +1,8 @@
 package proxy
 
 import (
-	"bytes"
-
 	"lockproxy/cluster"
 	"lockproxy/commands"
-	"lockproxy/internal/resp"
-	"lockproxy/internal/slot"
 )
 
 // dispatch sets one command on its way. args and raw alias the read buffer. false: the command
@@ -225,47 +221,6 @@ func (s *session) home(cmd *commands.Command, args [][]byte) int {
 		return commands.AnySlot
 	}
 	return slot
-}
-
-// askKeys has a node say where the keys of a command are, and has it go on then.
-// Later commands wait meanwhile, so that none overtakes it.
-func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
-	s.setHold(holdOrder)
-	raw = bytes.Clone(raw)
-	s.held += len(raw)
-	caching := s.own.precedes()
-	ask := resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
-	s.actions().Ask(cluster.Target{}, ask, commands.Asking{Resend: true}, func(reply []byte) []byte {
-		if !s.gone {
-			s.held -= len(raw)
-		}
-		slot, err := slotOfKeys(reply)
-		if err != nil {
-			return commands.ErrorReply(err)
-		}
-		if set := s.own.set; caching && set != nil {
-			set.Precede(true)
-			defer set.Precede(false)
-		}
-		goOn(slot, raw)
-		return nil
-	})
-}
-
-// slotOfKeys is the slot of the keys in a reply of COMMAND GETKEYS. A command
-// in which Redis finds no keys may go anywhere: the node will say what is wrong with it.
-func slotOfKeys(reply []byte) (int, error) {
-	v, _, err := resp.Parse(reply)
-	if err != nil || v.Err() != "" || len(v.Elems) == 0 {
-		return commands.AnySlot, nil
-	}
-	n := slot.Of(v.Elems[0].Str)
-	for _, key := range v.Elems[1:] {
-		if slot.Of(key.Str) != n {
-			return 0, commands.ErrCrossSlot
-		}
-	}
-	return n, nil
 }
 
 // run has the command act by itself.

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"bytes"
-
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
@@ -30,10 +28,12 @@ func (l *lane) haveScripts() bool {
 // askScripts asks for the scripts whose sources are known.
 func (l *lane) askScripts() {
 	ask, sources := [][]byte{[]byte("SCRIPT"), []byte("EXISTS")}, [][]byte(nil)
-	for i, sha := range l.t.shas {
-		if containsBytes(l.t.shas[:i], sha) {
+	seen := make(map[string]bool)
+	for _, sha := range l.t.shas {
+		if seen[string(sha)] {
 			continue
 		}
+		seen[string(sha)] = true
 		if source, ok := l.t.s.w.server.scripts.Get(sha); ok {
 			ask, sources = append(ask, sha), append(sources, source)
 		}
@@ -101,12 +101,3 @@ func (c *collector) Discard(uint32) bool {
 }
 
 func (c *collector) Detour(uint32) {}
-
-func containsBytes(all [][]byte, b []byte) bool {
-	for _, other := range all {
-		if bytes.Equal(other, b) {
-			return true
-		}
-	}
-	return false
-}

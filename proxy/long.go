@@ -57,7 +57,7 @@ func (s *session) takeApart(raw []byte) {
 	s.long = long
 	s.setHold(holdLong)
 	table, scripts := s.w.table, s.w.server.scripts
-	bySlot := s.w.masters() > 1 || s.w.pipes.Topology().Kind == cluster.Cluster
+	bySlot := s.bySlot()
 	s.w.server.tasks.Add(1)
 	go func() { // ends by itself
 		defer s.w.server.tasks.Done()
@@ -68,6 +68,11 @@ func (s *session) takeApart(raw []byte) {
 			s.clearHold(holdLong)
 		})
 	}()
+}
+
+// bySlot says that it matters to which slot a command belongs.
+func (s *session) bySlot() bool {
+	return s.w.masters() > 1 || s.w.pipes.Topology().Kind == cluster.Cluster
 }
 
 // read finds the arguments, and where the command belongs if that depends on the slots of its keys.

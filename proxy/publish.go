@@ -28,7 +28,7 @@ func (c subscriptions) Publish(shard bool) {
 	slot := s.publishSlot(channel, shard)
 	switch {
 	case left < 0:
-		s.publishApart(bytes.Clone(channel), bytes.Clone(call.Raw))
+		s.publishApart(lasting(channel), lasting(call.Raw))
 	case len(topics) == 0:
 		s.forward(slot, call.Command, call.Raw)
 	default:
@@ -44,6 +44,8 @@ func (s *session) publishSlot(channel []byte, shard bool) int {
 	switch {
 	case s.w.masters() == 1:
 		return commands.AnySlot
+	case shard && s.w.call.Place != nil: // a long command
+		return s.w.call.Place.Slot
 	case shard:
 		return slots.Of(channel)
 	}

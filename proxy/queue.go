@@ -7,7 +7,6 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
-	"lockproxy/internal/resp"
 )
 
 // This file is what happens to commands between MULTI and EXEC: so much as possible is left to the node,
@@ -67,32 +66,6 @@ func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	default:
 		t.refuse(commands.ErrorReply(err))
 	}
-}
-
-// askKeys is session.askKeys for a command that is to be queued.
-func (t *transaction) askKeys(e queued, args [][]byte) {
-	s := t.s
-	s.setHold(holdOrder)
-	e.raw = lasting(e.raw)
-	ask := resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
-	s.expect(func(reply []byte) []byte {
-		slot, err := slotOfKeys(reply)
-		switch {
-		case t.over: // the client has gone
-			return replyQueued
-		case err != nil:
-			t.spoil()
-			return commands.ErrorReply(err)
-		}
-		s.acted = true
-		t.queue(e, slot)
-		return nil
-	}, nil)
-	pipes := s.w.pipes
-	s.feed(pipes.Send(cluster.Request{
-		Target: cluster.ToSlot(pipes.SomeSlot(s.ID)), Mode: s.sharedMode(), Bytes: ask,
-		To: s, Tag: s.current, Resend: true,
-	}))
 }
 
 // entry is the current command as one of the log, with what else there is to it.

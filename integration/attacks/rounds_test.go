@@ -239,6 +239,64 @@ func TestRoundsAreShortForSubscribers(t *testing.T) {
 	}
 }
 
+// The reply of EXEC is taken apart and put together again beside the loop, and what the proxy runs for EXEC
+// runs in many rounds.
+func TestRoundsAreShortForTransactions(t *testing.T) {
+	const n = 300_000
+	nodes := rig.StartCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
+	c, long := rig.Connect(t, addr), strings.Repeat("x", 100*n)
+	keys := strings.Fields(strings.Repeat(" {slot}key", n))
+	rig.Connect(t, addr).Must(t, "SUBSCRIBE", "channel")
+	c.Must(t, "SET", "{slot}long", long)
+	transaction := func(name string, times int, commands ...[]string) {
+		t.Helper()
+		bounded(t, name, clock, func() {
+			c.Must(t, "MULTI")
+			for range times {
+				for _, words := range commands {
+					if err := c.Send(words...); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for range times * len(commands) {
+				if v, err := c.Receive(rig.Patience); err != nil || v.Text != "QUEUED" {
+					t.Fatalf("%v %v", v, err)
+				}
+			}
+			if v := c.Must(t, "EXEC"); len(v.Elems) != times*len(commands) {
+				t.Fatalf("EXEC: %d elements of %d", len(v.Elems), times*len(commands))
+			}
+			c.Want(t, "PONG", "PING") // in a later round
+		})
+	}
+	sha := func(i int) string { return fmt.Sprintf("%040d", i) }
+	get, publish, id := []string{"GET", "{slot}long"}, []string{"PUBLISH", "channel", "1"}, []string{"CLIENT", "ID"}
+	transaction("EXEC: long replies, and a count", 1, get, get, publish)
+	transaction("EXEC: long replies, and a command of the proxy", 1, get, id, get)
+	transaction("EXEC: many elements", 1, append([]string{"MGET"}, keys...), id)
+	transaction("EXEC: many counts", 30_000, publish, id)
+	transaction("EXEC: costly commands of the proxy", 300, []string{"COMMAND"})
+	transaction("EXEC: a long command of the proxy", 1, append([]string{"SCRIPT", "EXISTS"}, slices.Repeat([]string{sha(0)}, 16_000)...))
+	transaction("EXEC: SORT", 1, append([]string{"SORT", "{slot}"}, slices.Repeat([]string{"GET", "#"}, n/2)...), id)
+	transaction("EXEC: SCRIPT LOAD", 1, []string{"SCRIPT", "LOAD", "return 1 --" + long})
+	bounded(t, "EXEC: many scripts", clock, func() {
+		c.Must(t, "MULTI")
+		for i := range 20_000 {
+			if err := c.Send("EVALSHA", sha(i), "0"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 20_000 {
+			if _, err := c.Receive(rig.Patience); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Must(t, "EXEC")
+	})
+}
+
 // Nor does the loop take long to show commands to somebody in MONITOR.
 func TestRoundsAreShortForMonitor(t *testing.T) {
 	const n = 300_000
@@ -266,10 +324,17 @@ func TestRoundsAreShortForLongArguments(t *testing.T) {
 	c, long := rig.Connect(t, addr), strings.Repeat("x", 60_000_000)
 	for _, text := range []string{
 		"CLUSTER KEYSLOT", "CLIENT LIST TYPE", "CLIENT SETNAME", "CONFIG GET", "CLIENT KILL ADDR", "SCRIPT EXISTS",
+		"SORT", "SORT_RO", "SSUBSCRIBE", "SPUBLISH LONG 1", "EVALSHA LONG 0", "BLPOP LONG 1", "BLPOP key",
 		"COMMAND INFO", "INFO", "LOCKCTL", "LOCKCTL LIST MATCH", "LOCK job META", "HELLO 3 SETNAME", "SCAN 0 MATCH",
 	} {
 		bounded(t, text, clock, func() {
-			c.Call(t, append(strings.Fields(text), long)...)
+			words := strings.Fields(text)
+			if at := slices.Index(words, "LONG"); at >= 0 {
+				words[at] = long
+			} else {
+				words = append(words, long)
+			}
+			c.Call(t, words...)
 			c.Want(t, "PONG", "PING") // in a later round
 		})
 	}

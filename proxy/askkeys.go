@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// This file has a node say where the keys of a command are (COMMAND GETKEYS), which only Redis itself can find.
+// Later commands of the client wait meanwhile, so that none overtakes it. A goroutine makes a long request, and
+// looks at a long answer.
+
+// askKeys has a node say where the keys of a command are, and has it go on then.
+func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
+	raw = lasting(raw)
+	caching := s.own.precedes()
+	s.findSlot(args, raw, func(req []byte, then func([]byte) []byte) {
+		s.actions().Ask(cluster.Target{}, req, commands.Asking{Resend: true}, then)
+	}, func(slot int, err error) []byte {
+		if err != nil {
+			return commands.ErrorReply(err)
+		}
+		if set := s.own.set; caching && set != nil {
+			set.Precede(true)
+			defer set.Precede(false)
+		}
+		goOn(slot, raw)
+		return nil
+	})
+}
+
+// askKeys is session.askKeys for a command that is to be queued.
+func (t *transaction) askKeys(e queued, args [][]byte) {
+	s, pipes := t.s, t.s.w.pipes
+	e.raw = lasting(e.raw)
+	s.findSlot(args, e.raw, func(req []byte, then func([]byte) []byte) {
+		s.expect(then, nil)
+		s.feed(pipes.Send(cluster.Request{
+			Target: cluster.ToSlot(pipes.SomeSlot(s.ID)), Mode: s.sharedMode(), Bytes: req,
+			To: s, Tag: s.current, Resend: true,
+		}))
+	}, func(slot int, err error) []byte {
+		switch {
+		case t.over: // the client has gone
+			return replyQueued
+		case err != nil:
+			t.spoil()
+			return commands.ErrorReply(err)
+		}
+		s.acted = true
+		t.queue(e, slot)
+		return nil
+	})
+}
+
+// findSlot finds the slot of the keys of the current command. ask sends a request to a node, and has its reply
+// come to what it is given.
+func (s *session) findSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
+	found func(slot int, err error) []byte) {
+	s.setHold(holdOrder)
+	s.keepFor(s.current, 2*len(raw)) // the command, and what is asked
+	send := func(req []byte) {
+		ask(req, func(reply []byte) []byte {
+			if len(reply) <= longFrom {
+				return found(slotOfKeys(reply))
+			}
+			var slot int
+			var err error
+			s.apart(func() { slot, err = slotOfKeys(reply) }, func() []byte { return found(slot, err) })
+			return nil
+		})
+	}
+	if len(raw) <= longFrom {
+		send(keysRequest(args))
+		return
+	}
+	var req []byte
+	s.apart(func() { req = keysRequest(args) }, func() []byte {
+		if s.gone {
+			return noAnswer
+		}
+		send(req)
+		return nil
+	})
+}
+
+// keysRequest asks for the keys of args, a command.
+func keysRequest(args [][]byte) []byte {
+	return resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
+}
+
+// slotOfKeys is the slot of the keys in a reply of COMMAND GETKEYS. A command
+// in which Redis finds no keys may go anywhere: the node will say what is wrong with it.
+func slotOfKeys(reply []byte) (int, error) {
+	v, _, err := resp.Parse(reply)
+	if err != nil || v.Err() != "" || len(v.Elems) == 0 {
+		return commands.AnySlot, nil
+	}
+	n := slot.Of(v.Elems[0].Str)
+	for _, key := range v.Elems[1:] {
+		if slot.Of(key.Str) != n {
+			return 0, commands.ErrCrossSlot
+		}
+	}
+	return n, nil
+}
