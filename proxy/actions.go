@@ -33,7 +33,7 @@ func (s *session) noteError(reply []byte) {
 }
 
 // Forward implements commands.Actions.
-func (a actions) Forward(slot int) { a.s.forward(slot, a.s.w.call.Command, a.s.w.call.Raw) }
+func (a actions) Forward(slot int) { a.s.router.forward(slot, a.s.w.call.Command, a.s.w.call.Raw) }
 
 // Ask implements commands.Actions. What any node may get goes to one and the same, as in session.send.
 func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
@@ -83,6 +83,9 @@ func (s *session) expect(then func([]byte) []byte, lost func()) {
 	a := s.answers.at(s.current)
 	a.then, a.lost = then, lost
 }
+
+// expectAt is expect for command tag.
+func (s *session) expectAt(tag uint32, then func([]byte) []byte) { s.answers.at(tag).then = then }
 
 // feed stops reading this client when the pipe that took its request is full.
 func (s *session) feed(p *cluster.Pipe) {
@@ -140,7 +143,7 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 	start(func(reply []byte) {
 		s.w.loop.Post(func() {
 			s.Receive(tag, reply, true)
-			s.locks.tidy(&s.answers)
+			s.router.locks.tidy(&s.answers)
 		})
 		s.w.server.tasks.Done() // until then the loop is open
 	})

@@ -25,7 +25,7 @@ const execRound = 1024
 // assemble makes EXEC's answer of the node's reply, which has one element for each command
 // that was sent to it.
 func (t *transaction) assemble(reply []byte) []byte {
-	a := &aside{s: t.s, tag: t.step.tag, done: t.lane.pipe.Addr(), slot: t.slot}
+	a := &aside{s: t.of.s, tag: t.step.tag, done: t.lane.pipe.Addr(), slot: t.slot}
 	reply = lasting(reply) // else it is not there for long
 	if len(reply) <= longFrom && len(t.log) <= execRound {
 		elems, ok := elementsOf(reply)
@@ -86,11 +86,11 @@ func (a *aside) arrange(t *transaction, reply []byte, elems [][]byte, ok bool, s
 				return badExec
 			}
 			if e.db >= 0 && part[0] == '+' {
-				t.s.DB = e.db
+				t.of.s.DB = e.db
 			}
 			if e.publishes {
 				if left >= 0 {
-					part, left = t.s.recount(e.raw, part, a.done, left)
+					part, left = t.of.s.recount(e.raw, part, a.done, left)
 				}
 				if left < 0 {
 					e.at, uncounted = len(a.parts), append(uncounted, e)
@@ -114,7 +114,7 @@ func (a *aside) arrange(t *transaction, reply []byte, elems [][]byte, ok bool, s
 	default:
 		a.run()
 	}
-	t.s.acted = true
+	t.of.s.acted = true
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (a *aside) call(e *queued) {
 		a.act(e, long)
 		return
 	}
-	bySlot := s.bySlot()
+	bySlot := s.router.bySlot()
 	s.apart(func() { long.read(table, scripts, e.raw, bySlot) }, func() []byte {
 		a.act(e, long)
 		return nil
@@ -265,7 +265,7 @@ func (a *aside) act(e *queued, read *longCommand) {
 		cmd.Run(call)
 	}
 	if s.own.as != nil && e.here != nil && !cmd.Free() {
-		s.judge(cmd, args, e.raw, run)
+		s.router.judge(cmd, args, e.raw, run)
 		return
 	}
 	run(cmd, args, e.raw)

@@ -12,10 +12,11 @@ import (
 // looks at a long answer.
 
 // askKeys has a node say where the keys of a command are, and has it go on then.
-func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
+func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
+	s := r.s
 	raw = lasting(raw)
 	caching := s.own.precedes()
-	s.findSlot(args, raw, func(req []byte, then func([]byte) []byte) {
+	r.findSlot(args, raw, func(req []byte, then func([]byte) []byte) {
 		s.actions().Ask(cluster.Target{}, req, commands.Asking{Resend: true}, then)
 	}, func(slot int, err error) []byte {
 		if err != nil {
@@ -32,13 +33,13 @@ func (s *session) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []b
 
 // askKeys is session.askKeys for a command that is to be queued.
 func (t *transaction) askKeys(e queued, args [][]byte) {
-	s, pipes := t.s, t.s.w.pipes
+	h, pipes := t.h, t.h.worker().pipes
 	e.raw = lasting(e.raw)
-	s.findSlot(args, e.raw, func(req []byte, then func([]byte) []byte) {
-		s.expect(then, nil)
-		s.feed(pipes.Send(cluster.Request{
-			Target: cluster.ToSlot(pipes.SomeSlot(s.ID)), Mode: s.sharedMode(), Bytes: req,
-			To: s, Tag: s.current, Resend: true,
+	t.of.router.findSlot(args, e.raw, func(req []byte, then func([]byte) []byte) {
+		h.expect(then, nil)
+		h.feed(pipes.Send(cluster.Request{
+			Target: cluster.ToSlot(pipes.SomeSlot(h.about().ID)), Mode: h.sharedMode(), Bytes: req,
+			To: h, Tag: h.currentTag(), Resend: true,
 		}))
 	}, func(slot int, err error) []byte {
 		switch {
@@ -48,7 +49,7 @@ func (t *transaction) askKeys(e queued, args [][]byte) {
 			t.spoil()
 			return commands.ErrorReply(err)
 		}
-		s.acted = true
+		h.answerLater(byNode)
 		t.queue(e, slot)
 		return nil
 	})
@@ -56,8 +57,9 @@ func (t *transaction) askKeys(e queued, args [][]byte) {
 
 // findSlot finds the slot of the keys of the current command. ask sends a request to a node, and has its reply
 // come to what it is given.
-func (s *session) findSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
+func (r *router) findSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
 	found func(slot int, err error) []byte) {
+	s := r.s
 	s.setHold(holdOrder)
 	s.keepFor(s.current, 2*len(raw)) // the command, and what is asked
 	send := func(req []byte) {

@@ -5,21 +5,28 @@ import (
 	"lockproxy/commands"
 )
 
+// router is where the current command of a client goes.
+type router struct {
+	s     *session
+	locks lockOrder // of its verbs for locks of RedLock
+}
+
 // dispatch sets one command on its way. args and raw alias the read buffer. false: the command
 // must wait, nothing has been done, and it is to be given again, when earlier ones are answered, or
 // holdPause, holdLogin or holdTable is over.
-func (s *session) dispatch(args [][]byte, raw []byte) bool {
+func (r *router) dispatch(args [][]byte, raw []byte) bool {
+	s := r.s
 	w := s.w
 	cmd, refusal := w.table.Resolve(args)
 	s.last = cmd
-	if cmd.Flags&(commands.Alone|commands.LockVerb) != 0 && s.comesLater(cmd, args) {
+	if cmd.Flags&(commands.Alone|commands.LockVerb) != 0 && r.comesLater(cmd, args) {
 		s.setHold(holdOrder)
 		return false
 	}
 	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining && s.attempts.mustWait(s) {
 		return false
 	}
-	if refusal != nil && s.awaitsTable(cmd) {
+	if refusal != nil && r.awaitsTable(cmd) {
 		return false
 	}
 	if refusal == nil {
@@ -29,7 +36,7 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 		refusal = cmd.Barred()
 	}
 	if w.alert && refusal == nil {
-		if no, wait := s.attend(cmd, args); wait {
+		if no, wait := r.attend(cmd, args); wait {
 			return false
 		} else if no != nil {
 			s.begin(w.counters[cmd.ID])
@@ -46,42 +53,44 @@ func (s *session) dispatch(args [][]byte, raw []byte) bool {
 	case refusal != nil:
 		s.reply(refusal)
 	case s.own.set != nil:
-		s.routePrivate(cmd, args, raw)
+		r.routePrivate(cmd, args, raw)
 	default:
-		s.route(cmd, args, raw)
+		r.route(cmd, args, raw)
 	}
 	return true
 }
 
 // routePrivate is route for a client that has connections of its own. HELLO is preceded by an answer without
 // bytes, which comes when they speak the new protocol.
-func (s *session) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) {
+func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) {
+	s := r.s
 	caching := s.tracking.next(cmd)
 	if cmd.Flags&commands.SetsProtocol != 0 {
 		tag := s.current
 		s.begin(nil)
-		s.route(cmd, args, raw)
+		r.route(cmd, args, raw)
 		s.own.hello(tag)
 		return
 	}
 	set := s.own.set
 	set.Precede(caching)
-	s.route(cmd, args, raw)
+	r.route(cmd, args, raw)
 	set.Precede(false)
 }
 
 // attend is for the commands that come while clients are paused or monitored. It says how the
 // command is refused, if it is, and whether it has to wait.
-func (s *session) attend(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
+func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
+	s := r.s
 	switch {
-	case !s.runs(cmd, len(args)):
+	case !r.runs(cmd, len(args)):
 		return nil, false
 	case s.Monitoring: // which is never paused
 		if cmd.MeetsData() {
 			return monitorOnly, false
 		}
 	case s.pause.must(cmd, args):
-		return s.holdBack()
+		return r.holdBack()
 	}
 	s.monitor.observe(cmd, args, s.tx.open.fails())
 	return nil, false
@@ -89,7 +98,8 @@ func (s *session) attend(cmd *commands.Command, args [][]byte) (refusal []byte, 
 
 // holdBack has the session wait with the command that it is given. Nobody waits while the proxy
 // drains, nor who has ended his side of the connection.
-func (s *session) holdBack() (refusal []byte, wait bool) {
+func (r *router) holdBack() (refusal []byte, wait bool) {
+	s := r.s
 	switch {
 	case s.draining:
 		return refusedByDrain, false
@@ -102,7 +112,8 @@ func (s *session) holdBack() (refusal []byte, wait bool) {
 }
 
 // runs says that a command of n arguments is going to be run, as far as can be told without the node.
-func (s *session) runs(cmd *commands.Command, n int) bool {
+func (r *router) runs(cmd *commands.Command, n int) bool {
+	s := r.s
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0,
 		cmd == s.w.table.Unknown(), cmd.Route == commands.Refused:
@@ -114,28 +125,30 @@ func (s *session) runs(cmd *commands.Command, n int) bool {
 }
 
 // route has a command go the way of its row.
-func (s *session) route(cmd *commands.Command, args [][]byte, raw []byte) {
+func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
+	s := r.s
 	switch cmd.Route {
 	case commands.ByKeys, commands.Split:
-		s.byKeys(cmd, args, raw)
+		r.byKeys(cmd, args, raw)
 	case commands.AnyNode:
-		s.forward(commands.AnySlot, cmd, raw)
+		r.forward(commands.AnySlot, cmd, raw)
 	case commands.AllNodes:
 		s.acted = true
 		s.newPureGather(s.w.masters(), cmd.Merge).send(raw, cmd.Flags&commands.ReadOnly != 0)
 	case commands.Blocks:
-		s.blocks(cmd, args, raw)
+		r.blocks(cmd, args, raw)
 	case commands.Refused:
 		s.reply(cmd.Refusal())
 	default:
-		s.run(cmd, args, raw)
+		r.run(cmd, args, raw)
 	}
 }
 
 var noAuth = []byte("-NOAUTH Authentication required.\r\n")
 
 // forward is the path of most commands: the bytes as they are, to the node's pipe.
-func (s *session) forward(slot int, cmd *commands.Command, raw []byte) {
+func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
+	s := r.s
 	s.acted = true
 	if s.long != nil {
 		s.keepFor(s.current, len(raw))
@@ -144,52 +157,54 @@ func (s *session) forward(slot int, cmd *commands.Command, raw []byte) {
 		s.w.pipes.WatchScripts()
 	}
 	if s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys() {
-		s.read(slot, raw, s, s.current)
+		r.read(slot, raw, s, s.current)
 		return
 	}
 	s.send(slot, raw, cmd.Flags&commands.ReadOnly != 0)
 }
 
 // byKeys routes a command by the slot of its keys.
-func (s *session) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
+func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
+	s := r.s
 	if s.w.masters() == 1 && (cmd.Route != commands.Split || s.w.pipes.Topology().Kind != cluster.Cluster) {
-		s.forward(commands.AnySlot, cmd, raw)
+		r.forward(commands.AnySlot, cmd, raw)
 		return
 	}
-	slot, err := s.slotOf(cmd, args)
+	slot, err := r.slotOf(cmd, args)
 	switch {
 	case slot == commands.AnySlot && err == nil:
-		s.forward(s.home(cmd, args), cmd, raw)
+		r.forward(r.home(cmd, args), cmd, raw)
 	case err == nil:
-		s.forward(slot, cmd, raw)
+		r.forward(slot, cmd, raw)
 	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
-		parts, merge := s.cutBySlot(cmd, args)
+		parts, merge := r.cutBySlot(cmd, args)
 		if parts == nil {
 			s.reply(commands.ErrorReply(err))
 			return
 		}
 		if s.own.as != nil { // all of it is allowed, or nothing is done
-			s.judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { s.split(cmd, parts, merge) })
+			r.judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.split(cmd, parts, merge) })
 			return
 		}
-		s.split(cmd, parts, merge)
+		r.split(cmd, parts, merge)
 	case err == commands.ErrAskKeys:
-		s.askKeys(args, raw, func(slot int, raw []byte) { s.forward(slot, cmd, raw) })
+		r.askKeys(args, raw, func(slot int, raw []byte) { r.forward(slot, cmd, raw) })
 	default:
 		s.reply(commands.ErrorReply(err))
 	}
 }
 
 // blocks has a command whose route is Blocks go its way.
-func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
+func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
+	s := r.s
 	timeout, blocks := cmd.Blocks(args)
 	if !blocks {
-		s.byKeys(cmd, args, raw)
+		r.byKeys(cmd, args, raw)
 		return
 	}
 	switch {
 	case cmd.Merge != nil && s.own.as != nil:
-		s.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.waitForReplicas(cmd, raw, timeout) })
+		r.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.waitForReplicas(cmd, raw, timeout) })
 		return
 	case cmd.Merge != nil:
 		s.blocking.waitForReplicas(cmd, raw, timeout)
@@ -197,22 +212,23 @@ func (s *session) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 	slot, err := commands.AnySlot, error(nil)
 	if s.w.masters() != 1 {
-		slot, err = s.slotOf(cmd, args)
+		slot, err = r.slotOf(cmd, args)
 	}
 	switch {
 	case err == nil:
 		s.blocking.block(cmd, slot, raw, timeout)
 	case err == commands.ErrAskKeys:
-		s.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.block(cmd, slot, raw, timeout) })
+		r.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.block(cmd, slot, raw, timeout) })
 	default:
 		s.reply(commands.ErrorReply(err))
 	}
 }
 
 // home is where a command without keys goes.
-func (s *session) home(cmd *commands.Command, args [][]byte) int {
+func (r *router) home(cmd *commands.Command, args [][]byte) int {
+	s := r.s
 	var slot int
-	if p := s.placeOf(cmd); p != nil {
+	if p := r.placeOf(cmd); p != nil {
 		slot = p.Home
 	} else {
 		slot = cmd.Home(args, s.w.table, s.w.server.scripts)
@@ -224,29 +240,31 @@ func (s *session) home(cmd *commands.Command, args [][]byte) int {
 }
 
 // run has the command act by itself.
-func (s *session) run(cmd *commands.Command, args [][]byte, raw []byte) {
+func (r *router) run(cmd *commands.Command, args [][]byte, raw []byte) {
+	s := r.s
 	if s.own.as != nil && !cmd.Free() {
-		s.judge(cmd, args, raw, s.act)
+		r.judge(cmd, args, raw, r.act)
 		return
 	}
-	s.act(cmd, args, raw)
+	r.act(cmd, args, raw)
 }
 
 // act has the command act by itself, of a client that may have it.
-func (s *session) act(cmd *commands.Command, args [][]byte, raw []byte) {
+func (r *router) act(cmd *commands.Command, args [][]byte, raw []byte) {
+	s := r.s
 	if cmd.Flags&commands.Stepwise != 0 {
 		s.setHold(holdOrder)
 	}
 	call := &s.w.call
 	*call = commands.Call{
 		Command: cmd, Args: args, Raw: raw,
-		Client: &s.Client, Table: s.w.table, Server: s.w.server, Place: s.placeOf(cmd), Actions: actions{s},
+		Client: &s.Client, Table: s.w.table, Server: s.w.server, Place: r.placeOf(cmd), Actions: actions{s},
 	}
 	s.running = true
 	if s.w.slow < 0 || s.w.slow >= briefly {
 		cmd.Run(call)
 	} else {
-		s.runLogged(cmd, call)
+		r.runLogged(cmd, call)
 	}
 	s.running = false
 	*call = commands.Call{} // or it would keep a large command in memory

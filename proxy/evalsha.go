@@ -34,7 +34,7 @@ func (l *lane) askScripts() {
 			continue
 		}
 		seen[string(sha)] = true
-		if source, ok := l.t.s.w.server.scripts.Get(sha); ok {
+		if source, ok := l.t.h.worker().server.scripts.Get(sha); ok {
 			ask, sources = append(ask, sha), append(sources, source)
 		}
 	}
@@ -67,16 +67,16 @@ func (l *lane) loadScripts(reply []byte, sources [][]byte) {
 		return
 	}
 	for _, load := range loads {
-		l.t.s.w.server.pipeStats.Redirects[cluster.ScriptRedirect].Add(1)
+		l.t.h.worker().server.pipeStats.Redirects[cluster.ScriptRedirect].Add(1)
 		l.besides(load, loaded)
 	}
 }
 
 // besides sends req to the lane's node over the shared connection. then gets the reply, or nil.
 func (l *lane) besides(req []byte, then func(reply []byte)) {
-	s := l.t.s
-	s.w.pipes.Send(cluster.Request{
-		Target: cluster.ToNode(l.pipe.Addr()), Mode: s.sharedMode(), Bytes: req,
+	h := l.t.h
+	h.worker().pipes.Send(cluster.Request{
+		Target: cluster.ToNode(l.pipe.Addr()), Mode: h.sharedMode(), Bytes: req,
 		To: &collector{then: then}, Resend: true,
 	})
 }

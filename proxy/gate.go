@@ -10,16 +10,17 @@ import (
 // stands, the upstream is asked about before the proxy does it. Nothing is remembered, so new rules hold from
 // the next command on.
 //
-//	session.run, transaction.dispatch, aside.call --> judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
+//	router.run, transaction.dispatch, aside.call --> judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
 
 // act does a command.
 type act func(cmd *commands.Command, args [][]byte, raw []byte)
 
 // judge asks whether the client's user may run cmd, the current command, and has goOn run it then. Later
 // commands of the client wait meanwhile.
-func (s *session) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn act) {
+func (r *router) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn act) {
+	s := r.s
 	if lacks := s.w.roster.lacks; lacks != "" {
-		s.denied(commands.Verdict{Refusal: commands.Unable(lacks), Lacks: lacks})
+		r.denied(commands.Verdict{Refusal: commands.Unable(lacks), Lacks: lacks})
 		return
 	}
 	s.acted = true
@@ -128,7 +129,7 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 func (q *inquiry) end(v commands.Verdict) {
 	s := q.s
 	if v.Refusal != nil {
-		s.denied(v)
+		s.router.denied(v)
 		return
 	}
 	if set := s.own.set; q.caching && set != nil {
@@ -140,7 +141,7 @@ func (q *inquiry) end(v commands.Verdict) {
 
 // expel makes a client nobody, whose user is none any more. One that has more than so many commands on their
 // way, or listens to something, is closed, as Redis closes all connections of a user that is deleted.
-func (s *session) expel(commandsOnTheirWay int) {
+func (r *roster) expel(s *session, commandsOnTheirWay int) {
 	switch {
 	case s.own.as == nil || s.gone:
 		return
@@ -155,7 +156,8 @@ func (s *session) expel(commandsOnTheirWay int) {
 }
 
 // denied answers the current command with what the upstream said.
-func (s *session) denied(v commands.Verdict) {
+func (r *router) denied(v commands.Verdict) {
+	s := r.s
 	if v.Lacks != "" {
 		s.w.server.logLack(v.Lacks)
 	}
@@ -163,7 +165,7 @@ func (s *session) denied(v commands.Verdict) {
 		t.spoil()
 	}
 	if v.Gone {
-		s.expel(1)
+		s.w.roster.expel(s, 1)
 	}
 	s.reply(v.Refusal)
 }

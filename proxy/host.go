@@ -90,8 +90,9 @@ func newSession(about commands.Client, w *worker) *session {
 	s.monitor.h, s.pause.h, s.own.h = s, s, s
 	s.tracking = tracking{h: s, own: &s.own}
 	s.blocking = blocking{h: s, own: &s.own, tracking: &s.tracking, writes: &s.writes}
+	s.router.s = s
 	s.tasks = tasks{h: s, writes: &s.writes}
-	s.tx.s = s
+	s.tx = transactions{s: s, router: &s.router, own: &s.own, tracking: &s.tracking, writes: &s.writes}
 	s.subscriber = subscriber{h: s, own: &s.own, tasks: &s.tasks}
 	return s
 }

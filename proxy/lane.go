@@ -46,7 +46,7 @@ const (
 
 // open begins a lane to the node at addr, or to the master of the slot.
 func (t *transaction) open(addr string, asking bool) {
-	s, pipes := t.s, t.s.w.pipes
+	h, pipes := t.h, t.h.worker().pipes
 	t.limit()
 	if addr == "" {
 		addr = t.master()
@@ -55,7 +55,7 @@ func (t *transaction) open(addr string, asking bool) {
 		t.again(cluster.Redirection{}, cluster.Unserved, nil)
 		return
 	}
-	l := &lane{t: t, version: pipes.Version(), mode: s.mode(), now: s.mode(), asking: asking}
+	l := &lane{t: t, version: pipes.Version(), mode: h.mode(), now: h.mode(), asking: asking}
 	t.lane = l
 	l.pipe = pipes.Own(addr, l.mode, l)
 	l.pump()
@@ -67,15 +67,15 @@ var notQueued = []byte("-ERR the upstream answered MULTI in a form that lockprox
 func (t *transaction) master() string {
 	slot := t.slot
 	if slot == commands.AnySlot {
-		slot = t.s.w.pipes.SomeSlot(t.s.ID)
+		slot = t.h.worker().pipes.SomeSlot(t.h.about().ID)
 	}
-	return t.s.w.pipes.MasterOf(slot)
+	return t.h.worker().pipes.MasterOf(slot)
 }
 
 // stale says that the node may not be the master of the slot any more. It is not asked for
 // what went by a redirect, before the topology shows that.
 func (l *lane) stale() bool {
-	return !l.asking && l.version != l.t.s.w.pipes.Version() && l.pipe.Addr() != l.t.master()
+	return !l.asking && l.version != l.t.h.worker().pipes.Version() && l.pipe.Addr() != l.t.master()
 }
 
 // pump sends what the node may have now.
@@ -101,7 +101,7 @@ func (l *lane) pump() {
 		}
 	}
 	if !l.over {
-		t.s.feed(l.pipe)
+		t.h.feed(l.pipe)
 	}
 }
 
@@ -141,7 +141,7 @@ func (l *lane) enter() {
 	if l.multi != multiUnsent {
 		return
 	}
-	want := l.t.s.mode()
+	want := l.t.h.mode()
 	if l.now.Proto != want.Proto {
 		l.pipe.Request(resp.AppendCommandStrings(nil, "HELLO", itoa(want.Proto)), l, tagMode)
 	}
@@ -150,6 +150,22 @@ func (l *lane) enter() {
 	}
 	if l.now = want; l.asking {
 		l.pipe.Request(askingCommand, l, tagMode)
+	}
+}
+
+// cache sends CLIENT CACHING in front of MULTI, where the client has said it: it holds for the whole
+// transaction. It cannot stand beside ASKING, for each ends the other; and what was read where ASK said is
+// not looked after if the slot stays where it was.
+func (l *lane) cache() {
+	t, h := l.t, l.t.h
+	switch {
+	case l.asking:
+		l.unheard = t.of.own.set != nil && !h.about().Tracking.BCast
+	case !t.caching:
+	case h.about().Tracking.OptIn:
+		l.pipe.Request(cachingYes, l, tagCaching)
+	default:
+		l.pipe.Request(cachingNo, l, tagCaching)
 	}
 }
 

@@ -72,7 +72,7 @@ func (l *lane) queued(i int, reply []byte) {
 		}
 		e.rejected = true
 		t.rejected = t.rejected || !e.probe
-		t.s.Transaction.Dirty = t.s.Transaction.Dirty || t.rejected
+		t.h.about().Transaction.Dirty = t.h.about().Transaction.Dirty || t.rejected
 	}
 	switch {
 	case reply[0] != '+' && reply[0] != '-':
@@ -80,7 +80,7 @@ func (l *lane) queued(i int, reply []byte) {
 	case !e.answered:
 		t.progress()
 		if !e.rejected {
-			t.s.Transaction.Queued++
+			t.h.about().Transaction.Queued++
 		}
 		t.answer(e, reply)
 	}
@@ -88,7 +88,7 @@ func (l *lane) queued(i int, reply []byte) {
 
 // stepDone takes the reply to the step.
 func (l *lane) stepDone(reply []byte, last bool) {
-	t, s, step := l.t, l.t.s, l.t.step
+	t, h, step := l.t, l.t.h, l.t.step
 	if !l.partly && reply[0] == '-' {
 		if to, ok := l.elsewhere(reply); ok {
 			t.trouble(l, to, reply, nil)
@@ -115,20 +115,20 @@ func (l *lane) stepDone(reply []byte, last bool) {
 		}
 		t.noteWrites()
 		if t.slowReset && step.kind == execStep && reply[0] != '-' {
-			s.w.server.slow.Reset()
+			h.worker().server.slow.Reset()
 		}
 		t.end()
 	}
-	s.Receive(step.tag, reply, last)
+	h.Receive(step.tag, reply, last)
 	if last && l.unheard && step.kind == execStep {
-		s.tracking.unheard()
+		t.of.tracking.unheard()
 	}
 }
 
 // noteWrites has WAIT ask the node for what EXEC may have written there.
 func (t *transaction) noteWrites() {
 	if t.step.kind == execStep && t.writes {
-		t.s.writes.add(t.lane.pipe)
+		t.of.writes.add(t.lane.pipe)
 	}
 }
 
@@ -147,12 +147,12 @@ func (l *lane) Fail(tag uint32, err error) {
 	switch {
 	case l.over, l.stepped && tag != tagStep:
 	case tag == tagStep && t.step.kind == execStep && errors.Is(err, cluster.ErrUnknownOutcome) &&
-		(t.writes || !t.s.Discard(t.step.tag)):
+		(t.writes || !t.h.Discard(t.step.tag)):
 		l.close()
-		t.s.writes.addNode(l.pipe)
+		t.of.writes.addNode(l.pipe)
 		t.settle(replyQueued)
 		t.end()
-		t.s.Fail(t.step.tag, err)
+		t.h.Fail(t.step.tag, err)
 	default:
 		t.trouble(l, cluster.Redirection{}, nil, err)
 	}

@@ -41,10 +41,11 @@ func (o *lockOrder) tidy(unanswered *answers) {
 }
 
 // comesLater says that a command which may have to wait for earlier ones of its client has to.
-func (s *session) comesLater(cmd *commands.Command, args [][]byte) bool {
+func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
+	s := r.s
 	if cmd.Flags&commands.Alone != 0 {
 		return s.answers.len() > 0
 	}
 	key, ok := s.w.server.lockers.Independent(cmd, args)
-	return ok && s.locks.mustWait(key, s.answers.tail, &s.answers)
+	return ok && s.router.locks.mustWait(key, s.answers.tail, &s.answers)
 }

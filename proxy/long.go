@@ -57,7 +57,7 @@ func (s *session) takeApart(raw []byte) {
 	s.long = long
 	s.setHold(holdLong)
 	table, scripts := s.w.table, s.w.server.scripts
-	bySlot := s.bySlot()
+	bySlot := s.router.bySlot()
 	s.w.server.tasks.Add(1)
 	go func() { // ends by itself
 		defer s.w.server.tasks.Done()
@@ -71,7 +71,8 @@ func (s *session) takeApart(raw []byte) {
 }
 
 // bySlot says that it matters to which slot a command belongs.
-func (s *session) bySlot() bool {
+func (r *router) bySlot() bool {
+	s := r.s
 	return s.w.masters() > 1 || s.w.pipes.Topology().Kind == cluster.Cluster
 }
 
@@ -100,15 +101,16 @@ func (l *longCommand) memory() int {
 }
 
 // slotOf is cmd.Slot of the command that is being dispatched.
-func (s *session) slotOf(cmd *commands.Command, args [][]byte) (int, error) {
-	if p := s.placeOf(cmd); p != nil {
+func (r *router) slotOf(cmd *commands.Command, args [][]byte) (int, error) {
+	if p := r.placeOf(cmd); p != nil {
 		return p.Slot, p.Err
 	}
 	return cmd.Slot(args)
 }
 
 // placeOf is where the command that is being dispatched belongs, if a goroutine has worked it out.
-func (s *session) placeOf(cmd *commands.Command) *commands.Place {
+func (r *router) placeOf(cmd *commands.Command) *commands.Place {
+	s := r.s
 	if s.long != nil && s.long.cmd == cmd {
 		return &s.long.place
 	}
@@ -116,7 +118,8 @@ func (s *session) placeOf(cmd *commands.Command) *commands.Place {
 }
 
 // cutBySlot is how the command that is being dispatched is cut; nil: it cannot be.
-func (s *session) cutBySlot(cmd *commands.Command, args [][]byte) (*partList, commands.Merge) {
+func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*partList, commands.Merge) {
+	s := r.s
 	if l := s.long; l != nil && l.cmd == cmd {
 		if l.cut == nil {
 			return nil, nil

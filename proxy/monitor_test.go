@@ -149,7 +149,7 @@ func TestMonitorAndTransactions(t *testing.T) {
 					cmd, _ := w.table.Resolve(args)
 					s.monitor.observe(cmd, args, s.tx.open.fails())
 					s.Transaction.Open = line != "EXEC" && line != "DISCARD"
-					s.tx.open = &transaction{s: s, refused: dirty}
+					s.tx.open = &transaction{refused: dirty}
 				}
 				s.tx.open = nil
 			})

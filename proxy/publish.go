@@ -30,7 +30,7 @@ func (c subscriptions) Publish(shard bool) {
 	case left < 0:
 		s.publishApart(lasting(channel), lasting(call.Raw))
 	case len(topics) == 0:
-		s.forward(slot, call.Command, call.Raw)
+		s.router.forward(slot, call.Command, call.Raw)
 	default:
 		node := s.w.pipes.MasterOf(slot)
 		before := countedAt(topics, node)

@@ -17,13 +17,14 @@ const queueCost = 128
 
 var errLongTransaction = errors.New("the transaction is longer than client-query-buffer-limit")
 
-// dispatch is session.dispatch for the current command. refusal is what is wrong with it in the eyes of the
+// dispatch is router.dispatch for the current command. refusal is what is wrong with it in the eyes of the
 // proxy, or nil.
 func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
-	s := t.s
-	s.acted, s.tracking.allTold = true, false
+	h := t.h
+	t.of.tracking.allTold = false
+	h.answerLater(byNode)
 	switch {
-	case cmd == s.w.table.Unknown():
+	case cmd == h.worker().table.Unknown():
 		t.refuse(refusal)
 	case cmd.Queue == commands.QueueNever:
 		t.refuse(cmd.QueueRefusal())
@@ -34,18 +35,18 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 	case refusal != nil, cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
 		t.queue(queued{raw: raw, db: -1}, commands.AnySlot)
 	case cmd.Queue == commands.QueueNot && cmd.Flags&commands.RunsQueue != 0: // which the node judges
-		s.act(cmd, args, raw)
+		t.of.router.act(cmd, args, raw)
 	case cmd.Queue == commands.QueueNot:
-		s.run(cmd, args, raw)
-	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && s.w.masters() > 1:
-		if s.own.as != nil && !cmd.Free() {
-			s.judge(cmd, args, raw, t.queueAllowed)
+		t.of.router.run(cmd, args, raw)
+	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && h.worker().masters() > 1:
+		if t.of.own.as != nil && !cmd.Free() {
+			t.of.router.judge(cmd, args, raw, t.queueAllowed)
 			return
 		}
 		t.queueHere(cmd, args, raw)
-	case cmd.Queue == commands.QueueEverywhere && s.w.masters() > 1:
+	case cmd.Queue == commands.QueueEverywhere && h.worker().masters() > 1:
 		t.queueEverywhere(cmd, args, raw)
-	case cmd.Queue == commands.QueueAlone && s.w.masters() > 1:
+	case cmd.Queue == commands.QueueAlone && h.worker().masters() > 1:
 		t.refuse(cmd.QueueRefusal())
 	default:
 		t.byKeys(cmd, args, raw)
@@ -55,8 +56,8 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 // byKeys queues a command at the node of its keys.
 func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	slot, err := commands.AnySlot, error(nil)
-	if t.s.w.masters() > 1 {
-		slot, err = t.s.slotOf(cmd, args)
+	if t.h.worker().masters() > 1 {
+		slot, err = t.of.router.slotOf(cmd, args)
 	}
 	switch {
 	case err == nil:
@@ -72,19 +73,19 @@ func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) queued {
 	e := queued{raw: raw, db: -1}
 	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
-	scripts := t.s.w.server.scripts
+	scripts := t.h.worker().server.scripts
 	if writes, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); writes { // of FCALL nobody asks whether it does
-		t.s.Transaction.Writes = true
+		t.h.about().Transaction.Writes = true
 	}
 	q := cmd.Queued(args)
-	if q.Source != nil && t.s.own.as == nil { // a user of the upstream may have no right to it
+	if q.Source != nil && t.of.own.as == nil { // a user of the upstream may have no right to it
 		scripts.Add(q.Source)
 	}
 	if q.SHA != nil {
 		t.shas = append(t.shas, bytes.ToLower(q.SHA))
 	}
 	if e.db = q.DB; q.DB >= 0 {
-		t.selects = t.selects || q.DB != t.s.DB
+		t.selects = t.selects || q.DB != t.h.about().DB
 	}
 	e.publishes = q.Publishes
 	t.unread = t.unread || q.Publishes || q.DB >= 0
@@ -95,35 +96,35 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 // probe queues MULTI or WATCH, which the node answers with an error; instead is that error
 // where no node is to be asked.
 func (t *transaction) probe(slot int, instead []byte) {
-	s := t.s
+	h := t.h
 	if t.outcome != undecided {
-		s.reply(instead)
+		h.reply(instead)
 		return
 	}
-	s.acted = true
-	t.queue(queued{raw: s.w.call.Raw, db: -1, probe: true}, slot)
+	h.answerLater(byNode)
+	t.queue(queued{raw: h.worker().call.Raw, db: -1, probe: true}, slot)
 }
 
 // queueHere queues a command that the proxy runs by itself when EXEC has succeeded.
 func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte) {
 	switch q := cmd.Queued(args); {
-	case q.Proto == itoa(5-t.s.Proto): // of 2 and 3 the other
+	case q.Proto == itoa(5-t.h.about().Proto): // of 2 and 3 the other
 		t.refuse(otherProtocol)
 		return
-	case q.Source != nil && t.s.own.as == nil:
-		t.s.w.server.scripts.Add(q.Source) // an EVALSHA may follow
+	case q.Source != nil && t.of.own.as == nil:
+		t.h.worker().server.scripts.Add(q.Source) // an EVALSHA may follow
 	}
-	t.writes, t.unread, t.logsIn = true, true, t.logsIn || cmd.Authenticates(args, t.s.w.server)
+	t.writes, t.unread, t.logsIn = true, true, t.logsIn || cmd.Authenticates(args, t.h.worker().server)
 	t.queue(queued{raw: raw, db: -1, here: cmd}, commands.AnySlot)
 }
 
 // queueAllowed is queueHere when the upstream has said that the user may have the command.
 func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []byte) {
 	if t.over { // somebody else ended it meanwhile
-		t.s.reply(replyQueued)
+		t.h.reply(replyQueued)
 		return
 	}
-	t.s.acted = true
+	t.h.answerLater(byNode)
 	t.queueHere(cmd, args, raw)
 }
 
@@ -143,12 +144,12 @@ var behindLogin = []byte("-ERR a command behind AUTH is not available through lo
 // queue puts e, the current command, behind the others. slot is that of its keys, if the node
 // depends on it.
 func (t *transaction) queue(e queued, slot int) {
-	s := t.s
-	e.tag = s.current
+	h := t.h
+	e.tag = h.currentTag()
 	size := len(e.raw) + queueCost
 	switch {
 	case t.outcome != undecided:
-		s.answer(e.tag, replyQueued)
+		h.answer(e.tag, replyQueued)
 		return
 	case t.logsIn && e.here == nil && !e.probe:
 		t.refuse(behindLogin)
@@ -156,22 +157,22 @@ func (t *transaction) queue(e queued, slot int) {
 	case slot != commands.AnySlot && t.slot != commands.AnySlot && slot != t.slot:
 		t.refuse(crossSlot)
 		return
-	case t.bytes+size > s.w.server.limits.Load().open.CommandLimit():
+	case t.bytes+size > h.worker().server.limits.Load().open.CommandLimit():
 		t.refuse(commands.ErrorReply(errLongTransaction))
 		return
 	}
 	if slot != commands.AnySlot && !t.pin(slot) {
-		s.answer(e.tag, replyQueued)
+		h.answer(e.tag, replyQueued)
 		return
 	}
 	e.raw = lasting(e.raw)
 	t.bytes += size
-	s.Transaction.Bytes = t.bytes
-	s.countMemory()
+	h.about().Transaction.Bytes = t.bytes
+	h.countMemory()
 	t.log = append(t.log, e)
 	t.unanswered++
 	if e.here != nil {
-		s.Transaction.Queued++
+		h.about().Transaction.Queued++
 		t.answer(&t.log[len(t.log)-1], replyQueued)
 		return
 	}
@@ -202,10 +203,10 @@ func (t *transaction) pin(slot int) bool {
 // refuse answers the current command with an error, after which EXEC runs nothing.
 func (t *transaction) refuse(reply []byte) {
 	t.spoil()
-	t.s.answer(t.s.current, reply)
+	t.h.answer(t.h.currentTag(), reply)
 }
 
 // spoil has EXEC run nothing.
-func (t *transaction) spoil() { t.refused, t.s.Transaction.Dirty = true, true }
+func (t *transaction) spoil() { t.refused, t.h.about().Transaction.Dirty = true, true }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -38,7 +38,7 @@ func (t *transaction) trouble(l *lane, to cluster.Redirection, reply []byte, err
 
 // again tries another lane, at once or after a pause that grows, until the budget is used up.
 func (t *transaction) again(to cluster.Redirection, reply []byte, err error) {
-	w := t.s.w
+	w := t.h.worker()
 	t.limit()
 	switch {
 	case !w.loop.Now().Before(t.deadline), errors.Is(err, cluster.ErrMode):
@@ -62,7 +62,7 @@ func (t *transaction) rested() {
 // limit starts the budget of what the client waits for.
 func (t *transaction) limit() {
 	if t.deadline.IsZero() {
-		t.deadline = t.s.w.loop.Now().Add(t.s.w.pipes.Budget())
+		t.deadline = t.h.worker().loop.Now().Add(t.h.worker().pipes.Budget())
 	}
 }
 
@@ -84,7 +84,7 @@ func (t *transaction) giveUp(reply []byte, err error) {
 	switch {
 	case step.kind == watchStep:
 		t.end()
-		t.s.answer(step.tag, reply)
+		t.h.answer(step.tag, reply)
 	case step.kind == execStep && !queue && t.unsure == nil:
 		if _, ok := cutAbort(reply); !ok {
 			reply = append([]byte("-EXECABORT Transaction discarded because of: "), reply[1:]...)
@@ -100,7 +100,7 @@ func (t *transaction) giveUp(reply []byte, err error) {
 // decide says what EXEC is going to say. What else the client sends until then is not sent on.
 func (t *transaction) decide(o outcome) {
 	t.outcome = o
-	t.s.Transaction.Voided = o == voided
+	t.h.about().Transaction.Voided = o == voided
 	t.settle(replyQueued)
 	t.log = nil
 	t.conclude() // unless what was read meanwhile has

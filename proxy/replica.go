@@ -17,7 +17,8 @@ func (s *Server) readsFrom() int8 {
 
 // read sends a command that reads keys of slot to a replica, or where there is none, to the master. What a replica says
 // may be older than what the client has written; the replies come in the order of the commands all the same.
-func (s *session) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
+func (r *router) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
+	s := r.s
 	readers := cluster.ReplicasFirst
 	if s.w.server.o.ReplicaReads == commands.ReadsAnywhere {
 		readers = cluster.AllReaders

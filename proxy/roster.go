@@ -53,7 +53,7 @@ func (r *roster) compare(masters []map[string]string) {
 		switch {
 		case rules == s.own.as.rules && rules != "":
 		case !letsIn(s.own.as, masters):
-			s.expel(0)
+			r.expel(s, 0)
 		default:
 			s.own.as.rules = rules
 			r.rejudge(s)

@@ -2,8 +2,8 @@
 // state of their connections and their pipelines, and has each command go the
 // way that package commands says.
 //
-//	bytes --> Guard --> session.dispatch --> cluster.Pipes.Send ... session.Receive --> bytes
-//	                                    \--> commands: Run ... Reply, Ask, AskAll, Task
+//	bytes --> Guard --> router.dispatch --> cluster.Pipes.Send ... session.Receive --> bytes
+//	                                   \--> commands: Run ... Reply, Ask, AskAll, Task
 //
 // It stands below the program in cmd/lockproxy and above commands and cluster.
 package proxy

@@ -85,7 +85,7 @@ type session struct {
 	own      private
 	tracking tracking
 	large    largeCommands // connections for some of its commands
-	locks    lockOrder     // of its verbs for locks of RedLock
+	router   router
 	tx       transactions
 	aside    *aside // takes the answers to commands that the proxy runs for EXEC
 
@@ -150,7 +150,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 		}
 		if len(args) > 0 {
 			s.w.args = args
-			taken := s.dispatch(args, raw)
+			taken := s.router.dispatch(args, raw)
 			if len(raw) > maxScratch {
 				s.w.args = nil // or they would keep the command in memory
 			}

@@ -128,7 +128,8 @@ func (l *slowLog) note(s *session, a *answer, took time.Duration) {
 }
 
 // runLogged is for times when the upstream logs what the proxy answers itself, too.
-func (s *session) runLogged(cmd *commands.Command, call *commands.Call) {
+func (r *router) runLogged(cmd *commands.Command, call *commands.Call) {
+	s := r.s
 	args, begun := call.Args, time.Now()
 	s.replied = false
 	cmd.Run(call)

@@ -177,7 +177,7 @@ func (x *spread) giveUp() {
 func (x *spread) send(part commands.Part) *cluster.Pipe {
 	s, i := x.s, uint32(part.Place)
 	if x.replicas && !s.gone {
-		s.read(part.Slot, part.Request, x, i)
+		s.router.read(part.Slot, part.Request, x, i)
 		return nil
 	}
 	p := s.w.pipes.Send(cluster.Request{
@@ -213,7 +213,8 @@ func (x *spread) answered(i uint32) {
 }
 
 // split sends the parts of a command to the nodes of their slots, reads to replicas if they are wanted there.
-func (s *session) split(cmd *commands.Command, parts *partList, merge commands.Merge) {
+func (r *router) split(cmd *commands.Command, parts *partList, merge commands.Merge) {
+	s := r.s
 	s.acted = true
 	x := &spread{
 		gather: s.newPureGather(parts.len(), merge), list: parts, mode: s.mode(),

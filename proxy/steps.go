@@ -7,8 +7,12 @@ import (
 
 // transactions is MULTI, WATCH and their like of one client: it implements commands.Transactions.
 type transactions struct {
-	s    *session
-	open *transaction // between WATCH or MULTI and EXEC
+	s        *session // for what runs behind EXEC
+	router   *router
+	own      *private
+	tracking *tracking
+	writes   *writes
+	open     *transaction // between WATCH or MULTI and EXEC
 }
 
 // inMulti says that commands are queued.
@@ -20,7 +24,7 @@ func (t *transaction) fails() bool { return t != nil && (t.refused || t.rejected
 // begin is the transaction, which is begun if there is none.
 func (c *transactions) begin() *transaction {
 	if c.open == nil {
-		c.open = &transaction{s: c.s, slot: commands.AnySlot}
+		c.open = &transaction{of: c, h: c.s, slot: commands.AnySlot}
 	}
 	return c.open
 }
@@ -54,7 +58,7 @@ func (c *transactions) Watch() {
 	s.acted = true
 	slot, err := commands.AnySlot, error(nil)
 	if s.w.masters() > 1 {
-		slot, err = s.slotOf(s.w.call.Command, s.w.call.Args)
+		slot, err = s.router.slotOf(s.w.call.Command, s.w.call.Args)
 	}
 	switch t := c.open; {
 	case c.inMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
@@ -117,13 +121,13 @@ func (c *transactions) end() {
 
 // take has the current command, a step, go its way. Later ones wait until it is answered.
 func (t *transaction) take(kind stepKind, raw []byte) {
-	s := t.s
-	s.acted = true
-	t.step = step{kind, s.current, lasting(raw)}
+	h := t.h
+	h.answerLater(byNode)
+	t.step = step{kind, h.currentTag(), lasting(raw)}
 	if kind == execStep && (t.unread || len(t.guard) > 0) {
-		s.answers.at(s.current).then = t.assemble
+		h.expectAt(h.currentTag(), t.assemble)
 	}
-	s.setHold(holdOrder) // which ends when all is answered
+	h.setHold(holdOrder) // which ends when all is answered
 	switch {
 	case t.outcome != undecided, t.lane == nil && !t.resting && !t.needsNode():
 		t.conclude()
@@ -152,26 +156,26 @@ func (t *transaction) proceed() {
 func (t *transaction) answer(e *queued, reply []byte) {
 	e.answered = true
 	t.unanswered--
-	t.s.answer(e.tag, reply)
+	t.h.answer(e.tag, reply)
 }
 
 // conclude answers the step without a node: nothing has run.
 func (t *transaction) conclude() {
-	s, step := t.s, t.step
+	h, step := t.h, t.step
 	reply := replyOK
 	switch {
 	case step.kind == noStep:
 		return
 	case step.kind == watchStep: // no point in watching more
 		t.step = stepNone
-		s.answer(step.tag, reply)
+		h.answer(step.tag, reply)
 		return
 	case step.kind == abortStep, step.kind == execStep && (t.refused || t.outcome == aborted):
 		if reply = execAborted; t.unsure != nil {
 			reply = t.unsure
 		}
 	case step.kind == execStep:
-		reply = resp.AppendNullArray(nil, s.Proto)
+		reply = resp.AppendNullArray(nil, h.about().Proto)
 	}
 	t.finish(step.tag, reply)
 }
@@ -180,6 +184,6 @@ func (t *transaction) conclude() {
 func (t *transaction) finish(tag uint32, reply []byte) {
 	t.step = stepNone
 	t.end()
-	t.s.answers.at(tag).then = nil
-	t.s.answer(tag, reply)
+	t.h.expectAt(tag, nil)
+	t.h.answer(tag, reply)
 }

@@ -141,22 +141,6 @@ func (t *tracking) next(cmd *commands.Command) (caching bool) {
 	return caching
 }
 
-// cache sends CLIENT CACHING in front of MULTI, where the client has said it: it holds for the whole
-// transaction. It cannot stand beside ASKING, for each ends the other; and what was read where ASK said is
-// not looked after if the slot stays where it was.
-func (l *lane) cache() {
-	t, s := l.t, l.t.s
-	switch {
-	case l.asking:
-		l.unheard = s.own.set != nil && !s.Tracking.BCast
-	case !t.caching:
-	case s.Tracking.OptIn:
-		l.pipe.Request(cachingYes, l, tagCaching)
-	default:
-		l.pipe.Request(cachingNo, l, tagCaching)
-	}
-}
-
 // unheard has the client forget what it has read: nobody tells when that changes.
 func (t *tracking) unheard() {
 	if t.own.set != nil {

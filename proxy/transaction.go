@@ -16,11 +16,12 @@ import (
 //	MULTI ... dispatch --> log --> lane --> node --> QUEUED
 //	EXEC  ... step ------------/ \--> another lane, as long as nothing has run
 //
-// It lives on the loop of its session. Before EXEC is written nothing has run, so all of it may
+// It lives on the loop of its client. Before EXEC is written nothing has run, so all of it may
 // be sent again, unless WATCH is in force: that ends with the connection it was sent over. Then
 // EXEC says Null, as if a watched key had changed, which may be so.
 type transaction struct {
-	s     *session
+	of    *transactions
+	h     transactionHost
 	slot  int  // of its keys; AnySlot until the first one, and always while there is one master
 	multi bool // between MULTI and EXEC
 	lane  *lane
@@ -48,6 +49,21 @@ type transaction struct {
 	deadline time.Time // for what the client waits for; zero: it has not met trouble
 	try      cluster.Retry
 	resting  bool // until the next attempt
+}
+
+// transactionHost is a session as a transaction sees it, beside what all features see.
+type transactionHost interface {
+	host
+	cluster.Receiver // answers a command with the node's reply as it comes
+	// sharedMode is that of connections which other clients use too.
+	sharedMode() cluster.Mode
+	reply(reply []byte)
+	// expect has then make the answer of the reply to the current command, expectAt to command tag.
+	expect(then func(reply []byte) []byte, lost func())
+	expectAt(tag uint32, then func(reply []byte) []byte)
+	// feed stops reading the client when the pipe that took its request is full.
+	feed(p *cluster.Pipe)
+	countMemory()
 }
 
 // queued is one command between MULTI and EXEC.
@@ -119,8 +135,8 @@ func (t *transaction) end() {
 // forget has the client out of MULTI and WATCH.
 func (t *transaction) forget() {
 	t.over = true
-	t.s.tx.open = nil
-	t.s.Transaction = commands.Transaction{}
+	t.of.open = nil
+	t.h.about().Transaction = commands.Transaction{}
 }
 
 var stepNone step

@@ -66,7 +66,8 @@ func (s *Server) relearn() {
 }
 
 // awaitsTable says that cmd is one that nobody knows, and has it come again when the upstream was asked.
-func (s *session) awaitsTable(cmd *commands.Command) bool {
+func (r *router) awaitsTable(cmd *commands.Command) bool {
+	s := r.s
 	if cmd != s.w.table.Unknown() || !s.Authenticated || s.draining {
 		return false
 	}
