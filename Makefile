@@ -1,7 +1,7 @@
 GO       ?= go
 TIMEOUT  ?= 20m
 QUICK    := ./internal/... ./cmd/... ./commands ./proxy ./cluster ./redlock ./integration/bench ./integration/compat ./integration/house ./integration/trace
-# packages that start servers, those that take longest first
+# packages that start servers
 SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig
 FUZZTIME ?= 10m
 RUNS     ?= 20
@@ -24,7 +24,7 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) test -tags quick -timeout 5m $(QUICK)
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector
-	$(GO) test -race -p 4 -timeout $(TIMEOUT) $(SERVERS) ./...
+	$(GO) test -race -p 4 -timeout $(TIMEOUT) ./integration/compat ./redlock $(SERVERS) ./... # those that take longest first
 
 tools: # what the tests need: a C compiler for the race detector, Redis and clients of other languages
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \

@@ -6,14 +6,14 @@ type Mode struct {
 	Proto   int  // 2 or 3
 	DB      int  // the database; 0 in a cluster
 	Replica bool // reads at a replica: in a cluster READONLY was sent
-	// Apart stands for a second connection of the same kind, where a script keeps the
-	// first one busy; see Pipes.Jam.
-	Apart bool
-	Own   *Private // the client's that has the connection for itself; nil: it is shared
+	// Second stands for a second connection of the same kind, where a script keeps the
+	// first one busy; see Pipes.StuckEpoch.
+	Second bool
+	Own    *Private // the client's that has the connection for itself; nil: it is shared
 }
 
 // plain are the modes of nearly all requests: database 0, at a master, over the first shared connection.
-func (m Mode) plain() bool { return m.DB == 0 && !m.Replica && !m.Apart && m.Own == nil }
+func (m Mode) plain() bool { return m.DB == 0 && !m.Replica && !m.Second && m.Own == nil }
 
 // before is what stands in front of a request that is sent now.
 func (m Mode) before() before {
@@ -27,6 +27,6 @@ func (m Mode) before() before {
 // requests of one client that both went apart would not stay in order if a script came, or ended, between
 // them.
 func (m Mode) again() Mode {
-	m.Replica, m.Apart = false, false
+	m.Replica, m.Second = false, false
 	return m
 }

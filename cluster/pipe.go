@@ -114,7 +114,7 @@ type Pipe struct {
 	retired  time.Time // when its node left the topology, or zero
 	shunned  time.Time // no reads before, if it is a replica's
 
-	stuck     bool // behind a script; see bypass.go
+	stuck     bool // behind a script; see stuck.go
 	idleSigns int  // that came from its node since
 
 	waiting []func() // to be called when the queue has become short

@@ -176,7 +176,7 @@ func (m *model) request(how string, resend bool) (*modelAsk, []byte) {
 
 // send sends one request in some way.
 func (m *model) send() {
-	modes := []Mode{{Proto: 2}, {Proto: 3}, {Proto: 2}, {Proto: 3}, {Proto: 2, DB: 1}, {Proto: 3, Apart: true}}
+	modes := []Mode{{Proto: 2}, {Proto: 3}, {Proto: 2}, {Proto: 3}, {Proto: 2, DB: 1}, {Proto: 3, Second: true}}
 	mode := modes[m.rng.IntN(len(modes))]
 	if len(m.privates) > 0 && chance(m.rng, 3) {
 		mode = m.privates[m.rng.IntN(len(m.privates))].set.Mode()
@@ -422,9 +422,9 @@ func (m *model) settled() {
 		}
 	}
 	p := m.pipes
-	if m.ready != 0 || len(p.deferred) != 0 || p.waiting != 0 || p.stuck != 0 || p.jam != 0 {
+	if m.ready != 0 || len(p.deferred) != 0 || p.waiting != 0 || p.stuck != 0 || p.stuckEpoch != 0 {
 		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, jam %d",
-			m.ready, len(p.deferred), p.waiting, p.stuck, p.jam)
+			m.ready, len(p.deferred), p.waiting, p.stuck, p.stuckEpoch)
 	}
 	for _, o := range m.privates {
 		if o.done != 0 {

@@ -92,11 +92,11 @@ type Pipes struct {
 
 	privates map[*Private]struct{} // that have not ended, or have connections
 
-	// See bypass.go.
-	stuck     int       // pipes
-	jam, jams uint64    // now, and the last one
-	watching  bool      // lookAtScripts will run
-	scripted  time.Time // when a script was sent last, or began or ended to keep a pipe stuck
+	// See stuck.go.
+	stuck                 int       // pipes
+	stuckEpoch, lastEpoch uint64    // now, and the last one
+	watching              bool      // lookAtScripts will run
+	scripted              time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 
 	deferred []*deferred
 	delayed  map[int16]int // how many of them delay later requests, by slot
@@ -276,7 +276,7 @@ func (p *Pipes) pipe(addr string, m Mode) *Pipe {
 	if m.Own != nil {
 		return m.Own.pipe(addr)
 	}
-	if m.Apart {
+	if m.Second {
 		m = p.unstuck(addr, m)
 	}
 	key := nodeKey{addr, m}

@@ -8,8 +8,8 @@ import (
 // elsewhere is what a command may ask of the session that one node has run in a transaction, and that the other
 // masters are to run now.
 type elsewhere struct {
-	asideActions
-	a *aside
+	executionActions
+	a *execution
 }
 
 // AskAll implements commands.Actions: to all masters but the one that has answered.
@@ -45,12 +45,12 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 
 // goesOn says that EXEC was sent, and that there may be more to do when it has run, whether or not the client is there.
 func (t *transaction) goesOn() bool {
-	return t.unread && t.lane != nil && t.lane.stepped && t.step.kind == execStep
+	return t.unread && t.conn != nil && t.conn.stepped && t.step.kind == execStep
 }
 
 // shard is the number of the master that has run the transaction, or of the one that has taken its slot
 // over meanwhile; -1 if there is none.
-func (a *aside) shard() int {
+func (a *execution) shard() int {
 	for i, n := range a.s.w.pipes.Topology().Masters {
 		if n.Addr == a.done {
 			return i

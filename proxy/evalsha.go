@@ -18,7 +18,7 @@ const (
 )
 
 // haveScripts says that EXEC need not wait for scripts. Else it goes on by itself later.
-func (l *lane) haveScripts() bool {
+func (l *txConn) haveScripts() bool {
 	if l.scripts == scriptsUnknown {
 		l.askScripts()
 	}
@@ -26,7 +26,7 @@ func (l *lane) haveScripts() bool {
 }
 
 // askScripts asks for the scripts whose sources are known.
-func (l *lane) askScripts() {
+func (l *txConn) askScripts() {
 	ask, sources := [][]byte{[]byte("SCRIPT"), []byte("EXISTS")}, [][]byte(nil)
 	seen := make(map[string]bool)
 	for _, sha := range l.t.shas {
@@ -47,7 +47,7 @@ func (l *lane) askScripts() {
 }
 
 // loadScripts loads those of sources that the node lacks by its reply to SCRIPT EXISTS.
-func (l *lane) loadScripts(reply []byte, sources [][]byte) {
+func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
 	missing := 0
 	loaded := func([]byte) {
 		if missing--; missing <= 0 && !l.over {
@@ -72,8 +72,8 @@ func (l *lane) loadScripts(reply []byte, sources [][]byte) {
 	}
 }
 
-// besides sends req to the lane's node over the shared connection. then gets the reply, or nil.
-func (l *lane) besides(req []byte, then func(reply []byte)) {
+// besides sends req to the transaction's node over the shared connection. then gets the reply, or nil.
+func (l *txConn) besides(req []byte, then func(reply []byte)) {
 	h := l.t.h
 	h.worker().pipes.Send(cluster.Request{
 		Target: cluster.ToNode(l.pipe.Addr()), Mode: h.sharedMode(), Bytes: req,

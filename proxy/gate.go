@@ -10,7 +10,7 @@ import (
 // stands, the upstream is asked about before the proxy does it. Nothing is remembered, so new rules hold from
 // the next command on.
 //
-//	router.run, transaction.dispatch, aside.call --> judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
+//	router.run, transaction.dispatch, execution.call --> judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
 
 // act does a command.
 type act func(cmd *commands.Command, args [][]byte, raw []byte)
@@ -161,7 +161,7 @@ func (r *router) denied(v commands.Verdict) {
 	if v.Lacks != "" {
 		s.w.server.logLack(v.Lacks)
 	}
-	if t := s.tx.open; t != nil && t.multi && s.aside == nil && !v.Gone {
+	if t := s.tx.open; t != nil && t.multi && s.executing == nil && !v.Gone {
 		t.spoil()
 	}
 	if v.Gone {

@@ -65,7 +65,7 @@ func (s *session) takesPushes() bool {
 // answerLater implements host. Behind EXEC it is a part of its answer.
 func (s *session) answerLater(by uint8) {
 	s.acted = true
-	if s.aside == nil {
+	if s.executing == nil {
 		s.answers.at(s.current).by = by
 	}
 }

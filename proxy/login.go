@@ -89,8 +89,8 @@ func (c connection) become(as *user, set *cluster.Private) {
 	s := c.s
 	before := s.own.set
 	s.own.as, s.own.set = as, set
-	if tx := s.tx.open; tx != nil && tx.lane != nil {
-		tx.trouble(tx.lane, cluster.Redirection{}, nil, errUser)
+	if tx := s.tx.open; tx != nil && tx.conn != nil {
+		tx.trouble(tx.conn, cluster.Redirection{}, nil, errUser)
 	}
 	if before != nil {
 		before.End()

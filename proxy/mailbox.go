@@ -26,23 +26,23 @@ type mailbox struct {
 	empty func()                                     // m.run, made once
 
 	mu     sync.Mutex
-	in     mail
+	in     batch
 	posted bool          // run is going to be called
 	room   chan struct{} // closed when in is taken; nil: nobody waits for that
 
-	out  mail // of run, as are the next ones
-	next int  // the letter of out that comes next
+	out  batch // of run, as are the next ones
+	next int   // the entry of out that comes next
 }
 
-// mail are messages, one behind the other; long ones lie by themselves.
-type mail struct {
+// batch are messages, one behind the other; long ones lie by themselves.
+type batch struct {
 	bytes   []byte
-	letters []letter
+	entries []entry
 	long    int // bytes of the long ones
 }
 
-// letter is one message, which ends at byte end, or something to be done behind those before it.
-type letter struct {
+// entry is one message, which ends at byte end, or something to be done behind those before it.
+type entry struct {
 	topic *cluster.Topic
 	do    func() // nil: a message
 	end   int
@@ -57,7 +57,7 @@ func newMailbox(l *loop.Loop, hand func(t *cluster.Topic, message []byte) int) *
 
 // Deliver implements cluster.Outlet.
 func (m *mailbox) Deliver(t *cluster.Topic, message []byte) (full bool) {
-	l := letter{topic: t}
+	l := entry{topic: t}
 	if len(message) > loop.Shared {
 		l.long, message = bytes.Clone(message), nil
 	}
@@ -68,24 +68,24 @@ func (m *mailbox) Deliver(t *cluster.Topic, message []byte) (full bool) {
 	return m.add(l) && m.in.size() > mailboxLimit
 }
 
-func (m *mail) size() int { return len(m.bytes) + m.long }
+func (m *batch) size() int { return len(m.bytes) + m.long }
 
 // Post is that of the loop, but f runs behind the messages that have come before.
 func (m *mailbox) Post(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.add(letter{do: f})
+	return m.add(entry{do: f})
 }
 
-// add adds a letter whose bytes are there; false: the loop has ended. mu is held.
-func (m *mailbox) add(l letter) bool {
+// add adds an entry whose bytes are there; false: the loop has ended. mu is held.
+func (m *mailbox) add(l entry) bool {
 	l.end = len(m.in.bytes)
-	m.in.letters = append(m.in.letters, l)
+	m.in.entries = append(m.in.entries, l)
 	if !m.posted {
 		m.posted = m.loop.Post(m.empty)
 	}
 	if !m.posted {
-		m.in = mail{}
+		m.in = batch{}
 	}
 	return m.posted
 }
@@ -109,19 +109,19 @@ func (m *mailbox) Room() <-chan struct{} {
 func (m *mailbox) run() {
 	given, taken := 0, 0
 	for {
-		if m.next == len(m.out.letters) && !m.take() {
+		if m.next == len(m.out.entries) && !m.take() {
 			return
 		}
 		start := 0
 		if m.next > 0 {
-			start = m.out.letters[m.next-1].end
+			start = m.out.entries[m.next-1].end
 		}
-		for ; m.next < len(m.out.letters); m.next++ {
+		for ; m.next < len(m.out.entries); m.next++ {
 			if given > mailRound || taken > mailShare {
 				m.loop.Post(m.empty)
 				return
 			}
-			l := m.out.letters[m.next]
+			l := m.out.entries[m.next]
 			if l.do != nil {
 				l.do()
 				continue
@@ -139,10 +139,10 @@ func (m *mailbox) run() {
 
 // take takes what has come; false: nothing, and run is not going to be called.
 func (m *mailbox) take() bool {
-	clear(m.out.letters) // of what they point to
-	m.out.bytes, m.out.letters, m.out.long, m.next = m.out.bytes[:0], m.out.letters[:0], 0, 0
+	clear(m.out.entries) // of what they point to
+	m.out.bytes, m.out.entries, m.out.long, m.next = m.out.bytes[:0], m.out.entries[:0], 0, 0
 	if cap(m.out.bytes) > mailboxLimit/4 {
-		m.out = mail{}
+		m.out = batch{}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +150,7 @@ func (m *mailbox) take() bool {
 		close(m.room)
 		m.room = nil
 	}
-	if len(m.in.letters) == 0 {
+	if len(m.in.entries) == 0 {
 		m.posted = false
 		return false
 	}

@@ -29,7 +29,7 @@ func (b *block) Party() cluster.Party { return partyOf(b.h.about()) }
 func (p *waitPart) Party() cluster.Party { return partyOf(p.w.h.about()) }
 
 // Party implements cluster.Counted.
-func (l *lane) Party() cluster.Party { return partyOf(l.t.h.about()) }
+func (l *txConn) Party() cluster.Party { return partyOf(l.t.h.about()) }
 
 // Party implements cluster.Counted.
 func (a *apart) Party() cluster.Party { return partyOf(&a.s.Client) }

@@ -22,7 +22,7 @@ func (p *private) precedes() bool { return p.set != nil && p.set.Precedes() }
 // open makes connections for the client as that user, nil: as the proxy. They track if the client does.
 func (p *private) open(as *user, owner *tracking) *cluster.Private {
 	mode := p.h.mode()
-	mode.Apart = false
+	mode.Second = false
 	pipes := p.h.worker().pipes
 	var set *cluster.Private
 	if as == nil {

@@ -186,7 +186,7 @@ func (t *transaction) pin(slot int) bool {
 		return true
 	}
 	t.slot = slot
-	l := t.lane
+	l := t.conn
 	switch {
 	case l == nil || l.pipe.Addr() == t.master():
 	case t.watched:
@@ -195,7 +195,7 @@ func (t *transaction) pin(slot int) bool {
 	default:
 		t.refused = t.refused || t.rejected // the other node knows nothing of that
 		l.leave()
-		t.lane = nil
+		t.conn = nil
 	}
 	return true
 }

@@ -10,7 +10,7 @@ import (
 	"lockproxy/commands"
 )
 
-// This file is what becomes of a transaction whose lane is lost, or leads to a node that does not
+// This file is what becomes of a transaction whose connection is lost, or leads to a node that does not
 // run it. Nothing has run by then.
 
 var (
@@ -19,12 +19,12 @@ var (
 	errUser  = errors.New("the client is another user now")
 )
 
-// trouble ends lane l, which is of no use: for reply, an error that sends the transaction elsewhere, or for
-// err. Without anything that the client waits for, the next command begins another lane.
-func (t *transaction) trouble(l *lane, to cluster.Redirection, reply []byte, err error) {
+// trouble ends connection l, which is of no use: for reply, an error that sends the transaction elsewhere, or for
+// err. Without anything that the client waits for, the next command begins another connection.
+func (t *transaction) trouble(l *txConn, to cluster.Redirection, reply []byte, err error) {
 	reply = bytes.Clone(reply) // it may lie in a buffer of the connection
 	l.close()
-	t.lane = nil
+	t.conn = nil
 	switch {
 	case t.over: // the client has gone
 	case t.rejected, t.step.kind == discardStep, t.step.kind == abortStep:
@@ -36,7 +36,7 @@ func (t *transaction) trouble(l *lane, to cluster.Redirection, reply []byte, err
 	}
 }
 
-// again tries another lane, at once or after a pause that grows, until the budget is used up.
+// again tries another connection, at once or after a pause that grows, until the budget is used up.
 func (t *transaction) again(to cluster.Redirection, reply []byte, err error) {
 	w := t.h.worker()
 	t.limit()

@@ -42,7 +42,7 @@ func TestSilentScript(t *testing.T) {
 			o := Options{Pipes: cluster.PipeOptions{Budget: time.Second, Timeout: 2 * time.Second}}
 			inBubble(t, 1, o, answer, func(r *rig) {
 				r.as = func(n int, m cluster.Mode) (int, error) {
-					if m.Apart && node.dead {
+					if m.Second && node.dead {
 						return 0, errors.New("no route to host")
 					}
 					return n, nil

@@ -70,24 +70,24 @@ type session struct {
 	replied bool   // and has called Reply
 	reading bool   // Read is on the stack
 
-	hold     hold
-	window   window       // of commands on their way
-	version  uint64       // of the topology that routed the requests on their way
-	routed   cluster.Mode // of the connections that they went over
-	jam      uint64       // cluster.Pipes.Jam when they went
-	eof      bool         // the client will send no more
-	gone     bool         // the connection is closed
-	attempts attempts     // to authenticate
-	draining bool
-	silence  silence           // CLIENT REPLY
-	last     *commands.Command // that was read
+	hold       hold
+	window     window       // of commands on their way
+	version    uint64       // of the topology that routed the requests on their way
+	routed     cluster.Mode // of the connections that they went over
+	stuckEpoch uint64       // cluster.Pipes.StuckEpoch when they went
+	eof        bool         // the client will send no more
+	gone       bool         // the connection is closed
+	attempts   attempts     // to authenticate
+	draining   bool
+	silence    silence           // CLIENT REPLY
+	last       *commands.Command // that was read
 
-	own      private
-	tracking tracking
-	large    largeCommands // connections for some of its commands
-	router   router
-	tx       transactions
-	aside    *aside // takes the answers to commands that the proxy runs for EXEC
+	own       private
+	tracking  tracking
+	large     largeCommands // connections for some of its commands
+	router    router
+	tx        transactions
+	executing *execution // takes the answers to commands that the proxy runs for EXEC
 
 	tasks    tasks
 	blocking blocking
@@ -170,7 +170,7 @@ func (s *session) mode() cluster.Mode {
 	if own == nil {
 		own = s.large.own()
 	}
-	return cluster.Mode{Proto: s.Proto, DB: s.DB, Apart: s.jam != 0 && own == nil, Own: own}
+	return cluster.Mode{Proto: s.Proto, DB: s.DB, Second: s.stuckEpoch != 0 && own == nil, Own: own}
 }
 
 // sharedMode is that of the connections which carry what the proxy asks by itself while a transaction is
@@ -184,16 +184,16 @@ func (s *session) sharedMode() cluster.Mode {
 // inOrder makes sure that no command overtakes earlier ones that went by an
 // older topology, or over connections of another mode, or round a script.
 func (s *session) inOrder() bool {
-	v, jam := s.w.pipes.Version(), s.w.pipes.Jam()
-	if v != s.version || jam != s.jam || s.mode() != s.routed {
+	v, epoch := s.w.pipes.Version(), s.w.pipes.StuckEpoch()
+	if v != s.version || epoch != s.stuckEpoch || s.mode() != s.routed {
 		if s.answers.len() > 0 {
-			if v == s.version && s.jam == 0 && s.mode() == s.routed {
+			if v == s.version && s.stuckEpoch == 0 && s.mode() == s.routed {
 				return true // behind the script, if that is where its commands are
 			}
 			s.setHold(holdOrder)
 			return false
 		}
-		s.version, s.jam = v, jam
+		s.version, s.stuckEpoch = v, epoch
 		s.routed = s.mode()
 		s.own.turn()
 	}
@@ -349,7 +349,7 @@ func (s *session) Detour(uint32) {
 // answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
 // nobody may write to it any more.
 func (s *session) answer(tag uint32, reply []byte) {
-	if s.aside != nil && s.aside.take(tag, reply) {
+	if s.executing != nil && s.executing.take(tag, reply) {
 		return
 	}
 	a := s.answers.at(tag)

@@ -114,7 +114,7 @@ func (c *transactions) end() {
 	if t := c.open; t != nil {
 		t.forget()
 		if !t.goesOn() {
-			t.lane.close()
+			t.conn.close()
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (t *transaction) take(kind stepKind, raw []byte) {
 	}
 	h.setHold(holdOrder) // which ends when all is answered
 	switch {
-	case t.outcome != undecided, t.lane == nil && !t.resting && !t.needsNode():
+	case t.outcome != undecided, t.conn == nil && !t.resting && !t.needsNode():
 		t.conclude()
 	default:
 		t.proceed()
@@ -144,8 +144,8 @@ func (t *transaction) needsNode() bool {
 // proceed has what is new sent to the node.
 func (t *transaction) proceed() {
 	switch {
-	case t.lane != nil:
-		t.lane.pump()
+	case t.conn != nil:
+		t.conn.pump()
 	case !t.resting:
 		t.open("", false)
 	}

@@ -10,11 +10,11 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// transaction is what a client has from WATCH or MULTI to EXEC: a lane to the node of its
+// transaction is what a client has from WATCH or MULTI to EXEC: a connection to the node of its
 // keys, and the commands that were queued there, so that they can be queued at another.
 //
-//	MULTI ... dispatch --> log --> lane --> node --> QUEUED
-//	EXEC  ... step ------------/ \--> another lane, as long as nothing has run
+//	MULTI ... dispatch --> log --> connection --> node --> QUEUED
+//	EXEC  ... step ------------/ \--> another connection, as long as nothing has run
 //
 // It lives on the loop of its client. Before EXEC is written nothing has run, so all of it may
 // be sent again, unless WATCH is in force: that ends with the connection it was sent over. Then
@@ -24,7 +24,7 @@ type transaction struct {
 	h     transactionHost
 	slot  int  // of its keys; AnySlot until the first one, and always while there is one master
 	multi bool // between MULTI and EXEC
-	lane  *lane
+	conn  *txConn
 	step  step // what later commands wait for
 
 	log        []queued // since MULTI
@@ -39,9 +39,9 @@ type transaction struct {
 
 	refused  bool     // the proxy has refused a command: EXEC runs nothing
 	rejected bool     // a node has
-	watched  bool     // WATCH is in force on lane
+	watched  bool     // WATCH is in force on conn
 	caching  bool     // CLIENT CACHING stands before MULTI
-	guard    [][]byte // the keys of WATCH, if lane leads to a node that imports their slot
+	guard    [][]byte // the keys of WATCH, if conn leads to a node that imports their slot
 	outcome  outcome  // of EXEC, if it is known before
 	unsure   []byte   // what EXEC says instead of EXECABORT, because something may have run
 	over     bool
@@ -129,7 +129,7 @@ var (
 // end ends the transaction; its connection may be used again if it is as it was.
 func (t *transaction) end() {
 	t.forget()
-	t.lane.release()
+	t.conn.release()
 }
 
 // forget has the client out of MULTI and WATCH.
@@ -146,7 +146,7 @@ var stepNone step
 // WATCH too.
 func (t *transaction) watch(raw []byte) {
 	t.watched = true
-	if t.lane.asking {
+	if t.conn.asking {
 		if args, _, err := resp.Split(raw, nil); err == nil {
 			t.guard = append(t.guard, args[1:]...)
 		}

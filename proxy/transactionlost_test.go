@@ -140,7 +140,7 @@ func TestWatchIsLost(t *testing.T) {
 		c.expect(ok + crosses)
 		for s := range r.server.workers[0].sessions {
 			r.server.workers[0].loop.Post(func() {
-				s.tx.open.lane.Lost(errMoves)
+				s.tx.open.conn.Lost(errMoves)
 				if !s.Transaction.Voided {
 					r.Error("CLIENT LIST does not show that EXEC will be Null")
 				}

@@ -29,8 +29,8 @@ type txNodes struct {
 // noKey is what a node says of GET alone.
 const noKey = "-ERR wrong number of arguments for 'get' command\r\n"
 
-// txConn is one connection to a txNode.
-type txConn struct {
+// txNodeConn is one connection to a txNode.
+type txNodeConn struct {
 	n       *txNodes
 	node    int
 	multi   bool
@@ -58,7 +58,7 @@ func (n *txNodes) intercept(before func(int, string) (string, bool)) {
 }
 
 func (n *txNodes) connect(node int) (func(string) string, func()) {
-	c := &txConn{n: n, node: node, watched: map[string]int{}}
+	c := &txNodeConn{n: n, node: node, watched: map[string]int{}}
 	return c.answer, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -68,7 +68,7 @@ func (n *txNodes) connect(node int) (func(string) string, func()) {
 	}
 }
 
-func (c *txConn) answer(command string) string {
+func (c *txNodeConn) answer(command string) string {
 	c.n.mu.Lock()
 	defer c.n.mu.Unlock()
 	word, rest, _ := strings.Cut(command, " ")
@@ -122,12 +122,12 @@ func (c *txConn) answer(command string) string {
 	return c.n.run(c.node, command)
 }
 
-func (c *txConn) reset() {
+func (c *txNodeConn) reset() {
 	c.multi, c.dirty, c.queue = false, false, nil
 	clear(c.watched)
 }
 
-func (c *txConn) exec() string {
+func (c *txNodeConn) exec() string {
 	defer c.reset()
 	if !c.multi {
 		return "-ERR EXEC without MULTI\r\n"

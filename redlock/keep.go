@@ -33,7 +33,7 @@ type Hold struct {
 // Kept is a hold that is being kept alive. Safe for concurrent use.
 type Kept struct {
 	k     *keeping
-	shelf *shelf
+	group *slotGroup
 	name  holdName
 	// keeper, fence, lease, most and lost do not change.
 	keeper string
@@ -46,7 +46,7 @@ type Kept struct {
 	made   int32         // renewals
 	at     time.Duration // when something is to be done
 	until  time.Duration // it lasts at least until then; of one that is being freed: when to give up
-	index  int32         // in shelf.line, or -1
+	index  int32         // in group.due, or -1
 	state  keepState
 	tries  uint8         // to free it
 	gone   bool          // its loss was found
@@ -85,11 +85,11 @@ const (
 
 // keeping is all that a Locker keeps alive, whatever happens to a hold in one place:
 //
-//	Keep --> shelf of its slot --> due --> a batch of the slot: keep.lua --> its next renewal
+//	Keep --> group of its slot --> due --> a batch of the slot: keep.lua --> its next renewal
 //	                                                                   \--> lost, or taken
 //	Release --> detach.lua, some at a time
 //
-// Shelves stand in a line by what is due first on them, and one timer is set for the first of them; to each
+// Groups stand in a line by what is due first on them, and one timer is set for the first of them; to each
 // master only so many batches are under way; there is no goroutine but for what is under way, and no timer
 // without holds.
 type keeping struct {
@@ -106,9 +106,9 @@ type keeping struct {
 	ticking    bool          // what is due is being done: the timer is set after that
 	holds      map[holdName]*Kept
 	keepers    map[string]*Kept
-	shelves    map[int]*shelf
-	lanes      map[string]*lane // by master; of those to which something is under way
-	agenda     line[*shelf]
+	groups     map[int]*slotGroup
+	queues     map[string]*masterQueue // by master; of those to which something is under way
+	agenda     timerHeap[*slotGroup]
 	listening  bool
 	unlisten   func()
 	told       []report // losses that are to be reported when mu is not held
@@ -151,7 +151,7 @@ func (l *Locker) Keep(h Hold) *Kept {
 	k.held.Add(1)
 	k.holds[d.name] = d
 	k.keepers[d.keeper] = d
-	d.shelf = k.shelf(slot)
+	d.group = k.groupOf(slot)
 	k.rest(d)
 	k.arm()
 	if !k.listening {

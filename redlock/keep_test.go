@@ -437,7 +437,7 @@ func TestSlowMaster(t *testing.T) {
 		}
 		p.up.set(func() { p.up.latency = 100 * time.Millisecond }) // 64 at a time: 640 a second
 		time.Sleep(10 * lease)
-		if most := p.up.count(&p.up.most); most > laneWidth {
+		if most := p.up.count(&p.up.most); most > masterBatches {
 			t.Errorf("%d requests under way", most)
 		}
 		if s := p.Stats(); p.losses() != "[]" || s.Kept != n+20 {

@@ -53,7 +53,7 @@ func (k *keeping) freer() {
 		}
 		pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)
 		h.tries = min(h.tries+1, 20)
-		h.shelf = k.shelf(h.shelf.slot)
+		h.group = k.groupOf(h.group.slot)
 		k.set(h, min(k.now()+pause, h.until))
 		k.arm()
 	}
@@ -117,10 +117,10 @@ func (k *keeping) close() {
 func (k *keeping) abandon() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, s := range k.shelves {
-		for len(s.line) > 0 {
-			h := s.line[0]
-			s.line.remove(h)
+	for _, s := range k.groups {
+		for len(s.due) > 0 {
+			h := s.due[0]
+			s.due.remove(h)
 			h.state = over
 			k.l.back.work.Done()
 		}

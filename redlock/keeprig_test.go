@@ -211,8 +211,8 @@ func newKeeper(t testing.TB, o ...Options) *keeper {
 		k := &p.keep
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if n := len(k.shelves) + len(k.agenda) + len(k.free) + len(k.holds) + len(k.keepers) + k.freers; n > 0 || k.armed != never || k.held.Load() != 0 {
-			t.Errorf("left behind: %d slots, %d to be freed, %d holds, %d keepers, a timer for %v", len(k.shelves), len(k.free), len(k.holds), len(k.keepers), k.armed)
+		if n := len(k.groups) + len(k.agenda) + len(k.free) + len(k.holds) + len(k.keepers) + k.freers; n > 0 || k.armed != never || k.held.Load() != 0 {
+			t.Errorf("left behind: %d slots, %d to be freed, %d holds, %d keepers, a timer for %v", len(k.groups), len(k.free), len(k.holds), len(k.keepers), k.armed)
 		}
 	})
 	return p

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// shelf has the holds of one slot. One request for them is under way at a time. Its
+// slotGroup has the holds of one slot. One request for them is under way at a time. Its
 // fields are guarded by keeping.mu; times count from keeping.born.
-type shelf struct {
+type slotGroup struct {
 	slot   int
-	line   line[*Kept]
-	ready  []*Kept // are due, in this order; some may be over meanwhile
-	busy   bool    // a request is under way
-	turn   *turn   // it waits for its turn in its lane, or nil
+	due    timerHeap[*Kept]
+	ready  []*Kept    // are due, in this order; some may be over meanwhile
+	busy   bool       // a request is under way
+	turn   *groupTurn // it waits for its turn in its queue, or nil
 	resume time.Duration
 	fails  int // requests, in a row
 	// After a batch has failed its holds are asked one by one: in a slot that is moving,
@@ -25,8 +25,8 @@ type shelf struct {
 	index int32         // in keeping.agenda, or -1
 }
 
-func (s *shelf) key() time.Duration { return s.at }
-func (s *shelf) place() *int32      { return &s.index }
+func (s *slotGroup) key() time.Duration { return s.at }
+func (s *slotGroup) place() *int32      { return &s.index }
 
 // question is what a batch asks about one hold.
 type question struct {
@@ -38,8 +38,8 @@ type question struct {
 func (k *keeping) start(l *Locker) {
 	k.l, k.born, k.armed = l, time.Now(), never
 	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
-	k.shelves, k.losses = make(map[int]*shelf), make(map[Loss]uint64)
-	k.lanes = make(map[string]*lane)
+	k.groups, k.losses = make(map[int]*slotGroup), make(map[Loss]uint64)
+	k.queues = make(map[string]*masterQueue)
 	k.complained = -complaintPause
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 }
@@ -76,8 +76,8 @@ func (k *keeping) step() (more bool) {
 			return false
 		}
 		s := k.agenda[0]
-		if len(s.line) > 0 && s.line[0].at <= now {
-			k.due(s.line[0], now)
+		if len(s.due) > 0 && s.due[0].at <= now {
+			k.due(s.due[0], now)
 		}
 		k.serve(s, now)
 	}
@@ -111,12 +111,12 @@ func (k *keeping) due(h *Kept, now time.Duration) {
 	case h.state == doubted:
 		k.lose(h, h.doubt)
 	case h.state == freeing:
-		h.shelf.line.remove(h)
-		k.tidy(h.shelf)
+		h.group.due.remove(h)
+		k.tidy(h.group)
 		k.queue(h)
 	case now < h.end():
 		h.state = ready
-		h.shelf.ready = append(h.shelf.ready, h)
+		h.group.ready = append(h.group.ready, h)
 		k.set(h, h.end())
 	case h.exhausted():
 		k.lose(h, LossMax)
@@ -126,21 +126,21 @@ func (k *keeping) due(h *Kept, now time.Duration) {
 	}
 }
 
-// shelf is the one of a slot.
-func (k *keeping) shelf(slot int) *shelf {
-	s := k.shelves[slot]
+// groupOf is the one of a slot.
+func (k *keeping) groupOf(slot int) *slotGroup {
+	s := k.groups[slot]
 	if s == nil {
-		s = &shelf{slot: slot, at: never, index: -1}
-		k.shelves[slot] = s
+		s = &slotGroup{slot: slot, at: never, index: -1}
+		k.groups[slot] = s
 	}
 	return s
 }
 
 // tidy gives s its place in the agenda, or does away with it.
-func (k *keeping) tidy(s *shelf) {
+func (k *keeping) tidy(s *slotGroup) {
 	s.at = never
-	if len(s.line) > 0 {
-		s.at = s.line[0].at
+	if len(s.due) > 0 {
+		s.at = s.due[0].at
 	}
 	if len(s.ready) > 0 && !s.busy && s.turn == nil {
 		s.at = min(s.at, s.resume)
@@ -150,16 +150,16 @@ func (k *keeping) tidy(s *shelf) {
 		return
 	}
 	k.agenda.remove(s)
-	if !s.busy && s.turn == nil && k.shelves[s.slot] == s {
-		delete(k.shelves, s.slot)
+	if !s.busy && s.turn == nil && k.groups[s.slot] == s {
+		delete(k.groups, s.slot)
 	}
 }
 
 // set has h dealt with at the given time.
 func (k *keeping) set(h *Kept, at time.Duration) {
 	h.at = at
-	h.shelf.line.put(h)
-	k.tidy(h.shelf)
+	h.group.due.put(h)
+	k.tidy(h.group)
 }
 
 // rest has h wait for its next renewal, at a third of its lease or up to a tenth of that earlier. Of
@@ -184,8 +184,8 @@ func (k *keeping) end(h *Kept) bool {
 	if k.keepers[h.keeper] == h {
 		delete(k.keepers, h.keeper)
 	}
-	h.shelf.line.remove(h)
-	k.tidy(h.shelf)
+	h.group.due.remove(h)
+	k.tidy(h.group)
 	return true
 }
 
@@ -200,7 +200,7 @@ func (k *keeping) lose(h *Kept, loss Loss) {
 }
 
 // batch takes what is to be asked of s now: the holds that are ready, and those that will be soon.
-func (k *keeping) batch(s *shelf, now time.Duration) (batch []question) {
+func (k *keeping) batch(s *slotGroup, now time.Duration) (batch []question) {
 	if now < s.resume {
 		return nil
 	}
@@ -234,8 +234,8 @@ func (k *keeping) batch(s *shelf, now time.Duration) (batch []question) {
 		s.alone--
 		return batch
 	}
-	for len(s.line) > 0 && len(batch) < most {
-		h := s.line[0]
+	for len(s.due) > 0 && len(batch) < most {
+		h := s.due[0]
 		soon := h.until - h.lease*3/4
 		if h.lease <= 2*batch[0].h.lease { // they go together from now on
 			soon = h.until - h.lease*11/12
@@ -249,7 +249,7 @@ func (k *keeping) batch(s *shelf, now time.Duration) (batch []question) {
 }
 
 // settle takes the answers to batch, which was asked when it began.
-func (k *keeping) settle(e *lane, s *shelf, batch []question, began time.Duration, left []int64, err error) {
+func (k *keeping) settle(e *masterQueue, s *slotGroup, batch []question, began time.Duration, left []int64, err error) {
 	if err != nil {
 		k.failed(s, len(batch), err, e.served > began)
 	} else {
@@ -292,7 +292,7 @@ func (k *keeping) settle(e *lane, s *shelf, batch []question, began time.Duratio
 
 // failed has s pause after a request for n holds that failed, the longer the more did. others
 // says that the master has answered others meanwhile, so that it is not just slow.
-func (k *keeping) failed(s *shelf, n int, err error, others bool) {
+func (k *keeping) failed(s *slotGroup, n int, err error, others bool) {
 	var said ReplyError
 	if n > 1 && (others || errors.As(err, &said)) {
 		s.penalty = min(max(2*s.penalty, mostKeys), 1<<20)

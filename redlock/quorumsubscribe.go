@@ -9,9 +9,9 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// chorus is one subscription on all nodes. Each of them tells of the same thing, one after the
+// quorumSubscription is one subscription on all nodes. Each of them tells of the same thing, one after the
 // other: it is passed on when a majority has, and then the lock is free on a majority.
-type chorus struct {
+type quorumSubscription struct {
 	q       *quorum
 	channel string
 	notify  func(subscription.Event)
@@ -39,7 +39,7 @@ const patience = 10 * time.Millisecond
 // listen implements engine. It returns when a majority of nodes has confirmed; the others follow. A slot
 // of -1 is for word about holds that are kept alive: only a majority's is passed on.
 func (q *quorum) listen(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error) {
-	c := &chorus{q: q, channel: channel, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*told)}
+	c := &quorumSubscription{q: q, channel: channel, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*told)}
 	c.ctx, c.end = context.WithCancel(q.ctx)
 	type answer struct{ err error }
 	answers := make(chan answer, len(q.nodes))
@@ -78,7 +78,7 @@ func (q *quorum) listen(ctx context.Context, slot int, channel string, notify fu
 }
 
 // listen subscribes on node i, for as long as it takes. tried is told how each attempt went.
-func (c *chorus) listen(i int, tried func(error)) {
+func (c *quorumSubscription) listen(i int, tried func(error)) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(c.ctx, undoTimeout)
 		stop, err := c.q.nodes[i].Subscribe(ctx, c.channel, func(e subscription.Event) { c.heard(i, e) })
@@ -107,7 +107,7 @@ func (c *chorus) listen(i int, tried func(error)) {
 }
 
 // close ends all subscriptions.
-func (c *chorus) close() {
+func (c *quorumSubscription) close() {
 	c.mu.Lock()
 	c.over = true
 	stops := c.stops
@@ -124,7 +124,7 @@ func (c *chorus) close() {
 }
 
 // heard is what node i tells.
-func (c *chorus) heard(i int, e subscription.Event) {
+func (c *quorumSubscription) heard(i int, e subscription.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
@@ -161,7 +161,7 @@ func (c *chorus) heard(i int, e subscription.Event) {
 }
 
 // late passes on what too few have told in time, and then forgets it.
-func (c *chorus) late(word string, t *told) {
+func (c *quorumSubscription) late(word string, t *told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over || c.told[word] != t {

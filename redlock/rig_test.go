@@ -308,8 +308,8 @@ func (s *server) proxies(t *testing.T, n int, o ...Options) []*proxy {
 			q := p.queues
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			if len(q.byKey)+len(q.waiters)+len(p.keep.shelves)+len(p.keep.free) > 0 {
-				t.Errorf("left behind: %d queues, %d waiters, %d slots, %d to be freed", len(q.byKey), len(q.waiters), len(p.keep.shelves), len(p.keep.free))
+			if len(q.byKey)+len(q.waiters)+len(p.keep.groups)+len(p.keep.free) > 0 {
+				t.Errorf("left behind: %d queues, %d waiters, %d slots, %d to be freed", len(q.byKey), len(q.waiters), len(p.keep.groups), len(p.keep.free))
 			}
 		})
 	}

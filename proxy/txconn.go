@@ -6,10 +6,10 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// lane is the connection of its own that carries a transaction, until it is lost or turns out to lead to the
+// txConn is the connection of its own that carries a transaction, until it is lost or turns out to lead to the
 // wrong node. It implements cluster.Owner, and cluster.Receiver: what is queued has its place in the log as
 // tag.
-type lane struct {
+type txConn struct {
 	t       *transaction
 	pipe    *cluster.Pipe
 	version uint64       // of the topology that it was chosen by
@@ -22,7 +22,7 @@ type lane struct {
 	stepped bool // the step was sent
 	partly  bool // part of EXEC's reply has come
 	scripts scriptState
-	over    bool // the transaction is over, or goes on over another lane
+	over    bool // the transaction is over, or goes on over another connection
 	leaving bool // over, and to be given back when DISCARD is answered
 	unheard bool // nobody may tell the client of changes of what EXEC reads
 }
@@ -40,11 +40,11 @@ const (
 	tagStep    = ^uint32(0) - iota // the step
 	tagMulti                       // MULTI
 	tagMode                        // ASKING, HELLO, SELECT, EXISTS
-	tagLeave                       // DISCARD when the lane is left
+	tagLeave                       // DISCARD when the connection is left
 	tagCaching                     // CLIENT CACHING
 )
 
-// open begins a lane to the node at addr, or to the master of the slot.
+// open begins a connection to the node at addr, or to the master of the slot.
 func (t *transaction) open(addr string, asking bool) {
 	h, pipes := t.h, t.h.worker().pipes
 	t.limit()
@@ -55,8 +55,8 @@ func (t *transaction) open(addr string, asking bool) {
 		t.again(cluster.Redirection{}, cluster.Unserved, nil)
 		return
 	}
-	l := &lane{t: t, version: pipes.Version(), mode: h.mode(), now: h.mode(), asking: asking}
-	t.lane = l
+	l := &txConn{t: t, version: pipes.Version(), mode: h.mode(), now: h.mode(), asking: asking}
+	t.conn = l
 	l.pipe = pipes.Own(addr, l.mode, l)
 	l.pump()
 }
@@ -74,12 +74,12 @@ func (t *transaction) master() string {
 
 // stale says that the node may not be the master of the slot any more. It is not asked for
 // what went by a redirect, before the topology shows that.
-func (l *lane) stale() bool {
+func (l *txConn) stale() bool {
 	return !l.asking && l.version != l.t.h.worker().pipes.Version() && l.pipe.Addr() != l.t.master()
 }
 
 // pump sends what the node may have now.
-func (l *lane) pump() {
+func (l *txConn) pump() {
 	t := l.t
 	if t.multi && (len(t.log) > 0 || t.step.kind == execStep) && !l.begin() {
 		return
@@ -107,7 +107,7 @@ func (l *lane) pump() {
 
 // ready says that the step may be sent. EXEC may not if the node is no longer the right
 // one, or may lack scripts.
-func (l *lane) ready() bool {
+func (l *txConn) ready() bool {
 	if l.t.step.kind != execStep {
 		return true
 	}
@@ -120,7 +120,7 @@ func (l *lane) ready() bool {
 
 // begin sends MULTI, and reports whether commands may follow. If MULTI failed they would run at once, so
 // they wait for its answer, unless it has succeeded on that connection before.
-func (l *lane) begin() bool {
+func (l *txConn) begin() bool {
 	if l.multi == multiUnsent {
 		l.enter()
 		l.cache()
@@ -137,7 +137,7 @@ func (l *lane) begin() bool {
 
 // enter puts the connection into the mode that the client is in, for it may have changed
 // since WATCH. MULTI or WATCH follows, to which ASKING belongs.
-func (l *lane) enter() {
+func (l *txConn) enter() {
 	if l.multi != multiUnsent {
 		return
 	}
@@ -156,7 +156,7 @@ func (l *lane) enter() {
 // cache sends CLIENT CACHING in front of MULTI, where the client has said it: it holds for the whole
 // transaction. It cannot stand beside ASKING, for each ends the other; and what was read where ASK said is
 // not looked after if the slot stays where it was.
-func (l *lane) cache() {
+func (l *txConn) cache() {
 	t, h := l.t, l.t.h
 	switch {
 	case l.asking:
@@ -170,7 +170,7 @@ func (l *lane) cache() {
 }
 
 // close ends the connection. l may be nil, as in release.
-func (l *lane) close() {
+func (l *txConn) close() {
 	if l != nil {
 		l.over, l.leaving = true, false
 		l.pipe.End()
@@ -178,7 +178,7 @@ func (l *lane) close() {
 }
 
 // release gives the connection back, if it is as it was in the beginning.
-func (l *lane) release() {
+func (l *txConn) release() {
 	switch {
 	case l == nil || l.over:
 	case l.now != l.mode || l.t.selects:
@@ -190,7 +190,7 @@ func (l *lane) release() {
 }
 
 // leave gives the connection back while MULTI is open there.
-func (l *lane) leave() {
+func (l *txConn) leave() {
 	if l.multi == multiUnsent {
 		l.release()
 		return
@@ -199,8 +199,8 @@ func (l *lane) leave() {
 	l.pipe.Request(discardCommand, l, tagLeave)
 }
 
-// left takes what comes when the lane is over.
-func (l *lane) left(tag uint32, reply []byte) {
+// left takes what comes when the connection is over.
+func (l *txConn) left(tag uint32, reply []byte) {
 	if !l.leaving || tag != tagLeave {
 		return
 	}

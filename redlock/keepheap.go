@@ -15,27 +15,27 @@ type timed interface {
 	place() *int32
 }
 
-// line is a heap of what is due, the first in front.
-type line[T timed] []T
+// timerHeap is a heap of what is due, the first in front.
+type timerHeap[T timed] []T
 
-func (l line[T]) Len() int           { return len(l) }
-func (l line[T]) Less(i, j int) bool { return l[i].key() < l[j].key() }
+func (l timerHeap[T]) Len() int           { return len(l) }
+func (l timerHeap[T]) Less(i, j int) bool { return l[i].key() < l[j].key() }
 
 // Swap implements heap.Interface.
-func (l line[T]) Swap(i, j int) {
+func (l timerHeap[T]) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
 	*l[i].place(), *l[j].place() = int32(i), int32(j)
 }
 
 // Push implements heap.Interface.
-func (l *line[T]) Push(x any) {
+func (l *timerHeap[T]) Push(x any) {
 	e := x.(T)
 	*e.place() = int32(len(*l))
 	*l = append(*l, e)
 }
 
 // Pop implements heap.Interface.
-func (l *line[T]) Pop() any {
+func (l *timerHeap[T]) Pop() any {
 	last := len(*l) - 1
 	e := (*l)[last]
 	var none T
@@ -46,7 +46,7 @@ func (l *line[T]) Pop() any {
 }
 
 // put gives e its place, now that its time has changed.
-func (l *line[T]) put(e T) {
+func (l *timerHeap[T]) put(e T) {
 	if i := *e.place(); i >= 0 {
 		heap.Fix(l, int(i))
 	} else {
@@ -55,7 +55,7 @@ func (l *line[T]) put(e T) {
 }
 
 // remove takes e out, if it is in.
-func (l *line[T]) remove(e T) {
+func (l *timerHeap[T]) remove(e T) {
 	if i := *e.place(); i >= 0 {
 		heap.Remove(l, int(i))
 	}

@@ -84,11 +84,11 @@ func TestRedirectedApartStaysInOrder(t *testing.T) {
 		})
 		time.Sleep(200 * time.Millisecond)
 		r.on(func() {
-			if r.pipes.Jam() == 0 {
+			if r.pipes.StuckEpoch() == 0 {
 				t.Error("the script keeps nobody waiting")
 			}
-			r.send(Mode{Proto: 2, Apart: true}, &k, 1, false, "INCR", "k")
-			r.send(Mode{Proto: 2, Apart: true}, &k, 2, true, "GET", "k")
+			r.send(Mode{Proto: 2, Second: true}, &k, 1, false, "INCR", "k")
+			r.send(Mode{Proto: 2, Second: true}, &k, 2, true, "GET", "k")
 		})
 		time.Sleep(100 * time.Millisecond)
 		r.on(func() {

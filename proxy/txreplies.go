@@ -9,10 +9,10 @@ import (
 	"lockproxy/commands"
 )
 
-// This file is what comes over a lane.
+// This file is what comes over the connection of a transaction.
 
 // Receive implements cluster.Receiver.
-func (l *lane) Receive(tag uint32, chunk []byte, last bool) {
+func (l *txConn) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case l.over:
 		l.left(tag, chunk)
@@ -32,7 +32,7 @@ func (l *lane) Receive(tag uint32, chunk []byte, last bool) {
 }
 
 // begun takes the reply to MULTI.
-func (l *lane) begun(reply []byte) {
+func (l *txConn) begun(reply []byte) {
 	switch {
 	case reply[0] == '+':
 		l.multi = multiOpen
@@ -40,7 +40,7 @@ func (l *lane) begun(reply []byte) {
 		l.pump()
 	case l.sent > 0 || l.stepped: // what was sent behind MULTI was not queued
 		l.close()
-		l.t.lane = nil
+		l.t.conn = nil
 		l.t.unsure = commands.ErrorReply(fmt.Errorf("%w: %s", errNotBegun, bytes.TrimSpace(reply[1:])))
 		l.t.giveUp(l.t.unsure, nil)
 	default:
@@ -51,18 +51,18 @@ func (l *lane) begun(reply []byte) {
 var errNotBegun = errors.New("the commands behind MULTI may or may not have run, for it failed")
 
 // refused deals with a node that does not begin a transaction.
-func (l *lane) refused(reply []byte) {
+func (l *txConn) refused(reply []byte) {
 	if to, ok := l.pipe.Retryable(reply); ok {
 		l.t.trouble(l, to, reply, nil)
 		return
 	}
 	l.close()
-	l.t.lane = nil
+	l.t.conn = nil
 	l.t.giveUp(reply, nil)
 }
 
 // queued takes the reply to a command of the log: QUEUED, or an error.
-func (l *lane) queued(i int, reply []byte) {
+func (l *txConn) queued(i int, reply []byte) {
 	t := l.t
 	e := &t.log[i]
 	if reply[0] == '-' {
@@ -87,7 +87,7 @@ func (l *lane) queued(i int, reply []byte) {
 }
 
 // stepDone takes the reply to the step.
-func (l *lane) stepDone(reply []byte, last bool) {
+func (l *txConn) stepDone(reply []byte, last bool) {
 	t, h, step := l.t, l.t.h, l.t.step
 	if !l.partly && reply[0] == '-' {
 		if to, ok := l.elsewhere(reply); ok {
@@ -128,12 +128,12 @@ func (l *lane) stepDone(reply []byte, last bool) {
 // noteWrites has WAIT ask the node for what EXEC may have written there.
 func (t *transaction) noteWrites() {
 	if t.step.kind == execStep && t.writes {
-		t.of.writes.add(t.lane.pipe)
+		t.of.writes.add(t.conn.pipe)
 	}
 }
 
 // elsewhere is Pipe.Retryable of the reply to a step: EXEC also says why it was not run.
-func (l *lane) elsewhere(reply []byte) (to cluster.Redirection, ok bool) {
+func (l *txConn) elsewhere(reply []byte) (to cluster.Redirection, ok bool) {
 	if why, ok := cutAbort(reply); ok {
 		return l.pipe.Retryable(why)
 	}
@@ -142,7 +142,7 @@ func (l *lane) elsewhere(reply []byte) (to cluster.Redirection, ok bool) {
 
 // Fail implements cluster.Receiver. What becomes of the transaction is decided by the last request, if
 // that is the step: it alone tells whether EXEC may have run.
-func (l *lane) Fail(tag uint32, err error) {
+func (l *txConn) Fail(tag uint32, err error) {
 	t := l.t
 	switch {
 	case l.over, l.stepped && tag != tagStep:
@@ -159,16 +159,16 @@ func (l *lane) Fail(tag uint32, err error) {
 }
 
 // Discard implements cluster.Receiver.
-func (l *lane) Discard(uint32) bool { return true }
+func (l *txConn) Discard(uint32) bool { return true }
 
 // Detour implements cluster.Receiver.
-func (l *lane) Detour(uint32) {}
+func (l *txConn) Detour(uint32) {}
 
 // Push implements cluster.Owner. Nothing that sends pushes is sent here.
-func (l *lane) Push([]byte, bool) {}
+func (l *txConn) Push([]byte, bool) {}
 
 // Lost implements cluster.Owner.
-func (l *lane) Lost(err error) {
+func (l *txConn) Lost(err error) {
 	if !l.over {
 		l.t.trouble(l, cluster.Redirection{}, nil, err)
 	}

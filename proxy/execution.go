@@ -25,7 +25,7 @@ const execRound = 1024
 // assemble makes EXEC's answer of the node's reply, which has one element for each command
 // that was sent to it.
 func (t *transaction) assemble(reply []byte) []byte {
-	a := &aside{s: t.of.s, tag: t.step.tag, done: t.lane.pipe.Addr(), slot: t.slot}
+	a := &execution{s: t.of.s, tag: t.step.tag, done: t.conn.pipe.Addr(), slot: t.slot}
 	reply = lasting(reply) // else it is not there for long
 	if len(reply) <= longFrom && len(t.log) <= execRound {
 		elems, ok := elementsOf(reply)
@@ -58,7 +58,7 @@ func elementsOf(reply []byte) (elems [][]byte, ok bool) {
 
 // arrange puts the elements of reply in the places of their commands, and has those run that are left to do.
 // Receivers of what was published are counted now if that takes no more than so many steps; below 0: later.
-func (a *aside) arrange(t *transaction, reply []byte, elems [][]byte, ok bool, steps int) []byte {
+func (a *execution) arrange(t *transaction, reply []byte, elems [][]byte, ok bool, steps int) []byte {
 	if !ok {
 		return reply
 	}
@@ -119,7 +119,7 @@ func (a *aside) arrange(t *transaction, reply []byte, elems [][]byte, ok bool, s
 }
 
 // count is run behind a goroutine that recounts what was published.
-func (a *aside) count(published []*queued) {
+func (a *execution) count(published []*queued) {
 	a.s.current = a.tag
 	a.s.apart(func() {
 		for _, e := range published {
@@ -144,8 +144,8 @@ func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
 	return 0, nil, false
 }
 
-// aside runs commands for EXEC and takes the answers that they give, in place of the session.
-type aside struct {
+// execution runs commands for EXEC and takes the answers that they give, in place of the session.
+type execution struct {
 	s     *session
 	tag   uint32 // of EXEC
 	todo  []*queued
@@ -164,13 +164,13 @@ type aside struct {
 const asideTime = time.Millisecond
 
 // run runs what is left to do, until a command answers later, or others have waited for long enough.
-func (a *aside) run() {
+func (a *execution) run() {
 	s := a.s
 	for began := time.Now(); len(a.todo) > 0; {
 		for len(a.parts[a.at]) > 0 {
 			a.at++
 		}
-		s.aside, s.current, s.acted = a, a.tag, false
+		s.executing, s.current, s.acted = a, a.tag, false
 		a.running, a.answered = true, false
 		a.call(a.todo[0])
 		if !s.acted {
@@ -189,7 +189,7 @@ func (a *aside) run() {
 			return
 		}
 	}
-	s.aside, s.acted = nil, true // EXEC is answered here, whoever answered for its last command
+	s.executing, s.acted = nil, true // EXEC is answered here, whoever answered for its last command
 	if !s.gone {
 		s.held -= a.held
 	}
@@ -204,7 +204,7 @@ func (a *aside) run() {
 }
 
 // join is EXEC's answer.
-func (a *aside) join() []byte {
+func (a *execution) join() []byte {
 	size := 0
 	for _, part := range a.parts {
 		size += len(part)
@@ -217,7 +217,7 @@ func (a *aside) join() []byte {
 }
 
 // call has a command act. A goroutine takes a long one apart first.
-func (a *aside) call(e *queued) {
+func (a *execution) call(e *queued) {
 	s, long := a.s, &longCommand{size: len(e.raw)}
 	table, scripts := s.w.table, s.w.server.scripts
 	if len(e.raw) <= longFrom {
@@ -233,7 +233,7 @@ func (a *aside) call(e *queued) {
 }
 
 // act has a command act that was read.
-func (a *aside) act(e *queued, read *longCommand) {
+func (a *execution) act(e *queued, read *longCommand) {
 	args := read.args
 	if read.err != nil || a.s.gone && e.everywhere == nil { // it would set up what nobody ends
 		return
@@ -242,9 +242,9 @@ func (a *aside) act(e *queued, read *longCommand) {
 		a.take(a.tag, noAuth)
 		return
 	}
-	s, cmd, may := a.s, e.here, commands.Actions(asideActions{actions{a.s}, e})
+	s, cmd, may := a.s, e.here, commands.Actions(executionActions{actions{a.s}, e})
 	if e.everywhere != nil {
-		cmd, may = e.everywhere, &elsewhere{asideActions{actions{s}, e}, a}
+		cmd, may = e.everywhere, &elsewhere{executionActions{actions{s}, e}, a}
 	}
 	if cmd.Route == commands.AllNodes {
 		may.AskAll(e.raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)
@@ -272,7 +272,7 @@ func (a *aside) act(e *queued, read *longCommand) {
 }
 
 // take takes the answer to command tag, if that is EXEC.
-func (a *aside) take(tag uint32, reply []byte) bool {
+func (a *execution) take(tag uint32, reply []byte) bool {
 	if tag != a.tag || a.answered {
 		return false
 	}
@@ -292,14 +292,14 @@ func (a *aside) take(tag uint32, reply []byte) bool {
 	return true
 }
 
-// asideActions is what such a command may ask of the session. What it forwards comes back to take too.
-type asideActions struct {
+// executionActions is what such a command may ask of the session. What it forwards comes back to take too.
+type executionActions struct {
 	actions
 	e *queued
 }
 
 // Forward implements commands.Actions.
-func (a asideActions) Forward(slot int) {
+func (a executionActions) Forward(slot int) {
 	o := commands.Asking{Resend: a.e.here.Flags&commands.ReadOnly != 0}
 	a.Ask(cluster.ToSlot(slot), a.e.raw, o, func(reply []byte) []byte { return reply })
 }

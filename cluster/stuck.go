@@ -15,7 +15,7 @@ import (
 //	client b -- GET ---> second pipe --> node: -BUSY ...
 //
 // A pipe is stuck while there is a script among its requests and no reply has come for scriptGrace: Redis
-// keeps back the replies to what it read together with the script. Requests of mode Apart then go over a
+// keeps back the replies to what it read together with the script. Requests of mode Second then go over a
 // second pipe to that node. Who may have requests on its way over the stuck one must not use that mode, or
 // they would be overtaken.
 
@@ -35,8 +35,8 @@ func (p *Pipes) WatchScripts() {
 	}
 }
 
-// Jam is 0 as long as no pipe is stuck. It changes whenever one gets stuck or free.
-func (p *Pipes) Jam() uint64 { return p.jam }
+// StuckEpoch is 0 as long as no pipe is stuck. It changes whenever one gets stuck or free.
+func (p *Pipes) StuckEpoch() uint64 { return p.stuckEpoch }
 
 func (p *Pipes) lookAtScripts() {
 	p.watching = false
@@ -52,7 +52,7 @@ func (p *Pipes) lookAtScripts() {
 			p.setStuck(pipe, false)
 		}
 	}
-	if p.jam != 0 || waiting && now.Sub(p.scripted) < p.o.Timeout {
+	if p.stuckEpoch != 0 || waiting && now.Sub(p.scripted) < p.o.Timeout {
 		p.watching = true
 		p.loop.After(scriptTick, p.lookAtScripts)
 	}
@@ -72,18 +72,18 @@ func (p *Pipes) setStuck(pipe *Pipe, stuck bool) {
 		p.stuck--
 		p.stats.Stuck.Add(-1)
 	}
-	p.jams++
-	p.jam = p.jams
+	p.lastEpoch++
+	p.stuckEpoch = p.lastEpoch
 	if p.stuck == 0 {
-		p.jam = 0
+		p.stuckEpoch = 0
 	}
 }
 
-// unstuck is m, without Apart unless the plain pipe to addr is stuck.
+// unstuck is m, without Second unless the plain pipe to addr is stuck.
 func (p *Pipes) unstuck(addr string, m Mode) Mode {
 	plain := m
-	plain.Apart = false
-	if pipe := p.byNode[nodeKey{addr, plain}]; m.Apart && (pipe == nil || !pipe.stuck) {
+	plain.Second = false
+	if pipe := p.byNode[nodeKey{addr, plain}]; m.Second && (pipe == nil || !pipe.stuck) {
 		return plain
 	}
 	return m
@@ -97,22 +97,22 @@ func (p *Pipes) excused(pipe *Pipe, now time.Time) bool {
 		return false
 	}
 	apart := pipe.mode
-	apart.Apart = true
+	apart.Second = true
 	other := p.pipe(pipe.addr, apart)
 	if other == pipe {
 		return false
 	}
 	if other.calls.len() == 0 {
-		other.append(call{to: (*signs)(pipe), slot: thisNode, raw: true}, askPing)
+		other.append(call{to: (*probe)(pipe), slot: thisNode, raw: true}, askPing)
 	}
 	return other.conn == nil || now.Sub(other.progress) <= p.o.Timeout
 }
 
-// signs is a stuck Pipe that takes the signs of life of its node. None is as bad as one
+// probe is a stuck Pipe that takes the signs of life of its node. None is as bad as one
 // that does not say BUSY.
-type signs Pipe
+type probe Pipe
 
-func (p *signs) Receive(_ uint32, chunk []byte, _ bool) {
+func (p *probe) Receive(_ uint32, chunk []byte, _ bool) {
 	if bytes.HasPrefix(chunk, []byte("-BUSY ")) {
 		p.idleSigns = 0
 	} else {
@@ -120,9 +120,9 @@ func (p *signs) Receive(_ uint32, chunk []byte, _ bool) {
 	}
 }
 
-func (p *signs) Fail(uint32, error)  { p.idleSigns++ }
-func (p *signs) Discard(uint32) bool { return true }
-func (p *signs) Detour(uint32)       {}
+func (p *probe) Fail(uint32, error)  { p.idleSigns++ }
+func (p *probe) Discard(uint32) bool { return true }
+func (p *probe) Detour(uint32)       {}
 
 // hasScript says that a script is among the requests of p.
 func (p *Pipe) hasScript() bool {

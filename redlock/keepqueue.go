@@ -2,54 +2,54 @@ package redlock
 
 import "time"
 
-// laneWidth is how many batches may be under way to one master. More would only wait there,
+// masterBatches is how many batches may be under way to one master. More would only wait there,
 // past their time, and then be asked again; and one that hangs must not keep the others from theirs.
-const laneWidth = 64
+const masterBatches = 64
 
-// lane is the way to one master: the batches that are under way to it, and the shelves that wait
+// masterQueue is the way to one master: the batches that are under way to it, and the groups that wait
 // for their turn, that whose first lease is over first in front. Guarded by keeping.mu.
-type lane struct {
+type masterQueue struct {
 	master  string
 	busy    int // goroutines, one for each batch under way
-	waiting line[*turn]
+	waiting timerHeap[*groupTurn]
 	served  time.Duration // when the master answered last
 }
 
-// turn is a shelf that waits in a lane.
-type turn struct {
-	s     *shelf
+// groupTurn is a group that waits in a queue.
+type groupTurn struct {
+	s     *slotGroup
 	until time.Duration
 	index int32
 }
 
-func (t *turn) key() time.Duration { return t.until }
-func (t *turn) place() *int32      { return &t.index }
+func (t *groupTurn) key() time.Duration { return t.until }
+func (t *groupTurn) place() *int32      { return &t.index }
 
-// serve has a batch of s asked as soon as its lane allows, if there is one. mu is held, as in
+// serve has a batch of s asked as soon as its queue allows, if there is one. mu is held, as in
 // all below that does not say otherwise.
-func (k *keeping) serve(s *shelf, now time.Duration) {
+func (k *keeping) serve(s *slotGroup, now time.Duration) {
 	if s.busy || s.turn != nil || now < s.resume || len(s.ready) == 0 {
 		k.tidy(s)
 		return
 	}
 	master := k.l.engine.master(s.slot)
-	e := k.lanes[master]
+	e := k.queues[master]
 	if e == nil {
-		e = &lane{master: master}
-		k.lanes[master] = e
+		e = &masterQueue{master: master}
+		k.queues[master] = e
 	}
 	k.wait(e, s)
-	if e.busy < laneWidth {
+	if e.busy < masterBatches {
 		e.busy++
 		if s, batch := k.next(e, now); s != nil {
-			k.l.back.work.Go(func() { k.rounds(e, s, batch) }) // ends when nobody waits in the lane, or k.ctx ends
+			k.l.back.work.Go(func() { k.rounds(e, s, batch) }) // ends when nobody waits in the queue, or k.ctx ends
 		}
 	}
 }
 
-// wait puts s into the lane.
-func (k *keeping) wait(e *lane, s *shelf) {
-	s.turn = &turn{s: s, until: never, index: -1}
+// wait puts s into the queue.
+func (k *keeping) wait(e *masterQueue, s *slotGroup) {
+	s.turn = &groupTurn{s: s, until: never, index: -1}
 	for _, h := range s.ready {
 		s.turn.until = min(s.turn.until, h.until)
 	}
@@ -57,8 +57,8 @@ func (k *keeping) wait(e *lane, s *shelf) {
 	k.tidy(s)
 }
 
-// next is the batch that is to be asked now; without one the caller leaves the lane.
-func (k *keeping) next(e *lane, now time.Duration) (*shelf, []question) {
+// next is the batch that is to be asked now; without one the caller leaves the queue.
+func (k *keeping) next(e *masterQueue, now time.Duration) (*slotGroup, []question) {
 	for len(e.waiting) > 0 {
 		s := e.waiting[0].s
 		e.waiting.remove(s.turn)
@@ -71,13 +71,13 @@ func (k *keeping) next(e *lane, now time.Duration) (*shelf, []question) {
 		}
 	}
 	if e.busy--; e.busy == 0 {
-		delete(k.lanes, e.master)
+		delete(k.queues, e.master)
 	}
 	return nil, nil
 }
 
-// rounds asks batch after batch of a lane. mu is not held.
-func (k *keeping) rounds(e *lane, s *shelf, batch []question) {
+// rounds asks batch after batch of a queue. mu is not held.
+func (k *keeping) rounds(e *masterQueue, s *slotGroup, batch []question) {
 	for s != nil {
 		began := k.now()
 		left, err := k.ask(s.slot, batch)
