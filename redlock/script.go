@@ -17,6 +17,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -32,7 +33,7 @@ type Script struct {
 //go:embed *.lua
 var sources embed.FS
 
-// The scripts.
+// The scripts, a line each.
 var (
 	acquireScript = load("acquire", 2)
 	claimScript   = load("claim", 2)
@@ -47,17 +48,20 @@ var (
 	settleScript  = load("settle", 2)
 )
 
+// scripts are those that load has read.
+var scripts []Script
+
 // Scripts are all scripts, so that nodes that lost them can be given them again.
-func Scripts() []Script {
-	return []Script{acquireScript, claimScript, releaseScript, renewScript, cancelScript, keepScript, confirmScript, detachScript, breakScript, inspectScript, settleScript}
-}
+func Scripts() []Script { return slices.Clone(scripts) }
 
 // load reads a script, with the parts that it includes put in their places and
 // without comments, which Redis would keep in memory.
 func load(name string, keys int) Script {
 	source := include(name + ".lua")
 	sum := sha1.Sum([]byte(source))
-	return Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source, keys: keys}
+	script := Script{Name: name, SHA: hex.EncodeToString(sum[:]), Source: source, keys: keys}
+	scripts = append(scripts, script)
+	return script
 }
 
 func include(file string) string {
