@@ -24,7 +24,7 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) test -tags quick -timeout 5m $(QUICK)
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector
-	$(GO) test -race -p 4 -timeout $(TIMEOUT) ./integration/compat ./redlock $(SERVERS) ./... # those that take longest first
+	$(GO) test -race -count=1 -p 4 -timeout $(TIMEOUT) ./integration/compat ./redlock $(SERVERS) ./... # those that take longest first
 
 tools: # what the tests need: a C compiler for the race detector, Redis and clients of other languages
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
@@ -61,7 +61,7 @@ bench-tools: # the yardsticks of the benchmark
 		else brew install $$(echo $$missing | sed s/nutcracker/twemproxy/); fi; }
 
 soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
-	$(GO) test -race -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long $(SOAKFLAGS)
+	$(GO) test -race -count=1 -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long $(SOAKFLAGS)
 
 again: tools ## every test RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock" some packages
 	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) nice -n 19 integration/again.sh $(PKGS)
