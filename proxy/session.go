@@ -26,6 +26,7 @@ const (
 	holdLogin                     // its next command is AUTH, and comes too soon after a wrong password
 	holdTable                     // its next command is unknown, and the upstream is asked for its commands
 	holdLong                      // a long command of it is being taken apart, or sent in parts
+	holdRound                     // the round of the loop has taken long: it reads on in the next one
 
 	// holdWaiting are those under which the end of the connection is noticed behind input
 	// that was not read.
@@ -33,6 +34,11 @@ const (
 )
 
 const (
+	// roundCommands is after how many commands of a client the loop looks whether the round has taken longer
+	// than roundTime: then others have their turn first.
+	roundCommands = 32
+	roundTime     = 3 * time.Millisecond
+
 	// outputLow is how many bytes of replies may be left when commands are read again.
 	outputLow = 64 << 10
 	// crowded is how many bytes of replies make the window of commands on their way smaller.
@@ -126,7 +132,7 @@ func (s *session) Read(buf []byte) int {
 // readCommands sends the whole commands at the front of buf on their way, and returns
 // how many bytes they are.
 func (s *session) readCommands(buf []byte) (used int) {
-	for used < len(buf) && s.hold == 0 && !s.gone && s.inOrder() {
+	for ran := 0; used < len(buf) && s.hold == 0 && !s.gone && s.inOrder(); {
 		n, err := s.nextCommand(buf[used:])
 		if err != nil {
 			s.refuseBytes(err)
@@ -160,6 +166,10 @@ func (s *session) readCommands(buf []byte) (used int) {
 		}
 		s.long = nil
 		used += n
+		if ran++; ran%roundCommands == 0 && time.Since(s.w.loop.Now()) > roundTime {
+			s.setHold(holdRound)
+			s.w.loop.Post(func() { s.clearHold(holdRound) })
+		}
 	}
 	return used
 }

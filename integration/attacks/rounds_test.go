@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -185,6 +186,32 @@ func TestRoundsAreShortForManyThings(t *testing.T) {
 		listener.Want(t, "PONG", "PING")
 		gone()
 	})
+}
+
+// Thousands of short commands in one write take turns with those of others.
+func TestRoundsAreShortForPipelines(t *testing.T) {
+	const n = 4_000
+	nodes := rig.StartCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
+	other := rig.Connect(t, addr)
+	for _, line := range []string{
+		"GET {slot}k", "COMMAND LIST", "COMMAND DOCS get", "CLIENT HELP", "CLIENT INFO", "CLIENT LIST", "LOCKCTL STATS",
+		"LOCK {slot}held TOKEN t", "LOCK {slot}held NOWAIT", "UNLOCK {slot}held u", "INFO server",
+	} {
+		words := strings.Fields(line)
+		command := rig.Encode(words...)
+		bounded(t, line, clock, func() {
+			c := rig.Connect(t, addr)
+			go c.Write(bytes.Repeat(command, n)) // ends with c
+			for range n {
+				if v, err := c.Receive(4 * rig.Patience); err != nil {
+					t.Fatalf("%s: %s %v", line, v, err)
+				}
+			}
+			c.Close()
+			other.Want(t, "PONG", "PING")
+		})
+	}
 }
 
 // Thousands of names in one command are subscribed to, and left, in many rounds.
