@@ -2,7 +2,7 @@ GO       ?= go
 TIMEOUT  ?= 20m
 QUICK    := ./internal/... ./cmd/... ./commands ./proxy ./cluster ./redlock ./integration/bench ./integration/compat ./integration/house ./integration/trace
 # packages that start servers
-SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig
+SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds
 FUZZTIME ?= 10m
 RUNS     ?= 20
 LOAD     ?= 0
@@ -24,7 +24,9 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) test -tags quick -timeout 5m $(QUICK)
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector
-	$(GO) test -race -count=1 -p 4 -timeout $(TIMEOUT) ./integration/compat ./redlock $(SERVERS) ./... # those that take longest first
+	@packages=$$($(GO) list ./... | grep -v '/integration/rounds$$'); set -x; \
+	$(GO) test -race -count=1 -p 4 -timeout $(TIMEOUT) ./integration/compat ./redlock ./integration/faults $$packages; failed=$$?; \
+	$(GO) test -race -count=1 -timeout $(TIMEOUT) ./integration/rounds && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis and clients of other languages
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \

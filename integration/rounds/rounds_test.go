@@ -1,4 +1,4 @@
-package attacks
+package rounds
 
 import (
 	"bytes"
@@ -157,7 +157,7 @@ func TestRoundsAreShortForManyThings(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range channels {
-				if _, err := listener.Receive(rig.Patience); err != nil {
+				if _, err := listener.Receive(4 * rig.Patience); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -178,7 +178,7 @@ func TestRoundsAreShortForManyThings(t *testing.T) {
 			t.Fatal(err)
 		}
 		for left := channels * times; left > 0; left-- {
-			got, err := listener.Receive(rig.Patience)
+			got, err := listener.Receive(4 * rig.Patience)
 			if want := fmt.Sprint(left - 1); err != nil || len(got.Elems) != 3 || got.Elems[2].Text != want {
 				t.Fatalf("UNSUBSCRIBE: %v, %v, want %s", got, err, want)
 			}
@@ -231,7 +231,7 @@ func TestRoundsAreShortForSubscribers(t *testing.T) {
 		}
 		for range n {
 			var err error
-			if last, err = listener.Receive(rig.Patience); err != nil {
+			if last, err = listener.Receive(4 * rig.Patience); err != nil {
 				t.Fatal(err)
 			}
 		}
