@@ -25,7 +25,7 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector, and the rounds of loops without
 	@packages=$$($(GO) list ./... | grep -v '/integration/rounds$$'); set -x; \
-	$(GO) test -race -count=1 -p 4 -timeout $(TIMEOUT) ./integration/compat ./redlock ./integration/faults $$packages; failed=$$?; \
+	$(GO) test -race -count=1 -p 3 -timeout $(TIMEOUT) ./integration/compat ./redlock ./integration/faults $$packages; failed=$$?; \
 	$(GO) test -count=1 -timeout $(TIMEOUT) ./integration/rounds && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis and clients of other languages

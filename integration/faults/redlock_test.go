@@ -91,7 +91,7 @@ func TestRedlockByPrefix(t *testing.T) {
 		}
 	}
 	c.Want(t, "OK", "SET", "pay:1", "value")
-	rig.Eventually(t, rig.Patience, "all five have the lock", func() bool { return five.Having(t, "lock:{pay:1}") == 5 })
+	rig.Eventually(t, rig.Patience, "a majority has the lock", func() bool { return five.Having(t, "lock:{pay:1}") >= 3 })
 	if n := five.Having(t, "lock:{job}") + five.Having(t, "pay:1"); n != 0 {
 		t.Errorf("%d keys of the upstream are on the masters", n)
 	}
