@@ -78,7 +78,7 @@ func answersOf(t *testing.T, addr, name string, steps []lockStep, wait bool) (an
 func lockAnswer(v rig.Reply, fences *[]int64) string {
 	n := len(v.Elems)
 	if n < 3 {
-		if n == 0 && v.Int() > 60_000 {
+		if n == 0 && v.Int() > 120_000 {
 			return "renewed"
 		}
 		return v.String()
@@ -92,7 +92,7 @@ func lockAnswer(v rig.Reply, fences *[]int64) string {
 		i = len(*fences)
 		*fences = append(*fences, fence.Int())
 	}
-	return fmt.Sprintf("fence %d, renewed %v, count %s", i, ms.Int() > 60_000, v.Elems[n-1].Text)
+	return fmt.Sprintf("fence %d, renewed %v, count %s", i, ms.Int() > 120_000, v.Elems[n-1].Text)
 }
 
 // Commands for one lock that a client sends without waiting, of one token or of several, over one connection
