@@ -423,7 +423,7 @@ func (m *model) settled() {
 	}
 	p := m.pipes
 	if m.ready != 0 || len(p.deferred) != 0 || p.waiting != 0 || p.stuck != 0 || p.stuckEpoch != 0 {
-		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, jam %d",
+		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, epoch %d",
 			m.ready, len(p.deferred), p.waiting, p.stuck, p.stuckEpoch)
 	}
 	for _, o := range m.privates {

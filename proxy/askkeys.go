@@ -31,7 +31,7 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 	})
 }
 
-// askKeys is session.askKeys for a command that is to be queued.
+// askKeys is router.askKeys for a command that is to be queued.
 func (t *transaction) askKeys(e queued, args [][]byte) {
 	h, pipes := t.h, t.h.worker().pipes
 	e.raw = lasting(e.raw)
