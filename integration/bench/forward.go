@@ -55,7 +55,8 @@ func forward(ctx context.Context, y *yard, o options) ([]verdict, error) {
 }
 
 // forwarded is one measurement of one contender.
-func (y *yard) forwarded(ctx context.Context, c contender, command string, s shape, o options) (sample, error) {
+func (y *yard) forwarded(ctx context.Context, c contender, command string, s shape,
+	o options) (sample, error) {
 	n := int(float64(o.requests) * s.share)
 	if s == alone {
 		if c.cluster { // one connection reaches one node: take that which has all keys
@@ -115,7 +116,8 @@ func metered(ctx context.Context, l *load, batches int, c contender) (sample, er
 
 func printForward(r results, all []contender) {
 	for _, s := range []shape{plain50, pipelined50, alone} {
-		t := table{{"", "requests/s", "of direct", "p50 µs", "p99 µs", "CPU µs a request", "of twemproxy", "of haproxy"}}
+		t := table{{"", "requests/s", "of direct", "p50 µs", "p99 µs", "CPU µs a request", "of twemproxy",
+			"of haproxy"}}
 		if s == alone {
 			t[0][2] = "p50 added µs"
 		}
@@ -168,9 +170,12 @@ func forwardVerdicts(r results) []verdict {
 		for _, command := range []string{"SET", "GET"} {
 			what := command + " " + t.name
 			all = append(all,
-				verdict{what + ": CPU a request, against twemproxy", r.ratio(what, "lockproxy", "twemproxy", cpu), t.twemproxy, true, "%.3f"},
-				verdict{what + ": CPU a request, against haproxy", r.ratio(what, "lockproxy", "haproxy", cpu), t.haproxy, true, "%.3f"},
-				verdict{what + ": throughput, against direct", r.ratio(what, "lockproxy", "direct", rate), t.direct, false, "%.3f"})
+				verdict{what + ": CPU a request, against twemproxy", r.ratio(what, "lockproxy", "twemproxy", cpu),
+					t.twemproxy, true, "%.3f"},
+				verdict{what + ": CPU a request, against haproxy", r.ratio(what, "lockproxy", "haproxy", cpu),
+					t.haproxy, true, "%.3f"},
+				verdict{what + ": throughput, against direct", r.ratio(what, "lockproxy", "direct", rate),
+					t.direct, false, "%.3f"})
 		}
 	}
 	for _, command := range []string{"SET", "GET"} {

@@ -123,7 +123,8 @@ func (w lockWay) alone(ctx context.Context, clients, n int) (sample, error) {
 		return sample{}, err
 	}
 	slices.Sort(took)
-	s := sample{rate: float64(len(took)) / elapsed.Seconds(), p50: took[len(took)/2], p99: took[len(took)*99/100]}
+	s := sample{rate: float64(len(took)) / elapsed.Seconds(), p50: took[len(took)/2],
+		p99: took[len(took)*99/100]}
 	return s.withBurnt(before, after, len(took)), nil
 }
 
@@ -173,7 +174,8 @@ func clientCPU(s sample) float64 { return micro(s.client) }
 func perCPU(s sample) float64 { return 1e6 / micro(s.client+s.cpu) }
 
 func printIndependent(r results, ways map[int][]lockWay) {
-	t := table{{"", "grants/s", "p50 µs", "p99 µs", "client's CPU µs a grant", "proxy's", "grants a CPU second", "Redis's CPU µs a grant"}}
+	t := table{{"", "grants/s", "p50 µs", "p99 µs", "client's CPU µs a grant", "proxy's", "grants a CPU second",
+		"Redis's CPU µs a grant"}}
 	for _, n := range quorums {
 		for _, what := range []string{over(n, apart), over(n, contended)} {
 			for _, w := range ways[n] {
@@ -217,8 +219,10 @@ func independentVerdicts(r results) []verdict {
 	for _, n := range quorums {
 		own, one := over(n, apart), over(n, contended)
 		all = append(all,
-			verdict{"RedLock, " + own + ": grants a CPU second, against redsync", r.ratio(own, oneProxy, redsyncName, perCPU), 2, false, "%.2f"},
-			verdict{"RedLock, " + one + ": p50 of the hand-over, against redsync", r.ratio(one, oneProxy, redsyncName, p50), 1. / 10, true, "%.3f"})
+			verdict{"RedLock, " + own + ": grants a CPU second, against redsync",
+				r.ratio(own, oneProxy, redsyncName, perCPU), 2, false, "%.2f"},
+			verdict{"RedLock, " + one + ": p50 of the hand-over, against redsync",
+				r.ratio(one, oneProxy, redsyncName, p50), 1. / 10, true, "%.3f"})
 	}
 	return all
 }

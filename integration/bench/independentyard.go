@@ -42,7 +42,8 @@ func (y *yard) openIndependent(ctx context.Context) error {
 		q := quorum{masters: masters[:n], pids: pids[:n]}
 		if y.binary != "" {
 			var err error
-			if q.proxy, q.admin, err = y.startLockproxy(ctx, y.plain[:1], true, independentSettings(q.masters)...); err != nil {
+			if q.proxy, q.admin, err = y.startLockproxy(ctx, y.plain[:1], true,
+				independentSettings(q.masters)...); err != nil {
 				return err
 			}
 		}
@@ -56,7 +57,8 @@ func (y *yard) openIndependent(ctx context.Context) error {
 
 func independentSettings(masters []string) []string {
 	lease := independentLease.String()
-	return []string{"--redlock", strings.Join(masters, ","), "--redlock-node-timeout", (independentLease / 20).String(),
+	return []string{"--redlock", strings.Join(masters, ","), "--redlock-node-timeout",
+		(independentLease / 20).String(),
 		"--lock-lease", lease, "--lock-max-lease", lease}
 }
 
@@ -125,7 +127,8 @@ type libraryLocker struct {
 
 func newLibraryLocker(ctx context.Context, addr, key string) *libraryLocker {
 	// A wait is as long as it takes; no request is sent again.
-	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, PoolSize: 1, ReadTimeout: -1, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, PoolSize: 1, ReadTimeout: -1,
+		MaxRetries: -1})
 	return &libraryLocker{
 		client: client, key: key,
 		stop: context.AfterFunc(ctx, func() { client.Close() }), // or a wait would not end

@@ -65,7 +65,8 @@ func keepalive(ctx context.Context, y *yard, o options) ([]verdict, error) {
 		end, what := ends[k.name()], fmt.Sprintf("%d holds kept alive, %s: ", o.holds, k.name())
 		due := float64(o.holds) / (k.lease / 3).Seconds()
 		verdicts = append(verdicts,
-			verdict{what + "renewals, of what is due", r.median(k.name(), "lockproxy", rate) / due, 0.95, false, "%.2f"},
+			verdict{what + "renewals, of what is due", r.median(k.name(), "lockproxy", rate) / due, 0.95, false,
+				"%.2f"},
 			verdict{what + "lost", end.lost, 0, true, "%.0f"},
 			verdict{what + "not in Redis at the end", float64(end.gone), 0, true, "%.0f"},
 			verdict{what + "freed by closing, in leases", end.freed.Seconds() / k.lease.Seconds(), 0.5, true, "%.3f"})
@@ -189,8 +190,10 @@ func (c *keepers) left(ctx context.Context, holds int) (least time.Duration, gon
 }
 
 func printKeepalive(r results, ends map[string]kept, all []keeping, holds int) {
-	work := table{{"", "renewals/s", "proxy's CPU %", "µs a renewal", "Redis's, µs a renewal", "by its own account", "scripts a renewal"}}
-	rest := table{{"", "taken in s", "proxy's bytes a hold", "Redis's", "shortest lease left", "lost", "gone", "freed in s", "CPU % without holds"}}
+	work := table{{"", "renewals/s", "proxy's CPU %", "µs a renewal", "Redis's, µs a renewal",
+		"by its own account", "scripts a renewal"}}
+	rest := table{{"", "taken in s", "proxy's bytes a hold", "Redis's", "shortest lease left", "lost", "gone",
+		"freed in s", "CPU % without holds"}}
 	for _, k := range all {
 		const who = "lockproxy"
 		what, end := k.name(), ends[k.name()]
@@ -216,7 +219,8 @@ func printKeepalive(r results, ends map[string]kept, all []keeping, holds int) {
 		})
 	}
 	fmt.Fprintf(os.Stdout, "\n## %d holds kept alive by one proxy\n\n%s\n%s", holds, work, rest)
-	fmt.Printf("\nOver %d connections and three masters, as medians of the thirds of the lease. CPU %% is of one core.\n"+
+	fmt.Printf("\n"+
+		"Over %d connections and three masters, as medians of the thirds of the lease. CPU %% is of one core.\n"+
 		"The proxy's bytes are what its resident memory grew by, the shortest lease is that of all holds at the\n"+
 		"end, and freed are they by closing the connections.\n", keepConns)
 }

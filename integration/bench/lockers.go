@@ -45,15 +45,17 @@ const lease = time.Minute
 func (y *yard) lockWays() (ways []lockWay, end func()) {
 	for i, name := range []string{oneProxy, twoProxies}[:len(y.lockproxy)] {
 		proxies := y.lockproxy[:i+1]
-		ways = append(ways, lockWay{name: name, nodes: y.masters, locker: func(ctx context.Context, key string, i int) (locker, error) {
-			return dialProxy(ctx, proxies[i%len(proxies)].addr, key)
-		}})
+		ways = append(ways, lockWay{name: name, nodes: y.masters,
+			locker: func(ctx context.Context, key string, i int) (locker, error) {
+				return dialProxy(ctx, proxies[i%len(proxies)].addr, key)
+			}})
 	}
 	pool := redis.NewClient(&redis.Options{Addr: y.plain[0]})
 	r := redsync.New(goredis.NewPool(pool))
-	ways = append(ways, lockWay{name: redsyncName, nodes: y.plain[:1], locker: func(_ context.Context, key string, _ int) (locker, error) {
-		return redsyncLocker{r.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(1<<30))}, nil
-	}})
+	ways = append(ways, lockWay{name: redsyncName, nodes: y.plain[:1],
+		locker: func(_ context.Context, key string, _ int) (locker, error) {
+			return redsyncLocker{r.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(1<<30))}, nil
+		}})
 	return ways, func() { pool.Close() }
 }
 

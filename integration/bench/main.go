@@ -76,11 +76,13 @@ func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.IntVar(&o.rounds, "rounds", 5, "rounds; each runs all contenders")
-	f.IntVar(&o.requests, "requests", 100000, "requests of a measurement at 50 connections without pipelining; the others follow from it")
+	f.IntVar(&o.requests, "requests", 100000,
+		"requests of a measurement at 50 connections without pipelining; the others follow from it")
 	f.IntVar(&o.holds, "holds", 100000, "holds that are kept alive; a multiple of 50")
 	f.StringVar(&o.only, "only", "", "one section: "+strings.Join(sections, ", "))
 	f.BoolVar(&o.quick, "quick", false, "two short rounds, about three minutes in all")
-	f.StringVar(&o.lockproxy, "lockproxy", "", "a lockproxy binary to measure; empty: build ./cmd/lockproxy; none: the yardsticks alone")
+	f.StringVar(&o.lockproxy, "lockproxy", "",
+		"a lockproxy binary to measure; empty: build ./cmd/lockproxy; none: the yardsticks alone")
 	f.StringVar(&o.cpuprofile, "cpuprofile", "", "save a CPU profile of lockproxy to this file at the end")
 	f.IntVar(&o.pipeline, "pipeline", 16, "commands at a time while -cpuprofile is taken")
 	if err := f.Parse(args); err != nil {
@@ -151,7 +153,8 @@ func run(ctx context.Context, o options) error {
 	for _, s := range []struct {
 		name    string
 		measure func(context.Context, *yard, options) ([]verdict, error)
-	}{{"forward", forward}, {"lock", pairs}, {"handover", handover}, {"scripts", scripts}, {"keepalive", keepalive}, {"redlock", independent}, {"pubsub", pubsub}, {"large", large}} {
+	}{{"forward", forward}, {"lock", pairs}, {"handover", handover}, {"scripts", scripts},
+		{"keepalive", keepalive}, {"redlock", independent}, {"pubsub", pubsub}, {"large", large}} {
 		if o.only != "" && o.only != s.name {
 			continue
 		}

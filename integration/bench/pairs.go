@@ -174,7 +174,8 @@ func inTurn(commands [][]byte, pipeline int) source {
 // lockedOrFreed accepts a grant, of LOCK or of its script, which may be the fence alone, and
 // the reply to a release.
 func lockedOrFreed(reply []byte) bool {
-	return bytes.HasPrefix(reply, []byte("*4\r\n")) || string(reply) == ":1\r\n" || len(reply) > 16 && reply[0] == ':'
+	return bytes.HasPrefix(reply, []byte("*4\r\n")) || string(reply) == ":1\r\n" ||
+		len(reply) > 16 && reply[0] == ':'
 }
 
 func printPairs(r results, shapes []shape, all []contender) {
@@ -196,6 +197,8 @@ func printPairs(r results, shapes []shape, all []contender) {
 			t = append(t, row)
 		}
 	}
-	fmt.Fprintf(os.Stdout, "\n## LOCK + UNLOCK\n\n%s\nLatencies are those of a batch: one command, or eight pairs. Where the cores are busy, the\n"+
-		"ratio is that of all CPU spent on a pair, Redis's and this program's included.\n", t)
+	fmt.Fprintf(os.Stdout,
+		"\n## LOCK + UNLOCK\n\n%s\n"+
+			"Latencies are those of a batch: one command, or eight pairs. Where the cores are busy, the\n"+
+			"ratio is that of all CPU spent on a pair, Redis's and this program's included.\n", t)
 }

@@ -79,7 +79,8 @@ type allocated struct{ commands, objects, bytes float64 }
 func allocations(ctx context.Context, admin string) (allocated, error) {
 	text, err := fetch(ctx, "http://"+admin+"/metrics")
 	m := parseMetrics(string(text))
-	return allocated{m["lockproxy_commands_total"], m["go_memstats_mallocs_total"], m["go_memstats_alloc_bytes_total"]}, err
+	return allocated{m["lockproxy_commands_total"], m["go_memstats_mallocs_total"],
+		m["go_memstats_alloc_bytes_total"]}, err
 }
 
 func fetch(ctx context.Context, url string) ([]byte, error) {

@@ -19,8 +19,8 @@ const (
 	messageSize = 32 // bytes of what is published
 )
 
-// pubsub measures messages of one publisher to 50 listeners of one channel, straight at one of the cluster's masters and
-// through lockproxy. Master tells master in both cases.
+// pubsub measures messages of one publisher to 50 listeners of one channel, straight at one of the cluster's
+// masters and through lockproxy. Master tells master in both cases.
 func pubsub(ctx context.Context, y *yard, o options) ([]verdict, error) {
 	all := append([]contender{y.direct}, y.lockproxy[:min(1, len(y.lockproxy))]...)
 	shapes := []shape{{"one at a time", listeners, 1, 0.05}, {"16 at a time", listeners, 16, 0.2}}
@@ -215,7 +215,8 @@ func read(fd int, buf []byte) (n int, err error) {
 }
 
 func printPubsub(r results, shapes []shape, all []contender) {
-	t := table{{"", "messages/s", "of direct", "p50 µs", "of direct", "p99 µs", "proxy's CPU µs a message", "Redis's", "of direct"}}
+	t := table{{"", "messages/s", "of direct", "p50 µs", "of direct", "p99 µs", "proxy's CPU µs a message",
+		"Redis's", "of direct"}}
 	for _, s := range shapes {
 		for _, c := range all {
 			row := []string{
@@ -235,6 +236,8 @@ func printPubsub(r results, shapes []shape, all []contender) {
 			t = append(t, row)
 		}
 	}
-	fmt.Fprintf(os.Stdout, "\n## Messages of one publisher to %d listeners\n\n%s\nMessages are counted as listeners get them. Latencies are from a batch being published to the last listener\n"+
-		"having all of it; the next batch follows then.\n", listeners, t)
+	fmt.Fprintf(os.Stdout,
+		"\n## Messages of one publisher to %d listeners\n\n%s\nMessages are counted as listeners get them. "+
+			"Latencies are from a batch being published to the last listener\n"+
+			"having all of it; the next batch follows then.\n", listeners, t)
 }

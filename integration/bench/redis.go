@@ -91,7 +91,8 @@ func whole(ctx context.Context, addr string) error {
 			return fmt.Errorf("cluster not whole: %w", err)
 		}
 		text, _ := v.(string)
-		if strings.Contains(text, "cluster_state:ok") && strings.Contains(text, fmt.Sprintf("cluster_known_nodes:%d", nodes)) {
+		if strings.Contains(text, "cluster_state:ok") &&
+			strings.Contains(text, fmt.Sprintf("cluster_known_nodes:%d", nodes)) {
 			return nil
 		}
 		select {

@@ -30,7 +30,8 @@ const keys = 100000
 // It runs with one thread for every contender: with --cluster it takes one a
 // master unless told. The keys differ in one pair of letters: with --cluster
 // {tag} becomes the tag of the connection's master, else [tag] is no tag.
-func redisBenchmark(ctx context.Context, c contender, command string, connections, pipeline, n int) (sample, error) {
+func redisBenchmark(ctx context.Context, c contender, command string,
+	connections, pipeline, n int) (sample, error) {
 	host, port, _ := strings.Cut(c.addr, ":")
 	args := []string{"-h", host, "-p", port, "--threads", "1", "--precision", "3",
 		"-c", strconv.Itoa(connections), "-P", strconv.Itoa(pipeline), "-n", strconv.Itoa(n)}

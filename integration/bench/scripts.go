@@ -23,7 +23,10 @@ const (
 const (
 	trivialScript = "return 1"
 	// compareScript deletes a key if it has the value: the release of SET NX PX.
-	compareScript = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+	compareScript = `if redis.call('get', KEYS[1]) == ARGV[1] then
+  return redis.call('del', KEYS[1])
+end
+return 0`
 	// redissonLock and redissonUnlock do what those of Redisson's RLock do: a hash counts
 	// how often its one field, the owner, holds the lock.
 	redissonLock = `if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
@@ -95,7 +98,9 @@ func scripts(ctx context.Context, y *yard, o options) ([]verdict, error) {
 	}
 	var verdicts []verdict
 	for _, p := range ways[len(ways)-1] {
-		verdicts = append(verdicts, verdict{p.name + ": µs of Redis, by its own account", r.median("scripts", p.name, account), 4, true, "%.2f"})
+		verdicts = append(verdicts,
+			verdict{p.name + ": µs of Redis, by its own account", r.median("scripts", p.name, account), 4, true,
+				"%.2f"})
 	}
 	return verdicts, nil
 }
@@ -123,7 +128,9 @@ func (y *yard) scriptWays(ctx context.Context, addr string) ([][]phase, error) {
 	ways := [][]phase{
 		{script("return 1", trivialScript, none, ":1\r\n")},
 		{
-			{"SET NX PX", addr, "set", func(lock string) []byte { return command(nil, "SET", "bench:"+lock, token, "NX", "PX", px) }, exactly("+OK\r\n")},
+			{"SET NX PX", addr, "set",
+				func(lock string) []byte { return command(nil, "SET", "bench:"+lock, token, "NX", "PX", px) },
+				exactly("+OK\r\n")},
 			script("compare and delete", compareScript, one, ":1\r\n", token),
 		},
 		{
@@ -150,8 +157,10 @@ func (y *yard) scriptWays(ctx context.Context, addr string) ([][]phase, error) {
 	})
 	proxy, _, err := y.startLockproxy(ctx, []string{addr}, false)
 	return append(ways, []phase{
-		{"LOCK", proxy.addr, "evalsha", func(lock string) []byte { return command(nil, "LOCK", lock, "TOKEN", token, "PX", px) }, lockedOrFreed},
-		{"UNLOCK", proxy.addr, "evalsha", func(lock string) []byte { return command(nil, "UNLOCK", lock, token) }, exactly(":1\r\n")},
+		{"LOCK", proxy.addr, "evalsha",
+			func(lock string) []byte { return command(nil, "LOCK", lock, "TOKEN", token, "PX", px) }, lockedOrFreed},
+		{"UNLOCK", proxy.addr, "evalsha", func(lock string) []byte { return command(nil, "UNLOCK", lock, token) },
+			exactly(":1\r\n")},
 	}), err
 }
 
@@ -245,8 +254,9 @@ func printScripts(r results, ways [][]phase) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## What a lock that nobody waits for costs Redis\n\n%s\n", t)
-	fmt.Fprintf(&b, "One command, by INFO commandstats, over rounds of %d locks that are taken and freed again, %d\n"+
-		"commands at a time over one connection. Redis takes the time, so that whatever interrupts it\n"+
-		"counts. Its CPU by the operating system includes reading and writing.\n", scriptLocks, scriptBatch)
+	fmt.Fprintf(&b,
+		"One command, by INFO commandstats, over rounds of %d locks that are taken and freed again, %d\n"+
+			"commands at a time over one connection. Redis takes the time, so that whatever interrupts it\n"+
+			"counts. Its CPU by the operating system includes reading and writing.\n", scriptLocks, scriptBatch)
 	fmt.Fprint(os.Stdout, b.String())
 }

@@ -93,7 +93,8 @@ func (y *yard) startTwemproxy(ctx context.Context) (c contender, err error) {
 		return c, err
 	}
 	c = contender{name: "twemproxy", addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	path, err := y.write("nutcracker.yml", fmt.Sprintf(twemproxyConfig, c.addr, y.plain[0], y.plain[1], y.plain[2]))
+	path, err := y.write("nutcracker.yml",
+		fmt.Sprintf(twemproxyConfig, c.addr, y.plain[0], y.plain[1], y.plain[2]))
 	if err != nil {
 		return c, err
 	}
@@ -143,7 +144,8 @@ func (y *yard) openLockproxy(ctx context.Context, o options) error {
 		return nil
 	case "":
 		y.binary = filepath.Join(y.dir, "lockproxy")
-		out, err := exec.CommandContext(ctx, "go", "build", "-o", y.binary, "lockproxy/cmd/lockproxy").CombinedOutput()
+		out, err := exec.CommandContext(ctx, "go", "build", "-o", y.binary,
+			"lockproxy/cmd/lockproxy").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("go build ./cmd/lockproxy: %w\n%s", err, out)
 		}
@@ -165,7 +167,8 @@ func (y *yard) openLockproxy(ctx context.Context, o options) error {
 
 // startLockproxy starts a lockproxy. One that is watched has an admin address, which
 // gives metrics and profiles.
-func (y *yard) startLockproxy(ctx context.Context, upstream []string, watched bool, settings ...string) (c contender, admin string, err error) {
+func (y *yard) startLockproxy(ctx context.Context, upstream []string, watched bool,
+	settings ...string) (c contender, admin string, err error) {
 	args := append([]string{"--upstream", strings.Join(upstream, ","), "--listen", "127.0.0.1:0"}, settings...)
 	if watched {
 		args = append(args, "--admin", "127.0.0.1:0", "--admin-pprof", "yes")

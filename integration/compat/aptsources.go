@@ -16,7 +16,8 @@ var keyrings = map[string]string{
 // archives are where the sources are if apt knows no mirror.
 var archives = map[string][]string{
 	"debian": {"http://deb.debian.org/debian %s main", "http://deb.debian.org/debian-security %s-security main"},
-	"ubuntu": {"http://archive.ubuntu.com/ubuntu %s main universe", "http://archive.ubuntu.com/ubuntu %s-updates main universe",
+	"ubuntu": {"http://archive.ubuntu.com/ubuntu %s main universe",
+		"http://archive.ubuntu.com/ubuntu %s-updates main universe",
 		"http://security.ubuntu.com/ubuntu %s-security main universe"},
 }
 
@@ -28,7 +29,8 @@ func sourceLines() (string, error) {
 		return "", err
 	}
 	id, codename := osField(string(release), "ID"), osField(string(release), "VERSION_CODENAME")
-	out, _ := exec.Command("apt-get", "indextargets", "--format", "$(CREATED_BY) $(REPO_URI) $(RELEASE) $(COMPONENT)").Output()
+	out, _ := exec.Command("apt-get", "indextargets", "--format",
+		"$(CREATED_BY) $(REPO_URI) $(RELEASE) $(COMPONENT)").Output()
 	places := mirrors(string(out), codename)
 	if len(places) == 0 {
 		for _, place := range archives[id] {

@@ -126,7 +126,8 @@ func aptSource(dir, version string) (tree string, err error) {
 	}
 	apart := []string{"-q", "-o", "Dir::Etc::sourcelist=" + list, "-o", "Dir::Etc::sourceparts=-",
 		"-o", "Dir::State::lists=" + filepath.Join(dir, "lists"), "-o", "Dir::Cache=" + filepath.Join(dir, "cache"),
-		"-o", "APT::Sandbox::User=", "-o", "APT::Update::Error-Mode=any", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=30", "-o", "Acquire::https::Timeout=30"}
+		"-o", "APT::Sandbox::User=", "-o", "APT::Update::Error-Mode=any", "-o", "Acquire::Retries=1",
+		"-o", "Acquire::http::Timeout=30", "-o", "Acquire::https::Timeout=30"}
 	if err := run(dir, "apt-get", apart, "update"); err != nil {
 		return "", err
 	}
@@ -145,7 +146,9 @@ func aptSource(dir, version string) (tree string, err error) {
 
 // aptTools says what apt needs and is not here.
 func aptTools() error {
-	for tool, from := range map[string]string{"apt-get": "Debian or Ubuntu", "dpkg-source": "the package dpkg-dev"} {
+	for tool, from := range map[string]string{
+		"apt-get":     "Debian or Ubuntu",
+		"dpkg-source": "the package dpkg-dev"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("no %s here (it comes with %s)", tool, from)
 		}
@@ -155,7 +158,8 @@ func aptTools() error {
 
 // sourceNames are the source package in its installed version, and in any.
 func sourceNames(version string) (names []string) {
-	out, err := exec.Command("dpkg-query", "-W", "-f", "${source:Package} ${source:Version}", "redis-server").Output()
+	out, err := exec.Command("dpkg-query", "-W", "-f", "${source:Package} ${source:Version}",
+		"redis-server").Output()
 	if f := strings.Fields(string(out)); err == nil && len(f) == 2 && strings.Contains(f[1], version) {
 		return []string{f[0] + "=" + f[1], f[0]}
 	}

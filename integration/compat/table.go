@@ -96,7 +96,8 @@ func (t *Table) Foot(exceptions Exceptions) (left []Difference, stale []Key) {
 	stale = exceptions.Stale(differ, func(key Key) bool { return ran[key] })
 	t.list("passes straight, fails through the proxy", left)
 	t.list("passed only in a second run through the proxy", unsteady)
-	fmt.Fprintf(t.w, "\n%d tests fail through the proxy alone; %d more are listed as exceptions\n", len(left), len(differ)-len(left))
+	fmt.Fprintf(t.w, "\n%d tests fail through the proxy alone; %d more are listed as exceptions\n", len(left),
+		len(differ)-len(left))
 	return left, stale
 }
 

@@ -32,7 +32,8 @@ var Commands = []Command{
 	{Name: "SMEMBERS", Request: once("SMEMBERS hostile:set")},
 	{Name: "UNLINK of the set", Request: once("UNLINK hostile:set")},
 	{Name: "SINTER, keys of all slots", Request: words("SINTER", key)},
-	{Name: "WATCH", Request: words("WATCH", same("{hostile}"+filling))}, // Redis compares each key with all before it
+	// Redis compares each key with all before it
+	{Name: "WATCH", Request: words("WATCH", same("{hostile}"+filling))},
 	{Name: "EVAL, keys of one slot", Request: counted("EVAL return{}", tagged)},
 	{Name: "XREAD without STREAMS", Request: words("XREAD", key)},
 	{Name: "SET, a long value", Request: long("SET hostile:value")},
@@ -45,7 +46,8 @@ var Commands = []Command{
 		return resp.AppendCommandStrings(nil, "EVAL", "return 1 --"+strings.Repeat("x", 100*n), "0")
 	}},
 	{Name: "EVAL, a script of many calls", Request: func(int) []byte {
-		return resp.AppendCommandStrings(nil, "EVAL", "return 1 --"+strings.Repeat("redis.call('PING')", 3_500), "0")
+		return resp.AppendCommandStrings(nil, "EVAL", "return 1 --"+
+			strings.Repeat("redis.call('PING')", 3_500), "0")
 	}},
 	{Name: "FUNCTION LOAD, many functions", Request: func(int) []byte {
 		library := "#!lua name=hostile\n"

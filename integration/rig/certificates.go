@@ -85,8 +85,10 @@ func LaunchTLSRedis(t *testing.T, a *Authority) (addr string) {
 	t.Helper()
 	port := FreePort(t)
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s := StartProcess(t, "redis-server", "--port", "0", "--tls-port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "",
-		"--tls-cert-file", a.File("server.crt"), "--tls-key-file", a.File("server.key"), "--tls-ca-cert-file", a.File("ca.crt"))
+	s := StartProcess(t, "redis-server", "--port", "0", "--tls-port", strconv.Itoa(port), "--bind", "127.0.0.1",
+		"--dir", t.TempDir(), "--save", "",
+		"--tls-cert-file", a.File("server.crt"), "--tls-key-file", a.File("server.key"), "--tls-ca-cert-file",
+		a.File("ca.crt"))
 	Eventually(t, Patience, "redis-server listens for TLS", func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {

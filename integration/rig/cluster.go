@@ -31,7 +31,8 @@ func StartLinkedCluster(l Life, masters, replicas int, args ...string) *Cluster 
 	return formCluster(l, masters, replicas, func(l Life, args ...string) *Server {
 		s := newClusterNode(l, args...)
 		s.Link = StartLink(l, s.Addr)
-		s.args = append(s.args, "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", strconv.Itoa(s.Link.port()),
+		s.args = append(s.args, "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port",
+			strconv.Itoa(s.Link.port()),
 			"--cluster-announce-bus-port", strconv.Itoa(s.Port+10000))
 		return s
 	}, args...)
@@ -39,10 +40,12 @@ func StartLinkedCluster(l Life, masters, replicas int, args ...string) *Cluster 
 
 func newClusterNode(l Life, args ...string) *Server {
 	l.Helper()
-	return newRedis(l, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf"}, args...)...)
+	return newRedis(l, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+		"--cluster-config-file", "nodes.conf"}, args...)...)
 }
 
-func formCluster(l Life, masters, replicas int, node func(l Life, args ...string) *Server, args ...string) *Cluster {
+func formCluster(l Life, masters, replicas int, node func(l Life, args ...string) *Server,
+	args ...string) *Cluster {
 	l.Helper()
 	c := &Cluster{Masters: masters}
 	for range masters * (1 + replicas) {
@@ -82,7 +85,8 @@ func (c *Cluster) Whole(l Life, known int) {
 	for _, n := range c.Nodes {
 		Eventually(l, 2*Patience, fmt.Sprintf("cluster whole, as %s sees it", n.Addr), func() bool {
 			text := n.Do(l, "CLUSTER", "INFO").Text
-			return InfoField(text, "cluster_state") == "ok" && InfoField(text, "cluster_known_nodes") == strconv.Itoa(known)
+			return InfoField(text, "cluster_state") == "ok" &&
+				InfoField(text, "cluster_known_nodes") == strconv.Itoa(known)
 		})
 	}
 }
@@ -178,7 +182,8 @@ func (c *Cluster) Migrate(l Life, slot int, from, to *Server, pause time.Duratio
 		if len(keys) == 0 {
 			break
 		}
-		from.Do(l, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "", "0", "5000", "KEYS"}, keys...)...)
+		from.Do(l, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "", "0", "5000", "KEYS"},
+			keys...)...)
 	}
 	to.Do(l, "CLUSTER", "SETSLOT", s, "NODE", toID)
 	from.Do(l, "CLUSTER", "SETSLOT", s, "NODE", toID)

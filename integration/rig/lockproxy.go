@@ -196,13 +196,18 @@ func (p *Proxy) Usage(l Life) Usage {
 	return Usage{p.Metric(l, "go_goroutines"), p.Metric(l, "process_open_fds")}
 }
 
+// above reports whether the proxy has more open than before, beyond a few goroutines of its own.
+func (u Usage) above(before Usage) bool {
+	return u.Goroutines > before.Goroutines+3 || u.Descriptors > before.Descriptors+3
+}
+
 // ReturnsTo waits until the proxy uses no more than it did, within a few
 // goroutines of its own.
 func (p *Proxy) ReturnsTo(l Life, before Usage) {
 	l.Helper()
 	var now Usage
 	end := time.Now().Add(Patience)
-	for now = p.Usage(l); now.Goroutines > before.Goroutines+3 || now.Descriptors > before.Descriptors+3; now = p.Usage(l) {
+	for now = p.Usage(l); now.above(before); now = p.Usage(l) {
 		if time.Now().After(end) {
 			l.Fatalf("left behind: goroutines %v -> %v, file descriptors %v -> %v",
 				before.Goroutines, now.Goroutines, before.Descriptors, now.Descriptors)
@@ -218,7 +223,10 @@ var (
 	SharedCluster = shared(func(l Life) *Cluster { return StartCluster(l, 3, 0) })
 
 	SharedOverRedis   = shared(func(l Life) *Proxy { return StartProxy(l, "--upstream", SharedRedis().Addr) })
-	SharedOverCluster = shared(func(l Life) *Proxy { return StartProxy(l, "--upstream", SharedCluster().Addrs()) })
+	SharedOverCluster = shared(func(l Life) *Proxy {
+		return StartProxy(l, "--upstream",
+			SharedCluster().Addrs())
+	})
 )
 
 // Everywhere runs a test against each kind of upstream: a fresh --dev, and shared

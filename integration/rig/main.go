@@ -39,7 +39,8 @@ func Main(m *testing.M) {
 func run(m *testing.M) int {
 	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			fmt.Fprintf(os.Stderr, "rig: %s is not installed: run `make test`, or `apt-get install redis-server redis-tools`\n", tool)
+			fmt.Fprintf(os.Stderr,
+				"rig: %s is not installed: run `make test`, or `apt-get install redis-server redis-tools`\n", tool)
 			return 1
 		}
 	}

@@ -46,12 +46,14 @@ func (m Masters) addrs() string {
 	return strings.Join(all, ",")
 }
 
-// StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout is a
+// StartRedlock is a proxy whose locks these masters keep, with leases of least or more. So its node timeout
+// is a
 // twentieth of that, which is long enough for a slow machine. It returns when all masters are old enough to
 // vote.
 func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Proxy {
 	l.Helper()
-	p := StartProxy(l, append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()}, args...)...)
+	p := StartProxy(l, append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()},
+		args...)...)
 	Eventually(l, time.Minute+Patience, "all masters vote", func() bool {
 		return p.Metric(l, "lockproxy_redlock_node_votes") == float64(len(m))
 	})

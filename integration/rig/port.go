@@ -11,7 +11,8 @@ import (
 // the range that systems hand out for outgoing connections.
 const highestPort = 22700
 
-// claims keeps others from the ports that this process has given away: each is taken with UDP, which no server
+// claims keeps others from the ports that this process has given away: each is taken with UDP, which no
+// server
 // of a test uses, until the process ends. So packages of tests that run side by side share no port.
 var claims struct {
 	sync.Mutex

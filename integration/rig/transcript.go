@@ -77,7 +77,8 @@ func (tr *Transcript) Play(addr string) error {
 	}()
 	for i, s := range tr.steps {
 		err := p.step(s)
-		if last := i+1 == len(tr.steps) || tr.steps[i+1].op != '>' || tr.steps[i+1].conn != s.conn; err == nil && last {
+		if last := i+1 == len(tr.steps) || tr.steps[i+1].op != '>' || tr.steps[i+1].conn != s.conn; err == nil &&
+			last {
 			err = p.flush(s.conn)
 		}
 		if err != nil {
