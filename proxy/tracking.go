@@ -26,6 +26,7 @@ var (
 	cachingNo    = resp.AppendCommandStrings(nil, "CLIENT", "CACHING", "NO")
 	trackingPing = resp.AppendCommandStrings(nil, "PING")
 	trackingOK   = []byte("+OK\r\n")
+	noPerm       = []byte("-NOPERM ")
 )
 
 // tracking is what the client's connections tell it, and the owner of them. It implements commands.Tracker.
@@ -51,11 +52,11 @@ func (t *tracking) Track(next commands.Tracking, prefixes []string) {
 	finish := func(reply []byte) []byte {
 		switch {
 		case t.own.set != set: // the client has gone
-		case reply[0] == '-':
+		case set.Refused() != nil:
 			t.Untrack()
-			if refused := set.Refused(); refused != nil {
-				reply = refused
-			}
+			return bytes.Clone(set.Refused())
+		case reply[0] == '-' && !bytes.HasPrefix(reply, noPerm): // a user without +ping may track all the same
+			t.Untrack()
 			return bytes.Clone(reply)
 		case next.BCast:
 			set.Everywhere()
@@ -70,10 +71,10 @@ func (t *tracking) Track(next commands.Tracking, prefixes []string) {
 	t.h.actions().Ask(cluster.Target{}, trackingPing, again, finish)
 }
 
-// firstFailed is the first error among replies, or else the first of them.
+// firstFailed is the first error among replies that is not about rights, or else the first of them.
 func firstFailed(replies [][]byte) []byte {
 	for _, reply := range replies {
-		if reply[0] == '-' {
+		if reply[0] == '-' && !bytes.HasPrefix(reply, noPerm) {
 			return reply
 		}
 	}

@@ -71,6 +71,32 @@ func TestRightsOfLockVerbs(t *testing.T) {
 	})
 }
 
+// TestTrackingTakesOneRight proves that CLIENT TRACKING works for a user who may not PING, and that one who may not
+// track is told so of CLIENT TRACKING, as at Redis.
+func TestTrackingTakesOneRight(t *testing.T) {
+	t.Parallel()
+	users := []rightsUser{{"tracker", "~* +get +client|tracking"}, {"reader", "~* +get"}}
+	eachUpstream(t, users, func(t *testing.T, nodes []*rig.Server, p *rig.Proxy) {
+		for _, call := range [][]string{{"CLIENT", "TRACKING", "ON"}, {"CLIENT", "TRACKING", "ON", "BCAST"}} {
+			c := rig.Connect(t, p.Addr)
+			c.Must(t, "HELLO", "3", "AUTH", "tracker", rightsPassword)
+			c.Want(t, "OK", call...)
+			if v := c.Call(t, "PING"); !v.IsError("NOPERM") {
+				t.Errorf("PING of a user who may not: %s", v)
+			}
+			refused, bare := rig.Connect(t, p.Addr), rig.Connect(t, nodes[0].Addr)
+			var said [2]string
+			for i, c := range []*rig.Conn{refused, bare} {
+				c.Must(t, "HELLO", "3", "AUTH", "reader", rightsPassword)
+				said[i] = c.Call(t, call...).Text
+			}
+			if said[0] != said[1] || !strings.Contains(said[0], "client|tracking") {
+				t.Errorf("%q: %q, Redis says %q", call, said[0], said[1])
+			}
+		}
+	})
+}
+
 // TestNobodyIsServed proves that nothing but AUTH, HELLO, QUIT and RESET is served before AUTH, after RESET, and soon after
 // the user was deleted or switched off.
 func TestNobodyIsServed(t *testing.T) {
