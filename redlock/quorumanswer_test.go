@@ -91,3 +91,58 @@ func TestQuorumSameTokenAgainIsNotNull(t *testing.T) {
 		})
 	}
 }
+
+// The same token again keeps its fence and what it was promised, whichever master answers first: one that has missed the
+// grant, or its renewal, does not speak for those that are late. R15 R27
+func TestQuorumSameTokenAgainKeepsItsGrant(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		misses string // what one master does
+	}{
+		{"the grant", "claim"},
+		{"the renewal", "renew"},
+	} {
+		for _, mode := range []Mode{Write, Read} {
+			t.Run(c.name+" "+string(mode), func(t *testing.T) {
+				atSea(t, 3, 1, func(t *testing.T, s *sea) {
+					l := s.proxies[0]
+					s.links[0][2].fails(func(script string) fault {
+						if script == c.misses {
+							return lostRequest
+						}
+						return none
+					})
+					g := mustLock(t, l, Acquire{Token: "a", Lease: 2 * time.Second, Mode: mode})
+					if _, err := renewAt(l, "a", 50*time.Second, 0); err != nil {
+						t.Fatal(err)
+					}
+					s.links[0][2].fails(nil)
+					s.links[0][1].delay = func() time.Duration { return 4 * time.Millisecond }
+					for range 2 {
+						r := mustLock(t, l, Acquire{Token: "a", Lease: 2 * time.Second, Mode: mode})
+						if r.Fence != g.Fence || r.TTL < 48*time.Second || r.Count != 1 {
+							t.Errorf("%+v after %+v", r, g)
+						}
+						time.Sleep(20 * time.Millisecond)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A master that is late for good does not keep the same token waiting for longer than its time. R27
+func TestQuorumSameTokenAgainWaitsForNobodyLong(t *testing.T) {
+	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+		l := s.proxies[0]
+		s.links[0][2].fails(func(string) fault { return lostRequest })
+		g := mustLock(t, l, Acquire{Token: "a", Lease: 50 * time.Second})
+		s.links[0][2].fails(nil)
+		s.links[0][1].fails(func(string) fault { return silence })
+		r := mustLock(t, l, Acquire{Token: "a", Lease: 2 * time.Second})
+		if r.Fence < g.Fence || r.took > testNodeTimeout+5*time.Millisecond {
+			t.Errorf("%+v after %+v", r, g)
+		}
+		s.links[0][1].fails(nil)
+	})
+}

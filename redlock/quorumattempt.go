@@ -245,12 +245,12 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 // nodes, without mu; nil: nothing. mu is held.
 func (a *attempt) decide() (follow func()) {
 	t := a.poll()
-	if fence, count, ttl, ok := a.agreed(t); ok {
-		return a.win(fence, count, ttl)
-	}
+	fence, count, ttl, ok := a.agreed(t)
 	switch {
-	case t.granted >= a.q.need && t.pending > 0 && t.counts:
+	case t.granted >= a.q.need && t.pending > 0 && (t.missed(ok) || ttl < a.promised()):
 		return nil // one of them has missed something, and the others know what
+	case ok:
+		return a.win(fence, count, ttl)
 	case t.granted >= a.q.need:
 		return a.settle()
 	case t.granted+t.pending >= a.q.need:
@@ -279,6 +279,23 @@ type returns struct {
 	fresh                     int  // of those that granted
 	counts                    bool // those that granted count differently
 	foreign, why              string
+}
+
+// missed says that some of those that granted know of a hold, or of a count, that others have missed. agreed: a
+// majority has the same all the same.
+func (t returns) missed(agreed bool) bool {
+	return !agreed && (t.counts || t.fresh > 0 && t.fresh < t.granted)
+}
+
+// promised is how much of its lease, in ms, the token was told before, by all that is known so far: a little
+// less, since the masters did not answer at the same moment. 0: it holds nothing yet.
+func (a *attempt) promised() (most int64) {
+	for _, b := range a.ballots {
+		if b.kind == gave && b.votes && !b.fresh {
+			most = max(most, b.ttl)
+		}
+	}
+	return most - (a.q.o.NodeTimeout + drift(ms(most))).Milliseconds()
 }
 
 func (a *attempt) poll() (t returns) {
