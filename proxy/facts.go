@@ -16,7 +16,7 @@ import (
 // commands.Server.
 
 // AuthRequired implements commands.Server.
-func (s *Server) AuthRequired() bool { return s.o.UsersOnly || *s.password.Load() != "" }
+func (s *Server) AuthRequired() bool { return s.o.UsersOnly || s.now.Load().Password != "" }
 
 // UsersOnly implements commands.Server.
 func (s *Server) UsersOnly() bool { return s.o.UsersOnly }
@@ -25,7 +25,7 @@ func (s *Server) UsersOnly() bool { return s.o.UsersOnly }
 // that of a Redis without ACL rules.
 func (s *Server) CheckAuth(user, password []byte) bool {
 	// Digests have one length, so the comparison tells nothing of the password's.
-	want, got := sha256.Sum256([]byte(*s.password.Load())), sha256.Sum256(password)
+	want, got := sha256.Sum256([]byte(s.now.Load().Password)), sha256.Sum256(password)
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && string(user) == "default"
 }
 
@@ -34,10 +34,6 @@ func (s *Server) Config() commands.Config { return s.o.Config }
 
 // Scripts implements commands.Server.
 func (s *Server) Scripts() *commands.Scripts { return s.scripts }
-
-// SetPassword changes the password that clients authenticate with; "" means
-// that none is needed. Clients that are connected stay as they are.
-func (s *Server) SetPassword(password string) { s.password.Store(&password) }
 
 // RedisVersion implements commands.Server.
 func (s *Server) RedisVersion() string { return s.upstream.Topology().RedisVersion }
@@ -56,7 +52,7 @@ func (s *Server) rawFacts() commands.Facts {
 		Started:             s.started,
 		Clients:             int(s.clients.Load()),
 		Blocked:             int(s.blocked.Load()),
-		MaxClients:          int(s.maxClients.Load()),
+		MaxClients:          s.now.Load().MaxClients,
 		HeldClients:         int(s.held.Load()),
 		Tracking:            int(s.tracking.Load()),
 		ConnectionsTotal:    uint64(s.lastID.Load()),

@@ -14,19 +14,10 @@ import (
 // limits are those of one command, after AUTH and before.
 type limits struct{ open, closed resp.Limits }
 
-// commandLimits are where limits come from.
+// commandLimits are those of the upstream.
 type commandLimits struct {
 	mu     sync.Mutex
-	set    resp.Limits
 	learnt cluster.Limits
-}
-
-// SetLimits changes the limits of one command.
-func (s *Server) SetLimits(l resp.Limits) {
-	s.commandLimits.mu.Lock()
-	defer s.commandLimits.mu.Unlock()
-	s.commandLimits.set = l
-	s.applyLimits()
 }
 
 // learnLimits asks the masters of the upstream for theirs.
@@ -41,10 +32,10 @@ func (s *Server) learnLimits(ctx context.Context) {
 	s.applyLimits()
 }
 
-// applyLimits has the loops keep the limits. An argument larger than the query buffer of a client may be breaks its
+// applyLimits has the loops keep the limits. It needs the lock of commandLimits. An argument larger than the query buffer of a client may be breaks its
 // connection as one above proto-max-bulk-len does.
 func (s *Server) applyLimits() {
-	l := s.commandLimits.set
+	l := s.now.Load().Limits
 	for _, most := range []int{s.commandLimits.learnt.Bulk, s.commandLimits.learnt.Buffer} {
 		if most > 0 {
 			l.Bulk = min(l.BulkLimit(), most)

@@ -77,14 +77,14 @@ func (s *Server) accept(ln net.Listener) {
 // as clients.
 func (s *Server) handshake(nc net.Conn) {
 	defer s.handshakes.Add(-1)
-	if s.handshakes.Add(1)+s.clients.Load() > s.maxClients.Load() {
+	if s.handshakes.Add(1)+s.clients.Load() > int64(s.now.Load().MaxClients) {
 		s.rejected.Add(1)
 		nc.Close()
 		return
 	}
 	secure := tls.Server(nc, s.o.TLS())
 	limit := handshakeTimeout
-	if d := time.Duration(s.authTimeout.Load()); d > 0 {
+	if d := s.now.Load().AuthTimeout; d > 0 {
 		limit = min(limit, d)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
@@ -101,7 +101,7 @@ var tooManyClients = []byte("-ERR max number of clients reached\r\n")
 
 // Admit serves one client over nc, which it takes over.
 func (s *Server) Admit(nc net.Conn) {
-	if s.clients.Add(1) > s.maxClients.Load() {
+	if s.clients.Add(1) > int64(s.now.Load().MaxClients) {
 		s.clients.Add(-1)
 		s.rejected.Add(1)
 		nc.SetWriteDeadline(time.Now().Add(time.Second))
@@ -110,7 +110,7 @@ func (s *Server) Admit(nc net.Conn) {
 		return
 	}
 	if tcp, ok := nc.(*net.TCPConn); ok {
-		idle := time.Duration(s.keepAlive.Load())
+		idle := s.now.Load().KeepAlive
 		tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: idle > 0, Idle: idle, Interval: max(idle/3, time.Second), Count: 3})
 	}
 	if !s.enter() {

@@ -145,17 +145,5 @@ func (m *memory) over() int64 {
 	return max(m.used.Load()-limit, 0)
 }
 
-// SetMaxMemory changes how many bytes all clients together may take; 0: any number.
-func (s *Server) SetMaxMemory(bytes int64) {
-	s.memory.limit.Store(bytes)
-	s.scripts.SetLimit(int(bytes / scriptShare))
-	for _, w := range s.workers {
-		w.loop.Post(func() {
-			w.memory.publish(s)
-			s.memory.check(s)
-		})
-	}
-}
-
 // scriptShare is the part of the memory for clients that sources of scripts may take besides.
 const scriptShare = 8

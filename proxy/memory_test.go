@@ -130,7 +130,7 @@ func TestEviction(t *testing.T) {
 			}
 		}
 		idle.tell("$1\r\na\r\n", "ECHO a")
-		r.server.SetMaxMemory(1 << 20)
+		r.change(func(o *Options) { o.MaxMemory = 1 << 20 })
 		synctest.Wait()
 		two.expectClosed()
 		one.expectClosed()
@@ -146,7 +146,7 @@ func TestEvictionOfMany(t *testing.T) {
 			fmt.Fprintf(c, "*2\r\n$3\r\nGET\r\n$%d\r\n%s", 1<<20, strings.Repeat("x", 10<<10))
 		}
 		before := r.used()
-		r.server.SetMaxMemory(int64(before / 2))
+		r.change(func(o *Options) { o.MaxMemory = int64(before / 2) })
 		if n := r.used(); n > before/2+2*memoryGrain || n < before/2-4*memoryGrain {
 			r.Errorf("%d bytes of %d are left", n, before)
 		}

@@ -96,6 +96,7 @@ func (o Options) withDefaults() Options {
 	o.MaxPipeline = cmp.Or(o.MaxPipeline, d.MaxPipeline)
 	o.ScriptCache = cmp.Or(o.ScriptCache, d.ScriptCache)
 	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
+	o.Output = o.Output.withDefaults()
 	o.Redlock.NodeTimeout = cmp.Or(o.Redlock.NodeTimeout, d.Redlock.NodeTimeout)
 	o.Log = cmp.Or(o.Log, d.Log)
 	o.Pipes.Log = cmp.Or(o.Pipes.Log, o.Log)

@@ -41,26 +41,21 @@ func (l OutputLimits) withDefaults() OutputLimits {
 	return l
 }
 
-// outputs are the limits as they are now, and how many clients were closed for them.
+// outputs is how many clients were closed because of their limit.
 type outputs struct {
-	limits                     atomic.Pointer[OutputLimits]
 	closedNormal, closedPubSub atomic.Uint64
 	closedStrangers            atomic.Uint64
 }
 
-// SetOutputLimits changes the limits, also of clients that are connected.
-func (s *Server) SetOutputLimits(l OutputLimits) {
-	l = l.withDefaults()
-	s.outputs.limits.Store(&l)
+// crowded is from how many waiting bytes on the limits are looked at.
+func (l OutputLimits) crowded() int {
 	look := min(crowded, l.Normal.Hard, l.PubSub.Hard)
 	for _, soft := range []int{l.Normal.Soft, l.PubSub.Soft} {
 		if soft > 0 {
 			look = min(look, soft)
 		}
 	}
-	for _, w := range s.workers {
-		w.loop.Post(func() { w.crowded = look })
-	}
+	return look
 }
 
 // unreadShare is the part of the hard limit of normal clients that replies may take up before no more
@@ -82,7 +77,7 @@ const (
 // beyond its limit it is closed.
 func (s *session) checkOutput() {
 	s.countMemory()
-	waiting, limits := s.waiting(), s.w.server.outputs.limits.Load()
+	waiting, limits := s.waiting(), &s.w.server.now.Load().Output
 	limit, unread := &limits.Normal, limits.Normal.Hard/unreadShare
 	if all := s.w.server.memory.limit.Load(); all > 0 {
 		unread = min(unread, int(all/budgetShare))

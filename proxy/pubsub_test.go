@@ -343,7 +343,7 @@ func TestSlowSubscriber(t *testing.T) {
 		if want := 165 * len(frame("*3", "message", "x", text)); read != want {
 			st.Errorf("who reads got %d bytes of %d", read, want)
 		}
-		st.server.SetOutputLimits(OutputLimits{PubSub: OutputLimit{Hard: 20 << 10}})
+		st.change(func(o *Options) { o.Output = OutputLimits{PubSub: OutputLimit{Hard: 20 << 10}} })
 		slow = st.connect()
 		slow.subscribe("x")
 		publish(11)

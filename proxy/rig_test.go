@@ -209,3 +209,10 @@ func (c *client) expectClosed() {
 		c.Fatal("the connection stays open")
 	}
 }
+
+// change has the server follow changed options.
+func (r *rig) change(f func(*Options)) {
+	o := *r.server.now.Load()
+	f(&o)
+	r.server.Change(o)
+}

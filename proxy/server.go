@@ -55,18 +55,14 @@ type Server struct {
 	clients      atomic.Int64
 	handshakes   atomic.Int64 // under way
 	rejected     atomic.Uint64
-	blocked      atomic.Int64 // clients whose command blocks at the upstream
-	queued       atomic.Int64 // clients whose command blocks and is not yet there
-	password     atomic.Pointer[string]
-	maxClients   atomic.Int64
-	idle         atomic.Int64          // time.Duration
-	authTimeout  atomic.Int64          // time.Duration; 0: none
-	authTimeouts atomic.Uint64         // clients closed for it
-	keepAlive    atomic.Int64          // time.Duration
-	held         atomic.Int64          // clients that CLIENT PAUSE holds
-	tracking     atomic.Int64          // clients in CLIENT TRACKING
-	unable       atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
-	pause        atomic.Pointer[pause] // a copy of that of the first loop; nil: none
+	blocked      atomic.Int64            // clients whose command blocks at the upstream
+	queued       atomic.Int64            // clients whose command blocks and is not yet there
+	now          atomic.Pointer[Options] // those that Change may change; the others are in o
+	authTimeouts atomic.Uint64           // clients closed because of AuthTimeout
+	held         atomic.Int64            // clients that CLIENT PAUSE holds
+	tracking     atomic.Int64            // clients in CLIENT TRACKING
+	unable       atomic.Bool             // it was logged that the proxy's user lacks a right: see roster
+	pause        atomic.Pointer[pause]   // a copy of that of the first loop; nil: none
 	outputs      outputs
 	failures     failures // to get in
 	addresses    *addresses
@@ -97,12 +93,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.books = books{s: s, errors: make(map[string]uint64)}
 	s.slow.s = s
-	s.SetPassword(o.Password)
-	s.SetMaxClients(o.MaxClients)
-	s.SetIdleTimeout(o.IdleTimeout)
-	s.SetAuthTimeout(o.AuthTimeout)
-	s.SetKeepAlive(o.KeepAlive)
-	s.SetLimits(o.Limits)
+	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	for _, script := range redlock.Scripts() {
 		s.scripts.Pin([]byte(script.Source))
@@ -111,8 +102,6 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.stop()
 		return nil, err
 	}
-	s.SetOutputLimits(o.Output)
-	s.SetMaxMemory(o.MaxMemory)
 	s.startLocks()
 	if err := s.firstCommands(ctx); err != nil {
 		s.stop()
@@ -142,7 +131,7 @@ func (s *Server) startLoops() error {
 				return err
 			}
 		}
-		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: crowded, byName: make(map[string]*counter),
+		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: s.o.Output.crowded(), byName: make(map[string]*counter),
 			blocked: make(map[int64]*session), unknown: make(strangers), slow: slowDefault}
 		w.hub = newHub(w)
 		w.roster.w = w
@@ -314,18 +303,6 @@ func (s *Server) Ready() error {
 	}
 	return s.quorumReady()
 }
-
-// SetMaxClients changes how many clients may be connected.
-func (s *Server) SetMaxClients(n int) { s.maxClients.Store(int64(n)) }
-
-// SetIdleTimeout changes after how long a silent client is closed; 0: never.
-func (s *Server) SetIdleTimeout(d time.Duration) { s.idle.Store(int64(d)) }
-
-// SetAuthTimeout changes how long a client that must authenticate has for that; 0: for ever.
-func (s *Server) SetAuthTimeout(d time.Duration) { s.authTimeout.Store(int64(d)) }
-
-// SetKeepAlive changes after how much silence clients that connect from now on are probed; 0 or less: never.
-func (s *Server) SetKeepAlive(d time.Duration) { s.keepAlive.Store(int64(d)) }
 
 func (s *Server) addCounter(c *counter) {
 	s.mu.Lock()

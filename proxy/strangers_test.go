@@ -73,7 +73,7 @@ func TestAuthTimeout(t *testing.T) {
 		if n := r.server.Stats().AuthTimeouts; n != 2 {
 			r.Errorf("%d are counted", n)
 		}
-		r.server.SetAuthTimeout(0)
+		r.change(func(o *Options) { o.AuthTimeout = 0 })
 		late := r.connect()
 		time.Sleep(time.Hour)
 		late.tell("+OK\r\n", "AUTH secret")

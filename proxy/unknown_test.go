@@ -136,7 +136,7 @@ func TestGoesBehindAnUnknownCommand(t *testing.T) {
 // Who has not authenticated has nobody asked for anything.
 func TestUnknownCommandBeforeAuth(t *testing.T) {
 	inLoadingBubble(t, func(r *rig, u *loads) {
-		r.server.SetPassword("secret")
+		r.change(func(o *Options) { o.Password = "secret" })
 		c := r.connect()
 		before := u.asked
 		c.send("XCLIENT REPLY SKIP")

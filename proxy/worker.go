@@ -111,14 +111,14 @@ func (w *worker) remove(s *session) {
 // tidy closes clients that have been idle for too long, and looks after those that block; it
 // runs once a second.
 func (w *worker) tidy() {
-	if idle := time.Duration(w.server.idle.Load()); idle > 0 {
+	if idle := w.server.now.Load().IdleTimeout; idle > 0 {
 		for s := range w.sessions {
 			if w.loop.Now().Sub(s.active) > idle && s.idles() {
 				s.conn.Close()
 			}
 		}
 	}
-	w.closeStrangers(time.Duration(w.server.authTimeout.Load()))
+	w.closeStrangers(w.server.now.Load().AuthTimeout)
 	w.lookAtBlocked()
 	w.roster.look()
 	w.checkFull()

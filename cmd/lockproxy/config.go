@@ -122,9 +122,9 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 	for _, pair := range pairs {
 		s := find(strings.ToLower(pair[0]))
 		switch {
-		case s.live == nil && pair[1] == s.answer(&next):
+		case !s.live && pair[1] == s.answer(&next):
 			continue // clients that set all that they have got
-		case s.live == nil:
+		case !s.live:
 			return nil, setError(s, errors.New("can't set immutable config"))
 		case seen[s.Name]:
 			return nil, setError(s, errors.New("duplicate parameter"))

@@ -31,7 +31,7 @@ func writeHelp(w io.Writer) {
 			names += " --" + settings[i+1].Name
 		}
 		live := " "
-		if s.live != nil {
+		if s.live {
 			live = "*"
 		}
 		left := fmt.Sprintf("%-9s%-28s %s", heading, names, s.standard(standard))
@@ -50,7 +50,7 @@ func settingsTable() string {
 			shown = "`" + shown + "`"
 		}
 		live := ""
-		if s.live != nil {
+		if s.live {
 			live = " *"
 		}
 		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.Name, live, shown, s.allowed(), s.Help)

@@ -20,12 +20,9 @@ type Setting struct {
 	Secret  bool   // never shown in errors and logs
 	Joined  bool   // shares the --help line of the setting before it
 
-	in   func(*Values) value          // its place in v, and what is allowed there
-	live func(*proxy.Server, *Values) // has the clients' side follow a CONFIG SET; nil: nobody may change it
+	in   func(*Values) value // its place in v, and what is allowed there
+	live bool                // CONFIG SET may change it: it is looked up when it is used, or Server.Change heeds it
 }
-
-// whenUsed is live of what is looked up each time it is used.
-func whenUsed(*proxy.Server, *Values) {}
 
 const year = 365 * 24 * time.Hour
 
@@ -42,15 +39,15 @@ var settings = []Setting{
 		in:   func(v *Values) value { return addresses{&v.Listen, true} }},
 	{Name: "requirepass", Group: "clients", Secret: true,
 		Help: "password for AUTH, and the time for it",
-		live: func(s *proxy.Server, v *Values) { s.SetPassword(v.Proxy.Password) },
+		live: true,
 		in:   func(v *Values) value { return text{&v.Proxy.Password, "any text, empty for none"} }},
 	{Name: "auth-timeout", Group: "clients", Default: "1m", Joined: true,
 		Help: "how long a client that needs AUTH has for it; 0s: for ever",
-		live: func(s *proxy.Server, v *Values) { s.SetAuthTimeout(v.Proxy.AuthTimeout) },
+		live: true,
 		in:   func(v *Values) value { return duration{&v.Proxy.AuthTimeout, 0, 24 * time.Hour} }},
 	{Name: "protected-mode", Group: "clients", Default: "yes",
 		Help: "never open without AUTH, and as whose user",
-		live: whenUsed,
+		live: true,
 		in:   func(v *Values) value { return yesNo{&v.ProtectedMode} }},
 	{Name: "client-auth", Group: "clients", Joined: true,
 		Help: "whose users clients are: proxy, upstream",
@@ -202,23 +199,23 @@ var settings = []Setting{
 
 	{Name: "maxclients", Group: "limits",
 		Help: "clients at a time, and the memory of all",
-		live: func(s *proxy.Server, v *Values) { s.SetMaxClients(v.Proxy.MaxClients) },
+		live: true,
 		in:   func(v *Values) value { return number{&v.Proxy.MaxClients, 1, 1_000_000} }},
 	{Name: "maxmemory-clients", Group: "limits", Default: "25%", Joined: true,
 		Help: "memory of all clients together; who takes most is closed first; 0: any",
-		live: func(s *proxy.Server, v *Values) { s.SetMaxMemory(v.MaxMemory.of(memoryHere())) },
+		live: true,
 		in:   func(v *Values) value { return memoryShare{&v.MaxMemory} }},
 	{Name: "timeout", Group: "limits",
 		Help: "seconds a client may idle; 0: for ever",
-		live: func(s *proxy.Server, v *Values) { s.SetIdleTimeout(v.Proxy.IdleTimeout) },
+		live: true,
 		in:   func(v *Values) value { return seconds{&v.Proxy.IdleTimeout, 1<<31 - 1} }},
 	{Name: "tcp-keepalive", Group: "limits", Joined: true,
 		Help: "seconds between probes of a client; 0: none",
-		live: func(s *proxy.Server, v *Values) { s.SetKeepAlive(v.Proxy.KeepAlive) },
+		live: true,
 		in:   func(v *Values) value { return seconds{&v.Proxy.KeepAlive, 32767} }},
 	{Name: "proto-max-bulk-len", Group: "limits",
 		Help: "one argument of a command",
-		live: func(s *proxy.Server, v *Values) { s.SetLimits(v.Proxy.Limits) },
+		live: true,
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Bulk, mb, 1 << 40} }},
 	{Name: "proto-max-multibulk-len", Group: "limits",
 		Help: "arguments of a command",
@@ -228,11 +225,11 @@ var settings = []Setting{
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Inline, kb, mb} }},
 	{Name: "client-query-buffer-limit", Group: "limits",
 		Help: "one whole command",
-		live: func(s *proxy.Server, v *Values) { s.SetLimits(v.Proxy.Limits) },
+		live: true,
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Command, mb, 1 << 40} }},
 	{Name: "client-output-buffer-limit", Group: "limits",
 		Help: "left unread; subscribers 32mb, 8mb for 60 s",
-		live: func(s *proxy.Server, v *Values) { s.SetOutputLimits(v.Proxy.Output) },
+		live: true,
 		in:   func(v *Values) value { return outputLimits{&v.Proxy.Output} }},
 	{Name: "client-max-pipeline", Group: "limits",
 		Help: "commands of one client on their way",
@@ -255,11 +252,11 @@ var settings = []Setting{
 		in:   func(v *Values) value { return number{&v.Proxy.Loops, 0, 256} }},
 	{Name: "drain-timeout", Group: "program", Default: "10s",
 		Help: "how long SIGTERM lets commands finish",
-		live: whenUsed,
+		live: true,
 		in:   func(v *Values) value { return duration{&v.DrainTimeout, 0, time.Hour} }},
 	{Name: "log-level", Group: "program",
 		Help: "debug, info, warn, error",
-		live: whenUsed,
+		live: true,
 		in: func(v *Values) value {
 			return choice[slog.Level]{&v.LogLevel, []word[slog.Level]{
 				{"debug", slog.LevelDebug}, {"info", slog.LevelInfo}, {"warn", slog.LevelWarn}, {"error", slog.LevelError},

@@ -48,13 +48,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 		w.leave()
 		return nil, err
 	}
-	p.config.OnChange(func(v *Values) {
-		for _, setting := range settings {
-			if setting.live != nil {
-				setting.live(w.Server, v)
-			}
-		}
-	})
+	p.config.OnChange(func(v *Values) { w.Change(proxyOptions(p, v, up)) })
 	return w, nil
 }
 

@@ -1,0 +1,20 @@
+package proxy
+
+// Change has the Server follow options that may change while it runs: the password, what bounds clients and
+// commands, and times. It ignores the others. Safe for concurrent use.
+func (s *Server) Change(o Options) {
+	o = o.withDefaults()
+	s.now.Store(&o)
+	s.memory.limit.Store(o.MaxMemory)
+	s.scripts.SetLimit(int(o.MaxMemory / scriptShare))
+	s.commandLimits.mu.Lock()
+	s.applyLimits()
+	s.commandLimits.mu.Unlock()
+	for _, w := range s.workers {
+		w.loop.Post(func() {
+			w.crowded = o.Output.crowded()
+			w.memory.publish(s)
+			s.memory.check(s)
+		})
+	}
+}
