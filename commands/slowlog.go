@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -90,40 +91,70 @@ func slowlogReset(c *Call) {
 // slowlog asks all masters for their logs with req, and answers with what show makes of the newest count
 // entries.
 func (c *Call) slowlog(req []byte, count int64, show func([]SlowEntry) []byte) {
-	log, table, own, actions := c.Server.SlowLog(), c.Table, c.Server.SlowLog().Own(), c.Actions
+	m := slowMerge{log: c.Server.SlowLog(), table: c.Table, own: c.Server.SlowLog().Own(), count: count}
+	actions := c.Actions
 	c.AskAll(req, Asking{Resend: true, Always: true}, func(_ int, replies [][]byte) []byte {
-		all, bad := parseArrays(replies)
-		if bad != nil {
-			return bad
-		}
-		logs := [][]SlowEntry{own}
-		longest := 0
-		for _, elems := range all {
-			entries, ok := parseSlowlog(elems)
-			if !ok {
-				return errUnexpected
+		actions.Await(func(done func([]byte)) {
+			go func() { // ends by itself
+				if m.merge(replies); m.answer == nil && len(m.merged) <= m.longest {
+					m.answer = show(m.merged)
+				}
+				done(nil)
+			}()
+		}, func([]byte) []byte {
+			if m.answer != nil {
+				return m.answer
 			}
-			logs = append(logs, entries)
-			longest = max(longest, len(entries))
-		}
-		merged := mergeSlowlogs(logs, table)
-		whose := log.Whose()
-		for i := range merged {
-			if addr, name, ok := whose(merged[i]); ok {
-				merged[i].Addr, merged[i].Name = addr, name
-			}
-			table.redact(merged[i].Args)
-		}
-		merged = merged[:min(int64(len(merged)), count)]
-		if len(merged) <= longest {
-			return show(merged)
-		}
-		// One Redis would keep fewer than all of them together.
-		actions.Ask(cluster.ToMaster(0), askSlowKept, reread, func(reply []byte) []byte {
-			return show(merged[:min(len(merged), max(longest, slowlogMaxLen(reply, log)))])
-		})
+			// One Redis would keep fewer than all of them together.
+			actions.Ask(cluster.ToMaster(0), askSlowKept, reread, func(reply []byte) []byte {
+				kept := max(m.longest, slowlogMaxLen(reply, m.log))
+				actions.Await(func(done func([]byte)) {
+					go func() { done(show(m.merged[:min(len(m.merged), kept)])) }() // ends by itself
+				}, func(reply []byte) []byte { return reply }, nil)
+				return nil
+			})
+			return nil
+		}, nil)
 		return nil
 	})
+}
+
+// slowMerge makes one log of those of all nodes and of the proxy.
+type slowMerge struct {
+	log     SlowLog
+	table   *Table
+	own     []SlowEntry
+	count   int64       // of entries that are asked for
+	merged  []SlowEntry // no more than those
+	longest int         // of the logs of the nodes
+	answer  []byte      // if one of them has none
+}
+
+// merge merges replies. It may take long.
+func (m *slowMerge) merge(replies [][]byte) {
+	all, bad := parseArrays(replies)
+	if m.answer = bad; bad != nil {
+		return
+	}
+	logs := [][]SlowEntry{m.own}
+	for _, elems := range all {
+		entries, ok := parseSlowlog(elems)
+		if !ok {
+			m.answer = errUnexpected
+			return
+		}
+		logs = append(logs, entries)
+		m.longest = max(m.longest, len(entries))
+	}
+	m.merged = mergeSlowlogs(logs, m.table)
+	whose := m.log.Whose()
+	for i := range m.merged {
+		if addr, name, ok := whose(m.merged[i]); ok {
+			m.merged[i].Addr, m.merged[i].Name = addr, name
+		}
+		m.table.redact(m.merged[i].Args)
+	}
+	m.merged = m.merged[:min(int64(len(m.merged)), m.count)]
 }
 
 var askSlowKept = resp.AppendCommandStrings(nil, "CONFIG", "GET", "slowlog-*")
@@ -315,13 +346,14 @@ func shortened[T []byte | string](arg T, most int) []byte {
 func moreArguments(n int) []byte { return fmt.Appendf(nil, "... (%d more arguments)", n) }
 
 // redact hides the secrets in args, an entry of a node: it may show those of settings that it does not know.
+// Entries of the proxy, which others read meanwhile, have none, and stay as they are.
 func (t *Table) redact(args [][]byte) {
 	if len(args) == 0 {
 		return
 	}
 	c, _ := t.Resolve(args)
 	for i, secret := range c.Secrets(args) {
-		if secret {
+		if secret && !bytes.Equal(args[i], redacted) {
 			args[i] = redacted
 		}
 	}

@@ -72,6 +72,10 @@ func (g *gather) arrived() {
 		g.mergeApart(size)
 		return
 	}
+	if w := g.s.w; w.late() {
+		w.inTurn(func() { g.conclude(size, g.wholes()) })
+		return
+	}
 	g.conclude(size, g.wholes())
 }
 

@@ -112,11 +112,11 @@ func (l *slowLog) Whose() func(e commands.SlowEntry) (addr, name string, ok bool
 
 // mayBe says that e may be about s.
 func (s *slowSeenAs) mayBe(e commands.SlowEntry) bool {
-	command := strings.ToLower(string(e.Args[0]))
-	if s.command != command && (len(e.Args) < 2 || s.command != command+"|"+strings.ToLower(string(e.Args[1]))) {
+	if s.took < e.Took || max(s.end-e.Time, e.Time-s.end) > clockSlip {
 		return false
 	}
-	return s.took >= e.Took && max(s.end-e.Time, e.Time-s.end) <= clockSlip
+	command := strings.ToLower(string(e.Args[0]))
+	return s.command == command || len(e.Args) > 1 && s.command == command+"|"+strings.ToLower(string(e.Args[1]))
 }
 
 // note remembers whose command took long.

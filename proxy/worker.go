@@ -31,6 +31,7 @@ type worker struct {
 	pause    pause
 	monitors monitors
 	scans    scans
+	turns    turns
 	roster   roster
 
 	readsFrom int8          // clients whose ReadOnly is at least this read from replicas

@@ -214,6 +214,42 @@ func TestRoundsAreShortForPipelines(t *testing.T) {
 	}
 }
 
+// So do those whose answers are put together from long ones of all nodes.
+func TestRoundsAreShortForMerges(t *testing.T) {
+	const n = 500
+	nodes := rig.StartCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
+	for _, node := range nodes.Nodes {
+		node.Do(t, "CONFIG", "SET", "slowlog-log-slower-than", "0", "slowlog-max-len", "2000")
+		for i := range 300 {
+			node.Do(t, "ECHO", fmt.Sprint(i))
+		}
+		for _, verb := range strings.Fields("ECHO PING TIME DBSIZE ROLE LASTSAVE RANDOMKEY INFO COMMAND") {
+			node.Do(t, strings.Fields(verb + " x")[:1+strings.Count("ECHO", verb)]...)
+		}
+	}
+	other := rig.Connect(t, addr)
+	other.Must(t, "CONFIG", "GET", "slowlog-*") // the proxy learns of them
+	for _, line := range []string{"SLOWLOG GET 128", "SLOWLOG GET", "LATENCY HISTOGRAM", "INFO", "SLOWLOG GET -1", "SLOWLOG LEN"} {
+		words := strings.Fields(line)
+		times := n
+		if words[len(words)-1] == "-1" || line == "SLOWLOG LEN" {
+			times = 20
+		}
+		bounded(t, line, clock, func() {
+			c := rig.Connect(t, addr)
+			go c.Write(bytes.Repeat(rig.Encode(words...), times)) // ends with c
+			for range times {
+				if v, err := c.Receive(4 * rig.Patience); err != nil || v.IsError() {
+					t.Fatalf("%s: %.200s %v", line, v, err)
+				}
+			}
+			c.Close()
+			other.Want(t, "PONG", "PING")
+		})
+	}
+}
+
 // Thousands of names in one command are subscribed to, and left, in many rounds.
 func TestRoundsAreShortForSubscribers(t *testing.T) {
 	const names = 16_383
