@@ -119,7 +119,7 @@ func setBlockedClients(ours, upstream []infoSection, f Facts) {
 	}
 	for i := range ours {
 		if ours[i].title == "Clients" {
-			ours[i].set([2]string{"blocked_clients", strconv.Itoa(sent + f.LockWaiters + f.HeldClients)})
+			ours[i].set([2]string{"blocked_clients", strconv.Itoa(sent + f.Locks.Waiting + f.Held)})
 		}
 	}
 }

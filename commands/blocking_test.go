@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock"
 )
 
 // TestTimeouts finds the time-out of each command that blocks, and writes another in its place.
@@ -108,9 +109,9 @@ func TestBlockedClients(t *testing.T) {
 		upstream string
 		want     string
 	}{
-		{Facts{Blocked: 3, LockWaiters: 2}, "# Clients\r\nblocked_clients:9\r\n", "5"},
-		{Facts{Blocked: 3, LockWaiters: 2}, "# Clients\r\nblocked_clients:1\r\n", "3"},
-		{Facts{Blocked: 3}, "# Clients\r\nconnected_clients:1\r\n", "3"},
+		{Facts{Stats: Stats{Blocked: 3, Locks: redlock.Stats{Waiting: 2}}}, "# Clients\r\nblocked_clients:9\r\n", "5"},
+		{Facts{Stats: Stats{Blocked: 3, Locks: redlock.Stats{Waiting: 2}}}, "# Clients\r\nblocked_clients:1\r\n", "3"},
+		{Facts{Stats: Stats{Blocked: 3}}, "# Clients\r\nconnected_clients:1\r\n", "3"},
 	} {
 		ours := proxyInfo(test.facts, &fakeServer{version: "7.0.15"}, time.Now())
 		setBlockedClients(ours, parseInfo(test.upstream), test.facts)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock"
 )
 
 // infoNode is a master with that text as its INFO.
@@ -44,7 +45,8 @@ func TestInfo(t *testing.T) {
 	f := newFake(t, a, b)
 	f.server.facts = Facts{
 		Version: "0.1.0", Upstream: "cluster", Addr: "127.0.0.1:6380", RunID: "cc", Started: time.Now().Add(-25 * time.Hour),
-		Clients: 9, MaxClients: 10000, Tracking: 1, CommandsTotal: 77, LocksGranted: 5,
+		MaxClients: 10000,
+		Stats:      Stats{Clients: 9, Tracking: 1, Calls: 77, Locks: redlock.Stats{Granted: redlock.ByMode{Write: 2, Read: 3}}},
 	}
 	got := f.do("INFO")
 	if v, _, err := resp.Parse([]byte(got)); err != nil || v.Kind != '$' {

@@ -1,7 +1,5 @@
 package commands
 
-import "time"
-
 // Server is what commands ask of the proxy as a whole. Its methods do not
 // block and are safe for concurrent use.
 type Server interface {
@@ -24,7 +22,8 @@ type Server interface {
 	RedisVersion() string
 	// Clustered says that the upstream is a Redis Cluster, whatever its size.
 	Clustered() bool
-	// Facts are what INFO tells of the proxy as it is now. They may be costly.
+	// Facts are what INFO tells of the proxy as it is now, its counters since CONFIG RESETSTAT. They may be
+	// costly.
 	Facts() Facts
 	Face
 }
@@ -40,37 +39,4 @@ type Config interface {
 	// SetAll changes settings, all of them or none. Its error is the text of the
 	// error reply from "ERR" on.
 	SetAll(pairs [][2]string) error
-}
-
-// Facts are what INFO tells of the proxy itself.
-type Facts struct {
-	Version    string // of lockproxy
-	Upstream   string // its kind: single, sentinel or cluster
-	Addr       string // host:port that it listens on, or the path of a unix socket
-	Executable string // path of the program
-	ConfigFile string // path of the file with the settings, or ""
-	RunID      string // 40 hex digits, others at each start
-	Started    time.Time
-
-	Clients             int // connected now
-	Blocked             int // of them in a command that blocks, and that a node was sent
-	MaxClients          int
-	Tracking            int           // in CLIENT TRACKING
-	HeldClients         int           // by CLIENT PAUSE, now
-	Pause               Pause         // that is on
-	PauseLeft           time.Duration // of it
-	ConnectionsTotal    uint64
-	ConnectionsRejected uint64
-	Memory, MaxMemory   int64  // bytes that all clients take, and may take; 0: any number
-	Evicted             uint64 // clients closed because of that
-	CommandsTotal       uint64
-	BytesIn, BytesOut   uint64
-	Redirects           uint64 // followed
-
-	LocksGranted uint64
-	LocksRefused uint64 // held by others, or the wait was over
-	LockWaiters  int    // now
-	LocksKept    int    // kept alive now
-	LockRenewals uint64 // of holds that were kept alive
-	LocksLost    uint64 // of those
 }

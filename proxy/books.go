@@ -29,7 +29,7 @@ type books struct {
 	mu     sync.Mutex
 	errors map[string]uint64
 	base   map[string]commands.OwnCommand
-	facts  commands.Facts
+	stats  commands.Stats
 }
 
 // Books implements commands.Ledger.
@@ -88,26 +88,15 @@ func (b *books) raw() map[string]commands.OwnCommand {
 
 // Reset implements commands.Books.
 func (b *books) Reset() {
-	all, facts := b.raw(), b.s.rawFacts()
+	all, stats := b.raw(), b.s.shared()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.errors, b.base, b.facts = make(map[string]uint64), all, facts
+	b.errors, b.base, b.stats = make(map[string]uint64), all, stats
 }
 
-// Facts implements commands.Server.
-func (s *Server) Facts() commands.Facts {
-	f := s.rawFacts()
-	s.books.mu.Lock()
-	defer s.books.mu.Unlock()
-	was := &s.books.facts
-	for _, n := range []struct{ now, was *uint64 }{
-		{&f.ConnectionsTotal, &was.ConnectionsTotal}, {&f.ConnectionsRejected, &was.ConnectionsRejected},
-		{&f.Evicted, &was.Evicted},
-		{&f.CommandsTotal, &was.CommandsTotal}, {&f.BytesIn, &was.BytesIn}, {&f.BytesOut, &was.BytesOut},
-		{&f.Redirects, &was.Redirects}, {&f.LocksGranted, &was.LocksGranted}, {&f.LocksRefused, &was.LocksRefused},
-		{&f.LockRenewals, &was.LockRenewals}, {&f.LocksLost, &was.LocksLost},
-	} {
-		*n.now -= *n.was
-	}
-	return f
+// since has the counters among stats begin at the last Reset.
+func (b *books) since(stats commands.Stats) commands.Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return stats.Since(&b.stats)
 }

@@ -41,52 +41,25 @@ func (s *Server) RedisVersion() string { return s.upstream.Topology().RedisVersi
 // Clustered implements commands.Server.
 func (s *Server) Clustered() bool { return s.upstream.Topology().Kind == cluster.Cluster }
 
-// rawFacts are Facts since the start, whatever CONFIG RESETSTAT says.
-func (s *Server) rawFacts() commands.Facts {
-	locks := s.lockStats()
+// Facts implements commands.Server.
+func (s *Server) Facts() commands.Facts {
 	f := commands.Facts{
-		Version:             s.o.Version,
-		Upstream:            kindNames[s.upstream.Topology().Kind],
-		ConfigFile:          s.o.ConfigFile,
-		RunID:               s.runID,
-		Started:             s.started,
-		Clients:             int(s.clients.Load()),
-		Blocked:             int(s.blocked.Load()),
-		MaxClients:          s.now.Load().MaxClients,
-		HeldClients:         int(s.held.Load()),
-		Tracking:            int(s.tracking.Load()),
-		ConnectionsTotal:    uint64(s.lastID.Load()),
-		ConnectionsRejected: s.rejected.Load(),
-		Memory:              max(s.memory.used.Load(), 0),
-		MaxMemory:           s.memory.limit.Load(),
-		Evicted:             s.memory.evicted.Load(),
-		LocksGranted:        locks.Granted.Write + locks.Granted.Read,
-		LocksRefused:        locks.Refused.Write + locks.Refused.Read,
-		LockWaiters:         locks.Waiting,
-		LocksKept:           locks.Kept,
-		LockRenewals:        locks.Renewals,
-	}
-	for _, n := range locks.Lost {
-		f.LocksLost += n
+		Version:    s.o.Version,
+		Upstream:   kindNames[s.upstream.Topology().Kind],
+		ConfigFile: s.o.ConfigFile,
+		RunID:      s.runID,
+		Started:    s.started,
+		MaxClients: s.now.Load().MaxClients,
+		Stats:      s.books.since(s.shared()),
 	}
 	if p := s.pause.Load(); p != nil {
 		f.Pause, f.PauseLeft = p.kind, max(time.Until(p.until), 0)
 	}
 	f.Executable, _ = os.Executable() // without it the line stays empty
-	for _, w := range s.workers {
-		f.BytesIn += w.bytesIn.Load()
-		f.BytesOut += w.bytesOut.Load()
-	}
-	for i := range s.pipeStats.Redirects {
-		f.Redirects += s.pipeStats.Redirects[i].Load()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.listeners) > 0 {
 		f.Addr = s.listeners[0].Addr().String()
-	}
-	for _, c := range s.counters {
-		f.CommandsTotal += c.calls.Load()
 	}
 	return f
 }

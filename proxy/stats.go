@@ -4,29 +4,23 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/redlock"
+	"lockproxy/commands"
 )
 
-// Stats is what the proxy has counted since it started.
+// Stats is what the proxy has counted since it started: what INFO shows, too, and more for the metrics.
 type Stats struct {
-	Clients, ClientsTotal, ClientsRejected uint64
-	ClosedFull                             map[string]uint64 // by class: normal, pubsub, unauthenticated
-	AuthFailures                           map[string]uint64 // by kind: password, user, tls
-	Memory, MaxMemory                      int64             // bytes that all clients take, and may take; 0: any number
-	Evicted                                uint64            // clients closed because of that
-	ScriptBytes                            int               // sources that are remembered
-	AuthTimeouts                           uint64            // clients closed because they did not authenticate in time
-	Subscriptions                          map[string]int64  // of clients now, by kind: channel, pattern, shard
-	Messages                               uint64            // given to clients
-	BytesIn, BytesOut                      uint64
-	Blocked                                int // clients in a command that blocks
-	Own                                    cluster.OwnStats
-	Commands                               []CommandStats
-	Nodes                                  []cluster.NodeStats
-	Redirects                              map[string]uint64 // by reason
-	GivenUp                                uint64            // requests whose retry budget was used up
-	Locks                                  redlock.Stats
-	Masters                                []cluster.MasterHealth // of RedLock
+	commands.Stats
+	ClosedFull    map[string]uint64 // by class: normal, pubsub, unauthenticated
+	AuthFailures  map[string]uint64 // by kind: password, user, tls
+	ScriptBytes   int               // sources that are remembered
+	AuthTimeouts  uint64            // clients closed because they did not authenticate in time
+	Subscriptions map[string]int64  // of clients now, by kind: channel, pattern, shard
+	Messages      uint64            // given to clients
+	Own           cluster.OwnStats
+	Commands      []CommandStats
+	Nodes         []cluster.NodeStats
+	GivenUp       uint64                 // requests whose retry budget was used up
+	Masters       []cluster.MasterHealth // of RedLock
 }
 
 // CommandStats counts one command, by its name in the upstream's table.
@@ -40,31 +34,18 @@ type CommandStats struct {
 // Stats returns the counters as they are now.
 func (s *Server) Stats() Stats {
 	st := Stats{
-		Clients:         uint64(max(s.clients.Load(), 0)),
-		ClientsTotal:    uint64(s.lastID.Load()),
-		ClientsRejected: s.rejected.Load(),
-		Blocked:         int(s.blocked.Load() + s.queued.Load()),
-		Own:             s.pipeStats.Own(),
-		Nodes:           s.pipeStats.Nodes(),
-		GivenUp:         s.pipeStats.GivenUp.Load(),
-		Masters:         s.masters(),
-		Redirects:       make(map[string]uint64),
-		Locks:           s.lockStats(),
+		Stats:   s.shared(),
+		Own:     s.pipeStats.Own(),
+		Nodes:   s.pipeStats.Nodes(),
+		GivenUp: s.pipeStats.GivenUp.Load(),
+		Masters: s.masters(),
 	}
 	st.ClosedFull = map[string]uint64{"normal": s.outputs.closedNormal.Load(), "pubsub": s.outputs.closedPubSub.Load(),
 		"unauthenticated": s.outputs.closedStrangers.Load()}
-	st.Memory, st.MaxMemory, st.Evicted = max(s.memory.used.Load(), 0), s.memory.limit.Load(), s.memory.evicted.Load()
 	st.ScriptBytes = s.scripts.Bytes()
 	st.AuthTimeouts = s.authTimeouts.Load()
 	st.AuthFailures = s.failures.totals()
 	st.Subscriptions, st.Messages = s.subscriptions()
-	for i := range s.pipeStats.Redirects {
-		st.Redirects[cluster.Redirect(i).String()] = s.pipeStats.Redirects[i].Load()
-	}
-	for _, w := range s.workers {
-		st.BytesIn += w.bytesIn.Load()
-		st.BytesOut += w.bytesOut.Load()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := make(map[string]int)
@@ -82,6 +63,37 @@ func (s *Server) Stats() Stats {
 		for b := range c.buckets {
 			sum.Buckets[b] += c.buckets[b].Load()
 		}
+	}
+	return st
+}
+
+// shared is what INFO shows, too, since the start, whatever CONFIG RESETSTAT says.
+func (s *Server) shared() commands.Stats {
+	st := commands.Stats{
+		Clients:         int(max(s.clients.Load(), 0)),
+		Blocked:         int(s.blocked.Load()),
+		Queued:          int(s.queued.Load()),
+		Tracking:        int(s.tracking.Load()),
+		Held:            int(s.held.Load()),
+		ClientsTotal:    uint64(s.lastID.Load()),
+		ClientsRejected: s.rejected.Load(),
+		Evicted:         s.memory.evicted.Load(),
+		Memory:          max(s.memory.used.Load(), 0),
+		MaxMemory:       s.memory.limit.Load(),
+		Redirects:       make(map[string]uint64),
+		Locks:           s.lockStats(),
+	}
+	for i := range s.pipeStats.Redirects {
+		st.Redirects[cluster.Redirect(i).String()] = s.pipeStats.Redirects[i].Load()
+	}
+	for _, w := range s.workers {
+		st.BytesIn += w.bytesIn.Load()
+		st.BytesOut += w.bytesOut.Load()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.counters {
+		st.Calls += c.calls.Load()
 	}
 	return st
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/commands"
 	"lockproxy/proxy"
 	"lockproxy/redlock"
 )
@@ -30,19 +31,22 @@ func fetch(h http.Handler, path string) (int, string) {
 func TestMetrics(t *testing.T) {
 	var s state
 	s.set(&fixedSource{stats: proxy.Stats{
-		Clients: 3, ClientsTotal: 10, ClientsRejected: 2, BytesIn: 100, BytesOut: 200, GivenUp: 6,
+		Stats: commands.Stats{
+			Clients: 3, ClientsTotal: 10, ClientsRejected: 2, BytesIn: 100, BytesOut: 200,
+			Redirects: map[string]uint64{"moved": 5},
+			Locks: redlock.Stats{
+				Granted: redlock.ByMode{Write: 8}, Refused: redlock.ByMode{Write: 1, Read: 15},
+				Lost: map[redlock.Loss]uint64{redlock.LossGone: 16}, Waiting: 4, Waits: 11, TimedOut: 12, Unsynced: 13,
+			},
+		},
+		GivenUp: 6,
 		Commands: []proxy.CommandStats{
 			{Name: "get", Calls: 6, Errors: 1, Took: 1500 * time.Millisecond, Buckets: [...]uint64{6: 3, 9: 2, 19: 1}},
 			{Name: "never"},
 		},
 		Nodes:        []cluster.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2, DialErrors: 1, Connections: 1}},
 		AuthFailures: map[string]uint64{"password": 14},
-		Redirects:    map[string]uint64{"moved": 5},
 		Masters:      []cluster.MasterHealth{{Addr: "127.0.0.1:7001", Up: true}},
-		Locks: redlock.Stats{
-			Granted: redlock.ByMode{Write: 8}, Refused: redlock.ByMode{Write: 1, Read: 15}, Lost: map[redlock.Loss]uint64{redlock.LossGone: 16},
-			Waiting: 4, Waits: 11, TimedOut: 12, Unsynced: 13,
-		},
 	}})
 	code, body := fetch(adminHandler(&s, false), "/metrics")
 	if code != 200 {

@@ -105,7 +105,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(clients, int64(s.Clients))
 	count(clientsAccepted, s.ClientsTotal)
 	count(clientsRejected, s.ClientsRejected)
-	gauge(clientsBlocked, int64(s.Blocked))
+	gauge(clientsBlocked, int64(s.Blocked+s.Queued))
 	gauge(ownConnections, s.Own.Used, "used")
 	gauge(ownConnections, s.Own.Idle, "idle")
 	gauge(ownConnections, s.Own.Waiting, "waiting")

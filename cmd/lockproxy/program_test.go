@@ -34,7 +34,7 @@ func (s *scriptedPlane) Listen(addr string) (net.Addr, error) {
 }
 
 func (s *scriptedPlane) Ready() error       { return s.ready }
-func (s *scriptedPlane) Stats() proxy.Stats { return proxy.Stats{Clients: 7} }
+func (s *scriptedPlane) Stats() proxy.Stats { return proxy.Stats{Stats: commands.Stats{Clients: 7}} }
 
 func (s *scriptedPlane) Drain(ctx context.Context) error {
 	select {

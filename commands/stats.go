@@ -1,0 +1,82 @@
+package commands
+
+import (
+	"maps"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// Facts are what INFO tells of the proxy itself.
+type Facts struct {
+	Version    string // of lockproxy
+	Upstream   string // its kind: single, sentinel or cluster
+	Addr       string // host:port that it listens on, or the path of a unix socket
+	Executable string // path of the program
+	ConfigFile string // path of the file with the settings, or ""
+	RunID      string // 40 hex digits, others at each start
+	Started    time.Time
+
+	MaxClients int
+	Pause      Pause         // that is on
+	PauseLeft  time.Duration // of it
+
+	Stats
+}
+
+// Stats are the numbers that INFO, LOCKCTL STATS and the metrics show.
+type Stats struct {
+	Clients  int // connected now
+	Blocked  int // of them in a command that blocks, and that a node was sent
+	Queued   int // of them in such a command, and waiting for a connection to a node
+	Tracking int // of them in CLIENT TRACKING
+	Held     int // of them held by CLIENT PAUSE
+
+	ClientsTotal    uint64
+	ClientsRejected uint64
+	Evicted         uint64 // clients closed because all took more than MaxMemory
+	Memory          int64  // bytes that all clients take,
+	MaxMemory       int64  // and may take; 0: any number
+
+	Calls     uint64 // of all commands
+	BytesIn   uint64
+	BytesOut  uint64
+	Redirects map[string]uint64 // requests sent again, by reason
+	Locks     redlock.Stats
+}
+
+// Since has the counters that INFO shows begin at was. What is so now, as the number of clients, stays.
+func (s Stats) Since(was *Stats) Stats {
+	s.ClientsTotal -= was.ClientsTotal
+	s.ClientsRejected -= was.ClientsRejected
+	s.Evicted -= was.Evicted
+	s.Calls -= was.Calls
+	s.BytesIn -= was.BytesIn
+	s.BytesOut -= was.BytesOut
+	s.Redirects = minus(s.Redirects, was.Redirects)
+	s.Locks.Granted = modesMinus(s.Locks.Granted, was.Locks.Granted)
+	s.Locks.Refused = modesMinus(s.Locks.Refused, was.Locks.Refused)
+	s.Locks.Renewals -= was.Locks.Renewals
+	s.Locks.Lost = minus(s.Locks.Lost, was.Locks.Lost)
+	return s
+}
+
+func minus[K comparable](now, was map[K]uint64) map[K]uint64 {
+	left := maps.Clone(now)
+	for k, n := range was {
+		left[k] -= n
+	}
+	return left
+}
+
+func modesMinus(now, was redlock.ByMode) redlock.ByMode {
+	return redlock.ByMode{Write: now.Write - was.Write, Read: now.Read - was.Read}
+}
+
+// sum adds up counters that are kept by kind.
+func sum[K comparable](counters map[K]uint64) (n uint64) {
+	for _, one := range counters {
+		n += one
+	}
+	return n
+}
