@@ -14,14 +14,6 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// noConfig is a program without settings.
-type noConfig struct{}
-
-func (noConfig) Get(string) [][2]string   { return nil }
-func (noConfig) SetAll([][2]string) error { return nil }
-func (noConfig) Check([][2]string) error  { return nil }
-func (noConfig) Has(string) bool          { return false }
-
 // plan turns bytes into a pipeline of commands that nodes, all of them together
 // and the proxy answer, and the replies that it must get.
 func plan(choices []byte) (commands, replies []byte) {
@@ -77,7 +69,7 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, choices, junk, cuts []byte) {
 		commands, want := plan(choices)
 		input := append(commands, junk...)
-		inBubble(t, 3, Options{Config: noConfig{}}, sayAgain, func(r *rig) {
+		inBubble(t, 3, Options{}, sayAgain, func(r *rig) {
 			c := r.connectHalves()
 			var got bytes.Buffer
 			ended := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 
 // No command ends the proxy while no master is known: its client is told, or waits for one.
 func TestCommandsWithoutAnyMaster(t *testing.T) {
-	o := Options{Config: noConfig{}, Pipes: cluster.PipeOptions{Budget: time.Second}}
+	o := Options{Pipes: cluster.PipeOptions{Budget: time.Second}}
 	inBubble(t, 2, o, trackingNode(echo), func(r *rig) {
 		r.on(func() {
 			r.topology = &cluster.Topology{Version: r.topology.Version + 1, Kind: cluster.Cluster}

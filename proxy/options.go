@@ -61,7 +61,7 @@ type Options struct {
 	ReplicaReads commands.ReplicaReads // whose reads go to replicas
 	LockNames    int                   // locks that LOCKCTL STATS counts one by one; 0: none
 	Refused      []string              // commands that are refused by name, "container|sub" for a subcommand
-	Config       commands.Config       // CONFIG GET and SET
+	Config       commands.Config       // CONFIG GET and SET; nil: those of the upstream alone
 	ConfigFile   string                // of the settings, for INFO
 	TLS          func() *tls.Config    // of the listening side, asked for each new client; nil: plain
 	Version      string                // of lockproxy, for INFO
@@ -100,6 +100,9 @@ func (o Options) withDefaults() Options {
 	o.Redlock.NodeTimeout = cmp.Or(o.Redlock.NodeTimeout, d.Redlock.NodeTimeout)
 	o.Log = cmp.Or(o.Log, d.Log)
 	o.Pipes.Log = cmp.Or(o.Pipes.Log, o.Log)
+	if o.Config == nil {
+		o.Config = noSettings{}
+	}
 	if o.Refused == nil {
 		o.Refused = d.Refused
 	}
