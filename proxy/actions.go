@@ -5,24 +5,25 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // actions is what a command may ask of its session: it implements commands.Actions for the command s.current.
 type actions struct{ s *session }
 
 // Reply implements commands.Actions.
-func (a actions) Reply(reply []byte) { a.s.reply(reply) }
+func (a actions) Reply(reply []byte) { a.s.Reply(reply) }
 
-// reply answers the current command with a reply that the proxy has made.
-func (s *session) reply(reply []byte) {
+// Reply answers the current command with a reply that the proxy has made.
+func (s *session) Reply(reply []byte) {
 	s.acted = true
-	by := uint8(byRefuse)
+	by := client.ByRefuse
 	if s.running {
-		by, s.replied = byProxy, true
+		by, s.replied = client.ByProxy, true
 	}
 	s.answers.at(s.current).by = by
 	s.noteError(reply)
-	s.answer(s.current, reply)
+	s.Answer(s.current, reply)
 }
 
 // noteError counts a reply of the proxy if it is an error.
@@ -42,12 +43,12 @@ func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func
 		return
 	}
 	s := a.s
-	s.expect(then, o.Lost)
+	s.Expect(then, o.Lost)
 	if to.Any() {
 		to = cluster.ToSlot(s.w.pipes.SomeSlot(s.ID))
 	}
 	if o.Resend && s.answers.at(s.current).counter.writes {
-		s.writes.addSomewhere()
+		s.writes.AddSomewhere()
 	}
 	s.sendTo(to, req, o.Resend)
 }
@@ -57,41 +58,41 @@ func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func
 // later ones.
 func (a actions) askHome(to cluster.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
 	s := a.s
-	home, away := s.homeMode(), s.DB != 0 || s.own.as != nil
+	home, away := s.HomeMode(), s.DB != 0 || s.own.as != nil
 	send := func() {
-		s.expect(then, o.Lost)
-		s.feed(s.w.pipes.Send(cluster.Request{
+		s.Expect(then, o.Lost)
+		s.Feed(s.w.pipes.Send(cluster.Request{
 			Target: to, Mode: home, Bytes: req, To: s, Tag: s.current, Resend: o.Resend,
 		}))
 	}
 	switch {
 	case !away:
 	case s.answers.len() > 1:
-		s.setHold(holdOrder)
+		s.SetHold(client.HoldOrder)
 		a.Ask(cluster.Target{}, ping, commands.Asking{Resend: true, Lost: o.Lost},
 			func([]byte) []byte { send(); return nil })
 		return
 	default:
-		s.setHold(holdOrder)
+		s.SetHold(client.HoldOrder)
 	}
 	send()
 }
 
-// expect notes what becomes of the reply to the current command.
-func (s *session) expect(then func([]byte) []byte, lost func()) {
+// Expect notes what becomes of the reply to the current command.
+func (s *session) Expect(then func([]byte) []byte, lost func()) {
 	s.acted = true
 	a := s.answers.at(s.current)
 	a.then, a.lost = then, lost
 }
 
-// expectAt is expect for command tag.
-func (s *session) expectAt(tag uint32, then func([]byte) []byte) { s.answers.at(tag).then = then }
+// ExpectAt is expect for command tag.
+func (s *session) ExpectAt(tag uint32, then func([]byte) []byte) { s.answers.at(tag).then = then }
 
-// feed stops reading this client when the pipe that took its request is full.
-func (s *session) feed(p *cluster.Pipe) {
-	if p != nil && p.Full() && s.hold&holdUpstream == 0 {
-		s.setHold(holdUpstream)
-		p.WhenReady(func() { s.clearHold(holdUpstream) })
+// Feed stops reading this client when the pipe that took its request is full.
+func (s *session) Feed(p *cluster.Pipe) {
+	if p != nil && p.Full() && s.hold&client.HoldUpstream == 0 {
+		s.SetHold(client.HoldUpstream)
+		p.WhenReady(func() { s.ClearHold(client.HoldUpstream) })
 	}
 }
 
@@ -115,7 +116,7 @@ func (a actions) AskParts(parts []commands.Part, o commands.Asking, merge comman
 	for i := range parts {
 		parts[i].Place = i
 	}
-	x := &spread{gather: newGather(s, len(parts), merge), list: &partList{made: parts}, mode: s.mode(), resend: o.Resend}
+	x := &spread{gather: newGather(s, len(parts), merge), list: &partList{made: parts}, mode: s.Mode(), resend: o.Resend}
 	x.begin()
 }
 
@@ -125,8 +126,8 @@ func (a actions) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 	s.acted = true
 	g := newGather(s, len(reqs), then)
 	for i, req := range reqs {
-		s.feed(s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToNode(addr), Mode: s.mode(), Bytes: req, To: g, Tag: uint32(i), Resend: true,
+		s.Feed(s.w.pipes.Send(cluster.Request{
+			Target: cluster.ToNode(addr), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: true,
 		}))
 	}
 }
@@ -134,9 +135,9 @@ func (a actions) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 // Await implements commands.Actions.
 func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, lost func()) {
 	s := a.s
-	s.expect(then, lost)
+	s.Expect(then, lost)
 	if !s.running || s.w.call.Command.Flags&commands.LockVerb == 0 {
-		s.setHold(holdOrder)
+		s.SetHold(client.HoldOrder)
 	}
 	tag := s.current
 	s.w.server.tasks.Add(1)
@@ -161,7 +162,7 @@ func (a actions) Task(task func(ctx context.Context) []byte, lost func()) {
 func (a actions) Pusher() func(message func(proto int) []byte) {
 	s, tag := a.s, a.s.current
 	return func(message func(proto int) []byte) {
-		s.w.loop.Post(func() { s.push(tag, message) })
+		s.w.loop.Post(func() { s.Push(tag, message) })
 	}
 }
 
@@ -173,7 +174,7 @@ func (a actions) Close() { a.s.close() }
 
 func (s *session) close() {
 	s.draining = true
-	s.setHold(holdClosing)
+	s.SetHold(client.HoldClosing)
 	s.closeIfAnswered()
 }
 

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"time"
+
+	"lockproxy/proxy/client"
 )
 
 // answer is the reply that one command is going to have.
@@ -19,7 +21,7 @@ type answer struct {
 	silent    bool                      // the client is not to get it
 	done      bool                      // it is whole
 	lent      int                       // bytes that are still held for what then waits for
-	by        uint8                     // who made it: byNode ...
+	by        client.By                 // who made it: byNode ...
 }
 
 // shown says that part of it is with the client, if it is the oldest one.

@@ -5,6 +5,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
+	"lockproxy/proxy/client"
 )
 
 // This file has a node say where the keys of a command are (COMMAND GETKEYS), which only Redis itself can find.
@@ -14,10 +15,10 @@ import (
 // askKeys has a node say where the keys of a command are, and has it go on then.
 func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
 	s := r.s
-	raw = lasting(raw)
+	raw = client.Lasting(raw)
 	caching := s.own.precedes()
 	r.findSlot(args, raw, func(req []byte, then func([]byte) []byte) {
-		s.actions().Ask(cluster.Target{}, req, commands.Asking{Resend: true}, then)
+		s.Actions().Ask(cluster.Target{}, req, commands.Asking{Resend: true}, then)
 	}, func(slot int, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)
@@ -34,12 +35,12 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 // askKeys is router.askKeys for a command that is to be queued.
 func (t *transaction) askKeys(e queued, args [][]byte) {
 	h, pipes := t.h, t.h.worker().pipes
-	e.raw = lasting(e.raw)
+	e.raw = client.Lasting(e.raw)
 	t.of.router.findSlot(args, e.raw, func(req []byte, then func([]byte) []byte) {
-		h.expect(then, nil)
-		h.feed(pipes.Send(cluster.Request{
-			Target: cluster.ToSlot(pipes.SomeSlot(h.about().ID)), Mode: h.sharedMode(), Bytes: req,
-			To: h, Tag: h.currentTag(), Resend: true,
+		h.Expect(then, nil)
+		h.Feed(pipes.Send(cluster.Request{
+			Target: cluster.ToSlot(pipes.SomeSlot(h.About().ID)), Mode: h.SharedMode(), Bytes: req,
+			To: h, Tag: h.CurrentTag(), Resend: true,
 		}))
 	}, func(slot int, err error) []byte {
 		switch {
@@ -49,7 +50,7 @@ func (t *transaction) askKeys(e queued, args [][]byte) {
 			t.spoil()
 			return commands.ErrorReply(err)
 		}
-		h.answerLater(byNode)
+		h.AnswerLater(client.ByNode)
 		t.queue(e, slot)
 		return nil
 	})
@@ -60,11 +61,11 @@ func (t *transaction) askKeys(e queued, args [][]byte) {
 func (r *router) findSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
 	found func(slot int, err error) []byte) {
 	s := r.s
-	s.setHold(holdOrder)
-	s.keepFor(s.current, 2*len(raw)) // the command, and what is asked
+	s.SetHold(client.HoldOrder)
+	s.KeepFor(s.current, 2*len(raw)) // the command, and what is asked
 	send := func(req []byte) {
 		ask(req, func(reply []byte) []byte {
-			if len(reply) <= longFrom {
+			if len(reply) <= client.LongFrom {
 				return found(slotOfKeys(reply))
 			}
 			var slot int
@@ -73,14 +74,14 @@ func (r *router) findSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 			return nil
 		})
 	}
-	if len(raw) <= longFrom {
+	if len(raw) <= client.LongFrom {
 		send(keysRequest(args))
 		return
 	}
 	var req []byte
 	s.apart(func() { req = keysRequest(args) }, func() []byte {
 		if s.gone {
-			return noAnswer
+			return client.NoAnswer
 		}
 		send(req)
 		return nil

@@ -10,6 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // This file makes guessing passwords slow. Each wrong one has the next attempt of its connection wait, and
@@ -127,15 +128,15 @@ func logsIn(cmd *commands.Command, args [][]byte) bool {
 func (a *attempts) mustWait(h host) bool {
 	now, w := time.Now(), h.worker()
 	if !a.held {
-		pause := w.server.addresses.pause(originOf(h.about().Addr), now)
+		pause := w.server.addresses.pause(originOf(h.About().Addr), now)
 		if from := now.Add(pause); from.After(a.from) {
 			a.from = from
 		}
 	}
 	wait := a.from.Sub(now)
 	if a.held = wait > 0; a.held {
-		h.setHold(holdLogin)
-		w.loop.After(wait, func() { h.clearHold(holdLogin) })
+		h.SetHold(client.HoldLogin)
+		w.loop.After(wait, func() { h.ClearHold(client.HoldLogin) })
 	}
 	return a.held
 }

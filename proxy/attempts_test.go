@@ -55,7 +55,7 @@ func TestGuessesAreSlow(t *testing.T) {
 
 		// A flood of connections has its address wait, for a bounded time.
 		for range 3 {
-			var flood []*client
+			var flood []*testClient
 			for range 300 {
 				c := r.connect()
 				c.send("AUTH hunter5")
@@ -115,7 +115,7 @@ func TestGuessesInATransaction(t *testing.T) {
 func TestWaitingGuessEnds(t *testing.T) {
 	inBubble(t, 1, Options{Password: "secret"}, echo, func(r *rig) {
 		gone, waits := r.connect(), r.connect()
-		for _, c := range []*client{gone, waits} {
+		for _, c := range []*testClient{gone, waits} {
 			for range 5 {
 				c.tell(wrongPass, "AUTH x")
 			}
@@ -163,7 +163,7 @@ func TestLoginsAtTheUpstreamAreFew(t *testing.T) {
 			return here, nil
 		}
 		const clients = 100
-		var guessers []*client
+		var guessers []*testClient
 		for i := range clients {
 			c := r.connect()
 			c.send(fmt.Sprintf("AUTH alice %d", i))

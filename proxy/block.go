@@ -7,6 +7,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // block is a command that blocks, on its way to the master of its slot or waiting there:
@@ -68,7 +69,7 @@ const (
 
 // block has the client wait in a command that blocks on the master of slot.
 func (k *blocking) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
-	b := &block{req: lasting(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
+	b := &block{req: client.Lasting(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
 	b.bytes = len(raw)
 	b.caching = k.own.precedes()
 	k.start(&b.blockedCall, b)
@@ -80,9 +81,9 @@ func (b *block) now() time.Time { return b.h.worker().loop.Now() }
 // there, and does not wait.
 func (b *block) begin() {
 	b.start = b.now()
-	if b.h.isHalfClosed() {
+	if b.h.HalfClosed() {
 		if !b.timeout.Known() {
-			b.h.closeAfterWrite()
+			b.h.CloseAfterWrite()
 			return
 		}
 		b.hurry()
@@ -104,7 +105,7 @@ func (b *block) connect() {
 		return
 	}
 	b.attempt++
-	b.own = &ownedConn{Pipe: pipes.Own(node, b.h.mode(), b)}
+	b.own = &ownedConn{Pipe: pipes.Own(node, b.h.Mode(), b)}
 	if b.own.ClientID() != 0 {
 		b.ask()
 		return
@@ -131,7 +132,7 @@ func (b *block) ask() {
 	own := b.own
 	own.SetPatient(true)
 	if !b.readOnly {
-		b.of.writes.add(own.Pipe)
+		b.of.writes.Add(own.Pipe)
 	}
 	b.setSent(true)
 	switch {
@@ -147,7 +148,7 @@ func (b *block) ask() {
 func (b *block) request(now time.Time) []byte {
 	waited := now.Sub(b.start)
 	switch {
-	case b.h.isHalfClosed() && b.timeout.Known():
+	case b.h.HalfClosed() && b.timeout.Known():
 		return b.timeout.Rewrite(b.req, 0)
 	case b.timeout.Limit == 0, b.attempt == 1 && waited < atOnce:
 		return b.req
@@ -183,7 +184,7 @@ func (b *block) reply(chunk []byte, last bool) {
 	}
 	b.end()
 	b.h.Receive(b.tag, chunk, true)
-	if unheard && b.readOnly && !b.h.about().Tracking.BCast {
+	if unheard && b.readOnly && !b.h.About().Tracking.BCast {
 		b.of.tracking.unheard()
 	}
 	b.resume()

@@ -11,7 +11,7 @@ import (
 )
 
 // expectNothing says that nothing has come.
-func (c *client) expectNothing() {
+func (c *testClient) expectNothing() {
 	c.Helper()
 	synctest.Wait()
 	c.SetReadDeadline(time.Now())
@@ -303,7 +303,7 @@ func TestBlockBounded(t *testing.T) {
 // TestBlockShare: whoever blocks over many connections leaves places for others, and is told why it has to wait.
 func TestBlockShare(t *testing.T) {
 	inBlockBubble(t, 3, Options{MaxOwn: 16}, func(n *blockNodes) {
-		var clients []*client
+		var clients []*testClient
 		for range 20 {
 			c := n.connect()
 			c.send("BLPOP b 0")
@@ -347,7 +347,7 @@ func TestBlockOverdue(t *testing.T) {
 func TestBlockDrained(t *testing.T) {
 	const draining = "-TRYAGAIN lockproxy is shutting down: ask another one, or later\r\n"
 	inBlockBubble(t, 3, Options{MaxOwn: 3}, func(n *blockNodes) {
-		var clients []*client
+		var clients []*testClient
 		for i, line := range []string{"BLPOP b 0", "XREAD BLOCK 0 STREAMS b 0", "WAIT 1 0", "BLPOP b 0", "BLPOP b 0"} {
 			c := n.connect()
 			c.send(line)

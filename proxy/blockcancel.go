@@ -40,7 +40,7 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 	if withError {
 		b.answer(unblockedReply)
 	} else {
-		b.answer(resp.AppendNullArray(nil, b.h.about().Proto))
+		b.answer(resp.AppendNullArray(nil, b.h.About().Proto))
 	}
 	ended(true)
 }
@@ -106,7 +106,7 @@ func (b *block) cutShort() {
 		b.answer(commands.ErrorReply(commands.ErrDraining))
 		return
 	}
-	b.h.closeAfterWrite()
+	b.h.CloseAfterWrite()
 }
 
 // abandon implements blocked: with its connection the command ends at the node.

@@ -5,6 +5,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // blocking is the command that a client waits in, if it does, and what such a command needs to know of it. The
@@ -13,7 +14,7 @@ type blocking struct {
 	h        blockingHost
 	own      *private
 	tracking *tracking
-	writes   *writes
+	writes   *client.Writes
 	call     *blockedCall // nil: there is none
 }
 
@@ -21,16 +22,16 @@ type blocking struct {
 type blockingHost interface {
 	host
 	cluster.Receiver // answers the command with a node's reply as it comes
-	homeMode() cluster.Mode
-	// isHalfClosed says that the client sends no more.
-	isHalfClosed() bool
-	isDraining() bool
-	// setBlocked notes whether CLIENT UNBLOCK finds the client.
-	setBlocked(on bool)
-	// endIfDone closes the connection if nothing is left to do, closeAfterWrite when the answers so far are
+	HomeMode() cluster.Mode
+	// HalfClosed says that the client sends no more.
+	HalfClosed() bool
+	Draining() bool
+	// SetBlocked notes whether CLIENT UNBLOCK finds the client.
+	SetBlocked(on bool)
+	// EndIfDone closes the connection if nothing is left to do, closeAfterWrite when the answers so far are
 	// written.
-	endIfDone()
-	closeAfterWrite()
+	EndIfDone()
+	CloseAfterWrite()
 }
 
 // blockedCall is one command that blocks: a block or a replicaWait, which embeds it.
@@ -64,27 +65,27 @@ type blocked interface {
 
 // start has the client wait in what, which is the current command.
 func (k *blocking) start(c *blockedCall, what blocked) {
-	k.h.answerLater(byNode)
-	c.of, c.h, c.tag, c.what = k, k.h, k.h.currentTag(), what
-	if k.h.isGone() {
-		k.h.answer(c.tag, nil)
+	k.h.AnswerLater(client.ByNode)
+	c.of, c.h, c.tag, c.what = k, k.h, k.h.CurrentTag(), what
+	if k.h.Gone() {
+		k.h.Answer(c.tag, nil)
 		return
 	}
 	k.call = c
-	k.h.setHold(holdBlock)
+	k.h.SetHold(client.HoldBlock)
 	k.itsTurn()
 }
 
 // itsTurn begins the command as soon as all earlier ones are answered.
 func (k *blocking) itsTurn() {
 	c := k.call
-	if oldest, any := k.h.oldestTag(); c.begun || !any || oldest != c.tag || k.h.isGone() {
+	if oldest, any := k.h.OldestTag(); c.begun || !any || oldest != c.tag || k.h.Gone() {
 		return
 	}
 	c.begun = true
-	k.h.setBlocked(true)
+	k.h.SetBlocked(true)
 	k.h.worker().server.queued.Add(1)
-	if k.h.isDraining() {
+	if k.h.Draining() {
 		c.answer(commands.ErrorReply(commands.ErrDraining))
 		return
 	}
@@ -116,20 +117,20 @@ func (c *blockedCall) end() {
 	if c.begun {
 		c.setSent(false)
 		c.h.worker().server.queued.Add(-1)
-		c.h.setBlocked(false)
+		c.h.SetBlocked(false)
 	}
 }
 
 // resume reads on behind the answer.
 func (c *blockedCall) resume() {
-	c.h.clearHold(holdBlock)
-	c.h.endIfDone()
+	c.h.ClearHold(client.HoldBlock)
+	c.h.EndIfDone()
 }
 
 // answer ends the wait with a whole reply.
 func (c *blockedCall) answer(reply []byte) {
 	c.end()
-	c.h.answer(c.tag, reply)
+	c.h.Answer(c.tag, reply)
 	c.resume()
 }
 
@@ -150,7 +151,7 @@ func (k *blocking) abandon() {
 	if c.begun {
 		c.what.abandon()
 	}
-	k.h.answer(c.tag, nil)
+	k.h.Answer(c.tag, nil)
 }
 
 // halfClosed has the command know that its client sends no more. What was asked for before is answered.

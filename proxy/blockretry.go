@@ -58,7 +58,7 @@ func (b *block) later(reply []byte, err error) {
 	if b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
 	}
-	if left <= 0 || b.ending || b.h.isHalfClosed() {
+	if left <= 0 || b.ending || b.h.HalfClosed() {
 		b.giveUp(reply, err)
 		return
 	}
@@ -81,7 +81,7 @@ func (b *block) giveUp(reply []byte, err error) {
 	case b.drained:
 		b.answer(commands.ErrorReply(commands.ErrDraining))
 	case b.looked && timedOut:
-		b.answer(resp.AppendNullArray(nil, b.h.about().Proto))
+		b.answer(resp.AppendNullArray(nil, b.h.About().Proto))
 	case reply == nil:
 		b.fail(fmt.Errorf("no node took it in time: %w", err))
 	case bytes.HasPrefix(reply, []byte("-MOVED")) || bytes.HasPrefix(reply, []byte("-ASK")):

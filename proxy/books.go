@@ -10,13 +10,6 @@ import (
 	"lockproxy/commands"
 )
 
-// Who answered a command.
-const (
-	byNode   = iota
-	byRefuse // the proxy, which did not run it
-	byProxy
-)
-
 // maxErrorWords bounds the kinds of errors that are counted apart.
 const maxErrorWords = 128
 

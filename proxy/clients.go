@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // clients are the clients of all loops, as a command of s reaches them: it implements commands.Clients.
@@ -35,8 +36,8 @@ func (c clients) Connected(id int64) bool {
 // Each implements commands.Clients.
 func (c clients) Each(ids []int64, visit func(p *commands.Peer) []byte, then func(seen []commands.Seen) []byte) {
 	s := c.s
-	s.answerLater(byProxy)
-	s.setHold(holdOrder)
+	s.AnswerLater(client.ByProxy)
+	s.SetHold(client.HoldOrder)
 	g := &visits{s: s, tag: s.current, self: c.Self(), visit: visit, then: then}
 	workers := s.w.server.workers
 	if ids == nil {
@@ -116,14 +117,14 @@ func (g *visits) arrived(seen []commands.Seen) {
 	if g.leave && !g.s.gone {
 		g.s.close()
 	}
-	g.s.answer(g.tag, g.then(g.seen))
+	g.s.Answer(g.tag, g.then(g.seen))
 }
 
 // onEach has f run on every loop and after all of them then on the loop of h. The commands of h that follow
 // wait.
 func onEach(h host, f func(w *worker), then func()) {
-	h.answerLater(byProxy)
-	h.setHold(holdOrder)
+	h.AnswerLater(client.ByProxy)
+	h.SetHold(client.HoldOrder)
 	here := h.worker()
 	missing := len(here.server.workers)
 	done := func() {

@@ -24,7 +24,7 @@ func (r *rig) likeRedis7() {
 }
 
 // connectAll connects n clients, whose IDs are in this order.
-func (r *rig) connectAll(n int) (all []*client) {
+func (r *rig) connectAll(n int) (all []*testClient) {
 	for range n {
 		all = append(all, r.connect())
 		synctest.Wait()
@@ -33,7 +33,7 @@ func (r *rig) connectAll(n int) (all []*client) {
 }
 
 // bulk reads a bulk string.
-func (c *client) bulk() string {
+func (c *testClient) bulk() string {
 	c.Helper()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	head, err := c.r.ReadString('\n')

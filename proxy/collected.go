@@ -1,6 +1,9 @@
 package proxy
 
-import "lockproxy/internal/loop"
+import (
+	"lockproxy/internal/loop"
+	"lockproxy/proxy/client"
+)
 
 // collected is what has come of a reply. A long one lies in pieces, so that nothing is copied again and again
 // while it grows.
@@ -26,7 +29,7 @@ func (c *collected) keep(l *loop.Loop, chunk []byte) {
 // adopt makes a piece of buf if that would get too long with chunk, and keeps chunk if it is the first of a
 // piece and larger than loop.Shared.
 func (c *collected) adopt(chunk []byte) bool {
-	if len(c.buf) > 0 && len(c.buf)+len(chunk) > longFrom {
+	if len(c.buf) > 0 && len(c.buf)+len(chunk) > client.LongFrom {
 		c.front, c.buf = append(c.front, c.buf), nil
 	}
 	if c.buf != nil || len(chunk) <= loop.Shared {

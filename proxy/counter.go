@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"time"
+
+	"lockproxy/proxy/client"
 )
 
 // durationBuckets is how many buckets a command's durations fall into: bucket i
@@ -29,7 +31,7 @@ type counter struct {
 
 // observeOwn notes that the proxy answered by itself.
 func (c *counter) observeOwn(took time.Duration, a *answer) {
-	if a.by == byRefuse {
+	if a.by == client.ByRefuse {
 		c.rejected.Add(1)
 		return
 	}

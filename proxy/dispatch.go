@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // router is where the current command of a client goes.
@@ -20,7 +21,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	cmd, refusal := w.table.Resolve(args)
 	s.last = cmd
 	if cmd.Flags&(commands.Alone|commands.LockVerb) != 0 && r.comesLater(cmd, args) {
-		s.setHold(holdOrder)
+		s.SetHold(client.HoldOrder)
 		return false
 	}
 	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining && s.attempts.mustWait(s) {
@@ -40,18 +41,18 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 			return false
 		} else if no != nil {
 			s.begin(w.counters[cmd.ID])
-			s.reply(no)
+			s.Reply(no)
 			return true
 		}
 	}
 	s.begin(w.counters[cmd.ID])
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
-		s.reply(noAuth)
+		s.Reply(noAuth)
 	case s.tx.open != nil && s.tx.open.multi:
 		s.tx.open.dispatch(cmd, args, raw, refusal)
 	case refusal != nil:
-		s.reply(refusal)
+		s.Reply(refusal)
 	case s.own.set != nil:
 		r.routePrivate(cmd, args, raw)
 	default:
@@ -138,7 +139,7 @@ func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
 	case commands.Blocks:
 		r.blocks(cmd, args, raw)
 	case commands.Refused:
-		s.reply(cmd.Refusal())
+		s.Reply(cmd.Refusal())
 	default:
 		r.run(cmd, args, raw)
 	}
@@ -151,7 +152,7 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 	s := r.s
 	s.acted = true
 	if s.long != nil {
-		s.keepFor(s.current, len(raw))
+		s.KeepFor(s.current, len(raw))
 	}
 	if cmd.Flags&commands.Scripted != 0 {
 		s.w.pipes.WatchScripts()
@@ -179,7 +180,7 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
 		parts, merge := r.cutBySlot(cmd, args)
 		if parts == nil {
-			s.reply(commands.ErrorReply(err))
+			s.Reply(commands.ErrorReply(err))
 			return
 		}
 		if s.own.as != nil { // all of it is allowed, or nothing is done
@@ -190,7 +191,7 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrAskKeys:
 		r.askKeys(args, raw, func(slot int, raw []byte) { r.forward(slot, cmd, raw) })
 	default:
-		s.reply(commands.ErrorReply(err))
+		s.Reply(commands.ErrorReply(err))
 	}
 }
 
@@ -220,7 +221,7 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	case err == commands.ErrAskKeys:
 		r.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.block(cmd, slot, raw, timeout) })
 	default:
-		s.reply(commands.ErrorReply(err))
+		s.Reply(commands.ErrorReply(err))
 	}
 }
 
@@ -253,7 +254,7 @@ func (r *router) run(cmd *commands.Command, args [][]byte, raw []byte) {
 func (r *router) act(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if cmd.Flags&commands.Stepwise != 0 {
-		s.setHold(holdOrder)
+		s.SetHold(client.HoldOrder)
 	}
 	call := &s.w.call
 	*call = commands.Call{

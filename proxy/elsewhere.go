@@ -21,7 +21,7 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 	}
 	s.acted = true
 	if others == 0 {
-		s.answer(e.a.tag, own)
+		s.Answer(e.a.tag, own)
 		return
 	}
 	g := newGather(s, others, func(proto int, replies [][]byte) []byte {
@@ -34,12 +34,12 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 			continue
 		}
 		p := s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToShard(i), Mode: s.mode(), Bytes: req, To: g, Tag: n, Resend: o.Resend,
+			Target: cluster.ToShard(i), Mode: s.Mode(), Bytes: req, To: g, Tag: n, Resend: o.Resend,
 		})
 		if n++; !o.Resend {
-			s.writes.add(p)
+			s.writes.Add(p)
 		}
-		s.feed(p)
+		s.Feed(p)
 	}
 }
 

@@ -26,15 +26,15 @@ func (h halves) CloseWrite() error           { return h.w.Close() }
 func (h halves) Close() error                { return errors.Join(h.w.Close(), h.Conn.Close()) }
 
 // connectHalves connects a client that can end its side alone.
-func (r *rig) connectHalves() *client {
+func (r *rig) connectHalves() *testClient {
 	there, up := net.Pipe()
 	down, here := net.Pipe()
 	go r.server.Admit(halves{there, here})
 	r.Cleanup(func() { up.Close(); down.Close() })
-	return &client{r, halves{down, up}, bufio.NewReader(down)}
+	return &testClient{r, halves{down, up}, bufio.NewReader(down)}
 }
 
-func (c *client) closeWrite() { c.Conn.(halves).CloseWrite() }
+func (c *testClient) closeWrite() { c.Conn.(halves).CloseWrite() }
 
 // What a client sent before it ended its side is answered, all of it.
 func TestHalfClosedClientGetsEveryReply(t *testing.T) {
@@ -175,13 +175,13 @@ func TestGrantCutInItsMiddle(t *testing.T) {
 // A grant that the client did not get is taken back, one that it got is not.
 func TestGrantAndTheEndOfItsClient(t *testing.T) {
 	for name, test := range map[string]struct {
-		end  func(c *client)
+		end  func(c *testClient)
 		want int
 	}{
-		"gone before the grant": {func(c *client) { c.Close() }, 2},
-		"read it, then ended":   {func(c *client) { c.expect(grant); c.Close() }, 1},
-		"read it, went on":      {func(c *client) { c.expect(grant); c.send("PING"); c.Close() }, 1},
-		"does not read it":      {func(c *client) { synctest.Wait(); time.Sleep(time.Second); c.Close() }, 2},
+		"gone before the grant": {func(c *testClient) { c.Close() }, 2},
+		"read it, then ended":   {func(c *testClient) { c.expect(grant); c.Close() }, 1},
+		"read it, went on":      {func(c *testClient) { c.expect(grant); c.send("PING"); c.Close() }, 1},
+		"does not read it":      {func(c *testClient) { synctest.Wait(); time.Sleep(time.Second); c.Close() }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := func(_ int, command string) string {

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // This file is how a session ends: because its client says no more or has gone, or because the
@@ -12,7 +13,7 @@ import (
 // EOF implements loop.HalfCloser: what was asked for is answered first, but
 // nobody waits for a lock any more, or for the end of a pause.
 func (s *session) EOF() bool {
-	if s.hold&(holdTask|holdPause|holdLogin) != 0 {
+	if s.hold&(client.HoldTask|client.HoldPause|client.HoldLogin) != 0 {
 		return false
 	}
 	s.eof = true
@@ -20,15 +21,15 @@ func (s *session) EOF() bool {
 		s.blocking.halfClosed()
 		return true
 	}
-	s.endIfDone()
+	s.EndIfDone()
 	return true
 }
 
-// endIfDone closes a session that has nothing left to do: while nothing holds
+// EndIfDone closes a session that has nothing left to do: while nothing holds
 // it, all that it has read and not run is the beginning of a command.
-func (s *session) endIfDone() {
+func (s *session) EndIfDone() {
 	if (s.eof || s.draining) && s.hold == 0 && !s.reading {
-		s.hold |= holdClosing
+		s.hold |= client.HoldClosing
 		s.closeIfAnswered()
 	}
 }
@@ -38,7 +39,7 @@ func (s *session) endIfDone() {
 // read it: then a reset is waited for.
 func (s *session) closeIfAnswered() {
 	switch {
-	case s.gone || s.hold != holdClosing || s.answers.len() > 0:
+	case s.gone || s.hold != client.HoldClosing || s.answers.len() > 0:
 	case s.eof && len(s.deliveries.all) > 0:
 		s.w.loop.After(lingerFor, func() {
 			if !s.gone {
@@ -58,19 +59,19 @@ func (s *session) drain() {
 	s.conn.EndInput()
 	s.tasks.end(commands.ErrDraining)
 	s.blocking.drain()
-	if s.hold&holdPause != 0 { // what is held is answered, and nothing behind it is read
-		s.setHold(holdClosing)
+	if s.hold&client.HoldPause != 0 { // what is held is answered, and nothing behind it is read
+		s.SetHold(client.HoldClosing)
 		s.begin(nil)
-		s.reply(refusedByDrain)
+		s.Reply(refusedByDrain)
 		s.pause.end()
 	}
-	s.clearHold(holdLogin)
-	s.endIfDone()
+	s.ClearHold(client.HoldLogin)
+	s.EndIfDone()
 }
 
 // halt has the session begin no more commands: the time to drain is over.
 func (s *session) halt() {
-	s.setHold(holdClosing)
+	s.SetHold(client.HoldClosing)
 	s.closeIfAnswered()
 }
 
@@ -98,7 +99,7 @@ func (s *session) Closed(err error) {
 			a.lost = nil
 			lost()
 		}
-		if a.lost != nil && a.by != byProxy { // else it is a task already
+		if a.lost != nil && a.by != client.ByProxy { // else it is a task already
 			a.owed = true
 			s.w.server.tasks.Add(1)
 		}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // This file has EXEC find the scripts that were queued by their SHA1: a node that has lost one would
@@ -76,28 +77,7 @@ func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
 func (l *txConn) besides(req []byte, then func(reply []byte)) {
 	h := l.t.h
 	h.worker().pipes.Send(cluster.Request{
-		Target: cluster.ToNode(l.pipe.Addr()), Mode: h.sharedMode(), Bytes: req,
-		To: &collector{then: then}, Resend: true,
+		Target: cluster.ToNode(l.pipe.Addr()), Mode: h.SharedMode(), Bytes: req,
+		To: &client.Collector{Then: then}, Resend: true,
 	})
 }
-
-// collector is a cluster.Receiver of one reply.
-type collector struct {
-	reply []byte
-	then  func(reply []byte)
-}
-
-func (c *collector) Receive(_ uint32, chunk []byte, last bool) {
-	if c.reply = append(c.reply, chunk...); last {
-		c.then(c.reply)
-	}
-}
-
-func (c *collector) Fail(uint32, error) { c.then(nil) }
-
-func (c *collector) Discard(uint32) bool {
-	c.reply = nil
-	return true
-}
-
-func (c *collector) Detour(uint32) {}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"lockproxy/proxy/client"
 )
 
 // This file is what happens when all clients together take more than maxmemory-clients: whoever takes most is
@@ -68,7 +70,7 @@ func (e *eviction) rank(w *worker) {
 	var open, shielded []candidate
 	protected := 0
 	for s := range w.sessions {
-		s.countMemory()
+		s.CountMemory()
 		c := candidate{s, int(s.memory), s.NoEvict}
 		if c.protected {
 			protected += c.bytes
@@ -150,13 +152,13 @@ func (w *worker) evict(victims []*session) {
 // readOn reads on from those who were held because too much was used.
 func (w *worker) readOn() {
 	for s := range w.sessions {
-		s.clearHold(holdMemory)
+		s.ClearHold(client.HoldMemory)
 	}
 }
 
 func (w *worker) logEviction(s *session) {
 	u := s.memoryOf()
 	w.server.o.Log.Warn("client closed: maxmemory-clients",
-		"client", s.Addr, "name", s.Name, "user", partyOf(&s.Client).User, "bytes", u.sum(), "input", u.input, "output", u.output, "replies", u.replies, "transaction", u.transaction,
+		"client", s.Addr, "name", s.Name, "user", client.PartyOf(&s.Client).User, "bytes", u.sum(), "input", u.input, "output", u.output, "replies", u.replies, "transaction", u.transaction,
 		"subscriptions", u.subscriptions, "commands", u.commands, "locks", u.locks)
 }

@@ -10,6 +10,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // This file puts the reply of EXEC together when commands were queued that the proxy runs by itself, or that
@@ -26,14 +27,14 @@ const execRound = 1024
 // that was sent to it.
 func (t *transaction) assemble(reply []byte) []byte {
 	a := &execution{s: t.of.s, tag: t.step.tag, done: t.conn.pipe.Addr(), slot: t.slot}
-	reply = lasting(reply) // else it is not there for long
-	if len(reply) <= longFrom && len(t.log) <= execRound {
+	reply = client.Lasting(reply) // else it is not there for long
+	if len(reply) <= client.LongFrom && len(t.log) <= execRound {
 		elems, ok := elementsOf(reply)
 		return a.arrange(t, reply, elems, ok, publishSteps)
 	}
 	var elems [][]byte
 	var ok bool
-	a.s.keepFor(a.tag, len(reply))
+	a.s.KeepFor(a.tag, len(reply))
 	a.s.current = a.tag
 	a.s.apart(func() { elems, ok = elementsOf(reply) }, func() []byte {
 		a.joinApart = true
@@ -174,7 +175,7 @@ func (a *execution) run() {
 		a.running, a.answered = true, false
 		a.call(a.todo[0])
 		if !s.acted {
-			a.take(a.tag, noAnswer)
+			a.take(a.tag, client.NoAnswer)
 		}
 		if a.running = false; !a.answered {
 			return
@@ -193,13 +194,13 @@ func (a *execution) run() {
 	if !s.gone {
 		s.held -= a.held
 	}
-	if !a.joinApart && a.held <= longFrom {
-		s.answer(a.tag, a.join())
+	if !a.joinApart && a.held <= client.LongFrom {
+		s.Answer(a.tag, a.join())
 		return
 	}
 	var out []byte
 	s.current = a.tag
-	s.keepFor(a.tag, a.held)
+	s.KeepFor(a.tag, a.held)
 	s.apart(func() { out = a.join() }, func() []byte { return out })
 }
 
@@ -220,7 +221,7 @@ func (a *execution) join() []byte {
 func (a *execution) call(e *queued) {
 	s, long := a.s, &longCommand{size: len(e.raw)}
 	table, scripts := s.w.table, s.w.server.scripts
-	if len(e.raw) <= longFrom {
+	if len(e.raw) <= client.LongFrom {
 		long.read(table, scripts, e.raw, false)
 		a.act(e, long)
 		return
@@ -277,9 +278,9 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 		return false
 	}
 	if len(reply) == 0 {
-		reply = noAnswer
+		reply = client.NoAnswer
 	}
-	a.parts[a.at] = lasting(reply)
+	a.parts[a.at] = client.Lasting(reply)
 	if a.answered = true; !a.s.gone {
 		a.held += len(reply)
 		a.s.held += len(reply)

@@ -4,6 +4,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // This file is the gate for commands of clients that are users of the upstream: what no node gets as it
@@ -24,20 +25,20 @@ func (r *router) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn ac
 		return
 	}
 	s.acted = true
-	s.setHold(holdOrder)
+	s.SetHold(client.HoldOrder)
 	q := &inquiry{
-		s: s, cmd: cmd, raw: lasting(raw), goOn: goOn,
+		s: s, cmd: cmd, raw: client.Lasting(raw), goOn: goOn,
 		user:    commands.NewRightsOf(s.own.as.name, s.w.server, s.w.table),
 		caching: s.own.precedes(),
 	}
-	if len(raw) <= longFrom {
+	if len(raw) <= client.LongFrom {
 		q.prepare()
 		if err := q.ask(q.conclude); err != nil {
-			s.reply(err)
+			s.Reply(err)
 		}
 		return
 	}
-	s.keepFor(s.current, 2*len(raw)) // the command, and what is asked
+	s.KeepFor(s.current, 2*len(raw)) // the command, and what is asked
 	s.apart(q.prepare, func() []byte { return q.ask(q.concludeApart) })
 }
 
@@ -73,7 +74,7 @@ func (q *inquiry) prepare() {
 func (q *inquiry) ask(then commands.Merge) []byte {
 	s := q.s
 	if s.gone || q.err != nil {
-		return noAnswer
+		return client.NoAnswer
 	}
 	mode, large := cluster.Mode{Proto: 2}, false
 	for _, request := range q.requests {
@@ -88,7 +89,7 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 	g := newGather(s, len(q.requests), then)
 	s.acted = true
 	for i, request := range q.requests {
-		s.feed(s.w.pipes.Send(cluster.Request{
+		s.Feed(s.w.pipes.Send(cluster.Request{
 			Target: cluster.ToSlot(slot), Mode: mode, Bytes: request, To: g, Tag: uint32(i), Resend: true,
 		}))
 	}
@@ -117,9 +118,9 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	var v commands.Verdict
 	q.s.apart(func() { v = q.verdict(replies) }, func() []byte {
 		if q.s.gone {
-			return noAnswer
+			return client.NoAnswer
 		}
-		q.s.keepFor(q.s.current, -2*len(q.raw))
+		q.s.KeepFor(q.s.current, -2*len(q.raw))
 		q.end(v)
 		return nil
 	})
@@ -167,7 +168,7 @@ func (r *router) denied(v commands.Verdict) {
 	if v.Gone {
 		s.w.roster.expel(s, 1)
 	}
-	s.reply(v.Refusal)
+	s.Reply(v.Refusal)
 }
 
 // logLack logs, once, that the proxy's own user cannot ask what other users may do.

@@ -27,7 +27,7 @@ func only(words ...string) func(user, command string) string {
 	}
 }
 
-func (c *client) login() {
+func (c *testClient) login() {
 	c.Helper()
 	c.send("AUTH alice secret")
 	c.expect("+OK\r\n")

@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // gather collects the replies of several nodes to the parts of one command.
@@ -20,7 +21,7 @@ type gather struct {
 func newGather(s *session, n int, merge commands.Merge) *gather {
 	g := &gather{s: s, tag: s.current, replies: make([]collected, n), missing: n, merge: merge}
 	if n == 0 {
-		s.answer(g.tag, commands.ErrorReply(errNoMasters))
+		s.Answer(g.tag, commands.ErrorReply(client.ErrNoMasters))
 	}
 	return g
 }
@@ -68,7 +69,7 @@ func (g *gather) arrived() {
 	for i := range g.replies {
 		size += g.replies[i].size()
 	}
-	if size > longFrom && (!g.s.gone || g.always) {
+	if size > client.LongFrom && (!g.s.gone || g.always) {
 		g.mergeApart(size)
 		return
 	}
@@ -97,19 +98,19 @@ func (g *gather) conclude(size int, replies [][]byte) {
 	}
 	if !s.gone {
 		s.held -= size
-		s.countMemory()
+		s.CountMemory()
 	}
 	s.current, s.acted = g.tag, false
 	switch answer := g.merge(s.Proto, replies); {
 	case answer != nil:
-		s.answer(g.tag, answer)
+		s.Answer(g.tag, answer)
 	case !s.acted:
-		s.answer(g.tag, noAnswer)
-	case size > longFrom && !s.gone && s.unanswered(g.tag):
+		s.Answer(g.tag, client.NoAnswer)
+	case size > client.LongFrom && !s.gone && s.unanswered(g.tag):
 		if a := s.answers.at(g.tag); a.then != nil { // a goroutine has the replies now
 			a.lent = size
 			s.held += size
-			s.countMemory()
+			s.CountMemory()
 		}
 	}
 }
@@ -119,12 +120,12 @@ func (g *gather) send(req []byte, resend bool) {
 	s := g.s
 	for i := range g.replies {
 		p := s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToShard(i), Mode: s.mode(), Bytes: req, To: g, Tag: uint32(i), Resend: resend,
+			Target: cluster.ToShard(i), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: resend,
 		})
 		if !resend {
-			s.writes.add(p)
+			s.writes.Add(p)
 		}
-		s.feed(p)
+		s.Feed(p)
 	}
 }
 
@@ -133,7 +134,7 @@ func (g *gather) sendOwn(req []byte) {
 	s := g.s
 	mode := cluster.Mode{Proto: s.Proto}
 	if s.own.as != nil {
-		mode = s.mode()
+		mode = s.Mode()
 	}
 	for i, n := range s.w.pipes.Topology().Masters {
 		a := &apart{gather: g}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/proxy/client"
 )
 
 // This file is commands of more than cluster.MaxShared bytes. They go over connections that their client has for itself,
@@ -39,7 +40,7 @@ func (l *largeCommands) turn(s *session, large bool) bool {
 	case large && l.on && l.set != nil && l.fits(s):
 		return true
 	case s.answers.len() > 0:
-		s.setHold(holdOrder)
+		s.SetHold(client.HoldOrder)
 		return false
 	}
 	l.on = large
@@ -99,4 +100,4 @@ func (o largeOwner) Push([]byte) {}
 func (o largeOwner) Stale() {}
 
 // Party implements cluster.Counted.
-func (o largeOwner) Party() cluster.Party { return partyOf(&o.s.Client) }
+func (o largeOwner) Party() cluster.Party { return client.PartyOf(&o.s.Client) }

@@ -146,7 +146,7 @@ func TestNodeClosesInsideALargeCommand(t *testing.T) {
 }
 
 // post is send without waiting for the server to read it all.
-func (c *client) post(lines ...string) {
+func (c *testClient) post(lines ...string) {
 	var b []byte
 	for _, line := range lines {
 		b = resp.AppendCommandStrings(b, strings.Fields(line)...)

@@ -19,7 +19,7 @@ func (l *subscriber) leaveAll(kinds []cluster.TopicKind, left func(se *seat), en
 		var seats []*seat
 		var topics []*cluster.Topic
 		next := func() {
-			if l.h.isGone() {
+			if l.h.Gone() {
 				topics = nil
 				return
 			}
@@ -28,7 +28,7 @@ func (l *subscriber) leaveAll(kinds []cluster.TopicKind, left func(se *seat), en
 				left(se)
 			}
 			seats, topics = l.nextSeats(kinds)
-			l.h.countMemory()
+			l.h.CountMemory()
 		}
 		for l.nextRound(next) && len(topics) > 0 {
 			l.h.worker().server.upstream.Leave(ctx, topics, box)
@@ -40,8 +40,8 @@ func (l *subscriber) leaveAll(kinds []cluster.TopicKind, left func(se *seat), en
 // leaveNamed is unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
 // with some of them.
 func (l *subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
-	tag, box := l.h.currentTag(), l.h.worker().hub.box
-	l.h.keepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
+	tag, box := l.h.CurrentTag(), l.h.worker().hub.box
+	l.h.KeepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
 	l.tasks.start(func(ctx context.Context) func() []byte {
 		args, _, _ := resp.Split(raw, nil) // it was read before
 		names := make([]string, 0, len(args))
@@ -52,7 +52,7 @@ func (l *subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
 		var leaving []string
 		var topics []*cluster.Topic
 		next := func() {
-			if topics = nil; l.h.isGone() {
+			if topics = nil; l.h.Gone() {
 				names = nil
 				return
 			}
@@ -69,7 +69,7 @@ func (l *subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
 			}
 		}
 		return func() []byte {
-			l.h.speak(tag)
+			l.h.Speak(tag)
 			return l.confirmUnsubscribed(out, kind, leaving)
 		}
 	}, box.Post, nil)

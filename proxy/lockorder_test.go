@@ -146,7 +146,7 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 }
 
 // took has a client send lines in one piece and read as many replies, and returns them and how long that took.
-func (c *client) took(lines ...string) (replies []string, took time.Duration) {
+func (c *testClient) took(lines ...string) (replies []string, took time.Duration) {
 	c.Helper()
 	began := time.Now()
 	go c.send(lines...)

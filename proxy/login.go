@@ -5,6 +5,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // This file is clients that are another user of the upstream than the proxy. What such a client may do its
@@ -25,9 +26,9 @@ func askHello(m cluster.Mode) []byte { return resp.AppendCommandStrings(nil, "HE
 // there, and few are made at a time.
 func (c connection) Login(name, password string, then func(refusal []byte) []byte) {
 	s := c.s
-	s.setHold(holdOrder)
+	s.SetHold(client.HoldOrder)
 	tag, logins, origin := s.current, &s.w.server.logins, originOf(s.Addr)
-	s.expect(then, nil)
+	s.Expect(then, nil)
 	entered := logins.enter(origin, func() {
 		posted := s.w.loop.Post(func() {
 			if s.gone {
@@ -53,7 +54,7 @@ func (c connection) Login(name, password string, then func(refusal []byte) []byt
 func (c connection) logIn(as *user, then func(refusal []byte) []byte) {
 	s := c.s
 	own := s.own.open(as, &s.tracking)
-	s.expect(func(reply []byte) []byte {
+	s.Expect(func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
 			reply = refused
 		}
@@ -65,7 +66,7 @@ func (c connection) logIn(as *user, then func(refusal []byte) []byte) {
 		return then(nil)
 	}, nil)
 	slot := s.w.pipes.SomeSlot(s.ID)
-	s.feed(s.w.pipes.Send(cluster.Request{
+	s.Feed(s.w.pipes.Send(cluster.Request{
 		Target: cluster.ToSlot(slot), Mode: own.Mode(), Bytes: askHello(own.Mode()),
 		To: s, Tag: s.current, Resend: true,
 	}))

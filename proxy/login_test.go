@@ -74,7 +74,7 @@ func TestRulesAreOfTheCommandThatWasSent(t *testing.T) {
 	})
 }
 
-func (c *client) hello(line string) {
+func (c *testClient) hello(line string) {
 	c.Helper()
 	c.send(line)
 	c.SetReadDeadline(time.Now().Add(time.Minute))

@@ -6,6 +6,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // This file keeps long commands from holding up the loop: a command of a million arguments takes a
@@ -15,10 +16,6 @@ import (
 //	     --> nodes --> gather --> mergeApart --(goroutine)--> answer
 //
 // Later commands of the client wait as they do for any command that is not on its way yet.
-
-// longFrom is how many bytes of a command or of a reply a loop deals with at once. It is
-// more than loop.Shared, so nobody writes to the memory of a command that is longer.
-const longFrom = 256 << 10
 
 // longCommand is a command of more than longFrom bytes that a goroutine takes apart while it stays
 // at the front of the input. Only that goroutine touches it until it is ready.
@@ -55,7 +52,7 @@ func (s *session) argsOf(raw []byte) (args [][]byte, _ []byte, err error) {
 func (s *session) takeApart(raw []byte) {
 	long := &longCommand{size: len(raw)}
 	s.long = long
-	s.setHold(holdLong)
+	s.SetHold(client.HoldLong)
 	table, scripts := s.w.table, s.w.server.scripts
 	bySlot := s.router.bySlot()
 	s.w.server.tasks.Add(1)
@@ -64,8 +61,8 @@ func (s *session) takeApart(raw []byte) {
 		long.read(table, scripts, raw, bySlot)
 		s.w.loop.Post(func() {
 			long.ready = true
-			s.countMemory()
-			s.clearHold(holdLong)
+			s.CountMemory()
+			s.ClearHold(client.HoldLong)
 		})
 	}()
 }
@@ -156,9 +153,9 @@ func (g *gather) mergeApart(size int) {
 		s.w.loop.Post(func() {
 			if !s.gone {
 				s.held -= size
-				s.countMemory()
+				s.CountMemory()
 			}
-			s.answer(g.tag, answer)
+			s.Answer(g.tag, answer)
 		})
 	}()
 }

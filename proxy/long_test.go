@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // manyKeys are words that make a command longer than longFrom, of all slots.
@@ -51,7 +52,7 @@ func TestLongCommandIsSentInRounds(t *testing.T) {
 		var look func()
 		look = func() {
 			for s := range w.sessions {
-				if s.hold&holdLong != 0 && s.answers.len() > 0 {
+				if s.hold&client.HoldLong != 0 && s.answers.len() > 0 {
 					rounds++
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"lockproxy/internal/loop"
+	"lockproxy/proxy/client"
 )
 
 // This file is how the memory that clients take is counted, for maxmemory-clients: each session knows what it
@@ -59,8 +60,8 @@ func (s *session) memoryOf() memoryUse {
 	return u
 }
 
-// countMemory counts what the session takes up now.
-func (s *session) countMemory() {
+// CountMemory counts what the session takes up now.
+func (s *session) CountMemory() {
 	if s.gone {
 		return
 	}
@@ -79,9 +80,9 @@ func (s *session) addMemory(n int) {
 	}
 }
 
-// keepFor counts n bytes more, or less, that long command tag has in memory. What is left is counted until it
+// KeepFor counts n bytes more, or less, that long command tag has in memory. What is left is counted until it
 // is answered.
-func (s *session) keepFor(tag uint32, n int) {
+func (s *session) KeepFor(tag uint32, n int) {
 	if !s.gone {
 		s.answers.at(tag).kept += n
 		s.kept += n
@@ -98,9 +99,9 @@ func (s *session) uncountMemory() {
 // InputKept implements loop.InputCounter. While too much is used nothing more is read from who adds to it,
 // for thousands who send are faster than those who take most can be found and closed.
 func (s *session) InputKept() {
-	s.countMemory()
+	s.CountMemory()
 	if s.w.server.memory.over() > 0 && s.conn.InputMemory() > 0 && !s.gone {
-		s.setHold(holdMemory)
+		s.SetHold(client.HoldMemory)
 	}
 }
 

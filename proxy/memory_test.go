@@ -23,7 +23,7 @@ func (r *rig) used() (n int) {
 }
 
 // half sends the beginning of a command, mib MiB of the announced.
-func (c *client) half(announced, mib int) {
+func (c *testClient) half(announced, mib int) {
 	fmt.Fprintf(c, "*2\r\n$3\r\nGET\r\n$%d\r\n%s", announced<<20, strings.Repeat("x", mib<<20))
 }
 
@@ -61,20 +61,20 @@ func TestMemoryIsCounted(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		least int
-		leave func(c *client)
+		leave func(c *testClient)
 	}{
-		"half a command":  {1 << 20, func(c *client) { c.half(4, 1) }},
-		"an unread reply": {1 << 20, func(c *client) { c.send("GET big") }},
-		"an early reply":  {1 << 20, func(c *client) { c.send("GET never", "GET big{a}") }},
-		"a long command":  {1 << 20, func(c *client) { c.send("DEL" + manyKeys(10_000)) }},
-		"one of one slot": {1 << 20, func(c *client) { c.send("DEL" + strings.ReplaceAll(manyKeys(10_000), " ", " {a}")) }},
-		"MULTI":           {1 << 20, func(c *client) { c.tell("+OK\r\n+QUEUED\r\n", "MULTI", "SET a "+long) }},
-		"BLPOP":           {1 << 20, func(c *client) { c.send("BLPOP b" + long + " 0") }},
-		"CLIENT PAUSE": {1 << 20, func(c *client) {
+		"half a command":  {1 << 20, func(c *testClient) { c.half(4, 1) }},
+		"an unread reply": {1 << 20, func(c *testClient) { c.send("GET big") }},
+		"an early reply":  {1 << 20, func(c *testClient) { c.send("GET never", "GET big{a}") }},
+		"a long command":  {1 << 20, func(c *testClient) { c.send("DEL" + manyKeys(10_000)) }},
+		"one of one slot": {1 << 20, func(c *testClient) { c.send("DEL" + strings.ReplaceAll(manyKeys(10_000), " ", " {a}")) }},
+		"MULTI":           {1 << 20, func(c *testClient) { c.tell("+OK\r\n+QUEUED\r\n", "MULTI", "SET a "+long) }},
+		"BLPOP":           {1 << 20, func(c *testClient) { c.send("BLPOP b" + long + " 0") }},
+		"CLIENT PAUSE": {1 << 20, func(c *testClient) {
 			c.tell("+OK\r\n", "CLIENT PAUSE 100000")
 			c.send("SET a " + long)
 		}},
-		"replies to come": {100 * answerSize, func(c *client) {
+		"replies to come": {100 * answerSize, func(c *testClient) {
 			c.send(strings.Split(strings.Repeat("GET never,", 101)+"PING", ",")...)
 		}},
 	} {
@@ -106,7 +106,7 @@ func TestEviction(t *testing.T) {
 	var text textLog
 	o := Options{Loops: 2, MaxMemory: 32 << 20, Log: slog.New(slog.NewTextHandler(&text, nil))}
 	inBubble(t, 1, o, echo, func(r *rig) {
-		half := func(mib int) *client {
+		half := func(mib int) *testClient {
 			c := r.connect()
 			c.tell("+OK\r\n", fmt.Sprintf("CLIENT SETNAME c%d", mib))
 			c.half(64, mib)

@@ -37,22 +37,22 @@ func (c connection) Monitor(reply []byte) { c.s.monitor.start(reply) }
 
 // start is MONITOR. From the reply on no command is missed: by then each loop knows that somebody listens here.
 func (m *monitor) start(reply []byte) {
-	w, tag := m.h.worker(), m.h.currentTag()
+	w, tag := m.h.worker(), m.h.CurrentTag()
 	onEach(m.h, func(other *worker) { other.listen(w.index, 1) }, func() {
-		if m.h.isGone() {
+		if m.h.Gone() {
 			w.unlisten()
 		} else {
-			m.h.about().Monitoring = true
+			m.h.About().Monitoring = true
 			w.monitors.add(m)
 		}
-		m.h.answer(tag, reply)
+		m.h.Answer(tag, reply)
 	})
 }
 
 // end ends MONITOR, if the client is in it.
 func (m *monitor) end() {
 	m.unseen = nil
-	if about := m.h.about(); about.Monitoring {
+	if about := m.h.About(); about.Monitoring {
 		about.Monitoring = false
 		delete(m.h.worker().monitors.own, m)
 		m.h.worker().unlisten()
@@ -100,7 +100,7 @@ func (w *worker) watch() {
 // observe shows a command that is going to be run to those in MONITOR. What is put into a transaction
 // is shown when EXEC runs it. execFails says that EXEC would run nothing.
 func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) {
-	w, about := m.h.worker(), m.h.about()
+	w, about := m.h.worker(), m.h.About()
 	if !w.monitors.watched() || !cmd.Shown() {
 		return
 	}
@@ -152,8 +152,8 @@ func (w *worker) passFeed() {
 // read them is closed by the limit on output, as it would be for replies.
 func (w *worker) tell(lines []byte) {
 	for m := range w.monitors.own {
-		if m.h.takesPushes() {
-			m.h.push(m.h.answeredTag(), func(int) []byte { return lines })
+		if m.h.TakesPushes() {
+			m.h.Push(m.h.AnsweredTag(), func(int) []byte { return lines })
 		}
 	}
 }

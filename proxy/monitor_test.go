@@ -9,7 +9,7 @@ import (
 )
 
 // shown reads a line of MONITOR and returns what stands behind the address.
-func (c *client) shown() string {
+func (c *testClient) shown() string {
 	c.Helper()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	line, err := c.r.ReadString('\n')
@@ -24,7 +24,7 @@ func (c *client) shown() string {
 func TestMonitorOnManyLoops(t *testing.T) {
 	inBubble(t, 1, Options{Loops: 3}, echo, func(r *rig) {
 		r.likeRedis7()
-		var monitors []*client
+		var monitors []*testClient
 		for range 4 {
 			m := r.connect()
 			m.send("MONITOR")

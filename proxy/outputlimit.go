@@ -3,6 +3,8 @@ package proxy
 import (
 	"sync/atomic"
 	"time"
+
+	"lockproxy/proxy/client"
 )
 
 // OutputLimit bounds the bytes that wait for one client, as Redis's client-output-buffer-limit
@@ -76,7 +78,7 @@ const (
 // checkOutput bounds what waits for a client: first it is not read from, and
 // beyond its limit it is closed.
 func (s *session) checkOutput() {
-	s.countMemory()
+	s.CountMemory()
 	waiting, limits := s.waiting(), &s.w.server.now.Load().Output
 	limit, unread := &limits.Normal, limits.Normal.Hard/unreadShare
 	if all := s.w.server.memory.limit.Load(); all > 0 {
@@ -89,7 +91,7 @@ func (s *session) checkOutput() {
 		limit = &limits.PubSub
 	}
 	if waiting > unread {
-		s.setHold(holdOutput)
+		s.SetHold(client.HoldOutput)
 	}
 	if waiting > limit.Hard || s.w.overSoft(s, limit, waiting) {
 		s.w.closeFull(s, waiting)

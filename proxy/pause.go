@@ -8,6 +8,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // pause is what CLIENT PAUSE asks of a loop. Of the clients that it holds each knows its place
@@ -25,13 +26,13 @@ type pause struct {
 // Pause implements commands.Clients.
 func (c clients) Pause(until time.Time, kind commands.Pause, reply []byte) {
 	s, tag := c.s, c.s.current
-	onEach(s, func(w *worker) { w.pauseClients(until, kind) }, func() { s.answer(tag, reply) })
+	onEach(s, func(w *worker) { w.pauseClients(until, kind) }, func() { s.Answer(tag, reply) })
 }
 
 // Unpause implements commands.Clients.
 func (c clients) Unpause(reply []byte) {
 	s, tag := c.s, c.s.current
-	onEach(s, (*worker).unpause, func() { s.answer(tag, reply) })
+	onEach(s, (*worker).unpause, func() { s.Answer(tag, reply) })
 }
 
 // pauseClients begins a pause, or makes the one that is there longer and wider, never shorter or narrower.
@@ -90,7 +91,7 @@ func (p *paused) must(cmd *commands.Command, args [][]byte) bool {
 	if w.pause.kind != commands.PauseWrites {
 		return w.pause.kind == commands.PauseAll
 	}
-	about := p.h.about()
+	about := p.h.About()
 	writes, ask := cmd.MayWrite(args, about.Transaction, w.server.scripts)
 	if ask {
 		return !w.reads(args[1], about.ID)
@@ -104,7 +105,7 @@ func (p *paused) begin() {
 	w.pause.next++
 	p.place = w.pause.next
 	w.server.held.Add(1)
-	p.h.setHold(holdPause)
+	p.h.SetHold(client.HoldPause)
 }
 
 // end has the client read on, if it waits.
@@ -112,7 +113,7 @@ func (p *paused) end() {
 	if p.place != 0 {
 		p.place = 0
 		p.h.worker().server.held.Add(-1)
-		p.h.clearHold(holdPause)
+		p.h.ClearHold(client.HoldPause)
 	}
 }
 

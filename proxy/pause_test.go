@@ -8,7 +8,7 @@ import (
 )
 
 // quiet says that nothing comes to a client.
-func (c *client) quiet() {
+func (c *testClient) quiet() {
 	c.Helper()
 	synctest.Wait()
 	c.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -65,7 +65,7 @@ func TestPausesAdd(t *testing.T) {
 		b, c, d, m := r.connect(), r.connect(), r.connect(), r.connect()
 		m.send("MONITOR")
 		defer m.Close()
-		for _, x := range []*client{c, b} {
+		for _, x := range []*testClient{c, b} {
 			x.send("GET before", "SET held 1", "SET held 2", "GET behind")
 			x.expect("+1 GET before\r\n")
 			x.quiet()
@@ -79,7 +79,7 @@ func TestPausesAdd(t *testing.T) {
 		a.send("CLIENT UNPAUSE")
 		a.expect("+OK\r\n")
 		d.expect("+1 GET d\r\n")
-		for _, x := range []*client{b, c} {
+		for _, x := range []*testClient{b, c} {
 			x.expect("+1 SET held 1\r\n+1 SET held 2\r\n+1 GET behind\r\n")
 		}
 		const each = "1: SET held 1, 1: SET held 2, 1: GET behind"
@@ -97,7 +97,7 @@ func TestHeldClientsLeave(t *testing.T) {
 		a, b, c, d, e := r.connect(), r.connect(), r.connect(), r.connectHalves(), r.connect()
 		a.send("CLIENT PAUSE 60000")
 		a.expect("+OK\r\n")
-		for _, x := range []*client{a, b, c, d, e} {
+		for _, x := range []*testClient{a, b, c, d, e} {
 			x.send("SET k v", strings.Repeat("x", 100))
 		}
 		synctest.Wait()
@@ -113,7 +113,7 @@ func TestHeldClientsLeave(t *testing.T) {
 		}
 		drained := make(chan error)
 		go func() { drained <- r.server.Drain(r.Context()) }()
-		for _, x := range []*client{a, c, e} {
+		for _, x := range []*testClient{a, c, e} {
 			x.expect("-TRYAGAIN lockproxy is shutting down: ask another one, or later\r\n")
 			x.expectClosed()
 		}
@@ -191,7 +191,7 @@ func TestPausedLate(t *testing.T) {
 	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
 		hold = make(chan struct{})
 		a, b, c := r.connect(), r.connectHalves(), r.connect()
-		for _, x := range []*client{b, c} {
+		for _, x := range []*testClient{b, c} {
 			x.send("GET k", "SET k v", "GET k")
 		}
 		b.closeWrite()

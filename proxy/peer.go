@@ -3,13 +3,14 @@ package proxy
 import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
+	"lockproxy/proxy/client"
 )
 
 // peerOf describes the session as it is between two commands.
 func peerOf(s *session) commands.Peer {
 	p := commands.Peer{
 		Client: &s.Client, FD: s.conn.Descriptor(), Idle: s.w.loop.Now().Sub(s.active),
-		Waits: s.Blocked || s.hold&holdWaiting != 0, Closing: s.hold&holdClosing != 0,
+		Waits: s.Blocked || s.hold&client.HoldWaiting != 0, Closing: s.hold&client.HoldClosing != 0,
 		Query: s.conn.Kept(), QueryRoom: s.conn.Room(),
 		Replies: s.waiting(), ReplyRoom: s.out.Cap(), Stalled: s.conn.Stalled(),
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // private is the connections that a client has for itself as long as it tracks, or is a user of the upstream.
@@ -21,7 +22,7 @@ func (p *private) precedes() bool { return p.set != nil && p.set.Precedes() }
 
 // open makes connections for the client as that user, nil: as the proxy. They track if the client does.
 func (p *private) open(as *user, owner *tracking) *cluster.Private {
-	mode := p.h.mode()
+	mode := p.h.Mode()
 	mode.Second = false
 	pipes := p.h.worker().pipes
 	var set *cluster.Private
@@ -30,7 +31,7 @@ func (p *private) open(as *user, owner *tracking) *cluster.Private {
 	} else {
 		set = pipes.PrivateAs(mode, owner, as.name, as.password)
 	}
-	if t := p.h.about().Tracking; t.On {
+	if t := p.h.About().Tracking; t.On {
 		set.Configure(trackingSetup(t, t.Prefixes), nil)
 	}
 	return set
@@ -47,28 +48,28 @@ func (p *private) use(set *cluster.Private) {
 // hello has HELLO, whose number is tag, answered when the connections speak the new protocol: a node drops what
 // it would push to one that speaks RESP2 still. The answer to tag is one without bytes.
 func (p *private) hello(tag uint32) {
-	if p.set == nil || p.set.Mode() == p.h.mode() { // nil: it is the default user again
-		p.h.answer(tag, nil)
+	if p.set == nil || p.set.Mode() == p.h.Mode() { // nil: it is the default user again
+		p.h.Answer(tag, nil)
 		return
 	}
 	p.turning, p.turnTag = true, tag
-	p.h.setHold(holdOrder)
+	p.h.SetHold(client.HoldOrder)
 	p.turn()
 }
 
 // turn has the connections speak as the client does now, once its earlier commands are answered.
 func (p *private) turn() {
-	if p.set == nil || p.h.isGone() || p.set.Mode() == p.h.mode() {
+	if p.set == nil || p.h.Gone() || p.set.Mode() == p.h.Mode() {
 		return
 	}
-	switch oldest, any := p.h.oldestTag(); {
+	switch oldest, any := p.h.OldestTag(); {
 	case p.turning && any && oldest == p.turnTag:
 		p.turning = false
-		p.set.SetMode(p.h.mode(), func() { p.h.answer(oldest, nil) })
+		p.set.SetMode(p.h.Mode(), func() { p.h.Answer(oldest, nil) })
 	case !any:
-		p.set.SetMode(p.h.mode(), nil)
+		p.set.SetMode(p.h.Mode(), nil)
 	default:
-		p.h.setHold(holdOrder)
+		p.h.SetHold(client.HoldOrder)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	slots "lockproxy/internal/slot"
+	"lockproxy/proxy/client"
 )
 
 // publishSteps is how many steps a loop takes to find out whom a message concerns; there may be a million
@@ -28,13 +29,13 @@ func (c subscriptions) Publish(shard bool) {
 	slot := s.publishSlot(channel, shard)
 	switch {
 	case left < 0:
-		s.publishApart(lasting(channel), lasting(call.Raw))
+		s.publishApart(client.Lasting(channel), client.Lasting(call.Raw))
 	case len(topics) == 0:
 		s.router.forward(slot, call.Command, call.Raw)
 	default:
 		node := s.w.pipes.MasterOf(slot)
 		before := countedAt(topics, node)
-		s.actions().Ask(cluster.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
+		s.Actions().Ask(cluster.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
 			return countListeners(reply, topics, max(before, countedAt(topics, node)))
 		})
 	}
@@ -74,7 +75,7 @@ func (s *session) publishApart(channel, raw []byte) {
 		if now := s.w.pipes.MasterOf(slot); now != node {
 			node, before = now, 0
 		}
-		s.actions().Ask(cluster.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
+		s.Actions().Ask(cluster.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
 			reply = bytes.Clone(reply)
 			s.apart(func() {
 				reply = countListeners(reply, topics, max(before, countedAt(topics, node)))
@@ -88,7 +89,7 @@ func (s *session) publishApart(channel, raw []byte) {
 // apart has a goroutine run task for the current command, which then answers or has go on. Later commands of
 // the client wait for it.
 func (s *session) apart(task func(), then func() []byte) {
-	s.actions().Await(func(done func([]byte)) {
+	s.Actions().Await(func(done func([]byte)) {
 		go func() { // ends by itself
 			task()
 			done(nil)

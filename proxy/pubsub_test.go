@@ -13,7 +13,7 @@ func confirmation(word, name string, n int) string {
 }
 
 // subscribe has a client listen to channels, the first that it listens to.
-func (c *client) subscribe(channels ...string) {
+func (c *testClient) subscribe(channels ...string) {
 	c.Helper()
 	c.send("SUBSCRIBE " + strings.Join(channels, " "))
 	for i, ch := range channels {
@@ -68,7 +68,7 @@ func TestNotConfirmed(t *testing.T) {
 func TestPublishCounts(t *testing.T) {
 	onStage(t, Options{Loops: 2}, func(st *stage) {
 		a, b, c, pub := st.connect(), st.connect(), st.connect(), st.connect()
-		for _, cl := range []*client{a, b, c} {
+		for _, cl := range []*testClient{a, b, c} {
 			cl.subscribe("x")
 		}
 		a.send("PSUBSCRIBE x*", "SSUBSCRIBE x")
@@ -109,17 +109,17 @@ func TestPublishCounts(t *testing.T) {
 
 // A client that goes away leaves nothing behind, whatever it was about.
 func TestSubscriberGone(t *testing.T) {
-	for name, prepare := range map[string]func(st *stage, c *client){
-		"while it waits to be confirmed": func(st *stage, c *client) { st.shut(); c.send("SUBSCRIBE x y") },
-		"while it listens":               func(st *stage, c *client) { c.subscribe("x", "y") },
-		"while more is confirmed":        func(st *stage, c *client) { c.subscribe("x"); st.shut(); c.send("SUBSCRIBE y x z") },
-		"while its end is confirmed":     func(st *stage, c *client) { c.subscribe("x", "y"); st.shut(); c.send("UNSUBSCRIBE x") },
-		"while its reset is confirmed":   func(st *stage, c *client) { c.subscribe("x", "y"); st.shut(); c.send("RESET") },
-		"with a pipeline behind it": func(st *stage, c *client) {
+	for name, prepare := range map[string]func(st *stage, c *testClient){
+		"while it waits to be confirmed": func(st *stage, c *testClient) { st.shut(); c.send("SUBSCRIBE x y") },
+		"while it listens":               func(st *stage, c *testClient) { c.subscribe("x", "y") },
+		"while more is confirmed":        func(st *stage, c *testClient) { c.subscribe("x"); st.shut(); c.send("SUBSCRIBE y x z") },
+		"while its end is confirmed":     func(st *stage, c *testClient) { c.subscribe("x", "y"); st.shut(); c.send("UNSUBSCRIBE x") },
+		"while its reset is confirmed":   func(st *stage, c *testClient) { c.subscribe("x", "y"); st.shut(); c.send("RESET") },
+		"with a pipeline behind it": func(st *stage, c *testClient) {
 			st.shut()
 			c.send("SUBSCRIBE x", "PSUBSCRIBE y", "SSUBSCRIBE z", "UNSUBSCRIBE")
 		},
-		"while the connection is away": func(st *stage, c *client) { c.subscribe("x"); st.cut(); st.shut() },
+		"while the connection is away": func(st *stage, c *testClient) { c.subscribe("x"); st.cut(); st.shut() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, Options{}, func(st *stage) {
@@ -148,7 +148,7 @@ func TestSubscriberGone(t *testing.T) {
 func TestSubscriptionsEnd(t *testing.T) {
 	onStage(t, Options{}, func(st *stage) {
 		a, b, c := st.connect(), st.connect(), st.connect()
-		for _, cl := range []*client{a, b, c} {
+		for _, cl := range []*testClient{a, b, c} {
 			cl.subscribe("x", "y")
 		}
 		a.send("RESET", "GET k")
@@ -219,7 +219,7 @@ func TestLongMessages(t *testing.T) {
 		for line := ""; line != "*0\r\n"; {
 			line, _ = three.r.ReadString('\n')
 		}
-		for c, kind := range map[*client]string{two: "*", three: ">", inside: "*"} {
+		for c, kind := range map[*testClient]string{two: "*", three: ">", inside: "*"} {
 			c.send("SUBSCRIBE x")
 			c.expect(strings.Replace(confirmation("subscribe", "x", 1), "*", kind, 1))
 		}

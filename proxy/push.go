@@ -1,6 +1,9 @@
 package proxy
 
-import "lockproxy/internal/loop"
+import (
+	"lockproxy/internal/loop"
+	"lockproxy/proxy/client"
+)
 
 // push is something that a client is told beside its answers.
 type push struct {
@@ -8,9 +11,9 @@ type push struct {
 	bytes  []byte
 }
 
-// push has message make a push, and writes it as soon as that is possible: behind the answer of
+// Push has message make a push, and writes it as soon as that is possible: behind the answer of
 // command tag, and never inside an answer.
-func (s *session) push(tag uint32, message func(proto int) []byte) {
+func (s *session) Push(tag uint32, message func(proto int) []byte) {
 	if s.gone {
 		return
 	}
@@ -71,11 +74,11 @@ func (s *session) writePushes() {
 	}
 }
 
-// pushMessage gives the client a message behind the answer to the command by which it listens, and says whether
+// PushMessage gives the client a message behind the answer to the command by which it listens, and says whether
 // that is answered: before, the message would be taken for the answer to an earlier command. told: it was
 // answered before. message is a reply of RESP2; its first byte may be changed, but if it is larger than
 // loop.Shared nobody may write to it.
-func (s *session) pushMessage(message []byte, behind uint32, told bool) bool {
+func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	kind := replyKinds[s.Proto]
 	if len(message) <= loop.Shared {
 		message[0], kind = kind[0], nil
@@ -84,7 +87,7 @@ func (s *session) pushMessage(message []byte, behind uint32, told bool) bool {
 	}
 	if !told && s.unanswered(behind) {
 		s.pushBytes(behind, kind)
-		s.pushBytes(behind, lasting(message))
+		s.pushBytes(behind, client.Lasting(message))
 		return false
 	}
 	if s.midAnswer() {
@@ -106,5 +109,5 @@ func (s *session) unanswered(tag uint32) bool {
 	return tag-s.answers.head < s.answers.tail-s.answers.head
 }
 
-// speak implements subscriberHost.
-func (s *session) speak(tag uint32) { s.answers.at(tag).silent = false }
+// Speak implements subscriberHost.
+func (s *session) Speak(tag uint32) { s.answers.at(tag).silent = false }

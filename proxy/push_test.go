@@ -86,11 +86,11 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 		second(push(">1\r\n+second\r\n"))
 		first(push(">1\r\n+first\r\n"))
 		synctest.Wait()
-		onLoop(func() { s.push(s.answers.head-1, push(">1\r\n+early\r\n")) })
+		onLoop(func() { s.Push(s.answers.head-1, push(">1\r\n+early\r\n")) })
 		c.expect(">1\r\n+early\r\n")
 		onLoop(func() {
 			s.Receive(s.answers.head, []byte("$6\r\nab"), false) // the beginning of a reply
-			s.push(s.answers.head-1, push(">1\r\n+inside\r\n"))
+			s.Push(s.answers.head-1, push(">1\r\n+inside\r\n"))
 		})
 		c.expect("$6\r\nab")
 		onLoop(func() { s.Receive(s.answers.head, []byte("cdef\r\n"), true) })
@@ -124,23 +124,23 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		end  func(r *rig, c *client)
+		end  func(r *rig, c *testClient)
 		want int
 	}{
-		{"closed", func(r *rig, c *client) { c.Close() }, 1},
-		{"QUIT", func(r *rig, c *client) { c.send("QUIT"); c.expect("+OK\r\n") }, 1},
-		{"RESET", func(r *rig, c *client) { c.send("RESET"); c.expect("+RESET\r\n") }, 1},
-		{"CLIENT KILL", func(r *rig, c *client) {
+		{"closed", func(r *rig, c *testClient) { c.Close() }, 1},
+		{"QUIT", func(r *rig, c *testClient) { c.send("QUIT"); c.expect("+OK\r\n") }, 1},
+		{"RESET", func(r *rig, c *testClient) { c.send("RESET"); c.expect("+RESET\r\n") }, 1},
+		{"CLIENT KILL", func(r *rig, c *testClient) {
 			killer := r.connect()
 			killer.send("CLIENT KILL ID 1")
 			killer.expect(":1\r\n")
 			c.expectClosed()
 		}, 0},
-		{"bytes that are no command", func(r *rig, c *client) {
+		{"bytes that are no command", func(r *rig, c *testClient) {
 			go c.Write([]byte("*1\r\n$-7\r\n"))
 			c.expect("-ERR Protocol error")
 		}, 0},
-		{"a reply cut off by the node", func(r *rig, c *client) {
+		{"a reply cut off by the node", func(r *rig, c *testClient) {
 			c.send("GET k")
 			c.expect("$100\r\nhalf")
 			r.on(func() {
@@ -149,7 +149,7 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 			})
 			c.expectClosed()
 		}, 0},
-		{"drained", func(r *rig, c *client) {
+		{"drained", func(r *rig, c *testClient) {
 			if err := r.server.Drain(r.Context()); err != nil {
 				r.Error(err)
 			}

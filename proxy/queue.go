@@ -7,6 +7,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // This file is what happens to commands between MULTI and EXEC: so much as possible is left to the node,
@@ -22,7 +23,7 @@ var errLongTransaction = errors.New("the transaction is longer than client-query
 func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	h := t.h
 	t.of.tracking.allTold = false
-	h.answerLater(byNode)
+	h.AnswerLater(client.ByNode)
 	switch {
 	case cmd == h.worker().table.Unknown():
 		t.refuse(refusal)
@@ -75,7 +76,7 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
 	scripts := t.h.worker().server.scripts
 	if writes, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); writes { // of FCALL nobody asks whether it does
-		t.h.about().Transaction.Writes = true
+		t.h.About().Transaction.Writes = true
 	}
 	q := cmd.Queued(args)
 	if q.Source != nil && t.of.own.as == nil { // a user of the upstream may have no right to it
@@ -85,7 +86,7 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 		t.shas = append(t.shas, bytes.ToLower(q.SHA))
 	}
 	if e.db = q.DB; q.DB >= 0 {
-		t.selects = t.selects || q.DB != t.h.about().DB
+		t.selects = t.selects || q.DB != t.h.About().DB
 	}
 	e.publishes = q.Publishes
 	t.unread = t.unread || q.Publishes || q.DB >= 0
@@ -98,17 +99,17 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 func (t *transaction) probe(slot int, instead []byte) {
 	h := t.h
 	if t.outcome != undecided {
-		h.reply(instead)
+		h.Reply(instead)
 		return
 	}
-	h.answerLater(byNode)
+	h.AnswerLater(client.ByNode)
 	t.queue(queued{raw: h.worker().call.Raw, db: -1, probe: true}, slot)
 }
 
 // queueHere queues a command that the proxy runs by itself when EXEC has succeeded.
 func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte) {
 	switch q := cmd.Queued(args); {
-	case q.Proto == itoa(5-t.h.about().Proto): // of 2 and 3 the other
+	case q.Proto == itoa(5-t.h.About().Proto): // of 2 and 3 the other
 		t.refuse(otherProtocol)
 		return
 	case q.Source != nil && t.of.own.as == nil:
@@ -121,10 +122,10 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 // queueAllowed is queueHere when the upstream has said that the user may have the command.
 func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []byte) {
 	if t.over { // somebody else ended it meanwhile
-		t.h.reply(replyQueued)
+		t.h.Reply(replyQueued)
 		return
 	}
-	t.h.answerLater(byNode)
+	t.h.AnswerLater(client.ByNode)
 	t.queueHere(cmd, args, raw)
 }
 
@@ -145,11 +146,11 @@ var behindLogin = []byte("-ERR a command behind AUTH is not available through lo
 // depends on it.
 func (t *transaction) queue(e queued, slot int) {
 	h := t.h
-	e.tag = h.currentTag()
+	e.tag = h.CurrentTag()
 	size := len(e.raw) + queueCost
 	switch {
 	case t.outcome != undecided:
-		h.answer(e.tag, replyQueued)
+		h.Answer(e.tag, replyQueued)
 		return
 	case t.logsIn && e.here == nil && !e.probe:
 		t.refuse(behindLogin)
@@ -162,17 +163,17 @@ func (t *transaction) queue(e queued, slot int) {
 		return
 	}
 	if slot != commands.AnySlot && !t.pin(slot) {
-		h.answer(e.tag, replyQueued)
+		h.Answer(e.tag, replyQueued)
 		return
 	}
-	e.raw = lasting(e.raw)
+	e.raw = client.Lasting(e.raw)
 	t.bytes += size
-	h.about().Transaction.Bytes = t.bytes
-	h.countMemory()
+	h.About().Transaction.Bytes = t.bytes
+	h.CountMemory()
 	t.log = append(t.log, e)
 	t.unanswered++
 	if e.here != nil {
-		h.about().Transaction.Queued++
+		h.About().Transaction.Queued++
 		t.answer(&t.log[len(t.log)-1], replyQueued)
 		return
 	}
@@ -203,10 +204,10 @@ func (t *transaction) pin(slot int) bool {
 // refuse answers the current command with an error, after which EXEC runs nothing.
 func (t *transaction) refuse(reply []byte) {
 	t.spoil()
-	t.h.answer(t.h.currentTag(), reply)
+	t.h.Answer(t.h.CurrentTag(), reply)
 }
 
 // spoil has EXEC run nothing.
-func (t *transaction) spoil() { t.refused, t.h.about().Transaction.Dirty = true, true }
+func (t *transaction) spoil() { t.refused, t.h.About().Transaction.Dirty = true, true }
 
 func itoa(n int) string { return strconv.Itoa(n) }

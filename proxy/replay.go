@@ -84,7 +84,7 @@ func (t *transaction) giveUp(reply []byte, err error) {
 	switch {
 	case step.kind == watchStep:
 		t.end()
-		t.h.answer(step.tag, reply)
+		t.h.Answer(step.tag, reply)
 	case step.kind == execStep && !queue && t.unsure == nil:
 		if _, ok := cutAbort(reply); !ok {
 			reply = append([]byte("-EXECABORT Transaction discarded because of: "), reply[1:]...)
@@ -100,7 +100,7 @@ func (t *transaction) giveUp(reply []byte, err error) {
 // decide says what EXEC is going to say. What else the client sends until then is not sent on.
 func (t *transaction) decide(o outcome) {
 	t.outcome = o
-	t.h.about().Transaction.Voided = o == voided
+	t.h.About().Transaction.Voided = o == voided
 	t.settle(replyQueued)
 	t.log = nil
 	t.conclude() // unless what was read meanwhile has

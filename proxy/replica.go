@@ -23,8 +23,8 @@ func (r *router) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
 	if s.w.server.o.ReplicaReads == commands.ReadsAnywhere {
 		readers = cluster.AllReaders
 	}
-	s.feed(s.w.pipes.Send(cluster.Request{
-		Target: cluster.ToSlot(slot), Mode: s.mode(), Bytes: req, To: to, Tag: tag,
+	s.Feed(s.w.pipes.Send(cluster.Request{
+		Target: cluster.ToSlot(slot), Mode: s.Mode(), Bytes: req, To: to, Tag: tag,
 		Readers: readers, Seed: s.ID, Resend: true,
 	}))
 }

@@ -68,16 +68,16 @@ func (k *blocking) waitForReplicas(cmd *commands.Command, raw []byte, timeout co
 // begin implements blocked.
 func (w *replicaWait) begin() {
 	pipes := w.h.worker().pipes
-	nodes, wrote, err := w.of.writes.nodes(pipes.Topology().Masters)
+	nodes, wrote, err := w.of.writes.Nodes(pipes.Topology().Masters)
 	if err != nil {
 		w.answer(commands.ErrorReply(err))
 		return
 	}
 	w.start, w.wrote = w.h.worker().loop.Now(), wrote
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
-	mode := w.h.mode()
+	mode := w.h.Mode()
 	if w.of.own.as != nil { // its user may be allowed WAIT and not what comes before it
-		mode = w.h.homeMode()
+		mode = w.h.HomeMode()
 	}
 	for i, node := range nodes {
 		p := &waitPart{w: w, i: i}
@@ -166,7 +166,7 @@ func (p *waitPart) wait() {
 	w := p.w
 	req, waited := w.req, w.h.worker().loop.Now().Sub(w.start)
 	switch {
-	case w.h.isHalfClosed() && w.timeout.Known():
+	case w.h.HalfClosed() && w.timeout.Known():
 		req = w.timeout.Rewrite(req, 0)
 	case w.timeout.Limit > 0 && waited > atOnce:
 		req = w.timeout.Rewrite(req, w.timeout.Limit-waited)
@@ -183,9 +183,9 @@ func (w *replicaWait) arrived(i int, reply []byte) {
 	if w.missing--; w.missing > 0 {
 		return
 	}
-	reply = w.cmd.Merge(w.h.about().Proto, w.replies)
+	reply = w.cmd.Merge(w.h.About().Proto, w.replies)
 	if w.satisfied(reply) {
-		w.of.writes.synced()
+		w.of.writes.Synced()
 	}
 	w.answer(reply)
 }
@@ -290,7 +290,7 @@ func (w *replicaWait) endAtOnce(withError bool) {
 // halfClosed implements blocked.
 func (w *replicaWait) halfClosed() {
 	w.stop()
-	w.h.closeAfterWrite()
+	w.h.CloseAfterWrite()
 }
 
 // drain implements blocked.

@@ -162,23 +162,23 @@ func (r *rig) commands() string {
 	return strings.Join(r.seen, ", ")
 }
 
-// client is one connection to the server under test.
-type client struct {
+// testClient is one connection to the server under test.
+type testClient struct {
 	*rig
 	net.Conn
 	r *bufio.Reader
 }
 
-func (r *rig) connect() *client {
+func (r *rig) connect() *testClient {
 	here, there := net.Pipe()
 	go r.server.Admit(there)
 	r.clients = append(r.clients, here)
 	r.Cleanup(func() { here.Close() })
-	return &client{r, here, bufio.NewReader(here)}
+	return &testClient{r, here, bufio.NewReader(here)}
 }
 
 // send writes commands, a line of words each, in one piece.
-func (c *client) send(lines ...string) {
+func (c *testClient) send(lines ...string) {
 	c.Helper()
 	var b []byte
 	for _, line := range lines {
@@ -190,7 +190,7 @@ func (c *client) send(lines ...string) {
 }
 
 // expect reads until it has read what is wanted.
-func (c *client) expect(want string) {
+func (c *testClient) expect(want string) {
 	c.Helper()
 	got := make([]byte, len(want))
 	c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -200,7 +200,7 @@ func (c *client) expect(want string) {
 }
 
 // expectClosed reads the end of the connection.
-func (c *client) expectClosed() {
+func (c *testClient) expectClosed() {
 	c.Helper()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	if b, err := c.r.ReadByte(); err == nil {

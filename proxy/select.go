@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 var ping = resp.AppendCommandStrings(nil, "PING")
@@ -17,27 +18,27 @@ func (c connection) Select(n int) {
 	mode := cluster.Mode{Proto: s.Proto, DB: n}
 	if n == 0 || s.w.pipes.Reaches(mode) {
 		s.DB = n
-		s.reply(selected)
+		s.Reply(selected)
 		return
 	}
-	s.setHold(holdOrder)
-	s.expect(func(reply []byte) []byte {
+	s.SetHold(client.HoldOrder)
+	s.Expect(func(reply []byte) []byte {
 		if reply[0] == '-' && !s.w.pipes.Reaches(mode) {
 			return reply
 		}
 		s.DB = n
 		return selected
 	}, nil)
-	s.feed(s.w.pipes.Send(cluster.Request{Mode: mode, Bytes: ping, To: s, Tag: s.current, Resend: true}))
+	s.Feed(s.w.pipes.Send(cluster.Request{Mode: mode, Bytes: ping, To: s, Tag: s.current, Resend: true}))
 }
 
 var selected = []byte("+OK\r\n")
 
-// homeMode is that of connections for what the proxy asks by itself in database 0, as its own user: nothing of that is
+// HomeMode is that of connections for what the proxy asks by itself in database 0, as its own user: nothing of that is
 // the client's to judge.
-func (s *session) homeMode() cluster.Mode {
+func (s *session) HomeMode() cluster.Mode {
 	if s.DB != 0 || s.own.as != nil {
 		return cluster.Mode{Proto: s.Proto}
 	}
-	return s.mode()
+	return s.Mode()
 }

@@ -8,29 +8,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
-)
-
-// hold is a set of reasons why a session reads no further command now.
-type hold uint16
-
-const (
-	holdTask     hold = 1 << iota // a task runs for it
-	holdOrder                     // requests of it were redirected: let them arrive first
-	holdPipeline                  // too many requests on their way
-	holdOutput                    // it does not read its replies
-	holdUpstream                  // its node does not take more
-	holdClosing                   // it is being closed
-	holdBlock                     // it stays in a command that blocks
-	holdPause                     // CLIENT PAUSE holds its next command back
-	holdMemory                    // all clients together take too much
-	holdLogin                     // its next command is AUTH, and comes too soon after a wrong password
-	holdTable                     // its next command is unknown, and the upstream is asked for its commands
-	holdLong                      // a long command of it is being taken apart, or sent in parts
-	holdRound                     // the round of the loop has taken long: it reads on in the next one
-
-	// holdWaiting are those under which the end of the connection is noticed behind input
-	// that was not read.
-	holdWaiting = holdTask | holdBlock | holdPause | holdLogin
+	"lockproxy/proxy/client"
 )
 
 const (
@@ -76,7 +54,7 @@ type session struct {
 	replied bool   // and has called Reply
 	reading bool   // Read is on the stack
 
-	hold       hold
+	hold       client.Hold
 	window     window       // of commands on their way
 	version    uint64       // of the topology that routed the requests on their way
 	routed     cluster.Mode // of the connections that they went over
@@ -98,7 +76,7 @@ type session struct {
 	tasks    tasks
 	blocking blocking
 
-	writes     writes
+	writes     client.Writes
 	deliveries deliveries
 	monitor    monitor
 	pause      paused
@@ -122,10 +100,10 @@ func (s *session) Read(buf []byte) int {
 	s.reading = false
 	s.own.turn()
 	if s.tx.open != nil || len(s.answers.buf) > firstAnswers {
-		s.countMemory()
+		s.CountMemory()
 	}
 	s.w.bytesIn.Add(uint64(used))
-	s.endIfDone()
+	s.EndIfDone()
 	return used
 }
 
@@ -142,7 +120,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 			s.conn.Need(s.guard.Missing(), s.guard.Likely(buf[used:]))
 			break
 		}
-		if n > longFrom && s.long == nil {
+		if n > client.LongFrom && s.long == nil {
 			s.takeApart(buf[used : used+n])
 			break // it comes again
 		}
@@ -167,15 +145,15 @@ func (s *session) readCommands(buf []byte) (used int) {
 		s.long = nil
 		used += n
 		if ran++; ran%roundCommands == 0 && time.Since(s.w.loop.Now()) > roundTime {
-			s.setHold(holdRound)
-			s.w.loop.Post(func() { s.clearHold(holdRound) })
+			s.SetHold(client.HoldRound)
+			s.w.loop.Post(func() { s.ClearHold(client.HoldRound) })
 		}
 	}
 	return used
 }
 
-// mode is that of the upstream connections which carry what this client sends.
-func (s *session) mode() cluster.Mode {
+// Mode is that of the upstream connections which carry what this client sends.
+func (s *session) Mode() cluster.Mode {
 	own := s.own.set
 	if own == nil {
 		own = s.large.own()
@@ -183,10 +161,10 @@ func (s *session) mode() cluster.Mode {
 	return cluster.Mode{Proto: s.Proto, DB: s.DB, Second: s.stuckEpoch != 0 && own == nil, Own: own}
 }
 
-// sharedMode is that of the connections which carry what the proxy asks by itself while a transaction is
+// SharedMode is that of the connections which carry what the proxy asks by itself while a transaction is
 // open: among those of the client's own is the one that queues what comes.
-func (s *session) sharedMode() cluster.Mode {
-	m := s.mode()
+func (s *session) SharedMode() cluster.Mode {
+	m := s.Mode()
 	m.Own = nil
 	return m
 }
@@ -195,16 +173,16 @@ func (s *session) sharedMode() cluster.Mode {
 // older topology, or over connections of another mode, or round a script.
 func (s *session) inOrder() bool {
 	v, epoch := s.w.pipes.Version(), s.w.pipes.StuckEpoch()
-	if v != s.version || epoch != s.stuckEpoch || s.mode() != s.routed {
+	if v != s.version || epoch != s.stuckEpoch || s.Mode() != s.routed {
 		if s.answers.len() > 0 {
-			if v == s.version && s.stuckEpoch == 0 && s.mode() == s.routed {
+			if v == s.version && s.stuckEpoch == 0 && s.Mode() == s.routed {
 				return true // behind the script, if that is where its commands are
 			}
-			s.setHold(holdOrder)
+			s.SetHold(client.HoldOrder)
 			return false
 		}
 		s.version, s.stuckEpoch = v, epoch
-		s.routed = s.mode()
+		s.routed = s.Mode()
 		s.own.turn()
 	}
 	return true
@@ -222,12 +200,12 @@ func (s *session) send(slot int, req []byte, resend bool) {
 // sendTo sends req, the current command or what is asked for it.
 func (s *session) sendTo(to cluster.Target, req []byte, resend bool) {
 	p := s.w.pipes.Send(cluster.Request{
-		Target: to, Mode: s.mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+		Target: to, Mode: s.Mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 	})
 	if !resend {
-		s.writes.add(p)
+		s.writes.Add(p)
 	}
-	s.feed(p)
+	s.Feed(p)
 }
 
 func (s *session) limits() *resp.Limits {
@@ -241,7 +219,7 @@ func (s *session) limits() *resp.Limits {
 // refuseBytes answers framing that Redis refuses, and closes, as Redis does.
 func (s *session) refuseBytes(err error) {
 	s.begin(nil)
-	s.reply(commands.ErrorReply(err))
+	s.Reply(commands.ErrorReply(err))
 	s.close()
 }
 
@@ -251,7 +229,7 @@ func (s *session) begin(c *counter) {
 	s.silence &= silentAlways
 	s.acted = false
 	if s.answers.len() >= s.window.size {
-		s.setHold(holdPipeline)
+		s.SetHold(client.HoldPipeline)
 	}
 }
 
@@ -308,14 +286,12 @@ func (s *session) apply(tag uint32, a *answer) {
 	s.current, s.acted = tag, false
 	answer := then(reply)
 	if answer != nil {
-		s.answer(tag, answer)
+		s.Answer(tag, answer)
 	} else if !s.acted {
-		s.answer(tag, noAnswer)
+		s.Answer(tag, client.NoAnswer)
 	}
 	s.w.loop.Put(reply)
 }
-
-var noAnswer = []byte("-ERR internal error: the command made no answer\r\n")
 
 // Fail implements cluster.Receiver.
 func (s *session) Fail(tag uint32, err error) {
@@ -334,7 +310,7 @@ func (s *session) Fail(tag uint32, err error) {
 		s.apply(tag, a)
 		return
 	}
-	s.answer(tag, commands.ErrorReply(err))
+	s.Answer(tag, commands.ErrorReply(err))
 }
 
 // Discard implements cluster.Receiver: what the client has got stays.
@@ -352,13 +328,13 @@ func (s *session) Discard(tag uint32) bool {
 // Detour implements cluster.Receiver: the commands that follow wait, so that
 // none overtakes the one that is sent again.
 func (s *session) Detour(uint32) {
-	s.setHold(holdOrder)
-	s.writes.addSomewhere()
+	s.SetHold(client.HoldOrder)
+	s.writes.AddSomewhere()
 }
 
-// answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
+// Answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
 // nobody may write to it any more.
-func (s *session) answer(tag uint32, reply []byte) {
+func (s *session) Answer(tag uint32, reply []byte) {
 	if s.executing != nil && s.executing.take(tag, reply) {
 		return
 	}
@@ -413,7 +389,7 @@ func (s *session) advance() {
 			s.deliveries.add(s.w.loop.Now(), a.lost)
 		}
 		if a.kept != 0 {
-			s.keepFor(s.answers.head, -a.kept)
+			s.KeepFor(s.answers.head, -a.kept)
 		}
 		s.answers.pop(s.w)
 		s.window.answered(s.deliveries.appended)
@@ -434,15 +410,15 @@ func (s *session) advance() {
 	if s.own.turning {
 		s.own.turn()
 	}
-	if n := s.answers.len(); s.hold&holdPipeline != 0 && (2*n < s.window.size || n == 0) {
+	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.size || n == 0) {
 		s.window.turn(s.waiting() < crowded, s.w.server.o.MaxPipeline)
-		s.clearHold(holdPipeline)
+		s.ClearHold(client.HoldPipeline)
 	}
 	if s.answers.len() == 0 {
-		s.clearHold(holdPipeline | holdOrder)
+		s.ClearHold(client.HoldPipeline | client.HoldOrder)
 	}
 	s.closeIfAnswered()
-	s.endIfDone()
+	s.EndIfDone()
 	if s.blocking.call != nil {
 		s.blocking.itsTurn()
 	}
@@ -489,24 +465,24 @@ func (s *session) Wrote(n int) {
 	s.deliveries.written += uint64(n)
 	s.active = s.w.loop.Now()
 	s.w.bytesOut.Add(uint64(n))
-	if s.hold&holdOutput != 0 && s.waiting() < outputLow && (s.Authenticated || s.waiting() < strangerUnread/2) {
-		s.clearHold(holdOutput)
+	if s.hold&client.HoldOutput != 0 && s.waiting() < outputLow && (s.Authenticated || s.waiting() < strangerUnread/2) {
+		s.ClearHold(client.HoldOutput)
 	}
 	if len(s.w.full) > 0 {
 		s.checkOutput()
 	}
 }
 
-// setHold stops reading commands.
-func (s *session) setHold(h hold) {
+// SetHold stops reading commands.
+func (s *session) SetHold(h client.Hold) {
 	s.hold |= h
 	if !s.gone {
-		s.conn.Pause(s.hold&holdWaiting != 0)
+		s.conn.Pause(s.hold&client.HoldWaiting != 0)
 	}
 }
 
-// clearHold reads on when no reason is left not to.
-func (s *session) clearHold(h hold) {
+// ClearHold reads on when no reason is left not to.
+func (s *session) ClearHold(h client.Hold) {
 	if s.hold&h == 0 {
 		return
 	}
@@ -516,9 +492,9 @@ func (s *session) clearHold(h hold) {
 	case s.gone:
 	case s.hold == 0:
 		s.conn.Resume()
-		s.endIfDone()
+		s.EndIfDone()
 	default:
-		s.conn.Pause(s.hold&holdWaiting != 0)
+		s.conn.Pause(s.hold&client.HoldWaiting != 0)
 		s.closeIfAnswered()
 	}
 }

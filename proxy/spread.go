@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // This file sends the parts of a command to their nodes. Those of a long command are made by a goroutine,
@@ -62,8 +63,8 @@ func (x *spread) begin() {
 		x.some()
 		return
 	}
-	x.s.setHold(holdLong)
-	x.s.keepFor(x.tag, l.bytes)
+	x.s.SetHold(client.HoldLong)
+	x.s.KeepFor(x.tag, l.bytes)
 	x.sizes = make([]int, l.cut.Len())
 	for i := range x.sizes {
 		x.sizes[i] = l.cut.SizeOf(i)
@@ -96,7 +97,7 @@ func (x *spread) prepare() {
 	s, l := x.s, x.list
 	places, size := l.take()
 	if len(places) == 0 {
-		s.keepFor(x.tag, -l.bytes)
+		s.KeepFor(x.tag, -l.bytes)
 		l.cut = nil
 		return
 	}
@@ -113,7 +114,7 @@ func (x *spread) prepare() {
 // made takes over the parts that prepare has had made.
 func (x *spread) made(parts []commands.Part, size int) {
 	x.making, x.next = false, parts
-	x.s.keepFor(x.tag, size)
+	x.s.KeepFor(x.tag, size)
 	if !x.waits {
 		x.some()
 	}
@@ -147,13 +148,13 @@ func (x *spread) some() {
 	}
 	if !x.making {
 		l.made = nil
-		s.clearHold(holdLong)
+		s.ClearHold(client.HoldLong)
 	}
 }
 
 // later has some called when wait calls what it is given. Meanwhile no further command of the client is read.
 func (x *spread) later(wait func(goOn func())) {
-	x.s.setHold(holdLong)
+	x.s.SetHold(client.HoldLong)
 	x.waits = true
 	wait(func() {
 		x.waits = false
@@ -185,9 +186,9 @@ func (x *spread) send(part commands.Part) *cluster.Pipe {
 		To: x, Tag: i, Resend: x.resend,
 	})
 	if !x.resend {
-		s.writes.add(p)
+		s.writes.Add(p)
 	}
-	s.feed(p)
+	s.Feed(p)
 	return p
 }
 
@@ -208,7 +209,7 @@ func (x *spread) Fail(i uint32, err error) {
 // answered counts a part no more, which no node has to be sent again.
 func (x *spread) answered(i uint32) {
 	if x.sizes != nil {
-		x.s.keepFor(x.tag, -x.sizes[i])
+		x.s.KeepFor(x.tag, -x.sizes[i])
 	}
 }
 
@@ -217,7 +218,7 @@ func (r *router) split(cmd *commands.Command, parts *partList, merge commands.Me
 	s := r.s
 	s.acted = true
 	x := &spread{
-		gather: s.newPureGather(parts.len(), merge), list: parts, mode: s.mode(),
+		gather: s.newPureGather(parts.len(), merge), list: parts, mode: s.Mode(),
 		resend:   cmd.Flags&commands.ReadOnly != 0,
 		replicas: s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys(),
 	}

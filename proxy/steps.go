@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // transactions is MULTI, WATCH and their like of one client: it implements commands.Transactions.
@@ -11,7 +12,7 @@ type transactions struct {
 	router   *router
 	own      *private
 	tracking *tracking
-	writes   *writes
+	writes   *client.Writes
 	open     *transaction // between WATCH or MULTI and EXEC
 }
 
@@ -48,7 +49,7 @@ func (c *transactions) Multi() {
 	t.multi, t.caching = true, s.own.precedes()
 	s.Transaction.Open = true
 	s.acted = true
-	s.answer(s.current, replyOK) // not as the proxy's own, for the node counts it too
+	s.Answer(s.current, replyOK) // not as the proxy's own, for the node counts it too
 }
 
 // Watch implements commands.Transactions. All earlier commands are answered, so that what they
@@ -62,13 +63,13 @@ func (c *transactions) Watch() {
 	}
 	switch t := c.open; {
 	case c.inMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
-		s.reply(watchInMulti)
+		s.Reply(watchInMulti)
 	case c.inMulti():
 		t.probe(slot, watchInMulti)
 	case err != nil:
-		s.reply(commands.ErrorReply(err))
+		s.Reply(commands.ErrorReply(err))
 	case t != nil && t.slot != commands.AnySlot && slot != commands.AnySlot && slot != t.slot:
-		s.reply(crossSlot)
+		s.Reply(crossSlot)
 	default:
 		t = c.begin()
 		t.slot = max(t.slot, slot)
@@ -80,7 +81,7 @@ func (c *transactions) Watch() {
 func (c *transactions) Unwatch() {
 	s := c.s
 	if c.open == nil {
-		s.reply(replyOK)
+		s.Reply(replyOK)
 		return
 	}
 	c.open.take(unwatchStep, unwatchCommand)
@@ -90,7 +91,7 @@ func (c *transactions) Unwatch() {
 func (c *transactions) Discard() {
 	s := c.s
 	if !c.inMulti() {
-		s.reply(noDiscard)
+		s.Reply(noDiscard)
 		return
 	}
 	c.open.take(discardStep, discardCommand)
@@ -101,7 +102,7 @@ func (c *transactions) Exec() {
 	s := c.s
 	switch {
 	case !c.inMulti():
-		s.reply(noExec)
+		s.Reply(noExec)
 	case c.open.refused:
 		c.open.take(abortStep, discardCommand)
 	default:
@@ -122,12 +123,12 @@ func (c *transactions) end() {
 // take has the current command, a step, go its way. Later ones wait until it is answered.
 func (t *transaction) take(kind stepKind, raw []byte) {
 	h := t.h
-	h.answerLater(byNode)
-	t.step = step{kind, h.currentTag(), lasting(raw)}
+	h.AnswerLater(client.ByNode)
+	t.step = step{kind, h.CurrentTag(), client.Lasting(raw)}
 	if kind == execStep && (t.unread || len(t.guard) > 0) {
-		h.expectAt(h.currentTag(), t.assemble)
+		h.ExpectAt(h.CurrentTag(), t.assemble)
 	}
-	h.setHold(holdOrder) // which ends when all is answered
+	h.SetHold(client.HoldOrder) // which ends when all is answered
 	switch {
 	case t.outcome != undecided, t.conn == nil && !t.resting && !t.needsNode():
 		t.conclude()
@@ -156,7 +157,7 @@ func (t *transaction) proceed() {
 func (t *transaction) answer(e *queued, reply []byte) {
 	e.answered = true
 	t.unanswered--
-	t.h.answer(e.tag, reply)
+	t.h.Answer(e.tag, reply)
 }
 
 // conclude answers the step without a node: nothing has run.
@@ -168,14 +169,14 @@ func (t *transaction) conclude() {
 		return
 	case step.kind == watchStep: // no point in watching more
 		t.step = stepNone
-		h.answer(step.tag, reply)
+		h.Answer(step.tag, reply)
 		return
 	case step.kind == abortStep, step.kind == execStep && (t.refused || t.outcome == aborted):
 		if reply = execAborted; t.unsure != nil {
 			reply = t.unsure
 		}
 	case step.kind == execStep:
-		reply = resp.AppendNullArray(nil, h.about().Proto)
+		reply = resp.AppendNullArray(nil, h.About().Proto)
 	}
 	t.finish(step.tag, reply)
 }
@@ -184,6 +185,6 @@ func (t *transaction) conclude() {
 func (t *transaction) finish(tag uint32, reply []byte) {
 	t.step = stepNone
 	t.end()
-	t.h.expectAt(tag, nil)
-	t.h.answer(tag, reply)
+	t.h.ExpectAt(tag, nil)
+	t.h.Answer(tag, reply)
 }

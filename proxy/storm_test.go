@@ -75,7 +75,7 @@ func storms(t *testing.T, seed uint64) {
 	synctest.Wait()
 	st.calm.Store(false)
 	var clients sync.WaitGroup
-	var all []*client
+	var all []*testClient
 	for i := range 2 + dice.IntN(5) {
 		c := r.connectHalves()
 		all = append(all, c)
@@ -182,7 +182,7 @@ func (st *tempest) nothingLeft() {
 }
 
 // listen reads what c gets, not always at once, until its connection ends.
-func (st *tempest) listen(c *client, dice *rand.Rand) {
+func (st *tempest) listen(c *testClient, dice *rand.Rand) {
 	for buf := make([]byte, 1000); ; {
 		if !st.calm.Load() && dice.IntN(20) == 0 {
 			time.Sleep(time.Second)
@@ -194,7 +194,7 @@ func (st *tempest) listen(c *client, dice *rand.Rand) {
 }
 
 // client sends pipelines, and goes or stays.
-func (st *tempest) client(c *client, dice *rand.Rand) {
+func (st *tempest) client(c *testClient, dice *rand.Rand) {
 	deck := stormLines
 	if dice.IntN(3) > 0 { // few kinds of commands meet one another more often
 		deck = []string{"MULTI", "EXEC"}[:2*dice.IntN(2)]

@@ -9,6 +9,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // This file is how a client begins to listen: to some topics at once, and to thousands in many rounds of the
@@ -36,25 +37,25 @@ type joining struct {
 
 // subscribe has the client listen to topics of these names.
 func (l *subscriber) subscribe(kind cluster.TopicKind, names [][]byte) {
-	j := &joining{l: l, tag: l.h.currentTag(), kind: kind}
+	j := &joining{l: l, tag: l.h.CurrentTag(), kind: kind}
 	if len(names) > seatRound {
-		raw := lasting(l.h.worker().call.Raw)
-		l.h.keepFor(j.tag, 3*len(raw)) // the command, its names, and what is asked of the nodes
+		raw := client.Lasting(l.h.worker().call.Raw)
+		l.h.KeepFor(j.tag, 3*len(raw)) // the command, its names, and what is asked of the nodes
 		j.begin(func(ctx context.Context) error { return j.joinMany(ctx, raw) })
 		return
 	}
 	j.copyNames(names)
 	j.look(j.unique())
 	if len(j.missing) == 0 {
-		l.h.speak(j.tag)
-		l.h.reply(j.confirm(j.names))
+		l.h.Speak(j.tag)
+		l.h.Reply(j.confirm(j.names))
 		return
 	}
 	size := 0
 	for _, name := range j.missing {
 		size += 2 * (len(name) + int(unsafe.Sizeof(name)))
 	}
-	l.h.keepFor(j.tag, size)
+	l.h.KeepFor(j.tag, size)
 	j.begin(j.join)
 }
 
@@ -145,15 +146,15 @@ func (j *joining) end(err error) []byte {
 	switch {
 	case err != nil:
 		return subscribeError(err)
-	case j.l.h.isGone():
+	case j.l.h.Gone():
 		topics := make([]*cluster.Topic, 0, len(j.topics))
 		for _, t := range j.topics {
 			topics = append(topics, t)
 		}
 		j.l.h.worker().hub.release(topics)
-		return noAnswer
+		return client.NoAnswer
 	}
-	j.l.h.speak(j.tag)
+	j.l.h.Speak(j.tag)
 	return j.confirm(j.names)
 }
 
@@ -173,7 +174,7 @@ func subscribeError(err error) []byte {
 // before. Of a client that has gone it does nothing.
 func (j *joining) confirm(names []string) []byte {
 	l := j.l
-	if l.h.isGone() {
+	if l.h.Gone() {
 		return nil
 	}
 	if l.has == nil {
@@ -192,6 +193,6 @@ func (j *joining) confirm(names []string) []byte {
 		}
 		j.out = l.appendConfirmation(j.out, subscribed[j.kind], j.kind, name)
 	}
-	l.h.countMemory()
+	l.h.CountMemory()
 	return j.out
 }

@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // subscriptions is what commands do with channels for s: it implements commands.Subscriptions.
@@ -38,14 +39,14 @@ type subscriber struct {
 // subscriberHost is a session as its subscriptions see it, beside what all features see.
 type subscriberHost interface {
 	host
-	reply(reply []byte)
-	// speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes,
+	Reply(reply []byte)
+	// Speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes,
 	// also in RESP2.
-	speak(tag uint32)
-	// pushMessage gives the client a message behind the answer to command tag.
-	pushMessage(message []byte, behind uint32, told bool) bool
-	keepFor(tag uint32, n int)
-	countMemory()
+	Speak(tag uint32)
+	// PushMessage gives the client a message behind the answer to command tag.
+	PushMessage(message []byte, behind uint32, told bool) bool
+	KeepFor(tag uint32, n int)
+	CountMemory()
 }
 
 // seats are those of one client, by the kind and name of their topics.
@@ -63,19 +64,19 @@ var (
 
 // unsubscribe ends that the client listens to topics of these names, nil: to all of that kind.
 func (l *subscriber) unsubscribe(kind cluster.TopicKind, names [][]byte) {
-	tag := l.h.currentTag()
-	if names == nil && l.h.about().Topics[kind] > seatRound {
+	tag := l.h.CurrentTag()
+	if names == nil && l.h.About().Topics[kind] > seatRound {
 		var out []byte
 		l.leaveAll([]cluster.TopicKind{kind}, func(se *seat) {
 			out = l.appendConfirmation(out, unsubscribed[kind], kind, se.topic.Name)
 		}, func() []byte {
-			l.h.speak(tag)
+			l.h.Speak(tag)
 			return out
 		})
 		return
 	}
 	if len(names) > seatRound {
-		l.leaveNamed(kind, lasting(l.h.worker().call.Raw))
+		l.leaveNamed(kind, client.Lasting(l.h.worker().call.Raw))
 		return
 	}
 	var all []string
@@ -95,7 +96,7 @@ func (l *subscriber) unsubscribe(kind cluster.TopicKind, names [][]byte) {
 		}
 	}
 	l.leave(seats, func() []byte {
-		l.h.speak(tag)
+		l.h.Speak(tag)
 		return l.confirmUnsubscribed(nil, kind, all)
 	})
 }
@@ -108,11 +109,11 @@ func (l *subscriber) confirmUnsubscribed(out []byte, kind cluster.TopicKind, nam
 		}
 		out = l.appendConfirmation(out, unsubscribed[kind], kind, name)
 	}
-	l.h.countMemory()
+	l.h.CountMemory()
 	if len(names) == 0 {
-		out = resp.AppendPush(out, l.h.about().Proto, 3)
+		out = resp.AppendPush(out, l.h.About().Proto, 3)
 		out = redcon.AppendBulkString(out, unsubscribed[kind])
-		out = resp.AppendNull(out, l.h.about().Proto)
+		out = resp.AppendNull(out, l.h.About().Proto)
 		out = redcon.AppendInt(out, l.counted(kind))
 	}
 	return out
@@ -120,7 +121,7 @@ func (l *subscriber) confirmUnsubscribed(out []byte, kind cluster.TopicKind, nam
 
 // end ends all that the client listens to.
 func (l *subscriber) end(end func() []byte) {
-	if l.h.about().Topics[cluster.Classic]+l.h.about().Topics[cluster.Pattern]+l.h.about().Topics[cluster.Shard] > seatRound {
+	if l.h.About().Topics[cluster.Classic]+l.h.About().Topics[cluster.Pattern]+l.h.About().Topics[cluster.Shard] > seatRound {
 		l.leaveAll([]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard}, func(*seat) {}, end)
 		return
 	}
@@ -130,11 +131,11 @@ func (l *subscriber) end(end func() []byte) {
 	}
 	l.leave(seats, func() []byte {
 		for _, se := range seats {
-			if !l.h.isGone() {
+			if !l.h.Gone() {
 				l.stand(se.topic.Kind, se)
 			}
 		}
-		l.h.countMemory()
+		l.h.CountMemory()
 		return end()
 	})
 }
@@ -142,7 +143,7 @@ func (l *subscriber) end(end func() []byte) {
 // leave gives the topics of seats up, and has end stand up from them and make the answer.
 func (l *subscriber) leave(seats []*seat, end func() []byte) {
 	if len(seats) == 0 {
-		l.h.reply(end())
+		l.h.Reply(end())
 		return
 	}
 	topics := make([]*cluster.Topic, len(seats))
@@ -185,7 +186,7 @@ func (l *subscriber) sit(kind cluster.TopicKind, t *cluster.Topic, tag uint32) {
 	has.next++
 	has.seats[kind][t.Name] = se
 	has.bytes += len(t.Name) + seatCost
-	l.h.about().Topics[kind] = len(has.seats[kind])
+	l.h.About().Topics[kind] = len(has.seats[kind])
 	l.h.worker().hub.sit(se)
 }
 
@@ -194,8 +195,8 @@ func (l *subscriber) stand(kind cluster.TopicKind, se *seat) {
 	l.h.worker().hub.stand(se)
 	delete(l.has.seats[kind], se.topic.Name)
 	l.has.bytes -= len(se.topic.Name) + seatCost
-	l.h.about().Topics[kind] = len(l.has.seats[kind])
-	if !l.h.about().Subscribed() {
+	l.h.About().Topics[kind] = len(l.has.seats[kind])
+	if !l.h.About().Subscribed() {
 		l.has = nil
 	}
 }
@@ -237,13 +238,13 @@ func (l *seats) standUp(h *hub) {
 // counted is the number in confirmations: channels and patterns count together.
 func (l *subscriber) counted(kind cluster.TopicKind) int64 {
 	if kind == cluster.Shard {
-		return int64(l.h.about().Topics[kind])
+		return int64(l.h.About().Topics[kind])
 	}
-	return int64(l.h.about().Topics[cluster.Classic] + l.h.about().Topics[cluster.Pattern])
+	return int64(l.h.About().Topics[cluster.Classic] + l.h.About().Topics[cluster.Pattern])
 }
 
 func (l *subscriber) appendConfirmation(dst []byte, word string, kind cluster.TopicKind, name string) []byte {
-	dst = resp.AppendPush(dst, l.h.about().Proto, 3)
+	dst = resp.AppendPush(dst, l.h.About().Proto, 3)
 	dst = redcon.AppendBulkString(dst, word)
 	dst = redcon.AppendBulkString(dst, name)
 	return redcon.AppendInt(dst, l.counted(kind))
@@ -251,8 +252,8 @@ func (l *subscriber) appendConfirmation(dst []byte, word string, kind cluster.To
 
 // message gives the client what was published.
 func (se *seat) message(message []byte) {
-	if !se.subscriber.h.isGone() { // else it is about to stand up
-		se.told = se.subscriber.h.pushMessage(message, se.behind, se.told)
+	if !se.subscriber.h.Gone() { // else it is about to stand up
+		se.told = se.subscriber.h.PushMessage(message, se.behind, se.told)
 	}
 }
 

@@ -5,12 +5,13 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // tasks are what goroutines do for one client, LOCK with WAIT above all.
 type tasks struct {
 	h         taskHost
-	writes    *writes
+	writes    *client.Writes
 	ctx       context.Context // of all of them; nil until the first
 	cancel    context.CancelCauseFunc
 	lockWaits int // how many of them wait for locks
@@ -22,33 +23,33 @@ type taskHost interface {
 	// currentAnswer is the answer to the current command.
 	currentAnswer() *answer
 	noteError(reply []byte)
-	setBlocked(on bool)
-	isHalfClosed() bool
-	isDraining() bool
-	endIfDone()
+	SetBlocked(on bool)
+	HalfClosed() bool
+	Draining() bool
+	EndIfDone()
 }
 
 // start is Task for a task that has its answer made on the loop, by the function that it returns. That runs
 // also when the client has gone. post brings it to the loop.
 func (t *tasks) start(task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost func()) {
-	t.h.answerLater(byProxy)
+	t.h.AnswerLater(client.ByProxy)
 	server := t.h.worker().server
 	if t.ctx == nil {
 		t.ctx, t.cancel = context.WithCancelCause(server.ctx)
 	}
-	if t.h.isGone() || t.h.isHalfClosed() {
+	if t.h.Gone() || t.h.HalfClosed() {
 		t.cancel(errClientGone)
-	} else if t.h.isDraining() {
+	} else if t.h.Draining() {
 		t.cancel(commands.ErrDraining)
 	}
-	tag, ctx := t.h.currentTag(), t.ctx
+	tag, ctx := t.h.CurrentTag(), t.ctx
 	a := t.h.currentAnswer()
-	a.lost, a.by = lost, byProxy
+	a.lost, a.by = lost, client.ByProxy
 	forLock := a.counter.blocks
 	if forLock {
 		t.waitForLock()
 	}
-	t.h.setHold(holdTask)
+	t.h.SetHold(client.HoldTask)
 	server.tasks.Add(1)
 	go func() { // ends when the task does, which ctx bounds
 		defer server.tasks.Done()
@@ -68,12 +69,12 @@ func (t *tasks) start(task func(ctx context.Context) (end func() []byte), post f
 
 func (t *tasks) done(tag uint32, reply []byte) {
 	if len(reply) == 0 {
-		reply = noAnswer
+		reply = client.NoAnswer
 	}
 	t.h.noteError(reply)
-	t.h.answer(tag, reply)
-	t.h.clearHold(holdTask)
-	t.h.endIfDone()
+	t.h.Answer(tag, reply)
+	t.h.ClearHold(client.HoldTask)
+	t.h.EndIfDone()
 }
 
 // end has all tasks end soon.
@@ -100,15 +101,15 @@ func (t *tasks) unblock(withError bool) bool {
 
 // waitForLock notes that a task begins which waits for a lock.
 func (t *tasks) waitForLock() {
-	t.writes.addSomewhere()
+	t.writes.AddSomewhere()
 	t.lockWaits++
-	t.h.setBlocked(true)
+	t.h.SetBlocked(true)
 }
 
 // waitedForLock notes the end of such a task, and makes its reply that of CLIENT UNBLOCK if that has ended it.
 func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
 	if t.lockWaits--; t.lockWaits == 0 {
-		t.h.setBlocked(false)
+		t.h.SetBlocked(false)
 	}
 	if len(reply) > 0 && reply[0] != '-' {
 		return reply
@@ -117,7 +118,7 @@ func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
 	case errUnblocked:
 		return unblockedReply
 	case errTimeIsUp:
-		return resp.AppendNull(nil, t.h.about().Proto)
+		return resp.AppendNull(nil, t.h.About().Proto)
 	}
 	return reply
 }

@@ -7,6 +7,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 )
 
 // This file is CLIENT TRACKING: a node remembers what each of its connections has read, so
@@ -39,8 +40,8 @@ type tracking struct {
 // Track implements commands.Tracker. The answer comes when the nodes track: in broadcasting mode
 // all masters, else one, which shows that the upstream can.
 func (t *tracking) Track(next commands.Tracking, prefixes []string) {
-	t.h.setHold(holdOrder)
-	about := t.h.about()
+	t.h.SetHold(client.HoldOrder)
+	about := t.h.About()
 	if about.Tracking.On {
 		t.retrack(next, prefixes)
 		return
@@ -65,10 +66,10 @@ func (t *tracking) Track(next commands.Tracking, prefixes []string) {
 	}
 	again := commands.Asking{Resend: true}
 	if next.BCast && t.h.worker().masters() > 0 {
-		t.h.actions().AskAll(trackingPing, again, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
+		t.h.Actions().AskAll(trackingPing, again, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
-	t.h.actions().Ask(cluster.Target{}, trackingPing, again, finish)
+	t.h.Actions().Ask(cluster.Target{}, trackingPing, again, finish)
 }
 
 // firstFailed is the first error among replies that is not about rights, or else the first of them.
@@ -83,16 +84,16 @@ func firstFailed(replies [][]byte) []byte {
 
 // retrack changes the options of a client that tracks already: what it has read stays tracked.
 func (t *tracking) retrack(next commands.Tracking, prefixes []string) {
-	tag, set := t.h.currentTag(), t.own.set
-	t.h.answerLater(byNode)
-	t.h.about().Tracking = next
+	tag, set := t.h.CurrentTag(), t.own.set
+	t.h.AnswerLater(client.ByNode)
+	t.h.About().Tracking = next
 	set.Configure(trackingSetup(next, prefixes), func() {
 		if refused := set.Refused(); refused != nil {
 			t.Untrack()
-			t.h.answer(tag, refused)
+			t.h.Answer(tag, refused)
 			return
 		}
-		t.h.answer(tag, trackingOK)
+		t.h.Answer(tag, trackingOK)
 	})
 }
 
@@ -110,7 +111,7 @@ func (t *tracking) Untrack() {
 
 // stop notes that the client does not track any more, and says whether it did.
 func (t *tracking) stop() (tracked bool) {
-	about := t.h.about()
+	about := t.h.About()
 	if tracked = about.Tracking.On; tracked {
 		t.h.worker().server.tracking.Add(-1)
 	}
@@ -121,7 +122,7 @@ func (t *tracking) stop() (tracked bool) {
 // end ends that the client tracks, and that it is a user. If it has gone, its connections stay those of its
 // user: what it asked for may go on, and not as the proxy.
 func (t *tracking) end() {
-	if t.own.as == nil || !t.h.isGone() {
+	if t.own.as == nil || !t.h.Gone() {
 		t.own.as = nil
 		t.Untrack()
 		return
@@ -133,7 +134,7 @@ func (t *tracking) end() {
 // next says whether CLIENT CACHING holds for cmd, the command that comes next: it does for the one behind it
 // that is not CLIENT.
 func (t *tracking) next(cmd *commands.Command) (caching bool) {
-	state := &t.h.about().Tracking
+	state := &t.h.About().Tracking
 	caching = state.Caching
 	if caching && cmd.Flags&commands.BesideCaching == 0 {
 		state.Caching = false
@@ -151,22 +152,22 @@ func (t *tracking) unheard() {
 
 // Push implements cluster.PrivateOwner.
 func (t *tracking) Push(message []byte) {
-	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.h.about().Tracking.On {
+	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.h.About().Tracking.On {
 		t.tell(keys)
 	}
 }
 
 // Stale implements cluster.PrivateOwner.
 func (t *tracking) Stale() {
-	if about := t.h.about(); about.Tracking.On {
+	if about := t.h.About(); about.Tracking.On {
 		t.tell(resp.AppendNull(nil, about.Proto))
 	}
 }
 
 // tell tells which keys have changed: an array of them, or Null for all.
 func (t *tracking) tell(keys []byte) {
-	about := t.h.about()
-	behind, latest := t.h.touchedTag()
+	about := t.h.About()
+	behind, latest := t.h.TouchedTag()
 	if keys[0] != '*' || keys[1] == '-' {
 		if t.allTold {
 			return
@@ -176,7 +177,7 @@ func (t *tracking) tell(keys []byte) {
 		t.allTold = latest && t.h.worker().masters() > 1 && !about.Tracking.BCast
 	}
 	switch {
-	case t.h.isGone():
+	case t.h.Gone():
 	case about.Tracking.Redirect != 0:
 		t.tellOther(about.Tracking.Redirect, keys)
 	case about.Proto == 3:
@@ -199,7 +200,7 @@ func (t *tracking) tellOther(id int64, keys []byte) {
 	}
 	keys = bytes.Clone(keys)
 	other.h.worker().loop.Post(func() {
-		if other.h.isGone() {
+		if other.h.Gone() {
 			here.loop.Post(func() { t.broken(id) })
 			return
 		}
@@ -209,13 +210,13 @@ func (t *tracking) tellOther(id int64, keys []byte) {
 
 // broken notes, and says, that the client of that id cannot be told.
 func (t *tracking) broken(id int64) {
-	about := t.h.about()
-	if t.h.isGone() || about.Tracking.Redirect != id {
+	about := t.h.About()
+	if t.h.Gone() || about.Tracking.Redirect != id {
 		return
 	}
 	about.Tracking.Broken = true
 	if about.Proto == 3 {
-		behind, _ := t.h.touchedTag()
+		behind, _ := t.h.TouchedTag()
 		t.pushBehind(behind, toldBroken, append(strconv.AppendInt(nil, id, 10), "\r\n"...))
 	}
 }
@@ -224,15 +225,15 @@ func (t *tracking) broken(id int64) {
 // subscribed to anything.
 func (t *tracking) hear(keys []byte) {
 	switch {
-	case t.h.about().Proto == 3:
-		t.pushBehind(t.h.answeredTag(), toldInvalid, keys)
-	case t.h.about().Subscribed():
-		t.pushBehind(t.h.answeredTag(), toldMessage, keys)
+	case t.h.About().Proto == 3:
+		t.pushBehind(t.h.AnsweredTag(), toldInvalid, keys)
+	case t.h.About().Subscribed():
+		t.pushBehind(t.h.AnsweredTag(), toldMessage, keys)
 	}
 }
 
 // pushBehind writes text, in two parts, behind the answer of command tag.
 func (t *tracking) pushBehind(tag uint32, head, body []byte) {
 	text := append(append(make([]byte, 0, len(head)+len(body)), head...), body...)
-	t.h.push(tag, func(int) []byte { return text })
+	t.h.Push(tag, func(int) []byte { return text })
 }

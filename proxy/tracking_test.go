@@ -50,7 +50,7 @@ func trackingNode(answer func(node int, command string) string) func(int, string
 }
 
 // hello3 has c speak RESP3.
-func (c *client) hello3() {
+func (c *testClient) hello3() {
 	c.Helper()
 	c.send("HELLO 3")
 	for {
@@ -65,14 +65,14 @@ func (c *client) hello3() {
 }
 
 // tell sends commands and reads what is wanted.
-func (c *client) tell(want string, lines ...string) {
+func (c *testClient) tell(want string, lines ...string) {
 	c.Helper()
 	c.send(lines...)
 	c.expect(want)
 }
 
 // newTracker is a client of RESP3 that tracks.
-func (r *rig) newTracker(options string) *client {
+func (r *rig) newTracker(options string) *testClient {
 	c := r.connect()
 	c.hello3()
 	c.tell("+OK\r\n", strings.TrimSpace(trackOn+" "+options))
@@ -313,11 +313,11 @@ func TestTrackingRedirect(t *testing.T) {
 
 // However tracking ends, the connections of the client end, and what was sent is answered.
 func TestTrackingEnds(t *testing.T) {
-	for name, end := range map[string]func(c *client){
-		"off":   func(c *client) { c.tell("$1\r\nv\r\n+OK\r\n$1\r\nv\r\n", "GET k", "CLIENT TRACKING OFF", "GET k") },
-		"reset": func(c *client) { c.tell("$1\r\nv\r\n+RESET\r\n$1\r\nv\r\n", "GET k", "RESET", "GET k") },
-		"quit":  func(c *client) { c.tell("$1\r\nv\r\n+OK\r\n", "GET k", "QUIT"); c.expectClosed() },
-		"close": func(c *client) { c.send("GET k"); c.Close() },
+	for name, end := range map[string]func(c *testClient){
+		"off":   func(c *testClient) { c.tell("$1\r\nv\r\n+OK\r\n$1\r\nv\r\n", "GET k", "CLIENT TRACKING OFF", "GET k") },
+		"reset": func(c *testClient) { c.tell("$1\r\nv\r\n+RESET\r\n$1\r\nv\r\n", "GET k", "RESET", "GET k") },
+		"quit":  func(c *testClient) { c.tell("$1\r\nv\r\n+OK\r\n", "GET k", "QUIT"); c.expectClosed() },
+		"close": func(c *testClient) { c.send("GET k"); c.Close() },
 	} {
 		for _, options := range []string{"", "BCAST", "REDIRECT 1"} {
 			inBubble(t, 2, Options{}, trackingNode(func(_ int, command string) string {
@@ -360,7 +360,7 @@ func TestTrackingBroadcast(t *testing.T) {
 			r.Errorf("%d nodes know of the new prefix", got)
 		}
 		r.on(func() {
-			p := r.server.workers[0].pipes.Own("node:1", r.sessionOf(1).mode(), lostOwner{})
+			p := r.server.workers[0].pipes.Own("node:1", r.sessionOf(1).Mode(), lostOwner{})
 			p.End()
 		})
 		c.expect(allInvalid) // lost

@@ -1,12 +1,10 @@
 package proxy
 
 import (
-	"bytes"
 	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
-	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
 
@@ -55,15 +53,15 @@ type transaction struct {
 type transactionHost interface {
 	host
 	cluster.Receiver // answers a command with the node's reply as it comes
-	// sharedMode is that of connections which other clients use too.
-	sharedMode() cluster.Mode
-	reply(reply []byte)
-	// expect has then make the answer of the reply to the current command, expectAt to command tag.
-	expect(then func(reply []byte) []byte, lost func())
-	expectAt(tag uint32, then func(reply []byte) []byte)
-	// feed stops reading the client when the pipe that took its request is full.
-	feed(p *cluster.Pipe)
-	countMemory()
+	// SharedMode is that of connections which other clients use too.
+	SharedMode() cluster.Mode
+	Reply(reply []byte)
+	// Expect has then make the answer of the reply to the current command, expectAt to command tag.
+	Expect(then func(reply []byte) []byte, lost func())
+	ExpectAt(tag uint32, then func(reply []byte) []byte)
+	// Feed stops reading the client when the pipe that took its request is full.
+	Feed(p *cluster.Pipe)
+	CountMemory()
 }
 
 // queued is one command between MULTI and EXEC.
@@ -136,7 +134,7 @@ func (t *transaction) end() {
 func (t *transaction) forget() {
 	t.over = true
 	t.of.open = nil
-	t.h.about().Transaction = commands.Transaction{}
+	t.h.About().Transaction = commands.Transaction{}
 }
 
 var stepNone step
@@ -151,12 +149,4 @@ func (t *transaction) watch(raw []byte) {
 			t.guard = append(t.guard, args[1:]...)
 		}
 	}
-}
-
-// lasting is raw, which aliases a read buffer, in memory that nobody writes to.
-func lasting(raw []byte) []byte {
-	if len(raw) > loop.Shared {
-		return raw
-	}
-	return bytes.Clone(raw)
 }

@@ -61,7 +61,7 @@ func TestTransactionIsReplayed(t *testing.T) {
 }
 
 // expectError reads an error that says so.
-func (c *client) expectError(text string) {
+func (c *testClient) expectError(text string) {
 	c.Helper()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	if line, err := c.r.ReadString('\n'); err != nil || line[0] != '-' || !strings.Contains(line, text) {

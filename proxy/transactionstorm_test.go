@@ -16,7 +16,7 @@ import (
 // storm is one client that sends transactions and what else comes to its mind, while nodes cut
 // connections and send it elsewhere. It checks each reply, and keeps count of what may have run.
 type storm struct {
-	*client
+	*testClient
 	n     *txNodes
 	dice  *rand.Rand
 	lines []string
@@ -36,7 +36,7 @@ func TestTransactionStorm(t *testing.T) {
 	for i := range uint64(100) {
 		o := Options{Pipes: cluster.PipeOptions{Budget: time.Second}}
 		inTxBubble(t, 3, o, func(r *rig, n *txNodes) {
-			s := &storm{client: r.connect(), n: n, dice: rand.New(rand.NewPCG(seed, i))}
+			s := &storm{testClient: r.connect(), n: n, dice: rand.New(rand.NewPCG(seed, i))}
 			n.intercept(s.weather(rand.New(rand.NewPCG(i, seed))))
 			for range 12 {
 				if s.dice.IntN(4) == 0 {
@@ -129,7 +129,7 @@ func (s *storm) reply(line string) {
 	var got []byte
 	s.SetReadDeadline(time.Now().Add(time.Minute))
 	for whole := false; !whole; {
-		b, err := s.client.r.ReadByte()
+		b, err := s.testClient.r.ReadByte()
 		if err != nil {
 			s.Fatalf("%q of %q: %v after %q", line, s.lines, err, got)
 		}

@@ -55,7 +55,7 @@ func (t *transaction) open(addr string, asking bool) {
 		t.again(cluster.Redirection{}, cluster.Unserved, nil)
 		return
 	}
-	l := &txConn{t: t, version: pipes.Version(), mode: h.mode(), now: h.mode(), asking: asking}
+	l := &txConn{t: t, version: pipes.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
 	t.conn = l
 	l.pipe = pipes.Own(addr, l.mode, l)
 	l.pump()
@@ -67,7 +67,7 @@ var notQueued = []byte("-ERR the upstream answered MULTI in a form that lockprox
 func (t *transaction) master() string {
 	slot := t.slot
 	if slot == commands.AnySlot {
-		slot = t.h.worker().pipes.SomeSlot(t.h.about().ID)
+		slot = t.h.worker().pipes.SomeSlot(t.h.About().ID)
 	}
 	return t.h.worker().pipes.MasterOf(slot)
 }
@@ -101,7 +101,7 @@ func (l *txConn) pump() {
 		}
 	}
 	if !l.over {
-		t.h.feed(l.pipe)
+		t.h.Feed(l.pipe)
 	}
 }
 
@@ -141,7 +141,7 @@ func (l *txConn) enter() {
 	if l.multi != multiUnsent {
 		return
 	}
-	want := l.t.h.mode()
+	want := l.t.h.Mode()
 	if l.now.Proto != want.Proto {
 		l.pipe.Request(resp.AppendCommandStrings(nil, "HELLO", itoa(want.Proto)), l, tagMode)
 	}
@@ -160,9 +160,9 @@ func (l *txConn) cache() {
 	t, h := l.t, l.t.h
 	switch {
 	case l.asking:
-		l.unheard = t.of.own.set != nil && !h.about().Tracking.BCast
+		l.unheard = t.of.own.set != nil && !h.About().Tracking.BCast
 	case !t.caching:
-	case h.about().Tracking.OptIn:
+	case h.About().Tracking.OptIn:
 		l.pipe.Request(cachingYes, l, tagCaching)
 	default:
 		l.pipe.Request(cachingNo, l, tagCaching)

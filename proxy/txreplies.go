@@ -72,7 +72,7 @@ func (l *txConn) queued(i int, reply []byte) {
 		}
 		e.rejected = true
 		t.rejected = t.rejected || !e.probe
-		t.h.about().Transaction.Dirty = t.h.about().Transaction.Dirty || t.rejected
+		t.h.About().Transaction.Dirty = t.h.About().Transaction.Dirty || t.rejected
 	}
 	switch {
 	case reply[0] != '+' && reply[0] != '-':
@@ -80,7 +80,7 @@ func (l *txConn) queued(i int, reply []byte) {
 	case !e.answered:
 		t.progress()
 		if !e.rejected {
-			t.h.about().Transaction.Queued++
+			t.h.About().Transaction.Queued++
 		}
 		t.answer(e, reply)
 	}
@@ -128,7 +128,7 @@ func (l *txConn) stepDone(reply []byte, last bool) {
 // noteWrites has WAIT ask the node for what EXEC may have written there.
 func (t *transaction) noteWrites() {
 	if t.step.kind == execStep && t.writes {
-		t.of.writes.add(t.conn.pipe)
+		t.of.writes.Add(t.conn.pipe)
 	}
 }
 
@@ -149,7 +149,7 @@ func (l *txConn) Fail(tag uint32, err error) {
 	case tag == tagStep && t.step.kind == execStep && errors.Is(err, cluster.ErrUnknownOutcome) &&
 		(t.writes || !t.h.Discard(t.step.tag)):
 		l.close()
-		t.of.writes.addNode(l.pipe)
+		t.of.writes.AddNode(l.pipe)
 		t.settle(replyQueued)
 		t.end()
 		t.h.Fail(t.step.tag, err)

@@ -13,7 +13,7 @@ import (
 )
 
 // id is the client's id.
-func (c *client) id() string {
+func (c *testClient) id() string {
 	c.Helper()
 	c.send("CLIENT ID")
 	c.SetReadDeadline(time.Now().Add(time.Minute))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockproxy/commands"
+	"lockproxy/proxy/client"
 )
 
 // This file is commands that the table does not know. None of them is sent to a node: nobody could say what it does
@@ -73,11 +74,11 @@ func (r *router) awaitsTable(cmd *commands.Command) bool {
 	}
 	server, l := s.w.server, s.w.loop
 	waits := server.relearning.wait(
-		func() { l.Post(func() { s.clearHold(holdTable) }) },
+		func() { l.Post(func() { s.ClearHold(client.HoldTable) }) },
 		server.relearn,
 		func(task func()) { server.tasks.Go(task) }) // ends within relearnLimit
 	if waits {
-		s.setHold(holdTable)
+		s.SetHold(client.HoldTable)
 	}
 	return waits
 }

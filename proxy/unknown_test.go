@@ -89,7 +89,7 @@ func TestCommandOfANewModule(t *testing.T) {
 // silence costs no command that is known.
 func TestUnknownCommandsDoNotFlood(t *testing.T) {
 	inLoadingBubble(t, func(r *rig, u *loads) {
-		clients := []*client{r.connect(), r.connect(), r.connect()}
+		clients := []*testClient{r.connect(), r.connect(), r.connect()}
 		before, begun := u.asked, time.Now()
 		for range 300 {
 			for _, c := range clients {

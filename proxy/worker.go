@@ -7,6 +7,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
+	"lockproxy/proxy/client"
 )
 
 // worker is one loop with all that lives on it: its clients, its pipes and its
@@ -88,7 +89,7 @@ func (s *session) count(a *answer) {
 	took := s.w.loop.Now().Sub(a.start)
 	a.counter.observe(took, a.failed)
 	switch {
-	case a.by != byNode:
+	case a.by != client.ByNode:
 		a.counter.observeOwn(took, a)
 	case took >= s.w.slow && s.w.slow >= 0:
 		s.w.server.slow.note(s, a, took)
@@ -97,7 +98,7 @@ func (s *session) count(a *answer) {
 
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
-	s.countMemory()
+	s.CountMemory()
 	w.server.byID.Store(s.ID, s)
 }
 
@@ -132,5 +133,5 @@ func (w *worker) tidy() {
 // idles says that nothing but the client's own silence keeps it from sending a command, and that it keeps
 // no lock alive: who works under a lock has nothing to say meanwhile.
 func (s *session) idles() bool {
-	return s.answers.len() == 0 && s.hold&holdPause == 0 && !s.Subscribed() && !s.Monitoring && !s.Kept.Any()
+	return s.answers.len() == 0 && s.hold&client.HoldPause == 0 && !s.Subscribed() && !s.Monitoring && !s.Kept.Any()
 }

@@ -14,7 +14,8 @@ import (
 // import.
 var floors = map[string]string{
 	"cmd/lockproxy": "proxy commands cluster redlock internal",
-	"proxy":         "commands cluster redlock internal",
+	"proxy":         "proxy/client commands cluster redlock internal",
+	"proxy/client":  "commands cluster internal",
 	"commands":      "cluster redlock internal",
 	"cluster":       "internal",
 	"redlock":       "internal",

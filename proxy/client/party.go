@@ -1,0 +1,21 @@
+package client
+
+import (
+	"strings"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+)
+
+// PartyOf is a client as one with all others of its address and user.
+func PartyOf(c *commands.Client) cluster.Party {
+	host := c.Addr
+	if i := strings.LastIndexByte(host, ':'); i >= 0 {
+		host = host[:i]
+	}
+	user := c.User
+	if user == "" {
+		user = "default"
+	}
+	return cluster.Party{Host: host, User: user}
+}

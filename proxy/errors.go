@@ -1,8 +1,0 @@
-package proxy
-
-import "errors"
-
-// Errors that clients see.
-var (
-	errNoMasters = errors.New("CLUSTERDOWN The upstream has no master")
-)
