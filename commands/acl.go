@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/cluster"
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
 
@@ -24,12 +25,12 @@ func aclCat(c *Call) {
 	switch {
 	case len(c.Args) == 2:
 		c.Ask(cluster.Target{}, c.Raw, reread, func(reply []byte) []byte {
-			return appendElements(reply, 1, appendBulks(nil, lockCategory))
+			return resp.AppendElements(reply, 1, resp.AppendBulks(nil, lockCategory))
 		})
-	case len(c.Args) == 3 && isWord(c.Args[2], "LOCK"):
+	case len(c.Args) == 3 && resp.IsWord(c.Args[2], "LOCK"):
 		out := redcon.AppendArray(nil, len(c.Table.own))
 		for _, verb := range c.Table.own {
-			out = appendBulks(out, verb.Name)
+			out = resp.AppendBulks(out, verb.Name)
 		}
 		c.Reply(out)
 	default:
@@ -42,10 +43,10 @@ func aclCat(c *Call) {
 func everyServer(c *Call) {
 	actions, req := c.Actions, slices.Clone(c.Raw)
 	c.AskAll(c.Raw, Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
-		if firstError(replies) == nil {
+		if merge.FirstError(replies) == nil {
 			actions.Nodes().TellReplicas(req)
 		}
-		return mergeFirst(proto, replies)
+		return merge.First(proto, replies)
 	})
 }
 
@@ -56,8 +57,8 @@ const aclShown = 10
 func aclLog(c *Call) {
 	count := aclShown
 	if len(c.Args) == 3 {
-		if isWord(c.Args[2], "RESET") {
-			c.AskAll(c.Raw, reread, mergeFirst)
+		if resp.IsWord(c.Args[2], "RESET") {
+			c.AskAll(c.Raw, reread, merge.First)
 			return
 		}
 		if n, err := strconv.Atoi(string(c.Args[2])); err == nil {
@@ -67,7 +68,7 @@ func aclLog(c *Call) {
 	c.AskAll(c.Raw, reread, func(proto int, replies [][]byte) []byte {
 		all, bad := parseArrays(replies)
 		if bad != nil || len(replies) == 1 {
-			return mergeFirst(proto, replies)
+			return merge.First(proto, replies)
 		}
 		entries := slices.Concat(all...)
 		slices.SortStableFunc(entries, func(a, b resp.Value) int { return cmp.Compare(age(a), age(b)) })
@@ -77,7 +78,7 @@ func aclLog(c *Call) {
 
 // age is how many seconds old an entry of ACL LOG is.
 func age(entry resp.Value) float64 {
-	if i := at(entry, []byte("age-seconds")); i >= 0 {
+	if i := resp.IndexOf(entry, []byte("age-seconds")); i >= 0 {
 		seconds, _ := strconv.ParseFloat(entry.Elems[i].Text(), 64)
 		return seconds
 	}

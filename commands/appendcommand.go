@@ -17,7 +17,7 @@ import (
 // appendCommand appends the description of c, as in COMMAND.
 func appendCommand(dst []byte, proto int, c *Command) []byte {
 	dst = redcon.AppendArray(dst, 10)
-	dst = appendBulks(dst, c.Name)
+	dst = resp.AppendBulks(dst, c.Name)
 	dst = redcon.AppendInt(dst, int64(c.Arity))
 	dst = appendWords(dst, proto, flagWords(c.Flags))
 	first, last, step := 0, 0, 0
@@ -94,21 +94,21 @@ func appendKeySpec(dst []byte, proto int, k *KeySpec) []byte {
 		flags = append(slices.Clone(flags), "incomplete")
 	}
 	dst = resp.AppendMap(dst, proto, 3)
-	dst = appendBulks(dst, "flags")
+	dst = resp.AppendBulks(dst, "flags")
 	dst = appendWords(dst, proto, flags)
-	dst = appendBulks(dst, "begin_search")
+	dst = resp.AppendBulks(dst, "begin_search")
 	switch {
 	case k.Unknown:
 		dst = appendSpec(dst, proto, "unknown", 0)
 	case k.Keyword != "":
 		dst = appendSpec(dst, proto, "keyword", 2)
-		dst = appendBulks(dst, "keyword", k.Keyword)
+		dst = resp.AppendBulks(dst, "keyword", k.Keyword)
 		dst = appendNumber(dst, "startfrom", k.Begin)
 	default:
 		dst = appendSpec(dst, proto, "index", 1)
 		dst = appendNumber(dst, "index", k.Begin)
 	}
-	dst = appendBulks(dst, "find_keys")
+	dst = resp.AppendBulks(dst, "find_keys")
 	switch {
 	case k.Unknown:
 		dst = appendSpec(dst, proto, "unknown", 0)
@@ -129,12 +129,12 @@ func appendKeySpec(dst []byte, proto int, k *KeySpec) []byte {
 // appendSpec begins one half of a key spec, which goes on with n pairs.
 func appendSpec(dst []byte, proto int, kind string, n int) []byte {
 	dst = resp.AppendMap(dst, proto, 2)
-	dst = appendBulks(dst, "type", kind, "spec")
+	dst = resp.AppendBulks(dst, "type", kind, "spec")
 	return resp.AppendMap(dst, proto, n)
 }
 
 func appendNumber(dst []byte, name string, n int) []byte {
-	return redcon.AppendInt(appendBulks(dst, name), int64(n))
+	return redcon.AppendInt(resp.AppendBulks(dst, name), int64(n))
 }
 
 // appendWords appends a set of simple strings.
@@ -164,14 +164,14 @@ func appendDocs(dst []byte, proto int, c *Command) []byte {
 	if len(subs) > 0 {
 		pairs++
 	}
-	dst = appendBulks(resp.AppendMap(dst, proto, pairs), texts...)
+	dst = resp.AppendBulks(resp.AppendMap(dst, proto, pairs), texts...)
 	if len(docs.Arguments) > 0 {
-		dst = appendArguments(appendBulks(dst, "arguments"), proto, docs.Arguments)
+		dst = appendArguments(resp.AppendBulks(dst, "arguments"), proto, docs.Arguments)
 	}
 	if len(subs) > 0 {
-		dst = resp.AppendMap(appendBulks(dst, "subcommands"), proto, len(subs))
+		dst = resp.AppendMap(resp.AppendBulks(dst, "subcommands"), proto, len(subs))
 		for _, sub := range subs {
-			dst = appendDocs(appendBulks(dst, sub.Name), proto, sub)
+			dst = appendDocs(resp.AppendBulks(dst, sub.Name), proto, sub)
 		}
 	}
 	return dst
@@ -201,18 +201,18 @@ func appendArgument(dst []byte, proto int, arg Argument) []byte {
 			pairs++
 		}
 	}
-	dst = appendBulks(resp.AppendMap(dst, proto, pairs), texts...)
+	dst = resp.AppendBulks(resp.AppendMap(dst, proto, pairs), texts...)
 	if isKey {
 		dst = appendNumber(dst, "key_spec_index", 0)
 	}
 	if arg.Token != "" {
-		dst = appendBulks(dst, "token", arg.Token)
+		dst = resp.AppendBulks(dst, "token", arg.Token)
 	}
 	if flags != nil {
-		dst = appendWords(appendBulks(dst, "flags"), proto, flags)
+		dst = appendWords(resp.AppendBulks(dst, "flags"), proto, flags)
 	}
 	if nested {
-		dst = appendArguments(appendBulks(dst, "arguments"), proto, arg.Arguments)
+		dst = appendArguments(resp.AppendBulks(dst, "arguments"), proto, arg.Arguments)
 	}
 	return dst
 }

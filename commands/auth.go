@@ -1,6 +1,10 @@
 package commands
 
-import "bytes"
+import (
+	"bytes"
+
+	"lockproxy/internal/resp"
+)
 
 // defaultUser is whom AUTH with a password alone means.
 const defaultUser = "default"
@@ -10,7 +14,7 @@ func auth(c *Call) {
 	user, password := []byte(defaultUser), c.Args[1]
 	switch {
 	case len(c.Args) > 3:
-		c.Reply(errSyntax)
+		c.Reply(resp.ErrSyntax)
 		return
 	case len(c.Args) == 3:
 		user, password = c.Args[1], c.Args[2]
@@ -22,7 +26,7 @@ func auth(c *Call) {
 		if refusal != nil {
 			return refusal
 		}
-		return replyOK
+		return resp.OK
 	})
 	if reply != nil {
 		c.Reply(reply)
@@ -76,3 +80,7 @@ func (c *Client) userName() string {
 	}
 	return c.User
 }
+
+var errWrongPass = []byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+
+var errNoPassword = []byte("-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n")

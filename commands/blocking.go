@@ -82,21 +82,21 @@ func readTimeout(args [][]byte, at int, unit time.Duration) Timeout {
 // BLOCK is taken for it: without need that costs a connection, and one that is shared must never block.
 func streamTimeout(args [][]byte) (t Timeout, blocks bool) {
 	for _, arg := range args[1:] {
-		blocks = blocks || isWord(arg, "BLOCK")
+		blocks = blocks || resp.IsWord(arg, "BLOCK")
 	}
 	if !blocks {
 		return t, false
 	}
 	for i := 1; i < len(args); i++ {
 		switch arg := args[i]; {
-		case isWord(arg, "BLOCK"):
+		case resp.IsWord(arg, "BLOCK"):
 			i++
 			t = readTimeout(args, i, time.Millisecond)
-		case isWord(arg, "COUNT"):
+		case resp.IsWord(arg, "COUNT"):
 			i++
-		case isWord(arg, "GROUP"):
+		case resp.IsWord(arg, "GROUP"):
 			i += 2
-		case isWord(arg, "STREAMS"):
+		case resp.IsWord(arg, "STREAMS"):
 			ids := args[i+1+(len(args)-i-1)/2:]
 			for _, id := range ids {
 				t.Fresh = t.Fresh || bytes.Equal(id, []byte("$")) || bytes.Equal(id, []byte("+"))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
@@ -90,13 +91,13 @@ func TestMergeMin(t *testing.T) {
 		{":2\r\n :1\r\n :3\r\n", ":1\r\n"},
 		{"*2\r\n:1\r\n:0\r\n *2\r\n:0\r\n:2\r\n", "*2\r\n:0\r\n:0\r\n"},
 		{":2\r\n -ERR\tno\r\n", "-ERR\tno\r\n"},
-		{":2\r\n *1\r\n:1\r\n", string(errUnexpected)},
+		{":2\r\n *1\r\n:1\r\n", string(resp.ErrUnexpected)},
 	} {
 		var replies [][]byte
 		for reply := range strings.SplitSeq(test.replies, " ") {
 			replies = append(replies, []byte(reply))
 		}
-		if got := string(mergeMin(2, replies)); got != test.want {
+		if got := string(merge.Min(2, replies)); got != test.want {
 			t.Errorf("%q: %q, want %q", test.replies, got, test.want)
 		}
 	}

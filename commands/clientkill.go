@@ -60,13 +60,13 @@ func clientKill(c *Call) {
 		killed := slices.DeleteFunc(slices.Clone(seen), func(s Seen) bool { return string(s.Text) == string(sparedPeer) })
 		switch {
 		case f.user != "" && f.user != defaultUser && len(seen) == 0:
-			return errorLine("ERR No such user '%s'", f.user)
+			return resp.ErrorLine("ERR No such user '%s'", f.user)
 		case !old:
 			return redcon.AppendInt(nil, int64(len(killed)))
 		case len(killed) == 0:
-			return errorLine("ERR No such client")
+			return resp.ErrorLine("ERR No such client")
 		}
-		return replyOK
+		return resp.OK
 	})
 }
 
@@ -77,7 +77,7 @@ var killedPeer, sparedPeer = []byte("killed"), []byte("spared")
 func (f *killFilter) parse(args [][]byte, self int64) (refusal []byte) {
 	for ; len(args) > 0; args = args[2:] {
 		if len(args) == 1 {
-			return errSyntax
+			return resp.ErrSyntax
 		}
 		if refusal := f.set(strings.ToUpper(string(args[0])), args[1], self); refusal != nil {
 			return refusal
@@ -91,7 +91,7 @@ func (f *killFilter) set(name string, value []byte, self int64) (refusal []byte)
 	case "ID":
 		n, ok := resp.Integer(value)
 		if !ok || n < 1 {
-			return errorLine("ERR client-id should be greater than 0")
+			return resp.ErrorLine("ERR client-id should be greater than 0")
 		}
 		f.id = n
 	case "TYPE":
@@ -104,24 +104,24 @@ func (f *killFilter) set(name string, value []byte, self int64) (refusal []byte)
 		f.user = string(value)
 	case "SKIPME":
 		switch {
-		case isWord(value, "YES"):
+		case resp.IsWord(value, "YES"):
 			f.skip = self
-		case isWord(value, "NO"):
+		case resp.IsWord(value, "NO"):
 			f.skip = 0
 		default:
-			return errSyntax
+			return resp.ErrSyntax
 		}
 	case "MAXAGE":
 		n, ok := resp.Integer(value)
 		switch {
 		case !ok:
-			return errorLine("ERR maxage is not an integer or out of range")
+			return resp.ErrorLine("ERR maxage is not an integer or out of range")
 		case n < 1:
-			return errorLine("ERR maxage should be greater than 0")
+			return resp.ErrorLine("ERR maxage should be greater than 0")
 		}
 		f.age = time.Duration(min(n, maxSeconds)) * time.Second
 	default:
-		return errSyntax
+		return resp.ErrSyntax
 	}
 	return refusal
 }

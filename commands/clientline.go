@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/resp"
 )
 
 // staticReplies is how many bytes of replies Redis counts as those of the buffer that each
@@ -124,7 +125,7 @@ const longestType = len("replica")
 func newPeerType(word []byte) (t peerType, refusal []byte) {
 	t = peerTypes[strings.ToLower(string(word[:min(len(word), longestType+1)]))]
 	if t == anyType {
-		return t, errorLine("ERR Unknown client type '%s'", word)
+		return t, resp.ErrorLine("ERR Unknown client type '%s'", word)
 	}
 	return t, nil
 }

@@ -17,24 +17,24 @@ func clientList(c *Call) {
 	kind := anyType
 	switch args := c.Args[2:]; {
 	case len(args) == 0:
-	case len(args) == 2 && isWord(args[0], "TYPE"):
+	case len(args) == 2 && resp.IsWord(args[0], "TYPE"):
 		var refusal []byte
 		if kind, refusal = newPeerType(args[1]); refusal != nil {
 			c.Reply(refusal)
 			return
 		}
-	case len(args) >= 2 && isWord(args[0], "ID"):
+	case len(args) >= 2 && resp.IsWord(args[0], "ID"):
 		ids = make([]int64, len(args)-1)
 		for i, arg := range args[1:] {
 			n, ok := resp.Integer(arg)
 			if !ok {
-				c.Reply(errorLine("ERR Invalid client ID"))
+				c.Reply(resp.ErrorLine("ERR Invalid client ID"))
 				return
 			}
 			ids[i] = n
 		}
 	default:
-		c.Reply(errSyntax)
+		c.Reply(resp.ErrSyntax)
 		return
 	}
 	now, libs, proto := time.Now(), newerThan7(c.Server), c.Client.Proto

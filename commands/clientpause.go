@@ -14,30 +14,30 @@ func clientPause(c *Call) {
 	case len(c.Args) > 4:
 		c.Reply(unknownOrArity(c.Args))
 		return
-	case len(c.Args) < 4 || isWord(c.Args[3], "ALL"):
-	case isWord(c.Args[3], "WRITE"):
+	case len(c.Args) < 4 || resp.IsWord(c.Args[3], "ALL"):
+	case resp.IsWord(c.Args[3], "WRITE"):
 		kind = PauseWrites
 	default:
-		c.Reply(errorLine("ERR CLIENT PAUSE mode must be WRITE or ALL"))
+		c.Reply(resp.ErrorLine("ERR CLIENT PAUSE mode must be WRITE or ALL"))
 		return
 	}
 	ms, ok := resp.Integer(c.Args[2])
 	switch {
 	case !ok:
-		c.Reply(errorLine("ERR timeout is not an integer or out of range"))
+		c.Reply(resp.ErrorLine("ERR timeout is not an integer or out of range"))
 		return
 	case ms < 0:
-		c.Reply(errorLine("ERR timeout is negative"))
+		c.Reply(resp.ErrorLine("ERR timeout is negative"))
 		return
 	}
 	var until time.Time                                                   // one that is over: it widens a pause that is there, and begins none
 	if now := time.Now(); ms > 0 && ms <= math.MaxInt64-now.UnixMilli() { // above, Redis wraps around
 		until = now.Add(time.Duration(min(ms, int64(longestPause/time.Millisecond))) * time.Millisecond)
 	}
-	c.Clients().Pause(until, kind, replyOK)
+	c.Clients().Pause(until, kind, resp.OK)
 }
 
 // longestPause is longer than any process lives.
 const longestPause = 100 * 365 * 24 * time.Hour
 
-func clientUnpause(c *Call) { c.Clients().Unpause(replyOK) }
+func clientUnpause(c *Call) { c.Clients().Unpause(resp.OK) }

@@ -1,18 +1,20 @@
 package commands
 
+import "lockproxy/internal/resp"
+
 // clientReply is CLIENT REPLY ON|OFF|SKIP. Only ON is answered.
 func clientReply(c *Call) {
 	switch {
-	case isWord(c.Args[2], "ON"):
+	case resp.IsWord(c.Args[2], "ON"):
 		c.Connection().SetReplies(RepliesOn)
-		c.Reply(replyOK)
-	case isWord(c.Args[2], "OFF"):
+		c.Reply(resp.OK)
+	case resp.IsWord(c.Args[2], "OFF"):
 		c.Connection().SetReplies(RepliesOff)
 		c.Reply(nil)
-	case isWord(c.Args[2], "SKIP"):
+	case resp.IsWord(c.Args[2], "SKIP"):
 		c.Connection().SetReplies(RepliesSkip)
 		c.Reply(nil)
 	default:
-		c.Reply(errSyntax)
+		c.Reply(resp.ErrSyntax)
 	}
 }

@@ -14,7 +14,7 @@ func clientSetName(c *Call) {
 		return
 	}
 	c.Client.Name = string(c.Args[2])
-	c.Reply(replyOK)
+	c.Reply(resp.OK)
 }
 
 func clientGetName(c *Call) {
@@ -32,12 +32,12 @@ func clientSetInfo(c *Call) {
 	var field *string
 	what := "lib-name"
 	switch {
-	case isWord(option, "LIB-NAME"):
+	case resp.IsWord(option, "LIB-NAME"):
 		field = &c.Client.LibName
-	case isWord(option, "LIB-VER"):
+	case resp.IsWord(option, "LIB-VER"):
 		field, what = &c.Client.LibVersion, "lib-ver"
 	default:
-		c.Reply(errorLine("ERR Unrecognized option '%s'", option))
+		c.Reply(resp.ErrorLine("ERR Unrecognized option '%s'", option))
 		return
 	}
 	if !printable(value) {
@@ -45,7 +45,7 @@ func clientSetInfo(c *Call) {
 		return
 	}
 	*field = string(value)
-	c.Reply(replyOK)
+	c.Reply(resp.OK)
 }
 
 func clientNoEvict(c *Call) { c.toggle(&c.Client.NoEvict) }
@@ -54,17 +54,31 @@ func clientNoTouch(c *Call) { c.toggle(&c.Client.NoTouch) }
 // toggle sets a property of the client by the ON or OFF of the third argument.
 func (c *Call) toggle(property *bool) {
 	switch {
-	case isWord(c.Args[2], "ON"):
+	case resp.IsWord(c.Args[2], "ON"):
 		*property = true
-	case isWord(c.Args[2], "OFF"):
+	case resp.IsWord(c.Args[2], "OFF"):
 		*property = false
 	default:
-		c.Reply(errSyntax)
+		c.Reply(resp.ErrSyntax)
 		return
 	}
-	c.Reply(replyOK)
+	c.Reply(resp.OK)
 }
 
 // noSubcommand answers a container whose subcommand is none that the proxy
 // knows.
 func noSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }
+
+// printable says that b can stand in a line of CLIENT INFO.
+func printable(b []byte) bool {
+	for _, c := range b {
+		if c < '!' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func errName(what string) []byte {
+	return resp.ErrorLine("ERR %s cannot contain spaces, newlines or special characters.", what)
+}

@@ -3,26 +3,28 @@ package commands
 import (
 	"strconv"
 	"strings"
+
+	"lockproxy/internal/resp"
 )
 
 // clientUnblock is CLIENT UNBLOCK id [TIMEOUT | ERROR].
 func clientUnblock(c *Call) {
 	if len(c.Args) > 4 {
-		c.Reply(errorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.",
+		c.Reply(resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.",
 			c.Args[1], strings.ToUpper(string(c.Args[0]))))
 		return
 	}
 	withError := false
 	if len(c.Args) == 4 {
-		withError = isWord(c.Args[3], "ERROR")
-		if !withError && !isWord(c.Args[3], "TIMEOUT") {
-			c.Reply(errorLine("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"))
+		withError = resp.IsWord(c.Args[3], "ERROR")
+		if !withError && !resp.IsWord(c.Args[3], "TIMEOUT") {
+			c.Reply(resp.ErrorLine("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"))
 			return
 		}
 	}
 	id, err := strconv.ParseInt(string(c.Args[2]), 10, 64)
 	if err != nil || strconv.FormatInt(id, 10) != string(c.Args[2]) {
-		c.Reply(errInteger)
+		c.Reply(resp.ErrInteger)
 		return
 	}
 	c.Clients().Unblock(id, withError)

@@ -41,9 +41,9 @@ func clusterSlots(c *Call) {
 		out = redcon.AppendInt(out, int64(p.first))
 		out = redcon.AppendInt(out, int64(p.last))
 		out = redcon.AppendArray(out, 4)
-		out = appendBulks(out, p.host)
+		out = resp.AppendBulks(out, p.host)
 		out = redcon.AppendInt(out, int64(p.port))
-		out = appendBulks(out, p.id)
+		out = resp.AppendBulks(out, p.id)
 		out = resp.AppendMap(out, c.Client.Proto, 0)
 	}
 	c.Reply(out)
@@ -59,26 +59,26 @@ func clusterShards(c *Call) {
 	out := redcon.AppendArray(nil, len(peers))
 	for _, p := range peers {
 		out = resp.AppendMap(out, proto, 2)
-		out = appendBulks(out, "slots")
+		out = resp.AppendBulks(out, "slots")
 		out = redcon.AppendArray(out, 2)
 		out = redcon.AppendInt(out, int64(p.first))
 		out = redcon.AppendInt(out, int64(p.last))
-		out = appendBulks(out, "nodes")
+		out = resp.AppendBulks(out, "nodes")
 		out = redcon.AppendArray(out, 1)
 		fields := 7
 		if p.named() {
 			fields++
 		}
 		out = resp.AppendMap(out, proto, fields)
-		out = appendBulks(out, "id", p.id, port)
+		out = resp.AppendBulks(out, "id", p.id, port)
 		out = redcon.AppendInt(out, int64(p.port))
-		out = appendBulks(out, "ip", p.host, "endpoint", p.host)
+		out = resp.AppendBulks(out, "ip", p.host, "endpoint", p.host)
 		if p.named() {
-			out = appendBulks(out, "hostname", p.host)
+			out = resp.AppendBulks(out, "hostname", p.host)
 		}
-		out = appendBulks(out, "role", "master", "replication-offset")
+		out = resp.AppendBulks(out, "role", "master", "replication-offset")
 		out = redcon.AppendInt(out, 0)
-		out = appendBulks(out, "health", "online")
+		out = resp.AppendBulks(out, "health", "online")
 	}
 	c.Reply(out)
 }
@@ -168,7 +168,7 @@ func clusterInSlot(c *Call) {
 }
 
 // clusterReplicas is CLUSTER REPLICAS id: proxies have none.
-func clusterReplicas(c *Call) { c.ofPeer(replyEmpty) }
+func clusterReplicas(c *Call) { c.ofPeer(resp.EmptyArray) }
 
 // clusterFailures is CLUSTER COUNT-FAILURE-REPORTS id.
 func clusterFailures(c *Call) { c.ofPeer(redcon.AppendInt(nil, 0)) }
@@ -176,13 +176,13 @@ func clusterFailures(c *Call) { c.ofPeer(redcon.AppendInt(nil, 0)) }
 // ofPeer answers what is asked of the node with the id in the third argument.
 func (c *Call) ofPeer(reply []byte) {
 	if named(c.peers(), c.Args[2]) == nil {
-		reply = errorLine("ERR Unknown node %s", c.Args[2])
+		reply = resp.ErrorLine("ERR Unknown node %s", c.Args[2])
 	}
 	c.Reply(reply)
 }
 
 // clusterLinks is CLUSTER LINKS: proxies need none.
-func clusterLinks(c *Call) { c.Reply(replyEmpty) }
+func clusterLinks(c *Call) { c.Reply(resp.EmptyArray) }
 
 func clusterHelp(c *Call) {
 	c.Reply(helpReply("CLUSTER",
@@ -215,5 +215,7 @@ func (c *Call) setReadOnly(to int8) {
 		c.Server.WatchReplicas()
 	}
 	c.Client.ReadOnly = to
-	c.Reply(replyOK)
+	c.Reply(resp.OK)
 }
+
+var errNoCluster = []byte("-ERR This instance has cluster support disabled\r\n")

@@ -6,6 +6,8 @@
 //	args --> Table.Lookup --> *Command --> Route: forward, split, fan out, or Run here
 package commands
 
+import "lockproxy/commands/merge"
+
 // Flags are the properties of a command that matter to a proxy, taken from the
 // flags in the upstream's COMMAND reply.
 type Flags uint32
@@ -53,10 +55,8 @@ const (
 	Refused               // -ERR with Command.Reason
 )
 
-// Merge makes one reply of the whole replies of several nodes, in the order in
-// which the parts were sent. proto is the client's protocol, 2 or 3. The result
-// may alias a reply.
-type Merge func(proto int, replies [][]byte) []byte
+// Merge makes one reply of several.
+type Merge = merge.Func
 
 // Command is everything lockproxy knows of one command. A Command is immutable
 // once it stands in a Table.

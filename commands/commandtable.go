@@ -38,7 +38,7 @@ func commandInfo(c *Call) {
 		names[i] = strings.ToLower(string(name))
 	}
 	c.sendDescribed(func(proto int, reply []byte, _ []*Command) []byte {
-		elems, ok := elements(reply)
+		elems, ok := resp.Elements(reply)
 		if !ok {
 			return reply
 		}
@@ -75,7 +75,7 @@ func pick(table [][]byte, names []string, proto int) [][]byte {
 
 // describedAs is the name of the command that an element of COMMAND describes.
 func describedAs(elem []byte) string {
-	row, ok := elements(elem)
+	row, ok := resp.Elements(elem)
 	if !ok || len(row) == 0 {
 		return ""
 	}
@@ -91,7 +91,7 @@ func (c *Call) sendDescribed(merge func(proto int, reply []byte, verbs []*Comman
 
 // describedAll adds the verbs to the descriptions of all commands.
 func describedAll(proto int, reply []byte, verbs []*Command) []byte {
-	elems, ok := elements(reply)
+	elems, ok := resp.Elements(reply)
 	if !ok {
 		return reply
 	}
@@ -130,7 +130,7 @@ func commandDocs(c *Call) {
 	var ours []byte
 	for _, verb := range verbs {
 		named[verb.Name] = true
-		ours = appendBulks(ours, verb.Name)
+		ours = resp.AppendBulks(ours, verb.Name)
 		ours = appendDocs(ours, proto, verb)
 	}
 	if len(names) > 0 && len(verbs) == len(names) {
@@ -142,7 +142,7 @@ func commandDocs(c *Call) {
 		ask = resp.AppendCommand(nil, append(slices.Clone(c.Args[:2]), names...)...)
 	}
 	c.Ask(cluster.Target{}, ask, reread, func(reply []byte) []byte {
-		elems, ok := elements(reply)
+		elems, ok := resp.Elements(reply)
 		if !ok || len(elems) > 0 && elems[0][0] != '$' {
 			elems = nil // a server older than 7.0
 		}
@@ -179,24 +179,24 @@ func commandList(c *Call) {
 	case len(c.Args) == 2:
 		c.Reply(c.Table.appendNames(nil))
 		return
-	case len(c.Args) != 5 || !isWord(c.Args[2], "FILTERBY"):
-		c.Reply(errSyntax)
+	case len(c.Args) != 5 || !resp.IsWord(c.Args[2], "FILTERBY"):
+		c.Reply(resp.ErrSyntax)
 		return
-	case isWord(c.Args[3], "MODULE"):
+	case resp.IsWord(c.Args[3], "MODULE"):
 		verbs = nil
-	case isWord(c.Args[3], "ACLCAT"):
-		if !isWord(c.Args[4], "LOCK") {
+	case resp.IsWord(c.Args[3], "ACLCAT"):
+		if !resp.IsWord(c.Args[4], "LOCK") {
 			verbs = nil
 		}
-	case isWord(c.Args[3], "PATTERN"):
+	case resp.IsWord(c.Args[3], "PATTERN"):
 		verbs = matching(verbs, c.Args[4])
 	}
 	var ours []byte
 	for _, verb := range verbs {
-		ours = appendBulks(ours, verb.Name)
+		ours = resp.AppendBulks(ours, verb.Name)
 	}
 	c.Ask(cluster.Target{}, c.Raw, reread, func(reply []byte) []byte {
-		return appendElements(reply, len(verbs), ours)
+		return resp.AppendElements(reply, len(verbs), ours)
 	})
 }
 
@@ -232,10 +232,10 @@ func commandGetKeys(c *Call) {
 	keys := verb.KeyIndexes(args)
 	switch {
 	case !verb.accepts(len(args)):
-		c.Reply(errorLine("ERR Invalid number of arguments specified for command"))
+		c.Reply(resp.ErrorLine("ERR Invalid number of arguments specified for command"))
 		return
 	case len(keys) == 0:
-		c.Reply(errorLine("ERR The command has no key arguments"))
+		c.Reply(resp.ErrorLine("ERR The command has no key arguments"))
 		return
 	}
 	flagged := strings.HasSuffix(c.Command.Name, "flags")
@@ -289,7 +289,7 @@ func (t *Table) verbsNamed(names [][]byte) []*Command {
 // appendNames appends the names of all commands that COMMAND tells of, and of their subcommands.
 func (t *Table) appendNames(dst []byte) []byte {
 	dst = redcon.AppendArray(dst, len(t.listed))
-	return appendBulks(dst, t.listed...)
+	return resp.AppendBulks(dst, t.listed...)
 }
 
 // bulkText is the text of a string reply.

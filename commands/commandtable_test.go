@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/internal/resp"
+
 	"github.com/alicebob/miniredis/v2"
 )
 
 // sampleVerbs look like the lock verbs.
 func sampleVerbs() []*Command {
-	run := func(c *Call) { c.Reply(replyOK) }
+	run := func(c *Call) { c.Reply(resp.OK) }
 	key := []KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
 	return []*Command{
 		{
@@ -101,7 +103,7 @@ func TestWholeTableStays(t *testing.T) {
 func TestCommandInfo(t *testing.T) {
 	f := newFake(t, node("*4\r\n*-1\r\n*1\r\n$3\r\nget\r\n*-1\r\n*-1\r\n"))
 	f.table = redis7(t, sampleVerbs()...)
-	got, _ := elements([]byte(f.do("COMMAND INFO Lock get nosuch lockctl|info")))
+	got, _ := resp.Elements([]byte(f.do("COMMAND INFO Lock get nosuch lockctl|info")))
 	if len(got) != 4 || !strings.HasPrefix(string(got[0]), "*10\r\n$4\r\nlock\r\n:-2\r\n*3\r\n+write\r\n") || string(got[1]) != "*1\r\n$3\r\nget\r\n" ||
 		string(got[2]) != "*-1\r\n" || !strings.HasPrefix(string(got[3]), "*10\r\n$12\r\nlockctl|info\r\n:3\r\n*2\r\n+readonly\r\n") {
 		t.Errorf("%q", got)
@@ -132,7 +134,7 @@ func TestCommandOnVerbs(t *testing.T) {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
-	names, _ := elements([]byte(f.do("COMMAND LIST")))
+	names, _ := resp.Elements([]byte(f.do("COMMAND LIST")))
 	for _, want := range []string{"lock", "lockctl|info", "get", "client|list"} {
 		if !slices.ContainsFunc(names, func(b []byte) bool { return bulkText(b) == want }) {
 			t.Errorf("%s is not among %d names", want, len(names))
@@ -149,18 +151,18 @@ func TestCommandOfOldServers(t *testing.T) {
 	defer conn.Close()
 	f := newFake(t, func(args []string) string { return string(converse(t, conn, args...)) })
 	f.table = miniRedis(t, sampleVerbs()...)
-	docs, _ := elements([]byte(f.do("COMMAND DOCS")))
+	docs, _ := resp.Elements([]byte(f.do("COMMAND DOCS")))
 	if len(docs) != 4 || bulkText(docs[0]) != "lock" || bulkText(docs[2]) != "lockctl" {
 		t.Errorf("%q", docs)
 	}
 	if got := f.do("COMMAND DOCS get"); got != "*0\r\n" {
 		t.Errorf("%q", got)
 	}
-	all, _ := elements([]byte(f.do("COMMAND")))
+	all, _ := resp.Elements([]byte(f.do("COMMAND")))
 	if count := f.do("COMMAND COUNT"); len(all) != 202 || count != ":202\r\n" {
 		t.Errorf("%d commands, %q", len(all), count)
 	}
-	info, _ := elements([]byte(f.do("COMMAND INFO get lock")))
+	info, _ := resp.Elements([]byte(f.do("COMMAND INFO get lock")))
 	if len(info) != 2 || !strings.HasPrefix(string(info[0]), "*6\r\n$3\r\nget\r\n:2\r\n") || !strings.HasPrefix(string(info[1]), "*10\r\n$4\r\nlock\r\n") {
 		t.Errorf("%q", info)
 	}

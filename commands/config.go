@@ -42,13 +42,13 @@ func configGet(c *Call) {
 	c.Ask(cluster.ToMaster(0), c.Raw, reread, func(reply []byte) []byte {
 		v, _, err := resp.Parse(reply)
 		switch {
-		case isError(reply) && (len(own) > 0 || saysUnknown(reply)):
+		case resp.IsError(reply) && (len(own) > 0 || saysUnknown(reply)):
 			// The settings of the proxy are to be had whatever the upstream allows.
 			return appendSettings(nil, proto, own)
-		case isError(reply):
+		case resp.IsError(reply):
 			return reply
-		case err != nil || !isMap(v):
-			return errUnexpected
+		case err != nil || !resp.IsMap(v):
+			return resp.ErrUnexpected
 		}
 		have := make(map[string]bool, len(own))
 		for _, s := range own {
@@ -90,7 +90,7 @@ func saysUnknown(reply []byte) bool { return bytes.HasPrefix(reply, []byte("-ERR
 func appendSettings(dst []byte, proto int, settings [][2]string) []byte {
 	dst = resp.AppendMap(dst, proto, len(settings))
 	for _, s := range settings {
-		dst = appendBulks(dst, s[0], s[1])
+		dst = resp.AppendBulks(dst, s[0], s[1])
 	}
 	return dst
 }
@@ -140,7 +140,7 @@ func configResetStat(c *Call) {
 // role says what HELLO and INFO say, too: a master.
 func role(c *Call) {
 	out := redcon.AppendArray(nil, 3)
-	out = appendBulks(out, "master")
+	out = resp.AppendBulks(out, "master")
 	out = redcon.AppendInt(out, 0)
 	c.Reply(redcon.AppendArray(out, 0))
 }

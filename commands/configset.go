@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockproxy/cluster"
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
 
@@ -23,7 +24,7 @@ type change struct {
 func configSet(c *Call) {
 	args := c.Args[2:]
 	if len(args)%2 != 0 {
-		c.Reply(errSyntax)
+		c.Reply(resp.ErrSyntax)
 		return
 	}
 	ch := &change{actions: c.Actions, server: c.Server}
@@ -43,7 +44,7 @@ func configSet(c *Call) {
 			if strings.HasSuffix(name, "port") {
 				why = "Unable to listen on this port through lockproxy"
 			}
-			c.Reply(errorLine("ERR CONFIG SET failed (possibly related to argument '%.128s') - %s: it belongs to one server", pair[0], why))
+			c.Reply(resp.ErrorLine("ERR CONFIG SET failed (possibly related to argument '%.128s') - %s: it belongs to one server", pair[0], why))
 			return
 		default:
 			ch.theirs = append(ch.theirs, pair)
@@ -51,7 +52,7 @@ func configSet(c *Call) {
 	}
 	// What the servers refuse as well they are to refuse: perhaps another parameter comes first.
 	if err := config.Check(ch.own); err != nil && !(len(ch.own) == 1 && len(ch.theirs) > 1 && bothTheirs[strings.ToLower(ch.own[0][0])]) {
-		c.Reply(errorLine("%s", err))
+		c.Reply(resp.ErrorLine("%s", err))
 		return
 	}
 	if len(ch.theirs) == 0 {
@@ -78,20 +79,20 @@ func setRequest(pairs [][2]string) []byte {
 func (ch *change) setOwn() []byte {
 	if len(ch.own) > 0 {
 		if err := ch.server.Config().SetAll(ch.own); err != nil {
-			return errorLine("%s", err)
+			return resp.ErrorLine("%s", err)
 		}
 	}
-	return replyOK
+	return resp.OK
 }
 
 // answered goes on when the masters have answered.
 func (ch *change) answered(proto int, replies [][]byte) []byte {
-	refused := firstError(replies)
+	refused := merge.FirstError(replies)
 	if saysUnknown(refused) {
 		// There are no parameters up there; what the proxy has in common with them is its own.
 		for _, p := range ch.theirs {
 			if !bothTheirs[strings.ToLower(p[0])] {
-				return errorLine("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", p[0])
+				return resp.ErrorLine("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", p[0])
 			}
 		}
 		return ch.setOwn()
@@ -103,7 +104,7 @@ func (ch *change) answered(proto int, replies [][]byte) []byte {
 		ch.actions.Nodes().TellReplicas(ch.req)
 		return ch.setOwn()
 	}
-	taken := slices.IndexFunc(replies, func(reply []byte) bool { return !isError(reply) })
+	taken := slices.IndexFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) })
 	refuser := slices.IndexFunc(replies, func(reply []byte) bool { return string(reply) == string(refused) })
 	if taken < 0 {
 		return refused
@@ -125,7 +126,7 @@ func (ch *change) takeBack(refused []byte, refuser int) {
 	}
 	actions.Ask(cluster.ToMaster(refuser), resp.AppendCommandStrings(nil, names...), reread, func(reply []byte) []byte {
 		v, _, err := resp.Parse(reply)
-		if err != nil || v.Err() != "" || !isMap(v) || len(v.Elems) == 0 {
+		if err != nil || v.Err() != "" || !resp.IsMap(v) || len(v.Elems) == 0 {
 			return refused
 		}
 		words := []string{"CONFIG", "SET"}

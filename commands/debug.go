@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
@@ -31,7 +32,7 @@ func debug(c *Call) {
 		run(c)
 		return
 	}
-	c.AskAll(c.Raw, Asking{}, mergeFirst)
+	c.AskAll(c.Raw, Asking{}, merge.First)
 }
 
 func anyNode(c *Call) { c.Forward(AnySlot) }
@@ -44,7 +45,7 @@ func debugKey(c *Call) {
 	c.Forward(slot.Of(c.Args[2]))
 }
 
-func debugTexts(c *Call) { c.AskAll(c.Raw, reread, mergeTexts) }
+func debugTexts(c *Call) { c.AskAll(c.Raw, reread, merge.Texts) }
 
 // debugValues is DEBUG DIGEST-VALUE key ...: of each key where it is.
 func debugValues(c *Call) {
@@ -69,7 +70,7 @@ func debugDigest(c *Call) {
 // server would have that has all of it. A digest is the exclusive or of those of all keys
 // and, of a database that is not empty, a constant (debug.c, computeDatasetDigest).
 func mergeDigest(_ int, replies [][]byte) []byte {
-	if err := firstError(replies); err != nil {
+	if err := merge.FirstError(replies); err != nil {
 		return err
 	}
 	var digest [sha1.Size]byte
@@ -78,7 +79,7 @@ func mergeDigest(_ int, replies [][]byte) []byte {
 		v, _, err := resp.Parse(reply)
 		part, failed := hex.DecodeString(v.Text())
 		if err != nil || failed != nil || len(part) != len(digest) {
-			return errUnexpected
+			return resp.ErrUnexpected
 		}
 		if slices.ContainsFunc(part, func(b byte) bool { return b != 0 }) {
 			filled++

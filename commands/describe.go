@@ -112,7 +112,7 @@ var flagNames = map[string]Flags{
 // describeKeys makes a KeySpec of one map of Redis 7, flat as RESP2 has it.
 func describeKeys(v resp.Value) KeySpec {
 	var k KeySpec
-	for _, flag := range field(v, "flags").Elems {
+	for _, flag := range resp.Field(v, "flags").Elems {
 		switch name := flag.Text(); name {
 		case "incomplete":
 			k.Incomplete = true
@@ -120,16 +120,16 @@ func describeKeys(v resp.Value) KeySpec {
 			k.Flags = append(k.Flags, name)
 		}
 	}
-	search, spec := kindAndSpec(field(v, "begin_search"))
+	search, spec := kindAndSpec(resp.Field(v, "begin_search"))
 	switch search {
 	case "index":
 		k.Begin = number(spec, "index")
 	case "keyword":
-		k.Keyword, k.Begin = field(spec, "keyword").Text(), number(spec, "startfrom")
+		k.Keyword, k.Begin = resp.Field(spec, "keyword").Text(), number(spec, "startfrom")
 	default:
 		k.Unknown = true
 	}
-	find, spec := kindAndSpec(field(v, "find_keys"))
+	find, spec := kindAndSpec(resp.Field(v, "find_keys"))
 	switch find {
 	case "range":
 		k.Last, k.Step, k.Limit = number(spec, "lastkey"), number(spec, "keystep"), number(spec, "limit")
@@ -143,20 +143,10 @@ func describeKeys(v resp.Value) KeySpec {
 }
 
 func kindAndSpec(v resp.Value) (kind string, spec resp.Value) {
-	return field(v, "type").Text(), field(v, "spec")
+	return resp.Field(v, "type").Text(), resp.Field(v, "spec")
 }
 
-// field is the value of a name in a map.
-func field(v resp.Value, name string) resp.Value {
-	for i := 0; i+1 < len(v.Elems); i += 2 {
-		if string(v.Elems[i].Str) == name {
-			return v.Elems[i+1]
-		}
-	}
-	return resp.Value{}
-}
-
-func number(v resp.Value, name string) int { return int(field(v, name).Int) }
+func number(v resp.Value, name string) int { return int(resp.Field(v, name).Int) }
 
 // legacyKeys is what a server older than 7.0 says of the keys.
 func legacyKeys(c *Command, first, last, step int) []KeySpec {

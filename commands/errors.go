@@ -17,9 +17,9 @@ func ErrorReply(err error) []byte {
 	var protocol resp.ProtocolError
 	text := cluster.Discreet(err)
 	if errors.As(err, &protocol) || startsWithWord(text) {
-		return errorLine("%s", text)
+		return resp.ErrorLine("%s", text)
 	}
-	return errorLine("ERR %s", text)
+	return resp.ErrorLine("ERR %s", text)
 }
 
 // startsWithWord says that text begins with an error word, such as CROSSSLOT.

@@ -174,7 +174,7 @@ func (f *fakeSession) dispatch(cmd *Command, args [][]byte, raw []byte) {
 		case err == ErrCrossSlot && cmd.Route == Split:
 			f.split(cmd, args)
 		default:
-			f.Reply(errorLine("%s", err))
+			f.Reply(resp.ErrorLine("%s", err))
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package commands
 
+import "lockproxy/internal/resp"
+
 // fakeFace implements Face.
 type fakeFace struct {
 	clusterMode bool
@@ -26,11 +28,11 @@ func (f *fakeSession) Connection() Connection { return fakeConnection{f} }
 // Select implements Connection: there are 16 databases.
 func (c fakeConnection) Select(n int) {
 	if n > 15 {
-		c.f.Reply(errorLine("ERR DB index is out of range"))
+		c.f.Reply(resp.ErrorLine("ERR DB index is out of range"))
 		return
 	}
 	c.f.client.DB = n
-	c.f.Reply(replyOK)
+	c.f.Reply(resp.OK)
 }
 
 func (c fakeConnection) Monitor(reply []byte) {

@@ -1,5 +1,7 @@
 package commands
 
+import "lockproxy/internal/resp"
+
 // byKeys sends the command on as it stands, to where its keys are.
 func (c *Call) byKeys() {
 	if n, ok := c.target(); ok {
@@ -19,7 +21,7 @@ func (c *Call) target() (n int, ok bool) {
 	}
 	switch {
 	case p.Err == ErrCrossSlot:
-		c.Reply(errorLine("%s", p.Err))
+		c.Reply(resp.ErrorLine("%s", p.Err))
 		return 0, false
 	case p.Slot != AnySlot:
 		return p.Slot, true

@@ -1,6 +1,9 @@
 package commands
 
-import "lockproxy/internal/resp"
+import (
+	"lockproxy/commands/merge"
+	"lockproxy/internal/resp"
+)
 
 // functionStats is FUNCTION STATS: it is asked while functions run, so over
 // connections that they do not keep busy.
@@ -8,19 +11,19 @@ func functionStats(c *Call) { c.AskAll(c.Raw, Asking{Own: true}, mergeFunctionSt
 
 // mergeFunctionStats shows the script of the first node that runs one. The libraries
 // are the same everywhere; where they are not, the node with the most counts.
-var mergeFunctionStats = mergeMaps(func(name string, a *resp.Value, b resp.Value) {
+var mergeFunctionStats = merge.Maps(func(name string, a *resp.Value, b resp.Value) {
 	switch {
 	case name == "running_script":
 		if a.Null() {
 			*a = b
 		}
-	case isMap(*a) && isMap(b): // engines
-		uniteMaps(a, b, func(_ string, a *resp.Value, b resp.Value) {
-			uniteMaps(a, b, func(_ string, a *resp.Value, b resp.Value) { a.Int = max(a.Int, b.Int) })
+	case resp.IsMap(*a) && resp.IsMap(b): // engines
+		merge.Unite(a, b, func(_ string, a *resp.Value, b resp.Value) {
+			merge.Unite(a, b, func(_ string, a *resp.Value, b resp.Value) { a.Int = max(a.Int, b.Int) })
 		})
 	}
 })
 
 // killScript is SCRIPT KILL and FUNCTION KILL: they must not wait behind the very
 // script that they are to end.
-func killScript(c *Call) { c.AskAll(c.Raw, Asking{Own: true}, mergeOne) }
+func killScript(c *Call) { c.AskAll(c.Raw, Asking{Own: true}, merge.One) }

@@ -17,10 +17,10 @@ func hello(c *Call) {
 		n, ok := resp.Integer(c.Args[1])
 		switch {
 		case !ok:
-			c.Reply(errorLine("ERR Protocol version is not an integer or out of range"))
+			c.Reply(resp.ErrorLine("ERR Protocol version is not an integer or out of range"))
 			return
 		case n < 2 || n > 3:
-			c.Reply(errorLine("NOPROTO unsupported protocol version"))
+			c.Reply(resp.ErrorLine("NOPROTO unsupported protocol version"))
 			return
 		}
 		proto = int(n)
@@ -39,7 +39,7 @@ func (c *Call) helloAs(proto int, options [][]byte) []byte {
 	for len(options) > 0 {
 		option, more := options[0], len(options)-1
 		switch {
-		case isWord(option, "AUTH") && more >= 2:
+		case resp.IsWord(option, "AUTH") && more >= 2:
 			later := *c // c is this one only until it returns
 			rest := make([][]byte, 0, more-2)
 			for _, arg := range options[3:] {
@@ -51,14 +51,14 @@ func (c *Call) helloAs(proto int, options [][]byte) []byte {
 				}
 				return later.helloAs(proto, rest)
 			})
-		case isWord(option, "SETNAME") && more >= 1:
+		case resp.IsWord(option, "SETNAME") && more >= 1:
 			if !printable(options[1]) {
 				return errName("Client names")
 			}
 			c.Client.Name = string(options[1])
 			options = options[2:]
 		default:
-			return errorLine("ERR Syntax error in HELLO option '%s'", option)
+			return resp.ErrorLine("ERR Syntax error in HELLO option '%s'", option)
 		}
 	}
 	switch {
@@ -79,11 +79,11 @@ var errHelloNoAuth72 = bytes.Replace(errHelloNoAuth, []byte("HELLO AUTH"), []byt
 // upstream's version.
 func appendHello(dst []byte, c *Call) []byte {
 	dst = resp.AppendMap(dst, c.Client.Proto, 7)
-	dst = appendBulks(dst, "server", "redis", "version", redisVersion(c.Server), "proto")
+	dst = resp.AppendBulks(dst, "server", "redis", "version", redisVersion(c.Server), "proto")
 	dst = redcon.AppendInt(dst, int64(c.Client.Proto))
-	dst = appendBulks(dst, "id")
+	dst = resp.AppendBulks(dst, "id")
 	dst = redcon.AppendInt(dst, c.Client.ID)
-	dst = appendBulks(dst, "mode", mode(c.Server), "role", "master", "modules")
+	dst = resp.AppendBulks(dst, "mode", mode(c.Server), "role", "master", "modules")
 	return redcon.AppendArray(dst, 0)
 }
 
@@ -97,9 +97,4 @@ func redisVersion(s Server) string {
 	return cmp.Or(s.RedisVersion(), oldestVersion)
 }
 
-func appendBulks(dst []byte, texts ...string) []byte {
-	for _, text := range texts {
-		dst = redcon.AppendBulkString(dst, text)
-	}
-	return dst
-}
+var errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
 
@@ -39,7 +40,7 @@ func info(c *Call) {
 			}
 		}
 		if len(texts) == 0 && wanted.nothingOf(ours) {
-			return firstError(replies)
+			return merge.FirstError(replies)
 		}
 		silent := len(replies) - len(texts)
 		merged := mergeInfo(texts, table)

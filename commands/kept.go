@@ -243,9 +243,9 @@ func (s *keeps) tell(proto int, name, token string, lost loss) []byte {
 	}
 	if proto >= 3 {
 		b := resp.AppendPush(nil, proto, 4)
-		b = appendBulks(b, "lock-lost", name)
+		b = resp.AppendBulks(b, "lock-lost", name)
 		b = redcon.AppendInt(b, lost.fence)
-		return appendBulks(b, string(lost.why))
+		return resp.AppendBulks(b, string(lost.why))
 	}
 	if told {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
 
@@ -19,7 +20,7 @@ func mergeLatest(_ int, replies [][]byte) []byte {
 	var events []resp.Value
 	for _, e := range slices.Concat(all...) {
 		if len(e.Elems) < 4 {
-			return errUnexpected
+			return resp.ErrUnexpected
 		}
 		i := slices.IndexFunc(events, func(have resp.Value) bool { return have.Elems[0].Text() == e.Elems[0].Text() })
 		if i < 0 {
@@ -48,7 +49,7 @@ func mergeHistory(_ int, replies [][]byte) []byte {
 	samples := slices.Concat(all...)
 	for _, e := range samples {
 		if len(e.Elems) < 2 {
-			return errUnexpected
+			return resp.ErrUnexpected
 		}
 	}
 	slices.SortStableFunc(samples, func(a, b resp.Value) int {
@@ -62,7 +63,7 @@ func mergeHistory(_ int, replies [][]byte) []byte {
 // commands to maps of calls and histogram_usec, which is a map from upper bounds to
 // how many calls took no longer.
 func mergeHistogram(table *Table) Merge {
-	return mergeMaps(func(command string, a *resp.Value, b resp.Value) {
+	return merge.Maps(func(command string, a *resp.Value, b resp.Value) {
 		switch {
 		case !table.goesEverywhere(command):
 			joinHistograms(command, a, b)
@@ -73,14 +74,14 @@ func mergeHistogram(table *Table) Merge {
 }
 
 func callsOf(v resp.Value) int64 {
-	if i := at(v, []byte("calls")); i >= 0 {
+	if i := resp.IndexOf(v, []byte("calls")); i >= 0 {
 		return v.Elems[i].Int
 	}
 	return 0
 }
 
 func joinHistograms(_ string, a *resp.Value, b resp.Value) {
-	uniteMaps(a, b, func(name string, a *resp.Value, b resp.Value) {
+	merge.Unite(a, b, func(name string, a *resp.Value, b resp.Value) {
 		if name == "calls" {
 			a.Int += b.Int
 		} else {
@@ -118,13 +119,13 @@ func countUpTo(h []resp.Value, bound int64) int64 {
 // parseArrays are the elements of replies that are arrays; bad is the answer if they
 // are not.
 func parseArrays(replies [][]byte) (all [][]resp.Value, bad []byte) {
-	if err := firstError(replies); err != nil {
+	if err := merge.FirstError(replies); err != nil {
 		return nil, err
 	}
 	for _, reply := range replies {
 		v, _, err := resp.Parse(reply)
 		if err != nil || v.Kind != '*' {
-			return nil, errUnexpected
+			return nil, resp.ErrUnexpected
 		}
 		all = append(all, v.Elems)
 	}
@@ -144,11 +145,11 @@ func latencyHistogram(c *Call) {
 			own = append(own, o)
 		}
 	}
-	merge := mergeHistogram(c.Table)
+	mergeAll := mergeHistogram(c.Table)
 	c.AskAll(c.Raw, reread, func(proto int, replies [][]byte) []byte {
-		merged := merge(proto, replies)
+		merged := mergeAll(proto, replies)
 		v, _, err := resp.Parse(merged)
-		if err != nil || !isMap(v) || len(own) == 0 {
+		if err != nil || !resp.IsMap(v) || len(own) == 0 {
 			return merged
 		}
 		kind := v.Kind
@@ -157,7 +158,7 @@ func latencyHistogram(c *Call) {
 		for _, o := range own {
 			took := resp.Value{Kind: kind, Elems: []resp.Value{number(bucketOf(o.Micros / o.Calls)), number(o.Calls)}}
 			said := resp.Value{Kind: kind, Elems: []resp.Value{bulk("calls"), number(o.Calls), bulk("histogram_usec"), took}}
-			uniteMaps(&v, resp.Value{Elems: []resp.Value{bulk(o.Name), said}}, joinHistograms)
+			merge.Unite(&v, resp.Value{Elems: []resp.Value{bulk(o.Name), said}}, joinHistograms)
 		}
 		return resp.AppendValue(nil, v)
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
 
@@ -159,11 +160,11 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		return appendGrant(make([]byte, 0, 64+len(g.Token)), g)
 	case q.args.wait == 0 && q.args.tries < 2:
 		q.ended(false, nil)
-		return replyNull(q.proto)
+		return resp.Null(q.proto)
 	case q.Gone():
 		q.ended(false, nil)
 		q.undo()
-		return replyNull(q.proto)
+		return resp.Null(q.proto)
 	}
 	q.busiest.waited(q.a.Name)
 	q.Task(q.wait, q.Lost)
@@ -186,7 +187,7 @@ func (q *acquisition) wait(ctx context.Context) []byte {
 		return ErrorReply(err)
 	case !ok:
 		q.ended(false, nil)
-		return replyNull(q.proto)
+		return resp.Null(q.proto)
 	}
 	return q.confirm(ctx, g)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
 
@@ -16,7 +17,7 @@ func (shardedLocks) Sharded() bool { return true }
 type granting struct{ Actions }
 
 func (granting) Ask(_ cluster.Target, _ []byte, _ Asking, then func([]byte) []byte) {
-	then(replyOne)
+	then(resp.One)
 }
 
 // The path of a LOCK that is granted at once, and of an UNLOCK, allocates no more than it has to.

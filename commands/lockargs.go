@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 )
 
@@ -118,7 +119,7 @@ var lockOptions = [...]lockOption{
 
 // longLockName is the reply to a verb that names a lock by more than maxLockName bytes.
 func longLockName(name []byte) []byte {
-	return errorLine("ERR the name of a lock has %d bytes at most, this one has %d", maxLockName, len(name))
+	return resp.ErrorLine("ERR the name of a lock has %d bytes at most, this one has %d", maxLockName, len(name))
 }
 
 // notOfID says that c does not belong into the ID of a request.
@@ -196,7 +197,7 @@ func (a *lockArgs) parse(s *lockSyntax, l *redlock.Locker, args [][]byte) error 
 // option is the index of the option that word names, or -1.
 func (s *lockSyntax) option(word []byte) int {
 	for i := range lockOptions {
-		if s.takes[i] && isWord(word, lockOptions[i].word) {
+		if s.takes[i] && resp.IsWord(word, lockOptions[i].word) {
 			return i
 		}
 	}
@@ -246,7 +247,7 @@ func (c *Command) usage(err error) error {
 func (c *Command) wrongArity() []byte {
 	switch {
 	case c.Flags&RunsQueue != 0: // it ends the transaction all the same
-		return errorLine("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+		return resp.ErrorLine("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
 	case c.Flags&LockVerb == 0:
 		return wrongArity(c.Name)
 	}

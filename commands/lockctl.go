@@ -148,8 +148,8 @@ func lockctlBreak(c *Call, all *Lockers) {
 		case err != nil:
 			return ErrorReply(err)
 		case broken:
-			return replyOne
+			return resp.One
 		}
-		return replyZero
+		return resp.Zero
 	})
 }

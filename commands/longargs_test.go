@@ -3,6 +3,8 @@ package commands
 import (
 	"strings"
 	"testing"
+
+	"lockproxy/internal/resp"
 )
 
 // An error repeats the beginning of a long argument.
@@ -12,7 +14,7 @@ func TestErrorsAreShort(t *testing.T) {
 	for _, words := range [][]string{
 		{"CLIENT", "LIST", "TYPE", long}, {"CLIENT", "KILL", "USER", long}, {"HELLO", "3", long},
 	} {
-		if got := f.args(words...); len(got) > maxQuoted+200 || !strings.Contains(got, "... (983616 more bytes)") {
+		if got := f.args(words...); len(got) > resp.MaxQuoted+200 || !strings.Contains(got, "... (983616 more bytes)") {
 			t.Errorf("%.2q: %d bytes: %.100s", words, len(got), got)
 		}
 	}

@@ -85,10 +85,10 @@ func FunctionsThatRead(reply []byte) map[string]bool {
 		return names
 	}
 	for _, library := range v.Elems {
-		for _, f := range field(library, "functions").Elems {
-			for _, flag := range field(f, "flags").Elems {
+		for _, f := range resp.Field(library, "functions").Elems {
+			for _, flag := range resp.Field(f, "flags").Elems {
 				if flag.Text() == "no-writes" {
-					names[field(f, "name").Text()] = true
+					names[resp.Field(f, "name").Text()] = true
 				}
 			}
 		}

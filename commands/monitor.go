@@ -3,6 +3,8 @@ package commands
 import (
 	"strconv"
 	"time"
+
+	"lockproxy/internal/resp"
 )
 
 // monitor is MONITOR. Redis answers a second one with nothing.
@@ -11,7 +13,7 @@ func monitor(c *Call) {
 		c.Reply(nil)
 		return
 	}
-	c.Connection().Monitor(replyOK)
+	c.Connection().Monitor(resp.OK)
 }
 
 // AppendMonitorTime and AppendMonitorCall append the two halves of what MONITOR shows of a command:
@@ -54,7 +56,7 @@ func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte
 		case secret != nil && secret[i]:
 			dst = appendQuoted(dst, redacted)
 		case len(arg) > monitorArg:
-			dst = appendQuoted(dst, shortened(arg, monitorArg))
+			dst = appendQuoted(dst, resp.Shortened(arg, monitorArg))
 		default:
 			dst = appendQuoted(dst, arg)
 		}

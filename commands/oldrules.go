@@ -21,12 +21,12 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 	switch {
 	case c == nil:
 		return Verdict{Refusal: unknownCommand(r)}
-	case c.askKeys || !allowsCommand(field(v, "commands").Text(), c, r):
-		return Verdict{Refusal: errorLine(no+"run the '%s' command or its subcommand", c.Name)}
+	case c.askKeys || !allowsCommand(resp.Field(v, "commands").Text(), c, r):
+		return Verdict{Refusal: resp.ErrorLine(no+"run the '%s' command or its subcommand", c.Name)}
 	}
 	for _, i := range c.KeyIndexes(r) {
 		if !allowsKey(v, r[i]) {
-			return Verdict{Refusal: errorLine(no + "access one of the keys used as arguments")}
+			return Verdict{Refusal: resp.ErrorLine(no + "access one of the keys used as arguments")}
 		}
 	}
 	if c.topics == noTopics {
@@ -34,7 +34,7 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 	}
 	for _, channel := range r[1:] {
 		if !allowsChannel(v, channel, c.topics == topicPatterns) {
-			return Verdict{Refusal: errorLine(no + "access one of the channels used as arguments")}
+			return Verdict{Refusal: resp.ErrorLine(no + "access one of the channels used as arguments")}
 		}
 	}
 	return Verdict{}
@@ -56,17 +56,17 @@ func allowsCommand(rules string, c *Command, r Right) bool {
 			all, subs = false, nil
 		}
 	}
-	return all || len(r) > 1 && slices.ContainsFunc(subs, func(sub string) bool { return isWord(r[1], strings.ToUpper(sub)) })
+	return all || len(r) > 1 && slices.ContainsFunc(subs, func(sub string) bool { return resp.IsWord(r[1], strings.ToUpper(sub)) })
 }
 
 func allowsKey(v resp.Value, key []byte) bool {
-	return slices.ContainsFunc(field(v, "keys").Elems, func(pattern resp.Value) bool { return glob.Match(pattern.Str, key) })
+	return slices.ContainsFunc(resp.Field(v, "keys").Elems, func(pattern resp.Value) bool { return glob.Match(pattern.Str, key) })
 }
 
 // allowsChannel: a pattern is allowed only if a rule is that very pattern. Redis 6.0 has no rules for
 // channels.
 func allowsChannel(v resp.Value, channel []byte, isPattern bool) bool {
-	rules := field(v, "channels")
+	rules := resp.Field(v, "channels")
 	if rules.Kind != '*' {
 		return true
 	}

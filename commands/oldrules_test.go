@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/internal/resp"
+
 	"github.com/tidwall/redcon"
 )
 
@@ -18,7 +20,7 @@ func userOf6(rules, keys, channels string) []byte {
 	for _, patterns := range [][2]string{{"keys", keys}, {"channels", channels}} {
 		all := strings.Fields(patterns[1])
 		b = redcon.AppendArray(redcon.AppendBulkString(b, patterns[0]), len(all))
-		b = appendBulks(b, all...)
+		b = resp.AppendBulks(b, all...)
 	}
 	return b
 }

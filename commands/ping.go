@@ -3,20 +3,23 @@ package commands
 import (
 	"bytes"
 
+	"lockproxy/commands/merge"
+	"lockproxy/internal/resp"
+
 	"github.com/tidwall/redcon"
 )
 
 // ping answers for the upstream, unless a script keeps it from answering.
 func ping(c *Call) {
 	if c.Nodes().Busy() && len(c.Args) <= 2 {
-		c.AskAll(c.Raw, reread, mergeFirst)
+		c.AskAll(c.Raw, reread, merge.First)
 		return
 	}
 	switch {
 	case len(c.Args) > 2:
 		c.Reply(wrongArity("ping"))
 	case c.Client.Subscribed() && c.Client.Proto == 2: // then all that the client gets has this form
-		out := appendBulks(redcon.AppendArray(nil, 2), "pong")
+		out := resp.AppendBulks(redcon.AppendArray(nil, 2), "pong")
 		c.Reply(redcon.AppendBulk(out, bytes.Join(c.Args[1:], nil)))
 	case len(c.Args) == 2:
 		echo(c)
@@ -41,4 +44,6 @@ func echo(c *Call) {
 const maxBrief = 256 << 10
 
 // sayOK answers commands that ask for what is so anyhow.
-func sayOK(c *Call) { c.Reply(replyOK) }
+func sayOK(c *Call) { c.Reply(resp.OK) }
+
+var replyPong = []byte("+PONG\r\n")

@@ -4,7 +4,9 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/cluster"
+	"lockproxy/commands/merge"
 	"lockproxy/internal/glob"
+	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
 
@@ -69,7 +71,7 @@ const maxTopicName = cluster.MaxShared - 1<<10
 func (c *Call) listen(kind cluster.TopicKind) {
 	for _, name := range c.Args[1:] {
 		if len(name) > maxTopicName {
-			c.Reply(errorLine("ERR the name of a channel or a pattern has %d bytes at most through lockproxy, this one has %d",
+			c.Reply(resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through lockproxy, this one has %d",
 				maxTopicName, len(name)))
 			return
 		}
@@ -121,7 +123,7 @@ func (c *Command) BarredTo(n int) bool {
 
 // Barred is the reply to a command that is barred to subscribers.
 func (c *Command) Barred() []byte {
-	return errorLine("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", c.Name)
+	return resp.ErrorLine("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", c.Name)
 }
 
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
@@ -146,12 +148,12 @@ func mergeChannels(census Census, kind cluster.TopicKind, pattern []byte, replie
 		}
 	}
 	for i, reply := range replies {
-		all, ok := elements(reply)
+		all, ok := resp.Elements(reply)
 		if !ok {
-			return errUnexpected
+			return resp.ErrUnexpected
 		}
 		for _, elem := range all {
-			name, _ := bulkReply(elem)
+			name, _ := resp.BulkReply(elem)
 			if census.Own(kind, name, i) == 0 || census.Listeners(kind, name) > 0 {
 				add(name)
 			}
@@ -177,22 +179,22 @@ func mergeNumSub(census Census, kind cluster.TopicKind, replies [][]byte) []byte
 	var names [][]byte
 	var counts []int64
 	for i, reply := range replies {
-		pairs, ok := elements(reply)
+		pairs, ok := resp.Elements(reply)
 		if i == 0 {
 			names, counts = pairs, make([]int64, len(pairs))
 		}
 		if !ok || len(pairs)%2 != 0 || len(pairs) != len(names) {
-			return errUnexpected
+			return resp.ErrUnexpected
 		}
 		for j := 0; j < len(pairs); j += 2 {
-			name, _ := bulkReply(pairs[j])
-			n, _ := integerReply(pairs[j+1])
+			name, _ := resp.BulkReply(pairs[j])
+			n, _ := resp.IntegerReply(pairs[j+1])
 			counts[j] += max(n-int64(census.Own(kind, name, i)), 0)
 		}
 	}
 	out := redcon.AppendArray(nil, len(names))
 	for j := 0; j < len(names); j += 2 {
-		name, _ := bulkReply(names[j])
+		name, _ := resp.BulkReply(names[j])
 		out = append(out, names[j]...)
 		out = redcon.AppendInt(out, counts[j]+int64(census.Listeners(kind, name)))
 	}
@@ -206,9 +208,9 @@ func numPat(c *Call) {
 	c.broadcastApart(func(replies [][]byte) []byte {
 		sum := int64(len(census.Heard(cluster.Pattern)))
 		for i, reply := range replies {
-			n, ok := integerReply(reply)
+			n, ok := resp.IntegerReply(reply)
 			if !ok {
-				return errUnexpected
+				return resp.ErrUnexpected
 			}
 			sum += max(n-int64(census.OwnTopics(cluster.Pattern, i)), 0)
 		}
@@ -216,16 +218,16 @@ func numPat(c *Call) {
 	})
 }
 
-// broadcastApart sends the command to all masters and has a goroutine merge what they answer, unless that is
+// broadcastApart sends the command to all masters and has a goroutine combine what they answer, unless that is
 // an error: there may be a million names, in the replies or in the Census, which is safe for that.
-func (c *Call) broadcastApart(merge func(replies [][]byte) []byte) {
+func (c *Call) broadcastApart(combine func(replies [][]byte) []byte) {
 	actions := c.Actions
 	actions.AskAll(c.Raw, reread, func(_ int, replies [][]byte) []byte {
-		if err := firstError(replies); err != nil {
+		if err := merge.FirstError(replies); err != nil {
 			return err
 		}
 		actions.Await(func(done func([]byte)) {
-			go func() { done(merge(replies)) }() // ends by itself
+			go func() { done(combine(replies)) }() // ends by itself
 		}, func(reply []byte) []byte { return reply }, nil)
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/resp"
 )
 
 // Which names go to the session, and what does not get that far.
@@ -137,7 +138,7 @@ func TestPubSubMerges(t *testing.T) {
 	}
 	f = newFake(t, node("*1\r\n:1\r\n"), node("+OK\r\n"))
 	for _, line := range []string{"PUBSUB CHANNELS", "PUBSUB NUMSUB x", "PUBSUB NUMPAT"} {
-		if got := f.do(line); got != string(errUnexpected) {
+		if got := f.do(line); got != string(resp.ErrUnexpected) {
 			t.Errorf("%s: %q", line, got)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/resp"
 )
 
 // randomKey asks the masters in random order until one has a key.
@@ -17,7 +18,7 @@ func randomKey(c *Call) {
 	var ask func(i int)
 	ask = func(i int) {
 		actions.Ask(cluster.ToMaster(order[i]), raw, reread, func(reply []byte) []byte {
-			if isNull(reply) && i+1 < len(order) && order[i+1] < actions.Nodes().Masters() {
+			if resp.IsNull(reply) && i+1 < len(order) && order[i+1] < actions.Nodes().Masters() {
 				ask(i + 1)
 				return nil
 			}

@@ -1,8 +1,10 @@
 package commands
 
+import "lockproxy/internal/resp"
+
 func quit(c *Call) {
 	c.Client.Kept.Close(false)
-	c.Reply(replyOK)
+	c.Reply(resp.OK)
 	c.Close()
 }
 
@@ -22,3 +24,5 @@ func reset(c *Call) {
 		return replyReset
 	})
 }
+
+var replyReset = []byte("+RESET\r\n")

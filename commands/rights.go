@@ -149,7 +149,7 @@ func (u RightsOf) Judge(c *Command, args [][]byte, r Right, reply []byte) Verdic
 	v, _, err := resp.Parse(reply)
 	switch text := v.Text(); {
 	case err != nil:
-		return Verdict{Refusal: errUnexpected}
+		return Verdict{Refusal: resp.ErrUnexpected}
 	case strings.HasPrefix(v.Err(), "NOPERM"):
 		lacks := "acl|dryrun"
 		if u.old {
@@ -189,16 +189,16 @@ func denied(c *Command, text string) []byte {
 	}
 	switch {
 	case c.Flags&RunsQueue != 0:
-		return errorLine("EXECABORT Transaction discarded because of: NOPERM %s", text)
+		return resp.ErrorLine("EXECABORT Transaction discarded because of: NOPERM %s", text)
 	case c.Flags&LockVerb != 0:
 		text += " (" + strings.ToUpper(strings.ReplaceAll(c.Name, "|", " ")) + " asks for it)"
 	}
-	return errorLine("NOPERM %s", text)
+	return resp.ErrorLine("NOPERM %s", text)
 }
 
 // Unable is the error where the proxy's own user lacks a right, so that it cannot ask what others may do.
 func Unable(lacks string) []byte {
-	return errorLine("NOPERM lockproxy cannot ask what this user may do: "+
+	return resp.ErrorLine("NOPERM lockproxy cannot ask what this user may do: "+
 		"its own user at the upstream needs the right to %s (+%s)",
 		strings.ToUpper(strings.ReplaceAll(lacks, "|", " ")), lacks)
 }

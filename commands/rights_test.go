@@ -3,6 +3,8 @@ package commands
 import (
 	"strings"
 	"testing"
+
+	"lockproxy/internal/resp"
 )
 
 // A denial reaches the client as the server says it of the command itself. The texts of DRYRUN and of errors were taken
@@ -27,7 +29,7 @@ func TestWordsOfDenials(t *testing.T) {
 	} {
 		c, args := resolved(table, test.command)
 		u := NewRightsOf("alice", &fakeServer{version: "7.0.15"}, table)
-		got := string(u.Judge(c, args, args, appendBulks([]byte("$"), test.said)[1:]).Refusal)
+		got := string(u.Judge(c, args, args, resp.AppendBulks([]byte("$"), test.said)[1:]).Refusal)
 		if got != test.want+"\r\n" {
 			t.Errorf("%s: %q\n got %q\nwant %q", test.command, test.said, got, test.want)
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/commands/merge"
 )
 
 // row is one rule of routing. It holds for the command of its name, "container|sub"
@@ -158,39 +159,39 @@ var rows = []row{
 
 	// Keys of several slots, put together again.
 	{name: "mget", route: Split, step: 1},
-	{name: "mset", route: Split, step: 2, merge: mergeFirst},
+	{name: "mset", route: Split, step: 2, merge: merge.First},
 	{name: "msetnx", route: ByKeys}, // in parts it would not be all or nothing
-	{name: "del", route: Split, step: 1, merge: mergeSum},
-	{name: "unlink", route: Split, step: 1, merge: mergeSum},
-	{name: "exists", route: Split, step: 1, merge: mergeSum},
-	{name: "touch", route: Split, flags: AtMaster, step: 1, merge: mergeSum},
+	{name: "del", route: Split, step: 1, merge: merge.Sum},
+	{name: "unlink", route: Split, step: 1, merge: merge.Sum},
+	{name: "exists", route: Split, step: 1, merge: merge.Sum},
+	{name: "touch", route: Split, flags: AtMaster, step: 1, merge: merge.Sum},
 
 	{name: "pfcount", route: ByKeys, flags: Replicates}, // it may note what it has counted in the key
 
 	// All nodes together.
-	{name: "dbsize", route: AllNodes, flags: ReadOnly, merge: mergeSum, queue: QueueEverywhere},
-	{name: "keys", route: AllNodes, flags: ReadOnly, merge: mergeConcat, queue: QueueEverywhere},
+	{name: "dbsize", route: AllNodes, flags: ReadOnly, merge: merge.Sum, queue: QueueEverywhere},
+	{name: "keys", route: AllNodes, flags: ReadOnly, merge: merge.Concat, queue: QueueEverywhere},
 	{name: "scan", route: Local, arity: -2, most: mostOptions, flags: ReadOnly | Stepwise, run: scan, queue: QueueAlone},
 	{name: "randomkey", route: Local, arity: 1, flags: ReadOnly | Stepwise, run: randomKey, queue: QueueAlone},
-	{name: "flushall", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
-	{name: "flushdb", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
-	{name: "memory|purge", route: AllNodes, flags: ReadOnly, merge: mergeFirst},
+	{name: "flushall", route: AllNodes, merge: merge.First, queue: QueueEverywhere},
+	{name: "flushdb", route: AllNodes, merge: merge.First, queue: QueueEverywhere},
+	{name: "memory|purge", route: AllNodes, flags: ReadOnly, merge: merge.First},
 	{name: "memory|stats", route: AllNodes, flags: ReadOnly, merge: mergeMemoryStats},
-	{name: "memory|doctor", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
-	{name: "memory|malloc-stats", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
+	{name: "memory|doctor", route: AllNodes, flags: ReadOnly, merge: merge.Texts},
+	{name: "memory|malloc-stats", route: AllNodes, flags: ReadOnly, merge: merge.Texts},
 	{name: "slowlog|get", route: Local, most: mostOptions, flags: ReadOnly | Fanned, run: slowlogGet, queue: QueueSpread},
 	{name: "slowlog|len", route: Local, flags: ReadOnly | Fanned, run: slowlogLen, queue: QueueSpread},
 	{name: "slowlog|reset", route: Local, flags: ReadOnly | Fanned, run: slowlogReset, queue: QueueEverywhere, queued: emptiesSlowLog},
 	{name: "latency|latest", route: AllNodes, flags: ReadOnly, merge: mergeLatest},
 	{name: "latency|history", route: AllNodes, flags: ReadOnly, merge: mergeHistory},
 	{name: "latency|histogram", route: Local, most: mostNamed, flags: ReadOnly | Fanned, run: latencyHistogram, queue: QueueSpread},
-	{name: "latency|graph", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
-	{name: "latency|doctor", route: AllNodes, flags: ReadOnly, merge: mergeTexts},
-	{name: "latency|reset", route: AllNodes, flags: ReadOnly, merge: mergeMax},
-	{name: "lastsave", route: AllNodes, flags: ReadOnly, merge: mergeMin}, // all have saved since then
-	{name: "bgsave", route: AllNodes, merge: mergeFirst},
-	{name: "bgrewriteaof", route: AllNodes, merge: mergeFirst},
-	{name: "save", route: AllNodes, merge: mergeFirst, why: standsStill},
+	{name: "latency|graph", route: AllNodes, flags: ReadOnly, merge: merge.Texts},
+	{name: "latency|doctor", route: AllNodes, flags: ReadOnly, merge: merge.Texts},
+	{name: "latency|reset", route: AllNodes, flags: ReadOnly, merge: merge.Max},
+	{name: "lastsave", route: AllNodes, flags: ReadOnly, merge: merge.Min}, // all have saved since then
+	{name: "bgsave", route: AllNodes, merge: merge.First},
+	{name: "bgrewriteaof", route: AllNodes, merge: merge.First},
+	{name: "save", route: AllNodes, merge: merge.First, why: standsStill},
 
 	// Scripts and functions.
 	{name: "eval", route: Local, arity: -3, flags: Scripted | Judged | Bulky, run: eval, queue: QueueForward, script: scriptSource},
@@ -205,9 +206,9 @@ var rows = []row{
 	{name: "script|kill", route: Local, flags: Fanned | Judged, run: killScript},
 	{name: "script|debug", route: Refused, why: forDebugger},
 	{name: "function|load", route: Local, flags: Fanned | Bulky, run: functionLoad, queue: QueueEverywhere},
-	{name: "function|restore", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
-	{name: "function|delete", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
-	{name: "function|flush", route: AllNodes, merge: mergeFirst, queue: QueueEverywhere},
+	{name: "function|restore", route: AllNodes, merge: merge.First, queue: QueueEverywhere},
+	{name: "function|delete", route: AllNodes, merge: merge.First, queue: QueueEverywhere},
+	{name: "function|flush", route: AllNodes, merge: merge.First, queue: QueueEverywhere},
 	{name: "function|list", route: AnyNode, flags: ReadOnly},
 	{name: "function|dump", route: AnyNode, flags: ReadOnly},
 	{name: "function|stats", route: Local, flags: Fanned | Judged | Alone | Stepwise, run: functionStats, queue: QueueSpread},
@@ -235,9 +236,9 @@ var rows = []row{
 	{name: "swapdb", route: AnyNode},
 	{name: "module|list", route: AnyNode, flags: ReadOnly},
 	{name: "module|help", route: AnyNode, flags: ReadOnly},
-	{name: "module|load", route: AllNodes, merge: mergeFirst, why: loadsModules},
-	{name: "module|loadex", route: AllNodes, merge: mergeFirst, why: loadsModules},
-	{name: "module|unload", route: AllNodes, merge: mergeFirst, why: loadsModules},
+	{name: "module|load", route: AllNodes, merge: merge.First, why: loadsModules},
+	{name: "module|loadex", route: AllNodes, merge: merge.First, why: loadsModules},
+	{name: "module|unload", route: AllNodes, merge: merge.First, why: loadsModules},
 
 	// Those that block the connection they come over.
 	{name: "blpop", route: Blocks, block: timeoutAt(-1, time.Second)},
@@ -250,8 +251,8 @@ var rows = []row{
 	{name: "bzmpop", route: Blocks, block: timeoutAt(1, time.Second)},
 	{name: "xread", route: Blocks, block: streamTimeout},
 	{name: "xreadgroup", route: Blocks, block: streamTimeout},
-	{name: "wait", route: Blocks, merge: mergeMin, block: timeoutAt(2, time.Millisecond), none: ":0\r\n"},
-	{name: "waitaof", route: Blocks, merge: mergeMin, block: timeoutAt(3, time.Millisecond), none: "*2\r\n:0\r\n:0\r\n"},
+	{name: "wait", route: Blocks, merge: merge.Min, block: timeoutAt(2, time.Millisecond), none: ":0\r\n"},
+	{name: "waitaof", route: Blocks, merge: merge.Min, block: timeoutAt(3, time.Millisecond), none: "*2\r\n:0\r\n:0\r\n"},
 
 	// State of a connection that shared connections cannot carry.
 	{name: "multi", route: Local, arity: 1, flags: Alone, run: multi, queue: QueueNot},
@@ -268,7 +269,7 @@ var rows = []row{
 	{name: "replicaof", route: Local, run: oneNode, why: changesMasters},
 	{name: "slaveof", route: Local, run: oneNode, why: changesMasters},
 	{name: "failover", route: Local, run: oneNode, why: changesMasters},
-	{name: "shutdown", route: AllNodes, merge: mergeFirst, why: stopsServers},
+	{name: "shutdown", route: AllNodes, merge: merge.First, why: stopsServers},
 	{name: "debug", route: Local, flags: Fanned, run: debug, why: breaksServers, queue: QueueSpread},
 	{name: "migrate", route: ByKeys, why: movesKeys, secret: migrateSecrets},
 	{name: "restore-asking", route: ByKeys, why: amongServers},

@@ -104,3 +104,5 @@ func bulkBytes(elem []byte) []byte {
 	}
 	return v.Str
 }
+
+var errCursor = []byte("-ERR invalid cursor\r\n")

@@ -132,7 +132,7 @@ func (n *scannedNode) scan(cursor int) []byte {
 		}
 	}
 	slices.Sort(keys)
-	return appendScan(nil, uint64(next), appendBulks(redcon.AppendArray(nil, len(keys)), keys...))
+	return appendScan(nil, uint64(next), resp.AppendBulks(redcon.AppendArray(nil, len(keys)), keys...))
 }
 
 // nodes is CLUSTER NODES.
@@ -297,7 +297,7 @@ func (u *scanned) ask(id string, req []byte) []byte {
 				}
 			}
 		}
-		return appendBulks(redcon.AppendArray(nil, len(keys)), keys...)
+		return resp.AppendBulks(redcon.AppendArray(nil, len(keys)), keys...)
 	}
 	return redcon.AppendBulkString(nil, u.nodesText(n))
 }

@@ -67,7 +67,7 @@ func (s *scanning) master() []byte {
 	fresh := s.first == 0 && s.node == 0
 	switch {
 	case s.at.addr == "", s.node == 0 && !fresh && !s.fits(s.notes.Layout()):
-		return s.disturbed(replyEmpty)
+		return s.disturbed(resp.EmptyArray)
 	case s.node != 0 && s.fits(s.notes.Of(s.at.name), s.notes.Layout()):
 		s.settle(s.notes.Of(s.at.name))
 		s.page(nil)
@@ -82,13 +82,13 @@ func (s *scanning) page(before [][]byte) {
 	args := slices.Clone(s.args)
 	args[1] = strconv.AppendUint(nil, s.node, 10)
 	s.AskInTurn(s.at.addr, append(before, resp.AppendCommand(nil, args...)), func(_ int, replies [][]byte) []byte {
-		if reply := replies[len(replies)-1]; isError(reply) {
+		if reply := replies[len(replies)-1]; resp.IsError(reply) {
 			return s.failed(reply)
 		}
 		if len(before) == 0 || s.begun(s.read(replies)) {
 			return s.turn(replies[len(before)])
 		}
-		return s.disturbed(replyEmpty)
+		return s.disturbed(resp.EmptyArray)
 	})
 }
 
@@ -111,13 +111,13 @@ func (s *scanning) settle(text string) { s.tag, s.bits = tagOf(text, s.notes.Lay
 
 // turn is the answer with the page that a node gave.
 func (s *scanning) turn(reply []byte) []byte {
-	elems, ok := elements(reply)
+	elems, ok := resp.Elements(reply)
 	if !ok || len(elems) != 2 {
-		return errUnexpected
+		return resp.ErrUnexpected
 	}
 	keys := bytes.Clone(elems[1])
 	if s.node, ok = bulkNumber(elems[0]); !ok {
-		return errUnexpected
+		return resp.ErrUnexpected
 	}
 	if s.node != 0 {
 		return s.show(keys)
@@ -138,7 +138,7 @@ func (s *scanning) failed(reply []byte) []byte {
 	if now := s.owner(s.first); now == s.at || now.addr == "" {
 		return reply
 	}
-	return s.disturbed(replyEmpty)
+	return s.disturbed(resp.EmptyArray)
 }
 
 // disturbed gives up going by nodes. Where there are no slots, the one master is gone through from its start.

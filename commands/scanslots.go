@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/cluster"
+	"lockproxy/commands/merge"
 	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -33,7 +34,7 @@ const (
 	maxScanTries = 8
 )
 
-var errScanSlot = errorLine("ERR SCAN goes slot by slot as slots have moved or nodes have failed over, and a slot has more than %d keys: begin anew", maxSlotKeys)
+var errScanSlot = resp.ErrorLine("ERR SCAN goes slot by slot as slots have moved or nodes have failed over, and a slot has more than %d keys: begin anew", maxSlotKeys)
 
 // slotScan is one page of slots.
 type slotScan struct {
@@ -59,7 +60,7 @@ func (s *scanning) slots() []byte {
 func (p *slotScan) options(args [][]byte) []byte {
 	for ; len(args) > 0; args = args[2:] {
 		if len(args) == 1 {
-			return errSyntax
+			return resp.ErrSyntax
 		}
 		switch value := args[1]; strings.ToLower(string(args[0])) {
 		case "match":
@@ -69,14 +70,14 @@ func (p *slotScan) options(args [][]byte) []byte {
 		case "count":
 			n, err := strconv.Atoi(string(value))
 			if err != nil {
-				return errInteger
+				return resp.ErrInteger
 			}
 			if n < 1 {
-				return errSyntax
+				return resp.ErrSyntax
 			}
 			p.count = n
 		default:
-			return errSyntax
+			return resp.ErrSyntax
 		}
 	}
 	return nil
@@ -88,7 +89,7 @@ func askServed(n int) []byte { return resp.AppendCommandStrings(nil, "EXISTS", s
 // served says whether the reply to askServed is of a node that serves the slot. Where
 // no key may be read that is not known.
 func served(reply []byte) bool {
-	return !isError(reply) || bytes.HasPrefix(reply, []byte("-ASK ")) || bytes.HasPrefix(reply, []byte("-NOPERM"))
+	return !resp.IsError(reply) || bytes.HasPrefix(reply, []byte("-ASK ")) || bytes.HasPrefix(reply, []byte("-NOPERM"))
 }
 
 func askKeys(n int) []byte {
@@ -155,7 +156,7 @@ func (p *slotScan) apart(task func(), then func() []byte) {
 		}()
 	}, func([]byte) []byte {
 		if p.Gone() {
-			return replyEmpty
+			return resp.EmptyArray
 		}
 		return then()
 	}, nil)
@@ -171,7 +172,7 @@ func (p *slotScan) astray(reply []byte) []byte {
 	}
 	// An ordinary read waits until somebody serves it, for as long as its budget goes.
 	p.Ask(cluster.ToSlot(p.first), askServed(p.first), reread, func(reply []byte) []byte {
-		if isError(reply) {
+		if resp.IsError(reply) {
 			return reply
 		}
 		return p.next()
@@ -214,7 +215,7 @@ func (p *slotScan) visited() { p.first, p.done, p.tries = p.first+1, p.done+1, 0
 func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 	addr := before.addrs[to]
 	if addr == "" {
-		return errUnexpected
+		return resp.ErrUnexpected
 	}
 	p.AskInTurn(addr, [][]byte{askKeys(p.first)}, func(_ int, replies [][]byte) []byte {
 		p.pick(replies, func(there []keysFound) []byte {
@@ -241,13 +242,13 @@ func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 
 // findKeys are the keys in reply, those of a slot, that match.
 func findKeys(reply, match []byte) keysFound {
-	if isError(reply) {
+	if resp.IsError(reply) {
 		return keysFound{err: reply}
 	}
-	keys, ok := elements(reply)
+	keys, ok := resp.Elements(reply)
 	switch {
 	case !ok:
-		return keysFound{err: errUnexpected}
+		return keysFound{err: resp.ErrUnexpected}
 	case len(keys) >= maxSlotKeys:
 		return keysFound{err: errScanSlot}
 	}
@@ -274,7 +275,7 @@ func (p *slotScan) end() []byte {
 	}, func() []byte {
 		p.AskParts(parts, reread, func(_ int, replies [][]byte) []byte {
 			p.apart(func() { p.keepKind(replies) }, func() []byte {
-				if err := firstError(replies); err != nil {
+				if err := merge.FirstError(replies); err != nil {
 					return err
 				}
 				return p.answer()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockproxy/cluster"
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
 
@@ -26,7 +27,7 @@ func eval(c *Call) {
 	default:
 		source = bytes.Clone(source)
 		c.Ask(cluster.ToSlot(n), c.Raw, Asking{Resend: c.Command.Flags&ReadOnly != 0}, func(reply []byte) []byte {
-			if !isError(reply) {
+			if !resp.IsError(reply) {
 				scripts.Add(source)
 			}
 			return reply
@@ -41,7 +42,7 @@ func scriptLoad(c *Call) {
 		if anyTook(replies) {
 			scripts.Add(source)
 		}
-		return mergeFirst(proto, replies)
+		return merge.First(proto, replies)
 	})
 }
 
@@ -53,13 +54,13 @@ func scriptFlush(c *Call) {
 		if anyTook(replies) {
 			scripts.Flush()
 		}
-		return mergeFirst(proto, replies)
+		return merge.First(proto, replies)
 	})
 }
 
 // anyTook says that not all replies are errors.
 func anyTook(replies [][]byte) bool {
-	return slices.ContainsFunc(replies, func(reply []byte) bool { return !isError(reply) })
+	return slices.ContainsFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) })
 }
 
 // asProxy says that the client is to its nodes whoever the proxy is, and no user of its own.
@@ -74,9 +75,9 @@ func scriptExists(c *Call) {
 		_, known[i] = scripts.Get(bytes.ToLower(sha))
 	}
 	c.AskAll(c.Raw, reread, func(proto int, replies [][]byte) []byte {
-		v, _, err := resp.Parse(mergeAnd(proto, replies))
+		v, _, err := resp.Parse(merge.And(proto, replies))
 		if err != nil || v.Kind != '*' || len(v.Elems) != len(known) {
-			return mergeFirst(proto, replies)
+			return merge.First(proto, replies)
 		}
 		for i := range known {
 			if known[i] {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"unsafe"
 
+	"lockproxy/commands/merge"
 	"lockproxy/internal/slot"
 )
 
@@ -144,5 +145,5 @@ func (s *Scripts) homeOf(function string) int {
 // functionLoad is FUNCTION LOAD [REPLACE] code.
 func functionLoad(c *Call) {
 	c.Server.Scripts().addLibrary(c.Args[len(c.Args)-1], c.Table)
-	c.AskAll(c.Raw, Asking{}, mergeFirst)
+	c.AskAll(c.Raw, Asking{}, merge.First)
 }

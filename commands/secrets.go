@@ -3,6 +3,8 @@ package commands
 import (
 	"bytes"
 	"slices"
+
+	"lockproxy/internal/resp"
 )
 
 // redacted stands where a secret was, as in Redis.
@@ -61,7 +63,7 @@ func secretBehind(args [][]byte, i int, words ...secretWord) []bool {
 	secret := make([]bool, len(args))
 	for ; i < len(args); i++ {
 		for _, w := range words {
-			if !isWord(args[i], w.word) {
+			if !resp.IsWord(args[i], w.word) {
 				continue
 			}
 			for n := range w.n {
@@ -96,7 +98,7 @@ func secretTokens(args [][]byte) []bool {
 // lockOptionOf is the option that word names, of whichever verb, or nil.
 func lockOptionOf(word []byte) *lockOption {
 	for i := range lockOptions {
-		if isWord(word, lockOptions[i].word) {
+		if resp.IsWord(word, lockOptions[i].word) {
 			return &lockOptions[i]
 		}
 	}

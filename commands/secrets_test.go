@@ -32,9 +32,9 @@ func samples(args resp.Value) [][]word {
 }
 
 func samplesOf(arg resp.Value) (all [][]word) {
-	name := field(arg, "name").Text()
-	subs := field(arg, "arguments")
-	switch field(arg, "type").Text() {
+	name := resp.Field(arg, "name").Text()
+	subs := resp.Field(arg, "arguments")
+	switch resp.Field(arg, "type").Text() {
 	case "oneof":
 		for _, sub := range subs.Elems {
 			all = append(all, samplesOf(sub)...)
@@ -46,7 +46,7 @@ func samplesOf(arg resp.Value) (all [][]word) {
 	default:
 		all = [][]word{{{"x", name == "password" || name == "token"}}}
 	}
-	if token := field(arg, "token").Text(); token != "" {
+	if token := resp.Field(arg, "token").Text(); token != "" {
 		for i := range all {
 			all[i] = append([]word{{text: token}}, all[i]...)
 		}
@@ -60,7 +60,7 @@ func TestSecretArguments(t *testing.T) {
 	table := redis7(t, LockVerbs(Lockers{}, 0)...)
 	found := make(map[string]bool)
 	check := func(name string, docs resp.Value) {
-		for _, sample := range samples(field(docs, "arguments")) {
+		for _, sample := range samples(resp.Field(docs, "arguments")) {
 			var args [][]byte
 			for _, part := range strings.Split(name, "|") {
 				args = append(args, []byte(part))
@@ -86,7 +86,7 @@ func TestSecretArguments(t *testing.T) {
 		}
 		for i := 0; i+1 < len(v.Elems); i += 2 {
 			check(v.Elems[i].Text(), v.Elems[i+1])
-			subs := field(v.Elems[i+1], "subcommands")
+			subs := resp.Field(v.Elems[i+1], "subcommands")
 			for j := 0; j+1 < len(subs.Elems); j += 2 {
 				check(subs.Elems[j].Text(), subs.Elems[j+1])
 			}

@@ -3,6 +3,8 @@ package commands
 import (
 	"math"
 	"strconv"
+
+	"lockproxy/internal/resp"
 )
 
 // selectDB is SELECT index. A cluster has database 0 only.
@@ -10,13 +12,13 @@ func selectDB(c *Call) {
 	n, ok := integer(c.Args[1])
 	switch {
 	case !ok:
-		c.Reply(errInteger)
+		c.Reply(resp.ErrInteger)
 	case n < math.MinInt32 || n > math.MaxInt32:
-		c.Reply(errorLine("ERR value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
+		c.Reply(resp.ErrorLine("ERR value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
 	case n != 0 && c.oneDatabase():
-		c.Reply(errorLine("ERR SELECT is not allowed in cluster mode"))
+		c.Reply(resp.ErrorLine("ERR SELECT is not allowed in cluster mode"))
 	case n < 0:
-		c.Reply(errorLine("ERR DB index is out of range"))
+		c.Reply(resp.ErrorLine("ERR DB index is out of range"))
 	default:
 		c.Connection().Select(int(n))
 	}

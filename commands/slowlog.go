@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/cluster"
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
 
@@ -85,7 +86,7 @@ func slowlogReset(c *Call) {
 	if len(c.Args) == 2 {
 		c.Server.SlowLog().Reset()
 	}
-	c.AskAll(c.Raw, reread, mergeFirst)
+	c.AskAll(c.Raw, reread, merge.First)
 }
 
 // slowlog asks all masters for their logs with req, and answers with what show makes of the newest count
@@ -140,7 +141,7 @@ func (m *slowMerge) merge(replies [][]byte) {
 	for _, elems := range all {
 		entries, ok := parseSlowlog(elems)
 		if !ok {
-			m.answer = errUnexpected
+			m.answer = resp.ErrUnexpected
 			return
 		}
 		logs = append(logs, entries)
@@ -163,7 +164,7 @@ var askSlowKept = resp.AppendCommandStrings(nil, "CONFIG", "GET", "slowlog-*")
 func slowlogMaxLen(reply []byte, log SlowLog) int {
 	kept := slowKept
 	v, _, err := resp.Parse(reply)
-	if err != nil || !isMap(v) {
+	if err != nil || !resp.IsMap(v) {
 		return kept
 	}
 	for i := 0; i+1 < len(v.Elems); i += 2 {
@@ -303,7 +304,7 @@ func (e *SlowEntry) append(dst []byte) []byte {
 	for _, arg := range e.Args {
 		dst = redcon.AppendBulk(dst, arg)
 	}
-	return appendBulks(dst, e.Addr, e.Name)
+	return resp.AppendBulks(dst, e.Addr, e.Name)
 }
 
 // Slow log entries hold only the beginning of long commands (slowlog.c).
@@ -326,7 +327,7 @@ func NewSlowEntry(c *Command, args [][]byte) SlowEntry {
 		case secret != nil && secret[i]:
 			e.Args = append(e.Args, redacted)
 		case len(arg) > slowArg:
-			e.Args = append(e.Args, shortened(arg, slowArg))
+			e.Args = append(e.Args, resp.Shortened(arg, slowArg))
 		default:
 			e.Args = append(e.Args, slices.Clone(arg))
 		}
@@ -335,11 +336,6 @@ func NewSlowEntry(c *Command, args [][]byte) SlowEntry {
 		e.Args = append(e.Args, moreArguments(more))
 	}
 	return e
-}
-
-// shortened is the first most bytes of arg, and how many follow.
-func shortened[T []byte | string](arg T, most int) []byte {
-	return fmt.Appendf(nil, "%s... (%d more bytes)", arg[:most], len(arg)-most)
 }
 
 // moreArguments stands in place of n arguments that are not shown.

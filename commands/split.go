@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 
@@ -246,21 +247,21 @@ func bulkSize(arg []byte) int { return headerSize(len(arg)) + len(arg) + 2 }
 // byPosition puts the elements of the parts' replies back in the order of the
 // keys, whose positions come by slot.
 func byPosition(positions []int32, replies [][]byte) []byte {
-	if err := firstError(replies); err != nil {
+	if err := merge.FirstError(replies); err != nil {
 		return err
 	}
 	ordered := make([][]byte, len(positions))
 	size := 16
 	for _, reply := range replies {
-		n, body, ok := aggregate(reply)
+		n, body, ok := resp.Aggregate(reply)
 		if !ok || n > len(positions) {
-			return errUnexpected
+			return resp.ErrUnexpected
 		}
 		for range n {
 			var f resp.Framer
 			used, done, err := f.Next(body)
 			if err != nil || !done {
-				return errUnexpected
+				return resp.ErrUnexpected
 			}
 			ordered[positions[0]], body = body[:used:used], body[used:]
 			positions = positions[1:]
@@ -268,7 +269,7 @@ func byPosition(positions []int32, replies [][]byte) []byte {
 		}
 	}
 	if len(positions) > 0 {
-		return errUnexpected
+		return resp.ErrUnexpected
 	}
 	out := redcon.AppendArray(make([]byte, 0, size), len(ordered))
 	for _, elem := range ordered {

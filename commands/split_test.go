@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
@@ -83,7 +84,7 @@ func TestSplitError(t *testing.T) {
 }
 
 func TestUnexpectedReplies(t *testing.T) {
-	for _, merge := range []Merge{mergeSum, mergeConcat, mergeAnd} {
+	for _, merge := range []Merge{merge.Sum, merge.Concat, merge.And} {
 		for _, reply := range []string{"+OK\r\n", "$1\r\nx\r\n", "*2\r\n$1\r\nx\r\n", ":x\r\n", ":", "*", "*1", "_\r\n"} {
 			got := string(merge(2, [][]byte{[]byte(":1\r\n"), []byte(reply)}))
 			if !strings.HasPrefix(got, "-ERR ") {
@@ -97,7 +98,7 @@ func TestUnexpectedReplies(t *testing.T) {
 		for _, r := range replies {
 			all = append(all, []byte(r))
 		}
-		if got := string(byPosition(positions, all)); got != string(errUnexpected) {
+		if got := string(byPosition(positions, all)); got != string(resp.ErrUnexpected) {
 			t.Errorf("%q: %q", replies, got)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"lockproxy/internal/resp"
 )
 
 // Table holds every command by name: the upstream's, as its COMMAND reply
@@ -160,7 +162,7 @@ func (c *Command) tooManyBytes(n int) []byte {
 	if c.Route != Local || c.Flags&Bulky != 0 {
 		return nil
 	}
-	return errorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and takes %d at most",
+	return resp.ErrorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and takes %d at most",
 		n, strings.ReplaceAll(c.Name, "|", " "), mostBytes)
 }
 

@@ -1,5 +1,7 @@
 package commands
 
+import "lockproxy/commands/merge"
+
 // tips are what the upstream itself says of a command that concerns several
 // nodes (Redis documentation, "Command tips"): to whom it is sent, and what is
 // made of the replies.
@@ -13,27 +15,27 @@ const (
 // policies make one reply of several by the tip response_policy. Without such a
 // tip the replies are put together.
 var policies = map[string]Merge{
-	"":                mergeAny,
-	"one_succeeded":   mergeOne,
-	"all_succeeded":   mergeFirst,
-	"agg_sum":         mergeSum,
-	"agg_min":         mergeMin,
-	"agg_max":         mergeMax,
-	"agg_logical_and": mergeAnd,
-	"agg_logical_or":  mergeOr,
-	"special":         mergeFirst,
+	"":                merge.Any,
+	"one_succeeded":   merge.One,
+	"all_succeeded":   merge.First,
+	"agg_sum":         merge.Sum,
+	"agg_min":         merge.Min,
+	"agg_max":         merge.Max,
+	"agg_logical_and": merge.And,
+	"agg_logical_or":  merge.Or,
+	"special":         merge.First,
 }
 
 // applyTips routes a command that has no row. A policy that nobody knows yet
 // leaves it to its keys.
 func (c *Command) applyTips() {
-	merge := policies[c.tips.response]
+	policy := policies[c.tips.response]
 	switch c.tips.request {
 	case "all_nodes", "all_shards":
-		if merge == nil {
-			merge = mergeFirst
+		if policy == nil {
+			policy = merge.First
 		}
-		c.Route, c.Merge = AllNodes, merge
+		c.Route, c.Merge = AllNodes, policy
 	case "multi_shard":
 		k := c.Keys
 		if len(k) != 1 || k[0].Unknown || k[0].Incomplete || k[0].Keyword != "" || k[0].Counted || k[0].Last >= 0 || k[0].Limit > 1 {
@@ -44,7 +46,7 @@ func (c *Command) applyTips() {
 			c.tail = -1 - k[0].Last // arguments behind the keys
 		}
 		if c.tips.response != "" {
-			c.Merge = merge
+			c.Merge = policy
 		}
 	}
 }

@@ -63,53 +63,53 @@ func clientTracking(c *Call) {
 	for i := 3; i < len(c.Args); i++ {
 		option, more := c.Args[i], i+1 < len(c.Args)
 		switch {
-		case isWord(option, "REDIRECT") && more:
+		case resp.IsWord(option, "REDIRECT") && more:
 			i++
 			if next.Redirect != 0 {
-				c.Reply(errorLine("ERR A client can only redirect to a single other client"))
+				c.Reply(resp.ErrorLine("ERR A client can only redirect to a single other client"))
 				return
 			}
 			id, err := strconv.ParseInt(string(c.Args[i]), 10, 64)
 			if err != nil {
-				c.Reply(errInteger)
+				c.Reply(resp.ErrInteger)
 				return
 			}
 			if !c.Clients().Connected(id) {
-				c.Reply(errorLine("ERR The client ID you want redirect to does not exist"))
+				c.Reply(resp.ErrorLine("ERR The client ID you want redirect to does not exist"))
 				return
 			}
 			next.Redirect = id
-		case isWord(option, "PREFIX") && more:
+		case resp.IsWord(option, "PREFIX") && more:
 			i++
 			prefixes = append(prefixes, string(c.Args[i]))
-		case isWord(option, "BCAST"):
+		case resp.IsWord(option, "BCAST"):
 			next.BCast = true
-		case isWord(option, "OPTIN"):
+		case resp.IsWord(option, "OPTIN"):
 			next.OptIn = true
-		case isWord(option, "OPTOUT"):
+		case resp.IsWord(option, "OPTOUT"):
 			next.OptOut = true
-		case isWord(option, "NOLOOP"):
+		case resp.IsWord(option, "NOLOOP"):
 			next.NoLoop = true
 		default:
-			c.Reply(errSyntax)
+			c.Reply(resp.ErrSyntax)
 			return
 		}
 	}
 	switch {
-	case isWord(c.Args[2], "ON"):
+	case resp.IsWord(c.Args[2], "ON"):
 		c.trackingOn(next, prefixes)
-	case isWord(c.Args[2], "OFF"):
+	case resp.IsWord(c.Args[2], "OFF"):
 		c.Tracker().Untrack()
-		c.Reply(replyOK)
+		c.Reply(resp.OK)
 	default:
-		c.Reply(errSyntax)
+		c.Reply(resp.ErrSyntax)
 	}
 }
 
 func (c *Call) trackingOn(next Tracking, prefixes []string) {
 	now := &c.Client.Tracking
 	if refusal := now.refuses(&next, prefixes); refusal != "" {
-		c.Reply(errorLine("ERR %s", refusal))
+		c.Reply(resp.ErrorLine("ERR %s", refusal))
 		return
 	}
 	next.On, next.Caching = true, now.Caching
@@ -198,19 +198,19 @@ func (t *Tracking) Requests(prefixes []string, sink int64) [][]byte {
 // clientCaching is CLIENT CACHING YES | NO.
 func clientCaching(c *Call) {
 	t := &c.Client.Tracking
-	yes, no := isWord(c.Args[2], "YES"), isWord(c.Args[2], "NO")
+	yes, no := resp.IsWord(c.Args[2], "YES"), resp.IsWord(c.Args[2], "NO")
 	switch {
 	case !t.On:
-		c.Reply(errorLine("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"))
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"))
 	case yes && !t.OptIn:
-		c.Reply(errorLine("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."))
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."))
 	case no && !t.OptOut:
-		c.Reply(errorLine("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."))
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."))
 	case !yes && !no:
-		c.Reply(errSyntax)
+		c.Reply(resp.ErrSyntax)
 	default:
 		t.Caching = true
-		c.Reply(replyOK)
+		c.Reply(resp.OK)
 	}
 }
 
@@ -234,9 +234,9 @@ func clientTrackingInfo(c *Call) {
 		}
 	}
 	out := resp.AppendMap(nil, proto, 3)
-	out = resp.AppendSet(appendBulks(out, "flags"), proto, len(flags))
-	out = appendBulks(appendBulks(out, flags...), "redirect")
+	out = resp.AppendSet(resp.AppendBulks(out, "flags"), proto, len(flags))
+	out = resp.AppendBulks(resp.AppendBulks(out, flags...), "redirect")
 	out = redcon.AppendInt(out, t.Redir())
-	out = redcon.AppendArray(appendBulks(out, "prefixes"), len(t.Prefixes))
-	c.Reply(appendBulks(out, t.Prefixes...))
+	out = redcon.AppendArray(resp.AppendBulks(out, "prefixes"), len(t.Prefixes))
+	c.Reply(resp.AppendBulks(out, t.Prefixes...))
 }

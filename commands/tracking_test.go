@@ -3,6 +3,8 @@ package commands
 import (
 	"strings"
 	"testing"
+
+	"lockproxy/internal/resp"
 )
 
 type fakeTracker struct{ f *fakeSession }
@@ -16,7 +18,7 @@ func (t fakeTracker) Track(next Tracking, prefixes []string) {
 	for _, req := range next.Requests(prefixes, 42) {
 		f.ask(0, req)
 	}
-	f.Reply(replyOK)
+	f.Reply(resp.OK)
 }
 
 func (t fakeTracker) Untrack() { t.f.client.Tracking = Tracking{} }

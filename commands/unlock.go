@@ -1,6 +1,9 @@
 package commands
 
-import "lockproxy/redlock"
+import (
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
 
 // unlockVerb is
 //
@@ -61,11 +64,11 @@ func (r *release) Released(done redlock.Released, err error) []byte {
 	}
 	switch {
 	case !done.Held:
-		return replyNull(r.proto)
+		return resp.Null(r.proto)
 	case done.Whole:
-		return replyOne
+		return resp.One
 	}
-	return replyZero
+	return resp.Zero
 }
 
 // parseHeld reads the arguments of a verb that concerns a hold; without a token it is the one that this

@@ -1,15 +1,15 @@
-package commands
+package merge
 
 import "lockproxy/internal/resp"
 
-// The Merges of this file work on integers, and on booleans, and, element by element, on
+// The Funcs of this file work on integers, and on booleans, and, element by element, on
 // arrays of them. A single reply stays as it is.
 var (
-	mergeSum = fold(func(a, b int64) int64 { return a + b })
-	mergeMin = fold(func(a, b int64) int64 { return min(a, b) })
-	mergeMax = fold(func(a, b int64) int64 { return max(a, b) })
-	mergeAnd = fold(func(a, b int64) int64 { return truth(a != 0 && b != 0) })
-	mergeOr  = fold(func(a, b int64) int64 { return truth(a != 0 || b != 0) })
+	Sum = fold(func(a, b int64) int64 { return a + b })
+	Min = fold(func(a, b int64) int64 { return min(a, b) })
+	Max = fold(func(a, b int64) int64 { return max(a, b) })
+	And = fold(func(a, b int64) int64 { return truth(a != 0 && b != 0) })
+	Or  = fold(func(a, b int64) int64 { return truth(a != 0 || b != 0) })
 )
 
 func truth(b bool) int64 {
@@ -19,10 +19,10 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// fold makes a Merge of what makes one number of two.
-func fold(f func(a, b int64) int64) Merge {
+// fold makes a Func of what makes one number of two.
+func fold(f func(a, b int64) int64) Func {
 	return func(_ int, replies [][]byte) []byte {
-		if err := firstError(replies); err != nil {
+		if err := FirstError(replies); err != nil {
 			return err
 		}
 		if len(replies) == 1 {
@@ -32,7 +32,7 @@ func fold(f func(a, b int64) int64) Merge {
 		for _, reply := range replies[1:] {
 			next, _, failed := resp.Parse(reply)
 			if err != nil || failed != nil || !foldInto(&folded, next, f) {
-				return errUnexpected
+				return resp.ErrUnexpected
 			}
 		}
 		return resp.AppendValue(nil, folded)

@@ -1,4 +1,4 @@
-package commands
+package merge
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// mergeTexts puts reports for people one below the other, as long as they differ. A
+// Texts puts reports for people one below the other, as long as they differ. A
 // node that has nothing to report, which some say as an error, is left out.
-func mergeTexts(proto int, replies [][]byte) []byte {
+func Texts(proto int, replies [][]byte) []byte {
 	var texts []string
 	for _, reply := range replies {
 		if v, _, err := resp.Parse(reply); err == nil && v.Err() == "" {
@@ -18,7 +18,7 @@ func mergeTexts(proto int, replies [][]byte) []byte {
 	}
 	switch {
 	case len(replies) == 1 || len(texts) == 0:
-		return mergeOne(proto, replies)
+		return One(proto, replies)
 	case len(texts) == 1 || allEqual(texts):
 		return appendText(proto, texts[0])
 	}

@@ -1,0 +1,42 @@
+package merge
+
+import (
+	"lockproxy/internal/resp"
+)
+
+// Unite adds to a what b has. join makes one value of the two of a name.
+func Unite(a *resp.Value, b resp.Value, join func(name string, a *resp.Value, b resp.Value)) {
+	for i := 0; i+1 < len(b.Elems); i += 2 {
+		if j := resp.IndexOf(*a, b.Elems[i].Str); j >= 0 {
+			join(string(b.Elems[i].Str), &a.Elems[j], b.Elems[i+1])
+		} else {
+			a.Elems = append(a.Elems[:len(a.Elems):len(a.Elems)], b.Elems[i], b.Elems[i+1])
+		}
+	}
+}
+
+// Maps makes a Func of what joins the values of one name. A single reply stays
+// as it is.
+func Maps(join func(name string, a *resp.Value, b resp.Value)) Func {
+	return func(_ int, replies [][]byte) []byte {
+		if err := FirstError(replies); err != nil {
+			return err
+		}
+		if len(replies) == 1 {
+			return replies[0]
+		}
+		var united resp.Value
+		for i, reply := range replies {
+			v, _, err := resp.Parse(reply)
+			if err != nil || !resp.IsMap(v) {
+				return resp.ErrUnexpected
+			}
+			if i == 0 {
+				united = v
+			} else {
+				Unite(&united, v, join)
+			}
+		}
+		return resp.AppendValue(nil, united)
+	}
+}

@@ -1,0 +1,86 @@
+package commands
+
+import (
+	"bytes"
+	"strings"
+
+	"lockproxy/internal/resp"
+
+	"github.com/tidwall/redcon"
+)
+
+// wrongArity is what Redis says of a command with too many or too few arguments.
+func wrongArity(name string) []byte {
+	return resp.ErrorLine("ERR wrong number of arguments for '%s' command", name)
+}
+
+// tooLong is the reply to c with more arguments than the proxy takes.
+func (c *Command) tooLong() []byte {
+	return resp.ErrorLine("ERR too many arguments for '%s' command: lockproxy, which answers it, takes %d", c.Name, c.most-1)
+}
+
+// unknownCommand is what Redis says of a command that it does not have.
+func unknownCommand(args [][]byte) []byte {
+	var said []byte
+	for _, arg := range args[1:] {
+		if len(said) >= maxSaid {
+			break
+		}
+		arg = printed(arg, maxSaid-len(said))
+		said = append(append(append(said, '\''), arg...), "' "...)
+	}
+	line := append([]byte("-ERR unknown command '"), printed(args[0], maxSaid)...)
+	return endLine(append(append(line, "', with args beginning with: "...), said...))
+}
+
+func unknownSubcommand(args [][]byte) []byte {
+	line := append([]byte("-ERR unknown subcommand '"), printed(args[1], maxSaid)...)
+	line = append(append(line, "'. Try "...), bytes.ToUpper(args[0])...)
+	return endLine(append(line, " HELP."...))
+}
+
+// maxSaid is how many bytes Redis repeats of what it does not know.
+const maxSaid = 128
+
+// printed is what C prints of arg by "%.*s": up to n bytes, and none from a NUL on.
+func printed(arg []byte, n int) []byte {
+	arg = arg[:min(n, len(arg))]
+	if i := bytes.IndexByte(arg, 0); i >= 0 {
+		arg = arg[:i]
+	}
+	return arg
+}
+
+// endLine makes a reply of one line of what clients may have had a part in.
+func endLine(line []byte) []byte {
+	for i, b := range line {
+		if b == '\r' || b == '\n' {
+			line[i] = ' '
+		}
+	}
+	return append(line, "\r\n"...)
+}
+
+// unknownOrArity answers a subcommand that judges the number of its arguments itself.
+func unknownOrArity(args [][]byte) []byte {
+	return resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.", args[1], strings.ToUpper(string(args[0])))
+}
+
+// refusal names a command and says why it is not to be had. reason starts behind
+// "is not available through lockproxy".
+func refusal(name, reason string) []byte {
+	container, sub, _ := strings.Cut(name, "|")
+	name = strings.TrimSpace(strings.ToUpper(container) + " " + strings.ToUpper(sub))
+	return resp.ErrorLine("ERR %s is not available through lockproxy%s", name, reason)
+}
+
+// helpReply is the reply to the HELP of a container, in Redis's form.
+func helpReply(container string, lines ...string) []byte {
+	out := redcon.AppendArray(nil, len(lines)+3)
+	out = redcon.AppendString(out, container+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+	for _, line := range lines {
+		out = redcon.AppendString(out, line)
+	}
+	out = redcon.AppendString(out, "HELP")
+	return redcon.AppendString(out, "    Prints this help.")
+}

@@ -1,0 +1,99 @@
+package resp
+
+import (
+	"strconv"
+)
+
+// IsError says that reply is an error, or none at all.
+func IsError(reply []byte) bool {
+	return len(reply) == 0 || reply[0] == '-' || reply[0] == '!'
+}
+
+// IsNull says that reply is Null in one of its forms.
+func IsNull(reply []byte) bool {
+	return len(reply) > 2 && (reply[0] == '_' || string(reply[:3]) == "$-1" || string(reply[:3]) == "*-1")
+}
+
+// IntegerReply is the number of an integer reply.
+func IntegerReply(reply []byte) (int64, bool) {
+	if len(reply) < 4 || reply[0] != ':' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(reply[1:len(reply)-2]), 10, 64)
+	return n, err == nil
+}
+
+// BulkReply is the text of a bulk string.
+func BulkReply(reply []byte) (text []byte, ok bool) {
+	v, _, err := Parse(reply)
+	return v.Str, err == nil && v.Kind == '$'
+}
+
+// Aggregate takes a reply with elements apart: how many there are, two for each
+// pair of a map, and their bytes.
+func Aggregate(reply []byte) (n int, body []byte, ok bool) {
+	var pairs bool
+	switch {
+	case len(reply) == 0:
+		return 0, nil, false
+	case reply[0] == '%':
+		pairs = true
+	case reply[0] != '*' && reply[0] != '~' && reply[0] != '>':
+		return 0, nil, false
+	}
+	for i := 1; i+1 < len(reply); i++ {
+		if reply[i] != '\r' {
+			continue
+		}
+		n, err := strconv.Atoi(string(reply[1:i]))
+		if err != nil || n < 0 {
+			return 0, nil, err == nil // a null array has no elements
+		}
+		if pairs {
+			n *= 2
+		}
+		return n, reply[i+2:], true
+	}
+	return 0, nil, false
+}
+
+// Elements are the elements of a reply, as they are.
+func Elements(reply []byte) (elems [][]byte, ok bool) {
+	n, body, ok := Aggregate(reply)
+	if !ok || n > len(body) {
+		return nil, false
+	}
+	elems = make([][]byte, n)
+	for i := range elems {
+		var f Framer
+		size, done, err := f.Next(body)
+		if err != nil || !done {
+			return nil, false
+		}
+		elems[i], body = body[:size:size], body[size:]
+	}
+	return elems, true
+}
+
+// AppendElements adds n elements, whose bytes are extra, to a reply that has
+// elements; other replies stay as they are.
+func AppendElements(reply []byte, n int, extra []byte) []byte {
+	have, body, ok := Aggregate(reply)
+	if !ok {
+		return reply
+	}
+	out := make([]byte, 0, len(reply)+len(extra)+4)
+	out = AppendAggregate(out, reply[0], have+n)
+	out = append(out, body...)
+	return append(out, extra...)
+}
+
+// AppendAggregate appends the header of n elements, two for each pair of a map.
+func AppendAggregate(dst []byte, kind byte, n int) []byte {
+	if kind == '%' {
+		n /= 2
+	}
+	dst = append(dst, kind)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	return append(dst, '\r', '\n')
+}

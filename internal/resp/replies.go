@@ -1,0 +1,70 @@
+package resp
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/redcon"
+)
+
+// Whole replies that never change.
+var (
+	OK         = []byte("+OK\r\n")
+	EmptyArray = []byte("*0\r\n")
+	Zero       = []byte(":0\r\n")
+	One        = []byte(":1\r\n")
+
+	replyNull2 = []byte("$-1\r\n")
+	replyNull3 = []byte("_\r\n")
+
+	ErrSyntax     = []byte("-ERR syntax error\r\n")
+	ErrInteger    = []byte("-ERR value is not an integer or out of range\r\n")
+	ErrUnexpected = []byte("-ERR the upstream answered in a form that lockproxy does not expect\r\n")
+)
+
+// Null is Null.
+func Null(proto int) []byte {
+	if proto < 3 {
+		return replyNull2
+	}
+	return replyNull3
+}
+
+// MaxQuoted is how many bytes of one argument an error repeats.
+const MaxQuoted = 16 << 10
+
+// ErrorLine is an error reply of one line, whatever bytes the arguments bring, and however many.
+func ErrorLine(format string, args ...any) []byte {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case []byte:
+			if len(arg) > MaxQuoted {
+				args[i] = Shortened(arg, MaxQuoted)
+			}
+		case string:
+			if len(arg) > MaxQuoted {
+				args[i] = Shortened(arg, MaxQuoted)
+			}
+		}
+	}
+	text := strings.Map(func(r rune) rune {
+		if r == '\r' || r == '\n' {
+			return ' '
+		}
+		return r
+	}, fmt.Sprintf(format, args...))
+	return []byte("-" + text + "\r\n")
+}
+
+// Shortened is the first most bytes of arg, and how many follow.
+func Shortened[T []byte | string](arg T, most int) []byte {
+	return fmt.Appendf(nil, "%s... (%d more bytes)", arg[:most], len(arg)-most)
+}
+
+// AppendBulks appends texts as bulk strings.
+func AppendBulks(dst []byte, texts ...string) []byte {
+	for _, text := range texts {
+		dst = redcon.AppendBulkString(dst, text)
+	}
+	return dst
+}
