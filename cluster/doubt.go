@@ -40,15 +40,29 @@ func (p *Pipes) doubt(pipe *Pipe, c call, r *retryError, req, reply []byte) {
 		call: c, mode: pipe.mode.again(), addr: pipe.addr, req: lasting(req), reply: bytes.Clone(reply), inDoubt: true,
 	}}
 	p.enqueue(d.deferred)
-	question := call{to: d, slot: thisNode, raw: true}
-	if c.astray {
-		question.before = sayAsking
+	switch {
+	case d.role:
+		pipe.append(d.question(), resp.AppendCommandStrings(nil, "ROLE"))
+	case len(d.req) > doubtAtOnce:
+		go func() { // ends by itself
+			question := idle(d.req)
+			p.loop.Post(func() { p.sendTo(p.pipe(d.addr, d.mode), d.question(), question) })
+		}()
+	default:
+		pipe.append(d.question(), idle(d.req))
 	}
-	if d.role {
-		pipe.append(question, resp.AppendCommandStrings(nil, "ROLE"))
-	} else {
-		pipe.append(question, idle(d.req))
+}
+
+// doubtAtOnce is how many bytes a request has at most that is taken apart on the loop.
+const doubtAtOnce = 256 << 10
+
+// question is the call of what the node is asked.
+func (d *doubt) question() call {
+	c := call{to: d, slot: thisNode, raw: true, deadline: d.deadline}
+	if d.astray {
+		c.before = sayAsking
 	}
+	return c
 }
 
 // idle is a script, or a function, of the same kind as that of req and with the same keys, that does nothing.

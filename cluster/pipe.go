@@ -48,7 +48,7 @@ var (
 
 // call is one request on its way.
 type call struct {
-	to       Receiver // nil: nobody wants the reply (ASKING, SCRIPT LOAD)
+	to       Receiver // nil: nobody wants the reply (ASKING)
 	deadline time.Duration
 	size     int // bytes of the request in the log
 	tag      uint32
@@ -117,7 +117,8 @@ type Pipe struct {
 	stuck     bool // behind a script; see stuck.go
 	idleSigns int  // that came from its node since
 
-	waiting []func() // to be called when the queue has become short
+	waiting []func()        // to be called when the queue has become short
+	loading map[string]bool // by SHA1: scripts that are on their way to the node
 
 	// Of a pipe that somebody has for itself; see own.go.
 	owner     Owner // nil: the pipe is shared

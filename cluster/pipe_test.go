@@ -102,7 +102,10 @@ func (r *rig) client() *Client { return NewClient([]*loop.Loop{r.loop}, []*Pipes
 func (r *rig) do(line string, resend bool) (string, error) {
 	words := strings.Fields(line)
 	n := 0
-	if len(words) > 1 {
+	switch {
+	case len(words) > 3 && scripts[strings.ToUpper(words[0])]:
+		n = slot.Of([]byte(words[3]))
+	case len(words) > 1:
 		n = slot.Of([]byte(words[1]))
 	}
 	reply, err := r.client().Do(r.t.Context(), n, resp.AppendCommandStrings(nil, words...), resend)
@@ -282,6 +285,55 @@ func TestHealsLostScripts(t *testing.T) {
 		if a.Commands() != want {
 			t.Errorf("the node saw %q, want %q", a.Commands(), want)
 		}
+	})
+}
+
+// A script that many requests want is loaded once, and no more of them in one round than that takes a loop little
+// time.
+func TestLostScriptsAreLoadedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loaded, loads := make(map[string]bool), 0
+		a := &scripted.Node{Answer: func(command string) string {
+			verb, rest, _ := strings.Cut(command, " ")
+			switch name, _, _ := strings.Cut(rest, " "); {
+			case verb == "SCRIPT":
+				loads++
+				loaded[strings.Trim(rest, "LOAD -")] = true
+				return "+sha\r\n"
+			case !loaded[name]:
+				return "-NOSCRIPT No matching script.\r\n"
+			}
+			return ":42\r\n"
+		}}
+		source := func(sha []byte) ([]byte, bool) {
+			return append(bytes.Repeat([]byte("-"), MaxShared-1000), sha...), true
+		}
+		r := newRig(t, PipeOptions{Source: source}, map[string]*scripted.Node{"a:1": a})
+		const scripts, times = 5, 40
+		var all [scripts * times]waiter
+		r.on(func() {
+			for i := range all {
+				all[i].done = make(chan struct{})
+				req := resp.AppendCommandStrings(nil, "EVALSHA", fmt.Sprint(i%scripts), "0")
+				r.pipes.Send(Request{Target: ToSlot(1), Mode: Mode{Proto: 2}, Bytes: req, To: &all[i]})
+			}
+		})
+		for i := range all {
+			if <-all[i].done; string(all[i].reply) != ":42\r\n" {
+				t.Errorf("request %d: %q, %v", i, all[i].reply, all[i].err)
+			}
+		}
+		if loads != scripts {
+			t.Errorf("%d scripts were loaded, want %d", loads, scripts)
+		}
+		r.on(func() {
+			if p := &r.pipes.scripts; p.loaded > maxLoaded+MaxShared {
+				t.Errorf("%d bytes were loaded in one round", p.loaded)
+			}
+			if left := r.pipes.byNode[nodeKey{"a:1", Mode{Proto: 2}}].loading; len(left) > 0 {
+				t.Errorf("scripts are still on their way: %v", left)
+			}
+		})
 	})
 }
 

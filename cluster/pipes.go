@@ -91,6 +91,7 @@ type Pipes struct {
 	told   OwnStats            // what of these stats has
 
 	privates map[*Private]struct{} // that have not ended, or have connections
+	scripts  scriptLoads
 
 	// See stuck.go.
 	stuck                 int       // pipes
@@ -116,7 +117,7 @@ func NewPipes(l *loop.Loop, control Control, o PipeOptions, stats *Stats) *Pipes
 		loop: l, control: control, o: o.withDefaults(), stats: stats,
 		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe),
 		shares: shares{has: make(map[Party]int)}, privates: make(map[*Private]struct{}),
-		delayed: make(map[int16]int),
+		delayed: make(map[int16]int), scripts: scriptLoads{source: o.Source},
 	}
 	p.Update()
 	p.loop.After(patrol, p.patrol)

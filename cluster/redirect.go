@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"crypto/sha1"
 	"fmt"
 	"net"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
 
@@ -47,7 +45,7 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	if r == nil {
 		return false
 	}
-	script, raised := fromScript(req, r, rest)
+	script, raised := fromScript(&c, req, r, rest)
 	if raised {
 		return false
 	}
@@ -104,7 +102,7 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 		return true
 	case loadScript:
-		return p.heal(pipe, c, req)
+		return p.heal(pipe, c, req, reply)
 	}
 	return false
 }
@@ -137,43 +135,6 @@ func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
 		}
 	}
 	return n, net.JoinHostPort(host, port), true
-}
-
-// heal loads the script that a node lost and has the request run once more.
-func (p *Pipes) heal(pipe *Pipe, c call, req []byte) bool {
-	if c.healed {
-		return false
-	}
-	source, ok := p.sourceFor(req)
-	if !ok {
-		return false
-	}
-	c.healed = true
-	c.to.Detour(c.tag)
-	req = lasting(req)
-	pipe.append(call{resend: true, slot: thisNode}, scriptLoad(source))
-	pipe.append(c, req)
-	return true
-}
-
-// sourceFor is the script that req runs, which its node has lost. It counts that.
-func (p *Pipes) sourceFor(req []byte) (source []byte, ok bool) {
-	if p.o.Source == nil {
-		return nil, false
-	}
-	args := firstArgs(req, 2)
-	if len(args) < 2 || len(args[1]) > 2*sha1.Size { // no script has such a name
-		return nil, false
-	}
-	if source, ok = p.o.Source(bytes.ToLower(args[1])); ok {
-		p.stats.Redirects[ScriptRedirect].Add(1)
-	}
-	return source, ok
-}
-
-// scriptLoad is the command that has a node take a script over.
-func scriptLoad(source []byte) []byte {
-	return resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
 }
 
 // later has the request sent again after a pause that grows, until its budget is

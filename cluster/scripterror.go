@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"lockproxy/internal/resp"
-	"lockproxy/internal/slot"
 )
 
 // Scripts and functions may raise errors of any text, also ones that begin like those of Redis which say that
@@ -18,9 +17,9 @@ var scripts = map[string]bool{
 }
 
 // fromScript says that a script may have made the error reply to req, which r and rest are of; raised, that
-// it certainly has.
-func fromScript(req []byte, r *retryError, rest []byte) (script, raised bool) {
-	args := firstArgs(req, 4)
+// it certainly has. Redis redirects for the slot of the keys, which is that of c.
+func fromScript(c *call, req []byte, r *retryError, rest []byte) (script, raised bool) {
+	args := firstArgs(req, 3)
 	if len(args) < 3 || len(args[0]) > len("EVALSHA_RO") || !scripts[string(bytes.ToUpper(args[0]))] {
 		return false, false
 	}
@@ -37,7 +36,7 @@ func fromScript(req []byte, r *retryError, rest []byte) (script, raised bool) {
 		return true, true
 	}
 	n, _, ok := parseRedirect(rest, "[::]:1")
-	return true, !ok || len(args) < 4 || slot.Of(args[3]) != n
+	return true, !ok || int(c.slot) != n
 }
 
 // firstArgs are the first n arguments of req, one whole command, or all if it has fewer. There may be a

@@ -3,12 +3,13 @@ package cluster
 import (
 	"context"
 	"errors"
-	"lockproxy/internal/scripted"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/internal/scripted"
 )
 
 // What a script says is told to the client and the script not run again, unless it says what Redis alone

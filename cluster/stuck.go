@@ -124,10 +124,14 @@ func (p *probe) Fail(uint32, error)  { p.idleSigns++ }
 func (p *probe) Discard(uint32) bool { return true }
 func (p *probe) Detour(uint32)       {}
 
-// hasScript says that a script is among the requests of p.
+// scriptWithin is how many requests are looked at for a script. Replies that Redis keeps back are to requests that
+// it read at one go, 16 KiB or one long request, so no more of them stand in front of the script.
+const scriptWithin = 4096
+
+// hasScript says that a script is among the first requests of p.
 func (p *Pipe) hasScript() bool {
 	part, at := 0, p.log.start
-	for i := range p.calls.len() {
+	for i := range min(p.calls.len(), scriptWithin) {
 		for at == len(p.log.parts[part]) {
 			part, at = part+1, 0
 		}

@@ -49,27 +49,43 @@ func (l *txConn) askScripts() {
 
 // loadScripts loads those of sources that the node lacks by its reply to SCRIPT EXISTS.
 func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
-	missing := 0
-	loaded := func([]byte) {
-		if missing--; missing <= 0 && !l.over {
-			l.scripts = scriptsThere
-			l.pump()
-		}
-	}
 	v, _, _ := resp.Parse(reply)
-	var loads [][]byte
+	var missing [][]byte
 	for i, e := range v.Elems {
 		if i < len(sources) && e.Int == 0 {
-			loads = append(loads, resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), sources[i]))
+			missing = append(missing, sources[i])
 		}
 	}
-	if missing = len(loads); missing == 0 || l.over {
-		loaded(nil)
+	l.loadSome(missing)
+}
+
+// loadAtOnce is how many bytes of scripts are copied for a node in one round of the loop.
+const loadAtOnce = 256 << 10
+
+// loadSome loads some of the scripts, and the rest when the node has those.
+func (l *txConn) loadSome(missing [][]byte) {
+	switch {
+	case l.over:
+		return
+	case len(missing) == 0:
+		l.scripts = scriptsThere
+		l.pump()
 		return
 	}
-	for _, load := range loads {
+	n, size := 0, 0
+	for n < len(missing) && (n == 0 || size+len(missing[n]) <= loadAtOnce) {
+		size += len(missing[n])
+		n++
+	}
+	unanswered := n
+	for _, source := range missing[:n] {
 		l.t.h.worker().server.pipeStats.Redirects[cluster.ScriptRedirect].Add(1)
-		l.besides(load, loaded)
+		load := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
+		l.besides(load, func([]byte) {
+			if unanswered--; unanswered == 0 {
+				l.loadSome(missing[n:])
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package rounds
 import (
 	"bytes"
 	"context"
+	"crypto/sha1"
 	"fmt"
 	"io"
 	"runtime"
@@ -442,6 +443,89 @@ func TestRoundsAreShortForUsers(t *testing.T) {
 		}
 	})
 	few.Want(t, "PONG", "PING")
+}
+
+// A script that another node is to run is sent there however long its keys are, and scripts that a node has lost
+// are loaded in many rounds.
+func TestRoundsAreShortForScripts(t *testing.T) {
+	const keys, long = 300_000, 60_000_000
+	nodes := rig.StartCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
+	c := rig.Connect(t, addr)
+	migrating := func(key string) {
+		from, to, slot := nodes.MasterOf(t, key), nodes.Nodes[0], fmt.Sprint(nodes.SlotOf(t, key))
+		if to == from {
+			to = nodes.Nodes[1]
+		}
+		to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.Do(t, "CLUSTER", "MYID").Text)
+		from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do(t, "CLUSTER", "MYID").Text)
+	}
+	key := strings.Repeat("k", long)
+	migrating(key)
+	migrating("{slot}")
+	bounded(t, "EVAL of a long key, ASK", clock, func() {
+		c.Want(t, "(integer) 1", "EVAL", "return 1", "1", key)
+		c.Want(t, "PONG", "PING") // in a later round
+	})
+	bounded(t, "EVAL of many keys, ASK", clock, func() {
+		words := append([]string{"EVAL", "return 1", fmt.Sprint(keys)}, slices.Repeat([]string{"{slot}k"}, keys)...)
+		if v := c.Call(t, words...); v.Int() != 1 {
+			t.Fatalf("EVAL: %.100s", v)
+		}
+		c.Want(t, "PONG", "PING")
+	})
+	here := "here" // on another master than the scripts are run at first
+	for nodes.MasterOf(t, here) == nodes.MasterOf(t, "there") {
+		here += "."
+	}
+	var scripts, shas []string
+	for i := range 48 {
+		text := fmt.Sprintf("return %d --%s", i, strings.Repeat("x", 1_000_000))
+		scripts, shas = append(scripts, text), append(shas, fmt.Sprintf("%x", sha1.Sum([]byte(text))))
+	}
+	lose := func() {
+		for _, text := range scripts {
+			c.Must(t, "EVAL", text, "1", here) // so that the proxy knows it
+		}
+		nodes.MasterOf(t, "there").Do(t, "SCRIPT", "FLUSH")
+		clock.take()
+	}
+	bounded(t, "EXEC of scripts that the node has lost", clock, func() {
+		lose()
+		c.Must(t, "MULTI")
+		for _, sha := range shas {
+			c.Must(t, "EVALSHA", sha, "1", "there")
+		}
+		if v := c.Must(t, "EXEC"); len(v.Elems) != len(scripts) || v.Elems[7].Int() != 7 {
+			t.Fatalf("EXEC: %s", v)
+		}
+	})
+	pipelined := func(name string, of func(i int) int) {
+		bounded(t, name, clock, func() {
+			lose()
+			const many, n = 20_000, 500
+			var all []byte
+			for range many { // so that many commands of this client may be on their way
+				all = append(all, rig.Encode("GET", "there")...)
+			}
+			for i := range n {
+				all = append(all, rig.Encode("EVALSHA", shas[of(i)], "1", "there")...)
+			}
+			go c.Write(all) // ends with c
+			for range many {
+				if _, err := c.Receive(4 * rig.Patience); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range n {
+				if v, err := c.Receive(4 * rig.Patience); err != nil || v.Int() != int64(of(i)) || v.IsError() {
+					t.Fatalf("EVALSHA of script %d: %s %v", of(i), v, err)
+				}
+			}
+		})
+	}
+	pipelined("EVALSHA of a script that the node has lost", func(int) int { return 3 })
+	pipelined("EVALSHA of many of them", func(i int) int { return i % len(scripts) })
 }
 
 // fewSettings are settings that nobody can change.
