@@ -115,6 +115,10 @@ if mine then
   e, n, f, since, kept, ids, note = parse_hold(mine)
   if e <= now then mine = nil end
 end
+if s[5] and not mine and not writing then -- what is left of a lease that is over
+  redis.call('HDEL', key, 'r:' .. token)
+  without(lock, 0)
+end
 local sent_before = mine and string.find(ids, id, 1, true)
 local name = mine and string.match(id, ',%w+')
 if name and not sent_before and string.find(ids, name, 1, true) then -- by its client, as another request
@@ -159,7 +163,7 @@ local pause, try = writing_e - now, {}
 if writing then
   try[1] = granted_to(writer)
 else
-  local live, latest = live_readers(lock, upgrade and token)
+  local latest = read_until(lock, upgrade and token)
   lapse(lock)
   local seq, first_mode, first_id = first(lock)
   local unknown = first_mode == '?'
@@ -169,14 +173,14 @@ else
       save(lock)
       return {err = 'DEADLOCK another reader waits already to become the writer, and each would wait for the other: release the shared hold, then lock again'}
     end
-    turn = live == 0
+    turn = not latest
   elseif mode == 'w' then
-    turn = turn and live == 0
+    turn = turn and not latest
   else -- readers go in together
     turn = turn or (lock.place and lock.place < lock.offered) or
       (proxy and not lock.place and first_mode == 'r' and lock.offered == lock.tail)
   end
-  if turn and mode == 'r' and crowded(lock, tonumber(string.match(limits, ' (%d+)$') or ''), s[5]) then
+  if turn and mode == 'r' and crowded(lock, tonumber(string.match(limits, ' (%d+)$') or '')) then
     if lock.place then drop(lock, lock.place, id) end
     save(lock)
     return {err = 'QUEUEFULL ' .. lock.readers .. ' clients share this lock already: try again later, or raise lock-max-readers'}
@@ -210,7 +214,7 @@ else
     else
       if writer then redis.call('HDEL', key, 'o', 'w') end
       local listed = {enlist(lock, 'r:' .. token)}
-      if lock.swept or not s[5] then lock.readers = lock.readers + 1 end
+      lock.readers = lock.readers + 1
       lock.readers_end = math.max(lock.readers_end, from + lease)
       welcome_readers(lock)
       save(lock, 'r:' .. token, hold, unpack(listed))
@@ -223,7 +227,7 @@ else
       return {err = 'SWEEP it is not known yet whether somebody waits for this lock: ask again'}
     end
     pause = 1
-  elseif live > 0 and (upgrade or (first_mode or mode) ~= 'r') then
+  elseif latest and (upgrade or (first_mode or mode) ~= 'r') then
     pause = latest - now
     if first_mode == 'u' and not upgrade then try[1] = first_id end -- it waits for fewer
   elseif seq and proxy then

@@ -4,7 +4,7 @@
 -- ARGV  1 proxy   2 PUBLISH or SPUBLISH   3 1: nobody may get the lock by this; 2: there is no queue, so all
 --       who listen are told that the lock is free   4 request id, or "": whatever holds it is meant
 -- Reply 0 it was free; 1 it is; {1, id, fence, ttl ms}: it was, and is granted to the waiter id of
---       this proxy
+--       this proxy; -1 some readers are gone, and it is to be sent again for the others
 -- Effects all holds go; the next fence is higher than any of theirs; proxies that kept
 --       them alive are told; who waits first is woken or gets the lock. Sent again it may break the next hold,
 --       but none that its proxy has asked for since
@@ -56,15 +56,17 @@ local function broke(hold)
   return true
 end
 if writer and not broke(writer) then return 0 end
-local left = 0
-if lock.readers > 0 then
+local read, bytes, enough = lock.readers > 0, 0, false
+for fields, holds in reader_holds(key, lock.readers) do
   local gone = {}
-  local fields, holds = reader_holds(key, lock.readers)
   for i, hold in ipairs(holds) do
-    if broke(hold) then gone[#gone + 1] = fields[i] else left = left + 1 end
+    if broke(hold) then gone[#gone + 1] = fields[i] end
   end
-  for i = 1, #gone, 1000 do
-    redis.call('HDEL', key, unpack(gone, i, math.min(i + 999, #gone)))
+  if #gone > 0 then
+    redis.call('HDEL', key, unpack(gone))
+    lock.readers, lock.readers_end = lock.readers - #gone, 0
+    enough, bytes = long_enough(bytes, holds)
+    if enough then break end
   end
 end
 for proxy, keepers in pairs(told) do
@@ -72,9 +74,16 @@ for proxy, keepers in pairs(told) do
 end
 local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
 if last < highest then redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest)) end
-if lock.readers ~= left then lock.readers, lock.readers_end = left, 0 end
-if not broken then
+if enough and lock.readers > 0 then
   save(lock)
+  return -1
+end
+if not broken then
+  if read and lock.readers == 0 then
+    pass_on(lock, s[2], false)
+  else
+    save(lock)
+  end
   return 0
 end
 if waking == '2' then redis.call(publish, key, 'broken') end

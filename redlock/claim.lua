@@ -74,6 +74,10 @@ if mine then
   e, n, f, since, kept, ids, noted = parse_hold(mine)
   if e <= now then mine = nil end
 end
+if s[5] and not mine and not writing then -- what is left of a lease that is over
+  redis.call('HDEL', key, 'r:' .. token)
+  without(lock, 0)
+end
 local sent_before, name = mine and string.find(ids, id, 1, true), mine and string.match(id, ',%w+')
 if name and not sent_before and string.find(ids, name, 1, true) then -- by its client, as another request
   sent_before = true
@@ -104,13 +108,13 @@ if mine and not upgrade then
 end
 
 -- Others hold it, or nobody does.
-local live, latest = live_readers(lock, upgrade and token)
-local waits = mode == 'w' and live > 0
+local latest = read_until(lock, upgrade and token)
+local waits = mode == 'w' and latest
 if waits or not wanted and not upgrade then
   save(lock)
   return {upgrade and -1 or 0, math.max(waits and latest - now or 1, 1), waits and 'r' or '', micros}
 end
-if mode == 'r' and crowded(lock, most, s[5]) then
+if mode == 'r' and crowded(lock, most) then
   save(lock)
   return {err = 'QUEUEFULL ' .. lock.readers .. ' clients share this lock already: try again later, or raise lock-max-readers'}
 end
@@ -130,7 +134,7 @@ if mode == 'w' then
 else
   if writer then redis.call('HDEL', key, 'o', 'w') end
   local listed = {enlist(lock, 'r:' .. token)}
-  if lock.swept or not s[5] then lock.readers = lock.readers + 1 end
+  lock.readers = lock.readers + 1
   lock.readers_end = math.max(lock.readers_end, e)
   save(lock, 'r:' .. token, hold, unpack(listed))
 end

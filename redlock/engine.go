@@ -89,8 +89,8 @@ func (l *Locker) Break(by Caller, name string, then func(broken bool, err error)
 	l.engine.breakLock(by, name, then)
 }
 
-// Inspect reads a lock. token, if not "", is of a client who relies on the answer: no LOCK that made its hold
-// what the answer says is taken back any more. It does not block.
+// Inspect reads a lock. token, if not "", is of a client who relies on the answer, which tells of no other reader:
+// no LOCK that made its hold what the answer says is taken back any more. It does not block.
 func (l *Locker) Inspect(by Caller, name, token string, then func(State, error) []byte) {
 	l.engine.inspect(by, name, token, then)
 }

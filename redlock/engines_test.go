@@ -11,8 +11,9 @@ func (l *Locker) single() *single { return l.engine.(*single) }
 // quorum is the engine of a Locker over independent masters.
 func (l *Locker) quorum() *quorum { return l.engine.(*quorum) }
 
-// asker is a client of independent masters that asks for one thing at a time and waits for it.
+// asker is a client that asks for one thing at a time and waits for it.
 type asker struct {
+	l        *Locker
 	grant    Grant
 	ok       bool
 	released Released
@@ -20,8 +21,12 @@ type asker struct {
 }
 
 // SendHome implements Caller.
-func (*asker) SendHome(int, []byte, bool, func([]byte) []byte, func()) {
-	panic("independent masters are not asked over a pipe")
+func (k *asker) SendHome(slot int, req []byte, _ bool, then func([]byte) []byte, _ func()) {
+	reply, err := k.l.single().upstream.Do(context.Background(), slot, req, true)
+	if err != nil {
+		reply = []byte("-ERR " + err.Error() + "\r\n")
+	}
+	then(reply)
 }
 
 // Await implements Caller.
@@ -49,14 +54,14 @@ func (k *asker) Released(r Released, err error) []byte {
 
 // askAt makes one attempt.
 func askAt(l *Locker, a *Acquire) (Grant, bool, error) {
-	var k asker
+	k := asker{l: l}
 	l.Acquire(&k, a, &k)
 	return k.grant, k.ok, k.err
 }
 
 // breakAt ends whatever holds a lock.
 func breakAt(l *Locker, name string) (broken bool, err error) {
-	l.Break(&asker{}, name, func(b bool, e error) []byte {
+	l.Break(&asker{l: l}, name, func(b bool, e error) []byte {
 		broken, err = b, e
 		return nil
 	})
@@ -65,7 +70,7 @@ func breakAt(l *Locker, name string) (broken bool, err error) {
 
 // renewedAt renews a hold.
 func renewedAt(l *Locker, r *Renew) (done Renewed, err error) {
-	l.Renew(&asker{}, r, func(d Renewed, e error) []byte {
+	l.Renew(&asker{l: l}, r, func(d Renewed, e error) []byte {
 		done, err = d, e
 		return nil
 	})

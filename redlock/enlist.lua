@@ -4,7 +4,10 @@
 local function enlist(lock, field)
   local m, part = tonumber(redis.call('HGET', lock.key, 'm') or 0), ''
   if m >= 2 * lock.readers + 16 then
-    local fields = lock.readers > 0 and reader_holds(lock.key, lock.readers) or {}
+    local fields = {}
+    for some in reader_holds(lock.key, lock.readers) do
+      for _, name in ipairs(some) do fields[#fields + 1] = name end
+    end
     for i = 0, math.ceil(m / 16) - 1 do
       local names = table.concat(fields, ' ', 16 * i + 1, math.min(16 * i + 16, #fields))
       if names == '' then

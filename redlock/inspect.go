@@ -54,6 +54,33 @@ func (s State) Name() string {
 	return "read"
 }
 
+// pages are the replies of inspect.lua about one lock: several if its holds are long.
+type pages struct {
+	fields  []resp.Value // so far, names and values
+	readers int          // of them
+	next    string       // where the next page begins, as the script says it; "": there is none
+}
+
+// add adds a reply, which must stay as it is. It returns the whole, unless more pages are to be asked for.
+func (p *pages) add(v resp.Value) (whole resp.Value, more bool) {
+	p.next = ""
+	n := len(v.Elems)
+	if more = n > 2 && v.Elems[n-2].Text() == "next"; more {
+		p.next, n = v.Elems[n-1].Text(), n-2
+	}
+	if !more && len(p.fields) == 0 || n == 0 {
+		return v, more
+	}
+	for i := 1; i < n; i += 2 {
+		if strings.HasPrefix(v.Elems[i].Text(), "r:") {
+			p.readers++
+		}
+	}
+	p.fields = append(p.fields, v.Elems[1:n]...)
+	v.Elems = append([]resp.Value{v.Elems[0]}, p.fields...)
+	return v, more
+}
+
 // readState reads a reply that is a lock.
 func readState(v resp.Value) (s State, err error) {
 	if len(v.Elems)%2 == 0 {

@@ -1,11 +1,13 @@
 -- inspect reads a lock.
 --
 -- KEYS  1 the lock
--- ARGV  1 token whose owner is told what it holds; or none
+-- ARGV  1 token whose owner is told what it holds, and nobody else; or "", or none
+--       and to go on where the answer before this one ended: 2 its next   3 how many readers were told so far
 -- Reply {now in microseconds, field, value, ...}: the fields o, w and r:*, also of a plain lock, and as waiters how
---       many wait: of the first 500 places those that live, of the others all that the lock counts; nil: there is none
+--       many wait: of the first 500 places those that live, of the others all that the lock counts; nil: there is
+--       none; or, instead of waiters, next: there are more readers
 -- Effects with a token: what it holds now is not taken back any more
-local key, token = KEYS[1], ARGV[1]
+local key, token, at, told = KEYS[1], ARGV[1] or '', ARGV[2], ARGV[3]
 --#include look.lua
 --#include now.lua
 local kind, plain, plain_ids, owner = look(key)
@@ -29,7 +31,7 @@ if redis.call('HGET', key, 'v') ~= '1' then
   --#include foreign.lua
   return foreign(key, kind)
 end
-if token then
+if token ~= '' then
   --#include hold.lua
   local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
   local field, hold = 'r:' .. token, s[3]
@@ -59,7 +61,19 @@ local state = redis.call('HMGET', key, 'o', 'w', 's')
 add({'o', 'w'}, state)
 if not state[3] then return all end
 local c, h, t, k = string.match(state[3], '^(%d+) (%d+) (%d+) (%d+)')
-if c ~= '0' then add(reader_holds(key, tonumber(c))) end
+local bytes, enough = 0, false
+if token ~= '' then
+  add({'r:' .. token}, redis.call('HMGET', key, 'r:' .. token))
+  return all
+end
+for fields, holds, seen in reader_holds(key, math.max(c - (told or 0), 0), tonumber(at)) do
+  add(fields, holds)
+  enough, bytes = long_enough(bytes, holds)
+  if enough then
+    add({'next'}, {tostring(seen)})
+    return all
+  end
+end
 h, t, k = tonumber(h), tonumber(t), tonumber(k)
 if k == 0 then return all end
 local places, alive = {}, {}

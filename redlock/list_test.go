@@ -86,7 +86,7 @@ func TestListIsWhole(t *testing.T) {
 	if _, err := up.Do(t.Context(), slot, req, true); err != nil {
 		t.Fatal(err)
 	}
-	slot, c := held.names.inspected("job", "")
+	slot, c := held.names.inspected("job", "", &pages{})
 	state, err := up.Do(t.Context(), slot, c.req, true)
 	if err != nil {
 		t.Fatal(err)

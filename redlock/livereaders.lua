@@ -1,28 +1,39 @@
--- livereaders.lua counts the readers of a lock. The table lock is that of load_state.
+-- livereaders.lua is who reads a lock. The table lock is that of load_state.
 
--- live_readers(lock, but, all) is how many readers there are, and when the last one's lease ends. They are
--- looked at one by one, and those whose lease is over dropped, only when the last one's may be: until then
--- some of those counted may be over. but, if given, is a token that does not count: then they are looked at,
--- as they are if all is.
-local function live_readers(lock, but, all)
-  if lock.readers == 0 or lock.readers_end > lock.now and not but and not all then
-    return lock.readers, lock.readers_end
-  end
-  lock.swept = true
-  local n, latest, own = 0, 0, 0
-  local fields, holds = reader_holds(lock.key, lock.readers)
+-- drop_readers(lock, fields, holds) drops those of these readers whose leases are over. It returns when the last
+-- lease of the others ends, 0: there are none. but, if given, is one that is not looked at.
+local function drop_readers(lock, fields, holds, but)
+  local over, latest = {}, 0
   for i, hold in ipairs(holds) do
     local e = tonumber(string.match(hold, '^%d+'))
     if e <= lock.now then
-      redis.call('HDEL', lock.key, fields[i])
-    elseif but and fields[i] == 'r:' .. but then
-      own = e
-    else
-      n, latest = n + 1, math.max(latest, e)
+      over[#over + 1] = fields[i]
+    elseif fields[i] ~= but then
+      latest = math.max(latest, e)
     end
   end
-  lock.readers, lock.readers_end = n + (own > 0 and 1 or 0), math.max(latest, own)
-  return n, latest
+  if #over > 0 then redis.call('HDEL', lock.key, unpack(over)) end
+  lock.readers = lock.readers - #over
+  return latest
+end
+
+-- read_until(lock, but) is until when somebody reads at least; nil: nobody does. but, if given, is a token that
+-- does not count. Readers are only looked at when that is not known, and no more of them than it takes; those
+-- whose leases are over are dropped then. Until they are looked at, the lock counts them.
+local function read_until(lock, but)
+  but = but and 'r:' .. but
+  local own = but and redis.call('HGET', lock.key, but)
+  own = tonumber(string.match(own or '', '^%d+') or 0)
+  if lock.readers == 0 then return nil end
+  if lock.readers_end > math.max(lock.now, own) then return lock.readers_end end
+  local latest = 0
+  for fields, holds in reader_holds(lock.key, lock.readers) do
+    latest = drop_readers(lock, fields, holds, but)
+    if latest > 0 then break end
+  end
+  if latest == 0 then lock.readers = own > lock.now and 1 or 0 end
+  lock.readers_end = math.max(latest, own > lock.now and own or 0)
+  return latest > 0 and latest or nil
 end
 
 -- without(lock, e) notes that a reader has gone, whose lease ended at e.

@@ -13,10 +13,10 @@ import (
 // seedLock makes a lock as many clients would leave it, more quickly. ARGV: how many readers; how many
 // waiters; the distance of their places; "alive", or "proxy" or "deadline" for what has ended; 1 if a writer
 // W has the lock; 1 if it was offered to all, who did not take it; of the readers: "kept" alive by a proxy, with
-// the longest "meta", "over" if their leases are, or "gone" if as many more as can be have gone.
+// the longest "meta", "over" if their leases are ("over-meta": both), or "gone" if as many more as can be have gone.
 const seedLock = `
 local key, readers, waiters, step, dead = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local writer, offered, kind = ARGV[5] == '1', ARGV[6] == '1', ARGV[7]
+local writer, offered, kind = ARGV[5] == '1', ARGV[6] == '1', ARGV[7] or ''
 redis.call('DEL', key)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -26,8 +26,8 @@ local names = {}
 for i = 1, listed do names[i] = 'r:g' .. i end
 for i = 1, readers do
   local ids, field = string.rep('+x000000000000000', 8), 'r:' .. string.format('%033d', i)
-  local keeper, meta = kind == 'kept' and 'P8:' .. i or '-', kind == 'meta' and ' ' .. string.rep('m', 1024) or ''
-  local ends = kind == 'over' and now - 1 or e
+  local keeper, meta = kind == 'kept' and 'P8:' .. i or '-', string.find(kind, 'meta') and ' ' .. string.rep('m', 1024) or ''
+  local ends = string.find(kind, 'over') and now - 1 or e
   local hold = table.concat({ends, 1, '18000000000' .. 10000 + i, now, keeper, ids}, ' ') .. meta
   redis.call('HSET', key, field, hold)
   names[#names + 1] = field
@@ -50,7 +50,7 @@ if writer then
 end
 local z, ze = 0, 0
 if offered then z, ze = waiters * step + 1, now - 1 end
-local state = {readers, 1, waiters * step + 1, waiters, z, ze, e, readers > 0 and kind ~= 'over' and e or 0}
+local state = {readers, 1, waiters * step + 1, waiters, z, ze, e, readers > 0 and not string.find(kind, 'over') and e or 0}
 redis.call('HSET', key, 'v', '1', 's', table.concat(state, ' '))
 redis.call('PEXPIREAT', key, e)
 collectgarbage() -- what this leaves is not to be the next script's work
@@ -58,13 +58,13 @@ return redis.call('HLEN', key)
 `
 
 // No script keeps Redis for long, whatever clients have made of a lock: with all its readers and waiters,
-// with waiters whose proxies have gone, or with a queue that is nearly all holes: 5 to 6 ms on a machine that does nothing
-// else. The measure is a script
+// with waiters whose proxies have gone, or with a queue that is nearly all holes: under 4 ms on a machine that does
+// nothing else, and INFO and BREAK under 3 however much META there is. The measure is a script
 // that does nothing but call Redis, on the same machine at the same time; of both the least of some rounds
 // counts, because others may be busy.
 func TestLongestScripts(t *testing.T) {
-	const heavy = 1.6 // a megabyte of META is copied, whatever the script does; a thousand keepers are told
-	const measure = "for i = 1, 18000 do redis.call('PING') end"
+	const measure = "for i = 1, 12000 do redis.call('PING') end"
+	const short = 0.75 // of those that go on in a next script
 	s := startRedis(t)
 	l := &teller{t: t, s: s, c: s.connect()}
 	defer l.c.Close()
@@ -88,11 +88,13 @@ func TestLongestScripts(t *testing.T) {
 	}{
 		{name: "INFO, readers and waiters", seed: "1000 10000 1 alive 0 0", run: inspect},
 		{name: "INFO, dead waiters", seed: "0 10000 1 proxy 1 0", run: inspect},
-		{name: "INFO, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: inspect, most: heavy},
+		{name: "INFO, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: inspect, most: short},
 		{name: "BREAK, readers and waiters", seed: "1000 10000 1 alive 0 0", run: brk},
-		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk, most: heavy},
-		{name: "BREAK, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: brk, most: heavy},
-		{name: "a reader wants to write, long META", seed: "1000 9000 1 alive 0 0 meta", run: acquire(first, "w"), most: heavy},
+		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk, most: 1.2}, // a thousand keepers are told
+		{name: "BREAK, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: brk, most: short},
+		{name: "a reader wants to write, long META", seed: "1000 9000 1 alive 0 0 meta", run: acquire(first, "w"), most: short},
+		{name: "one reader more, full, long META", seed: "2000 0 1 alive 0 0 meta", run: acquire("more", "r"), most: short},
+		{name: "readers whose leases are over, long META", seed: "1000 0 1 alive 0 0 over-meta", run: acquire("more", "r"), most: 1.5}, // and dropped, once
 		{name: "BREAK, dead waiters", seed: "0 10000 1 proxy 1 0", run: brk},
 		{name: "a reader wants to write", seed: "1000 9000 1 alive 0 0", run: acquire(first, "w")},
 		{name: "one reader more", seed: "1000 9000 1 alive 0 0", run: acquire("more", "r")},
@@ -142,7 +144,7 @@ func TestLongestScripts(t *testing.T) {
 	for _, c := range scripts {
 		t.Logf("%-34s %6.0f us, %.2f of the measure", c.name, c.took, c.took/whole)
 		if c.took > c.most*whole {
-			t.Errorf("%s: a script of %.1f ms, while 18,000 calls take %.1f ms, and %.1f times that is too long", c.name, c.took/1000, whole/1000, c.most)
+			t.Errorf("%s: a script of %.1f ms, while 12,000 calls take %.1f ms, and %.1f times that is too long", c.name, c.took/1000, whole/1000, c.most)
 		}
 	}
 }

@@ -4,16 +4,16 @@
 -- there. request, if not nil, is a release, and noted with who got the lock by it; answered are those before
 -- it, the field u. It returns {1, id, fence, ttl ms} for a grant, or 1.
 local function pass_on(lock, had, near, request, answered)
-  local live = live_readers(lock)
+  local read = read_until(lock)
   lapse(lock)
   local seq, mode, wid, proxy, lease, token, keeper, meta = first(lock)
-  if mode == 'u' then live = live_readers(lock, token) end
-  if not seq and live == 0 then
+  if mode == 'u' then read = read_until(lock, token) end
+  if not seq and not read then
     redis.call('DEL', lock.key)
     return 1
   end
   if mode == '?' then ask(lock) end
-  if seq and seq >= lock.offered and mode == 'w' and live == 0 and proxy == lock.me and near then
+  if seq and seq >= lock.offered and mode == 'w' and not read and proxy == lock.me and near then
     --#include fence.lua
     local f, e = next_fence(lock.fence_key, lock.clock), lock.from + lease
     drop(lock, seq, wid)
@@ -27,7 +27,7 @@ local function pass_on(lock, had, near, request, answered)
     end
     return {1, wid, tonumber(f), lease}
   end
-  if seq and seq >= lock.offered and mode ~= '?' and (mode == 'r' or live == 0) then offer(lock, seq) end
+  if seq and seq >= lock.offered and mode ~= '?' and (mode == 'r' or not read) then offer(lock, seq) end
   if had then redis.call('HDEL', lock.key, 'o', 'w') end
   save(lock)
   return 1

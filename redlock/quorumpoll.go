@@ -20,9 +20,12 @@ type poll struct {
 	// combine says whether it is clear what the nodes say together, whatever those say that have not answered
 	// yet, and keeps it. mu is held.
 	combine func() bool
-	then    func() // is called when it is clear, or nil; must not block
-	began   time.Time
-	voted   []error // by node, when it was asked
+	// more, if not nil, makes of what node i said what it has said by now, and of next what it is to be asked
+	// then; nil: it has said all. Of one node it is called by one goroutine at a time.
+	more  func(i int, v resp.Value) (all resp.Value, next *call)
+	then  func() // is called when it is clear, or nil; must not block
+	began time.Time
+	voted []error // by node, when it was asked
 
 	mu      sync.Mutex
 	said    []resp.Value // of those that vote
@@ -93,6 +96,13 @@ func (p *poll) Answer(i int, reply []byte, err error) {
 		}
 		if fault = p.voted[i]; fault == nil {
 			fault = vote
+		}
+	}
+	if fault == nil && p.more != nil && v.Err() == "" {
+		var next *call
+		if v, next = p.more(i, v); next != nil {
+			p.q.ask(i, next.req, p)
+			return
 		}
 	}
 	p.count(v, fault)

@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+
+	"lockproxy/internal/resp"
 )
 
 // This file is what quorum does as an engine: it asks all nodes, and answers with what they say together.
@@ -121,6 +123,17 @@ func (q *quorum) breakLock(by Caller, name string, then func(bool, error) []byte
 	id := q.names.ids.next()
 	c.bytes(id[:])
 	p, broken := q.freeing(c)
+	some := make([]bool, len(q.nodes))
+	p.more = func(i int, v resp.Value) (resp.Value, *call) {
+		switch {
+		case v.Kind == ':' && v.Int < 0:
+			some[i] = true
+			return v, &p.call
+		case some[i]:
+			v.Int = 1
+		}
+		return v, nil
+	}
 	p.answer(by, func(err error) []byte { return then(*broken, err) })
 }
 
@@ -185,8 +198,17 @@ func (q *quorum) state(ctx context.Context, name string) (State, error) {
 
 // inspection is a poll about how a lock is.
 func (q *quorum) inspection(name, token string) (p *poll, s *State) {
-	_, c := q.names.inspected(name, token)
+	_, c := q.names.inspected(name, token, &pages{})
 	p, s = q.newPoll(c), new(State)
+	read := make([]pages, len(q.nodes))
+	p.more = func(i int, v resp.Value) (resp.Value, *call) {
+		v, more := read[i].add(v)
+		if !more {
+			return v, nil
+		}
+		_, next := q.names.inspected(name, token, &read[i])
+		return v, &next
+	}
 	key := q.names.place(name).key
 	p.combine = func() (clear bool) {
 		*s, clear = p.state()

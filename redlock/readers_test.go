@@ -92,3 +92,65 @@ func TestReadersOfAnOlderVersion(t *testing.T) {
 		must("exists", "0")
 	})
 }
+
+// INFO tells of all readers, and BREAK ends all their holds, though so long ones are read in several steps. Who waits
+// gets the lock when the last one has gone. R21 R23 R28
+func TestReadersWithLongMeta(t *testing.T) {
+	const n = 450 // three steps
+	meta := strings.Repeat("m", 1024)
+	look := func(t *testing.T, l *Locker) {
+		t.Helper()
+		for _, of := range []string{"", "r7"} {
+			l.Inspect(&asker{l: l}, "job", of, func(s State, err error) []byte {
+				if want := map[string]int{"": n, "r7": 1}[of]; err != nil || len(s.Holders) != want {
+					t.Errorf("%q sees %d readers, want %d: %v", of, len(s.Holders), want, err)
+				}
+				if h := s.Held("r7"); h == nil || h.Meta != meta {
+					t.Errorf("%q does not see r7", of)
+				}
+				return nil
+			})
+		}
+		if s, err := l.engine.state(t.Context(), "job"); err != nil || len(s.Holders) != n {
+			t.Errorf("LIST sees %d readers: %v", len(s.Holders), err)
+		}
+	}
+	everywhere(t, func(t *testing.T, s *server) {
+		p := s.proxies(t, 2)
+		for i := range n {
+			if r := p[0].lock(t.Context(), Acquire{Token: fmt.Sprint("r", i), Mode: Read, Lease: time.Hour, Meta: meta}); !r.ok {
+				t.Fatalf("reader %d: %+v", i, r)
+			}
+		}
+		look(t, p[1].Locker)
+		waits := p[1].begin(t.Context(), Acquire{Token: "w", Wait: time.Minute})
+		waiting(t, waits)
+		if broken, err := breakAt(p[1].Locker, "job"); err != nil || !broken {
+			t.Errorf("BREAK: %v %v", broken, err)
+		}
+		granted(t, waits)
+		if got := p[1].unlock("w"); got != 1 {
+			t.Errorf("UNLOCK: %d", got)
+		}
+		s.empty(t)
+	})
+	t.Run("independent masters", func(t *testing.T) {
+		atSea(t, 3, 1, func(t *testing.T, s *sea) {
+			l := s.proxies[0]
+			for i := range n {
+				mustLock(t, l, Acquire{Token: fmt.Sprint("r", i), Mode: Read, Lease: time.Hour, Meta: meta})
+			}
+			look(t, l)
+			if broken, err := breakAt(l, "job"); err != nil || !broken {
+				t.Errorf("BREAK: %v %v", broken, err)
+			}
+			time.Sleep(time.Second)
+			if err := s.free(); err != nil {
+				t.Error(err)
+			}
+			if broken, err := breakAt(l, "job"); err != nil || broken {
+				t.Errorf("BREAK of a free lock: %v %v", broken, err)
+			}
+		})
+	})
+}

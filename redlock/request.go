@@ -137,13 +137,21 @@ func (n *naming) kept(batch []question, more int) call {
 	return c
 }
 
-// inspected is the call that reads a lock, for the owner of token if that is not "".
-func (n *naming) inspected(name, token string) (at int, c call) {
-	if token == "" {
-		return n.eval(&inspectScript, name, 0)
+// inspected is the call that reads a lock, or goes on after some pages of it; for the owner of token if that is
+// not "".
+func (n *naming) inspected(name, token string, p *pages) (at int, c call) {
+	switch {
+	case token != "":
+		at, c = n.eval(&inspectScript, name, 1)
+		c.owner(token)
+	case p.next == "":
+		at, c = n.eval(&inspectScript, name, 0)
+	default:
+		at, c = n.eval(&inspectScript, name, 3)
+		c.empty()
+		c.text(p.next)
+		c.number(int64(p.readers))
 	}
-	at, c = n.eval(&inspectScript, name, 1)
-	c.owner(token)
 	return at, c
 }
 

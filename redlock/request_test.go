@@ -21,7 +21,7 @@ func TestRequestsAreWellFormed(t *testing.T) {
 			"renew":   func() (int, []byte) { return l.single().renewRequest(&Renew{name, "me", time.Second, 0, ""}) },
 			"cancel":  func() (int, []byte) { return l.single().cancelRequest(a) },
 			"inspect": func() (int, []byte) {
-				at, c := l.names.inspected(name, "")
+				at, c := l.names.inspected(name, "", &pages{})
 				return at, c.req
 			},
 		} {

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"strings"
@@ -225,9 +226,18 @@ func (e *single) renewRequest(r *Renew) (slot int, req []byte) {
 // one, if another proxy has asked for that.
 func (e *single) breakLock(by Caller, name string, then func(bool, error) []byte) {
 	slot, req := e.breakRequest(name)
+	e.breakSome(by, slot, req, false, then)
+}
+
+// breakSome breaks as many holds as one script may, and then the others. broken: some are already.
+func (e *single) breakSome(by Caller, slot int, req []byte, broken bool, then func(bool, error) []byte) {
 	by.SendHome(slot, req, false, func(reply []byte) []byte {
 		r, err := e.readRelease(reply)
-		return then(r.Whole, err)
+		if err == ErrAgain {
+			e.breakSome(by, slot, req, true, then)
+			return nil
+		}
+		return then(broken || r.Whole, err)
 	}, nil)
 }
 
@@ -241,22 +251,39 @@ func (e *single) breakRequest(name string) (slot int, req []byte) {
 
 // inspect implements engine.
 func (e *single) inspect(by Caller, name, token string, then func(State, error) []byte) {
-	slot, c := e.names.inspected(name, token)
-	by.SendHome(slot, c.req, true, func(reply []byte) []byte { return then(e.readLock(name, reply)) }, nil)
+	e.readPage(by, name, token, &pages{}, then)
+}
+
+// readPage asks for one page of a lock, and then for the next, until it has them all.
+func (e *single) readPage(by Caller, name, token string, p *pages, then func(State, error) []byte) {
+	slot, c := e.names.inspected(name, token, p)
+	by.SendHome(slot, c.req, true, func(reply []byte) []byte {
+		s, err := e.readLock(name, bytes.Clone(reply), p)
+		if err == ErrAgain {
+			e.readPage(by, name, token, p, then)
+			return nil
+		}
+		return then(s, err)
+	}, nil)
 }
 
 // state implements engine.
 func (e *single) state(ctx context.Context, name string) (State, error) {
-	slot, c := e.names.inspected(name, "")
-	reply, err := e.upstream.Do(ctx, slot, c.req, true)
-	if err != nil {
-		return State{}, err
+	for p := (pages{}); ; {
+		slot, c := e.names.inspected(name, "", &p)
+		reply, err := e.upstream.Do(ctx, slot, c.req, true)
+		if err != nil {
+			return State{}, err
+		}
+		if s, err := e.readLock(name, reply, &p); err != ErrAgain {
+			return s, err
+		}
 	}
-	return e.readLock(name, reply)
 }
 
-func (e *single) readLock(name string, reply []byte) (State, error) {
-	s, err := readLock(reply)
+// readLock reads one page of a lock. After ErrAgain ask for the next one.
+func (e *single) readLock(name string, reply []byte, p *pages) (State, error) {
+	s, err := readLock(reply, p)
 	s.Key = e.names.place(name).key
 	return s, err
 }

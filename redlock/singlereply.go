@@ -165,10 +165,14 @@ func readConfirmed(reply []byte) (left time.Duration, err error) {
 }
 
 // readLock reads the reply of inspect.lua.
-func readLock(reply []byte) (s State, err error) {
+func readLock(reply []byte, p *pages) (s State, err error) {
 	v, err := parse(reply)
 	if err != nil || v.Null() {
 		return s, err
+	}
+	v, more := p.add(v)
+	if more {
+		return s, ErrAgain
 	}
 	return readState(v)
 }
