@@ -58,7 +58,7 @@ func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func
 // later ones.
 func (a actions) askHome(to cluster.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
 	s := a.s
-	home, away := s.HomeMode(), s.DB != 0 || s.own.as != nil
+	home, away := s.own.Home(), s.DB != 0 || s.own.User() != nil
 	send := func() {
 		s.Expect(then, o.Lost)
 		s.Feed(s.w.pipes.Send(cluster.Request{

@@ -16,14 +16,14 @@ import (
 func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
 	s := r.s
 	raw = client.Lasting(raw)
-	caching := s.own.precedes()
+	caching := s.own.Precedes()
 	r.findSlot(args, raw, func(req []byte, then func([]byte) []byte) {
 		s.Actions().Ask(cluster.Target{}, req, commands.Asking{Resend: true}, then)
 	}, func(slot int, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
-		if set := s.own.set; caching && set != nil {
+		if set := s.own.Set(); caching && set != nil {
 			set.Precede(true)
 			defer set.Precede(false)
 		}

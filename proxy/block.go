@@ -71,7 +71,7 @@ const (
 func (k *blocking) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
 	b := &block{req: client.Lasting(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
 	b.bytes = len(raw)
-	b.caching = k.own.precedes()
+	b.caching = k.own.Precedes()
 	k.start(&b.blockedCall, b)
 }
 
@@ -138,8 +138,8 @@ func (b *block) ask() {
 	switch {
 	case b.asking:
 		own.Request(askingRequest, b, b.tagOf(aheadTag))
-	case b.caching && b.of.own.set != nil:
-		own.Request(b.of.own.set.Before(), b, b.tagOf(aheadTag))
+	case b.caching && b.of.own.Set() != nil:
+		own.Request(b.of.own.Set().Before(), b, b.tagOf(aheadTag))
 	}
 	own.Request(b.request(now), b, b.tagOf(commandTag))
 }
@@ -185,7 +185,7 @@ func (b *block) reply(chunk []byte, last bool) {
 	b.end()
 	b.h.Receive(b.tag, chunk, true)
 	if unheard && b.readOnly && !b.h.About().Tracking.BCast {
-		b.of.tracking.unheard()
+		b.of.tracking.Unheard()
 	}
 	b.resume()
 }

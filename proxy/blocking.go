@@ -6,14 +6,15 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/tracking"
 )
 
 // blocking is the command that a client waits in, if it does, and what such a command needs to know of it. The
 // client reads no further command meanwhile.
 type blocking struct {
 	h        blockingHost
-	own      *private
-	tracking *tracking
+	own      *tracking.Connections
+	tracking *tracking.Tracker
 	writes   *client.Writes
 	call     *blockedCall // nil: there is none
 }
@@ -22,7 +23,6 @@ type blocking struct {
 type blockingHost interface {
 	host
 	cluster.Receiver // answers the command with a node's reply as it comes
-	HomeMode() cluster.Mode
 	// HalfClosed says that the client sends no more.
 	HalfClosed() bool
 	Draining() bool

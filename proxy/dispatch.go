@@ -53,7 +53,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 		s.tx.open.dispatch(cmd, args, raw, refusal)
 	case refusal != nil:
 		s.Reply(refusal)
-	case s.own.set != nil:
+	case s.own.Set() != nil:
 		r.routePrivate(cmd, args, raw)
 	default:
 		r.route(cmd, args, raw)
@@ -65,15 +65,15 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 // bytes, which comes when they speak the new protocol.
 func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
-	caching := s.tracking.next(cmd)
+	caching := s.tracking.Next(cmd)
 	if cmd.Flags&commands.SetsProtocol != 0 {
 		tag := s.current
 		s.begin(nil)
 		r.route(cmd, args, raw)
-		s.own.hello(tag)
+		s.own.Hello(tag)
 		return
 	}
-	set := s.own.set
+	set := s.own.Set()
 	set.Precede(caching)
 	r.route(cmd, args, raw)
 	set.Precede(false)
@@ -183,7 +183,7 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 			s.Reply(commands.ErrorReply(err))
 			return
 		}
-		if s.own.as != nil { // all of it is allowed, or nothing is done
+		if s.own.User() != nil { // all of it is allowed, or nothing is done
 			r.judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.split(cmd, parts, merge) })
 			return
 		}
@@ -204,7 +204,7 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 		return
 	}
 	switch {
-	case cmd.Merge != nil && s.own.as != nil:
+	case cmd.Merge != nil && s.own.User() != nil:
 		r.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.waitForReplicas(cmd, raw, timeout) })
 		return
 	case cmd.Merge != nil:
@@ -243,7 +243,7 @@ func (r *router) home(cmd *commands.Command, args [][]byte) int {
 // run has the command act by itself.
 func (r *router) run(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
-	if s.own.as != nil && !cmd.Free() {
+	if s.own.User() != nil && !cmd.Free() {
 		r.judge(cmd, args, raw, r.act)
 		return
 	}

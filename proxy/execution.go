@@ -265,7 +265,7 @@ func (a *execution) act(e *queued, read *longCommand) {
 		}
 		cmd.Run(call)
 	}
-	if s.own.as != nil && e.here != nil && !cmd.Free() {
+	if s.own.User() != nil && e.here != nil && !cmd.Free() {
 		s.router.judge(cmd, args, e.raw, run)
 		return
 	}

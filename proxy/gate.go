@@ -28,8 +28,8 @@ func (r *router) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn ac
 	s.SetHold(client.HoldOrder)
 	q := &inquiry{
 		s: s, cmd: cmd, raw: client.Lasting(raw), goOn: goOn,
-		user:    commands.NewRightsOf(s.own.as.name, s.w.server, s.w.table),
-		caching: s.own.precedes(),
+		user:    commands.NewRightsOf(s.own.User().Name, s.w.server, s.w.table),
+		caching: s.own.Precedes(),
 	}
 	if len(raw) <= client.LongFrom {
 		q.prepare()
@@ -133,7 +133,7 @@ func (q *inquiry) end(v commands.Verdict) {
 		s.router.denied(v)
 		return
 	}
-	if set := s.own.set; q.caching && set != nil {
+	if set := s.own.Set(); q.caching && set != nil {
 		set.Precede(true)
 		defer set.Precede(false)
 	}
@@ -144,7 +144,7 @@ func (q *inquiry) end(v commands.Verdict) {
 // way, or listens to something, is closed, as Redis closes all connections of a user that is deleted.
 func (r *roster) expel(s *session, commandsOnTheirWay int) {
 	switch {
-	case s.own.as == nil || s.gone:
+	case s.own.User() == nil || s.gone:
 		return
 	case s.answers.len() > commandsOnTheirWay || s.Subscribed() || s.Monitoring:
 		s.conn.CloseAfterWrite()

@@ -133,7 +133,7 @@ func (g *gather) send(req []byte, resend bool) {
 func (g *gather) sendOwn(req []byte) {
 	s := g.s
 	mode := cluster.Mode{Proto: s.Proto}
-	if s.own.as != nil {
+	if s.own.User() != nil {
 		mode = s.Mode()
 	}
 	for i, n := range s.w.pipes.Topology().Masters {

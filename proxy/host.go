@@ -5,6 +5,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/tracking"
 )
 
 // host is client.Host for what belongs to the proxy as a whole, and not to one feature.
@@ -65,12 +66,20 @@ func (s *session) SetBlocked(on bool) {
 // newSession makes the session of a client, whose connection is not there yet.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, w: w, window: window{size: min(firstWindow, w.server.o.MaxPipeline)}}
-	s.monitor.h, s.pause.h, s.own.h = s, s, s
-	s.tracking = tracking{h: s, own: &s.own}
+	s.monitor.h, s.pause.h, s.own = s, s, tracking.NewConnections(s)
+	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
 	s.blocking = blocking{h: s, own: &s.own, tracking: &s.tracking, writes: &s.writes}
 	s.router.s = s
 	s.tasks = tasks{h: s, writes: &s.writes}
 	s.tx = transactions{s: s, router: &s.router, own: &s.own, tracking: &s.tracking, writes: &s.writes}
 	s.subscriber = subscriber{h: s, own: &s.own, tasks: &s.tasks}
 	return s
+}
+
+// trackerOf is that of the client of this ID; nil: there is no such client.
+func (s *Server) trackerOf(id int64) *tracking.Tracker {
+	if found, ok := s.byID.Load(id); ok {
+		return &found.(*session).tracking
+	}
+	return nil
 }

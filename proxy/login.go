@@ -6,16 +6,11 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/tracking"
 )
 
 // This file is clients that are another user of the upstream than the proxy. What such a client may do its
 // nodes decide, so its commands go over connections of its own, session.own, which authenticate as that user.
-
-// user is one of the upstream's ACL.
-type user struct {
-	name, password string
-	rules          string // that its client was last judged by; "": it is to be judged
-}
 
 // askHello is what a new connection of a user is asked for, in the protocol that it speaks: Redis 6.0 knows
 // no HELLO without one. Redis 7.0 lets every user ask; before, who may not has been let in as well as who
@@ -36,7 +31,7 @@ func (c connection) Login(name, password string, then func(refusal []byte) []byt
 				return
 			}
 			s.current = tag
-			c.logIn(&user{name: name, password: password}, func(refusal []byte) []byte {
+			c.logIn(&tracking.User{Name: name, Password: password}, func(refusal []byte) []byte {
 				logins.leave(origin)
 				return then(refusal)
 			})
@@ -51,9 +46,9 @@ func (c connection) Login(name, password string, then func(refusal []byte) []byt
 }
 
 // logIn has the current command wait for a connection as that user.
-func (c connection) logIn(as *user, then func(refusal []byte) []byte) {
+func (c connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 	s := c.s
-	own := s.own.open(as, &s.tracking)
+	own := s.own.Open(as, &s.tracking)
 	s.Expect(func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
 			reply = refused
@@ -76,9 +71,9 @@ func (c connection) logIn(as *user, then func(refusal []byte) []byte) {
 func (c connection) Logout() {
 	s := c.s
 	switch {
-	case s.own.as == nil:
+	case s.own.User() == nil:
 	case s.Tracking.On:
-		c.become(nil, s.own.open(nil, &s.tracking))
+		c.become(nil, s.own.Open(nil, &s.tracking))
 	default:
 		c.become(nil, nil)
 	}
@@ -86,10 +81,9 @@ func (c connection) Logout() {
 
 // become has the client's commands go over set, the connections of that user, or if it is nil over shared
 // ones.
-func (c connection) become(as *user, set *cluster.Private) {
+func (c connection) become(as *tracking.User, set *cluster.Private) {
 	s := c.s
-	before := s.own.set
-	s.own.as, s.own.set = as, set
+	before := s.own.Become(as, set)
 	if tx := s.tx.open; tx != nil && tx.conn != nil {
 		tx.trouble(tx.conn, cluster.Redirection{}, nil, errUser)
 	}

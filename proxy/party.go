@@ -18,6 +18,3 @@ func (l *txConn) Party() cluster.Party { return client.PartyOf(l.t.h.About()) }
 
 // Party implements cluster.Counted.
 func (a *apart) Party() cluster.Party { return client.PartyOf(&a.s.Client) }
-
-// Party implements cluster.Counted.
-func (t *tracking) Party() cluster.Party { return client.PartyOf(t.h.About()) }

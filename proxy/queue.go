@@ -22,7 +22,7 @@ var errLongTransaction = errors.New("the transaction is longer than client-query
 // proxy, or nil.
 func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	h := t.h
-	t.of.tracking.allTold = false
+	t.of.tracking.Asked()
 	h.AnswerLater(client.ByNode)
 	switch {
 	case cmd == h.worker().table.Unknown():
@@ -40,7 +40,7 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 	case cmd.Queue == commands.QueueNot:
 		t.of.router.run(cmd, args, raw)
 	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && h.worker().masters() > 1:
-		if t.of.own.as != nil && !cmd.Free() {
+		if t.of.own.User() != nil && !cmd.Free() {
 			t.of.router.judge(cmd, args, raw, t.queueAllowed)
 			return
 		}
@@ -79,7 +79,7 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 		t.h.About().Transaction.Writes = true
 	}
 	q := cmd.Queued(args)
-	if q.Source != nil && t.of.own.as == nil { // a user of the upstream may have no right to it
+	if q.Source != nil && t.of.own.User() == nil { // a user of the upstream may have no right to it
 		scripts.Add(q.Source)
 	}
 	if q.SHA != nil {
@@ -112,7 +112,7 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	case q.Proto == itoa(5-t.h.About().Proto): // of 2 and 3 the other
 		t.refuse(otherProtocol)
 		return
-	case q.Source != nil && t.of.own.as == nil:
+	case q.Source != nil && t.of.own.User() == nil:
 		t.h.worker().server.scripts.Add(q.Source) // an EVALSHA may follow
 	}
 	t.writes, t.unread, t.logsIn = true, true, t.logsIn || cmd.Authenticates(args, t.h.worker().server)

@@ -76,8 +76,8 @@ func (w *replicaWait) begin() {
 	w.start, w.wrote = w.h.worker().loop.Now(), wrote
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
 	mode := w.h.Mode()
-	if w.of.own.as != nil { // its user may be allowed WAIT and not what comes before it
-		mode = w.h.HomeMode()
+	if w.of.own.User() != nil { // its user may be allowed WAIT and not what comes before it
+		mode = w.of.own.Home()
 	}
 	for i, node := range nodes {
 		p := &waitPart{w: w, i: i}

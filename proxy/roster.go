@@ -6,6 +6,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/tracking"
 )
 
 // roster looks after the clients of one loop that are users of the upstream. Once a second all masters are
@@ -36,7 +37,7 @@ func (r *roster) look() {
 
 func (r *roster) needed() bool {
 	for s := range r.w.sessions {
-		if s.own.as != nil {
+		if s.own.User() != nil {
 			return true
 		}
 	}
@@ -46,16 +47,16 @@ func (r *roster) needed() bool {
 // compare looks at each client with what each master says of the users.
 func (r *roster) compare(masters []map[string]string) {
 	for s := range r.w.sessions {
-		if s.own.as == nil || s.gone {
+		if s.own.User() == nil || s.gone {
 			continue
 		}
-		rules := rulesOf(s.own.as.name, masters)
+		rules := rulesOf(s.own.User().Name, masters)
 		switch {
-		case rules == s.own.as.rules && rules != "":
-		case !letsIn(s.own.as, masters):
+		case rules == s.own.User().Rules && rules != "":
+		case !letsIn(s.own.User(), masters):
 			r.expel(s, 0)
 		default:
-			s.own.as.rules = rules
+			s.own.User().Rules = rules
 			r.rejudge(s)
 		}
 	}
@@ -74,9 +75,9 @@ func rulesOf(name string, masters []map[string]string) string {
 }
 
 // letsIn says that every master would let u in.
-func letsIn(u *user, masters []map[string]string) bool {
+func letsIn(u *tracking.User, masters []map[string]string) bool {
 	for _, users := range masters {
-		if !commands.LetsIn(users[u.name], u.password) {
+		if !commands.LetsIn(users[u.Name], u.Password) {
 			return false
 		}
 	}
@@ -146,11 +147,11 @@ func (r *roster) rejudge(s *session) {
 		if len(right) == 1 {
 			continue
 		}
-		user := commands.NewRightsOf(s.own.as.name, s.w.server, s.w.table)
+		user := commands.NewRightsOf(s.own.User().Name, s.w.server, s.w.table)
 		slot := s.w.pipes.SomeSlot(s.ID)
 		s.w.pipes.Send(cluster.Request{
 			Target: cluster.ToSlot(slot), Mode: cluster.Mode{Proto: 2}, Bytes: user.Ask(right),
-			To: &hearing{s: s, as: s.own.as}, Resend: true,
+			To: &hearing{s: s, as: s.own.User()}, Resend: true,
 		})
 	}
 }
@@ -158,28 +159,28 @@ func (r *roster) rejudge(s *session) {
 // hearing takes the answer to whether a client may go on listening.
 type hearing struct {
 	s     *session
-	as    *user
+	as    *tracking.User
 	reply []byte
 }
 
 // Receive implements cluster.Receiver.
 func (h *hearing) Receive(_ uint32, chunk []byte, last bool) {
 	h.reply = append(h.reply, chunk...)
-	if !last || h.s.gone || h.s.own.as != h.as {
+	if !last || h.s.gone || h.s.own.User() != h.as {
 		return
 	}
 	switch v, _, err := resp.Parse(h.reply); {
 	case err != nil || v.Err() != "":
-		h.as.rules = "" // ask again
+		h.as.Rules = "" // ask again
 	case v.Text() != "OK":
 		h.s.w.server.o.Log.Info("client closed: its user may not listen to its channels any more",
-			"client", h.s.Addr, "user", h.as.name)
+			"client", h.s.Addr, "user", h.as.Name)
 		h.s.conn.Close()
 	}
 }
 
 // Fail implements cluster.Receiver.
-func (h *hearing) Fail(uint32, error) { h.as.rules = "" }
+func (h *hearing) Fail(uint32, error) { h.as.Rules = "" }
 
 // Discard implements cluster.Receiver.
 func (h *hearing) Discard(uint32) bool {

@@ -33,12 +33,3 @@ func (c connection) Select(n int) {
 }
 
 var selected = []byte("+OK\r\n")
-
-// HomeMode is that of connections for what the proxy asks by itself in database 0, as its own user: nothing of that is
-// the client's to judge.
-func (s *session) HomeMode() cluster.Mode {
-	if s.DB != 0 || s.own.as != nil {
-		return cluster.Mode{Proto: s.Proto}
-	}
-	return s.Mode()
-}

@@ -20,6 +20,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
+	"lockproxy/proxy/tracking"
 	"lockproxy/redlock"
 )
 
@@ -60,9 +61,9 @@ type Server struct {
 	now          atomic.Pointer[Options] // those that Change may change; the others are in o
 	authTimeouts atomic.Uint64           // clients closed because of AuthTimeout
 	held         atomic.Int64            // clients that CLIENT PAUSE holds
-	tracking     atomic.Int64            // clients in CLIENT TRACKING
-	unable       atomic.Bool             // it was logged that the proxy's user lacks a right: see roster
-	pause        atomic.Pointer[pause]   // a copy of that of the first loop; nil: none
+	trackers     tracking.Trackers
+	unable       atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
+	pause        atomic.Pointer[pause] // a copy of that of the first loop; nil: none
 	outputs      outputs
 	failures     failures // to get in
 	addresses    *addresses
@@ -93,6 +94,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.books = books{s: s, errors: make(map[string]uint64)}
 	s.slow.s = s
+	s.trackers.Find = s.trackerOf
 	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	for _, script := range redlock.Scripts() {

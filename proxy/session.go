@@ -9,6 +9,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/tracking"
 )
 
 const (
@@ -66,8 +67,8 @@ type session struct {
 	silence    silence           // CLIENT REPLY
 	last       *commands.Command // that was read
 
-	own       private
-	tracking  tracking
+	own       tracking.Connections
+	tracking  tracking.Tracker
 	large     largeCommands // connections for some of its commands
 	router    router
 	tx        transactions
@@ -98,7 +99,7 @@ func (s *session) Read(buf []byte) int {
 	s.w.input = len(buf)
 	used := s.readCommands(buf)
 	s.reading = false
-	s.own.turn()
+	s.own.Turn()
 	if s.tx.open != nil || len(s.answers.buf) > firstAnswers {
 		s.CountMemory()
 	}
@@ -154,7 +155,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 
 // Mode is that of the upstream connections which carry what this client sends.
 func (s *session) Mode() cluster.Mode {
-	own := s.own.set
+	own := s.own.Set()
 	if own == nil {
 		own = s.large.own()
 	}
@@ -183,7 +184,7 @@ func (s *session) inOrder() bool {
 		}
 		s.version, s.stuckEpoch = v, epoch
 		s.routed = s.Mode()
-		s.own.turn()
+		s.own.Turn()
 	}
 	return true
 }
@@ -407,8 +408,8 @@ func (s *session) advance() {
 			break
 		}
 	}
-	if s.own.turning {
-		s.own.turn()
+	if s.own.Turning() {
+		s.own.Turn()
 	}
 	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.size || n == 0) {
 		s.window.turn(s.waiting() < crowded, s.w.server.o.MaxPipeline)
@@ -487,7 +488,7 @@ func (s *session) ClearHold(h client.Hold) {
 		return
 	}
 	s.hold &^= h
-	s.own.turn()
+	s.own.Turn()
 	switch {
 	case s.gone:
 	case s.hold == 0:

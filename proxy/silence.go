@@ -39,5 +39,5 @@ func (s *session) resetState() {
 	s.pause.end()
 	s.monitor.end()
 	s.tx.end()
-	s.tracking.end()
+	s.tracking.End()
 }

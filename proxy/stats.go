@@ -73,7 +73,7 @@ func (s *Server) shared() commands.Stats {
 		Clients:         int(max(s.clients.Load(), 0)),
 		Blocked:         int(s.blocked.Load()),
 		Queued:          int(s.queued.Load()),
-		Tracking:        int(s.tracking.Load()),
+		Tracking:        int(s.trackers.On.Load()),
 		Held:            int(s.held.Load()),
 		ClientsTotal:    uint64(s.lastID.Load()),
 		ClientsRejected: s.rejected.Load(),

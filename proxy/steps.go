@@ -4,14 +4,15 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/tracking"
 )
 
 // transactions is MULTI, WATCH and their like of one client: it implements commands.Transactions.
 type transactions struct {
 	s        *session // for what runs behind EXEC
 	router   *router
-	own      *private
-	tracking *tracking
+	own      *tracking.Connections
+	tracking *tracking.Tracker
 	writes   *client.Writes
 	open     *transaction // between WATCH or MULTI and EXEC
 }
@@ -46,7 +47,7 @@ func (c *transactions) Multi() {
 		return
 	}
 	t := c.begin()
-	t.multi, t.caching = true, s.own.precedes()
+	t.multi, t.caching = true, s.own.Precedes()
 	s.Transaction.Open = true
 	s.acted = true
 	s.Answer(s.current, replyOK) // not as the proxy's own, for the node counts it too

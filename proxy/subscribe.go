@@ -187,8 +187,8 @@ func (j *joining) confirm(names []string) []byte {
 		if l.seat(j.kind, name) == nil {
 			l.sit(j.kind, j.topics[name], j.tag)
 			delete(j.topics, name)
-			if l.own.as != nil {
-				l.own.as.rules = "" // they may have changed since the upstream was asked
+			if l.own.User() != nil {
+				l.own.User().Rules = "" // they may have changed since the upstream was asked
 			}
 		}
 		j.out = l.appendConfirmation(j.out, subscribed[j.kind], j.kind, name)

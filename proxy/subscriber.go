@@ -10,6 +10,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/tracking"
 )
 
 // subscriptions is what commands do with channels for s: it implements commands.Subscriptions.
@@ -31,7 +32,7 @@ func (c subscriptions) End(end func() []byte) { c.s.subscriber.end(end) }
 // subscriber is what one client listens to.
 type subscriber struct {
 	h     subscriberHost
-	own   *private
+	own   *tracking.Connections
 	tasks *tasks
 	has   *seats // nil: it listens to nothing
 }

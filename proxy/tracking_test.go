@@ -254,7 +254,7 @@ func TestTrackingRefused(t *testing.T) {
 			c := r.connect()
 			c.tell("-NOPERM no tracking for you\r\n+OK\r\n:-1\r\n", strings.TrimSpace(trackOn+" "+options), "GET k", "CLIENT GETREDIR")
 			r.on(func() {
-				if s := r.sessionOf(1); s.own.set != nil || s.Tracking.On {
+				if s := r.sessionOf(1); s.own.Set() != nil || s.Tracking.On {
 					r.Error("it tracks")
 				}
 			})
@@ -426,7 +426,7 @@ func TestTrackingHello(t *testing.T) {
 		}
 		c.tell("+PONG\r\n", "PING")
 		r.on(func() {
-			if s := r.sessionOf(1); s.answers.len() != 0 || s.hold != 0 || s.own.turning {
+			if s := r.sessionOf(1); s.answers.len() != 0 || s.hold != 0 || s.own.Turning() {
 				r.Errorf("%d answers, hold %b", s.answers.len(), s.hold)
 			}
 		})

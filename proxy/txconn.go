@@ -4,6 +4,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/tracking"
 )
 
 // txConn is the connection of its own that carries a transaction, until it is lost or turns out to lead to the
@@ -160,12 +161,12 @@ func (l *txConn) cache() {
 	t, h := l.t, l.t.h
 	switch {
 	case l.asking:
-		l.unheard = t.of.own.set != nil && !h.About().Tracking.BCast
+		l.unheard = t.of.own.Set() != nil && !h.About().Tracking.BCast
 	case !t.caching:
 	case h.About().Tracking.OptIn:
-		l.pipe.Request(cachingYes, l, tagCaching)
+		l.pipe.Request(tracking.CachingYes, l, tagCaching)
 	default:
-		l.pipe.Request(cachingNo, l, tagCaching)
+		l.pipe.Request(tracking.CachingNo, l, tagCaching)
 	}
 }
 

@@ -121,7 +121,7 @@ func (l *txConn) stepDone(reply []byte, last bool) {
 	}
 	h.Receive(step.tag, reply, last)
 	if last && l.unheard && step.kind == execStep {
-		t.of.tracking.unheard()
+		t.of.tracking.Unheard()
 	}
 }
 

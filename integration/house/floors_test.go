@@ -13,9 +13,13 @@ import (
 // floors are the rooms of the house, each with the rooms below it that it may
 // import.
 var floors = map[string]string{
-	"cmd/lockproxy":  "proxy commands cluster redlock internal",
-	"proxy":          "proxy/client commands commands/merge cluster redlock internal",
+	"cmd/lockproxy": "proxy commands cluster redlock internal",
+
+	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
+	"proxy":          "proxy/client proxy/tracking commands commands/merge cluster redlock internal",
 	"proxy/client":   "commands cluster internal",
+	"proxy/tracking": "proxy/client commands cluster internal",
+
 	"commands":       "commands/merge cluster redlock internal",
 	"commands/merge": "internal",
 	"cluster":        "internal",

@@ -1,8 +1,24 @@
-package proxy
+// Package tracking is the connections that a client has for itself, and CLIENT TRACKING, which needs them: a node
+// remembers what each of its connections has read, so what one client reads must not go over a connection that
+// others use. A client that is a user of the upstream's ACL has such connections too, one set for both.
+//
+//	client.Host.Mode --> Connections --> nodes ... push --> Tracker.Push --> tell --> client.Host.Push
+//	                                                                          |
+//	                                                CLIENT TRACKING REDIRECT  +--> hear, of another client
+//
+// Connections.Open makes a set, Connections.Become has the client's commands go over it, and Hello and Turn change
+// its protocol and its database as the client changes its own: behind the answers to all earlier commands, or
+// their replies would come in the wrong protocol.
+//
+// Tracker owns the set as long as the client tracks. Where the proxy cannot know what has changed, because a
+// connection was lost or a slot has moved, the client is told that all has. An invalidation is written behind the
+// answer that it may be about (client.Host.TouchedTag), since it would else be forgotten before it was heard.
+package tracking
 
 import (
 	"bytes"
 	"strconv"
+	"sync/atomic"
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
@@ -10,36 +26,43 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file is CLIENT TRACKING: a node remembers what each of its connections has read, so
-// the commands of a client that tracks go over connections of its own, private.set. What the nodes say
-// there reaches the client, or the one that it names, as Redis would have said it:
-//
-//	session.mode --> Private --> node ... push --> tracking.Push --> tell --> host.push, or hear of another client
-//
-// Where the proxy cannot know what has changed (a connection was lost, a slot has moved) it says that all
-// has.
-
 var (
 	toldInvalid  = []byte(">2\r\n$10\r\ninvalidate\r\n")
 	toldMessage  = []byte("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n")
 	toldBroken   = []byte(">2\r\n$21\r\ntracking-redir-broken\r\n:")
-	cachingYes   = resp.AppendCommandStrings(nil, "CLIENT", "CACHING", "YES")
-	cachingNo    = resp.AppendCommandStrings(nil, "CLIENT", "CACHING", "NO")
 	trackingPing = resp.AppendCommandStrings(nil, "PING")
 	trackingOK   = []byte("+OK\r\n")
 	noPerm       = []byte("-NOPERM ")
 )
 
-// tracking is what the client's connections tell it, and the owner of them. It implements commands.Tracker.
-type tracking struct {
-	h       host
-	own     *private
+// CachingYes and CachingNo are CLIENT CACHING, before a command of a client that opted in, or out.
+var (
+	CachingYes = resp.AppendCommandStrings(nil, "CLIENT", "CACHING", "YES")
+	CachingNo  = resp.AppendCommandStrings(nil, "CLIENT", "CACHING", "NO")
+)
+
+// Trackers are the clients of all loops that track, or are told what others track.
+type Trackers struct {
+	On   atomic.Int64            // how many track
+	Find func(id int64) *Tracker // that of a client; nil: there is no such client
+}
+
+// Tracker is what the client's connections tell it, and the owner of them. It implements commands.Tracker.
+type Tracker struct {
+	h       client.Host
+	own     *Connections
+	all     *Trackers
 	allTold bool // that all has changed, and nothing was asked for since
+}
+
+// NewTracker is for a client that does not track yet; own are its connections, all those of whom it may tell.
+func NewTracker(h client.Host, own *Connections, all *Trackers) Tracker {
+	return Tracker{h: h, own: own, all: all}
 }
 
 // Track implements commands.Tracker. The answer comes when the nodes track: in broadcasting mode
 // all masters, else one, which shows that the upstream can.
-func (t *tracking) Track(next commands.Tracking, prefixes []string) {
+func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 	t.h.SetHold(client.HoldOrder)
 	about := t.h.About()
 	if about.Tracking.On {
@@ -47,8 +70,8 @@ func (t *tracking) Track(next commands.Tracking, prefixes []string) {
 		return
 	}
 	about.Tracking = next
-	t.h.worker().server.tracking.Add(1)
-	set := t.own.open(t.own.as, t)
+	t.all.On.Add(1)
+	set := t.own.Open(t.own.as, t)
 	t.own.use(set)
 	finish := func(reply []byte) []byte {
 		switch {
@@ -65,7 +88,7 @@ func (t *tracking) Track(next commands.Tracking, prefixes []string) {
 		return trackingOK
 	}
 	again := commands.Asking{Resend: true}
-	if next.BCast && t.h.worker().masters() > 0 {
+	if next.BCast && client.Masters(t.h) > 0 {
 		t.h.Actions().AskAll(trackingPing, again, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
@@ -83,7 +106,7 @@ func firstFailed(replies [][]byte) []byte {
 }
 
 // retrack changes the options of a client that tracks already: what it has read stays tracked.
-func (t *tracking) retrack(next commands.Tracking, prefixes []string) {
+func (t *Tracker) retrack(next commands.Tracking, prefixes []string) {
 	tag, set := t.h.CurrentTag(), t.own.set
 	t.h.AnswerLater(client.ByNode)
 	t.h.About().Tracking = next
@@ -98,30 +121,30 @@ func (t *tracking) retrack(next commands.Tracking, prefixes []string) {
 }
 
 // Untrack implements commands.Tracker. The connections of a user go on.
-func (t *tracking) Untrack() {
+func (t *Tracker) Untrack() {
 	tracked := t.stop()
 	if t.own.set == nil || !tracked && t.own.as != nil {
 		return
 	}
 	t.own.use(nil)
 	if t.own.as != nil {
-		t.own.use(t.own.open(t.own.as, t))
+		t.own.use(t.own.Open(t.own.as, t))
 	}
 }
 
 // stop notes that the client does not track any more, and says whether it did.
-func (t *tracking) stop() (tracked bool) {
+func (t *Tracker) stop() (tracked bool) {
 	about := t.h.About()
 	if tracked = about.Tracking.On; tracked {
-		t.h.worker().server.tracking.Add(-1)
+		t.all.On.Add(-1)
 	}
 	about.Tracking = commands.Tracking{}
 	return tracked
 }
 
-// end ends that the client tracks, and that it is a user. If it has gone, its connections stay those of its
+// End ends that the client tracks, and that it is a user. If it has gone, its connections stay those of its
 // user: what it asked for may go on, and not as the proxy.
-func (t *tracking) end() {
+func (t *Tracker) End() {
 	if t.own.as == nil || !t.h.Gone() {
 		t.own.as = nil
 		t.Untrack()
@@ -131,41 +154,44 @@ func (t *tracking) end() {
 	t.own.set.End()
 }
 
-// next says whether CLIENT CACHING holds for cmd, the command that comes next: it does for the one behind it
+// Next says whether CLIENT CACHING holds for cmd, the command that comes next: it does for the one behind it
 // that is not CLIENT.
-func (t *tracking) next(cmd *commands.Command) (caching bool) {
+func (t *Tracker) Next(cmd *commands.Command) (caching bool) {
 	state := &t.h.About().Tracking
 	caching = state.Caching
 	if caching && cmd.Flags&commands.BesideCaching == 0 {
 		state.Caching = false
 	}
-	t.allTold = false
+	t.Asked()
 	return caching
 }
 
-// unheard has the client forget what it has read: nobody tells when that changes.
-func (t *tracking) unheard() {
+// Asked notes that the client asks for something, whose answer it may keep.
+func (t *Tracker) Asked() { t.allTold = false }
+
+// Unheard has the client forget what it has read: nobody tells when that changes.
+func (t *Tracker) Unheard() {
 	if t.own.set != nil {
 		t.Stale()
 	}
 }
 
 // Push implements cluster.PrivateOwner.
-func (t *tracking) Push(message []byte) {
+func (t *Tracker) Push(message []byte) {
 	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.h.About().Tracking.On {
 		t.tell(keys)
 	}
 }
 
 // Stale implements cluster.PrivateOwner.
-func (t *tracking) Stale() {
+func (t *Tracker) Stale() {
 	if about := t.h.About(); about.Tracking.On {
 		t.tell(resp.AppendNull(nil, about.Proto))
 	}
 }
 
 // tell tells which keys have changed: an array of them, or Null for all.
-func (t *tracking) tell(keys []byte) {
+func (t *Tracker) tell(keys []byte) {
 	about := t.h.About()
 	behind, latest := t.h.TouchedTag()
 	if keys[0] != '*' || keys[1] == '-' {
@@ -174,7 +200,7 @@ func (t *tracking) tell(keys []byte) {
 		}
 		// Behind its latest command the client has nothing left that another master could still tell it to
 		// drop.
-		t.allTold = latest && t.h.worker().masters() > 1 && !about.Tracking.BCast
+		t.allTold = latest && client.Masters(t.h) > 1 && !about.Tracking.BCast
 	}
 	switch {
 	case t.h.Gone():
@@ -186,22 +212,21 @@ func (t *tracking) tell(keys []byte) {
 }
 
 // tellOther tells the client of that id, or this one that it is gone.
-func (t *tracking) tellOther(id int64, keys []byte) {
-	here := t.h.worker()
-	found, ok := here.server.byID.Load(id)
-	if !ok {
+func (t *Tracker) tellOther(id int64, keys []byte) {
+	here, other := t.h.Loop(), t.all.Find(id)
+	if other == nil {
 		t.broken(id)
 		return
 	}
-	other := &found.(*session).tracking
-	if other.h.worker() == here {
+	there := other.h.Loop()
+	if there == here {
 		other.hear(keys)
 		return
 	}
 	keys = bytes.Clone(keys)
-	other.h.worker().loop.Post(func() {
+	there.Post(func() {
 		if other.h.Gone() {
-			here.loop.Post(func() { t.broken(id) })
+			here.Post(func() { t.broken(id) })
 			return
 		}
 		other.hear(keys)
@@ -209,7 +234,7 @@ func (t *tracking) tellOther(id int64, keys []byte) {
 }
 
 // broken notes, and says, that the client of that id cannot be told.
-func (t *tracking) broken(id int64) {
+func (t *Tracker) broken(id int64) {
 	about := t.h.About()
 	if t.h.Gone() || about.Tracking.Redirect != id {
 		return
@@ -223,7 +248,7 @@ func (t *tracking) broken(id int64) {
 
 // hear tells the client what another one's connections have heard: in RESP2 as a message, if it has
 // subscribed to anything.
-func (t *tracking) hear(keys []byte) {
+func (t *Tracker) hear(keys []byte) {
 	switch {
 	case t.h.About().Proto == 3:
 		t.pushBehind(t.h.AnsweredTag(), toldInvalid, keys)
@@ -233,7 +258,10 @@ func (t *tracking) hear(keys []byte) {
 }
 
 // pushBehind writes text, in two parts, behind the answer of command tag.
-func (t *tracking) pushBehind(tag uint32, head, body []byte) {
+func (t *Tracker) pushBehind(tag uint32, head, body []byte) {
 	text := append(append(make([]byte, 0, len(head)+len(body)), head...), body...)
 	t.h.Push(tag, func(int) []byte { return text })
 }
+
+// Party implements cluster.Counted.
+func (t *Tracker) Party() cluster.Party { return client.PartyOf(t.h.About()) }
