@@ -205,10 +205,10 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 	switch {
 	case cmd.Merge != nil && s.own.User() != nil:
-		r.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.waitForReplicas(cmd, raw, timeout) })
+		r.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.WaitForReplicas(cmd, raw, timeout) })
 		return
 	case cmd.Merge != nil:
-		s.blocking.waitForReplicas(cmd, raw, timeout)
+		s.blocking.WaitForReplicas(cmd, raw, timeout)
 		return
 	}
 	slot, err := commands.AnySlot, error(nil)
@@ -217,9 +217,9 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 	switch {
 	case err == nil:
-		s.blocking.block(cmd, slot, raw, timeout)
+		s.blocking.Block(cmd, slot, raw, timeout)
 	case err == commands.ErrAskKeys:
-		r.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.block(cmd, slot, raw, timeout) })
+		r.askKeys(args, raw, func(slot int, raw []byte) { s.blocking.Block(cmd, slot, raw, timeout) })
 	default:
 		s.Reply(commands.ErrorReply(err))
 	}

@@ -17,8 +17,8 @@ func (s *session) EOF() bool {
 		return false
 	}
 	s.eof = true
-	if s.blocking.call != nil {
-		s.blocking.halfClosed()
+	if s.blocking.Waits() {
+		s.blocking.HalfClosed()
 		return true
 	}
 	s.EndIfDone()
@@ -58,7 +58,7 @@ func (s *session) drain() {
 	s.draining = true
 	s.conn.EndInput()
 	s.tasks.end(commands.ErrDraining)
-	s.blocking.drain()
+	s.blocking.Drain()
 	if s.hold&client.HoldPause != 0 { // what is held is answered, and nothing behind it is read
 		s.SetHold(client.HoldClosing)
 		s.begin(nil)
@@ -81,7 +81,7 @@ func (s *session) halt() {
 func (s *session) Closed(err error) {
 	s.gone = true
 	s.tasks.end(errClientGone)
-	s.blocking.abandon()
+	s.blocking.Abandon()
 	s.resetState()
 	s.large.end()
 	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)

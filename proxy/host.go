@@ -4,6 +4,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
+	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/tracking"
 )
@@ -68,7 +69,7 @@ func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, w: w, window: window{size: min(firstWindow, w.server.o.MaxPipeline)}}
 	s.monitor.h, s.pause.h, s.own = s, s, tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
-	s.blocking = blocking{h: s, own: &s.own, tracking: &s.tracking, writes: &s.writes}
+	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)
 	s.router.s = s
 	s.tasks = tasks{h: s, writes: &s.writes}
 	s.tx = transactions{s: s, router: &s.router, own: &s.own, tracking: &s.tracking, writes: &s.writes}

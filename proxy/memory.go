@@ -56,7 +56,7 @@ func (s *session) memoryOf() memoryUse {
 	if has := s.subscriber.has; has != nil {
 		u.subscriptions = has.bytes
 	}
-	u.commands = s.kept + s.long.memory() + s.blocking.memory()
+	u.commands = s.kept + s.long.memory() + s.blocking.Memory()
 	return u
 }
 

@@ -8,12 +8,6 @@ import (
 // This file is for whom connections of one's own are counted: it implements cluster.Counted.
 
 // Party implements cluster.Counted.
-func (b *block) Party() cluster.Party { return client.PartyOf(b.h.About()) }
-
-// Party implements cluster.Counted.
-func (p *waitPart) Party() cluster.Party { return client.PartyOf(p.w.h.About()) }
-
-// Party implements cluster.Counted.
 func (l *txConn) Party() cluster.Party { return client.PartyOf(l.t.h.About()) }
 
 // Party implements cluster.Counted.

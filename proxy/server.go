@@ -20,6 +20,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
+	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/tracking"
 	"lockproxy/redlock"
 )
@@ -50,24 +51,23 @@ type Server struct {
 	books     books
 	slow      slowLog
 
-	runID        string
-	lastID       atomic.Int64
-	byID         sync.Map // of clients: int64 to *session
-	clients      atomic.Int64
-	handshakes   atomic.Int64 // under way
-	rejected     atomic.Uint64
-	blocked      atomic.Int64            // clients whose command blocks at the upstream
-	queued       atomic.Int64            // clients whose command blocks and is not yet there
-	now          atomic.Pointer[Options] // those that Change may change; the others are in o
-	authTimeouts atomic.Uint64           // clients closed because of AuthTimeout
-	held         atomic.Int64            // clients that CLIENT PAUSE holds
-	trackers     tracking.Trackers
-	unable       atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
-	pause        atomic.Pointer[pause] // a copy of that of the first loop; nil: none
-	outputs      outputs
-	failures     failures // to get in
-	addresses    *addresses
-	logins       logins
+	runID         string
+	lastID        atomic.Int64
+	byID          sync.Map // of clients: int64 to *session
+	clients       atomic.Int64
+	handshakes    atomic.Int64 // under way
+	rejected      atomic.Uint64
+	blockedCounts blocking.Counts
+	now           atomic.Pointer[Options] // those that Change may change; the others are in o
+	authTimeouts  atomic.Uint64           // clients closed because of AuthTimeout
+	held          atomic.Int64            // clients that CLIENT PAUSE holds
+	trackers      tracking.Trackers
+	unable        atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
+	pause         atomic.Pointer[pause] // a copy of that of the first loop; nil: none
+	outputs       outputs
+	failures      failures // to get in
+	addresses     *addresses
+	logins        logins
 
 	memory memory
 

@@ -8,6 +8,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/tracking"
 )
@@ -75,7 +76,7 @@ type session struct {
 	executing *execution // takes the answers to commands that the proxy runs for EXEC
 
 	tasks    tasks
-	blocking blocking
+	blocking blocking.Waiter
 
 	writes     client.Writes
 	deliveries deliveries
@@ -420,8 +421,8 @@ func (s *session) advance() {
 	}
 	s.closeIfAnswered()
 	s.EndIfDone()
-	if s.blocking.call != nil {
-		s.blocking.itsTurn()
+	if s.blocking.Waits() {
+		s.blocking.ItsTurn()
 	}
 }
 

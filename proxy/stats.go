@@ -71,8 +71,8 @@ func (s *Server) Stats() Stats {
 func (s *Server) shared() commands.Stats {
 	st := commands.Stats{
 		Clients:         int(max(s.clients.Load(), 0)),
-		Blocked:         int(s.blocked.Load()),
-		Queued:          int(s.queued.Load()),
+		Blocked:         int(s.blockedCounts.AtNode.Load()),
+		Queued:          int(s.blockedCounts.Queued.Load()),
 		Tracking:        int(s.trackers.On.Load()),
 		Held:            int(s.held.Load()),
 		ClientsTotal:    uint64(s.lastID.Load()),

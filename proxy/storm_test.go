@@ -138,7 +138,7 @@ func (st *tempest) onLoops(f func(w *worker)) {
 func (st *tempest) nobodyWaits() {
 	st.onLoops(func(w *worker) {
 		for s := range w.sessions {
-			if n := s.answers.len(); n > 0 || s.blocking.call != nil || s.hold != 0 {
+			if n := s.answers.len(); n > 0 || s.blocking.Waits() || s.hold != 0 {
 				name := ""
 				if s.last != nil {
 					name = s.last.Name
@@ -152,7 +152,7 @@ func (st *tempest) nobodyWaits() {
 					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what, a.then != nil, a.started, a.touched, a.done, w.loop.Now().Sub(a.start))
 				}
 				st.Errorf("client %d: %d answers to come, holds %b, waits in %v, half-closed %v, draining %v, last %s, %d bytes, transaction %+v, own %v, as %v, tracking %+v, turning %v",
-					s.ID, n, s.hold, s.blocking.call, s.eof, s.draining, name, s.waiting(), s.tx.open, s.own.Set() != nil, s.own.User(), s.Tracking, s.own.Turning())
+					s.ID, n, s.hold, s.blocking.Waits(), s.eof, s.draining, name, s.waiting(), s.tx.open, s.own.Set() != nil, s.own.User(), s.Tracking, s.own.Turning())
 			}
 		}
 	})
@@ -168,7 +168,7 @@ func (st *tempest) nothingLeft() {
 		}
 	})
 	s := st.server
-	if c, b, q, h, tr := s.clients.Load(), s.blocked.Load(), s.queued.Load(), s.held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
+	if c, b, q, h, tr := s.clients.Load(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(), s.held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
 		st.Errorf("counted still: clients %d, blocked %d, queued %d, held %d, tracking %d", c, b, q, h, tr)
 	}
 	if own := s.Stats().Own; own != (cluster.OwnStats{}) {

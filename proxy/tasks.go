@@ -5,6 +5,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
 )
 
@@ -92,7 +93,7 @@ func (t *tasks) unblock(withError bool) bool {
 	}
 	why := errTimeIsUp
 	if withError {
-		why = errUnblocked
+		why = blocking.ErrUnblocked
 	}
 	t.cancel(why)
 	t.ctx, t.cancel = nil, nil // those of later tasks
@@ -115,8 +116,8 @@ func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
 		return reply
 	}
 	switch context.Cause(ctx) {
-	case errUnblocked:
-		return unblockedReply
+	case blocking.ErrUnblocked:
+		return commands.ErrorReply(blocking.ErrUnblocked)
 	case errTimeIsUp:
 		return resp.AppendNull(nil, t.h.About().Proto)
 	}

@@ -7,13 +7,15 @@ import (
 	"lockproxy/commands"
 )
 
-// Reasons for which the context of a task that waits for a lock ends.
-var (
-	errUnblocked = errors.New("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-	errTimeIsUp  = errors.New("proxy: the wait was ended as if its time were over")
-)
+// errTimeIsUp is why the context of a task ends that waits for a lock; the other reason is errUnblocked.
+var errTimeIsUp = errors.New("proxy: the wait was ended as if its time were over")
 
-var unblockedReply = commands.ErrorReply(errUnblocked)
+// lookAtBlocked has each command that blocks see to its time-out.
+func (w *worker) lookAtBlocked() {
+	for _, s := range w.blocked {
+		s.blocking.Look(w.loop.Now())
+	}
+}
 
 // Unblock implements commands.Clients. The client may be on any loop, so that a task asks them all.
 func (c clients) Unblock(id int64, withError bool) {
@@ -46,9 +48,7 @@ func (w *worker) unblock(id int64, withError bool, ended func(bool)) {
 	switch {
 	case s == nil:
 		ended(false)
-	case s.blocking.call != nil && s.blocking.call.begun:
-		s.blocking.call.what.unblock(withError, ended)
-	default:
+	case !s.blocking.Unblock(withError, ended):
 		ended(!s.gone && s.tasks.unblock(withError))
 	}
 }

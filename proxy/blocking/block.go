@@ -1,4 +1,4 @@
-package proxy
+package blocking
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 // What had no effect is asked again with what is left of its time-out. A request whose
 // connection was lost may have had one: its client is told so, unless it only reads.
 type block struct {
-	blockedCall
+	call
 	req      []byte // as the client sent it
 	readOnly bool
 	caching  bool // CLIENT CACHING stood before it
@@ -67,15 +67,15 @@ const (
 	endWithin = time.Second
 )
 
-// block has the client wait in a command that blocks on the master of slot.
-func (k *blocking) block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
+// Block has the client wait in a command that blocks on the master of slot.
+func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
 	b := &block{req: client.Lasting(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
 	b.bytes = len(raw)
 	b.caching = k.own.Precedes()
-	k.start(&b.blockedCall, b)
+	k.start(&b.call, b)
 }
 
-func (b *block) now() time.Time { return b.h.worker().loop.Now() }
+func (b *block) now() time.Time { return b.h.Loop().Now() }
 
 // begin implements blocked. To a client that has half-closed its connection Redis gives what is
 // there, and does not wait.
@@ -93,7 +93,7 @@ func (b *block) begin() {
 
 // connect gets a connection to the node that is to be asked.
 func (b *block) connect() {
-	pipes := b.h.worker().pipes
+	pipes := b.h.Pipes()
 	node := b.node
 	if node == "" {
 		node = pipes.MasterOf(b.slot)
@@ -185,7 +185,7 @@ func (b *block) reply(chunk []byte, last bool) {
 	b.end()
 	b.h.Receive(b.tag, chunk, true)
 	if unheard && b.readOnly && !b.h.About().Tracking.BCast {
-		b.of.tracking.Unheard()
+		b.of.tracker.Unheard()
 	}
 	b.resume()
 }
@@ -198,7 +198,7 @@ func (b *block) goesOn(reply []byte) bool {
 		return false
 	}
 	if interrupted {
-		b.h.worker().pipes.Refresh()
+		b.h.Pipes().Refresh()
 	}
 	b.looked = b.looked || interrupted || b.now().Sub(b.asked) > atOnce
 	b.letGo(!interrupted)
@@ -229,3 +229,6 @@ func (b *block) letGo(sound bool) {
 		own.End()
 	}
 }
+
+// Party implements cluster.Counted.
+func (b *block) Party() cluster.Party { return client.PartyOf(b.h.About()) }

@@ -1,6 +1,7 @@
-package proxy
+package blocking
 
 import (
+	"errors"
 	"time"
 
 	"lockproxy/commands"
@@ -9,6 +10,11 @@ import (
 
 // This file is how a block ends before its node answers it: CLIENT UNBLOCK, a client or a proxy
 // that leaves, a node that is silent for too long.
+
+// errUnblocked is what CLIENT UNBLOCK ID ERROR answers the command with.
+var ErrUnblocked = errors.New("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+
+var unblockedReply = commands.ErrorReply(ErrUnblocked)
 
 // unblock implements blocked.
 func (b *block) unblock(withError bool, ended func(bool)) {
@@ -23,12 +29,12 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 		return
 	}
 	if b.sent {
-		b.own.unblock(b.h.worker().pipes, withError, func(done bool) {
+		b.own.unblock(b.h.Pipes(), withError, func(done bool) {
 			if done || tries <= 1 {
 				ended(done)
 				return
 			}
-			b.h.worker().loop.After(unblockPause, func() { b.tryUnblock(withError, ended, tries-1) })
+			b.h.Loop().After(unblockPause, func() { b.tryUnblock(withError, ended, tries-1) })
 		})
 		return
 	}
@@ -63,7 +69,7 @@ func (b *block) halfClosed() {
 
 // hurry has the command, which will ask for what is there and not wait, given up when no node takes it soon.
 func (b *block) hurry() {
-	b.h.worker().loop.After(endWithin, func() {
+	b.h.Loop().After(endWithin, func() {
 		if !b.over && !b.sent {
 			b.cutShort()
 		}
@@ -91,8 +97,8 @@ func (b *block) leave(withError bool) {
 		own.End() // Fail says it
 		return
 	}
-	own.unblock(b.h.worker().pipes, withError, func(bool) {})
-	b.h.worker().loop.After(endWithin, func() {
+	own.unblock(b.h.Pipes(), withError, func(bool) {})
+	b.h.Loop().After(endWithin, func() {
 		if !b.over {
 			own.End()
 		}

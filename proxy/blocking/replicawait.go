@@ -1,13 +1,15 @@
-package proxy
+package blocking
 
 import (
 	"bytes"
 	"strconv"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
+	"lockproxy/proxy/client"
 )
 
 // replicaWait is WAIT or WAITAOF: how many replicas have what this client has written? Its writes went
@@ -20,7 +22,7 @@ import (
 // The answer is the least that any of the masters says. Nothing is asked twice: a master that
 // fails may take the writes with it.
 type replicaWait struct {
-	blockedCall
+	call
 	cmd     *commands.Command
 	req     []byte
 	timeout commands.Timeout
@@ -59,21 +61,21 @@ const maxMarks = 5
 
 var askVersion = resp.AppendCommandStrings(nil, "INFO", "server")
 
-// waitForReplicas has the client wait in WAIT or WAITAOF.
-func (k *blocking) waitForReplicas(cmd *commands.Command, raw []byte, timeout commands.Timeout) {
+// WaitForReplicas has the client wait in WAIT or WAITAOF.
+func (k *Waiter) WaitForReplicas(cmd *commands.Command, raw []byte, timeout commands.Timeout) {
 	w := &replicaWait{cmd: cmd, req: bytes.Clone(raw), timeout: timeout}
-	k.start(&w.blockedCall, w)
+	k.start(&w.call, w)
 }
 
 // begin implements blocked.
 func (w *replicaWait) begin() {
-	pipes := w.h.worker().pipes
+	pipes := w.h.Pipes()
 	nodes, wrote, err := w.of.writes.Nodes(pipes.Topology().Masters)
 	if err != nil {
 		w.answer(commands.ErrorReply(err))
 		return
 	}
-	w.start, w.wrote = w.h.worker().loop.Now(), wrote
+	w.start, w.wrote = w.h.Loop().Now(), wrote
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
 	mode := w.h.Mode()
 	if w.of.own.User() != nil { // its user may be allowed WAIT and not what comes before it
@@ -138,7 +140,7 @@ func (p *waitPart) mark() {
 
 // key is one in a slot of the master, another one with each try.
 func (p *waitPart) key() (key string) {
-	pipes := p.w.h.worker().pipes
+	pipes := p.w.h.Pipes()
 	for i, tries := 0, p.tries; i < 8*slot.Count; i++ {
 		key = "lockproxy:wait:{" + strconv.Itoa(i) + "}"
 		if pipes.MasterOf(slot.Of([]byte(key))) == p.own.Addr() {
@@ -164,7 +166,7 @@ func (p *waitPart) marksElsewhere(reply []byte) bool {
 // wait asks the question itself, with what is left of its time.
 func (p *waitPart) wait() {
 	w := p.w
-	req, waited := w.req, w.h.worker().loop.Now().Sub(w.start)
+	req, waited := w.req, w.h.Loop().Now().Sub(w.start)
 	switch {
 	case w.h.HalfClosed() && w.timeout.Known():
 		req = w.timeout.Rewrite(req, 0)
@@ -268,7 +270,7 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 		ended(false)
 	}
 	for _, own := range asked {
-		own.unblock(w.h.worker().pipes, withError, func(done bool) {
+		own.unblock(w.h.Pipes(), withError, func(done bool) {
 			any = any || done
 			if missing--; missing == 0 {
 				ended(any)
@@ -314,3 +316,6 @@ func (w *replicaWait) look(now time.Time) {
 		}
 	}
 }
+
+// Party implements cluster.Counted.
+func (p *waitPart) Party() cluster.Party { return client.PartyOf(p.w.h.About()) }

@@ -1,4 +1,4 @@
-package proxy
+package blocking
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ func (b *block) troubled() {
 func (b *block) later(reply []byte, err error) {
 	b.node, b.asking = "", false
 	pause := b.try.Pause()
-	left := b.h.worker().pipes.Budget() - b.now().Sub(b.trouble)
+	left := b.h.Pipes().Budget() - b.now().Sub(b.trouble)
 	if b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
 	}
@@ -64,7 +64,7 @@ func (b *block) later(reply []byte, err error) {
 	}
 	b.attempt++ // nothing of the last one counts any more
 	this := b.attempt
-	b.timer = b.h.worker().loop.After(min(pause, left), func() {
+	b.timer = b.h.Loop().After(min(pause, left), func() {
 		if !b.over && b.own == nil && b.attempt == this {
 			b.connect()
 		}
@@ -75,7 +75,7 @@ func (b *block) later(reply []byte, err error) {
 func (b *block) giveUp(reply []byte, err error) {
 	timedOut := b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
 	if !timedOut && !b.ending {
-		b.h.worker().pipes.GaveUp()
+		b.h.Pipes().GaveUp()
 	}
 	switch {
 	case b.drained:
