@@ -33,7 +33,7 @@ func appendCommand(dst []byte, proto int, c *Command) []byte {
 	for i := range c.Keys {
 		dst = appendKeySpec(dst, proto, &c.Keys[i])
 	}
-	subs := c.offeredSubs()
+	subs := offeredSubs(c)
 	dst = redcon.AppendArray(dst, len(subs))
 	for _, sub := range subs {
 		dst = appendCommand(dst, proto, sub)
@@ -42,7 +42,7 @@ func appendCommand(dst []byte, proto int, c *Command) []byte {
 }
 
 // offeredSubs are the subcommands that are not refused, by name.
-func (c *Command) offeredSubs() []*Command {
+func offeredSubs(c *Command) []*Command {
 	var subs []*Command
 	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
 		if sub := c.Subs[name]; sub.Route != Refused {
@@ -156,7 +156,7 @@ func appendDocs(dst []byte, proto int, c *Command) []byte {
 	if docs.Complexity != "" {
 		texts = append(texts, "complexity", docs.Complexity)
 	}
-	subs := c.offeredSubs()
+	subs := offeredSubs(c)
 	pairs := len(texts) / 2
 	if len(docs.Arguments) > 0 {
 		pairs++

@@ -6,9 +6,6 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// defaultUser is whom AUTH with a password alone means.
-const defaultUser = "default"
-
 // auth is AUTH [user] password.
 func auth(c *Call) {
 	user, password := []byte(defaultUser), c.Args[1]
@@ -22,7 +19,7 @@ func auth(c *Call) {
 		c.Reply(errNoPassword)
 		return
 	}
-	reply := c.login(user, password, func(refusal []byte) []byte {
+	reply := login(c, user, password, func(refusal []byte) []byte {
 		if refusal != nil {
 			return refusal
 		}
@@ -33,24 +30,12 @@ func auth(c *Call) {
 	}
 }
 
-// Authenticates says that args, a command, may make its client another user: it is AUTH or HELLO, and not
-// certain to fail.
-func (c *Command) Authenticates(args [][]byte, s Server) bool {
-	switch {
-	case c.Flags&LogsIn == 0, !c.HasSecret(args):
-		return false
-	case c.Flags&SetsProtocol != 0:
-		return true
-	}
-	return len(args) == 3 || len(args) == 2 && s.AuthRequired()
-}
-
 // login authenticates the client and returns what then makes of it, or nil: then that is the answer later.
 //
 // Where all clients are users of the upstream, the upstream decides. Elsewhere the default user is whoever
 // the proxy is at the upstream: with the password of the proxy, or any if it has none. All other users are
 // the upstream's, for clients that may use the proxy already.
-func (c *Call) login(name, password []byte, then func(refusal []byte) []byte) []byte {
+func login(c *Call, name, password []byte, then func(refusal []byte) []byte) []byte {
 	client, user, server := c.Client, string(name), c.Server
 	required := server.AuthRequired()
 	switch {
@@ -71,14 +56,6 @@ func (c *Call) login(name, password []byte, then func(refusal []byte) []byte) []
 	c.Connection().Logout()
 	client.User, client.Authenticated = user, true
 	return then(nil)
-}
-
-// userName is as whom the client is authenticated.
-func (c *Client) userName() string {
-	if c.User == "" {
-		return defaultUser
-	}
-	return c.User
 }
 
 var errWrongPass = []byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n")

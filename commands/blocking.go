@@ -106,20 +106,3 @@ func streamTimeout(args [][]byte) (t Timeout, blocks bool) {
 	}
 	return t, true
 }
-
-// setBlockedClients has our lines of INFO say how many clients are blocked: of those whose command was sent
-// to a node no more than all nodes say that they block. Who asks until a client is blocked acts on it
-// then, and must not be faster than the command. Those that the proxy holds back count in full.
-func setBlockedClients(ours, upstream []infoSection, f Facts) {
-	sent := f.Blocked
-	for _, s := range upstream {
-		if n, err := strconv.Atoi(s.get("blocked_clients")); err == nil {
-			sent = min(sent, n)
-		}
-	}
-	for i := range ours {
-		if ours[i].title == "Clients" {
-			ours[i].set([2]string{"blocked_clients", strconv.Itoa(sent + f.Locks.Waiting + f.Held)})
-		}
-	}
-}

@@ -31,3 +31,26 @@ type Client struct {
 
 // Subscribed says that the client listens to something.
 func (c *Client) Subscribed() bool { return c.Topics != [3]int{} }
+
+// defaultUser is whom AUTH with a password alone means.
+const defaultUser = "default"
+
+// userName is as whom the client is authenticated.
+func (c *Client) userName() string {
+	if c.User == "" {
+		return defaultUser
+	}
+	return c.User
+}
+
+// Authenticates says that args, a command, may make its client another user: it is AUTH or HELLO, and not
+// certain to fail.
+func (c *Command) Authenticates(args [][]byte, s Server) bool {
+	switch {
+	case c.Flags&LogsIn == 0, !c.HasSecret(args):
+		return false
+	case c.Flags&SetsProtocol != 0:
+		return true
+	}
+	return len(args) == 3 || len(args) == 2 && s.AuthRequired()
+}

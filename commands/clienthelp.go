@@ -2,18 +2,7 @@ package commands
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 )
-
-// newerThan7 says that the upstream is Redis 7.2 or newer.
-func newerThan7(s Server) bool {
-	major, rest, _ := strings.Cut(s.RedisVersion(), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	m, _ := strconv.Atoi(major)
-	n, _ := strconv.Atoi(minor)
-	return m > 7 || m == 7 && n >= 2
-}
 
 // clientHelp is CLIENT HELP, as the upstream's version has it.
 func clientHelp(c *Call) {

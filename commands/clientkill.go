@@ -25,7 +25,7 @@ func (f *killFilter) fits(p *Peer, now time.Time) bool {
 		(f.laddr == "" || p.LocalAddr == f.laddr) &&
 		(f.user == "" || p.userName() == f.user) &&
 		(f.id == 0 || p.ID == f.id) &&
-		(f.kind == anyType || p.kind() == f.kind) &&
+		(f.kind == anyType || kindOf(p) == f.kind) &&
 		now.Sub(p.Created) >= f.age &&
 		p.ID != f.skip
 }

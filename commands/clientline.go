@@ -14,7 +14,7 @@ import (
 const staticReplies = 16 << 10
 
 // line appends the line of CLIENT LIST, with its end. libs: with the fields that came with Redis 7.2.
-func (p *Peer) line(b []byte, now time.Time, libs bool) []byte {
+func appendLine(p *Peer, b []byte, now time.Time, libs bool) []byte {
 	static := min(p.Replies, staticReplies)
 	listed := p.Replies - static
 	events := "r"
@@ -31,7 +31,7 @@ func (p *Peer) line(b []byte, now time.Time, libs bool) []byte {
 	text(" name=", p.Name)
 	number(" age=", int(max(now.Sub(p.Created), 0)/time.Second))
 	number(" idle=", int(max(p.Idle, 0)/time.Second))
-	b = p.flags(append(b, " flags="...))
+	b = appendFlags(p, append(b, " flags="...))
 	number(" db=", p.DB)
 	number(" sub=", p.Topics[cluster.Classic])
 	number(" psub=", p.Topics[cluster.Pattern])
@@ -67,7 +67,7 @@ func orNull(command string) string {
 }
 
 // flags appends the letters that tell of the client's state, in the order of Redis.
-func (p *Peer) flags(b []byte) []byte {
+func appendFlags(p *Peer, b []byte) []byte {
 	before := len(b)
 	for _, f := range [...]struct {
 		is     bool
@@ -107,7 +107,7 @@ const (
 	linkType // of a master or a replica, of which the proxy has none
 )
 
-func (p *Peer) kind() peerType {
+func kindOf(p *Peer) peerType {
 	if p.Subscribed() && !p.Monitoring {
 		return pubsubType
 	}

@@ -33,11 +33,11 @@ func TestClientLine(t *testing.T) {
 	} {
 		p := base()
 		test.change(p)
-		if got := string(p.line(nil, now, false)); got != test.want {
+		if got := string(appendLine(p, nil, now, false)); got != test.want {
 			t.Errorf("\n got %s\nwant %s", got, test.want)
 		}
 	}
-	if got := string(base().line(nil, now, true)); !strings.HasSuffix(got, " resp=3 lib-name= lib-ver=\n") {
+	if got := string(appendLine(base(), nil, now, true)); !strings.HasSuffix(got, " resp=3 lib-name= lib-ver=\n") {
 		t.Errorf("of Redis 7.2: %s", got)
 	}
 }

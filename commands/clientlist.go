@@ -8,7 +8,7 @@ import (
 
 // clientInfo is CLIENT INFO.
 func clientInfo(c *Call) {
-	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", string(c.Clients().Self().line(nil, time.Now(), newerThan7(c.Server)))))
+	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", string(appendLine(c.Clients().Self(), nil, time.Now(), newerThan7(c.Server)))))
 }
 
 // clientList is CLIENT LIST [TYPE type | ID id ...].
@@ -39,10 +39,10 @@ func clientList(c *Call) {
 	}
 	now, libs, proto := time.Now(), newerThan7(c.Server), c.Client.Proto
 	c.Clients().Each(ids, func(p *Peer) []byte {
-		if kind != anyType && p.kind() != kind {
+		if kind != anyType && kindOf(p) != kind {
 			return nil
 		}
-		return p.line(make([]byte, 0, usualLine), now, libs)
+		return appendLine(p, make([]byte, 0, usualLine), now, libs)
 	}, func(seen []Seen) []byte {
 		return resp.AppendVerbatim(nil, proto, "txt", joinLines(seen, ids))
 	})

@@ -48,11 +48,11 @@ func clientSetInfo(c *Call) {
 	c.Reply(resp.OK)
 }
 
-func clientNoEvict(c *Call) { c.toggle(&c.Client.NoEvict) }
-func clientNoTouch(c *Call) { c.toggle(&c.Client.NoTouch) }
+func clientNoEvict(c *Call) { toggle(c, &c.Client.NoEvict) }
+func clientNoTouch(c *Call) { toggle(c, &c.Client.NoTouch) }
 
 // toggle sets a property of the client by the ON or OFF of the third argument.
-func (c *Call) toggle(property *bool) {
+func toggle(c *Call, property *bool) {
 	switch {
 	case resp.IsWord(c.Args[2], "ON"):
 		*property = true
@@ -64,10 +64,6 @@ func (c *Call) toggle(property *bool) {
 	}
 	c.Reply(resp.OK)
 }
-
-// noSubcommand answers a container whose subcommand is none that the proxy
-// knows.
-func noSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }
 
 // printable says that b can stand in a line of CLIENT INFO.
 func printable(b []byte) bool {

@@ -34,7 +34,7 @@ func clusterChange(c *Call) {
 // clusterSlots is CLUSTER SLOTS: of each range its first and last slot and its node, which
 // is endpoint, port, id, and what else is known of it.
 func clusterSlots(c *Call) {
-	peers := c.peers()
+	peers := peers(c)
 	out := redcon.AppendArray(nil, len(peers))
 	for _, p := range peers {
 		out = redcon.AppendArray(out, 3)
@@ -51,7 +51,7 @@ func clusterSlots(c *Call) {
 
 // clusterShards is CLUSTER SHARDS: a map a shard.
 func clusterShards(c *Call) {
-	peers, proto := c.peers(), c.Client.Proto
+	peers, proto := peers(c), c.Client.Proto
 	port := "port"
 	if c.Server.Secure() {
 		port = "tls-port"
@@ -89,7 +89,7 @@ func (p *peer) named() bool { return p.host != "" && net.ParseIP(p.host) == nil 
 // clusterNodes is CLUSTER NODES: a line a node.
 func clusterNodes(c *Call) {
 	var text strings.Builder
-	for i, p := range c.peers() {
+	for i, p := range peers(c) {
 		flags, pong := "master", time.Now().UnixMilli()
 		if p.self {
 			flags, pong = "myself,master", 0
@@ -109,7 +109,7 @@ func (p *peer) bus() int {
 
 // clusterInfo is CLUSTER INFO: what of the slots is served behind.
 func clusterInfo(c *Call) {
-	peers, served := len(c.peers()), c.Server.Served()
+	peers, served := len(peers(c)), c.Server.Served()
 	state := "ok"
 	if served < slot.Count {
 		state = "fail"
@@ -121,7 +121,7 @@ func clusterInfo(c *Call) {
 		state, slot.Count, served, slot.Count-served, peers, peers, peers)))
 }
 
-func clusterMyID(c *Call) { c.Reply(redcon.AppendBulkString(nil, self(c.peers()).id)) }
+func clusterMyID(c *Call) { c.Reply(redcon.AppendBulkString(nil, self(peers(c)).id)) }
 
 // clusterMyShardID is CLUSTER MYSHARDID, which Redis has since 7.2. A shard is one node.
 func clusterMyShardID(c *Call) {
@@ -130,13 +130,6 @@ func clusterMyShardID(c *Call) {
 		return
 	}
 	inCluster(clusterMyID)(c)
-}
-
-// atLeast compares a version such as "7.0.15".
-func atLeast(version string, major, minor int) bool {
-	var x, y int
-	fmt.Sscanf(version, "%d.%d", &x, &y)
-	return x > major || x == major && y >= minor
 }
 
 // longKey is from how many bytes on a goroutine works out the slot of a key.
@@ -160,7 +153,7 @@ func clusterInSlot(c *Call) {
 		c.Reply(refusal(c.Command.Name, " in front of one Redis, which does not know its keys by slot"))
 		return
 	}
-	n, ok := integer(c.Args[2])
+	n, ok := resp.Integer(c.Args[2])
 	if !ok || n < 0 || n >= slot.Count {
 		n = AnySlot // the node will say what is wrong
 	}
@@ -168,14 +161,14 @@ func clusterInSlot(c *Call) {
 }
 
 // clusterReplicas is CLUSTER REPLICAS id: proxies have none.
-func clusterReplicas(c *Call) { c.ofPeer(resp.EmptyArray) }
+func clusterReplicas(c *Call) { ofPeer(c, resp.EmptyArray) }
 
 // clusterFailures is CLUSTER COUNT-FAILURE-REPORTS id.
-func clusterFailures(c *Call) { c.ofPeer(redcon.AppendInt(nil, 0)) }
+func clusterFailures(c *Call) { ofPeer(c, redcon.AppendInt(nil, 0)) }
 
 // ofPeer answers what is asked of the node with the id in the third argument.
-func (c *Call) ofPeer(reply []byte) {
-	if named(c.peers(), c.Args[2]) == nil {
+func ofPeer(c *Call, reply []byte) {
+	if named(peers(c), c.Args[2]) == nil {
 		reply = resp.ErrorLine("ERR Unknown node %s", c.Args[2])
 	}
 	c.Reply(reply)
@@ -202,10 +195,10 @@ func clusterHelp(c *Call) {
 // readOnly is READONLY, and readWrite READWRITE: the client's reads may go to replicas, or may not. A Redis
 // without a cluster knows neither; looking like one the proxy does if it reads from replicas without being
 // asked.
-func readOnly(c *Call)  { c.setReadOnly(1) }
-func readWrite(c *Call) { c.setReadOnly(-1) }
+func readOnly(c *Call)  { setReadOnly(c, 1) }
+func readWrite(c *Call) { setReadOnly(c, -1) }
 
-func (c *Call) setReadOnly(to int8) {
+func setReadOnly(c *Call, to int8) {
 	reads := c.Server.ReplicaReads()
 	if !c.Server.ClusterMode() && reads != ReadsPreferred && reads != ReadsAnywhere {
 		c.Reply(errNoCluster)
@@ -219,3 +212,6 @@ func (c *Call) setReadOnly(to int8) {
 }
 
 var errNoCluster = []byte("-ERR This instance has cluster support disabled\r\n")
+
+// sayOK answers commands that ask for what is so anyhow.
+func sayOK(c *Call) { c.Reply(resp.OK) }

@@ -76,8 +76,9 @@ type Command struct {
 	Queue  Queuing             // what becomes of it between MULTI and EXEC
 	None   []byte              // Blocks on several nodes: the reply if none was asked
 
-	secret     func(args [][]byte) []bool // Secrets; nil: it has none
-	queued     func(args [][]byte) Queued // Queued; nil: nothing
+	secret     func(args [][]byte) []bool           // Secrets; nil: it has none
+	check      func(args [][]byte) (refusal []byte) // what is wrong besides the number of arguments; nil: nothing can be
+	queued     func(args [][]byte) Queued           // Queued; nil: nothing
 	script     scriptKind
 	topics     topicUse
 	needs      func(args [][]byte) []Right // Rights; nil: that to the command itself
@@ -128,3 +129,6 @@ func (c *Command) PlaceOf(args [][]byte, t *Table, s *Scripts) (p Place) {
 	}
 	return p
 }
+
+// everywhere says that c goes to all masters.
+func (c *Command) everywhere() bool { return c.Route == AllNodes || c.Flags&Fanned != 0 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -136,4 +137,15 @@ func (ch *change) takeBack(refused []byte, refuser int) {
 		actions.AskAll(resp.AppendCommandStrings(nil, words...), Asking{Resend: true, Always: true}, func(int, [][]byte) []byte { return refused })
 		return nil
 	})
+}
+
+// configSecrets are the values of the settings that hold passwords: requirepass, masterauth,
+// tls-key-file-pass ...
+func configSecrets(args [][]byte) []bool {
+	secret := make([]bool, len(args))
+	for i := 3; i < len(args); i += 2 {
+		name := bytes.ToLower(args[i-1])
+		secret[i] = bytes.Contains(name, []byte("pass")) || bytes.HasPrefix(name, []byte("master"))
+	}
+	return secret
 }

@@ -1,5 +1,15 @@
 package commands
 
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lockproxy/internal/resp"
+)
+
 // Docs is what COMMAND DOCS says of a command of lockproxy's own.
 type Docs struct {
 	Summary    string
@@ -18,4 +28,60 @@ type Argument struct {
 	Optional  bool
 	Multiple  bool
 	Arguments []Argument // of oneof and block
+}
+
+// usage ends an error with the syntax of the verb.
+func (c *Command) usage(err error) error {
+	return fmt.Errorf("ERR %w. Syntax: %s", err, c.syntax())
+}
+
+// wrongArity is the reply to c with a wrong number of arguments.
+func (c *Command) wrongArity() []byte {
+	switch {
+	case c.Flags&RunsQueue != 0: // it ends the transaction all the same
+		return resp.ErrorLine("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+	case c.Flags&LockVerb == 0:
+		return wrongArity(c.Name)
+	}
+	return ErrorReply(c.usage(errors.New("wrong number of arguments")))
+}
+
+// syntax is the syntax line of a verb.
+func (c *Command) syntax() string {
+	line := strings.ToUpper(strings.ReplaceAll(c.Name, "|", " "))
+	if c.Subs == nil {
+		return line + syntaxOf(c.Docs.Arguments, " ")
+	}
+	var subs []string
+	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
+		if sub := c.Subs[name]; sub.Docs != nil {
+			subs = append(subs, strings.ToUpper(name)+syntaxOf(sub.Docs.Arguments, " "))
+		}
+	}
+	return line + " " + strings.Join(subs, " | ")
+}
+
+func syntaxOf(all []Argument, before string) string {
+	var b strings.Builder
+	for _, arg := range all {
+		text := arg.Name
+		switch arg.Type {
+		case "pure-token":
+			text = ""
+		case "oneof":
+			var either []string
+			for _, one := range arg.Arguments {
+				either = append(either, strings.TrimSpace(syntaxOf([]Argument{one}, "")))
+			}
+			text = strings.Join(either, " | ")
+		case "block":
+			text = strings.TrimSpace(syntaxOf(arg.Arguments, " "))
+		}
+		text = strings.TrimSpace(arg.Token + " " + text)
+		if arg.Optional {
+			text = "[" + text + "]"
+		}
+		b.WriteString(before + text)
+	}
+	return b.String()
 }

@@ -27,3 +27,9 @@ var mergeFunctionStats = merge.Maps(func(name string, a *resp.Value, b resp.Valu
 // killScript is SCRIPT KILL and FUNCTION KILL: they must not wait behind the very
 // script that they are to end.
 func killScript(c *Call) { c.AskAll(c.Raw, Asking{Own: true}, merge.One) }
+
+// functionLoad is FUNCTION LOAD [REPLACE] code.
+func functionLoad(c *Call) {
+	c.Server.Scripts().addLibrary(c.Args[len(c.Args)-1], c.Table)
+	c.AskAll(c.Raw, Asking{}, merge.First)
+}

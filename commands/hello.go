@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bytes"
-	"cmp"
 
 	"github.com/tidwall/redcon"
 
@@ -29,13 +28,13 @@ func hello(c *Call) {
 	if len(c.Args) > 2 {
 		options = c.Args[2:]
 	}
-	if reply := c.helloAs(proto, options); reply != nil {
+	if reply := helloAs(c, proto, options); reply != nil {
 		c.Reply(reply)
 	}
 }
 
 // helloAs is HELLO from its options on. It returns the answer, or nil if a node is asked before.
-func (c *Call) helloAs(proto int, options [][]byte) []byte {
+func helloAs(c *Call, proto int, options [][]byte) []byte {
 	for len(options) > 0 {
 		option, more := options[0], len(options)-1
 		switch {
@@ -45,11 +44,11 @@ func (c *Call) helloAs(proto int, options [][]byte) []byte {
 			for _, arg := range options[3:] {
 				rest = append(rest, bytes.Clone(arg))
 			}
-			return c.login(options[1], options[2], func(refusal []byte) []byte {
+			return login(c, options[1], options[2], func(refusal []byte) []byte {
 				if refusal != nil {
 					return refusal
 				}
-				return later.helloAs(proto, rest)
+				return helloAs(&later, proto, rest)
 			})
 		case resp.IsWord(option, "SETNAME") && more >= 1:
 			if !printable(options[1]) {
@@ -87,14 +86,8 @@ func appendHello(dst []byte, c *Call) []byte {
 	return redcon.AppendArray(dst, 0)
 }
 
-// oldestVersion is told when the upstream does not tell its version, as the one
-// in memory: that of the first Redis with HELLO, so that clients ask for nothing
-// that may be missing.
-const oldestVersion = "6.0.0"
-
-// redisVersion is never empty: clients choose by it what they use.
-func redisVersion(s Server) string {
-	return cmp.Or(s.RedisVersion(), oldestVersion)
-}
-
 var errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n")
+
+func helloSecrets(args [][]byte) []bool {
+	return secretBehind(args, 2, secretWord{"AUTH", 2}, secretWord{"SETNAME", 0})
+}

@@ -41,7 +41,7 @@ func mergeInfo(texts []string, table *Table) []infoSection {
 				break
 			}
 			all := values[[2]string{s.title, line[0]}]
-			if command, ok := strings.CutPrefix(line[0], "cmdstat_"); ok && table.goesEverywhere(command) {
+			if command, ok := strings.CutPrefix(line[0], "cmdstat_"); ok && goesEverywhere(table, command) {
 				all = mostCalls(all)
 			}
 			s.lines[j][1] = mergeInfoValues(s.title, line[0], all)

@@ -65,7 +65,7 @@ func mergeHistory(_ int, replies [][]byte) []byte {
 func mergeHistogram(table *Table) Merge {
 	return merge.Maps(func(command string, a *resp.Value, b resp.Value) {
 		switch {
-		case !table.goesEverywhere(command):
+		case !goesEverywhere(table, command):
 			joinHistograms(command, a, b)
 		case callsOf(b) > callsOf(*a):
 			*a = b
@@ -169,7 +169,7 @@ func latencyHistogram(c *Call) {
 func asksFor(names [][]byte, command string) bool {
 	container, _, _ := strings.Cut(command, "|")
 	for _, name := range names {
-		if equalFold(name, command) || equalFold(name, container) {
+		if strings.EqualFold(string(name), command) || strings.EqualFold(string(name), container) {
 			return true
 		}
 	}

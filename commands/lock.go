@@ -50,7 +50,8 @@ var keepArgument = Argument{Name: "keepalive", Type: "block", Optional: true, Ar
 // Reply: array of token, fence, ttl in ms, count; Null: others hold the lock.
 func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary string) *Command {
 	verb := &Command{
-		Name: name, Arity: -2, Flags: Write | Blocking | LockVerb, Keys: onKey, Route: Local, needs: keyRight(l), secret: secretTokens,
+		Name: name, Arity: -2, Flags: Write | Blocking | LockVerb, Keys: onKey, Route: Local,
+		needs: keyRight(l), secret: secretTokens, check: shortName(1),
 		Docs: &Docs{
 			Summary: summary, Since: "0.1.0", Group: "lock", Complexity: "O(1)",
 			Arguments: []Argument{

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -117,9 +115,14 @@ var lockOptions = [...]lockOption{
 	}},
 }
 
-// longLockName is the reply to a verb that names a lock by more than maxLockName bytes.
-func longLockName(name []byte) []byte {
-	return resp.ErrorLine("ERR the name of a lock has %d bytes at most, this one has %d", maxLockName, len(name))
+// shortName checks the name of the lock, which argument at is.
+func shortName(at int) func(args [][]byte) (refusal []byte) {
+	return func(args [][]byte) []byte {
+		if len(args) <= at || len(args[at]) <= maxLockName {
+			return nil
+		}
+		return resp.ErrorLine("ERR the name of a lock has %d bytes at most, this one has %d", maxLockName, len(args[at]))
+	}
 }
 
 // notOfID says that c does not belong into the ID of a request.
@@ -238,62 +241,6 @@ func (a *lockArgs) setToken(v []byte) error {
 	return nil
 }
 
-// usage ends an error with the syntax of the verb.
-func (c *Command) usage(err error) error {
-	return fmt.Errorf("ERR %w. Syntax: %s", err, c.syntax())
-}
-
-// wrongArity is the reply to c with a wrong number of arguments.
-func (c *Command) wrongArity() []byte {
-	switch {
-	case c.Flags&RunsQueue != 0: // it ends the transaction all the same
-		return resp.ErrorLine("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
-	case c.Flags&LockVerb == 0:
-		return wrongArity(c.Name)
-	}
-	return ErrorReply(c.usage(errors.New("wrong number of arguments")))
-}
-
-// syntax is the syntax line of a verb.
-func (c *Command) syntax() string {
-	line := strings.ToUpper(strings.ReplaceAll(c.Name, "|", " "))
-	if c.Subs == nil {
-		return line + syntaxOf(c.Docs.Arguments, " ")
-	}
-	var subs []string
-	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
-		if sub := c.Subs[name]; sub.Docs != nil {
-			subs = append(subs, strings.ToUpper(name)+syntaxOf(sub.Docs.Arguments, " "))
-		}
-	}
-	return line + " " + strings.Join(subs, " | ")
-}
-
-func syntaxOf(all []Argument, before string) string {
-	var b strings.Builder
-	for _, arg := range all {
-		text := arg.Name
-		switch arg.Type {
-		case "pure-token":
-			text = ""
-		case "oneof":
-			var either []string
-			for _, one := range arg.Arguments {
-				either = append(either, strings.TrimSpace(syntaxOf([]Argument{one}, "")))
-			}
-			text = strings.Join(either, " | ")
-		case "block":
-			text = strings.TrimSpace(syntaxOf(arg.Arguments, " "))
-		}
-		text = strings.TrimSpace(arg.Token + " " + text)
-		if arg.Optional {
-			text = "[" + text + "]"
-		}
-		b.WriteString(before + text)
-	}
-	return b.String()
-}
-
 // durationArg reads a number of units from least up to most, which is a setting.
 func durationArg(word string, v []byte, unit time.Duration, least int64, most time.Duration, setting string) (time.Duration, error) {
 	n, err := integerArg(word, v, least, int64(most/unit), setting)
@@ -319,4 +266,31 @@ func clip(v []byte) string {
 		return string(v[:64]) + "..."
 	}
 	return string(v)
+}
+
+// secretTokens looks for the tokens in the arguments of a lock verb: what TOKEN names, and what is
+// no option.
+func secretTokens(args [][]byte) []bool {
+	secret := make([]bool, len(args))
+	for i := 2; i < len(args); i++ {
+		option := lockOptionOf(args[i])
+		switch {
+		case option == nil:
+			secret[i] = true
+		case option.value && i+1 < len(args):
+			i++
+			secret[i] = option.word == "TOKEN"
+		}
+	}
+	return secret
+}
+
+// lockOptionOf is the option that word names, of whichever verb, or nil.
+func lockOptionOf(word []byte) *lockOption {
+	for i := range lockOptions {
+		if resp.IsWord(word, lockOptions[i].word) {
+			return &lockOptions[i]
+		}
+	}
+	return nil
 }

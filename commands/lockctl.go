@@ -11,40 +11,63 @@ import (
 //
 //	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] | BREAK key | STATS | HELP
 func lockctlVerb(l *Lockers, b *busiest) *Command {
-	reads := []KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
-	writes := []KeySpec{{Begin: 2, Flags: []string{"RW", "delete"}}}
 	key := Argument{Name: "key", Type: "key"}
-	sub := func(name string, arity int, flags Flags, keys []KeySpec, summary, complexity string, run func(c *Call), args ...Argument) *Command {
-		return &Command{
-			Name: "lockctl|" + name, Arity: arity, Flags: flags | LockVerb, Keys: keys, Route: Local, Run: run,
-			Docs: &Docs{Summary: summary, Since: "0.1.0", Group: "lock", Complexity: complexity, Arguments: args},
-		}
-	}
+	reads := []KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
 	reading := func(args [][]byte) []Right { return readRights(l.key(args[2])) }
 	helping := fixedRights(right("COMMAND"))
 	const perLock = "O(N), N being holders and waiters"
+	list := &Command{
+		Name: "lockctl|list", Arity: -2, Flags: ReadOnly, needs: allLocksRights(l),
+		Docs: &Docs{
+			Summary: "Lists the locks that are held.", Complexity: "O(N), N being the keys of all nodes",
+			Arguments: []Argument{
+				{Name: "pattern", Type: "pattern", Token: "MATCH", Optional: true},
+				{Name: "count", Type: "integer", Token: "COUNT", Optional: true},
+			},
+		},
+	}
+	list.Run = func(c *Call) { lockctlList(c, l, list) }
 	verb := &Command{
 		Name: "lockctl", Arity: -2, Flags: LockVerb, Route: Local, Run: noSubcommand, needs: helping,
 		Docs: &Docs{Summary: "Looks after locks.", Since: "0.1.0", Group: "lock", Complexity: "Depends on the subcommand."},
-		Subs: map[string]*Command{
-			"info":  sub("info", 3, ReadOnly, reads, "Says who holds a lock and how many wait.", perLock, func(c *Call) { lockctlInfo(c, l) }, key),
-			"check": sub("check", 4, ReadOnly, reads, "Says what a token holds.", perLock, func(c *Call) { lockctlCheck(c, l) }, key, Argument{Name: "token", Type: "string"}),
-			"list": sub("list", -2, ReadOnly, nil, "Lists the locks that are held.", "O(N), N being the keys of all nodes", nil,
-				Argument{Name: "pattern", Type: "pattern", Token: "MATCH", Optional: true}, Argument{Name: "count", Type: "integer", Token: "COUNT", Optional: true}),
-			"break": sub("break", 3, Write|Admin, writes, "Takes a lock away from whoever holds it.", perLock, func(c *Call) { lockctlBreak(c, l) }, key),
-			"stats": sub("stats", 2, ReadOnly, nil, "Says what this proxy has done with locks.", "O(N), N being lock-stats-names", func(c *Call) { lockctlStats(c, l, b) }),
-			"help":  sub("help", 2, ReadOnly, nil, "Lists the subcommands.", "O(1)", lockctlHelp),
+	}
+	for _, sub := range []*Command{
+		{
+			Name: "lockctl|info", Arity: 3, Flags: ReadOnly, Keys: reads, needs: reading, check: shortName(2),
+			Run:  func(c *Call) { lockctlInfo(c, l) },
+			Docs: &Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock, Arguments: []Argument{key}},
 		},
-	}
-	for sub, needs := range map[string]func([][]byte) []Right{
-		"info": reading, "check": reading, "break": breakRights(l), "list": allLocksRights(l),
-		"stats": fixedRights(right("INFO"), right("KEYS", "*")), "help": helping,
+		{
+			Name: "lockctl|check", Arity: 4, Flags: ReadOnly, Keys: reads, needs: reading, check: shortName(2),
+			secret: secretsFrom(3),
+			Run:    func(c *Call) { lockctlCheck(c, l) },
+			Docs: &Docs{
+				Summary: "Says what a token holds.", Complexity: perLock,
+				Arguments: []Argument{key, {Name: "token", Type: "string"}},
+			},
+		},
+		list,
+		{
+			Name: "lockctl|break", Arity: 3, Flags: Write | Admin, Keys: []KeySpec{{Begin: 2, Flags: []string{"RW", "delete"}}},
+			needs: breakRights(l), check: shortName(2),
+			Run:  func(c *Call) { lockctlBreak(c, l) },
+			Docs: &Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock, Arguments: []Argument{key}},
+		},
+		{
+			Name: "lockctl|stats", Arity: 2, Flags: ReadOnly, needs: fixedRights(right("INFO"), right("KEYS", "*")),
+			Run:  func(c *Call) { lockctlStats(c, l, b) },
+			Docs: &Docs{Summary: "Says what this proxy has done with locks.", Complexity: "O(N), N being lock-stats-names"},
+		},
+		{
+			Name: "lockctl|help", Arity: 2, Flags: ReadOnly, needs: helping, Run: lockctlHelp,
+			Docs: &Docs{Summary: "Lists the subcommands.", Complexity: "O(1)"},
+		},
 	} {
-		verb.Subs[sub].needs = needs
+		sub.Flags |= LockVerb
+		sub.Route = Local
+		sub.Docs.Since, sub.Docs.Group = verb.Docs.Since, verb.Docs.Group
+		verb.addSub(sub)
 	}
-	verb.Subs["check"].secret = secretsFrom(3)
-	list := verb.Subs["list"]
-	list.Run = func(c *Call) { lockctlList(c, l, list) }
 	return verb
 }
 

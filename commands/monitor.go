@@ -7,15 +7,6 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// monitor is MONITOR. Redis answers a second one with nothing.
-func monitor(c *Call) {
-	if c.Client.Monitoring {
-		c.Reply(nil)
-		return
-	}
-	c.Connection().Monitor(resp.OK)
-}
-
 // AppendMonitorTime and AppendMonitorCall append the two halves of what MONITOR shows of a command:
 //
 //	+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"

@@ -96,7 +96,7 @@ func TestManyPrefixes(t *testing.T) {
 	next := Tracking{BCast: true}
 	if steps := testing.Benchmark(func(b *testing.B) {
 		for range b.N {
-			many.overlapping("2:")
+			overlapping(&many, "2:")
 		}
 	}); steps.NsPerOp() > 100_000 {
 		t.Errorf("a prefix takes %v", steps)
@@ -104,7 +104,7 @@ func TestManyPrefixes(t *testing.T) {
 	for prefix, old := range map[string]string{
 		"2": "", "1000000": "1000000:", "1500000:x": "1500000:", "19": "1900000:",
 	} {
-		got := many.refuses(&next, []string{prefix})
+		got := refuses(&many, &next, []string{prefix})
 		if (got == "") != (old == "") || !strings.Contains(got, old) {
 			t.Errorf("%s: %q, want it to overlap with %q", prefix, got, old)
 		}

@@ -43,7 +43,4 @@ func echo(c *Call) {
 // maxBrief is how many bytes of arguments the loop copies itself.
 const maxBrief = 256 << 10
 
-// sayOK answers commands that ask for what is so anyhow.
-func sayOK(c *Call) { c.Reply(resp.OK) }
-
 var replyPong = []byte("+PONG\r\n")

@@ -10,44 +10,10 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// Subscriptions is what publishing and subscribing need. Subscribe, Unsubscribe, End and
-// Publish each answer the command.
-type Subscriptions interface {
-	// Subscribe has the client listen to the topics of these names, which are copied, and confirms
-	// each of them once everything that is published from then on reaches the client.
-	Subscribe(kind cluster.TopicKind, names [][]byte)
-	// Unsubscribe ends that and confirms it for each name, those of no subscription too. nil: for all
-	// names of that kind.
-	Unsubscribe(kind cluster.TopicKind, names [][]byte)
-	// End ends everything that the client listens to, and answers with what end then returns.
-	// Messages come until end is called, in the protocol that the client speaks: only end may change that.
-	End(end func() []byte)
-	// Publish forwards the command, PUBLISH or SPUBLISH, and answers with the number of
-	// receivers that a server would tell to which the clients of the proxy are connected.
-	Publish(shard bool)
-	// Shards says that the upstream has shard channels.
-	Shards() bool
-	// Census counts who listens. It is for a Merge of the masters as they are now.
-	Census() Census
-}
-
-// Census tells the clients that listen through this proxy from the proxy itself, which
-// the nodes take for one subscriber. Any goroutine may use it.
-type Census interface {
-	// Listeners is how many clients of the proxy listen to a topic.
-	Listeners(kind cluster.TopicKind, name []byte) int
-	// Own is how many subscribers to a topic master i takes the proxy for: 1 or 0.
-	Own(kind cluster.TopicKind, name []byte, i int) int
-	// Heard are the names of the topics that clients listen to.
-	Heard(kind cluster.TopicKind) []string
-	// OwnTopics is how many topics master i has the proxy as a subscriber to.
-	OwnTopics(kind cluster.TopicKind, i int) int
-}
-
-func subscribe(c *Call)    { c.listen(cluster.Classic) }
-func psubscribe(c *Call)   { c.listen(cluster.Pattern) }
-func unsubscribe(c *Call)  { c.Subscriptions().Unsubscribe(cluster.Classic, c.named()) }
-func punsubscribe(c *Call) { c.Subscriptions().Unsubscribe(cluster.Pattern, c.named()) }
+func subscribe(c *Call)    { listen(c, cluster.Classic) }
+func psubscribe(c *Call)   { listen(c, cluster.Pattern) }
+func unsubscribe(c *Call)  { c.Subscriptions().Unsubscribe(cluster.Classic, topicsNamed(c)) }
+func punsubscribe(c *Call) { c.Subscriptions().Unsubscribe(cluster.Pattern, topicsNamed(c)) }
 func publish(c *Call)      { c.Subscriptions().Publish(false) }
 func spublish(c *Call)     { c.Subscriptions().Publish(true) }
 
@@ -55,10 +21,10 @@ func ssubscribe(c *Call) {
 	switch {
 	case !c.Subscriptions().Shards():
 		c.Reply(unknownCommand(c.Args))
-	case c.crossesSlots():
+	case crossesSlots(c):
 		c.Reply(ErrorReply(ErrCrossSlot))
 	default:
-		c.listen(cluster.Shard)
+		listen(c, cluster.Shard)
 	}
 }
 
@@ -68,7 +34,7 @@ func ssubscribe(c *Call) {
 const maxTopicName = cluster.MaxShared - 1<<10
 
 // listen subscribes to the topics that the arguments name.
-func (c *Call) listen(kind cluster.TopicKind) {
+func listen(c *Call, kind cluster.TopicKind) {
 	for _, name := range c.Args[1:] {
 		if len(name) > maxTopicName {
 			c.Reply(resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through lockproxy, this one has %d",
@@ -83,15 +49,15 @@ func sunsubscribe(c *Call) {
 	switch {
 	case !c.Subscriptions().Shards():
 		c.Reply(unknownCommand(c.Args))
-	case c.crossesSlots():
+	case crossesSlots(c):
 		c.Reply(ErrorReply(ErrCrossSlot))
 	default:
-		c.Subscriptions().Unsubscribe(cluster.Shard, c.named())
+		c.Subscriptions().Unsubscribe(cluster.Shard, topicsNamed(c))
 	}
 }
 
-// named are the arguments, nil if there are none.
-func (c *Call) named() [][]byte {
+// topicsNamed are the arguments, nil if there are none.
+func topicsNamed(c *Call) [][]byte {
 	if len(c.Args) == 1 {
 		return nil
 	}
@@ -99,7 +65,7 @@ func (c *Call) named() [][]byte {
 }
 
 // crossesSlots says that the arguments are of several slots, which a cluster does not take.
-func (c *Call) crossesSlots() bool {
+func crossesSlots(c *Call) bool {
 	if !c.Server.Clustered() || len(c.Args) < 3 {
 		return false
 	}
@@ -115,17 +81,6 @@ func (c *Call) crossesSlots() bool {
 	return false
 }
 
-// BarredTo says that a client of RESP2 which listens to something may not send c, a command of
-// n arguments with its name. What cannot be right is left to whoever says so.
-func (c *Command) BarredTo(n int) bool {
-	return c.Flags&InSubscriber == 0 && (n == c.Arity || c.Arity < 0 && n >= -c.Arity)
-}
-
-// Barred is the reply to a command that is barred to subscribers.
-func (c *Command) Barred() []byte {
-	return resp.ErrorLine("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", c.Name)
-}
-
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
 func channels(kind cluster.TopicKind) func(c *Call) {
 	return func(c *Call) {
@@ -134,7 +89,7 @@ func channels(kind cluster.TopicKind) func(c *Call) {
 		if len(c.Args) == 3 {
 			pattern = append([]byte{}, c.Args[2]...)
 		}
-		c.broadcastApart(func(replies [][]byte) []byte { return mergeChannels(census, kind, pattern, replies) })
+		broadcastApart(c, func(replies [][]byte) []byte { return mergeChannels(census, kind, pattern, replies) })
 	}
 }
 
@@ -171,7 +126,7 @@ func mergeChannels(census Census, kind cluster.TopicKind, pattern []byte, replie
 func numSub(kind cluster.TopicKind) func(c *Call) {
 	return func(c *Call) {
 		census := c.Subscriptions().Census()
-		c.broadcastApart(func(replies [][]byte) []byte { return mergeNumSub(census, kind, replies) })
+		broadcastApart(c, func(replies [][]byte) []byte { return mergeNumSub(census, kind, replies) })
 	}
 }
 
@@ -205,7 +160,7 @@ func mergeNumSub(census Census, kind cluster.TopicKind, replies [][]byte) []byte
 // clients of several nodes have in common count more than once.
 func numPat(c *Call) {
 	census := c.Subscriptions().Census()
-	c.broadcastApart(func(replies [][]byte) []byte {
+	broadcastApart(c, func(replies [][]byte) []byte {
 		sum := int64(len(census.Heard(cluster.Pattern)))
 		for i, reply := range replies {
 			n, ok := resp.IntegerReply(reply)
@@ -220,7 +175,7 @@ func numPat(c *Call) {
 
 // broadcastApart sends the command to all masters and has a goroutine combine what they answer, unless that is
 // an error: there may be a million names, in the replies or in the Census, which is safe for that.
-func (c *Call) broadcastApart(combine func(replies [][]byte) []byte) {
+func broadcastApart(c *Call, combine func(replies [][]byte) []byte) {
 	actions := c.Actions
 	actions.AskAll(c.Raw, reread, func(_ int, replies [][]byte) []byte {
 		if err := merge.FirstError(replies); err != nil {

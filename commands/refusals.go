@@ -84,3 +84,7 @@ func helpReply(container string, lines ...string) []byte {
 	out = redcon.AppendString(out, "HELP")
 	return redcon.AppendString(out, "    Prints this help.")
 }
+
+// noSubcommand answers a container whose subcommand is none that the proxy
+// knows.
+func noSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }

@@ -16,7 +16,8 @@ import (
 // made shorter. With KEEPALIVE the hold is from now on kept alive by this connection.
 func renewVerb(l *Lockers) *Command {
 	verb := &Command{
-		Name: "renew", Arity: -2, Flags: Write | LockVerb, Keys: onKey, Route: Local, needs: keyRight(l), secret: secretTokens,
+		Name: "renew", Arity: -2, Flags: Write | LockVerb, Keys: onKey, Route: Local,
+		needs: keyRight(l), secret: secretTokens, check: shortName(1),
 		Docs: &Docs{
 			Summary: "Makes the lease of a hold longer.", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
 			Arguments: []Argument{{Name: "key", Type: "key"}, tokenArgument, leaseArgument, fenceArgument, keepArgument},

@@ -14,7 +14,7 @@ import (
 // to.
 func eval(c *Call) {
 	scripts, source := c.Server.Scripts(), c.Args[1]
-	if c.asProxy() {
+	if asProxy(c) {
 		scripts.Add(source)
 		c.byKeys()
 		return
@@ -64,7 +64,7 @@ func anyTook(replies [][]byte) bool {
 }
 
 // asProxy says that the client is to its nodes whoever the proxy is, and no user of its own.
-func (c *Call) asProxy() bool { return !c.Server.UsersOnly() && c.Client.userName() == defaultUser }
+func asProxy(c *Call) bool { return !c.Server.UsersOnly() && c.Client.userName() == defaultUser }
 
 // scriptExists says of which scripts EVALSHA will work: those that all masters
 // have, and those that the proxy can give them.

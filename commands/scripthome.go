@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"unsafe"
 
-	"lockproxy/commands/merge"
 	"lockproxy/internal/slot"
 )
 
@@ -140,10 +139,4 @@ func (s *Scripts) homeOf(function string) int {
 		return home
 	}
 	return AnySlot
-}
-
-// functionLoad is FUNCTION LOAD [REPLACE] code.
-func functionLoad(c *Call) {
-	c.Server.Scripts().addLibrary(c.Args[len(c.Args)-1], c.Table)
-	c.AskAll(c.Raw, Asking{}, merge.First)
 }

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"slices"
 
 	"lockproxy/internal/resp"
@@ -33,25 +32,6 @@ func secretsFrom(i int) func(args [][]byte) []bool {
 	}
 }
 
-func helloSecrets(args [][]byte) []bool {
-	return secretBehind(args, 2, secretWord{"AUTH", 2}, secretWord{"SETNAME", 0})
-}
-
-func migrateSecrets(args [][]byte) []bool {
-	return secretBehind(args, 6, secretWord{"AUTH", 1}, secretWord{"AUTH2", 2})
-}
-
-// configSecrets are the values of the settings that hold passwords: requirepass, masterauth,
-// tls-key-file-pass ...
-func configSecrets(args [][]byte) []bool {
-	secret := make([]bool, len(args))
-	for i := 3; i < len(args); i += 2 {
-		name := bytes.ToLower(args[i-1])
-		secret[i] = bytes.Contains(name, []byte("pass")) || bytes.HasPrefix(name, []byte("master"))
-	}
-	return secret
-}
-
 // secretWord is a word that n secret arguments follow; n is 0 where one that is none does.
 type secretWord struct {
 	word string
@@ -76,31 +56,4 @@ func secretBehind(args [][]byte, i int, words ...secretWord) []bool {
 		}
 	}
 	return secret
-}
-
-// secretTokens looks for the tokens in the arguments of a lock verb: what TOKEN names, and what is
-// no option.
-func secretTokens(args [][]byte) []bool {
-	secret := make([]bool, len(args))
-	for i := 2; i < len(args); i++ {
-		option := lockOptionOf(args[i])
-		switch {
-		case option == nil:
-			secret[i] = true
-		case option.value && i+1 < len(args):
-			i++
-			secret[i] = option.word == "TOKEN"
-		}
-	}
-	return secret
-}
-
-// lockOptionOf is the option that word names, of whichever verb, or nil.
-func lockOptionOf(word []byte) *lockOption {
-	for i := range lockOptions {
-		if resp.IsWord(word, lockOptions[i].word) {
-			return &lockOptions[i]
-		}
-	}
-	return nil
 }

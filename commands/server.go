@@ -1,5 +1,12 @@
 package commands
 
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Server is what commands ask of the proxy as a whole. Its methods do not
 // block and are safe for concurrent use.
 type Server interface {
@@ -39,4 +46,30 @@ type Config interface {
 	// SetAll changes settings, all of them or none. Its error is the text of the
 	// error reply from "ERR" on.
 	SetAll(pairs [][2]string) error
+}
+
+// oldestVersion is told when the upstream does not tell its version, as the one
+// in memory: that of the first Redis with HELLO, so that clients ask for nothing
+// that may be missing.
+const oldestVersion = "6.0.0"
+
+// redisVersion is never empty: clients choose by it what they use.
+func redisVersion(s Server) string {
+	return cmp.Or(s.RedisVersion(), oldestVersion)
+}
+
+// newerThan7 says that the upstream is Redis 7.2 or newer.
+func newerThan7(s Server) bool {
+	major, rest, _ := strings.Cut(s.RedisVersion(), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	m, _ := strconv.Atoi(major)
+	n, _ := strconv.Atoi(minor)
+	return m > 7 || m == 7 && n >= 2
+}
+
+// atLeast compares a version such as "7.0.15".
+func atLeast(version string, major, minor int) bool {
+	var x, y int
+	fmt.Sscanf(version, "%d.%d", &x, &y)
+	return x > major || x == major && y >= minor
 }

@@ -2,9 +2,7 @@ package commands
 
 import (
 	"bytes"
-	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -14,31 +12,6 @@ import (
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
-
-// SlowEntry is one entry of the slow log.
-type SlowEntry struct {
-	ID   int64 // rises; of one log
-	Time int64 // when it ended: Unix seconds
-	Took int64 // µs
-	Args [][]byte
-	Addr string // of the client
-	Name string // of the client
-}
-
-// SlowLog is the proxy's own part in the slow log of the upstream. Safe for
-// concurrent use.
-type SlowLog interface {
-	// Own are the entries of commands that the proxy answered itself, the newest first.
-	Own() []SlowEntry
-	// Whose returns a function that finds the client which sent the command of an entry that a node made of
-	// what the proxy had sent it. It is to be called for the newest entry first.
-	Whose() func(e SlowEntry) (addr, name string, ok bool)
-	// Reset forgets the own entries.
-	Reset()
-	// Limits notes what CONFIG SET or GET said of the upstream's parameters
-	// slowlog-log-slower-than and slowlog-max-len.
-	Limits(name, value string)
-}
 
 const (
 	// slowShown is how many entries SLOWLOG GET shows by default, slowKept how many Redis keeps.
@@ -61,10 +34,10 @@ func slowlogGet(c *Call) {
 	if count < 0 {
 		count = math.MaxInt
 	}
-	c.slowlog(c.Raw, count, func(entries []SlowEntry) []byte {
+	slowlog(c, c.Raw, count, func(entries []SlowEntry) []byte {
 		out := redcon.AppendArray(nil, len(entries))
 		for _, e := range entries {
-			out = e.append(out)
+			out = appendEntry(&e, out)
 		}
 		return out
 	})
@@ -76,7 +49,7 @@ func slowlogLen(c *Call) {
 		c.Forward(AnySlot)
 		return
 	}
-	c.slowlog(resp.AppendCommandStrings(nil, "SLOWLOG", "GET", "-1"), math.MaxInt, func(entries []SlowEntry) []byte {
+	slowlog(c, resp.AppendCommandStrings(nil, "SLOWLOG", "GET", "-1"), math.MaxInt, func(entries []SlowEntry) []byte {
 		return redcon.AppendInt(nil, int64(len(entries)))
 	})
 }
@@ -91,7 +64,7 @@ func slowlogReset(c *Call) {
 
 // slowlog asks all masters for their logs with req, and answers with what show makes of the newest count
 // entries.
-func (c *Call) slowlog(req []byte, count int64, show func([]SlowEntry) []byte) {
+func slowlog(c *Call, req []byte, count int64, show func([]SlowEntry) []byte) {
 	m := slowMerge{log: c.Server.SlowLog(), table: c.Table, own: c.Server.SlowLog().Own(), count: count}
 	actions := c.Actions
 	c.AskAll(req, Asking{Resend: true, Always: true}, func(_ int, replies [][]byte) []byte {
@@ -153,7 +126,7 @@ func (m *slowMerge) merge(replies [][]byte) {
 		if addr, name, ok := whose(m.merged[i]); ok {
 			m.merged[i].Addr, m.merged[i].Name = addr, name
 		}
-		m.table.redact(m.merged[i].Args)
+		redact(m.table, m.merged[i].Args)
 	}
 	m.merged = m.merged[:min(int64(len(m.merged)), m.count)]
 }
@@ -218,7 +191,7 @@ func mergeSlowlogs(logs [][]SlowEntry, table *Table) []SlowEntry {
 		for j := range entries {
 			e := &entries[j]
 			e.ID = e.ID*int64(len(logs)) + int64(i)
-			if table.fanned(e.Args) {
+			if fanned(table, e.Args) {
 				command := string(resp.AppendCommand(nil, e.Args...))
 				nth[command]++
 				h.keys[j] = strconv.Itoa(nth[command]) + command
@@ -273,7 +246,7 @@ func newestHead(heads []*slowHead, stands map[string]int) *slowHead {
 }
 
 // fanned says that a command goes to all masters.
-func (t *Table) fanned(args [][]byte) bool {
+func fanned(t *Table, args [][]byte) bool {
 	if len(args) == 0 {
 		return false
 	}
@@ -281,11 +254,8 @@ func (t *Table) fanned(args [][]byte) bool {
 	return c.everywhere()
 }
 
-// everywhere says that c goes to all masters.
-func (c *Command) everywhere() bool { return c.Route == AllNodes || c.Flags&Fanned != 0 }
-
 // goesEverywhere is everywhere of a command by its name as COMMAND has it.
-func (t *Table) goesEverywhere(name string) bool {
+func goesEverywhere(t *Table, name string) bool {
 	container, sub, isSub := strings.Cut(name, "|")
 	c := t.Lookup([]byte(container))
 	if c != nil && isSub {
@@ -295,7 +265,7 @@ func (t *Table) goesEverywhere(name string) bool {
 }
 
 // append appends e as Redis writes it.
-func (e *SlowEntry) append(dst []byte) []byte {
+func appendEntry(e *SlowEntry, dst []byte) []byte {
 	dst = redcon.AppendArray(dst, 6)
 	dst = redcon.AppendInt(dst, e.ID)
 	dst = redcon.AppendInt(dst, e.Time)
@@ -307,43 +277,9 @@ func (e *SlowEntry) append(dst []byte) []byte {
 	return resp.AppendBulks(dst, e.Addr, e.Name)
 }
 
-// Slow log entries hold only the beginning of long commands (slowlog.c).
-const (
-	slowArgs = 32
-	slowArg  = 128
-)
-
-// NewSlowEntry makes an entry of a command in Redis's form. It does not alias args. Passwords
-// and tokens are not shown.
-func NewSlowEntry(c *Command, args [][]byte) SlowEntry {
-	var e SlowEntry
-	shown := args
-	if len(args) > slowArgs {
-		shown = args[:slowArgs-1]
-	}
-	secret := c.Secrets(shown)
-	for i, arg := range shown {
-		switch {
-		case secret != nil && secret[i]:
-			e.Args = append(e.Args, redacted)
-		case len(arg) > slowArg:
-			e.Args = append(e.Args, resp.Shortened(arg, slowArg))
-		default:
-			e.Args = append(e.Args, slices.Clone(arg))
-		}
-	}
-	if more := len(args) - len(shown); more > 0 {
-		e.Args = append(e.Args, moreArguments(more))
-	}
-	return e
-}
-
-// moreArguments stands in place of n arguments that are not shown.
-func moreArguments(n int) []byte { return fmt.Appendf(nil, "... (%d more arguments)", n) }
-
 // redact hides the secrets in args, an entry of a node: it may show those of settings that it does not know.
 // Entries of the proxy, which others read meanwhile, have none, and stay as they are.
-func (t *Table) redact(args [][]byte) {
+func redact(t *Table, args [][]byte) {
 	if len(args) == 0 {
 		return
 	}

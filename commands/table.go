@@ -127,8 +127,8 @@ func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 	if c.TooLong(len(args)) {
 		return c, c.tooLong()
 	}
-	if c.Flags&LockVerb != 0 && c.key > 0 && len(args[c.key]) > maxLockName {
-		return c, longLockName(args[c.key])
+	if c.check != nil {
+		return c, c.check(args)
 	}
 	return c, nil
 }

@@ -15,12 +15,6 @@ type Transactions interface {
 	Unwatch()
 }
 
-func multi(c *Call)        { c.Transactions().Multi() }
-func execMulti(c *Call)    { c.Transactions().Exec() }
-func discardMulti(c *Call) { c.Transactions().Discard() }
-func watch(c *Call)        { c.Transactions().Watch() }
-func unwatch(c *Call)      { c.Transactions().Unwatch() }
-
 // Transaction is what can be told of a client's MULTI. The zero value: there is none.
 type Transaction struct {
 	Open   bool // between MULTI and EXEC

@@ -13,7 +13,8 @@ import (
 // nothing here.
 func unlockVerb(l *Lockers) *Command {
 	verb := &Command{
-		Name: "unlock", Arity: -2, Flags: Write | LockVerb, Keys: onKey, Route: Local, needs: keyRight(l), secret: secretTokens,
+		Name: "unlock", Arity: -2, Flags: Write | LockVerb, Keys: onKey, Route: Local,
+		needs: keyRight(l), secret: secretTokens, check: shortName(1),
 		Docs: &Docs{
 			Summary: "Frees a lock, or counts a re-entered hold down.", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
 			Arguments: []Argument{{Name: "key", Type: "key"}, tokenArgument, fenceArgument, idArgument},

@@ -1,0 +1,12 @@
+package commands
+
+import "lockproxy/internal/resp"
+
+// monitor is MONITOR. Redis answers a second one with nothing.
+func monitor(c *Call) {
+	if c.Client.Monitoring {
+		c.Reply(nil)
+		return
+	}
+	c.Connection().Monitor(resp.OK)
+}
