@@ -79,8 +79,8 @@ type Command struct {
 	secret     func(args [][]byte) []bool           // Secrets; nil: it has none
 	check      func(args [][]byte) (refusal []byte) // what is wrong besides the number of arguments; nil: nothing can be
 	queued     func(args [][]byte) Queued           // Queued; nil: nothing
-	script     scriptKind
-	topics     topicUse
+	script     ScriptKind
+	topics     TopicUse
 	needs      func(args [][]byte) []Right // Rights; nil: that to the command itself
 	categories []string                    // "@read", of the ACL
 

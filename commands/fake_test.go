@@ -109,7 +109,7 @@ func newFakeWith(t *testing.T, table *Table, masters ...func(args []string) stri
 
 // redis7 is the table of Redis 7.0.15.
 func redis7(t testing.TB, verbs ...*Command) *Table {
-	table, err := NewTable(testdata(t, "command-7.0.15.resp"), verbs, RefusedByDefault()...)
+	table, err := NewTableOf(testdata(t, "command-7.0.15.resp"), verbs, RefusedByDefault()...)
 	if err != nil {
 		t.Fatal(err)
 	}

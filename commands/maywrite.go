@@ -8,11 +8,11 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// scriptKind is how a command names the script that it runs: by its first argument.
-type scriptKind uint8
+// ScriptKind is how a command names the script that it runs: by its first argument.
+type ScriptKind uint8
 
 const (
-	noScript       scriptKind = iota
+	noScript       ScriptKind = iota
 	scriptSource              // EVAL
 	scriptSHA                 // EVALSHA
 	scriptFunction            // FCALL

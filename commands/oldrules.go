@@ -78,11 +78,11 @@ func allowsChannel(v resp.Value, channel []byte, isPattern bool) bool {
 	})
 }
 
-// topicUse is what the arguments of a command are to rules for channels.
-type topicUse uint8
+// TopicUse is what the arguments of a command are to rules for channels.
+type TopicUse uint8
 
 const (
-	noTopics      topicUse = iota
+	noTopics      TopicUse = iota
 	topicNames             // SUBSCRIBE
 	topicPatterns          // PSUBSCRIBE: a rule must allow the pattern itself
 )

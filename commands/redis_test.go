@@ -121,7 +121,7 @@ func TestInfoOfRealServer(t *testing.T) {
 
 func TestKeysAsRedisFindsThem(t *testing.T) {
 	ask := realRedis(t)
-	table, err := NewTable(ask("COMMAND"), nil)
+	table, err := NewTableOf(ask("COMMAND"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

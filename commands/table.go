@@ -21,10 +21,10 @@ type Table struct {
 	index   index
 }
 
-// NewTable makes a Table of command, the upstream's reply to COMMAND in RESP2,
-// and of verbs, which win over commands of the same name. refused are the names of commands
-// that are not to be had, "config|set" for a subcommand.
-func NewTable(command []byte, verbs []*Command, refused ...string) (*Table, error) {
+// NewTable makes a Table of command, the upstream's reply to COMMAND in RESP2, of the rules of routing, and of
+// verbs, which win over commands of the same name. refused are the names of commands that are not to be had,
+// "config|set" for a subcommand.
+func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (*Table, error) {
 	described, err := describe(command)
 	if err != nil {
 		return nil, err
@@ -49,16 +49,18 @@ func NewTable(command []byte, verbs []*Command, refused ...string) (*Table, erro
 			t.listed = append(t.listed, name+"|"+sub)
 		}
 	}
+	byName := make(map[string]*Row, len(rows))
 	for i := range rows {
 		t.add(&rows[i])
+		byName[rows[i].Name] = &rows[i]
 	}
 	for _, c := range t.byName {
 		if c.Flags&LockVerb == 0 {
-			c.applyRows()
+			c.applyRows(byName)
 		}
 	}
 	for _, name := range refused {
-		t.refuse(name)
+		t.refuse(name, byName)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		t.number(t.byName[name])
@@ -71,15 +73,15 @@ func NewTable(command []byte, verbs []*Command, refused ...string) (*Table, erro
 // add makes the command of a row where the upstream does not have it: older
 // servers describe containers without their subcommands, or lack a command that
 // the proxy answers itself.
-func (t *Table) add(r *row) {
-	name, sub, isSub := strings.Cut(r.name, "|")
+func (t *Table) add(r *Row) {
+	name, sub, isSub := strings.Cut(r.Name, "|")
 	c := t.byName[name]
 	if c == nil {
 		c = &Command{Name: name, Arity: -1}
 		t.byName[name] = c
 	}
 	if isSub && c.Subs[sub] == nil && c.Flags&LockVerb == 0 {
-		c.addSub(&Command{Name: r.name, Arity: -2, Flags: c.Flags, Keys: c.Keys})
+		c.addSub(&Command{Name: r.Name, Arity: -2, Flags: c.Flags, Keys: c.Keys})
 	}
 }
 

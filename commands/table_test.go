@@ -15,7 +15,7 @@ func miniRedis(t *testing.T, verbs ...*Command) *Table {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	table, err := NewTable(converse(t, conn, "COMMAND"), verbs, RefusedByDefault()...)
+	table, err := NewTableOf(converse(t, conn, "COMMAND"), verbs, RefusedByDefault()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestFlagsKeepApart(t *testing.T) {
 	describe := func(name, flag string) string {
 		return "*6\r\n$" + string(rune('0'+len(name))) + "\r\n" + name + "\r\n:-2\r\n*1\r\n+" + flag + "\r\n:1\r\n:1\r\n:1\r\n"
 	}
-	table, err := NewTable([]byte("*3\r\n"+describe("mod.wait", "blocking")+describe("mod.sub", "pubsub")+describe("mod.get", "readonly")), nil)
+	table, err := NewTableOf([]byte("*3\r\n"+describe("mod.wait", "blocking")+describe("mod.sub", "pubsub")+describe("mod.get", "readonly")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestStreamsWithoutBlock(t *testing.T) {
 
 func TestBadTables(t *testing.T) {
 	for _, reply := range []string{"", "+OK\r\n", "-ERR no\r\n", "*1\r\n*2\r\n$3\r\nget\r\n:2\r\n", "*1\r\n+x\r\n", "*2\r\n"} {
-		if _, err := NewTable([]byte(reply), nil); err == nil {
+		if _, err := NewTableOf([]byte(reply), nil); err == nil {
 			t.Errorf("%q makes a table", reply)
 		}
 	}

@@ -191,7 +191,7 @@ func (s *Server) learnCommands(ctx context.Context) error {
 	if same {
 		return nil
 	}
-	table, err := commands.NewTable(command, s.verbs, s.o.Refused...)
+	table, err := commands.NewTableOf(command, s.verbs, s.o.Refused...)
 	if err != nil {
 		return fmt.Errorf("proxy: the upstream's commands: %w", err)
 	}

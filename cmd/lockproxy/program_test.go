@@ -242,7 +242,7 @@ func TestDevCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := commands.NewTable(told, nil)
+	table, err := commands.NewTableOf(told, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestDevCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := commands.NewTable(redis7, nil)
+	all, err := commands.NewTableOf(redis7, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,80 @@
+package commands
+
+// Row is one rule of routing. It holds for the command of its name, "container|sub" for a subcommand; a
+// container's row also holds for all its subcommands that have none of their own. Commands without a row go by
+// their keys.
+type Row struct {
+	Name    string
+	Route   Route // with Run: Local
+	Arity   int   // Local: as in COMMAND; 0: what the upstream says, or any
+	MaxArgs int   // Local: of arguments, the name among them; 0: any number
+	Flags   Flags // besides those that the upstream tells of
+	Run     func(c *Call)
+	Step    int                                 // Split: Command.Step
+	Merge   Merge                               // AllNodes, Split, and Blocks on several nodes
+	Timeout func(args [][]byte) (Timeout, bool) // Blocks: Command.Blocks
+	None    string                              // Blocks on several nodes: the reply if none was asked
+
+	Queue  Queuing                    // between MULTI and EXEC; QueueByRoute: what its route and flags imply
+	Queued func(args [][]byte) Queued // what it does to the proxy in a transaction, besides its run
+	Script ScriptKind                 // what it runs
+	Secret func(args [][]byte) []bool // which of its arguments are passwords or tokens
+	Topics TopicUse                   // how the rules of users at older servers judge its arguments
+
+	// Why goes on behind "... is not available through lockproxy". With a route other than Refused: the
+	// command is refused unless refused-commands is changed.
+	Why string
+}
+
+// How many arguments commands take whose answer the proxy makes on its loop. No honest client comes
+// near, and what is within them is done in some milliseconds.
+const (
+	mostOptions = 1_000  // options: there are not so many, unless they are repeated
+	mostNamed   = 4_096  // names that are looked up, and answered with a text for each
+	mostIDs     = 16_384 // clients, scripts, and topics that are new
+	mostTopics  = 65_536 // topics that are known, or are only looked up
+)
+
+// mostBytes is how long a command may be that the proxy answers itself, unless it is Bulky.
+const mostBytes = 1 << 20
+
+// applyRows gives c and its subcommands their rules.
+func (c *Command) applyRows(rows map[string]*Row) {
+	own := rows[c.Name]
+	c.apply(own)
+	for _, sub := range c.Subs {
+		r := rows[sub.Name]
+		if r == nil && own != nil {
+			inherited := *own
+			inherited.Arity = 0
+			r = &inherited
+		}
+		sub.apply(r)
+		if own != nil {
+			sub.Flags |= own.Flags & BesideCaching
+		}
+	}
+}
+
+func (c *Command) apply(r *Row) {
+	switch {
+	case r != nil:
+		route := r.Route
+		if r.Run != nil {
+			route = Local
+		}
+		c.Route, c.Merge, c.Step, c.Run, c.Reason, c.timeout = route, r.Merge, r.Step, r.Run, r.Why, r.Timeout
+		c.most, c.None, c.Queue, c.queued = r.MaxArgs, []byte(r.None), r.Queue, r.Queued
+		c.secret, c.script, c.topics = r.Secret, r.Script, r.Topics
+		c.Flags |= r.Flags
+		if r.Arity != 0 {
+			c.Arity = r.Arity
+		}
+	case c.Flags&Blocking != 0:
+		c.Route = Blocks
+	case c.Flags&PubSub != 0:
+		c.Route, c.Reason = Refused, wouldSubscribe
+	default:
+		c.applyTips()
+	}
+}
