@@ -57,7 +57,6 @@ func renew(c *Call, all *Lockers, s *lockSyntax) {
 			return ErrorReply(err)
 		}
 		left := r.Left
-		l.CountRenew(left > 0)
 		if left > 0 || args.fence == 0 {
 			grants.renewed(args.name, args.token, left)
 		}

@@ -56,7 +56,6 @@ func (r *release) Released(done redlock.Released, err error) []byte {
 	if err != nil {
 		return ErrorReply(err)
 	}
-	r.l.CountRelease(done.Held)
 	if done.Whole {
 		r.l.Unlocked(r.asked.Name, r.asked.Token, done.Keeper)
 	}

@@ -1,15 +1,14 @@
 -- break ends whatever holds a lock, for people who know that the holder is no more.
 --
 -- KEYS  1 the lock   2 the fence of its slot
--- ARGV  1 proxy   2 PUBLISH or SPUBLISH   3 1: nobody may get the lock by this; 2: there is no queue, so all
---       who listen are told that the lock is free   4 request id, or "": whatever holds it is meant
+-- ARGV  1 proxy   2 PUBLISH or SPUBLISH   3 what becomes of the lock, as release.lua says   4 request id, or "": whatever holds it is meant
 -- Reply 0 it was free; 1 it is; {1, id, fence, ttl ms}: it was, and is granted to the waiter id of
 --       this proxy; -1 some readers are gone, and it is to be sent again for the others
 -- Effects all holds go; the next fence is higher than any of theirs; proxies that kept
 --       them alive are told; who waits first is woken or gets the lock. Sent again it may break the next hold,
 --       but none that its proxy has asked for since
 local key, fence_key = KEYS[1], KEYS[2]
-local me, publish, waking, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or ''
+local me, publish, after, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or ''
 --#include look.lua
 --#include now.lua
 --#include meant.lua
@@ -86,5 +85,5 @@ if not broken then
   end
   return 0
 end
-if waking == '2' then redis.call(publish, key, 'broken') end
-return pass_on(lock, s[2], waking ~= '1')
+if after == 'tell' then redis.call(publish, key, 'broken') end
+return pass_on(lock, s[2], after ~= 'offer')

@@ -5,13 +5,13 @@
 -- It is only noted then, and goes when the LOCKs that were told of it are cancelled too.
 --
 -- KEYS  1 the lock   2 the fence of its slot
--- ARGV  1 token   2 id of the request   3 proxy   4 PUBLISH or SPUBLISH   5 1: nobody may get
---       the lock by this; 2: there is no queue, so all who listen are told if the lock is free
+-- ARGV  1 token   2 id of the request   3 proxy   4 PUBLISH or SPUBLISH   5 what becomes of
+--       the lock, as release.lua says
 -- Reply 1 something was taken back; 0 there was nothing; {1, id, fence, ttl ms}: the
 --       lock went on to the waiter id of this proxy
 -- Effects sent again it does nothing
 local key, fence_key = KEYS[1], KEYS[2]
-local token, id, me, publish, waking = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- What becomes of the marks of hold requests.
 local cancelled = {['+'] = '!', ['^'] = '?', ['*'] = '&', ['='] = ''}
 --#include look.lua
@@ -20,7 +20,7 @@ local kind, _, ids, owner = look(key)
 if kind == 'plain' then
   if owner ~= token or string.match(ids, '%+([%w,]+)$') ~= id then return 0 end
   redis.call('DEL', key)
-  if waking == '2' then redis.call(publish, key, id) end
+  if after == 'tell' then redis.call(publish, key, id) end
   return 1
 end
 if kind ~= 'hash' then return 0 end
@@ -52,10 +52,10 @@ local freed, reads_on = false, false
 if hold then
   local e, n, f, since, kept, ids, note = parse_hold(hold)
   local at = string.find(ids, id, 1, true)
-  local after = at and cancelled[string.sub(ids, at - 1, at - 1)]
-  if e > now and after then
+  local becomes = at and cancelled[string.sub(ids, at - 1, at - 1)]
+  if e > now and becomes then
     done = 1
-    ids = string.sub(ids, 1, at - 2) .. after .. string.sub(ids, after == '' and at + #id or at)
+    ids = string.sub(ids, 1, at - 2) .. becomes .. string.sub(ids, becomes == '' and at + #id or at)
     local renewed
     ids, renewed = string.gsub(ids, '=0000000000000000', '')
     -- What is last goes if it is cancelled: all answers since are those of requests that have gone
@@ -86,8 +86,8 @@ if hold then
 end
 if done == 0 then return 0 end
 if writing_e <= now and (freed or lock.place or reads_on) then
-  if waking == '2' then redis.call(publish, key, id) end
-  return pass_on(lock, s[2], waking ~= '1')
+  if after == 'tell' then redis.call(publish, key, id) end
+  return pass_on(lock, s[2], after ~= 'offer')
 end
 if lock.place then
   if lock.waiters == 0 and lock.readers == 0 then lock.expires = writing_e end -- no longer than the writer

@@ -3,6 +3,7 @@ package redlock
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 // On one master claim does what acquire does for those who do not wait: the same is granted and refused, and the same
-// is left. R14 R27 R29
+// is left, byte for byte but for what acquire notes of upgrades. R14 R27 R29
 func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, first *server) {
 		second := newMini(t)
@@ -37,11 +38,14 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 		var asked func() (a, b string) // the last request, to be sent again
 		for n := range 2000 {
 			token, lease, id := pick("a", "b", "c"), pick("50", "500", "5000"), fmt.Sprintf("p0000000%08d", n)
+			if rng.IntN(3) == 0 {
+				id += fmt.Sprintf(",n%07d", rng.IntN(3)) // named by its client
+			}
 			switch rng.IntN(8) {
 			case 0:
 				time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
 			case 1, 2:
-				args := []string{token, "", id, "proxy", "PUBLISH", "0"}
+				args := []string{token, "", id, "proxy", "PUBLISH", "tell"}
 				if a, b := text(run(one, releaseScript, args)), text(run(other, releaseScript, args)); a != b {
 					t.Fatalf("%d: release: %s, and after claim %s", n, a, b)
 				}
@@ -56,8 +60,9 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 						return outcomeOf(was, lease, true), outcomeOf(is, lease, false)
 					}
 				}
+				upgraded := first.ask("HEXISTS", lockKey, "b").Int == 1 // acquire knows what was answered before that
 				a, b := asked()
-				if a != b {
+				if a != b && !(upgraded && strings.HasPrefix(a, "granted") && strings.HasPrefix(b, "granted")) {
 					t.Fatalf("%d: acquire: %s, claim: %s", n, a, b)
 				}
 				if strings.HasPrefix(a, "granted") {
@@ -66,8 +71,8 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 					refused++
 				}
 			}
-			if a, b := heldIn(t, run(one, inspectScript, nil)), heldIn(t, run(other, inspectScript, nil)); a != b {
-				t.Fatalf("%d: acquire leaves %s, claim %s", n, a, b)
+			if a, b := left(first), left(second); a != b {
+				t.Fatalf("%d: acquire leaves %s\nclaim %s", n, a, b)
 			}
 		}
 		if granted < 200 || refused < 200 {
@@ -92,19 +97,130 @@ func outcomeOf(v resp.Value, lease string, acquire bool) string {
 	return "refused"
 }
 
-// heldIn is who holds a lock, without fences.
-func heldIn(t *testing.T, v resp.Value) string {
-	t.Helper()
-	if v.Null() {
-		return "nothing"
+// left is all that a server has of the lock and its fence.
+func left(s *server) string {
+	var fields []string
+	values := s.ask("HGETALL", lockKey)
+	for i := 0; i+1 < len(values.Elems); i += 2 {
+		if name := values.Elems[i].Text(); name != "b" {
+			fields = append(fields, name+"="+values.Elems[i+1].Text())
+		}
 	}
-	s, err := readState(v)
-	if err != nil {
-		t.Fatal(err)
+	slices.Sort(fields)
+	return fmt.Sprint(fields, s.ask("GET", lockKey).Text(), " ", s.ask("PTTL", lockKey).Int, " ", s.ask("GET", "lock:fence:{a}").Text())
+}
+
+// What claim says to RedLock, which asks many masters. R27
+func TestClaimReplies(t *testing.T) {
+	const fence = 1 << 50 // below the clock of these tests, so that each grant gets one by the clock
+	claim := func(words string) []string {
+		w := strings.Fields(words)
+		for len(w) < 9 {
+			w = append(w, "-")
+		}
+		for i := range w {
+			w[i] = strings.TrimPrefix(w[i], "-")
+		}
+		w[3] = "p0000000" + w[3]
+		return w
 	}
-	var all []string
-	for _, h := range s.Holders {
-		all = append(all, fmt.Sprint(h.Owner, h.Mode, h.TTL, " ", h.Count, h.Kept, h.Meta, " ", h.Age))
+	// token lease mode id reentrant wanted most keeper meta
+	for _, c := range []struct {
+		name, lines, want string // of the last line
+	}{
+		{"granted", "a 5000 w 1 0 100 9", "F 5000 1 1"},
+		{"granted to a reader", "a 5000 r 1 0 100 9", "F 5000 1 1"},
+		{"the token again", "a 5000 w 1 0 100 9; a 5000 w 2 0 100 9", "F 5000 1 0"},
+		{"the token again, counted", "a 5000 r 1 0 100 9; a 9000 r 2 1 100 9", "F 9000 2 0"},
+		{"sent again", "a 5000 w 1 1 100 9; a 5000 w 1 1 100 9", "F 5000 1 0"},
+		{"never shorter", "a 5000 w 1 0 100 9; a 500 w 2 0 100 9", "F 5000 1 0"},
+		{"a reader becomes the writer", "a 5000 r 1 0 100 9; a 500 w 2 1 100 9", "F 5000 2 1"},
+		{"nothing new is wanted", "a 5000 w 1 0 - 9", "0 1 "},
+		{"nothing new is wanted, beside readers", "a 5000 r 1 0 100 9; b 5000 r 2 0 - 9", "0 1 "},
+		{"nothing new is wanted, but by who holds it", "a 5000 w 1 0 100 9; a 5000 w 2 0 - 9", "F 5000 1 0"},
+		{"nothing new is wanted, but by the reader", "a 5000 r 1 0 100 9; a 5000 r 2 0 - 9", "F 5000 1 0"},
+		{"held", "a 5000 w 1 0 100 9; b 500 w 2 0 100 9", "0 5000 p00000001"},
+		{"held, with a keeper", "a 5000 w 1 0 100 9 P:1; b 500 r 2 0 100 9", "0 5000 p00000001"},
+		{"held by readers", "a 5000 r 1 0 100 9; c 7000 r 2 0 100 9; b 500 w 3 0 100 9", "0 7000 r"},
+		{"a reader wants to write", "a 9000 r 1 0 100 9; c 7000 r 2 0 100 9; a 500 w 3 0 100 9", "-1 7000 r"},
+		{"too many readers", "a 5000 r 1 0 100 1; b 500 r 2 0 100 1", "QUEUEFULL"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inFakeTime(t, func(t *testing.T, s *server) {
+				conn := s.connect()
+				defer conn.Close()
+				var v resp.Value
+				for line := range strings.SplitSeq(c.lines, "; ") {
+					reply, err := conn.do(eval(claimScript, []string{lockKey, "lock:fence:{a}"}, claim(line)...))
+					if err != nil {
+						t.Fatal(err)
+					}
+					v, _, _ = resp.Parse(reply)
+				}
+				if v.Err() != "" {
+					if word, _, _ := strings.Cut(v.Err(), " "); word != c.want {
+						t.Errorf("%s, want %s", v.Err(), c.want)
+					}
+					return
+				}
+				last := len(v.Elems) - 1
+				if clock := v.Elems[last].Int; clock != time.Now().UnixMicro() {
+					t.Errorf("the clock shows %d", clock)
+				}
+				var said []string
+				for i, e := range v.Elems[:last] {
+					word := text(e)
+					if i == 0 && e.Int > fence/2 {
+						word = "F"
+					}
+					said = append(said, word)
+				}
+				if got := strings.Join(said, " "); got != c.want {
+					t.Errorf("%q, want %q", got, c.want)
+				}
+			})
+		})
 	}
-	return strings.Join(all, ", ")
+}
+
+// The fence that is wanted is taken if it is above all before and at most a second ahead of the clock. R8 R27
+func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
+	for _, mode := range []string{"w", "r", "up"} {
+		for _, c := range []struct {
+			ahead time.Duration
+			taken bool
+		}{
+			{-time.Minute, false}, {time.Millisecond, true}, {time.Second, true}, {time.Second + time.Microsecond, false},
+		} {
+			inFakeTime(t, func(t *testing.T, s *server) {
+				conn := s.connect()
+				defer conn.Close()
+				ask := func(id, mode string, wanted int64) int64 {
+					t.Helper()
+					args := []string{"a", "5000", mode, "p0000000" + id, "0", fmt.Sprint(wanted), "9", "", ""}
+					reply, err := conn.do(eval(claimScript, []string{lockKey, "lock:fence:{a}"}, args...))
+					if err != nil {
+						t.Fatal(err)
+					}
+					v, _, _ := resp.Parse(reply)
+					if len(v.Elems) != 5 {
+						t.Fatalf("%q", reply)
+					}
+					return v.Elems[0].Int
+				}
+				as, first := mode, int64(0)
+				if mode == "up" {
+					as, first = "w", ask("1", "r", 1)
+				}
+				wanted := time.Now().Add(c.ahead).UnixMicro()
+				got := ask("2", as, wanted)
+				if (got == wanted) != c.taken || got <= first {
+					t.Errorf("%s, %v ahead: %d, wanted %d, the one before is %d", mode, c.ahead, got, wanted, first)
+				}
+				if noted := s.ask("GETRANGE", "lock:fence:{a}", "0", "15").Text(); noted != fmt.Sprint(got) {
+					t.Errorf("%s: %s is noted, and %d granted", mode, noted, got)
+				}
+			})
+		}
+	}
 }

@@ -1,14 +1,14 @@
 -- detach frees a hold whole, if it still has this keeper and nobody else has asked for it since.
 --
 -- KEYS  1 the lock   2 the fence of its slot
--- ARGV  1 token   2 keeper   3 proxy   4 PUBLISH or SPUBLISH   5 1: nobody may get the lock by this;
---       2: there is no queue, so all who listen are told that the lock is free
+-- ARGV  1 token   2 keeper   3 proxy   4 PUBLISH or SPUBLISH   5 what becomes of the lock, as
+--       release.lua says
 -- Reply 1 released; 0 the keeper has nothing here; {1, id, fence, ttl ms}: released, and
 --       granted to the waiter id of this proxy
 -- Effects the hold goes, or only its keeper; who waits first is woken or gets the lock. Sent
 --       again it does nothing
 local key, fence_key = KEYS[1], KEYS[2]
-local token, keeper, me, publish, waking = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, keeper, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 --#include look.lua
 --#include now.lua
 if look(key) ~= 'hash' then return 0 end
@@ -38,5 +38,5 @@ if field ~= 'w' then
   redis.call('HDEL', key, field)
   without(lock, e)
 end
-if waking == '2' then redis.call(publish, key, keeper) end
-return pass_on(lock, s[1], waking ~= '1')
+if after == 'tell' then redis.call(publish, key, keeper) end
+return pass_on(lock, s[1], after ~= 'offer')

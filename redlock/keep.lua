@@ -3,7 +3,7 @@
 -- KEYS  the locks
 -- ARGV  for each of them: token, lease in ms, fence of the grant that is meant or "", keeper or
 --       "" for whoever only asks with the lease 0, which changes nothing
---       and behind them 1 if the clock is wanted
+--       and behind them clock, if it is wanted
 -- Reply an array of an integer each: the ms that remain; 0: the hold is gone; -1: it has
 --       another keeper; and behind them the clock in µs
 -- Effects the leases of those holds, and of their keys

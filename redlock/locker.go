@@ -78,7 +78,7 @@ func New(u Upstream, o Options) *Locker {
 	l := newLocker(o)
 	e := &single{
 		upstream: u, names: l.names, queues: l.queues, back: l.back,
-		maxQueue: l.o.MaxQueue, maxReaders: l.o.MaxReaders, syncTimeout: l.o.SyncTimeout,
+		stats: &l.stats, maxQueue: l.o.MaxQueue, maxReaders: l.o.MaxReaders, syncTimeout: l.o.SyncTimeout,
 	}
 	e.grace.period = l.o.FailoverGrace
 	l.longest = "lock-max-lease"

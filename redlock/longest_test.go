@@ -78,7 +78,7 @@ func TestLongestScripts(t *testing.T) {
 		}
 	}
 	release := func() { l.run(releaseScript, both, "W", "", id(), "P1", "SPUBLISH") }
-	brk := func() { l.run(breakScript, both, "P1", "SPUBLISH", "0", id()) }
+	brk := func() { l.run(breakScript, both, "P1", "SPUBLISH", "grant", id()) }
 	inspect := func() { l.run(inspectScript, both[:1]) }
 	scripts := []struct {
 		name, seed string

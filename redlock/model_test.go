@@ -674,7 +674,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 			judge(m.acquired(a, proxy, v))
 		}
 		release := func(r [2]string, proxy string) {
-			v := ask(releaseScript, r[0], "", r[1], proxy, "PUBLISH", fmt.Sprint(ids%2)) // the grace is on half the time
+			v := ask(releaseScript, r[0], "", r[1], proxy, "PUBLISH", []string{"grant", "offer"}[ids%2]) // the grace is on half the time
 			judge(m.released(r[0], r[1], v))
 		}
 		t.Repeat(map[string]func(*rapid.T){

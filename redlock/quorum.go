@@ -78,6 +78,7 @@ type quorum struct {
 	maxReaders int
 	fences     fences
 	debts      []*debts // by node
+	stats      *counters
 
 	ctx    context.Context // of what outlives those who wait for it
 	cancel context.CancelFunc
@@ -89,7 +90,7 @@ func newQuorum(nodes []Node, o QuorumOptions, l *Locker) *quorum {
 	if o.NotRun == nil {
 		o.NotRun = func(error) bool { return false }
 	}
-	q := &quorum{nodes: nodes, need: len(nodes)/2 + 1, o: o, names: l.names, queues: l.queues, maxReaders: l.o.MaxReaders}
+	q := &quorum{nodes: nodes, need: len(nodes)/2 + 1, o: o, names: l.names, queues: l.queues, maxReaders: l.o.MaxReaders, stats: &l.stats}
 	q.fences.start(len(nodes))
 	for range nodes {
 		q.debts = append(q.debts, &debts{})

@@ -435,7 +435,7 @@ func (a *attempt) settleRequest(fence, count int64, agreed bool) *call {
 	c.number(fence)
 	c.number(count)
 	if agreed {
-		c.text("1")
+		c.text("agreed")
 	}
 	return &c
 }
@@ -449,13 +449,11 @@ func (q *quorum) cancelRequest(name, token, id string, tell bool) *call {
 	_, c := q.names.eval(&cancelScript, name, 5)
 	c.owner(token)
 	c.text(id)
-	c.empty()
-	c.text("PUBLISH")
+	next := offerNext // which is nobody, without a queue
 	if tell {
-		c.text("2")
-	} else {
-		c.text("1")
+		next = tellAll
 	}
+	c.freed("", "PUBLISH", next)
 	return &c
 }
 

@@ -82,13 +82,11 @@ func (q *quorum) release(by Caller, r *Release, to Releaser) {
 	at := q.names.place(r.Name)
 	made := c.released(q.names, r)
 	id := string(made[:])
-	c.text(q.names.id)
-	c.text("PUBLISH")
+	next := tellAll
 	if q.order.goesOn(at, id) {
-		c.text("3")
-	} else {
-		c.text("2")
+		next = tellOthers
 	}
+	c.freed(q.names.id, "PUBLISH", next)
 	p := q.newPoll(c)
 	p.lock = at.key
 	var done Released
@@ -97,7 +95,10 @@ func (q *quorum) release(by Caller, r *Release, to Releaser) {
 		return clear
 	}
 	p.next, p.asked = q.order.next(at, id), func() { q.order.wakeNext(at, id) }
-	p.answer(by, func(err error) []byte { return to.Released(done, err) })
+	p.answer(by, func(err error) []byte {
+		q.stats.release(done, err)
+		return to.Released(done, err)
+	})
 }
 
 // renew implements engine.
@@ -105,7 +106,7 @@ func (q *quorum) renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
 	_, c := q.names.eval(&renewScript, r.Name, 5)
 	c.renewed(q.names, r)
 	c.text(r.Keeper)
-	c.text("1")
+	c.text(withClock)
 	p := q.newPoll(c)
 	p.clocked = true
 	var done Renewed
@@ -113,13 +114,16 @@ func (q *quorum) renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
 		done, clear = p.renewed()
 		return clear
 	}
-	p.answer(by, func(err error) []byte { return then(done, err) })
+	p.answer(by, func(err error) []byte {
+		q.stats.renew(done, err)
+		return then(done, err)
+	})
 }
 
 // breakLock implements engine.
 func (q *quorum) breakLock(by Caller, name string, then func(bool, error) []byte) {
 	_, c := q.names.eval(&breakScript, name, 4)
-	q.telling(&c)
+	c.freed(q.names.id, "PUBLISH", tellAll)
 	id := q.names.ids.next()
 	c.bytes(id[:])
 	p, broken := q.freeing(c)
@@ -142,7 +146,7 @@ func (q *quorum) detach(ctx context.Context, h holdName, keeper string) error {
 	_, c := q.names.eval(&detachScript, h.name, 5)
 	c.owner(h.token)
 	c.text(keeper)
-	q.telling(&c)
+	c.freed(q.names.id, "PUBLISH", tellAll)
 	p, _ := q.freeing(c)
 	return p.await(ctx)
 }
@@ -157,17 +161,10 @@ func (q *quorum) freeing(c call) (p *poll, broken *bool) {
 	return p, broken
 }
 
-// telling appends what the scripts need that free a lock where there is no queue: all who listen are told.
-func (q *quorum) telling(c *call) {
-	c.text(q.names.id)
-	c.text("PUBLISH")
-	c.text("2")
-}
-
 // keep implements engine.
 func (q *quorum) keep(ctx context.Context, _ int, batch []question) ([]int64, error) {
 	c := q.names.kept(batch, 1)
-	c.text("1")
+	c.text(withClock)
 	p := q.newPoll(c)
 	p.clocked = true
 	var left []int64

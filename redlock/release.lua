@@ -3,8 +3,11 @@
 -- KEYS  1 the lock   2 the fence of its slot
 -- ARGV  1 token   2 fence of the grant that is meant, or id that the proxy has given the request, or "": it is 3
 --       3 request id, which its client may have named   4 proxy
---       5 PUBLISH or SPUBLISH   6 1: nobody may get the lock by this; 2: there is no queue, so all who
---       listen are told that the lock is free; 3: that too, but this proxy, which listens, knows
+--       5 PUBLISH or SPUBLISH   6 what becomes of the lock:
+--       grant        who waits first gets it if it waits at this proxy, and is offered it if not
+--       offer        nobody gets the lock by this: who waits first is offered it
+--       tell         there is no queue: all who listen are told that the lock is free
+--       tell-others  that too, but this proxy, which listens, knows
 -- Reply 1 released; 0 still held, the count went down; nil: the token holds nothing
 --       here; -1: its proxy has asked for the hold once more since, so it needs a new id; {1, id, fence, ttl ms}:
 --       released, and granted to the waiter id of this proxy; of a hold that this proxy has kept alive {1, keeper}, or
@@ -14,7 +17,8 @@
 --       grant that its proxy has asked for since. Who got the lock by it is only told again until the lock has gone
 --       on eight times more
 local key, fence_key = KEYS[1], KEYS[2]
-local token, want, id, me, publish, waking = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local telling = after == 'tell' or after == 'tell-others' -- where there is no queue
 if want == '' then want = id end
 --#include look.lua
 --#include recall.lua
@@ -31,8 +35,8 @@ if kind == 'plain' then -- most calls end here
   end
   redis.call('DEL', key)
   remember(fence_key, ' ', id)
-  local listen = waking == '3' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
-  if waking == '2' or listen and (listen.err or listen[2] > 1) then redis.call(publish, key, id) end
+  local listen = after == 'tell-others' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
+  if after == 'tell' or listen and (listen.err or listen[2] > 1) then redis.call(publish, key, id) end
   return 1
 end
 local s = kind == 'hash' and redis.call('HMGET', key, 'v', 'o', 'w', 's', 'u')
@@ -70,7 +74,7 @@ local e, n, f, since, kept, ids, note = parse_hold(hold)
 if e <= now then return false end
 if string.find(ids, id, 1, true) then return 0 end -- sent again, whatever fence the hold has by now
 if not meant(want, f, ids) then return false end
-if waking ~= '2' and waking ~= '3' and overtaken(want, ids) then return -1 end
+if not telling and overtaken(want, ids) then return -1 end
 remember(fence_key, n > 1 and '-' or ' ', id)
 if n > 1 then
   redis.call('HSET', key, field, pack_hold(e, n - 1, f, since, kept, ids .. '-' .. id, note))
@@ -79,7 +83,7 @@ end
 local keeping = string.match(kept, '^(.*):') -- the proxy that keeps the hold alive
 local keeper = keeping == me and bare(kept)
 if keeping and not keeper then redis.call('PUBLISH', keeper_channel(fence_key, keeping), 'released ' .. bare(kept)) end
-if waking == '2' or waking == '3' then redis.call(publish, key, id) end
+if telling then redis.call(publish, key, id) end
 if not s[4] then -- there is nobody else
   redis.call('DEL', key)
   return keeper and {1, keeper} or 1
@@ -95,7 +99,7 @@ if field ~= 'w' then
   redis.call('HDEL', key, field)
   without(lock, e)
 end
-local passed = pass_on(lock, s[2], waking ~= '1', id, u)
+local passed = pass_on(lock, s[2], after ~= 'offer', id, u)
 if not keeper then return passed end
 if passed == 1 then return {1, keeper} end
 passed[5] = keeper

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 the lock
 -- ARGV  1 token   2 lease, ms   3 fence of the grant that is meant, or id of the request, or ""   4 keeper that the
---       hold has from now on, or = and the one that whoever asks is already, or ""   5 1: the clock is wanted
+--       hold has from now on, or = and the one that whoever asks is already, or ""   5 clock: it is wanted
 -- Reply ms that remain, or with a new keeper {ms that remain, fence}; 0: the token holds nothing here;
 --       with 5 always {ms that remain, fence or 0, clock in µs}
 -- Effects the lease of that hold, and of the key; its keeper

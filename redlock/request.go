@@ -122,6 +122,24 @@ func (c *call) renewed(n *naming, r *Renew) {
 	c.bytes(id[:])
 }
 
+// after is what becomes of a lock that a script frees. release.lua says what the words mean.
+type after string
+
+const (
+	grantNext  after = "grant"
+	offerNext  after = "offer"
+	tellAll    after = "tell"
+	tellOthers after = "tell-others"
+)
+
+// freed appends the three that all take who free a lock: this proxy, the command that wakes others, and what
+// becomes of the lock.
+func (c *call) freed(proxy, publish string, next after) {
+	c.text(proxy)
+	c.text(publish)
+	c.text(string(next))
+}
+
 // kept is the call that renews the holds of batch, all of one slot; more arguments follow.
 func (n *naming) kept(batch []question, more int) call {
 	c := begin(&keepScript, len(batch), 4*len(batch)+more, 80+200*len(batch))
@@ -136,6 +154,9 @@ func (n *naming) kept(batch []question, more int) call {
 	}
 	return c
 }
+
+// withClock is the last argument of a call that is answered with what the clock shows, behind all else.
+const withClock = "clock"
 
 // inspected is the call that reads a lock, or goes on after some pages of it; for the owner of token if that is
 // not "".

@@ -2,12 +2,12 @@
 --
 -- KEYS  1 the lock   2 the fence of its slot
 -- ARGV  1 token   2 id of the request that touched the hold last   3 fence   4 count
---       5 1: it is agreed on already, and must not be refused
+--       5 agreed: it is already, and must not be refused; or none
 -- Reply 1 the hold has that fence and count; 0 the request has nothing here, or another one came
 --       after it; a fence: what is agreed on must be higher than that
 -- Effects the fence and the count of that hold; the fence of the slot, if it is lower
 local key, fence_key, token, id, f, count = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local fence, agreed = tonumber(f), ARGV[5] == '1'
+local fence, agreed = tonumber(f), ARGV[5] == 'agreed'
 --#include look.lua
 --#include now.lua
 local kind, plain, plain_ids, owner = look(key)

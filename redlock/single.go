@@ -46,6 +46,7 @@ type single struct {
 	back        *background
 	grace       grace
 	late        lateness
+	stats       *counters
 	maxQueue    int
 	maxReaders  int
 	syncTimeout time.Duration
@@ -181,6 +182,7 @@ func (e *single) release(by Caller, r *Release, to Releaser) {
 			e.release(by, r, to)
 			return nil
 		}
+		e.stats.release(done, err)
 		return to.Released(done, err)
 	}, nil)
 }
@@ -189,7 +191,7 @@ func (e *single) release(by Caller, r *Release, to Releaser) {
 func (e *single) releaseRequest(r *Release) (slot int, req []byte) {
 	slot, c := e.names.eval(&releaseScript, r.Name, 6)
 	c.released(e.names, r)
-	e.waking(&c)
+	e.frees(&c)
 	return slot, c.req
 }
 
@@ -206,7 +208,11 @@ func (e *single) readRelease(reply []byte) (Released, error) {
 // renew implements engine.
 func (e *single) renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
 	slot, req := e.renewRequest(r)
-	by.SendHome(slot, req, true, func(reply []byte) []byte { return then(readRenewed(reply)) }, nil)
+	by.SendHome(slot, req, true, func(reply []byte) []byte {
+		done, err := readRenewed(reply)
+		e.stats.renew(done, err)
+		return then(done, err)
+	}, nil)
 }
 
 func (e *single) renewRequest(r *Renew) (slot int, req []byte) {
@@ -243,7 +249,7 @@ func (e *single) breakSome(by Caller, slot int, req []byte, broken bool, then fu
 
 func (e *single) breakRequest(name string) (slot int, req []byte) {
 	slot, c := e.names.eval(&breakScript, name, 4)
-	e.waking(&c)
+	e.frees(&c)
 	id := e.names.ids.next()
 	c.bytes(id[:])
 	return slot, c.req
@@ -303,7 +309,7 @@ func (e *single) detach(ctx context.Context, h holdName, keeper string) error {
 	slot, c := e.names.eval(&detachScript, h.name, 5)
 	c.owner(h.token)
 	c.text(keeper)
-	e.waking(&c)
+	e.frees(&c)
 	return e.free(ctx, slot, c.req)
 }
 
@@ -316,12 +322,13 @@ func (e *single) free(ctx context.Context, slot int, req []byte) error {
 	return err
 }
 
-// waking appends what the scripts need that pass a lock on: this proxy, the command that wakes others, and
-// whether a waiter may get the lock at once.
-func (e *single) waking(c *call) {
-	c.text(e.names.id)
-	c.text(e.publish())
-	c.flag(e.grace.on())
+// frees appends what the scripts need that free a lock. A new master grants nothing yet.
+func (e *single) frees(c *call) {
+	next := grantNext
+	if e.grace.on() {
+		next = offerNext
+	}
+	c.freed(e.names.id, e.publish(), next)
 }
 
 // publish is the command that wakes waiters.

@@ -76,7 +76,7 @@ func (m Mode) index() int {
 	return 0
 }
 
-// CountAcquire notes how a LOCK ended.
+// CountAcquire notes how a LOCK ended, which its verb knows alone: it may have waited, or had to reach replicas.
 func (l *Locker) CountAcquire(m Mode, granted bool, err error) {
 	switch {
 	case err != nil:
@@ -88,20 +88,24 @@ func (l *Locker) CountAcquire(m Mode, granted bool, err error) {
 	}
 }
 
-// CountRelease notes how an UNLOCK ended.
-func (l *Locker) CountRelease(held bool) {
-	if held {
-		l.stats.released.Add(1)
-	} else {
-		l.stats.notHeld.Add(1)
+// release notes how an UNLOCK ended.
+func (c *counters) release(r Released, err error) {
+	switch {
+	case err != nil:
+	case r.Held:
+		c.released.Add(1)
+	default:
+		c.notHeld.Add(1)
 	}
 }
 
-// CountRenew notes how a RENEW ended.
-func (l *Locker) CountRenew(held bool) {
-	if held {
-		l.stats.renewed.Add(1)
-	} else {
-		l.stats.notRenewed.Add(1)
+// renew notes how a RENEW ended.
+func (c *counters) renew(r Renewed, err error) {
+	switch {
+	case err != nil:
+	case r.Left > 0:
+		c.renewed.Add(1)
+	default:
+		c.notRenewed.Add(1)
 	}
 }

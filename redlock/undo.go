@@ -50,6 +50,6 @@ func (e *single) cancelRequest(a *Acquire) (slot int, req []byte) {
 	slot, c := e.names.eval(&cancelScript, a.Name, 5)
 	c.owner(a.Token)
 	c.text(a.ID)
-	e.waking(&c)
+	e.frees(&c)
 	return slot, c.req
 }
