@@ -40,7 +40,10 @@ type hub struct {
 }
 
 // audience are the sessions of one loop that listen to one topic.
-type audience struct{ seats []*seat }
+type audience struct {
+	seats []*seat
+	due   int // so many of the first seats have not got the portion yet that is being handed out
+}
 
 // seat is one client in one audience.
 type seat struct {
@@ -59,19 +62,37 @@ func newHub(w *worker) *hub {
 	return h
 }
 
-// hand gives a message to all who listen to t. Any of them may be closed for it.
-func (h *hub) hand(t *cluster.Topic, message []byte) int {
-	a := h.audiences[t]
+// The messages of a topic are handed to at least handLeast seats in one go, and to no more once handMost
+// connections of the loop have output, so that these are written before others have more.
+const (
+	handLeast = 16
+	handMost  = 256
+)
+
+// hand is the handFunc of the loop. Any client may be closed for what it is given.
+func (h *hub) hand(p *portion, most int, again bool) (given int, done bool) {
+	a := h.audiences[p.topic]
 	if a == nil {
-		return 0
+		return 0, true
 	}
-	n := len(a.seats)
-	h.messages.Add(uint64(n))
-	for i := n - 1; i >= 0; i-- { // who is closed makes place for one who has it already
-		a.seats[i].message(message)
+	if !again {
+		a.due = len(a.seats)
 	}
-	return n * len(message)
+	n := 0
+	for a.due > 0 && (n == 0 || n%handLeast > 0 || n*p.size < most && !h.full()) {
+		a.due--
+		n++
+		se := a.seats[a.due]
+		for _, message := range p.messages {
+			se.message(message)
+		}
+	}
+	h.messages.Add(uint64(n * len(p.messages)))
+	return n * p.size, a.due == 0
 }
+
+// full says that a round of the loop has enough to do.
+func (h *hub) full() bool { return h.worker.loop.Unwritten() >= handMost || h.worker.late() }
 
 // sit makes se a part of the audience of its topic.
 func (h *hub) sit(se *seat) {
@@ -80,19 +101,39 @@ func (h *hub) sit(se *seat) {
 		a = &audience{}
 		h.audiences[se.topic] = a
 	}
-	se.at = len(a.seats)
-	a.seats = append(a.seats, se)
+	a.put(se, len(a.seats))
 	se.topic.Count(1)
 	h.taken[se.topic.Kind].Add(1)
+}
+
+// put gives se place i, which may be one more than there are.
+func (a *audience) put(se *seat, i int) {
+	if i == len(a.seats) {
+		a.seats = append(a.seats, nil)
+	}
+	a.seats[i], se.at = se, i
+}
+
+// remove takes se out. Who has got what is being handed out stays behind those who have not.
+func (a *audience) remove(se *seat) {
+	free := se.at
+	if free < a.due {
+		a.due--
+		a.put(a.seats[a.due], free)
+		free = a.due
+	}
+	last := len(a.seats) - 1
+	if free < last {
+		a.put(a.seats[last], free)
+	}
+	a.seats[last] = nil
+	a.seats = a.seats[:last]
 }
 
 // stand is the counterpart of sit.
 func (h *hub) stand(se *seat) {
 	a := h.audiences[se.topic]
-	last := a.seats[len(a.seats)-1]
-	a.seats[se.at], last.at = last, se.at
-	a.seats[len(a.seats)-1] = nil
-	a.seats = a.seats[:len(a.seats)-1]
+	a.remove(se)
 	if len(a.seats) == 0 {
 		delete(h.audiences, se.topic)
 	}

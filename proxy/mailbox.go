@@ -22,17 +22,31 @@ const (
 // implements cluster.Outlet.
 type mailbox struct {
 	loop  *loop.Loop
-	hand  func(t *cluster.Topic, message []byte) int // on the loop; says how many bytes it gave to clients
-	empty func()                                     // m.run, made once
+	hand  handFunc
+	empty func() // m.run, made once
 
 	mu     sync.Mutex
 	in     batch
 	posted bool          // run is going to be called
 	room   chan struct{} // closed when in is taken; nil: nobody waits for that
 
-	out  batch // of run, as are the next ones
-	next int   // the entry of out that comes next
+	out     batch // of run, as are the next ones
+	next    int   // the entry of out that comes behind portion
+	portion portion
+	begun   bool // portion has been handed to some
 }
+
+// portion is messages of one topic that came one behind the other and are handed out together: each client
+// that gets them is written to once.
+type portion struct {
+	topic    *cluster.Topic
+	messages [][]byte
+	size     int // bytes of these
+}
+
+// handFunc gives p to clients that listen to its topic, on the loop: to all of them, or, if that is more than
+// about most bytes or takes too long, to some, and is called again for it. It says how many bytes it gave.
+type handFunc func(p *portion, most int, again bool) (given int, done bool)
 
 // batch are messages, one behind the other; long ones lie by themselves.
 type batch struct {
@@ -49,7 +63,7 @@ type entry struct {
 	long  []byte // the message, if it is larger than loop.Shared; nobody writes to it
 }
 
-func newMailbox(l *loop.Loop, hand func(t *cluster.Topic, message []byte) int) *mailbox {
+func newMailbox(l *loop.Loop, hand handFunc) *mailbox {
 	m := &mailbox{loop: l, hand: hand}
 	m.empty = m.run
 	return m
@@ -107,33 +121,52 @@ func (m *mailbox) Room() <-chan struct{} {
 
 // run hands out what is there. It runs on the loop.
 func (m *mailbox) run() {
-	given, taken := 0, 0
-	for {
-		if m.next == len(m.out.entries) && !m.take() {
-			return
-		}
-		start := 0
-		if m.next > 0 {
-			start = m.out.entries[m.next-1].end
-		}
-		for ; m.next < len(m.out.entries); m.next++ {
-			if given > mailRound || taken > mailShare {
+	p := &m.portion
+	for given, taken := 0, 0; ; {
+		if len(p.messages) == 0 {
+			if m.next == len(m.out.entries) && !m.take() {
+				return
+			}
+			if given >= mailRound || taken > mailShare {
 				m.loop.Post(m.empty)
 				return
 			}
-			l := m.out.entries[m.next]
-			if l.do != nil {
-				l.do()
+			if do := m.out.entries[m.next].do; do != nil {
+				m.next++
+				do()
 				continue
 			}
-			message := l.long
-			if message == nil {
-				message = m.out.bytes[start:l.end]
-			}
-			taken += len(message)
-			given += m.hand(l.topic, message) + 1
-			start = l.end
+			m.nextPortion()
 		}
+		n, done := m.hand(p, mailRound-given, m.begun)
+		if m.begun = !done; m.begun {
+			m.loop.Post(m.empty)
+			return
+		}
+		taken += p.size
+		given += n + len(p.messages)
+		clear(p.messages)
+		p.messages = p.messages[:0]
+	}
+}
+
+// nextPortion takes the next message, and those of the same topic behind it, into the portion.
+func (m *mailbox) nextPortion() {
+	p, start := &m.portion, 0
+	if m.next > 0 {
+		start = m.out.entries[m.next-1].end
+	}
+	p.topic, p.size = m.out.entries[m.next].topic, 0
+	for ; m.next < len(m.out.entries) && p.size < mailShare/2; m.next++ {
+		l := &m.out.entries[m.next]
+		if l.do != nil || l.topic != p.topic {
+			break
+		}
+		message := l.long
+		if message == nil {
+			message = m.out.bytes[start:l.end]
+		}
+		p.messages, p.size, start = append(p.messages, message), p.size+len(message), l.end
 	}
 }
 

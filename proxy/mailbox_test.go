@@ -20,9 +20,15 @@ func TestMailbox(t *testing.T) {
 	topic := &cluster.Topic{Name: "x"}
 	var got []string
 	var m *mailbox
-	m = newMailbox(l, func(of *cluster.Topic, message []byte) int {
-		got = append(got, of.Name+strings.TrimSpace(string(message[:8])))
-		return len(message)
+	calls := 0
+	m = newMailbox(l, func(p *portion, _ int, again bool) (int, bool) {
+		if calls++; calls%7 == 3 && !again {
+			return p.size, false // it comes again
+		}
+		for _, message := range p.messages {
+			got = append(got, p.topic.Name+strings.TrimSpace(string(message[:8])))
+		}
+		return p.size, true
 	})
 	paused, goOn := make(chan bool), make(chan bool)
 	l.Post(func() { paused <- true; <-goOn })

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -300,6 +301,54 @@ func TestRoundsAreShortForSubscribers(t *testing.T) {
 			say(leave, 3*names)
 		})
 		check(leave+" from nothing", 3*names, leave, 0)
+	}
+}
+
+// One message for thousands of subscribers is handed to them in many rounds, and so are many messages.
+func TestRoundsAreShortForAudiences(t *testing.T) {
+	const subscribers = 3_000
+	nodes := rig.StartCluster(t, 3, 0)
+	addr, clock := startMeasured(t, proxy.Options{}, nodes.Nodes[0].Addr)
+	publisher, other := rig.Connect(t, addr), rig.Connect(t, addr)
+	var read atomic.Int64
+	for range subscribers {
+		c := rig.Connect(t, addr)
+		c.Must(t, "SUBSCRIBE", "channel")
+		go func() { // ends with the connection
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := c.Read(buf)
+				if read.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for _, size := range []int{10, 1_000, 60_000, 70_000} {
+		bounded(t, fmt.Sprint("messages of ", size, " bytes"), clock, func() {
+			const times = 3
+			message := strings.Repeat("m", size)
+			read.Store(0)
+			for range times {
+				if err := publisher.Send("PUBLISH", "channel", message); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := int64(times * subscribers * len(rig.Encode("message", "channel", message)))
+			var waited time.Duration
+			rig.Eventually(t, 4*rig.Patience, "all to have the messages", func() bool {
+				began := time.Now()
+				other.Must(t, "GET", "key")
+				waited = max(waited, time.Since(began))
+				return read.Load() == want
+			})
+			for range times {
+				if v, err := publisher.Receive(rig.Patience); err != nil || v.Text != fmt.Sprint(subscribers) {
+					t.Fatalf("PUBLISH: %s %v", v, err)
+				}
+			}
+			t.Logf("GET of another client took up to %v", waited.Round(10*time.Microsecond))
+		})
 	}
 }
 

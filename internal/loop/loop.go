@@ -93,7 +93,7 @@ func (l *Loop) round() bool {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.awake = len(l.inbox) > 0
+	l.awake = len(l.inbox) > 0 || len(l.dirty) > 0
 	if l.awake {
 		l.poller.wake()
 	}
@@ -157,14 +157,36 @@ func (l *Loop) runInbox() {
 	l.spare = fs
 }
 
-// flush writes once to each connection that has output. Handlers may make
-// further connections dirty meanwhile.
+// After each flushLook connections flush looks whether it has taken longer than flushTime: then it leaves the
+// others to the next round, so that what comes in meanwhile is not left lying.
+const (
+	flushLook = 32
+	flushTime = 3 * time.Millisecond
+)
+
+// flush writes once to each connection that has output, or to as many as one round has time for. Handlers may
+// make further connections dirty meanwhile.
 func (l *Loop) flush() {
-	for i := 0; i < len(l.dirty); i++ {
-		c := l.dirty[i]
+	var began time.Time
+	n := 0
+	for n < len(l.dirty) {
+		c := l.dirty[n]
 		c.dirty = false
 		c.write()
-		l.dirty[i] = nil
+		l.dirty[n] = nil
+		if n++; n%flushLook != 0 {
+			continue
+		}
+		if now := time.Now(); n == flushLook {
+			began = now
+		} else if now.Sub(began) > flushTime {
+			break
+		}
 	}
-	l.dirty = l.dirty[:0]
+	left := copy(l.dirty, l.dirty[n:])
+	clear(l.dirty[left : left+n])
+	l.dirty = l.dirty[:left]
 }
+
+// Unwritten is how many connections have output that is to be written.
+func (l *Loop) Unwritten() int { return len(l.dirty) }
