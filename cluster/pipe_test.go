@@ -288,6 +288,44 @@ func TestHealsLostScripts(t *testing.T) {
 	})
 }
 
+// A script is forgotten again before the request that wants it is there. What may be sent again is, with the script,
+// a few times; any other request tells its client. R12
+func TestHealsScriptsThatAreLostAgain(t *testing.T) {
+	for _, test := range []struct {
+		losses int
+		resend bool
+		want   string
+		loads  int
+	}{
+		{3, true, ":42\r\n", 3},
+		{100, true, "-NOSCRIPT No matching script.\r\n", 1 + maxHops},
+		{2, false, "-NOSCRIPT No matching script.\r\n", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			losses, loads := test.losses, 0
+			a := &scripted.Node{Answer: func(command string) string {
+				switch {
+				case strings.HasPrefix(command, "SCRIPT LOAD"):
+					loads++
+					return "-LOADING Redis is loading the dataset in memory\r\n"
+				case losses > 0:
+					losses--
+					return "-NOSCRIPT No matching script.\r\n"
+				}
+				return ":42\r\n"
+			}}
+			source := func([]byte) ([]byte, bool) { return []byte("return_42"), true }
+			r := newRig(t, PipeOptions{Source: source}, map[string]*scripted.Node{"a:1": a})
+			if reply, err := r.do("EVALSHA abc 1 k", test.resend); err != nil || reply != test.want {
+				t.Errorf("%+v: reply %q, err %v", test, reply, err)
+			}
+			if loads != test.loads {
+				t.Errorf("%+v: %d loads", test, loads)
+			}
+		})
+	}
+}
+
 // A script that many requests want is loaded once, and no more of them in one round than that takes a loop little
 // time.
 func TestLostScriptsAreLoadedOnce(t *testing.T) {

@@ -41,9 +41,11 @@ func (s *scriptLoads) full(now time.Time) bool {
 }
 
 // heal has the node of pipe run req once more, behind the script that it lacks. The script is loaded once for all
-// requests that want it, and in a later round if this one has loaded enough.
+// requests that want it, and in a later round if this one has loaded enough. It may be lost once more before the
+// request is there (SCRIPT FLUSH, or a node that was still loading when it was given the script): what may run twice
+// tries again, a few times.
 func (p *Pipes) heal(pipe *Pipe, c call, req, reply []byte) bool {
-	if c.healed {
+	if c.healed && !(c.resend && c.try.Hop()) {
 		return false
 	}
 	sha, ok := p.scripts.named(req)

@@ -235,9 +235,9 @@ func (a *syncAttempt) detour(reply []byte) bool {
 	return again || heals
 }
 
-// heals says that the node lacks the script of the request, and has not been given it yet.
+// heals says that the node lacks the script of the request. It may lose it once more before the request is there.
 func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
-	if r, _ := retryErrorOf(reply); r == nil || r.verdict != loadScript || a.healed {
+	if r, _ := retryErrorOf(reply); r == nil || r.verdict != loadScript || a.healed && !a.s.try.Hop() {
 		return nil, false
 	}
 	return a.s.p.sourceFor(a.s.req)
