@@ -152,7 +152,7 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 
 // Task implements commands.Actions.
 func (a actions) Task(task func(ctx context.Context) []byte, lost func()) {
-	a.s.tasks.start(func(ctx context.Context) func() []byte {
+	a.s.tasks.Start(func(ctx context.Context) func() []byte {
 		reply := task(ctx)
 		return func() []byte { return reply }
 	}, a.s.w.loop.Post, lost)
@@ -191,7 +191,7 @@ func (a actions) Connection() commands.Connection { return connection{a.s} }
 func (a actions) Transactions() commands.Transactions { return &a.s.tx }
 
 // Subscriptions implements commands.Actions.
-func (a actions) Subscriptions() commands.Subscriptions { return subscriptions{a.s} }
+func (a actions) Subscriptions() commands.Subscriptions { return &a.s.subscriber }
 
 // Tracker implements commands.Actions.
 func (a actions) Tracker() commands.Tracker { return &a.s.tracking }

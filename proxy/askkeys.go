@@ -70,7 +70,7 @@ func (r *router) findSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 			}
 			var slot int
 			var err error
-			s.apart(func() { slot, err = slotOfKeys(reply) }, func() []byte { return found(slot, err) })
+			client.Apart(s, func() { slot, err = slotOfKeys(reply) }, func() []byte { return found(slot, err) })
 			return nil
 		})
 	}
@@ -79,7 +79,7 @@ func (r *router) findSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 		return
 	}
 	var req []byte
-	s.apart(func() { req = keysRequest(args) }, func() []byte {
+	client.Apart(s, func() { req = keysRequest(args) }, func() []byte {
 		if s.gone {
 			return client.NoAnswer
 		}

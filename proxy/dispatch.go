@@ -33,7 +33,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	if refusal == nil {
 		refusal = cmd.TooManyBytes(len(raw))
 	}
-	if s.subscriber.has != nil && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
+	if s.subscriber.Listens() && s.Proto == 2 && refusal == nil && cmd.BarredTo(len(args)) {
 		refusal = cmd.Barred()
 	}
 	if w.alert && refusal == nil {

@@ -85,7 +85,7 @@ func (s *session) Closed(err error) {
 	s.resetState()
 	s.large.end()
 	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)
-	s.subscriber.standUp()
+	s.subscriber.Leave()
 	delete(s.w.full, s)
 	s.out.Free(s.w.loop)
 	s.deliveries.end(s, err)

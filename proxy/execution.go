@@ -11,6 +11,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/pubsub"
 )
 
 // This file puts the reply of EXEC together when commands were queued that the proxy runs by itself, or that
@@ -30,13 +31,13 @@ func (t *transaction) assemble(reply []byte) []byte {
 	reply = client.Lasting(reply) // else it is not there for long
 	if len(reply) <= client.LongFrom && len(t.log) <= execRound {
 		elems, ok := elementsOf(reply)
-		return a.arrange(t, reply, elems, ok, publishSteps)
+		return a.arrange(t, reply, elems, ok, pubsub.PublishSteps)
 	}
 	var elems [][]byte
 	var ok bool
 	a.s.KeepFor(a.tag, len(reply))
 	a.s.current = a.tag
-	a.s.apart(func() { elems, ok = elementsOf(reply) }, func() []byte {
+	client.Apart(a.s, func() { elems, ok = elementsOf(reply) }, func() []byte {
 		a.joinApart = true
 		return a.arrange(t, reply, elems, ok, -1)
 	})
@@ -91,7 +92,7 @@ func (a *execution) arrange(t *transaction, reply []byte, elems [][]byte, ok boo
 			}
 			if e.publishes {
 				if left >= 0 {
-					part, left = t.of.s.recount(e.raw, part, a.done, left)
+					part, left = t.of.s.subscriber.Recount(e.raw, part, a.done, left)
 				}
 				if left < 0 {
 					e.at, uncounted = len(a.parts), append(uncounted, e)
@@ -122,9 +123,9 @@ func (a *execution) arrange(t *transaction, reply []byte, elems [][]byte, ok boo
 // count is run behind a goroutine that recounts what was published.
 func (a *execution) count(published []*queued) {
 	a.s.current = a.tag
-	a.s.apart(func() {
+	client.Apart(a.s, func() {
 		for _, e := range published {
-			a.parts[e.at], _ = a.s.recount(e.raw, a.parts[e.at], a.done, math.MaxInt)
+			a.parts[e.at], _ = a.s.subscriber.Recount(e.raw, a.parts[e.at], a.done, math.MaxInt)
 		}
 	}, func() []byte {
 		a.run()
@@ -201,7 +202,7 @@ func (a *execution) run() {
 	var out []byte
 	s.current = a.tag
 	s.KeepFor(a.tag, a.held)
-	s.apart(func() { out = a.join() }, func() []byte { return out })
+	client.Apart(s, func() { out = a.join() }, func() []byte { return out })
 }
 
 // join is EXEC's answer.
@@ -227,7 +228,7 @@ func (a *execution) call(e *queued) {
 		return
 	}
 	bySlot := s.router.bySlot()
-	s.apart(func() { long.read(table, scripts, e.raw, bySlot) }, func() []byte {
+	client.Apart(s, func() { long.read(table, scripts, e.raw, bySlot) }, func() []byte {
 		a.act(e, long)
 		return nil
 	})

@@ -39,7 +39,7 @@ func (r *router) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn ac
 		return
 	}
 	s.KeepFor(s.current, 2*len(raw)) // the command, and what is asked
-	s.apart(q.prepare, func() []byte { return q.ask(q.concludeApart) })
+	client.Apart(s, q.prepare, func() []byte { return q.ask(q.concludeApart) })
 }
 
 // inquiry is what the upstream is asked about a client's right to its current command. That of a long command
@@ -116,7 +116,7 @@ func (q *inquiry) conclude(_ int, replies [][]byte) []byte {
 // concludeApart is conclude for a long command.
 func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	var v commands.Verdict
-	q.s.apart(func() { v = q.verdict(replies) }, func() []byte {
+	client.Apart(q.s, func() { v = q.verdict(replies) }, func() []byte {
 		if q.s.gone {
 			return client.NoAnswer
 		}

@@ -6,6 +6,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
 )
 
@@ -73,7 +74,7 @@ func newSession(about commands.Client, w *worker) *session {
 	s.router.s = s
 	s.tasks = tasks{h: s, writes: &s.writes}
 	s.tx = transactions{s: s, router: &s.router, own: &s.own, tracking: &s.tracking, writes: &s.writes}
-	s.subscriber = subscriber{h: s, own: &s.own, tasks: &s.tasks}
+	s.subscriber = pubsub.NewSubscriber(s, w.hub, &s.own, &s.tasks)
 	return s
 }
 

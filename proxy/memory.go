@@ -19,9 +19,6 @@ const (
 	// sessionSize is what a session takes up whatever it does.
 	sessionSize = int(unsafe.Sizeof(session{}) + unsafe.Sizeof(loop.Conn{}))
 	answerSize  = int(unsafe.Sizeof(answer{}))
-	// seatCost is what listening to one channel takes up besides its name: in the session, on the loop, in
-	// the index of channels, and for the feed of the node.
-	seatCost = 700
 	// memoryGrain is by how much the sum of a loop changes before the server hears of it.
 	memoryGrain = 64 << 10
 )
@@ -53,9 +50,7 @@ func (s *session) memoryOf() memoryUse {
 	if n := len(s.answers.buf); n > firstAnswers { // the first ones go round among the clients of the loop
 		u.replies += n * answerSize
 	}
-	if has := s.subscriber.has; has != nil {
-		u.subscriptions = has.bytes
-	}
+	u.subscriptions = s.subscriber.Memory()
 	u.commands = s.kept + s.long.memory() + s.blocking.Memory()
 	return u
 }

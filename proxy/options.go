@@ -11,6 +11,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
+	"lockproxy/proxy/pubsub"
 	"lockproxy/redlock"
 )
 
@@ -18,7 +19,7 @@ import (
 // *cluster.Upstream is one. Safe for concurrent use.
 type Upstream interface {
 	cluster.Control
-	PubSub
+	pubsub.Upstream
 	// OnChange has f called with each new topology. f does not block.
 	OnChange(f func(*cluster.Topology))
 	// Command returns the reply of COMMAND.
@@ -31,8 +32,6 @@ type Upstream interface {
 	Ready() error
 	// WatchReplicas has the replicas looked after, so that Topology.Readers tells which may be read from.
 	WatchReplicas()
-	// Sharded says that channels are those of SSUBSCRIBE and SPUBLISH.
-	Sharded() bool
 }
 
 // Options configure a Server. Zero values mean those of DefaultOptions; Upstream is

@@ -87,7 +87,7 @@ func (s *session) checkOutput() {
 	switch {
 	case !s.Authenticated:
 		limit, unread = &OutputLimit{Hard: min(strangerLimit, limit.Hard)}, min(strangerUnread, unread)
-	case s.subscriber.has != nil:
+	case s.subscriber.Listens():
 		limit = &limits.PubSub
 	}
 	if waiting > unread {
@@ -123,7 +123,7 @@ func (w *worker) closeFull(s *session, waiting int) {
 	switch {
 	case !s.Authenticated:
 		class, n = "unauthenticated", &o.closedStrangers
-	case s.subscriber.has != nil:
+	case s.subscriber.Listens():
 		class, n = "pubsub", &o.closedPubSub
 	}
 	n.Add(1)

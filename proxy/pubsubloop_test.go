@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"lockproxy/proxy/pubsub"
 )
 
 // asked answers PUBSUB as a node does that knows one channel.
@@ -59,8 +61,8 @@ func TestPublishBesideTheLoop(t *testing.T) {
 		a, pub := st.connect(), st.connect()
 		a.send("PSUBSCRIBE a* " + slow)
 		a.expect(confirmation("psubscribe", "a*", 1) + confirmation("psubscribe", slow, 2))
-		if _, left := st.upstream.Concerned([]byte(long), false, publishSteps); left >= 0 {
-			t.Fatalf("%d steps are left of %d", left, publishSteps)
+		if _, left := st.upstream.Concerned([]byte(long), false, pubsub.PublishSteps); left >= 0 {
+			t.Fatalf("%d steps are left of %d", left, pubsub.PublishSteps)
 		}
 		pub.send("PUBLISH "+long+" 1", "PUBLISH ab 2", "GET k", "PUBLISH "+long+" 3")
 		pub.expect(":1\r\n:1\r\n$-1\r\n:1\r\n")

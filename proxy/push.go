@@ -111,3 +111,6 @@ func (s *session) unanswered(tag uint32) bool {
 
 // Speak implements subscriberHost.
 func (s *session) Speak(tag uint32) { s.answers.at(tag).silent = false }
+
+// replyKinds are the first bytes of messages, by protocol.
+var replyKinds = [...][]byte{2: []byte("*"), 3: []byte(">")}

@@ -6,6 +6,7 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
 )
 
@@ -140,9 +141,9 @@ func (l *listing) arrived() {
 // rejudge closes a client that listens to what its user may not hear any more.
 func (r *roster) rejudge(s *session) {
 	for kind := range cluster.Shard + 1 {
-		right := commands.Right{[]byte(subscribed[kind])}
-		for _, seat := range s.subscriber.seated(kind) {
-			right = append(right, []byte(seat.topic.Name))
+		right := commands.Right{[]byte(pubsub.Subscribed[kind])}
+		for _, name := range s.subscriber.Names(kind) {
+			right = append(right, []byte(name))
 		}
 		if len(right) == 1 {
 			continue

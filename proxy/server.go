@@ -21,6 +21,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
+	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
 	"lockproxy/redlock"
 )
@@ -135,7 +136,7 @@ func (s *Server) startLoops() error {
 		}
 		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: s.o.Output.crowded(), byName: make(map[string]*counter),
 			blocked: make(map[int64]*session), unknown: make(strangers), slow: slowDefault}
-		w.hub = newHub(w)
+		w.hub = pubsub.NewHub(l, s.upstream, s.o.Pipes.Budget, w.late)
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)
 		w.pipes = cluster.NewPipes(l, s.upstream, s.o.Pipes, &s.pipeStats)

@@ -10,6 +10,7 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
 )
 
@@ -83,7 +84,7 @@ type session struct {
 	monitor    monitor
 	pause      paused
 
-	subscriber subscriber
+	subscriber pubsub.Subscriber
 	late       collected // messages that came inside an answer
 }
 

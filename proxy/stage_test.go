@@ -246,8 +246,8 @@ func (st *stage) nothingLeft() {
 		}
 	}
 	for _, w := range st.server.workers {
-		if len(w.hub.audiences) > 0 || len(w.full) > 0 {
-			st.Errorf("%d audiences and %d crowded clients are left", len(w.hub.audiences), len(w.full))
+		if !w.hub.Idle() || len(w.full) > 0 {
+			st.Errorf("hub idle %v, and %d crowded clients are left", w.hub.Idle(), len(w.full))
 		}
 	}
 	if now, _ := st.server.subscriptions(); now["channel"]+now["pattern"]+now["shard"] != 0 {

@@ -97,3 +97,16 @@ func (s *Server) shared() commands.Stats {
 	}
 	return st
 }
+
+// subscriptions counts what clients listen to, by kind, and the messages that they were given.
+func (s *Server) subscriptions() (now map[string]int64, messages uint64) {
+	now = make(map[string]int64)
+	for _, w := range s.workers {
+		taken, given := w.hub.Counts()
+		for kind, name := range []string{cluster.Classic: "channel", cluster.Pattern: "pattern", cluster.Shard: "shard"} {
+			now[name] += taken[kind]
+		}
+		messages += given
+	}
+	return now, messages
+}

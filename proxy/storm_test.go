@@ -162,9 +162,9 @@ func (st *tempest) nobodyWaits() {
 func (st *tempest) nothingLeft() {
 	st.onLoops(func(w *worker) {
 		m := &w.monitors
-		if len(w.sessions)+len(w.blocked)+len(w.full)+len(m.own)+len(w.hub.audiences) > 0 || m.watched() || w.alert {
-			st.Errorf("left: sessions %d, blocked %d, full %d, monitors %d of %v, audiences %d, alert %v",
-				len(w.sessions), len(w.blocked), len(w.full), len(m.own), m.audience, len(w.hub.audiences), w.alert)
+		if len(w.sessions)+len(w.blocked)+len(w.full)+len(m.own) > 0 || !w.hub.Idle() || m.watched() || w.alert {
+			st.Errorf("left: sessions %d, blocked %d, full %d, monitors %d of %v, hub idle %v, alert %v",
+				len(w.sessions), len(w.blocked), len(w.full), len(m.own), m.audience, w.hub.Idle(), w.alert)
 		}
 	})
 	s := st.server

@@ -7,11 +7,12 @@ import (
 	"testing/synctest"
 
 	"lockproxy/cluster"
+	"lockproxy/proxy/pubsub"
 )
 
 // manyTopics are more names than are subscribed to in one round of the loop, some of them twice.
 func manyTopics(front string) (command string, names []string) {
-	for i := range 2*seatRound + 100 {
+	for i := range 2*pubsub.PerRound + 100 {
 		names = append(names, fmt.Sprint(front, i), fmt.Sprint(front, i-i%5))
 	}
 	return strings.Join(names, " "), names
@@ -69,7 +70,7 @@ func TestMessagesWhileManyAreJoined(t *testing.T) {
 	words, names := manyTopics("ch")
 	onStage(t, Options{}, func(st *stage) {
 		a := st.connect()
-		st.when(1, 2*seatRound, func(*session) { st.publish(false, names[0], "meanwhile") })
+		st.when(1, 2*pubsub.PerRound, func(*session) { st.publish(false, names[0], "meanwhile") })
 		a.send("SUBSCRIBE " + words)
 		listens := map[string]bool{}
 		for _, name := range names {
@@ -93,7 +94,7 @@ func TestGoneWhileManyAreJoined(t *testing.T) {
 					a.r.ReadString('\n')
 				}
 			}
-			st.when(1, 2*seatRound, func(s *session) { s.conn.Close() })
+			st.when(1, 2*pubsub.PerRound, func(s *session) { s.conn.Close() })
 			a.send(map[bool]string{false: "SUBSCRIBE ", true: "UNSUBSCRIBE "}[leaves] + words)
 			synctest.Wait()
 			st.nothingLeft()

@@ -30,9 +30,9 @@ type taskHost interface {
 	EndIfDone()
 }
 
-// start is Task for a task that has its answer made on the loop, by the function that it returns. That runs
+// Start is Task for a task that has its answer made on the loop, by the function that it returns. That runs
 // also when the client has gone. post brings it to the loop.
-func (t *tasks) start(task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost func()) {
+func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost func()) {
 	t.h.AnswerLater(client.ByProxy)
 	server := t.h.worker().server
 	if t.ctx == nil {

@@ -8,6 +8,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/pubsub"
 )
 
 // worker is one loop with all that lives on it: its clients, its pipes and its
@@ -17,7 +18,7 @@ type worker struct {
 	index    int // in server.workers
 	loop     *loop.Loop
 	pipes    *cluster.Pipes
-	hub      *hub
+	hub      *pubsub.Hub
 	table    *commands.Table
 	counters []*counter // by Command.ID of table
 	byName   map[string]*counter

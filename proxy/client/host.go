@@ -77,3 +77,14 @@ const (
 
 // Masters is how many masters the upstream of the client has now.
 func Masters(h Host) int { return len(h.Pipes().Topology().Masters) }
+
+// Apart has a goroutine run task for the current command of h, which then answers or has go on. Later commands of
+// the client wait for it.
+func Apart(h Host, task func(), then func() []byte) {
+	h.Actions().Await(func(done func([]byte)) {
+		go func() { // ends by itself
+			task()
+			done(nil)
+		}()
+	}, func([]byte) []byte { return then() }, nil)
+}

@@ -1,4 +1,4 @@
-package proxy
+package pubsub
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 // This file is how a client begins to listen: to some topics at once, and to thousands in many rounds of the
 // loop:
 //
-//	subscribe --> names --(rounds: which are new)--> Join --(rounds: seats, confirmations)--> the answer
+//	subscribe --> names --(rounds: which are new)--> Join --(rounds: subscriptions, confirmations)--> the answer
 //
-// What comes for a seat meanwhile waits for the answer.
+// What comes for a subscription meanwhile waits for the answer.
 
 // leastPatience is how long nodes may take at least to confirm, whatever the budget of Options.Pipes.
 const leastPatience = 10 * time.Second
@@ -26,20 +26,20 @@ var errNotConfirmed = errors.New("no node confirmed it in time")
 
 // joining is a command that subscribes.
 type joining struct {
-	l       *subscriber
+	l       *Subscriber
 	tag     uint32
 	kind    cluster.TopicKind
 	names   []string                  // of the command
 	missing []string                  // those that the client does not listen to yet, each once
-	topics  map[string]*cluster.Topic // by name, those that it has no seat for yet
+	topics  map[string]*cluster.Topic // by name, those that it has no subscription for yet
 	out     []byte                    // confirmations
 }
 
-// subscribe has the client listen to topics of these names.
-func (l *subscriber) subscribe(kind cluster.TopicKind, names [][]byte) {
+// Subscribe implements commands.Subscriptions: it has the client listen to topics of these names.
+func (l *Subscriber) Subscribe(kind cluster.TopicKind, names [][]byte) {
 	j := &joining{l: l, tag: l.h.CurrentTag(), kind: kind}
-	if len(names) > seatRound {
-		raw := client.Lasting(l.h.worker().call.Raw)
+	if len(names) > PerRound {
+		raw := client.Lasting(l.h.Call().Raw)
 		l.h.KeepFor(j.tag, 3*len(raw)) // the command, its names, and what is asked of the nodes
 		j.begin(func(ctx context.Context) error { return j.joinMany(ctx, raw) })
 		return
@@ -61,13 +61,13 @@ func (l *subscriber) subscribe(kind cluster.TopicKind, names [][]byte) {
 
 // begin has join run, which leaves names that are to be confirmed in the end.
 func (j *joining) begin(join func(ctx context.Context) error) {
-	limit := max(j.l.h.worker().server.o.Pipes.Budget, leastPatience)
-	j.l.tasks.start(func(ctx context.Context) (end func() []byte) {
+	limit := max(j.l.hub.budget, leastPatience)
+	j.l.tasks.Start(func(ctx context.Context) (end func() []byte) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
 		defer cancel()
 		err := join(ctx)
 		return func() []byte { return j.end(err) }
-	}, j.l.h.worker().hub.box.Post, nil)
+	}, j.l.hub.box.Post, nil)
 }
 
 func (j *joining) copyNames(names [][]byte) {
@@ -92,7 +92,7 @@ func (j *joining) unique() (names []string) {
 // look finds out which of names the client does not listen to.
 func (j *joining) look(names []string) {
 	for _, name := range names {
-		if j.l.seat(j.kind, name) == nil {
+		if j.l.find(j.kind, name) == nil {
 			j.missing = append(j.missing, name)
 		}
 	}
@@ -100,7 +100,7 @@ func (j *joining) look(names []string) {
 
 // join has the loop subscribed to what is missing.
 func (j *joining) join(ctx context.Context) error {
-	topics, err := j.l.h.worker().server.upstream.Join(ctx, j.kind, j.missing, j.l.h.worker().hub.box)
+	topics, err := j.l.hub.upstream.Join(ctx, j.kind, j.missing, j.l.hub.box)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (j *joining) joinMany(ctx context.Context, raw []byte) error {
 			return err
 		}
 	}
-	j.names = j.l.eachRound(j.names, seatRound, func(names []string) { j.confirm(names) })
+	j.names = j.l.eachRound(j.names, PerRound, func(names []string) { j.confirm(names) })
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (j *joining) end(err error) []byte {
 		for _, t := range j.topics {
 			topics = append(topics, t)
 		}
-		j.l.h.worker().hub.release(topics)
+		j.l.hub.release(topics)
 		return client.NoAnswer
 	}
 	j.l.h.Speak(j.tag)
@@ -170,7 +170,7 @@ func subscribeError(err error) []byte {
 	return commands.ErrorReply(err)
 }
 
-// confirm seats the client with the topics of names, and returns the confirmations of these and of those
+// confirm has the client listen to the topics of names, and returns the confirmations of these and of those
 // before. Of a client that has gone it does nothing.
 func (j *joining) confirm(names []string) []byte {
 	l := j.l
@@ -178,20 +178,20 @@ func (j *joining) confirm(names []string) []byte {
 		return nil
 	}
 	if l.has == nil {
-		l.has = &seats{}
+		l.has = &subscriptions{}
 	}
-	if l.has.seats[j.kind] == nil {
-		l.has.seats[j.kind] = make(map[string]*seat)
+	if l.has.byName[j.kind] == nil {
+		l.has.byName[j.kind] = make(map[string]*subscription)
 	}
 	for _, name := range names {
-		if l.seat(j.kind, name) == nil {
-			l.sit(j.kind, j.topics[name], j.tag)
+		if l.find(j.kind, name) == nil {
+			l.add(j.kind, j.topics[name], j.tag)
 			delete(j.topics, name)
 			if l.own.User() != nil {
 				l.own.User().Rules = "" // they may have changed since the upstream was asked
 			}
 		}
-		j.out = l.appendConfirmation(j.out, subscribed[j.kind], j.kind, name)
+		j.out = l.appendConfirmation(j.out, Subscribed[j.kind], j.kind, name)
 	}
 	l.h.CountMemory()
 	return j.out

@@ -1,4 +1,4 @@
-package proxy
+package pubsub
 
 import (
 	"cmp"
@@ -11,27 +11,27 @@ import (
 
 // This file is how a client that stays connected gives up thousands of subscriptions at once.
 
-// leaveAll is leave for all seats of these kinds where they are many: each round of the loop deals with some
+// leaveAll is leave for all subscriptions of these kinds where they are many: each round of the loop deals with some
 // of them. left is called for each when it is given up, and end makes the answer then.
-func (l *subscriber) leaveAll(kinds []cluster.TopicKind, left func(se *seat), end func() []byte) {
-	box := l.h.worker().hub.box
-	l.tasks.start(func(ctx context.Context) func() []byte {
-		var seats []*seat
+func (l *Subscriber) leaveAll(kinds []cluster.TopicKind, left func(sub *subscription), end func() []byte) {
+	box := l.hub.box
+	l.tasks.Start(func(ctx context.Context) func() []byte {
+		var subs []*subscription
 		var topics []*cluster.Topic
 		next := func() {
 			if l.h.Gone() {
 				topics = nil
 				return
 			}
-			for _, se := range seats {
-				l.stand(se.topic.Kind, se)
-				left(se)
+			for _, sub := range subs {
+				l.remove(sub.topic.Kind, sub)
+				left(sub)
 			}
-			seats, topics = l.nextSeats(kinds)
+			subs, topics = l.nextOnes(kinds)
 			l.h.CountMemory()
 		}
 		for l.nextRound(next) && len(topics) > 0 {
-			l.h.worker().server.upstream.Leave(ctx, topics, box)
+			l.hub.upstream.Leave(ctx, topics, box)
 		}
 		return end
 	}, box.Post, nil)
@@ -39,10 +39,10 @@ func (l *subscriber) leaveAll(kinds []cluster.TopicKind, left func(se *seat), en
 
 // leaveNamed is unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
 // with some of them.
-func (l *subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
-	tag, box := l.h.CurrentTag(), l.h.worker().hub.box
+func (l *Subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
+	tag, box := l.h.CurrentTag(), l.hub.box
 	l.h.KeepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
-	l.tasks.start(func(ctx context.Context) func() []byte {
+	l.tasks.Start(func(ctx context.Context) func() []byte {
 		args, _, _ := resp.Split(raw, nil) // it was read before
 		names := make([]string, 0, len(args))
 		for _, name := range args[1:] {
@@ -59,13 +59,13 @@ func (l *subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
 			if len(leaving) > 0 {
 				out = l.confirmUnsubscribed(out, kind, leaving)
 			}
-			leaving = names[:min(seatRound, len(names))]
+			leaving = names[:min(PerRound, len(names))]
 			names = names[len(leaving):]
 			topics = l.leaveSoon(kind, leaving)
 		}
 		for len(names) > 0 && l.nextRound(next) {
 			if len(topics) > 0 {
-				l.h.worker().server.upstream.Leave(ctx, topics, box)
+				l.hub.upstream.Leave(ctx, topics, box)
 			}
 		}
 		return func() []byte {
@@ -75,44 +75,44 @@ func (l *subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
 	}, box.Post, nil)
 }
 
-// leaveSoon has the seats at topics of these names count no more, and returns the topics.
-func (l *subscriber) leaveSoon(kind cluster.TopicKind, names []string) (topics []*cluster.Topic) {
+// leaveSoon has the subscriptions at topics of these names count no more, and returns the topics.
+func (l *Subscriber) leaveSoon(kind cluster.TopicKind, names []string) (topics []*cluster.Topic) {
 	for _, name := range names {
-		if se := l.seat(kind, name); se != nil && !se.leaving {
-			topics, se.leaving = append(topics, se.topic), true
-			l.h.worker().hub.discount(se)
+		if sub := l.find(kind, name); sub != nil && !sub.leaving {
+			topics, sub.leaving = append(topics, sub.topic), true
+			l.hub.uncount(sub)
 		}
 	}
 	return topics
 }
 
-// nextSeats are the next seats that leaveAll gives up, the oldest of them first. From now on they do not
+// nextOnes are the next subscriptions that leaveAll gives up, the oldest of them first. From now on they do not
 // count.
-func (l *subscriber) nextSeats(kinds []cluster.TopicKind) (seats []*seat, topics []*cluster.Topic) {
+func (l *Subscriber) nextOnes(kinds []cluster.TopicKind) (subs []*subscription, topics []*cluster.Topic) {
 	for _, kind := range kinds {
 		if l.has == nil {
 			break
 		}
-		for _, se := range l.has.seats[kind] {
-			if len(seats) == seatRound {
+		for _, sub := range l.has.byName[kind] {
+			if len(subs) == PerRound {
 				break
 			}
-			seats = append(seats, se)
+			subs = append(subs, sub)
 		}
 	}
-	slices.SortFunc(seats, func(a, b *seat) int { return cmp.Compare(a.order, b.order) })
-	for _, se := range seats {
-		topics, se.leaving = append(topics, se.topic), true
-		l.h.worker().hub.discount(se)
+	slices.SortFunc(subs, func(a, b *subscription) int { return cmp.Compare(a.order, b.order) })
+	for _, sub := range subs {
+		topics, sub.leaving = append(topics, sub.topic), true
+		l.hub.uncount(sub)
 	}
-	return seats, topics
+	return subs, topics
 }
 
 // eachRound has do deal with names, some of them in each round of the loop, and returns the last ones, which
 // are left: no more than that many. It must not be called on the loop.
-func (l *subscriber) eachRound(names []string, left int, do func(some []string)) []string {
+func (l *Subscriber) eachRound(names []string, left int, do func(some []string)) []string {
 	for len(names) > left {
-		some := names[:min(seatRound, len(names))]
+		some := names[:min(PerRound, len(names))]
 		if !l.nextRound(func() { do(some) }) {
 			break
 		}
@@ -123,10 +123,10 @@ func (l *subscriber) eachRound(names []string, left int, do func(some []string))
 
 // nextRound runs f in the next round of the loop behind the messages that have come, and waits for it. It
 // must not be called on the loop. false: that has ended.
-func (l *subscriber) nextRound(f func()) bool {
+func (l *Subscriber) nextRound(f func()) bool {
 	done := make(chan struct{})
-	l.h.worker().hub.box.Post(func() {
-		l.h.worker().loop.Post(func() {
+	l.hub.box.Post(func() {
+		l.h.Loop().Post(func() {
 			f()
 			close(done)
 		})
@@ -134,7 +134,7 @@ func (l *subscriber) nextRound(f func()) bool {
 	select {
 	case <-done:
 		return true
-	case <-l.h.worker().loop.Done():
+	case <-l.h.Loop().Done():
 		return false
 	}
 }

@@ -1,0 +1,238 @@
+// Package pubsub is SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and what is published to their clients. Each channel is
+// subscribed once at a node, however many clients listen, and each loop gets each message once:
+//
+//	node --> cluster.Topic --> mailbox, of each loop --> Hub --> subscription --> client.Host: the client
+//
+//	SUBSCRIBE --> Subscriber --> Upstream.Join --> a subscription each --> the confirmations, as one answer
+//	PUBLISH   --> Subscriber.Publish --> the node where channels are subscribed --> how many have got it
+//
+// A Hub is what the clients of one loop listen to, a Subscriber is one of them; both belong to the loop. The
+// mailbox has messages that come on the goroutine of a node handed out on the loop, in their order: its limit
+// holds up that node when clients are slower, and never the loop.
+//
+// A message reaches a client behind the confirmation of its subscription, and those that are on their way come
+// before the confirmation of UNSUBSCRIBE: joining and leaving end behind the mailbox, where the messages are.
+// What is asked of thousands of topics at once takes several rounds of the loop (PerRound).
+//
+// The number that PUBLISH returns counts the proxy's clients one by one, although the node counts one connection.
+package pubsub
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/loop"
+)
+
+// Upstream is what the clients' subscriptions need of the upstream.
+type Upstream interface {
+	// Join subscribes to topics for out.
+	Join(ctx context.Context, kind cluster.TopicKind, names []string, out cluster.Outlet) ([]*cluster.Topic, error)
+	// Leave ends that.
+	Leave(ctx context.Context, topics []*cluster.Topic, out cluster.Outlet)
+	// Concerned are the topics over which a message comes that is published on channel, if it takes no more
+	// than most steps, of some nanoseconds each, to find them. left is how many of them are left; below 0: it
+	// takes more.
+	Concerned(channel []byte, shard bool, most int) (topics []*cluster.Topic, left int)
+	// Topic is the topic of that name, or nil.
+	Topic(kind cluster.TopicKind, name []byte) *cluster.Topic
+	// Topics are all topics of a kind.
+	Topics(kind cluster.TopicKind) []*cluster.Topic
+	// Sharded says that channels are those of SSUBSCRIBE and SPUBLISH.
+	Sharded() bool
+	// Home is the address of the master at which channels and patterns are subscribed.
+	Home() string
+}
+
+// Hub is what the clients of one loop listen to. It belongs to the loop. What they have in common with
+// those of other loops is the subscription at the node:
+//
+//	node --> cluster.Topic --> mailbox of each loop --> listeners --> subscriptions: clients
+type Hub struct {
+	loop      *loop.Loop
+	upstream  Upstream
+	budget    time.Duration // for which a node may be silent
+	late      func() bool
+	box       *mailbox
+	listeners map[*cluster.Topic]*listeners
+
+	messages atomic.Uint64   // handed to clients
+	taken    [3]atomic.Int64 // subscriptions, by kind
+}
+
+// listeners are the clients of one loop that listen to one topic.
+type listeners struct {
+	all []*subscription
+	due int // so many of the first have not got the portion yet that is being handed out
+}
+
+// subscription is one client that listens to one topic.
+type subscription struct {
+	of      *Subscriber
+	topic   *cluster.Topic
+	at      int    // in listeners.all
+	order   uint64 // of the client's subscriptions
+	behind  uint32 // the command that subscribed, until told
+	told    bool   // that command is answered, and messages may come
+	leaving bool   // its end has been asked for: it counts no more, and gets what is on its way
+}
+
+// NewHub is for the clients of l. Nodes have at least as long as budget to confirm what is asked of them. late says
+// that the round of the loop has taken long.
+func NewHub(l *loop.Loop, upstream Upstream, budget time.Duration, late func() bool) *Hub {
+	h := &Hub{loop: l, upstream: upstream, budget: budget, late: late, listeners: make(map[*cluster.Topic]*listeners)}
+	h.box = newMailbox(l, h.hand)
+	return h
+}
+
+// The messages of a topic are handed to at least handLeast clients in one go, and to no more once handMost
+// connections of the loop have output, so that these are written before others have more.
+const (
+	handLeast = 16
+	handMost  = 256
+)
+
+// hand is the handFunc of the loop. Any client may be closed for what it is given.
+func (h *Hub) hand(p *portion, most int, again bool) (given int, done bool) {
+	a := h.listeners[p.topic]
+	if a == nil {
+		return 0, true
+	}
+	if !again {
+		a.due = len(a.all)
+	}
+	n := 0
+	for a.due > 0 && (n == 0 || n%handLeast > 0 || n*p.size < most && !h.full()) {
+		a.due--
+		n++
+		sub := a.all[a.due]
+		for _, message := range p.messages {
+			sub.message(message)
+		}
+	}
+	h.messages.Add(uint64(n * len(p.messages)))
+	return n * p.size, a.due == 0
+}
+
+// full says that a round of the loop has enough to do.
+func (h *Hub) full() bool { return h.loop.Unwritten() >= handMost || h.late() }
+
+// add makes sub a part of those who listen to its topic.
+func (h *Hub) add(sub *subscription) {
+	a := h.listeners[sub.topic]
+	if a == nil {
+		a = &listeners{}
+		h.listeners[sub.topic] = a
+	}
+	a.put(sub, len(a.all))
+	sub.topic.Count(1)
+	h.taken[sub.topic.Kind].Add(1)
+}
+
+// put gives sub place i, which may be one more than there are.
+func (a *listeners) put(sub *subscription, i int) {
+	if i == len(a.all) {
+		a.all = append(a.all, nil)
+	}
+	a.all[i], sub.at = sub, i
+}
+
+// remove takes sub out. Who has got what is being handed out stays behind those who have not.
+func (a *listeners) remove(sub *subscription) {
+	free := sub.at
+	if free < a.due {
+		a.due--
+		a.put(a.all[a.due], free)
+		free = a.due
+	}
+	last := len(a.all) - 1
+	if free < last {
+		a.put(a.all[last], free)
+	}
+	a.all[last] = nil
+	a.all = a.all[:last]
+}
+
+// remove is the counterpart of add.
+func (h *Hub) remove(sub *subscription) {
+	a := h.listeners[sub.topic]
+	a.remove(sub)
+	if len(a.all) == 0 {
+		delete(h.listeners, sub.topic)
+	}
+	if !sub.leaving {
+		h.uncount(sub)
+	}
+}
+
+// uncount has sub count no more.
+func (h *Hub) uncount(sub *subscription) {
+	sub.topic.Count(-1)
+	h.taken[sub.topic.Kind].Add(-1)
+}
+
+// release gives topics up without waiting for it.
+func (h *Hub) release(topics []*cluster.Topic) {
+	if len(topics) == 0 {
+		return
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	go h.upstream.Leave(over, topics, h.box) // ends at once
+}
+
+// Counts are how many subscriptions its clients have, by kind, and how many messages they were given. It may be
+// called from any goroutine.
+func (h *Hub) Counts() (now [3]int64, messages uint64) {
+	for kind := range now {
+		now[kind] = h.taken[kind].Load()
+	}
+	return now, h.messages.Load()
+}
+
+// Idle says that nobody listens to anything.
+func (h *Hub) Idle() bool { return len(h.listeners) == 0 }
+
+// ourTopics implements commands.Census for the masters of one moment.
+type ourTopics struct {
+	upstream Upstream
+	masters  []*cluster.Node
+}
+
+// Census implements commands.Subscriptions.
+func (l *Subscriber) Census() commands.Census {
+	return ourTopics{l.hub.upstream, l.h.Pipes().Topology().Masters}
+}
+
+func (c ourTopics) Listeners(kind cluster.TopicKind, name []byte) int {
+	if t := c.upstream.Topic(kind, name); t != nil {
+		return t.Listeners()
+	}
+	return 0
+}
+
+func (c ourTopics) Own(kind cluster.TopicKind, name []byte, i int) int {
+	if t := c.upstream.Topic(kind, name); t != nil {
+		return t.CountedAt(c.masters[i].Addr)
+	}
+	return 0
+}
+
+func (c ourTopics) Heard(kind cluster.TopicKind) (names []string) {
+	for _, t := range c.upstream.Topics(kind) {
+		if t.Listeners() > 0 {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+func (c ourTopics) OwnTopics(kind cluster.TopicKind, i int) (n int) {
+	for _, t := range c.upstream.Topics(kind) {
+		n += t.CountedAt(c.masters[i].Addr)
+	}
+	return n
+}

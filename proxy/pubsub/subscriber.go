@@ -1,0 +1,279 @@
+package pubsub
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
+	"lockproxy/proxy/tracking"
+)
+
+// Subscriber is what one client listens to.
+type Subscriber struct {
+	h     Host
+	hub   *Hub
+	own   *tracking.Connections
+	tasks Starter
+	has   *subscriptions // nil: it listens to nothing
+}
+
+// Host is a session as its subscriptions see it, beside what all features see.
+type Host interface {
+	client.Host
+	Reply(reply []byte)
+	// Speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes,
+	// also in RESP2.
+	Speak(tag uint32)
+	// PushMessage gives the client a message behind the answer to command tag.
+	PushMessage(message []byte, behind uint32, told bool) bool
+	KeepFor(tag uint32, n int)
+	CountMemory()
+}
+
+// Starter has goroutines do something for a client.
+type Starter interface {
+	// start has a goroutine run task while no further command of the client is read. end makes the answer to the
+	// current command, when post has brought it to the loop.
+	Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost func())
+}
+
+// NewSubscriber is for a client of the hub's loop, whose connections these are.
+func NewSubscriber(h Host, hub *Hub, own *tracking.Connections, tasks Starter) Subscriber {
+	return Subscriber{h: h, hub: hub, own: own, tasks: tasks}
+}
+
+// Listens says that the client listens to something.
+func (l *Subscriber) Listens() bool { return l.has != nil }
+
+// Memory is how many bytes its subscriptions take up.
+func (l *Subscriber) Memory() int {
+	if l.has == nil {
+		return 0
+	}
+	return l.has.bytes
+}
+
+// Names are those of all topics of a kind that it listens to.
+func (l *Subscriber) Names(kind cluster.TopicKind) (names []string) {
+	for _, sub := range l.ofKind(kind) {
+		names = append(names, sub.topic.Name)
+	}
+	return names
+}
+
+// subscriptions are those of one client, by the kind and name of their topics.
+type subscriptions struct {
+	byName [3]map[string]*subscription
+	next   uint64 // order of the next subscription
+	bytes  int    // of the names, with what a subscription costs
+}
+
+// The words of confirmations.
+var (
+	Subscribed   = [3]string{cluster.Classic: "subscribe", cluster.Pattern: "psubscribe", cluster.Shard: "ssubscribe"}
+	unsubscribed = [3]string{cluster.Classic: "unsubscribe", cluster.Pattern: "punsubscribe", cluster.Shard: "sunsubscribe"}
+)
+
+// Unsubscribe implements commands.Subscriptions: it ends that the client listens to topics of these names, nil: to all of that kind.
+func (l *Subscriber) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+	tag := l.h.CurrentTag()
+	if names == nil && l.h.About().Topics[kind] > PerRound {
+		var out []byte
+		l.leaveAll([]cluster.TopicKind{kind}, func(sub *subscription) {
+			out = l.appendConfirmation(out, unsubscribed[kind], kind, sub.topic.Name)
+		}, func() []byte {
+			l.h.Speak(tag)
+			return out
+		})
+		return
+	}
+	if len(names) > PerRound {
+		l.leaveNamed(kind, client.Lasting(l.h.Call().Raw))
+		return
+	}
+	var all []string
+	var subs []*subscription
+	if names == nil {
+		subs = l.ofKind(kind)
+		for _, sub := range subs {
+			all = append(all, sub.topic.Name)
+		}
+	}
+	seen := make(map[*subscription]bool)
+	for _, name := range names {
+		all = append(all, string(name))
+		if sub := l.find(kind, all[len(all)-1]); sub != nil && !seen[sub] {
+			seen[sub] = true
+			subs = append(subs, sub)
+		}
+	}
+	l.unsubscribeFrom(subs, func() []byte {
+		l.h.Speak(tag)
+		return l.confirmUnsubscribed(nil, kind, all)
+	})
+}
+
+// confirmUnsubscribed has the client leave the topics of names and appends the confirmation of that to out.
+func (l *Subscriber) confirmUnsubscribed(out []byte, kind cluster.TopicKind, names []string) []byte {
+	for _, name := range names {
+		if sub := l.find(kind, name); sub != nil {
+			l.remove(kind, sub)
+		}
+		out = l.appendConfirmation(out, unsubscribed[kind], kind, name)
+	}
+	l.h.CountMemory()
+	if len(names) == 0 {
+		out = resp.AppendPush(out, l.h.About().Proto, 3)
+		out = redcon.AppendBulkString(out, unsubscribed[kind])
+		out = resp.AppendNull(out, l.h.About().Proto)
+		out = redcon.AppendInt(out, l.counted(kind))
+	}
+	return out
+}
+
+// End implements commands.Subscriptions.
+func (l *Subscriber) End(end func() []byte) {
+	if l.h.About().Topics[cluster.Classic]+l.h.About().Topics[cluster.Pattern]+l.h.About().Topics[cluster.Shard] > PerRound {
+		l.leaveAll([]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard}, func(*subscription) {}, end)
+		return
+	}
+	var subs []*subscription
+	for kind := range cluster.Shard + 1 {
+		subs = append(subs, l.ofKind(kind)...)
+	}
+	l.unsubscribeFrom(subs, func() []byte {
+		for _, sub := range subs {
+			if !l.h.Gone() {
+				l.remove(sub.topic.Kind, sub)
+			}
+		}
+		l.h.CountMemory()
+		return end()
+	})
+}
+
+// unsubscribeFrom gives the topics of subscriptions up, and has end remove them and make the answer.
+func (l *Subscriber) unsubscribeFrom(subs []*subscription, end func() []byte) {
+	if len(subs) == 0 {
+		l.h.Reply(end())
+		return
+	}
+	topics := make([]*cluster.Topic, len(subs))
+	for i, sub := range subs {
+		topics[i], sub.leaving = sub.topic, true
+		l.hub.uncount(sub)
+	}
+	out := l.hub.box
+	l.tasks.Start(func(ctx context.Context) func() []byte {
+		l.hub.upstream.Leave(ctx, topics, out)
+		return end
+	}, out.Post, nil)
+}
+
+// find is where the client listens to a topic, or nil.
+func (l *Subscriber) find(kind cluster.TopicKind, name string) *subscription {
+	if l.has == nil {
+		return nil
+	}
+	return l.has.byName[kind][name]
+}
+
+// ofKind are all subscriptions of a kind, the oldest first.
+func (l *Subscriber) ofKind(kind cluster.TopicKind) []*subscription {
+	if l.has == nil {
+		return nil
+	}
+	all := make([]*subscription, 0, len(l.has.byName[kind]))
+	for _, sub := range l.has.byName[kind] {
+		all = append(all, sub)
+	}
+	slices.SortFunc(all, func(a, b *subscription) int { return cmp.Compare(a.order, b.order) })
+	return all
+}
+
+// cost is what listening to one channel takes up besides its name: in the session, on the loop, in the index
+// of channels, and for the connection to the node.
+const cost = 700
+
+// add has the client listen to t from the answer to command tag on.
+func (l *Subscriber) add(kind cluster.TopicKind, t *cluster.Topic, tag uint32) {
+	has := l.has
+	sub := &subscription{of: l, topic: t, order: has.next, behind: tag}
+	has.next++
+	has.byName[kind][t.Name] = sub
+	has.bytes += len(t.Name) + cost
+	l.h.About().Topics[kind] = len(has.byName[kind])
+	l.hub.add(sub)
+}
+
+// remove is the counterpart of add.
+func (l *Subscriber) remove(kind cluster.TopicKind, sub *subscription) {
+	l.hub.remove(sub)
+	delete(l.has.byName[kind], sub.topic.Name)
+	l.has.bytes -= len(sub.topic.Name) + cost
+	l.h.About().Topics[kind] = len(l.has.byName[kind])
+	if !l.h.About().Subscribed() {
+		l.has = nil
+	}
+}
+
+// Leave ends all that a client which has gone listened to.
+func (l *Subscriber) Leave() {
+	if l.has == nil {
+		return
+	}
+	has := l.has
+	l.has = nil
+	has.leave(l.hub)
+}
+
+// PerRound is how many subscriptions are taken or given up in one round of the loop.
+const PerRound = 1024
+
+// leave gives all subscriptions up, some of them in each round.
+func (l *subscriptions) leave(h *Hub) {
+	var left []*cluster.Topic
+	n := 0
+	for _, subs := range l.byName {
+		for name, sub := range subs {
+			if n++; n > PerRound {
+				h.release(left)
+				h.loop.Post(func() { l.leave(h) })
+				return
+			}
+			delete(subs, name)
+			h.remove(sub)
+			if !sub.leaving { // else leave does that
+				left = append(left, sub.topic)
+			}
+		}
+	}
+	h.release(left)
+}
+
+// counted is the number in confirmations: channels and patterns count together.
+func (l *Subscriber) counted(kind cluster.TopicKind) int64 {
+	if kind == cluster.Shard {
+		return int64(l.h.About().Topics[kind])
+	}
+	return int64(l.h.About().Topics[cluster.Classic] + l.h.About().Topics[cluster.Pattern])
+}
+
+func (l *Subscriber) appendConfirmation(dst []byte, word string, kind cluster.TopicKind, name string) []byte {
+	dst = resp.AppendPush(dst, l.h.About().Proto, 3)
+	dst = redcon.AppendBulkString(dst, word)
+	dst = redcon.AppendBulkString(dst, name)
+	return redcon.AppendInt(dst, l.counted(kind))
+}
+
+// message gives the client what was published.
+func (sub *subscription) message(message []byte) {
+	if !sub.of.h.Gone() { // else it is about to leave
+		sub.told = sub.of.h.PushMessage(message, sub.behind, sub.told)
+	}
+}
