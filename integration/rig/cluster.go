@@ -57,7 +57,11 @@ func formCluster(l Life, masters, replicas int, node func(l Life, args ...string
 		n.ready(l)
 		n.Do(l, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		if i < masters {
-			n.Do(l, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(Slots*i/masters), strconv.Itoa(Slots*(i+1)/masters-1))
+			slots := []string{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE came with Redis 7.0
+			for slot := Slots * i / masters; slot < Slots*(i+1)/masters; slot++ {
+				slots = append(slots, strconv.Itoa(slot))
+			}
+			n.Do(l, slots...)
 		}
 	}
 	for _, n := range c.Nodes[1:] {

@@ -2,7 +2,9 @@ package rig
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -54,7 +56,33 @@ func (s *Server) launch(l Life) {
 		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0",
 		"--enable-debug-command", "yes",
 	}, s.args...)
-	s.Process = StartProcess(l, "redis-server", args...)
+	s.Process = StartProcess(l, "redis-server", known(args)...)
+}
+
+// redisMajor is the version of the redis-server that is found, 7 say; 0: it does not tell.
+var redisMajor = sync.OnceValue(func() (major int) {
+	out, _ := exec.Command("redis-server", "--version").Output()
+	if _, version, ok := strings.Cut(string(out), " v="); ok {
+		fmt.Sscanf(version, "%d", &major)
+	}
+	return major
+})
+
+// known is args without what the installed redis-server does not know, and allows to everybody: before 7.0 what
+// OpenRedis and its like ask for.
+func known(args []string) []string {
+	if redisMajor() >= 7 {
+		return args
+	}
+	var kept []string
+	for i := 0; i < len(args); i++ {
+		if strings.HasPrefix(args[i], "--enable-") {
+			i++ // with its value
+			continue
+		}
+		kept = append(kept, args[i])
+	}
+	return kept
 }
 
 // ready waits until the server answers.
