@@ -17,7 +17,7 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 	s := r.s
 	raw = client.Lasting(raw)
 	caching := s.own.Precedes()
-	r.findSlot(args, raw, func(req []byte, then func([]byte) []byte) {
+	r.FindSlot(args, raw, func(req []byte, then func([]byte) []byte) {
 		s.Actions().Ask(cluster.Target{}, req, commands.Asking{Resend: true}, then)
 	}, func(slot int, err error) []byte {
 		if err != nil {
@@ -32,33 +32,9 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 	})
 }
 
-// askKeys is router.askKeys for a command that is to be queued.
-func (t *transaction) askKeys(e queued, args [][]byte) {
-	h, pipes := t.h, t.h.worker().pipes
-	e.raw = client.Lasting(e.raw)
-	t.of.router.findSlot(args, e.raw, func(req []byte, then func([]byte) []byte) {
-		h.Expect(then, nil)
-		h.Feed(pipes.Send(cluster.Request{
-			Target: cluster.ToSlot(pipes.SomeSlot(h.About().ID)), Mode: h.SharedMode(), Bytes: req,
-			To: h, Tag: h.CurrentTag(), Resend: true,
-		}))
-	}, func(slot int, err error) []byte {
-		switch {
-		case t.over: // the client has gone
-			return replyQueued
-		case err != nil:
-			t.spoil()
-			return commands.ErrorReply(err)
-		}
-		h.AnswerLater(client.ByNode)
-		t.queue(e, slot)
-		return nil
-	})
-}
-
-// findSlot finds the slot of the keys of the current command. ask sends a request to a node, and has its reply
+// FindSlot implements transaction.Proxy: it finds the slot of the keys of the current command. ask sends a request to a node, and has its reply
 // come to what it is given.
-func (r *router) findSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
+func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
 	found func(slot int, err error) []byte) {
 	s := r.s
 	s.SetHold(client.HoldOrder)

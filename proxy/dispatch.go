@@ -49,8 +49,8 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	switch {
 	case !s.Authenticated && cmd.Flags&commands.NoAuth == 0:
 		s.Reply(noAuth)
-	case s.tx.open != nil && s.tx.open.multi:
-		s.tx.open.dispatch(cmd, args, raw, refusal)
+	case s.tx.InMulti():
+		s.tx.Dispatch(cmd, args, raw, refusal)
 	case refusal != nil:
 		s.Reply(refusal)
 	case s.own.Set() != nil:
@@ -93,7 +93,7 @@ func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, w
 	case s.pause.must(cmd, args):
 		return r.holdBack()
 	}
-	s.monitor.observe(cmd, args, s.tx.open.fails())
+	s.monitor.observe(cmd, args, s.tx.Fails())
 	return nil, false
 }
 
@@ -141,7 +141,7 @@ func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
 	case commands.Refused:
 		s.Reply(cmd.Refusal())
 	default:
-		r.run(cmd, args, raw)
+		r.Run(cmd, args, raw)
 	}
 }
 
@@ -171,7 +171,7 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 		r.forward(commands.AnySlot, cmd, raw)
 		return
 	}
-	slot, err := r.slotOf(cmd, args)
+	slot, err := r.SlotOf(cmd, args)
 	switch {
 	case slot == commands.AnySlot && err == nil:
 		r.forward(r.home(cmd, args), cmd, raw)
@@ -184,7 +184,7 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 			return
 		}
 		if s.own.User() != nil { // all of it is allowed, or nothing is done
-			r.judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.split(cmd, parts, merge) })
+			r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.split(cmd, parts, merge) })
 			return
 		}
 		r.split(cmd, parts, merge)
@@ -205,7 +205,7 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 	switch {
 	case cmd.Merge != nil && s.own.User() != nil:
-		r.judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.WaitForReplicas(cmd, raw, timeout) })
+		r.Judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.WaitForReplicas(cmd, raw, timeout) })
 		return
 	case cmd.Merge != nil:
 		s.blocking.WaitForReplicas(cmd, raw, timeout)
@@ -213,7 +213,7 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 	slot, err := commands.AnySlot, error(nil)
 	if s.w.masters() != 1 {
-		slot, err = r.slotOf(cmd, args)
+		slot, err = r.SlotOf(cmd, args)
 	}
 	switch {
 	case err == nil:
@@ -240,18 +240,18 @@ func (r *router) home(cmd *commands.Command, args [][]byte) int {
 	return slot
 }
 
-// run has the command act by itself.
-func (r *router) run(cmd *commands.Command, args [][]byte, raw []byte) {
+// Run has the command act by itself.
+func (r *router) Run(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if s.own.User() != nil && !cmd.Free() {
-		r.judge(cmd, args, raw, r.act)
+		r.Judge(cmd, args, raw, r.Act)
 		return
 	}
-	r.act(cmd, args, raw)
+	r.Act(cmd, args, raw)
 }
 
-// act has the command act by itself, of a client that may have it.
-func (r *router) act(cmd *commands.Command, args [][]byte, raw []byte) {
+// Act has the command act by itself, of a client that may have it.
+func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if cmd.Flags&commands.Stepwise != 0 {
 		s.SetHold(client.HoldOrder)
@@ -270,3 +270,15 @@ func (r *router) act(cmd *commands.Command, args [][]byte, raw []byte) {
 	s.running = false
 	*call = commands.Call{} // or it would keep a large command in memory
 }
+
+// Server implements transaction.Proxy.
+func (r *router) Server() commands.Server { return r.s.w.server }
+
+// Table implements transaction.Proxy.
+func (r *router) Table() *commands.Table { return r.s.w.table }
+
+// CommandLimit implements transaction.Proxy.
+func (r *router) CommandLimit() int { return r.s.w.server.limits.Load().open.CommandLimit() }
+
+// ScriptLoaded implements transaction.Proxy.
+func (r *router) ScriptLoaded() { r.s.w.server.pipeStats.Redirects[cluster.ScriptRedirect].Add(1) }

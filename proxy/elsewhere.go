@@ -14,7 +14,7 @@ type elsewhere struct {
 
 // AskAll implements commands.Actions: to all masters but the one that has answered.
 func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
-	s, own, skip := e.s, e.e.reply, e.a.shard()
+	s, own, skip := e.s, e.e.Reply, e.a.shard()
 	others := s.w.masters()
 	if skip >= 0 {
 		others--
@@ -41,11 +41,6 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 		}
 		s.Feed(p)
 	}
-}
-
-// goesOn says that EXEC was sent, and that there may be more to do when it has run, whether or not the client is there.
-func (t *transaction) goesOn() bool {
-	return t.unread && t.conn != nil && t.conn.stepped && t.step.kind == execStep
 }
 
 // shard is the number of the master that has run the transaction, or of the one that has taken its slot

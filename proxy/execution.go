@@ -12,6 +12,7 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/transaction"
 )
 
 // This file puts the reply of EXEC together when commands were queued that the proxy runs by itself, or that
@@ -24,12 +25,11 @@ import (
 // execRound is how many queued commands a round of the loop deals with at once.
 const execRound = 1024
 
-// assemble makes EXEC's answer of the node's reply, which has one element for each command
-// that was sent to it.
-func (t *transaction) assemble(reply []byte) []byte {
-	a := &execution{s: t.of.s, tag: t.step.tag, done: t.conn.pipe.Addr(), slot: t.slot}
-	reply = client.Lasting(reply) // else it is not there for long
-	if len(reply) <= client.LongFrom && len(t.log) <= execRound {
+// Assemble implements transaction.Proxy.
+func (r *router) Assemble(t transaction.Executed) []byte {
+	a := &execution{s: r.s, tag: t.Tag, done: t.Node, slot: t.Slot}
+	reply := client.Lasting(t.Reply) // else it is not there for long
+	if len(reply) <= client.LongFrom && len(t.Log) <= execRound {
 		elems, ok := elementsOf(reply)
 		return a.arrange(t, reply, elems, ok, pubsub.PublishSteps)
 	}
@@ -60,26 +60,26 @@ func elementsOf(reply []byte) (elems [][]byte, ok bool) {
 
 // arrange puts the elements of reply in the places of their commands, and has those run that are left to do.
 // Receivers of what was published are counted now if that takes no more than so many steps; below 0: later.
-func (a *execution) arrange(t *transaction, reply []byte, elems [][]byte, ok bool, steps int) []byte {
+func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte, ok bool, steps int) []byte {
 	if !ok {
 		return reply
 	}
 	counted, left := false, steps
-	var uncounted []*queued // as too much was to be counted
+	var uncounted []*transaction.Queued // as too much was to be counted
 	next := func() (elem []byte) {
 		if len(elems) > 0 {
 			elem, elems = elems[0], elems[1:]
 		}
 		return elem
 	}
-	if len(t.guard) > 0 && len(next()) == 0 { // the first is nobody's
+	if t.Guarded && len(next()) == 0 { // the first is nobody's
 		return badExec
 	}
-	for i := range t.log {
-		e := &t.log[i]
+	for i := range t.Log {
+		e := &t.Log[i]
 		switch {
-		case e.rejected: // it is a probe, or there was no array
-		case e.here != nil:
+		case e.Rejected: // it is a probe, or there was no array
+		case e.Here != nil:
 			a.todo = append(a.todo, e)
 			a.parts = append(a.parts, nil)
 		default:
@@ -87,20 +87,20 @@ func (a *execution) arrange(t *transaction, reply []byte, elems [][]byte, ok boo
 			if len(part) == 0 {
 				return badExec
 			}
-			if e.db >= 0 && part[0] == '+' {
-				t.of.s.DB = e.db
+			if e.DB >= 0 && part[0] == '+' {
+				a.s.DB = e.DB
 			}
-			if e.publishes {
+			if e.Publishes {
 				if left >= 0 {
-					part, left = t.of.s.subscriber.Recount(e.raw, part, a.done, left)
+					part, left = a.s.subscriber.Recount(e.Raw, part, a.done, left)
 				}
 				if left < 0 {
-					e.at, uncounted = len(a.parts), append(uncounted, e)
+					e.At, uncounted = len(a.parts), append(uncounted, e)
 				}
 				counted = true
 			}
-			if e.everywhere != nil && part[0] != '-' {
-				e.reply = part
+			if e.Everywhere != nil && part[0] != '-' {
+				e.Reply = part
 				a.todo, part = append(a.todo, e), nil
 			}
 			a.parts = append(a.parts, part)
@@ -109,23 +109,23 @@ func (a *execution) arrange(t *transaction, reply []byte, elems [][]byte, ok boo
 	switch {
 	case len(elems) > 0:
 		return badExec
-	case len(a.todo) == 0 && len(t.guard) == 0 && !counted:
+	case len(a.todo) == 0 && !t.Guarded && !counted:
 		return reply
 	case len(uncounted) > 0:
 		a.count(uncounted)
 	default:
 		a.run()
 	}
-	t.of.s.acted = true
+	a.s.acted = true
 	return nil
 }
 
 // count is run behind a goroutine that recounts what was published.
-func (a *execution) count(published []*queued) {
+func (a *execution) count(published []*transaction.Queued) {
 	a.s.current = a.tag
 	client.Apart(a.s, func() {
 		for _, e := range published {
-			a.parts[e.at], _ = a.s.subscriber.Recount(e.raw, a.parts[e.at], a.done, math.MaxInt)
+			a.parts[e.At], _ = a.s.subscriber.Recount(e.Raw, a.parts[e.At], a.done, math.MaxInt)
 		}
 	}, func() []byte {
 		a.run()
@@ -150,7 +150,7 @@ func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
 type execution struct {
 	s     *session
 	tag   uint32 // of EXEC
-	todo  []*queued
+	todo  []*transaction.Queued
 	parts [][]byte // of EXEC's answer; empty: that of one of todo
 	at    int      // in parts
 	done  string   // the node that has run the others
@@ -219,37 +219,37 @@ func (a *execution) join() []byte {
 }
 
 // call has a command act. A goroutine takes a long one apart first.
-func (a *execution) call(e *queued) {
-	s, long := a.s, &longCommand{size: len(e.raw)}
+func (a *execution) call(e *transaction.Queued) {
+	s, long := a.s, &longCommand{size: len(e.Raw)}
 	table, scripts := s.w.table, s.w.server.scripts
-	if len(e.raw) <= client.LongFrom {
-		long.read(table, scripts, e.raw, false)
+	if len(e.Raw) <= client.LongFrom {
+		long.read(table, scripts, e.Raw, false)
 		a.act(e, long)
 		return
 	}
 	bySlot := s.router.bySlot()
-	client.Apart(s, func() { long.read(table, scripts, e.raw, bySlot) }, func() []byte {
+	client.Apart(s, func() { long.read(table, scripts, e.Raw, bySlot) }, func() []byte {
 		a.act(e, long)
 		return nil
 	})
 }
 
 // act has a command act that was read.
-func (a *execution) act(e *queued, read *longCommand) {
+func (a *execution) act(e *transaction.Queued, read *longCommand) {
 	args := read.args
-	if read.err != nil || a.s.gone && e.everywhere == nil { // it would set up what nobody ends
+	if read.err != nil || a.s.gone && e.Everywhere == nil { // it would set up what nobody ends
 		return
 	}
 	if !a.s.Authenticated { // its user is none any more
 		a.take(a.tag, noAuth)
 		return
 	}
-	s, cmd, may := a.s, e.here, commands.Actions(executionActions{actions{a.s}, e})
-	if e.everywhere != nil {
-		cmd, may = e.everywhere, &elsewhere{executionActions{actions{s}, e}, a}
+	s, cmd, may := a.s, e.Here, commands.Actions(executionActions{actions{a.s}, e})
+	if e.Everywhere != nil {
+		cmd, may = e.Everywhere, &elsewhere{executionActions{actions{s}, e}, a}
 	}
 	if cmd.Route == commands.AllNodes {
-		may.AskAll(e.raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)
+		may.AskAll(e.Raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)
 		return
 	}
 	if logsIn(cmd, args) && s.attempts.tooSoon() { // EXEC cannot wait between two of them
@@ -266,11 +266,11 @@ func (a *execution) act(e *queued, read *longCommand) {
 		}
 		cmd.Run(call)
 	}
-	if s.own.User() != nil && e.here != nil && !cmd.Free() {
-		s.router.judge(cmd, args, e.raw, run)
+	if s.own.User() != nil && e.Here != nil && !cmd.Free() {
+		s.router.Judge(cmd, args, e.Raw, run)
 		return
 	}
-	run(cmd, args, e.raw)
+	run(cmd, args, e.Raw)
 }
 
 // take takes the answer to command tag, if that is EXEC.
@@ -297,11 +297,11 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 // executionActions is what such a command may ask of the session. What it forwards comes back to take too.
 type executionActions struct {
 	actions
-	e *queued
+	e *transaction.Queued
 }
 
 // Forward implements commands.Actions.
 func (a executionActions) Forward(slot int) {
-	o := commands.Asking{Resend: a.e.here.Flags&commands.ReadOnly != 0}
-	a.Ask(cluster.ToSlot(slot), a.e.raw, o, func(reply []byte) []byte { return reply })
+	o := commands.Asking{Resend: a.e.Here.Flags&commands.ReadOnly != 0}
+	a.Ask(cluster.ToSlot(slot), a.e.Raw, o, func(reply []byte) []byte { return reply })
 }

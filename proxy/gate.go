@@ -13,12 +13,9 @@ import (
 //
 //	router.run, transaction.dispatch, execution.call --> judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
 
-// act does a command.
-type act func(cmd *commands.Command, args [][]byte, raw []byte)
-
-// judge asks whether the client's user may run cmd, the current command, and has goOn run it then. Later
+// Judge asks whether the client's user may run cmd, the current command, and has goOn run it then. Later
 // commands of the client wait meanwhile.
-func (r *router) judge(cmd *commands.Command, args [][]byte, raw []byte, goOn act) {
+func (r *router) Judge(cmd *commands.Command, args [][]byte, raw []byte, goOn func(cmd *commands.Command, args [][]byte, raw []byte)) {
 	s := r.s
 	if lacks := s.w.roster.lacks; lacks != "" {
 		r.denied(commands.Verdict{Refusal: commands.Unable(lacks), Lacks: lacks})
@@ -49,7 +46,7 @@ type inquiry struct {
 	cmd     *commands.Command
 	args    [][]byte
 	raw     []byte
-	goOn    act
+	goOn    func(cmd *commands.Command, args [][]byte, raw []byte)
 	user    commands.RightsOf
 	caching bool
 
@@ -162,8 +159,8 @@ func (r *router) denied(v commands.Verdict) {
 	if v.Lacks != "" {
 		s.w.server.logLack(v.Lacks)
 	}
-	if t := s.tx.open; t != nil && t.multi && s.executing == nil && !v.Gone {
-		t.spoil()
+	if s.executing == nil && !v.Gone {
+		s.tx.Spoil()
 	}
 	if v.Gone {
 		s.w.roster.expel(s, 1)

@@ -8,6 +8,7 @@ import (
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
+	"lockproxy/proxy/transaction"
 )
 
 // host is client.Host for what belongs to the proxy as a whole, and not to one feature.
@@ -73,7 +74,7 @@ func newSession(about commands.Client, w *worker) *session {
 	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)
 	s.router.s = s
 	s.tasks = tasks{h: s, writes: &s.writes}
-	s.tx = transactions{s: s, router: &s.router, own: &s.own, tracking: &s.tracking, writes: &s.writes}
+	s.tx = transaction.NewClient(s, &s.router, &s.own, &s.tracking, &s.writes)
 	s.subscriber = pubsub.NewSubscriber(s, w.hub, &s.own, &s.tasks)
 	return s
 }

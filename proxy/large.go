@@ -35,7 +35,7 @@ func (l *largeCommands) own() *cluster.Private {
 // that must wait for the answers to earlier ones.
 func (l *largeCommands) turn(s *session, large bool) bool {
 	switch {
-	case large && (s.own.Set() != nil || s.tx.open != nil): // it has connections of its own already
+	case large && (s.own.Set() != nil || s.tx.IsOpen()): // it has connections of its own already
 		return true
 	case large && l.on && l.set != nil && l.fits(s):
 		return true

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
+	"strconv"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -15,7 +17,9 @@ import (
 // askHello is what a new connection of a user is asked for, in the protocol that it speaks: Redis 6.0 knows
 // no HELLO without one. Redis 7.0 lets every user ask; before, who may not has been let in as well as who
 // may.
-func askHello(m cluster.Mode) []byte { return resp.AppendCommandStrings(nil, "HELLO", itoa(m.Proto)) }
+func askHello(m cluster.Mode) []byte {
+	return resp.AppendCommandStrings(nil, "HELLO", strconv.Itoa(m.Proto))
+}
 
 // Login implements commands.Connection. Whether the upstream lets the user in is known when a connection is
 // there, and few are made at a time.
@@ -84,9 +88,7 @@ func (c connection) Logout() {
 func (c connection) become(as *tracking.User, set *cluster.Private) {
 	s := c.s
 	before := s.own.Become(as, set)
-	if tx := s.tx.open; tx != nil && tx.conn != nil {
-		tx.trouble(tx.conn, cluster.Redirection{}, nil, errUser)
-	}
+	s.tx.Lose(errUser) // whose connection is still that of the user before
 	if before != nil {
 		before.End()
 	}
@@ -98,3 +100,5 @@ func (c connection) become(as *tracking.User, set *cluster.Private) {
 		set.Everywhere()
 	}
 }
+
+var errUser = errors.New("the client is another user now")

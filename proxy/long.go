@@ -97,8 +97,8 @@ func (l *longCommand) memory() int {
 	return cap(l.args) * int(unsafe.Sizeof([]byte{}))
 }
 
-// slotOf is cmd.Slot of the command that is being dispatched.
-func (r *router) slotOf(cmd *commands.Command, args [][]byte) (int, error) {
+// SlotOf is cmd.Slot of the command that is being dispatched.
+func (r *router) SlotOf(cmd *commands.Command, args [][]byte) (int, error) {
 	if p := r.placeOf(cmd); p != nil {
 		return p.Slot, p.Err
 	}

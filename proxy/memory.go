@@ -44,7 +44,7 @@ func (s *session) memoryOf() memoryUse {
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
 		input:  s.conn.InputMemory(),
-		output: s.out.Cap(), replies: s.held, transaction: s.tx.memory() + len(s.monitor.unseen),
+		output: s.out.Cap(), replies: s.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
 		locks: s.Kept.Memory(),
 	}
 	if n := len(s.answers.buf); n > firstAnswers { // the first ones go round among the clients of the loop

@@ -141,17 +141,17 @@ func TestMonitorAndTransactions(t *testing.T) {
 		call := func(dirty bool, lines ...string) {
 			w.loop.Post(func() {
 				s := w.those(map[int64]bool{2: true})[0]
+				open := false
 				for _, line := range lines {
 					var args [][]byte
 					for _, word := range strings.Fields(line) {
 						args = append(args, []byte(word))
 					}
 					cmd, _ := w.table.Resolve(args)
-					s.monitor.observe(cmd, args, s.tx.open.fails())
+					s.monitor.observe(cmd, args, open && dirty)
 					s.Transaction.Open = line != "EXEC" && line != "DISCARD"
-					s.tx.open = &transaction{refused: dirty}
+					open = true
 				}
-				s.tx.open = nil
 			})
 		}
 		call(false, "MULTI", "SET a 1", "INCR b", "EXEC", "MULTI", "SET c 1", "DISCARD")

@@ -8,7 +8,4 @@ import (
 // This file is for whom connections of one's own are counted: it implements cluster.Counted.
 
 // Party implements cluster.Counted.
-func (l *txConn) Party() cluster.Party { return client.PartyOf(l.t.h.About()) }
-
-// Party implements cluster.Counted.
 func (a *apart) Party() cluster.Party { return client.PartyOf(&a.s.Client) }

@@ -12,6 +12,7 @@ import (
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
+	"lockproxy/proxy/transaction"
 )
 
 const (
@@ -73,7 +74,7 @@ type session struct {
 	tracking  tracking.Tracker
 	large     largeCommands // connections for some of its commands
 	router    router
-	tx        transactions
+	tx        transaction.Client
 	executing *execution // takes the answers to commands that the proxy runs for EXEC
 
 	tasks    tasks
@@ -102,7 +103,7 @@ func (s *session) Read(buf []byte) int {
 	used := s.readCommands(buf)
 	s.reading = false
 	s.own.Turn()
-	if s.tx.open != nil || len(s.answers.buf) > firstAnswers {
+	if s.tx.IsOpen() || len(s.answers.buf) > firstAnswers {
 		s.CountMemory()
 	}
 	s.w.bytesIn.Add(uint64(used))
@@ -162,14 +163,6 @@ func (s *session) Mode() cluster.Mode {
 		own = s.large.own()
 	}
 	return cluster.Mode{Proto: s.Proto, DB: s.DB, Second: s.stuckEpoch != 0 && own == nil, Own: own}
-}
-
-// SharedMode is that of the connections which carry what the proxy asks by itself while a transaction is
-// open: among those of the client's own is the one that queues what comes.
-func (s *session) SharedMode() cluster.Mode {
-	m := s.Mode()
-	m.Own = nil
-	return m
 }
 
 // inOrder makes sure that no command overtakes earlier ones that went by an

@@ -38,6 +38,6 @@ func (s *session) resetState() {
 	s.silence = 0
 	s.pause.end()
 	s.monitor.end()
-	s.tx.end()
+	s.tx.End()
 	s.tracking.End()
 }

@@ -181,12 +181,12 @@ func TestRefusedInATransaction(t *testing.T) {
 			"LOCK job":       "-ERR LOCK is not available through lockproxy inside a transaction: send it before MULTI or after EXEC\r\n",
 			"UNLOCK":         "-ERR UNLOCK is not available through lockproxy inside a transaction: send it before MULTI or after EXEC\r\n",
 			"SCAN 0":         "-ERR SCAN is not available through lockproxy inside a transaction in front of several masters: a transaction runs on one of them\r\n",
-			"HELLO 3":        string(otherProtocol),
+			"HELLO 3":        otherProtocolReply,
 			"NOSUCH":         "-ERR unknown command 'NOSUCH', with args beginning with: \r\n",
 			"GET":            noKey,
 		} {
 			c.send("MULTI", "SET foo 1", line, "INCR foo", "EXEC", "EXEC")
-			c.expect(ok + queuedOK + reply + queuedOK + aborts + string(noExec))
+			c.expect(ok + queuedOK + reply + queuedOK + aborts + noExecReply)
 			if line == "SET bar 1" {
 				continue
 			}
@@ -200,7 +200,7 @@ func TestRefusedInATransaction(t *testing.T) {
 		c.send("WATCH foo bar", "WATCH foo", "WATCH bar", "MULTI", "SET bar 1", "EXEC")
 		c.expect(crosses + ok + crosses + ok + crosses + aborts)
 		c.send("MULTI", "MULTI", "WATCH bar", "SET foo 1", "EXEC")
-		c.expect(ok + string(nestedMulti) + string(watchInMulti) + queuedOK + "*1\r\n" + ok)
+		c.expect(ok + nestedMultiReply + watchInMultiReply + queuedOK + "*1\r\n" + ok)
 		wantRan(r, n, "3: SET foo 1")
 	})
 }
@@ -262,7 +262,7 @@ func TestResetEndsATransaction(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 		c := r.connect()
 		c.send("MULTI", "SET foo 1", "RESET", "EXEC", "WATCH foo", "SET foo 1", "RESET", "MULTI", "GET foo", "EXEC")
-		c.expect(ok + queuedOK + "+RESET\r\n" + string(noExec) + ok + ok + "+RESET\r\n" + ok + queuedOK + "*1\r\n$1\r\n1\r\n")
+		c.expect(ok + queuedOK + "+RESET\r\n" + noExecReply + ok + ok + "+RESET\r\n" + ok + queuedOK + "*1\r\n$1\r\n1\r\n")
 		c.send("MULTI", "SET foo 2", "QUIT", "EXEC")
 		c.expect(ok + queuedOK + ok)
 		c.expectClosed()

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -140,7 +141,7 @@ func TestWatchIsLost(t *testing.T) {
 		c.expect(ok + crosses)
 		for s := range r.server.workers[0].sessions {
 			r.server.workers[0].loop.Post(func() {
-				s.tx.open.conn.Lost(errMoves)
+				s.tx.Lose(io.EOF)
 				if !s.Transaction.Voided {
 					r.Error("CLIENT LIST does not show that EXEC will be Null")
 				}

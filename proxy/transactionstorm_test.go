@@ -168,9 +168,9 @@ func (s *storm) judge(line, got string) {
 			wrong = got != nothing
 		}
 	case line == "EXEC":
-		wrong = got != string(noExec)
+		wrong = got != noExecReply
 	case line == "DISCARD":
-		wrong = got != map[bool]string{true: ok, false: string(noDiscard)}[s.multi]
+		wrong = got != map[bool]string{true: ok, false: noDiscardReply}[s.multi]
 		s.multi = false
 	case line == "MULTI", strings.HasPrefix(line, "WATCH") && s.multi:
 		wrong = v.Kind != '-' && got != queuedOK // QUEUED: of what fails anyhow

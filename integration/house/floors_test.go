@@ -16,11 +16,12 @@ var floors = map[string]string{
 	"cmd/lockproxy": "proxy commands cluster redlock internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
-	"proxy":          "proxy/client proxy/tracking proxy/blocking proxy/pubsub commands commands/merge cluster redlock internal",
-	"proxy/client":   "commands cluster internal",
-	"proxy/tracking": "proxy/client commands cluster internal",
-	"proxy/blocking": "proxy/client proxy/tracking commands cluster internal",
-	"proxy/pubsub":   "proxy/client proxy/tracking commands cluster internal",
+	"proxy":             "proxy/client proxy/tracking proxy/blocking proxy/pubsub proxy/transaction commands commands/merge cluster redlock internal",
+	"proxy/client":      "commands cluster internal",
+	"proxy/tracking":    "proxy/client commands cluster internal",
+	"proxy/blocking":    "proxy/client proxy/tracking commands cluster internal",
+	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster internal",
+	"proxy/transaction": "proxy/client proxy/tracking commands cluster internal",
 
 	"commands":       "commands/merge cluster redlock internal",
 	"commands/merge": "internal",

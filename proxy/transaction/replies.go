@@ -1,4 +1,4 @@
-package proxy
+package transaction
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 // This file is what comes over the connection of a transaction.
 
 // Receive implements cluster.Receiver.
-func (l *txConn) Receive(tag uint32, chunk []byte, last bool) {
+func (l *conn) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case l.over:
 		l.left(tag, chunk)
@@ -32,7 +32,7 @@ func (l *txConn) Receive(tag uint32, chunk []byte, last bool) {
 }
 
 // begun takes the reply to MULTI.
-func (l *txConn) begun(reply []byte) {
+func (l *conn) begun(reply []byte) {
 	switch {
 	case reply[0] == '+':
 		l.multi = multiOpen
@@ -51,7 +51,7 @@ func (l *txConn) begun(reply []byte) {
 var errNotBegun = errors.New("the commands behind MULTI may or may not have run, for it failed")
 
 // refused deals with a node that does not begin a transaction.
-func (l *txConn) refused(reply []byte) {
+func (l *conn) refused(reply []byte) {
 	if to, ok := l.pipe.Retryable(reply); ok {
 		l.t.trouble(l, to, reply, nil)
 		return
@@ -62,7 +62,7 @@ func (l *txConn) refused(reply []byte) {
 }
 
 // queued takes the reply to a command of the log: QUEUED, or an error.
-func (l *txConn) queued(i int, reply []byte) {
+func (l *conn) queued(i int, reply []byte) {
 	t := l.t
 	e := &t.log[i]
 	if reply[0] == '-' {
@@ -70,7 +70,7 @@ func (l *txConn) queued(i int, reply []byte) {
 			t.trouble(l, to, reply, nil)
 			return
 		}
-		e.rejected = true
+		e.Rejected = true
 		t.rejected = t.rejected || !e.probe
 		t.h.About().Transaction.Dirty = t.h.About().Transaction.Dirty || t.rejected
 	}
@@ -79,7 +79,7 @@ func (l *txConn) queued(i int, reply []byte) {
 		l.refused(notQueued)
 	case !e.answered:
 		t.progress()
-		if !e.rejected {
+		if !e.Rejected {
 			t.h.About().Transaction.Queued++
 		}
 		t.answer(e, reply)
@@ -87,7 +87,7 @@ func (l *txConn) queued(i int, reply []byte) {
 }
 
 // stepDone takes the reply to the step.
-func (l *txConn) stepDone(reply []byte, last bool) {
+func (l *conn) stepDone(reply []byte, last bool) {
 	t, h, step := l.t, l.t.h, l.t.step
 	if !l.partly && reply[0] == '-' {
 		if to, ok := l.elsewhere(reply); ok {
@@ -115,13 +115,13 @@ func (l *txConn) stepDone(reply []byte, last bool) {
 		}
 		t.noteWrites()
 		if t.slowReset && step.kind == execStep && reply[0] != '-' {
-			h.worker().server.slow.Reset()
+			t.of.proxy.Server().SlowLog().Reset()
 		}
 		t.end()
 	}
 	h.Receive(step.tag, reply, last)
 	if last && l.unheard && step.kind == execStep {
-		t.of.tracking.Unheard()
+		t.of.tracker.Unheard()
 	}
 }
 
@@ -133,7 +133,7 @@ func (t *transaction) noteWrites() {
 }
 
 // elsewhere is Pipe.Retryable of the reply to a step: EXEC also says why it was not run.
-func (l *txConn) elsewhere(reply []byte) (to cluster.Redirection, ok bool) {
+func (l *conn) elsewhere(reply []byte) (to cluster.Redirection, ok bool) {
 	if why, ok := cutAbort(reply); ok {
 		return l.pipe.Retryable(why)
 	}
@@ -142,7 +142,7 @@ func (l *txConn) elsewhere(reply []byte) (to cluster.Redirection, ok bool) {
 
 // Fail implements cluster.Receiver. What becomes of the transaction is decided by the last request, if
 // that is the step: it alone tells whether EXEC may have run.
-func (l *txConn) Fail(tag uint32, err error) {
+func (l *conn) Fail(tag uint32, err error) {
 	t := l.t
 	switch {
 	case l.over, l.stepped && tag != tagStep:
@@ -159,16 +159,16 @@ func (l *txConn) Fail(tag uint32, err error) {
 }
 
 // Discard implements cluster.Receiver.
-func (l *txConn) Discard(uint32) bool { return true }
+func (l *conn) Discard(uint32) bool { return true }
 
 // Detour implements cluster.Receiver.
-func (l *txConn) Detour(uint32) {}
+func (l *conn) Detour(uint32) {}
 
 // Push implements cluster.Owner. Nothing that sends pushes is sent here.
-func (l *txConn) Push([]byte, bool) {}
+func (l *conn) Push([]byte, bool) {}
 
 // Lost implements cluster.Owner.
-func (l *txConn) Lost(err error) {
+func (l *conn) Lost(err error) {
 	if !l.over {
 		l.t.trouble(l, cluster.Redirection{}, nil, err)
 	}

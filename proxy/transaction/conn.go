@@ -1,16 +1,17 @@
-package proxy
+package transaction
 
 import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
 	"lockproxy/proxy/tracking"
 )
 
-// txConn is the connection of its own that carries a transaction, until it is lost or turns out to lead to the
+// conn is the connection of its own that carries a transaction, until it is lost or turns out to lead to the
 // wrong node. It implements cluster.Owner, and cluster.Receiver: what is queued has its place in the log as
 // tag.
-type txConn struct {
+type conn struct {
 	t       *transaction
 	pipe    *cluster.Pipe
 	version uint64       // of the topology that it was chosen by
@@ -47,7 +48,7 @@ const (
 
 // open begins a connection to the node at addr, or to the master of the slot.
 func (t *transaction) open(addr string, asking bool) {
-	h, pipes := t.h, t.h.worker().pipes
+	h, pipes := t.h, t.h.Pipes()
 	t.limit()
 	if addr == "" {
 		addr = t.master()
@@ -56,7 +57,7 @@ func (t *transaction) open(addr string, asking bool) {
 		t.again(cluster.Redirection{}, cluster.Unserved, nil)
 		return
 	}
-	l := &txConn{t: t, version: pipes.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
+	l := &conn{t: t, version: pipes.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
 	t.conn = l
 	l.pipe = pipes.Own(addr, l.mode, l)
 	l.pump()
@@ -68,27 +69,27 @@ var notQueued = []byte("-ERR the upstream answered MULTI in a form that lockprox
 func (t *transaction) master() string {
 	slot := t.slot
 	if slot == commands.AnySlot {
-		slot = t.h.worker().pipes.SomeSlot(t.h.About().ID)
+		slot = t.h.Pipes().SomeSlot(t.h.About().ID)
 	}
-	return t.h.worker().pipes.MasterOf(slot)
+	return t.h.Pipes().MasterOf(slot)
 }
 
 // stale says that the node may not be the master of the slot any more. It is not asked for
 // what went by a redirect, before the topology shows that.
-func (l *txConn) stale() bool {
-	return !l.asking && l.version != l.t.h.worker().pipes.Version() && l.pipe.Addr() != l.t.master()
+func (l *conn) stale() bool {
+	return !l.asking && l.version != l.t.h.Pipes().Version() && l.pipe.Addr() != l.t.master()
 }
 
 // pump sends what the node may have now.
-func (l *txConn) pump() {
+func (l *conn) pump() {
 	t := l.t
 	if t.multi && (len(t.log) > 0 || t.step.kind == execStep) && !l.begin() {
 		return
 	}
 	for l.sent < len(t.log) && !l.over {
 		e, tag := &t.log[l.sent], uint32(l.sent)
-		if l.sent++; e.here == nil && !e.rejected {
-			l.pipe.Request(e.raw, l, tag)
+		if l.sent++; e.Here == nil && !e.Rejected {
+			l.pipe.Request(e.Raw, l, tag)
 		}
 	}
 	if !l.over && t.step.kind != noStep && !l.stepped && l.ready() {
@@ -108,7 +109,7 @@ func (l *txConn) pump() {
 
 // ready says that the step may be sent. EXEC may not if the node is no longer the right
 // one, or may lack scripts.
-func (l *txConn) ready() bool {
+func (l *conn) ready() bool {
 	if l.t.step.kind != execStep {
 		return true
 	}
@@ -121,7 +122,7 @@ func (l *txConn) ready() bool {
 
 // begin sends MULTI, and reports whether commands may follow. If MULTI failed they would run at once, so
 // they wait for its answer, unless it has succeeded on that connection before.
-func (l *txConn) begin() bool {
+func (l *conn) begin() bool {
 	if l.multi == multiUnsent {
 		l.enter()
 		l.cache()
@@ -138,7 +139,7 @@ func (l *txConn) begin() bool {
 
 // enter puts the connection into the mode that the client is in, for it may have changed
 // since WATCH. MULTI or WATCH follows, to which ASKING belongs.
-func (l *txConn) enter() {
+func (l *conn) enter() {
 	if l.multi != multiUnsent {
 		return
 	}
@@ -157,7 +158,7 @@ func (l *txConn) enter() {
 // cache sends CLIENT CACHING in front of MULTI, where the client has said it: it holds for the whole
 // transaction. It cannot stand beside ASKING, for each ends the other; and what was read where ASK said is
 // not looked after if the slot stays where it was.
-func (l *txConn) cache() {
+func (l *conn) cache() {
 	t, h := l.t, l.t.h
 	switch {
 	case l.asking:
@@ -171,7 +172,7 @@ func (l *txConn) cache() {
 }
 
 // close ends the connection. l may be nil, as in release.
-func (l *txConn) close() {
+func (l *conn) close() {
 	if l != nil {
 		l.over, l.leaving = true, false
 		l.pipe.End()
@@ -179,7 +180,7 @@ func (l *txConn) close() {
 }
 
 // release gives the connection back, if it is as it was in the beginning.
-func (l *txConn) release() {
+func (l *conn) release() {
 	switch {
 	case l == nil || l.over:
 	case l.now != l.mode || l.t.selects:
@@ -191,7 +192,7 @@ func (l *txConn) release() {
 }
 
 // leave gives the connection back while MULTI is open there.
-func (l *txConn) leave() {
+func (l *conn) leave() {
 	if l.multi == multiUnsent {
 		l.release()
 		return
@@ -201,7 +202,7 @@ func (l *txConn) leave() {
 }
 
 // left takes what comes when the connection is over.
-func (l *txConn) left(tag uint32, reply []byte) {
+func (l *conn) left(tag uint32, reply []byte) {
 	if !l.leaving || tag != tagLeave {
 		return
 	}
@@ -211,3 +212,6 @@ func (l *txConn) left(tag uint32, reply []byte) {
 	}
 	l.pipe.Release()
 }
+
+// Party implements cluster.Counted.
+func (l *conn) Party() cluster.Party { return client.PartyOf(l.t.h.About()) }

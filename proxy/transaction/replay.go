@@ -1,4 +1,4 @@
-package proxy
+package transaction
 
 import (
 	"bytes"
@@ -16,12 +16,11 @@ import (
 var (
 	errMoves = errors.New("its slot moves")
 	errLost  = errors.New("the connection is lost")
-	errUser  = errors.New("the client is another user now")
 )
 
 // trouble ends connection l, which is of no use: for reply, an error that sends the transaction elsewhere, or for
 // err. Without anything that the client waits for, the next command begins another connection.
-func (t *transaction) trouble(l *txConn, to cluster.Redirection, reply []byte, err error) {
+func (t *transaction) trouble(l *conn, to cluster.Redirection, reply []byte, err error) {
 	reply = bytes.Clone(reply) // it may lie in a buffer of the connection
 	l.close()
 	t.conn = nil
@@ -38,17 +37,16 @@ func (t *transaction) trouble(l *txConn, to cluster.Redirection, reply []byte, e
 
 // again tries another connection, at once or after a pause that grows, until the budget is used up.
 func (t *transaction) again(to cluster.Redirection, reply []byte, err error) {
-	w := t.h.worker()
 	t.limit()
 	switch {
-	case !w.loop.Now().Before(t.deadline), errors.Is(err, cluster.ErrMode):
-		w.pipes.GaveUp()
+	case !t.h.Loop().Now().Before(t.deadline), errors.Is(err, cluster.ErrMode):
+		t.h.Pipes().GaveUp()
 		t.giveUp(reply, err)
 	case to.Addr != "" && t.try.Hop():
 		t.open(to.Addr, to.Asking)
 	default:
 		t.resting = true
-		w.loop.After(t.try.Pause(), t.rested)
+		t.h.Loop().After(t.try.Pause(), t.rested)
 	}
 }
 
@@ -62,7 +60,7 @@ func (t *transaction) rested() {
 // limit starts the budget of what the client waits for.
 func (t *transaction) limit() {
 	if t.deadline.IsZero() {
-		t.deadline = t.h.worker().loop.Now().Add(t.h.worker().pipes.Budget())
+		t.deadline = t.h.Loop().Now().Add(t.h.Pipes().Budget())
 	}
 }
 

@@ -1,4 +1,4 @@
-package proxy
+package transaction
 
 import (
 	"lockproxy/cluster"
@@ -19,7 +19,7 @@ const (
 )
 
 // haveScripts says that EXEC need not wait for scripts. Else it goes on by itself later.
-func (l *txConn) haveScripts() bool {
+func (l *conn) haveScripts() bool {
 	if l.scripts == scriptsUnknown {
 		l.askScripts()
 	}
@@ -27,7 +27,7 @@ func (l *txConn) haveScripts() bool {
 }
 
 // askScripts asks for the scripts whose sources are known.
-func (l *txConn) askScripts() {
+func (l *conn) askScripts() {
 	ask, sources := [][]byte{[]byte("SCRIPT"), []byte("EXISTS")}, [][]byte(nil)
 	seen := make(map[string]bool)
 	for _, sha := range l.t.shas {
@@ -35,7 +35,7 @@ func (l *txConn) askScripts() {
 			continue
 		}
 		seen[string(sha)] = true
-		if source, ok := l.t.h.worker().server.scripts.Get(sha); ok {
+		if source, ok := l.t.of.proxy.Server().Scripts().Get(sha); ok {
 			ask, sources = append(ask, sha), append(sources, source)
 		}
 	}
@@ -48,7 +48,7 @@ func (l *txConn) askScripts() {
 }
 
 // loadScripts loads those of sources that the node lacks by its reply to SCRIPT EXISTS.
-func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
+func (l *conn) loadScripts(reply []byte, sources [][]byte) {
 	v, _, _ := resp.Parse(reply)
 	var missing [][]byte
 	for i, e := range v.Elems {
@@ -63,7 +63,7 @@ func (l *txConn) loadScripts(reply []byte, sources [][]byte) {
 const loadAtOnce = 256 << 10
 
 // loadSome loads some of the scripts, and the rest when the node has those.
-func (l *txConn) loadSome(missing [][]byte) {
+func (l *conn) loadSome(missing [][]byte) {
 	switch {
 	case l.over:
 		return
@@ -79,7 +79,7 @@ func (l *txConn) loadSome(missing [][]byte) {
 	}
 	unanswered := n
 	for _, source := range missing[:n] {
-		l.t.h.worker().server.pipeStats.Redirects[cluster.ScriptRedirect].Add(1)
+		l.t.of.proxy.ScriptLoaded()
 		load := resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
 		l.besides(load, func([]byte) {
 			if unanswered--; unanswered == 0 {
@@ -90,10 +90,10 @@ func (l *txConn) loadSome(missing [][]byte) {
 }
 
 // besides sends req to the transaction's node over the shared connection. then gets the reply, or nil.
-func (l *txConn) besides(req []byte, then func(reply []byte)) {
+func (l *conn) besides(req []byte, then func(reply []byte)) {
 	h := l.t.h
-	h.worker().pipes.Send(cluster.Request{
-		Target: cluster.ToNode(l.pipe.Addr()), Mode: h.SharedMode(), Bytes: req,
+	h.Pipes().Send(cluster.Request{
+		Target: cluster.ToNode(l.pipe.Addr()), Mode: shared(h.Mode()), Bytes: req,
 		To: &client.Collector{Then: then}, Resend: true,
 	})
 }

@@ -1,4 +1,4 @@
-package proxy
+package transaction
 
 import (
 	"bytes"
@@ -22,10 +22,10 @@ var errLongTransaction = errors.New("the transaction is longer than client-query
 // proxy, or nil.
 func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	h := t.h
-	t.of.tracking.Asked()
+	t.of.tracker.Asked()
 	h.AnswerLater(client.ByNode)
 	switch {
-	case cmd == h.worker().table.Unknown():
+	case cmd == t.of.proxy.Table().Unknown():
 		t.refuse(refusal)
 	case cmd.Queue == commands.QueueNever:
 		t.refuse(cmd.QueueRefusal())
@@ -34,20 +34,20 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 	case refusal != nil && cmd.Flags&commands.RunsQueue != 0:
 		t.take(execStep, raw) // the node ends the transaction
 	case refusal != nil, cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
-		t.queue(queued{raw: raw, db: -1}, commands.AnySlot)
+		t.queue(Queued{Raw: raw, DB: -1}, commands.AnySlot)
 	case cmd.Queue == commands.QueueNot && cmd.Flags&commands.RunsQueue != 0: // which the node judges
-		t.of.router.act(cmd, args, raw)
+		t.of.proxy.Act(cmd, args, raw)
 	case cmd.Queue == commands.QueueNot:
-		t.of.router.run(cmd, args, raw)
-	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && h.worker().masters() > 1:
+		t.of.proxy.Run(cmd, args, raw)
+	case cmd.Queue == commands.QueueHere, cmd.Queue == commands.QueueSpread && client.Masters(h) > 1:
 		if t.of.own.User() != nil && !cmd.Free() {
-			t.of.router.judge(cmd, args, raw, t.queueAllowed)
+			t.of.proxy.Judge(cmd, args, raw, t.queueAllowed)
 			return
 		}
 		t.queueHere(cmd, args, raw)
-	case cmd.Queue == commands.QueueEverywhere && h.worker().masters() > 1:
+	case cmd.Queue == commands.QueueEverywhere && client.Masters(h) > 1:
 		t.queueEverywhere(cmd, args, raw)
-	case cmd.Queue == commands.QueueAlone && h.worker().masters() > 1:
+	case cmd.Queue == commands.QueueAlone && client.Masters(h) > 1:
 		t.refuse(cmd.QueueRefusal())
 	default:
 		t.byKeys(cmd, args, raw)
@@ -57,8 +57,8 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 // byKeys queues a command at the node of its keys.
 func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	slot, err := commands.AnySlot, error(nil)
-	if t.h.worker().masters() > 1 {
-		slot, err = t.of.router.slotOf(cmd, args)
+	if client.Masters(t.h) > 1 {
+		slot, err = t.of.proxy.SlotOf(cmd, args)
 	}
 	switch {
 	case err == nil:
@@ -71,10 +71,10 @@ func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 }
 
 // entry is the current command as one of the log, with what else there is to it.
-func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) queued {
-	e := queued{raw: raw, db: -1}
+func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Queued {
+	e := Queued{Raw: raw, DB: -1}
 	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
-	scripts := t.h.worker().server.scripts
+	scripts := t.of.proxy.Server().Scripts()
 	if writes, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); writes { // of FCALL nobody asks whether it does
 		t.h.About().Transaction.Writes = true
 	}
@@ -85,10 +85,10 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) qu
 	if q.SHA != nil {
 		t.shas = append(t.shas, bytes.ToLower(q.SHA))
 	}
-	if e.db = q.DB; q.DB >= 0 {
+	if e.DB = q.DB; q.DB >= 0 {
 		t.selects = t.selects || q.DB != t.h.About().DB
 	}
-	e.publishes = q.Publishes
+	e.Publishes = q.Publishes
 	t.unread = t.unread || q.Publishes || q.DB >= 0
 	t.slowReset = t.slowReset || q.EmptiesSlowLog
 	return e
@@ -103,7 +103,7 @@ func (t *transaction) probe(slot int, instead []byte) {
 		return
 	}
 	h.AnswerLater(client.ByNode)
-	t.queue(queued{raw: h.worker().call.Raw, db: -1, probe: true}, slot)
+	t.queue(Queued{Raw: h.Call().Raw, DB: -1, probe: true}, slot)
 }
 
 // queueHere queues a command that the proxy runs by itself when EXEC has succeeded.
@@ -113,10 +113,10 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 		t.refuse(otherProtocol)
 		return
 	case q.Source != nil && t.of.own.User() == nil:
-		t.h.worker().server.scripts.Add(q.Source) // an EVALSHA may follow
+		t.of.proxy.Server().Scripts().Add(q.Source) // an EVALSHA may follow
 	}
-	t.writes, t.unread, t.logsIn = true, true, t.logsIn || cmd.Authenticates(args, t.h.worker().server)
-	t.queue(queued{raw: raw, db: -1, here: cmd}, commands.AnySlot)
+	t.writes, t.unread, t.logsIn = true, true, t.logsIn || cmd.Authenticates(args, t.of.proxy.Server())
+	t.queue(Queued{Raw: raw, DB: -1, Here: cmd}, commands.AnySlot)
 }
 
 // queueAllowed is queueHere when the upstream has said that the user may have the command.
@@ -133,7 +133,7 @@ func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []b
 // other masters' keys none of the others speaks.
 func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw []byte) {
 	e := t.entry(cmd, args, raw)
-	e.everywhere, t.unread = cmd, true
+	e.Everywhere, t.unread = cmd, true
 	t.queue(e, commands.AnySlot)
 }
 
@@ -144,21 +144,21 @@ var behindLogin = []byte("-ERR a command behind AUTH is not available through lo
 
 // queue puts e, the current command, behind the others. slot is that of its keys, if the node
 // depends on it.
-func (t *transaction) queue(e queued, slot int) {
+func (t *transaction) queue(e Queued, slot int) {
 	h := t.h
 	e.tag = h.CurrentTag()
-	size := len(e.raw) + queueCost
+	size := len(e.Raw) + queueCost
 	switch {
 	case t.outcome != undecided:
 		h.Answer(e.tag, replyQueued)
 		return
-	case t.logsIn && e.here == nil && !e.probe:
+	case t.logsIn && e.Here == nil && !e.probe:
 		t.refuse(behindLogin)
 		return
 	case slot != commands.AnySlot && t.slot != commands.AnySlot && slot != t.slot:
 		t.refuse(crossSlot)
 		return
-	case t.bytes+size > h.worker().server.limits.Load().open.CommandLimit():
+	case t.bytes+size > t.of.proxy.CommandLimit():
 		t.refuse(commands.ErrorReply(errLongTransaction))
 		return
 	}
@@ -166,13 +166,13 @@ func (t *transaction) queue(e queued, slot int) {
 		h.Answer(e.tag, replyQueued)
 		return
 	}
-	e.raw = client.Lasting(e.raw)
+	e.Raw = client.Lasting(e.Raw)
 	t.bytes += size
 	h.About().Transaction.Bytes = t.bytes
 	h.CountMemory()
 	t.log = append(t.log, e)
 	t.unanswered++
-	if e.here != nil {
+	if e.Here != nil {
 		h.About().Transaction.Queued++
 		t.answer(&t.log[len(t.log)-1], replyQueued)
 		return
@@ -211,3 +211,27 @@ func (t *transaction) refuse(reply []byte) {
 func (t *transaction) spoil() { t.refused, t.h.About().Transaction.Dirty = true, true }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// askKeys is the way of a command that is to be queued, and of whose keys a node is asked.
+func (t *transaction) askKeys(e Queued, args [][]byte) {
+	h, pipes := t.h, t.h.Pipes()
+	e.Raw = client.Lasting(e.Raw)
+	t.of.proxy.FindSlot(args, e.Raw, func(req []byte, then func([]byte) []byte) {
+		h.Expect(then, nil)
+		h.Feed(pipes.Send(cluster.Request{
+			Target: cluster.ToSlot(pipes.SomeSlot(h.About().ID)), Mode: shared(h.Mode()), Bytes: req,
+			To: h, Tag: h.CurrentTag(), Resend: true,
+		}))
+	}, func(slot int, err error) []byte {
+		switch {
+		case t.over: // the client has gone
+			return replyQueued
+		case err != nil:
+			t.spoil()
+			return commands.ErrorReply(err)
+		}
+		h.AnswerLater(client.ByNode)
+		t.queue(e, slot)
+		return nil
+	})
+}

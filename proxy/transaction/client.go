@@ -1,38 +1,71 @@
-package proxy
+package transaction
 
 import (
+	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/tracking"
 )
 
-// transactions is MULTI, WATCH and their like of one client: it implements commands.Transactions.
-type transactions struct {
-	s        *session // for what runs behind EXEC
-	router   *router
-	own      *tracking.Connections
-	tracking *tracking.Tracker
-	writes   *client.Writes
-	open     *transaction // between WATCH or MULTI and EXEC
+// Client is MULTI, WATCH and their like of one client: it implements commands.Transactions.
+type Client struct {
+	h       Host
+	proxy   Proxy
+	own     *tracking.Connections
+	tracker *tracking.Tracker
+	writes  *client.Writes
+	open    *transaction // between WATCH or MULTI and EXEC
 }
 
-// inMulti says that commands are queued.
-func (c *transactions) inMulti() bool { return c.open != nil && c.open.multi }
+// NewClient is for a client that is in none.
+func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking.Tracker,
+	writes *client.Writes) Client {
+	return Client{h: h, proxy: proxy, own: own, tracker: tracker, writes: writes}
+}
+
+// IsOpen says that the client has said WATCH or MULTI, and not yet EXEC.
+func (c *Client) IsOpen() bool { return c.open != nil }
+
+// Fails says that EXEC will run nothing, as far as is known yet.
+func (c *Client) Fails() bool { return c.open.fails() }
+
+// Spoil has EXEC run nothing, if commands are queued.
+func (c *Client) Spoil() {
+	if c.InMulti() {
+		c.open.spoil()
+	}
+}
+
+// Lose has the transaction go on over another connection, if it can.
+func (c *Client) Lose(why error) {
+	if c.open != nil && c.open.conn != nil {
+		c.open.trouble(c.open.conn, cluster.Redirection{}, nil, why)
+	}
+}
+
+// Dispatch takes the current command of a client in MULTI. refusal is what is wrong with it in the eyes of the
+// proxy, or nil.
+func (c *Client) Dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
+	c.open.dispatch(cmd, args, raw, refusal)
+}
+
+// InMulti says that commands are queued.
+func (c *Client) InMulti() bool { return c.open != nil && c.open.multi }
 
 // fails says that EXEC will run nothing, as far as is known yet.
 func (t *transaction) fails() bool { return t != nil && (t.refused || t.rejected) }
 
 // begin is the transaction, which is begun if there is none.
-func (c *transactions) begin() *transaction {
+func (c *Client) begin() *transaction {
 	if c.open == nil {
-		c.open = &transaction{of: c, h: c.s, slot: commands.AnySlot}
+		c.open = &transaction{of: c, h: c.h, slot: commands.AnySlot}
 	}
 	return c.open
 }
 
-// memory is how many bytes are queued.
-func (c *transactions) memory() int {
+// Memory is how many bytes are queued.
+func (c *Client) Memory() int {
 	if c.open == nil {
 		return 0
 	}
@@ -40,79 +73,73 @@ func (c *transactions) memory() int {
 }
 
 // Multi implements commands.Transactions. The node gets MULTI with the first command that is queued.
-func (c *transactions) Multi() {
-	s := c.s
-	if c.inMulti() {
+func (c *Client) Multi() {
+	if c.InMulti() {
 		c.open.probe(commands.AnySlot, nestedMulti)
 		return
 	}
 	t := c.begin()
-	t.multi, t.caching = true, s.own.Precedes()
-	s.Transaction.Open = true
-	s.acted = true
-	s.Answer(s.current, replyOK) // not as the proxy's own, for the node counts it too
+	t.multi, t.caching = true, c.own.Precedes()
+	c.h.About().Transaction.Open = true
+	c.h.AnswerLater(client.ByNode)
+	c.h.Answer(c.h.CurrentTag(), replyOK) // not as the proxy's own, for the node counts it too
 }
 
 // Watch implements commands.Transactions. All earlier commands are answered, so that what they
 // write does not count as a change.
-func (c *transactions) Watch() {
-	s := c.s
-	s.acted = true
+func (c *Client) Watch() {
 	slot, err := commands.AnySlot, error(nil)
-	if s.w.masters() > 1 {
-		slot, err = s.router.slotOf(s.w.call.Command, s.w.call.Args)
+	if client.Masters(c.h) > 1 {
+		slot, err = c.proxy.SlotOf(c.h.Call().Command, c.h.Call().Args)
 	}
 	switch t := c.open; {
-	case c.inMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
-		s.Reply(watchInMulti)
-	case c.inMulti():
+	case c.InMulti() && (err != nil || slot != commands.AnySlot && slot != t.slot):
+		c.h.Reply(watchInMulti)
+	case c.InMulti():
 		t.probe(slot, watchInMulti)
 	case err != nil:
-		s.Reply(commands.ErrorReply(err))
+		c.h.Reply(commands.ErrorReply(err))
 	case t != nil && t.slot != commands.AnySlot && slot != commands.AnySlot && slot != t.slot:
-		s.Reply(crossSlot)
+		c.h.Reply(crossSlot)
 	default:
 		t = c.begin()
 		t.slot = max(t.slot, slot)
-		t.take(watchStep, s.w.call.Raw)
+		t.take(watchStep, c.h.Call().Raw)
 	}
 }
 
 // Unwatch implements commands.Transactions.
-func (c *transactions) Unwatch() {
-	s := c.s
+func (c *Client) Unwatch() {
 	if c.open == nil {
-		s.Reply(replyOK)
+		c.h.Reply(replyOK)
 		return
 	}
 	c.open.take(unwatchStep, unwatchCommand)
 }
 
 // Discard implements commands.Transactions.
-func (c *transactions) Discard() {
-	s := c.s
-	if !c.inMulti() {
-		s.Reply(noDiscard)
+func (c *Client) Discard() {
+	if !c.InMulti() {
+		c.h.Reply(noDiscard)
 		return
 	}
 	c.open.take(discardStep, discardCommand)
 }
 
 // Exec implements commands.Transactions.
-func (c *transactions) Exec() {
-	s := c.s
+func (c *Client) Exec() {
 	switch {
-	case !c.inMulti():
-		s.Reply(noExec)
+	case !c.InMulti():
+		c.h.Reply(noExec)
 	case c.open.refused:
 		c.open.take(abortStep, discardCommand)
 	default:
-		c.open.take(execStep, s.w.call.Raw)
+		c.open.take(execStep, c.h.Call().Raw)
 	}
 }
 
-// end ends MULTI and WATCH as a closed connection does.
-func (c *transactions) end() {
+// End ends MULTI and WATCH as a closed connection does.
+func (c *Client) End() {
 	if t := c.open; t != nil {
 		t.forget()
 		if !t.goesOn() {
@@ -155,7 +182,7 @@ func (t *transaction) proceed() {
 
 // answer gives the client the reply to a command that was queued. Further commands may be
 // read before it returns.
-func (t *transaction) answer(e *queued, reply []byte) {
+func (t *transaction) answer(e *Queued, reply []byte) {
 	e.answered = true
 	t.unanswered--
 	t.h.Answer(e.tag, reply)
@@ -188,4 +215,16 @@ func (t *transaction) finish(tag uint32, reply []byte) {
 	t.end()
 	t.h.ExpectAt(tag, nil)
 	t.h.Answer(tag, reply)
+}
+
+// goesOn says that EXEC was sent, and that there may be more to do when it has run, whether or not the client is there.
+func (t *transaction) goesOn() bool {
+	return t.unread && t.conn != nil && t.conn.stepped && t.step.kind == execStep
+}
+
+// assemble makes EXEC's answer of the node's reply, which has one element for each command that was sent to it.
+func (t *transaction) assemble(reply []byte) []byte {
+	return t.of.proxy.Assemble(Executed{
+		Tag: t.step.tag, Reply: reply, Log: t.log, Guarded: len(t.guard) > 0, Node: t.conn.pipe.Addr(), Slot: t.slot,
+	})
 }
