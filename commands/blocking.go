@@ -24,7 +24,7 @@ type Timeout struct {
 func (t Timeout) Known() bool { return t.At > 0 }
 
 // Rewrite is req, one whole command, with the time-out left in place of its own: at least a
-// millisecond.
+// millisecond, or two, for to Redis 6.0 0.001 seconds are 0, which is for ever.
 func (t Timeout) Rewrite(req []byte, left time.Duration) []byte {
 	args, _, err := resp.Split(req, nil)
 	if err != nil || !t.Known() || t.At >= len(args) {
@@ -32,7 +32,7 @@ func (t Timeout) Rewrite(req []byte, left time.Duration) []byte {
 	}
 	ms := max((left + time.Millisecond - 1).Milliseconds(), 1)
 	if t.Unit == time.Second {
-		args[t.At] = strconv.AppendFloat(nil, float64(ms)/1000, 'f', 3, 64)
+		args[t.At] = strconv.AppendFloat(nil, float64(max(ms, 2))/1000, 'f', 3, 64)
 	} else {
 		args[t.At] = strconv.AppendInt(nil, ms, 10)
 	}

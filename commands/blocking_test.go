@@ -123,3 +123,15 @@ func TestBlockedClients(t *testing.T) {
 		}
 	}
 }
+
+// TestShortestTimeout: nothing that is left of a time-out is 0 to any Redis, which is for ever; 6.0 cuts 0.001 s
+// to that.
+func TestShortestTimeout(t *testing.T) {
+	for unit, want := range map[time.Duration]string{time.Second: "0.002", time.Millisecond: "1"} {
+		req := resp.AppendCommandStrings(nil, "BLPOP", "k", "5")
+		got := Timeout{At: 2, Unit: unit}.Rewrite(req, 0)
+		if want := string(resp.AppendCommandStrings(nil, "BLPOP", "k", want)); string(got) != want {
+			t.Errorf("%v: %q, want %q", unit, got, want)
+		}
+	}
+}
