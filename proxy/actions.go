@@ -22,15 +22,8 @@ func (s *session) Reply(reply []byte) {
 		by, s.replied = client.ByProxy, true
 	}
 	s.answers.at(s.current).by = by
-	s.noteError(reply)
+	s.w.server.books.note(reply)
 	s.Answer(s.current, reply)
-}
-
-// noteError counts a reply of the proxy if it is an error.
-func (s *session) noteError(reply []byte) {
-	if len(reply) > 0 && reply[0] == '-' {
-		s.w.server.books.erred(reply)
-	}
 }
 
 // Forward implements commands.Actions.
@@ -50,7 +43,7 @@ func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func
 	if o.Resend && s.answers.at(s.current).counter.writes {
 		s.writes.AddSomewhere()
 	}
-	s.sendTo(to, req, o.Resend)
+	s.router.sendTo(to, req, o.Resend)
 }
 
 // askHome is Ask in database 0 as the proxy's own user. Another database, or another user, has another

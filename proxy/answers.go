@@ -69,3 +69,41 @@ func (q *answers) pop(w *worker) {
 		q.buf = nil
 	}
 }
+
+// Answered implements client.Answers.
+func (q *answers) Answered() uint32 { return q.head - 1 }
+
+// Oldest implements client.Answers.
+func (q *answers) Oldest() (tag uint32, any bool) { return q.head, q.len() > 0 }
+
+// Touched implements client.Answers: an invalidation that comes now must not overtake that command, for it may be
+// about what its answer says. If there is none it is a command that is answered.
+func (q *answers) Touched() (tag uint32, latest bool) {
+	for tag = q.tail; tag != q.head; tag-- {
+		if a := q.at(tag - 1); a.started || a.done || a.touched {
+			return tag - 1, tag == q.tail
+		}
+	}
+	return q.head - 1, q.len() == 0
+}
+
+// has says that command tag is not answered yet.
+func (q *answers) has(tag uint32) bool { return tag-q.head < q.tail-q.head }
+
+// midAnswer says that part of an answer is written: what of the oldest one comes before
+// its end goes out at once, unless the command makes its own answer of it.
+func (q *answers) midAnswer() bool {
+	if q.len() == 0 {
+		return false
+	}
+	a := q.first()
+	return a.shown() && !a.done
+}
+
+// begun notes the first bytes of an answer.
+func (a *answer) begun(chunk []byte) {
+	if !a.started && len(chunk) > 0 {
+		a.started = true
+		a.failed = chunk[0] == '-' || chunk[0] == '!'
+	}
+}

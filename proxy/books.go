@@ -28,6 +28,13 @@ type books struct {
 // Books implements commands.Ledger.
 func (s *Server) Books() commands.Books { return &s.books }
 
+// note counts a reply of the proxy if it is an error.
+func (b *books) note(reply []byte) {
+	if len(reply) > 0 && reply[0] == '-' {
+		b.erred(reply)
+	}
+}
+
 // erred counts an error that the proxy made.
 func (b *books) erred(reply []byte) {
 	word, _, _ := bytes.Cut(bytes.TrimRight(reply[1:], "\r\n"), []byte(" "))

@@ -10,6 +10,10 @@ import (
 type router struct {
 	s     *session
 	locks lockOrder // of its verbs for locks of RedLock
+
+	version    uint64       // of the topology that routed the requests on their way
+	routed     cluster.Mode // of the connections that they went over
+	stuckEpoch uint64       // cluster.Pipes.StuckEpoch when they went
 }
 
 // dispatch sets one command on its way. args and raw alias the read buffer. false: the command
@@ -135,7 +139,7 @@ func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
 		r.forward(commands.AnySlot, cmd, raw)
 	case commands.AllNodes:
 		s.acted = true
-		s.newPureGather(s.w.masters(), cmd.Merge).send(raw, cmd.Flags&commands.ReadOnly != 0)
+		newPureGather(s, s.w.masters(), cmd.Merge).send(raw, cmd.Flags&commands.ReadOnly != 0)
 	case commands.Blocks:
 		r.blocks(cmd, args, raw)
 	case commands.Refused:
@@ -151,7 +155,7 @@ var noAuth = []byte("-NOAUTH Authentication required.\r\n")
 func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 	s := r.s
 	s.acted = true
-	if s.long != nil {
+	if s.in.long != nil {
 		s.KeepFor(s.current, len(raw))
 	}
 	if cmd.Flags&commands.Scripted != 0 {
@@ -161,7 +165,7 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 		r.read(slot, raw, s, s.current)
 		return
 	}
-	s.send(slot, raw, cmd.Flags&commands.ReadOnly != 0)
+	r.send(slot, raw, cmd.Flags&commands.ReadOnly != 0)
 }
 
 // byKeys routes a command by the slot of its keys.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"io"
+	"time"
 
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
@@ -9,6 +10,10 @@ import (
 
 // This file is how a session ends: because its client says no more or has gone, or because the
 // proxy drains.
+
+// lingerFor is how long a connection that ended right after a grant is watched for a reset, the sign that its
+// client never read the grant.
+const lingerFor = 200 * time.Millisecond
 
 // EOF implements loop.HalfCloser: what was asked for is answered first, but
 // nobody waits for a lock any more, or for the end of a pause.
@@ -40,7 +45,7 @@ func (s *session) EndIfDone() {
 func (s *session) closeIfAnswered() {
 	switch {
 	case s.gone || s.hold != client.HoldClosing || s.answers.len() > 0:
-	case s.eof && len(s.deliveries.all) > 0:
+	case s.eof && len(s.out.deliveries.all) > 0:
 		s.w.loop.After(lingerFor, func() {
 			if !s.gone {
 				s.conn.CloseAfterWrite()
@@ -87,8 +92,8 @@ func (s *session) Closed(err error) {
 	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)
 	s.subscriber.Leave()
 	delete(s.w.full, s)
-	s.out.Free(s.w.loop)
-	s.deliveries.end(s, err)
+	s.out.buf.Free(s.w.loop)
+	s.out.deliveries.end(s, err)
 	for tag := s.answers.head; tag != s.answers.tail; tag++ {
 		a := s.answers.at(tag)
 		if a.then == nil {
@@ -104,7 +109,7 @@ func (s *session) Closed(err error) {
 			s.w.server.tasks.Add(1)
 		}
 	}
-	s.pushes, s.late, s.held = nil, collected{}, 0
-	s.uncountMemory()
+	s.out.pushes, s.out.late, s.out.held = nil, collected{}, 0
+	s.memory.end(s.w)
 	s.w.remove(s) // last: from then on Drain goes on
 }

@@ -193,7 +193,7 @@ func (a *execution) run() {
 	}
 	s.executing, s.acted = nil, true // EXEC is answered here, whoever answered for its last command
 	if !s.gone {
-		s.held -= a.held
+		s.out.held -= a.held
 	}
 	if !a.joinApart && a.held <= client.LongFrom {
 		s.Answer(a.tag, a.join())
@@ -284,8 +284,8 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 	a.parts[a.at] = client.Lasting(reply)
 	if a.answered = true; !a.s.gone {
 		a.held += len(reply)
-		a.s.held += len(reply)
-		a.s.checkOutput()
+		a.s.out.held += len(reply)
+		a.s.out.check()
 	}
 	if !a.running {
 		a.todo = a.todo[1:]

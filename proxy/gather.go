@@ -30,9 +30,9 @@ func newGather(s *session, n int, merge commands.Merge) *gather {
 func (g *gather) Receive(i uint32, chunk []byte, last bool) {
 	if !g.s.gone || g.always {
 		g.replies[i].add(chunk)
-		g.s.held += len(chunk)
+		g.s.out.held += len(chunk)
 		g.s.answers.at(g.tag).touched = true
-		g.s.checkOutput()
+		g.s.out.check()
 	}
 	if last {
 		g.arrived()
@@ -42,9 +42,9 @@ func (g *gather) Receive(i uint32, chunk []byte, last bool) {
 // Fail implements cluster.Receiver.
 func (g *gather) Fail(i uint32, err error) {
 	if !g.s.gone || g.always {
-		g.s.held -= g.replies[i].size()
+		g.s.out.held -= g.replies[i].size()
 		g.replies[i] = collected{buf: commands.ErrorReply(err)}
-		g.s.held += len(g.replies[i].buf)
+		g.s.out.held += len(g.replies[i].buf)
 	}
 	g.arrived()
 }
@@ -52,7 +52,7 @@ func (g *gather) Fail(i uint32, err error) {
 // Discard implements cluster.Receiver.
 func (g *gather) Discard(i uint32) bool {
 	if !g.s.gone || g.always {
-		g.s.held -= g.replies[i].size()
+		g.s.out.held -= g.replies[i].size()
 	}
 	g.replies[i] = collected{}
 	return true
@@ -97,7 +97,7 @@ func (g *gather) conclude(size int, replies [][]byte) {
 		return
 	}
 	if !s.gone {
-		s.held -= size
+		s.out.held -= size
 		s.CountMemory()
 	}
 	s.current, s.acted = g.tag, false
@@ -106,10 +106,10 @@ func (g *gather) conclude(size int, replies [][]byte) {
 		s.Answer(g.tag, answer)
 	case !s.acted:
 		s.Answer(g.tag, client.NoAnswer)
-	case size > client.LongFrom && !s.gone && s.unanswered(g.tag):
+	case size > client.LongFrom && !s.gone && s.answers.has(g.tag):
 		if a := s.answers.at(g.tag); a.then != nil { // a goroutine has the replies now
 			a.lent = size
-			s.held += size
+			s.out.held += size
 			s.CountMemory()
 		}
 	}

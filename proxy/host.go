@@ -22,23 +22,10 @@ func (s *session) worker() *worker           { return s.w }
 func (s *session) Loop() *loop.Loop          { return s.w.loop }
 func (s *session) Pipes() *cluster.Pipes     { return s.w.pipes }
 func (s *session) Call() *commands.Call      { return &s.w.call }
+func (s *session) Answers() client.Answers   { return &s.answers }
 func (s *session) CurrentTag() uint32        { return s.current }
-func (s *session) AnsweredTag() uint32       { return s.answers.head - 1 }
 func (s *session) Gone() bool                { return s.gone }
 func (s *session) Actions() commands.Actions { return actions{s} }
-
-func (s *session) OldestTag() (tag uint32, any bool) { return s.answers.head, s.answers.len() > 0 }
-
-// TouchedTag implements client.Host: an invalidation that comes now must not overtake that command, for it may be
-// about what its answer says. If there is none it is a command that is answered.
-func (s *session) TouchedTag() (tag uint32, latest bool) {
-	for tag = s.answers.tail; tag != s.answers.head; tag-- {
-		if a := s.answers.at(tag - 1); a.started || a.done || a.touched {
-			return tag - 1, tag == s.answers.tail
-		}
-	}
-	return s.answers.head - 1, s.answers.len() == 0
-}
 
 func (s *session) TakesPushes() bool {
 	return s.silence != silentAlways && s.hold&client.HoldClosing == 0 && !s.gone
@@ -52,12 +39,11 @@ func (s *session) AnswerLater(by client.By) {
 	}
 }
 
-func (s *session) HalfClosed() bool       { return s.eof }
-func (s *session) Draining() bool         { return s.draining }
-func (s *session) CloseAfterWrite()       { s.conn.CloseAfterWrite() }
-func (s *session) currentAnswer() *answer { return s.answers.at(s.current) }
+func (s *session) HalfClosed() bool { return s.eof }
+func (s *session) Draining() bool   { return s.draining }
+func (s *session) CloseAfterWrite() { s.conn.CloseAfterWrite() }
 
-// SetBlocked implements blockingHost.
+// SetBlocked implements blocking.Host.
 func (s *session) SetBlocked(on bool) {
 	if s.Blocked = on; on {
 		s.w.blocked[s.ID] = s
@@ -72,8 +58,8 @@ func newSession(about commands.Client, w *worker) *session {
 	s.monitor.h, s.pause.h, s.own = s, s, tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
 	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)
-	s.router.s = s
-	s.tasks = tasks{h: s, writes: &s.writes}
+	s.router.s, s.out.s = s, s
+	s.tasks = tasks{h: s, answers: &s.answers, writes: &s.writes}
 	s.tx = transaction.NewClient(s, &s.router, &s.own, &s.tracking, &s.writes)
 	s.subscriber = pubsub.NewSubscriber(s, w.hub, &s.own, &s.tasks)
 	return s

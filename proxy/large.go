@@ -47,7 +47,7 @@ func (l *largeCommands) turn(s *session, large bool) bool {
 	if large {
 		l.open(s)
 	}
-	return s.inOrder()
+	return s.router.inOrder()
 }
 
 // open makes the connections, if there are none that are in the mode of the client.

@@ -43,3 +43,12 @@ func (s *Server) applyLimits() {
 	}
 	s.limits.Store(&limits{l, l.Unauthenticated()})
 }
+
+// limitsOf are those of the next command of s.
+func (w *worker) limitsOf(s *session) *resp.Limits {
+	l := w.server.limits.Load()
+	if s.Authenticated {
+		return &l.open
+	}
+	return &l.closed
+}

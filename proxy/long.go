@@ -6,7 +6,6 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
-	"lockproxy/proxy/client"
 )
 
 // This file keeps long commands from holding up the loop: a command of a million arguments takes a
@@ -29,42 +28,6 @@ type longCommand struct {
 	place commands.Place
 	cut   *commands.Cut
 	merge commands.Merge
-}
-
-// nextCommand is Guard.Next, which is not asked again about a command that is taken apart.
-func (s *session) nextCommand(buf []byte) (n int, err error) {
-	if s.long != nil {
-		return s.long.size, nil
-	}
-	return s.guard.Next(buf, s.limits())
-}
-
-// argsOf is resp.Split of the command at the front of the input.
-func (s *session) argsOf(raw []byte) (args [][]byte, _ []byte, err error) {
-	if s.long != nil {
-		return s.long.args, raw, s.long.err
-	}
-	return resp.Split(raw, s.w.args)
-}
-
-// takeApart has a goroutine take raw apart, after which it is read once more. Where there is one master that
-// takes keys of all slots, nobody asks for the slots.
-func (s *session) takeApart(raw []byte) {
-	long := &longCommand{size: len(raw)}
-	s.long = long
-	s.SetHold(client.HoldLong)
-	table, scripts := s.w.table, s.w.server.scripts
-	bySlot := s.router.bySlot()
-	s.w.server.tasks.Add(1)
-	go func() { // ends by itself
-		defer s.w.server.tasks.Done()
-		long.read(table, scripts, raw, bySlot)
-		s.w.loop.Post(func() {
-			long.ready = true
-			s.CountMemory()
-			s.ClearHold(client.HoldLong)
-		})
-	}()
 }
 
 // bySlot says that it matters to which slot a command belongs.
@@ -108,8 +71,8 @@ func (r *router) SlotOf(cmd *commands.Command, args [][]byte) (int, error) {
 // placeOf is where the command that is being dispatched belongs, if a goroutine has worked it out.
 func (r *router) placeOf(cmd *commands.Command) *commands.Place {
 	s := r.s
-	if s.long != nil && s.long.cmd == cmd {
-		return &s.long.place
+	if s.in.long != nil && s.in.long.cmd == cmd {
+		return &s.in.long.place
 	}
 	return nil
 }
@@ -117,7 +80,7 @@ func (r *router) placeOf(cmd *commands.Command) *commands.Place {
 // cutBySlot is how the command that is being dispatched is cut; nil: it cannot be.
 func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*partList, commands.Merge) {
 	s := r.s
-	if l := s.long; l != nil && l.cmd == cmd {
+	if l := s.in.long; l != nil && l.cmd == cmd {
 		if l.cut == nil {
 			return nil, nil
 		}
@@ -131,7 +94,7 @@ func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*partList, com
 }
 
 // newPureGather is newGather for a merge that needs nothing but the replies.
-func (s *session) newPureGather(n int, merge commands.Merge) *gather {
+func newPureGather(s *session, n int, merge commands.Merge) *gather {
 	g := newGather(s, n, merge)
 	g.pure = true
 	return g
@@ -152,7 +115,7 @@ func (g *gather) mergeApart(size int) {
 		answer := g.merge(proto, replies)
 		s.w.loop.Post(func() {
 			if !s.gone {
-				s.held -= size
+				s.out.held -= size
 				s.CountMemory()
 			}
 			s.Answer(g.tag, answer)
@@ -161,7 +124,7 @@ func (g *gather) mergeApart(size int) {
 }
 
 // applyApart is apply of a reply that a goroutine puts together.
-func (s *session) applyApart(tag uint32, reply collected) {
+func applyApart(s *session, tag uint32, reply collected) {
 	s.w.server.tasks.Add(1)
 	go func() { // ends by itself
 		defer s.w.server.tasks.Done()

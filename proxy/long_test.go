@@ -160,8 +160,8 @@ func TestLongAnswers(t *testing.T) {
 		c.expect(want + "+GET\r\n" + want + "+PONG\r\n")
 		synctest.Wait()
 		for s := range r.server.workers[0].sessions {
-			if s.waiting() != 0 {
-				r.Errorf("%d bytes wait", s.waiting())
+			if s.out.waiting() != 0 {
+				r.Errorf("%d bytes wait", s.out.waiting())
 			}
 		}
 	})

@@ -15,6 +15,15 @@ import (
 // footprint is the memory of one client that it has been counted with, in bytes.
 type footprint int
 
+// add counts n bytes more, which is all that has changed.
+func (f *footprint) add(w *worker, n int) {
+	*f += footprint(n)
+	w.memory.add(w.server, n)
+}
+
+// end counts the client no more; it has gone.
+func (f *footprint) end(w *worker) { f.add(w, -int(*f)) }
+
 const (
 	// sessionSize is what a session takes up whatever it does.
 	sessionSize = int(unsafe.Sizeof(session{}) + unsafe.Sizeof(loop.Conn{}))
@@ -44,14 +53,14 @@ func (s *session) memoryOf() memoryUse {
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
 		input:  s.conn.InputMemory(),
-		output: s.out.Cap(), replies: s.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
+		output: s.out.buf.Cap(), replies: s.out.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
 		locks: s.Kept.Memory(),
 	}
 	if n := len(s.answers.buf); n > firstAnswers { // the first ones go round among the clients of the loop
 		u.replies += n * answerSize
 	}
 	u.subscriptions = s.subscriber.Memory()
-	u.commands = s.kept + s.long.memory() + s.blocking.Memory()
+	u.commands = s.kept + s.in.long.memory() + s.blocking.Memory()
 	return u
 }
 
@@ -67,28 +76,16 @@ func (s *session) CountMemory() {
 	}
 }
 
-// addMemory counts n bytes more, which is all that has changed.
-func (s *session) addMemory(n int) {
-	if !s.gone {
-		s.memory += footprint(n)
-		s.w.memory.add(s.w.server, n)
-	}
-}
-
 // KeepFor counts n bytes more, or less, that long command tag has in memory. What is left is counted until it
 // is answered.
 func (s *session) KeepFor(tag uint32, n int) {
 	if !s.gone {
 		s.answers.at(tag).kept += n
 		s.kept += n
-		s.addMemory(n)
+		if !s.gone {
+			s.memory.add(s.w, n)
+		}
 	}
-}
-
-// uncountMemory counts the session no more; it has gone.
-func (s *session) uncountMemory() {
-	s.w.memory.add(s.w.server, -int(s.memory))
-	s.memory = 0
 }
 
 // InputKept implements loop.InputCounter. While too much is used nothing more is read from who adds to it,

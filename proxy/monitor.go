@@ -153,7 +153,7 @@ func (w *worker) passFeed() {
 func (w *worker) tell(lines []byte) {
 	for m := range w.monitors.own {
 		if m.h.TakesPushes() {
-			m.h.Push(m.h.AnsweredTag(), func(int) []byte { return lines })
+			m.h.Push(m.h.Answers().Answered(), func(int) []byte { return lines })
 		}
 	}
 }

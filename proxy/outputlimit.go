@@ -75,29 +75,6 @@ const (
 	strangerLimit  = 64 << 10
 )
 
-// checkOutput bounds what waits for a client: first it is not read from, and
-// beyond its limit it is closed.
-func (s *session) checkOutput() {
-	s.CountMemory()
-	waiting, limits := s.waiting(), &s.w.server.now.Load().Output
-	limit, unread := &limits.Normal, limits.Normal.Hard/unreadShare
-	if all := s.w.server.memory.limit.Load(); all > 0 {
-		unread = min(unread, int(all/budgetShare))
-	}
-	switch {
-	case !s.Authenticated:
-		limit, unread = &OutputLimit{Hard: min(strangerLimit, limit.Hard)}, min(strangerUnread, unread)
-	case s.subscriber.Listens():
-		limit = &limits.PubSub
-	}
-	if waiting > unread {
-		s.SetHold(client.HoldOutput)
-	}
-	if waiting > limit.Hard || s.w.overSoft(s, limit, waiting) {
-		s.w.closeFull(s, waiting)
-	}
-}
-
 // overSoft says that more than the soft limit has been waiting for too long.
 func (w *worker) overSoft(s *session, limit *OutputLimit, waiting int) bool {
 	if limit.Soft == 0 || waiting <= limit.Soft {
@@ -134,6 +111,30 @@ func (w *worker) closeFull(s *session, waiting int) {
 // checkFull looks again at those who have more than their soft limit.
 func (w *worker) checkFull() {
 	for s := range w.full {
-		s.checkOutput()
+		s.out.check()
+	}
+}
+
+// check bounds what waits for a client: first it is not read from, and
+// beyond its limit it is closed.
+func (o *output) check() {
+	s := o.s
+	s.CountMemory()
+	waiting, limits := o.waiting(), &s.w.server.now.Load().Output
+	limit, unread := &limits.Normal, limits.Normal.Hard/unreadShare
+	if all := s.w.server.memory.limit.Load(); all > 0 {
+		unread = min(unread, int(all/budgetShare))
+	}
+	switch {
+	case !s.Authenticated:
+		limit, unread = &OutputLimit{Hard: min(strangerLimit, limit.Hard)}, min(strangerUnread, unread)
+	case s.subscriber.Listens():
+		limit = &limits.PubSub
+	}
+	if waiting > unread {
+		s.SetHold(client.HoldOutput)
+	}
+	if waiting > limit.Hard || s.w.overSoft(s, limit, waiting) {
+		s.w.closeFull(s, waiting)
 	}
 }

@@ -12,7 +12,7 @@ func peerOf(s *session) commands.Peer {
 		Client: &s.Client, FD: s.conn.Descriptor(), Idle: s.w.loop.Now().Sub(s.active),
 		Waits: s.Blocked || s.hold&client.HoldWaiting != 0, Closing: s.hold&client.HoldClosing != 0,
 		Query: s.conn.Kept(), QueryRoom: s.conn.Room(),
-		Replies: s.waiting(), ReplyRoom: s.out.Cap(), Stalled: s.conn.Stalled(),
+		Replies: s.out.waiting(), ReplyRoom: s.out.buf.Cap(), Stalled: s.conn.Stalled(),
 	}
 	if s.last != nil && s.last.Name != s.w.table.Unknown().Name {
 		p.Command = s.last.Name

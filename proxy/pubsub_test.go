@@ -240,8 +240,8 @@ func TestLongMessages(t *testing.T) {
 		three.expect("+PONG\r\n")
 		synctest.Wait()
 		for s := range st.server.workers[0].sessions {
-			if s.held != 0 {
-				st.Errorf("%d bytes are held", s.held)
+			if s.out.held != 0 {
+				st.Errorf("%d bytes are held", s.out.held)
 			}
 		}
 	})
@@ -276,8 +276,8 @@ func TestMessagesKeepOutOfReplies(t *testing.T) {
 		c.expect(frame(">3", "message", "x", "last"))
 		synctest.Wait()
 		for s := range st.server.workers[0].sessions {
-			if s.held != 0 || s.late.size() != 0 {
-				st.Errorf("%d bytes wait", s.held)
+			if s.out.held != 0 || s.out.late.size() != 0 {
+				st.Errorf("%d bytes wait", s.out.held)
 			}
 		}
 		c.send("GET big") // and the client goes

@@ -124,7 +124,7 @@ func TestTopicsThatAreLookedUpCount(t *testing.T) {
 			w := r.server.workers[0]
 			w.loop.Post(func() {
 				for s := range w.sessions {
-					n += s.held
+					n += s.out.held
 				}
 				done <- n
 			})

@@ -95,14 +95,14 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 		c.expect("$6\r\nab")
 		onLoop(func() { s.Receive(s.answers.head, []byte("cdef\r\n"), true) })
 		c.expect("cdef\r\n>1\r\n+first\r\n>1\r\n+inside\r\n")
-		if s.held != len(">1\r\n+second\r\n") {
-			r.Errorf("%d bytes wait", s.held)
+		if s.out.held != len(">1\r\n+second\r\n") {
+			r.Errorf("%d bytes wait", s.out.held)
 		}
 		onLoop(func() { s.Receive(s.answers.head, []byte("$1\r\nx\r\n"), true) })
 		c.expect("$1\r\nx\r\n>1\r\n+second\r\n")
 		onLoop(func() {
-			if s.held != 0 || s.pushes != nil {
-				r.Errorf("%d bytes wait in %d pushes", s.held, len(s.pushes))
+			if s.out.held != 0 || s.out.pushes != nil {
+				r.Errorf("%d bytes wait in %d pushes", s.out.held, len(s.out.pushes))
 			}
 		})
 		first(push("")) // nothing

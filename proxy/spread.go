@@ -218,7 +218,7 @@ func (r *router) split(cmd *commands.Command, parts *partList, merge commands.Me
 	s := r.s
 	s.acted = true
 	x := &spread{
-		gather: s.newPureGather(parts.len(), merge), list: parts, mode: s.Mode(),
+		gather: newPureGather(s, parts.len(), merge), list: parts, mode: s.Mode(),
 		resend:   cmd.Flags&commands.ReadOnly != 0,
 		replicas: s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys(),
 	}

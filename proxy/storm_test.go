@@ -152,7 +152,7 @@ func (st *tempest) nobodyWaits() {
 					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what, a.then != nil, a.started, a.touched, a.done, w.loop.Now().Sub(a.start))
 				}
 				st.Errorf("client %d: %d answers to come, holds %b, waits in %v, half-closed %v, draining %v, last %s, %d bytes, transaction %+v, own %v, as %v, tracking %+v, turning %v",
-					s.ID, n, s.hold, s.blocking.Waits(), s.eof, s.draining, name, s.waiting(), s.tx.IsOpen(), s.own.Set() != nil, s.own.User(), s.Tracking, s.own.Turning())
+					s.ID, n, s.hold, s.blocking.Waits(), s.eof, s.draining, name, s.out.waiting(), s.tx.IsOpen(), s.own.Set() != nil, s.own.User(), s.Tracking, s.own.Turning())
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -9,9 +10,13 @@ import (
 	"lockproxy/proxy/client"
 )
 
+// errClientGone is why the context of a task ends whose client has left.
+var errClientGone = errors.New("proxy: the client has closed its connection")
+
 // tasks are what goroutines do for one client, LOCK with WAIT above all.
 type tasks struct {
 	h         taskHost
+	answers   *answers
 	writes    *client.Writes
 	ctx       context.Context // of all of them; nil until the first
 	cancel    context.CancelCauseFunc
@@ -21,9 +26,6 @@ type tasks struct {
 // taskHost is a session as its tasks see it, beside what all features see.
 type taskHost interface {
 	host
-	// currentAnswer is the answer to the current command.
-	currentAnswer() *answer
-	noteError(reply []byte)
 	SetBlocked(on bool)
 	HalfClosed() bool
 	Draining() bool
@@ -44,7 +46,7 @@ func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post f
 		t.cancel(commands.ErrDraining)
 	}
 	tag, ctx := t.h.CurrentTag(), t.ctx
-	a := t.h.currentAnswer()
+	a := t.answers.at(tag)
 	a.lost, a.by = lost, client.ByProxy
 	forLock := a.counter.blocks
 	if forLock {
@@ -72,7 +74,7 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
-	t.h.noteError(reply)
+	t.h.worker().server.books.note(reply)
 	t.h.Answer(tag, reply)
 	t.h.ClearHold(client.HoldTask)
 	t.h.EndIfDone()

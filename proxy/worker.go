@@ -83,17 +83,17 @@ func (w *worker) use(t *commands.Table) {
 }
 
 // count notes that an answer has been given.
-func (s *session) count(a *answer) {
+func (w *worker) count(s *session, a *answer) {
 	if a.counter == nil {
 		return
 	}
-	took := s.w.loop.Now().Sub(a.start)
+	took := w.loop.Now().Sub(a.start)
 	a.counter.observe(took, a.failed)
 	switch {
 	case a.by != client.ByNode:
 		a.counter.observeOwn(took, a)
-	case took >= s.w.slow && s.w.slow >= 0:
-		s.w.server.slow.note(s, a, took)
+	case took >= w.slow && w.slow >= 0:
+		w.server.slow.note(s, a, took)
 	}
 }
 
@@ -116,7 +116,7 @@ func (w *worker) remove(s *session) {
 func (w *worker) tidy() {
 	if idle := w.server.now.Load().IdleTimeout; idle > 0 {
 		for s := range w.sessions {
-			if w.loop.Now().Sub(s.active) > idle && s.idles() {
+			if w.loop.Now().Sub(s.active) > idle && idles(s) {
 				s.conn.Close()
 			}
 		}
@@ -133,6 +133,6 @@ func (w *worker) tidy() {
 
 // idles says that nothing but the client's own silence keeps it from sending a command, and that it keeps
 // no lock alive: who works under a lock has nothing to say meanwhile.
-func (s *session) idles() bool {
+func idles(s *session) bool {
 	return s.answers.len() == 0 && s.hold&client.HoldPause == 0 && !s.Subscribed() && !s.Monitoring && !s.Kept.Any()
 }

@@ -112,7 +112,7 @@ func (k *Waiter) start(c *call, what command) {
 // ItsTurn begins the command as soon as all earlier ones are answered.
 func (k *Waiter) ItsTurn() {
 	c := k.call
-	if oldest, any := k.h.OldestTag(); c.begun || !any || oldest != c.tag || k.h.Gone() {
+	if oldest, any := k.h.Answers().Oldest(); c.begun || !any || oldest != c.tag || k.h.Gone() {
 		return
 	}
 	c.begun = true

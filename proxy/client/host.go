@@ -53,13 +53,8 @@ type Host interface {
 	ClearHold(h Hold)
 	// Push has message make a push, which is written behind the answer of command tag.
 	Push(tag uint32, message func(proto int) []byte)
-	// AnsweredTag is the number of the last command that is answered.
-	AnsweredTag() uint32
-	// OldestTag is the number of the oldest command that is not answered, if any is.
-	OldestTag() (tag uint32, any bool)
-	// TouchedTag is the number of the latest command of whose answer anything has come, and whether it is the
-	// latest of all.
-	TouchedTag() (tag uint32, latest bool)
+	// Answers is which commands are answered.
+	Answers() Answers
 	// TakesPushes says that the connection is there, will stay, and wants to be told anything.
 	TakesPushes() bool
 	// Gone says that the connection is closed.
@@ -74,6 +69,16 @@ const (
 	ByRefuse    // the proxy, which did not run it
 	ByProxy
 )
+
+// Answers is which commands of a client are answered, by their numbers.
+type Answers interface {
+	// Answered is the last command that is answered.
+	Answered() uint32
+	// Oldest is the oldest command that is not answered, if any is.
+	Oldest() (tag uint32, any bool)
+	// Touched is the latest command of whose answer anything has come, and whether it is the latest of all.
+	Touched() (tag uint32, latest bool)
+}
 
 // Masters is how many masters the upstream of the client has now.
 func Masters(h Host) int { return len(h.Pipes().Topology().Masters) }

@@ -97,7 +97,7 @@ func (p *Connections) Turn() {
 	if p.set == nil || p.h.Gone() || p.set.Mode() == p.h.Mode() {
 		return
 	}
-	switch oldest, any := p.h.OldestTag(); {
+	switch oldest, any := p.h.Answers().Oldest(); {
 	case p.turning && any && oldest == p.turnTag:
 		p.turning = false
 		p.set.SetMode(p.h.Mode(), func() { p.h.Answer(oldest, nil) })

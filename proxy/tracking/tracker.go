@@ -12,7 +12,7 @@
 //
 // Tracker owns the set as long as the client tracks. Where the proxy cannot know what has changed, because a
 // connection was lost or a slot has moved, the client is told that all has. An invalidation is written behind the
-// answer that it may be about (client.Host.TouchedTag), since it would else be forgotten before it was heard.
+// answer that it may be about (client.Answers.Touched), since it would else be forgotten before it was heard.
 package tracking
 
 import (
@@ -193,7 +193,7 @@ func (t *Tracker) Stale() {
 // tell tells which keys have changed: an array of them, or Null for all.
 func (t *Tracker) tell(keys []byte) {
 	about := t.h.About()
-	behind, latest := t.h.TouchedTag()
+	behind, latest := t.h.Answers().Touched()
 	if keys[0] != '*' || keys[1] == '-' {
 		if t.allTold {
 			return
@@ -241,7 +241,7 @@ func (t *Tracker) broken(id int64) {
 	}
 	about.Tracking.Broken = true
 	if about.Proto == 3 {
-		behind, _ := t.h.TouchedTag()
+		behind, _ := t.h.Answers().Touched()
 		t.pushBehind(behind, toldBroken, append(strconv.AppendInt(nil, id, 10), "\r\n"...))
 	}
 }
@@ -251,9 +251,9 @@ func (t *Tracker) broken(id int64) {
 func (t *Tracker) hear(keys []byte) {
 	switch {
 	case t.h.About().Proto == 3:
-		t.pushBehind(t.h.AnsweredTag(), toldInvalid, keys)
+		t.pushBehind(t.h.Answers().Answered(), toldInvalid, keys)
 	case t.h.About().Subscribed():
-		t.pushBehind(t.h.AnsweredTag(), toldMessage, keys)
+		t.pushBehind(t.h.Answers().Answered(), toldMessage, keys)
 	}
 }
 

@@ -1,0 +1,130 @@
+package proxy
+
+import (
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
+)
+
+const (
+	// roundCommands is after how many commands of a client the loop looks whether the round has taken longer
+	// than roundTime: then others have their turn first.
+	roundCommands = 32
+	roundTime     = 3 * time.Millisecond
+	// maxScratch is how large a command may be whose arguments stay in the scratch of the worker.
+	maxScratch = 64 << 10
+)
+
+// input is what frames the commands of one client.
+type input struct {
+	guard resp.Guard
+	long  *longCommand // at the front of what is read, or nil
+}
+
+// Read implements loop.Handler.
+func (s *session) Read(buf []byte) int {
+	s.active = s.w.loop.Now()
+	s.out.deliveries.prove()
+	s.reading = true
+	s.w.input = len(buf)
+	used := s.readCommands(buf)
+	s.reading = false
+	s.own.Turn()
+	if s.tx.IsOpen() || len(s.answers.buf) > firstAnswers {
+		s.CountMemory()
+	}
+	s.w.bytesIn.Add(uint64(used))
+	s.EndIfDone()
+	return used
+}
+
+// readCommands sends the whole commands at the front of buf on their way, and returns
+// how many bytes they are.
+func (s *session) readCommands(buf []byte) (used int) {
+	for ran := 0; used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
+		n, err := s.in.next(buf[used:], s.w.limitsOf(s))
+		if err != nil {
+			s.refuseBytes(err)
+			return len(buf)
+		}
+		if n == 0 {
+			s.conn.Need(s.in.guard.Missing(), s.in.guard.Likely(buf[used:]))
+			break
+		}
+		if n > client.LongFrom && s.in.long == nil {
+			s.in.takeApart(s, buf[used:used+n])
+			break // it comes again
+		}
+		if large := n > cluster.MaxShared; (large || s.large.on) && !s.large.turn(s, large) {
+			break
+		}
+		args, raw, err := s.in.args(buf[used:used+n], s.w.args)
+		if err != nil {
+			s.refuseBytes(err)
+			return len(buf)
+		}
+		if len(args) > 0 {
+			s.w.args = args
+			taken := s.router.dispatch(args, raw)
+			if len(raw) > maxScratch {
+				s.w.args = nil // or they would keep the command in memory
+			}
+			if !taken {
+				break // it comes again
+			}
+		}
+		s.in.long = nil
+		used += n
+		if ran++; ran%roundCommands == 0 && time.Since(s.w.loop.Now()) > roundTime {
+			s.SetHold(client.HoldRound)
+			s.w.loop.Post(func() { s.ClearHold(client.HoldRound) })
+		}
+	}
+	return used
+}
+
+// next is Guard.Next, which is not asked again about a command that is taken apart.
+func (in *input) next(buf []byte, limits *resp.Limits) (n int, err error) {
+	if in.long != nil {
+		return in.long.size, nil
+	}
+	return in.guard.Next(buf, limits)
+}
+
+// args is resp.Split of the command at the front of the input.
+func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, err error) {
+	if in.long != nil {
+		return in.long.args, raw, in.long.err
+	}
+	return resp.Split(raw, scratch)
+}
+
+// takeApart has a goroutine take raw apart, after which it is read once more. Where there is one master that
+// takes keys of all slots, nobody asks for the slots.
+func (in *input) takeApart(s *session, raw []byte) {
+	long := &longCommand{size: len(raw)}
+	in.long = long
+	s.SetHold(client.HoldLong)
+	table, scripts := s.w.table, s.w.server.scripts
+	bySlot := s.router.bySlot()
+	s.w.server.tasks.Add(1)
+	go func() { // ends by itself
+		defer s.w.server.tasks.Done()
+		long.read(table, scripts, raw, bySlot)
+		s.w.loop.Post(func() {
+			long.ready = true
+			s.CountMemory()
+			s.ClearHold(client.HoldLong)
+		})
+	}()
+}
+
+// refuseBytes answers framing that Redis refuses, and closes, as Redis does.
+func (s *session) refuseBytes(err error) {
+	s.begin(nil)
+	s.Reply(commands.ErrorReply(err))
+	s.close()
+}

@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/proxy/client"
+)
+
+// This file keeps the requests of one client in order.
+
+// inOrder makes sure that no command overtakes earlier ones that went by an
+// older topology, or over connections of another mode, or round a script.
+func (r *router) inOrder() bool {
+	s := r.s
+	v, epoch := s.w.pipes.Version(), s.w.pipes.StuckEpoch()
+	if v != r.version || epoch != r.stuckEpoch || s.Mode() != r.routed {
+		if s.answers.len() > 0 {
+			if v == r.version && r.stuckEpoch == 0 && s.Mode() == r.routed {
+				return true // behind the script, if that is where its commands are
+			}
+			s.SetHold(client.HoldOrder)
+			return false
+		}
+		r.version, r.stuckEpoch = v, epoch
+		r.routed = s.Mode()
+		s.own.Turn()
+	}
+	return true
+}
+
+// send sends req to the master of slot. What any node may get goes to one and the same, so that the
+// commands of a client, PUBLISH say, stay in order.
+func (r *router) send(slot int, req []byte, resend bool) {
+	s := r.s
+	if slot == commands.AnySlot {
+		slot = s.w.pipes.SomeSlot(s.ID)
+	}
+	r.sendTo(cluster.ToSlot(slot), req, resend)
+}
+
+// sendTo sends req, the current command or what is asked for it.
+func (r *router) sendTo(to cluster.Target, req []byte, resend bool) {
+	s := r.s
+	p := s.w.pipes.Send(cluster.Request{
+		Target: to, Mode: s.Mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+	})
+	if !resend {
+		s.writes.Add(p)
+	}
+	s.Feed(p)
+}

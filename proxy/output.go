@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"lockproxy/internal/loop"
+	"lockproxy/proxy/client"
+)
+
+const (
+	// outputLow is how many bytes of replies may be left when commands are read again.
+	outputLow = 64 << 10
+	// crowded is how many bytes of replies make the window of commands on their way smaller.
+	crowded = 256 << 10
+)
+
+// output is what waits for one client: what is going to be written, and what waits for its turn among the answers.
+type output struct {
+	s          *session
+	buf        loop.Buffer
+	pushes     []push    // that wait for their place among the answers
+	late       collected // messages that came inside an answer
+	held       int       // bytes in answers, pushes and late
+	deliveries deliveries
+}
+
+// push is something that a client is told beside its answers.
+type push struct {
+	behind uint32 // the command whose answer comes before it
+	bytes  []byte
+}
+
+// write appends to the client's output. b is copied, or kept if it is larger than loop.Shared: then nobody
+// may write to it any more.
+func (o *output) write(b []byte) {
+	s := o.s
+	room := o.buf.Cap()
+	if len(b) > loop.Shared {
+		o.buf.Adopt(s.w.loop, b)
+	} else {
+		o.buf.Append(s.w.loop, b)
+	}
+	if grown := o.buf.Cap() - room; grown != 0 {
+		if !s.gone {
+			s.memory.add(s.w, grown)
+		}
+	}
+	o.deliveries.appended += uint64(len(b))
+	s.conn.Flush()
+	if n := o.buf.Len(); n > s.w.crowded || n > strangerUnread && !s.Authenticated {
+		o.check()
+	}
+}
+
+// writeAll is write of all that has been collected.
+func (o *output) writeAll(c *collected) {
+	for _, piece := range c.front {
+		o.write(piece)
+	}
+	o.write(c.buf)
+}
+
+// waiting is how many bytes of replies wait for the client, or for their turn.
+func (o *output) waiting() int { return o.buf.Len() + o.held }
+
+// pushBytes is push of what is made already, which must not be changed any more.
+func (o *output) pushBytes(tag uint32, b []byte) {
+	s := o.s
+	if len(b) == 0 {
+		return
+	}
+	o.pushes = append(o.pushes, push{tag, b})
+	o.held += len(b)
+	if !s.answers.midAnswer() {
+		o.writePushes()
+	}
+	o.check()
+}
+
+// writePushes writes the messages that waited and the pushes whose turn it is. It is called between two
+// answers.
+func (o *output) writePushes() {
+	s := o.s
+	if size := o.late.size(); size > 0 {
+		late := o.late
+		o.late, o.held = collected{}, o.held-size
+		o.writeAll(&late)
+	}
+	if len(o.pushes) == 0 {
+		return
+	}
+	kept := o.pushes[:0]
+	for _, p := range o.pushes {
+		if s.answers.has(p.behind) {
+			kept = append(kept, p)
+			continue
+		}
+		o.held -= len(p.bytes)
+		if o.write(p.bytes); s.gone { // more waits for it than may
+			return
+		}
+	}
+	clear(o.pushes[len(kept):])
+	o.pushes = kept
+	if len(kept) == 0 {
+		o.pushes = nil
+	}
+}
+
+// Output implements loop.Handler.
+func (s *session) Output() []byte { return s.out.buf.Bytes() }
+
+// Wrote implements loop.Handler.
+func (s *session) Wrote(n int) {
+	room := s.out.buf.Cap()
+	s.out.buf.Take(s.w.loop, n)
+	if !s.gone {
+		s.memory.add(s.w, s.out.buf.Cap()-room)
+	}
+	s.out.deliveries.written += uint64(n)
+	s.active = s.w.loop.Now()
+	s.w.bytesOut.Add(uint64(n))
+	if s.hold&client.HoldOutput != 0 && s.out.waiting() < outputLow && (s.Authenticated || s.out.waiting() < strangerUnread/2) {
+		s.ClearHold(client.HoldOutput)
+	}
+	if len(s.w.full) > 0 {
+		s.out.check()
+	}
+}
