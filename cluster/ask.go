@@ -22,7 +22,7 @@ import (
 // error of the last one, up to a second longer than the node is away. Answers are taken as bytes, for error
 // replies are answers here, and COMMAND is passed on byte for byte. Safe for concurrent use.
 type asker struct {
-	o *Options
+	dialer *Dialer
 
 	mu      sync.Mutex
 	clients map[askKey]*nodeClient
@@ -31,12 +31,12 @@ type asker struct {
 
 type askKey struct {
 	addr string
-	as   login
+	as   Login
 }
 
 // ask sends the questions to addr in one pipeline and returns the answers, error replies among them. It fails
 // when there is no connection, when the node refuses the login, or at the deadline of ctx.
-func (a *asker) ask(ctx context.Context, addr string, as login, questions ...[]any) ([]resp.Value, error) {
+func (a *asker) ask(ctx context.Context, addr string, as Login, questions ...[]any) ([]resp.Value, error) {
 	replies, err := a.replies(ctx, addr, as, questions...)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (a *asker) ask(ctx context.Context, addr string, as login, questions ...[]a
 		if answers[i], _, err = resp.Parse(reply); err != nil {
 			return nil, fmt.Errorf("its answer to %v is not Redis: %w", questions[i][0], err)
 		}
-		if isError(answers[i]) && refusesLogin(string(answers[i].Str)) {
+		if answers[i].IsError() && refusesLogin(string(answers[i].Str)) {
 			return nil, errors.New(string(answers[i].Str))
 		}
 	}
@@ -54,7 +54,7 @@ func (a *asker) ask(ctx context.Context, addr string, as login, questions ...[]a
 }
 
 // replies is ask, for the answers as they came.
-func (a *asker) replies(ctx context.Context, addr string, as login, questions ...[]any) ([][]byte, error) {
+func (a *asker) replies(ctx context.Context, addr string, as Login, questions ...[]any) ([][]byte, error) {
 	client, err := a.client(askKey{addr, as})
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (a *asker) client(key askKey) (*nodeClient, error) {
 		c = nil
 	}
 	if c == nil {
-		c = a.o.newClient(key.addr, key.as)
+		c = newClient(a.dialer, key.addr, key.as)
 		a.clients[key] = c
 	}
 	return c, nil
@@ -132,27 +132,27 @@ func (c *nodeClient) Close() {
 	c.Client.Close()
 }
 
-func (o *Options) newClient(addr string, as login) *nodeClient {
+func newClient(dialer *Dialer, addr string, as Login) *nodeClient {
 	life, end := context.WithCancel(context.Background())
 	c := &nodeClient{end: end}
 	c.Client = redis.NewClient(&redis.Options{
 		Addr:     addr,
-		Username: as.user,
-		Password: as.password,
+		Username: as.User,
+		Password: as.Password,
 		Protocol: 2,
 		Dialer: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(life, cancel)()
-			conn, err := o.connect(ctx, addr)
+			conn, err := dialer.Connect(ctx, addr)
 			if err != nil {
 				c.failed.Store(true)
 			}
 			return conn, err
 		},
-		DialTimeout:              o.ConnectTimeout,
+		DialTimeout:              dialer.ConnectTimeout,
 		DialerRetries:            1,
-		ReadTimeout:              o.ConnectTimeout,
+		ReadTimeout:              dialer.ConnectTimeout,
 		ContextTimeoutEnabled:    true,
 		MaxRetries:               -1,
 		PoolSize:                 4,

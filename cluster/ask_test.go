@@ -43,7 +43,7 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 		ask := func(words ...any) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
-			_, err := u.asker.ask(ctx, "a:1", login{}, words)
+			_, err := u.asker.ask(ctx, "a:1", Login{}, words)
 			return err
 		}
 		well := func(when string, want int) {
@@ -61,7 +61,7 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 		well("after silence", 2)
 		ask("CUT")
 		well("after a loss", 3)
-		r := u.asker.clients[askKey{"a:1", login{}}]
+		r := u.asker.clients[askKey{"a:1", Login{}}]
 		if n := r.PoolStats().TotalConns; n != 1 {
 			t.Errorf("%d connections", n)
 		}

@@ -27,7 +27,7 @@ func (t *Topic) CountedAt(addr string) int {
 	return 0
 }
 
-// counts notes whether the node at addr has us as a subscriber. subscriptions.mu is held.
+// counts notes whether the node at addr has us as a subscriber. Subscriptions.mu is held.
 func (t *Topic) counts(addr string, yes bool) {
 	old := *t.counted.Load()
 	if slices.Contains(old, addr) == yes {
@@ -43,20 +43,20 @@ func (t *Topic) counts(addr string, yes bool) {
 // topicsAtOnce is how many topics are listed without a break for those who wait to change something.
 const topicsAtOnce = 1024
 
-// census finds topics without subscriptions.mu, which may be held for long.
-type census struct {
+// index finds topics without Subscriptions.mu, which may be held for long.
+type index struct {
 	mu   sync.RWMutex // held for single look-ups and changes, and topicsAtOnce
 	all  [Shard + 1]map[string]*Topic
 	list []*Topic // the patterns; never changed in place
 }
 
-func (c *census) init() {
+func (c *index) init() {
 	for kind := range c.all {
 		c.all[kind] = make(map[string]*Topic)
 	}
 }
 
-func (c *census) add(t *Topic) {
+func (c *index) add(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all[t.Kind][t.Name] = t
@@ -65,7 +65,7 @@ func (c *census) add(t *Topic) {
 	}
 }
 
-func (c *census) remove(t *Topic) {
+func (c *index) remove(t *Topic) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all[t.Kind], t.Name)
@@ -75,8 +75,8 @@ func (c *census) remove(t *Topic) {
 }
 
 // Topic is the topic of that name, or nil.
-func (u *Upstream) Topic(kind TopicKind, name []byte) *Topic {
-	c := &u.subscriptions.census
+func (s *Subscriptions) Topic(kind TopicKind, name []byte) *Topic {
+	c := &s.index
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.named(kind, name)
@@ -84,7 +84,7 @@ func (u *Upstream) Topic(kind TopicKind, name []byte) *Topic {
 
 // named is the topic of that name, or nil. A longer name than a node gets is not looked up, which would take
 // the longer the longer it is. mu is held.
-func (c *census) named(kind TopicKind, name []byte) *Topic {
+func (c *index) named(kind TopicKind, name []byte) *Topic {
 	if len(name) > MaxShared {
 		return nil
 	}
@@ -93,8 +93,8 @@ func (c *census) named(kind TopicKind, name []byte) *Topic {
 
 // Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even
 // twice.
-func (u *Upstream) Topics(kind TopicKind) []*Topic {
-	c := &u.subscriptions.census
+func (s *Subscriptions) Topics(kind TopicKind) []*Topic {
+	c := &s.index
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all := make([]*Topic, 0, len(c.all[kind]))
@@ -116,14 +116,14 @@ const (
 // Concerned are the topics over which a message comes that is published on channel, a shard channel or not.
 // It gives up when more than most steps, of some nanoseconds each, would be taken to find them. left is how
 // many of them are left; below 0 it has given up.
-func (u *Upstream) Concerned(channel []byte, shard bool, most int) (topics []*Topic, left int) {
+func (s *Subscriptions) Concerned(channel []byte, shard bool, most int) (topics []*Topic, left int) {
 	if shard {
-		if t := u.Topic(Shard, channel); t != nil {
+		if t := s.Topic(Shard, channel); t != nil {
 			topics = append(topics, t)
 		}
 		return topics, most
 	}
-	c := &u.subscriptions.census
+	c := &s.index
 	c.mu.RLock()
 	t, patterns := c.named(Classic, channel), c.list
 	c.mu.RUnlock()
@@ -146,4 +146,4 @@ func (u *Upstream) Concerned(channel []byte, shard bool, most int) (topics []*To
 
 // Home is the address of the master at which classic channels and patterns are subscribed, ""
 // if there is none. What is published there reaches them in the order of the replies.
-func (u *Upstream) Home() string { return *u.subscriptions.home.Load() }
+func (s *Subscriptions) Home() string { return *s.home.Load() }

@@ -26,7 +26,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 		questions = append(questions, []any{"CLUSTER", "NODES"})
 	}
 	heard, failed := gather(u, ctx, first, rest, patience, func(ctx context.Context, addr string) (t testimony, err error) {
-		answers, err := u.asker.ask(ctx, addr, login{u.o.User, u.o.Password}, questions...)
+		answers, err := u.asker.ask(ctx, addr, Login{u.o.User, u.o.Password}, questions...)
 		if err != nil {
 			return t, err
 		}

@@ -22,7 +22,7 @@ func (u *Upstream) Command(ctx context.Context) (command []byte, err error) {
 }
 
 func (u *Upstream) commandOf(ctx context.Context, addr string) ([]byte, error) {
-	replies, err := u.asker.replies(ctx, addr, login{u.o.User, u.o.Password}, []any{"COMMAND"})
+	replies, err := u.asker.replies(ctx, addr, Login{u.o.User, u.o.Password}, []any{"COMMAND"})
 	if err != nil {
 		return nil, nodeError{addr, err}
 	}

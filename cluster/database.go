@@ -20,16 +20,6 @@ const (
 // errIdle is why a pipe that nobody used was closed.
 var errIdle = errors.New("nobody used it")
 
-// ErrMode is why a request was not run: its node can be reached and will not be put into its Mode. The error
-// that wraps it is in the node's own words, as of a database that it has not, and to ask again is no use.
-var ErrMode = errors.New("the node refuses the mode")
-
-// modeError is what the node said. It wraps ErrMode.
-type modeError struct{ text string }
-
-func (e *modeError) Error() string { return e.text }
-func (e *modeError) Unwrap() error { return ErrMode }
-
 // notRun is the modeError that a request is told which has not run because of it. It wraps ErrUnavailable, too.
 type notRun struct{ *modeError }
 

@@ -19,7 +19,7 @@ type databases struct {
 	open  map[int]int // connections by database
 }
 
-func (d *databases) Dial(ctx context.Context, addr string, m Mode, _ *Identity) (net.Conn, error) {
+func (d *databases) Dial(ctx context.Context, addr string, m DialMode, _ *Identity) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dials++

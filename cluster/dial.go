@@ -6,30 +6,54 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"lockproxy/internal/resp"
 )
 
+// Dialer opens connections to nodes. Safe for concurrent use.
+type Dialer struct {
+	Login
+	TLS            func() *tls.Config // as in Options
+	ConnectTimeout time.Duration      // to connect and log in
+	KeepAlive      time.Duration      // silence after which the kernel probes a peer
+	Log            *slog.Logger
+	Net            func(ctx context.Context, network, addr string) (net.Conn, error) // "tcp" or "unix"
+
+	cannotKill sync.Once // is told; see Identity
+}
+
+// Login is how connections to a node authenticate. The zero value: not at all.
+type Login struct{ User, Password string }
+
+// DialMode is the state that a connection is put into before its first request.
+type DialMode struct {
+	Proto   int    // 2 or 3
+	DB      int    // the database; 0 in a cluster
+	Replica bool   // READONLY is sent: a node of a cluster is to serve reads as a replica
+	As      *Login // the user whose it is; nil: the Dialer's
+}
+
 // Dial returns a connection to the node at addr that is ready for requests: TLS is set up, the login is done,
 // and it is in mode m. The connection's name is lockproxy where the node allows it. Dial blocks until then,
-// until ctx ends or Options.ConnectTimeout is over. before, if not nil, is the connection whose place it
-// takes: the node ends that one first, and before becomes the new one. Safe for concurrent use.
-func (u *Upstream) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, u.o.ConnectTimeout)
+// until ctx ends or ConnectTimeout is over. before, if not nil, is the connection whose place it takes: the
+// node ends that one first, and before becomes the new one.
+func (d *Dialer) Dial(ctx context.Context, addr string, m DialMode, before *Identity) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.ConnectTimeout)
 	defer cancel()
-	conn, err := u.o.connect(ctx, addr)
+	conn, err := d.Connect(ctx, addr)
 	if err != nil {
 		return nil, nodeError{addr, err}
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	m.Replica = m.Replica && u.kind == Cluster
 	var self Identity
-	err = shakeHands(conn, login{u.o.User, u.o.Password}, m, before, &self)
+	err = shakeHands(conn, d.Login, m, before, &self)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -42,9 +66,10 @@ func (u *Upstream) Dial(ctx context.Context, addr string, m Mode, before *Identi
 	}
 	if before != nil {
 		if before.owed && (before.id == "" || self.refused != "") {
-			u.cannotKill.Do(func() {
-				u.o.Log.Warn("a node does not end connections for us (CLIENT INFO, CLIENT KILL): what was lost on its way may "+
-					"still run after it was sent again", "node", addr, "err", cmp.Or(self.refused, before.refused))
+			d.cannotKill.Do(func() {
+				d.Log.Warn("a node does not end connections for us (CLIENT INFO, CLIENT KILL): "+
+					"what was lost on its way may still run after it was sent again",
+					"node", addr, "err", cmp.Or(self.refused, before.refused))
 			})
 		}
 		*before = self
@@ -52,25 +77,24 @@ func (u *Upstream) Dial(ctx context.Context, addr string, m Mode, before *Identi
 	return conn, nil
 }
 
-// connect opens a connection to addr, with TLS if that is asked for, that has not
-// said anything yet.
-func (o *Options) connect(ctx context.Context, addr string) (net.Conn, error) {
+// Connect opens a connection to addr, with TLS if that is asked for, that has not said anything yet.
+func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 	network := "tcp"
 	if strings.HasPrefix(addr, "/") {
 		network = "unix"
 	}
-	conn, err := o.Dial(ctx, network, addr)
+	conn, err := d.Net(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		tcp.SetNoDelay(true)
-		limitSilence(tcp, o.KeepAlive)
+		limitSilence(tcp, d.KeepAlive)
 	}
-	if o.TLS == nil {
+	if d.TLS == nil {
 		return conn, nil
 	}
-	config := o.TLS()
+	config := d.TLS()
 	if host, _, err := net.SplitHostPort(addr); err == nil && config.ServerName == "" && !config.InsecureSkipVerify {
 		config = config.Clone()
 		config.ServerName = host
@@ -86,17 +110,17 @@ func (o *Options) connect(ctx context.Context, addr string) (net.Conn, error) {
 // shakeHands does the login and sets the mode, all in one round trip. A *modeError says that the node has not
 // the database of m, or not the user. before, if not nil, is ended by it, and self becomes the identity of
 // conn.
-func shakeHands(conn net.Conn, as login, m Mode, before, self *Identity) error {
+func shakeHands(conn net.Conn, as Login, m DialMode, before, self *Identity) error {
 	var hello []byte
 	var asked []step
-	user := cmp.Or(as.user, "default")
+	user := cmp.Or(as.User, "default")
 	switch {
-	case m.Proto == 3 && as.password != "":
-		hello = resp.AppendCommandStrings(hello, "HELLO", "3", "AUTH", user, as.password)
+	case m.Proto == 3 && as.Password != "":
+		hello = resp.AppendCommandStrings(hello, "HELLO", "3", "AUTH", user, as.Password)
 	case m.Proto == 3:
 		hello = resp.AppendCommandStrings(hello, "HELLO", "3")
-	case as.password != "":
-		hello = resp.AppendCommandStrings(hello, "AUTH", user, as.password)
+	case as.Password != "":
+		hello = resp.AppendCommandStrings(hello, "AUTH", user, as.Password)
 	}
 	if hello != nil {
 		asked = append(asked, required)
@@ -119,8 +143,8 @@ func shakeHands(conn net.Conn, as login, m Mode, before, self *Identity) error {
 		hello = append(hello, askIdentity...)
 		asked = append(asked, naming)
 	}
-	if m.special() { // last, for this user may not be allowed the rest
-		hello = resp.AppendCommandStrings(hello, "AUTH", m.Own.as.user, m.Own.as.password)
+	if m.As != nil { // last, for this user may not be allowed the rest
+		hello = resp.AppendCommandStrings(hello, "AUTH", m.As.User, m.As.Password)
 		asked = append(asked, decisive)
 	}
 	if _, err := conn.Write(hello); err != nil {
@@ -141,11 +165,11 @@ func shakeHands(conn net.Conn, as login, m Mode, before, self *Identity) error {
 		if err != nil {
 			return fmt.Errorf("its answer is not Redis: %w", err)
 		}
-		if s == naming || s == ending && isError(reply) {
+		if s == naming || s == ending && reply.IsError() {
 			self.named(reply)
 		}
 		switch text := string(reply.Str); {
-		case !isError(reply):
+		case !reply.IsError():
 		case s == decisive, s == database && !refusesLogin(text):
 			return &modeError{text}
 		case s < optional || refusesLogin(text):
@@ -170,5 +194,3 @@ const (
 	ending        // the same: the connection before
 	naming        // the same: of this connection
 )
-
-func isError(v resp.Value) bool { return v.Kind == '-' || v.Kind == '!' }

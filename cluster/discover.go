@@ -50,10 +50,18 @@ func (o Options) withDefaults() Options {
 	o.KeepAlive = cmp.Or(o.KeepAlive, d.KeepAlive)
 	o.Log = cmp.Or(o.Log, d.Log)
 	if o.Dial == nil {
-		// connect sets the keepalive itself.
+		// Dialer.Connect sets the keepalive itself.
 		o.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
 	return o
+}
+
+// dialer is the Dialer of these options, of which none is left out.
+func (o *Options) dialer() *Dialer {
+	return &Dialer{
+		Login: Login{o.User, o.Password}, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: o.KeepAlive,
+		Log: o.Log, Net: o.Dial,
+	}
 }
 
 // Discover finds out what the nodes at Options.Addrs are and learns the
@@ -131,7 +139,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 // identity is what a node says of itself.
 type identity struct {
 	addr     string
-	as       login  // what let us in
+	as       Login  // what let us in
 	mode     string // "standalone", "cluster" or "sentinel"
 	version  string // "" when it is no Redis that tells
 	runID    string
@@ -143,7 +151,7 @@ type identity struct {
 // identify asks the node at addr what it is. A Sentinel may have a login of its
 // own.
 func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) {
-	logins := []login{{u.o.User, u.o.Password}}
+	logins := []Login{{u.o.User, u.o.Password}}
 	if u.sentinelLogin != logins[0] {
 		logins = append(logins, u.sentinelLogin)
 	}
@@ -163,13 +171,13 @@ func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) 
 	return identity{}, first
 }
 
-func (u *Upstream) identifyAs(ctx context.Context, addr string, as login) (identity, error) {
+func (u *Upstream) identifyAs(ctx context.Context, addr string, as Login) (identity, error) {
 	answers, err := u.asker.ask(ctx, addr, as, []any{"INFO", "server"}, []any{"INFO", "replication"})
 	if err != nil {
 		return identity{}, err
 	}
 	server, replication := answers[0], answers[1]
-	if isError(server) {
+	if server.IsError() {
 		// INFO is forbidden or unknown; HELLO, of Redis >= 6, tells nearly as much.
 		return u.identifyByHello(ctx, addr, as, server)
 	}
@@ -199,13 +207,13 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as login) (ident
 	}
 }
 
-func (u *Upstream) identifyByHello(ctx context.Context, addr string, as login, refused resp.Value) (identity, error) {
+func (u *Upstream) identifyByHello(ctx context.Context, addr string, as Login, refused resp.Value) (identity, error) {
 	answers, err := u.asker.ask(ctx, addr, as, []any{"HELLO", "2"})
 	if err != nil {
 		return identity{}, err
 	}
 	hello := answers[0]
-	if isError(hello) {
+	if hello.IsError() {
 		return identity{}, errors.New(string(refused.Str))
 	}
 	said := pairs(hello)

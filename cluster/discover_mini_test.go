@@ -10,8 +10,8 @@ import (
 func TestDiscoverMiniredis(t *testing.T) {
 	m := miniredis.RunT(t)
 	u := discovered(t, Options{Addrs: []string{m.Addr()}})
-	if top := u.Topology(); top.Kind != Single || top.Slots[1].Addr != m.Addr() || u.Sharded() {
-		t.Errorf("%v at %+v, sharded %v", top.Kind, top.Slots[1], u.Sharded())
+	if top := u.Topology(); top.Kind != Single || top.Slots[1].Addr != m.Addr() || u.Topology().Sharded() {
+		t.Errorf("%v at %+v, sharded %v", top.Kind, top.Slots[1], u.Topology().Sharded())
 	}
 	command, err := u.Command(t.Context())
 	if err != nil || len(command) == 0 {

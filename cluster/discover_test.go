@@ -27,8 +27,8 @@ func TestDiscoverCluster(t *testing.T) {
 	if top.Kind != Cluster || len(top.Masters) != 3 || len(top.Replicas) != 3 || top.Served() != slot.Count {
 		t.Fatalf("%v, %d masters, %d replicas, %d slots", top.Kind, len(top.Masters), len(top.Replicas), top.Served())
 	}
-	if top.RedisVersion == "" || u.Sharded() != (majorVersion(top.RedisVersion) >= 7) {
-		t.Errorf("version %q, sharded %v", top.RedisVersion, u.Sharded())
+	if top.RedisVersion == "" || u.Topology().Sharded() != (majorVersion(top.RedisVersion) >= 7) {
+		t.Errorf("version %q, sharded %v", top.RedisVersion, u.Topology().Sharded())
 	}
 	if m := top.Slots[0]; m != top.Masters[0] || !m.Master || m.Addr != nodes[0].addr || len(m.ID) != 40 {
 		t.Errorf("slot 0 at %+v", m)
@@ -55,7 +55,7 @@ func TestDiscoverUnixSocket(t *testing.T) {
 	if got := u.Topology().Slots[0].Addr; got != path {
 		t.Errorf("master at %s", got)
 	}
-	conn, err := u.Dial(t.Context(), path, Mode{Proto: 2}, nil)
+	conn, err := u.Dial(t.Context(), path, DialMode{Proto: 2}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestDiscoverTLS(t *testing.T) {
 	config := trusting(t, ca, cert, key)
 	u := discovered(t, Options{Addrs: []string{addr}, TLS: always(config), User: "proxy", Password: "secret"})
 	for _, proto := range []int{2, 3} {
-		conn, err := u.Dial(t.Context(), addr, Mode{Proto: proto}, nil)
+		conn, err := u.Dial(t.Context(), addr, DialMode{Proto: proto}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestDialErrors(t *testing.T) {
 	u := discovered(t, Options{Addrs: addrs(s), Password: "right", ConnectTimeout: 300 * time.Millisecond})
 	s.must(t, "CONFIG", "SET", "requirepass", "other")
 	for _, proto := range []int{2, 3} {
-		_, err := u.Dial(t.Context(), s.addr, Mode{Proto: proto}, nil)
+		_, err := u.Dial(t.Context(), s.addr, DialMode{Proto: proto}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "cluster: node "+s.addr+": WRONGPASS") {
 			t.Errorf("%d: %v", proto, err)
 		}
@@ -255,13 +255,13 @@ func TestDialErrors(t *testing.T) {
 	s.must(t, "CONFIG", "SET", "requirepass", "right")
 	s.signal(t, syscall.SIGSTOP)
 	began := time.Now()
-	_, err := u.Dial(t.Context(), s.addr, Mode{Proto: 2}, nil)
+	_, err := u.Dial(t.Context(), s.addr, DialMode{Proto: 2}, nil)
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := u.Dial(ctx, s.addr, Mode{Proto: 2}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := u.Dial(ctx, s.addr, DialMode{Proto: 2}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	s.signal(t, syscall.SIGCONT)
@@ -272,7 +272,7 @@ func TestDialWithoutPassword(t *testing.T) {
 	u := discovered(t, Options{Addrs: addrs(s)})
 	s.must(t, "CONFIG", "SET", "requirepass", "new")
 	for _, proto := range []int{2, 3} {
-		if _, err := u.Dial(t.Context(), s.addr, Mode{Proto: proto}, nil); err == nil || !strings.Contains(err.Error(), "wants a password") {
+		if _, err := u.Dial(t.Context(), s.addr, DialMode{Proto: proto}, nil); err == nil || !strings.Contains(err.Error(), "wants a password") {
 			t.Errorf("%d: %v", proto, err)
 		}
 	}

@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"bytes"
 	"crypto/tls"
-	"errors"
 	"net"
 	"strings"
 )
@@ -38,20 +36,4 @@ func discreet(text string, err error) string {
 		}
 	}
 	return text
-}
-
-// errRedirected is what becomes of a redirect when its budget is used up.
-var errRedirected = errors.New("it was redirected again and again")
-
-// isRedirect says that an error reply names another node.
-func isRedirect(reply []byte) bool {
-	return bytes.HasPrefix(reply, []byte("-MOVED ")) || bytes.HasPrefix(reply, []byte("-ASK "))
-}
-
-// complaint is an error reply as an error.
-func complaint(reply []byte) error {
-	if isRedirect(reply) {
-		return errRedirected
-	}
-	return errors.New(string(bytes.TrimSpace(reply)))
 }

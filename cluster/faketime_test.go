@@ -54,10 +54,11 @@ func (p *pipeRedis) serve(conn net.Conn) {
 func TestFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pipeRedis
-		u, err := Discover(t.Context(), Options{Addrs: []string{"10.0.0.1:6379"}, Dial: p.dial, Log: testLog(t)})
+		found, err := Discover(t.Context(), Options{Addrs: []string{"10.0.0.1:6379"}, Dial: p.dial, Log: testLog(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
+		u := withSubscriptions(t, found)
 		ctx, stop := context.WithCancel(t.Context())
 		defer synctest.Wait()
 		defer stop()
@@ -87,9 +88,9 @@ func TestFakeTime(t *testing.T) {
 		// A connection that nobody needs is closed after a while.
 		cancel()
 		time.Sleep(time.Minute)
-		u.subscriptions.mu.Lock()
-		feeds := len(u.subscriptions.feeds)
-		u.subscriptions.mu.Unlock()
+		u.Subscriptions.mu.Lock()
+		feeds := len(u.Subscriptions.feeds)
+		u.Subscriptions.mu.Unlock()
 		if feeds != 0 {
 			t.Errorf("%d feeds are left", feeds)
 		}

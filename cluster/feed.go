@@ -26,10 +26,10 @@ var (
 // feed is the subscription connection to one node. It speaks RESP2: there, every command of ours has its
 // reply in the order of the commands, with messages in between. A node that loses a slot says by itself that
 // a topic was unsubscribed, and then the reply to our own command is an error. So a PING follows each
-// UNSUBSCRIBE, and only the reply to that is taken for an answer. The fields are guarded by subscriptions.mu.
+// UNSUBSCRIBE, and only the reply to that is taken for an answer. The fields are guarded by Subscriptions.mu.
 type feed struct {
 	*nodeConn
-	s     *subscriptions
+	s     *Subscriptions
 	addr  string
 	stuck atomic.Bool // it waits for an outlet, and reads nothing
 
@@ -64,7 +64,7 @@ var words = [...][2]string{
 	Shard:   {subscribe: "ssubscribe", unsubscribe: "sunsubscribe"},
 }
 
-func newFeed(s *subscriptions, addr string) *feed {
+func newFeed(s *Subscriptions, addr string) *feed {
 	f := &feed{s: s, addr: addr, busy: time.Now(), subscribed: make(map[topicKey]*subscriptionAt)}
 	f.nodeConn = newNodeConn(f, &s.mu)
 	return f
@@ -125,7 +125,7 @@ func (f *feed) send(d owedReply, command ...string) {
 
 // run connects and serves the connection until it fails or is not needed any more.
 func (f *feed) run() {
-	err := f.begin(f.s.ctx, f.s.u, f.addr)
+	err := f.begin(f.s.ctx, f.s.nodes, f.addr)
 	if err == nil {
 		err = f.end(f.watch())
 	}
@@ -182,9 +182,9 @@ func (f *feed) die(err error) {
 	if rest.failures > 1 {
 		level = slog.LevelDebug // it was said already
 	}
-	s.u.o.Log.Log(s.ctx, level, "subscription connection lost",
+	s.log.Log(s.ctx, level, "subscription connection lost",
 		"node", f.addr, "topics", len(all), "err", err)
-	s.u.Refresh()
+	s.nodes.Refresh()
 	for _, t := range all {
 		s.tell(t)
 	}
@@ -222,7 +222,7 @@ func (f *feed) take(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	if isError(v) {
+	if v.IsError() {
 		switch d, ok := f.settle(func(d owedReply) bool { return d.verb != unsubscribe }); {
 		case !ok && d.verb != unsubscribe:
 			return errors.New(string(v.Str))

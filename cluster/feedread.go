@@ -99,7 +99,7 @@ func bulk(b []byte) (text, rest []byte, ok bool) {
 }
 
 // confirmed notes that f has subscribed the topic of d.
-func (s *subscriptions) confirmed(f *feed, d owedReply) {
+func (s *Subscriptions) confirmed(f *feed, d owedReply) {
 	l, t := d.at, d.at.topic
 	s.mu.Lock()
 	if f.subscribed[t.key()] != l {
@@ -125,7 +125,7 @@ func (s *subscriptions) confirmed(f *feed, d owedReply) {
 
 // unsubscribed notes that the node has let go of the topic of d, as it was asked to. It may have been asked
 // for again since then.
-func (s *subscriptions) unsubscribed(f *feed, d owedReply) {
+func (s *Subscriptions) unsubscribed(f *feed, d owedReply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, t := d.at, d.at.topic
@@ -141,7 +141,7 @@ func (s *subscriptions) unsubscribed(f *feed, d owedReply) {
 
 // withdrawn deals with a subscription that the node ended by itself, as it does
 // when the slot moves away.
-func (s *subscriptions) withdrawn(f *feed, key topicKey) {
+func (s *Subscriptions) withdrawn(f *feed, key topicKey) {
 	s.mu.Lock()
 	l := f.subscribed[key]
 	if l == nil || !l.live { // as after an UNSUBSCRIBE of ours
@@ -153,12 +153,12 @@ func (s *subscriptions) withdrawn(f *feed, key topicKey) {
 	f.forget(l)
 	s.again(t, movedPause)
 	s.mu.Unlock()
-	s.u.Refresh()
+	s.nodes.Refresh()
 	s.tell(t)
 }
 
 // refused deals with an error reply to a SUBSCRIBE.
-func (s *subscriptions) refused(f *feed, d owedReply, text string) {
+func (s *Subscriptions) refused(f *feed, d owedReply, text string) {
 	l, t := d.at, d.at.topic
 	s.mu.Lock()
 	if f.subscribed[t.key()] != l || l.leaving {
@@ -194,7 +194,7 @@ func (s *subscriptions) refused(f *feed, d owedReply, text string) {
 	}
 	s.endIfUnused(t, nil)
 	s.mu.Unlock()
-	s.u.Refresh()
+	s.nodes.Refresh()
 	s.tell(t)
 }
 

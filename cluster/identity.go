@@ -31,7 +31,7 @@ var askIdentity = resp.AppendCommandStrings(nil, "CLIENT", "INFO")
 
 // named takes the answer to askIdentity, or to kill if that is an error.
 func (i *Identity) named(v resp.Value) {
-	if isError(v) {
+	if v.IsError() {
 		i.refused = string(v.Str)
 		return
 	}

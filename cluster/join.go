@@ -26,7 +26,7 @@ type attached struct {
 	uses, leaving int
 }
 
-// barrier waits for the answers of several nodes. Its fields are guarded by subscriptions.mu.
+// barrier waits for the answers of several nodes. Its fields are guarded by Subscriptions.mu.
 type barrier struct {
 	missing int
 	err     error
@@ -55,18 +55,7 @@ func (o *barrier) arrived() {
 //
 // It blocks until ctx ends at most; a node that refuses for good ends it sooner. An error leaves
 // nothing behind.
-func (u *Upstream) Join(ctx context.Context, kind TopicKind, names []string, out Outlet) ([]*Topic, error) {
-	return u.subscriptions.join(ctx, kind, names, out)
-}
-
-// Leave ends what Join began for out, and returns when the nodes have confirmed: everything that they
-// had published before has been delivered by then. It blocks until ctx ends at most, and what it was
-// called for is done in any case.
-func (u *Upstream) Leave(ctx context.Context, topics []*Topic, out Outlet) {
-	u.subscriptions.part(ctx, topics, out)
-}
-
-func (s *subscriptions) join(ctx context.Context, kind TopicKind, names []string, out Outlet) ([]*Topic, error) {
+func (s *Subscriptions) Join(ctx context.Context, kind TopicKind, names []string, out Outlet) ([]*Topic, error) {
 	o := newBarrier()
 	topics := make([]*Topic, len(names))
 	s.mu.Lock()
@@ -111,21 +100,10 @@ func (s *subscriptions) join(ctx context.Context, kind TopicKind, names []string
 	return nil, fmt.Errorf("cluster: subscribe: %w", err)
 }
 
-// await asks the nodes of t for it anew, so that o ends behind everything that they have said so
-// far. mu is held.
-func (s *subscriptions) await(t *Topic, o *barrier) {
-	o.missing++
-	t.asked++
-	s.place(t)
-	for _, l := range t.places {
-		if !l.leaving && l.sent < t.asked {
-			l.feed.subscribe(l)
-		}
-	}
-	t.joins = append(t.joins, join{o, t.asked})
-}
-
-func (s *subscriptions) part(ctx context.Context, topics []*Topic, out Outlet) {
+// Leave ends what Join began for out, and returns when the nodes have confirmed: everything that they
+// had published before has been delivered by then. It blocks until ctx ends at most, and what it was
+// called for is done in any case.
+func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) {
 	o := newBarrier()
 	s.mu.Lock()
 	fenced := make(map[*feed]bool)
@@ -154,6 +132,20 @@ func (s *subscriptions) part(ctx context.Context, topics []*Topic, out Outlet) {
 	for _, t := range topics {
 		t.detach(out, 0, 1)
 	}
+}
+
+// await asks the nodes of t for it anew, so that o ends behind everything that they have said so
+// far. mu is held.
+func (s *Subscriptions) await(t *Topic, o *barrier) {
+	o.missing++
+	t.asked++
+	s.place(t)
+	for _, l := range t.places {
+		if !l.leaving && l.sent < t.asked {
+			l.feed.subscribe(l)
+		}
+	}
+	t.joins = append(t.joins, join{o, t.asked})
 }
 
 // attach counts one that listens through out. mu is held.

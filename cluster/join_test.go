@@ -71,7 +71,7 @@ func (l *letterbox) silent(t *testing.T) {
 }
 
 // join is Join for a test.
-func (l *letterbox) join(t *testing.T, u *Upstream, kind TopicKind, names ...string) []*Topic {
+func (l *letterbox) join(t *testing.T, u *hub, kind TopicKind, names ...string) []*Topic {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
@@ -87,17 +87,17 @@ func (l *letterbox) join(t *testing.T, u *Upstream, kind TopicKind, names ...str
 	return topics
 }
 
-func (u *Upstream) topicsLeft() int {
-	u.subscriptions.mu.Lock()
-	defer u.subscriptions.mu.Unlock()
-	return len(u.subscriptions.topics) + len(u.subscriptions.loose)
+func (u *hub) topicsLeft() int {
+	u.Subscriptions.mu.Lock()
+	defer u.Subscriptions.mu.Unlock()
+	return len(u.Subscriptions.topics) + len(u.Subscriptions.loose)
 }
 
 // Everybody shares one subscription, and each outlet gets each message once. Names are any bytes,
 // and a channel, a pattern and a shard channel of one name are three things.
 func TestJoin(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	a, b := newLetterbox(), newLetterbox()
 	const name = "n\x00\r\n*"
 	first := a.join(t, u, Classic, name, "other")
@@ -157,7 +157,7 @@ func TestJoin(t *testing.T) {
 // behind that.
 func TestJoinIsAFence(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	a, b := newLetterbox(), newLetterbox()
 	for i := range 200 {
 		kind := TopicKind(i % 2)
@@ -184,7 +184,7 @@ func TestJoinIsAFence(t *testing.T) {
 // What a node refuses for good, or cannot confirm in time, leaves nothing behind.
 func TestJoinFails(t *testing.T) {
 	s := startRedis(t, "--user", "proxy", "on", ">secret", "~*", "+@all", "resetchannels", "&open*")
-	u := discovered(t, Options{Addrs: addrs(s), User: "proxy", Password: "secret"})
+	u := subscribing(t, Options{Addrs: addrs(s), User: "proxy", Password: "secret"})
 	a := newLetterbox()
 	kept := a.join(t, u, Classic, "open1")
 	for _, kind := range []TopicKind{Classic, Pattern, Shard} {
@@ -214,7 +214,7 @@ func TestJoinFails(t *testing.T) {
 // A lost connection is made good in silence.
 func TestJoinIsRestored(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	a := newLetterbox()
 	topics := a.join(t, u, Classic, "a", "b")
 	a.join(t, u, Pattern, "c*")
@@ -242,7 +242,7 @@ func TestJoinIsRestored(t *testing.T) {
 // Notifications about keys come from every master, and what is published comes once.
 func TestJoinNotificationsOfKeys(t *testing.T) {
 	nodes := startCluster(t, 0, "--notify-keyspace-events", "KEA")
-	u := discovered(t, Options{Addrs: addrs(nodes[0])})
+	u := subscribing(t, Options{Addrs: addrs(nodes[0])})
 	a := newLetterbox()
 	all := a.join(t, u, Pattern, "*")
 	event := a.join(t, u, Classic, "__keyevent@0__:set", "plain")
@@ -304,7 +304,7 @@ func TestJoinNotificationsOfKeys(t *testing.T) {
 // A shard channel moves along with its slot, and other channels move when their node goes.
 func TestJoinMoves(t *testing.T) {
 	nodes := startCluster(t, 1)
-	u := discovered(t, Options{Addrs: addrs(nodes[0])})
+	u := subscribing(t, Options{Addrs: addrs(nodes[0])})
 	a := newLetterbox()
 	a.join(t, u, Shard, "{job}")
 	a.join(t, u, Classic, "news")
@@ -347,7 +347,7 @@ func TestJoinMoves(t *testing.T) {
 // A feed waits for an outlet that is full, is not taken for dead meanwhile, and loses nothing.
 func TestJoinFull(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	a := newLetterbox()
 	a.join(t, u, Classic, "news")
 	a.isFull.Store(true)
@@ -371,7 +371,7 @@ func TestJoinFull(t *testing.T) {
 // has joined hears.
 func TestJoinChurn(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	end := time.Now().Add(1500 * time.Millisecond)
 	var wg sync.WaitGroup
 	for w := range 20 {
@@ -406,7 +406,7 @@ func TestJoinChurn(t *testing.T) {
 		return s.must(t, "PUBSUB", "NUMPAT") == int64(0) && len(s.must(t, "PUBSUB", "CHANNELS").([]any)) == 0 &&
 			len(s.must(t, "PUBSUB", "SHARDCHANNELS").([]any)) == 0
 	})
-	for kind := range u.subscriptions.census.all {
+	for kind := range u.Subscriptions.index.all {
 		if n := len(u.Topics(TopicKind(kind))); n > 0 {
 			t.Errorf("%d topics of kind %d are counted", n, kind)
 		}

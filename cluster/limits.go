@@ -22,7 +22,7 @@ const limitsTimeout = 2 * time.Second
 func (u *Upstream) Limits(ctx context.Context) (l Limits) {
 	for _, n := range u.Topology().Masters {
 		ctx, cancel := context.WithTimeout(ctx, limitsTimeout)
-		answers, err := u.asker.ask(ctx, n.Addr, login{u.o.User, u.o.Password},
+		answers, err := u.asker.ask(ctx, n.Addr, Login{u.o.User, u.o.Password},
 			[]any{"CONFIG", "GET", "proto-max-bulk-len"}, []any{"CONFIG", "GET", "client-query-buffer-limit"})
 		cancel()
 		if err == nil {
@@ -34,7 +34,7 @@ func (u *Upstream) Limits(ctx context.Context) (l Limits) {
 
 // setting is the number in a reply to CONFIG GET of one parameter, 0 if there is none.
 func setting(v resp.Value) int {
-	if isError(v) || len(v.Elems) != 2 {
+	if v.IsError() || len(v.Elems) != 2 {
 		return 0
 	}
 	n, err := strconv.Atoi(v.Elems[1].Text())

@@ -1,13 +1,10 @@
 package cluster
 
-// login is how connections to a node authenticate. The zero value: not at all.
-type login struct{ user, password string }
-
 // PrivateAs is Private for a client that is another user than the proxy: its connections authenticate as
 // that. A request to a node that does not let it in fails with ErrMode, in the node's words.
 func (p *Pipes) PrivateAs(m Mode, owner PrivateOwner, user, password string) *Private {
 	o := p.Private(m, owner)
-	o.as = &login{user, password}
+	o.as = &Login{user, password}
 	o.setup.Requests = func(bool, int64) [][]byte { return nil }
 	return o
 }

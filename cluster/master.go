@@ -64,14 +64,15 @@ var (
 // A server that is away is dialled again in the background, and until it has said something
 // every request fails at once. Safe for concurrent use.
 type Master struct {
-	addr  string
-	o     MasterOptions
-	u     *Upstream // of this one server: it dials, and keeps the subscriptions
-	set   *masterSet
-	born  time.Time
-	ctx   context.Context // ends with Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
+	addr   string
+	o      MasterOptions
+	nodes  *lone
+	topics *Subscriptions // of channels of this server
+	set    *masterSet
+	born   time.Time
+	ctx    context.Context // ends with Close
+	end    context.CancelFunc
+	tasks  sync.WaitGroup
 
 	mu     sync.Mutex
 	conn   *masterConn // nil: not connected
@@ -86,12 +87,11 @@ type Master struct {
 func newMaster(addr string, o MasterOptions, set *masterSet) *Master {
 	o = o.withDefaults()
 	m := &Master{addr: addr, o: o, set: set, born: time.Now(), why: errNotYet}
-	m.u = newUpstream(Options{
-		Addrs: []string{addr}, User: o.User, Password: o.Password, TLS: o.TLS,
-		ConnectTimeout: o.ConnectTimeout, Log: o.Log, Dial: o.Dial,
-	})
-	m.u.topology.Store(wholeView(Single, addr, nil).topology(m.u.Topology(), ""))
-	m.u.subscriptions.moved()
+	dial := Options{
+		User: o.User, Password: o.Password, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, Log: o.Log, Dial: o.Dial,
+	}.withDefaults()
+	m.nodes = newLone(addr, dial.dialer())
+	m.topics = NewSubscriptions(m.nodes, o.Log)
 	m.ctx, m.end = context.WithCancel(context.Background())
 	m.tasks.Go(m.run) // ends with m.ctx
 	return m
@@ -104,14 +104,14 @@ func (m *Master) Addr() string { return m.addr }
 func (m *Master) Close() {
 	m.end()
 	m.tasks.Wait()
-	m.u.Close()
+	m.topics.Close()
 }
 
-// Subscribe is Upstream.Subscribe for a classic channel of this server.
+// Subscribe is Subscriptions.Subscribe for a classic channel of this server.
 func (m *Master) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (
 	cancel func(), err error,
 ) {
-	return m.u.Subscribe(ctx, -1, channel, notify)
+	return m.topics.Subscribe(ctx, -1, channel, notify)
 }
 
 // Ask sends req, one whole command, which must not change any more, and has to told its reply (RESP2,
@@ -167,7 +167,7 @@ func (m *Master) run() {
 // serve serves one connection until it ends. It reports whether it was of use.
 func (m *Master) serve() (joined bool) {
 	c := newMasterConn(m)
-	if err := c.begin(m.ctx, m.u, m.addr); err != nil {
+	if err := c.begin(m.ctx, m.nodes, m.addr); err != nil {
 		var n nodeError
 		if errors.As(err, &n) {
 			err = n.err // whose it is will be said
@@ -231,3 +231,24 @@ func (m *Master) watch(c *masterConn) error {
 		}
 	}
 }
+
+// lone is one server as the Nodes of subscriptions.
+type lone struct {
+	*Dialer
+	topology Topology
+}
+
+func newLone(addr string, dialer *Dialer) *lone {
+	n := &Node{Addr: addr, Master: true}
+	l := &lone{dialer, Topology{Version: 1, Kind: Single, Masters: []*Node{n}}}
+	for i := range l.topology.Slots {
+		l.topology.Slots[i] = n
+	}
+	return l
+}
+
+// Topology implements Nodes.
+func (l *lone) Topology() *Topology { return &l.topology }
+
+// Refresh implements Nodes: the server is always the same.
+func (l *lone) Refresh() {}

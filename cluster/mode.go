@@ -30,3 +30,12 @@ func (m Mode) again() Mode {
 	m.Replica, m.Second = false, false
 	return m
 }
+
+// dialled is what of m the connection is put into before its first request.
+func (m Mode) dialled() DialMode {
+	d := DialMode{Proto: m.Proto, DB: m.DB, Replica: m.Replica}
+	if m.Own != nil {
+		d.As = m.Own.as
+	}
+	return d
+}

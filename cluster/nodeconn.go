@@ -45,6 +45,11 @@ type nodeUser interface {
 	pause(ctx context.Context)
 }
 
+// NodeDialer makes connections to nodes: a Dialer is one.
+type NodeDialer interface {
+	Dial(ctx context.Context, addr string, m DialMode, before *Identity) (net.Conn, error)
+}
+
 const (
 	// nodeBuffer is what a nodeConn reads into. It grows with frames that are larger.
 	nodeBuffer = 64 << 10
@@ -59,8 +64,8 @@ func newNodeConn(user nodeUser, mu sync.Locker) *nodeConn {
 }
 
 // begin dials the node at addr and serves the connection until end, or until it fails, which ends c.ctx.
-func (c *nodeConn) begin(ctx context.Context, u *Upstream, addr string) error {
-	conn, err := u.Dial(ctx, addr, Mode{Proto: 2}, nil)
+func (c *nodeConn) begin(ctx context.Context, by NodeDialer, addr string) error {
+	conn, err := by.Dial(ctx, addr, DialMode{Proto: 2}, nil)
 	if err != nil {
 		return err
 	}

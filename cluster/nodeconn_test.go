@@ -28,7 +28,7 @@ func (f *frames) pause(context.Context) { f.pauses++ }
 
 // connected is a nodeConn of f to a node that serve plays behind the login.
 func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *nodeConn {
-	u := newUpstream(Options{Addrs: []string{"a:1"}, Dial: func(context.Context, string, string) (net.Conn, error) {
+	u := &Dialer{ConnectTimeout: time.Second, Net: func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()
 		go func() { // ends with its connection
 			buf := make([]byte, 4096)
@@ -39,8 +39,7 @@ func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *no
 			serve(there)
 		}()
 		return here, nil
-	}})
-	t.Cleanup(u.Close)
+	}}
 	c := newNodeConn(f, &f.mu)
 	f.mu.Lock()
 	c.queue([]byte(queued))

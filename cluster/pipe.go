@@ -29,21 +29,10 @@ type Receiver interface {
 	Detour(tag uint32)
 }
 
-// Errors that Receiver.Fail and Client.Do wrap.
-var (
-	// ErrUnknownOutcome: the connection was lost after the request had been
-	// written, and the request may not be sent twice.
-	ErrUnknownOutcome = errors.New("the connection was lost after the command was sent: it may or may not have run")
-	// ErrUnavailable: no node took the request within the time budget. It has not run.
-	ErrUnavailable = errors.New("the command was not run")
-)
-
 // How a pipe failed.
 var (
 	errSilent  = errors.New("no reply within upstream-timeout")
 	errRetired = errors.New("the node has left the topology")
-	errFraming = errors.New("the node sent what is no reply")
-	errHasty   = errors.New("the node answered a request before it had it")
 )
 
 // call is one request on its way.
@@ -289,7 +278,7 @@ func (p *Pipe) pop() {
 func (p *Pipe) dial() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.pipes.o.ConnectTimeout)
 	p.dialing, p.cancel = true, cancel
-	l, control, m := p.pipes.loop, p.pipes.control, p.mode
+	l, control, m := p.pipes.loop, p.pipes.control, p.mode.dialled()
 	var self *Identity
 	if p.owner == nil {
 		last := p.self

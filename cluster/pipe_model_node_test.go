@@ -17,7 +17,7 @@ import (
 const modelBusy = "-BUSY Redis is busy running a script.\r\n"
 
 // Dial implements Control.
-func (m *model) Dial(ctx context.Context, addr string, mode Mode, _ *Identity) (net.Conn, error) {
+func (m *model) Dial(ctx context.Context, addr string, mode DialMode, _ *Identity) (net.Conn, error) {
 	m.dials.Add(1)
 	n := m.conns.Add(1)
 	rng := rand.New(rand.NewPCG(m.seed, n))

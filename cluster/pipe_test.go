@@ -47,7 +47,7 @@ func (r *rig) Refresh() {
 	r.mu.Unlock()
 }
 
-func (r *rig) Dial(_ context.Context, addr string, _ Mode, _ *Identity) (net.Conn, error) {
+func (r *rig) Dial(_ context.Context, addr string, _ DialMode, _ *Identity) (net.Conn, error) {
 	r.mu.Lock()
 	node, refusal := r.nodes[addr], r.refusal
 	r.mu.Unlock()

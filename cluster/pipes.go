@@ -20,7 +20,7 @@ type Control interface {
 	// Dial returns a connection that is ready for requests: authenticated,
 	// and in mode m. before, if not nil, is the one whose place it takes, which the node has ended by
 	// then if it can be; then before is the new one.
-	Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error)
+	Dial(ctx context.Context, addr string, m DialMode, before *Identity) (net.Conn, error)
 }
 
 // PipeOptions are the limits of the data plane. Zero values mean those of

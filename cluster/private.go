@@ -49,7 +49,7 @@ var ErrRefused = errors.New("the node refuses it")
 type Private struct {
 	pipes      *Pipes
 	mode       Mode   // of all connections; its Own is this
-	as         *login // how they authenticate; nil: as the proxy does
+	as         *Login // how they authenticate; nil: as the proxy does
 	owner      PrivateOwner
 	setup      Setup
 	byAddr     map[string]*privatePipe

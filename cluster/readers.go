@@ -100,14 +100,14 @@ func (r *readers) look(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	if !same {
-		r.u.o.Log.Info("replicas to read from changed", "replicas", len(t.Replicas), "fit", t.readable())
+		r.u.o.Log.Info("replicas to read from changed", "replicas", len(t.Replicas), "fit", readable(&t))
 		r.u.tell(&t)
 	}
 }
 
 // ask returns addr, or "" when the replica there should not be read from.
 func (r *readers) ask(ctx context.Context, addr string) (string, error) {
-	answers, err := r.u.asker.ask(ctx, addr, login{r.u.o.User, r.u.o.Password}, []any{"INFO", "replication"}, []any{"INFO", "persistence"})
+	answers, err := r.u.asker.ask(ctx, addr, Login{r.u.o.User, r.u.o.Password}, []any{"INFO", "replication"}, []any{"INFO", "persistence"})
 	if err != nil {
 		return "", err
 	}
@@ -138,7 +138,7 @@ func (r *readers) of(t *Topology) map[*Node][]*Node {
 }
 
 // readable is how many replicas may be read from.
-func (t *Topology) readable() int {
+func readable(t *Topology) int {
 	n := 0
 	for _, list := range t.Readers {
 		n += len(list)

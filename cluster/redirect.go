@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -235,4 +236,20 @@ func (p *Pipes) giveUp(d *deferred) {
 		why = complaint(d.reply)
 	}
 	d.to.Fail(d.tag, fmt.Errorf("no node took it in time: %w: %w", d.outcome(), why))
+}
+
+// errRedirected is what becomes of a redirect when its budget is used up.
+var errRedirected = errors.New("it was redirected again and again")
+
+// isRedirect says that an error reply names another node.
+func isRedirect(reply []byte) bool {
+	return bytes.HasPrefix(reply, []byte("-MOVED ")) || bytes.HasPrefix(reply, []byte("-ASK "))
+}
+
+// complaint is an error reply as an error.
+func complaint(reply []byte) error {
+	if isRedirect(reply) {
+		return errRedirected
+	}
+	return errors.New(string(bytes.TrimSpace(reply)))
 }

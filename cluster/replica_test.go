@@ -17,11 +17,11 @@ import (
 type replicated struct {
 	*rig
 	nodes  map[string]*scripted.Node
-	refuse func(addr string, m Mode) error // to dial; nil: nothing
-	modes  []string                        // of the connections, as they came
+	refuse func(addr string, m DialMode) error // to dial; nil: nothing
+	modes  []string                            // of the connections, as they came
 }
 
-func (d *replicated) Dial(_ context.Context, addr string, m Mode, _ *Identity) (net.Conn, error) {
+func (d *replicated) Dial(_ context.Context, addr string, m DialMode, _ *Identity) (net.Conn, error) {
 	if d.refuse != nil {
 		if err := d.refuse(addr, m); err != nil {
 			return nil, err
@@ -143,7 +143,7 @@ func TestReadsFallBack(t *testing.T) {
 				return named(node, command)
 			}
 			inReplicated(t, PipeOptions{Timeout: time.Minute}, answer, func(d *replicated) {
-				d.refuse = func(addr string, _ Mode) error {
+				d.refuse = func(addr string, _ DialMode) error {
 					if addr == "b:1" {
 						return trouble.refuse
 					}
@@ -207,7 +207,7 @@ func TestReadsLeaveASilentReplica(t *testing.T) {
 // hanging is a replicated whose b:1 lets nobody connect.
 type hanging struct{ *replicated }
 
-func (h hanging) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
+func (h hanging) Dial(ctx context.Context, addr string, m DialMode, before *Identity) (net.Conn, error) {
 	if addr == "b:1" {
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"strings"
 	"time"
 )
 
@@ -54,6 +55,12 @@ var retryErrors = map[string]*retryError{
 func retryErrorOf(reply []byte) (r *retryError, rest []byte) {
 	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
 	return retryErrors[string(word)], rest
+}
+
+// mayPass says that an error, of that text, is one of those that go away.
+func mayPass(text string) bool {
+	word, _, _ := strings.Cut(text, " ")
+	return retryErrors[word] != nil
 }
 
 // Unserved is what Redis answers for a slot that no node serves.

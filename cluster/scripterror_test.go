@@ -81,7 +81,7 @@ type watched struct {
 	strangers *int
 }
 
-func (w watched) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
+func (w watched) Dial(ctx context.Context, addr string, m DialMode, before *Identity) (net.Conn, error) {
 	if addr == "c:1" {
 		*w.strangers++
 		return nil, errors.New("unreachable")

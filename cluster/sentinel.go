@@ -83,7 +83,7 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r report, err erro
 			names = append(names, pairs(m)["name"])
 		}
 		switch {
-		case isError(answers[0]):
+		case answers[0].IsError():
 			return r, errors.New(string(answers[0].Str))
 		case len(names) == 0:
 			return r, refusal("this Sentinel watches no master")
@@ -102,7 +102,7 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r report, err erro
 	}
 	at := answers[0].Elems
 	if len(at) != 2 {
-		if isError(answers[0]) {
+		if answers[0].IsError() {
 			return r, errors.New(string(answers[0].Str))
 		}
 		return r, refusal(fmt.Sprintf("this Sentinel watches no master named %q", name))

@@ -26,37 +26,23 @@ import (
 // still come. Subscribe blocks until ctx ends at most; a node that
 // refuses for good, as for want of permission, ends it sooner. After Close no
 // more events come.
-func (u *Upstream) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error) {
-	return u.subscriptions.subscribe(ctx, slot, channel, notify)
-}
-
-// member is one caller of Subscribe. Its fields are guarded by subscriptions.mu.
-type member struct {
-	notify func(subscription.Event)
-	topic  *Topic
-	slot   int
-	joined bool          // the topic was live once
-	lost   bool          // it was told Lost last
-	gone   bool          // cancelled
-	ready  chan struct{} // closed when joined is set, or err
-	err    error
-}
-
-func (s *subscriptions) subscribe(ctx context.Context, slot int, name string, notify func(subscription.Event)) (func(), error) {
+func (s *Subscriptions) Subscribe(
+	ctx context.Context, slot int, channel string, notify func(subscription.Event),
+) (cancel func(), err error) {
 	m := &member{notify: notify, slot: slot, ready: make(chan struct{})}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return nil, fmt.Errorf("cluster: subscribe: %w", net.ErrClosed)
 	}
-	s.admit(m, name)
+	s.admit(m, channel)
 	if t := m.topic; t.live() && !t.lapsed {
 		m.joined = true
 		close(m.ready)
 	}
 	s.mu.Unlock()
 
-	cancel := func() { s.leave(m) }
+	cancel = func() { s.leave(m) }
 	select {
 	case <-m.ready:
 		if m.err != nil {
@@ -72,10 +58,25 @@ func (s *subscriptions) subscribe(ctx context.Context, slot int, name string, no
 	return nil, fmt.Errorf("cluster: subscribe: %w", m.topic.explain(ctx))
 }
 
+// Sharded says that the channels of slots are shard channels: Topology.Sharded.
+func (s *Subscriptions) Sharded() bool { return s.nodes.Topology().Sharded() }
+
+// member is one caller of Subscribe. Its fields are guarded by Subscriptions.mu.
+type member struct {
+	notify func(subscription.Event)
+	topic  *Topic
+	slot   int
+	joined bool          // the topic was live once
+	lost   bool          // it was told Lost last
+	gone   bool          // cancelled
+	ready  chan struct{} // closed when joined is set, or err
+	err    error
+}
+
 // admit makes m a member of the topic called name. mu is held.
-func (s *subscriptions) admit(m *member, name string) {
+func (s *Subscriptions) admit(m *member, name string) {
 	kind := Classic
-	if m.slot >= 0 && s.u.Sharded() {
+	if m.slot >= 0 && s.Sharded() {
 		kind = Shard
 	}
 	m.topic = s.topic(kind, name, m.slot)
@@ -84,7 +85,7 @@ func (s *subscriptions) admit(m *member, name string) {
 }
 
 // leave takes m out of its topic, which is given up with its last user.
-func (s *subscriptions) leave(m *member) {
+func (s *Subscriptions) leave(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.gone {
@@ -95,7 +96,7 @@ func (s *subscriptions) leave(m *member) {
 }
 
 // expel is leave for a member that may come back. mu is held.
-func (s *subscriptions) expel(m *member) {
+func (s *Subscriptions) expel(m *member) {
 	t := m.topic
 	t.members = slices.DeleteFunc(slices.Clone(t.members), func(o *member) bool { return o == m })
 	s.endIfUnused(t, nil)
@@ -103,13 +104,13 @@ func (s *subscriptions) expel(m *member) {
 
 // rekey has the members of topics whose channels are shard channels from now on, or are none any
 // more, change over. mu is held.
-func (s *subscriptions) rekey() (left []*Topic) {
+func (s *Subscriptions) rekey() (left []*Topic) {
 	for _, t := range s.topics {
 		if len(t.members) == 0 {
 			continue
 		}
 		m := t.members[0]
-		if m.slot < 0 || (t.Kind == Shard) == s.u.Sharded() {
+		if m.slot < 0 || (t.Kind == Shard) == s.Sharded() {
 			continue
 		}
 		for _, m := range t.members {
@@ -136,7 +137,7 @@ func (t *Topic) explain(ctx context.Context) error {
 
 // tell hands Lost and Live to the members of t, as far as they are due, and lets in those who wait
 // for t to be live. mu is not held.
-func (s *subscriptions) tell(t *Topic) {
+func (s *Subscriptions) tell(t *Topic) {
 	t.order.Lock()
 	defer t.order.Unlock()
 	var lost, back []*member
@@ -168,7 +169,7 @@ func (s *subscriptions) tell(t *Topic) {
 }
 
 // hand gives payload, which came over t at l, to the members. mu is not held.
-func (s *subscriptions) hand(t *Topic, l *subscriptionAt, payload []byte) {
+func (s *Subscriptions) hand(t *Topic, l *subscriptionAt, payload []byte) {
 	t.order.Lock()
 	defer t.order.Unlock()
 	s.mu.Lock()

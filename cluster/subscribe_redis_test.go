@@ -21,7 +21,7 @@ import (
 
 // expectLive waits until the channel was lost, and is live at the node that the
 // topology now names: it may be lost more than once on the way.
-func (h *hearing) expectLive(t *testing.T, limit time.Duration, u *Upstream, n int, at *server) {
+func (h *hearing) expectLive(t *testing.T, limit time.Duration, u *hub, n int, at *server) {
 	t.Helper()
 	deadline := time.After(limit)
 	next := "lost"
@@ -45,7 +45,7 @@ func (h *hearing) expectLive(t *testing.T, limit time.Duration, u *Upstream, n i
 
 func TestSubscribe(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	a, b, other := listen(t, u, "news"), listen(t, u, "news"), listen(t, u, "other")
 	if n := s.must(t, "SPUBLISH", "news", "1"); n != int64(1) {
 		t.Errorf("%v subscriptions of one channel", n)
@@ -72,7 +72,7 @@ func TestSubscribe(t *testing.T) {
 
 func TestSubscribeCancelInNotify(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	var cancel func()
 	ended := make(chan bool, 9)
 	set := make(chan bool)
@@ -96,7 +96,7 @@ func TestSubscribeCancelInNotify(t *testing.T) {
 
 func TestSubscribeConnectionKilled(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	a, b := listen(t, u, "a"), listen(t, u, "b")
 	for i := range 5 {
 		s.must(t, "CLIENT", "KILL", "TYPE", "pubsub")
@@ -112,7 +112,7 @@ func TestSubscribeConnectionKilled(t *testing.T) {
 
 func TestSubscribeHalfOpen(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	a := listen(t, u, "a")
 	time.Sleep(1700 * time.Millisecond) // it was pinged once
 	a.silent(t)
@@ -131,7 +131,7 @@ func TestSubscribeHalfOpen(t *testing.T) {
 
 func TestSubscribeSlotMoves(t *testing.T) {
 	nodes := startCluster(t, 0)
-	u := discovered(t, Options{Addrs: addrs(nodes[0])})
+	u := subscribing(t, Options{Addrs: addrs(nodes[0])})
 	const channel = "lock:{job}"
 	from := byAddr(nodes, u.Topology().Slots[slot.Of([]byte(channel))].Addr)
 	to := nodes[0]
@@ -165,7 +165,7 @@ func TestSubscribeSlotMoves(t *testing.T) {
 // moment disturbs nobody else.
 func TestLeaveWhileSlotMoves(t *testing.T) {
 	nodes := startCluster(t, 0)
-	u := discovered(t, Options{Addrs: addrs(nodes[0])})
+	u := subscribing(t, Options{Addrs: addrs(nodes[0])})
 	const channel = "{job}"
 	n := slot.Of([]byte(channel))
 	from := byAddr(nodes, u.Topology().Slots[n].Addr)
@@ -201,7 +201,7 @@ func TestLeaveWhileSlotMoves(t *testing.T) {
 
 func TestSubscribeFailOver(t *testing.T) {
 	nodes := startCluster(t, 1)
-	u := discovered(t, Options{Addrs: addrs(nodes[0])})
+	u := subscribing(t, Options{Addrs: addrs(nodes[0])})
 	const channel = "{job}"
 	n := slot.Of([]byte(channel))
 	master := func() *server { return byAddr(nodes, u.Topology().Slots[n].Addr) }
@@ -243,7 +243,7 @@ func TestSubscribeFailOver(t *testing.T) {
 // that is published at any node reaches it, and it moves when its node goes.
 func TestSubscribeClassic(t *testing.T) {
 	nodes := startCluster(t, 0)
-	u := discovered(t, Options{Addrs: addrs(nodes[0])})
+	u := subscribing(t, Options{Addrs: addrs(nodes[0])})
 	const channel = "keeper"
 	h, shard := listenAt(t, u, -1, channel), listen(t, u, "{"+channel+"}")
 	for i, s := range nodes {
@@ -267,7 +267,7 @@ func TestSubscribeClassic(t *testing.T) {
 
 func TestSubscribeRefused(t *testing.T) {
 	s := startRedis(t, "--user", "proxy", "on", ">secret", "~*", "+@all", "resetchannels", "&open*")
-	u := discovered(t, Options{Addrs: addrs(s), User: "proxy", Password: "secret"})
+	u := subscribing(t, Options{Addrs: addrs(s), User: "proxy", Password: "secret"})
 	listen(t, u, "open1")
 	for _, n := range []int{-1, slot.Of([]byte("closed"))} {
 		_, err := u.Subscribe(t.Context(), n, "closed", func(subscription.Event) {})
@@ -292,7 +292,7 @@ func TestSubscribeRefused(t *testing.T) {
 // and nothing is left over.
 func TestSubscribeChurn(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	end := time.Now().Add(1500 * time.Millisecond)
 	var wg sync.WaitGroup
 	for w := range 20 {
@@ -331,16 +331,16 @@ func TestSubscribeChurn(t *testing.T) {
 		return len(s.must(t, "PUBSUB", "SHARDCHANNELS").([]any)) == 0
 	})
 	eventually(t, soon, "all topics forgotten", func() bool {
-		u.subscriptions.mu.Lock()
-		defer u.subscriptions.mu.Unlock()
-		return len(u.subscriptions.topics)+len(u.subscriptions.loose) == 0
+		u.Subscriptions.mu.Lock()
+		defer u.Subscriptions.mu.Unlock()
+		return len(u.Subscriptions.topics)+len(u.Subscriptions.loose) == 0
 	})
 }
 
 // Many channels come and go fast over one connection.
 func TestSubscribeMany(t *testing.T) {
 	s := startRedis(t)
-	u := discovered(t, Options{Addrs: addrs(s)})
+	u := subscribing(t, Options{Addrs: addrs(s)})
 	const workers, rounds = 50, 200
 	began := time.Now()
 	var wg sync.WaitGroup

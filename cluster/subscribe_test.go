@@ -18,13 +18,13 @@ type hearing struct {
 }
 
 // listen subscribes channel and collects what comes.
-func listen(t *testing.T, u *Upstream, channel string) *hearing {
+func listen(t *testing.T, u *hub, channel string) *hearing {
 	t.Helper()
 	return listenAt(t, u, slot.Of([]byte(channel)), channel)
 }
 
 // listenAt is listen for a channel of slot n, or a classic one.
-func listenAt(t *testing.T, u *Upstream, n int, channel string) *hearing {
+func listenAt(t *testing.T, u *hub, n int, channel string) *hearing {
 	t.Helper()
 	h := &hearing{events: make(chan string, 1000)}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -68,7 +68,7 @@ func (h *hearing) silent(t *testing.T) {
 // Before Redis 7, and without a Redis, there are no shard channels.
 func TestSubscribeMiniredis(t *testing.T) {
 	m := miniredis.RunT(t)
-	u := discovered(t, Options{Addrs: []string{m.Addr()}})
+	u := subscribing(t, Options{Addrs: []string{m.Addr()}})
 	h := listen(t, u, "news")
 	time.Sleep(1700 * time.Millisecond) // it was pinged once
 	if n := m.Publish("news", "1"); n != 1 {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ type Topic struct {
 	counted atomic.Pointer[[]string] // addresses of the nodes that count us as a subscriber
 
 	// order is held while events are handed to members, so that they come one by one. It
-	// is locked before subscriptions.mu, which guards the rest.
+	// is locked before Subscriptions.mu, which guards the rest.
 	order sync.Mutex
 
 	members []*member // copied when it changes
@@ -106,17 +107,18 @@ func backoff(tries int) time.Duration {
 	return min(minResubscribe<<min(tries-1, 10), maxResubscribe)
 }
 
-// subscriptions are all topics that somebody listens to.
+// Subscriptions are all topics that somebody listens to.
 //
 //	members, outlets --> Topic --> subscriptionAt --> feed: one connection to one node
 //	                          \--> loose: waits to be subscribed again
-type subscriptions struct {
-	u      *Upstream
-	ctx    context.Context // ends when they are closed
-	end    context.CancelFunc
-	tasks  sync.WaitGroup // feeds
-	home   atomic.Pointer[string]
-	census census
+type Subscriptions struct {
+	nodes Nodes
+	log   *slog.Logger
+	ctx   context.Context // ends when they are closed
+	end   context.CancelFunc
+	tasks sync.WaitGroup // feeds
+	home  atomic.Pointer[string]
+	index index
 
 	// mu guards all that follows and every field of topics, members and feeds, if
 	// nothing else is said. It is never held while notify functions run.
@@ -136,17 +138,30 @@ type rest struct {
 	until    time.Time
 }
 
-func newSubscriptions(u *Upstream) *subscriptions {
-	s := &subscriptions{
-		u:       u,
+// Nodes are where topics are subscribed: the upstream, or a single server.
+type Nodes interface {
+	NodeDialer
+	// Topology is the latest view of them.
+	Topology() *Topology
+	// Refresh hints that the topology may be out of date. It never blocks.
+	Refresh()
+}
+
+// NewSubscriptions returns the subscriptions at nodes, of which there are none yet. The caller has Moved called
+// with each new topology, and Close in the end.
+func NewSubscriptions(nodes Nodes, log *slog.Logger) *Subscriptions {
+	s := &Subscriptions{
+		nodes:   nodes,
+		log:     log,
 		topics:  make(map[topicKey]*Topic),
 		loose:   make(map[*Topic]time.Time),
 		feeds:   make(map[string]*feed),
 		resting: make(map[string]rest),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.census.init()
+	s.index.init()
 	s.home.Store(new(string))
+	s.Moved()
 	return s
 }
 
@@ -164,7 +179,7 @@ func notifiesOfKeys(channel []byte) bool {
 }
 
 // topic finds or makes a topic. The caller is about to become a user of it. mu is held.
-func (s *subscriptions) topic(kind TopicKind, name string, slot int) *Topic {
+func (s *Subscriptions) topic(kind TopicKind, name string, slot int) *Topic {
 	key := topicKey{kind, name}
 	t := s.topics[key]
 	if t == nil {
@@ -178,7 +193,7 @@ func (s *subscriptions) topic(kind TopicKind, name string, slot int) *Topic {
 		}
 		t.counted.Store(new([]string))
 		s.topics[key] = t
-		s.census.add(t)
+		s.index.add(t)
 	}
 	return t
 }
@@ -186,8 +201,8 @@ func (s *subscriptions) topic(kind TopicKind, name string, slot int) *Topic {
 // homeOf is where t belongs: the master of its slot. PUBLISH reaches
 // subscribers at any node, so for a classic channel every master will do, and it
 // stays where it is.
-func (s *subscriptions) homeOf(t *Topic) string {
-	top := s.u.Topology()
+func (s *Subscriptions) homeOf(t *Topic) string {
+	top := s.nodes.Topology()
 	if t.slot < 0 || len(top.Masters) == 1 {
 		return *s.home.Load()
 	}
@@ -209,8 +224,8 @@ func isMaster(t *Topology, addr string) bool {
 
 // settleHome chooses the home of the topics without a slot. It stays where it is for as long as that
 // is a master. mu is held.
-func (s *subscriptions) settleHome() {
-	t := s.u.Topology()
+func (s *Subscriptions) settleHome() {
+	t := s.nodes.Topology()
 	if isMaster(t, *s.home.Load()) {
 		return
 	}
@@ -222,7 +237,7 @@ func (s *subscriptions) settleHome() {
 }
 
 // place sees to it that t is subscribed where it has to be, and nowhere else. mu is held.
-func (s *subscriptions) place(t *Topic) {
+func (s *Subscriptions) place(t *Topic) {
 	if s.closed || !t.used() {
 		return
 	}
@@ -232,7 +247,7 @@ func (s *subscriptions) place(t *Topic) {
 		t.lapsed = t.lapsed || t.live()
 		t.home = home
 	}
-	masters := s.u.Topology().Masters
+	masters := s.nodes.Topology().Masters
 	for _, l := range slices.Clone(t.places) {
 		addr := l.feed.addr
 		isMaster := func(n *Node) bool { return n.Addr == addr }
@@ -257,7 +272,7 @@ func (s *subscriptions) place(t *Topic) {
 }
 
 // connect subscribes t at addr, if it is not yet. mu is held.
-func (s *subscriptions) connect(t *Topic, addr string) {
+func (s *Subscriptions) connect(t *Topic, addr string) {
 	l := t.at(addr)
 	if l != nil && !l.leaving {
 		return
@@ -286,7 +301,7 @@ func (s *subscriptions) connect(t *Topic, addr string) {
 
 // endIfUnused has t unsubscribed everywhere when nobody listens any more. o, if not nil, waits
 // for that. mu is held.
-func (s *subscriptions) endIfUnused(t *Topic, o *barrier) {
+func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
 	if t.used() {
 		return
 	}
@@ -297,18 +312,18 @@ func (s *subscriptions) endIfUnused(t *Topic, o *barrier) {
 }
 
 // forgetIfOver drops a topic that nobody listens to and no node knows. mu is held.
-func (s *subscriptions) forgetIfOver(t *Topic) {
+func (s *Subscriptions) forgetIfOver(t *Topic) {
 	if t.used() || len(t.places) > 0 || s.topics[t.key()] != t {
 		return
 	}
 	delete(s.topics, t.key())
 	delete(s.loose, t)
-	s.census.remove(t)
+	s.index.remove(t)
 }
 
 // settle ends the joins of t that have all they wait for: the home must have answered, and so must
 // every other node that has been asked and can be reached. mu is held.
-func (s *subscriptions) settle(t *Topic) {
+func (s *Subscriptions) settle(t *Topic) {
 	home := t.at(t.home)
 	if home == nil {
 		return
@@ -327,13 +342,13 @@ func (s *subscriptions) settle(t *Topic) {
 
 // pause is how long t waits before it is tried again; it grows with each call.
 // mu is held.
-func (s *subscriptions) pause(t *Topic) time.Duration {
+func (s *Subscriptions) pause(t *Topic) time.Duration {
 	t.tries++
 	return backoff(t.tries)
 }
 
 // again has t placed after a pause. mu is held.
-func (s *subscriptions) again(t *Topic, pause time.Duration) {
+func (s *Subscriptions) again(t *Topic, pause time.Duration) {
 	if s.closed || !t.used() {
 		return
 	}
@@ -353,7 +368,7 @@ func (s *subscriptions) again(t *Topic, pause time.Duration) {
 }
 
 // retry places the topics whose pause is over.
-func (s *subscriptions) retry() {
+func (s *Subscriptions) retry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = nil
@@ -369,9 +384,9 @@ func (s *subscriptions) retry() {
 	}
 }
 
-// moved follows the topology: topics that belong elsewhere now are
+// Moved follows the topology: topics that belong elsewhere now are
 // lost where they were and subscribed there.
-func (s *subscriptions) moved() {
+func (s *Subscriptions) Moved() {
 	s.mu.Lock()
 	s.settleHome()
 	told := s.rekey()
@@ -388,12 +403,11 @@ func (s *subscriptions) moved() {
 
 // passes tells the errors that go away by themselves.
 func passes(text string) bool {
-	word, _, _ := strings.Cut(text, " ")
-	return retryErrors[word] != nil || word == "BUSY"
+	return mayPass(text) || strings.HasPrefix(text, "BUSY ")
 }
 
-// close ends all feeds. Nobody is told.
-func (s *subscriptions) close() {
+// Close ends all connections. Nobody is told.
+func (s *Subscriptions) Close() {
 	s.mu.Lock()
 	s.closed = true
 	if s.timer != nil {

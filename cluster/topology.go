@@ -53,6 +53,9 @@ type Topology struct {
 	Readers map[*Node][]*Node
 }
 
+// Sharded says that all masters know SSUBSCRIBE and SPUBLISH, as Redis does since 7.0.
+func (t *Topology) Sharded() bool { return majorVersion(t.RedisVersion) >= 7 }
+
 // Served is how many slots have a master.
 func (t *Topology) Served() int {
 	n := 0

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,9 +44,9 @@ const (
 type Upstream struct {
 	o             Options
 	kind          Kind // does not change after Discover
-	sentinelLogin login
+	sentinelLogin Login
+	dialer        *Dialer
 	asker         *asker
-	subscriptions *subscriptions
 	readers       *readers
 	topology      atomic.Pointer[Topology]
 	failing       atomic.Bool                     // the last refresh was in vain
@@ -53,7 +54,6 @@ type Upstream struct {
 	stranger      atomic.Bool                     // somebody has asked for one since
 	hint          chan struct{}
 	tasks         sync.WaitGroup // goroutines that ask nodes
-	cannotKill    sync.Once      // is told; see Identity
 
 	mu        sync.Mutex
 	listeners []func(*Topology)
@@ -70,13 +70,13 @@ type Upstream struct {
 func newUpstream(o Options) *Upstream {
 	u := &Upstream{
 		o:             o.withDefaults(),
-		sentinelLogin: login{o.SentinelUser, o.SentinelPassword},
+		sentinelLogin: Login{o.SentinelUser, o.SentinelPassword},
 		hint:          make(chan struct{}, 1),
 		versions:      make(map[string]string),
 		suspects:      make(map[string]time.Time),
 	}
-	u.asker = &asker{o: &u.o, clients: make(map[askKey]*nodeClient)}
-	u.subscriptions = newSubscriptions(u)
+	u.dialer = u.o.dialer()
+	u.asker = &asker{dialer: u.dialer, clients: make(map[askKey]*nodeClient)}
 	u.readers = newReaders(u)
 	u.topology.Store(&Topology{})
 	return u
@@ -84,9 +84,6 @@ func newUpstream(o Options) *Upstream {
 
 // Topology is the latest view of the upstream. It never blocks and is never nil.
 func (u *Upstream) Topology() *Topology { return u.topology.Load() }
-
-// Sharded says that all masters know SSUBSCRIBE and SPUBLISH, as Redis does since 7.0.
-func (u *Upstream) Sharded() bool { return majorVersion(u.Topology().RedisVersion) >= 7 }
 
 // Ready says why commands can probably not be served now, or nil: nobody
 // answers the questions about the topology, or slots have no master. It never blocks.
@@ -105,6 +102,12 @@ func (u *Upstream) OnChange(f func(*Topology)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.listeners = append(u.listeners, f)
+}
+
+// Dial is Dialer.Dial. READONLY is sent to nodes of a cluster only, for others refuse it.
+func (u *Upstream) Dial(ctx context.Context, addr string, m DialMode, before *Identity) (net.Conn, error) {
+	m.Replica = m.Replica && u.kind == Cluster
+	return u.dialer.Dial(ctx, addr, m, before)
 }
 
 // Refresh hints that the topology may be out of date: a node redirected, or a
@@ -171,13 +174,12 @@ func (u *Upstream) Run(ctx context.Context) {
 	}
 }
 
-// Close ends all subscriptions and the connections of the control plane. Run does
+// Close ends the connections of the control plane. Run does
 // so by itself; calling it again does nothing.
 func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true
 	u.mu.Unlock()
-	u.subscriptions.close()
 	u.readers.close()
 	u.asker.close()
 	u.tasks.Wait()
@@ -288,7 +290,6 @@ func (u *Upstream) publish(v *view) {
 	u.o.Log.Info("topology changed", "kind", t.Kind, "version", t.Version, "redis", t.RedisVersion,
 		"masters", masters, "replicas", len(t.Replicas), "slots", t.Served(), "node", v.from)
 	u.forget(t)
-	u.subscriptions.moved()
 	u.readers.changed()
 	u.tell(t)
 }

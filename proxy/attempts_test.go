@@ -151,9 +151,9 @@ func TestLoginsAtTheUpstreamAreFew(t *testing.T) {
 		}
 		return node(n, command)
 	}, func(r *rig) {
-		r.node = func(node int, m cluster.Mode, here, there net.Conn) (net.Conn, error) {
+		r.node = func(node int, m cluster.DialMode, _ bool, here, there net.Conn) (net.Conn, error) {
 			go func() { // ends with the connection
-				if m.Own != nil {
+				if m.As != nil {
 					all.Add(1)
 					for n, m := now.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 					}

@@ -388,7 +388,7 @@ func TestBlockModes(t *testing.T) {
 		synctest.Wait()
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if len(n.modes) != 1 || n.modes[0] != (cluster.Mode{Proto: 3}) {
+		if len(n.modes) != 1 || n.modes[0] != (cluster.DialMode{Proto: 3}) {
 			t.Errorf("connections %+v", n.modes)
 		}
 	})

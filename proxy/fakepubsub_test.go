@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/subscription"
 )
 
 // noPubSub is an upstream in which nobody subscribes. look, if not nil, is called where somebody looks for
@@ -44,3 +45,9 @@ func (p noPubSub) Concerned(_ []byte, _ bool, most int) ([]*cluster.Topic, int) 
 	p.lookUp()
 	return nil, most
 }
+
+func (noPubSub) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (noPubSub) Sharded() bool { return true }

@@ -2,14 +2,12 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"testing"
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/internal/subscription"
 )
 
 const (
@@ -78,19 +76,15 @@ func (u *loopback) OnChange(func(*cluster.Topology))        {}
 func (u *loopback) Limits(context.Context) cluster.Limits   { return cluster.Limits{} }
 func (u *loopback) WatchReplicas()                          {}
 func (*loopback) Ready() error                              { return nil }
-func (u *loopback) Sharded() bool                           { return true }
 func (u *loopback) Command(context.Context) ([]byte, error) { return commandReply(), nil }
-func (u *loopback) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
-	return nil, errors.New("no subscriptions here")
-}
-func (u *loopback) Dial(context.Context, string, cluster.Mode, *cluster.Identity) (net.Conn, error) {
+func (u *loopback) Dial(context.Context, string, cluster.DialMode, *cluster.Identity) (net.Conn, error) {
 	return net.Dial("tcp", u.ln.Addr().String())
 }
 
 // forwarder returns a function that has a pipeline of GETs answered by a
 // server over loopback.
 func forwarder(tb testing.TB) (round func()) {
-	s, err := New(tb.Context(), Options{Upstream: newLoopback(tb), Loops: 1})
+	s, err := New(tb.Context(), Options{Upstream: newLoopback(tb), PubSub: noPubSub{}, Loops: 1})
 	if err != nil {
 		tb.Fatal(err)
 	}

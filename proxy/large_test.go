@@ -119,8 +119,8 @@ func TestNoPlaceForLargeCommands(t *testing.T) {
 func TestNodeClosesInsideALargeCommand(t *testing.T) {
 	inBubble(t, 1, Options{}, echo, func(r *rig) {
 		dials := 0
-		r.node = func(_ int, m cluster.Mode, here, there net.Conn) (net.Conn, error) {
-			if m.Own == nil {
+		r.node = func(_ int, _ cluster.DialMode, own bool, here, there net.Conn) (net.Conn, error) {
+			if !own {
 				go r.serve(1, there)
 				return here, nil
 			}

@@ -128,7 +128,7 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 		for s := range r.topology.Slots {
 			r.topology.Slots[s] = r.topology.Masters[0]
 		}
-		o := Options{Upstream: r, Portable: true, Loops: 1, Redlock: Redlock{Masters: all}}
+		o := Options{Upstream: r, PubSub: r, Portable: true, Loops: 1, Redlock: Redlock{Masters: all}}
 		if r.server, err = New(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}

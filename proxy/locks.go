@@ -18,7 +18,7 @@ const leastLeases = 20
 
 // startLocks makes the lock engines and their verbs.
 func (s *Server) startLocks() {
-	all := commands.Lockers{Plain: redlock.New(lockUpstream{s.client, s.upstream}, s.o.Locks)}
+	all := commands.Lockers{Plain: redlock.New(lockUpstream{s.client, s.topics}, s.o.Locks)}
 	if r := s.o.Redlock; len(r.Masters) > 0 {
 		var nodes []redlock.Node
 		for _, m := range r.Masters {
@@ -94,13 +94,13 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to redlock.A
 // lockUpstream is the upstream as the lock engine sees it.
 type lockUpstream struct {
 	*cluster.Client
-	upstream Upstream
+	topics PubSub
 }
 
 // Subscribe implements redlock.Upstream.
 func (u lockUpstream) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (func(), error) {
-	return u.upstream.Subscribe(ctx, slot, channel, notify)
+	return u.topics.Subscribe(ctx, slot, channel, notify)
 }
 
 // Sharded implements redlock.Upstream.
-func (u lockUpstream) Sharded() bool { return u.upstream.Sharded() }
+func (u lockUpstream) Sharded() bool { return u.topics.Sharded() }

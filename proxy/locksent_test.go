@@ -53,7 +53,7 @@ func newLockNodes(t *testing.T) *lockNodes {
 }
 
 // Dial implements cluster.Control.
-func (n *lockNodes) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
+func (n *lockNodes) Dial(_ context.Context, addr string, _ cluster.DialMode, _ *cluster.Identity) (net.Conn, error) {
 	i := slices.IndexFunc(n.topology.Masters, func(m *cluster.Node) bool { return m.Addr == addr })
 	return net.Dial("tcp", n.lns[i].Addr().String())
 }
@@ -145,7 +145,7 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 // keys of locks.
 func TestLocksAreSentAsMeant(t *testing.T) {
 	n := newLockNodes(t)
-	s, err := New(t.Context(), Options{Upstream: n, Loops: 2})
+	s, err := New(t.Context(), Options{Upstream: n, PubSub: n, Loops: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,25 +19,30 @@ import (
 // *cluster.Upstream is one. Safe for concurrent use.
 type Upstream interface {
 	cluster.Control
-	pubsub.Upstream
 	// OnChange has f called with each new topology. f does not block.
 	OnChange(f func(*cluster.Topology))
 	// Command returns the reply of COMMAND.
 	Command(ctx context.Context) ([]byte, error)
 	// Limits are those of the masters for one client, as far as they tell.
 	Limits(ctx context.Context) cluster.Limits
-	// Subscribe listens on a channel of slot until cancel is called.
-	Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error)
 	// Ready says why commands can probably not be served now, or nil.
 	Ready() error
 	// WatchReplicas has the replicas looked after, so that Topology.Readers tells which may be read from.
 	WatchReplicas()
 }
 
+// PubSub is the subscriptions at the upstream. Safe for concurrent use.
+type PubSub interface {
+	pubsub.Upstream
+	// Subscribe listens on a channel of slot until cancel is called.
+	Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error)
+}
+
 // Options configure a Server. Zero values mean those of DefaultOptions; Upstream is
 // required.
 type Options struct {
 	Upstream     Upstream
+	PubSub       PubSub              // the subscriptions at Upstream; nil: the Server makes them
 	Loops        int                 // event loops; 0: half the processors, at least 1
 	Portable     bool                // loops that serve any net.Conn, as tests in fake time need
 	Password     string              // clients must AUTH with it; "": they need not

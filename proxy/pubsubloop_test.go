@@ -61,7 +61,7 @@ func TestPublishBesideTheLoop(t *testing.T) {
 		a, pub := st.connect(), st.connect()
 		a.send("PSUBSCRIBE a* " + slow)
 		a.expect(confirmation("psubscribe", "a*", 1) + confirmation("psubscribe", slow, 2))
-		if _, left := st.upstream.Concerned([]byte(long), false, pubsub.PublishSteps); left >= 0 {
+		if _, left := st.server.topics.Concerned([]byte(long), false, pubsub.PublishSteps); left >= 0 {
 			t.Fatalf("%d steps are left of %d", left, pubsub.PublishSteps)
 		}
 		pub.send("PUBLISH "+long+" 1", "PUBLISH ab 2", "GET k", "PUBLISH "+long+" 3")

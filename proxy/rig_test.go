@@ -32,10 +32,10 @@ type rig struct {
 	answer   func(node int, command string) string
 	converse func(node int) (answer func(command string) string, end func()) // instead of answer, for nodes that know their connections
 	topology *cluster.Topology
-	as       func(node int, m cluster.Mode) (int, error) // the number of the node that serves connections of mode m; nil: node
+	as       func(node int, m cluster.DialMode, own bool) (int, error) // the number of the node that serves connections of mode m; nil: node
 	limits   cluster.Limits
-	command  []byte                                                                 // the reply to COMMAND; nil: commandReply
-	node     func(node int, m cluster.Mode, here, there net.Conn) (net.Conn, error) // in place of serve
+	command  []byte                                                                               // the reply to COMMAND; nil: commandReply
+	node     func(node int, m cluster.DialMode, own bool, here, there net.Conn) (net.Conn, error) // in place of serve
 
 	mu      sync.Mutex
 	seen    []string // "node: command"
@@ -61,7 +61,7 @@ func inBubble(t *testing.T, nodes int, o Options, answer func(node int, command 
 		for s := range r.topology.Slots {
 			r.topology.Slots[s] = r.topology.Masters[s*nodes/slot.Count]
 		}
-		o.Upstream, o.Portable, o.Loops = r, true, max(o.Loops, 1)
+		o.Upstream, o.PubSub, o.Portable, o.Loops = r, r, true, max(o.Loops, 1)
 		var err error
 		if r.server, err = New(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -83,7 +83,6 @@ func (r *rig) Topology() *cluster.Topology      { return r.topology }
 func (r *rig) Refresh()                         {}
 func (r *rig) OnChange(func(*cluster.Topology)) {}
 func (r *rig) Ready() error                     { return nil }
-func (r *rig) Sharded() bool                    { return true }
 func (r *rig) Command(context.Context) ([]byte, error) {
 	if r.command != nil {
 		return r.command, nil
@@ -121,18 +120,18 @@ var commandReply = sync.OnceValue(func() []byte {
 })
 
 // Dial implements cluster.Control.
-func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
+func (r *rig) Dial(_ context.Context, addr string, m cluster.DialMode, before *cluster.Identity) (net.Conn, error) {
 	var node int
 	fmt.Sscanf(addr, "node:%d", &node)
 	if r.as != nil {
 		var err error
-		if node, err = r.as(node, m); err != nil {
+		if node, err = r.as(node, m, before == nil); err != nil {
 			return nil, err
 		}
 	}
 	here, there := net.Pipe()
 	if r.node != nil {
-		return r.node(node, m, here, there)
+		return r.node(node, m, before == nil, here, there)
 	}
 	go r.serve(node, there)
 	return here, nil

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,8 +42,9 @@ func TestSilentScript(t *testing.T) {
 			}
 			o := Options{Pipes: cluster.PipeOptions{Budget: time.Second, Timeout: 2 * time.Second}}
 			inBubble(t, 1, o, answer, func(r *rig) {
-				r.as = func(n int, m cluster.Mode) (int, error) {
-					if m.Second && node.dead {
+				var dials atomic.Int32
+				r.as = func(n int, _ cluster.DialMode, _ bool) (int, error) {
+					if dials.Add(1) > 1 && node.dead {
 						return 0, errors.New("no route to host")
 					}
 					return n, nil

@@ -44,6 +44,8 @@ type Server struct {
 	cancel    context.CancelCauseFunc
 	workers   []*worker
 	upstream  Upstream
+	topics    PubSub
+	close     func() // of topics
 	pipeStats cluster.Stats
 	client    *cluster.Client
 	scripts   *commands.Scripts
@@ -101,6 +103,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	for _, script := range redlock.Scripts() {
 		s.scripts.Pin([]byte(script.Source))
 	}
+	s.subscribe()
 	if err := s.startLoops(); err != nil {
 		s.stop()
 		return nil, err
@@ -112,6 +115,16 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	go s.keepCommands() // ends when s.ctx does
 	return s, nil
+}
+
+// subscribe makes the subscriptions at the upstream, unless they were given.
+func (s *Server) subscribe() {
+	s.topics, s.close = s.o.PubSub, func() {}
+	if s.topics == nil {
+		topics := cluster.NewSubscriptions(s.upstream, s.o.Log)
+		s.upstream.OnChange(func(*cluster.Topology) { topics.Moved() })
+		s.topics, s.close = topics, topics.Close
+	}
 }
 
 // startLoops starts a worker a loop, each with pipes of its own.
@@ -136,7 +149,7 @@ func (s *Server) startLoops() error {
 		}
 		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: s.o.Output.crowded(), byName: make(map[string]*counter),
 			blocked: make(map[int64]*session), unknown: make(strangers), slow: slowDefault}
-		w.hub = pubsub.NewHub(l, s.upstream, s.o.Pipes.Budget, w.late)
+		w.hub = pubsub.NewHub(l, s.topics, s.o.Pipes.Budget, w.late)
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)
 		w.pipes = cluster.NewPipes(l, s.upstream, s.o.Pipes, &s.pipeStats)
@@ -287,6 +300,7 @@ func (s *Server) halt() {
 // stop ends all goroutines of the server.
 func (s *Server) stop() {
 	s.cancel(commands.ErrDraining)
+	s.close()
 	for _, w := range s.workers {
 		done := make(chan struct{})
 		if w.loop.Post(func() { w.pipes.Close(); close(done) }) {

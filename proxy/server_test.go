@@ -29,7 +29,7 @@ func TestCommandsComeLate(t *testing.T) {
 			ok    bool
 		}{{0, true}, {3, true}, {100, false}} {
 			u := &late{Upstream: r, fails: c.fails}
-			s, err := New(r.Context(), Options{Upstream: u, Portable: true, Loops: 1})
+			s, err := New(r.Context(), Options{Upstream: u, PubSub: r, Portable: true, Loops: 1})
 			if (err == nil) != c.ok || c.ok && u.asked != c.fails+1 || u.asked > 10 {
 				t.Errorf("after %d failures: asked %d times, %v", c.fails, u.asked, err)
 			}
@@ -40,7 +40,7 @@ func TestCommandsComeLate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		if _, err := New(ctx, Options{Upstream: &late{Upstream: r, fails: 100}, Portable: true, Loops: 1}); err == nil || time.Since(start) > time.Second {
+		if _, err := New(ctx, Options{Upstream: &late{Upstream: r, fails: 100}, PubSub: r, Portable: true, Loops: 1}); err == nil || time.Since(start) > time.Second {
 			t.Errorf("with a second of time: %v after %v", err, time.Since(start))
 		}
 	})

@@ -241,7 +241,7 @@ func (st *stage) nothingLeft() {
 		st.Errorf("still subscribed: %s", left)
 	}
 	for kind := range cluster.Shard + 1 {
-		for _, topic := range st.upstream.Topics(kind) {
+		for _, topic := range st.server.topics.Topics(kind) {
 			st.Errorf("topic %q is left, with %d listeners", topic.Name, topic.Listeners())
 		}
 	}

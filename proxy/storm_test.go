@@ -62,7 +62,7 @@ func storms(t *testing.T, seed uint64) {
 	st.calm.Store(true)
 	st.whole = stormTopology(1, 3, func(s int) int { return s * 3 / 16384 })
 	r.topology = st.whole
-	o := Options{Upstream: st, Portable: true, Loops: 1 + dice.IntN(2), MaxOwn: 1 + dice.IntN(20), MaxPipeline: 1 + dice.IntN(20),
+	o := Options{Upstream: st, PubSub: st, Portable: true, Loops: 1 + dice.IntN(2), MaxOwn: 1 + dice.IntN(20), MaxPipeline: 1 + dice.IntN(20),
 		Pipes: cluster.PipeOptions{Budget: time.Second, Timeout: 2 * time.Second, QueueLimit: 100 << dice.IntN(10)}}
 	if dice.IntN(4) == 0 {
 		o.Output.PubSub = OutputLimit{Hard: 3000}

@@ -80,7 +80,7 @@ func (st *tempest) roll(n int) int {
 // bad says that it is one time in n, while it storms.
 func (st *tempest) bad(n int) bool { return st.roll(n) == 0 && !st.calm.Load() }
 
-func (st *tempest) dial(node int, m cluster.Mode, here, there net.Conn) (net.Conn, error) {
+func (st *tempest) dial(node int, m cluster.DialMode, _ bool, here, there net.Conn) (net.Conn, error) {
 	if st.bad(10) {
 		time.Sleep(time.Duration(st.roll(3000)) * time.Millisecond)
 	}

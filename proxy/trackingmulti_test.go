@@ -79,8 +79,8 @@ func TestTrackedTransactionIsLeftAlone(t *testing.T) {
 		}
 		return ""
 	}), func(r *rig) {
-		r.as = func(node int, m cluster.Mode) (int, error) {
-			if m.Own != nil {
+		r.as = func(node int, _ cluster.DialMode, own bool) (int, error) {
+			if own {
 				node += 10 // a connection of the client
 			}
 			return node, nil

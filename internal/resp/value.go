@@ -111,9 +111,12 @@ func (v Value) Null() bool {
 	return v.Kind == '_' || v.Int == -1 && (v.Kind == '$' || v.Kind == '*')
 }
 
+// IsError says that the reply is an error.
+func (v Value) IsError() bool { return v.Kind == '-' || v.Kind == '!' }
+
 // Err is the text of an error reply without the '-', "" of any other reply.
 func (v Value) Err() string {
-	if v.Kind == '-' || v.Kind == '!' {
+	if v.IsError() {
 		return string(v.Str)
 	}
 	return ""
