@@ -28,8 +28,8 @@ func aclCat(c *Call) {
 			return resp.AppendElements(reply, 1, resp.AppendBulks(nil, lockCategory))
 		})
 	case len(c.Args) == 3 && resp.IsWord(c.Args[2], "LOCK"):
-		out := redcon.AppendArray(nil, len(c.Table.own))
-		for _, verb := range c.Table.own {
+		out := redcon.AppendArray(nil, len(c.Table.Verbs()))
+		for _, verb := range c.Table.Verbs() {
 			out = resp.AppendBulks(out, verb.Name)
 		}
 		c.Reply(out)

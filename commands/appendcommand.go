@@ -21,8 +21,8 @@ func appendCommand(dst []byte, proto int, c *Command) []byte {
 	dst = redcon.AppendInt(dst, int64(c.Arity))
 	dst = appendWords(dst, proto, flagWords(c.Flags))
 	first, last, step := 0, 0, 0
-	if c.key > 0 {
-		first, last, step = c.key, c.key, 1
+	if at := c.KeyAt(); at > 0 {
+		first, last, step = at, at, 1
 	}
 	dst = redcon.AppendInt(dst, int64(first))
 	dst = redcon.AppendInt(dst, int64(last))

@@ -7,7 +7,6 @@ import (
 
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
-	"lockproxy/redlock"
 )
 
 // TestTimeouts finds the time-out of each command that blocks, and writes another in its place.
@@ -99,27 +98,6 @@ func TestMergeMin(t *testing.T) {
 		}
 		if got := string(merge.Min(2, replies)); got != test.want {
 			t.Errorf("%q: %q, want %q", test.replies, got, test.want)
-		}
-	}
-}
-
-// TestBlockedClients: no more are said to be blocked than the nodes know of.
-func TestBlockedClients(t *testing.T) {
-	for _, test := range []struct {
-		facts    Facts
-		upstream string
-		want     string
-	}{
-		{Facts{Stats: Stats{Blocked: 3, Locks: redlock.Stats{Waiting: 2}}}, "# Clients\r\nblocked_clients:9\r\n", "5"},
-		{Facts{Stats: Stats{Blocked: 3, Locks: redlock.Stats{Waiting: 2}}}, "# Clients\r\nblocked_clients:1\r\n", "3"},
-		{Facts{Stats: Stats{Blocked: 3}}, "# Clients\r\nconnected_clients:1\r\n", "3"},
-	} {
-		ours := proxyInfo(test.facts, &fakeServer{version: "7.0.15"}, time.Now())
-		setBlockedClients(ours, parseInfo(test.upstream), test.facts)
-		for _, s := range ours {
-			if s.title == "Clients" && s.get("blocked_clients") != test.want {
-				t.Errorf("%+v: %s", test, s.get("blocked_clients"))
-			}
 		}
 	}
 }

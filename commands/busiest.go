@@ -15,6 +15,9 @@ type busiest struct{ byName *lru.Cache[string, *tally] }
 // tally is what happened to one lock.
 type tally struct{ grants, refusals, waits atomic.Uint64 }
 
+// maxBusiestName is from how many bytes on the name of a lock is too long to be counted.
+const maxBusiestName = 4096
+
 // newBusiest counts the last names locks one by one, as far as their names are of
 // a common length.
 func newBusiest(names int) *busiest {
@@ -28,7 +31,7 @@ func newBusiest(names int) *busiest {
 // of is the tally of a lock.
 func (b *busiest) of(name string) *tally {
 	t, ok := b.byName.Get(name)
-	if !ok && len(name) <= maxGrantBytes {
+	if !ok && len(name) <= maxBusiestName {
 		t = new(tally)
 		if old, ok, _ := b.byName.PeekOrAdd(name, t); ok {
 			t = old

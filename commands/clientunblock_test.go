@@ -1,14 +1,8 @@
 package commands
 
 import (
-	"fmt"
 	"testing"
 )
-
-// Unblock implements Clients.
-func (c fakeClients) Unblock(id int64, withError bool) {
-	c.f.Reply(fmt.Appendf(nil, "+%d %t\r\n", id, withError))
-}
 
 func TestClientUnblock(t *testing.T) {
 	for line, want := range map[string]string{

@@ -35,7 +35,7 @@ func TestClusterIsDisabled(t *testing.T) {
 }
 
 // text is the reply to a command, and its elements in lines.
-func (f *fakeSession) text(t *testing.T, line string) string {
+func textOf(t *testing.T, f *fakeSession, line string) string {
 	t.Helper()
 	v, rest, err := resp.Parse([]byte(f.do(line)))
 	if err != nil || len(rest) > 0 {
@@ -58,7 +58,7 @@ func flat(v resp.Value) string {
 // Alone, the proxy is the whole cluster, at the address that the client has reached.
 func TestClusterOfOne(t *testing.T) {
 	f := clusterFake(t)
-	id := f.text(t, "CLUSTER MYID")
+	id := textOf(t, f, "CLUSTER MYID")
 	if len(id) != 40 || strings.Trim(id, "0123456789abcdef") != "" {
 		t.Fatalf("id %q", id)
 	}
@@ -69,7 +69,7 @@ func TestClusterOfOne(t *testing.T) {
 		"CLUSTER LINKS":  "[]", "CLUSTER REPLICAS " + id: "[]", "CLUSTER SLAVES " + id: "[]", "CLUSTER COUNT-FAILURE-REPORTS " + id: "0",
 		"CLUSTER KEYSLOT foo": "12182", "READONLY": "OK", "READWRITE": "OK", "ASKING": "OK",
 	} {
-		if got := f.text(t, line); got != want {
+		if got := textOf(t, f, line); got != want {
 			t.Errorf("%s: %s\nwant %s", line, got, want)
 		}
 	}
@@ -84,15 +84,15 @@ func TestClusterOfOne(t *testing.T) {
 		}
 	}
 	f.server.version = "7.2.4"
-	if got := f.text(t, "CLUSTER MYSHARDID"); got != id {
+	if got := textOf(t, f, "CLUSTER MYSHARDID"); got != id {
 		t.Errorf("shard id %s", got)
 	}
 	f.client.LocalAddr = "127.0.0.2:6380"
-	if got := f.text(t, "CLUSTER MYID"); got == id {
+	if got := textOf(t, f, "CLUSTER MYID"); got == id {
 		t.Error("two addresses have one id")
 	}
 	f.client.LocalAddr = "/run/lockproxy.sock"
-	if got := f.text(t, "CLUSTER MYID"); got != id {
+	if got := textOf(t, f, "CLUSTER MYID"); got != id {
 		t.Error("over a unix socket the id is not that of the first TCP address")
 	}
 }
@@ -100,21 +100,21 @@ func TestClusterOfOne(t *testing.T) {
 func TestClusterInfo(t *testing.T) {
 	f := clusterFake(t, "a:1", "b:2")
 	f.server.unserved = 84
-	got := f.text(t, "CLUSTER INFO")
+	got := textOf(t, f, "CLUSTER INFO")
 	for _, want := range []string{"cluster_state:fail\r\n", "cluster_slots_ok:16300\r\n", "cluster_slots_fail:84\r\n", "cluster_known_nodes:2\r\n", "cluster_size:2\r\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
 	f.server.unserved = 0
-	if got := f.text(t, "CLUSTER INFO"); !strings.HasPrefix(got, "cluster_state:ok\r\n") {
+	if got := textOf(t, f, "CLUSTER INFO"); !strings.HasPrefix(got, "cluster_state:ok\r\n") {
 		t.Errorf("%q", got)
 	}
 	if got := f.do("HELLO"); !strings.Contains(got, "$4\r\nmode\r\n$7\r\ncluster\r\n") {
 		t.Errorf("HELLO %q", got)
 	}
 	f.masters[0] = node("$0\r\n\r\n")
-	if got := f.text(t, "INFO"); !strings.Contains(got, "redis_mode:cluster\r\n") || !strings.Contains(got, "cluster_enabled:1\r\n") {
+	if got := textOf(t, f, "INFO"); !strings.Contains(got, "redis_mode:cluster\r\n") || !strings.Contains(got, "cluster_enabled:1\r\n") {
 		t.Errorf("INFO %q", got)
 	}
 }
@@ -123,17 +123,17 @@ func TestClusterInfo(t *testing.T) {
 // has reached, or else for the first of its list.
 func TestClusterOfSeveral(t *testing.T) {
 	a, b := clusterFake(t, "10.0.0.1:6380", "proxy.example:7000", "[::1]:6380"), clusterFake(t, "proxy.example:7000", "[::1]:6380", "10.0.0.1:6380")
-	if x, y := a.text(t, "CLUSTER SLOTS"), b.text(t, "CLUSTER SLOTS"); x != y || strings.Count(x, "[0 5460 ") != 1 || strings.Count(x, "[10922 16383 ") != 1 {
+	if x, y := textOf(t, a, "CLUSTER SLOTS"), textOf(t, b, "CLUSTER SLOTS"); x != y || strings.Count(x, "[0 5460 ") != 1 || strings.Count(x, "[10922 16383 ") != 1 {
 		t.Errorf("%s\n%s", x, y)
 	}
-	if x, y := a.text(t, "CLUSTER MYID"), b.text(t, "CLUSTER MYID"); x == y {
+	if x, y := textOf(t, a, "CLUSTER MYID"), textOf(t, b, "CLUSTER MYID"); x == y {
 		t.Errorf("both are %s", x)
 	}
 	b.client.LocalAddr = "10.0.0.1:6380"
-	if x, y := a.text(t, "CLUSTER MYID"), b.text(t, "CLUSTER MYID"); x != y {
+	if x, y := textOf(t, a, "CLUSTER MYID"), textOf(t, b, "CLUSTER MYID"); x != y {
 		t.Errorf("%s and %s", x, y)
 	}
-	nodes := a.text(t, "CLUSTER NODES")
+	nodes := textOf(t, a, "CLUSTER NODES")
 	for _, want := range []string{" 10.0.0.1:6380@16380 myself,master - 0 0 1 connected 0-5460\n", " ::1:6380@16380 master - 0 ", " proxy.example:7000@17000 master - 0 ", " 3 connected 10922-16383\n"} {
 		if !strings.Contains(nodes, want) {
 			t.Errorf("no %q in\n%s", want, nodes)
@@ -141,7 +141,7 @@ func TestClusterOfSeveral(t *testing.T) {
 	}
 	a.server.secure = true
 	a.client.Proto = 3
-	if got := a.text(t, "CLUSTER SHARDS"); !strings.Contains(got, " tls-port 7000 ip proxy.example endpoint proxy.example hostname proxy.example role master ") {
+	if got := textOf(t, a, "CLUSTER SHARDS"); !strings.Contains(got, " tls-port 7000 ip proxy.example endpoint proxy.example hostname proxy.example role master ") {
 		t.Error(got)
 	}
 }

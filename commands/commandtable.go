@@ -21,23 +21,23 @@ func commandAll(c *Call) {
 		noSubcommand(c)
 		return
 	}
-	c.sendDescribed(describedAll)
+	sendDescribed(c, describedAll)
 }
 
-func commandCount(c *Call) { c.Reply(redcon.AppendInt(nil, int64(len(c.Table.names)))) }
+func commandCount(c *Call) { c.Reply(redcon.AppendInt(nil, int64(c.Table.Count()))) }
 
 // commandInfo is COMMAND INFO [name ...].
 func commandInfo(c *Call) {
 	if len(c.Args) == 2 {
-		c.sendDescribed(describedAll)
+		sendDescribed(c, describedAll)
 		return
 	}
-	verbs := c.Table.verbsNamed(c.Args[2:])
+	verbs := verbsNamed(c.Table, c.Args[2:])
 	names := make([]string, len(verbs))
 	for i, name := range c.Args[2:] {
 		names[i] = strings.ToLower(string(name))
 	}
-	c.sendDescribed(func(proto int, reply []byte, _ []*Command) []byte {
+	sendDescribed(c, func(proto int, reply []byte, _ []*Command) []byte {
 		elems, ok := resp.Elements(reply)
 		if !ok {
 			return reply
@@ -84,8 +84,8 @@ func describedAs(elem []byte) string {
 
 // sendDescribed asks a node and answers with what merge makes of its reply. The
 // call itself is over by then.
-func (c *Call) sendDescribed(merge func(proto int, reply []byte, verbs []*Command) []byte) {
-	proto, verbs := c.Client.Proto, c.Table.own
+func sendDescribed(c *Call, merge func(proto int, reply []byte, verbs []*Command) []byte) {
+	proto, verbs := c.Client.Proto, c.Table.Verbs()
 	c.Ask(cluster.Target{}, c.Raw, reread, func(reply []byte) []byte { return merge(proto, reply, verbs) })
 }
 
@@ -120,10 +120,10 @@ func describedAll(proto int, reply []byte, verbs []*Command) []byte {
 // command by a hundred times.
 func commandDocs(c *Call) {
 	names := c.Args[2:]
-	verbs := c.Table.own
+	verbs := c.Table.Verbs()
 	if len(names) > 0 {
 		names = once(names)
-		verbs = slices.DeleteFunc(c.Table.verbsNamed(names), func(verb *Command) bool { return verb == nil })
+		verbs = slices.DeleteFunc(verbsNamed(c.Table, names), func(verb *Command) bool { return verb == nil })
 	}
 	proto := c.Client.Proto
 	named := make(map[string]bool, len(verbs))
@@ -174,10 +174,10 @@ func once(names [][]byte) (each [][]byte) {
 
 // commandList is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob].
 func commandList(c *Call) {
-	verbs := c.Table.own
+	verbs := c.Table.Verbs()
 	switch {
 	case len(c.Args) == 2:
-		c.Reply(c.Table.appendNames(nil))
+		c.Reply(appendNames(c.Table, nil))
 		return
 	case len(c.Args) != 5 || !resp.IsWord(c.Args[2], "FILTERBY"):
 		c.Reply(resp.ErrSyntax)
@@ -219,7 +219,7 @@ const longestPattern = 1 << 10
 // commandGetKeys is COMMAND GETKEYS and GETKEYSANDFLAGS command [arg ...].
 func commandGetKeys(c *Call) {
 	args := c.Args[2:]
-	verb := c.Table.verb(args[0])
+	verb := verb(c.Table, args[0])
 	if verb == nil {
 		c.Forward(AnySlot)
 		return
@@ -264,7 +264,7 @@ func commandHelp(c *Call) {
 }
 
 // verb is the lock verb of that name, or nil.
-func (t *Table) verb(name []byte) *Command {
+func verb(t *Table, name []byte) *Command {
 	if c := t.Lookup(name); c != nil && c.Flags&LockVerb != 0 {
 		return c
 	}
@@ -273,11 +273,11 @@ func (t *Table) verb(name []byte) *Command {
 
 // verbsNamed are the verbs, or subcommands of verbs ("lockctl|info"), of these
 // names; nil stands for a name of something else.
-func (t *Table) verbsNamed(names [][]byte) []*Command {
+func verbsNamed(t *Table, names [][]byte) []*Command {
 	found := make([]*Command, len(names))
 	for i, name := range names {
 		container, sub, isSub := strings.Cut(string(name), "|")
-		verb := t.verb([]byte(container))
+		verb := verb(t, []byte(container))
 		if verb != nil && isSub {
 			verb = find(verb.Subs, []byte(sub))
 		}
@@ -287,9 +287,9 @@ func (t *Table) verbsNamed(names [][]byte) []*Command {
 }
 
 // appendNames appends the names of all commands that COMMAND tells of, and of their subcommands.
-func (t *Table) appendNames(dst []byte) []byte {
-	dst = redcon.AppendArray(dst, len(t.listed))
-	return resp.AppendBulks(dst, t.listed...)
+func appendNames(t *Table, dst []byte) []byte {
+	dst = redcon.AppendArray(dst, len(t.Listed()))
+	return resp.AppendBulks(dst, t.Listed()...)
 }
 
 // bulkText is the text of a string reply.

@@ -11,36 +11,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// sampleVerbs look like the lock verbs.
-func sampleVerbs() []*Command {
-	run := func(c *Call) { c.Reply(resp.OK) }
-	key := []KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
-	return []*Command{
-		{
-			Name: "lock", Arity: -2, Flags: Write | Blocking | LockVerb, Keys: key, Route: Local, Run: run,
-			Docs: &Docs{Summary: "Takes a lock", Since: "0.1.0", Group: "lock", Complexity: "O(1)", Arguments: []Argument{
-				{Name: "key", Type: "key"},
-				{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
-				{Name: "lease", Type: "oneof", Optional: true, Arguments: []Argument{
-					{Name: "milliseconds", Type: "integer", Token: "PX"},
-					{Name: "seconds", Type: "integer", Token: "EX"},
-				}},
-				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
-			}},
-		},
-		{
-			Name: "lockctl", Arity: -2, Flags: LockVerb, Route: Local, Run: noSubcommand,
-			Docs: &Docs{Summary: "Tells of locks", Since: "0.1.0", Group: "lock"},
-			Subs: map[string]*Command{
-				"info": {Name: "lockctl|info", Arity: 3, Flags: ReadOnly | LockVerb, Keys: []KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}, Route: Local, Run: run,
-					Docs: &Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock", Arguments: []Argument{{Name: "key", Type: "key"}}}},
-				"stats": {Name: "lockctl|stats", Arity: 2, Flags: LockVerb, Route: Refused, Reason: " yet: it comes later"},
-				"help":  {Name: "lockctl|help", Arity: 2, Flags: LockVerb, Route: Local, Run: run, Docs: &Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"}},
-			},
-		},
-	}
-}
-
 // Small replies of a server that has a LOCK of its own, which ours hides.
 const (
 	smallTable2 = "*2\r\n*10\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n*6\r\n$4\r\nLOCK\r\n:1\r\n*0\r\n:0\r\n:0\r\n:0\r\n"

@@ -33,7 +33,7 @@ func ofOneServer(name string) bool {
 
 // configGet is CONFIG GET glob ...
 func configGet(c *Call) {
-	own, all := c.ownSettings()
+	own, all := ownSettings(c)
 	if all {
 		c.Reply(appendSettings(nil, c.Client.Proto, own))
 		return
@@ -68,7 +68,7 @@ func configGet(c *Call) {
 
 // ownSettings are those of the proxy that the globs of CONFIG GET name, each once. all says that nothing else can be
 // meant.
-func (c *Call) ownSettings() (own [][2]string, all bool) {
+func ownSettings(c *Call) (own [][2]string, all bool) {
 	seen := make(map[string]bool)
 	all = true
 	for _, glob := range c.Args[2:] {

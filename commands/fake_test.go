@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -313,4 +315,56 @@ func converse(t *testing.T, conn net.Conn, words ...string) []byte {
 			return reply
 		}
 	}
+}
+
+func split(line string) [][]byte {
+	var args [][]byte
+	for _, word := range strings.Fields(line) {
+		args = append(args, []byte(word))
+	}
+	return args
+}
+
+// sampleVerbs look like the lock verbs.
+func sampleVerbs() []*Command {
+	run := func(c *Call) { c.Reply(resp.OK) }
+	key := []KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
+	return []*Command{
+		{
+			Name: "lock", Arity: -2, Flags: Write | Blocking | LockVerb, Keys: key, Route: Local, Run: run,
+			Docs: &Docs{Summary: "Takes a lock", Since: "0.1.0", Group: "lock", Complexity: "O(1)", Arguments: []Argument{
+				{Name: "key", Type: "key"},
+				{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
+				{Name: "lease", Type: "oneof", Optional: true, Arguments: []Argument{
+					{Name: "milliseconds", Type: "integer", Token: "PX"},
+					{Name: "seconds", Type: "integer", Token: "EX"},
+				}},
+				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
+			}},
+		},
+		{
+			Name: "lockctl", Arity: -2, Flags: LockVerb, Route: Local, Run: noSubcommand,
+			Docs: &Docs{Summary: "Tells of locks", Since: "0.1.0", Group: "lock"},
+			Subs: map[string]*Command{
+				"info": {Name: "lockctl|info", Arity: 3, Flags: ReadOnly | LockVerb, Keys: []KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}, Route: Local, Run: run,
+					Docs: &Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock", Arguments: []Argument{{Name: "key", Type: "key"}}}},
+				"stats": {Name: "lockctl|stats", Arity: 2, Flags: LockVerb, Route: Refused, Reason: " yet: it comes later"},
+				"help":  {Name: "lockctl|help", Arity: 2, Flags: LockVerb, Route: Local, Run: run, Docs: &Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"}},
+			},
+		},
+	}
+}
+
+// miniRedis is the table of the Redis in memory: that of Redis 5.
+func miniRedis(t *testing.T, verbs ...*Command) *Table {
+	conn, err := net.Dial("tcp", miniredis.RunT(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	table, err := NewTableOf(converse(t, conn, "COMMAND"), verbs, RefusedByDefault()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }

@@ -1,8 +1,11 @@
 package commands
 
 import (
+	"fmt"
 	"slices"
 	"time"
+
+	"lockproxy/internal/resp"
 )
 
 // fakeClientsState is what a fakeSession implements Clients and Connection with: its client, and others.
@@ -59,3 +62,26 @@ func (c fakeClients) Unpause(reply []byte) {
 	c.f.clients.pause = PauseNone
 	c.f.Reply(reply)
 }
+
+// Unblock implements Clients.
+func (c fakeClients) Unblock(id int64, withError bool) {
+	c.f.Reply(fmt.Appendf(nil, "+%d %t\r\n", id, withError))
+}
+
+type fakeTracker struct{ f *fakeSession }
+
+func (f *fakeSession) Tracker() Tracker { return fakeTracker{f} }
+
+// Track implements Tracker: the upstream tracks at once. Clients with an id below 100 are connected.
+func (t fakeTracker) Track(next Tracking, prefixes []string) {
+	f := t.f
+	f.client.Tracking = next
+	for _, req := range next.Requests(prefixes, 42) {
+		f.ask(0, req)
+	}
+	f.Reply(resp.OK)
+}
+
+func (t fakeTracker) Untrack() { t.f.client.Tracking = Tracking{} }
+
+func (c fakeClients) Connected(id int64) bool { return id > 0 && id < 100 }

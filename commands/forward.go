@@ -30,3 +30,13 @@ func (c *Call) target() (n int, ok bool) {
 	}
 	return AnySlot, true
 }
+
+// oneNode forwards commands whose answer speaks of one server, as long as there
+// is only one.
+func oneNode(c *Call) {
+	if c.Nodes().Masters() == 1 {
+		c.Forward(AnySlot)
+		return
+	}
+	c.Reply(refusal(c.Command.Name, " in front of several masters: its answer speaks of one server; ask that server"))
+}

@@ -91,3 +91,10 @@ var errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client alread
 func helloSecrets(args [][]byte) []bool {
 	return secretBehind(args, 2, secretWord{"AUTH", 2}, secretWord{"SETNAME", 0})
 }
+
+func setsProtocol(args [][]byte) Queued {
+	if len(args) > 1 {
+		return Queued{DB: -1, Proto: string(args[1])}
+	}
+	return Queued{DB: -1}
+}

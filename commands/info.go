@@ -252,3 +252,11 @@ func clusterEnabled(f Face) string {
 	}
 	return "0"
 }
+
+// sum adds up counters that are kept by kind.
+func sum[K comparable](counters map[K]uint64) (n uint64) {
+	for _, one := range counters {
+		n += one
+	}
+	return n
+}

@@ -13,7 +13,7 @@ func addOwn(sections []infoSection, books Books) {
 		switch s := &sections[i]; s.title {
 		case "Commandstats":
 			for _, o := range books.Commands() {
-				s.add("cmdstat_"+o.Name, o.text())
+				s.add("cmdstat_"+o.Name, statText(&o))
 			}
 		case "Errorstats":
 			errors := books.Errors()
@@ -41,7 +41,7 @@ func (s *infoSection) add(name, value string) {
 }
 
 // text is how INFO shows o.
-func (o *OwnCommand) text() string {
+func statText(o *OwnCommand) string {
 	mean := 0.0
 	if o.Calls > 0 {
 		mean = float64(o.Micros) / float64(o.Calls)

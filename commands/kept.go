@@ -147,7 +147,7 @@ func (r relied) lost() error {
 		s.ahead = fence
 	}
 	return fmt.Errorf("LOCKLOST %s was lost while this command was on its way, fence %d. Stop what it protects, then lock again",
-		clip([]byte(r.name)), fence)
+		resp.Clip([]byte(r.name)), fence)
 }
 
 // keep has h kept alive, and the client told through push when it is lost.
@@ -271,7 +271,7 @@ func (k *Kept) refuse(name string) error {
 	}
 	lost := s.take(name)
 	return fmt.Errorf("LOCKLOST %s was lost (%s), fence %d: %s. Stop what it protects, then send this command again: it was not run",
-		clip([]byte(name)), lost.why, lost.fence, lossTexts[lost.why])
+		resp.Clip([]byte(name)), lost.why, lost.fence, lossTexts[lost.why])
 }
 
 var lossTexts = map[redlock.Loss]string{

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,36 +103,6 @@ func TestLostMeanwhile(t *testing.T) {
 	}
 }
 
-// What a connection remembers is bounded, by what it kept.
-func TestKeptIsBounded(t *testing.T) {
-	withLocks(t, redlock.Options{}, func(t *testing.T, session func() *fakeSession) {
-		a, b := session(), session()
-		for i := range 10 * firstSweep { // as a pool of connections does
-			a.do(fmt.Sprintf("LOCK job%d TOKEN t KEEPALIVE", i))
-			b.do(fmt.Sprintf("UNLOCK job%d t", i))
-		}
-		s := a.client.Kept.keeps
-		if n := len(s.holds); n > firstSweep {
-			t.Errorf("%d holds are remembered, and none is kept", n)
-		}
-		for i := range 2 * leastLosses {
-			s.tell(2, fmt.Sprintf("lost%d", i%(leastLosses+7)), "t", loss{int64(i + 1), redlock.LossGone})
-		}
-		if n := len(s.order); n != leastLosses || len(s.lost) > n {
-			t.Errorf("%d losses of %d locks are remembered", n, len(s.lost))
-		}
-		told := 0
-		for i := range leastLosses + 7 {
-			for a.client.Kept.refuse(fmt.Sprintf("lost%d", i)) != nil {
-				told++
-			}
-		}
-		if told != leastLosses || len(s.order) != 0 || len(s.lost) != 0 {
-			t.Errorf("%d losses were told, %d are left", told, len(s.order))
-		}
-	})
-}
-
 // With as many holds as may be kept, the next one is refused before Redis is asked.
 func TestKeepFull(t *testing.T) {
 	withLocks(t, redlock.Options{MaxKept: 1}, func(t *testing.T, session func() *fakeSession) {
@@ -144,42 +113,6 @@ func TestKeepFull(t *testing.T) {
 			if got := a.do(line); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "lock-max-keepalive") || len(a.sent) > 0 {
 				t.Errorf("%s: %q, sent %q", line, got, a.sent)
 			}
-		}
-	})
-}
-
-// One connection keeps as many holds alive as are left for all others: so it never has all that there are.
-func TestKeepShare(t *testing.T) {
-	withLocks(t, redlock.Options{MaxKept: 6}, func(t *testing.T, session func() *fakeSession) {
-		a, b, c := session(), session(), session()
-		kept := func(s *fakeSession, name string) string {
-			return read(s.do("LOCK " + name + " TOKEN t KEEPALIVE"))
-		}
-		for _, step := range []struct {
-			s       *fakeSession
-			name    string
-			granted bool
-		}{
-			{a, "a1", true}, {a, "a2", true}, {a, "a3", true}, {a, "a4", false},
-			{b, "b1", true}, {b, "b2", true}, {b, "b3", false}, {c, "c1", true}, {c, "c2", false},
-		} {
-			got := kept(step.s, step.name)
-			if strings.HasPrefix(got, "*[t ") != step.granted {
-				t.Errorf("%s: %s", step.name, got)
-			}
-			if !step.granted && (!strings.Contains(got, "lock-max-keepalive") || len(step.s.sent) > 0) {
-				t.Errorf("%s: %s, sent %q", step.name, got, step.s.sent)
-			}
-		}
-		if got := read(a.do("RENEW a1 t KEEPALIVE")); strings.HasPrefix(got, "-") {
-			t.Errorf("what it keeps alive already: %s", got)
-		}
-		for _, name := range []string{"a1", "a2", "a3"} {
-			b.do("UNLOCK " + name + " t")
-		}
-		time.Sleep(2 * sweepPause)
-		if got := kept(a, "a4"); !strings.HasPrefix(got, "*[t ") {
-			t.Errorf("when others have unlocked its holds: %s", got)
 		}
 	})
 }
@@ -204,32 +137,6 @@ func TestSyncTakesBack(t *testing.T) {
 			t.Errorf("the same token again: %q", got)
 		}
 	})
-}
-
-// The busiest locks come first, and how many are counted is bounded.
-func TestBusiest(t *testing.T) {
-	b := newBusiest(100)
-	for i := range 1000 {
-		b.ended(fmt.Sprint("other", i), true)
-		b.ended("job", i%2 == 0)
-	}
-	b.waited("job")
-	b.ended(strings.Repeat("x", maxGrantBytes+1), true)
-	if got := b.top(2); len(got) != 2 || got[0] != (count{"job", 500, 500, 1}) || got[1].sum() != 1 {
-		t.Errorf("%+v", got)
-	}
-	if n := b.byName.Len(); n != 100 {
-		t.Errorf("%d names", n)
-	}
-	if n := testing.AllocsPerRun(100, func() { b.ended("job", true) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-	b = newBusiest(0)
-	b.ended("job", true)
-	b.waited("job")
-	if got := b.top(10); got != nil {
-		t.Errorf("switched off: %v", got)
-	}
 }
 
 // The task of a LIST ends with its client.

@@ -73,3 +73,6 @@ func (c *Command) settleKeys() {
 		}
 	}
 }
+
+// KeyAt is the position of the one key that decides where the command goes; 0: there is no such one.
+func (c *Command) KeyAt() int { return c.key }

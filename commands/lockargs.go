@@ -108,7 +108,7 @@ var lockOptions = [...]lockOption{
 	}},
 	{"ID", true, "id", func(a *lockArgs, _ *redlock.Locker, v []byte) error {
 		if len(v) == 0 || len(v) > maxID || bytes.ContainsFunc(v, notOfID) {
-			return fmt.Errorf("ID has 1 to %d letters, digits and -_.:, not %q", maxID, clip(v))
+			return fmt.Errorf("ID has 1 to %d letters, digits and -_.:, not %q", maxID, resp.Clip(v))
 		}
 		a.id = string(v)
 		return nil
@@ -257,15 +257,7 @@ func integerArg(word string, v []byte, least, most int64, setting string) (int64
 	if setting != "" {
 		setting = ", which is " + setting
 	}
-	return 0, fmt.Errorf("%s must be a whole number from %d to %d%s, not %q", word, least, most, setting, clip(v))
-}
-
-// clip keeps errors short.
-func clip(v []byte) string {
-	if len(v) > 64 {
-		return string(v[:64]) + "..."
-	}
-	return string(v)
+	return 0, fmt.Errorf("%s must be a whole number from %d to %d%s, not %q", word, least, most, setting, resp.Clip(v))
 }
 
 // secretTokens looks for the tokens in the arguments of a lock verb: what TOKEN names, and what is

@@ -71,10 +71,10 @@ func listArgs(args [][]byte) (glob string, count int, err error) {
 	glob, count = "*", listCount
 	seen := map[string]bool{}
 	for ; len(args) > 0; args = args[2:] {
-		word := strings.ToUpper(string(clip(args[0])))
+		word := strings.ToUpper(string(resp.Clip(args[0])))
 		switch {
 		case word != "MATCH" && word != "COUNT":
-			return "", 0, fmt.Errorf("%q is no option of LOCKCTL LIST", clip(args[0]))
+			return "", 0, fmt.Errorf("%q is no option of LOCKCTL LIST", resp.Clip(args[0]))
 		case seen[word]:
 			return "", 0, fmt.Errorf("%s is given twice", word)
 		case len(args) == 1:

@@ -43,10 +43,10 @@ func (l *Lockers) Independent(cmd *Command, args [][]byte) (key string, ok bool)
 	switch {
 	case l.Quorum == nil:
 		return "", false
-	case cmd.key == 0 || cmd.key >= len(args):
+	case cmd.KeyAt() == 0 || cmd.KeyAt() >= len(args):
 		return "", true
 	}
-	name := string(args[cmd.key])
+	name := string(args[cmd.KeyAt()])
 	if l.of(name) != l.Quorum {
 		return "", false
 	}

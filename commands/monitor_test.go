@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"crypto/sha1"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,7 @@ func TestMonitorLine(t *testing.T) {
 // Of a long command a line has the beginning, and none of it is a secret.
 func TestMonitorLineOfLongCommands(t *testing.T) {
 	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	const monitorArgs, monitorArg = 128, 4 << 10
 	long := strings.Repeat("x", monitorArg)
 	words := func(n int) []string { return strings.Fields("UNLOCK l" + strings.Repeat(" t", n-2)) }
 	hidden := strings.Repeat(` "(redacted)"`, monitorArgs-3)
@@ -92,7 +95,7 @@ func TestMayWrite(t *testing.T) {
 	reads, writes := "#!lua flags=no-writes\nreturn 1", "return redis.call('set', 'k', 1)"
 	scripts.Add([]byte(reads))
 	scripts.Add([]byte(writes))
-	sha := func(source string) string { d := digest([]byte(source)); return string(d[:]) }
+	sha := func(source string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(source))) }
 	for _, test := range []struct {
 		args   []string
 		writes bool

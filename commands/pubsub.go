@@ -187,3 +187,5 @@ func broadcastApart(c *Call, combine func(replies [][]byte) []byte) {
 		return nil
 	})
 }
+
+func publishes([][]byte) Queued { return Queued{DB: -1, Publishes: true} }

@@ -1,7 +1,5 @@
 package commands
 
-import "strconv"
-
 // Queuing says what becomes of a command between MULTI and EXEC.
 type Queuing uint8
 
@@ -83,26 +81,4 @@ func (c *Command) Queued(args [][]byte) Queued {
 		q.SHA = args[1]
 	}
 	return q
-}
-
-func publishes([][]byte) Queued { return Queued{DB: -1, Publishes: true} }
-
-func emptiesSlowLog([][]byte) Queued { return Queued{DB: -1, EmptiesSlowLog: true} }
-
-func selects(args [][]byte) Queued {
-	if len(args) == 2 {
-		if n, err := strconv.Atoi(string(args[1])); err == nil {
-			return Queued{DB: n}
-		}
-	}
-	return Queued{DB: -1}
-}
-
-func loadsScript(args [][]byte) Queued { return Queued{DB: -1, Source: args[2]} }
-
-func setsProtocol(args [][]byte) Queued {
-	if len(args) > 1 {
-		return Queued{DB: -1, Proto: string(args[1])}
-	}
-	return Queued{DB: -1}
 }

@@ -78,3 +78,6 @@ func (c *Command) apply(r *Row) {
 		c.applyTips()
 	}
 }
+
+// wouldSubscribe is why a command that subscribes, and has no row, is refused.
+const wouldSubscribe = ": it may subscribe a connection that clients share"

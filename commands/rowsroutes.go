@@ -61,5 +61,5 @@ var rowsOfRoutes = []Row{
 	{Name: "shutdown", Route: AllNodes, Merge: merge.First, Why: stopsServers},
 	{Name: "migrate", Route: ByKeys, Why: movesKeys, Secret: migrateSecrets},
 	{Name: "restore-asking", Route: ByKeys, Why: amongServers},
-	{Name: "pfselftest", Route: AnyNode, Why: breaksServers},
+	{Name: "pfselftest", Route: AnyNode, Why: ": it can stop or damage the servers of the upstream"},
 }

@@ -14,7 +14,7 @@ var rowsOfScript = []Row{
 	{Name: "script|flush", Arity: -2, Flags: Fanned | Stepwise, Run: scriptFlush},
 	{Name: "script|exists", Arity: -3, MaxArgs: mostIDs, Flags: ReadOnly | Fanned, Run: scriptExists},
 	{Name: "script|kill", Flags: Fanned | Judged, Run: killScript},
-	{Name: "script|debug", Route: Refused, Why: forDebugger},
+	{Name: "script|debug", Route: Refused, Why: ": a debugger needs a connection to one server for itself"},
 	{Name: "function|load", Flags: Fanned | Bulky, Run: functionLoad, Queue: QueueEverywhere},
 	{Name: "function|restore", Route: AllNodes, Merge: merge.First, Queue: QueueEverywhere},
 	{Name: "function|delete", Route: AllNodes, Merge: merge.First, Queue: QueueEverywhere},

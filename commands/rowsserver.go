@@ -2,6 +2,12 @@ package commands
 
 import "lockproxy/commands/merge"
 
+// Reasons for refusing: see commands.Row.
+const (
+	theirFiles    = ": it writes the files of the upstream's servers, and not the settings of lockproxy"
+	breaksServers = ": it can stop or damage the servers of the upstream"
+)
+
 // rowsOfServer are the rules for what is asked of a server as a whole.
 var rowsOfServer = []Row{
 	{Name: "command", Arity: -1, Run: commandAll},

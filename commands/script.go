@@ -87,3 +87,5 @@ func scriptExists(c *Call) {
 		return resp.AppendValue(nil, v)
 	})
 }
+
+func loadsScript(args [][]byte) Queued { return Queued{DB: -1, Source: args[2]} }

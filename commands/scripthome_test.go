@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"crypto/sha1"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,7 +48,7 @@ func TestScriptsAreAtHome(t *testing.T) {
 	}{
 		{[]string{"EVAL", "return redis.call('get','foo')", "0"}, foo},
 		{[]string{"eval_ro", "return redis.call('get','bar')", "0"}, bar},
-		{[]string{"evalsha", string(first(digest([]byte("return redis.call('get','foo')")))), "0"}, foo},
+		{[]string{"evalsha", fmt.Sprintf("%x", sha1.Sum([]byte("return redis.call('get','foo')"))), "0"}, foo},
 		{[]string{"eval", "return 1", "0"}, slot.Of([]byte("e0e1f9fabfc9d4800c877a703b823ac0578ff8db"))},
 		{[]string{"EVALSHA", "E0E1F9FABFC9D4800C877A703B823AC0578FF8DB", "0"}, slot.Of([]byte("e0e1f9fabfc9d4800c877a703b823ac0578ff8db"))},
 		{[]string{"evalsha", strings.Repeat("İ", 20), "0"}, slot.Of([]byte(strings.Repeat("İ", 20)))}, // of another length in lower case
@@ -66,21 +68,5 @@ func TestScriptsAreAtHome(t *testing.T) {
 				t.Errorf("%q: slot %d, want %d", test.args, got, test.want)
 			}
 		}
-	}
-}
-
-func first(s sha) []byte { return s[:] }
-
-func TestFunctionLoad(t *testing.T) {
-	f := newFake(t, node("$1\r\nl\r\n"), node("$1\r\nl\r\n"))
-	if got := f.do("FUNCTION LOAD #!lua"); got != "$1\r\nl\r\n" {
-		t.Errorf("%q", got)
-	}
-	f = newFake(t, node("$1\r\nl\r\n"), node("-ERR no\r\n"))
-	if got := f.do("FUNCTION LOAD REPLACE redis.register_function('f',redis.call('get','foo'))"); got != "-ERR no\r\n" {
-		t.Errorf("%q", got)
-	}
-	if got := f.server.scripts.homeOf("f"); got != slot.Of([]byte("foo")) {
-		t.Errorf("slot %d", got)
 	}
 }

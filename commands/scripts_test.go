@@ -6,39 +6,6 @@ import (
 	"testing"
 )
 
-func TestScripts(t *testing.T) {
-	f := newFake(t)
-	f.args("EVAL", "return 1", "0")
-	f.args("SCRIPT", "LOAD", "return 2")
-	f.args("EVAL_RO", "return 3", "1", "k")
-	f.server.scripts.Pin([]byte("return 4"))
-	shas := map[string]string{ // by sha1sum
-		"return 1": "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
-		"return 2": "7f923f79fe76194c868d7e1d0820de36700eb649",
-		"return 3": "09d3822de862f46d784e6a36848b4f0736dda47a",
-		"return 4": "ff408129b095e878eae274cc5f315244f0b5360f",
-	}
-	for source, sha := range shas {
-		for _, name := range []string{sha, strings.ToUpper(sha)} {
-			if got, ok := f.server.scripts.Get([]byte(name)); !ok || string(got) != source {
-				t.Errorf("%s: %q, %v", source, got, ok)
-			}
-		}
-	}
-	for _, name := range []string{"", "x", strings.Repeat("0", 40), strings.Repeat("0", 41)} {
-		if _, ok := f.server.scripts.Get([]byte(name)); ok {
-			t.Errorf("%q is known", name)
-		}
-	}
-	// What was flushed does not come back, but for what the proxy itself needs.
-	f.do("SCRIPT FLUSH")
-	for source, sha := range shas {
-		if _, ok := f.server.scripts.Get([]byte(sha)); ok != (source == "return 4") {
-			t.Errorf("%s after SCRIPT FLUSH: %v", source, ok)
-		}
-	}
-}
-
 func TestScriptsAreBounded(t *testing.T) {
 	s := NewScripts(10)
 	for i := range 100 {
@@ -85,21 +52,5 @@ func BenchmarkScriptsAdd(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Add(source)
-	}
-}
-
-// Over several masters EVAL goes where its keys are.
-func TestEvalByKeys(t *testing.T) {
-	f := newFake(t, node("+0\r\n"), node("+1\r\n"))
-	for line, want := range map[string]string{
-		"EVAL x 1 foo":     "+0\r\n", // slot 12182
-		"EVAL x 1 bar":     "+1\r\n", // slot 5061
-		"EVAL x 2 foo bar": "-CROSSSLOT Keys in request don't hash to the same slot\r\n",
-		"EVAL x 0":         "+0\r\n",
-		"EVAL x":           "-ERR wrong number of arguments for 'eval' command\r\n",
-	} {
-		if got := f.do(line); got != want {
-			t.Errorf("%s: %q", line, got)
-		}
 	}
 }

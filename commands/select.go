@@ -2,6 +2,7 @@ package commands
 
 import (
 	"math"
+	"strconv"
 
 	"lockproxy/internal/resp"
 )
@@ -25,3 +26,12 @@ func selectDB(c *Call) {
 
 // oneDatabase says that there is database 0 and no other, or that the client is to see it so.
 func oneDatabase(c *Call) bool { return c.Server.Clustered() || c.Server.ClusterMode() }
+
+func selects(args [][]byte) Queued {
+	if len(args) == 2 {
+		if n, err := strconv.Atoi(string(args[1])); err == nil {
+			return Queued{DB: n}
+		}
+	}
+	return Queued{DB: -1}
+}

@@ -290,3 +290,5 @@ func redact(t *Table, args [][]byte) {
 		}
 	}
 }
+
+func emptiesSlowLog([][]byte) Queued { return Queued{DB: -1, EmptiesSlowLog: true} }

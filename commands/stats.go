@@ -72,11 +72,3 @@ func minus[K comparable](now, was map[K]uint64) map[K]uint64 {
 func modesMinus(now, was redlock.ByMode) redlock.ByMode {
 	return redlock.ByMode{Write: now.Write - was.Write, Read: now.Read - was.Read}
 }
-
-// sum adds up counters that are kept by kind.
-func sum[K comparable](counters map[K]uint64) (n uint64) {
-	for _, one := range counters {
-		n += one
-	}
-	return n
-}

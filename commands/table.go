@@ -95,6 +95,15 @@ func (t *Table) number(c *Command) {
 	}
 }
 
+// Verbs are the commands of lockproxy's own.
+func (t *Table) Verbs() []*Command { return t.own }
+
+// Count is how many commands there are for COMMAND COUNT: no subcommands.
+func (t *Table) Count() int { return len(t.names) }
+
+// Listed are the names that COMMAND LIST tells.
+func (t *Table) Listed() []string { return t.listed }
+
 // Commands are all commands and subcommands, each at the index that its ID is.
 func (t *Table) Commands() []*Command { return t.all }
 

@@ -1,26 +1,9 @@
 package commands
 
 import (
-	"net"
 	"strings"
 	"testing"
-
-	"github.com/alicebob/miniredis/v2"
 )
-
-// miniRedis is the table of the Redis in memory: that of Redis 5.
-func miniRedis(t *testing.T, verbs ...*Command) *Table {
-	conn, err := net.Dial("tcp", miniredis.RunT(t).Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	table, err := NewTableOf(converse(t, conn, "COMMAND"), verbs, RefusedByDefault()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
 
 func TestLookup(t *testing.T) {
 	table := redis7(t)

@@ -3,27 +3,7 @@ package commands
 import (
 	"strings"
 	"testing"
-
-	"lockproxy/internal/resp"
 )
-
-type fakeTracker struct{ f *fakeSession }
-
-func (f *fakeSession) Tracker() Tracker { return fakeTracker{f} }
-
-// Track implements Tracker: the upstream tracks at once. Clients with an id below 100 are connected.
-func (t fakeTracker) Track(next Tracking, prefixes []string) {
-	f := t.f
-	f.client.Tracking = next
-	for _, req := range next.Requests(prefixes, 42) {
-		f.ask(0, req)
-	}
-	f.Reply(resp.OK)
-}
-
-func (t fakeTracker) Untrack() { t.f.client.Tracking = Tracking{} }
-
-func (c fakeClients) Connected(id int64) bool { return id > 0 && id < 100 }
 
 // A conversation about tracking: each command with its answer and what a node is sent for it.
 func TestTracking(t *testing.T) {

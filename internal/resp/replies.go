@@ -68,3 +68,11 @@ func AppendBulks(dst []byte, texts ...string) []byte {
 	}
 	return dst
 }
+
+// Clip keeps errors short.
+func Clip(v []byte) string {
+	if len(v) > 64 {
+		return string(v[:64]) + "..."
+	}
+	return string(v)
+}
