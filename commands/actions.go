@@ -77,5 +77,5 @@ type Asking struct {
 	Lost func()
 }
 
-// reread is how a request is asked that may be sent again.
-var reread = Asking{Resend: true}
+// Reread is how a request is asked that may be sent again.
+var Reread = Asking{Resend: true}

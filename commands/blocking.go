@@ -48,8 +48,8 @@ func (c *Command) Blocks(args [][]byte) (t Timeout, blocks bool) {
 	return c.timeout(args)
 }
 
-// timeoutAt is the time-out in argument i, from the end if i is negative.
-func timeoutAt(i int, unit time.Duration) func(args [][]byte) (Timeout, bool) {
+// TimeoutAt is the time-out in argument i, from the end if i is negative.
+func TimeoutAt(i int, unit time.Duration) func(args [][]byte) (Timeout, bool) {
 	return func(args [][]byte) (Timeout, bool) {
 		at := i
 		if i < 0 {
@@ -78,9 +78,9 @@ func readTimeout(args [][]byte, at int, unit time.Duration) Timeout {
 	return Timeout{At: at, Unit: unit, Limit: time.Duration(ms) * time.Millisecond}
 }
 
-// streamTimeout is that of XREAD and XREADGROUP, which block only with BLOCK. What might be
+// StreamTimeout is that of XREAD and XREADGROUP, which block only with BLOCK. What might be
 // BLOCK is taken for it: without need that costs a connection, and one that is shared must never block.
-func streamTimeout(args [][]byte) (t Timeout, blocks bool) {
+func StreamTimeout(args [][]byte) (t Timeout, blocks bool) {
 	for _, arg := range args[1:] {
 		blocks = blocks || resp.IsWord(arg, "BLOCK")
 	}

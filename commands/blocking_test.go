@@ -1,10 +1,12 @@
-package commands
+package commands_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"lockproxy/commands"
+	"lockproxy/commands/commandstest"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
 )
@@ -12,7 +14,7 @@ import (
 // TestTimeouts finds the time-out of each command that blocks, and writes another in its place.
 func TestTimeouts(t *testing.T) {
 	const none, unknown = -1, -2
-	table := redis7(t)
+	table := commandstest.Redis7(t)
 	for line, want := range map[string]time.Duration{
 		"BLPOP a b 0":                0,
 		"BRPOP a 1":                  time.Second,
@@ -38,7 +40,7 @@ func TestTimeouts(t *testing.T) {
 		"XREAD BLOCK x STREAMS k 0":                          unknown,
 		"XREAD STREAMS block 0":                              unknown,
 	} {
-		args := split(line)
+		args := commandstest.Words(line)
 		cmd, _ := table.Resolve(args)
 		got, blocks := cmd.Blocks(args)
 		switch {
@@ -61,7 +63,7 @@ func TestTimeouts(t *testing.T) {
 		"WAIT 1 5000":                   "WAIT 1 1235",
 		"BLPOP a x":                     "BLPOP a x",
 	} {
-		args := split(line)
+		args := commandstest.Words(line)
 		cmd, _ := table.Resolve(args)
 		timeout, _ := cmd.Blocks(args)
 		v, _, err := resp.Parse(timeout.Rewrite(resp.AppendCommand(nil, args...), 1234*time.Millisecond+1))
@@ -76,7 +78,7 @@ func TestTimeouts(t *testing.T) {
 	for line, want := range map[string]bool{
 		"XREAD BLOCK 0 STREAMS a b 0 $": true, "XREAD BLOCK 0 STREAMS a +": true, "XREAD BLOCK 0 STREAMS $ 0": false, "XREADGROUP GROUP $ $ BLOCK 0 STREAMS a >": false,
 	} {
-		args := split(line)
+		args := commandstest.Words(line)
 		cmd, _ := table.Resolve(args)
 		if got, _ := cmd.Blocks(args); got.Fresh != want {
 			t.Errorf("%s: fresh %t", line, got.Fresh)
@@ -107,7 +109,7 @@ func TestMergeMin(t *testing.T) {
 func TestShortestTimeout(t *testing.T) {
 	for unit, want := range map[time.Duration]string{time.Second: "0.002", time.Millisecond: "1"} {
 		req := resp.AppendCommandStrings(nil, "BLPOP", "k", "5")
-		got := Timeout{At: 2, Unit: unit}.Rewrite(req, 0)
+		got := commands.Timeout{At: 2, Unit: unit}.Rewrite(req, 0)
 		if want := string(resp.AppendCommandStrings(nil, "BLPOP", "k", want)); string(got) != want {
 			t.Errorf("%v: %q, want %q", unit, got, want)
 		}

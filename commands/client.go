@@ -1,6 +1,10 @@
 package commands
 
-import "time"
+import (
+	"time"
+
+	"lockproxy/commands/holds"
+)
 
 // Client is the state of one client connection as commands see it. Only the
 // loop that owns the connection touches it, and Kept.Close must be called when that ends.
@@ -19,11 +23,11 @@ type Client struct {
 	LibVersion    string
 	NoEvict       bool
 	NoTouch       bool
-	Blocked       bool   // it waits in a command that blocks, or for a lock
-	User          string // as whom it authenticated; "" is "default"
-	Grants        Grants // tokens of the locks that it was granted
-	Kept          Kept   // locks that are kept alive for as long as it lives
-	Monitoring    bool   // MONITOR
+	Blocked       bool             // it waits in a command that blocks, or for a lock
+	User          string           // as whom it authenticated; "" is "default"
+	Grants        holds.Grants     // tokens of the locks that it was granted
+	Keepalives    holds.Keepalives // locks that are kept alive for as long as it lives
+	Monitoring    bool             // MONITOR
 	Transaction   Transaction
 	Tracking      Tracking
 	Topics        [3]int // how many it listens to, by cluster.TopicKind
@@ -32,13 +36,13 @@ type Client struct {
 // Subscribed says that the client listens to something.
 func (c *Client) Subscribed() bool { return c.Topics != [3]int{} }
 
-// defaultUser is whom AUTH with a password alone means.
-const defaultUser = "default"
+// DefaultUser is whom AUTH with a password alone means.
+const DefaultUser = "default"
 
-// userName is as whom the client is authenticated.
-func (c *Client) userName() string {
+// UserName is as whom the client is authenticated.
+func (c *Client) UserName() string {
 	if c.User == "" {
-		return defaultUser
+		return DefaultUser
 	}
 	return c.User
 }

@@ -76,22 +76,22 @@ type Command struct {
 	Queue  Queuing             // what becomes of it between MULTI and EXEC
 	None   []byte              // Blocks on several nodes: the reply if none was asked
 
-	secret     func(args [][]byte) []bool           // Secrets; nil: it has none
-	check      func(args [][]byte) (refusal []byte) // what is wrong besides the number of arguments; nil: nothing can be
+	Secret     func(args [][]byte) []bool           // Secrets; nil: it has none
+	Check      func(args [][]byte) (refusal []byte) // what is wrong besides the number of arguments; nil: nothing can be
 	queued     func(args [][]byte) Queued           // Queued; nil: nothing
 	script     ScriptKind
 	topics     TopicUse
-	needs      func(args [][]byte) []Right // Rights; nil: that to the command itself
+	Needs      func(args [][]byte) []Right // Rights; nil: that to the command itself
 	categories []string                    // "@read", of the ACL
 
 	timeout func(args [][]byte) (Timeout, bool) // Blocks; nil: it blocks, nobody knows how long
 
-	most    int // of arguments, its name among them; 0: any number
-	tips    tips
-	first   int  // Split: the position of the first key; 0 means 1
-	tail    int  // Split: arguments behind the last key's, which go to every part
-	key     int  // above 0: the position of the one key that decides
-	askKeys bool // only COMMAND GETKEYS knows the keys
+	most     int // of arguments, its name among them; 0: any number
+	tips     tips
+	FirstKey int  // Split: the position of the first key; 0 means 1
+	tail     int  // Split: arguments behind the last key's, which go to every part
+	key      int  // above 0: the position of the one key that decides
+	askKeys  bool // only COMMAND GETKEYS knows the keys
 	// container: its subcommands are those in Subs, as the upstream tells, and it has no others.
 	container bool
 	plain     bool   // Resolve need not look at the arguments
@@ -130,5 +130,5 @@ func (c *Command) PlaceOf(args [][]byte, t *Table, s *Scripts) (p Place) {
 	return p
 }
 
-// everywhere says that c goes to all masters.
-func (c *Command) everywhere() bool { return c.Route == AllNodes || c.Flags&Fanned != 0 }
+// Everywhere says that c goes to all masters.
+func (c *Command) Everywhere() bool { return c.Route == AllNodes || c.Flags&Fanned != 0 }

@@ -92,7 +92,7 @@ func describeOne(row []resp.Value) (*Command, error) {
 	}
 	c.container = len(subs) > 0
 	for _, sub := range subs {
-		c.addSub(sub)
+		c.AddSub(sub)
 	}
 	return c, nil
 }

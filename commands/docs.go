@@ -30,20 +30,20 @@ type Argument struct {
 	Arguments []Argument // of oneof and block
 }
 
-// usage ends an error with the syntax of the verb.
-func (c *Command) usage(err error) error {
+// Usage ends an error with the syntax of the verb.
+func (c *Command) Usage(err error) error {
 	return fmt.Errorf("ERR %w. Syntax: %s", err, c.syntax())
 }
 
-// wrongArity is the reply to c with a wrong number of arguments.
+// WrongArity is the reply to c with a wrong number of arguments.
 func (c *Command) wrongArity() []byte {
 	switch {
 	case c.Flags&RunsQueue != 0: // it ends the transaction all the same
 		return resp.ErrorLine("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
 	case c.Flags&LockVerb == 0:
-		return wrongArity(c.Name)
+		return WrongArity(c.Name)
 	}
-	return ErrorReply(c.usage(errors.New("wrong number of arguments")))
+	return ErrorReply(c.Usage(errors.New("wrong number of arguments")))
 }
 
 // syntax is the syntax line of a verb.

@@ -42,8 +42,8 @@ func (r ReplicaReads) Wanted(readOnly int8) bool {
 	return readOnly >= 0
 }
 
-// mode is what the proxy looks like, in the words of INFO and HELLO.
-func mode(f Face) string {
+// ModeName is what the proxy looks like, in the words of INFO and HELLO.
+func ModeName(f Face) string {
 	if f.ClusterMode() {
 		return "cluster"
 	}

@@ -2,15 +2,15 @@ package commands
 
 import "lockproxy/internal/resp"
 
-// byKeys sends the command on as it stands, to where its keys are.
-func (c *Call) byKeys() {
-	if n, ok := c.target(); ok {
+// ByKeys sends the command on as it stands, to where its keys are.
+func (c *Call) ByKeys() {
+	if n, ok := c.Target(); ok {
 		c.Forward(n)
 	}
 }
 
-// target is the slot of the keys of the command. If there is none it answers the command, and reports false.
-func (c *Call) target() (n int, ok bool) {
+// Target is the slot of the keys of the command. If there is none it answers the command, and reports false.
+func (c *Call) Target() (n int, ok bool) {
 	if c.Nodes().Masters() == 1 {
 		return AnySlot, true
 	}
@@ -31,12 +31,12 @@ func (c *Call) target() (n int, ok bool) {
 	return AnySlot, true
 }
 
-// oneNode forwards commands whose answer speaks of one server, as long as there
+// OneNode forwards commands whose answer speaks of one server, as long as there
 // is only one.
-func oneNode(c *Call) {
+func OneNode(c *Call) {
 	if c.Nodes().Masters() == 1 {
 		c.Forward(AnySlot)
 		return
 	}
-	c.Reply(refusal(c.Command.Name, " in front of several masters: its answer speaks of one server; ask that server"))
+	c.Reply(Refusal(c.Command.Name, " in front of several masters: its answer speaks of one server; ask that server"))
 }

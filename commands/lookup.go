@@ -47,8 +47,8 @@ func equalFold(name []byte, lower string) bool {
 	return true
 }
 
-// find looks up the name of a subcommand without regard to case.
-func find(m map[string]*Command, name []byte) *Command {
+// FindSub looks up the name of a subcommand without regard to case.
+func FindSub(m map[string]*Command, name []byte) *Command {
 	var space [256]byte
 	if len(name) > len(space) { // no subcommand has such a name
 		return nil

@@ -13,9 +13,9 @@ type ScriptKind uint8
 
 const (
 	noScript       ScriptKind = iota
-	scriptSource              // EVAL
-	scriptSHA                 // EVALSHA
-	scriptFunction            // FCALL
+	ScriptSource              // EVAL
+	ScriptSHA                 // EVALSHA
+	ScriptFunction            // FCALL
 )
 
 // MayWrite says whether the command, with these arguments, may write or reach the replicas, which
@@ -26,7 +26,7 @@ func (c *Command) MayWrite(args [][]byte, tx Transaction, scripts *Scripts) (wri
 	switch {
 	case c.Flags&RunsQueue != 0:
 		return tx.Writes, false
-	case c.script == scriptFunction:
+	case c.script == ScriptFunction:
 		writes = c.Flags&ReadOnly == 0
 		return writes, writes && len(args) > 1
 	case c.script == noScript:
@@ -35,7 +35,7 @@ func (c *Command) MayWrite(args [][]byte, tx Transaction, scripts *Scripts) (wri
 	var source []byte
 	switch {
 	case len(args) < 2:
-	case c.script == scriptSource:
+	case c.script == ScriptSource:
 		source = args[1]
 	default:
 		source, _ = scripts.Get(args[1])

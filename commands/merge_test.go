@@ -1,6 +1,10 @@
-package commands
+package commands_test
 
-import "testing"
+import (
+	"testing"
+
+	"lockproxy/commands/commandstest"
+)
 
 func TestAllNodes(t *testing.T) {
 	type masters = []string
@@ -22,12 +26,12 @@ func TestAllNodes(t *testing.T) {
 		{"LASTSAVE", masters{":1\r\n"}, ":1\r\n"},
 		{"LASTSAVE", masters{":1\r\n", ":2\r\n"}, ":1\r\n"},
 	} {
-		f := newFake(t)
-		f.masters = nil
+		f := commandstest.New(t)
+		f.Masters = nil
 		for _, reply := range test.replies {
-			f.masters = append(f.masters, node(reply))
+			f.Masters = append(f.Masters, commandstest.Node(reply))
 		}
-		if got := f.do(test.line); got != test.want {
+		if got := f.Do(test.line); got != test.want {
 			t.Errorf("%s of %q: %q", test.line, test.replies, got)
 		}
 	}
@@ -35,17 +39,17 @@ func TestAllNodes(t *testing.T) {
 
 func TestRandomKey(t *testing.T) {
 	for range 20 {
-		f := newFake(t, node("$-1\r\n"), node("$1\r\nk\r\n"), node("$-1\r\n"))
-		if got := f.do("RANDOMKEY"); got != "$1\r\nk\r\n" {
+		f := commandstest.New(t, commandstest.Node("$-1\r\n"), commandstest.Node("$1\r\nk\r\n"), commandstest.Node("$-1\r\n"))
+		if got := f.Do("RANDOMKEY"); got != "$1\r\nk\r\n" {
 			t.Fatalf("%q", got)
 		}
 	}
-	f := newFake(t, node("_\r\n"), node("_\r\n"))
-	if got := f.do("RANDOMKEY"); got != "_\r\n" || len(f.sent) != 2 {
-		t.Errorf("%q after %q", got, f.sent)
+	f := commandstest.New(t, commandstest.Node("_\r\n"), commandstest.Node("_\r\n"))
+	if got := f.Do("RANDOMKEY"); got != "_\r\n" || len(f.Sent) != 2 {
+		t.Errorf("%q after %q", got, f.Sent)
 	}
-	f = newFake(t, node("-ERR x\r\n"), node("-ERR x\r\n"))
-	if got := f.do("RANDOMKEY"); got != "-ERR x\r\n" {
+	f = commandstest.New(t, commandstest.Node("-ERR x\r\n"), commandstest.Node("-ERR x\r\n"))
+	if got := f.Do("RANDOMKEY"); got != "-ERR x\r\n" {
 		t.Errorf("%q", got)
 	}
 }

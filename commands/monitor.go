@@ -45,7 +45,7 @@ func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte
 		dst = append(dst, ' ')
 		switch {
 		case secret != nil && secret[i]:
-			dst = appendQuoted(dst, redacted)
+			dst = appendQuoted(dst, Redacted)
 		case len(arg) > monitorArg:
 			dst = appendQuoted(dst, resp.Shortened(arg, monitorArg))
 		default:

@@ -1,4 +1,4 @@
-package commands
+package commands_test
 
 import (
 	"crypto/sha1"
@@ -6,11 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/commands"
+	"lockproxy/commands/commandstest"
+	"lockproxy/commands/lock"
 )
 
 func TestMonitorLine(t *testing.T) {
-	verbs := LockVerbs(Lockers{}, 0)
-	table := redis7(t, verbs...)
+	verbs := lock.Verbs(lock.Lockers{}, 0)
+	table := commandstest.Redis7(t, verbs...)
 	for _, test := range []struct {
 		args []string
 		want string
@@ -37,12 +41,12 @@ func TestMonitorLine(t *testing.T) {
 			args[i] = []byte(arg)
 		}
 		cmd, _ := table.Resolve(args)
-		line := string(AppendMonitorCall(AppendMonitorTime(nil, time.Unix(1339518083, 7412999)), &Client{Addr: "127.0.0.1:60866", DB: 2}, cmd, args))
+		line := string(commands.AppendMonitorCall(commands.AppendMonitorTime(nil, time.Unix(1339518083, 7412999)), &commands.Client{Addr: "127.0.0.1:60866", DB: 2}, cmd, args))
 		if want := "+1339518083.007412 [2 127.0.0.1:60866] " + test.want + "\r\n"; line != want {
 			t.Errorf("\n got %s\nwant %s", line, want)
 		}
 	}
-	line := string(AppendMonitorCall(nil, &Client{Addr: "/s.sock:0", LocalAddr: "/s.sock:0", Unix: true}, table.Lookup([]byte("ping")), split("PING")))
+	line := string(commands.AppendMonitorCall(nil, &commands.Client{Addr: "/s.sock:0", LocalAddr: "/s.sock:0", Unix: true}, table.Lookup([]byte("ping")), commandstest.Words("PING")))
 	if line != "[0 unix:/s.sock] \"PING\"\r\n" {
 		t.Errorf("over a unix socket: %s", line)
 	}
@@ -50,7 +54,7 @@ func TestMonitorLine(t *testing.T) {
 
 // Of a long command a line has the beginning, and none of it is a secret.
 func TestMonitorLineOfLongCommands(t *testing.T) {
-	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	const monitorArgs, monitorArg = 128, 4 << 10
 	long := strings.Repeat("x", monitorArg)
 	words := func(n int) []string { return strings.Fields("UNLOCK l" + strings.Repeat(" t", n-2)) }
@@ -70,7 +74,7 @@ func TestMonitorLineOfLongCommands(t *testing.T) {
 			args[i] = []byte(arg)
 		}
 		cmd, _ := table.Resolve(args)
-		line := string(AppendMonitorCall(nil, &Client{Addr: "a:1"}, cmd, args))
+		line := string(commands.AppendMonitorCall(nil, &commands.Client{Addr: "a:1"}, cmd, args))
 		if want := "[0 a:1] " + test.want + "\r\n"; line != want {
 			t.Errorf("%.60s: %d bytes, want %d: ...%s", args[0], len(line), len(want), line[max(len(line)-60, 0):])
 		}
@@ -78,20 +82,20 @@ func TestMonitorLineOfLongCommands(t *testing.T) {
 }
 
 func TestShownByMonitor(t *testing.T) {
-	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	for line, want := range map[string]bool{
 		"GET k": true, "EVAL x 0": true, "FCALL f 0": true, "AUTH x": true, "CLIENT SETNAME x": true, "CLIENT ID": true, "INFO": true, "LOCK l": true, "EXEC": true,
 		"CLIENT LIST": false, "CLIENT KILL x": false, "CONFIG GET x": false, "MONITOR": false, "ACL SETUSER x": false, "SLOWLOG GET": false, "DEBUG SLEEP 1": false, "LOCKCTL BREAK l": false,
 	} {
-		if cmd, _ := table.Resolve(split(line)); cmd.Shown() != want {
+		if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.Shown() != want {
 			t.Errorf("%s is shown: %v", line, !want)
 		}
 	}
 }
 
 func TestMayWrite(t *testing.T) {
-	table := redis7(t, LockVerbs(Lockers{}, 0)...)
-	scripts := NewScripts(10)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
+	scripts := commands.NewScripts(10)
 	reads, writes := "#!lua flags=no-writes\nreturn 1", "return redis.call('set', 'k', 1)"
 	scripts.Add([]byte(reads))
 	scripts.Add([]byte(writes))
@@ -132,24 +136,24 @@ func TestMayWrite(t *testing.T) {
 			args[i] = []byte(arg)
 		}
 		cmd, _ := table.Resolve(args)
-		if got, _ := cmd.MayWrite(args, Transaction{}, scripts); got != test.writes {
+		if got, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); got != test.writes {
 			t.Errorf("%q may write: %v", test.args, got)
 		}
 	}
-	for _, tx := range []Transaction{{}, {Open: true}, {Open: true, Writes: true}} {
-		if got, _ := table.Lookup([]byte("exec")).MayWrite(split("EXEC"), tx, scripts); got != tx.Writes {
+	for _, tx := range []commands.Transaction{{}, {Open: true}, {Open: true, Writes: true}} {
+		if got, _ := table.Lookup([]byte("exec")).MayWrite(commandstest.Words("EXEC"), tx, scripts); got != tx.Writes {
 			t.Errorf("EXEC of %+v may write: %v", tx, got)
 		}
 	}
 }
 
 func TestMeetsData(t *testing.T) {
-	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	for line, want := range map[string]bool{
 		"GET k": true, "SET k v": true, "PUBLISH a b": true, "EVAL x 0": true, "DBSIZE": true, "SCAN 0": true, "KEYS *": true, "LOCK l": true, "LOCKCTL LIST": true,
 		"TIME": false, "PING": false, "INFO": false, "COMMAND": false, "SCRIPT EXISTS x": false, "SLOWLOG GET": false, "CLIENT LIST": false, "MONITOR": false, "LOLWUT": true,
 	} {
-		if cmd, _ := table.Resolve(split(line)); cmd.MeetsData() != want {
+		if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.MeetsData() != want {
 			t.Errorf("%s meets data: %v", line, !want)
 		}
 	}

@@ -1,10 +1,14 @@
-package commands
+package commands_test
 
 import (
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockproxy/commands"
+	"lockproxy/commands/commandstest"
+	"lockproxy/commands/lock"
 )
 
 // Each command that the proxy answers itself takes a limited number of arguments, or does no more with
@@ -21,8 +25,8 @@ func TestMostArguments(t *testing.T) {
 		"pubsub|shardchannels": true, "replicaof": true, "slaveof": true, "script|flush": true, "script|kill": true, "slowlog|len": true, "slowlog|reset": true,
 		"watch": true,
 	}
-	for _, c := range redis7(t, sampleVerbs()...).Commands() {
-		if c.Route == Local && c.Arity < 0 && !c.TooLong(math.MaxInt) && !passes[c.Name] {
+	for _, c := range commandstest.Redis7(t, commandstest.SampleVerbs()...).Commands() {
+		if c.Route == commands.Local && c.Arity < 0 && !c.TooLong(math.MaxInt) && !passes[c.Name] {
 			t.Errorf("%s takes any number of arguments", c.Name)
 		}
 	}
@@ -30,20 +34,20 @@ func TestMostArguments(t *testing.T) {
 
 // More than that is refused by name, and one argument less is not.
 func TestTooManyArguments(t *testing.T) {
-	f := newFakeWith(t, redis7(t, sampleVerbs()...), node("*0\r\n"))
+	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...), commandstest.Node("*0\r\n"))
 	for line, most := range map[string]int{
-		"COMMAND INFO": mostNamed, "CLIENT LIST ID": mostIDs, "CONFIG GET": mostOptions, "LOCK": mostOptions,
-		"CLIENT TRACKING ON": mostOptions, "SUBSCRIBE": mostIDs, "SCRIPT EXISTS": mostIDs, "PUBSUB NUMSUB": mostTopics,
-		"PUBSUB SHARDNUMSUB": mostTopics,
+		"COMMAND INFO": commands.MaxNames, "CLIENT LIST ID": commands.MaxIDs, "CONFIG GET": commands.MaxOptions, "LOCK": commands.MaxOptions,
+		"CLIENT TRACKING ON": commands.MaxOptions, "SUBSCRIBE": commands.MaxIDs, "SCRIPT EXISTS": commands.MaxIDs, "PUBSUB NUMSUB": commands.MaxTopics,
+		"PUBSUB SHARDNUMSUB": commands.MaxTopics,
 	} {
 		words := strings.Fields(line)
 		for len(words) < most {
 			words = append(words, "1")
 		}
-		if got := f.args(words...); strings.HasPrefix(got, "-ERR too many") {
+		if got := f.Args(words...); strings.HasPrefix(got, "-ERR too many") {
 			t.Errorf("%s with %d arguments: %s", line, most, got)
 		}
-		if got := f.args(append(words, "1")...); !strings.HasPrefix(got, "-ERR too many arguments for '") {
+		if got := f.Args(append(words, "1")...); !strings.HasPrefix(got, "-ERR too many arguments for '") {
 			t.Errorf("%s with %d arguments: %.100q", line, most+1, got)
 		}
 	}
@@ -53,13 +57,13 @@ func TestTooManyArguments(t *testing.T) {
 // carries data.
 func TestLongCommandsOfTheProxy(t *testing.T) {
 	const mostBytes = 1 << 20
-	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	for line, refused := range map[string]bool{
 		"CLIENT SETNAME x": true, "CONFIG GET x": true, "LOCK x": true, "LOCKCTL LIST": true, "INFO": true, "SCAN 0": true,
 		"ECHO x": false, "PUBLISH a b": false, "EVAL x 0": false, "SUBSCRIBE x": false, "GET x": false, "MGET x": false,
 		"FLUSHALL": false, "BLPOP x 0": false,
 	} {
-		c, _ := table.Resolve(split(line))
+		c, _ := table.Resolve(commandstest.Words(line))
 		if c.TooManyBytes(mostBytes) != nil {
 			t.Errorf("%s of %d bytes is refused", line, mostBytes)
 		}
@@ -72,13 +76,13 @@ func TestLongCommandsOfTheProxy(t *testing.T) {
 // A name that is repeated makes the answer of COMMAND DOCS no longer.
 func TestCommandDocsOfRepeatedNames(t *testing.T) {
 	var asked []string
-	f := newFakeWith(t, redis7(t, sampleVerbs()...), func(args []string) string {
+	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...), func(args []string) string {
 		asked = args
 		return "*2\r\n$3\r\nget\r\n*0\r\n"
 	})
 	for _, names := range []string{"lock", "lock get"} {
-		once := f.do("COMMAND DOCS " + names)
-		if often := f.do("COMMAND DOCS" + strings.Repeat(" "+names, 100) + " LOCK"); often != once {
+		once := f.Do("COMMAND DOCS " + names)
+		if often := f.Do("COMMAND DOCS" + strings.Repeat(" "+names, 100) + " LOCK"); often != once {
 			t.Errorf("%s: %d bytes, and repeated %d bytes", names, len(once), len(often))
 		}
 	}
@@ -88,7 +92,7 @@ func TestCommandDocsOfRepeatedNames(t *testing.T) {
 }
 
 func TestCommandListPattern(t *testing.T) {
-	f := newFakeWith(t, redis7(t, sampleVerbs()...), node("*0\r\n"))
+	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...), commandstest.Node("*0\r\n"))
 	for pattern, want := range map[string]string{
 		"LOCK":                     "*1\r\n$4\r\nlock\r\n",
 		"*ctl":                     "*1\r\n$7\r\nlockctl\r\n",
@@ -96,7 +100,7 @@ func TestCommandListPattern(t *testing.T) {
 		"[^l]*":                    "*0\r\n",
 		strings.Repeat("*l", 5000): "*0\r\n",
 	} {
-		if got := f.do("COMMAND LIST FILTERBY PATTERN " + pattern); got != want {
+		if got := f.Do("COMMAND LIST FILTERBY PATTERN " + pattern); got != want {
 			t.Errorf("%.20s: %q, want %q", pattern, got, want)
 		}
 	}

@@ -20,7 +20,7 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 	c := u.table.Lookup(r[0])
 	switch {
 	case c == nil:
-		return Verdict{Refusal: unknownCommand(r)}
+		return Verdict{Refusal: UnknownCommand(r)}
 	case c.askKeys || !allowsCommand(resp.Field(v, "commands").Text(), c, r):
 		return Verdict{Refusal: resp.ErrorLine(no+"run the '%s' command or its subcommand", c.Name)}
 	}
@@ -33,7 +33,7 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 		return Verdict{}
 	}
 	for _, channel := range r[1:] {
-		if !allowsChannel(v, channel, c.topics == topicPatterns) {
+		if !allowsChannel(v, channel, c.topics == TopicPatterns) {
 			return Verdict{Refusal: resp.ErrorLine(no + "access one of the channels used as arguments")}
 		}
 	}
@@ -83,6 +83,6 @@ type TopicUse uint8
 
 const (
 	noTopics      TopicUse = iota
-	topicNames             // SUBSCRIBE
-	topicPatterns          // PSUBSCRIBE: a rule must allow the pattern itself
+	TopicNames             // SUBSCRIBE
+	TopicPatterns          // PSUBSCRIBE: a rule must allow the pattern itself
 )

@@ -1,10 +1,12 @@
-package commands
+package commands_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"lockproxy/commands"
+	"lockproxy/commands/commandstest"
 	"lockproxy/internal/resp"
 
 	"github.com/tidwall/redcon"
@@ -27,9 +29,9 @@ func userOf6(rules, keys, channels string) []byte {
 
 // Where there is no DRYRUN the rules decide, and what they leave open is denied.
 func TestRulesOfRedis6(t *testing.T) {
-	table := redis7(t)
-	u := NewRightsOf("ann", &fakeServer{version: "6.2.14"}, table)
-	if got := string(u.Ask(right("GET", "x"))); got != "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$3\r\nann\r\n" {
+	table := commandstest.Redis7(t)
+	u := commands.NewRightsOf("ann", &commandstest.Server{Version: "6.2.14"}, table)
+	if got := string(u.Ask(commands.NewRight("GET", "x"))); got != "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$3\r\nann\r\n" {
 		t.Errorf("asks %q", got)
 	}
 	const keys, channels = "app:* lock:*", "app:* news"
@@ -60,7 +62,7 @@ func TestRulesOfRedis6(t *testing.T) {
 		{"+@all", "SORT app:1", "'sort'"}, // there may be keys behind GET and STORE
 		{"+@all", "NONSENSE", "unknown command"},
 	} {
-		var r Right
+		var r commands.Right
 		for _, word := range strings.Fields(test.command) {
 			r = append(r, []byte(word))
 		}
@@ -70,7 +72,7 @@ func TestRulesOfRedis6(t *testing.T) {
 			t.Errorf("%s: %s: %q", test.rules, test.command, got)
 		}
 	}
-	ping := right("PING")
+	ping := commands.NewRight("PING")
 	if v := u.Judge(table.Lookup([]byte("ping")), ping, ping, []byte("*-1\r\n")); !v.Gone {
 		t.Error("a user that is not there")
 	}
@@ -79,7 +81,7 @@ func TestRulesOfRedis6(t *testing.T) {
 		t.Errorf("lacks %q", v.Lacks)
 	}
 	older := fmt.Appendf(nil, "*2\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n") // Redis 6.0 has no channels
-	if v := u.Judge(table.Lookup([]byte("ping")), ping, right("SUBSCRIBE", "x"), older); v.Refusal != nil {
+	if v := u.Judge(table.Lookup([]byte("ping")), ping, commands.NewRight("SUBSCRIBE", "x"), older); v.Refusal != nil {
 		t.Errorf("%q", v.Refusal)
 	}
 }

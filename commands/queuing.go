@@ -51,7 +51,7 @@ func (c *Command) settleQueuing() {
 	case c.Route == Refused && q == QueueNever:
 		c.inMulti = c.refusal
 	default:
-		c.inMulti = refusal(c.Name, reason)
+		c.inMulti = Refusal(c.Name, reason)
 	}
 }
 
@@ -75,9 +75,9 @@ func (c *Command) Queued(args [][]byte) Queued {
 	case c.queued != nil:
 		return c.queued(args)
 	case len(args) < 2:
-	case c.script == scriptSource:
+	case c.script == ScriptSource:
 		q.Source = args[1]
-	case c.script == scriptSHA && len(args[1]) == len(sha{}):
+	case c.script == ScriptSHA && len(args[1]) == len(sha{}):
 		q.SHA = args[1]
 	}
 	return q

@@ -1,6 +1,6 @@
 //go:build !quick
 
-package commands
+package commands_test
 
 import (
 	"errors"
@@ -9,16 +9,19 @@ import (
 	"strings"
 	"testing"
 
+	"lockproxy/commands"
+	"lockproxy/commands/commandstest"
+	"lockproxy/commands/routes"
 	"lockproxy/internal/resp"
 )
 
 // The fields are Redis's, in its order.
 func TestClientInfoHasTheFieldsOfRedis(t *testing.T) {
-	ask := realRedis(t)
+	ask := commandstest.RealRedis(t)
 	values := regexp.MustCompile(`=\S*`)
-	f := newFake(t)
+	f := commandstest.New(t)
 	want := values.ReplaceAllString(string(ask("CLIENT", "INFO")), "=")
-	got := values.ReplaceAllString(f.do("CLIENT INFO"), "=")
+	got := values.ReplaceAllString(f.Do("CLIENT INFO"), "=")
 	if _, want, _ = strings.Cut(want, "\r\n"); !strings.HasSuffix(got, want) {
 		t.Errorf("\n got %q\nwant %q", got, want)
 	}
@@ -26,8 +29,8 @@ func TestClientInfoHasTheFieldsOfRedis(t *testing.T) {
 
 // What the proxy answers itself, it answers as Redis does, in every byte.
 func TestAnswersAsRedis(t *testing.T) {
-	ask := realRedis(t)
-	f := newFake(t)
+	ask := commandstest.RealRedis(t)
+	f := commandstest.New(t)
 	for _, line := range []string{
 		"PING", "PING hi", "PING a b", "ECHO hi", "ECHO", "ECHO a b", `ECHO ""`,
 		"HELLO 4", "HELLO 1", "HELLO x", "HELLO 3 foo", "HELLO 2 AUTH a", "HELLO 3 SETNAME", "HELLO 2 AUTH a b", "HELLO 2 SETNAME \x01", "HELLO 99999999999999999999",
@@ -50,25 +53,25 @@ func TestAnswersAsRedis(t *testing.T) {
 		if strings.Contains(line, `""`) {
 			want = string(ask(append(strings.Fields(strings.TrimSuffix(line, `""`)), "")...))
 		}
-		f.masters[0] = node(want) // for what is forwarded
-		if got := f.do(line); got != want {
+		f.Masters[0] = commandstest.Node(want) // for what is forwarded
+		if got := f.Do(line); got != want {
 			t.Errorf("%q:\n got %q\nwant %q", line, got, want)
 		}
 	}
-	if !f.closed {
+	if !f.Closed {
 		t.Error("QUIT does not close")
 	}
 }
 
 func TestKeysAsRedisFindsThem(t *testing.T) {
-	ask := realRedis(t)
-	table, err := NewTableOf(ask("COMMAND"), nil)
+	ask := commandstest.RealRedis(t)
+	table, err := routes.NewTable(ask("COMMAND"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check := func(line string) {
 		t.Helper()
-		args := split(line)
+		args := commandstest.Words(line)
 		want := []string{}
 		v, _, err := resp.Parse(ask(append([]string{"COMMAND", "GETKEYS"}, strings.Fields(line)...)...))
 		if err != nil {
@@ -81,20 +84,20 @@ func TestKeysAsRedisFindsThem(t *testing.T) {
 			want = append(want, key.Text())
 		}
 		slices.Sort(want)
-		if got := keysOf(table, args); !slices.Equal(got, want) {
+		if got := commandstest.KeysOf(table, args); !slices.Equal(got, want) {
 			t.Errorf("%s: keys %q, Redis: %q %s", line, got, want, v.Err())
 		}
 	}
-	for _, line := range calls {
+	for _, line := range commandstest.Calls {
 		check(line)
 	}
 	n := 0
 	for _, c := range table.Commands() {
-		if _, err := c.Slot([][]byte{[]byte(c.Name)}); errors.Is(err, ErrAskKeys) || c.Flags&PubSub != 0 {
+		if _, err := c.Slot([][]byte{[]byte(c.Name)}); errors.Is(err, commands.ErrAskKeys) || c.Flags&commands.PubSub != 0 {
 			continue // channels are hashed as keys are, but Redis does not call them keys
 		}
 		for extra := range 3 {
-			if line := sampleOf(c, extra); line != "" {
+			if line := commandstest.SampleOf(c, extra); line != "" {
 				check(line)
 				n++
 			}

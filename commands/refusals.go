@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// wrongArity is what Redis says of a command with too many or too few arguments.
-func wrongArity(name string) []byte {
+// WrongArity is what Redis says of a command with too many or too few arguments.
+func WrongArity(name string) []byte {
 	return resp.ErrorLine("ERR wrong number of arguments for '%s' command", name)
 }
 
@@ -19,8 +19,8 @@ func (c *Command) tooLong() []byte {
 	return resp.ErrorLine("ERR too many arguments for '%s' command: lockproxy, which answers it, takes %d", c.Name, c.most-1)
 }
 
-// unknownCommand is what Redis says of a command that it does not have.
-func unknownCommand(args [][]byte) []byte {
+// UnknownCommand is what Redis says of a command that it does not have.
+func UnknownCommand(args [][]byte) []byte {
 	var said []byte
 	for _, arg := range args[1:] {
 		if len(said) >= maxSaid {
@@ -61,21 +61,21 @@ func endLine(line []byte) []byte {
 	return append(line, "\r\n"...)
 }
 
-// unknownOrArity answers a subcommand that judges the number of its arguments itself.
-func unknownOrArity(args [][]byte) []byte {
+// UnknownOrArity answers a subcommand that judges the number of its arguments itself.
+func UnknownOrArity(args [][]byte) []byte {
 	return resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.", args[1], strings.ToUpper(string(args[0])))
 }
 
-// refusal names a command and says why it is not to be had. reason starts behind
+// Refusal names a command and says why it is not to be had. reason starts behind
 // "is not available through lockproxy".
-func refusal(name, reason string) []byte {
+func Refusal(name, reason string) []byte {
 	container, sub, _ := strings.Cut(name, "|")
 	name = strings.TrimSpace(strings.ToUpper(container) + " " + strings.ToUpper(sub))
 	return resp.ErrorLine("ERR %s is not available through lockproxy%s", name, reason)
 }
 
-// helpReply is the reply to the HELP of a container, in Redis's form.
-func helpReply(container string, lines ...string) []byte {
+// HelpReply is the reply to the HELP of a container, in Redis's form.
+func HelpReply(container string, lines ...string) []byte {
 	out := redcon.AppendArray(nil, len(lines)+3)
 	out = redcon.AppendString(out, container+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
 	for _, line := range lines {
@@ -85,6 +85,9 @@ func helpReply(container string, lines ...string) []byte {
 	return redcon.AppendString(out, "    Prints this help.")
 }
 
-// noSubcommand answers a container whose subcommand is none that the proxy
+// NoSubcommand answers a container whose subcommand is none that the proxy
 // knows.
-func noSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }
+func NoSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }
+
+// ErrNoCluster is what Redis says of cluster commands where there is no cluster.
+var ErrNoCluster = []byte("-ERR This instance has cluster support disabled\r\n")

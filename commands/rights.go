@@ -16,7 +16,7 @@ import (
 // Right is the permission to run a command of Redis with these arguments.
 type Right [][]byte
 
-func right(words ...string) Right {
+func NewRight(words ...string) Right {
 	r := make(Right, len(words))
 	for i, word := range words {
 		r[i] = []byte(word)
@@ -32,8 +32,8 @@ func (c *Command) Free() bool { return c.Flags&(NoAuth|Judged) != 0 }
 // errors.
 func (c *Command) Rights(args [][]byte) []Right {
 	switch {
-	case c.needs != nil:
-		return c.needs(args)
+	case c.Needs != nil:
+		return c.Needs(args)
 	case c.Route == Split:
 		return []Right{c.withoutValues(args)}
 	case len(c.Keys) > 0 || c.Flags&PubSub != 0:
@@ -77,8 +77,8 @@ func (c *Command) withoutValues(args [][]byte) Right {
 	return keys
 }
 
-// fixedRights are rights that no argument changes.
-func fixedRights(all ...Right) func([][]byte) []Right {
+// FixedRights are rights that no argument changes.
+func FixedRights(all ...Right) func([][]byte) []Right {
 	return func([][]byte) []Right { return all }
 }
 
@@ -91,7 +91,7 @@ type RightsOf struct {
 
 // NewRightsOf is for the user of that name.
 func NewRightsOf(user string, s Server, t *Table) RightsOf {
-	return RightsOf{user, t, !atLeast(s.RedisVersion(), 7, 0)}
+	return RightsOf{user, t, !AtLeast(s.RedisVersion(), 7, 0)}
 }
 
 // Ask is the request that asks for r.
@@ -133,7 +133,7 @@ func (u RightsOf) Judge(c *Command, args [][]byte, r Right, reply []byte) Verdic
 		if len(args) > 1 && (c.Subs != nil || strings.Contains(c.Name, "|")) {
 			return Verdict{Refusal: unknownSubcommand(args)}
 		}
-		return Verdict{Refusal: unknownCommand(args)}
+		return Verdict{Refusal: UnknownCommand(args)}
 	}
 	return Verdict{Refusal: bytes.Clone(reply)}
 }

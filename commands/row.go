@@ -29,14 +29,14 @@ type Row struct {
 // How many arguments commands take whose answer the proxy makes on its loop. No honest client comes
 // near, and what is within them is done in some milliseconds.
 const (
-	mostOptions = 1_000  // options: there are not so many, unless they are repeated
-	mostNamed   = 4_096  // names that are looked up, and answered with a text for each
-	mostIDs     = 16_384 // clients, scripts, and topics that are new
-	mostTopics  = 65_536 // topics that are known, or are only looked up
+	MaxOptions = 1_000  // options: there are not so many, unless they are repeated
+	MaxNames   = 4_096  // names that are looked up, and answered with a text for each
+	MaxIDs     = 16_384 // clients, scripts, and topics that are new
+	MaxTopics  = 65_536 // topics that are known, or are only looked up
 )
 
-// mostBytes is how long a command may be that the proxy answers itself, unless it is Bulky.
-const mostBytes = 1 << 20
+// maxBytes is how long a command may be that the proxy answers itself, unless it is Bulky.
+const maxBytes = 1 << 20
 
 // applyRows gives c and its subcommands their rules.
 func (c *Command) applyRows(rows map[string]*Row) {
@@ -65,7 +65,7 @@ func (c *Command) apply(r *Row) {
 		}
 		c.Route, c.Merge, c.Step, c.Run, c.Reason, c.timeout = route, r.Merge, r.Step, r.Run, r.Why, r.Timeout
 		c.most, c.None, c.Queue, c.queued = r.MaxArgs, []byte(r.None), r.Queue, r.Queued
-		c.secret, c.script, c.topics = r.Secret, r.Script, r.Topics
+		c.Secret, c.script, c.topics = r.Secret, r.Script, r.Topics
 		c.Flags |= r.Flags
 		if r.Arity != 0 {
 			c.Arity = r.Arity

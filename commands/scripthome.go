@@ -20,9 +20,9 @@ func (c *Command) Home(args [][]byte, t *Table, s *Scripts) int {
 		return AnySlot
 	}
 	switch c.script {
-	case scriptSource:
+	case ScriptSource:
 		return s.homeNamed(s.name(args[1]), args[1], t)
-	case scriptSHA:
+	case ScriptSHA:
 		name, ok := shaNamed(args[1])
 		if !ok {
 			return AnySlot
@@ -56,7 +56,7 @@ func (s *Scripts) homeNamed(name sha, source []byte, t *Table) int {
 
 // name is what EVALSHA calls the script.
 func (s *Scripts) name(source []byte) sha {
-	if len(source) > maxSource {
+	if len(source) > MaxSource {
 		return digest(source)
 	}
 	s.mu.Lock()
@@ -103,8 +103,8 @@ func (t *Table) namedKey(source []byte) int {
 	return AnySlot
 }
 
-// addLibrary remembers, by function, the slots of the keys that a library of functions names.
-func (s *Scripts) addLibrary(source []byte, t *Table) {
+// AddLibrary remembers, by function, the slots of the keys that a library of functions names.
+func (s *Scripts) AddLibrary(source []byte, t *Table) {
 	source = source[:min(len(source), maxGuess)]
 	whole := t.namedKey(source)
 	for {

@@ -16,7 +16,7 @@ import (
 type sha [2 * sha1.Size]byte
 
 const (
-	maxSource  = cluster.MaxShared - 1<<10 // bytes of a script that is remembered: nodes are given it over shared connections
+	MaxSource  = cluster.MaxShared - 1<<10 // bytes of a script that is remembered: nodes are given it over shared connections
 	maxSources = 64 << 20                  // bytes of all of them
 )
 
@@ -49,7 +49,7 @@ func NewScripts(n int) *Scripts {
 
 // Add remembers a copy of source, if it is not known yet.
 func (s *Scripts) Add(source []byte) {
-	if len(source) == 0 || len(source) > maxSource {
+	if len(source) == 0 || len(source) > MaxSource {
 		return
 	}
 	s.mu.Lock()
@@ -90,8 +90,8 @@ func (s *Scripts) shrink() {
 	}
 }
 
-// knows says that source is remembered.
-func (s *Scripts) knows(source []byte) bool {
+// Knows says that source is remembered.
+func (s *Scripts) Knows(source []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(source) > 0 && s.recent.Contains(unsafe.String(&source[0], len(source)))

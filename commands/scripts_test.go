@@ -21,9 +21,9 @@ func TestScriptsAreBounded(t *testing.T) {
 	}
 	s = NewScripts(1000)
 	for i := range 100 {
-		s.Add(append(fmt.Append(nil, "--", i, "\n"), make([]byte, maxSource-10)...))
+		s.Add(append(fmt.Append(nil, "--", i, "\n"), make([]byte, MaxSource-10)...))
 	}
-	s.Add(make([]byte, maxSource+1))
+	s.Add(make([]byte, MaxSource+1))
 	total := 0
 	for _, source := range s.bySHA {
 		total += len(source)

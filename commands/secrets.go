@@ -6,23 +6,23 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// redacted stands where a secret was, as in Redis.
-var redacted = []byte("(redacted)")
+// Redacted stands where a secret was, as in Redis.
+var Redacted = []byte("(redacted)")
 
 // Secrets says which of args, a command, are passwords or tokens of locks: nobody but the client and the node
 // may see these. nil: none is.
 func (c *Command) Secrets(args [][]byte) []bool {
-	if c.secret == nil {
+	if c.Secret == nil {
 		return nil
 	}
-	return c.secret(args)
+	return c.Secret(args)
 }
 
 // HasSecret says that one of args is a password or a token.
 func (c *Command) HasSecret(args [][]byte) bool { return slices.Contains(c.Secrets(args), true) }
 
-// secretsFrom is for commands all of whose arguments from the i-th on are secrets.
-func secretsFrom(i int) func(args [][]byte) []bool {
+// SecretsFrom is for commands all of whose arguments from the i-th on are secrets.
+func SecretsFrom(i int) func(args [][]byte) []bool {
 	return func(args [][]byte) []bool {
 		secret := make([]bool, len(args))
 		for j := i; j < len(args); j++ {
@@ -32,26 +32,26 @@ func secretsFrom(i int) func(args [][]byte) []bool {
 	}
 }
 
-// secretWord is a word that n secret arguments follow; n is 0 where one that is none does.
-type secretWord struct {
-	word string
-	n    int
+// SecretWord is a word that n secret arguments follow; n is 0 where one that is none does.
+type SecretWord struct {
+	Word string
+	N    int
 }
 
-// secretBehind looks for words from argument i on.
-func secretBehind(args [][]byte, i int, words ...secretWord) []bool {
+// SecretBehind looks for words from argument i on.
+func SecretBehind(args [][]byte, i int, words ...SecretWord) []bool {
 	secret := make([]bool, len(args))
 	for ; i < len(args); i++ {
 		for _, w := range words {
-			if !resp.IsWord(args[i], w.word) {
+			if !resp.IsWord(args[i], w.Word) {
 				continue
 			}
-			for n := range w.n {
+			for n := range w.N {
 				if i+1+n < len(args) {
 					secret[i+1+n] = true
 				}
 			}
-			i += max(w.n, 1)
+			i += max(w.N, 1)
 			break
 		}
 	}

@@ -1,10 +1,13 @@
-package commands
+package commands_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"lockproxy/commands"
+	"lockproxy/commands/commandstest"
+	"lockproxy/commands/lock"
 	"lockproxy/internal/resp"
 )
 
@@ -55,7 +58,7 @@ func samplesOf(arg resp.Value) (all [][]word) {
 // TestSecretArguments walks all that COMMAND DOCS tells of, Redis's commands and the verbs: each argument
 // that it calls a password or a token is one for Secrets too.
 func TestSecretArguments(t *testing.T) {
-	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	found := make(map[string]bool)
 	check := func(name string, docs resp.Value) {
 		for _, sample := range samples(resp.Field(docs, "arguments")) {
@@ -90,10 +93,10 @@ func TestSecretArguments(t *testing.T) {
 			}
 		}
 	}
-	docsOf(testdata(t, "docs-7.0.15.resp"))
-	f := newFakeWith(t, table, node("*0\r\n"))
+	docsOf(commandstest.Testdata(t, "docs-7.0.15.resp"))
+	f := commandstest.NewWith(t, table, commandstest.Node("*0\r\n"))
 	for _, c := range table.Verbs() {
-		docsOf([]byte(f.do("COMMAND DOCS " + c.Name)))
+		docsOf([]byte(f.Do("COMMAND DOCS " + c.Name)))
 	}
 	for _, name := range strings.Fields("auth hello migrate lock rlock wlock unlock renew lockctl|check") {
 		if !found[name] {
@@ -104,7 +107,7 @@ func TestSecretArguments(t *testing.T) {
 
 // TestSecretsOfWords covers what COMMAND DOCS cannot tell: what a word in front makes of an argument.
 func TestSecretsOfWords(t *testing.T) {
-	table := redis7(t, LockVerbs(Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	for line, want := range map[string]string{
 		"CONFIG SET maxmemory 1 requirepass p":  "CONFIG SET maxmemory 1 requirepass (redacted)",
 		"CONFIG SET MasterAuth p masteruser u":  "CONFIG SET MasterAuth (redacted) masteruser (redacted)",
@@ -120,10 +123,10 @@ func TestSecretsOfWords(t *testing.T) {
 		"HELLO 3 AUTH u p SETNAME AUTH":         "HELLO 3 AUTH (redacted) (redacted) SETNAME AUTH",
 		"GET AUTH":                              "GET AUTH",
 	} {
-		args := split(line)
+		args := commandstest.Words(line)
 		c, _ := table.Resolve(args)
 		var got []string
-		for _, arg := range NewSlowEntry(c, args).Args {
+		for _, arg := range commands.NewSlowEntry(c, args).Args {
 			got = append(got, string(arg))
 		}
 		if strings.Join(got, " ") != want {

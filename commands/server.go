@@ -53,13 +53,13 @@ type Config interface {
 // that may be missing.
 const oldestVersion = "6.0.0"
 
-// redisVersion is never empty: clients choose by it what they use.
-func redisVersion(s Server) string {
+// ToldVersion is never empty: clients choose by it what they use.
+func ToldVersion(s Server) string {
 	return cmp.Or(s.RedisVersion(), oldestVersion)
 }
 
-// newerThan7 says that the upstream is Redis 7.2 or newer.
-func newerThan7(s Server) bool {
+// Since72 says that the upstream is Redis 7.2 or newer.
+func Since72(s Server) bool {
 	major, rest, _ := strings.Cut(s.RedisVersion(), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	m, _ := strconv.Atoi(major)
@@ -67,8 +67,8 @@ func newerThan7(s Server) bool {
 	return m > 7 || m == 7 && n >= 2
 }
 
-// atLeast compares a version such as "7.0.15".
-func atLeast(version string, major, minor int) bool {
+// AtLeast compares a version such as "7.0.15".
+func AtLeast(version string, major, minor int) bool {
 	var x, y int
 	fmt.Sscanf(version, "%d.%d", &x, &y)
 	return x > major || x == major && y >= minor

@@ -32,7 +32,7 @@ func (c *Command) SplitBySlot(args [][]byte) ([]Part, Merge) {
 // makes one reply of the replies to the parts. What stands before the first key and behind the last
 // one goes into each part. There is no Cut when the arguments make no sense.
 func (c *Command) CutBySlot(args [][]byte) (*Cut, Merge) {
-	first := max(c.first, 1)
+	first := max(c.FirstKey, 1)
 	end := len(args) - c.tail
 	if end <= first || (end-first)%c.Step != 0 {
 		return nil, nil

@@ -38,7 +38,7 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 	}
 	for _, verb := range verbs {
 		c := verb.clone()
-		c.limit(mostOptions)
+		c.limit(MaxOptions)
 		t.byName[c.Name] = c
 		t.own = append(t.own, c)
 	}
@@ -81,7 +81,7 @@ func (t *Table) add(r *Row) {
 		t.byName[name] = c
 	}
 	if isSub && c.Subs[sub] == nil && c.Flags&LockVerb == 0 {
-		c.addSub(&Command{Name: r.Name, Arity: -2, Flags: c.Flags, Keys: c.Keys})
+		c.AddSub(&Command{Name: r.Name, Arity: -2, Flags: c.Flags, Keys: c.Keys})
 	}
 }
 
@@ -121,37 +121,37 @@ func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 	c = t.Lookup(args[0])
 	switch {
 	case c == nil:
-		return t.unknown, unknownCommand(args)
+		return t.unknown, UnknownCommand(args)
 	case c.plain:
 		return c, nil
 	}
 	if c.Subs != nil && len(args) > 1 {
-		if sub := find(c.Subs, args[1]); sub != nil {
+		if sub := FindSub(c.Subs, args[1]); sub != nil {
 			c = sub
 		} else if c.container && c.Route != Local {
 			return t.unknown, unknownSubcommand(args)
 		}
 	}
-	if !c.accepts(len(args)) {
+	if !c.Accepts(len(args)) {
 		return c, c.wrongArity()
 	}
 	if c.TooLong(len(args)) {
 		return c, c.tooLong()
 	}
-	if c.check != nil {
-		return c, c.check(args)
+	if c.Check != nil {
+		return c, c.Check(args)
 	}
 	return c, nil
 }
 
-// accepts says whether a command of n arguments, the name included, can be
+// Accepts says whether a command of n arguments, the name included, can be
 // right.
-func (c *Command) accepts(n int) bool {
+func (c *Command) Accepts(n int) bool {
 	switch c.Route {
 	case Local, Blocks:
 		return c.Fits(n)
 	case Split:
-		return c.Step < 2 || c.first > 0 || n > 1 && (n-1)%c.Step == 0
+		return c.Step < 2 || c.FirstKey > 0 || n > 1 && (n-1)%c.Step == 0
 	}
 	return true
 }
@@ -163,7 +163,7 @@ func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
 // TooManyBytes is the refusal of a command of n bytes that the proxy answers itself, nil if they are not too
 // many.
 func (c *Command) TooManyBytes(n int) []byte {
-	if n <= mostBytes { // as nearly always: this much is inlined
+	if n <= maxBytes { // as nearly always: this much is inlined
 		return nil
 	}
 	return c.tooManyBytes(n)
@@ -174,14 +174,14 @@ func (c *Command) tooManyBytes(n int) []byte {
 		return nil
 	}
 	return resp.ErrorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and takes %d at most",
-		n, strings.ReplaceAll(c.Name, "|", " "), mostBytes)
+		n, strings.ReplaceAll(c.Name, "|", " "), maxBytes)
 }
 
 // Fits says whether c takes n arguments, its name included, by what COMMAND tells.
 func (c *Command) Fits(n int) bool { return n == c.Arity || c.Arity < 0 && n >= -c.Arity }
 
-// addSub puts a subcommand, named "container|sub", into c.
-func (c *Command) addSub(sub *Command) {
+// AddSub puts a subcommand, named "container|sub", into c.
+func (c *Command) AddSub(sub *Command) {
 	if c.Subs == nil {
 		c.Subs = make(map[string]*Command)
 	}
@@ -213,7 +213,7 @@ func (c *Command) settle() {
 	c.settleKeys()
 	c.plain = c.Subs == nil && c.Route != Local && c.Route != Blocks && (c.Route != Split || c.Step < 2)
 	if c.Route == Refused {
-		c.refusal = refusal(c.Name, c.Reason)
+		c.refusal = Refusal(c.Name, c.Reason)
 	}
 	c.settleQueuing()
 }

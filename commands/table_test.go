@@ -1,12 +1,16 @@
-package commands
+package commands_test
 
 import (
 	"strings"
 	"testing"
+
+	"lockproxy/commands"
+	"lockproxy/commands/commandstest"
+	"lockproxy/commands/routes"
 )
 
 func TestLookup(t *testing.T) {
-	table := redis7(t)
+	table := commandstest.Redis7(t)
 	for name, want := range map[string]string{
 		"get": "get", "GET": "get", "gEt": "get", "ZRANGEBYSCORE": "zrangebyscore",
 		"": "", "nosuch": "", "get ": "", "g\xc5t": "", "g%t": "", "GEORADIUSBYMEMBER_RO": "georadiusbymember_ro",
@@ -20,7 +24,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestIDsAreDense(t *testing.T) {
-	for _, table := range []*Table{redis7(t, sampleVerbs()...), miniRedis(t, sampleVerbs()...)} {
+	for _, table := range []*commands.Table{commandstest.Redis7(t, commandstest.SampleVerbs()...), commandstest.MiniRedis(t, commandstest.SampleVerbs()...)} {
 		seen := make(map[string]bool)
 		for i, c := range table.Commands() {
 			if c.ID != i || seen[c.Name] {
@@ -38,8 +42,8 @@ func TestIDsAreDense(t *testing.T) {
 
 // A table never writes into the commands that it is given: many tables are made.
 func TestVerbsAreCopied(t *testing.T) {
-	verbs := sampleVerbs()
-	a, b := redis7(t, verbs...), miniRedis(t, verbs...)
+	verbs := commandstest.SampleVerbs()
+	a, b := commandstest.Redis7(t, verbs...), commandstest.MiniRedis(t, verbs...)
 	if a.Lookup([]byte("lock")) == b.Lookup([]byte("lock")) || a.Lookup([]byte("lock")) == verbs[0] {
 		t.Error("tables share a command")
 	}
@@ -51,26 +55,26 @@ func TestVerbsAreCopied(t *testing.T) {
 // What every client may say at first must never be forwarded, and what a shared
 // connection cannot carry must never get onto one, whatever the upstream's age.
 func TestRoutes(t *testing.T) {
-	for name, table := range map[string]*Table{"redis 7.0": redis7(t), "miniredis": miniRedis(t)} {
-		for line, want := range map[string]Route{
-			"GET k": ByKeys, "SORT k": ByKeys, "NOSUCH k": Refused, "NOSUCH": Refused, "MGET a b": Split, "MSETNX a b": ByKeys,
-			"PING": Local, "HELLO 3": Local, "AUTH x": Local, "CLIENT SETNAME x": Local, "CLIENT SETINFO LIB-NAME x": Local, "CLIENT NOSUCH": Local,
-			"CLIENT": Local, "SELECT 0": Local, "QUIT": Local, "RESET": Local, "COMMAND": Local, "COMMAND DOCS": Local, "COMMAND NOSUCH": Local,
-			"CONFIG GET x": Local, "CONFIG REWRITE": Refused, "CONFIG NOSUCH": Local, "CLUSTER INFO": Local, "CLUSTER MEET": Local, "CLUSTER": Local, "READONLY": Local, "ASKING": Local,
-			"DBSIZE": AllNodes, "KEYS *": AllNodes, "SCAN 0": Local, "FLUSHALL": AllNodes, "INFO": Local, "SCRIPT LOAD x": Local, "SCRIPT EXISTS x": Local,
-			"SCRIPT KILL": Local, "SCRIPT DEBUG YES": Refused, "FUNCTION STATS": Local, "PUBLISH a b": Local, "TIME": AnyNode,
-			"MULTI": Local, "EXEC": Local, "DISCARD": Local, "WATCH k": Local, "UNWATCH": Local,
-			"BLPOP k 0": Blocks, "BRPOP k 0": Blocks, "BLMOVE a b LEFT LEFT 0": Blocks, "BRPOPLPUSH a b 0": Blocks, "BLMPOP 0 1 k LEFT": Blocks,
-			"BZPOPMIN k 0": Blocks, "BZPOPMAX k 0": Blocks, "BZMPOP 0 1 k MIN": Blocks, "WAIT 0 0": Blocks, "WAITAOF 0 0 0": Blocks,
-			"SUBSCRIBE c": Local, "PSUBSCRIBE c": Local, "SSUBSCRIBE c": Local, "UNSUBSCRIBE": Local, "PUNSUBSCRIBE": Local, "SUNSUBSCRIBE": Local,
-			"PUBSUB CHANNELS": Local, "MONITOR": Local, "SYNC": Refused, "PSYNC": Refused, "REPLCONF": Refused, "SHUTDOWN": Refused,
-			"REPLICAOF a 1": Refused, "SLAVEOF a 1": Refused, "FAILOVER": Refused, "MIGRATE a": Refused, "DEBUG SLEEP 1": Refused, "DEBUG": Refused,
-			"MODULE LOAD x": Refused, "MODULE UNLOAD x": Refused, "MODULE LIST": AnyNode, "ACL SETUSER x": Local, "ACL WHOAMI": Local,
-			"SAVE": Refused, "BGSAVE": AllNodes, "BGREWRITEAOF": AllNodes, "PFSELFTEST": Refused, "RESTORE-ASKING k": Refused, "SWAPDB 0 1": AnyNode,
-			"CLIENT TRACKING ON": Local, "CLIENT CACHING YES": Local, "CLIENT REPLY OFF": Local, "CLIENT KILL x": Local, "CLIENT PAUSE 1": Local,
-			"CLIENT UNPAUSE": Local, "CLIENT UNBLOCK 1": Local, "XREAD STREAMS k 0": Blocks, "CLIENT LIST": Local,
+	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t), "miniredis": commandstest.MiniRedis(t)} {
+		for line, want := range map[string]commands.Route{
+			"GET k": commands.ByKeys, "SORT k": commands.ByKeys, "NOSUCH k": commands.Refused, "NOSUCH": commands.Refused, "MGET a b": commands.Split, "MSETNX a b": commands.ByKeys,
+			"PING": commands.Local, "HELLO 3": commands.Local, "AUTH x": commands.Local, "CLIENT SETNAME x": commands.Local, "CLIENT SETINFO LIB-NAME x": commands.Local, "CLIENT NOSUCH": commands.Local,
+			"CLIENT": commands.Local, "SELECT 0": commands.Local, "QUIT": commands.Local, "RESET": commands.Local, "COMMAND": commands.Local, "COMMAND DOCS": commands.Local, "COMMAND NOSUCH": commands.Local,
+			"CONFIG GET x": commands.Local, "CONFIG REWRITE": commands.Refused, "CONFIG NOSUCH": commands.Local, "CLUSTER INFO": commands.Local, "CLUSTER MEET": commands.Local, "CLUSTER": commands.Local, "READONLY": commands.Local, "ASKING": commands.Local,
+			"DBSIZE": commands.AllNodes, "KEYS *": commands.AllNodes, "SCAN 0": commands.Local, "FLUSHALL": commands.AllNodes, "INFO": commands.Local, "SCRIPT LOAD x": commands.Local, "SCRIPT EXISTS x": commands.Local,
+			"SCRIPT KILL": commands.Local, "SCRIPT DEBUG YES": commands.Refused, "FUNCTION STATS": commands.Local, "PUBLISH a b": commands.Local, "TIME": commands.AnyNode,
+			"MULTI": commands.Local, "EXEC": commands.Local, "DISCARD": commands.Local, "WATCH k": commands.Local, "UNWATCH": commands.Local,
+			"BLPOP k 0": commands.Blocks, "BRPOP k 0": commands.Blocks, "BLMOVE a b LEFT LEFT 0": commands.Blocks, "BRPOPLPUSH a b 0": commands.Blocks, "BLMPOP 0 1 k LEFT": commands.Blocks,
+			"BZPOPMIN k 0": commands.Blocks, "BZPOPMAX k 0": commands.Blocks, "BZMPOP 0 1 k MIN": commands.Blocks, "WAIT 0 0": commands.Blocks, "WAITAOF 0 0 0": commands.Blocks,
+			"SUBSCRIBE c": commands.Local, "PSUBSCRIBE c": commands.Local, "SSUBSCRIBE c": commands.Local, "UNSUBSCRIBE": commands.Local, "PUNSUBSCRIBE": commands.Local, "SUNSUBSCRIBE": commands.Local,
+			"PUBSUB CHANNELS": commands.Local, "MONITOR": commands.Local, "SYNC": commands.Refused, "PSYNC": commands.Refused, "REPLCONF": commands.Refused, "SHUTDOWN": commands.Refused,
+			"REPLICAOF a 1": commands.Refused, "SLAVEOF a 1": commands.Refused, "FAILOVER": commands.Refused, "MIGRATE a": commands.Refused, "DEBUG SLEEP 1": commands.Refused, "DEBUG": commands.Refused,
+			"MODULE LOAD x": commands.Refused, "MODULE UNLOAD x": commands.Refused, "MODULE LIST": commands.AnyNode, "ACL SETUSER x": commands.Local, "ACL WHOAMI": commands.Local,
+			"SAVE": commands.Refused, "BGSAVE": commands.AllNodes, "BGREWRITEAOF": commands.AllNodes, "PFSELFTEST": commands.Refused, "RESTORE-ASKING k": commands.Refused, "SWAPDB 0 1": commands.AnyNode,
+			"CLIENT TRACKING ON": commands.Local, "CLIENT CACHING YES": commands.Local, "CLIENT REPLY OFF": commands.Local, "CLIENT KILL x": commands.Local, "CLIENT PAUSE 1": commands.Local,
+			"CLIENT UNPAUSE": commands.Local, "CLIENT UNBLOCK 1": commands.Local, "XREAD STREAMS k 0": commands.Blocks, "CLIENT LIST": commands.Local,
 		} {
-			if cmd, _ := table.Resolve(split(line)); cmd.Route != want {
+			if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.Route != want {
 				t.Errorf("%s: %s (%s): route %d, want %d", name, line, cmd.Name, cmd.Route, want)
 			}
 		}
@@ -83,11 +87,11 @@ func TestFlagsKeepApart(t *testing.T) {
 	describe := func(name, flag string) string {
 		return "*6\r\n$" + string(rune('0'+len(name))) + "\r\n" + name + "\r\n:-2\r\n*1\r\n+" + flag + "\r\n:1\r\n:1\r\n:1\r\n"
 	}
-	table, err := NewTableOf([]byte("*3\r\n"+describe("mod.wait", "blocking")+describe("mod.sub", "pubsub")+describe("mod.get", "readonly")), nil)
+	table, err := routes.NewTable([]byte("*3\r\n"+describe("mod.wait", "blocking")+describe("mod.sub", "pubsub")+describe("mod.get", "readonly")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]Route{"mod.wait": Blocks, "mod.sub": Refused, "mod.get": ByKeys} {
+	for name, want := range map[string]commands.Route{"mod.wait": commands.Blocks, "mod.sub": commands.Refused, "mod.get": commands.ByKeys} {
 		if got := table.Lookup([]byte(name)).Route; got != want {
 			t.Errorf("%s: route %d", name, got)
 		}
@@ -95,21 +99,21 @@ func TestFlagsKeepApart(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	f := newFake(t)
+	f := commandstest.New(t)
 	for line, want := range map[string]string{
 		"SHUTDOWN":   "-ERR SHUTDOWN is not available through lockproxy: it stops the servers of the upstream; do that at each of them (refused-commands)\r\n",
 		"PSYNC ? -1": "-ERR PSYNC is not available through lockproxy: it is for replicas; connect to the server for it\r\n",
 	} {
-		if got := f.do(line); got != want || len(f.sent) > 0 {
-			t.Errorf("%s: %q, sent %q", line, got, f.sent)
+		if got := f.Do(line); got != want || len(f.Sent) > 0 {
+			t.Errorf("%s: %q, sent %q", line, got, f.Sent)
 		}
 	}
 }
 
 func TestStreamsWithoutBlock(t *testing.T) {
-	f := newFake(t)
+	f := commandstest.New(t)
 	for _, line := range []string{"XREAD STREAMS block 0", "XREAD COUNT 1 STREAMS k $", "XREADGROUP GROUP block block STREAMS k >", "XREADGROUP GROUP g c STREAMS block >"} {
-		if got := f.do(line); got != "+OK\r\n" {
+		if got := f.Do(line); got != "+OK\r\n" {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
@@ -117,7 +121,7 @@ func TestStreamsWithoutBlock(t *testing.T) {
 
 func TestBadTables(t *testing.T) {
 	for _, reply := range []string{"", "+OK\r\n", "-ERR no\r\n", "*1\r\n*2\r\n$3\r\nget\r\n:2\r\n", "*1\r\n+x\r\n", "*2\r\n"} {
-		if _, err := NewTableOf([]byte(reply), nil); err == nil {
+		if _, err := routes.NewTable([]byte(reply), nil); err == nil {
 			t.Errorf("%q makes a table", reply)
 		}
 	}

@@ -41,7 +41,7 @@ func (c *Command) applyTips() {
 		if len(k) != 1 || k[0].Unknown || k[0].Incomplete || k[0].Keyword != "" || k[0].Counted || k[0].Last >= 0 || k[0].Limit > 1 {
 			return
 		}
-		c.Route, c.Step, c.first = Split, max(k[0].Step, 1), k[0].Begin
+		c.Route, c.Step, c.FirstKey = Split, max(k[0].Step, 1), k[0].Begin
 		if c.Step == 1 {
 			c.tail = -1 - k[0].Last // arguments behind the keys
 		}

@@ -89,7 +89,7 @@ func (s *session) Closed(err error) {
 	s.blocking.Abandon()
 	s.resetState()
 	s.large.end()
-	s.Kept.Close(s.w.draining || !s.eof && err != io.EOF)
+	s.Keepalives.Close(s.w.draining || !s.eof && err != io.EOF)
 	s.subscriber.Leave()
 	delete(s.w.full, s)
 	s.out.buf.Free(s.w.loop)

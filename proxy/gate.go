@@ -3,6 +3,7 @@ package proxy
 import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 )
@@ -55,7 +56,7 @@ type inquiry struct {
 	err      error
 }
 
-// prepare makes the requests.
+// Prepare makes the requests.
 func (q *inquiry) prepare() {
 	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil { // others have used the buffer of those that were read
 		return
@@ -66,7 +67,7 @@ func (q *inquiry) prepare() {
 	}
 }
 
-// ask sends the requests, and has then conclude from the replies, or returns the answer to the command. Large
+// Request sends the requests, and has then conclude from the replies, or returns the answer to the command. Large
 // ones go over a connection that ends with them.
 func (q *inquiry) ask(then commands.Merge) []byte {
 	s := q.s
@@ -148,8 +149,8 @@ func (r *roster) expel(s *session, commandsOnTheirWay int) {
 		return
 	}
 	s.resetState()
-	s.Kept.Close(false)
-	s.Grants, s.Kept = commands.Grants{}, commands.Kept{}
+	s.Keepalives.Close(false)
+	s.Grants, s.Keepalives = holds.Grants{}, holds.Keepalives{}
 	s.User, s.Authenticated = "", false
 }
 

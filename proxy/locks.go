@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/commands"
+	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 )
@@ -18,7 +18,7 @@ const leastLeases = 20
 
 // startLocks makes the lock engines and their verbs.
 func (s *Server) startLocks() {
-	all := commands.Lockers{Plain: redlock.New(lockUpstream{s.client, s.topics}, s.o.Locks)}
+	all := lock.Lockers{Plain: redlock.New(lockUpstream{s.client, s.topics}, s.o.Locks)}
 	if r := s.o.Redlock; len(r.Masters) > 0 {
 		var nodes []redlock.Node
 		for _, m := range r.Masters {
@@ -36,7 +36,7 @@ func (s *Server) startLocks() {
 		all.Masters = s.masters
 	}
 	s.lockers = all
-	s.verbs = commands.LockVerbs(all, s.o.LockNames)
+	s.verbs = lock.Verbs(all, s.o.LockNames)
 }
 
 // closeLocks ends the lock engines, all at the same time, when ctx ends at the latest.

@@ -54,7 +54,7 @@ func (s *session) memoryOf() memoryUse {
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
 		input:  s.conn.InputMemory(),
 		output: s.out.buf.Cap(), replies: s.out.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
-		locks: s.Kept.Memory(),
+		locks: s.Keepalives.Memory(),
 	}
 	if n := len(s.answers.buf); n > firstAnswers { // the first ones go round among the clients of the loop
 		u.replies += n * answerSize

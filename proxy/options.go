@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/commands/routes"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
 	"lockproxy/proxy/pubsub"
@@ -85,7 +86,7 @@ type Redlock struct {
 func DefaultOptions() Options {
 	o := Options{
 		MaxClients: 10_000, KeepAlive: 300 * time.Second, MaxPipeline: 1024, ScriptCache: 10_000, MaxOwn: 4096,
-		Limits: resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: commands.RefusedByDefault(),
+		Limits: resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
 		Pipes: cluster.DefaultPipeOptions(), Locks: redlock.DefaultOptions(),
 		Redlock: Redlock{NodeTimeout: redlock.DefaultNodeTimeout}, Log: slog.New(slog.DiscardHandler),
 	}

@@ -19,6 +19,8 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/commands/lock"
+	"lockproxy/commands/routes"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/pubsub"
@@ -49,7 +51,7 @@ type Server struct {
 	pipeStats cluster.Stats
 	client    *cluster.Client
 	scripts   *commands.Scripts
-	lockers   commands.Lockers
+	lockers   lock.Lockers
 	verbs     []*commands.Command
 	books     books
 	slow      slowLog
@@ -205,7 +207,7 @@ func (s *Server) learnCommands(ctx context.Context) error {
 	if same {
 		return nil
 	}
-	table, err := commands.NewTableOf(command, s.verbs, s.o.Refused...)
+	table, err := routes.NewTable(command, s.verbs, s.o.Refused...)
 	if err != nil {
 		return fmt.Errorf("proxy: the upstream's commands: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
+	"lockproxy/commands/routes"
 	"lockproxy/proxy"
 )
 
@@ -63,7 +64,7 @@ func (b *safeBuffer) String() string {
 	return b.buf.String()
 }
 
-// find waits until the log has what pattern matches, and returns its first group.
+// FindSub waits until the log has what pattern matches, and returns its first group.
 func (b *safeBuffer) find(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -242,16 +243,16 @@ func TestDevCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := commands.NewTableOf(told, nil)
+	table, err := routes.NewTable(told, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	have := 0
-	redis7, err := os.ReadFile("../../commands/testdata/command-7.0.15.resp")
+	redis7, err := os.ReadFile("../../commands/commandstest/testdata/command-7.0.15.resp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := commands.NewTableOf(redis7, nil)
+	all, err := routes.NewTable(redis7, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

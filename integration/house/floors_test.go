@@ -13,21 +13,36 @@ import (
 // floors are the rooms of the house, each with the rooms below it that it may
 // import.
 var floors = map[string]string{
-	"cmd/lockproxy": "proxy commands cluster redlock internal",
+	"cmd/lockproxy": "proxy commands commands/routes cluster redlock internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
-	"proxy":             "proxy/client proxy/tracking proxy/blocking proxy/pubsub proxy/transaction commands commands/merge cluster redlock internal",
+	"proxy": "proxy/client proxy/tracking proxy/blocking proxy/pubsub proxy/transaction commands commands/merge commands/routes " +
+		"commands/lock commands/holds cluster redlock internal",
 	"proxy/client":      "commands cluster internal",
 	"proxy/tracking":    "proxy/client commands cluster internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster internal",
 	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster internal",
 	"proxy/transaction": "proxy/client proxy/tracking commands cluster internal",
 
-	"commands":       "commands/merge cluster redlock internal",
-	"commands/merge": "internal",
-	"cluster":        "internal",
-	"redlock":        "internal",
-	"internal":       "internal",
+	// Packages of commands stand beside each other on commands, and routes has their rules.
+	"commands/routes": "commands commands/merge commands/connection commands/server commands/clusterview commands/scan " +
+		"commands/script commands/pubsub",
+	"commands/connection":  "commands commands/merge cluster internal",
+	"commands/server":      "commands commands/merge cluster internal",
+	"commands/clusterview": "commands internal",
+	"commands/scan":        "commands commands/merge cluster internal",
+	"commands/script":      "commands commands/merge cluster internal",
+	"commands/pubsub":      "commands commands/merge cluster internal",
+	"commands/lock":        "commands commands/holds cluster redlock internal",
+	"commands":             "commands/holds commands/merge cluster redlock internal",
+	"commands/holds":       "redlock internal",
+	"commands/merge":       "internal",
+	// commandstest is for tests of these packages alone.
+	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds cluster redlock internal",
+
+	"cluster":  "internal",
+	"redlock":  "internal",
+	"internal": "internal",
 }
 
 // Each room imports only those below it; cluster and redlock do not know each other.

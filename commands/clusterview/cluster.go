@@ -1,0 +1,197 @@
+package clusterview
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// CLUSTER as a node answers it whose cluster are the proxies: in cluster mode. Otherwise it
+// answers as a Redis without a cluster. The nodes of the upstream are never told of.
+
+// inCluster makes run what a subcommand does in cluster mode.
+func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
+	return func(c *commands.Call) {
+		if !c.Server.ClusterMode() {
+			c.Reply(commands.ErrNoCluster)
+			return
+		}
+		run(c)
+	}
+}
+
+// clusterChange refuses what changes a cluster.
+func clusterChange(c *commands.Call) {
+	c.Reply(commands.Refusal(c.Command.Name, ": it would change the cluster behind; connect to a node of that for it"))
+}
+
+// clusterSlots is CLUSTER SLOTS: of each range its first and last slot and its node, which
+// is endpoint, port, id, and what else is known of it.
+func clusterSlots(c *commands.Call) {
+	peers := peers(c)
+	out := redcon.AppendArray(nil, len(peers))
+	for _, p := range peers {
+		out = redcon.AppendArray(out, 3)
+		out = redcon.AppendInt(out, int64(p.first))
+		out = redcon.AppendInt(out, int64(p.last))
+		out = redcon.AppendArray(out, 4)
+		out = resp.AppendBulks(out, p.host)
+		out = redcon.AppendInt(out, int64(p.port))
+		out = resp.AppendBulks(out, p.id)
+		out = resp.AppendMap(out, c.Client.Proto, 0)
+	}
+	c.Reply(out)
+}
+
+// clusterShards is CLUSTER SHARDS: a map a shard.
+func clusterShards(c *commands.Call) {
+	peers, proto := peers(c), c.Client.Proto
+	port := "port"
+	if c.Server.Secure() {
+		port = "tls-port"
+	}
+	out := redcon.AppendArray(nil, len(peers))
+	for _, p := range peers {
+		out = resp.AppendMap(out, proto, 2)
+		out = resp.AppendBulks(out, "slots")
+		out = redcon.AppendArray(out, 2)
+		out = redcon.AppendInt(out, int64(p.first))
+		out = redcon.AppendInt(out, int64(p.last))
+		out = resp.AppendBulks(out, "nodes")
+		out = redcon.AppendArray(out, 1)
+		fields := 7
+		if p.named() {
+			fields++
+		}
+		out = resp.AppendMap(out, proto, fields)
+		out = resp.AppendBulks(out, "id", p.id, port)
+		out = redcon.AppendInt(out, int64(p.port))
+		out = resp.AppendBulks(out, "ip", p.host, "endpoint", p.host)
+		if p.named() {
+			out = resp.AppendBulks(out, "hostname", p.host)
+		}
+		out = resp.AppendBulks(out, "role", "master", "replication-offset")
+		out = redcon.AppendInt(out, 0)
+		out = resp.AppendBulks(out, "health", "online")
+	}
+	c.Reply(out)
+}
+
+// named says that the host is a name, not an address.
+func (p *peer) named() bool { return p.host != "" && net.ParseIP(p.host) == nil }
+
+// clusterNodes is CLUSTER NODES: a line a node.
+func clusterNodes(c *commands.Call) {
+	var text strings.Builder
+	for i, p := range peers(c) {
+		flags, pong := "master", time.Now().UnixMilli()
+		if p.self {
+			flags, pong = "myself,master", 0
+		}
+		fmt.Fprintf(&text, "%s %s:%d@%d %s - 0 %d %d connected %d-%d\n", p.id, p.host, p.port, p.bus(), flags, pong, i+1, p.first, p.last)
+	}
+	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", text.String()))
+}
+
+// bus is the port of the cluster's bus as it is by convention; nobody listens there.
+func (p *peer) bus() int {
+	if p.port == 0 || p.port > 55535 {
+		return 0
+	}
+	return p.port + 10000
+}
+
+// clusterInfo is CLUSTER INFO: what of the slots is served behind.
+func clusterInfo(c *commands.Call) {
+	peers, served := len(peers(c)), c.Server.Served()
+	state := "ok"
+	if served < slot.Count {
+		state = "fail"
+	}
+	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", fmt.Sprintf(
+		"cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\ncluster_slots_fail:%d\r\n"+
+			"cluster_known_nodes:%d\r\ncluster_size:%d\r\ncluster_current_epoch:%d\r\ncluster_my_epoch:1\r\n"+
+			"cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n",
+		state, slot.Count, served, slot.Count-served, peers, peers, peers)))
+}
+
+func clusterMyID(c *commands.Call) { c.Reply(redcon.AppendBulkString(nil, self(peers(c)).id)) }
+
+// clusterMyShardID is CLUSTER MYSHARDID, which Redis has since 7.2. A shard is one node.
+func clusterMyShardID(c *commands.Call) {
+	if !commands.AtLeast(c.Server.RedisVersion(), 7, 2) {
+		commands.NoSubcommand(c)
+		return
+	}
+	inCluster(clusterMyID)(c)
+}
+
+// longKey is from how many bytes on a goroutine works out the slot of a key.
+const longKey = 256 << 10
+
+func clusterKeySlot(c *commands.Call) {
+	key := c.Args[2]
+	answer := func() []byte { return redcon.AppendInt(nil, int64(slot.Of(key))) }
+	if len(key) < longKey {
+		c.Reply(answer())
+		return
+	}
+	c.Await(func(done func([]byte)) {
+		go func() { done(answer()) }() // ends by itself
+	}, func(reply []byte) []byte { return reply }, nil)
+}
+
+// clusterInSlot is COUNTKEYSINSLOT slot and GETKEYSINSLOT slot count, which the slot's master answers.
+func clusterInSlot(c *commands.Call) {
+	if !c.Server.Clustered() {
+		c.Reply(commands.Refusal(c.Command.Name, " in front of one Redis, which does not know its keys by slot"))
+		return
+	}
+	n, ok := resp.Integer(c.Args[2])
+	if !ok || n < 0 || n >= slot.Count {
+		n = commands.AnySlot // the node will say what is wrong
+	}
+	c.Forward(int(n))
+}
+
+// clusterReplicas is CLUSTER REPLICAS id: proxies have none.
+func clusterReplicas(c *commands.Call) { ofPeer(c, resp.EmptyArray) }
+
+// clusterFailures is CLUSTER COUNT-FAILURE-REPORTS id.
+func clusterFailures(c *commands.Call) { ofPeer(c, redcon.AppendInt(nil, 0)) }
+
+// ofPeer answers what is asked of the node with the id in the third argument.
+func ofPeer(c *commands.Call, reply []byte) {
+	if named(peers(c), c.Args[2]) == nil {
+		reply = resp.ErrorLine("ERR Unknown node %s", c.Args[2])
+	}
+	c.Reply(reply)
+}
+
+// clusterLinks is CLUSTER LINKS: proxies need none.
+func clusterLinks(c *commands.Call) { c.Reply(resp.EmptyArray) }
+
+func clusterHelp(c *commands.Call) {
+	c.Reply(commands.HelpReply("CLUSTER",
+		"COUNT-FAILURE-REPORTS <node-id>", "    Return the number of failure reports for a node: 0.",
+		"COUNTKEYSINSLOT <slot>", "    Return the number of keys in a slot.",
+		"GETKEYSINSLOT <slot> <count>", "    Return keys of a slot.",
+		"INFO", "    Return how the cluster is.",
+		"KEYSLOT <key>", "    Return the slot of a key.",
+		"LINKS", "    Return the links between nodes: none.",
+		"MYID", "    Return the id of this node, which is this proxy.",
+		"NODES", "    Return the nodes, which are proxies. Output format:", "    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
+		"REPLICAS <node-id>", "    Return the replicas of a node: none.",
+		"SHARDS", "    Return ranges of slots and the nodes that serve them.",
+		"SLOTS", "    Return ranges of slots: start, end, and the node's address, port and id."))
+}
+
+// sayOK answers commands that ask for what is so anyhow.
+func sayOK(c *commands.Call) { c.Reply(resp.OK) }

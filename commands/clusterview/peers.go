@@ -1,0 +1,72 @@
+package clusterview
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"net"
+	"slices"
+	"strconv"
+
+	"lockproxy/commands"
+	"lockproxy/internal/slot"
+)
+
+// peer is a proxy as its clients are to see it: a node of a cluster.
+type peer struct {
+	host        string
+	port        int
+	id          string // 40 hex digits, always the same for an address
+	first, last int    // slots
+	self        bool
+}
+
+// peers are the nodes of the cluster that the client is to see, in the order of their slots.
+func peers(c *commands.Call) []peer {
+	addrs := c.Server.Announced()
+	own := reached(c.Client.LocalAddr, c.Server)
+	switch {
+	case len(addrs) == 0:
+		addrs = []string{own}
+	case !slices.Contains(addrs, own):
+		own = addrs[0]
+	}
+	addrs = slices.Sorted(slices.Values(addrs)) // the same shares at every proxy
+	all := make([]peer, len(addrs))
+	for i, addr := range addrs {
+		id := sha1.Sum([]byte("lockproxy " + addr))
+		host, port, _ := net.SplitHostPort(addr) // without one both are empty
+		all[i] = peer{
+			host: host, id: hex.EncodeToString(id[:]), self: addr == own,
+			first: i * slot.Count / len(addrs), last: (i+1)*slot.Count/len(addrs) - 1,
+		}
+		all[i].port, _ = strconv.Atoi(port)
+	}
+	return all
+}
+
+// reached is the address under which the client has reached the proxy. One that came over a unix socket is
+// on this machine.
+func reached(local string, f commands.Face) string {
+	if _, _, err := net.SplitHostPort(local); err == nil {
+		return local
+	}
+	home := f.Home()
+	host, port, err := net.SplitHostPort(home)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return home
+}
+
+// self is the proxy itself among its peers.
+func self(peers []peer) *peer {
+	return &peers[slices.IndexFunc(peers, func(p peer) bool { return p.self })]
+}
+
+// named is the peer of that id, or nil.
+func named(peers []peer, id []byte) *peer {
+	if i := slices.IndexFunc(peers, func(p peer) bool { return p.id == string(id) }); i >= 0 {
+		return &peers[i]
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package commandstest
+
+import (
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// fakeFace implements Face.
+type fakeFace struct {
+	Cluster  bool
+	Proxies  []string
+	TLS      bool
+	Unserved int
+	reads    commands.ReplicaReads
+	watched  int
+}
+
+func (f *fakeFace) ClusterMode() bool                   { return f.Cluster }
+func (f *fakeFace) Announced() []string                 { return f.Proxies }
+func (f *fakeFace) Home() string                        { return "0.0.0.0:6380" }
+func (f *fakeFace) Secure() bool                        { return f.TLS }
+func (f *fakeFace) ReplicaReads() commands.ReplicaReads { return f.reads }
+func (f *fakeFace) WatchReplicas()                      { f.watched++ }
+func (f *fakeFace) Served() int                         { return 16384 - f.Unserved }
+
+// fakeConnection implements Connection.
+type fakeConnection struct{ f *Session }
+
+func (f *Session) Connection() commands.Connection { return fakeConnection{f} }
+
+// Select implements Connection: there are 16 databases.
+func (c fakeConnection) Select(n int) {
+	if n > 15 {
+		c.f.Reply(resp.ErrorLine("ERR DB index is out of range"))
+		return
+	}
+	c.f.User.DB = n
+	c.f.Reply(resp.OK)
+}
+
+func (c fakeConnection) Monitor(reply []byte) {
+	c.f.User.Monitoring = true
+	c.f.Reply(reply)
+}
+
+func (c fakeConnection) SetReplies(r commands.Replies) { c.f.Peers.set = append(c.f.Peers.set, r) }
+func (c fakeConnection) Reset()                        { c.f.Peers.reset = true }

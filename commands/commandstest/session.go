@@ -1,0 +1,376 @@
+package commandstest
+
+import (
+	"context"
+	"embed"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/commands/routes"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// Session implements Actions over masters that are functions.
+type Session struct {
+	fakeFan
+	fakeLogins
+	t       *testing.T
+	Masters []func(args []string) string // index: the master
+	User    commands.Client
+	Server  *Server
+	Table   *commands.Table
+
+	Answer    []byte   // the last one
+	Forwarded []int    // slots of Forward
+	Sent      []string // "master: COMMAND arg ..." of Ask and AskAll
+	Closed    bool
+	answers   int
+	call      *commands.Call
+	Lost      func() // of the last Ask
+	mu        sync.Mutex
+	Peers     fakeClientsState
+	Pushed    string          // by Pusher
+	Ctx       context.Context // of tasks; nil: one that does not end
+	Census    Census
+}
+
+// Server implements Server.
+type Server struct {
+	books     fakeBooks
+	Password  string
+	Version   string
+	InCluster bool
+	Store     *commands.Scripts
+	Settings  map[string]string
+	Told      commands.Facts
+	fakeFace
+}
+
+func (s *Server) AuthRequired() bool                                { return s.Password != "" }
+func (s *Server) UsersOnly() bool                                   { return false }
+func (s *Server) LoginEnded(*commands.Client, string, bool, []byte) {}
+
+func (s *Server) CheckAuth(user, password []byte) bool {
+	return string(user) == "default" && string(password) == s.Password
+}
+func (s *Server) Config() commands.Config    { return s }
+func (s *Server) Scripts() *commands.Scripts { return s.Store }
+func (s *Server) RedisVersion() string       { return s.Version }
+func (s *Server) Clustered() bool            { return s.InCluster }
+func (s *Server) Facts() commands.Facts      { return s.Told }
+
+func (s *Server) Get(glob string) (found [][2]string) {
+	for name, value := range s.Settings {
+		if glob == "*" || glob == name {
+			found = append(found, [2]string{name, value})
+		}
+	}
+	slices.SortFunc(found, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+	return found
+}
+
+func (s *Server) SetAll(pairs [][2]string) error {
+	for _, p := range pairs {
+		if _, ok := s.Settings[p[0]]; !ok {
+			return unknownSetting(p[0])
+		}
+		s.Settings[p[0]] = p[1]
+	}
+	return nil
+}
+
+type unknownSetting string
+
+func (e unknownSetting) Error() string {
+	return "ERR Unknown option or number of arguments for CONFIG SET - '" + string(e) + "'"
+}
+
+// New is a session of a client over the given masters; without any, over one
+// that answers OK.
+func New(t *testing.T, masters ...func(args []string) string) *Session {
+	return NewWith(t, Redis7(t), masters...)
+}
+
+func NewWith(t *testing.T, table *commands.Table, masters ...func(args []string) string) *Session {
+	if len(masters) == 0 {
+		masters = append(masters, func([]string) string { return "+OK\r\n" })
+	}
+	return &Session{
+		t: t, Masters: masters, Table: table,
+		User:   commands.Client{ID: 7, Addr: "127.0.0.1:1234", LocalAddr: "127.0.0.1:6380", Created: time.Now(), Proto: 2, Authenticated: true},
+		Server: &Server{Version: "7.0.15", Store: commands.NewScripts(100), Settings: map[string]string{"lock-lease": "30s"}},
+	}
+}
+
+// Redis7 is the table of Redis 7.0.15.
+func Redis7(t testing.TB, verbs ...*commands.Command) *commands.Table {
+	table, err := routes.NewTable(Testdata(t, "command-7.0.15.resp"), verbs, routes.RefusedByDefault()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+//go:embed testdata
+var files embed.FS
+
+// Testdata is what a real server said: command-7.0.15.resp, docs-7.0.15.resp.
+func Testdata(t testing.TB, name string) []byte {
+	b, err := files.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Do has a command run and returns its answer. Words are cut at spaces; "" in the
+// line is an empty argument.
+func (f *Session) Do(line string) string {
+	f.t.Helper()
+	return f.Args(strings.Fields(strings.ReplaceAll(line, `""`, "\x00"))...)
+}
+
+func (f *Session) Args(words ...string) string {
+	f.t.Helper()
+	args := make([][]byte, len(words))
+	for i, word := range words {
+		args[i] = []byte(strings.ReplaceAll(word, "\x00", ""))
+	}
+	raw := resp.AppendCommand(nil, args...)
+	f.Answer, f.answers, f.Forwarded, f.Sent = nil, 0, nil, nil
+	cmd, refused := f.Table.Resolve(args)
+	if refused != nil {
+		return string(refused)
+	}
+	f.call = &commands.Call{Command: cmd, Args: args, Raw: raw, Client: &f.User, Table: f.Table, Server: f.Server, Actions: f}
+	f.dispatch(cmd, args, raw)
+	for _, b := range args {
+		clear(b) // the buffer is used again: nothing may still point into it
+	}
+	clear(raw)
+	if f.answers != 1 {
+		f.t.Fatalf("%q was answered %d times", words, f.answers)
+	}
+	return string(f.Answer)
+}
+
+// dispatch goes the way that package proxy goes.
+func (f *Session) dispatch(cmd *commands.Command, args [][]byte, raw []byte) {
+	switch cmd.Route {
+	case commands.Local:
+		cmd.Run(f.call)
+	case commands.Refused:
+		f.Reply(cmd.Refusal())
+	case commands.AnyNode:
+		f.Forward(commands.AnySlot)
+	case commands.AllNodes:
+		f.AskAll(raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)
+	default:
+		n, err := cmd.Slot(args)
+		switch {
+		case len(f.Masters) == 1 || err == nil:
+			f.Forward(n)
+		case err == commands.ErrCrossSlot && cmd.Route == commands.Split:
+			f.split(cmd, args)
+		default:
+			f.Reply(resp.ErrorLine("%s", err))
+		}
+	}
+}
+
+func (f *Session) split(cmd *commands.Command, args [][]byte) {
+	parts, merge := cmd.SplitBySlot(args)
+	var replies [][]byte
+	for _, part := range parts {
+		replies = append(replies, f.Request(part.Slot%len(f.Masters), part.Request))
+	}
+	f.Reply(merge(f.User.Proto, replies))
+}
+
+// Request has a master answer.
+func (f *Session) Request(master int, req []byte) []byte {
+	words := commandWords(f.t, req)
+	f.Sent = append(f.Sent, string(rune('0'+master))+": "+strings.Join(words, " "))
+	return []byte(f.Masters[master](words))
+}
+
+// commandWords are the arguments of a whole command.
+func commandWords(t *testing.T, req []byte) (words []string) {
+	t.Helper()
+	v, rest, err := resp.Parse(req)
+	if err != nil || len(rest) > 0 {
+		t.Fatalf("not one command: %q", req)
+	}
+	for _, e := range v.Elems {
+		words = append(words, e.Text())
+	}
+	return words
+}
+
+func commandLine(t *testing.T, req []byte) string { return strings.Join(commandWords(t, req), " ") }
+
+func (f *Session) Reply(reply []byte) {
+	f.answers++
+	f.Answer = slices.Clone(reply)
+}
+
+func (f *Session) Forward(slot int) {
+	f.Forwarded = append(f.Forwarded, slot)
+	f.Reply(f.Request(max(slot, 0)%len(f.Masters), f.call.Raw))
+}
+
+func (f *Session) Ask(to cluster.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
+	master := max(targetSlot(to), 0) % len(f.Masters)
+	for i := range f.Masters {
+		if to == cluster.ToMaster(i) {
+			master = i
+		}
+	}
+	f.Lost = o.Lost
+	reply := f.Request(master, req)
+	*f.call = commands.Call{} // it is over when then runs
+	if answer := then(reply); answer != nil {
+		f.Reply(answer)
+	}
+}
+
+// targetSlot is the slot of a target, or AnySlot.
+func targetSlot(to cluster.Target) int {
+	for n := range slot.Count {
+		if to == cluster.ToSlot(n) {
+			return n
+		}
+	}
+	return commands.AnySlot
+}
+
+func (f *Session) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
+	if o.Own {
+		f.apart++
+	}
+	var replies [][]byte
+	for i := range f.Masters {
+		replies = append(replies, f.Request(i, req))
+	}
+	proto := f.User.Proto
+	*f.call = commands.Call{}
+	if answer := merge(proto, replies); answer != nil {
+		f.Reply(answer)
+	}
+}
+
+func (f *Session) Task(task func(context.Context) []byte, _ func()) {
+	ctx := f.Ctx
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	*f.call = commands.Call{} // it is over when task runs
+	f.Reply(task(ctx))
+}
+
+func (f *Session) Await(start func(func([]byte)), then func([]byte) []byte, _ func()) {
+	replies := make(chan []byte, 1)
+	*f.call = commands.Call{} // it is over when then runs
+	start(func(reply []byte) { replies <- reply })
+	if answer := then(<-replies); answer != nil {
+		f.Reply(answer)
+	}
+}
+
+func (f *Session) Pusher() func(func(proto int) []byte) {
+	return func(message func(proto int) []byte) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.Pushed += string(message(f.User.Proto))
+	}
+}
+
+func (f *Session) Gone() bool { return false }
+func (f *Session) Close()     { f.Closed = true }
+
+// Node is a master that always answers the same.
+func Node(reply string) func([]string) string { return func([]string) string { return reply } }
+
+// Converse sends one command and reads one reply.
+func Converse(t *testing.T, conn net.Conn, words ...string) []byte {
+	t.Helper()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := conn.Write(resp.AppendCommandStrings(nil, words...)); err != nil {
+		t.Fatal(err)
+	}
+	var reply []byte
+	for buf := make([]byte, 64<<10); ; {
+		n, err := conn.Read(buf)
+		if err != nil {
+			t.Fatalf("%q: %v", words, err)
+		}
+		reply = append(reply, buf[:n]...)
+		var f resp.Framer
+		if size, done, err := f.Next(reply); err != nil || done && size < len(reply) {
+			t.Fatalf("%q: %q, %v", words, reply, err)
+		} else if done {
+			return reply
+		}
+	}
+}
+
+func Words(line string) [][]byte {
+	var args [][]byte
+	for _, word := range strings.Fields(line) {
+		args = append(args, []byte(word))
+	}
+	return args
+}
+
+// SampleVerbs look like the lock verbs.
+func SampleVerbs() []*commands.Command {
+	run := func(c *commands.Call) { c.Reply(resp.OK) }
+	key := []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
+	return []*commands.Command{
+		{
+			Name: "lock", Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: key, Route: commands.Local, Run: run,
+			Docs: &commands.Docs{Summary: "Takes a lock", Since: "0.1.0", Group: "lock", Complexity: "O(1)", Arguments: []commands.Argument{
+				{Name: "key", Type: "key"},
+				{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
+				{Name: "lease", Type: "oneof", Optional: true, Arguments: []commands.Argument{
+					{Name: "milliseconds", Type: "integer", Token: "PX"},
+					{Name: "seconds", Type: "integer", Token: "EX"},
+				}},
+				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
+			}},
+		},
+		{
+			Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local, Run: commands.NoSubcommand,
+			Docs: &commands.Docs{Summary: "Tells of locks", Since: "0.1.0", Group: "lock"},
+			Subs: map[string]*commands.Command{
+				"info": {Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly | commands.LockVerb, Keys: []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}, Route: commands.Local, Run: run,
+					Docs: &commands.Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock", Arguments: []commands.Argument{{Name: "key", Type: "key"}}}},
+				"stats": {Name: "lockctl|stats", Arity: 2, Flags: commands.LockVerb, Route: commands.Refused, Reason: " yet: it comes later"},
+				"help":  {Name: "lockctl|help", Arity: 2, Flags: commands.LockVerb, Route: commands.Local, Run: run, Docs: &commands.Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"}},
+			},
+		},
+	}
+}
+
+// MiniRedis is the table of the Redis in memory: that of Redis 5.
+func MiniRedis(t *testing.T, verbs ...*commands.Command) *commands.Table {
+	conn, err := net.Dial("tcp", miniredis.RunT(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	table, err := routes.NewTable(Converse(t, conn, "COMMAND"), verbs, routes.RefusedByDefault()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}

@@ -1,0 +1,58 @@
+package commandstest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+)
+
+// What commands asked of the session goes into Session.answer.
+
+type fakeSubscriptions struct{ f *Session }
+
+func (f *Session) Subscriptions() commands.Subscriptions { return fakeSubscriptions{f} }
+
+func (s fakeSubscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
+	s.f.Reply(fmt.Appendf(nil, "+subscribe %d %s\r\n", kind, names))
+}
+
+func (s fakeSubscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+	s.f.Reply(fmt.Appendf(nil, "+unsubscribe %d %s\r\n", kind, names))
+}
+
+func (s fakeSubscriptions) End(end func() []byte)   { s.f.Reply(end()) }
+func (s fakeSubscriptions) Publish(bool)            { s.f.Forward(commands.AnySlot) }
+func (s fakeSubscriptions) Shards() bool            { return s.f.Server.Version >= "7" }
+func (s fakeSubscriptions) Census() commands.Census { return s.f.Census }
+
+// Census implements Census.
+type Census struct {
+	Heads map[string]int    // of channels, patterns and shard channels alike
+	Owned map[string]string // the masters that count the proxy, as digits
+}
+
+func (c Census) Listeners(_ cluster.TopicKind, name []byte) int { return c.Heads[string(name)] }
+
+func (c Census) Own(_ cluster.TopicKind, name []byte, i int) int {
+	return strings.Count(c.Owned[string(name)], fmt.Sprint(i))
+}
+
+func (c Census) Heard(cluster.TopicKind) (names []string) {
+	for name, n := range c.Heads {
+		if n > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c Census) OwnTopics(_ cluster.TopicKind, i int) (n int) {
+	for _, at := range c.Owned {
+		n += strings.Count(at, fmt.Sprint(i))
+	}
+	return n
+}

@@ -1,0 +1,64 @@
+package connection
+
+import (
+	"bytes"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// auth is AUTH [user] password.
+func auth(c *commands.Call) {
+	user, password := []byte(commands.DefaultUser), c.Args[1]
+	switch {
+	case len(c.Args) > 3:
+		c.Reply(resp.ErrSyntax)
+		return
+	case len(c.Args) == 3:
+		user, password = c.Args[1], c.Args[2]
+	case !c.Server.AuthRequired():
+		c.Reply(errNoPassword)
+		return
+	}
+	reply := login(c, user, password, func(refusal []byte) []byte {
+		if refusal != nil {
+			return refusal
+		}
+		return resp.OK
+	})
+	if reply != nil {
+		c.Reply(reply)
+	}
+}
+
+// login authenticates the client and returns what then makes of it, or nil: then that is the answer later.
+//
+// Where all clients are users of the upstream, the upstream decides. Elsewhere the default user is whoever
+// the proxy is at the upstream: with the password of the proxy, or any if it has none. All other users are
+// the upstream's, for clients that may use the proxy already.
+func login(c *commands.Call, name, password []byte, then func(refusal []byte) []byte) []byte {
+	client, user, server := c.Client, string(name), c.Server
+	required := server.AuthRequired()
+	switch {
+	case server.UsersOnly(), user != commands.DefaultUser && (client.Authenticated || !required):
+		c.Connection().Login(user, string(password), func(refusal []byte) []byte {
+			server.LoginEnded(client, user, true, refusal)
+			if refusal == nil {
+				client.User, client.Authenticated = user, true
+			}
+			return then(bytes.Clone(refusal))
+		})
+		return nil
+	case user != commands.DefaultUser, required && !server.CheckAuth(name, password):
+		server.LoginEnded(client, user, false, errWrongPass)
+		return then(errWrongPass)
+	}
+	server.LoginEnded(client, user, false, nil)
+	c.Connection().Logout()
+	client.User, client.Authenticated = user, true
+	return then(nil)
+}
+
+var errWrongPass = []byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+
+var errNoPassword = []byte("-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n")

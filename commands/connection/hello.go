@@ -1,0 +1,101 @@
+package connection
+
+import (
+	"bytes"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// hello is HELLO [protover [AUTH user password] [SETNAME name]]. Its options act one by one, so what stands
+// before a wrong one is done, as in Redis.
+func hello(c *commands.Call) {
+	proto := c.Client.Proto
+	if len(c.Args) > 1 {
+		n, ok := resp.Integer(c.Args[1])
+		switch {
+		case !ok:
+			c.Reply(resp.ErrorLine("ERR Protocol version is not an integer or out of range"))
+			return
+		case n < 2 || n > 3:
+			c.Reply(resp.ErrorLine("NOPROTO unsupported protocol version"))
+			return
+		}
+		proto = int(n)
+	}
+	var options [][]byte
+	if len(c.Args) > 2 {
+		options = c.Args[2:]
+	}
+	if reply := helloAs(c, proto, options); reply != nil {
+		c.Reply(reply)
+	}
+}
+
+// helloAs is HELLO from its options on. It returns the answer, or nil if a node is asked before.
+func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
+	for len(options) > 0 {
+		option, more := options[0], len(options)-1
+		switch {
+		case resp.IsWord(option, "AUTH") && more >= 2:
+			later := *c // c is this one only until it returns
+			rest := make([][]byte, 0, more-2)
+			for _, arg := range options[3:] {
+				rest = append(rest, bytes.Clone(arg))
+			}
+			return login(c, options[1], options[2], func(refusal []byte) []byte {
+				if refusal != nil {
+					return refusal
+				}
+				return helloAs(&later, proto, rest)
+			})
+		case resp.IsWord(option, "SETNAME") && more >= 1:
+			if !printable(options[1]) {
+				return errName("Client names")
+			}
+			c.Client.Name = string(options[1])
+			options = options[2:]
+		default:
+			return resp.ErrorLine("ERR Syntax error in HELLO option '%s'", option)
+		}
+	}
+	switch {
+	case c.Client.Authenticated:
+	case commands.Since72(c.Server):
+		return errHelloNoAuth72
+	default:
+		return errHelloNoAuth
+	}
+	c.Client.Proto = proto
+	return appendHello(nil, c)
+}
+
+// errHelloNoAuth72 is errHelloNoAuth of Redis 7.2.
+var errHelloNoAuth72 = bytes.Replace(errHelloNoAuth, []byte("HELLO AUTH"), []byte("HELLO <proto> AUTH"), 1)
+
+// appendHello is what a client learns about the server: a Redis of the
+// upstream's version.
+func appendHello(dst []byte, c *commands.Call) []byte {
+	dst = resp.AppendMap(dst, c.Client.Proto, 7)
+	dst = resp.AppendBulks(dst, "server", "redis", "version", commands.ToldVersion(c.Server), "proto")
+	dst = redcon.AppendInt(dst, int64(c.Client.Proto))
+	dst = resp.AppendBulks(dst, "id")
+	dst = redcon.AppendInt(dst, c.Client.ID)
+	dst = resp.AppendBulks(dst, "mode", commands.ModeName(c.Server), "role", "master", "modules")
+	return redcon.AppendArray(dst, 0)
+}
+
+var errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n")
+
+func helloSecrets(args [][]byte) []bool {
+	return commands.SecretBehind(args, 2, commands.SecretWord{Word: "AUTH", N: 2}, commands.SecretWord{Word: "SETNAME", N: 0})
+}
+
+func setsProtocol(args [][]byte) commands.Queued {
+	if len(args) > 1 {
+		return commands.Queued{DB: -1, Proto: string(args[1])}
+	}
+	return commands.Queued{DB: -1}
+}

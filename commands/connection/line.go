@@ -1,0 +1,132 @@
+package connection
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// staticReplies is how many bytes of replies Redis counts as those of the buffer that each
+// client has; what is beyond goes into pieces of that size, in a list.
+const staticReplies = 16 << 10
+
+// line appends the line of CLIENT LIST, with its end. libs: with the fields that came with Redis 7.2.
+func appendLine(p *commands.Peer, b []byte, now time.Time, libs bool) []byte {
+	static := min(p.Replies, staticReplies)
+	listed := p.Replies - static
+	events := "r"
+	if p.Stalled {
+		events = "rw"
+	}
+	number := func(name string, n int) { b = strconv.AppendInt(append(b, name...), int64(n), 10) }
+	text := func(name, s string) { b = append(append(b, name...), s...) }
+
+	b = strconv.AppendInt(append(b, "id="...), p.ID, 10)
+	text(" addr=", p.Addr)
+	text(" laddr=", p.LocalAddr)
+	number(" fd=", p.FD)
+	text(" name=", p.Name)
+	number(" age=", int(max(now.Sub(p.Created), 0)/time.Second))
+	number(" idle=", int(max(p.Idle, 0)/time.Second))
+	b = appendFlags(p, append(b, " flags="...))
+	number(" db=", p.DB)
+	number(" sub=", p.Topics[cluster.Classic])
+	number(" psub=", p.Topics[cluster.Pattern])
+	number(" ssub=", p.Topics[cluster.Shard])
+	number(" multi=", p.Transaction.Multi())
+	number(" qbuf=", p.Query)
+	number(" qbuf-free=", p.QueryRoom)
+	number(" argv-mem=", p.Args)
+	number(" multi-mem=", p.Transaction.Bytes)
+	number(" rbs=", p.ReplyRoom)
+	number(" rbp=", p.Replies)
+	number(" obl=", static)
+	number(" oll=", (listed+staticReplies-1)/staticReplies)
+	number(" omem=", listed)
+	number(" tot-mem=", p.Memory)
+	text(" events=", events)
+	text(" cmd=", orNull(p.Command))
+	text(" user=", p.UserName())
+	b = strconv.AppendInt(append(b, " redir="...), p.Tracking.Redir(), 10)
+	number(" resp=", p.Proto)
+	if libs || p.LibName != "" || p.LibVersion != "" {
+		text(" lib-name=", p.LibName)
+		text(" lib-ver=", p.LibVersion)
+	}
+	return append(b, '\n')
+}
+
+func orNull(command string) string {
+	if command == "" {
+		return "NULL"
+	}
+	return command
+}
+
+// flags appends the letters that tell of the client's state, in the order of Redis.
+func appendFlags(p *commands.Peer, b []byte) []byte {
+	before := len(b)
+	for _, f := range [...]struct {
+		is     bool
+		letter byte
+	}{
+		{p.Monitoring, 'O'},
+		{p.Subscribed(), 'P'},
+		{p.Transaction.Open, 'x'},
+		{p.Waits, 'b'},
+		{p.Tracking.On, 't'},
+		{p.Tracking.Broken, 'R'},
+		{p.Tracking.BCast, 'B'},
+		{p.Transaction.Voided, 'd'},
+		{p.Closing, 'c'},
+		{p.Unix, 'U'},
+		{p.ReadOnly > 0, 'r'},
+		{p.NoEvict, 'e'},
+		{p.NoTouch, 'T'},
+	} {
+		if f.is {
+			b = append(b, f.letter)
+		}
+	}
+	if len(b) == before {
+		b = append(b, 'N')
+	}
+	return b
+}
+
+// peerType is what the filter TYPE looks for.
+type peerType uint8
+
+const (
+	anyType peerType = iota
+	normalType
+	pubsubType
+	linkType // of a master or a replica, of which the proxy has none
+)
+
+func kindOf(p *commands.Peer) peerType {
+	if p.Subscribed() && !p.Monitoring {
+		return pubsubType
+	}
+	return normalType
+}
+
+// peerTypes are the words behind TYPE.
+var peerTypes = map[string]peerType{
+	"normal": normalType, "pubsub": pubsubType, "master": linkType, "replica": linkType, "slave": linkType,
+}
+
+const longestType = len("replica")
+
+// newPeerType reads the word behind TYPE.
+func newPeerType(word []byte) (t peerType, refusal []byte) {
+	t = peerTypes[strings.ToLower(string(word[:min(len(word), longestType+1)]))]
+	if t == anyType {
+		return t, resp.ErrorLine("ERR Unknown client type '%s'", word)
+	}
+	return t, nil
+}

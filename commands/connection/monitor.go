@@ -1,0 +1,15 @@
+package connection
+
+import (
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// monitor is MONITOR. Redis answers a second one with nothing.
+func monitor(c *commands.Call) {
+	if c.Client.Monitoring {
+		c.Reply(nil)
+		return
+	}
+	c.Connection().Monitor(resp.OK)
+}

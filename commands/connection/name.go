@@ -1,0 +1,81 @@
+package connection
+
+import (
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// The subcommands of CLIENT that concern the connection which sends them.
+
+func clientSetName(c *commands.Call) {
+	if !printable(c.Args[2]) {
+		c.Reply(errName("Client names"))
+		return
+	}
+	c.Client.Name = string(c.Args[2])
+	c.Reply(resp.OK)
+}
+
+func clientGetName(c *commands.Call) {
+	if c.Client.Name == "" {
+		c.Reply(resp.AppendNull(nil, c.Client.Proto))
+		return
+	}
+	c.Reply(redcon.AppendBulkString(nil, c.Client.Name))
+}
+
+func clientID(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.ID)) }
+
+func clientSetInfo(c *commands.Call) {
+	option, value := c.Args[2], c.Args[3]
+	var field *string
+	what := "lib-name"
+	switch {
+	case resp.IsWord(option, "LIB-NAME"):
+		field = &c.Client.LibName
+	case resp.IsWord(option, "LIB-VER"):
+		field, what = &c.Client.LibVersion, "lib-ver"
+	default:
+		c.Reply(resp.ErrorLine("ERR Unrecognized option '%s'", option))
+		return
+	}
+	if !printable(value) {
+		c.Reply(errName(what))
+		return
+	}
+	*field = string(value)
+	c.Reply(resp.OK)
+}
+
+func clientNoEvict(c *commands.Call) { toggle(c, &c.Client.NoEvict) }
+func clientNoTouch(c *commands.Call) { toggle(c, &c.Client.NoTouch) }
+
+// toggle sets a property of the client by the ON or OFF of the third argument.
+func toggle(c *commands.Call, property *bool) {
+	switch {
+	case resp.IsWord(c.Args[2], "ON"):
+		*property = true
+	case resp.IsWord(c.Args[2], "OFF"):
+		*property = false
+	default:
+		c.Reply(resp.ErrSyntax)
+		return
+	}
+	c.Reply(resp.OK)
+}
+
+// printable says that b can stand in a line of CLIENT INFO.
+func printable(b []byte) bool {
+	for _, c := range b {
+		if c < '!' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func errName(what string) []byte {
+	return resp.ErrorLine("ERR %s cannot contain spaces, newlines or special characters.", what)
+}

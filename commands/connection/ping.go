@@ -1,0 +1,47 @@
+package connection
+
+import (
+	"bytes"
+
+	"lockproxy/commands"
+	"lockproxy/commands/merge"
+	"lockproxy/internal/resp"
+
+	"github.com/tidwall/redcon"
+)
+
+// ping answers for the upstream, unless a script keeps it from answering.
+func ping(c *commands.Call) {
+	if c.Nodes().Busy() && len(c.Args) <= 2 {
+		c.AskAll(c.Raw, commands.Reread, merge.First)
+		return
+	}
+	switch {
+	case len(c.Args) > 2:
+		c.Reply(commands.WrongArity("ping"))
+	case c.Client.Subscribed() && c.Client.Proto == 2: // then all that the client gets has this form
+		out := resp.AppendBulks(redcon.AppendArray(nil, 2), "pong")
+		c.Reply(redcon.AppendBulk(out, bytes.Join(c.Args[1:], nil)))
+	case len(c.Args) == 2:
+		echo(c)
+	default:
+		c.Reply(replyPong)
+	}
+}
+
+// echo answers with the argument. A long one lies where nobody writes to it, and is copied beside the loop.
+func echo(c *commands.Call) {
+	arg := c.Args[1]
+	if len(arg) <= maxBrief {
+		c.Reply(redcon.AppendBulk(nil, arg))
+		return
+	}
+	c.Await(func(done func([]byte)) {
+		go func() { done(redcon.AppendBulk(make([]byte, 0, len(arg)+32), arg)) }() // ends by itself
+	}, func(reply []byte) []byte { return reply }, nil)
+}
+
+// maxBrief is how many bytes of arguments the loop copies itself.
+const maxBrief = 256 << 10
+
+var replyPong = []byte("+PONG\r\n")

@@ -1,0 +1,26 @@
+package connection
+
+import (
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// readOnly is READONLY, and readWrite READWRITE: the client's reads may go to replicas, or may not. A Redis
+// without a cluster knows neither; looking like one the proxy does if it reads from replicas without being
+// asked.
+func readOnly(c *commands.Call) { setReadOnly(c, 1) }
+
+func readWrite(c *commands.Call) { setReadOnly(c, -1) }
+
+func setReadOnly(c *commands.Call, to int8) {
+	reads := c.Server.ReplicaReads()
+	if !c.Server.ClusterMode() && reads != commands.ReadsPreferred && reads != commands.ReadsAnywhere {
+		c.Reply(commands.ErrNoCluster)
+		return
+	}
+	if reads.Wanted(to) {
+		c.Server.WatchReplicas()
+	}
+	c.Client.ReadOnly = to
+	c.Reply(resp.OK)
+}

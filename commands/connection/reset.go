@@ -1,0 +1,31 @@
+package connection
+
+import (
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+func quit(c *commands.Call) {
+	c.Client.Keepalives.Close(false)
+	c.Reply(resp.OK)
+	c.Close()
+}
+
+// reset puts the connection back to how it was accepted. What it kept alive is released,
+// as if it had been closed.
+func reset(c *commands.Call) {
+	c.Connection().Reset()
+	client, server := c.Client, c.Server
+	client.Keepalives.Close(false)
+	c.Subscriptions().End(func() []byte {
+		*client = commands.Client{
+			ID: client.ID, Addr: client.Addr, LocalAddr: client.LocalAddr, Unix: client.Unix, Created: client.Created,
+			Proto: 2, Authenticated: !server.AuthRequired(),
+			LibName: client.LibName, LibVersion: client.LibVersion,
+			NoEvict: client.NoEvict && !commands.Since72(server), // what RESET of Redis 7.0 forgets
+		}
+		return replyReset
+	})
+}
+
+var replyReset = []byte("+RESET\r\n")

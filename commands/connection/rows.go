@@ -1,0 +1,43 @@
+package connection
+
+import "lockproxy/commands"
+
+// Rows are the rules for what concerns the connection that a command comes over, and clients.
+var Rows = []commands.Row{
+	{Name: "ping", Arity: -1, Flags: commands.InSubscriber | commands.Bulky, Run: ping, Queue: commands.QueueForward},
+	{Name: "echo", Arity: 2, Flags: commands.Bulky, Run: echo, Queue: commands.QueueForward},
+	{Name: "hello", Arity: -1, MaxArgs: commands.MaxOptions, Flags: commands.NoAuth | commands.Alone | commands.LogsIn | commands.SetsProtocol, Run: hello, Queued: setsProtocol, Secret: helloSecrets},
+	{Name: "auth", Arity: -2, MaxArgs: commands.MaxOptions, Flags: commands.NoAuth | commands.LogsIn, Run: auth, Secret: commands.SecretsFrom(1)},
+	{Name: "quit", Arity: -1, Flags: commands.NoAuth | commands.InSubscriber, Run: quit, Queue: commands.QueueNot},
+	{Name: "reset", Arity: 1, Flags: commands.NoAuth | commands.Alone | commands.InSubscriber, Run: reset, Queue: commands.QueueNot},
+	{Name: "select", Arity: 2, Run: selectDB, Queue: commands.QueueForward, Queued: selects},
+	{Name: "readonly", Arity: 1, Run: readOnly},
+	{Name: "readwrite", Arity: 1, Run: readWrite},
+	{Name: "post", Arity: -1, Flags: commands.NoAuth, Run: crossProtocol, Queue: commands.QueueNot},
+	{Name: "host:", Arity: -1, Flags: commands.NoAuth, Run: crossProtocol, Queue: commands.QueueNot},
+	{Name: "client", Arity: -2, Flags: commands.BesideCaching, Run: commands.NoSubcommand},
+	{Name: "client|setname", Arity: 3, Run: clientSetName},
+	{Name: "client|getname", Arity: 2, Run: clientGetName},
+	{Name: "client|id", Arity: 2, Run: clientID},
+	{Name: "client|setinfo", Arity: 4, Run: clientSetInfo},
+	{Name: "client|info", Arity: 2, Run: clientInfo},
+	{Name: "client|no-evict", Arity: 3, Run: clientNoEvict},
+	{Name: "client|no-touch", Arity: 3, Run: clientNoTouch},
+	{Name: "client|getredir", Arity: 2, Run: clientGetRedir},
+	{Name: "client|help", Arity: 2, Run: clientHelp},
+	{Name: "client|list", Arity: -2, MaxArgs: commands.MaxIDs, Run: clientList},
+	{Name: "client|kill", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientKill},
+	{Name: "client|pause", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientPause},
+	{Name: "client|unpause", Arity: 2, Flags: commands.EndsPause, Run: clientUnpause},
+	{Name: "client|unblock", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientUnblock},
+	{Name: "client|reply", Arity: 3, Run: clientReply, Queue: commands.QueueNever},
+	{Name: "client|tracking", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientTracking},
+	{Name: "client|trackinginfo", Arity: 2, Run: clientTrackingInfo},
+	{Name: "client|caching", Arity: 3, Run: clientCaching, Queue: commands.QueueForward},
+	{Name: "multi", Arity: 1, Flags: commands.Alone, Run: multi, Queue: commands.QueueNot},
+	{Name: "exec", Arity: 1, Flags: commands.RunsQueue | commands.EndsMulti, Run: execMulti, Queue: commands.QueueNot},
+	{Name: "discard", Arity: 1, Flags: commands.EndsMulti, Run: discardMulti, Queue: commands.QueueNot},
+	{Name: "watch", Arity: -2, Flags: commands.Alone | commands.Judged | commands.Bulky, Run: watch, Queue: commands.QueueNot},
+	{Name: "unwatch", Arity: 1, Run: unwatch, Queue: commands.QueueForward},
+	{Name: "monitor", Arity: 1, Run: monitor, Queue: commands.QueueNever},
+}

@@ -1,0 +1,170 @@
+package connection
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// clientTracking is CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP].
+func clientTracking(c *commands.Call) {
+	var next commands.Tracking
+	var prefixes []string
+	for i := 3; i < len(c.Args); i++ {
+		option, more := c.Args[i], i+1 < len(c.Args)
+		switch {
+		case resp.IsWord(option, "REDIRECT") && more:
+			i++
+			if next.Redirect != 0 {
+				c.Reply(resp.ErrorLine("ERR A client can only redirect to a single other client"))
+				return
+			}
+			id, err := strconv.ParseInt(string(c.Args[i]), 10, 64)
+			if err != nil {
+				c.Reply(resp.ErrInteger)
+				return
+			}
+			if !c.Clients().Connected(id) {
+				c.Reply(resp.ErrorLine("ERR The client ID you want redirect to does not exist"))
+				return
+			}
+			next.Redirect = id
+		case resp.IsWord(option, "PREFIX") && more:
+			i++
+			prefixes = append(prefixes, string(c.Args[i]))
+		case resp.IsWord(option, "BCAST"):
+			next.BCast = true
+		case resp.IsWord(option, "OPTIN"):
+			next.OptIn = true
+		case resp.IsWord(option, "OPTOUT"):
+			next.OptOut = true
+		case resp.IsWord(option, "NOLOOP"):
+			next.NoLoop = true
+		default:
+			c.Reply(resp.ErrSyntax)
+			return
+		}
+	}
+	switch {
+	case resp.IsWord(c.Args[2], "ON"):
+		trackingOn(c, next, prefixes)
+	case resp.IsWord(c.Args[2], "OFF"):
+		c.Tracker().Untrack()
+		c.Reply(resp.OK)
+	default:
+		c.Reply(resp.ErrSyntax)
+	}
+}
+
+func trackingOn(c *commands.Call, next commands.Tracking, prefixes []string) {
+	now := &c.Client.Tracking
+	if refusal := refuses(now, &next, prefixes); refusal != "" {
+		c.Reply(resp.ErrorLine("ERR %s", refusal))
+		return
+	}
+	next.On, next.Caching = true, now.Caching
+	if next.BCast && len(prefixes) == 0 && !slices.Contains(now.Prefixes, "") {
+		prefixes = []string{""}
+	}
+	next.Prefixes = append(slices.Clone(now.Prefixes), prefixes...)
+	slices.Sort(next.Prefixes)
+	next.Size = 0
+	for _, prefix := range next.Prefixes {
+		next.Size += len(prefix) + int(unsafe.Sizeof(prefix))
+	}
+	c.Tracker().Track(next, prefixes)
+}
+
+// refuses says why next cannot follow upon t, in Redis's words; "": it can.
+func refuses(t *commands.Tracking, next *commands.Tracking, prefixes []string) string {
+	switch {
+	case len(prefixes) > 0 && !next.BCast:
+		return "PREFIX option requires BCAST mode to be enabled"
+	case t.On && t.BCast != next.BCast:
+		return "You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
+	case next.BCast && (next.OptIn || next.OptOut):
+		return "OPTIN and OPTOUT are not compatible with BCAST"
+	case next.OptIn && next.OptOut:
+		return "You can't specify both OPTIN mode and OPTOUT mode"
+	case next.OptIn && t.OptOut, next.OptOut && t.OptIn:
+		return "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
+	}
+	for i, prefix := range prefixes {
+		if old, ok := overlapping(t, prefix); ok {
+			return "Prefix '" + prefix + "' overlaps with an existing prefix '" + old + "'. Prefixes for a single client must not overlap."
+		}
+		for _, other := range prefixes[i+1:] {
+			if overlap(prefix, other) {
+				return "Prefix '" + prefix + "' overlaps with another provided prefix '" + other + "'. Prefixes for a single client must not overlap."
+			}
+		}
+	}
+	return ""
+}
+
+// overlapping is the first of t.Prefixes, which are sorted, that overlaps with prefix. None of them but "" overlaps
+// with another, so it stands beside the place of prefix among them.
+func overlapping(t *commands.Tracking, prefix string) (old string, ok bool) {
+	at, _ := slices.BinarySearch(t.Prefixes, prefix)
+	for _, i := range []int{0, at - 1, at} {
+		if i >= 0 && i < len(t.Prefixes) && overlap(prefix, t.Prefixes[i]) {
+			return t.Prefixes[i], true
+		}
+	}
+	return "", false
+}
+
+// overlap says that there are keys which begin with both.
+func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
+
+// clientCaching is CLIENT CACHING YES | NO.
+func clientCaching(c *commands.Call) {
+	t := &c.Client.Tracking
+	yes, no := resp.IsWord(c.Args[2], "YES"), resp.IsWord(c.Args[2], "NO")
+	switch {
+	case !t.On:
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"))
+	case yes && !t.OptIn:
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."))
+	case no && !t.OptOut:
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."))
+	case !yes && !no:
+		c.Reply(resp.ErrSyntax)
+	default:
+		t.Caching = true
+		c.Reply(resp.OK)
+	}
+}
+
+func clientGetRedir(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.Tracking.Redir())) }
+
+func clientTrackingInfo(c *commands.Call) {
+	t, proto := &c.Client.Tracking, c.Client.Proto
+	flags := []string{"off"}
+	if t.On {
+		flags[0] = "on"
+	}
+	for _, flag := range []struct {
+		set  bool
+		name string
+	}{
+		{t.BCast, "bcast"}, {t.OptIn, "optin"}, {t.OptIn && t.Caching, "caching-yes"}, {t.OptOut, "optout"},
+		{t.OptOut && t.Caching, "caching-no"}, {t.NoLoop, "noloop"}, {t.Broken, "broken_redirect"},
+	} {
+		if flag.set {
+			flags = append(flags, flag.name)
+		}
+	}
+	out := resp.AppendMap(nil, proto, 3)
+	out = resp.AppendSet(resp.AppendBulks(out, "flags"), proto, len(flags))
+	out = resp.AppendBulks(resp.AppendBulks(out, flags...), "redirect")
+	out = redcon.AppendInt(out, t.Redir())
+	out = redcon.AppendArray(resp.AppendBulks(out, "prefixes"), len(t.Prefixes))
+	c.Reply(resp.AppendBulks(out, t.Prefixes...))
+}

@@ -1,0 +1,32 @@
+package connection
+
+import (
+	"strconv"
+	"strings"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// clientUnblock is CLIENT UNBLOCK id [TIMEOUT | ERROR].
+func clientUnblock(c *commands.Call) {
+	if len(c.Args) > 4 {
+		c.Reply(resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.",
+			c.Args[1], strings.ToUpper(string(c.Args[0]))))
+		return
+	}
+	withError := false
+	if len(c.Args) == 4 {
+		withError = resp.IsWord(c.Args[3], "ERROR")
+		if !withError && !resp.IsWord(c.Args[3], "TIMEOUT") {
+			c.Reply(resp.ErrorLine("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"))
+			return
+		}
+	}
+	id, err := strconv.ParseInt(string(c.Args[2]), 10, 64)
+	if err != nil || strconv.FormatInt(id, 10) != string(c.Args[2]) {
+		c.Reply(resp.ErrInteger)
+		return
+	}
+	c.Clients().Unblock(id, withError)
+}

@@ -1,0 +1,298 @@
+package holds
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// Keepalives are the holds that are kept alive for as long as a connection lives. The zero value
+// is ready and costs nothing. Its methods are called on the loop of the connection.
+type Keepalives struct{ keeps *Kept }
+
+// Kept is what Kept has once there is something. Safe for concurrent use: grants come from
+// tasks, losses from the Locker.
+type Kept struct {
+	mu     sync.Mutex
+	closed bool
+	forget bool // with closed
+	holds  map[heldAs]*redlock.Kept
+	memory atomic.Int64 // bytes that holds take up
+	sweep  int          // look for holds that have ended when there are so many
+	swept  time.Time    // when full has looked for them last
+
+	lost  map[string][]loss // by name: what the client is to be told
+	ahead int64             // the fence of a loss that it was told of before that was noted; 0: none
+	order []string          // the names of lost, in the order of the losses
+	most  int               // holds at a time, so far
+}
+
+// heldAs tells holds apart.
+type heldAs struct{ name, token string }
+
+// Pusher is what Actions.Pusher returns.
+type Pusher = func(message func(proto int) []byte)
+
+// loss is a hold that was lost although it was kept alive.
+type loss struct {
+	fence int64
+	why   redlock.Loss
+}
+
+const (
+	// firstSweep is how many holds there may be before the first look for ended ones.
+	firstSweep = 32
+	// leastLosses is how many losses a connection remembers at least; one that kept more holds at
+	// a time remembers as many.
+	leastLosses = 128
+)
+
+// Open makes room for holds that are to be kept alive.
+func (k *Keepalives) Open() *Kept {
+	if k.keeps == nil {
+		k.keeps = &Kept{holds: make(map[heldAs]*redlock.Kept), lost: make(map[string][]loss), sweep: firstSweep}
+	}
+	return k.keeps
+}
+
+// Any says that a hold is being kept alive.
+func (k *Keepalives) Any() bool {
+	if k.keeps == nil {
+		return false
+	}
+	k.keeps.mu.Lock()
+	defer k.keeps.mu.Unlock()
+	for _, h := range k.keeps.holds {
+		if !h.Ended() {
+			return true
+		}
+	}
+	return false
+}
+
+// Close has all holds released, and those released at once that are still to come. forget:
+// they stay until their leases are over, so that the client can go on through another proxy.
+func (k *Keepalives) Close(forget bool) {
+	if k.keeps == nil {
+		return
+	}
+	s := k.keeps
+	k.keeps = nil
+	s.mu.Lock()
+	holds := s.holds
+	s.closed, s.forget, s.holds, s.lost = true, forget, nil, nil
+	s.mu.Unlock()
+	for _, h := range holds {
+		end(h, forget)
+	}
+}
+
+func end(h *redlock.Kept, forget bool) {
+	if forget {
+		h.Forget()
+	} else {
+		h.Release()
+	}
+}
+
+// Held is a hold that a connection keeps alive and a verb relies on. The zero value is none.
+type Held struct {
+	hold  *redlock.Kept
+	keeps *Kept
+	name  string
+}
+
+// Held is what a verb relies on that names the token.
+func (k *Keepalives) Held(name, token string) Held {
+	if k.keeps == nil {
+		return Held{}
+	}
+	k.keeps.mu.Lock()
+	defer k.keeps.mu.Unlock()
+	h := k.keeps.holds[heldAs{name, token}]
+	if h == nil || h.Ended() {
+		return Held{}
+	}
+	return Held{h, k.keeps, name}
+}
+
+// Any says that there is such a hold.
+func (r Held) Any() bool { return r.hold != nil }
+
+// Keeper is by what Redis knows who keeps it alive, "" if there is none.
+func (r Held) Keeper() string {
+	if r.hold == nil {
+		return ""
+	}
+	return r.hold.Keeper()
+}
+
+// Lost is the error that the hold was lost while the verb was on its way, which the client is then not told again; nil: it
+// was not. A lease that the verb has made longer must have been told to Prolonged.
+func (r Held) Lost() error {
+	if r.hold == nil || !r.hold.Lost() {
+		return nil
+	}
+	fence := r.hold.Fence()
+	s := r.keeps
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all := s.lost[r.name]; len(all) > 0 && all[0].fence == fence {
+		s.take(r.name)
+	} else if !s.closed {
+		s.ahead = fence
+	}
+	return fmt.Errorf("LOCKLOST %s was lost while this command was on its way, fence %d. Stop what it protects, then lock again",
+		resp.Clip([]byte(r.name)), fence)
+}
+
+// Keep has h kept alive, and the client told through push when it is lost.
+func (s *Kept) Keep(l *redlock.Locker, h redlock.Hold, push Pusher) {
+	name, token, fence := h.Name, h.Token, h.Fence
+	h.Lost = func(why redlock.Loss) {
+		push(func(proto int) []byte { return s.tell(proto, name, token, loss{fence, why}) })
+	}
+	kept := l.Keep(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		end(kept, s.forget)
+		return
+	}
+	if s.holds[heldAs{name, token}] == nil {
+		s.memory.Add(int64(holdCost + len(name) + len(token)))
+	}
+	s.holds[heldAs{name, token}] = kept
+	if len(s.holds) >= s.sweep {
+		s.dropEnded()
+		s.sweep = max(firstSweep, 2*len(s.holds))
+	}
+	s.most = max(s.most, len(s.holds))
+}
+
+// dropEnded forgets the holds that have ended: they do so without a word here when they are unlocked over
+// another connection.
+func (s *Kept) dropEnded() {
+	for as, h := range s.holds {
+		if h.Ended() {
+			s.drop(as)
+		}
+	}
+}
+
+// drop forgets one hold.
+func (s *Kept) drop(as heldAs) {
+	s.memory.Add(-int64(holdCost + len(as.name) + len(as.token)))
+	delete(s.holds, as)
+}
+
+// holdCost is what a hold that is kept alive takes up besides its name and its token.
+const holdCost = 700
+
+// Memory is how many bytes the holds take up.
+func (k *Keepalives) Memory() int {
+	if k.keeps == nil {
+		return 0
+	}
+	return int(k.keeps.memory.Load())
+}
+
+// sweepPause is the time between two looks at all holds of a connection that has its share of them.
+const sweepPause = time.Second
+
+// Full is nil, or says why the connection may not have one hold more kept alive. It may have as many as are
+// left for all others, so that no connection takes all that there are.
+func (k *Keepalives) Full(l *redlock.Locker) error {
+	if err := l.KeepFull(); err != nil || k.keeps == nil {
+		return err
+	}
+	s, free := k.keeps, l.KeepFree()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.holds) < free {
+		return nil
+	}
+	if now := time.Now(); now.Sub(s.swept) > sweepPause {
+		s.swept = now
+		s.dropEnded()
+	}
+	if n := len(s.holds); n >= free {
+		return fmt.Errorf("ERR this connection keeps %d holds alive, and only %d are left for all others: unlock some, "+
+			"lock without KEEPALIVE, or raise lock-max-keepalive", n, free)
+	}
+	return nil
+}
+
+// tell is the push of a loss. A client of RESP2 is told by refuse instead.
+func (s *Kept) tell(proto int, name, token string, lost loss) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil // by RESET: it is released, not lost
+	}
+	if h := s.holds[heldAs{name, token}]; h != nil && h.Ended() {
+		s.drop(heldAs{name, token})
+	}
+	told := s.ahead == lost.fence
+	if told {
+		s.ahead = 0
+	}
+	if proto >= 3 {
+		b := resp.AppendPush(nil, proto, 4)
+		b = resp.AppendBulks(b, "lock-lost", name)
+		b = redcon.AppendInt(b, lost.fence)
+		return resp.AppendBulks(b, string(lost.why))
+	}
+	if told {
+		return nil
+	}
+	if len(s.order) >= max(leastLosses, s.most) {
+		s.take(s.order[0])
+	}
+	s.lost[name] = append(s.lost[name], lost)
+	s.order = append(s.order, name)
+	return nil
+}
+
+// Refuse is the error that a verb gets, once for each loss, that names a lock which was lost.
+func (k *Keepalives) Refuse(name string) error {
+	if k.keeps == nil {
+		return nil
+	}
+	s := k.keeps
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost[name]) == 0 {
+		return nil
+	}
+	lost := s.take(name)
+	return fmt.Errorf("LOCKLOST %s was lost (%s), fence %d: %s. Stop what it protects, then send this command again: it was not run",
+		resp.Clip([]byte(name)), lost.why, lost.fence, lossTexts[lost.why])
+}
+
+var lossTexts = map[redlock.Loss]string{
+	redlock.LossExpired: "it could not be renewed before its lease was over",
+	redlock.LossBroken:  "LOCKCTL BREAK took it away",
+	redlock.LossMax:     "it was renewed MAX times, and its lease is over",
+	redlock.LossGone:    "Redis does not have it any more",
+}
+
+// take takes the oldest loss of a name out. There is one.
+func (s *Kept) take(name string) loss {
+	all := s.lost[name]
+	if len(all) == 1 {
+		delete(s.lost, name)
+	} else {
+		s.lost[name] = all[1:]
+	}
+	i := slices.Index(s.order, name)
+	s.order = slices.Delete(s.order, i, i+1)
+	return all[0]
+}

@@ -1,0 +1,48 @@
+package lock
+
+import (
+	"testing"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// shardedLocks is all that a Locker needs to know of its upstream to make requests.
+type shardedLocks struct{ redlock.Upstream }
+
+func (shardedLocks) Sharded() bool { return true }
+
+// granting are Actions whose node grants, and frees, whatever it is asked.
+type granting struct{ commands.Actions }
+
+func (granting) Ask(_ cluster.Target, _ []byte, _ commands.Asking, then func([]byte) []byte) {
+	then(resp.One)
+}
+
+// The path of a LOCK that is granted at once, and of an UNLOCK, allocates no more than it has to.
+func TestLockVerbsAllocateLittle(t *testing.T) {
+	l := redlock.New(shardedLocks{}, redlock.Options{})
+	verbs := map[string]*commands.Command{}
+	for _, c := range Verbs(Lockers{Plain: l}, 100) {
+		verbs[c.Name] = c
+	}
+	client := &commands.Client{Proto: 2}
+	for _, test := range []struct {
+		name string
+		args []string
+		most float64
+	}{
+		{"lock", []string{"LOCK", "job", "TOKEN", "t", "PX", "5000"}, 8},
+		{"unlock", []string{"UNLOCK", "job", "t"}, 5},
+	} {
+		call := &commands.Call{Command: verbs[test.name], Client: client, Actions: granting{}}
+		for _, word := range test.args {
+			call.Args = append(call.Args, []byte(word))
+		}
+		if n := testing.AllocsPerRun(200, func() { call.Command.Run(call) }); n > test.most {
+			t.Errorf("%s: %v allocations, want at most %v", test.name, n, test.most)
+		}
+	}
+}

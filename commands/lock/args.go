@@ -1,0 +1,289 @@
+package lock
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+const (
+	maxLockName = 64 << 10 // bytes: it stands in keys, in channels and in queues, and proxies remember it
+	maxToken    = 1024     // bytes
+	maxMeta     = 1024     // bytes
+	maxTries    = 1_000_000
+	maxRenewals = 1_000_000_000
+	maxReplicas = 16
+	maxFence    = 1 << 53
+	maxID       = 64 // bytes
+)
+
+// arguments are the arguments of a lock verb.
+type arguments struct {
+	name, token string
+	lease       time.Duration // 0: not given
+	wait        time.Duration // 0: not given
+	tries       int           // 0: not given
+	every       time.Duration // 0: not given
+	reentrant   bool
+	fence       int64 // 0: not given
+	keep        bool
+	renewals    int  // at most; 0: as many as it takes
+	syncs       bool // SYNC is given
+	replicas    int
+	meta        string
+	id          string // "": not given
+}
+
+// option is one option of the lock verbs.
+type option struct {
+	word  string
+	value bool   // one stands behind the word
+	group string // options of one group exclude each other
+	set   func(a *arguments, l *redlock.Locker, value []byte) error
+}
+
+// options are all options of all verbs. Which verb takes which, its Docs say.
+var options = [...]option{
+	{"TOKEN", true, "token", func(a *arguments, _ *redlock.Locker, v []byte) error {
+		return a.setToken(v)
+	}},
+	{"PX", true, "lease", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
+		a.lease, err = durationArg("PX", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
+		return err
+	}},
+	{"EX", true, "lease", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
+		a.lease, err = durationArg("EX", v, time.Second, 1, l.MaxLease(), l.MaxLeaseSetting())
+		return err
+	}},
+	{"WAIT", true, "wait", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
+		a.wait, err = durationArg("WAIT", v, time.Millisecond, 0, l.MaxWait(), "lock-max-wait")
+		if a.wait == 0 {
+			a.wait = l.MaxWait()
+		}
+		return err
+	}},
+	{"TRIES", true, "wait", func(a *arguments, _ *redlock.Locker, v []byte) error {
+		n, err := integerArg("TRIES", v, 1, maxTries, "")
+		a.tries = int(n)
+		return err
+	}},
+	{"EVERY", true, "every", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
+		a.every, err = durationArg("EVERY", v, time.Millisecond, 1, l.MaxWait(), "lock-max-wait")
+		return err
+	}},
+	{"REENTRANT", false, "reentrant", func(a *arguments, _ *redlock.Locker, _ []byte) error {
+		a.reentrant = true
+		return nil
+	}},
+	{"FENCE", true, "fence", func(a *arguments, _ *redlock.Locker, v []byte) (err error) {
+		a.fence, err = integerArg("FENCE", v, 1, maxFence, "")
+		return err
+	}},
+	{"KEEPALIVE", false, "keepalive", func(a *arguments, _ *redlock.Locker, _ []byte) error {
+		a.keep = true
+		return nil
+	}},
+	{"MAX", true, "max", func(a *arguments, _ *redlock.Locker, v []byte) error {
+		n, err := integerArg("MAX", v, 1, maxRenewals, "")
+		a.renewals = int(n)
+		return err
+	}},
+	{"SYNC", true, "sync", func(a *arguments, _ *redlock.Locker, v []byte) error {
+		n, err := integerArg("SYNC", v, 0, maxReplicas, "")
+		a.syncs, a.replicas = true, int(n)
+		return err
+	}},
+	{"META", true, "meta", func(a *arguments, _ *redlock.Locker, v []byte) error {
+		if len(v) > maxMeta {
+			return fmt.Errorf("META has %d bytes at most, this one has %d", maxMeta, len(v))
+		}
+		a.meta = string(v)
+		return nil
+	}},
+	{"ID", true, "id", func(a *arguments, _ *redlock.Locker, v []byte) error {
+		if len(v) == 0 || len(v) > maxID || bytes.ContainsFunc(v, notOfID) {
+			return fmt.Errorf("ID has 1 to %d letters, digits and -_.:, not %q", maxID, resp.Clip(v))
+		}
+		a.id = string(v)
+		return nil
+	}},
+}
+
+// shortName checks the name of the lock, which argument at is.
+func shortName(at int) func(args [][]byte) (refusal []byte) {
+	return func(args [][]byte) []byte {
+		if len(args) <= at || len(args[at]) <= maxLockName {
+			return nil
+		}
+		return resp.ErrorLine("ERR the name of a lock has %d bytes at most, this one has %d", maxLockName, len(args[at]))
+	}
+}
+
+// notOfID says that c does not belong into the ID of a request.
+func notOfID(c rune) bool {
+	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.:", c))
+}
+
+// syntax is what a verb takes, read off its Docs once.
+type syntax struct {
+	verb  *commands.Command
+	takes [len(options)]bool
+	bare  bool // the token may stand there without its word
+}
+
+func newSyntax(verb *commands.Command) *syntax {
+	s := &syntax{verb: verb}
+	var see func(all []commands.Argument)
+	see = func(all []commands.Argument) {
+		for _, arg := range all {
+			for i := range options {
+				s.takes[i] = s.takes[i] || options[i].word == arg.Token
+			}
+			s.bare = s.bare || arg.Name == "token" && arg.Token == "" && arg.Type == "string"
+			see(arg.Arguments)
+		}
+	}
+	see(verb.Docs.Arguments)
+	return s
+}
+
+// parse reads the arguments of a verb: the name of the lock, and options in any
+// order. Its errors end with the verb's syntax.
+func (a *arguments) parse(s *syntax, l *redlock.Locker, args [][]byte) error {
+	a.name = string(args[1])
+	var seen [len(options)]bool
+	for rest := args[2:]; len(rest) > 0; {
+		i := s.option(rest[0])
+		if i < 0 {
+			if err := s.bareToken(a, rest[0], len(args)-len(rest)); err != nil {
+				return err
+			}
+			rest = rest[1:]
+			continue
+		}
+		o := &options[i]
+		for j := range options {
+			if seen[j] && options[j].group == o.group {
+				return s.twice(options[j].word, o.word)
+			}
+		}
+		seen[i] = true
+		var value []byte
+		if rest = rest[1:]; o.value {
+			if len(rest) == 0 {
+				return s.verb.Usage(fmt.Errorf("%s needs a value", o.word))
+			}
+			value, rest = rest[0], rest[1:]
+		}
+		if o.word == "TOKEN" && a.token != "" {
+			return s.verb.Usage(errors.New("two tokens are given"))
+		}
+		if err := o.set(a, l, value); err != nil {
+			return s.verb.Usage(err)
+		}
+	}
+	switch {
+	case (a.tries > 0) != (a.every > 0):
+		return s.verb.Usage(errors.New("TRIES and EVERY need each other"))
+	case a.renewals > 0 && !a.keep:
+		return s.verb.Usage(errors.New("MAX needs KEEPALIVE"))
+	}
+	return nil
+}
+
+// option is the index of the option that word names, or -1.
+func (s *syntax) option(word []byte) int {
+	for i := range options {
+		if s.takes[i] && resp.IsWord(word, options[i].word) {
+			return i
+		}
+	}
+	return -1
+}
+
+// bareToken takes a word that is no option of the verb, its i-th argument, for the token, if it may be one.
+// Errors do not quote the word unless it is an option of other verbs: it may be a token that somebody put in
+// the wrong place.
+func (s *syntax) bareToken(a *arguments, word []byte, i int) error {
+	name := strings.ToUpper(s.verb.Name)
+	switch o := optionOf(word); {
+	case !s.bare && o != nil:
+		return s.verb.Usage(fmt.Errorf("%s is no option of %s", o.word, name))
+	case !s.bare:
+		return s.verb.Usage(fmt.Errorf("argument %d is no option of %s", i, name))
+	case a.token != "":
+		return s.verb.Usage(errors.New("two tokens are given"))
+	}
+	if err := a.setToken(word); err != nil {
+		return s.verb.Usage(err)
+	}
+	return nil
+}
+
+func (s *syntax) twice(before, word string) error {
+	if before == word {
+		return s.verb.Usage(fmt.Errorf("%s is given twice", word))
+	}
+	return s.verb.Usage(fmt.Errorf("%s and %s exclude each other", before, word))
+}
+
+func (a *arguments) setToken(v []byte) error {
+	if len(v) == 0 || len(v) > maxToken {
+		return fmt.Errorf("a token has 1 to %d bytes, this one has %d", maxToken, len(v))
+	}
+	a.token = string(v)
+	return nil
+}
+
+// durationArg reads a number of units from least up to most, which is a setting.
+func durationArg(word string, v []byte, unit time.Duration, least int64, most time.Duration, setting string) (time.Duration, error) {
+	n, err := integerArg(word, v, least, int64(most/unit), setting)
+	return time.Duration(n) * unit, err
+}
+
+// integerArg reads a whole number as Redis writes them: no plus sign, no leading zeros, no
+// spaces. setting, if not "", is where the bound comes from.
+func integerArg(word string, v []byte, least, most int64, setting string) (int64, error) {
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err == nil && n >= least && n <= most && v[0] != '+' && (v[0] != '0' || len(v) == 1) {
+		return n, nil
+	}
+	if setting != "" {
+		setting = ", which is " + setting
+	}
+	return 0, fmt.Errorf("%s must be a whole number from %d to %d%s, not %q", word, least, most, setting, resp.Clip(v))
+}
+
+// secretTokens looks for the tokens in the arguments of a lock verb: what TOKEN names, and what is
+// no option.
+func secretTokens(args [][]byte) []bool {
+	secret := make([]bool, len(args))
+	for i := 2; i < len(args); i++ {
+		option := optionOf(args[i])
+		switch {
+		case option == nil:
+			secret[i] = true
+		case option.value && i+1 < len(args):
+			i++
+			secret[i] = option.word == "TOKEN"
+		}
+	}
+	return secret
+}
+
+// optionOf is the option that word names, of whichever verb, or nil.
+func optionOf(word []byte) *option {
+	for i := range options {
+		if resp.IsWord(word, options[i].word) {
+			return &options[i]
+		}
+	}
+	return nil
+}

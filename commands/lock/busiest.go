@@ -1,0 +1,90 @@
+package lock
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// busiest counts what happens to the locks that were asked for last. Safe for concurrent
+// use. nil counts nothing.
+type busiest struct{ byName *lru.Cache[string, *tally] }
+
+// tally is what happened to one lock.
+type tally struct{ grants, refusals, waits atomic.Uint64 }
+
+// maxBusiestName is from how many bytes on the name of a lock is too long to be counted.
+const maxBusiestName = 4096
+
+// newBusiest counts the last names locks one by one, as far as their names are of
+// a common length.
+func newBusiest(names int) *busiest {
+	if names <= 0 {
+		return nil
+	}
+	byName, _ := lru.New[string, *tally](names) // fails for sizes below 1 only
+	return &busiest{byName}
+}
+
+// of is the tally of a lock.
+func (b *busiest) of(name string) *tally {
+	t, ok := b.byName.Get(name)
+	if !ok && len(name) <= maxBusiestName {
+		t = new(tally)
+		if old, ok, _ := b.byName.PeekOrAdd(name, t); ok {
+			t = old
+		}
+	}
+	return t
+}
+
+// ended notes how a LOCK ended.
+func (b *busiest) ended(name string, granted bool) {
+	if b == nil {
+		return
+	}
+	switch t := b.of(name); {
+	case t == nil:
+	case granted:
+		t.grants.Add(1)
+	default:
+		t.refusals.Add(1)
+	}
+}
+
+// waited notes that a LOCK has to wait.
+func (b *busiest) waited(name string) {
+	if b == nil {
+		return
+	}
+	if t := b.of(name); t != nil {
+		t.waits.Add(1)
+	}
+}
+
+// count is what one lock has seen.
+type count struct {
+	name                    string
+	grants, refusals, waits uint64
+}
+
+// top are the n locks that most happened to, the busiest first.
+func (b *busiest) top(n int) []count {
+	if b == nil {
+		return nil
+	}
+	var all []count
+	for _, name := range b.byName.Keys() {
+		if t, ok := b.byName.Peek(name); ok {
+			all = append(all, count{name, t.grants.Load(), t.refusals.Load(), t.waits.Load()})
+		}
+	}
+	slices.SortFunc(all, func(x, y count) int {
+		return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.name, y.name))
+	})
+	return all[:min(n, len(all))]
+}
+
+func (c count) sum() uint64 { return c.grants + c.refusals + c.waits }

@@ -1,0 +1,33 @@
+package lock
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// The busiest locks come first, and how many are counted is bounded.
+func TestBusiest(t *testing.T) {
+	b := newBusiest(100)
+	for i := range 1000 {
+		b.ended(fmt.Sprint("other", i), true)
+		b.ended("job", i%2 == 0)
+	}
+	b.waited("job")
+	b.ended(strings.Repeat("x", maxBusiestName+1), true)
+	if got := b.top(2); len(got) != 2 || got[0] != (count{"job", 500, 500, 1}) || got[1].sum() != 1 {
+		t.Errorf("%+v", got)
+	}
+	if n := b.byName.Len(); n != 100 {
+		t.Errorf("%d names", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { b.ended("job", true) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	b = newBusiest(0)
+	b.ended("job", true)
+	b.waited("job")
+	if got := b.top(10); got != nil {
+		t.Errorf("switched off: %v", got)
+	}
+}

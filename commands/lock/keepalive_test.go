@@ -1,0 +1,155 @@
+package lock_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/commands"
+	"lockproxy/commands/commandstest"
+	"lockproxy/redlock"
+)
+
+// The end of a connection releases what it keeps, at once; that of the proxy leaves it to
+// another one; a grant that comes after the end is not kept. R18
+func TestEndOfConnection(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		forget bool
+		late   bool   // the connection ends before the grant
+		want   string // state of the lock
+	}{
+		{"closed", false, false, "free"},
+		{"drained", true, false, "write"},
+		{"closed before the grant", false, true, "free"},
+		{"drained before the grant", true, true, "write"},
+	} {
+		commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+			a, b := session(), session()
+			if tt.late {
+				node := a.Masters[0]
+				a.Masters[0] = func(args []string) string {
+					a.User.Keepalives.Close(tt.forget)
+					return node(args)
+				}
+			}
+			if got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 9000 KEEPALIVE")); got != "*[t F 9000 1]" {
+				t.Fatal(got)
+			}
+			a.User.Keepalives.Close(tt.forget)
+			time.Sleep(8 * time.Second)
+			if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state "+tt.want+" ") {
+				t.Errorf("%s: %s", tt.name, got)
+			}
+			time.Sleep(2 * time.Second)
+			if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
+				t.Errorf("%s, a lease later: %s", tt.name, got)
+			}
+		})
+	}
+}
+
+// A loss is pushed to a client of RESP3 alone, in the form of section Push of RESP3. R19
+func TestLossIsPushed(t *testing.T) {
+	commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+		a, b := session(), session()
+		a.Do("HELLO 3")
+		a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE MAX 1")
+		b.Do("LOCK two TOKEN t PX 3000 KEEPALIVE MAX 1")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := commandstest.Readable(a.Pushed); got != ">[lock-lost job F max]" {
+			t.Errorf("pushed %s", got)
+		}
+		if b.Pushed != "" {
+			t.Errorf("a client of RESP2 was pushed %q", b.Pushed)
+		}
+		if got := commandstest.Readable(a.Do("UNLOCK job t")); got != "_nil" {
+			t.Errorf("told twice: %s", got)
+		}
+	})
+}
+
+// A hold that is lost while it is renewed, or asked for again, is not reported, and its client is told once. R19
+func TestLostMeanwhile(t *testing.T) {
+	for _, verb := range []string{"RENEW job t PX 3000", "LOCK job TOKEN t PX 3000"} {
+		commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+			a, b := session(), session()
+			a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE")
+			if got := commandstest.Readable(a.Do(verb)); strings.Contains(got, "LOCKLOST") {
+				t.Errorf("%s: %s", verb, got)
+			}
+			node := a.Masters[0]
+			a.Masters[0] = func(args []string) string {
+				reply := node(args)
+				if got := commandstest.Readable(b.Do("LOCKCTL BREAK job")); got != "1" {
+					t.Errorf("LOCKCTL BREAK: %s", got)
+				}
+				time.Sleep(2 * time.Second) // on its way
+				return reply
+			}
+			if got := commandstest.Readable(a.Do(verb)); !strings.HasPrefix(got, "-LOCKLOST job was lost while this command was on its way, fence ") {
+				t.Errorf("%s: %s", verb, got)
+			}
+			a.Masters[0] = node
+			if got := commandstest.Readable(a.Do("UNLOCK job t")); strings.Contains(got, "LOCKLOST") {
+				t.Errorf("told twice: %s", got)
+			}
+			time.Sleep(10 * time.Second)
+			if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// With as many holds as may be kept, the next one is refused before Redis is asked.
+func TestKeepFull(t *testing.T) {
+	commandstest.WithLocks(t, redlock.Options{MaxKept: 1}, func(t *testing.T, session func() *commandstest.Session) {
+		a := session()
+		a.Do("LOCK job TOKEN t KEEPALIVE")
+		a.Do("LOCK two TOKEN t")
+		for _, line := range []string{"LOCK three KEEPALIVE", "RENEW two t KEEPALIVE"} {
+			if got := a.Do(line); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "lock-max-keepalive") || len(a.Sent) > 0 {
+				t.Errorf("%s: %q, sent %q", line, got, a.Sent)
+			}
+		}
+	})
+}
+
+// SYNC: without replicas there is no grant, and the lock is free again. R26
+func TestSyncTakesBack(t *testing.T) {
+	commandstest.WithLocks(t, redlock.Options{Sync: 1}, func(t *testing.T, session func() *commandstest.Session) {
+		a := session()
+		for _, line := range []string{"LOCK job TOKEN t", "LOCK job TOKEN t SYNC 2 KEEPALIVE", "RLOCK job SYNC 1"} {
+			if got := a.Do(line); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
+				t.Errorf("%s: %q", line, got)
+			}
+			synctest.Wait()
+			if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
+				t.Errorf("%s: %s", line, got)
+			}
+		}
+		if got := commandstest.Readable(a.Do("LOCK job TOKEN t SYNC 0")); got != "*[t F 30000 1]" {
+			t.Error(got)
+		}
+		if got := a.Do("LOCK job TOKEN t"); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
+			t.Errorf("the same token again: %q", got)
+		}
+	})
+}
+
+// The task of a LIST ends with its client.
+func TestListEndsWithItsClient(t *testing.T) {
+	commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(commands.ErrDraining)
+		s := session()
+		s.Ctx = ctx
+		if got := s.Do("LOCKCTL LIST"); !strings.HasPrefix(got, "-TRYAGAIN ") {
+			t.Errorf("%q", got)
+		}
+	})
+}

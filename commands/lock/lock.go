@@ -1,0 +1,260 @@
+package lock
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/commands/holds"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// Verbs are the verbs that take and free the locks of all. names is how many locks
+// LOCKCTL STATS counts one by one; 0: none.
+func Verbs(all Lockers, names int) []*commands.Command {
+	l := &all
+	b := newBusiest(names)
+	return []*commands.Command{
+		lockVerb(l, b, "lock", redlock.Write, "Takes a lock, waiting for it if told to."),
+		lockVerb(l, b, "wlock", redlock.Write, "Takes a lock for writing: LOCK under the name that pairs with RLOCK."),
+		lockVerb(l, b, "rlock", redlock.Read, "Takes a lock for reading, which others may share."),
+		unlockVerb(l),
+		renewVerb(l),
+		lockctlVerb(l, b),
+	}
+}
+
+// onKey is where the verbs have their key.
+var onKey = []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
+
+var leaseArgument = commands.Argument{Name: "lease", Type: "oneof", Optional: true, Arguments: []commands.Argument{
+	{Name: "milliseconds", Type: "integer", Token: "PX"},
+	{Name: "seconds", Type: "integer", Token: "EX"},
+}}
+
+var fenceArgument = commands.Argument{Name: "fence", Type: "integer", Token: "FENCE", Optional: true}
+
+var idArgument = commands.Argument{Name: "id", Type: "string", Token: "ID", Optional: true}
+
+var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional: true, Arguments: []commands.Argument{
+	{Name: "keepalive", Type: "pure-token", Token: "KEEPALIVE"},
+	{Name: "renewals", Type: "integer", Token: "MAX", Optional: true},
+}}
+
+// lockVerb is LOCK, WLOCK or RLOCK:
+//
+//	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [REENTRANT]
+//	     [KEEPALIVE [MAX n]] [SYNC n] [META text] [ID id]
+//
+// Reply: array of token, fence, ttl in ms, count; Null: others hold the lock.
+func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary string) *commands.Command {
+	verb := &commands.Command{
+		Name: name, Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: onKey, Route: commands.Local,
+		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
+		Docs: &commands.Docs{
+			Summary: summary, Since: "0.1.0", Group: "lock", Complexity: "O(1)",
+			Arguments: []commands.Argument{
+				{Name: "key", Type: "key"},
+				{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
+				leaseArgument,
+				{Name: "waiting", Type: "oneof", Optional: true, Arguments: []commands.Argument{
+					{Name: "milliseconds", Type: "integer", Token: "WAIT"},
+					{Name: "attempts", Type: "block", Arguments: []commands.Argument{
+						{Name: "count", Type: "integer", Token: "TRIES"},
+						{Name: "milliseconds", Type: "integer", Token: "EVERY"},
+					}},
+				}},
+				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
+				keepArgument,
+				{Name: "replicas", Type: "integer", Token: "SYNC", Optional: true},
+				{Name: "text", Type: "string", Token: "META", Optional: true},
+				idArgument,
+			},
+		},
+	}
+	syntax := newSyntax(verb)
+	verb.Run = func(c *commands.Call) { lock(c, l, b, syntax, mode) }
+	return verb
+}
+
+// acquisition is one LOCK on its way.
+type acquisition struct {
+	caller
+	l       *redlock.Locker
+	busiest *busiest
+	grants  holds.Grants // of the connection when it asked: RESET gives it new ones
+	keeps   *holds.Kept  // the same; nil without KEEPALIVE
+	relies  holds.Held   // the hold that its connection keeps alive already
+	push    holds.Pusher // with KEEPALIVE
+	proto   int
+	args    arguments
+	a       *redlock.Acquire
+	at      time.Time // of the grant; zero: there is none
+}
+
+// unread is how long after a grant its client may turn out not to have read it. Later the
+// end of its connection says nothing: the owner is the token, and it may be at work.
+const unread = 2 * time.Second
+
+func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode) {
+	c.Client.Grants.Prepare()
+	l := all.of(string(c.Args[1]))
+	q := &acquisition{caller: caller{c.Actions}, l: l, busiest: b, grants: c.Client.Grants, proto: c.Client.Proto}
+	if err := q.args.parse(s, l, c.Args); err != nil {
+		c.Reply(commands.ErrorReply(err))
+		return
+	}
+	if err := c.Client.Keepalives.Refuse(q.args.name); err != nil {
+		c.Reply(commands.ErrorReply(err))
+		return
+	}
+	if err := all.allows(l, &q.args); err != nil {
+		c.Reply(commands.ErrorReply(err))
+		return
+	}
+	if q.args.keep {
+		if err := c.Client.Keepalives.Full(l); err != nil {
+			c.Reply(commands.ErrorReply(err))
+			return
+		}
+		q.keeps, q.push = c.Client.Keepalives.Open(), c.Pusher()
+	}
+	if !q.args.syncs {
+		q.args.replicas = l.Sync()
+	}
+	q.relies = c.Client.Keepalives.Held(q.args.name, q.args.token)
+	q.a = l.NewAcquire(redlock.Acquire{
+		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant, Wait: q.args.wait,
+		Keep: q.args.keep, Keeper: q.relies.Keeper(), Sync: q.args.replicas, Meta: q.args.meta, Named: q.args.id,
+	})
+	q.ask()
+}
+
+// Request sends one attempt.
+func (q *acquisition) ask() {
+	if q.l.Follows(q.a) {
+		q.busiest.waited(q.a.Name)
+		q.Task(q.wait, q.Lost)
+		return
+	}
+	q.l.Acquire(q, q.a, q)
+}
+
+// Acquired implements redlock.Acquirer: it makes the client's answer of the first attempt's, or goes on waiting.
+func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
+	switch {
+	case err != nil:
+		q.ended(false, err)
+		if !redlock.Refused(err) {
+			q.undo() // it may have run
+		}
+		return commands.ErrorReply(err)
+	case ok && q.a.Sync > 0:
+		unconfirmed := g // so that most grants need no place of their own on the heap
+		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q.Lost)
+		return nil
+	case ok:
+		if err := q.granted(g); err != nil {
+			return commands.ErrorReply(err)
+		}
+		return appendGrant(make([]byte, 0, 64+len(g.Token)), g)
+	case q.args.wait == 0 && q.args.tries < 2:
+		q.ended(false, nil)
+		return resp.Null(q.proto)
+	case q.Gone():
+		q.ended(false, nil)
+		q.undo()
+		return resp.Null(q.proto)
+	}
+	q.busiest.waited(q.a.Name)
+	q.Task(q.wait, q.Lost)
+	return nil
+}
+
+// wait is the task of a LOCK that has to wait.
+func (q *acquisition) wait(ctx context.Context) []byte {
+	var g redlock.Grant
+	var ok bool
+	var err error
+	if q.args.wait > 0 {
+		g, ok, err = q.l.Wait(ctx, q.a)
+	} else {
+		g, ok, err = q.l.Try(ctx, q.a, q.args.tries-1, q.args.every)
+	}
+	switch {
+	case err != nil:
+		q.ended(false, err)
+		return commands.ErrorReply(err)
+	case !ok:
+		q.ended(false, nil)
+		return resp.Null(q.proto)
+	}
+	return q.confirm(ctx, g)
+}
+
+// confirm is the task of a LOCK that was granted and may have to reach replicas. A grant
+// that does not is taken back by Confirm.
+func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
+	confirmed, err := q.l.Confirm(ctx, q.a, g)
+	if err != nil {
+		q.ended(false, err)
+		return commands.ErrorReply(err)
+	}
+	if err := q.granted(g); err != nil {
+		return commands.ErrorReply(err)
+	}
+	return appendGrant(nil, confirmed)
+}
+
+// granted has the hold kept alive, if that was asked for. What relied on a hold that was lost meanwhile is
+// taken back.
+func (q *acquisition) granted(g redlock.Grant) error {
+	until := g.At.Add(g.TTL)
+	if q.args.token != "" && !q.args.keep { // it may have been kept alive already
+		q.l.Prolonged(q.a.Name, q.a.Token, until)
+		if err := q.relies.Lost(); err != nil {
+			q.ended(false, err)
+			q.undo()
+			return err
+		}
+	}
+	q.ended(true, nil)
+	if q.args.keep {
+		q.keeps.Keep(q.l, redlock.Hold{
+			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until, Keeper: q.a.Keeper, Max: q.args.renewals,
+		}, q.push)
+	}
+	return nil
+}
+
+// ended counts and remembers how it ended.
+func (q *acquisition) ended(ok bool, err error) {
+	q.l.CountAcquire(q.a.Mode, ok, err)
+	if err == nil {
+		q.busiest.ended(q.a.Name, ok)
+	}
+	if ok {
+		q.at = time.Now()
+		q.grants.Remember(q.a)
+	}
+}
+
+// Lost implements redlock.Acquirer: it takes the grant back that the client did not get.
+func (q *acquisition) Lost() {
+	if !q.at.IsZero() && time.Since(q.at) < unread {
+		q.undo()
+	}
+}
+
+func (q *acquisition) undo() { q.l.Undo(q.a) }
+
+func appendGrant(dst []byte, g redlock.Grant) []byte {
+	dst = redcon.AppendArray(dst, 4)
+	dst = redcon.AppendBulkString(dst, g.Token)
+	dst = redcon.AppendInt(dst, g.Fence)
+	dst = redcon.AppendInt(dst, g.TTL.Milliseconds())
+	return redcon.AppendInt(dst, g.Count)
+}

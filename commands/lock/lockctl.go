@@ -1,0 +1,179 @@
+package lock
+
+import (
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// lockctlVerb is LOCKCTL, for people who look after locks:
+//
+//	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] | BREAK key | STATS | HELP
+func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
+	key := commands.Argument{Name: "key", Type: "key"}
+	reads := []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
+	reading := func(args [][]byte) []commands.Right { return readRights(l.key(args[2])) }
+	helping := commands.FixedRights(commands.NewRight("COMMAND"))
+	const perLock = "O(N), N being holders and waiters"
+	list := &commands.Command{
+		Name: "lockctl|list", Arity: -2, Flags: commands.ReadOnly, Needs: allLocksRights(l),
+		Docs: &commands.Docs{
+			Summary: "Lists the locks that are held.", Complexity: "O(N), N being the keys of all nodes",
+			Arguments: []commands.Argument{
+				{Name: "pattern", Type: "pattern", Token: "MATCH", Optional: true},
+				{Name: "count", Type: "integer", Token: "COUNT", Optional: true},
+			},
+		},
+	}
+	list.Run = func(c *commands.Call) { lockctlList(c, l, list) }
+	verb := &commands.Command{
+		Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local, Run: commands.NoSubcommand, Needs: helping,
+		Docs: &commands.Docs{Summary: "Looks after locks.", Since: "0.1.0", Group: "lock", Complexity: "Depends on the subcommand."},
+	}
+	for _, sub := range []*commands.Command{
+		{
+			Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly, Keys: reads, Needs: reading, Check: shortName(2),
+			Run:  func(c *commands.Call) { lockctlInfo(c, l) },
+			Docs: &commands.Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock, Arguments: []commands.Argument{key}},
+		},
+		{
+			Name: "lockctl|check", Arity: 4, Flags: commands.ReadOnly, Keys: reads, Needs: reading, Check: shortName(2),
+			Secret: commands.SecretsFrom(3),
+			Run:    func(c *commands.Call) { lockctlCheck(c, l) },
+			Docs: &commands.Docs{
+				Summary: "Says what a token holds.", Complexity: perLock,
+				Arguments: []commands.Argument{key, {Name: "token", Type: "string"}},
+			},
+		},
+		list,
+		{
+			Name: "lockctl|break", Arity: 3, Flags: commands.Write | commands.Admin, Keys: []commands.KeySpec{{Begin: 2, Flags: []string{"RW", "delete"}}},
+			Needs: breakRights(l), Check: shortName(2),
+			Run:  func(c *commands.Call) { lockctlBreak(c, l) },
+			Docs: &commands.Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock, Arguments: []commands.Argument{key}},
+		},
+		{
+			Name: "lockctl|stats", Arity: 2, Flags: commands.ReadOnly, Needs: commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")),
+			Run:  func(c *commands.Call) { lockctlStats(c, l, b) },
+			Docs: &commands.Docs{Summary: "Says what this proxy has done with locks.", Complexity: "O(N), N being lock-stats-names"},
+		},
+		{
+			Name: "lockctl|help", Arity: 2, Flags: commands.ReadOnly, Needs: helping, Run: lockctlHelp,
+			Docs: &commands.Docs{Summary: "Lists the subcommands.", Complexity: "O(1)"},
+		},
+	} {
+		sub.Flags |= commands.LockVerb
+		sub.Route = commands.Local
+		sub.Docs.Since, sub.Docs.Group = verb.Docs.Since, verb.Docs.Group
+		verb.AddSub(sub)
+	}
+	return verb
+}
+
+func lockctlHelp(c *commands.Call) {
+	c.Reply(commands.HelpReply("LOCKCTL",
+		"INFO <key>",
+		"    Say who holds a lock, with which fence and for how long, and how many wait.",
+		"CHECK <key> <token>",
+		"    Say what the token holds: ttl in ms, fence, count. Null: nothing.",
+		"LIST [MATCH <glob>] [COUNT <n>]",
+		"    List the locks that are held, as INFO shows them, sorted by name; 100 unless COUNT says more.",
+		"BREAK <key>",
+		"    Take a lock away from its holders, who are told. 1: done. 0: nobody held it.",
+		"STATS",
+		"    Say what this proxy has done with locks, and which of them were the busiest."))
+}
+
+// lockctlInfo replies a map: state, fence, holders (maps), waiters, key.
+func lockctlInfo(c *commands.Call, l *Lockers) {
+	inspect(c, l, "", func(s redlock.State, proto int) []byte {
+		return appendState(resp.AppendMap(nil, proto, statePairs), proto, s)
+	})
+}
+
+const statePairs = 5
+
+// appendState appends the pairs that say how a lock is.
+func appendState(b []byte, proto int, s redlock.State) []byte {
+	b = appendPair(b, "state", s.Name())
+	b = appendCount(b, "fence", s.Fence)
+	b = redcon.AppendArray(redcon.AppendBulkString(b, "holders"), len(s.Holders))
+	for _, h := range s.Holders {
+		b = resp.AppendMap(b, proto, 8)
+		b = appendPair(b, "token", h.Digest())
+		b = appendPair(b, "mode", modeNames[h.Mode])
+		b = appendCount(b, "ttl", h.TTL.Milliseconds())
+		b = appendCount(b, "count", h.Count)
+		b = appendCount(b, "fence", h.Fence)
+		b = appendCount(b, "age", h.Age.Milliseconds())
+		b = appendPair(b, "meta", h.Meta)
+		b = appendCount(b, "kept", oneIf(h.Kept))
+	}
+	b = appendCount(b, "waiters", int64(s.Waiters))
+	return appendPair(b, "key", s.Key)
+}
+
+var modeNames = map[redlock.Mode]string{redlock.Write: "write", redlock.Read: "read"}
+
+func appendPair(b []byte, name, value string) []byte {
+	return redcon.AppendBulkString(redcon.AppendBulkString(b, name), value)
+}
+
+func appendCount(b []byte, name string, n int64) []byte {
+	return redcon.AppendInt(redcon.AppendBulkString(b, name), n)
+}
+
+// lockctlCheck replies an array of ttl in ms, fence and count, or Null.
+func lockctlCheck(c *commands.Call, l *Lockers) {
+	if len(c.Args[3]) > maxToken { // nobody has one that long
+		c.Reply(resp.AppendNull(nil, c.Client.Proto))
+		return
+	}
+	token := string(c.Args[3])
+	inspect(c, l, token, func(s redlock.State, proto int) []byte {
+		h := s.Held(token)
+		if h == nil {
+			return resp.AppendNull(nil, proto)
+		}
+		b := redcon.AppendArray(nil, 3)
+		b = redcon.AppendInt(b, h.TTL.Milliseconds())
+		b = redcon.AppendInt(b, h.Fence)
+		return redcon.AppendInt(b, h.Count)
+	})
+}
+
+// inspect reads the lock that Args[2] names, for the owner of token if that is not "", and answers with what
+// show makes of it.
+func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.State, proto int) []byte) {
+	name, proto := string(c.Args[2]), c.Client.Proto
+	if err := c.Client.Keepalives.Refuse(name); err != nil {
+		c.Reply(commands.ErrorReply(err))
+		return
+	}
+	all.of(name).Inspect(&caller{c.Actions}, name, token, func(s redlock.State, err error) []byte {
+		if err != nil {
+			return commands.ErrorReply(err)
+		}
+		return show(s, proto)
+	})
+}
+
+// lockctlBreak replies 1: those who held the lock do no more; 0: nobody did.
+func lockctlBreak(c *commands.Call, all *Lockers) {
+	name := string(c.Args[2])
+	if err := c.Client.Keepalives.Refuse(name); err != nil {
+		c.Reply(commands.ErrorReply(err))
+		return
+	}
+	all.of(name).Break(&caller{c.Actions}, name, func(broken bool, err error) []byte {
+		switch {
+		case err != nil:
+			return commands.ErrorReply(err)
+		case broken:
+			return resp.One
+		}
+		return resp.Zero
+	})
+}

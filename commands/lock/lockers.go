@@ -1,0 +1,85 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/redlock"
+)
+
+// Lockers are the lock engines of a proxy, and which of them has which lock. Immutable.
+type Lockers struct {
+	Plain    *redlock.Locker // over the upstream
+	Quorum   *redlock.Locker // over several independent masters; nil: there are none
+	Prefixes []string        // what the names of its locks begin with; none: all are its
+	// LeastLease is the shortest lease that Quorum may be asked for.
+	LeastLease time.Duration
+	// Masters is how the masters of Quorum are now.
+	Masters func() []cluster.MasterHealth
+}
+
+// of is the engine of a lock, by the name as the client gives it.
+func (l *Lockers) of(name string) *redlock.Locker {
+	if l.Quorum == nil {
+		return l.Plain
+	}
+	if len(l.Prefixes) == 0 {
+		return l.Quorum
+	}
+	for _, p := range l.Prefixes {
+		if strings.HasPrefix(name, p) {
+			return l.Quorum
+		}
+	}
+	return l.Plain
+}
+
+// Independent says whether cmd, a lock verb with args, asks independent masters, and key is that of the lock
+// which it names; "": it may ask for any.
+func (l *Lockers) Independent(cmd *commands.Command, args [][]byte) (key string, ok bool) {
+	switch {
+	case l.Quorum == nil:
+		return "", false
+	case cmd.KeyAt() == 0 || cmd.KeyAt() >= len(args):
+		return "", true
+	}
+	name := string(args[cmd.KeyAt()])
+	if l.of(name) != l.Quorum {
+		return "", false
+	}
+	return l.Quorum.Key(name), true
+}
+
+// all are the engines that there are.
+func (l *Lockers) all() []*redlock.Locker {
+	if l.Quorum == nil {
+		return []*redlock.Locker{l.Plain}
+	}
+	return []*redlock.Locker{l.Plain, l.Quorum}
+}
+
+// allows says why a LOCK cannot be had of engine.
+func (l *Lockers) allows(engine *redlock.Locker, a *arguments) error {
+	switch {
+	case engine != l.Quorum:
+		return nil
+	case a.syncs && a.replicas > 0:
+		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of them have the grant anyway")
+	case a.lease > 0 && a.lease < l.LeastLease:
+		return fmt.Errorf("ERR a lease of %d ms is too short for RedLock: %d ms are the least, 20 times redlock-node-timeout",
+			a.lease.Milliseconds(), l.LeastLease.Milliseconds())
+	}
+	return nil
+}
+
+// caller is the client that asks for a lock, as redlock.Caller.
+type caller struct{ commands.Actions }
+
+// SendHome implements redlock.Caller.
+func (c *caller) SendHome(slot int, req []byte, resend bool, then func([]byte) []byte, lost func()) {
+	c.Ask(cluster.ToSlot(slot), req, commands.Asking{Resend: resend, Home: true, Lost: lost}, then)
+}

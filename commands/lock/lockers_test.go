@@ -1,0 +1,146 @@
+package lock_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"lockproxy/cluster"
+	"lockproxy/commands/commandstest"
+	"lockproxy/commands/lock"
+	"lockproxy/internal/subscription"
+	"lockproxy/redlock"
+)
+
+// loneNode is a LockRedis as a Node of RedLock.
+type loneNode struct {
+	*commandstest.LockRedis
+	name string
+}
+
+func (n loneNode) Addr() string               { return n.name }
+func (n loneNode) Vote() error                { return nil }
+func (n loneNode) Heard(_, _ time.Time) error { return nil }
+func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to redlock.Answerer) {
+	reply, err := n.LockRedis.Do(context.Background(), 0, req, false)
+	to.Answer(tag, reply, err)
+}
+func (n loneNode) Subscribe(context.Context, string, func(subscription.Event)) (func(), error) {
+	return func() {}, nil
+}
+
+// withQuorum runs test, in fake time, with sessions whose locks called pay:... are kept by three
+// independent masters, and all others by the upstream.
+func withQuorum(t *testing.T, test func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session)) {
+	synctest.Test(t, func(t *testing.T) {
+		start := func() (*miniredis.Miniredis, *commandstest.LockRedis) {
+			m := miniredis.NewMiniRedis()
+			m.ClockTTL(true)
+			n := commandstest.DialLockRedis(t, m, "PING")
+			for _, s := range redlock.Scripts() {
+				n.Answer([]string{"SCRIPT", "LOAD", s.Source})
+			}
+			return m, n
+		}
+		m, n := start()
+		defer m.Close()
+		defer n.Close()
+		var nodes []redlock.Node
+		for _, name := range []string{"a:1", "b:1", "c:1"} {
+			m, n := start()
+			defer m.Close()
+			defer n.Close()
+			nodes = append(nodes, loneNode{n, name})
+		}
+		all := lock.Lockers{
+			Plain:    redlock.New(n, redlock.Options{}),
+			Quorum:   redlock.NewRedlock(nodes, redlock.QuorumOptions{}, redlock.Options{}),
+			Prefixes: []string{"due:", "pay:"}, LeastLease: time.Second,
+			Masters: func() []cluster.MasterHealth {
+				return []cluster.MasterHealth{
+					{Addr: "a:1", Up: true, Votes: true, ClockOffset: -7 * time.Millisecond},
+					{Addr: "b:1", Up: true, Why: "it restarted", Until: time.Now().Add(9 * time.Second)},
+				}
+			},
+		}
+		defer all.Plain.Close(context.Background())
+		defer all.Quorum.Close(context.Background())
+		table := commandstest.Redis7(t, lock.Verbs(all, 100)...)
+		test(t, m, func() *commandstest.Session { return commandstest.NewWith(t, table, n.Answer) })
+	})
+}
+
+// The verbs do the same, wherever the lock is kept; its name says where. R27
+func TestLockersByName(t *testing.T) {
+	withQuorum(t, func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session) {
+		conns := map[string]*commandstest.Session{"a": session(), "b": session(), "c": session()}
+		for line := range strings.Lines(`
+			a LOCK pay:1 TOKEN t PX 60000 META why -> *[t F ...
+			b LOCK pay:1 TOKEN u -> $nil
+			b LOCK pay:1 TOKEN u WAIT 100 -> $nil
+			b LOCK pay:1 TOKEN u TRIES 2 EVERY 10 -> $nil
+			a LOCK pay:1 TOKEN t PX 60000 REENTRANT -> *[t F ...
+			b LOCKCTL CHECK pay:1 t -> *[...
+			b LOCKCTL INFO pay:1 -> *[state write fence F holders *[*[token ...
+			b RENEW pay:1 u -> 0
+			b UNLOCK pay:1 u -> $nil
+			a UNLOCK pay:1 -> 0
+			a UNLOCK pay:1 -> 1
+			a UNLOCK pay:1 t -> $nil
+			c RLOCK due:2 TOKEN r -> *[r F ...
+			b RLOCK due:2 TOKEN s KEEPALIVE -> *[s F ...
+			b LOCKCTL BREAK due:2 -> 1
+			b LOCKCTL BREAK due:2 -> 0
+			a LOCK job TOKEN t -> *[t F 30000 1]
+			a LOCK p:pay: TOKEN t -> *[t F 30000 1]
+			a LOCK pay:3 TOKEN t -> *[t F ...
+			b LOCKCTL LIST -> *[*[name job ...
+			a LOCK pay:1 SYNC 1 -> -ERR SYNC is not for locks of RedLock...
+			a LOCK job TOKEN t SYNC 0 -> *[t F 30000 1]
+			a LOCK pay:3 TOKEN t SYNC 0 -> *[t F ...
+			a LOCK pay:4 PX 999 -> -ERR a lease of 999 ms is too short for RedLock: 1000 ms are the least...
+			a LOCK pay:4 TOKEN t PX 1000 -> *[t F ...
+			a LOCK other TOKEN t PX 999 -> *[t F 999 1]`) {
+			call, want, ok := strings.Cut(strings.TrimSpace(line), " -> ")
+			if !ok {
+				continue
+			}
+			name, command, _ := strings.Cut(call, " ")
+			got := commandstest.Readable(conns[name].Do(command))
+			prefix, cut := strings.CutSuffix(want, "...")
+			if got != want && (!cut || !strings.HasPrefix(got, strings.TrimSpace(prefix))) {
+				t.Errorf("%s\n got %s\nwant %s", call, got, want)
+			}
+		}
+		for _, key := range upstream.Keys() {
+			if strings.Contains(key, "pay:1") || strings.Contains(key, "pay:3") || strings.Contains(key, "due:") {
+				t.Errorf("the upstream has %s", key)
+			}
+		}
+		list := commandstest.Readable(conns["a"].Do("LOCKCTL LIST"))
+		last := -1
+		for _, name := range []string{"name job ", "name other ", "name p:pay: ", "name pay:3 ", "name pay:4 "} {
+			at := strings.Index(list, name)
+			if at <= last || strings.Count(list, name) != 1 {
+				t.Errorf("LIST has %q at %d: %s", name, at, list)
+			}
+			last = at
+		}
+		if got := commandstest.Readable(conns["a"].Do("LOCKCTL LIST COUNT 2")); !strings.Contains(got, "name other") || strings.Contains(got, "pay") {
+			t.Errorf("LIST COUNT 2: %s", got)
+		}
+		stats := commandstest.Readable(conns["a"].Do("LOCKCTL STATS"))
+		for _, want := range []string{
+			"granted *[write 9 read 2]", "refused *[write 3 read 0]", "released 2 not_held 2", // of both
+			"nodes *[*[addr a:1 up 1 votes 1 why  until_ms 0 clock_offset_ms -7] *[addr b:1 up 1 votes 0 why it restarted until_ms 9000 clock_offset_ms 0]]",
+		} {
+			if !strings.Contains(stats, want) {
+				t.Errorf("STATS lacks %q: %s", want, stats)
+			}
+		}
+	})
+}

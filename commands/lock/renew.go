@@ -1,0 +1,79 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/commands/holds"
+	"lockproxy/redlock"
+)
+
+// renewVerb is
+//
+//	RENEW key [token | TOKEN token] [PX ms | EX s] [FENCE n] [KEEPALIVE [MAX n]]
+//
+// Reply: the ms that remain; 0: the token holds nothing here. A lease is never
+// made shorter. With KEEPALIVE the hold is from now on kept alive by this connection.
+func renewVerb(l *Lockers) *commands.Command {
+	verb := &commands.Command{
+		Name: "renew", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey, Route: commands.Local,
+		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
+		Docs: &commands.Docs{
+			Summary: "Makes the lease of a hold longer.", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
+			Arguments: []commands.Argument{{Name: "key", Type: "key"}, tokenArgument, leaseArgument, fenceArgument, keepArgument},
+		},
+	}
+	syntax := newSyntax(verb)
+	verb.Run = func(c *commands.Call) { renew(c, l, syntax) }
+	return verb
+}
+
+func renew(c *commands.Call, all *Lockers, s *syntax) {
+	l := all.of(string(c.Args[1]))
+	var args arguments
+	if err := args.parseHeld(s, c, l); err != nil {
+		c.Reply(commands.ErrorReply(err))
+		return
+	}
+	if args.lease == 0 {
+		args.lease = l.Lease()
+	}
+	grants := c.Client.Grants
+	var keeps *holds.Kept
+	var push holds.Pusher
+	relies := c.Client.Keepalives.Held(args.name, args.token)
+	keeper := relies.Keeper()
+	if args.keep {
+		if err := c.Client.Keepalives.Full(l); !relies.Any() && err != nil {
+			c.Reply(commands.ErrorReply(err))
+			return
+		}
+		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
+	}
+	sent := time.Now()
+	asked := &redlock.Renew{Name: args.name, Token: args.token, Lease: args.lease, Fence: args.fence, Keeper: keeper}
+	l.Renew(&caller{c.Actions}, asked, func(r redlock.Renewed, err error) []byte {
+		if err != nil {
+			return commands.ErrorReply(err)
+		}
+		left := r.Left
+		if left > 0 || args.fence == 0 {
+			grants.Renewed(args.name, args.token, left)
+		}
+		switch until := sent.Add(left); {
+		case left <= 0:
+		case args.keep:
+			keeps.Keep(l, redlock.Hold{
+				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until, Keeper: keeper, Max: args.renewals,
+			}, push)
+		default:
+			l.Prolonged(args.name, args.token, until)
+			if err := relies.Lost(); err != nil {
+				return commands.ErrorReply(err)
+			}
+		}
+		return redcon.AppendInt(nil, left.Milliseconds())
+	})
+}

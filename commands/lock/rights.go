@@ -1,0 +1,43 @@
+package lock
+
+import (
+	"crypto/rand"
+
+	"lockproxy/commands"
+)
+
+// The rights that the lock verbs need. SET with GET reads and writes its key.
+
+func writeRight(key string) commands.Right { return commands.NewRight("SET", key, "*", "GET") }
+
+func readRights(key string) []commands.Right {
+	return []commands.Right{commands.NewRight("GET", key), commands.NewRight("HGETALL", key)}
+}
+
+// keyRight is the right to read and write the key of the lock that an argument names.
+func keyRight(l *Lockers) func(args [][]byte) []commands.Right {
+	return func(args [][]byte) []commands.Right { return []commands.Right{writeRight(l.key(args[1]))} }
+}
+
+// breakRights: who breaks a lock removes its key, and what another client has.
+func breakRights(l *Lockers) func(args [][]byte) []commands.Right {
+	return func(args [][]byte) []commands.Right {
+		key := l.key(args[2])
+		return []commands.Right{writeRight(key), commands.NewRight("DEL", key), commands.NewRight("CLIENT", "KILL", "ID", "1")}
+	}
+}
+
+// allLocksRights is the right to know the names of all keys and to read all that begin with the prefix of
+// locks: a rule that lets somebody read a key with a name that nobody can guess lets him read every one.
+func allLocksRights(l *Lockers) func(args [][]byte) []commands.Right {
+	return func([][]byte) []commands.Right {
+		var all []commands.Right
+		for _, engine := range l.all() {
+			all = append(all, readRights(engine.Key(rand.Text()))...)
+		}
+		return append(all, commands.NewRight("KEYS", "*"))
+	}
+}
+
+// key is the key of a lock.
+func (l *Lockers) key(name []byte) string { return l.of(string(name)).Key(string(name)) }

@@ -1,0 +1,92 @@
+package lock
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// busiestShown is how many locks LOCKCTL STATS shows one by one.
+const busiestShown = 10
+
+// lockctlStats replies a map of what this proxy has done with locks since it started, and of
+// what it does now: holds that it keeps alive, and waiters.
+// With RedLock it also says how its masters are.
+func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
+	s, proto, size := l.Plain.Stats(), c.Client.Proto, 17
+	if l.Quorum != nil {
+		s, size = s.Plus(l.Quorum.Stats()), 18
+	}
+	b := resp.AppendMap(nil, proto, size)
+	b = appendPair(b, "proxy", l.Plain.ID())
+	b = appendPair(b, "version", c.Server.Facts().Version)
+	b = appendCount(b, "holds", int64(s.Kept))
+	b = appendCount(b, "waiters", int64(s.Waiting))
+	b = appendByMode(b, proto, "granted", s.Granted)
+	b = appendByMode(b, proto, "refused", s.Refused)
+	b = appendByMode(b, proto, "failed", s.Failed)
+	b = appendCount(b, "released", int64(s.Released))
+	b = appendCount(b, "not_held", int64(s.NotHeld))
+	b = appendCount(b, "renewed", int64(s.Renewed))
+	b = appendCount(b, "not_renewed", int64(s.NotRenewed))
+	b = appendCount(b, "waits", int64(s.Waits))
+	b = appendCount(b, "timed_out", int64(s.TimedOut))
+	b = appendCount(b, "no_replicas", int64(s.Unsynced))
+	b = appendCount(b, "renewals", int64(s.Renewals))
+	b = resp.AppendMap(redcon.AppendBulkString(b, "lost"), proto, len(s.Lost))
+	for _, why := range slices.Sorted(maps.Keys(s.Lost)) {
+		b = appendCount(b, string(why), int64(s.Lost[why]))
+	}
+	all := busy.top(busiestShown)
+	b = redcon.AppendArray(redcon.AppendBulkString(b, "busiest"), len(all))
+	for _, one := range all {
+		b = resp.AppendMap(b, proto, 4)
+		b = appendPair(b, "name", one.name)
+		b = appendCount(b, "grants", int64(one.grants))
+		b = appendCount(b, "refusals", int64(one.refusals))
+		b = appendCount(b, "waits", int64(one.waits))
+	}
+	if l.Quorum != nil {
+		b = appendMasters(redcon.AppendBulkString(b, "nodes"), proto, l.Masters())
+	}
+	c.Reply(b)
+}
+
+// appendMasters appends how the masters of RedLock are: an array of maps.
+func appendMasters(b []byte, proto int, all []cluster.MasterHealth) []byte {
+	b = redcon.AppendArray(b, len(all))
+	for _, m := range all {
+		until := int64(0)
+		if !m.Until.IsZero() {
+			until = max(time.Until(m.Until).Milliseconds(), 0)
+		}
+		b = resp.AppendMap(b, proto, 6)
+		b = appendPair(b, "addr", m.Addr)
+		b = appendCount(b, "up", oneIf(m.Up))
+		b = appendCount(b, "votes", oneIf(m.Votes))
+		b = appendPair(b, "why", m.Why)
+		b = appendCount(b, "until_ms", until)
+		b = appendCount(b, "clock_offset_ms", m.ClockOffset.Milliseconds())
+	}
+	return b
+}
+
+func oneIf(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func appendByMode(b []byte, proto int, name string, n redlock.ByMode) []byte {
+	b = resp.AppendMap(redcon.AppendBulkString(b, name), proto, 2)
+	b = appendCount(b, "write", int64(n.Write))
+	return appendCount(b, "read", int64(n.Read))
+}

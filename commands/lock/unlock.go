@@ -1,0 +1,86 @@
+package lock
+
+import (
+	"lockproxy/commands"
+	"lockproxy/commands/holds"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// unlockVerb is
+//
+//	UNLOCK key [token | TOKEN token] [FENCE n] [ID id]
+//
+// Reply: 1 released; 0 still held, the count went down; Null: the token holds
+// nothing here.
+func unlockVerb(l *Lockers) *commands.Command {
+	verb := &commands.Command{
+		Name: "unlock", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey, Route: commands.Local,
+		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
+		Docs: &commands.Docs{
+			Summary: "Frees a lock, or counts a re-entered hold down.", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
+			Arguments: []commands.Argument{{Name: "key", Type: "key"}, tokenArgument, fenceArgument, idArgument},
+		},
+	}
+	syntax := newSyntax(verb)
+	verb.Run = func(c *commands.Call) { unlock(c, l, syntax) }
+	return verb
+}
+
+var tokenArgument = commands.Argument{Name: "token", Type: "oneof", Optional: true, Arguments: []commands.Argument{
+	{Name: "token", Type: "string"},
+	{Name: "token", Type: "string", Token: "TOKEN"},
+}}
+
+// release is one UNLOCK on its way.
+type release struct {
+	caller
+	l      *redlock.Locker
+	grants holds.Grants // of the connection when it asked: RESET gives it new ones
+	proto  int
+	args   arguments
+	asked  redlock.Release
+}
+
+func unlock(c *commands.Call, all *Lockers, s *syntax) {
+	l := all.of(string(c.Args[1]))
+	r := &release{caller: caller{c.Actions}, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
+	if err := r.args.parseHeld(s, c, l); err != nil {
+		c.Reply(commands.ErrorReply(err))
+		return
+	}
+	r.asked = redlock.Release{Name: r.args.name, Token: r.args.token, Fence: r.args.fence, Named: r.args.id}
+	l.Release(r, &r.asked, r)
+}
+
+// Released implements redlock.Releaser.
+func (r *release) Released(done redlock.Released, err error) []byte {
+	if err != nil {
+		return commands.ErrorReply(err)
+	}
+	if done.Whole {
+		r.l.Unlocked(r.asked.Name, r.asked.Token, done.Keeper)
+	}
+	if done.Whole || !done.Held && r.asked.Fence == 0 {
+		r.grants.Forget(r.asked.Name, r.asked.Token)
+	}
+	switch {
+	case !done.Held:
+		return resp.Null(r.proto)
+	case done.Whole:
+		return resp.One
+	}
+	return resp.Zero
+}
+
+// parseHeld reads the arguments of a verb that concerns a hold; without a token it is the one that this
+// connection was granted. It fails when the client must be told first that the hold was lost.
+func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *redlock.Locker) (err error) {
+	if err = a.parse(s, l, c.Args); err == nil {
+		err = c.Client.Keepalives.Refuse(a.name)
+	}
+	if err == nil && a.token == "" {
+		a.token, err = c.Client.Grants.Token(a.name)
+	}
+	return err
+}

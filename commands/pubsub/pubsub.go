@@ -1,0 +1,192 @@
+package pubsub
+
+import (
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/commands/merge"
+	"lockproxy/internal/glob"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+func subscribe(c *commands.Call)    { listen(c, cluster.Classic) }
+func psubscribe(c *commands.Call)   { listen(c, cluster.Pattern) }
+func unsubscribe(c *commands.Call)  { c.Subscriptions().Unsubscribe(cluster.Classic, topicsNamed(c)) }
+func punsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(cluster.Pattern, topicsNamed(c)) }
+func publish(c *commands.Call)      { c.Subscriptions().Publish(false) }
+func spublish(c *commands.Call)     { c.Subscriptions().Publish(true) }
+
+func ssubscribe(c *commands.Call) {
+	switch {
+	case !c.Subscriptions().Shards():
+		c.Reply(commands.UnknownCommand(c.Args))
+	case crossesSlots(c):
+		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
+	default:
+		listen(c, cluster.Shard)
+	}
+}
+
+// maxTopicName is how many bytes the name of a topic has at most. All clients of the proxy are subscribed
+// over one connection to a node, which would break for all of them if the node found a command on it too
+// large.
+const maxTopicName = cluster.MaxShared - 1<<10
+
+// listen subscribes to the topics that the arguments name.
+func listen(c *commands.Call, kind cluster.TopicKind) {
+	for _, name := range c.Args[1:] {
+		if len(name) > maxTopicName {
+			c.Reply(resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through lockproxy, this one has %d",
+				maxTopicName, len(name)))
+			return
+		}
+	}
+	c.Subscriptions().Subscribe(kind, c.Args[1:])
+}
+
+func sunsubscribe(c *commands.Call) {
+	switch {
+	case !c.Subscriptions().Shards():
+		c.Reply(commands.UnknownCommand(c.Args))
+	case crossesSlots(c):
+		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
+	default:
+		c.Subscriptions().Unsubscribe(cluster.Shard, topicsNamed(c))
+	}
+}
+
+// topicsNamed are the arguments, nil if there are none.
+func topicsNamed(c *commands.Call) [][]byte {
+	if len(c.Args) == 1 {
+		return nil
+	}
+	return c.Args[1:]
+}
+
+// crossesSlots says that the arguments are of several slots, which a cluster does not take.
+func crossesSlots(c *commands.Call) bool {
+	if !c.Server.Clustered() || len(c.Args) < 3 {
+		return false
+	}
+	if c.Place != nil { // a long command
+		return c.Place.Err == commands.ErrCrossSlot
+	}
+	first := slot.Of(c.Args[1])
+	for _, name := range c.Args[2:] {
+		if slot.Of(name) != first {
+			return true
+		}
+	}
+	return false
+}
+
+// channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
+func channels(kind cluster.TopicKind) func(c *commands.Call) {
+	return func(c *commands.Call) {
+		census := c.Subscriptions().Census()
+		pattern := []byte(nil)
+		if len(c.Args) == 3 {
+			pattern = append([]byte{}, c.Args[2]...)
+		}
+		broadcastApart(c, func(replies [][]byte) []byte { return mergeChannels(census, kind, pattern, replies) })
+	}
+}
+
+func mergeChannels(census commands.Census, kind cluster.TopicKind, pattern []byte, replies [][]byte) []byte {
+	seen := make(map[string]bool)
+	var names []byte
+	add := func(name []byte) {
+		if !seen[string(name)] {
+			seen[string(name)] = true
+			names = redcon.AppendBulk(names, name)
+		}
+	}
+	for i, reply := range replies {
+		all, ok := resp.Elements(reply)
+		if !ok {
+			return resp.ErrUnexpected
+		}
+		for _, elem := range all {
+			name, _ := resp.BulkReply(elem)
+			if census.Own(kind, name, i) == 0 || census.Listeners(kind, name) > 0 {
+				add(name)
+			}
+		}
+	}
+	for _, name := range census.Heard(kind) { // also while a subscription is being made again
+		if pattern == nil || glob.Match(pattern, []byte(name)) {
+			add([]byte(name))
+		}
+	}
+	return append(redcon.AppendArray(nil, len(seen)), names...)
+}
+
+// numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
+func numSub(kind cluster.TopicKind) func(c *commands.Call) {
+	return func(c *commands.Call) {
+		census := c.Subscriptions().Census()
+		broadcastApart(c, func(replies [][]byte) []byte { return mergeNumSub(census, kind, replies) })
+	}
+}
+
+func mergeNumSub(census commands.Census, kind cluster.TopicKind, replies [][]byte) []byte {
+	var names [][]byte
+	var counts []int64
+	for i, reply := range replies {
+		pairs, ok := resp.Elements(reply)
+		if i == 0 {
+			names, counts = pairs, make([]int64, len(pairs))
+		}
+		if !ok || len(pairs)%2 != 0 || len(pairs) != len(names) {
+			return resp.ErrUnexpected
+		}
+		for j := 0; j < len(pairs); j += 2 {
+			name, _ := resp.BulkReply(pairs[j])
+			n, _ := resp.IntegerReply(pairs[j+1])
+			counts[j] += max(n-int64(census.Own(kind, name, i)), 0)
+		}
+	}
+	out := redcon.AppendArray(nil, len(names))
+	for j := 0; j < len(names); j += 2 {
+		name, _ := resp.BulkReply(names[j])
+		out = append(out, names[j]...)
+		out = redcon.AppendInt(out, counts[j]+int64(census.Listeners(kind, name)))
+	}
+	return out
+}
+
+// numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, and not which: those that
+// clients of several nodes have in common count more than once.
+func numPat(c *commands.Call) {
+	census := c.Subscriptions().Census()
+	broadcastApart(c, func(replies [][]byte) []byte {
+		sum := int64(len(census.Heard(cluster.Pattern)))
+		for i, reply := range replies {
+			n, ok := resp.IntegerReply(reply)
+			if !ok {
+				return resp.ErrUnexpected
+			}
+			sum += max(n-int64(census.OwnTopics(cluster.Pattern, i)), 0)
+		}
+		return redcon.AppendInt(nil, sum)
+	})
+}
+
+// broadcastApart sends the command to all masters and has a goroutine combine what they answer, unless that is
+// an error: there may be a million names, in the replies or in the Census, which is safe for that.
+func broadcastApart(c *commands.Call, combine func(replies [][]byte) []byte) {
+	actions := c.Actions
+	actions.AskAll(c.Raw, commands.Reread, func(_ int, replies [][]byte) []byte {
+		if err := merge.FirstError(replies); err != nil {
+			return err
+		}
+		actions.Await(func(done func([]byte)) {
+			go func() { done(combine(replies)) }() // ends by itself
+		}, func(reply []byte) []byte { return reply }, nil)
+		return nil
+	})
+}
+
+func publishes([][]byte) commands.Queued { return commands.Queued{DB: -1, Publishes: true} }

@@ -1,0 +1,96 @@
+package scan
+
+import (
+	"hash/fnv"
+	"strconv"
+)
+
+// A cursor of SCAN over several nodes says all that is needed to go on, so that any proxy can:
+//
+//	63                                 17     3     0
+//	| cursor of the node | tag | first slot | form |
+//
+// All keys of slots below first have been visited.
+type scanCursor struct {
+	kind  scanKind
+	first int    // a slot
+	tag   uint64 // byNode: of what must not change as long as the master is gone through; see scanNodes
+	bits  uint   // of the tag; 0: it is not cut yet
+	node  uint64 // byNode: the cursor of the master; 0: it has yet to begin
+}
+
+// scanKind says how the keys from first on are visited.
+type scanKind uint8
+
+const (
+	byNode scanKind = iota // master by master, in the order of their lowest slots, with their own cursors
+	bySlot                 // slot by slot
+)
+
+// scanForms are what the bits of a cursor may be. The first one of a kind is taken in which the
+// cursor of the node has room: a large table leaves less of it.
+var scanForms = [...]struct {
+	kind      scanKind
+	tag, node uint
+}{
+	{byNode, 20, 16}, // up to here below 2^53, which is all that JavaScript has
+	{byNode, 13, 23},
+	{byNode, 12, 34},
+	{byNode, 4, 42},
+	{bySlot, 0, 0},
+}
+
+const (
+	formBits = 3
+	slotBits = 14
+	slotMask = 1<<slotBits - 1
+)
+
+// parseScanCursor reads the cursor that a client gives.
+func parseScanCursor(arg []byte) (c scanCursor, ok bool) {
+	n, err := strconv.ParseUint(string(arg), 10, 64)
+	form := n & (1<<formBits - 1)
+	if err != nil || n>>63 != 0 || form >= uint64(len(scanForms)) {
+		return scanCursor{}, false
+	}
+	f := scanForms[form]
+	n >>= formBits
+	c = scanCursor{kind: f.kind, first: int(n & slotMask), bits: f.tag}
+	n >>= slotBits
+	c.tag = n & (1<<f.tag - 1)
+	c.node = n >> f.tag
+	return c, c.node>>f.node == 0
+}
+
+// number is c as clients are given it. It reports false for a cursor of a node that has no room.
+func (c scanCursor) number() (n uint64, ok bool) {
+	for form, f := range scanForms {
+		if f.kind != c.kind || c.node>>f.node != 0 {
+			continue
+		}
+		n = c.node<<f.tag | c.tag&(1<<f.tag-1)
+		n = n<<slotBits | uint64(c.first)
+		return n<<formBits | uint64(form), true
+	}
+	return 0, false
+}
+
+// fits says whether the tag of c, which may have been cut, is that of what.
+func (c scanCursor) fits(what ...string) bool {
+	tag := tagOf(what...)
+	if c.bits > 0 {
+		tag &= 1<<c.bits - 1
+	}
+	return c.tag == tag
+}
+
+// tagOf is a tag of texts, not cut.
+func tagOf(what ...string) uint64 {
+	h := fnv.New64a()
+	for _, w := range what {
+		h.Write([]byte(w))
+		h.Write([]byte{0})
+	}
+	n := h.Sum64()
+	return n ^ n>>32 // the low bits are what is kept
+}

@@ -1,0 +1,109 @@
+package scan
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// scan is SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. In front of one Redis the cursors
+// are its own. Over several masters, or one that others may take over from, they are a scanCursor:
+//
+//	byNode: master, master, master, end
+//	           \ slots move, or another process has taken over
+//	bySlot:     slot, slot, slot, slot ... end
+//
+// As long as nothing happens each master is gone through with its own cursor. When something does, the
+// keys of the slots that are not done are asked for slot by slot, up to the end: such a page is made in one
+// instant, so that nothing can happen to it, and a scan comes to its end whatever happens.
+func scan(c *commands.Call) {
+	if c.Nodes().Single() || c.Nodes().Masters() == 0 {
+		c.Forward(commands.AnySlot)
+		return
+	}
+	cursor, ok := parseScanCursor(c.Args[1])
+	if !ok {
+		c.Reply(errCursor)
+		return
+	}
+	s := &scanning{Actions: c.Actions, nodes: c.Nodes(), notes: c.Nodes().Notes(), clustered: c.Server.Clustered(), scanCursor: cursor}
+	for _, arg := range c.Args {
+		s.args = append(s.args, bytes.Clone(arg))
+	}
+	var answer []byte
+	if s.kind == bySlot {
+		answer = s.slots()
+	} else {
+		answer = s.master()
+	}
+	if answer != nil {
+		c.Reply(answer)
+	}
+}
+
+// scanning is one SCAN on its way. Its methods return the answer, or nil when nodes have been asked.
+type scanning struct {
+	commands.Actions
+	nodes commands.Nodes
+	notes commands.Notes
+	scanCursor
+	clustered bool
+	args      [][]byte
+	at        place
+	layout    string // byNode: when the command began
+}
+
+// place is a node that is asked.
+type place struct {
+	name, addr string
+}
+
+func (s *scanning) owner(n int) place {
+	i := s.nodes.Owner(n)
+	if i < 0 {
+		return place{}
+	}
+	return place{s.nodes.Name(i), s.nodes.Addr(i)}
+}
+
+// show is the answer with a page of keys, an array.
+func (s *scanning) show(keys []byte) []byte {
+	n := uint64(0)
+	if s.first < slot.Count {
+		var ok bool
+		if n, ok = s.number(); !ok {
+			return errScanRoom
+		}
+	}
+	return appendScan(nil, n, keys)
+}
+
+var errScanRoom = []byte("-ERR the cursor of the node is too large for SCAN through lockproxy\r\n")
+
+func appendScan(dst []byte, cursor uint64, keys []byte) []byte {
+	dst = redcon.AppendArray(dst, 2)
+	dst = redcon.AppendBulk(dst, strconv.AppendUint(nil, cursor, 10))
+	return append(dst, keys...)
+}
+
+// bulkNumber is the unsigned number that a bulk string spells.
+func bulkNumber(elem []byte) (uint64, bool) {
+	n, err := strconv.ParseUint(string(bulkBytes(elem)), 10, 64)
+	return n, err == nil
+}
+
+// bulkBytes are the bytes of a bulk string.
+func bulkBytes(elem []byte) []byte {
+	v, _, err := resp.Parse(elem)
+	if err != nil || v.Kind != '$' {
+		return nil
+	}
+	return v.Str
+}
+
+var errCursor = []byte("-ERR invalid cursor\r\n")

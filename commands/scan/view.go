@@ -1,0 +1,101 @@
+package scan
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+// nodeView is what a node of a cluster says of itself in CLUSTER NODES.
+type nodeView struct {
+	slots  *[slot.Count]bool // nil: it says nothing
+	epoch  string            // of its configuration
+	moving []movingSlot      // slots that it hands over just now
+	addrs  map[string]string // of nodes, by id
+}
+
+// movingSlot is a slot of whose keys some may be at another node already.
+type movingSlot struct {
+	slot int
+	to   string // node id
+}
+
+// parseNodeView reads the reply to CLUSTER NODES, a line each node: id, address, flags, and as the seventh word
+// its epoch; from the ninth word on its slots, such as 7, 8-11 or, in its own line only, [7->-id].
+func parseNodeView(reply []byte) nodeView {
+	v := nodeView{addrs: make(map[string]string)}
+	parsed, _, err := resp.Parse(reply)
+	if err != nil || parsed.Err() != "" {
+		return v
+	}
+	for line := range strings.Lines(parsed.Text()) {
+		words := strings.Fields(line)
+		if len(words) < 8 {
+			continue
+		}
+		addr, _, _ := strings.Cut(words[1], "@")
+		if colon := strings.LastIndexByte(addr, ':'); colon > 0 {
+			v.addrs[words[0]] = net.JoinHostPort(addr[:colon], addr[colon+1:])
+		}
+		if slices.Contains(strings.Split(words[2], ","), "myself") {
+			v.slots, v.epoch = new([slot.Count]bool), words[6]
+			for _, word := range words[8:] {
+				v.take(word)
+			}
+		}
+	}
+	return v
+}
+
+// take takes over one word of the node's own line.
+func (v *nodeView) take(word string) {
+	if inner, ok := strings.CutPrefix(word, "["); ok {
+		number, to, leaves := strings.Cut(strings.TrimSuffix(inner, "]"), "->-")
+		if n, err := strconv.Atoi(number); err == nil && leaves {
+			v.moving = append(v.moving, movingSlot{n, to})
+		}
+		return
+	}
+	from, to, ranged := strings.Cut(word, "-")
+	if !ranged {
+		to = from
+	}
+	first, err := strconv.Atoi(from)
+	last, failed := strconv.Atoi(to)
+	if err != nil || failed != nil {
+		return
+	}
+	for n := max(first, 0); n <= min(last, slot.Count-1); n++ {
+		v.slots[n] = true
+	}
+}
+
+func (v *nodeView) has(n int) bool { return v.slots != nil && v.slots[n] }
+
+// Target is the id of the node that slot n is being handed over to, "" if it is not.
+func (v *nodeView) target(n int) string {
+	for _, m := range v.moving {
+		if m.slot == n {
+			return m.to
+		}
+	}
+	return ""
+}
+
+// runID tells one process of Redis from another by its reply to INFO server.
+func runID(reply []byte) string {
+	v, _, err := resp.Parse(reply)
+	if err != nil || v.Err() != "" {
+		return ""
+	}
+	for line := range strings.Lines(v.Text()) {
+		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
+			return strings.TrimSpace(id)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,94 @@
+package script
+
+import (
+	"bytes"
+	"slices"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/commands/merge"
+	"lockproxy/internal/resp"
+)
+
+// eval remembers the script on its way to the keys' node, so that an EVALSHA of it can be healed. Of a client
+// that is a user of the upstream it does so only when the node has run the script: the user may have no right
+// to.
+func eval(c *commands.Call) {
+	scripts, source := c.Server.Scripts(), c.Args[1]
+	if asProxy(c) {
+		scripts.Add(source)
+		c.ByKeys()
+		return
+	}
+	n, ok := c.Target()
+	switch {
+	case !ok:
+	case len(source) > commands.MaxSource || scripts.Knows(source):
+		c.Forward(n)
+	default:
+		source = bytes.Clone(source)
+		c.Ask(cluster.ToSlot(n), c.Raw, commands.Asking{Resend: c.Command.Flags&commands.ReadOnly != 0}, func(reply []byte) []byte {
+			if !resp.IsError(reply) {
+				scripts.Add(source)
+			}
+			return reply
+		})
+	}
+}
+
+// scriptLoad loads the script on all masters, and has the proxy remember it when one has taken it.
+func scriptLoad(c *commands.Call) {
+	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2][:min(len(c.Args[2]), commands.MaxSource+1)]) // longer ones are not remembered
+	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
+		if anyTook(replies) {
+			scripts.Add(source)
+		}
+		return merge.First(proto, replies)
+	})
+}
+
+// scriptFlush has the nodes forget, and the proxy when one of them has: what was flushed must not come
+// back by being healed, and who may not flush must not.
+func scriptFlush(c *commands.Call) {
+	scripts := c.Server.Scripts()
+	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
+		if anyTook(replies) {
+			scripts.Flush()
+		}
+		return merge.First(proto, replies)
+	})
+}
+
+// anyTook says that not all replies are errors.
+func anyTook(replies [][]byte) bool {
+	return slices.ContainsFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) })
+}
+
+// asProxy says that the client is to its nodes whoever the proxy is, and no user of its own.
+func asProxy(c *commands.Call) bool {
+	return !c.Server.UsersOnly() && c.Client.UserName() == commands.DefaultUser
+}
+
+// scriptExists says of which scripts EVALSHA will work: those that all masters
+// have, and those that the proxy can give them.
+func scriptExists(c *commands.Call) {
+	scripts := c.Server.Scripts()
+	known := make([]bool, len(c.Args)-2)
+	for i, sha := range c.Args[2:] {
+		_, known[i] = scripts.Get(bytes.ToLower(sha))
+	}
+	c.AskAll(c.Raw, commands.Reread, func(proto int, replies [][]byte) []byte {
+		v, _, err := resp.Parse(merge.And(proto, replies))
+		if err != nil || v.Kind != '*' || len(v.Elems) != len(known) {
+			return merge.First(proto, replies)
+		}
+		for i := range known {
+			if known[i] {
+				v.Elems[i].Int = 1
+			}
+		}
+		return resp.AppendValue(nil, v)
+	})
+}
+
+func loadsScript(args [][]byte) commands.Queued { return commands.Queued{DB: -1, Source: args[2]} }

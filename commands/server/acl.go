@@ -1,0 +1,87 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/commands/merge"
+	"lockproxy/internal/resp"
+)
+
+// The users of ACL are those of the upstream's servers. Clients of the proxy log in with its
+// own password.
+
+// lockCategory is the ACL category of the lock verbs.
+const lockCategory = "lock"
+
+func aclWhoAmI(c *commands.Call) { c.Reply(redcon.AppendBulkString(nil, c.Client.UserName())) }
+
+// aclCat is ACL CAT [category] with the verbs and their category.
+func aclCat(c *commands.Call) {
+	switch {
+	case len(c.Args) == 2:
+		c.Ask(cluster.Target{}, c.Raw, commands.Reread, func(reply []byte) []byte {
+			return resp.AppendElements(reply, 1, resp.AppendBulks(nil, lockCategory))
+		})
+	case len(c.Args) == 3 && resp.IsWord(c.Args[2], "LOCK"):
+		out := redcon.AppendArray(nil, len(c.Table.Verbs()))
+		for _, verb := range c.Table.Verbs() {
+			out = resp.AppendBulks(out, verb.Name)
+		}
+		c.Reply(out)
+	default:
+		c.Forward(commands.AnySlot)
+	}
+}
+
+// everyServer runs a command on all masters, and once they have taken it, on their replicas
+// too: these must be ready to take over.
+func everyServer(c *commands.Call) {
+	actions, req := c.Actions, slices.Clone(c.Raw)
+	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
+		if merge.FirstError(replies) == nil {
+			actions.Nodes().TellReplicas(req)
+		}
+		return merge.First(proto, replies)
+	})
+}
+
+// aclShown is how many entries ACL LOG shows by default.
+const aclShown = 10
+
+// aclLog is ACL LOG [count | RESET].
+func aclLog(c *commands.Call) {
+	count := aclShown
+	if len(c.Args) == 3 {
+		if resp.IsWord(c.Args[2], "RESET") {
+			c.AskAll(c.Raw, commands.Reread, merge.First)
+			return
+		}
+		if n, err := strconv.Atoi(string(c.Args[2])); err == nil {
+			count = max(n, 0)
+		}
+	}
+	c.AskAll(c.Raw, commands.Reread, func(proto int, replies [][]byte) []byte {
+		all, bad := parseArrays(replies)
+		if bad != nil || len(replies) == 1 {
+			return merge.First(proto, replies)
+		}
+		entries := slices.Concat(all...)
+		slices.SortStableFunc(entries, func(a, b resp.Value) int { return cmp.Compare(age(a), age(b)) })
+		return appendArray(entries[:min(len(entries), count)])
+	})
+}
+
+// age is how many seconds old an entry of ACL LOG is.
+func age(entry resp.Value) float64 {
+	if i := resp.IndexOf(entry, []byte("age-seconds")); i >= 0 {
+		seconds, _ := strconv.ParseFloat(entry.Elems[i].Text(), 64)
+		return seconds
+	}
+	return 0
+}

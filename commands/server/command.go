@@ -1,0 +1,300 @@
+package server
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/glob"
+	"lockproxy/internal/resp"
+)
+
+// COMMAND and its subcommands: the upstream's answers as they are, with the lock
+// verbs among them.
+
+// commandAll is COMMAND alone.
+func commandAll(c *commands.Call) {
+	if len(c.Args) > 1 {
+		commands.NoSubcommand(c)
+		return
+	}
+	sendDescribed(c, describedAll)
+}
+
+func commandCount(c *commands.Call) { c.Reply(redcon.AppendInt(nil, int64(c.Table.Count()))) }
+
+// commandInfo is COMMAND INFO [name ...].
+func commandInfo(c *commands.Call) {
+	if len(c.Args) == 2 {
+		sendDescribed(c, describedAll)
+		return
+	}
+	verbs := verbsNamed(c.Table, c.Args[2:])
+	names := make([]string, len(verbs))
+	for i, name := range c.Args[2:] {
+		names[i] = strings.ToLower(string(name))
+	}
+	sendDescribed(c, func(proto int, reply []byte, _ []*commands.Command) []byte {
+		elems, ok := resp.Elements(reply)
+		if !ok {
+			return reply
+		}
+		if len(elems) != len(names) {
+			elems = pick(elems, names, proto)
+		}
+		out := redcon.AppendArray(nil, len(elems))
+		for i, elem := range elems {
+			if verbs[i] != nil {
+				out = appendCommand(out, proto, verbs[i])
+			} else {
+				out = append(out, elem...)
+			}
+		}
+		return out
+	})
+}
+
+// pick finds the named commands in a whole table, which is what servers that
+// know no COMMAND INFO answer.
+func pick(table [][]byte, names []string, proto int) [][]byte {
+	byName := make(map[string][]byte, len(table))
+	for _, elem := range table {
+		byName[describedAs(elem)] = elem
+	}
+	found := make([][]byte, len(names))
+	for i, name := range names {
+		if found[i] = byName[name]; found[i] == nil {
+			found[i] = resp.AppendNullArray(nil, proto)
+		}
+	}
+	return found
+}
+
+// describedAs is the name of the command that an element of COMMAND describes.
+func describedAs(elem []byte) string {
+	row, ok := resp.Elements(elem)
+	if !ok || len(row) == 0 {
+		return ""
+	}
+	return strings.ToLower(bulkText(row[0]))
+}
+
+// sendDescribed asks a node and answers with what merge makes of its reply. The
+// call itself is over by then.
+func sendDescribed(c *commands.Call, merge func(proto int, reply []byte, verbs []*commands.Command) []byte) {
+	proto, verbs := c.Client.Proto, c.Table.Verbs()
+	c.Ask(cluster.Target{}, c.Raw, commands.Reread, func(reply []byte) []byte { return merge(proto, reply, verbs) })
+}
+
+// describedAll adds the verbs to the descriptions of all commands.
+func describedAll(proto int, reply []byte, verbs []*commands.Command) []byte {
+	elems, ok := resp.Elements(reply)
+	if !ok {
+		return reply
+	}
+	named := make(map[string]bool, len(verbs))
+	var ours []byte
+	for _, verb := range verbs {
+		named[verb.Name] = true
+		ours = appendCommand(ours, proto, verb)
+	}
+	var theirs []byte
+	n := len(verbs)
+	for _, elem := range elems {
+		if named[describedAs(elem)] {
+			continue
+		}
+		theirs = append(theirs, elem...)
+		n++
+	}
+	out := redcon.AppendArray(make([]byte, 0, len(theirs)+len(ours)+16), n)
+	out = append(out, theirs...)
+	return append(out, ours...)
+}
+
+// commandDocs is COMMAND DOCS [name ...]. Servers without it still have the
+// verbs documented. Of a name that is repeated the answer, a map, tells once: it would be longer than the
+// command by a hundred times.
+func commandDocs(c *commands.Call) {
+	names := c.Args[2:]
+	verbs := c.Table.Verbs()
+	if len(names) > 0 {
+		names = once(names)
+		verbs = slices.DeleteFunc(verbsNamed(c.Table, names), func(verb *commands.Command) bool { return verb == nil })
+	}
+	proto := c.Client.Proto
+	named := make(map[string]bool, len(verbs))
+	var ours []byte
+	for _, verb := range verbs {
+		named[verb.Name] = true
+		ours = resp.AppendBulks(ours, verb.Name)
+		ours = appendDocs(ours, proto, verb)
+	}
+	if len(names) > 0 && len(verbs) == len(names) {
+		c.Reply(append(resp.AppendMap(nil, proto, len(verbs)), ours...))
+		return
+	}
+	ask := c.Raw
+	if len(names) < len(c.Args)-2 {
+		ask = resp.AppendCommand(nil, append(slices.Clone(c.Args[:2]), names...)...)
+	}
+	c.Ask(cluster.Target{}, ask, commands.Reread, func(reply []byte) []byte {
+		elems, ok := resp.Elements(reply)
+		if !ok || len(elems) > 0 && elems[0][0] != '$' {
+			elems = nil // a server older than 7.0
+		}
+		var theirs []byte
+		n := len(verbs)
+		for i := 0; i+1 < len(elems); i += 2 {
+			if named[strings.ToLower(bulkText(elems[i]))] {
+				continue
+			}
+			theirs = append(append(theirs, elems[i]...), elems[i+1]...)
+			n++
+		}
+		out := resp.AppendMap(make([]byte, 0, len(theirs)+len(ours)+16), proto, n)
+		return append(append(out, theirs...), ours...)
+	})
+}
+
+// once is names without repetitions.
+func once(names [][]byte) (each [][]byte) {
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
+		if lower := strings.ToLower(string(name)); !seen[lower] {
+			seen[lower] = true
+			each = append(each, name)
+		}
+	}
+	return each
+}
+
+// commandList is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob].
+func commandList(c *commands.Call) {
+	verbs := c.Table.Verbs()
+	switch {
+	case len(c.Args) == 2:
+		c.Reply(appendNames(c.Table, nil))
+		return
+	case len(c.Args) != 5 || !resp.IsWord(c.Args[2], "FILTERBY"):
+		c.Reply(resp.ErrSyntax)
+		return
+	case resp.IsWord(c.Args[3], "MODULE"):
+		verbs = nil
+	case resp.IsWord(c.Args[3], "ACLCAT"):
+		if !resp.IsWord(c.Args[4], "LOCK") {
+			verbs = nil
+		}
+	case resp.IsWord(c.Args[3], "PATTERN"):
+		verbs = matching(verbs, c.Args[4])
+	}
+	var ours []byte
+	for _, verb := range verbs {
+		ours = resp.AppendBulks(ours, verb.Name)
+	}
+	c.Ask(cluster.Target{}, c.Raw, commands.Reread, func(reply []byte) []byte {
+		return resp.AppendElements(reply, len(verbs), ours)
+	})
+}
+
+// matching are the verbs whose names match a pattern, in any mixture of cases. None is as long as a long pattern.
+func matching(verbs []*commands.Command, pattern []byte) (found []*commands.Command) {
+	if len(pattern) > longestPattern {
+		return nil
+	}
+	lower := bytes.ToLower(pattern)
+	for _, verb := range verbs {
+		if glob.Match(lower, []byte(verb.Name)) {
+			found = append(found, verb)
+		}
+	}
+	return found
+}
+
+const longestPattern = 1 << 10
+
+// commandGetKeys is COMMAND GETKEYS and GETKEYSANDFLAGS command [arg ...].
+func commandGetKeys(c *commands.Call) {
+	args := c.Args[2:]
+	verb := verb(c.Table, args[0])
+	if verb == nil {
+		c.Forward(commands.AnySlot)
+		return
+	}
+	if len(args) > 1 {
+		if sub := commands.FindSub(verb.Subs, args[1]); sub != nil {
+			verb = sub
+		}
+	}
+	keys := verb.KeyIndexes(args)
+	switch {
+	case !verb.Accepts(len(args)):
+		c.Reply(resp.ErrorLine("ERR Invalid number of arguments specified for command"))
+		return
+	case len(keys) == 0:
+		c.Reply(resp.ErrorLine("ERR The command has no key arguments"))
+		return
+	}
+	flagged := strings.HasSuffix(c.Command.Name, "flags")
+	out := redcon.AppendArray(nil, len(keys))
+	for _, at := range keys {
+		if !flagged {
+			out = redcon.AppendBulk(out, args[at])
+			continue
+		}
+		out = redcon.AppendArray(out, 2)
+		out = redcon.AppendBulk(out, args[at])
+		out = appendWords(out, c.Client.Proto, verb.Keys[0].Flags)
+	}
+	c.Reply(out)
+}
+
+func commandHelp(c *commands.Call) {
+	c.Reply(commands.HelpReply("COMMAND",
+		"(no subcommand)", "    Return details about all commands.",
+		"COUNT", "    Return the total number of commands.",
+		"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]", "    Return a list of all commands.",
+		"INFO [<command-name> ...]", "    Return details about multiple commands. Without names: about all.",
+		"DOCS [<command-name> ...]", "    Return documentation details about multiple commands. Without names: about all.",
+		"GETKEYS <full-command>", "    Return the keys from a full command.",
+		"GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full command."))
+}
+
+// verb is the lock verb of that name, or nil.
+func verb(t *commands.Table, name []byte) *commands.Command {
+	if c := t.Lookup(name); c != nil && c.Flags&commands.LockVerb != 0 {
+		return c
+	}
+	return nil
+}
+
+// verbsNamed are the verbs, or subcommands of verbs ("lockctl|info"), of these
+// names; nil stands for a name of something else.
+func verbsNamed(t *commands.Table, names [][]byte) []*commands.Command {
+	found := make([]*commands.Command, len(names))
+	for i, name := range names {
+		container, sub, isSub := strings.Cut(string(name), "|")
+		verb := verb(t, []byte(container))
+		if verb != nil && isSub {
+			verb = commands.FindSub(verb.Subs, []byte(sub))
+		}
+		found[i] = verb
+	}
+	return found
+}
+
+// appendNames appends the names of all commands that COMMAND tells of, and of their subcommands.
+func appendNames(t *commands.Table, dst []byte) []byte {
+	dst = redcon.AppendArray(dst, len(t.Listed()))
+	return resp.AppendBulks(dst, t.Listed()...)
+}
+
+// bulkText is the text of a string reply.
+func bulkText(elem []byte) string {
+	v, _, _ := resp.Parse(elem)
+	return v.Text()
+}

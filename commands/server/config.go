@@ -1,0 +1,147 @@
+package server
+
+import (
+	"bytes"
+	"net"
+	"strings"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// CONFIG works on the settings of the proxy and on the parameters of the upstream's
+// servers together. Where both have a name it means the proxy's.
+
+// bothTheirs are parameters that must be the same in the proxy and in the servers.
+var bothTheirs = map[string]bool{"proto-max-bulk-len": true, "client-query-buffer-limit": true}
+
+// ofOneServer says which parameters make sense for one server only.
+func ofOneServer(name string) bool {
+	switch name {
+	case "port", "tls-port", "bind", "bind-source-addr", "unixsocket":
+		return true
+	}
+	for _, prefix := range []string{"cluster-announce-", "replica-announce-", "slave-announce-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// configGet is CONFIG GET glob ...
+func configGet(c *commands.Call) {
+	own, all := ownSettings(c)
+	if all {
+		c.Reply(appendSettings(nil, c.Client.Proto, own))
+		return
+	}
+	server, proto, log := c.Server, c.Client.Proto, c.Server.SlowLog()
+	c.Ask(cluster.ToMaster(0), c.Raw, commands.Reread, func(reply []byte) []byte {
+		v, _, err := resp.Parse(reply)
+		switch {
+		case resp.IsError(reply) && (len(own) > 0 || saysUnknown(reply)):
+			// The settings of the proxy are to be had whatever the upstream allows.
+			return appendSettings(nil, proto, own)
+		case resp.IsError(reply):
+			return reply
+		case err != nil || !resp.IsMap(v):
+			return resp.ErrUnexpected
+		}
+		have := make(map[string]bool, len(own))
+		for _, s := range own {
+			have[strings.ToLower(s[0])] = true
+		}
+		for i := 0; i+1 < len(v.Elems); i += 2 {
+			name, value := v.Elems[i].Text(), v.Elems[i+1].Text()
+			if have[strings.ToLower(name)] {
+				continue
+			}
+			log.Limits(name, value)
+			own = append(own, [2]string{name, shownParameter(strings.ToLower(name), value, server)})
+		}
+		return appendSettings(nil, proto, own)
+	})
+}
+
+// ownSettings are those of the proxy that the globs of CONFIG GET name, each once. all says that nothing else can be
+// meant.
+func ownSettings(c *commands.Call) (own [][2]string, all bool) {
+	seen := make(map[string]bool)
+	all = true
+	for _, glob := range c.Args[2:] {
+		found := c.Server.Config().Get(string(glob))
+		all = all && len(found) > 0 && !strings.ContainsAny(string(glob), "*?[\\")
+		for _, s := range found {
+			if name := strings.ToLower(s[0]); !seen[name] {
+				seen[name] = true
+				own = append(own, s)
+			}
+		}
+	}
+	return own, all
+}
+
+// saysUnknown says that a server does not have the command that it was sent.
+func saysUnknown(reply []byte) bool { return bytes.HasPrefix(reply, []byte("-ERR unknown command")) }
+
+func appendSettings(dst []byte, proto int, settings [][2]string) []byte {
+	dst = resp.AppendMap(dst, proto, len(settings))
+	for _, s := range settings {
+		dst = resp.AppendBulks(dst, s[0], s[1])
+	}
+	return dst
+}
+
+// shownParameter is what clients see of a parameter of the upstream.
+func shownParameter(name, value string, server commands.Server) string {
+	if instead := disguise(name, server); instead != plainly && (value != "" || instead != hiddenSecret) {
+		return instead
+	}
+	return value
+}
+
+const (
+	plainly      = "\x00" // as it is
+	hiddenSecret = "(hidden)"
+)
+
+// disguise is what clients see instead of the value of a parameter: where the proxy listens in the place of where
+// a server does, and no secrets.
+func disguise(name string, server commands.Server) string {
+	switch {
+	case name == "masterauth" || strings.HasSuffix(name, "-file-pass"):
+		return hiddenSecret
+	case !ofOneServer(name):
+		return plainly
+	}
+	host, port, err := net.SplitHostPort(server.Facts().Addr)
+	switch {
+	case name == "port" && err == nil:
+		return port
+	case name == "bind" && err == nil:
+		return host
+	case name == "unixsocket" && err != nil:
+		return server.Facts().Addr
+	case strings.HasSuffix(name, "port"):
+		return "0"
+	}
+	return ""
+}
+
+// configResetStat is CONFIG RESETSTAT: the proxy's counters and those of all servers.
+func configResetStat(c *commands.Call) {
+	c.Server.Books().Reset()
+	everyServer(c)
+}
+
+// role says what HELLO and INFO say, too: a master.
+func role(c *commands.Call) {
+	out := redcon.AppendArray(nil, 3)
+	out = resp.AppendBulks(out, "master")
+	out = redcon.AppendInt(out, 0)
+	c.Reply(redcon.AppendArray(out, 0))
+}

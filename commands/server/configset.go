@@ -1,0 +1,152 @@
+package server
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"lockproxy/cluster"
+	"lockproxy/commands"
+	"lockproxy/commands/merge"
+	"lockproxy/internal/resp"
+)
+
+// change is one CONFIG SET.
+type change struct {
+	actions commands.Actions
+	server  commands.Server
+	own     [][2]string // of the proxy
+	theirs  [][2]string // of the servers
+	req     []byte      // what the servers are sent
+}
+
+// configSet is CONFIG SET name value ...: all of it is done or nothing, as far as that
+// is possible with several servers. The servers come first, since the proxy can tell
+// beforehand what it will take.
+func configSet(c *commands.Call) {
+	args := c.Args[2:]
+	if len(args)%2 != 0 {
+		c.Reply(resp.ErrSyntax)
+		return
+	}
+	ch := &change{actions: c.Actions, server: c.Server}
+	config := c.Server.Config()
+	for i := 0; i < len(args); i += 2 {
+		pair := [2]string{string(args[i]), string(args[i+1])}
+		name := strings.ToLower(pair[0])
+		switch ours := config.Has(name); {
+		case ours && bothTheirs[name]:
+			ch.own, ch.theirs = append(ch.own, pair), append(ch.theirs, pair)
+		case ours:
+			ch.own = append(ch.own, pair)
+		case pair[1] == disguise(name, c.Server):
+			// As CONFIG GET says it.
+		case ofOneServer(name), c.Nodes().Masters() > 1 && (name == "dir" || name == "dbfilename"):
+			why := "can't be set through lockproxy"
+			if strings.HasSuffix(name, "port") {
+				why = "Unable to listen on this port through lockproxy"
+			}
+			c.Reply(resp.ErrorLine("ERR CONFIG SET failed (possibly related to argument '%.128s') - %s: it belongs to one server", pair[0], why))
+			return
+		default:
+			ch.theirs = append(ch.theirs, pair)
+		}
+	}
+	// What the servers refuse as well they are to refuse: perhaps another parameter comes first.
+	if err := config.Check(ch.own); err != nil && !(len(ch.own) == 1 && len(ch.theirs) > 1 && bothTheirs[strings.ToLower(ch.own[0][0])]) {
+		c.Reply(resp.ErrorLine("%s", err))
+		return
+	}
+	if len(ch.theirs) == 0 {
+		c.Reply(ch.setOwn())
+		return
+	}
+	ch.req = slices.Clone(c.Raw)
+	if len(ch.theirs) < len(args)/2 {
+		ch.req = setRequest(ch.theirs)
+	}
+	c.AskAll(ch.req, commands.Asking{Resend: true, Always: true}, ch.answered)
+}
+
+// setRequest is the CONFIG SET of some parameters.
+func setRequest(pairs [][2]string) []byte {
+	words := []string{"CONFIG", "SET"}
+	for _, p := range pairs {
+		words = append(words, p[0], p[1])
+	}
+	return resp.AppendCommandStrings(nil, words...)
+}
+
+// setOwn changes the settings of the proxy, and returns the answer.
+func (ch *change) setOwn() []byte {
+	if len(ch.own) > 0 {
+		if err := ch.server.Config().SetAll(ch.own); err != nil {
+			return resp.ErrorLine("%s", err)
+		}
+	}
+	return resp.OK
+}
+
+// answered goes on when the masters have answered.
+func (ch *change) answered(proto int, replies [][]byte) []byte {
+	refused := merge.FirstError(replies)
+	if saysUnknown(refused) {
+		// There are no parameters up there; what the proxy has in common with them is its own.
+		for _, p := range ch.theirs {
+			if !bothTheirs[strings.ToLower(p[0])] {
+				return resp.ErrorLine("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", p[0])
+			}
+		}
+		return ch.setOwn()
+	}
+	if refused == nil {
+		for _, p := range ch.theirs {
+			ch.server.SlowLog().Limits(strings.ToLower(p[0]), p[1])
+		}
+		ch.actions.Nodes().TellReplicas(ch.req)
+		return ch.setOwn()
+	}
+	taken := slices.IndexFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) })
+	refuser := slices.IndexFunc(replies, func(reply []byte) bool { return string(reply) == string(refused) })
+	if taken < 0 {
+		return refused
+	}
+	ch.takeBack(slices.Clone(refused), refuser)
+	return nil
+}
+
+// takeBack has all masters go back to what the one says that has refused; then the
+// answer is its refusal.
+func (ch *change) takeBack(refused []byte, refuser int) {
+	names := []string{"CONFIG", "GET"}
+	for _, p := range ch.theirs {
+		names = append(names, p[0])
+	}
+	actions := ch.actions
+	if refuser >= actions.Nodes().Masters() {
+		refuser = 0
+	}
+	actions.Ask(cluster.ToMaster(refuser), resp.AppendCommandStrings(nil, names...), commands.Reread, func(reply []byte) []byte {
+		v, _, err := resp.Parse(reply)
+		if err != nil || v.Err() != "" || !resp.IsMap(v) || len(v.Elems) == 0 {
+			return refused
+		}
+		words := []string{"CONFIG", "SET"}
+		for _, elem := range v.Elems {
+			words = append(words, elem.Text())
+		}
+		actions.AskAll(resp.AppendCommandStrings(nil, words...), commands.Asking{Resend: true, Always: true}, func(int, [][]byte) []byte { return refused })
+		return nil
+	})
+}
+
+// configSecrets are the values of the settings that hold passwords: requirepass, masterauth,
+// tls-key-file-pass ...
+func configSecrets(args [][]byte) []bool {
+	secret := make([]bool, len(args))
+	for i := 3; i < len(args); i += 2 {
+		name := bytes.ToLower(args[i-1])
+		secret[i] = bytes.Contains(name, []byte("pass")) || bytes.HasPrefix(name, []byte("master"))
+	}
+	return secret
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// How the commands of lockproxy's own look in COMMAND and COMMAND DOCS: the
+// forms of Redis 7.0. redis-cli trusts the types: names and summaries are bulk
+// strings, flags are simple strings.
+
+// appendCommand appends the description of c, as in COMMAND.
+func appendCommand(dst []byte, proto int, c *commands.Command) []byte {
+	dst = redcon.AppendArray(dst, 10)
+	dst = resp.AppendBulks(dst, c.Name)
+	dst = redcon.AppendInt(dst, int64(c.Arity))
+	dst = appendWords(dst, proto, flagWords(c.Flags))
+	first, last, step := 0, 0, 0
+	if at := c.KeyAt(); at > 0 {
+		first, last, step = at, at, 1
+	}
+	dst = redcon.AppendInt(dst, int64(first))
+	dst = redcon.AppendInt(dst, int64(last))
+	dst = redcon.AppendInt(dst, int64(step))
+	dst = appendWords(dst, proto, categories(c.Flags))
+	dst = resp.AppendSet(dst, proto, 0) // tips
+	dst = resp.AppendSet(dst, proto, len(c.Keys))
+	for i := range c.Keys {
+		dst = appendKeySpec(dst, proto, &c.Keys[i])
+	}
+	subs := offeredSubs(c)
+	dst = redcon.AppendArray(dst, len(subs))
+	for _, sub := range subs {
+		dst = appendCommand(dst, proto, sub)
+	}
+	return dst
+}
+
+// offeredSubs are the subcommands that are not refused, by name.
+func offeredSubs(c *commands.Command) []*commands.Command {
+	var subs []*commands.Command
+	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
+		if sub := c.Subs[name]; sub.Route != commands.Refused {
+			subs = append(subs, sub)
+		}
+	}
+	return subs
+}
+
+// flagWords are the flags of a command of our own. None can run in a script.
+func flagWords(f commands.Flags) []string {
+	var words []string
+	switch {
+	case f&commands.Write != 0:
+		words = append(words, "write")
+	case f&commands.ReadOnly != 0:
+		words = append(words, "readonly")
+	}
+	if f&commands.Admin != 0 {
+		words = append(words, "admin")
+	}
+	words = append(words, "noscript")
+	if f&commands.Blocking != 0 {
+		words = append(words, "blocking")
+	}
+	return words
+}
+
+func categories(f commands.Flags) []string {
+	words := []string{"@" + lockCategory}
+	switch {
+	case f&commands.Write != 0:
+		words = append(words, "@write")
+	case f&commands.ReadOnly != 0:
+		words = append(words, "@read")
+	}
+	if f&commands.Admin != 0 {
+		words = append(words, "@admin", "@dangerous")
+	}
+	if f&commands.Blocking != 0 {
+		words = append(words, "@blocking")
+	}
+	return append(words, "@slow")
+}
+
+func appendKeySpec(dst []byte, proto int, k *commands.KeySpec) []byte {
+	flags := k.Flags
+	if k.Incomplete {
+		flags = append(slices.Clone(flags), "incomplete")
+	}
+	dst = resp.AppendMap(dst, proto, 3)
+	dst = resp.AppendBulks(dst, "flags")
+	dst = appendWords(dst, proto, flags)
+	dst = resp.AppendBulks(dst, "begin_search")
+	switch {
+	case k.Unknown:
+		dst = appendSpec(dst, proto, "unknown", 0)
+	case k.Keyword != "":
+		dst = appendSpec(dst, proto, "keyword", 2)
+		dst = resp.AppendBulks(dst, "keyword", k.Keyword)
+		dst = appendNumber(dst, "startfrom", k.Begin)
+	default:
+		dst = appendSpec(dst, proto, "index", 1)
+		dst = appendNumber(dst, "index", k.Begin)
+	}
+	dst = resp.AppendBulks(dst, "find_keys")
+	switch {
+	case k.Unknown:
+		dst = appendSpec(dst, proto, "unknown", 0)
+	case k.Counted:
+		dst = appendSpec(dst, proto, "keynum", 3)
+		dst = appendNumber(dst, "keynumidx", k.Count)
+		dst = appendNumber(dst, "firstkey", k.First)
+		dst = appendNumber(dst, "keystep", max(k.Step, 1))
+	default:
+		dst = appendSpec(dst, proto, "range", 3)
+		dst = appendNumber(dst, "lastkey", k.Last)
+		dst = appendNumber(dst, "keystep", max(k.Step, 1))
+		dst = appendNumber(dst, "limit", k.Limit)
+	}
+	return dst
+}
+
+// appendSpec begins one half of a key spec, which goes on with n pairs.
+func appendSpec(dst []byte, proto int, kind string, n int) []byte {
+	dst = resp.AppendMap(dst, proto, 2)
+	dst = resp.AppendBulks(dst, "type", kind, "spec")
+	return resp.AppendMap(dst, proto, n)
+}
+
+func appendNumber(dst []byte, name string, n int) []byte {
+	return redcon.AppendInt(resp.AppendBulks(dst, name), int64(n))
+}
+
+// appendWords appends a set of simple strings.
+func appendWords(dst []byte, proto int, words []string) []byte {
+	dst = resp.AppendSet(dst, proto, len(words))
+	for _, word := range words {
+		dst = redcon.AppendString(dst, word)
+	}
+	return dst
+}
+
+// appendDocs appends the documentation of c, as in COMMAND DOCS.
+func appendDocs(dst []byte, proto int, c *commands.Command) []byte {
+	docs := c.Docs
+	if docs == nil {
+		docs = &commands.Docs{}
+	}
+	texts := []string{"summary", docs.Summary, "since", docs.Since, "group", docs.Group}
+	if docs.Complexity != "" {
+		texts = append(texts, "complexity", docs.Complexity)
+	}
+	subs := offeredSubs(c)
+	pairs := len(texts) / 2
+	if len(docs.Arguments) > 0 {
+		pairs++
+	}
+	if len(subs) > 0 {
+		pairs++
+	}
+	dst = resp.AppendBulks(resp.AppendMap(dst, proto, pairs), texts...)
+	if len(docs.Arguments) > 0 {
+		dst = appendArguments(resp.AppendBulks(dst, "arguments"), proto, docs.Arguments)
+	}
+	if len(subs) > 0 {
+		dst = resp.AppendMap(resp.AppendBulks(dst, "subcommands"), proto, len(subs))
+		for _, sub := range subs {
+			dst = appendDocs(resp.AppendBulks(dst, sub.Name), proto, sub)
+		}
+	}
+	return dst
+}
+
+func appendArguments(dst []byte, proto int, args []commands.Argument) []byte {
+	dst = redcon.AppendArray(dst, len(args))
+	for _, arg := range args {
+		dst = appendArgument(dst, proto, arg)
+	}
+	return dst
+}
+
+func appendArgument(dst []byte, proto int, arg commands.Argument) []byte {
+	texts := []string{"name", strings.ToLower(arg.Name), "type", arg.Type}
+	var flags []string
+	if arg.Optional {
+		flags = append(flags, "optional")
+	}
+	if arg.Multiple {
+		flags = append(flags, "multiple")
+	}
+	isKey, nested := arg.Type == "key", len(arg.Arguments) > 0
+	pairs := 2
+	for _, has := range []bool{isKey, arg.Token != "", flags != nil, nested} {
+		if has {
+			pairs++
+		}
+	}
+	dst = resp.AppendBulks(resp.AppendMap(dst, proto, pairs), texts...)
+	if isKey {
+		dst = appendNumber(dst, "key_spec_index", 0)
+	}
+	if arg.Token != "" {
+		dst = resp.AppendBulks(dst, "token", arg.Token)
+	}
+	if flags != nil {
+		dst = appendWords(resp.AppendBulks(dst, "flags"), proto, flags)
+	}
+	if nested {
+		dst = appendArguments(resp.AppendBulks(dst, "arguments"), proto, arg.Arguments)
+	}
+	return dst
+}

@@ -1,0 +1,263 @@
+package server
+
+import (
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/commands"
+	"lockproxy/commands/merge"
+	"lockproxy/internal/resp"
+)
+
+// infoSection is one part of the text of INFO.
+type infoSection struct {
+	title string
+	lines [][2]string // name, value
+}
+
+// proxySection is the title of the part that tells of the proxy alone.
+const proxySection = "Lockproxy"
+
+// info is INFO [section ...]: the servers of the upstream as if they were one,
+// seen from the proxy.
+func info(c *commands.Call) {
+	wanted := newWanted(c.Args[1:])
+	facts := c.Server.Facts()
+	ours := proxyInfo(facts, c.Server, time.Now())
+	if len(wanted) == 1 && wanted[strings.ToLower(proxySection)] {
+		c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", infoText(ours[len(ours)-1:])))
+		return
+	}
+	books, table := c.Server.Books(), c.Table
+	c.AskAll(c.Raw, commands.Reread, func(proto int, replies [][]byte) []byte {
+		var texts []string
+		for _, reply := range replies {
+			if v, _, err := resp.Parse(reply); err == nil && v.Err() == "" {
+				texts = append(texts, v.Text())
+			}
+		}
+		if len(texts) == 0 && wanted.nothingOf(ours) {
+			return merge.FirstError(replies)
+		}
+		silent := len(replies) - len(texts)
+		merged := mergeInfo(texts, table)
+		setBlockedClients(ours, merged, facts)
+		sections := overlayInfo(merged, ours, wanted)
+		addOwn(sections, books)
+		if wanted.has(proxySection) {
+			last := &sections[len(sections)-1]
+			last.lines = append(last.lines,
+				[2]string{"upstream_masters", strconv.Itoa(len(replies))},
+				[2]string{"upstream_masters_silent", strconv.Itoa(silent)})
+		}
+		return resp.AppendVerbatim(nil, proto, "txt", infoText(sections))
+	})
+}
+
+// wanted are the sections that a client asked for, in lower case.
+type wanted map[string]bool
+
+func newWanted(args [][]byte) wanted {
+	w := make(wanted)
+	for _, arg := range args {
+		w[strings.ToLower(string(arg))] = true
+	}
+	if len(w) == 0 {
+		w["default"] = true
+	}
+	return w
+}
+
+// has says whether a section is wanted that no server leaves out by default.
+func (w wanted) has(title string) bool {
+	return w["default"] || w["all"] || w["everything"] || w[strings.ToLower(title)]
+}
+
+func (w wanted) nothingOf(sections []infoSection) bool {
+	return !slices.ContainsFunc(sections, func(s infoSection) bool { return w.has(s.title) })
+}
+
+// proxyInfo are the lines that the proxy knows better than the upstream. Its own
+// section is the last one.
+func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection {
+	_, port, err := net.SplitHostPort(f.Addr)
+	if err != nil {
+		port = "0"
+	}
+	up := int64(now.Sub(f.Started).Seconds())
+	number := func(n int) string { return strconv.Itoa(n) }
+	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	server := [][2]string{
+		{"redis_version", commands.ToldVersion(s)},
+		{"redis_mode", commands.ModeName(s)},
+		{"process_id", number(os.Getpid())},
+		{"run_id", f.RunID},
+		{"tcp_port", port},
+		{"server_time_usec", strconv.FormatInt(now.UnixMicro(), 10)},
+		{"uptime_in_seconds", strconv.FormatInt(up, 10)},
+		{"uptime_in_days", strconv.FormatInt(up/86400, 10)},
+		{"executable", f.Executable},
+		{"config_file", f.ConfigFile},
+	}
+	return []infoSection{
+		{"Server", server},
+		{"Clients", [][2]string{
+			{"connected_clients", number(f.Clients)},
+			{"cluster_connections", "0"},
+			{"maxclients", number(f.MaxClients)},
+			{"blocked_clients", number(f.Locks.Waiting + f.Held)},
+			{"tracking_clients", number(f.Tracking)},
+			{"paused_reason", [...]string{"none", "client_pause", "client_pause"}[f.Pause]},
+			{"paused_actions", [...]string{"none", "write", "all"}[f.Pause]},
+			{"paused_timeout_milliseconds", strconv.FormatInt(f.PauseLeft.Milliseconds(), 10)},
+		}},
+		{"Stats", [][2]string{
+			{"total_connections_received", count(f.ClientsTotal)},
+			{"total_commands_processed", count(f.Calls)},
+			{"total_net_input_bytes", count(f.BytesIn)},
+			{"total_net_output_bytes", count(f.BytesOut)},
+			{"rejected_connections", count(f.ClientsRejected)},
+			{"evicted_clients", count(f.Evicted)},
+		}},
+		{"Replication", [][2]string{{"role", "master"}, {"connected_slaves", "0"}}},
+		{"Cluster", [][2]string{{"cluster_enabled", clusterEnabled(s)}}},
+		{proxySection, [][2]string{
+			{"lockproxy_version", f.Version},
+			{"upstream", f.Upstream},
+			{"clients_memory", strconv.FormatInt(f.Memory, 10)},
+			{"clients_memory_limit", strconv.FormatInt(f.MaxMemory, 10)},
+			{"redirects_followed", count(sum(f.Redirects))},
+			{"locks_granted", count(f.Locks.Granted.Write + f.Locks.Granted.Read)},
+			{"locks_refused", count(f.Locks.Refused.Write + f.Locks.Refused.Read)},
+			{"lock_waiters", number(f.Locks.Waiting)},
+			{"locks_kept", number(f.Locks.Kept)},
+			{"lock_renewals", count(f.Locks.Renewals)},
+			{"locks_lost", count(sum(f.Locks.Lost))},
+		}},
+	}
+}
+
+// infoOrder is how Redis orders the sections, ours last.
+var infoOrder = []string{"Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Modules",
+	"Commandstats", "Errorstats", "Latencystats", "Cluster", "Keyspace"}
+
+// overlayInfo puts our lines over the merged ones.
+func overlayInfo(sections, ours []infoSection, wanted wanted) []infoSection {
+	for _, own := range ours {
+		if !wanted.has(own.title) {
+			continue
+		}
+		i := slices.IndexFunc(sections, func(s infoSection) bool { return s.title == own.title })
+		if i < 0 {
+			sections = append(sections, infoSection{title: own.title})
+			i = len(sections) - 1
+		}
+		for _, line := range own.lines {
+			newer := line[0] == "tracking_clients" || strings.HasPrefix(line[0], "paused_") // not all servers tell that
+			if !newer || sections[i].get(line[0]) != "" {
+				sections[i].set(line)
+			}
+		}
+	}
+	place := func(s infoSection) int {
+		if s.title == proxySection {
+			return len(infoOrder) + 1
+		}
+		if i := slices.Index(infoOrder, s.title); i >= 0 {
+			return i
+		}
+		return len(infoOrder)
+	}
+	slices.SortStableFunc(sections, func(a, b infoSection) int { return place(a) - place(b) })
+	return sections
+}
+
+// set replaces the line of that name, or adds one.
+func (s *infoSection) set(line [2]string) {
+	for i := range s.lines {
+		if s.lines[i][0] == line[0] {
+			s.lines[i] = line
+			return
+		}
+	}
+	s.lines = append(s.lines, line)
+}
+
+// get is the value of a name, or "".
+func (s *infoSection) get(name string) string {
+	for _, line := range s.lines {
+		if line[0] == name {
+			return line[1]
+		}
+	}
+	return ""
+}
+
+// infoText is how Redis writes sections.
+func infoText(sections []infoSection) string {
+	var b strings.Builder
+	for i, s := range sections {
+		if i > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString("# " + s.title + "\r\n")
+		for _, line := range s.lines {
+			b.WriteString(line[0] + ":" + line[1] + "\r\n")
+		}
+	}
+	return b.String()
+}
+
+// parseInfo takes the text of one server apart.
+func parseInfo(text string) []infoSection {
+	var sections []infoSection
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if title, ok := strings.CutPrefix(line, "# "); ok {
+			sections = append(sections, infoSection{title: title})
+			continue
+		}
+		if name, value, ok := strings.Cut(line, ":"); ok && len(sections) > 0 {
+			s := &sections[len(sections)-1]
+			s.lines = append(s.lines, [2]string{name, value})
+		}
+	}
+	return sections
+}
+
+// setBlockedClients has our lines of INFO say how many clients are blocked: of those whose command was sent
+// to a node no more than all nodes say that they block. Who asks until a client is blocked acts on it
+// then, and must not be faster than the command. Those that the proxy holds back count in full.
+func setBlockedClients(ours, upstream []infoSection, f commands.Facts) {
+	sent := f.Blocked
+	for _, s := range upstream {
+		if n, err := strconv.Atoi(s.get("blocked_clients")); err == nil {
+			sent = min(sent, n)
+		}
+	}
+	for i := range ours {
+		if ours[i].title == "Clients" {
+			ours[i].set([2]string{"blocked_clients", strconv.Itoa(sent + f.Locks.Waiting + f.Held)})
+		}
+	}
+}
+
+// clusterEnabled is the same as a number.
+func clusterEnabled(f commands.Face) string {
+	if f.ClusterMode() {
+		return "1"
+	}
+	return "0"
+}
+
+// sum adds up counters that are kept by kind.
+func sum[K comparable](counters map[K]uint64) (n uint64) {
+	for _, one := range counters {
+		n += one
+	}
+	return n
+}

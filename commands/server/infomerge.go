@@ -1,0 +1,215 @@
+package server
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockproxy/commands"
+)
+
+// mergeInfo makes one of the INFO texts of several servers: sections and lines
+// in the order in which they first come.
+func mergeInfo(texts []string, table *commands.Table) []infoSection {
+	var merged []infoSection
+	values := make(map[[2]string][]string) // by title and name
+	for _, text := range texts {
+		for _, s := range parseInfo(text) {
+			i := slices.IndexFunc(merged, func(m infoSection) bool { return m.title == s.title })
+			if i < 0 {
+				merged = append(merged, infoSection{title: s.title})
+				i = len(merged) - 1
+			}
+			if s.title == "Modules" { // lines of one name; the servers of an upstream have the same
+				if len(merged[i].lines) == 0 {
+					merged[i].lines = s.lines
+				}
+				continue
+			}
+			for _, line := range s.lines {
+				id := [2]string{s.title, line[0]}
+				if values[id] == nil {
+					merged[i].lines = append(merged[i].lines, [2]string{line[0]})
+				}
+				values[id] = append(values[id], line[1])
+			}
+		}
+	}
+	for i := range merged {
+		s := &merged[i]
+		for j, line := range s.lines {
+			if s.title == "Modules" {
+				break
+			}
+			all := values[[2]string{s.title, line[0]}]
+			if command, ok := strings.CutPrefix(line[0], "cmdstat_"); ok && goesEverywhere(table, command) {
+				all = mostCalls(all)
+			}
+			s.lines[j][1] = mergeInfoValues(s.title, line[0], all)
+		}
+		s.lines = slices.DeleteFunc(s.lines, func(line [2]string) bool {
+			return s.title == "Replication" && strings.HasPrefix(line[0], "slave") && strings.Contains(line[1], "ip=")
+		})
+		s.writeHuman()
+	}
+	return merged
+}
+
+// mergeInfoValues makes one value of those that the servers gave for one name.
+func mergeInfoValues(title, name string, values []string) string {
+	switch {
+	case len(values) == 1:
+		return values[0]
+	case title == "Server" || title == "Replication" || title == "Cluster":
+		return values[0]
+	case strings.HasSuffix(name, "_status"):
+		for _, v := range values {
+			if v != "ok" {
+				return v
+			}
+		}
+		return values[0]
+	case strings.Contains(values[0], "="):
+		return mergePairs(values, title == "Latencystats")
+	case name == "rdb_last_save_time":
+		return combine(values, math.Min) // all have saved since then
+	case title == "Persistence" && (strings.HasSuffix(name, "_size") || strings.HasSuffix(name, "_length")):
+		return combine(values, func(a, b float64) float64 { return a + b })
+	case title == "Persistence" && name != "rdb_changes_since_last_save", isPeak(name):
+		return combine(values, math.Max)
+	}
+	return combine(values, func(a, b float64) float64 { return a + b })
+}
+
+// mostCalls is the one of the values of a command that tells of most calls. It is for commands that each master
+// has run once for each time that a client sent it.
+func mostCalls(values []string) []string {
+	calls := func(value string) int {
+		first, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
+		n, _ := strconv.Atoi(first)
+		return n
+	}
+	return []string{slices.MaxFunc(values, func(a, b string) int { return calls(a) - calls(b) })}
+}
+
+// isPeak says that of several servers the highest value tells most.
+func isPeak(name string) bool {
+	for _, same := range sameEverywhere {
+		if strings.HasPrefix(name, same) {
+			return true
+		}
+	}
+	for _, end := range []string{"_ratio", "_perc", "_time", "_usec", "_max_input_buffer", "_max_output_buffer"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameEverywhere are the beginnings of names of what all servers have the same of: scripts and what they take.
+var sameEverywhere = []string{"number_of_cached_scripts", "number_of_functions", "number_of_libraries", "tracking_total_prefixes",
+	"used_memory_lua", "used_memory_vm_", "used_memory_scripts", "used_memory_functions"}
+
+// combine works on numbers, written as the first of them is; of other values it
+// takes the first.
+func combine(values []string, f func(a, b float64) float64) string {
+	first, unit := values[0], ""
+	if strings.HasSuffix(first, "%") {
+		unit = "%"
+	}
+	decimals := 0
+	if point := strings.IndexByte(first, '.'); point >= 0 {
+		decimals = len(first) - len(unit) - point - 1
+	}
+	var result float64
+	for i, v := range values {
+		n, err := strconv.ParseFloat(strings.TrimSuffix(v, unit), 64)
+		if err != nil {
+			return first
+		}
+		if i == 0 {
+			result = n
+		} else {
+			result = f(result, n)
+		}
+	}
+	return strconv.FormatFloat(result, 'f', decimals, 64) + unit
+}
+
+// mergePairs merges values such as "keys=3,expires=1,avg_ttl=0": sums, means
+// weighted by what they are the mean of, and the highest of percentiles.
+func mergePairs(values []string, peaks bool) string {
+	var names []string
+	all := make(map[string][]string)
+	for _, value := range values {
+		for pair := range strings.SplitSeq(value, ",") {
+			name, v, _ := strings.Cut(pair, "=")
+			if all[name] == nil {
+				names = append(names, name)
+			}
+			all[name] = append(all[name], v)
+		}
+	}
+	pairs := make([]string, len(names))
+	for i, name := range names {
+		v := ""
+		switch weights := all[weightOf[name]]; {
+		case len(weights) == len(all[name]) && len(weights) > 0:
+			v = weightedMean(all[name], weights)
+		case peaks:
+			v = combine(all[name], math.Max)
+		default:
+			v = combine(all[name], func(a, b float64) float64 { return a + b })
+		}
+		pairs[i] = name + "=" + v
+	}
+	return strings.Join(pairs, ",")
+}
+
+// weightOf says of what a mean is the mean.
+var weightOf = map[string]string{"avg_ttl": "expires", "usec_per_call": "calls"}
+
+func weightedMean(means, weights []string) string {
+	decimals := 0
+	if _, fraction, ok := strings.Cut(means[0], "."); ok {
+		decimals = len(fraction)
+	}
+	var sum, total float64
+	for i := range means {
+		mean, _ := strconv.ParseFloat(means[i], 64)
+		weight, _ := strconv.ParseFloat(weights[i], 64)
+		sum += mean * weight
+		total += weight
+	}
+	if total == 0 {
+		return means[0]
+	}
+	return strconv.FormatFloat(sum/total, 'f', decimals, 64)
+}
+
+// writeHuman writes the lines "x_human" anew from the lines "x".
+func (s *infoSection) writeHuman() {
+	for i, line := range s.lines {
+		base, ok := strings.CutSuffix(line[0], "_human")
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(s.get(base), 10, 64); err == nil {
+			s.lines[i][1] = humanBytes(n)
+		}
+	}
+}
+
+// humanBytes is bytesToHuman of Redis.
+func humanBytes(n uint64) string {
+	if n < 1024 {
+		return strconv.FormatUint(n, 10) + "B"
+	}
+	f, unit := float64(n)/1024, 0
+	for ; f >= 1024 && unit < 4; unit++ {
+		f /= 1024
+	}
+	return strconv.FormatFloat(f, 'f', 2, 64) + string("KMGTP"[unit])
+}

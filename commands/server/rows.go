@@ -1,0 +1,61 @@
+package server
+
+import (
+	"lockproxy/commands"
+	"lockproxy/commands/merge"
+)
+
+// Reasons for refusing: see commands.Row.
+const (
+	theirFiles    = ": it writes the files of the upstream's servers, and not the settings of lockproxy"
+	breaksServers = ": it can stop or damage the servers of the upstream"
+)
+
+// Rows are the rules for what is asked of a server as a whole.
+var Rows = []commands.Row{
+	{Name: "command", Arity: -1, Run: commandAll},
+	{Name: "command|count", Arity: 2, Run: commandCount},
+	{Name: "command|info", Arity: -2, MaxArgs: commands.MaxNames, Run: commandInfo},
+	{Name: "command|docs", Arity: -2, MaxArgs: commands.MaxNames, Run: commandDocs},
+	{Name: "command|list", Arity: -2, MaxArgs: commands.MaxOptions, Run: commandList},
+	{Name: "command|getkeys", Arity: -3, Run: commandGetKeys},
+	{Name: "command|getkeysandflags", Arity: -3, Run: commandGetKeys},
+	{Name: "command|help", Arity: 2, Run: commandHelp},
+	{Name: "config", Arity: -2, Run: commands.NoSubcommand},
+	{Name: "config|get", Arity: -3, MaxArgs: commands.MaxOptions, Run: configGet},
+	{Name: "config|set", Arity: -4, MaxArgs: commands.MaxNames, Flags: commands.Fanned | commands.Stepwise, Run: configSet, Secret: configSecrets},
+	{Name: "config|resetstat", Arity: 2, Flags: commands.Fanned, Run: configResetStat},
+	{Name: "config|rewrite", Arity: 2, Flags: commands.Fanned, Run: everyServer, Why: theirFiles},
+	{Name: "config|help", Route: commands.AnyNode, Flags: commands.ReadOnly},
+	{Name: "info", Arity: -1, MaxArgs: commands.MaxOptions, Flags: commands.Fanned, Run: info},
+	{Name: "role", Arity: 1, Run: role},
+	{Name: "acl", Route: commands.AnyNode},
+	{Name: "acl|setuser", Flags: commands.Fanned, Run: everyServer, Secret: commands.SecretsFrom(2)},
+	{Name: "acl|deluser", Flags: commands.Fanned, Run: everyServer},
+	{Name: "acl|save", Flags: commands.Fanned, Run: everyServer},
+	{Name: "acl|load", Flags: commands.Fanned, Run: everyServer},
+	{Name: "acl|log", Flags: commands.Fanned, Run: aclLog},
+	{Name: "acl|list", Route: commands.AnyNode, Flags: commands.ReadOnly},
+	{Name: "acl|users", Route: commands.AnyNode, Flags: commands.ReadOnly},
+	{Name: "acl|getuser", Route: commands.AnyNode, Flags: commands.ReadOnly},
+	{Name: "acl|dryrun", Route: commands.AnyNode, Flags: commands.ReadOnly},
+	{Name: "acl|whoami", Arity: 2, Run: aclWhoAmI},
+	{Name: "acl|cat", Arity: -2, Run: aclCat},
+	{Name: "acl|genpass", Route: commands.AnyNode, Flags: commands.ReadOnly},
+	{Name: "acl|help", Route: commands.AnyNode, Flags: commands.ReadOnly},
+	{Name: "memory|purge", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.First},
+	{Name: "memory|stats", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeMemoryStats},
+	{Name: "memory|doctor", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Texts},
+	{Name: "memory|malloc-stats", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Texts},
+	{Name: "slowlog|get", MaxArgs: commands.MaxOptions, Flags: commands.ReadOnly | commands.Fanned, Run: slowlogGet, Queue: commands.QueueSpread},
+	{Name: "slowlog|len", Flags: commands.ReadOnly | commands.Fanned, Run: slowlogLen, Queue: commands.QueueSpread},
+	{Name: "slowlog|reset", Flags: commands.ReadOnly | commands.Fanned, Run: slowlogReset, Queue: commands.QueueEverywhere, Queued: emptiesSlowLog},
+	{Name: "latency|latest", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeLatest},
+	{Name: "latency|history", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeHistory},
+	{Name: "latency|histogram", MaxArgs: commands.MaxNames, Flags: commands.ReadOnly | commands.Fanned, Run: latencyHistogram, Queue: commands.QueueSpread},
+	{Name: "latency|graph", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Texts},
+	{Name: "latency|doctor", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Texts},
+	{Name: "latency|reset", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Max},
+	{Name: "lastsave", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Min}, // all have saved since then
+	{Name: "debug", Flags: commands.Fanned, Run: debug, Why: breaksServers, Queue: commands.QueueSpread},
+}
