@@ -34,57 +34,46 @@
 -- field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in readers.lua.
 local key, fence_key = KEYS[1], KEYS[2]
 local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
+local more = ARGV[10] -- a keeper and what comes behind it
+--#include fence.lua
+local kind = redis.call('TYPE', key)
+kind = kind.ok or kind
+local clock = redis.call('TIME')
+
+if kind == 'none' and mode == 'w' and not more then -- most calls end here
+  local f = next_fence(fence_key, clock)
+  local ms = lease + math.min(clock[2] % 1000, 1) -- as in_ms has it
+  redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', ms)
+  return tonumber(f)
+end
+
 local proxy, wait, limits, publish = ARGV[6], ARGV[7], ARGV[8] or '', ARGV[9]
-local keeper, meta, master = ARGV[10] or '', ARGV[11] or '', ARGV[12] or ''
-local relying = keeper
+local keeper, meta, master = more or '', ARGV[11] or '', ARGV[12] or ''
+local relying, note = keeper, meta == '' and '' or ' ' .. meta
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
-local clock, now, from -- the reply of TIME, and what in_ms makes of it
---#include look.lua
-local kind, plain, plain_ids, owner = look(key)
-
-if kind == 'none' then -- free, and nobody waits: most calls end here
-  if master ~= '' then
-    --#include master.lua
-    local other = other_master(master)
-    if other then return other end
-  end
-  clock = redis.call('TIME')
-  --#include fence.lua
+--#include now.lua
+--#include master.lua
+local now, from = in_ms(clock)
+if kind == 'none' then
+  local other = master ~= '' and other_master(master)
+  if other then return other end
   local f = next_fence(fence_key, clock)
-  if mode == 'w' and keeper == '' and meta == '' then
-    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', lease + math.min(clock[2] % 1000, 1))
-    return tonumber(f)
-  end
-  --#include now.lua
-  now, from = in_ms(clock)
-  local e = from + lease
-  local hold = table.concat({e, 1, f, now, keeper == '' and '-' or keeper, '+' .. id}, ' ')
-  if meta ~= '' then hold = hold .. ' ' .. meta end
-  if mode == 'w' then
-    redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold)
-  else
-    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold, 'm', '1', 'm:0', 'r:' .. token .. ' ')
-  end
-  redis.call('PEXPIREAT', key, e)
+  --#include create.lua
+  if create(key, mode, token, f, lease, now, from, keeper, id, note) then return tonumber(f) end
   return {token, tonumber(f), lease, 1}
 end
 
---#include now.lua
-clock = redis.call('TIME')
-now, from = in_ms(clock)
-if kind ~= 'plain' and kind ~= 'hash' then
-  --#include foreign.lua
-  return foreign(key, kind)
-end
+--#include plain.lua
+local plain, plain_ids, owner = read_plain(kind == 'string' and redis.call('GET', key))
 if plain and not proxy and owner ~= token then return false end -- that is quickly said
 if plain then
   --#include unfold.lua
   clock = unfold(key, plain, plain_ids, owner)
   now, from = in_ms(clock)
 end
-local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
-if s[1] ~= '1' then
+local s = (plain or kind == 'hash') and redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
+if not s or s[1] ~= '1' then
   --#include foreign.lua
   return foreign(key, kind)
 end
@@ -110,9 +99,9 @@ local field, mine = 'r:' .. token, not writing and s[5]
 if writing and s[2] == token then
   field, mine = 'w', writer
 end
-local e, n, f, since, kept, ids, note
+local e, n, f, since, kept, ids, noted
 if mine then
-  e, n, f, since, kept, ids, note = parse_hold(mine)
+  e, n, f, since, kept, ids, noted = parse_hold(mine)
   if e <= now then mine = nil end
 end
 if s[5] and not mine and not writing then -- what is left of a lease that is over
@@ -133,7 +122,7 @@ if mine then
     if reentrant then n = n + 1 end
     ids = ids .. (upgrade and (reentrant and '*' or '^') or reentrant and '+' or '=') .. id
     kept = rely(kept, relying)
-    if meta ~= '' then note = ' ' .. meta end
+    if meta ~= '' then noted = note end
   end
   e = math.max(e, from + lease)
 end
@@ -149,7 +138,7 @@ if mine and not upgrade then
     welcome_readers(lock)
   end
   if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, e) end
-  save(lock, field, pack_hold(e, n, f, since, kept, ids, note))
+  save(lock, field, pack_hold(e, n, f, since, kept, ids, noted))
   local upgraded = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, name or id, 1, true))
   if upgraded then
     local was, count = string.match(redis.call('HGET', key, 'b') or '', ' ' .. upgraded .. ' (%d+) (%d+);')
@@ -186,16 +175,12 @@ else
     return {err = 'QUEUEFULL ' .. lock.readers .. ' clients share this lock already: try again later, or raise lock-max-readers'}
   end
   if turn then
-    if master ~= '' then
-      --#include master.lua
-      local other = other_master(master)
-      if other then
-        save(lock)
-        return other
-      end
+    local other = master ~= '' and other_master(master)
+    if other then
+      save(lock)
+      return other
     end
     local read = upgrade and ' ' .. id .. ' ' .. f .. ' ' .. n - (reentrant and 1 or 0) .. ';'
-    --#include fence.lua
     f = next_fence(fence_key, clock)
     if lock.place then drop(lock, lock.place, id) end
     if upgrade then
@@ -204,10 +189,10 @@ else
       lock.readers, lock.readers_end = 0, 0
       lock.offered, lock.offer_end = 0, 0 -- whoever was offered the lock waits on
       read = read .. string.sub(redis.call('HGET', key, 'b') or '', 1, 120)
-      save(lock, 'o', token, 'w', pack_hold(e, n, f, now, kept, ids, note), 'b', read)
+      save(lock, 'o', token, 'w', pack_hold(e, n, f, now, kept, ids, noted), 'b', read)
       return {token, tonumber(f), e - from, n}
     end
-    local hold = pack_hold(from + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, meta == '' and '' or ' ' .. meta)
+    local hold = pack_hold(from + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, note)
     outlast(lock, from + lease)
     if mode == 'w' then
       save(lock, 'o', token, 'w', hold)

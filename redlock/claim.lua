@@ -14,7 +14,7 @@
 local key, fence_key = KEYS[1], KEYS[2]
 local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
 local wanted, most, relying, meta = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
-local keeper = (relying == '' or string.sub(relying, 1, 1) == '=') and '-' or relying
+local keeper = string.sub(relying, 1, 1) == '=' and '' or relying
 local note = meta == '' and '' or ' ' .. meta
 --#include now.lua
 --#include fence.lua
@@ -26,18 +26,9 @@ local kind, plain, plain_ids, owner = look(key)
 
 if kind == 'none' then
   if not wanted then return {0, 1, '', micros} end
-  local f, e = next_fence(fence_key, clock, wanted), from + lease
-  if mode == 'w' and keeper == '-' and meta == '' then
-    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', e - now)
-    return {tonumber(f), lease, 1, 1, micros}
-  end
-  local hold = table.concat({e, 1, f, now, keeper, '+' .. id}, ' ') .. note
-  if mode == 'w' then
-    redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold)
-  else
-    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold, 'm', '1', 'm:0', 'r:' .. token .. ' ')
-  end
-  redis.call('PEXPIREAT', key, e)
+  local f = next_fence(fence_key, clock, wanted)
+  --#include create.lua
+  create(key, mode, token, f, lease, now, from, keeper, id, note)
   return {tonumber(f), lease, 1, 1, micros}
 end
 --#include foreign.lua
@@ -128,7 +119,7 @@ if upgrade then
 end
 e = from + lease
 outlast(lock, e)
-local hold = pack_hold(e, 1, f, now, keeper, '+' .. id, note)
+local hold = pack_hold(e, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, note)
 if mode == 'w' then
   save(lock, 'o', token, 'w', hold)
 else

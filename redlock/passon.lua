@@ -1,3 +1,4 @@
+--#include fence.lua
 -- pass_on(lock, had, near, request, answered) gives a lock that is not written on to who waits first. A
 -- waiter of this very proxy gets it at once, since the proxy is alive to tell it, if near says so; any other
 -- is offered it. A lock that is free and wanted by nobody is deleted. had says that fields of a writer are
@@ -14,7 +15,6 @@ local function pass_on(lock, had, near, request, answered)
   end
   if mode == '?' then ask(lock) end
   if seq and seq >= lock.offered and mode == 'w' and not read and proxy == lock.me and near then
-    --#include fence.lua
     local f, e = next_fence(lock.fence_key, lock.clock), lock.from + lease
     drop(lock, seq, wid)
     lock.head = seq + 1

@@ -20,14 +20,13 @@ local key, fence_key = KEYS[1], KEYS[2]
 local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local telling = after == 'tell' or after == 'tell-others' -- where there is no queue
 if want == '' then want = id end
---#include look.lua
+--#include plain.lua
 --#include recall.lua
-local kind, plain, plain_ids, owner = look(key)
-if kind == 'none' then return recall(fence_key, id) or false end
-
---#include meant.lua
 --#include remember.lua
-if kind == 'plain' then -- most calls end here
+--#include meant.lua
+local plain, plain_ids, owner = read_plain(redis.call('MGET', key)[1]) -- which knows no hash
+
+if plain then -- most calls end here
   if want ~= plain or owner ~= token then
     local before = recall(fence_key, id)
     if before then return before end
@@ -39,8 +38,11 @@ if kind == 'plain' then -- most calls end here
   if after == 'tell' or listen and (listen.err or listen[2] > 1) then redis.call(publish, key, id) end
   return 1
 end
-local s = kind == 'hash' and redis.call('HMGET', key, 'v', 'o', 'w', 's', 'u')
-if not s or s[1] ~= '1' then
+local s = redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u')
+if s[1] ~= '1' then
+  local kind = redis.call('TYPE', key)
+  kind = kind.ok or kind
+  if kind == 'none' then return recall(fence_key, id) or false end
   --#include foreign.lua
   return foreign(key, kind)
 end
