@@ -55,8 +55,8 @@ local function broke(hold)
   return true
 end
 if writer and not broke(writer) then return 0 end
-local read, bytes, enough = lock.readers > 0, 0, false
-for fields, holds in reader_holds(key, lock.readers) do
+local read, more = lock.readers > 0, false
+for fields, holds, _, enough in reader_holds(key, lock.readers) do
   local gone = {}
   for i, hold in ipairs(holds) do
     if broke(hold) then gone[#gone + 1] = fields[i] end
@@ -64,8 +64,8 @@ for fields, holds in reader_holds(key, lock.readers) do
   if #gone > 0 then
     redis.call('HDEL', key, unpack(gone))
     lock.readers, lock.readers_end = lock.readers - #gone, 0
-    enough, bytes = long_enough(bytes, holds)
-    if enough then break end
+    more = enough and lock.readers > 0
+    if more then break end
   end
 end
 for proxy, keepers in pairs(told) do
@@ -73,7 +73,7 @@ for proxy, keepers in pairs(told) do
 end
 local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
 if last < highest then redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest)) end
-if enough and lock.readers > 0 then
+if more then
   save(lock)
   return -1
 end

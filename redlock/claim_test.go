@@ -224,3 +224,52 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 		}
 	}
 }
+
+// A writer that only reads from now on tells those who wait; a late copy of such a request changes nothing. R29 R33
+func TestClaimOfAWriterThatReads(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, s *server) {
+		c := s.connect()
+		defer c.Close()
+		heard := make(chan string, 9)
+		listens := s.connect()
+		if _, err := listens.do(resp.AppendCommandStrings(nil, "SUBSCRIBE", lockKey)); err != nil {
+			t.Fatal(err)
+		}
+		go func() { // ends with the connection
+			defer close(heard)
+			for {
+				message, err := listens.reply()
+				if err != nil {
+					return
+				}
+				v, _, _ := resp.Parse(message)
+				heard <- v.Elems[2].Text()
+			}
+		}()
+		claim := func(mode, id string) {
+			t.Helper()
+			args := []string{"a", "5000", mode, "p0000000" + id, "0", "1", "9", "", ""}
+			if reply, err := c.do(eval(claimScript, []string{lockKey, "lock:fence:{a}"}, args...)); err != nil || reply[0] != '*' {
+				t.Fatalf("%q %v", reply, err)
+			}
+		}
+		writes := func() bool { return s.ask("HEXISTS", lockKey, "w").Int == 1 }
+		claim("w", "00000001")
+		claim("w", "00000003")
+		claim("r", "00000002")
+		if !writes() {
+			t.Error("a late copy made a reader of the writer")
+		}
+		claim("r", "00000004")
+		if writes() {
+			t.Error("it writes still")
+		}
+		s.ask("PUBLISH", lockKey, "end")
+		if first := <-heard; first != "p000000000000004" {
+			t.Errorf("those who wait heard %q", first)
+		}
+		listens.Close()
+		for range heard {
+		}
+	})
+}

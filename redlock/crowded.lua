@@ -4,13 +4,14 @@ local function crowded(lock, most)
   if not most or lock.readers < most then return false end
   local last, at = string.match(redis.call('HGET', lock.key, 'dr') or '', '^(%d+) ?(%d*)$')
   if (tonumber(last or '') or 0) + 1000 > lock.now then return true end
-  local bytes, stop = 0, false
-  for fields, holds, seen in reader_holds(lock.key, 0, tonumber(at or '')) do
+  local next_at = 0
+  for fields, holds, seen, enough in reader_holds(lock.key, 0, tonumber(at or '')) do
     drop_readers(lock, fields, holds)
-    at = seen
-    stop, bytes = long_enough(bytes, holds)
-    if stop then break end
+    if enough then
+      next_at = seen
+      break
+    end
   end
-  redis.call('HSET', lock.key, 'dr', lock.now .. ' ' .. (stop and at or 0))
+  redis.call('HSET', lock.key, 'dr', lock.now .. ' ' .. next_at)
   return lock.readers >= most
 end

@@ -61,14 +61,12 @@ local state = redis.call('HMGET', key, 'o', 'w', 's')
 add({'o', 'w'}, state)
 if not state[3] then return all end
 local c, h, t, k = string.match(state[3], '^(%d+) (%d+) (%d+) (%d+)')
-local bytes, enough = 0, false
 if token ~= '' then
   add({'r:' .. token}, redis.call('HMGET', key, 'r:' .. token))
   return all
 end
-for fields, holds, seen in reader_holds(key, math.max(c - (told or 0), 0), tonumber(at)) do
+for fields, holds, seen, enough in reader_holds(key, math.max(c - (told or 0), 0), tonumber(at)) do
   add(fields, holds)
-  enough, bytes = long_enough(bytes, holds)
   if enough then
     add({'next'}, {tostring(seen)})
     return all

@@ -22,14 +22,13 @@ local function reads(lock, token)
   return hold and tonumber(string.match(hold, '^%d+')) > lock.now
 end
 
--- lives(lock, proxy, deadline) says that a waiter does. alive is what is known of the proxies so far.
+-- lives(lock, proxy, deadline) says that a waiter does. lock.alive is what is known of the proxies so far: that
+-- this one lives.
 local function lives(lock, proxy, deadline)
-  local alive = lock.alive or {[lock.me or ''] = true}
-  lock.alive = alive
-  if alive[proxy] == nil then
-    alive[proxy] = (tonumber(redis.call('HGET', lock.key, 'p:' .. proxy)) or 0) > lock.now
+  if lock.alive[proxy] == nil then
+    lock.alive[proxy] = (tonumber(redis.call('HGET', lock.key, 'p:' .. proxy)) or 0) > lock.now
   end
-  return alive[proxy] and deadline > lock.now
+  return lock.alive[proxy] and deadline > lock.now
 end
 
 -- first(lock) is the first waiter that lives; the dead before it are dropped. A reader who waits to be the
@@ -85,12 +84,8 @@ local function lapse(lock)
       local _, id, proxy = parse_entry(entry)
       drop(lock, seq, id)
       redis.call('HDEL', lock.key, 'p:' .. proxy)
-      if proxy == lock.me then
-        lock.asleep = true
-      else
-        lock.alive = lock.alive or {[lock.me or ''] = true}
-        lock.alive[proxy] = false
-      end
+      lock.asleep = lock.asleep or proxy == lock.me
+      lock.alive[proxy] = proxy == lock.me
     end
   end
   lock.offered, lock.offer_end = 0, 0
@@ -99,20 +94,13 @@ end
 -- offer(lock, seq) reserves the free lock for half a second for the waiter at seq, or for it and the readers
 -- that stand behind it, and wakes them.
 local function offer(lock, seq)
-  local woken, i, stop = {}, seq, math.min(lock.tail, seq + 1000)
-  while i < stop and #woken < 100 do
-    local entry = redis.call('HGET', lock.key, 'q:' .. i)
-    if entry then
-      local mode, id = string.match(entry, '^(%a) (%S+)')
-      if mode ~= 'r' and #woken > 0 then break end
-      woken[#woken + 1] = id
-      if mode ~= 'r' then
-        i = i + 1
-        break
-      end
-    end
+  local woken, stop, i, mode, id = {}, math.min(lock.tail, seq + 1000), seq
+  repeat
+    mode, id = string.match(redis.call('HGET', lock.key, 'q:' .. i) or '', '^(%a) (%S+)')
+    if mode and mode ~= 'r' and #woken > 0 then break end -- it stands behind readers
+    woken[#woken + 1] = id
     i = i + 1
-  end
+  until mode and mode ~= 'r' or i >= stop or #woken == 100
   lock.offered, lock.offer_end = i, lock.now + 500
   redis.call(lock.publish, lock.key, table.concat(woken, ' '))
 end

@@ -1,15 +1,14 @@
 -- reader_holds(key, count, at) is for a loop over the readers of a lock, some at a time: it gives their fields,
--- their holds in the same order, and how many names it has gone through, from the at-th on (nil: from the
--- first). count is how many readers there must be from there on, 0 if that is not known.
+-- their holds in the same order, how many names it has gone through, from the at-th on (nil: from the first), and
+-- whether that is enough for one script. count is how many readers there must be from there on, 0 if that is not known.
 --
 -- A lock may have many more waiters than readers, so the names of all its fields are too many to read. The
 -- names of the readers' fields are listed in the fields m:0, m:1 ..., 16 in each, m of them in all; enlist
 -- adds to them. A reader that has gone is still listed, and one that came back is listed twice. A reader that
 -- was let in by a proxy of an older version is not listed: if fewer than count are found, the names of all
--- fields are read. A hold may be a kilobyte long, so that a script may have to stop before it has seen all:
--- see long_enough.
+-- fields are read. A hold may be a kilobyte long: about 200 of them are enough, while others wait for Redis.
 local function reader_holds(key, count, at)
-  local names, seen, parts = {}, {}, {}
+  local names, seen, parts, bytes = {}, {}, {}, 0
   local function add(name)
     if not seen[name] then names[#names + 1] = name end
     seen[name] = true
@@ -33,16 +32,10 @@ local function reader_holds(key, count, at)
       if hold then
         fields[#fields + 1] = names[first + i]
         holds[#holds + 1] = hold
+        bytes = bytes + #hold
       end
     end
     count = math.max(count - #holds, 0)
-    return fields, holds, at
+    return fields, holds, at, bytes > 150000
   end
-end
-
--- long_enough(bytes, holds) says that a script has read as much of holds as is good for one that others wait
--- for: about 200 kilobytes. bytes is what it has read before these. It returns what it has read by now too.
-local function long_enough(bytes, holds)
-  for _, hold in ipairs(holds) do bytes = bytes + #hold end
-  return bytes > 150000, bytes
 end

@@ -12,17 +12,14 @@
 --   readers_end              when the last lease of a reader ends; 0: not known
 -- The queue begins at 1, so that a reader who becomes the writer can stand before all.
 local function load_state(lock, packed, writer)
-  local readers, head, tail, waiters, offered, offer_end, expires, readers_end = 0, 1, 1, 0, 0, 0, 0, 0
-  if packed then
-    readers, head, tail, waiters, offered, offer_end, expires, readers_end =
-      string.match(packed, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  elseif writer then
-    expires = string.match(writer, '^%d+')
-  end
+  local readers, head, tail, waiters, offered, offer_end, expires, readers_end = string.match(
+    packed or '0 1 1 0 0 0 ' .. string.match(writer or '0', '^%d+') .. ' 0',
+    '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   lock.readers, lock.readers_end = tonumber(readers), tonumber(readers_end)
   lock.head, lock.tail, lock.waiters = tonumber(head), tonumber(tail), tonumber(waiters)
   lock.offered, lock.offer_end, lock.expires = tonumber(offered), tonumber(offer_end), tonumber(expires)
   lock.packed, lock.expires_now = packed, lock.expires -- as they are in Redis
+  lock.alive = {[lock.me or ''] = true}
   return lock
 end
 
