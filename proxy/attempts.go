@@ -142,7 +142,8 @@ func (a *attempts) mustWait(h host) bool {
 }
 
 // LoginEnded implements commands.Server.
-func (s *Server) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
+func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
+	s := v.s
 	found, ok := s.byID.Load(c.ID)
 	if !ok {
 		return
@@ -162,14 +163,14 @@ func (s *Server) LoginEnded(c *commands.Client, user string, upstream bool, refu
 	if upstream {
 		kind = &s.failures.user
 	}
-	kind.note(s.o.Log, "authentication failed", "client", c.Addr, "user", s.shownUser(user))
+	kind.note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
 }
 
 // shownUser is a user's name for the log. What cannot be a name, or is the password in its place, is not
 // shown.
-func (s *Server) shownUser(user string) string {
+func (v whole) shownUser(user string) string {
 	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
-	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) || s.CheckAuth([]byte("default"), []byte(user)) {
+	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) || v.CheckAuth([]byte("default"), []byte(user)) {
 		return "(not shown)"
 	}
 	return user

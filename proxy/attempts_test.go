@@ -263,7 +263,7 @@ func TestShownUser(t *testing.T) {
 			"alice": "alice", "a.b@c-d": "a.b@c-d", "pass-word": "(not shown)", "a b": "(not shown)",
 			"a\nlevel=ERROR": "(not shown)", strings.Repeat("a", 65): "(not shown)", "\x1b[31m": "(not shown)",
 		} {
-			if got := r.server.shownUser(name); got != want {
+			if got := (whole{r.server}).shownUser(name); got != want {
 				t.Errorf("%q: %s", name, got)
 			}
 		}

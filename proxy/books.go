@@ -26,7 +26,7 @@ type books struct {
 }
 
 // Books implements commands.Ledger.
-func (s *Server) Books() commands.Books { return &s.books }
+func (v whole) Books() commands.Books { return &v.s.books }
 
 // note counts a reply of the proxy if it is an error.
 func (b *books) note(reply []byte) {
@@ -72,9 +72,7 @@ func (b *books) Commands() []commands.OwnCommand {
 // raw is what was counted since the start.
 func (b *books) raw() map[string]commands.OwnCommand {
 	all := make(map[string]commands.OwnCommand)
-	b.s.mu.Lock()
-	defer b.s.mu.Unlock()
-	for _, c := range b.s.counters {
+	for _, c := range b.s.counters.list() {
 		o := all[c.name]
 		o.Name = c.name
 		o.Calls += c.own.Load()

@@ -7,9 +7,7 @@ func (s *Server) Change(o Options) {
 	s.now.Store(&o)
 	s.memory.limit.Store(o.MaxMemory)
 	s.scripts.SetLimit(int(o.MaxMemory / scriptShare))
-	s.commandLimits.mu.Lock()
-	s.applyLimits()
-	s.commandLimits.mu.Unlock()
+	s.limits.follow(o.Limits)
 	for _, w := range s.workers {
 		w.loop.Post(func() {
 			w.crowded = o.Output.crowded()

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"math/bits"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,25 @@ type counter struct {
 
 	// Of those that the proxy answered without asking a node.
 	own, ownFailed, ownNanos, rejected atomic.Uint64
+}
+
+// counters are those of all loops. Safe for concurrent use.
+type counters struct {
+	mu  sync.Mutex
+	all []*counter
+}
+
+func (c *counters) add(one *counter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, one)
+}
+
+// list is all of them, which nobody changes.
+func (c *counters) list() []*counter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[:len(c.all):len(c.all)]
 }
 
 // observeOwn notes that the proxy answered by itself.

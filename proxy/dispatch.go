@@ -263,7 +263,7 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 	call := &s.w.call
 	*call = commands.Call{
 		Command: cmd, Args: args, Raw: raw,
-		Client: &s.Client, Table: s.w.table, Server: s.w.server, Place: r.placeOf(cmd), Actions: actions{s},
+		Client: &s.Client, Table: s.w.table, Server: whole{s.w.server}, Place: r.placeOf(cmd), Actions: actions{s},
 	}
 	s.running = true
 	if s.w.slow < 0 || s.w.slow >= briefly {
@@ -276,13 +276,13 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 }
 
 // Server implements transaction.Proxy.
-func (r *router) Server() commands.Server { return r.s.w.server }
+func (r *router) Server() commands.Server { return whole{r.s.w.server} }
 
 // Table implements transaction.Proxy.
 func (r *router) Table() *commands.Table { return r.s.w.table }
 
 // CommandLimit implements transaction.Proxy.
-func (r *router) CommandLimit() int { return r.s.w.server.limits.Load().open.CommandLimit() }
+func (r *router) CommandLimit() int { return r.s.w.server.limits.now.Load().open.CommandLimit() }
 
 // ScriptLoaded implements transaction.Proxy.
 func (r *router) ScriptLoaded() { r.s.w.server.pipeStats.Redirects[cluster.ScriptRedirect].Add(1) }

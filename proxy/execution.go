@@ -259,7 +259,7 @@ func (a *execution) act(e *transaction.Queued, read *longCommand) {
 	run := func(cmd *commands.Command, args [][]byte, raw []byte) {
 		call := &commands.Call{
 			Command: cmd, Args: args, Raw: raw,
-			Client: &s.Client, Table: s.w.table, Server: s.w.server, Actions: may,
+			Client: &s.Client, Table: s.w.table, Server: whole{s.w.server}, Actions: may,
 		}
 		if read.cmd == cmd {
 			call.Place = &read.place

@@ -2,19 +2,19 @@ package proxy
 
 import "lockproxy/commands"
 
-// This file implements commands.Face.
+// This file is commands.Face of whole.
 
 // ClusterMode implements commands.Face.
-func (s *Server) ClusterMode() bool { return s.o.ClusterMode }
+func (v whole) ClusterMode() bool { return v.s.o.ClusterMode }
 
 // Announced implements commands.Face.
-func (s *Server) Announced() []string { return s.o.Announce }
+func (v whole) Announced() []string { return v.s.o.Announce }
 
 // Home implements commands.Face.
-func (s *Server) Home() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, ln := range s.listeners {
+func (v whole) Home() string {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	for _, ln := range v.s.listeners {
 		if ln.Addr().Network() == "tcp" {
 			return ln.Addr().String()
 		}
@@ -23,13 +23,13 @@ func (s *Server) Home() string {
 }
 
 // Secure implements commands.Face.
-func (s *Server) Secure() bool { return s.o.TLS != nil }
+func (v whole) Secure() bool { return v.s.o.TLS != nil }
 
 // Served implements commands.Face.
-func (s *Server) Served() int { return s.upstream.Topology().Served() }
+func (v whole) Served() int { return v.s.upstream.Topology().Served() }
 
 // ReplicaReads implements commands.Face.
-func (s *Server) ReplicaReads() commands.ReplicaReads { return s.o.ReplicaReads }
+func (v whole) ReplicaReads() commands.ReplicaReads { return v.s.o.ReplicaReads }
 
 // WatchReplicas implements commands.Face.
-func (s *Server) WatchReplicas() { s.upstream.WatchReplicas() }
+func (v whole) WatchReplicas() { v.s.upstream.WatchReplicas() }

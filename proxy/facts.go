@@ -12,54 +12,54 @@ import (
 	"lockproxy/commands"
 )
 
-// This file is what commands may ask of the proxy as a whole: it implements
-// commands.Server.
+// whole is the proxy as commands see it: it implements commands.Server.
+type whole struct{ s *Server }
 
 // AuthRequired implements commands.Server.
-func (s *Server) AuthRequired() bool { return s.o.UsersOnly || s.now.Load().Password != "" }
+func (v whole) AuthRequired() bool { return v.s.o.UsersOnly || v.s.now.Load().Password != "" }
 
 // UsersOnly implements commands.Server.
-func (s *Server) UsersOnly() bool { return s.o.UsersOnly }
+func (v whole) UsersOnly() bool { return v.s.o.UsersOnly }
 
 // CheckAuth implements commands.Server. The one user is called "default", as
 // that of a Redis without ACL rules.
-func (s *Server) CheckAuth(user, password []byte) bool {
-	// Digests have one length, so the comparison tells nothing of the password's.
-	want, got := sha256.Sum256([]byte(s.now.Load().Password)), sha256.Sum256(password)
+func (v whole) CheckAuth(user, password []byte) bool {
+	// Digests have one length, so the comparison tells nothing of the password'v.s.
+	want, got := sha256.Sum256([]byte(v.s.now.Load().Password)), sha256.Sum256(password)
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && string(user) == "default"
 }
 
 // Config implements commands.Server.
-func (s *Server) Config() commands.Config { return s.o.Config }
+func (v whole) Config() commands.Config { return v.s.o.Config }
 
 // Scripts implements commands.Server.
-func (s *Server) Scripts() *commands.Scripts { return s.scripts }
+func (v whole) Scripts() *commands.Scripts { return v.s.scripts }
 
 // RedisVersion implements commands.Server.
-func (s *Server) RedisVersion() string { return s.upstream.Topology().RedisVersion }
+func (v whole) RedisVersion() string { return v.s.upstream.Topology().RedisVersion }
 
 // Clustered implements commands.Server.
-func (s *Server) Clustered() bool { return s.upstream.Topology().Kind == cluster.Cluster }
+func (v whole) Clustered() bool { return v.s.upstream.Topology().Kind == cluster.Cluster }
 
 // Facts implements commands.Server.
-func (s *Server) Facts() commands.Facts {
+func (v whole) Facts() commands.Facts {
 	f := commands.Facts{
-		Version:    s.o.Version,
-		Upstream:   kindNames[s.upstream.Topology().Kind],
-		ConfigFile: s.o.ConfigFile,
-		RunID:      s.runID,
-		Started:    s.started,
-		MaxClients: s.now.Load().MaxClients,
-		Stats:      s.books.since(s.shared()),
+		Version:    v.s.o.Version,
+		Upstream:   kindNames[v.s.upstream.Topology().Kind],
+		ConfigFile: v.s.o.ConfigFile,
+		RunID:      v.s.runID,
+		Started:    v.s.started,
+		MaxClients: v.s.now.Load().MaxClients,
+		Stats:      v.s.books.since(v.s.shared()),
 	}
-	if p := s.pause.Load(); p != nil {
+	if p := v.s.pause.Load(); p != nil {
 		f.Pause, f.PauseLeft = p.kind, max(time.Until(p.until), 0)
 	}
 	f.Executable, _ = os.Executable() // without it the line stays empty
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.listeners) > 0 {
-		f.Addr = s.listeners[0].Addr().String()
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	if len(v.s.listeners) > 0 {
+		f.Addr = v.s.listeners[0].Addr().String()
 	}
 	return f
 }

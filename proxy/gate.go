@@ -26,7 +26,7 @@ func (r *router) Judge(cmd *commands.Command, args [][]byte, raw []byte, goOn fu
 	s.SetHold(client.HoldOrder)
 	q := &inquiry{
 		s: s, cmd: cmd, raw: client.Lasting(raw), goOn: goOn,
-		user:    commands.NewRightsOf(s.own.User().Name, s.w.server, s.w.table),
+		user:    commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table),
 		caching: s.own.Precedes(),
 	}
 	if len(raw) <= client.LongFrom {
@@ -158,7 +158,7 @@ func (r *roster) expel(s *session, commandsOnTheirWay int) {
 func (r *router) denied(v commands.Verdict) {
 	s := r.s
 	if v.Lacks != "" {
-		s.w.server.logLack(v.Lacks)
+		s.w.roster.logLack(v.Lacks)
 	}
 	if s.executing == nil && !v.Gone {
 		s.tx.Spoil()
@@ -167,11 +167,4 @@ func (r *router) denied(v commands.Verdict) {
 		s.w.roster.expel(s, 1)
 	}
 	s.Reply(v.Refusal)
-}
-
-// logLack logs, once, that the proxy's own user cannot ask what other users may do.
-func (s *Server) logLack(right string) {
-	if s.unable.CompareAndSwap(false, true) {
-		s.o.Log.Error("the proxy's user at the upstream lacks a right that it needs to serve other users", "right", "+"+right)
-	}
 }

@@ -75,7 +75,7 @@ func TestLimitsAreLearnt(t *testing.T) {
 	inLargeBubble(t, Options{}, func(r *rig, seen func() string) {
 		for _, learnt := range []cluster.Limits{{Bulk: 2 << 20}, {Buffer: 2 << 20}, {Bulk: 2 << 20, Buffer: 3 << 20}} {
 			r.limits = learnt
-			r.server.learnLimits(r.Context())
+			r.server.limits.learn(r.limits, r.server.o.Log)
 			c := r.connect()
 			c.post("SET a " + largeValue)
 			c.expect("+SET 1048576\r\n")
@@ -84,7 +84,7 @@ func TestLimitsAreLearnt(t *testing.T) {
 			c.expectClosed()
 		}
 		r.limits = cluster.Limits{}
-		r.server.learnLimits(r.Context())
+		r.server.limits.learn(r.limits, r.server.o.Log)
 		c := r.connect()
 		c.post("SET a " + strings.Repeat("v", 3<<20))
 		c.expect("+SET 3145728\r\n")

@@ -1,52 +1,62 @@
 package proxy
 
 import (
-	"context"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
-// This file is the limits of one command: those that are set, lowered to what the masters of the upstream take, so
-// that a command which they would close the connection for is refused before it is sent.
+// commandLimits are the limits of one command: those that are set, lowered to what the masters of the upstream
+// take, so that a command which they would close the connection for is refused before it is sent. Safe for
+// concurrent use.
+type commandLimits struct {
+	now atomic.Pointer[limits]
+
+	mu     sync.Mutex
+	set    resp.Limits
+	learnt cluster.Limits
+}
 
 // limits are those of one command, after AUTH and before.
 type limits struct{ open, closed resp.Limits }
 
-// commandLimits are those of the upstream.
-type commandLimits struct {
-	mu     sync.Mutex
-	learnt cluster.Limits
+// follow sets the limits.
+func (c *commandLimits) follow(set resp.Limits) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.set = set
+	c.apply()
 }
 
-// learnLimits asks the masters of the upstream for theirs.
-func (s *Server) learnLimits(ctx context.Context) {
-	learnt := s.upstream.Limits(ctx)
-	s.commandLimits.mu.Lock()
-	defer s.commandLimits.mu.Unlock()
-	if learnt != s.commandLimits.learnt {
-		s.o.Log.Info("limits of the upstream", "proto-max-bulk-len", learnt.Bulk, "client-query-buffer-limit", learnt.Buffer)
+// learn takes over those of the masters.
+func (c *commandLimits) learn(learnt cluster.Limits, log *slog.Logger) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if learnt != c.learnt {
+		log.Info("limits of the upstream", "proto-max-bulk-len", learnt.Bulk, "client-query-buffer-limit", learnt.Buffer)
 	}
-	s.commandLimits.learnt = learnt
-	s.applyLimits()
+	c.learnt = learnt
+	c.apply()
 }
 
-// applyLimits has the loops keep the limits. It needs the lock of commandLimits. An argument larger than the query buffer of a client may be breaks its
+// apply has the loops keep the limits. An argument larger than the query buffer of a client may be breaks its
 // connection as one above proto-max-bulk-len does.
-func (s *Server) applyLimits() {
-	l := s.now.Load().Limits
-	for _, most := range []int{s.commandLimits.learnt.Bulk, s.commandLimits.learnt.Buffer} {
+func (c *commandLimits) apply() {
+	l := c.set
+	for _, most := range []int{c.learnt.Bulk, c.learnt.Buffer} {
 		if most > 0 {
 			l.Bulk = min(l.BulkLimit(), most)
 		}
 	}
-	s.limits.Store(&limits{l, l.Unauthenticated()})
+	c.now.Store(&limits{l, l.Unauthenticated()})
 }
 
 // limitsOf are those of the next command of s.
 func (w *worker) limitsOf(s *session) *resp.Limits {
-	l := w.server.limits.Load()
+	l := w.server.limits.now.Load()
 	if s.Authenticated {
 		return &l.open
 	}

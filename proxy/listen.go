@@ -123,7 +123,7 @@ func (s *Server) Admit(nc net.Conn) {
 	addr, local, unix := endpoints(nc)
 	ses := newSession(commands.Client{
 		ID: id, Addr: addr, LocalAddr: local, Unix: unix,
-		Created: time.Now(), Proto: 2, Authenticated: !s.AuthRequired(),
+		Created: time.Now(), Proto: 2, Authenticated: !whole{s}.AuthRequired(),
 	}, w)
 	posted := w.loop.Post(func() {
 		conn, err := w.loop.Add(nc, ses)

@@ -46,6 +46,6 @@ func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
 	if cmd.Flags&commands.Alone != 0 {
 		return s.answers.len() > 0
 	}
-	key, ok := s.w.server.lockers.Independent(cmd, args)
+	key, ok := s.w.server.locks.engines.Independent(cmd, args)
 	return ok && s.router.locks.mustWait(key, s.answers.tail, &s.answers)
 }

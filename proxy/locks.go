@@ -16,8 +16,15 @@ import (
 // leastLeases is how many times a node timeout fits into every lease of RedLock.
 const leastLeases = 20
 
+// locks are the lock engines, and the masters of RedLock.
+type locks struct {
+	engines lock.Lockers
+	masters []*cluster.Master
+}
+
 // startLocks makes the lock engines and their verbs.
 func (s *Server) startLocks() {
+	s.locks.masters = s.o.Redlock.Masters
 	all := lock.Lockers{Plain: redlock.New(lockUpstream{s.client, s.topics}, s.o.Locks)}
 	if r := s.o.Redlock; len(r.Masters) > 0 {
 		var nodes []redlock.Node
@@ -33,43 +40,43 @@ func (s *Server) startLocks() {
 			NotRun:      func(err error) bool { return errors.Is(err, cluster.ErrUnavailable) },
 		}, o)
 		all.Prefixes, all.LeastLease = r.Prefixes, leastLeases*r.NodeTimeout
-		all.Masters = s.masters
+		all.Masters = s.locks.health
 	}
-	s.lockers = all
-	s.verbs = lock.Verbs(all, s.o.LockNames)
+	s.locks.engines = all
+	s.table.verbs = lock.Verbs(all, s.o.LockNames)
 }
 
-// closeLocks ends the lock engines, all at the same time, when ctx ends at the latest.
-func (s *Server) closeLocks(ctx context.Context) {
+// close ends the lock engines, all at the same time, when ctx ends at the latest.
+func (l *locks) close(ctx context.Context) {
 	var both sync.WaitGroup
-	if s.lockers.Quorum != nil {
-		both.Go(func() { s.lockers.Quorum.Close(ctx) })
+	if l.engines.Quorum != nil {
+		both.Go(func() { l.engines.Quorum.Close(ctx) })
 	}
-	s.lockers.Plain.Close(ctx)
+	l.engines.Plain.Close(ctx)
 	both.Wait()
 }
 
-// lockStats are the counters of all lock engines.
-func (s *Server) lockStats() redlock.Stats {
-	st := s.lockers.Plain.Stats()
-	if s.lockers.Quorum != nil {
-		st = st.Plus(s.lockers.Quorum.Stats())
+// stats are the counters of all lock engines.
+func (l *locks) stats() redlock.Stats {
+	st := l.engines.Plain.Stats()
+	if l.engines.Quorum != nil {
+		st = st.Plus(l.engines.Quorum.Stats())
 	}
 	return st
 }
 
-// masters is how the masters of RedLock are now.
-func (s *Server) masters() []cluster.MasterHealth {
+// health is how the masters of RedLock are now.
+func (l *locks) health() []cluster.MasterHealth {
 	var all []cluster.MasterHealth
-	for _, m := range s.o.Redlock.Masters {
+	for _, m := range l.masters {
 		all = append(all, m.Health())
 	}
 	return all
 }
 
-// quorumReady says why RedLock can grant nothing now, or nil.
-func (s *Server) quorumReady() error {
-	all, votes, why := s.masters(), 0, ""
+// ready says why RedLock can grant nothing now, or nil.
+func (l *locks) ready() error {
+	all, votes, why := l.health(), 0, ""
 	for _, m := range all {
 		if m.Votes {
 			votes++

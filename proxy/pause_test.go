@@ -37,7 +37,7 @@ func TestPauseWrites(t *testing.T) {
 			b.send(line)
 			b.quiet()
 		}
-		if got := r.server.Facts(); got.Held != 15 || got.Pause != 1 || got.PauseLeft <= 4*time.Second {
+		if got := (whole{r.server}).Facts(); got.Held != 15 || got.Pause != 1 || got.PauseLeft <= 4*time.Second {
 			t.Errorf("%d clients are held, pause %d, %v left", got.Held, got.Pause, got.PauseLeft)
 		}
 		if strings.Contains(r.commands(), "SET k v") {
@@ -45,7 +45,7 @@ func TestPauseWrites(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		if got := r.server.Facts(); got.Held != 0 || got.Pause != 0 {
+		if got := (whole{r.server}).Facts(); got.Held != 0 || got.Pause != 0 {
 			t.Errorf("%d clients are held, pause %d", got.Held, got.Pause)
 		}
 		for _, want := range []string{"SET k v", "PFCOUNT k", "PUBLISH c m", "EVAL x 0", "FCALL f 0", "MSET a 1"} {

@@ -5,16 +5,6 @@ import (
 	"lockproxy/commands"
 )
 
-// readsFrom is the least Client.ReadOnly of the clients that read from replicas.
-func (s *Server) readsFrom() int8 {
-	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
-		if s.o.ReplicaReads.Wanted(readOnly) {
-			return readOnly
-		}
-	}
-	return 2
-}
-
 // read sends a command that reads keys of slot to a replica, or where there is none, to the master. What a replica says
 // may be older than what the client has written; the replies come in the order of the commands all the same.
 func (r *router) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
@@ -27,4 +17,14 @@ func (r *router) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
 		Target: cluster.ToSlot(slot), Mode: s.Mode(), Bytes: req, To: to, Tag: tag,
 		Readers: readers, Seed: s.ID, Resend: true,
 	}))
+}
+
+// readsFrom is the least Client.ReadOnly of the clients that read from replicas.
+func (o *Options) readsFrom() int8 {
+	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
+		if o.ReplicaReads.Wanted(readOnly) {
+			return readOnly
+		}
+	}
+	return 2
 }

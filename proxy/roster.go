@@ -128,7 +128,7 @@ func (l *listing) arrived() {
 		}
 		rules, lacks, ok := commands.Users(reply)
 		if lacks != "" {
-			l.w.server.logLack(lacks)
+			l.logLack(lacks)
 		}
 		if l.lacks = lacks; !ok {
 			return
@@ -148,7 +148,7 @@ func (r *roster) rejudge(s *session) {
 		if len(right) == 1 {
 			continue
 		}
-		user := commands.NewRightsOf(s.own.User().Name, s.w.server, s.w.table)
+		user := commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table)
 		slot := s.w.pipes.SomeSlot(s.ID)
 		s.w.pipes.Send(cluster.Request{
 			Target: cluster.ToSlot(slot), Mode: cluster.Mode{Proto: 2}, Bytes: user.Ask(right),
@@ -191,3 +191,10 @@ func (h *hearing) Discard(uint32) bool {
 
 // Detour implements cluster.Receiver.
 func (h *hearing) Detour(uint32) {}
+
+// logLack logs, once, that the proxy's own user cannot ask what other users may do.
+func (r *roster) logLack(right string) {
+	if r.w.server.unable.CompareAndSwap(false, true) {
+		r.w.server.o.Log.Error("the proxy's user at the upstream lacks a right that it needs to serve other users", "right", "+"+right)
+	}
+}

@@ -19,8 +19,6 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/commands"
-	"lockproxy/commands/lock"
-	"lockproxy/commands/routes"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/pubsub"
@@ -28,19 +26,12 @@ import (
 	"lockproxy/redlock"
 )
 
-// tableRefresh is how often the upstream is asked whether its commands have
-// changed, and its limits of them: modules come and go.
-const tableRefresh = time.Minute
-
-// maxFirstPause is the longest pause between two attempts to learn the commands at the start.
-const maxFirstPause = time.Second
-
 // Server is the proxy. Its methods may be called from any goroutine.
 type Server struct {
-	o             Options
-	limits        atomic.Pointer[limits]
-	commandLimits commandLimits
-	started       time.Time
+	o       Options
+	limits  commandLimits
+	table   learner
+	started time.Time
 
 	ctx       context.Context // of all tasks
 	cancel    context.CancelCauseFunc
@@ -51,9 +42,9 @@ type Server struct {
 	pipeStats cluster.Stats
 	client    *cluster.Client
 	scripts   *commands.Scripts
-	lockers   lock.Lockers
-	verbs     []*commands.Command
+	locks     locks
 	books     books
+	counters  counters
 	slow      slowLog
 
 	runID         string
@@ -79,13 +70,8 @@ type Server struct {
 	sessions sync.WaitGroup // clients that are connected
 	tasks    sync.WaitGroup // goroutines of Actions.Task
 
-	relearning relearning
-	learning   sync.Mutex // is held while the commands are learned
-
 	mu        sync.Mutex
 	listeners []net.Listener
-	counters  []*counter
-	command   []byte // the upstream's COMMAND reply that the table was made of
 	draining  atomic.Bool
 }
 
@@ -98,7 +84,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		addresses: newAddresses(),
 	}
 	s.books = books{s: s, errors: make(map[string]uint64)}
-	s.slow.s = s
+	s.slow.s, s.table.s = s, s
 	s.trackers.Find = s.trackerOf
 	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -111,11 +97,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.startLocks()
-	if err := s.firstCommands(ctx); err != nil {
+	if err := s.table.first(ctx); err != nil {
 		s.stop()
 		return nil, err
 	}
-	go s.keepCommands() // ends when s.ctx does
+	go s.table.keep() // ends when s.ctx does
 	return s, nil
 }
 
@@ -155,7 +141,7 @@ func (s *Server) startLoops() error {
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)
 		w.pipes = cluster.NewPipes(l, s.upstream, s.o.Pipes, &s.pipeStats)
-		w.readsFrom = s.readsFrom()
+		w.readsFrom = s.o.readsFrom()
 		l.After(time.Second, w.tidy)
 		s.workers = append(s.workers, w)
 		loops, pipes = append(loops, l), append(pipes, w.pipes)
@@ -173,64 +159,6 @@ func (s *Server) startLoops() error {
 	}
 	update(nil) // it may have changed before OnChange
 	return nil
-}
-
-// firstCommands is learnCommands at the start. A master that answers late is asked again,
-// for the topology says that it is there.
-func (s *Server) firstCommands(ctx context.Context) error {
-	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		err := s.learnCommands(ctx)
-		if err == nil || pause > maxFirstPause {
-			return err
-		}
-		s.o.Log.Warn("the upstream's commands could not be learned yet", "err", err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// learnCommands makes the table of commands from what the upstream has.
-func (s *Server) learnCommands(ctx context.Context) error {
-	s.learning.Lock()
-	defer s.learning.Unlock()
-	command, err := s.upstream.Command(ctx)
-	if err != nil {
-		return fmt.Errorf("proxy: learning the upstream's commands: %w", err)
-	}
-	s.mu.Lock()
-	same := string(command) == string(s.command)
-	s.command = command
-	s.mu.Unlock()
-	if same {
-		return nil
-	}
-	table, err := routes.NewTable(command, s.verbs, s.o.Refused...)
-	if err != nil {
-		return fmt.Errorf("proxy: the upstream's commands: %w", err)
-	}
-	for _, w := range s.workers {
-		w.loop.Post(func() { w.use(table) })
-	}
-	return nil
-}
-
-func (s *Server) keepCommands() {
-	tick := time.NewTicker(tableRefresh)
-	defer tick.Stop()
-	for {
-		s.learnLimits(s.ctx)
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := s.learnCommands(s.ctx); err != nil && s.ctx.Err() == nil {
-			s.o.Log.Warn("the upstream's commands could not be learned anew", "err", err)
-		}
-	}
 }
 
 // haltMost is for how long a drain whose time is over waits for the answers of what nodes have been sent.
@@ -267,7 +195,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		s.halt()
 		err = fmt.Errorf("proxy: drain: %d clients cut off: %w", s.clients.Load(), ctx.Err())
 	}
-	s.closeLocks(ctx)
+	s.locks.close(ctx)
 	s.stop()
 	return err
 }
@@ -320,11 +248,5 @@ func (s *Server) Ready() error {
 	if err := s.upstream.Ready(); err != nil {
 		return err
 	}
-	return s.quorumReady()
-}
-
-func (s *Server) addCounter(c *counter) {
-	s.mu.Lock()
-	s.counters = append(s.counters, c)
-	s.mu.Unlock()
+	return s.locks.ready()
 }

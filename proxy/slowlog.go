@@ -48,7 +48,7 @@ type slowSeenAs struct {
 }
 
 // SlowLog implements commands.Ledger.
-func (s *Server) SlowLog() commands.SlowLog { return &s.slow }
+func (v whole) SlowLog() commands.SlowLog { return &v.s.slow }
 
 // Own implements commands.SlowLog.
 func (l *slowLog) Own() []commands.SlowEntry {

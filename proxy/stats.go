@@ -38,7 +38,7 @@ func (s *Server) Stats() Stats {
 		Own:     s.pipeStats.Own(),
 		Nodes:   s.pipeStats.Nodes(),
 		GivenUp: s.pipeStats.GivenUp.Load(),
-		Masters: s.masters(),
+		Masters: s.locks.health(),
 	}
 	st.ClosedFull = map[string]uint64{"normal": s.outputs.closedNormal.Load(), "pubsub": s.outputs.closedPubSub.Load(),
 		"unauthenticated": s.outputs.closedStrangers.Load()}
@@ -46,10 +46,8 @@ func (s *Server) Stats() Stats {
 	st.AuthTimeouts = s.authTimeouts.Load()
 	st.AuthFailures = s.failures.totals()
 	st.Subscriptions, st.Messages = s.subscriptions()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	at := make(map[string]int)
-	for _, c := range s.counters {
+	for _, c := range s.counters.list() {
 		i, ok := at[c.name]
 		if !ok {
 			i = len(st.Commands)
@@ -81,7 +79,7 @@ func (s *Server) shared() commands.Stats {
 		Memory:          max(s.memory.used.Load(), 0),
 		MaxMemory:       s.memory.limit.Load(),
 		Redirects:       make(map[string]uint64),
-		Locks:           s.lockStats(),
+		Locks:           s.locks.stats(),
 	}
 	for i := range s.pipeStats.Redirects {
 		st.Redirects[cluster.Redirect(i).String()] = s.pipeStats.Redirects[i].Load()
@@ -90,9 +88,7 @@ func (s *Server) shared() commands.Stats {
 		st.BytesIn += w.bytesIn.Load()
 		st.BytesOut += w.bytesOut.Load()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.counters {
+	for _, c := range s.counters.list() {
 		st.Calls += c.calls.Load()
 	}
 	return st

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -57,15 +56,6 @@ func (r *relearning) end() {
 	}
 }
 
-// relearn asks the upstream for its commands on behalf of clients that wait.
-func (s *Server) relearn() {
-	ctx, cancel := context.WithTimeout(s.ctx, relearnLimit)
-	defer cancel()
-	if err := s.learnCommands(ctx); err != nil && s.ctx.Err() == nil {
-		s.o.Log.Warn("the upstream's commands could not be learned for a command that is unknown", "err", err)
-	}
-}
-
 // awaitsTable says that cmd is one that nobody knows, and has it come again when the upstream was asked.
 func (r *router) awaitsTable(cmd *commands.Command) bool {
 	s := r.s
@@ -73,9 +63,9 @@ func (r *router) awaitsTable(cmd *commands.Command) bool {
 		return false
 	}
 	server, l := s.w.server, s.w.loop
-	waits := server.relearning.wait(
+	waits := server.table.asked.wait(
 		func() { l.Post(func() { s.ClearHold(client.HoldTable) }) },
-		server.relearn,
+		server.table.again,
 		func(task func()) { server.tasks.Go(task) }) // ends within relearnLimit
 	if waits {
 		s.SetHold(client.HoldTable)

@@ -29,7 +29,7 @@ type worker struct {
 	memory   loopMemory
 	crowded  int // bytes that may wait for a client without a look at its limits
 	draining bool
-	alert    bool // clients are paused or monitored: see session.attend
+	alert    bool // clients are paused or monitored: see router.attend
 	pause    pause
 	monitors monitors
 	scans    scans
@@ -74,7 +74,7 @@ func (w *worker) use(t *commands.Table) {
 		c := w.byName[cmd.Name]
 		if c == nil {
 			c = &counter{name: cmd.Name}
-			w.server.addCounter(c)
+			w.server.counters.add(c)
 			w.byName[cmd.Name] = c
 		}
 		c.writes, c.blocks = cmd.Flags&commands.Write != 0, cmd.Flags&commands.Blocking != 0
