@@ -131,7 +131,7 @@ func (q *quorumRig) faults() []fault {
 		}
 		return all
 	}
-	var all []fault
+	all := q.closings()
 	add := func(name string, takes time.Duration, run func(random *rand.Rand, r *trace.Running)) {
 		all = append(all, fault{name, 1500 * time.Millisecond, takes, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
 			run(random, r)

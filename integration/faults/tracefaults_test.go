@@ -61,6 +61,52 @@ func stop(p *rig.Process, d time.Duration) {
 	p.Signal(syscall.SIGCONT)
 }
 
+// closings are the causes for which a proxy closes connections.
+func (two *traced) closings() []fault {
+	return []fault{
+		{"clients killed by the proxy", time.Second, 500 * time.Millisecond, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+			for range 6 {
+				r.Cut(random.IntN(r.Clients))
+				time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
+			}
+		}},
+		{"clients over their output limit", time.Second, 500 * time.Millisecond, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+			n := random.IntN(2)
+			for range 3 {
+				r.Shut(n, func() {
+					two.set(n, "client-output-buffer-limit", "normal 10 0 0", func() { // a grant is longer
+						time.Sleep(between(random, 5*time.Millisecond, 50*time.Millisecond))
+					})
+				})
+				time.Sleep(between(random, 0, 100*time.Millisecond))
+			}
+		}},
+		{"idle clients", time.Second, 3 * time.Second, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+			n := random.IntN(2)
+			r.Shut(n, func() {
+				two.set(n, "timeout", "1", func() {
+					for range r.Clients / 2 {
+						r.Rest(random.IntN(r.Clients), between(random, 1500*time.Millisecond, 2500*time.Millisecond))
+					}
+					time.Sleep(2500 * time.Millisecond)
+				})
+			})
+		}},
+	}
+}
+
+// set has a setting of proxy n be another one while f runs.
+func (two *traced) set(n int, name, value string, f func()) {
+	c := rig.Connect(two.t, two.proxy(n).Addr)
+	defer c.Close()
+	was := c.Must(two.t, "CONFIG", "GET", name).Elems[1].Text
+	c.Must(two.t, "CONFIG", "SET", name, value)
+	f()
+	other := rig.Connect(two.t, two.proxy(n).Addr) // the first may have been closed
+	defer other.Close()
+	other.Must(two.t, "CONFIG", "SET", name, was)
+}
+
 func (tr *traceRig) faults() []fault {
 	c, t := tr.cluster, tr.t
 	victim := func(random *rand.Rand, r *trace.Running) (key string, master *rig.Server) {
@@ -81,7 +127,7 @@ func (tr *traceRig) faults() []fault {
 			tr.settled()
 		}
 	}
-	return []fault{
+	return append(tr.closings(), []fault{
 		{"SCRIPT FLUSH", 500 * time.Millisecond, 0, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
 			_, master := victim(random, r)
 			master.Do(t, "SCRIPT", "FLUSH")
@@ -92,12 +138,6 @@ func (tr *traceRig) faults() []fault {
 		{"clients killed", time.Second, 500 * time.Millisecond, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
 			for range 6 {
 				r.Kill(random.IntN(r.Clients))
-				time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
-			}
-		}},
-		{"clients killed by the proxy", time.Second, 500 * time.Millisecond, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			for range 6 {
-				r.Cut(random.IntN(r.Clients))
 				time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
 			}
 		}},
@@ -162,7 +202,7 @@ func (tr *traceRig) faults() []fault {
 				from = to
 			}
 		}},
-	}
+	}...)
 }
 
 // locksOf are the locks of the round that a master serves.

@@ -96,12 +96,6 @@ func (r *Running) Note(e Event) {
 	r.events = append(r.events, e)
 }
 
-// Kill closes the connection of a client at once, whatever it waits for.
-func (r *Running) Kill(client int) { r.clients[client].kill() }
-
-// Cut has the proxy close the connection of a client.
-func (r *Running) Cut(client int) { r.clients[client].cut() }
-
 func (r *Running) record(o Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,8 +159,9 @@ type client struct {
 	mu      sync.Mutex
 	conn    Conn // nil: none
 	proxy   int
-	dropped bool // by kill
-	isCut   bool // the proxy is closing it, or has
+	dropped bool          // by kill
+	isCut   bool          // the proxy is closing it, or has
+	rest    time.Duration // before the next call
 
 	held   map[string]*own // by key: what it holds, as far as it knows
 	stale  map[string]Op   // by key: an earlier grant
@@ -192,7 +187,7 @@ func (c *client) between(a, b time.Duration) time.Duration {
 func (c *client) run() {
 	defer c.close()
 	for c.r.Now() < c.r.For {
-		time.Sleep(time.Duration(c.random.ExpFloat64() * float64(c.r.Think)))
+		time.Sleep(time.Duration(c.random.ExpFloat64()*float64(c.r.Think)) + c.takeRest())
 		c.act(c.r.Keys[c.random.IntN(len(c.r.Keys))])
 	}
 	for _, key := range c.r.Keys { // so that nobody waits for a whole lease
@@ -404,38 +399,6 @@ func (c *client) connect() Conn {
 		time.Sleep(20 * time.Millisecond)
 	}
 	return nil
-}
-
-func (c *client) kill() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn != nil {
-		c.dropped = true
-		c.conn.Close()
-	}
-}
-
-// closed says who has closed the connection on purpose: errDropped, errCut or, if nobody has, nil.
-func (c *client) closed() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.dropped:
-		return errDropped
-	case c.isCut:
-		return errCut
-	}
-	return nil
-}
-
-func (c *client) cut() {
-	c.mu.Lock()
-	conn := c.conn
-	c.isCut = conn != nil && !c.dropped
-	c.mu.Unlock()
-	if conn != nil {
-		conn.Cut()
-	}
 }
 
 // drop forgets the connection, which is broken since it last answered: what it kept alive may be let go,

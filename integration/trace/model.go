@@ -429,8 +429,8 @@ func (s *lock) holding(o *input) bool {
 		if h.kept {
 			h.lo, h.hi = max(h.lo, o.sure), forever
 		}
-	case Check:
-		if o.TTL <= 0 || o.Count < h.least-slack || o.Count > h.most+slack {
+	case Check: // in its last millisecond a hold has a ttl of 0
+		if o.TTL < 0 || o.Count < h.least-slack || o.Count > h.most+slack {
 			return false
 		}
 		if h.firm && !haunted {
