@@ -35,8 +35,8 @@ type Actions interface {
 	// or Client. lost: as in Asking.
 	Task(task func(ctx context.Context) []byte, lost func())
 	// Await has start ask for something without blocking, which calls done with the reply once, maybe before
-	// it returns and on any goroutine. then is as that of Ask. Later commands of the client wait for it; behind a
-	// verb of a lock only those do that name the same lock.
+	// it returns and on any goroutine. then is as that of Ask. Later commands of the client wait for it;
+	// behind a verb of a lock only those do that name the same lock.
 	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost func())
 
 	// Pusher returns a function that has message make something that the client is told beside its answers,
@@ -72,8 +72,8 @@ type Asking struct {
 	Own bool
 	// Home has the request of Ask run in database 0, where all locks are, and as the proxy's own user.
 	Home bool
-	// Lost, if not nil, is called when the answer to Ask could not be written to the client in full, because it
-	// has gone.
+	// Lost, if not nil, is called when the answer to Ask could not be written to the client in full, because
+	// it has gone.
 	Lost func()
 }
 

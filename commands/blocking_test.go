@@ -76,7 +76,8 @@ func TestTimeouts(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]bool{
-		"XREAD BLOCK 0 STREAMS a b 0 $": true, "XREAD BLOCK 0 STREAMS a +": true, "XREAD BLOCK 0 STREAMS $ 0": false, "XREADGROUP GROUP $ $ BLOCK 0 STREAMS a >": false,
+		"XREAD BLOCK 0 STREAMS a b 0 $": true, "XREAD BLOCK 0 STREAMS a +": true,
+		"XREAD BLOCK 0 STREAMS $ 0": false, "XREADGROUP GROUP $ $ BLOCK 0 STREAMS a >": false,
 	} {
 		args := commandstest.Words(line)
 		cmd, _ := table.Resolve(args)
@@ -104,8 +105,8 @@ func TestMergeMin(t *testing.T) {
 	}
 }
 
-// TestShortestTimeout: nothing that is left of a time-out is 0 to any Redis, which is for ever; 6.0 cuts 0.001 s
-// to that.
+// TestShortestTimeout: nothing that is left of a time-out is 0 to any Redis, which is for ever; 6.0 cuts
+// 0.001 s to that.
 func TestShortestTimeout(t *testing.T) {
 	for unit, want := range map[time.Duration]string{time.Second: "0.002", time.Millisecond: "1"} {
 		req := resp.AppendCommandStrings(nil, "BLPOP", "k", "5")

@@ -10,9 +10,9 @@ type Clients interface {
 	Self() *Peer
 	// Connected says whether there is a client of that id.
 	Connected(id int64) bool
-	// Each has visit look at every client, or if ids is not nil at those that have these IDs, each on the loop
-	// that it belongs to, some of them at the same time. The answer is what then makes, on the loop of this
-	// command, of what visit has returned besides nil, in the order of the IDs.
+	// Each has visit look at every client, or if ids is not nil at those that have these IDs, each on the
+	// loop that it belongs to, some of them at the same time. The answer is what then makes, on the loop of
+	// this command, of what visit has returned besides nil, in the order of the IDs.
 	Each(ids []int64, visit func(p *Peer) []byte, then func(seen []Seen) []byte)
 	// Unblock ends the wait of the client with that id, on whichever loop it is: as if its time were over, or
 	// withError with an error. It answers the command with 1, or with 0 if that client is not blocked.

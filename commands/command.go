@@ -31,7 +31,7 @@ const (
 	Stepwise                        // asks nodes one after the other: what follows waits until it is answered
 	InSubscriber                    // allowed to a client of RESP2 that listens to something
 	EndsPause                       // CLIENT PAUSE does not hold it back
-	Judged                          // a node gets it as it stands though its Route is Local, and judges whether its user may
+	Judged                          // Local, but a node gets it as it stands, and judges its user
 	Replicates                      // may reach the replicas though it is no Write
 	RunsQueue                       // EXEC: what is queued runs
 	EndsMulti                       // EXEC and DISCARD
@@ -51,7 +51,7 @@ const (
 	AnyNode               // to one master, whichever
 	AllNodes              // to every master, the replies merged by Command.Merge
 	Local                 // Command.Run answers it, on the loop
-	Blocks                // as ByKeys, or with a Merge as AllNodes, over connections that the client does not share
+	Blocks                // as ByKeys, or with a Merge as AllNodes, over connections of the client's own
 	Refused               // -ERR with Command.Reason
 )
 
@@ -77,7 +77,7 @@ type Command struct {
 	None   []byte              // Blocks on several nodes: the reply if none was asked
 
 	Secret     func(args [][]byte) []bool           // Secrets; nil: it has none
-	Check      func(args [][]byte) (refusal []byte) // what is wrong besides the number of arguments; nil: nothing can be
+	Check      func(args [][]byte) (refusal []byte) // of what is wrong besides their number; nil: nothing
 	queued     func(args [][]byte) Queued           // Queued; nil: nothing
 	script     ScriptKind
 	topics     TopicUse

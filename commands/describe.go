@@ -69,7 +69,8 @@ func describeOne(row []resp.Value) (*Command, error) {
 	}
 	c.data = c.Flags&(ReadOnly|Write) != 0
 	if len(row) <= describedKeys {
-		c.Keys = legacyKeys(c, int(row[describedFirst].Int), int(row[describedLast].Int), int(row[describedStep].Int))
+		c.Keys = legacyKeys(c, int(row[describedFirst].Int), int(row[describedLast].Int),
+			int(row[describedStep].Int))
 		return c, nil
 	}
 	for _, tip := range row[describedTips].Elems {
@@ -135,7 +136,8 @@ func describeKeys(v resp.Value) KeySpec {
 		k.Last, k.Step, k.Limit = number(spec, "lastkey"), number(spec, "keystep"), number(spec, "limit")
 	case "keynum":
 		k.Counted = true
-		k.Count, k.First, k.Step = number(spec, "keynumidx"), number(spec, "firstkey"), number(spec, "keystep")
+		k.Count, k.First, k.Step = number(spec, "keynumidx"), number(spec, "firstkey"),
+			number(spec, "keystep")
 	default:
 		k.Unknown = true
 	}

@@ -39,7 +39,8 @@ func (c *Command) Usage(err error) error {
 func (c *Command) wrongArity() []byte {
 	switch {
 	case c.Flags&RunsQueue != 0: // it ends the transaction all the same
-		return resp.ErrorLine("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+		return resp.ErrorLine("EXECABORT Transaction discarded because of: wrong number of arguments for " +
+			"'exec' command")
 	case c.Flags&LockVerb == 0:
 		return WrongArity(c.Name)
 	}

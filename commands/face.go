@@ -5,8 +5,9 @@ package commands
 type Face interface {
 	// ClusterMode says that it looks like a cluster.
 	ClusterMode() bool
-	// Announced are the addresses, host:port, of the proxies that share the slots; the first is this one's, unless the
-	// client has reached another of them. None: this proxy alone, at the address that the client has reached.
+	// Announced are the addresses, host:port, of the proxies that share the slots; the first is this one's,
+	// unless the client has reached another of them. None: this proxy alone, at the address that the client
+	// has reached.
 	Announced() []string
 	// Home is the first TCP address, host:port, that it listens on; "" if there is none.
 	Home() string

@@ -38,5 +38,6 @@ func OneNode(c *Call) {
 		c.Forward(AnySlot)
 		return
 	}
-	c.Reply(Refusal(c.Command.Name, " in front of several masters: its answer speaks of one server; ask that server"))
+	c.Reply(Refusal(c.Command.Name,
+		" in front of several masters: its answer speaks of one server; ask that server"))
 }

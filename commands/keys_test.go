@@ -19,7 +19,8 @@ func TestKeysOfOldServers(t *testing.T) {
 		if _, err := cmd.Slot(args); cmd == old.Unknown() || errors.Is(err, commands.ErrAskKeys) {
 			continue
 		}
-		if got, want := commandstest.KeysOf(old, args), commandstest.KeysOf(new, args); cmd.Keys != nil && !slices.Equal(got, want) {
+		if got, want := commandstest.KeysOf(old, args), commandstest.KeysOf(new, args); cmd.Keys != nil &&
+			!slices.Equal(got, want) {
 			t.Errorf("%s: keys %q, Redis 7: %q", line, got, want)
 		}
 	}
@@ -59,7 +60,8 @@ func TestSlot(t *testing.T) {
 
 func BenchmarkResolveAndSlot(b *testing.B) {
 	table := commandstest.Redis7(b)
-	for _, line := range []string{"GET key:000000001234", "SET key:000000001234 xxx", "MGET {user}a {user}b", "EVALSHA ffff 1 key:1", "OBJECT ENCODING key:1"} {
+	for _, line := range []string{"GET key:000000001234", "SET key:000000001234 xxx", "MGET {user}a {user}b",
+		"EVALSHA ffff 1 key:1", "OBJECT ENCODING key:1"} {
 		args := commandstest.Words(line)
 		b.Run(string(args[0]), func(b *testing.B) {
 			b.ReportAllocs()

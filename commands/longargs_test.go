@@ -10,12 +10,14 @@ import (
 
 // An error repeats the beginning of a long argument.
 func TestErrorsAreShort(t *testing.T) {
-	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...), commandstest.Node("*0\r\n"))
+	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...),
+		commandstest.Node("*0\r\n"))
 	long := strings.Repeat("x", 1_000_000)
 	for _, words := range [][]string{
 		{"CLIENT", "LIST", "TYPE", long}, {"CLIENT", "KILL", "USER", long}, {"HELLO", "3", long},
 	} {
-		if got := f.Args(words...); len(got) > resp.MaxQuoted+200 || !strings.Contains(got, "... (983616 more bytes)") {
+		if got := f.Args(words...); len(got) > resp.MaxQuoted+200 ||
+			!strings.Contains(got, "... (983616 more bytes)") {
 			t.Errorf("%.2q: %d bytes: %.100s", words, len(got), got)
 		}
 	}

@@ -15,11 +15,13 @@ func TestAllNodes(t *testing.T) {
 	}{
 		{"DBSIZE", masters{":1\r\n", ":20\r\n", ":300\r\n"}, ":321\r\n"},
 		{"DBSIZE", masters{":1\r\n", "-LOADING x\r\n", "-ERR y\r\n"}, "-LOADING x\r\n"},
-		{"KEYS *", masters{"*1\r\n$1\r\na\r\n", "*0\r\n", "*2\r\n$1\r\nb\r\n$1\r\nc\r\n"}, "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"},
+		{"KEYS *", masters{"*1\r\n$1\r\na\r\n", "*0\r\n", "*2\r\n$1\r\nb\r\n$1\r\nc\r\n"},
+			"*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"},
 		{"KEYS *", masters{"*0\r\n", "*0\r\n"}, "*0\r\n"},
 		{"FLUSHALL", masters{"+OK\r\n", "+OK\r\n"}, "+OK\r\n"},
 		{"FLUSHDB ASYNC", masters{"+OK\r\n", "-ERR x\r\n"}, "-ERR x\r\n"},
-		{"SCRIPT EXISTS a b c", masters{"*3\r\n:1\r\n:0\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n"}, "*3\r\n:1\r\n:0\r\n:0\r\n"},
+		{"SCRIPT EXISTS a b c", masters{"*3\r\n:1\r\n:0\r\n:1\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n"},
+			"*3\r\n:1\r\n:0\r\n:0\r\n"},
 		{"SCRIPT LOAD x", masters{"$3\r\nsha\r\n", "$3\r\nsha\r\n"}, "$3\r\nsha\r\n"},
 		{"SCRIPT FLUSH", masters{"+OK\r\n", "+OK\r\n"}, "+OK\r\n"},
 		{"FUNCTION LOAD x", masters{"$1\r\nl\r\n", "-ERR x\r\n"}, "-ERR x\r\n"},
@@ -39,7 +41,8 @@ func TestAllNodes(t *testing.T) {
 
 func TestRandomKey(t *testing.T) {
 	for range 20 {
-		f := commandstest.New(t, commandstest.Node("$-1\r\n"), commandstest.Node("$1\r\nk\r\n"), commandstest.Node("$-1\r\n"))
+		f := commandstest.New(t, commandstest.Node("$-1\r\n"), commandstest.Node("$1\r\nk\r\n"),
+			commandstest.Node("$-1\r\n"))
 		if got := f.Do("RANDOMKEY"); got != "$1\r\nk\r\n" {
 			t.Fatalf("%q", got)
 		}

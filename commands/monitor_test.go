@@ -20,19 +20,25 @@ func TestMonitorLine(t *testing.T) {
 		want string
 	}{
 		{[]string{"keys", "*"}, `"keys" "*"`},
-		{[]string{"SET", "k", "a\"b\\c\r\n\t\a\b\x00\x7f\xff'~ "}, `"SET" "k" "a\"b\\c\r\n\t\a\b\x00\x7f\xff'~ "`},
+		{[]string{"SET", "k", "a\"b\\c\r\n\t\a\b\x00\x7f\xff'~ "},
+			`"SET" "k" "a\"b\\c\r\n\t\a\b\x00\x7f\xff'~ "`},
 		{[]string{"ECHO", ""}, `"ECHO" ""`},
 		{[]string{"auth", "p"}, `"auth" "(redacted)"`},
 		{[]string{"AUTH", "u", "p"}, `"AUTH" "(redacted)" "(redacted)"`},
-		{[]string{"HELLO", "3", "SETNAME", "auth", "AUTH", "u", "p", "SETNAME", "x"}, `"HELLO" "3" "SETNAME" "auth" "AUTH" "(redacted)" "(redacted)" "SETNAME" "x"`},
+		{[]string{"HELLO", "3", "SETNAME", "auth", "AUTH", "u", "p", "SETNAME", "x"},
+			`"HELLO" "3" "SETNAME" "auth" "AUTH" "(redacted)" "(redacted)" "SETNAME" "x"`},
 		{[]string{"HELLO", "3", "AUTH", "u"}, `"HELLO" "3" "AUTH" "(redacted)"`},
-		{[]string{"MIGRATE", "h", "1", "", "0", "5", "COPY", "auth2", "u", "p", "KEYS", "k"}, `"MIGRATE" "h" "1" "" "0" "5" "COPY" "auth2" "(redacted)" "(redacted)" "KEYS" "k"`},
-		{[]string{"MIGRATE", "h", "1", "k", "0", "5", "AUTH", "p"}, `"MIGRATE" "h" "1" "k" "0" "5" "AUTH" "(redacted)"`},
-		{[]string{"LOCK", "l", "TOKEN", "t", "PX", "5", "META", "m"}, `"LOCK" "l" "TOKEN" "(redacted)" "PX" "5" "META" "m"`},
+		{[]string{"MIGRATE", "h", "1", "", "0", "5", "COPY", "auth2", "u", "p", "KEYS", "k"},
+			`"MIGRATE" "h" "1" "" "0" "5" "COPY" "auth2" "(redacted)" "(redacted)" "KEYS" "k"`},
+		{[]string{"MIGRATE", "h", "1", "k", "0", "5", "AUTH", "p"},
+			`"MIGRATE" "h" "1" "k" "0" "5" "AUTH" "(redacted)"`},
+		{[]string{"LOCK", "l", "TOKEN", "t", "PX", "5", "META", "m"},
+			`"LOCK" "l" "TOKEN" "(redacted)" "PX" "5" "META" "m"`},
 		{[]string{"RLOCK", "l", "oops", "WAIT", "5"}, `"RLOCK" "l" "(redacted)" "WAIT" "5"`},
 		{[]string{"UNLOCK", "l", "t"}, `"UNLOCK" "l" "(redacted)"`},
 		{[]string{"UNLOCK", "l", "fence", "7", "t"}, `"UNLOCK" "l" "fence" "7" "(redacted)"`},
-		{[]string{"renew", "l", "token", "t", "ex", "5", "KEEPALIVE"}, `"renew" "l" "token" "(redacted)" "ex" "5" "KEEPALIVE"`},
+		{[]string{"renew", "l", "token", "t", "ex", "5", "KEEPALIVE"},
+			`"renew" "l" "token" "(redacted)" "ex" "5" "KEEPALIVE"`},
 		{[]string{"LOCKCTL", "check", "l", "t"}, `"LOCKCTL" "check" "l" "(redacted)"`},
 		{[]string{"LOCKCTL", "INFO", "l"}, `"LOCKCTL" "INFO" "l"`},
 	} {
@@ -41,12 +47,15 @@ func TestMonitorLine(t *testing.T) {
 			args[i] = []byte(arg)
 		}
 		cmd, _ := table.Resolve(args)
-		line := string(commands.AppendMonitorCall(commands.AppendMonitorTime(nil, time.Unix(1339518083, 7412999)), &commands.Client{Addr: "127.0.0.1:60866", DB: 2}, cmd, args))
+		line := string(commands.AppendMonitorCall(commands.AppendMonitorTime(nil,
+			time.Unix(1339518083, 7412999)), &commands.Client{Addr: "127.0.0.1:60866", DB: 2}, cmd, args))
 		if want := "+1339518083.007412 [2 127.0.0.1:60866] " + test.want + "\r\n"; line != want {
 			t.Errorf("\n got %s\nwant %s", line, want)
 		}
 	}
-	line := string(commands.AppendMonitorCall(nil, &commands.Client{Addr: "/s.sock:0", LocalAddr: "/s.sock:0", Unix: true}, table.Lookup([]byte("ping")), commandstest.Words("PING")))
+	line := string(commands.AppendMonitorCall(nil,
+		&commands.Client{Addr: "/s.sock:0", LocalAddr: "/s.sock:0", Unix: true}, table.Lookup([]byte("ping")),
+		commandstest.Words("PING")))
 	if line != "[0 unix:/s.sock] \"PING\"\r\n" {
 		t.Errorf("over a unix socket: %s", line)
 	}
@@ -76,7 +85,8 @@ func TestMonitorLineOfLongCommands(t *testing.T) {
 		cmd, _ := table.Resolve(args)
 		line := string(commands.AppendMonitorCall(nil, &commands.Client{Addr: "a:1"}, cmd, args))
 		if want := "[0 a:1] " + test.want + "\r\n"; line != want {
-			t.Errorf("%.60s: %d bytes, want %d: ...%s", args[0], len(line), len(want), line[max(len(line)-60, 0):])
+			t.Errorf("%.60s: %d bytes, want %d: ...%s", args[0], len(line), len(want),
+				line[max(len(line)-60, 0):])
 		}
 	}
 }
@@ -84,8 +94,10 @@ func TestMonitorLineOfLongCommands(t *testing.T) {
 func TestShownByMonitor(t *testing.T) {
 	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	for line, want := range map[string]bool{
-		"GET k": true, "EVAL x 0": true, "FCALL f 0": true, "AUTH x": true, "CLIENT SETNAME x": true, "CLIENT ID": true, "INFO": true, "LOCK l": true, "EXEC": true,
-		"CLIENT LIST": false, "CLIENT KILL x": false, "CONFIG GET x": false, "MONITOR": false, "ACL SETUSER x": false, "SLOWLOG GET": false, "DEBUG SLEEP 1": false, "LOCKCTL BREAK l": false,
+		"GET k": true, "EVAL x 0": true, "FCALL f 0": true, "AUTH x": true, "CLIENT SETNAME x": true,
+		"CLIENT ID": true, "INFO": true, "LOCK l": true, "EXEC": true,
+		"CLIENT LIST": false, "CLIENT KILL x": false, "CONFIG GET x": false, "MONITOR": false,
+		"ACL SETUSER x": false, "SLOWLOG GET": false, "DEBUG SLEEP 1": false, "LOCKCTL BREAK l": false,
 	} {
 		if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.Shown() != want {
 			t.Errorf("%s is shown: %v", line, !want)
@@ -113,7 +125,8 @@ func TestMayWrite(t *testing.T) {
 		{[]string{"EVAL", "#!lua\nreturn 1", "0"}, true},
 		{[]string{"EVAL", "#!lua flags=allow-stale,no-writes\nreturn 1", "0"}, false},
 		{[]string{"EVAL", "#!lua flags=allow-oom\nreturn 1", "0"}, true},
-		{[]string{"EVAL", "#!lua name=x flags=no-writes\nreturn 1", "0"}, true}, // what Redis refuses it is left to refuse later
+		// what Redis refuses it is left to refuse later
+		{[]string{"EVAL", "#!lua name=x flags=no-writes\nreturn 1", "0"}, true},
 		{[]string{"EVAL", "#!lua flags=no-writes", "0"}, true},
 		{[]string{"EVAL", " #!lua flags=no-writes\nreturn 1", "0"}, true},
 		{[]string{"EVAL", "#!js flags=no-writes\nreturn 1", "0"}, true},
@@ -141,7 +154,8 @@ func TestMayWrite(t *testing.T) {
 		}
 	}
 	for _, tx := range []commands.Transaction{{}, {Open: true}, {Open: true, Writes: true}} {
-		if got, _ := table.Lookup([]byte("exec")).MayWrite(commandstest.Words("EXEC"), tx, scripts); got != tx.Writes {
+		if got, _ := table.Lookup([]byte("exec")).MayWrite(commandstest.Words("EXEC"), tx,
+			scripts); got != tx.Writes {
 			t.Errorf("EXEC of %+v may write: %v", tx, got)
 		}
 	}
@@ -150,8 +164,10 @@ func TestMayWrite(t *testing.T) {
 func TestMeetsData(t *testing.T) {
 	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	for line, want := range map[string]bool{
-		"GET k": true, "SET k v": true, "PUBLISH a b": true, "EVAL x 0": true, "DBSIZE": true, "SCAN 0": true, "KEYS *": true, "LOCK l": true, "LOCKCTL LIST": true,
-		"TIME": false, "PING": false, "INFO": false, "COMMAND": false, "SCRIPT EXISTS x": false, "SLOWLOG GET": false, "CLIENT LIST": false, "MONITOR": false, "LOLWUT": true,
+		"GET k": true, "SET k v": true, "PUBLISH a b": true, "EVAL x 0": true, "DBSIZE": true, "SCAN 0": true,
+		"KEYS *": true, "LOCK l": true, "LOCKCTL LIST": true,
+		"TIME": false, "PING": false, "INFO": false, "COMMAND": false, "SCRIPT EXISTS x": false,
+		"SLOWLOG GET": false, "CLIENT LIST": false, "MONITOR": false, "LOLWUT": true,
 	} {
 		if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.MeetsData() != want {
 			t.Errorf("%s meets data: %v", line, !want)

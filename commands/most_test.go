@@ -16,13 +16,18 @@ import (
 func TestMostArguments(t *testing.T) {
 	passes := map[string]bool{ // to nodes, or looks at the first ones alone
 		"acl|cat": true, "acl|deluser": true, "acl|load": true, "acl|log": true, "acl|save": true,
-		"acl|setuser": true, "client": true, "cluster": true, "command": true, "config": true, "debug": true, "ping": true, "quit": true,
-		"post": true, "host:": true, "cluster|addslots": true, "cluster|addslotsrange": true, "cluster|delslots": true,
-		"cluster|delslotsrange": true, "cluster|failover": true, "cluster|meet": true, "cluster|myshardid": true,
-		"cluster|reset": true, "cluster|setslot": true, "command|getkeys": true, "command|getkeysandflags": true,
-		"eval": true, "eval_ro": true, "failover": true, "function|kill": true, "function|load": true,
+		"acl|setuser": true, "client": true, "cluster": true, "command": true, "config": true, "debug": true,
+		"ping": true, "quit": true,
+		"post": true, "host:": true, "cluster|addslots": true, "cluster|addslotsrange": true,
+		"cluster|delslots":      true,
+		"cluster|delslotsrange": true, "cluster|failover": true, "cluster|meet": true,
+		"cluster|myshardid": true,
+		"cluster|reset":     true, "cluster|setslot": true, "command|getkeys": true,
+		"command|getkeysandflags": true,
+		"eval":                    true, "eval_ro": true, "failover": true, "function|kill": true, "function|load": true,
 		"function|stats": true, "pubsub|channels": true, "pubsub|numpat": true,
-		"pubsub|shardchannels": true, "replicaof": true, "slaveof": true, "script|flush": true, "script|kill": true, "slowlog|len": true, "slowlog|reset": true,
+		"pubsub|shardchannels": true, "replicaof": true, "slaveof": true, "script|flush": true,
+		"script|kill": true, "slowlog|len": true, "slowlog|reset": true,
 		"watch": true,
 	}
 	for _, c := range commandstest.Redis7(t, commandstest.SampleVerbs()...).Commands() {
@@ -34,10 +39,13 @@ func TestMostArguments(t *testing.T) {
 
 // More than that is refused by name, and one argument less is not.
 func TestTooManyArguments(t *testing.T) {
-	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...), commandstest.Node("*0\r\n"))
+	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...),
+		commandstest.Node("*0\r\n"))
 	for line, most := range map[string]int{
-		"COMMAND INFO": commands.MaxNames, "CLIENT LIST ID": commands.MaxIDs, "CONFIG GET": commands.MaxOptions, "LOCK": commands.MaxOptions,
-		"CLIENT TRACKING ON": commands.MaxOptions, "SUBSCRIBE": commands.MaxIDs, "SCRIPT EXISTS": commands.MaxIDs, "PUBSUB NUMSUB": commands.MaxTopics,
+		"COMMAND INFO": commands.MaxNames, "CLIENT LIST ID": commands.MaxIDs,
+		"CONFIG GET": commands.MaxOptions, "LOCK": commands.MaxOptions,
+		"CLIENT TRACKING ON": commands.MaxOptions, "SUBSCRIBE": commands.MaxIDs,
+		"SCRIPT EXISTS": commands.MaxIDs, "PUBSUB NUMSUB": commands.MaxTopics,
 		"PUBSUB SHARDNUMSUB": commands.MaxTopics,
 	} {
 		words := strings.Fields(line)
@@ -59,8 +67,10 @@ func TestLongCommandsOfTheProxy(t *testing.T) {
 	const mostBytes = 1 << 20
 	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
 	for line, refused := range map[string]bool{
-		"CLIENT SETNAME x": true, "CONFIG GET x": true, "LOCK x": true, "LOCKCTL LIST": true, "INFO": true, "SCAN 0": true,
-		"ECHO x": false, "PUBLISH a b": false, "EVAL x 0": false, "SUBSCRIBE x": false, "GET x": false, "MGET x": false,
+		"CLIENT SETNAME x": true, "CONFIG GET x": true, "LOCK x": true, "LOCKCTL LIST": true, "INFO": true,
+		"SCAN 0": true,
+		"ECHO x": false, "PUBLISH a b": false, "EVAL x 0": false, "SUBSCRIBE x": false, "GET x": false,
+		"MGET x":   false,
 		"FLUSHALL": false, "BLPOP x 0": false,
 	} {
 		c, _ := table.Resolve(commandstest.Words(line))
@@ -76,10 +86,11 @@ func TestLongCommandsOfTheProxy(t *testing.T) {
 // A name that is repeated makes the answer of COMMAND DOCS no longer.
 func TestCommandDocsOfRepeatedNames(t *testing.T) {
 	var asked []string
-	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...), func(args []string) string {
-		asked = args
-		return "*2\r\n$3\r\nget\r\n*0\r\n"
-	})
+	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...),
+		func(args []string) string {
+			asked = args
+			return "*2\r\n$3\r\nget\r\n*0\r\n"
+		})
 	for _, names := range []string{"lock", "lock get"} {
 		once := f.Do("COMMAND DOCS " + names)
 		if often := f.Do("COMMAND DOCS" + strings.Repeat(" "+names, 100) + " LOCK"); often != once {
@@ -92,7 +103,8 @@ func TestCommandDocsOfRepeatedNames(t *testing.T) {
 }
 
 func TestCommandListPattern(t *testing.T) {
-	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...), commandstest.Node("*0\r\n"))
+	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...),
+		commandstest.Node("*0\r\n"))
 	for pattern, want := range map[string]string{
 		"LOCK":                     "*1\r\n$4\r\nlock\r\n",
 		"*ctl":                     "*1\r\n$7\r\nlockctl\r\n",

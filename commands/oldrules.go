@@ -56,11 +56,13 @@ func allowsCommand(rules string, c *Command, r Right) bool {
 			all, subs = false, nil
 		}
 	}
-	return all || len(r) > 1 && slices.ContainsFunc(subs, func(sub string) bool { return resp.IsWord(r[1], strings.ToUpper(sub)) })
+	return all || len(r) > 1 && slices.ContainsFunc(subs,
+		func(sub string) bool { return resp.IsWord(r[1], strings.ToUpper(sub)) })
 }
 
 func allowsKey(v resp.Value, key []byte) bool {
-	return slices.ContainsFunc(resp.Field(v, "keys").Elems, func(pattern resp.Value) bool { return glob.Match(pattern.Str, key) })
+	return slices.ContainsFunc(resp.Field(v, "keys").Elems,
+		func(pattern resp.Value) bool { return glob.Match(pattern.Str, key) })
 }
 
 // allowsChannel: a pattern is allowed only if a rule is that very pattern. Redis 6.0 has no rules for

@@ -31,7 +31,8 @@ func userOf6(rules, keys, channels string) []byte {
 func TestRulesOfRedis6(t *testing.T) {
 	table := commandstest.Redis7(t)
 	u := commands.NewRightsOf("ann", &commandstest.Server{Version: "6.2.14"}, table)
-	if got := string(u.Ask(commands.NewRight("GET", "x"))); got != "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$3\r\nann\r\n" {
+	if got := string(u.Ask(commands.NewRight("GET",
+		"x"))); got != "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$3\r\nann\r\n" {
 		t.Errorf("asks %q", got)
 	}
 	const keys, channels = "app:* lock:*", "app:* news"
@@ -76,12 +77,14 @@ func TestRulesOfRedis6(t *testing.T) {
 	if v := u.Judge(table.Lookup([]byte("ping")), ping, ping, []byte("*-1\r\n")); !v.Gone {
 		t.Error("a user that is not there")
 	}
-	v := u.Judge(table.Lookup([]byte("ping")), ping, ping, []byte("-NOPERM this user has no permissions to run the 'acl' command\r\n"))
+	v := u.Judge(table.Lookup([]byte("ping")), ping, ping,
+		[]byte("-NOPERM this user has no permissions to run the 'acl' command\r\n"))
 	if v.Lacks != "acl|getuser" {
 		t.Errorf("lacks %q", v.Lacks)
 	}
 	older := fmt.Appendf(nil, "*2\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n") // Redis 6.0 has no channels
-	if v := u.Judge(table.Lookup([]byte("ping")), ping, commands.NewRight("SUBSCRIBE", "x"), older); v.Refusal != nil {
+	if v := u.Judge(table.Lookup([]byte("ping")), ping, commands.NewRight("SUBSCRIBE", "x"),
+		older); v.Refusal != nil {
 		t.Errorf("%q", v.Refusal)
 	}
 }

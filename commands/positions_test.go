@@ -9,7 +9,8 @@ import (
 // Replies that do not have the elements which were asked for make an error.
 func TestUnexpectedElements(t *testing.T) {
 	positions := []int32{0, 1}
-	for _, replies := range [][]string{{"*1\r\n$1\r\nx\r\n"}, {"*1\r\n$1\r\nx\r\n", "*2\r\n+x\r\n+y\r\n"}, {"+OK\r\n", "*1\r\n+x\r\n"}, {"*1\r\n", "*1\r\n+x\r\n"}} {
+	for _, replies := range [][]string{{"*1\r\n$1\r\nx\r\n"}, {"*1\r\n$1\r\nx\r\n", "*2\r\n+x\r\n+y\r\n"},
+		{"+OK\r\n", "*1\r\n+x\r\n"}, {"*1\r\n", "*1\r\n+x\r\n"}} {
 		var all [][]byte
 		for _, r := range replies {
 			all = append(all, []byte(r))

@@ -5,14 +5,15 @@ type Queuing uint8
 
 // What may become of it.
 const (
-	QueueByRoute    Queuing = iota // of rows only: what the route and the flags imply
-	QueueForward                   // it is sent on as it stands, and runs with EXEC
-	QueueHere                      // the proxy has it go its usual way when EXEC has succeeded
-	QueueSpread                    // as QueueForward if there is one master only; else as QueueHere
-	QueueEverywhere                // as QueueForward, and when EXEC has succeeded the other masters run it, too
-	QueueAlone                     // as QueueForward if there is one master only; else as QueueNever
-	QueueNever                     // it is refused, with Command.QueueRefusal
-	QueueNot                       // it is run at once, as MULTI and EXEC are
+	QueueByRoute Queuing = iota // of rows only: what the route and the flags imply
+	QueueForward                // it is sent on as it stands, and runs with EXEC
+	QueueHere                   // the proxy has it go its usual way when EXEC has succeeded
+	QueueSpread                 // as QueueForward if there is one master only; else as QueueHere
+	// as QueueForward, and when EXEC has succeeded the other masters run it, too
+	QueueEverywhere
+	QueueAlone // as QueueForward if there is one master only; else as QueueNever
+	QueueNever // it is refused, with Command.QueueRefusal
+	QueueNot   // it is run at once, as MULTI and EXEC are
 )
 
 // Reasons for refusing a command between MULTI and EXEC.
@@ -39,7 +40,8 @@ func (c *Command) settleQueuing() {
 	default:
 		q = QueueForward
 	}
-	if q == QueueSpread && c.Route != AllNodes && c.Run == nil { // one node answers for all, as it does to HELP
+	// one node answers for all, as it does to HELP
+	if q == QueueSpread && c.Route != AllNodes && c.Run == nil {
 		q = QueueForward
 	}
 	if c.Queue = q; q == QueueAlone {

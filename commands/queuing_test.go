@@ -10,19 +10,38 @@ import (
 
 // What is queued at the node must not change the state of a connection that somebody else may get.
 func TestQueuing(t *testing.T) {
-	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t, commandstest.SampleVerbs()...), "miniredis": commandstest.MiniRedis(t, commandstest.SampleVerbs()...)} {
+	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t,
+		commandstest.SampleVerbs()...),
+		"miniredis": commandstest.MiniRedis(t, commandstest.SampleVerbs()...)} {
 		for line, want := range map[string]commands.Queuing{
-			"GET k": commands.QueueForward, "MGET a b": commands.QueueForward, "NOSUCH": commands.QueueNever, "TIME": commands.QueueForward, "PUBLISH c m": commands.QueueForward,
-			"PING": commands.QueueForward, "ECHO x": commands.QueueForward, "SELECT 1": commands.QueueForward, "EVAL x 0": commands.QueueForward, "EVALSHA x 0": commands.QueueForward, "UNWATCH": commands.QueueForward,
-			"XREAD STREAMS k 0": commands.QueueForward, "XREADGROUP GROUP g c STREAMS k 0": commands.QueueForward,
-			"MULTI": commands.QueueNot, "EXEC": commands.QueueNot, "DISCARD": commands.QueueNot, "WATCH k": commands.QueueNot, "RESET": commands.QueueNot, "QUIT": commands.QueueNot, "POST": commands.QueueNot, "HOST:": commands.QueueNot,
-			"SCAN 0": commands.QueueAlone, "RANDOMKEY": commands.QueueAlone, "DBSIZE": commands.QueueEverywhere, "KEYS *": commands.QueueEverywhere, "FLUSHALL": commands.QueueEverywhere,
-			"FLUSHDB": commands.QueueEverywhere, "FUNCTION LOAD x": commands.QueueEverywhere, "SLOWLOG RESET": commands.QueueEverywhere,
-			"CLIENT SETNAME x": commands.QueueHere, "CLIENT ID": commands.QueueHere, "HELLO": commands.QueueHere, "AUTH x": commands.QueueHere, "COMMAND": commands.QueueHere, "COMMAND COUNT": commands.QueueHere,
-			"CONFIG GET x": commands.QueueHere, "INFO": commands.QueueHere, "SCRIPT LOAD x": commands.QueueHere, "SCRIPT FLUSH": commands.QueueHere, "READONLY": commands.QueueHere, "ASKING": commands.QueueHere,
-			"SCRIPT EXISTS x": commands.QueueHere, "SLOWLOG LEN": commands.QueueSpread, "LASTSAVE": commands.QueueSpread,
-			"LOCK k": commands.QueueNever, "LOCKCTL INFO k": commands.QueueNever, "SUBSCRIBE c": commands.QueueNever, "UNSUBSCRIBE": commands.QueueNever, "MONITOR": commands.QueueNever,
-			"CLIENT REPLY OFF": commands.QueueNever, "SYNC": commands.QueueNever, "SHUTDOWN": commands.QueueNever,
+			"GET k": commands.QueueForward, "MGET a b": commands.QueueForward, "NOSUCH": commands.QueueNever,
+			"TIME": commands.QueueForward, "PUBLISH c m": commands.QueueForward,
+			"PING": commands.QueueForward, "ECHO x": commands.QueueForward, "SELECT 1": commands.QueueForward,
+			"EVAL x 0": commands.QueueForward, "EVALSHA x 0": commands.QueueForward,
+			"UNWATCH":                          commands.QueueForward,
+			"XREAD STREAMS k 0":                commands.QueueForward,
+			"XREADGROUP GROUP g c STREAMS k 0": commands.QueueForward,
+			"MULTI":                            commands.QueueNot, "EXEC": commands.QueueNot, "DISCARD": commands.QueueNot,
+			"WATCH k": commands.QueueNot, "RESET": commands.QueueNot, "QUIT": commands.QueueNot,
+			"POST": commands.QueueNot, "HOST:": commands.QueueNot,
+			"SCAN 0": commands.QueueAlone, "RANDOMKEY": commands.QueueAlone,
+			"DBSIZE": commands.QueueEverywhere, "KEYS *": commands.QueueEverywhere,
+			"FLUSHALL": commands.QueueEverywhere,
+			"FLUSHDB":  commands.QueueEverywhere, "FUNCTION LOAD x": commands.QueueEverywhere,
+			"SLOWLOG RESET":    commands.QueueEverywhere,
+			"CLIENT SETNAME x": commands.QueueHere, "CLIENT ID": commands.QueueHere,
+			"HELLO": commands.QueueHere, "AUTH x": commands.QueueHere, "COMMAND": commands.QueueHere,
+			"COMMAND COUNT": commands.QueueHere,
+			"CONFIG GET x":  commands.QueueHere, "INFO": commands.QueueHere,
+			"SCRIPT LOAD x": commands.QueueHere, "SCRIPT FLUSH": commands.QueueHere,
+			"READONLY": commands.QueueHere, "ASKING": commands.QueueHere,
+			"SCRIPT EXISTS x": commands.QueueHere, "SLOWLOG LEN": commands.QueueSpread,
+			"LASTSAVE": commands.QueueSpread,
+			"LOCK k":   commands.QueueNever, "LOCKCTL INFO k": commands.QueueNever,
+			"SUBSCRIBE c": commands.QueueNever, "UNSUBSCRIBE": commands.QueueNever,
+			"MONITOR":          commands.QueueNever,
+			"CLIENT REPLY OFF": commands.QueueNever, "SYNC": commands.QueueNever,
+			"SHUTDOWN": commands.QueueNever,
 		} {
 			if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.Queue != want {
 				t.Errorf("%s: %s (%s): %d, want %d", name, line, cmd.Name, cmd.Queue, want)
@@ -30,16 +49,20 @@ func TestQueuing(t *testing.T) {
 		}
 	}
 	// They do not block there, whatever becomes of them elsewhere.
-	for _, line := range []string{"BLPOP k 0", "BRPOPLPUSH a b 0", "BZPOPMIN k 0", "BLMPOP 0 1 k LEFT", "WAIT 0 0"} {
+	for _, line := range []string{"BLPOP k 0", "BRPOPLPUSH a b 0", "BZPOPMIN k 0", "BLMPOP 0 1 k LEFT",
+		"WAIT 0 0"} {
 		if cmd, _ := commandstest.Redis7(t).Resolve(commandstest.Words(line)); cmd.Queue != commands.QueueForward {
 			t.Errorf("%s: %d", line, cmd.Queue)
 		}
 	}
 }
 
-// TestWhatRunsWithExecCanRun proves that what the proxy does itself when EXEC has succeeded is something that it can do.
+// TestWhatRunsWithExecCanRun proves that what the proxy does itself when EXEC has succeeded is something that
+// it can do.
 func TestWhatRunsWithExecCanRun(t *testing.T) {
-	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t, commandstest.SampleVerbs()...), "miniredis": commandstest.MiniRedis(t, commandstest.SampleVerbs()...)} {
+	for name, table := range map[string]*commands.Table{"redis 7.0": commandstest.Redis7(t,
+		commandstest.SampleVerbs()...),
+		"miniredis": commandstest.MiniRedis(t, commandstest.SampleVerbs()...)} {
 		for _, c := range table.Commands() {
 			switch c.Queue {
 			case commands.QueueHere, commands.QueueSpread, commands.QueueEverywhere:
@@ -54,18 +77,22 @@ func TestWhatRunsWithExecCanRun(t *testing.T) {
 func TestQueueRefusal(t *testing.T) {
 	table := commandstest.Redis7(t, commandstest.SampleVerbs()...)
 	for line, want := range map[string]string{
-		"LOCK k":    "-ERR LOCK is not available through lockproxy inside a transaction: send it before MULTI or after EXEC\r\n",
-		"SHUTDOWN":  "-ERR Command not allowed inside a transaction\r\n",
-		"SAVE":      "-ERR Command not allowed inside a transaction\r\n",
-		"REPLICAOF": "-ERR REPLICAOF is not available through lockproxy: it changes who is a master; do that at the servers (refused-commands)\r\n",
-		"SCAN 0":    "-ERR SCAN is not available through lockproxy inside a transaction in front of several masters: a transaction runs on one of them\r\n",
+		"LOCK k": "-ERR LOCK is not available through lockproxy inside a transaction: send it before " +
+			"MULTI or after EXEC\r\n",
+		"SHUTDOWN": "-ERR Command not allowed inside a transaction\r\n",
+		"SAVE":     "-ERR Command not allowed inside a transaction\r\n",
+		"REPLICAOF": "-ERR REPLICAOF is not available through lockproxy: it changes who is a master; do " +
+			"that at the servers (refused-commands)\r\n",
+		"SCAN 0": "-ERR SCAN is not available through lockproxy inside a transaction in front of " +
+			"several masters: a transaction runs on one of them\r\n",
 	} {
 		if cmd, _ := table.Resolve(commandstest.Words(line)); string(cmd.QueueRefusal()) != want {
 			t.Errorf("%s: %q", line, cmd.QueueRefusal())
 		}
 	}
 	for _, c := range table.Commands() {
-		if reply := string(c.QueueRefusal()); !strings.HasPrefix(reply, "-") || !strings.HasSuffix(reply, "\r\n") {
+		if reply := string(c.QueueRefusal()); !strings.HasPrefix(reply, "-") ||
+			!strings.HasSuffix(reply, "\r\n") {
 			t.Errorf("%s: %q", c.Name, reply)
 		}
 	}
@@ -79,7 +106,8 @@ func TestMultiField(t *testing.T) {
 	}
 	f := commandstest.New(t)
 	f.User.Transaction = commands.Transaction{Open: true, Queued: 2, Bytes: 40}
-	if got := f.Do("CLIENT INFO"); !strings.Contains(got, " flags=x ") || !strings.Contains(got, " multi=2 ") || !strings.Contains(got, " multi-mem=40 ") {
+	if got := f.Do("CLIENT INFO"); !strings.Contains(got, " flags=x ") ||
+		!strings.Contains(got, " multi=2 ") || !strings.Contains(got, " multi-mem=40 ") {
 		t.Errorf("CLIENT INFO: %s", got)
 	}
 }

@@ -16,7 +16,8 @@ func WrongArity(name string) []byte {
 
 // tooLong is the reply to c with more arguments than the proxy takes.
 func (c *Command) tooLong() []byte {
-	return resp.ErrorLine("ERR too many arguments for '%s' command: lockproxy, which answers it, takes %d", c.Name, c.most-1)
+	return resp.ErrorLine("ERR too many arguments for '%s' command: lockproxy, which answers it, takes %d",
+		c.Name, c.most-1)
 }
 
 // UnknownCommand is what Redis says of a command that it does not have.
@@ -63,7 +64,8 @@ func endLine(line []byte) []byte {
 
 // UnknownOrArity answers a subcommand that judges the number of its arguments itself.
 func UnknownOrArity(args [][]byte) []byte {
-	return resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.", args[1], strings.ToUpper(string(args[0])))
+	return resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.",
+		args[1], strings.ToUpper(string(args[0])))
 }
 
 // Refusal names a command and says why it is not to be had. reason starts behind

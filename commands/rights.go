@@ -129,7 +129,8 @@ func (u RightsOf) Judge(c *Command, args [][]byte, r Right, reply []byte) Verdic
 		return Verdict{Refusal: denied(c, text)}
 	case strings.HasPrefix(v.Err(), "ERR User '") && strings.HasSuffix(v.Err(), "not found"):
 		return Verdict{Refusal: errNoAuth, Gone: true}
-	case strings.HasPrefix(v.Err(), "ERR Command '") && c.Flags&LockVerb == 0: // the proxy has it, this Redis has not
+	// the proxy has it, this Redis has not
+	case strings.HasPrefix(v.Err(), "ERR Command '") && c.Flags&LockVerb == 0:
 		if len(args) > 1 && (c.Subs != nil || strings.Contains(c.Name, "|")) {
 			return Verdict{Refusal: unknownSubcommand(args)}
 		}

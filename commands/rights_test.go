@@ -9,8 +9,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// A denial reaches the client as the server says it of the command itself. The texts of DRYRUN and of errors were taken
-// from Redis 7.0.15 and 7.2.
+// A denial reaches the client as the server says it of the command itself. The texts of DRYRUN and of errors
+// were taken from Redis 7.0.15 and 7.2.
 func TestWordsOfDenials(t *testing.T) {
 	table := commandstest.Redis7(t, commandstest.SampleVerbs()...)
 	for _, test := range []struct{ command, said, want string }{
@@ -20,14 +20,18 @@ func TestWordsOfDenials(t *testing.T) {
 			"-NOPERM User alice has no permissions to run the 'monitor' command"},
 		{"MSET a b", "This user has no permissions to access the 'a key' key",
 			"-NOPERM this user has no permissions to access one of the keys used as arguments"},
-		{"MSET a b", "User alice has no permissions to access the 'a' key", "-NOPERM No permissions to access a key"},
+		{"MSET a b", "User alice has no permissions to access the 'a' key",
+			"-NOPERM No permissions to access a key"},
 		{"SUBSCRIBE x", "This user has no permissions to access the 'x' channel",
 			"-NOPERM this user has no permissions to access one of the channels used as arguments"},
-		{"SUBSCRIBE x", "User alice has no permissions to access the 'x' channel", "-NOPERM No permissions to access a channel"},
+		{"SUBSCRIBE x", "User alice has no permissions to access the 'x' channel",
+			"-NOPERM No permissions to access a channel"},
 		{"EXEC", "This user has no permissions to run the 'exec' command",
-			"-EXECABORT Transaction discarded because of: NOPERM this user has no permissions to run the 'exec' command"},
+			"-EXECABORT Transaction discarded because of: NOPERM this user has no permissions to run the " +
+				"'exec' command"},
 		{"LOCK x", "This user has no permissions to access the 'lock:{x}' key",
-			"-NOPERM this user has no permissions to access one of the keys used as arguments (LOCK asks for it)"},
+			"-NOPERM this user has no permissions to access one of the keys used as arguments (LOCK asks " +
+				"for it)"},
 	} {
 		c, args := resolved(table, test.command)
 		u := commands.NewRightsOf("alice", &commandstest.Server{Version: "7.0.15"}, table)
@@ -48,7 +52,8 @@ func TestCommandThatTheUpstreamHasNot(t *testing.T) {
 		"READONLY":           "-ERR unknown command 'READONLY', with args beginning with: \r\n",
 	} {
 		c, args := resolved(table, command)
-		if got := string(u.Judge(c, args, args, []byte("-ERR Command 'x' not found\r\n")).Refusal); got != want {
+		if got := string(u.Judge(c, args, args,
+			[]byte("-ERR Command 'x' not found\r\n")).Refusal); got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}

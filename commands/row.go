@@ -1,8 +1,8 @@
 package commands
 
 // Row is one rule of routing. It holds for the command of its name, "container|sub" for a subcommand; a
-// container's row also holds for all its subcommands that have none of their own. Commands without a row go by
-// their keys.
+// container's row also holds for all its subcommands that have none of their own. Commands without a row go
+// by their keys.
 type Row struct {
 	Name    string
 	Route   Route // with Run: Local

@@ -16,8 +16,9 @@ import (
 type sha [2 * sha1.Size]byte
 
 const (
-	MaxSource  = cluster.MaxShared - 1<<10 // bytes of a script that is remembered: nodes are given it over shared connections
-	maxSources = 64 << 20                  // bytes of all of them
+	// bytes of a script that is remembered: nodes are given it over shared connections
+	MaxSource  = cluster.MaxShared - 1<<10
+	maxSources = 64 << 20 // bytes of all of them
 )
 
 // Scripts remembers the sources of the scripts that went through, so that a node
@@ -65,7 +66,8 @@ func (s *Scripts) Add(source []byte) {
 	s.shrink()
 }
 
-// SetLimit changes how many bytes of sources are remembered, to 64 MiB at most and a sixteenth of that at least. 0: 64 MiB.
+// SetLimit changes how many bytes of sources are remembered, to 64 MiB at most and a sixteenth of that at
+// least. 0: 64 MiB.
 func (s *Scripts) SetLimit(bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

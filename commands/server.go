@@ -18,8 +18,8 @@ type Server interface {
 	// CheckAuth says whether password is the one of user. AUTH with one argument
 	// means the user "default".
 	CheckAuth(user, password []byte) bool
-	// LoginEnded notes how an attempt of that client to authenticate ended: refusal nil means well. upstream says that
-	// the upstream has judged it.
+	// LoginEnded notes how an attempt of that client to authenticate ended: refusal nil means well. upstream
+	// says that the upstream has judged it.
 	LoginEnded(client *Client, user string, upstream bool, refusal []byte)
 	// Config holds the settings.
 	Config() Config

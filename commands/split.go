@@ -97,7 +97,8 @@ func (c *Cut) sortFew(n int) {
 // sortMany is sortFew for so many keys that a look at all slots does not matter.
 func (c *Cut) sortMany(n int) {
 	of := make([]uint16, n)
-	all := make([]slotKeys, slot.Count) // of each, to is at first how many keys it has, and then where the next one goes
+	// of each, to is at first how many keys it has, and then where the next one goes
+	all := make([]slotKeys, slot.Count)
 	for i := range of {
 		s := slot.Of(c.key(i))
 		of[i] = uint16(s)

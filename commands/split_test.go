@@ -55,7 +55,8 @@ func TestSplit(t *testing.T) {
 		parts      int
 	}{
 		{"MGET a b c", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$3\r\n4\r\n\r\n", 3},
-		{"MGET c nosuch b {a}2 a c", "*6\r\n$3\r\n4\r\n\r\n$-1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n1\r\n$3\r\n4\r\n\r\n", 4},
+		{"MGET c nosuch b {a}2 a c",
+			"*6\r\n$3\r\n4\r\n\r\n$-1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n1\r\n$3\r\n4\r\n\r\n", 4},
 		{"MGET {a}2 a", "*2\r\n$1\r\n3\r\n$1\r\n1\r\n", 1},
 		{"EXISTS a a b nosuch", ":3\r\n", 3},
 		{"DEL a b", ":2\r\n", 2},
@@ -77,7 +78,8 @@ func TestSplit(t *testing.T) {
 
 // One part's error is the answer.
 func TestSplitError(t *testing.T) {
-	f := commandstest.New(t, commandstest.Node("-CLUSTERDOWN The cluster is down\r\n"), commandstest.Node("*1\r\n$1\r\nx\r\n"))
+	f := commandstest.New(t, commandstest.Node("-CLUSTERDOWN The cluster is down\r\n"),
+		commandstest.Node("*1\r\n$1\r\nx\r\n"))
 	for _, line := range []string{"MGET a b c d e f", "MSET a 1 b 2 c 3", "DEL a b c d e"} {
 		if got := f.Do(line); got != "-CLUSTERDOWN The cluster is down\r\n" {
 			t.Errorf("%s: %q", line, got)
@@ -87,7 +89,8 @@ func TestSplitError(t *testing.T) {
 
 func TestUnexpectedReplies(t *testing.T) {
 	for _, merge := range []commands.Merge{merge.Sum, merge.Concat, merge.And} {
-		for _, reply := range []string{"+OK\r\n", "$1\r\nx\r\n", "*2\r\n$1\r\nx\r\n", ":x\r\n", ":", "*", "*1", "_\r\n"} {
+		for _, reply := range []string{"+OK\r\n", "$1\r\nx\r\n", "*2\r\n$1\r\nx\r\n", ":x\r\n", ":", "*",
+			"*1", "_\r\n"} {
 			got := string(merge(2, [][]byte{[]byte(":1\r\n"), []byte(reply)}))
 			if !strings.HasPrefix(got, "-ERR ") {
 				t.Errorf("%q: %q", reply, got)
@@ -112,19 +115,24 @@ func TestCut(t *testing.T) {
 		parts, size, last := cut.All(), 0, -1
 		for i, part := range parts {
 			request := string(resp.AppendCommandStrings(nil, append([]string{"MSET"}, want[part.Slot]...)...))
-			if string(part.Request) != request || part.Place != i || part.Slot != cut.Slot(i) || part.Slot <= last {
-				t.Fatalf("%d keys, part %d of slot %d behind %d: %q, want %q", n, i, part.Slot, last, part.Request, request)
+			if string(part.Request) != request || part.Place != i || part.Slot != cut.Slot(i) ||
+				part.Slot <= last {
+				t.Fatalf("%d keys, part %d of slot %d behind %d: %q, want %q", n, i, part.Slot, last,
+					part.Request, request)
 			}
 			if len(part.Request) != cut.SizeOf(i) {
-				t.Fatalf("%d keys, part %d: %d bytes, %d were expected", n, i, len(part.Request), cut.SizeOf(i))
+				t.Fatalf("%d keys, part %d: %d bytes, %d were expected", n, i, len(part.Request),
+					cut.SizeOf(i))
 			}
 			size, last = size+len(part.Request), part.Slot
 		}
 		if len(parts) != len(want) || size != cut.Size() {
-			t.Errorf("%d keys: %d parts of %d slots, %d bytes, %d were expected", n, len(parts), len(want), size, cut.Size())
+			t.Errorf("%d keys: %d parts of %d slots, %d bytes, %d were expected", n, len(parts), len(want),
+				size, cut.Size())
 		}
 		some := cut.Parts([]int32{int32(len(parts) - 1), 0})
-		if string(some[0].Request) != string(parts[len(parts)-1].Request) || string(some[1].Request) != string(parts[0].Request) {
+		if string(some[0].Request) != string(parts[len(parts)-1].Request) ||
+			string(some[1].Request) != string(parts[0].Request) {
 			t.Errorf("%d keys: the last part and the first one are %v", n, some)
 		}
 	}

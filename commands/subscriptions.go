@@ -47,5 +47,6 @@ func (c *Command) BarredTo(n int) bool {
 
 // Barred is the reply to a command that is barred to subscribers.
 func (c *Command) Barred() []byte {
-	return resp.ErrorLine("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", c.Name)
+	return resp.ErrorLine("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "+
+		"RESET are allowed in this context", c.Name)
 }

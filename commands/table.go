@@ -21,9 +21,9 @@ type Table struct {
 	index   index
 }
 
-// NewTable makes a Table of command, the upstream's reply to COMMAND in RESP2, of the rules of routing, and of
-// verbs, which win over commands of the same name. refused are the names of commands that are not to be had,
-// "config|set" for a subcommand.
+// NewTable makes a Table of command, the upstream's reply to COMMAND in RESP2, of the rules of routing, and
+// of verbs, which win over commands of the same name. refused are the names of commands that are not to be
+// had, "config|set" for a subcommand.
 func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (*Table, error) {
 	described, err := describe(command)
 	if err != nil {
@@ -173,7 +173,8 @@ func (c *Command) tooManyBytes(n int) []byte {
 	if c.Route != Local || c.Flags&Bulky != 0 {
 		return nil
 	}
-	return resp.ErrorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and takes %d at most",
+	return resp.ErrorLine("ERR a command of %d bytes is too long: lockproxy answers '%s' itself, and "+
+		"takes %d at most",
 		n, strings.ReplaceAll(c.Name, "|", " "), maxBytes)
 }
 

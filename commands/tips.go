@@ -38,7 +38,8 @@ func (c *Command) applyTips() {
 		c.Route, c.Merge = AllNodes, policy
 	case "multi_shard":
 		k := c.Keys
-		if len(k) != 1 || k[0].Unknown || k[0].Incomplete || k[0].Keyword != "" || k[0].Counted || k[0].Last >= 0 || k[0].Limit > 1 {
+		if len(k) != 1 || k[0].Unknown || k[0].Incomplete || k[0].Keyword != "" || k[0].Counted ||
+			k[0].Last >= 0 || k[0].Limit > 1 {
 			return
 		}
 		c.Route, c.Step, c.FirstKey = Split, max(k[0].Step, 1), k[0].Begin

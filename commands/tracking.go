@@ -53,7 +53,8 @@ func (t *Tracking) Redir() int64 {
 }
 
 // Requests are the commands that put a connection to a node into this state, and prefixes those that the
-// connection is to be told of besides what it is already. sink is the node's id of the connection that it tells.
+// connection is to be told of besides what it is already. sink is the node's id of the connection that it
+// tells.
 func (t *Tracking) Requests(prefixes []string, sink int64) [][]byte {
 	words := []string{"CLIENT", "TRACKING", "ON"}
 	for _, option := range []struct {

@@ -36,15 +36,18 @@ func TestMetrics(t *testing.T) {
 			Redirects: map[string]uint64{"moved": 5},
 			Locks: redlock.Stats{
 				Granted: redlock.ByMode{Write: 8}, Refused: redlock.ByMode{Write: 1, Read: 15},
-				Lost: map[redlock.Loss]uint64{redlock.LossGone: 16}, Waiting: 4, Waits: 11, TimedOut: 12, Unsynced: 13,
+				Lost: map[redlock.Loss]uint64{redlock.LossGone: 16}, Waiting: 4, Waits: 11, TimedOut: 12,
+				Unsynced: 13,
 			},
 		},
 		GivenUp: 6,
 		Commands: []proxy.CommandStats{
-			{Name: "get", Calls: 6, Errors: 1, Took: 1500 * time.Millisecond, Buckets: [...]uint64{6: 3, 9: 2, 19: 1}},
+			{Name: "get", Calls: 6, Errors: 1, Took: 1500 * time.Millisecond,
+				Buckets: [...]uint64{6: 3, 9: 2, 19: 1}},
 			{Name: "never"},
 		},
-		Nodes:        []cluster.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2, DialErrors: 1, Connections: 1}},
+		Nodes: []cluster.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2,
+			DialErrors: 1, Connections: 1}},
 		AuthFailures: map[string]uint64{"password": 14},
 		Masters:      []cluster.MasterHealth{{Addr: "127.0.0.1:7001", Up: true}},
 	}})
@@ -148,8 +151,10 @@ func TestHealth(t *testing.T) {
 		{"--help", "", exitOK, ""},
 	} {
 		var stdout, stderr strings.Builder
-		code := realMain(append([]string{"health"}, strings.Fields(test.args)...), []string{test.environ}, &stdout, &stderr)
-		if code != test.code || !strings.Contains(stderr.String(), test.says) || (test.says == "") != (stderr.Len() == 0) {
+		code := realMain(append([]string{"health"}, strings.Fields(test.args)...), []string{test.environ},
+			&stdout, &stderr)
+		if code != test.code || !strings.Contains(stderr.String(), test.says) ||
+			(test.says == "") != (stderr.Len() == 0) {
 			t.Errorf("health %s: %d %s", test.args, code, &stderr)
 		}
 	}

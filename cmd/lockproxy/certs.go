@@ -76,7 +76,8 @@ func readPair(certName, certFile, keyName, keyFile string) (tls.Certificate, err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("%s %s and %s %s: need a certificate and its key, as PEM: %w", certName, certFile, keyName, keyFile, err)
+		return tls.Certificate{}, fmt.Errorf("%s %s and %s %s: need a certificate and its key, as PEM: %w",
+			certName, certFile, keyName, keyFile, err)
 	}
 	return pair, nil
 }

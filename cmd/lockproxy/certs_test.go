@@ -43,7 +43,8 @@ func selfSigned(t *testing.T) (cert, key string) {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -57,7 +58,8 @@ func TestCertsShakeHands(t *testing.T) {
 	cert, key := selfSigned(t)
 	v := &Values{
 		TLSCert: cert, TLSKey: key, TLSCA: cert,
-		UpstreamTLS: true, UpstreamTLSCA: cert, UpstreamTLSCert: cert, UpstreamTLSKey: key, UpstreamTLSServerName: "127.0.0.1",
+		UpstreamTLS: true, UpstreamTLSCA: cert, UpstreamTLSCert: cert, UpstreamTLSKey: key,
+		UpstreamTLSServerName: "127.0.0.1",
 	}
 	c, err := loadCerts(v)
 	if err != nil {
@@ -91,10 +93,14 @@ func TestCertErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"--tls-cert /nowhere --tls-key " + key:                            "tls-cert /nowhere: no such file or directory",
-		"--tls-cert " + cert + " --tls-key " + cert:                       "tls-cert " + cert + " and tls-key " + cert + ": need a certificate and its key",
-		"--tls-cert " + cert + " --tls-key " + key + " --tls-ca " + empty: "tls-ca " + empty + ": needs certificates",
-		"--upstream-tls --upstream-tls-ca /nowhere":                       "upstream-tls-ca /nowhere: no such file",
+		"--tls-cert /nowhere --tls-key " +
+			key: "tls-cert /nowhere: no such file or directory",
+		"--tls-cert " + cert + " --tls-key " + cert: "tls-cert " + cert +
+			" and tls-key " + cert + ": need a certificate and its key",
+		"--tls-cert " + cert + " --tls-key " + key + " --tls-ca " + empty: "tls-ca " + empty +
+			": needs certificates",
+		"--upstream-tls --upstream-tls-ca /nowhere": "upstream-tls-ca /nowhere: no " +
+			"such file",
 	} {
 		var stdout, stderr bytes.Buffer
 		dev := "--dev"
@@ -108,8 +114,8 @@ func TestCertErrors(t *testing.T) {
 	}
 }
 
-// TestTLSFilesAreReread proves that changed files are taken over, and that files which cannot be used are told once and
-// change nothing.
+// TestTLSFilesAreReread proves that changed files are taken over, and that files which cannot be used are
+// told once and change nothing.
 func TestTLSFilesAreReread(t *testing.T) {
 	cert, key := selfSigned(t)
 	newCert, newKey := selfSigned(t)
@@ -149,7 +155,8 @@ func TestTLSFilesAreReread(t *testing.T) {
 	place(newKey, key)
 	reread(true, "reread")
 	now := c.clients.config()
-	if bytes.Equal(old.Certificates[0].Certificate[0], now.Certificates[0].Certificate[0]) || old.ClientCAs.Equal(now.ClientCAs) {
+	if bytes.Equal(old.Certificates[0].Certificate[0], now.Certificates[0].Certificate[0]) ||
+		old.ClientCAs.Equal(now.ClientCAs) {
 		t.Error("the certificates are the old ones")
 	}
 	if err := os.Remove(key); err != nil {

@@ -29,7 +29,8 @@ func check(v *Values) error {
 
 	switch {
 	case v.Dev && len(v.Upstream.Addrs) > 0:
-		refuse("dev and upstream exclude each other: with dev yes there is no upstream, and %s was given", strings.Join(v.Upstream.Addrs, ","))
+		refuse("dev and upstream exclude each other: with dev yes there is no upstream, and %s was given",
+			strings.Join(v.Upstream.Addrs, ","))
 	case !v.Dev && len(v.Upstream.Addrs) == 0:
 		wrong = append(wrong, errNoUpstream)
 	}
@@ -38,19 +39,23 @@ func check(v *Values) error {
 	}
 	for _, addr := range v.Listen {
 		if v.ProtectedMode && v.open() && !loopback(addr) {
-			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take and free locks: "+
-				"set requirepass or client-auth upstream, or listen on 127.0.0.1, or allow it with protected-mode no", addr)
+			refuse("listen %s: reaches beyond this machine, and no password is set, so anybody could take "+
+				"and free locks: "+
+				"set requirepass or client-auth upstream, or listen on 127.0.0.1, or allow it with "+
+				"protected-mode no", addr)
 		}
 	}
 	switch {
 	case v.Proxy.UsersOnly && v.Proxy.Password != "":
-		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of the upstream's users; " +
+		refuse("client-auth upstream and requirepass exclude each other: clients give the passwords of " +
+			"the upstream's users; " +
 			"leave requirepass empty, or set client-auth proxy")
 	case v.Proxy.UsersOnly && v.Dev:
 		refuse("client-auth upstream: needs an upstream, for with dev yes there are no users")
 	}
 	if v.ProtectedMode && v.Admin != "" && !loopback(v.Admin) {
-		refuse("admin %s: reaches beyond this machine, and it has no password: listen on 127.0.0.1, or allow it with protected-mode no", v.Admin)
+		refuse("admin %s: reaches beyond this machine, and it has no password: listen on 127.0.0.1, or "+
+			"allow it with protected-mode no", v.Admin)
 	}
 	if len(v.AdminHosts) > 0 && v.Admin == "" {
 		refuse("admin-hosts %s: has no effect with admin off", strings.Join(v.AdminHosts, ","))
@@ -74,7 +79,8 @@ func check(v *Values) error {
 		}
 	}
 	if len(v.Proxy.Announce) > 0 && !v.Proxy.ClusterMode {
-		refuse("cluster-announce %s: has no effect without cluster-mode yes", strings.Join(v.Proxy.Announce, ","))
+		refuse("cluster-announce %s: has no effect without cluster-mode yes",
+			strings.Join(v.Proxy.Announce, ","))
 	}
 	for _, addr := range v.Proxy.Announce {
 		if host, port, _ := net.SplitHostPort(addr); host == "" || port == "0" {
@@ -86,11 +92,13 @@ func check(v *Values) error {
 			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Locks.MaxLease))
 	}
 	if v.Proxy.Locks.Sync > 0 && v.Proxy.Locks.SyncTimeout > v.Proxy.Locks.Lease/2 {
-		refuse("lock-sync-timeout %s: must be at most half of lock-lease, which is %s, or a grant is over before its replicas have it",
+		refuse("lock-sync-timeout %s: must be at most half of lock-lease, which is %s, or a grant is over "+
+			"before its replicas have it",
 			formatDuration(v.Proxy.Locks.SyncTimeout), formatDuration(v.Proxy.Locks.Lease))
 	}
 	if v.Proxy.Locks.FailoverGrace > 0 && v.Proxy.Locks.FailoverGrace < v.Proxy.Locks.Lease {
-		refuse("lock-failover-grace %s: must not be shorter than lock-lease, which is %s: it has to outlast the leases in use",
+		refuse("lock-failover-grace %s: must not be shorter than lock-lease, which is %s: it has to "+
+			"outlast the leases in use",
 			formatDuration(v.Proxy.Locks.FailoverGrace), formatDuration(v.Proxy.Locks.Lease))
 	}
 	checkRedlock(v, refuse)
@@ -105,7 +113,8 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	n := len(v.Redlock)
 	switch {
 	case n == 0 && len(v.Proxy.Redlock.Prefixes) > 0:
-		refuse("redlock-prefix %s: has no effect without redlock", strings.Join(v.Proxy.Redlock.Prefixes, ","))
+		refuse("redlock-prefix %s: has no effect without redlock",
+			strings.Join(v.Proxy.Redlock.Prefixes, ","))
 	case n == 0:
 		return
 	case n < 3:
@@ -118,11 +127,13 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 			formatDuration(v.Proxy.Locks.Lease), formatDuration(v.Proxy.Redlock.MaxLease))
 	}
 	if leastLeases*v.Proxy.Redlock.NodeTimeout > v.Proxy.Locks.Lease {
-		refuse("redlock-node-timeout %s: must be at most a twentieth of lock-lease, which is %s, or much of a lease is over before it is granted",
+		refuse("redlock-node-timeout %s: must be at most a twentieth of lock-lease, which is %s, or much "+
+			"of a lease is over before it is granted",
 			formatDuration(v.Proxy.Redlock.NodeTimeout), formatDuration(v.Proxy.Locks.Lease))
 	}
 	if v.Proxy.Locks.Sync > 0 {
-		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0", v.Proxy.Locks.Sync)
+		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0",
+			v.Proxy.Locks.Sync)
 	}
 }
 

@@ -11,7 +11,8 @@ type commandList struct{ at *[]string }
 
 func (l commandList) Set(s string) error {
 	all := []string{}
-	for _, name := range strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, name := range strings.FieldsFunc(strings.ToLower(s),
+		func(r rune) bool { return r == ',' || r == ' ' }) {
 		container, sub, isSub := strings.Cut(name, "|")
 		if container == "" || isSub && sub == "" || strings.Contains(sub, "|") {
 			return errors.New("must be names of commands, such as debug or config|set")

@@ -21,9 +21,10 @@ func set(c *Config, name, value string) error { return c.SetAll([][2]string{{nam
 func TestConfigGet(t *testing.T) {
 	c := newTestConfig(t, "--dev --requirepass mine --upstream-password theirs --lock-lease 90s")
 	for glob, want := range map[string][][2]string{
-		"lock-lease":                    {{"lock-lease", "1m30s"}},
-		"TIMEOUT":                       {{"TIMEOUT", "0"}},
-		"proto-max-*":                   {{"proto-max-bulk-len", "536870912"}, {"proto-max-multibulk-len", "1048576"}},
+		"lock-lease": {{"lock-lease", "1m30s"}},
+		"TIMEOUT":    {{"TIMEOUT", "0"}},
+		"proto-max-*": {{"proto-max-bulk-len", "536870912"},
+			{"proto-max-multibulk-len", "1048576"}},
 		"d[ae]v":                        {{"dev", "yes"}},
 		"requirepass":                   {{"requirepass", "mine"}},
 		"upstream-password":             {{"upstream-password", "(hidden)"}},
@@ -55,21 +56,29 @@ func TestConfigSetErrors(t *testing.T) {
 		want  string
 	}{
 		{[][2]string{{"Foo", "1"}}, "ERR Unknown option or number of arguments for CONFIG SET - 'Foo'"},
-		{[][2]string{{"timeout", "1"}, {"foo", "2"}}, "ERR Unknown option or number of arguments for CONFIG SET - 'foo'"},
+		{[][2]string{{"timeout", "1"}, {"foo", "2"}},
+			"ERR Unknown option or number of arguments for CONFIG SET - 'foo'"},
 		{[][2]string{{"listen", "127.0.0.1:1"}}, failed + "'listen') - can't set immutable config"},
-		{[][2]string{{"timeout", "abc"}}, failed + "'timeout') - argument couldn't be parsed into an integer"},
-		{[][2]string{{"TIMEOUT", "-1"}}, failed + "'timeout') - argument must be between 0 and 2147483647 inclusive"},
-		{[][2]string{{"maxclients", "0"}}, failed + "'maxclients') - argument must be between 1 and 1000000 inclusive"},
-		{[][2]string{{"log-level", "x"}}, failed + "'log-level') - argument(s) must be one of the following: debug, info, warn, error"},
+		{[][2]string{{"timeout", "abc"}}, failed +
+			"'timeout') - argument couldn't be parsed into an integer"},
+		{[][2]string{{"TIMEOUT", "-1"}}, failed +
+			"'timeout') - argument must be between 0 and 2147483647 inclusive"},
+		{[][2]string{{"maxclients", "0"}}, failed +
+			"'maxclients') - argument must be between 1 and 1000000 inclusive"},
+		{[][2]string{{"log-level", "x"}}, failed +
+			"'log-level') - argument(s) must be one of the following: debug, info, warn, error"},
 		{[][2]string{{"timeout", "1"}, {"timeout", "2"}}, failed + "'timeout') - duplicate parameter"},
-		{[][2]string{{"drain-timeout", "30"}}, failed + "'drain-timeout') - argument needs a unit: 30s or 30ms"},
-		{[][2]string{{"maxclients", "5"}, {"drain-timeout", "x"}}, failed + "'drain-timeout') - argument must be a duration, such as 30s, 500ms or 10m"},
+		{[][2]string{{"drain-timeout", "30"}}, failed +
+			"'drain-timeout') - argument needs a unit: 30s or 30ms"},
+		{[][2]string{{"maxclients", "5"}, {"drain-timeout", "x"}}, failed +
+			"'drain-timeout') - argument must be a duration, such as 30s, 500ms or 10m"},
 	} {
 		if err := c.SetAll(test.pairs); err == nil || err.Error() != test.want {
 			t.Errorf("CONFIG SET %v\n got: %v\nwant: %s", test.pairs, err, test.want)
 		}
 	}
-	if err := set(c, "requirepass", ""); err == nil || !strings.Contains(err.Error(), "reaches beyond this machine") {
+	if err := set(c, "requirepass", ""); err == nil ||
+		!strings.Contains(err.Error(), "reaches beyond this machine") {
 		t.Errorf("the password of an open door could be taken away: %v", err)
 	}
 	if c.Values() != before {
@@ -87,7 +96,8 @@ func TestConfigSet(t *testing.T) {
 	if err := c.SetAll([][2]string{{"timeout", "5"}, {"drain-timeout", "48m"}}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []time.Duration{10 * time.Second, 5 * time.Second, 48 * time.Minute}; !reflect.DeepEqual(seen, want) {
+	if want := []time.Duration{10 * time.Second, 5 * time.Second, 48 * time.Minute}; !reflect.DeepEqual(seen,
+		want) {
 		t.Errorf("seen %v, want %v", seen, want)
 	}
 }
@@ -106,7 +116,8 @@ func TestConfigSetOpensNothing(t *testing.T) {
 		for name, value := range map[string]string{"protected-mode": "no", "requirepass": ""} {
 			before := c.Values()
 			err := set(c, name, value)
-			opens := name == "protected-mode" && before.ProtectedMode || name == "requirepass" && before.Proxy.Password != ""
+			opens := name == "protected-mode" && before.ProtectedMode || name == "requirepass" &&
+				before.Proxy.Password != ""
 			if want := exposed && opens; (err != nil) != want {
 				t.Errorf("%s: CONFIG SET %s %q: %v", args, name, value, err)
 			} else if want && !strings.Contains(err.Error(), "beyond this machine") {

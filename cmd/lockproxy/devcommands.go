@@ -12,8 +12,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// devUntold are commands that the Redis of --dev has and its COMMAND, which is that of Redis 5, does not tell of: name,
-// arity, flags, first key, last key and step. The proxy serves none that COMMAND does not tell of.
+// devUntold are commands that the Redis of --dev has and its COMMAND, which is that of Redis 5, does not tell
+// of: name, arity, flags, first key, last key and step. The proxy serves none that COMMAND does not tell of.
 const devUntold = `
 blmove 6 write,noscript,blocking 1 2 1
 bzmpop -5 write,blocking,movablekeys 0 0 0

@@ -6,7 +6,8 @@ import (
 )
 
 func TestEnviron(t *testing.T) {
-	v, err := load(nil, []string{"PATH=/bin", "LOCKPROXY_LOCK_LEASE=45s", "LOCKPROXY_DEV=yes", "LOCKPROXY_ADMIN=", "LOCKPROXY_REQUIREPASS=a=b"})
+	v, err := load(nil, []string{"PATH=/bin", "LOCKPROXY_LOCK_LEASE=45s", "LOCKPROXY_DEV=yes",
+		"LOCKPROXY_ADMIN=", "LOCKPROXY_REQUIREPASS=a=b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,8 @@ func TestEnvironOfKubernetesIsIgnored(t *testing.T) {
 	if _, err := load(nil, []string{
 		"LOCKPROXY_SERVICE_HOST=10.0.0.7", "LOCKPROXY_SERVICE_PORT=6380", "LOCKPROXY_SERVICE_PORT_REDIS=6380",
 		"LOCKPROXY_PORT=tcp://10.0.0.7:6380", "LOCKPROXY_PORT_6380_TCP=tcp://10.0.0.7:6380",
-		"LOCKPROXY_PORT_6380_TCP_PROTO=tcp", "LOCKPROXY_PORT_6380_TCP_PORT=6380", "LOCKPROXY_PORT_6380_TCP_ADDR=10.0.0.7",
+		"LOCKPROXY_PORT_6380_TCP_PROTO=tcp", "LOCKPROXY_PORT_6380_TCP_PORT=6380",
+		"LOCKPROXY_PORT_6380_TCP_ADDR=10.0.0.7",
 	}); err != nil {
 		t.Error(err)
 	}

@@ -62,12 +62,14 @@ func parseLine(line, where string) (given, error) {
 	case len(words) == 1:
 		return given{}, fmt.Errorf("%s%s: needs a value; allowed: %s", where, name, s.allowed())
 	case len(words) > 2:
-		return given{}, fmt.Errorf("%s%s: takes one value, and %d words follow: quote a value with spaces, put a comment on a line of its own", where, name, len(words)-1)
+		return given{}, fmt.Errorf("%s%s: takes one value, and %d words follow: quote a value with "+
+			"spaces, put a comment on a line of its own", where, name, len(words)-1)
 	}
 	return given{name, words[1], where + name + " " + s.shown(words[1])}, nil
 }
 
-var errQuotes = errors.New("its quotes are not balanced, or something follows a closing quote without a space")
+var errQuotes = errors.New("its quotes are not balanced, or something follows a closing quote without a " +
+	"space")
 
 // splitWords splits a line as Redis does (sdssplitargs): "double quotes" know
 // \n \r \t \b \a \\ \" and \xHH, 'single quotes' know \'.

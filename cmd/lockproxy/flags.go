@@ -47,7 +47,8 @@ func readFlags(args []string) ([]given, error) {
 		case s.boolean():
 			value = "yes"
 		default:
-			wrong = append(wrong, fmt.Errorf("--%s: needs a value; allowed: %s (one that begins with -- is written --%s=VALUE)", name, s.allowed(), name))
+			wrong = append(wrong, fmt.Errorf("--%s: needs a value; allowed: %s (one that begins with -- "+
+				"is written --%s=VALUE)", name, s.allowed(), name))
 			continue
 		}
 		all = append(all, given{name, value, "--" + name + " " + s.shown(value)})

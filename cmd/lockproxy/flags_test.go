@@ -15,7 +15,8 @@ func TestFlags(t *testing.T) {
 	}{
 		{"--lock-lease 45s", func(v *Values) bool { return v.Proxy.Locks.Lease == 45*time.Second }},
 		{"--lock-lease=500ms", func(v *Values) bool { return v.Proxy.Locks.Lease == 500*time.Millisecond }},
-		{"--lock-lease 1s --lock-lease 2s", func(v *Values) bool { return v.Proxy.Locks.Lease == 2*time.Second }},
+		{"--lock-lease 1s --lock-lease 2s",
+			func(v *Values) bool { return v.Proxy.Locks.Lease == 2*time.Second }},
 		{"--dev", func(v *Values) bool { return v.Dev }},
 		{"--dev yes", func(v *Values) bool { return v.Dev }},
 		{"--dev YES --loops 3", func(v *Values) bool { return v.Dev && v.Proxy.Loops == 3 }},
@@ -69,9 +70,10 @@ func TestFlagErrors(t *testing.T) {
 		"--port 6380":                        `--port: there is no such setting; lockproxy --help lists them`,
 		"--lock-lease":                       `--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written --lock-lease=VALUE)`,
 		"--lock-lease --dev":                 `--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written --lock-lease=VALUE)`,
-		"-lock-lease 30s":                    "-lock-lease: settings are written --lock-lease VALUE\n30s: neither a setting (--name value) nor a subcommand (health)",
-		"serve":                              `serve: neither a setting (--name value) nor a subcommand (health)`,
-		"--dev perhaps":                      `perhaps: neither a setting (--name value) nor a subcommand (health)`,
+		"-lock-lease 30s": "-lock-lease: settings are written --lock-lease VALUE\n30s: " +
+			"neither a setting (--name value) nor a subcommand (health)",
+		"serve":         `serve: neither a setting (--name value) nor a subcommand (health)`,
+		"--dev perhaps": `perhaps: neither a setting (--name value) nor a subcommand (health)`,
 	} {
 		_, err := load(strings.Fields(args), nil)
 		if err == nil || err.Error() != want {
@@ -94,7 +96,8 @@ func TestErrorsAreToldTogether(t *testing.T) {
 }
 
 func TestHelpAndVersionAreAskedFor(t *testing.T) {
-	for arg, want := range map[string]error{"--help": errHelp, "-h": errHelp, "--version": errVersion, "-v": errVersion} {
+	for arg, want := range map[string]error{"--help": errHelp, "-h": errHelp, "--version": errVersion,
+		"-v": errVersion} {
 		if _, err := load([]string{"--dev", arg, "--nonsense"}, nil); !errors.Is(err, want) {
 			t.Errorf("%s: %v", arg, err)
 		}

@@ -49,7 +49,8 @@ func askHealth(admin string) error {
 			host = "::1"
 		}
 	}
-	client := http.Client{Timeout: healthTimeout, Transport: &http.Transport{DisableKeepAlives: true}} // no HTTP_PROXY
+	// no HTTP_PROXY
+	client := http.Client{Timeout: healthTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + net.JoinHostPort(host, port) + "/healthz")
 	if err != nil {
 		return err

@@ -48,7 +48,8 @@ func instruction(t *testing.T, begin string) string {
 func TestImageHoldsAStaticBinary(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "lockproxy")
 	command := "CGO_ENABLED=0 " + instruction(t, "RUN CGO_ENABLED=0 ")
-	command = strings.NewReplacer("${VERSION}", "9.8.7", "${COMMIT}", "c0ffee1234", "/out/lockproxy", out).Replace(command)
+	command = strings.NewReplacer("${VERSION}", "9.8.7", "${COMMIT}", "c0ffee1234", "/out/lockproxy",
+		out).Replace(command)
 	build := exec.Command("sh", "-c", command)
 	build.Dir = "../.."
 	if text, err := build.CombinedOutput(); err != nil {

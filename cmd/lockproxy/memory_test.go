@@ -21,7 +21,8 @@ func TestMemoryThere(t *testing.T) {
 		}, 256 << 20},
 		"a service in a slice with less": {map[string]string{
 			"proc/meminfo": machine, "proc/self/cgroup": "0::/a.slice/b.service\n",
-			"sys/fs/cgroup/a.slice/b.service/memory.max": "536870912\n", "sys/fs/cgroup/a.slice/memory.max": "134217728\n",
+			"sys/fs/cgroup/a.slice/b.service/memory.max": "536870912\n",
+			"sys/fs/cgroup/a.slice/memory.max":           "134217728\n",
 		}, 128 << 20},
 		"version 1": {map[string]string{
 			"proc/meminfo": machine, "proc/self/cgroup": "3:cpu,cpuacct:/x\n2:memory:/docker/abc\n",
@@ -52,7 +53,8 @@ func TestMemoryShare(t *testing.T) {
 	}{
 		{"0", "0", 0}, {"0%", "0", 0}, {"100mb", "104857600", 100 << 20}, {"25%", "25%", 1 << 30 / 100 * 25},
 		{"100%", "100%", 1 << 30 / 100 * 100}, {"1048576", "1048576", 1 << 20},
-		{"101%", "", 0}, {"-1%", "", 0}, {"%", "", 0}, {"5 %", "", 0}, {"1", "", 0}, {"x", "", 0}, {"", "", 0},
+		{"101%", "", 0}, {"-1%", "", 0}, {"%", "", 0}, {"5 %", "", 0}, {"1", "", 0}, {"x", "", 0},
+		{"", "", 0},
 	} {
 		var m MemoryShare
 		err := memoryShare{&m}.Set(tt.text)

@@ -31,30 +31,41 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	buildInfo       = desc("build_info", "1, with what the binary was built from.", "version", "commit", "goversion")
+	buildInfo = desc("build_info", "1, with what the binary was built from.", "version", "commit",
+		"goversion")
 	readyGauge      = desc("ready", "1 if commands can be served now, as /readyz says.")
 	clients         = desc("clients", "Clients that are connected.")
 	clientsAccepted = desc("clients_accepted_total", "Clients that connected.")
 	clientsRejected = desc("clients_rejected_total", "Clients turned away because of maxclients.")
 	clientsBlocked  = desc("blocked_clients", "Clients in a command that blocks, such as BLPOP.")
-	ownConnections  = desc("own_connections", "Connections to the upstream for one client each: used, idle, or waiting for a place (upstream-own-connections).", "state")
-	closedFull      = desc("clients_closed_full_total", "Clients closed because of client-output-buffer-limit.", "class")
-	memory          = desc("clients_memory_bytes", "Memory that all clients take.")
-	maxMemory       = desc("clients_memory_limit_bytes", "Memory that they may take (maxmemory-clients); 0: any.")
-	evicted         = desc("clients_evicted_total", "Clients closed because of maxmemory-clients.")
-	scriptBytes     = desc("script_cache_bytes", "Sources of scripts that are kept.")
-	authTimeouts    = desc("auth_timeouts_total", "Clients closed because they did not authenticate within auth-timeout.")
-	authFailures    = desc("auth_failures_total",
-		"Attempts to get in that failed: at the proxy's password, at a user of the upstream, at the TLS handshake.", "kind")
-	subscriptions   = desc("subscriptions", "Channels, patterns and shard channels that clients listen to.", "kind")
-	messages        = desc("messages_total", "Published messages given to clients, each as often as there were listeners.")
-	received        = desc("received_bytes_total", "Bytes from clients.")
-	sent            = desc("sent_bytes_total", "Bytes to clients.")
-	commandCalls    = desc("commands_total", "Commands answered.", "command")
-	commandErrors   = desc("command_errors_total", "Commands answered with an error.", "command")
-	commandSeconds  = desc("command_duration_seconds", "From a command's arrival to its answer, waiting for locks included.", "command")
-	redirects       = desc("redirects_total", "Requests sent again, by what the node had answered.", "kind")
-	givenUp         = desc("given_up_total", "Commands answered with an error because their retry-budget was used up.")
+	ownConnections  = desc("own_connections",
+		"Connections to the upstream for one client each: used, idle, or waiting for a place "+
+			"(upstream-own-connections).", "state")
+	closedFull = desc("clients_closed_full_total",
+		"Clients closed because of client-output-buffer-limit.", "class")
+	memory    = desc("clients_memory_bytes", "Memory that all clients take.")
+	maxMemory = desc("clients_memory_limit_bytes",
+		"Memory that they may take (maxmemory-clients); 0: any.")
+	evicted      = desc("clients_evicted_total", "Clients closed because of maxmemory-clients.")
+	scriptBytes  = desc("script_cache_bytes", "Sources of scripts that are kept.")
+	authTimeouts = desc("auth_timeouts_total",
+		"Clients closed because they did not authenticate within auth-timeout.")
+	authFailures = desc("auth_failures_total",
+		"Attempts to get in that failed: at the proxy's password, at a user of the upstream, at the TLS "+
+			"handshake.", "kind")
+	subscriptions = desc("subscriptions", "Channels, patterns and shard channels that clients listen to.",
+		"kind")
+	messages = desc("messages_total",
+		"Published messages given to clients, each as often as there were listeners.")
+	received       = desc("received_bytes_total", "Bytes from clients.")
+	sent           = desc("sent_bytes_total", "Bytes to clients.")
+	commandCalls   = desc("commands_total", "Commands answered.", "command")
+	commandErrors  = desc("command_errors_total", "Commands answered with an error.", "command")
+	commandSeconds = desc("command_duration_seconds",
+		"From a command's arrival to its answer, waiting for locks included.", "command")
+	redirects = desc("redirects_total", "Requests sent again, by what the node had answered.", "kind")
+	givenUp   = desc("given_up_total",
+		"Commands answered with an error because their retry-budget was used up.")
 	nodeRequests    = desc("node_requests_total", "Replies of a node.", "node")
 	nodeErrors      = desc("node_errors_total", "Error replies of a node.", "node")
 	nodeConnects    = desc("node_connects_total", "Connections made to a node.", "node")
@@ -63,13 +74,15 @@ var (
 	lockWaiters     = desc("lock_waiters", "Clients that wait for a lock.")
 	lockWaits       = desc("lock_waits_total", "LOCKs that had to wait.")
 	lockTimeouts    = desc("lock_wait_timeouts_total", "LOCKs that waited in vain.")
-	lockNoReplicas  = desc("lock_no_replicas_total", "Grants given back because too few replicas had them (SYNC).")
-	lockKept        = desc("lock_kept", "Holds that are kept alive.")
-	lockRenewals    = desc("lock_renewals_total", "Renewals of holds that are kept alive.")
-	lockLost        = desc("lock_lost_total", "Holds that were lost although they were kept alive.", "reason")
-	redlockUp       = desc("redlock_node_up", "1 if the master of RedLock answers.", "node")
-	redlockVotes    = desc("redlock_node_votes", "1 if its answers count, 0 also for a while after a restart or a step of its clock.", "node")
-	lockOutcomes    = desc("lock_outcomes_total", "How lock verbs ended.", "verb", "outcome")
+	lockNoReplicas  = desc("lock_no_replicas_total",
+		"Grants given back because too few replicas had them (SYNC).")
+	lockKept     = desc("lock_kept", "Holds that are kept alive.")
+	lockRenewals = desc("lock_renewals_total", "Renewals of holds that are kept alive.")
+	lockLost     = desc("lock_lost_total", "Holds that were lost although they were kept alive.", "reason")
+	redlockUp    = desc("redlock_node_up", "1 if the master of RedLock answers.", "node")
+	redlockVotes = desc("redlock_node_votes",
+		"1 if its answers count, 0 also for a while after a restart or a step of its clock.", "node")
+	lockOutcomes = desc("lock_outcomes_total", "How lock verbs ended.", "verb", "outcome")
 )
 
 // collector turns Stats into metrics.
@@ -81,11 +94,13 @@ type collector struct {
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections, closedFull, authFailures, authTimeouts, memory, maxMemory,
+		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections,
+		closedFull, authFailures, authTimeouts, memory, maxMemory,
 		evicted, scriptBytes, received, sent, subscriptions, messages,
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
-		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes, redlockUp, redlockVotes,
+		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes,
+		redlockUp, redlockVotes,
 	} {
 		ch <- d
 	}
@@ -132,7 +147,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		count(commandCalls, cmd.Calls, cmd.Name)
 		count(commandErrors, cmd.Errors, cmd.Name)
-		ch <- prometheus.MustNewConstHistogram(commandSeconds, cmd.Calls, cmd.Took.Seconds(), cumulative(cmd.Buckets[:]), cmd.Name)
+		ch <- prometheus.MustNewConstHistogram(commandSeconds, cmd.Calls, cmd.Took.Seconds(),
+			cumulative(cmd.Buckets[:]), cmd.Name)
 	}
 	for kind, n := range s.Redirects {
 		count(redirects, n, kind)

@@ -21,7 +21,8 @@ func TestDocsTellTheMetrics(t *testing.T) {
 	seen := 0
 	for desc := range all {
 		name := regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(desc.String())[1]
-		if seen++; !strings.Contains(string(text), "`"+name+"`") && !strings.Contains(string(text), "`"+name+"{") {
+		if seen++; !strings.Contains(string(text), "`"+name+"`") &&
+			!strings.Contains(string(text), "`"+name+"{") {
 			t.Errorf("docs/operations.md does not tell of %s", name)
 		}
 	}

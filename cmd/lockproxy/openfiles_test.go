@@ -26,10 +26,12 @@ func TestFitClients(t *testing.T) {
 		before := *c.Values()
 		got := fitClients(c.Values(), test.limit, newLogger(c, &log))
 		if got.Proxy.MaxClients != test.want || got.Proxy.MaxOwn != test.own {
-			t.Errorf("%s with %d files: %d clients, want %d; %d own connections, want %d", test.args, test.limit, got.Proxy.MaxClients, test.want, got.Proxy.MaxOwn, test.own)
+			t.Errorf("%s with %d files: %d clients, want %d; %d own connections, want %d", test.args,
+				test.limit, got.Proxy.MaxClients, test.want, got.Proxy.MaxOwn, test.own)
 		}
 		for setting, lowered := range map[string]bool{
-			"maxclients": got.Proxy.MaxClients != before.Proxy.MaxClients, "upstream-own-connections": got.Proxy.MaxOwn != before.Proxy.MaxOwn,
+			"maxclients":               got.Proxy.MaxClients != before.Proxy.MaxClients,
+			"upstream-own-connections": got.Proxy.MaxOwn != before.Proxy.MaxOwn,
 		} {
 			if strings.Contains(log.String(), "setting="+setting) != lowered {
 				t.Errorf("%s with %d files: %s", test.args, test.limit, &log)

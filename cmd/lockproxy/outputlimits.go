@@ -50,7 +50,8 @@ func (o outputLimits) Set(s string) error {
 		if hard == 0 {
 			hard = noLimit
 		}
-		*class = proxy.OutputLimit{Hard: int(hard), Soft: int(soft), SoftFor: time.Duration(seconds) * time.Second}
+		*class = proxy.OutputLimit{Hard: int(hard), Soft: int(soft),
+			SoftFor: time.Duration(seconds) * time.Second}
 	}
 	*o.at = next
 	return nil

@@ -15,7 +15,8 @@ func TestOutputLimits(t *testing.T) {
 	for _, tt := range []struct{ set, want string }{
 		{"", "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},
 		{"pubsub 1mb 0 0", "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 1048576 0 0"},
-		{"normal 1mb 2mb 60 replica 3mb 4mb 70 PUBSUB 5mb 6mb 80", "normal 1048576 2097152 60 slave 3145728 4194304 70 pubsub 5242880 6291456 80"},
+		{"normal 1mb 2mb 60 replica 3mb 4mb 70 PUBSUB 5mb 6mb 80",
+			"normal 1048576 2097152 60 slave 3145728 4194304 70 pubsub 5242880 6291456 80"},
 		{"normal 0 0 0", "normal 0 0 0 slave 3145728 4194304 70 pubsub 5242880 6291456 80"},
 		{"2gb", "normal 2147483648 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},
 	} {
@@ -51,7 +52,8 @@ func TestOutputLimits(t *testing.T) {
 	if err := in.Set("normal 0 5 60 pubsub 0 0 0"); err != nil {
 		t.Error(err)
 	}
-	if l.Normal != (proxy.OutputLimit{Hard: math.MaxInt, Soft: 5, SoftFor: time.Minute}) || l.PubSub != (proxy.OutputLimit{Hard: math.MaxInt}) {
+	if l.Normal != (proxy.OutputLimit{Hard: math.MaxInt, Soft: 5, SoftFor: time.Minute}) ||
+		l.PubSub != (proxy.OutputLimit{Hard: math.MaxInt}) {
 		t.Errorf("%+v", l)
 	}
 }

@@ -15,7 +15,10 @@ func setProcs(log *slog.Logger) (undo func()) {
 	undo, err := maxprocs.Set(
 		maxprocs.Min(min(2, runtime.NumCPU())),
 		maxprocs.RoundQuotaFunc(roundQuota),
-		maxprocs.Logger(func(format string, args ...any) { log.Debug("cpu quota", "result", fmt.Sprintf(format, args...)) }),
+		maxprocs.Logger(func(format string,
+			args ...any) {
+			log.Debug("cpu quota", "result", fmt.Sprintf(format, args...))
+		}),
 	)
 	if err != nil {
 		log.Warn("the CPU quota could not be read", "err", err)

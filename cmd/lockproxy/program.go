@@ -152,7 +152,8 @@ func (p *program) startDev() (stop func(), upstream []string, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("dev: %w", err)
 	}
-	p.log.Warn("dev: one Redis in the memory of this process; nothing survives it, and no other proxy shares its locks")
+	p.log.Warn("dev: one Redis in the memory of this process; nothing survives it, and no other proxy " +
+		"shares its locks")
 	return d.Close, []string{d.Addr()}, nil
 }
 

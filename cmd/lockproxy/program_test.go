@@ -85,11 +85,15 @@ type running struct {
 	exits   chan int
 }
 
-func startProgram(t *testing.T, args string, connect func(ctx context.Context, upstream []string) (plane, error)) *running {
+func startProgram(t *testing.T, args string,
+	connect func(ctx context.Context, upstream []string) (plane, error)) *running {
 	t.Helper()
 	r := &running{new(safeBuffer), make(chan os.Signal, 2), make(chan error, 1), make(chan int, 1)}
 	p := newProgram(newTestConfig(t, args), certs{}, r.log)
-	p.connect = func(ctx context.Context, _ *program, upstream []string) (plane, error) { return connect(ctx, upstream) }
+	p.connect = func(ctx context.Context, _ *program, upstream []string) (plane,
+		error) {
+		return connect(ctx, upstream)
+	}
 	p.exit = func(code int) { r.exits <- code }
 	go func() { r.ended <- p.run(r.signals) }()
 	return r
@@ -123,13 +127,14 @@ func get(t *testing.T, url string) (int, string) {
 func TestProgramServesAndDrains(t *testing.T) {
 	pl := &scriptedPlane{drained: make(chan struct{})}
 	found := make(chan struct{})
-	r := startProgram(t, "--upstream 127.0.0.1:1 --listen 127.0.0.1:0 --admin 127.0.0.1:0", func(_ context.Context, upstream []string) (plane, error) {
-		<-found
-		if strings.Join(upstream, ",") != "127.0.0.1:1" {
-			t.Errorf("upstream %v", upstream)
-		}
-		return pl, nil
-	})
+	r := startProgram(t, "--upstream 127.0.0.1:1 --listen 127.0.0.1:0 --admin 127.0.0.1:0",
+		func(_ context.Context, upstream []string) (plane, error) {
+			<-found
+			if strings.Join(upstream, ",") != "127.0.0.1:1" {
+				t.Errorf("upstream %v", upstream)
+			}
+			return pl, nil
+		})
 	admin := "http://" + r.log.find(t, `msg="admin listening" addr=(127\.0\.0\.1:\d+)\n`)
 	if code, body := get(t, admin+"/readyz"); code != 503 || !strings.Contains(body, "starting") {
 		t.Errorf("/readyz before the upstream is found: %d %s", code, body)
@@ -165,9 +170,10 @@ func TestProgramServesAndDrains(t *testing.T) {
 }
 
 func TestProgramDrainsNoLongerThanItsTimeout(t *testing.T) {
-	r := startProgram(t, "--dev --admin off --drain-timeout 20ms", func(context.Context, []string) (plane, error) {
-		return &scriptedPlane{}, nil
-	})
+	r := startProgram(t, "--dev --admin off --drain-timeout 20ms",
+		func(context.Context, []string) (plane, error) {
+			return &scriptedPlane{}, nil
+		})
 	r.log.find(t, "nothing survives")
 	r.log.find(t, "msg=listening")
 	r.signals <- syscall.SIGINT
@@ -179,7 +185,8 @@ func TestProgramDrainsNoLongerThanItsTimeout(t *testing.T) {
 
 func TestProgramEndsAtOnceOnASecondSignal(t *testing.T) {
 	pl := &scriptedPlane{drained: make(chan struct{})}
-	r := startProgram(t, "--dev --admin off", func(context.Context, []string) (plane, error) { return pl, nil })
+	r := startProgram(t, "--dev --admin off",
+		func(context.Context, []string) (plane, error) { return pl, nil })
 	r.log.find(t, "msg=listening")
 	r.signals <- syscall.SIGTERM
 	r.signals <- syscall.SIGTERM
@@ -191,10 +198,11 @@ func TestProgramEndsAtOnceOnASecondSignal(t *testing.T) {
 }
 
 func TestProgramCanBeStoppedWhileItLooksForItsUpstream(t *testing.T) {
-	r := startProgram(t, "--upstream 127.0.0.1:1 --admin off", func(ctx context.Context, _ []string) (plane, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
+	r := startProgram(t, "--upstream 127.0.0.1:1 --admin off",
+		func(ctx context.Context, _ []string) (plane, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
 	r.signals <- syscall.SIGTERM
 	if err := r.wait(t); err != nil {
 		t.Error(err)
@@ -218,7 +226,8 @@ func TestProgramSaysWhyItCannotServe(t *testing.T) {
 	}{
 		{"--dev --admin " + busy.Addr().String(), "admin " + busy.Addr().String() + ": ", serve},
 		{"--dev --admin off --listen /bad", "listen /bad: address in use", serve},
-		{"--upstream 127.0.0.1:1 --admin off", "wrong password", func(context.Context, []string) (plane, error) { return nil, errors.New("wrong password") }},
+		{"--upstream 127.0.0.1:1 --admin off", "wrong password",
+			func(context.Context, []string) (plane, error) { return nil, errors.New("wrong password") }},
 	} {
 		err := startProgram(t, test.args, test.connect).wait(t)
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {

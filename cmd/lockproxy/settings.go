@@ -20,8 +20,9 @@ type Setting struct {
 	Secret  bool   // never shown in errors and logs
 	Joined  bool   // shares the --help line of the setting before it
 
-	in   func(*Values) value // its place in v, and what is allowed there
-	live bool                // CONFIG SET may change it: it is looked up when it is used, or Server.Change heeds it
+	in func(*Values) value // its place in v, and what is allowed there
+	// CONFIG SET may change it: it is looked up when it is used, or Server.Change heeds it
+	live bool
 }
 
 const year = 365 * 24 * time.Hour
@@ -99,10 +100,16 @@ var settings = []Setting{
 		in:   func(v *Values) value { return text{&v.Upstream.SentinelMaster, "a name the sentinels know"} }},
 	{Name: "sentinel-user", Group: "upstream",
 		Help: "ACL user at the sentinels, and its password",
-		in:   func(v *Values) value { return text{&v.Upstream.SentinelUser, "an ACL user, empty for default"} }},
+		in: func(v *Values) value {
+			return text{&v.Upstream.SentinelUser,
+				"an ACL user, empty for default"}
+		}},
 	{Name: "sentinel-password", Group: "upstream", Secret: true, Joined: true,
 		Help: "password at the sentinels",
-		in:   func(v *Values) value { return text{&v.Upstream.SentinelPassword, "any text, empty for none"} }},
+		in: func(v *Values) value {
+			return text{&v.Upstream.SentinelPassword,
+				"any text, empty for none"}
+		}},
 	{Name: "dev", Group: "upstream",
 		Help: "no upstream: in memory, nothing survives",
 		in:   func(v *Values) value { return yesNo{&v.Dev} }},
@@ -153,7 +160,10 @@ var settings = []Setting{
 		in:   func(v *Values) value { return duration{&v.Proxy.Locks.MaxLease, time.Millisecond, year} }},
 	{Name: "lock-max-wait", Group: "locks",
 		Help: "longest WAIT, and waiters of one lock",
-		in:   func(v *Values) value { return duration{&v.Proxy.Locks.MaxWait, time.Millisecond, 24 * time.Hour} }},
+		in: func(v *Values) value {
+			return duration{&v.Proxy.Locks.MaxWait, time.Millisecond,
+				24 * time.Hour}
+		}},
 	{Name: "lock-max-queue", Group: "locks", Joined: true,
 		Help: "waiters of one lock; one more gets -QUEUEFULL",
 		in:   func(v *Values) value { return number{&v.Proxy.Locks.MaxQueue, 1, 1_000_000} }},
@@ -168,7 +178,10 @@ var settings = []Setting{
 		in:   func(v *Values) value { return number{&v.Proxy.Locks.Sync, 0, 16} }},
 	{Name: "lock-sync-timeout", Group: "locks", Joined: true,
 		Help: "how long the replicas of SYNC have; then -NOREPLICAS",
-		in:   func(v *Values) value { return duration{&v.Proxy.Locks.SyncTimeout, time.Millisecond, time.Minute} }},
+		in: func(v *Values) value {
+			return duration{&v.Proxy.Locks.SyncTimeout, time.Millisecond,
+				time.Minute}
+		}},
 	{Name: "lock-failover-grace", Group: "locks",
 		Help: "no grants so long after a fail-over; 0s: off",
 		in:   func(v *Values) value { return duration{&v.Proxy.Locks.FailoverGrace, 0, year} }},
@@ -259,7 +272,8 @@ var settings = []Setting{
 		live: true,
 		in: func(v *Values) value {
 			return choice[slog.Level]{&v.LogLevel, []word[slog.Level]{
-				{"debug", slog.LevelDebug}, {"info", slog.LevelInfo}, {"warn", slog.LevelWarn}, {"error", slog.LevelError},
+				{"debug", slog.LevelDebug}, {"info", slog.LevelInfo}, {"warn", slog.LevelWarn},
+				{"error", slog.LevelError},
 			}}
 		}},
 	{Name: "log-format", Group: "program", Default: "text", Joined: true,

@@ -24,7 +24,8 @@ func TestSettingsTable(t *testing.T) {
 		if s.Help == "" || s.Group == "" || s.allowed() == "" {
 			t.Errorf("%s: lacks a text", s.Name)
 		}
-		if i > 0 && s.Group != settings[i-1].Group && strings.Contains(" "+groupsBefore(i)+" ", " "+s.Group+" ") {
+		if i > 0 && s.Group != settings[i-1].Group &&
+			strings.Contains(" "+groupsBefore(i)+" ", " "+s.Group+" ") {
 			t.Errorf("%s: its group stands in two places", s.Name)
 		}
 		unset := &Values{Upstream: cluster.DefaultOptions(), Proxy: proxy.DefaultOptions()}

@@ -13,8 +13,8 @@ import (
 // rereadEvery is how soon a changed certificate, key or CA is noticed.
 const rereadEvery = 2 * time.Second
 
-// tlsFiles is a TLS configuration that is made of PEM files, and made anew when they change. Each is a new one and not a
-// clone, so that no session ticket given under the old files is taken under the new ones.
+// tlsFiles is a TLS configuration that is made of PEM files, and made anew when they change. Each is a new
+// one and not a clone, so that no session ticket given under the old files is taken under the new ones.
 type tlsFiles struct {
 	files  []string
 	build  func() (*tls.Config, error)

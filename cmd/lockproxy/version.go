@@ -37,5 +37,6 @@ func buildCommit() string {
 }
 
 func versionLine() string {
-	return fmt.Sprintf("lockproxy %s %s/%s %s commit %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version(), buildCommit())
+	return fmt.Sprintf("lockproxy %s %s/%s %s commit %s\n", version, runtime.GOOS, runtime.GOARCH,
+		runtime.Version(), buildCommit())
 }

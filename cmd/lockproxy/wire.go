@@ -87,7 +87,8 @@ func connectMasters(ctx context.Context, p *program, v *Values) ([]*cluster.Mast
 	if missing := len(all)/2 + 1 - votes; missing > 0 && missing <= len(until) {
 		slices.SortFunc(until, time.Time.Compare)
 		p.log.Warn("redlock: no lock is granted yet, for masters that restarted may have forgotten some; "+
-			"those with appendonly yes and appendfsync always need not wait when they restart later, and a shorter redlock-max-lease makes the wait shorter",
+			"those with appendonly yes and appendfsync always need not wait when they restart later, and "+
+			"a shorter redlock-max-lease makes the wait shorter",
 			"until", until[missing-1].Round(time.Second), "redlock-max-lease", v.redlockLongest())
 	}
 	return all, nil

@@ -61,7 +61,8 @@ func TestDevServes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := converse(t, conn, "SET k v", "GET k", "UNLOCK job nobody"), "+OK\r\n$1\r\nv\r\n$-1\r\n+OK\r\n"; got != want {
+	if got, want := converse(t, conn, "SET k v", "GET k", "UNLOCK job nobody"),
+		"+OK\r\n$1\r\nv\r\n$-1\r\n+OK\r\n"; got != want {
 		t.Errorf("over TCP: %q, want %q", got, want)
 	}
 	if conn, err = net.Dial("unix", socket); err != nil {
@@ -104,12 +105,15 @@ func TestSettingsReachTheDataPlane(t *testing.T) {
 	if got := converse(t, dial(), "GET k"); !strings.HasPrefix(got, "-NOAUTH ") {
 		t.Errorf("without the password: %q", got)
 	}
-	got := converse(t, dial(), "AUTH first", "CONFIG SET requirepass second", "CONFIG GET requirepass", "CONFIG SET listen :1")
-	want := "+OK\r\n+OK\r\n*2\r\n$11\r\nrequirepass\r\n$6\r\nsecond\r\n-ERR CONFIG SET failed (possibly related to argument 'listen') - can't set immutable config\r\n+OK\r\n"
+	got := converse(t, dial(), "AUTH first", "CONFIG SET requirepass second", "CONFIG GET requirepass",
+		"CONFIG SET listen :1")
+	want := "+OK\r\n+OK\r\n*2\r\n$11\r\nrequirepass\r\n$6\r\nsecond\r\n-ERR CONFIG SET failed (possibly " +
+		"related to argument 'listen') - can't set immutable config\r\n+OK\r\n"
 	if got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	if got := converse(t, dial(), "AUTH first", "AUTH second", "PING"); !strings.HasPrefix(got, "-WRONGPASS ") || !strings.HasSuffix(got, "+OK\r\n+PONG\r\n+OK\r\n") {
+	if got := converse(t, dial(), "AUTH first", "AUTH second", "PING"); !strings.HasPrefix(got,
+		"-WRONGPASS ") || !strings.HasSuffix(got, "+OK\r\n+PONG\r\n+OK\r\n") {
 		t.Errorf("with the old and the new password: %q", got)
 	}
 }

@@ -29,7 +29,8 @@ func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
 
 // clusterChange refuses what changes a cluster.
 func clusterChange(c *commands.Call) {
-	c.Reply(commands.Refusal(c.Command.Name, ": it would change the cluster behind; connect to a node of that for it"))
+	c.Reply(commands.Refusal(c.Command.Name,
+		": it would change the cluster behind; connect to a node of that for it"))
 }
 
 // clusterSlots is CLUSTER SLOTS: of each range its first and last slot and its node, which
@@ -95,7 +96,8 @@ func clusterNodes(c *commands.Call) {
 		if p.self {
 			flags, pong = "myself,master", 0
 		}
-		fmt.Fprintf(&text, "%s %s:%d@%d %s - 0 %d %d connected %d-%d\n", p.id, p.host, p.port, p.bus(), flags, pong, i+1, p.first, p.last)
+		fmt.Fprintf(&text, "%s %s:%d@%d %s - 0 %d %d connected %d-%d\n", p.id, p.host, p.port, p.bus(), flags,
+			pong, i+1, p.first, p.last)
 	}
 	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", text.String()))
 }
@@ -116,9 +118,11 @@ func clusterInfo(c *commands.Call) {
 		state = "fail"
 	}
 	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", fmt.Sprintf(
-		"cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\ncluster_slots_fail:%d\r\n"+
+		"cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\n"+
+			"cluster_slots_fail:%d\r\n"+
 			"cluster_known_nodes:%d\r\ncluster_size:%d\r\ncluster_current_epoch:%d\r\ncluster_my_epoch:1\r\n"+
-			"cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n",
+			"cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n"+
+			"total_cluster_links_buffer_limit_exceeded:0\r\n",
 		state, slot.Count, served, slot.Count-served, peers, peers, peers)))
 }
 
@@ -151,7 +155,8 @@ func clusterKeySlot(c *commands.Call) {
 // clusterInSlot is COUNTKEYSINSLOT slot and GETKEYSINSLOT slot count, which the slot's master answers.
 func clusterInSlot(c *commands.Call) {
 	if !c.Server.Clustered() {
-		c.Reply(commands.Refusal(c.Command.Name, " in front of one Redis, which does not know its keys by slot"))
+		c.Reply(commands.Refusal(c.Command.Name,
+			" in front of one Redis, which does not know its keys by slot"))
 		return
 	}
 	n, ok := resp.Integer(c.Args[2])
@@ -187,7 +192,8 @@ func clusterHelp(c *commands.Call) {
 		"KEYSLOT <key>", "    Return the slot of a key.",
 		"LINKS", "    Return the links between nodes: none.",
 		"MYID", "    Return the id of this node, which is this proxy.",
-		"NODES", "    Return the nodes, which are proxies. Output format:", "    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
+		"NODES", "    Return the nodes, which are proxies. Output format:",
+		"    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
 		"REPLICAS <node-id>", "    Return the replicas of a node: none.",
 		"SHARDS", "    Return ranges of slots and the nodes that serve them.",
 		"SLOTS", "    Return ranges of slots: start, end, and the node's address, port and id."))

@@ -65,21 +65,25 @@ func TestClusterOfOne(t *testing.T) {
 		t.Fatalf("id %q", id)
 	}
 	for line, want := range map[string]string{
-		"CLUSTER SLOTS":  "[[0 16383 [127.0.0.1 6380 " + id + " []]]]",
-		"CLUSTER SHARDS": "[[slots [0 16383] nodes [[id " + id + " port 6380 ip 127.0.0.1 endpoint 127.0.0.1 role master replication-offset 0 health online]]]]",
-		"CLUSTER NODES":  id + " 127.0.0.1:6380@16380 myself,master - 0 0 1 connected 0-16383\n",
-		"CLUSTER LINKS":  "[]", "CLUSTER REPLICAS " + id: "[]", "CLUSTER SLAVES " + id: "[]", "CLUSTER COUNT-FAILURE-REPORTS " + id: "0",
-		"CLUSTER KEYSLOT foo": "12182", "READONLY": "OK", "READWRITE": "OK", "ASKING": "OK",
+		"CLUSTER SLOTS": "[[0 16383 [127.0.0.1 6380 " + id + " []]]]",
+		"CLUSTER SHARDS": "[[slots [0 16383] nodes [[id " + id +
+			" port 6380 ip 127.0.0.1 endpoint 127.0.0.1 role master replication-offset 0 health online]]]]",
+		"CLUSTER NODES": id + " 127.0.0.1:6380@16380 myself,master - 0 0 1 connected 0-16383\n",
+		"CLUSTER LINKS": "[]", "CLUSTER REPLICAS " + id: "[]", "CLUSTER SLAVES " + id: "[]",
+		"CLUSTER COUNT-FAILURE-REPORTS " + id: "0",
+		"CLUSTER KEYSLOT foo":                 "12182", "READONLY": "OK", "READWRITE": "OK", "ASKING": "OK",
 	} {
 		if got := textOf(t, f, line); got != want {
 			t.Errorf("%s: %s\nwant %s", line, got, want)
 		}
 	}
 	for line, want := range map[string]string{
-		"CLUSTER REPLICAS x":  "-ERR Unknown node x\r\n",
-		"CLUSTER MYSHARDID":   "-ERR unknown subcommand 'MYSHARDID'. Try CLUSTER HELP.\r\n",
-		"CLUSTER SETSLOT 1 x": "-ERR CLUSTER SETSLOT is not available through lockproxy: it would change the cluster behind; connect to a node of that for it\r\n",
-		"CLUSTER RESET":       "-ERR CLUSTER RESET is not available through lockproxy: it would change the cluster behind; connect to a node of that for it\r\n",
+		"CLUSTER REPLICAS x": "-ERR Unknown node x\r\n",
+		"CLUSTER MYSHARDID":  "-ERR unknown subcommand 'MYSHARDID'. Try CLUSTER HELP.\r\n",
+		"CLUSTER SETSLOT 1 x": "-ERR CLUSTER SETSLOT is not available through lockproxy: it would change " +
+			"the cluster behind; connect to a node of that for it\r\n",
+		"CLUSTER RESET": "-ERR CLUSTER RESET is not available through lockproxy: it would change " +
+			"the cluster behind; connect to a node of that for it\r\n",
 	} {
 		if got := f.Do(line); got != want {
 			t.Errorf("%s: %q", line, got)
@@ -103,7 +107,8 @@ func TestClusterInfo(t *testing.T) {
 	f := clusterFake(t, "a:1", "b:2")
 	f.Server.Unserved = 84
 	got := textOf(t, f, "CLUSTER INFO")
-	for _, want := range []string{"cluster_state:fail\r\n", "cluster_slots_ok:16300\r\n", "cluster_slots_fail:84\r\n", "cluster_known_nodes:2\r\n", "cluster_size:2\r\n"} {
+	for _, want := range []string{"cluster_state:fail\r\n", "cluster_slots_ok:16300\r\n",
+		"cluster_slots_fail:84\r\n", "cluster_known_nodes:2\r\n", "cluster_size:2\r\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
@@ -116,16 +121,19 @@ func TestClusterInfo(t *testing.T) {
 		t.Errorf("HELLO %q", got)
 	}
 	f.Masters[0] = commandstest.Node("$0\r\n\r\n")
-	if got := textOf(t, f, "INFO"); !strings.Contains(got, "redis_mode:cluster\r\n") || !strings.Contains(got, "cluster_enabled:1\r\n") {
+	if got := textOf(t, f, "INFO"); !strings.Contains(got, "redis_mode:cluster\r\n") ||
+		!strings.Contains(got, "cluster_enabled:1\r\n") {
 		t.Errorf("INFO %q", got)
 	}
 }
 
-// Several proxies share the slots out in the same way whoever is asked; each takes itself for the one that the client
-// has reached, or else for the first of its list.
+// Several proxies share the slots out in the same way whoever is asked; each takes itself for the one that
+// the client has reached, or else for the first of its list.
 func TestClusterOfSeveral(t *testing.T) {
-	a, b := clusterFake(t, "10.0.0.1:6380", "proxy.example:7000", "[::1]:6380"), clusterFake(t, "proxy.example:7000", "[::1]:6380", "10.0.0.1:6380")
-	if x, y := textOf(t, a, "CLUSTER SLOTS"), textOf(t, b, "CLUSTER SLOTS"); x != y || strings.Count(x, "[0 5460 ") != 1 || strings.Count(x, "[10922 16383 ") != 1 {
+	a, b := clusterFake(t, "10.0.0.1:6380", "proxy.example:7000", "[::1]:6380"),
+		clusterFake(t, "proxy.example:7000", "[::1]:6380", "10.0.0.1:6380")
+	if x, y := textOf(t, a, "CLUSTER SLOTS"), textOf(t, b, "CLUSTER SLOTS"); x != y ||
+		strings.Count(x, "[0 5460 ") != 1 || strings.Count(x, "[10922 16383 ") != 1 {
 		t.Errorf("%s\n%s", x, y)
 	}
 	if x, y := textOf(t, a, "CLUSTER MYID"), textOf(t, b, "CLUSTER MYID"); x == y {
@@ -136,14 +144,17 @@ func TestClusterOfSeveral(t *testing.T) {
 		t.Errorf("%s and %s", x, y)
 	}
 	nodes := textOf(t, a, "CLUSTER NODES")
-	for _, want := range []string{" 10.0.0.1:6380@16380 myself,master - 0 0 1 connected 0-5460\n", " ::1:6380@16380 master - 0 ", " proxy.example:7000@17000 master - 0 ", " 3 connected 10922-16383\n"} {
+	for _, want := range []string{" 10.0.0.1:6380@16380 myself,master - 0 0 1 connected 0-5460\n",
+		" ::1:6380@16380 master - 0 ", " proxy.example:7000@17000 master - 0 ",
+		" 3 connected 10922-16383\n"} {
 		if !strings.Contains(nodes, want) {
 			t.Errorf("no %q in\n%s", want, nodes)
 		}
 	}
 	a.Server.TLS = true
 	a.User.Proto = 3
-	if got := textOf(t, a, "CLUSTER SHARDS"); !strings.Contains(got, " tls-port 7000 ip proxy.example endpoint proxy.example hostname proxy.example role master ") {
+	if got := textOf(t, a, "CLUSTER SHARDS"); !strings.Contains(got,
+		" tls-port 7000 ip proxy.example endpoint proxy.example hostname proxy.example role master ") {
 		t.Error(got)
 	}
 }
@@ -153,7 +164,8 @@ func TestClusterKeysInSlot(t *testing.T) {
 	f := clusterFake(t)
 	f.Masters = append(f.Masters, f.Masters[0], f.Masters[0])
 	for line, want := range map[string]int{
-		"CLUSTER COUNTKEYSINSLOT 12182": 12182, "CLUSTER GETKEYSINSLOT 5 10": 5, "CLUSTER COUNTKEYSINSLOT x": commands.AnySlot,
+		"CLUSTER COUNTKEYSINSLOT 12182": 12182, "CLUSTER GETKEYSINSLOT 5 10": 5,
+		"CLUSTER COUNTKEYSINSLOT x":     commands.AnySlot,
 		"CLUSTER COUNTKEYSINSLOT 16384": commands.AnySlot, "CLUSTER GETKEYSINSLOT -1 1": commands.AnySlot,
 	} {
 		f.Do(line)
@@ -162,7 +174,8 @@ func TestClusterKeysInSlot(t *testing.T) {
 		}
 	}
 	f.Server.InCluster = false
-	if got := f.Do("CLUSTER COUNTKEYSINSLOT 1"); !strings.HasPrefix(got, "-ERR CLUSTER COUNTKEYSINSLOT is not available") {
+	if got := f.Do("CLUSTER COUNTKEYSINSLOT 1"); !strings.HasPrefix(got,
+		"-ERR CLUSTER COUNTKEYSINSLOT is not available") {
 		t.Errorf("%q", got)
 	}
 }

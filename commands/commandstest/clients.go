@@ -33,7 +33,8 @@ func (c fakeClients) Self() *commands.Peer {
 	return p
 }
 
-func (c fakeClients) Each(ids []int64, visit func(p *commands.Peer) []byte, then func(seen []commands.Seen) []byte) {
+func (c fakeClients) Each(ids []int64, visit func(p *commands.Peer) []byte,
+	then func(seen []commands.Seen) []byte) {
 	f := c.f
 	all := append([]*commands.Peer{c.Self()}, f.Peers.Others...)
 	*f.call = commands.Call{}

@@ -60,7 +60,8 @@ func (n *LockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, er
 }
 
 // Synced implements redlock.Upstream: there are no replicas.
-func (n *LockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ time.Duration) ([]byte, int, error) {
+func (n *LockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ time.Duration) ([]byte, int,
+	error) {
 	reply, err := n.Do(ctx, slot, req, true)
 	return reply, 0, err
 }

@@ -18,7 +18,8 @@ func RealRedis(t *testing.T) func(words ...string) []byte {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "s")
-	server := exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "no")
+	server := exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "",
+		"--appendonly", "no")
 	if err := server.Start(); err != nil {
 		t.Fatalf("redis-server must be installed for this test: %v", err)
 	}

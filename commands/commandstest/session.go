@@ -106,8 +106,10 @@ func NewWith(t *testing.T, table *commands.Table, masters ...func(args []string)
 	}
 	return &Session{
 		t: t, Masters: masters, Table: table,
-		User:   commands.Client{ID: 7, Addr: "127.0.0.1:1234", LocalAddr: "127.0.0.1:6380", Created: time.Now(), Proto: 2, Authenticated: true},
-		Server: &Server{Version: "7.0.15", Store: commands.NewScripts(100), Settings: map[string]string{"lock-lease": "30s"}},
+		User: commands.Client{ID: 7, Addr: "127.0.0.1:1234", LocalAddr: "127.0.0.1:6380",
+			Created: time.Now(), Proto: 2, Authenticated: true},
+		Server: &Server{Version: "7.0.15", Store: commands.NewScripts(100),
+			Settings: map[string]string{"lock-lease": "30s"}},
 	}
 }
 
@@ -151,7 +153,8 @@ func (f *Session) Args(words ...string) string {
 	if refused != nil {
 		return string(refused)
 	}
-	f.call = &commands.Call{Command: cmd, Args: args, Raw: raw, Client: &f.User, Table: f.Table, Server: f.Server, Actions: f}
+	f.call = &commands.Call{Command: cmd, Args: args, Raw: raw, Client: &f.User, Table: f.Table,
+		Server: f.Server, Actions: f}
 	f.dispatch(cmd, args, raw)
 	for _, b := range args {
 		clear(b) // the buffer is used again: nothing may still point into it
@@ -337,25 +340,33 @@ func SampleVerbs() []*commands.Command {
 	key := []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
 	return []*commands.Command{
 		{
-			Name: "lock", Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: key, Route: commands.Local, Run: run,
-			Docs: &commands.Docs{Summary: "Takes a lock", Since: "0.1.0", Group: "lock", Complexity: "O(1)", Arguments: []commands.Argument{
-				{Name: "key", Type: "key"},
-				{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
-				{Name: "lease", Type: "oneof", Optional: true, Arguments: []commands.Argument{
-					{Name: "milliseconds", Type: "integer", Token: "PX"},
-					{Name: "seconds", Type: "integer", Token: "EX"},
+			Name: "lock", Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: key,
+			Route: commands.Local, Run: run,
+			Docs: &commands.Docs{Summary: "Takes a lock", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
+				Arguments: []commands.Argument{
+					{Name: "key", Type: "key"},
+					{Name: "token", Type: "string", Token: "TOKEN", Optional: true},
+					{Name: "lease", Type: "oneof", Optional: true, Arguments: []commands.Argument{
+						{Name: "milliseconds", Type: "integer", Token: "PX"},
+						{Name: "seconds", Type: "integer", Token: "EX"},
+					}},
+					{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
 				}},
-				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
-			}},
 		},
 		{
-			Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local, Run: commands.NoSubcommand,
+			Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local,
+			Run:  commands.NoSubcommand,
 			Docs: &commands.Docs{Summary: "Tells of locks", Since: "0.1.0", Group: "lock"},
 			Subs: map[string]*commands.Command{
-				"info": {Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly | commands.LockVerb, Keys: []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}, Route: commands.Local, Run: run,
-					Docs: &commands.Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock", Arguments: []commands.Argument{{Name: "key", Type: "key"}}}},
-				"stats": {Name: "lockctl|stats", Arity: 2, Flags: commands.LockVerb, Route: commands.Refused, Reason: " yet: it comes later"},
-				"help":  {Name: "lockctl|help", Arity: 2, Flags: commands.LockVerb, Route: commands.Local, Run: run, Docs: &commands.Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"}},
+				"info": {Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly | commands.LockVerb,
+					Keys: []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}, Route: commands.Local,
+					Run: run,
+					Docs: &commands.Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock",
+						Arguments: []commands.Argument{{Name: "key", Type: "key"}}}},
+				"stats": {Name: "lockctl|stats", Arity: 2, Flags: commands.LockVerb, Route: commands.Refused,
+					Reason: " yet: it comes later"},
+				"help": {Name: "lockctl|help", Arity: 2, Flags: commands.LockVerb, Route: commands.Local,
+					Run: run, Docs: &commands.Docs{Summary: "Prints help", Since: "0.1.0", Group: "lock"}},
 			},
 		},
 	}

@@ -61,4 +61,5 @@ func login(c *commands.Call, name, password []byte, then func(refusal []byte) []
 
 var errWrongPass = []byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n")
 
-var errNoPassword = []byte("-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n")
+var errNoPassword = []byte("-ERR AUTH <password> called without any password configured for the default " +
+	"user. Are you sure your configuration is correct?\r\n")

@@ -11,7 +11,9 @@ func TestHello(t *testing.T) {
 	f := commandstest.New(t)
 	f.Server.Password = "secret"
 	f.User.Authenticated = false
-	const refusal = "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n"
+	const refusal = "-NOAUTH HELLO must be called with the client already authenticated, otherwise the " +
+		"HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP " +
+		"protocol version at the same time\r\n"
 	const wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 	for _, test := range [][2]string{
 		{"HELLO", refusal},
@@ -25,14 +27,17 @@ func TestHello(t *testing.T) {
 		}
 	}
 	got := f.Do("HELLO 3 AUTH default secret SETNAME me")
-	want := "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:7\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
+	want := "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n" +
+		"$2\r\nid\r\n:7\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\n" +
+		"modules\r\n*0\r\n"
 	if got != want || !f.User.Authenticated || f.User.Name != "me" || f.User.Proto != 3 {
 		t.Errorf("%q, %+v", got, f.User)
 	}
 	if got := f.Do("HELLO 2"); !strings.HasPrefix(got, "*14\r\n$6\r\nserver\r\n") || f.User.Proto != 2 {
 		t.Errorf("%q", got)
 	}
-	if got := f.Do("RESET"); got != "+RESET\r\n" || f.User.Authenticated || f.User.Name != "" || f.User.ID != 7 {
+	if got := f.Do("RESET"); got != "+RESET\r\n" || f.User.Authenticated || f.User.Name != "" ||
+		f.User.ID != 7 {
 		t.Errorf("%q, %+v", got, f.User)
 	}
 	if got := f.Do("AUTH secret"); got != "+OK\r\n" || !f.User.Authenticated {
@@ -55,22 +60,25 @@ func TestUnknownVersion(t *testing.T) {
 
 func TestClientInfo(t *testing.T) {
 	f := commandstest.New(t)
-	for _, line := range []string{"CLIENT SETINFO LIB-NAME redis-py", "CLIENT SETINFO lib-ver 5.0", "CLIENT SETNAME me", "CLIENT NO-TOUCH ON"} {
+	for _, line := range []string{"CLIENT SETINFO LIB-NAME redis-py", "CLIENT SETINFO lib-ver 5.0",
+		"CLIENT SETNAME me", "CLIENT NO-TOUCH ON"} {
 		if got := f.Do(line); got != "+OK\r\n" {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
 	for line, want := range map[string]string{
-		"CLIENT SETINFO LIB-NAME \x01": "-ERR lib-name cannot contain spaces, newlines or special characters.\r\n",
-		"CLIENT SETINFO FOO x":         "-ERR Unrecognized option 'FOO'\r\n",
-		"CLIENT NO-TOUCH x":            "-ERR syntax error\r\n",
+		"CLIENT SETINFO LIB-NAME \x01": "-ERR lib-name cannot contain spaces, newlines or special " +
+			"characters.\r\n",
+		"CLIENT SETINFO FOO x": "-ERR Unrecognized option 'FOO'\r\n",
+		"CLIENT NO-TOUCH x":    "-ERR syntax error\r\n",
 	} {
 		if got := f.Do(line); got != want {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
 	got := f.Do("CLIENT INFO")
-	for _, part := range []string{"id=7 addr=127.0.0.1:1234 laddr=127.0.0.1:6380 ", " name=me age=0 ", " user=default ", " resp=2 lib-name=redis-py lib-ver=5.0\n\r\n"} {
+	for _, part := range []string{"id=7 addr=127.0.0.1:1234 laddr=127.0.0.1:6380 ", " name=me age=0 ",
+		" user=default ", " resp=2 lib-name=redis-py lib-ver=5.0\n\r\n"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q has no %q", got, part)
 		}
@@ -83,8 +91,10 @@ func TestClientInfo(t *testing.T) {
 // Bytes of a client never become lines of a reply.
 func TestErrorsAreOneLine(t *testing.T) {
 	f := commandstest.New(t)
-	for _, args := range [][]string{{"CLIENT", "a\r\n+OK\r\n"}, {"HELLO", "3", "a\r\n+OK"}, {"CLIENT", "SETINFO", "\r\n", "x"}} {
-		if got := f.Args(args...); strings.Count(got, "\r") != 1 || strings.Count(got, "\n") != 1 || got[0] != '-' {
+	for _, args := range [][]string{{"CLIENT", "a\r\n+OK\r\n"}, {"HELLO", "3", "a\r\n+OK"},
+		{"CLIENT", "SETINFO", "\r\n", "x"}} {
+		if got := f.Args(args...); strings.Count(got, "\r") != 1 || strings.Count(got, "\n") != 1 ||
+			got[0] != '-' {
 			t.Errorf("%q: %q", args, got)
 		}
 	}
@@ -121,11 +131,13 @@ func TestLogins(t *testing.T) {
 		{"AUTH default x", "+OK\r\n", "default", "a"},
 		{"HELLO 2 AUTH bob 123 SETNAME c FOO", "-ERR Syntax error in HELLO option 'FOO'\r\n", "bob", "c"},
 	} {
-		if got := f.Do(step.line); got != step.want || f.User.UserName() != step.user || f.User.Name != step.name {
+		if got := f.Do(step.line); got != step.want || f.User.UserName() != step.user ||
+			f.User.Name != step.name {
 			t.Errorf("%s: %q, user %s, name %s", step.line, got, f.User.UserName(), f.User.Name)
 		}
 	}
-	if got := f.Do("HELLO 3 AUTH bob 123 SETNAME d"); got[:2] != "%7" || f.User.Proto != 3 || f.User.Name != "d" {
+	if got := f.Do("HELLO 3 AUTH bob 123 SETNAME d"); got[:2] != "%7" || f.User.Proto != 3 ||
+		f.User.Name != "d" {
 		t.Errorf("HELLO: %q %+v", got, &f.User)
 	}
 	// The proxy's own password comes first.

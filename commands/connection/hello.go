@@ -87,10 +87,13 @@ func appendHello(dst []byte, c *commands.Call) []byte {
 	return redcon.AppendArray(dst, 0)
 }
 
-var errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n")
+var errHelloNoAuth = []byte("-NOAUTH HELLO must be called with the client already authenticated, " +
+	"otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the " +
+	"RESP protocol version at the same time\r\n")
 
 func helloSecrets(args [][]byte) []bool {
-	return commands.SecretBehind(args, 2, commands.SecretWord{Word: "AUTH", N: 2}, commands.SecretWord{Word: "SETNAME", N: 0})
+	return commands.SecretBehind(args, 2, commands.SecretWord{Word: "AUTH", N: 2},
+		commands.SecretWord{Word: "SETNAME", N: 0})
 }
 
 func setsProtocol(args [][]byte) commands.Queued {

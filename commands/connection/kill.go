@@ -58,7 +58,8 @@ func clientKill(c *commands.Call) {
 		}
 		return nil
 	}, func(seen []commands.Seen) []byte {
-		killed := slices.DeleteFunc(slices.Clone(seen), func(s commands.Seen) bool { return string(s.Text) == string(sparedPeer) })
+		killed := slices.DeleteFunc(slices.Clone(seen),
+			func(s commands.Seen) bool { return string(s.Text) == string(sparedPeer) })
 		switch {
 		case f.user != "" && f.user != commands.DefaultUser && len(seen) == 0:
 			return resp.ErrorLine("ERR No such user '%s'", f.user)

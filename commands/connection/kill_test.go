@@ -14,7 +14,8 @@ import (
 func TestClientKillFilters(t *testing.T) {
 	now := time.Now()
 	peer := func(id int64, addr, local string, age time.Duration) *commands.Peer {
-		return &commands.Peer{Client: &commands.Client{ID: id, Addr: addr, LocalAddr: local, Created: now.Add(-age)}}
+		return &commands.Peer{Client: &commands.Client{ID: id, Addr: addr, LocalAddr: local,
+			Created: now.Add(-age)}}
 	}
 	for _, test := range []struct{ line, answer, closed string }{
 		{"CLIENT KILL a:2", "+OK\r\n", "2"},
@@ -36,11 +37,13 @@ func TestClientKillFilters(t *testing.T) {
 		{"CLIENT KILL MAXAGE x", "-ERR maxage is not an integer or out of range\r\n", ""},
 	} {
 		f := commandstest.New(t)
-		f.Peers.Others = []*commands.Peer{peer(2, "a:2", "l:1", 0), peer(9, "a:9", "l:2", time.Hour), peer(11, "a:11", "l:1", time.Minute)}
+		f.Peers.Others = []*commands.Peer{peer(2, "a:2", "l:1", 0), peer(9, "a:9", "l:2", time.Hour),
+			peer(11, "a:11", "l:1", time.Minute)}
 		f.Peers.Others[1].Topics[cluster.Classic] = 1
 		f.Peers.Others[2].User = "other"
 		answer := f.Do(test.line)
-		if closed := strings.Trim(fmt.Sprint(f.Peers.Closed), "[]"); answer != test.answer || closed != test.closed {
+		if closed := strings.Trim(fmt.Sprint(f.Peers.Closed), "[]"); answer != test.answer ||
+			closed != test.closed {
 			t.Errorf("%s: %q, closed %s; want %q, %s", test.line, answer, closed, test.answer, test.closed)
 		}
 	}

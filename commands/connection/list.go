@@ -9,7 +9,8 @@ import (
 
 // clientInfo is CLIENT INFO.
 func clientInfo(c *commands.Call) {
-	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", string(appendLine(c.Clients().Self(), nil, time.Now(), commands.Since72(c.Server)))))
+	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt",
+		string(appendLine(c.Clients().Self(), nil, time.Now(), commands.Since72(c.Server)))))
 }
 
 // clientList is CLIENT LIST [TYPE type | ID id ...].

@@ -19,8 +19,9 @@ func reset(c *commands.Call) {
 	client.Keepalives.Close(false)
 	c.Subscriptions().End(func() []byte {
 		*client = commands.Client{
-			ID: client.ID, Addr: client.Addr, LocalAddr: client.LocalAddr, Unix: client.Unix, Created: client.Created,
-			Proto: 2, Authenticated: !server.AuthRequired(),
+			ID: client.ID, Addr: client.Addr, LocalAddr: client.LocalAddr, Unix: client.Unix,
+			Created: client.Created,
+			Proto:   2, Authenticated: !server.AuthRequired(),
 			LibName: client.LibName, LibVersion: client.LibVersion,
 			NoEvict: client.NoEvict && !commands.Since72(server), // what RESET of Redis 7.0 forgets
 		}

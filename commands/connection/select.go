@@ -15,7 +15,8 @@ func selectDB(c *commands.Call) {
 	case !ok:
 		c.Reply(resp.ErrInteger)
 	case n < math.MinInt32 || n > math.MaxInt32:
-		c.Reply(resp.ErrorLine("ERR value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
+		c.Reply(resp.ErrorLine("ERR value is out of range, value must between %d and %d", math.MinInt32,
+			math.MaxInt32))
 	case n != 0 && oneDatabase(c):
 		c.Reply(resp.ErrorLine("ERR SELECT is not allowed in cluster mode"))
 	case n < 0:

@@ -12,7 +12,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// clientTracking is CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP].
+// clientTracking is CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT]
+// [NOLOOP].
 func clientTracking(c *commands.Call) {
 	var next commands.Tracking
 	var prefixes []string
@@ -87,29 +88,33 @@ func refuses(t *commands.Tracking, next *commands.Tracking, prefixes []string) s
 	case len(prefixes) > 0 && !next.BCast:
 		return "PREFIX option requires BCAST mode to be enabled"
 	case t.On && t.BCast != next.BCast:
-		return "You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
+		return "You can't switch BCAST mode on/off before disabling tracking for this client, and then " +
+			"re-enabling it with a different mode."
 	case next.BCast && (next.OptIn || next.OptOut):
 		return "OPTIN and OPTOUT are not compatible with BCAST"
 	case next.OptIn && next.OptOut:
 		return "You can't specify both OPTIN mode and OPTOUT mode"
 	case next.OptIn && t.OptOut, next.OptOut && t.OptIn:
-		return "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
+		return "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then " +
+			"re-enabling it with a different mode."
 	}
 	for i, prefix := range prefixes {
 		if old, ok := overlapping(t, prefix); ok {
-			return "Prefix '" + prefix + "' overlaps with an existing prefix '" + old + "'. Prefixes for a single client must not overlap."
+			return "Prefix '" + prefix + "' overlaps with an existing prefix '" + old +
+				"'. Prefixes for a single client must not overlap."
 		}
 		for _, other := range prefixes[i+1:] {
 			if overlap(prefix, other) {
-				return "Prefix '" + prefix + "' overlaps with another provided prefix '" + other + "'. Prefixes for a single client must not overlap."
+				return "Prefix '" + prefix + "' overlaps with another provided prefix '" + other +
+					"'. Prefixes for a single client must not overlap."
 			}
 		}
 	}
 	return ""
 }
 
-// overlapping is the first of t.Prefixes, which are sorted, that overlaps with prefix. None of them but "" overlaps
-// with another, so it stands beside the place of prefix among them.
+// overlapping is the first of t.Prefixes, which are sorted, that overlaps with prefix. None of them but ""
+// overlaps with another, so it stands beside the place of prefix among them.
 func overlapping(t *commands.Tracking, prefix string) (old string, ok bool) {
 	at, _ := slices.BinarySearch(t.Prefixes, prefix)
 	for _, i := range []int{0, at - 1, at} {
@@ -129,7 +134,8 @@ func clientCaching(c *commands.Call) {
 	yes, no := resp.IsWord(c.Args[2], "YES"), resp.IsWord(c.Args[2], "NO")
 	switch {
 	case !t.On:
-		c.Reply(resp.ErrorLine("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"))
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING can be called only when the client is in tracking mode " +
+			"with OPTIN or OPTOUT mode enabled"))
 	case yes && !t.OptIn:
 		c.Reply(resp.ErrorLine("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."))
 	case no && !t.OptOut:

@@ -11,7 +11,8 @@ import (
 // clientUnblock is CLIENT UNBLOCK id [TIMEOUT | ERROR].
 func clientUnblock(c *commands.Call) {
 	if len(c.Args) > 4 {
-		c.Reply(resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.",
+		c.Reply(resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s "+
+			"HELP.",
 			c.Args[1], strings.ToUpper(string(c.Args[0]))))
 		return
 	}

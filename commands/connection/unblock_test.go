@@ -16,7 +16,8 @@ func TestClientUnblock(t *testing.T) {
 		"CLIENT UNBLOCK x":          "-ERR value is not an integer or out of range\r\n",
 		"CLIENT UNBLOCK +1":         "-ERR value is not an integer or out of range\r\n",
 		"CLIENT UNBLOCK x y":        "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR\r\n",
-		"CLIENT unblock 1 ERROR y":  "-ERR unknown subcommand or wrong number of arguments for 'unblock'. Try CLIENT HELP.\r\n",
+		"CLIENT unblock 1 ERROR y": "-ERR unknown subcommand or wrong number of arguments for 'unblock'. " +
+			"Try CLIENT HELP.\r\n",
 	} {
 		if got := commandstest.New(t).Do(line); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)

@@ -39,7 +39,8 @@ type grant struct {
 // What token says when it cannot name one.
 var (
 	errNoGrant    = errors.New("ERR this connection remembers no lock of that name: say which token")
-	errManyGrants = errors.New("ERR this connection holds that lock with more than one token: say which token")
+	errManyGrants = errors.New("ERR this connection holds that lock with more than one token: say which " +
+		"token")
 )
 
 // Prepare makes room. It is called on the loop.

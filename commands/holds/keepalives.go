@@ -57,7 +57,8 @@ const (
 // Open makes room for holds that are to be kept alive.
 func (k *Keepalives) Open() *Kept {
 	if k.keeps == nil {
-		k.keeps = &Kept{holds: make(map[heldAs]*redlock.Kept), lost: make(map[string][]loss), sweep: firstSweep}
+		k.keeps = &Kept{holds: make(map[heldAs]*redlock.Kept), lost: make(map[string][]loss),
+			sweep: firstSweep}
 	}
 	return k.keeps
 }
@@ -134,8 +135,8 @@ func (r Held) Keeper() string {
 	return r.hold.Keeper()
 }
 
-// Lost is the error that the hold was lost while the verb was on its way, which the client is then not told again; nil: it
-// was not. A lease that the verb has made longer must have been told to Prolonged.
+// Lost is the error that the hold was lost while the verb was on its way, which the client is then not told
+// again; nil: it was not. A lease that the verb has made longer must have been told to Prolonged.
 func (r Held) Lost() error {
 	if r.hold == nil || !r.hold.Lost() {
 		return nil
@@ -149,7 +150,8 @@ func (r Held) Lost() error {
 	} else if !s.closed {
 		s.ahead = fence
 	}
-	return fmt.Errorf("LOCKLOST %s was lost while this command was on its way, fence %d. Stop what it protects, then lock again",
+	return fmt.Errorf("LOCKLOST %s was lost while this command was on its way, fence %d. Stop what it "+
+		"protects, then lock again",
 		resp.Clip([]byte(r.name)), fence)
 }
 
@@ -224,7 +226,8 @@ func (k *Keepalives) Full(l *redlock.Locker) error {
 		s.dropEnded()
 	}
 	if n := len(s.holds); n >= free {
-		return fmt.Errorf("ERR this connection keeps %d holds alive, and only %d are left for all others: unlock some, "+
+		return fmt.Errorf("ERR this connection keeps %d holds alive, and only %d are left for all others: "+
+			"unlock some, "+
 			"lock without KEEPALIVE, or raise lock-max-keepalive", n, free)
 	}
 	return nil
@@ -273,7 +276,8 @@ func (k *Keepalives) Refuse(name string) error {
 		return nil
 	}
 	lost := s.take(name)
-	return fmt.Errorf("LOCKLOST %s was lost (%s), fence %d: %s. Stop what it protects, then send this command again: it was not run",
+	return fmt.Errorf("LOCKLOST %s was lost (%s), fence %d: %s. Stop what it protects, then send this "+
+		"command again: it was not run",
 		resp.Clip([]byte(name)), lost.why, lost.fence, lossTexts[lost.why])
 }
 

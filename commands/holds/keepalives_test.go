@@ -26,7 +26,8 @@ func TestKeptIsBounded(t *testing.T) {
 	for i := range 10 * firstSweep { // as a pool of connections does
 		name, keeper := fmt.Sprintf("job%d", i), l.NewKeeper()
 		s.Keep(l, redlock.Hold{
-			Name: name, Token: "t", Fence: 1, Lease: time.Hour, Until: time.Now().Add(time.Hour), Keeper: keeper,
+			Name: name, Token: "t", Fence: 1, Lease: time.Hour, Until: time.Now().Add(time.Hour),
+			Keeper: keeper,
 		}, func(func(int) []byte) {})
 		l.Unlocked(name, "t", keeper)
 	}

@@ -122,13 +122,15 @@ func shortName(at int) func(args [][]byte) (refusal []byte) {
 		if len(args) <= at || len(args[at]) <= maxLockName {
 			return nil
 		}
-		return resp.ErrorLine("ERR the name of a lock has %d bytes at most, this one has %d", maxLockName, len(args[at]))
+		return resp.ErrorLine("ERR the name of a lock has %d bytes at most, this one has %d", maxLockName,
+			len(args[at]))
 	}
 }
 
 // notOfID says that c does not belong into the ID of a request.
 func notOfID(c rune) bool {
-	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.:", c))
+	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.ContainsRune("-_.:", c))
 }
 
 // syntax is what a verb takes, read off its Docs once.
@@ -243,7 +245,8 @@ func (a *arguments) setToken(v []byte) error {
 }
 
 // durationArg reads a number of units from least up to most, which is a setting.
-func durationArg(word string, v []byte, unit time.Duration, least int64, most time.Duration, setting string) (time.Duration, error) {
+func durationArg(word string, v []byte, unit time.Duration, least int64, most time.Duration,
+	setting string) (time.Duration, error) {
 	n, err := integerArg(word, v, least, int64(most/unit), setting)
 	return time.Duration(n) * unit, err
 }
@@ -258,7 +261,8 @@ func integerArg(word string, v []byte, least, most int64, setting string) (int64
 	if setting != "" {
 		setting = ", which is " + setting
 	}
-	return 0, fmt.Errorf("%s must be a whole number from %d to %d%s, not %q", word, least, most, setting, resp.Clip(v))
+	return 0, fmt.Errorf("%s must be a whole number from %d to %d%s, not %q", word, least, most, setting,
+		resp.Clip(v))
 }
 
 // secretTokens looks for the tokens in the arguments of a lock verb: what TOKEN names, and what is

@@ -13,34 +13,40 @@ func TestLockArgs(t *testing.T) {
 	l := redlock.New(nil, redlock.Options{})
 	verbs := syntaxes(l)
 	for line, want := range map[string]arguments{
-		"LOCK job":                                {name: "job"},
-		"LOCK PX":                                 {name: "PX"},
-		`LOCK ""`:                                 {},
-		"LOCK job px 86400000":                    {name: "job", lease: 24 * time.Hour},
-		"LOCK job Ex 86400":                       {name: "job", lease: 24 * time.Hour},
-		"LOCK job TOKEN PX PX 5":                  {name: "job", token: "PX", lease: 5 * time.Millisecond},
-		"LOCK job TOKEN KEEPALIVE":                {name: "job", token: "KEEPALIVE"},
-		"LOCK job WAIT 250":                       {name: "job", wait: 250 * time.Millisecond},
-		"LOCK job WAIT 0":                         {name: "job", wait: 10 * time.Minute},
-		"LOCK job every 100 tries 1000000":        {name: "job", tries: 1_000_000, every: 100 * time.Millisecond},
-		"WLOCK job WAIT 5 reentrant PX 7":         {name: "job", wait: 5 * time.Millisecond, reentrant: true, lease: 7 * time.Millisecond},
-		"RLOCK job PX 7 TOKEN t WAIT 5":           {name: "job", wait: 5 * time.Millisecond, token: "t", lease: 7 * time.Millisecond},
-		"LOCK job KEEPALIVE":                      {name: "job", keep: true},
-		"LOCK job keepalive max 3 PX 5":           {name: "job", keep: true, renewals: 3, lease: 5 * time.Millisecond},
-		"RLOCK job MAX 1000000000 PX 5 KEEPALIVE": {name: "job", keep: true, renewals: 1_000_000_000, lease: 5 * time.Millisecond},
-		"LOCK job SYNC 0 META KEEPALIVE":          {name: "job", syncs: true, meta: "KEEPALIVE"},
-		"WLOCK job SYNC 16":                       {name: "job", syncs: true, replicas: 16},
-		"RENEW job t KEEPALIVE MAX 7":             {name: "job", token: "t", keep: true, renewals: 7},
-		"RENEW job KEEPALIVE":                     {name: "job", keep: true},
-		"UNLOCK job KEEPALIVE":                    {name: "job", token: "KEEPALIVE"}, // no option of UNLOCK
-		"UNLOCK job":                              {name: "job"},
-		"UNLOCK job PX":                           {name: "job", token: "PX"}, // no option of UNLOCK
-		"UNLOCK job TOKEN FENCE":                  {name: "job", token: "FENCE"},
-		"UNLOCK job t FENCE 7":                    {name: "job", token: "t", fence: 7},
-		"UNLOCK job FENCE 7 t":                    {name: "job", token: "t", fence: 7},
-		"UNLOCK job fence 9007199254740992":       {name: "job", fence: 1 << 53},
-		"RENEW job PX 9 t":                        {name: "job", token: "t", lease: 9 * time.Millisecond},
-		"RENEW job TOKEN t EX 9 FENCE 1":          {name: "job", token: "t", lease: 9 * time.Second, fence: 1},
+		"LOCK job":                 {name: "job"},
+		"LOCK PX":                  {name: "PX"},
+		`LOCK ""`:                  {},
+		"LOCK job px 86400000":     {name: "job", lease: 24 * time.Hour},
+		"LOCK job Ex 86400":        {name: "job", lease: 24 * time.Hour},
+		"LOCK job TOKEN PX PX 5":   {name: "job", token: "PX", lease: 5 * time.Millisecond},
+		"LOCK job TOKEN KEEPALIVE": {name: "job", token: "KEEPALIVE"},
+		"LOCK job WAIT 250":        {name: "job", wait: 250 * time.Millisecond},
+		"LOCK job WAIT 0":          {name: "job", wait: 10 * time.Minute},
+		"LOCK job every 100 tries 1000000": {name: "job", tries: 1_000_000,
+			every: 100 * time.Millisecond},
+		"WLOCK job WAIT 5 reentrant PX 7": {name: "job", wait: 5 * time.Millisecond, reentrant: true,
+			lease: 7 * time.Millisecond},
+		"RLOCK job PX 7 TOKEN t WAIT 5": {name: "job", wait: 5 * time.Millisecond, token: "t",
+			lease: 7 * time.Millisecond},
+		"LOCK job KEEPALIVE": {name: "job", keep: true},
+		"LOCK job keepalive max 3 PX 5": {name: "job", keep: true, renewals: 3,
+			lease: 5 * time.Millisecond},
+		"RLOCK job MAX 1000000000 PX 5 KEEPALIVE": {name: "job", keep: true, renewals: 1_000_000_000,
+			lease: 5 * time.Millisecond},
+		"LOCK job SYNC 0 META KEEPALIVE":    {name: "job", syncs: true, meta: "KEEPALIVE"},
+		"WLOCK job SYNC 16":                 {name: "job", syncs: true, replicas: 16},
+		"RENEW job t KEEPALIVE MAX 7":       {name: "job", token: "t", keep: true, renewals: 7},
+		"RENEW job KEEPALIVE":               {name: "job", keep: true},
+		"UNLOCK job KEEPALIVE":              {name: "job", token: "KEEPALIVE"}, // no option of UNLOCK
+		"UNLOCK job":                        {name: "job"},
+		"UNLOCK job PX":                     {name: "job", token: "PX"}, // no option of UNLOCK
+		"UNLOCK job TOKEN FENCE":            {name: "job", token: "FENCE"},
+		"UNLOCK job t FENCE 7":              {name: "job", token: "t", fence: 7},
+		"UNLOCK job FENCE 7 t":              {name: "job", token: "t", fence: 7},
+		"UNLOCK job fence 9007199254740992": {name: "job", fence: 1 << 53},
+		"RENEW job PX 9 t":                  {name: "job", token: "t", lease: 9 * time.Millisecond},
+		"RENEW job TOKEN t EX 9 FENCE 1": {name: "job", token: "t", lease: 9 * time.Second,
+			fence: 1},
 	} {
 		var args [][]byte
 		for _, word := range strings.Fields(line) {
@@ -95,9 +101,11 @@ func FuzzLockArgs(f *testing.F) {
 			}
 			return
 		}
-		if a.lease < 0 || a.lease > l.MaxLease() || a.wait < 0 || a.wait > l.MaxWait() || a.tries < 0 || a.tries > maxTries ||
+		if a.lease < 0 || a.lease > l.MaxLease() || a.wait < 0 || a.wait > l.MaxWait() || a.tries < 0 ||
+			a.tries > maxTries ||
 			a.fence < 0 || a.fence > maxFence || len(a.token) > maxToken || a.wait > 0 && a.tries > 0 ||
-			a.renewals < 0 || a.renewals > maxRenewals || a.renewals > 0 && !a.keep || a.replicas < 0 || a.replicas > maxReplicas || a.replicas > 0 && !a.syncs ||
+			a.renewals < 0 || a.renewals > maxRenewals || a.renewals > 0 && !a.keep || a.replicas < 0 ||
+			a.replicas > maxReplicas || a.replicas > 0 && !a.syncs ||
 			len(a.meta) > maxMeta || a.name != string(args[1]) {
 			t.Errorf("%q: %+v", line, a)
 		}
@@ -110,7 +118,8 @@ func FuzzLockArgs(f *testing.F) {
 func BenchmarkLockArgs(b *testing.B) {
 	l := redlock.New(nil, redlock.Options{})
 	s := newSyntax(Verbs(Lockers{Plain: l}, 100)[0])
-	args := [][]byte{[]byte("LOCK"), []byte("job"), []byte("TOKEN"), []byte("0123456789abcdef"), []byte("PX"), []byte("30000")}
+	args := [][]byte{[]byte("LOCK"), []byte("job"), []byte("TOKEN"), []byte("0123456789abcdef"), []byte("PX"),
+		[]byte("30000")}
 	b.ReportAllocs()
 	for b.Loop() {
 		var a arguments

@@ -26,28 +26,31 @@ func TestEndOfConnection(t *testing.T) {
 		{"closed before the grant", false, true, "free"},
 		{"drained before the grant", true, true, "write"},
 	} {
-		commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
-			a, b := session(), session()
-			if tt.late {
-				node := a.Masters[0]
-				a.Masters[0] = func(args []string) string {
-					a.User.Keepalives.Close(tt.forget)
-					return node(args)
+		commandstest.WithLocks(t, redlock.Options{},
+			func(t *testing.T, session func() *commandstest.Session) {
+				a, b := session(), session()
+				if tt.late {
+					node := a.Masters[0]
+					a.Masters[0] = func(args []string) string {
+						a.User.Keepalives.Close(tt.forget)
+						return node(args)
+					}
 				}
-			}
-			if got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 9000 KEEPALIVE")); got != "*[t F 9000 1]" {
-				t.Fatal(got)
-			}
-			a.User.Keepalives.Close(tt.forget)
-			time.Sleep(8 * time.Second)
-			if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state "+tt.want+" ") {
-				t.Errorf("%s: %s", tt.name, got)
-			}
-			time.Sleep(2 * time.Second)
-			if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
-				t.Errorf("%s, a lease later: %s", tt.name, got)
-			}
-		})
+				if got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 9000 KEEPALIVE")); got != "*[t F 9000 1]" {
+					t.Fatal(got)
+				}
+				a.User.Keepalives.Close(tt.forget)
+				time.Sleep(8 * time.Second)
+				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+					"*[state "+tt.want+" ") {
+					t.Errorf("%s: %s", tt.name, got)
+				}
+				time.Sleep(2 * time.Second)
+				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+					"*[state free ") {
+					t.Errorf("%s, a lease later: %s", tt.name, got)
+				}
+			})
 	}
 }
 
@@ -72,73 +75,82 @@ func TestLossIsPushed(t *testing.T) {
 	})
 }
 
-// A hold that is lost while it is renewed, or asked for again, is not reported, and its client is told once. R19
+// A hold that is lost while it is renewed, or asked for again, is not reported, and its client is told once.
+// R19
 func TestLostMeanwhile(t *testing.T) {
 	for _, verb := range []string{"RENEW job t PX 3000", "LOCK job TOKEN t PX 3000"} {
-		commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
-			a, b := session(), session()
-			a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE")
-			if got := commandstest.Readable(a.Do(verb)); strings.Contains(got, "LOCKLOST") {
-				t.Errorf("%s: %s", verb, got)
-			}
-			node := a.Masters[0]
-			a.Masters[0] = func(args []string) string {
-				reply := node(args)
-				if got := commandstest.Readable(b.Do("LOCKCTL BREAK job")); got != "1" {
-					t.Errorf("LOCKCTL BREAK: %s", got)
+		commandstest.WithLocks(t, redlock.Options{},
+			func(t *testing.T, session func() *commandstest.Session) {
+				a, b := session(), session()
+				a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE")
+				if got := commandstest.Readable(a.Do(verb)); strings.Contains(got, "LOCKLOST") {
+					t.Errorf("%s: %s", verb, got)
 				}
-				time.Sleep(2 * time.Second) // on its way
-				return reply
-			}
-			if got := commandstest.Readable(a.Do(verb)); !strings.HasPrefix(got, "-LOCKLOST job was lost while this command was on its way, fence ") {
-				t.Errorf("%s: %s", verb, got)
-			}
-			a.Masters[0] = node
-			if got := commandstest.Readable(a.Do("UNLOCK job t")); strings.Contains(got, "LOCKLOST") {
-				t.Errorf("told twice: %s", got)
-			}
-			time.Sleep(10 * time.Second)
-			if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
-				t.Error(got)
-			}
-		})
+				node := a.Masters[0]
+				a.Masters[0] = func(args []string) string {
+					reply := node(args)
+					if got := commandstest.Readable(b.Do("LOCKCTL BREAK job")); got != "1" {
+						t.Errorf("LOCKCTL BREAK: %s", got)
+					}
+					time.Sleep(2 * time.Second) // on its way
+					return reply
+				}
+				if got := commandstest.Readable(a.Do(verb)); !strings.HasPrefix(got,
+					"-LOCKLOST job was lost while this command was on its way, fence ") {
+					t.Errorf("%s: %s", verb, got)
+				}
+				a.Masters[0] = node
+				if got := commandstest.Readable(a.Do("UNLOCK job t")); strings.Contains(got, "LOCKLOST") {
+					t.Errorf("told twice: %s", got)
+				}
+				time.Sleep(10 * time.Second)
+				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+					"*[state free ") {
+					t.Error(got)
+				}
+			})
 	}
 }
 
 // With as many holds as may be kept, the next one is refused before Redis is asked.
 func TestKeepFull(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{MaxKept: 1}, func(t *testing.T, session func() *commandstest.Session) {
-		a := session()
-		a.Do("LOCK job TOKEN t KEEPALIVE")
-		a.Do("LOCK two TOKEN t")
-		for _, line := range []string{"LOCK three KEEPALIVE", "RENEW two t KEEPALIVE"} {
-			if got := a.Do(line); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "lock-max-keepalive") || len(a.Sent) > 0 {
-				t.Errorf("%s: %q, sent %q", line, got, a.Sent)
+	commandstest.WithLocks(t, redlock.Options{MaxKept: 1},
+		func(t *testing.T, session func() *commandstest.Session) {
+			a := session()
+			a.Do("LOCK job TOKEN t KEEPALIVE")
+			a.Do("LOCK two TOKEN t")
+			for _, line := range []string{"LOCK three KEEPALIVE", "RENEW two t KEEPALIVE"} {
+				if got := a.Do(line); !strings.HasPrefix(got, "-ERR ") ||
+					!strings.Contains(got, "lock-max-keepalive") || len(a.Sent) > 0 {
+					t.Errorf("%s: %q, sent %q", line, got, a.Sent)
+				}
 			}
-		}
-	})
+		})
 }
 
 // SYNC: without replicas there is no grant, and the lock is free again. R26
 func TestSyncTakesBack(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{Sync: 1}, func(t *testing.T, session func() *commandstest.Session) {
-		a := session()
-		for _, line := range []string{"LOCK job TOKEN t", "LOCK job TOKEN t SYNC 2 KEEPALIVE", "RLOCK job SYNC 1"} {
-			if got := a.Do(line); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
-				t.Errorf("%s: %q", line, got)
+	commandstest.WithLocks(t, redlock.Options{Sync: 1},
+		func(t *testing.T, session func() *commandstest.Session) {
+			a := session()
+			for _, line := range []string{"LOCK job TOKEN t", "LOCK job TOKEN t SYNC 2 KEEPALIVE",
+				"RLOCK job SYNC 1"} {
+				if got := a.Do(line); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
+					t.Errorf("%s: %q", line, got)
+				}
+				synctest.Wait()
+				if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+					"*[state free ") {
+					t.Errorf("%s: %s", line, got)
+				}
 			}
-			synctest.Wait()
-			if got := commandstest.Readable(a.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free ") {
-				t.Errorf("%s: %s", line, got)
+			if got := commandstest.Readable(a.Do("LOCK job TOKEN t SYNC 0")); got != "*[t F 30000 1]" {
+				t.Error(got)
 			}
-		}
-		if got := commandstest.Readable(a.Do("LOCK job TOKEN t SYNC 0")); got != "*[t F 30000 1]" {
-			t.Error(got)
-		}
-		if got := a.Do("LOCK job TOKEN t"); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
-			t.Errorf("the same token again: %q", got)
-		}
-	})
+			if got := a.Do("LOCK job TOKEN t"); !strings.HasPrefix(got, "-NOREPLICAS 0/") {
+				t.Errorf("the same token again: %q", got)
+			}
+		})
 }
 
 // The task of a LIST ends with its client.

@@ -11,36 +11,37 @@ import (
 
 // One connection keeps as many holds alive as are left for all others: so it never has all that there are.
 func TestKeepShare(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{MaxKept: 6}, func(t *testing.T, session func() *commandstest.Session) {
-		a, b, c := session(), session(), session()
-		kept := func(s *commandstest.Session, name string) string {
-			return commandstest.Readable(s.Do("LOCK " + name + " TOKEN t KEEPALIVE"))
-		}
-		for _, step := range []struct {
-			s       *commandstest.Session
-			name    string
-			granted bool
-		}{
-			{a, "a1", true}, {a, "a2", true}, {a, "a3", true}, {a, "a4", false},
-			{b, "b1", true}, {b, "b2", true}, {b, "b3", false}, {c, "c1", true}, {c, "c2", false},
-		} {
-			got := kept(step.s, step.name)
-			if strings.HasPrefix(got, "*[t ") != step.granted {
-				t.Errorf("%s: %s", step.name, got)
+	commandstest.WithLocks(t, redlock.Options{MaxKept: 6},
+		func(t *testing.T, session func() *commandstest.Session) {
+			a, b, c := session(), session(), session()
+			kept := func(s *commandstest.Session, name string) string {
+				return commandstest.Readable(s.Do("LOCK " + name + " TOKEN t KEEPALIVE"))
 			}
-			if !step.granted && (!strings.Contains(got, "lock-max-keepalive") || len(step.s.Sent) > 0) {
-				t.Errorf("%s: %s, sent %q", step.name, got, step.s.Sent)
+			for _, step := range []struct {
+				s       *commandstest.Session
+				name    string
+				granted bool
+			}{
+				{a, "a1", true}, {a, "a2", true}, {a, "a3", true}, {a, "a4", false},
+				{b, "b1", true}, {b, "b2", true}, {b, "b3", false}, {c, "c1", true}, {c, "c2", false},
+			} {
+				got := kept(step.s, step.name)
+				if strings.HasPrefix(got, "*[t ") != step.granted {
+					t.Errorf("%s: %s", step.name, got)
+				}
+				if !step.granted && (!strings.Contains(got, "lock-max-keepalive") || len(step.s.Sent) > 0) {
+					t.Errorf("%s: %s, sent %q", step.name, got, step.s.Sent)
+				}
 			}
-		}
-		if got := commandstest.Readable(a.Do("RENEW a1 t KEEPALIVE")); strings.HasPrefix(got, "-") {
-			t.Errorf("what it keeps alive already: %s", got)
-		}
-		for _, name := range []string{"a1", "a2", "a3"} {
-			b.Do("UNLOCK " + name + " t")
-		}
-		time.Sleep(2 * time.Second)
-		if got := kept(a, "a4"); !strings.HasPrefix(got, "*[t ") {
-			t.Errorf("when others have unlocked its holds: %s", got)
-		}
-	})
+			if got := commandstest.Readable(a.Do("RENEW a1 t KEEPALIVE")); strings.HasPrefix(got, "-") {
+				t.Errorf("what it keeps alive already: %s", got)
+			}
+			for _, name := range []string{"a1", "a2", "a3"} {
+				b.Do("UNLOCK " + name + " t")
+			}
+			time.Sleep(2 * time.Second)
+			if got := kept(a, "a4"); !strings.HasPrefix(got, "*[t ") {
+				t.Errorf("when others have unlocked its holds: %s", got)
+			}
+		})
 }

@@ -19,7 +19,8 @@ func Verbs(all Lockers, names int) []*commands.Command {
 	b := newBusiest(names)
 	return []*commands.Command{
 		lockVerb(l, b, "lock", redlock.Write, "Takes a lock, waiting for it if told to."),
-		lockVerb(l, b, "wlock", redlock.Write, "Takes a lock for writing: LOCK under the name that pairs with RLOCK."),
+		lockVerb(l, b, "wlock", redlock.Write,
+			"Takes a lock for writing: LOCK under the name that pairs with RLOCK."),
 		lockVerb(l, b, "rlock", redlock.Read, "Takes a lock for reading, which others may share."),
 		unlockVerb(l),
 		renewVerb(l),
@@ -30,19 +31,21 @@ func Verbs(all Lockers, names int) []*commands.Command {
 // onKey is where the verbs have their key.
 var onKey = []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
 
-var leaseArgument = commands.Argument{Name: "lease", Type: "oneof", Optional: true, Arguments: []commands.Argument{
-	{Name: "milliseconds", Type: "integer", Token: "PX"},
-	{Name: "seconds", Type: "integer", Token: "EX"},
-}}
+var leaseArgument = commands.Argument{Name: "lease", Type: "oneof", Optional: true,
+	Arguments: []commands.Argument{
+		{Name: "milliseconds", Type: "integer", Token: "PX"},
+		{Name: "seconds", Type: "integer", Token: "EX"},
+	}}
 
 var fenceArgument = commands.Argument{Name: "fence", Type: "integer", Token: "FENCE", Optional: true}
 
 var idArgument = commands.Argument{Name: "id", Type: "string", Token: "ID", Optional: true}
 
-var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional: true, Arguments: []commands.Argument{
-	{Name: "keepalive", Type: "pure-token", Token: "KEEPALIVE"},
-	{Name: "renewals", Type: "integer", Token: "MAX", Optional: true},
-}}
+var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional: true,
+	Arguments: []commands.Argument{
+		{Name: "keepalive", Type: "pure-token", Token: "KEEPALIVE"},
+		{Name: "renewals", Type: "integer", Token: "MAX", Optional: true},
+	}}
 
 // lockVerb is LOCK, WLOCK or RLOCK:
 //
@@ -52,7 +55,8 @@ var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional:
 // Reply: array of token, fence, ttl in ms, count; Null: others hold the lock.
 func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary string) *commands.Command {
 	verb := &commands.Command{
-		Name: name, Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: onKey, Route: commands.Local,
+		Name: name, Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: onKey,
+		Route: commands.Local,
 		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
 		Docs: &commands.Docs{
 			Summary: summary, Since: "0.1.0", Group: "lock", Complexity: "O(1)",
@@ -102,7 +106,8 @@ const unread = 2 * time.Second
 func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode) {
 	c.Client.Grants.Prepare()
 	l := all.of(string(c.Args[1]))
-	q := &acquisition{caller: caller{c.Actions}, l: l, busiest: b, grants: c.Client.Grants, proto: c.Client.Proto}
+	q := &acquisition{caller: caller{c.Actions}, l: l, busiest: b, grants: c.Client.Grants,
+		proto: c.Client.Proto}
 	if err := q.args.parse(s, l, c.Args); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -127,8 +132,10 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 	}
 	q.relies = c.Client.Keepalives.Held(q.args.name, q.args.token)
 	q.a = l.NewAcquire(redlock.Acquire{
-		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant, Wait: q.args.wait,
-		Keep: q.args.keep, Keeper: q.relies.Keeper(), Sync: q.args.replicas, Meta: q.args.meta, Named: q.args.id,
+		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
+		Wait: q.args.wait,
+		Keep: q.args.keep, Keeper: q.relies.Keeper(), Sync: q.args.replicas, Meta: q.args.meta,
+		Named: q.args.id,
 	})
 	q.ask()
 }
@@ -143,7 +150,8 @@ func (q *acquisition) ask() {
 	q.l.Acquire(q, q.a, q)
 }
 
-// Acquired implements redlock.Acquirer: it makes the client's answer of the first attempt's, or goes on waiting.
+// Acquired implements redlock.Acquirer: it makes the client's answer of the first attempt's, or goes on
+// waiting.
 func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 	switch {
 	case err != nil:
@@ -224,7 +232,8 @@ func (q *acquisition) granted(g redlock.Grant) error {
 	q.ended(true, nil)
 	if q.args.keep {
 		q.keeps.Keep(q.l, redlock.Hold{
-			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until, Keeper: q.a.Keeper, Max: q.args.renewals,
+			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
+			Keeper: q.a.Keeper, Max: q.args.renewals,
 		}, q.push)
 	}
 	return nil

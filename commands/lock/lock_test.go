@@ -179,26 +179,27 @@ var lockTalks = []struct{ name, text string }{
 func TestLockVerbs(t *testing.T) {
 	for _, talk := range lockTalks {
 		t.Run(talk.name, func(t *testing.T) {
-			commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
-				conns := map[string]*commandstest.Session{}
-				for line := range strings.Lines(strings.TrimSpace(talk.text)) {
-					call, want, _ := strings.Cut(strings.TrimSpace(line), " -> ")
-					name, command, _ := strings.Cut(call, " ")
-					if name == "sleep" {
-						d, _ := time.ParseDuration(command)
-						time.Sleep(d)
-						continue
+			commandstest.WithLocks(t, redlock.Options{},
+				func(t *testing.T, session func() *commandstest.Session) {
+					conns := map[string]*commandstest.Session{}
+					for line := range strings.Lines(strings.TrimSpace(talk.text)) {
+						call, want, _ := strings.Cut(strings.TrimSpace(line), " -> ")
+						name, command, _ := strings.Cut(call, " ")
+						if name == "sleep" {
+							d, _ := time.ParseDuration(command)
+							time.Sleep(d)
+							continue
+						}
+						if conns[name] == nil {
+							conns[name] = session()
+						}
+						got := commandstest.Readable(conns[name].Do(command))
+						prefix, cut := strings.CutSuffix(want, "...")
+						if got != want && (!cut || !strings.HasPrefix(got, strings.TrimSpace(prefix))) {
+							t.Errorf("%s\n got %s\nwant %s", call, got, want)
+						}
 					}
-					if conns[name] == nil {
-						conns[name] = session()
-					}
-					got := commandstest.Readable(conns[name].Do(command))
-					prefix, cut := strings.CutSuffix(want, "...")
-					if got != want && (!cut || !strings.HasPrefix(got, strings.TrimSpace(prefix))) {
-						t.Errorf("%s\n got %s\nwant %s", call, got, want)
-					}
-				}
-			})
+				})
 		})
 	}
 }
@@ -218,25 +219,28 @@ func TestUnreadGrant(t *testing.T) {
 		{"renewed over another connection", "RENEW job t", 0, "write"},
 		{"asked for again over another connection", "LOCK job TOKEN t", 0, "write"},
 	} {
-		commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
-			a, b := session(), session()
-			a.Do("LOCK job TOKEN t")
-			if tt.then != "" {
-				b.Do(tt.then)
-			}
-			time.Sleep(tt.after)
-			a.Lost()
-			synctest.Wait()
-			if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state "+tt.want+" ") {
-				t.Errorf("%s: %s", tt.name, got)
-			}
-			b.Do("LOCK other TOKEN t")
-			b.Do("LOCK other TOKEN u")
-			b.Lost() // it was refused
-			synctest.Wait()
-			if got := commandstest.Readable(b.Do("LOCKCTL INFO other")); !strings.HasPrefix(got, "*[state write ") {
-				t.Errorf("a Null that was lost: %s", got)
-			}
-		})
+		commandstest.WithLocks(t, redlock.Options{},
+			func(t *testing.T, session func() *commandstest.Session) {
+				a, b := session(), session()
+				a.Do("LOCK job TOKEN t")
+				if tt.then != "" {
+					b.Do(tt.then)
+				}
+				time.Sleep(tt.after)
+				a.Lost()
+				synctest.Wait()
+				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+					"*[state "+tt.want+" ") {
+					t.Errorf("%s: %s", tt.name, got)
+				}
+				b.Do("LOCK other TOKEN t")
+				b.Do("LOCK other TOKEN u")
+				b.Lost() // it was refused
+				synctest.Wait()
+				if got := commandstest.Readable(b.Do("LOCKCTL INFO other")); !strings.HasPrefix(got,
+					"*[state write ") {
+					t.Errorf("a Null that was lost: %s", got)
+				}
+			})
 	}
 }

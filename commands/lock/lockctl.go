@@ -29,17 +29,22 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 	}
 	list.Run = func(c *commands.Call) { lockctlList(c, l, list) }
 	verb := &commands.Command{
-		Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local, Run: commands.NoSubcommand, Needs: helping,
-		Docs: &commands.Docs{Summary: "Looks after locks.", Since: "0.1.0", Group: "lock", Complexity: "Depends on the subcommand."},
+		Name: "lockctl", Arity: -2, Flags: commands.LockVerb, Route: commands.Local,
+		Run: commands.NoSubcommand, Needs: helping,
+		Docs: &commands.Docs{Summary: "Looks after locks.", Since: "0.1.0", Group: "lock",
+			Complexity: "Depends on the subcommand."},
 	}
 	for _, sub := range []*commands.Command{
 		{
-			Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly, Keys: reads, Needs: reading, Check: shortName(2),
-			Run:  func(c *commands.Call) { lockctlInfo(c, l) },
-			Docs: &commands.Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock, Arguments: []commands.Argument{key}},
+			Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly, Keys: reads, Needs: reading,
+			Check: shortName(2),
+			Run:   func(c *commands.Call) { lockctlInfo(c, l) },
+			Docs: &commands.Docs{Summary: "Says who holds a lock and how many wait.", Complexity: perLock,
+				Arguments: []commands.Argument{key}},
 		},
 		{
-			Name: "lockctl|check", Arity: 4, Flags: commands.ReadOnly, Keys: reads, Needs: reading, Check: shortName(2),
+			Name: "lockctl|check", Arity: 4, Flags: commands.ReadOnly, Keys: reads, Needs: reading,
+			Check:  shortName(2),
 			Secret: commands.SecretsFrom(3),
 			Run:    func(c *commands.Call) { lockctlCheck(c, l) },
 			Docs: &commands.Docs{
@@ -49,15 +54,19 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 		},
 		list,
 		{
-			Name: "lockctl|break", Arity: 3, Flags: commands.Write | commands.Admin, Keys: []commands.KeySpec{{Begin: 2, Flags: []string{"RW", "delete"}}},
+			Name: "lockctl|break", Arity: 3, Flags: commands.Write | commands.Admin,
+			Keys:  []commands.KeySpec{{Begin: 2, Flags: []string{"RW", "delete"}}},
 			Needs: breakRights(l), Check: shortName(2),
-			Run:  func(c *commands.Call) { lockctlBreak(c, l) },
-			Docs: &commands.Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock, Arguments: []commands.Argument{key}},
+			Run: func(c *commands.Call) { lockctlBreak(c, l) },
+			Docs: &commands.Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock,
+				Arguments: []commands.Argument{key}},
 		},
 		{
-			Name: "lockctl|stats", Arity: 2, Flags: commands.ReadOnly, Needs: commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")),
-			Run:  func(c *commands.Call) { lockctlStats(c, l, b) },
-			Docs: &commands.Docs{Summary: "Says what this proxy has done with locks.", Complexity: "O(N), N being lock-stats-names"},
+			Name: "lockctl|stats", Arity: 2, Flags: commands.ReadOnly,
+			Needs: commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")),
+			Run:   func(c *commands.Call) { lockctlStats(c, l, b) },
+			Docs: &commands.Docs{Summary: "Says what this proxy has done with locks.",
+				Complexity: "O(N), N being lock-stats-names"},
 		},
 		{
 			Name: "lockctl|help", Arity: 2, Flags: commands.ReadOnly, Needs: helping, Run: lockctlHelp,

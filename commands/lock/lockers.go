@@ -68,9 +68,11 @@ func (l *Lockers) allows(engine *redlock.Locker, a *arguments) error {
 	case engine != l.Quorum:
 		return nil
 	case a.syncs && a.replicas > 0:
-		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of them have the grant anyway")
+		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of " +
+			"them have the grant anyway")
 	case a.lease > 0 && a.lease < l.LeastLease:
-		return fmt.Errorf("ERR a lease of %d ms is too short for RedLock: %d ms are the least, 20 times redlock-node-timeout",
+		return fmt.Errorf("ERR a lease of %d ms is too short for RedLock: %d ms are the least, 20 times "+
+			"redlock-node-timeout",
 			a.lease.Milliseconds(), l.LeastLease.Milliseconds())
 	}
 	return nil

@@ -35,7 +35,8 @@ func (n loneNode) Subscribe(context.Context, string, func(subscription.Event)) (
 
 // withQuorum runs test, in fake time, with sessions whose locks called pay:... are kept by three
 // independent masters, and all others by the upstream.
-func withQuorum(t *testing.T, test func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session)) {
+func withQuorum(t *testing.T,
+	test func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session)) {
 	synctest.Test(t, func(t *testing.T) {
 		start := func() (*miniredis.Miniredis, *commandstest.LockRedis) {
 			m := miniredis.NewMiniRedis()
@@ -117,26 +118,30 @@ func TestLockersByName(t *testing.T) {
 			}
 		}
 		for _, key := range upstream.Keys() {
-			if strings.Contains(key, "pay:1") || strings.Contains(key, "pay:3") || strings.Contains(key, "due:") {
+			if strings.Contains(key, "pay:1") || strings.Contains(key, "pay:3") ||
+				strings.Contains(key, "due:") {
 				t.Errorf("the upstream has %s", key)
 			}
 		}
 		list := commandstest.Readable(conns["a"].Do("LOCKCTL LIST"))
 		last := -1
-		for _, name := range []string{"name job ", "name other ", "name p:pay: ", "name pay:3 ", "name pay:4 "} {
+		for _, name := range []string{"name job ", "name other ", "name p:pay: ", "name pay:3 ",
+			"name pay:4 "} {
 			at := strings.Index(list, name)
 			if at <= last || strings.Count(list, name) != 1 {
 				t.Errorf("LIST has %q at %d: %s", name, at, list)
 			}
 			last = at
 		}
-		if got := commandstest.Readable(conns["a"].Do("LOCKCTL LIST COUNT 2")); !strings.Contains(got, "name other") || strings.Contains(got, "pay") {
+		if got := commandstest.Readable(conns["a"].Do("LOCKCTL LIST COUNT 2")); !strings.Contains(got,
+			"name other") || strings.Contains(got, "pay") {
 			t.Errorf("LIST COUNT 2: %s", got)
 		}
 		stats := commandstest.Readable(conns["a"].Do("LOCKCTL STATS"))
 		for _, want := range []string{
 			"granted *[write 9 read 2]", "refused *[write 3 read 0]", "released 2 not_held 2", // of both
-			"nodes *[*[addr a:1 up 1 votes 1 why  until_ms 0 clock_offset_ms -7] *[addr b:1 up 1 votes 0 why it restarted until_ms 9000 clock_offset_ms 0]]",
+			"nodes *[*[addr a:1 up 1 votes 1 why  until_ms 0 clock_offset_ms -7] *[addr b:1 up 1 votes 0 " +
+				"why it restarted until_ms 9000 clock_offset_ms 0]]",
 		} {
 			if !strings.Contains(stats, want) {
 				t.Errorf("STATS lacks %q: %s", want, stats)

@@ -12,27 +12,30 @@ import (
 // The name of a lock may be long, and no longer.
 func TestLockNamesAreBounded(t *testing.T) {
 	name := strings.Repeat("n", 65536)
-	commandstest.WithLocks(t, redlock.Options{MaxLease: time.Minute}, func(t *testing.T, session func() *commandstest.Session) {
-		s := session()
-		if got := s.Args("LOCK", name, "TOKEN", "t"); !strings.HasPrefix(got, "*4\r\n") {
-			t.Errorf("LOCK of a name of %d bytes: %.80q", len(name), got)
-		}
-		if got := s.Args("UNLOCK", name, "t"); got != ":1\r\n" {
-			t.Errorf("UNLOCK of it: %.80q", got)
-		}
-		s.Sent = nil
-		name += "n"
-		for _, words := range [][]string{
-			{"LOCK", name, "TOKEN", "t"}, {"WLOCK", name}, {"RLOCK", name}, {"UNLOCK", name, "t"}, {"RENEW", name, "t"},
-			{"LOCKCTL", "INFO", name}, {"LOCKCTL", "CHECK", name, "t"}, {"LOCKCTL", "BREAK", name},
-		} {
-			want := "-ERR the name of a lock has 65536 bytes at most, this one has 65537\r\n"
-			if got := s.Args(words...); got != want || len(s.Sent) > 0 {
-				t.Errorf("%s: %.80q, and %d requests to Redis", words[:1], got, len(s.Sent))
+	commandstest.WithLocks(t, redlock.Options{MaxLease: time.Minute},
+		func(t *testing.T, session func() *commandstest.Session) {
+			s := session()
+			if got := s.Args("LOCK", name, "TOKEN", "t"); !strings.HasPrefix(got, "*4\r\n") {
+				t.Errorf("LOCK of a name of %d bytes: %.80q", len(name), got)
 			}
-		}
-		if got := s.Args("LOCKCTL", "CHECK", "job", strings.Repeat("t", 1025)); got != "$-1\r\n" && got != "_\r\n" {
-			t.Errorf("CHECK of a token that nobody has: %.80q", got)
-		}
-	})
+			if got := s.Args("UNLOCK", name, "t"); got != ":1\r\n" {
+				t.Errorf("UNLOCK of it: %.80q", got)
+			}
+			s.Sent = nil
+			name += "n"
+			for _, words := range [][]string{
+				{"LOCK", name, "TOKEN", "t"}, {"WLOCK", name}, {"RLOCK", name}, {"UNLOCK", name, "t"},
+				{"RENEW", name, "t"},
+				{"LOCKCTL", "INFO", name}, {"LOCKCTL", "CHECK", name, "t"}, {"LOCKCTL", "BREAK", name},
+			} {
+				want := "-ERR the name of a lock has 65536 bytes at most, this one has 65537\r\n"
+				if got := s.Args(words...); got != want || len(s.Sent) > 0 {
+					t.Errorf("%s: %.80q, and %d requests to Redis", words[:1], got, len(s.Sent))
+				}
+			}
+			if got := s.Args("LOCKCTL", "CHECK", "job", strings.Repeat("t", 1025)); got != "$-1\r\n" &&
+				got != "_\r\n" {
+				t.Errorf("CHECK of a token that nobody has: %.80q", got)
+			}
+		})
 }

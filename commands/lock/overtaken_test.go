@@ -17,7 +17,8 @@ func TestOvertakenRequestsAreMadeAnew(t *testing.T) {
 			want              string
 			left              int // UNLOCKs that come after it
 		}{
-			{"", "LOCK job TOKEN t PX 5000 REENTRANT", "LOCK job TOKEN t PX 5000 REENTRANT", "*[t F 5000 2]", 2},
+			{"", "LOCK job TOKEN t PX 5000 REENTRANT", "LOCK job TOKEN t PX 5000 REENTRANT", "*[t F 5000 2]",
+				2},
 			{"", "UNLOCK job t", "LOCK job TOKEN t PX 5000", "$nil", 1},
 			{"LOCK job TOKEN t PX 5000", "UNLOCK job t", "LOCK job TOKEN t PX 5000 REENTRANT", "0", 1},
 			{"RLOCK job TOKEN t PX 5000", "UNLOCK job t", "RLOCK job TOKEN t PX 5000 REENTRANT", "0", 1},
@@ -47,7 +48,8 @@ func TestOvertakenRequestsAreMadeAnew(t *testing.T) {
 					want = "1"
 				}
 				if got := commandstest.Readable(fast.Do("UNLOCK job t")); got != want {
-					t.Errorf("%s, overtaken by %s: UNLOCK, of which %d come after it: %s, want %s", talk.slow, talk.fast, left, got, want)
+					t.Errorf("%s, overtaken by %s: UNLOCK, of which %d come after it: %s, want %s", talk.slow,
+						talk.fast, left, got, want)
 				}
 			}
 		}

@@ -18,11 +18,13 @@ import (
 // made shorter. With KEEPALIVE the hold is from now on kept alive by this connection.
 func renewVerb(l *Lockers) *commands.Command {
 	verb := &commands.Command{
-		Name: "renew", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey, Route: commands.Local,
+		Name: "renew", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey,
+		Route: commands.Local,
 		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
 		Docs: &commands.Docs{
 			Summary: "Makes the lease of a hold longer.", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
-			Arguments: []commands.Argument{{Name: "key", Type: "key"}, tokenArgument, leaseArgument, fenceArgument, keepArgument},
+			Arguments: []commands.Argument{{Name: "key", Type: "key"}, tokenArgument, leaseArgument,
+				fenceArgument, keepArgument},
 		},
 	}
 	syntax := newSyntax(verb)
@@ -53,7 +55,8 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
 	}
 	sent := time.Now()
-	asked := &redlock.Renew{Name: args.name, Token: args.token, Lease: args.lease, Fence: args.fence, Keeper: keeper}
+	asked := &redlock.Renew{Name: args.name, Token: args.token, Lease: args.lease, Fence: args.fence,
+		Keeper: keeper}
 	l.Renew(&caller{c.Actions}, asked, func(r redlock.Renewed, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)
@@ -66,7 +69,8 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		case left <= 0:
 		case args.keep:
 			keeps.Keep(l, redlock.Hold{
-				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until, Keeper: keeper, Max: args.renewals,
+				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
+				Keeper: keeper, Max: args.renewals,
 			}, push)
 		default:
 			l.Prolonged(args.name, args.token, until)

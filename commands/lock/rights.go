@@ -23,7 +23,8 @@ func keyRight(l *Lockers) func(args [][]byte) []commands.Right {
 func breakRights(l *Lockers) func(args [][]byte) []commands.Right {
 	return func(args [][]byte) []commands.Right {
 		key := l.key(args[2])
-		return []commands.Right{writeRight(key), commands.NewRight("DEL", key), commands.NewRight("CLIENT", "KILL", "ID", "1")}
+		return []commands.Right{writeRight(key), commands.NewRight("DEL", key),
+			commands.NewRight("CLIENT", "KILL", "ID", "1")}
 	}
 }
 

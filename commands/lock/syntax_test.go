@@ -12,24 +12,36 @@ import (
 // Errors of the syntax say what is wrong and end with the verb's own line. R10
 func TestLockSyntax(t *testing.T) {
 	const (
-		lockLine   = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds | TRIES count EVERY milliseconds] [REENTRANT] [KEEPALIVE [MAX renewals]] [SYNC replicas] [META text] [ID id]"
+		lockLine = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds " +
+			"| TRIES count EVERY milliseconds] [REENTRANT] [KEEPALIVE [MAX renewals]] [SYNC replicas] " +
+			"[META text] [ID id]"
 		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence] [ID id]"
-		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE fence] [KEEPALIVE [MAX renewals]]"
-		listLine   = ". Syntax: LOCKCTL LIST [MATCH pattern] [COUNT count]"
-		ctlLine    = ". Syntax: LOCKCTL BREAK key | CHECK key token | HELP | INFO key | LIST [MATCH pattern] [COUNT count] | STATS"
+		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE " +
+			"fence] [KEEPALIVE [MAX renewals]]"
+		listLine = ". Syntax: LOCKCTL LIST [MATCH pattern] [COUNT count]"
+		ctlLine  = ". Syntax: LOCKCTL BREAK key | CHECK key token | HELP | INFO key | LIST [MATCH " +
+			"pattern] [COUNT count] | STATS"
 	)
 	long := strings.Repeat("x", 1025)
 	tests := []struct{ command, want string }{
 		{"LOCK", "wrong number of arguments" + lockLine},
 		{"LOCK job PX", "PX needs a value" + lockLine},
-		{"LOCK job PX 0", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "0"` + lockLine},
+		{"LOCK job PX 0", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "0"` +
+			lockLine},
 		{"LOCK job PX 60001", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "60001"` + lockLine},
-		{"LOCK job PX 12x", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "12x"` + lockLine},
-		{"LOCK job PX +5", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "+5"` + lockLine},
-		{"LOCK job PX 007", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "007"` + lockLine},
-		{`LOCK job PX ""`, `PX must be a whole number from 1 to 60000, which is lock-max-lease, not ""` + lockLine},
-		{"LOCK job EX 61", `EX must be a whole number from 1 to 60, which is lock-max-lease, not "61"` + lockLine},
-		{"LOCK job EX 9223372036854775807", `EX must be a whole number from 1 to 60, which is lock-max-lease, not "9223372036854775807"` + lockLine},
+		{"LOCK job PX 12x", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "12x"` +
+			lockLine},
+		{"LOCK job PX +5", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "+5"` +
+			lockLine},
+		{"LOCK job PX 007", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "007"` +
+			lockLine},
+		{`LOCK job PX ""`, `PX must be a whole number from 1 to 60000, which is lock-max-lease, not ""` +
+			lockLine},
+		{"LOCK job EX 61", `EX must be a whole number from 1 to 60, which is lock-max-lease, not "61"` +
+			lockLine},
+		{"LOCK job EX 9223372036854775807",
+			`EX must be a whole number from 1 to 60, which is lock-max-lease, not "9223372036854775807"` +
+				lockLine},
 		{"LOCK job WAIT -1", `WAIT must be a whole number from 0 to 600000, which is lock-max-wait, not "-1"` + lockLine},
 		{"LOCK job EVERY 5 TRIES 0", `TRIES must be a whole number from 1 to 1000000, not "0"` + lockLine},
 		{"LOCK job PX 5 EX 5", "PX and EX exclude each other" + lockLine},
@@ -60,13 +72,15 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCKCTL LIST COUNT 10001", `COUNT must be a whole number from 1 to 10000, not "10001"` + listLine},
 		{"LOCKCTL BREAK", "wrong number of arguments. Syntax: LOCKCTL BREAK key"},
 		{"LOCKCTL STATS job", "wrong number of arguments. Syntax: LOCKCTL STATS"},
-		{"RLOCK job PX no", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "no"` + strings.Replace(lockLine, "LOCK", "RLOCK", 1)},
+		{"RLOCK job PX no", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "no"` +
+			strings.Replace(lockLine, "LOCK", "RLOCK", 1)},
 		{"UNLOCK", "wrong number of arguments" + unlockLine},
 		{"UNLOCK job t u", "two tokens are given" + unlockLine},
 		{"UNLOCK job t TOKEN u", "two tokens are given" + unlockLine},
 		{"UNLOCK job TOKEN t u", "two tokens are given" + unlockLine},
 		{`UNLOCK job ""`, "a token has 1 to 1024 bytes, this one has 0" + unlockLine},
-		{"UNLOCK job t FENCE 0", `FENCE must be a whole number from 1 to 9007199254740992, not "0"` + unlockLine},
+		{"UNLOCK job t FENCE 0", `FENCE must be a whole number from 1 to 9007199254740992, not "0"` +
+			unlockLine},
 		{"UNLOCK job t PX 5", "two tokens are given" + unlockLine},
 		{"RENEW", "wrong number of arguments" + renewLine},
 		{"RENEW job t PX zero", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "zero"` + renewLine},
@@ -74,18 +88,19 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCKCTL INFO", "wrong number of arguments. Syntax: LOCKCTL INFO key"},
 		{"LOCKCTL CHECK job", "wrong number of arguments. Syntax: LOCKCTL CHECK key token"},
 	}
-	commandstest.WithLocks(t, redlock.Options{MaxLease: time.Minute}, func(t *testing.T, session func() *commandstest.Session) {
-		s := session()
-		for _, tt := range tests {
-			if got, want := s.Do(tt.command), "-ERR "+tt.want+"\r\n"; got != want {
-				t.Errorf("%.80s\n got %s\nwant %s", tt.command, got, want)
+	commandstest.WithLocks(t, redlock.Options{MaxLease: time.Minute},
+		func(t *testing.T, session func() *commandstest.Session) {
+			s := session()
+			for _, tt := range tests {
+				if got, want := s.Do(tt.command), "-ERR "+tt.want+"\r\n"; got != want {
+					t.Errorf("%.80s\n got %s\nwant %s", tt.command, got, want)
+				}
+				if len(s.Sent) > 0 {
+					t.Errorf("%s reached Redis: %q", tt.command, s.Sent)
+				}
 			}
-			if len(s.Sent) > 0 {
-				t.Errorf("%s reached Redis: %q", tt.command, s.Sent)
+			if got := commandstest.Readable(s.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free") {
+				t.Error(got)
 			}
-		}
-		if got := commandstest.Readable(s.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free") {
-			t.Error(got)
-		}
-	})
+		})
 }

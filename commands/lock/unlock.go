@@ -15,11 +15,14 @@ import (
 // nothing here.
 func unlockVerb(l *Lockers) *commands.Command {
 	verb := &commands.Command{
-		Name: "unlock", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey, Route: commands.Local,
+		Name: "unlock", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey,
+		Route: commands.Local,
 		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
 		Docs: &commands.Docs{
-			Summary: "Frees a lock, or counts a re-entered hold down.", Since: "0.1.0", Group: "lock", Complexity: "O(1)",
-			Arguments: []commands.Argument{{Name: "key", Type: "key"}, tokenArgument, fenceArgument, idArgument},
+			Summary: "Frees a lock, or counts a re-entered hold down.", Since: "0.1.0", Group: "lock",
+			Complexity: "O(1)",
+			Arguments: []commands.Argument{{Name: "key", Type: "key"}, tokenArgument, fenceArgument,
+				idArgument},
 		},
 	}
 	syntax := newSyntax(verb)
@@ -27,10 +30,11 @@ func unlockVerb(l *Lockers) *commands.Command {
 	return verb
 }
 
-var tokenArgument = commands.Argument{Name: "token", Type: "oneof", Optional: true, Arguments: []commands.Argument{
-	{Name: "token", Type: "string"},
-	{Name: "token", Type: "string", Token: "TOKEN"},
-}}
+var tokenArgument = commands.Argument{Name: "token", Type: "oneof", Optional: true,
+	Arguments: []commands.Argument{
+		{Name: "token", Type: "string"},
+		{Name: "token", Type: "string", Token: "TOKEN"},
+	}}
 
 // release is one UNLOCK on its way.
 type release struct {

@@ -3,8 +3,8 @@
 //
 //	DBSIZE --> node 1: 3, node 2: 4 --> merge.Sum --> 7
 //
-// Of several replies with an error among them the answer is the first error, unless the comment of a Func says
-// something else. Elements of arrays, maps and sets are copied as they are.
+// Of several replies with an error among them the answer is the first error, unless the comment of a Func
+// says something else. Elements of arrays, maps and sets are copied as they are.
 package merge
 
 import (

@@ -38,7 +38,8 @@ const maxTopicName = cluster.MaxShared - 1<<10
 func listen(c *commands.Call, kind cluster.TopicKind) {
 	for _, name := range c.Args[1:] {
 		if len(name) > maxTopicName {
-			c.Reply(resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through lockproxy, this one has %d",
+			c.Reply(resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through "+
+				"lockproxy, this one has %d",
 				maxTopicName, len(name)))
 			return
 		}
@@ -90,7 +91,10 @@ func channels(kind cluster.TopicKind) func(c *commands.Call) {
 		if len(c.Args) == 3 {
 			pattern = append([]byte{}, c.Args[2]...)
 		}
-		broadcastApart(c, func(replies [][]byte) []byte { return mergeChannels(census, kind, pattern, replies) })
+		broadcastApart(c, func(replies [][]byte) []byte {
+			return mergeChannels(census, kind, pattern,
+				replies)
+		})
 	}
 }
 
@@ -174,8 +178,8 @@ func numPat(c *commands.Call) {
 	})
 }
 
-// broadcastApart sends the command to all masters and has a goroutine combine what they answer, unless that is
-// an error: there may be a million names, in the replies or in the Census, which is safe for that.
+// broadcastApart sends the command to all masters and has a goroutine combine what they answer, unless that
+// is an error: there may be a million names, in the replies or in the Census, which is safe for that.
 func broadcastApart(c *commands.Call, combine func(replies [][]byte) []byte) {
 	actions := c.Actions
 	actions.AskAll(c.Raw, commands.Reread, func(_ int, replies [][]byte) []byte {

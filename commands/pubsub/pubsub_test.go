@@ -32,7 +32,8 @@ func TestSubscribeCommands(t *testing.T) {
 	}
 	for _, name := range []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"} {
 		long := strings.Repeat("n", 1047553)
-		want := "-ERR the name of a channel or a pattern has 1047552 bytes at most through lockproxy, this one has 1047553\r\n"
+		want := "-ERR the name of a channel or a pattern has 1047552 bytes at most through lockproxy, " +
+			"this one has 1047553\r\n"
 		if got := f.Args(name, "a", long); got != want {
 			t.Errorf("%s of a long name: %.80q", name, got)
 		}
@@ -54,7 +55,8 @@ func TestSubscribeCommands(t *testing.T) {
 	}
 	f.Server.Version = "6.2.0"
 	for _, line := range []string{"SSUBSCRIBE a b", "SUNSUBSCRIBE a b"} {
-		if got, want := f.Do(line), "-ERR unknown command '"+line[:len(line)-4]+"', with args beginning with: 'a' 'b' \r\n"; got != want {
+		if got, want := f.Do(line), "-ERR unknown command '"+line[:len(line)-4]+"', with args beginning "+
+			"with: 'a' 'b' \r\n"; got != want {
 			t.Errorf("Redis 6: %q, want %q", got, want)
 		}
 	}
@@ -62,11 +64,14 @@ func TestSubscribeCommands(t *testing.T) {
 
 // What a subscriber of RESP2 may send.
 func TestBarredToSubscribers(t *testing.T) {
-	table := commandstest.Redis7(t, &commands.Command{Name: "lock", Arity: -2, Flags: commands.LockVerb, Route: commands.Local})
+	table := commandstest.Redis7(t,
+		&commands.Command{Name: "lock", Arity: -2, Flags: commands.LockVerb, Route: commands.Local})
 	for line, want := range map[string]bool{
-		"PING": false, "ping x": false, "SUBSCRIBE a": false, "PSUBSCRIBE a": false, "SSUBSCRIBE a": false, "UNSUBSCRIBE": false,
+		"PING": false, "ping x": false, "SUBSCRIBE a": false, "PSUBSCRIBE a": false, "SSUBSCRIBE a": false,
+		"UNSUBSCRIBE":  false,
 		"PUNSUBSCRIBE": false, "SUNSUBSCRIBE": false, "QUIT": false, "RESET": false, "NOSUCH x": false,
-		"GET k": true, "GET": false, "GET a b": false, "SET k v EX 5": true, "HELLO 3": true, "AUTH x": true, "PUBLISH a b": true,
+		"GET k": true, "GET": false, "GET a b": false, "SET k v EX 5": true, "HELLO 3": true, "AUTH x": true,
+		"PUBLISH a b":     true,
 		"PUBSUB CHANNELS": true, "CLIENT ID": true, "LOCK job": true, "INFO": true, "MULTI": true,
 	} {
 		args := commandstest.Words(line)
@@ -76,7 +81,8 @@ func TestBarredToSubscribers(t *testing.T) {
 		}
 	}
 	cmd, _ := table.Resolve(commandstest.Words("CLIENT ID"))
-	if got := string(cmd.Barred()); got != "-ERR Can't execute 'client|id': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n" {
+	if got := string(cmd.Barred()); got != "-ERR Can't execute 'client|id': only (P|S)SUBSCRIBE / "+
+		"(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n" {
 		t.Error(got)
 	}
 }
@@ -114,16 +120,18 @@ func TestPubSubMerges(t *testing.T) {
 		}
 	}
 	f := commandstest.New(t,
-		answers("*3\r\n$4\r\nours\r\n$4\r\nlock\r\n$1\r\na\r\n", "*4\r\n$4\r\nours\r\n:3\r\n$4\r\nlock\r\n:1\r\n", ":4\r\n"),
+		answers("*3\r\n$4\r\nours\r\n$4\r\nlock\r\n$1\r\na\r\n",
+			"*4\r\n$4\r\nours\r\n:3\r\n$4\r\nlock\r\n:1\r\n", ":4\r\n"),
 		answers("*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*4\r\n$4\r\nours\r\n:1\r\n$4\r\nlock\r\n:0\r\n", ":2\r\n"))
 	f.Census = commandstest.Census{
 		Heads: map[string]int{"ours": 2, "lost": 1, "lock": 0},
 		Owned: map[string]string{"ours": "0", "lock": "0"},
 	}
 	for line, want := range map[string]string{
-		"PUBSUB CHANNELS":              "*4\r\n$4\r\nours\r\n$1\r\na\r\n$1\r\nb\r\n$4\r\nlost\r\n",
-		"PUBSUB SHARDCHANNELS":         "*4\r\n$4\r\nours\r\n$1\r\na\r\n$1\r\nb\r\n$4\r\nlost\r\n",
-		"PUBSUB CHANNELS o*":           "*3\r\n$4\r\nours\r\n$1\r\na\r\n$1\r\nb\r\n", // the nodes choose from theirs
+		"PUBSUB CHANNELS":      "*4\r\n$4\r\nours\r\n$1\r\na\r\n$1\r\nb\r\n$4\r\nlost\r\n",
+		"PUBSUB SHARDCHANNELS": "*4\r\n$4\r\nours\r\n$1\r\na\r\n$1\r\nb\r\n$4\r\nlost\r\n",
+		// the nodes choose from theirs
+		"PUBSUB CHANNELS o*":           "*3\r\n$4\r\nours\r\n$1\r\na\r\n$1\r\nb\r\n",
 		"PUBSUB NUMSUB ours lock":      "*4\r\n$4\r\nours\r\n:5\r\n$4\r\nlock\r\n:0\r\n",
 		"PUBSUB SHARDNUMSUB ours lock": "*4\r\n$4\r\nours\r\n:5\r\n$4\r\nlock\r\n:0\r\n",
 		"PUBSUB NUMPAT":                ":6\r\n", // 4 - 2 of ours, 2, and 2 that clients have

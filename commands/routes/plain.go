@@ -17,11 +17,14 @@ var plain = []commands.Row{
 	{Name: "unlink", Route: commands.Split, Step: 1, Merge: merge.Sum},
 	{Name: "exists", Route: commands.Split, Step: 1, Merge: merge.Sum},
 	{Name: "touch", Route: commands.Split, Flags: commands.AtMaster, Step: 1, Merge: merge.Sum},
-	{Name: "pfcount", Route: commands.ByKeys, Flags: commands.Replicates}, // it may note what it has counted in the key
+	// it may note what it has counted in the key
+	{Name: "pfcount", Route: commands.ByKeys, Flags: commands.Replicates},
 
 	// All nodes together.
-	{Name: "dbsize", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Sum, Queue: commands.QueueEverywhere},
-	{Name: "keys", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Concat, Queue: commands.QueueEverywhere},
+	{Name: "dbsize", Route: commands.AllNodes, Merge: merge.Sum, Queue: commands.QueueEverywhere,
+		Flags: commands.ReadOnly},
+	{Name: "keys", Route: commands.AllNodes, Merge: merge.Concat, Queue: commands.QueueEverywhere,
+		Flags: commands.ReadOnly},
 	{Name: "flushall", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
 	{Name: "flushdb", Route: commands.AllNodes, Merge: merge.First, Queue: commands.QueueEverywhere},
 	{Name: "bgsave", Route: commands.AllNodes, Merge: merge.First},
@@ -49,8 +52,10 @@ var plain = []commands.Row{
 	{Name: "bzmpop", Route: commands.Blocks, Timeout: commands.TimeoutAt(1, time.Second)},
 	{Name: "xread", Route: commands.Blocks, Timeout: commands.StreamTimeout},
 	{Name: "xreadgroup", Route: commands.Blocks, Timeout: commands.StreamTimeout},
-	{Name: "wait", Route: commands.Blocks, Merge: merge.Min, Timeout: commands.TimeoutAt(2, time.Millisecond), None: ":0\r\n"},
-	{Name: "waitaof", Route: commands.Blocks, Merge: merge.Min, Timeout: commands.TimeoutAt(3, time.Millisecond), None: "*2\r\n:0\r\n:0\r\n"},
+	{Name: "wait", Route: commands.Blocks, Merge: merge.Min,
+		Timeout: commands.TimeoutAt(2, time.Millisecond), None: ":0\r\n"},
+	{Name: "waitaof", Route: commands.Blocks, Merge: merge.Min,
+		Timeout: commands.TimeoutAt(3, time.Millisecond), None: "*2\r\n:0\r\n:0\r\n"},
 
 	// What belongs to one server, or to who runs it.
 	{Name: "sync", Route: commands.Refused, Why: forReplicas},
@@ -72,12 +77,19 @@ const (
 	stopsServers   = ": it stops the servers of the upstream; do that at each of them"
 	changesMasters = ": it changes who is a master; do that at the servers"
 	movesKeys      = ": the server, not lockproxy, would connect to the address that it names"
-	loadsModules   = ": it has each server of the upstream load what lies in its own files; do that at each of them"
-	amongServers   = ": it is for servers among themselves"
-	standsStill    = ": no master would answer anybody until all its data is on disk; BGSAVE does it in the background"
+	loadsModules   = ": it has each server of the upstream load what lies in its own files; do that at " +
+		"each of them"
+	amongServers = ": it is for servers among themselves"
+	standsStill  = ": no master would answer anybody until all its data is on disk; BGSAVE does it in " +
+		"the background"
 )
 
 // migrateSecrets are the passwords behind AUTH and AUTH2.
 func migrateSecrets(args [][]byte) []bool {
-	return commands.SecretBehind(args, 6, commands.SecretWord{Word: "AUTH", N: 1}, commands.SecretWord{Word: "AUTH2", N: 2})
+	return commands.SecretBehind(
+		args,
+		6,
+		commands.SecretWord{Word: "AUTH", N: 1},
+		commands.SecretWord{Word: "AUTH2", N: 2},
+	)
 }

@@ -1,5 +1,5 @@
-// Package routes is the whole table of routing: the rules that stand beside the code of commands, and those that
-// need no code, in plain.go.
+// Package routes is the whole table of routing: the rules that stand beside the code of commands, and those
+// that need no code, in plain.go.
 package routes
 
 import (

@@ -10,8 +10,8 @@ import (
 )
 
 // This file is SCAN while nothing happens: each master is gone through with its own cursor, in the
-// order of their lowest slots. That order, and with it the slots which are done, hold as long as the layout is
-// the same. And a cursor of Redis is good at the process only that made it, and for the keys only that
+// order of their lowest slots. That order, and with it the slots which are done, hold as long as the layout
+// is the same. And a cursor of Redis is good at the process only that made it, and for the keys only that
 // were there all the time. So the tag of the cursor is made of
 //
 //   - the run id of the process,
@@ -19,7 +19,8 @@ import (
 //   - the layout.
 //
 // They are asked for when a master is begun and when it is done; and for each page between it is made sure
-// that the tag is of the node which is asked. A cursor for a master that has yet to begin has the tag of the layout alone.
+// that the tag is of the node which is asked. A cursor for a master that has yet to begin has the tag of the
+// layout alone.
 
 // Told are what a node says of itself when it is begun or done.
 type facts struct {
@@ -81,15 +82,16 @@ func (s *scanning) master() []byte {
 func (s *scanning) page(before [][]byte) {
 	args := slices.Clone(s.args)
 	args[1] = strconv.AppendUint(nil, s.node, 10)
-	s.AskInTurn(s.at.addr, append(before, resp.AppendCommand(nil, args...)), func(_ int, replies [][]byte) []byte {
-		if reply := replies[len(replies)-1]; resp.IsError(reply) {
-			return s.failed(reply)
-		}
-		if len(before) == 0 || s.begun(s.read(replies)) {
-			return s.turn(replies[len(before)])
-		}
-		return s.disturbed(resp.EmptyArray)
-	})
+	s.AskInTurn(s.at.addr, append(before, resp.AppendCommand(nil, args...)),
+		func(_ int, replies [][]byte) []byte {
+			if reply := replies[len(replies)-1]; resp.IsError(reply) {
+				return s.failed(reply)
+			}
+			if len(before) == 0 || s.begun(s.read(replies)) {
+				return s.turn(replies[len(before)])
+			}
+			return s.disturbed(resp.EmptyArray)
+		})
 }
 
 // begun says whether the facts, before a page, are as they must be. At the first page of a master they

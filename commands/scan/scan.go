@@ -31,7 +31,8 @@ func scan(c *commands.Call) {
 		c.Reply(errCursor)
 		return
 	}
-	s := &scanning{Actions: c.Actions, nodes: c.Nodes(), notes: c.Nodes().Notes(), clustered: c.Server.Clustered(), scanCursor: cursor}
+	s := &scanning{Actions: c.Actions, nodes: c.Nodes(), notes: c.Nodes().Notes(),
+		clustered: c.Server.Clustered(), scanCursor: cursor}
 	for _, arg := range c.Args {
 		s.args = append(s.args, bytes.Clone(arg))
 	}

@@ -39,7 +39,8 @@ func TestScanCursor(t *testing.T) {
 		}
 	}
 	for _, node := range []uint64{1<<16 - 1, 1<<23 - 1} {
-		if n, ok := (scanCursor{node: node, first: slot.Count - 1, tag: 1<<40 - 1}).number(); !ok || n >= 1<<53 {
+		if n, ok := (scanCursor{node: node, first: slot.Count - 1, tag: 1<<40 - 1}).number(); !ok ||
+			n >= 1<<53 {
 			t.Errorf("the cursor of a common table is %d, which JavaScript cannot hold", n)
 		}
 	}
@@ -400,9 +401,11 @@ func (u *scanned) move2(n, to *scannedNode, s, most int) {
 
 // newScanned is an upstream of n masters with keys, of which several are in one slot.
 func newScanned(t *testing.T, random *rand.Rand, n int) *scanned {
-	u := &scanned{t: t, random: random, sent: make(map[string]int), notes: make(map[string]string), full: make(map[int]bool)}
+	u := &scanned{t: t, random: random, sent: make(map[string]int), notes: make(map[string]string),
+		full: make(map[int]bool)}
 	for i := range n {
-		u.nodes = append(u.nodes, &scannedNode{id: fmt.Sprint("n", i), run: fmt.Sprint("r", i), moving: map[int]string{}, keys: map[string]bool{}})
+		u.nodes = append(u.nodes, &scannedNode{id: fmt.Sprint("n", i), run: fmt.Sprint("r", i),
+			moving: map[int]string{}, keys: map[string]bool{}})
 	}
 	for s := range slot.Count {
 		u.nodes[s*n/slot.Count].slots[s] = true
@@ -435,7 +438,8 @@ func (u *scanned) visitFrom(cursor []byte, calls int, between func()) map[string
 		if n > calls+3000 {
 			u.t.Fatalf("it never ends: %s", cursor)
 		}
-		c := &commands.Call{Args: [][]byte{[]byte("SCAN"), slices.Clone(cursor)}, Server: inCluster{}, Actions: u}
+		c := &commands.Call{Args: [][]byte{[]byte("SCAN"), slices.Clone(cursor)}, Server: inCluster{},
+			Actions: u}
 		u.answer = nil
 		scan(c)
 		v, _, err := resp.Parse(u.answer)

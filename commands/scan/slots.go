@@ -35,7 +35,8 @@ const (
 	maxScanTries = 8
 )
 
-var errScanSlot = resp.ErrorLine("ERR SCAN goes slot by slot as slots have moved or nodes have failed over, and a slot has more than %d keys: begin anew", maxSlotKeys)
+var errScanSlot = resp.ErrorLine("ERR SCAN goes slot by slot as slots have moved or nodes have failed "+
+	"over, and a slot has more than %d keys: begin anew", maxSlotKeys)
 
 // slotScan is one page of slots.
 type slotScan struct {
@@ -90,11 +91,13 @@ func askServed(n int) []byte { return resp.AppendCommandStrings(nil, "EXISTS", s
 // served says whether the reply to askServed is of a node that serves the slot. Where
 // no key may be read that is not known.
 func served(reply []byte) bool {
-	return !resp.IsError(reply) || bytes.HasPrefix(reply, []byte("-ASK ")) || bytes.HasPrefix(reply, []byte("-NOPERM"))
+	return !resp.IsError(reply) || bytes.HasPrefix(reply, []byte("-ASK ")) ||
+		bytes.HasPrefix(reply, []byte("-NOPERM"))
 }
 
 func askKeys(n int) []byte {
-	return resp.AppendCommandStrings(nil, "CLUSTER", "GETKEYSINSLOT", strconv.Itoa(n), strconv.Itoa(maxSlotKeys))
+	return resp.AppendCommandStrings(nil, "CLUSTER", "GETKEYSINSLOT", strconv.Itoa(n),
+		strconv.Itoa(maxSlotKeys))
 }
 
 // next asks for further slots of one node, or ends the page.
@@ -142,7 +145,8 @@ type keysFound struct {
 func (p *slotScan) pick(replies [][]byte, then func(picked []keysFound) []byte) {
 	var picked []keysFound
 	p.apart(func() {
-		for began := time.Now(); len(picked) < len(replies) && (len(picked) == 0 || time.Since(began) < maxPick); {
+		for began := time.Now(); len(picked) < len(replies) && (len(picked) == 0 ||
+			time.Since(began) < maxPick); {
 			picked = append(picked, findKeys(replies[len(picked)], p.match))
 		}
 	}, func() []byte { return then(picked) })
@@ -166,7 +170,8 @@ func (p *slotScan) apart(task func(), then func() []byte) {
 // astray deals with a node that does not serve the slot first.
 func (p *slotScan) astray(reply []byte) []byte {
 	p.tries++
-	if words := strings.Fields(string(reply)); len(words) == 3 && words[0] == "-MOVED" && !strings.HasPrefix(words[2], ":") && p.tries < maxScanTries {
+	if words := strings.Fields(string(reply)); len(words) == 3 && words[0] == "-MOVED" &&
+		!strings.HasPrefix(words[2], ":") && p.tries < maxScanTries {
 		p.at = place{addr: words[2]} // as it says itself, whatever the topology says
 		p.ask(1)
 		return nil
@@ -221,7 +226,8 @@ func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 	p.AskInTurn(addr, [][]byte{askKeys(p.first)}, func(_ int, replies [][]byte) []byte {
 		p.pick(replies, func(there []keysFound) []byte {
 			p.AskInTurn(p.at.addr, [][]byte{askNodes}, func(_ int, replies [][]byte) []byte {
-				if v := parseNodeView(replies[0]); !v.has(p.first) || v.target(p.first) != to || v.epoch != before.epoch {
+				if v := parseNodeView(replies[0]); !v.has(p.first) || v.target(p.first) != to ||
+					v.epoch != before.epoch {
 					p.tries++
 					return p.next()
 				}
@@ -271,7 +277,8 @@ func (p *slotScan) end() []byte {
 	p.apart(func() {
 		for i, key := range p.keys {
 			name := bulkBytes(key)
-			parts[i] = commands.Part{Slot: slot.Of(name), Request: resp.AppendCommand(nil, []byte("TYPE"), name)}
+			parts[i] = commands.Part{Slot: slot.Of(name),
+				Request: resp.AppendCommand(nil, []byte("TYPE"), name)}
 		}
 	}, func() []byte {
 		p.AskParts(parts, commands.Reread, func(_ int, replies [][]byte) []byte {

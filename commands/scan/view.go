@@ -24,8 +24,8 @@ type movingSlot struct {
 	to   string // node id
 }
 
-// parseNodeView reads the reply to CLUSTER NODES, a line each node: id, address, flags, and as the seventh word
-// its epoch; from the ninth word on its slots, such as 7, 8-11 or, in its own line only, [7->-id].
+// parseNodeView reads the reply to CLUSTER NODES, a line each node: id, address, flags, and as the seventh
+// word its epoch; from the ninth word on its slots, such as 7, 8-11 or, in its own line only, [7->-id].
 func parseNodeView(reply []byte) nodeView {
 	v := nodeView{addrs: make(map[string]string)}
 	parsed, _, err := resp.Parse(reply)

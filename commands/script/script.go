@@ -27,18 +27,20 @@ func eval(c *commands.Call) {
 		c.Forward(n)
 	default:
 		source = bytes.Clone(source)
-		c.Ask(cluster.ToSlot(n), c.Raw, commands.Asking{Resend: c.Command.Flags&commands.ReadOnly != 0}, func(reply []byte) []byte {
-			if !resp.IsError(reply) {
-				scripts.Add(source)
-			}
-			return reply
-		})
+		c.Ask(cluster.ToSlot(n), c.Raw, commands.Asking{Resend: c.Command.Flags&commands.ReadOnly != 0},
+			func(reply []byte) []byte {
+				if !resp.IsError(reply) {
+					scripts.Add(source)
+				}
+				return reply
+			})
 	}
 }
 
 // scriptLoad loads the script on all masters, and has the proxy remember it when one has taken it.
 func scriptLoad(c *commands.Call) {
-	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2][:min(len(c.Args[2]), commands.MaxSource+1)]) // longer ones are not remembered
+	// longer ones are not remembered
+	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2][:min(len(c.Args[2]), commands.MaxSource+1)])
 	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
 		if anyTook(replies) {
 			scripts.Add(source)

@@ -14,8 +14,10 @@ func TestBlockedClients(t *testing.T) {
 		upstream string
 		want     string
 	}{
-		{commands.Facts{Stats: commands.Stats{Blocked: 3, Locks: redlock.Stats{Waiting: 2}}}, "# Clients\r\nblocked_clients:9\r\n", "5"},
-		{commands.Facts{Stats: commands.Stats{Blocked: 3, Locks: redlock.Stats{Waiting: 2}}}, "# Clients\r\nblocked_clients:1\r\n", "3"},
+		{commands.Facts{Stats: commands.Stats{Blocked: 3, Locks: redlock.Stats{Waiting: 2}}},
+			"# Clients\r\nblocked_clients:9\r\n", "5"},
+		{commands.Facts{Stats: commands.Stats{Blocked: 3, Locks: redlock.Stats{Waiting: 2}}},
+			"# Clients\r\nblocked_clients:1\r\n", "3"},
 		{commands.Facts{Stats: commands.Stats{Blocked: 3}}, "# Clients\r\nconnected_clients:1\r\n", "3"},
 	} {
 		ours := []infoSection{{title: "Clients"}}

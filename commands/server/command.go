@@ -87,7 +87,8 @@ func describedAs(elem []byte) string {
 // call itself is over by then.
 func sendDescribed(c *commands.Call, merge func(proto int, reply []byte, verbs []*commands.Command) []byte) {
 	proto, verbs := c.Client.Proto, c.Table.Verbs()
-	c.Ask(cluster.Target{}, c.Raw, commands.Reread, func(reply []byte) []byte { return merge(proto, reply, verbs) })
+	c.Ask(cluster.Target{}, c.Raw, commands.Reread,
+		func(reply []byte) []byte { return merge(proto, reply, verbs) })
 }
 
 // describedAll adds the verbs to the descriptions of all commands.
@@ -124,7 +125,8 @@ func commandDocs(c *commands.Call) {
 	verbs := c.Table.Verbs()
 	if len(names) > 0 {
 		names = once(names)
-		verbs = slices.DeleteFunc(verbsNamed(c.Table, names), func(verb *commands.Command) bool { return verb == nil })
+		verbs = slices.DeleteFunc(verbsNamed(c.Table, names),
+			func(verb *commands.Command) bool { return verb == nil })
 	}
 	proto := c.Client.Proto
 	named := make(map[string]bool, len(verbs))
@@ -201,7 +203,8 @@ func commandList(c *commands.Call) {
 	})
 }
 
-// matching are the verbs whose names match a pattern, in any mixture of cases. None is as long as a long pattern.
+// matching are the verbs whose names match a pattern, in any mixture of cases. None is as long as a long
+// pattern.
 func matching(verbs []*commands.Command, pattern []byte) (found []*commands.Command) {
 	if len(pattern) > longestPattern {
 		return nil
@@ -257,9 +260,11 @@ func commandHelp(c *commands.Call) {
 	c.Reply(commands.HelpReply("COMMAND",
 		"(no subcommand)", "    Return details about all commands.",
 		"COUNT", "    Return the total number of commands.",
-		"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]", "    Return a list of all commands.",
+		"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
+		"    Return a list of all commands.",
 		"INFO [<command-name> ...]", "    Return details about multiple commands. Without names: about all.",
-		"DOCS [<command-name> ...]", "    Return documentation details about multiple commands. Without names: about all.",
+		"DOCS [<command-name> ...]",
+		"    Return documentation details about multiple commands. Without names: about all.",
 		"GETKEYS <full-command>", "    Return the keys from a full command.",
 		"GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full command."))
 }

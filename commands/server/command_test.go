@@ -15,9 +15,12 @@ import (
 
 // Small replies of a server that has a LOCK of its own, which ours hides.
 const (
-	smallTable2 = "*2\r\n*10\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n*6\r\n$4\r\nLOCK\r\n:1\r\n*0\r\n:0\r\n:0\r\n:0\r\n"
-	smallDocs2  = "*4\r\n$3\r\nget\r\n*2\r\n$7\r\nsummary\r\n$1\r\nx\r\n$4\r\nlock\r\n*2\r\n$7\r\nsummary\r\n$1\r\ny\r\n"
-	smallDocs3  = "%2\r\n$3\r\nget\r\n%1\r\n$7\r\nsummary\r\n$1\r\nx\r\n$4\r\nlock\r\n%1\r\n$7\r\nsummary\r\n$1\r\ny\r\n"
+	smallTable2 = "*2\r\n*10\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n*6\r\n" +
+		"$4\r\nLOCK\r\n:1\r\n*0\r\n:0\r\n:0\r\n:0\r\n"
+	smallDocs2 = "*4\r\n$3\r\nget\r\n*2\r\n$7\r\nsummary\r\n$1\r\nx\r\n$4\r\nlock\r\n*2\r\n$7\r\n" +
+		"summary\r\n$1\r\ny\r\n"
+	smallDocs3 = "%2\r\n$3\r\nget\r\n%1\r\n$7\r\nsummary\r\n$1\r\nx\r\n$4\r\nlock\r\n%1\r\n$7\r\n" +
+		"summary\r\n$1\r\ny\r\n"
 )
 
 // golden compares with a file of testdata, which holds the bytes with CRLF as LF.
@@ -47,7 +50,8 @@ func TestVerbsInCommand(t *testing.T) {
 		f.User.Proto = int(proto[0] - '0')
 		golden(t, "command-resp"+proto+".golden", f.Do("COMMAND"))
 		golden(t, "docs-resp"+proto+".golden", f.Do("COMMAND DOCS"))
-		if got := f.Do("COMMAND DOCS get lock"); got != f.Do("COMMAND DOCS get LOCK") || !strings.HasPrefix(got, small["COMMAND DOCS"][:2]) {
+		if got := f.Do("COMMAND DOCS get lock"); got != f.Do("COMMAND DOCS get LOCK") ||
+			!strings.HasPrefix(got, small["COMMAND DOCS"][:2]) {
 			t.Errorf("%q", got)
 		}
 		one := f.Do("COMMAND DOCS lockctl")
@@ -59,7 +63,8 @@ func TestVerbsInCommand(t *testing.T) {
 
 // With the whole tables of Redis 7 everything of theirs stays as it is.
 func TestWholeTableStays(t *testing.T) {
-	for _, c := range [][2]string{{"COMMAND", "command-7.0.15.resp"}, {"COMMAND DOCS", "docs-7.0.15.resp"}, {"COMMAND INFO", "command-7.0.15.resp"}} {
+	for _, c := range [][2]string{{"COMMAND", "command-7.0.15.resp"}, {"COMMAND DOCS", "docs-7.0.15.resp"},
+		{"COMMAND INFO", "command-7.0.15.resp"}} {
 		theirs := string(commandstest.Testdata(t, c[1]))
 		f := commandstest.New(t, commandstest.Node(theirs))
 		if got := f.Do(c[0]); got != theirs {
@@ -77,8 +82,10 @@ func TestCommandInfo(t *testing.T) {
 	f := commandstest.New(t, commandstest.Node("*4\r\n*-1\r\n*1\r\n$3\r\nget\r\n*-1\r\n*-1\r\n"))
 	f.Table = commandstest.Redis7(t, commandstest.SampleVerbs()...)
 	got, _ := resp.Elements([]byte(f.Do("COMMAND INFO Lock get nosuch lockctl|info")))
-	if len(got) != 4 || !strings.HasPrefix(string(got[0]), "*10\r\n$4\r\nlock\r\n:-2\r\n*3\r\n+write\r\n") || string(got[1]) != "*1\r\n$3\r\nget\r\n" ||
-		string(got[2]) != "*-1\r\n" || !strings.HasPrefix(string(got[3]), "*10\r\n$12\r\nlockctl|info\r\n:3\r\n*2\r\n+readonly\r\n") {
+	if len(got) != 4 || !strings.HasPrefix(string(got[0]), "*10\r\n$4\r\nlock\r\n:-2\r\n*3\r\n+write\r\n") ||
+		string(got[1]) != "*1\r\n$3\r\nget\r\n" ||
+		string(got[2]) != "*-1\r\n" ||
+		!strings.HasPrefix(string(got[3]), "*10\r\n$12\r\nlockctl|info\r\n:3\r\n*2\r\n+readonly\r\n") {
 		t.Errorf("%q", got)
 	}
 }
@@ -122,7 +129,10 @@ func TestCommandOfOldServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	f := commandstest.New(t, func(args []string) string { return string(commandstest.Converse(t, conn, args...)) })
+	f := commandstest.New(t, func(args []string) string {
+		return string(commandstest.Converse(t, conn,
+			args...))
+	})
 	f.Table = commandstest.MiniRedis(t, commandstest.SampleVerbs()...)
 	docs, _ := resp.Elements([]byte(f.Do("COMMAND DOCS")))
 	if len(docs) != 4 || textOfBulk(docs[0]) != "lock" || textOfBulk(docs[2]) != "lockctl" {
@@ -136,7 +146,8 @@ func TestCommandOfOldServers(t *testing.T) {
 		t.Errorf("%d commands, %q", len(all), count)
 	}
 	info, _ := resp.Elements([]byte(f.Do("COMMAND INFO get lock")))
-	if len(info) != 2 || !strings.HasPrefix(string(info[0]), "*6\r\n$3\r\nget\r\n:2\r\n") || !strings.HasPrefix(string(info[1]), "*10\r\n$4\r\nlock\r\n") {
+	if len(info) != 2 || !strings.HasPrefix(string(info[0]), "*6\r\n$3\r\nget\r\n:2\r\n") ||
+		!strings.HasPrefix(string(info[1]), "*10\r\n$4\r\nlock\r\n") {
 		t.Errorf("%q", info)
 	}
 }

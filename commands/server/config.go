@@ -67,8 +67,8 @@ func configGet(c *commands.Call) {
 	})
 }
 
-// ownSettings are those of the proxy that the globs of CONFIG GET name, each once. all says that nothing else can be
-// meant.
+// ownSettings are those of the proxy that the globs of CONFIG GET name, each once. all says that nothing else
+// can be meant.
 func ownSettings(c *commands.Call) (own [][2]string, all bool) {
 	seen := make(map[string]bool)
 	all = true
@@ -109,8 +109,8 @@ const (
 	hiddenSecret = "(hidden)"
 )
 
-// disguise is what clients see instead of the value of a parameter: where the proxy listens in the place of where
-// a server does, and no secrets.
+// disguise is what clients see instead of the value of a parameter: where the proxy listens in the place of
+// where a server does, and no secrets.
 func disguise(name string, server commands.Server) string {
 	switch {
 	case name == "masterauth" || strings.HasSuffix(name, "-file-pass"):

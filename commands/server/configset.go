@@ -46,14 +46,16 @@ func configSet(c *commands.Call) {
 			if strings.HasSuffix(name, "port") {
 				why = "Unable to listen on this port through lockproxy"
 			}
-			c.Reply(resp.ErrorLine("ERR CONFIG SET failed (possibly related to argument '%.128s') - %s: it belongs to one server", pair[0], why))
+			c.Reply(resp.ErrorLine("ERR CONFIG SET failed (possibly related to argument '%.128s') - %s: "+
+				"it belongs to one server", pair[0], why))
 			return
 		default:
 			ch.theirs = append(ch.theirs, pair)
 		}
 	}
 	// What the servers refuse as well they are to refuse: perhaps another parameter comes first.
-	if err := config.Check(ch.own); err != nil && !(len(ch.own) == 1 && len(ch.theirs) > 1 && bothTheirs[strings.ToLower(ch.own[0][0])]) {
+	if err := config.Check(ch.own); err != nil &&
+		!(len(ch.own) == 1 && len(ch.theirs) > 1 && bothTheirs[strings.ToLower(ch.own[0][0])]) {
 		c.Reply(resp.ErrorLine("%s", err))
 		return
 	}
@@ -94,7 +96,8 @@ func (ch *change) answered(proto int, replies [][]byte) []byte {
 		// There are no parameters up there; what the proxy has in common with them is its own.
 		for _, p := range ch.theirs {
 			if !bothTheirs[strings.ToLower(p[0])] {
-				return resp.ErrorLine("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", p[0])
+				return resp.ErrorLine("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'",
+					p[0])
 			}
 		}
 		return ch.setOwn()
@@ -126,18 +129,20 @@ func (ch *change) takeBack(refused []byte, refuser int) {
 	if refuser >= actions.Nodes().Masters() {
 		refuser = 0
 	}
-	actions.Ask(cluster.ToMaster(refuser), resp.AppendCommandStrings(nil, names...), commands.Reread, func(reply []byte) []byte {
-		v, _, err := resp.Parse(reply)
-		if err != nil || v.Err() != "" || !resp.IsMap(v) || len(v.Elems) == 0 {
-			return refused
-		}
-		words := []string{"CONFIG", "SET"}
-		for _, elem := range v.Elems {
-			words = append(words, elem.Text())
-		}
-		actions.AskAll(resp.AppendCommandStrings(nil, words...), commands.Asking{Resend: true, Always: true}, func(int, [][]byte) []byte { return refused })
-		return nil
-	})
+	actions.Ask(cluster.ToMaster(refuser), resp.AppendCommandStrings(nil, names...), commands.Reread,
+		func(reply []byte) []byte {
+			v, _, err := resp.Parse(reply)
+			if err != nil || v.Err() != "" || !resp.IsMap(v) || len(v.Elems) == 0 {
+				return refused
+			}
+			words := []string{"CONFIG", "SET"}
+			for _, elem := range v.Elems {
+				words = append(words, elem.Text())
+			}
+			actions.AskAll(resp.AppendCommandStrings(nil, words...), commands.Asking{Resend: true, Always: true},
+				func(int, [][]byte) []byte { return refused })
+			return nil
+		})
 }
 
 // configSecrets are the values of the settings that hold passwords: requirepass, masterauth,

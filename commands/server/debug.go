@@ -19,7 +19,8 @@ import (
 var debugOf = map[string]func(c *commands.Call){
 	"object": debugKey, "sdslen": debugKey, "listpack": debugKey, "ziplist": debugKey, "quicklist": debugKey,
 	"htstats-key": debugKey, "digest-value": debugValues, "digest": debugDigest, "htstats": debugTexts,
-	"populate": commands.OneNode, "protocol": anyNode, "error": anyNode, "help": anyNode, "structsize": anyNode,
+	"populate": commands.OneNode, "protocol": anyNode, "error": anyNode, "help": anyNode,
+	"structsize":      anyNode,
 	"stringmatch-len": anyNode, "stringmatch-test": anyNode, "client-eviction": debugTexts,
 }
 

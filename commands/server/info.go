@@ -142,7 +142,8 @@ func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection
 }
 
 // infoOrder is how Redis orders the sections, ours last.
-var infoOrder = []string{"Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Modules",
+var infoOrder = []string{"Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU",
+	"Modules",
 	"Commandstats", "Errorstats", "Latencystats", "Cluster", "Keyspace"}
 
 // overlayInfo puts our lines over the merged ones.
@@ -157,7 +158,8 @@ func overlayInfo(sections, ours []infoSection, wanted wanted) []infoSection {
 			i = len(sections) - 1
 		}
 		for _, line := range own.lines {
-			newer := line[0] == "tracking_clients" || strings.HasPrefix(line[0], "paused_") // not all servers tell that
+			// not all servers tell that
+			newer := line[0] == "tracking_clients" || strings.HasPrefix(line[0], "paused_")
 			if !newer || sections[i].get(line[0]) != "" {
 				sections[i].set(line)
 			}

@@ -49,7 +49,8 @@ func mergeInfo(texts []string, table *commands.Table) []infoSection {
 			s.lines[j][1] = mergeInfoValues(s.title, line[0], all)
 		}
 		s.lines = slices.DeleteFunc(s.lines, func(line [2]string) bool {
-			return s.title == "Replication" && strings.HasPrefix(line[0], "slave") && strings.Contains(line[1], "ip=")
+			return s.title == "Replication" && strings.HasPrefix(line[0], "slave") &&
+				strings.Contains(line[1], "ip=")
 		})
 		s.writeHuman()
 	}
@@ -82,8 +83,8 @@ func mergeInfoValues(title, name string, values []string) string {
 	return combine(values, func(a, b float64) float64 { return a + b })
 }
 
-// mostCalls is the one of the values of a command that tells of most calls. It is for commands that each master
-// has run once for each time that a client sent it.
+// mostCalls is the one of the values of a command that tells of most calls. It is for commands that each
+// master has run once for each time that a client sent it.
 func mostCalls(values []string) []string {
 	calls := func(value string) int {
 		first, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
@@ -100,7 +101,8 @@ func isPeak(name string) bool {
 			return true
 		}
 	}
-	for _, end := range []string{"_ratio", "_perc", "_time", "_usec", "_max_input_buffer", "_max_output_buffer"} {
+	for _, end := range []string{"_ratio", "_perc", "_time", "_usec", "_max_input_buffer",
+		"_max_output_buffer"} {
 		if strings.HasSuffix(name, end) {
 			return true
 		}
@@ -108,8 +110,10 @@ func isPeak(name string) bool {
 	return false
 }
 
-// sameEverywhere are the beginnings of names of what all servers have the same of: scripts and what they take.
-var sameEverywhere = []string{"number_of_cached_scripts", "number_of_functions", "number_of_libraries", "tracking_total_prefixes",
+// sameEverywhere are the beginnings of names of what all servers have the same of: scripts and what they
+// take.
+var sameEverywhere = []string{"number_of_cached_scripts", "number_of_functions", "number_of_libraries",
+	"tracking_total_prefixes",
 	"used_memory_lua", "used_memory_vm_", "used_memory_scripts", "used_memory_functions"}
 
 // combine works on numbers, written as the first of them is; of other values it

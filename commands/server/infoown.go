@@ -48,5 +48,6 @@ func statText(o *commands.OwnCommand) string {
 	if o.Calls > 0 {
 		mean = float64(o.Micros) / float64(o.Calls)
 	}
-	return fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d", o.Calls, o.Micros, mean, o.Rejected, o.Failed)
+	return fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d", o.Calls,
+		o.Micros, mean, o.Rejected, o.Failed)
 }

@@ -23,7 +23,8 @@ func TestInfoOfRealServer(t *testing.T) {
 	if len(theirs) < 10 || !slices.Equal(ours[:len(theirs)], theirs) {
 		t.Errorf("\n got %q\nwant %q", ours, theirs)
 	}
-	if v, _, _ := resp.Parse([]byte(f.Do("INFO keyspace"))); !strings.Contains(v.Text(), "db0:keys=2,expires=0,avg_ttl=0") {
+	if v, _, _ := resp.Parse([]byte(f.Do("INFO keyspace"))); !strings.Contains(v.Text(),
+		"db0:keys=2,expires=0,avg_ttl=0") {
 		t.Errorf("%q", v.Text())
 	}
 }

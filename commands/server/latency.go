@@ -23,7 +23,8 @@ func mergeLatest(_ int, replies [][]byte) []byte {
 		if len(e.Elems) < 4 {
 			return resp.ErrUnexpected
 		}
-		i := slices.IndexFunc(events, func(have resp.Value) bool { return have.Elems[0].Text() == e.Elems[0].Text() })
+		i := slices.IndexFunc(events,
+			func(have resp.Value) bool { return have.Elems[0].Text() == e.Elems[0].Text() })
 		if i < 0 {
 			events = append(events, e)
 			continue
@@ -54,9 +55,11 @@ func mergeHistory(_ int, replies [][]byte) []byte {
 		}
 	}
 	slices.SortStableFunc(samples, func(a, b resp.Value) int {
-		return cmp.Or(cmp.Compare(a.Elems[0].Int, b.Elems[0].Int), cmp.Compare(b.Elems[1].Int, a.Elems[1].Int))
+		return cmp.Or(cmp.Compare(a.Elems[0].Int, b.Elems[0].Int),
+			cmp.Compare(b.Elems[1].Int, a.Elems[1].Int))
 	})
-	samples = slices.CompactFunc(samples, func(a, b resp.Value) bool { return a.Elems[0].Int == b.Elems[0].Int })
+	samples = slices.CompactFunc(samples,
+		func(a, b resp.Value) bool { return a.Elems[0].Int == b.Elems[0].Int })
 	return appendArray(samples[max(0, len(samples)-historySamples):])
 }
 
@@ -157,8 +160,10 @@ func latencyHistogram(c *commands.Call) {
 		bulk := func(s string) resp.Value { return resp.Value{Kind: '$', Str: []byte(s)} }
 		number := func(n uint64) resp.Value { return resp.Value{Kind: ':', Int: int64(n)} }
 		for _, o := range own {
-			took := resp.Value{Kind: kind, Elems: []resp.Value{number(bucketOf(o.Micros / o.Calls)), number(o.Calls)}}
-			said := resp.Value{Kind: kind, Elems: []resp.Value{bulk("calls"), number(o.Calls), bulk("histogram_usec"), took}}
+			took := resp.Value{Kind: kind,
+				Elems: []resp.Value{number(bucketOf(o.Micros / o.Calls)), number(o.Calls)}}
+			said := resp.Value{Kind: kind,
+				Elems: []resp.Value{bulk("calls"), number(o.Calls), bulk("histogram_usec"), took}}
 			merge.Unite(&v, resp.Value{Elems: []resp.Value{bulk(o.Name), said}}, joinHistograms)
 		}
 		return resp.AppendValue(nil, v)

@@ -10,7 +10,8 @@ import (
 func TestHistogramOfAllMasters(t *testing.T) {
 	histogram := func(set, flush string) func([]string) string {
 		one := func(name, calls string) string {
-			return "$" + string('0'+rune(len(name))) + "\r\n" + name + "\r\n*4\r\n$5\r\ncalls\r\n:" + calls + "\r\n$14\r\nhistogram_usec\r\n*2\r\n:4\r\n:" + calls + "\r\n"
+			return "$" + string('0'+rune(len(name))) + "\r\n" + name + "\r\n*4\r\n$5\r\ncalls\r\n:" + calls +
+				"\r\n$14\r\nhistogram_usec\r\n*2\r\n:4\r\n:" + calls + "\r\n"
 		}
 		return commandstest.Node("*4\r\n" + one("set", set) + one("flushall", flush))
 	}

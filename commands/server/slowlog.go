@@ -50,9 +50,10 @@ func slowlogLen(c *commands.Call) {
 		c.Forward(commands.AnySlot)
 		return
 	}
-	slowlog(c, resp.AppendCommandStrings(nil, "SLOWLOG", "GET", "-1"), math.MaxInt, func(entries []commands.SlowEntry) []byte {
-		return redcon.AppendInt(nil, int64(len(entries)))
-	})
+	slowlog(c, resp.AppendCommandStrings(nil, "SLOWLOG", "GET", "-1"), math.MaxInt,
+		func(entries []commands.SlowEntry) []byte {
+			return redcon.AppendInt(nil, int64(len(entries)))
+		})
 }
 
 // slowlogReset empties all logs.

@@ -128,7 +128,8 @@ func TestMatchWithin(t *testing.T) {
 		{nil, nil, 1, false},
 	} {
 		ok, left := MatchWithin(tt.pattern, tt.s, tt.most)
-		if left < 0 != tt.gives || !tt.gives && ok != Match(tt.pattern, tt.s) || left < -2*len(tt.pattern)-1<<20/16 {
+		if left < 0 != tt.gives || !tt.gives && ok != Match(tt.pattern, tt.s) ||
+			left < -2*len(tt.pattern)-1<<20/16 {
 			t.Errorf("%.20q of %d bytes, %d steps: %v, %d left", tt.pattern, len(tt.s), tt.most, ok, left)
 		}
 	}

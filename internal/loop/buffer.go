@@ -69,7 +69,8 @@ func (b *Buffer) Adopt(l *Loop, p []byte) {
 // are needed.
 func (b *Buffer) makeRoom(l *Loop, n int) bool {
 	waiting := b.b[b.start:]
-	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) && cap(b.b) <= bigBuffer { // else others may read it
+	// else others may read it
+	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) && cap(b.b) <= bigBuffer {
 		b.b, b.start = b.b[:copy(b.b, waiting)], 0
 		return true
 	}

@@ -77,7 +77,8 @@ func TestBufferAdopts(t *testing.T) {
 	for _, want := range [][]byte{first, []byte("2"), third, []byte("4")} {
 		got := b.Bytes()
 		if !bytes.Equal(got, want) || len(want) > Shared && &got[0] != &want[0] {
-			t.Fatalf("%d bytes that begin with %.1q, want the %d with %.1q in their memory", len(got), got, len(want), want)
+			t.Fatalf("%d bytes that begin with %.1q, want the %d with %.1q in their memory", len(got), got,
+				len(want), want)
 		}
 		b.Take(l, len(got))
 	}

@@ -366,7 +366,8 @@ func (c *Conn) update() {
 			h.InputKept()
 		}
 	}
-	c.reading = !c.eof && !c.growing && (c.lingering || !c.closing && !c.deaf && (!c.paused || len(c.in) < scratchSize))
+	c.reading = !c.eof && !c.growing &&
+		(c.lingering || !c.closing && !c.deaf && (!c.paused || len(c.in) < scratchSize))
 	c.sock.interest(c.reading, c.stalled, c.paused && c.watching && !c.reading && !c.eof && !c.closing)
 }
 

@@ -60,7 +60,8 @@ func newPoller() (poller, error) {
 
 // fetch takes what is ready; true ends the wait.
 func (e *epoll) fetch(fd uintptr) bool {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, fd, uintptr(unsafe.Pointer(&e.events[0])), maxEvents, 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, fd, uintptr(unsafe.Pointer(&e.events[0])),
+		maxEvents, 0, 0, 0)
 	if errno != 0 {
 		n = 0
 	}
@@ -92,7 +93,8 @@ func (e *epoll) wait(l *Loop) {
 			s.conn.readable()
 		case ev.Events&unix.EPOLLERR != 0:
 			s.conn.hungUp(ErrReset)
-		case ev.Events&(unix.EPOLLHUP|unix.EPOLLRDHUP) != 0: // a unix socket whose peer has read all and closed hangs up too
+		// a unix socket whose peer has read all and closed hangs up too
+		case ev.Events&(unix.EPOLLHUP|unix.EPOLLRDHUP) != 0:
 			s.conn.hungUp(io.EOF)
 		}
 	}
@@ -279,11 +281,13 @@ func (s *fdSocket) close() {
 }
 
 func rawRead(fd int, p []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno
 }
 
 func rawWrite(fd int, p []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno
 }

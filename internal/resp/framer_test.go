@@ -14,11 +14,15 @@ var replies = []string{
 	"-ERR unknown command\r\n", "-\r\n",
 	":0\r\n", ":-1\r\n", ":42\r\n", ":9223372036854775807\r\n", ":-9223372036854775808\r\n",
 	"$0\r\n\r\n", "$3\r\nbar\r\n", "$-1\r\n", "$5\r\n\r\n+\r\n\r\n", "$12\r\nabcdefghijkl\r\n",
-	"*0\r\n", "*-1\r\n", "*1\r\n:1\r\n", "*2\r\n$1\r\na\r\n*2\r\n+b\r\n*-1\r\n", "*3\r\n*0\r\n*0\r\n*1\r\n*0\r\n",
-	"_\r\n", "#t\r\n", "#f\r\n", ",1.5\r\n", ",inf\r\n", ",-inf\r\n", ",nan\r\n", ",1e10\r\n", "(3492890328409238509324850943850943825024385\r\n",
+	"*0\r\n", "*-1\r\n", "*1\r\n:1\r\n", "*2\r\n$1\r\na\r\n*2\r\n+b\r\n*-1\r\n",
+	"*3\r\n*0\r\n*0\r\n*1\r\n*0\r\n",
+	"_\r\n", "#t\r\n", "#f\r\n", ",1.5\r\n", ",inf\r\n", ",-inf\r\n", ",nan\r\n", ",1e10\r\n",
+	"(3492890328409238509324850943850943825024385\r\n",
 	"=15\r\ntxt:Some string\r\n", "!21\r\nSYNTAX invalid syntax\r\n", "!0\r\n\r\n",
-	"%0\r\n", "%2\r\n+a\r\n:1\r\n+b\r\n*1\r\n:2\r\n", "~0\r\n", "~3\r\n:1\r\n:2\r\n#t\r\n", ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n",
-	"|1\r\n+ttl\r\n:3600\r\n$3\r\nbar\r\n", "|0\r\n:1\r\n", "*2\r\n|1\r\n+a\r\n+b\r\n:1\r\n:2\r\n", "|1\r\n+a\r\n|1\r\n+b\r\n+c\r\n:0\r\n:1\r\n",
+	"%0\r\n", "%2\r\n+a\r\n:1\r\n+b\r\n*1\r\n:2\r\n", "~0\r\n", "~3\r\n:1\r\n:2\r\n#t\r\n",
+	">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n",
+	"|1\r\n+ttl\r\n:3600\r\n$3\r\nbar\r\n", "|0\r\n:1\r\n", "*2\r\n|1\r\n+a\r\n+b\r\n:1\r\n:2\r\n",
+	"|1\r\n+a\r\n|1\r\n+b\r\n+c\r\n:0\r\n:1\r\n",
 	"%1\r\n|1\r\n+a\r\n+b\r\n+key\r\n|0\r\n*1\r\n_\r\n",
 	strings.Repeat("*1\r\n", 100_000) + ":1\r\n",
 	strings.Repeat("|1\r\n", 1000) + strings.Repeat(":1\r\n", 2001),
@@ -33,8 +37,10 @@ var replies = []string{
 // malformed are bytes that no reply starts with.
 var malformed = []string{
 	"x", "\r\n", "\x00", " OK\r\n", "OK\r\n", "?\r\n",
-	"$\r\n", "$-2\r\n", "$01\r\n", "$+1\r\n", "$ 1\r\n", "$1 \r\n", "$1\n", "$x\r\n", "$-0\r\n", "$-\r\n", "$?\r\n", "$9223372036854775807\r\n",
-	"$18446744073709551616\r\n", "$9999999999999999999\r\n", "$1111111111111111111111111111", "$1\r\nab\r\n", "$1\r\na\rx", "$1\r\na\n\n", "$0\r\nab", "$-4294967297\r\n",
+	"$\r\n", "$-2\r\n", "$01\r\n", "$+1\r\n", "$ 1\r\n", "$1 \r\n", "$1\n", "$x\r\n", "$-0\r\n", "$-\r\n",
+	"$?\r\n", "$9223372036854775807\r\n",
+	"$18446744073709551616\r\n", "$9999999999999999999\r\n", "$1111111111111111111111111111", "$1\r\nab\r\n",
+	"$1\r\na\rx", "$1\r\na\n\n", "$0\r\nab", "$-4294967297\r\n",
 	"*\r\n", "*-2\r\n", "*01\r\n", "*?\r\n", "*9223372036854775807\r\n", "*1\r\nx", "*2\r\n:1\r\nx\r\n",
 	"%-1\r\n", "~-1\r\n", ">-1\r\n", "|-1\r\n", "!-1\r\n", "=-1\r\n", "%9223372036854775807\r\n",
 	":\r\n", ":x\r\n", ":1.5\r\n", ":01\r\n", ":+1\r\n", ":1\n", ":9223372036854775808\r\n", ":-\r\n",
@@ -172,7 +178,8 @@ func TestFramerStreams(t *testing.T) {
 
 // A reply that declares more than anybody can send costs nothing.
 func TestFramerDeclaredLengths(t *testing.T) {
-	for _, text := range []string{"*999999999999999999\r\n", "$999999999999999999\r\nabc", "%999999999999999999\r\n:1\r\n"} {
+	for _, text := range []string{"*999999999999999999\r\n", "$999999999999999999\r\nabc",
+		"%999999999999999999\r\n:1\r\n"} {
 		ends, rest := frame([][]byte{[]byte(text)})
 		if len(ends) != 0 || rest != "incomplete" {
 			t.Errorf("%q: %v, %q", text, ends, rest)

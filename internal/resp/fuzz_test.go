@@ -57,7 +57,8 @@ func checkCommand(t *testing.T, buf []byte, n int) {
 		}
 		return
 	}
-	if again := AppendCommand(nil, args...); !bytes.Equal(again, raw) || buf[0] == '*' && !bytes.Equal(again, buf[:n]) {
+	if again := AppendCommand(nil, args...); !bytes.Equal(again, raw) || buf[0] == '*' &&
+		!bytes.Equal(again, buf[:n]) {
 		t.Fatalf("%q: %q, %q", buf[:n], raw, again)
 	}
 	if buf[0] != '*' {
@@ -71,7 +72,8 @@ func checkCommand(t *testing.T, buf []byte, n int) {
 
 // FuzzInline: words are what Redis makes of a line.
 func FuzzInline(f *testing.F) {
-	for _, line := range []string{`SET "a b" 'c'`, `"\x41\n"`, `'\''`, `a"b"c`, `""`, "\t\v a\r", `"\`, `'\`, `"\x4`} {
+	for _, line := range []string{`SET "a b" 'c'`, `"\x41\n"`, `'\''`, `a"b"c`, `""`, "\t\v a\r", `"\`, `'\`,
+		`"\x4`} {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -30,8 +30,10 @@ func TestGuardLimits(t *testing.T) {
 		{"inline too long", small, "123456789012345678901\n", "too big inline request"},
 		{"inline too long, without end", small, "123456789012345678901", "too big inline request"},
 		{"command", Limits{Command: 29}, "*2\r\n$6\r\nabcdef\r\n$7\r\nabcdef2\r\n", `["abcdef" "abcdef2"]`},
-		{"command too long", Limits{Command: 28}, "*2\r\n$6\r\nabcdef\r\n$7\r\nabcdef2\r\n", "too big command"},
-		{"command too long, not there yet", small, "*3\r\n$5\r\nabcde\r\n$5\r\nabcde\r\n$5\r\n", "too big command"},
+		{"command too long", Limits{Command: 28}, "*2\r\n$6\r\nabcdef\r\n$7\r\nabcdef2\r\n",
+			"too big command"},
+		{"command too long, not there yet", small, "*3\r\n$5\r\nabcde\r\n$5\r\nabcde\r\n$5\r\n",
+			"too big command"},
 		{"args before AUTH", before, "*10\r\n", "wait"},
 		{"too many args before AUTH", before, "*11\r\n", "unauthenticated multibulk length"},
 		{"far too many args before AUTH", before, "*2147483647\r\n", "unauthenticated multibulk length"},
@@ -41,8 +43,10 @@ func TestGuardLimits(t *testing.T) {
 		{"bulk far too long before AUTH", before, "*1\r\n$536870913\r\n", "invalid bulk length"},
 		{"low limits stay before AUTH", smallBefore, "*1\r\n$6\r\n", "invalid bulk length"},
 		{"low limits stay before AUTH", smallBefore, "*4\r\n", "unauthenticated multibulk length"},
-		{"highest limits", Limits{math.MaxInt, math.MaxInt, math.MaxInt32, math.MaxInt, 0}, "*1\r\n$999999999999999999\r\n", "wait"},
-		{"highest limits", Limits{math.MaxInt, math.MaxInt, math.MaxInt32, math.MaxInt, 0}, "*1\r\n$9223372036854775807\r\n", "too big command"},
+		{"highest limits", Limits{math.MaxInt, math.MaxInt, math.MaxInt32, math.MaxInt, 0},
+			"*1\r\n$999999999999999999\r\n", "wait"},
+		{"highest limits", Limits{math.MaxInt, math.MaxInt, math.MaxInt32, math.MaxInt, 0},
+			"*1\r\n$9223372036854775807\r\n", "too big command"},
 		{"line of a count", small, "*0" + strings.Repeat("0", headerLimit), "too big mbulk count string"},
 	} {
 		want := c.verdict
@@ -105,11 +109,19 @@ func TestGuardMissingLeadsToTheEnd(t *testing.T) {
 func TestGuardStartsAgain(t *testing.T) {
 	ping := []byte("*1\r\n$4\r\nPING\r\n")
 	for name, upset := range map[string]func(g *Guard){
-		"after an error":     func(g *Guard) { g.Next([]byte("*2\r\n$4\r\nPING\r\n$x\r\n"), &Limits{}) },
-		"after a whole one":  func(g *Guard) { g.Next(ping[:9], &Limits{}); g.Next(ping, &Limits{}) },
-		"after Reset":        func(g *Guard) { g.Next([]byte("*3\r\n$900\r\nabc"), &Limits{}); g.Reset() },
-		"after an empty one": func(g *Guard) { g.Next([]byte("*0\r"), &Limits{}); g.Next([]byte("*0\r\n"), &Limits{}) },
-		"after a line":       func(g *Guard) { g.Next([]byte("PING"), &Limits{}); g.Next([]byte("PING\n"), &Limits{}) },
+		"after an error":    func(g *Guard) { g.Next([]byte("*2\r\n$4\r\nPING\r\n$x\r\n"), &Limits{}) },
+		"after a whole one": func(g *Guard) { g.Next(ping[:9], &Limits{}); g.Next(ping, &Limits{}) },
+		"after Reset":       func(g *Guard) { g.Next([]byte("*3\r\n$900\r\nabc"), &Limits{}); g.Reset() },
+		"after an empty one": func(g *Guard) {
+			g.Next([]byte("*0\r"), &Limits{})
+			g.Next([]byte("*0\r\n"),
+				&Limits{})
+		},
+		"after a line": func(g *Guard) {
+			g.Next([]byte("PING"), &Limits{})
+			g.Next([]byte("PING\n"),
+				&Limits{})
+		},
 	} {
 		var g Guard
 		upset(&g)
@@ -125,7 +137,8 @@ func TestGuardStartsAgain(t *testing.T) {
 // A caller that breaks the rules, or a limit that changes meanwhile, gets some
 // answer, not a panic.
 func TestGuardMisused(t *testing.T) {
-	inputs := []string{"", "*", "*3\r\n$100\r\nabc", "*3\r\n$3\r\nSET\r\n$4", "PING", "*1\r\n$4\r\nPING\r\n", "*" + strings.Repeat("1", 9000), "*2\r\n$5000\r\n"}
+	inputs := []string{"", "*", "*3\r\n$100\r\nabc", "*3\r\n$3\r\nSET\r\n$4", "PING", "*1\r\n$4\r\nPING\r\n",
+		"*" + strings.Repeat("1", 9000), "*2\r\n$5000\r\n"}
 	for _, first := range inputs {
 		for _, second := range inputs {
 			for _, lim := range []Limits{{}, {1, 1, 1, 1, 0}} {
@@ -311,7 +324,8 @@ func TestWords(t *testing.T) {
 }
 
 func TestErrNoDollar(t *testing.T) {
-	for c, want := range map[byte]string{'x': "got 'x'", '\n': "got ' '", '\r': "got ' '", 0xff: "got '\xff'"} {
+	for c, want := range map[byte]string{'x': "got 'x'", '\n': "got ' '", '\r': "got ' '",
+		0xff: "got '\xff'"} {
 		if got := errNoDollar(c).Error(); got != "ERR Protocol error: expected '$', "+want {
 			t.Errorf("%q: %q", c, got)
 		}
@@ -327,8 +341,10 @@ func TestInteger(t *testing.T) {
 		{"0", 0, true}, {"7", 7, true}, {"-1", -1, true}, {"42", 42, true},
 		{"9223372036854775807", math.MaxInt64, true}, {"-9223372036854775808", math.MinInt64, true},
 		{"9223372036854775808", 0, false}, {"-9223372036854775809", 0, false},
-		{"", 0, false}, {"-", 0, false}, {"-0", 0, false}, {"00", 0, false}, {"01", 0, false}, {"-01", 0, false},
-		{"+1", 0, false}, {" 1", 0, false}, {"1 ", 0, false}, {"1_000", 0, false}, {"0x1", 0, false}, {"1e3", 0, false},
+		{"", 0, false}, {"-", 0, false}, {"-0", 0, false}, {"00", 0, false}, {"01", 0, false},
+		{"-01", 0, false},
+		{"+1", 0, false}, {" 1", 0, false}, {"1 ", 0, false}, {"1_000", 0, false}, {"0x1", 0, false},
+		{"1e3", 0, false},
 		{"--1", 0, false}, {"1-", 0, false}, {"99999999999999999999", 0, false},
 	} {
 		if n, ok := Integer([]byte(c.text)); ok != c.ok || ok && n != c.n {
@@ -336,7 +352,8 @@ func TestInteger(t *testing.T) {
 		}
 		// number is the fast half of the same rule.
 		n, next := number([]byte(c.text+"\r\n"), 0)
-		if plain := c.ok && c.n >= 0 && len(c.text) <= maxDigits; (next > 0) != plain || plain && int64(n) != c.n {
+		if plain := c.ok && c.n >= 0 && len(c.text) <= maxDigits; (next > 0) != plain || plain &&
+			int64(n) != c.n {
 			t.Errorf("number: %q: %d, %d", c.text, n, next)
 		}
 	}
@@ -366,7 +383,8 @@ func TestGuardLikely(t *testing.T) {
 			t.Fatalf("%q: %d, %v", test.input, n, err)
 		}
 		if n := g.Likely([]byte(test.input)); n < test.least || n > test.most {
-			t.Errorf("%.40q: %d bytes are likely to come, want %d to %d", test.input, n, test.least, test.most)
+			t.Errorf("%.40q: %d bytes are likely to come, want %d to %d", test.input, n, test.least,
+				test.most)
 		}
 	}
 }

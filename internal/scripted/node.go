@@ -16,9 +16,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Each gives answer the words of each command that comes over nc, until answer says false, the connection ends,
-// or what comes is no command. partly, if not nil, is called when a part of a command has come only, and may end
-// it as well. Each does not close nc.
+// Each gives answer the words of each command that comes over nc, until answer says false, the connection
+// ends, or what comes is no command. partly, if not nil, is called when a part of a command has come only,
+// and may end it as well. Each does not close nc.
 func Each(nc net.Conn, answer func(words []string) bool, partly func() bool) {
 	var pending []byte
 	for buf := make([]byte, 4096); ; {
