@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/proxy/login"
 )
 
 const wrongPass = "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
@@ -34,7 +35,7 @@ func TestGuessesAreSlow(t *testing.T) {
 			t.Errorf("another client of the loop waited for %v", took)
 		}
 		c.expect(wrongPass + wrongPass)
-		if took := time.Since(began); took < firstLoginPause {
+		if took := time.Since(began); took < login.FirstPause {
 			t.Errorf("the second guess is answered after %v", took)
 		}
 		c.expect(strings.Repeat(wrongPass, 14))
@@ -43,13 +44,13 @@ func TestGuessesAreSlow(t *testing.T) {
 		}
 		right := time.Now()
 		c.tell("+OK\r\n", "AUTH the-right-one")
-		if took := time.Since(right); took > maxLoginPause {
+		if took := time.Since(right); took > login.MaxPause {
 			t.Errorf("the right password took %v", took)
 		}
 		c.send("AUTH hunter4", "AUTH the-right-one") // what was right makes good what was wrong
 		right = time.Now()
 		c.expect(wrongPass + "+OK\r\n")
-		if took := time.Since(right); took > firstLoginPause {
+		if took := time.Since(right); took > login.FirstPause {
 			t.Errorf("after one wrong password the right one took %v", took)
 		}
 
@@ -68,7 +69,7 @@ func TestGuessesAreSlow(t *testing.T) {
 		}
 		right = time.Now()
 		r.connect().tell("+OK\r\n", "AUTH the-right-one")
-		if took := time.Since(right); took < time.Second || took > maxAddressPause {
+		if took := time.Since(right); took < time.Second || took > login.MaxAddressPause {
 			t.Errorf("another connection of a guessing address gets in after %v", took)
 		}
 		time.Sleep(30 * time.Second)
@@ -82,7 +83,7 @@ func TestGuessesAreSlow(t *testing.T) {
 			t.Errorf("%d failures are counted, want %d", n, wrong)
 		}
 		lines := strings.Count(out.String(), "\n")
-		if lines < 2 || lines > int(time.Since(began)/failureLogEvery)+2 || strings.Contains(out.String(), "hunter") {
+		if lines < 2 || lines > int(time.Since(began)/login.LogEvery)+2 || strings.Contains(out.String(), "hunter") {
 			t.Errorf("log of %v:\n%s", time.Since(began), &out)
 		}
 		if !strings.Contains(out.String(), `msg="authentication failed" client=pipe user=default`) {
@@ -104,7 +105,7 @@ func TestGuessesInATransaction(t *testing.T) {
 		}
 		began := time.Now()
 		c.tell(ok, "AUTH secret")
-		if took := time.Since(began); took != firstLoginPause {
+		if took := time.Since(began); took != login.FirstPause {
 			t.Errorf("the right password behind EXEC took %v", took)
 		}
 	})
@@ -178,82 +179,19 @@ func TestLoginsAtTheUpstreamAreFew(t *testing.T) {
 			c.expect(wrongPass)
 		}
 		synctest.Wait()
-		if most.Load() > maxLoginsOfOrigin || all.Load() < clients/2 {
+		if most.Load() > login.MaxOfOrigin || all.Load() < clients/2 {
 			t.Errorf("%d of %d connections at a time", most.Load(), all.Load())
 		}
-		if took := time.Since(began); took > maxAddressPause+time.Second {
+		if took := time.Since(began); took > login.MaxAddressPause+time.Second {
 			t.Errorf("%d guesses took %v", clients, took)
 		}
 		if n := r.server.Stats().AuthFailures["user"]; n < clients*9/10 {
 			t.Errorf("%d failures are counted", n)
 		}
-		if l := &r.server.logins; l.running != 0 || l.waiting != 0 || len(l.origins) != 0 || len(l.turns) != 0 {
-			t.Errorf("left of %d logins: %d run, %d wait, %d addresses", clients, l.running, l.waiting, len(l.origins))
+		if !r.server.logins.Idle() {
+			t.Errorf("some of %d logins are left", clients)
 		}
 	})
-}
-
-// TestLoginsTakeTurns proves that a flood of one address keeps no other one waiting.
-func TestLoginsTakeTurns(t *testing.T) {
-	var l logins
-	var started []string
-	enter := func(origin string) bool {
-		return l.enter(origin, func() { started = append(started, origin) })
-	}
-	for range 1000 {
-		enter("flood")
-	}
-	enter("a")
-	enter("b")
-	if got := strings.Join(started, " "); got != "flood flood flood flood a b" {
-		t.Errorf("at once: %s", got)
-	}
-	for range 8 {
-		enter("c")
-	}
-	l.leave("flood")
-	l.leave("a")
-	enter("a")
-	l.leave("c")
-	l.leave("c")
-	if got := strings.Join(started[6:], " "); got != "c c c flood c a" {
-		t.Errorf("later: %s", got)
-	}
-	for l.waiting < maxLoginsWaiting {
-		enter("flood")
-	}
-	if enter("d") {
-		t.Error("any number may wait")
-	}
-	for len(l.origins) > 0 {
-		for name, o := range l.origins {
-			if o.running > 0 {
-				l.leave(name)
-			}
-		}
-	}
-	if l.running != 0 || l.waiting != 0 || len(l.turns) != 0 {
-		t.Errorf("in the end %d run and %d wait", l.running, l.waiting)
-	}
-}
-
-// TestOrigins proves what is taken for one address, and that the addresses are bounded.
-func TestOrigins(t *testing.T) {
-	for addr, want := range map[string]string{
-		"10.1.2.3:5000": "10.1.2.3", "[::ffff:10.1.2.3]:5000": "10.1.2.3", "[::1]:5000": "::1",
-		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64", "[fe80::1%eth0]:1": "fe80::/64", "/run/sock:0": "/run/sock:0",
-	} {
-		if got := originOf(addr); got != want {
-			t.Errorf("%s: %s, want %s", addr, got, want)
-		}
-	}
-	a, now := newAddresses(), time.Now()
-	for i := range 2 * maxAddresses {
-		a.failedNow(fmt.Sprint(i), now)
-	}
-	if n := a.failed.Len(); n != maxAddresses {
-		t.Errorf("%d addresses are remembered", n)
-	}
 }
 
 // TestShownUser proves that the log shows names, and no password in the place of one.

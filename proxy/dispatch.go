@@ -28,7 +28,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 		s.SetHold(client.HoldOrder)
 		return false
 	}
-	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining && s.attempts.mustWait(s) {
+	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining && s.attempts.MustWait(s, s.w.server.addresses) {
 		return false
 	}
 	if refusal != nil && r.awaitsTable(cmd) {

@@ -252,7 +252,7 @@ func (a *execution) act(e *transaction.Queued, read *longCommand) {
 		may.AskAll(e.Raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)
 		return
 	}
-	if logsIn(cmd, args) && s.attempts.tooSoon() { // EXEC cannot wait between two of them
+	if logsIn(cmd, args) && s.attempts.TooSoon() { // EXEC cannot wait between two of them
 		a.take(a.tag, errLoginTooSoon)
 		return
 	}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"crypto/tls"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"lockproxy/proxy/login"
 )
 
 // TestFailedHandshakes proves that any number of failed TLS handshakes makes a line or two, that all are counted, and
@@ -35,7 +36,7 @@ func TestFailedHandshakes(t *testing.T) {
 		if n := r.server.Stats().AuthFailures["tls"]; n != 200 {
 			t.Errorf("%d counted", n)
 		}
-		time.Sleep(failureLogEvery + time.Second)
+		time.Sleep(login.LogEvery + time.Second)
 		synctest.Wait()
 		if lines() != 2 || !strings.Contains(out.String(), "kind=tls count=199") {
 			t.Errorf("log when it is over:\n%s", &out)
@@ -46,25 +47,6 @@ func TestFailedHandshakes(t *testing.T) {
 		io.Copy(io.Discard, near)
 		if took := time.Since(began); took > handshakeTimeout {
 			t.Errorf("a silent client is closed after %v", took)
-		}
-	})
-}
-
-// TestFailureCountGoesWithTheNextLine proves that what was not logged is told by the line that is.
-func TestFailureCountGoesWithTheNextLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out textLog
-		log, f := slog.New(slog.NewTextHandler(&out, nil)), new(failure)
-		for i := range 5 {
-			f.note(log, fmt.Sprint("failed", i))
-		}
-		time.Sleep(failureLogEvery)
-		f.note(log, "failed again")
-		if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `msg="failed again" not_logged=4`) {
-			t.Errorf("log: %s", got)
-		}
-		if n := f.unlogged(); n != 0 {
-			t.Errorf("%d of them once more", n)
 		}
 	})
 }

@@ -90,7 +90,7 @@ func (s *Server) handshake(nc net.Conn) {
 	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
 	if err := secure.HandshakeContext(ctx); err != nil {
-		s.failures.tls.note(s.o.Log, "TLS handshake failed", "client", nc.RemoteAddr(), "err", err)
+		s.failures.Tls.Note(s.o.Log, "TLS handshake failed", "client", nc.RemoteAddr(), "err", err)
 		nc.Close()
 		return
 	}

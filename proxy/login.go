@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
+	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/login"
 	"lockproxy/proxy/tracking"
 )
 
@@ -26,26 +30,26 @@ func askHello(m cluster.Mode) []byte {
 func (c connection) Login(name, password string, then func(refusal []byte) []byte) {
 	s := c.s
 	s.SetHold(client.HoldOrder)
-	tag, logins, origin := s.current, &s.w.server.logins, originOf(s.Addr)
+	tag, logins, origin := s.current, &s.w.server.logins, login.Origin(s.Addr)
 	s.Expect(then, nil)
-	entered := logins.enter(origin, func() {
+	entered := logins.Enter(origin, func() {
 		posted := s.w.loop.Post(func() {
 			if s.gone {
-				logins.leave(origin)
+				logins.Leave(origin)
 				return
 			}
 			s.current = tag
 			c.logIn(&tracking.User{Name: name, Password: password}, func(refusal []byte) []byte {
-				logins.leave(origin)
+				logins.Leave(origin)
 				return then(refusal)
 			})
 		})
 		if !posted {
-			logins.leave(origin)
+			logins.Leave(origin)
 		}
 	})
 	if !entered {
-		s.w.loop.Post(func() { s.Receive(tag, errLoginsFull, true) })
+		s.w.loop.Post(func() { s.Receive(tag, login.ErrFull, true) })
 	}
 }
 
@@ -102,3 +106,49 @@ func (c connection) become(as *tracking.User, set *cluster.Private) {
 }
 
 var errUser = errors.New("the client is another user now")
+
+// maxShownUser is how long a user's name may be that is logged.
+const maxShownUser = 64
+
+var errLoginTooSoon = []byte("-ERR AUTH behind a wrong password in one transaction is not tried: " +
+	"send it after EXEC\r\n")
+
+// logsIn says that a command is an attempt to authenticate.
+func logsIn(cmd *commands.Command, args [][]byte) bool {
+	return cmd.Flags&commands.LogsIn != 0 && cmd.HasSecret(args)
+}
+
+// LoginEnded implements commands.Server.
+func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusal []byte) {
+	s := v.s
+	found, ok := s.byID.Load(c.ID)
+	if !ok {
+		return
+	}
+	ses := found.(*session)
+	if refusal == nil {
+		ses.attempts.Reset()
+		return
+	}
+	if !bytes.HasPrefix(refusal, []byte("-WRONGPASS")) && !bytes.HasPrefix(refusal, []byte("-ERR invalid password")) {
+		return // it says nothing about the password
+	}
+	now := time.Now()
+	ses.attempts.Failed(now)
+	s.addresses.Failed(login.Origin(c.Addr), now)
+	kind := &s.failures.Password
+	if upstream {
+		kind = &s.failures.User
+	}
+	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
+}
+
+// shownUser is a user's name for the log. What cannot be a name, or is the password in its place, is not
+// shown.
+func (v whole) shownUser(user string) string {
+	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) || v.CheckAuth([]byte("default"), []byte(user)) {
+		return "(not shown)"
+	}
+	return user
+}

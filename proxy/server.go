@@ -21,6 +21,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
+	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
 	"lockproxy/redlock"
@@ -61,9 +62,9 @@ type Server struct {
 	unable        atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
 	pause         atomic.Pointer[pause] // a copy of that of the first loop; nil: none
 	outputs       outputs
-	failures      failures // to get in
-	addresses     *addresses
-	logins        logins
+	failures      login.Failures // to get in
+	addresses     *login.Addresses
+	logins        login.Queue
 
 	memory memory
 
@@ -81,7 +82,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
 		o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream, scripts: commands.NewScripts(o.ScriptCache),
-		addresses: newAddresses(),
+		addresses: login.NewAddresses(),
 	}
 	s.books = books{s: s, errors: make(map[string]uint64)}
 	s.slow.s, s.table.s = s, s

@@ -8,6 +8,7 @@ import (
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
@@ -36,10 +37,10 @@ type session struct {
 	reading bool   // Read is on the stack
 
 	hold     client.Hold
-	window   window   // of commands on their way
-	eof      bool     // the client will send no more
-	gone     bool     // the connection is closed
-	attempts attempts // to authenticate
+	window   window         // of commands on their way
+	eof      bool           // the client will send no more
+	gone     bool           // the connection is closed
+	attempts login.Attempts // to authenticate
 	draining bool
 	silence  silence           // CLIENT REPLY
 	last     *commands.Command // that was read

@@ -44,7 +44,7 @@ func (s *Server) Stats() Stats {
 		"unauthenticated": s.outputs.closedStrangers.Load()}
 	st.ScriptBytes = s.scripts.Bytes()
 	st.AuthTimeouts = s.authTimeouts.Load()
-	st.AuthFailures = s.failures.totals()
+	st.AuthFailures = s.failures.Totals()
 	st.Subscriptions, st.Messages = s.subscriptions()
 	at := make(map[string]int)
 	for _, c := range s.counters.list() {

@@ -126,7 +126,7 @@ func (w *worker) tidy() {
 	w.roster.look()
 	w.checkFull()
 	if w.index == 0 {
-		w.server.failures.catchUp(w.server.o.Log)
+		w.server.failures.CatchUp(w.server.o.Log)
 	}
 	w.loop.After(time.Second, w.tidy)
 }

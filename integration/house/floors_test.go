@@ -16,8 +16,9 @@ var floors = map[string]string{
 	"cmd/lockproxy": "proxy commands commands/routes cluster redlock internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
-	"proxy": "proxy/client proxy/tracking proxy/blocking proxy/pubsub proxy/transaction commands commands/merge commands/routes " +
+	"proxy": "proxy/client proxy/tracking proxy/blocking proxy/pubsub proxy/transaction proxy/login commands commands/merge commands/routes " +
 		"commands/lock commands/holds cluster redlock internal",
+	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster internal",
 	"proxy/tracking":    "proxy/client commands cluster internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster internal",

@@ -1,0 +1,105 @@
+package login
+
+import "sync"
+
+const (
+	// maxRunning is how many clients may be logging in at the upstream at a time, each over a connection
+	// of its own, and MaxOfOrigin how many of one address.
+	maxRunning  = 8
+	MaxOfOrigin = 4
+	// maxWaiting is how many may wait for that.
+	maxWaiting = 10_000
+)
+
+// ErrFull is what a client is told while too many wait.
+var ErrFull = []byte("-TRYAGAIN too many clients are logging in at the upstream: try again in a moment\r\n")
+
+// Queue lets few clients log in at the upstream at a time. Addresses take turns, so that a flood of one keeps
+// nobody else waiting. Safe for concurrent use; the zero value works.
+type Queue struct {
+	mu      sync.Mutex
+	running int
+	waiting int
+	origins map[string]*origin // that have something to do
+	turns   []*origin          // that may start a login, in their order
+}
+
+// origin is one address.
+type origin struct {
+	name    string
+	running int
+	waiting []func()
+	queued  bool // it stands in turns
+}
+
+// Enter has start called when it is the turn of a client from there, maybe at once. start must not block, and leave
+// is to be called after it. false: too many wait.
+func (l *Queue) Enter(from string, start func()) bool {
+	l.mu.Lock()
+	if l.waiting >= maxWaiting {
+		l.mu.Unlock()
+		return false
+	}
+	o := l.origins[from]
+	if o == nil {
+		o = &origin{name: from}
+		if l.origins == nil {
+			l.origins = make(map[string]*origin)
+		}
+		l.origins[from] = o
+	}
+	o.waiting = append(o.waiting, start)
+	l.waiting++
+	l.offer(o)
+	l.startNext()
+	return true
+}
+
+// Leave ends the login of a client from there.
+func (l *Queue) Leave(from string) {
+	l.mu.Lock()
+	o := l.origins[from]
+	l.running--
+	o.running--
+	if o.running == 0 && len(o.waiting) == 0 {
+		delete(l.origins, from)
+	}
+	l.offer(o)
+	l.startNext()
+}
+
+// Idle says that nobody logs in, or waits for it.
+func (l *Queue) Idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running == 0 && l.waiting == 0 && len(l.origins) == 0 && len(l.turns) == 0
+}
+
+// offer has o take part in the turns if it may.
+func (l *Queue) offer(o *origin) {
+	if !o.queued && len(o.waiting) > 0 && o.running < MaxOfOrigin {
+		o.queued = true
+		l.turns = append(l.turns, o)
+	}
+}
+
+// startNext starts what may start, and unlocks.
+func (l *Queue) startNext() {
+	var starts []func()
+	for l.running < maxRunning && len(l.turns) > 0 {
+		o := l.turns[0]
+		l.turns = l.turns[1:]
+		o.queued = false
+		starts = append(starts, o.waiting[0])
+		o.waiting[0] = nil
+		o.waiting = o.waiting[1:]
+		l.waiting--
+		l.running++
+		o.running++
+		l.offer(o)
+	}
+	l.mu.Unlock()
+	for _, start := range starts {
+		start()
+	}
+}
