@@ -19,6 +19,7 @@ import (
 	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
 	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
 )
 
 // lockNodes are two nodes on sockets that compare each request for a lock with what a client meant. They lose scripts,
@@ -94,7 +95,7 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		n.t.Errorf("%q", words)
 		return ""
 	}
-	at := slices.IndexFunc(redlock.Scripts(), func(s redlock.Script) bool { return words[1] == s.SHA || words[1] == s.Source })
+	at := slices.IndexFunc(redlock.Scripts(), func(s scripts.Script) bool { return words[1] == s.SHA || words[1] == s.Source })
 	if at < 0 {
 		n.t.Errorf("%.40q is no script", words[1])
 		return "-ERR no script\r\n"

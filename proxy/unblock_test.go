@@ -10,6 +10,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
 )
 
 // id is the client's id.
@@ -90,8 +91,8 @@ func TestClientUnblockElsewhere(t *testing.T) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
 		}
 	})
-	scripts := redlock.Scripts()
-	cancel := scripts[slices.IndexFunc(scripts, func(s redlock.Script) bool { return s.Name == "cancel" })].SHA
+	all := redlock.Scripts()
+	cancel := all[slices.IndexFunc(all, func(s scripts.Script) bool { return s.Name == "cancel" })].SHA
 	inBubble(t, 1, Options{}, func(_ int, command string) string {
 		switch {
 		case strings.HasPrefix(command, "EVALSHA "+cancel):

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
 )
 
 // On one master claim does what acquire does for those who do not wait: the same is granted and refused, and the same
@@ -21,9 +22,9 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 		defer one.Close()
 		defer other.Close()
 		rng := rand.New(rand.NewPCG(7, 7))
-		run := func(c *conn, s Script, args []string) resp.Value {
+		run := func(c *conn, s scripts.Script, args []string) resp.Value {
 			t.Helper()
-			reply, err := c.do(eval(s, []string{lockKey, "lock:fence:{a}"}[:s.keys], args...))
+			reply, err := c.do(eval(s, []string{lockKey, "lock:fence:{a}"}[:s.Keys], args...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +47,7 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 				time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
 			case 1, 2:
 				args := []string{token, "", id, "proxy", "PUBLISH", "tell"}
-				if a, b := text(run(one, releaseScript, args)), text(run(other, releaseScript, args)); a != b {
+				if a, b := text(run(one, scripts.Release, args)), text(run(other, scripts.Release, args)); a != b {
 					t.Fatalf("%d: release: %s, and after claim %s", n, a, b)
 				}
 				asked = nil
@@ -55,8 +56,8 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 					mode, reentrant := pick("w", "w", "r"), pick("0", "1")
 					keeper, meta := pick("", "", "proxy:1", "=proxy:1"), pick("", "", "what for")
 					asked = func() (a, b string) {
-						was := run(one, acquireScript, []string{token, lease, mode, id, reentrant, "", "", " 2", "PUBLISH", keeper, meta, ""})
-						is := run(other, claimScript, []string{token, lease, mode, id, reentrant, "1", "2", keeper, meta})
+						was := run(one, scripts.Acquire, []string{token, lease, mode, id, reentrant, "", "", " 2", "PUBLISH", keeper, meta, ""})
+						is := run(other, scripts.Claim, []string{token, lease, mode, id, reentrant, "1", "2", keeper, meta})
 						return outcomeOf(was, lease, true), outcomeOf(is, lease, false)
 					}
 				}
@@ -151,7 +152,7 @@ func TestClaimReplies(t *testing.T) {
 				defer conn.Close()
 				var v resp.Value
 				for line := range strings.SplitSeq(c.lines, "; ") {
-					reply, err := conn.do(eval(claimScript, []string{lockKey, "lock:fence:{a}"}, claim(line)...))
+					reply, err := conn.do(eval(scripts.Claim, []string{lockKey, "lock:fence:{a}"}, claim(line)...))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -198,7 +199,7 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 				ask := func(id, mode string, wanted int64) int64 {
 					t.Helper()
 					args := []string{"a", "5000", mode, "p0000000" + id, "0", fmt.Sprint(wanted), "9", "", ""}
-					reply, err := conn.do(eval(claimScript, []string{lockKey, "lock:fence:{a}"}, args...))
+					reply, err := conn.do(eval(scripts.Claim, []string{lockKey, "lock:fence:{a}"}, args...))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -249,7 +250,7 @@ func TestClaimOfAWriterThatReads(t *testing.T) {
 		claim := func(mode, id string) {
 			t.Helper()
 			args := []string{"a", "5000", mode, "p0000000" + id, "0", "1", "9", "", ""}
-			if reply, err := c.do(eval(claimScript, []string{lockKey, "lock:fence:{a}"}, args...)); err != nil || reply[0] != '*' {
+			if reply, err := c.do(eval(scripts.Claim, []string{lockKey, "lock:fence:{a}"}, args...)); err != nil || reply[0] != '*' {
 				t.Fatalf("%q %v", reply, err)
 			}
 		}

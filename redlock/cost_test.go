@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
 )
 
 // spent are calls and microseconds of each command, by the server's own account.
@@ -73,7 +74,7 @@ func BenchmarkCost(b *testing.B) {
 	const trivial, compare = "return 1", "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
 	load := func(source string) string { return s.ask("SCRIPT", "LOAD", source).Text() }
 	one, cad := load(trivial), load(compare)
-	for _, script := range Scripts() {
+	for _, script := range scripts.All() {
 		load(script.Source)
 	}
 	name := func(i int) string { return fmt.Sprintf("job:%07d", i) }

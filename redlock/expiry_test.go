@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/redlock/scripts"
 )
 
 // In the millisecond in which a lease ends its key is still there, with 0 ms to live: whoever
@@ -18,18 +20,18 @@ func TestLastMillisecond(t *testing.T) {
 	both := []string{lockKey, fenceKey}
 	calls := map[string]func(n int) string{
 		"a waiter": func(n int) string {
-			return l.show(l.run(acquireScript, both, "b", "1000", "w", fmt.Sprintf("id%014d", n), "0", "P1", "5000", "100", "SPUBLISH"))
+			return l.show(l.run(scripts.Acquire, both, "b", "1000", "w", fmt.Sprintf("id%014d", n), "0", "P1", "5000", "100", "SPUBLISH"))
 		},
 		"the holder": func(n int) string {
-			return l.show(l.run(acquireScript, both, "a", "1", "w", fmt.Sprintf("id%014d", n), "1"))
+			return l.show(l.run(scripts.Acquire, both, "a", "1", "w", fmt.Sprintf("id%014d", n), "1"))
 		},
-		"a break":   func(n int) string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) },
-		"a renewal": func(n int) string { return l.show(l.run(renewScript, both[:1], "a", "1", "")) },
+		"a break":   func(n int) string { return l.show(l.run(scripts.Break, both, "P1", "SPUBLISH")) },
+		"a renewal": func(n int) string { return l.show(l.run(scripts.Renew, both[:1], "a", "1", "")) },
 	}
 	for who, call := range calls {
 		for n := range 40 {
 			s.ask("DEL", lockKey)
-			l.run(acquireScript, both, "a", "3", "w", "id", "0")
+			l.run(scripts.Acquire, both, "a", "3", "w", "id", "0")
 			for s.ask("PTTL", lockKey).Int > 1 { // a call before makes the lock a hash
 			}
 			time.Sleep(time.Duration(n*50) * time.Microsecond)
@@ -48,7 +50,7 @@ func TestShortestLease(t *testing.T) {
 	l := &teller{t: t, s: s, c: s.connect()}
 	defer l.c.Close()
 	for n := range 25_000 {
-		v := l.run(acquireScript, []string{lockKey, fenceKey}, "a", "1", "r", fmt.Sprintf("id%014d", n), "0", "", "", "", "SPUBLISH")
+		v := l.run(scripts.Acquire, []string{lockKey, fenceKey}, "a", "1", "r", fmt.Sprintf("id%014d", n), "0", "", "", "", "SPUBLISH")
 		if v.Err() != "" {
 			t.Fatalf("after %d leases: %s, left: %s with %s ms", n, v.Err(), text(s.ask("HGETALL", lockKey)), text(s.ask("PTTL", lockKey)))
 		}

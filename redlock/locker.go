@@ -1,3 +1,27 @@
+// Package redlock keeps locks in Redis: one key holds the whole state of a lock, one script decides each transition,
+// and a queue in the key makes waiting fair across all proxies. The scripts are in redlock/scripts.
+//
+//	    verbs:  LOCK            UNLOCK, RENEW, ...      KEEPALIVE
+//	              |                    |                    |
+//	Locker:    Acquire, Wait     Release, Renew ...     Keep: renews, over and over, until it is lost
+//	              \____________________|____________________/
+//	                                   |
+//	engine:                 typed requests, typed answers
+//	                        /                          \
+//	              single                              quorum: RedLock
+//	              one Redis, Sentinel, cluster        independent masters, whose answers it puts together
+//	              (interface Upstream)                (interface Node)
+//
+// A LOCK that waits goes this way:
+//
+//	Acquire --> acquire.lua --> granted
+//	                       \-> queued: subscribe, sleep --> woken, or timer --> acquire.lua ...
+//	Release --> release.lua --> the first in the queue is granted, if it waits here, or woken
+//
+// A Locker has what all locks need: names (name.go), waiting (acquire.go, waitqueue.go), keeping alive (keep.go),
+// listing, counting. Where locks are kept is the affair of its engine (engine.go). With single the queue is in Redis
+// (redisorder.go); with quorum each proxy has its own (localorder.go), and a fence has to be agreed on
+// (quorumfence.go).
 package redlock
 
 import (
@@ -6,6 +30,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"lockproxy/redlock/scripts"
 )
 
 // Options configure a Locker. Zero values mean those of DefaultOptions.
@@ -110,6 +136,9 @@ func (l *Locker) over(e engine, by order) *Locker {
 	l.queues.order, l.queues.listen = by, e.listen
 	return l
 }
+
+// Scripts are all scripts that locks may need, so that nodes that lost them can be given them again.
+func Scripts() []scripts.Script { return scripts.All() }
 
 // ID is the id of this proxy: 16 letters and digits, others at each start.
 func (l *Locker) ID() string { return l.names.id }

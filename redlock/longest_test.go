@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/redlock/scripts"
 )
 
 // seedLock makes a lock as many clients would leave it, more quickly. ARGV: how many readers; how many
@@ -74,13 +76,13 @@ func TestLongestScripts(t *testing.T) {
 	id := func() string { calls++; return fmt.Sprintf("x%015d", calls) }
 	acquire := func(token, mode string) func() {
 		return func() {
-			l.run(acquireScript, both, token, "1000", mode, id(), "0", "P1", "60000", "10000 2000", "SPUBLISH")
+			l.run(scripts.Acquire, both, token, "1000", mode, id(), "0", "P1", "60000", "10000 2000", "SPUBLISH")
 		}
 	}
-	release := func() { l.run(releaseScript, both, "W", "", id(), "P1", "SPUBLISH") }
-	brk := func() { l.run(breakScript, both, "P1", "SPUBLISH", "grant", id()) }
-	inspect := func() { l.run(inspectScript, both[:1]) }
-	scripts := []struct {
+	release := func() { l.run(scripts.Release, both, "W", "", id(), "P1", "SPUBLISH") }
+	brk := func() { l.run(scripts.Break, both, "P1", "SPUBLISH", "grant", id()) }
+	inspect := func() { l.run(scripts.Inspect, both[:1]) }
+	cases := []struct {
 		name, seed string
 		run        func()
 		most       float64 // of the measure, 0: 1
@@ -110,7 +112,7 @@ func TestLongestScripts(t *testing.T) {
 		{name: "acquire, some waiters with holes", seed: "0 200 1000 alive 1 0", run: acquire("n", "w")},
 		{name: "acquire, queue full of the dead", seed: "0 10000 1 deadline 1 0", run: acquire("n", "w")},
 		{name: "cancel, dead waiters", seed: "0 10000 1 proxy 1 0", run: func() {
-			l.run(cancelScript, both, "W", "wwwwwwwwwwwwwwww", "P1", "SPUBLISH")
+			l.run(scripts.Cancel, both, "W", "wwwwwwwwwwwwwwww", "P1", "SPUBLISH")
 		}},
 	}
 	whole := math.Inf(1)
@@ -120,8 +122,8 @@ func TestLongestScripts(t *testing.T) {
 		_, usec := s.spent(t)
 		whole = min(whole, usec["eval"])
 		good := true
-		for i := range scripts {
-			c := &scripts[i]
+		for i := range cases {
+			c := &cases[i]
 			if round == 0 {
 				c.took, c.most = math.Inf(1), max(c.most, 1)
 			} else if c.took <= whole/2 {
@@ -141,7 +143,7 @@ func TestLongestScripts(t *testing.T) {
 			break
 		}
 	}
-	for _, c := range scripts {
+	for _, c := range cases {
 		t.Logf("%-34s %6.0f us, %.2f of the measure", c.name, c.took, c.took/whole)
 		if c.took > c.most*whole {
 			t.Errorf("%s: a script of %.1f ms, while 12,000 calls take %.1f ms, and %.1f times that is too long", c.name, c.took/1000, whole/1000, c.most)
@@ -195,8 +197,8 @@ func TestFirstNotKnownYet(t *testing.T) {
 		defer c.Close()
 		l := &teller{t: t, s: s, c: c}
 		both := []string{lockKey, fenceKey}
-		run := func(script Script, args ...string) string {
-			script = script.looking(t, 7)
+		run := func(script scripts.Script, args ...string) string {
+			script = looking(t, script, 7)
 			s.ask("SCRIPT", "LOAD", script.Source)
 			v := l.run(script, both, args...)
 			if strings.HasPrefix(v.Err(), "SWEEP ") {
@@ -212,7 +214,7 @@ func TestFirstNotKnownYet(t *testing.T) {
 			if wait != "" {
 				args = append(args, "P"+id[:1], wait, "100", l.publish())
 			}
-			return run(acquireScript, args...)
+			return run(scripts.Acquire, args...)
 		}
 		must := func(what, got, want string) {
 			t.Helper()
@@ -227,7 +229,7 @@ func TestFirstNotKnownYet(t *testing.T) {
 			if end == "detach" {
 				hold = append(hold, keeper, "")
 			}
-			run(acquireScript, hold...)
+			run(scripts.Acquire, hold...)
 			for i := range 7 {
 				lock(fmt.Sprint("dead", i), fmt.Sprintf("1%014d%s", i, end[:1]), "20")
 			}
@@ -236,13 +238,13 @@ func TestFirstNotKnownYet(t *testing.T) {
 			got := ""
 			switch end {
 			case "release":
-				got = run(releaseScript, "W", "", "id0000000000000r", "P2", l.publish())
+				got = run(scripts.Release, "W", "", "id0000000000000r", "P2", l.publish())
 			case "break":
-				got = run(breakScript, "P2", l.publish())
+				got = run(scripts.Break, "P2", l.publish())
 			case "detach":
-				got = run(detachScript, "W", keeper, "P2", l.publish())
+				got = run(scripts.Detach, "W", keeper, "P2", l.publish())
 			case "cancel":
-				got = run(cancelScript, "W", "id0000000000000a", "P2", l.publish())
+				got = run(scripts.Cancel, "W", "id0000000000000a", "P2", l.publish())
 			}
 			must(end, got, "1")
 			must(end+", who does not wait", lock("n", "3n"+end, ""), "-SWEEP")
@@ -251,11 +253,11 @@ func TestFirstNotKnownYet(t *testing.T) {
 				t.Errorf("%s, who is first: %s", end, got)
 			}
 			must(end+", who does not wait, then", lock("n", "5n"+end, ""), "nil")
-			got = run(releaseScript, "a", "", "id000000000000"+end[:2], "P4", l.publish())
+			got = run(scripts.Release, "a", "", "id000000000000"+end[:2], "P4", l.publish())
 			if !strings.HasPrefix(got, "[1 4b"+end) {
 				t.Errorf("%s, who came then: %s", end, got)
 			}
-			must(end+", the last", run(releaseScript, "b", "", "id000000000001"+end[:2], "P4", l.publish()), "1")
+			must(end+", the last", run(scripts.Release, "b", "", "id000000000001"+end[:2], "P4", l.publish()), "1")
 			if keys := s.keys(); len(keys) != 0 {
 				t.Errorf("%s left: %v", end, keys)
 			}

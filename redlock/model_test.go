@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
 )
 
 // model is what clients may rely on: who holds the lock, and who stands in the
@@ -564,31 +565,31 @@ const checked = "1111111111111111"
 // TestModel has random requests of random clients, sent once or again, at random times of
 // a clock that also steps back, judged by the model. R2 R6 R14 R15 R20 R29 R30 R33
 func TestModel(t *testing.T) {
-	t.Run("as it is", func(t *testing.T) { testModel(t, func(script Script) Script { return script }) })
+	t.Run("as it is", func(t *testing.T) { testModel(t, func(script scripts.Script) scripts.Script { return script }) })
 	t.Run("two waiters a script", func(t *testing.T) {
-		testModel(t, func(script Script) Script { return script.looking(t, 7) })
+		testModel(t, func(script scripts.Script) scripts.Script { return looking(t, script, 7) })
 	})
 }
 
 // looking is the script that looks at fewer places of the queue.
-func (s Script) looking(t testing.TB, places int) Script {
+func looking(t testing.TB, s scripts.Script, places int) scripts.Script {
 	const usual = "local looks = 1500"
 	if fewer := strings.Replace(s.Source, usual, fmt.Sprint("local looks = ", places), 1); fewer != s.Source {
 		sum := sha1.Sum([]byte(fewer))
 		s.Source, s.SHA = fewer, hex.EncodeToString(sum[:])
-	} else if s.Name == acquireScript.Name {
+	} else if s.Name == scripts.Acquire.Name {
 		t.Fatalf("%s does not say %s", s.Name, usual)
 	}
 	return s
 }
 
-func testModel(t *testing.T, variant func(Script) Script) {
+func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 	mini := miniredis.NewMiniRedis() // it counts TTLs down, so a clock that steps back is up to the test
 	s := &server{t: t, mini: mini, dial: mini.Dial}
 	c := s.connect()
 	defer c.Close()
 	defer mini.Close()
-	for _, script := range Scripts() {
+	for _, script := range scripts.All() {
 		s.ask("SCRIPT", "LOAD", variant(script).Source)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -596,9 +597,9 @@ func testModel(t *testing.T, variant func(Script) Script) {
 		m := &model{forgot: -1, now: time.UnixMilli(1_800_000_000_000), hold: map[string]*modelHold{}, queue: map[string]*modelWaiter{}}
 		mini.SetTime(m.now)
 		var expires time.Time
-		raw := func(script Script, args ...string) []byte {
+		raw := func(script scripts.Script, args ...string) []byte {
 			mini.SetTTL(lockKey, expires.Sub(m.now))
-			keys := []string{lockKey, fenceKey}[:max(script.keys, 1)]
+			keys := []string{lockKey, fenceKey}[:max(script.Keys, 1)]
 			reply, err := c.do(eval(variant(script), keys, args...))
 			expires = m.now.Add(mini.TTL(lockKey))
 			if err != nil {
@@ -606,7 +607,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 			}
 			return slices.Clone(reply)
 		}
-		ask := func(script Script, args ...string) resp.Value {
+		ask := func(script scripts.Script, args ...string) resp.Value {
 			v, _, _ := resp.Parse(raw(script, args...))
 			t.Log(script.Name, args, text(v))
 			if v.Err() != "" && !strings.HasPrefix(v.Err(), "QUEUEFULL") && !strings.HasPrefix(v.Err(), "DEADLOCK") && !asksAgain(v) {
@@ -663,9 +664,9 @@ func testModel(t *testing.T, variant func(Script) Script) {
 			case a.Keeper == "":
 				args = args[:9]
 			}
-			v := ask(acquireScript, args...)
+			v := ask(scripts.Acquire, args...)
 			for i := 0; asksAgain(v) && i < 100; i++ {
-				v = ask(acquireScript, args...)
+				v = ask(scripts.Acquire, args...)
 			}
 			v = whole(v, args)
 			if err := m.closedUp(a.ID, func(id string) int64 { return number(mini.HGet(lockKey, "i:"+id)) }); err != nil {
@@ -674,7 +675,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 			judge(m.acquired(a, proxy, v))
 		}
 		release := func(r [2]string, proxy string) {
-			v := ask(releaseScript, r[0], "", r[1], proxy, "PUBLISH", []string{"grant", "offer"}[ids%2]) // the grace is on half the time
+			v := ask(scripts.Release, r[0], "", r[1], proxy, "PUBLISH", []string{"grant", "offer"}[ids%2]) // the grace is on half the time
 			judge(m.released(r[0], r[1], v))
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -745,7 +746,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 			},
 			"release of another grant": func(t *rapid.T) {
 				token := tokens.Draw(t, "token")
-				if v := ask(releaseScript, token, "12345", newID(), "P1", "PUBLISH"); !v.Null() {
+				if v := ask(scripts.Release, token, "12345", newID(), "P1", "PUBLISH"); !v.Null() {
 					t.Fatalf("%s", text(v))
 				}
 			},
@@ -764,7 +765,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 				if rapid.Bool().Draw(t, "kept") {
 					keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
 				}
-				v, want := ask(renewScript, token, millis(lease), means, keeper), int64(0)
+				v, want := ask(scripts.Renew, token, millis(lease), means, keeper), int64(0)
 				if h != nil && (means == "" || means[0] == 'i' && h.means(means) || fmt.Sprint(h.fence) == means) {
 					want = h.renew(m.now, lease).Milliseconds()
 					h.rely(keeper)
@@ -776,7 +777,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 			"renew as keeper": func(t *rapid.T) {
 				token, lease := tokens.Draw(t, "token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
 				keeper := rapid.SampledFrom(keepers).Draw(t, "keeper")
-				v := ask(keepScript, token, millis(lease), "", keeper)
+				v := ask(scripts.Keep, token, millis(lease), "", keeper)
 				want := int64(0)
 				if h := m.live(token); h != nil && h.kept == keeper {
 					want = h.renew(m.now, lease).Milliseconds()
@@ -791,7 +792,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 				token := tokens.Draw(t, "token")
 				keepers = append(keepers, fmt.Sprintf("P9:%s", newID()))
 				keeper := keepers[len(keepers)-1]
-				v, want := ask(renewScript, token, "1", "", keeper), "0"
+				v, want := ask(scripts.Renew, token, "1", "", keeper), "0"
 				if h := m.live(token); h != nil {
 					h.rely(keeper)
 					want = fmt.Sprintf("[%d %d]", h.renew(m.now, time.Millisecond).Milliseconds(), h.fence)
@@ -802,7 +803,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 			},
 			"detach": func(t *rapid.T) {
 				token, keeper := tokens.Draw(t, "token"), rapid.SampledFrom(keepers).Draw(t, "keeper")
-				v := ask(detachScript, token, keeper, "P1", "PUBLISH")
+				v := ask(scripts.Detach, token, keeper, "P1", "PUBLISH")
 				h := m.live(token)
 				switch {
 				case h == nil || h.kept != keeper:
@@ -835,7 +836,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 						delete(m.hold, token)
 					}
 				}
-				v := ask(breakScript, "P1", "PUBLISH", "", id)
+				v := ask(scripts.Break, "P1", "PUBLISH", "", id)
 				if (text(v) != "0") != held {
 					t.Fatalf("break of a lock that is held (%v): %s", held, text(v))
 				}
@@ -850,7 +851,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 			"cancel": func(t *rapid.T) {
 				if len(requests) > 0 {
 					a := requests[max(0, len(requests)-1-rapid.IntRange(0, 7).Draw(t, "which"))]
-					judge(m.cancelled(a, ask(cancelScript, a.Token, a.ID, rapid.SampledFrom([]string{"P1", "P2"}).Draw(t, "proxy"), "PUBLISH")))
+					judge(m.cancelled(a, ask(scripts.Cancel, a.Token, a.ID, rapid.SampledFrom([]string{"P1", "P2"}).Draw(t, "proxy"), "PUBLISH")))
 				}
 			},
 			"time": func(t *rapid.T) {
@@ -866,7 +867,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 				keys := []string{"lock:{job}2", fenceKey}
 				token := newID()
 				mini.Del(keys[0])
-				reply, _ := c.do(eval(acquireScript, keys, token, "1000", "w", newID(), "0"))
+				reply, _ := c.do(eval(scripts.Acquire, keys, token, "1000", "w", newID(), "0"))
 				v, _, _ := resp.Parse(reply)
 				if v.Int <= m.fence {
 					t.Fatalf("%s, after the fence %d", text(v), m.fence)
@@ -874,7 +875,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 				m.fence, m.bare = v.Int, false
 				if rapid.Bool().Draw(t, "released") {
 					id := newID()
-					reply, _ := c.do(eval(releaseScript, keys, token, "", id, "P1", "PUBLISH"))
+					reply, _ := c.do(eval(scripts.Release, keys, token, "", id, "P1", "PUBLISH"))
 					if string(reply) != ":1\r\n" {
 						t.Fatalf("%q", reply)
 					}
@@ -900,7 +901,7 @@ func testModel(t *testing.T, variant func(Script) Script) {
 				if rapid.Bool().Draw(t, "check") {
 					who = []string{tokens.Draw(t, "token")}
 				}
-				state, err := readLock(raw(inspectScript, who...), &pages{})
+				state, err := readLock(raw(scripts.Inspect, who...), &pages{})
 				if len(who) > 0 && m.live(who[0]) != nil {
 					m.live(who[0]).check()
 				}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"lockproxy/redlock/scripts"
 )
 
 // settleRounds is how often a majority is asked to agree on a fence before an attempt has failed.
@@ -97,7 +99,7 @@ func (q *quorum) newAttempt(a *Acquire, only bool) (*attempt, error) {
 		q: q, name: a.Name, lock: q.names.place(a.Name).key, token: a.Token, id: a.ID, lease: a.Lease, waits: a.Wait > 0,
 		candidate: q.fences.candidate(), began: time.Now(), ballots: make([]ballot, len(q.nodes)), done: make(chan struct{}),
 	}
-	_, c := q.names.eval(&claimScript, a.Name, 9)
+	_, c := q.names.eval(&scripts.Claim, a.Name, 9)
 	c.asked(a)
 	if only {
 		c.empty()
@@ -429,7 +431,7 @@ func (a *attempt) settleRequest(fence, count int64, agreed bool) *call {
 	if agreed {
 		args = 5
 	}
-	_, c := a.q.names.eval(&settleScript, a.name, args)
+	_, c := a.q.names.eval(&scripts.Settle, a.name, args)
 	c.owner(a.token)
 	c.text(a.id)
 	c.number(fence)
@@ -446,7 +448,7 @@ func (a *attempt) undo(tell bool) *call {
 }
 
 func (q *quorum) cancelRequest(name, token, id string, tell bool) *call {
-	_, c := q.names.eval(&cancelScript, name, 5)
+	_, c := q.names.eval(&scripts.Cancel, name, 5)
 	c.owner(token)
 	c.text(id)
 	next := offerNext // which is nobody, without a queue

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
 )
 
 // word is a reply as the table below spells it: nil, an integer, [a b], LOCKTYPE, "-" for none, "!" for one
@@ -35,47 +36,47 @@ func TestCombination(t *testing.T) { synctest.Test(t, testCombination) }
 
 func testCombination(t *testing.T) { // in fake time, of which none passes
 	for _, c := range []struct {
-		script  *Script
+		script  *scripts.Script
 		replies string
 		want    string
 	}{
 		// A majority speaks for all.
-		{&releaseScript, "1 1 1 1 1", "1"},
-		{&releaseScript, "1 1 1 - -", "1"},
-		{&releaseScript, "nil nil nil 1 1", "nil"}, // a few leftovers are no hold
-		{&releaseScript, "nil nil 1 1 1", "1"},
-		{&releaseScript, "0 0 0 1 nil", "0"},
-		{&releaseScript, "0 0 1 nil nil", "1"}, // off a majority: nobody holds it
-		{&releaseScript, "0 0 1 - -", "-NOQUORUM"},
-		{&releaseScript, "1 1 - - -", "-NOQUORUM"},
-		{&releaseScript, "1 1 ! ! -", "-NOQUORUM"}, // those do not vote
-		{&releaseScript, "nil nil ! ! 1", "1"},
-		{&releaseScript, "1 1 LOCKTYPE - -", "-LOCKTYPE"},
-		{&releaseScript, "LOCKTYPE 1 1 1 -", "1"},
+		{&scripts.Release, "1 1 1 1 1", "1"},
+		{&scripts.Release, "1 1 1 - -", "1"},
+		{&scripts.Release, "nil nil nil 1 1", "nil"}, // a few leftovers are no hold
+		{&scripts.Release, "nil nil 1 1 1", "1"},
+		{&scripts.Release, "0 0 0 1 nil", "0"},
+		{&scripts.Release, "0 0 1 nil nil", "1"}, // off a majority: nobody holds it
+		{&scripts.Release, "0 0 1 - -", "-NOQUORUM"},
+		{&scripts.Release, "1 1 - - -", "-NOQUORUM"},
+		{&scripts.Release, "1 1 ! ! -", "-NOQUORUM"}, // those do not vote
+		{&scripts.Release, "nil nil ! ! 1", "1"},
+		{&scripts.Release, "1 1 LOCKTYPE - -", "-LOCKTYPE"},
+		{&scripts.Release, "LOCKTYPE 1 1 1 -", "1"},
 		// What remains is what a majority has: 1000 ms less 1 % and 2 ms.
-		{&renewScript, "[1000,0] [1000,0] [1000,0] [1000,0] [1000,0]", "988"},
-		{&renewScript, "[9000,0] [9000,0] [1000,0] [0,0] [0,0]", "988"},
-		{&renewScript, "[1000,0] [1000,0] [0,0] [0,0] [0,0]", "0"},
-		{&renewScript, "[1000,0] [1000,0] [0,0] [0,0] -", "-NOQUORUM"}, // the silent one may have it
-		{&renewScript, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
-		{&renewScript, "[0,0] [0,0] [0,0] - -", "0"},
-		{&renewScript, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
-		{&renewScript, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
+		{&scripts.Renew, "[1000,0] [1000,0] [1000,0] [1000,0] [1000,0]", "988"},
+		{&scripts.Renew, "[9000,0] [9000,0] [1000,0] [0,0] [0,0]", "988"},
+		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] [0,0]", "0"},
+		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] -", "-NOQUORUM"}, // the silent one may have it
+		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
+		{&scripts.Renew, "[0,0] [0,0] [0,0] - -", "0"},
+		{&scripts.Renew, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
+		{&scripts.Renew, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
 		// Hold by hold.
-		{&keepScript, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
-		{&keepScript, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},
-		{&keepScript, "[1000] [1000] [0] [0] [0]", "[0]"},
-		{&keepScript, "[1000] [1000] [-1] [-1] [0]", "[0]"},
-		{&keepScript, "[1000] [1000] [0] [0] -", "-NOQUORUM"},
-		{&keepScript, "[-1] [-1] [0] [-1] -", "[-1]"},
-		{&keepScript, "[1000] [1000] - - -", "-NOQUORUM"},
-		{&breakScript, "0 0 0 1 1", "0"},
-		{&breakScript, "1 1 1 0 0", "1"},
-		{&breakScript, "1 1 - - -", "-NOQUORUM"},
-		{&detachScript, "0 0 0 - -", "0"},
-		{&detachScript, "1 0 0 1 -", "1"},
-		{&inspectScript, "nil nil nil - -", "nil"},
-		{&inspectScript, "nil nil - - -", "-NOQUORUM"},
+		{&scripts.Keep, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
+		{&scripts.Keep, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},
+		{&scripts.Keep, "[1000] [1000] [0] [0] [0]", "[0]"},
+		{&scripts.Keep, "[1000] [1000] [-1] [-1] [0]", "[0]"},
+		{&scripts.Keep, "[1000] [1000] [0] [0] -", "-NOQUORUM"},
+		{&scripts.Keep, "[-1] [-1] [0] [-1] -", "[-1]"},
+		{&scripts.Keep, "[1000] [1000] - - -", "-NOQUORUM"},
+		{&scripts.Break, "0 0 0 1 1", "0"},
+		{&scripts.Break, "1 1 1 0 0", "1"},
+		{&scripts.Break, "1 1 - - -", "-NOQUORUM"},
+		{&scripts.Detach, "0 0 0 - -", "0"},
+		{&scripts.Detach, "1 0 0 1 -", "1"},
+		{&scripts.Inspect, "nil nil nil - -", "nil"},
+		{&scripts.Inspect, "nil nil - - -", "-NOQUORUM"},
 	} {
 		p := NewRedlock(make([]Node, 5), QuorumOptions{}, Options{}).quorum().newPoll(call{script: c.script})
 		p.began = time.Now()
@@ -115,7 +116,7 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 // together is what the nodes of p say together, as the table above spells it.
 func together(p *poll) (said string, clear bool) {
 	switch p.call.script {
-	case &releaseScript:
+	case &scripts.Release:
 		r, clear := p.released()
 		switch {
 		case !r.Held:
@@ -124,16 +125,16 @@ func together(p *poll) (said string, clear bool) {
 			return "1", clear
 		}
 		return "0", clear
-	case &renewScript:
+	case &scripts.Renew:
 		r, clear := p.renewed()
 		if r.Fence != 0 {
 			return fmt.Sprintf("[%d %d]", r.Left.Milliseconds(), r.Fence), clear
 		}
 		return fmt.Sprint(r.Left.Milliseconds()), clear
-	case &keepScript:
+	case &scripts.Keep:
 		left, clear := p.kept(len(p.said[0].Elems))
 		return fmt.Sprint(left), clear
-	case &inspectScript:
+	case &scripts.Inspect:
 		s, clear := p.state()
 		if len(s.Holders) == 0 {
 			return "nil", clear

@@ -15,6 +15,7 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock/scripts"
 )
 
 // island is one independent master in fake time, with a clock of its own.
@@ -38,7 +39,7 @@ func newIsland(t testing.TB, longest time.Duration) *island {
 	m.SetTime(time.Now())
 	m.ClockTTL(true)
 	n := &island{server: &server{t: t, mini: m, dial: m.Dial}, longest: longest}
-	for _, s := range Scripts() {
+	for _, s := range scripts.All() {
 		n.ask("SCRIPT", "LOAD", s.Source)
 	}
 	return n
@@ -488,7 +489,7 @@ func unlockAt(l *Locker, token string, fence int64) (int, error) {
 // holdsOn are the islands that have a hold of token.
 func (s *sea) holdsOn(token string) (on []int) {
 	for i, n := range s.islands {
-		reply, err := n.run(eval(inspectScript, []string{lockKey}))
+		reply, err := n.run(eval(scripts.Inspect, []string{lockKey}))
 		if err != nil {
 			continue
 		}

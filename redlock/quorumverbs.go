@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
 )
 
 // This file is what quorum does as an engine: it asks all nodes, and answers with what they say together.
@@ -78,7 +79,7 @@ func (q *quorum) attempt(ctx context.Context, a *Acquire) (g Grant, ok bool, err
 // release implements engine. The first of those who wait here for the lock asks each node for it right behind
 // what frees it.
 func (q *quorum) release(by Caller, r *Release, to Releaser) {
-	_, c := q.names.eval(&releaseScript, r.Name, 6)
+	_, c := q.names.eval(&scripts.Release, r.Name, 6)
 	at := q.names.place(r.Name)
 	made := c.released(q.names, r)
 	id := string(made[:])
@@ -103,7 +104,7 @@ func (q *quorum) release(by Caller, r *Release, to Releaser) {
 
 // renew implements engine.
 func (q *quorum) renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
-	_, c := q.names.eval(&renewScript, r.Name, 5)
+	_, c := q.names.eval(&scripts.Renew, r.Name, 5)
 	c.renewed(q.names, r)
 	c.text(r.Keeper)
 	c.text(withClock)
@@ -122,7 +123,7 @@ func (q *quorum) renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
 
 // breakLock implements engine.
 func (q *quorum) breakLock(by Caller, name string, then func(bool, error) []byte) {
-	_, c := q.names.eval(&breakScript, name, 4)
+	_, c := q.names.eval(&scripts.Break, name, 4)
 	c.freed(q.names.id, "PUBLISH", tellAll)
 	id := q.names.ids.next()
 	c.bytes(id[:])
@@ -143,7 +144,7 @@ func (q *quorum) breakLock(by Caller, name string, then func(bool, error) []byte
 
 // detach implements engine.
 func (q *quorum) detach(ctx context.Context, h holdName, keeper string) error {
-	_, c := q.names.eval(&detachScript, h.name, 5)
+	_, c := q.names.eval(&scripts.Detach, h.name, 5)
 	c.owner(h.token)
 	c.text(keeper)
 	c.freed(q.names.id, "PUBLISH", tellAll)

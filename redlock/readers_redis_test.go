@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/redlock/scripts"
 )
 
 // What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one HMGET for
@@ -21,7 +23,7 @@ func TestStepsAtMostReaders(t *testing.T) {
 	both := []string{lockKey, fenceKey}
 	const n = 1000
 	for i := range n {
-		l.run(acquireScript, both, fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "", fmt.Sprint(" ", n), "SPUBLISH")
+		l.run(scripts.Acquire, both, fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "", fmt.Sprint(" ", n), "SPUBLISH")
 	}
 	for _, call := range []struct {
 		name string
@@ -29,16 +31,16 @@ func TestStepsAtMostReaders(t *testing.T) {
 		run  func() string
 	}{
 		{"one reader more", 12, func() string {
-			return l.show(l.run(acquireScript, both, "more", "1000", "r", "id00000000000001", "0", "", "", fmt.Sprint(" ", n), "SPUBLISH"))
+			return l.show(l.run(scripts.Acquire, both, "more", "1000", "r", "id00000000000001", "0", "", "", fmt.Sprint(" ", n), "SPUBLISH"))
 		}},
 		{"a reader that wants to write", 12, func() string {
-			return l.show(l.run(acquireScript, both, "t1", "1000", "w", "id00000000000002", "0", "", "", "", "SPUBLISH"))
+			return l.show(l.run(scripts.Acquire, both, "t1", "1000", "w", "id00000000000002", "0", "", "", "", "SPUBLISH"))
 		}},
 		{"a reader that goes", 12, func() string {
-			return l.show(l.run(releaseScript, both, "t2", "", "id00000000000003", "P1", "SPUBLISH"))
+			return l.show(l.run(scripts.Release, both, "t2", "", "id00000000000003", "P1", "SPUBLISH"))
 		}},
-		{"a look", 10, func() string { return fmt.Sprint(len(l.run(inspectScript, both[:1]).Elems)) }},
-		{"a break", 16, func() string { return l.show(l.run(breakScript, both, "P1", "SPUBLISH")) }},
+		{"a look", 10, func() string { return fmt.Sprint(len(l.run(scripts.Inspect, both[:1]).Elems)) }},
+		{"a break", 16, func() string { return l.show(l.run(scripts.Break, both, "P1", "SPUBLISH")) }},
 	} {
 		s.ask("CONFIG", "RESETSTAT")
 		got := call.run()
@@ -70,7 +72,7 @@ func TestSweepOfALongQueue(t *testing.T) {
 	both := []string{lockKey, fenceKey}
 	const n = 3500
 	acquire := func(token, id, proxy string, wait int) string {
-		return l.show(l.run(acquireScript, both, token, "600000", "w", id, "0", proxy, fmt.Sprint(wait), fmt.Sprint(n), "SPUBLISH"))
+		return l.show(l.run(scripts.Acquire, both, token, "600000", "w", id, "0", proxy, fmt.Sprint(wait), fmt.Sprint(n), "SPUBLISH"))
 	}
 	acquire("holder", "id00000000000001", "", 0)
 	for i := range n {
@@ -117,7 +119,7 @@ func TestListOfReaders(t *testing.T) {
 		}
 		if round%100 == 0 {
 			var found []string
-			for _, field := range l.run(inspectScript, []string{lockKey}).Elems {
+			for _, field := range l.run(scripts.Inspect, []string{lockKey}).Elems {
 				if name, ok := strings.CutPrefix(field.Text(), "r:"); ok {
 					found = append(found, name)
 				}

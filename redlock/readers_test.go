@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/redlock/scripts"
 )
 
 // A lock has only so many readers: one more is refused by name, whether it may wait or not, and so is one
@@ -85,7 +87,7 @@ func TestReadersOfAnOlderVersion(t *testing.T) {
 		must("acquire a i6 r 60000", "[a F5 ~60000 1]")
 		older()
 		must("acquire b i7 r 60000", "[b F6 ~60000 1]")
-		if got := len(l.run(inspectScript, []string{lockKey}).Elems); got != 1+2*2 {
+		if got := len(l.run(scripts.Inspect, []string{lockKey}).Elems); got != 1+2*2 {
 			t.Errorf("INFO has %d parts, want the time and two readers", got)
 		}
 		must("break", "1")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
 )
 
 // Two locks of a slot are released one right after the other, and many more: each of the last releases is
@@ -14,7 +15,7 @@ func TestReleasesOfASlot(t *testing.T) {
 		c := s.connect()
 		defer c.Close()
 		lock := func(i int) []string { return []string{fmt.Sprintf("lock:{job}%d", i), fenceKey} }
-		ask := func(script Script, keys []string, args ...string) resp.Value {
+		ask := func(script scripts.Script, keys []string, args ...string) resp.Value {
 			reply, err := c.do(eval(script, keys, args...))
 			if err != nil {
 				t.Fatal(err)
@@ -23,12 +24,12 @@ func TestReleasesOfASlot(t *testing.T) {
 			return v
 		}
 		release := func(i int, fence string) resp.Value {
-			return ask(releaseScript, lock(i), "t", fence, fmt.Sprintf("u%015d", i), "me", "PUBLISH")
+			return ask(scripts.Release, lock(i), "t", fence, fmt.Sprintf("u%015d", i), "me", "PUBLISH")
 		}
 		const n = 200
 		var fences [n]string
 		for i := range n {
-			fences[i] = text(ask(acquireScript, lock(i), "t", "60000", "w", newID(), "0"))
+			fences[i] = text(ask(scripts.Acquire, lock(i), "t", "60000", "w", newID(), "0"))
 		}
 		known := func(i int) {
 			t.Helper()
@@ -51,7 +52,7 @@ func TestReleasesOfASlot(t *testing.T) {
 			t.Errorf("%d bytes", size)
 		}
 		// A grant leaves them where they are, and none of them frees it.
-		granted := text(ask(acquireScript, lock(n-1), "t", "60000", "w", newID(), "0"))
+		granted := text(ask(scripts.Acquire, lock(n-1), "t", "60000", "w", newID(), "0"))
 		if granted <= fences[n-1] {
 			t.Errorf("the fence %s after %s", granted, fences[n-1])
 		}

@@ -6,11 +6,12 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/slot"
+	"lockproxy/redlock/scripts"
 )
 
 // call is a script on its way to Redis.
 type call struct {
-	script *Script
+	script *scripts.Script
 	req    []byte // the EVALSHA, whole
 	words  int    // of it
 	body   int    // where what follows the SHA1 begins
@@ -27,7 +28,7 @@ func (c *call) withSource() []byte {
 
 // begin begins the EVALSHA of s on so many keys; they and args arguments follow. Most of an idle pipe's time
 // goes into building these, so it is one allocation.
-func begin(s *Script, keys, args, room int) call {
+func begin(s *scripts.Script, keys, args, room int) call {
 	c := call{script: s, req: make([]byte, 0, room), words: 3 + keys + args}
 	c.req = redcon.AppendArray(c.req, c.words)
 	c.req = redcon.AppendBulkString(c.req, "EVALSHA")
@@ -38,8 +39,8 @@ func begin(s *Script, keys, args, room int) call {
 }
 
 // eval begins the EVALSHA of s on the keys of a lock; args arguments follow.
-func (n *naming) eval(s *Script, name string, args int) (at int, c call) {
-	c = begin(s, s.keys, args, 288+len(name))
+func (n *naming) eval(s *scripts.Script, name string, args int) (at int, c call) {
+	c = begin(s, s.Keys, args, 288+len(name))
 	req := c.req
 	tagged := hasTag(name)
 	size := len(n.prefix) + len(name)
@@ -56,7 +57,7 @@ func (n *naming) eval(s *Script, name string, args int) (at int, c call) {
 	}
 	at = slot.Of(req[key:])
 	req = append(req, "\r\n"...)
-	if s.keys > 1 {
+	if s.Keys > 1 {
 		tag := slot.Tag(at)
 		req = append(strconv.AppendInt(append(req, '$'), int64(len(n.fences)+len(tag)+1), 10), "\r\n"...)
 		req = append(append(append(req, n.fences...), tag...), "}\r\n"...)
@@ -142,7 +143,7 @@ func (c *call) freed(proxy, publish string, next after) {
 
 // kept is the call that renews the holds of batch, all of one slot; more arguments follow.
 func (n *naming) kept(batch []question, more int) call {
-	c := begin(&keepScript, len(batch), 4*len(batch)+more, 80+200*len(batch))
+	c := begin(&scripts.Keep, len(batch), 4*len(batch)+more, 80+200*len(batch))
 	for _, q := range batch {
 		c.text(n.place(q.h.name.name).key)
 	}
@@ -163,12 +164,12 @@ const withClock = "clock"
 func (n *naming) inspected(name, token string, p *pages) (at int, c call) {
 	switch {
 	case token != "":
-		at, c = n.eval(&inspectScript, name, 1)
+		at, c = n.eval(&scripts.Inspect, name, 1)
 		c.owner(token)
 	case p.next == "":
-		at, c = n.eval(&inspectScript, name, 0)
+		at, c = n.eval(&scripts.Inspect, name, 0)
 	default:
-		at, c = n.eval(&inspectScript, name, 3)
+		at, c = n.eval(&scripts.Inspect, name, 3)
 		c.empty()
 		c.text(p.next)
 		c.number(int64(p.readers))

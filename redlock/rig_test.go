@@ -17,6 +17,7 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock/scripts"
 )
 
 // server is a Redis that tests run against: a real one, or one in the process.
@@ -76,7 +77,7 @@ func (c *conn) do(req []byte) ([]byte, error) {
 	if err != nil || !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
 		return reply, err
 	}
-	for _, s := range Scripts() {
+	for _, s := range scripts.All() {
 		if _, err := c.do(resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", s.Source)); err != nil {
 			return nil, err
 		}
@@ -197,7 +198,7 @@ func (u *upstream) Synced(ctx context.Context, slot int, req []byte, replicas in
 
 // scriptOf is the name of the script that req runs.
 func scriptOf(req []byte) string {
-	for _, s := range Scripts() {
+	for _, s := range scripts.All() {
 		if bytes.Contains(req, []byte(s.SHA)) {
 			return s.Name
 		}

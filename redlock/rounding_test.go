@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
 )
 
 // leases are the ways to a hold of token a, or to a longer one: each ends with the reply that says how long
@@ -23,23 +24,23 @@ var leases = map[string]func(l *teller) resp.Value{
 	"RENEW": func(l *teller) resp.Value {
 		l.acquire("a", "10", "r", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(renewScript, []string{lockKey}, "a", "25", "")
+		return l.run(scripts.Renew, []string{lockKey}, "a", "25", "")
 	},
 	"what is left, asked later": func(l *teller) resp.Value {
 		l.acquire("a", "25", "w", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(keepScript, []string{lockKey}, "a", "0", "", "").Elems[0]
+		return l.run(scripts.Keep, []string{lockKey}, "a", "0", "", "").Elems[0]
 	},
 	"what is left of a hash, asked later": func(l *teller) resp.Value {
 		l.acquire("a", "25", "r", "1", "")
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(keepScript, []string{lockKey}, "a", "0", "", "").Elems[0]
+		return l.run(scripts.Keep, []string{lockKey}, "a", "0", "", "").Elems[0]
 	},
 	"handed on": func(l *teller) resp.Value {
 		l.acquire("z", "1000", "w", "1", "")
-		l.run(acquireScript, []string{lockKey, fenceKey}, "a", "25", "w", "id00000000000009", "0", "P1", "5000", "100", l.publish())
+		l.run(scripts.Acquire, []string{lockKey, fenceKey}, "a", "25", "w", "id00000000000009", "0", "P1", "5000", "100", l.publish())
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(releaseScript, []string{lockKey, fenceKey}, "z", "", "id00000000000008", "P1", l.publish())
+		return l.run(scripts.Release, []string{lockKey, fenceKey}, "z", "", "id00000000000008", "P1", l.publish())
 	},
 }
 
@@ -47,7 +48,7 @@ var leases = map[string]func(l *teller) resp.Value{
 func (l *teller) acquire(token, lease, mode, n, meta string) resp.Value {
 	l.t.Helper()
 	args := []string{token, lease, mode, "id0000000000000" + n, "0", "", "", "", l.publish(), "", meta}
-	return whole(l.run(acquireScript, []string{lockKey, fenceKey}, args...), args)
+	return whole(l.run(scripts.Acquire, []string{lockKey, fenceKey}, args...), args)
 }
 
 // free says that another token gets the lock.

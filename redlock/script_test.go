@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
 )
 
 // teller runs lines such as "acquire a id1 w 1000" on one lock and shows the
@@ -26,7 +27,7 @@ const (
 	fenceKey = "lock:fence:{job}"
 )
 
-func (l *teller) run(script Script, keys []string, args ...string) resp.Value {
+func (l *teller) run(script scripts.Script, keys []string, args ...string) resp.Value {
 	l.t.Helper()
 	reply, err := l.c.do(eval(script, keys, args...))
 	if err != nil {
@@ -88,14 +89,14 @@ func (l *teller) tell(line string) string {
 		if len(w) > 8 {
 			args = append(args, w[8], "", "")
 		}
-		return l.show(whole(l.run(acquireScript, both, args...), args))
+		return l.show(whole(l.run(scripts.Acquire, both, args...), args))
 	case "release": // token id [fence [proxy]]
 		fence := opt(3, "")
 		if strings.HasPrefix(fence, "F") {
 			n, _ := strconv.Atoi(fence[1:])
 			fence = strconv.FormatInt(l.fences[n-1], 10)
 		}
-		return l.show(l.run(releaseScript, both, w[1], fence, w[2], opt(4, "me"), l.publish()))
+		return l.show(l.run(scripts.Release, both, w[1], fence, w[2], opt(4, "me"), l.publish()))
 	case "churn": // how many come one after the other, and leave
 		n, _ := strconv.Atoi(w[1])
 		for i := range n {
@@ -104,22 +105,22 @@ func (l *teller) tell(line string) string {
 		}
 		return ""
 	case "cancel": // token id [proxy]
-		return l.show(l.run(cancelScript, both, w[1], w[2], opt(3, "me"), l.publish()))
+		return l.show(l.run(scripts.Cancel, both, w[1], w[2], opt(3, "me"), l.publish()))
 	case "keep": // token lease keeper
-		return l.show(l.run(keepScript, both[:1], w[1], w[2], "", w[3]))
+		return l.show(l.run(scripts.Keep, both[:1], w[1], w[2], "", w[3]))
 	case "detach": // token keeper [proxy]
-		return l.show(l.run(detachScript, both, w[1], w[2], opt(3, "me"), l.publish()))
+		return l.show(l.run(scripts.Detach, both, w[1], w[2], opt(3, "me"), l.publish()))
 	case "break": // [proxy]
-		return l.show(l.run(breakScript, both, opt(1, "me"), l.publish()))
+		return l.show(l.run(scripts.Break, both, opt(1, "me"), l.publish()))
 	case "renew": // token lease [fence [keeper]]
 		fence := opt(3, "")
 		if strings.HasPrefix(fence, "F") {
 			n, _ := strconv.Atoi(fence[1:])
 			fence = strconv.FormatInt(l.fences[n-1], 10)
 		}
-		return l.show(l.run(renewScript, both[:1], w[1], w[2], fence, opt(4, "")))
+		return l.show(l.run(scripts.Renew, both[:1], w[1], w[2], fence, opt(4, "")))
 	case "check": // token
-		l.run(inspectScript, both[:1], w[1])
+		l.run(scripts.Inspect, both[:1], w[1])
 		return ""
 	case "ttl":
 		return l.show(l.s.ask("PTTL", lockKey))
@@ -986,7 +987,7 @@ func near(got, want string) bool {
 }
 
 // eval is the EVALSHA of script.
-func eval(script Script, keys []string, args ...string) []byte {
+func eval(script scripts.Script, keys []string, args ...string) []byte {
 	words := append([]string{"EVALSHA", script.SHA, strconv.Itoa(len(keys))}, keys...)
 	return resp.AppendCommandStrings(nil, append(words, args...)...)
 }

@@ -9,6 +9,7 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock/scripts"
 )
 
 // Upstream reaches the Redis that keeps the locks. Safe for concurrent use.
@@ -104,7 +105,7 @@ func (e *single) acquireRequest(a *Acquire) (slot int, req []byte) {
 	args := 12
 	switch {
 	case !more && a.Wait <= 0 && a.Mode == Write: // most of them
-		slot, c := e.names.eval(&acquireScript, a.Name, 5)
+		slot, c := e.names.eval(&scripts.Acquire, a.Name, 5)
 		c.asked(a)
 		return slot, c.req
 	case !more:
@@ -113,7 +114,7 @@ func (e *single) acquireRequest(a *Acquire) (slot int, req []byte) {
 	if a.Wait > 0 && a.w == nil {
 		a.w = e.queues.expect(a, e.names.place(a.Name))
 	}
-	slot, c := e.names.eval(&acquireScript, a.Name, args)
+	slot, c := e.names.eval(&scripts.Acquire, a.Name, args)
 	c.asked(a)
 	if a.Wait > 0 {
 		c.text(e.names.id)
@@ -189,7 +190,7 @@ func (e *single) release(by Caller, r *Release, to Releaser) {
 
 // releaseRequest may be sent again; each call makes another request.
 func (e *single) releaseRequest(r *Release) (slot int, req []byte) {
-	slot, c := e.names.eval(&releaseScript, r.Name, 6)
+	slot, c := e.names.eval(&scripts.Release, r.Name, 6)
 	c.released(e.names, r)
 	e.frees(&c)
 	return slot, c.req
@@ -220,7 +221,7 @@ func (e *single) renewRequest(r *Renew) (slot int, req []byte) {
 	if r.Keeper != "" {
 		args = 4
 	}
-	slot, c := e.names.eval(&renewScript, r.Name, args)
+	slot, c := e.names.eval(&scripts.Renew, r.Name, args)
 	c.renewed(e.names, r)
 	if r.Keeper != "" {
 		c.text(r.Keeper)
@@ -248,7 +249,7 @@ func (e *single) breakSome(by Caller, slot int, req []byte, broken bool, then fu
 }
 
 func (e *single) breakRequest(name string) (slot int, req []byte) {
-	slot, c := e.names.eval(&breakScript, name, 4)
+	slot, c := e.names.eval(&scripts.Break, name, 4)
 	e.frees(&c)
 	id := e.names.ids.next()
 	c.bytes(id[:])
@@ -306,7 +307,7 @@ func (e *single) keep(ctx context.Context, slot int, batch []question) ([]int64,
 
 // detach implements engine.
 func (e *single) detach(ctx context.Context, h holdName, keeper string) error {
-	slot, c := e.names.eval(&detachScript, h.name, 5)
+	slot, c := e.names.eval(&scripts.Detach, h.name, 5)
 	c.owner(h.token)
 	c.text(keeper)
 	e.frees(&c)

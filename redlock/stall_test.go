@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"lockproxy/internal/slot"
+	"lockproxy/redlock/scripts"
 )
 
 // stalled is a script in which the server stands still for a time before the first occurrence of code.
-func stalled(t *testing.T, s Script, code string, d time.Duration) string {
+func stalled(t *testing.T, s scripts.Script, code string, d time.Duration) string {
 	t.Helper()
 	before, after, ok := strings.Cut(s.Source, code)
 	if !ok {
@@ -36,17 +37,17 @@ func TestServerStandsStillInAScript(t *testing.T) {
 		return text(s.ask("EVAL", source, "2", lockKey, fence, token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""))
 	}
 	for _, code := range []string{"redis.call('DEL', key)", "redis.call('HSET', key, 'v', '1', 'o', owner"} {
-		source := stalled(t, acquireScript, code, 150*time.Millisecond)
+		source := stalled(t, scripts.Acquire, code, 150*time.Millisecond)
 		s.ask("DEL", lockKey)
-		acquire(acquireScript.Source, "a", "60000", newID())
+		acquire(scripts.Acquire.Source, "a", "60000", newID())
 		s.ask("PEXPIRE", lockKey, "50")
 		if got := acquire(source, "b", "200", newID()); strings.Contains(got, "LOCKTYPE") {
 			t.Errorf("before %s: %s", code, got)
 		}
 	}
-	source := stalled(t, acquireScript, "local left = redis.call('PTTL', key)", 150*time.Millisecond)
+	source := stalled(t, scripts.Acquire, "local left = redis.call('PTTL', key)", 150*time.Millisecond)
 	s.ask("DEL", lockKey)
-	got := acquire(acquireScript.Source, "a", "5000", newID())
+	got := acquire(scripts.Acquire.Source, "a", "5000", newID())
 	ends := time.Now().Add(5 * time.Second)
 	if !strings.HasPrefix(got, "1") {
 		t.Fatal(got)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"lockproxy/redlock/scripts"
 )
 
 // Confirm waits until a.Sync replicas of the lock's master have the grant g that a was
@@ -51,7 +53,7 @@ var errLeaseOver = errors.New("the lease is over")
 func (e *single) confirm(ctx context.Context, a *Acquire, g Grant) (left time.Duration, acked int, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, g.TTL, errLeaseOver)
 	defer cancel()
-	slot, c := e.names.eval(&confirmScript, a.Name, 2)
+	slot, c := e.names.eval(&scripts.Confirm, a.Name, 2)
 	c.owner(a.Token)
 	c.text(optional(g.Fence))
 	began := time.Now()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"lockproxy/redlock/scripts"
 )
 
 // undoTimeout bounds one attempt to take something back.
@@ -47,7 +49,7 @@ func (e *single) undoOnce(a *Acquire) error {
 
 // cancelRequest is the command that takes back what a has made.
 func (e *single) cancelRequest(a *Acquire) (slot int, req []byte) {
-	slot, c := e.names.eval(&cancelScript, a.Name, 5)
+	slot, c := e.names.eval(&scripts.Cancel, a.Name, 5)
 	c.owner(a.Token)
 	c.text(a.ID)
 	e.frees(&c)

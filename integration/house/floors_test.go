@@ -41,9 +41,10 @@ var floors = map[string]string{
 	// commandstest is for tests of these packages alone.
 	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds cluster redlock internal",
 
-	"cluster":  "internal",
-	"redlock":  "internal",
-	"internal": "internal",
+	"cluster":         "internal",
+	"redlock":         "redlock/scripts internal",
+	"redlock/scripts": "",
+	"internal":        "internal",
 }
 
 // Each room imports only those below it; cluster and redlock do not know each other.

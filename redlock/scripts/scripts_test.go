@@ -1,4 +1,4 @@
-package redlock
+package scripts
 
 import (
 	"io/fs"
@@ -16,7 +16,7 @@ import (
 func TestNamesOfScripts(t *testing.T) {
 	library := []string{"redis", "string", "table", "math", "tonumber", "tostring", "type", "pairs", "ipairs", "unpack", "select"}
 	whole := map[string]bool{}
-	for _, s := range Scripts() {
+	for _, s := range All() {
 		whole[s.Name+".lua"] = true
 		used, made := globals(t, s.Name, s.Source)
 		for _, name := range used {
@@ -29,6 +29,8 @@ func TestNamesOfScripts(t *testing.T) {
 		}
 	}
 	files, err := fs.Glob(sources, "*.lua")
+	parts_, _ := fs.Glob(sources, "parts/*.lua")
+	files = append(files, parts_...)
 	if err != nil {
 		t.Fatal(err)
 	}
