@@ -1,9 +1,38 @@
-// Package commands says what each command means: how it is routed, which keys
-// it has, what the proxy answers itself, and the lock verbs.
+// Package commands knows what each command means: where it goes, which keys it has, what MULTI, CLIENT PAUSE,
+// MONITOR and the rules of users make of it. What single commands do is in packages beside each other, which
+// stand on this one:
 //
-// It stands below proxy (which owns connections) and above cluster and redlock.
+//	              routes        all rules of routing
+//	    /    /      |     \     \
+//	connection server scan script pubsub clusterview   lock
+//	    \    \      |     /     /                      /
+//	             commands       Command, Table, Call, Actions
+//	              /    \
+//	          holds    merge
 //
-//	args --> Table.Lookup --> *Command --> Route: forward, split, fan out, or Run here
+// It stands below proxy, which owns the connections of clients, and above cluster and redlock, which reach
+// Redis.
+//
+// A command is one value, a Command, and nothing about it is known by its name anywhere else. It comes of the
+// upstream's reply to COMMAND (describe.go), of a Row that says what is special about it, or it is a verb of
+// lockproxy's own (package lock). A Table holds all of them; there is a new one when the upstream has others.
+//
+// The path of a command:
+//
+//	args --> Table.Resolve --> *Command --> Route
+//	                                         ByKeys    sent to the master of its slot, Command.Slot
+//	                                         Split     Command.CutBySlot; the replies: Command.Merge
+//	                                         AllNodes  sent to every master; the replies: Command.Merge
+//	                                         Local     Command.Run, with a Call
+//
+// Run is called on the loop of the client and must not block. It answers through the Actions of its Call, at
+// once or when a node has answered:
+//
+//	func clientID(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.ID)) }
+//
+//	c.Ask(cluster.ToSlot(slot), request, commands.Asking{}, func(reply []byte) []byte { return reply })
+//
+// What has to wait is a Task, on a goroutine of its own.
 package commands
 
 import "lockproxy/commands/merge"

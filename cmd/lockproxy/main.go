@@ -1,14 +1,28 @@
-// Command lockproxy stands between Redis clients and a Redis Cluster, a Sentinel
-// group or one Redis, and adds verbs that take and free distributed locks.
+// Command lockproxy stands between Redis clients and a Redis Cluster, a Sentinel group or one Redis, and adds
+// verbs that take and free distributed locks.
 //
-// This package is the program around the data plane:
+// This package is the program around the data plane. It is the top floor: only here are flags, environment
+// and files read.
 //
 //	flags, environment, file --> load --> check --> Values --> Config (CONFIG GET, SET)
 //	                                                  |
 //	             signals --> program.run: admin HTTP, upstream, listeners ... drain
 //
-// It is the top floor: only here are flags, environment and files read. The
-// settings are the options of packages proxy and cluster; wire.go makes the data plane of them.
+// A setting is one row of settings.go: its name, help, what is allowed, and the field of the options that it
+// sets. The options are those of the packages that they are for (values.go), which also have the defaults.
+//
+//	{Name: "maxclients", ..., live: true,
+//		in: func(v *Values) value { return number{&v.Proxy.MaxClients, 1, 1_000_000} }}
+//
+// Of that row come the flag --maxclients, the variable LOCKPROXY_MAXCLIENTS, the line of a file, --help, the
+// table in docs/settings.md, and CONFIG GET. With live, CONFIG SET changes the options of the running server.
+//
+// The life of the process is program.run:
+//
+//	settings --> admin HTTP, which says "starting" --> connect: upstream, RedLock masters, proxy.New
+//	         --> listeners --> SIGTERM --> Drain within drain-timeout --> exit
+//
+// wire.go makes the data plane of the settings; metrics.go shows its numbers, proxy.Stats, to Prometheus.
 package main
 
 import (

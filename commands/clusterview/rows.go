@@ -1,3 +1,7 @@
+// Package clusterview has CLUSTER, as a node would answer it whose cluster are the proxies (cluster-mode).
+// The nodes of the upstream are never told of.
+//
+//	Rows --> inCluster(clusterSlots) --> peers: the announced proxies, each with a share of the slots
 package clusterview
 
 import "lockproxy/commands"

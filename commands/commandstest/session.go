@@ -1,3 +1,8 @@
+// Package commandstest is a session for tests of commands: it implements commands.Actions over masters that
+// are functions.
+//
+//	f := commandstest.New(t, func(args []string) string { return "+OK\r\n" })
+//	got := f.Do("CLIENT GETNAME")
 package commandstest
 
 import (
@@ -359,8 +364,9 @@ func SampleVerbs() []*commands.Command {
 			Docs: &commands.Docs{Summary: "Tells of locks", Since: "0.1.0", Group: "lock"},
 			Subs: map[string]*commands.Command{
 				"info": {Name: "lockctl|info", Arity: 3, Flags: commands.ReadOnly | commands.LockVerb,
-					Keys: []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}, Route: commands.Local,
-					Run: run,
+					Keys:  []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}},
+					Route: commands.Local,
+					Run:   run,
 					Docs: &commands.Docs{Summary: "Tells of one lock", Since: "0.1.0", Group: "lock",
 						Arguments: []commands.Argument{{Name: "key", Type: "key"}}}},
 				"stats": {Name: "lockctl|stats", Arity: 2, Flags: commands.LockVerb, Route: commands.Refused,

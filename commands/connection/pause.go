@@ -31,7 +31,8 @@ func clientPause(c *commands.Call) {
 		c.Reply(resp.ErrorLine("ERR timeout is negative"))
 		return
 	}
-	var until time.Time                                                   // one that is over widens a pause that is there, and begins none
+	// A time that is over widens a pause that is there, and begins none.
+	var until time.Time
 	if now := time.Now(); ms > 0 && ms <= math.MaxInt64-now.UnixMilli() { // above, Redis wraps around
 		until = now.Add(time.Duration(min(ms, int64(longestPause/time.Millisecond))) * time.Millisecond)
 	}

@@ -1,3 +1,9 @@
+// Package connection has the commands that concern the connection which they come over, and other clients:
+// HELLO, AUTH, SELECT, CLIENT, MULTI and its like, MONITOR.
+//
+//	Rows --> clientKill(Call) --> Call.Clients().Each --> each client, on its own loop --> the reply
+//
+// What they change is in commands.Client, and the session in package proxy acts on it.
 package connection
 
 import "lockproxy/commands"

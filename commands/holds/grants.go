@@ -1,3 +1,10 @@
+// Package holds is what one connection knows of its locks: the tokens that it was granted, so that people
+// need not type them (Grants), and the holds that are kept alive for as long as it lives (Keepalives). A
+// commands.Client has both; package lock uses them.
+//
+//	LOCK job KEEPALIVE --> granted --> Grants.Remember, Keepalives.Open().Keep
+//	UNLOCK job         --> Grants.Token
+//	connection closed  --> Keepalives.Close: all are released
 package holds
 
 import (

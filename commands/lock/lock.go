@@ -1,3 +1,17 @@
+// Package lock has the verbs of lockproxy's own: LOCK, RLOCK, WLOCK, UNLOCK, RENEW and LOCKCTL. Each is a
+// file that makes one commands.Command: its arguments as COMMAND DOCS tells them, the rights that it takes,
+// which of its arguments are secrets, and what it does.
+//
+//	Verbs --> lockVerb --> lock(Call) --> arguments.parse --> Lockers.of: the engine of that lock
+//	                                                              |
+//	    the client's reply <-- acquisition.Acquired <-- redlock.Locker.Acquire, on the loop
+//	                                  | others hold it, and WAIT was given
+//	                                  v
+//	                           Call.Task: redlock.Locker.Wait, on a goroutine
+//
+// What a connection knows of its locks is in package holds: the tokens that it was granted, and the holds
+// that it keeps alive. Options of all verbs are one table (args.go); which verb takes which, its Docs say,
+// and the syntax line of errors is made of these.
 package lock
 
 import (

@@ -99,7 +99,8 @@ func TestLockSyntax(t *testing.T) {
 					t.Errorf("%s reached Redis: %q", tt.command, s.Sent)
 				}
 			}
-			if got := commandstest.Readable(s.Do("LOCKCTL INFO job")); !strings.HasPrefix(got, "*[state free") {
+			if got := commandstest.Readable(s.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
+				"*[state free") {
 				t.Error(got)
 			}
 		})

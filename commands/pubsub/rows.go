@@ -1,3 +1,8 @@
+// Package pubsub has SUBSCRIBE, PUBLISH and PUBSUB. The proxy is one subscriber at a node for all its
+// clients; PUBSUB and PUBLISH count the clients, and not the proxy.
+//
+//	Rows --> subscribe(Call) --> Call.Subscriptions().Subscribe
+//	         numSub(Call)    --> AskAll --> the nodes' numbers, Census: less the proxy, plus its clients
 package pubsub
 
 import (

@@ -1,5 +1,7 @@
 // Package routes is the whole table of routing: the rules that stand beside the code of commands, and those
-// that need no code, in plain.go.
+// that need no code, in plain.go. It is the one place that knows all packages of commands.
+//
+//	connection.Rows, server.Rows ... plain --> NewTable(COMMAND of the upstream, verbs) --> commands.Table
 package routes
 
 import (

@@ -1,3 +1,10 @@
+// Package scan has SCAN over several masters, with a cursor of one number and no state at the proxy, and
+// RANDOMKEY.
+//
+//	Rows --> scan(Call) --> parseScanCursor --> byNode: a page of one master | bySlot: a page of one slot
+//	                                        --> the next cursor
+//
+// Each key that is there all the time is seen, also when slots move and masters fail meanwhile (scan.go).
 package scan
 
 import "lockproxy/commands"

@@ -1,3 +1,7 @@
+// Package script has EVAL, SCRIPT and FUNCTION. The sources that clients use are kept in commands.Scripts, so
+// that a node which has lost one is given it again.
+//
+//	Rows --> eval(Call) --> Scripts.Add --> the master of the keys, or of the key that the source names
 package script
 
 import (

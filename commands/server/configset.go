@@ -139,7 +139,8 @@ func (ch *change) takeBack(refused []byte, refuser int) {
 			for _, elem := range v.Elems {
 				words = append(words, elem.Text())
 			}
-			actions.AskAll(resp.AppendCommandStrings(nil, words...), commands.Asking{Resend: true, Always: true},
+			actions.AskAll(resp.AppendCommandStrings(nil, words...),
+				commands.Asking{Resend: true, Always: true},
 				func(int, [][]byte) []byte { return refused })
 			return nil
 		})

@@ -1,3 +1,8 @@
+// Package server has the commands that ask a server as a whole: COMMAND, CONFIG, INFO, ACL, SLOWLOG, LATENCY,
+// MEMORY, DEBUG. All masters are asked, the proxy adds what it has done itself, and the client sees one
+// server.
+//
+//	Rows --> info(Call) --> AskAll: INFO --> mergeInfo --> the proxy's own lines over it --> the reply
 package server
 
 import (

@@ -1,4 +1,7 @@
-// Package glob matches patterns as Redis does: * ? [a-c] [^x] and \ before any of them.
+// Package glob matches patterns as Redis does: * ? [a-c] [^x] and \ before any of them, without recursion and
+// in a bounded time, whatever the pattern is:
+//
+//	glob.Match([]byte("lock:*"), []byte("lock:job"))
 package glob
 
 import "bytes"

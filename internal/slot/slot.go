@@ -1,4 +1,7 @@
-// Package slot computes the hash slot of a key, as Redis Cluster does.
+// Package slot computes the hash slot of a key, as Redis Cluster does (Redis Cluster specification, hash
+// tags):
+//
+//	{user}:1 --> user --> CRC16 --> 0 ... Count-1
 package slot
 
 import (
