@@ -109,7 +109,12 @@ func (a actions) AskParts(parts []commands.Part, o commands.Asking, merge comman
 	for i := range parts {
 		parts[i].Place = i
 	}
-	x := &spread{gather: newGather(s, len(parts), merge), list: &partList{made: parts}, mode: s.Mode(), resend: o.Resend}
+	x := &spread{
+		gather: newGather(s, len(parts), merge),
+		list:   &partList{made: parts},
+		mode:   s.Mode(),
+		resend: o.Resend,
+	}
 	x.begin()
 }
 

@@ -76,8 +76,8 @@ func (q *answers) Answered() uint32 { return q.head - 1 }
 // Oldest implements client.Answers.
 func (q *answers) Oldest() (tag uint32, any bool) { return q.head, q.len() > 0 }
 
-// Touched implements client.Answers: an invalidation that comes now must not overtake that command, for it may be
-// about what its answer says. If there is none it is a command that is answered.
+// Touched implements client.Answers: an invalidation that comes now must not overtake that command, for it
+// may be about what its answer says. If there is none it is a command that is answered.
 func (q *answers) Touched() (tag uint32, latest bool) {
 	for tag = q.tail; tag != q.head; tag-- {
 		if a := q.at(tag - 1); a.started || a.done || a.touched {

@@ -8,9 +8,9 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file has a node say where the keys of a command are (COMMAND GETKEYS), which only Redis itself can find.
-// Later commands of the client wait meanwhile, so that none overtakes it. A goroutine makes a long request, and
-// looks at a long answer.
+// This file has a node say where the keys of a command are (COMMAND GETKEYS), which only Redis itself can
+// find. Later commands of the client wait meanwhile, so that none overtakes it. A goroutine makes a long
+// request, and looks at a long answer.
 
 // askKeys has a node say where the keys of a command are, and has it go on then.
 func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
@@ -32,8 +32,8 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 	})
 }
 
-// FindSlot implements transaction.Proxy: it finds the slot of the keys of the current command. ask sends a request to a node, and has its reply
-// come to what it is given.
+// FindSlot implements transaction.Proxy: it finds the slot of the keys of the current command. ask sends a
+// request to a node, and has its reply come to what it is given.
 func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
 	found func(slot int, err error) []byte) {
 	s := r.s
@@ -46,7 +46,11 @@ func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 			}
 			var slot int
 			var err error
-			client.Apart(s, func() { slot, err = slotOfKeys(reply) }, func() []byte { return found(slot, err) })
+			client.Apart(
+				s,
+				func() { slot, err = slotOfKeys(reply) },
+				func() []byte { return found(slot, err) },
+			)
 			return nil
 		})
 	}

@@ -59,8 +59,8 @@ func TestBlockServed(t *testing.T) {
 	})
 }
 
-// TestBlockInItsTurn: a command that blocks runs when all before it are answered, and nothing behind it runs before
-// it is.
+// TestBlockInItsTurn: a command that blocks runs when all before it are answered, and nothing behind it runs
+// before it is.
 func TestBlockInItsTurn(t *testing.T) {
 	inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
 		a, b := n.connect(), n.connect()
@@ -198,8 +198,8 @@ func TestBlockMoves(t *testing.T) {
 	})
 }
 
-// TestBlockLost: a connection that is lost before the command is written does no harm. Afterwards only what reads is asked
-// again.
+// TestBlockLost: a connection that is lost before the command is written does no harm. Afterwards only what
+// reads is asked again.
 func TestBlockLost(t *testing.T) {
 	const unknown = ": the connection was lost after the command was sent: it may or may not have run: "
 	inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
@@ -300,7 +300,8 @@ func TestBlockBounded(t *testing.T) {
 	})
 }
 
-// TestBlockShare: whoever blocks over many connections leaves places for others, and is told why it has to wait.
+// TestBlockShare: whoever blocks over many connections leaves places for others, and is told why it has to
+// wait.
 func TestBlockShare(t *testing.T) {
 	inBlockBubble(t, 3, Options{MaxOwn: 16}, func(n *blockNodes) {
 		var clients []*testClient
@@ -343,7 +344,8 @@ func TestBlockOverdue(t *testing.T) {
 	})
 }
 
-// TestBlockDrained: when the proxy ends, clients that block are answered, and nothing that was taken for them is lost.
+// TestBlockDrained: when the proxy ends, clients that block are answered, and nothing that was taken for them
+// is lost.
 func TestBlockDrained(t *testing.T) {
 	const draining = "-TRYAGAIN lockproxy is shutting down: ask another one, or later\r\n"
 	inBlockBubble(t, 3, Options{MaxOwn: 3}, func(n *blockNodes) {

@@ -34,7 +34,11 @@ func (c clients) Connected(id int64) bool {
 }
 
 // Each implements commands.Clients.
-func (c clients) Each(ids []int64, visit func(p *commands.Peer) []byte, then func(seen []commands.Seen) []byte) {
+func (c clients) Each(
+	ids []int64,
+	visit func(p *commands.Peer) []byte,
+	then func(seen []commands.Seen) []byte,
+) {
 	s := c.s
 	s.AnswerLater(client.ByProxy)
 	s.SetHold(client.HoldOrder)

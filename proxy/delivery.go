@@ -42,7 +42,8 @@ func (d *deliveries) prove() {
 }
 
 // end takes back what the client surely did not get, now that the connection of s has ended with err. When in
-// doubt nothing is taken back: a grant that nobody uses costs one lease, one that is given twice may cost data.
+// doubt nothing is taken back: a grant that nobody uses costs one lease, one that is given twice may cost
+// data.
 func (d *deliveries) end(s *session, err error) {
 	acked, known, final := s.conn.Acknowledged()
 	broken := known && err != io.EOF && err != net.ErrClosed

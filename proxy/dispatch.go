@@ -28,7 +28,8 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 		s.SetHold(client.HoldOrder)
 		return false
 	}
-	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining && s.attempts.MustWait(s, s.w.server.addresses) {
+	if cmd.Flags&commands.NoAuth != 0 && refusal == nil && logsIn(cmd, args) && !s.draining &&
+		s.attempts.MustWait(s, s.w.server.addresses) {
 		return false
 	}
 	if refusal != nil && r.awaitsTable(cmd) {
@@ -209,7 +210,9 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 	switch {
 	case cmd.Merge != nil && s.own.User() != nil:
-		r.Judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) { s.blocking.WaitForReplicas(cmd, raw, timeout) })
+		r.Judge(cmd, args, raw, func(cmd *commands.Command, _ [][]byte, raw []byte) {
+			s.blocking.WaitForReplicas(cmd, raw, timeout)
+		})
 		return
 	case cmd.Merge != nil:
 		s.blocking.WaitForReplicas(cmd, raw, timeout)
@@ -263,7 +266,8 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 	call := &s.w.call
 	*call = commands.Call{
 		Command: cmd, Args: args, Raw: raw,
-		Client: &s.Client, Table: s.w.table, Server: whole{s.w.server}, Place: r.placeOf(cmd), Actions: actions{s},
+		Client: &s.Client, Table: s.w.table, Server: whole{s.w.server}, Place: r.placeOf(cmd),
+		Actions: actions{s},
 	}
 	s.running = true
 	if s.w.slow < 0 || s.w.slow >= briefly {

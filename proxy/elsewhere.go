@@ -5,8 +5,8 @@ import (
 	"lockproxy/commands"
 )
 
-// elsewhere is what a command may ask of the session that one node has run in a transaction, and that the other
-// masters are to run now.
+// elsewhere is what a command may ask of the session that one node has run in a transaction, and that the
+// other masters are to run now.
 type elsewhere struct {
 	executionActions
 	a *execution

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What all masters are to run has its place in the transaction at the node of its keys, and runs at the others
-// behind it, in the same order.
+// What all masters are to run has its place in the transaction at the node of its keys, and runs at the
+// others behind it, in the same order.
 func TestQueuedForAllMasters(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 		c := r.connect()

@@ -158,7 +158,29 @@ func (w *worker) readOn() {
 
 func (w *worker) logEviction(s *session) {
 	u := s.memoryOf()
-	w.server.o.Log.Warn("client closed: maxmemory-clients",
-		"client", s.Addr, "name", s.Name, "user", client.PartyOf(&s.Client).User, "bytes", u.sum(), "input", u.input, "output", u.output, "replies", u.replies, "transaction", u.transaction,
-		"subscriptions", u.subscriptions, "commands", u.commands, "locks", u.locks)
+	w.server.o.Log.Warn(
+		"client closed: maxmemory-clients",
+		"client",
+		s.Addr,
+		"name",
+		s.Name,
+		"user",
+		client.PartyOf(&s.Client).User,
+		"bytes",
+		u.sum(),
+		"input",
+		u.input,
+		"output",
+		u.output,
+		"replies",
+		u.replies,
+		"transaction",
+		u.transaction,
+		"subscriptions",
+		u.subscriptions,
+		"commands",
+		u.commands,
+		"locks",
+		u.locks,
+	)
 }

@@ -13,8 +13,8 @@ import (
 	"lockproxy/proxy/login"
 )
 
-// TestFailedHandshakes proves that any number of failed TLS handshakes makes a line or two, that all are counted, and
-// that one which does not go on is ended.
+// TestFailedHandshakes proves that any number of failed TLS handshakes makes a line or two, that all are
+// counted, and that one which does not go on is ended.
 func TestFailedHandshakes(t *testing.T) {
 	var out textLog
 	o := Options{

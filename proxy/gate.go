@@ -12,11 +12,16 @@ import (
 // stands, the upstream is asked about before the proxy does it. Nothing is remembered, so new rules hold from
 // the next command on.
 //
-//	router.run, transaction.dispatch, execution.call --> judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
+//	router.Run, transactions, execution.call --> Judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
 
 // Judge asks whether the client's user may run cmd, the current command, and has goOn run it then. Later
 // commands of the client wait meanwhile.
-func (r *router) Judge(cmd *commands.Command, args [][]byte, raw []byte, goOn func(cmd *commands.Command, args [][]byte, raw []byte)) {
+func (r *router) Judge(
+	cmd *commands.Command,
+	args [][]byte,
+	raw []byte,
+	goOn func(cmd *commands.Command, args [][]byte, raw []byte),
+) {
 	s := r.s
 	if lacks := s.w.roster.lacks; lacks != "" {
 		r.denied(commands.Verdict{Refusal: commands.Unable(lacks), Lacks: lacks})
@@ -58,7 +63,8 @@ type inquiry struct {
 
 // Prepare makes the requests.
 func (q *inquiry) prepare() {
-	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil { // others have used the buffer of those that were read
+	// Others have used the buffer of those that were read.
+	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil {
 		return
 	}
 	q.rights = q.cmd.Rights(q.args)
@@ -67,8 +73,8 @@ func (q *inquiry) prepare() {
 	}
 }
 
-// Request sends the requests, and has then conclude from the replies, or returns the answer to the command. Large
-// ones go over a connection that ends with them.
+// Request sends the requests, and has then conclude from the replies, or returns the answer to the command.
+// Large ones go over a connection that ends with them.
 func (q *inquiry) ask(then commands.Merge) []byte {
 	s := q.s
 	if s.gone || q.err != nil {

@@ -63,8 +63,8 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// A transaction that has queued what is denied runs nothing, and what is allowed when it is queued is judged again when
-// it runs.
+// A transaction that has queued what is denied runs nothing, and what is allowed when it is queued is judged
+// again when it runs.
 func TestGateInTransactions(t *testing.T) {
 	var forbid string
 	allowed := func(user, command string) string {
@@ -204,8 +204,8 @@ func TestProxyMayNotAsk(t *testing.T) {
 	})
 }
 
-// A client that is closed while a node is asked where the keys of its command are leaves nothing that would go on as the
-// proxy.
+// A client that is closed while a node is asked where the keys of its command are leaves nothing that would
+// go on as the proxy.
 func TestNothingGoesOnAsTheProxy(t *testing.T) {
 	var slow chan struct{}
 	answer := usersNode(everything)

@@ -7,10 +7,11 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file is commands of more than cluster.MaxShared bytes. They go over connections that their client has for itself,
-// so that nobody waits behind them, and a node that finds one too large closes no connection but its client's.
+// This file is commands of more than cluster.MaxShared bytes. They go over connections that their client has
+// for itself, so that nobody waits behind them, and a node that finds one too large closes no connection but
+// its client's.
 //
-//	readCommands --> largeCommands.turn --> session.mode --> Private --> node
+//	readCommands --> largeCommands.turn --> session.Mode --> Private --> node
 //
 // A client that tracks, or is a user of the upstream, has connections of its own for all that it sends.
 
@@ -31,8 +32,8 @@ func (l *largeCommands) own() *cluster.Private {
 	return nil
 }
 
-// turn has the next command, large or not, go over the connections that are right for it. It reports false as long as
-// that must wait for the answers to earlier ones.
+// turn has the next command, large or not, go over the connections that are right for it. It reports false as
+// long as that must wait for the answers to earlier ones.
 func (l *largeCommands) turn(s *session, large bool) bool {
 	switch {
 	case large && (s.own.Set() != nil || s.tx.IsOpen()): // it has connections of its own already
@@ -90,7 +91,8 @@ func (l *largeCommands) fits(s *session) bool {
 	return is.Proto == s.Proto && is.DB == s.DB
 }
 
-// largeOwner is a session as the owner of these connections. Nothing is asked for over them that would send pushes.
+// largeOwner is a session as the owner of these connections. Nothing is asked for over them that would send
+// pushes.
 type largeOwner struct{ s *session }
 
 // Push implements cluster.PrivateOwner.

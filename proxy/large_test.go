@@ -13,8 +13,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// inLargeBubble runs test before two nodes that tell what they get by length. For each connection seen has the kinds of
-// commands that came over it: "own" after CLIENT ID, which none that is shared is asked.
+// inLargeBubble runs test before two nodes that tell what they get by length. For each connection seen has
+// the kinds of commands that came over it: "own" after CLIENT ID, which none that is shared is asked.
 func inLargeBubble(t *testing.T, o Options, test func(r *rig, seen func() string)) {
 	inBubble(t, 2, o, echo, func(r *rig) {
 		var mu sync.Mutex
@@ -46,8 +46,8 @@ func inLargeBubble(t *testing.T, o Options, test func(r *rig, seen func() string
 
 var largeValue = strings.Repeat("v", cluster.MaxShared)
 
-// A large command goes over a connection that no other client uses, keeps its place among the commands of its client,
-// and the connection is closed when it is not needed any more.
+// A large command goes over a connection that no other client uses, keeps its place among the commands of its
+// client, and the connection is closed when it is not needed any more.
 func TestLargeCommandsApart(t *testing.T) {
 	inLargeBubble(t, Options{}, func(r *rig, seen func() string) {
 		c, other := r.connect(), r.connect()
@@ -91,7 +91,8 @@ func TestLimitsAreLearnt(t *testing.T) {
 	})
 }
 
-// Where no connection is to be had, the client is told so in time, and the connection that clients share is not taken.
+// Where no connection is to be had, the client is told so in time, and the connection that clients share is
+// not taken.
 func TestNoPlaceForLargeCommands(t *testing.T) {
 	inLargeBubble(t, Options{MaxOwn: 1, Pipes: cluster.PipeOptions{Budget: time.Second}}, func(r *rig, seen func() string) {
 		blocked := r.connect()

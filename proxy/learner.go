@@ -17,8 +17,8 @@ const tableRefresh = time.Minute
 // maxFirstPause is the longest pause between two attempts to learn the commands at the start.
 const maxFirstPause = time.Second
 
-// learner makes the table of commands from what the upstream has, at the start and whenever that has changed. Safe
-// for concurrent use.
+// learner makes the table of commands from what the upstream has, at the start and whenever that has changed.
+// Safe for concurrent use.
 type learner struct {
 	s     *Server
 	verbs []*commands.Command // of the proxy's own
@@ -92,6 +92,10 @@ func (l *learner) again() {
 	ctx, cancel := context.WithTimeout(l.s.ctx, relearnLimit)
 	defer cancel()
 	if err := l.learn(ctx); err != nil && l.s.ctx.Err() == nil {
-		l.s.o.Log.Warn("the upstream's commands could not be learned for a command that is unknown", "err", err)
+		l.s.o.Log.Warn(
+			"the upstream's commands could not be learned for a command that is unknown",
+			"err",
+			err,
+		)
 	}
 }

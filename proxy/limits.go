@@ -9,9 +9,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// commandLimits are the limits of one command: those that are set, lowered to what the masters of the upstream
-// take, so that a command which they would close the connection for is refused before it is sent. Safe for
-// concurrent use.
+// commandLimits are the limits of one command: those that are set, lowered to what the masters of the
+// upstream take, so that a command which they would close the connection for is refused before it is sent.
+// Safe for concurrent use.
 type commandLimits struct {
 	now atomic.Pointer[limits]
 
@@ -36,7 +36,13 @@ func (c *commandLimits) learn(learnt cluster.Limits, log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if learnt != c.learnt {
-		log.Info("limits of the upstream", "proto-max-bulk-len", learnt.Bulk, "client-query-buffer-limit", learnt.Buffer)
+		log.Info(
+			"limits of the upstream",
+			"proto-max-bulk-len",
+			learnt.Bulk,
+			"client-query-buffer-limit",
+			learnt.Buffer,
+		)
 	}
 	c.learnt = learnt
 	c.apply()

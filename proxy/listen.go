@@ -111,7 +111,9 @@ func (s *Server) Admit(nc net.Conn) {
 	}
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		idle := s.now.Load().KeepAlive
-		tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: idle > 0, Idle: idle, Interval: max(idle/3, time.Second), Count: 3})
+		tcp.SetKeepAliveConfig(
+			net.KeepAliveConfig{Enable: idle > 0, Idle: idle, Interval: max(idle/3, time.Second), Count: 3},
+		)
 	}
 	if !s.enter() {
 		s.clients.Add(-1)

@@ -145,7 +145,8 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 	})
 }
 
-// took has a client send lines in one piece and read as many replies, and returns them and how long that took.
+// took has a client send lines in one piece and read as many replies, and returns them and how long that
+// took.
 func (c *testClient) took(lines ...string) (replies []string, took time.Duration) {
 	c.Helper()
 	began := time.Now()
@@ -172,8 +173,8 @@ func (c *testClient) took(lines ...string) (replies []string, took time.Duration
 	return replies, time.Since(began)
 }
 
-// What a client asks of independent masters for different locks in one piece takes as long as one of them, and
-// the answers come in order.
+// What a client asks of independent masters for different locks in one piece takes as long as one of them,
+// and the answers come in order.
 func TestPipelinedRedlock(t *testing.T) {
 	withFarMasters(t, 2*time.Millisecond, func(r *rig) {
 		c := r.connect()
@@ -204,8 +205,8 @@ func TestPipelinedRedlock(t *testing.T) {
 	})
 }
 
-// What a client asks for one lock in one piece is done in that order, by whatever name the lock goes, and what
-// asks for no certain lock comes behind all of it.
+// What a client asks for one lock in one piece is done in that order, by whatever name the lock goes, and
+// what asks for no certain lock comes behind all of it.
 func TestPipelinedRedlockInOrder(t *testing.T) {
 	withFarMasters(t, 2*time.Millisecond, func(r *rig) {
 		c := r.connect()

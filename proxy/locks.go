@@ -105,7 +105,12 @@ type lockUpstream struct {
 }
 
 // Subscribe implements redlock.Upstream.
-func (u lockUpstream) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (func(), error) {
+func (u lockUpstream) Subscribe(
+	ctx context.Context,
+	slot int,
+	channel string,
+	notify func(subscription.Event),
+) (func(), error) {
 	return u.topics.Subscribe(ctx, slot, channel, notify)
 }
 

@@ -22,8 +22,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// lockNodes are two nodes on sockets that compare each request for a lock with what a client meant. They lose scripts,
-// are slow, and cut connections, so that requests are sent again.
+// lockNodes are two nodes on sockets that compare each request for a lock with what a client meant. They lose
+// scripts, are slow, and cut connections, so that requests are sent again.
 type lockNodes struct {
 	*loopback
 	t     *testing.T
@@ -141,9 +141,9 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 	return ":1\r\n"
 }
 
-// Each request for a lock that reaches a node is one that a client meant: its keys, its fence, its token and its meta
-// belong together, however many are under way, and however often they are sent again; and nothing else writes
-// keys of locks.
+// Each request for a lock that reaches a node is one that a client meant: its keys, its fence, its token and
+// its meta belong together, however many are under way, and however often they are sent again; and nothing
+// else writes keys of locks.
 func TestLocksAreSentAsMeant(t *testing.T) {
 	n := newLockNodes(t)
 	s, err := New(t.Context(), Options{Upstream: n, PubSub: n, Loops: 2})

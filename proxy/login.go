@@ -130,7 +130,8 @@ func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusa
 		ses.attempts.Reset()
 		return
 	}
-	if !bytes.HasPrefix(refusal, []byte("-WRONGPASS")) && !bytes.HasPrefix(refusal, []byte("-ERR invalid password")) {
+	if !bytes.HasPrefix(refusal, []byte("-WRONGPASS")) &&
+		!bytes.HasPrefix(refusal, []byte("-ERR invalid password")) {
 		return // it says nothing about the password
 	}
 	now := time.Now()
@@ -147,7 +148,8 @@ func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusa
 // shown.
 func (v whole) shownUser(user string) string {
 	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }
-	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) || v.CheckAuth([]byte("default"), []byte(user)) {
+	if len(user) > maxShownUser || strings.ContainsFunc(user, unfit) ||
+		v.CheckAuth([]byte("default"), []byte(user)) {
 		return "(not shown)"
 	}
 	return user

@@ -26,7 +26,8 @@ const maxUnseen = 1 << 20
 
 var monitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 
-// monitor is one client's side of MONITOR: that it is in it, and what others in it are to see of its commands.
+// monitor is one client's side of MONITOR: that it is in it, and what others in it are to see of its
+// commands.
 type monitor struct {
 	h      host
 	unseen []byte // commands of its transaction, which are shown when EXEC runs them
@@ -35,7 +36,8 @@ type monitor struct {
 // Monitor implements commands.Connection.
 func (c connection) Monitor(reply []byte) { c.s.monitor.start(reply) }
 
-// start is MONITOR. From the reply on no command is missed: by then each loop knows that somebody listens here.
+// start is MONITOR. From the reply on no command is missed: by then each loop knows that somebody listens
+// here.
 func (m *monitor) start(reply []byte) {
 	w, tag := m.h.worker(), m.h.CurrentTag()
 	onEach(m.h, func(other *worker) { other.listen(w.index, 1) }, func() {

@@ -36,7 +36,12 @@ type Upstream interface {
 type PubSub interface {
 	pubsub.Upstream
 	// Subscribe listens on a channel of slot until cancel is called.
-	Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error)
+	Subscribe(
+		ctx context.Context,
+		slot int,
+		channel string,
+		notify func(subscription.Event),
+	) (cancel func(), err error)
 }
 
 // Options configure a Server. Zero values mean those of DefaultOptions; Upstream is
@@ -50,7 +55,7 @@ type Options struct {
 	UsersOnly    bool                // clients must AUTH as users of the upstream; Password is ""
 	MaxClients   int                 // connected at a time
 	IdleTimeout  time.Duration       // a client silent for so long is closed; 0: never
-	AuthTimeout  time.Duration       // a client that must authenticate and has not after so long is closed; 0: never
+	AuthTimeout  time.Duration       // who must authenticate and has not after so long is closed; 0: never
 	KeepAlive    time.Duration       // TCP keep-alive; negative: never
 	Limits       resp.Limits         // of one command
 	Output       OutputLimits        // of what waits for one client
@@ -62,7 +67,7 @@ type Options struct {
 	Locks        redlock.Options
 	Redlock      Redlock               // what locks RedLock has; the zero value: none
 	ClusterMode  bool                  // looks like a Redis Cluster to its clients
-	Announce     []string              // host:port of the proxies that then share the slots, itself first; none: where clients reach it
+	Announce     []string              // host:port of the proxies that share the slots, itself first; none: its own
 	ReplicaReads commands.ReplicaReads // whose reads go to replicas
 	LockNames    int                   // locks that LOCKCTL STATS counts one by one; 0: none
 	Refused      []string              // commands that are refused by name, "container|sub" for a subcommand

@@ -12,7 +12,8 @@ const (
 	crowded = 256 << 10
 )
 
-// output is what waits for one client: what is going to be written, and what waits for its turn among the answers.
+// output is what waits for one client: what is going to be written, and what waits for its turn among the
+// answers.
 type output struct {
 	s          *session
 	buf        loop.Buffer
@@ -118,7 +119,8 @@ func (s *session) Wrote(n int) {
 	s.out.deliveries.written += uint64(n)
 	s.active = s.w.loop.Now()
 	s.w.bytesOut.Add(uint64(n))
-	if s.hold&client.HoldOutput != 0 && s.out.waiting() < outputLow && (s.Authenticated || s.out.waiting() < strangerUnread/2) {
+	if s.hold&client.HoldOutput != 0 && s.out.waiting() < outputLow &&
+		(s.Authenticated || s.out.waiting() < strangerUnread/2) {
 		s.ClearHold(client.HoldOutput)
 	}
 	if len(s.w.full) > 0 {

@@ -104,7 +104,15 @@ func (w *worker) closeFull(s *session, waiting int) {
 		class, n = "pubsub", &o.closedPubSub
 	}
 	n.Add(1)
-	w.server.o.Log.Warn("client closed: client-output-buffer-limit", "client", s.Addr, "class", class, "bytes", waiting)
+	w.server.o.Log.Warn(
+		"client closed: client-output-buffer-limit",
+		"client",
+		s.Addr,
+		"class",
+		class,
+		"bytes",
+		waiting,
+	)
 	s.conn.Close()
 }
 

@@ -126,8 +126,8 @@ func TestHeldClientsLeave(t *testing.T) {
 	})
 }
 
-// Without the password nothing is held, and nothing is run. With it a pause of all commands can be ended, also by
-// somebody who connects while it lasts.
+// Without the password nothing is held, and nothing is run. With it a pause of all commands can be ended,
+// also by somebody who connects while it lasts.
 func TestPauseAndPassword(t *testing.T) {
 	inBubble(t, 1, Options{Password: "x"}, echo, func(r *rig) {
 		a, b := r.connect(), r.connect()

@@ -16,9 +16,9 @@ func (s *session) Push(tag uint32, message func(proto int) []byte) {
 	}
 }
 
-// PushMessage gives the client a message behind the answer to the command by which it listens, and says whether
-// that is answered: before, the message would be taken for the answer to an earlier command. told: it was
-// answered before. message is a reply of RESP2; its first byte may be changed, but if it is larger than
+// PushMessage gives the client a message behind the answer to the command by which it listens, and says
+// whether that is answered: before, the message would be taken for the answer to an earlier command. told: it
+// was answered before. message is a reply of RESP2; its first byte may be changed, but if it is larger than
 // loop.Shared nobody may write to it.
 func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	kind := replyKinds[s.Proto]

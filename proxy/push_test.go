@@ -113,8 +113,8 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 	})
 }
 
-// A client that ends its connection lets go of what it kept alive. When the proxy closes the connection, or is
-// shut down, the client goes on with what it holds, through another connection. R18
+// A client that ends its connection lets go of what it kept alive. When the proxy closes the connection, or
+// is shut down, the client goes on with what it holds, through another connection. R18
 func TestEndOfConnectionLetsGo(t *testing.T) {
 	detach := ""
 	for _, script := range redlock.Scripts() {
@@ -176,7 +176,8 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 	}
 }
 
-// Who keeps a lock alive works under it, and is not idle however long nothing is said; who has given it back is.
+// Who keeps a lock alive works under it, and is not idle however long nothing is said; who has given it back
+// is.
 func TestWhoKeepsALockIsNotIdle(t *testing.T) {
 	renews := func(node int, command string) string {
 		if args := strings.Fields(command); args[0] == "EVALSHA" && args[2] == "1" {

@@ -5,8 +5,9 @@ import (
 	"lockproxy/commands"
 )
 
-// read sends a command that reads keys of slot to a replica, or where there is none, to the master. What a replica says
-// may be older than what the client has written; the replies come in the order of the commands all the same.
+// read sends a command that reads keys of slot to a replica, or where there is none, to the master. What a
+// replica says may be older than what the client has written; the replies come in the order of the commands
+// all the same.
 func (r *router) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
 	s := r.s
 	readers := cluster.ReplicasFirst

@@ -195,6 +195,10 @@ func (h *hearing) Detour(uint32) {}
 // logLack logs, once, that the proxy's own user cannot ask what other users may do.
 func (r *roster) logLack(right string) {
 	if r.w.server.unable.CompareAndSwap(false, true) {
-		r.w.server.o.Log.Error("the proxy's user at the upstream lacks a right that it needs to serve other users", "right", "+"+right)
+		r.w.server.o.Log.Error(
+			"the proxy's user at the upstream lacks a right that it needs to serve other users",
+			"right",
+			"+"+right,
+		)
 	}
 }

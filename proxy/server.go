@@ -81,7 +81,8 @@ type Server struct {
 func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
-		o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream, scripts: commands.NewScripts(o.ScriptCache),
+		o: o, started: time.Now(), runID: newRunID(), upstream: o.Upstream,
+		scripts:   commands.NewScripts(o.ScriptCache),
 		addresses: login.NewAddresses(),
 	}
 	s.books = books{s: s, errors: make(map[string]uint64)}
@@ -136,8 +137,18 @@ func (s *Server) startLoops() error {
 				return err
 			}
 		}
-		w := &worker{server: s, index: i, loop: l, sessions: make(map[*session]struct{}), full: make(map[*session]time.Time), crowded: s.o.Output.crowded(), byName: make(map[string]*counter),
-			blocked: make(map[int64]*session), unknown: make(strangers), slow: slowDefault}
+		w := &worker{
+			server:   s,
+			index:    i,
+			loop:     l,
+			sessions: make(map[*session]struct{}),
+			full:     make(map[*session]time.Time),
+			crowded:  s.o.Output.crowded(),
+			byName:   make(map[string]*counter),
+			blocked:  make(map[int64]*session),
+			unknown:  make(strangers),
+			slow:     slowDefault,
+		}
 		w.hub = pubsub.NewHub(l, s.topics, s.o.Pipes.Budget, w.late)
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)

@@ -138,7 +138,13 @@ func (s *session) Fail(tag uint32, err error) {
 	a := s.answers.at(tag)
 	if a.shown() && tag == s.answers.head && !s.gone {
 		// Half a reply is with the client: nothing sound can follow it.
-		s.w.server.o.Log.Warn("client closed: its reply was cut off by the node", "client", s.Addr, "err", err)
+		s.w.server.o.Log.Warn(
+			"client closed: its reply was cut off by the node",
+			"client",
+			s.Addr,
+			"err",
+			err,
+		)
 		s.conn.Close()
 	}
 	s.out.held -= a.size()

@@ -29,8 +29,8 @@ func (c connection) SetReplies(r commands.Replies) {
 // Reset implements commands.Connection.
 func (c connection) Reset() { c.s.resetState() }
 
-// resetState is the one place where what a connection has besides commands.Client is undone, for RESET and when
-// the connection is closed.
+// resetState is the one place where what a connection has besides commands.Client is undone, for RESET and
+// when the connection is closed.
 func (s *session) resetState() {
 	if s.silence == silentAlways && !s.gone {
 		s.answers.at(s.current).silent = false

@@ -116,14 +116,21 @@ func (s *slowSeenAs) mayBe(e commands.SlowEntry) bool {
 		return false
 	}
 	command := strings.ToLower(string(e.Args[0]))
-	return s.command == command || len(e.Args) > 1 && s.command == command+"|"+strings.ToLower(string(e.Args[1]))
+	return s.command == command ||
+		len(e.Args) > 1 && s.command == command+"|"+strings.ToLower(string(e.Args[1]))
 }
 
 // note remembers whose command took long.
 func (l *slowLog) note(s *session, a *answer, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen[l.next%slowSeen] = slowSeenAs{a.counter.name, s.Addr, s.Name, s.w.loop.Now().Unix(), took.Microseconds()}
+	l.seen[l.next%slowSeen] = slowSeenAs{
+		a.counter.name,
+		s.Addr,
+		s.Name,
+		s.w.loop.Now().Unix(),
+		took.Microseconds(),
+	}
 	l.next++
 }
 

@@ -7,8 +7,8 @@ import (
 	"lockproxy/commands"
 )
 
-// TestWhose proves that slow commands find their clients: by what they are and how long they took, and of those that
-// are alike the newest first.
+// TestWhose proves that slow commands find their clients: by what they are and how long they took, and of
+// those that are alike the newest first.
 func TestWhose(t *testing.T) {
 	var l slowLog
 	for _, s := range []slowSeenAs{
@@ -48,7 +48,8 @@ func TestWhose(t *testing.T) {
 	}
 }
 
-// TestSlowlogResetInTransaction proves that SLOWLOG RESET behind MULTI empties the proxy's log, too, once it runs.
+// TestSlowlogResetInTransaction proves that SLOWLOG RESET behind MULTI empties the proxy's log, too, once it
+// runs.
 func TestSlowlogResetInTransaction(t *testing.T) {
 	inTxBubble(t, 1, Options{}, func(r *rig, n *txNodes) {
 		c := r.connect()

@@ -40,8 +40,11 @@ func (s *Server) Stats() Stats {
 		GivenUp: s.pipeStats.GivenUp.Load(),
 		Masters: s.locks.health(),
 	}
-	st.ClosedFull = map[string]uint64{"normal": s.outputs.closedNormal.Load(), "pubsub": s.outputs.closedPubSub.Load(),
-		"unauthenticated": s.outputs.closedStrangers.Load()}
+	st.ClosedFull = map[string]uint64{
+		"normal":          s.outputs.closedNormal.Load(),
+		"pubsub":          s.outputs.closedPubSub.Load(),
+		"unauthenticated": s.outputs.closedStrangers.Load(),
+	}
 	st.ScriptBytes = s.scripts.Bytes()
 	st.AuthTimeouts = s.authTimeouts.Load()
 	st.AuthFailures = s.failures.Totals()
@@ -96,10 +99,11 @@ func (s *Server) shared() commands.Stats {
 
 // subscriptions counts what clients listen to, by kind, and the messages that they were given.
 func (s *Server) subscriptions() (now map[string]int64, messages uint64) {
+	kinds := []string{cluster.Classic: "channel", cluster.Pattern: "pattern", cluster.Shard: "shard"}
 	now = make(map[string]int64)
 	for _, w := range s.workers {
 		taken, given := w.hub.Counts()
-		for kind, name := range []string{cluster.Classic: "channel", cluster.Pattern: "pattern", cluster.Shard: "shard"} {
+		for kind, name := range kinds {
 			now[name] += taken[kind]
 		}
 		messages += given

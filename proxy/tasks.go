@@ -34,7 +34,11 @@ type taskHost interface {
 
 // Start is Task for a task that has its answer made on the loop, by the function that it returns. That runs
 // also when the client has gone. post brings it to the loop.
-func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost func()) {
+func (t *tasks) Start(
+	task func(ctx context.Context) (end func() []byte),
+	post func(func()) bool,
+	lost func(),
+) {
 	t.h.AnswerLater(client.ByProxy)
 	server := t.h.worker().server
 	if t.ctx == nil {
@@ -87,8 +91,8 @@ func (t *tasks) end(why error) {
 	}
 }
 
-// unblock ends the wait for a lock as CLIENT UNBLOCK does, and says whether there was one that somebody else had
-// not ended.
+// unblock ends the wait for a lock as CLIENT UNBLOCK does, and says whether there was one that somebody else
+// had not ended.
 func (t *tasks) unblock(withError bool) bool {
 	if t.cancel == nil {
 		return false
@@ -109,7 +113,8 @@ func (t *tasks) waitForLock() {
 	t.h.SetBlocked(true)
 }
 
-// waitedForLock notes the end of such a task, and makes its reply that of CLIENT UNBLOCK if that has ended it.
+// waitedForLock notes the end of such a task, and makes its reply that of CLIENT UNBLOCK if that has ended
+// it.
 func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
 	if t.lockWaits--; t.lockWaits == 0 {
 		t.h.SetBlocked(false)

@@ -124,7 +124,8 @@ func TestInvalidationBehindAnswers(t *testing.T) {
 	})
 }
 
-// The commands of a client that tracks are redirected and asked again as those of others, over connections that track too.
+// The commands of a client that tracks are redirected and asked again as those of others, over connections
+// that track too.
 func TestTrackedCommandsAreRedirected(t *testing.T) {
 	here, there, tries := keyAt(1, 2, 0), keyAt(2, 2, 0), 0
 	var r *rig
@@ -170,7 +171,8 @@ func TestTrackedCommandsAreRedirected(t *testing.T) {
 	})
 }
 
-// When a connection is lost the client is told that all it knows is old; reads are asked again, writes are not.
+// When a connection is lost the client is told that all it knows is old; reads are asked again, writes are
+// not.
 func TestTrackedConnectionIsLost(t *testing.T) {
 	cuts := 0
 	inBubble(t, 1, Options{}, trackingNode(func(_ int, command string) string {
@@ -219,7 +221,8 @@ func TestTrackedSlotMoves(t *testing.T) {
 	})
 }
 
-// CLIENT CACHING stands in front of the command behind it, wherever that goes and however often, and of no other.
+// CLIENT CACHING stands in front of the command behind it, wherever that goes and however often, and of no
+// other.
 func TestCaching(t *testing.T) {
 	key, cut := keyAt(2, 2, 0), true
 	inBubble(t, 2, Options{}, trackingNode(func(_ int, command string) string {
@@ -268,7 +271,8 @@ func TestTrackingRefused(t *testing.T) {
 	}
 }
 
-// Invalidations for another client reach it in its protocol, and if it is gone the client that redirects learns that.
+// Invalidations for another client reach it in its protocol, and if it is gone the client that redirects
+// learns that.
 func TestTrackingRedirect(t *testing.T) {
 	inBubble(t, 1, Options{}, trackingNode(func(_ int, command string) string { return "$1\r\nv\r\n" }), func(r *rig) {
 		source := r.connect()
@@ -340,8 +344,8 @@ func TestTrackingEnds(t *testing.T) {
 	}
 }
 
-// In broadcasting mode each master is listened to from the answer on; one that is lost is listened to again, and until then
-// anything may have changed.
+// In broadcasting mode each master is listened to from the answer on; one that is lost is listened to again,
+// and until then anything may have changed.
 func TestTrackingBroadcast(t *testing.T) {
 	inBubble(t, 3, Options{}, trackingNode(func(_ int, command string) string {
 		if command == "GET cut" {

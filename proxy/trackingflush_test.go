@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Of a command that all masters run, and that empties them, the client hears once, behind its answer; what it reads
-// later has it hear again.
+// Of a command that all masters run, and that empties them, the client hears once, behind its answer; what it
+// reads later has it hear again.
 func TestFlushIsToldOnce(t *testing.T) {
 	node := trackingNode(func(_ int, command string) string {
 		if strings.HasPrefix(command, "FLUSH") {

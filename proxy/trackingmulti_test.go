@@ -37,7 +37,8 @@ func (r *rig) commandsAt(node string) string {
 	return strings.Join(at, ", ")
 }
 
-// CLIENT CACHING holds for the transaction that begins behind it, at whichever node that is queued, and for no other.
+// CLIENT CACHING holds for the transaction that begins behind it, at whichever node that is queued, and for
+// no other.
 func TestCachingTransaction(t *testing.T) {
 	key := keyAt(1, 2, 0)
 	for _, tt := range []struct{ options, caching, redirect, want, queued, told string }{
@@ -97,7 +98,8 @@ func TestTrackedTransactionIsLeftAlone(t *testing.T) {
 	})
 }
 
-// A client that has given WATCH waits over a second connection, which does not track: it is told to forget what it read.
+// A client that has given WATCH waits over a second connection, which does not track: it is told to forget
+// what it read.
 func TestBlockingReadBesideWatch(t *testing.T) {
 	inBubble(t, 1, Options{}, trackingNode(func(_ int, command string) string {
 		if strings.HasPrefix(command, "XREAD") {

@@ -205,8 +205,8 @@ func TestRefusedInATransaction(t *testing.T) {
 	})
 }
 
-// A key of another node than the one that was asked first, for want of a key, takes the transaction there. What was
-// wrong stays wrong.
+// A key of another node than the one that was asked first, for want of a key, takes the transaction there.
+// What was wrong stays wrong.
 func TestTransactionFindsItsNode(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 		for i, key := range []string{"foo", "bar", "k"} {

@@ -55,7 +55,8 @@ func TestClientUnblock(t *testing.T) {
 	}
 }
 
-// TestClientUnblockElsewhere ends waits that are not with a node: for earlier commands, for a place, for a node, for a lock.
+// TestClientUnblockElsewhere ends waits that are not with a node: for earlier commands, for a place, for a
+// node, for a lock.
 func TestClientUnblockElsewhere(t *testing.T) {
 	inBlockBubble(t, 1, Options{MaxOwn: 1}, func(n *blockNodes) {
 		a, b, c := n.connect(), n.connect(), n.connect()
@@ -233,7 +234,8 @@ func TestUnblockTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// A client that has ended its side of the connection, and does not read, waits for nothing that could be ended.
+// A client that has ended its side of the connection, and does not read, waits for nothing that could be
+// ended.
 func TestUnblockOfAHalfClosedWait(t *testing.T) {
 	inBlockBubble(t, 1, Options{}, func(n *blockNodes) {
 		big := fmt.Sprintf("$%d\r\n%s\r\n", 1<<20, strings.Repeat("x", 1<<20))

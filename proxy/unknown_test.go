@@ -55,7 +55,8 @@ func inLoadingBubble(t *testing.T, test func(r *rig, u *loads)) {
 
 const unknownFoo = "-ERR unknown command 'XCLIENT', with args beginning with: 'REPLY' 'SKIP' \r\n"
 
-// What the upstream does not tell of is sent to no node, however it comes, and answered in the words of Redis.
+// What the upstream does not tell of is sent to no node, however it comes, and answered in the words of
+// Redis.
 func TestUnknownCommandIsNotSent(t *testing.T) {
 	inLoadingBubble(t, func(r *rig, u *loads) {
 		c := r.connect()
@@ -85,8 +86,8 @@ func TestCommandOfANewModule(t *testing.T) {
 	})
 }
 
-// The upstream is not asked more often than once a second, nobody waits for it for longer than a second, and its
-// silence costs no command that is known.
+// The upstream is not asked more often than once a second, nobody waits for it for longer than a second, and
+// its silence costs no command that is known.
 func TestUnknownCommandsDoNotFlood(t *testing.T) {
 	inLoadingBubble(t, func(r *rig, u *loads) {
 		clients := []*testClient{r.connect(), r.connect(), r.connect()}

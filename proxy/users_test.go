@@ -13,8 +13,8 @@ import (
 // ownNode is added to the number of a node where a client's own connections lead.
 const ownNode = 10
 
-// inUsersBubble is inBubble for clients that must be users of the upstream. Nodes 1 to 9 serve what the proxy asks as
-// itself, those above what users ask over connections of their own.
+// inUsersBubble is inBubble for clients that must be users of the upstream. Nodes 1 to 9 serve what the proxy
+// asks as itself, those above what users ask over connections of their own.
 func inUsersBubble(t *testing.T, nodes int, answer func(node int, command string) string, test func(r *rig)) {
 	inBubble(t, nodes, Options{UsersOnly: true}, answer, func(r *rig) {
 		r.as = func(node int, m cluster.DialMode, _ bool) (int, error) {
@@ -91,8 +91,8 @@ func TestUserRefused(t *testing.T) {
 	})
 }
 
-// TestUserGoneInsideExec proves that a transaction whose user is deleted while EXEC runs is answered once, and ends nothing
-// but the client's rights.
+// TestUserGoneInsideExec proves that a transaction whose user is deleted while EXEC runs is answered once,
+// and ends nothing but the client's rights.
 func TestUserGoneInsideExec(t *testing.T) {
 	var gone atomic.Bool
 	node := usersNode(func(user, command string) string {

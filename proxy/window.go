@@ -1,13 +1,13 @@
 package proxy
 
 const (
-	// firstWindow is how many commands of a client may be on their way at first. How large their replies are is
-	// not known before they come, and a client that reads none of them has all of them kept.
+	// firstWindow is how many commands of a client may be on their way at first. How large their replies are
+	// is not known before they come, and a client that reads none of them has all of them kept.
 	firstWindow = 16
 	// lastWindow is how small the window gets for replies that pile up.
 	lastWindow = 16
-	// largeReply is from what size on a reply makes the window smaller at once, so that no more than windowBytes
-	// of such replies are on their way.
+	// largeReply is from what size on a reply makes the window smaller at once, so that no more than
+	// windowBytes of such replies are on their way.
 	largeReply  = 64 << 10
 	windowBytes = 4 << 20
 )

@@ -134,5 +134,6 @@ func (w *worker) tidy() {
 // idles says that nothing but the client's own silence keeps it from sending a command, and that it keeps
 // no lock alive: who works under a lock has nothing to say meanwhile.
 func idles(s *session) bool {
-	return s.answers.len() == 0 && s.hold&client.HoldPause == 0 && !s.Subscribed() && !s.Monitoring && !s.Keepalives.Any()
+	return s.answers.len() == 0 && s.hold&client.HoldPause == 0 && !s.Subscribed() && !s.Monitoring &&
+		!s.Keepalives.Any()
 }

@@ -69,7 +69,12 @@ const (
 
 // Block has the client wait in a command that blocks on the master of slot.
 func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
-	b := &block{req: client.Lasting(raw), readOnly: cmd.Flags&commands.ReadOnly != 0, slot: slot, timeout: timeout}
+	b := &block{
+		req:      client.Lasting(raw),
+		readOnly: cmd.Flags&commands.ReadOnly != 0,
+		slot:     slot,
+		timeout:  timeout,
+	}
 	b.bytes = len(raw)
 	b.caching = k.own.Precedes()
 	k.start(&b.call, b)

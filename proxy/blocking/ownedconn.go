@@ -23,8 +23,8 @@ func (l *ownedConn) giveBack() {
 	}
 }
 
-// unblock has the node end the command that blocks on the connection. ended is told, at once or later, whether
-// it did.
+// unblock has the node end the command that blocks on the connection. ended is told, at once or later,
+// whether it did.
 func (l *ownedConn) unblock(pipes *cluster.Pipes, withError bool, ended func(bool)) {
 	if l.ClientID() == 0 {
 		ended(false)

@@ -106,7 +106,8 @@ func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
 	p.reply = nil
 	switch failed := reply[0] == '-' || reply[0] == '!'; {
 	case tag == markTag && failed && p.marksElsewhere(reply):
-	case tag == versionTag && failed && !bytes.HasPrefix(reply, []byte("-NOPERM")): // no Redis, but like an old one
+	case tag == versionTag && failed && !bytes.HasPrefix(reply, []byte("-NOPERM")):
+		// No Redis, but like an old one.
 		p.wait()
 	case failed:
 		p.letGo()

@@ -22,7 +22,9 @@ func (b *block) Fail(tag uint32, err error) {
 	b.setSent(false)
 	written := tag == b.tagOf(commandTag) && errors.Is(err, cluster.ErrUnknownOutcome)
 	switch {
-	case written && (b.passed || !b.readOnly || b.timeout.Fresh), errors.Is(err, cluster.ErrNoPlace), errors.Is(err, cluster.ErrMode):
+	case written && (b.passed || !b.readOnly || b.timeout.Fresh),
+		errors.Is(err, cluster.ErrNoPlace),
+		errors.Is(err, cluster.ErrMode):
 		b.fail(err)
 		return
 	case written:
@@ -93,5 +95,7 @@ func (b *block) giveUp(reply []byte, err error) {
 
 var (
 	unblockedWord = []byte("-UNBLOCKED ")
-	missedReply   = []byte("-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n")
+	missedReply   = []byte(
+		"-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n",
+	)
 )

@@ -1,19 +1,20 @@
 // Package blocking is commands in which a client waits at a node: BLPOP, XREAD BLOCK and their like, WAIT and
 // WAITAOF. (Waiting for locks is package redlock's.)
 //
-//	Waiter.Block            --> block:        its turn --> connect --> ask --> reply, to the client as it came
-//	                                                         ^           |
-//	                                                         +-- pause <-+  redirect, fail-over, no node
+//	Waiter.Block           --> block:       its turn --> connect --> ask --> reply, as it comes
+//	                                                       ^           |
+//	                                                       +-- pause <-+  redirect, fail-over, no node
 //
-//	Waiter.WaitForReplicas  --> replicaWait:  its turn --> each master that the client has written to --> the least
+//	Waiter.WaitForReplicas --> replicaWait: its turn --> each master that it has written to --> the least
 //
-// Each takes connections that nobody else uses meanwhile, and begins when all earlier commands of its client are
-// answered (Waiter.ItsTurn): until then what blocks could keep the answers of others. The client reads no further
-// command (client.HoldBlock).
+// Each takes connections that nobody else uses meanwhile, and begins when all earlier commands of its client
+// are answered (Waiter.ItsTurn): until then what blocks could keep the answers of others. The client reads no
+// further command (client.HoldBlock).
 //
-// It ends with the reply of the node. Earlier ends are CLIENT UNBLOCK, a client that leaves, a proxy that drains:
-// then the node is told, since an element that it takes off a list for a client that has gone is lost. What had no
-// effect is asked again with what is left of its time; what may have had one never is, unless it only reads.
+// It ends with the reply of the node. Earlier ends are CLIENT UNBLOCK, a client that leaves, a proxy that
+// drains: then the node is told, since an element that it takes off a list for a client that has gone is
+// lost. What had no effect is asked again with what is left of its time; what may have had one never is,
+// unless it only reads.
 package blocking
 
 import (
@@ -215,8 +216,8 @@ func (k *Waiter) Look(now time.Time) {
 	}
 }
 
-// Unblock ends the wait as CLIENT UNBLOCK does, if the command has begun. ended is told, at once or later, whether
-// it did.
+// Unblock ends the wait as CLIENT UNBLOCK does, if the command has begun. ended is told, at once or later,
+// whether it did.
 func (k *Waiter) Unblock(withError bool, ended func(bool)) (begun bool) {
 	if k.call == nil || !k.call.begun {
 		return false

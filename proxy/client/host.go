@@ -1,8 +1,9 @@
-// Package client is a client's connection as the features of the proxy see it, and the little that they share.
+// Package client is a client's connection as the features of the proxy see it, and the little that they
+// share.
 //
-// What a connection can do besides sending commands and getting replies (MULTI, SUBSCRIBE, BLPOP, CLIENT TRACKING,
-// MONITOR ...) stands in a package each beside this one. None of them knows the session, which package proxy
-// keeps: it is given a Host.
+// What a connection can do besides sending commands and getting replies (MULTI, SUBSCRIBE, BLPOP, CLIENT
+// TRACKING, MONITOR ...) stands in a package each beside this one. None of them knows the session, which
+// package proxy keeps: it is given a Host.
 //
 //	proxy: session -----------------------+
 //	   |        |                         | is a
@@ -83,8 +84,8 @@ type Answers interface {
 // Masters is how many masters the upstream of the client has now.
 func Masters(h Host) int { return len(h.Pipes().Topology().Masters) }
 
-// Apart has a goroutine run task for the current command of h, which then answers or has go on. Later commands of
-// the client wait for it.
+// Apart has a goroutine run task for the current command of h, which then answers or has go on. Later
+// commands of the client wait for it.
 func Apart(h Host, task func(), then func() []byte) {
 	h.Actions().Await(func(done func([]byte)) {
 		go func() { // ends by itself

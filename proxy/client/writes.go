@@ -21,7 +21,9 @@ type written struct {
 	synced    bool     // WAIT has said so: the next write is the first of others
 }
 
-var errReplaced = errors.New("a master that this connection wrote to has been replaced: what became of the writes is not known")
+var errReplaced = errors.New(
+	"a master that this connection wrote to has been replaced: what became of the writes is not known",
+)
 
 // Add notes that a command went over p which may change data; nil: it waits for a node. What a client's
 // commands change over other pipes must be noted too.

@@ -4,10 +4,10 @@
 //	     --> a user of the upstream: Queue.Enter ... a connection as that user ... Queue.Leave
 //	     --> wrong: Attempts.Failed, Addresses.Failed, and a line of Failures
 //
-// Each wrong password has the next attempt of its connection wait, and many of them all attempts from that address.
-// Who waits is not read; all others of the loop go on. The wait comes before the password is looked at, and is the
-// same for a right one: the time of the answer tells nothing. It is bounded, so clients that share an address with
-// one that guesses still get in.
+// Each wrong password has the next attempt of its connection wait, and many of them all attempts from that
+// address. Who waits is not read; all others of the loop go on. The wait comes before the password is looked
+// at, and is the same for a right one: the time of the answer tells nothing. It is bounded, so clients that
+// share an address with one that guesses still get in.
 //
 // What each client knows belongs to its loop (Attempts); all else is safe for concurrent use.
 package login
@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// FirstPause is how long a connection waits after its first wrong password. Each further one doubles it, up
-	// to MaxPause.
+	// FirstPause is how long a connection waits after its first wrong password. Each further one doubles it,
+	// up to MaxPause.
 	FirstPause = 100 * time.Millisecond
 	MaxPause   = 5 * time.Second
 	// freeFailures is how many wrong passwords of an address have no effect on its other connections.
@@ -119,8 +119,8 @@ func Origin(addr string) string {
 	return ip.String()
 }
 
-// MustWait says that an attempt of the client to authenticate is not looked at yet. It is given to dispatch again
-// in time.
+// MustWait says that an attempt of the client to authenticate is not looked at yet. It is given to dispatch
+// again in time.
 func (a *Attempts) MustWait(h client.Host, known *Addresses) bool {
 	now := time.Now()
 	if !a.held {

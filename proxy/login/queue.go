@@ -32,8 +32,8 @@ type origin struct {
 	queued  bool // it stands in turns
 }
 
-// Enter has start called when it is the turn of a client from there, maybe at once. start must not block, and leave
-// is to be called after it. false: too many wait.
+// Enter has start called when it is the turn of a client from there, maybe at once. start must not block, and
+// leave is to be called after it. false: too many wait.
 func (l *Queue) Enter(from string, start func()) bool {
 	l.mu.Lock()
 	if l.waiting >= maxWaiting {

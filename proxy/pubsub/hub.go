@@ -10,11 +10,12 @@
 // mailbox has messages that come on the goroutine of a node handed out on the loop, in their order: its limit
 // holds up that node when clients are slower, and never the loop.
 //
-// A message reaches a client behind the confirmation of its subscription, and those that are on their way come
-// before the confirmation of UNSUBSCRIBE: joining and leaving end behind the mailbox, where the messages are.
-// What is asked of thousands of topics at once takes several rounds of the loop (PerRound).
+// A message reaches a client behind the confirmation of its subscription, and those that are on their way
+// come before the confirmation of UNSUBSCRIBE: joining and leaving end behind the mailbox, where the messages
+// are. What is asked of thousands of topics at once takes several rounds of the loop (PerRound).
 //
-// The number that PUBLISH returns counts the proxy's clients one by one, although the node counts one connection.
+// The number that PUBLISH returns counts the proxy's clients one by one, although the node counts one
+// connection.
 package pubsub
 
 import (
@@ -30,7 +31,12 @@ import (
 // Upstream is what the clients' subscriptions need of the upstream.
 type Upstream interface {
 	// Join subscribes to topics for out.
-	Join(ctx context.Context, kind cluster.TopicKind, names []string, out cluster.Outlet) ([]*cluster.Topic, error)
+	Join(
+		ctx context.Context,
+		kind cluster.TopicKind,
+		names []string,
+		out cluster.Outlet,
+	) ([]*cluster.Topic, error)
 	// Leave ends that.
 	Leave(ctx context.Context, topics []*cluster.Topic, out cluster.Outlet)
 	// Concerned are the topics over which a message comes that is published on channel, if it takes no more
@@ -80,10 +86,16 @@ type subscription struct {
 	leaving bool   // its end has been asked for: it counts no more, and gets what is on its way
 }
 
-// NewHub is for the clients of l. Nodes have at least as long as budget to confirm what is asked of them. late says
-// that the round of the loop has taken long.
+// NewHub is for the clients of l. Nodes have at least as long as budget to confirm what is asked of them.
+// late says that the round of the loop has taken long.
 func NewHub(l *loop.Loop, upstream Upstream, budget time.Duration, late func() bool) *Hub {
-	h := &Hub{loop: l, upstream: upstream, budget: budget, late: late, listeners: make(map[*cluster.Topic]*listeners)}
+	h := &Hub{
+		loop:      l,
+		upstream:  upstream,
+		budget:    budget,
+		late:      late,
+		listeners: make(map[*cluster.Topic]*listeners),
+	}
 	h.box = newMailbox(l, h.hand)
 	return h
 }
@@ -184,8 +196,8 @@ func (h *Hub) release(topics []*cluster.Topic) {
 	go h.upstream.Leave(over, topics, h.box) // ends at once
 }
 
-// Counts are how many subscriptions its clients have, by kind, and how many messages they were given. It may be
-// called from any goroutine.
+// Counts are how many subscriptions its clients have, by kind, and how many messages they were given. It may
+// be called from any goroutine.
 func (h *Hub) Counts() (now [3]int64, messages uint64) {
 	for kind := range now {
 		now[kind] = h.taken[kind].Load()

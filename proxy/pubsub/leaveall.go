@@ -11,8 +11,8 @@ import (
 
 // This file is how a client that stays connected gives up thousands of subscriptions at once.
 
-// leaveAll is leave for all subscriptions of these kinds where they are many: each round of the loop deals with some
-// of them. left is called for each when it is given up, and end makes the answer then.
+// leaveAll is leave for all subscriptions of these kinds where they are many: each round of the loop deals
+// with some of them. left is called for each when it is given up, and end makes the answer then.
 func (l *Subscriber) leaveAll(kinds []cluster.TopicKind, left func(sub *subscription), end func() []byte) {
 	box := l.hub.box
 	l.tasks.Start(func(ctx context.Context) func() []byte {
@@ -86,8 +86,8 @@ func (l *Subscriber) leaveSoon(kind cluster.TopicKind, names []string) (topics [
 	return topics
 }
 
-// nextOnes are the next subscriptions that leaveAll gives up, the oldest of them first. From now on they do not
-// count.
+// nextOnes are the next subscriptions that leaveAll gives up, the oldest of them first. From now on they do
+// not count.
 func (l *Subscriber) nextOnes(kinds []cluster.TopicKind) (subs []*subscription, topics []*cluster.Topic) {
 	for _, kind := range kinds {
 		if l.has == nil {

@@ -15,7 +15,7 @@ import (
 // This file is how a client begins to listen: to some topics at once, and to thousands in many rounds of the
 // loop:
 //
-//	subscribe --> names --(rounds: which are new)--> Join --(rounds: subscriptions, confirmations)--> the answer
+//	Subscribe --> names --(rounds: which are new)--> Join --(rounds: confirmations)--> the answer
 //
 // What comes for a subscription meanwhile waits for the answer.
 

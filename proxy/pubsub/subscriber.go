@@ -26,8 +26,8 @@ type Subscriber struct {
 type Host interface {
 	client.Host
 	Reply(reply []byte)
-	// Speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are pushes,
-	// also in RESP2.
+	// Speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are
+	// pushes, also in RESP2.
 	Speak(tag uint32)
 	// PushMessage gives the client a message behind the answer to command tag.
 	PushMessage(message []byte, behind uint32, told bool) bool
@@ -37,8 +37,8 @@ type Host interface {
 
 // Starter has goroutines do something for a client.
 type Starter interface {
-	// start has a goroutine run task while no further command of the client is read. end makes the answer to the
-	// current command, when post has brought it to the loop.
+	// start has a goroutine run task while no further command of the client is read. end makes the answer to
+	// the current command, when post has brought it to the loop.
 	Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost func())
 }
 
@@ -75,11 +75,20 @@ type subscriptions struct {
 
 // The words of confirmations.
 var (
-	Subscribed   = [3]string{cluster.Classic: "subscribe", cluster.Pattern: "psubscribe", cluster.Shard: "ssubscribe"}
-	unsubscribed = [3]string{cluster.Classic: "unsubscribe", cluster.Pattern: "punsubscribe", cluster.Shard: "sunsubscribe"}
+	Subscribed = [3]string{
+		cluster.Classic: "subscribe",
+		cluster.Pattern: "psubscribe",
+		cluster.Shard:   "ssubscribe",
+	}
+	unsubscribed = [3]string{
+		cluster.Classic: "unsubscribe",
+		cluster.Pattern: "punsubscribe",
+		cluster.Shard:   "sunsubscribe",
+	}
 )
 
-// Unsubscribe implements commands.Subscriptions: it ends that the client listens to topics of these names, nil: to all of that kind.
+// Unsubscribe implements commands.Subscriptions: it ends that the client listens to topics of these names,
+// nil: to all of that kind.
 func (l *Subscriber) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 	tag := l.h.CurrentTag()
 	if names == nil && l.h.About().Topics[kind] > PerRound {
@@ -138,8 +147,13 @@ func (l *Subscriber) confirmUnsubscribed(out []byte, kind cluster.TopicKind, nam
 
 // End implements commands.Subscriptions.
 func (l *Subscriber) End(end func() []byte) {
-	if l.h.About().Topics[cluster.Classic]+l.h.About().Topics[cluster.Pattern]+l.h.About().Topics[cluster.Shard] > PerRound {
-		l.leaveAll([]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard}, func(*subscription) {}, end)
+	topics := l.h.About().Topics
+	if topics[cluster.Classic]+topics[cluster.Pattern]+topics[cluster.Shard] > PerRound {
+		l.leaveAll(
+			[]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard},
+			func(*subscription) {},
+			end,
+		)
 		return
 	}
 	var subs []*subscription

@@ -6,8 +6,8 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// Connections is the connections that a client has for itself as long as it tracks, or is a user of the upstream.
-// Their protocol and database follow those of the client, once its earlier commands are answered.
+// Connections is the connections that a client has for itself as long as it tracks, or is a user of the
+// upstream. Their protocol and database follow those of the client, once its earlier commands are answered.
 type Connections struct {
 	h   client.Host
 	set *cluster.Private // nil: shared ones serve it
@@ -38,8 +38,8 @@ type User struct {
 	Rules          string // that its client was last judged by; "": it is to be judged
 }
 
-// Home is the mode of connections for what the proxy asks by itself in database 0, as its own user: nothing of
-// that is the client's to judge.
+// Home is the mode of connections for what the proxy asks by itself in database 0, as its own user: nothing
+// of that is the client's to judge.
 func (p *Connections) Home() cluster.Mode {
 	if about := p.h.About(); about.DB != 0 || p.as != nil {
 		return cluster.Mode{Proto: about.Proto}
@@ -80,8 +80,8 @@ func (p *Connections) Become(as *User, set *cluster.Private) (before *cluster.Pr
 	return before
 }
 
-// Hello has HELLO, whose number is tag, answered when the connections speak the new protocol: a node drops what
-// it would push to one that speaks RESP2 still. The answer to tag is one without bytes.
+// Hello has HELLO, whose number is tag, answered when the connections speak the new protocol: a node drops
+// what it would push to one that speaks RESP2 still. The answer to tag is one without bytes.
 func (p *Connections) Hello(tag uint32) {
 	if p.set == nil || p.set.Mode() == p.h.Mode() { // nil: it is the default user again
 		p.h.Answer(tag, nil)

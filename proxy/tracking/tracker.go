@@ -1,18 +1,20 @@
-// Package tracking is the connections that a client has for itself, and CLIENT TRACKING, which needs them: a node
-// remembers what each of its connections has read, so what one client reads must not go over a connection that
-// others use. A client that is a user of the upstream's ACL has such connections too, one set for both.
+// Package tracking is the connections that a client has for itself, and CLIENT TRACKING, which needs them: a
+// node remembers what each of its connections has read, so what one client reads must not go over a
+// connection that others use. A client that is a user of the upstream's ACL has such connections too, one set
+// for both.
 //
 //	client.Host.Mode --> Connections --> nodes ... push --> Tracker.Push --> tell --> client.Host.Push
 //	                                                                          |
 //	                                                CLIENT TRACKING REDIRECT  +--> hear, of another client
 //
-// Connections.Open makes a set, Connections.Become has the client's commands go over it, and Hello and Turn change
-// its protocol and its database as the client changes its own: behind the answers to all earlier commands, or
-// their replies would come in the wrong protocol.
+// Connections.Open makes a set, Connections.Become has the client's commands go over it, and Hello and Turn
+// change its protocol and its database as the client changes its own: behind the answers to all earlier
+// commands, or their replies would come in the wrong protocol.
 //
 // Tracker owns the set as long as the client tracks. Where the proxy cannot know what has changed, because a
-// connection was lost or a slot has moved, the client is told that all has. An invalidation is written behind the
-// answer that it may be about (client.Answers.Touched), since it would else be forgotten before it was heard.
+// connection was lost or a slot has moved, the client is told that all has. An invalidation is written behind
+// the answer that it may be about (client.Answers.Touched), since it would else be forgotten before it was
+// heard.
 package tracking
 
 import (
@@ -79,7 +81,7 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 		case set.Refused() != nil:
 			t.Untrack()
 			return bytes.Clone(set.Refused())
-		case reply[0] == '-' && !bytes.HasPrefix(reply, noPerm): // a user without +ping may track all the same
+		case reply[0] == '-' && !bytes.HasPrefix(reply, noPerm): // without +ping it may track
 			t.Untrack()
 			return bytes.Clone(reply)
 		case next.BCast:
@@ -89,7 +91,8 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 	}
 	again := commands.Asking{Resend: true}
 	if next.BCast && client.Masters(t.h) > 0 {
-		t.h.Actions().AskAll(trackingPing, again, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
+		t.h.Actions().
+			AskAll(trackingPing, again, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
 	t.h.Actions().Ask(cluster.Target{}, trackingPing, again, finish)

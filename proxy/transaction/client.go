@@ -44,8 +44,8 @@ func (c *Client) Lose(why error) {
 	}
 }
 
-// Dispatch takes the current command of a client in MULTI. refusal is what is wrong with it in the eyes of the
-// proxy, or nil.
+// Dispatch takes the current command of a client in MULTI. refusal is what is wrong with it in the eyes of
+// the proxy, or nil.
 func (c *Client) Dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	c.open.dispatch(cmd, args, raw, refusal)
 }
@@ -217,14 +217,17 @@ func (t *transaction) finish(tag uint32, reply []byte) {
 	t.h.Answer(tag, reply)
 }
 
-// goesOn says that EXEC was sent, and that there may be more to do when it has run, whether or not the client is there.
+// goesOn says that EXEC was sent, and that there may be more to do when it has run, whether or not the client
+// is there.
 func (t *transaction) goesOn() bool {
 	return t.unread && t.conn != nil && t.conn.stepped && t.step.kind == execStep
 }
 
-// assemble makes EXEC's answer of the node's reply, which has one element for each command that was sent to it.
+// assemble makes EXEC's answer of the node's reply, which has one element for each command that was sent to
+// it.
 func (t *transaction) assemble(reply []byte) []byte {
 	return t.of.proxy.Assemble(Executed{
-		Tag: t.step.tag, Reply: reply, Log: t.log, Guarded: len(t.guard) > 0, Node: t.conn.pipe.Addr(), Slot: t.slot,
+		Tag: t.step.tag, Reply: reply, Log: t.log, Guarded: len(t.guard) > 0,
+		Node: t.conn.pipe.Addr(), Slot: t.slot,
 	})
 }

@@ -131,7 +131,11 @@ func (l *conn) begin() bool {
 		}
 		l.pipe.Request(multiCommand, l, tagMulti)
 		if guard := l.t.guard; len(guard) > 0 && !l.over { // which does no harm if MULTI has failed
-			l.pipe.Request(resp.AppendCommand(nil, append([][]byte{[]byte("EXISTS")}, guard...)...), l, tagMode)
+			l.pipe.Request(
+				resp.AppendCommand(nil, append([][]byte{[]byte("EXISTS")}, guard...)...),
+				l,
+				tagMode,
+			)
 		}
 	}
 	return l.multi == multiOpen && !l.over

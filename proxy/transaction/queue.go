@@ -33,7 +33,8 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 		t.refuse(refusal)
 	case refusal != nil && cmd.Flags&commands.RunsQueue != 0:
 		t.take(execStep, raw) // the node ends the transaction
-	case refusal != nil, cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
+	case refusal != nil,
+		cmd.Queue == commands.QueueHere && cmd.Subs != nil && len(args) > 1: // no such subcommand
 		t.queue(Queued{Raw: raw, DB: -1}, commands.AnySlot)
 	case cmd.Queue == commands.QueueNot && cmd.Flags&commands.RunsQueue != 0: // which the node judges
 		t.of.proxy.Act(cmd, args, raw)
@@ -75,7 +76,8 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Qu
 	e := Queued{Raw: raw, DB: -1}
 	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
 	scripts := t.of.proxy.Server().Scripts()
-	if writes, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); writes { // of FCALL nobody asks whether it does
+	// Of FCALL nobody asks whether it does.
+	if writes, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); writes {
 		t.h.About().Transaction.Writes = true
 	}
 	q := cmd.Queued(args)
@@ -137,10 +139,14 @@ func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw 
 	t.queue(e, commands.AnySlot)
 }
 
-var otherProtocol = []byte("-ERR HELLO with another protocol is not available through lockproxy inside a transaction: send it before MULTI\r\n")
+var otherProtocol = []byte(
+	"-ERR HELLO with another protocol is not available through lockproxy inside a transaction: send it before MULTI\r\n",
+)
 
 // behindLogin is said because the node runs all of its commands as the user who began the transaction.
-var behindLogin = []byte("-ERR a command behind AUTH is not available through lockproxy inside a transaction: send AUTH before MULTI\r\n")
+var behindLogin = []byte(
+	"-ERR a command behind AUTH is not available through lockproxy inside a transaction: send AUTH before MULTI\r\n",
+)
 
 // queue puts e, the current command, behind the others. slot is that of its keys, if the node
 // depends on it.

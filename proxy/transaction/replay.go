@@ -18,8 +18,8 @@ var (
 	errLost  = errors.New("the connection is lost")
 )
 
-// trouble ends connection l, which is of no use: for reply, an error that sends the transaction elsewhere, or for
-// err. Without anything that the client waits for, the next command begins another connection.
+// trouble ends connection l, which is of no use: for reply, an error that sends the transaction elsewhere, or
+// for err. Without anything that the client waits for, the next command begins another connection.
 func (t *transaction) trouble(l *conn, to cluster.Redirection, reply []byte, err error) {
 	reply = bytes.Clone(reply) // it may lie in a buffer of the connection
 	l.close()
@@ -76,7 +76,9 @@ func (t *transaction) giveUp(reply []byte, err error) {
 		reply = commands.ErrorReply(err)
 	}
 	if word, _, _ := bytes.Cut(reply, []byte(" ")); string(word) == "-MOVED" || string(word) == "-ASK" {
-		reply = commands.ErrorReply(fmt.Errorf("no node took it in time: %w: %w", cluster.ErrUnavailable, errMoves))
+		reply = commands.ErrorReply(
+			fmt.Errorf("no node took it in time: %w: %w", cluster.ErrUnavailable, errMoves),
+		)
 	}
 	step, queue := t.step, t.unanswered > 0
 	switch {

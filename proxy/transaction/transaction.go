@@ -1,21 +1,22 @@
-// Package transaction is MULTI, EXEC, DISCARD, WATCH and UNWATCH. A transaction has a connection to one node that
-// nobody else uses, and notes what is queued there, so that it can be queued at another:
+// Package transaction is MULTI, EXEC, DISCARD, WATCH and UNWATCH. A transaction has a connection to one node
+// that nobody else uses, and notes what is queued there, so that it can be queued at another:
 //
 //	MULTI             nothing is sent: the first key decides the node
 //	SET, GET ...  --> dispatch --> log --> conn: MULTI, SET, GET ... --> QUEUED
 //	EXEC          --> take (a step) --> EXEC --> the reply, as it comes
 //	                      \
-//	                       +--> MOVED, a lost connection: another conn is sent the log again, for nothing has run
+//	                       +--> MOVED, a lost connection: another conn is sent the log again
 //
-// So much as possible is left to the node: what it does not queue is refused in its own words. What the proxy must
-// do itself (Queued.Here), or every master (Queued.Everywhere), is noted too, and Proxy.Assemble does it behind EXEC.
+// So much as possible is left to the node: what it does not queue is refused in its own words. What the proxy
+// must do itself (Queued.Here), or every master (Queued.Everywhere), is noted too, and Proxy.Assemble does it
+// behind EXEC.
 //
-// Before EXEC is written nothing has run, so all of it may be sent again, unless WATCH is in force: that ends with
-// the connection. Then EXEC says Null, as if a watched key had changed, which may be so. An EXEC that may have run is
-// never sent again: its client is told that nobody knows.
+// Before EXEC is written nothing has run, so all of it may be sent again, unless WATCH is in force: that ends
+// with the connection. Then EXEC says Null, as if a watched key had changed, which may be so. An EXEC that
+// may have run is never sent again: its client is told that nobody knows.
 //
-// Begin reading at client.go (what commands call), queue.go (what happens to a queued command) and conn.go; replay.go
-// is what happens when a connection is of no use.
+// Begin reading at client.go (what commands call), queue.go (what happens to a queued command) and conn.go;
+// replay.go is what happens when a connection is of no use.
 package transaction
 
 import (
