@@ -648,6 +648,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 		proxyOf := map[string]string{}
 		var releases [][2]string
 		keepers := []string{"P9:none"}
+		proxies := []string{"P1", "P2"} // that live; their successors have other names
+		dead := map[string]bool{}
 		ids := 0
 		newID := func() string {
 			ids++
@@ -685,7 +687,7 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 					Lease:     time.Duration(rapid.IntRange(1, 3000).Draw(t, "lease")) * time.Millisecond,
 					Reentrant: rapid.Bool().Draw(t, "reentrant"), ID: newID(),
 				}
-				if proxy := rapid.SampledFrom([]string{"", "P1", "P2"}).Draw(t, "proxy"); proxy != "" {
+				if proxy := rapid.SampledFrom(append([]string{""}, proxies...)).Draw(t, "proxy"); proxy != "" {
 					proxyOf[a.ID] = proxy
 					a.Wait = time.Duration(rapid.IntRange(1, 5000).Draw(t, "wait")) * time.Millisecond
 				}
@@ -728,7 +730,7 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				}
 				slices.Sort(ids)
 				for _, id := range ids {
-					if w := m.queue[id]; w != nil && w.deadline.After(m.now) {
+					if w := m.queue[id]; w != nil && w.deadline.After(m.now) && !dead[w.proxy] {
 						acquire(&w.a)
 					}
 				}
@@ -736,7 +738,7 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 			"release": func(t *rapid.T) {
 				r := [2]string{tokens.Draw(t, "token"), newID()}
 				releases = append(releases, r)
-				release(r, rapid.SampledFrom([]string{"P1", "P2"}).Draw(t, "proxy"))
+				release(r, rapid.SampledFrom(proxies).Draw(t, "proxy"))
 			},
 			"release again": func(t *rapid.T) {
 				if len(releases) > 0 {
@@ -851,7 +853,42 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 			"cancel": func(t *rapid.T) {
 				if len(requests) > 0 {
 					a := requests[max(0, len(requests)-1-rapid.IntRange(0, 7).Draw(t, "which"))]
-					judge(m.cancelled(a, ask(scripts.Cancel, a.Token, a.ID, rapid.SampledFrom([]string{"P1", "P2"}).Draw(t, "proxy"), "PUBLISH")))
+					judge(m.cancelled(a, ask(scripts.Cancel, a.Token, a.ID, rapid.SampledFrom(proxies).Draw(t, "proxy"), "PUBLISH")))
+				}
+			},
+			"a proxy is killed": func(t *rapid.T) { // none of its waiters asks again, but late copies may come
+				if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+					i := rapid.IntRange(0, len(proxies)-1).Draw(t, "proxy")
+					dead[proxies[i]] = true
+					proxies[i] = fmt.Sprintf("P%d", len(dead)+2)
+				}
+			},
+			"a keeper is killed": func(t *rapid.T) { // or leaves because of the proxy: holds last until their leases end
+				keepers = []string{"P9:none"}
+			},
+			"a waiter goes on alone": func(t *rapid.T) { // when all leases are over it is its turn, whoever died before it
+				var alive []string
+				free := m.now
+				for id, w := range m.queue {
+					if !dead[w.proxy] && w.up == nil {
+						alive = append(alive, id)
+					}
+				}
+				for _, h := range m.hold {
+					free = later(free, h.until)
+				}
+				if len(alive) == 0 {
+					return
+				}
+				w := m.queue[slices.Min(alive)]
+				for m.queue[w.a.ID] == w && w.deadline.After(m.now.Add(300*time.Millisecond)) {
+					m.now, m.spent = m.now.Add(300*time.Millisecond), m.spent+300*time.Millisecond
+					if exists(); m.queue[w.a.ID] != w {
+						return
+					}
+					if acquire(&w.a); m.queue[w.a.ID] == w && m.now.Sub(free) > 2*time.Second {
+						t.Fatalf("%s waits, %v after all leases: %+v", w.a.ID, m.now.Sub(free), w)
+					}
 				}
 			},
 			"time": func(t *rapid.T) {
