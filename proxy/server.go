@@ -1,11 +1,31 @@
-// Package proxy serves the clients: it listens, frames what they send, keeps the
-// state of their connections and their pipelines, and has each command go the
-// way that package commands says.
+// Package proxy serves the clients: it listens, frames what they send, keeps their answers in order, and has
+// each command go the way that package commands says. It stands below the program in cmd/lockproxy.
 //
-//	bytes --> Guard --> router.dispatch --> cluster.Pipes.Send ... session.Receive --> bytes
-//	                                   \--> commands: Run ... Reply, Ask, AskAll, Task
+//	Server                 the loops and what they share: limits, counters, lock engines, the table of commands
+//	  worker               one loop with its clients, and its pipes to the nodes
+//	    session            one client: bytes in, commands in order, answers out, and what holds it
+//	      input            finds commands           output    what waits to be written
+//	      router           where a command goes     answers   one for each command that is not answered
+//	      own, tracking, tx, blocking, subscriber, tasks, monitor, pause: what else a connection can do
 //
-// It stands below the program in cmd/lockproxy and above commands and cluster.
+// The path of a command, on one goroutine, down and back:
+//
+//	loop.Conn --> session.Read --> input.next, input.args --> router.dispatch --> route
+//	    route --> forward: the bytes as they are --> cluster.Pipes.Send
+//	          --> Run: the command acts by itself, with commands.Actions: Reply, Ask, AskAll, Task ...
+//	cluster.Pipe.Read --> session.Receive --> output.write --> loop.Conn
+//
+// Commands are numbered as they come. Whoever answers one names its number, and answers leave in the order of
+// the numbers, whenever they come. No further command is read while the session is held (client.Hold): by a
+// task, by a redirect, by a client that does not read. That is how order is kept without locks.
+//
+// What a connection can do besides is a package each, which knows a client.Host and not the session: tracking
+// (CLIENT TRACKING, users of the upstream), blocking (BLPOP, WAIT), pubsub, transaction, login. What belongs
+// to all clients of the proxy stays here: MONITOR, CLIENT PAUSE and CLIENT KILL, the memory of all, the slow
+// log.
+//
+// A loop never waits. What has to wait is a task on a goroutine of its own, which posts its result; what is
+// much work for one round is taken apart on a goroutine (long.go) or goes on in later rounds (turns.go).
 package proxy
 
 import (

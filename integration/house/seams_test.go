@@ -55,6 +55,36 @@ func TestSeams(t *testing.T) {
 	}
 }
 
+// A session and a Server stay small: what else there is to do is a type's that owns its state.
+func TestSessionStaysSmall(t *testing.T) {
+	methods := make(map[string]int)
+	files, err := filepath.Glob("../../proxy/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				if star, ok := fn.Recv.List[0].Type.(*ast.StarExpr); ok {
+					methods[star.X.(*ast.Ident).Name]++
+				}
+			}
+		}
+	}
+	for name, most := range map[string]int{"session": 52, "Server": 20} {
+		if n := methods[name]; n == 0 || n > most {
+			t.Errorf("proxy: %s has %d methods, %d are the most", name, n, most)
+		}
+	}
+}
+
 // declared are the types that a package declares outside its tests, by name.
 func declared(t *testing.T, room string) map[string]ast.Expr {
 	t.Helper()
