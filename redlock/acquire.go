@@ -81,14 +81,17 @@ const mostSteps = 4000
 // Try makes exactly tries more attempts, each about every after the one before it: half as
 // long up to one and a half times as long. It does not queue. ok is false when all were in
 // vain. It blocks. What was made half-way is taken back in the background.
-func (l *Locker) Try(ctx context.Context, a *Acquire, tries int, every time.Duration) (g Grant, ok bool, err error) {
+func (l *Locker) Try(
+	ctx context.Context, a *Acquire, tries int, every time.Duration,
+) (g Grant, ok bool, err error) {
 	for range tries {
 		select {
 		case <-time.After(every/2 + rand.N(every+1)):
 		case <-ctx.Done():
 			return g, false, context.Cause(ctx)
 		}
-		a.ID = l.names.newID(a) // the attempt before this one has made nothing, and what is asked for meanwhile is older
+		// The attempt before this one has made nothing, and what is asked for meanwhile is older.
+		a.ID = l.names.newID(a)
 		err = ErrAgain
 		for n := 0; err == ErrAgain && n < mostSteps; n++ {
 			g, ok, err = l.engine.attempt(l.back.ctx, a)

@@ -93,6 +93,7 @@ func (g *grace) otherMaster(n int, said ReplyError) error {
 	if left == 0 {
 		return ErrAgain
 	}
-	return ReplyError(fmt.Sprintf("TRYAGAIN the master of this lock's shard has changed or started anew, and locks that it has not heard of "+
-		"may still be held: no new grants for %d ms (lock-failover-grace)", (left + time.Millisecond - 1).Milliseconds()))
+	return ReplyError(fmt.Sprintf("TRYAGAIN the master of this lock's shard has changed or started anew, and "+
+		"locks that it has not heard of may still be held: no new grants for %d ms (lock-failover-grace)",
+		(left + time.Millisecond - 1).Milliseconds()))
 }

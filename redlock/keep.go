@@ -24,10 +24,12 @@ type Hold struct {
 	Name, Token string
 	Fence       int64
 	Lease       time.Duration // what each renewal makes of it; 0: the default lease
-	Until       time.Time     // it lasts at least until then: when its request was made plus the lease that was reported
-	Keeper      string        // as in Redis
-	Max         int           // renewals at most; 0: as many as it takes
-	Lost        func(Loss)    // called at most once, on a goroutine of the Locker or the upstream; must not block; nil: nobody is told
+	// It lasts at least until then: when its request was made plus the lease that was reported.
+	Until  time.Time
+	Keeper string // as in Redis
+	Max    int    // renewals at most; 0: as many as it takes
+	// Lost is called at most once, on a goroutine of the Locker or the upstream; it must not block; nil: nobody is told.
+	Lost func(Loss)
 }
 
 // Kept is a hold that is being kept alive. Safe for concurrent use.
@@ -246,7 +248,8 @@ func (l *Locker) Prolonged(name, token string, until time.Time) {
 // KeepFull is nil, or says why no more holds may be kept alive.
 func (l *Locker) KeepFull() error {
 	if n := l.keep.held.Load(); n >= int64(l.o.MaxKept) {
-		return ReplyError(fmt.Sprintf("ERR this proxy keeps %d holds alive already: lock without KEEPALIVE, try again later, or raise lock-max-keepalive", n))
+		return ReplyError(fmt.Sprintf("ERR this proxy keeps %d holds alive already: lock without KEEPALIVE, "+
+			"try again later, or raise lock-max-keepalive", n))
 	}
 	return nil
 }

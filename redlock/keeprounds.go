@@ -249,7 +249,9 @@ func (k *keeping) batch(s *slotGroup, now time.Duration) (batch []question) {
 }
 
 // settle takes the answers to batch, which was asked when it began.
-func (k *keeping) settle(e *masterQueue, s *slotGroup, batch []question, began time.Duration, left []int64, err error) {
+func (k *keeping) settle(
+	e *masterQueue, s *slotGroup, batch []question, began time.Duration, left []int64, err error,
+) {
 	if err != nil {
 		k.failed(s, len(batch), err, e.served > began)
 	} else {

@@ -18,7 +18,8 @@ const (
 
 var errNoMasters = errors.New("CLUSTERDOWN no master of the upstream is known: see whether it is up")
 
-var errMastersChanged = errors.New("TRYAGAIN the masters of the upstream changed while they were asked for their locks: ask again")
+var errMastersChanged = errors.New(
+	"TRYAGAIN the masters of the upstream changed while they were asked for their locks: ask again")
 
 // Listed is one lock of a List.
 type Listed struct {
@@ -32,7 +33,8 @@ type Listed struct {
 // master cannot be asked, an error.
 func (l *Locker) List(ctx context.Context, glob string, count int) ([]Listed, error) {
 	f := finder{l: l, ctx: ctx, count: count, seen: make(map[string]bool)}
-	patterns := []pattern{{escapeGlob(l.names.prefix) + "{" + glob + "}", true}, {escapeGlob(l.names.prefix) + glob, false}}
+	prefix := escapeGlob(l.names.prefix)
+	patterns := []pattern{{prefix + "{" + glob + "}", true}, {prefix + glob, false}}
 	if strings.Trim(glob, "*") == "" {
 		patterns = patterns[1:] // it finds the others too
 	}

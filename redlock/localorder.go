@@ -62,7 +62,8 @@ func (o *localOrder) admit(w *waiter) error {
 			"try again later, or raise lock-max-queue", n))
 	}
 	if w.turn.up && q.waiters[0].turn.up {
-		return ReplyError("DEADLOCK another reader waits already to become the writer, and each would wait for the other: " +
+		return ReplyError("DEADLOCK another reader waits already to become the writer, " +
+			"and each would wait for the other: " +
 			"release the shared hold, then lock again")
 	}
 	return nil
@@ -138,7 +139,8 @@ func (o *localOrder) refused(w *waiter, r refusal) {
 	w.turn.up = r.up
 	w.turn.refused = w.turn.refused || r.doubt == ""
 	w.turn.doubt = r.doubt
-	w.due = time.Now().Add(min(r.pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4))) // not in step with other proxies
+	// Not in step with other proxies.
+	w.due = time.Now().Add(min(r.pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4)))
 	if q := o.queues.byKey[w.place.key]; q != nil && q.waiters[0] == w {
 		q.due = w.due
 		q.expect(w.due)

@@ -29,7 +29,9 @@ type Acquire struct {
 	Sync      int           // replicas that must have the grant before it counts; see Confirm
 	Named     string        // what its client calls it; the same again is counted once; "": nothing
 	ID        string        // made by NewAcquire
-	Keeper    string        // made by NewAcquire if Keep; else Kept.Keeper of the hold if whoever asks keeps it alive already, or ""
+	// Keeper is made by NewAcquire if Keep; else it is Kept.Keeper of the hold if whoever asks keeps it alive
+	// already, or "".
+	Keeper string
 
 	fresh  bool      // NewAcquire made the token, which holds nothing yet
 	unsure bool      // it may have run, or be still on its way: an attempt has failed
@@ -50,8 +52,9 @@ type Grant struct {
 // that the same Locker has asked for since.
 type Release struct {
 	Name, Token string
-	Fence       int64  // of the grant that is meant; 0: whatever the token holds
-	Named       string // what its client calls it: sent again under that name, by any proxy, it is the same one; "": nothing
+	Fence       int64 // of the grant that is meant; 0: whatever the token holds
+	// Named is what its client calls it: sent again under that name, by any proxy, it is the same one; "": nothing.
+	Named string
 }
 
 // Released is what a Release has done.

@@ -90,7 +90,10 @@ func newQuorum(nodes []Node, o QuorumOptions, l *Locker) *quorum {
 	if o.NotRun == nil {
 		o.NotRun = func(error) bool { return false }
 	}
-	q := &quorum{nodes: nodes, need: len(nodes)/2 + 1, o: o, names: l.names, queues: l.queues, maxReaders: l.o.MaxReaders, stats: &l.stats}
+	q := &quorum{
+		nodes: nodes, need: len(nodes)/2 + 1, o: o, names: l.names, queues: l.queues,
+		maxReaders: l.o.MaxReaders, stats: &l.stats,
+	}
 	q.fences.start(len(nodes))
 	for range nodes {
 		q.debts = append(q.debts, &debts{})
@@ -103,7 +106,8 @@ func newQuorum(nodes []Node, o QuorumOptions, l *Locker) *quorum {
 func (q *quorum) minLease() time.Duration { return 20 * q.o.NodeTimeout }
 
 // ErrQuorumSync is what is said to those who want replicas to have a grant.
-var ErrQuorumSync = ReplyError("ERR SYNC is not for RedLock: a lock is on a majority of independent masters already, leave SYNC out")
+var ErrQuorumSync = ReplyError("ERR SYNC is not for RedLock: " +
+	"a lock is on a majority of independent masters already, leave SYNC out")
 
 // confirm implements engine.
 func (q *quorum) confirm(context.Context, *Acquire, Grant) (time.Duration, int, error) {

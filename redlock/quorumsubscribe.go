@@ -38,8 +38,13 @@ const patience = 10 * time.Millisecond
 
 // listen implements engine. It returns when a majority of nodes has confirmed; the others follow. A slot
 // of -1 is for word about holds that are kept alive: only a majority's is passed on.
-func (q *quorum) listen(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error) {
-	c := &quorumSubscription{q: q, channel: channel, notify: notify, strict: slot < 0, live: make(map[int]bool), told: make(map[string]*told)}
+func (q *quorum) listen(
+	ctx context.Context, slot int, channel string, notify func(subscription.Event),
+) (cancel func(), err error) {
+	c := &quorumSubscription{
+		q: q, channel: channel, notify: notify, strict: slot < 0,
+		live: make(map[int]bool), told: make(map[string]*told),
+	}
 	c.ctx, c.end = context.WithCancel(q.ctx)
 	type answer struct{ err error }
 	answers := make(chan answer, len(q.nodes))

@@ -23,7 +23,9 @@ type Upstream interface {
 	// Synced runs req, which must be idempotent, as Do does and then waits on that master
 	// until replicas of its replicas have everything that it had done by then, or
 	// timeout is over. acked is how many have.
-	Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) (reply []byte, acked int, err error)
+	Synced(
+		ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration,
+	) (reply []byte, acked int, err error)
 	// Subscribe listens on channel, which belongs to slot, until cancel is
 	// called. It returns when the subscription is confirmed. notify is called in order
 	// and must not block.
@@ -357,7 +359,9 @@ func (e *single) masters() int           { return e.upstream.Masters() }
 func (e *single) master(slot int) string { return e.upstream.Master(slot) }
 
 // listen implements engine.
-func (e *single) listen(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (func(), error) {
+func (e *single) listen(
+	ctx context.Context, slot int, channel string, notify func(subscription.Event),
+) (func(), error) {
 	return e.upstream.Subscribe(ctx, slot, channel, notify)
 }
 

@@ -43,7 +43,8 @@ func (l *Locker) Confirm(ctx context.Context, a *Acquire, g Grant) (Grant, error
 }
 
 // errUnconfirmed is said of a grant that was lost before the replicas had it.
-var errUnconfirmed = ReplyError("TRYAGAIN the lock was granted, and lost before its replicas had it: a replica took over, or the lease was too short for SYNC")
+var errUnconfirmed = ReplyError("TRYAGAIN the lock was granted, and lost before its replicas had it: " +
+	"a replica took over, or the lease was too short for SYNC")
 
 // errLeaseOver is why a confirmation ends when there is nothing left to be confirmed.
 var errLeaseOver = errors.New("the lease is over")

@@ -13,7 +13,8 @@ const undoTimeout = 5 * time.Second
 
 // errNoAnswer is what a client hears whose wait was in vain, while nobody knows what
 // it left behind.
-var errNoAnswer = fmt.Errorf("redlock: Redis did not answer within %v: what the request left there is taken back later", undoTimeout)
+var errNoAnswer = fmt.Errorf(
+	"redlock: Redis did not answer within %v: what the request left there is taken back later", undoTimeout)
 
 // undo implements engine.
 func (e *single) undo(a *Acquire) {

@@ -6,11 +6,14 @@
 --       6 proxy   7 ms that it waits from now on   8 longest queue, and behind a
 --       blank most readers   9 PUBLISH or SPUBLISH
 --       and only if one of them is meant, else they may be left out, or "":
---       10 keeper, or = and the one that whoever asks is already   11 meta   12 replication id of the master that may grant
--- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be; waits {place, ms until it
---       may try again by itself, ids of the requests that should try now; "*": all of this proxy}; -1 if it would
---       count a grant that its proxy has asked for later, for which it needs a new id; held nil,
---       or, of one that may not wait, the error SWEEP: it is not known yet who waits, so it is to ask again at once
+--       10 keeper, or = and the one that whoever asks is already   11 meta   12 replication id of the master
+--       that may grant
+-- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be;
+--       waits {place, ms until it may try again by itself, ids of the requests that should try now; "*": all of
+--       this proxy};
+--       -1 if it would count a grant that its proxy has asked for later, for which it needs a new id;
+--       held nil, or, of one that may not wait, the error SWEEP: it is not known yet who waits, so it is to ask
+--       again at once
 -- Effects one hold, or one place in the queue, for each request id, however often it is sent;
 --       one that may not wait leaves nothing unless it is granted
 --
@@ -72,7 +75,8 @@ if plain then
   clock = unfold(key, plain, plain_ids, owner)
   now, from = in_ms(clock)
 end
-local s = (plain or kind == 'hash') and redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
+local s = (plain or kind == 'hash') and
+  redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
 if not s or s[1] ~= '1' then
   --#include foreign.lua
   return foreign(key, kind)
@@ -160,7 +164,8 @@ else
   if upgrade then -- before everybody else, when the other readers are gone
     if first_mode == 'u' and seq ~= lock.place then
       save(lock)
-      return {err = 'DEADLOCK another reader waits already to become the writer, and each would wait for the other: release the shared hold, then lock again'}
+      return {err = 'DEADLOCK another reader waits already to become the writer, ' ..
+        'and each would wait for the other: release the shared hold, then lock again'}
     end
     turn = not latest
   elseif mode == 'w' then
@@ -172,7 +177,7 @@ else
   if turn and mode == 'r' and crowded(lock, tonumber(string.match(limits, ' (%d+)$') or '')) then
     if lock.place then drop(lock, lock.place, id) end
     save(lock)
-    return {err = 'QUEUEFULL ' .. lock.readers .. ' clients share this lock already: try again later, or raise lock-max-readers'}
+    return too_many_readers(lock)
   end
   if turn then
     local other = master ~= '' and other_master(master)
@@ -237,7 +242,8 @@ if not place then
   --#include join.lua
   if not make_room(lock, tonumber(string.match(limits, '^%d+'))) then
     save(lock)
-    return {err = 'QUEUEFULL ' .. lock.waiters .. ' clients wait for this lock already: try again later, or raise lock-max-queue'}
+    return {err = 'QUEUEFULL ' .. lock.waiters ..
+      ' clients wait for this lock already: try again later, or raise lock-max-queue'}
   end
   if upgrade then -- whoever was offered the lock comes after it
     first(lock)
@@ -249,7 +255,8 @@ if not place then
   lock.waiters = lock.waiters + 1
   local deadline = now + tonumber(wait)
   outlast(lock, deadline)
-  joins = {'q:' .. place, pack_entry(upgrade and 'u' or mode, id, proxy, deadline, lease, keeper, token, meta), 'i:' .. id, place}
+  local entry = pack_entry(upgrade and 'u' or mode, id, proxy, deadline, lease, keeper, token, meta)
+  joins = {'q:' .. place, entry, 'i:' .. id, place}
 end
 save(lock, 'p:' .. proxy, now + 3000, unpack(joins))
 if lock.asleep or (tonumber(s[7]) or 0) <= now then

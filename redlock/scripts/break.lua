@@ -1,7 +1,8 @@
 -- break ends whatever holds a lock, for people who know that the holder is no more.
 --
 -- KEYS  1 the lock   2 the fence of its slot
--- ARGV  1 proxy   2 PUBLISH or SPUBLISH   3 what becomes of the lock, as release.lua says   4 request id, or "": whatever holds it is meant
+-- ARGV  1 proxy   2 PUBLISH or SPUBLISH   3 what becomes of the lock, as release.lua says
+--       4 request id, or "": whatever holds it is meant
 -- Reply 0 it was free; 1 it is; {1, id, fence, ttl ms}: it was, and is granted to the waiter id of
 --       this proxy; -1 some readers are gone, and it is to be sent again for the others
 -- Effects all holds go; the next fence is higher than any of theirs; proxies that kept

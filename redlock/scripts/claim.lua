@@ -86,7 +86,8 @@ if mine then
 end
 if mine and not upgrade then
   outlast(lock, e)
-  if field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids) then -- it only reads from now on
+  if field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids) then
+    -- It only reads from now on.
     redis.call('HDEL', key, 'o', 'w')
     field = 'r:' .. token
     redis.call('HSET', key, enlist(lock, field))
@@ -107,7 +108,7 @@ if waits or not wanted and not upgrade then
 end
 if mode == 'r' and crowded(lock, most) then
   save(lock)
-  return {err = 'QUEUEFULL ' .. lock.readers .. ' clients share this lock already: try again later, or raise lock-max-readers'}
+  return too_many_readers(lock)
 end
 f = next_fence(fence_key, clock, wanted)
 if upgrade then

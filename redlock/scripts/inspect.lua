@@ -42,7 +42,8 @@ if token ~= '' then
     local e, n, f, since, kept, ids, note = parse_hold(hold)
     local others, renewed = string.gsub(ids, '=0000000000000000', '')
     if e > now and string.sub(others, -17) ~= '=1111111111111111' then
-      ids = string.gsub(others, '=1111111111111111', '') .. '=1111111111111111' .. string.rep('=0000000000000000', renewed)
+      ids = string.gsub(others, '=1111111111111111', '') .. '=1111111111111111' ..
+        string.rep('=0000000000000000', renewed)
       redis.call('HSET', key, field, pack_hold(e, n, f, since, kept, ids, note))
     end
   end

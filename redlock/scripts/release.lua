@@ -84,7 +84,9 @@ if n > 1 then
 end
 local keeping = string.match(kept, '^(.*):') -- the proxy that keeps the hold alive
 local keeper = keeping == me and bare(kept)
-if keeping and not keeper then redis.call('PUBLISH', keeper_channel(fence_key, keeping), 'released ' .. bare(kept)) end
+if keeping and not keeper then
+  redis.call('PUBLISH', keeper_channel(fence_key, keeping), 'released ' .. bare(kept))
+end
 if telling then redis.call(publish, key, id) end
 if not s[4] then -- there is nobody else
   redis.call('DEL', key)

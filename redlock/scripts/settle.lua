@@ -21,7 +21,8 @@ if plain and owner ~= token then return 0 end
 if plain and count == '1' then
   if string.sub(string.gsub(plain_ids, '=1111111111111111', ''), -#id) ~= id then return 0 end
   if fence < tonumber(plain) and not agreed then return tonumber(plain) - 1 end
-  redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. plain_ids .. ' ' .. token, 'PX', math.max(redis.call('PTTL', key), 1))
+  local left = math.max(redis.call('PTTL', key), 1)
+  redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. plain_ids .. ' ' .. token, 'PX', left)
 else
   if plain then
     --#include unfold.lua
@@ -36,7 +37,8 @@ else
   if not hold then return 0 end
   --#include hold.lua
   local e, _, own, since, kept, ids, note = parse_hold(hold)
-  if e <= now or string.sub(string.gsub(string.gsub(ids, '=0000000000000000', ''), '=1111111111111111', ''), -#id) ~= id then return 0 end
+  local made = string.gsub(string.gsub(ids, '=0000000000000000', ''), '=1111111111111111', '')
+  if e <= now or string.sub(made, -#id) ~= id then return 0 end
   if own ~= f and not agreed then
     local least = tonumber(own)
     if field ~= 'w' then -- those it shares the lock with have theirs from the same counter

@@ -10,7 +10,8 @@ local function create(key, mode, token, f, lease, now, from, keeper, id, note)
   if mode == 'w' then
     redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold)
   else
-    redis.call('HSET', key, 'v', '1', 's', '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token, hold, 'm', '1', 'm:0', 'r:' .. token .. ' ')
+    local s, field = '1 1 1 0 0 0 ' .. e .. ' ' .. e, 'r:' .. token
+    redis.call('HSET', key, 'v', '1', 's', s, field, hold, 'm', '1', 'm:0', field .. ' ')
   end
   redis.call('PEXPIREAT', key, e)
 end

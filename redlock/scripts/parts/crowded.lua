@@ -15,3 +15,8 @@ local function crowded(lock, most)
   redis.call('HSET', lock.key, 'dr', lock.now .. ' ' .. next_at)
   return lock.readers >= most
 end
+
+local function too_many_readers(lock)
+  return {err = 'QUEUEFULL ' .. lock.readers ..
+    ' clients share this lock already: try again later, or raise lock-max-readers'}
+end

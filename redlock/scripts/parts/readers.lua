@@ -1,6 +1,7 @@
 -- reader_holds(key, count, at) is for a loop over the readers of a lock, some at a time: it gives their fields,
 -- their holds in the same order, how many names it has gone through, from the at-th on (nil: from the first), and
--- whether that is enough for one script. count is how many readers there must be from there on, 0 if that is not known.
+-- whether that is enough for one script. count is how many readers there must be from there on, 0 if that is not
+-- known.
 --
 -- A lock may have many more waiters than readers, so the names of all its fields are too many to read. The
 -- names of the readers' fields are listed in the fields m:0, m:1 ..., 16 in each, m of them in all; enlist

@@ -4,6 +4,7 @@
 local function remember(fence_key, mark, id)
   local size = redis.pcall('APPEND', fence_key, mark .. id)
   if type(size) == 'number' and size > 16 + 64 * 17 then
-    redis.call('SET', fence_key, redis.call('GETRANGE', fence_key, 0, 15) .. redis.call('GETRANGE', fence_key, -32 * 17, -1))
+    local fence, last = redis.call('GETRANGE', fence_key, 0, 15), redis.call('GETRANGE', fence_key, -32 * 17, -1)
+    redis.call('SET', fence_key, fence .. last)
   end
 end

@@ -10,7 +10,8 @@ local function unfold(key, fence, ids, owner)
   local clock = redis.call('TIME')
   local e = clock[1] * 1000 + math.floor(clock[2] / 1000) + left
   redis.call('DEL', key)
-  redis.call('HSET', key, 'v', '1', 'o', owner, 'w', table.concat({e, 1, fence, math.floor(fence / 1000), '-', ids}, ' '))
+  local hold = table.concat({e, 1, fence, math.floor(fence / 1000), '-', ids}, ' ')
+  redis.call('HSET', key, 'v', '1', 'o', owner, 'w', hold)
   redis.call('PEXPIRE', key, math.max(left, 100))
   return clock
 end
