@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"lockproxy/cluster"
@@ -93,28 +94,24 @@ func DefaultOptions() Options {
 		MaxClients: 10_000, KeepAlive: 300 * time.Second, MaxPipeline: 1024, ScriptCache: 10_000, MaxOwn: 4096,
 		Limits: resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
 		Pipes: cluster.DefaultPipeOptions(), Locks: redlock.DefaultOptions(),
-		Redlock: Redlock{NodeTimeout: redlock.DefaultNodeTimeout}, Log: slog.New(slog.DiscardHandler),
+		Redlock: Redlock{NodeTimeout: redlock.DefaultNodeTimeout}, Config: noSettings{},
+		Log: slog.New(slog.DiscardHandler),
 	}
 	o.Pipes.MaxOwn = 0 // a loop's share
 	return o
 }
 
+// withDefaults has the defaults where o has nothing.
 func (o Options) withDefaults() Options {
 	d := DefaultOptions()
-	o.MaxClients = cmp.Or(o.MaxClients, d.MaxClients)
-	o.KeepAlive = cmp.Or(o.KeepAlive, d.KeepAlive)
-	o.MaxPipeline = cmp.Or(o.MaxPipeline, d.MaxPipeline)
-	o.ScriptCache = cmp.Or(o.ScriptCache, d.ScriptCache)
-	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
+	o.Pipes.Log = cmp.Or(o.Pipes.Log, o.Log, d.Log)
+	own, defaults := reflect.ValueOf(&o).Elem(), reflect.ValueOf(d)
+	for i := range own.NumField() {
+		if own.Field(i).IsZero() {
+			own.Field(i).Set(defaults.Field(i))
+		}
+	}
 	o.Output = o.Output.withDefaults()
 	o.Redlock.NodeTimeout = cmp.Or(o.Redlock.NodeTimeout, d.Redlock.NodeTimeout)
-	o.Log = cmp.Or(o.Log, d.Log)
-	o.Pipes.Log = cmp.Or(o.Pipes.Log, o.Log)
-	if o.Config == nil {
-		o.Config = noSettings{}
-	}
-	if o.Refused == nil {
-		o.Refused = d.Refused
-	}
 	return o
 }
