@@ -16,6 +16,7 @@ local function crowded(lock, most)
   return lock.readers >= most
 end
 
+-- too_many_readers(lock) is what one reader more is told.
 local function too_many_readers(lock)
   return {err = 'QUEUEFULL ' .. lock.readers ..
     ' clients share this lock already: try again later, or raise lock-max-readers'}
