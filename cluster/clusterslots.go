@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 		}
 		slots, info, id, server := answers[0], answers[1], answers[2], answers[3]
 		t.view = view{kind: Cluster, from: addr, ok: field(info, "cluster_state") == "ok"}
-		t.id, t.version = string(id.Str), field(server, "redis_version")
+		t.id, t.version = string(id.Str), serverOf(server).Version
 		t.epoch, _ = strconv.ParseUint(field(info, "cluster_current_epoch"), 10, 64)
 		if stranger {
 			t.members = parseMembers(answers[4], addr)
@@ -142,15 +141,4 @@ func hostOf(addr string) string {
 		return "127.0.0.1"
 	}
 	return host
-}
-
-// field is the value of "name:value" in a reply of lines, as INFO and CLUSTER INFO
-// give it.
-func field(v resp.Value, name string) string {
-	for line := range bytes.Lines(v.Str) {
-		if key, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte(":")); ok && string(key) == name {
-			return string(value)
-		}
-	}
-	return ""
 }

@@ -2,15 +2,11 @@ package cluster
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
-
-// reply turns lines into RESP.
-func reply(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n" }
 
 func TestParseSlots(t *testing.T) {
 	const from = "10.9.9.9:7000"

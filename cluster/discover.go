@@ -181,13 +181,10 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as Login) (ident
 		// INFO is forbidden or unknown; HELLO, of Redis >= 6, tells nearly as much.
 		return u.identifyByHello(ctx, addr, as, server)
 	}
+	is := serverOf(server)
 	i := identity{
-		addr:    addr,
-		as:      as,
-		mode:    field(server, "redis_mode"),
-		version: field(server, "redis_version"),
-		runID:   field(server, "run_id"),
-		master:  field(replication, "role") != "slave",
+		addr: addr, as: as, mode: is.Mode, version: is.Version, runID: is.RunID,
+		master: field(replication, "role") != "slave",
 	}
 	if host := field(replication, "master_host"); host != "" && !i.master {
 		i.follows = net.JoinHostPort(host, field(replication, "master_port"))

@@ -90,7 +90,7 @@ func (f *feed) leave(l *subscriptionAt, o *barrier) {
 		o.missing++
 	}
 	f.send(owedReply{verb: unsubscribe, at: l, barrier: o}, words[l.topic.Kind][unsubscribe], l.topic.Name)
-	f.queue(askPing)
+	f.queue(askFeed)
 }
 
 // await has o wait until everything that the node says now has been dealt with. mu is held.
@@ -138,8 +138,8 @@ func (f *feed) watch() error {
 	defer tick.Stop()
 	for {
 		select {
-		case <-f.ctx.Done():
-			return context.Cause(f.ctx)
+		case <-f.context().Done():
+			return context.Cause(f.context())
 		case <-tick.C:
 		}
 		if err := f.check(); err != nil {
@@ -213,6 +213,9 @@ func (f *feed) check() error {
 	}
 	return nil
 }
+
+// askFeed follows each UNSUBSCRIBE.
+var askFeed = resp.AppendCommandStrings(nil, "PING")
 
 var errFeedOrder = errors.New("the node answered what it was not asked")
 

@@ -2,11 +2,6 @@ package cluster
 
 import "errors"
 
-// MaxShared is how many bytes a request has at most that goes over a connection which clients share. It is as low as
-// client-query-buffer-limit and proto-max-bulk-len of a server can be set, so no shared request breaks one of them,
-// and nobody waits for long behind another's bytes.
-const MaxShared = 1 << 20
-
 // errShared is why a larger one was not sent there. Who sends large requests has a Private for them.
 var errShared = errors.New("a request of more than 1 MiB is not sent over a connection that clients share")
 

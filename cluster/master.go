@@ -222,8 +222,8 @@ func (m *Master) watch(c *masterConn) error {
 	defer tick.Stop()
 	for {
 		select {
-		case <-c.ctx.Done():
-			return context.Cause(c.ctx)
+		case <-c.context().Done():
+			return context.Cause(c.context())
 		case <-tick.C:
 		}
 		if err := m.look(c); err != nil {

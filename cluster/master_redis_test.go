@@ -31,15 +31,6 @@ func connectedMasters(t *testing.T, o MasterOptions, servers ...*server) []*Mast
 	return all
 }
 
-// restart starts a server that was killed again, at the same port.
-func (s *server) restart(t *testing.T) {
-	t.Helper()
-	s.Client.Close()
-	if !s.tryStart(t) {
-		t.Fatalf("redis-server at %s did not start again", s.addr)
-	}
-}
-
 // What a server of the real world says of itself is understood: whether it restarted, and
 // whether it may have lost anything by that. R27 R31
 func TestMasterRealRestart(t *testing.T) {

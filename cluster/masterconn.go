@@ -51,7 +51,7 @@ func newMasterConn(m *Master) *masterConn {
 
 // push queues e, which has to be answered within timeout. Master.mu is held.
 func (c *masterConn) push(e *masterRequest, timeout time.Duration) error {
-	if len(c.owed) >= maxMasterRequests || len(c.out)+len(e.req) > maxMasterBytes {
+	if len(c.owed) >= maxMasterRequests || c.pending()+len(e.req) > maxMasterBytes {
 		return errCrowded
 	}
 	c.send(e)
@@ -146,7 +146,7 @@ func (c *masterConn) settle(reply []byte) (*masterRequest, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: a reply that nothing asked for", errFraming)
 	}
 	e := c.owed[0]
-	if e.end > c.written {
+	if e.end > c.sent() {
 		return nil, nil, errHasty
 	}
 	c.owed[0] = nil
@@ -197,8 +197,9 @@ func (c *masterConn) heal(e *masterRequest) bool {
 // is held.
 func (c *masterConn) abandon(err error) (tell func()) {
 	c.over = true
-	owed, written := c.owed, c.written
-	c.owed, c.out = nil, nil
+	owed, written := c.owed, c.sent()
+	c.owed = nil
+	c.unqueue()
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -250,8 +251,8 @@ func (c *masterConn) ask(questions ...[]byte) ([]*question, error) {
 		case <-q.done:
 		case <-limit.C:
 			return nil, errReticent
-		case <-c.ctx.Done():
-			return nil, context.Cause(c.ctx)
+		case <-c.context().Done():
+			return nil, context.Cause(c.context())
 		}
 		if q.err != nil {
 			return nil, q.err

@@ -76,18 +76,19 @@ func (c *masterConn) inquire() (r masterReport, err error) {
 	micros, _ := strconv.ParseInt(string(now.Elems[1].Str), 10, 64)
 	r.clock = time.Duration(seconds)*time.Second + time.Duration(micros)*time.Microsecond
 	r.got = all[0].got
-	r.runID = field(server, "run_id")
+	is := serverOf(server)
+	r.runID = is.RunID
 	up, _ := strconv.ParseInt(field(server, "uptime_in_seconds"), 10, 64)
 	r.uptime = max(time.Duration(up-1), 0) * time.Second // it counts whole ones, from a whole one
 	r.durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" &&
 		config["no-appendfsync-on-rewrite"] != "yes"
 	r.id = v[4].Int // none on servers that do not know CLIENT ID
-	switch mode := field(server, "redis_mode"); {
+	switch {
 	case r.runID == "":
 		r.unfit = refusal("it does not say its run_id (INFO server), so nobody could know when it has restarted")
-	case mode == "cluster":
+	case is.Mode == "cluster":
 		r.unfit = refusal("it is a node of a Redis Cluster: RedLock needs masters that know nothing of each other")
-	case mode == "sentinel":
+	case is.Mode == "sentinel":
 		r.unfit = refusal("it is a Sentinel: RedLock needs Redis masters")
 	case field(replication, "role") == "slave":
 		r.unfit = refusal("it is a replica: RedLock needs masters that know nothing of each other")

@@ -98,6 +98,18 @@ func (c *nodeConn) queue(req []byte) (end int64) {
 	return c.queued
 }
 
+// pending is how many bytes wait to be written. mu is held.
+func (c *nodeConn) pending() int { return len(c.out) }
+
+// sent is how many bytes of all that was queued are written, or about to be. mu is held.
+func (c *nodeConn) sent() int64 { return c.written }
+
+// unqueue forgets what waits to be written. mu is held.
+func (c *nodeConn) unqueue() { c.out = nil }
+
+// context ends with the connection; its cause says why.
+func (c *nodeConn) context() context.Context { return c.ctx }
+
 // heard notes that the node gives signs of life.
 func (c *nodeConn) heard() { c.last.Store(int64(time.Since(c.born))) }
 

@@ -121,12 +121,3 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r report, err erro
 	}
 	return r, nil
 }
-
-// pairs reads a map, which RESP2 gives as names and values in turn.
-func pairs(v resp.Value) map[string]string {
-	m := make(map[string]string, len(v.Elems)/2)
-	for k := 0; k+1 < len(v.Elems); k += 2 {
-		m[string(v.Elems[k].Str)] = string(v.Elems[k+1].Str)
-	}
-	return m
-}

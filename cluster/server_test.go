@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 )
 
 // server is a redis-server or Sentinel that a test started.
@@ -255,29 +254,6 @@ func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) 
 	}
 }
 
-// discovered is the upstream at o, which runs until the test ends and leaves
-// nothing behind.
-func discovered(t *testing.T, o Options) *Upstream {
-	t.Helper()
-	before := goleak.IgnoreCurrent()
-	o.Log = testLog(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	u, err := Discover(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { u.Run(running) })
-	t.Cleanup(func() {
-		stop()
-		wg.Wait()
-		goleak.VerifyNone(t, before)
-	})
-	return u
-}
-
 // testLog writes to the log of the test, until the test is over.
 func testLog(t *testing.T) *slog.Logger {
 	w := &logWriter{t: t}
@@ -381,3 +357,33 @@ func startSentinels(t *testing.T, n int, master *server, lines ...string) []*ser
 	}
 	return all
 }
+
+// restart starts a server that was killed again, at the same port.
+func (s *server) restart(t *testing.T) {
+	t.Helper()
+	s.Client.Close()
+	if !s.tryStart(t) {
+		t.Fatalf("redis-server at %s did not start again", s.addr)
+	}
+}
+
+// startReplica starts a replica of master, which has others already, and waits until it gets
+// what is written. A link that is up may carry nothing yet, and what a WAIT counts may
+// have come with the first copy of all.
+func startReplica(t *testing.T, master *server, others int) *server {
+	t.Helper()
+	r := startRedis(t, "--replicaof", "127.0.0.1 "+master.port, "--repl-diskless-sync-delay", "0")
+	eventually(t, 15*time.Second, "the replica follows", func() bool {
+		for range 2 {
+			master.must(t, "SET", "follow", "me")
+			if master.must(t, "WAIT", others+1, 100) != int64(others+1) {
+				return false
+			}
+		}
+		return true
+	})
+	return r
+}
+
+// reply is the lines of a reply like that of INFO.
+func reply(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n" }

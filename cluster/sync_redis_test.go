@@ -16,25 +16,9 @@ import (
 
 	"lockproxy/internal/loop"
 	"lockproxy/internal/slot"
-)
 
-// startReplica starts a replica of master, which has others already, and waits until it gets
-// what is written. A link that is up may carry nothing yet, and what a WAIT counts may
-// have come with the first copy of all.
-func startReplica(t *testing.T, master *server, others int) *server {
-	t.Helper()
-	r := startRedis(t, "--replicaof", "127.0.0.1 "+master.port, "--repl-diskless-sync-delay", "0")
-	eventually(t, 15*time.Second, "the replica follows", func() bool {
-		for range 2 {
-			master.must(t, "SET", "follow", "me")
-			if master.must(t, "WAIT", others+1, 100) != int64(others+1) {
-				return false
-			}
-		}
-		return true
-	})
-	return r
-}
+	"go.uber.org/goleak"
+)
 
 // clientOf is a client over a loop with pipes to u, which ends with the test.
 func clientOf(t *testing.T, u *Upstream, o PipeOptions) (*Client, *Stats) {
@@ -58,7 +42,7 @@ func clientOf(t *testing.T, u *Upstream, o PipeOptions) (*Client, *Stats) {
 func TestSyncedReplicas(t *testing.T) {
 	master := startRedis(t, "--repl-diskless-sync-delay", "0")
 	one, two := startReplica(t, master, 0), startReplica(t, master, 1)
-	u := discovered(t, Options{Addrs: addrs(master)})
+	u := upstreamOf(t, Options{Addrs: addrs(master)})
 	c, stats := clientOf(t, u, PipeOptions{MaxOwn: 8})
 	const timeout = time.Second
 	check := func(line string, replicas, want int, late bool) {
@@ -153,7 +137,7 @@ func TestSyncedReplicas(t *testing.T) {
 // replicas. R26
 func TestSyncedClusterLife(t *testing.T) {
 	nodes := startCluster(t, 1)
-	u := discovered(t, Options{Addrs: addrs(nodes...)})
+	u := upstreamOf(t, Options{Addrs: addrs(nodes...)})
 	const source = "return 42"
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
@@ -229,4 +213,27 @@ func TestSyncedClusterLife(t *testing.T) {
 	if got := u.Topology().Slots[n].Addr; got == master.addr {
 		t.Errorf("it was answered by %s, which is dead", got)
 	}
+}
+
+// upstreamOf is the upstream at o, which runs until the test ends and leaves
+// nothing behind.
+func upstreamOf(t *testing.T, o Options) *Upstream {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	o.Log = testLog(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	u, err := Discover(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { u.Run(running) })
+	t.Cleanup(func() {
+		stop()
+		wg.Wait()
+		goleak.VerifyNone(t, before)
+	})
+	return u
 }

@@ -105,3 +105,8 @@ func majorVersion(v string) int {
 	n, _ := strconv.Atoi(major)
 	return n
 }
+
+// MaxShared is how many bytes a request has at most that goes over a connection which clients share. It is as low as
+// client-query-buffer-limit and proto-max-bulk-len of a server can be set, so no shared request breaks one of them,
+// and nobody waits for long behind another's bytes.
+const MaxShared = 1 << 20
