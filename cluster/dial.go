@@ -17,6 +17,12 @@ import (
 	"lockproxy/internal/resp"
 )
 
+// Defaults of a Dialer.
+const (
+	ConnectTimeout = 2 * time.Second
+	KeepAlive      = 15 * time.Second
+)
+
 // Dialer opens connections to nodes. Safe for concurrent use.
 type Dialer struct {
 	Login
@@ -24,7 +30,7 @@ type Dialer struct {
 	ConnectTimeout time.Duration      // to connect and log in
 	KeepAlive      time.Duration      // silence after which the kernel probes a peer
 	Log            *slog.Logger
-	Net            func(ctx context.Context, network, addr string) (net.Conn, error) // "tcp" or "unix"
+	Net            func(ctx context.Context, network, addr string) (net.Conn, error) // "tcp" or "unix"; nil: net.Dialer
 
 	cannotKill sync.Once // is told; see Identity
 }
@@ -83,7 +89,11 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 	if strings.HasPrefix(addr, "/") {
 		network = "unix"
 	}
-	conn, err := d.Net(ctx, network, addr)
+	open := d.Net
+	if open == nil {
+		open = (&net.Dialer{KeepAlive: -1}).DialContext // limitSilence sets it
+	}
+	conn, err := open(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

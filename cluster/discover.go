@@ -38,7 +38,7 @@ type Options struct {
 // DefaultOptions are the defaults.
 func DefaultOptions() Options {
 	return Options{
-		Refresh: time.Second, ConnectTimeout: 2 * time.Second, KeepAlive: 15 * time.Second,
+		Refresh: time.Second, ConnectTimeout: ConnectTimeout, KeepAlive: KeepAlive,
 		Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -49,10 +49,6 @@ func (o Options) withDefaults() Options {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
 	o.KeepAlive = cmp.Or(o.KeepAlive, d.KeepAlive)
 	o.Log = cmp.Or(o.Log, d.Log)
-	if o.Dial == nil {
-		// Dialer.Connect sets the keepalive itself.
-		o.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
-	}
 	return o
 }
 

@@ -28,10 +28,10 @@ type MasterOptions struct {
 }
 
 func (o MasterOptions) withDefaults() MasterOptions {
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultOptions().ConnectTimeout)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, ConnectTimeout)
 	o.Timeout = cmp.Or(o.Timeout, 50*time.Millisecond)
 	o.Lease = cmp.Or(o.Lease, 24*time.Hour)
-	o.Log = cmp.Or(o.Log, DefaultOptions().Log)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 
@@ -87,10 +87,10 @@ type Master struct {
 func newMaster(addr string, o MasterOptions, set *masterSet) *Master {
 	o = o.withDefaults()
 	m := &Master{addr: addr, o: o, set: set, born: time.Now(), why: errNotYet}
-	dial := Options{
-		User: o.User, Password: o.Password, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, Log: o.Log, Dial: o.Dial,
-	}.withDefaults()
-	m.nodes = newLone(addr, dial.dialer())
+	m.nodes = newLone(addr, &Dialer{
+		Login: Login{o.User, o.Password}, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: KeepAlive,
+		Log: o.Log, Net: o.Dial,
+	})
 	m.topics = NewSubscriptions(m.nodes, o.Log)
 	m.ctx, m.end = context.WithCancel(context.Background())
 	m.tasks.Go(m.run) // ends with m.ctx

@@ -40,7 +40,7 @@ type PipeOptions struct {
 // DefaultPipeOptions are the defaults.
 func DefaultPipeOptions() PipeOptions {
 	return PipeOptions{
-		QueueLimit: 16 << 20, ConnectTimeout: DefaultOptions().ConnectTimeout, Timeout: 30 * time.Second,
+		QueueLimit: 16 << 20, ConnectTimeout: ConnectTimeout, Timeout: 30 * time.Second,
 		MaxOwn: 1024, Budget: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
 	}
 }
