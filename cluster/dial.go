@@ -38,8 +38,8 @@ type Dialer struct {
 // Login is how connections to a node authenticate. The zero value: not at all.
 type Login struct{ User, Password string }
 
-// DialMode is the state that a connection is put into before its first request.
-type DialMode struct {
+// Mode is the state that a connection is put into before its first request.
+type Mode struct {
 	Proto   int    // 2 or 3
 	DB      int    // the database; 0 in a cluster
 	Replica bool   // READONLY is sent: a node of a cluster is to serve reads as a replica
@@ -50,12 +50,12 @@ type DialMode struct {
 // and it is in mode m. The connection's name is lockproxy where the node allows it. Dial blocks until then,
 // until ctx ends or ConnectTimeout is over. before, if not nil, is the connection whose place it takes: the
 // node ends that one first, and before becomes the new one.
-func (d *Dialer) Dial(ctx context.Context, addr string, m DialMode, before *Identity) (net.Conn, error) {
+func (d *Dialer) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.ConnectTimeout)
 	defer cancel()
 	conn, err := d.Connect(ctx, addr)
 	if err != nil {
-		return nil, nodeError{addr, err}
+		return nil, NodeError{addr, err}
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	var self Identity
@@ -68,10 +68,10 @@ func (d *Dialer) Dial(ctx context.Context, addr string, m DialMode, before *Iden
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, nodeError{addr, err}
+		return nil, NodeError{addr, err}
 	}
 	if before != nil {
-		if before.owed && (before.id == "" || self.refused != "") {
+		if before.Owed && (before.id == "" || self.refused != "") {
 			d.cannotKill.Do(func() {
 				d.Log.Warn("a node does not end connections for us (CLIENT INFO, CLIENT KILL): "+
 					"what was lost on its way may still run after it was sent again",
@@ -117,10 +117,10 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 	return secured, nil
 }
 
-// shakeHands does the login and sets the mode, all in one round trip. A *modeError says that the node has not
+// shakeHands does the login and sets the mode, all in one round trip. A *ModeError says that the node has not
 // the database of m, or not the user. before, if not nil, is ended by it, and self becomes the identity of
 // conn.
-func shakeHands(conn net.Conn, as Login, m DialMode, before, self *Identity) error {
+func shakeHands(conn net.Conn, as Login, m Mode, before, self *Identity) error {
 	var hello []byte
 	var asked []step
 	user := cmp.Or(as.User, "default")
@@ -180,9 +180,9 @@ func shakeHands(conn net.Conn, as Login, m DialMode, before, self *Identity) err
 		}
 		switch text := string(reply.Str); {
 		case !reply.IsError():
-		case s == decisive, s == database && !refusesLogin(text):
-			return &modeError{text}
-		case s < optional || refusesLogin(text):
+		case s == decisive, s == database && !RefusesLogin(text):
+			return &ModeError{text}
+		case s < optional || RefusesLogin(text):
 			return errors.New(text)
 		}
 		buf = rest
@@ -198,8 +198,8 @@ type step uint8
 
 const (
 	required step = iota
-	database      // a *modeError, unless nobody is let in
-	decisive      // a *modeError
+	database      // a *ModeError, unless nobody is let in
+	decisive      // a *ModeError
 	optional      // it does not matter
 	ending        // the same: the connection before
 	naming        // the same: of this connection

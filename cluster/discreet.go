@@ -14,8 +14,8 @@ func Discreet(err error) string {
 
 func discreet(text string, err error) string {
 	switch e := err.(type) {
-	case nodeError:
-		text = strings.ReplaceAll(text, "cluster: node "+e.addr+": ", "")
+	case NodeError:
+		text = strings.ReplaceAll(text, "cluster: node "+e.Addr+": ", "")
 	case *DiscoverError:
 		return strings.ReplaceAll(text, e.Error(), "no upstream node can be used")
 	case *net.OpError:

@@ -13,16 +13,16 @@ var (
 
 // How a node broke its connection.
 var (
-	errFraming = errors.New("the node sent what is no reply")
-	errHasty   = errors.New("the node answered a request before it had it")
+	ErrFraming = errors.New("the node sent what is no reply")
+	ErrHasty   = errors.New("the node answered a request before it had it")
 )
 
 // ErrMode is why a request was not run: its node can be reached and will not be put into its Mode. The error
 // that wraps it is in the node's own words, as of a database that it has not, and to ask again is no use.
 var ErrMode = errors.New("the node refuses the mode")
 
-// modeError is what the node said. It wraps ErrMode.
-type modeError struct{ text string }
+// ModeError is what the node said. It wraps ErrMode.
+type ModeError struct{ Text string }
 
-func (e *modeError) Error() string { return e.text }
-func (e *modeError) Unwrap() error { return ErrMode }
+func (e *ModeError) Error() string { return e.Text }
+func (e *ModeError) Unwrap() error { return ErrMode }

@@ -14,13 +14,13 @@ import (
 // has run or never will.
 type Identity struct {
 	id, addr string
-	owed     bool   // requests were on their way when the connection was lost
+	Owed     bool   // requests were on their way when the connection was lost
 	refused  string // why the node would not say who it is, or not end the one before
 }
 
 // kill is the command that ends the connection; nil if nobody knows it.
 func (i *Identity) kill() []byte {
-	if i.id == "" || !i.owed {
+	if i.id == "" || !i.Owed {
 		return nil
 	}
 	return resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", i.id, "ADDR", i.addr)

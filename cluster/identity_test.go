@@ -17,12 +17,12 @@ func TestIdentity(t *testing.T) {
 		if i.kill() != nil {
 			t.Errorf("%c: nothing was on its way", reply.Kind)
 		}
-		i.owed = true
+		i.Owed = true
 		if got, want := string(i.kill()), string(resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", "7", "ADDR", "[::1]:50000")); got != want {
 			t.Errorf("%c: %q", reply.Kind, got)
 		}
 	}
-	unknown := Identity{owed: true}
+	unknown := Identity{Owed: true}
 	unknown.named(resp.Value{Kind: '-', Str: []byte("NOPERM this user has no permissions to run the 'client|info' command")})
 	if unknown.kill() != nil || !strings.HasPrefix(unknown.refused, "NOPERM") {
 		t.Errorf("%+v", unknown)

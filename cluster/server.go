@@ -15,19 +15,19 @@ type Server struct {
 	RunID   string // another one after each start
 }
 
-// serverOf reads a reply to INFO server.
-func serverOf(info resp.Value) Server {
+// ServerOf reads a reply to INFO server.
+func ServerOf(info resp.Value) Server {
 	return Server{
-		Product: cmp.Or(field(info, "server_name"), "redis"),
-		Version: field(info, "redis_version"),
-		Mode:    cmp.Or(field(info, "redis_mode"), field(info, "server_mode")), // the name since Valkey 8
-		RunID:   field(info, "run_id"),
+		Product: cmp.Or(Field(info, "server_name"), "redis"),
+		Version: Field(info, "redis_version"),
+		Mode:    cmp.Or(Field(info, "redis_mode"), Field(info, "server_mode")), // the name since Valkey 8
+		RunID:   Field(info, "run_id"),
 	}
 }
 
-// field is the value of "name:value" in a reply of lines, as INFO and CLUSTER INFO
+// Field is the value of "name:value" in a reply of lines, as INFO and CLUSTER INFO
 // give it.
-func field(v resp.Value, name string) string {
+func Field(v resp.Value, name string) string {
 	for line := range bytes.Lines(v.Str) {
 		if key, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte(":")); ok && string(key) == name {
 			return string(value)
@@ -36,8 +36,8 @@ func field(v resp.Value, name string) string {
 	return ""
 }
 
-// pairs reads a map, which RESP2 gives as names and values in turn.
-func pairs(v resp.Value) map[string]string {
+// Pairs reads a map, which RESP2 gives as names and values in turn.
+func Pairs(v resp.Value) map[string]string {
 	m := make(map[string]string, len(v.Elems)/2)
 	for k := 0; k+1 < len(v.Elems); k += 2 {
 		m[string(v.Elems[k].Str)] = string(v.Elems[k+1].Str)

@@ -1,13 +1,22 @@
-// Package cluster reaches the upstream: a Redis Cluster, a Sentinel group or one
-// Redis.
+// Package cluster is what the proxy knows of its upstream: a Redis Cluster, a group with Sentinels, or one Redis.
+// The packages below this folder reach it:
 //
-// It stands below commands and proxy. Its control plane learns where the
-// masters are and keeps that fresh; its data plane carries requests to them:
+//	discovery   finds the nodes, and keeps the Topology fresh       the control plane, over go-redis
+//	pipe        carries requests of clients to nodes                the data plane, on the loops of the proxy
+//	pubsub      is subscribed at nodes for all clients together     goroutines of its own
+//	master      is one of the masters of RedLock, with its health   goroutines of its own
+//	retry       says what an error reply means for the request
 //
-//	Discover --> Upstream.Run: ask nodes --> *Topology --> OnChange --> Pipes
-//	                                            request --> slot --> Pipe --> node
+// They do not know each other, but for master, which listens by pubsub. What they have in common is here:
 //
-// The control plane may block and allocate; nothing of it runs on a loop.
+//	Topology    one consistent view of the upstream: its Nodes, and which master serves which slot
+//	Dialer      opens a connection to a node: TLS, login, Mode, and the end of the connection before it (Identity)
+//	Conn        a connection that is read and written by goroutines of its own
+//	NodeError   what went wrong with a node, and what may help
+//	Server      what a server says of itself
+//
+// The path through it: discovery publishes a Topology; a loop takes it over in pipe.Pipes.Update; a request for a
+// slot goes to the master that Topology.Slots names; its pipe is made by a Dialer when first needed.
 package cluster
 
 import (
@@ -67,15 +76,15 @@ func (t *Topology) Served() int {
 	return n
 }
 
-// same says that nothing but the Version and the Readers differs.
-func (t *Topology) same(u *Topology) bool {
+// Same says that nothing but the Version and the Readers differs.
+func (t *Topology) Same(u *Topology) bool {
 	return t.Kind == u.Kind && t.RedisVersion == u.RedisVersion && t.Slots == u.Slots &&
 		slices.Equal(t.Masters, u.Masters) && slices.Equal(t.Replicas, u.Replicas)
 }
 
-// olderVersion is the older one of two versions such as "7.0.15". An unknown
+// OlderVersion is the older one of two versions such as "7.0.15". An unknown
 // one, "", is older than none.
-func olderVersion(a, b string) string {
+func OlderVersion(a, b string) string {
 	switch {
 	case a == "":
 		return b

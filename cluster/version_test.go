@@ -16,10 +16,10 @@ func TestRedisVersions(t *testing.T) {
 		{"", "", "", 0},
 		{"255.255.255", "8.0.0-rc1", "8.0.0-rc1", 8},
 	} {
-		if got := olderVersion(test.a, test.b); got != test.older || majorVersion(got) != test.major {
+		if got := OlderVersion(test.a, test.b); got != test.older || majorVersion(got) != test.major {
 			t.Errorf("%q, %q: %q, major %d", test.a, test.b, got, majorVersion(got))
 		}
-		if got := olderVersion(test.b, test.a); got != test.older {
+		if got := OlderVersion(test.b, test.a); got != test.older {
 			t.Errorf("%q, %q: %q", test.b, test.a, got)
 		}
 	}

@@ -3,7 +3,7 @@ package commands
 import (
 	"context"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // Actions is what a command may ask of the session that runs it. All of it runs on the client's loop and none
@@ -21,7 +21,7 @@ type Actions interface {
 	Forward(slot int)
 	// Ask sends req, one whole command, which is copied. then is given the whole reply, also when the client
 	// has gone meanwhile.
-	Ask(to cluster.Target, req []byte, o Asking, then func(reply []byte) []byte)
+	Ask(to pipe.Target, req []byte, o Asking, then func(reply []byte) []byte)
 	// AskAll sends req to every master at once. merge runs when all have answered.
 	AskAll(req []byte, o Asking, merge Merge)
 	// AskParts sends each part to the master of its slot.

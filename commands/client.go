@@ -30,7 +30,7 @@ type Client struct {
 	Monitoring    bool             // MONITOR
 	Transaction   Transaction
 	Tracking      Tracking
-	Topics        [3]int // how many it listens to, by cluster.TopicKind
+	Topics        [3]int // how many it listens to, by pubsub.Kind
 }
 
 // Subscribed says that the client listens to something.

@@ -30,7 +30,7 @@
 //
 //	func clientID(c *commands.Call) { c.Reply(redcon.AppendInt(nil, c.Client.ID)) }
 //
-//	c.Ask(cluster.ToSlot(slot), request, commands.Asking{}, func(reply []byte) []byte { return reply })
+//	c.Ask(pipe.ToSlot(slot), request, commands.Asking{}, func(reply []byte) []byte { return reply })
 //
 // What has to wait is a Task, on a goroutine of its own.
 package commands

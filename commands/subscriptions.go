@@ -1,7 +1,7 @@
 package commands
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/resp"
 )
 
@@ -10,10 +10,10 @@ import (
 type Subscriptions interface {
 	// Subscribe has the client listen to the topics of these names, which are copied, and confirms
 	// each of them once everything that is published from then on reaches the client.
-	Subscribe(kind cluster.TopicKind, names [][]byte)
+	Subscribe(kind pubsub.Kind, names [][]byte)
 	// Unsubscribe ends that and confirms it for each name, those of no subscription too. nil: for all
 	// names of that kind.
-	Unsubscribe(kind cluster.TopicKind, names [][]byte)
+	Unsubscribe(kind pubsub.Kind, names [][]byte)
 	// End ends everything that the client listens to, and answers with what end then returns.
 	// Messages come until end is called, in the protocol that the client speaks: only end may change that.
 	End(end func() []byte)
@@ -30,13 +30,13 @@ type Subscriptions interface {
 // the nodes take for one subscriber. Any goroutine may use it.
 type Census interface {
 	// Listeners is how many clients of the proxy listen to a topic.
-	Listeners(kind cluster.TopicKind, name []byte) int
+	Listeners(kind pubsub.Kind, name []byte) int
 	// Own is how many subscribers to a topic master i takes the proxy for: 1 or 0.
-	Own(kind cluster.TopicKind, name []byte, i int) int
+	Own(kind pubsub.Kind, name []byte, i int) int
 	// Heard are the names of the topics that clients listen to.
-	Heard(kind cluster.TopicKind) []string
+	Heard(kind pubsub.Kind) []string
 	// OwnTopics is how many topics master i has the proxy as a subscriber to.
-	OwnTopics(kind cluster.TopicKind, i int) int
+	OwnTopics(kind pubsub.Kind, i int) int
 }
 
 // BarredTo says that a client of RESP2 which listens to something may not send c, a command of

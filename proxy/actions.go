@@ -3,7 +3,7 @@ package proxy
 import (
 	"context"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -30,7 +30,7 @@ func (s *session) Reply(reply []byte) {
 func (a actions) Forward(slot int) { a.s.router.forward(slot, a.s.w.call.Command, a.s.w.call.Raw) }
 
 // Ask implements commands.Actions. What any node may get goes to one and the same, as in session.send.
-func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
+func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
 	if o.Home {
 		a.askHome(to, req, o, then)
 		return
@@ -38,7 +38,7 @@ func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func
 	s := a.s
 	s.Expect(then, o.Lost)
 	if to.Any() {
-		to = cluster.ToSlot(s.w.pipes.SomeSlot(s.ID))
+		to = pipe.ToSlot(s.w.pipes.SomeSlot(s.ID))
 	}
 	if o.Resend && s.answers.at(s.current).counter.writes {
 		s.writes.AddSomewhere()
@@ -49,12 +49,12 @@ func (a actions) Ask(to cluster.Target, req []byte, o commands.Asking, then func
 // askHome is Ask in database 0 as the proxy's own user. Another database, or another user, has another
 // connection: on that the request must neither overtake earlier commands of the client nor be overtaken by
 // later ones.
-func (a actions) askHome(to cluster.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
+func (a actions) askHome(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
 	s := a.s
 	home, away := s.own.Home(), s.DB != 0 || s.own.User() != nil
 	send := func() {
 		s.Expect(then, o.Lost)
-		s.Feed(s.w.pipes.Send(cluster.Request{
+		s.Feed(s.w.pipes.Send(pipe.Request{
 			Target: to, Mode: home, Bytes: req, To: s, Tag: s.current, Resend: o.Resend,
 		}))
 	}
@@ -62,7 +62,7 @@ func (a actions) askHome(to cluster.Target, req []byte, o commands.Asking, then 
 	case !away:
 	case s.answers.len() > 1:
 		s.SetHold(client.HoldOrder)
-		a.Ask(cluster.Target{}, ping, commands.Asking{Resend: true, Lost: o.Lost},
+		a.Ask(pipe.Target{}, ping, commands.Asking{Resend: true, Lost: o.Lost},
 			func([]byte) []byte { send(); return nil })
 		return
 	default:
@@ -82,7 +82,7 @@ func (s *session) Expect(then func([]byte) []byte, lost func()) {
 func (s *session) ExpectAt(tag uint32, then func([]byte) []byte) { s.answers.at(tag).then = then }
 
 // Feed stops reading this client when the pipe that took its request is full.
-func (s *session) Feed(p *cluster.Pipe) {
+func (s *session) Feed(p *pipe.Pipe) {
 	if p != nil && p.Full() && s.hold&client.HoldUpstream == 0 {
 		s.SetHold(client.HoldUpstream)
 		p.WhenReady(func() { s.ClearHold(client.HoldUpstream) })
@@ -124,8 +124,8 @@ func (a actions) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 	s.acted = true
 	g := newGather(s, len(reqs), then)
 	for i, req := range reqs {
-		s.Feed(s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToNode(addr), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: true,
+		s.Feed(s.w.pipes.Send(pipe.Request{
+			Target: pipe.ToNode(addr), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: true,
 		}))
 	}
 }

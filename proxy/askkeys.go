@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -18,7 +18,7 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 	raw = client.Lasting(raw)
 	caching := s.own.Precedes()
 	r.FindSlot(args, raw, func(req []byte, then func([]byte) []byte) {
-		s.Actions().Ask(cluster.Target{}, req, commands.Asking{Resend: true}, then)
+		s.Actions().Ask(pipe.Target{}, req, commands.Asking{Resend: true}, then)
 	}, func(slot int, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)

@@ -152,7 +152,7 @@ func TestLoginsAtTheUpstreamAreFew(t *testing.T) {
 		}
 		return node(n, command)
 	}, func(r *rig) {
-		r.node = func(node int, m cluster.DialMode, _ bool, here, there net.Conn) (net.Conn, error) {
+		r.node = func(node int, m cluster.Mode, _ bool, here, there net.Conn) (net.Conn, error) {
 			go func() { // ends with the connection
 				if m.As != nil {
 					all.Add(1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // expectNothing says that nothing has come.
@@ -103,10 +104,10 @@ func TestBlockedClientLeaves(t *testing.T) {
 				if n.blocks(2) != 1 {
 					t.Error("not blocked")
 				}
-				want := cluster.OwnStats{Idle: 1}
+				want := pipe.OwnStats{Idle: 1}
 				if name == "later" {
 					time.Sleep(time.Second)
-					want = cluster.OwnStats{}
+					want = pipe.OwnStats{}
 				}
 				a.Close()
 				if n.blocks(2) != 0 {
@@ -281,7 +282,7 @@ func TestBlockBounded(t *testing.T) {
 		synctest.Wait()
 		c.send("BLPOP b 0")
 		time.Sleep(2 * time.Second)
-		if st := n.server.Stats(); st.Blocked+st.Queued != 3 || st.Own != (cluster.OwnStats{Used: 1, Waiting: 2}) {
+		if st := n.server.Stats(); st.Blocked+st.Queued != 3 || st.Own != (pipe.OwnStats{Used: 1, Waiting: 2}) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
 		}
 		n.reply(1, popped("b", "1"), false)
@@ -311,7 +312,7 @@ func TestBlockShare(t *testing.T) {
 			synctest.Wait()
 			clients = append(clients, c)
 		}
-		if st := n.server.Stats(); st.Own != (cluster.OwnStats{Used: 12, Waiting: 8}) {
+		if st := n.server.Stats(); st.Own != (pipe.OwnStats{Used: 12, Waiting: 8}) {
 			t.Errorf("connections %+v", st.Own)
 		}
 		time.Sleep(11 * time.Second)
@@ -325,7 +326,7 @@ func TestBlockShare(t *testing.T) {
 
 // TestBlockOverdue: a node that does not even answer when the time is over is given up.
 func TestBlockOverdue(t *testing.T) {
-	inBlockBubble(t, 1, Options{Pipes: cluster.PipeOptions{Timeout: 5 * time.Second}}, func(n *blockNodes) {
+	inBlockBubble(t, 1, Options{Pipes: pipe.Options{Timeout: 5 * time.Second}}, func(n *blockNodes) {
 		n.script(func(_ int, command string) string {
 			if strings.HasPrefix(command, "BLPOP") {
 				return "-"
@@ -390,7 +391,7 @@ func TestBlockModes(t *testing.T) {
 		synctest.Wait()
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if len(n.modes) != 1 || n.modes[0] != (cluster.DialMode{Proto: 3}) {
+		if len(n.modes) != 1 || n.modes[0] != (cluster.Mode{Proto: 3}) {
 			t.Errorf("connections %+v", n.modes)
 		}
 	})

@@ -24,7 +24,7 @@ type blockNodes struct {
 	mu      sync.Mutex
 	nodes   map[int]*blockNode
 	version string
-	modes   []cluster.DialMode // of connections that are not as most
+	modes   []cluster.Mode // of connections that are not as most
 	// before may answer a command in place of the node: "" leaves it to the node, "cut" cuts the connection,
 	// "-" keeps silent.
 	before func(node int, command string) string
@@ -93,7 +93,7 @@ func (n *blockNodes) once(prefix, reply string) {
 	})
 }
 
-func (n *blockNodes) dial(number int, m cluster.DialMode, _ bool, here, there net.Conn) (net.Conn, error) {
+func (n *blockNodes) dial(number int, m cluster.Mode, _ bool, here, there net.Conn) (net.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	node := n.nodes[number]

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -11,9 +13,9 @@ type router struct {
 	s     *session
 	locks lockOrder // of its verbs for locks of RedLock
 
-	version    uint64       // of the topology that routed the requests on their way
-	routed     cluster.Mode // of the connections that they went over
-	stuckEpoch uint64       // cluster.Pipes.StuckEpoch when they went
+	version    uint64    // of the topology that routed the requests on their way
+	routed     pipe.Mode // of the connections that they went over
+	stuckEpoch uint64    // pipe.Pipes.StuckEpoch when they went
 }
 
 // dispatch sets one command on its way. args and raw alias the read buffer. false: the command
@@ -289,4 +291,4 @@ func (r *router) Table() *commands.Table { return r.s.w.table }
 func (r *router) CommandLimit() int { return r.s.w.server.limits.now.Load().open.CommandLimit() }
 
 // ScriptLoaded implements transaction.Proxy.
-func (r *router) ScriptLoaded() { r.s.w.server.pipeStats.Redirects[cluster.ScriptRedirect].Add(1) }
+func (r *router) ScriptLoaded() { r.s.w.server.pipeStats.Redirects[retry.NoScript].Add(1) }

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 )
 
@@ -33,8 +33,8 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 		if i == skip {
 			continue
 		}
-		p := s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToShard(i), Mode: s.Mode(), Bytes: req, To: g, Tag: n, Resend: o.Resend,
+		p := s.w.pipes.Send(pipe.Request{
+			Target: pipe.ToShard(i), Mode: s.Mode(), Bytes: req, To: g, Tag: n, Resend: o.Resend,
 		})
 		if n++; !o.Resend {
 			s.writes.Add(p)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/redlock"
 )
 
@@ -96,7 +96,7 @@ func TestSlowReaderThatHasEndedIsClosed(t *testing.T) {
 
 // A client that stops its node's pipe from being read is closed as well.
 func TestFullPipeAndEndOfClient(t *testing.T) {
-	o := Options{Pipes: cluster.PipeOptions{QueueLimit: 100}}
+	o := Options{Pipes: pipe.Options{QueueLimit: 100}}
 	inBubble(t, 1, o, func(int, string) string { return "+OK\r\n" }, func(r *rig) {
 		c := r.connectHalves()
 		c.send("SET k " + strings.Repeat("x", 200))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -303,5 +303,5 @@ type executionActions struct {
 // Forward implements commands.Actions.
 func (a executionActions) Forward(slot int) {
 	o := commands.Asking{Resend: a.e.Here.Flags&commands.ReadOnly != 0}
-	a.Ask(cluster.ToSlot(slot), a.e.Raw, o, func(reply []byte) []byte { return reply })
+	a.Ask(pipe.ToSlot(slot), a.e.Raw, o, func(reply []byte) []byte { return reply })
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/subscription"
 )
 
@@ -21,24 +21,24 @@ func (p noPubSub) lookUp() {
 
 var errNoPubSub = errors.New("no subscriptions here")
 
-func (noPubSub) Join(context.Context, cluster.TopicKind, []string, cluster.Outlet) ([]*cluster.Topic, error) {
+func (noPubSub) Join(context.Context, pubsub.Kind, []string, pubsub.Outlet) ([]*pubsub.Topic, error) {
 	return nil, errNoPubSub
 }
 
-func (noPubSub) Leave(context.Context, []*cluster.Topic, cluster.Outlet) {}
-func (noPubSub) Home() string                                            { return "" }
+func (noPubSub) Leave(context.Context, []*pubsub.Topic, pubsub.Outlet) {}
+func (noPubSub) Home() string                                          { return "" }
 
-func (p noPubSub) Topic(cluster.TopicKind, []byte) *cluster.Topic {
+func (p noPubSub) Topic(pubsub.Kind, []byte) *pubsub.Topic {
 	p.lookUp()
 	return nil
 }
 
-func (p noPubSub) Topics(cluster.TopicKind) []*cluster.Topic {
+func (p noPubSub) Topics(pubsub.Kind) []*pubsub.Topic {
 	p.lookUp()
 	return nil
 }
 
-func (p noPubSub) Concerned(_ []byte, _ bool, most int) ([]*cluster.Topic, int) {
+func (p noPubSub) Concerned(_ []byte, _ bool, most int) ([]*pubsub.Topic, int) {
 	if p.look != nil && most < math.MaxInt {
 		return nil, -1
 	}

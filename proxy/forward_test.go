@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 )
 
 const (
@@ -73,11 +74,11 @@ func answerGets(nc net.Conn) {
 func (u *loopback) Topology() *cluster.Topology             { return u.topology }
 func (u *loopback) Refresh()                                {}
 func (u *loopback) OnChange(func(*cluster.Topology))        {}
-func (u *loopback) Limits(context.Context) cluster.Limits   { return cluster.Limits{} }
+func (u *loopback) Limits(context.Context) discovery.Limits { return discovery.Limits{} }
 func (u *loopback) WatchReplicas()                          {}
 func (*loopback) Ready() error                              { return nil }
 func (u *loopback) Command(context.Context) ([]byte, error) { return commandReply(), nil }
-func (u *loopback) Dial(context.Context, string, cluster.DialMode, *cluster.Identity) (net.Conn, error) {
+func (u *loopback) Dial(context.Context, string, cluster.Mode, *cluster.Identity) (net.Conn, error) {
 	return net.Dial("tcp", u.ln.Addr().String())
 }
 

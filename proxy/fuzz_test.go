@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 )
 
@@ -161,7 +161,7 @@ func FuzzNode(f *testing.F) {
 			}
 			return answer(node, command)
 		}
-		o := Options{Pipes: cluster.PipeOptions{Budget: time.Second, Timeout: 2 * time.Second}}
+		o := Options{Pipes: pipe.Options{Budget: time.Second, Timeout: 2 * time.Second}}
 		inBubble(t, 3, o, locked, func(r *rig) {
 			c := r.connectHalves()
 			var got bytes.Buffer

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
@@ -80,7 +81,7 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 	if s.gone || q.err != nil {
 		return client.NoAnswer
 	}
-	mode, large := cluster.Mode{Proto: 2}, false
+	mode, large := pipe.Mode{Proto: 2}, false
 	for _, request := range q.requests {
 		large = large || len(request) > cluster.MaxShared
 	}
@@ -93,8 +94,8 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 	g := newGather(s, len(q.requests), then)
 	s.acted = true
 	for i, request := range q.requests {
-		s.Feed(s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToSlot(slot), Mode: mode, Bytes: request, To: g, Tag: uint32(i), Resend: true,
+		s.Feed(s.w.pipes.Send(pipe.Request{
+			Target: pipe.ToSlot(slot), Mode: mode, Bytes: request, To: g, Tag: uint32(i), Resend: true,
 		}))
 	}
 	q.requests = nil

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -26,7 +26,7 @@ func newGather(s *session, n int, merge commands.Merge) *gather {
 	return g
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (g *gather) Receive(i uint32, chunk []byte, last bool) {
 	if !g.s.gone || g.always {
 		g.replies[i].add(chunk)
@@ -39,7 +39,7 @@ func (g *gather) Receive(i uint32, chunk []byte, last bool) {
 	}
 }
 
-// Fail implements cluster.Receiver.
+// Fail implements pipe.Receiver.
 func (g *gather) Fail(i uint32, err error) {
 	if !g.s.gone || g.always {
 		g.s.out.held -= g.replies[i].size()
@@ -49,7 +49,7 @@ func (g *gather) Fail(i uint32, err error) {
 	g.arrived()
 }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (g *gather) Discard(i uint32) bool {
 	if !g.s.gone || g.always {
 		g.s.out.held -= g.replies[i].size()
@@ -58,7 +58,7 @@ func (g *gather) Discard(i uint32) bool {
 	return true
 }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (g *gather) Detour(uint32) { g.s.Detour(g.tag) }
 
 func (g *gather) arrived() {
@@ -119,8 +119,8 @@ func (g *gather) conclude(size int, replies [][]byte) {
 func (g *gather) send(req []byte, resend bool) {
 	s := g.s
 	for i := range g.replies {
-		p := s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToShard(i), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: resend,
+		p := s.w.pipes.Send(pipe.Request{
+			Target: pipe.ToShard(i), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: resend,
 		})
 		if !resend {
 			s.writes.Add(p)
@@ -132,7 +132,7 @@ func (g *gather) send(req []byte, resend bool) {
 // sendOwn is send over connections that nobody else uses meanwhile.
 func (g *gather) sendOwn(req []byte) {
 	s := g.s
-	mode := cluster.Mode{Proto: s.Proto}
+	mode := pipe.Mode{Proto: s.Proto}
 	if s.own.User() != nil {
 		mode = s.Mode()
 	}
@@ -146,10 +146,10 @@ func (g *gather) sendOwn(req []byte) {
 // apart has a connection of its own for one request.
 type apart struct {
 	*gather
-	pipe *cluster.Pipe
+	pipe *pipe.Pipe
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (a *apart) Receive(i uint32, chunk []byte, last bool) {
 	if last {
 		a.pipe.Release()
@@ -157,8 +157,8 @@ func (a *apart) Receive(i uint32, chunk []byte, last bool) {
 	a.gather.Receive(i, chunk, last)
 }
 
-// Push implements cluster.Owner: nothing was asked for that would send any.
+// Push implements pipe.Owner: nothing was asked for that would send any.
 func (a *apart) Push([]byte, bool) {}
 
-// Lost implements cluster.Owner: the request has failed before.
+// Lost implements pipe.Owner: the request has failed before.
 func (a *apart) Lost(error) {}

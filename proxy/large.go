@@ -3,7 +3,7 @@ package proxy
 import (
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/proxy/client"
 )
 
@@ -20,12 +20,12 @@ const largeIdle = time.Second
 
 // largeCommands are the connections of one client for its large commands.
 type largeCommands struct {
-	set *cluster.Private // nil: there was none for a while
-	on  bool             // the latest command went over them
+	set *pipe.Private // nil: there was none for a while
+	on  bool          // the latest command went over them
 }
 
 // own are the connections that the current command goes over, nil if it is not large.
-func (l *largeCommands) own() *cluster.Private {
+func (l *largeCommands) own() *pipe.Private {
 	if l.on {
 		return l.set
 	}
@@ -59,12 +59,12 @@ func (l *largeCommands) open(s *session) {
 		}
 		l.set.End()
 	}
-	l.set = s.w.pipes.Plain(cluster.Mode{Proto: s.Proto, DB: s.DB}, largeOwner{s})
+	l.set = s.w.pipes.Plain(pipe.Mode{Proto: s.Proto, DB: s.DB}, largeOwner{s})
 	l.closeLater(s, l.set)
 }
 
 // closeLater ends the connections when they are not needed any more.
-func (l *largeCommands) closeLater(s *session, set *cluster.Private) {
+func (l *largeCommands) closeLater(s *session, set *pipe.Private) {
 	s.w.loop.After(largeIdle, func() {
 		busy := l.on && (s.answers.len() > 0 || s.w.loop.Now().Sub(s.active) < largeIdle)
 		switch {
@@ -95,11 +95,11 @@ func (l *largeCommands) fits(s *session) bool {
 // pushes.
 type largeOwner struct{ s *session }
 
-// Push implements cluster.PrivateOwner.
+// Push implements pipe.PrivateOwner.
 func (o largeOwner) Push([]byte) {}
 
-// Stale implements cluster.PrivateOwner.
+// Stale implements pipe.PrivateOwner.
 func (o largeOwner) Stale() {}
 
-// Party implements cluster.Counted.
-func (o largeOwner) Party() cluster.Party { return client.PartyOf(&o.s.Client) }
+// Party implements pipe.Counted.
+func (o largeOwner) Party() pipe.Party { return client.PartyOf(&o.s.Client) }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 )
 
@@ -73,7 +75,7 @@ func TestLargeCommandsApart(t *testing.T) {
 // What the masters take of one client is known, and kept to for each client in the words of Redis.
 func TestLimitsAreLearnt(t *testing.T) {
 	inLargeBubble(t, Options{}, func(r *rig, seen func() string) {
-		for _, learnt := range []cluster.Limits{{Bulk: 2 << 20}, {Buffer: 2 << 20}, {Bulk: 2 << 20, Buffer: 3 << 20}} {
+		for _, learnt := range []discovery.Limits{{Bulk: 2 << 20}, {Buffer: 2 << 20}, {Bulk: 2 << 20, Buffer: 3 << 20}} {
 			r.limits = learnt
 			r.server.limits.learn(r.limits, r.server.o.Log)
 			c := r.connect()
@@ -83,7 +85,7 @@ func TestLimitsAreLearnt(t *testing.T) {
 			c.expect("-ERR Protocol error: invalid bulk length\r\n")
 			c.expectClosed()
 		}
-		r.limits = cluster.Limits{}
+		r.limits = discovery.Limits{}
 		r.server.limits.learn(r.limits, r.server.o.Log)
 		c := r.connect()
 		c.post("SET a " + strings.Repeat("v", 3<<20))
@@ -94,7 +96,7 @@ func TestLimitsAreLearnt(t *testing.T) {
 // Where no connection is to be had, the client is told so in time, and the connection that clients share is
 // not taken.
 func TestNoPlaceForLargeCommands(t *testing.T) {
-	inLargeBubble(t, Options{MaxOwn: 1, Pipes: cluster.PipeOptions{Budget: time.Second}}, func(r *rig, seen func() string) {
+	inLargeBubble(t, Options{MaxOwn: 1, Pipes: pipe.Options{Budget: time.Second}}, func(r *rig, seen func() string) {
 		blocked := r.connect()
 		r.converse = func(int) (func(string) string, func()) {
 			return func(command string) string {
@@ -120,7 +122,7 @@ func TestNoPlaceForLargeCommands(t *testing.T) {
 func TestNodeClosesInsideALargeCommand(t *testing.T) {
 	inBubble(t, 1, Options{}, echo, func(r *rig) {
 		dials := 0
-		r.node = func(_ int, _ cluster.DialMode, own bool, here, there net.Conn) (net.Conn, error) {
+		r.node = func(_ int, _ cluster.Mode, own bool, here, there net.Conn) (net.Conn, error) {
 			if !own {
 				go r.serve(1, there)
 				return here, nil

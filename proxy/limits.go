@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 	"lockproxy/internal/resp"
 )
 
@@ -17,7 +17,7 @@ type commandLimits struct {
 
 	mu     sync.Mutex
 	set    resp.Limits
-	learnt cluster.Limits
+	learnt discovery.Limits
 }
 
 // limits are those of one command, after AUTH and before.
@@ -32,7 +32,7 @@ func (c *commandLimits) follow(set resp.Limits) {
 }
 
 // learn takes over those of the masters.
-func (c *commandLimits) learn(learnt cluster.Limits, log *slog.Logger) {
+func (c *commandLimits) learn(learnt discovery.Limits, log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if learnt != c.learnt {

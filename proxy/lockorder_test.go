@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/master"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/scripted"
 	"lockproxy/redlock"
@@ -94,7 +95,7 @@ func (f *farMaster) run(node net.Conn, words []string) ([]byte, error) {
 func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 	commandReply() // from a real socket, so before time stops
 	synctest.Test(t, func(t *testing.T) {
-		var all []*cluster.Master
+		var all []*master.Master
 		var scripts [][]byte
 		for _, s := range redlock.Scripts() {
 			scripts = append(scripts, []byte(s.Source))
@@ -107,7 +108,7 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 			far[addr] = newFarMaster(addr, late)
 			defer far[addr].mini.Close()
 		}
-		all, err := cluster.ConnectMasters(t.Context(), addrs, cluster.MasterOptions{
+		all, err := master.Connect(t.Context(), addrs, master.Options{
 			Scripts: scripts,
 			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				return far[addr].dial(ctx, network, addr)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/master"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
@@ -19,7 +21,7 @@ const leastLeases = 20
 // locks are the lock engines, and the masters of RedLock.
 type locks struct {
 	engines lock.Lockers
-	masters []*cluster.Master
+	masters []*master.Master
 }
 
 // startLocks makes the lock engines and their verbs.
@@ -66,8 +68,8 @@ func (l *locks) stats() redlock.Stats {
 }
 
 // health is how the masters of RedLock are now.
-func (l *locks) health() []cluster.MasterHealth {
-	var all []cluster.MasterHealth
+func (l *locks) health() []master.Health {
+	var all []master.Health
 	for _, m := range l.masters {
 		all = append(all, m.Health())
 	}
@@ -91,7 +93,7 @@ func (l *locks) ready() error {
 }
 
 // lockMaster is an independent master as the lock engine sees it.
-type lockMaster struct{ *cluster.Master }
+type lockMaster struct{ *master.Master }
 
 // Ask implements redlock.Node.
 func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to redlock.Answerer) {
@@ -100,7 +102,7 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to redlock.A
 
 // lockUpstream is the upstream as the lock engine sees it.
 type lockUpstream struct {
-	*cluster.Client
+	*pipe.Client
 	topics PubSub
 }
 

@@ -53,8 +53,8 @@ func newLockNodes(t *testing.T) *lockNodes {
 	return n
 }
 
-// Dial implements cluster.Control.
-func (n *lockNodes) Dial(_ context.Context, addr string, _ cluster.DialMode, _ *cluster.Identity) (net.Conn, error) {
+// Dial implements pipe.Control.
+func (n *lockNodes) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
 	i := slices.IndexFunc(n.topology.Masters, func(m *cluster.Node) bool { return m.Addr == addr })
 	return net.Dial("tcp", n.lns[i].Addr().String())
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -21,7 +21,7 @@ import (
 // askHello is what a new connection of a user is asked for, in the protocol that it speaks: Redis 6.0 knows
 // no HELLO without one. Redis 7.0 lets every user ask; before, who may not has been let in as well as who
 // may.
-func askHello(m cluster.Mode) []byte {
+func askHello(m pipe.Mode) []byte {
 	return resp.AppendCommandStrings(nil, "HELLO", strconv.Itoa(m.Proto))
 }
 
@@ -69,8 +69,8 @@ func (c connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 		return then(nil)
 	}, nil)
 	slot := s.w.pipes.SomeSlot(s.ID)
-	s.Feed(s.w.pipes.Send(cluster.Request{
-		Target: cluster.ToSlot(slot), Mode: own.Mode(), Bytes: askHello(own.Mode()),
+	s.Feed(s.w.pipes.Send(pipe.Request{
+		Target: pipe.ToSlot(slot), Mode: own.Mode(), Bytes: askHello(own.Mode()),
 		To: s, Tag: s.current, Resend: true,
 	}))
 }
@@ -89,7 +89,7 @@ func (c connection) Logout() {
 
 // become has the client's commands go over set, the connections of that user, or if it is nil over shared
 // ones.
-func (c connection) become(as *tracking.User, set *cluster.Private) {
+func (c connection) become(as *tracking.User, set *pipe.Private) {
 	s := c.s
 	before := s.own.Become(as, set)
 	s.tx.Lose(errUser) // whose connection is still that of the user before

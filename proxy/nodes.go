@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/slot"
 )
@@ -49,8 +50,8 @@ func (n nodes) Busy() bool { return n.w.server.pipeStats.Stuck.Load() > 0 }
 // TellReplicas implements commands.Nodes.
 func (n nodes) TellReplicas(req []byte) {
 	for _, node := range n.w.pipes.Topology().Replicas {
-		n.w.pipes.Send(cluster.Request{
-			Target: cluster.ToNode(node.Addr), Mode: cluster.Mode{Proto: 2}, Bytes: req,
+		n.w.pipes.Send(pipe.Request{
+			Target: pipe.ToNode(node.Addr), Mode: pipe.Mode{Proto: 2}, Bytes: req,
 			To: &told{n.w, node.Addr}, Resend: true,
 		})
 	}
@@ -102,20 +103,20 @@ type told struct {
 	addr string
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (t *told) Receive(_ uint32, chunk []byte, _ bool) {
 	if len(chunk) > 0 && chunk[0] == '-' {
 		t.w.server.o.Log.Warn("replica refused what its master took", "node", t.addr, "err", string(chunk))
 	}
 }
 
-// Fail implements cluster.Receiver.
+// Fail implements pipe.Receiver.
 func (t *told) Fail(_ uint32, err error) {
 	t.w.server.o.Log.Warn("replica could not be told what its master was", "node", t.addr, "err", err)
 }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (t *told) Discard(uint32) bool { return true }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (t *told) Detour(uint32) {}

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // No command ends the proxy while no master is known: its client is told, or waits for one.
 func TestCommandsWithoutAnyMaster(t *testing.T) {
-	o := Options{Pipes: cluster.PipeOptions{Budget: time.Second}}
+	o := Options{Pipes: pipe.Options{Budget: time.Second}}
 	inBubble(t, 2, o, trackingNode(echo), func(r *rig) {
 		r.on(func() {
 			r.topology = &cluster.Topology{Version: r.topology.Version + 1, Kind: cluster.Cluster}

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+	"lockproxy/cluster/master"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
 	"lockproxy/internal/resp"
@@ -18,15 +21,15 @@ import (
 )
 
 // Upstream is what a Server needs of the upstream's control plane;
-// *cluster.Upstream is one. Safe for concurrent use.
+// *discovery.Upstream is one. Safe for concurrent use.
 type Upstream interface {
-	cluster.Control
+	pipe.Control
 	// OnChange has f called with each new topology. f does not block.
 	OnChange(f func(*cluster.Topology))
 	// Command returns the reply of COMMAND.
 	Command(ctx context.Context) ([]byte, error)
 	// Limits are those of the masters for one client, as far as they tell.
-	Limits(ctx context.Context) cluster.Limits
+	Limits(ctx context.Context) discovery.Limits
 	// Ready says why commands can probably not be served now, or nil.
 	Ready() error
 	// WatchReplicas has the replicas looked after, so that Topology.Readers tells which may be read from.
@@ -49,22 +52,22 @@ type PubSub interface {
 // required.
 type Options struct {
 	Upstream     Upstream
-	PubSub       PubSub              // the subscriptions at Upstream; nil: the Server makes them
-	Loops        int                 // event loops; 0: half the processors, at least 1
-	Portable     bool                // loops that serve any net.Conn, as tests in fake time need
-	Password     string              // clients must AUTH with it; "": they need not
-	UsersOnly    bool                // clients must AUTH as users of the upstream; Password is ""
-	MaxClients   int                 // connected at a time
-	IdleTimeout  time.Duration       // a client silent for so long is closed; 0: never
-	AuthTimeout  time.Duration       // who must authenticate and has not after so long is closed; 0: never
-	KeepAlive    time.Duration       // TCP keep-alive; negative: never
-	Limits       resp.Limits         // of one command
-	Output       OutputLimits        // of what waits for one client
-	MaxMemory    int64               // bytes that all clients together may take; 0: any number
-	MaxPipeline  int                 // commands of one client on their way at once
-	ScriptCache  int                 // script sources remembered to heal nodes that lost them
-	MaxOwn       int                 // upstream connections that are not shared, of all loops together
-	Pipes        cluster.PipeOptions // MaxOwn 0: a loop's share of the one above
+	PubSub       PubSub        // the subscriptions at Upstream; nil: the Server makes them
+	Loops        int           // event loops; 0: half the processors, at least 1
+	Portable     bool          // loops that serve any net.Conn, as tests in fake time need
+	Password     string        // clients must AUTH with it; "": they need not
+	UsersOnly    bool          // clients must AUTH as users of the upstream; Password is ""
+	MaxClients   int           // connected at a time
+	IdleTimeout  time.Duration // a client silent for so long is closed; 0: never
+	AuthTimeout  time.Duration // who must authenticate and has not after so long is closed; 0: never
+	KeepAlive    time.Duration // TCP keep-alive; negative: never
+	Limits       resp.Limits   // of one command
+	Output       OutputLimits  // of what waits for one client
+	MaxMemory    int64         // bytes that all clients together may take; 0: any number
+	MaxPipeline  int           // commands of one client on their way at once
+	ScriptCache  int           // script sources remembered to heal nodes that lost them
+	MaxOwn       int           // upstream connections that are not shared, of all loops together
+	Pipes        pipe.Options  // MaxOwn 0: a loop's share of the one above
 	Locks        redlock.Options
 	Redlock      Redlock               // what locks RedLock has; the zero value: none
 	ClusterMode  bool                  // looks like a Redis Cluster to its clients
@@ -82,10 +85,10 @@ type Options struct {
 
 // Redlock are the locks that several independent masters keep.
 type Redlock struct {
-	Masters     []*cluster.Master // an odd number, of whoever made them; none: there is no RedLock
-	Prefixes    []string          // what the names of its locks begin with; none: all are its
-	NodeTimeout time.Duration     // for one request to one master
-	MaxLease    time.Duration     // the longest that may be asked for; 0: as of other locks
+	Masters     []*master.Master // an odd number, of whoever made them; none: there is no RedLock
+	Prefixes    []string         // what the names of its locks begin with; none: all are its
+	NodeTimeout time.Duration    // for one request to one master
+	MaxLease    time.Duration    // the longest that may be asked for; 0: as of other locks
 }
 
 // DefaultOptions are the defaults, also of what a Server is made of.
@@ -93,7 +96,7 @@ func DefaultOptions() Options {
 	o := Options{
 		MaxClients: 10_000, KeepAlive: 300 * time.Second, MaxPipeline: 1024, ScriptCache: 10_000, MaxOwn: 4096,
 		Limits: resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
-		Pipes: cluster.DefaultPipeOptions(), Locks: redlock.DefaultOptions(),
+		Pipes: pipe.DefaultOptions(), Locks: redlock.DefaultOptions(),
 		Redlock: Redlock{NodeTimeout: redlock.DefaultNodeTimeout}, Config: noSettings{},
 		Log: slog.New(slog.DiscardHandler),
 	}

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -35,13 +35,13 @@ func (r *router) send(slot int, req []byte, resend bool) {
 	if slot == commands.AnySlot {
 		slot = s.w.pipes.SomeSlot(s.ID)
 	}
-	r.sendTo(cluster.ToSlot(slot), req, resend)
+	r.sendTo(pipe.ToSlot(slot), req, resend)
 }
 
 // sendTo sends req, the current command or what is asked for it.
-func (r *router) sendTo(to cluster.Target, req []byte, resend bool) {
+func (r *router) sendTo(to pipe.Target, req []byte, resend bool) {
 	s := r.s
-	p := s.w.pipes.Send(cluster.Request{
+	p := s.w.pipes.Send(pipe.Request{
 		Target: to, Mode: s.Mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 	})
 	if !resend {

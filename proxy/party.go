@@ -1,11 +1,11 @@
 package proxy
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/proxy/client"
 )
 
-// This file is for whom connections of one's own are counted: it implements cluster.Counted.
+// This file is for whom connections of one's own are counted: it implements pipe.Counted.
 
-// Party implements cluster.Counted.
-func (a *apart) Party() cluster.Party { return client.PartyOf(&a.s.Client) }
+// Party implements pipe.Counted.
+func (a *apart) Party() pipe.Party { return client.PartyOf(&a.s.Client) }

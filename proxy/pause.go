@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -146,8 +146,8 @@ func (w *worker) reads(name []byte, client int64) bool {
 	if p := &w.pause; p.readers == nil && !p.asking {
 		p.asking = true
 		list := resp.AppendCommandStrings(nil, "FUNCTION", "LIST")
-		w.pipes.Send(cluster.Request{
-			Target: cluster.ToSlot(w.pipes.SomeSlot(client)), Mode: cluster.Mode{Proto: 2}, Bytes: list,
+		w.pipes.Send(pipe.Request{
+			Target: pipe.ToSlot(w.pipes.SomeSlot(client)), Mode: pipe.Mode{Proto: 2}, Bytes: list,
 			To: &functionList{w: w}, Resend: true,
 		})
 	}
@@ -160,7 +160,7 @@ type functionList struct {
 	reply []byte
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (f *functionList) Receive(_ uint32, chunk []byte, last bool) {
 	f.reply = append(f.reply, chunk...)
 	if !last || !f.w.pause.asking {
@@ -172,14 +172,14 @@ func (f *functionList) Receive(_ uint32, chunk []byte, last bool) {
 	}
 }
 
-// Fail implements cluster.Receiver: another FCALL asks again.
+// Fail implements pipe.Receiver: another FCALL asks again.
 func (f *functionList) Fail(uint32, error) { f.w.pause.asking = false }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (f *functionList) Discard(uint32) bool {
 	f.reply = nil
 	return true
 }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (f *functionList) Detour(uint32) {}

@@ -1,21 +1,21 @@
 package proxy
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 )
 
 // read sends a command that reads keys of slot to a replica, or where there is none, to the master. What a
 // replica says may be older than what the client has written; the replies come in the order of the commands
 // all the same.
-func (r *router) read(slot int, req []byte, to cluster.Receiver, tag uint32) {
+func (r *router) read(slot int, req []byte, to pipe.Receiver, tag uint32) {
 	s := r.s
-	readers := cluster.ReplicasFirst
+	readers := pipe.ReplicasFirst
 	if s.w.server.o.ReplicaReads == commands.ReadsAnywhere {
-		readers = cluster.AllReaders
+		readers = pipe.AllReaders
 	}
-	s.Feed(s.w.pipes.Send(cluster.Request{
-		Target: cluster.ToSlot(slot), Mode: s.Mode(), Bytes: req, To: to, Tag: tag,
+	s.Feed(s.w.pipes.Send(pipe.Request{
+		Target: pipe.ToSlot(slot), Mode: s.Mode(), Bytes: req, To: to, Tag: tag,
 		Readers: readers, Seed: s.ID, Resend: true,
 	}))
 }

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // replicas has the nodes answer WAIT at once, with what is said of each.
@@ -145,13 +145,13 @@ func TestWaitFails(t *testing.T) {
 		c.send("WAIT 1 0")
 		c.expect("-NOPERM this user has no permissions to run the 'info' command\r\n")
 	})
-	inBlockBubble(t, 3, Options{MaxOwn: 2, Pipes: cluster.PipeOptions{Budget: time.Second}}, func(n *blockNodes) {
+	inBlockBubble(t, 3, Options{MaxOwn: 2, Pipes: pipe.Options{Budget: time.Second}}, func(n *blockNodes) {
 		c := n.connect()
 		c.send("WAIT 1 0")
 		time.Sleep(2 * time.Second)
 		c.expect("-ERR the command was not run: all connections that are not shared are in use (upstream-own-connections)\r\n")
 	})
-	inBlockBubble(t, 1, Options{Pipes: cluster.PipeOptions{Timeout: 5 * time.Second}}, func(n *blockNodes) { // it says nothing at all
+	inBlockBubble(t, 1, Options{Pipes: pipe.Options{Timeout: 5 * time.Second}}, func(n *blockNodes) { // it says nothing at all
 		n.replicas(map[int]string{1: "-"})
 		c := n.connect()
 		c.send("WAIT 1 1000")

@@ -16,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/scripted"
 	"lockproxy/internal/slot"
@@ -32,10 +33,10 @@ type rig struct {
 	answer   func(node int, command string) string
 	converse func(node int) (answer func(command string) string, end func()) // instead of answer, for nodes that know their connections
 	topology *cluster.Topology
-	as       func(node int, m cluster.DialMode, own bool) (int, error) // the number of the node that serves connections of mode m; nil: node
-	limits   cluster.Limits
-	command  []byte                                                                               // the reply to COMMAND; nil: commandReply
-	node     func(node int, m cluster.DialMode, own bool, here, there net.Conn) (net.Conn, error) // in place of serve
+	as       func(node int, m cluster.Mode, own bool) (int, error) // the number of the node that serves connections of mode m; nil: node
+	limits   discovery.Limits
+	command  []byte                                                                           // the reply to COMMAND; nil: commandReply
+	node     func(node int, m cluster.Mode, own bool, here, there net.Conn) (net.Conn, error) // in place of serve
 
 	mu      sync.Mutex
 	seen    []string // "node: command"
@@ -89,8 +90,8 @@ func (r *rig) Command(context.Context) ([]byte, error) {
 	}
 	return commandReply(), nil
 }
-func (r *rig) Limits(context.Context) cluster.Limits { return r.limits }
-func (r *rig) WatchReplicas()                        {}
+func (r *rig) Limits(context.Context) discovery.Limits { return r.limits }
+func (r *rig) WatchReplicas()                          {}
 func (r *rig) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return nil, errors.New("no subscriptions here")
 }
@@ -119,8 +120,8 @@ var commandReply = sync.OnceValue(func() []byte {
 	return all[:len(all)-len("+PONG\r\n")]
 })
 
-// Dial implements cluster.Control.
-func (r *rig) Dial(_ context.Context, addr string, m cluster.DialMode, before *cluster.Identity) (net.Conn, error) {
+// Dial implements pipe.Control.
+func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error) {
 	var node int
 	fmt.Sscanf(addr, "node:%d", &node)
 	if r.as != nil {

@@ -3,7 +3,8 @@ package proxy
 import (
 	"strings"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	topics "lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/pubsub"
@@ -29,8 +30,8 @@ func (r *roster) look() {
 	r.asked = true
 	l := &listing{roster: r, replies: make([][]byte, n), missing: n}
 	for i := range n {
-		r.w.pipes.Send(cluster.Request{
-			Target: cluster.ToMaster(i), Mode: cluster.Mode{Proto: 2}, Bytes: commands.AskUsers,
+		r.w.pipes.Send(pipe.Request{
+			Target: pipe.ToMaster(i), Mode: pipe.Mode{Proto: 2}, Bytes: commands.AskUsers,
 			To: l, Tag: uint32(i), Resend: true,
 		})
 	}
@@ -93,7 +94,7 @@ type listing struct {
 	failed  bool
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (l *listing) Receive(i uint32, chunk []byte, last bool) {
 	l.replies[i] = append(l.replies[i], chunk...)
 	if last {
@@ -101,19 +102,19 @@ func (l *listing) Receive(i uint32, chunk []byte, last bool) {
 	}
 }
 
-// Fail implements cluster.Receiver: the next second asks again.
+// Fail implements pipe.Receiver: the next second asks again.
 func (l *listing) Fail(uint32, error) {
 	l.failed = true
 	l.arrived()
 }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (l *listing) Discard(i uint32) bool {
 	l.replies[i] = nil
 	return true
 }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (l *listing) Detour(uint32) {}
 
 func (l *listing) arrived() {
@@ -140,7 +141,7 @@ func (l *listing) arrived() {
 
 // rejudge closes a client that listens to what its user may not hear any more.
 func (r *roster) rejudge(s *session) {
-	for kind := range cluster.Shard + 1 {
+	for kind := range topics.Shard + 1 {
 		right := commands.Right{[]byte(pubsub.Subscribed[kind])}
 		for _, name := range s.subscriber.Names(kind) {
 			right = append(right, []byte(name))
@@ -150,8 +151,8 @@ func (r *roster) rejudge(s *session) {
 		}
 		user := commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table)
 		slot := s.w.pipes.SomeSlot(s.ID)
-		s.w.pipes.Send(cluster.Request{
-			Target: cluster.ToSlot(slot), Mode: cluster.Mode{Proto: 2}, Bytes: user.Ask(right),
+		s.w.pipes.Send(pipe.Request{
+			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
 			To: &hearing{s: s, as: s.own.User()}, Resend: true,
 		})
 	}
@@ -164,7 +165,7 @@ type hearing struct {
 	reply []byte
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (h *hearing) Receive(_ uint32, chunk []byte, last bool) {
 	h.reply = append(h.reply, chunk...)
 	if !last || h.s.gone || h.s.own.User() != h.as {
@@ -180,16 +181,16 @@ func (h *hearing) Receive(_ uint32, chunk []byte, last bool) {
 	}
 }
 
-// Fail implements cluster.Receiver.
+// Fail implements pipe.Receiver.
 func (h *hearing) Fail(uint32, error) { h.as.Rules = "" }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (h *hearing) Discard(uint32) bool {
 	h.reply = nil
 	return true
 }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (h *hearing) Detour(uint32) {}
 
 // logLack logs, once, that the proxy's own user cannot ask what other users may do.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // A script may run for as long as it likes while its node says that it is busy. One whose node
@@ -40,10 +41,10 @@ func TestSilentScript(t *testing.T) {
 				}
 				return "+OK\r\n"
 			}
-			o := Options{Pipes: cluster.PipeOptions{Budget: time.Second, Timeout: 2 * time.Second}}
+			o := Options{Pipes: pipe.Options{Budget: time.Second, Timeout: 2 * time.Second}}
 			inBubble(t, 1, o, answer, func(r *rig) {
 				var dials atomic.Int32
-				r.as = func(n int, _ cluster.DialMode, _ bool) (int, error) {
+				r.as = func(n int, _ cluster.Mode, _ bool) (int, error) {
 					if dials.Add(1) > 1 && node.dead {
 						return 0, errors.New("no route to host")
 					}

@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 )
@@ -15,7 +15,7 @@ type connection struct{ s *session }
 // it is there: if none is, one is made, and the later commands of the client wait for it.
 func (c connection) Select(n int) {
 	s := c.s
-	mode := cluster.Mode{Proto: s.Proto, DB: n}
+	mode := pipe.Mode{Proto: s.Proto, DB: n}
 	if n == 0 || s.w.pipes.Reaches(mode) {
 		s.DB = n
 		s.Reply(selected)
@@ -29,7 +29,7 @@ func (c connection) Select(n int) {
 		s.DB = n
 		return selected
 	}, nil)
-	s.Feed(s.w.pipes.Send(cluster.Request{Mode: mode, Bytes: ping, To: s, Tag: s.current, Resend: true}))
+	s.Feed(s.w.pipes.Send(pipe.Request{Mode: mode, Bytes: ping, To: s, Tag: s.current, Resend: true}))
 }
 
 var selected = []byte("+OK\r\n")

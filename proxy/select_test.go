@@ -15,7 +15,7 @@ import (
 func inDatabases(t *testing.T, answer func(db int, command string) string, test func(r *rig)) {
 	inBubble(t, 1, Options{}, answer, func(r *rig) {
 		r.topology.Kind = cluster.Single
-		r.as = func(_ int, m cluster.DialMode, _ bool) (int, error) { return m.DB, nil }
+		r.as = func(_ int, m cluster.Mode, _ bool) (int, error) { return m.DB, nil }
 		test(r)
 	})
 }
@@ -43,7 +43,7 @@ func TestSelectInAPipeline(t *testing.T) {
 func TestSelectWaits(t *testing.T) {
 	inDatabases(t, echo, func(r *rig) {
 		up := time.Now().Add(3 * time.Second)
-		r.as = func(_ int, m cluster.DialMode, _ bool) (int, error) {
+		r.as = func(_ int, m cluster.Mode, _ bool) (int, error) {
 			switch {
 			case m.DB == 15:
 				return 0, errors.New("DB 15 is out of reach")

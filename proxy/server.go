@@ -11,9 +11,9 @@
 // The path of a command, on one goroutine, down and back:
 //
 //	loop.Conn --> session.Read --> input.next, input.args --> router.dispatch --> route
-//	    route --> forward: the bytes as they are --> cluster.Pipes.Send
+//	    route --> forward: the bytes as they are --> pipe.Pipes.Send
 //	          --> Run: the command acts by itself, with commands.Actions: Reply, Ask, AskAll, Task ...
-//	cluster.Pipe.Read --> session.Receive --> output.write --> loop.Conn
+//	pipe.Pipe.Read --> session.Receive --> output.write --> loop.Conn
 //
 // Commands are numbered as they come. Whoever answers one names its number, and answers leave in the order of
 // the numbers, whenever they come. No further command is read while the session is held (client.Hold): by a
@@ -38,6 +38,8 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	upstream "lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
@@ -60,8 +62,8 @@ type Server struct {
 	upstream  Upstream
 	topics    PubSub
 	close     func() // of topics
-	pipeStats cluster.Stats
-	client    *cluster.Client
+	pipeStats pipe.Stats
+	client    *pipe.Client
 	scripts   *commands.Scripts
 	locks     locks
 	books     books
@@ -131,7 +133,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 func (s *Server) subscribe() {
 	s.topics, s.close = s.o.PubSub, func() {}
 	if s.topics == nil {
-		topics := cluster.NewSubscriptions(s.upstream, s.o.Log)
+		topics := upstream.New(s.upstream, s.o.Log)
 		s.upstream.OnChange(func(*cluster.Topology) { topics.Moved() })
 		s.topics, s.close = topics, topics.Close
 	}
@@ -148,7 +150,7 @@ func (s *Server) startLoops() error {
 		s.o.Pipes.MaxOwn = max(s.o.MaxOwn/n, 1)
 	}
 	var loops []*loop.Loop
-	var pipes []*cluster.Pipes
+	var pipes []*pipe.Pipes
 	for i := range n {
 		l := loop.NewPortable()
 		if !s.o.Portable {
@@ -172,14 +174,14 @@ func (s *Server) startLoops() error {
 		w.hub = pubsub.NewHub(l, s.topics, s.o.Pipes.Budget, w.late)
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)
-		w.pipes = cluster.NewPipes(l, s.upstream, s.o.Pipes, &s.pipeStats)
+		w.pipes = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
 		w.readsFrom = s.o.readsFrom()
 		l.After(time.Second, w.tidy)
 		s.workers = append(s.workers, w)
 		loops, pipes = append(loops, l), append(pipes, w.pipes)
 		go l.Run() // ends in stop
 	}
-	s.client = cluster.NewClient(loops, pipes)
+	s.client = pipe.NewClient(loops, pipes)
 	update := func(*cluster.Topology) {
 		for _, w := range s.workers {
 			w.loop.Post(w.pipes.Update)

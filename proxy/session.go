@@ -3,7 +3,7 @@ package proxy
 import (
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
@@ -63,12 +63,12 @@ type session struct {
 }
 
 // Mode is that of the upstream connections which carry what this client sends.
-func (s *session) Mode() cluster.Mode {
+func (s *session) Mode() pipe.Mode {
 	own := s.own.Set()
 	if own == nil {
 		own = s.large.own()
 	}
-	return cluster.Mode{Proto: s.Proto, DB: s.DB, Second: s.router.stuckEpoch != 0 && own == nil, Own: own}
+	return pipe.Mode{Proto: s.Proto, DB: s.DB, Second: s.router.stuckEpoch != 0 && own == nil, Own: own}
 }
 
 // begin numbers a command. c counts it, if not nil.
@@ -81,7 +81,7 @@ func (s *session) begin(c *counter) {
 	}
 }
 
-// Receive implements cluster.Receiver for requests that are forwarded as they
+// Receive implements pipe.Receiver for requests that are forwarded as they
 // stand, and for those of Send.
 func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	a := s.answers.at(tag)
@@ -133,7 +133,7 @@ func (s *session) apply(tag uint32, a *answer) {
 	s.w.loop.Put(reply)
 }
 
-// Fail implements cluster.Receiver.
+// Fail implements pipe.Receiver.
 func (s *session) Fail(tag uint32, err error) {
 	a := s.answers.at(tag)
 	if a.shown() && tag == s.answers.head && !s.gone {
@@ -159,7 +159,7 @@ func (s *session) Fail(tag uint32, err error) {
 	s.Answer(tag, commands.ErrorReply(err))
 }
 
-// Discard implements cluster.Receiver: what the client has got stays.
+// Discard implements pipe.Receiver: what the client has got stays.
 func (s *session) Discard(tag uint32) bool {
 	a := s.answers.at(tag)
 	if a.shown() && tag == s.answers.head && !s.gone {
@@ -171,7 +171,7 @@ func (s *session) Discard(tag uint32) bool {
 	return true
 }
 
-// Detour implements cluster.Receiver: the commands that follow wait, so that
+// Detour implements pipe.Receiver: the commands that follow wait, so that
 // none overtakes the one that is sent again.
 func (s *session) Detour(uint32) {
 	s.SetHold(client.HoldOrder)

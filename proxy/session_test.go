@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // With three nodes the key "foo" lies on node 3, "bar" and "hello" on node 1,
@@ -311,7 +312,7 @@ func TestBackpressure(t *testing.T) {
 
 // The retry budget is one for all: a client of a dead cluster hears so.
 func TestUnservedSlot(t *testing.T) {
-	inBubble(t, 1, Options{Pipes: cluster.PipeOptions{Budget: 2 * time.Second}}, echo, func(r *rig) {
+	inBubble(t, 1, Options{Pipes: pipe.Options{Budget: 2 * time.Second}}, echo, func(r *rig) {
 		next := *r.topology
 		next.Version++
 		next.Slots[12182] = nil

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -50,7 +51,7 @@ type spread struct {
 	making   bool            // of next
 	waits    bool            // some is going to be called
 	sizes    []int           // of the parts by their place, if they are counted for the client
-	mode     cluster.Mode
+	mode     pipe.Mode
 	resend   bool
 	replicas bool // may answer
 }
@@ -175,14 +176,14 @@ func (x *spread) giveUp() {
 }
 
 // send sends one part.
-func (x *spread) send(part commands.Part) *cluster.Pipe {
+func (x *spread) send(part commands.Part) *pipe.Pipe {
 	s, i := x.s, uint32(part.Place)
 	if x.replicas && !s.gone {
 		s.router.read(part.Slot, part.Request, x, i)
 		return nil
 	}
-	p := s.w.pipes.Send(cluster.Request{
-		Target: cluster.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
+	p := s.w.pipes.Send(pipe.Request{
+		Target: pipe.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
 		To: x, Tag: i, Resend: x.resend,
 	})
 	if !x.resend {
@@ -192,7 +193,7 @@ func (x *spread) send(part commands.Part) *cluster.Pipe {
 	return p
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (x *spread) Receive(i uint32, chunk []byte, last bool) {
 	if last {
 		x.answered(i)
@@ -200,7 +201,7 @@ func (x *spread) Receive(i uint32, chunk []byte, last bool) {
 	x.gather.Receive(i, chunk, last)
 }
 
-// Fail implements cluster.Receiver.
+// Fail implements pipe.Receiver.
 func (x *spread) Fail(i uint32, err error) {
 	x.answered(i)
 	x.gather.Fail(i, err)

@@ -14,7 +14,8 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/glob"
 	"lockproxy/internal/scripted"
 )
@@ -23,7 +24,7 @@ import (
 // big" is answered in two halves, the second when the test says so.
 type stage struct {
 	*rig
-	upstream *cluster.Upstream
+	upstream *discovery.Upstream
 
 	mu     sync.Mutex
 	gate   chan struct{} // while there is one, SUBSCRIBE, UNSUBSCRIBE and PING wait until it is closed
@@ -46,7 +47,7 @@ func onStage(t *testing.T, o Options, test func(st *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &stage{conns: make(map[*stageConn]bool), half: make(chan struct{})}
 		var err error
-		st.upstream, err = cluster.Discover(t.Context(), cluster.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: st.dial})
+		st.upstream, err = discovery.Find(t.Context(), discovery.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: st.dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +241,7 @@ func (st *stage) nothingLeft() {
 	if left := st.subscribed(); left != "" {
 		st.Errorf("still subscribed: %s", left)
 	}
-	for kind := range cluster.Shard + 1 {
+	for kind := range pubsub.Shard + 1 {
 		for _, topic := range st.server.topics.Topics(kind) {
 			st.Errorf("topic %q is left, with %d listeners", topic.Name, topic.Listeners())
 		}

@@ -3,7 +3,10 @@ package proxy
 import (
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/master"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pubsub"
+	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 )
 
@@ -16,11 +19,11 @@ type Stats struct {
 	AuthTimeouts  uint64            // clients closed because they did not authenticate in time
 	Subscriptions map[string]int64  // of clients now, by kind: channel, pattern, shard
 	Messages      uint64            // given to clients
-	Own           cluster.OwnStats
+	Own           pipe.OwnStats
 	Commands      []CommandStats
-	Nodes         []cluster.NodeStats
-	GivenUp       uint64                 // requests whose retry budget was used up
-	Masters       []cluster.MasterHealth // of RedLock
+	Nodes         []pipe.NodeStats
+	GivenUp       uint64          // requests whose retry budget was used up
+	Masters       []master.Health // of RedLock
 }
 
 // CommandStats counts one command, by its name in the upstream's table.
@@ -85,7 +88,7 @@ func (s *Server) shared() commands.Stats {
 		Locks:           s.locks.stats(),
 	}
 	for i := range s.pipeStats.Redirects {
-		st.Redirects[cluster.Redirect(i).String()] = s.pipeStats.Redirects[i].Load()
+		st.Redirects[retry.Reason(i).String()] = s.pipeStats.Redirects[i].Load()
 	}
 	for _, w := range s.workers {
 		st.BytesIn += w.bytesIn.Load()
@@ -99,7 +102,7 @@ func (s *Server) shared() commands.Stats {
 
 // subscriptions counts what clients listen to, by kind, and the messages that they were given.
 func (s *Server) subscriptions() (now map[string]int64, messages uint64) {
-	kinds := []string{cluster.Classic: "channel", cluster.Pattern: "pattern", cluster.Shard: "shard"}
+	kinds := []string{pubsub.Classic: "channel", pubsub.Pattern: "pattern", pubsub.Shard: "shard"}
 	now = make(map[string]int64)
 	for _, w := range s.workers {
 		taken, given := w.hub.Counts()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/resp"
 )
 
@@ -31,7 +33,7 @@ type tempest struct {
 	dice   *rand.Rand // of the nodes
 	lastID int
 	waits  map[int]chan bool // connections that block, by id
-	topics map[string]*cluster.Topic
+	topics map[string]*pubsub.Topic
 	whole  *cluster.Topology
 }
 
@@ -57,13 +59,13 @@ func TestStorm(t *testing.T) {
 func storms(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	r := &rig{T: t}
-	st := &tempest{rig: r, dice: rand.New(rand.NewPCG(seed, 1)), waits: map[int]chan bool{}, topics: map[string]*cluster.Topic{}}
+	st := &tempest{rig: r, dice: rand.New(rand.NewPCG(seed, 1)), waits: map[int]chan bool{}, topics: map[string]*pubsub.Topic{}}
 	r.node = st.dial
 	st.calm.Store(true)
 	st.whole = stormTopology(1, 3, func(s int) int { return s * 3 / 16384 })
 	r.topology = st.whole
 	o := Options{Upstream: st, PubSub: st, Portable: true, Loops: 1 + dice.IntN(2), MaxOwn: 1 + dice.IntN(20), MaxPipeline: 1 + dice.IntN(20),
-		Pipes: cluster.PipeOptions{Budget: time.Second, Timeout: 2 * time.Second, QueueLimit: 100 << dice.IntN(10)}}
+		Pipes: pipe.Options{Budget: time.Second, Timeout: 2 * time.Second, QueueLimit: 100 << dice.IntN(10)}}
 	if dice.IntN(4) == 0 {
 		o.Output.PubSub = OutputLimit{Hard: 3000}
 		o.Output.Normal = OutputLimit{Hard: 20000, Soft: 1000, SoftFor: time.Second}
@@ -118,7 +120,7 @@ func (st *tempest) drain() {
 	if err := st.server.Drain(ctx); err != nil {
 		st.Error(err)
 	}
-	if own := st.server.Stats().Own; own != (cluster.OwnStats{}) {
+	if own := st.server.Stats().Own; own != (pipe.OwnStats{}) {
 		st.Errorf("connections are left: %+v", own)
 	}
 	time.Sleep(10 * time.Second) // nodes that are slow
@@ -171,7 +173,7 @@ func (st *tempest) nothingLeft() {
 	if c, b, q, h, tr := s.clients.Load(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(), s.held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
 		st.Errorf("counted still: clients %d, blocked %d, queued %d, held %d, tracking %d", c, b, q, h, tr)
 	}
-	if own := s.Stats().Own; own != (cluster.OwnStats{}) {
+	if own := s.Stats().Own; own != (pipe.OwnStats{}) {
 		st.Errorf("connections are left: %+v", own)
 	}
 	for name, topic := range st.topics {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/scripted"
 	"lockproxy/internal/subscription"
 )
@@ -63,7 +64,7 @@ func (st *tempest) move(dice *rand.Rand, stop chan bool) {
 	}
 }
 
-// Topology implements cluster.Control.
+// Topology implements pipe.Control.
 func (st *tempest) Topology() *cluster.Topology {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -80,7 +81,7 @@ func (st *tempest) roll(n int) int {
 // bad says that it is one time in n, while it storms.
 func (st *tempest) bad(n int) bool { return st.roll(n) == 0 && !st.calm.Load() }
 
-func (st *tempest) dial(node int, m cluster.DialMode, _ bool, here, there net.Conn) (net.Conn, error) {
+func (st *tempest) dial(node int, m cluster.Mode, _ bool, here, there net.Conn) (net.Conn, error) {
 	if st.bad(10) {
 		time.Sleep(time.Duration(st.roll(3000)) * time.Millisecond)
 	}
@@ -248,20 +249,20 @@ func (st *tempest) unblock(id int) string {
 }
 
 // Join implements PubSub.
-func (st *tempest) Join(ctx context.Context, kind cluster.TopicKind, names []string, out cluster.Outlet) ([]*cluster.Topic, error) {
+func (st *tempest) Join(ctx context.Context, kind pubsub.Kind, names []string, out pubsub.Outlet) ([]*pubsub.Topic, error) {
 	st.pause(ctx)
 	if st.bad(8) {
-		return nil, cluster.ReplyError("NOPERM x")
+		return nil, pubsub.ReplyError("NOPERM x")
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	var all []*cluster.Topic
+	var all []*pubsub.Topic
 	st.mu.Lock()
 	for _, name := range names {
 		key := fmt.Sprint(kind, name)
 		if st.topics[key] == nil {
-			st.topics[key] = &cluster.Topic{Kind: kind, Name: name}
+			st.topics[key] = &pubsub.Topic{Kind: kind, Name: name}
 		}
 		all = append(all, st.topics[key])
 	}
@@ -273,7 +274,7 @@ func (st *tempest) Join(ctx context.Context, kind cluster.TopicKind, names []str
 }
 
 // Leave implements PubSub.
-func (st *tempest) Leave(ctx context.Context, topics []*cluster.Topic, out cluster.Outlet) {
+func (st *tempest) Leave(ctx context.Context, topics []*pubsub.Topic, out pubsub.Outlet) {
 	st.pause(ctx)
 	for _, t := range topics {
 		out.Deliver(t, []byte("*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$500\r\n"+strings.Repeat("y", 500)+"\r\n"))

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"lockproxy/cluster"
+	topics "lockproxy/cluster/pubsub"
 	"lockproxy/proxy/pubsub"
 )
 
@@ -55,7 +55,7 @@ func (st *stage) when(least, most int, do func(s *session)) {
 	var look func()
 	look = func() {
 		for s := range w.sessions {
-			if n := s.Topics[cluster.Classic]; n >= least && n <= most {
+			if n := s.Topics[topics.Classic]; n >= least && n <= most {
 				do(s)
 				return
 			}

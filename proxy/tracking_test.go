@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/slot"
 )
 
@@ -285,12 +286,12 @@ func TestTrackingRedirect(t *testing.T) {
 		}
 		told := func(text string) { r.on(func() { r.sessionOf(1).tracking.Push([]byte(text)) }) }
 		told(invalid("k")) // it is lost: nothing is subscribed to
-		r.on(func() { r.sessionOf(2).Topics[cluster.Classic] = 1 })
+		r.on(func() { r.sessionOf(2).Topics[pubsub.Classic] = 1 })
 		told(invalid("k"))
 		target.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\nk\r\n")
 		r.on(func() { r.sessionOf(1).tracking.Stale() })
 		target.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n")
-		r.on(func() { r.sessionOf(2).Topics[cluster.Classic] = 0 })
+		r.on(func() { r.sessionOf(2).Topics[pubsub.Classic] = 0 })
 		target.hello3()
 		told(invalid("k"))
 		target.expect(invalid("k"))
@@ -382,7 +383,7 @@ func (lostOwner) Lost(error)        {}
 
 // The connections of clients that track count among those that are not shared.
 func TestTrackingIsBounded(t *testing.T) {
-	o := Options{Pipes: cluster.PipeOptions{MaxOwn: 1, Budget: time.Second}}
+	o := Options{Pipes: pipe.Options{MaxOwn: 1, Budget: time.Second}}
 	inBubble(t, 1, o, trackingNode(func(int, string) string { return "+OK\r\n" }), func(r *rig) {
 		first, second := r.newTracker(""), r.connect()
 		second.send(trackOn)

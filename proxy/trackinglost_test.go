@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // What a client sends in answer to the loss of a connection of its own goes over a new one.
@@ -25,7 +25,7 @@ func TestOwnConnectionLostBeforeTheNextCommand(t *testing.T) {
 
 // A node that has blocked a client's own connection owes it replies in time again.
 func TestOwnConnectionIsNotPatientForEver(t *testing.T) {
-	o := Options{Pipes: cluster.PipeOptions{Timeout: 2 * time.Second}}
+	o := Options{Pipes: pipe.Options{Timeout: 2 * time.Second}}
 	inBubble(t, 1, o, trackingNode(func(_ int, command string) string {
 		switch command {
 		case "BLPOP k 0":

@@ -80,7 +80,7 @@ func TestTrackedTransactionIsLeftAlone(t *testing.T) {
 		}
 		return ""
 	}), func(r *rig) {
-		r.as = func(node int, _ cluster.DialMode, own bool) (int, error) {
+		r.as = func(node int, _ cluster.Mode, own bool) (int, error) {
 			if own {
 				node += 10 // a connection of the client
 			}

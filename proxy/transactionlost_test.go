@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // A transaction whose node goes away, or which stands at the wrong node, is queued anew elsewhere, and
@@ -178,7 +179,7 @@ func TestWatchAtAnImportingNode(t *testing.T) {
 
 // When no node takes the transaction in time the client hears why, and nothing has run.
 func TestTransactionGivesUp(t *testing.T) {
-	o := Options{Pipes: cluster.PipeOptions{Budget: 2 * time.Second}}
+	o := Options{Pipes: pipe.Options{Budget: 2 * time.Second}}
 	const down = "-CLUSTERDOWN The cluster is down\r\n"
 	inTxBubble(t, 3, o, func(r *rig, n *txNodes) {
 		for name, test := range map[string]struct{ command, reply, want string }{
@@ -222,7 +223,7 @@ func TestMultiFails(t *testing.T) {
 
 // Without a free place for a connection of its own a transaction waits, and gives up.
 func TestTransactionHasNoPlace(t *testing.T) {
-	o := Options{Pipes: cluster.PipeOptions{Budget: 2 * time.Second, MaxOwn: 1}}
+	o := Options{Pipes: pipe.Options{Budget: 2 * time.Second, MaxOwn: 1}}
 	inTxBubble(t, 3, o, func(r *rig, n *txNodes) {
 		a, b := r.connect(), r.connect()
 		a.send("WATCH foo")

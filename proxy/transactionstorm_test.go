@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 )
 
@@ -34,7 +34,7 @@ type storm struct {
 func TestTransactionStorm(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for i := range uint64(100) {
-		o := Options{Pipes: cluster.PipeOptions{Budget: time.Second}}
+		o := Options{Pipes: pipe.Options{Budget: time.Second}}
 		inTxBubble(t, 3, o, func(r *rig, n *txNodes) {
 			s := &storm{testClient: r.connect(), n: n, dice: rand.New(rand.NewPCG(seed, i))}
 			n.intercept(s.weather(rand.New(rand.NewPCG(i, seed))))

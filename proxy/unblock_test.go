@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
 )
@@ -88,7 +88,7 @@ func TestClientUnblockElsewhere(t *testing.T) {
 		c.expect(nullArray)
 		time.Sleep(time.Second)
 		n.wantAsked("given up", "1: BLPOP b 5")
-		if st := n.server.Stats(); st.Blocked+st.Queued != 0 || st.Own != (cluster.OwnStats{Idle: 1}) {
+		if st := n.server.Stats(); st.Blocked+st.Queued != 0 || st.Own != (pipe.OwnStats{Idle: 1}) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
 		}
 	})
@@ -122,7 +122,7 @@ func TestClientUnblockElsewhere(t *testing.T) {
 
 // TestUnblockHitsNobodyElse: until it is known what became of CLIENT UNBLOCK nobody else gets the connection.
 func TestUnblockHitsNobodyElse(t *testing.T) {
-	inBlockBubble(t, 1, Options{Pipes: cluster.PipeOptions{Timeout: 2 * time.Second}}, func(n *blockNodes) {
+	inBlockBubble(t, 1, Options{Pipes: pipe.Options{Timeout: 2 * time.Second}}, func(n *blockNodes) {
 		a, b, c := n.connect(), n.connect(), n.connect()
 		id := a.id()
 		a.send("BLPOP b 0")
@@ -140,14 +140,14 @@ func TestUnblockHitsNobodyElse(t *testing.T) {
 		a.expect(popped("b", "1"))
 		b.send("BLPOP b 0")
 		synctest.Wait()
-		if st := n.server.Stats(); st.Own != (cluster.OwnStats{Used: 2}) {
+		if st := n.server.Stats(); st.Own != (pipe.OwnStats{Used: 2}) {
 			t.Errorf("connections %+v", st.Own)
 		}
 		n.mu.Lock()
 		slow = false
 		n.mu.Unlock()
 		c.expect(":0\r\n")
-		if st := n.server.Stats(); st.Own != (cluster.OwnStats{Used: 1, Idle: 1}) || n.blocks(1) != 1 {
+		if st := n.server.Stats(); st.Own != (pipe.OwnStats{Used: 1, Idle: 1}) || n.blocks(1) != 1 {
 			t.Errorf("connections %+v", st.Own)
 		}
 		n.reply(1, popped("b", "2"), false)

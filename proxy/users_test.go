@@ -17,7 +17,7 @@ const ownNode = 10
 // asks as itself, those above what users ask over connections of their own.
 func inUsersBubble(t *testing.T, nodes int, answer func(node int, command string) string, test func(r *rig)) {
 	inBubble(t, nodes, Options{UsersOnly: true}, answer, func(r *rig) {
-		r.as = func(node int, m cluster.DialMode, _ bool) (int, error) {
+		r.as = func(node int, m cluster.Mode, _ bool) (int, error) {
 			if m.As != nil {
 				return node + ownNode, nil
 			}
@@ -73,7 +73,7 @@ func TestUsersOnly(t *testing.T) {
 // Who is refused stays who he was: nobody.
 func TestUserRefused(t *testing.T) {
 	inUsersBubble(t, 1, usersNode(everything), func(r *rig) {
-		r.node = func(node int, m cluster.DialMode, _ bool, here, there net.Conn) (net.Conn, error) {
+		r.node = func(node int, m cluster.Mode, _ bool, here, there net.Conn) (net.Conn, error) {
 			if node > ownNode {
 				here.Close()
 				return nil, fmt.Errorf("refused")

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
@@ -17,7 +17,7 @@ type worker struct {
 	server   *Server
 	index    int // in server.workers
 	loop     *loop.Loop
-	pipes    *cluster.Pipes
+	pipes    *pipe.Pipes
 	hub      *pubsub.Hub
 	table    *commands.Table
 	counters []*counter // by Command.ID of table

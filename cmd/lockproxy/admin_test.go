@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/master"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy"
 	"lockproxy/redlock"
@@ -46,10 +47,10 @@ func TestMetrics(t *testing.T) {
 				Buckets: [...]uint64{6: 3, 9: 2, 19: 1}},
 			{Name: "never"},
 		},
-		Nodes: []cluster.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2,
+		Nodes: []pipe.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2,
 			DialErrors: 1, Connections: 1}},
 		AuthFailures: map[string]uint64{"password": 14},
-		Masters:      []cluster.MasterHealth{{Addr: "127.0.0.1:7001", Up: true}},
+		Masters:      []master.Health{{Addr: "127.0.0.1:7001", Up: true}},
 	}})
 	code, body := fetch(adminHandler(&s, false), "/metrics")
 	if code != 200 {

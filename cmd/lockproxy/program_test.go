@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
 	"lockproxy/proxy"
@@ -243,7 +243,7 @@ func TestDevCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	up, err := cluster.Discover(t.Context(), cluster.Options{Addrs: []string{d.Addr()}})
+	up, err := discovery.Find(t.Context(), discovery.Options{Addrs: []string{d.Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}

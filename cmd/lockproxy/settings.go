@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 	"lockproxy/commands"
 	"lockproxy/proxy"
 )
@@ -298,7 +298,7 @@ func find(name string) *Setting {
 
 // defaults are the values when nothing is set.
 func defaults() *Values {
-	v := &Values{Upstream: cluster.DefaultOptions(), Proxy: proxy.DefaultOptions()}
+	v := &Values{Upstream: discovery.DefaultOptions(), Proxy: proxy.DefaultOptions()}
 	for _, s := range settings {
 		if s.Default == "" {
 			continue

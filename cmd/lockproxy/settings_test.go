@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 	"lockproxy/proxy"
 )
 
@@ -28,7 +28,7 @@ func TestSettingsTable(t *testing.T) {
 			strings.Contains(" "+groupsBefore(i)+" ", " "+s.Group+" ") {
 			t.Errorf("%s: its group stands in two places", s.Name)
 		}
-		unset := &Values{Upstream: cluster.DefaultOptions(), Proxy: proxy.DefaultOptions()}
+		unset := &Values{Upstream: discovery.DefaultOptions(), Proxy: proxy.DefaultOptions()}
 		if s.Default != "" && s.in(unset).String() == s.in(v).String() {
 			t.Errorf("%s: the row repeats the default of its package", s.Name)
 		}

@@ -4,7 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+	"lockproxy/cluster/master"
 	"lockproxy/proxy"
 )
 
@@ -12,9 +13,9 @@ import (
 // keeps for itself. What the program alone can give, such as a log, is not in these options yet: wire.go adds
 // it. One Values never changes: CONFIG SET makes a new one (Config).
 type Values struct {
-	Upstream cluster.Options       // where the data lives
-	Masters  cluster.MasterOptions // of RedLock
-	Proxy    proxy.Options         // with those of its connections to nodes and of locks
+	Upstream discovery.Options // where the data lives
+	Masters  master.Options    // of RedLock
+	Proxy    proxy.Options     // with those of its connections to nodes and of locks
 
 	Listen        []string // TCP addresses and paths of unix sockets
 	ProtectedMode bool

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+	"lockproxy/cluster/master"
 	"lockproxy/proxy"
 	"lockproxy/redlock"
 )
@@ -14,7 +15,7 @@ import (
 // wired is the real data plane.
 type wired struct {
 	*proxy.Server
-	masters []*cluster.Master  // of RedLock
+	masters []*master.Master   // of RedLock
 	forget  context.CancelFunc // ends the watch over the upstream
 }
 
@@ -30,7 +31,7 @@ func (w *wired) leave() {
 // the upstream answers or ctx ends.
 func connect(ctx context.Context, p *program, upstream []string) (plane, error) {
 	v := p.config.Values()
-	up, err := cluster.Discover(ctx, upstreamOptions(p, v, upstream))
+	up, err := discovery.Find(ctx, upstreamOptions(p, v, upstream))
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 	return w, nil
 }
 
-func upstreamOptions(p *program, v *Values, addrs []string) cluster.Options {
+func upstreamOptions(p *program, v *Values, addrs []string) discovery.Options {
 	o := v.Upstream
 	o.Addrs, o.TLS, o.Log = addrs, p.certs.upstream.source(), p.log
 	return o
@@ -60,7 +61,7 @@ func upstreamOptions(p *program, v *Values, addrs []string) cluster.Options {
 
 // connectMasters reaches the masters of RedLock, if there are to be any. It blocks until most of
 // them answer or ctx ends.
-func connectMasters(ctx context.Context, p *program, v *Values) ([]*cluster.Master, error) {
+func connectMasters(ctx context.Context, p *program, v *Values) ([]*master.Master, error) {
 	if len(v.Redlock) == 0 {
 		return nil, nil
 	}
@@ -70,7 +71,7 @@ func connectMasters(ctx context.Context, p *program, v *Values) ([]*cluster.Mast
 	for _, s := range redlock.Scripts() {
 		o.Scripts = append(o.Scripts, []byte(s.Source))
 	}
-	all, err := cluster.ConnectMasters(ctx, v.Redlock, o)
+	all, err := master.Connect(ctx, v.Redlock, o)
 	if err != nil {
 		return nil, fmt.Errorf("redlock: %w", err)
 	}
@@ -95,7 +96,7 @@ func connectMasters(ctx context.Context, p *program, v *Values) ([]*cluster.Mast
 }
 
 // proxyOptions adds to the settings what only the program has.
-func proxyOptions(p *program, v *Values, up *cluster.Upstream) proxy.Options {
+func proxyOptions(p *program, v *Values, up *discovery.Upstream) proxy.Options {
 	o := v.Proxy
 	o.Upstream, o.Config, o.TLS, o.Version = up, p.config, p.certs.clients.source(), version
 	o.Log, o.Pipes.Log, o.Locks.Log = p.log, p.log, p.log

@@ -17,7 +17,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
 	"lockproxy/internal/resp"
@@ -236,10 +236,10 @@ func (f *Session) Forward(slot int) {
 	f.Reply(f.Request(max(slot, 0)%len(f.Masters), f.call.Raw))
 }
 
-func (f *Session) Ask(to cluster.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
+func (f *Session) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
 	master := max(targetSlot(to), 0) % len(f.Masters)
 	for i := range f.Masters {
-		if to == cluster.ToMaster(i) {
+		if to == pipe.ToMaster(i) {
 			master = i
 		}
 	}
@@ -252,9 +252,9 @@ func (f *Session) Ask(to cluster.Target, req []byte, o commands.Asking, then fun
 }
 
 // targetSlot is the slot of a target, or AnySlot.
-func targetSlot(to cluster.Target) int {
+func targetSlot(to pipe.Target) int {
 	for n := range slot.Count {
-		if to == cluster.ToSlot(n) {
+		if to == pipe.ToSlot(n) {
 			return n
 		}
 	}

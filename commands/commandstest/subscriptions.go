@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 )
 
@@ -15,11 +15,11 @@ type fakeSubscriptions struct{ f *Session }
 
 func (f *Session) Subscriptions() commands.Subscriptions { return fakeSubscriptions{f} }
 
-func (s fakeSubscriptions) Subscribe(kind cluster.TopicKind, names [][]byte) {
+func (s fakeSubscriptions) Subscribe(kind pubsub.Kind, names [][]byte) {
 	s.f.Reply(fmt.Appendf(nil, "+subscribe %d %s\r\n", kind, names))
 }
 
-func (s fakeSubscriptions) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+func (s fakeSubscriptions) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	s.f.Reply(fmt.Appendf(nil, "+unsubscribe %d %s\r\n", kind, names))
 }
 
@@ -34,13 +34,13 @@ type Census struct {
 	Owned map[string]string // the masters that count the proxy, as digits
 }
 
-func (c Census) Listeners(_ cluster.TopicKind, name []byte) int { return c.Heads[string(name)] }
+func (c Census) Listeners(_ pubsub.Kind, name []byte) int { return c.Heads[string(name)] }
 
-func (c Census) Own(_ cluster.TopicKind, name []byte, i int) int {
+func (c Census) Own(_ pubsub.Kind, name []byte, i int) int {
 	return strings.Count(c.Owned[string(name)], fmt.Sprint(i))
 }
 
-func (c Census) Heard(cluster.TopicKind) (names []string) {
+func (c Census) Heard(pubsub.Kind) (names []string) {
 	for name, n := range c.Heads {
 		if n > 0 {
 			names = append(names, name)
@@ -50,7 +50,7 @@ func (c Census) Heard(cluster.TopicKind) (names []string) {
 	return names
 }
 
-func (c Census) OwnTopics(_ cluster.TopicKind, i int) (n int) {
+func (c Census) OwnTopics(_ pubsub.Kind, i int) (n int) {
 	for _, at := range c.Owned {
 		n += strings.Count(at, fmt.Sprint(i))
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/commands/commandstest"
 )
@@ -39,7 +39,7 @@ func TestClientKillFilters(t *testing.T) {
 		f := commandstest.New(t)
 		f.Peers.Others = []*commands.Peer{peer(2, "a:2", "l:1", 0), peer(9, "a:9", "l:2", time.Hour),
 			peer(11, "a:11", "l:1", time.Minute)}
-		f.Peers.Others[1].Topics[cluster.Classic] = 1
+		f.Peers.Others[1].Topics[pubsub.Classic] = 1
 		f.Peers.Others[2].User = "other"
 		answer := f.Do(test.line)
 		if closed := strings.Trim(fmt.Sprint(f.Peers.Closed), "[]"); answer != test.answer ||

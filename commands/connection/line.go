@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
@@ -34,9 +34,9 @@ func appendLine(p *commands.Peer, b []byte, now time.Time, libs bool) []byte {
 	number(" idle=", int(max(p.Idle, 0)/time.Second))
 	b = appendFlags(p, append(b, " flags="...))
 	number(" db=", p.DB)
-	number(" sub=", p.Topics[cluster.Classic])
-	number(" psub=", p.Topics[cluster.Pattern])
-	number(" ssub=", p.Topics[cluster.Shard])
+	number(" sub=", p.Topics[pubsub.Classic])
+	number(" psub=", p.Topics[pubsub.Pattern])
+	number(" ssub=", p.Topics[pubsub.Shard])
 	number(" multi=", p.Transaction.Multi())
 	number(" qbuf=", p.Query)
 	number(" qbuf-free=", p.QueryRoom)

@@ -3,7 +3,7 @@ package lock
 import (
 	"testing"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
@@ -17,7 +17,7 @@ func (shardedLocks) Sharded() bool { return true }
 // granting are Actions whose node grants, and frees, whatever it is asked.
 type granting struct{ commands.Actions }
 
-func (granting) Ask(_ cluster.Target, _ []byte, _ commands.Asking, then func([]byte) []byte) {
+func (granting) Ask(_ pipe.Target, _ []byte, _ commands.Asking, then func([]byte) []byte) {
 	then(resp.One)
 }
 

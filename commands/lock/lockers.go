@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/master"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/redlock"
 )
@@ -19,7 +20,7 @@ type Lockers struct {
 	// LeastLease is the shortest lease that Quorum may be asked for.
 	LeastLease time.Duration
 	// Masters is how the masters of Quorum are now.
-	Masters func() []cluster.MasterHealth
+	Masters func() []master.Health
 }
 
 // of is the engine of a lock, by the name as the client gives it.
@@ -83,5 +84,5 @@ type caller struct{ commands.Actions }
 
 // SendHome implements redlock.Caller.
 func (c *caller) SendHome(slot int, req []byte, resend bool, then func([]byte) []byte, lost func()) {
-	c.Ask(cluster.ToSlot(slot), req, commands.Asking{Resend: resend, Home: true, Lost: lost}, then)
+	c.Ask(pipe.ToSlot(slot), req, commands.Asking{Resend: resend, Home: true, Lost: lost}, then)
 }

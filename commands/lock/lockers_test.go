@@ -9,7 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/master"
 	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
@@ -61,8 +61,8 @@ func withQuorum(t *testing.T,
 			Plain:    redlock.New(n, redlock.Options{}),
 			Quorum:   redlock.NewRedlock(nodes, redlock.QuorumOptions{}, redlock.Options{}),
 			Prefixes: []string{"due:", "pay:"}, LeastLease: time.Second,
-			Masters: func() []cluster.MasterHealth {
-				return []cluster.MasterHealth{
+			Masters: func() []master.Health {
+				return []master.Health{
 					{Addr: "a:1", Up: true, Votes: true, ClockOffset: -7 * time.Millisecond},
 					{Addr: "b:1", Up: true, Why: "it restarted", Until: time.Now().Add(9 * time.Second)},
 				}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/master"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
@@ -60,7 +60,7 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
 }
 
 // appendMasters appends how the masters of RedLock are: an array of maps.
-func appendMasters(b []byte, proto int, all []cluster.MasterHealth) []byte {
+func appendMasters(b []byte, proto int, all []master.Health) []byte {
 	b = redcon.AppendArray(b, len(all))
 	for _, m := range all {
 		until := int64(0)

@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/glob"
@@ -11,10 +12,10 @@ import (
 	"lockproxy/internal/slot"
 )
 
-func subscribe(c *commands.Call)    { listen(c, cluster.Classic) }
-func psubscribe(c *commands.Call)   { listen(c, cluster.Pattern) }
-func unsubscribe(c *commands.Call)  { c.Subscriptions().Unsubscribe(cluster.Classic, topicsNamed(c)) }
-func punsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(cluster.Pattern, topicsNamed(c)) }
+func subscribe(c *commands.Call)    { listen(c, pubsub.Classic) }
+func psubscribe(c *commands.Call)   { listen(c, pubsub.Pattern) }
+func unsubscribe(c *commands.Call)  { c.Subscriptions().Unsubscribe(pubsub.Classic, topicsNamed(c)) }
+func punsubscribe(c *commands.Call) { c.Subscriptions().Unsubscribe(pubsub.Pattern, topicsNamed(c)) }
 func publish(c *commands.Call)      { c.Subscriptions().Publish(false) }
 func spublish(c *commands.Call)     { c.Subscriptions().Publish(true) }
 
@@ -25,7 +26,7 @@ func ssubscribe(c *commands.Call) {
 	case crossesSlots(c):
 		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
 	default:
-		listen(c, cluster.Shard)
+		listen(c, pubsub.Shard)
 	}
 }
 
@@ -35,7 +36,7 @@ func ssubscribe(c *commands.Call) {
 const maxTopicName = cluster.MaxShared - 1<<10
 
 // listen subscribes to the topics that the arguments name.
-func listen(c *commands.Call, kind cluster.TopicKind) {
+func listen(c *commands.Call, kind pubsub.Kind) {
 	for _, name := range c.Args[1:] {
 		if len(name) > maxTopicName {
 			c.Reply(resp.ErrorLine("ERR the name of a channel or a pattern has %d bytes at most through "+
@@ -54,7 +55,7 @@ func sunsubscribe(c *commands.Call) {
 	case crossesSlots(c):
 		c.Reply(commands.ErrorReply(commands.ErrCrossSlot))
 	default:
-		c.Subscriptions().Unsubscribe(cluster.Shard, topicsNamed(c))
+		c.Subscriptions().Unsubscribe(pubsub.Shard, topicsNamed(c))
 	}
 }
 
@@ -84,7 +85,7 @@ func crossesSlots(c *commands.Call) bool {
 }
 
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
-func channels(kind cluster.TopicKind) func(c *commands.Call) {
+func channels(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
 		census := c.Subscriptions().Census()
 		pattern := []byte(nil)
@@ -98,7 +99,7 @@ func channels(kind cluster.TopicKind) func(c *commands.Call) {
 	}
 }
 
-func mergeChannels(census commands.Census, kind cluster.TopicKind, pattern []byte, replies [][]byte) []byte {
+func mergeChannels(census commands.Census, kind pubsub.Kind, pattern []byte, replies [][]byte) []byte {
 	seen := make(map[string]bool)
 	var names []byte
 	add := func(name []byte) {
@@ -128,14 +129,14 @@ func mergeChannels(census commands.Census, kind cluster.TopicKind, pattern []byt
 }
 
 // numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
-func numSub(kind cluster.TopicKind) func(c *commands.Call) {
+func numSub(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
 		census := c.Subscriptions().Census()
 		broadcastApart(c, func(replies [][]byte) []byte { return mergeNumSub(census, kind, replies) })
 	}
 }
 
-func mergeNumSub(census commands.Census, kind cluster.TopicKind, replies [][]byte) []byte {
+func mergeNumSub(census commands.Census, kind pubsub.Kind, replies [][]byte) []byte {
 	var names [][]byte
 	var counts []int64
 	for i, reply := range replies {
@@ -166,13 +167,13 @@ func mergeNumSub(census commands.Census, kind cluster.TopicKind, replies [][]byt
 func numPat(c *commands.Call) {
 	census := c.Subscriptions().Census()
 	broadcastApart(c, func(replies [][]byte) []byte {
-		sum := int64(len(census.Heard(cluster.Pattern)))
+		sum := int64(len(census.Heard(pubsub.Pattern)))
 		for i, reply := range replies {
 			n, ok := resp.IntegerReply(reply)
 			if !ok {
 				return resp.ErrUnexpected
 			}
-			sum += max(n-int64(census.OwnTopics(cluster.Pattern, i)), 0)
+			sum += max(n-int64(census.OwnTopics(pubsub.Pattern, i)), 0)
 		}
 		return redcon.AppendInt(nil, sum)
 	})

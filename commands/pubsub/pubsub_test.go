@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/commands/commandstest"
 	"lockproxy/internal/resp"
@@ -89,7 +89,7 @@ func TestBarredToSubscribers(t *testing.T) {
 
 func TestPingOfSubscribers(t *testing.T) {
 	f := commandstest.New(t)
-	f.User.Topics[cluster.Pattern] = 1
+	f.User.Topics[pubsub.Pattern] = 1
 	for line, want := range map[string]string{
 		"PING":     "*2\r\n$4\r\npong\r\n$0\r\n\r\n",
 		"PING hi":  "*2\r\n$4\r\npong\r\n$2\r\nhi\r\n",

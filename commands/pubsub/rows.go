@@ -6,7 +6,7 @@
 package pubsub
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 )
 
@@ -29,11 +29,11 @@ var Rows = []commands.Row{
 	{Name: "spublish", Arity: 3, Run: spublish, Queue: commands.QueueForward, Queued: publishes,
 		Flags: commands.Judged | commands.Replicates | commands.Bulky},
 	{Name: "pubsub", Route: commands.AnyNode, Flags: commands.ReadOnly}, // HELP, and what is wrong
-	{Name: "pubsub|channels", Arity: -2, Flags: commands.ReadOnly, Run: channels(cluster.Classic)},
-	{Name: "pubsub|shardchannels", Arity: -2, Flags: commands.ReadOnly, Run: channels(cluster.Shard)},
-	{Name: "pubsub|numsub", Arity: -2, MaxArgs: commands.MaxTopics, Run: numSub(cluster.Classic),
+	{Name: "pubsub|channels", Arity: -2, Flags: commands.ReadOnly, Run: channels(pubsub.Classic)},
+	{Name: "pubsub|shardchannels", Arity: -2, Flags: commands.ReadOnly, Run: channels(pubsub.Shard)},
+	{Name: "pubsub|numsub", Arity: -2, MaxArgs: commands.MaxTopics, Run: numSub(pubsub.Classic),
 		Flags: commands.ReadOnly | commands.Bulky},
-	{Name: "pubsub|shardnumsub", Arity: -2, MaxArgs: commands.MaxTopics, Run: numSub(cluster.Shard),
+	{Name: "pubsub|shardnumsub", Arity: -2, MaxArgs: commands.MaxTopics, Run: numSub(pubsub.Shard),
 		Flags: commands.ReadOnly | commands.Bulky},
 	{Name: "pubsub|numpat", Arity: -2, Flags: commands.ReadOnly, Run: numPat},
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
@@ -18,7 +18,7 @@ func randomKey(c *commands.Call) {
 	}
 	var ask func(i int)
 	ask = func(i int) {
-		actions.Ask(cluster.ToMaster(order[i]), raw, commands.Reread, func(reply []byte) []byte {
+		actions.Ask(pipe.ToMaster(order[i]), raw, commands.Reread, func(reply []byte) []byte {
 			if resp.IsNull(reply) && i+1 < len(order) && order[i+1] < actions.Nodes().Masters() {
 				ask(i + 1)
 				return nil

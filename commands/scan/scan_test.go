@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -219,7 +219,7 @@ func (u *scanned) Await(start func(func([]byte)), then func([]byte) []byte, _ fu
 }
 
 // Ask is of a read that goes where its slot is.
-func (u *scanned) Ask(to cluster.Target, req []byte, _ commands.Asking, then func([]byte) []byte) {
+func (u *scanned) Ask(to pipe.Target, req []byte, _ commands.Asking, then func([]byte) []byte) {
 	u.refresh()
 	u.answerWith(then(u.ask(u.of[slotOf(to)], req)))
 }
@@ -636,9 +636,9 @@ func wordsOf(t *testing.T, req []byte) (words []string) {
 }
 
 // slotOf is the slot of a target, or AnySlot.
-func slotOf(to cluster.Target) int {
+func slotOf(to pipe.Target) int {
 	for n := range slot.Count {
-		if to == cluster.ToSlot(n) {
+		if to == pipe.ToSlot(n) {
 			return n
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/glob"
@@ -177,7 +177,7 @@ func (p *slotScan) astray(reply []byte) []byte {
 		return nil
 	}
 	// An ordinary read waits until somebody serves it, for as long as its budget goes.
-	p.Ask(cluster.ToSlot(p.first), askServed(p.first), commands.Reread, func(reply []byte) []byte {
+	p.Ask(pipe.ToSlot(p.first), askServed(p.first), commands.Reread, func(reply []byte) []byte {
 		if resp.IsError(reply) {
 			return reply
 		}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
@@ -27,7 +27,7 @@ func eval(c *commands.Call) {
 		c.Forward(n)
 	default:
 		source = bytes.Clone(source)
-		c.Ask(cluster.ToSlot(n), c.Raw, commands.Asking{Resend: c.Command.Flags&commands.ReadOnly != 0},
+		c.Ask(pipe.ToSlot(n), c.Raw, commands.Asking{Resend: c.Command.Flags&commands.ReadOnly != 0},
 			func(reply []byte) []byte {
 				if !resp.IsError(reply) {
 					scripts.Add(source)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
@@ -25,7 +25,7 @@ func aclWhoAmI(c *commands.Call) { c.Reply(redcon.AppendBulkString(nil, c.Client
 func aclCat(c *commands.Call) {
 	switch {
 	case len(c.Args) == 2:
-		c.Ask(cluster.Target{}, c.Raw, commands.Reread, func(reply []byte) []byte {
+		c.Ask(pipe.Target{}, c.Raw, commands.Reread, func(reply []byte) []byte {
 			return resp.AppendElements(reply, 1, resp.AppendBulks(nil, lockCategory))
 		})
 	case len(c.Args) == 3 && resp.IsWord(c.Args[2], "LOCK"):

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/glob"
 	"lockproxy/internal/resp"
@@ -87,7 +87,7 @@ func describedAs(elem []byte) string {
 // call itself is over by then.
 func sendDescribed(c *commands.Call, merge func(proto int, reply []byte, verbs []*commands.Command) []byte) {
 	proto, verbs := c.Client.Proto, c.Table.Verbs()
-	c.Ask(cluster.Target{}, c.Raw, commands.Reread,
+	c.Ask(pipe.Target{}, c.Raw, commands.Reread,
 		func(reply []byte) []byte { return merge(proto, reply, verbs) })
 }
 
@@ -144,7 +144,7 @@ func commandDocs(c *commands.Call) {
 	if len(names) < len(c.Args)-2 {
 		ask = resp.AppendCommand(nil, append(slices.Clone(c.Args[:2]), names...)...)
 	}
-	c.Ask(cluster.Target{}, ask, commands.Reread, func(reply []byte) []byte {
+	c.Ask(pipe.Target{}, ask, commands.Reread, func(reply []byte) []byte {
 		elems, ok := resp.Elements(reply)
 		if !ok || len(elems) > 0 && elems[0][0] != '$' {
 			elems = nil // a server older than 7.0
@@ -198,7 +198,7 @@ func commandList(c *commands.Call) {
 	for _, verb := range verbs {
 		ours = resp.AppendBulks(ours, verb.Name)
 	}
-	c.Ask(cluster.Target{}, c.Raw, commands.Reread, func(reply []byte) []byte {
+	c.Ask(pipe.Target{}, c.Raw, commands.Reread, func(reply []byte) []byte {
 		return resp.AppendElements(reply, len(verbs), ours)
 	})
 }

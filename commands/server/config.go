@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
@@ -40,7 +40,7 @@ func configGet(c *commands.Call) {
 		return
 	}
 	server, proto, log := c.Server, c.Client.Proto, c.Server.SlowLog()
-	c.Ask(cluster.ToMaster(0), c.Raw, commands.Reread, func(reply []byte) []byte {
+	c.Ask(pipe.ToMaster(0), c.Raw, commands.Reread, func(reply []byte) []byte {
 		v, _, err := resp.Parse(reply)
 		switch {
 		case resp.IsError(reply) && (len(own) > 0 || saysUnknown(reply)):

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
@@ -129,7 +129,7 @@ func (ch *change) takeBack(refused []byte, refuser int) {
 	if refuser >= actions.Nodes().Masters() {
 		refuser = 0
 	}
-	actions.Ask(cluster.ToMaster(refuser), resp.AppendCommandStrings(nil, names...), commands.Reread,
+	actions.Ask(pipe.ToMaster(refuser), resp.AppendCommandStrings(nil, names...), commands.Reread,
 		func(reply []byte) []byte {
 			v, _, err := resp.Parse(reply)
 			if err != nil || v.Err() != "" || !resp.IsMap(v) || len(v.Elems) == 0 {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
 	"lockproxy/internal/resp"
@@ -82,7 +82,7 @@ func slowlog(c *commands.Call, req []byte, count int64, show func([]commands.Slo
 				return m.answer
 			}
 			// One Redis would keep fewer than all of them together.
-			actions.Ask(cluster.ToMaster(0), askSlowKept, commands.Reread, func(reply []byte) []byte {
+			actions.Ask(pipe.ToMaster(0), askSlowKept, commands.Reread, func(reply []byte) []byte {
 				kept := max(m.longest, slowlogMaxLen(reply, m.log))
 				actions.Await(func(done func([]byte)) {
 					go func() { done(show(m.merged[:min(len(m.merged), kept)])) }() // ends by itself

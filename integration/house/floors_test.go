@@ -13,35 +13,45 @@ import (
 // floors are the rooms of the house, each with the rooms below it that it may
 // import.
 var floors = map[string]string{
-	"cmd/lockproxy": "proxy commands commands/routes cluster redlock internal",
+	"cmd/lockproxy": "proxy commands commands/routes cluster/discovery cluster/master redlock internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/tracking proxy/blocking proxy/pubsub proxy/transaction proxy/login commands commands/merge commands/routes " +
-		"commands/lock commands/holds cluster redlock internal",
+		"commands/lock commands/holds cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry redlock internal",
 	"proxy/login":       "proxy/client commands cluster internal",
-	"proxy/client":      "commands cluster internal",
-	"proxy/tracking":    "proxy/client commands cluster internal",
-	"proxy/blocking":    "proxy/client proxy/tracking commands cluster internal",
-	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster internal",
-	"proxy/transaction": "proxy/client proxy/tracking commands cluster internal",
+	"proxy/client":      "commands cluster cluster/pipe internal",
+	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
+	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
+	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
+	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
 
 	// Packages of commands stand beside each other on commands, and routes has their rules.
 	"commands/routes": "commands commands/merge commands/connection commands/server commands/clusterview commands/scan " +
 		"commands/script commands/pubsub",
-	"commands/connection":  "commands commands/merge cluster internal",
-	"commands/server":      "commands commands/merge cluster internal",
+	"commands/connection":  "commands commands/merge cluster/pubsub internal",
+	"commands/server":      "commands commands/merge cluster/pipe internal",
 	"commands/clusterview": "commands internal",
-	"commands/scan":        "commands commands/merge cluster internal",
-	"commands/script":      "commands commands/merge cluster internal",
-	"commands/pubsub":      "commands commands/merge cluster internal",
-	"commands/lock":        "commands commands/holds cluster redlock internal",
-	"commands":             "commands/holds commands/merge cluster redlock internal",
+	"commands/scan":        "commands commands/merge cluster/pipe internal",
+	"commands/script":      "commands commands/merge cluster/pipe internal",
+	"commands/pubsub":      "commands commands/merge cluster cluster/pubsub internal",
+	"commands/lock":        "commands commands/holds cluster/master cluster/pipe redlock internal",
+	"commands":             "commands/holds commands/merge cluster cluster/pipe cluster/pubsub redlock internal",
 	"commands/holds":       "redlock internal",
 	"commands/merge":       "internal",
 	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds cluster redlock internal",
+	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds cluster/pipe cluster/pubsub redlock internal",
 
-	"cluster":         "internal",
+	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it know
+	// nothing of each other.
+	"cluster":           "internal",
+	"cluster/retry":     "",
+	"cluster/discovery": "cluster internal",
+	"cluster/pipe":      "cluster cluster/retry internal",
+	"cluster/pubsub":    "cluster cluster/retry internal",
+	"cluster/master":    "cluster cluster/pubsub internal",
+	// servers is for tests of these packages alone.
+	"cluster/internal/servers": "internal",
+
 	"redlock":         "redlock/scripts internal",
 	"redlock/scripts": "",
 	"internal":        "internal",

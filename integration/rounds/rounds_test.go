@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 	"lockproxy/integration/heavy"
 	"lockproxy/integration/rig"
 	"lockproxy/proxy"
@@ -62,7 +62,7 @@ func (c *roundClock) take() time.Duration {
 // startMeasured starts a proxy of one loop in this process, and measures its rounds.
 func startMeasured(t *testing.T, o proxy.Options, upstream ...string) (addr string, clock *roundClock) {
 	t.Helper()
-	up, err := cluster.Discover(t.Context(), cluster.Options{Addrs: upstream})
+	up, err := discovery.Find(t.Context(), discovery.Options{Addrs: upstream})
 	if err != nil {
 		t.Fatal(err)
 	}

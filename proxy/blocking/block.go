@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -29,7 +30,7 @@ type block struct {
 	start   time.Time // when its turn came
 	asked   time.Time // when a node was sent it last
 	trouble time.Time // since when no node took it; zero: there is none
-	try     cluster.Retry
+	try     retry.Tries
 	looked  bool // a node has looked for what it waits for
 	passed  bool // part of the reply is with the client
 
@@ -106,7 +107,7 @@ func (b *block) connect() {
 	if node == "" {
 		pipes.Refresh()
 		b.troubled()
-		b.later(cluster.Unserved, nil)
+		b.later(retry.Unserved, nil)
 		return
 	}
 	b.attempt++
@@ -161,7 +162,7 @@ func (b *block) request(now time.Time) []byte {
 	return b.timeout.Rewrite(b.req, b.timeout.Limit-waited)
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (b *block) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case b.over || tag>>tagBits != b.attempt || b.own == nil:
@@ -198,7 +199,7 @@ func (b *block) reply(chunk []byte, last bool) {
 // goesOn has the command asked again after an error that means that it had no effect.
 func (b *block) goesOn(reply []byte) bool {
 	to, again := b.own.Retryable(reply)
-	interrupted := cluster.Interrupted(reply)
+	interrupted := pipe.Interrupted(reply)
 	if !again && !interrupted {
 		return false
 	}
@@ -235,5 +236,5 @@ func (b *block) letGo(sound bool) {
 	}
 }
 
-// Party implements cluster.Counted.
-func (b *block) Party() cluster.Party { return client.PartyOf(b.h.About()) }
+// Party implements pipe.Counted.
+func (b *block) Party() pipe.Party { return client.PartyOf(b.h.About()) }

@@ -3,14 +3,14 @@ package blocking
 import (
 	"strconv"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 )
 
 // ownedConn is a connection of the session's own, for one command that blocks. As long as it is not known
 // what became of a CLIENT UNBLOCK, nobody else gets the connection: it might end the wait of another.
 type ownedConn struct {
-	*cluster.Pipe
+	*pipe.Pipe
 	questions int  // CLIENT UNBLOCKs on their way
 	returned  bool // not needed any more
 }
@@ -25,7 +25,7 @@ func (l *ownedConn) giveBack() {
 
 // unblock has the node end the command that blocks on the connection. ended is told, at once or later,
 // whether it did.
-func (l *ownedConn) unblock(pipes *cluster.Pipes, withError bool, ended func(bool)) {
+func (l *ownedConn) unblock(pipes *pipe.Pipes, withError bool, ended func(bool)) {
 	if l.ClientID() == 0 {
 		ended(false)
 		return
@@ -36,8 +36,8 @@ func (l *ownedConn) unblock(pipes *cluster.Pipes, withError bool, ended func(boo
 	}
 	l.questions++
 	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
-	pipes.Send(cluster.Request{
-		Target: cluster.ToNode(l.Addr()), Mode: cluster.Mode{Proto: 2}, Bytes: req,
+	pipes.Send(pipe.Request{
+		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req,
 		To: &unblocking{l, ended}, Resend: true,
 	})
 }
@@ -48,20 +48,20 @@ type unblocking struct {
 	ended func(bool)
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (u *unblocking) Receive(_ uint32, chunk []byte, last bool) {
 	if last {
 		u.answered(string(chunk) == ":1\r\n")
 	}
 }
 
-// Fail implements cluster.Receiver.
+// Fail implements pipe.Receiver.
 func (u *unblocking) Fail(uint32, error) { u.answered(false) }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (u *unblocking) Discard(uint32) bool { return true }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (u *unblocking) Detour(uint32) {}
 
 func (u *unblocking) answered(ended bool) {

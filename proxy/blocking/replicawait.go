@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -93,7 +93,7 @@ func (w *replicaWait) begin() {
 	}
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
 	if p.w.over || p.own == nil {
 		return
@@ -214,7 +214,7 @@ func (w *replicaWait) satisfied(reply []byte) bool {
 	return len(got) > 0
 }
 
-// Fail implements cluster.Receiver.
+// Fail implements pipe.Receiver.
 func (p *waitPart) Fail(_ uint32, err error) {
 	if p.w.over || p.own == nil {
 		return
@@ -224,16 +224,16 @@ func (p *waitPart) Fail(_ uint32, err error) {
 	p.w.fail(err)
 }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (p *waitPart) Discard(uint32) bool { return true }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (p *waitPart) Detour(uint32) {}
 
-// Push implements cluster.Owner.
+// Push implements pipe.Owner.
 func (p *waitPart) Push([]byte, bool) {}
 
-// Lost implements cluster.Owner: Fail has said it.
+// Lost implements pipe.Owner: Fail has said it.
 func (p *waitPart) Lost(error) {}
 
 // letGo ends the use of a connection whose last reply is here.
@@ -318,5 +318,5 @@ func (w *replicaWait) look(now time.Time) {
 	}
 }
 
-// Party implements cluster.Counted.
-func (p *waitPart) Party() cluster.Party { return client.PartyOf(p.w.h.About()) }
+// Party implements pipe.Counted.
+func (p *waitPart) Party() pipe.Party { return client.PartyOf(p.w.h.About()) }

@@ -6,13 +6,15 @@ import (
 	"fmt"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
 
 // This file is what becomes of a block whose node did not take it, or was lost.
 
-// Fail implements cluster.Receiver: the connection is lost, or could not be had.
+// Fail implements pipe.Receiver: the connection is lost, or could not be had.
 func (b *block) Fail(tag uint32, err error) {
 	if b.over || tag>>tagBits != b.attempt || tag == b.tagOf(aheadTag) || b.own == nil {
 		return
@@ -23,7 +25,7 @@ func (b *block) Fail(tag uint32, err error) {
 	written := tag == b.tagOf(commandTag) && errors.Is(err, cluster.ErrUnknownOutcome)
 	switch {
 	case written && (b.passed || !b.readOnly || b.timeout.Fresh),
-		errors.Is(err, cluster.ErrNoPlace),
+		errors.Is(err, pipe.ErrNoPlace),
 		errors.Is(err, cluster.ErrMode):
 		b.fail(err)
 		return
@@ -33,22 +35,22 @@ func (b *block) Fail(tag uint32, err error) {
 	b.later(nil, err)
 }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (b *block) Discard(uint32) bool { return true }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (b *block) Detour(uint32) {}
 
-// Push implements cluster.Owner.
+// Push implements pipe.Owner.
 func (b *block) Push([]byte, bool) {}
 
-// Lost implements cluster.Owner: Fail has said it.
+// Lost implements pipe.Owner: Fail has said it.
 func (b *block) Lost(error) {}
 
 // troubled notes that an attempt failed. One that a node blocked for a while is the end of earlier trouble.
 func (b *block) troubled() {
 	if b.trouble.IsZero() || b.sent && b.now().Sub(b.asked) > settled {
-		b.trouble, b.try = b.now(), cluster.Retry{}
+		b.trouble, b.try = b.now(), retry.Tries{}
 	}
 }
 
@@ -87,7 +89,7 @@ func (b *block) giveUp(reply []byte, err error) {
 	case reply == nil:
 		b.fail(fmt.Errorf("no node took it in time: %w", err))
 	case bytes.HasPrefix(reply, []byte("-MOVED")) || bytes.HasPrefix(reply, []byte("-ASK")):
-		b.answer(cluster.Unserved)
+		b.answer(retry.Unserved)
 	default:
 		b.answer(reply)
 	}

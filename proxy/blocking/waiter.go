@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/tracking"
@@ -56,7 +56,7 @@ func (k *Waiter) Waits() bool { return k.call != nil }
 // Host is a session as a command that blocks sees it, beside what all features see.
 type Host interface {
 	client.Host
-	cluster.Receiver // answers the command with a node's reply as it comes
+	pipe.Receiver // answers the command with a node's reply as it comes
 	// HalfClosed says that the client sends no more, Draining that the proxy does not listen any more.
 	HalfClosed() bool
 	Draining() bool

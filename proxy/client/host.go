@@ -24,7 +24,7 @@
 package client
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 )
@@ -36,11 +36,11 @@ type Host interface {
 	About() *commands.Client
 	// Loop is that of the client, Pipes are its connections to the upstream.
 	Loop() *loop.Loop
-	Pipes() *cluster.Pipes
+	Pipes() *pipe.Pipes
 	// Call is the current command, as long as it runs or is being dispatched.
 	Call() *commands.Call
 	// Mode is that of the connections which carry what the client sends.
-	Mode() cluster.Mode
+	Mode() pipe.Mode
 	// Actions are those of the current command.
 	Actions() commands.Actions
 	// CurrentTag is the number of the command that is being run.

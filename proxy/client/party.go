@@ -3,12 +3,12 @@ package client
 import (
 	"strings"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 )
 
 // PartyOf is a client as one with all others of its address and user.
-func PartyOf(c *commands.Client) cluster.Party {
+func PartyOf(c *commands.Client) pipe.Party {
 	host := c.Addr
 	if i := strings.LastIndexByte(host, ':'); i >= 0 {
 		host = host[:i]
@@ -17,5 +17,5 @@ func PartyOf(c *commands.Client) cluster.Party {
 	if user == "" {
 		user = "default"
 	}
-	return cluster.Party{Host: host, User: user}
+	return pipe.Party{Host: host, User: user}
 }

@@ -25,27 +25,27 @@ func Lasting(raw []byte) []byte {
 	return bytes.Clone(raw)
 }
 
-// Collector is a cluster.Receiver of one reply. Then is given it, or nil if there is none.
+// Collector is a pipe.Receiver of one reply. Then is given it, or nil if there is none.
 type Collector struct {
 	Then  func(reply []byte)
 	reply []byte
 }
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (c *Collector) Receive(_ uint32, chunk []byte, last bool) {
 	if c.reply = append(c.reply, chunk...); last {
 		c.Then(c.reply)
 	}
 }
 
-// Fail implements cluster.Receiver.
+// Fail implements pipe.Receiver.
 func (c *Collector) Fail(uint32, error) { c.Then(nil) }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (c *Collector) Discard(uint32) bool {
 	c.reply = nil
 	return true
 }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (c *Collector) Detour(uint32) {}

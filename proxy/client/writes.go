@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 )
 
 // Writes is where a client has written to since its writes were last known to be with the
 // replicas that it asked for. WAIT asks for it. The zero value: it has not written.
 type Writes struct {
-	last  *cluster.Pipe // the last one that was noted, or nil
+	last  *pipe.Pipe // the last one that was noted, or nil
 	since *written
 }
 
@@ -27,7 +28,7 @@ var errReplaced = errors.New(
 
 // Add notes that a command went over p which may change data; nil: it waits for a node. What a client's
 // commands change over other pipes must be noted too.
-func (w *Writes) Add(p *cluster.Pipe) {
+func (w *Writes) Add(p *pipe.Pipe) {
 	if p == nil {
 		w.AddSomewhere()
 	} else if p != w.last {
@@ -35,7 +36,7 @@ func (w *Writes) Add(p *cluster.Pipe) {
 	}
 }
 
-func (w *Writes) AddNode(p *cluster.Pipe) {
+func (w *Writes) AddNode(p *pipe.Pipe) {
 	n := w.next()
 	w.last = p
 	if !slices.Contains(n.nodes, p.Addr()) {

@@ -1,7 +1,7 @@
 // Package pubsub is SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and what is published to their clients. Each channel is
 // subscribed once at a node, however many clients listen, and each loop gets each message once:
 //
-//	node --> cluster.Topic --> mailbox, of each loop --> Hub --> subscription --> client.Host: the client
+//	node --> pubsub.Topic --> mailbox, of each loop --> Hub --> subscription --> client.Host: the client
 //
 //	SUBSCRIBE --> Subscriber --> Upstream.Join --> a subscription each --> the confirmations, as one answer
 //	PUBLISH   --> Subscriber.Publish --> the node where channels are subscribed --> how many have got it
@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
 )
@@ -33,20 +34,20 @@ type Upstream interface {
 	// Join subscribes to topics for out.
 	Join(
 		ctx context.Context,
-		kind cluster.TopicKind,
+		kind pubsub.Kind,
 		names []string,
-		out cluster.Outlet,
-	) ([]*cluster.Topic, error)
+		out pubsub.Outlet,
+	) ([]*pubsub.Topic, error)
 	// Leave ends that.
-	Leave(ctx context.Context, topics []*cluster.Topic, out cluster.Outlet)
+	Leave(ctx context.Context, topics []*pubsub.Topic, out pubsub.Outlet)
 	// Concerned are the topics over which a message comes that is published on channel, if it takes no more
 	// than most steps, of some nanoseconds each, to find them. left is how many of them are left; below 0: it
 	// takes more.
-	Concerned(channel []byte, shard bool, most int) (topics []*cluster.Topic, left int)
+	Concerned(channel []byte, shard bool, most int) (topics []*pubsub.Topic, left int)
 	// Topic is the topic of that name, or nil.
-	Topic(kind cluster.TopicKind, name []byte) *cluster.Topic
+	Topic(kind pubsub.Kind, name []byte) *pubsub.Topic
 	// Topics are all topics of a kind.
-	Topics(kind cluster.TopicKind) []*cluster.Topic
+	Topics(kind pubsub.Kind) []*pubsub.Topic
 	// Sharded says that channels are those of SSUBSCRIBE and SPUBLISH.
 	Sharded() bool
 	// Home is the address of the master at which channels and patterns are subscribed.
@@ -56,14 +57,14 @@ type Upstream interface {
 // Hub is what the clients of one loop listen to. It belongs to the loop. What they have in common with
 // those of other loops is the subscription at the node:
 //
-//	node --> cluster.Topic --> mailbox of each loop --> listeners --> subscriptions: clients
+//	node --> pubsub.Topic --> mailbox of each loop --> listeners --> subscriptions: clients
 type Hub struct {
 	loop      *loop.Loop
 	upstream  Upstream
 	budget    time.Duration // for which a node may be silent
 	late      func() bool
 	box       *mailbox
-	listeners map[*cluster.Topic]*listeners
+	listeners map[*pubsub.Topic]*listeners
 
 	messages atomic.Uint64   // handed to clients
 	taken    [3]atomic.Int64 // subscriptions, by kind
@@ -78,7 +79,7 @@ type listeners struct {
 // subscription is one client that listens to one topic.
 type subscription struct {
 	of      *Subscriber
-	topic   *cluster.Topic
+	topic   *pubsub.Topic
 	at      int    // in listeners.all
 	order   uint64 // of the client's subscriptions
 	behind  uint32 // the command that subscribed, until told
@@ -94,7 +95,7 @@ func NewHub(l *loop.Loop, upstream Upstream, budget time.Duration, late func() b
 		upstream:  upstream,
 		budget:    budget,
 		late:      late,
-		listeners: make(map[*cluster.Topic]*listeners),
+		listeners: make(map[*pubsub.Topic]*listeners),
 	}
 	h.box = newMailbox(l, h.hand)
 	return h
@@ -187,7 +188,7 @@ func (h *Hub) uncount(sub *subscription) {
 }
 
 // release gives topics up without waiting for it.
-func (h *Hub) release(topics []*cluster.Topic) {
+func (h *Hub) release(topics []*pubsub.Topic) {
 	if len(topics) == 0 {
 		return
 	}
@@ -219,21 +220,21 @@ func (l *Subscriber) Census() commands.Census {
 	return ourTopics{l.hub.upstream, l.h.Pipes().Topology().Masters}
 }
 
-func (c ourTopics) Listeners(kind cluster.TopicKind, name []byte) int {
+func (c ourTopics) Listeners(kind pubsub.Kind, name []byte) int {
 	if t := c.upstream.Topic(kind, name); t != nil {
 		return t.Listeners()
 	}
 	return 0
 }
 
-func (c ourTopics) Own(kind cluster.TopicKind, name []byte, i int) int {
+func (c ourTopics) Own(kind pubsub.Kind, name []byte, i int) int {
 	if t := c.upstream.Topic(kind, name); t != nil {
 		return t.CountedAt(c.masters[i].Addr)
 	}
 	return 0
 }
 
-func (c ourTopics) Heard(kind cluster.TopicKind) (names []string) {
+func (c ourTopics) Heard(kind pubsub.Kind) (names []string) {
 	for _, t := range c.upstream.Topics(kind) {
 		if t.Listeners() > 0 {
 			names = append(names, t.Name)
@@ -242,7 +243,7 @@ func (c ourTopics) Heard(kind cluster.TopicKind) (names []string) {
 	return names
 }
 
-func (c ourTopics) OwnTopics(kind cluster.TopicKind, i int) (n int) {
+func (c ourTopics) OwnTopics(kind pubsub.Kind, i int) (n int) {
 	for _, t := range c.upstream.Topics(kind) {
 		n += t.CountedAt(c.masters[i].Addr)
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/resp"
 )
 
@@ -13,11 +13,11 @@ import (
 
 // leaveAll is leave for all subscriptions of these kinds where they are many: each round of the loop deals
 // with some of them. left is called for each when it is given up, and end makes the answer then.
-func (l *Subscriber) leaveAll(kinds []cluster.TopicKind, left func(sub *subscription), end func() []byte) {
+func (l *Subscriber) leaveAll(kinds []pubsub.Kind, left func(sub *subscription), end func() []byte) {
 	box := l.hub.box
 	l.tasks.Start(func(ctx context.Context) func() []byte {
 		var subs []*subscription
-		var topics []*cluster.Topic
+		var topics []*pubsub.Topic
 		next := func() {
 			if l.h.Gone() {
 				topics = nil
@@ -39,7 +39,7 @@ func (l *Subscriber) leaveAll(kinds []cluster.TopicKind, left func(sub *subscrip
 
 // leaveNamed is unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
 // with some of them.
-func (l *Subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
+func (l *Subscriber) leaveNamed(kind pubsub.Kind, raw []byte) {
 	tag, box := l.h.CurrentTag(), l.hub.box
 	l.h.KeepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
 	l.tasks.Start(func(ctx context.Context) func() []byte {
@@ -50,7 +50,7 @@ func (l *Subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
 		}
 		out := roomForConfirmations(args[1:])
 		var leaving []string
-		var topics []*cluster.Topic
+		var topics []*pubsub.Topic
 		next := func() {
 			if topics = nil; l.h.Gone() {
 				names = nil
@@ -76,7 +76,7 @@ func (l *Subscriber) leaveNamed(kind cluster.TopicKind, raw []byte) {
 }
 
 // leaveSoon has the subscriptions at topics of these names count no more, and returns the topics.
-func (l *Subscriber) leaveSoon(kind cluster.TopicKind, names []string) (topics []*cluster.Topic) {
+func (l *Subscriber) leaveSoon(kind pubsub.Kind, names []string) (topics []*pubsub.Topic) {
 	for _, name := range names {
 		if sub := l.find(kind, name); sub != nil && !sub.leaving {
 			topics, sub.leaving = append(topics, sub.topic), true
@@ -88,7 +88,7 @@ func (l *Subscriber) leaveSoon(kind cluster.TopicKind, names []string) (topics [
 
 // nextOnes are the next subscriptions that leaveAll gives up, the oldest of them first. From now on they do
 // not count.
-func (l *Subscriber) nextOnes(kinds []cluster.TopicKind) (subs []*subscription, topics []*cluster.Topic) {
+func (l *Subscriber) nextOnes(kinds []pubsub.Kind) (subs []*subscription, topics []*pubsub.Topic) {
 	for _, kind := range kinds {
 		if l.has == nil {
 			break

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"sync"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/loop"
 )
 
@@ -19,7 +19,7 @@ const (
 )
 
 // mailbox has messages that come on other goroutines handed out on a loop, in their order. It
-// implements cluster.Outlet.
+// implements pubsub.Outlet.
 type mailbox struct {
 	loop  *loop.Loop
 	hand  handFunc
@@ -39,7 +39,7 @@ type mailbox struct {
 // portion is messages of one topic that came one behind the other and are handed out together: each client
 // that gets them is written to once.
 type portion struct {
-	topic    *cluster.Topic
+	topic    *pubsub.Topic
 	messages [][]byte
 	size     int // bytes of these
 }
@@ -57,7 +57,7 @@ type batch struct {
 
 // entry is one message, which ends at byte end, or something to be done behind those before it.
 type entry struct {
-	topic *cluster.Topic
+	topic *pubsub.Topic
 	do    func() // nil: a message
 	end   int
 	long  []byte // the message, if it is larger than loop.Shared; nobody writes to it
@@ -69,8 +69,8 @@ func newMailbox(l *loop.Loop, hand handFunc) *mailbox {
 	return m
 }
 
-// Deliver implements cluster.Outlet.
-func (m *mailbox) Deliver(t *cluster.Topic, message []byte) (full bool) {
+// Deliver implements pubsub.Outlet.
+func (m *mailbox) Deliver(t *pubsub.Topic, message []byte) (full bool) {
 	l := entry{topic: t}
 	if len(message) > loop.Shared {
 		l.long, message = bytes.Clone(message), nil
@@ -104,7 +104,7 @@ func (m *mailbox) add(l entry) bool {
 	return m.posted
 }
 
-// Room implements cluster.Outlet.
+// Room implements pubsub.Outlet.
 func (m *mailbox) Room() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/loop"
 )
 
@@ -17,7 +17,7 @@ func TestMailbox(t *testing.T) {
 	l := loop.NewPortable()
 	go l.Run()
 	t.Cleanup(l.Close)
-	topic := &cluster.Topic{Name: "x"}
+	topic := &pubsub.Topic{Name: "x"}
 	var got []string
 	var m *mailbox
 	calls := 0

@@ -7,7 +7,8 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
@@ -34,7 +35,7 @@ func (l *Subscriber) Publish(shard bool) {
 	default:
 		node := l.h.Pipes().MasterOf(slot)
 		before := countedAt(topics, node)
-		l.h.Actions().Ask(cluster.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
+		l.h.Actions().Ask(pipe.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
 			return countListeners(reply, topics, max(before, countedAt(topics, node)))
 		})
 	}
@@ -62,7 +63,7 @@ func (l *Subscriber) publishApart(channel, raw []byte) {
 	tag, size := l.h.CurrentTag(), len(channel)+len(raw)
 	l.h.KeepFor(tag, size)
 	node := l.h.Pipes().MasterOf(l.publishSlot(channel, false))
-	var topics []*cluster.Topic
+	var topics []*pubsub.Topic
 	var before int
 	client.Apart(l.h, func() {
 		topics, _ = l.hub.upstream.Concerned(channel, false, math.MaxInt)
@@ -73,7 +74,7 @@ func (l *Subscriber) publishApart(channel, raw []byte) {
 		if now := l.h.Pipes().MasterOf(slot); now != node {
 			node, before = now, 0
 		}
-		l.h.Actions().Ask(cluster.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
+		l.h.Actions().Ask(pipe.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
 			reply = bytes.Clone(reply)
 			client.Apart(l.h, func() {
 				reply = countListeners(reply, topics, max(before, countedAt(topics, node)))
@@ -85,7 +86,7 @@ func (l *Subscriber) publishApart(channel, raw []byte) {
 }
 
 // countListeners makes a node's count of receivers, of which own are the proxy itself, one of its clients.
-func countListeners(reply []byte, topics []*cluster.Topic, own int) []byte {
+func countListeners(reply []byte, topics []*pubsub.Topic, own int) []byte {
 	if reply[0] != ':' {
 		return reply
 	}
@@ -112,7 +113,7 @@ func (l *Subscriber) Recount(raw, reply []byte, node string, most int) (_ []byte
 }
 
 // countedAt is how many of the receivers that node counts are the proxy's own.
-func countedAt(topics []*cluster.Topic, node string) (n int) {
+func countedAt(topics []*pubsub.Topic, node string) (n int) {
 	for _, t := range topics {
 		n += t.CountedAt(node)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -28,15 +28,15 @@ var errNotConfirmed = errors.New("no node confirmed it in time")
 type joining struct {
 	l       *Subscriber
 	tag     uint32
-	kind    cluster.TopicKind
-	names   []string                  // of the command
-	missing []string                  // those that the client does not listen to yet, each once
-	topics  map[string]*cluster.Topic // by name, those that it has no subscription for yet
-	out     []byte                    // confirmations
+	kind    pubsub.Kind
+	names   []string                 // of the command
+	missing []string                 // those that the client does not listen to yet, each once
+	topics  map[string]*pubsub.Topic // by name, those that it has no subscription for yet
+	out     []byte                   // confirmations
 }
 
 // Subscribe implements commands.Subscriptions: it has the client listen to topics of these names.
-func (l *Subscriber) Subscribe(kind cluster.TopicKind, names [][]byte) {
+func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 	j := &joining{l: l, tag: l.h.CurrentTag(), kind: kind}
 	if len(names) > PerRound {
 		raw := client.Lasting(l.h.Call().Raw)
@@ -104,7 +104,7 @@ func (j *joining) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.topics = make(map[string]*cluster.Topic, len(topics))
+	j.topics = make(map[string]*pubsub.Topic, len(topics))
 	for _, t := range topics {
 		j.topics[t.Name] = t
 	}
@@ -147,7 +147,7 @@ func (j *joining) end(err error) []byte {
 	case err != nil:
 		return subscribeError(err)
 	case j.l.h.Gone():
-		topics := make([]*cluster.Topic, 0, len(j.topics))
+		topics := make([]*pubsub.Topic, 0, len(j.topics))
 		for _, t := range j.topics {
 			topics = append(topics, t)
 		}
@@ -160,7 +160,7 @@ func (j *joining) end(err error) []byte {
 
 // subscribeError is the reply for an error of Join: where a node refuses it is the node's own.
 func subscribeError(err error) []byte {
-	var reply cluster.ReplyError
+	var reply pubsub.ReplyError
 	switch {
 	case errors.As(err, &reply):
 		return commands.ErrorReply(reply)

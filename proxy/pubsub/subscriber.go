@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/tracking"
@@ -59,7 +59,7 @@ func (l *Subscriber) Memory() int {
 }
 
 // Names are those of all topics of a kind that it listens to.
-func (l *Subscriber) Names(kind cluster.TopicKind) (names []string) {
+func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
 	for _, sub := range l.ofKind(kind) {
 		names = append(names, sub.topic.Name)
 	}
@@ -76,24 +76,24 @@ type subscriptions struct {
 // The words of confirmations.
 var (
 	Subscribed = [3]string{
-		cluster.Classic: "subscribe",
-		cluster.Pattern: "psubscribe",
-		cluster.Shard:   "ssubscribe",
+		pubsub.Classic: "subscribe",
+		pubsub.Pattern: "psubscribe",
+		pubsub.Shard:   "ssubscribe",
 	}
 	unsubscribed = [3]string{
-		cluster.Classic: "unsubscribe",
-		cluster.Pattern: "punsubscribe",
-		cluster.Shard:   "sunsubscribe",
+		pubsub.Classic: "unsubscribe",
+		pubsub.Pattern: "punsubscribe",
+		pubsub.Shard:   "sunsubscribe",
 	}
 )
 
 // Unsubscribe implements commands.Subscriptions: it ends that the client listens to topics of these names,
 // nil: to all of that kind.
-func (l *Subscriber) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
+func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	tag := l.h.CurrentTag()
 	if names == nil && l.h.About().Topics[kind] > PerRound {
 		var out []byte
-		l.leaveAll([]cluster.TopicKind{kind}, func(sub *subscription) {
+		l.leaveAll([]pubsub.Kind{kind}, func(sub *subscription) {
 			out = l.appendConfirmation(out, unsubscribed[kind], kind, sub.topic.Name)
 		}, func() []byte {
 			l.h.Speak(tag)
@@ -128,7 +128,7 @@ func (l *Subscriber) Unsubscribe(kind cluster.TopicKind, names [][]byte) {
 }
 
 // confirmUnsubscribed has the client leave the topics of names and appends the confirmation of that to out.
-func (l *Subscriber) confirmUnsubscribed(out []byte, kind cluster.TopicKind, names []string) []byte {
+func (l *Subscriber) confirmUnsubscribed(out []byte, kind pubsub.Kind, names []string) []byte {
 	for _, name := range names {
 		if sub := l.find(kind, name); sub != nil {
 			l.remove(kind, sub)
@@ -148,16 +148,16 @@ func (l *Subscriber) confirmUnsubscribed(out []byte, kind cluster.TopicKind, nam
 // End implements commands.Subscriptions.
 func (l *Subscriber) End(end func() []byte) {
 	topics := l.h.About().Topics
-	if topics[cluster.Classic]+topics[cluster.Pattern]+topics[cluster.Shard] > PerRound {
+	if topics[pubsub.Classic]+topics[pubsub.Pattern]+topics[pubsub.Shard] > PerRound {
 		l.leaveAll(
-			[]cluster.TopicKind{cluster.Classic, cluster.Pattern, cluster.Shard},
+			[]pubsub.Kind{pubsub.Classic, pubsub.Pattern, pubsub.Shard},
 			func(*subscription) {},
 			end,
 		)
 		return
 	}
 	var subs []*subscription
-	for kind := range cluster.Shard + 1 {
+	for kind := range pubsub.Shard + 1 {
 		subs = append(subs, l.ofKind(kind)...)
 	}
 	l.unsubscribeFrom(subs, func() []byte {
@@ -177,7 +177,7 @@ func (l *Subscriber) unsubscribeFrom(subs []*subscription, end func() []byte) {
 		l.h.Reply(end())
 		return
 	}
-	topics := make([]*cluster.Topic, len(subs))
+	topics := make([]*pubsub.Topic, len(subs))
 	for i, sub := range subs {
 		topics[i], sub.leaving = sub.topic, true
 		l.hub.uncount(sub)
@@ -190,7 +190,7 @@ func (l *Subscriber) unsubscribeFrom(subs []*subscription, end func() []byte) {
 }
 
 // find is where the client listens to a topic, or nil.
-func (l *Subscriber) find(kind cluster.TopicKind, name string) *subscription {
+func (l *Subscriber) find(kind pubsub.Kind, name string) *subscription {
 	if l.has == nil {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (l *Subscriber) find(kind cluster.TopicKind, name string) *subscription {
 }
 
 // ofKind are all subscriptions of a kind, the oldest first.
-func (l *Subscriber) ofKind(kind cluster.TopicKind) []*subscription {
+func (l *Subscriber) ofKind(kind pubsub.Kind) []*subscription {
 	if l.has == nil {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (l *Subscriber) ofKind(kind cluster.TopicKind) []*subscription {
 const cost = 700
 
 // add has the client listen to t from the answer to command tag on.
-func (l *Subscriber) add(kind cluster.TopicKind, t *cluster.Topic, tag uint32) {
+func (l *Subscriber) add(kind pubsub.Kind, t *pubsub.Topic, tag uint32) {
 	has := l.has
 	sub := &subscription{of: l, topic: t, order: has.next, behind: tag}
 	has.next++
@@ -226,7 +226,7 @@ func (l *Subscriber) add(kind cluster.TopicKind, t *cluster.Topic, tag uint32) {
 }
 
 // remove is the counterpart of add.
-func (l *Subscriber) remove(kind cluster.TopicKind, sub *subscription) {
+func (l *Subscriber) remove(kind pubsub.Kind, sub *subscription) {
 	l.hub.remove(sub)
 	delete(l.has.byName[kind], sub.topic.Name)
 	l.has.bytes -= len(sub.topic.Name) + cost
@@ -251,7 +251,7 @@ const PerRound = 1024
 
 // leave gives all subscriptions up, some of them in each round.
 func (l *subscriptions) leave(h *Hub) {
-	var left []*cluster.Topic
+	var left []*pubsub.Topic
 	n := 0
 	for _, subs := range l.byName {
 		for name, sub := range subs {
@@ -271,14 +271,14 @@ func (l *subscriptions) leave(h *Hub) {
 }
 
 // counted is the number in confirmations: channels and patterns count together.
-func (l *Subscriber) counted(kind cluster.TopicKind) int64 {
-	if kind == cluster.Shard {
+func (l *Subscriber) counted(kind pubsub.Kind) int64 {
+	if kind == pubsub.Shard {
 		return int64(l.h.About().Topics[kind])
 	}
-	return int64(l.h.About().Topics[cluster.Classic] + l.h.About().Topics[cluster.Pattern])
+	return int64(l.h.About().Topics[pubsub.Classic] + l.h.About().Topics[pubsub.Pattern])
 }
 
-func (l *Subscriber) appendConfirmation(dst []byte, word string, kind cluster.TopicKind, name string) []byte {
+func (l *Subscriber) appendConfirmation(dst []byte, word string, kind pubsub.Kind, name string) []byte {
 	dst = resp.AppendPush(dst, l.h.About().Proto, 3)
 	dst = redcon.AppendBulkString(dst, word)
 	dst = redcon.AppendBulkString(dst, name)

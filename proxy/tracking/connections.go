@@ -1,7 +1,7 @@
 package tracking
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -10,8 +10,8 @@ import (
 // upstream. Their protocol and database follow those of the client, once its earlier commands are answered.
 type Connections struct {
 	h   client.Host
-	set *cluster.Private // nil: shared ones serve it
-	as  *User            // of the upstream; nil: it is whoever the proxy is
+	set *pipe.Private // nil: shared ones serve it
+	as  *User         // of the upstream; nil: it is whoever the proxy is
 
 	turning bool   // HELLO has changed the protocol, and its answer waits for the connections
 	turnTag uint32 // they change when this is the oldest answer
@@ -21,7 +21,7 @@ type Connections struct {
 func NewConnections(h client.Host) Connections { return Connections{h: h} }
 
 // Set are the connections; nil: shared ones serve the client.
-func (p *Connections) Set() *cluster.Private { return p.set }
+func (p *Connections) Set() *pipe.Private { return p.set }
 
 // User is the user of the upstream that the client is; nil: it is whoever the proxy is.
 func (p *Connections) User() *User { return p.as }
@@ -40,19 +40,19 @@ type User struct {
 
 // Home is the mode of connections for what the proxy asks by itself in database 0, as its own user: nothing
 // of that is the client's to judge.
-func (p *Connections) Home() cluster.Mode {
+func (p *Connections) Home() pipe.Mode {
 	if about := p.h.About(); about.DB != 0 || p.as != nil {
-		return cluster.Mode{Proto: about.Proto}
+		return pipe.Mode{Proto: about.Proto}
 	}
 	return p.h.Mode()
 }
 
 // Open makes connections for the client as that user, nil: as the proxy. They track if the client does.
-func (p *Connections) Open(as *User, owner *Tracker) *cluster.Private {
+func (p *Connections) Open(as *User, owner *Tracker) *pipe.Private {
 	mode := p.h.Mode()
 	mode.Second = false
 	pipes := p.h.Pipes()
-	var set *cluster.Private
+	var set *pipe.Private
 	if as == nil {
 		set = pipes.Private(mode, owner)
 	} else {
@@ -65,7 +65,7 @@ func (p *Connections) Open(as *User, owner *Tracker) *cluster.Private {
 }
 
 // use has the client's commands go over set, or if it is nil over shared ones.
-func (p *Connections) use(set *cluster.Private) {
+func (p *Connections) use(set *pipe.Private) {
 	if p.set != nil {
 		p.set.End()
 	}
@@ -74,7 +74,7 @@ func (p *Connections) use(set *cluster.Private) {
 
 // Become has the client's commands go over set, the connections of that user, or if it is nil over shared
 // ones. It returns those of before, which are to be ended, or nil.
-func (p *Connections) Become(as *User, set *cluster.Private) (before *cluster.Private) {
+func (p *Connections) Become(as *User, set *pipe.Private) (before *pipe.Private) {
 	before = p.set
 	p.as, p.set = as, set
 	return before
@@ -109,12 +109,12 @@ func (p *Connections) Turn() {
 }
 
 // trackingSetup has the connections of a client track as t says; prefixes are new in it.
-func trackingSetup(t commands.Tracking, prefixes []string) cluster.Setup {
+func trackingSetup(t commands.Tracking, prefixes []string) pipe.Setup {
 	before := CachingNo
 	if t.OptIn {
 		before = CachingYes
 	}
-	return cluster.Setup{
+	return pipe.Setup{
 		Requests: func(fresh bool, sink int64) [][]byte {
 			if fresh {
 				return t.Requests(t.Prefixes, sink)

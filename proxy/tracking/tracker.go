@@ -22,7 +22,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -95,7 +95,7 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 			AskAll(trackingPing, again, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
-	t.h.Actions().Ask(cluster.Target{}, trackingPing, again, finish)
+	t.h.Actions().Ask(pipe.Target{}, trackingPing, again, finish)
 }
 
 // firstFailed is the first error among replies that is not about rights, or else the first of them.
@@ -179,14 +179,14 @@ func (t *Tracker) Unheard() {
 	}
 }
 
-// Push implements cluster.PrivateOwner.
+// Push implements pipe.PrivateOwner.
 func (t *Tracker) Push(message []byte) {
 	if keys, ok := bytes.CutPrefix(message, toldInvalid); ok && t.h.About().Tracking.On {
 		t.tell(keys)
 	}
 }
 
-// Stale implements cluster.PrivateOwner.
+// Stale implements pipe.PrivateOwner.
 func (t *Tracker) Stale() {
 	if about := t.h.About(); about.Tracking.On {
 		t.tell(resp.AppendNull(nil, about.Proto))
@@ -266,5 +266,5 @@ func (t *Tracker) pushBehind(tag uint32, head, body []byte) {
 	t.h.Push(tag, func(int) []byte { return text })
 }
 
-// Party implements cluster.Counted.
-func (t *Tracker) Party() cluster.Party { return client.PartyOf(t.h.About()) }
+// Party implements pipe.Counted.
+func (t *Tracker) Party() pipe.Party { return client.PartyOf(t.h.About()) }

@@ -1,7 +1,7 @@
 package transaction
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -40,7 +40,7 @@ func (c *Client) Spoil() {
 // Lose has the transaction go on over another connection, if it can.
 func (c *Client) Lose(why error) {
 	if c.open != nil && c.open.conn != nil {
-		c.open.trouble(c.open.conn, cluster.Redirection{}, nil, why)
+		c.open.trouble(c.open.conn, pipe.Redirection{}, nil, why)
 	}
 }
 

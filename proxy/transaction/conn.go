@@ -1,7 +1,8 @@
 package transaction
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -9,15 +10,15 @@ import (
 )
 
 // conn is the connection of its own that carries a transaction, until it is lost or turns out to lead to the
-// wrong node. It implements cluster.Owner, and cluster.Receiver: what is queued has its place in the log as
+// wrong node. It implements pipe.Owner, and pipe.Receiver: what is queued has its place in the log as
 // tag.
 type conn struct {
 	t       *transaction
-	pipe    *cluster.Pipe
-	version uint64       // of the topology that it was chosen by
-	mode    cluster.Mode // of the connection when it was made
-	now     cluster.Mode // since
-	asking  bool         // the node only imports the slot
+	pipe    *pipe.Pipe
+	version uint64    // of the topology that it was chosen by
+	mode    pipe.Mode // of the connection when it was made
+	now     pipe.Mode // since
+	asking  bool      // the node only imports the slot
 
 	multi   multiState
 	sent    int  // of the log
@@ -54,7 +55,7 @@ func (t *transaction) open(addr string, asking bool) {
 		addr = t.master()
 	}
 	if addr == "" {
-		t.again(cluster.Redirection{}, cluster.Unserved, nil)
+		t.again(pipe.Redirection{}, retry.Unserved, nil)
 		return
 	}
 	l := &conn{t: t, version: pipes.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
@@ -114,7 +115,7 @@ func (l *conn) ready() bool {
 		return true
 	}
 	if l.stale() {
-		l.t.trouble(l, cluster.Redirection{}, nil, errMoves)
+		l.t.trouble(l, pipe.Redirection{}, nil, errMoves)
 		return false
 	}
 	return l.haveScripts()
@@ -217,5 +218,5 @@ func (l *conn) left(tag uint32, reply []byte) {
 	l.pipe.Release()
 }
 
-// Party implements cluster.Counted.
-func (l *conn) Party() cluster.Party { return client.PartyOf(l.t.h.About()) }
+// Party implements pipe.Counted.
+func (l *conn) Party() pipe.Party { return client.PartyOf(l.t.h.About()) }

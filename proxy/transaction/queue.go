@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strconv"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
@@ -197,7 +197,7 @@ func (t *transaction) pin(slot int) bool {
 	switch {
 	case l == nil || l.pipe.Addr() == t.master():
 	case t.watched:
-		t.trouble(l, cluster.Redirection{}, nil, errMoves)
+		t.trouble(l, pipe.Redirection{}, nil, errMoves)
 		return false
 	default:
 		t.refused = t.refused || t.rejected // the other node knows nothing of that
@@ -224,8 +224,8 @@ func (t *transaction) askKeys(e Queued, args [][]byte) {
 	e.Raw = client.Lasting(e.Raw)
 	t.of.proxy.FindSlot(args, e.Raw, func(req []byte, then func([]byte) []byte) {
 		h.Expect(then, nil)
-		h.Feed(pipes.Send(cluster.Request{
-			Target: cluster.ToSlot(pipes.SomeSlot(h.About().ID)), Mode: shared(h.Mode()), Bytes: req,
+		h.Feed(pipes.Send(pipe.Request{
+			Target: pipe.ToSlot(pipes.SomeSlot(h.About().ID)), Mode: shared(h.Mode()), Bytes: req,
 			To: h, Tag: h.CurrentTag(), Resend: true,
 		}))
 	}, func(slot int, err error) []byte {

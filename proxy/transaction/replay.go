@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 )
 
@@ -20,7 +22,7 @@ var (
 
 // trouble ends connection l, which is of no use: for reply, an error that sends the transaction elsewhere, or
 // for err. Without anything that the client waits for, the next command begins another connection.
-func (t *transaction) trouble(l *conn, to cluster.Redirection, reply []byte, err error) {
+func (t *transaction) trouble(l *conn, to pipe.Redirection, reply []byte, err error) {
 	reply = bytes.Clone(reply) // it may lie in a buffer of the connection
 	l.close()
 	t.conn = nil
@@ -36,7 +38,7 @@ func (t *transaction) trouble(l *conn, to cluster.Redirection, reply []byte, err
 }
 
 // again tries another connection, at once or after a pause that grows, until the budget is used up.
-func (t *transaction) again(to cluster.Redirection, reply []byte, err error) {
+func (t *transaction) again(to pipe.Redirection, reply []byte, err error) {
 	t.limit()
 	switch {
 	case !t.h.Loop().Now().Before(t.deadline), errors.Is(err, cluster.ErrMode):
@@ -65,7 +67,7 @@ func (t *transaction) limit() {
 }
 
 // progress notes that a node has done something that the client waited for.
-func (t *transaction) progress() { t.deadline, t.try = time.Time{}, cluster.Retry{} }
+func (t *transaction) progress() { t.deadline, t.try = time.Time{}, retry.Tries{} }
 
 // giveUp answers what the client waits for with the error that stands in the way.
 func (t *transaction) giveUp(reply []byte, err error) {

@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 )
 
 // This file is what comes over the connection of a transaction.
 
-// Receive implements cluster.Receiver.
+// Receive implements pipe.Receiver.
 func (l *conn) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case l.over:
@@ -133,14 +134,14 @@ func (t *transaction) noteWrites() {
 }
 
 // elsewhere is Pipe.Retryable of the reply to a step: EXEC also says why it was not run.
-func (l *conn) elsewhere(reply []byte) (to cluster.Redirection, ok bool) {
+func (l *conn) elsewhere(reply []byte) (to pipe.Redirection, ok bool) {
 	if why, ok := cutAbort(reply); ok {
 		return l.pipe.Retryable(why)
 	}
 	return l.pipe.Retryable(reply)
 }
 
-// Fail implements cluster.Receiver. What becomes of the transaction is decided by the last request, if
+// Fail implements pipe.Receiver. What becomes of the transaction is decided by the last request, if
 // that is the step: it alone tells whether EXEC may have run.
 func (l *conn) Fail(tag uint32, err error) {
 	t := l.t
@@ -154,22 +155,22 @@ func (l *conn) Fail(tag uint32, err error) {
 		t.end()
 		t.h.Fail(t.step.tag, err)
 	default:
-		t.trouble(l, cluster.Redirection{}, nil, err)
+		t.trouble(l, pipe.Redirection{}, nil, err)
 	}
 }
 
-// Discard implements cluster.Receiver.
+// Discard implements pipe.Receiver.
 func (l *conn) Discard(uint32) bool { return true }
 
-// Detour implements cluster.Receiver.
+// Detour implements pipe.Receiver.
 func (l *conn) Detour(uint32) {}
 
-// Push implements cluster.Owner. Nothing that sends pushes is sent here.
+// Push implements pipe.Owner. Nothing that sends pushes is sent here.
 func (l *conn) Push([]byte, bool) {}
 
-// Lost implements cluster.Owner.
+// Lost implements pipe.Owner.
 func (l *conn) Lost(err error) {
 	if !l.over {
-		l.t.trouble(l, cluster.Redirection{}, nil, err)
+		l.t.trouble(l, pipe.Redirection{}, nil, err)
 	}
 }

@@ -1,7 +1,7 @@
 package transaction
 
 import (
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 )
@@ -92,8 +92,8 @@ func (l *conn) loadSome(missing [][]byte) {
 // besides sends req to the transaction's node over the shared connection. then gets the reply, or nil.
 func (l *conn) besides(req []byte, then func(reply []byte)) {
 	h := l.t.h
-	h.Pipes().Send(cluster.Request{
-		Target: cluster.ToNode(l.pipe.Addr()), Mode: shared(h.Mode()), Bytes: req,
+	h.Pipes().Send(pipe.Request{
+		Target: pipe.ToNode(l.pipe.Addr()), Mode: shared(h.Mode()), Bytes: req,
 		To: &client.Collector{Then: then}, Resend: true,
 	})
 }

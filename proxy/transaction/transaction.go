@@ -22,7 +22,8 @@ package transaction
 import (
 	"time"
 
-	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
@@ -62,21 +63,21 @@ type transaction struct {
 	over     bool
 
 	deadline time.Time // for what the client waits for; zero: it has not met trouble
-	try      cluster.Retry
+	try      retry.Tries
 	resting  bool // until the next attempt
 }
 
 // Host is a session as its transactions see it, beside what all features see.
 type Host interface {
 	client.Host
-	cluster.Receiver // answers a command with the node's reply as it comes
+	pipe.Receiver // answers a command with the node's reply as it comes
 	// Reply answers the current command with what the proxy has made.
 	Reply(reply []byte)
 	// Expect has then make the answer of the reply to the current command, ExpectAt to command tag.
 	Expect(then func(reply []byte) []byte, lost func())
 	ExpectAt(tag uint32, then func(reply []byte) []byte)
 	// Feed stops reading the client when the pipe that took its request is full.
-	Feed(p *cluster.Pipe)
+	Feed(p *pipe.Pipe)
 	CountMemory()
 }
 
@@ -115,7 +116,7 @@ type Executed struct {
 
 // shared is mode over connections that other clients use too: among those of the client's own is the one that
 // queues what comes.
-func shared(mode cluster.Mode) cluster.Mode {
+func shared(mode pipe.Mode) pipe.Mode {
 	mode.Own = nil
 	return mode
 }

@@ -1,0 +1,219 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+)
+
+// Options say where the upstream is and how to reach it. All but Addrs may be
+// left zero, which means those of DefaultOptions.
+type Options struct {
+	Addrs          []string // host:port or paths of unix sockets: any nodes, or Sentinels
+	User, Password string   // of the Redis nodes
+	// TLS is asked for each new connection; nil: no TLS. An empty ServerName stands for the host dialled.
+	TLS func() *tls.Config
+
+	SentinelMaster                 string // "": the only one that the Sentinels watch
+	SentinelUser, SentinelPassword string
+
+	Refresh        time.Duration // how often the topology is asked for
+	ConnectTimeout time.Duration // to connect and log in
+	KeepAlive      time.Duration // silence after which the kernel probes a peer
+	Log            *slog.Logger
+	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // "tcp" or "unix"; nil: net.Dialer
+}
+
+// DefaultOptions are the defaults.
+func DefaultOptions() Options {
+	return Options{
+		Refresh: time.Second, ConnectTimeout: cluster.ConnectTimeout, KeepAlive: cluster.KeepAlive,
+		Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (o Options) withDefaults() Options {
+	d := DefaultOptions()
+	o.Refresh = cmp.Or(o.Refresh, d.Refresh)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
+	o.KeepAlive = cmp.Or(o.KeepAlive, d.KeepAlive)
+	o.Log = cmp.Or(o.Log, d.Log)
+	return o
+}
+
+// dialer is the Dialer of these options, of which none is left out.
+func (o *Options) dialer() *cluster.Dialer {
+	return &cluster.Dialer{
+		Login: cluster.Login{User: o.User, Password: o.Password}, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: o.KeepAlive,
+		Log: o.Log, Net: o.Dial,
+	}
+}
+
+// Find finds out what the nodes at Options.Addrs are and learns the
+// topology. It tries all of them again and again until one can be used or ctx
+// ends, and gives up earlier only when every one of them answered and refused, as
+// with a wrong password. The error is then a *DiscoverError. The caller goes
+// on with Upstream.Run, or Upstream.Close.
+func Find(ctx context.Context, o Options) (*Upstream, error) {
+	if len(o.Addrs) == 0 {
+		return nil, errors.New("cluster: no upstream node was named")
+	}
+	u := newUpstream(o)
+	redis.SetLogger(redisLog{u.o.Log})
+	var last error
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := u.discover(ctx)
+		if err == nil {
+			return u, nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err // an attempt that was cut short knows less than the one before
+		}
+		var failed *cluster.DiscoverError
+		if errors.As(err, &failed) && failed.Final() {
+			u.Close()
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			u.Close()
+			return nil, last
+		}
+	}
+}
+
+// discover is one attempt.
+func (u *Upstream) discover(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, u.o.ConnectTimeout)
+	defer cancel()
+	// All must be heard: two unrelated masters are a mistake that only both can reveal.
+	found, failed := gather(u, ctx, u.o.Addrs, nil, patience, u.identify)
+	if len(found) == 0 {
+		return &cluster.DiscoverError{Failed: failed}
+	}
+	is := func(mode string) bool {
+		return slices.ContainsFunc(found, func(i identity) bool { return i.mode == mode })
+	}
+	switch {
+	case is("cluster"):
+		u.kind = cluster.Cluster
+	case is("sentinel"):
+		u.kind = cluster.Sentinel
+		for _, i := range found {
+			if i.mode == "sentinel" {
+				u.sentinelLogin = i.as
+			}
+		}
+	default:
+		u.kind = cluster.Single
+	}
+	if u.o.SentinelMaster != "" && u.kind != cluster.Sentinel {
+		return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: found[0].addr, Err: cluster.Refusal("it is no Sentinel, but the name of a Sentinel's master is set")}}}
+	}
+	if err := u.look(ctx); err != nil {
+		return err
+	}
+	if u.kind == cluster.Cluster {
+		// Once more, now that all masters are known: their versions count.
+		return u.lookCluster(ctx, u.candidates(), nil)
+	}
+	return nil
+}
+
+// identity is what a node says of itself.
+type identity struct {
+	addr     string
+	as       cluster.Login // what let us in
+	mode     string        // "standalone", "cluster" or "sentinel"
+	version  string        // "" when it is no Redis that tells
+	runID    string
+	master   bool
+	follows  string   // the address of its master, when it has one
+	replicas []string // addresses
+}
+
+// identify asks the node at addr what it is. A Sentinel may have a login of its
+// own.
+func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) {
+	logins := []cluster.Login{{User: u.o.User, Password: u.o.Password}}
+	if u.sentinelLogin != logins[0] {
+		logins = append(logins, u.sentinelLogin)
+	}
+	var first error
+	for _, as := range logins {
+		i, err := u.identifyAs(ctx, addr, as)
+		if err == nil && (as == logins[0] || i.mode == "sentinel") {
+			return i, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if err != nil && !cluster.RefusesLogin(err.Error()) {
+			break
+		}
+	}
+	return identity{}, first
+}
+
+func (u *Upstream) identifyAs(ctx context.Context, addr string, as cluster.Login) (identity, error) {
+	answers, err := u.asker.ask(ctx, addr, as, []any{"INFO", "server"}, []any{"INFO", "replication"})
+	if err != nil {
+		return identity{}, err
+	}
+	server, replication := answers[0], answers[1]
+	if server.IsError() {
+		// INFO is forbidden or unknown; HELLO, of Redis >= 6, tells nearly as much.
+		return u.identifyByHello(ctx, addr, as, server)
+	}
+	is := cluster.ServerOf(server)
+	i := identity{
+		addr: addr, as: as, mode: is.Mode, version: is.Version, runID: is.RunID,
+		master: cluster.Field(replication, "role") != "slave",
+	}
+	if host := cluster.Field(replication, "master_host"); host != "" && !i.master {
+		i.follows = net.JoinHostPort(host, cluster.Field(replication, "master_port"))
+	}
+	for n := 0; ; n++ {
+		// slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0
+		line := cluster.Field(replication, fmt.Sprint("slave", n))
+		if line == "" {
+			return i, nil
+		}
+		at := make(map[string]string)
+		for part := range strings.SplitSeq(line, ",") {
+			key, value, _ := strings.Cut(part, "=")
+			at[key] = value
+		}
+		i.replicas = append(i.replicas, net.JoinHostPort(at["ip"], at["port"]))
+	}
+}
+
+func (u *Upstream) identifyByHello(ctx context.Context, addr string, as cluster.Login, refused resp.Value) (identity, error) {
+	answers, err := u.asker.ask(ctx, addr, as, []any{"HELLO", "2"})
+	if err != nil {
+		return identity{}, err
+	}
+	hello := answers[0]
+	if hello.IsError() {
+		return identity{}, errors.New(string(refused.Str))
+	}
+	said := cluster.Pairs(hello)
+	i := identity{addr: addr, as: as, mode: said["mode"], master: said["role"] != "replica"}
+	if said["server"] == "redis" {
+		i.version = said["version"]
+	}
+	return i, nil
+}

@@ -1,0 +1,22 @@
+package discovery
+
+import (
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"lockproxy/cluster"
+)
+
+// The Redis in the process does not answer INFO server.
+func TestDiscoverMiniredis(t *testing.T) {
+	m := miniredis.RunT(t)
+	u := discovered(t, Options{Addrs: []string{m.Addr()}})
+	if top := u.Topology(); top.Kind != cluster.Single || top.Slots[1].Addr != m.Addr() || u.Topology().Sharded() {
+		t.Errorf("%v at %+v, sharded %v", top.Kind, top.Slots[1], u.Topology().Sharded())
+	}
+	command, err := u.Command(t.Context())
+	if err != nil || len(command) == 0 {
+		t.Errorf("%d bytes, %v", len(command), err)
+	}
+}

@@ -1,0 +1,293 @@
+//go:build !quick
+
+package discovery
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/internal/servers"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+)
+
+func TestDiscoverCluster(t *testing.T) {
+	nodes := servers.StartCluster(t, 1)
+	u := discovered(t, Options{Addrs: []string{"127.0.0.1:1", nodes[4].Addr}})
+	top := u.Topology()
+	if top.Kind != cluster.Cluster || len(top.Masters) != 3 || len(top.Replicas) != 3 || top.Served() != slot.Count {
+		t.Fatalf("%v, %d masters, %d replicas, %d slots", top.Kind, len(top.Masters), len(top.Replicas), top.Served())
+	}
+	if top.RedisVersion == "" || top.Sharded() == strings.HasPrefix(top.RedisVersion, "6.") {
+		t.Errorf("version %q, sharded %v", top.RedisVersion, u.Topology().Sharded())
+	}
+	if m := top.Slots[0]; m != top.Masters[0] || !m.Master || m.Addr != nodes[0].Addr || len(m.ID) != 40 {
+		t.Errorf("slot 0 at %+v", m)
+	}
+	time.Sleep(2500 * time.Millisecond)
+	if u.Topology() != top {
+		t.Error("an unchanged cluster made a new topology")
+	}
+}
+
+func TestDiscoverSingle(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := discovered(t, Options{Addrs: []string{s.Addr}})
+	top := u.Topology()
+	if top.Kind != cluster.Single || top.Served() != slot.Count || top.Slots[9].Addr != s.Addr || len(top.Replicas) != 0 {
+		t.Errorf("%+v", top.Masters)
+	}
+}
+
+func TestDiscoverUnixSocket(t *testing.T) {
+	s := servers.StartRedis(t, "--unixsocket", "r.sock")
+	path := filepath.Join(s.Dir, "r.sock")
+	u := discovered(t, Options{Addrs: []string{path}})
+	if got := u.Topology().Slots[0].Addr; got != path {
+		t.Errorf("master at %s", got)
+	}
+	conn, err := u.Dial(t.Context(), path, cluster.Mode{Proto: 2}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
+// A replica leads to its master, and the upstream follows when the roles change.
+func TestDiscoverReplicaOfOne(t *testing.T) {
+	master := servers.StartRedis(t)
+	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", master.Port, "--repl-diskless-sync-delay", "0")
+	servers.Eventually(t, 10*time.Second, "replica in sync", func() bool {
+		return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	u := discovered(t, Options{Addrs: []string{replica.Addr}})
+	top := u.Topology()
+	if top.Slots[0].Addr != master.Addr || len(top.Replicas) != 1 || top.Replicas[0].Addr != replica.Addr {
+		t.Fatalf("master %+v, replicas %+v", top.Slots[0], top.Replicas)
+	}
+	replica.Must(t, "REPLICAOF", "NO", "ONE")
+	master.Must(t, "REPLICAOF", "127.0.0.1", replica.Port)
+	u.Refresh() // as the data plane does when it sees READONLY
+	servers.Eventually(t, servers.Soon, "the new master is found", func() bool { return u.Topology().Slots[0].Addr == replica.Addr })
+	master.Kill()
+	u.Refresh()
+	time.Sleep(300 * time.Millisecond)
+	if got := u.Topology().Slots[0].Addr; got != replica.Addr {
+		t.Errorf("master at %s", got)
+	}
+}
+
+func TestDiscoverSentinel(t *testing.T) {
+	master := servers.StartRedis(t)
+	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", master.Port, "--repl-diskless-sync-delay", "0")
+	sentinels := servers.StartSentinels(t, 3, master)
+	for _, s := range sentinels {
+		servers.Eventually(t, 15*time.Second, "Sentinel "+s.Addr+" knows the group", func() bool {
+			info := s.Info(t.Context()).Val()
+			return strings.Contains(info, "slaves=1,sentinels=3")
+		})
+	}
+	u := discovered(t, Options{Addrs: servers.Addrs(sentinels[0])})
+	top := u.Topology()
+	if top.Kind != cluster.Sentinel || top.Slots[7].Addr != master.Addr || len(top.Replicas) != 1 || top.Replicas[0].Addr != replica.Addr {
+		t.Fatalf("%v, master %+v, replicas %+v", top.Kind, top.Slots[7], top.Replicas)
+	}
+	// The one that was named dies together with the master.
+	sentinels[0].Kill()
+	master.Kill()
+	servers.Eventually(t, 30*time.Second, "the Sentinels agree", func() bool {
+		at, _ := sentinels[1].Do(t.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mine").StringSlice()
+		role := replica.Info(t.Context(), "replication").Val()
+		return len(at) == 2 && at[1] == replica.Port && strings.Contains(role, "role:master")
+	})
+	took := servers.Eventually(t, servers.Soon, "the fail-over is seen", func() bool { return u.Topology().Slots[7].Addr == replica.Addr })
+	t.Logf("seen after %v", took)
+}
+
+func TestDiscoverSentinelPassword(t *testing.T) {
+	master := servers.StartRedis(t, "--requirepass", "data")
+	sentinels := servers.StartSentinels(t, 1, master, "sentinel auth-pass mine data", "requirepass watch")
+	refused(t, 3*time.Second, Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "watch", SentinelMaster: "yours"}, `no master named "yours"`)
+	refused(t, 3*time.Second, Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "wrong"}, sentinels[0].Addr, "WRONGPASS")
+	u := discovered(t, Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "watch"})
+	if got := u.Topology().Slots[0].Addr; got != master.Addr {
+		t.Errorf("master at %s", got)
+	}
+}
+
+// always is a configuration that never changes.
+func always(c *tls.Config) func() *tls.Config { return func() *tls.Config { return c } }
+
+func TestDiscoverTLS(t *testing.T) {
+	ca, cert, key := servers.Certificates(t, t.TempDir())
+	s := servers.StartServer(t, "redis-server", func(_, port string) []string {
+		n, _ := strconv.Atoi(port)
+		return []string{"--tls-port", strconv.Itoa(n + 10000), "--tls-ca-cert-file", ca, "--tls-cert-file", cert, "--tls-key-file", key,
+			"--user", "proxy", "on", ">secret", "~*", "&*", "+@all", "--save", ""}
+	})
+	n, _ := strconv.Atoi(s.Port)
+	addr := "127.0.0.1:" + strconv.Itoa(n+10000)
+	config := servers.Trusting(t, ca, cert, key)
+	u := discovered(t, Options{Addrs: []string{addr}, TLS: always(config), User: "proxy", Password: "secret"})
+	for _, proto := range []int{2, 3} {
+		conn, err := u.Dial(t.Context(), addr, cluster.Mode{Proto: proto}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if got := say(t, conn, "ACL", "WHOAMI"); string(got.Str) != "proxy" {
+			t.Errorf("user %q", got.Str)
+		}
+		if got := say(t, conn, "CONFIG", "GET", "port"); (got.Kind == '%') != (proto == 3) {
+			t.Errorf("protocol %d answers with %c", proto, got.Kind)
+		}
+		if got := say(t, conn, "CLIENT", "GETNAME"); string(got.Str) != "lockproxy" {
+			t.Errorf("name %q", got.Str)
+		}
+	}
+	t.Run("plain", func(t *testing.T) {
+		refused(t, 3*time.Second, Options{Addrs: []string{addr}}, addr+": ", "does it expect TLS, or")
+	})
+	t.Run("plain port", func(t *testing.T) {
+		refused(t, 3*time.Second, Options{Addrs: servers.Addrs(s), TLS: always(config)}, s.Addr+": ", "without TLS where TLS is set")
+	})
+	t.Run("no CA", func(t *testing.T) {
+		refused(t, 3*time.Second, Options{Addrs: []string{addr}, TLS: always(&tls.Config{Certificates: config.Certificates})}, "check the CA")
+	})
+	t.Run("no certificate", func(t *testing.T) {
+		refused(t, 3*time.Second, Options{Addrs: []string{addr}, TLS: always(&tls.Config{RootCAs: config.RootCAs})}, "client certificate")
+	})
+}
+
+// refused checks that Discover fails, and how.
+func refused(t *testing.T, within time.Duration, o Options, texts ...string) time.Duration {
+	t.Helper()
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	began := time.Now()
+	_, err := Find(ctx, o)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%q is missing in: %v", text, err)
+		}
+	}
+	return time.Since(began)
+}
+
+// say sends one command over conn and returns the reply.
+func say(t *testing.T, conn net.Conn, args ...string) resp.Value {
+	t.Helper()
+	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := conn.Write(resp.AppendCommandStrings(nil, args...)); err != nil {
+		t.Fatal(err)
+	}
+	var buf []byte
+	for {
+		chunk := make([]byte, 4096)
+		n, err := conn.Read(chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf = append(buf, chunk[:n]...)
+		if v, _, err := resp.Parse(buf); err == nil {
+			return v
+		}
+	}
+}
+
+func TestDiscoverErrors(t *testing.T) {
+	open, locked := servers.StartRedis(t), servers.StartRedis(t, "--requirepass", "right")
+	if _, err := Find(t.Context(), Options{}); err == nil {
+		t.Error("no address is no error")
+	}
+	took := refused(t, 1500*time.Millisecond, Options{Addrs: []string{"127.0.0.1:1", "/nowhere/r.sock"}},
+		"127.0.0.1:1: ", "connection refused", "is the port right?", "/nowhere/r.sock: ", "is the path right?")
+	if took < 1400*time.Millisecond {
+		t.Errorf("gave up after %v", took)
+	}
+	for _, test := range []struct {
+		name  string
+		o     Options
+		texts []string
+	}{
+		{"no password", Options{Addrs: servers.Addrs(locked)}, []string{locked.Addr, "NOAUTH", "wants a password"}},
+		{"wrong password", Options{Addrs: servers.Addrs(locked), Password: "wrong"}, []string{locked.Addr, "WRONGPASS", "check the upstream's user"}},
+		{"wrong user", Options{Addrs: servers.Addrs(locked), User: "nobody", Password: "right"}, []string{"WRONGPASS"}},
+		{"no Sentinel", Options{Addrs: servers.Addrs(open), SentinelMaster: "mine"}, []string{open.Addr, "it is no Sentinel"}},
+		{"two masters", Options{Addrs: append(servers.Addrs(open), servers.Addrs(servers.StartRedis(t))...)}, []string{"is another one"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if took := refused(t, 20*time.Second, test.o, test.texts...); took > 10*time.Second {
+				t.Errorf("took %v although every node answered", took)
+			}
+		})
+	}
+	t.Run("stopped node", func(t *testing.T) {
+		open.Signal(t, syscall.SIGSTOP)
+		defer open.Signal(t, syscall.SIGCONT)
+		refused(t, 3*time.Second, Options{Addrs: servers.Addrs(open)}, "did not answer in time")
+	})
+}
+
+func TestDialErrors(t *testing.T) {
+	s := servers.StartRedis(t, "--requirepass", "right")
+	u := discovered(t, Options{Addrs: servers.Addrs(s), Password: "right", ConnectTimeout: 300 * time.Millisecond})
+	s.Must(t, "CONFIG", "SET", "requirepass", "other")
+	for _, proto := range []int{2, 3} {
+		_, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "cluster: node "+s.Addr+": WRONGPASS") {
+			t.Errorf("%d: %v", proto, err)
+		}
+	}
+	s.Must(t, "CONFIG", "SET", "requirepass", "right")
+	s.Signal(t, syscall.SIGSTOP)
+	began := time.Now()
+	_, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: 2}, nil)
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := u.Dial(ctx, s.Addr, cluster.Mode{Proto: 2}, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	s.Signal(t, syscall.SIGCONT)
+}
+
+func TestDialWithoutPassword(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := discovered(t, Options{Addrs: servers.Addrs(s)})
+	s.Must(t, "CONFIG", "SET", "requirepass", "new")
+	for _, proto := range []int{2, 3} {
+		if _, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil); err == nil || !strings.Contains(err.Error(), "wants a password") {
+			t.Errorf("%d: %v", proto, err)
+		}
+	}
+}
+
+func TestCommand(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := discovered(t, Options{Addrs: servers.Addrs(s)})
+	command, err := u.Command(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, rest, err := resp.Parse(command); err != nil || len(rest) > 0 || len(v.Elems) < 200 {
+		t.Errorf("COMMAND: %d rows, %d bytes more, %v", len(v.Elems), len(rest), err)
+	}
+}

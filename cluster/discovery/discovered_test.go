@@ -1,0 +1,35 @@
+package discovery
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"lockproxy/cluster/internal/servers"
+)
+
+// discovered is the upstream at o, which runs until the test ends and leaves
+// nothing behind.
+func discovered(t *testing.T, o Options) *Upstream {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	o.Log = servers.Log(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	u, err := Find(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { u.Run(running) })
+	t.Cleanup(func() {
+		stop()
+		wg.Wait()
+		goleak.VerifyNone(t, before)
+	})
+	return u
+}

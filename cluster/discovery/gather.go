@@ -1,0 +1,82 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+var errLate = errors.New("no answer yet")
+
+// gather asks the nodes of first all at once, and those of rest too when none of
+// the first has given a good answer after hedge, or sooner when all of them
+// failed. It returns when everybody asked has answered, when grace has passed since
+// the first good answer, or when ctx ends. Nodes that stay silent until then
+// count as failed.
+func gather[T any](u *Upstream, ctx context.Context, first, rest []string, grace time.Duration,
+	ask func(context.Context, string) (T, error)) (good []T, failed []cluster.NodeError) {
+
+	type answer struct {
+		addr string
+		said T
+		err  error
+	}
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(first)+len(rest))
+	pending := make(map[string]bool)
+	start := func(addrs []string) {
+		for _, addr := range addrs {
+			pending[addr] = true
+			asked := u.spawn(func() { // ends when cancel is called, at the latest
+				said, err := ask(asking, addr)
+				answers <- answer{addr, said, err}
+			})
+			if !asked {
+				answers <- answer{addr: addr, err: net.ErrClosed}
+			}
+		}
+	}
+	start(first)
+	rest = rest[:min(len(rest), crowd)]
+	widen := time.NewTimer(hedge)
+	defer widen.Stop()
+	var enough <-chan time.Time
+	for over := false; len(pending) > 0 && !over; {
+		wider := false
+		select {
+		case a := <-answers:
+			delete(pending, a.addr)
+			if a.err != nil {
+				failed = append(failed, cluster.NodeError{Addr: a.addr, Err: a.err})
+			} else if good = append(good, a.said); enough == nil {
+				enough = time.After(grace)
+			}
+			wider = len(pending) == 0
+		case <-widen.C:
+			wider = true
+		case <-enough:
+			over = true
+		case <-ctx.Done():
+			over = true
+		}
+		if wider && len(good) == 0 {
+			start(rest)
+			rest = nil
+		}
+	}
+	silence := errLate
+	if len(good) == 0 {
+		silence = context.DeadlineExceeded
+	}
+	for addr := range pending {
+		failed = append(failed, cluster.NodeError{Addr: addr, Err: silence})
+	}
+	slices.SortFunc(failed, func(a, b cluster.NodeError) int { return cmp.Compare(a.Addr, b.Addr) })
+	return good, failed
+}

@@ -1,0 +1,149 @@
+package discovery
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+// maxSilence is how long a replica may not have heard of its master, which sends a PING each ten seconds at least.
+const maxSilence = 20
+
+// readers watches over the replicas that may be read from, once somebody wants that: those whose link
+// to their master is up. What it finds becomes Topology.Readers.
+type readers struct {
+	u      *Upstream
+	wanted chan struct{} // closed once somebody reads from replicas
+	want   sync.Once
+	hint   chan struct{} // capacity 1: the topology has changed
+	closed chan struct{} // closed by close
+	end    sync.Once
+
+	mu  sync.Mutex      // held while a topology is made and published
+	fit map[string]bool // by address, at the last look
+}
+
+func newReaders(u *Upstream) *readers {
+	return &readers{u: u, wanted: make(chan struct{}), hint: make(chan struct{}, 1), closed: make(chan struct{})}
+}
+
+// WatchReplicas has the replicas looked after from now on, so that Topology.Readers tells which of them
+// may be read from. It never blocks.
+func (u *Upstream) WatchReplicas() {
+	u.readers.want.Do(func() { close(u.readers.wanted) })
+}
+
+// close ends run. Calling it again does nothing.
+func (r *readers) close() { r.end.Do(func() { close(r.closed) }) }
+
+// run looks at the replicas each Options.Refresh, and when the topology changes, until ctx ends or close is called.
+func (r *readers) run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-r.closed:
+		return
+	case <-r.wanted:
+	}
+	tick := time.NewTicker(r.u.o.Refresh)
+	defer tick.Stop()
+	for {
+		r.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.closed:
+			return
+		case <-tick.C:
+		case <-r.hint:
+		}
+	}
+}
+
+// changed says that there is a new topology. It never blocks.
+func (r *readers) changed() {
+	select {
+	case r.hint <- struct{}{}:
+	default:
+	}
+}
+
+// look asks all replicas how they are.
+func (r *readers) look(ctx context.Context) {
+	var addrs []string
+	for _, n := range r.u.Topology().Replicas {
+		addrs = append(addrs, n.Addr)
+	}
+	fit := make(map[string]bool)
+	if len(addrs) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, min(lookTimeout, r.u.o.ConnectTimeout))
+		defer cancel()
+		good, _ := gather(r.u, ctx, addrs, nil, lookTimeout, r.ask)
+		for _, addr := range good {
+			fit[addr] = addr != ""
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	r.mu.Lock()
+	old := r.u.Topology()
+	r.fit = fit
+	t := *old
+	t.Readers = r.of(&t)
+	same := maps.EqualFunc(t.Readers, old.Readers, slices.Equal)
+	if !same {
+		r.u.topology.Store(&t)
+	}
+	r.mu.Unlock()
+	if !same {
+		r.u.o.Log.Info("replicas to read from changed", "replicas", len(t.Replicas), "fit", readable(&t))
+		r.u.tell(&t)
+	}
+}
+
+// ask returns addr, or "" when the replica there should not be read from.
+func (r *readers) ask(ctx context.Context, addr string) (string, error) {
+	answers, err := r.u.asker.ask(ctx, addr, cluster.Login{User: r.u.o.User, Password: r.u.o.Password}, []any{"INFO", "replication"}, []any{"INFO", "persistence"})
+	if err != nil {
+		return "", err
+	}
+	silent, err := strconv.Atoi(cluster.Field(answers[0], "master_last_io_seconds_ago"))
+	if cluster.Field(answers[0], "role") != "slave" || cluster.Field(answers[0], "master_link_status") != "up" || cluster.Field(answers[1], "loading") == "1" ||
+		err == nil && silent > maxSilence {
+		return "", nil
+	}
+	return addr, nil
+}
+
+// of is which replicas of t are fit to be read from, by their master. mu is held.
+func (r *readers) of(t *cluster.Topology) map[*cluster.Node][]*cluster.Node {
+	if len(r.fit) == 0 {
+		return nil
+	}
+	masters := make(map[string]*cluster.Node, len(t.Masters))
+	for _, n := range t.Masters {
+		masters[n.Addr] = n
+	}
+	found := make(map[*cluster.Node][]*cluster.Node)
+	for _, n := range t.Replicas {
+		if m := masters[n.Follows]; m != nil && r.fit[n.Addr] {
+			found[m] = append(found[m], n)
+		}
+	}
+	return found
+}
+
+// readable is how many replicas may be read from.
+func readable(t *cluster.Topology) int {
+	n := 0
+	for _, list := range t.Readers {
+		n += len(list)
+	}
+	return n
+}

@@ -1,0 +1,88 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"lockproxy/cluster"
+)
+
+// notMaster is the error of a node that follows another one.
+type notMaster struct{ identity }
+
+func (e notMaster) Error() string {
+	return "it is a replica of " + e.follows + ", and the master could not be reached"
+}
+
+// lookSingle asks the one Redis whether it still is a master, and if not looks
+// for the one that is: among the nodes that were named and the replicas.
+func (u *Upstream) lookSingle(ctx context.Context) error {
+	t := u.Topology()
+	var first, rest []string
+	rest = slices.Clone(u.o.Addrs)
+	for _, n := range t.Replicas {
+		rest = append(rest, n.Addr)
+	}
+	grace := patience
+	if len(t.Masters) > 0 {
+		current := t.Masters[0].Addr
+		first = []string{current}
+		rest = slices.DeleteFunc(rest, func(a string) bool { return a == current })
+	} else {
+		// Nothing is known yet: two masters must both be heard.
+		first, rest, grace = rest, nil, lookTimeout
+	}
+	masters, failed := gather(u, ctx, unique(first), unique(rest), grace, u.identifyMaster)
+	for hops := 0; len(masters) == 0 && hops < 3; hops++ {
+		leads := unfollowed(failed)
+		if len(leads) == 0 {
+			break
+		}
+		var more []cluster.NodeError
+		masters, more = gather(u, ctx, leads, nil, grace, u.identifyMaster)
+		failed = append(failed, more...)
+	}
+	if len(masters) == 0 {
+		return &cluster.DiscoverError{Failed: failed}
+	}
+	i := masters[0]
+	if len(t.Masters) > 0 {
+		if at := slices.IndexFunc(masters, func(m identity) bool { return m.addr == t.Masters[0].Addr }); at >= 0 {
+			i = masters[at]
+		}
+	}
+	if len(t.Masters) == 0 || i.addr != t.Masters[0].Addr {
+		for _, m := range masters {
+			if m.runID != i.runID {
+				return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: m.addr, Err: cluster.Refusal(fmt.Sprintf(
+					"it is a master, and %s is another one: name the nodes of one Redis only", i.addr))}}}
+			}
+		}
+	}
+	u.versions[i.addr] = i.version
+	u.publish(wholeView(cluster.Single, i.addr, i.replicas))
+	return nil
+}
+
+func (u *Upstream) identifyMaster(ctx context.Context, addr string) (identity, error) {
+	i, err := u.identify(ctx, addr)
+	if err == nil && !i.master {
+		err = notMaster{i}
+	}
+	return i, err
+}
+
+// unfollowed are the masters which replicas among the failed name and nobody asked yet.
+func unfollowed(failed []cluster.NodeError) []string {
+	var leads []string
+	for _, f := range failed {
+		var n notMaster
+		asked := func(e cluster.NodeError) bool { return e.Addr == n.follows }
+		if errors.As(f.Err, &n) && n.follows != "" && !slices.ContainsFunc(failed, asked) {
+			leads = append(leads, n.follows)
+		}
+	}
+	return unique(leads)
+}

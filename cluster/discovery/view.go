@@ -1,0 +1,151 @@
+package discovery
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"lockproxy/cluster"
+)
+
+// view is what one node of the upstream says of the whole.
+type view struct {
+	kind   cluster.Kind
+	from   string // the node that says so
+	ok     bool   // that node takes itself for a part of a working whole
+	epoch  uint64
+	shares []share
+}
+
+// share is a range of slots with the nodes that have it, the master first.
+type share struct {
+	first, last int
+	nodes       []cluster.Node
+}
+
+// served is how many slots have a master in v.
+func (v *view) served() int {
+	n := 0
+	for _, s := range v.shares {
+		n += s.last - s.first + 1
+	}
+	return n
+}
+
+// topology makes a Topology of v. What is the same as in old keeps its pointers:
+// each Node, and the whole when nothing differs.
+func (v *view) topology(old *cluster.Topology, redisVersion string) *cluster.Topology {
+	t := &cluster.Topology{Version: old.Version + 1, Kind: v.kind, RedisVersion: redisVersion}
+	known := make(map[cluster.Node]*cluster.Node)
+	for _, n := range slices.Concat(old.Masters, old.Replicas) {
+		known[*n] = n
+	}
+	intern := func(n cluster.Node, list *[]*cluster.Node, listed map[*cluster.Node]bool) *cluster.Node {
+		p := known[n]
+		if p == nil {
+			p = &n
+			known[n] = p
+		}
+		if !listed[p] {
+			listed[p] = true
+			*list = append(*list, p)
+		}
+		return p
+	}
+	listed := make(map[*cluster.Node]bool)
+	shares := slices.Clone(v.shares)
+	slices.SortFunc(shares, func(a, b share) int { return a.first - b.first })
+	for _, s := range shares {
+		for i, n := range s.nodes {
+			n.Master = i == 0
+			if i > 0 {
+				n.Follows = s.nodes[0].Addr
+				intern(n, &t.Replicas, listed)
+				continue
+			}
+			master := intern(n, &t.Masters, listed)
+			for k := s.first; k <= s.last; k++ {
+				t.Slots[k] = master
+			}
+		}
+	}
+	slices.SortFunc(t.Replicas, func(a, b *cluster.Node) int { return cmp.Compare(a.Addr, b.Addr) })
+	if old.Same(t) {
+		return old
+	}
+	return t
+}
+
+// related says that v has a node of the present topology in it.
+func (u *Upstream) related(v *view) bool {
+	t := u.Topology()
+	known := make(map[string]bool)
+	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+		known[n.ID] = true
+	}
+	for _, s := range v.shares {
+		for _, n := range s.nodes {
+			if known[n.ID] {
+				return true
+			}
+		}
+	}
+	return len(known) == 0
+}
+
+// trusts says that v may be believed: an address that was only learnt may have
+// passed to a node of another cluster.
+func (u *Upstream) trusts(v *view) bool {
+	return u.related(v) || slices.Contains(u.o.Addrs, v.from)
+}
+
+// best is the view to go by: of the present cluster if there is such, the one that knows
+// masters for the most slots, from a node that is not cut off, of the highest
+// epoch, and what most of them say.
+func (u *Upstream) best(views []*view) *view {
+	votes := make(map[string]int)
+	for _, v := range views {
+		votes[v.ballot()]++
+	}
+	return slices.MaxFunc(views, func(a, b *view) int {
+		return cmp.Or(
+			compareBool(u.related(a), u.related(b)),
+			cmp.Compare(a.served(), b.served()),
+			compareBool(a.ok, b.ok),
+			cmp.Compare(a.epoch, b.epoch),
+			cmp.Compare(votes[a.ballot()], votes[b.ballot()]),
+		)
+	})
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// ballot is equal for views that give the slots to the same masters, however
+// their shares are cut.
+func (v *view) ballot() string {
+	shares := slices.Clone(v.shares)
+	slices.SortFunc(shares, func(a, b share) int { return cmp.Compare(a.first, b.first) })
+	var text []byte
+	for i, s := range shares {
+		switch {
+		case i == 0:
+		case s.first == shares[i-1].last+1 && s.nodes[0].ID == shares[i-1].nodes[0].ID:
+			continue
+		case s.first > shares[i-1].last+1:
+			text = fmt.Appendf(text, "%d nobody,", shares[i-1].last+1)
+		}
+		text = fmt.Appendf(text, "%d %s,", s.first, s.nodes[0].ID)
+	}
+	if n := len(shares); n > 0 {
+		text = fmt.Appendf(text, "%d end", shares[n-1].last+1)
+	}
+	return string(text)
+}

@@ -1,0 +1,337 @@
+// Package discovery finds the upstream and keeps what is known of it fresh: it is the control plane. Nothing of it
+// runs on a loop; it may block.
+//
+//	Find --> what are these nodes? --> Upstream --> Run: look, each second and after each hint
+//	                                                 |
+//	             CLUSTER SLOTS of several nodes  <---+---> SENTINEL of several     one INFO
+//	                      |                                    |                      |
+//	                      +--> views --> the best one --> cluster.Topology --> OnChange
+//
+// Several nodes are asked at once (gather.go), for one may be cut off, or belong to another cluster by now. The view
+// that knows masters for the most slots wins, then that of the highest epoch, then what most say (view.go).
+//
+// A hint (Upstream.Refresh) comes from whoever was redirected or has lost a connection. Hints are free: many of them
+// make one look.
+//
+// Questions go through one go-redis client a node (ask.go). Replicas that may be read from are looked after once
+// somebody wants to (readers.go).
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/slot"
+)
+
+const (
+	// hedge is how long the nodes asked first may be silent before the others
+	// are asked too.
+	hedge = 200 * time.Millisecond
+	// patience is how long the slower nodes are waited for after a good answer.
+	patience = 200 * time.Millisecond
+	// polled is how many nodes are asked in each refresh, so that one with a view
+	// of its own is outvoted.
+	polled = 3
+	// crowd is how many nodes are asked at most.
+	crowd = 64
+	// suspicion is how long a node that failed is asked last.
+	suspicion = 5 * time.Second
+	// lookTimeout ends a refresh during which nobody answers.
+	lookTimeout = time.Second
+	// A refresh follows a hint after hintDelay, and the refresh before it after
+	// hintGap.
+	hintDelay = 10 * time.Millisecond
+	hintGap   = 50 * time.Millisecond
+	// alert: a hint that no node confirms yet is followed by more refreshes, the
+	// first after hintGap, each later one after twice as long, up to alert.
+	alert = 400 * time.Millisecond
+)
+
+// Upstream is the control plane: it knows the nodes of the upstream and keeps
+// that knowledge fresh. Safe for concurrent use.
+type Upstream struct {
+	o             Options
+	kind          cluster.Kind // does not change after Discover
+	sentinelLogin cluster.Login
+	dialer        *cluster.Dialer
+	asker         *asker
+	readers       *readers
+	topology      atomic.Pointer[cluster.Topology]
+	failing       atomic.Bool                     // the last refresh was in vain
+	members       atomic.Pointer[map[string]bool] // addresses of the nodes of the cluster, when a stranger was asked for last
+	stranger      atomic.Bool                     // somebody has asked for one since
+	hint          chan struct{}
+	tasks         sync.WaitGroup // goroutines that ask nodes
+
+	mu        sync.Mutex
+	listeners []func(*cluster.Topology)
+	closed    bool
+
+	// The rest belongs to the goroutine that refreshes: Discover, then Run.
+	turn      int
+	epoch     uint64               // of the topology
+	versions  map[string]string    // of Redis, by id or else address of the node
+	suspects  map[string]time.Time // nodes that failed, until when they are asked last
+	sentinels []string             // learnt ones
+}
+
+func newUpstream(o Options) *Upstream {
+	u := &Upstream{
+		o:             o.withDefaults(),
+		sentinelLogin: cluster.Login{User: o.SentinelUser, Password: o.SentinelPassword},
+		hint:          make(chan struct{}, 1),
+		versions:      make(map[string]string),
+		suspects:      make(map[string]time.Time),
+	}
+	u.dialer = u.o.dialer()
+	u.asker = &asker{dialer: u.dialer, clients: make(map[askKey]*nodeClient)}
+	u.readers = newReaders(u)
+	u.topology.Store(&cluster.Topology{})
+	return u
+}
+
+// Topology is the latest view of the upstream. It never blocks and is never nil.
+func (u *Upstream) Topology() *cluster.Topology { return u.topology.Load() }
+
+// Ready says why commands can probably not be served now, or nil: nobody
+// answers the questions about the topology, or slots have no master. It never blocks.
+func (u *Upstream) Ready() error {
+	if u.failing.Load() {
+		return errors.New("cluster: no node of the upstream answers")
+	}
+	if n := u.Topology().Served(); n < slot.Count {
+		return fmt.Errorf("cluster: %d of %d slots have no master", slot.Count-n, slot.Count)
+	}
+	return nil
+}
+
+// OnChange has f called with each new topology from now on. f must not block, and may be called several times at once.
+func (u *Upstream) OnChange(f func(*cluster.Topology)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.listeners = append(u.listeners, f)
+}
+
+// Dial is Dialer.Dial. READONLY is sent to nodes of a cluster only, for others refuse it.
+func (u *Upstream) Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error) {
+	m.Replica = m.Replica && u.kind == cluster.Cluster
+	return u.dialer.Dial(ctx, addr, m, before)
+}
+
+// Refresh hints that the topology may be out of date: a node redirected, or a
+// connection was lost. It never blocks; many hints make one refresh.
+func (u *Upstream) Refresh() {
+	select {
+	case u.hint <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the topology fresh until ctx ends, and then closes u: each
+// Options.Refresh, and soon after a call of Refresh. It may be called once.
+func (u *Upstream) Run(ctx context.Context) {
+	defer u.Close()
+	u.spawn(func() { u.readers.run(ctx) }) // ends when ctx does
+	timer := time.NewTimer(u.o.Refresh)
+	defer timer.Stop()
+	var (
+		began  time.Time
+		failed bool
+		next   time.Duration // until the next refresh after a hint; 0: as usual
+	)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-u.hint:
+			pause := max(hintDelay, time.Until(began.Add(hintGap)))
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			select { // what was hinted meanwhile is served too
+			case <-u.hint:
+			default:
+			}
+			next = hintGap
+		}
+		began = time.Now()
+		before := u.Topology()
+		err := u.look(ctx)
+		if next > alert || u.Topology() != before {
+			next = 0
+		}
+		if next == 0 || next > u.o.Refresh {
+			timer.Reset(u.o.Refresh)
+		} else {
+			timer.Reset(next)
+			next *= 2
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failed:
+			u.o.Log.Warn("topology cannot be refreshed", "err", err)
+		case err == nil && failed:
+			u.o.Log.Info("topology is fresh again")
+		}
+		failed = err != nil
+		u.failing.Store(failed)
+	}
+}
+
+// Close ends the connections of the control plane. Run does
+// so by itself; calling it again does nothing.
+func (u *Upstream) Close() {
+	u.mu.Lock()
+	u.closed = true
+	u.mu.Unlock()
+	u.readers.close()
+	u.asker.close()
+	u.tasks.Wait()
+}
+
+// spawn runs f on a goroutine that Close waits for. After Close it reports false.
+func (u *Upstream) spawn(f func()) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.closed {
+		u.tasks.Go(f)
+	}
+	return !u.closed
+}
+
+// look asks for the topology once and publishes what it finds.
+func (u *Upstream) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, min(lookTimeout, u.o.ConnectTimeout))
+	defer cancel()
+	all := u.candidates()
+	first, rest := all[:min(polled, len(all))], all[min(polled, len(all)):]
+	switch u.kind {
+	case cluster.Cluster:
+		return u.lookCluster(ctx, first, rest)
+	case cluster.Sentinel:
+		return u.lookSentinel(ctx, first, rest)
+	}
+	return u.lookSingle(ctx)
+}
+
+// candidates are the nodes to be asked, the most promising first. Those that
+// were named in the options are always among them.
+func (u *Upstream) candidates() []string {
+	u.turn++
+	t := u.Topology()
+	var all []string
+	switch u.kind {
+	case cluster.Cluster:
+		var told []string
+		for i := range t.Masters {
+			n := t.Masters[(u.turn+i)%len(t.Masters)]
+			if u.versions[n.ID] == "" {
+				all = append(all, n.Addr)
+			} else {
+				told = append(told, n.Addr)
+			}
+		}
+		all = append(all, told...)
+		for _, n := range t.Replicas {
+			all = append(all, n.Addr)
+		}
+	case cluster.Sentinel:
+		all = append(all, u.sentinels...)
+	}
+	for i := range u.o.Addrs {
+		all = append(all, u.o.Addrs[(u.turn+i)%len(u.o.Addrs)])
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(u.blemish(a), u.blemish(b)) })
+	return unique(all)
+}
+
+func (u *Upstream) blemish(addr string) int {
+	if until, ok := u.suspects[addr]; ok {
+		if time.Now().Before(until) {
+			return 1
+		}
+		delete(u.suspects, addr)
+	}
+	return 0
+}
+
+func unique(all []string) []string {
+	seen := make(map[string]bool, len(all))
+	return slices.DeleteFunc(all, func(a string) bool {
+		again := seen[a]
+		seen[a] = true
+		return again
+	})
+}
+
+// suspect remembers who failed.
+func (u *Upstream) suspect(failed []cluster.NodeError) {
+	for _, f := range failed {
+		u.suspects[f.Addr] = time.Now().Add(suspicion)
+	}
+}
+
+// publish makes v the topology, if anything in it is new.
+func (u *Upstream) publish(v *view) {
+	oldest := ""
+	for _, s := range v.shares {
+		oldest = cluster.OlderVersion(oldest, u.versions[cmp.Or(s.nodes[0].ID, s.nodes[0].Addr)])
+	}
+	u.readers.mu.Lock()
+	old := u.Topology()
+	t := v.topology(old, oldest)
+	if t == old {
+		u.readers.mu.Unlock()
+		return
+	}
+	t.Readers = u.readers.of(t)
+	u.topology.Store(t)
+	u.readers.mu.Unlock()
+	masters := make([]string, len(t.Masters))
+	for i, m := range t.Masters {
+		masters[i] = m.Addr
+	}
+	u.o.Log.Info("topology changed", "kind", t.Kind, "version", t.Version, "redis", t.RedisVersion,
+		"masters", masters, "replicas", len(t.Replicas), "slots", t.Served(), "node", v.from)
+	u.forget(t)
+	u.readers.changed()
+	u.tell(t)
+}
+
+// tell has everybody know that t is the topology.
+func (u *Upstream) tell(t *cluster.Topology) {
+	u.mu.Lock()
+	listeners := slices.Clone(u.listeners)
+	u.mu.Unlock()
+	for _, f := range listeners {
+		f(t)
+	}
+}
+
+// forget drops what is remembered of nodes that are not in t.
+func (u *Upstream) forget(t *cluster.Topology) {
+	present := make(map[string]bool)
+	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+		present[n.Addr], present[n.ID] = true, true
+	}
+	for _, addr := range slices.Concat(u.o.Addrs, u.sentinels) {
+		present[addr] = true
+	}
+	u.asker.keep(func(addr string) bool { return present[addr] })
+	maps.DeleteFunc(u.versions, func(name, _ string) bool { return !present[name] })
+	maps.DeleteFunc(u.suspects, func(addr string, _ time.Time) bool { return !present[addr] })
+}

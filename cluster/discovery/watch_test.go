@@ -1,0 +1,170 @@
+//go:build !quick
+
+package discovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/internal/servers"
+	"lockproxy/internal/slot"
+)
+
+// One cluster, one trouble after the other; nobody hints, so the timer alone
+// must find out.
+func TestWatchCluster(t *testing.T) {
+	nodes := servers.StartCluster(t, 1)
+	seeds := []*servers.Server{nodes[0], nodes[1]}
+	u := discovered(t, Options{Addrs: servers.Addrs(seeds...)})
+	var told atomic.Pointer[cluster.Topology]
+	u.OnChange(func(top *cluster.Topology) { told.Store(top) })
+	alive := func(skip ...*servers.Server) *servers.Server {
+		for _, s := range nodes {
+			if !slices.Contains(skip, s) && s.Ping(t.Context()).Err() == nil {
+				return s
+			}
+		}
+		t.Fatal("no node left")
+		return nil
+	}
+	replicaOf := func(m *servers.Server) *servers.Server {
+		id := m.Must(t, "CLUSTER", "MYID").(string)
+		for _, s := range nodes {
+			if info, _ := s.ClusterNodes(t.Context()).Result(); strings.Contains(info, "myself,slave "+id) {
+				return s
+			}
+		}
+		t.Fatalf("%s has no replica", m.Addr)
+		return nil
+	}
+	// move gives slot n to another master than the one that has it, and not to skip.
+	move := func(n int, limit time.Duration, skip ...*servers.Server) {
+		t.Helper()
+		from := servers.ByAddr(nodes, u.Topology().Slots[n].Addr)
+		var to *servers.Server
+		for _, m := range u.Topology().Masters {
+			if s := servers.ByAddr(nodes, m.Addr); s != from && !slices.Contains(skip, s) {
+				to = s
+			}
+		}
+		servers.MoveSlot(t, n, from, to)
+		began := time.Now()
+		servers.Eventually(t, limit, fmt.Sprintf("slot %d at %s", n, to.Addr), func() bool { return u.Topology().Slots[n].Addr == to.Addr })
+		t.Logf("slot move seen after %v", time.Since(began).Round(time.Millisecond))
+	}
+
+	before := u.Topology()
+	move(100, servers.Soon)
+	after := u.Topology()
+	if after.Version <= before.Version {
+		t.Errorf("version %d after %d", after.Version, before.Version)
+	}
+	servers.Eventually(t, servers.Soon, "the new topology is told", func() bool { return told.Load() == after })
+	if !slices.Equal(before.Replicas, after.Replicas) || before.Slots[9000] != after.Slots[9000] {
+		t.Error("nodes that stayed the same have new pointers")
+	}
+
+	// A planned fail-over.
+	old := servers.ByAddr(nodes, u.Topology().Slots[9000].Addr)
+	heir := replicaOf(old)
+	heir.Must(t, "CLUSTER", "FAILOVER")
+	servers.Eventually(t, servers.Soon, "the cluster agreed", func() bool {
+		return strings.Contains(heir.Info(t.Context(), "replication").Val(), "role:master")
+	})
+	took := servers.Eventually(t, servers.Soon, "the fail-over is seen", func() bool { return u.Topology().Slots[9000].Addr == heir.Addr })
+	t.Logf("planned fail-over seen after %v", took.Round(time.Millisecond))
+	servers.Eventually(t, servers.Soon, "the old master is a replica", func() bool {
+		return slices.ContainsFunc(u.Topology().Replicas, func(n *cluster.Node) bool { return n.Addr == old.Addr && !n.Master })
+	})
+
+	// A master that hangs delays nothing: a refresh each second, its own time, and a noisy machine.
+	hung := heir
+	hung.Signal(t, syscall.SIGSTOP)
+	for range 3 {
+		move(100, 2*time.Second, hung)
+	}
+	servers.Eventually(t, 20*time.Second, "its replica took over", func() bool { return u.Topology().Slots[9000].Addr == old.Addr })
+	hung.Signal(t, syscall.SIGCONT)
+
+	// kill -9 of a master.
+	dying := servers.ByAddr(nodes, u.Topology().Slots[16000].Addr)
+	heir = replicaOf(dying)
+	servers.Eventually(t, 10*time.Second, "the replica is in sync", func() bool {
+		return strings.Contains(heir.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	dying.Kill()
+	witness := alive(heir)
+	servers.Eventually(t, 20*time.Second, "the cluster agreed", func() bool {
+		return strings.Contains(heir.Info(t.Context(), "replication").Val(), "role:master") &&
+			strings.Contains(witness.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	took = servers.Eventually(t, servers.Soon, "the fail-over is seen", func() bool { return u.Topology().Slots[16000].Addr == heir.Addr })
+	t.Logf("kill -9 seen %v after the cluster agreed", took.Round(time.Millisecond))
+
+	// All that were named die, one by one, for votes need most masters; what was
+	// learnt leads on.
+	for _, s := range seeds {
+		if s == dying {
+			continue
+		}
+		if replica := s.Info(t.Context(), "replication").Val(); !strings.Contains(replica, "role:slave") {
+			heir := replicaOf(s)
+			servers.Eventually(t, 10*time.Second, "the replica is in sync", func() bool {
+				return strings.Contains(heir.Info(t.Context(), "replication").Val(), "master_link_status:up")
+			})
+		}
+		s.Kill()
+		servers.Eventually(t, 20*time.Second, "the others took over", func() bool {
+			top := u.Topology()
+			return top.Served() == slot.Count && !slices.ContainsFunc(top.Masters, func(n *cluster.Node) bool {
+				return servers.ByAddr(nodes, n.Addr).Ping(t.Context()).Err() != nil
+			})
+		})
+	}
+	move(200, servers.Soon)
+}
+
+// Hints come in heaps; they make few refreshes, and the first comes at once.
+func TestRefreshIsLimited(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := discovered(t, Options{Addrs: servers.Addrs(s), Refresh: time.Hour})
+	questions := 0 // of this test
+	asked := func() int {
+		questions++
+		for line := range strings.Lines(s.Info(t.Context(), "commandstats").Val()) {
+			var calls int
+			if _, err := fmt.Sscanf(line, "cmdstat_info:calls=%d,", &calls); err == nil {
+				return calls - questions
+			}
+		}
+		return 0
+	}
+	before, began := asked(), time.Now()
+	for time.Since(began) < 500*time.Millisecond || asked()-before < 4 {
+		if time.Since(began) > servers.Soon {
+			t.Fatal("hints make no refreshes")
+		}
+		u.Refresh()
+		time.Sleep(time.Millisecond)
+	}
+	// Two INFO a refresh, at most one refresh in 50 ms.
+	if n, took := (asked()-before)/2, time.Since(began); n > 2+int(took/(50*time.Millisecond)) {
+		t.Errorf("%d refreshes in %v", n, took)
+	}
+}
+
+func TestRefreshHint(t *testing.T) {
+	nodes := servers.StartCluster(t, 0)
+	u := discovered(t, Options{Addrs: servers.Addrs(nodes...), Refresh: time.Hour})
+	from, to := servers.ByAddr(nodes, u.Topology().Slots[5].Addr), nodes[2]
+	servers.MoveSlot(t, 5, from, to)
+	u.Refresh()
+	took := servers.Eventually(t, servers.Soon, "the move is seen", func() bool { return u.Topology().Slots[5].Addr == to.Addr })
+	t.Logf("seen after %v", took)
+}

@@ -1,0 +1,390 @@
+// Package servers starts real servers for the tests of cluster and the packages below it.
+package servers
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	crand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a redis-server or Sentinel that a test started.
+type Server struct {
+	Addr    string
+	Port    string
+	Dir     string
+	program string
+	args    []string
+	process *exec.Cmd
+	log     *bytes.Buffer // to be read when it has ended
+	ended   chan struct{}
+	*redis.Client
+}
+
+// StartRedis starts a redis-server with args and waits until it answers. It ends with
+// the test.
+func StartRedis(t *testing.T, args ...string) *Server {
+	t.Helper()
+	return StartServer(t, "redis-server", nil, args...)
+}
+
+// StartServer starts program. prepare may write a configuration file and
+// returns the arguments that stand before all others.
+func StartServer(t *testing.T, program string, prepare func(dir, port string) []string, args ...string) *Server {
+	t.Helper()
+	for range 20 {
+		port := freePort(t)
+		s := &Server{Addr: "127.0.0.1:" + port, Port: port, Dir: t.TempDir(), program: program}
+		if prepare != nil {
+			s.args = prepare(s.Dir, port)
+		}
+		s.args = append(s.args, "--port", port, "--bind", "127.0.0.1", "--dir", s.Dir)
+		if prepare == nil {
+			s.args = append(s.args, "--save", "", "--appendonly", "no")
+		}
+		s.args = append(s.args, args...)
+		if s.tryStart(t) {
+			t.Cleanup(func() {
+				s.Client.Close()
+				s.Kill()
+				if t.Failed() {
+					t.Logf("%s at %s:\n%s", program, s.Addr, lastLines(s.log.String(), 15))
+				}
+			})
+			return s
+		}
+	}
+	t.Fatalf("%s did not start in 20 attempts", program)
+	return nil
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// tryStart reports false when the process ended at once, as when its port is taken.
+func (s *Server) tryStart(t *testing.T) bool {
+	t.Helper()
+	path, err := exec.LookPath(s.program)
+	if err != nil {
+		t.Fatalf("%v: these tests need a real Redis: install redis-server (apt install redis-server redis-sentinel, brew install redis)", err)
+	}
+	s.log = new(bytes.Buffer)
+	s.process = exec.Command(path, s.args...)
+	s.process.Stdout, s.process.Stderr = s.log, s.log
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.ended = make(chan struct{})
+	go func() {
+		s.process.Wait()
+		close(s.ended)
+	}()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-s.ended:
+			return false
+		default:
+		}
+		if conn, err := net.Dial("tcp", s.Addr); err == nil {
+			conn.Close()
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%s at %s: %v", s.program, s.Addr, err)
+		}
+	}
+	s.Client = redis.NewClient(&redis.Options{Password: s.password(), Addr: s.Addr, Protocol: 2, MaxRetries: -1, PoolSize: 1000, PipelinePoolSize: -1, DisableIdentity: true})
+	return true
+}
+
+// password is the one that --requirepass gives.
+func (s *Server) password() string {
+	if i := slices.Index(s.args, "--requirepass"); i >= 0 {
+		return s.args[i+1]
+	}
+	return ""
+}
+
+// Kill ends the process as kill -9 does, and waits for that.
+func (s *Server) Kill() {
+	s.process.Process.Kill()
+	<-s.ended
+}
+
+func (s *Server) Signal(t *testing.T, sig os.Signal) {
+	t.Helper()
+	if err := s.process.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freePort is a port below 22700 that is free, as is the one 10000 above it, which is the
+// bus of a cluster node.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		port := 11000 + rand.IntN(11700)
+		if isFree(port) && isFree(port+10000) {
+			return fmt.Sprint(port)
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+func isFree(port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+// StartCluster starts a cluster of 3 masters and as many replicas of each as
+// asked for; masters come first.
+func StartCluster(t *testing.T, replicas int, args ...string) []*Server {
+	t.Helper()
+	args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+		// CLUSTER SLOTS hides a replica until its master has written or pinged.
+		"--repl-ping-replica-period", "1"}, args...)
+	var nodes []*Server
+	create := []string{"--cluster", "create"}
+	for range 3 * (replicas + 1) {
+		n := StartRedis(t, args...)
+		nodes = append(nodes, n)
+		create = append(create, n.Addr)
+	}
+	create = append(create, "--cluster-replicas", fmt.Sprint(replicas), "--cluster-yes")
+	for attempt := 1; ; attempt++ {
+		// It waits for ever where the nodes' first packets to each other were too slow on a busy machine.
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		out, err := exec.CommandContext(ctx, "redis-cli", create...).CombinedOutput()
+		cancel()
+		if err == nil {
+			break
+		}
+		if attempt == 3 {
+			t.Fatalf("redis-cli --cluster create: %v\n%s", err, out)
+		}
+		for _, n := range nodes {
+			n.Must(t, "CLUSTER", "RESET", "HARD")
+		}
+	}
+	for _, n := range nodes {
+		Eventually(t, 15*time.Second, "node "+n.Addr+" knows the cluster", func() bool {
+			slots, err := n.ClusterSlots(t.Context()).Result()
+			info, _ := n.ClusterInfo(t.Context()).Result()
+			return err == nil && strings.Contains(info, "cluster_state:ok") && len(slots) == 3 &&
+				!slices.ContainsFunc(slots, func(s redis.ClusterSlot) bool { return len(s.Nodes) != replicas+1 })
+		})
+	}
+	return nodes
+}
+
+func (s *Server) Must(t *testing.T, args ...any) any {
+	t.Helper()
+	v, err := s.Do(t.Context(), args...).Result()
+	if err != nil {
+		t.Fatalf("%s: %v: %v", s.Addr, args, err)
+	}
+	return v
+}
+
+// MoveSlot moves slot n, which is empty, as redis-cli --cluster reshard does.
+func MoveSlot(t *testing.T, n int, from, to *Server) {
+	t.Helper()
+	id := to.Must(t, "CLUSTER", "MYID")
+	to.Must(t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.Must(t, "CLUSTER", "MYID"))
+	from.Must(t, "CLUSTER", "SETSLOT", n, "MIGRATING", id)
+	to.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+	from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+}
+
+func ByAddr(servers []*Server, addr string) *Server {
+	i := slices.IndexFunc(servers, func(s *Server) bool { return s.Addr == addr })
+	if i < 0 {
+		return nil
+	}
+	return servers[i]
+}
+
+func Addrs(servers ...*Server) []string {
+	var all []string
+	for _, s := range servers {
+		all = append(all, s.Addr)
+	}
+	return all
+}
+
+// Soon is a limit for what takes a moment, on a machine that is busy with other things.
+const Soon = 15 * time.Second
+
+// Eventually waits until ok.
+func Eventually(t *testing.T, limit time.Duration, what string, ok func() bool) time.Duration {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return time.Since(began)
+		}
+		if time.Since(began) > limit {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// Log writes to the log of the test, until the test is over.
+func Log(t *testing.T) *slog.Logger {
+	w := &logWriter{t: t}
+	t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.t = nil
+	})
+	return slog.New(slog.NewTextHandler(w, nil))
+}
+
+type logWriter struct {
+	mu sync.Mutex
+	t  *testing.T
+}
+
+func (w *logWriter) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.t != nil {
+		w.t.Log(strings.TrimSpace(string(line)))
+	}
+	return len(line), nil
+}
+
+// Certificates makes a CA and a certificate of it for 127.0.0.1 in dir.
+func Certificates(t *testing.T, dir string) (ca, cert, key string) {
+	t.Helper()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authorityDER, err := x509.CreateCertificate(crand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redis"},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leafDER, err := x509.CreateCertificate(crand.Reader, leaf, authority, leafKey.Public(), authorityKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write("ca.pem", "CERTIFICATE", authorityDER), write("cert.pem", "CERTIFICATE", leafDER), write("key.pem", "PRIVATE KEY", keyDER)
+}
+
+// Trusting is a TLS client that trusts ca and shows cert.
+func Trusting(t *testing.T, ca, cert, key string) *tls.Config {
+	t.Helper()
+	text, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}
+}
+
+// StartSentinels starts n Sentinels that watch master under the name "mine",
+// with a quorum of most of them.
+func StartSentinels(t *testing.T, n int, master *Server, lines ...string) []*Server {
+	t.Helper()
+	var all []*Server
+	for range n {
+		all = append(all, StartServer(t, "redis-server", func(dir, port string) []string {
+			path := filepath.Join(dir, "sentinel.conf")
+			text := fmt.Sprintf("sentinel monitor mine 127.0.0.1 %s %d\n"+
+				"sentinel down-after-milliseconds mine 500\nsentinel failover-timeout mine 3000\n", master.Port, n/2+1)
+			if err := os.WriteFile(path, []byte(text+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return []string{path, "--sentinel"}
+		}))
+	}
+	return all
+}
+
+// Restart starts a server that was killed again, at the same port.
+func (s *Server) Restart(t *testing.T) {
+	t.Helper()
+	s.Client.Close()
+	if !s.tryStart(t) {
+		t.Fatalf("redis-server at %s did not start again", s.Addr)
+	}
+}
+
+// StartReplica starts a replica of master, which has others already, and waits until it gets
+// what is written. A link that is up may carry nothing yet, and what a WAIT counts may
+// have come with the first copy of all.
+func StartReplica(t *testing.T, master *Server, others int) *Server {
+	t.Helper()
+	r := StartRedis(t, "--replicaof", "127.0.0.1 "+master.Port, "--repl-diskless-sync-delay", "0")
+	Eventually(t, 15*time.Second, "the replica follows", func() bool {
+		for range 2 {
+			master.Must(t, "SET", "follow", "me")
+			if master.Must(t, "WAIT", others+1, 100) != int64(others+1) {
+				return false
+			}
+		}
+		return true
+	})
+	return r
+}
+
+// Reply is the lines of a reply like that of INFO.
+func Reply(lines ...string) string { return strings.Join(lines, "\r\n") + "\r\n" }

@@ -1,0 +1,299 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+)
+
+const (
+	// clockStep is by how much the clock of a master may be off what the one before it let
+	// expect.
+	clockStep = 50 * time.Millisecond
+	// clockRate is what it may gain or lose in a second without having stepped.
+	clockRate = 1e-3
+)
+
+// state is what a Master has learnt of its server. Guarded by Master.mu.
+type state struct {
+	runID   string
+	durable bool  // it had every command on disk before it answered, then
+	unfit   error // why it is no master for RedLock
+
+	clock              bool          // it is known, since
+	clockAt            time.Duration // since Master.born
+	clockLow, clockTop time.Duration // its clock less ours is in between; ours stands at 0 at Master.born
+
+	until time.Time // it does not vote before
+	doubt string    // because of that
+}
+
+// report is what a server says of itself.
+type report struct {
+	runID   string
+	id      int64 // of the connection
+	uptime  time.Duration
+	durable bool
+	unfit   error
+	clock   time.Duration // since the epoch
+	sent    time.Time     // its clock was asked for between
+	got     time.Time     // and
+}
+
+var (
+	askTime        = resp.AppendCommandStrings(nil, "TIME")
+	askServer      = resp.AppendCommandStrings(nil, "INFO", "server")
+	askReplication = resp.AppendCommandStrings(nil, "INFO", "replication")
+	askConfig      = resp.AppendCommandStrings(nil, "CONFIG", "GET", "*append*")
+	askID          = resp.AppendCommandStrings(nil, "CLIENT", "ID")
+)
+
+// inquire has the server say how it is.
+func (c *conn) inquire() (r report, err error) {
+	r.sent = time.Now()
+	all, err := c.ask(askTime, askServer, askReplication, askConfig, askID)
+	if err != nil {
+		return r, err
+	}
+	v := make([]resp.Value, len(all))
+	for i, e := range all {
+		if v[i], _, err = resp.Parse(e.reply); err != nil {
+			return r, err
+		}
+	}
+	now, server, replication, config := v[0], v[1], v[2], cluster.Pairs(v[3])
+	switch {
+	case len(now.Elems) != 2:
+		return r, fmt.Errorf("TIME: %s", now.Err())
+	case server.Err() != "":
+		return r, fmt.Errorf("INFO: %s", server.Err())
+	}
+	seconds, _ := strconv.ParseInt(string(now.Elems[0].Str), 10, 64)
+	micros, _ := strconv.ParseInt(string(now.Elems[1].Str), 10, 64)
+	r.clock = time.Duration(seconds)*time.Second + time.Duration(micros)*time.Microsecond
+	r.got = all[0].got
+	is := cluster.ServerOf(server)
+	r.runID = is.RunID
+	up, _ := strconv.ParseInt(cluster.Field(server, "uptime_in_seconds"), 10, 64)
+	r.uptime = max(time.Duration(up-1), 0) * time.Second // it counts whole ones, from a whole one
+	r.durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" &&
+		config["no-appendfsync-on-rewrite"] != "yes"
+	r.id = v[4].Int // none on servers that do not know CLIENT ID
+	switch {
+	case r.runID == "":
+		r.unfit = cluster.Refusal("it does not say its run_id (INFO server), so nobody could know when it has restarted")
+	case is.Mode == "cluster":
+		r.unfit = cluster.Refusal("it is a node of a Redis Cluster: RedLock needs masters that know nothing of each other")
+	case is.Mode == "sentinel":
+		r.unfit = cluster.Refusal("it is a Sentinel: RedLock needs Redis masters")
+	case cluster.Field(replication, "role") == "slave":
+		r.unfit = cluster.Refusal("it is a replica: RedLock needs masters that know nothing of each other")
+	}
+	return r, nil
+}
+
+// greet prepares a new connection: the server has the scripts, has said how it is, and will run
+// nothing any more of what came over the connection before this one.
+func (m *Master) greet(c *conn) error {
+	r, err := c.inquire()
+	if err != nil {
+		return err
+	}
+	var load [][]byte
+	for _, script := range m.o.Scripts {
+		load = append(load, resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", string(script)))
+	}
+	m.mu.Lock()
+	c.id = r.id
+	if m.last > 0 && m.last != r.id && m.state.runID == r.runID {
+		// A server that has hung finds what it was sent meanwhile on both. Where this is
+		// forbidden, it reads the older one first as a rule.
+		id := strconv.FormatInt(m.last, 10)
+		load = append(load, resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", id))
+	}
+	m.mu.Unlock()
+	loaded, err := c.ask(load...)
+	if err != nil {
+		return err
+	}
+	for i := range m.o.Scripts {
+		if text := loaded[i].reply; text[0] == '-' {
+			return errors.New(string(text[1 : len(text)-2]))
+		}
+	}
+	m.judge(r)
+	return nil
+}
+
+// look asks the server how it is.
+func (m *Master) look(c *conn) error {
+	r, err := c.inquire()
+	if err != nil {
+		return err
+	}
+	m.judge(r)
+	return nil
+}
+
+// judge decides whether the server's answers count from now on.
+func (m *Master) judge(r report) {
+	if duplicate := m.set.registerRunID(m.addr, r.runID); duplicate != "" && r.unfit == nil {
+		r.unfit = cluster.Refusal("it is the same server as " + duplicate)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, now := &m.state, time.Now()
+	if r.unfit != nil && (s.unfit == nil || s.unfit.Error() != r.unfit.Error()) {
+		m.tell(slog.LevelWarn, "master does not vote", "err", r.unfit)
+	}
+	s.unfit = r.unfit
+	if r.unfit != nil { // as a replica it got the data of another one
+		s.doubt = "it was no independent master, and may have lost locks that are still held"
+		s.until = now.Add(m.o.Lease)
+	}
+
+	switch {
+	case s.runID == r.runID:
+	case r.durable && s.durable: // it has lost nothing
+	default:
+		// At the first contact too: it may have restarted to become durable, and Redis 7 begins empty then.
+		// Its count of the time goes by its clock; a step of that is dealt with below.
+		m.doubt("it restarted and may have lost locks that are still held", now.Add(m.o.Lease-r.uptime))
+	}
+	s.runID, s.durable = r.runID, r.durable
+	m.reckon(r.clock, r.sent, r.got)
+	if s.doubt != "" && !now.Before(s.until) {
+		s.doubt = ""
+		m.tell(slog.LevelInfo, "master votes again")
+	}
+	m.set.signal()
+}
+
+// doubt has the master not vote for a while. Master.mu is held.
+func (m *Master) doubt(why string, until time.Time) {
+	s := &m.state
+	if !until.After(time.Now()) || !until.After(s.until) {
+		return
+	}
+	s.doubt, s.until = why, until
+	m.tell(slog.LevelWarn, "master does not vote", "err", why, "until", until.Round(time.Second))
+}
+
+// Heard notes what the server's clock showed in a reply that has just come, to a request that was made at
+// asked, or later, and then is Vote: the very reply that shows a step does not count. It never blocks.
+func (m *Master) Heard(clock, asked time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reckon(time.Duration(clock.UnixNano()), asked, time.Now()) {
+		m.set.signal()
+	}
+	return m.ballot()
+}
+
+// reckon has the master not vote for a while if its clock has stepped: it showed clock, since the epoch,
+// between sent and got. Master.mu is held.
+func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool) {
+	step := m.stepped(clock-got.Sub(m.born), clock-sent.Sub(m.born), got.Sub(m.born))
+	if step != 0 {
+		m.doubt(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)), time.Now().Add(m.o.Lease))
+	}
+	return step != 0
+}
+
+// stepped compares the server's clock with what it is expected to show, and returns by how much
+// it is off if that is a step. Master.mu is held.
+//
+// Of its clock less ours nobody knows more than an interval, low to top, as wide as the reply took that came
+// at at, so that a late one is no step. What is known is therefore the interval in which all replies agree, a
+// little wider for each second.
+func (m *Master) stepped(low, top, at time.Duration) time.Duration {
+	s := &m.state
+	at = max(at, s.clockAt) // a look is judged when all of it has come
+	defer func() { s.clock, s.clockAt = true, at }()
+	if !s.clock {
+		s.clockLow, s.clockTop = low, top
+		return 0
+	}
+	slack := time.Duration(float64(at-s.clockAt) * clockRate)
+	step := time.Duration(0)
+	switch {
+	case low > s.clockTop+slack:
+		step = low - s.clockTop
+	case top < s.clockLow-slack:
+		step = top - s.clockLow
+	default:
+		s.clockLow, s.clockTop = max(low, s.clockLow-slack), min(top, s.clockTop+slack)
+		return 0
+	}
+	s.clockLow, s.clockTop = low, top
+	if step.Abs() <= clockStep+slack {
+		return 0
+	}
+	return step
+}
+
+// Vote says whether what the server answers counts: nil, or why not. It never blocks.
+func (m *Master) Vote() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ballot()
+}
+
+// ballot is Vote. Master.mu is held.
+func (m *Master) ballot() error {
+	if err := m.vote(); err != nil {
+		return cluster.NodeError{Addr: m.addr, Err: err}
+	}
+	return nil
+}
+
+func (m *Master) vote() error {
+	if err := m.away(); err != nil {
+		return err
+	}
+	s := &m.state
+	if s.unfit != nil {
+		return s.unfit
+	}
+	if left := time.Until(s.until); left > 0 {
+		left = max(left.Round(time.Second), time.Second)
+		return fmt.Errorf("%s: it does not vote for another %v", s.doubt, left)
+	}
+	return nil
+}
+
+// Health is how a master is now.
+type Health struct {
+	Addr        string
+	Up          bool          // it answers
+	Votes       bool          // and its answers count
+	Why         string        // it does not vote; "": it does
+	Until       time.Time     // when it may vote again, if only time is missing; else zero
+	RunID       string        // "" before the first connect
+	ClockOffset time.Duration // of its clock against the one of this machine
+}
+
+// Health returns how the server is. It never blocks.
+func (m *Master) Health() Health {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &m.state
+	h := Health{Addr: m.addr, Up: m.away() == nil, RunID: s.runID}
+	if err := m.vote(); err != nil {
+		h.Why = cluster.Explain(err)
+	} else {
+		h.Votes = true
+	}
+	if time.Until(s.until) > 0 {
+		h.Until = s.until
+	}
+	if s.clock {
+		h.ClockOffset = (s.clockLow+s.clockTop)/2 - time.Duration(m.born.UnixNano())
+	}
+	return h
+}

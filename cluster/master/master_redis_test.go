@@ -1,0 +1,147 @@
+//go:build !quick
+
+package master
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/internal/servers"
+)
+
+// connectedMasters are Masters of the servers until the test ends.
+func connectedMasters(t *testing.T, o Options, at ...*servers.Server) []*Master {
+	t.Helper()
+	o.Log = servers.Log(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	all, err := Connect(ctx, servers.Addrs(at...), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, m := range all {
+			m.Close()
+		}
+	})
+	return all
+}
+
+// What a server of the real world says of itself is understood: whether it restarted, and
+// whether it may have lost anything by that. R27 R31
+func TestMasterRealRestart(t *testing.T) {
+	forgetful := servers.StartRedis(t)
+	careful := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	secret := servers.StartRedis(t, "--requirepass", "sesame")
+	all := connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second, Password: "sesame"}, secret)
+	all = append(all, connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second}, forgetful, careful, servers.StartRedis(t))...)
+	for _, m := range all {
+		servers.Eventually(t, 20*time.Second, "it votes", func() bool { return m.Vote() == nil })
+		if off := m.Health().ClockOffset; off.Abs() > time.Second {
+			t.Errorf("%s: offset %v", m.Addr(), off)
+		}
+	}
+	for i, s := range []*servers.Server{forgetful, careful} {
+		m := all[i+1]
+		before := m.Health().RunID
+		s.Kill()
+		servers.Eventually(t, 10*time.Second, "it is away", func() bool { return m.Vote() != nil })
+		s.Restart(t)
+		servers.Eventually(t, 10*time.Second, "it is back", func() bool { return m.Health().Up })
+		if m.Health().RunID == before {
+			t.Error("the same run id")
+		}
+	}
+	votes(t, all[1], "restarted")
+	votes(t, all[2], "")
+	servers.Eventually(t, 20*time.Second, "it votes again", func() bool { return all[1].Vote() == nil })
+}
+
+// A stopped server is away after one time-out, and back by itself; what it was sent meanwhile
+// runs in order. R27
+func TestMasterRealStop(t *testing.T) {
+	s := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	m := connectedMasters(t, Options{ConnectTimeout: 500 * time.Millisecond, Lease: time.Second}, s, servers.StartRedis(t), servers.StartRedis(t))[0]
+	for _, pause := range []time.Duration{0, 2 * time.Second} {
+		set := func(value string) error {
+			_, err := askMaster(m, 60*time.Millisecond, "SET", "k", value)
+			return err
+		}
+		servers.Eventually(t, 10*time.Second, "it answers", func() bool { return set("before") == nil })
+		s.Signal(t, syscall.SIGSTOP)
+		if err := set("meanwhile"); !errors.Is(err, errReplyLate) {
+			t.Error(err)
+		}
+		began := time.Now()
+		if err := set("never"); !errors.Is(err, cluster.ErrUnavailable) || time.Since(began) > 5*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		time.Sleep(pause) // 2 s: the connection is given up, and others after it
+		s.Signal(t, syscall.SIGCONT)
+		servers.Eventually(t, 10*time.Second, "it is back", func() bool { return m.Vote() == nil })
+		servers.Eventually(t, 10*time.Second, "it answers", func() bool { return set("after") == nil })
+		time.Sleep(50 * time.Millisecond)
+		if got := s.Must(t, "GET", "k"); got != "after" {
+			t.Errorf("k is %v: an earlier request ran later", got)
+		}
+	}
+}
+
+// Clustered nodes, replicas and one server under two names are refused. R32
+func TestConnectMastersReal(t *testing.T) {
+	a, b := servers.StartRedis(t), servers.StartRedis(t)
+	clustered := servers.StartRedis(t, "--cluster-enabled", "yes")
+	replica := servers.StartReplica(t, a, 0)
+	locked := servers.StartRedis(t, "--requirepass", "sesame")
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	c := servers.StartRedis(t, "--unixsocket", socket)
+	for _, s := range []struct {
+		third, want string
+	}{
+		{clustered.Addr, "it is a node of a Redis Cluster"},
+		{replica.Addr, "it is a replica"},
+		{socket, "it is the same server as"},
+		{locked.Addr, ""}, // and so is the second: no majority lets anybody in
+	} {
+		second := b.Addr
+		if s.third == locked.Addr {
+			second, s.want = servers.StartRedis(t, "--requirepass", "other").Addr, "NOAUTH"
+		}
+		if s.third == socket {
+			second = c.Addr
+			if _, err := os.Stat(socket); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		all, err := Connect(ctx, []string{a.Addr, second, s.third}, Options{Log: servers.Log(t)})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), s.want) {
+			t.Errorf("%v, want %q", err, s.want)
+		}
+		for _, m := range all {
+			m.Close()
+		}
+	}
+}
+
+// A script that the server has lost is given to it again; a request that can run in its place
+// does.
+func TestMasterRealScripts(t *testing.T) {
+	s := servers.StartRedis(t)
+	m := connectedMasters(t, Options{Timeout: time.Second, Scripts: [][]byte{[]byte("return 7")}}, s)[0]
+	sha := s.Must(t, "SCRIPT", "LOAD", "return 7").(string)
+	for range 3 {
+		if got, err := askMaster(m, 10*time.Second, "EVALSHA", sha, "0"); string(got) != ":7\r\n" {
+			t.Errorf("%q %v", got, err)
+		}
+		s.Must(t, "SCRIPT", "FLUSH")
+	}
+}

@@ -1,0 +1,647 @@
+package master
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/internal/servers"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/scripted"
+	"lockproxy/internal/subscription"
+)
+
+// loneRedis is as much of a Redis as a Master asks for, over net.Pipe. It answers ECHO, and
+// EVALSHA with the number of the call.
+type loneRedis struct {
+	mu      sync.Mutex
+	runID   string
+	started time.Time
+	step    time.Duration // of its clock
+	role    string
+	mode    string
+	config  map[string]string
+	scripts map[string]bool
+	ran     []string // commands besides those of looks
+	calls   int
+	ids     int64
+	conns   map[int64]net.Conn
+
+	refuse bool          // connections
+	hung   chan struct{} // not nil: it reads nothing until this is closed
+	mute   bool          // it runs commands, and its replies are lost
+}
+
+func newLoneRedis(runID string) *loneRedis {
+	return &loneRedis{
+		runID: runID, started: time.Now().Add(-1000 * time.Hour), role: "master", mode: "standalone",
+		config: map[string]string{"appendonly": "no", "appendfsync": "everysec"}, scripts: map[string]bool{}, conns: map[int64]net.Conn{},
+	}
+}
+
+func (p *loneRedis) dial(context.Context, string, string) (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse {
+		return nil, errors.New("connection refused")
+	}
+	near, far := net.Pipe()
+	p.ids++
+	p.conns[p.ids] = far
+	go p.serve(p.ids, far) // ends when near is closed
+	return near, nil
+}
+
+// with changes p.
+func (p *loneRedis) with(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+// restart loses everything but what is in config.
+func (p *loneRedis) restart(runID string) {
+	p.with(func() {
+		p.runID, p.started, p.scripts = runID, time.Now(), map[string]bool{}
+		p.cut()
+	})
+}
+
+func (p *loneRedis) cut() {
+	for id, conn := range p.conns {
+		conn.Close()
+		delete(p.conns, id)
+	}
+}
+
+func (p *loneRedis) serve(id int64, conn net.Conn) {
+	defer conn.Close()
+	scripted.Each(conn, func(words []string) bool {
+		p.mu.Lock()
+		hung := p.hung
+		p.mu.Unlock()
+		if hung != nil {
+			<-hung
+		}
+		p.mu.Lock()
+		out := p.answer(id, words)
+		mute := p.mute
+		p.mu.Unlock()
+		if mute || len(out) == 0 {
+			return true
+		}
+		_, err := conn.Write(out)
+		return err == nil
+	}, nil)
+}
+
+// answer runs one command. mu is held.
+func (p *loneRedis) answer(id int64, words []string) (out []byte) {
+	if p.conns[id] == nil {
+		return nil // killed meanwhile
+	}
+	switch command := strings.ToUpper(words[0]); command {
+	case "CLIENT":
+		switch words[1] {
+		case "ID":
+			return redcon.AppendInt(nil, id)
+		case "KILL":
+			old, _ := strconv.ParseInt(words[3], 10, 64)
+			if p.conns[old] == nil {
+				return redcon.AppendInt(nil, 0)
+			}
+			p.conns[old].Close()
+			delete(p.conns, old)
+			return redcon.AppendInt(nil, 1)
+		}
+		return redcon.AppendOK(nil)
+	case "TIME":
+		now := time.Now().Add(p.step)
+		out = redcon.AppendArray(nil, 2)
+		out = redcon.AppendBulkString(out, fmt.Sprint(now.Unix()))
+		return redcon.AppendBulkString(out, fmt.Sprint(now.Nanosecond()/1000))
+	case "INFO":
+		if words[1] == "replication" {
+			return redcon.AppendBulkString(nil, servers.Reply("role:"+p.role))
+		}
+		return redcon.AppendBulkString(nil, servers.Reply("run_id:"+p.runID, "redis_mode:"+p.mode,
+			fmt.Sprint("uptime_in_seconds:", int(time.Now().Add(p.step).Sub(p.started).Seconds()))))
+	case "CONFIG":
+		if p.config == nil {
+			return redcon.AppendError(nil, "NOPERM this user has no permissions")
+		}
+		out = redcon.AppendArray(nil, 2*len(p.config))
+		for name, value := range p.config {
+			out = redcon.AppendBulkString(redcon.AppendBulkString(out, name), value)
+		}
+		return out
+	case "SCRIPT":
+		sum := sha1.Sum([]byte(words[2]))
+		p.scripts[hex.EncodeToString(sum[:])] = true
+		return redcon.AppendBulkString(nil, hex.EncodeToString(sum[:]))
+	case "EVALSHA":
+		if !p.scripts[words[1]] {
+			return redcon.AppendError(nil, "NOSCRIPT No matching script.")
+		}
+		p.calls++
+		p.ran = append(p.ran, words[3])
+		return redcon.AppendInt(nil, int64(p.calls))
+	case "ECHO":
+		p.ran = append(p.ran, words[1])
+		return redcon.AppendBulkString(nil, words[1])
+	case "PING":
+		return []byte(servers.Reply("*2", "$4", "pong", "$0", ""))
+	case "SUBSCRIBE", "UNSUBSCRIBE":
+		out = redcon.AppendArray(nil, 3)
+		out = redcon.AppendBulkString(out, strings.ToLower(command))
+		out = redcon.AppendBulkString(out, words[1])
+		return redcon.AppendInt(out, 1)
+	}
+	return redcon.AppendError(nil, "ERR unknown command")
+}
+
+func (p *loneRedis) history() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.ran, " ")
+}
+
+// masterBubble runs test in fake time with a Master that is connected to p.
+func masterBubble(t *testing.T, o Options, prepare func(p *loneRedis), test func(t *testing.T, p *loneRedis, m *Master)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := newLoneRedis("one")
+		if prepare != nil {
+			prepare(p)
+		}
+		o.Dial, o.Log = p.dial, servers.Log(t)
+		all, err := Connect(t.Context(), []string{"10.0.0.1:6379"}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer synctest.Wait()
+		defer all[0].Close()
+		test(t, p, all[0])
+	})
+}
+
+// askMaster asks and waits for the answer.
+func askMaster(m *Master, limit time.Duration, command ...string) ([]byte, error) {
+	q := &question{done: make(chan struct{})}
+	m.Ask(resp.AppendCommandStrings(nil, command...), limit, 0, q)
+	<-q.done
+	return q.reply, q.err
+}
+
+// echo asks for text, for limit at most.
+func echo(m *Master, text string, limit time.Duration) (time.Duration, error) {
+	began := time.Now()
+	reply, err := askMaster(m, limit, "ECHO", text)
+	if err == nil && string(reply) != string(redcon.AppendBulkString(nil, text)) {
+		err = fmt.Errorf("reply %q to ECHO %s", reply, text)
+	}
+	return time.Since(began), err
+}
+
+// votes checks what Vote says: want is part of the reason, "" for none.
+func votes(t *testing.T, m *Master, want string) {
+	t.Helper()
+	err := m.Vote()
+	h := m.Health()
+	if h.Votes != (err == nil) || h.Votes != (h.Why == "") {
+		t.Errorf("Vote: %v, Health: %+v", err, h)
+	}
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("it does not vote: %v", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("Vote: %v, want %s", err, want)
+	}
+}
+
+// A server that falls silent costs one time-out; then every request fails at once, until it
+// says something. What it was sent runs in order. R27
+func TestMasterSilent(t *testing.T) {
+	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		if _, err := echo(m, "a", time.Second); err != nil {
+			t.Fatal(err)
+		}
+		hung := make(chan struct{})
+		p.with(func() { p.hung = hung })
+		if took, err := echo(m, "b", 50*time.Millisecond); !errors.Is(err, errReplyLate) || took != 50*time.Millisecond {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if took, err := echo(m, "c", 50*time.Millisecond); !errors.Is(err, cluster.ErrUnavailable) || took != 0 {
+			t.Errorf("after %v: %v", took, err)
+		}
+		votes(t, m, "does not answer")
+		p.with(func() { p.hung = nil })
+		close(hung)
+		synctest.Wait()
+		votes(t, m, "")
+		if _, err := echo(m, "d", 50*time.Millisecond); err != nil {
+			t.Error(err)
+		}
+		if got := p.history(); got != "a b d" {
+			t.Errorf("it ran %s", got)
+		}
+	})
+}
+
+// A request that gave up early says nothing about the server.
+func TestMasterShortTimeout(t *testing.T) {
+	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		p.with(func() { p.mute = true })
+		for range 3 {
+			if took, err := echo(m, "a", 10*time.Millisecond); took != 10*time.Millisecond {
+				t.Errorf("after %v: %v", took, err)
+			}
+		}
+		votes(t, m, "")
+		echo(m, "a", 10*time.Millisecond)
+		votes(t, m, "does not answer")
+	})
+}
+
+// A connection on which nothing comes any more is given up, and what came over it is not run
+// behind what comes over the next. R27
+func TestMasterHangs(t *testing.T) {
+	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		hung := make(chan struct{})
+		p.with(func() { p.hung = hung })
+		echo(m, "late", 50*time.Millisecond)
+		time.Sleep(10 * time.Second) // that connection is given up, and others after it
+		p.with(func() { p.hung = nil })
+		time.Sleep(5 * time.Second)
+		votes(t, m, "")
+		if _, err := echo(m, "next", 50*time.Millisecond); err != nil {
+			t.Error(err)
+		}
+		close(hung)
+		synctest.Wait()
+		if got := p.history(); got != "next" {
+			t.Errorf("it ran %s", got)
+		}
+	})
+}
+
+// A cut connection fails what waits for replies, is made again in the background, and nothing is
+// sent twice.
+func TestMasterCut(t *testing.T) {
+	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		p.with(func() { p.mute = true })
+		lost := make(chan error)
+		go func() {
+			_, err := echo(m, "lost", time.Minute)
+			lost <- err
+		}()
+		synctest.Wait()
+		p.with(func() { p.refuse, p.mute = true, false; p.cut() })
+		if err := <-lost; !errors.Is(err, cluster.ErrUnknownOutcome) {
+			t.Error(err)
+		}
+		if took, err := echo(m, "no", time.Second); !errors.Is(err, cluster.ErrUnavailable) || took != 0 {
+			t.Errorf("after %v: %v", took, err)
+		}
+		time.Sleep(time.Hour)
+		votes(t, m, "refused")
+		p.with(func() { p.refuse = false })
+		time.Sleep(maxRedial)
+		synctest.Wait()
+		votes(t, m, "")
+		if _, err := echo(m, "yes", time.Second); err != nil {
+			t.Error(err)
+		}
+		if got := p.history(); got != "lost yes" {
+			t.Errorf("it ran %s", got)
+		}
+	})
+}
+
+// A server that has restarted does not vote until the longest lease is over since then, unless
+// it had everything on disk. R27 R31
+func TestMasterRestart(t *testing.T) {
+	always := func(p *loneRedis) { p.config["appendonly"], p.config["appendfsync"] = "yes", "always" }
+	for _, c := range []struct {
+		name           string
+		before, after  func(p *loneRedis)
+		away           time.Duration
+		want           string
+		votesAfter     time.Duration // since the restart
+		notVotingAfter time.Duration
+	}{
+		{"in memory", nil, nil, 0, "restarted", 61 * time.Second, 58 * time.Second},
+		{"on disk", always, nil, 0, "", 0, 0},
+		{"on disk only since", nil, always, 0, "restarted", 61 * time.Second, 58 * time.Second},
+		{"on disk now and then", always, func(p *loneRedis) { p.config["no-appendfsync-on-rewrite"] = "yes" }, 0, "restarted", 61 * time.Second, 58 * time.Second},
+		{"settings forbidden", func(p *loneRedis) { p.config = nil }, nil, 0, "restarted", 61 * time.Second, 58 * time.Second},
+		{"its clock steps meanwhile", nil, func(p *loneRedis) { p.step = time.Hour }, 0, "stepped", 61 * time.Second, 58 * time.Second},
+		{"back late", nil, nil, 40 * time.Second, "restarted", 63 * time.Second, 58 * time.Second},
+		{"back later than any lease", nil, nil, 70 * time.Second, "", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			masterBubble(t, Options{Lease: time.Minute}, c.before, func(t *testing.T, p *loneRedis, m *Master) {
+				time.Sleep(10 * time.Second)
+				votes(t, m, "")
+				restarted := time.Now()
+				p.restart("two")
+				p.with(func() {
+					p.refuse = c.away > 0
+					if c.after != nil {
+						c.after(p)
+					}
+				})
+				time.Sleep(c.away)
+				p.with(func() { p.refuse = false })
+				time.Sleep(1100 * time.Millisecond)
+				votes(t, m, c.want)
+				if c.want == "" {
+					return
+				}
+				if h := m.Health(); !h.Up || h.RunID != "two" || h.Until.IsZero() {
+					t.Errorf("%+v", h)
+				}
+				if _, err := echo(m, "release", time.Second); err != nil {
+					t.Error(err) // it is asked all the same
+				}
+				time.Sleep(time.Until(restarted.Add(c.notVotingAfter)))
+				votes(t, m, c.want)
+				time.Sleep(time.Until(restarted.Add(c.votesAfter)))
+				votes(t, m, "")
+			})
+		})
+	}
+}
+
+// A server that is young when it is met may have lost leases too, also one that is durable now: it may have
+// restarted to become so. Once it was seen durable it may restart. R27 R31
+func TestMasterYoung(t *testing.T) {
+	young := func(p *loneRedis) { p.started = time.Now().Add(-20 * time.Second) }
+	masterBubble(t, Options{Lease: time.Minute}, young, func(t *testing.T, p *loneRedis, m *Master) {
+		votes(t, m, "restarted")
+		time.Sleep(39 * time.Second)
+		votes(t, m, "restarted")
+		time.Sleep(3 * time.Second)
+		votes(t, m, "")
+	})
+	masterBubble(t, Options{Lease: time.Minute}, func(p *loneRedis) {
+		young(p)
+		p.config["appendonly"], p.config["appendfsync"] = "yes", "always"
+	}, func(t *testing.T, p *loneRedis, m *Master) {
+		votes(t, m, "restarted")
+		time.Sleep(42 * time.Second)
+		votes(t, m, "")
+		p.restart("two")
+		time.Sleep(1100 * time.Millisecond)
+		votes(t, m, "")
+	})
+}
+
+// A master that became a replica has the data of another one, also when it is a master again. R27
+func TestMasterDemoted(t *testing.T) {
+	masterBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		p.with(func() { p.role = "slave" })
+		time.Sleep(10500 * time.Millisecond)
+		votes(t, m, "it is a replica")
+		p.with(func() { p.role = "master" })
+		time.Sleep(time.Second)
+		votes(t, m, "was no independent master")
+		time.Sleep(58 * time.Second)
+		votes(t, m, "was no independent master")
+		time.Sleep(2 * time.Second)
+		votes(t, m, "")
+	})
+}
+
+// A clock that steps ends leases early or late: no vote for one longest lease. One that is
+// merely wrong, or drifts a little, does no harm. R27
+func TestMasterClock(t *testing.T) {
+	o := Options{Lease: time.Minute}
+	for _, step := range []time.Duration{60 * time.Millisecond, -60 * time.Millisecond, time.Hour} {
+		masterBubble(t, o, nil, func(t *testing.T, p *loneRedis, m *Master) {
+			time.Sleep(10500 * time.Millisecond)
+			votes(t, m, "")
+			p.with(func() { p.step = step })
+			time.Sleep(time.Second)
+			votes(t, m, "its clock stepped by "+step.String())
+			time.Sleep(58 * time.Second)
+			votes(t, m, "clock stepped")
+			time.Sleep(2 * time.Second)
+			votes(t, m, "")
+			if off := m.Health().ClockOffset; (off - step).Abs() > time.Millisecond {
+				t.Errorf("offset %v", off)
+			}
+		})
+	}
+	masterBubble(t, o, func(p *loneRedis) { p.step = -time.Hour }, func(t *testing.T, p *loneRedis, m *Master) {
+		for range 600 {
+			time.Sleep(time.Second)
+			p.with(func() { p.step += 500 * time.Microsecond }) // as NTP slews
+			if m.Vote() != nil {
+				votes(t, m, "")
+				return
+			}
+		}
+	})
+}
+
+// The very reply that shows a step does not count, between two looks; one that is late shows none, in
+// whichever direction it was late. R27
+func TestMasterClockInReplies(t *testing.T) {
+	tell := func(m *Master, p *loneRedis, there, back time.Duration) error {
+		asked := time.Now()
+		time.Sleep(there)
+		clock := time.Now().Add(p.step)
+		time.Sleep(back)
+		return m.Heard(clock, asked)
+	}
+	for _, c := range []struct {
+		step, there, back time.Duration
+		seen              bool
+	}{
+		{60 * time.Millisecond, 0, 0, true},
+		{-60 * time.Millisecond, 0, 0, true},
+		{time.Hour, 20 * time.Millisecond, 20 * time.Millisecond, true},
+		{40 * time.Millisecond, 0, 0, false},
+		{0, 300 * time.Millisecond, 0, false},
+		{0, 0, 300 * time.Millisecond, false},
+		{0, 45 * time.Millisecond, 0, false},
+		{0, 0, 2 * time.Minute, false}, // it had hung
+		{-300 * time.Millisecond, 30 * time.Millisecond, 0, true},
+		{300 * time.Millisecond, 0, 30 * time.Millisecond, true},
+	} {
+		masterBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+			time.Sleep(10100 * time.Millisecond)
+			for range 3 {
+				if err := tell(m, p, 0, 3*time.Millisecond); err != nil {
+					t.Error(err)
+				}
+			}
+			p.with(func() { p.step = c.step })
+			if err := tell(m, p, c.there, c.back); (err != nil) != c.seen || err != nil && !strings.Contains(err.Error(), "its clock stepped") {
+				t.Errorf("%+v: %v", c, err)
+			}
+			if !c.seen {
+				return
+			}
+			time.Sleep(58 * time.Second)
+			votes(t, m, "clock stepped")
+			time.Sleep(4 * time.Second)
+			votes(t, m, "")
+		})
+	}
+}
+
+// A step is also seen that happens while the server hangs, when its answers come late and say
+// little about its clock. R27
+func TestMasterClockBehindSilence(t *testing.T) {
+	masterBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		time.Sleep(10500 * time.Millisecond)
+		hung := make(chan struct{})
+		p.with(func() { p.hung, p.step = hung, -300*time.Millisecond })
+		time.Sleep(1200 * time.Millisecond)
+		p.with(func() { p.hung = nil })
+		close(hung)
+		synctest.Wait()
+		votes(t, m, "")
+		time.Sleep(time.Second)
+		votes(t, m, "clock stepped")
+	})
+}
+
+// The scripts are there before anything else. When they are lost, a request that nothing was
+// sent behind is healed; others are not run at all, since they would run too late.
+func TestMasterScripts(t *testing.T) {
+	source := []byte("return 1")
+	sum := sha1.Sum(source)
+	run := func(m *Master, name string) (string, error) {
+		reply, err := askMaster(m, time.Hour, "EVALSHA", hex.EncodeToString(sum[:]), "1", name)
+		return string(reply), err
+	}
+	masterBubble(t, Options{Scripts: [][]byte{source, []byte("return 2")}}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		flush := func() { p.with(func() { p.scripts = map[string]bool{} }) }
+		if got, err := run(m, "a"); got != ":1\r\n" {
+			t.Errorf("%q %v", got, err)
+		}
+		flush()
+		if got, err := run(m, "b"); got != ":2\r\n" {
+			t.Errorf("%q %v", got, err)
+		}
+		flush()
+		hung := make(chan struct{})
+		p.with(func() { p.hung = hung })
+		errs := make(chan error, 2)
+		for _, name := range []string{"c", "d"} {
+			go func() {
+				_, err := run(m, name)
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		p.with(func() { p.hung = nil })
+		close(hung)
+		for range 2 {
+			if err := <-errs; !errors.Is(err, cluster.ErrUnavailable) {
+				t.Error(err)
+			}
+		}
+		if got, err := run(m, "e"); got != ":3\r\n" {
+			t.Errorf("%q %v", got, err)
+		}
+		if got := p.history(); got != "a b e" {
+			t.Errorf("it ran %s", got)
+		}
+	})
+}
+
+// What cannot serve as a master of RedLock is refused at once, and says why. R32
+func TestConnectMastersRefuses(t *testing.T) {
+	for _, c := range []struct {
+		want  string
+		spoil func(all []*loneRedis)
+	}{
+		{"", func([]*loneRedis) {}},
+		{"", func(all []*loneRedis) { all[1].refuse = true }},
+		{"10.0.0.3:1: it is a replica", func(all []*loneRedis) { all[2].role = "slave" }},
+		{"10.0.0.1:1: it is a node of a Redis Cluster", func(all []*loneRedis) { all[0].mode = "cluster" }},
+		{"10.0.0.2:1: it is a Sentinel", func(all []*loneRedis) { all[1].mode = "sentinel" }},
+		{"it is the same server as 10.0.0.", func(all []*loneRedis) { all[1].runID = all[0].runID }},
+		{"10.0.0.1:1: it does not say its run_id", func(all []*loneRedis) { all[0].runID = "" }},
+		{"connection refused", func(all []*loneRedis) { all[0].refuse, all[1].refuse = true, true }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			all := []*loneRedis{newLoneRedis("a"), newLoneRedis("b"), newLoneRedis("c")}
+			c.spoil(all)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			masters, err := Connect(ctx, []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Options{
+				Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					return all[addr[7]-'1'].dial(ctx, network, addr)
+				},
+			})
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			for _, m := range masters {
+				m.Close()
+			}
+			synctest.Wait()
+		})
+	}
+}
+
+// Most of the masters are enough to start with; one that comes later is looked at as well. R32
+func TestConnectMastersLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := []*loneRedis{newLoneRedis("a"), newLoneRedis("b"), newLoneRedis("a")}
+		all[2].refuse = true
+		masters, err := Connect(t.Context(), []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Options{
+			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return all[addr[7]-'1'].dial(ctx, network, addr)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		votes(t, masters[2], "refused")
+		all[2].with(func() { all[2].refuse = false })
+		time.Sleep(2 * time.Second)
+		votes(t, masters[0], "")
+		votes(t, masters[2], "it is the same server as 10.0.0.1:1")
+		for _, m := range masters {
+			m.Close()
+		}
+		synctest.Wait()
+	})
+}
+
+// Messages come over a connection of their own, and a lost one is made again.
+func TestMasterSubscribe(t *testing.T) {
+	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		events := make(chan subscription.EventKind, 9)
+		cancel, err := m.Subscribe(t.Context(), "lock:{a}", func(e subscription.Event) { events <- e.Kind })
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.with(p.cut)
+		if kind := <-events; kind != subscription.Lost {
+			t.Errorf("event %d", kind)
+		}
+		if kind := <-events; kind != subscription.Live {
+			t.Errorf("event %d", kind)
+		}
+		cancel()
+	})
+}

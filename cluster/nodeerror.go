@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// NodeError is what went wrong with one node.
+type NodeError struct {
+	Addr string
+	Err  error
+}
+
+func (e NodeError) Error() string { return "cluster: node " + e.Addr + ": " + Explain(e.Err) }
+func (e NodeError) Unwrap() error { return e.Err }
+
+// DiscoverError says of each node that was tried why it could not be used, and
+// what may help.
+type DiscoverError struct{ Failed []NodeError }
+
+func (e *DiscoverError) Error() string {
+	text := "cluster: no upstream node can be used"
+	for i, f := range e.Failed {
+		text += [...]string{": ", "; "}[min(i, 1)] + f.Addr + ": " + Explain(f.Err)
+	}
+	return text
+}
+
+// Unwrap gives the errors of the nodes.
+func (e *DiscoverError) Unwrap() []error {
+	all := make([]error, len(e.Failed))
+	for i, f := range e.Failed {
+		all[i] = f.Err
+	}
+	return all
+}
+
+// Final says that trying again cannot help: every node answered, and refused.
+func (e *DiscoverError) Final() bool {
+	for _, f := range e.Failed {
+		var r Refusal
+		if !RefusesLogin(f.Err.Error()) && !errors.As(f.Err, &r) {
+			return false
+		}
+	}
+	return len(e.Failed) > 0
+}
+
+// Refusal is a reason for not using a node that stays until somebody changes
+// the settings.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// RefusesLogin tells the errors of Redis that a better user or password cures.
+func RefusesLogin(text string) bool {
+	for _, sign := range []string{"WRONGPASS", "NOAUTH", "ERR invalid password", "without any password configured", "Client sent AUTH"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// Explain is the text of err and, in parentheses, what may help.
+func Explain(err error) string {
+	text := strings.TrimPrefix(err.Error(), "failed to authenticate: ")
+	if hint := remedy(err); hint != "" {
+		text += " (" + hint + ")"
+	}
+	return text
+}
+
+func remedy(err error) string {
+	var (
+		record tls.RecordHeaderError
+		issuer x509.UnknownAuthorityError
+		host   x509.HostnameError
+		dns    *net.DNSError
+		text   = err.Error()
+	)
+	switch {
+	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "ERR invalid password"):
+		return "check the upstream's user and password"
+	case strings.Contains(text, "NOAUTH"):
+		return "the node wants a password: set the upstream's user and password"
+	case strings.Contains(text, "without any password configured"), strings.Contains(text, "Client sent AUTH"):
+		return "the node has no password: leave the upstream's password away"
+	case strings.Contains(text, "NOPERM"):
+		return "the upstream's user needs the commands INFO, CLUSTER and COMMAND"
+	case strings.Contains(text, "max number of clients"):
+		return "raise maxclients of the node"
+	case strings.Contains(text, "DENIED"):
+		return "the node is in protected mode: give it a password"
+	case errors.As(err, &record):
+		return "the node does not speak TLS there: is it the plain port?"
+	case errors.As(err, &issuer):
+		return "the certificate of the node is not trusted: check the CA"
+	case errors.As(err, &host):
+		return "the certificate of the node is for another name"
+	case strings.Contains(text, "certificate required"), strings.Contains(text, "bad certificate"):
+		return "the node wants a client certificate"
+	case errors.As(err, &dns):
+		return "check the name"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "is Redis running there, and is the port right?"
+	case errors.Is(err, syscall.ENOENT):
+		return "there is no such socket: is Redis running, and is the path right?"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "the node did not answer in time: is it stopped, behind a firewall, or without TLS where TLS is set?"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "the node closed the connection: does it expect TLS, or a client certificate?"
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package pipe
+
+import (
+	"bytes"
+
+	"lockproxy/internal/loop"
+)
+
+// backlog keeps the bytes of requests, in order, from when they are queued until
+// they are answered:
+//
+//	[ answered | written, waiting for replies | to be written ]
+//
+// They lie in parts: small requests are copied one behind the other, and each
+// large one stays in the memory that it came in, as does what is kept. No request lies in two parts.
+type backlog struct {
+	parts [][]byte
+	large bool // the last part is memory of others, and nothing is copied behind it
+	start int  // in the first part: where the oldest request begins
+	at    int  // the part that is being written
+	sent  int  // bytes of it that are written
+	size  int  // of all requests
+}
+
+// append adds req, which is copied if it is not larger than loop.Shared.
+func (b *backlog) append(req []byte) {
+	b.size += len(req)
+	last := len(b.parts) - 1
+	if len(req) > loop.Shared {
+		if last >= 0 && len(b.parts[last]) == 0 {
+			b.parts = b.parts[:last]
+		}
+		b.parts, b.large = append(b.parts, req), true
+		return
+	}
+	if last < 0 || b.large {
+		b.parts, b.large = append(b.parts, nil), false
+		last++
+	}
+	part := b.parts[last]
+	if last == 0 && len(part)+len(req) > cap(part) && b.start > len(part)/2 {
+		part = part[:copy(part, part[b.start:])]
+		b.sent -= b.start
+		b.start = 0
+	}
+	b.parts[last] = append(part, req...)
+}
+
+// keep adds req, which is not copied: nobody writes to it any more. Requests that lie one behind the other in
+// one piece of memory become one part, and are written together.
+func (b *backlog) keep(req []byte) {
+	last := len(b.parts) - 1
+	switch {
+	case last >= 0 && b.large && continues(b.parts[last], req):
+		b.parts[last] = b.parts[last][:len(b.parts[last])+len(req)]
+	case last >= 0 && len(b.parts[last]) == 0:
+		b.parts[last] = req
+	default:
+		b.parts = append(b.parts, req)
+	}
+	b.size += len(req)
+	b.large = true
+}
+
+// continues says that req lies behind part, in the memory that part has.
+func continues(part, req []byte) bool {
+	n := len(part)
+	return n > 0 && len(req) > 0 && cap(part) >= n+len(req) && &part[:n+1][n] == &req[0]
+}
+
+// output is what is to be written next.
+func (b *backlog) output() []byte {
+	for ; b.at < len(b.parts); b.at, b.sent = b.at+1, 0 {
+		if out := b.parts[b.at][b.sent:]; len(out) > 0 || b.at == len(b.parts)-1 {
+			return out
+		}
+	}
+	return nil
+}
+
+// oldest is the oldest request, which has size bytes. It may be overwritten by the
+// next append unless it is larger than loop.Shared.
+func (b *backlog) oldest(size int) []byte { return b.parts[0][b.start : b.start+size] }
+
+// written says that the oldest request, which has size bytes, is written in full.
+func (b *backlog) written(size int) bool { return b.at > 0 || b.start+size <= b.sent }
+
+// begun says that a part of the oldest request is written, or all of it.
+func (b *backlog) begun() bool { return b.at > 0 || b.sent > b.start }
+
+// pop forgets the oldest request. Of the memory at most keep bytes are kept.
+func (b *backlog) pop(size, keep int) {
+	b.start += size
+	b.size -= size
+	switch {
+	case b.start < len(b.parts[0]):
+		return
+	case len(b.parts) > 1:
+		n := copy(b.parts, b.parts[1:])
+		b.parts[n] = nil
+		b.parts = b.parts[:n]
+		if b.at--; b.at < 0 { // answered before it was written in full
+			b.at, b.sent = 0, 0
+		}
+	case b.large || cap(b.parts[0]) > keep:
+		*b = backlog{}
+	default:
+		b.parts[0] = b.parts[0][:0]
+		b.sent = 0
+	}
+	b.start = 0
+}
+
+// lasting is req in memory that nobody writes to.
+func lasting(req []byte) []byte {
+	if len(req) > loop.Shared {
+		return req
+	}
+	return bytes.Clone(req)
+}

@@ -1,0 +1,99 @@
+package pipe
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/loop"
+)
+
+// Client is a blocking way to the upstream over the pipes of the loops, for goroutines that
+// are no loop. Safe for concurrent use.
+type Client struct {
+	loops []*loop.Loop
+	pipes []*Pipes
+}
+
+// NewClient returns a client over the pipes of loops: pipes[i] belong to loops[i].
+func NewClient(loops []*loop.Loop, pipes []*Pipes) *Client {
+	return &Client{loops: loops, pipes: pipes}
+}
+
+// Do sends req, one whole command, to the master of slot n (AnySlot: to any)
+// and returns the node's whole RESP2 reply, error replies included. Requests
+// for one slot are run in the order in which Do was called. resend says that
+// req may be sent again when its reply was lost. It blocks until there is a
+// reply, the budget of the pipes is used up (ErrUnavailable), the reply was lost (ErrUnknownOutcome), or ctx
+// ends; in the last case req may run all the same.
+func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
+	i := max(n, 0) % len(c.loops)
+	return c.do(ctx, i, func(w *waiter) {
+		c.pipes[i].Send(Request{
+			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend,
+		})
+	})
+}
+
+// Masters is how many masters the upstream has now.
+func (c *Client) Masters() int { return len(c.pipes[0].control.Topology().Masters) }
+
+// Master is the address of the master of slot n, "" if there is none.
+func (c *Client) Master(n int) string {
+	if m := c.pipes[0].control.Topology().Slots[n]; m != nil {
+		return m.Addr
+	}
+	return ""
+}
+
+// DoMaster is Do for the i-th master, in the order of their lowest slots.
+func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
+	return c.do(ctx, 0, func(w *waiter) {
+		if i >= len(c.pipes[0].Topology().Masters) {
+			w.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
+			return
+		}
+		c.pipes[0].Send(Request{Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend})
+	})
+}
+
+// do has send send a request on loop i, and waits for its reply.
+func (c *Client) do(ctx context.Context, i int, send func(w *waiter)) ([]byte, error) {
+	w := &waiter{done: make(chan struct{})}
+	if !c.loops[i].Post(func() { send(w) }) {
+		return nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, net.ErrClosed)
+	}
+	select {
+	case <-w.done:
+		return w.reply, w.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// waiter is the Receiver of one Do.
+type waiter struct {
+	reply []byte
+	err   error
+	done  chan struct{}
+}
+
+func (w *waiter) Receive(_ uint32, chunk []byte, last bool) {
+	w.reply = append(w.reply, chunk...)
+	if last {
+		close(w.done)
+	}
+}
+
+func (w *waiter) Fail(_ uint32, err error) {
+	w.err = err
+	close(w.done)
+}
+
+func (w *waiter) Discard(uint32) bool {
+	w.reply = nil
+	return true
+}
+
+func (w *waiter) Detour(uint32) {}

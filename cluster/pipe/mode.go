@@ -1,0 +1,45 @@
+package pipe
+
+import (
+	"lockproxy/cluster"
+)
+
+// Mode is the state that a connection to a node was put into before its first request, and
+// whose it is.
+type Mode struct {
+	Proto   int  // 2 or 3
+	DB      int  // the database; 0 in a cluster
+	Replica bool // reads at a replica: in a cluster READONLY was sent
+	// Second stands for a second connection of the same kind, where a script keeps the
+	// first one busy; see Pipes.StuckEpoch.
+	Second bool
+	Own    *Private // the client's that has the connection for itself; nil: it is shared
+}
+
+// plain are the modes of nearly all requests: database 0, at a master, over the first shared connection.
+func (m Mode) plain() bool { return m.DB == 0 && !m.Replica && !m.Second && m.Own == nil }
+
+// before is what stands in front of a request that is sent now.
+func (m Mode) before() before {
+	if m.Own != nil && m.Own.preceded {
+		return sayPrivate
+	}
+	return nothing
+}
+
+// again is m for a request that is sent once more: at a master, and behind a script if one is there. Two
+// requests of one client that both went apart would not stay in order if a script came, or ended, between
+// them.
+func (m Mode) again() Mode {
+	m.Replica, m.Second = false, false
+	return m
+}
+
+// dialled is what of m the connection is put into before its first request.
+func (m Mode) dialled() cluster.Mode {
+	d := cluster.Mode{Proto: m.Proto, DB: m.DB, Replica: m.Replica}
+	if m.Own != nil {
+		d.As = m.Own.as
+	}
+	return d
+}

@@ -1,0 +1,358 @@
+// Package pipe carries requests to the nodes of the upstream, and replies back. All of it runs on the loops of the
+// proxy, so nothing here blocks, and nothing needs a lock.
+//
+// A Pipe is one connection that carries the requests of many clients, one behind the other. Redis answers in that
+// order, so the oldest request gets the next reply. Pipes are those of one loop, one for each node and Mode:
+//
+//	Pipes.Send(Request) --> slot --> master --> Pipe: backlog (bytes), ring (calls) --> node
+//	                                                                                      |
+//	Receiver.Receive <-- redirect? no <-- the oldest call <-- Framer <-- Pipe.Read <------+
+//	                        |
+//	                        +- yes: retry.Verdict --> another node, or later, or behind SCRIPT LOAD
+//
+// A Pipe keeps the bytes of each request until its reply is there. So a request that a node has not run is sent again
+// (redirect.go), at once or when it can (deferred), while its budget lasts. One that may have run is not, unless it
+// says so (Request.Resend). Scripts may say what only Redis should (doubt.go).
+//
+// What a shared Pipe cannot carry has connections of its own, which are pipes too:
+//
+//	Pipes.Own       for one client, until it is released: transactions, commands that block, SYNC
+//	Pipes.Private   a set for one client, one a node: tracking, large commands, clients that are users of the upstream
+//
+// Begin reading at Pipes.Send (request.go), Pipe.append and Pipe.deliver (pipe.go), then redirect.go.
+package pipe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
+	"lockproxy/internal/loop"
+	"lockproxy/internal/slot"
+)
+
+// Control is what pipes need of the control plane. Upstream is one.
+type Control interface {
+	Topology() *cluster.Topology
+	// Refresh hints that the topology may be out of date. It never blocks.
+	Refresh()
+	// Dial returns a connection that is ready for requests: authenticated,
+	// and in mode m. before, if not nil, is the one whose place it takes, which the node has ended by
+	// then if it can be; then before is the new one.
+	Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error)
+}
+
+// Options are the limits of the data plane. Zero values mean those of
+// DefaultOptions.
+type Options struct {
+	QueueLimit     int           // bytes of requests queued to a node by one loop before its clients are read from no more
+	ConnectTimeout time.Duration // as in Options
+	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
+	MaxOwn         int           // connections that are not shared, of one loop
+	Budget         time.Duration // how long a request is sent again and again while nodes fail over
+	// Source is the script whose SHA1 is sha (40 hex digits), to heal nodes
+	// that lost it. nil: NOSCRIPT is passed on.
+	Source func(sha []byte) (source []byte, ok bool)
+	Log    *slog.Logger
+}
+
+// DefaultOptions are the defaults.
+func DefaultOptions() Options {
+	return Options{
+		QueueLimit: 16 << 20, ConnectTimeout: cluster.ConnectTimeout, Timeout: 30 * time.Second,
+		MaxOwn: 1024, Budget: 10 * time.Second, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (o Options) withDefaults() Options {
+	d := DefaultOptions()
+	o.QueueLimit = cmp.Or(o.QueueLimit, d.QueueLimit)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
+	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
+	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
+	o.Budget = cmp.Or(o.Budget, d.Budget)
+	o.Log = cmp.Or(o.Log, d.Log)
+	return o
+}
+
+const (
+	// redialAfter is how long a node that could not be reached is left alone.
+	redialAfter = 50 * time.Millisecond
+	// retireAfter is how long requests to a node that has left the topology
+	// may still be answered.
+	retireAfter = time.Second
+	// patrol is how often pipes are looked at for silence.
+	patrol = time.Second
+)
+
+// Pipes are the connections of one loop to all nodes: one per node and mode,
+// made when first needed. All methods run on the loop.
+type Pipes struct {
+	loop    *loop.Loop
+	control Control
+	o       Options
+	stats   *Stats
+	born    time.Time
+
+	topology *cluster.Topology
+	index    [slot.Count]int16 // into masters, or -1
+	masters  [][2]*Pipe        // by protocol - 2; made when first needed
+	sides    []*Pipe           // of each master the one used last whose mode is not plain
+	lowest   []int             // slots: the lowest of each master that has any
+	byNode   map[nodeKey]*Pipe
+	turn     int        // round robin over masters
+	readers  [][]reader // the replicas of each master that may be read from
+
+	own    map[*Pipe]struct{}  // connected or connecting, for one client each
+	idle   map[nodeKey][]*Pipe // of own, those that nobody has; the latest used last
+	queue  []*Pipe             // wait for a place in own
+	shares shares              // who has them
+	told   OwnStats            // what of these stats has
+
+	privates map[*Private]struct{} // that have not ended, or have connections
+	scripts  scriptLoads
+
+	// See stuck.go.
+	stuck                 int       // pipes
+	stuckEpoch, lastEpoch uint64    // now, and the last one
+	watching              bool      // lookAtScripts will run
+	scripted              time.Time // when a script was sent last, or began or ended to keep a pipe stuck
+
+	deferred []*deferred
+	delayed  map[int16]int // how many of them delay later requests, by slot
+	waiting  int           // bytes of their requests
+	armed    bool
+	closed   bool
+}
+
+type nodeKey struct {
+	addr string
+	mode Mode
+}
+
+// New returns the pipes of l, on l. stats may be shared among loops.
+func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pipes {
+	p := &Pipes{
+		loop: l, control: control, o: o.withDefaults(), stats: stats,
+		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe),
+		shares: shares{has: make(map[Party]int)}, privates: make(map[*Private]struct{}),
+		delayed: make(map[int16]int), scripts: scriptLoads{source: o.Source},
+	}
+	p.Update()
+	p.loop.After(patrol, p.patrol)
+	return p
+}
+
+// Close ends all connections; requests on their way fail.
+func (p *Pipes) Close() {
+	p.closed = true
+	p.closeOwn()
+	for _, pipe := range p.byNode {
+		if pipe.dialing {
+			pipe.cancel()
+			pipe.abandon(net.ErrClosed)
+		}
+		pipe.hangUp(net.ErrClosed)
+	}
+	for _, d := range p.deferred {
+		if d.inDoubt {
+			continue // the end of the question is its end
+		}
+		d.to.Fail(d.tag, fmt.Errorf("%w: %w", d.outcome(), net.ErrClosed))
+	}
+	p.deferred = nil
+}
+
+// Update takes over the current topology.
+func (p *Pipes) Update() {
+	t := p.control.Topology()
+	if t == p.topology {
+		return
+	}
+	before := p.topology
+	p.topology = t
+	p.masters = make([][2]*Pipe, len(t.Masters))
+	p.sides = make([]*Pipe, len(t.Masters))
+	at := make(map[*cluster.Node]int16, len(t.Masters))
+	present := make(map[string]bool)
+	for i, n := range t.Masters {
+		at[n] = int16(i)
+		present[n.Addr] = true
+		for proto := range 2 {
+			p.masters[i][proto] = p.byNode[nodeKey{n.Addr, Mode{Proto: proto + 2}}]
+		}
+	}
+	p.lowest = p.lowest[:0]
+	seen := make(map[int16]bool)
+	for s := range p.index {
+		p.index[s] = -1
+		if i, ok := at[t.Slots[s]]; ok {
+			p.index[s] = i
+			if !seen[i] {
+				seen[i] = true
+				p.lowest = append(p.lowest, s)
+			}
+		}
+	}
+	replicas := make(map[string]bool)
+	for _, n := range t.Replicas {
+		replicas[n.Addr] = true
+	}
+	for _, pipe := range p.byNode {
+		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]))
+	}
+	for pipe := range p.own {
+		pipe.retire(!present[pipe.addr])
+	}
+	if len(p.privates) > 0 {
+		p.updatePrivates(before)
+	}
+	for _, d := range p.deferred { // what they wait for may have come
+		d.next = p.loop.Now()
+	}
+	p.readFrom(t)
+}
+
+// retire notes since when the node is no part of the topology, if it is none.
+func (p *Pipe) retire(gone bool) {
+	switch {
+	case !gone:
+		p.retired = time.Time{}
+	case p.retired.IsZero():
+		p.retired = p.pipes.loop.Now()
+	}
+}
+
+// Version identifies the topology that routes requests now. It changes when a
+// later request may go to another node than an earlier one for the same slot.
+func (p *Pipes) Version() uint64 { return p.topology.Version }
+
+// Topology is the topology that routes requests now.
+func (p *Pipes) Topology() *cluster.Topology { return p.topology }
+
+// SomeSlot is a slot that has a master, and for one seed the same for as long as
+// the topology stays; AnySlot if there is none.
+func (p *Pipes) SomeSlot(seed int64) int {
+	if len(p.lowest) == 0 {
+		return anySlot
+	}
+	return p.lowest[uint64(seed)%uint64(len(p.lowest))]
+}
+
+// SlotAt is the lowest slot of the master at addr, AnySlot if there is no such master.
+func (p *Pipes) SlotAt(addr string) int {
+	for _, s := range p.lowest {
+		if p.topology.Masters[p.index[s]].Addr == addr {
+			return s
+		}
+	}
+	return anySlot
+}
+
+// Owner is the number of the master of slot n among Topology().Masters, -1 if there is none.
+func (p *Pipes) Owner(n int) int { return int(p.index[n]) }
+
+// deadline is when a request that comes now has used up its budget.
+func (p *Pipes) deadline() time.Duration { return p.since() + p.o.Budget }
+
+// since is how long the pipes have been there.
+func (p *Pipes) since() time.Duration { return p.loop.Now().Sub(p.born) }
+
+func (p *Pipes) send(c call, m Mode, req []byte) *Pipe {
+	i := -1
+	switch {
+	case c.slot >= 0:
+		i = int(p.index[c.slot])
+	case len(p.masters) > 0:
+		p.turn++
+		i = p.turn % len(p.masters)
+	}
+	if i < 0 {
+		p.control.Refresh()
+		c.to.Detour(c.tag)
+		p.later("", m, c, req, retry.Unserved, nil)
+		return nil
+	}
+	return p.sendTo(p.master(i, m), c, req)
+}
+
+func (p *Pipes) master(i int, m Mode) *Pipe {
+	switch {
+	case m.Own != nil:
+		return m.Own.pipe(p.topology.Masters[i].Addr)
+	case !m.plain():
+		return p.side(i, m)
+	}
+	pipe := p.masters[i][m.Proto-2]
+	if pipe == nil {
+		pipe = p.pipe(p.topology.Masters[i].Addr, m)
+		p.masters[i][m.Proto-2] = pipe
+	}
+	return pipe
+}
+
+// pipe finds or makes the pipe to addr.
+func (p *Pipes) pipe(addr string, m Mode) *Pipe {
+	if m.Own != nil {
+		return m.Own.pipe(addr)
+	}
+	if m.Second {
+		m = p.unstuck(addr, m)
+	}
+	key := nodeKey{addr, m}
+	pipe := p.byNode[key]
+	if pipe == nil {
+		if m.DB != 0 {
+			p.roomForDatabase()
+		}
+		pipe = &Pipe{pipes: p, addr: addr, mode: m, stats: p.stats.node(addr)}
+		p.byNode[key] = pipe
+	}
+	return pipe
+}
+
+func (p *Pipes) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
+	if len(req) > cluster.MaxShared && pipe.owner == nil {
+		c.to.Fail(c.tag, errShared)
+		return nil
+	}
+	if p.closed {
+		c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), net.ErrClosed))
+		return nil
+	}
+	if pipe.conn == nil && !pipe.dialing && p.loop.Now().Before(pipe.retryAt) {
+		c.to.Detour(c.tag)
+		p.later(pipe.addr, pipe.mode, c, req, nil, pipe.dialErr)
+		return nil
+	}
+	pipe.append(c, req)
+	return pipe
+}
+
+// patrol gives up nodes that owe replies and are silent, and closes pipes whose node
+// has left the topology.
+func (p *Pipes) patrol() {
+	if p.closed {
+		return
+	}
+	now := p.loop.Now()
+	for _, pipe := range p.byNode {
+		switch {
+		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
+			p.drop(pipe, errRetired)
+		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
+			p.drop(pipe, errIdle)
+		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > p.o.Timeout:
+			if !p.excused(pipe, now) {
+				pipe.hangUp(errSilent)
+			}
+		}
+	}
+	p.patrolOwn(now)
+	p.loop.After(patrol, p.patrol)
+}

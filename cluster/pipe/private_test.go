@@ -1,0 +1,216 @@
+package pipe
+
+import (
+	"fmt"
+	"lockproxy/internal/scripted"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Push and Stale make a keeper the owner of a Private.
+type privateKeeper struct{ *keeper }
+
+func (k privateKeeper) Push(message []byte) { k.note("push %q", message) }
+func (k privateKeeper) Stale()              { k.note("stale") }
+
+// setup says a word on each connection.
+func setup(word string) Setup {
+	return Setup{
+		Requests: func(fresh bool, sink int64) [][]byte {
+			return [][]byte{command(word, fmt.Sprint(fresh), fmt.Sprint(sink))}
+		},
+		Before: command("BEFORE"),
+	}
+}
+
+func (r *rig) private(k *keeper, s Setup) (o *Private) {
+	r.own(func() {
+		o = r.pipes.Private(Mode{Proto: 3}, privateKeeper{k})
+		o.Configure(s, nil)
+	})
+	return o
+}
+
+// TestPrivate proves that requests over a set go as others do, over connections that are set up first and ended last.
+func TestPrivate(t *testing.T) {
+	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		var k keeper
+		o := r.private(&k, setup("ONE"))
+		send := func(word string, tag uint32) { r.send(o.Mode(), &k, tag, true, word) }
+		r.own(func() { send("GET", 1); send("PUSH", 2) })
+		k.want(t, "set", `1 "+OK\r\n"`, `push ">1\r\n+x\r\n"`, `2 "+OK\r\n"`)
+		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH"; got != want {
+			t.Errorf("sent %s, want %s", got, want)
+		}
+		// Another state, another protocol, something in front, on the same connection.
+		r.own(func() {
+			o.Configure(setup("TWO"), func() { k.note("done") })
+			o.SetMode(Mode{Proto: 2, DB: 3}, nil)
+			o.Precede(true)
+			send("GET", 3)
+			o.Precede(false)
+			send("GET", 4)
+		})
+		k.want(t, "turned", "done", `3 "+OK\r\n"`, `4 "+OK\r\n"`)
+		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH, TWO false 0, HELLO 2, SELECT 3, BEFORE, GET, GET"; got != want {
+			t.Errorf("sent %s, want %s", got, want)
+		}
+		// A connection that is lost is made again in the latest state.
+		r.own(func() { r.send(o.Mode(), &k, 5, false, "CUT") })
+		k.want(t, "lost", "5 unknown", "stale")
+		r.own(func() { send("GET", 6); send("GET", 7); o.End() })
+		k.want(t, "ended", `6 "+OK\r\n"`, `7 "+OK\r\n"`)
+		if !strings.HasSuffix(node.Commands(), "CUT, CLIENT ID, TWO true 0, GET, GET") {
+			t.Errorf("sent %s", node.Commands())
+		}
+		r.on(func() {
+			if len(r.pipes.own)+len(r.pipes.privates) != 0 {
+				t.Errorf("%d connections, %d sets", len(r.pipes.own), len(r.pipes.privates))
+			}
+		})
+	})
+}
+
+// TestPrivateLent proves that Own gives a client with a set the connection of that set, and takes it back.
+func TestPrivateLent(t *testing.T) {
+	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		var k, b keeper
+		o := r.private(&k, setup("ONE"))
+		var pipe *Pipe
+		r.own(func() {
+			pipe = r.pipes.Own("a:1", o.Mode(), &b)
+			pipe.Request(command("MOVED"), &b, 1)
+			r.send(o.Mode(), &k, 2, true, "GET")
+		})
+		b.want(t, "borrower", `1 "-MOVED 7 b:1\r\n"`)
+		k.want(t, "set", `2 "+OK\r\n"`)
+		if got, want := node.Commands(), "CLIENT ID, ONE true 0, MOVED, GET"; got != want {
+			t.Errorf("sent %s, want %s", got, want)
+		}
+		if pipe.ClientID() == 0 {
+			t.Error("its id is not known")
+		}
+		r.own(func() { // given back while others wait for replies
+			r.send(o.Mode(), &k, 3, true, "GET")
+			pipe.Release()
+			if again := r.pipes.Own("a:1", o.Mode(), &b); again != pipe {
+				t.Error("another connection")
+			}
+			pipe.Request(command("BLOCK"), &b, 4)
+		})
+		k.want(t, "set", `3 "+OK\r\n"`)
+		r.own(func() { pipe.Release() }) // while it waits for a reply
+		b.want(t, "released early", "4 unknown")
+		k.want(t, "set", "stale")
+		r.own(func() {
+			pipe = r.pipes.Own("a:1", o.Mode(), &b)
+			pipe.Request(command("CUT"), &b, 5)
+		})
+		b.want(t, "cut", "5 unknown", "lost")
+		r.own(func() { pipe.Request(command("GET"), &b, 6); pipe.Release(); pipe.End() })
+		b.want(t, "dead", "6 not run")
+	})
+}
+
+// TestPrivateSilence proves that a connection which only listens is found dead when its node is.
+func TestPrivateSilence(t *testing.T) {
+	inOwnBubble(t, Options{Timeout: 10 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
+		var k keeper
+		answer, silent := node.Answer, false
+		node.Answer = func(command string) string {
+			if silent {
+				return "-"
+			}
+			return answer(command)
+		}
+		s := setup("ONE")
+		s.Sink = true
+		o := r.private(&k, s)
+		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET") })
+		k.want(t, "set", `1 "+OK\r\n"`)
+		if got := node.Commands(); !strings.Contains(got, "ONE true 41, CLIENT ID, GET") {
+			t.Errorf("sent %s", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		k.want(t, "alive")
+		r.own(func() {
+			silent = true
+			r.send(Mode{Proto: 2}, &keeper{}, 0, true, "GET")
+		})
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		k.want(t, "silent", "stale")
+		r.on(func() {
+			if len(r.pipes.own) != 0 {
+				t.Errorf("%d connections", len(r.pipes.own))
+			}
+		})
+	})
+}
+
+// TestPrivateRefused proves that a node which refuses the state is not asked again and again.
+func TestPrivateRefused(t *testing.T) {
+	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		answer := node.Answer
+		node.Answer = func(command string) string {
+			if strings.HasPrefix(command, "ONE") {
+				return "-ERR no\r\n"
+			}
+			return answer(command)
+		}
+		var k keeper
+		o := r.private(&k, setup("ONE"))
+		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET") })
+		if len(k.heard) != 1 || !strings.HasPrefix(k.heard[0], "1 ") || string(o.Refused()) != "-ERR no\r\n" {
+			t.Errorf("heard %q, refused %q", k.heard, o.Refused())
+		}
+	})
+}
+
+// again sends another request when one fails.
+type again struct {
+	*keeper
+	send func()
+}
+
+func (a again) Fail(tag uint32, err error) {
+	a.keeper.Fail(tag, err)
+	a.send()
+}
+
+// TestPrivateSentWhenLost proves that a request which is sent by who hears that a connection of the set was lost takes
+// a new one.
+func TestPrivateSentWhenLost(t *testing.T) {
+	inOwnBubble(t, Options{QueueLimit: 10}, func(t *testing.T, r *rig, node *scripted.Node) {
+		var k keeper
+		o := r.private(&k, setup("ONE"))
+		send := func(tag uint32) *Pipe { return r.send(o.Mode(), &k, tag, false, "GET") }
+		r.own(func() {
+			pipe := r.send(o.Mode(), again{&k, func() { send(2) }}, 1, false, "CUT")
+			pipe.WhenReady(func() { send(3) })
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		k.want(t, "lost", "1 unknown", "stale", `2 "+OK\r\n"`, `3 "+OK\r\n"`)
+	})
+}
+
+// TestPrivateRaisedRedirect proves that a redirect which a script raised does not reach a client, that might follow it.
+func TestPrivateRaisedRedirect(t *testing.T) {
+	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
+		answer := node.Answer
+		node.Answer = func(line string) string {
+			if strings.HasPrefix(line, "EVAL") {
+				return "-MOVED 7 evil:1\r\n"
+			}
+			return answer(line)
+		}
+		var k keeper
+		o := r.private(&k, setup("ONE"))
+		r.own(func() { r.send(o.Mode(), &k, 1, false, "EVAL", "...", "0") })
+		k.want(t, "raised", `1 "-ERR MOVED 7 evil:1\r\n"`)
+	})
+}

@@ -1,0 +1,257 @@
+package pipe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
+	"lockproxy/internal/slot"
+)
+
+// waitingLimit bounds the bytes of the requests that wait for their nodes, in
+// queues of Options.QueueLimit.
+const waitingLimit = 16
+
+// deferred is a request that waits for a node to become able to take it. No request of its slot that was
+// sent after it, and is redirected, overtakes it.
+type deferred struct {
+	call
+	mode    Mode
+	addr    string // of thisNode
+	req     []byte
+	next    time.Time
+	reply   []byte // the error reply that made it wait, or nil
+	err     error  // the error of the connection that did
+	inDoubt bool   // its node is asked what the reply means: see doubt.go
+}
+
+// delays says that the requests of its slot that come after d wait as well. TRYAGAIN is of requests that name
+// several keys; those that name one are served meanwhile.
+func (d *deferred) delays() bool {
+	return d.slot >= 0 && !bytes.HasPrefix(d.reply, tryAgain)
+}
+
+var tryAgain = []byte("-TRYAGAIN ")
+
+// redirect deals with an error reply that does not concern the client: the
+// request goes elsewhere, or again, and the client never learns. It reports
+// false for every other error. req aliases the log of pipe.
+func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
+	r, rest := retry.ErrorOf(reply)
+	if r == nil {
+		return false
+	}
+	script, raised := fromScript(&c, req, r, rest)
+	if raised {
+		return false
+	}
+	if pipe.mode.Replica && r.Verdict != retry.LoadScript {
+		p.declined(pipe, c, req, r)
+		return true
+	}
+	if script && !c.believed && r.Verdict != retry.LoadScript && !(c.resend && mayRepeat(req)) {
+		p.doubt(pipe, c, r, req, reply)
+		return true
+	}
+	first := c.believed // it has waited, in front of all others of its slot
+	c.believed = false  // next time it may have run
+	switch r.Verdict {
+	case retry.Elsewhere:
+		_, addr, ok := parseRedirect(rest, pipe.addr)
+		if !ok || c.slot == thisNode || p.topology.Kind != cluster.Cluster {
+			return false
+		}
+		p.control.Refresh()
+		c.to.Detour(c.tag)
+		if !p.knows(addr) {
+			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+			return true
+		}
+		c.healed = false // that node may have lost the script too
+		if p.delayed[c.slot] > 0 && !first {
+			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+			return true
+		}
+		if !c.try.Hop() {
+			p.stats.Redirects[retry.Loop].Add(1)
+			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+			return true
+		}
+		req = lasting(req)
+		target := p.pipe(addr, pipe.mode.again())
+		if !target.retired.IsZero() {
+			target.retired = p.loop.Now() // it is in use before the topology shows it
+		}
+		p.stats.Redirects[r.Counts].Add(1)
+		switch {
+		case r.Counts == retry.Ask:
+			c.before, c.astray = sayAsking, true
+		case pipe.private != nil:
+			pipe.private.fade() // before the topology shows it
+		}
+		p.sendTo(target, c, req)
+		return true
+	case retry.Later:
+		p.stats.Redirects[r.Counts].Add(1)
+		p.control.Refresh()
+		c.to.Detour(c.tag)
+		p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
+		return true
+	case retry.LoadScript:
+		return p.heal(pipe, c, req, reply)
+	}
+	return false
+}
+
+var asking = []byte("*1\r\n$6\r\nASKING\r\n")
+
+// parseRedirect reads "3999 127.0.0.1:6381". An empty host means the host that
+// answered (Redis Cluster specification, MOVED redirection).
+func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
+	number, rest, _ := bytes.Cut(bytes.TrimRight(b, "\r\n"), []byte(" "))
+	n, err := strconv.Atoi(string(number))
+	if err != nil || n < 0 || n >= slot.Count {
+		return 0, "", false
+	}
+	// An IPv6 address comes without brackets: the port is behind the last colon.
+	colon := bytes.LastIndexByte(rest, ':')
+	if colon < 0 {
+		return 0, "", false
+	}
+	host, port := string(rest[:colon]), string(rest[colon+1:])
+	if p, err := strconv.ParseUint(port, 10, 16); err != nil || p == 0 {
+		return 0, "", false
+	}
+	if strings.ContainsAny(host, "[]") {
+		return 0, "", false
+	}
+	if host == "" || host == "?" {
+		if host, _, err = net.SplitHostPort(from); err != nil {
+			return 0, "", false
+		}
+	}
+	return n, net.JoinHostPort(host, port), true
+}
+
+// later has the request sent again after a pause that grows, until its budget is
+// used up. addr is where it was, "" when it never got to a node. req is kept.
+// It returns nil if there is no room for one more.
+func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
+	c.healed = false
+	next := p.loop.Now().Add(c.try.Pause())
+	d := &deferred{call: c, mode: m.again(), addr: addr, next: next, reply: reply, err: err}
+	if p.closed || p.waiting+len(req) > waitingLimit*p.o.QueueLimit {
+		p.giveUp(d)
+		return nil
+	}
+	d.req = lasting(req)
+	p.enqueue(d)
+	p.arm()
+	return d
+}
+
+// enqueue puts d behind the requests that wait.
+func (p *Pipes) enqueue(d *deferred) {
+	p.waiting += len(d.req)
+	p.deferred = append(p.deferred, d)
+	if d.delays() {
+		p.delayed[d.slot]++
+	}
+}
+
+// leave takes d out of those that wait.
+func (p *Pipes) leave(d *deferred) {
+	i := slices.Index(p.deferred, d)
+	if i < 0 {
+		return
+	}
+	p.deferred = slices.Delete(p.deferred, i, i+1)
+	p.waiting -= len(d.req)
+	if d.delays() {
+		p.delayed[d.slot]--
+	}
+}
+
+// first says that no other request delays d.
+func (p *Pipes) first(d *deferred) bool {
+	i := slices.IndexFunc(p.deferred, func(e *deferred) bool { return e == d || e.slot == d.slot && e.delays() })
+	return i >= 0 && p.deferred[i] == d
+}
+
+// arm has the deferred requests looked at soon.
+func (p *Pipes) arm() {
+	if !p.armed && len(p.deferred) > 0 {
+		p.armed = true
+		p.loop.After(10*time.Millisecond, p.retry)
+	}
+}
+
+// retry sends the deferred requests whose time has come, in the order in which they were deferred.
+func (p *Pipes) retry() {
+	p.armed = false
+	waiting := p.deferred
+	p.deferred, p.waiting = nil, 0
+	clear(p.delayed)
+	now := p.loop.Now()
+	for _, d := range waiting {
+		switch {
+		case d.inDoubt:
+			p.enqueue(d)
+		case now.Sub(p.born) > d.deadline:
+			p.giveUp(d)
+		case now.Before(d.next), p.delayed[d.slot] > 0:
+			p.enqueue(d)
+		case d.slot == thisNode && p.left(d.addr, d.mode):
+			p.giveUp(d)
+		case d.slot == thisNode:
+			p.sendTo(p.pipe(d.addr, d.mode), d.call, d.req)
+		default:
+			p.send(d.call, d.mode, d.req)
+		}
+	}
+	p.arm()
+}
+
+// left says that the node at addr has left the topology.
+func (p *Pipes) left(addr string, m Mode) bool {
+	pipe := p.byNode[nodeKey{addr, p.unstuck(addr, m)}]
+	return pipe != nil && !pipe.retired.IsZero()
+}
+
+// giveUp answers a request whose budget is used up: with what the node said, or
+// with why none could be reached.
+func (p *Pipes) giveUp(d *deferred) {
+	p.stats.GivenUp.Add(1)
+	if d.reply != nil && !d.ran && !isRedirect(d.reply) {
+		d.to.Receive(d.tag, d.reply, true)
+		return
+	}
+	why := d.err
+	if why == nil {
+		why = complaint(d.reply)
+	}
+	d.to.Fail(d.tag, fmt.Errorf("no node took it in time: %w: %w", d.outcome(), why))
+}
+
+// errRedirected is what becomes of a redirect when its budget is used up.
+var errRedirected = errors.New("it was redirected again and again")
+
+// isRedirect says that an error reply names another node.
+func isRedirect(reply []byte) bool {
+	return bytes.HasPrefix(reply, []byte("-MOVED ")) || bytes.HasPrefix(reply, []byte("-ASK "))
+}
+
+// complaint is an error reply as an error.
+func complaint(reply []byte) error {
+	if isRedirect(reply) {
+		return errRedirected
+	}
+	return errors.New(string(bytes.TrimSpace(reply)))
+}

@@ -1,0 +1,113 @@
+package pipe
+
+import (
+	"errors"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
+)
+
+// This file is reads at replicas:
+//
+//	Request.Readers --> a replica of the slot's master that is fit ... reply
+//	                                    \--> in trouble: the master, at once
+//
+// A read that a replica cannot answer goes to the master like any other request; it may run twice.
+
+// shunFor is how long a replica is left alone after it has told a read off. By then it is known how it is.
+const shunFor = time.Second
+
+// errUnfit is why the connection to a replica was closed: its reads go elsewhere.
+var errUnfit = errors.New("the replica is not fit to be read from")
+
+// reader is a replica that may be read from.
+type reader struct {
+	addr  string
+	pipes [2]*Pipe // by protocol - 2, to database 0; made when first needed
+}
+
+// readerFor is the pipe to a replica that may answer r now: a replica of its slot's master, or of the only
+// master if r names no slot. nil: r goes to the master. A client with connections of its own has them to
+// masters only.
+func (p *Pipes) readerFor(r *Request) *Pipe {
+	n, i := r.Target.n, 0
+	if n >= 0 {
+		i = int(p.index[n])
+	}
+	if r.Mode.Own != nil || i < 0 || i >= len(p.readers) || n < 0 && len(p.masters) != 1 {
+		return nil
+	}
+	return p.reader(i, r.Mode, uint64(r.Seed), r.Readers == AllReaders)
+}
+
+// reader is the pipe to a replica of the i-th master, nil if none can be used now, or if it is the master's
+// turn.
+func (p *Pipes) reader(i int, m Mode, seed uint64, share bool) *Pipe {
+	all := p.readers[i]
+	n := uint64(len(all))
+	if n == 0 || share && seed%(n+1) == n {
+		return nil
+	}
+	now := p.loop.Now()
+	for k := range n {
+		r := &all[(seed+k)%n]
+		pipe := r.pipes[m.Proto-2]
+		if pipe == nil || m.DB != 0 {
+			pipe = p.pipe(r.addr, Mode{Proto: m.Proto, DB: m.DB, Replica: true})
+			if m.DB == 0 {
+				r.pipes[m.Proto-2] = pipe
+			}
+		}
+		if !now.Before(pipe.retryAt) && !now.Before(pipe.shunned) {
+			return pipe
+		}
+	}
+	return nil
+}
+
+// readFrom takes over which replicas may be read from. Reads that others owe are asked for elsewhere.
+func (p *Pipes) readFrom(t *cluster.Topology) {
+	p.readers = make([][]reader, len(t.Masters))
+	fit := make(map[string]bool)
+	for i, master := range t.Masters {
+		for _, n := range t.Readers[master] {
+			fit[n.Addr] = true
+			p.readers[i] = append(p.readers[i], reader{addr: n.Addr})
+		}
+	}
+	for _, pipe := range p.byNode {
+		switch {
+		case !pipe.mode.Replica || fit[pipe.addr]:
+		case pipe.dialing:
+			pipe.cancel()
+		default:
+			pipe.hangUp(errUnfit)
+		}
+	}
+}
+
+// forgetReader drops what is known of a pipe that is no more.
+func (p *Pipes) forgetReader(pipe *Pipe) {
+	for _, all := range p.readers {
+		for i := range all {
+			for k, known := range all[i].pipes {
+				if known == pipe {
+					all[i].pipes[k] = nil
+				}
+			}
+		}
+	}
+}
+
+// declined sends a read that a replica has refused to the master.
+func (p *Pipes) declined(pipe *Pipe, c call, req []byte, r *retry.Error) {
+	if r.Verdict == retry.Elsewhere {
+		p.control.Refresh()
+	}
+	p.stats.Redirects[r.Counts].Add(1)
+	pipe.shunned = p.loop.Now().Add(shunFor)
+	c.to.Detour(c.tag)
+	c.healed = false
+	p.send(c, pipe.mode.again(), lasting(req))
+}

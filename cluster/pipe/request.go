@@ -1,0 +1,92 @@
+package pipe
+
+// Target says which node a request goes to. The zero value: any master.
+type Target struct {
+	kind targetKind
+	n    int32
+	addr string
+}
+
+type targetKind uint8
+
+const (
+	toAny targetKind = iota
+	toSlot
+	toMaster
+	toShard
+	toNode
+)
+
+// ToSlot is the master of slot n, or any master if n is negative.
+func ToSlot(n int) Target { return Target{kind: toSlot, n: int32(n)} }
+
+// ToMaster is the i-th of Topology().Masters and no other node, or any master if there are not so many.
+func ToMaster(i int) Target { return Target{kind: toMaster, n: int32(i)} }
+
+// ToShard is the i-th of Topology().Masters, or if that fails the node that has taken its place. It is for
+// requests without keys.
+func ToShard(i int) Target { return Target{kind: toShard, n: int32(i)} }
+
+// ToNode is the node at addr and no other, whether it is a master or not.
+func ToNode(addr string) Target { return Target{kind: toNode, addr: addr} }
+
+// Any says that t is no node in particular.
+func (t Target) Any() bool { return t.kind == toAny || t.kind == toSlot && t.n < 0 }
+
+// Readers says which nodes may answer a request to a slot.
+type Readers uint8
+
+const (
+	MasterOnly    Readers = iota
+	ReplicasFirst         // a replica that is fit, or the master if there is none; the request only reads
+	AllReaders            // the same, but the master serves its share of the seeds, too
+)
+
+// Request is one whole command and what is to become of it.
+type Request struct {
+	Target Target
+	Mode   Mode   // of the connection
+	Bytes  []byte // copied, unless Kept is set or they are more than loop.Shared
+	Kept   bool   // nobody writes to Bytes any more; what lies side by side in memory is written together
+	To     Receiver
+	Tag    uint32 // under which To gets the reply
+	Resend bool   // the command may run twice, so it is sent again when its reply was lost
+
+	Readers Readers
+	Seed    int64 // chooses among the readers; the choice stays while the reader is fit
+}
+
+// Send sends a request. It returns the pipe that carries it, or nil while the request waits for a node.
+// Nobody may write to Bytes of more than loop.Shared any more.
+func (p *Pipes) Send(r Request) *Pipe {
+	c := call{
+		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, lasting: r.Kept, deadline: p.deadline(),
+	}
+	switch r.Target.kind {
+	case toSlot:
+		c.slot = int16(r.Target.n)
+		if r.Readers != MasterOnly {
+			c.resend = true
+			if pipe := p.readerFor(&r); pipe != nil {
+				return p.sendTo(pipe, c, r.Bytes)
+			}
+		}
+	case toMaster:
+		if i := int(r.Target.n); i < len(p.masters) {
+			c.slot, c.before = thisNode, r.Mode.before()
+			return p.sendTo(p.master(i, r.Mode), c, r.Bytes)
+		}
+	case toShard:
+		i := int(r.Target.n)
+		c.slot = thisNode
+		if len(p.lowest) == len(p.masters) {
+			c.slot = int16(p.lowest[i])
+		}
+		return p.sendTo(p.master(i, r.Mode), c, r.Bytes)
+	case toNode:
+		c.slot = thisNode
+		return p.sendTo(p.pipe(r.Target.addr, r.Mode), c, r.Bytes)
+	}
+	c.before = r.Mode.before()
+	return p.send(c, r.Mode, r.Bytes)
+}

@@ -1,0 +1,98 @@
+package pipe
+
+import "fmt"
+
+// This file is how many of the places of Options.MaxOwn one client may have. Whoever opens a hundred
+// connections and has each of them block is one client; so it is told by its address and its user.
+
+// Party is who connections of one's own are counted for. The zero value is the proxy itself, which is not
+// counted.
+type Party struct {
+	Host string // where it connects from
+	User string // as whom it has authenticated
+}
+
+// Counted is an Owner or a PrivateOwner whose connections are counted for a client.
+type Counted interface{ Party() Party }
+
+const (
+	// leastShare is how many places a party has in any case.
+	leastShare = 4
+	// shareOfFree is how many times the places that are free a party may have. So one party alone gets three
+	// quarters of all, two get three sevenths each, and some are always left for the next one.
+	shareOfFree = 3
+)
+
+// shares are the places that parties have on one loop.
+type shares struct {
+	has map[Party]int
+	all int
+}
+
+// partyOf is who owner belongs to.
+func partyOf(owner any) Party {
+	switch o := owner.(type) {
+	case Counted:
+		return o.Party()
+	case *privatePipe:
+		return partyOf(o.of.owner)
+	case *sink:
+		return partyOf(o.of.of.owner)
+	}
+	return Party{}
+}
+
+// within says that the party may have one more of the most places that there are.
+func (s *shares) within(party Party, most int) bool {
+	return party == Party{} || s.has[party] < max(leastShare, shareOfFree*(most-s.all))
+}
+
+// take counts a pipe for whoever owns it from now on.
+func (s *shares) take(p *Pipe) {
+	p.counted = true
+	s.all++
+	if p.party != (Party{}) {
+		s.has[p.party]++
+	}
+}
+
+// give ends that.
+func (s *shares) give(p *Pipe) {
+	if !p.counted {
+		return
+	}
+	p.counted = false
+	s.all--
+	if p.party == (Party{}) {
+		return
+	}
+	if s.has[p.party]--; s.has[p.party] == 0 {
+		delete(s.has, p.party)
+	}
+}
+
+// noPlace is why a pipe has waited for a place in vain.
+func (p *Pipes) noPlace(pipe *Pipe) error {
+	if p.shares.within(pipe.party, p.o.MaxOwn) {
+		return ErrNoPlace
+	}
+	return fmt.Errorf("%w: this address and user have %d of them, as many as one client may while few are free",
+		ErrNoPlace, p.shares.has[pipe.party])
+}
+
+// admitNext has those connect, the first first, for whom there is a place now.
+func (p *Pipes) admitNext() {
+	for i := 0; i < len(p.queue) && !p.closed; {
+		switch pipe := p.queue[i]; {
+		case !p.shares.within(pipe.party, p.o.MaxOwn):
+			i++
+		case len(p.own) < p.o.MaxOwn:
+			p.queue = append(p.queue[:i:i], p.queue[i+1:]...)
+			p.occupy(pipe)
+		case p.endOneIdle(): // which may have let somebody in
+			i = 0
+		default:
+			return
+		}
+	}
+}

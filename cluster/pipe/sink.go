@@ -1,0 +1,66 @@
+package pipe
+
+import "lockproxy/internal/resp"
+
+// sink is the connection beside one of a Private to which the node sends what concerns that one. It
+// lives as long as that one does.
+type sink struct {
+	of      *privatePipe
+	pipe    *Pipe
+	opened  func()
+	ready   bool // its id is known
+	retired bool // it ends when it has told what came before
+	leaving bool
+	heard   pushText
+}
+
+var askPing = resp.AppendCommandStrings(nil, "PING")
+
+// newSink connects. opened is called when the id is known; if that never happens pp is closed.
+func newSink(pp *privatePipe, opened func()) *sink {
+	s := &sink{of: pp, opened: opened}
+	s.pipe = pp.of.pipes.Own(pp.pipe.addr, Mode{Proto: 3}, s)
+	s.pipe.Request(askPing, s, 0) // its reply comes behind the id
+	return s
+}
+
+func (s *sink) end() {
+	s.leaving = true
+	s.pipe.End()
+}
+
+// retire ends the sink once all that the node has sent it is told.
+func (s *sink) retire() {
+	s.retired = true
+	s.pipe.Request(askPing, s, 0)
+}
+
+// Receive implements Receiver.
+func (s *sink) Receive(_ uint32, _ []byte, last bool) {
+	switch {
+	case !last:
+	case !s.ready:
+		s.ready = true
+		s.opened()
+	case s.retired:
+		s.end()
+	}
+}
+
+func (s *sink) Fail(uint32, error)  {}
+func (s *sink) Discard(uint32) bool { return true }
+func (s *sink) Detour(uint32)       {}
+
+// Push implements Owner.
+func (s *sink) Push(chunk []byte, last bool) { s.of.of.push(&s.heard, chunk, last) }
+
+// Lost implements Owner.
+func (s *sink) Lost(err error) {
+	switch {
+	case s.leaving:
+	case s.retired:
+		s.of.stale() // it may have had something to tell
+	default:
+		s.of.pipe.close(err)
+	}
+}

@@ -1,0 +1,63 @@
+package pipe
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"lockproxy/cluster/retry"
+)
+
+// Stats counts what all loops do with the upstream. Safe for concurrent use.
+type Stats struct {
+	Redirects [retry.Reasons]atomic.Uint64
+	GivenUp   atomic.Uint64 // requests whose budget was used up
+	own       ownCounters
+	Stuck     atomic.Int64 // pipes whose oldest request is a script that has run for long
+
+	mu    sync.Mutex
+	nodes map[string]*nodeCounters
+}
+
+type nodeCounters struct {
+	requests, errors, connects, dialErrors atomic.Uint64
+	up                                     atomic.Int64
+}
+
+// NodeStats counts what went to one node. Node addresses are as many as the
+// upstream ever had.
+type NodeStats struct {
+	Addr        string
+	Requests    uint64 // replies received
+	Errors      uint64 // of them errors
+	Connects    uint64
+	DialErrors  uint64
+	Connections int64 // now
+}
+
+// Nodes returns the counters of each node.
+func (s *Stats) Nodes() []NodeStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]NodeStats, 0, len(s.nodes))
+	for addr, n := range s.nodes {
+		all = append(all, NodeStats{
+			Addr: addr, Requests: n.requests.Load(), Errors: n.errors.Load(),
+			Connects: n.connects.Load(), DialErrors: n.dialErrors.Load(), Connections: n.up.Load(),
+		})
+	}
+	return all
+}
+
+func (s *Stats) node(addr string) *nodeCounters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes == nil {
+		s.nodes = make(map[string]*nodeCounters)
+	}
+	n := s.nodes[addr]
+	if n == nil {
+		n = new(nodeCounters)
+		s.nodes[addr] = n
+	}
+	return n
+}

@@ -1,0 +1,298 @@
+package pipe
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
+	"lockproxy/internal/resp"
+)
+
+// This file is requests that replicas confirm:
+//
+//	Client.Synced --> one connection: request, WAIT --> reply, number of replicas
+//	                         \--> refused, or lost: both again, over another connection
+//
+// WAIT counts the replicas that have what its own connection wrote. On a new connection it would count
+// replicas that have nothing of the request. So both go over one pipe of Pipes.Own, which is never connected
+// twice, and the answer to a WAIT counts only behind the answer to the request on that pipe.
+
+// errBudget is why a request was given up although somebody still waits for it.
+var errBudget = errors.New("the retry budget is used up")
+
+// syncParty has the connections of all such requests. So some places are always left for clients.
+var syncParty = Party{Host: "SYNC"}
+
+// Synced runs req, one whole command, on the master of slot n and then waits there until as many of its
+// replicas as replicas says have everything that this master had done by then, or timeout (at least 1 ms) is
+// over. acked is how many have. reply is the node's RESP2 reply to req, error replies included; behind one of
+// these acked may be anything.
+//
+// req must be idempotent: it is sent again whenever its reply was lost. Redirects, lost scripts and fail-over
+// are dealt with inside, until ctx ends or the budget (Options.Budget, and timeout) is used up. Before
+// Redis 7.2 WAIT counts what anybody had written up to the last command of the connection; since then up to
+// the last command of it that wrote. So a req serves to wait for earlier writes of others if it writes
+// something, be it what is there already. A server without WAIT has no replicas: acked is 0.
+//
+// The error wraps ErrUnavailable when no node has run req, ErrUnknownOutcome when one may have; or it is the
+// cause of ctx, or what WAIT was refused with. Safe for concurrent use.
+func (c *Client) Synced(ctx context.Context, n int, req []byte, replicas int, timeout time.Duration) (
+	reply []byte, acked int, err error,
+) {
+	i := n % len(c.loops)
+	l, p := c.loops[i], c.pipes[i]
+	timeout = max(timeout, time.Millisecond)
+	ms := strconv.FormatInt(timeout.Milliseconds(), 10)
+	s := &syncing{
+		p: p, slot: n, req: req, wait: resp.AppendCommandStrings(nil, "WAIT", strconv.Itoa(replicas), ms),
+		timeout: timeout, done: make(chan struct{}),
+	}
+	if !l.Post(s.begin) {
+		return nil, 0, fmt.Errorf("%w: %w", cluster.ErrUnavailable, net.ErrClosed)
+	}
+	select {
+	case <-s.done:
+		return s.reply, s.acked, s.err
+	case <-ctx.Done():
+		l.Post(s.cancel)
+		return nil, 0, context.Cause(ctx)
+	case <-l.Done():
+		return nil, 0, fmt.Errorf("%w: %w", cluster.ErrUnknownOutcome, net.ErrClosed)
+	}
+}
+
+// syncing is one call of Synced. Its methods run on the loop.
+type syncing struct {
+	p         *Pipes
+	slot      int
+	req, wait []byte
+	timeout   time.Duration
+	budget    *time.Timer
+	spent     bool // the budget
+	over      bool
+	done      chan struct{}
+
+	attempt *syncAttempt // nil: it pauses, or it is over
+	try     retry.Tries
+	ran     bool // perhaps: it was written, and the answers were lost
+
+	reply []byte // of the last attempt
+	acked int
+	err   error
+}
+
+// syncAttempt is the request and its WAIT on one connection. It implements Owner and Receiver.
+type syncAttempt struct {
+	s      *syncing
+	pipe   *Pipe
+	asking bool
+	healed bool   // the script was loaded before the request
+	reply  []byte // what came of the next one
+}
+
+// Requests of an attempt, in this order.
+const (
+	loadTag = iota
+	askingTag
+	requestTag
+	waitTag
+)
+
+func (s *syncing) begin() {
+	s.budget = s.p.loop.After(s.p.o.Budget+s.timeout, func() {
+		s.spent = true
+		switch {
+		case s.over:
+		case s.attempt != nil:
+			s.attempt.pipe.close(errBudget) // Fail tells what has become of it
+		default:
+			s.giveUp()
+		}
+	})
+	s.connect(Redirection{}, nil)
+}
+
+// cancel ends it: nobody waits for it any more.
+func (s *syncing) cancel() {
+	if s.over {
+		return
+	}
+	s.end()
+	if a := s.attempt; a != nil {
+		a.leave()
+	}
+}
+
+// end notes that there will be no other attempt.
+func (s *syncing) end() {
+	s.over = true
+	s.budget.Stop()
+}
+
+// finish tells who waits.
+func (s *syncing) finish() {
+	s.end()
+	close(s.done)
+}
+
+// connect makes an attempt. source, if not nil, is of the script that the node lacks.
+func (s *syncing) connect(to Redirection, source []byte) {
+	addr := cmp.Or(to.Addr, s.p.MasterOf(s.slot))
+	if addr == "" {
+		s.later(retry.Unserved, nil)
+		return
+	}
+	a := &syncAttempt{s: s, asking: to.Asking, healed: source != nil}
+	s.attempt = a
+	a.pipe = s.p.Own(addr, Mode{Proto: 2}, a)
+	a.pipe.silence = s.timeout + s.p.o.ConnectTimeout
+	if source != nil {
+		a.pipe.Request(scriptLoad(source), a, loadTag)
+	}
+	if to.Asking { // right before the request that it is for
+		a.pipe.Request(asking, a, askingTag)
+	}
+	a.pipe.Request(s.req, a, requestTag)
+	a.pipe.Request(s.wait, a, waitTag)
+}
+
+// later makes the next attempt after a pause. reply or err is why the last one failed.
+func (s *syncing) later(reply []byte, err error) {
+	s.attempt, s.reply, s.err = nil, reply, err
+	s.p.control.Refresh()
+	if s.spent || s.p.closed {
+		s.giveUp()
+		return
+	}
+	s.p.loop.After(s.try.Pause(), func() {
+		if !s.over {
+			s.connect(Redirection{}, nil)
+		}
+	})
+}
+
+// giveUp answers with what the node said, or with why none could be asked.
+func (s *syncing) giveUp() {
+	s.p.GaveUp()
+	if s.reply == nil || s.ran || isRedirect(s.reply) {
+		outcome, why := cluster.ErrUnavailable, s.err
+		if s.ran {
+			outcome = cluster.ErrUnknownOutcome
+		}
+		if why == nil {
+			why = complaint(s.reply)
+		}
+		s.reply, s.err = nil, fmt.Errorf("no node took it in time: %w: %w", outcome, why)
+	}
+	s.finish()
+}
+
+// Receive implements Receiver.
+func (a *syncAttempt) Receive(tag uint32, chunk []byte, last bool) {
+	if a.s.attempt != a {
+		return
+	}
+	a.reply = append(a.reply, chunk...)
+	if !last {
+		return
+	}
+	reply := a.reply
+	a.reply = nil
+	switch tag {
+	case requestTag:
+		if reply[0] != '-' || !a.detour(reply) {
+			a.s.reply, a.s.err = reply, nil
+		}
+	case waitTag:
+		a.waited(reply)
+	}
+}
+
+// detour deals with an error reply that says that the request is to be run elsewhere, or later. It reports
+// false for every other error. Nothing has run; the WAIT behind it ends with the connection.
+func (a *syncAttempt) detour(reply []byte) bool {
+	s := a.s
+	to, again := a.pipe.Retryable(reply)
+	source, heals := a.heals(reply)
+	switch {
+	case again && to.Addr != "" && s.try.Hop():
+		s.reply, s.err = reply, nil
+		a.leave()
+		s.connect(to, nil)
+	case again:
+		a.leave()
+		s.later(reply, nil)
+	case heals:
+		a.leave()
+		s.connect(Redirection{Addr: a.pipe.addr, Asking: a.asking}, source)
+	}
+	return again || heals
+}
+
+// heals says that the node lacks the script of the request. It may lose it once more before the request is there.
+func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
+	if r, _ := retry.ErrorOf(reply); r == nil || r.Verdict != retry.LoadScript || a.healed && !a.s.try.Hop() {
+		return nil, false
+	}
+	return a.s.p.sourceFor(a.s.req)
+}
+
+// waited takes the answer to WAIT, which stands behind the answer to the request.
+func (a *syncAttempt) waited(reply []byte) {
+	s := a.s
+	v, _, err := resp.Parse(reply)
+	switch said := v.Err(); {
+	case err == nil && v.Kind == ':':
+		s.acked = int(v.Int)
+	case strings.HasPrefix(said, "ERR unknown command"):
+	case Interrupted(reply), strings.Contains(said, "replica instances"):
+		s.ran = true
+		a.leave()
+		s.later(nil, cluster.NodeError{Addr: a.pipe.addr, Err: errors.New("it became a replica meanwhile")})
+		return
+	default:
+		s.reply, s.err = nil, cluster.NodeError{Addr: a.pipe.addr, Err: fmt.Errorf("WAIT: %s", bytes.TrimSpace(reply[1:]))}
+	}
+	s.attempt = nil
+	a.pipe.Release()
+	s.finish()
+}
+
+// leave ends an attempt and its connection.
+func (a *syncAttempt) leave() {
+	a.s.attempt = nil
+	a.pipe.End()
+}
+
+// Fail implements Receiver: the connection is lost, or could not be had.
+func (a *syncAttempt) Fail(tag uint32, err error) {
+	s := a.s
+	if s.attempt != a || tag < requestTag {
+		return
+	}
+	s.ran = s.ran || tag == waitTag || errors.Is(err, cluster.ErrUnknownOutcome)
+	s.later(nil, a.pipe.dead)
+}
+
+// Discard implements Receiver.
+func (a *syncAttempt) Discard(uint32) bool { return true }
+
+// Detour implements Receiver.
+func (a *syncAttempt) Detour(uint32) {}
+
+// Push implements Owner.
+func (a *syncAttempt) Push([]byte, bool) {}
+
+// Lost implements Owner: Fail has said it.
+func (a *syncAttempt) Lost(error) {}
+
+// Party implements Counted.
+func (a *syncAttempt) Party() Party { return syncParty }

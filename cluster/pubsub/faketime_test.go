@@ -1,0 +1,100 @@
+package pubsub
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"lockproxy/cluster/discovery"
+	"lockproxy/cluster/internal/servers"
+	"lockproxy/internal/scripted"
+	"lockproxy/internal/subscription"
+)
+
+// pipeRedis is as much of a Redis as the control plane needs, over net.Pipe.
+type pipeRedis struct {
+	hung  atomic.Bool
+	dials atomic.Int64
+}
+
+func (p *pipeRedis) dial(context.Context, string, string) (net.Conn, error) {
+	p.dials.Add(1)
+	near, far := net.Pipe()
+	go p.serve(far) // ends when near is closed
+	return near, nil
+}
+
+func (p *pipeRedis) serve(conn net.Conn) {
+	defer conn.Close()
+	scripted.Each(conn, func(words []string) bool {
+		var out []byte
+		switch command := strings.ToUpper(words[0]); command {
+		case "INFO":
+			out = redcon.AppendBulkString(out, servers.Reply("redis_version:6.2.0", "redis_mode:standalone", "role:master"))
+		case "SUBSCRIBE", "UNSUBSCRIBE":
+			out = redcon.AppendArray(out, 3)
+			out = redcon.AppendBulkString(out, strings.ToLower(command))
+			out = redcon.AppendBulkString(out, words[1])
+			out = redcon.AppendInt(out, 1)
+		case "PING":
+			out = append(out, servers.Reply("*2", "$4", "pong", "$0", "")...)
+		default:
+			out = append(out, servers.Reply("-ERR unknown command")...)
+		}
+		return p.hung.Load() || scripted.Write(conn, string(out))
+	}, nil)
+}
+
+// Everything runs in fake time too: an hour of refreshes and pings, and a node that
+// falls silent.
+func TestFakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pipeRedis
+		found, err := discovery.Find(t.Context(), discovery.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: p.dial, Log: servers.Log(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := withSubscriptions(t, found)
+		ctx, stop := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer stop()
+		go u.Run(ctx)
+		events := make(chan subscription.EventKind, 9)
+		cancel, err := u.Subscribe(t.Context(), -1, "news", func(e subscription.Event) { events <- e.Kind })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if n := p.dials.Load(); n > 4 || len(events) > 0 {
+			t.Errorf("%d dials, %d events in a quiet hour", n, len(events))
+		}
+
+		p.hung.Store(true)
+		began := time.Now()
+		if kind := <-events; kind != subscription.Lost || time.Since(began) > 3*time.Second {
+			t.Errorf("event %d after %v", kind, time.Since(began))
+		}
+		p.hung.Store(false)
+		began = time.Now()
+		// A dial that hangs takes ConnectTimeout.
+		if kind := <-events; kind != subscription.Live || time.Since(began) > 3*time.Second {
+			t.Errorf("event %d after %v", kind, time.Since(began))
+		}
+
+		// A connection that nobody needs is closed after a while.
+		cancel()
+		time.Sleep(time.Minute)
+		u.Subscriptions.mu.Lock()
+		feeds := len(u.Subscriptions.feeds)
+		u.Subscriptions.mu.Unlock()
+		if feeds != 0 {
+			t.Errorf("%d feeds are left", feeds)
+		}
+	})
+}

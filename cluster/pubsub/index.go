@@ -1,0 +1,150 @@
+package pubsub
+
+import (
+	"slices"
+	"sync"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/glob"
+)
+
+// This file counts who listens, for the replies of PUBLISH and PUBSUB: towards clients the
+// subscriptions that this process has at the nodes are nothing, and its clients are everything.
+// All of it may be called on a loop: nothing here waits.
+
+// Count notes that n more clients listen to t.
+func (t *Topic) Count(n int) { t.heard.Add(int64(n)) }
+
+// Listeners is how many clients of this process listen to t.
+func (t *Topic) Listeners() int { return int(t.heard.Load()) }
+
+// CountedAt is how many subscribers the node at addr takes this process for, by t: 1 or 0. A shard
+// channel is counted wherever it is.
+func (t *Topic) CountedAt(addr string) int {
+	at := *t.counted.Load()
+	if t.Kind == Shard && len(at) > 0 || slices.Contains(at, addr) {
+		return 1
+	}
+	return 0
+}
+
+// counts notes whether the node at addr has us as a subscriber. Subscriptions.mu is held.
+func (t *Topic) counts(addr string, yes bool) {
+	old := *t.counted.Load()
+	if slices.Contains(old, addr) == yes {
+		return
+	}
+	now := slices.DeleteFunc(slices.Clone(old), func(a string) bool { return a == addr })
+	if yes {
+		now = append(now, addr)
+	}
+	t.counted.Store(&now)
+}
+
+// topicsAtOnce is how many topics are listed without a break for those who wait to change something.
+const topicsAtOnce = 1024
+
+// index finds topics without Subscriptions.mu, which may be held for long.
+type index struct {
+	mu   sync.RWMutex // held for single look-ups and changes, and topicsAtOnce
+	all  [Shard + 1]map[string]*Topic
+	list []*Topic // the patterns; never changed in place
+}
+
+func (c *index) init() {
+	for kind := range c.all {
+		c.all[kind] = make(map[string]*Topic)
+	}
+}
+
+func (c *index) add(t *Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all[t.Kind][t.Name] = t
+	if t.Kind == Pattern {
+		c.list = append(c.list, t)
+	}
+}
+
+func (c *index) remove(t *Topic) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.all[t.Kind], t.Name)
+	if t.Kind == Pattern {
+		c.list = slices.DeleteFunc(slices.Clone(c.list), func(o *Topic) bool { return o == t })
+	}
+}
+
+// Topic is the topic of that name, or nil.
+func (s *Subscriptions) Topic(kind Kind, name []byte) *Topic {
+	c := &s.index
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.named(kind, name)
+}
+
+// named is the topic of that name, or nil. A longer name than a node gets is not looked up, which would take
+// the longer the longer it is. mu is held.
+func (c *index) named(kind Kind, name []byte) *Topic {
+	if len(name) > cluster.MaxShared {
+		return nil
+	}
+	return c.all[kind][string(name)]
+}
+
+// Topics are all topics of a kind, in no order. Those that come or go meanwhile may be among them, even
+// twice.
+func (s *Subscriptions) Topics(kind Kind) []*Topic {
+	c := &s.index
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := make([]*Topic, 0, len(c.all[kind]))
+	for _, t := range c.all[kind] {
+		if all = append(all, t); len(all)%topicsAtOnce == 0 {
+			c.mu.RUnlock() // a loop that publishes may wait behind somebody who waits to change something
+			c.mu.RLock()
+		}
+	}
+	return all
+}
+
+// Steps that Concerned takes for a topic besides those of its pattern.
+const (
+	stepsToTopic = 4  // it looks at one
+	stepsOfTopic = 16 // and the caller deals with one that is concerned
+)
+
+// Concerned are the topics over which a message comes that is published on channel, a shard channel or not.
+// It gives up when more than most steps, of some nanoseconds each, would be taken to find them. left is how
+// many of them are left; below 0 it has given up.
+func (s *Subscriptions) Concerned(channel []byte, shard bool, most int) (topics []*Topic, left int) {
+	if shard {
+		if t := s.Topic(Shard, channel); t != nil {
+			topics = append(topics, t)
+		}
+		return topics, most
+	}
+	c := &s.index
+	c.mu.RLock()
+	t, patterns := c.named(Classic, channel), c.list
+	c.mu.RUnlock()
+	if t != nil {
+		topics = append(topics, t)
+	}
+	left = most
+	for _, p := range patterns {
+		var ok bool
+		if ok, left = glob.MatchWithin([]byte(p.Name), channel, left-stepsToTopic); ok {
+			topics = append(topics, p)
+			left -= stepsOfTopic
+		}
+		if left < 0 {
+			return nil, left
+		}
+	}
+	return topics, left
+}
+
+// Home is the address of the master at which classic channels and patterns are subscribed, ""
+// if there is none. What is published there reaches them in the order of the replies.
+func (s *Subscriptions) Home() string { return *s.home.Load() }

@@ -1,0 +1,171 @@
+package pubsub
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+
+	"lockproxy/internal/slot"
+)
+
+// Outlet takes what is published for a group of listeners that share it, such as the clients of a loop.
+type Outlet interface {
+	// Deliver is given a message for t: the node's whole RESP2 reply, valid during the call.
+	// Messages of topics of one kind come in the order of the node. It must not block. It
+	// reports true when it should be given no more before Room.
+	Deliver(t *Topic, message []byte) (full bool)
+	// Room returns a channel that is closed when there is room again.
+	Room() <-chan struct{}
+}
+
+// attached is an Outlet of a topic, with how many have joined through it, and how many of them are
+// about to leave: until the nodes have confirmed that they get what comes.
+type attached struct {
+	to            Outlet
+	uses, leaving int
+}
+
+// barrier waits for the answers of several nodes. Its fields are guarded by Subscriptions.mu.
+type barrier struct {
+	missing int
+	err     error
+	done    chan struct{} // closed when nothing is missing
+}
+
+// newBarrier is a barrier that waits for its beginner to call arrived.
+func newBarrier() *barrier { return &barrier{missing: 1, done: make(chan struct{})} }
+
+func (o *barrier) arrived() {
+	if o == nil {
+		return
+	}
+	if o.missing--; o.missing == 0 {
+		close(o.done)
+	}
+}
+
+// Join subscribes to the topics of these names for out, and returns them once the nodes have
+// confirmed: what is published from then on is delivered to out, and nothing comes behind the
+// return that the nodes had before Join was called. Names differ from each other.
+//
+// Subscriptions that are lost later, with a connection or because a slot moves, are made again in
+// silence for as long as it takes. Topics that notifications about keys may come over are
+// subscribed at every master, and follow the topology.
+//
+// It blocks until ctx ends at most; a node that refuses for good ends it sooner. An error leaves
+// nothing behind.
+func (s *Subscriptions) Join(ctx context.Context, kind Kind, names []string, out Outlet) ([]*Topic, error) {
+	o := newBarrier()
+	topics := make([]*Topic, len(names))
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, fmt.Errorf("cluster: subscribe: %w", net.ErrClosed)
+	}
+	for i, name := range names {
+		at := -1
+		if kind == Shard {
+			at = slot.Of([]byte(name))
+		}
+		topics[i] = s.topic(kind, name, at)
+		topics[i].attach(out)
+		s.await(topics[i], o)
+	}
+	o.arrived()
+	s.mu.Unlock()
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.missing == 0 && o.err == nil {
+		return topics, nil
+	}
+	err := o.err
+	for _, t := range topics {
+		if err == nil && t.reason != nil {
+			err = t.explain(ctx)
+		}
+		t.joins = slices.DeleteFunc(t.joins, func(j join) bool { return j.barrier == o })
+		t.detach(out, 1, 0)
+		s.endIfUnused(t, nil)
+	}
+	if err == nil {
+		err = topics[0].explain(ctx)
+	}
+	return nil, fmt.Errorf("cluster: subscribe: %w", err)
+}
+
+// Leave ends what Join began for out, and returns when the nodes have confirmed: everything that they
+// had published before has been delivered by then. It blocks until ctx ends at most, and what it was
+// called for is done in any case.
+func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) {
+	o := newBarrier()
+	s.mu.Lock()
+	fenced := make(map[*feed]bool)
+	for _, t := range topics {
+		t.detach(out, 1, -1)
+		if !t.used() {
+			s.endIfUnused(t, o)
+			continue
+		}
+		for _, l := range t.places {
+			if !fenced[l.feed] {
+				fenced[l.feed] = true
+				l.feed.await(o)
+			}
+		}
+	}
+	o.arrived()
+	s.mu.Unlock()
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range topics {
+		t.detach(out, 0, 1)
+	}
+}
+
+// await asks the nodes of t for it anew, so that o ends behind everything that they have said so
+// far. mu is held.
+func (s *Subscriptions) await(t *Topic, o *barrier) {
+	o.missing++
+	t.asked++
+	s.place(t)
+	for _, l := range t.places {
+		if !l.leaving && l.sent < t.asked {
+			l.feed.subscribe(l)
+		}
+	}
+	t.joins = append(t.joins, join{o, t.asked})
+}
+
+// attach counts one that listens through out. mu is held.
+func (t *Topic) attach(out Outlet) {
+	for i := range t.outlets {
+		if t.outlets[i].to == out {
+			t.outlets[i].uses++
+			return
+		}
+	}
+	t.outlets = append(t.outlets, attached{to: out, uses: 1})
+}
+
+// detach takes some away from those who use out and from those who leave it. mu is held.
+func (t *Topic) detach(out Outlet, uses, leaving int) {
+	i := slices.IndexFunc(t.outlets, func(a attached) bool { return a.to == out })
+	a := &t.outlets[i]
+	a.uses -= uses
+	a.leaving -= leaving
+	if a.uses == 0 && a.leaving == 0 {
+		t.outlets = slices.Delete(t.outlets, i, i+1)
+	}
+}

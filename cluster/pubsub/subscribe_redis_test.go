@@ -1,0 +1,371 @@
+//go:build !quick
+
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+	"lockproxy/cluster/internal/servers"
+	"lockproxy/internal/slot"
+	"lockproxy/internal/subscription"
+)
+
+// expectLive waits until the channel was lost, and is live at the node that the
+// topology now names: it may be lost more than once on the way.
+func (h *hearing) expectLive(t *testing.T, limit time.Duration, u *hub, n int, at *servers.Server) {
+	t.Helper()
+	deadline := time.After(limit)
+	next := "lost"
+	for changed := false; ; {
+		select {
+		case got := <-h.events:
+			if got != next {
+				t.Fatalf("event %q, want %q", got, next)
+			}
+			next = map[string]string{"lost": "live", "live": "lost"}[got]
+		case <-time.After(20 * time.Millisecond):
+			changed = u.Topology().Slots[n].Addr == at.Addr
+		case <-deadline:
+			t.Fatalf("not live at %s within %v", at.Addr, limit)
+		}
+		if changed && next == "lost" && len(h.events) == 0 {
+			return
+		}
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
+	a, b, other := listen(t, u, "news"), listen(t, u, "news"), listen(t, u, "other")
+	if n := s.Must(t, "SPUBLISH", "news", "1"); n != int64(1) {
+		t.Errorf("%v subscriptions of one channel", n)
+	}
+	a.expect(t, servers.Soon, "message 1")
+	b.expect(t, servers.Soon, "message 1")
+	a.cancel()
+	a.cancel()
+	s.Must(t, "SPUBLISH", "news", "2")
+	b.expect(t, servers.Soon, "message 2")
+	a.silent(t)
+	other.silent(t)
+	b.cancel()
+	servers.Eventually(t, servers.Soon, "unsubscribed", func() bool { return s.Must(t, "SPUBLISH", "news", "3") == int64(0) })
+	// In one breath: the second SUBSCRIBE follows the UNSUBSCRIBE.
+	c := listen(t, u, "news")
+	c.cancel()
+	d := listen(t, u, "news")
+	s.Must(t, "SPUBLISH", "news", "4")
+	d.expect(t, servers.Soon, "message 4")
+	c.silent(t)
+	b.silent(t)
+}
+
+func TestSubscribeCancelInNotify(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
+	var cancel func()
+	ended := make(chan bool, 9)
+	set := make(chan bool)
+	cancel, err := u.Subscribe(t.Context(), slot.Of([]byte("once")), "once", func(subscription.Event) {
+		<-set
+		cancel()
+		ended <- true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(set)
+	s.Must(t, "SPUBLISH", "once", "x")
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Fatal("deadlock")
+	}
+	servers.Eventually(t, servers.Soon, "unsubscribed", func() bool { return s.Must(t, "SPUBLISH", "once", "y") == int64(0) })
+}
+
+func TestSubscribeConnectionKilled(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
+	a, b := listen(t, u, "a"), listen(t, u, "b")
+	for i := range 5 {
+		s.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		a.expect(t, servers.Soon, "lost", "live")
+		b.expect(t, servers.Soon, "lost", "live")
+		if n := s.Must(t, "SPUBLISH", "a", i); n != int64(1) {
+			t.Errorf("%v subscriptions", n)
+		}
+		a.expect(t, servers.Soon, fmt.Sprint("message ", i))
+	}
+	b.silent(t)
+}
+
+func TestSubscribeHalfOpen(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
+	a := listen(t, u, "a")
+	time.Sleep(1700 * time.Millisecond) // it was pinged once
+	a.silent(t)
+	s.Signal(t, syscall.SIGSTOP)
+	a.expect(t, servers.Soon, "lost")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := u.Subscribe(ctx, -1, "b", func(subscription.Event) {}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	s.Signal(t, syscall.SIGCONT)
+	a.expect(t, servers.Soon, "live")
+	s.Must(t, "SPUBLISH", "a", "1")
+	a.expect(t, servers.Soon, "message 1")
+}
+
+func TestSubscribeSlotMoves(t *testing.T) {
+	nodes := servers.StartCluster(t, 0)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
+	const channel = "lock:{job}"
+	from := servers.ByAddr(nodes, u.Topology().Slots[slot.Of([]byte(channel))].Addr)
+	to := nodes[0]
+	if to == from {
+		to = nodes[1]
+	}
+	stays := listen(t, u, "{"+slot.Tag((slot.Of([]byte(channel))+1)%slot.Count)+"}")
+	for range 3 {
+		h := listen(t, u, channel)
+		n := slot.Of([]byte(channel))
+		id := to.Must(t, "CLUSTER", "MYID")
+		to.Must(t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.Must(t, "CLUSTER", "MYID"))
+		from.Must(t, "CLUSTER", "SETSLOT", n, "MIGRATING", id)
+		h.silent(t)
+		to.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+		from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+		began := time.Now()
+		h.expectLive(t, servers.Soon, u, n, to)
+		t.Logf("live again after %v", time.Since(began))
+		if got := to.Must(t, "SPUBLISH", channel, "x"); got != int64(1) {
+			t.Errorf("%v subscriptions at the new master", got)
+		}
+		h.expect(t, servers.Soon, "message x")
+		h.cancel()
+		from, to = to, from
+	}
+	stays.silent(t)
+}
+
+// A node that loses a slot ends its subscriptions by itself and refuses to end them again: who leaves at that
+// moment disturbs nobody else.
+func TestLeaveWhileSlotMoves(t *testing.T) {
+	nodes := servers.StartCluster(t, 0)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
+	const channel = "{job}"
+	n := slot.Of([]byte(channel))
+	from := servers.ByAddr(nodes, u.Topology().Slots[n].Addr)
+	to := nodes[0]
+	if to == from {
+		to = nodes[1]
+	}
+	var stay []*hearing
+	for _, node := range []*servers.Server{from, to} {
+		i := slices.IndexFunc(u.Topology().Slots[:], func(o *cluster.Node) bool { return o.Addr == node.Addr })
+		stay = append(stay, listen(t, u, "{"+slot.Tag(i)+"}"))
+	}
+	for i := range 20 {
+		h := listen(t, u, channel)
+		id := to.Must(t, "CLUSTER", "MYID")
+		to.Must(t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.Must(t, "CLUSTER", "MYID"))
+		from.Must(t, "CLUSTER", "SETSLOT", n, "MIGRATING", id)
+		to.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+		var left sync.WaitGroup
+		left.Go(func() {
+			time.Sleep(time.Duration(i) * 20 * time.Microsecond)
+			h.cancel()
+		})
+		from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
+		left.Wait()
+		servers.Eventually(t, 5*time.Second, "the new master is known", func() bool { return u.Topology().Slots[n].Addr == to.Addr })
+		from, to = to, from
+	}
+	for _, h := range stay {
+		h.silent(t)
+	}
+}
+
+func TestSubscribeFailOver(t *testing.T) {
+	nodes := servers.StartCluster(t, 1)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
+	const channel = "{job}"
+	n := slot.Of([]byte(channel))
+	master := func() *servers.Server { return servers.ByAddr(nodes, u.Topology().Slots[n].Addr) }
+	replica := func() *servers.Server {
+		id := u.Topology().Slots[n].ID
+		for _, s := range nodes {
+			if info, err := s.ClusterNodes(t.Context()).Result(); err == nil && strings.Contains(info, "myself,slave "+id) {
+				return s
+			}
+		}
+		t.Fatal("no replica")
+		return nil
+	}
+	h := listen(t, u, channel)
+
+	next := replica()
+	next.Must(t, "CLUSTER", "FAILOVER")
+	h.expectLive(t, servers.Soon, u, n, next)
+	next.Must(t, "SPUBLISH", channel, "1")
+	h.expect(t, servers.Soon, "message 1")
+
+	next = replica()
+	servers.Eventually(t, 10*time.Second, "replica in sync", func() bool {
+		return strings.Contains(next.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	h.silent(t)
+	master().Kill()
+	servers.Eventually(t, 20*time.Second, "the cluster agreed", func() bool {
+		return strings.Contains(next.Info(t.Context(), "replication").Val(), "role:master")
+	})
+	began := time.Now()
+	h.expectLive(t, servers.Soon, u, n, next)
+	t.Logf("live again %v after the promotion", time.Since(began))
+	next.Must(t, "SPUBLISH", channel, "2")
+	h.expect(t, servers.Soon, "message 2")
+}
+
+// Without a slot it is a classic channel also where there are shard channels: a message
+// that is published at any node reaches it, and it moves when its node goes.
+func TestSubscribeClassic(t *testing.T) {
+	nodes := servers.StartCluster(t, 0)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
+	const channel = "keeper"
+	h, shard := listenAt(t, u, -1, channel), listen(t, u, "{"+channel+"}")
+	for i, s := range nodes {
+		s.Must(t, "PUBLISH", channel, i)
+		h.expect(t, servers.Soon, fmt.Sprint("message ", i))
+	}
+	at := servers.ByAddr(nodes, u.Topology().Masters[0].Addr)
+	if n := at.Must(t, "PUBLISH", channel, "x"); n != int64(1) {
+		t.Errorf("%v subscriptions at the first master", n)
+	}
+	h.expect(t, servers.Soon, "message x")
+	servers.ByAddr(nodes, u.Topology().Slots[slot.Of([]byte(channel))].Addr).Must(t, "SPUBLISH", channel, "y")
+	at.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	h.expect(t, servers.Soon, "lost", "live")
+	nodes[1].Must(t, "PUBLISH", channel, "z")
+	h.expect(t, servers.Soon, "message z")
+	h.cancel()
+	servers.Eventually(t, servers.Soon, "unsubscribed", func() bool { return at.Must(t, "PUBLISH", channel, "") == int64(0) })
+	shard.cancel()
+}
+
+func TestSubscribeRefused(t *testing.T) {
+	s := servers.StartRedis(t, "--user", "proxy", "on", ">secret", "~*", "+@all", "resetchannels", "&open*")
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s), User: "proxy", Password: "secret"})
+	listen(t, u, "open1")
+	for _, n := range []int{-1, slot.Of([]byte("closed"))} {
+		_, err := u.Subscribe(t.Context(), n, "closed", func(subscription.Event) {})
+		if err == nil || !strings.Contains(err.Error(), s.Addr+": NOPERM") {
+			t.Error(err)
+		}
+	}
+	s.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := u.Subscribe(ctx, -1, "open2", func(subscription.Event) {})
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Error(err)
+	}
+	u.Close()
+	if _, err := u.Subscribe(t.Context(), -1, "open3", func(subscription.Event) {}); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// Channels come and go while connections die: every member sees Lost and Live in turn,
+// and nothing is left over.
+func TestSubscribeChurn(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
+	end := time.Now().Add(1500 * time.Millisecond)
+	var wg sync.WaitGroup
+	for w := range 20 {
+		wg.Go(func() {
+			for i := 0; time.Now().Before(end); i++ {
+				var cancelled atomic.Bool
+				lost := false
+				name := fmt.Sprintf("c%d", (w+i)%13)
+				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name, func(e subscription.Event) {
+					switch {
+					case e.Kind == subscription.Lost && !lost:
+						lost = true
+					case e.Kind == subscription.Live && lost:
+						lost = false
+					case !cancelled.Load() && e.Kind != subscription.Message:
+						t.Errorf("event %d while lost is %v", e.Kind, lost)
+					}
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Duration(i%4) * 5 * time.Millisecond)
+				cancelled.Store(true)
+				cancel()
+			}
+		})
+	}
+	for time.Now().Before(end) {
+		s.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		s.Must(t, "SPUBLISH", "c5", "x")
+		time.Sleep(7 * time.Millisecond)
+	}
+	wg.Wait()
+	servers.Eventually(t, servers.Soon, "all unsubscribed", func() bool {
+		return len(s.Must(t, "PUBSUB", "SHARDCHANNELS").([]any)) == 0
+	})
+	servers.Eventually(t, servers.Soon, "all topics forgotten", func() bool {
+		u.Subscriptions.mu.Lock()
+		defer u.Subscriptions.mu.Unlock()
+		return len(u.Subscriptions.topics)+len(u.Subscriptions.loose) == 0
+	})
+}
+
+// Many channels come and go fast over one connection.
+func TestSubscribeMany(t *testing.T) {
+	s := servers.StartRedis(t)
+	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
+	const workers, rounds = 50, 200
+	began := time.Now()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				name := fmt.Sprintf("c%d", (w*rounds+i)%977)
+				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name, func(subscription.Event) {})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%.0f subscriptions/s", workers*rounds/time.Since(began).Seconds())
+	servers.Eventually(t, servers.Soon, "all unsubscribed", func() bool {
+		return len(s.Must(t, "PUBSUB", "SHARDCHANNELS").([]any)) == 0
+	})
+	if n := len(s.Must(t, "CLIENT", "LIST", "TYPE", "pubsub").(string)); n != 0 {
+		t.Errorf("a subscribed client is left: %d bytes", n)
+	}
+}

@@ -1,0 +1,93 @@
+// Package retry says what an error reply means for the request that it answers, and how long the request waits
+// before it is tried again. Requests on shared pipes, transactions, commands that block, WAIT and SYNC all ask here.
+//
+//	error reply --> ErrorOf --> Elsewhere:   at once to the node that it names, Tries.Hop times in a row
+//	                     |----> Later:       after Tries.Pause, to the master of the slot, while the budget lasts
+//	                     |----> LoadScript:  at once, behind a SCRIPT LOAD
+//	                     \----> nil:         the reply is the answer
+package retry
+
+import (
+	"bytes"
+	"strings"
+	"time"
+)
+
+// Verdict is what an error reply says about the request.
+type Verdict uint8
+
+const (
+	Elsewhere  Verdict = iota // another node has the slot
+	Later                     // no node can run it now; one can in a while
+	LoadScript                // the node lacks the script
+)
+
+// Error is an error by which Redis says that it has not run a request, and that it may be run all the
+// same.
+type Error struct {
+	Verdict Verdict
+	Counts  Reason // as which it is counted
+	// Phrases are how Redis, and no script by chance, goes on behind the word. nil: a redirect, of which the
+	// slot tells who made it.
+	Phrases []string
+	// OfKeys says that Redis refuses requests in this way for their keys alone.
+	OfKeys bool
+	// OfReplicas says that no master makes this error.
+	OfReplicas bool
+}
+
+// errors are these errors by their first words.
+var errors = map[string]*Error{
+	"MOVED":       {Elsewhere, Moved, nil, true, false},
+	"ASK":         {Elsewhere, Ask, nil, true, false},
+	"TRYAGAIN":    {Later, TryAgain, []string{"Multiple keys request during rehashing"}, true, false},
+	"CLUSTERDOWN": {Later, ClusterDown, []string{"The cluster is down", "Hash slot not served"}, true, false},
+	"LOADING":     {Later, Loading, []string{"Redis is loading", "Valkey is loading"}, false, false},
+	"MASTERDOWN":  {Later, MasterDown, []string{"Link with MASTER is down"}, false, true},
+	"READONLY":    {Later, ReadOnly, []string{"You can't write against a read only"}, false, true},
+	"NOSCRIPT":    {LoadScript, NoScript, []string{"No matching script"}, false, false},
+}
+
+// ErrorOf reads an error reply. r is nil if the reply is the answer; rest is what stands behind the
+// first word.
+func ErrorOf(reply []byte) (r *Error, rest []byte) {
+	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
+	return errors[string(word)], rest
+}
+
+// MayPass says that an error, of that text, is one of those that go away.
+func MayPass(text string) bool {
+	word, _, _ := strings.Cut(text, " ")
+	return errors[word] != nil
+}
+
+// Unserved is what Redis answers for a slot that no node serves.
+var Unserved = []byte("-CLUSTERDOWN Hash slot not served\r\n")
+
+// MaxHops is how many redirects in a row are followed at once.
+const MaxHops = 5
+
+// Tries counts the tries of one request. Its zero value is for a request that was not tried yet.
+type Tries struct {
+	hops  uint8 // redirects since the last pause
+	waits uint8 // pauses
+}
+
+// Hop notes a redirect. It reports false when the request has to pause first, for there were too many in a
+// row.
+func (r *Tries) Hop() bool {
+	if r.hops >= MaxHops {
+		return false
+	}
+	r.hops++
+	return true
+}
+
+// Pause is how long the request waits before it is tried once more: from 10 ms to a quarter of a second,
+// twice as long every other time.
+func (r *Tries) Pause() time.Duration {
+	pause := min(10*time.Millisecond<<min(r.waits/2, 5), 250*time.Millisecond)
+	r.waits = min(r.waits+1, 250)
+	r.hops = 0
+	return pause
+}
