@@ -162,3 +162,6 @@ func (a *apart) Push([]byte, bool) {}
 
 // Lost implements pipe.Owner: the request has failed before.
 func (a *apart) Lost(error) {}
+
+// Party implements cluster.Counted.
+func (a *apart) Party() pipe.Party { return client.PartyOf(&a.s.Client) }

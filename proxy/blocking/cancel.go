@@ -11,7 +11,7 @@ import (
 // This file is how a block ends before its node answers it: CLIENT UNBLOCK, a client or a proxy
 // that leaves, a node that is silent for too long.
 
-// errUnblocked is what CLIENT UNBLOCK ID ERROR answers the command with.
+// ErrUnblocked is what CLIENT UNBLOCK ID ERROR answers the command with.
 var ErrUnblocked = errors.New("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 
 var unblockedReply = commands.ErrorReply(ErrUnblocked)

@@ -7,7 +7,7 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// ownedConn is a connection of the session's own, for one command that blocks. As long as it is not known
+// ownedConn is a connection of the client's own, for one command that blocks. As long as it is not known
 // what became of a CLIENT UNBLOCK, nobody else gets the connection: it might end the wait of another.
 type ownedConn struct {
 	*pipe.Pipe

@@ -32,11 +32,11 @@ func (w *Writes) Add(p *pipe.Pipe) {
 	if p == nil {
 		w.AddSomewhere()
 	} else if p != w.last {
-		w.AddNode(p)
+		w.addNode(p)
 	}
 }
 
-func (w *Writes) AddNode(p *pipe.Pipe) {
+func (w *Writes) addNode(p *pipe.Pipe) {
 	n := w.next()
 	w.last = p
 	if !slices.Contains(n.nodes, p.Addr()) {

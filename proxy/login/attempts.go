@@ -69,6 +69,7 @@ type addressFailures struct {
 	at    time.Time // when it was so many
 }
 
+// NewAddresses knows of none.
 func NewAddresses() *Addresses {
 	cache, err := lru.New[string, addressFailures](maxAddresses)
 	if err != nil {

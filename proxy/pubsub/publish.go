@@ -15,7 +15,7 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// publishSteps is how many steps a loop takes to find out whom a message concerns; there may be a million
+// PublishSteps is how many steps a loop takes to find out whom a message concerns; there may be a million
 // patterns.
 const PublishSteps = 1 << 16
 

@@ -18,7 +18,7 @@ const queueCost = 128
 
 var errLongTransaction = errors.New("the transaction is longer than client-query-buffer-limit")
 
-// dispatch is router.dispatch for the current command. refusal is what is wrong with it in the eyes of the
+// dispatch takes the current command. refusal is what is wrong with it in the eyes of the
 // proxy, or nil.
 func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	h := t.h

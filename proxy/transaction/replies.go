@@ -150,7 +150,7 @@ func (l *conn) Fail(tag uint32, err error) {
 	case tag == tagStep && t.step.kind == execStep && errors.Is(err, cluster.ErrUnknownOutcome) &&
 		(t.writes || !t.h.Discard(t.step.tag)):
 		l.close()
-		t.of.writes.AddNode(l.pipe)
+		t.of.writes.Add(l.pipe)
 		t.settle(replyQueued)
 		t.end()
 		t.h.Fail(t.step.tag, err)
