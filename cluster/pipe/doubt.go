@@ -40,7 +40,7 @@ func (p *Pipes) doubt(pipe *Pipe, c call, r *retry.Error, req, reply []byte) {
 	d := &doubt{p: p, pipe: pipe, role: r.OfReplicas, deferred: &deferred{
 		call: c, mode: pipe.mode.again(), addr: pipe.addr, req: lasting(req), reply: bytes.Clone(reply), inDoubt: true,
 	}}
-	p.enqueue(d.deferred)
+	p.waiting.add(d.deferred)
 	switch {
 	case d.role:
 		pipe.append(d.question(), resp.AppendCommandStrings(nil, "ROLE"))
@@ -92,8 +92,8 @@ func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
 		return
 	}
 	switch {
-	case d.refused() && d.p.first(d.deferred):
-		d.p.leave(d.deferred)
+	case d.refused() && d.p.waiting.first(d.deferred):
+		d.p.waiting.remove(d.deferred)
 		d.believed = true
 		if !d.p.redirect(d.pipe, d.call, d.req, d.reply) {
 			d.tell()
@@ -125,7 +125,7 @@ func (d *doubt) refused() bool {
 
 // tell gives the error to the client.
 func (d *doubt) tell() {
-	d.p.leave(d.deferred)
+	d.p.waiting.remove(d.deferred)
 	reply := d.reply
 	if isRedirect(reply) { // which a client would follow
 		reply = append([]byte("-ERR "), reply[1:]...)

@@ -280,8 +280,8 @@ func (p *Pipes) patrolOwn(now time.Time) {
 	for pipe := range p.own {
 		silent := now.Sub(pipe.progress)
 		_, idle := pipe.owner.(nobody)
-		_, sink := pipe.owner.(*sink)
-		listens := sink || pipe.private != nil && pipe.private.borrower == nil
+		_, listens := pipe.owner.(*trackingConn)
+		listens = listens || pipe.private != nil && pipe.private.borrower == nil
 		switch {
 		case pipe.conn == nil:
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:

@@ -140,8 +140,8 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		r.on(func() {
-			if r.pipes.waiting > waitingLimit*limit || len(c.errs) < waitingLimit {
-				t.Errorf("%d bytes wait, %d requests failed", r.pipes.waiting, len(c.errs))
+			if r.pipes.waiting.bytes > waitingLimit*limit || len(c.errs) < waitingLimit {
+				t.Errorf("%d bytes wait, %d requests failed", r.pipes.waiting.bytes, len(c.errs))
 			}
 			for _, err := range c.errs {
 				if !errors.Is(err, cluster.ErrUnavailable) {
@@ -151,8 +151,8 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 		})
 		time.Sleep(time.Minute)
 		r.on(func() {
-			if r.pipes.waiting != 0 || len(c.errs) != 2*waitingLimit {
-				t.Errorf("%d bytes wait in the end, %d requests failed", r.pipes.waiting, len(c.errs))
+			if r.pipes.waiting.bytes != 0 || len(c.errs) != 2*waitingLimit {
+				t.Errorf("%d bytes wait in the end, %d requests failed", r.pipes.waiting.bytes, len(c.errs))
 			}
 		})
 	})

@@ -281,7 +281,7 @@ func (o *modelOwner) Lost(error) {
 // private begins the use of a Private.
 func (m *model) private() {
 	o := &modelOwner{m: m}
-	setup := Setup{Sink: chance(m.rng, 3), Before: resp.AppendCommandStrings(nil, "BEFORE")}
+	setup := Setup{Redirect: chance(m.rng, 3), Before: resp.AppendCommandStrings(nil, "BEFORE")}
 	k := m.rng.IntN(3)
 	setup.Requests = func(bool, int64) (reqs [][]byte) {
 		for range k {
@@ -423,9 +423,9 @@ func (m *model) settled() {
 		}
 	}
 	p := m.pipes
-	if m.ready != 0 || len(p.deferred) != 0 || p.waiting != 0 || p.stuck != 0 || p.stuckEpoch != 0 {
+	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuck != 0 || p.stuckEpoch != 0 {
 		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, epoch %d",
-			m.ready, len(p.deferred), p.waiting, p.stuck, p.stuckEpoch)
+			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck, p.stuckEpoch)
 	}
 	for _, o := range m.privates {
 		if o.done != 0 {

@@ -123,11 +123,9 @@ type Pipes struct {
 	watching              bool      // lookAtScripts will run
 	scripted              time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 
-	deferred []*deferred
-	delayed  map[int16]int // how many of them delay later requests, by slot
-	waiting  int           // bytes of their requests
-	armed    bool
-	closed   bool
+	waiting deferredList
+	armed   bool
+	closed  bool
 }
 
 type nodeKey struct {
@@ -141,7 +139,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pipes {
 		loop: l, control: control, o: o.withDefaults(), stats: stats,
 		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe),
 		shares: shares{has: make(map[Party]int)}, privates: make(map[*Private]struct{}),
-		delayed: make(map[int16]int), scripts: scriptLoads{source: o.Source},
+		scripts: scriptLoads{source: o.Source},
 	}
 	p.Update()
 	p.loop.After(patrol, p.patrol)
@@ -159,13 +157,12 @@ func (p *Pipes) Close() {
 		}
 		pipe.hangUp(net.ErrClosed)
 	}
-	for _, d := range p.deferred {
+	for _, d := range p.waiting.takeAll() {
 		if d.inDoubt {
 			continue // the end of the question is its end
 		}
 		d.to.Fail(d.tag, fmt.Errorf("%w: %w", d.outcome(), net.ErrClosed))
 	}
-	p.deferred = nil
 }
 
 // Update takes over the current topology.
@@ -212,7 +209,7 @@ func (p *Pipes) Update() {
 	if len(p.privates) > 0 {
 		p.updatePrivates(before)
 	}
-	for _, d := range p.deferred { // what they wait for may have come
+	for _, d := range p.waiting.all { // what they wait for may have come
 		d.next = p.loop.Now()
 	}
 	p.readFrom(t)

@@ -31,11 +31,12 @@ type PrivateOwner interface {
 // Setup is the state that the connections of a Private are put into, behind whatever was sent before.
 type Setup struct {
 	// Requests are the commands that do so: for a new connection, or for one that was in the state of the
-	// Setup before. sink is the node's client id of its sink, 0 without one. An error in reply to one of them
+	// Setup before. redirect is the node's client id of the connection that Redirect asks for, 0 without one. An error in reply to one of them
 	// is final.
-	Requests func(fresh bool, sink int64) [][]byte
-	// Sink: each connection has another one beside it, of RESP3, whose pushes are told as its own are.
-	Sink bool
+	Requests func(fresh bool, redirect int64) [][]byte
+	// Redirect: each connection has another one beside it, of RESP3, whose pushes are told as its own are, as
+	// CLIENT TRACKING REDIRECT wants it.
+	Redirect bool
 	// Before is the command that stands in front of requests while Private.Precede says so.
 	Before []byte
 }
@@ -223,7 +224,7 @@ func (p *Pipes) updatePrivates(before *cluster.Topology) {
 type privatePipe struct {
 	of       *Private
 	pipe     *Pipe
-	sink     *sink
+	tracking *trackingConn
 	borrower Owner // has the pipe as by Pipes.Own, beside the set; or nil
 	pending  int   // replies to what sets it up that are to come, and ids of sinks
 	asked    bool  // the setup was sent
@@ -235,9 +236,9 @@ type privatePipe struct {
 
 // begin connects, and sets up what is connected.
 func (pp *privatePipe) begin() {
-	if pp.of.setup.Sink {
+	if pp.of.setup.Redirect {
 		pp.pending++
-		pp.sink = newSink(pp, func() {
+		pp.tracking = newTrackingConn(pp, func() {
 			pp.pending--
 			pp.pipe.front(pp.requests())
 			pp.of.pipes.admit(pp.pipe)
@@ -258,8 +259,8 @@ func (pp *privatePipe) send(reqs [][]byte) {
 // requests are those of the Setup, which are going to be sent.
 func (pp *privatePipe) requests() [][]byte {
 	var id int64
-	if pp.of.setup.Sink {
-		id = pp.sink.pipe.ClientID()
+	if pp.of.setup.Redirect {
+		id = pp.tracking.pipe.ClientID()
 	}
 	reqs := pp.of.setup.Requests(!pp.asked, id)
 	pp.pending += len(reqs)
@@ -270,10 +271,10 @@ func (pp *privatePipe) requests() [][]byte {
 // configure takes over a new Setup.
 func (pp *privatePipe) configure() {
 	switch {
-	case pp.sink != nil && !pp.sink.ready: // its requests are still to be made
-	case pp.of.setup.Sink && pp.sink == nil:
+	case pp.tracking != nil && !pp.tracking.ready: // its requests are still to be made
+	case pp.of.setup.Redirect && pp.tracking == nil:
 		pp.pending++
-		pp.sink = newSink(pp, func() {
+		pp.tracking = newTrackingConn(pp, func() {
 			pp.pending--
 			pp.configure()
 		})
@@ -314,9 +315,9 @@ func (pp *privatePipe) Receive(_ uint32, chunk []byte, last bool) {
 	if pp.pending > 0 {
 		return
 	}
-	if pp.sink != nil && !pp.of.setup.Sink {
-		pp.sink.retire()
-		pp.sink = nil
+	if pp.tracking != nil && !pp.of.setup.Redirect {
+		pp.tracking.retire()
+		pp.tracking = nil
 	}
 	if !pp.served && pp.of.everywhere && !pp.of.ended {
 		pp.of.owner.Stale() // from when the connection before was lost until now nobody listened
@@ -339,8 +340,8 @@ func (pp *privatePipe) leave() { delete(pp.of.byAddr, pp.pipe.addr) }
 // Lost implements Owner.
 func (pp *privatePipe) Lost(err error) {
 	o := pp.of
-	if pp.sink != nil {
-		pp.sink.end()
+	if pp.tracking != nil {
+		pp.tracking.end()
 	}
 	if b := pp.borrower; b != nil {
 		pp.borrower = nil
@@ -390,7 +391,7 @@ func (pp *privatePipe) stale() {
 // idle says that nothing waits for the connection to be made but what sets it up.
 func (pp *privatePipe) idle() bool {
 	setup := 1 + pp.pending // and CLIENT ID
-	if pp.sink != nil && !pp.sink.ready {
+	if pp.tracking != nil && !pp.tracking.ready {
 		setup--
 	}
 	return pp.pipe.conn == nil && pp.pipe.calls.len() <= setup

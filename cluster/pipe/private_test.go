@@ -18,8 +18,8 @@ func (k privateKeeper) Stale()              { k.note("stale") }
 // setup says a word on each connection.
 func setup(word string) Setup {
 	return Setup{
-		Requests: func(fresh bool, sink int64) [][]byte {
-			return [][]byte{command(word, fmt.Sprint(fresh), fmt.Sprint(sink))}
+		Requests: func(fresh bool, redirect int64) [][]byte {
+			return [][]byte{command(word, fmt.Sprint(fresh), fmt.Sprint(redirect))}
 		},
 		Before: command("BEFORE"),
 	}
@@ -126,7 +126,7 @@ func TestPrivateSilence(t *testing.T) {
 			return answer(command)
 		}
 		s := setup("ONE")
-		s.Sink = true
+		s.Redirect = true
 		o := r.private(&k, s)
 		r.own(func() { r.send(o.Mode(), &k, 1, true, "GET") })
 		k.want(t, "set", `1 "+OK\r\n"`)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,27 +17,6 @@ import (
 // waitingLimit bounds the bytes of the requests that wait for their nodes, in
 // queues of Options.QueueLimit.
 const waitingLimit = 16
-
-// deferred is a request that waits for a node to become able to take it. No request of its slot that was
-// sent after it, and is redirected, overtakes it.
-type deferred struct {
-	call
-	mode    Mode
-	addr    string // of thisNode
-	req     []byte
-	next    time.Time
-	reply   []byte // the error reply that made it wait, or nil
-	err     error  // the error of the connection that did
-	inDoubt bool   // its node is asked what the reply means: see doubt.go
-}
-
-// delays says that the requests of its slot that come after d wait as well. TRYAGAIN is of requests that name
-// several keys; those that name one are served meanwhile.
-func (d *deferred) delays() bool {
-	return d.slot >= 0 && !bytes.HasPrefix(d.reply, tryAgain)
-}
-
-var tryAgain = []byte("-TRYAGAIN ")
 
 // redirect deals with an error reply that does not concern the client: the
 // request goes elsewhere, or again, and the client never learns. It reports
@@ -75,7 +53,7 @@ func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 			return true
 		}
 		c.healed = false // that node may have lost the script too
-		if p.delayed[c.slot] > 0 && !first {
+		if p.waiting.delays(c.slot) && !first {
 			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 			return true
 		}
@@ -147,47 +125,19 @@ func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error)
 	c.healed = false
 	next := p.loop.Now().Add(c.try.Pause())
 	d := &deferred{call: c, mode: m.again(), addr: addr, next: next, reply: reply, err: err}
-	if p.closed || p.waiting+len(req) > waitingLimit*p.o.QueueLimit {
+	if p.closed || p.waiting.bytes+len(req) > waitingLimit*p.o.QueueLimit {
 		p.giveUp(d)
 		return nil
 	}
 	d.req = lasting(req)
-	p.enqueue(d)
+	p.waiting.add(d)
 	p.arm()
 	return d
 }
 
-// enqueue puts d behind the requests that wait.
-func (p *Pipes) enqueue(d *deferred) {
-	p.waiting += len(d.req)
-	p.deferred = append(p.deferred, d)
-	if d.delays() {
-		p.delayed[d.slot]++
-	}
-}
-
-// leave takes d out of those that wait.
-func (p *Pipes) leave(d *deferred) {
-	i := slices.Index(p.deferred, d)
-	if i < 0 {
-		return
-	}
-	p.deferred = slices.Delete(p.deferred, i, i+1)
-	p.waiting -= len(d.req)
-	if d.delays() {
-		p.delayed[d.slot]--
-	}
-}
-
-// first says that no other request delays d.
-func (p *Pipes) first(d *deferred) bool {
-	i := slices.IndexFunc(p.deferred, func(e *deferred) bool { return e == d || e.slot == d.slot && e.delays() })
-	return i >= 0 && p.deferred[i] == d
-}
-
 // arm has the deferred requests looked at soon.
 func (p *Pipes) arm() {
-	if !p.armed && len(p.deferred) > 0 {
+	if !p.armed && len(p.waiting.all) > 0 {
 		p.armed = true
 		p.loop.After(10*time.Millisecond, p.retry)
 	}
@@ -196,18 +146,16 @@ func (p *Pipes) arm() {
 // retry sends the deferred requests whose time has come, in the order in which they were deferred.
 func (p *Pipes) retry() {
 	p.armed = false
-	waiting := p.deferred
-	p.deferred, p.waiting = nil, 0
-	clear(p.delayed)
+	waiting := p.waiting.takeAll()
 	now := p.loop.Now()
 	for _, d := range waiting {
 		switch {
 		case d.inDoubt:
-			p.enqueue(d)
+			p.waiting.add(d)
 		case now.Sub(p.born) > d.deadline:
 			p.giveUp(d)
-		case now.Before(d.next), p.delayed[d.slot] > 0:
-			p.enqueue(d)
+		case now.Before(d.next), p.waiting.delays(d.slot):
+			p.waiting.add(d)
 		case d.slot == thisNode && p.left(d.addr, d.mode):
 			p.giveUp(d)
 		case d.slot == thisNode:

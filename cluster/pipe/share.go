@@ -36,7 +36,7 @@ func partyOf(owner any) Party {
 		return o.Party()
 	case *privatePipe:
 		return partyOf(o.of.owner)
-	case *sink:
+	case *trackingConn:
 		return partyOf(o.of.of.owner)
 	}
 	return Party{}

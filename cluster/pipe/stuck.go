@@ -45,7 +45,7 @@ func (p *Pipes) lookAtScripts() {
 	if p.closed {
 		return
 	}
-	now, waiting := p.loop.Now(), len(p.deferred) > 0
+	now, waiting := p.loop.Now(), len(p.waiting.all) > 0
 	for _, pipe := range p.byNode {
 		waiting = waiting || pipe.calls.len() > 0
 		if pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace && pipe.hasScript() {

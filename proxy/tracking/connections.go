@@ -115,13 +115,13 @@ func trackingSetup(t commands.Tracking, prefixes []string) pipe.Setup {
 		before = CachingYes
 	}
 	return pipe.Setup{
-		Requests: func(fresh bool, sink int64) [][]byte {
+		Requests: func(fresh bool, redirect int64) [][]byte {
 			if fresh {
-				return t.Requests(t.Prefixes, sink)
+				return t.Requests(t.Prefixes, redirect)
 			}
-			return t.Requests(prefixes, sink)
+			return t.Requests(prefixes, redirect)
 		},
-		Sink:   t.Redirect != 0,
-		Before: before,
+		Redirect: t.Redirect != 0,
+		Before:   before,
 	}
 }

@@ -2,9 +2,9 @@ package pipe
 
 import "lockproxy/internal/resp"
 
-// sink is the connection beside one of a Private to which the node sends what concerns that one. It
+// trackingConn is the connection beside one of a Private to which the node sends what concerns that one. It
 // lives as long as that one does.
-type sink struct {
+type trackingConn struct {
 	of      *privatePipe
 	pipe    *Pipe
 	opened  func()
@@ -16,27 +16,27 @@ type sink struct {
 
 var askPing = resp.AppendCommandStrings(nil, "PING")
 
-// newSink connects. opened is called when the id is known; if that never happens pp is closed.
-func newSink(pp *privatePipe, opened func()) *sink {
-	s := &sink{of: pp, opened: opened}
+// newTrackingConn connects. opened is called when the id is known; if that never happens pp is closed.
+func newTrackingConn(pp *privatePipe, opened func()) *trackingConn {
+	s := &trackingConn{of: pp, opened: opened}
 	s.pipe = pp.of.pipes.Own(pp.pipe.addr, Mode{Proto: 3}, s)
 	s.pipe.Request(askPing, s, 0) // its reply comes behind the id
 	return s
 }
 
-func (s *sink) end() {
+func (s *trackingConn) end() {
 	s.leaving = true
 	s.pipe.End()
 }
 
-// retire ends the sink once all that the node has sent it is told.
-func (s *sink) retire() {
+// retire ends the connection once all that the node has sent it is told.
+func (s *trackingConn) retire() {
 	s.retired = true
 	s.pipe.Request(askPing, s, 0)
 }
 
 // Receive implements Receiver.
-func (s *sink) Receive(_ uint32, _ []byte, last bool) {
+func (s *trackingConn) Receive(_ uint32, _ []byte, last bool) {
 	switch {
 	case !last:
 	case !s.ready:
@@ -47,15 +47,15 @@ func (s *sink) Receive(_ uint32, _ []byte, last bool) {
 	}
 }
 
-func (s *sink) Fail(uint32, error)  {}
-func (s *sink) Discard(uint32) bool { return true }
-func (s *sink) Detour(uint32)       {}
+func (s *trackingConn) Fail(uint32, error)  {}
+func (s *trackingConn) Discard(uint32) bool { return true }
+func (s *trackingConn) Detour(uint32)       {}
 
 // Push implements Owner.
-func (s *sink) Push(chunk []byte, last bool) { s.of.of.push(&s.heard, chunk, last) }
+func (s *trackingConn) Push(chunk []byte, last bool) { s.of.of.push(&s.heard, chunk, last) }
 
 // Lost implements Owner.
-func (s *sink) Lost(err error) {
+func (s *trackingConn) Lost(err error) {
 	switch {
 	case s.leaving:
 	case s.retired:

@@ -1,0 +1,77 @@
+package pipe
+
+import (
+	"bytes"
+	"slices"
+	"time"
+)
+
+// deferred is a request that waits for a node to become able to take it. No request of its slot that was
+// sent after it, and is redirected, overtakes it.
+type deferred struct {
+	call
+	mode    Mode
+	addr    string // of thisNode
+	req     []byte
+	next    time.Time
+	reply   []byte // the error reply that made it wait, or nil
+	err     error  // the error of the connection that did
+	inDoubt bool   // its node is asked what the reply means: see doubt.go
+}
+
+// delays says that the requests of its slot that come after d wait as well. TRYAGAIN is of requests that name
+// several keys; those that name one are served meanwhile.
+func (d *deferred) delays() bool {
+	return d.slot >= 0 && !bytes.HasPrefix(d.reply, tryAgain)
+}
+
+var tryAgain = []byte("-TRYAGAIN ")
+
+// deferredList is the requests that wait, in the order in which they were deferred.
+type deferredList struct {
+	all     []*deferred
+	bytes   int           // of their requests
+	delayed map[int16]int // how many of them delay later requests, by slot
+}
+
+// delays says that a request of the slot has to wait behind others.
+func (l *deferredList) delays(slot int16) bool { return l.delayed[slot] > 0 }
+
+// add puts d behind the others.
+func (l *deferredList) add(d *deferred) {
+	l.bytes += len(d.req)
+	l.all = append(l.all, d)
+	if d.delays() {
+		if l.delayed == nil {
+			l.delayed = make(map[int16]int)
+		}
+		l.delayed[d.slot]++
+	}
+}
+
+// remove takes d out.
+func (l *deferredList) remove(d *deferred) {
+	i := slices.Index(l.all, d)
+	if i < 0 {
+		return
+	}
+	l.all = slices.Delete(l.all, i, i+1)
+	l.bytes -= len(d.req)
+	if d.delays() {
+		l.delayed[d.slot]--
+	}
+}
+
+// first says that no other request delays d.
+func (l *deferredList) first(d *deferred) bool {
+	i := slices.IndexFunc(l.all, func(e *deferred) bool { return e == d || e.slot == d.slot && e.delays() })
+	return i >= 0 && l.all[i] == d
+}
+
+// takeAll empties the list.
+func (l *deferredList) takeAll() []*deferred {
+	all := l.all
+	l.all, l.bytes = nil, 0
+	clear(l.delayed)
+	return all
+}
