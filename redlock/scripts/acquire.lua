@@ -86,6 +86,7 @@ local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writing_e > now
 if writing and s[2] ~= token and not proxy then return false end
 --#include hold.lua
+--#include again.lua
 --#include meant.lua
 --#include overtaken.lua
 --#include state.lua
@@ -103,32 +104,16 @@ local field, mine = 'r:' .. token, not writing and s[5]
 if writing and s[2] == token then
   field, mine = 'w', writer
 end
-local e, n, f, since, kept, ids, noted
-if mine then
-  e, n, f, since, kept, ids, noted = parse_hold(mine)
-  if e <= now then mine = nil end
-end
-if s[5] and not mine and not writing then -- what is left of a lease that is over
-  redis.call('HDEL', key, 'r:' .. token)
+if mine and tonumber(string.match(mine, '^%d+')) <= now then
+  redis.call('HDEL', key, field) -- it has been over
   without(lock, 0)
+  mine = nil
 end
-local sent_before = mine and string.find(ids, id, 1, true)
-local name = mine and string.match(id, ',%w+')
-if name and not sent_before and string.find(ids, name, 1, true) then -- by its client, as another request
-  sent_before = true
-  ids = ids .. '=' .. id
-  kept = rely(kept, relying)
-end
-local upgrade = mine and field ~= 'w' and mode == 'w' and not sent_before
+local e, n, f, since, kept, ids, noted, sent_before, upgrade
 if mine then
-  if not sent_before then
-    if reentrant and not proxy and not meant(id, f, ids) then return -1 end
-    if reentrant then n = n + 1 end
-    ids = ids .. (upgrade and (reentrant and '*' or '^') or reentrant and '+' or '=') .. id
-    kept = rely(kept, relying)
-    if meta ~= '' then noted = note end
-  end
-  e = math.max(e, from + lease)
+  e, n, f, since, kept, ids, noted, sent_before, upgrade =
+    again(mine, field ~= 'w', mode, id, reentrant, relying, note, from + lease)
+  if reentrant and not sent_before and not proxy and not meant(id, f, ids) then return -1 end
 end
 if mine and not upgrade then
   if lock.place then drop(lock, lock.place, id) end
@@ -143,7 +128,8 @@ if mine and not upgrade then
   end
   if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, e) end
   save(lock, field, pack_hold(e, n, f, since, kept, ids, noted))
-  local upgraded = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, name or id, 1, true))
+  local own = string.match(id, ',%w+') or id
+  local upgraded = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, own, 1, true))
   if upgraded then
     local was, count = string.match(redis.call('HGET', key, 'b') or '', ' ' .. upgraded .. ' (%d+) (%d+);')
     if was then return {token, tonumber(was), e - from, tonumber(count)} end

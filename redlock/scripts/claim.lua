@@ -44,6 +44,7 @@ end
 local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token)
 if s[1] ~= '1' then return foreign(key, kind) end
 --#include hold.lua
+--#include again.lua
 --#include overtaken.lua
 local writer = s[3]
 local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
@@ -60,29 +61,15 @@ local lock = load_state({key = key, now = now}, s[4], writer)
 
 -- The token holds the lock already.
 local field, mine = writing and 'w' or 'r:' .. token, writing and writer or s[5]
-local e, n, f, since, kept, ids, noted
-if mine then
-  e, n, f, since, kept, ids, noted = parse_hold(mine)
-  if e <= now then mine = nil end
-end
-if s[5] and not mine and not writing then -- what is left of a lease that is over
-  redis.call('HDEL', key, 'r:' .. token)
+if mine and tonumber(string.match(mine, '^%d+')) <= now then
+  redis.call('HDEL', key, field) -- it has been over
   without(lock, 0)
+  mine = nil
 end
-local sent_before, name = mine and string.find(ids, id, 1, true), mine and string.match(id, ',%w+')
-if name and not sent_before and string.find(ids, name, 1, true) then -- by its client, as another request
-  sent_before = true
-  ids, kept = ids .. '=' .. id, rely(kept, relying)
-end
-local upgrade = mine and field ~= 'w' and mode == 'w' and not sent_before
+local e, n, f, since, kept, ids, noted, sent_before, upgrade
 if mine then
-  if not sent_before then
-    if reentrant then n = n + 1 end
-    ids = ids .. (upgrade and (reentrant and '*' or '^') or reentrant and '+' or '=') .. id
-    kept = rely(kept, relying)
-    if meta ~= '' then noted = note end
-  end
-  e = math.max(e, from + lease)
+  e, n, f, since, kept, ids, noted, sent_before, upgrade =
+    again(mine, field ~= 'w', mode, id, reentrant, relying, note, from + lease)
 end
 if mine and not upgrade then
   outlast(lock, e)
