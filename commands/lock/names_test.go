@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/commands"
 	"lockproxy/commands/commandstest"
+	"lockproxy/commands/lock"
+	"lockproxy/commands/routes"
 	"lockproxy/redlock"
 )
 
@@ -38,4 +41,19 @@ func TestLockNamesAreBounded(t *testing.T) {
 				t.Errorf("CHECK of a token that nobody has: %.80q", got)
 			}
 		})
+}
+
+// A verb that refused-commands names is refused without its key, too.
+func TestRefusedVerbWithoutKey(t *testing.T) {
+	verbs := lock.Verbs(lock.Lockers{}, 0)
+	for _, line := range []string{"LOCKCTL INFO", "LOCKCTL BREAK", "LOCK"} {
+		refused := strings.ReplaceAll(strings.ToLower(line), " ", "|")
+		table, err := routes.NewTable(commandstest.Testdata(t, "command-7.0.15.resp"), verbs, refused)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cmd, _ := table.Resolve(commandstest.Words(line)); cmd.Route != commands.Refused {
+			t.Errorf("%s is not refused", line)
+		}
+	}
 }
