@@ -163,5 +163,5 @@ func (a *apart) Push([]byte, bool) {}
 // Lost implements pipe.Owner: the request has failed before.
 func (a *apart) Lost(error) {}
 
-// Party implements cluster.Counted.
+// Party implements pipe.Counted.
 func (a *apart) Party() pipe.Party { return client.PartyOf(&a.s.Client) }
