@@ -30,7 +30,7 @@ type Dialer struct {
 	ConnectTimeout time.Duration      // to connect and log in
 	KeepAlive      time.Duration      // silence after which the kernel probes a peer
 	Log            *slog.Logger
-	Net            func(ctx context.Context, network, addr string) (net.Conn, error) // "tcp" or "unix"; nil: net.Dialer
+	Net            func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 
 	cannotKill sync.Once // is told; see Identity
 }

@@ -9,9 +9,9 @@ import (
 // Identity is how a node knows one connection: what CLIENT KILL needs to end that one and no other. The
 // address belongs to it because the ids of a node begin anew when it restarts.
 //
-// A request that was lost with its connection may still lie in a network or a socket between here and the node. It is
-// sent again over the next connection, so that connection ends the one before it first: from then on the first copy
-// has run or never will.
+// A request that was lost with its connection may still lie in a network or a socket between here and the
+// node. It is sent again over the next connection, so that connection ends the one before it first: from then
+// on the first copy has run or never will.
 type Identity struct {
 	id, addr string
 	Owed     bool   // requests were on their way when the connection was lost

@@ -61,7 +61,9 @@ func (r Refusal) Error() string { return string(r) }
 
 // RefusesLogin tells the errors of Redis that a better user or password cures.
 func RefusesLogin(text string) bool {
-	for _, sign := range []string{"WRONGPASS", "NOAUTH", "ERR invalid password", "without any password configured", "Client sent AUTH"} {
+	for _, sign := range []string{
+		"WRONGPASS", "NOAUTH", "ERR invalid password", "without any password configured", "Client sent AUTH",
+	} {
 		if strings.Contains(text, sign) {
 			return true
 		}

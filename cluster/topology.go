@@ -1,5 +1,5 @@
-// Package cluster is what the proxy knows of its upstream: a Redis Cluster, a group with Sentinels, or one Redis.
-// The packages below this folder reach it:
+// Package cluster is what the proxy knows of its upstream: a Redis Cluster, a group with Sentinels, or one
+// Redis. The packages below this folder reach it:
 //
 //	discovery   finds the nodes, and keeps the Topology fresh       the control plane, over go-redis
 //	pipe        carries requests of clients to nodes                the data plane, on the loops of the proxy
@@ -10,13 +10,13 @@
 // They do not know each other, but for master, which listens by pubsub. What they have in common is here:
 //
 //	Topology    one consistent view of the upstream: its Nodes, and which master serves which slot
-//	Dialer      opens a connection to a node: TLS, login, Mode, and the end of the connection before it (Identity)
+//	Dialer      opens a connection to a node: TLS, login, Mode, and the end of the one before it (Identity)
 //	Conn        a connection that is read and written by goroutines of its own
 //	NodeError   what went wrong with a node, and what may help
 //	Server      what a server says of itself
 //
-// The path through it: discovery publishes a Topology; a loop takes it over in pipe.Pipes.Update; a request for a
-// slot goes to the master that Topology.Slots names; its pipe is made by a Dialer when first needed.
+// The path through it: discovery publishes a Topology; a loop takes it over in pipe.Pipes.Update; a request
+// for a slot goes to the master that Topology.Slots names; its pipe is made by a Dialer when first needed.
 package cluster
 
 import (
@@ -115,7 +115,7 @@ func majorVersion(v string) int {
 	return n
 }
 
-// MaxShared is how many bytes a request has at most that goes over a connection which clients share. It is as low as
-// client-query-buffer-limit and proto-max-bulk-len of a server can be set, so no shared request breaks one of them,
-// and nobody waits for long behind another's bytes.
+// MaxShared is how many bytes a request has at most that goes over a connection which clients share. It is as
+// low as client-query-buffer-limit and proto-max-bulk-len of a server can be set, so no shared request breaks
+// one of them, and nobody waits for long behind another's bytes.
 const MaxShared = 1 << 20

@@ -26,7 +26,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 		questions = append(questions, []any{"CLUSTER", "NODES"})
 	}
 	heard, failed := gather(u, ctx, first, rest, patience, func(ctx context.Context, addr string) (t testimony, err error) {
-		answers, err := u.asker.ask(ctx, addr, cluster.Login{User: u.o.User, Password: u.o.Password}, questions...)
+		answers, err := u.asker.ask(ctx, addr, u.o.login(), questions...)
 		if err != nil {
 			return t, err
 		}

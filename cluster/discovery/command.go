@@ -23,7 +23,7 @@ func (u *Upstream) Command(ctx context.Context) (command []byte, err error) {
 }
 
 func (u *Upstream) commandOf(ctx context.Context, addr string) ([]byte, error) {
-	replies, err := u.asker.replies(ctx, addr, cluster.Login{User: u.o.User, Password: u.o.Password}, []any{"COMMAND"})
+	replies, err := u.asker.replies(ctx, addr, u.o.login(), []any{"COMMAND"})
 	if err != nil {
 		return nil, cluster.NodeError{Addr: addr, Err: err}
 	}

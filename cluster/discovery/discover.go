@@ -33,7 +33,7 @@ type Options struct {
 	ConnectTimeout time.Duration // to connect and log in
 	KeepAlive      time.Duration // silence after which the kernel probes a peer
 	Log            *slog.Logger
-	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // "tcp" or "unix"; nil: net.Dialer
+	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 }
 
 // DefaultOptions are the defaults.
@@ -53,10 +53,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// login is that of the Redis nodes.
+func (o *Options) login() cluster.Login { return cluster.Login{User: o.User, Password: o.Password} }
+
 // dialer is the Dialer of these options, of which none is left out.
 func (o *Options) dialer() *cluster.Dialer {
 	return &cluster.Dialer{
-		Login: cluster.Login{User: o.User, Password: o.Password}, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: o.KeepAlive,
+		Login: o.login(), TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: o.KeepAlive,
 		Log: o.Log, Net: o.Dial,
 	}
 }

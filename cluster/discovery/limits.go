@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"lockproxy/cluster"
 	"lockproxy/internal/resp"
 )
 
@@ -23,7 +22,7 @@ const limitsTimeout = 2 * time.Second
 func (u *Upstream) Limits(ctx context.Context) (l Limits) {
 	for _, n := range u.Topology().Masters {
 		ctx, cancel := context.WithTimeout(ctx, limitsTimeout)
-		answers, err := u.asker.ask(ctx, n.Addr, cluster.Login{User: u.o.User, Password: u.o.Password},
+		answers, err := u.asker.ask(ctx, n.Addr, u.o.login(),
 			[]any{"CONFIG", "GET", "proto-max-bulk-len"}, []any{"CONFIG", "GET", "client-query-buffer-limit"})
 		cancel()
 		if err == nil {

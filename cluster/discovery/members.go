@@ -7,8 +7,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Member says that addr is that of a node of the cluster, though it may serve no slots. A stranger is asked for
-// in the next refresh. It never blocks.
+// Member says that addr is that of a node of the cluster, though it may serve no slots. A stranger is asked
+// for in the next refresh. It never blocks.
 func (u *Upstream) Member(addr string) bool {
 	if known := u.members.Load(); known != nil && (*known)[addr] {
 		return true

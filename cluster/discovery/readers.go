@@ -11,7 +11,8 @@ import (
 	"lockproxy/cluster"
 )
 
-// maxSilence is how long a replica may not have heard of its master, which sends a PING each ten seconds at least.
+// maxSilence is how long a replica may not have heard of its master, which sends a PING each ten seconds at
+// least.
 const maxSilence = 20
 
 // readers watches over the replicas that may be read from, once somebody wants that: those whose link
@@ -41,7 +42,8 @@ func (u *Upstream) WatchReplicas() {
 // close ends run. Calling it again does nothing.
 func (r *readers) close() { r.end.Do(func() { close(r.closed) }) }
 
-// run looks at the replicas each Options.Refresh, and when the topology changes, until ctx ends or close is called.
+// run looks at the replicas each Options.Refresh, and when the topology changes, until ctx ends or close is
+// called.
 func (r *readers) run(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -109,7 +111,7 @@ func (r *readers) look(ctx context.Context) {
 
 // ask returns addr, or "" when the replica there should not be read from.
 func (r *readers) ask(ctx context.Context, addr string) (string, error) {
-	answers, err := r.u.asker.ask(ctx, addr, cluster.Login{User: r.u.o.User, Password: r.u.o.Password}, []any{"INFO", "replication"}, []any{"INFO", "persistence"})
+	answers, err := r.u.asker.ask(ctx, addr, r.u.o.login(), []any{"INFO", "replication"}, []any{"INFO", "persistence"})
 	if err != nil {
 		return "", err
 	}

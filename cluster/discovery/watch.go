@@ -1,5 +1,5 @@
-// Package discovery finds the upstream and keeps what is known of it fresh: it is the control plane. Nothing of it
-// runs on a loop; it may block.
+// Package discovery finds the upstream and keeps what is known of it fresh: it is the control plane. Nothing
+// of it runs on a loop; it may block.
 //
 //	Find --> what are these nodes? --> Upstream --> Run: look, each second and after each hint
 //	                                                 |
@@ -7,14 +7,15 @@
 //	                      |                                    |                      |
 //	                      +--> views --> the best one --> cluster.Topology --> OnChange
 //
-// Several nodes are asked at once (gather.go), for one may be cut off, or belong to another cluster by now. The view
-// that knows masters for the most slots wins, then that of the highest epoch, then what most say (view.go).
+// Several nodes are asked at once (gather.go), for one may be cut off, or belong to another cluster by now.
+// The view that knows masters for the most slots wins, then that of the highest epoch, then what most say
+// (view.go).
 //
-// A hint (Upstream.Refresh) comes from whoever was redirected or has lost a connection. Hints are free: many of them
-// make one look.
+// A hint (Upstream.Refresh) comes from whoever was redirected or has lost a connection. Hints are free: many
+// of them make one look.
 //
-// Questions go through one go-redis client a node (ask.go). Replicas that may be read from are looked after once
-// somebody wants to (readers.go).
+// Questions go through one go-redis client a node (ask.go). Replicas that may be read from are looked after
+// once somebody wants to (readers.go).
 package discovery
 
 import (
@@ -68,7 +69,7 @@ type Upstream struct {
 	readers       *readers
 	topology      atomic.Pointer[cluster.Topology]
 	failing       atomic.Bool                     // the last refresh was in vain
-	members       atomic.Pointer[map[string]bool] // addresses of the nodes of the cluster, when a stranger was asked for last
+	members       atomic.Pointer[map[string]bool] // addresses of the cluster, when a stranger was asked for last
 	stranger      atomic.Bool                     // somebody has asked for one since
 	hint          chan struct{}
 	tasks         sync.WaitGroup // goroutines that ask nodes
@@ -115,7 +116,8 @@ func (u *Upstream) Ready() error {
 	return nil
 }
 
-// OnChange has f called with each new topology from now on. f must not block, and may be called several times at once.
+// OnChange has f called with each new topology from now on. f must not block, and may be called several times
+// at once.
 func (u *Upstream) OnChange(f func(*cluster.Topology)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -4,12 +4,12 @@
 //	                |
 //	                +--> a look each second --> Vote, Health
 //
-// A Master is asked over one connection, so that what was asked first runs first. After its time a request is given
-// up, and its answerer told so; it may run all the same, but before whatever is asked later.
+// A Master is asked over one connection, so that what was asked first runs first. After its time a request is
+// given up, and its answerer told so; it may run all the same, but before whatever is asked later.
 //
-// What a master grants counts only if it has forgotten nothing. So each look asks for its run id, its settings of
-// persistence and its clock (look.go): one that has restarted, or whose clock has stepped, does not vote for as long
-// as the longest lease may run.
+// What a master grants counts only if it has forgotten nothing. So each look asks for its run id, its
+// settings of persistence and its clock (look.go): one that has restarted, or whose clock has stepped, does
+// not vote for as long as the longest lease may run.
 package master
 
 import (
@@ -34,8 +34,8 @@ type Options struct {
 	User, Password string
 	TLS            func() *tls.Config // as in Options
 	ConnectTimeout time.Duration      // to connect, log in and say what it is
-	Timeout        time.Duration      // one that owes a reply for so long, and says nothing, counts as away; 50 ms
-	Lease          time.Duration      // the longest in use: one that may have lost leases does not vote for so long; 24 h
+	Timeout        time.Duration      // one that owes a reply and is silent for so long counts as away; 50 ms
+	Lease          time.Duration      // the longest in use: who may have lost some does not vote for so long; 24 h
 	Scripts        [][]byte           // sources that it is given at each connect, before anything else
 	Log            *slog.Logger
 	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer

@@ -22,13 +22,14 @@ const (
 // errIdle is why a pipe that nobody used was closed.
 var errIdle = errors.New("nobody used it")
 
-// notRun is the ModeError that a request is told which has not run because of it. It wraps ErrUnavailable, too.
+// notRun is the ModeError that a request is told which has not run because of it. It wraps ErrUnavailable,
+// too.
 type notRun struct{ *cluster.ModeError }
 
 func (e notRun) Unwrap() []error { return []error{e.ModeError, cluster.ErrUnavailable} }
 
-// refusedMode is the error of a node that will not be put into mode m, if err is one. A replica is not asked twice
-// either, but its master is.
+// refusedMode is the error of a node that will not be put into mode m, if err is one. A replica is not asked
+// twice either, but its master is.
 func refusedMode(err error, m Mode) error {
 	var refused *cluster.ModeError
 	if !m.Replica && errors.As(err, &refused) {

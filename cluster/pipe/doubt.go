@@ -38,7 +38,8 @@ func (p *Pipes) doubt(pipe *Pipe, c call, r *retry.Error, req, reply []byte) {
 	c.to.Detour(c.tag)
 	p.control.Refresh()
 	d := &doubt{p: p, pipe: pipe, role: r.OfReplicas, deferred: &deferred{
-		call: c, mode: pipe.mode.again(), addr: pipe.addr, req: lasting(req), reply: bytes.Clone(reply), inDoubt: true,
+		call: c, mode: pipe.mode.again(), addr: pipe.addr, req: lasting(req), reply: bytes.Clone(reply),
+		inDoubt: true,
 	}}
 	p.waiting.add(d.deferred)
 	switch {

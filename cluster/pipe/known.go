@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A redirect is followed to nodes of the cluster only: clients can make nodes say it, by a script or DEBUG ERROR, and
-// who is dialled is given the password. The topology knows the nodes that serve slots; one that is about to get its
-// first slot is a member too.
+// A redirect is followed to nodes of the cluster only: clients can make nodes say it, by a script or DEBUG
+// ERROR, and who is dialled is given the password. The topology knows the nodes that serve slots; one that is
+// about to get its first slot is a member too.
 
 // knows says that addr is that of a node of the cluster, as far as is known. If it is not, it is asked for.
 func (p *Pipes) knows(addr string) bool { return knows(p.topology, p.control, addr) }

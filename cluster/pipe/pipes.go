@@ -1,8 +1,9 @@
-// Package pipe carries requests to the nodes of the upstream, and replies back. All of it runs on the loops of the
-// proxy, so nothing here blocks, and nothing needs a lock.
+// Package pipe carries requests to the nodes of the upstream, and replies back. All of it runs on the loops
+// of the proxy, so nothing here blocks, and nothing needs a lock.
 //
-// A Pipe is one connection that carries the requests of many clients, one behind the other. Redis answers in that
-// order, so the oldest request gets the next reply. Pipes are those of one loop, one for each node and Mode:
+// A Pipe is one connection that carries the requests of many clients, one behind the other. Redis answers in
+// that order, so the oldest request gets the next reply. Pipes are those of one loop, one for each node and
+// Mode:
 //
 //	Pipes.Send(Request) --> slot --> master --> Pipe: backlog (bytes), ring (calls) --> node
 //	                                                                                      |
@@ -10,14 +11,14 @@
 //	                        |
 //	                        +- yes: retry.Verdict --> another node, or later, or behind SCRIPT LOAD
 //
-// A Pipe keeps the bytes of each request until its reply is there. So a request that a node has not run is sent again
-// (redirect.go), at once or when it can (deferred), while its budget lasts. One that may have run is not, unless it
-// says so (Request.Resend). Scripts may say what only Redis should (doubt.go).
+// A Pipe keeps the bytes of each request until its reply is there. So a request that a node has not run is
+// sent again (redirect.go), at once or when it can (deferred), while its budget lasts. One that may have run
+// is not, unless it says so (Request.Resend). Scripts may say what only Redis should (doubt.go).
 //
 // What a shared Pipe cannot carry has connections of its own, which are pipes too:
 //
 //	Pipes.Own       for one client, until it is released: transactions, commands that block, SYNC
-//	Pipes.Private   a set for one client, one a node: tracking, large commands, clients that are users of the upstream
+//	Pipes.Private   a set for one client, one a node: tracking, large commands, users of the upstream
 //
 // Begin reading at Pipes.Send (request.go), Pipe.append and Pipe.deliver (pipe.go), then redirect.go.
 package pipe
@@ -50,7 +51,7 @@ type Control interface {
 // Options are the limits of the data plane. Zero values mean those of
 // DefaultOptions.
 type Options struct {
-	QueueLimit     int           // bytes of requests queued to a node by one loop before its clients are read from no more
+	QueueLimit     int           // bytes queued to a node by one loop before its clients are read from no more
 	ConnectTimeout time.Duration // as in Options
 	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
 	MaxOwn         int           // connections that are not shared, of one loop
@@ -137,7 +138,8 @@ type nodeKey struct {
 func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pipes {
 	p := &Pipes{
 		loop: l, control: control, o: o.withDefaults(), stats: stats,
-		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe),
+		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}),
+		idle:   make(map[nodeKey][]*Pipe),
 		shares: shares{has: make(map[Party]int)}, privates: make(map[*Private]struct{}),
 		scripts: scriptLoads{source: o.Source},
 	}

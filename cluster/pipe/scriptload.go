@@ -9,8 +9,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// maxLoaded is how many bytes of scripts, and at most one script more, a loop gives to nodes in one round. All other
-// clients of the loop wait while they are found and copied.
+// maxLoaded is how many bytes of scripts, and at most one script more, a loop gives to nodes in one round.
+// All other clients of the loop wait while they are found and copied.
 const maxLoaded = 1 << 20
 
 // scriptLoads are the scripts that a loop gives back to nodes which have lost them.
@@ -41,10 +41,10 @@ func (s *scriptLoads) full(now time.Time) bool {
 	return s.loaded >= maxLoaded
 }
 
-// heal has the node of pipe run req once more, behind the script that it lacks. The script is loaded once for all
-// requests that want it, and in a later round if this one has loaded enough. It may be lost once more before the
-// request is there (SCRIPT FLUSH, or a node that was still loading when it was given the script): what may run twice
-// tries again, a few times.
+// heal has the node of pipe run req once more, behind the script that it lacks. The script is loaded once for
+// all requests that want it, and in a later round if this one has loaded enough. It may be lost once more
+// before the request is there (SCRIPT FLUSH, or a node that was still loading when it was given the script):
+// what may run twice tries again, a few times.
 func (p *Pipes) heal(pipe *Pipe, c call, req, reply []byte) bool {
 	if c.healed && !(c.resend && c.try.Hop()) {
 		return false
@@ -107,7 +107,8 @@ func (p *Pipe) load(sha string, source []byte) {
 	p.append(call{to: &loading{p, sha}, slot: thisNode, raw: true}, scriptLoad(source))
 }
 
-// loading is the Receiver of the reply to a SCRIPT LOAD. Whether it went well is told by what runs the script.
+// loading is the Receiver of the reply to a SCRIPT LOAD. Whether it went well is told by what runs the
+// script.
 type loading struct {
 	pipe *Pipe
 	sha  string

@@ -126,8 +126,8 @@ func (p *probe) Fail(uint32, error)  { p.idleSigns++ }
 func (p *probe) Discard(uint32) bool { return true }
 func (p *probe) Detour(uint32)       {}
 
-// scriptWithin is how many requests are looked at for a script. Replies that Redis keeps back are to requests that
-// it read at one go, 16 KiB or one long request, so no more of them stand in front of the script.
+// scriptWithin is how many requests are looked at for a script. Replies that Redis keeps back are to requests
+// that it read at one go, 16 KiB or one long request, so no more of them stand in front of the script.
 const scriptWithin = 4096
 
 // hasScript says that a script is among the first requests of p.

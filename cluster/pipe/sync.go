@@ -237,7 +237,8 @@ func (a *syncAttempt) detour(reply []byte) bool {
 	return again || heals
 }
 
-// heals says that the node lacks the script of the request. It may lose it once more before the request is there.
+// heals says that the node lacks the script of the request. It may lose it once more before the request is
+// there.
 func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
 	if r, _ := retry.ErrorOf(reply); r == nil || r.Verdict != retry.LoadScript || a.healed && !a.s.try.Hop() {
 		return nil, false

@@ -1,19 +1,21 @@
-// Package pubsub is subscribed at the nodes of the upstream for everybody in this process: one subscription a topic
-// and node, however many clients listen, and one connection a node.
+// Package pubsub is subscribed at the nodes of the upstream for everybody in this process: one subscription a
+// topic and node, however many clients listen, and one connection a node.
 //
 //	Join, Subscribe --> Topic --> subscriptionAt --> feed: the connection to one node
 //	      |                                            |
 //	      +---- Outlet.Deliver, or notify <------------+ messages, in the order of the node
 //
-// A Topic is a channel, a pattern or a shard channel. Its home is the master that it is subscribed at: that of its
-// slot, or any for what has no slot. Topics that tell of keys are subscribed at all masters, for each tells of its
-// own keys only.
+// A Topic is a channel, a pattern or a shard channel. Its home is the master that it is subscribed at: that
+// of its slot, or any for what has no slot. Topics that tell of keys are subscribed at all masters, for each
+// tells of its own keys only.
 //
-// Join is for clients: what is published behind its return is delivered, and lost subscriptions are made again in
-// silence. Subscribe is for locks: it is told when messages may have been missed, and when they come again.
+// Join is for clients: what is published behind its return is delivered, and lost subscriptions are made
+// again in silence. Subscribe is for locks: it is told when messages may have been missed, and when they come
+// again.
 //
-// The topology moves topics about (Moved), nodes end subscriptions when they lose a slot, connections break. A topic
-// whose subscription is gone waits in loose, with pauses that grow, until place has found it a home again.
+// The topology moves topics about (Moved), nodes end subscriptions when they lose a slot, connections break.
+// A topic whose subscription is gone waits in loose, with pauses that grow, until place has found it a home
+// again.
 package pubsub
 
 import (

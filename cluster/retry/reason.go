@@ -19,5 +19,7 @@ const (
 
 // String is the reason as a metric label.
 func (r Reason) String() string {
-	return [...]string{"moved", "ask", "tryagain", "clusterdown", "loading", "masterdown", "readonly", "noscript", "loop"}[r]
+	return [...]string{
+		"moved", "ask", "tryagain", "clusterdown", "loading", "masterdown", "readonly", "noscript", "loop",
+	}[r]
 }

@@ -1,8 +1,9 @@
-// Package retry says what an error reply means for the request that it answers, and how long the request waits
-// before it is tried again. Requests on shared pipes, transactions, commands that block, WAIT and SYNC all ask here.
+// Package retry says what an error reply means for the request that it answers, and how long the request
+// waits before it is tried again. Requests on shared pipes, transactions, commands that block, WAIT and SYNC
+// all ask here.
 //
 //	error reply --> ErrorOf --> Elsewhere:   at once to the node that it names, Tries.Hop times in a row
-//	                     |----> Later:       after Tries.Pause, to the master of the slot, while the budget lasts
+//	                     |----> Later:       after Tries.Pause, to the master of the slot, within the budget
 //	                     |----> LoadScript:  at once, behind a SCRIPT LOAD
 //	                     \----> nil:         the reply is the answer
 package retry
