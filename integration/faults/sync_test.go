@@ -17,7 +17,7 @@ func startReplicas(l rig.Life, n int) (master *rig.Server, replicas []*rig.Serve
 	l.Helper()
 	master = rig.StartRedis(l)
 	for range n {
-		r := rig.StartRedis(l, "--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port))
+		r := rig.StartRedis(l, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
 		replicas = append(replicas, r)
 	}
 	follow(l, master, n)
