@@ -10,7 +10,7 @@ import (
 // Server is what commands ask of the proxy as a whole. Its methods do not
 // block and are safe for concurrent use.
 type Server interface {
-	Ledger
+	Statistics
 	// AuthRequired says that a client is served nothing before AUTH.
 	AuthRequired() bool
 	// UsersOnly says that clients authenticate as users of the upstream, the default user included.
@@ -32,7 +32,7 @@ type Server interface {
 	// Facts are what INFO tells of the proxy as it is now, its counters since CONFIG RESETSTAT. They may be
 	// costly.
 	Facts() Facts
-	Face
+	Frontend
 }
 
 // Config is what CONFIG GET and CONFIG SET work on. Safe for concurrent use.

@@ -22,13 +22,13 @@ type Subscriptions interface {
 	Publish(shard bool)
 	// Shards says that the upstream has shard channels.
 	Shards() bool
-	// Census counts who listens. It is for a Merge of the masters as they are now.
-	Census() Census
+	// SubscriberCounts counts who listens. It is for a Merge of the masters as they are now.
+	SubscriberCounts() SubscriberCounts
 }
 
-// Census tells the clients that listen through this proxy from the proxy itself, which
+// SubscriberCounts tells the clients that listen through this proxy from the proxy itself, which
 // the nodes take for one subscriber. Any goroutine may use it.
-type Census interface {
+type SubscriberCounts interface {
 	// Listeners is how many clients of the proxy listen to a topic.
 	Listeners(kind pubsub.Kind, name []byte) int
 	// Own is how many subscribers to a topic master i takes the proxy for: 1 or 0.

@@ -53,9 +53,9 @@ func (t *Tracking) Redir() int64 {
 }
 
 // Requests are the commands that put a connection to a node into this state, and prefixes those that the
-// connection is to be told of besides what it is already. sink is the node's id of the connection that it
+// connection is to be told of besides what it is already. tracker is the node's id of the connection that it
 // tells.
-func (t *Tracking) Requests(prefixes []string, sink int64) [][]byte {
+func (t *Tracking) Requests(prefixes []string, tracker int64) [][]byte {
 	words := []string{"CLIENT", "TRACKING", "ON"}
 	for _, option := range []struct {
 		set  bool
@@ -66,7 +66,7 @@ func (t *Tracking) Requests(prefixes []string, sink int64) [][]byte {
 		}
 	}
 	if t.Redirect != 0 {
-		words = append(words, "REDIRECT", strconv.FormatInt(sink, 10))
+		words = append(words, "REDIRECT", strconv.FormatInt(tracker, 10))
 	}
 	all := words
 	for _, prefix := range prefixes {

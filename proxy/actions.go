@@ -22,7 +22,7 @@ func (s *session) Reply(reply []byte) {
 		by, s.replied = client.ByProxy, true
 	}
 	s.answers.at(s.current).by = by
-	s.w.server.books.note(reply)
+	s.w.server.ownStats.note(reply)
 	s.Answer(s.current, reply)
 }
 

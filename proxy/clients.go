@@ -12,8 +12,8 @@ import (
 // clients are the clients of all loops, as a command of s reaches them: it implements commands.Clients.
 type clients struct{ s *session }
 
-// censusChunk is how many clients are visited before the loop serves others again.
-const censusChunk = 256
+// listChunk is how many clients are visited before the loop serves others again.
+const listChunk = 256
 
 // visits collects what a command wants to know of all clients.
 type visits struct {
@@ -84,7 +84,7 @@ func (g *visits) ask(w *worker, whom func() []*session) {
 
 // some visits the first of all sessions, and posts the rest. It runs on the loop of w.
 func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
-	n := min(len(all), censusChunk)
+	n := min(len(all), listChunk)
 	var p commands.Peer
 	for _, s := range all[:n] {
 		if s.gone {

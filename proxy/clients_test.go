@@ -64,7 +64,7 @@ func ids(list string) string {
 // CLIENT LIST sees the clients of all loops, more than are visited in one go, in order.
 func TestClientListOfManyLoops(t *testing.T) {
 	inBubble(t, 1, Options{Loops: 3}, echo, func(r *rig) {
-		all := r.connectAll(1 + 4*censusChunk)
+		all := r.connectAll(1 + 4*listChunk)
 		a, others := all[0], all[1:]
 		a.send("CLIENT SETNAME me", "GET k")
 		a.expect("+OK\r\n+1 GET k\r\n")
@@ -91,16 +91,16 @@ func TestClientListOfManyLoops(t *testing.T) {
 		if got := ids(a.bulk()); got != "5 3 5" {
 			t.Errorf("by IDs: %s", got)
 		}
-		for _, c := range others[:censusChunk] {
+		for _, c := range others[:listChunk] {
 			c.Close()
 		}
 		synctest.Wait()
 		a.send("CLIENT LIST TYPE normal")
-		if got := ids(a.bulk()); got != "1 "+strings.Join(want[censusChunk+1:], " ") {
+		if got := ids(a.bulk()); got != "1 "+strings.Join(want[listChunk+1:], " ") {
 			t.Errorf("after some left: %s", got)
 		}
 		a.send("CLIENT KILL TYPE normal")
-		a.expect(fmt.Sprintf(":%d\r\n", 3*censusChunk))
+		a.expect(fmt.Sprintf(":%d\r\n", 3*listChunk))
 		others[len(others)-1].expectClosed()
 		a.send("CLIENT LIST")
 		if got := ids(a.bulk()); got != "1" {
@@ -127,7 +127,7 @@ func TestClientKillsItself(t *testing.T) {
 }
 
 // A client that leaves while its CLIENT LIST is under way leaves nothing behind.
-func TestClientLeavesDuringCensus(t *testing.T) {
+func TestClientLeavesDuringList(t *testing.T) {
 	inBubble(t, 1, Options{Loops: 2}, echo, func(r *rig) {
 		for range 20 {
 			c := r.connect()

@@ -50,7 +50,7 @@ func (v whole) Facts() commands.Facts {
 		RunID:      v.s.runID,
 		Started:    v.s.started,
 		MaxClients: v.s.now.Load().MaxClients,
-		Stats:      v.s.books.since(v.s.shared()),
+		Stats:      v.s.ownStats.since(v.s.shared()),
 	}
 	if p := v.s.pause.Load(); p != nil {
 		f.Pause, f.PauseLeft = p.kind, max(time.Until(p.until), 0)

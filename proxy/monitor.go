@@ -12,7 +12,7 @@ import (
 //	dispatch --> observe --> feed --(posted once for many lines)--> tell on each loop that has any
 type monitors struct {
 	own      map[*monitor]struct{}
-	audience []int  // by worker.index: how many clients in MONITOR it has
+	watchers []int  // by worker.index: how many clients in MONITOR it has
 	feed     []byte // lines for all of them
 	posted   bool   // flush is going to run
 }
@@ -77,16 +77,16 @@ func (w *worker) unlisten() {
 
 // listen notes that a worker has n more clients in MONITOR.
 func (w *worker) listen(index, n int) {
-	if w.monitors.audience == nil {
-		w.monitors.audience = make([]int, len(w.server.workers))
+	if w.monitors.watchers == nil {
+		w.monitors.watchers = make([]int, len(w.server.workers))
 	}
-	w.monitors.audience[index] += n
+	w.monitors.watchers[index] += n
 	w.watch()
 }
 
 // watched says that somebody is in MONITOR.
 func (m *monitors) watched() bool {
-	for _, n := range m.audience {
+	for _, n := range m.watchers {
 		if n > 0 {
 			return true
 		}
@@ -142,7 +142,7 @@ func (w *worker) passFeed() {
 	if len(feed) == 0 {
 		return
 	}
-	for i, n := range m.audience {
+	for i, n := range m.watchers {
 		if n > 0 {
 			other := w.server.workers[i]
 			other.loop.Post(func() { other.tell(feed) })

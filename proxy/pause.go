@@ -131,7 +131,7 @@ func (w *worker) release() {
 
 // releaseSome releases a few clients and posts the rest.
 func (w *worker) releaseSome(all []*paused) {
-	n := min(len(all), censusChunk)
+	n := min(len(all), listChunk)
 	for _, p := range all[:n] {
 		p.end()
 	}

@@ -29,7 +29,7 @@ func inReplicated(t *testing.T, nodes int, o Options, answer func(node int, comm
 
 const disabled = "-ERR This instance has cluster support disabled\r\n"
 
-// Whose reads go to replicas depends on the setting, the face, and on what the client has said.
+// Whose reads go to replicas depends on the setting, the frontend, and on what the client has said.
 func TestWhoReadsFromReplicas(t *testing.T) {
 	const ok, master, replica = "+OK\r\n", "+3 GET foo\r\n", "+13 GET foo\r\n"
 	for _, test := range []struct {

@@ -66,7 +66,7 @@ type Server struct {
 	client    *pipe.Client
 	scripts   *commands.Scripts
 	locks     locks
-	books     books
+	ownStats  ownStats
 	counters  counters
 	slow      slowLog
 
@@ -107,7 +107,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		scripts:   commands.NewScripts(o.ScriptCache),
 		addresses: login.NewAddresses(),
 	}
-	s.books = books{s: s, errors: make(map[string]uint64)}
+	s.ownStats = ownStats{s: s, errors: make(map[string]uint64)}
 	s.slow.s, s.table.s = s, s
 	s.trackers.Find = s.trackerOf
 	s.Change(o)

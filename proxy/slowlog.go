@@ -47,7 +47,7 @@ type slowSeenAs struct {
 	took                int64 // µs
 }
 
-// SlowLog implements commands.Ledger.
+// SlowLog implements commands.Statistics.
 func (v whole) SlowLog() commands.SlowLog { return &v.s.slow }
 
 // Own implements commands.SlowLog.

@@ -166,7 +166,7 @@ func (st *tempest) nothingLeft() {
 		m := &w.monitors
 		if len(w.sessions)+len(w.blocked)+len(w.full)+len(m.own) > 0 || !w.hub.Idle() || m.watched() || w.alert {
 			st.Errorf("left: sessions %d, blocked %d, full %d, monitors %d of %v, hub idle %v, alert %v",
-				len(w.sessions), len(w.blocked), len(w.full), len(m.own), m.audience, w.hub.Idle(), w.alert)
+				len(w.sessions), len(w.blocked), len(w.full), len(m.own), m.watchers, w.hub.Idle(), w.alert)
 		}
 	})
 	s := st.server

@@ -78,7 +78,7 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	if len(reply) == 0 {
 		reply = client.NoAnswer
 	}
-	t.h.worker().server.books.note(reply)
+	t.h.worker().server.ownStats.note(reply)
 	t.h.Answer(tag, reply)
 	t.h.ClearHold(client.HoldTask)
 	t.h.EndIfDone()

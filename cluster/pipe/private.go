@@ -226,7 +226,7 @@ type privatePipe struct {
 	pipe     *Pipe
 	tracking *trackingConn
 	borrower Owner // has the pipe as by Pipes.Own, beside the set; or nil
-	pending  int   // replies to what sets it up that are to come, and ids of sinks
+	pending  int   // replies to what sets it up that are to come, and ids of tracking connections
 	asked    bool  // the setup was sent
 	served   bool  // it has been in its state
 	used     bool  // something was answered since pushes may have been missed

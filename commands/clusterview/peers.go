@@ -46,7 +46,7 @@ func peers(c *commands.Call) []peer {
 
 // reached is the address under which the client has reached the proxy. One that came over a unix socket is
 // on this machine.
-func reached(local string, f commands.Face) string {
+func reached(local string, f commands.Frontend) string {
 	if _, _, err := net.SplitHostPort(local); err == nil {
 		return local
 	}

@@ -8,7 +8,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// This file is what of Session and Server belongs to Nodes and Ledger.
+// This file is what of Session and Server belongs to Nodes and Statistics.
 
 // fakeFan is the part of Session for commands that concern several nodes.
 type fakeFan struct {
@@ -65,8 +65,8 @@ func (f *Session) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 	}
 }
 
-// fakeBooks implements Books and SlowLog.
-type fakeBooks struct {
+// fakeOwnStats implements OwnStats and SlowLog.
+type fakeOwnStats struct {
 	commands []commands.OwnCommand
 	errors   map[string]uint64
 	resets   int
@@ -75,14 +75,14 @@ type fakeBooks struct {
 	limits   []string
 }
 
-func (s *Server) Books() commands.Books     { return &s.books }
-func (s *Server) SlowLog() commands.SlowLog { return (*fakeSlow)(&s.books) }
+func (s *Server) OwnStats() commands.OwnStats { return &s.own }
+func (s *Server) SlowLog() commands.SlowLog   { return (*fakeSlow)(&s.own) }
 
-func (b *fakeBooks) Commands() []commands.OwnCommand { return b.commands }
-func (b *fakeBooks) Errors() map[string]uint64       { return b.errors }
-func (b *fakeBooks) Reset()                          { b.resets++ }
+func (b *fakeOwnStats) Commands() []commands.OwnCommand { return b.commands }
+func (b *fakeOwnStats) Errors() map[string]uint64       { return b.errors }
+func (b *fakeOwnStats) Reset()                          { b.resets++ }
 
-type fakeSlow fakeBooks
+type fakeSlow fakeOwnStats
 
 func (b *fakeSlow) Own() []commands.SlowEntry { return b.slow }
 func (b *fakeSlow) Reset()                    { b.slow = nil }

@@ -34,30 +34,30 @@ type Session struct {
 	Server  *Server
 	Table   *commands.Table
 
-	Answer    []byte   // the last one
-	Forwarded []int    // slots of Forward
-	Sent      []string // "master: COMMAND arg ..." of Ask and AskAll
-	Closed    bool
-	answers   int
-	call      *commands.Call
-	Lost      func() // of the last Ask
-	mu        sync.Mutex
-	Peers     fakeClientsState
-	Pushed    string          // by Pusher
-	Ctx       context.Context // of tasks; nil: one that does not end
-	Census    Census
+	Answer           []byte   // the last one
+	Forwarded        []int    // slots of Forward
+	Sent             []string // "master: COMMAND arg ..." of Ask and AskAll
+	Closed           bool
+	answers          int
+	call             *commands.Call
+	Lost             func() // of the last Ask
+	mu               sync.Mutex
+	Peers            fakeClientsState
+	Pushed           string          // by Pusher
+	Ctx              context.Context // of tasks; nil: one that does not end
+	SubscriberCounts SubscriberCounts
 }
 
 // Server implements Server.
 type Server struct {
-	books     fakeBooks
+	own       fakeOwnStats
 	Password  string
 	Version   string
 	InCluster bool
 	Store     *commands.Scripts
 	Settings  map[string]string
 	Told      commands.Facts
-	fakeFace
+	fakeFrontend
 }
 
 func (s *Server) AuthRequired() bool                                { return s.Password != "" }

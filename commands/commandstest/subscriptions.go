@@ -23,24 +23,24 @@ func (s fakeSubscriptions) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	s.f.Reply(fmt.Appendf(nil, "+unsubscribe %d %s\r\n", kind, names))
 }
 
-func (s fakeSubscriptions) End(end func() []byte)   { s.f.Reply(end()) }
-func (s fakeSubscriptions) Publish(bool)            { s.f.Forward(commands.AnySlot) }
-func (s fakeSubscriptions) Shards() bool            { return s.f.Server.Version >= "7" }
-func (s fakeSubscriptions) Census() commands.Census { return s.f.Census }
+func (s fakeSubscriptions) End(end func() []byte)                       { s.f.Reply(end()) }
+func (s fakeSubscriptions) Publish(bool)                                { s.f.Forward(commands.AnySlot) }
+func (s fakeSubscriptions) Shards() bool                                { return s.f.Server.Version >= "7" }
+func (s fakeSubscriptions) SubscriberCounts() commands.SubscriberCounts { return s.f.SubscriberCounts }
 
-// Census implements Census.
-type Census struct {
+// SubscriberCounts implements SubscriberCounts.
+type SubscriberCounts struct {
 	Heads map[string]int    // of channels, patterns and shard channels alike
 	Owned map[string]string // the masters that count the proxy, as digits
 }
 
-func (c Census) Listeners(_ pubsub.Kind, name []byte) int { return c.Heads[string(name)] }
+func (c SubscriberCounts) Listeners(_ pubsub.Kind, name []byte) int { return c.Heads[string(name)] }
 
-func (c Census) Own(_ pubsub.Kind, name []byte, i int) int {
+func (c SubscriberCounts) Own(_ pubsub.Kind, name []byte, i int) int {
 	return strings.Count(c.Owned[string(name)], fmt.Sprint(i))
 }
 
-func (c Census) Heard(pubsub.Kind) (names []string) {
+func (c SubscriberCounts) Heard(pubsub.Kind) (names []string) {
 	for name, n := range c.Heads {
 		if n > 0 {
 			names = append(names, name)
@@ -50,7 +50,7 @@ func (c Census) Heard(pubsub.Kind) (names []string) {
 	return names
 }
 
-func (c Census) OwnTopics(_ pubsub.Kind, i int) (n int) {
+func (c SubscriberCounts) OwnTopics(_ pubsub.Kind, i int) (n int) {
 	for _, at := range c.Owned {
 		n += strings.Count(at, fmt.Sprint(i))
 	}

@@ -8,8 +8,8 @@ import (
 
 func TestSelect(t *testing.T) {
 	f := commandstest.New(t)
-	for _, face := range []struct{ clustered, clusterMode bool }{{true, false}, {false, true}, {true, true}} {
-		f.Server.InCluster, f.Server.Cluster = face.clustered, face.clusterMode
+	for _, frontend := range []struct{ clustered, clusterMode bool }{{true, false}, {false, true}, {true, true}} {
+		f.Server.InCluster, f.Server.Cluster = frontend.clustered, frontend.clusterMode
 		for line, want := range map[string]string{
 			"SELECT 0":  "+OK\r\n",
 			"SELECT 1":  "-ERR SELECT is not allowed in cluster mode\r\n",
@@ -17,7 +17,7 @@ func TestSelect(t *testing.T) {
 			"SELECT x":  "-ERR value is not an integer or out of range\r\n",
 		} {
 			if got := f.Do(line); got != want || f.User.DB != 0 {
-				t.Errorf("%+v: %s: %q, database %d", face, line, got, f.User.DB)
+				t.Errorf("%+v: %s: %q, database %d", frontend, line, got, f.User.DB)
 			}
 		}
 	}

@@ -87,19 +87,19 @@ func crossesSlots(c *commands.Call) bool {
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
 func channels(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
-		census := c.Subscriptions().Census()
+		counts := c.Subscriptions().SubscriberCounts()
 		pattern := []byte(nil)
 		if len(c.Args) == 3 {
 			pattern = append([]byte{}, c.Args[2]...)
 		}
 		broadcastApart(c, func(replies [][]byte) []byte {
-			return mergeChannels(census, kind, pattern,
+			return mergeChannels(counts, kind, pattern,
 				replies)
 		})
 	}
 }
 
-func mergeChannels(census commands.Census, kind pubsub.Kind, pattern []byte, replies [][]byte) []byte {
+func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern []byte, replies [][]byte) []byte {
 	seen := make(map[string]bool)
 	var names []byte
 	add := func(name []byte) {
@@ -115,12 +115,12 @@ func mergeChannels(census commands.Census, kind pubsub.Kind, pattern []byte, rep
 		}
 		for _, elem := range all {
 			name, _ := resp.BulkReply(elem)
-			if census.Own(kind, name, i) == 0 || census.Listeners(kind, name) > 0 {
+			if counts.Own(kind, name, i) == 0 || counts.Listeners(kind, name) > 0 {
 				add(name)
 			}
 		}
 	}
-	for _, name := range census.Heard(kind) { // also while a subscription is being made again
+	for _, name := range counts.Heard(kind) { // also while a subscription is being made again
 		if pattern == nil || glob.Match(pattern, []byte(name)) {
 			add([]byte(name))
 		}
@@ -131,12 +131,12 @@ func mergeChannels(census commands.Census, kind pubsub.Kind, pattern []byte, rep
 // numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
 func numSub(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
-		census := c.Subscriptions().Census()
-		broadcastApart(c, func(replies [][]byte) []byte { return mergeNumSub(census, kind, replies) })
+		counts := c.Subscriptions().SubscriberCounts()
+		broadcastApart(c, func(replies [][]byte) []byte { return mergeNumSub(counts, kind, replies) })
 	}
 }
 
-func mergeNumSub(census commands.Census, kind pubsub.Kind, replies [][]byte) []byte {
+func mergeNumSub(ours commands.SubscriberCounts, kind pubsub.Kind, replies [][]byte) []byte {
 	var names [][]byte
 	var counts []int64
 	for i, reply := range replies {
@@ -150,14 +150,14 @@ func mergeNumSub(census commands.Census, kind pubsub.Kind, replies [][]byte) []b
 		for j := 0; j < len(pairs); j += 2 {
 			name, _ := resp.BulkReply(pairs[j])
 			n, _ := resp.IntegerReply(pairs[j+1])
-			counts[j] += max(n-int64(census.Own(kind, name, i)), 0)
+			counts[j] += max(n-int64(ours.Own(kind, name, i)), 0)
 		}
 	}
 	out := redcon.AppendArray(nil, len(names))
 	for j := 0; j < len(names); j += 2 {
 		name, _ := resp.BulkReply(names[j])
 		out = append(out, names[j]...)
-		out = redcon.AppendInt(out, counts[j]+int64(census.Listeners(kind, name)))
+		out = redcon.AppendInt(out, counts[j]+int64(ours.Listeners(kind, name)))
 	}
 	return out
 }
@@ -165,22 +165,22 @@ func mergeNumSub(census commands.Census, kind pubsub.Kind, replies [][]byte) []b
 // numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, and not which: those that
 // clients of several nodes have in common count more than once.
 func numPat(c *commands.Call) {
-	census := c.Subscriptions().Census()
+	counts := c.Subscriptions().SubscriberCounts()
 	broadcastApart(c, func(replies [][]byte) []byte {
-		sum := int64(len(census.Heard(pubsub.Pattern)))
+		sum := int64(len(counts.Heard(pubsub.Pattern)))
 		for i, reply := range replies {
 			n, ok := resp.IntegerReply(reply)
 			if !ok {
 				return resp.ErrUnexpected
 			}
-			sum += max(n-int64(census.OwnTopics(pubsub.Pattern, i)), 0)
+			sum += max(n-int64(counts.OwnTopics(pubsub.Pattern, i)), 0)
 		}
 		return redcon.AppendInt(nil, sum)
 	})
 }
 
 // broadcastApart sends the command to all masters and has a goroutine combine what they answer, unless that
-// is an error: there may be a million names, in the replies or in the Census, which is safe for that.
+// is an error: there may be a million names, in the replies or in the counts, which is safe for that.
 func broadcastApart(c *commands.Call, combine func(replies [][]byte) []byte) {
 	actions := c.Actions
 	actions.AskAll(c.Raw, commands.Reread, func(_ int, replies [][]byte) []byte {

@@ -123,7 +123,7 @@ func TestPubSubMerges(t *testing.T) {
 		answers("*3\r\n$4\r\nours\r\n$4\r\nlock\r\n$1\r\na\r\n",
 			"*4\r\n$4\r\nours\r\n:3\r\n$4\r\nlock\r\n:1\r\n", ":4\r\n"),
 		answers("*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*4\r\n$4\r\nours\r\n:1\r\n$4\r\nlock\r\n:0\r\n", ":2\r\n"))
-	f.Census = commandstest.Census{
+	f.SubscriberCounts = commandstest.SubscriberCounts{
 		Heads: map[string]int{"ours": 2, "lost": 1, "lock": 0},
 		Owned: map[string]string{"ours": "0", "lock": "0"},
 	}

@@ -134,7 +134,7 @@ func disguise(name string, server commands.Server) string {
 
 // configResetStat is CONFIG RESETSTAT: the proxy's counters and those of all servers.
 func configResetStat(c *commands.Call) {
-	c.Server.Books().Reset()
+	c.Server.OwnStats().Reset()
 	everyServer(c)
 }
 

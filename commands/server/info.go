@@ -32,7 +32,7 @@ func info(c *commands.Call) {
 		c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", infoText(ours[len(ours)-1:])))
 		return
 	}
-	books, table := c.Server.Books(), c.Table
+	own, table := c.Server.OwnStats(), c.Table
 	c.AskAll(c.Raw, commands.Reread, func(proto int, replies [][]byte) []byte {
 		var texts []string
 		for _, reply := range replies {
@@ -47,7 +47,7 @@ func info(c *commands.Call) {
 		merged := mergeInfo(texts, table)
 		setBlockedClients(ours, merged, facts)
 		sections := overlayInfo(merged, ours, wanted)
-		addOwn(sections, books)
+		addOwn(sections, own)
 		if wanted.has(proxySection) {
 			last := &sections[len(sections)-1]
 			last.lines = append(last.lines,
@@ -249,7 +249,7 @@ func setBlockedClients(ours, upstream []infoSection, f commands.Facts) {
 }
 
 // clusterEnabled is the same as a number.
-func clusterEnabled(f commands.Face) string {
+func clusterEnabled(f commands.Frontend) string {
 	if f.ClusterMode() {
 		return "1"
 	}

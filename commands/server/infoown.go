@@ -10,21 +10,21 @@ import (
 )
 
 // addOwn adds what the proxy did by itself to what the servers tell in INFO.
-func addOwn(sections []infoSection, books commands.Books) {
+func addOwn(sections []infoSection, own commands.OwnStats) {
 	for i := range sections {
 		switch s := &sections[i]; s.title {
 		case "Commandstats":
-			for _, o := range books.Commands() {
+			for _, o := range own.Commands() {
 				s.add("cmdstat_"+o.Name, statText(&o))
 			}
 		case "Errorstats":
-			errors := books.Errors()
+			errors := own.Errors()
 			for _, name := range slices.Sorted(maps.Keys(errors)) {
 				s.add("errorstat_"+name, "count="+strconv.FormatUint(errors[name], 10))
 			}
 		case "Stats":
 			total := uint64(0)
-			for _, n := range books.Errors() {
+			for _, n := range own.Errors() {
 				total += n
 			}
 			if have, err := strconv.ParseUint(s.get("total_error_replies"), 10, 64); err == nil {

@@ -144,7 +144,7 @@ func appendArray(elems []resp.Value) []byte {
 // for what it answers itself.
 func latencyHistogram(c *commands.Call) {
 	var own []commands.OwnCommand
-	for _, o := range c.Server.Books().Commands() {
+	for _, o := range c.Server.OwnStats().Commands() {
 		if o.Calls > 0 && asksFor(c.Args[2:], o.Name) {
 			own = append(own, o)
 		}

@@ -343,7 +343,7 @@ func TestAudience(t *testing.T) {
 		{"one too many", "*3 a*3 a", "want"},
 		{"closed", "", "connection 1: EOF"},
 	} {
-		a := &audience{replies: []byte(":50"), messages: []byte("*3 a")}
+		a := &broadcast{replies: []byte(":50"), messages: []byte("*3 a")}
 		for _, text := range []string{":50", tt.messages} {
 			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 			if err != nil {

@@ -77,8 +77,8 @@ func (y *yard) published(ctx context.Context, c contender, s shape, o options) (
 	return got, nil
 }
 
-// audience is a publisher and its listeners. One thread, this one, serves them all.
-type audience struct {
+// broadcast is a publisher and its listeners. One thread, this one, serves them all.
+type broadcast struct {
 	channel  string
 	pipeline int      // messages in a batch
 	next     int      // number of the next message
@@ -92,8 +92,8 @@ type audience struct {
 type reader struct{ fd, got int }
 
 // gather connects the publisher and the listeners and waits until these have subscribed.
-func gather(addr, channel string, pipeline int) (*audience, error) {
-	a := &audience{channel: channel, pipeline: pipeline}
+func gather(addr, channel string, pipeline int) (*broadcast, error) {
+	a := &broadcast{channel: channel, pipeline: pipeline}
 	subscribed := fmt.Appendf(nil, "*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(channel), channel)
 	for i := range 1 + listeners {
 		fd, err := connect(addr)
@@ -124,14 +124,14 @@ func gather(addr, channel string, pipeline int) (*audience, error) {
 	return a, nil
 }
 
-func (a *audience) close() {
+func (a *broadcast) close() {
 	for _, r := range a.readers {
 		unix.Close(r.fd)
 	}
 }
 
 // write makes the next batch: no message is like another.
-func (a *audience) write() {
+func (a *broadcast) write() {
 	a.request, a.replies, a.messages = a.request[:0], a.replies[:0], a.messages[:0]
 	for range a.pipeline {
 		text := fmt.Sprintf("%0*d", messageSize, a.next)
@@ -143,7 +143,7 @@ func (a *audience) write() {
 }
 
 // run publishes so many batches, each when all have got the one before.
-func (a *audience) run(ctx context.Context, batches int) (sample, error) {
+func (a *broadcast) run(ctx context.Context, batches int) (sample, error) {
 	took := make([]time.Duration, 0, batches)
 	polled := make([]unix.PollFd, 0, len(a.readers))
 	buf := make([]byte, 64<<10)
@@ -169,7 +169,7 @@ func (a *audience) run(ctx context.Context, batches int) (sample, error) {
 }
 
 // hear reads until all have got the batch, and no byte more or other.
-func (a *audience) hear(ctx context.Context, polled []unix.PollFd, buf []byte) error {
+func (a *broadcast) hear(ctx context.Context, polled []unix.PollFd, buf []byte) error {
 	late := time.Now().Add(patience)
 	for i := range a.readers {
 		a.readers[i].got = 0

@@ -81,7 +81,7 @@ func TestHiredis(t *testing.T) {
 	if out, err := exec.Command("cc", flags...).CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v (if hiredis is missing: integration/install.sh)\n%s", err, out)
 	}
-	eachFace(t, func(t *testing.T, p *rig.Proxy, _ bool) { client(t, p, nil, program) })
+	eachFrontend(t, func(t *testing.T, p *rig.Proxy, _ bool) { client(t, p, nil, program) })
 }
 
 func TestGoRedis(t *testing.T) {

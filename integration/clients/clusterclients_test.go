@@ -13,7 +13,7 @@ import (
 // clusterFaces runs a test against proxies that look like a cluster: one in front of a cluster, one in front of one Redis,
 // and two that share the slots.
 func clusterFaces(t *testing.T, test func(t *testing.T, p *rig.Proxy)) {
-	faces := map[string]func(t *testing.T) *rig.Proxy{
+	frontends := map[string]func(t *testing.T) *rig.Proxy{
 		"cluster": func(t *testing.T) *rig.Proxy {
 			return rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode")
 		},
@@ -26,7 +26,7 @@ func clusterFaces(t *testing.T, test func(t *testing.T, p *rig.Proxy)) {
 			return rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode", "--listen", b, "--cluster-announce", b+","+a)
 		},
 	}
-	for name, start := range faces {
+	for name, start := range frontends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, start(t))

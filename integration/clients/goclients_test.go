@@ -22,9 +22,9 @@ func addScript(run string) string {
 // tagOf is a prefix of keys of one slot, for one run of one client.
 func tagOf(name string) string { return fmt.Sprintf("{%s-%d}:", name, time.Now().UnixNano()) }
 
-// eachFace runs a test against a proxy that looks like one Redis and against one that looks like a cluster, both in front
+// eachFrontend runs a test against a proxy that looks like one Redis and against one that looks like a cluster, both in front
 // of a cluster.
-func eachFace(t *testing.T, test func(t *testing.T, p *rig.Proxy, clustered bool)) {
+func eachFrontend(t *testing.T, test func(t *testing.T, p *rig.Proxy, clustered bool)) {
 	t.Run("default", func(t *testing.T) { test(t, rig.SharedOverCluster(), false) })
 	t.Run("cluster", func(t *testing.T) {
 		test(t, rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode", "yes"), true)
@@ -41,7 +41,7 @@ func same(t *testing.T, what string, got any, err error, want any) {
 
 func TestGoRedisStateful(t *testing.T) {
 	t.Parallel()
-	eachFace(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
+	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
 		for _, protocol := range []int{2, 3} {
 			t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
 				c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{p.Addr}, Protocol: protocol, IsClusterMode: clustered})
@@ -105,7 +105,7 @@ func goRedisStateful(t *testing.T, c redis.UniversalClient, k string) {
 // it has read with DoCache until the proxy says that it has changed.
 func TestRueidis(t *testing.T) {
 	t.Parallel()
-	eachFace(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
+	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
 		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.Addr}})
 		if err != nil {
 			t.Fatal(err)
@@ -248,7 +248,7 @@ func rueidisCached(ctx context.Context, t *testing.T, c rueidis.Client, behind *
 // TestRedigo has the library at work in its one mode; it has none for clusters.
 func TestRedigo(t *testing.T) {
 	t.Parallel()
-	eachFace(t, func(t *testing.T, p *rig.Proxy, _ bool) {
+	eachFrontend(t, func(t *testing.T, p *rig.Proxy, _ bool) {
 		pool := &redigo.Pool{Dial: func() (redigo.Conn, error) { return redigo.Dial("tcp", p.Addr, redigo.DialReadTimeout(2*rig.Patience)) }}
 		defer pool.Close()
 		redigoEveryday(t, pool, tagOf("rg"))

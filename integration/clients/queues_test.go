@@ -21,9 +21,9 @@ func TestBullMQ(t *testing.T) {
 	if !ok {
 		return
 	}
-	eachFace(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
-		face := map[bool]string{false: "single", true: "cluster"}[clustered]
-		script(t, p, env, "node", "bullmq.js", face)
+	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
+		frontend := map[bool]string{false: "single", true: "cluster"}[clustered]
+		script(t, p, env, "node", "bullmq.js", frontend)
 	})
 }
 
@@ -31,7 +31,7 @@ func TestBullMQ(t *testing.T) {
 // a cluster.
 func TestAsynq(t *testing.T) {
 	t.Parallel()
-	eachFace(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
+	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
 		var opt asynq.RedisConnOpt = asynq.RedisClientOpt{Addr: p.Addr}
 		if clustered {
 			opt = asynq.RedisClusterClientOpt{Addrs: []string{p.Addr}}

@@ -41,7 +41,7 @@ func TestRedisCLI(t *testing.T) {
 // TestRedisCLIStateful has what needs the state of a connection typed at redis-cli, with -c in cluster mode.
 func TestRedisCLIStateful(t *testing.T) {
 	t.Parallel()
-	eachFace(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
+	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
 		args := []string{"--no-raw"}
 		if clustered {
 			args = append(args, "-c")

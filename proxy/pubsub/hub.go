@@ -209,14 +209,14 @@ func (h *Hub) Counts() (now [3]int64, messages uint64) {
 // Idle says that nobody listens to anything.
 func (h *Hub) Idle() bool { return len(h.listeners) == 0 }
 
-// ourTopics implements commands.Census for the masters of one moment.
+// ourTopics implements commands.SubscriberCounts for the masters of one moment.
 type ourTopics struct {
 	upstream Upstream
 	masters  []*cluster.Node
 }
 
-// Census implements commands.Subscriptions.
-func (l *Subscriber) Census() commands.Census {
+// SubscriberCounts implements commands.Subscriptions.
+func (l *Subscriber) SubscriberCounts() commands.SubscriberCounts {
 	return ourTopics{l.hub.upstream, l.h.Pipes().Topology().Masters}
 }
 

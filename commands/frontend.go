@@ -1,8 +1,8 @@
 package commands
 
-// Face is how the proxy looks to its clients: like one Redis, or, in cluster mode, like a Redis Cluster
+// Frontend is how the proxy looks to its clients: like one Redis, or, in cluster mode, like a Redis Cluster
 // whose nodes are proxies, each a master of its share of the slots. Every proxy serves all of them.
-type Face interface {
+type Frontend interface {
 	// ClusterMode says that it looks like a cluster.
 	ClusterMode() bool
 	// Announced are the addresses, host:port, of the proxies that share the slots; the first is this one's,
@@ -44,7 +44,7 @@ func (r ReplicaReads) Wanted(readOnly int8) bool {
 }
 
 // ModeName is what the proxy looks like, in the words of INFO and HELLO.
-func ModeName(f Face) string {
+func ModeName(f Frontend) string {
 	if f.ClusterMode() {
 		return "cluster"
 	}

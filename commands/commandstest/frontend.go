@@ -5,8 +5,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// fakeFace implements Face.
-type fakeFace struct {
+// fakeFrontend implements Frontend.
+type fakeFrontend struct {
 	Cluster  bool
 	Proxies  []string
 	TLS      bool
@@ -15,13 +15,13 @@ type fakeFace struct {
 	watched  int
 }
 
-func (f *fakeFace) ClusterMode() bool                   { return f.Cluster }
-func (f *fakeFace) Announced() []string                 { return f.Proxies }
-func (f *fakeFace) Home() string                        { return "0.0.0.0:6380" }
-func (f *fakeFace) Secure() bool                        { return f.TLS }
-func (f *fakeFace) ReplicaReads() commands.ReplicaReads { return f.reads }
-func (f *fakeFace) WatchReplicas()                      { f.watched++ }
-func (f *fakeFace) Served() int                         { return 16384 - f.Unserved }
+func (f *fakeFrontend) ClusterMode() bool                   { return f.Cluster }
+func (f *fakeFrontend) Announced() []string                 { return f.Proxies }
+func (f *fakeFrontend) Home() string                        { return "0.0.0.0:6380" }
+func (f *fakeFrontend) Secure() bool                        { return f.TLS }
+func (f *fakeFrontend) ReplicaReads() commands.ReplicaReads { return f.reads }
+func (f *fakeFrontend) WatchReplicas()                      { f.watched++ }
+func (f *fakeFrontend) Served() int                         { return 16384 - f.Unserved }
 
 // fakeConnection implements Connection.
 type fakeConnection struct{ f *Session }

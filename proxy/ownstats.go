@@ -13,10 +13,10 @@ import (
 // maxErrorWords bounds the kinds of errors that are counted apart.
 const maxErrorWords = 128
 
-// books counts what the proxy does by itself; it implements commands.Books. CONFIG RESETSTAT
+// ownStats counts what the proxy does by itself; it implements commands.OwnStats. CONFIG RESETSTAT
 // does not touch the counters of the metrics, which only rise: what they were then is
 // taken off.
-type books struct {
+type ownStats struct {
 	s *Server
 
 	mu     sync.Mutex
@@ -25,18 +25,18 @@ type books struct {
 	stats  commands.Stats
 }
 
-// Books implements commands.Ledger.
-func (v whole) Books() commands.Books { return &v.s.books }
+// OwnStats implements commands.Statistics.
+func (v whole) OwnStats() commands.OwnStats { return &v.s.ownStats }
 
 // note counts a reply of the proxy if it is an error.
-func (b *books) note(reply []byte) {
+func (b *ownStats) note(reply []byte) {
 	if len(reply) > 0 && reply[0] == '-' {
 		b.erred(reply)
 	}
 }
 
 // erred counts an error that the proxy made.
-func (b *books) erred(reply []byte) {
+func (b *ownStats) erred(reply []byte) {
 	word, _, _ := bytes.Cut(bytes.TrimRight(reply[1:], "\r\n"), []byte(" "))
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,15 +45,15 @@ func (b *books) erred(reply []byte) {
 	}
 }
 
-// Errors implements commands.Books.
-func (b *books) Errors() map[string]uint64 {
+// Errors implements commands.OwnStats.
+func (b *ownStats) Errors() map[string]uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.errors)
 }
 
-// Commands implements commands.Books.
-func (b *books) Commands() []commands.OwnCommand {
+// Commands implements commands.OwnStats.
+func (b *ownStats) Commands() []commands.OwnCommand {
 	all := b.raw()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *books) Commands() []commands.OwnCommand {
 }
 
 // raw is what was counted since the start.
-func (b *books) raw() map[string]commands.OwnCommand {
+func (b *ownStats) raw() map[string]commands.OwnCommand {
 	all := make(map[string]commands.OwnCommand)
 	for _, c := range b.s.counters.list() {
 		o := all[c.name]
@@ -84,8 +84,8 @@ func (b *books) raw() map[string]commands.OwnCommand {
 	return all
 }
 
-// Reset implements commands.Books.
-func (b *books) Reset() {
+// Reset implements commands.OwnStats.
+func (b *ownStats) Reset() {
 	all, stats := b.raw(), b.s.shared()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *books) Reset() {
 }
 
 // since has the counters among stats begin at the last Reset.
-func (b *books) since(stats commands.Stats) commands.Stats {
+func (b *ownStats) since(stats commands.Stats) commands.Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return stats.Since(&b.stats)

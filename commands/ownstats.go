@@ -1,15 +1,15 @@
 package commands
 
-// Ledger is the part of Server that keeps count of what the proxy does by itself, as
+// Statistics is the part of Server that keeps count of what the proxy does by itself, as
 // the servers do of what they do. INFO, LATENCY and SLOWLOG show both as one.
-type Ledger interface {
-	Books() Books
+type Statistics interface {
+	OwnStats() OwnStats
 	SlowLog() SlowLog
 }
 
-// Books are the counters of what the proxy answered without asking a node. Safe for
+// OwnStats are the counters of what the proxy answered without asking a node. Safe for
 // concurrent use.
-type Books interface {
+type OwnStats interface {
 	// Commands are the commands that it answered, in the order of their names.
 	Commands() []OwnCommand
 	// Errors are the error replies that it made, by their first words.

@@ -28,12 +28,12 @@ func faceless(v rig.Reply) string {
 	return text
 }
 
-// TestFaces compares what the proxy looks like with the server that it looks like, in both protocols: one Redis by default, with
+// TestFrontends compares what the proxy looks like with the server that it looks like, in both protocols: one Redis by default, with
 // cluster-mode yes a cluster of one node.
-func TestFaces(t *testing.T) {
+func TestFrontends(t *testing.T) {
 	t.Parallel()
 	alone, member := rig.StartRedis(t), rig.StartCluster(t, 1, 0)
-	for name, face := range map[string]struct {
+	for name, frontend := range map[string]struct {
 		bare, proxy string
 	}{
 		"one Redis": {alone.Addr, rig.StartProxy(t, "--upstream", member.Addrs()).Addr},
@@ -41,7 +41,7 @@ func TestFaces(t *testing.T) {
 	} {
 		for _, proto := range []string{"2", "3"} {
 			t.Run(name+" RESP"+proto, func(t *testing.T) {
-				bare, proxy := rig.Connect(t, face.bare), rig.Connect(t, face.proxy)
+				bare, proxy := rig.Connect(t, frontend.bare), rig.Connect(t, frontend.proxy)
 				bare.Must(t, "HELLO", proto)
 				proxy.Must(t, "HELLO", proto)
 				bare.Must(t, "FLUSHALL")

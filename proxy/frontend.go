@@ -2,15 +2,15 @@ package proxy
 
 import "lockproxy/commands"
 
-// This file is commands.Face of whole.
+// This file is commands.Frontend of whole.
 
-// ClusterMode implements commands.Face.
+// ClusterMode implements commands.Frontend.
 func (v whole) ClusterMode() bool { return v.s.o.ClusterMode }
 
-// Announced implements commands.Face.
+// Announced implements commands.Frontend.
 func (v whole) Announced() []string { return v.s.o.Announce }
 
-// Home implements commands.Face.
+// Home implements commands.Frontend.
 func (v whole) Home() string {
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
@@ -22,14 +22,14 @@ func (v whole) Home() string {
 	return ""
 }
 
-// Secure implements commands.Face.
+// Secure implements commands.Frontend.
 func (v whole) Secure() bool { return v.s.o.TLS != nil }
 
-// Served implements commands.Face.
+// Served implements commands.Frontend.
 func (v whole) Served() int { return v.s.upstream.Topology().Served() }
 
-// ReplicaReads implements commands.Face.
+// ReplicaReads implements commands.Frontend.
 func (v whole) ReplicaReads() commands.ReplicaReads { return v.s.o.ReplicaReads }
 
-// WatchReplicas implements commands.Face.
+// WatchReplicas implements commands.Frontend.
 func (v whole) WatchReplicas() { v.s.upstream.WatchReplicas() }
