@@ -11,7 +11,8 @@ import (
 // is probed after idle, and what was sent must be acknowledged within the
 // same time (TCP_USER_TIMEOUT).
 func limitSilence(conn *net.TCPConn, idle time.Duration) {
-	conn.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: idle, Interval: max(idle/3, time.Second), Count: 3})
+	conn.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: idle, Interval: max(idle/3, time.Second),
+		Count: 3})
 	if raw, err := conn.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) {
 			// A kernel that refuses is left with its own, longer time-out.

@@ -6,7 +6,8 @@ import "errors"
 var (
 	// ErrUnknownOutcome: the connection was lost after the request had been
 	// written, and the request may not be sent twice.
-	ErrUnknownOutcome = errors.New("the connection was lost after the command was sent: it may or may not have run")
+	ErrUnknownOutcome = errors.New("the connection was lost after the command was sent: " +
+		"it may or may not have run")
 	// ErrUnavailable: no node took the request within the time budget. It has not run.
 	ErrUnavailable = errors.New("the command was not run")
 )

@@ -13,7 +13,7 @@ import (
 // stands, the upstream is asked about before the proxy does it. Nothing is remembered, so new rules hold from
 // the next command on.
 //
-//	router.Run, transactions, execution.call --> Judge --> inquiry: ACL DRYRUN, as the proxy --> goOn, or a refusal
+//	router.Run, transactions, execution --> Judge --> inquiry: ACL DRYRUN as the proxy --> goOn or a refusal
 
 // Judge asks whether the client's user may run cmd, the current command, and has goOn run it then. Later
 // commands of the client wait meanwhile.

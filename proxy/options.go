@@ -71,7 +71,7 @@ type Options struct {
 	Locks        redlock.Options
 	Redlock      Redlock               // what locks RedLock has; the zero value: none
 	ClusterMode  bool                  // looks like a Redis Cluster to its clients
-	Announce     []string              // host:port of the proxies that share the slots, itself first; none: its own
+	Announce     []string              // host:port of the proxies that share the slots, itself first
 	ReplicaReads commands.ReplicaReads // whose reads go to replicas
 	LockNames    int                   // locks that LOCKCTL STATS counts one by one; 0: none
 	Refused      []string              // commands that are refused by name, "container|sub" for a subcommand

@@ -39,7 +39,8 @@ type engine interface {
 	// master names the master of a slot; "": nobody knows it, or all masters have it.
 	master(slot int) string
 	// listen subscribes to a channel, as Upstream.Subscribe does. The slot of keepers' channels is -1.
-	listen(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error)
+	listen(ctx context.Context, slot int, channel string,
+		notify func(subscription.Event)) (cancel func(), err error)
 	// close ends what is still under way, when ctx ends at the latest.
 	close(ctx context.Context)
 }
@@ -89,8 +90,8 @@ func (l *Locker) Break(by Caller, name string, then func(broken bool, err error)
 	l.engine.breakLock(by, name, then)
 }
 
-// Inspect reads a lock. token, if not "", is of a client who relies on the answer, which tells of no other reader:
-// no LOCK that made its hold what the answer says is taken back any more. It does not block.
+// Inspect reads a lock. token, if not "", is of a client who relies on the answer, which tells of no other
+// reader: no LOCK that made its hold what the answer says is taken back any more. It does not block.
 func (l *Locker) Inspect(by Caller, name, token string, then func(State, error) []byte) {
 	l.engine.inspect(by, name, token, then)
 }

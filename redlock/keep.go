@@ -28,7 +28,8 @@ type Hold struct {
 	Until  time.Time
 	Keeper string // as in Redis
 	Max    int    // renewals at most; 0: as many as it takes
-	// Lost is called at most once, on a goroutine of the Locker or the upstream; it must not block; nil: nobody is told.
+	// Lost is called at most once, on a goroutine of the Locker or the upstream; it must not block; nil: nobody
+	// is told.
 	Lost func(Loss)
 }
 
@@ -136,7 +137,8 @@ func (l *Locker) Keep(h Hold) *Kept {
 	}
 	d := &Kept{
 		k: k, name: holdName{h.Name, h.Token}, keeper: h.Keeper, fence: h.Fence, lease: h.Lease,
-		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, until: h.Until.Sub(k.born), index: -1, heeded: -hintPause,
+		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, until: h.Until.Sub(k.born), index: -1,
+		heeded: -hintPause,
 	}
 	slot := l.names.place(h.Name).slot
 	k.mu.Lock()

@@ -53,7 +53,8 @@ type Grant struct {
 type Release struct {
 	Name, Token string
 	Fence       int64 // of the grant that is meant; 0: whatever the token holds
-	// Named is what its client calls it: sent again under that name, by any proxy, it is the same one; "": nothing.
+	// Named is what its client calls it: sent again under that name, by any proxy, it is the same one;
+	// "": nothing.
 	Named string
 }
 

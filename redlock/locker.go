@@ -1,5 +1,6 @@
-// Package redlock keeps locks in Redis: one key holds the whole state of a lock, one script decides each transition,
-// and a queue in the key makes waiting fair across all proxies. The scripts are in redlock/scripts.
+// Package redlock keeps locks in Redis: one key holds the whole state of a lock, one script decides each
+// transition, and a queue in the key makes waiting fair across all proxies. The scripts are in
+// redlock/scripts.
 //
 //	    verbs:  LOCK            UNLOCK, RENEW, ...      KEEPALIVE
 //	              |                    |                    |
@@ -18,10 +19,10 @@
 //	                       \-> queued: subscribe, sleep --> woken, or timer --> acquire.lua ...
 //	Release --> release.lua --> the first in the queue is granted, if it waits here, or woken
 //
-// A Locker has what all locks need: names (name.go), waiting (acquire.go, waitqueue.go), keeping alive (keep.go),
-// listing, counting. Where locks are kept is the affair of its engine (engine.go). With single the queue is in Redis
-// (redisorder.go); with quorum each proxy has its own (localorder.go), and a fence has to be agreed on
-// (quorumfence.go).
+// A Locker has what all locks need: names (name.go), waiting (acquire.go, waitqueue.go), keeping alive
+// (keep.go), listing, counting. Where locks are kept is the affair of its engine (engine.go). With single the
+// queue is in Redis (redisorder.go); with quorum each proxy has its own (localorder.go), and a fence has to
+// be agreed on (quorumfence.go).
 package redlock
 
 import (

@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -60,7 +61,7 @@ return redis.call('HLEN', key)
 `
 
 // No script keeps Redis for long, whatever clients have made of a lock: with all its readers and waiters,
-// with waiters whose proxies have gone, or with a queue that is nearly all holes: under 4 ms on a machine that does
+// with waiters whose proxies have gone, or with a queue that is nearly all holes: under 5 ms on a machine that does
 // nothing else, and INFO and BREAK under 3 however much META there is. The measure is a script
 // that does nothing but call Redis, on the same machine at the same time; of both the least of some rounds
 // counts, because others may be busy.
@@ -85,14 +86,14 @@ func TestLongestScripts(t *testing.T) {
 	cases := []struct {
 		name, seed string
 		run        func()
-		most       float64 // of the measure, 0: 1
+		most       float64 // of the measure, 0: 1.2
 		took       float64
 	}{
 		{name: "INFO, readers and waiters", seed: "1000 10000 1 alive 0 0", run: inspect},
 		{name: "INFO, dead waiters", seed: "0 10000 1 proxy 1 0", run: inspect},
 		{name: "INFO, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: inspect, most: short},
 		{name: "BREAK, readers and waiters", seed: "1000 10000 1 alive 0 0", run: brk},
-		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk, most: 1.2}, // a thousand keepers are told
+		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk, most: 1.3}, // a thousand keepers are told
 		{name: "BREAK, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: brk, most: short},
 		{name: "a reader wants to write, long META", seed: "1000 9000 1 alive 0 0 meta", run: acquire(first, "w"), most: short},
 		{name: "one reader more, full, long META", seed: "2000 0 1 alive 0 0 meta", run: acquire("more", "r"), most: short},
@@ -125,7 +126,7 @@ func TestLongestScripts(t *testing.T) {
 		for i := range cases {
 			c := &cases[i]
 			if round == 0 {
-				c.took, c.most = math.Inf(1), max(c.most, 1)
+				c.took, c.most = math.Inf(1), cmp.Or(c.most, 1.2)
 			} else if c.took <= whole/2 {
 				continue
 			}

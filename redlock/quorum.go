@@ -119,7 +119,8 @@ func (q *quorum) master(int) string { return "" }
 
 // scan implements engine. A node that cannot be had has no keys, if a majority can: whatever is held is on
 // one of those.
-func (q *quorum) scan(ctx context.Context, i int, cursor, glob string) (keys []string, next string, err error) {
+func (q *quorum) scan(ctx context.Context, i int,
+	cursor, glob string) (keys []string, next string, err error) {
 	reply, err := q.do(ctx, i, &call{req: scanRequest(cursor, glob)}, max(q.o.NodeTimeout, time.Second))
 	switch {
 	case err == nil:

@@ -82,8 +82,8 @@ type returns struct {
 	foreign, why              string
 }
 
-// missed says that some of those that granted know of a hold, or of a count, that others have missed. agreed: a
-// majority has the same all the same.
+// missed says that some of those that granted know of a hold, or of a count, that others have missed. agreed:
+// a majority has the same all the same.
 func (t returns) missed(agreed bool) bool {
 	return !agreed && (t.counts || t.fresh > 0 && t.fresh < t.granted)
 }

@@ -7,8 +7,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// This file is what follows when an attempt is decided: those that differ are told what was agreed on, and what
-// a lost one has left is taken back.
+// This file is what follows when an attempt is decided: those that differ are told what was agreed on, and
+// what a lost one has left is taken back.
 
 // win is a grant, if there is any time left. mu is held.
 func (a *attempt) win(fence, count, ttl int64) (follow func()) {
@@ -17,7 +17,8 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 		return a.lose(true, a.q.noQuorum(0, "they answered when the lease was over"))
 	}
 	a.outcome = won
-	a.grant = Grant{Token: a.token, Fence: fence, TTL: left.Truncate(time.Millisecond), Count: count, At: a.began}
+	a.grant = Grant{Token: a.token, Fence: fence, TTL: left.Truncate(time.Millisecond), Count: count,
+		At: a.began}
 	differs := false
 	for i, b := range a.ballots {
 		if b.kind == gave {

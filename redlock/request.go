@@ -159,8 +159,8 @@ func (n *naming) kept(batch []question, more int) call {
 // withClock is the last argument of a call that is answered with what the clock shows, behind all else.
 const withClock = "clock"
 
-// inspected is the call that reads a lock, or goes on after some pages of it; for the owner of token if that is
-// not "".
+// inspected is the call that reads a lock, or goes on after some pages of it; for the owner of token if that
+// is not "".
 func (n *naming) inspected(name, token string, p *pages) (at int, c call) {
 	switch {
 	case token != "":

@@ -29,7 +29,8 @@ type Upstream interface {
 	// Subscribe listens on channel, which belongs to slot, until cancel is
 	// called. It returns when the subscription is confirmed. notify is called in order
 	// and must not block.
-	Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (cancel func(), err error)
+	Subscribe(ctx context.Context, slot int, channel string,
+		notify func(subscription.Event)) (cancel func(), err error)
 	// Masters is how many masters there are now.
 	Masters() int
 	// Master names the master that has slot now; "" if nobody knows it.
@@ -343,7 +344,8 @@ func (e *single) publish() string {
 }
 
 // scan implements engine.
-func (e *single) scan(ctx context.Context, i int, cursor, glob string) (keys []string, next string, err error) {
+func (e *single) scan(ctx context.Context, i int,
+	cursor, glob string) (keys []string, next string, err error) {
 	reply, err := e.upstream.DoMaster(ctx, i, scanRequest(cursor, glob), true)
 	if err != nil {
 		return nil, "", err

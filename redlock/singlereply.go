@@ -69,7 +69,8 @@ func readGrant(token string, reply []byte) (g Grant, ok bool) {
 			return g, false
 		}
 	}
-	return Grant{Token: token, Fence: n[0], TTL: time.Duration(n[1]) * time.Millisecond, Count: n[2]}, len(rest) == 0
+	return Grant{Token: token, Fence: n[0], TTL: time.Duration(n[1]) * time.Millisecond, Count: n[2]},
+		len(rest) == 0
 }
 
 // cutInteger takes ":123\r\n" from b.

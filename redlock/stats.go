@@ -76,7 +76,8 @@ func (m Mode) index() int {
 	return 0
 }
 
-// CountAcquire notes how a LOCK ended, which its verb knows alone: it may have waited, or had to reach replicas.
+// CountAcquire notes how a LOCK ended, which its verb knows alone: it may have waited, or had to reach
+// replicas.
 func (l *Locker) CountAcquire(m Mode, granted bool, err error) {
 	switch {
 	case err != nil:

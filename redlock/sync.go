@@ -51,7 +51,8 @@ var errLeaseOver = errors.New("the lease is over")
 
 // confirm implements engine. It asks the lock's master whether g is still there, with a write that changes
 // nothing, and waits behind that for the replicas. left is not above 0 when the hold is gone.
-func (e *single) confirm(ctx context.Context, a *Acquire, g Grant) (left time.Duration, acked int, err error) {
+func (e *single) confirm(ctx context.Context, a *Acquire,
+	g Grant) (left time.Duration, acked int, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, g.TTL, errLeaseOver)
 	defer cancel()
 	slot, c := e.names.eval(&scripts.Confirm, a.Name, 2)

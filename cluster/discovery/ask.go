@@ -37,7 +37,8 @@ type askKey struct {
 
 // ask sends the questions to addr in one pipeline and returns the answers, error replies among them. It fails
 // when there is no connection, when the node refuses the login, or at the deadline of ctx.
-func (a *asker) ask(ctx context.Context, addr string, as cluster.Login, questions ...[]any) ([]resp.Value, error) {
+func (a *asker) ask(ctx context.Context, addr string, as cluster.Login,
+	questions ...[]any) ([]resp.Value, error) {
 	replies, err := a.replies(ctx, addr, as, questions...)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,8 @@ func (a *asker) ask(ctx context.Context, addr string, as cluster.Login, question
 }
 
 // replies is ask, for the answers as they came.
-func (a *asker) replies(ctx context.Context, addr string, as cluster.Login, questions ...[]any) ([][]byte, error) {
+func (a *asker) replies(ctx context.Context, addr string, as cluster.Login,
+	questions ...[]any) ([][]byte, error) {
 	client, err := a.client(askKey{addr, as})
 	if err != nil {
 		return nil, err

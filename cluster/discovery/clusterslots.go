@@ -25,23 +25,24 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 	if stranger {
 		questions = append(questions, []any{"CLUSTER", "NODES"})
 	}
-	heard, failed := gather(u, ctx, first, rest, patience, func(ctx context.Context, addr string) (t testimony, err error) {
-		answers, err := u.asker.ask(ctx, addr, u.o.login(), questions...)
-		if err != nil {
+	heard, failed := gather(u, ctx, first, rest, patience,
+		func(ctx context.Context, addr string) (t testimony, err error) {
+			answers, err := u.asker.ask(ctx, addr, u.o.login(), questions...)
+			if err != nil {
+				return t, err
+			}
+			slots, info, id, server := answers[0], answers[1], answers[2], answers[3]
+			t.view = view{kind: cluster.Cluster, from: addr, ok: cluster.Field(info, "cluster_state") == "ok"}
+			t.id, t.version = string(id.Str), cluster.ServerOf(server).Version
+			t.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
+			if stranger {
+				t.members = parseMembers(answers[4], addr)
+			}
+			if t.shares, err = parseSlots(slots, addr); err == nil && len(t.shares) == 0 {
+				err = errors.New("it knows of no slots: is the cluster set up?")
+			}
 			return t, err
-		}
-		slots, info, id, server := answers[0], answers[1], answers[2], answers[3]
-		t.view = view{kind: cluster.Cluster, from: addr, ok: cluster.Field(info, "cluster_state") == "ok"}
-		t.id, t.version = string(id.Str), cluster.ServerOf(server).Version
-		t.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
-		if stranger {
-			t.members = parseMembers(answers[4], addr)
-		}
-		if t.shares, err = parseSlots(slots, addr); err == nil && len(t.shares) == 0 {
-			err = errors.New("it knows of no slots: is the cluster set up?")
-		}
-		return t, err
-	})
+		})
 	u.suspect(failed)
 	if len(heard) == 0 {
 		return &cluster.DiscoverError{Failed: failed}

@@ -29,7 +29,8 @@ func (u *Upstream) commandOf(ctx context.Context, addr string) ([]byte, error) {
 	}
 	v, _, err := resp.Parse(replies[0])
 	if err != nil || v.Kind != '*' {
-		return nil, cluster.NodeError{Addr: addr, Err: fmt.Errorf("COMMAND: %s", cmp.Or(string(v.Str), fmt.Sprint(err)))}
+		return nil, cluster.NodeError{Addr: addr,
+			Err: fmt.Errorf("COMMAND: %s", cmp.Or(string(v.Str), fmt.Sprint(err)))}
 	}
 	return replies[0], nil
 }

@@ -124,7 +124,8 @@ func (u *Upstream) discover(ctx context.Context) error {
 		u.kind = cluster.Single
 	}
 	if u.o.SentinelMaster != "" && u.kind != cluster.Sentinel {
-		return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: found[0].addr, Err: cluster.Refusal("it is no Sentinel, but the name of a Sentinel's master is set")}}}
+		return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: found[0].addr,
+			Err: cluster.Refusal("it is no Sentinel, but the name of a Sentinel's master is set")}}}
 	}
 	if err := u.look(ctx); err != nil {
 		return err
@@ -204,7 +205,8 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as cluster.Login
 	}
 }
 
-func (u *Upstream) identifyByHello(ctx context.Context, addr string, as cluster.Login, refused resp.Value) (identity, error) {
+func (u *Upstream) identifyByHello(ctx context.Context, addr string, as cluster.Login,
+	refused resp.Value) (identity, error) {
 	answers, err := u.asker.ask(ctx, addr, as, []any{"HELLO", "2"})
 	if err != nil {
 		return identity{}, err

@@ -111,12 +111,14 @@ func (r *readers) look(ctx context.Context) {
 
 // ask returns addr, or "" when the replica there should not be read from.
 func (r *readers) ask(ctx context.Context, addr string) (string, error) {
-	answers, err := r.u.asker.ask(ctx, addr, r.u.o.login(), []any{"INFO", "replication"}, []any{"INFO", "persistence"})
+	answers, err := r.u.asker.ask(ctx, addr, r.u.o.login(), []any{"INFO", "replication"},
+		[]any{"INFO", "persistence"})
 	if err != nil {
 		return "", err
 	}
 	silent, err := strconv.Atoi(cluster.Field(answers[0], "master_last_io_seconds_ago"))
-	if cluster.Field(answers[0], "role") != "slave" || cluster.Field(answers[0], "master_link_status") != "up" || cluster.Field(answers[1], "loading") == "1" ||
+	if cluster.Field(answers[0], "role") != "slave" || cluster.Field(answers[0], "master_link_status") != "up" ||
+		cluster.Field(answers[1], "loading") == "1" ||
 		err == nil && silent > maxSilence {
 		return "", nil
 	}

@@ -89,7 +89,8 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r report, err erro
 		case len(names) == 0:
 			return r, cluster.Refusal("this Sentinel watches no master")
 		case len(names) > 1:
-			return r, cluster.Refusal("this Sentinel watches several masters, name one of them: " + strings.Join(names, ", "))
+			return r, cluster.Refusal("this Sentinel watches several masters, name one of them: " +
+				strings.Join(names, ", "))
 		}
 		name = names[0]
 	}
@@ -112,7 +113,8 @@ func (u *Upstream) consult(ctx context.Context, addr string) (r report, err erro
 	r.epoch, _ = strconv.ParseUint(cluster.Pairs(answers[1])["config-epoch"], 10, 64)
 	for _, v := range answers[2].Elems {
 		replica := cluster.Pairs(v)
-		if addr := net.JoinHostPort(replica["ip"], replica["port"]); addr != r.master && !strings.Contains(replica["flags"], "down") {
+		if addr := net.JoinHostPort(replica["ip"], replica["port"]); addr != r.master &&
+			!strings.Contains(replica["flags"], "down") {
 			r.replicas = append(r.replicas, addr)
 		}
 	}

@@ -125,7 +125,8 @@ func (u *Upstream) OnChange(f func(*cluster.Topology)) {
 }
 
 // Dial is Dialer.Dial. READONLY is sent to nodes of a cluster only, for others refuse it.
-func (u *Upstream) Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error) {
+func (u *Upstream) Dial(ctx context.Context, addr string, m cluster.Mode,
+	before *cluster.Identity) (net.Conn, error) {
 	m.Replica = m.Replica && u.kind == cluster.Cluster
 	return u.dialer.Dial(ctx, addr, m, before)
 }

@@ -29,9 +29,10 @@ func Connect(ctx context.Context, addrs []string, o Options) ([]*Master, error) 
 	}
 	for {
 		up, pending, failed := tally(all)
-		final := &cluster.DiscoverError{Failed: slices.DeleteFunc(slices.Clone(failed), func(n cluster.NodeError) bool {
-			return !(&cluster.DiscoverError{Failed: []cluster.NodeError{n}}).Final()
-		})}
+		final := &cluster.DiscoverError{Failed: slices.DeleteFunc(slices.Clone(failed),
+			func(n cluster.NodeError) bool {
+				return !(&cluster.DiscoverError{Failed: []cluster.NodeError{n}}).Final()
+			})}
 		unfit := slices.ContainsFunc(failed, func(n cluster.NodeError) bool {
 			var r cluster.Refusal
 			return errors.As(n.Err, &r)

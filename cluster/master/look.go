@@ -86,9 +86,11 @@ func (c *conn) inquire() (r report, err error) {
 	r.id = v[4].Int // none on servers that do not know CLIENT ID
 	switch {
 	case r.runID == "":
-		r.unfit = cluster.Refusal("it does not say its run_id (INFO server), so nobody could know when it has restarted")
+		r.unfit = cluster.Refusal("it does not say its run_id (INFO server), " +
+			"so nobody could know when it has restarted")
 	case is.Mode == "cluster":
-		r.unfit = cluster.Refusal("it is a node of a Redis Cluster: RedLock needs masters that know nothing of each other")
+		r.unfit = cluster.Refusal("it is a node of a Redis Cluster: " +
+			"RedLock needs masters that know nothing of each other")
 	case is.Mode == "sentinel":
 		r.unfit = cluster.Refusal("it is a Sentinel: RedLock needs Redis masters")
 	case cluster.Field(replication, "role") == "slave":

@@ -35,7 +35,7 @@ type Options struct {
 	TLS            func() *tls.Config // as in Options
 	ConnectTimeout time.Duration      // to connect, log in and say what it is
 	Timeout        time.Duration      // one that owes a reply and is silent for so long counts as away; 50 ms
-	Lease          time.Duration      // the longest in use: who may have lost some does not vote for so long; 24 h
+	Lease          time.Duration      // the longest in use: who may have lost some waits so long; 24 h
 	Scripts        [][]byte           // sources that it is given at each connect, before anything else
 	Log            *slog.Logger
 	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
@@ -102,8 +102,9 @@ func newMaster(addr string, o Options, set *set) *Master {
 	o = o.withDefaults()
 	m := &Master{addr: addr, o: o, set: set, born: time.Now(), why: errNotYet}
 	m.nodes = newLone(addr, &cluster.Dialer{
-		Login: cluster.Login{User: o.User, Password: o.Password}, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: cluster.KeepAlive,
-		Log: o.Log, Net: o.Dial,
+		Login: cluster.Login{User: o.User, Password: o.Password}, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout,
+		KeepAlive: cluster.KeepAlive,
+		Log:       o.Log, Net: o.Dial,
 	})
 	m.topics = pubsub.New(m.nodes, o.Log)
 	m.ctx, m.end = context.WithCancel(context.Background())

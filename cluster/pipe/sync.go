@@ -260,7 +260,8 @@ func (a *syncAttempt) waited(reply []byte) {
 		s.later(nil, cluster.NodeError{Addr: a.pipe.addr, Err: errors.New("it became a replica meanwhile")})
 		return
 	default:
-		s.reply, s.err = nil, cluster.NodeError{Addr: a.pipe.addr, Err: fmt.Errorf("WAIT: %s", bytes.TrimSpace(reply[1:]))}
+		s.reply, s.err = nil,
+			cluster.NodeError{Addr: a.pipe.addr, Err: fmt.Errorf("WAIT: %s", bytes.TrimSpace(reply[1:]))}
 	}
 	s.attempt = nil
 	a.pipe.Release()

@@ -99,7 +99,8 @@ func channels(kind pubsub.Kind) func(c *commands.Call) {
 	}
 }
 
-func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern []byte, replies [][]byte) []byte {
+func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern []byte,
+	replies [][]byte) []byte {
 	seen := make(map[string]bool)
 	var names []byte
 	add := func(name []byte) {

@@ -2,7 +2,7 @@
 // clients; PUBSUB and PUBLISH count the clients, and not the proxy.
 //
 //	Rows --> subscribe(Call) --> Call.Subscriptions().Subscribe
-//	         numSub(Call)    --> AskAll --> the nodes' numbers, SubscriberCounts: less the proxy, plus its clients
+//	         numSub(Call)    --> AskAll --> the nodes' numbers, less the proxy, plus its clients
 package pubsub
 
 import (

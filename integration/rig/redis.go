@@ -68,8 +68,8 @@ var redisMajor = sync.OnceValue(func() (major int) {
 	return major
 })
 
-// known is args without what the installed redis-server does not know, and allows to everybody: before 7.0 what
-// OpenRedis and its like ask for.
+// known is args without what the installed redis-server does not know, and allows to everybody: before 7.0
+// what OpenRedis and its like ask for.
 func known(args []string) []string {
 	if redisMajor() >= 7 {
 		return args

@@ -83,7 +83,8 @@ func (r Round) Run() *History {
 	clients.Wait()
 	cancel()
 	others.Wait()
-	return &History{Seed: r.Seed, Took: run.Now(), Keys: r.Keys, Slacks: r.Slacks, Quorum: r.Quorum, Ops: run.ops, Events: run.events}
+	return &History{Seed: r.Seed, Took: run.Now(), Keys: r.Keys, Slacks: r.Slacks, Quorum: r.Quorum,
+		Ops: run.ops, Events: run.events}
 }
 
 // Now is the time since the round began.
@@ -175,7 +176,8 @@ type own struct {
 }
 
 func newClient(r *Running, n int) *client {
-	return &client{r: r, n: n, random: rand.New(rand.NewPCG(r.Seed, uint64(n))), held: map[string]*own{}, stale: map[string]Op{}}
+	return &client{r: r, n: n, random: rand.New(rand.NewPCG(r.Seed, uint64(n))), held: map[string]*own{},
+		stale: map[string]Op{}}
 }
 
 func (c *client) chance(percent int) bool { return c.random.IntN(100) < percent }
@@ -232,9 +234,11 @@ func (c *client) act(key string) {
 	case p < 70:
 		c.call(Op{Verb: Check, Key: key, Token: token})
 	case p < 82:
-		c.call(Op{Verb: own.grant.Verb, Key: key, Token: token, Lease: c.lease(), Reentrant: c.chance(60), Keep: c.r.Keepalive && c.chance(20)})
+		c.call(Op{Verb: own.grant.Verb, Key: key, Token: token, Lease: c.lease(), Reentrant: c.chance(60),
+			Keep: c.r.Keepalive && c.chance(20)})
 	case p < 92 && c.r.Upgrades:
-		o := Op{Verb: Write, Switch: true, Key: key, Token: token, Lease: c.lease(), Wait: c.wait(), Reentrant: c.chance(30)}
+		o := Op{Verb: Write, Switch: true, Key: key, Token: token, Lease: c.lease(), Wait: c.wait(),
+			Reentrant: c.chance(30)}
 		if own.grant.Verb == Write {
 			o.Verb, o.Wait = Read, 0
 		}

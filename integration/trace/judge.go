@@ -180,7 +180,8 @@ func operations(ops []Op, events, resent, lossy []Event) []porcupine.Operation {
 		case o.Keep:
 			in.sure = sure(ops[n:], events)
 		}
-		history = append(history, porcupine.Operation{ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return)})
+		history = append(history,
+			porcupine.Operation{ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return)})
 	}
 	chain(history)
 	for _, e := range lossy {

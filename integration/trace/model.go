@@ -113,7 +113,8 @@ func (s lock) String() string {
 	for _, h := range s.holds {
 		fmt.Fprintf(&b, " | %s %s", h.token, h.mode)
 		if h.firm {
-			fmt.Fprintf(&b, " fence %d count %d-%d until %.4f-%.4f", h.fence, h.least, h.most, h.lo.Seconds(), h.hi.Seconds())
+			fmt.Fprintf(&b, " fence %d count %d-%d until %.4f-%.4f", h.fence, h.least, h.most, h.lo.Seconds(),
+				h.hi.Seconds())
 		}
 		if h.ghost > 0 {
 			fmt.Fprintf(&b, " ghost until %.4f", h.ghost.Seconds())
@@ -124,7 +125,8 @@ func (s lock) String() string {
 
 // find is the place of a token's hold; ok: it is there.
 func (s *lock) find(token string) (int, bool) {
-	return slices.BinarySearchFunc(s.holds, token, func(h hold, token string) int { return strings.Compare(h.token, token) })
+	return slices.BinarySearchFunc(s.holds, token,
+		func(h hold, token string) int { return strings.Compare(h.token, token) })
 }
 
 // set puts a token's hold in its place.
@@ -285,11 +287,13 @@ func (s *lock) granted(o *input) bool {
 	}
 	haunted := ok && had.ghost >= s.now
 	again := ok && had.firm && (had.fence == 0 || had.fence == o.Fence) && s.now <= had.hi
-	if ok && had.firm && o.astray[RaisedFence] && o.Fence > had.fence && s.now <= had.hi && (o.Count > 1 || had.lo > o.Return) {
+	if ok && had.firm && o.astray[RaisedFence] && o.Fence > had.fence && s.now <= had.hi &&
+		(o.Count > 1 || had.lo > o.Return) {
 		again = true
 	}
 	switches := ok && had.firm && had.mode != o.Verb && s.now <= had.hi // a reader to a writer, or back
-	h := hold{token: o.Token, mode: o.Verb, fence: o.Fence, least: o.Count, most: o.Count, firm: true, ghost: had.ghost}
+	h := hold{token: o.Token, mode: o.Verb, fence: o.Fence, least: o.Count, most: o.Count, firm: true,
+		ghost: had.ghost}
 	switch {
 	case again || switches:
 		least, most := had.least, had.most
@@ -315,7 +319,8 @@ func (s *lock) granted(o *input) bool {
 		if ok && had.firm && !s.gone(i, o.Return) {
 			return false
 		}
-		if o.Fence <= s.fence || s.fence < o.after || o.Count != 1 || o.TTL > o.longest() || o.quorum && o.TTL < o.shortest() {
+		if o.Fence <= s.fence || s.fence < o.after || o.Count != 1 || o.TTL > o.longest() ||
+			o.quorum && o.TTL < o.shortest() {
 			return false
 		}
 	}
@@ -353,7 +358,8 @@ func (s *lock) granted(o *input) bool {
 
 // refused is LOCK or RLOCK with Null: others must hold the lock, or stand before it.
 func (s *lock) refused(o *input) bool {
-	if i, ok := s.find(o.Token); ok && s.holds[i].firm && s.holds[i].mode == o.Verb && !o.astray[Outvoted] && !s.gone(i, o.Return) {
+	if i, ok := s.find(o.Token); ok && s.holds[i].firm && s.holds[i].mode == o.Verb && !o.astray[Outvoted] &&
+		!s.gone(i, o.Return) {
 		return false
 	}
 	if s.now > o.Return {
@@ -376,7 +382,8 @@ func (s *lock) refused(o *input) bool {
 // holding is UNLOCK, RENEW or CHECK that found the token's hold.
 func (s *lock) holding(o *input) bool {
 	i, ok := s.find(o.Token)
-	if o.Verb == Unlock && o.Count == 1 && o.astray[ReleasedTwice] && s.now <= o.Return && (!ok || !s.holds[i].firm || s.now > s.holds[i].hi) {
+	if o.Verb == Unlock && o.Count == 1 && o.astray[ReleasedTwice] && s.now <= o.Return &&
+		(!ok || !s.holds[i].firm || s.now > s.holds[i].hi) {
 		return true
 	}
 	if !ok || s.now > o.Return {

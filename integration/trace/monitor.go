@@ -103,7 +103,8 @@ func (m *monitor) resent(o Op) bool {
 func (m *monitor) order() {
 	for i, b := range m.grants {
 		for _, a := range m.grants[i+1:] { // a got it after b
-			if a.Wait == 0 || b.Wait == 0 || a.Count > 1 || b.Count > 1 || a.Switch || b.Switch || a.Call+m.h.Slacks.Standing >= b.Call {
+			if a.Wait == 0 || b.Wait == 0 || a.Count > 1 || b.Count > 1 || a.Switch || b.Switch ||
+				a.Call+m.h.Slacks.Standing >= b.Call {
 				continue
 			}
 			if m.h.Quorum && a.Proxy != b.Proxy {

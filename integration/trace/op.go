@@ -174,9 +174,11 @@ func (o *Op) read(r Reply, err error) {
 	case r.Null:
 		o.Outcome = Null
 	case o.acquires() && len(r.Array) == 3:
-		o.Outcome, o.Fence, o.TTL, o.Count = Granted, r.Array[0], time.Duration(r.Array[1])*time.Millisecond, r.Array[2]
+		o.Outcome, o.Fence, o.TTL, o.Count = Granted, r.Array[0], time.Duration(r.Array[1])*time.Millisecond,
+			r.Array[2]
 	case o.Verb == Check && len(r.Array) == 3:
-		o.Outcome, o.TTL, o.Fence, o.Count = Done, time.Duration(r.Array[0])*time.Millisecond, r.Array[1], r.Array[2]
+		o.Outcome, o.TTL, o.Fence, o.Count = Done, time.Duration(r.Array[0])*time.Millisecond, r.Array[1],
+			r.Array[2]
 	case o.Verb == Renew && r.Array == nil:
 		o.Outcome, o.TTL = Done, time.Duration(r.Int)*time.Millisecond
 		if r.Int == 0 {

@@ -116,14 +116,16 @@ func rechain(history []porcupine.Operation) {
 		several[o.Token] = several[o.Token] || fences[o.Token] > 0 && fences[o.Token] != o.Fence
 		fences[o.Token] = o.Fence
 	}
-	chain(slices.DeleteFunc(slices.Clone(history), func(p porcupine.Operation) bool { return several[p.Input.(*input).Token] }))
+	chain(slices.DeleteFunc(slices.Clone(history),
+		func(p porcupine.Operation) bool { return several[p.Input.(*input).Token] }))
 }
 
 // disagreed says whether o may be a reader that met another one.
 func (m *monitor) disagreed(o Op) bool {
-	return o.noQuorum() && strings.Contains(o.Err, "did not agree on a fence") && slices.ContainsFunc(m.ops, func(w Op) bool {
-		return w.acquires() && w.Token != o.Token && w.Call <= o.Return && w.Return >= o.Call
-	})
+	return o.noQuorum() && strings.Contains(o.Err, "did not agree on a fence") &&
+		slices.ContainsFunc(m.ops, func(w Op) bool {
+			return w.acquires() && w.Token != o.Token && w.Call <= o.Return && w.Return >= o.Call
+		})
 }
 
 // felt says whether a fault was between from and to.
@@ -160,8 +162,10 @@ func (m *monitor) barren() {
 			continue
 		}
 		for _, o := range m.ops {
-			if o.Call >= e.Start && o.Return <= e.End && (o.Outcome == Granted || o.Outcome == Done || o.Outcome == Null) {
-				m.violation("no majority", o.Call, "three masters were away from %.4f to %.4f: %v", e.Start.Seconds(), e.End.Seconds(), o)
+			if o.Call >= e.Start && o.Return <= e.End &&
+				(o.Outcome == Granted || o.Outcome == Done || o.Outcome == Null) {
+				m.violation("no majority", o.Call, "three masters were away from %.4f to %.4f: %v", e.Start.Seconds(),
+					e.End.Seconds(), o)
 			}
 		}
 	}

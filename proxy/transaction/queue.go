@@ -140,12 +140,14 @@ func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw 
 }
 
 var otherProtocol = []byte(
-	"-ERR HELLO with another protocol is not available through lockproxy inside a transaction: send it before MULTI\r\n",
+	"-ERR HELLO with another protocol is not available through lockproxy inside a transaction: " +
+		"send it before MULTI\r\n",
 )
 
 // behindLogin is said because the node runs all of its commands as the user who began the transaction.
 var behindLogin = []byte(
-	"-ERR a command behind AUTH is not available through lockproxy inside a transaction: send AUTH before MULTI\r\n",
+	"-ERR a command behind AUTH is not available through lockproxy inside a transaction: " +
+		"send AUTH before MULTI\r\n",
 )
 
 // queue puts e, the current command, behind the others. slot is that of its keys, if the node

@@ -1,17 +1,17 @@
 // Package scripts has the Lua scripts that decide all transitions of locks, each run by Redis as one step.
 //
-// A script stands in NAME.lua: KEYS, ARGV, reply and effects on top, then what it does. What several scripts need
-// are functions in parts/, which know their parameters and each other, and nothing of the script that includes
-// them:
+// A script stands in NAME.lua: KEYS, ARGV, reply and effects on top, then what it does. What several scripts
+// need are functions in parts/, which know their parameters and each other, and nothing of the script that
+// includes them:
 //
 //	acquire.lua  --#include hold.lua     reads and writes a hold
 //	             --#include queue.lua    who waits, in which order
 //	             ...
 //
-// To know what Redis is sent, begin with acquire.lua, whose head says how a lock is kept: a string while one writer
-// has it and nobody waits, else a hash. A plain LOCK ends after ten lines of it, and a plain UNLOCK after as many of
-// release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who is first), passon.lua (to whom
-// a lock goes that was freed).
+// To know what Redis is sent, begin with acquire.lua, whose head says how a lock is kept: a string while one
+// writer has it and nobody waits, else a hash. A plain LOCK ends after ten lines of it, and a plain UNLOCK
+// after as many of release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who is
+// first), passon.lua (to whom a lock goes that was freed).
 package scripts
 
 import (

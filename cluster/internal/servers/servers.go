@@ -50,7 +50,8 @@ func StartRedis(t *testing.T, args ...string) *Server {
 
 // StartServer starts program. prepare may write a configuration file and
 // returns the arguments that stand before all others.
-func StartServer(t *testing.T, program string, prepare func(dir, port string) []string, args ...string) *Server {
+func StartServer(t *testing.T, program string, prepare func(dir, port string) []string,
+	args ...string) *Server {
 	t.Helper()
 	for range 20 {
 		port := freePort(t)
@@ -88,7 +89,8 @@ func (s *Server) tryStart(t *testing.T) bool {
 	t.Helper()
 	path, err := exec.LookPath(s.program)
 	if err != nil {
-		t.Fatalf("%v: these tests need a real Redis: install redis-server (apt install redis-server redis-sentinel, brew install redis)", err)
+		t.Fatalf("%v: these tests need a real Redis: install redis-server "+
+			"(apt install redis-server redis-sentinel, brew install redis)", err)
 	}
 	s.log = new(bytes.Buffer)
 	s.process = exec.Command(path, s.args...)
@@ -114,7 +116,8 @@ func (s *Server) tryStart(t *testing.T) bool {
 			t.Fatalf("%s at %s: %v", s.program, s.Addr, err)
 		}
 	}
-	s.Client = redis.NewClient(&redis.Options{Password: s.password(), Addr: s.Addr, Protocol: 2, MaxRetries: -1, PoolSize: 1000, PipelinePoolSize: -1, DisableIdentity: true})
+	s.Client = redis.NewClient(&redis.Options{Password: s.password(), Addr: s.Addr, Protocol: 2, MaxRetries: -1,
+		PoolSize: 1000, PipelinePoolSize: -1, DisableIdentity: true})
 	return true
 }
 
@@ -299,7 +302,8 @@ func Certificates(t *testing.T, dir string) (ca, cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	authorityDER, err := x509.CreateCertificate(crand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	authorityDER, err := x509.CreateCertificate(crand.Reader, authority, authority, authorityKey.Public(),
+		authorityKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +325,8 @@ func Certificates(t *testing.T, dir string) (ca, cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write("ca.pem", "CERTIFICATE", authorityDER), write("cert.pem", "CERTIFICATE", leafDER), write("key.pem", "PRIVATE KEY", keyDER)
+	return write("ca.pem", "CERTIFICATE", authorityDER), write("cert.pem", "CERTIFICATE", leafDER),
+		write("key.pem", "PRIVATE KEY", keyDER)
 }
 
 // Trusting is a TLS client that trusts ca and shows cert.
