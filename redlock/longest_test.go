@@ -61,13 +61,16 @@ return redis.call('HLEN', key)
 `
 
 // No script keeps Redis for long, whatever clients have made of a lock: with all its readers and waiters,
-// with waiters whose proxies have gone, or with a queue that is nearly all holes: under 5 ms on a machine that does
-// nothing else, and INFO and BREAK under 3 however much META there is. The measure is a script
+// with waiters whose proxies have gone, or with a queue that is nearly all holes: under 5 ms on a machine
+// that does nothing else, and INFO and BREAK under 3 however much META there is. The measure is a script
 // that does nothing but call Redis, on the same machine at the same time; of both the least of some rounds
 // counts, because others may be busy.
 func TestLongestScripts(t *testing.T) {
 	const measure = "for i = 1, 12000 do redis.call('PING') end"
-	const short = 0.75 // of those that go on in a next script
+	const (
+		short = 0.75 // of the measure: those that go on in a next script
+		much  = 1.6  // those that end a thousand holds; they take 1.2 of it at most where nothing else runs
+	)
 	s := startRedis(t)
 	l := &teller{t: t, s: s, c: s.connect()}
 	defer l.c.Close()
@@ -92,12 +95,12 @@ func TestLongestScripts(t *testing.T) {
 		{name: "INFO, readers and waiters", seed: "1000 10000 1 alive 0 0", run: inspect},
 		{name: "INFO, dead waiters", seed: "0 10000 1 proxy 1 0", run: inspect},
 		{name: "INFO, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: inspect, most: short},
-		{name: "BREAK, readers and waiters", seed: "1000 10000 1 alive 0 0", run: brk},
-		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk, most: 1.3}, // a thousand keepers are told
+		{name: "BREAK, readers and waiters", seed: "1000 10000 1 alive 0 0", run: brk, most: much},
+		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk, most: much}, // a thousand keepers are told
 		{name: "BREAK, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: brk, most: short},
 		{name: "a reader wants to write, long META", seed: "1000 9000 1 alive 0 0 meta", run: acquire(first, "w"), most: short},
 		{name: "one reader more, full, long META", seed: "2000 0 1 alive 0 0 meta", run: acquire("more", "r"), most: short},
-		{name: "readers whose leases are over, long META", seed: "1000 0 1 alive 0 0 over-meta", run: acquire("more", "r"), most: 1.5}, // and dropped, once
+		{name: "readers whose leases are over, long META", seed: "1000 0 1 alive 0 0 over-meta", run: acquire("more", "r"), most: much}, // and dropped, once
 		{name: "BREAK, dead waiters", seed: "0 10000 1 proxy 1 0", run: brk},
 		{name: "a reader wants to write", seed: "1000 9000 1 alive 0 0", run: acquire(first, "w")},
 		{name: "one reader more", seed: "1000 9000 1 alive 0 0", run: acquire("more", "r")},

@@ -164,8 +164,9 @@ func TestPubSubCluster(t *testing.T) {
 		flows(t, "shard channel after CLUSTER FAILOVER", spublish, shard...)
 		flows(t, "channel after CLUSTER FAILOVER", publish, classic...)
 	}
-	victim := c.MasterOf(t, "{job}")
+	var victim *rig.Server
 	rig.Eventually(t, 2*rig.Patience, "a replica in sync", func() bool {
+		victim = c.MasterOf(t, "{job}") // as a node has it, which may learn late of a fail-over
 		r := c.ReplicasOf(t, victim)
 		return len(r) > 0 && r[0].Info(t, "replication", "master_link_status") == "up"
 	})
