@@ -196,6 +196,7 @@ func TestTransactionAcrossAMigration(t *testing.T) {
 	slot, at := c.SlotOf(t, "x"), c.MasterOf(t, "x")
 	move := func() {
 		to := c.Nodes[(slices.Index(c.Nodes, at)+1)%3]
+		c.Agreed(t)
 		c.Migrate(t, slot, at, to, 0)
 		at = to
 	}

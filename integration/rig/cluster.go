@@ -105,6 +105,19 @@ func (c *Cluster) Settled(l Life, replicas int) {
 	}
 }
 
+// Agreed waits until all nodes have the same epoch: the next one to take a slot takes a higher epoch then, so
+// nobody who had the slot before gets it back.
+func (c *Cluster) Agreed(l Life) {
+	l.Helper()
+	Eventually(l, 2*Patience, "the same epoch at all nodes", func() bool {
+		epochs := map[string]bool{}
+		for _, n := range c.Nodes {
+			epochs[InfoField(n.Do(l, "CLUSTER", "INFO").Text, "cluster_current_epoch")] = true
+		}
+		return len(epochs) == 1
+	})
+}
+
 // Addrs are the nodes as --upstream takes them.
 func (c *Cluster) Addrs() string {
 	var addrs []string
