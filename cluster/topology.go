@@ -15,7 +15,7 @@
 //	NodeError   what went wrong with a node, and what may help
 //	Server      what a server says of itself
 //
-// The path through it: discovery publishes a Topology; a loop takes it over in pipe.Pipes.Update; a request
+// The path through it: discovery publishes a Topology; a loop takes it over in pipe.Pool.Update; a request
 // for a slot goes to the master that Topology.Slots names; its pipe is made by a Dialer when first needed.
 package cluster
 

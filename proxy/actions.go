@@ -38,7 +38,7 @@ func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]
 	s := a.s
 	s.Expect(then, o.Lost)
 	if to.Any() {
-		to = pipe.ToSlot(s.w.pipes.SomeSlot(s.ID))
+		to = pipe.ToSlot(s.w.pool.SomeSlot(s.ID))
 	}
 	if o.Resend && s.answers.at(s.current).counter.writes {
 		s.writes.AddSomewhere()
@@ -54,7 +54,7 @@ func (a actions) askHome(to pipe.Target, req []byte, o commands.Asking, then fun
 	home, away := s.own.Home(), s.DB != 0 || s.own.User() != nil
 	send := func() {
 		s.Expect(then, o.Lost)
-		s.Feed(s.w.pipes.Send(pipe.Request{
+		s.Feed(s.w.pool.Send(pipe.Request{
 			Target: to, Mode: home, Bytes: req, To: s, Tag: s.current, Resend: o.Resend,
 		}))
 	}
@@ -124,7 +124,7 @@ func (a actions) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 	s.acted = true
 	g := newGather(s, len(reqs), then)
 	for i, req := range reqs {
-		s.Feed(s.w.pipes.Send(pipe.Request{
+		s.Feed(s.w.pool.Send(pipe.Request{
 			Target: pipe.ToNode(addr), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: true,
 		}))
 	}

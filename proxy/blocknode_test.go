@@ -325,7 +325,7 @@ func (n *blockNodes) move(from, to int) {
 			t.Slots[s] = seen[node.Addr]
 		}
 		n.topology = t
-		w.pipes.Update()
+		w.pool.Update()
 		close(done)
 	})
 	<-done

@@ -15,7 +15,7 @@ type router struct {
 
 	version    uint64    // of the topology that routed the requests on their way
 	routed     pipe.Mode // of the connections that they went over
-	stuckEpoch uint64    // pipe.Pipes.StuckEpoch when they went
+	stuckEpoch uint64    // pipe.Pool.StuckEpoch when they went
 }
 
 // dispatch sets one command on its way. args and raw alias the read buffer. false: the command
@@ -162,7 +162,7 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 		s.KeepFor(s.current, len(raw))
 	}
 	if cmd.Flags&commands.Scripted != 0 {
-		s.w.pipes.WatchScripts()
+		s.w.pool.WatchScripts()
 	}
 	if s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys() {
 		r.read(slot, raw, s, s.current)
@@ -174,7 +174,7 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 // byKeys routes a command by the slot of its keys.
 func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
-	if s.w.masters() == 1 && (cmd.Route != commands.Split || s.w.pipes.Topology().Kind != cluster.Cluster) {
+	if s.w.masters() == 1 && (cmd.Route != commands.Split || s.w.pool.Topology().Kind != cluster.Cluster) {
 		r.forward(commands.AnySlot, cmd, raw)
 		return
 	}
@@ -243,7 +243,7 @@ func (r *router) home(cmd *commands.Command, args [][]byte) int {
 	} else {
 		slot = cmd.Home(args, s.w.table, s.w.server.scripts)
 	}
-	if slot != commands.AnySlot && s.w.pipes.Owner(slot) < 0 {
+	if slot != commands.AnySlot && s.w.pool.Owner(slot) < 0 {
 		return commands.AnySlot
 	}
 	return slot

@@ -33,7 +33,7 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 		if i == skip {
 			continue
 		}
-		p := s.w.pipes.Send(pipe.Request{
+		p := s.w.pool.Send(pipe.Request{
 			Target: pipe.ToShard(i), Mode: s.Mode(), Bytes: req, To: g, Tag: n, Resend: o.Resend,
 		})
 		if n++; !o.Resend {
@@ -46,7 +46,7 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 // shard is the number of the master that has run the transaction, or of the one that has taken its slot
 // over meanwhile; -1 if there is none.
 func (a *execution) shard() int {
-	for i, n := range a.s.w.pipes.Topology().Masters {
+	for i, n := range a.s.w.pool.Topology().Masters {
 		if n.Addr == a.done {
 			return i
 		}
@@ -54,5 +54,5 @@ func (a *execution) shard() int {
 	if a.slot == commands.AnySlot {
 		return -1
 	}
-	return a.s.w.pipes.Owner(a.slot)
+	return a.s.w.pool.Owner(a.slot)
 }

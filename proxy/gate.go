@@ -86,15 +86,15 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 		large = large || len(request) > cluster.MaxShared
 	}
 	if large {
-		own := s.w.pipes.Plain(mode, largeOwner{s})
+		own := s.w.pool.Plain(mode, largeOwner{s})
 		mode = own.Mode()
 		defer own.End()
 	}
-	slot := s.w.pipes.SomeSlot(s.ID)
+	slot := s.w.pool.SomeSlot(s.ID)
 	g := newGather(s, len(q.requests), then)
 	s.acted = true
 	for i, request := range q.requests {
-		s.Feed(s.w.pipes.Send(pipe.Request{
+		s.Feed(s.w.pool.Send(pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: mode, Bytes: request, To: g, Tag: uint32(i), Resend: true,
 		}))
 	}

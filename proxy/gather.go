@@ -119,7 +119,7 @@ func (g *gather) conclude(size int, replies [][]byte) {
 func (g *gather) send(req []byte, resend bool) {
 	s := g.s
 	for i := range g.replies {
-		p := s.w.pipes.Send(pipe.Request{
+		p := s.w.pool.Send(pipe.Request{
 			Target: pipe.ToShard(i), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: resend,
 		})
 		if !resend {
@@ -136,9 +136,9 @@ func (g *gather) sendOwn(req []byte) {
 	if s.own.User() != nil {
 		mode = s.Mode()
 	}
-	for i, n := range s.w.pipes.Topology().Masters {
+	for i, n := range s.w.pool.Topology().Masters {
 		a := &apart{gather: g}
-		a.pipe = s.w.pipes.Own(n.Addr, mode, a)
+		a.pipe = s.w.pool.Own(n.Addr, mode, a)
 		a.pipe.Request(req, a, uint32(i))
 	}
 }

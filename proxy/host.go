@@ -20,7 +20,7 @@ type host interface {
 func (s *session) About() *commands.Client   { return &s.Client }
 func (s *session) worker() *worker           { return s.w }
 func (s *session) Loop() *loop.Loop          { return s.w.loop }
-func (s *session) Pipes() *pipe.Pipes        { return s.w.pipes }
+func (s *session) Pool() *pipe.Pool          { return s.w.pool }
 func (s *session) Call() *commands.Call      { return &s.w.call }
 func (s *session) Answers() client.Answers   { return &s.answers }
 func (s *session) CurrentTag() uint32        { return s.current }

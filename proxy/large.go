@@ -59,7 +59,7 @@ func (l *largeCommands) open(s *session) {
 		}
 		l.set.End()
 	}
-	l.set = s.w.pipes.Plain(pipe.Mode{Proto: s.Proto, DB: s.DB}, largeOwner{s})
+	l.set = s.w.pool.Plain(pipe.Mode{Proto: s.Proto, DB: s.DB}, largeOwner{s})
 	l.closeLater(s, l.set)
 }
 

@@ -68,8 +68,8 @@ func (c connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 		c.become(as, own)
 		return then(nil)
 	}, nil)
-	slot := s.w.pipes.SomeSlot(s.ID)
-	s.Feed(s.w.pipes.Send(pipe.Request{
+	slot := s.w.pool.SomeSlot(s.ID)
+	s.Feed(s.w.pool.Send(pipe.Request{
 		Target: pipe.ToSlot(slot), Mode: own.Mode(), Bytes: askHello(own.Mode()),
 		To: s, Tag: s.current, Resend: true,
 	}))

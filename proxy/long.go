@@ -33,7 +33,7 @@ type longCommand struct {
 // bySlot says that it matters to which slot a command belongs.
 func (r *router) bySlot() bool {
 	s := r.s
-	return s.w.masters() > 1 || s.w.pipes.Topology().Kind == cluster.Cluster
+	return s.w.masters() > 1 || s.w.pool.Topology().Kind == cluster.Cluster
 }
 
 // read finds the arguments, and where the command belongs if that depends on the slots of its keys.

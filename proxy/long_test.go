@@ -93,7 +93,7 @@ func TestMastersGetLongCommandInTurn(t *testing.T) {
 			for s := range w.sessions {
 				x := &spread{gather: &gather{s: s}}
 				for _, place := range x.inTurn(cut) {
-					owners = append(owners, w.pipes.Owner(cut.Slot(int(place))))
+					owners = append(owners, w.pool.Owner(cut.Slot(int(place))))
 				}
 			}
 			turns <- owners

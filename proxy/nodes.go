@@ -24,33 +24,33 @@ type scans struct {
 const maxScanNotes = 4096
 
 // masters is how many masters the upstream has now.
-func (w *worker) masters() int { return len(w.pipes.Topology().Masters) }
+func (w *worker) masters() int { return len(w.pool.Topology().Masters) }
 
 // Masters implements commands.Nodes.
 func (n nodes) Masters() int { return n.w.masters() }
 
 // Owner implements commands.Nodes.
-func (n nodes) Owner(slot int) int { return n.w.pipes.Owner(slot) }
+func (n nodes) Owner(slot int) int { return n.w.pool.Owner(slot) }
 
 // Name implements commands.Nodes.
 func (n nodes) Name(i int) string {
-	node := n.w.pipes.Topology().Masters[i]
+	node := n.w.pool.Topology().Masters[i]
 	return cmp.Or(node.ID, node.Addr)
 }
 
 // Addr implements commands.Nodes.
-func (n nodes) Addr(i int) string { return n.w.pipes.Topology().Masters[i].Addr }
+func (n nodes) Addr(i int) string { return n.w.pool.Topology().Masters[i].Addr }
 
 // Single implements commands.Nodes.
-func (n nodes) Single() bool { return n.w.pipes.Topology().Kind == cluster.Single }
+func (n nodes) Single() bool { return n.w.pool.Topology().Kind == cluster.Single }
 
 // Busy implements commands.Nodes.
 func (n nodes) Busy() bool { return n.w.server.pipeStats.Stuck.Load() > 0 }
 
 // TellReplicas implements commands.Nodes.
 func (n nodes) TellReplicas(req []byte) {
-	for _, node := range n.w.pipes.Topology().Replicas {
-		n.w.pipes.Send(pipe.Request{
+	for _, node := range n.w.pool.Topology().Replicas {
+		n.w.pool.Send(pipe.Request{
 			Target: pipe.ToNode(node.Addr), Mode: pipe.Mode{Proto: 2}, Bytes: req,
 			To: &told{n.w, node.Addr}, Resend: true,
 		})
@@ -63,7 +63,7 @@ func (n nodes) Notes() commands.Notes { return n }
 // Layout implements commands.Notes.
 func (n nodes) Layout() string {
 	m := &n.w.scans
-	if t := n.w.pipes.Topology(); t != m.topology {
+	if t := n.w.pool.Topology(); t != m.topology {
 		m.topology, m.layout = t, n.writeLayout()
 	}
 	return m.layout

@@ -14,7 +14,7 @@ func TestCommandsWithoutAnyMaster(t *testing.T) {
 	inBubble(t, 2, o, trackingNode(echo), func(r *rig) {
 		r.on(func() {
 			r.topology = &cluster.Topology{Version: r.topology.Version + 1, Kind: cluster.Cluster}
-			r.server.workers[0].pipes.Update()
+			r.server.workers[0].pool.Update()
 		})
 		for _, line := range []string{
 			"CONFIG GET maxmemory", "CONFIG SET maxmemory 1", "SLOWLOG GET", "RANDOMKEY", "SCAN 0", "DBSIZE", "WAIT 1 0", "BLPOP b 1", "EXEC",

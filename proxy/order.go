@@ -12,7 +12,7 @@ import (
 // older topology, or over connections of another mode, or round a script.
 func (r *router) inOrder() bool {
 	s := r.s
-	v, epoch := s.w.pipes.Version(), s.w.pipes.StuckEpoch()
+	v, epoch := s.w.pool.Version(), s.w.pool.StuckEpoch()
 	if v != r.version || epoch != r.stuckEpoch || s.Mode() != r.routed {
 		if s.answers.len() > 0 {
 			if v == r.version && r.stuckEpoch == 0 && s.Mode() == r.routed {
@@ -33,7 +33,7 @@ func (r *router) inOrder() bool {
 func (r *router) send(slot int, req []byte, resend bool) {
 	s := r.s
 	if slot == commands.AnySlot {
-		slot = s.w.pipes.SomeSlot(s.ID)
+		slot = s.w.pool.SomeSlot(s.ID)
 	}
 	r.sendTo(pipe.ToSlot(slot), req, resend)
 }
@@ -41,7 +41,7 @@ func (r *router) send(slot int, req []byte, resend bool) {
 // sendTo sends req, the current command or what is asked for it.
 func (r *router) sendTo(to pipe.Target, req []byte, resend bool) {
 	s := r.s
-	p := s.w.pipes.Send(pipe.Request{
+	p := s.w.pool.Send(pipe.Request{
 		Target: to, Mode: s.Mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 	})
 	if !resend {

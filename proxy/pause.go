@@ -146,8 +146,8 @@ func (w *worker) reads(name []byte, client int64) bool {
 	if p := &w.pause; p.readers == nil && !p.asking {
 		p.asking = true
 		list := resp.AppendCommandStrings(nil, "FUNCTION", "LIST")
-		w.pipes.Send(pipe.Request{
-			Target: pipe.ToSlot(w.pipes.SomeSlot(client)), Mode: pipe.Mode{Proto: 2}, Bytes: list,
+		w.pool.Send(pipe.Request{
+			Target: pipe.ToSlot(w.pool.SomeSlot(client)), Mode: pipe.Mode{Proto: 2}, Bytes: list,
 			To: &functionList{w: w}, Resend: true,
 		})
 	}

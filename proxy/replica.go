@@ -14,7 +14,7 @@ func (r *router) read(slot int, req []byte, to pipe.Receiver, tag uint32) {
 	if s.w.server.o.ReplicaReads == commands.ReadsAnywhere {
 		readers = pipe.AllReaders
 	}
-	s.Feed(s.w.pipes.Send(pipe.Request{
+	s.Feed(s.w.pool.Send(pipe.Request{
 		Target: pipe.ToSlot(slot), Mode: s.Mode(), Bytes: req, To: to, Tag: tag,
 		Readers: readers, Seed: s.ID, Resend: true,
 	}))

@@ -21,7 +21,7 @@ func inReplicated(t *testing.T, nodes int, o Options, answer func(node int, comm
 			next.Readers[m] = []*cluster.Node{replica}
 		}
 		w := r.server.workers[0]
-		w.loop.Post(func() { r.topology = &next; w.pipes.Update() })
+		w.loop.Post(func() { r.topology = &next; w.pool.Update() })
 		synctest.Wait()
 		test(r)
 	})

@@ -23,14 +23,14 @@ type roster struct {
 
 // look asks the masters, if any client is a user.
 func (r *roster) look() {
-	n := len(r.w.pipes.Topology().Masters)
+	n := len(r.w.pool.Topology().Masters)
 	if r.asked || n == 0 || !r.needed() {
 		return
 	}
 	r.asked = true
 	l := &listing{roster: r, replies: make([][]byte, n), missing: n}
 	for i := range n {
-		r.w.pipes.Send(pipe.Request{
+		r.w.pool.Send(pipe.Request{
 			Target: pipe.ToMaster(i), Mode: pipe.Mode{Proto: 2}, Bytes: commands.AskUsers,
 			To: l, Tag: uint32(i), Resend: true,
 		})
@@ -150,8 +150,8 @@ func (r *roster) rejudge(s *session) {
 			continue
 		}
 		user := commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table)
-		slot := s.w.pipes.SomeSlot(s.ID)
-		s.w.pipes.Send(pipe.Request{
+		slot := s.w.pool.SomeSlot(s.ID)
+		s.w.pool.Send(pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
 			To: &hearing{s: s, as: s.own.User()}, Resend: true,
 		})

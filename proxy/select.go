@@ -16,20 +16,20 @@ type connection struct{ s *session }
 func (c connection) Select(n int) {
 	s := c.s
 	mode := pipe.Mode{Proto: s.Proto, DB: n}
-	if n == 0 || s.w.pipes.Reaches(mode) {
+	if n == 0 || s.w.pool.Reaches(mode) {
 		s.DB = n
 		s.Reply(selected)
 		return
 	}
 	s.SetHold(client.HoldOrder)
 	s.Expect(func(reply []byte) []byte {
-		if reply[0] == '-' && !s.w.pipes.Reaches(mode) {
+		if reply[0] == '-' && !s.w.pool.Reaches(mode) {
 			return reply
 		}
 		s.DB = n
 		return selected
 	}, nil)
-	s.Feed(s.w.pipes.Send(pipe.Request{Mode: mode, Bytes: ping, To: s, Tag: s.current, Resend: true}))
+	s.Feed(s.w.pool.Send(pipe.Request{Mode: mode, Bytes: ping, To: s, Tag: s.current, Resend: true}))
 }
 
 var selected = []byte("+OK\r\n")

@@ -2,7 +2,7 @@
 // each command go the way that package commands says. It stands below the program in cmd/lockproxy.
 //
 //	Server                 the loops and what they share: limits, counters, lock engines, the table of commands
-//	  worker               one loop with its clients, and its pipes to the nodes
+//	  worker               one loop with its clients, and its pool of pipes to the nodes
 //	    session            one client: bytes in, commands in order, answers out, and what holds it
 //	      input            finds commands           output    what waits to be written
 //	      router           where a command goes     answers   one for each command that is not answered
@@ -11,7 +11,7 @@
 // The path of a command, on one goroutine, down and back:
 //
 //	loop.Conn --> session.Read --> input.next, input.args --> router.dispatch --> route
-//	    route --> forward: the bytes as they are --> pipe.Pipes.Send
+//	    route --> forward: the bytes as they are --> pipe.Pool.Send
 //	          --> Run: the command acts by itself, with commands.Actions: Reply, Ask, AskAll, Task ...
 //	pipe.Pipe.Read --> session.Receive --> output.write --> loop.Conn
 //
@@ -139,7 +139,7 @@ func (s *Server) subscribe() {
 	}
 }
 
-// startLoops starts a worker a loop, each with pipes of its own.
+// startLoops starts a worker a loop, each with a pool of its own.
 func (s *Server) startLoops() error {
 	n := s.o.Loops
 	if n <= 0 {
@@ -150,7 +150,7 @@ func (s *Server) startLoops() error {
 		s.o.Pipes.MaxOwn = max(s.o.MaxOwn/n, 1)
 	}
 	var loops []*loop.Loop
-	var pipes []*pipe.Pipes
+	var pools []*pipe.Pool
 	for i := range n {
 		l := loop.NewPortable()
 		if !s.o.Portable {
@@ -174,17 +174,17 @@ func (s *Server) startLoops() error {
 		w.hub = pubsub.NewHub(l, s.topics, s.o.Pipes.Budget, w.late)
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)
-		w.pipes = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
+		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)
 		w.readsFrom = s.o.readsFrom()
 		l.After(time.Second, w.tidy)
 		s.workers = append(s.workers, w)
-		loops, pipes = append(loops, l), append(pipes, w.pipes)
+		loops, pools = append(loops, l), append(pools, w.pool)
 		go l.Run() // ends in stop
 	}
-	s.client = pipe.NewClient(loops, pipes)
+	s.client = pipe.NewClient(loops, pools)
 	update := func(*cluster.Topology) {
 		for _, w := range s.workers {
-			w.loop.Post(w.pipes.Update)
+			w.loop.Post(w.pool.Update)
 		}
 	}
 	s.upstream.OnChange(update)
@@ -267,7 +267,7 @@ func (s *Server) stop() {
 	s.close()
 	for _, w := range s.workers {
 		done := make(chan struct{})
-		if w.loop.Post(func() { w.pipes.Close(); close(done) }) {
+		if w.loop.Post(func() { w.pool.Close(); close(done) }) {
 			<-done
 		}
 		w.loop.Close()

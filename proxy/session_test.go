@@ -83,7 +83,7 @@ func TestNoCommandOvertakesAcrossATopologyChange(t *testing.T) {
 			next.Slots[s] = next.Masters[0]
 		}
 		w := r.server.workers[0]
-		w.loop.Post(func() { r.topology = &next; w.pipes.Update() })
+		w.loop.Post(func() { r.topology = &next; w.pool.Update() })
 		synctest.Wait()
 		c.send("SET foo 2")
 		synctest.Wait()
@@ -319,7 +319,7 @@ func TestUnservedSlot(t *testing.T) {
 		w := r.server.workers[0]
 		two := append([]*cluster.Node{{Addr: "node:2", Master: true}}, next.Masters...)
 		next.Masters = two
-		w.loop.Post(func() { r.topology = &next; w.pipes.Update() })
+		w.loop.Post(func() { r.topology = &next; w.pool.Update() })
 		c := r.connect()
 		start := time.Now()
 		c.send("SET foo 1")

@@ -76,10 +76,10 @@ func (x *spread) begin() {
 
 // inTurn is the places of all parts: as many for one master as go in one round, and then for the next one.
 func (x *spread) inTurn(cut *commands.Cut) []int32 {
-	pipes := x.s.w.pipes
+	pool := x.s.w.pool
 	lists := make([]partList, x.s.w.masters()+1) // the first is for slots that nobody serves
 	for i := range cut.Len() {
-		l := &lists[pipes.Owner(cut.Slot(i))+1]
+		l := &lists[pool.Owner(cut.Slot(i))+1]
 		l.order = append(l.order, int32(i))
 	}
 	order := make([]int32, 0, cut.Len())
@@ -182,7 +182,7 @@ func (x *spread) send(part commands.Part) *pipe.Pipe {
 		s.router.read(part.Slot, part.Request, x, i)
 		return nil
 	}
-	p := s.w.pipes.Send(pipe.Request{
+	p := s.w.pool.Send(pipe.Request{
 		Target: pipe.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
 		To: x, Tag: i, Resend: x.resend,
 	})

@@ -41,7 +41,7 @@ func (st *tempest) move(dice *rand.Rand, stop chan bool) {
 		st.whole = t
 		st.mu.Unlock()
 		for _, w := range st.server.workers {
-			w.loop.Post(w.pipes.Update)
+			w.loop.Post(w.pool.Update)
 		}
 	}
 	for {

@@ -215,7 +215,7 @@ func TestTrackedSlotMoves(t *testing.T) {
 		moved.Slots[slot.Of([]byte(key))] = moved.Masters[1]
 		r.on(func() {
 			r.topology = &moved
-			r.server.workers[0].pipes.Update()
+			r.server.workers[0].pool.Update()
 		})
 		c.expect(allInvalid)
 		c.tell(":2\r\n", "GET "+key)
@@ -365,7 +365,7 @@ func TestTrackingBroadcast(t *testing.T) {
 			r.Errorf("%d nodes know of the new prefix", got)
 		}
 		r.on(func() {
-			p := r.server.workers[0].pipes.Own("node:1", r.sessionOf(1).Mode(), lostOwner{})
+			p := r.server.workers[0].pool.Own("node:1", r.sessionOf(1).Mode(), lostOwner{})
 			p.End()
 		})
 		c.expect(allInvalid) // lost

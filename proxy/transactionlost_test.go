@@ -252,7 +252,7 @@ func TestTopologyChangesInATransaction(t *testing.T) {
 		next.Version++
 		next.Slots[12182] = next.Masters[0]
 		w := r.server.workers[0]
-		w.loop.Post(func() { r.topology = &next; w.pipes.Update() })
+		w.loop.Post(func() { r.topology = &next; w.pool.Update() })
 		synctest.Wait()
 		plain.send("EXEC")
 		plain.expect("*1\r\n" + ok)
@@ -276,7 +276,7 @@ func TestMastersChangeBehindWatch(t *testing.T) {
 				next.Slots[slot] = next.Masters[1]
 			}
 			w := r.server.workers[0]
-			w.loop.Post(func() { r.topology = &next; w.pipes.Update() })
+			w.loop.Post(func() { r.topology = &next; w.pool.Update() })
 			synctest.Wait()
 			c.send("SET "+key+" 1", "SET {"+key+"}2 1", "EXEC", "GET "+key)
 			c.expect(queuedOK + queuedOK + map[string]string{"foo": nothing, "bar": "*2\r\n+OK\r\n+OK\r\n"}[key] + "$")
@@ -291,7 +291,7 @@ func TestMastersChangeBehindWatch(t *testing.T) {
 			for slot := range last.Slots {
 				last.Slots[slot] = last.Masters[0]
 			}
-			w.loop.Post(func() { r.topology = &last; w.pipes.Update() })
+			w.loop.Post(func() { r.topology = &last; w.pool.Update() })
 			synctest.Wait()
 			c.send("WATCH other", "MULTI", "SET "+key+" 2", "EXEC")
 			c.expect(ok + ok + queuedOK + map[string]string{"foo": nothing, "bar": "*1\r\n" + ok}[key])

@@ -101,7 +101,7 @@ func (s *storm) moveSlot() {
 	next := *r.topology
 	next.Version++
 	next.Slots[12182] = next.Masters[s.dice.IntN(3)]
-	w.loop.Post(func() { r.topology = &next; w.pipes.Update() })
+	w.loop.Post(func() { r.topology = &next; w.pool.Update() })
 	synctest.Wait()
 }
 

@@ -17,7 +17,7 @@ type worker struct {
 	server   *Server
 	index    int // in server.workers
 	loop     *loop.Loop
-	pipes    *pipe.Pipes
+	pool     *pipe.Pool
 	hub      *pubsub.Hub
 	table    *commands.Table
 	counters []*counter // by Command.ID of table

@@ -9,39 +9,39 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// Client is a blocking way to the upstream over the pipes of the loops, for goroutines that
+// Client is a blocking way to the upstream over the pools of the loops, for goroutines that
 // are no loop. Safe for concurrent use.
 type Client struct {
 	loops []*loop.Loop
-	pipes []*Pipes
+	pools []*Pool
 }
 
-// NewClient returns a client over the pipes of loops: pipes[i] belong to loops[i].
-func NewClient(loops []*loop.Loop, pipes []*Pipes) *Client {
-	return &Client{loops: loops, pipes: pipes}
+// NewClient returns a client over the pools of loops: pools[i] belongs to loops[i].
+func NewClient(loops []*loop.Loop, pools []*Pool) *Client {
+	return &Client{loops: loops, pools: pools}
 }
 
 // Do sends req, one whole command, to the master of slot n (AnySlot: to any)
 // and returns the node's whole RESP2 reply, error replies included. Requests
 // for one slot are run in the order in which Do was called. resend says that
 // req may be sent again when its reply was lost. It blocks until there is a
-// reply, the budget of the pipes is used up (ErrUnavailable), the reply was lost (ErrUnknownOutcome), or ctx
+// reply, the budget of the pool is used up (ErrUnavailable), the reply was lost (ErrUnknownOutcome), or ctx
 // ends; in the last case req may run all the same.
 func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
 	i := max(n, 0) % len(c.loops)
 	return c.do(ctx, i, func(w *waiter) {
-		c.pipes[i].Send(Request{
+		c.pools[i].Send(Request{
 			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend,
 		})
 	})
 }
 
 // Masters is how many masters the upstream has now.
-func (c *Client) Masters() int { return len(c.pipes[0].control.Topology().Masters) }
+func (c *Client) Masters() int { return len(c.pools[0].control.Topology().Masters) }
 
 // Master is the address of the master of slot n, "" if there is none.
 func (c *Client) Master(n int) string {
-	if m := c.pipes[0].control.Topology().Slots[n]; m != nil {
+	if m := c.pools[0].control.Topology().Slots[n]; m != nil {
 		return m.Addr
 	}
 	return ""
@@ -50,11 +50,11 @@ func (c *Client) Master(n int) string {
 // DoMaster is Do for the i-th master, in the order of their lowest slots.
 func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
 	return c.do(ctx, 0, func(w *waiter) {
-		if i >= len(c.pipes[0].Topology().Masters) {
+		if i >= len(c.pools[0].Topology().Masters) {
 			w.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
 			return
 		}
-		c.pipes[0].Send(Request{Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend})
+		c.pools[0].Send(Request{Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend})
 	})
 }
 

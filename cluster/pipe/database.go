@@ -39,7 +39,7 @@ func refusedMode(err error, m Mode) error {
 }
 
 // Reaches says that a connection to the database of m is there: so the upstream has that database.
-func (p *Pipes) Reaches(m Mode) bool {
+func (p *Pool) Reaches(m Mode) bool {
 	for _, n := range p.topology.Masters {
 		for m.Proto = 2; m.Proto <= 3; m.Proto++ {
 			if pipe := p.byNode[nodeKey{n.Addr, m}]; pipe != nil && pipe.conn != nil {
@@ -51,7 +51,7 @@ func (p *Pipes) Reaches(m Mode) bool {
 }
 
 // side is the pipe to the i-th master in a mode that is not plain. The one used last is found at once.
-func (p *Pipes) side(i int, m Mode) *Pipe {
+func (p *Pool) side(i int, m Mode) *Pipe {
 	if pipe := p.sides[i]; pipe != nil && pipe.mode == m {
 		return pipe
 	}
@@ -65,7 +65,7 @@ func (p *Pipe) unused() bool { return p.calls.len() == 0 && !p.dialing }
 
 // roomForDatabase closes the pipe to a database other than 0 that has been unused for the longest
 // time, if there are as many as may be kept.
-func (p *Pipes) roomForDatabase() {
+func (p *Pool) roomForDatabase() {
 	n := 0
 	var oldest *Pipe
 	for key, pipe := range p.byNode {
@@ -83,7 +83,7 @@ func (p *Pipes) roomForDatabase() {
 }
 
 // drop closes a shared pipe and forgets it.
-func (p *Pipes) drop(pipe *Pipe, why error) {
+func (p *Pool) drop(pipe *Pipe, why error) {
 	delete(p.byNode, nodeKey{pipe.addr, pipe.mode})
 	for i, side := range p.sides {
 		if side == pipe {

@@ -61,8 +61,8 @@ func inDatabases(t *testing.T, test func(d *databases)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &databases{rig: newRig(t, Options{}, nil), open: make(map[int]int)}
 		d.on(func() {
-			d.pipes.Close()
-			d.pipes = New(d.loop, d, Options{Timeout: time.Hour}, &d.stats)
+			d.pool.Close()
+			d.pool = New(d.loop, d, Options{Timeout: time.Hour}, &d.stats)
 		})
 		test(d)
 	})
@@ -72,7 +72,7 @@ func inDatabases(t *testing.T, test func(d *databases)) {
 func (d *databases) ask(db int, to Receiver, words ...string) {
 	d.on(func() {
 		for i, word := range words {
-			d.pipes.Send(Request{Mode: Mode{Proto: 2, DB: db}, Bytes: command(word), To: to, Tag: uint32(i)})
+			d.pool.Send(Request{Mode: Mode{Proto: 2, DB: db}, Bytes: command(word), To: to, Tag: uint32(i)})
 		}
 	})
 	synctest.Wait()
@@ -101,7 +101,7 @@ func TestDatabases(t *testing.T) {
 		}
 		d.on(func() {
 			for db, want := range map[int]bool{0: true, 3: true, 7: true, 8: false, 99: false} {
-				if got := d.pipes.Reaches(Mode{Proto: 3, DB: db}); got != want {
+				if got := d.pool.Reaches(Mode{Proto: 3, DB: db}); got != want {
 					d.t.Errorf("database %d: reached %v", db, got)
 				}
 			}

@@ -27,14 +27,14 @@ func mayRepeat(req []byte) bool {
 // Receiver for the question.
 type doubt struct {
 	*deferred
-	p    *Pipes
+	p    *Pool
 	pipe *Pipe
 	said []byte
 	role bool // it was asked for
 }
 
 // doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
-func (p *Pipes) doubt(pipe *Pipe, c call, r *retry.Error, req, reply []byte) {
+func (p *Pool) doubt(pipe *Pipe, c call, r *retry.Error, req, reply []byte) {
 	c.to.Detour(c.tag)
 	p.control.Refresh()
 	d := &doubt{p: p, pipe: pipe, role: r.OfReplicas, deferred: &deferred{

@@ -11,4 +11,4 @@ var interruption = []byte("-UNBLOCKED force unblock")
 func Interrupted(reply []byte) bool { return bytes.HasPrefix(reply, interruption) }
 
 // Refresh hints that the topology may be out of date.
-func (p *Pipes) Refresh() { p.control.Refresh() }
+func (p *Pool) Refresh() { p.control.Refresh() }

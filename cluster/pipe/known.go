@@ -10,7 +10,7 @@ import (
 // about to get its first slot is a member too.
 
 // knows says that addr is that of a node of the cluster, as far as is known. If it is not, it is asked for.
-func (p *Pipes) knows(addr string) bool { return knows(p.topology, p.control, addr) }
+func (p *Pool) knows(addr string) bool { return knows(p.topology, p.control, addr) }
 
 func knows(t *cluster.Topology, control Control, addr string) bool {
 	is := func(n *cluster.Node) bool { return n.Addr == addr }

@@ -14,7 +14,7 @@ var errCutLarge = errors.New("the node closed the connection inside of it, " +
 const largeTries = 3
 
 // Plain is a Private whose connections are as shared ones are, but for who uses them.
-func (p *Pipes) Plain(m Mode, owner PrivateOwner) *Private {
+func (p *Pool) Plain(m Mode, owner PrivateOwner) *Private {
 	o := p.Private(m, owner)
 	o.setup.Requests = func(bool, int64) [][]byte { return nil }
 	return o

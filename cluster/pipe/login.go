@@ -6,7 +6,7 @@ import (
 
 // PrivateAs is Private for a client that is another user than the proxy: its connections authenticate as
 // that. A request to a node that does not let it in fails with ErrMode, in the node's words.
-func (p *Pipes) PrivateAs(m Mode, owner PrivateOwner, user, password string) *Private {
+func (p *Pool) PrivateAs(m Mode, owner PrivateOwner, user, password string) *Private {
 	o := p.Private(m, owner)
 	o.as = &cluster.Login{User: user, Password: password}
 	o.setup.Requests = func(bool, int64) [][]byte { return nil }
@@ -19,7 +19,7 @@ func (m Mode) special() bool { return m.Own != nil && m.Own.as != nil }
 // another is a connection to the node at addr for a client that has the one of its set in use already.
 func (o *Private) another(addr string, owner Owner) *Pipe {
 	if o.as == nil {
-		return o.pipes.Own(addr, Mode{Proto: o.mode.Proto, DB: o.mode.DB}, owner)
+		return o.pool.Own(addr, Mode{Proto: o.mode.Proto, DB: o.mode.DB}, owner)
 	}
-	return o.pipes.lend(addr, o.mode, owner)
+	return o.pool.lend(addr, o.mode, owner)
 }

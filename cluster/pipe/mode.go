@@ -11,7 +11,7 @@ type Mode struct {
 	DB      int  // the database; 0 in a cluster
 	Replica bool // reads at a replica: in a cluster READONLY was sent
 	// Second stands for a second connection of the same kind, where a script keeps the
-	// first one busy; see Pipes.StuckEpoch.
+	// first one busy; see Pool.StuckEpoch.
 	Second bool
 	Own    *Private // the client's that has the connection for itself; nil: it is shared
 }

@@ -57,10 +57,10 @@ func TestRedirectedStayInOrder(t *testing.T) {
 				}})
 				var k keeper
 				r.on(func() {
-					r.pipes.Send(Request{
+					r.pool.Send(Request{
 						Target: ToSlot(of), Mode: Mode{Proto: 2}, Bytes: command(test.write...), To: &k,
 					})
-					r.pipes.Send(Request{
+					r.pool.Send(Request{
 						Target: ToSlot(of), Mode: Mode{Proto: 2}, Bytes: command("GET", "k"),
 						To: &k, Tag: 1, Resend: true,
 					})
@@ -69,7 +69,7 @@ func TestRedirectedStayInOrder(t *testing.T) {
 				r.mu.Lock()
 				r.topology = oneMaster(test.target, 2)
 				r.mu.Unlock()
-				r.on(r.pipes.Update)
+				r.on(r.pool.Update)
 				time.Sleep(time.Second)
 				synctest.Wait()
 				k.want(t, "replies", `0 ":1\r\n"`, `1 ":1\r\n"`)

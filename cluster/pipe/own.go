@@ -15,7 +15,7 @@ import (
 // This file is connections that one client has for itself, for what a shared pipe cannot
 // carry: transactions, commands that block, tracking. They are pipes too:
 //
-//	Pipes.Own --> Pipe.Request ... Receiver --> Release (somebody else may have it), or End
+//	Pool.Own --> Pipe.Request ... Receiver --> Release (somebody else may have it), or End
 //
 // A pipe of somebody's own passes every reply on as it came, MOVED too, and never sends
 // a request twice: its owner knows what it has asked for and decides.
@@ -49,7 +49,7 @@ var (
 // is made, or until one of Options.MaxOwn places is free that the owner's Party may take, for
 // Options.Budget at most. For a client that
 // has a Private, m.Own, it is the connection of that set, which Release gives back to it.
-func (p *Pipes) Own(addr string, m Mode, owner Owner) *Pipe {
+func (p *Pool) Own(addr string, m Mode, owner Owner) *Pipe {
 	defer p.countOwn()
 	if m.Own != nil {
 		return m.Own.lend(addr, owner)
@@ -58,7 +58,7 @@ func (p *Pipes) Own(addr string, m Mode, owner Owner) *Pipe {
 }
 
 // lend finds or makes a connection of mode m.
-func (p *Pipes) lend(addr string, m Mode, owner Owner) *Pipe {
+func (p *Pool) lend(addr string, m Mode, owner Owner) *Pipe {
 	key := nodeKey{addr, m}
 	if idle := p.idle[key]; len(idle) > 0 && p.shares.within(partyOf(owner), p.o.MaxOwn) {
 		pipe := idle[len(idle)-1]
@@ -73,16 +73,16 @@ func (p *Pipes) lend(addr string, m Mode, owner Owner) *Pipe {
 }
 
 // newOwn is a pipe that is not connected yet.
-func (p *Pipes) newOwn(addr string, m Mode, owner Owner) *Pipe {
+func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
 	pipe := &Pipe{
-		pipes: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner),
+		pool: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner),
 	}
 	pipe.append(call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
 	return pipe
 }
 
 // admit has pipe connect as soon as there is a place for it.
-func (p *Pipes) admit(pipe *Pipe) {
+func (p *Pool) admit(pipe *Pipe) {
 	switch {
 	case p.closed:
 		p.loop.Post(func() { pipe.failed(net.ErrClosed) })
@@ -99,7 +99,7 @@ func (p *Pipes) admit(pipe *Pipe) {
 }
 
 // MasterOf is the address of the master of slot n (AnySlot: of any), "" if there is none.
-func (p *Pipes) MasterOf(n int) string {
+func (p *Pool) MasterOf(n int) string {
 	i := -1
 	switch {
 	case n >= 0:
@@ -139,7 +139,7 @@ func (p *Pipe) ClientID() int64 { return p.clientID }
 // blocks.
 func (p *Pipe) SetPatient(patient bool) {
 	p.patient = patient
-	p.progress = p.pipes.loop.Now()
+	p.progress = p.pool.loop.Now()
 }
 
 // Release ends the use of a pipe of one's own whose connection is as it was in the beginning. If a
@@ -150,20 +150,20 @@ func (p *Pipe) Release() {
 		return
 	}
 	key := nodeKey{p.addr, p.mode}
-	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.pipes.closed
-	if unfit || len(p.pipes.idle[key]) >= maxOwnIdle {
+	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.pool.closed
+	if unfit || len(p.pool.idle[key]) >= maxOwnIdle {
 		p.End()
 		return
 	}
-	p.owner, p.patient, p.silence, p.idleSince = nobody{}, false, 0, p.pipes.loop.Now()
-	p.pipes.shares.give(p)
-	if queue := p.pipes.queue; len(queue) > 0 && len(p.pipes.own) >= p.pipes.o.MaxOwn {
+	p.owner, p.patient, p.silence, p.idleSince = nobody{}, false, 0, p.pool.loop.Now()
+	p.pool.shares.give(p)
+	if queue := p.pool.queue; len(queue) > 0 && len(p.pool.own) >= p.pool.o.MaxOwn {
 		p.hangUp(errReleased) // the place is wanted
 		return
 	}
-	p.pipes.setIdle(key, append(p.pipes.idle[key], p))
-	p.pipes.admitNext()
-	p.pipes.countOwn()
+	p.pool.setIdle(key, append(p.pool.idle[key], p))
+	p.pool.admitNext()
+	p.pool.countOwn()
 }
 
 // End ends the use of a pipe of one's own and closes it. Requests on their way fail, with
@@ -187,7 +187,7 @@ func (p *Pipe) close(why error) {
 		if p.dialing {
 			p.cancel()
 		}
-		p.pipes.leaveQueue(p)
+		p.pool.leaveQueue(p)
 		p.failed(why)
 	}
 }
@@ -199,7 +199,7 @@ func (nobody) Push([]byte, bool) {}
 func (nobody) Lost(error)        {}
 
 // occupy has pipe connect.
-func (p *Pipes) occupy(pipe *Pipe) {
+func (p *Pool) occupy(pipe *Pipe) {
 	p.own[pipe] = struct{}{}
 	p.shares.take(pipe)
 	pipe.dial()
@@ -214,25 +214,25 @@ func (p *Pipe) failed(err error) {
 	if p.private != nil {
 		p.private.leave()
 	}
-	ps := p.pipes
-	if _, ok := ps.own[p]; ok {
-		delete(ps.own, p)
-		ps.removeIdle(p)
-		ps.shares.give(p)
-		ps.admitNext()
+	pool := p.pool
+	if _, ok := pool.own[p]; ok {
+		delete(pool.own, p)
+		pool.removeIdle(p)
+		pool.shares.give(p)
+		pool.admitNext()
 	}
 	p.abandon(err)
-	ps.countOwn()
+	pool.countOwn()
 	p.owner.Lost(err)
 }
 
 // placeIsFree says that one more may connect, if need be instead of one that nobody has.
-func (p *Pipes) placeIsFree() bool {
+func (p *Pool) placeIsFree() bool {
 	return len(p.own) < p.o.MaxOwn || p.endOneIdle() && len(p.own) < p.o.MaxOwn
 }
 
 // endOneIdle closes the connection that nobody has had for the longest time, if there is one.
-func (p *Pipes) endOneIdle() bool {
+func (p *Pool) endOneIdle() bool {
 	var oldest *Pipe
 	for _, idle := range p.idle {
 		if len(idle) > 0 && (oldest == nil || idle[0].idleSince.Before(oldest.idleSince)) {
@@ -247,7 +247,7 @@ func (p *Pipes) endOneIdle() bool {
 }
 
 // leaveQueue says whether pipe was waiting for a place.
-func (p *Pipes) leaveQueue(pipe *Pipe) bool {
+func (p *Pool) leaveQueue(pipe *Pipe) bool {
 	for i, waiting := range p.queue {
 		if waiting == pipe {
 			p.queue = append(p.queue[:i:i], p.queue[i+1:]...)
@@ -257,7 +257,7 @@ func (p *Pipes) leaveQueue(pipe *Pipe) bool {
 	return false
 }
 
-func (p *Pipes) setIdle(key nodeKey, idle []*Pipe) {
+func (p *Pool) setIdle(key nodeKey, idle []*Pipe) {
 	if len(idle) == 0 {
 		delete(p.idle, key)
 		return
@@ -265,7 +265,7 @@ func (p *Pipes) setIdle(key nodeKey, idle []*Pipe) {
 	p.idle[key] = idle
 }
 
-func (p *Pipes) removeIdle(pipe *Pipe) {
+func (p *Pool) removeIdle(pipe *Pipe) {
 	key := nodeKey{pipe.addr, pipe.mode}
 	for i, other := range p.idle[key] {
 		if other == pipe {
@@ -276,7 +276,7 @@ func (p *Pipes) removeIdle(pipe *Pipe) {
 }
 
 // patrolOwn closes what nobody needs or has answered for too long.
-func (p *Pipes) patrolOwn(now time.Time) {
+func (p *Pool) patrolOwn(now time.Time) {
 	for pipe := range p.own {
 		silent := now.Sub(pipe.progress)
 		_, idle := pipe.owner.(nobody)
@@ -297,7 +297,7 @@ func (p *Pipes) patrolOwn(now time.Time) {
 }
 
 // closeOwn ends all of them.
-func (p *Pipes) closeOwn() {
+func (p *Pool) closeOwn() {
 	for _, pipe := range p.queue {
 		pipe.failed(net.ErrClosed)
 	}

@@ -85,11 +85,11 @@ func TestOwn(t *testing.T) {
 		var k, other keeper
 		var pipe, second *Pipe
 		r.own(func() {
-			pipe = r.pipes.Own(r.pipes.MasterOf(7), Mode{Proto: 3}, &k)
+			pipe = r.pool.Own(r.pool.MasterOf(7), Mode{Proto: 3}, &k)
 			for i, word := range []string{"GET", "MOVED", "PUSH"} {
 				pipe.Request(command(word), &k, uint32(i))
 			}
-			second = r.pipes.Own("a:1", Mode{Proto: 3}, &other)
+			second = r.pool.Own("a:1", Mode{Proto: 3}, &other)
 			second.Request(command("GET"), &other, 9)
 		})
 		k.want(t, "first owner", `0 "+OK\r\n"`, `1 "-MOVED 7 b:1\r\n"`, `push ">1\r\n+x\r\n"`, `2 "+OK\r\n"`)
@@ -99,11 +99,11 @@ func TestOwn(t *testing.T) {
 		}
 		r.own(func() {
 			pipe.Release()
-			again := r.pipes.Own("a:1", Mode{Proto: 3}, &other)
+			again := r.pool.Own("a:1", Mode{Proto: 3}, &other)
 			if again != pipe {
 				t.Error("another connection although one was idle")
 			}
-			if r.pipes.Own("a:1", Mode{Proto: 2}, &k) == pipe {
+			if r.pool.Own("a:1", Mode{Proto: 2}, &k) == pipe {
 				t.Error("the same connection for another mode")
 			}
 			again.Request(command("BLOCK"), &other, 1)
@@ -119,7 +119,7 @@ func TestOwnLost(t *testing.T) {
 		var k keeper
 		var pipe *Pipe
 		r.own(func() {
-			pipe = r.pipes.Own("a:1", Mode{Proto: 2}, &k)
+			pipe = r.pool.Own("a:1", Mode{Proto: 2}, &k)
 			pipe.Request(command("CUT"), &k, 1)
 			pipe.Request(command("GET"), &k, 2)
 		})
@@ -127,11 +127,11 @@ func TestOwnLost(t *testing.T) {
 		r.own(func() { pipe.Request(command("GET"), &k, 3); pipe.Release(); pipe.End() })
 		k.want(t, "dead", "3 not run")
 
-		r.own(func() { r.pipes.Own("nowhere:1", Mode{Proto: 2}, &k).Request(command("GET"), &k, 4) })
+		r.own(func() { r.pool.Own("nowhere:1", Mode{Proto: 2}, &k).Request(command("GET"), &k, 4) })
 		k.want(t, "unreachable", "4 not run", "lost")
 
 		r.own(func() {
-			pipe = r.pipes.Own("a:1", Mode{Proto: 2}, &k)
+			pipe = r.pool.Own("a:1", Mode{Proto: 2}, &k)
 			pipe.Request(command("BLOCK"), &k, 5)
 			pipe.SetPatient(true)
 		})
@@ -144,13 +144,13 @@ func TestOwnLost(t *testing.T) {
 		k.want(t, "a silent node", "5 unknown", "lost")
 
 		r.own(func() {
-			pipe = r.pipes.Own("a:1", Mode{Proto: 2}, &k)
+			pipe = r.pool.Own("a:1", Mode{Proto: 2}, &k)
 			pipe.Request(command("BLOCK"), &k, 6)
 		})
 		r.mu.Lock()
 		r.topology = oneMaster("b:1", 2)
 		r.mu.Unlock()
-		r.on(r.pipes.Update)
+		r.on(r.pool.Update)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		k.want(t, "the node has left", "6 unknown", "lost")
@@ -174,7 +174,7 @@ func TestOwnLeftWhenLost(t *testing.T) {
 		for name, leave := range map[string]func(*Pipe){"End": (*Pipe).End, "Release": (*Pipe).Release} {
 			var k keeper
 			r.own(func() {
-				pipe := r.pipes.Own("a:1", Mode{Proto: 2}, &k)
+				pipe := r.pool.Own("a:1", Mode{Proto: 2}, &k)
 				pipe.Request(command("CUT"), leaver{&k, func() { leave(pipe) }}, 1)
 			})
 			k.want(t, name, "1 unknown")
@@ -189,9 +189,9 @@ func TestOwnBounded(t *testing.T) {
 		var a, b, c, d keeper
 		var pa, pb, pc *Pipe
 		r.own(func() {
-			pa = r.pipes.Own("a:1", Mode{Proto: 2}, &a)
-			pb = r.pipes.Own("a:1", Mode{Proto: 2}, &b)
-			pc = r.pipes.Own("a:1", Mode{Proto: 2}, &c)
+			pa = r.pool.Own("a:1", Mode{Proto: 2}, &a)
+			pb = r.pool.Own("a:1", Mode{Proto: 2}, &b)
+			pc = r.pool.Own("a:1", Mode{Proto: 2}, &c)
 			pb.Request(command("GET"), &b, 1)
 			pc.Request(command("GET"), &c, 2)
 		})
@@ -199,26 +199,26 @@ func TestOwnBounded(t *testing.T) {
 		r.own(func() { pb.End(); pa.Release() })
 		b.want(t, "gave up waiting", "1 not run")
 		c.want(t, "next in turn", `2 "+OK\r\n"`)
-		r.own(func() { r.pipes.Own("a:1", Mode{Proto: 2}, &d).Request(command("GET"), &d, 3) })
+		r.own(func() { r.pool.Own("a:1", Mode{Proto: 2}, &d).Request(command("GET"), &d, 3) })
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		d.want(t, "none came free", "3 not run", "lost")
 		r.own(func() { pc.Release() })
 		r.on(func() {
-			if len(r.pipes.own) != 1 || len(r.pipes.idle) != 1 {
-				t.Errorf("%d connections, %d idle", len(r.pipes.own), len(r.pipes.idle))
+			if len(r.pool.own) != 1 || len(r.pool.idle) != 1 {
+				t.Errorf("%d connections, %d idle", len(r.pool.own), len(r.pool.idle))
 			}
 		})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.on(func() {
-			if len(r.pipes.own)+len(r.pipes.idle)+len(r.pipes.queue) != 0 {
-				t.Errorf("%d connections, %d idle, %d waiting", len(r.pipes.own), len(r.pipes.idle), len(r.pipes.queue))
+			if len(r.pool.own)+len(r.pool.idle)+len(r.pool.queue) != 0 {
+				t.Errorf("%d connections, %d idle, %d waiting", len(r.pool.own), len(r.pool.idle), len(r.pool.queue))
 			}
 		})
 		// An idle one makes room for one of another mode.
-		r.own(func() { r.pipes.Own("a:1", Mode{Proto: 2}, &a).Release() })
-		r.own(func() { r.pipes.Own("a:1", Mode{Proto: 3}, &b).Request(command("GET"), &b, 4) })
+		r.own(func() { r.pool.Own("a:1", Mode{Proto: 2}, &a).Release() })
+		r.own(func() { r.pool.Own("a:1", Mode{Proto: 3}, &b).Request(command("GET"), &b, 4) })
 		b.want(t, "instead of an idle one", `4 "+OK\r\n"`)
 	})
 }

@@ -18,7 +18,7 @@ func (s *Stats) Own() OwnStats {
 }
 
 // countOwn tells the stats how many connections of one's own there are now.
-func (p *Pipes) countOwn() {
+func (p *Pool) countOwn() {
 	now := OwnStats{Used: int64(len(p.own)), Waiting: int64(len(p.queue))}
 	for _, idle := range p.idle {
 		now.Idle += int64(len(idle))

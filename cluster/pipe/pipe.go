@@ -80,10 +80,10 @@ const (
 )
 
 // Pipe is one connection to one node that carries the requests of many clients
-// of one loop, or of a single one (Pipes.Own), in order. It keeps the bytes of each request until its reply
+// of one loop, or of a single one (Pool.Own), in order. It keeps the bytes of each request until its reply
 // has come, so that a redirected request can be sent again.
 type Pipe struct {
-	pipes *Pipes
+	pool  *Pool
 	addr  string
 	mode  Mode
 	stats *nodeCounters
@@ -130,7 +130,7 @@ func (p *Pipe) append(c call, req []byte) {
 		p.dial()
 	}
 	if p.calls.len() == 0 {
-		p.progress = p.pipes.loop.Now()
+		p.progress = p.pool.loop.Now()
 	}
 	if c.before != nothing {
 		p.precede(&c)
@@ -176,7 +176,7 @@ func (p *Pipe) front(reqs [][]byte) {
 func (p *Pipe) queued() int { return p.log.size }
 
 // Full says that clients which feed this pipe should not be read from now.
-func (p *Pipe) Full() bool { return p.queued() > p.pipes.o.QueueLimit }
+func (p *Pipe) Full() bool { return p.queued() > p.pool.o.QueueLimit }
 
 // WhenReady has ready called, on the loop, once the queue has become short.
 func (p *Pipe) WhenReady(ready func()) { p.waiting = append(p.waiting, ready) }
@@ -197,9 +197,9 @@ func (p *Pipe) Wrote(n int) { p.log.sent += n }
 
 // Read implements loop.Handler.
 func (p *Pipe) Read(buf []byte) int {
-	p.progress = p.pipes.loop.Now()
+	p.progress = p.pool.loop.Now()
 	if p.stuck {
-		p.pipes.setStuck(p, false)
+		p.pool.setStuck(p, false)
 	}
 	used := 0
 	for used < len(buf) && p.conn != nil {
@@ -214,7 +214,7 @@ func (p *Pipe) Read(buf []byte) int {
 		p.deliver(buf[used:used+n], done)
 		used += n
 	}
-	if p.waiting != nil && p.queued() <= p.pipes.o.QueueLimit/2 {
+	if p.waiting != nil && p.queued() <= p.pool.o.QueueLimit/2 {
 		p.wakeWaiting()
 	}
 	return used
@@ -248,7 +248,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	if !p.inReply && chunk[0] == '-' && c.to != nil {
 		p.stats.errors.Add(1)
-		if !c.raw && p.pipes.redirect(p, c, p.log.oldest(c.size), chunk) {
+		if !c.raw && p.pool.redirect(p, c, p.log.oldest(c.size), chunk) {
 			p.pop()
 			if p.private != nil {
 				p.private.answered(call{})
@@ -271,16 +271,16 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 
 // pop forgets the oldest request.
 func (p *Pipe) pop() {
-	p.log.pop(p.calls.head().size, p.pipes.o.QueueLimit)
+	p.log.pop(p.calls.head().size, p.pool.o.QueueLimit)
 	p.calls.pop()
 	p.stats.requests.Add(1)
 }
 
 // dial connects in the background.
 func (p *Pipe) dial() {
-	ctx, cancel := context.WithTimeout(context.Background(), p.pipes.o.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), p.pool.o.ConnectTimeout)
 	p.dialing, p.cancel = true, cancel
-	l, control, m := p.pipes.loop, p.pipes.control, p.mode.dialled()
+	l, control, m := p.pool.loop, p.pool.control, p.mode.dialled()
 	var self *cluster.Identity
 	if p.owner == nil {
 		last := p.self
@@ -316,7 +316,7 @@ func (p *Pipe) dialed(err error) {
 		p.dialErr, p.why, p.retryAt = nil, nil, time.Time{}
 		p.frame.Reset()
 		p.inReply, p.inPush = false, false
-		p.progress = p.pipes.loop.Now()
+		p.progress = p.pool.loop.Now()
 		p.stats.connects.Add(1)
 		p.stats.up.Add(1)
 		p.conn.Flush()
@@ -326,7 +326,7 @@ func (p *Pipe) dialed(err error) {
 	if p.owner != nil {
 		if !refused {
 			p.stats.dialErrors.Add(1)
-			p.pipes.control.Refresh()
+			p.pool.control.Refresh()
 		}
 		p.failed(err)
 		return
@@ -336,10 +336,10 @@ func (p *Pipe) dialed(err error) {
 		return
 	}
 	p.dialErr = err
-	p.retryAt = p.pipes.loop.Now().Add(redialAfter)
+	p.retryAt = p.pool.loop.Now().Add(redialAfter)
 	p.stats.dialErrors.Add(1)
-	p.pipes.control.Refresh()
-	p.pipes.o.Log.Warn("node cannot be reached", "node", p.addr, "err", err)
+	p.pool.control.Refresh()
+	p.pool.o.Log.Warn("node cannot be reached", "node", p.addr, "err", err)
 	p.abandon(err)
 }
 
@@ -361,7 +361,7 @@ func (p *Pipe) Closed(err error) {
 	}
 	if p.owner != nil {
 		if p.why == nil || p.why == errSilent {
-			p.pipes.control.Refresh()
+			p.pool.control.Refresh()
 		}
 		p.failed(err)
 		return
@@ -369,10 +369,10 @@ func (p *Pipe) Closed(err error) {
 	if err == errIdle || err == errUnfit && p.calls.len() == 0 {
 		return
 	}
-	if !p.pipes.closed && err != errReleased {
-		p.pipes.o.Log.Warn("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
+	if !p.pool.closed && err != errReleased {
+		p.pool.o.Log.Warn("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
 	}
-	p.pipes.control.Refresh()
+	p.pool.control.Refresh()
 	p.abandon(err)
 }
 
@@ -404,11 +404,11 @@ func (p *Pipe) abandon(err error) {
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
 			if written && !c.ran { // however late it is, the next connection can tell what became of it
-				c.deadline = max(c.deadline, p.pipes.since()+p.pipes.o.ConnectTimeout)
+				c.deadline = max(c.deadline, p.pool.since()+p.pool.o.ConnectTimeout)
 			}
 			c.ran = c.ran || written
 			c.to.Detour(c.tag)
-			p.pipes.later(p.addr, p.mode, c, req, nil, err)
+			p.pool.later(p.addr, p.mode, c, req, nil, err)
 		}
 		cut = false
 	}

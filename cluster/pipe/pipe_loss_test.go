@@ -57,7 +57,7 @@ func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 					r.mu.Unlock()
 					return ""
 				}
-				time.AfterFunc(test.end, func() { r.on(r.pipes.Close) })
+				time.AfterFunc(test.end, func() { r.on(r.pool.Close) })
 				if reply, err := r.do("EVALSHA x 0", true); !errors.Is(err, cluster.ErrUnknownOutcome) || errors.Is(err, cluster.ErrUnavailable) {
 					t.Errorf("reply %q, err = %v", reply, err)
 				}
@@ -119,7 +119,7 @@ func TestRedirectedToANodeThatTheTopologyDoesNotShow(t *testing.T) {
 		r.mu.Lock()
 		r.topology = oneMaster("a:1", 2)
 		r.mu.Unlock()
-		r.on(r.pipes.Update)
+		r.on(r.pool.Update)
 		for start := time.Now(); time.Since(start) < 5*time.Second; {
 			if reply, err := r.do("SET k v", false); err != nil || reply != "+OK\r\n" {
 				t.Fatalf("reply %q, err %v", reply, err)
@@ -136,12 +136,12 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 		c := &failures{}
 		req := resp.AppendCommandStrings(nil, "SET", "k", strings.Repeat("x", limit))
 		for range 2 * waitingLimit {
-			r.on(func() { r.pipes.Send(Request{Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: req, To: c}) })
+			r.on(func() { r.pool.Send(Request{Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: req, To: c}) })
 			time.Sleep(time.Millisecond)
 		}
 		r.on(func() {
-			if r.pipes.waiting.bytes > waitingLimit*limit || len(c.errs) < waitingLimit {
-				t.Errorf("%d bytes wait, %d requests failed", r.pipes.waiting.bytes, len(c.errs))
+			if r.pool.waiting.bytes > waitingLimit*limit || len(c.errs) < waitingLimit {
+				t.Errorf("%d bytes wait, %d requests failed", r.pool.waiting.bytes, len(c.errs))
 			}
 			for _, err := range c.errs {
 				if !errors.Is(err, cluster.ErrUnavailable) {
@@ -151,8 +151,8 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 		})
 		time.Sleep(time.Minute)
 		r.on(func() {
-			if r.pipes.waiting.bytes != 0 || len(c.errs) != 2*waitingLimit {
-				t.Errorf("%d bytes wait in the end, %d requests failed", r.pipes.waiting.bytes, len(c.errs))
+			if r.pool.waiting.bytes != 0 || len(c.errs) != 2*waitingLimit {
+				t.Errorf("%d bytes wait in the end, %d requests failed", r.pool.waiting.bytes, len(c.errs))
 			}
 		})
 	})

@@ -27,11 +27,11 @@ import (
 //	in the end there is no pipe to a node that has left, no queue and no goroutine
 
 var (
-	modelSeed = flag.Uint64("model.seed", 0, "the first seed of TestPipesModel; 0: by the clock")
-	modelRuns = flag.Int("model.runs", 2, "how many seeds TestPipesModel tries")
+	modelSeed = flag.Uint64("model.seed", 0, "the first seed of TestPoolModel; 0: by the clock")
+	modelRuns = flag.Int("model.runs", 2, "how many seeds TestPoolModel tries")
 )
 
-func TestPipesModel(t *testing.T) {
+func TestPoolModel(t *testing.T) {
 	first := *modelSeed
 	if first == 0 {
 		first = uint64(time.Now().UnixNano() % 1e9)
@@ -57,7 +57,7 @@ type model struct {
 	t     *testing.T
 	rng   *rand.Rand // of the loop
 	loop  *loop.Loop
-	pipes *Pipes
+	pool  *Pool
 	stats Stats
 	born  time.Time
 
@@ -151,7 +151,7 @@ func (a *modelAsk) Detour(tag uint32) {
 func (a *modelAsk) end() {
 	a.over = true
 	a.text = nil
-	if a.m.pipes.closed || a.m.loop.Now().Sub(a.m.born) > modelIll {
+	if a.m.pool.closed || a.m.loop.Now().Sub(a.m.born) > modelIll {
 		return
 	}
 	if a.again != nil && a.m.depth < 3 {
@@ -183,7 +183,7 @@ func (m *model) send() {
 		mode = m.privates[m.rng.IntN(len(m.privates))].set.Mode()
 	}
 	n, resend := m.rng.IntN(16384), chance(m.rng, 2)
-	masters := len(m.pipes.Topology().Masters)
+	masters := len(m.pool.Topology().Masters)
 	way := m.rng.IntN(12)
 	if masters == 0 && (way == 1 || way == 2) {
 		way = 5
@@ -191,7 +191,7 @@ func (m *model) send() {
 	a, req := m.request(fmt.Sprintf("way %d, DB %d, proto %d, own %v", way, mode.DB, mode.Proto, mode.Own != nil), resend)
 	tag := uint32(a.id)
 	if isScript(req) {
-		m.pipes.WatchScripts()
+		m.pool.WatchScripts()
 	}
 	if chance(m.rng, 6) {
 		a.again = func() {
@@ -203,13 +203,13 @@ func (m *model) send() {
 	var pipe *Pipe
 	switch way {
 	case 0:
-		pipe = m.pipes.Send(Request{Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend})
+		pipe = m.pool.Send(Request{Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend})
 	case 1:
-		pipe = m.pipes.Send(Request{
+		pipe = m.pool.Send(Request{
 			Target: ToMaster(m.rng.IntN(masters)), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
 		})
 	case 2:
-		pipe = m.pipes.Send(Request{
+		pipe = m.pool.Send(Request{
 			Target: ToShard(m.rng.IntN(masters)), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
 		})
 	case 3:
@@ -218,17 +218,17 @@ func (m *model) send() {
 		if chance(m.rng, 2) {
 			readers = AllReaders
 		}
-		pipe = m.pipes.Send(Request{
+		pipe = m.pool.Send(Request{
 			Target: ToSlot(n), Mode: mode, Bytes: req, To: a, Tag: tag,
 			Readers: readers, Seed: m.rng.Int64(),
 		})
 	case 4:
-		pipe = m.pipes.Send(Request{
+		pipe = m.pool.Send(Request{
 			Target: ToNode(modelAddrs[m.rng.IntN(len(modelAddrs))]), Mode: mode, Bytes: req,
 			To: a, Tag: tag, Resend: resend,
 		})
 	default:
-		pipe = m.pipes.Send(Request{
+		pipe = m.pool.Send(Request{
 			Target: ToSlot(n), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
 		})
 	}
@@ -237,7 +237,7 @@ func (m *model) send() {
 		again := chance(m.rng, 4)
 		pipe.WhenReady(func() {
 			m.ready--
-			if again && !m.well.Load() && !m.pipes.closed {
+			if again && !m.well.Load() && !m.pool.closed {
 				m.send()
 			}
 		})
@@ -289,7 +289,7 @@ func (m *model) private() {
 		}
 		return reqs
 	}
-	o.set = m.pipes.Private(Mode{Proto: 2 + m.rng.IntN(2)}, modelPushes{o})
+	o.set = m.pool.Private(Mode{Proto: 2 + m.rng.IntN(2)}, modelPushes{o})
 	o.done++
 	o.set.Configure(setup, func() { o.done-- })
 	o.set.Precede(chance(m.rng, 4))
@@ -313,11 +313,11 @@ func (m *model) own() {
 	if len(m.privates) > 0 && chance(m.rng, 4) {
 		mode = m.privates[m.rng.IntN(len(m.privates))].set.Mode()
 	}
-	addr := m.pipes.MasterOf(m.rng.IntN(16384))
+	addr := m.pool.MasterOf(m.rng.IntN(16384))
 	if addr == "" {
 		return
 	}
-	o.pipe = m.pipes.Own(addr, mode, o)
+	o.pipe = m.pool.Own(addr, mode, o)
 	m.owners = append(m.owners, o)
 	m.useOwn(o)
 }
@@ -355,7 +355,7 @@ func (m *model) step() {
 	switch n := m.rng.IntN(100); {
 	case n < 3:
 		m.shuffle(m.rng, modelAddrs[m.rng.IntN(2):m.rng.IntN(3)+2]...)
-		m.pipes.Update()
+		m.pool.Update()
 	case n < 5 && len(m.privates) < 4:
 		m.private()
 	case n < 7 && len(m.privates) > 0:
@@ -387,7 +387,7 @@ func runModel(t *testing.T, seed uint64) {
 		QueueLimit: 300 + m.rng.IntN(5000), ConnectTimeout: time.Second, Timeout: modelSilent, Budget: modelBudget, MaxOwn: 2 + m.rng.IntN(12),
 		Source: func([]byte) ([]byte, bool) { return []byte("return 1"), true },
 	}
-	m.on(func() { m.pipes = New(m.loop, m, o, &m.stats) })
+	m.on(func() { m.pool = New(m.loop, m, o, &m.stats) })
 	pace := rand.New(rand.NewPCG(0, seed))
 	closeEarly := chance(pace, 8)
 	for time.Since(m.born) < modelIll {
@@ -402,7 +402,7 @@ func runModel(t *testing.T, seed uint64) {
 		time.Sleep(modelEnd)
 		m.on(m.left)
 	}
-	m.on(m.pipes.Close)
+	m.on(m.pool.Close)
 	m.loop.Close()
 	time.Sleep(10 * time.Second) // nodes see that their connections are closed
 	m.judge()
@@ -422,7 +422,7 @@ func (m *model) settled() {
 			a.errorf("no end, %v after it was sent", m.loop.Now().Sub(a.sent))
 		}
 	}
-	p := m.pipes
+	p := m.pool
 	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuck != 0 || p.stuckEpoch != 0 {
 		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, epoch %d",
 			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck, p.stuckEpoch)
@@ -443,10 +443,10 @@ func (m *model) leave() {
 		m.endOwn(o)
 	}
 	m.shuffle(m.rng, "a:1")
-	m.pipes.Update()
+	m.pool.Update()
 	for range 100 {
 		a, req := m.request("in the end", false)
-		m.pipes.Send(Request{
+		m.pool.Send(Request{
 			Target: ToSlot(m.rng.IntN(16384)), Mode: Mode{Proto: 2}, Bytes: req, To: a, Tag: uint32(a.id),
 		})
 	}
@@ -460,7 +460,7 @@ func (m *model) left() {
 			a.errorf("reply %.40q, err %v although all is well", a.reply, a.err)
 		}
 	}
-	p := m.pipes
+	p := m.pool
 	for key, pipe := range p.byNode {
 		if key.addr != "a:1" || !key.mode.plain() || pipe.queued() != 0 {
 			m.t.Errorf("a pipe to %s, mode %+v, is left, with %d bytes", key.addr, key.mode, pipe.queued())

@@ -24,7 +24,7 @@ import (
 type rig struct {
 	t     *testing.T
 	loop  *loop.Loop
-	pipes *Pipes
+	pool  *Pool
 	stats Stats
 
 	mu        sync.Mutex
@@ -67,9 +67,9 @@ func newRig(t *testing.T, o Options, nodes map[string]*scripted.Node) *rig {
 	r := &rig{t: t, loop: loop.NewPortable(), nodes: nodes}
 	r.topology = oneMaster("a:1", 1)
 	go r.loop.Run()
-	r.on(func() { r.pipes = New(r.loop, r, o, &r.stats) })
+	r.on(func() { r.pool = New(r.loop, r, o, &r.stats) })
 	t.Cleanup(func() {
-		r.on(r.pipes.Close)
+		r.on(r.pool.Close)
 		r.loop.Close()
 	})
 	return r
@@ -93,12 +93,12 @@ func (r *rig) on(f func()) {
 
 // send sends words to the master of slot 7. It runs on the loop.
 func (r *rig) send(m Mode, to Receiver, tag uint32, resend bool, words ...string) *Pipe {
-	return r.pipes.Send(Request{
+	return r.pool.Send(Request{
 		Target: ToSlot(7), Mode: m, Bytes: command(words...), To: to, Tag: tag, Resend: resend,
 	})
 }
 
-func (r *rig) client() *Client { return NewClient([]*loop.Loop{r.loop}, []*Pipes{r.pipes}) }
+func (r *rig) client() *Client { return NewClient([]*loop.Loop{r.loop}, []*Pool{r.pool}) }
 
 // do runs one command given as a line of words.
 func (r *rig) do(line string, resend bool) (string, error) {
@@ -355,7 +355,7 @@ func TestLostScriptsAreLoadedOnce(t *testing.T) {
 			for i := range all {
 				all[i].done = make(chan struct{})
 				req := resp.AppendCommandStrings(nil, "EVALSHA", fmt.Sprint(i%scripts), "0")
-				r.pipes.Send(Request{Target: ToSlot(1), Mode: Mode{Proto: 2}, Bytes: req, To: &all[i]})
+				r.pool.Send(Request{Target: ToSlot(1), Mode: Mode{Proto: 2}, Bytes: req, To: &all[i]})
 			}
 		})
 		for i := range all {
@@ -367,10 +367,10 @@ func TestLostScriptsAreLoadedOnce(t *testing.T) {
 			t.Errorf("%d scripts were loaded, want %d", loads, scripts)
 		}
 		r.on(func() {
-			if p := &r.pipes.scripts; p.loaded > maxLoaded+cluster.MaxShared {
+			if p := &r.pool.scripts; p.loaded > maxLoaded+cluster.MaxShared {
 				t.Errorf("%d bytes were loaded in one round", p.loaded)
 			}
-			if left := r.pipes.byNode[nodeKey{"a:1", Mode{Proto: 2}}].loading; len(left) > 0 {
+			if left := r.pool.byNode[nodeKey{"a:1", Mode{Proto: 2}}].loading; len(left) > 0 {
 				t.Errorf("scripts are still on their way: %v", left)
 			}
 		})
@@ -406,7 +406,7 @@ func TestRetiredNode(t *testing.T) {
 		r.mu.Lock()
 		r.topology = oneMaster("b:1", 2)
 		r.mu.Unlock()
-		r.on(r.pipes.Update)
+		r.on(r.pool.Update)
 		if reply, err := r.do("SET k v", false); err != nil || reply != "+OK\r\n" {
 			t.Errorf("reply %q, err %v", reply, err)
 		}
@@ -466,7 +466,7 @@ func TestStreamingAndBackpressure(t *testing.T) {
 		ready := 0
 		r.on(func() {
 			for i := range uint32(5) {
-				p := r.pipes.Send(Request{
+				p := r.pool.Send(Request{
 					Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: command("GET", "some-long-key"),
 					To: c, Tag: i, Resend: true,
 				})

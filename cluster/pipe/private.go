@@ -13,9 +13,9 @@ import (
 // This file is a set of connections that one client has for itself, one to each node, made when
 // first needed: for what a node remembers of a connection while it serves any command.
 //
-//	Pipes.Private --> Mode.Own --> Pipes.Send: redirects, retries and all, over the set's own pipes
+//	Pool.Private --> Mode.Own --> Pool.Send: redirects, retries and all, over the set's own pipes
 //
-// Every place in which Pipes choose a pipe does so by the Mode of the request, so that a request whose
+// Every place in which a Pool chooses a pipe does so by the Mode of the request, so that a request whose
 // Mode names a Private takes the same ways as any other.
 
 // PrivateOwner has a Private. Its methods run on the loop.
@@ -49,7 +49,7 @@ var ErrRefused = errors.New("the node refuses it")
 
 // Private are the connections of one client. All methods run on the loop.
 type Private struct {
-	pipes      *Pipes
+	pool       *Pool
 	mode       Mode           // of all connections; its Own is this
 	as         *cluster.Login // how they authenticate; nil: as the proxy does
 	owner      PrivateOwner
@@ -65,8 +65,8 @@ type Private struct {
 }
 
 // Private returns a set of connections that is empty so far. Its Mode is m with it in Own.
-func (p *Pipes) Private(m Mode, owner PrivateOwner) *Private {
-	o := &Private{pipes: p, mode: m, owner: owner, byAddr: make(map[string]*privatePipe)}
+func (p *Pool) Private(m Mode, owner PrivateOwner) *Private {
+	o := &Private{pool: p, mode: m, owner: owner, byAddr: make(map[string]*privatePipe)}
 	o.mode.Own = o
 	p.privates[o] = struct{}{}
 	return o
@@ -135,10 +135,10 @@ func (o *Private) Everywhere() {
 // reach makes the connections that Everywhere wants.
 func (o *Private) reach() {
 	o.reaching = false
-	if o.ended || o.pipes.closed {
+	if o.ended || o.pool.closed {
 		return
 	}
-	for _, master := range o.pipes.topology.Masters {
+	for _, master := range o.pool.topology.Masters {
 		o.at(master.Addr)
 	}
 }
@@ -148,7 +148,7 @@ func (o *Private) reachSoon() {
 	if o.everywhere && !o.reaching {
 		o.reaching = true
 		o.pause = min(max(2*o.pause, redialAfter), maxReachPause)
-		o.pipes.loop.After(o.pause, o.reach)
+		o.pool.loop.After(o.pause, o.reach)
 	}
 }
 
@@ -164,7 +164,7 @@ func (o *Private) End() {
 // forget lets go of an ended set without connections.
 func (o *Private) forget() {
 	if o.ended && len(o.byAddr) == 0 {
-		delete(o.pipes.privates, o)
+		delete(o.pool.privates, o)
 	}
 }
 
@@ -175,16 +175,16 @@ func (o *Private) at(addr string) *privatePipe {
 	pp := o.byAddr[addr]
 	if pp == nil {
 		pp = &privatePipe{of: o, fading: o.ended}
-		pp.pipe = o.pipes.newOwn(addr, o.mode, pp)
+		pp.pipe = o.pool.newOwn(addr, o.mode, pp)
 		pp.pipe.private = pp
 		o.byAddr[addr] = pp
-		o.pipes.privates[o] = struct{}{}
+		o.pool.privates[o] = struct{}{}
 		pp.begin()
 	}
 	return pp
 }
 
-// lend is Pipes.Own for a client that has a Private.
+// lend is Pool.Own for a client that has a Private.
 func (o *Private) lend(addr string, owner Owner) *Pipe {
 	pp := o.at(addr)
 	if pp.borrower != nil {
@@ -205,7 +205,7 @@ func (o *Private) moved(from map[string]bool) {
 }
 
 // updatePrivates tells the sets that the topology was another one before.
-func (p *Pipes) updatePrivates(before *cluster.Topology) {
+func (p *Pool) updatePrivates(before *cluster.Topology) {
 	from := make(map[string]bool)
 	for s, node := range before.Slots {
 		if now := p.topology.Slots[s]; node != nil && (now == nil || now.Addr != node.Addr) {
@@ -225,7 +225,7 @@ type privatePipe struct {
 	of       *Private
 	pipe     *Pipe
 	tracking *trackingConn
-	borrower Owner // has the pipe as by Pipes.Own, beside the set; or nil
+	borrower Owner // has the pipe as by Pool.Own, beside the set; or nil
 	pending  int   // replies to what sets it up that are to come, and ids of tracking connections
 	asked    bool  // the setup was sent
 	served   bool  // it has been in its state
@@ -241,12 +241,12 @@ func (pp *privatePipe) begin() {
 		pp.tracking = newTrackingConn(pp, func() {
 			pp.pending--
 			pp.pipe.front(pp.requests())
-			pp.of.pipes.admit(pp.pipe)
+			pp.of.pool.admit(pp.pipe)
 		})
 		return
 	}
 	pp.send(pp.requests())
-	pp.of.pipes.admit(pp.pipe)
+	pp.of.pool.admit(pp.pipe)
 }
 
 // send sends what sets the connection up.
@@ -429,7 +429,7 @@ func (o *Private) push(t *pushText, chunk []byte, last bool) {
 		o.owner.Push(chunk)
 		return
 	case t.long:
-	case len(t.text)+len(chunk) > o.pipes.o.QueueLimit:
+	case len(t.text)+len(chunk) > o.pool.o.QueueLimit:
 		t.text, t.long = nil, true
 	default:
 		t.text = append(t.text, chunk...)

@@ -27,7 +27,7 @@ func setup(word string) Setup {
 
 func (r *rig) private(k *keeper, s Setup) (o *Private) {
 	r.own(func() {
-		o = r.pipes.Private(Mode{Proto: 3}, privateKeeper{k})
+		o = r.pool.Private(Mode{Proto: 3}, privateKeeper{k})
 		o.Configure(s, nil)
 	})
 	return o
@@ -66,8 +66,8 @@ func TestPrivate(t *testing.T) {
 			t.Errorf("sent %s", node.Commands())
 		}
 		r.on(func() {
-			if len(r.pipes.own)+len(r.pipes.privates) != 0 {
-				t.Errorf("%d connections, %d sets", len(r.pipes.own), len(r.pipes.privates))
+			if len(r.pool.own)+len(r.pool.privates) != 0 {
+				t.Errorf("%d connections, %d sets", len(r.pool.own), len(r.pool.privates))
 			}
 		})
 	})
@@ -80,7 +80,7 @@ func TestPrivateLent(t *testing.T) {
 		o := r.private(&k, setup("ONE"))
 		var pipe *Pipe
 		r.own(func() {
-			pipe = r.pipes.Own("a:1", o.Mode(), &b)
+			pipe = r.pool.Own("a:1", o.Mode(), &b)
 			pipe.Request(command("MOVED"), &b, 1)
 			r.send(o.Mode(), &k, 2, true, "GET")
 		})
@@ -95,7 +95,7 @@ func TestPrivateLent(t *testing.T) {
 		r.own(func() { // given back while others wait for replies
 			r.send(o.Mode(), &k, 3, true, "GET")
 			pipe.Release()
-			if again := r.pipes.Own("a:1", o.Mode(), &b); again != pipe {
+			if again := r.pool.Own("a:1", o.Mode(), &b); again != pipe {
 				t.Error("another connection")
 			}
 			pipe.Request(command("BLOCK"), &b, 4)
@@ -105,7 +105,7 @@ func TestPrivateLent(t *testing.T) {
 		b.want(t, "released early", "4 unknown")
 		k.want(t, "set", "stale")
 		r.own(func() {
-			pipe = r.pipes.Own("a:1", o.Mode(), &b)
+			pipe = r.pool.Own("a:1", o.Mode(), &b)
 			pipe.Request(command("CUT"), &b, 5)
 		})
 		b.want(t, "cut", "5 unknown", "lost")
@@ -144,8 +144,8 @@ func TestPrivateSilence(t *testing.T) {
 		synctest.Wait()
 		k.want(t, "silent", "stale")
 		r.on(func() {
-			if len(r.pipes.own) != 0 {
-				t.Errorf("%d connections", len(r.pipes.own))
+			if len(r.pool.own) != 0 {
+				t.Errorf("%d connections", len(r.pool.own))
 			}
 		})
 	})

@@ -21,7 +21,7 @@ const waitingLimit = 16
 // redirect deals with an error reply that does not concern the client: the
 // request goes elsewhere, or again, and the client never learns. It reports
 // false for every other error. req aliases the log of pipe.
-func (p *Pipes) redirect(pipe *Pipe, c call, req, reply []byte) bool {
+func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	r, rest := retry.ErrorOf(reply)
 	if r == nil {
 		return false
@@ -121,7 +121,7 @@ func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
 // later has the request sent again after a pause that grows, until its budget is
 // used up. addr is where it was, "" when it never got to a node. req is kept.
 // It returns nil if there is no room for one more.
-func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
+func (p *Pool) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
 	c.healed = false
 	next := p.loop.Now().Add(c.try.Pause())
 	d := &deferred{call: c, mode: m.again(), addr: addr, next: next, reply: reply, err: err}
@@ -136,7 +136,7 @@ func (p *Pipes) later(addr string, m Mode, c call, req, reply []byte, err error)
 }
 
 // arm has the deferred requests looked at soon.
-func (p *Pipes) arm() {
+func (p *Pool) arm() {
 	if !p.armed && len(p.waiting.all) > 0 {
 		p.armed = true
 		p.loop.After(10*time.Millisecond, p.retry)
@@ -144,7 +144,7 @@ func (p *Pipes) arm() {
 }
 
 // retry sends the deferred requests whose time has come, in the order in which they were deferred.
-func (p *Pipes) retry() {
+func (p *Pool) retry() {
 	p.armed = false
 	waiting := p.waiting.takeAll()
 	now := p.loop.Now()
@@ -168,14 +168,14 @@ func (p *Pipes) retry() {
 }
 
 // left says that the node at addr has left the topology.
-func (p *Pipes) left(addr string, m Mode) bool {
+func (p *Pool) left(addr string, m Mode) bool {
 	pipe := p.byNode[nodeKey{addr, p.unstuck(addr, m)}]
 	return pipe != nil && !pipe.retired.IsZero()
 }
 
 // giveUp answers a request whose budget is used up: with what the node said, or
 // with why none could be reached.
-func (p *Pipes) giveUp(d *deferred) {
+func (p *Pool) giveUp(d *deferred) {
 	p.stats.GivenUp.Add(1)
 	if d.reply != nil && !d.ran && !isRedirect(d.reply) {
 		d.to.Receive(d.tag, d.reply, true)

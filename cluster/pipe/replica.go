@@ -30,7 +30,7 @@ type reader struct {
 // readerFor is the pipe to a replica that may answer r now: a replica of its slot's master, or of the only
 // master if r names no slot. nil: r goes to the master. A client with connections of its own has them to
 // masters only.
-func (p *Pipes) readerFor(r *Request) *Pipe {
+func (p *Pool) readerFor(r *Request) *Pipe {
 	n, i := r.Target.n, 0
 	if n >= 0 {
 		i = int(p.index[n])
@@ -43,7 +43,7 @@ func (p *Pipes) readerFor(r *Request) *Pipe {
 
 // reader is the pipe to a replica of the i-th master, nil if none can be used now, or if it is the master's
 // turn.
-func (p *Pipes) reader(i int, m Mode, seed uint64, share bool) *Pipe {
+func (p *Pool) reader(i int, m Mode, seed uint64, share bool) *Pipe {
 	all := p.readers[i]
 	n := uint64(len(all))
 	if n == 0 || share && seed%(n+1) == n {
@@ -67,7 +67,7 @@ func (p *Pipes) reader(i int, m Mode, seed uint64, share bool) *Pipe {
 }
 
 // readFrom takes over which replicas may be read from. Reads that others owe are asked for elsewhere.
-func (p *Pipes) readFrom(t *cluster.Topology) {
+func (p *Pool) readFrom(t *cluster.Topology) {
 	p.readers = make([][]reader, len(t.Masters))
 	fit := make(map[string]bool)
 	for i, master := range t.Masters {
@@ -88,7 +88,7 @@ func (p *Pipes) readFrom(t *cluster.Topology) {
 }
 
 // forgetReader drops what is known of a pipe that is no more.
-func (p *Pipes) forgetReader(pipe *Pipe) {
+func (p *Pool) forgetReader(pipe *Pipe) {
 	for _, all := range p.readers {
 		for i := range all {
 			for k, known := range all[i].pipes {
@@ -101,7 +101,7 @@ func (p *Pipes) forgetReader(pipe *Pipe) {
 }
 
 // declined sends a read that a replica has refused to the master.
-func (p *Pipes) declined(pipe *Pipe, c call, req []byte, r *retry.Error) {
+func (p *Pool) declined(pipe *Pipe, c call, req []byte, r *retry.Error) {
 	if r.Verdict == retry.Elsewhere {
 		p.control.Refresh()
 	}

@@ -48,7 +48,7 @@ func (d *replicated) readFrom(addrs ...string) {
 	}
 	d.topology = &t
 	d.mu.Unlock()
-	d.on(d.pipes.Update)
+	d.on(d.pool.Update)
 }
 
 // inReplicated starts with the replicas b:1 and c:1; answer is given the name of the node.
@@ -59,8 +59,8 @@ func inReplicated(t *testing.T, o Options, answer func(node, command string) str
 			d.nodes[name+":1"] = &scripted.Node{Answer: func(command string) string { return answer(name, command) }}
 		}
 		d.on(func() {
-			d.pipes.Close()
-			d.pipes = New(d.loop, d, o, &d.stats)
+			d.pool.Close()
+			d.pool = New(d.loop, d, o, &d.stats)
 		})
 		d.readFrom("b:1", "c:1")
 		test(d)
@@ -75,7 +75,7 @@ func (d *replicated) read(seed int64, share bool, m Mode, words ...string) strin
 		readers = AllReaders
 	}
 	d.on(func() {
-		d.pipes.Send(Request{
+		d.pool.Send(Request{
 			Target: ToSlot(7), Mode: m, Bytes: command(words...), To: w, Readers: readers, Seed: seed,
 		})
 	})
@@ -195,7 +195,7 @@ func TestReadsLeaveASilentReplica(t *testing.T) {
 				time.AfterFunc(time.Second, func() { d.readFrom("c:1") })
 				began := time.Now()
 				if !dials {
-					d.on(func() { d.pipes.control = hanging{d} })
+					d.on(func() { d.pool.control = hanging{d} })
 				}
 				if got := d.read(0, false, resp2, "GET", "k"); got != "+a GET k\r\n" || time.Since(began) > 2*time.Second {
 					t.Errorf("%q after %v", got, time.Since(began))

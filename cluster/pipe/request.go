@@ -58,7 +58,7 @@ type Request struct {
 
 // Send sends a request. It returns the pipe that carries it, or nil while the request waits for a node.
 // Nobody may write to Bytes of more than loop.Shared any more.
-func (p *Pipes) Send(r Request) *Pipe {
+func (p *Pool) Send(r Request) *Pipe {
 	c := call{
 		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, lasting: r.Kept, deadline: p.deadline(),
 	}

@@ -25,12 +25,12 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 			return Redirection{}, false
 		}
 		to.Asking = r.Counts == retry.Ask
-		if !p.pipes.knows(to.Addr) {
+		if !p.pool.knows(to.Addr) {
 			to = Redirection{} // until the topology shows it
 		}
 	}
-	p.pipes.stats.Redirects[r.Counts].Add(1)
-	p.pipes.control.Refresh()
+	p.pool.stats.Redirects[r.Counts].Add(1)
+	p.pool.control.Refresh()
 	return to, true
 }
 
@@ -42,7 +42,7 @@ func (p *Pipe) Proven() bool { return p.proven }
 func (p *Pipe) SetProven() { p.proven = true }
 
 // Budget is how long a request may be sent again and again while nodes fail over.
-func (p *Pipes) Budget() time.Duration { return p.o.Budget }
+func (p *Pool) Budget() time.Duration { return p.o.Budget }
 
 // GaveUp counts a request whose budget is used up.
-func (p *Pipes) GaveUp() { p.stats.GivenUp.Add(1) }
+func (p *Pool) GaveUp() { p.stats.GivenUp.Add(1) }

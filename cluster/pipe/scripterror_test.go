@@ -47,8 +47,8 @@ func TestErrorsOfScripts(t *testing.T) {
 				r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 				strangers := 0
 				r.on(func() {
-					r.pipes.Close()
-					r.pipes = New(r.loop, watched{r, &strangers}, Options{Budget: budget}, &r.stats)
+					r.pool.Close()
+					r.pool = New(r.loop, watched{r, &strangers}, Options{Budget: budget}, &r.stats)
 				})
 				reply, err := r.do(test.request, false)
 				if got := reply + errorText(err); !strings.Contains(got, test.want) {
@@ -101,7 +101,7 @@ func TestNoRedirectsWithoutACluster(t *testing.T) {
 		r.mu.Lock()
 		r.topology = &alone
 		r.mu.Unlock()
-		r.on(r.pipes.Update)
+		r.on(r.pool.Update)
 		if got, err := r.do("SET k v", false); err != nil || got != "-ERR MOVED 7629 b:1\r\n" {
 			t.Errorf("got %q, %v", got, err)
 		}

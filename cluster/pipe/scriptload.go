@@ -45,7 +45,7 @@ func (s *scriptLoads) full(now time.Time) bool {
 // all requests that want it, and in a later round if this one has loaded enough. It may be lost once more
 // before the request is there (SCRIPT FLUSH, or a node that was still loading when it was given the script):
 // what may run twice tries again, a few times.
-func (p *Pipes) heal(pipe *Pipe, c call, req, reply []byte) bool {
+func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 	if c.healed && !(c.resend && c.try.Hop()) {
 		return false
 	}
@@ -75,14 +75,14 @@ func (p *Pipes) heal(pipe *Pipe, c call, req, reply []byte) bool {
 }
 
 // nextRound has the request sent again soon, and does not count that as a try.
-func (p *Pipes) nextRound(pipe *Pipe, c call, req, reply []byte) {
+func (p *Pool) nextRound(pipe *Pipe, c call, req, reply []byte) {
 	if d := p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil); d != nil {
 		d.try, d.next = c.try, p.loop.Now()
 	}
 }
 
 // sourceFor is the script that req runs, which its node has lost. It counts that.
-func (p *Pipes) sourceFor(req []byte) (source []byte, ok bool) {
+func (p *Pool) sourceFor(req []byte) (source []byte, ok bool) {
 	sha, ok := p.scripts.named(req)
 	if !ok {
 		return nil, false

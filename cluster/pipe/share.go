@@ -72,7 +72,7 @@ func (s *shares) give(p *Pipe) {
 }
 
 // noPlace is why a pipe has waited for a place in vain.
-func (p *Pipes) noPlace(pipe *Pipe) error {
+func (p *Pool) noPlace(pipe *Pipe) error {
 	if p.shares.within(pipe.party, p.o.MaxOwn) {
 		return ErrNoPlace
 	}
@@ -81,7 +81,7 @@ func (p *Pipes) noPlace(pipe *Pipe) error {
 }
 
 // admitNext has those connect, the first first, for whom there is a place now.
-func (p *Pipes) admitNext() {
+func (p *Pool) admitNext() {
 	for i := 0; i < len(p.queue) && !p.closed; {
 		switch pipe := p.queue[i]; {
 		case !p.shares.within(pipe.party, p.o.MaxOwn):

@@ -24,7 +24,7 @@ func TestOwnShares(t *testing.T) {
 			r.own(func() {
 				for range n {
 					g := &guest{party: Party{host, "default"}}
-					p := r.pipes.Own("a:1", Mode{Proto: 2}, g)
+					p := r.pool.Own("a:1", Mode{Proto: 2}, g)
 					p.Request(command("GET"), g, 1)
 					all, pipes = append(all, g), append(pipes, p)
 				}
@@ -61,15 +61,15 @@ func TestOwnShares(t *testing.T) {
 		synctest.Wait()
 		r.own(func() {
 			const want = "this address and user have 2"
-			if got := r.pipes.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
+			if got := r.pool.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
 				t.Errorf("%q", got)
 			}
-			for p := range r.pipes.own {
+			for p := range r.pool.own {
 				p.End()
 			}
 		})
 		r.own(func() {
-			if s := &r.pipes.shares; s.all != 0 || len(s.has) != 0 {
+			if s := &r.pool.shares; s.all != 0 || len(s.has) != 0 {
 				t.Errorf("%d places are counted when all are given back: %v", s.all, s.has)
 			}
 		})

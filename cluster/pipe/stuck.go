@@ -29,7 +29,7 @@ const (
 )
 
 // WatchScripts has the pipes looked at until the script is answered that is about to be sent.
-func (p *Pipes) WatchScripts() {
+func (p *Pool) WatchScripts() {
 	p.scripted = p.loop.Now()
 	if !p.watching {
 		p.watching = true
@@ -38,9 +38,9 @@ func (p *Pipes) WatchScripts() {
 }
 
 // StuckEpoch is 0 as long as no pipe is stuck. It changes whenever one gets stuck or free.
-func (p *Pipes) StuckEpoch() uint64 { return p.stuckEpoch }
+func (p *Pool) StuckEpoch() uint64 { return p.stuckEpoch }
 
-func (p *Pipes) lookAtScripts() {
+func (p *Pool) lookAtScripts() {
 	p.watching = false
 	if p.closed {
 		return
@@ -61,7 +61,7 @@ func (p *Pipes) lookAtScripts() {
 }
 
 // setStuck notes whether a pipe is stuck.
-func (p *Pipes) setStuck(pipe *Pipe, stuck bool) {
+func (p *Pool) setStuck(pipe *Pipe, stuck bool) {
 	if stuck == pipe.stuck {
 		return
 	}
@@ -82,7 +82,7 @@ func (p *Pipes) setStuck(pipe *Pipe, stuck bool) {
 }
 
 // unstuck is m, without Second unless the plain pipe to addr is stuck.
-func (p *Pipes) unstuck(addr string, m Mode) Mode {
+func (p *Pool) unstuck(addr string, m Mode) Mode {
 	plain := m
 	plain.Second = false
 	if pipe := p.byNode[nodeKey{addr, plain}]; m.Second && (pipe == nil || !pipe.stuck) {
@@ -94,7 +94,7 @@ func (p *Pipes) unstuck(addr string, m Mode) Mode {
 // excused says that the silence of a stuck pipe is the script's. It asks the node for signs
 // of life, too: one that runs a script says BUSY. Any other sign came behind the script, whose
 // reply is then not far; where it is not there at the second one, it will never come.
-func (p *Pipes) excused(pipe *Pipe, now time.Time) bool {
+func (p *Pool) excused(pipe *Pipe, now time.Time) bool {
 	if !pipe.stuck || pipe.idleSigns > 1 {
 		return false
 	}

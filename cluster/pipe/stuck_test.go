@@ -38,7 +38,7 @@ func TestLongScripts(t *testing.T) {
 				var k keeper
 				r.own(func() {
 					for tag := range test.scripts {
-						r.pipes.WatchScripts()
+						r.pool.WatchScripts()
 						r.send(Mode{Proto: 2}, &k, tag, false, "EVAL", "return_1", "0")
 					}
 				})
@@ -79,12 +79,12 @@ func TestRedirectedApartStaysInOrder(t *testing.T) {
 		})
 		var k keeper
 		r.on(func() {
-			r.pipes.WatchScripts()
+			r.pool.WatchScripts()
 			r.send(Mode{Proto: 2}, &k, 0, false, "EVAL", "script", "0")
 		})
 		time.Sleep(200 * time.Millisecond)
 		r.on(func() {
-			if r.pipes.StuckEpoch() == 0 {
+			if r.pool.StuckEpoch() == 0 {
 				t.Error("the script keeps nobody waiting")
 			}
 			r.send(Mode{Proto: 2, Second: true}, &k, 1, false, "INCR", "k")
@@ -92,7 +92,7 @@ func TestRedirectedApartStaysInOrder(t *testing.T) {
 		})
 		time.Sleep(100 * time.Millisecond)
 		r.on(func() {
-			r.pipes.Send(Request{
+			r.pool.Send(Request{
 				Target: ToNode("b:1"), Mode: Mode{Proto: 2}, Bytes: command("EVAL", "script", "0"),
 				To: &k, Tag: 3,
 			})

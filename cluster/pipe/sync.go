@@ -22,7 +22,7 @@ import (
 //	                         \--> refused, or lost: both again, over another connection
 //
 // WAIT counts the replicas that have what its own connection wrote. On a new connection it would count
-// replicas that have nothing of the request. So both go over one pipe of Pipes.Own, which is never connected
+// replicas that have nothing of the request. So both go over one pipe of Pool.Own, which is never connected
 // twice, and the answer to a WAIT counts only behind the answer to the request on that pipe.
 
 // errBudget is why a request was given up although somebody still waits for it.
@@ -48,7 +48,7 @@ func (c *Client) Synced(ctx context.Context, n int, req []byte, replicas int, ti
 	reply []byte, acked int, err error,
 ) {
 	i := n % len(c.loops)
-	l, p := c.loops[i], c.pipes[i]
+	l, p := c.loops[i], c.pools[i]
 	timeout = max(timeout, time.Millisecond)
 	ms := strconv.FormatInt(timeout.Milliseconds(), 10)
 	s := &syncing{
@@ -71,7 +71,7 @@ func (c *Client) Synced(ctx context.Context, n int, req []byte, replicas int, ti
 
 // syncing is one call of Synced. Its methods run on the loop.
 type syncing struct {
-	p         *Pipes
+	p         *Pool
 	slot      int
 	req, wait []byte
 	timeout   time.Duration

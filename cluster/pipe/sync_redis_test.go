@@ -27,18 +27,18 @@ import (
 // clientOf is a client over a loop with pipes to u, which ends with the test.
 func clientOf(t *testing.T, u *discovery.Upstream, o Options) (*Client, *Stats) {
 	l, stats := loop.NewPortable(), new(Stats)
-	pipes := New(l, u, o, stats)
+	pool := New(l, u, o, stats)
 	go l.Run() // ends in the cleanup
-	u.OnChange(func(*cluster.Topology) { l.Post(pipes.Update) })
-	l.Post(pipes.Update)
+	u.OnChange(func(*cluster.Topology) { l.Post(pool.Update) })
+	l.Post(pool.Update)
 	t.Cleanup(func() {
-		l.Post(pipes.Close)
+		l.Post(pool.Close)
 		l.Close()
 		if own := stats.Own(); own.Used != 0 || own.Waiting != 0 {
 			t.Errorf("%d connections were not given back, %d are waited for", own.Used, own.Waiting)
 		}
 	})
-	return NewClient([]*loop.Loop{l}, []*Pipes{pipes}), stats
+	return NewClient([]*loop.Loop{l}, []*Pool{pool}), stats
 }
 
 // A master with two replicas: as many as have it are counted, and one that is stopped

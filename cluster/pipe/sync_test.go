@@ -251,7 +251,7 @@ func TestSyncedOnConnectionsThatIdled(t *testing.T) {
 			}
 			r.own(func() {
 				k := new(keeper)
-				pipe := r.pipes.Own("a:1", Mode{Proto: 2}, k)
+				pipe := r.pool.Own("a:1", Mode{Proto: 2}, k)
 				pipe.Request(command("QUIT"), k, 0)
 			})
 		}
@@ -293,13 +293,13 @@ func TestSyncedAreBounded(t *testing.T) {
 			t.Errorf("%d have a connection and %d wait for one", own.Used, own.Waiting)
 		}
 		var k keeper
-		r.own(func() { r.pipes.Own("a:1", Mode{Proto: 2}, &k).Request(command("GET"), &k, 1) })
+		r.own(func() { r.pool.Own("a:1", Mode{Proto: 2}, &k).Request(command("GET"), &k, 1) })
 		k.want(t, "a client meanwhile", `1 ":1\r\n"`)
 		group.Wait()
 		if served.Load() != 24 || late.Load() != 16 {
 			t.Errorf("%d were served, %d had to wait for too long", served.Load(), late.Load())
 		}
-		r.on(r.pipes.Close)
+		r.on(r.pool.Close)
 		if _, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
@@ -310,7 +310,7 @@ func TestSyncedAreBounded(t *testing.T) {
 // Who waits is told when the pipes are closed, or their loop ends.
 func TestSyncedWhenAllEnds(t *testing.T) {
 	for name, end := range map[string]func(r *rig){
-		"pipes": func(r *rig) { r.on(r.pipes.Close) },
+		"pipes": func(r *rig) { r.on(r.pool.Close) },
 		"loop":  func(r *rig) { r.loop.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ var askPing = resp.AppendCommandStrings(nil, "PING")
 // newTrackingConn connects. opened is called when the id is known; if that never happens pp is closed.
 func newTrackingConn(pp *privatePipe, opened func()) *trackingConn {
 	s := &trackingConn{of: pp, opened: opened}
-	s.pipe = pp.of.pipes.Own(pp.pipe.addr, Mode{Proto: 3}, s)
+	s.pipe = pp.of.pool.Own(pp.pipe.addr, Mode{Proto: 3}, s)
 	s.pipe.Request(askPing, s, 0) // its reply comes behind the id
 	return s
 }

@@ -99,19 +99,19 @@ func (b *block) begin() {
 
 // connect gets a connection to the node that is to be asked.
 func (b *block) connect() {
-	pipes := b.h.Pipes()
+	pool := b.h.Pool()
 	node := b.node
 	if node == "" {
-		node = pipes.MasterOf(b.slot)
+		node = pool.MasterOf(b.slot)
 	}
 	if node == "" {
-		pipes.Refresh()
+		pool.Refresh()
 		b.troubled()
 		b.later(retry.Unserved, nil)
 		return
 	}
 	b.attempt++
-	b.own = &ownedConn{Pipe: pipes.Own(node, b.h.Mode(), b)}
+	b.own = &ownedConn{Pipe: pool.Own(node, b.h.Mode(), b)}
 	if b.own.ClientID() != 0 {
 		b.ask()
 		return
@@ -204,7 +204,7 @@ func (b *block) goesOn(reply []byte) bool {
 		return false
 	}
 	if interrupted {
-		b.h.Pipes().Refresh()
+		b.h.Pool().Refresh()
 	}
 	b.looked = b.looked || interrupted || b.now().Sub(b.asked) > atOnce
 	b.letGo(!interrupted)

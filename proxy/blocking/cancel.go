@@ -29,7 +29,7 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 		return
 	}
 	if b.sent {
-		b.own.unblock(b.h.Pipes(), withError, func(done bool) {
+		b.own.unblock(b.h.Pool(), withError, func(done bool) {
 			if done || tries <= 1 {
 				ended(done)
 				return
@@ -97,7 +97,7 @@ func (b *block) leave(withError bool) {
 		own.End() // Fail says it
 		return
 	}
-	own.unblock(b.h.Pipes(), withError, func(bool) {})
+	own.unblock(b.h.Pool(), withError, func(bool) {})
 	b.h.Loop().After(endWithin, func() {
 		if !b.over {
 			own.End()

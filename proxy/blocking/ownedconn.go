@@ -25,7 +25,7 @@ func (l *ownedConn) giveBack() {
 
 // unblock has the node end the command that blocks on the connection. ended is told, at once or later,
 // whether it did.
-func (l *ownedConn) unblock(pipes *pipe.Pipes, withError bool, ended func(bool)) {
+func (l *ownedConn) unblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	if l.ClientID() == 0 {
 		ended(false)
 		return
@@ -36,7 +36,7 @@ func (l *ownedConn) unblock(pipes *pipe.Pipes, withError bool, ended func(bool))
 	}
 	l.questions++
 	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
-	pipes.Send(pipe.Request{
+	pool.Send(pipe.Request{
 		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req,
 		To: &unblocking{l, ended}, Resend: true,
 	})

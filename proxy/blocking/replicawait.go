@@ -69,8 +69,8 @@ func (k *Waiter) WaitForReplicas(cmd *commands.Command, raw []byte, timeout comm
 
 // begin implements blocked.
 func (w *replicaWait) begin() {
-	pipes := w.h.Pipes()
-	nodes, wrote, err := w.of.writes.Nodes(pipes.Topology().Masters)
+	pool := w.h.Pool()
+	nodes, wrote, err := w.of.writes.Nodes(pool.Topology().Masters)
 	if err != nil {
 		w.answer(commands.ErrorReply(err))
 		return
@@ -83,7 +83,7 @@ func (w *replicaWait) begin() {
 	}
 	for i, node := range nodes {
 		p := &waitPart{w: w, i: i}
-		p.own = &ownedConn{Pipe: pipes.Own(node, mode, p)}
+		p.own = &ownedConn{Pipe: pool.Own(node, mode, p)}
 		w.parts = append(w.parts, p)
 	}
 	for _, p := range w.parts {
@@ -141,10 +141,10 @@ func (p *waitPart) mark() {
 
 // key is one in a slot of the master, another one with each try.
 func (p *waitPart) key() (key string) {
-	pipes := p.w.h.Pipes()
+	pool := p.w.h.Pool()
 	for i, tries := 0, p.tries; i < 8*slot.Count; i++ {
 		key = "lockproxy:wait:{" + strconv.Itoa(i) + "}"
-		if pipes.MasterOf(slot.Of([]byte(key))) == p.own.Addr() {
+		if pool.MasterOf(slot.Of([]byte(key))) == p.own.Addr() {
 			if tries--; tries < 0 {
 				break
 			}
@@ -271,7 +271,7 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 		ended(false)
 	}
 	for _, own := range asked {
-		own.unblock(w.h.Pipes(), withError, func(done bool) {
+		own.unblock(w.h.Pool(), withError, func(done bool) {
 			any = any || done
 			if missing--; missing == 0 {
 				ended(any)

@@ -58,7 +58,7 @@ func (b *block) troubled() {
 func (b *block) later(reply []byte, err error) {
 	b.node, b.asking = "", false
 	pause := b.try.Pause()
-	left := b.h.Pipes().Budget() - b.now().Sub(b.trouble)
+	left := b.h.Pool().Budget() - b.now().Sub(b.trouble)
 	if b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
 	}
@@ -79,7 +79,7 @@ func (b *block) later(reply []byte, err error) {
 func (b *block) giveUp(reply []byte, err error) {
 	timedOut := b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
 	if !timedOut && !b.ending {
-		b.h.Pipes().GaveUp()
+		b.h.Pool().GaveUp()
 	}
 	switch {
 	case b.drained:

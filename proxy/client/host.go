@@ -16,7 +16,7 @@
 //	tag := h.CurrentTag()            the number of the command, whose reply comes later
 //	h.AnswerLater(client.ByNode)     nobody need wonder that it has none yet
 //	h.SetHold(client.HoldOrder)      if no later command of the client may overtake it
-//	h.Pipes().Send(...)              what a node is asked; the reply comes to the feature
+//	h.Pool().Send(...)              what a node is asked; the reply comes to the feature
 //	h.Answer(tag, reply)             on the loop, now or later: replies leave in the order of the commands
 //	h.ClearHold(client.HoldOrder)
 //
@@ -34,9 +34,9 @@ import (
 type Host interface {
 	// About is what commands know of the client.
 	About() *commands.Client
-	// Loop is that of the client, Pipes are its connections to the upstream.
+	// Loop is that of the client, Pool its connections to the upstream.
 	Loop() *loop.Loop
-	Pipes() *pipe.Pipes
+	Pool() *pipe.Pool
 	// Call is the current command, as long as it runs or is being dispatched.
 	Call() *commands.Call
 	// Mode is that of the connections which carry what the client sends.
@@ -82,7 +82,7 @@ type Answers interface {
 }
 
 // Masters is how many masters the upstream of the client has now.
-func Masters(h Host) int { return len(h.Pipes().Topology().Masters) }
+func Masters(h Host) int { return len(h.Pool().Topology().Masters) }
 
 // Apart has a goroutine run task for the current command of h, which then answers or has go on. Later
 // commands of the client wait for it.

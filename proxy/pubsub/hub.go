@@ -217,7 +217,7 @@ type ourTopics struct {
 
 // SubscriberCounts implements commands.Subscriptions.
 func (l *Subscriber) SubscriberCounts() commands.SubscriberCounts {
-	return ourTopics{l.hub.upstream, l.h.Pipes().Topology().Masters}
+	return ourTopics{l.hub.upstream, l.h.Pool().Topology().Masters}
 }
 
 func (c ourTopics) Listeners(kind pubsub.Kind, name []byte) int {

@@ -33,7 +33,7 @@ func (l *Subscriber) Publish(shard bool) {
 	case len(topics) == 0:
 		l.h.Actions().Forward(slot)
 	default:
-		node := l.h.Pipes().MasterOf(slot)
+		node := l.h.Pool().MasterOf(slot)
 		before := countedAt(topics, node)
 		l.h.Actions().Ask(pipe.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
 			return countListeners(reply, topics, max(before, countedAt(topics, node)))
@@ -42,7 +42,7 @@ func (l *Subscriber) Publish(shard bool) {
 }
 
 func (l *Subscriber) publishSlot(channel []byte, shard bool) int {
-	pipes, place := l.h.Pipes(), l.h.Call().Place
+	pool, place := l.h.Pool(), l.h.Call().Place
 	switch {
 	case client.Masters(l.h) == 1:
 		return commands.AnySlot
@@ -51,10 +51,10 @@ func (l *Subscriber) publishSlot(channel []byte, shard bool) int {
 	case shard:
 		return slot.Of(channel)
 	}
-	if slot := pipes.SlotAt(l.hub.upstream.Home()); slot != commands.AnySlot {
+	if slot := pool.SlotAt(l.hub.upstream.Home()); slot != commands.AnySlot {
 		return slot
 	}
-	return pipes.SomeSlot(l.h.About().ID)
+	return pool.SomeSlot(l.h.About().ID)
 }
 
 // publishApart is Publish on a channel where goroutines find out whom it concerns, and count them. What the
@@ -62,7 +62,7 @@ func (l *Subscriber) publishSlot(channel []byte, shard bool) int {
 func (l *Subscriber) publishApart(channel, raw []byte) {
 	tag, size := l.h.CurrentTag(), len(channel)+len(raw)
 	l.h.KeepFor(tag, size)
-	node := l.h.Pipes().MasterOf(l.publishSlot(channel, false))
+	node := l.h.Pool().MasterOf(l.publishSlot(channel, false))
 	var topics []*pubsub.Topic
 	var before int
 	client.Apart(l.h, func() {
@@ -71,7 +71,7 @@ func (l *Subscriber) publishApart(channel, raw []byte) {
 	}, func() []byte {
 		l.h.KeepFor(tag, -size)
 		slot := l.publishSlot(channel, false)
-		if now := l.h.Pipes().MasterOf(slot); now != node {
+		if now := l.h.Pool().MasterOf(slot); now != node {
 			node, before = now, 0
 		}
 		l.h.Actions().Ask(pipe.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {

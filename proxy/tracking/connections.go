@@ -51,12 +51,12 @@ func (p *Connections) Home() pipe.Mode {
 func (p *Connections) Open(as *User, owner *Tracker) *pipe.Private {
 	mode := p.h.Mode()
 	mode.Second = false
-	pipes := p.h.Pipes()
+	pool := p.h.Pool()
 	var set *pipe.Private
 	if as == nil {
-		set = pipes.Private(mode, owner)
+		set = pool.Private(mode, owner)
 	} else {
-		set = pipes.PrivateAs(mode, owner, as.Name, as.Password)
+		set = pool.PrivateAs(mode, owner, as.Name, as.Password)
 	}
 	if t := p.h.About().Tracking; t.On {
 		set.Configure(trackingSetup(t, t.Prefixes), nil)

@@ -49,7 +49,7 @@ const (
 
 // open begins a connection to the node at addr, or to the master of the slot.
 func (t *transaction) open(addr string, asking bool) {
-	h, pipes := t.h, t.h.Pipes()
+	h, pool := t.h, t.h.Pool()
 	t.limit()
 	if addr == "" {
 		addr = t.master()
@@ -58,9 +58,9 @@ func (t *transaction) open(addr string, asking bool) {
 		t.again(pipe.Redirection{}, retry.Unserved, nil)
 		return
 	}
-	l := &conn{t: t, version: pipes.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
+	l := &conn{t: t, version: pool.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
 	t.conn = l
-	l.pipe = pipes.Own(addr, l.mode, l)
+	l.pipe = pool.Own(addr, l.mode, l)
 	l.pump()
 }
 
@@ -70,15 +70,15 @@ var notQueued = []byte("-ERR the upstream answered MULTI in a form that lockprox
 func (t *transaction) master() string {
 	slot := t.slot
 	if slot == commands.AnySlot {
-		slot = t.h.Pipes().SomeSlot(t.h.About().ID)
+		slot = t.h.Pool().SomeSlot(t.h.About().ID)
 	}
-	return t.h.Pipes().MasterOf(slot)
+	return t.h.Pool().MasterOf(slot)
 }
 
 // stale says that the node may not be the master of the slot any more. It is not asked for
 // what went by a redirect, before the topology shows that.
 func (l *conn) stale() bool {
-	return !l.asking && l.version != l.t.h.Pipes().Version() && l.pipe.Addr() != l.t.master()
+	return !l.asking && l.version != l.t.h.Pool().Version() && l.pipe.Addr() != l.t.master()
 }
 
 // pump sends what the node may have now.

@@ -222,12 +222,12 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // askKeys is the way of a command that is to be queued, and of whose keys a node is asked.
 func (t *transaction) askKeys(e Queued, args [][]byte) {
-	h, pipes := t.h, t.h.Pipes()
+	h, pool := t.h, t.h.Pool()
 	e.Raw = client.Lasting(e.Raw)
 	t.of.proxy.FindSlot(args, e.Raw, func(req []byte, then func([]byte) []byte) {
 		h.Expect(then, nil)
-		h.Feed(pipes.Send(pipe.Request{
-			Target: pipe.ToSlot(pipes.SomeSlot(h.About().ID)), Mode: shared(h.Mode()), Bytes: req,
+		h.Feed(pool.Send(pipe.Request{
+			Target: pipe.ToSlot(pool.SomeSlot(h.About().ID)), Mode: shared(h.Mode()), Bytes: req,
 			To: h, Tag: h.CurrentTag(), Resend: true,
 		}))
 	}, func(slot int, err error) []byte {

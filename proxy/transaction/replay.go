@@ -42,7 +42,7 @@ func (t *transaction) again(to pipe.Redirection, reply []byte, err error) {
 	t.limit()
 	switch {
 	case !t.h.Loop().Now().Before(t.deadline), errors.Is(err, cluster.ErrMode):
-		t.h.Pipes().GaveUp()
+		t.h.Pool().GaveUp()
 		t.giveUp(reply, err)
 	case to.Addr != "" && t.try.Hop():
 		t.open(to.Addr, to.Asking)
@@ -62,7 +62,7 @@ func (t *transaction) rested() {
 // limit starts the budget of what the client waits for.
 func (t *transaction) limit() {
 	if t.deadline.IsZero() {
-		t.deadline = t.h.Loop().Now().Add(t.h.Pipes().Budget())
+		t.deadline = t.h.Loop().Now().Add(t.h.Pool().Budget())
 	}
 }
 

@@ -2,10 +2,10 @@
 // of the proxy, so nothing here blocks, and nothing needs a lock.
 //
 // A Pipe is one connection that carries the requests of many clients, one behind the other. Redis answers in
-// that order, so the oldest request gets the next reply. Pipes are those of one loop, one for each node and
+// that order, so the oldest request gets the next reply. A Pool has those of one loop, one for each node and
 // Mode:
 //
-//	Pipes.Send(Request) --> slot --> master --> Pipe: backlog (bytes), ring (calls) --> node
+//	Pool.Send(Request) --> slot --> master --> Pipe: backlog (bytes), ring (calls) --> node
 //	                                                                                      |
 //	Receiver.Receive <-- redirect? no <-- the oldest call <-- Framer <-- Pipe.Read <------+
 //	                        |
@@ -17,10 +17,10 @@
 //
 // What a shared Pipe cannot carry has connections of its own, which are pipes too:
 //
-//	Pipes.Own       for one client, until it is released: transactions, commands that block, SYNC
-//	Pipes.Private   a set for one client, one a node: tracking, large commands, users of the upstream
+//	Pool.Own       for one client, until it is released: transactions, commands that block, SYNC
+//	Pool.Private   a set for one client, one a node: tracking, large commands, users of the upstream
 //
-// Begin reading at Pipes.Send (request.go), Pipe.append and Pipe.deliver (pipe.go), then redirect.go.
+// Begin reading at Pool.Send (request.go), Pipe.append and Pipe.deliver (pipe.go), then redirect.go.
 package pipe
 
 import (
@@ -91,9 +91,9 @@ const (
 	patrol = time.Second
 )
 
-// Pipes are the connections of one loop to all nodes: one per node and mode,
+// Pool is the connections of one loop to all nodes: one for each node and mode,
 // made when first needed. All methods run on the loop.
-type Pipes struct {
+type Pool struct {
 	loop    *loop.Loop
 	control Control
 	o       Options
@@ -134,9 +134,9 @@ type nodeKey struct {
 	mode Mode
 }
 
-// New returns the pipes of l, on l. stats may be shared among loops.
-func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pipes {
-	p := &Pipes{
+// New returns the pool of l, on l. stats may be shared among loops.
+func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
+	p := &Pool{
 		loop: l, control: control, o: o.withDefaults(), stats: stats,
 		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}),
 		idle:   make(map[nodeKey][]*Pipe),
@@ -149,7 +149,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pipes {
 }
 
 // Close ends all connections; requests on their way fail.
-func (p *Pipes) Close() {
+func (p *Pool) Close() {
 	p.closed = true
 	p.closeOwn()
 	for _, pipe := range p.byNode {
@@ -168,7 +168,7 @@ func (p *Pipes) Close() {
 }
 
 // Update takes over the current topology.
-func (p *Pipes) Update() {
+func (p *Pool) Update() {
 	t := p.control.Topology()
 	if t == p.topology {
 		return
@@ -223,20 +223,20 @@ func (p *Pipe) retire(gone bool) {
 	case !gone:
 		p.retired = time.Time{}
 	case p.retired.IsZero():
-		p.retired = p.pipes.loop.Now()
+		p.retired = p.pool.loop.Now()
 	}
 }
 
 // Version identifies the topology that routes requests now. It changes when a
 // later request may go to another node than an earlier one for the same slot.
-func (p *Pipes) Version() uint64 { return p.topology.Version }
+func (p *Pool) Version() uint64 { return p.topology.Version }
 
 // Topology is the topology that routes requests now.
-func (p *Pipes) Topology() *cluster.Topology { return p.topology }
+func (p *Pool) Topology() *cluster.Topology { return p.topology }
 
 // SomeSlot is a slot that has a master, and for one seed the same for as long as
 // the topology stays; AnySlot if there is none.
-func (p *Pipes) SomeSlot(seed int64) int {
+func (p *Pool) SomeSlot(seed int64) int {
 	if len(p.lowest) == 0 {
 		return anySlot
 	}
@@ -244,7 +244,7 @@ func (p *Pipes) SomeSlot(seed int64) int {
 }
 
 // SlotAt is the lowest slot of the master at addr, AnySlot if there is no such master.
-func (p *Pipes) SlotAt(addr string) int {
+func (p *Pool) SlotAt(addr string) int {
 	for _, s := range p.lowest {
 		if p.topology.Masters[p.index[s]].Addr == addr {
 			return s
@@ -254,15 +254,15 @@ func (p *Pipes) SlotAt(addr string) int {
 }
 
 // Owner is the number of the master of slot n among Topology().Masters, -1 if there is none.
-func (p *Pipes) Owner(n int) int { return int(p.index[n]) }
+func (p *Pool) Owner(n int) int { return int(p.index[n]) }
 
 // deadline is when a request that comes now has used up its budget.
-func (p *Pipes) deadline() time.Duration { return p.since() + p.o.Budget }
+func (p *Pool) deadline() time.Duration { return p.since() + p.o.Budget }
 
-// since is how long the pipes have been there.
-func (p *Pipes) since() time.Duration { return p.loop.Now().Sub(p.born) }
+// since is how long the pool has been there.
+func (p *Pool) since() time.Duration { return p.loop.Now().Sub(p.born) }
 
-func (p *Pipes) send(c call, m Mode, req []byte) *Pipe {
+func (p *Pool) send(c call, m Mode, req []byte) *Pipe {
 	i := -1
 	switch {
 	case c.slot >= 0:
@@ -280,7 +280,7 @@ func (p *Pipes) send(c call, m Mode, req []byte) *Pipe {
 	return p.sendTo(p.master(i, m), c, req)
 }
 
-func (p *Pipes) master(i int, m Mode) *Pipe {
+func (p *Pool) master(i int, m Mode) *Pipe {
 	switch {
 	case m.Own != nil:
 		return m.Own.pipe(p.topology.Masters[i].Addr)
@@ -296,7 +296,7 @@ func (p *Pipes) master(i int, m Mode) *Pipe {
 }
 
 // pipe finds or makes the pipe to addr.
-func (p *Pipes) pipe(addr string, m Mode) *Pipe {
+func (p *Pool) pipe(addr string, m Mode) *Pipe {
 	if m.Own != nil {
 		return m.Own.pipe(addr)
 	}
@@ -309,13 +309,13 @@ func (p *Pipes) pipe(addr string, m Mode) *Pipe {
 		if m.DB != 0 {
 			p.roomForDatabase()
 		}
-		pipe = &Pipe{pipes: p, addr: addr, mode: m, stats: p.stats.node(addr)}
+		pipe = &Pipe{pool: p, addr: addr, mode: m, stats: p.stats.node(addr)}
 		p.byNode[key] = pipe
 	}
 	return pipe
 }
 
-func (p *Pipes) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
+func (p *Pool) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
 	if len(req) > cluster.MaxShared && pipe.owner == nil {
 		c.to.Fail(c.tag, errShared)
 		return nil
@@ -335,7 +335,7 @@ func (p *Pipes) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
 
 // patrol gives up nodes that owe replies and are silent, and closes pipes whose node
 // has left the topology.
-func (p *Pipes) patrol() {
+func (p *Pool) patrol() {
 	if p.closed {
 		return
 	}
