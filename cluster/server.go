@@ -3,26 +3,93 @@ package cluster
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 
 	"lockproxy/internal/resp"
 )
 
-// Server is what a server says of itself.
+// Server is what a server says of itself. The zero value is one of which nothing is known.
 type Server struct {
-	Product string // "redis" or "valkey"
-	Version string // of Redis, "7.0.15": Valkey says which one it is compatible with; "": it does not tell
-	Mode    string // "standalone", "cluster" or "sentinel"; "": it does not tell
+	Product string // as HELLO names it: "redis" or "valkey"
+	Version string // of Redis, "7.0.15": Valkey says which one it is compatible with
+	Release string // of the product itself, "9.1.2"; it is the Version where the product is Redis
+	Mode    string // "standalone", "cluster" or "sentinel"
 	RunID   string // another one after each start
+	Zone    string // the availability zone in which it says it runs
+
+	ShardChannels bool // it knows SSUBSCRIBE and SPUBLISH
 }
 
-// ServerOf reads a reply to INFO server.
-func ServerOf(info resp.Value) Server {
-	return Server{
+// ServerQuestions are the commands whose replies ServerOf reads, in that order.
+var ServerQuestions = [][]any{{"INFO", "server"}, {"HELLO", "2"}, {"COMMAND", "INFO", "ssubscribe"}}
+
+// ServerOf reads the replies to ServerQuestions. Those that are missing or errors tell nothing: INFO may be
+// forbidden, and HELLO tells nearly as much.
+func ServerOf(replies ...resp.Value) Server {
+	var v [3]resp.Value
+	copy(v[:], replies)
+	info, hello, command := v[0], Pairs(v[1]), v[2].Elems
+	s := Server{
 		Product: cmp.Or(Field(info, "server_name"), "redis"),
 		Version: Field(info, "redis_version"),
-		Mode:    cmp.Or(Field(info, "redis_mode"), Field(info, "server_mode")), // the name since Valkey 8
+		Mode:    cmp.Or(Field(info, "redis_mode"), Field(info, "server_mode"), hello["mode"]), // server_mode: Valkey
 		RunID:   Field(info, "run_id"),
+		Zone:    Field(info, "availability_zone"),
 	}
+	s.Release = cmp.Or(Field(info, s.Product+"_version"), s.Version)
+	switch hello["server"] {
+	case "redis": // so says a Valkey too whose extended-redis-compatibility is on
+		s.Product, s.Version = "redis", cmp.Or(s.Version, hello["version"])
+		s.Release = s.Version
+	case "valkey":
+		s.Product, s.Release = "valkey", hello["version"]
+	}
+	s.ShardChannels = len(command) == 1 && len(command[0].Elems) > 0 &&
+		string(command[0].Elems[0].Str) == "ssubscribe"
+	return s
+}
+
+// AtLeast says that the server is, or is compatible with, that Redis or a newer one.
+func (s Server) AtLeast(major, minor int) bool {
+	v := numbers(s.Version)
+	return v[0] > major || v[0] == major && v[1] >= minor
+}
+
+// With is what can be said of two servers together: product and version are those of the older one. A server
+// that does not tell its version does not count.
+func (s Server) With(o Server) Server {
+	switch {
+	case s.Version == "":
+		s = o
+	case o.Version == "":
+		o = s
+	}
+	both := s
+	if older(o, s) {
+		both = o
+	}
+	return Server{Product: both.Product, Version: both.Version, Release: both.Release,
+		ShardChannels: s.ShardChannels && o.ShardChannels}
+}
+
+// older says that a is older than b.
+func older(a, b Server) bool {
+	x, y := numbers(a.Version), numbers(b.Version)
+	if x == y {
+		x, y = numbers(a.Release), numbers(b.Release)
+	}
+	for i := range x {
+		if x[i] != y[i] {
+			return x[i] < y[i]
+		}
+	}
+	return false
+}
+
+// numbers are 7, 0 and 15 of "7.0.15", and 0 for what is not there.
+func numbers(version string) (n [3]int) {
+	fmt.Sscanf(version, "%d.%d.%d", &n[0], &n[1], &n[2])
+	return n
 }
 
 // Field is the value of "name:value" in a reply of lines, as INFO and CLUSTER INFO

@@ -21,8 +21,6 @@ package cluster
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"lockproxy/internal/slot"
 )
@@ -50,20 +48,17 @@ type Node struct {
 
 // Topology is one consistent view of the upstream. Immutable.
 type Topology struct {
-	Version      uint64 // rises with each change
-	Kind         Kind
-	RedisVersion string            // of the oldest master, "7.0.15"; "" if none told
-	Masters      []*Node           // in the order of their lowest slots
-	Replicas     []*Node           // in the order of their addresses
-	Slots        [slot.Count]*Node // its master; nil: nobody serves the slot
+	Version  uint64 // rises with each change
+	Kind     Kind
+	Server   Server            // all masters, by Server.With
+	Masters  []*Node           // in the order of their lowest slots
+	Replicas []*Node           // in the order of their addresses
+	Slots    [slot.Count]*Node // its master; nil: nobody serves the slot
 
 	// Readers are the replicas of each master that may be read from, as far as is known: nil until
 	// somebody wants to. They change without a new Version.
 	Readers map[*Node][]*Node
 }
-
-// Sharded says that all masters know SSUBSCRIBE and SPUBLISH, as Redis does since 7.0.
-func (t *Topology) Sharded() bool { return majorVersion(t.RedisVersion) >= 7 }
 
 // Served is how many slots have a master.
 func (t *Topology) Served() int {
@@ -78,41 +73,8 @@ func (t *Topology) Served() int {
 
 // Same says that nothing but the Version and the Readers differs.
 func (t *Topology) Same(u *Topology) bool {
-	return t.Kind == u.Kind && t.RedisVersion == u.RedisVersion && t.Slots == u.Slots &&
+	return t.Kind == u.Kind && t.Server == u.Server && t.Slots == u.Slots &&
 		slices.Equal(t.Masters, u.Masters) && slices.Equal(t.Replicas, u.Replicas)
-}
-
-// OlderVersion is the older one of two versions such as "7.0.15". An unknown
-// one, "", is older than none.
-func OlderVersion(a, b string) string {
-	switch {
-	case a == "":
-		return b
-	case b == "":
-		return a
-	}
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(as), len(bs)) {
-		x, _ := strconv.Atoi(as[i])
-		y, _ := strconv.Atoi(bs[i])
-		if x != y {
-			if x < y {
-				return a
-			}
-			return b
-		}
-	}
-	if len(as) <= len(bs) {
-		return a
-	}
-	return b
-}
-
-// majorVersion is 7 of "7.0.15", and 0 if there is none.
-func majorVersion(v string) int {
-	major, _, _ := strings.Cut(v, ".")
-	n, _ := strconv.Atoi(major)
-	return n
 }
 
 // MaxShared is how many bytes a request has at most that goes over a connection which clients share. It is as

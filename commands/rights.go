@@ -91,7 +91,7 @@ type RightsOf struct {
 
 // NewRightsOf is for the user of that name.
 func NewRightsOf(user string, s Server, t *Table) RightsOf {
-	return RightsOf{user, t, !AtLeast(s.RedisVersion(), 7, 0)}
+	return RightsOf{user, t, !s.Upstream().AtLeast(7, 0)}
 }
 
 // Ask is the request that asks for r.

@@ -2,9 +2,8 @@ package commands
 
 import (
 	"cmp"
-	"fmt"
-	"strconv"
-	"strings"
+
+	"lockproxy/cluster"
 )
 
 // Server is what commands ask of the proxy as a whole. Its methods do not
@@ -25,8 +24,8 @@ type Server interface {
 	Config() Config
 	// Scripts are the sources of the scripts that clients used.
 	Scripts() *Scripts
-	// RedisVersion is the version of the oldest master; "" if it is unknown.
-	RedisVersion() string
+	// Upstream is what all masters are.
+	Upstream() cluster.Server
 	// Clustered says that the upstream is a Redis Cluster, whatever its size.
 	Clustered() bool
 	// Facts are what INFO tells of the proxy as it is now, its counters since CONFIG RESETSTAT. They may be
@@ -55,21 +54,5 @@ const oldestVersion = "6.0.0"
 
 // ToldVersion is never empty: clients choose by it what they use.
 func ToldVersion(s Server) string {
-	return cmp.Or(s.RedisVersion(), oldestVersion)
-}
-
-// Since72 says that the upstream is Redis 7.2 or newer.
-func Since72(s Server) bool {
-	major, rest, _ := strings.Cut(s.RedisVersion(), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	m, _ := strconv.Atoi(major)
-	n, _ := strconv.Atoi(minor)
-	return m > 7 || m == 7 && n >= 2
-}
-
-// AtLeast compares a version such as "7.0.15".
-func AtLeast(version string, major, minor int) bool {
-	var x, y int
-	fmt.Sscanf(version, "%d.%d", &x, &y)
-	return x > major || x == major && y >= minor
+	return cmp.Or(s.Upstream().Version, oldestVersion)
 }

@@ -310,7 +310,7 @@ func (n *blockNodes) move(from, to int) {
 	w := n.server.workers[0]
 	w.loop.Post(func() {
 		old := n.topology
-		t := &cluster.Topology{Version: old.Version + 1, Kind: old.Kind, RedisVersion: old.RedisVersion, Slots: old.Slots}
+		t := &cluster.Topology{Version: old.Version + 1, Kind: old.Kind, Server: old.Server, Slots: old.Slots}
 		for s, node := range t.Slots {
 			if node.Addr == fmt.Sprintf("node:%d", from) {
 				t.Slots[s] = &cluster.Node{Addr: fmt.Sprintf("node:%d", to), Master: true}

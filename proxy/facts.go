@@ -35,8 +35,8 @@ func (v whole) Config() commands.Config { return v.s.o.Config }
 // Scripts implements commands.Server.
 func (v whole) Scripts() *commands.Scripts { return v.s.scripts }
 
-// RedisVersion implements commands.Server.
-func (v whole) RedisVersion() string { return v.s.upstream.Topology().RedisVersion }
+// Upstream implements commands.Server.
+func (v whole) Upstream() cluster.Server { return v.s.upstream.Topology().Server }
 
 // Clustered implements commands.Server.
 func (v whole) Clustered() bool { return v.s.upstream.Topology().Kind == cluster.Cluster }

@@ -123,7 +123,7 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 			}
 			synctest.Wait()
 		}()
-		r := &rig{T: t, topology: &cluster.Topology{Version: 1, RedisVersion: "7.0.15"}}
+		r := &rig{T: t, topology: &cluster.Topology{Version: 1, Server: cluster.Server{Version: "7.0.15"}}}
 		r.answer = func(int, string) string { return "*2\r\n$1\r\n0\r\n*0\r\n" } // to SCAN
 		r.topology.Masters = []*cluster.Node{{Addr: "node:1", Master: true}}
 		for s := range r.topology.Slots {

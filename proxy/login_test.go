@@ -59,7 +59,7 @@ func TestRulesAreOfTheCommandThatWasSent(t *testing.T) {
 		}
 		return node(n, command)
 	}, func(r *rig) {
-		r.topology.RedisVersion = "6.0.16"
+		r.topology.Server.Version = "6.0.16"
 		alice, bob := r.connect(), r.connect()
 		alice.tell("+OK\r\n", "AUTH alice secret")
 		bob.tell("+OK\r\n", "AUTH bob secret")

@@ -55,7 +55,7 @@ func (r *rig) readOn() {
 func inBubble(t *testing.T, nodes int, o Options, answer func(node int, command string) string, test func(r *rig)) {
 	commandReply() // from a real socket, so before time stops
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{T: t, answer: answer, topology: &cluster.Topology{Version: 1, Kind: cluster.Cluster, RedisVersion: "7.0.15"}}
+		r := &rig{T: t, answer: answer, topology: &cluster.Topology{Version: 1, Kind: cluster.Cluster, Server: cluster.Server{Version: "7.0.15"}}}
 		for i := range nodes {
 			r.topology.Masters = append(r.topology.Masters, &cluster.Node{Addr: fmt.Sprintf("node:%d", i+1), Master: true})
 		}

@@ -116,6 +116,10 @@ func (st *stage) answer(c *stageConn, words []string) {
 	case "INFO":
 		say(string(redcon.AppendBulkString(nil, "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\n")))
 	case "COMMAND":
+		if len(words) > 1 { // INFO ssubscribe
+			say("*1\r\n" + frame("*1", words[2]))
+			break
+		}
 		say(string(commandReply()))
 	case "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE":
 		st.mu.Lock()

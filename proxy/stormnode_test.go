@@ -19,7 +19,7 @@ import (
 
 // stormTopology is one of n masters; of says whose a slot is, -1: nobody's.
 func stormTopology(version uint64, n int, of func(slot int) int) *cluster.Topology {
-	t := &cluster.Topology{Version: version, Kind: cluster.Cluster, RedisVersion: "7.2.0"}
+	t := &cluster.Topology{Version: version, Kind: cluster.Cluster, Server: cluster.Server{Version: "7.2.0"}}
 	for i := range n {
 		t.Masters = append(t.Masters, &cluster.Node{Addr: fmt.Sprintf("node:%d", i+1), Master: true})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 
 	"lockproxy/cluster"
@@ -17,10 +18,13 @@ import (
 func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error {
 	type testimony struct {
 		view
-		id, version string
-		members     map[string]bool
+		id      string
+		server  cluster.Server
+		members map[string]bool
 	}
-	questions := [][]any{{"CLUSTER", "SLOTS"}, {"CLUSTER", "INFO"}, {"CLUSTER", "MYID"}, {"INFO", "server"}}
+	questions := slices.Concat([][]any{{"CLUSTER", "SLOTS"}, {"CLUSTER", "INFO"}, {"CLUSTER", "MYID"}},
+		cluster.ServerQuestions)
+	asked := len(questions)
 	stranger := u.stranger.Swap(false)
 	if stranger {
 		questions = append(questions, []any{"CLUSTER", "NODES"})
@@ -31,12 +35,12 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 			if err != nil {
 				return t, err
 			}
-			slots, info, id, server := answers[0], answers[1], answers[2], answers[3]
+			slots, info, id := answers[0], answers[1], answers[2]
 			t.view = view{kind: cluster.Cluster, from: addr, ok: cluster.Field(info, "cluster_state") == "ok"}
-			t.id, t.version = string(id.Str), cluster.ServerOf(server).Version
+			t.id, t.server = string(id.Str), cluster.ServerOf(answers[3:asked]...)
 			t.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
 			if stranger {
-				t.members = parseMembers(answers[4], addr)
+				t.members = parseMembers(answers[asked], addr)
 			}
 			if t.shares, err = parseSlots(slots, addr); err == nil && len(t.shares) == 0 {
 				err = errors.New("it knows of no slots: is the cluster set up?")
@@ -51,7 +55,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 	members := make(map[string]bool)
 	for i := range heard {
 		t := &heard[i]
-		u.versions[t.id] = t.version
+		u.servers[t.id] = t.server
 		if u.trusts(&t.view) {
 			views = append(views, &t.view)
 			maps.Copy(members, t.members)

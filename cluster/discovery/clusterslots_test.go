@@ -73,7 +73,7 @@ func FuzzParseSlots(f *testing.F) {
 			return
 		}
 		view := view{kind: cluster.Cluster, shares: shares}
-		top := view.topology(&cluster.Topology{}, "")
+		top := view.topology(&cluster.Topology{}, cluster.Server{})
 		if top.Served() != view.served() || top.Served() > slot.Count {
 			t.Errorf("%d slots of %d", top.Served(), view.served())
 		}
@@ -82,7 +82,7 @@ func FuzzParseSlots(f *testing.F) {
 				t.Errorf("a node at %q", n.Addr)
 			}
 		}
-		if len(shares) > 0 && view.topology(top, "") != top {
+		if len(shares) > 0 && view.topology(top, cluster.Server{}) != top {
 			t.Error("the same view makes another topology")
 		}
 	})

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"lockproxy/cluster"
-	"lockproxy/internal/resp"
 )
 
 // Options say where the upstream is and how to reach it. All but Addrs may be
@@ -108,7 +107,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 		return &cluster.DiscoverError{Failed: failed}
 	}
 	is := func(mode string) bool {
-		return slices.ContainsFunc(found, func(i identity) bool { return i.mode == mode })
+		return slices.ContainsFunc(found, func(i identity) bool { return i.server.Mode == mode })
 	}
 	switch {
 	case is("cluster"):
@@ -116,7 +115,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 	case is("sentinel"):
 		u.kind = cluster.Sentinel
 		for _, i := range found {
-			if i.mode == "sentinel" {
+			if i.server.Mode == "sentinel" {
 				u.sentinelLogin = i.as
 			}
 		}
@@ -141,9 +140,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 type identity struct {
 	addr     string
 	as       cluster.Login // what let us in
-	mode     string        // "standalone", "cluster" or "sentinel"
-	version  string        // "" when it is no Redis that tells
-	runID    string
+	server   cluster.Server
 	master   bool
 	follows  string   // the address of its master, when it has one
 	replicas []string // addresses
@@ -159,7 +156,7 @@ func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) 
 	var first error
 	for _, as := range logins {
 		i, err := u.identifyAs(ctx, addr, as)
-		if err == nil && (as == logins[0] || i.mode == "sentinel") {
+		if err == nil && (as == logins[0] || i.server.Mode == "sentinel") {
 			return i, nil
 		}
 		if first == nil {
@@ -173,20 +170,21 @@ func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) 
 }
 
 func (u *Upstream) identifyAs(ctx context.Context, addr string, as cluster.Login) (identity, error) {
-	answers, err := u.asker.ask(ctx, addr, as, []any{"INFO", "server"}, []any{"INFO", "replication"})
+	answers, err := u.asker.ask(ctx, addr, as, append(slices.Clone(cluster.ServerQuestions),
+		[]any{"INFO", "replication"})...)
 	if err != nil {
 		return identity{}, err
 	}
-	server, replication := answers[0], answers[1]
-	if server.IsError() {
-		// INFO is forbidden or unknown; HELLO, of Redis >= 6, tells nearly as much.
-		return u.identifyByHello(ctx, addr, as, server)
+	info, hello, replication := answers[0], answers[1], answers[3]
+	if info.IsError() && hello.IsError() {
+		return identity{}, errors.New(string(info.Str))
 	}
-	is := cluster.ServerOf(server)
-	i := identity{
-		addr: addr, as: as, mode: is.Mode, version: is.Version, runID: is.RunID,
-		master: cluster.Field(replication, "role") != "slave",
+	i := identity{addr: addr, as: as, server: cluster.ServerOf(answers[:3]...)}
+	if info.IsError() { // it is forbidden or unknown
+		i.master = cluster.Pairs(hello)["role"] != "replica"
+		return i, nil
 	}
+	i.master = cluster.Field(replication, "role") != "slave"
 	if host := cluster.Field(replication, "master_host"); host != "" && !i.master {
 		i.follows = net.JoinHostPort(host, cluster.Field(replication, "master_port"))
 	}
@@ -203,22 +201,4 @@ func (u *Upstream) identifyAs(ctx context.Context, addr string, as cluster.Login
 		}
 		i.replicas = append(i.replicas, net.JoinHostPort(at["ip"], at["port"]))
 	}
-}
-
-func (u *Upstream) identifyByHello(ctx context.Context, addr string, as cluster.Login,
-	refused resp.Value) (identity, error) {
-	answers, err := u.asker.ask(ctx, addr, as, []any{"HELLO", "2"})
-	if err != nil {
-		return identity{}, err
-	}
-	hello := answers[0]
-	if hello.IsError() {
-		return identity{}, errors.New(string(refused.Str))
-	}
-	said := cluster.Pairs(hello)
-	i := identity{addr: addr, as: as, mode: said["mode"], master: said["role"] != "replica"}
-	if said["server"] == "redis" {
-		i.version = said["version"]
-	}
-	return i, nil
 }

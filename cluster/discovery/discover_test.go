@@ -29,8 +29,8 @@ func TestDiscoverCluster(t *testing.T) {
 	if top.Kind != cluster.Cluster || len(top.Masters) != 3 || len(top.Replicas) != 3 || top.Served() != slot.Count {
 		t.Fatalf("%v, %d masters, %d replicas, %d slots", top.Kind, len(top.Masters), len(top.Replicas), top.Served())
 	}
-	if top.RedisVersion == "" || top.Sharded() == strings.HasPrefix(top.RedisVersion, "6.") {
-		t.Errorf("version %q, sharded %v", top.RedisVersion, u.Topology().Sharded())
+	if is := top.Server; is.Version == "" || is.Release == "" || is.ShardChannels != is.AtLeast(7, 0) {
+		t.Errorf("%+v", is)
 	}
 	if m := top.Slots[0]; m != top.Masters[0] || !m.Master || m.Addr != nodes[0].Addr || len(m.ID) != 40 {
 		t.Errorf("slot 0 at %+v", m)

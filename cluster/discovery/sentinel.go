@@ -54,7 +54,7 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 	if err != nil {
 		return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: best.master, Err: err}}}
 	}
-	u.versions[i.addr] = i.version
+	u.servers[i.addr] = i.server
 	u.publish(wholeView(cluster.Sentinel, i.addr, best.replicas))
 	return nil
 }

@@ -55,13 +55,13 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 	}
 	if len(t.Masters) == 0 || i.addr != t.Masters[0].Addr {
 		for _, m := range masters {
-			if m.runID != i.runID {
+			if m.server.RunID != i.server.RunID {
 				return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: m.addr, Err: cluster.Refusal(fmt.Sprintf(
 					"it is a master, and %s is another one: name the nodes of one Redis only", i.addr))}}}
 			}
 		}
 	}
-	u.versions[i.addr] = i.version
+	u.servers[i.addr] = i.server
 	u.publish(wholeView(cluster.Single, i.addr, i.replicas))
 	return nil
 }

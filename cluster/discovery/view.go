@@ -34,8 +34,8 @@ func (v *view) served() int {
 
 // topology makes a Topology of v. What is the same as in old keeps its pointers:
 // each Node, and the whole when nothing differs.
-func (v *view) topology(old *cluster.Topology, redisVersion string) *cluster.Topology {
-	t := &cluster.Topology{Version: old.Version + 1, Kind: v.kind, RedisVersion: redisVersion}
+func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.Topology {
+	t := &cluster.Topology{Version: old.Version + 1, Kind: v.kind, Server: server}
 	known := make(map[cluster.Node]*cluster.Node)
 	for _, n := range slices.Concat(old.Masters, old.Replicas) {
 		known[*n] = n

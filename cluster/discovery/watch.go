@@ -80,10 +80,10 @@ type Upstream struct {
 
 	// The rest belongs to the goroutine that refreshes: Discover, then Run.
 	turn      int
-	epoch     uint64               // of the topology
-	versions  map[string]string    // of Redis, by id or else address of the node
-	suspects  map[string]time.Time // nodes that failed, until when they are asked last
-	sentinels []string             // learnt ones
+	epoch     uint64                    // of the topology
+	servers   map[string]cluster.Server // by id or else address of the node
+	suspects  map[string]time.Time      // nodes that failed, until when they are asked last
+	sentinels []string                  // learnt ones
 }
 
 func newUpstream(o Options) *Upstream {
@@ -91,7 +91,7 @@ func newUpstream(o Options) *Upstream {
 		o:             o.withDefaults(),
 		sentinelLogin: cluster.Login{User: o.SentinelUser, Password: o.SentinelPassword},
 		hint:          make(chan struct{}, 1),
-		versions:      make(map[string]string),
+		servers:       make(map[string]cluster.Server),
 		suspects:      make(map[string]time.Time),
 	}
 	u.dialer = u.o.dialer()
@@ -242,7 +242,7 @@ func (u *Upstream) candidates() []string {
 		var told []string
 		for i := range t.Masters {
 			n := t.Masters[(u.turn+i)%len(t.Masters)]
-			if u.versions[n.ID] == "" {
+			if u.servers[n.ID].Version == "" {
 				all = append(all, n.Addr)
 			} else {
 				told = append(told, n.Addr)
@@ -290,13 +290,13 @@ func (u *Upstream) suspect(failed []cluster.NodeError) {
 
 // publish makes v the topology, if anything in it is new.
 func (u *Upstream) publish(v *view) {
-	oldest := ""
+	var server cluster.Server
 	for _, s := range v.shares {
-		oldest = cluster.OlderVersion(oldest, u.versions[cmp.Or(s.nodes[0].ID, s.nodes[0].Addr)])
+		server = server.With(u.servers[cmp.Or(s.nodes[0].ID, s.nodes[0].Addr)])
 	}
 	u.readers.mu.Lock()
 	old := u.Topology()
-	t := v.topology(old, oldest)
+	t := v.topology(old, server)
 	if t == old {
 		u.readers.mu.Unlock()
 		return
@@ -308,8 +308,8 @@ func (u *Upstream) publish(v *view) {
 	for i, m := range t.Masters {
 		masters[i] = m.Addr
 	}
-	u.o.Log.Info("topology changed", "kind", t.Kind, "version", t.Version, "redis", t.RedisVersion,
-		"masters", masters, "replicas", len(t.Replicas), "slots", t.Served(), "node", v.from)
+	u.o.Log.Info("topology changed", "kind", t.Kind, "version", t.Version, "product", t.Server.Product,
+		"release", t.Server.Release, "masters", masters, "replicas", len(t.Replicas), "slots", t.Served(), "node", v.from)
 	u.forget(t)
 	u.readers.changed()
 	u.tell(t)
@@ -335,6 +335,6 @@ func (u *Upstream) forget(t *cluster.Topology) {
 		present[addr] = true
 	}
 	u.asker.keep(func(addr string) bool { return present[addr] })
-	maps.DeleteFunc(u.versions, func(name, _ string) bool { return !present[name] })
+	maps.DeleteFunc(u.servers, func(name string, _ cluster.Server) bool { return !present[name] })
 	maps.DeleteFunc(u.suspects, func(addr string, _ time.Time) bool { return !present[addr] })
 }

@@ -58,8 +58,8 @@ func (s *Subscriptions) Subscribe(
 	return nil, fmt.Errorf("cluster: subscribe: %w", m.topic.explain(ctx))
 }
 
-// Sharded says that the channels of slots are shard channels: Topology.Sharded.
-func (s *Subscriptions) Sharded() bool { return s.nodes.Topology().Sharded() }
+// Sharded says that the channels of slots are shard channels: Server.ShardChannels.
+func (s *Subscriptions) Sharded() bool { return s.nodes.Topology().Server.ShardChannels }
 
 // member is one caller of Subscribe. Its fields are guarded by Subscriptions.mu.
 type member struct {

@@ -130,7 +130,7 @@ func clusterMyID(c *commands.Call) { c.Reply(redcon.AppendBulkString(nil, self(p
 
 // clusterMyShardID is CLUSTER MYSHARDID, which Redis has since 7.2. A shard is one node.
 func clusterMyShardID(c *commands.Call) {
-	if !commands.AtLeast(c.Server.RedisVersion(), 7, 2) {
+	if !c.Server.Upstream().AtLeast(7, 2) {
 		commands.NoSubcommand(c)
 		return
 	}

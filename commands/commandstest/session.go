@@ -17,6 +17,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
@@ -69,9 +70,11 @@ func (s *Server) CheckAuth(user, password []byte) bool {
 }
 func (s *Server) Config() commands.Config    { return s }
 func (s *Server) Scripts() *commands.Scripts { return s.Store }
-func (s *Server) RedisVersion() string       { return s.Version }
-func (s *Server) Clustered() bool            { return s.InCluster }
-func (s *Server) Facts() commands.Facts      { return s.Told }
+func (s *Server) Upstream() cluster.Server {
+	return cluster.Server{Product: "redis", Version: s.Version, Release: s.Version}
+}
+func (s *Server) Clustered() bool       { return s.InCluster }
+func (s *Server) Facts() commands.Facts { return s.Told }
 
 func (s *Server) Get(glob string) (found [][2]string) {
 	for name, value := range s.Settings {

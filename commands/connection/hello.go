@@ -63,7 +63,7 @@ func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
 	}
 	switch {
 	case c.Client.Authenticated:
-	case commands.Since72(c.Server):
+	case c.Server.Upstream().AtLeast(7, 2):
 		return errHelloNoAuth72
 	default:
 		return errHelloNoAuth

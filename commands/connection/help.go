@@ -9,7 +9,7 @@ import (
 // clientHelp is CLIENT HELP, as the upstream's version has it.
 func clientHelp(c *commands.Call) {
 	lines := slices.Clone(clientHelpLines[:])
-	if commands.Since72(c.Server) {
+	if c.Server.Upstream().AtLeast(7, 2) {
 		lines = append(lines, clientHelpLines72[:]...)
 	}
 	c.Reply(commands.HelpReply("CLIENT", lines...))

@@ -10,7 +10,7 @@ import (
 // clientInfo is CLIENT INFO.
 func clientInfo(c *commands.Call) {
 	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt",
-		string(appendLine(c.Clients().Self(), nil, time.Now(), commands.Since72(c.Server)))))
+		string(appendLine(c.Clients().Self(), nil, time.Now(), c.Server.Upstream().AtLeast(7, 2)))))
 }
 
 // clientList is CLIENT LIST [TYPE type | ID id ...].
@@ -39,7 +39,7 @@ func clientList(c *commands.Call) {
 		c.Reply(resp.ErrSyntax)
 		return
 	}
-	now, libs, proto := time.Now(), commands.Since72(c.Server), c.Client.Proto
+	now, libs, proto := time.Now(), c.Server.Upstream().AtLeast(7, 2), c.Client.Proto
 	c.Clients().Each(ids, func(p *commands.Peer) []byte {
 		if kind != anyType && kindOf(p) != kind {
 			return nil

@@ -23,7 +23,7 @@ func reset(c *commands.Call) {
 			Created: client.Created,
 			Proto:   2, Authenticated: !server.AuthRequired(),
 			LibName: client.LibName, LibVersion: client.LibVersion,
-			NoEvict: client.NoEvict && !commands.Since72(server), // what RESET of Redis 7.0 forgets
+			NoEvict: client.NoEvict && !server.Upstream().AtLeast(7, 2), // what RESET of Redis 7.0 forgets
 		}
 		return replyReset
 	})

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -126,12 +127,8 @@ func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
 // marksNeeded says that a server of that INFO counts only from the last write of the connection
 // itself on. Redis does so since 7.2.
 func marksNeeded(info []byte) bool {
-	_, version, ok := bytes.Cut(info, []byte("redis_version:"))
-	major, rest, _ := bytes.Cut(version, []byte("."))
-	minor, _, _ := bytes.Cut(rest, []byte("."))
-	m, err := strconv.Atoi(string(major))
-	n, err2 := strconv.Atoi(string(minor))
-	return ok && err == nil && err2 == nil && (m > 7 || m == 7 && n >= 2)
+	v, _, err := resp.Parse(info)
+	return err == nil && cluster.ServerOf(v).AtLeast(7, 2)
 }
 
 // mark has the connection write.
