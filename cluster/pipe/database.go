@@ -90,7 +90,7 @@ func (p *Pool) drop(pipe *Pipe, why error) {
 			p.sides[i] = nil
 		}
 	}
-	p.forgetReader(pipe)
-	p.setStuck(pipe, false)
+	p.readers.forget(pipe)
+	p.stuck.set(pipe, false)
 	pipe.hangUp(why)
 }

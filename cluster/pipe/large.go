@@ -12,10 +12,3 @@ var errCutLarge = errors.New("the node closed the connection inside of it, " +
 // largeTries is how often a node may close the connection inside a large request: a server that finds it too
 // long does so each time.
 const largeTries = 3
-
-// Plain is a Private whose connections are as shared ones are, but for who uses them.
-func (p *Pool) Plain(m Mode, owner PrivateOwner) *Private {
-	o := p.Private(m, owner)
-	o.setup.Requests = func(bool, int64) [][]byte { return nil }
-	return o
-}

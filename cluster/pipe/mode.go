@@ -19,6 +19,9 @@ type Mode struct {
 // plain are the modes of nearly all requests: database 0, at a master, over the first shared connection.
 func (m Mode) plain() bool { return m.DB == 0 && !m.Replica && !m.Second && m.Own == nil }
 
+// special says that connections of mode m belong to another user than the proxy.
+func (m Mode) special() bool { return m.Own != nil && m.Own.as != nil }
+
 // before is what stands in front of a request that is sent now.
 func (m Mode) before() before {
 	if m.Own != nil && m.Own.preceded {

@@ -1,12 +1,9 @@
 package pipe
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
-	"time"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -30,13 +27,6 @@ type Owner interface {
 	Lost(err error)
 }
 
-const (
-	// ownIdle is how long a connection that nobody has is kept.
-	ownIdle = 30 * time.Second
-	// maxOwnIdle is how many of them are kept for each node and mode.
-	maxOwnIdle = 32
-)
-
 // Errors of connections of one's own.
 var (
 	errReleased = errors.New("not needed any more")
@@ -50,7 +40,7 @@ var (
 // Options.Budget at most. For a client that
 // has a Private, m.Own, it is the connection of that set, which Release gives back to it.
 func (p *Pool) Own(addr string, m Mode, owner Owner) *Pipe {
-	defer p.countOwn()
+	defer p.own.count()
 	if m.Own != nil {
 		return m.Own.lend(addr, owner)
 	}
@@ -59,16 +49,11 @@ func (p *Pool) Own(addr string, m Mode, owner Owner) *Pipe {
 
 // lend finds or makes a connection of mode m.
 func (p *Pool) lend(addr string, m Mode, owner Owner) *Pipe {
-	key := nodeKey{addr, m}
-	if idle := p.idle[key]; len(idle) > 0 && p.shares.within(partyOf(owner), p.o.MaxOwn) {
-		pipe := idle[len(idle)-1]
-		p.setIdle(key, idle[:len(idle)-1])
-		pipe.owner, pipe.party = owner, partyOf(owner)
-		p.shares.take(pipe)
+	if pipe := p.own.take(nodeKey{addr, m}, owner); pipe != nil {
 		return pipe
 	}
 	pipe := p.newOwn(addr, m, owner)
-	p.admit(pipe)
+	p.own.admit(pipe)
 	return pipe
 }
 
@@ -79,39 +64,6 @@ func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
 	}
 	pipe.append(call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
 	return pipe
-}
-
-// admit has pipe connect as soon as there is a place for it.
-func (p *Pool) admit(pipe *Pipe) {
-	switch {
-	case p.closed:
-		p.loop.Post(func() { pipe.failed(net.ErrClosed) })
-	case p.shares.within(pipe.party, p.o.MaxOwn) && p.placeIsFree():
-		p.occupy(pipe)
-	default:
-		p.queue = append(p.queue, pipe)
-		p.loop.After(p.o.Budget, func() {
-			if p.leaveQueue(pipe) {
-				pipe.failed(p.noPlace(pipe))
-			}
-		})
-	}
-}
-
-// MasterOf is the address of the master of slot n (AnySlot: of any), "" if there is none.
-func (p *Pool) MasterOf(n int) string {
-	i := -1
-	switch {
-	case n >= 0:
-		i = int(p.index[n])
-	case len(p.masters) > 0:
-		p.turn++
-		i = p.turn % len(p.masters)
-	}
-	if i < 0 {
-		return ""
-	}
-	return p.topology.Masters[i].Addr
 }
 
 // Request sends req, one whole command, over a pipe of to's own. req is copied, or kept if it is larger than
@@ -149,21 +101,10 @@ func (p *Pipe) Release() {
 		p.private.giveBack()
 		return
 	}
-	key := nodeKey{p.addr, p.mode}
-	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.pool.closed
-	if unfit || len(p.pool.idle[key]) >= maxOwnIdle {
+	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero()
+	if unfit || !p.pool.own.keep(p) {
 		p.End()
-		return
 	}
-	p.owner, p.patient, p.silence, p.idleSince = nobody{}, false, 0, p.pool.loop.Now()
-	p.pool.shares.give(p)
-	if queue := p.pool.queue; len(queue) > 0 && len(p.pool.own) >= p.pool.o.MaxOwn {
-		p.hangUp(errReleased) // the place is wanted
-		return
-	}
-	p.pool.setIdle(key, append(p.pool.idle[key], p))
-	p.pool.admitNext()
-	p.pool.countOwn()
 }
 
 // End ends the use of a pipe of one's own and closes it. Requests on their way fail, with
@@ -187,7 +128,7 @@ func (p *Pipe) close(why error) {
 		if p.dialing {
 			p.cancel()
 		}
-		p.pool.leaveQueue(p)
+		p.pool.own.leaveQueue(p)
 		p.failed(why)
 	}
 }
@@ -198,13 +139,6 @@ type nobody struct{}
 func (nobody) Push([]byte, bool) {}
 func (nobody) Lost(error)        {}
 
-// occupy has pipe connect.
-func (p *Pool) occupy(pipe *Pipe) {
-	p.own[pipe] = struct{}{}
-	p.shares.take(pipe)
-	pipe.dial()
-}
-
 // failed ends a pipe of somebody's own.
 func (p *Pipe) failed(err error) {
 	if p.dead != nil {
@@ -214,101 +148,10 @@ func (p *Pipe) failed(err error) {
 	if p.private != nil {
 		p.private.leave()
 	}
-	pool := p.pool
-	if _, ok := pool.own[p]; ok {
-		delete(pool.own, p)
-		pool.removeIdle(p)
-		pool.shares.give(p)
-		pool.admitNext()
-	}
+	p.pool.own.remove(p)
 	p.abandon(err)
-	pool.countOwn()
+	p.pool.own.count()
 	p.owner.Lost(err)
-}
-
-// placeIsFree says that one more may connect, if need be instead of one that nobody has.
-func (p *Pool) placeIsFree() bool {
-	return len(p.own) < p.o.MaxOwn || p.endOneIdle() && len(p.own) < p.o.MaxOwn
-}
-
-// endOneIdle closes the connection that nobody has had for the longest time, if there is one.
-func (p *Pool) endOneIdle() bool {
-	var oldest *Pipe
-	for _, idle := range p.idle {
-		if len(idle) > 0 && (oldest == nil || idle[0].idleSince.Before(oldest.idleSince)) {
-			oldest = idle[0]
-		}
-	}
-	if oldest == nil {
-		return false
-	}
-	oldest.hangUp(errReleased)
-	return true
-}
-
-// leaveQueue says whether pipe was waiting for a place.
-func (p *Pool) leaveQueue(pipe *Pipe) bool {
-	for i, waiting := range p.queue {
-		if waiting == pipe {
-			p.queue = append(p.queue[:i:i], p.queue[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-func (p *Pool) setIdle(key nodeKey, idle []*Pipe) {
-	if len(idle) == 0 {
-		delete(p.idle, key)
-		return
-	}
-	p.idle[key] = idle
-}
-
-func (p *Pool) removeIdle(pipe *Pipe) {
-	key := nodeKey{pipe.addr, pipe.mode}
-	for i, other := range p.idle[key] {
-		if other == pipe {
-			p.setIdle(key, append(p.idle[key][:i:i], p.idle[key][i+1:]...))
-			return
-		}
-	}
-}
-
-// patrolOwn closes what nobody needs or has answered for too long.
-func (p *Pool) patrolOwn(now time.Time) {
-	for pipe := range p.own {
-		silent := now.Sub(pipe.progress)
-		_, idle := pipe.owner.(nobody)
-		_, listens := pipe.owner.(*trackingConn)
-		listens = listens || pipe.private != nil && pipe.private.borrower == nil
-		switch {
-		case pipe.conn == nil:
-		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:
-			pipe.hangUp(errRetired)
-		case idle && now.Sub(pipe.idleSince) > ownIdle:
-			pipe.hangUp(errReleased)
-		case pipe.calls.len() > 0 && !pipe.patient && silent > cmp.Or(pipe.silence, p.o.Timeout):
-			pipe.hangUp(errSilent)
-		case listens && pipe.calls.len() == 0 && silent > p.o.Timeout/2:
-			pipe.append(call{slot: thisNode, raw: true}, askPing) // is it still there?
-		}
-	}
-}
-
-// closeOwn ends all of them.
-func (p *Pool) closeOwn() {
-	for _, pipe := range p.queue {
-		pipe.failed(net.ErrClosed)
-	}
-	p.queue = nil
-	for pipe := range p.own {
-		if pipe.dialing {
-			pipe.cancel()
-			pipe.failed(net.ErrClosed)
-		}
-		pipe.hangUp(net.ErrClosed)
-	}
 }
 
 // askClientID is the first request of a pipe of somebody's own.

@@ -205,15 +205,15 @@ func TestOwnBounded(t *testing.T) {
 		d.want(t, "none came free", "3 not run", "lost")
 		r.own(func() { pc.Release() })
 		r.on(func() {
-			if len(r.pool.own) != 1 || len(r.pool.idle) != 1 {
-				t.Errorf("%d connections, %d idle", len(r.pool.own), len(r.pool.idle))
+			if len(r.pool.own.all) != 1 || len(r.pool.own.idle) != 1 {
+				t.Errorf("%d connections, %d idle", len(r.pool.own.all), len(r.pool.own.idle))
 			}
 		})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.on(func() {
-			if len(r.pool.own)+len(r.pool.idle)+len(r.pool.queue) != 0 {
-				t.Errorf("%d connections, %d idle, %d waiting", len(r.pool.own), len(r.pool.idle), len(r.pool.queue))
+			if len(r.pool.own.all)+len(r.pool.own.idle)+len(r.pool.own.queue) != 0 {
+				t.Errorf("%d connections, %d idle, %d waiting", len(r.pool.own.all), len(r.pool.own.idle), len(r.pool.own.queue))
 			}
 		})
 		// An idle one makes room for one of another mode.

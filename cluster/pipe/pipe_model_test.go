@@ -423,9 +423,9 @@ func (m *model) settled() {
 		}
 	}
 	p := m.pool
-	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuck != 0 || p.stuckEpoch != 0 {
+	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuck.n != 0 || p.stuck.epoch != 0 {
 		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, epoch %d",
-			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck, p.stuckEpoch)
+			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck.n, p.stuck.epoch)
 	}
 	for _, o := range m.privates {
 		if o.done != 0 {
@@ -470,8 +470,8 @@ func (m *model) left() {
 	for _, n := range m.stats.Nodes() {
 		up += int(n.Connections)
 	}
-	if len(p.own)+len(p.idle)+len(p.queue)+len(p.privates) != 0 || m.stats.Own() != (OwnStats{}) || up > len(p.byNode) {
-		m.t.Errorf("%d pipes of somebody's own are left, %d idle, %d sets, %+v, %d connections", len(p.own), len(p.idle), len(p.privates), m.stats.Own(), up)
+	if len(p.own.all)+len(p.own.idle)+len(p.own.queue)+len(p.privates) != 0 || m.stats.Own() != (OwnStats{}) || up > len(p.byNode) {
+		m.t.Errorf("%d pipes of somebody's own are left, %d idle, %d sets, %+v, %d connections", len(p.own.all), len(p.own.idle), len(p.privates), m.stats.Own(), up)
 	}
 }
 

@@ -34,7 +34,6 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
-	"lockproxy/internal/slot"
 )
 
 // Control is what pipes need of the control plane. Upstream is one.
@@ -100,29 +99,16 @@ type Pool struct {
 	stats   *Stats
 	born    time.Time
 
-	topology *cluster.Topology
-	index    [slot.Count]int16 // into masters, or -1
-	masters  [][2]*Pipe        // by protocol - 2; made when first needed
-	sides    []*Pipe           // of each master the one used last whose mode is not plain
-	lowest   []int             // slots: the lowest of each master that has any
-	byNode   map[nodeKey]*Pipe
-	turn     int        // round robin over masters
-	readers  [][]reader // the replicas of each master that may be read from
+	routing
+	byNode  map[nodeKey]*Pipe // the pipes that clients share
+	masters [][2]*Pipe        // of them those to masters, by protocol - 2; made when first needed
+	sides   []*Pipe           // of each master the one used last whose mode is not plain
+	readers readers
 
-	own    map[*Pipe]struct{}  // connected or connecting, for one client each
-	idle   map[nodeKey][]*Pipe // of own, those that nobody has; the latest used last
-	queue  []*Pipe             // wait for a place in own
-	shares shares              // who has them
-	told   OwnStats            // what of these stats has
-
-	privates map[*Private]struct{} // that have not ended, or have connections
+	own      ownPipes
+	privates privates
 	scripts  scriptLoads
-
-	// See stuck.go.
-	stuck                 int       // pipes
-	stuckEpoch, lastEpoch uint64    // now, and the last one
-	watching              bool      // lookAtScripts will run
-	scripted              time.Time // when a script was sent last, or began or ended to keep a pipe stuck
+	stuck    stuckPipes
 
 	waiting deferredList
 	armed   bool
@@ -136,12 +122,13 @@ type nodeKey struct {
 
 // New returns the pool of l, on l. stats may be shared among loops.
 func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
+	o = o.withDefaults()
 	p := &Pool{
-		loop: l, control: control, o: o.withDefaults(), stats: stats,
-		born: time.Now(), byNode: make(map[nodeKey]*Pipe), own: make(map[*Pipe]struct{}),
-		idle:   make(map[nodeKey][]*Pipe),
-		shares: shares{has: make(map[Party]int)}, privates: make(map[*Private]struct{}),
-		scripts: scriptLoads{source: o.Source},
+		loop: l, control: control, o: o, stats: stats, born: time.Now(), byNode: make(map[nodeKey]*Pipe),
+		own: newOwnPipes(l, &o, &stats.own), privates: make(privates), scripts: scriptLoads{source: o.Source},
+	}
+	p.stuck = stuckPipes{
+		loop: l, shared: p.byNode, waiting: &p.waiting, timeout: o.Timeout, all: &stats.Stuck,
 	}
 	p.Update()
 	p.loop.After(patrol, p.patrol)
@@ -151,7 +138,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 // Close ends all connections; requests on their way fail.
 func (p *Pool) Close() {
 	p.closed = true
-	p.closeOwn()
+	p.own.close()
 	for _, pipe := range p.byNode {
 		if pipe.dialing {
 			pipe.cancel()
@@ -174,28 +161,14 @@ func (p *Pool) Update() {
 		return
 	}
 	before := p.topology
-	p.topology = t
+	p.follow(t)
 	p.masters = make([][2]*Pipe, len(t.Masters))
 	p.sides = make([]*Pipe, len(t.Masters))
-	at := make(map[*cluster.Node]int16, len(t.Masters))
 	present := make(map[string]bool)
 	for i, n := range t.Masters {
-		at[n] = int16(i)
 		present[n.Addr] = true
 		for proto := range 2 {
 			p.masters[i][proto] = p.byNode[nodeKey{n.Addr, Mode{Proto: proto + 2}}]
-		}
-	}
-	p.lowest = p.lowest[:0]
-	seen := make(map[int16]bool)
-	for s := range p.index {
-		p.index[s] = -1
-		if i, ok := at[t.Slots[s]]; ok {
-			p.index[s] = i
-			if !seen[i] {
-				seen[i] = true
-				p.lowest = append(p.lowest, s)
-			}
 		}
 	}
 	replicas := make(map[string]bool)
@@ -205,16 +178,16 @@ func (p *Pool) Update() {
 	for _, pipe := range p.byNode {
 		pipe.retire(!present[pipe.addr] && !(pipe.mode.Replica && replicas[pipe.addr]))
 	}
-	for pipe := range p.own {
+	for pipe := range p.own.all {
 		pipe.retire(!present[pipe.addr])
 	}
 	if len(p.privates) > 0 {
-		p.updatePrivates(before)
+		p.privates.moved(p.lost(before))
 	}
 	for _, d := range p.waiting.all { // what they wait for may have come
 		d.next = p.loop.Now()
 	}
-	p.readFrom(t)
+	p.readers.follow(t, p.byNode)
 }
 
 // retire notes since when the node is no part of the topology, if it is none.
@@ -227,35 +200,6 @@ func (p *Pipe) retire(gone bool) {
 	}
 }
 
-// Version identifies the topology that routes requests now. It changes when a
-// later request may go to another node than an earlier one for the same slot.
-func (p *Pool) Version() uint64 { return p.topology.Version }
-
-// Topology is the topology that routes requests now.
-func (p *Pool) Topology() *cluster.Topology { return p.topology }
-
-// SomeSlot is a slot that has a master, and for one seed the same for as long as
-// the topology stays; AnySlot if there is none.
-func (p *Pool) SomeSlot(seed int64) int {
-	if len(p.lowest) == 0 {
-		return anySlot
-	}
-	return p.lowest[uint64(seed)%uint64(len(p.lowest))]
-}
-
-// SlotAt is the lowest slot of the master at addr, AnySlot if there is no such master.
-func (p *Pool) SlotAt(addr string) int {
-	for _, s := range p.lowest {
-		if p.topology.Masters[p.index[s]].Addr == addr {
-			return s
-		}
-	}
-	return anySlot
-}
-
-// Owner is the number of the master of slot n among Topology().Masters, -1 if there is none.
-func (p *Pool) Owner(n int) int { return int(p.index[n]) }
-
 // deadline is when a request that comes now has used up its budget.
 func (p *Pool) deadline() time.Duration { return p.since() + p.o.Budget }
 
@@ -263,14 +207,7 @@ func (p *Pool) deadline() time.Duration { return p.since() + p.o.Budget }
 func (p *Pool) since() time.Duration { return p.loop.Now().Sub(p.born) }
 
 func (p *Pool) send(c call, m Mode, req []byte) *Pipe {
-	i := -1
-	switch {
-	case c.slot >= 0:
-		i = int(p.index[c.slot])
-	case len(p.masters) > 0:
-		p.turn++
-		i = p.turn % len(p.masters)
-	}
+	i := p.choose(int(c.slot))
 	if i < 0 {
 		p.control.Refresh()
 		c.to.Detour(c.tag)
@@ -301,7 +238,7 @@ func (p *Pool) pipe(addr string, m Mode) *Pipe {
 		return m.Own.pipe(addr)
 	}
 	if m.Second {
-		m = p.unstuck(addr, m)
+		m = p.stuck.mode(addr, m)
 	}
 	key := nodeKey{addr, m}
 	pipe := p.byNode[key]
@@ -347,11 +284,11 @@ func (p *Pool) patrol() {
 		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
 			p.drop(pipe, errIdle)
 		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > p.o.Timeout:
-			if !p.excused(pipe, now) {
+			if !pipe.excused(now) {
 				pipe.hangUp(errSilent)
 			}
 		}
 	}
-	p.patrolOwn(now)
+	p.own.patrol(now, p.o.Timeout)
 	p.loop.After(patrol, p.patrol)
 }

@@ -66,8 +66,8 @@ func TestPrivate(t *testing.T) {
 			t.Errorf("sent %s", node.Commands())
 		}
 		r.on(func() {
-			if len(r.pool.own)+len(r.pool.privates) != 0 {
-				t.Errorf("%d connections, %d sets", len(r.pool.own), len(r.pool.privates))
+			if len(r.pool.own.all)+len(r.pool.privates) != 0 {
+				t.Errorf("%d connections, %d sets", len(r.pool.own.all), len(r.pool.privates))
 			}
 		})
 	})
@@ -144,8 +144,8 @@ func TestPrivateSilence(t *testing.T) {
 		synctest.Wait()
 		k.want(t, "silent", "stale")
 		r.on(func() {
-			if len(r.pool.own) != 0 {
-				t.Errorf("%d connections", len(r.pool.own))
+			if len(r.pool.own.all) != 0 {
+				t.Errorf("%d connections", len(r.pool.own.all))
 			}
 		})
 	})

@@ -48,7 +48,7 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		}
 		p.control.Refresh()
 		c.to.Detour(c.tag)
-		if !p.knows(addr) {
+		if !p.knows(addr, p.control) {
 			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 			return true
 		}
@@ -169,7 +169,7 @@ func (p *Pool) retry() {
 
 // left says that the node at addr has left the topology.
 func (p *Pool) left(addr string, m Mode) bool {
-	pipe := p.byNode[nodeKey{addr, p.unstuck(addr, m)}]
+	pipe := p.byNode[nodeKey{addr, p.stuck.mode(addr, m)}]
 	return pipe != nil && !pipe.retired.IsZero()
 }
 

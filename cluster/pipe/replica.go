@@ -27,6 +27,44 @@ type reader struct {
 	pipes [2]*Pipe // by protocol - 2, to database 0; made when first needed
 }
 
+// readers are the replicas of each master that may be read from.
+type readers [][]reader
+
+// follow takes over which replicas may be read from. Reads that others of the shared pipes owe are asked for
+// elsewhere.
+func (r *readers) follow(t *cluster.Topology, shared map[nodeKey]*Pipe) {
+	*r = make(readers, len(t.Masters))
+	fit := make(map[string]bool)
+	for i, master := range t.Masters {
+		for _, n := range t.Readers[master] {
+			fit[n.Addr] = true
+			(*r)[i] = append((*r)[i], reader{addr: n.Addr})
+		}
+	}
+	for _, pipe := range shared {
+		switch {
+		case !pipe.mode.Replica || fit[pipe.addr]:
+		case pipe.dialing:
+			pipe.cancel()
+		default:
+			pipe.hangUp(errUnfit)
+		}
+	}
+}
+
+// forget drops what is known of a pipe that is no more.
+func (r readers) forget(pipe *Pipe) {
+	for _, all := range r {
+		for i := range all {
+			for k, known := range all[i].pipes {
+				if known == pipe {
+					all[i].pipes[k] = nil
+				}
+			}
+		}
+	}
+}
+
 // readerFor is the pipe to a replica that may answer r now: a replica of its slot's master, or of the only
 // master if r names no slot. nil: r goes to the master. A client with connections of its own has them to
 // masters only.
@@ -38,13 +76,11 @@ func (p *Pool) readerFor(r *Request) *Pipe {
 	if r.Mode.Own != nil || i < 0 || i >= len(p.readers) || n < 0 && len(p.masters) != 1 {
 		return nil
 	}
-	return p.reader(i, r.Mode, uint64(r.Seed), r.Readers == AllReaders)
+	return p.reader(p.readers[i], r.Mode, uint64(r.Seed), r.Readers == AllReaders)
 }
 
-// reader is the pipe to a replica of the i-th master, nil if none can be used now, or if it is the master's
-// turn.
-func (p *Pool) reader(i int, m Mode, seed uint64, share bool) *Pipe {
-	all := p.readers[i]
+// reader is the pipe to one of all, nil if none can be used now, or if it is the master's turn.
+func (p *Pool) reader(all []reader, m Mode, seed uint64, share bool) *Pipe {
 	n := uint64(len(all))
 	if n == 0 || share && seed%(n+1) == n {
 		return nil
@@ -64,40 +100,6 @@ func (p *Pool) reader(i int, m Mode, seed uint64, share bool) *Pipe {
 		}
 	}
 	return nil
-}
-
-// readFrom takes over which replicas may be read from. Reads that others owe are asked for elsewhere.
-func (p *Pool) readFrom(t *cluster.Topology) {
-	p.readers = make([][]reader, len(t.Masters))
-	fit := make(map[string]bool)
-	for i, master := range t.Masters {
-		for _, n := range t.Readers[master] {
-			fit[n.Addr] = true
-			p.readers[i] = append(p.readers[i], reader{addr: n.Addr})
-		}
-	}
-	for _, pipe := range p.byNode {
-		switch {
-		case !pipe.mode.Replica || fit[pipe.addr]:
-		case pipe.dialing:
-			pipe.cancel()
-		default:
-			pipe.hangUp(errUnfit)
-		}
-	}
-}
-
-// forgetReader drops what is known of a pipe that is no more.
-func (p *Pool) forgetReader(pipe *Pipe) {
-	for _, all := range p.readers {
-		for i := range all {
-			for k, known := range all[i].pipes {
-				if known == pipe {
-					all[i].pipes[k] = nil
-				}
-			}
-		}
-	}
 }
 
 // declined sends a read that a replica has refused to the master.

@@ -25,7 +25,7 @@ func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 			return Redirection{}, false
 		}
 		to.Asking = r.Counts == retry.Ask
-		if !p.pool.knows(to.Addr) {
+		if !p.pool.knows(to.Addr, p.pool.control) {
 			to = Redirection{} // until the topology shows it
 		}
 	}

@@ -1,7 +1,5 @@
 package pipe
 
-import "fmt"
-
 // This file is how many of the places of Options.MaxOwn one client may have. Whoever opens a hundred
 // connections and has each of them block is one client; so it is told by its address and its user.
 
@@ -68,31 +66,5 @@ func (s *shares) give(p *Pipe) {
 	}
 	if s.has[p.party]--; s.has[p.party] == 0 {
 		delete(s.has, p.party)
-	}
-}
-
-// noPlace is why a pipe has waited for a place in vain.
-func (p *Pool) noPlace(pipe *Pipe) error {
-	if p.shares.within(pipe.party, p.o.MaxOwn) {
-		return ErrNoPlace
-	}
-	return fmt.Errorf("%w: this address and user have %d of them, as many as one client may while few are free",
-		ErrNoPlace, p.shares.has[pipe.party])
-}
-
-// admitNext has those connect, the first first, for whom there is a place now.
-func (p *Pool) admitNext() {
-	for i := 0; i < len(p.queue) && !p.closed; {
-		switch pipe := p.queue[i]; {
-		case !p.shares.within(pipe.party, p.o.MaxOwn):
-			i++
-		case len(p.own) < p.o.MaxOwn:
-			p.queue = append(p.queue[:i:i], p.queue[i+1:]...)
-			p.occupy(pipe)
-		case p.endOneIdle(): // which may have let somebody in
-			i = 0
-		default:
-			return
-		}
 	}
 }

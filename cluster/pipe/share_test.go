@@ -61,15 +61,15 @@ func TestOwnShares(t *testing.T) {
 		synctest.Wait()
 		r.own(func() {
 			const want = "this address and user have 2"
-			if got := r.pool.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
+			if got := r.pool.own.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
 				t.Errorf("%q", got)
 			}
-			for p := range r.pool.own {
+			for p := range r.pool.own.all {
 				p.End()
 			}
 		})
 		r.own(func() {
-			if s := &r.pool.shares; s.all != 0 || len(s.has) != 0 {
+			if s := &r.pool.own.shares; s.all != 0 || len(s.has) != 0 {
 				t.Errorf("%d places are counted when all are given back: %v", s.all, s.has)
 			}
 		})

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/loop"
 )
 
 // This file is how commands get round a script that runs for long. Redis runs one
@@ -28,86 +30,99 @@ const (
 	scriptTick = 25 * time.Millisecond
 )
 
-// WatchScripts has the pipes looked at until the script is answered that is about to be sent.
-func (p *Pool) WatchScripts() {
-	p.scripted = p.loop.Now()
-	if !p.watching {
-		p.watching = true
-		p.loop.After(scriptTick, p.lookAtScripts)
+// stuckPipes are those of the shared pipes of a loop that are behind a script.
+type stuckPipes struct {
+	loop    *loop.Loop
+	shared  map[nodeKey]*Pipe // all that may get stuck
+	waiting *deferredList     // of which any may be a script
+	timeout time.Duration     // for how long a script is waited for that has not begun
+	all     *atomic.Int64     // of all loops
+
+	n           int
+	epoch, last uint64    // now, and the latest one
+	watching    bool      // look will run
+	scripted    time.Time // when a script was sent last, or began or ended to keep a pipe stuck
+}
+
+// watch has the pipes looked at until the script is answered that is about to be sent.
+func (s *stuckPipes) watch() {
+	s.scripted = s.loop.Now()
+	s.lookSoon()
+}
+
+func (s *stuckPipes) lookSoon() {
+	if !s.watching {
+		s.watching = true
+		s.loop.After(scriptTick, s.look)
 	}
 }
 
-// StuckEpoch is 0 as long as no pipe is stuck. It changes whenever one gets stuck or free.
-func (p *Pool) StuckEpoch() uint64 { return p.stuckEpoch }
-
-func (p *Pool) lookAtScripts() {
-	p.watching = false
-	if p.closed {
-		return
-	}
-	now, waiting := p.loop.Now(), len(p.waiting.all) > 0
-	for _, pipe := range p.byNode {
+func (s *stuckPipes) look() {
+	s.watching = false
+	now, waiting := s.loop.Now(), len(s.waiting.all) > 0
+	for _, pipe := range s.shared {
 		waiting = waiting || pipe.calls.len() > 0
-		if pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace && pipe.hasScript() {
-			p.setStuck(pipe, true)
-		} else {
-			p.setStuck(pipe, false)
-		}
+		s.set(pipe, pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) >= scriptGrace &&
+			pipe.hasScript())
 	}
-	if p.stuckEpoch != 0 || waiting && now.Sub(p.scripted) < p.o.Timeout {
-		p.watching = true
-		p.loop.After(scriptTick, p.lookAtScripts)
+	if s.epoch != 0 || waiting && now.Sub(s.scripted) < s.timeout {
+		s.lookSoon()
 	}
 }
 
-// setStuck notes whether a pipe is stuck.
-func (p *Pool) setStuck(pipe *Pipe, stuck bool) {
+// set notes whether a pipe is stuck.
+func (s *stuckPipes) set(pipe *Pipe, stuck bool) {
 	if stuck == pipe.stuck {
 		return
 	}
 	pipe.stuck, pipe.idleSigns = stuck, 0
-	p.scripted = p.loop.Now() // there may be more behind this one
-	if stuck {
-		p.stuck++
-		p.stats.Stuck.Add(1)
-	} else {
-		p.stuck--
-		p.stats.Stuck.Add(-1)
+	s.scripted = s.loop.Now() // there may be more behind this one
+	n := 1
+	if !stuck {
+		n = -1
 	}
-	p.lastEpoch++
-	p.stuckEpoch = p.lastEpoch
-	if p.stuck == 0 {
-		p.stuckEpoch = 0
+	s.n += n
+	s.all.Add(int64(n))
+	s.last++
+	s.epoch = s.last
+	if s.n == 0 {
+		s.epoch = 0
 	}
 }
 
-// unstuck is m, without Second unless the plain pipe to addr is stuck.
-func (p *Pool) unstuck(addr string, m Mode) Mode {
+// mode is m, without Second unless the plain pipe to addr is stuck.
+func (s *stuckPipes) mode(addr string, m Mode) Mode {
 	plain := m
 	plain.Second = false
-	if pipe := p.byNode[nodeKey{addr, plain}]; m.Second && (pipe == nil || !pipe.stuck) {
+	if pipe := s.shared[nodeKey{addr, plain}]; m.Second && (pipe == nil || !pipe.stuck) {
 		return plain
 	}
 	return m
 }
 
+// WatchScripts has the pipes looked at until the script is answered that is about to be sent.
+func (p *Pool) WatchScripts() { p.stuck.watch() }
+
+// StuckEpoch is 0 as long as no pipe is stuck. It changes whenever one gets stuck or free.
+func (p *Pool) StuckEpoch() uint64 { return p.stuck.epoch }
+
 // excused says that the silence of a stuck pipe is the script's. It asks the node for signs
 // of life, too: one that runs a script says BUSY. Any other sign came behind the script, whose
 // reply is then not far; where it is not there at the second one, it will never come.
-func (p *Pool) excused(pipe *Pipe, now time.Time) bool {
-	if !pipe.stuck || pipe.idleSigns > 1 {
+func (p *Pipe) excused(now time.Time) bool {
+	if !p.stuck || p.idleSigns > 1 {
 		return false
 	}
-	apart := pipe.mode
+	apart := p.mode
 	apart.Second = true
-	other := p.pipe(pipe.addr, apart)
-	if other == pipe {
+	other := p.pool.pipe(p.addr, apart)
+	if other == p {
 		return false
 	}
 	if other.calls.len() == 0 {
-		other.append(call{to: (*probe)(pipe), slot: thisNode, raw: true}, askPing)
+		other.append(call{to: (*probe)(p), slot: thisNode, raw: true}, askPing)
 	}
-	return other.conn == nil || now.Sub(other.progress) <= p.o.Timeout
+	return other.conn == nil || now.Sub(other.progress) <= p.pool.o.Timeout
 }
 
 // probe is a stuck Pipe that takes the signs of life of its node. None is as bad as one

@@ -55,21 +55,26 @@ func TestSeams(t *testing.T) {
 	}
 }
 
-// A session and a Server stay small: what else there is to do is a type's that owns its state.
-func TestSessionStaysSmall(t *testing.T) {
-	methods := make(map[string]int)
-	files, err := filepath.Glob("../../proxy/*.go")
-	if err != nil {
-		t.Fatal(err)
+// Types that others stand on stay small: what else there is to do is a type's that owns its state.
+func TestTypesStaySmall(t *testing.T) {
+	for room, most := range map[string]map[string]int{
+		"proxy":        {"session": 51, "Server": 20},
+		"cluster/pipe": {"Pool": 38, "Pipe": 34},
+	} {
+		methods := methodsOf(t, room)
+		for name, most := range most {
+			if n := methods[name]; n == 0 || n > most {
+				t.Errorf("%s: %s has %d methods, %d are the most", room, name, n, most)
+			}
+		}
 	}
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+}
+
+// methodsOf is how many methods the types of a package have, by name.
+func methodsOf(t *testing.T, room string) map[string]int {
+	t.Helper()
+	methods := make(map[string]int)
+	for _, f := range filesOf(t, room) {
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
 				if star, ok := fn.Recv.List[0].Type.(*ast.StarExpr); ok {
@@ -78,29 +83,14 @@ func TestSessionStaysSmall(t *testing.T) {
 			}
 		}
 	}
-	for name, most := range map[string]int{"session": 52, "Server": 20} {
-		if n := methods[name]; n == 0 || n > most {
-			t.Errorf("proxy: %s has %d methods, %d are the most", name, n, most)
-		}
-	}
+	return methods
 }
 
 // declared are the types that a package declares outside its tests, by name.
 func declared(t *testing.T, room string) map[string]ast.Expr {
 	t.Helper()
-	files, err := filepath.Glob("../../" + room + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	types := make(map[string]ast.Expr)
-	for _, path := range files {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, f := range filesOf(t, room) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				types[spec.Name.Name] = spec.Type
@@ -109,6 +99,26 @@ func declared(t *testing.T, room string) map[string]ast.Expr {
 		})
 	}
 	return types
+}
+
+// filesOf are the files of a package, but for its tests.
+func filesOf(t *testing.T, room string) (all []*ast.File) {
+	t.Helper()
+	files, err := filepath.Glob("../../" + room + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 // isSession says that e is session or *session.

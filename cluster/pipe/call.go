@@ -1,0 +1,100 @@
+package pipe
+
+import (
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
+)
+
+// Receiver takes the replies of the requests that it sent. All methods run on
+// the loop and must not block; they may send further requests.
+type Receiver interface {
+	// Receive is given the reply to request tag, as it came, in one or more
+	// chunks; last marks the end of it. chunk is valid during the call. An
+	// error reply comes as one chunk.
+	Receive(tag uint32, chunk []byte, last bool)
+	// Fail says that no reply, or no more of it, will come. err wraps
+	// ErrUnknownOutcome or ErrUnavailable.
+	Fail(tag uint32, err error)
+	// Discard says that what came of the reply to a request that may be sent again was cut
+	// off. The receiver forgets it, for the reply will come anew; or it says false if it
+	// has passed it on: then Fail follows.
+	Discard(tag uint32) bool
+	// Detour says that the request is going to be sent once more, so that
+	// requests sent after it may overtake it.
+	Detour(tag uint32)
+}
+
+// call is one request on its way.
+type call struct {
+	to       Receiver // nil: nobody wants the reply (ASKING)
+	deadline time.Duration
+	size     int // bytes of the request in the log
+	tag      uint32
+	slot     int16 // or anySlot, thisNode
+	resend   bool  // may be sent again when the reply was lost
+	try      retry.Tries
+	cuts     uint8 // connections that ended inside of it, if it is large
+	healed   bool  // the script it needs was loaded for it
+	ran      bool  // perhaps: it was written once, and its reply was lost
+	raw      bool  // who sent it deals with errors and with the loss of the connection
+	astray   bool  // it was sent to where ASK said
+	doubted  bool  // it was sent again although it may have run: see doubt.go
+	believed bool  // it has not run, whatever its reply says
+	lasting  bool  // nobody writes to its bytes any more: they are not copied
+	before   before
+}
+
+// outcome is what a request that gets no reply came to.
+func (c *call) outcome() error {
+	if c.ran {
+		return cluster.ErrUnknownOutcome
+	}
+	return cluster.ErrUnavailable
+}
+
+// before is what stands in front of a request on its connection.
+type before uint8
+
+const (
+	nothing    before = iota
+	sayAsking         // ASKING, once
+	sayPrivate        // Setup.Before, each time it is sent
+)
+
+const (
+	anySlot  = -1 // any master will do
+	thisNode = -2 // only the node of this pipe
+)
+
+// ring is a queue of calls that re-uses its memory.
+type ring struct {
+	buf  []call // a power of two
+	from int
+	n    int
+}
+
+func (r *ring) len() int { return r.n }
+
+func (r *ring) head() *call { return &r.buf[r.from] }
+
+// at is the i-th, from the head on.
+func (r *ring) at(i int) *call { return &r.buf[(r.from+i)&(len(r.buf)-1)] }
+
+func (r *ring) push(c call) {
+	if r.n == len(r.buf) {
+		grown := make([]call, max(16, 2*len(r.buf)))
+		k := copy(grown, r.buf[r.from:])
+		copy(grown[k:], r.buf[:r.from])
+		r.buf, r.from = grown, 0
+	}
+	r.buf[(r.from+r.n)&(len(r.buf)-1)] = c
+	r.n++
+}
+
+func (r *ring) pop() {
+	r.buf[r.from] = call{}
+	r.from = (r.from + 1) & (len(r.buf) - 1)
+	r.n--
+}

@@ -1,0 +1,157 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+// This file is the life of a connection: it is made, and when it ends its requests fail or go elsewhere.
+
+// How a pipe failed.
+var (
+	errSilent  = errors.New("no reply within upstream-timeout")
+	errRetired = errors.New("the node has left the topology")
+)
+
+// dial connects in the background.
+func (p *Pipe) dial() {
+	ctx, cancel := context.WithTimeout(context.Background(), p.pool.o.ConnectTimeout)
+	p.dialing, p.cancel = true, cancel
+	l, control, m := p.pool.loop, p.pool.control, p.mode.dialled()
+	var self *cluster.Identity
+	if p.owner == nil {
+		last := p.self
+		self = &last
+	}
+	go func() { // ends with the dial's time-out at the latest
+		nc, err := control.Dial(ctx, p.addr, m, self)
+		cancel()
+		posted := l.Post(func() {
+			p.dialing = false
+			if p.dead != nil { // ended meanwhile
+				if err == nil {
+					nc.Close()
+				}
+				return
+			}
+			if err == nil {
+				if self != nil {
+					p.self = *self
+				}
+				p.conn, err = l.Add(nc, p)
+			}
+			p.dialed(err)
+		})
+		if !posted && err == nil {
+			nc.Close()
+		}
+	}()
+}
+
+func (p *Pipe) dialed(err error) {
+	if err == nil {
+		p.dialErr, p.why, p.retryAt = nil, nil, time.Time{}
+		p.frame.Reset()
+		p.inReply, p.inPush = false, false
+		p.progress = p.pool.loop.Now()
+		p.stats.connects.Add(1)
+		p.stats.up.Add(1)
+		p.conn.Flush()
+		return
+	}
+	refused := refusedMode(err, p.mode) != nil
+	if p.owner != nil {
+		if !refused {
+			p.stats.dialErrors.Add(1)
+			p.pool.control.Refresh()
+		}
+		p.failed(err)
+		return
+	}
+	if refused {
+		p.abandon(err)
+		return
+	}
+	p.dialErr = err
+	p.retryAt = p.pool.loop.Now().Add(redialAfter)
+	p.stats.dialErrors.Add(1)
+	p.pool.control.Refresh()
+	p.pool.o.Log.Warn("node cannot be reached", "node", p.addr, "err", err)
+	p.abandon(err)
+}
+
+// hangUp closes the connection for a reason of ours.
+func (p *Pipe) hangUp(why error) {
+	if p.conn != nil {
+		p.why = why
+		p.conn.Close()
+	}
+}
+
+// Closed implements loop.Handler.
+func (p *Pipe) Closed(err error) {
+	p.conn = nil
+	p.self.Owed = p.calls.len() > 0
+	p.stats.up.Add(-1)
+	if p.why != nil {
+		err = p.why
+	}
+	if p.owner != nil {
+		if p.why == nil || p.why == errSilent {
+			p.pool.control.Refresh()
+		}
+		p.failed(err)
+		return
+	}
+	if err == errIdle || err == errUnfit && p.calls.len() == 0 {
+		return
+	}
+	if !p.pool.closed && err != errReleased {
+		p.pool.o.Log.Warn("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
+	}
+	p.pool.control.Refresh()
+	p.abandon(err)
+}
+
+// abandon settles every request of a connection that is no more: what was not
+// written in full cannot have run and is sent again, like what may run twice;
+// the others fail, and those that their senders deal with.
+func (p *Pipe) abandon(err error) {
+	calls, log, cut := p.calls, p.log, p.inReply
+	p.calls, p.log, p.inReply = ring{}, backlog{}, false
+	final, refused, busy := errors.Is(err, ErrRefused), refusedMode(err, p.mode), busy(err)
+	for calls.len() > 0 {
+		c := *calls.head()
+		calls.pop()
+		req, written := log.oldest(c.size), log.written(c.size)
+		if c.size > cluster.MaxShared && !written && log.begun() {
+			c.cuts++
+		}
+		log.pop(c.size, 0)
+		switch {
+		case c.to == nil:
+		case c.cuts >= largeTries && !c.raw:
+			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), errCutLarge))
+		case refused != nil && !c.ran:
+			c.to.Fail(c.tag, refused)
+		case busy != nil && !c.ran:
+			c.to.Receive(c.tag, busy, true)
+		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
+			c.ran = c.ran || cut || written
+			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
+		default:
+			if written && !c.ran { // however late it is, the next connection can tell what became of it
+				c.deadline = max(c.deadline, p.pool.since()+p.pool.o.ConnectTimeout)
+			}
+			c.ran = c.ran || written
+			c.to.Detour(c.tag)
+			p.pool.later(p.addr, p.mode, c, req, nil, err)
+		}
+		cut = false
+	}
+	p.wakeWaiting()
+}

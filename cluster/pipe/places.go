@@ -1,0 +1,246 @@
+package pipe
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/internal/loop"
+)
+
+// This file is the places for pipes of somebody's own, of which a loop has so many:
+//
+//	admit --> a place is free, or one that nobody has is closed --> occupy: it connects
+//	     \--> none: it waits in the queue                       <-- remove, keep: a place gets free
+//
+// share.go says how many of them one client may have.
+
+const (
+	// ownIdle is how long a connection that nobody has is kept.
+	ownIdle = 30 * time.Second
+	// maxOwnIdle is how many of them are kept for each node and mode.
+	maxOwnIdle = 32
+)
+
+// ownPipes are the pipes of a loop that are not shared.
+type ownPipes struct {
+	loop   *loop.Loop
+	most   int           // places
+	budget time.Duration // how long a pipe waits for one
+	stats  *ownCounters
+
+	all    map[*Pipe]struct{}  // that have a place: connected or connecting, for one client each
+	idle   map[nodeKey][]*Pipe // of all, those that nobody has; the latest used last
+	queue  []*Pipe             // wait for a place
+	shares shares              // who has the places
+	told   OwnStats            // what of these stats has
+	closed bool
+}
+
+func newOwnPipes(l *loop.Loop, o *Options, stats *ownCounters) ownPipes {
+	return ownPipes{
+		loop: l, most: o.MaxOwn, budget: o.Budget, stats: stats,
+		all: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe), shares: shares{has: make(map[Party]int)},
+	}
+}
+
+// take gives owner a connection that nobody has, nil if there is none.
+func (o *ownPipes) take(key nodeKey, owner Owner) *Pipe {
+	idle := o.idle[key]
+	if len(idle) == 0 || !o.shares.within(partyOf(owner), o.most) {
+		return nil
+	}
+	pipe := idle[len(idle)-1]
+	o.setIdle(key, idle[:len(idle)-1])
+	pipe.owner, pipe.party = owner, partyOf(owner)
+	o.shares.take(pipe)
+	return pipe
+}
+
+// keep keeps a pipe whose use has ended for the next owner, or closes it if its place is wanted. It reports
+// false if no more are kept.
+func (o *ownPipes) keep(p *Pipe) bool {
+	key := nodeKey{p.addr, p.mode}
+	if o.closed || len(o.idle[key]) >= maxOwnIdle {
+		return false
+	}
+	p.owner, p.patient, p.silence, p.idleSince = nobody{}, false, 0, o.loop.Now()
+	o.shares.give(p)
+	if len(o.queue) > 0 && len(o.all) >= o.most {
+		p.hangUp(errReleased)
+		return true
+	}
+	o.setIdle(key, append(o.idle[key], p))
+	o.admitNext()
+	o.count()
+	return true
+}
+
+// admit has pipe connect as soon as there is a place for it.
+func (o *ownPipes) admit(pipe *Pipe) {
+	switch {
+	case o.closed:
+		o.loop.Post(func() { pipe.failed(net.ErrClosed) })
+	case o.shares.within(pipe.party, o.most) && o.placeIsFree():
+		o.occupy(pipe)
+	default:
+		o.queue = append(o.queue, pipe)
+		o.loop.After(o.budget, func() {
+			if o.leaveQueue(pipe) {
+				pipe.failed(o.noPlace(pipe))
+			}
+		})
+	}
+}
+
+// occupy has pipe connect.
+func (o *ownPipes) occupy(pipe *Pipe) {
+	o.all[pipe] = struct{}{}
+	o.shares.take(pipe)
+	pipe.dial()
+}
+
+// placeIsFree says that one more may connect, if need be instead of one that nobody has.
+func (o *ownPipes) placeIsFree() bool {
+	return len(o.all) < o.most || o.endOneIdle() && len(o.all) < o.most
+}
+
+// endOneIdle closes the connection that nobody has had for the longest time, if there is one.
+func (o *ownPipes) endOneIdle() bool {
+	var oldest *Pipe
+	for _, idle := range o.idle {
+		if len(idle) > 0 && (oldest == nil || idle[0].idleSince.Before(oldest.idleSince)) {
+			oldest = idle[0]
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	oldest.hangUp(errReleased)
+	return true
+}
+
+// admitNext has those connect, the first first, for whom there is a place now.
+func (o *ownPipes) admitNext() {
+	for i := 0; i < len(o.queue) && !o.closed; {
+		switch pipe := o.queue[i]; {
+		case !o.shares.within(pipe.party, o.most):
+			i++
+		case len(o.all) < o.most:
+			o.queue = append(o.queue[:i:i], o.queue[i+1:]...)
+			o.occupy(pipe)
+		case o.endOneIdle(): // which may have let somebody in
+			i = 0
+		default:
+			return
+		}
+	}
+}
+
+// leaveQueue says whether pipe was waiting for a place.
+func (o *ownPipes) leaveQueue(pipe *Pipe) bool {
+	i := slices.Index(o.queue, pipe)
+	if i >= 0 {
+		o.queue = append(o.queue[:i:i], o.queue[i+1:]...)
+	}
+	return i >= 0
+}
+
+// noPlace is why a pipe has waited for a place in vain.
+func (o *ownPipes) noPlace(pipe *Pipe) error {
+	if o.shares.within(pipe.party, o.most) {
+		return ErrNoPlace
+	}
+	return fmt.Errorf("%w: this address and user have %d of them, as many as one client may while few are free",
+		ErrNoPlace, o.shares.has[pipe.party])
+}
+
+// remove gives the place of a pipe, if it has one, to the next.
+func (o *ownPipes) remove(pipe *Pipe) {
+	if _, ok := o.all[pipe]; !ok {
+		return
+	}
+	delete(o.all, pipe)
+	key := nodeKey{pipe.addr, pipe.mode}
+	if i := slices.Index(o.idle[key], pipe); i >= 0 {
+		o.setIdle(key, append(o.idle[key][:i:i], o.idle[key][i+1:]...))
+	}
+	o.shares.give(pipe)
+	o.admitNext()
+}
+
+func (o *ownPipes) setIdle(key nodeKey, idle []*Pipe) {
+	if len(idle) == 0 {
+		delete(o.idle, key)
+		return
+	}
+	o.idle[key] = idle
+}
+
+// patrol closes what nobody needs or has answered for timeout.
+func (o *ownPipes) patrol(now time.Time, timeout time.Duration) {
+	for pipe := range o.all {
+		silent := now.Sub(pipe.progress)
+		_, idle := pipe.owner.(nobody)
+		_, listens := pipe.owner.(*trackingConn)
+		listens = listens || pipe.private != nil && pipe.private.borrower == nil
+		switch {
+		case pipe.conn == nil:
+		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:
+			pipe.hangUp(errRetired)
+		case idle && now.Sub(pipe.idleSince) > ownIdle:
+			pipe.hangUp(errReleased)
+		case pipe.calls.len() > 0 && !pipe.patient && silent > cmp.Or(pipe.silence, timeout):
+			pipe.hangUp(errSilent)
+		case listens && pipe.calls.len() == 0 && silent > timeout/2:
+			pipe.append(call{slot: thisNode, raw: true}, askPing) // is it still there?
+		}
+	}
+}
+
+// close ends all of them.
+func (o *ownPipes) close() {
+	o.closed = true
+	for _, pipe := range o.queue {
+		pipe.failed(net.ErrClosed)
+	}
+	o.queue = nil
+	for pipe := range o.all {
+		if pipe.dialing {
+			pipe.cancel()
+			pipe.failed(net.ErrClosed)
+		}
+		pipe.hangUp(net.ErrClosed)
+	}
+}
+
+// OwnStats are the connections that are not shared, now.
+type OwnStats struct {
+	Used    int64 // somebody has them
+	Idle    int64 // they are kept for the next one
+	Waiting int64 // wanted, and there is no place for them
+}
+
+// ownCounters are the OwnStats of all loops together.
+type ownCounters struct{ used, idle, waiting atomic.Int64 }
+
+// Own returns the connections of all loops that are not shared.
+func (s *Stats) Own() OwnStats {
+	return OwnStats{Used: s.own.used.Load(), Idle: s.own.idle.Load(), Waiting: s.own.waiting.Load()}
+}
+
+// count tells the stats how many there are now.
+func (o *ownPipes) count() {
+	now := OwnStats{Used: int64(len(o.all)), Waiting: int64(len(o.queue))}
+	for _, idle := range o.idle {
+		now.Idle += int64(len(idle))
+	}
+	now.Used -= now.Idle
+	o.stats.used.Add(now.Used - o.told.Used)
+	o.stats.idle.Add(now.Idle - o.told.Idle)
+	o.stats.waiting.Add(now.Waiting - o.told.Waiting)
+	o.told = now
+}

@@ -1,0 +1,244 @@
+package pipe
+
+import (
+	"fmt"
+	"strconv"
+
+	"lockproxy/internal/resp"
+)
+
+// privatePipe is one connection of a Private. It is used until it is lost.
+type privatePipe struct {
+	of       *Private
+	pipe     *Pipe
+	tracking *trackingConn
+	borrower Owner // has the pipe as by Pool.Own, beside the set; or nil
+	pending  int   // replies to what sets it up that are to come, and ids of tracking connections
+	asked    bool  // the setup was sent
+	served   bool  // it has been in its state
+	used     bool  // something was answered since pushes may have been missed
+	fading   bool  // it closes when all is answered
+	heard    pushText
+}
+
+// begin connects, and sets up what is connected.
+func (pp *privatePipe) begin() {
+	if pp.of.setup.Redirect {
+		pp.pending++
+		pp.tracking = newTrackingConn(pp, func() {
+			pp.pending--
+			pp.pipe.front(pp.requests())
+			pp.of.pool.own.admit(pp.pipe)
+		})
+		return
+	}
+	pp.send(pp.requests())
+	pp.of.pool.own.admit(pp.pipe)
+}
+
+// send sends what sets the connection up.
+func (pp *privatePipe) send(reqs [][]byte) {
+	for _, req := range reqs {
+		pp.pipe.append(call{to: pp, slot: thisNode, raw: true}, req)
+	}
+}
+
+// requests are those of the Setup, which are going to be sent.
+func (pp *privatePipe) requests() [][]byte {
+	var id int64
+	if pp.of.setup.Redirect {
+		id = pp.tracking.pipe.ClientID()
+	}
+	reqs := pp.of.setup.Requests(!pp.asked, id)
+	pp.pending += len(reqs)
+	pp.asked = true
+	return reqs
+}
+
+// configure takes over a new Setup.
+func (pp *privatePipe) configure() {
+	switch {
+	case pp.tracking != nil && !pp.tracking.ready: // its requests are still to be made
+	case pp.of.setup.Redirect && pp.tracking == nil:
+		pp.pending++
+		pp.tracking = newTrackingConn(pp, func() {
+			pp.pending--
+			pp.configure()
+		})
+	default:
+		pp.send(pp.requests())
+	}
+}
+
+// turn changes the mode of the connection.
+func (pp *privatePipe) turn(m Mode) {
+	if pp.pipe.mode.DB != m.DB && m.special() { // that user may not be allowed SELECT
+		pp.fade()
+		return
+	}
+	var reqs [][]byte
+	if pp.pipe.mode.Proto != m.Proto {
+		reqs = append(reqs, resp.AppendCommandStrings(nil, "HELLO", strconv.Itoa(m.Proto)))
+	}
+	if pp.pipe.mode.DB != m.DB {
+		reqs = append(reqs, resp.AppendCommandStrings(nil, "SELECT", strconv.Itoa(m.DB)))
+	}
+	pp.pipe.mode = m
+	pp.pending += len(reqs)
+	pp.send(reqs)
+}
+
+// Receive implements Receiver for the replies to what sets the connection up.
+func (pp *privatePipe) Receive(_ uint32, chunk []byte, last bool) {
+	if !last {
+		return
+	}
+	pp.pending--
+	if isErrorReply(chunk) {
+		pp.of.refused = append([]byte(nil), chunk...)
+		pp.pipe.hangUp(fmt.Errorf("%w: %s", ErrRefused, trimLine(chunk[1:])))
+		return
+	}
+	if pp.pending > 0 {
+		return
+	}
+	if pp.tracking != nil && !pp.of.setup.Redirect {
+		pp.tracking.retire()
+		pp.tracking = nil
+	}
+	if !pp.served && pp.of.everywhere && !pp.of.ended {
+		pp.of.owner.Stale() // from when the connection before was lost until now nobody listened
+	}
+	pp.served, pp.of.pause = true, 0
+	pp.of.settle()
+}
+
+func (pp *privatePipe) Fail(uint32, error)  {}
+func (pp *privatePipe) Discard(uint32) bool { return true }
+func (pp *privatePipe) Detour(uint32)       {}
+
+// Push implements Owner.
+func (pp *privatePipe) Push(chunk []byte, last bool) { pp.of.push(&pp.heard, chunk, last) }
+
+// leave takes the connection out of the set: what is sent from now on, perhaps by who hears that it was
+// lost, takes a new one.
+func (pp *privatePipe) leave() { delete(pp.of.byAddr, pp.pipe.addr) }
+
+// Lost implements Owner.
+func (pp *privatePipe) Lost(err error) {
+	o := pp.of
+	if pp.tracking != nil {
+		pp.tracking.end()
+	}
+	if b := pp.borrower; b != nil {
+		pp.borrower = nil
+		b.Lost(err)
+	}
+	if o.ended {
+		o.forget()
+		return
+	}
+	pp.stale()
+	o.settle()
+	o.reachSoon()
+}
+
+// answered is called behind each reply.
+func (pp *privatePipe) answered(c call) {
+	pp.used = pp.used || c.to != nil
+	if c.astray && !pp.of.everywhere {
+		pp.stale()
+	}
+	if pp.fading {
+		pp.fade()
+	}
+}
+
+// fade closes the connection as soon as all is answered. Until then, and from then on, what was read over it
+// may change without a word.
+func (pp *privatePipe) fade() {
+	if !pp.fading && pp.pipe.calls.len() > 0 {
+		pp.stale()
+	}
+	pp.fading = true
+	if pp.pipe.calls.len() > 0 && !pp.idle() || pp.borrower != nil {
+		return
+	}
+	pp.pipe.close(errRetired)
+}
+
+// stale says that pushes may have been missed, unless there was nothing that they could be about.
+func (pp *privatePipe) stale() {
+	if !pp.of.ended && pp.served && (pp.used || pp.of.everywhere) {
+		pp.used = false
+		pp.of.owner.Stale()
+	}
+}
+
+// idle says that nothing waits for the connection to be made but what sets it up.
+func (pp *privatePipe) idle() bool {
+	setup := 1 + pp.pending // and CLIENT ID
+	if pp.tracking != nil && !pp.tracking.ready {
+		setup--
+	}
+	return pp.pipe.conn == nil && pp.pipe.calls.len() <= setup
+}
+
+// giveBack ends the use by a borrower. Replies that it still waits for would meet the next one.
+func (pp *privatePipe) giveBack() {
+	calls := &pp.pipe.calls
+	for i := range calls.len() {
+		if c := calls.at(i); c.raw && c.to != nil && c.to != Receiver(pp) {
+			pp.pipe.End()
+			return
+		}
+	}
+	pp.borrower = nil
+	pp.pipe.SetPatient(false)
+	if pp.fading {
+		pp.fade()
+	}
+}
+
+// pushText collects a push message.
+type pushText struct {
+	text []byte
+	long bool // longer than is kept
+}
+
+// push passes on a push message when it is whole. Of one that is too long is only told that there was one.
+func (o *Private) push(t *pushText, chunk []byte, last bool) {
+	if o.ended {
+		return
+	}
+	switch {
+	case last && t.text == nil && !t.long:
+		o.owner.Push(chunk)
+		return
+	case t.long:
+	case len(t.text)+len(chunk) > o.pool.o.QueueLimit:
+		t.text, t.long = nil, true
+	default:
+		t.text = append(t.text, chunk...)
+	}
+	if !last {
+		return
+	}
+	text, long := t.text, t.long
+	*t = pushText{}
+	if long {
+		o.owner.Stale()
+		return
+	}
+	o.owner.Push(text)
+}
+
+func isErrorReply(reply []byte) bool { return reply[0] == '-' || reply[0] == '!' }
+
+// trimLine is an error reply without the end of its line.
+func trimLine(b []byte) []byte {
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
