@@ -28,13 +28,14 @@ test: tools vet fmt-check ## install what is missing, then every test under the 
 	$(GO) test -race -count=1 -p 3 -timeout $(TIMEOUT) ./integration/compat ./redlock ./integration/faults $$packages; failed=$$?; \
 	$(GO) test -count=1 -timeout $(TIMEOUT) ./integration/rounds && exit $$failed
 
-tools: # what the tests need: a C compiler for the race detector, Redis and clients of other languages
+tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
 		echo "installing gcc: the race detector needs a C compiler"; \
 		command -v apt-get >/dev/null || { echo "no apt-get here: please install a C compiler" >&2; exit 1; }; \
 		root=; [ "$$(id -u)" = 0 ] || root=sudo; \
 		$$root apt-get update -qq && $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev; }
 	@integration/install.sh
+	@integration/servers.sh get
 
 vet:
 	$(GO) vet ./...

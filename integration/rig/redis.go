@@ -2,20 +2,19 @@ package rig
 
 import (
 	"fmt"
-	"os/exec"
 	"strings"
-	"sync"
 	"time"
 )
 
 // Server is one redis-server.
 type Server struct {
 	*Process
-	Addr string
-	Port int
-	args []string
-	dir  string
-	Link *Link // what stands before it, if others reach it over a link only
+	Addr    string
+	Port    int
+	program string
+	args    []string
+	dir     string
+	Link    *Link // what stands before it, if others reach it over a link only
 }
 
 // StartRedis starts a redis-server with an empty data set and no persistence.
@@ -36,7 +35,7 @@ func launchRedis(l Life, args ...string) *Server {
 
 func newRedis(l Life, args ...string) *Server {
 	l.Helper()
-	s := &Server{Port: FreePort(l), args: args, dir: l.TempDir()}
+	s := &Server{Port: FreePort(l), program: serverOf(l), args: args, dir: l.TempDir()}
 	s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
 	return s
 }
@@ -56,22 +55,13 @@ func (s *Server) launch(l Life) {
 		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0",
 		"--enable-debug-command", "yes",
 	}, s.args...)
-	s.Process = StartProcess(l, "redis-server", known(args)...)
+	s.Process = StartProcess(l, s.program, known(majorOf(s.program), args)...)
 }
 
-// redisMajor is the version of the redis-server that is found, 7 say; 0: it does not tell.
-var redisMajor = sync.OnceValue(func() (major int) {
-	out, _ := exec.Command("redis-server", "--version").Output()
-	if _, version, ok := strings.Cut(string(out), " v="); ok {
-		fmt.Sscanf(version, "%d", &major)
-	}
-	return major
-})
-
-// known is args without what the installed redis-server does not know, and allows to everybody: before 7.0
+// known is args without what a server of that version does not know, and allows to everybody: before 7.0
 // what OpenRedis and its like ask for.
-func known(args []string) []string {
-	if redisMajor() >= 7 {
+func known(major int, args []string) []string {
+	if major >= 7 {
 		return args
 	}
 	var kept []string

@@ -25,7 +25,7 @@ func StartSentinels(l Life) *sentinelGroup {
 		return g.Replica.Info(l, "replication", "master_link_status") == "up"
 	})
 	for range 3 {
-		s := &Server{Port: FreePort(l), dir: l.TempDir()}
+		s := &Server{Port: FreePort(l), program: serverOf(l), dir: l.TempDir()}
 		s.Addr = fmt.Sprintf("127.0.0.1:%d", s.Port)
 		file := filepath.Join(s.dir, "sentinel.conf")
 		conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n"+
@@ -35,7 +35,7 @@ func StartSentinels(l Life) *sentinelGroup {
 		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 			l.Fatalf("%v", err)
 		}
-		s.Process = StartProcess(l, "redis-server", file, "--sentinel")
+		s.Process = StartProcess(l, s.program, file, "--sentinel")
 		g.sentinels = append(g.sentinels, s)
 	}
 	for _, s := range g.sentinels {

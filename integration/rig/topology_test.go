@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -40,4 +41,19 @@ func TestTopologies(t *testing.T) {
 			t.Errorf("master %v, want %s", got, g.Master.Addr)
 		}
 	})
+}
+
+// Each server is the one whose name it bears.
+func TestProducts(t *testing.T) {
+	fields := map[string]string{"redis": "redis_version", "valkey": "valkey_version"}
+	for _, product := range Products {
+		t.Run(product, func(t *testing.T) {
+			t.Parallel()
+			s := StartRedis(On(t, product))
+			name, version := product[:len(product)-1], product[len(product)-1:]
+			if got := s.Info(t, "server", fields[name]); product != "redis7" && !strings.HasPrefix(got, version+".") {
+				t.Errorf("%s %q", fields[name], got)
+			}
+		})
+	}
 }
