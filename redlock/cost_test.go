@@ -83,8 +83,7 @@ func BenchmarkCost(b *testing.B) {
 	acquire := func(a Acquire) func(i int) []byte {
 		return func(i int) []byte {
 			a.Name, a.Lease = name(i), time.Minute
-			_, req := l.single().acquireRequest(l.NewAcquire(a))
-			return req
+			return notedAcquire(l, l.NewAcquire(a)).req
 		}
 	}
 	all := []costing{
@@ -94,8 +93,7 @@ func BenchmarkCost(b *testing.B) {
 	}
 	for _, m := range []Mode{Write, Read} {
 		release := func(i int) []byte {
-			_, req := l.single().releaseRequest(&Release{name(i), token, 0, ""})
-			return req
+			return notedRelease(l, &Release{Name: name(i), Token: token}).req
 		}
 		all = append(all,
 			costing{"acquire " + string(m), "evalsha", acquire(Acquire{Token: token, Mode: m})},
@@ -103,8 +101,7 @@ func BenchmarkCost(b *testing.B) {
 			costing{"release " + string(m), "evalsha", release},
 			costing{"acquire " + string(m) + ", kept", "evalsha", acquire(Acquire{Token: token, Mode: m, Keep: true})},
 			costing{"renew " + string(m) + ", kept", "evalsha", func(i int) []byte {
-				_, req := l.single().renewRequest(&Renew{name(i), token, 2 * time.Minute, 0, ""})
-				return req
+				return notedRenew(l, &Renew{Name: name(i), Token: token, Lease: 2 * time.Minute}).req
 			}},
 			costing{"release " + string(m) + ", kept", "evalsha", release})
 	}

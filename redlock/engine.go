@@ -3,8 +3,6 @@ package redlock
 import (
 	"context"
 	"time"
-
-	"lockproxy/internal/subscription"
 )
 
 // engine keeps locks: single on one Redis, a Sentinel group or a cluster; quorum on a majority of independent
@@ -14,35 +12,33 @@ import (
 // The first methods act for a client and do not block: the answer of the client is what the function or
 // method returns that is told the outcome. The others may block.
 type engine interface {
-	acquire(by Caller, a *Acquire, to Acquirer)
-	release(by Caller, r *Release, to Releaser)
-	renew(by Caller, r *Renew, then func(Renewed, error) []byte)
-	breakLock(by Caller, name string, then func(broken bool, err error) []byte)
-	inspect(by Caller, name, token string, then func(State, error) []byte)
+	keptEngine
 
-	// attempt asks once for a lock that is waited for, or tried again.
-	attempt(ctx context.Context, a *Acquire) (g Grant, ok bool, err error)
-	// confirm waits until a.Sync replicas have g: acked do, and left remains of its lease.
-	confirm(ctx context.Context, a *Acquire, g Grant) (left time.Duration, acked int, err error)
-	// undoOnce is one attempt to take back what a has made; undo goes on in the background until it is.
-	undoOnce(a *Acquire) error
-	undo(a *Acquire)
-	// keep renews holds of one slot. It returns what remains of each in ms; 0: it is gone; below: another
-	// keeper has it.
-	keep(ctx context.Context, slot int, batch []question) ([]int64, error)
-	// detach frees a hold, if keeper still has it.
-	detach(ctx context.Context, h holdName, keeper string) error
-	state(ctx context.Context, name string) (State, error)
-	// scan is one page of the keys of the i-th of masters.
-	scan(ctx context.Context, i int, cursor, glob string) (keys []string, next string, err error)
-	masters() int
-	// master names the master of a slot; "": nobody knows it, or all masters have it.
-	master(slot int) string
-	// listen subscribes to a channel, as Upstream.Subscribe does. The slot of keepers' channels is -1.
-	listen(ctx context.Context, slot int, channel string,
-		notify func(subscription.Event)) (cancel func(), err error)
-	// close ends what is still under way, when ctx ends at the latest.
-	close(ctx context.Context)
+	Acquire(by Caller, a *Acquire, to Acquirer)
+	Release(by Caller, r *Release, to Releaser)
+	Renew(by Caller, r *Renew, then func(Renewed, error) []byte)
+	Break(by Caller, name string, then func(broken bool, err error) []byte)
+	Inspect(by Caller, name, token string, then func(State, error) []byte)
+
+	// Follows says that others of this proxy wait for the lock that a wants, and that a need not ask before
+	// them.
+	Follows(a *Acquire) bool
+	// Wait goes on with an a that stands in the queue, or follows others, until a.Wait is over: ok is false
+	// then. What a has made is taken back unless it is granted.
+	Wait(ctx context.Context, a *Acquire) (g Grant, ok bool, err error)
+	// Attempt asks once more for a lock, and does not queue.
+	Attempt(ctx context.Context, a *Acquire) (g Grant, ok bool, err error)
+	// Confirm waits until a.Sync replicas have g: acked do, and left remains of its lease.
+	Confirm(ctx context.Context, a *Acquire, g Grant) (left time.Duration, acked int, err error)
+	// UndoOnce is one attempt to take back what a has made; undo goes on in the background until it is.
+	UndoOnce(a *Acquire) error
+	Undo(a *Acquire)
+	State(ctx context.Context, name string) (State, error)
+	// Scan is one page of the keys of the i-th of masters.
+	Scan(ctx context.Context, i int, cursor, glob string) (keys []string, next string, err error)
+	Masters() int
+	// Close ends what is still under way, when ctx ends at the latest.
+	Close(ctx context.Context)
 }
 
 // Caller is the client that asks for something. It answers its commands in their order.
@@ -75,23 +71,23 @@ type Releaser interface {
 
 // Acquire asks for a lock. It may be sent again by itself, and does not block: to is told how it went. From
 // now on an a that may wait can be told that it has the lock.
-func (l *Locker) Acquire(by Caller, a *Acquire, to Acquirer) { l.engine.acquire(by, a, to) }
+func (l *Locker) Acquire(by Caller, a *Acquire, to Acquirer) { l.engine.Acquire(by, a, to) }
 
 // Release frees or counts down what a token holds. It does not block.
-func (l *Locker) Release(by Caller, r *Release, to Releaser) { l.engine.release(by, r, to) }
+func (l *Locker) Release(by Caller, r *Release, to Releaser) { l.engine.Release(by, r, to) }
 
 // Renew makes the lease of a hold longer, never shorter. It does not block.
 func (l *Locker) Renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
-	l.engine.renew(by, r, then)
+	l.engine.Renew(by, r, then)
 }
 
 // Break ends whatever holds the lock of that name. broken: it was not free. It does not block.
 func (l *Locker) Break(by Caller, name string, then func(broken bool, err error) []byte) {
-	l.engine.breakLock(by, name, then)
+	l.engine.Break(by, name, then)
 }
 
 // Inspect reads a lock. token, if not "", is of a client who relies on the answer, which tells of no other
 // reader: no LOCK that made its hold what the answer says is taken back any more. It does not block.
 func (l *Locker) Inspect(by Caller, name, token string, then func(State, error) []byte) {
-	l.engine.inspect(by, name, token, then)
+	l.engine.Inspect(by, name, token, then)
 }

@@ -1,30 +1,36 @@
 package redlock
 
 import (
+	"bytes"
 	"context"
 	"time"
 )
 
-// single is the engine of a Locker over one Redis.
-func (l *Locker) single() *single { return l.engine.(*single) }
-
-// quorum is the engine of a Locker over independent masters.
-func (l *Locker) quorum() *quorum { return l.engine.(*quorum) }
+// locking is what a client asks for: a Locker, or an engine.
+type locking interface {
+	Acquire(by Caller, a *Acquire, to Acquirer)
+	Release(by Caller, r *Release, to Releaser)
+	Renew(by Caller, r *Renew, then func(Renewed, error) []byte)
+	Break(by Caller, name string, then func(broken bool, err error) []byte)
+	Inspect(by Caller, name, token string, then func(State, error) []byte)
+}
 
 // asker is a client that asks for one thing at a time and waits for it.
 type asker struct {
-	l        *Locker
+	l        locking
+	up       Upstream // of l; nil: independent masters
 	grant    Grant
 	ok       bool
 	released Released
 	err      error
+	fault    error // of up
 }
 
 // SendHome implements Caller.
-func (k *asker) SendHome(slot int, req []byte, _ bool, then func([]byte) []byte, _ func()) {
-	reply, err := k.l.single().upstream.Do(context.Background(), slot, req, true)
+func (c *asker) SendHome(slot int, req []byte, _ bool, then func([]byte) []byte, _ func()) {
+	reply, err := c.up.Do(context.Background(), slot, req, true)
 	if err != nil {
-		reply = []byte("-ERR " + err.Error() + "\r\n")
+		c.fault, reply = err, []byte("-ERR "+err.Error()+"\r\n")
 	}
 	then(reply)
 }
@@ -38,8 +44,8 @@ func (*asker) Await(start func(func([]byte)), then func([]byte) []byte, _ func()
 }
 
 // Acquired implements Acquirer.
-func (k *asker) Acquired(g Grant, ok bool, err error) []byte {
-	k.grant, k.ok, k.err = g, ok, err
+func (c *asker) Acquired(g Grant, ok bool, err error) []byte {
+	c.grant, c.ok, c.err = g, ok, err
 	return nil
 }
 
@@ -47,41 +53,97 @@ func (k *asker) Acquired(g Grant, ok bool, err error) []byte {
 func (*asker) Lost() {}
 
 // Released implements Releaser.
-func (k *asker) Released(r Released, err error) []byte {
-	k.released, k.err = r, err
+func (c *asker) Released(r Released, err error) []byte {
+	c.released, c.err = r, err
 	return nil
 }
 
-// askAt makes one attempt.
-func askAt(l *Locker, a *Acquire) (Grant, bool, error) {
-	k := asker{l: l}
-	l.Acquire(&k, a, &k)
-	return k.grant, k.ok, k.err
+// acquire makes one attempt.
+func (c *asker) acquire(a *Acquire) (Grant, bool, error) {
+	c.l.Acquire(c, a, c)
+	if c.fault != nil {
+		return Grant{}, false, c.fault
+	}
+	return c.grant, c.ok, c.err
 }
 
-// breakAt ends whatever holds a lock.
-func breakAt(l *Locker, name string) (broken bool, err error) {
-	l.Break(&asker{l: l}, name, func(b bool, e error) []byte {
-		broken, err = b, e
-		return nil
-	})
-	return broken, err
+// release releases; it returns 1, 0 or -1 for Null.
+func (c *asker) release(r *Release) (int, error) {
+	c.l.Release(c, r, c)
+	switch {
+	case c.err != nil:
+		return 0, c.err
+	case !c.released.Held:
+		return -1, nil
+	case c.released.Whole:
+		return 1, nil
+	}
+	return 0, nil
 }
 
-// renewedAt renews a hold.
-func renewedAt(l *Locker, r *Renew) (done Renewed, err error) {
-	l.Renew(&asker{l: l}, r, func(d Renewed, e error) []byte {
+// renew renews a hold.
+func (c *asker) renew(r *Renew) (done Renewed, err error) {
+	c.l.Renew(c, r, func(d Renewed, e error) []byte {
 		done, err = d, e
 		return nil
 	})
 	return done, err
 }
 
-// renewAt renews a hold of the lock job, and returns what remains.
-func renewAt(l *Locker, token string, lease time.Duration, fence int64) (time.Duration, error) {
-	r, err := renewedAt(l, &Renew{Name: "job", Token: token, Lease: lease, Fence: fence})
-	return r.Left, err
+// breaks ends whatever holds a lock.
+func (c *asker) breaks(name string) (broken bool, err error) {
+	c.l.Break(c, name, func(b bool, e error) []byte {
+		broken, err = b, e
+		return nil
+	})
+	return broken, err
 }
 
-// stateAt reads the lock job.
-func stateAt(l *Locker) (State, error) { return l.engine.state(context.Background(), "job") }
+// state reads a lock.
+func (c *asker) state(name string) (state State, err error) {
+	c.l.Inspect(c, name, "", func(s State, e error) []byte {
+		state, err = s, e
+		return nil
+	})
+	return state, err
+}
+
+// noted is a client whose request is not sent but kept, so that a test can send it as often as it likes.
+type noted struct {
+	asker
+	slot int
+	req  []byte
+	then func(reply []byte) []byte // what becomes of it
+}
+
+// SendHome implements Caller.
+func (n *noted) SendHome(slot int, req []byte, _ bool, then func([]byte) []byte, _ func()) {
+	n.slot, n.req, n.then = slot, bytes.Clone(req), then
+}
+
+// notedAcquire is the request of a.
+func notedAcquire(l locking, a *Acquire) *noted {
+	n := &noted{}
+	l.Acquire(n, a, n)
+	return n
+}
+
+// notedRelease is the request of a release.
+func notedRelease(l locking, r *Release) *noted {
+	n := &noted{}
+	l.Release(n, r, n)
+	return n
+}
+
+// notedRenew is the request of a renewal.
+func notedRenew(l locking, r *Renew) *noted {
+	n := &noted{}
+	l.Renew(n, r, func(Renewed, error) []byte { return nil })
+	return n
+}
+
+// renewAt renews a hold of the lock job on independent masters, and returns what remains.
+func renewAt(l locking, token string, lease time.Duration, fence int64) (time.Duration, error) {
+	r, err := (&asker{l: l}).renew(&Renew{Name: "job", Token: token, Lease: lease, Fence: fence})
+	return r.Left, err
+}

@@ -47,9 +47,8 @@ func TestFailoverGrace(t *testing.T) {
 	if r := p.lock(t.Context(), Acquire{Token: "a", Lease: 2 * time.Minute}); !r.ok || r.TTL < time.Minute {
 		t.Errorf("the one who holds it, again: %+v", r)
 	}
-	_, req := p.single().renewRequest(&Renew{"job", "a", 3 * time.Minute, 0, ""})
-	if reply, err := p.up.Do(t.Context(), 0, req, true); err != nil || reply[0] != ':' || string(reply) == ":0\r\n" {
-		t.Errorf("renewal: %q %v", reply, err)
+	if r, err := p.client().renew(&Renew{Name: "job", Token: "a", Lease: 3 * time.Minute}); err != nil || r.Left == 0 {
+		t.Errorf("renewal: %+v %v", r, err)
 	}
 	refused(other.lock(t.Context(), Acquire{Name: "new{job}", Token: "y"}))
 	if got := p.unlock("a"); got != 1 {
@@ -61,7 +60,7 @@ func TestFailoverGrace(t *testing.T) {
 
 	time.Sleep(time.Until(changed.Add(period + 300*time.Millisecond)))
 	for _, q := range both {
-		if r := q.lock(t.Context(), Acquire{Name: "late{job}", Token: q.names.id, Mode: Read}); !r.ok {
+		if r := q.lock(t.Context(), Acquire{Name: "late{job}", Token: q.ID(), Mode: Read}); !r.ok {
 			t.Errorf("after the grace: %+v", r)
 		}
 	}
@@ -69,29 +68,28 @@ func TestFailoverGrace(t *testing.T) {
 
 // A proxy that starts cannot know since when a promoted master has been one.
 func TestFailoverGraceAtStart(t *testing.T) {
-	s := startRedis(t, "--enable-debug-command", "yes")
-	l := New(&upstream{s: s}, Options{FailoverGrace: time.Minute})
+	g := grace{period: time.Minute}
 	promoted := strings.Repeat("a", 40)
 	never := strings.Repeat("0", 40)
-	if left := l.single().grace.met(7, "one", never, time.Hour); left != 0 {
+	if left := g.met(7, "one", never, time.Hour); left != 0 {
 		t.Errorf("a master that was never promoted: %v", left)
 	}
-	if left := l.single().grace.met(8, "two", promoted, time.Hour); left < 59*time.Second {
+	if left := g.met(8, "two", promoted, time.Hour); left < 59*time.Second {
 		t.Errorf("a promoted one: %v", left)
 	}
-	if left := l.single().grace.met(9, "one", promoted, time.Hour); left != 0 {
+	if left := g.met(9, "one", promoted, time.Hour); left != 0 {
 		t.Errorf("a slot that moved to a known master: %v", left)
 	}
-	if left := l.single().grace.met(7, "three", never, time.Hour); left < 59*time.Second {
+	if left := g.met(7, "three", never, time.Hour); left < 59*time.Second {
 		t.Errorf("one that came back without its memory: %v", left)
 	}
-	if left := l.single().grace.met(7, "one", never, time.Hour); left != 0 {
+	if left := g.met(7, "one", never, time.Hour); left != 0 {
 		t.Errorf("the slot moved back: %v", left)
 	}
-	if left := l.single().grace.met(10, "four", never, 20*time.Second); left < 39*time.Second || left > 40*time.Second {
+	if left := g.met(10, "four", never, 20*time.Second); left < 39*time.Second || left > 40*time.Second {
 		t.Errorf("one that came back without its memory before the proxy started: %v", left)
 	}
-	if left := l.single().grace.met(11, "five", promoted, 20*time.Second); left < 59*time.Second {
+	if left := g.met(11, "five", promoted, 20*time.Second); left < 59*time.Second {
 		t.Errorf("one that was promoted, nobody knows when: %v", left)
 	}
 }

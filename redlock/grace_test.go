@@ -11,27 +11,27 @@ import (
 // before: the others wait all the same.
 func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(nothing{}, Options{FailoverGrace: time.Minute})
+		g := grace{period: time.Minute}
 		never := strings.Repeat("0", 40)
-		l.single().grace.met(1, "before", never, time.Hour)
-		if left := l.single().grace.met(2, "after", never, time.Hour); left != 0 {
+		g.met(1, "before", never, time.Hour)
+		if left := g.met(2, "after", never, time.Hour); left != 0 {
 			t.Errorf("a slot of which nothing is known: %v", left)
 		}
 		time.Sleep(time.Second)
-		if left := l.single().grace.met(1, "after", never, time.Hour); left != 59*time.Second {
+		if left := g.met(1, "after", never, time.Hour); left != 59*time.Second {
 			t.Errorf("a slot that had another master: %v", left)
 		}
-		if left := l.single().grace.met(3, "after", never, time.Hour); left != 59*time.Second {
+		if left := g.met(3, "after", never, time.Hour); left != 59*time.Second {
 			t.Errorf("a slot of which nothing is known, once it is clear: %v", left)
 		}
 		time.Sleep(time.Hour)
-		if left := l.single().grace.met(1, "after", never, time.Hour); left != 0 {
+		if left := g.met(1, "after", never, time.Hour); left != 0 {
 			t.Errorf("an hour later: %v", left)
 		}
-		if left := l.single().grace.met(1, "after", never, time.Hour); left != 0 {
+		if left := g.met(1, "after", never, time.Hour); left != 0 {
 			t.Errorf("an hour later, again: %v", left)
 		}
-		if left := l.single().grace.met(2, "before", never, time.Hour); left != 0 {
+		if left := g.met(2, "before", never, time.Hour); left != 0 {
 			t.Errorf("a slot that moved to a master that is known for long: %v", left)
 		}
 	})
@@ -39,10 +39,9 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 
 // Without the grace no request names a master, and the plain one stays short.
 func TestNoGrace(t *testing.T) {
-	l := New(nothing{}, Options{})
-	_, plain := l.single().acquireRequest(l.NewAcquire(Acquire{Name: "job", Mode: Write, Lease: time.Second}))
-	l = New(nothing{}, Options{FailoverGrace: time.Second})
-	_, named := l.single().acquireRequest(l.NewAcquire(Acquire{Name: "job", Mode: Write, Lease: time.Second}))
+	names, a := newNaming("lock:"), &Acquire{Name: "job", Mode: Write, Lease: time.Second, ID: "id"}
+	_, plain := newSingle(nothing{}, names, singleOptions{}).acquireRequest(a)
+	_, named := newSingle(nothing{}, names, singleOptions{failoverGrace: time.Second}).acquireRequest(a)
 	if strings.Contains(string(plain), unmet) || !strings.HasSuffix(string(named), "$1\r\n?\r\n") {
 		t.Errorf("%q and %q", plain, named)
 	}

@@ -3,9 +3,13 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockproxy/internal/subscription"
 )
 
 // Loss is why a hold that was kept alive is lost.
@@ -86,6 +90,20 @@ const (
 	lastWord = time.Second
 )
 
+// keptEngine is what keeping asks of the engine of the locks.
+type keptEngine interface {
+	// Keep renews holds of one slot. It returns what remains of each in ms; 0: it is gone; below: another
+	// keeper has it.
+	Keep(ctx context.Context, slot int, batch []Renewal) ([]int64, error)
+	// Detach frees a hold, if keeper still has it.
+	Detach(ctx context.Context, name, token, keeper string) error
+	// Master names the master of a slot; "": nobody knows it, or all masters have it.
+	Master(slot int) string
+	// Listen subscribes to the channel of a keeper; slot is -1.
+	Listen(ctx context.Context, slot int, channel string,
+		notify func(subscription.Event)) (cancel func(), err error)
+}
+
 // keeping is all that a Locker keeps alive, whatever happens to a hold in one place:
 //
 //	Keep --> group of its slot --> due --> a batch of the slot: keep.lua --> its next renewal
@@ -96,11 +114,17 @@ const (
 // master only so many batches are under way; there is no goroutine but for what is under way, and no timer
 // without holds.
 type keeping struct {
-	l      *Locker
+	engine keptEngine
+	names  *naming
+	o      keepOptions
 	born   time.Time
-	held   atomic.Int64    // how many holds are kept
-	ctx    context.Context // of the renewals; ends with Close
-	cancel context.CancelFunc
+	held   atomic.Int64 // how many holds are kept
+
+	ctx     context.Context // of the renewals; ends with close
+	cancel  context.CancelFunc
+	freeing context.Context // of what is freed; ends when close has waited for it
+	abandon context.CancelFunc
+	work    sync.WaitGroup // that close waits for
 
 	mu         sync.Mutex
 	closed     bool
@@ -122,25 +146,31 @@ type keeping struct {
 	losses     map[Loss]uint64
 }
 
+// keepOptions are those of keeping.
+type keepOptions struct {
+	lease time.Duration // of a hold for which none is asked
+	most  int           // holds that are kept alive
+	log   *slog.Logger
+}
+
 // report is a loss that somebody is to be told.
 type report struct {
 	lost func(Loss)
 	loss Loss
 }
 
-// Keep has h renewed at a third of its lease, over and over. What this Locker keeps of the
+// Keep has h renewed at a third of its lease, over and over. What is kept already of the
 // same lock and token is replaced, silently. It never blocks. After Close it does nothing.
-func (l *Locker) Keep(h Hold) *Kept {
-	k := &l.keep
+func (k *keeping) Keep(h Hold) *Kept {
 	if h.Lease <= 0 {
-		h.Lease = l.Lease()
+		h.Lease = k.o.lease
 	}
 	d := &Kept{
 		k: k, name: holdName{h.Name, h.Token}, keeper: h.Keeper, fence: h.Fence, lease: h.Lease,
 		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, until: h.Until.Sub(k.born), index: -1,
 		heeded: -hintPause,
 	}
-	slot := l.names.place(h.Name).slot
+	slot := k.names.place(h.Name).slot
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -160,7 +190,7 @@ func (l *Locker) Keep(h Hold) *Kept {
 	k.arm()
 	if !k.listening {
 		k.listening = true
-		l.back.work.Go(k.listen) // ends when the subscription is confirmed, or with k.ctx
+		k.work.Go(k.listen) // ends when the subscription is confirmed, or with k.ctx
 	}
 	return d
 }
@@ -210,8 +240,7 @@ func (h *Kept) Lost() bool {
 
 // Unlocked says that a hold of token was released whole. The one of keeper is not kept any more. Without a
 // keeper it need not be the one that is kept now, which may be a later one: Redis is asked.
-func (l *Locker) Unlocked(name, token, keeper string) {
-	k := &l.keep
+func (k *keeping) Unlocked(name, token, keeper string) {
 	if k.held.Load() == 0 {
 		return
 	}
@@ -226,8 +255,7 @@ func (l *Locker) Unlocked(name, token, keeper string) {
 }
 
 // Prolonged says that something else than its keeper made the hold of token last until then.
-func (l *Locker) Prolonged(name, token string, until time.Time) {
-	k := &l.keep
+func (k *keeping) Prolonged(name, token string, until time.Time) {
 	if k.held.Load() == 0 {
 		return
 	}
@@ -248,8 +276,8 @@ func (l *Locker) Prolonged(name, token string, until time.Time) {
 }
 
 // KeepFull is nil, or says why no more holds may be kept alive.
-func (l *Locker) KeepFull() error {
-	if n := l.keep.held.Load(); n >= int64(l.o.MaxKept) {
+func (k *keeping) KeepFull() error {
+	if n := k.held.Load(); n >= int64(k.o.most) {
 		return ReplyError(fmt.Sprintf("ERR this proxy keeps %d holds alive already: lock without KEEPALIVE, "+
 			"try again later, or raise lock-max-keepalive", n))
 	}
@@ -257,7 +285,7 @@ func (l *Locker) KeepFull() error {
 }
 
 // KeepFree is how many more holds may be kept alive.
-func (l *Locker) KeepFree() int { return int(max(int64(l.o.MaxKept)-l.keep.held.Load(), 0)) }
+func (k *keeping) KeepFree() int { return int(max(int64(k.o.most)-k.held.Load(), 0)) }
 
 // Keeper is what a request of whoever has the hold kept alive names, so that it does not count
 // as one of somebody else.
@@ -276,3 +304,19 @@ func (h *Kept) end() time.Duration {
 
 func (h *Kept) key() time.Duration { return h.at }
 func (h *Kept) place() *int32      { return &h.index }
+
+// keptStats is what a keeping has done since it was made.
+type keptStats struct {
+	Kept     int // holds, now
+	Renewals uint64
+	Lost     map[Loss]uint64
+}
+
+// Stats returns the counters as they are now.
+func (k *keeping) Stats() keptStats {
+	lost := map[Loss]uint64{LossExpired: 0, LossBroken: 0, LossMax: 0, LossGone: 0}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.Copy(lost, k.losses)
+	return keptStats{Kept: int(k.held.Load()), Renewals: k.renewals, Lost: lost}
+}

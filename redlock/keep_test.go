@@ -64,7 +64,7 @@ func TestNothingRenewedAfterTheEnd(t *testing.T) {
 		"forget":   {func(p *keeper, h *Kept) { h.Forget(); h.Forget(); h.Release() }, true},
 		"released": {func(p *keeper, h *Kept) { p.ends(h, "released") }, false},
 		"broken":   {func(p *keeper, h *Kept) { p.ends(h, "broken") }, false},
-		"closed":   {func(p *keeper, h *Kept) { p.Close(context.Background()) }, true},
+		"closed":   {func(p *keeper, h *Kept) { p.close(context.Background()) }, true},
 	} {
 		t.Run(end, func(t *testing.T) {
 			kept(t, func(t *testing.T, p *keeper) {
@@ -476,7 +476,7 @@ func TestReleaseWhileAway(t *testing.T) {
 			p.up.set(func() { p.up.down = nil })
 		}()
 		began := time.Now()
-		p.Close(context.Background())
+		p.close(context.Background())
 		if p.held("job") || !p.held("forgotten") || time.Since(began) < 3*time.Second || time.Since(began) > 9*time.Second {
 			t.Errorf("held %v, forgotten %v, closed after %v", p.held("job"), !p.held("forgotten"), time.Since(began))
 		}
@@ -494,7 +494,7 @@ func TestReleaseWhileAway(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		p.Close(ctx)
+		p.close(ctx)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("closed after %v", took)
 		}
@@ -654,7 +654,7 @@ func TestNothingRunsWithoutHolds(t *testing.T) {
 			t.Errorf("%d goroutines more for a hold at rest", n-before)
 		}
 		h.Forget()
-		k := &p.keep
+		k := p.keeping
 		k.mu.Lock()
 		armed := k.armed
 		k.mu.Unlock()
@@ -685,7 +685,7 @@ func TestLostMayCallBack(t *testing.T) {
 // How many holds are kept is bounded.
 func TestKeepFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newKeeper(t, Options{MaxKept: 2})
+		p := newKeeper(t, keepOptions{lease: lease, most: 2})
 		p.take("a", lease, 0)
 		if err := p.KeepFull(); err != nil {
 			t.Error(err)

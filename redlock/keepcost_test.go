@@ -53,13 +53,14 @@ func TestCostOfKeeping(t *testing.T) {
 		const n = 100_000
 		const rounds = 6 // thirds of the lease
 		u := &echo{}
-		l := New(u, Options{})
+		names := newNaming("lock:")
+		l := newKeeping(newSingle(u, names, singleOptions{}), names, keepOptions{})
 		before := heapUse()
 		all := make([]*Kept, 0, n)
 		for i := range n {
 			all = append(all, l.Keep(Hold{
 				Name: fmt.Sprintf("job:%08d", i), Token: NewToken(), Fence: int64(i), Lease: lease,
-				Until: time.Now().Add(lease), Keeper: l.names.id + ":" + strconv.FormatInt(int64(i), 36), Lost: func(Loss) {},
+				Until: time.Now().Add(lease), Keeper: names.id + ":" + strconv.FormatInt(int64(i), 36), Lost: func(Loss) {},
 			}))
 		}
 		each := (heapUse() - before) / n
@@ -83,7 +84,7 @@ func TestCostOfKeeping(t *testing.T) {
 			h.Forget()
 		}
 		t.Logf("to forget one: %v", (cpuTime()-began)/n)
-		l.Close(t.Context())
+		l.close(t.Context())
 		runtime.KeepAlive(all)
 	})
 }

@@ -9,7 +9,7 @@ import (
 // that goes away has had.
 const mostFreers = 256
 
-// release has h, which has ended, freed. It counts as work of the Locker until it is, or its lease is
+// release has h, which has ended, freed. It counts as work until it is, or its lease is
 // over. mu is held.
 func (k *keeping) release(h *Kept) {
 	if k.closed {
@@ -17,7 +17,7 @@ func (k *keeping) release(h *Kept) {
 	}
 	h.until = max(h.until, k.now()+h.lease) // a renewal may be under way
 	h.tries = 0
-	k.l.back.work.Add(1)
+	k.work.Add(1)
 	k.queue(h)
 }
 
@@ -27,7 +27,7 @@ func (k *keeping) queue(h *Kept) {
 	k.free = append(k.free, h)
 	if k.freers < mostFreers {
 		k.freers++
-		k.l.back.work.Go(k.freer) // ends when there is nothing to be freed
+		k.work.Go(k.freer) // ends when there is nothing to be freed
 	}
 }
 
@@ -46,9 +46,9 @@ func (k *keeping) freer() {
 		if err != nil {
 			k.complain("locks of clients that have gone could not be freed yet", err)
 		}
-		if err == nil || k.now() >= h.until || k.l.back.ctx.Err() != nil {
+		if err == nil || k.now() >= h.until || k.freeing.Err() != nil {
 			h.state = over
-			k.l.back.work.Done()
+			k.work.Done()
 			continue
 		}
 		pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)
@@ -62,17 +62,17 @@ func (k *keeping) freer() {
 
 // detach is one attempt to free h. mu is not held.
 func (k *keeping) detach(h *Kept) error {
-	ctx, cancel := context.WithTimeout(k.l.back.ctx, undoTimeout)
+	ctx, cancel := context.WithTimeout(k.freeing, undoTimeout)
 	defer cancel()
-	return k.l.engine.detach(ctx, h.name, h.keeper)
+	return k.engine.Detach(ctx, h.name.name, h.name.token, h.keeper)
 }
 
 // listen subscribes to what the keepers of this Locker are told, for as long as it takes.
 func (k *keeping) listen() {
-	channel := k.l.names.keeperChannel()
+	channel := k.names.keeperChannel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(k.ctx, undoTimeout)
-		stop, err := k.l.engine.listen(ctx, -1, channel, k.heard)
+		stop, err := k.engine.Listen(ctx, -1, channel, k.heard)
 		cancel()
 		if err == nil {
 			k.mu.Lock()
@@ -87,7 +87,7 @@ func (k *keeping) listen() {
 		if k.ctx.Err() != nil {
 			return
 		}
-		k.l.back.log.Warn("locks are kept alive without word from other proxies", "err", err)
+		k.o.log.Warn("locks are kept alive without word from other proxies", "err", err)
 		select {
 		case <-time.After(pause):
 		case <-k.ctx.Done():
@@ -96,8 +96,25 @@ func (k *keeping) listen() {
 	}
 }
 
-// close forgets everything that is kept. What is being freed goes on, as work of the Locker.
-func (k *keeping) close() {
+// close forgets everything that is kept, and waits until what is being freed is, or ctx ends.
+func (k *keeping) close(ctx context.Context) {
+	k.forget()
+	done := make(chan struct{})
+	go func() { // ends with the work, which abandon ends
+		k.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	k.abandon()
+	k.drop()
+	<-done
+}
+
+// forget ends everything that is kept.
+func (k *keeping) forget() {
 	k.mu.Lock()
 	k.closed = true
 	for _, h := range k.holds {
@@ -113,8 +130,8 @@ func (k *keeping) close() {
 	}
 }
 
-// abandon gives up what waits to be freed, when the Locker's context has ended.
-func (k *keeping) abandon() {
+// drop gives up what waits to be freed, when freeing has ended.
+func (k *keeping) drop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, s := range k.groups {
@@ -122,7 +139,7 @@ func (k *keeping) abandon() {
 			h := s.due[0]
 			s.due.remove(h)
 			h.state = over
-			k.l.back.work.Done()
+			k.work.Done()
 		}
 		k.tidy(s)
 	}

@@ -32,7 +32,7 @@ func (k *keeping) serve(s *slotGroup, now time.Duration) {
 		k.tidy(s)
 		return
 	}
-	master := k.l.engine.master(s.slot)
+	master := k.engine.Master(s.slot)
 	e := k.queues[master]
 	if e == nil {
 		e = &masterQueue{master: master}
@@ -42,7 +42,7 @@ func (k *keeping) serve(s *slotGroup, now time.Duration) {
 	if e.busy < masterBatches {
 		e.busy++
 		if s, batch := k.next(e, now); s != nil {
-			k.l.back.work.Go(func() { k.rounds(e, s, batch) }) // ends when nobody waits in the queue, or k.ctx ends
+			k.work.Go(func() { k.rounds(e, s, batch) }) // ends when nobody waits in the queue, or k.ctx ends
 		}
 	}
 }

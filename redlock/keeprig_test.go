@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -190,9 +191,9 @@ func (u *ledger) count(n *int) int { return get(u, func() int { return *n }) }
 // requests is how many batches there were.
 func (u *ledger) requests() int { return get(u, func() int { return len(u.batches) }) }
 
-// keeper is a Locker over a ledger.
+// keeper keeps holds of a ledger alive.
 type keeper struct {
-	*Locker
+	*keeping
 	t  testing.TB
 	up *ledger
 	n  int
@@ -202,13 +203,15 @@ type keeper struct {
 	when []time.Time
 }
 
-// newKeeper starts a Locker; at the end of the test nothing may be left of it.
-func newKeeper(t testing.TB, o ...Options) *keeper {
-	up := newLedger()
-	p := &keeper{Locker: New(up, append(o, Options{})[0]), t: t, up: up}
+// newKeeper starts a keeper; at the end of the test nothing may be left of it.
+func newKeeper(t testing.TB, o ...keepOptions) *keeper {
+	up, names := newLedger(), newNaming("lock:")
+	options := append(o, keepOptions{lease: lease, most: 1000, log: slog.New(slog.DiscardHandler)})[0]
+	options.log = slog.New(slog.DiscardHandler)
+	p := &keeper{keeping: newKeeping(newSingle(up, names, singleOptions{log: options.log}), names, options), t: t, up: up}
 	t.Cleanup(func() {
-		p.Close(t.Context())
-		k := &p.keep
+		p.close(t.Context())
+		k := p.keeping
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if n := len(k.groups) + len(k.agenda) + len(k.free) + len(k.holds) + len(k.keepers) + k.freers; n > 0 || k.armed != never || k.held.Load() != 0 {

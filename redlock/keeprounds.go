@@ -35,13 +35,15 @@ type question struct {
 	hint  hint          // why it is asked, if not for the time
 }
 
-func (k *keeping) start(l *Locker) {
-	k.l, k.born, k.armed = l, time.Now(), never
+func newKeeping(e keptEngine, names *naming, o keepOptions) *keeping {
+	k := &keeping{engine: e, names: names, o: o, born: time.Now(), armed: never}
 	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
 	k.groups, k.losses = make(map[int]*slotGroup), make(map[Loss]uint64)
 	k.queues = make(map[string]*masterQueue)
 	k.complained = -complaintPause
 	k.ctx, k.cancel = context.WithCancel(context.Background())
+	k.freeing, k.abandon = context.WithCancel(context.Background())
+	return k
 }
 
 func (k *keeping) now() time.Duration { return time.Since(k.born) }
@@ -312,7 +314,7 @@ const complaintPause = 5 * time.Second
 func (k *keeping) complain(message string, err error) {
 	if now := k.now(); !k.closed && now-k.complained >= complaintPause {
 		k.complained = now
-		k.l.back.log.Warn(message, "kept", len(k.holds), "freeing", len(k.free), "err", err)
+		k.o.log.Warn(message, "kept", len(k.holds), "freeing", len(k.free), "err", err)
 	}
 }
 
@@ -320,10 +322,13 @@ func (k *keeping) complain(message string, err error) {
 // the shortest lease, so that it can be asked again. mu is not held.
 func (k *keeping) ask(slot int, batch []question) ([]int64, error) {
 	limit := undoTimeout
-	for _, q := range batch {
+	asks := make([]Renewal, len(batch))
+	for i, q := range batch {
 		limit = min(limit, max(q.h.lease/6, 100*time.Millisecond))
+		asks[i] = Renewal{Name: q.h.name.name, Token: q.h.name.token, Lease: q.lease, Fence: q.h.fence,
+			Keeper: q.h.keeper}
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, limit)
 	defer cancel()
-	return k.l.engine.keep(ctx, slot, batch)
+	return k.engine.Keep(ctx, slot, asks)
 }

@@ -52,12 +52,7 @@ func (p *proxy) lockKept(a Acquire, max int, lost *lostHolds) *Kept {
 	}
 	q := p.NewAcquire(a)
 	began := time.Now()
-	slot, req := p.single().acquireRequest(q)
-	reply, err := p.up.Do(p.back.ctx, slot, req, true)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	g, ok, err := p.single().readFirst(q, reply)
+	g, ok, err := p.client().acquire(q)
 	if !ok || err != nil {
 		p.t.Fatalf("%s: not granted: %v", a.Name, err)
 	}
@@ -69,12 +64,7 @@ func (p *proxy) renewKept(name, token string, lease time.Duration, lost *lostHol
 	p.t.Helper()
 	keeper := p.NewKeeper()
 	began := time.Now()
-	slot, req := p.single().renewRequest(&Renew{name, token, lease, 0, keeper})
-	reply, err := p.up.Do(p.back.ctx, slot, req, true)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	r, err := readRenewed(reply)
+	r, err := p.client().renew(&Renew{Name: name, Token: token, Lease: lease, Keeper: keeper})
 	if err != nil || r.Left == 0 {
 		p.t.Fatalf("renewed for %v: %v", r.Left, err)
 	}
@@ -96,9 +86,9 @@ func until(t *testing.T, what string, ok func() bool) {
 func (p *proxy) listening(t *testing.T) {
 	t.Helper()
 	until(t, "subscribed", func() bool {
-		p.keep.mu.Lock()
-		defer p.keep.mu.Unlock()
-		return p.keep.unlisten != nil
+		p.up.mu.Lock()
+		defer p.up.mu.Unlock()
+		return slices.Contains(p.up.channels, "lock:keeper:"+p.ID())
 	})
 }
 
@@ -138,8 +128,7 @@ func TestKeepScript(t *testing.T) {
 		}
 		granted(t, queued)
 		until(t, "freed", func() bool { return len(s.keys()) == 1 })
-		slot, req := p.single().releaseRequest(&Release{"{job}w00", "next", 0, ""})
-		p.up.Do(p.back.ctx, slot, req, true)
+		p.client().release(&Release{Name: "{job}w00", Token: "next"})
 		s.empty(t)
 	})
 }
@@ -152,8 +141,7 @@ func TestKeepScriptMax(t *testing.T) {
 		p[0].lockKept(Acquire{Name: "a", Token: "a", Lease: keptLease}, 2, &lost)
 		p[0].lockKept(Acquire{Name: "b", Token: "b", Lease: keptLease}, 2, &lost)
 		until(t, "renewed twice each", func() bool { return p[0].Stats().Renewals == 4 })
-		slot, req := p[1].single().renewRequest(&Renew{"b", "b", 3 * keptLease, 0, ""})
-		if _, err := p[1].up.Do(p[1].back.ctx, slot, req, true); err != nil {
+		if _, err := p[1].client().renew(&Renew{Name: "b", Token: "b", Lease: 3 * keptLease}); err != nil {
 			t.Fatal(err)
 		}
 		lost.await(t, "a a max")
@@ -208,17 +196,11 @@ func TestKeeperIsTold(t *testing.T) {
 		p[1].lockKept(Acquire{Name: "other", Token: "c", Lease: minute}, 0, &lost)
 		p[0].listening(t)
 		p[1].listening(t)
-		slot, req := p[2].single().breakRequest("job")
-		reply, err := p[2].up.Do(p[2].back.ctx, slot, req, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r, err := p[2].single().readRelease(reply); !r.Whole || err != nil {
-			t.Errorf("broken %v: %v", r.Whole, err)
+		if broken, err := p[2].client().breaks("job"); !broken || err != nil {
+			t.Errorf("broken %v: %v", broken, err)
 		}
 		lost.await(t, "job a broken", "job b broken", "job d broken")
-		slot, req = p[2].single().releaseRequest(&Release{"other", "c", 0, ""})
-		if _, err := p[2].up.Do(p[2].back.ctx, slot, req, true); err != nil {
+		if _, err := p[2].client().release(&Release{Name: "other", Token: "c"}); err != nil {
 			t.Fatal(err)
 		}
 		until(t, "told", func() bool { return p[1].Stats().Kept == 0 })
@@ -271,19 +253,18 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *server) {
 		p := s.proxies(t, 1)[0]
 		var lost lostHolds
-		send := func(req []byte) []byte {
-			reply, err := p.up.Do(p.back.ctx, p.names.place("job").slot, req, true)
+		send := func(n *noted) []byte {
+			reply, err := p.up.Do(t.Context(), n.slot, n.req, true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return slices.Clone(reply)
 		}
-		read := func(reply []byte) {
-			r, err := p.single().readRelease(reply)
-			if !r.Whole || err != nil {
-				t.Fatalf("%q: %v", reply, err)
+		read := func(n *noted, reply []byte) {
+			if n.then(reply); !n.released.Whole || n.err != nil {
+				t.Fatalf("%q: %v", reply, n.err)
 			}
-			p.Unlocked("job", "t", r.Keeper)
+			p.Unlocked("job", "t", n.released.Keeper)
 		}
 		for name, first := range map[string]func(){
 			"plain": func() { p.lock(t.Context(), Acquire{Token: "t", Lease: minute}) },
@@ -294,23 +275,23 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			},
 		} {
 			first()
-			_, req := p.single().releaseRequest(&Release{"job", "t", 0, ""})
-			reply := send(req)
-			again := send(req)
+			unlock := notedRelease(p.Locker, &Release{Name: "job", Token: "t"})
+			reply := send(unlock)
+			again := send(unlock)
 			until(t, "the reader has gone", func() bool { return len(p.state().Holders) == 0 })
 			h := p.lockKept(Acquire{Token: "t", Lease: keptLease}, 0, &lost)
-			read(reply)
-			read(again)
+			read(unlock, reply)
+			read(unlock, again)
 			time.Sleep(2 * keptLease)
 			if st := p.state(); len(st.Holders) != 1 || h.Ended() {
 				t.Errorf("%s: the later hold is not kept any more: %+v", name, st)
 			}
-			_, req = p.single().releaseRequest(&Release{"job", "t", 0, ""})
-			send(req)
-			read(send(req))
+			unlock = notedRelease(p.Locker, &Release{Name: "job", Token: "t"})
+			send(unlock)
+			read(unlock, send(unlock))
 			until(t, "it ends", h.Ended)
-			if p.keep.held.Load() != 0 {
-				t.Errorf("%s: %d holds are kept", name, p.keep.held.Load())
+			if n := p.Stats().Kept; n != 0 {
+				t.Errorf("%s: %d holds are kept", name, n)
 			}
 		}
 		s.empty(t)

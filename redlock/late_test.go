@@ -10,13 +10,13 @@ import (
 func TestLateReleaseOfAnotherProxy(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *server) {
 		p := s.proxies(t, 2)
-		send := func(slot int, req []byte) {
+		send := func(n *noted) {
 			t.Helper()
-			reply, err := p[1].up.Do(t.Context(), slot, req, true)
+			reply, err := p[1].up.Do(t.Context(), n.slot, n.req, true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r, err := p[1].single().readRelease(reply); !r.Whole || err != nil {
+			if n.then(reply); !n.released.Whole || n.err != nil {
 				t.Errorf("UNLOCK: %q", reply)
 			}
 		}
@@ -25,12 +25,13 @@ func TestLateReleaseOfAnotherProxy(t *testing.T) {
 			if r := p[0].lock(t.Context(), ask); !r.ok {
 				t.Fatalf("LOCK: %+v", r)
 			}
-			slot, late := p[0].single().releaseRequest(&Release{"job", "t", 0, "mine" + string(mode)})
-			send(p[1].single().releaseRequest(&Release{"job", "t", 0, "mine" + string(mode)}))
+			r := &Release{Name: "job", Token: "t", Named: "mine" + string(mode)}
+			late := notedRelease(p[0].Locker, r)
+			send(notedRelease(p[1].Locker, r))
 			if r := p[1].lock(t.Context(), ask); !r.ok {
 				t.Fatalf("LOCK again: %+v", r)
 			}
-			send(slot, late)
+			send(late)
 			if got := p[1].unlock("t"); got != 1 {
 				t.Errorf("the late copy has freed a later grant: UNLOCK %d", got)
 			}

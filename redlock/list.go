@@ -38,7 +38,7 @@ func (l *Locker) List(ctx context.Context, glob string, count int) ([]Listed, er
 	if strings.Trim(glob, "*") == "" {
 		patterns = patterns[1:] // it finds the others too
 	}
-	masters := l.engine.masters()
+	masters := l.engine.Masters()
 	if masters == 0 {
 		return nil, errNoMasters
 	}
@@ -49,7 +49,7 @@ func (l *Locker) List(ctx context.Context, glob string, count int) ([]Listed, er
 			}
 		}
 	}
-	if l.engine.masters() != masters {
+	if l.engine.Masters() != masters {
 		return nil, errMastersChanged
 	}
 	slices.SortFunc(f.found, func(a, b Listed) int { return cmp.Compare(a.Name, b.Name) })
@@ -76,7 +76,7 @@ type finder struct {
 func (f *finder) scan(i int, p pattern, either bool) error {
 	cursor := "0"
 	for len(f.found) < f.count {
-		keys, next, err := f.l.engine.scan(f.ctx, i, cursor, p.glob)
+		keys, next, err := f.l.engine.Scan(f.ctx, i, cursor, p.glob)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (f *finder) inspect(names []string) error {
 		states, errs := make([]State, len(ahead)), make([]error, len(ahead))
 		var all sync.WaitGroup
 		for i, name := range ahead {
-			all.Go(func() { states[i], errs[i] = f.l.engine.state(f.ctx, name) })
+			all.Go(func() { states[i], errs[i] = f.l.engine.State(f.ctx, name) })
 		}
 		all.Wait()
 		for i, name := range ahead {

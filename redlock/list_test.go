@@ -11,28 +11,6 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// The names of locks are found from their keys; keys that are none are left out.
-func TestNameOf(t *testing.T) {
-	l := New(nothing{}, Options{Prefix: "l*:"})
-	for _, name := range []string{"job", "{u}:job", "a:{b}", "fence:{job}", "fence:{job}:x", "a{}b", "}{", "{", ""} {
-		got, _, ok := l.names.lockOf(l.names.place(name).key)
-		if name == "" || strings.HasPrefix(name, "{") && name != "{u}:job" || name == "}{" || name == "a{}b" {
-			if ok && l.names.place(got).key != l.names.place(name).key {
-				t.Errorf("%q is listed as %q, which is another lock", name, got)
-			}
-			continue
-		}
-		if !ok || got != name {
-			t.Errorf("%q is listed as %q, %v", name, got, ok)
-		}
-	}
-	for _, key := range []string{"l*:fence:{job}", "l*:job", "lx:{job}", "job", "l*:"} {
-		if name, _, ok := l.names.lockOf(key); ok {
-			t.Errorf("the key %s is the lock %q", key, name)
-		}
-	}
-}
-
 // scanned is an upstream of masters that have pages of keys, one lock a key.
 type scanned struct {
 	Upstream
@@ -82,12 +60,12 @@ func TestListIsWhole(t *testing.T) {
 	defer up.close()
 	held := New(up, Options{})
 	a := held.NewAcquire(Acquire{Name: "job", Mode: Write})
-	slot, req := held.single().acquireRequest(a)
-	if _, err := up.Do(t.Context(), slot, req, true); err != nil {
+	if _, ok, err := (&asker{l: held, up: up}).acquire(a); !ok {
 		t.Fatal(err)
 	}
-	slot, c := held.names.inspected("job", "", &pages{})
-	state, err := up.Do(t.Context(), slot, c.req, true)
+	read := &noted{}
+	held.Inspect(read, "job", "", func(State, error) []byte { return nil })
+	state, err := up.Do(t.Context(), read.slot, read.req, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 )
@@ -10,9 +11,31 @@ import (
 // clients of one proxy are first come, first served; proxies are in no order. A lock that is released here
 // goes on to the first who waits here, some times in a row.
 type localOrder struct {
-	q        *quorum
 	queues   *waitQueues
+	engine   preparer
 	maxQueue int
+}
+
+// preparer is what localOrder needs of the engine.
+type preparer interface {
+	waitEngine
+	// prepare is an attempt of a that no master has been asked for yet; an error: it would be in vain.
+	prepare(a *Acquire) (prepared, error)
+	// Undo takes back what a has made, in the background.
+	Undo(a *Acquire)
+}
+
+// prepared is an attempt that a release was made for.
+type prepared interface {
+	// giveUp makes it a lost one, unless it is decided already.
+	giveUp() bool
+}
+
+// newLocalOrder are the waiters of e; of one lock not more than maxQueue.
+func newLocalOrder(e preparer, names *naming, maxQueue int, log *slog.Logger) *localOrder {
+	o := &localOrder{engine: e, maxQueue: maxQueue}
+	o.queues = newWaitQueues(e, o, names, log)
+	return o
 }
 
 // mostPassed is how often in a row a lock goes on within one proxy, before those who wait in other ones have
@@ -21,28 +44,35 @@ const mostPassed = 4
 
 // turnState is how a waiter stands in a localOrder. Guarded by waitQueues.mu.
 type turnState struct {
-	next    *attempt // was made for it when the lock was released
+	next    prepared // was made for it when the lock was released
 	asks    bool     // an attempt is being made, by it or for it
 	refused bool     // a majority has said that others hold the lock
 	doubt   string   // the last attempt does not know it: why
 	up      bool     // a reader who waits to be the writer
 }
 
-// overtakes says that others wait for the lock, before w if that is not nil.
-func (o *localOrder) overtakes(p place, w *waiter) bool {
-	o.queues.mu.Lock()
-	defer o.queues.mu.Unlock()
-	q := o.queues.byKey[p.key]
-	return q != nil && q.waiters[0] != w
+// refusal is what a majority has said to a waiter: others hold the lock.
+type refusal struct {
+	up    bool          // it is a reader who wants to write, and waits for other readers
+	pause time.Duration // until it may get the lock
+	doubt string        // why it may have the lock all the same, or ""
 }
 
-// follows implements order.
+// overtakes says that others wait for the lock that a wants, before a if it waits too.
+func (o *localOrder) overtakes(a *Acquire) bool {
+	key := o.queues.names.place(a.Name).key
+	o.queues.mu.Lock()
+	defer o.queues.mu.Unlock()
+	q := o.queues.byKey[key]
+	return q != nil && q.waiters[0] != o.queues.byAsk[a]
+}
+
+// follows says that others of this proxy wait for the lock that a wants, and that a need not ask before them.
 func (o *localOrder) follows(a *Acquire) bool {
-	p := o.q.names.place(a.Name)
-	if !a.fresh || a.Wait <= 0 || !o.overtakes(p, nil) {
+	if !a.fresh || a.Wait <= 0 || !o.overtakes(a) {
 		return false
 	}
-	a.w = o.queues.expect(a, p)
+	o.queues.expect(a)
 	return true
 }
 
@@ -50,9 +80,6 @@ func (o *localOrder) follows(a *Acquire) bool {
 func (o *localOrder) admit(w *waiter) error {
 	o.queues.mu.Lock()
 	defer o.queues.mu.Unlock()
-	if up, why := o.q.voters(); up < o.q.need {
-		return o.q.noQuorum(up, why)
-	}
 	q := o.queues.byKey[w.place.key]
 	if q == nil {
 		return nil
@@ -89,7 +116,7 @@ func (o *localOrder) goesOn(p place, id string) bool {
 
 // next is the attempt of the first who waits for what the release id frees, unless it asks already; nil:
 // there is none. The caller asks all nodes for it, and then calls wakeNext.
-func (o *localOrder) next(p place, id string) *attempt {
+func (o *localOrder) next(p place, id string) prepared {
 	o.queues.mu.Lock()
 	defer o.queues.mu.Unlock()
 	q := o.queues.byKey[p.key]
@@ -100,8 +127,7 @@ func (o *localOrder) next(p place, id string) *attempt {
 	if w.turn.asks || time.Until(w.deadline) <= 0 {
 		return nil
 	}
-	next, err := o.q.newAttempt(w.a, false)
-	if err == nil {
+	if next, err := o.engine.prepare(w.a); err == nil {
 		w.turn.next, w.turn.asks = next, true
 	}
 	return w.turn.next
@@ -116,26 +142,35 @@ func (o *localOrder) wakeNext(p place, id string) {
 	}
 }
 
-// take is the attempt that was made for w when the lock was released; nil: there is none, and w makes one.
-func (o *localOrder) take(w *waiter) *attempt {
+// take is the attempt that was made for a when the lock was released; nil: there is none, and a makes one.
+// Call took when that is decided.
+func (o *localOrder) take(a *Acquire) (next prepared) {
 	o.queues.mu.Lock()
 	defer o.queues.mu.Unlock()
-	next := w.turn.next
-	w.turn.next, w.turn.asks = nil, true
+	if w := o.queues.byAsk[a]; w != nil {
+		next = w.turn.next
+		w.turn.next, w.turn.asks = nil, true
+	}
 	return next
 }
 
-// took notes that w has asked.
-func (o *localOrder) took(w *waiter) {
+// took notes that a has asked.
+func (o *localOrder) took(a *Acquire) {
 	o.queues.mu.Lock()
 	defer o.queues.mu.Unlock()
-	w.turn.asks = false
+	if w := o.queues.byAsk[a]; w != nil {
+		w.turn.asks = false
+	}
 }
 
-// refused notes that a majority refused w, or that others were before it.
-func (o *localOrder) refused(w *waiter, r refusal) {
+// refused notes that a majority refused a, or that others were before it.
+func (o *localOrder) refused(a *Acquire, r refusal) {
 	o.queues.mu.Lock()
 	defer o.queues.mu.Unlock()
+	w := o.queues.byAsk[a]
+	if w == nil {
+		return
+	}
 	w.turn.up = r.up
 	w.turn.refused = w.turn.refused || r.doubt == ""
 	w.turn.doubt = r.doubt
@@ -149,8 +184,8 @@ func (o *localOrder) refused(w *waiter, r refusal) {
 
 // leaves implements order: the attempt that was made for w is taken back, and no other is made.
 func (o *localOrder) leaves(w *waiter) {
-	if next := o.take(w); next != nil && !next.giveUp() {
-		o.q.undo(w.a)
+	if next := o.take(w.a); next != nil && !next.giveUp() {
+		o.engine.Undo(w.a)
 	}
 }
 
@@ -177,13 +212,11 @@ func (o *localOrder) heard(q *waitQueue, message []byte) {
 // missed implements order.
 func (o *localOrder) missed(q *waitQueue) { q.waiters[0].nudge() }
 
-// ended implements order. What is left on nodes is taken back already. A client whose wait was in vain is
-// told that others hold the lock only if a majority has refused its token meanwhile.
-func (o *localOrder) ended(a *Acquire, err error) error {
-	o.queues.mu.Lock()
-	defer o.queues.mu.Unlock()
-	if err != nil || a.fresh || a.w.turn.refused || a.w.turn.doubt == "" {
+// ended implements order. A client whose wait was in vain is told that others hold the lock only if a majority
+// has refused its token meanwhile.
+func (*localOrder) ended(w *waiter, err error) error {
+	if err != nil || w.a.fresh || w.turn.refused || w.turn.doubt == "" {
 		return err
 	}
-	return ReplyError(a.w.turn.doubt)
+	return ReplyError(w.turn.doubt)
 }

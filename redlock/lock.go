@@ -33,10 +33,9 @@ type Acquire struct {
 	// already, or "".
 	Keeper string
 
-	fresh  bool      // NewAcquire made the token, which holds nothing yet
-	unsure bool      // it may have run, or be still on its way: an attempt has failed
-	sent   time.Time // when it was last
-	w      *waiter   // from the first attempt or Follows on, if it may wait
+	fresh bool // NewAcquire made the token, which holds nothing yet
+	// unsure is the engine's: an attempt has failed, and may have run all the same, or be still on its way.
+	unsure bool
 }
 
 // Grant is a lock that was given.
@@ -80,6 +79,14 @@ type Renew struct {
 type Renewed struct {
 	Left  time.Duration // of the lease, from now on; 0: the token holds nothing there
 	Fence int64         // of the hold, if it has a new keeper; else 0
+}
+
+// Renewal is what is asked about one hold that is kept alive.
+type Renewal struct {
+	Name, Token string
+	Lease       time.Duration // what it is to last from now on; 0: nothing is changed
+	Fence       int64
+	Keeper      string // as in Redis; another one's hold is not renewed
 }
 
 // errReply is what is said of a reply that no script makes.

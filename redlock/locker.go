@@ -29,7 +29,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"lockproxy/redlock/scripts"
@@ -79,63 +78,37 @@ func (o Options) withDefaults() Options {
 
 // Locker takes and frees locks. Safe for concurrent use.
 type Locker struct {
-	o      Options
-	names  *naming
-	engine engine
-	order  order // of those who wait
-	queues *waitQueues
-	back   *background
-	keep   keeping
+	*keeping // what it keeps alive
 
+	o       Options
+	names   *naming
+	engine  engine
 	longest string // the setting that bounds leases
-
-	stats counters
-}
-
-// background is what goes on when nobody waits for it, until the Locker is closed.
-type background struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	work   sync.WaitGroup // that Close waits for
-	log    *slog.Logger
+	stats   counters
 }
 
 // New returns a Locker whose locks are on u: one Redis, a Sentinel group or a cluster.
 func New(u Upstream, o Options) *Locker {
-	l := newLocker(o)
-	e := &single{
-		upstream: u, names: l.names, queues: l.queues, back: l.back,
-		stats: &l.stats, maxQueue: l.o.MaxQueue, maxReaders: l.o.MaxReaders, syncTimeout: l.o.SyncTimeout,
-	}
-	e.grace.period = l.o.FailoverGrace
-	l.longest = "lock-max-lease"
-	return l.over(e, redisOrder{e})
+	o = o.withDefaults()
+	names := newNaming(o.Prefix)
+	return newLocker(newSingle(u, names, singleOptions{maxQueue: o.MaxQueue, maxReaders: o.MaxReaders,
+		failoverGrace: o.FailoverGrace, syncTimeout: o.SyncTimeout, log: o.Log,
+	}), names, o, "lock-max-lease")
 }
 
 // NewRedlock returns a Locker whose locks are on most of nodes: independent masters, an odd number of them.
 func NewRedlock(nodes []Node, of QuorumOptions, o Options) *Locker {
-	o.Sync, o.FailoverGrace = 0, 0
-	l := newLocker(o)
-	q := newQuorum(nodes, of, l)
-	q.order = &localOrder{q: q, queues: l.queues, maxQueue: l.o.MaxQueue}
-	l.longest = "redlock-max-lease"
-	return l.over(q, q.order)
-}
-
-func newLocker(o Options) *Locker {
 	o = o.withDefaults()
-	l := &Locker{o: o, names: newNaming(o.Prefix), back: &background{log: o.Log}}
-	l.back.ctx, l.back.cancel = context.WithCancel(context.Background())
-	l.queues = &waitQueues{back: l.back, byKey: make(map[string]*waitQueue), waiters: make(map[string]*waiter)}
-	l.keep.start(l)
-	return l
+	o.Sync = 0
+	names := newNaming(o.Prefix)
+	of.maxQueue, of.maxReaders, of.log = o.MaxQueue, o.MaxReaders, o.Log
+	return newLocker(newQuorum(nodes, names, of), names, o, "redlock-max-lease")
 }
 
-// over has l keep its locks by e.
-func (l *Locker) over(e engine, by order) *Locker {
-	l.engine, l.order = e, by
-	l.queues.order, l.queues.listen = by, e.listen
-	return l
+// newLocker is a Locker that keeps its locks by e.
+func newLocker(e engine, names *naming, o Options, longest string) *Locker {
+	return &Locker{o: o, names: names, engine: e, longest: longest,
+		keeping: newKeeping(e, names, keepOptions{lease: o.Lease, most: o.MaxKept, log: o.Log})}
 }
 
 // Scripts are all scripts that locks may need, so that nodes that lost them can be given them again.
@@ -184,26 +157,11 @@ func (l *Locker) NewKeeper() string { return l.names.newKeeper() }
 // Undo takes back, in the background, whatever a has made: its place in the queue, its hold, or its re-entry.
 // It goes on trying for as long as there may be anything to take back: its wait plus one lease. If the
 // outcome of a is not known, it looks for what a makes late until then.
-func (l *Locker) Undo(a *Acquire) {
-	l.queues.forget(a.w)
-	l.engine.undo(a)
-}
+func (l *Locker) Undo(a *Acquire) { l.engine.Undo(a) }
 
 // Close forgets the holds that are kept alive, and waits until everything that is to be taken
 // back or freed is, or ctx ends. Nobody may call Wait or Try meanwhile.
 func (l *Locker) Close(ctx context.Context) {
-	l.keep.close()
-	done := make(chan struct{})
-	go func() { // ends with the work, which back.cancel ends
-		l.back.work.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-	l.back.cancel()
-	l.keep.abandon()
-	<-done
-	l.engine.close(ctx)
+	l.keeping.close(ctx)
+	l.engine.Close(ctx)
 }

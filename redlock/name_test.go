@@ -9,8 +9,7 @@ import (
 
 // All keys of a lock lie in one slot, and no lock is where fences are.
 func TestPlace(t *testing.T) {
-	l := New(nil, Options{})
-	defer l.Close(t.Context())
+	names := newNaming("lock:")
 	for name, key := range map[string]string{
 		"job":               "lock:{job}",
 		"":                  "lock:{}",
@@ -25,7 +24,7 @@ func TestPlace(t *testing.T) {
 		"fence:{user7}:gap": "lock:fence:{user7}:gap",
 		"fence:job":         "lock:{fence:job}",
 	} {
-		p := l.names.place(name)
+		p := names.place(name)
 		if p.key != key || p.slot != slot.Of([]byte(p.key)) || p.slot != slot.Of([]byte("lock:fence:{"+slot.Tag(p.slot)+"}")) {
 			t.Errorf("%q is at %q in slot %d", name, p.key, p.slot)
 		}
@@ -35,7 +34,7 @@ func TestPlace(t *testing.T) {
 	}
 	for n := range slot.Count {
 		fence := "fence:{" + slot.Tag(n) + "}"
-		if p := l.names.place(fence); p.key == l.o.Prefix+fence {
+		if p := names.place(fence); p.key == names.prefix+fence {
 			t.Fatalf("the lock %q would be where fences are", fence)
 		}
 	}
@@ -65,5 +64,27 @@ func TestDigest(t *testing.T) {
 	}
 	if owner := OwnerOf("abc"); owner != "#ba7816bf8f01cfea414140de5dae2223" || len(owner) != ownerBytes {
 		t.Error(owner)
+	}
+}
+
+// The names of locks are found from their keys; keys that are none are left out.
+func TestNameOf(t *testing.T) {
+	names := newNaming("l*:")
+	for _, name := range []string{"job", "{u}:job", "a:{b}", "fence:{job}", "fence:{job}:x", "a{}b", "}{", "{", ""} {
+		got, _, ok := names.lockOf(names.place(name).key)
+		if name == "" || strings.HasPrefix(name, "{") && name != "{u}:job" || name == "}{" || name == "a{}b" {
+			if ok && names.place(got).key != names.place(name).key {
+				t.Errorf("%q is listed as %q, which is another lock", name, got)
+			}
+			continue
+		}
+		if !ok || got != name {
+			t.Errorf("%q is listed as %q, %v", name, got, ok)
+		}
+	}
+	for _, key := range []string{"l*:fence:{job}", "l*:job", "lx:{job}", "job", "l*:"} {
+		if name, _, ok := names.lockOf(key); ok {
+			t.Errorf("the key %s is the lock %q", key, name)
+		}
 	}
 }

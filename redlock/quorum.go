@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -51,6 +52,10 @@ type QuorumOptions struct {
 	// NotRun says that an error of a Node means that the request has not run there and never will, so that
 	// nothing need be taken back; nil: that is never known.
 	NotRun func(error) bool
+
+	maxQueue   int // waiters of one lock
+	maxReaders int // readers of one lock
+	log        *slog.Logger
 }
 
 // quorum is the engine of locks on independent masters: RedLock. A request goes to all of them at once, and
@@ -69,31 +74,28 @@ type QuorumOptions struct {
 // first come, first served), and two readers of different proxies that both want to write are not told of the
 // deadlock, but wait in vain. A WAIT ends with NOQUORUM as soon as one attempt does.
 type quorum struct {
-	nodes      []Node
-	need       int // nodes of a majority
-	o          QuorumOptions
-	names      *naming
-	queues     *waitQueues
-	order      *localOrder
-	maxReaders int
-	fences     fences
-	debts      []*debts // by node
-	stats      *counters
+	nodes   []Node
+	need    int // nodes of a majority
+	o       QuorumOptions
+	names   *naming
+	waiters *localOrder
+	fences  fences
+	debts   []*debts // by node
 
 	ctx    context.Context // of what outlives those who wait for it
 	cancel context.CancelFunc
 	busy   sync.WaitGroup // requests under way, and who pays debts
 }
 
-func newQuorum(nodes []Node, o QuorumOptions, l *Locker) *quorum {
+func newQuorum(nodes []Node, names *naming, o QuorumOptions) *quorum {
 	o.NodeTimeout = cmp.Or(o.NodeTimeout, DefaultNodeTimeout)
 	if o.NotRun == nil {
 		o.NotRun = func(error) bool { return false }
 	}
 	q := &quorum{
-		nodes: nodes, need: len(nodes)/2 + 1, o: o, names: l.names, queues: l.queues,
-		maxReaders: l.o.MaxReaders, stats: &l.stats,
+		nodes: nodes, need: len(nodes)/2 + 1, o: o, names: names,
 	}
+	q.waiters = newLocalOrder(q, names, o.maxQueue, o.log)
 	q.fences.start(len(nodes))
 	for range nodes {
 		q.debts = append(q.debts, &debts{})
@@ -109,17 +111,17 @@ func (q *quorum) minLease() time.Duration { return 20 * q.o.NodeTimeout }
 var ErrQuorumSync = ReplyError("ERR SYNC is not for RedLock: " +
 	"a lock is on a majority of independent masters already, leave SYNC out")
 
-// confirm implements engine.
-func (q *quorum) confirm(context.Context, *Acquire, Grant) (time.Duration, int, error) {
+// Confirm implements engine.
+func (q *quorum) Confirm(context.Context, *Acquire, Grant) (time.Duration, int, error) {
 	return 0, 0, ErrQuorumSync
 }
 
-func (q *quorum) masters() int      { return len(q.nodes) }
-func (q *quorum) master(int) string { return "" }
+func (q *quorum) Masters() int      { return len(q.nodes) }
+func (q *quorum) Master(int) string { return "" }
 
-// scan implements engine. A node that cannot be had has no keys, if a majority can: whatever is held is on
+// Scan implements engine. A node that cannot be had has no keys, if a majority can: whatever is held is on
 // one of those.
-func (q *quorum) scan(ctx context.Context, i int,
+func (q *quorum) Scan(ctx context.Context, i int,
 	cursor, glob string) (keys []string, next string, err error) {
 	reply, err := q.do(ctx, i, &call{req: scanRequest(cursor, glob)}, max(q.o.NodeTimeout, time.Second))
 	switch {
@@ -239,10 +241,11 @@ func oneLine(text string) string {
 // drift is how much of a lease the clocks of two machines may disagree about.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
-// close implements engine: it waits until what is to be taken back is.
-func (q *quorum) close(ctx context.Context) {
+// Close implements engine: it waits until what is to be taken back is.
+func (q *quorum) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, q.cancel)
 	defer stop()
 	q.busy.Wait()
 	q.cancel()
+	q.waiters.queues.close()
 }

@@ -74,7 +74,7 @@ func TestQuorum(t *testing.T) {
 		if left, err := renewAt(other, "b", 2*time.Second, 0); err != nil || left != 0 {
 			t.Errorf("renewed what it does not hold: %v %v", left, err)
 		}
-		state, err := stateAt(other)
+		state, err := (&asker{l: other}).state("job")
 		if err != nil || len(state.Holders) != 1 || state.Holders[0].Count != 2 || state.Holders[0].Meta != "twice" || state.Fence != g.Fence ||
 			state.Holders[0].TTL <= 0 || state.Holders[0].TTL > 2*time.Second {
 			t.Errorf("INFO: %+v %v", state, err)
@@ -98,7 +98,7 @@ func TestQuorum(t *testing.T) {
 		}
 		mustLock(t, l, Acquire{Token: "r1", Mode: Read})
 		mustLock(t, other, Acquire{Token: "r3", Mode: Read})
-		if broken, err := breakAt(l, "job"); err != nil || !broken {
+		if broken, err := (&asker{l: l}).breaks("job"); err != nil || !broken {
 			t.Errorf("BREAK: %v %v", broken, err)
 		}
 		if r := mustLock(t, l, Acquire{Token: "c"}); r.Fence <= up.Fence {
@@ -215,7 +215,7 @@ func TestQuorumTakesBack(t *testing.T) {
 		if left, err := renewAt(s.proxies[1], "a", time.Second, 0); left != 0 || err != nil {
 			t.Errorf("RENEW of what is on two of five: %v %v", left, err)
 		}
-		if state, err := stateAt(s.proxies[1]); err != nil || len(state.Holders) > 0 {
+		if state, err := (&asker{l: s.proxies[1]}).state("job"); err != nil || len(state.Holders) > 0 {
 			t.Errorf("INFO of what is on two of five: %+v %v", state, err)
 		}
 		mustLock(t, s.proxies[1], Acquire{Token: "b"})

@@ -73,7 +73,7 @@ func (q *quorum) newAttempt(a *Acquire, only bool) (*attempt, error) {
 	} else {
 		c.number(t.candidate)
 	}
-	c.number(int64(q.maxReaders))
+	c.number(int64(q.o.maxReaders))
 	c.text(a.Keeper)
 	c.text(a.Meta)
 	t.call = c

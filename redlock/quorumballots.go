@@ -8,13 +8,6 @@ import (
 
 // This file counts what the nodes said to an attempt, and decides.
 
-// refusal is that others hold the lock.
-type refusal struct {
-	up    bool          // it is a reader who wants to write, and waits for other readers
-	pause time.Duration // until it may get the lock
-	doubt string        // why it may have the lock all the same, or ""
-}
-
 // ballot is what one node said.
 type ballot struct {
 	kind         answer

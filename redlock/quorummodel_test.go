@@ -337,7 +337,7 @@ func (u visit) hold(l *Locker, a Acquire, h *held, book *logbook) {
 		lost := make(chan time.Time, 1)
 		keeper := l.NewKeeper()
 		at := time.Now()
-		r, err := renewedAt(l, &Renew{Name: "job", Token: a.Token, Lease: a.Lease, Fence: h.fence, Keeper: keeper})
+		r, err := (&asker{l: l}).renew(&Renew{Name: "job", Token: a.Token, Lease: a.Lease, Fence: h.fence, Keeper: keeper})
 		if err != nil || r.Left == 0 || !time.Now().Before(h.until) {
 			return
 		}

@@ -123,15 +123,16 @@ func (q *quorum) cancelRequest(name, token, id string, tell bool) *call {
 	return &c
 }
 
-// undo implements engine. Each node owes it by itself: what else it is asked for the lock comes behind it.
-func (q *quorum) undo(a *Acquire) {
+// Undo implements engine. Each node owes it by itself: what else it is asked for the lock comes behind it.
+func (q *quorum) Undo(a *Acquire) {
+	q.waiters.queues.forget(a)
 	c := q.cancelRequest(a.Name, a.Token, a.ID, true)
 	q.takeBack(q.names.place(a.Name).key, a.ID, c, time.Now().Add(a.Lease+time.Second))
 }
 
-// undoOnce implements engine: it is left to the debts of the nodes.
-func (q *quorum) undoOnce(a *Acquire) error {
-	q.undo(a)
+// UndoOnce implements engine: it is left to the debts of the nodes.
+func (q *quorum) UndoOnce(a *Acquire) error {
+	q.Undo(a)
 	return nil
 }
 

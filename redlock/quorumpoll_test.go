@@ -78,7 +78,7 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		{&scripts.Inspect, "nil nil nil - -", "nil"},
 		{&scripts.Inspect, "nil nil - - -", "-NOQUORUM"},
 	} {
-		p := NewRedlock(make([]Node, 5), QuorumOptions{}, Options{}).quorum().newPoll(call{script: c.script})
+		p := newQuorum(make([]Node, 5), newNaming("lock:"), QuorumOptions{}).newPoll(call{script: c.script})
 		p.began = time.Now()
 		got := ""
 		p.combine = func() (clear bool) {

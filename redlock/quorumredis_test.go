@@ -66,7 +66,7 @@ func TestQuorumOnRedis(t *testing.T) {
 	}
 	l := NewRedlock(nodes, QuorumOptions{NodeTimeout: time.Second}, Options{})
 	defer l.Close(context.Background())
-	lease, fenceKey := 30*time.Second, "lock:fence:{"+slot.Tag(l.names.place("job").slot)+"}"
+	lease, fenceKey := 30*time.Second, "lock:fence:{"+slot.Tag(slot.Of([]byte(l.Key("job"))))+"}"
 	var last int64
 	rises := func(g result) {
 		t.Helper()
@@ -100,8 +100,8 @@ func TestQuorumOnRedis(t *testing.T) {
 	for _, mode := range []Mode{Write, Read} { // one has missed a re-entry
 		mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode})
 		g := mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true})
-		_, req := New(nothing{}, Options{}).single().releaseRequest(&Release{"job", "a", 0, ""})
-		if reply, err := all[0].do(req); string(reply) != ":0\r\n" {
+		release := notedRelease(New(nothing{}, Options{}), &Release{Name: "job", Token: "a"})
+		if reply, err := all[0].do(release.req); string(reply) != ":0\r\n" {
 			t.Fatalf("%q %v", reply, err)
 		}
 		if again := mustLock(t, l, Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true}); again.Count != 3 || again.Fence < g.Fence {

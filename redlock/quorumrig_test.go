@@ -372,6 +372,7 @@ type sea struct {
 	links   [][]*link // by proxy and island
 	nodes   [][]Node  // the same
 	proxies []*Locker
+	left    leftovers
 }
 
 const testNodeTimeout = 20 * time.Millisecond
@@ -390,7 +391,7 @@ func newSea(t testing.TB, islands, proxies int, longest time.Duration) *sea {
 			nodes = append(nodes, links[len(links)-1])
 		}
 		s.links, s.nodes = append(s.links, links), append(s.nodes, nodes)
-		s.proxies = append(s.proxies, newProxyAt(nodes, Options{Lease: time.Second}))
+		s.proxies = append(s.proxies, s.proxyAt(nodes, Options{Lease: time.Second}))
 	}
 	return s
 }
@@ -398,11 +399,12 @@ func newSea(t testing.TB, islands, proxies int, longest time.Duration) *sea {
 // anew puts a proxy with other options in the place of proxy i.
 func (s *sea) anew(i int, o Options) *Locker {
 	s.proxies[i].Close(context.Background())
-	s.proxies[i] = newProxyAt(s.nodes[i], o)
+	s.proxies[i] = s.proxyAt(s.nodes[i], o)
 	return s.proxies[i]
 }
 
-func newProxyAt(nodes []Node, o Options) *Locker {
+func (s *sea) proxyAt(nodes []Node, o Options) *Locker {
+	o.Log = s.left.logger()
 	return NewRedlock(nodes, QuorumOptions{NodeTimeout: testNodeTimeout, NotRun: func(err error) bool { return err == errAway }}, o)
 }
 
@@ -410,11 +412,9 @@ func newProxyAt(nodes []Node, o Options) *Locker {
 func (s *sea) end() (left error) {
 	for i, l := range s.proxies {
 		l.Close(context.Background())
-		l.queues.mu.Lock()
-		if len(l.queues.byKey)+len(l.queues.waiters) > 0 {
-			left = errors.Join(left, fmt.Errorf("proxy %d has %d queues and %d waiters", i, len(l.queues.byKey), len(l.queues.waiters)))
+		if what := s.left.String(); what != "" {
+			left = errors.Join(left, fmt.Errorf("proxy %d: %s", i, what))
 		}
-		l.queues.mu.Unlock()
 		for _, link := range s.links[i] {
 			link.work.Wait()
 		}
@@ -460,7 +460,7 @@ func lockAt(ctx context.Context, l *Locker, a Acquire) (res result) {
 		res.Grant, res.ok, res.err = l.Wait(ctx, q)
 		return res
 	}
-	res.Grant, res.ok, res.err = askAt(l, q)
+	res.Grant, res.ok, res.err = (&asker{l: l}).acquire(q)
 	if res.err != nil && !Refused(res.err) {
 		l.Undo(q)
 	}
@@ -473,17 +473,7 @@ func lockAt(ctx context.Context, l *Locker, a Acquire) (res result) {
 
 // unlockAt releases; it returns 1, 0 or -1 for Null.
 func unlockAt(l *Locker, token string, fence int64) (int, error) {
-	var k asker
-	l.Release(&k, &Release{Name: "job", Token: token, Fence: fence}, &k)
-	switch {
-	case k.err != nil:
-		return 0, k.err
-	case !k.released.Held:
-		return -1, nil
-	case k.released.Whole:
-		return 1, nil
-	}
-	return 0, nil
+	return (&asker{l: l}).release(&Release{Name: "job", Token: token, Fence: fence})
 }
 
 // holdsOn are the islands that have a hold of token.

@@ -36,9 +36,9 @@ type told struct {
 // patience is for how long a majority may take to tell the same.
 const patience = 10 * time.Millisecond
 
-// listen implements engine. It returns when a majority of nodes has confirmed; the others follow. A slot
+// Listen implements engine. It returns when a majority of nodes has confirmed; the others follow. A slot
 // of -1 is for word about holds that are kept alive: only a majority's is passed on.
-func (q *quorum) listen(
+func (q *quorum) Listen(
 	ctx context.Context, slot int, channel string, notify func(subscription.Event),
 ) (cancel func(), err error) {
 	c := &quorumSubscription{

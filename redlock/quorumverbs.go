@@ -9,10 +9,10 @@ import (
 
 // This file is what quorum does as an engine: it asks all nodes, and answers with what they say together.
 
-// acquire implements engine. Nobody may overtake those of this proxy who wait for the lock: while there are
+// Acquire implements engine. Nobody may overtake those of this proxy who wait for the lock: while there are
 // some, only who holds it already may be granted anything.
-func (q *quorum) acquire(by Caller, a *Acquire, to Acquirer) {
-	t, err := q.prepare(a)
+func (q *quorum) Acquire(by Caller, a *Acquire, to Acquirer) {
+	t, err := q.claim(a)
 	by.Await(func(done func([]byte)) {
 		if err != nil {
 			done(nil)
@@ -27,19 +27,39 @@ func (q *quorum) acquire(by Caller, a *Acquire, to Acquirer) {
 			g, ok, err = q.outcome(a, t)
 		}
 		if ok || err != nil {
-			q.queues.forget(a.w)
+			q.waiters.queues.forget(a)
 		}
 		return to.Acquired(g, ok, err)
 	}, to.Lost)
 }
 
-// prepare is the next attempt of a.
-func (q *quorum) prepare(a *Acquire) (*attempt, error) {
-	p := q.names.place(a.Name)
-	if a.Wait > 0 && a.w == nil {
-		a.w = q.queues.expect(a, p)
+// claim is the next attempt of a.
+func (q *quorum) claim(a *Acquire) (*attempt, error) {
+	if a.Wait > 0 {
+		q.waiters.queues.expect(a)
 	}
-	return q.newAttempt(a, q.order.overtakes(p, a.w))
+	return q.newAttempt(a, q.waiters.overtakes(a))
+}
+
+// prepare implements preparer.
+func (q *quorum) prepare(a *Acquire) (prepared, error) {
+	t, err := q.newAttempt(a, false)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Follows implements engine.
+func (q *quorum) Follows(a *Acquire) bool { return q.waiters.follows(a) }
+
+// Wait implements engine. What is left on nodes is taken back when an attempt is lost.
+func (q *quorum) Wait(ctx context.Context, a *Acquire) (g Grant, ok bool, err error) {
+	if up, why := q.voters(); up < q.need {
+		q.waiters.queues.forget(a)
+		return g, false, q.noQuorum(up, why)
+	}
+	return q.waiters.queues.wait(ctx, a)
 }
 
 // outcome is what an attempt of a has come to.
@@ -47,25 +67,19 @@ func (q *quorum) outcome(a *Acquire, t *attempt) (g Grant, ok bool, err error) {
 	switch {
 	case t.outcome == won:
 		return t.grant, true, nil
-	case t.err == nil && a.w != nil:
-		q.order.refused(a.w, t.refusal)
+	case t.err == nil && a.Wait > 0:
+		q.waiters.refused(a, t.refusal)
 	}
 	return g, false, t.err
 }
 
-// attempt implements engine. It goes on with the attempt that was made for a when the lock was released, if
+// Attempt implements engine. It goes on with the attempt that was made for a when the lock was released, if
 // there is one.
-func (q *quorum) attempt(ctx context.Context, a *Acquire) (g Grant, ok bool, err error) {
-	var t *attempt
-	if a.w != nil {
-		t = q.order.take(a.w)
-		defer q.order.took(a.w)
-		limited, cancel := context.WithDeadlineCause(ctx, a.w.deadline, errOverdue)
-		defer cancel()
-		ctx = limited
-	}
+func (q *quorum) Attempt(ctx context.Context, a *Acquire) (g Grant, ok bool, err error) {
+	t, _ := q.waiters.take(a).(*attempt)
+	defer q.waiters.took(a)
 	if t == nil {
-		if t, err = q.prepare(a); err != nil {
+		if t, err = q.claim(a); err != nil {
 			return g, false, err
 		}
 		t.start()
@@ -76,15 +90,15 @@ func (q *quorum) attempt(ctx context.Context, a *Acquire) (g Grant, ok bool, err
 	return q.outcome(a, t)
 }
 
-// release implements engine. The first of those who wait here for the lock asks each node for it right behind
+// Release implements engine. The first of those who wait here for the lock asks each node for it right behind
 // what frees it.
-func (q *quorum) release(by Caller, r *Release, to Releaser) {
+func (q *quorum) Release(by Caller, r *Release, to Releaser) {
 	_, c := q.names.eval(&scripts.Release, r.Name, 6)
 	at := q.names.place(r.Name)
 	made := c.released(q.names, r)
 	id := string(made[:])
 	next := tellAll
-	if q.order.goesOn(at, id) {
+	if q.waiters.goesOn(at, id) {
 		next = tellOthers
 	}
 	c.freed(q.names.id, "PUBLISH", next)
@@ -95,15 +109,13 @@ func (q *quorum) release(by Caller, r *Release, to Releaser) {
 		done, clear = p.released()
 		return clear
 	}
-	p.next, p.asked = q.order.next(at, id), func() { q.order.wakeNext(at, id) }
-	p.answer(by, func(err error) []byte {
-		q.stats.release(done, err)
-		return to.Released(done, err)
-	})
+	p.next, _ = q.waiters.next(at, id).(*attempt)
+	p.asked = func() { q.waiters.wakeNext(at, id) }
+	p.answer(by, func(err error) []byte { return to.Released(done, err) })
 }
 
-// renew implements engine.
-func (q *quorum) renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
+// Renew implements engine.
+func (q *quorum) Renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
 	_, c := q.names.eval(&scripts.Renew, r.Name, 5)
 	c.renewed(q.names, r)
 	c.text(r.Keeper)
@@ -115,14 +127,11 @@ func (q *quorum) renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
 		done, clear = p.renewed()
 		return clear
 	}
-	p.answer(by, func(err error) []byte {
-		q.stats.renew(done, err)
-		return then(done, err)
-	})
+	p.answer(by, func(err error) []byte { return then(done, err) })
 }
 
-// breakLock implements engine.
-func (q *quorum) breakLock(by Caller, name string, then func(bool, error) []byte) {
+// Break implements engine.
+func (q *quorum) Break(by Caller, name string, then func(bool, error) []byte) {
 	_, c := q.names.eval(&scripts.Break, name, 4)
 	c.freed(q.names.id, "PUBLISH", tellAll)
 	id := q.names.ids.next()
@@ -142,10 +151,10 @@ func (q *quorum) breakLock(by Caller, name string, then func(bool, error) []byte
 	p.answer(by, func(err error) []byte { return then(*broken, err) })
 }
 
-// detach implements engine.
-func (q *quorum) detach(ctx context.Context, h holdName, keeper string) error {
-	_, c := q.names.eval(&scripts.Detach, h.name, 5)
-	c.owner(h.token)
+// Detach implements engine.
+func (q *quorum) Detach(ctx context.Context, name, token, keeper string) error {
+	_, c := q.names.eval(&scripts.Detach, name, 5)
+	c.owner(token)
 	c.text(keeper)
 	c.freed(q.names.id, "PUBLISH", tellAll)
 	p, _ := q.freeing(c)
@@ -162,8 +171,8 @@ func (q *quorum) freeing(c call) (p *poll, broken *bool) {
 	return p, broken
 }
 
-// keep implements engine.
-func (q *quorum) keep(ctx context.Context, _ int, batch []question) ([]int64, error) {
+// Keep implements engine.
+func (q *quorum) Keep(ctx context.Context, _ int, batch []Renewal) ([]int64, error) {
 	c := q.names.kept(batch, 1)
 	c.text(withClock)
 	p := q.newPoll(c)
@@ -179,14 +188,14 @@ func (q *quorum) keep(ctx context.Context, _ int, batch []question) ([]int64, er
 	return left, nil
 }
 
-// inspect implements engine.
-func (q *quorum) inspect(by Caller, name, token string, then func(State, error) []byte) {
+// Inspect implements engine.
+func (q *quorum) Inspect(by Caller, name, token string, then func(State, error) []byte) {
 	p, s := q.inspection(name, token)
 	p.answer(by, func(err error) []byte { return then(*s, err) })
 }
 
-// state implements engine.
-func (q *quorum) state(ctx context.Context, name string) (State, error) {
+// State implements engine.
+func (q *quorum) State(ctx context.Context, name string) (State, error) {
 	p, s := q.inspection(name, "")
 	if err := p.await(ctx); err != nil {
 		return State{}, err

@@ -166,7 +166,7 @@ func TestQuorumKeeps(t *testing.T) {
 		l, other := s.proxies[0], s.proxies[1]
 		keep := func(token string) (*Kept, chan Loss) {
 			a := l.NewAcquire(Acquire{Name: "job", Token: token, Mode: Write, Lease: time.Second, Keep: true})
-			g, ok, err := askAt(l, a)
+			g, ok, err := (&asker{l: l}).acquire(a)
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
@@ -188,7 +188,7 @@ func TestQuorumKeeps(t *testing.T) {
 
 		_, lost = keep("c")
 		time.Sleep(50 * time.Millisecond)
-		breakAt(other, "job")
+		(&asker{l: other}).breaks("job")
 		time.Sleep(10 * time.Millisecond)
 		if len(lost) == 0 || <-lost != LossBroken {
 			t.Error("nobody was told that the hold was broken")

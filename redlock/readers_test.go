@@ -100,10 +100,10 @@ func TestReadersOfAnOlderVersion(t *testing.T) {
 func TestReadersWithLongMeta(t *testing.T) {
 	const n = 450 // three steps
 	meta := strings.Repeat("m", 1024)
-	look := func(t *testing.T, l *Locker) {
+	look := func(t *testing.T, l *Locker, k *asker) {
 		t.Helper()
 		for _, of := range []string{"", "r7"} {
-			l.Inspect(&asker{l: l}, "job", of, func(s State, err error) []byte {
+			l.Inspect(k, "job", of, func(s State, err error) []byte {
 				if want := map[string]int{"": n, "r7": 1}[of]; err != nil || len(s.Holders) != want {
 					t.Errorf("%q sees %d readers, want %d: %v", of, len(s.Holders), want, err)
 				}
@@ -113,8 +113,8 @@ func TestReadersWithLongMeta(t *testing.T) {
 				return nil
 			})
 		}
-		if s, err := l.engine.state(t.Context(), "job"); err != nil || len(s.Holders) != n {
-			t.Errorf("LIST sees %d readers: %v", len(s.Holders), err)
+		if all, err := l.List(t.Context(), "job", 2); err != nil || len(all) != 1 || len(all[0].State.Holders) != n {
+			t.Errorf("LIST sees %d locks: %v", len(all), err)
 		}
 	}
 	everywhere(t, func(t *testing.T, s *server) {
@@ -124,10 +124,10 @@ func TestReadersWithLongMeta(t *testing.T) {
 				t.Fatalf("reader %d: %+v", i, r)
 			}
 		}
-		look(t, p[1].Locker)
+		look(t, p[1].Locker, p[1].client())
 		waits := p[1].begin(t.Context(), Acquire{Token: "w", Wait: time.Minute})
 		waiting(t, waits)
-		if broken, err := breakAt(p[1].Locker, "job"); err != nil || !broken {
+		if broken, err := p[1].client().breaks("job"); err != nil || !broken {
 			t.Errorf("BREAK: %v %v", broken, err)
 		}
 		granted(t, waits)
@@ -142,15 +142,15 @@ func TestReadersWithLongMeta(t *testing.T) {
 			for i := range n {
 				mustLock(t, l, Acquire{Token: fmt.Sprint("r", i), Mode: Read, Lease: time.Hour, Meta: meta})
 			}
-			look(t, l)
-			if broken, err := breakAt(l, "job"); err != nil || !broken {
+			look(t, l, &asker{l: l})
+			if broken, err := (&asker{l: l}).breaks("job"); err != nil || !broken {
 				t.Errorf("BREAK: %v %v", broken, err)
 			}
 			time.Sleep(time.Second)
 			if err := s.free(); err != nil {
 				t.Error(err)
 			}
-			if broken, err := breakAt(l, "job"); err != nil || broken {
+			if broken, err := (&asker{l: l}).breaks("job"); err != nil || broken {
 				t.Errorf("BREAK of a free lock: %v %v", broken, err)
 			}
 		})

@@ -2,26 +2,34 @@ package redlock
 
 import (
 	"bytes"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 )
 
 // redisOrder is the order of a queue in Redis: first come, first served across all proxies. The scripts say
 // who is next.
-type redisOrder struct{ e *single }
+type redisOrder struct{ queues *waitQueues }
 
-func (redisOrder) follows(*Acquire) bool                         { return false }
-func (redisOrder) admit(*waiter) error                           { return nil }
-func (redisOrder) leaves(*waiter)                                {}
-func (redisOrder) left(*waitQueue, *waiter, bool, time.Duration) {}
+// newRedisOrder are the waiters of e.
+func newRedisOrder(e waitEngine, names *naming, log *slog.Logger) *redisOrder {
+	o := &redisOrder{}
+	o.queues = newWaitQueues(e, o, names, log)
+	return o
+}
+
+func (*redisOrder) admit(*waiter) error                           { return nil }
+func (*redisOrder) leaves(*waiter)                                {}
+func (*redisOrder) left(*waitQueue, *waiter, bool, time.Duration) {}
+func (*redisOrder) ended(_ *waiter, err error) error              { return err }
 
 // heard implements order: the message has the ids of those whom the lock is offered.
-func (o redisOrder) heard(q *waitQueue, message []byte) {
+func (o *redisOrder) heard(q *waitQueue, message []byte) {
 	if string(message) == "?" { // who is first is not known yet, see state.lua
 		q.waiters[0].nudge()
 	}
 	for id := range bytes.FieldsSeq(message) {
-		if w := o.e.queues.waiters[string(id)]; w != nil {
+		if w := o.queues.byID[string(id)]; w != nil {
 			w.nudge()
 		}
 	}
@@ -31,7 +39,7 @@ func (o redisOrder) heard(q *waitQueue, message []byte) {
 
 // missed implements order: the first one tries, whom the reply tells who else should, and readers, who may
 // all have been called.
-func (redisOrder) missed(q *waitQueue) {
+func (*redisOrder) missed(q *waitQueue) {
 	for i, w := range q.waiters {
 		if i == 0 || w.mode == Read {
 			w.nudge()
@@ -39,22 +47,16 @@ func (redisOrder) missed(q *waitQueue) {
 	}
 }
 
-// ended implements order: its place in the queue is taken back before its client is told.
-func (o redisOrder) ended(a *Acquire, err error) error {
-	if err == nil {
-		err = o.e.undoOnce(a)
-	}
-	if err != nil {
-		o.e.undo(a)
-	}
-	return err
-}
-
-// queued notes what the script told w: how long until something happens by
-// itself, and which waiters should try now.
-func (ws *waitQueues) queued(w *waiter, pause time.Duration, try []byte) {
+// queued notes what the script told a: how long until something happens by itself, and which waiters should
+// try now.
+func (o *redisOrder) queued(a *Acquire, pause time.Duration, try []byte) {
+	ws := o.queues
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	w := ws.byAsk[a]
+	if w == nil {
+		return
+	}
 	// A little later than the event, and not in step with other proxies.
 	w.due = time.Now().Add(min(pause+time.Millisecond, pulse) + rand.N(2*time.Millisecond))
 	q := ws.byKey[w.place.key]
@@ -70,7 +72,7 @@ func (ws *waitQueues) queued(w *waiter, pause time.Duration, try []byte) {
 					other.nudge()
 				}
 			}
-		} else if other := ws.waiters[string(id)]; other != nil && other != w {
+		} else if other := ws.byID[string(id)]; other != nil && other != w {
 			other.nudge()
 		}
 	}

@@ -142,16 +142,16 @@ func (c *call) freed(proxy, publish string, next after) {
 }
 
 // kept is the call that renews the holds of batch, all of one slot; more arguments follow.
-func (n *naming) kept(batch []question, more int) call {
+func (n *naming) kept(batch []Renewal, more int) call {
 	c := begin(&scripts.Keep, len(batch), 4*len(batch)+more, 80+200*len(batch))
-	for _, q := range batch {
-		c.text(n.place(q.h.name.name).key)
+	for _, r := range batch {
+		c.text(n.place(r.Name).key)
 	}
-	for _, q := range batch {
-		c.owner(q.h.name.token)
-		c.number(q.lease.Milliseconds())
-		c.number(q.h.fence)
-		c.text(q.h.keeper)
+	for _, r := range batch {
+		c.owner(r.Token)
+		c.number(r.Lease.Milliseconds())
+		c.number(r.Fence)
+		c.text(r.Keeper)
 	}
 	return c
 }

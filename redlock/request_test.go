@@ -12,16 +12,16 @@ import (
 // Requests are well-formed, and all keys of one lie in the slot that it names,
 // whatever the lock is called.
 func TestRequestsAreWellFormed(t *testing.T) {
-	l := New(nothing{}, Options{})
+	e := newSingle(nothing{}, newNaming("lock:"), singleOptions{})
 	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}", "fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
-		a := l.NewAcquire(Acquire{Name: name, Mode: Write, Token: "me", Lease: time.Second})
+		a := &Acquire{Name: name, Mode: Write, Token: "me", Lease: time.Second, ID: "id"}
 		for script, build := range map[string]func() (int, []byte){
-			"acquire": func() (int, []byte) { return l.single().acquireRequest(a) },
-			"release": func() (int, []byte) { return l.single().releaseRequest(&Release{name, "me", 42, ""}) },
-			"renew":   func() (int, []byte) { return l.single().renewRequest(&Renew{name, "me", time.Second, 0, ""}) },
-			"cancel":  func() (int, []byte) { return l.single().cancelRequest(a) },
+			"acquire": func() (int, []byte) { return e.acquireRequest(a) },
+			"release": func() (int, []byte) { return e.releaseRequest(&Release{name, "me", 42, ""}) },
+			"renew":   func() (int, []byte) { return e.renewRequest(&Renew{name, "me", time.Second, 0, ""}) },
+			"cancel":  func() (int, []byte) { return e.cancelRequest(a) },
 			"inspect": func() (int, []byte) {
-				at, c := l.names.inspected(name, "", &pages{})
+				at, c := e.names.inspected(name, "", &pages{})
 				return at, c.req
 			},
 		} {
@@ -31,7 +31,7 @@ func TestRequestsAreWellFormed(t *testing.T) {
 				t.Fatalf("%s of %q: %q: %v, %d bytes too many", script, name, req, err, len(rest))
 			}
 			keys, _ := v.Elems[2].Integer()
-			if want := l.names.place(name); v.Elems[3].Text() != want.key || n != want.slot {
+			if want := e.names.place(name); v.Elems[3].Text() != want.key || n != want.slot {
 				t.Errorf("%s of %q: key %q in slot %d, want %q in %d", script, name, v.Elems[3].Text(), n, want.key, want.slot)
 			}
 			for _, key := range v.Elems[3 : 3+keys] {
@@ -67,16 +67,17 @@ func TestReadGrant(t *testing.T) {
 
 // A lock costs the proxy one allocation for the request and none for the reply.
 func TestRequestsAllocateLittle(t *testing.T) {
-	l := New(nothing{}, Options{})
-	a := l.NewAcquire(Acquire{Name: "job", Mode: Write})
+	e := newSingle(nothing{}, newNaming("lock:"), singleOptions{})
+	a := &Acquire{Name: "job", Mode: Write, Token: "me", Lease: 30 * time.Second, ID: "id"}
+	sent := time.Now()
 	for _, reply := range []string{":7\r\n", "*4\r\n$33\r\n" + OwnerOf(a.Token) + "\r\n:7\r\n:30000\r\n:1\r\n"} {
 		reply := []byte(reply)
-		if g, ok, err := l.single().readFirst(a, reply); !ok || err != nil || g != (Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1}) {
+		if g, ok, err := e.readFirst(a, sent, reply); !ok || err != nil || g != (Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1, At: sent}) {
 			t.Errorf("%q: %+v %v %v", reply, g, ok, err)
 		}
 		n := testing.AllocsPerRun(100, func() {
-			l.single().acquireRequest(a)
-			l.single().readFirst(a, reply)
+			e.acquireRequest(a)
+			e.readFirst(a, sent, reply)
 		})
 		if n > 1 {
 			t.Errorf("%q: %v allocations", reply, n)
@@ -92,9 +93,9 @@ func (nothing) Sharded() bool { return true }
 func (nothing) Master(slot int) string { return "" }
 
 func BenchmarkAcquire(b *testing.B) {
-	l := New(nothing{}, Options{})
+	e := newSingle(nothing{}, newNaming("lock:"), singleOptions{})
 	b.ReportAllocs()
 	for b.Loop() {
-		l.single().acquireRequest(l.NewAcquire(Acquire{Name: "job:42", Mode: Write, Token: "token-of-some-length"}))
+		e.acquireRequest(&Acquire{Name: "job:42", Mode: Write, Token: "token-of-some-length", ID: "id"})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strconv"
@@ -123,6 +124,7 @@ type upstream struct {
 	unsubbable error                                  // Subscribe fails
 	hang       chan struct{}                          // Subscribe waits for it
 	notify     map[int]func(subscription.Event)
+	channels   []string // subscribed to so far
 	subs, asks int
 	// replicas says how many of them have everything at the end of a timeout; nil: none.
 	// It is called once the request has run.
@@ -235,6 +237,7 @@ func (u *upstream) Subscribe(ctx context.Context, slot int, channel string, noti
 	u.subs++
 	n := u.subs
 	u.notify[n] = notify
+	u.channels = append(u.channels, channel)
 	u.mu.Unlock()
 	done := make(chan struct{})
 	go func() { // ends with the connection
@@ -300,22 +303,50 @@ type proxy struct {
 func (s *server) proxies(t *testing.T, n int, o ...Options) []*proxy {
 	var all []*proxy
 	for range n {
-		up := &upstream{s: s}
-		p := &proxy{New(up, append(o, Options{})[0]), up, t}
+		up, left := &upstream{s: s}, &leftovers{}
+		options := append(o, Options{})[0]
+		options.Log = left.logger()
+		p := &proxy{New(up, options), up, t}
 		all = append(all, p)
 		t.Cleanup(func() {
 			p.Close(context.Background())
 			p.up.close()
-			q := p.queues
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			if len(q.byKey)+len(q.waiters)+len(p.keep.groups)+len(p.keep.free) > 0 {
-				t.Errorf("left behind: %d queues, %d waiters, %d slots, %d to be freed", len(q.byKey), len(q.waiters), len(p.keep.groups), len(p.keep.free))
+			if what := left.String(); what != "" {
+				t.Errorf("left behind: %s", what)
 			}
 		})
 	}
 	return all
 }
+
+// leftovers is a log that keeps what a Locker says of waiters that were there when it was closed.
+type leftovers struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *leftovers) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Write takes a line of the log.
+func (l *leftovers) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if bytes.Contains(line, []byte(leftBehind)) {
+		l.text.Write(line)
+	}
+	return len(line), nil
+}
+
+func (l *leftovers) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// client is a client of p.
+func (p *proxy) client() *asker { return &asker{l: p.Locker, up: p.up} }
 
 // result is how an acquisition ended.
 type result struct {
@@ -337,16 +368,7 @@ func (p *proxy) lock(ctx context.Context, a Acquire) (res result) {
 		a.Name = "job"
 	}
 	q := p.NewAcquire(a)
-	res.err = ErrAgain
-	for res.err == ErrAgain {
-		slot, req := p.single().acquireRequest(q)
-		reply, err := p.up.Do(p.back.ctx, slot, req, true)
-		if err != nil {
-			p.Undo(q)
-			return result{err: err}
-		}
-		res.Grant, res.ok, res.err = p.single().readFirst(q, reply)
-	}
+	res.Grant, res.ok, res.err = p.client().acquire(q)
 	if res.err != nil && !Refused(res.err) {
 		p.Undo(q)
 	}
@@ -375,26 +397,16 @@ func (p *proxy) begin(ctx context.Context, a Acquire) chan result {
 // unlock releases; it returns 1, 0 or -1 for Null.
 func (p *proxy) unlock(token string) int {
 	p.t.Helper()
-	slot, req := p.single().releaseRequest(&Release{"job", token, 0, ""})
-	reply, err := p.up.Do(p.back.ctx, slot, req, true)
+	n, err := p.client().release(&Release{Name: "job", Token: token})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	r, err := p.single().readRelease(reply)
-	switch {
-	case err != nil:
-		p.t.Fatal(err)
-	case !r.Held:
-		return -1
-	case r.Whole:
-		return 1
-	}
-	return 0
+	return n
 }
 
 func (p *proxy) state() State {
 	p.t.Helper()
-	s, err := p.engine.state(p.back.ctx, "job")
+	s, err := p.client().state("job")
 	if err != nil {
 		p.t.Fatal(err)
 	}

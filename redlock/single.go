@@ -3,8 +3,10 @@ package redlock
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"lockproxy/internal/resp"
@@ -44,26 +46,44 @@ type Upstream interface {
 // single is the engine of locks that one Redis keeps, or a cluster, each lock on the master of its slot. One
 // script decides each transition, and the queue is part of the lock.
 type single struct {
-	upstream    Upstream
-	names       *naming
-	queues      *waitQueues
-	back        *background
-	grace       grace
-	late        lateness
-	stats       *counters
-	maxQueue    int
-	maxReaders  int
-	syncTimeout time.Duration
+	upstream Upstream
+	names    *naming
+	o        singleOptions
+	waiters  *redisOrder
+	grace    grace
+	late     lateness
+
+	// What goes on when nobody waits for it ends with ctx.
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup // that close waits for
 }
 
-// acquire implements engine.
-func (e *single) acquire(by Caller, a *Acquire, to Acquirer) {
-	a.sent = time.Now()
+// singleOptions are those of single.
+type singleOptions struct {
+	maxQueue      int           // waiters of one lock
+	maxReaders    int           // readers of one lock
+	failoverGrace time.Duration // a master that was not the master before grants nothing new for that; 0: it does
+	syncTimeout   time.Duration // replicas are waited for so long
+	log           *slog.Logger
+}
+
+func newSingle(u Upstream, names *naming, o singleOptions) *single {
+	e := &single{upstream: u, names: names, o: o}
+	e.grace.period = o.failoverGrace
+	e.waiters = newRedisOrder(e, names, o.log)
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e
+}
+
+// Acquire implements engine.
+func (e *single) Acquire(by Caller, a *Acquire, to Acquirer) {
+	sent := time.Now()
 	slot, req := e.acquireRequest(a)
 	by.SendHome(slot, req, true, func(reply []byte) []byte {
-		g, ok, err := e.readFirst(a, reply)
+		g, ok, err := e.readFirst(a, sent, reply)
 		if err == ErrAgain {
-			e.acquire(by, a, to)
+			e.Acquire(by, a, to)
 			return nil
 		}
 		return to.Acquired(g, ok, err)
@@ -71,27 +91,38 @@ func (e *single) acquire(by Caller, a *Acquire, to Acquirer) {
 }
 
 // readFirst is readAcquire for the first attempt: unless a has to wait, nothing need be told any more.
-func (e *single) readFirst(a *Acquire, reply []byte) (g Grant, ok bool, err error) {
+func (e *single) readFirst(a *Acquire, sent time.Time, reply []byte) (g Grant, ok bool, err error) {
 	g, ok, err = e.readAcquire(a, reply)
-	g.At = a.sent
-	if err == ErrAgain {
-		return g, false, err
-	}
-	if ok || err != nil {
-		e.queues.forget(a.w)
-	}
-	if err != nil && !Refused(err) {
-		a.unsure = true
+	g.At = sent
+	if ok || err != nil && err != ErrAgain {
+		e.waiters.queues.forget(a)
 	}
 	return g, ok, err
 }
 
-// attempt implements engine. Nothing can be taken back before the outcome is known, so it does not end with
+// Follows implements engine: the queue is in Redis, and says who is first.
+func (e *single) Follows(*Acquire) bool { return false }
+
+// Wait implements engine: the place in the queue is taken back before the client of a wait in vain is told.
+func (e *single) Wait(ctx context.Context, a *Acquire) (g Grant, ok bool, err error) {
+	if g, ok, err = e.waiters.queues.wait(ctx, a); ok {
+		return g, true, nil
+	}
+	if err == nil {
+		err = e.UndoOnce(a)
+	}
+	if err != nil {
+		e.Undo(a)
+	}
+	return g, false, err
+}
+
+// Attempt implements engine. Nothing can be taken back before the outcome is known, so it does not end with
 // ctx.
-func (e *single) attempt(_ context.Context, a *Acquire) (g Grant, ok bool, err error) {
+func (e *single) Attempt(_ context.Context, a *Acquire) (g Grant, ok bool, err error) {
 	at := time.Now()
 	slot, req := e.acquireRequest(a)
-	reply, err := e.upstream.Do(e.back.ctx, slot, req, true)
+	reply, err := e.upstream.Do(e.ctx, slot, req, true)
 	if err != nil {
 		a.unsure = true
 		return g, false, err
@@ -114,19 +145,17 @@ func (e *single) acquireRequest(a *Acquire) (slot int, req []byte) {
 	case !more:
 		args = 9
 	}
-	if a.Wait > 0 && a.w == nil {
-		a.w = e.queues.expect(a, e.names.place(a.Name))
-	}
 	slot, c := e.names.eval(&scripts.Acquire, a.Name, args)
 	c.asked(a)
 	if a.Wait > 0 {
 		c.text(e.names.id)
-		c.number(max(time.Until(a.w.deadline), time.Millisecond).Milliseconds())
-		c.most(a.Mode, e.maxQueue, e.maxReaders)
+		left := time.Until(e.waiters.queues.expect(a).deadline)
+		c.number(max(left, time.Millisecond).Milliseconds())
+		c.most(a.Mode, e.o.maxQueue, e.o.maxReaders)
 	} else {
 		c.empty()
 		c.empty()
-		c.most(a.Mode, 0, e.maxReaders)
+		c.most(a.Mode, 0, e.o.maxReaders)
 	}
 	c.text(e.publish())
 	if more {
@@ -155,12 +184,15 @@ func (e *single) readAcquire(a *Acquire, reply []byte) (g Grant, ok bool, err er
 	r, err := readAcquire(a, reply)
 	switch {
 	case err != nil:
-		return g, false, e.retried(a, err)
+		if err = e.retried(a, err); err != ErrAgain && !Refused(err) {
+			a.unsure = true
+		}
+		return g, false, err
 	case r.overtaken:
 		a.ID = e.names.newID(a)
 		return g, false, ErrAgain
 	case r.queued:
-		e.queues.queued(a.w, r.pause, r.try)
+		e.waiters.queued(a, r.pause, r.try)
 	}
 	return r.grant, r.granted, nil
 }
@@ -177,16 +209,15 @@ func (e *single) retried(a *Acquire, err error) error {
 	return err
 }
 
-// release implements engine.
-func (e *single) release(by Caller, r *Release, to Releaser) {
+// Release implements engine.
+func (e *single) Release(by Caller, r *Release, to Releaser) {
 	slot, req := e.releaseRequest(r)
 	by.SendHome(slot, req, true, func(reply []byte) []byte {
 		done, err := e.readRelease(reply)
 		if err == ErrAgain {
-			e.release(by, r, to)
+			e.Release(by, r, to)
 			return nil
 		}
-		e.stats.release(done, err)
 		return to.Released(done, err)
 	}, nil)
 }
@@ -204,18 +235,16 @@ func (e *single) releaseRequest(r *Release) (slot int, req []byte) {
 func (e *single) readRelease(reply []byte) (Released, error) {
 	r, to, err := readFreed(reply)
 	if to.waiter != "" {
-		e.queues.handOver(to)
+		e.waiters.queues.handOver(to.waiter, to.grant)
 	}
 	return r, err
 }
 
-// renew implements engine.
-func (e *single) renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
+// Renew implements engine.
+func (e *single) Renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
 	slot, req := e.renewRequest(r)
 	by.SendHome(slot, req, true, func(reply []byte) []byte {
-		done, err := readRenewed(reply)
-		e.stats.renew(done, err)
-		return then(done, err)
+		return then(readRenewed(reply))
 	}, nil)
 }
 
@@ -232,9 +261,9 @@ func (e *single) renewRequest(r *Renew) (slot int, req []byte) {
 	return slot, c.req
 }
 
-// breakLock implements engine. The request is not to be sent again: that could break the hold of the next
+// Break implements engine. The request is not to be sent again: that could break the hold of the next
 // one, if another proxy has asked for that.
-func (e *single) breakLock(by Caller, name string, then func(bool, error) []byte) {
+func (e *single) Break(by Caller, name string, then func(bool, error) []byte) {
 	slot, req := e.breakRequest(name)
 	e.breakSome(by, slot, req, false, then)
 }
@@ -259,8 +288,8 @@ func (e *single) breakRequest(name string) (slot int, req []byte) {
 	return slot, c.req
 }
 
-// inspect implements engine.
-func (e *single) inspect(by Caller, name, token string, then func(State, error) []byte) {
+// Inspect implements engine.
+func (e *single) Inspect(by Caller, name, token string, then func(State, error) []byte) {
 	e.readPage(by, name, token, &pages{}, then)
 }
 
@@ -277,8 +306,8 @@ func (e *single) readPage(by Caller, name, token string, p *pages, then func(Sta
 	}, nil)
 }
 
-// state implements engine.
-func (e *single) state(ctx context.Context, name string) (State, error) {
+// State implements engine.
+func (e *single) State(ctx context.Context, name string) (State, error) {
 	for p := (pages{}); ; {
 		slot, c := e.names.inspected(name, "", &p)
 		reply, err := e.upstream.Do(ctx, slot, c.req, true)
@@ -298,8 +327,8 @@ func (e *single) readLock(name string, reply []byte, p *pages) (State, error) {
 	return s, err
 }
 
-// keep implements engine.
-func (e *single) keep(ctx context.Context, slot int, batch []question) ([]int64, error) {
+// Keep implements engine.
+func (e *single) Keep(ctx context.Context, slot int, batch []Renewal) ([]int64, error) {
 	c := e.names.kept(batch, 0)
 	reply, err := e.upstream.Do(ctx, slot, c.req, true)
 	if err != nil {
@@ -308,10 +337,10 @@ func (e *single) keep(ctx context.Context, slot int, batch []question) ([]int64,
 	return readKept(reply, len(batch))
 }
 
-// detach implements engine.
-func (e *single) detach(ctx context.Context, h holdName, keeper string) error {
-	slot, c := e.names.eval(&scripts.Detach, h.name, 5)
-	c.owner(h.token)
+// Detach implements engine.
+func (e *single) Detach(ctx context.Context, name, token, keeper string) error {
+	slot, c := e.names.eval(&scripts.Detach, name, 5)
+	c.owner(token)
 	c.text(keeper)
 	e.frees(&c)
 	return e.free(ctx, slot, c.req)
@@ -343,8 +372,8 @@ func (e *single) publish() string {
 	return "PUBLISH"
 }
 
-// scan implements engine.
-func (e *single) scan(ctx context.Context, i int,
+// Scan implements engine.
+func (e *single) Scan(ctx context.Context, i int,
 	cursor, glob string) (keys []string, next string, err error) {
 	reply, err := e.upstream.DoMaster(ctx, i, scanRequest(cursor, glob), true)
 	if err != nil {
@@ -357,15 +386,22 @@ func scanRequest(cursor, glob string) []byte {
 	return resp.AppendCommandStrings(nil, "SCAN", cursor, "MATCH", glob, "COUNT", strconv.Itoa(scanStep))
 }
 
-func (e *single) masters() int           { return e.upstream.Masters() }
-func (e *single) master(slot int) string { return e.upstream.Master(slot) }
+func (e *single) Masters() int           { return e.upstream.Masters() }
+func (e *single) Master(slot int) string { return e.upstream.Master(slot) }
 
-// listen implements engine.
-func (e *single) listen(
+// Listen implements engine.
+func (e *single) Listen(
 	ctx context.Context, slot int, channel string, notify func(subscription.Event),
 ) (func(), error) {
 	return e.upstream.Subscribe(ctx, slot, channel, notify)
 }
 
-// close implements engine.
-func (e *single) close(context.Context) { e.late.running.Wait() }
+// Close implements engine: it waits until what is to be taken back is.
+func (e *single) Close(ctx context.Context) {
+	stop := context.AfterFunc(ctx, e.cancel)
+	defer stop()
+	e.work.Wait()
+	e.cancel()
+	e.late.running.Wait()
+	e.waiters.queues.close()
+}

@@ -49,7 +49,7 @@ func readAcquire(a *Acquire, reply []byte) (r acquireReply, err error) {
 	case v.Kind == ':':
 		r.overtaken = true
 		return r, nil
-	case len(v.Elems) == 3 && a.w != nil:
+	case len(v.Elems) == 3 && a.Wait > 0:
 		r.queued, r.pause, r.try = true, ms(v.Elems[1].Int), v.Elems[2].Str
 		return r, nil
 	}

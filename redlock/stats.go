@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"maps"
 	"sync/atomic"
 )
 
@@ -32,18 +31,14 @@ type ByMode struct{ Write, Read uint64 }
 
 // Stats returns the counters as they are now.
 func (l *Locker) Stats() Stats {
-	c, k := &l.stats, &l.keep
-	k.mu.Lock()
-	renewals, lost := k.renewals, map[Loss]uint64{LossExpired: 0, LossBroken: 0, LossMax: 0, LossGone: 0}
-	maps.Copy(lost, k.losses)
-	k.mu.Unlock()
+	c, k := &l.stats, l.keeping.Stats()
 	return Stats{
 		Granted: byMode(&c.granted), Refused: byMode(&c.refused), Failed: byMode(&c.failed),
 		Released: c.released.Load(), NotHeld: c.notHeld.Load(),
 		Renewed: c.renewed.Load(), NotRenewed: c.notRenewed.Load(),
 		Waits: uint64(c.waits.Load()), TimedOut: uint64(c.timedOut.Load()), Waiting: int(c.waiting.Load()),
 		Unsynced: c.unsynced.Load(),
-		Kept:     int(k.held.Load()), Renewals: renewals, Lost: lost,
+		Kept:     k.Kept, Renewals: k.Renewals, Lost: k.Lost,
 	}
 }
 
@@ -89,24 +84,24 @@ func (l *Locker) CountAcquire(m Mode, granted bool, err error) {
 	}
 }
 
-// release notes how an UNLOCK ended.
-func (c *counters) release(r Released, err error) {
+// CountRelease notes how an UNLOCK ended.
+func (l *Locker) CountRelease(r Released, err error) {
 	switch {
 	case err != nil:
 	case r.Held:
-		c.released.Add(1)
+		l.stats.released.Add(1)
 	default:
-		c.notHeld.Add(1)
+		l.stats.notHeld.Add(1)
 	}
 }
 
-// renew notes how a RENEW ended.
-func (c *counters) renew(r Renewed, err error) {
+// CountRenew notes how a RENEW ended.
+func (l *Locker) CountRenew(r Renewed, err error) {
 	switch {
 	case err != nil:
 	case r.Left > 0:
-		c.renewed.Add(1)
+		l.stats.renewed.Add(1)
 	default:
-		c.notRenewed.Add(1)
+		l.stats.notRenewed.Add(1)
 	}
 }

@@ -20,7 +20,7 @@ func (l *Locker) Confirm(ctx context.Context, a *Acquire, g Grant) (Grant, error
 	if a.Sync <= 0 {
 		return g, nil
 	}
-	left, acked, err := l.engine.confirm(ctx, a, g)
+	left, acked, err := l.engine.Confirm(ctx, a, g)
 	switch {
 	case err != nil:
 		l.Undo(a)
@@ -31,7 +31,7 @@ func (l *Locker) Confirm(ctx context.Context, a *Acquire, g Grant) (Grant, error
 	case acked < a.Sync:
 		l.stats.unsynced.Add(1)
 		outcome := "it was given back"
-		if err := l.engine.undoOnce(a); err != nil {
+		if err := l.engine.UndoOnce(a); err != nil {
 			outcome = "it is being given back"
 			l.Undo(a)
 		}
@@ -49,9 +49,9 @@ var errUnconfirmed = ReplyError("TRYAGAIN the lock was granted, and lost before 
 // errLeaseOver is why a confirmation ends when there is nothing left to be confirmed.
 var errLeaseOver = errors.New("the lease is over")
 
-// confirm implements engine. It asks the lock's master whether g is still there, with a write that changes
+// Confirm implements engine. It asks the lock's master whether g is still there, with a write that changes
 // nothing, and waits behind that for the replicas. left is not above 0 when the hold is gone.
-func (e *single) confirm(ctx context.Context, a *Acquire,
+func (e *single) Confirm(ctx context.Context, a *Acquire,
 	g Grant) (left time.Duration, acked int, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, g.TTL, errLeaseOver)
 	defer cancel()
@@ -59,7 +59,7 @@ func (e *single) confirm(ctx context.Context, a *Acquire,
 	c.owner(a.Token)
 	c.text(optional(g.Fence))
 	began := time.Now()
-	reply, acked, err := e.upstream.Synced(limited, slot, c.req, a.Sync, e.syncTimeout)
+	reply, acked, err := e.upstream.Synced(limited, slot, c.req, a.Sync, e.o.syncTimeout)
 	switch {
 	case errors.Is(err, errLeaseOver):
 		return 0, 0, nil

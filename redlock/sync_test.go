@@ -20,12 +20,7 @@ func (p *proxy) lockSynced(ctx context.Context, a Acquire) (q *Acquire, g Grant,
 	p.t.Helper()
 	a.Name, a.Mode = "job", cmp.Or(a.Mode, Write)
 	q = p.NewAcquire(a)
-	slot, req := p.single().acquireRequest(q)
-	reply, err := p.up.Do(p.back.ctx, slot, req, true)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	g, ok, err := p.single().readFirst(q, reply)
+	g, ok, err := p.client().acquire(q)
 	if !ok || err != nil {
 		p.t.Fatalf("no grant to be confirmed: %v", err)
 	}
@@ -142,10 +137,9 @@ func TestUnconfirmed(t *testing.T) {
 				s.mini.Del("lock:{job}")
 				other := New(u, Options{})
 				a := other.NewAcquire(Acquire{Name: "job", Token: "other", Mode: Write})
-				_, req := other.single().acquireRequest(a)
 				c := s.connect()
 				defer c.Close()
-				c.do(req)
+				c.do(notedAcquire(other, a).req)
 			}, nil)
 		}, word: "TRYAGAIN", holds: "other"},
 		"nobody can be asked": {fault: func(u *upstream, _ *server, _ func(error)) {

@@ -16,33 +16,32 @@ const undoTimeout = 5 * time.Second
 var errNoAnswer = fmt.Errorf(
 	"redlock: Redis did not answer within %v: what the request left there is taken back later", undoTimeout)
 
-// undo implements engine.
-func (e *single) undo(a *Acquire) {
-	e.back.work.Add(1)
-	go func() { // ends when it is taken back, or over, or the Locker is closed
-		defer e.back.work.Done()
+// Undo implements engine.
+func (e *single) Undo(a *Acquire) {
+	e.waiters.queues.forget(a)
+	e.work.Go(func() { // ends when it is taken back, or over, or e is closed
 		over := time.Now().Add(a.Wait + a.Lease)
 		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-			err := e.undoOnce(a)
+			err := e.UndoOnce(a)
 			if err == nil && a.unsure {
 				e.late.watch(e, a, over)
 			}
 			if err == nil || time.Now().After(over) {
 				return
 			}
-			e.back.log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
+			e.o.log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
 			select {
 			case <-time.After(pause):
-			case <-e.back.ctx.Done():
+			case <-e.ctx.Done():
 				return
 			}
 		}
-	}()
+	})
 }
 
-// undoOnce implements engine.
-func (e *single) undoOnce(a *Acquire) error {
-	ctx, cancel := context.WithTimeoutCause(e.back.ctx, undoTimeout, errNoAnswer)
+// UndoOnce implements engine.
+func (e *single) UndoOnce(a *Acquire) error {
+	ctx, cancel := context.WithTimeoutCause(e.ctx, undoTimeout, errNoAnswer)
 	defer cancel()
 	slot, req := e.cancelRequest(a)
 	return e.free(ctx, slot, req)

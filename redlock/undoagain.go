@@ -8,7 +8,7 @@ import (
 
 // lateness takes back what requests of unknown outcome make late. Such a request may still lie in a network
 // when its cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s and so on.
-// The Locker does not wait for this when it is closed. Safe for concurrent use.
+// Closing the engine ends that. Safe for concurrent use.
 type lateness struct {
 	cancels atomic.Int64 // that are sent again
 	running sync.WaitGroup
@@ -18,14 +18,14 @@ type lateness struct {
 // end what the others make late.
 const maxLate = 1000
 
-// watch takes back what a makes until over. Locker.Close waits for it, with back.ctx ended.
+// watch takes back what a makes until over. single.close waits for it, with e.ctx ended.
 func (t *lateness) watch(e *single, a *Acquire, over time.Time) {
 	if t.cancels.Add(1) > maxLate {
 		t.cancels.Add(-1)
 		return
 	}
 	began := time.Now()
-	t.running.Go(func() { // ends at over, or with back.ctx
+	t.running.Go(func() { // ends at over, or with e.ctx
 		defer t.cancels.Add(-1)
 		for after := time.Second; ; after *= 3 {
 			next := began.Add(after)
@@ -34,11 +34,11 @@ func (t *lateness) watch(e *single, a *Acquire, over time.Time) {
 			}
 			select {
 			case <-time.After(time.Until(next)):
-			case <-e.back.ctx.Done():
+			case <-e.ctx.Done():
 				return
 			}
-			if err := e.undoOnce(a); err != nil {
-				e.back.log.Debug("a lock that may have been taken late could not be given back now", "err", err)
+			if err := e.UndoOnce(a); err != nil {
+				e.o.log.Debug("a lock that may have been taken late could not be given back now", "err", err)
 			}
 		}
 	})

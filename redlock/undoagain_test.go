@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 )
@@ -11,16 +12,22 @@ import (
 // over.
 func TestLateLockIsTakenBack(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, s *server) {
-		p := s.proxies(t, 1)[0]
-		lost := func(a Acquire) (req []byte) { // it is lost on its way, for now
+		names, up := newNaming("lock:"), &upstream{s: s}
+		defer up.close()
+		e := newSingle(up, names, singleOptions{maxQueue: 10, maxReaders: 10, log: slog.New(slog.DiscardHandler)})
+		request := func(token string, wait time.Duration) *Acquire {
+			a := &Acquire{Name: "job", Mode: Write, Token: token, Lease: time.Minute, Wait: wait}
+			a.ID = names.newID(a)
+			return a
+		}
+		lost := func(a *Acquire) (req []byte) { // it is lost on its way, for now
 			t.Helper()
-			q := p.NewAcquire(a)
-			_, req = p.single().acquireRequest(q)
-			if _, _, err := p.single().readFirst(q, []byte("-ERR the connection was lost\r\n")); err == nil || Refused(err) {
-				t.Fatal(err)
+			n := notedAcquire(e, a)
+			if n.then([]byte("-ERR the connection was lost\r\n")); n.err == nil || Refused(n.err) {
+				t.Fatal(n.err)
 			}
-			p.Undo(q)
-			return req
+			e.Undo(a)
+			return n.req
 		}
 		late := func(req []byte, within time.Duration) {
 			t.Helper()
@@ -35,23 +42,29 @@ func TestLateLockIsTakenBack(t *testing.T) {
 			time.Sleep(within)
 			s.empty(t)
 		}
-		for _, wait := range []time.Duration{0, minute} {
-			req := lost(Acquire{Name: "job", Mode: Write, Lease: minute, Wait: wait})
+		for _, wait := range []time.Duration{0, time.Minute} {
+			req := lost(request("t", wait))
 			time.Sleep(500 * time.Millisecond) // the first cancel has found nothing
 			late(req, 600*time.Millisecond)
 			late(req, 2*time.Second)
 			late(req, 6*time.Second)
 			late(req, 18*time.Second)
-			time.Sleep(2*minute + time.Second)
-			if n := p.single().late.cancels.Load(); n != 0 {
+			time.Sleep(2*time.Minute + time.Second)
+			if n := e.late.cancels.Load(); n != 0 {
 				t.Errorf("%d requests are still looked for when their leases are over", n)
 			}
 		}
 
 		// One that fails while it waits is looked for as well.
-		granted(t, p.begin(t.Context(), Acquire{Token: "0"}))
-		done := p.begin(t.Context(), Acquire{Token: "1", Wait: minute})
-		p.up.set(func(u *upstream) {
+		client := func() *asker { return &asker{l: e, up: up} }
+		if _, ok, err := client().acquire(request("0", 0)); !ok {
+			t.Fatal(err)
+		}
+		waits := request("1", time.Minute)
+		if _, ok, err := client().acquire(waits); ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		up.set(func(u *upstream) {
 			u.faults = func(script string) (error, error) {
 				if script == "acquire" {
 					return errors.New("the connection was lost"), nil
@@ -59,27 +72,27 @@ func TestLateLockIsTakenBack(t *testing.T) {
 				return nil, nil
 			}
 		})
-		if r := <-done; r.err == nil {
-			t.Errorf("%+v", r)
+		if g, ok, err := e.Wait(t.Context(), waits); err == nil {
+			t.Errorf("%+v %v", g, ok)
 		}
-		p.unlock("0")
+		client().release(&Release{Name: "job", Token: "0"})
 		time.Sleep(500 * time.Millisecond)
-		if n := p.single().late.cancels.Load(); n != 1 {
+		if n := e.late.cancels.Load(); n != 1 {
 			t.Errorf("%d requests are looked for, want that of the waiter", n)
 		}
 
 		// There are not more of them than can be, and the proxy stops without them.
 		for range maxLate + 100 {
-			lost(Acquire{Name: "job", Mode: Write, Lease: minute})
+			lost(request("t", 0))
 		}
 		time.Sleep(500 * time.Millisecond)
-		if n := p.single().late.cancels.Load(); n != maxLate {
+		if n := e.late.cancels.Load(); n != maxLate {
 			t.Errorf("%d requests are looked for, want %d", n, maxLate)
 		}
 		began := time.Now()
-		p.Close(context.Background())
-		if took := time.Since(began); took > 0 || p.single().late.cancels.Load() != 0 {
-			t.Errorf("stopping took %v, with %d requests that are still looked for", took, p.single().late.cancels.Load())
+		e.Close(context.Background())
+		if took := time.Since(began); took > 0 || e.late.cancels.Load() != 0 {
+			t.Errorf("stopping took %v, with %d requests that are still looked for", took, e.late.cancels.Load())
 		}
 	})
 }

@@ -169,7 +169,7 @@ func TestCrashedProxy(t *testing.T) {
 				t.Errorf("a crashed client got %+v", r)
 			}
 		}
-		p[1].back.cancel()
+		p[1].Close(ctx)
 		s.empty(t)
 	})
 }
@@ -226,17 +226,21 @@ func TestLostHandOver(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, s *server) {
 		p := s.proxies(t, 2)
 		granted(t, p[0].begin(t.Context(), Acquire{Token: "0"}))
-		a := p[0].begin(t.Context(), Acquire{Token: "a", Wait: minute})
+		// The order here is not that of the queue: a asks first, and waits behind b.
+		first := p[0].NewAcquire(Acquire{Name: "job", Mode: Write, Token: "a", Wait: minute})
+		if _, ok, err := p[0].client().acquire(first); ok || err != nil {
+			t.Fatal(ok, err)
+		}
 		b := p[0].begin(t.Context(), Acquire{Token: "b", Wait: minute})
-		p[0].queues.mu.Lock() // the order here is not that of the queue
-		r := p[0].queues.byKey[lockKey]
-		r.waiters[0], r.waiters[1] = r.waiters[1], r.waiters[0]
-		signal(r.waiters[0].rearm)
-		p[0].queues.mu.Unlock()
+		a := make(chan result, 1)
+		go func() {
+			g, ok, err := p[0].Wait(t.Context(), first)
+			a <- result{Grant: g, ok: ok, err: err, at: time.Now()}
+		}()
 		time.Sleep(100 * time.Millisecond)
-		slot, req := p[0].single().releaseRequest(&Release{"job", "0", 0, ""})
+		release := notedRelease(p[0].Locker, &Release{Name: "job", Token: "0"})
 		began := time.Now()
-		if _, err := p[1].up.Do(t.Context(), slot, req, true); err != nil {
+		if _, err := p[1].up.Do(t.Context(), release.slot, release.req, true); err != nil {
 			t.Fatal(err)
 		}
 		if r := granted(t, a); r.at.Sub(began) > 1100*time.Millisecond {

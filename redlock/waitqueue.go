@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -19,36 +21,142 @@ const (
 	offer = 500 * time.Millisecond
 )
 
+// waitEngine is what those who wait need of the engine that keeps their locks.
+type waitEngine interface {
+	// Attempt asks once for a lock, until ctx ends.
+	Attempt(ctx context.Context, a *Acquire) (g Grant, ok bool, err error)
+	// Listen subscribes to the channel of a lock.
+	Listen(ctx context.Context, slot int, channel string,
+		notify func(subscription.Event)) (cancel func(), err error)
+}
+
 // order is who of those who wait here for a lock asks for it next: redisOrder, where the queue is in Redis,
 // or localOrder, where it is here.
 type order interface {
-	// follows says that a, whose token holds nothing yet, need not ask before those who wait here already.
-	follows(a *Acquire) bool
 	// admit says why w cannot wait.
 	admit(w *waiter) error
 	// leaves is called before w leaves. waitQueues.mu is not held.
 	leaves(w *waiter)
 	// left is called when others still wait. first: w was the first of them; ttl: the lease that it was
-	// granted, or 0. waitQueues.mu is held, as in the two that follow.
+	// granted, or 0. waitQueues.mu is held, as in those that follow.
 	left(q *waitQueue, w *waiter, first bool, ttl time.Duration)
 	// heard is what a message on the channel of the lock says.
 	heard(q *waitQueue, message []byte)
 	// missed has those try who may have missed a message.
 	missed(q *waitQueue)
-	// ended sees to what a has left when it was not granted; err is why, nil: its wait is over. It returns
-	// what the client is told, nil: that others hold the lock.
-	ended(a *Acquire, err error) error
+	// ended is what the client of w is told, who was not granted the lock; err is why, nil: the wait is over.
+	// nil: others hold the lock.
+	ended(w *waiter, err error) error
 }
 
-// waitQueues are those who wait here for locks. Safe for concurrent use.
+// waitQueues are those who wait here for locks. They own the state of each wait: an Acquire is found by its
+// address, and knows nothing of it.
 type waitQueues struct {
-	back   *background
+	engine waitEngine
 	order  order
-	listen func(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (func(), error)
+	names  *naming
+	log    *slog.Logger
 
-	mu      sync.Mutex
-	byKey   map[string]*waitQueue // by key of the lock
-	waiters map[string]*waiter    // by id of the request
+	ctx       context.Context // of the subscriptions
+	cancel    context.CancelFunc
+	listening sync.WaitGroup
+
+	mu    sync.Mutex
+	byKey map[string]*waitQueue // by key of the lock
+	byID  map[string]*waiter    // by id of the request
+	byAsk map[*Acquire]*waiter  // the same ones
+}
+
+func newWaitQueues(e waitEngine, by order, names *naming, log *slog.Logger) *waitQueues {
+	ws := &waitQueues{engine: e, order: by, names: names, log: log, byKey: make(map[string]*waitQueue),
+		byID: make(map[string]*waiter), byAsk: make(map[*Acquire]*waiter)}
+	ws.ctx, ws.cancel = context.WithCancel(context.Background())
+	return ws
+}
+
+// close ends the subscriptions. Nobody waits any more.
+func (ws *waitQueues) close() {
+	ws.cancel()
+	ws.listening.Wait()
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if n := len(ws.byAsk) + len(ws.byKey); n > 0 {
+		ws.log.Debug(leftBehind, "waiters", len(ws.byAsk), "queues", len(ws.byKey))
+	}
+}
+
+// leftBehind is logged when clients have gone in a way that nobody expects.
+const leftBehind = "closed while clients may still wait for locks"
+
+// wait goes on waiting for the lock that a stands in the queue for, until a.Wait is over: ok is false then.
+// It blocks. What a has made stays, for the engine to take back.
+func (ws *waitQueues) wait(ctx context.Context, a *Acquire) (g Grant, ok bool, err error) {
+	w := ws.expect(a)
+	if err := ws.order.admit(w); err != nil {
+		ws.forget(a)
+		return g, false, err
+	}
+	q := ws.enter(w)
+	g, ok, err = ws.stay(ctx, q, w)
+	ws.leave(q, w, g.TTL)
+	if ok {
+		return g, true, nil
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return g, false, ws.order.ended(w, err)
+}
+
+// stay is the wait of w in q.
+func (ws *waitQueues) stay(ctx context.Context, q *waitQueue, w *waiter) (g Grant, ok bool, err error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(ws.sleep(q, w))
+		try := false
+		select {
+		case <-ctx.Done():
+			return g, false, context.Cause(ctx)
+		case g := <-w.given:
+			g.Token = w.a.Token
+			return g, true, nil
+		case <-w.wake:
+			try = true
+		case <-w.rearm:
+		case <-timer.C:
+			try = ws.due(q, w)
+		}
+		if time.Until(w.deadline) <= 0 {
+			select {
+			case g := <-w.given: // it came at the last moment
+				g.Token = w.a.Token
+				return g, true, nil
+			default:
+				return g, false, nil
+			}
+		}
+		if !try {
+			continue
+		}
+		switch g, ok, err = ws.attempt(ctx, w); {
+		case err == errOverdue:
+			return Grant{}, false, nil
+		case err == ErrAgain:
+			w.nudge()
+		case ok || err != nil:
+			return g, ok, err
+		}
+	}
+}
+
+// errOverdue is why an attempt ends whose waiter's wait is over.
+var errOverdue = errors.New("the wait is over")
+
+// attempt has w ask once, for no longer than it waits.
+func (ws *waitQueues) attempt(ctx context.Context, w *waiter) (Grant, bool, error) {
+	limited, cancel := context.WithDeadlineCause(ctx, w.deadline, errOverdue)
+	defer cancel()
+	return ws.engine.Attempt(limited, w.a)
 }
 
 // waitQueue is where the local waiters of one lock wait, in the order in which they
@@ -82,26 +190,37 @@ type waiter struct {
 	turn     turnState
 }
 
-// expect makes the waiter of a.
-func (ws *waitQueues) expect(a *Acquire, p place) *waiter {
-	w := &waiter{
-		a: a, id: a.ID, place: p, mode: a.Mode, deadline: time.Now().Add(a.Wait),
-		wake: make(chan struct{}, 1), rearm: make(chan struct{}, 1), given: make(chan Grant, 1),
-	}
+// expect makes the waiter of a, unless there is one.
+func (ws *waitQueues) expect(a *Acquire) *waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.waiters[w.id] = w
+	if w := ws.byAsk[a]; w != nil {
+		return w
+	}
+	w := &waiter{
+		a: a, id: a.ID, place: ws.names.place(a.Name), mode: a.Mode, deadline: time.Now().Add(a.Wait),
+		wake: make(chan struct{}, 1), rearm: make(chan struct{}, 1), given: make(chan Grant, 1),
+	}
+	ws.byID[w.id], ws.byAsk[a] = w, w
 	return w
 }
 
-// forget drops a waiter, if there is one, that nothing need be told any more.
-func (ws *waitQueues) forget(w *waiter) {
-	if w == nil {
+// forget drops the waiter of a, if there is one: nothing need be told to it any more.
+func (ws *waitQueues) forget(a *Acquire) {
+	if a.Wait <= 0 {
 		return
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	delete(ws.waiters, w.id)
+	if w := ws.byAsk[a]; w != nil {
+		ws.drop(w)
+	}
+}
+
+// drop is forget of w. mu is held.
+func (ws *waitQueues) drop(w *waiter) {
+	delete(ws.byID, w.id)
+	delete(ws.byAsk, w.a)
 }
 
 // nudge has w try now.
@@ -114,14 +233,14 @@ func signal(c chan struct{}) {
 	}
 }
 
-// handOver tells the waiter that the lock went to by a release or a cancel. One that has left takes the grant
+// handOver gives the waiter of the request id the lock that went to it by a release or a cancel. One that has left takes the grant
 // back by itself.
-func (ws *waitQueues) handOver(to handedOn) {
+func (ws *waitQueues) handOver(id string, g Grant) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if w := ws.waiters[to.waiter]; w != nil {
+	if w := ws.byID[id]; w != nil {
 		select {
-		case w.given <- to.grant:
+		case w.given <- g:
 		default: // the same, told twice
 		}
 	}
@@ -134,10 +253,9 @@ func (ws *waitQueues) enter(w *waiter) *waitQueue {
 	q := ws.byKey[w.place.key]
 	if q == nil {
 		q = &waitQueue{place: w.place, due: w.due}
-		q.ctx, q.close = context.WithCancel(ws.back.ctx)
+		q.ctx, q.close = context.WithCancel(ws.ctx)
 		ws.byKey[w.place.key] = q
-		ws.back.work.Add(1)
-		go ws.subscribe(q) // ends when the subscription is confirmed, or with the queue
+		ws.listening.Go(func() { ws.subscribe(q) }) // ends when the subscription is confirmed, or with the queue
 	}
 	q.stand(w)
 	if !w.due.IsZero() { // else it follows others, who will say when
@@ -161,7 +279,7 @@ func (q *waitQueue) stand(w *waiter) {
 func (ws *waitQueues) leave(q *waitQueue, w *waiter, ttl time.Duration) {
 	ws.order.leaves(w) // before the next one asks
 	ws.mu.Lock()
-	delete(ws.waiters, w.id)
+	ws.drop(w)
 	i := slices.Index(q.waiters, w)
 	q.waiters = slices.Delete(q.waiters, i, i+1)
 	if len(q.waiters) > 0 {
@@ -219,10 +337,9 @@ func (ws *waitQueues) due(q *waitQueue, w *waiter) bool {
 
 // subscribe listens for a queue, for as long as it takes.
 func (ws *waitQueues) subscribe(q *waitQueue) {
-	defer ws.back.work.Done()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(q.ctx, undoTimeout)
-		stop, err := ws.listen(ctx, q.place.slot, q.place.key, func(e subscription.Event) { ws.heard(q, e) })
+		stop, err := ws.engine.Listen(ctx, q.place.slot, q.place.key, func(e subscription.Event) { ws.heard(q, e) })
 		cancel()
 		if err == nil {
 			ws.mu.Lock()
@@ -238,7 +355,7 @@ func (ws *waitQueues) subscribe(q *waitQueue) {
 		if q.ctx.Err() != nil {
 			return
 		}
-		ws.back.log.Warn("waiting for a lock without its messages", "err", err)
+		ws.log.Warn("waiting for a lock without its messages", "err", err)
 		select {
 		case <-time.After(pause):
 		case <-q.ctx.Done():

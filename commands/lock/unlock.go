@@ -59,6 +59,7 @@ func unlock(c *commands.Call, all *Lockers, s *syntax) {
 
 // Released implements redlock.Releaser.
 func (r *release) Released(done redlock.Released, err error) []byte {
+	r.l.CountRelease(done, err)
 	if err != nil {
 		return commands.ErrorReply(err)
 	}
