@@ -22,6 +22,10 @@ type Subscriptions interface {
 	Publish(shard bool)
 	// Shards says that the upstream has shard channels.
 	Shards() bool
+	// Settled runs then, which asks for something, once the subscriptions are confirmed that clients of the
+	// proxy have asked for before: at once, or later within some bound. raw is the command, valid until then
+	// returns.
+	Settled(then func(raw []byte))
 	// SubscriberCounts counts who listens. It is for a Merge of the masters as they are now.
 	SubscriberCounts() SubscriberCounts
 }

@@ -61,6 +61,7 @@ type Server struct {
 	workers   []*worker
 	upstream  Upstream
 	topics    PubSub
+	underway  pubsub.Underway
 	close     func() // of topics
 	pipeStats pipe.Stats
 	client    *pipe.Client
@@ -171,7 +172,7 @@ func (s *Server) startLoops() error {
 			unknown:  make(strangers),
 			slow:     slowDefault,
 		}
-		w.hub = pubsub.NewHub(l, s.topics, s.o.Pipes.Budget, w.late)
+		w.hub = pubsub.NewHub(l, s.topics, &s.underway, s.o.Pipes.Budget, w.late)
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)
 		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)

@@ -87,14 +87,12 @@ func crossesSlots(c *commands.Call) bool {
 // channels is PUBSUB CHANNELS [pattern] and PUBSUB SHARDCHANNELS [pattern].
 func channels(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
-		counts := c.Subscriptions().SubscriberCounts()
 		pattern := []byte(nil)
 		if len(c.Args) == 3 {
 			pattern = append([]byte{}, c.Args[2]...)
 		}
-		broadcastApart(c, func(replies [][]byte) []byte {
-			return mergeChannels(counts, kind, pattern,
-				replies)
+		broadcastApart(c, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
+			return mergeChannels(counts, kind, pattern, replies)
 		})
 	}
 }
@@ -132,8 +130,9 @@ func mergeChannels(counts commands.SubscriberCounts, kind pubsub.Kind, pattern [
 // numSub is PUBSUB NUMSUB [channel ...] and PUBSUB SHARDNUMSUB [channel ...].
 func numSub(kind pubsub.Kind) func(c *commands.Call) {
 	return func(c *commands.Call) {
-		counts := c.Subscriptions().SubscriberCounts()
-		broadcastApart(c, func(replies [][]byte) []byte { return mergeNumSub(counts, kind, replies) })
+		broadcastApart(c, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
+			return mergeNumSub(counts, kind, replies)
+		})
 	}
 }
 
@@ -166,8 +165,7 @@ func mergeNumSub(ours commands.SubscriberCounts, kind pubsub.Kind, replies [][]b
 // numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, and not which: those that
 // clients of several nodes have in common count more than once.
 func numPat(c *commands.Call) {
-	counts := c.Subscriptions().SubscriberCounts()
-	broadcastApart(c, func(replies [][]byte) []byte {
+	broadcastApart(c, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
 		sum := int64(len(counts.Heard(pubsub.Pattern)))
 		for i, reply := range replies {
 			n, ok := resp.IntegerReply(reply)
@@ -180,19 +178,25 @@ func numPat(c *commands.Call) {
 	})
 }
 
-// broadcastApart sends the command to all masters and has a goroutine combine what they answer, unless that
-// is an error: there may be a million names, in the replies or in the counts, which is safe for that.
-func broadcastApart(c *commands.Call, combine func(replies [][]byte) []byte) {
+// broadcastApart sends the command to all masters, behind the subscriptions that came before it, and has a
+// goroutine combine what they answer, unless that is an error: there may be a million names, in the replies
+// or in the counts, which is safe for that.
+func broadcastApart(c *commands.Call, combine func(commands.SubscriberCounts, [][]byte) []byte) {
 	actions := c.Actions
-	actions.AskAll(c.Raw, commands.Reread, func(_ int, replies [][]byte) []byte {
-		if err := merge.FirstError(replies); err != nil {
-			return err
-		}
-		actions.Await(func(done func([]byte)) {
-			go func() { done(combine(replies)) }() // ends by itself
-		}, func(reply []byte) []byte { return reply }, nil)
-		return nil
+	actions.Subscriptions().Settled(func(raw []byte) {
+		counts := actions.Subscriptions().SubscriberCounts()
+		actions.AskAll(raw, commands.Reread, func(_ int, replies [][]byte) []byte {
+			if err := merge.FirstError(replies); err != nil {
+				return err
+			}
+			actions.Await(func(done func([]byte)) {
+				go func() { done(combine(counts, replies)) }() // ends by itself
+			}, asItIs, nil)
+			return nil
+		})
 	})
 }
+
+func asItIs(reply []byte) []byte { return reply }
 
 func publishes([][]byte) commands.Queued { return commands.Queued{DB: -1, Publishes: true} }

@@ -350,3 +350,33 @@ func TestResetInTraffic(t *testing.T) {
 		})
 	}
 }
+
+// TestSubscriptionCountsFromItsCommand: what is published on another connection behind SUBSCRIBE, before that
+// is answered, reaches the subscriber and is counted, as at Redis, which serves commands in the order in which
+// they come.
+func TestSubscriptionCountsFromItsCommand(t *testing.T) {
+	t.Parallel()
+	p := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--loops", "1")
+	sub, pub := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+	sub.Must(t, "HELLO", "3")
+	for i := range 300 {
+		verb, publish, channel := "SUBSCRIBE", "PUBLISH", fmt.Sprintf("at-once:%d.", i)
+		name := channel
+		switch i % 3 {
+		case 1:
+			verb, name = "PSUBSCRIBE", channel+"*"
+		case 2:
+			verb, publish = "SSUBSCRIBE", "SPUBLISH"
+		}
+		sub.Send(verb, name)
+		pub.Want(t, "(integer) 1", publish, channel, "x")
+		if v, err := sub.Receive(rig.Patience); err != nil || !strings.Contains(v.String(), "subscribe") {
+			t.Fatalf("%s: %s %v", verb, v, err)
+		}
+		if v, err := sub.Receive(rig.Patience); err != nil || !strings.Contains(v.String(), "message") {
+			t.Fatalf("%s: %s %v", verb, v, err)
+		}
+	}
+	sub.Send("SUBSCRIBE", "at-once:counted")
+	pub.Want(t, `["at-once:counted", (integer) 1]`, "PUBSUB", "NUMSUB", "at-once:counted")
+}

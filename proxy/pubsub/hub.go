@@ -27,6 +27,7 @@ import (
 	"lockproxy/cluster/pubsub"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
+	"lockproxy/proxy/client"
 )
 
 // Upstream is what the clients' subscriptions need of the upstream.
@@ -61,6 +62,7 @@ type Upstream interface {
 type Hub struct {
 	loop      *loop.Loop
 	upstream  Upstream
+	underway  *Underway
 	budget    time.Duration // for which a node may be silent
 	late      func() bool
 	box       *mailbox
@@ -87,12 +89,15 @@ type subscription struct {
 	leaving bool   // its end has been asked for: it counts no more, and gets what is on its way
 }
 
-// NewHub is for the clients of l. Nodes have at least as long as budget to confirm what is asked of them.
+// NewHub is for the clients of l; underway is of all loops. Nodes have at least as long as budget to confirm what is asked of them.
 // late says that the round of the loop has taken long.
-func NewHub(l *loop.Loop, upstream Upstream, budget time.Duration, late func() bool) *Hub {
+func NewHub(
+	l *loop.Loop, upstream Upstream, underway *Underway, budget time.Duration, late func() bool,
+) *Hub {
 	h := &Hub{
 		loop:      l,
 		upstream:  upstream,
+		underway:  underway,
 		budget:    budget,
 		late:      late,
 		listeners: make(map[*pubsub.Topic]*listeners),
@@ -213,6 +218,23 @@ func (h *Hub) Idle() bool { return len(h.listeners) == 0 }
 type ourTopics struct {
 	upstream Upstream
 	masters  []*cluster.Node
+}
+
+// Settled implements commands.Subscriptions.
+func (l *Subscriber) Settled(then func(raw []byte)) {
+	first := l.hub.underway.all()
+	if len(first) == 0 {
+		then(l.h.Call().Raw)
+		return
+	}
+	raw := client.Lasting(l.h.Call().Raw)
+	tag := l.h.CurrentTag()
+	l.h.KeepFor(tag, len(raw))
+	client.Apart(l.h, func() { await(first) }, func() []byte {
+		l.h.KeepFor(tag, -len(raw))
+		then(raw)
+		return nil
+	})
 }
 
 // SubscriberCounts implements commands.Subscriptions.

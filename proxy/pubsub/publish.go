@@ -21,40 +21,76 @@ const PublishSteps = 1 << 16
 
 // Publish implements commands.Subscriptions. What is published on channels goes to the node where they are
 // subscribed, so that all of it has one order, and nothing of it comes to clients before the
-// node has it counted.
+// node has it counted. It goes behind the subscriptions that came before it.
 func (l *Subscriber) Publish(shard bool) {
 	call := l.h.Call()
-	channel := call.Args[1]
+	channel, slot := call.Args[1], commands.AnySlot
+	if shard {
+		slot = l.shardSlot()
+	}
+	first := l.hub.underway.concerned(channel, shard)
+	if len(first) == 0 {
+		if !l.publish(channel, call.Raw, shard, slot) {
+			l.h.Actions().Forward(l.publishSlot(shard, slot))
+		}
+		return
+	}
+	channel, raw := client.Lasting(channel), client.Lasting(call.Raw)
+	tag, size := l.h.CurrentTag(), len(channel)+len(raw)
+	l.h.KeepFor(tag, size)
+	client.Apart(l.h, func() { await(first) }, func() []byte {
+		l.h.KeepFor(tag, -size)
+		if !l.publish(channel, raw, shard, slot) {
+			l.h.Actions().Ask(pipe.ToSlot(l.publishSlot(shard, slot)), raw, commands.Asking{}, asItIs)
+		}
+		return nil
+	})
+}
+
+func asItIs(reply []byte) []byte { return reply }
+
+// publish sends raw, which publishes on a channel that clients of the proxy listen to, or reports false: they
+// do not. slot is that of a shard channel.
+func (l *Subscriber) publish(channel, raw []byte, shard bool, slot int) bool {
 	topics, left := l.hub.upstream.Concerned(channel, shard, PublishSteps)
-	slot := l.publishSlot(channel, shard)
 	switch {
 	case left < 0:
-		l.publishApart(client.Lasting(channel), client.Lasting(call.Raw))
+		l.publishApart(client.Lasting(channel), client.Lasting(raw))
 	case len(topics) == 0:
-		l.h.Actions().Forward(slot)
+		return false
 	default:
+		slot = l.publishSlot(shard, slot)
 		node := l.h.Pool().MasterOf(slot)
 		before := countedAt(topics, node)
-		l.h.Actions().Ask(pipe.ToSlot(slot), call.Raw, commands.Asking{}, func(reply []byte) []byte {
+		l.h.Actions().Ask(pipe.ToSlot(slot), raw, commands.Asking{}, func(reply []byte) []byte {
 			return countListeners(reply, topics, max(before, countedAt(topics, node)))
 		})
 	}
+	return true
 }
 
-func (l *Subscriber) publishSlot(channel []byte, shard bool) int {
-	pool, place := l.h.Pool(), l.h.Call().Place
-	switch {
+// shardSlot is the slot of the shard channel of the current command.
+func (l *Subscriber) shardSlot() int {
+	call := l.h.Call()
+	if call.Place != nil { // a long command
+		return call.Place.Slot
+	}
+	return slot.Of(call.Args[1])
+}
+
+// publishSlot is a slot of the master that has to publish: that of a shard channel, which is given.
+func (l *Subscriber) publishSlot(shard bool, ofShard int) int {
+	switch pool := l.h.Pool(); {
 	case client.Masters(l.h) == 1:
 		return commands.AnySlot
-	case shard && place != nil: // a long command
-		return place.Slot
 	case shard:
-		return slot.Of(channel)
+		return ofShard
+	default:
+		if slot := pool.SlotAt(l.hub.upstream.Home()); slot != commands.AnySlot {
+			return slot
+		}
+		return pool.SomeSlot(l.h.About().ID)
 	}
-	if slot := pool.SlotAt(l.hub.upstream.Home()); slot != commands.AnySlot {
-		return slot
-	}
-	return pool.SomeSlot(l.h.About().ID)
 }
 
 // publishApart is Publish on a channel where goroutines find out whom it concerns, and count them. What the
@@ -62,7 +98,7 @@ func (l *Subscriber) publishSlot(channel []byte, shard bool) int {
 func (l *Subscriber) publishApart(channel, raw []byte) {
 	tag, size := l.h.CurrentTag(), len(channel)+len(raw)
 	l.h.KeepFor(tag, size)
-	node := l.h.Pool().MasterOf(l.publishSlot(channel, false))
+	node := l.h.Pool().MasterOf(l.publishSlot(false, commands.AnySlot))
 	var topics []*pubsub.Topic
 	var before int
 	client.Apart(l.h, func() {
@@ -70,7 +106,7 @@ func (l *Subscriber) publishApart(channel, raw []byte) {
 		before = countedAt(topics, node)
 	}, func() []byte {
 		l.h.KeepFor(tag, -size)
-		slot := l.publishSlot(channel, false)
+		slot := l.publishSlot(false, commands.AnySlot)
 		if now := l.h.Pool().MasterOf(slot); now != node {
 			node, before = now, 0
 		}

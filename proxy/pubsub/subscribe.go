@@ -41,7 +41,7 @@ func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 	if len(names) > PerRound {
 		raw := client.Lasting(l.h.Call().Raw)
 		l.h.KeepFor(j.tag, 3*len(raw)) // the command, its names, and what is asked of the nodes
-		j.begin(func(ctx context.Context) error { return j.joinMany(ctx, raw) })
+		j.begin(nil, func(ctx context.Context) error { return j.joinMany(ctx, raw) })
 		return
 	}
 	j.copyNames(names)
@@ -56,17 +56,22 @@ func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 		size += 2 * (len(name) + int(unsafe.Sizeof(name)))
 	}
 	l.h.KeepFor(j.tag, size)
-	j.begin(j.join)
+	j.begin(j.missing, j.join)
 }
 
-// begin has join run, which leaves names that are to be confirmed in the end.
-func (j *joining) begin(join func(ctx context.Context) error) {
+// begin has join run, which leaves names that are to be confirmed in the end. missing are the names of topics
+// that are joined; nil: they are too many to look at now.
+func (j *joining) begin(missing []string, join func(ctx context.Context) error) {
 	limit := max(j.l.hub.budget, leastPatience)
+	confirmed := j.l.hub.underway.begin(j.kind, missing)
 	j.l.tasks.Start(func(ctx context.Context) (end func() []byte) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, errNotConfirmed)
 		defer cancel()
 		err := join(ctx)
-		return func() []byte { return j.end(err) }
+		return func() []byte {
+			defer confirmed()
+			return j.end(err)
+		}
 	}, j.l.hub.box.Post, nil)
 }
 
