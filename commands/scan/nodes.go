@@ -130,13 +130,31 @@ func (s *scanning) turn(reply []byte) []byte {
 			return s.disturbed(keys)
 		}
 		s.first, s.tag, s.bits = s.nextMaster(), tagOf(s.notes.Layout()), 0
-		return s.show(keys)
+		return s.nextPage(keys)
 	})
 	return nil
 }
 
-// failed shows the error of a node, unless there is another one in its place by now.
+// nextPage goes on with the next master while keys, those of a master that is done, and what was found
+// before are fewer than COUNT: a SCAN of little data ends with its first page, as it does at one Redis.
+func (s *scanning) nextPage(keys []byte) []byte {
+	var o slotScan
+	o.count = defaultCount
+	if s.first == slot.Count || o.options(s.args[2:]) != nil || s.Gone() {
+		return s.show(keys)
+	}
+	if s.keep(keys); s.count >= o.count {
+		return s.show(resp.EmptyArray)
+	}
+	return s.master()
+}
+
+// failed shows the error of a node, unless there is another one in its place by now. Behind keys of masters
+// that are done the client asks once more, and is shown it then.
 func (s *scanning) failed(reply []byte) []byte {
+	if s.count > 0 && s.node == 0 {
+		return s.show(resp.EmptyArray)
+	}
 	if now := s.owner(s.first); now == s.at || now.addr == "" {
 		return reply
 	}

@@ -57,6 +57,8 @@ type scanning struct {
 	args      [][]byte
 	at        place
 	layout    string // byNode: when the command began
+	found     []byte // byNode: keys of masters that this command has done, as bulk strings
+	count     int    // byNode: and how many
 }
 
 // place is a node that is asked.
@@ -72,8 +74,12 @@ func (s *scanning) owner(n int) place {
 	return place{s.nodes.Name(i), s.nodes.Addr(i)}
 }
 
-// show is the answer with a page of keys, an array.
+// show is the answer with a page of keys, an array, behind those of masters that are done.
 func (s *scanning) show(keys []byte) []byte {
+	if s.count > 0 {
+		s.keep(keys)
+		keys = append(redcon.AppendArray(nil, s.count), s.found...)
+	}
 	n := uint64(0)
 	if s.first < slot.Count {
 		var ok bool
@@ -82,6 +88,16 @@ func (s *scanning) show(keys []byte) []byte {
 		}
 	}
 	return appendScan(nil, n, keys)
+}
+
+// keep has keys, an array, shown later. It reports false if they are none.
+func (s *scanning) keep(keys []byte) bool {
+	all, ok := resp.Elements(keys)
+	for _, key := range all {
+		s.found = append(s.found, key...)
+	}
+	s.count += len(all)
+	return ok
 }
 
 var errScanRoom = []byte("-ERR the cursor of the node is too large for SCAN through lockproxy\r\n")

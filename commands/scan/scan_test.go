@@ -595,6 +595,44 @@ func TestScanCalm(t *testing.T) {
 	}
 }
 
+// Masters with few keys are gone through in one call, up to COUNT keys.
+func TestScanOfLittleData(t *testing.T) {
+	u := newScanned(t, rand.New(rand.NewPCG(1, 2)), 4)
+	u.calm = true
+	left := 0
+	for _, m := range u.nodes {
+		kept := 0
+		for key := range m.keys {
+			if kept++; kept > 3 {
+				delete(m.keys, key)
+			}
+		}
+		left += min(kept, 3)
+	}
+	ask := func(args ...string) (cursor string, keys int) {
+		c := &commands.Call{Server: inCluster{}, Actions: u}
+		for _, arg := range append([]string{"SCAN", "0"}, args...) {
+			c.Args = append(c.Args, []byte(arg))
+		}
+		u.answer = nil
+		scan(c)
+		v, _, err := resp.Parse(u.answer)
+		if err != nil || v.Err() != "" {
+			t.Fatalf("%q", u.answer)
+		}
+		return v.Elems[0].Text(), len(v.Elems[1].Elems)
+	}
+	if cursor, n := ask("COUNT", "100"); cursor != "0" || n != left {
+		t.Errorf("%d of %d keys, and then %s", n, left, cursor)
+	}
+	if cursor, n := ask("COUNT", "4"); cursor == "0" || n != 6 {
+		t.Errorf("COUNT 4: %d keys, and then %s", n, cursor)
+	}
+	if found := u.visit(0); len(found) != left {
+		t.Errorf("%d of %d keys", len(found), left)
+	}
+}
+
 // While slots move, key by key or many at once, and masters fail over and restart, each key is found all the
 // same.
 func TestScanVisitsEachKey(t *testing.T) {

@@ -25,6 +25,8 @@ import (
 // that is being handed over are asked for at that node, and then where they go: keys go one way only.
 
 const (
+	// defaultCount is COUNT where none is given.
+	defaultCount = 10
 	// maxScanSlots is how many slots one page goes through at the most.
 	maxScanSlots = 1024
 	// maxSlotKeys is how many keys a slot may have that is gone through in one piece.
@@ -51,7 +53,7 @@ type slotScan struct {
 
 // slots goes on from the slot first.
 func (s *scanning) slots() []byte {
-	p := &slotScan{scanning: s, count: 10, batch: 1}
+	p := &slotScan{scanning: s, count: defaultCount, batch: 1}
 	if err := p.options(s.args[2:]); err != nil {
 		return err
 	}
