@@ -6,6 +6,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/scatter"
 )
 
 // actions is what a command may ask of its session: it implements commands.Actions for the command s.current.
@@ -89,44 +90,44 @@ func (s *session) Feed(p *pipe.Pipe) {
 	}
 }
 
+// Sent implements scatter.Host.
+func (s *session) Sent(p *pipe.Pipe, resend bool) {
+	if !resend {
+		s.writes.Add(p)
+	}
+	s.Feed(p)
+}
+
 // AskAll implements commands.Actions.
 func (a actions) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
 	s := a.s
-	s.acted = true
-	g := newGather(s, s.w.masters(), merge)
-	g.always = o.Always
-	if o.Own {
-		g.sendOwn(req)
-		return
+	g := scatter.NewGather(s, s.w.masters(), merge, o.Always)
+	switch {
+	case !o.Own:
+		g.Send(req, o.Resend)
+	case s.own.User() != nil:
+		g.SendOwn(req, s.Mode())
+	default:
+		g.SendOwn(req, pipe.Mode{Proto: s.Proto})
 	}
-	g.send(req, o.Resend)
 }
 
 // AskParts implements commands.Actions.
 func (a actions) AskParts(parts []commands.Part, o commands.Asking, merge commands.Merge) {
-	s := a.s
-	s.acted = true
 	for i := range parts {
 		parts[i].Place = i
 	}
-	x := &spread{
-		gather: newGather(s, len(parts), merge),
-		list:   &partList{made: parts},
-		mode:   s.Mode(),
-		resend: o.Resend,
-	}
-	x.begin()
+	scatter.Send(a.s, scatter.Made(parts), scatter.How{Resend: o.Resend}, merge)
 }
 
 // AskInTurn implements commands.Actions.
 func (a actions) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 	s := a.s
-	s.acted = true
-	g := newGather(s, len(reqs), then)
+	g := scatter.NewGather(s, len(reqs), then, false)
 	for i, req := range reqs {
-		s.Feed(s.w.pool.Send(pipe.Request{
-			Target: pipe.ToNode(addr), Mode: s.Mode(), Bytes: req, To: g, Tag: uint32(i), Resend: true,
-		}))
+		g.Ask(pipe.Request{
+			Target: pipe.ToNode(addr), Mode: s.Mode(), Bytes: req, Tag: uint32(i), Resend: true,
+		})
 	}
 }
 

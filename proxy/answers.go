@@ -8,20 +8,20 @@ import (
 
 // answer is the reply that one command is going to have.
 type answer struct {
-	collected // what of the reply came before its turn, or is for then
-	counter   *counter
-	start     time.Time
-	then      func(reply []byte) []byte // makes the answer of the node's reply; nil: it is the answer
-	owed      bool                      // the client has gone, and Drain waits for what becomes of it
-	kept      int                       // bytes that the command has in memory until it is answered
-	lost      func()                    // takes the answer back if the client does not get it
-	started   bool                      // its first bytes are here
-	failed    bool                      // it is an error
-	touched   bool                      // something of what it is made of is here
-	silent    bool                      // the client is not to get it
-	done      bool                      // it is whole
-	lent      int                       // bytes that are still held for what then waits for
-	by        client.By                 // who made it: byNode ...
+	client.Collected // what of the reply came before its turn, or is for then
+	counter          *counter
+	start            time.Time
+	then             func(reply []byte) []byte // makes the answer of the node's reply; nil: it is the answer
+	owed             bool                      // the client has gone, and Drain waits for what becomes of it
+	kept             int                       // bytes that the command has in memory until it is answered
+	lost             func()                    // takes the answer back if the client does not get it
+	started          bool                      // its first bytes are here
+	failed           bool                      // it is an error
+	touched          bool                      // something of what it is made of is here
+	silent           bool                      // the client is not to get it
+	done             bool                      // it is whole
+	lent             int                       // bytes that are still held for what then waits for
+	by               client.By                 // who made it: byNode ...
 }
 
 // shown says that part of it is with the client, if it is the oldest one.

@@ -6,6 +6,7 @@ import (
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/scatter"
 )
 
 // router is where the current command of a client goes.
@@ -141,8 +142,7 @@ func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
 	case commands.AnyNode:
 		r.forward(commands.AnySlot, cmd, raw)
 	case commands.AllNodes:
-		s.acted = true
-		newPureGather(s, s.w.masters(), cmd.Merge).send(raw, cmd.Flags&commands.ReadOnly != 0)
+		scatter.NewPureGather(s, s.w.masters(), cmd.Merge).Send(raw, cmd.Flags&commands.ReadOnly != 0)
 	case commands.Blocks:
 		r.blocks(cmd, args, raw)
 	case commands.Refused:
@@ -164,8 +164,11 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 	if cmd.Flags&commands.Scripted != 0 {
 		s.w.pool.WatchScripts()
 	}
-	if s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys() {
-		r.read(slot, raw, s, s.current)
+	if readers := r.readers(cmd); readers != pipe.MasterOnly {
+		s.Feed(s.w.pool.Send(pipe.Request{
+			Target: pipe.ToSlot(slot), Mode: s.Mode(), Bytes: raw, To: s, Tag: s.current,
+			Readers: readers, Seed: s.ID, Resend: true,
+		}))
 		return
 	}
 	r.send(slot, raw, cmd.Flags&commands.ReadOnly != 0)

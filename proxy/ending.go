@@ -97,7 +97,7 @@ func (s *session) Closed(err error) {
 	for tag := s.answers.head; tag != s.answers.tail; tag++ {
 		a := s.answers.at(tag)
 		if a.then == nil {
-			a.drop(s.w.loop)
+			a.Drop(s.w.loop)
 		}
 		if a.done && a.lost != nil {
 			lost := a.lost
@@ -109,7 +109,7 @@ func (s *session) Closed(err error) {
 			s.w.server.tasks.Add(1)
 		}
 	}
-	s.out.pushes, s.out.late, s.out.held = nil, collected{}, 0
+	s.out.pushes, s.out.late, s.out.held = nil, client.Collected{}, 0
 	s.memory.end(s.w)
 	s.w.remove(s) // last: from then on Drain goes on
 }

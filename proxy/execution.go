@@ -11,7 +11,9 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
 )
 
@@ -27,7 +29,11 @@ const execRound = 1024
 
 // Assemble implements transaction.Proxy.
 func (r *router) Assemble(t transaction.Executed) []byte {
-	a := &execution{s: r.s, tag: t.Tag, done: t.Node, slot: t.Slot}
+	s := r.s
+	a := &execution{
+		h: s, router: r, attempts: &s.attempts, subscriber: &s.subscriber, own: &s.own,
+		tag: t.Tag, done: t.Node, slot: t.Slot,
+	}
 	reply := client.Lasting(t.Reply) // else it is not there for long
 	if len(reply) <= client.LongFrom && len(t.Log) <= execRound {
 		elems, ok := elementsOf(reply)
@@ -35,13 +41,20 @@ func (r *router) Assemble(t transaction.Executed) []byte {
 	}
 	var elems [][]byte
 	var ok bool
-	a.s.KeepFor(a.tag, len(reply))
-	a.s.current = a.tag
-	client.Apart(a.s, func() { elems, ok = elementsOf(reply) }, func() []byte {
+	a.h.KeepFor(a.tag, len(reply))
+	a.apart(func() { elems, ok = elementsOf(reply) }, func() []byte {
 		a.joinApart = true
 		return a.arrange(t, reply, elems, ok, -1)
 	})
 	return nil
+}
+
+// apart has a goroutine run task, and EXEC go on with then.
+func (a *execution) apart(task func(), then func() []byte) {
+	a.h.Resume(a.tag, func() []byte {
+		client.Apart(a.h, task, then)
+		return nil
+	})
 }
 
 // elementsOf are the elements of reply, an array; false: it is none.
@@ -88,11 +101,11 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 				return badExec
 			}
 			if e.DB >= 0 && part[0] == '+' {
-				a.s.DB = e.DB
+				a.h.About().DB = e.DB
 			}
 			if e.Publishes {
 				if left >= 0 {
-					part, left = a.s.subscriber.Recount(e.Raw, part, a.done, left)
+					part, left = a.subscriber.Recount(e.Raw, part, a.done, left)
 				}
 				if left < 0 {
 					e.At, uncounted = len(a.parts), append(uncounted, e)
@@ -116,16 +129,14 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 	default:
 		a.run()
 	}
-	a.s.acted = true
 	return nil
 }
 
 // count is run behind a goroutine that recounts what was published.
 func (a *execution) count(published []*transaction.Queued) {
-	a.s.current = a.tag
-	client.Apart(a.s, func() {
+	a.apart(func() {
 		for _, e := range published {
-			a.parts[e.At], _ = a.s.subscriber.Recount(e.Raw, a.parts[e.At], a.done, math.MaxInt)
+			a.parts[e.At], _ = a.subscriber.Recount(e.Raw, a.parts[e.At], a.done, math.MaxInt)
 		}
 	}, func() []byte {
 		a.run()
@@ -146,9 +157,14 @@ func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
 	return 0, nil, false
 }
 
-// execution runs commands for EXEC and takes the answers that they give, in place of the session.
+// execution runs commands for EXEC and takes the answers that they give, in place of the client.
 type execution struct {
-	s     *session
+	h          asker
+	router     runner
+	attempts   *login.Attempts
+	subscriber *pubsub.Subscriber
+	own        *tracking.Connections
+
 	tag   uint32 // of EXEC
 	todo  []*transaction.Queued
 	parts [][]byte // of EXEC's answer; empty: that of one of todo
@@ -162,47 +178,47 @@ type execution struct {
 	joinApart bool // the node's part of the answer is long
 }
 
+// runner is the router as commands see it that EXEC runs.
+type runner interface {
+	Server() commands.Server
+	Table() *commands.Table
+	// Judge asks whether the client's user may have the current command, and has goOn run it then.
+	Judge(cmd *commands.Command, args [][]byte, raw []byte,
+		goOn func(cmd *commands.Command, args [][]byte, raw []byte))
+	// bySlot says that it matters to which slot a command belongs.
+	bySlot() bool
+}
+
 // asideTime is for how long commands run in one round of the loop.
 const asideTime = time.Millisecond
 
 // run runs what is left to do, until a command answers later, or others have waited for long enough.
 func (a *execution) run() {
-	s := a.s
+	h := a.h
 	for began := time.Now(); len(a.todo) > 0; {
 		for len(a.parts[a.at]) > 0 {
 			a.at++
 		}
-		s.executing, s.current, s.acted = a, a.tag, false
+		h.divert(a)
 		a.running, a.answered = true, false
-		a.call(a.todo[0])
-		if !s.acted {
-			a.take(a.tag, client.NoAnswer)
-		}
+		h.Resume(a.tag, func() []byte { return a.call(a.todo[0]) })
 		if a.running = false; !a.answered {
 			return
 		}
 		if a.todo = a.todo[1:]; len(a.todo) > 0 && time.Since(began) > asideTime {
-			s.acted = true
-			s.w.server.tasks.Add(1)
-			s.w.loop.Post(func() {
-				a.run()
-				s.w.server.tasks.Done()
-			})
+			h.Background(func() {}, a.run)
 			return
 		}
 	}
-	s.executing, s.acted = nil, true // EXEC is answered here, whoever answered for its last command
-	if !s.gone {
-		s.out.held -= a.held
-	}
+	h.divert(nil)
+	h.Collect(a.tag, -a.held)
 	if !a.joinApart && a.held <= client.LongFrom {
-		s.Answer(a.tag, a.join())
+		h.Resume(a.tag, a.join)
 		return
 	}
 	var out []byte
-	s.current = a.tag
-	s.KeepFor(a.tag, a.held)
-	client.Apart(s, func() { out = a.join() }, func() []byte { return out })
+	h.KeepFor(a.tag, a.held)
+	a.apart(func() { out = a.join() }, func() []byte { return out })
 }
 
 // join is EXEC's answer.
@@ -218,59 +234,58 @@ func (a *execution) join() []byte {
 	return out
 }
 
-// call has a command act. A goroutine takes a long one apart first.
-func (a *execution) call(e *transaction.Queued) {
-	s, long := a.s, &longCommand{size: len(e.Raw)}
-	table, scripts := s.w.table, s.w.server.scripts
+// call has a command act, and returns its answer, or nil if that comes later. A goroutine takes a long one
+// apart first.
+func (a *execution) call(e *transaction.Queued) []byte {
+	long := &longCommand{size: len(e.Raw)}
+	table, scripts := a.router.Table(), a.router.Server().Scripts()
 	if len(e.Raw) <= client.LongFrom {
 		long.read(table, scripts, e.Raw, false)
-		a.act(e, long)
-		return
+		return a.act(e, long)
 	}
-	bySlot := s.router.bySlot()
-	client.Apart(s, func() { long.read(table, scripts, e.Raw, bySlot) }, func() []byte {
-		a.act(e, long)
-		return nil
+	bySlot := a.router.bySlot()
+	client.Apart(a.h, func() { long.read(table, scripts, e.Raw, bySlot) }, func() []byte {
+		return a.act(e, long)
 	})
+	return nil
 }
 
-// act has a command act that was read.
-func (a *execution) act(e *transaction.Queued, read *longCommand) {
-	args := read.args
-	if read.err != nil || a.s.gone && e.Everywhere == nil { // it would set up what nobody ends
-		return
+// act is call of a command that was read.
+func (a *execution) act(e *transaction.Queued, read *longCommand) []byte {
+	args, about := read.args, a.h.About()
+	if read.err != nil || a.h.Gone() && e.Everywhere == nil { // it would set up what nobody ends
+		return client.NoAnswer
 	}
-	if !a.s.Authenticated { // its user is none any more
-		a.take(a.tag, noAuth)
-		return
+	if !about.Authenticated { // its user is none any more
+		return noAuth
 	}
-	s, cmd, may := a.s, e.Here, commands.Actions(executionActions{actions{a.s}, e})
+	cmd, may := e.Here, commands.Actions(executionActions{a.h.Actions(), e})
 	if e.Everywhere != nil {
-		cmd, may = e.Everywhere, &elsewhere{executionActions{actions{s}, e}, a}
+		cmd, may = e.Everywhere, &elsewhere{executionActions{a.h.Actions(), e}, a}
 	}
 	if cmd.Route == commands.AllNodes {
 		may.AskAll(e.Raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)
-		return
+		return nil
 	}
-	if logsIn(cmd, args) && s.attempts.TooSoon() { // EXEC cannot wait between two of them
-		a.take(a.tag, errLoginTooSoon)
-		return
+	if logsIn(cmd, args) && a.attempts.TooSoon() { // EXEC cannot wait between two of them
+		return errLoginTooSoon
 	}
 	run := func(cmd *commands.Command, args [][]byte, raw []byte) {
 		call := &commands.Call{
 			Command: cmd, Args: args, Raw: raw,
-			Client: &s.Client, Table: s.w.table, Server: whole{s.w.server}, Actions: may,
+			Client: about, Table: a.router.Table(), Server: a.router.Server(), Actions: may,
 		}
 		if read.cmd == cmd {
 			call.Place = &read.place
 		}
 		cmd.Run(call)
 	}
-	if s.own.User() != nil && e.Here != nil && !cmd.Free() {
-		s.router.Judge(cmd, args, e.Raw, run)
-		return
+	if a.own.User() != nil && e.Here != nil && !cmd.Free() {
+		a.router.Judge(cmd, args, e.Raw, run)
+		return nil
 	}
 	run(cmd, args, e.Raw)
+	return nil
 }
 
 // take takes the answer to command tag, if that is EXEC.
@@ -282,10 +297,9 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 		reply = client.NoAnswer
 	}
 	a.parts[a.at] = client.Lasting(reply)
-	if a.answered = true; !a.s.gone {
+	if a.answered = true; !a.h.Gone() {
 		a.held += len(reply)
-		a.s.out.held += len(reply)
-		a.s.out.check()
+		a.h.Collect(a.tag, len(reply))
 	}
 	if !a.running {
 		a.todo = a.todo[1:]
@@ -294,9 +308,9 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 	return true
 }
 
-// executionActions is what such a command may ask of the session. What it forwards comes back to take too.
+// executionActions is what such a command may ask of its client. What it forwards comes back to take too.
 type executionActions struct {
-	actions
+	commands.Actions
 	e *transaction.Queued
 }
 

@@ -7,6 +7,7 @@ import (
 	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
+	"lockproxy/proxy/scatter"
 )
 
 // This file is the gate for commands of clients that are users of the upstream: what no node gets as it
@@ -28,41 +29,56 @@ func (r *router) Judge(
 		r.denied(commands.Verdict{Refusal: commands.Unable(lacks), Lacks: lacks})
 		return
 	}
-	s.acted = true
 	s.SetHold(client.HoldOrder)
+	caching := s.own.Precedes()
 	q := &inquiry{
-		s: s, cmd: cmd, raw: client.Lasting(raw), goOn: goOn,
-		user:    commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table),
-		caching: s.own.Precedes(),
+		h: s, cmd: cmd, raw: client.Lasting(raw), user: commands.NewRightsOf(s.own.User().Name, r.Server(), s.w.table),
 	}
-	if len(raw) <= client.LongFrom {
-		q.prepare()
-		if err := q.ask(q.conclude); err != nil {
-			s.Reply(err)
+	q.judged = func(v commands.Verdict) {
+		if v.Refusal != nil {
+			r.denied(v)
+			return
 		}
-		return
+		if set := s.own.Set(); caching && set != nil {
+			set.Precede(true)
+			defer set.Precede(false)
+		}
+		goOn(cmd, q.args, q.raw)
 	}
-	s.KeepFor(s.current, 2*len(raw)) // the command, and what is asked
-	client.Apart(s, q.prepare, func() []byte { return q.ask(q.concludeApart) })
+	q.begin()
 }
 
 // inquiry is what the upstream is asked about a client's right to its current command. That of a long command
 // is made, and the answer to it is judged, by a goroutine.
 type inquiry struct {
-	s       *session
-	cmd     *commands.Command
-	args    [][]byte
-	raw     []byte
-	goOn    func(cmd *commands.Command, args [][]byte, raw []byte)
-	user    commands.RightsOf
-	caching bool
+	h      asker
+	cmd    *commands.Command
+	args   [][]byte
+	raw    []byte
+	user   commands.RightsOf
+	judged func(v commands.Verdict) // has the command run, or refuses it
 
 	rights   []commands.Right
 	requests [][]byte
 	err      error
 }
 
-// Prepare makes the requests.
+// begin asks, and later calls judged.
+func (q *inquiry) begin() {
+	h := q.h
+	h.AnswerLater(client.ByNode)
+	if len(q.raw) <= client.LongFrom {
+		q.prepare()
+		if err := q.ask(q.conclude); err != nil {
+			h.Reply(err)
+		}
+		return
+	}
+	h.KeepFor(h.CurrentTag(), 2*len(q.raw)) // the command, and what is asked
+	client.Apart(h, q.prepare, func() []byte { return q.ask(q.concludeApart) })
+}
+
+// prepare makes the requests.
 func (q *inquiry) prepare() {
 	// Others have used the buffer of those that were read.
 	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil {
@@ -74,11 +90,11 @@ func (q *inquiry) prepare() {
 	}
 }
 
-// Request sends the requests, and has then conclude from the replies, or returns the answer to the command.
+// ask sends the requests, and has then conclude from the replies, or returns the answer to the command.
 // Large ones go over a connection that ends with them.
 func (q *inquiry) ask(then commands.Merge) []byte {
-	s := q.s
-	if s.gone || q.err != nil {
+	h := q.h
+	if h.Gone() || q.err != nil {
 		return client.NoAnswer
 	}
 	mode, large := pipe.Mode{Proto: 2}, false
@@ -86,17 +102,16 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 		large = large || len(request) > cluster.MaxShared
 	}
 	if large {
-		own := s.w.pool.Plain(mode, largeOwner{s})
+		own := h.Pool().Plain(mode, largeOwner{h})
 		mode = own.Mode()
 		defer own.End()
 	}
-	slot := s.w.pool.SomeSlot(s.ID)
-	g := newGather(s, len(q.requests), then)
-	s.acted = true
+	slot := h.Pool().SomeSlot(h.About().ID)
+	g := scatter.NewGather(h, len(q.requests), then, false)
 	for i, request := range q.requests {
-		s.Feed(s.w.pool.Send(pipe.Request{
-			Target: pipe.ToSlot(slot), Mode: mode, Bytes: request, To: g, Tag: uint32(i), Resend: true,
-		}))
+		g.Ask(pipe.Request{
+			Target: pipe.ToSlot(slot), Mode: mode, Bytes: request, Tag: uint32(i), Resend: true,
+		})
 	}
 	q.requests = nil
 	return nil
@@ -114,35 +129,22 @@ func (q *inquiry) verdict(replies [][]byte) commands.Verdict {
 
 // conclude has the command run, or refuses it.
 func (q *inquiry) conclude(_ int, replies [][]byte) []byte {
-	q.end(q.verdict(replies))
+	q.judged(q.verdict(replies))
 	return nil
 }
 
 // concludeApart is conclude for a long command.
 func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	var v commands.Verdict
-	client.Apart(q.s, func() { v = q.verdict(replies) }, func() []byte {
-		if q.s.gone {
+	client.Apart(q.h, func() { v = q.verdict(replies) }, func() []byte {
+		if q.h.Gone() {
 			return client.NoAnswer
 		}
-		q.s.KeepFor(q.s.current, -2*len(q.raw))
-		q.end(v)
+		q.h.KeepFor(q.h.CurrentTag(), -2*len(q.raw))
+		q.judged(v)
 		return nil
 	})
 	return nil
-}
-
-func (q *inquiry) end(v commands.Verdict) {
-	s := q.s
-	if v.Refusal != nil {
-		s.router.denied(v)
-		return
-	}
-	if set := s.own.Set(); q.caching && set != nil {
-		set.Precede(true)
-		defer set.Precede(false)
-	}
-	q.goOn(q.cmd, q.args, q.raw)
 }
 
 // expel makes a client nobody, whose user is none any more. One that has more than so many commands on their
@@ -167,7 +169,7 @@ func (r *router) denied(v commands.Verdict) {
 	if v.Lacks != "" {
 		s.w.roster.logLack(v.Lacks)
 	}
-	if s.executing == nil && !v.Gone {
+	if s.taker == nil && !v.Gone {
 		s.tx.Spoil()
 	}
 	if v.Gone {

@@ -7,6 +7,7 @@ import (
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/proxy/scatter"
 	"lockproxy/proxy/tracking"
 	"lockproxy/proxy/transaction"
 )
@@ -17,15 +18,51 @@ type host interface {
 	worker() *worker
 }
 
+// asker is a session as those see it who ask nodes on behalf of its commands.
+type asker interface {
+	host
+	scatter.Host
+	pipe.Receiver // the answer to a command, as a node gives it
+	// Reply answers the current command with what the proxy has made.
+	Reply(reply []byte)
+	// Expect has then make the answer of the reply to the current command.
+	Expect(then func(reply []byte) []byte, lost func())
+	// divert has to take the answers to commands in place of the client; nil ends that.
+	divert(to taker)
+}
+
+// taker takes the answer to a command, or says that it is not for it.
+type taker interface {
+	take(tag uint32, reply []byte) bool
+}
+
+// onLoop is a session as a guest of its loop.
+type onLoop struct{ w *worker }
+
+func (l onLoop) worker() *worker              { return l.w }
+func (l onLoop) Loop() *loop.Loop             { return l.w.loop }
+func (l onLoop) Pool() *pipe.Pool             { return l.w.pool }
+func (l onLoop) Call() *commands.Call         { return &l.w.call }
+func (l onLoop) InTurn(f func())              { l.w.turns.run(f) }
+func (l onLoop) Background(task, then func()) { l.w.background(task, then) }
+
+// life is how far a session is with its end.
+type life struct {
+	eof      bool // the client will send no more
+	gone     bool // the connection is closed
+	draining bool // no more than what was read is answered
+}
+
+func (l *life) Gone() bool       { return l.gone }
+func (l *life) HalfClosed() bool { return l.eof }
+func (l *life) Draining() bool   { return l.draining }
+
 func (s *session) About() *commands.Client   { return &s.Client }
-func (s *session) worker() *worker           { return s.w }
-func (s *session) Loop() *loop.Loop          { return s.w.loop }
-func (s *session) Pool() *pipe.Pool          { return s.w.pool }
-func (s *session) Call() *commands.Call      { return &s.w.call }
 func (s *session) Answers() client.Answers   { return &s.answers }
 func (s *session) CurrentTag() uint32        { return s.current }
-func (s *session) Gone() bool                { return s.gone }
 func (s *session) Actions() commands.Actions { return actions{s} }
+func (s *session) CloseAfterWrite()          { s.conn.CloseAfterWrite() }
+func (s *session) divert(to taker)           { s.taker = to }
 
 func (s *session) TakesPushes() bool {
 	return s.silence != silentAlways && s.hold&client.HoldClosing == 0 && !s.gone
@@ -34,14 +71,10 @@ func (s *session) TakesPushes() bool {
 // AnswerLater implements client.Host. Behind EXEC it is a part of its answer.
 func (s *session) AnswerLater(by client.By) {
 	s.acted = true
-	if s.executing == nil {
+	if s.taker == nil {
 		s.answers.at(s.current).by = by
 	}
 }
-
-func (s *session) HalfClosed() bool { return s.eof }
-func (s *session) Draining() bool   { return s.draining }
-func (s *session) CloseAfterWrite() { s.conn.CloseAfterWrite() }
 
 // SetBlocked implements blocking.Host.
 func (s *session) SetBlocked(on bool) {
@@ -52,9 +85,43 @@ func (s *session) SetBlocked(on bool) {
 	}
 }
 
+// Collect implements scatter.Host.
+func (s *session) Collect(tag uint32, n int) {
+	if s.gone {
+		return
+	}
+	if s.out.held += n; n > 0 {
+		s.answers.at(tag).touched = true
+		s.out.check()
+	}
+}
+
+// Lend implements scatter.Host.
+func (s *session) Lend(tag uint32, n int) {
+	if s.gone || !s.answers.has(tag) {
+		return
+	}
+	if a := s.answers.at(tag); a.then != nil {
+		a.lent = n
+		s.out.held += n
+		s.CountMemory()
+	}
+}
+
+// Resume implements scatter.Host.
+func (s *session) Resume(tag uint32, answer func() []byte) {
+	s.current, s.acted = tag, false
+	if reply := answer(); reply != nil {
+		s.Answer(tag, reply)
+	} else if !s.acted {
+		s.Answer(tag, client.NoAnswer)
+	}
+	s.acted = true // for whom this was an answer
+}
+
 // newSession makes the session of a client, whose connection is not there yet.
 func newSession(about commands.Client, w *worker) *session {
-	s := &session{Client: about, w: w, window: window{size: min(firstWindow, w.server.o.MaxPipeline)}}
+	s := &session{Client: about, onLoop: onLoop{w}, window: window{size: min(firstWindow, w.server.o.MaxPipeline)}}
 	s.monitor.h, s.pause.h, s.own = s, s, tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
 	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)

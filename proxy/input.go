@@ -110,16 +110,11 @@ func (in *input) takeApart(s *session, raw []byte) {
 	s.SetHold(client.HoldLong)
 	table, scripts := s.w.table, s.w.server.scripts
 	bySlot := s.router.bySlot()
-	s.w.server.tasks.Add(1)
-	go func() { // ends by itself
-		defer s.w.server.tasks.Done()
-		long.read(table, scripts, raw, bySlot)
-		s.w.loop.Post(func() {
-			long.ready = true
-			s.CountMemory()
-			s.ClearHold(client.HoldLong)
-		})
-	}()
+	s.Background(func() { long.read(table, scripts, raw, bySlot) }, func() {
+		long.ready = true
+		s.CountMemory()
+		s.ClearHold(client.HoldLong)
+	})
 }
 
 // refuseBytes answers framing that Redis refuses, and closes, as Redis does.

@@ -91,9 +91,9 @@ func (l *largeCommands) fits(s *session) bool {
 	return is.Proto == s.Proto && is.DB == s.DB
 }
 
-// largeOwner is a session as the owner of these connections. Nothing is asked for over them that would send
+// largeOwner is a client as the owner of these connections. Nothing is asked for over them that would send
 // pushes.
-type largeOwner struct{ s *session }
+type largeOwner struct{ h client.Host }
 
 // Push implements pipe.PrivateOwner.
 func (o largeOwner) Push([]byte) {}
@@ -102,4 +102,4 @@ func (o largeOwner) Push([]byte) {}
 func (o largeOwner) Stale() {}
 
 // Party implements pipe.Counted.
-func (o largeOwner) Party() pipe.Party { return client.PartyOf(&o.s.Client) }
+func (o largeOwner) Party() pipe.Party { return client.PartyOf(o.h.About()) }

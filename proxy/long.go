@@ -6,13 +6,15 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
+	"lockproxy/proxy/scatter"
 )
 
 // This file keeps long commands from holding up the loop: a command of a million arguments takes a
 // second to take apart, to cut by slot, to copy to the nodes and to put its reply together.
 //
-//	Read --> takeApart --(goroutine)--> Read again: dispatch --> spread --(goroutine)--> some parts a round
-//	     --> nodes --> gather --> mergeApart --(goroutine)--> answer
+//	Read --> takeApart --(goroutine)--> Read again: dispatch --> scatter.Send --(goroutine)--> some parts a
+//	     round --> nodes --> scatter.Gather --(goroutine)--> answer
 //
 // Later commands of the client wait as they do for any command that is not on its way yet.
 
@@ -78,61 +80,33 @@ func (r *router) placeOf(cmd *commands.Command) *commands.Place {
 }
 
 // cutBySlot is how the command that is being dispatched is cut; nil: it cannot be.
-func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*partList, commands.Merge) {
-	s := r.s
-	if l := s.in.long; l != nil && l.cmd == cmd {
+func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts, commands.Merge) {
+	if l := r.s.in.long; l != nil && l.cmd == cmd {
 		if l.cut == nil {
 			return nil, nil
 		}
-		return &partList{cut: l.cut, bytes: l.size + l.memory()}, l.merge
+		return scatter.ToMake(l.cut, l.size+l.memory()), l.merge
 	}
 	parts, merge := cmd.SplitBySlot(args)
 	if parts == nil {
 		return nil, nil
 	}
-	return &partList{made: parts}, merge
+	return scatter.Made(parts), merge
 }
 
-// newPureGather is newGather for a merge that needs nothing but the replies.
-func newPureGather(s *session, n int, merge commands.Merge) *gather {
-	g := newGather(s, n, merge)
-	g.pure = true
-	return g
-}
-
-// mergeApart has a goroutine put replies of size bytes together, and make the answer of them where that needs
-// nothing else.
-func (g *gather) mergeApart(size int) {
-	s, proto := g.s, g.s.Proto
-	s.w.server.tasks.Add(1)
-	go func() { // ends by itself
-		defer s.w.server.tasks.Done()
-		replies := g.wholes()
-		if !g.pure {
-			s.w.loop.Post(func() { g.conclude(size, replies) })
-			return
-		}
-		answer := g.merge(proto, replies)
-		s.w.loop.Post(func() {
-			if !s.gone {
-				s.out.held -= size
-				s.CountMemory()
-			}
-			s.Answer(g.tag, answer)
-		})
-	}()
+// split sends the parts of a command to the nodes of their slots, reads to replicas if they are wanted there.
+func (r *router) split(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
+	scatter.Send(r.s, parts, scatter.How{
+		Resend: cmd.Flags&commands.ReadOnly != 0, Readers: r.readers(cmd), Pure: true,
+	}, merge)
 }
 
 // applyApart is apply of a reply that a goroutine puts together.
-func applyApart(s *session, tag uint32, reply collected) {
-	s.w.server.tasks.Add(1)
-	go func() { // ends by itself
-		defer s.w.server.tasks.Done()
-		whole := reply.whole()
-		s.w.loop.Post(func() {
-			a := s.answers.at(tag)
-			a.collected = collected{buf: whole}
-			s.apply(tag, a)
-		})
-	}()
+func applyApart(s *session, tag uint32, reply client.Collected) {
+	var whole []byte
+	s.Background(func() { whole = reply.Whole() }, func() {
+		a := s.answers.at(tag)
+		a.Collected = client.Collected{Buf: whole}
+		s.apply(tag, a)
+	})
 }

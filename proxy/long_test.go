@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,39 +71,6 @@ func TestLongCommandIsSentInRounds(t *testing.T) {
 		synctest.Wait()
 		if rounds < 3 { // for 2 MB of parts
 			r.Errorf("%d rounds of the loop while it was sent", rounds)
-		}
-	})
-}
-
-// The parts for one master do not wait until those for the one before are sent.
-func TestMastersGetLongCommandInTurn(t *testing.T) {
-	inBubble(t, 3, Options{}, deleted, func(r *rig) {
-		r.connect().tell("+PONG\r\n", "PING")
-		cmd := r.server.workers[0].table.Lookup([]byte("del"))
-		args := [][]byte{[]byte("DEL")}
-		for _, key := range strings.Fields(manyKeys(20_000)) {
-			args = append(args, []byte(key))
-		}
-		cut, _ := cmd.CutBySlot(args)
-		turns := make(chan []int)
-		w := r.server.workers[0]
-		w.loop.Post(func() {
-			var owners []int
-			for s := range w.sessions {
-				x := &spread{gather: &gather{s: s}}
-				for _, place := range x.inTurn(cut) {
-					owners = append(owners, w.pool.Owner(cut.Slot(int(place))))
-				}
-			}
-			turns <- owners
-		})
-		owners := <-turns
-		if len(owners) != cut.Len() {
-			t.Fatalf("%d parts of %d", len(owners), cut.Len())
-		}
-		owners = slices.Compact(owners)
-		if owners = slices.Compact(owners); len(owners) > 12 || !slices.Equal(owners[:min(len(owners), 6)], []int{0, 1, 2, 0, 1, 2}) {
-			t.Errorf("masters in turn: %v", owners)
 		}
 	})
 }

@@ -44,8 +44,5 @@ func (r *router) sendTo(to pipe.Target, req []byte, resend bool) {
 	p := s.w.pool.Send(pipe.Request{
 		Target: to, Mode: s.Mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 	})
-	if !resend {
-		s.writes.Add(p)
-	}
-	s.Feed(p)
+	s.Sent(p, resend)
 }

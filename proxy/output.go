@@ -17,9 +17,9 @@ const (
 type output struct {
 	s          *session
 	buf        loop.Buffer
-	pushes     []push    // that wait for their place among the answers
-	late       collected // messages that came inside an answer
-	held       int       // bytes in answers, pushes and late
+	pushes     []push           // that wait for their place among the answers
+	late       client.Collected // messages that came inside an answer
+	held       int              // bytes in answers, pushes and late
 	deliveries deliveries
 }
 
@@ -52,11 +52,11 @@ func (o *output) write(b []byte) {
 }
 
 // writeAll is write of all that has been collected.
-func (o *output) writeAll(c *collected) {
-	for _, piece := range c.front {
+func (o *output) writeAll(c *client.Collected) {
+	for _, piece := range c.Front {
 		o.write(piece)
 	}
-	o.write(c.buf)
+	o.write(c.Buf)
 }
 
 // waiting is how many bytes of replies wait for the client, or for their turn.
@@ -80,9 +80,9 @@ func (o *output) pushBytes(tag uint32, b []byte) {
 // answers.
 func (o *output) writePushes() {
 	s := o.s
-	if size := o.late.size(); size > 0 {
+	if size := o.late.Size(); size > 0 {
 		late := o.late
-		o.late, o.held = collected{}, o.held-size
+		o.late, o.held = client.Collected{}, o.held-size
 		o.writeAll(&late)
 	}
 	if len(o.pushes) == 0 {

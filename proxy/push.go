@@ -33,8 +33,8 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 		return false
 	}
 	if s.answers.midAnswer() {
-		s.out.late.add(kind)
-		s.out.late.add(message)
+		s.out.late.Add(kind)
+		s.out.late.Add(message)
 		s.out.held += len(kind) + len(message)
 		s.out.check()
 		return true

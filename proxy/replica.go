@@ -5,19 +5,16 @@ import (
 	"lockproxy/commands"
 )
 
-// read sends a command that reads keys of slot to a replica, or where there is none, to the master. What a
-// replica says may be older than what the client has written; the replies come in the order of the commands
-// all the same.
-func (r *router) read(slot int, req []byte, to pipe.Receiver, tag uint32) {
-	s := r.s
-	readers := pipe.ReplicasFirst
-	if s.w.server.o.ReplicaReads == commands.ReadsAnywhere {
-		readers = pipe.AllReaders
+// readers are who may answer a command that reads keys. What a replica says may be older than what the client
+// has written; the replies come in the order of the commands all the same.
+func (r *router) readers(cmd *commands.Command) pipe.Readers {
+	switch s := r.s; {
+	case s.ReadOnly < s.w.readsFrom || !cmd.ReadsKeys():
+		return pipe.MasterOnly
+	case s.w.server.o.ReplicaReads == commands.ReadsAnywhere:
+		return pipe.AllReaders
 	}
-	s.Feed(s.w.pool.Send(pipe.Request{
-		Target: pipe.ToSlot(slot), Mode: s.Mode(), Bytes: req, To: to, Tag: tag,
-		Readers: readers, Seed: s.ID, Resend: true,
-	}))
+	return pipe.ReplicasFirst
 }
 
 // readsFrom is the least Client.ReadOnly of the clients that read from replicas.

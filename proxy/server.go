@@ -172,7 +172,8 @@ func (s *Server) startLoops() error {
 			unknown:  make(strangers),
 			slow:     slowDefault,
 		}
-		w.hub = pubsub.NewHub(l, s.topics, &s.underway, s.o.Pipes.Budget, w.late)
+		w.turns.loop = l
+		w.hub = pubsub.NewHub(l, s.topics, &s.underway, s.o.Pipes.Budget, w.turns.late)
 		w.roster.w = w
 		l.Watch(s.o.WatchRounds)
 		w.pool = pipe.New(l, s.upstream, s.o.Pipes, &s.pipeStats)

@@ -21,7 +21,8 @@ import (
 // commands whenever they arrive.
 type session struct {
 	commands.Client
-	w      *worker
+	onLoop
+	life
 	conn   *loop.Conn
 	memory footprint
 	in     input
@@ -37,20 +38,17 @@ type session struct {
 	reading bool   // Read is on the stack
 
 	hold     client.Hold
-	window   window         // of commands on their way
-	eof      bool           // the client will send no more
-	gone     bool           // the connection is closed
-	attempts login.Attempts // to authenticate
-	draining bool
+	window   window            // of commands on their way
+	attempts login.Attempts    // to authenticate
 	silence  silence           // CLIENT REPLY
 	last     *commands.Command // that was read
 
-	own       tracking.Connections
-	tracking  tracking.Tracker
-	large     largeCommands // connections for some of its commands
-	router    router
-	tx        transaction.Client
-	executing *execution // takes the answers to commands that the proxy runs for EXEC
+	own      tracking.Connections
+	tracking tracking.Tracker
+	large    largeCommands // connections for some of its commands
+	router   router
+	tx       transaction.Client
+	taker    taker // of answers that are not for the client, but for EXEC; or nil
 
 	tasks    tasks
 	blocking blocking.Waiter
@@ -97,7 +95,7 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	}
 	if a.then != nil || !s.gone && !a.silent {
 		a.begun(chunk)
-		a.keep(s.w.loop, chunk)
+		a.Keep(s.w.loop, chunk)
 		s.out.held += len(chunk)
 		s.out.check()
 	}
@@ -107,8 +105,8 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	switch {
 	case a.then == nil:
 		s.settle(tag)
-	case len(a.front) > 0:
-		applyApart(s, tag, a.collected)
+	case len(a.Front) > 0:
+		applyApart(s, tag, a.Collected)
 	default:
 		s.apply(tag, a)
 	}
@@ -116,20 +114,14 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 
 // apply has the command make its answer of the node's reply, or go on.
 func (s *session) apply(tag uint32, a *answer) {
-	then, reply := a.then, a.buf
+	then, reply := a.then, a.Buf
 	s.out.held -= len(reply)
 	if !s.gone {
 		s.out.held -= a.lent
 	}
 	a.lent = 0
-	a.then, a.collected, a.started, a.touched = nil, collected{}, false, true
-	s.current, s.acted = tag, false
-	answer := then(reply)
-	if answer != nil {
-		s.Answer(tag, answer)
-	} else if !s.acted {
-		s.Answer(tag, client.NoAnswer)
-	}
+	a.then, a.Collected, a.started, a.touched = nil, client.Collected{}, false, true
+	s.Resume(tag, func() []byte { return then(reply) })
 	s.w.loop.Put(reply)
 }
 
@@ -147,12 +139,12 @@ func (s *session) Fail(tag uint32, err error) {
 		)
 		s.conn.Close()
 	}
-	s.out.held -= a.size()
-	a.drop(s.w.loop)
+	s.out.held -= a.Size()
+	a.Drop(s.w.loop)
 	a.started = false
 	if a.then != nil {
-		a.buf = append(a.buf, commands.ErrorReply(err)...)
-		s.out.held += len(a.buf)
+		a.Buf = append(a.Buf, commands.ErrorReply(err)...)
+		s.out.held += len(a.Buf)
 		s.apply(tag, a)
 		return
 	}
@@ -165,8 +157,8 @@ func (s *session) Discard(tag uint32) bool {
 	if a.shown() && tag == s.answers.head && !s.gone {
 		return false
 	}
-	s.out.held -= a.size()
-	a.drop(s.w.loop)
+	s.out.held -= a.Size()
+	a.Drop(s.w.loop)
 	a.started = false
 	return true
 }
@@ -181,7 +173,7 @@ func (s *session) Detour(uint32) {
 // Answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
 // nobody may write to it any more.
 func (s *session) Answer(tag uint32, reply []byte) {
-	if s.executing != nil && s.executing.take(tag, reply) {
+	if s.taker != nil && s.taker.take(tag, reply) {
 		return
 	}
 	a := s.answers.at(tag)
@@ -199,7 +191,7 @@ func (s *session) Answer(tag uint32, reply []byte) {
 		return
 	}
 	s.out.held += len(reply)
-	a.keep(s.w.loop, reply)
+	a.Keep(s.w.loop, reply)
 	s.settle(tag)
 	s.out.check()
 }
@@ -244,10 +236,10 @@ func (s *session) advance() {
 			break
 		}
 		a = s.answers.first()
-		if a.then == nil && len(a.buf) > 0 {
-			s.out.writeAll(&a.collected)
-			s.out.held -= a.size()
-			a.drop(s.w.loop)
+		if a.then == nil && len(a.Buf) > 0 {
+			s.out.writeAll(&a.Collected)
+			s.out.held -= a.Size()
+			a.Drop(s.w.loop)
 		}
 		if !a.done {
 			break

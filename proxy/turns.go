@@ -1,42 +1,55 @@
 package proxy
 
-import "time"
+import (
+	"time"
 
-// turns is work that waits for later rounds of the loop, in its order.
+	"lockproxy/internal/loop"
+)
+
+// turns is work that waits for later rounds of a loop, in its order.
 type turns struct {
+	loop    *loop.Loop
 	waiting []func()
-	posted  bool // takeTurns is going to be called
+	posted  bool // takeAll is going to be called
 }
 
 // late says that the round has taken so long that others have their turn before anything costly is done: it
-// is left to inTurn.
-func (w *worker) late() bool {
-	return len(w.turns.waiting) > 0 || time.Since(w.loop.Now()) > roundTime
+// is left to add.
+func (t *turns) late() bool { return len(t.waiting) > 0 || t.long() }
+
+// long says that the round has taken long.
+func (t *turns) long() bool { return time.Since(t.loop.Now()) > roundTime }
+
+// run runs f now, or in a later round if this one has taken long.
+func (t *turns) run(f func()) {
+	if t.late() {
+		t.add(f)
+		return
+	}
+	f()
 }
 
-// inTurn has f run in a later round, behind what waits already.
-func (w *worker) inTurn(f func()) {
-	t := &w.turns
+// add has f run in a later round, behind what waits already.
+func (t *turns) add(f func()) {
 	t.waiting = append(t.waiting, f)
 	if !t.posted {
-		t.posted = w.loop.Post(w.takeTurns)
+		t.posted = t.loop.Post(t.takeAll)
 	}
 }
 
-// takeTurns runs what waits: one at least, and as many as one round has time for.
-func (w *worker) takeTurns() {
-	t := &w.turns
+// takeAll runs what waits: one at least, and as many as one round has time for.
+func (t *turns) takeAll() {
 	t.posted = false
 	for len(t.waiting) > 0 {
 		f := t.waiting[0]
 		t.waiting[0], t.waiting = nil, t.waiting[1:]
-		if f(); time.Since(w.loop.Now()) > roundTime {
+		if f(); t.long() {
 			break
 		}
 	}
 	if len(t.waiting) == 0 {
 		t.waiting = nil
 	} else if !t.posted {
-		t.posted = w.loop.Post(w.takeTurns)
+		t.posted = t.loop.Post(t.takeAll)
 	}
 }

@@ -97,6 +97,16 @@ func (w *worker) count(s *session, a *answer) {
 	}
 }
 
+// background has a goroutine run task, and then the loop run then. A drain waits for both.
+func (w *worker) background(task, then func()) {
+	w.server.tasks.Add(1)
+	go func() { // ends with task
+		defer w.server.tasks.Done() // until then the loop is open
+		task()
+		w.loop.Post(then)
+	}()
+}
+
 func (w *worker) add(s *session) {
 	w.sessions[s] = struct{}{}
 	s.CountMemory()

@@ -16,10 +16,11 @@ var floors = map[string]string{
 	"cmd/lockproxy": "proxy commands commands/routes cluster/discovery cluster/master redlock internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
-	"proxy": "proxy/client proxy/tracking proxy/blocking proxy/pubsub proxy/transaction proxy/login commands commands/merge commands/routes " +
-		"commands/lock commands/holds cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry redlock internal",
+	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction proxy/login " +
+		"commands commands/merge commands/routes commands/lock commands/holds cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry redlock internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
+	"proxy/scatter":     "proxy/client commands cluster cluster/pipe internal",
 	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
 	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",

@@ -1,4 +1,4 @@
-package proxy
+package scatter
 
 import (
 	"lockproxy/cluster"
@@ -17,15 +17,21 @@ import (
 // spreadRound is how many bytes of parts are sent in one round of the loop.
 const spreadRound = 256 << 10
 
-// partList is the parts of a command.
-type partList struct {
+// Parts are the parts of a command.
+type Parts struct {
 	made  []commands.Part // and not sent yet
 	cut   *commands.Cut   // makes the others; nil: there are none
 	order []int32         // of cut, in which its parts are going to be made
 	bytes int             // that cut has in memory
 }
 
-func (l *partList) len() int {
+// Made are parts that are there.
+func Made(parts []commands.Part) *Parts { return &Parts{made: parts} }
+
+// ToMake are parts that are going to be made of cut, which has so many bytes in memory.
+func ToMake(cut *commands.Cut, bytes int) *Parts { return &Parts{cut: cut, bytes: bytes} }
+
+func (l *Parts) len() int {
 	if l.cut != nil {
 		return l.cut.Len()
 	}
@@ -33,7 +39,7 @@ func (l *partList) len() int {
 }
 
 // take is the places of the next parts to be made, and how many bytes they have.
-func (l *partList) take() (places []int32, size int) {
+func (l *Parts) take() (places []int32, size int) {
 	n := 0
 	for ; n < len(l.order) && size < spreadRound; n++ {
 		size += l.cut.SizeOf(int(l.order[n]))
@@ -45,15 +51,28 @@ func (l *partList) take() (places []int32, size int) {
 // spread sends the parts of a command to their nodes, some of them in each round of the loop, and none while
 // the queue of a node is full.
 type spread struct {
-	*gather
-	list     *partList
-	next     []commands.Part // made while those of list are being sent
-	making   bool            // of next
-	waits    bool            // some is going to be called
-	sizes    []int           // of the parts by their place, if they are counted for the client
-	mode     pipe.Mode
-	resend   bool
-	replicas bool // may answer
+	*Gather
+	list   *Parts
+	next   []commands.Part // made while those of list are being sent
+	making bool            // of next
+	waits  bool            // some is going to be called
+	sizes  []int           // of the parts by their place, if they are counted for the client
+	how    How
+	mode   pipe.Mode
+}
+
+// How says how the parts of a command are sent.
+type How struct {
+	Resend  bool // they only read
+	Readers pipe.Readers
+	Pure    bool // the merge needs nothing but the replies, and may run on any goroutine
+}
+
+// Send sends the parts of the current command of h to the nodes of their slots, and has their replies merged.
+func Send(h Host, list *Parts, how How, merge commands.Merge) {
+	x := &spread{Gather: NewGather(h, list.len(), merge, false), list: list, mode: h.Mode(), how: how}
+	x.pure = how.Pure
+	x.begin()
 }
 
 // begin sends the first parts. Of those of a long command as many are in memory, besides what nodes have not
@@ -64,22 +83,23 @@ func (x *spread) begin() {
 		x.some()
 		return
 	}
-	x.s.SetHold(client.HoldLong)
-	x.s.KeepFor(x.tag, l.bytes)
+	x.h.SetHold(client.HoldLong)
+	x.h.KeepFor(x.tag, l.bytes)
 	x.sizes = make([]int, l.cut.Len())
 	for i := range x.sizes {
 		x.sizes[i] = l.cut.SizeOf(i)
 	}
-	l.order = x.inTurn(l.cut)
+	pool := x.h.Pool()
+	l.order = inTurn(l.cut, len(pool.Topology().Masters), pool.Owner)
 	x.prepare()
 }
 
 // inTurn is the places of all parts: as many for one master as go in one round, and then for the next one.
-func (x *spread) inTurn(cut *commands.Cut) []int32 {
-	pool := x.s.w.pool
-	lists := make([]partList, x.s.w.masters()+1) // the first is for slots that nobody serves
+// owner is the number of the master of a slot, below 0: nobody serves it.
+func inTurn(cut *commands.Cut, masters int, owner func(slot int) int) []int32 {
+	lists := make([]Parts, masters+1) // the first is for slots that nobody serves
 	for i := range cut.Len() {
-		l := &lists[pool.Owner(cut.Slot(i))+1]
+		l := &lists[owner(cut.Slot(i))+1]
 		l.order = append(l.order, int32(i))
 	}
 	order := make([]int32, 0, cut.Len())
@@ -95,27 +115,23 @@ func (x *spread) inTurn(cut *commands.Cut) []int32 {
 
 // prepare has a goroutine make the next parts. When none are left it forgets the command.
 func (x *spread) prepare() {
-	s, l := x.s, x.list
+	l := x.list
 	places, size := l.take()
 	if len(places) == 0 {
-		s.KeepFor(x.tag, -l.bytes)
+		x.h.KeepFor(x.tag, -l.bytes)
 		l.cut = nil
 		return
 	}
 	x.making = true
 	cut := l.cut
-	s.w.server.tasks.Add(1)
-	go func() { // ends by itself
-		defer s.w.server.tasks.Done()
-		parts := cut.Parts(places)
-		s.w.loop.Post(func() { x.made(parts, size) })
-	}()
+	var parts []commands.Part
+	x.h.Background(func() { parts = cut.Parts(places) }, func() { x.made(parts, size) })
 }
 
 // made takes over the parts that prepare has had made.
 func (x *spread) made(parts []commands.Part, size int) {
 	x.making, x.next = false, parts
-	x.s.KeepFor(x.tag, size)
+	x.h.KeepFor(x.tag, size)
 	if !x.waits {
 		x.some()
 	}
@@ -123,8 +139,8 @@ func (x *spread) made(parts []commands.Part, size int) {
 
 // some sends what goes in one round.
 func (x *spread) some() {
-	s, l := x.s, x.list
-	if s.gone && x.mode.Own != nil {
+	l := x.list
+	if x.h.Gone() && x.mode.Own != nil {
 		x.giveUp()
 		return
 	}
@@ -138,7 +154,7 @@ func (x *spread) some() {
 		}
 		part := l.made[0]
 		if sent += len(part.Request); sent > spreadRound && sent > len(part.Request) {
-			x.later(func(goOn func()) { s.w.loop.Post(goOn) })
+			x.later(func(goOn func()) { x.h.Loop().Post(goOn) })
 			return
 		}
 		l.made = l.made[1:]
@@ -149,13 +165,13 @@ func (x *spread) some() {
 	}
 	if !x.making {
 		l.made = nil
-		s.ClearHold(client.HoldLong)
+		x.h.ClearHold(client.HoldLong)
 	}
 }
 
 // later has some called when wait calls what it is given. Meanwhile no further command of the client is read.
 func (x *spread) later(wait func(goOn func())) {
-	x.s.SetHold(client.HoldLong)
+	x.h.SetHold(client.HoldLong)
 	x.waits = true
 	wait(func() {
 		x.waits = false
@@ -167,29 +183,21 @@ func (x *spread) later(wait func(goOn func())) {
 func (x *spread) giveUp() {
 	l := x.list
 	for _, part := range append(l.made, x.next...) {
-		x.gather.Fail(uint32(part.Place), cluster.ErrUnavailable)
+		x.Gather.Fail(uint32(part.Place), cluster.ErrUnavailable)
 	}
 	for _, place := range l.order {
-		x.gather.Fail(uint32(place), cluster.ErrUnavailable)
+		x.Gather.Fail(uint32(place), cluster.ErrUnavailable)
 	}
 	l.made, l.order, l.cut, x.next = nil, nil, nil, nil
 }
 
 // send sends one part.
 func (x *spread) send(part commands.Part) *pipe.Pipe {
-	s, i := x.s, uint32(part.Place)
-	if x.replicas && !s.gone {
-		s.router.read(part.Slot, part.Request, x, i)
-		return nil
-	}
-	p := s.w.pool.Send(pipe.Request{
+	p := x.h.Pool().Send(pipe.Request{
 		Target: pipe.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
-		To: x, Tag: i, Resend: x.resend,
+		To: x, Tag: uint32(part.Place), Resend: x.how.Resend, Readers: x.how.Readers, Seed: x.h.About().ID,
 	})
-	if !x.resend {
-		s.writes.Add(p)
-	}
-	s.Feed(p)
+	x.h.Sent(p, x.how.Resend)
 	return p
 }
 
@@ -198,30 +206,18 @@ func (x *spread) Receive(i uint32, chunk []byte, last bool) {
 	if last {
 		x.answered(i)
 	}
-	x.gather.Receive(i, chunk, last)
+	x.Gather.Receive(i, chunk, last)
 }
 
 // Fail implements pipe.Receiver.
 func (x *spread) Fail(i uint32, err error) {
 	x.answered(i)
-	x.gather.Fail(i, err)
+	x.Gather.Fail(i, err)
 }
 
 // answered counts a part no more, which no node has to be sent again.
 func (x *spread) answered(i uint32) {
 	if x.sizes != nil {
-		x.s.KeepFor(x.tag, -x.sizes[i])
+		x.h.KeepFor(x.tag, -x.sizes[i])
 	}
-}
-
-// split sends the parts of a command to the nodes of their slots, reads to replicas if they are wanted there.
-func (r *router) split(cmd *commands.Command, parts *partList, merge commands.Merge) {
-	s := r.s
-	s.acted = true
-	x := &spread{
-		gather: newPureGather(s, parts.len(), merge), list: parts, mode: s.Mode(),
-		resend:   cmd.Flags&commands.ReadOnly != 0,
-		replicas: s.ReadOnly >= s.w.readsFrom && cmd.ReadsKeys(),
-	}
-	x.begin()
 }

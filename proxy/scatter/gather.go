@@ -1,0 +1,210 @@
+// Package scatter has several nodes answer one command of a client, and makes one answer of theirs.
+//
+//	Gather.Send    the same request to every master  --+
+//	Send           each part of a command to its node --+--> nodes
+//	                                                          |
+//	Host.Answer <-- commands.Merge <-- all are there <-- Gather.Receive
+//
+// A Gather takes the replies and has them merged when the last one is there. Send has parts sent
+// as nodes can take them. What is much work, to cut a long command or to merge long replies, a goroutine
+// does, and the loop goes on behind it.
+//
+// Begin reading at Gather.Receive, then spread.some.
+package scatter
+
+import (
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
+	"lockproxy/proxy/client"
+)
+
+// Host is a session as those see it who ask several nodes for a command of it, beside what all features see.
+type Host interface {
+	client.Host
+	// Sent notes that p, nil if it waits for a node, took a request of the client. resend: it changes nothing.
+	Sent(p *pipe.Pipe, resend bool)
+	// Detour has later commands wait, as a request of command tag is sent again.
+	Detour(tag uint32)
+	// Collect counts n bytes more, or less, of what has come for the answer to command tag.
+	Collect(tag uint32, n int)
+	// Lend counts n bytes until command tag, which waits for a goroutine that has them, goes on.
+	Lend(tag uint32, n int)
+	// Resume has command tag go on with answer, which returns its answer, or nil if it has asked for more.
+	Resume(tag uint32, answer func() []byte)
+	// KeepFor counts n bytes more, or less, that command tag has in memory.
+	KeepFor(tag uint32, n int)
+	CountMemory()
+	// Background has a goroutine run task, and then the loop run then.
+	Background(task, then func())
+	// InTurn runs f: now, or in a later round of the loop if this one has taken long.
+	InTurn(f func())
+}
+
+// Gather collects the replies of several nodes to the parts of one command. It is their pipe.Receiver, each
+// part under its number.
+type Gather struct {
+	h       Host
+	tag     uint32
+	replies []client.Collected
+	missing int
+	merge   commands.Merge
+	always  bool // merge runs also when the client has gone
+	pure    bool // merge asks for nothing but the replies, and may run anywhere
+}
+
+// NewGather prepares for n replies to the current command of h. always: they are merged also when the client
+// has gone.
+func NewGather(h Host, n int, merge commands.Merge, always bool) *Gather {
+	g := &Gather{
+		h: h, tag: h.CurrentTag(), replies: make([]client.Collected, n), missing: n, merge: merge, always: always,
+	}
+	h.AnswerLater(client.ByNode)
+	if n == 0 {
+		h.Answer(g.tag, commands.ErrorReply(client.ErrNoMasters))
+	}
+	return g
+}
+
+// NewPureGather is NewGather for a merge that needs nothing but the replies, and may run on any goroutine.
+func NewPureGather(h Host, n int, merge commands.Merge) *Gather {
+	g := NewGather(h, n, merge, false)
+	g.pure = true
+	return g
+}
+
+// Receive implements pipe.Receiver.
+func (g *Gather) Receive(i uint32, chunk []byte, last bool) {
+	if g.wanted() {
+		g.replies[i].Add(chunk)
+		g.h.Collect(g.tag, len(chunk))
+	}
+	if last {
+		g.arrived()
+	}
+}
+
+// wanted says that anybody is going to look at the replies.
+func (g *Gather) wanted() bool { return !g.h.Gone() || g.always }
+
+// Fail implements pipe.Receiver.
+func (g *Gather) Fail(i uint32, err error) {
+	if g.wanted() {
+		g.h.Collect(g.tag, -g.replies[i].Size())
+		g.replies[i] = client.Collected{Buf: commands.ErrorReply(err)}
+		g.h.Collect(g.tag, len(g.replies[i].Buf))
+	}
+	g.arrived()
+}
+
+// Discard implements pipe.Receiver.
+func (g *Gather) Discard(i uint32) bool {
+	g.h.Collect(g.tag, -g.replies[i].Size())
+	g.replies[i] = client.Collected{}
+	return true
+}
+
+// Detour implements pipe.Receiver.
+func (g *Gather) Detour(uint32) { g.h.Detour(g.tag) }
+
+// arrived counts a reply, and has them merged when it is the last one.
+func (g *Gather) arrived() {
+	if g.missing--; g.missing > 0 {
+		return
+	}
+	size := 0
+	for i := range g.replies {
+		size += g.replies[i].Size()
+	}
+	if size > client.LongFrom && g.wanted() {
+		g.mergeApart(size)
+		return
+	}
+	g.h.InTurn(func() { g.conclude(size, g.wholes()) })
+}
+
+// mergeApart has a goroutine put replies of size bytes together, and make the answer of them where that needs
+// nothing else.
+func (g *Gather) mergeApart(size int) {
+	var replies [][]byte
+	if !g.pure {
+		g.h.Background(func() { replies = g.wholes() }, func() { g.conclude(size, replies) })
+		return
+	}
+	var answer []byte
+	proto := g.h.About().Proto
+	g.h.Background(func() { answer = g.merge(proto, g.wholes()) }, func() {
+		g.h.Collect(g.tag, -size)
+		g.h.CountMemory()
+		g.h.Answer(g.tag, answer)
+	})
+}
+
+// wholes are the replies, each in one piece.
+func (g *Gather) wholes() [][]byte {
+	replies := make([][]byte, len(g.replies))
+	for i := range g.replies {
+		replies[i] = g.replies[i].Whole()
+	}
+	return replies
+}
+
+// conclude makes the answer of replies, which have size bytes.
+func (g *Gather) conclude(size int, replies [][]byte) {
+	h := g.h
+	if !g.wanted() {
+		h.Answer(g.tag, nil)
+		return
+	}
+	h.Collect(g.tag, -size)
+	h.CountMemory()
+	h.Resume(g.tag, func() []byte { return g.merge(h.About().Proto, replies) })
+	if size > client.LongFrom {
+		h.Lend(g.tag, size) // to a goroutine, if the command waits for one
+	}
+}
+
+// Send sends req to all masters, one for each reply.
+func (g *Gather) Send(req []byte, resend bool) {
+	for i := range g.replies {
+		g.Ask(pipe.Request{Target: pipe.ToShard(i), Mode: g.h.Mode(), Bytes: req, Tag: uint32(i), Resend: resend})
+	}
+}
+
+// Ask sends a request whose reply is that of the part with the number r.Tag.
+func (g *Gather) Ask(r pipe.Request) {
+	r.To = g
+	g.h.Sent(g.h.Pool().Send(r), r.Resend)
+}
+
+// SendOwn is Send over connections of that mode which nobody else uses meanwhile.
+func (g *Gather) SendOwn(req []byte, mode pipe.Mode) {
+	pool := g.h.Pool()
+	for i, n := range pool.Topology().Masters {
+		a := &apart{Gather: g}
+		a.pipe = pool.Own(n.Addr, mode, a)
+		a.pipe.Request(req, a, uint32(i))
+	}
+}
+
+// apart has a connection of its own for one request.
+type apart struct {
+	*Gather
+	pipe *pipe.Pipe
+}
+
+// Receive implements pipe.Receiver.
+func (a *apart) Receive(i uint32, chunk []byte, last bool) {
+	if last {
+		a.pipe.Release()
+	}
+	a.Gather.Receive(i, chunk, last)
+}
+
+// Push implements pipe.Owner: nothing was asked for that would send any.
+func (a *apart) Push([]byte, bool) {}
+
+// Lost implements pipe.Owner: the request has failed before.
+func (a *apart) Lost(error) {}
+
+// Party implements pipe.Counted.
+func (a *apart) Party() pipe.Party { return client.PartyOf(a.h.About()) }
