@@ -79,9 +79,6 @@ func (s *session) Expect(then func([]byte) []byte, lost func()) {
 	a.then, a.lost = then, lost
 }
 
-// ExpectAt is expect for command tag.
-func (s *session) ExpectAt(tag uint32, then func([]byte) []byte) { s.answers.at(tag).then = then }
-
 // Feed stops reading this client when the pipe that took its request is full.
 func (s *session) Feed(p *pipe.Pipe) {
 	if p != nil && p.Full() && s.hold&client.HoldUpstream == 0 {
@@ -184,7 +181,12 @@ func (a actions) Nodes() commands.Nodes { return nodes{a.s.w} }
 func (a actions) Clients() commands.Clients { return clients{a.s} }
 
 // Connection implements commands.Actions.
-func (a actions) Connection() commands.Connection { return connection{a.s} }
+func (a actions) Connection() commands.Connection {
+	s := a.s
+	return &connection{
+		h: s, own: &s.own, tracking: &s.tracking, tx: &s.tx, monitor: &s.monitor, silence: &s.silence,
+	}
+}
 
 // Transactions implements commands.Actions.
 func (a actions) Transactions() commands.Transactions { return &a.s.tx }

@@ -87,6 +87,12 @@ func (q *answers) Touched() (tag uint32, latest bool) {
 	return q.head - 1, q.len() == 0
 }
 
+// Speak implements client.Answers.
+func (q *answers) Speak(tag uint32) { q.at(tag).silent = false }
+
+// Expect implements client.Answers.
+func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) { q.at(tag).then = then }
+
 // has says that command tag is not answered yet.
 func (q *answers) has(tag uint32) bool { return tag-q.head < q.tail-q.head }
 

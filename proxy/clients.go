@@ -9,27 +9,39 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// clients are the clients of all loops, as a command of s reaches them: it implements commands.Clients.
-type clients struct{ s *session }
+// clients are the clients of all loops, as a command of one of them reaches them: it implements
+// commands.Clients.
+type clients struct{ h clientsHost }
+
+// clientsHost is the session of that command.
+type clientsHost interface {
+	host
+	// self describes the session in the middle of its command.
+	self() *commands.Peer
+	close()
+}
 
 // listChunk is how many clients are visited before the loop serves others again.
 const listChunk = 256
 
 // visits collects what a command wants to know of all clients.
 type visits struct {
-	s       *session
+	h       clientsHost
 	tag     uint32
-	self    *commands.Peer // as s was when it asked
+	self    *commands.Peer // as h was when it asked
 	visit   func(p *commands.Peer) []byte
 	then    func(seen []commands.Seen) []byte
 	seen    []commands.Seen
 	missing int  // loops
-	leave   bool // s itself is to be closed
+	leave   bool // h itself is to be closed
 }
+
+// Self implements commands.Clients.
+func (c clients) Self() *commands.Peer { return c.h.self() }
 
 // Connected implements commands.Clients.
 func (c clients) Connected(id int64) bool {
-	_, ok := c.s.w.server.byID.Load(id)
+	_, ok := c.h.worker().server.byID.Load(id)
 	return ok
 }
 
@@ -39,11 +51,10 @@ func (c clients) Each(
 	visit func(p *commands.Peer) []byte,
 	then func(seen []commands.Seen) []byte,
 ) {
-	s := c.s
-	s.AnswerLater(client.ByProxy)
-	s.SetHold(client.HoldOrder)
-	g := &visits{s: s, tag: s.current, self: c.Self(), visit: visit, then: then}
-	workers := s.w.server.workers
+	c.h.AnswerLater(client.ByProxy)
+	c.h.SetHold(client.HoldOrder)
+	g := &visits{h: c.h, tag: c.h.CurrentTag(), self: c.h.self(), visit: visit, then: then}
+	workers := c.h.worker().server.workers
 	if ids == nil {
 		g.missing = len(workers)
 		for _, w := range workers {
@@ -53,7 +64,7 @@ func (c clients) Each(
 	}
 	wanted := make(map[*worker]map[int64]bool)
 	for _, id := range ids {
-		w := s.w.server.workerOf(id)
+		w := c.h.worker().server.workerOf(id)
 		if wanted[w] == nil {
 			wanted[w] = make(map[int64]bool)
 		}
@@ -90,7 +101,8 @@ func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
 		if s.gone {
 			continue
 		}
-		if p = peerOf(s); s == g.s {
+		asks := s.ID == g.self.ID
+		if p = peerOf(s); asks {
 			p = *g.self
 		}
 		if text := g.visit(&p); text != nil {
@@ -98,7 +110,7 @@ func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
 		}
 		switch {
 		case !p.Close:
-		case s == g.s:
+		case asks:
 			g.leave = true
 		default:
 			s.conn.Close()
@@ -108,7 +120,7 @@ func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
 		w.loop.Post(func() { g.some(w, rest, seen) }) // unless the loop has ended, and all clients with it
 		return
 	}
-	g.s.w.loop.Post(func() { g.arrived(seen) })
+	g.h.Loop().Post(func() { g.arrived(seen) })
 }
 
 // arrived takes what one loop has seen, and answers when it was the last one.
@@ -118,10 +130,10 @@ func (g *visits) arrived(seen []commands.Seen) {
 		return
 	}
 	slices.SortFunc(g.seen, func(a, b commands.Seen) int { return cmp.Compare(a.ID, b.ID) })
-	if g.leave && !g.s.gone {
-		g.s.close()
+	if g.leave && !g.h.Gone() {
+		g.h.close()
 	}
-	g.s.Answer(g.tag, g.then(g.seen))
+	g.h.Answer(g.tag, g.then(g.seen))
 }
 
 // onEach has f run on every loop and after all of them then on the loop of h. The commands of h that follow

@@ -113,3 +113,16 @@ func (s *session) Closed(err error) {
 	s.memory.end(s.w)
 	s.w.remove(s) // last: from then on Drain goes on
 }
+
+// resetState is the one place where what a connection has besides commands.Client is undone, for RESET and
+// when the connection is closed.
+func (s *session) resetState() {
+	if s.silence == silentAlways && !s.gone {
+		s.answers.Speak(s.current)
+	}
+	s.silence = 0
+	s.pause.end()
+	s.monitor.end()
+	s.tx.End()
+	s.tracking.End()
+}

@@ -27,21 +27,23 @@ func askHello(m pipe.Mode) []byte {
 
 // Login implements commands.Connection. Whether the upstream lets the user in is known when a connection is
 // there, and few are made at a time.
-func (c connection) Login(name, password string, then func(refusal []byte) []byte) {
-	s := c.s
-	s.SetHold(client.HoldOrder)
-	tag, logins, origin := s.current, &s.w.server.logins, login.Origin(s.Addr)
-	s.Expect(then, nil)
+func (c *connection) Login(name, password string, then func(refusal []byte) []byte) {
+	h := c.h
+	h.SetHold(client.HoldOrder)
+	h.Expect(then, nil)
+	tag, logins, origin := h.CurrentTag(), &h.worker().server.logins, login.Origin(h.About().Addr)
 	entered := logins.Enter(origin, func() {
-		posted := s.w.loop.Post(func() {
-			if s.gone {
+		posted := h.Loop().Post(func() {
+			if h.Gone() {
 				logins.Leave(origin)
 				return
 			}
-			s.current = tag
-			c.logIn(&tracking.User{Name: name, Password: password}, func(refusal []byte) []byte {
-				logins.Leave(origin)
-				return then(refusal)
+			h.Resume(tag, func() []byte {
+				c.logIn(&tracking.User{Name: name, Password: password}, func(refusal []byte) []byte {
+					logins.Leave(origin)
+					return then(refusal)
+				})
+				return nil
 			})
 		})
 		if !posted {
@@ -49,39 +51,34 @@ func (c connection) Login(name, password string, then func(refusal []byte) []byt
 		}
 	})
 	if !entered {
-		s.w.loop.Post(func() { s.Receive(tag, login.ErrFull, true) })
+		h.Loop().Post(func() { h.Receive(tag, login.ErrFull, true) })
 	}
 }
 
 // logIn has the current command wait for a connection as that user.
-func (c connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
-	s := c.s
-	own := s.own.Open(as, &s.tracking)
-	s.Expect(func(reply []byte) []byte {
+func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
+	h, own := c.h, c.own.Open(as, c.tracking)
+	c.ask(pipe.Request{
+		Target: pipe.ToSlot(h.Pool().SomeSlot(h.About().ID)), Mode: own.Mode(), Bytes: askHello(own.Mode()),
+	}, func(reply []byte) []byte {
 		if refused := own.Refused(); refused != nil {
 			reply = refused
 		}
-		if reply[0] == '-' && !bytes.HasPrefix(reply, []byte("-NOPERM ")) || s.gone {
+		if reply[0] == '-' && !bytes.HasPrefix(reply, []byte("-NOPERM ")) || h.Gone() {
 			own.End()
 			return then(bytes.Clone(reply))
 		}
 		c.become(as, own)
 		return then(nil)
-	}, nil)
-	slot := s.w.pool.SomeSlot(s.ID)
-	s.Feed(s.w.pool.Send(pipe.Request{
-		Target: pipe.ToSlot(slot), Mode: own.Mode(), Bytes: askHello(own.Mode()),
-		To: s, Tag: s.current, Resend: true,
-	}))
+	})
 }
 
 // Logout implements commands.Connection.
-func (c connection) Logout() {
-	s := c.s
+func (c *connection) Logout() {
 	switch {
-	case s.own.User() == nil:
-	case s.Tracking.On:
-		c.become(nil, s.own.Open(nil, &s.tracking))
+	case c.own.User() == nil:
+	case c.h.About().Tracking.On:
+		c.become(nil, c.own.Open(nil, c.tracking))
 	default:
 		c.become(nil, nil)
 	}
@@ -89,18 +86,18 @@ func (c connection) Logout() {
 
 // become has the client's commands go over set, the connections of that user, or if it is nil over shared
 // ones.
-func (c connection) become(as *tracking.User, set *pipe.Private) {
-	s := c.s
-	before := s.own.Become(as, set)
-	s.tx.Lose(errUser) // whose connection is still that of the user before
+func (c *connection) become(as *tracking.User, set *pipe.Private) {
+	before := c.own.Become(as, set)
+	c.tx.Lose(errUser) // whose connection is still that of the user before
 	if before != nil {
 		before.End()
 	}
-	if !s.Tracking.On {
+	now := &c.h.About().Tracking
+	if !now.On {
 		return
 	}
-	s.tracking.Stale() // what was read over other connections
-	if s.Tracking.BCast {
+	c.tracking.Stale() // what was read over other connections
+	if now.BCast {
 		set.Everywhere()
 	}
 }

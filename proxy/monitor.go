@@ -33,9 +33,6 @@ type monitor struct {
 	unseen []byte // commands of its transaction, which are shown when EXEC runs them
 }
 
-// Monitor implements commands.Connection.
-func (c connection) Monitor(reply []byte) { c.s.monitor.start(reply) }
-
 // start is MONITOR. From the reply on no command is missed: by then each loop knows that somebody listens
 // here.
 func (m *monitor) start(reply []byte) {

@@ -25,14 +25,14 @@ type pause struct {
 
 // Pause implements commands.Clients.
 func (c clients) Pause(until time.Time, kind commands.Pause, reply []byte) {
-	s, tag := c.s, c.s.current
-	onEach(s, func(w *worker) { w.pauseClients(until, kind) }, func() { s.Answer(tag, reply) })
+	tag := c.h.CurrentTag()
+	onEach(c.h, func(w *worker) { w.pauseClients(until, kind) }, func() { c.h.Answer(tag, reply) })
 }
 
 // Unpause implements commands.Clients.
 func (c clients) Unpause(reply []byte) {
-	s, tag := c.s, c.s.current
-	onEach(s, (*worker).unpause, func() { s.Answer(tag, reply) })
+	tag := c.h.CurrentTag()
+	onEach(c.h, (*worker).unpause, func() { c.h.Answer(tag, reply) })
 }
 
 // pauseClients begins a pause, or makes the one that is there longer and wider, never shorter or narrower.

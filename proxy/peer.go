@@ -21,9 +21,8 @@ func peerOf(s *session) commands.Peer {
 	return p
 }
 
-// Self implements commands.Clients.
-func (c clients) Self() *commands.Peer {
-	s := c.s
+// self describes the session in the middle of its command.
+func (s *session) self() *commands.Peer {
 	p := peerOf(s)
 	for _, arg := range s.w.call.Args {
 		p.Args += len(arg)

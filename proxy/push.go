@@ -46,8 +46,5 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	return true
 }
 
-// Speak implements pubsub.Host.
-func (s *session) Speak(tag uint32) { s.answers.at(tag).silent = false }
-
 // replyKinds are the first bytes of messages, by protocol.
 var replyKinds = [...][]byte{2: []byte("*"), 3: []byte(">")}

@@ -19,8 +19,8 @@ func (w *worker) lookAtBlocked() {
 
 // Unblock implements commands.Clients. The client may be on any loop, so that a task asks them all.
 func (c clients) Unblock(id int64, withError bool) {
-	workers := c.s.w.server.workers
-	c.s.Actions().Task(func(ctx context.Context) []byte {
+	workers := c.h.worker().server.workers
+	c.h.Actions().Task(func(ctx context.Context) []byte {
 		ended := make(chan bool, len(workers))
 		asked := 0
 		for _, w := range workers {

@@ -54,7 +54,7 @@ type Host interface {
 	ClearHold(h Hold)
 	// Push has message make a push, which is written behind the answer of command tag.
 	Push(tag uint32, message func(proto int) []byte)
-	// Answers is which commands are answered.
+	// Answers are those to its commands.
 	Answers() Answers
 	// TakesPushes says that the connection is there, will stay, and wants to be told anything.
 	TakesPushes() bool
@@ -71,7 +71,7 @@ const (
 	ByProxy
 )
 
-// Answers is which commands of a client are answered, by their numbers.
+// Answers are those that the commands of a client have, or are going to have, by their numbers.
 type Answers interface {
 	// Answered is the last command that is answered.
 	Answered() uint32
@@ -79,6 +79,11 @@ type Answers interface {
 	Oldest() (tag uint32, any bool)
 	// Touched is the latest command of whose answer anything has come, and whether it is the latest of all.
 	Touched() (tag uint32, latest bool)
+	// Speak has the client get the answer to command tag whatever CLIENT REPLY says: the confirmation of a
+	// subscription is a push, in RESP2 too.
+	Speak(tag uint32)
+	// Expect has then make the answer to command tag of its node's reply; nil: the reply is the answer.
+	Expect(tag uint32, then func(reply []byte) []byte)
 }
 
 // Masters is how many masters the upstream of the client has now.

@@ -69,7 +69,7 @@ func (l *Subscriber) leaveNamed(kind pubsub.Kind, raw []byte) {
 			}
 		}
 		return func() []byte {
-			l.h.Speak(tag)
+			l.h.Answers().Speak(tag)
 			return l.confirmUnsubscribed(out, kind, leaving)
 		}
 	}, box.Post, nil)

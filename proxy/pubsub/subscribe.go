@@ -47,7 +47,7 @@ func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 	j.copyNames(names)
 	j.look(j.unique())
 	if len(j.missing) == 0 {
-		l.h.Speak(j.tag)
+		l.h.Answers().Speak(j.tag)
 		l.h.Reply(j.confirm(j.names))
 		return
 	}
@@ -159,7 +159,7 @@ func (j *joining) end(err error) []byte {
 		j.l.hub.release(topics)
 		return client.NoAnswer
 	}
-	j.l.h.Speak(j.tag)
+	j.l.h.Answers().Speak(j.tag)
 	return j.confirm(j.names)
 }
 

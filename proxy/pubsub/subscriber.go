@@ -26,9 +26,6 @@ type Subscriber struct {
 type Host interface {
 	client.Host
 	Reply(reply []byte)
-	// Speak has the client get the answer to command tag whatever CLIENT REPLY says: confirmations are
-	// pushes, also in RESP2.
-	Speak(tag uint32)
 	// PushMessage gives the client a message behind the answer to command tag.
 	PushMessage(message []byte, behind uint32, told bool) bool
 	KeepFor(tag uint32, n int)
@@ -96,7 +93,7 @@ func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 		l.leaveAll([]pubsub.Kind{kind}, func(sub *subscription) {
 			out = l.appendConfirmation(out, unsubscribed[kind], kind, sub.topic.Name)
 		}, func() []byte {
-			l.h.Speak(tag)
+			l.h.Answers().Speak(tag)
 			return out
 		})
 		return
@@ -122,7 +119,7 @@ func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 		}
 	}
 	l.unsubscribeFrom(subs, func() []byte {
-		l.h.Speak(tag)
+		l.h.Answers().Speak(tag)
 		return l.confirmUnsubscribed(nil, kind, all)
 	})
 }

@@ -154,7 +154,7 @@ func (t *transaction) take(kind stepKind, raw []byte) {
 	h.AnswerLater(client.ByNode)
 	t.step = step{kind, h.CurrentTag(), client.Lasting(raw)}
 	if kind == execStep && (t.unread || len(t.guard) > 0) {
-		h.ExpectAt(h.CurrentTag(), t.assemble)
+		h.Answers().Expect(h.CurrentTag(), t.assemble)
 	}
 	h.SetHold(client.HoldOrder) // which ends when all is answered
 	switch {
@@ -213,7 +213,7 @@ func (t *transaction) conclude() {
 func (t *transaction) finish(tag uint32, reply []byte) {
 	t.step = stepNone
 	t.end()
-	t.h.ExpectAt(tag, nil)
+	t.h.Answers().Expect(tag, nil)
 	t.h.Answer(tag, reply)
 }
 

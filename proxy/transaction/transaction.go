@@ -73,9 +73,8 @@ type Host interface {
 	pipe.Receiver // answers a command with the node's reply as it comes
 	// Reply answers the current command with what the proxy has made.
 	Reply(reply []byte)
-	// Expect has then make the answer of the reply to the current command, ExpectAt to command tag.
+	// Expect has then make the answer of the reply to the current command.
 	Expect(then func(reply []byte) []byte, lost func())
-	ExpectAt(tag uint32, then func(reply []byte) []byte)
 	// Feed stops reading the client when the pipe that took its request is full.
 	Feed(p *pipe.Pipe)
 	CountMemory()

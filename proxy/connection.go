@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
+	"lockproxy/proxy/tracking"
+	"lockproxy/proxy/transaction"
+)
+
+// connection is what commands may change of a client's connection: it implements commands.Connection. Users
+// and their passwords are in login.go.
+type connection struct {
+	h        connectionHost
+	own      *tracking.Connections
+	tracking *tracking.Tracker
+	tx       *transaction.Client
+	monitor  *monitor
+	silence  *silence
+}
+
+// connectionHost is a session as a command sees it that changes it.
+type connectionHost interface {
+	asker
+	resetState()
+}
+
+var (
+	ping     = resp.AppendCommandStrings(nil, "PING")
+	selected = []byte("+OK\r\n")
+)
+
+// Select implements commands.Connection. Whether the upstream has the database is known once a connection to
+// it is there: if none is, one is made, and the later commands of the client wait for it.
+func (c *connection) Select(n int) {
+	h, about := c.h, c.h.About()
+	mode := pipe.Mode{Proto: about.Proto, DB: n}
+	if n == 0 || h.Pool().Reaches(mode) {
+		about.DB = n
+		h.Reply(selected)
+		return
+	}
+	h.SetHold(client.HoldOrder)
+	c.ask(pipe.Request{Mode: mode, Bytes: ping}, func(reply []byte) []byte {
+		if reply[0] == '-' && !h.Pool().Reaches(mode) {
+			return reply
+		}
+		about.DB = n
+		return selected
+	})
+}
+
+// ask sends a request that changes nothing, and has then make the answer to the current command of its reply.
+func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
+	c.h.Expect(then, nil)
+	r.To, r.Tag, r.Resend = c.h, c.h.CurrentTag(), true
+	c.h.Sent(c.h.Pool().Send(r), true)
+}
+
+// SetReplies implements commands.Connection.
+func (c *connection) SetReplies(r commands.Replies) {
+	if c.silence.set(r) {
+		c.h.Answers().Speak(c.h.CurrentTag())
+	}
+}
+
+// Monitor implements commands.Connection.
+func (c *connection) Monitor(reply []byte) { c.monitor.start(reply) }
+
+// Reset implements commands.Connection.
+func (c *connection) Reset() { c.h.resetState() }
