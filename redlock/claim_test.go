@@ -140,10 +140,10 @@ func TestClaimReplies(t *testing.T) {
 		{"nothing new is wanted, beside readers", "a 5000 r 1 0 100 9; b 5000 r 2 0 - 9", "0 1 "},
 		{"nothing new is wanted, but by who holds it", "a 5000 w 1 0 100 9; a 5000 w 2 0 - 9", "F 5000 1 0"},
 		{"nothing new is wanted, but by the reader", "a 5000 r 1 0 100 9; a 5000 r 2 0 - 9", "F 5000 1 0"},
-		{"held", "a 5000 w 1 0 100 9; b 500 w 2 0 100 9", "0 5000 p00000001"},
-		{"held, with a keeper", "a 5000 w 1 0 100 9 P:1; b 500 r 2 0 100 9", "0 5000 p00000001"},
-		{"held by readers", "a 5000 r 1 0 100 9; c 7000 r 2 0 100 9; b 500 w 3 0 100 9", "0 7000 r"},
-		{"a reader wants to write", "a 9000 r 1 0 100 9; c 7000 r 2 0 100 9; a 500 w 3 0 100 9", "-1 7000 r"},
+		{"held", "a 5000 w 1 0 100 9; b 500 w 2 0 100 9", "0 5001 p00000001"},
+		{"held, with a keeper", "a 5000 w 1 0 100 9 P:1; b 500 r 2 0 100 9", "0 5001 p00000001"},
+		{"held by readers", "a 5000 r 1 0 100 9; c 7000 r 2 0 100 9; b 500 w 3 0 100 9", "0 7001 r"},
+		{"a reader wants to write", "a 9000 r 1 0 100 9; c 7000 r 2 0 100 9; a 500 w 3 0 100 9", "-1 7001 r"},
 		{"too many readers", "a 5000 r 1 0 100 1; b 500 r 2 0 100 1", "QUEUEFULL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -119,7 +119,7 @@ func (s *State) add(us int64, owner string, m Mode, hold string) {
 		return
 	}
 	h := Holder{
-		Owner: owner, Mode: m, TTL: ms((e*1000 - us) / 1000), Count: number(f[1]), Fence: number(f[2]),
+		Owner: owner, Mode: m, TTL: ms(e - now - 1), Count: number(f[1]), Fence: number(f[2]),
 		Age: ms(max(now-since, 0)), Kept: f[4] != "-",
 	}
 	if len(f) == 7 {

@@ -36,6 +36,8 @@ type Acquire struct {
 	fresh bool // NewAcquire made the token, which holds nothing yet
 	// unsure is the engine's: an attempt has failed, and may have run all the same, or be still on its way.
 	unsure bool
+	// fence is single's: the one that the last attempt asked for.
+	fence int64
 }
 
 // Grant is a lock that was given.

@@ -20,16 +20,18 @@ import (
 // model is what clients may rely on: who holds the lock, and who stands in the
 // queue. It judges each reply of the scripts.
 type model struct {
-	now    time.Time     // the server's clock, which may step back
-	spent  time.Duration // how much time has passed, steps back left out
-	hold   map[string]*modelHold
-	queue  map[string]*modelWaiter // by id of the request
-	fence  int64                   // the highest so far
-	forgot int64                   // the highest when the key of the fence was lost last
-	passed [][2]string             // while the key stays, newest first: the releases by which a waiter got the lock, and that waiter
-	there  bool                    // the key is
-	told   []modelTold             // behind the fence of the slot, newest last
-	bare   bool                    // there is no key of the fence, and no room before the next of these
+	now   time.Time     // the server's clock, which may step back
+	spent time.Duration // how much time has passed, steps back left out
+	hold  map[string]*modelHold
+	queue map[string]*modelWaiter // by id of the request
+	fence int64                   // the highest so far
+	// proxyClock is what the clock shows, in µs, of whom the lock was asked for last.
+	proxyClock int64
+	forgot     int64       // the highest when the key of the fence was lost last
+	passed     [][2]string // while the key stays, newest first: the releases by which a waiter got the lock, and that waiter
+	there      bool        // the key is
+	told       []modelTold // behind the fence of the slot, newest last
+	bare       bool        // there is no key of the fence, and no room before the next of these
 }
 
 // modelTold is what a release was answered.
@@ -103,8 +105,12 @@ func (m *model) grant(a *Acquire, fence int64, ttl time.Duration) error {
 	if past := m.overtaken(a.ID, a.Mode, place); len(past) > 0 && !(place == 1<<40 && a.Wait > 0 && a.Mode == Read) {
 		return fmt.Errorf("%s overtook %q", a.ID, past)
 	}
-	if fence <= m.fence || fence < m.now.UnixMicro() {
-		return fmt.Errorf("the fence %d is not above %d and the clock %d", fence, m.fence, m.now.UnixMicro())
+	clock := m.now.UnixMicro()
+	if fence <= m.fence || fence < min(clock, m.proxyClock) {
+		return fmt.Errorf("the fence %d is not above %d and the clocks %d and %d", fence, m.fence, clock, m.proxyClock)
+	}
+	if fence > max(m.fence, clock)+10e6 {
+		return fmt.Errorf("the fence %d runs away from %d and the clock %d", fence, m.fence, clock)
 	}
 	if ttl != a.Lease {
 		return fmt.Errorf("a lease of %v, not of %v", ttl, a.Lease)
@@ -113,7 +119,7 @@ func (m *model) grant(a *Acquire, fence int64, ttl time.Duration) error {
 	if a.Mode == Write {
 		clear(m.hold)
 	}
-	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}, nil}
+	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl + runs), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}, nil}
 	delete(m.queue, a.ID)
 	return nil
 }
@@ -280,7 +286,7 @@ func (h *modelHold) again(a *Acquire, now time.Time, once, counted string) {
 		h.rely(a.Keeper)
 		h.meta = cmp.Or(a.Meta, h.meta)
 	}
-	if until := now.Add(a.Lease); until.After(h.until) {
+	if until := now.Add(a.Lease + runs); until.After(h.until) {
 		h.until = until
 	}
 }
@@ -308,15 +314,18 @@ func (h *modelHold) then(id string) (fence, count int64) {
 	return h.fence, h.count
 }
 
+// runs is the millisecond that runs, from whose end leases count.
+const runs = time.Millisecond
+
 // renew makes h last, and says for how long.
 func (h *modelHold) renew(now time.Time, lease time.Duration) time.Duration {
 	if h.find(relied) < 0 {
 		h.did("=" + relied)
 	}
-	if until := now.Add(lease); until.After(h.until) {
+	if until := now.Add(lease + runs); until.After(h.until) {
 		h.until = until
 	}
-	return h.until.Sub(now)
+	return h.until.Sub(now) - runs
 }
 
 // upgraded judges the reply to a reader that wants to be the writer; it says whether
@@ -351,7 +360,7 @@ func (m *model) upgraded(a *Acquire, h *modelHold, v resp.Value) (done bool, err
 		delete(m.queue, a.ID)
 		clear(m.hold)
 		m.hold[a.Token] = h
-		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, h.until.Sub(m.now).Milliseconds(), h.count)
+		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, (h.until.Sub(m.now) - runs).Milliseconds(), h.count)
 		if text(v) != want {
 			return true, fmt.Errorf("became the writer: %s, want %s", text(v), want)
 		}
@@ -388,7 +397,7 @@ func (m *model) acquired(a *Acquire, proxy string, v resp.Value) error {
 			count = h.count
 		}
 		delete(m.queue, a.ID)
-		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, h.until.Sub(m.now).Milliseconds(), count)
+		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, (h.until.Sub(m.now) - runs).Milliseconds(), count)
 		if text(v) != want {
 			return fmt.Errorf("it holds the lock: %s, want %s", text(v), want)
 		}
@@ -666,9 +675,13 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 			case a.Keeper == "":
 				args = args[:9]
 			}
-			v := ask(scripts.Acquire, args...)
+			m.proxyClock = m.now.UnixMicro() + rapid.Int64Range(-3e6, 15e6).Draw(t, "clock of the proxy")
+			v := ask(scripts.Acquire, plainly(m.proxyClock, args)...)
 			for i := 0; asksAgain(v) && i < 100; i++ {
-				v = ask(scripts.Acquire, args...)
+				v = ask(scripts.Acquire, plainly(m.proxyClock, args)...)
+			}
+			if v.Kind == ':' && v.Int == 1 {
+				v.Int = m.proxyClock
 			}
 			v = whole(v, args)
 			if err := m.closedUp(a.ID, func(id string) int64 { return number(mini.HGet(lockKey, "i:"+id)) }); err != nil {
@@ -904,8 +917,13 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				keys := []string{"lock:{job}2", fenceKey}
 				token := newID()
 				mini.Del(keys[0])
-				reply, _ := c.do(eval(scripts.Acquire, keys, token, "1000", "w", newID(), "0"))
+				clock := m.now.UnixMicro() + rapid.Int64Range(-3e6, 15e6).Draw(t, "clock of the proxy")
+				args := plainly(clock, []string{token, "1000", "w", newID(), "0"})
+				reply, _ := c.do(eval(scripts.Acquire, keys, args...))
 				v, _, _ := resp.Parse(reply)
+				if v.Int == 1 {
+					v.Int = clock
+				}
 				if v.Int <= m.fence {
 					t.Fatalf("%s, after the fence %d", text(v), m.fence)
 				}
@@ -947,7 +965,7 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				}
 				for i := range state.Holders {
 					h := &state.Holders[i]
-					if want := m.live(h.Owner); want == nil || *h != (Holder{h.Owner, want.mode, want.until.Sub(m.now), want.count, want.fence, h.Age, want.kept != "", want.meta}) {
+					if want := m.live(h.Owner); want == nil || *h != (Holder{h.Owner, want.mode, want.until.Sub(m.now) - runs, want.count, want.fence, h.Age, want.kept != "", want.meta}) {
 						t.Fatalf("%+v, want %+v", h, want)
 					}
 				}

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/tidwall/redcon"
 
@@ -83,7 +84,27 @@ func (c *call) flag(on bool) {
 	}
 }
 
-// asked appends the five arguments that say what a asks for.
+// plain appends the two arguments of acquire.lua that are all of a LOCK that nothing more is said of: the lock as
+// it is going to be, and for how long.
+func (c *call) plain(a *Acquire) {
+	const head = "lockproxy 1 "
+	size := len(head) + clockDigits + len(" +") + len(a.ID) + len(" ") + ownerBytes
+	req := append(strconv.AppendInt(append(c.req, '$'), int64(size), 10), "\r\n"...)
+	req = append(req, head...)
+	a.fence = max(time.Now().UnixMicro(), leastClock)
+	req = strconv.AppendInt(req, a.fence, 10)
+	req = append(append(append(req, " +"...), a.ID...), ' ')
+	c.req = append(appendOwner(req, a.Token), "\r\n"...)
+	c.number(a.Lease.Milliseconds() + 1)
+}
+
+// A clock shows 16 digits from 2001 until 2286.
+const (
+	clockDigits = 16
+	leastClock  = 1e15
+)
+
+// asked appends the five arguments of claim.lua that say what a asks for.
 func (c *call) asked(a *Acquire) {
 	c.owner(a.Token)
 	c.number(a.Lease.Milliseconds())

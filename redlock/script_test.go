@@ -986,8 +986,22 @@ func near(got, want string) bool {
 	return true
 }
 
-// eval is the EVALSHA of script.
+// plainly are the arguments of acquire.lua of which tests say token, lease, mode, id, reentrant, and the others. The
+// clock of the proxy shows us.
+func plainly(us int64, args []string) []string {
+	lease, _ := strconv.ParseInt(args[1], 10, 64)
+	all := []string{fmt.Sprintf("lockproxy 1 %016d +%s %s", us, args[3], args[0]), fmt.Sprint(lease + 1)}
+	if len(args) == 5 && args[2] == "w" && args[4] == "0" {
+		return all
+	}
+	return append(append(all, args[2], args[4]), args[5:]...)
+}
+
+// eval is the EVALSHA of script. The fences that a LOCK asks for are too low.
 func eval(script scripts.Script, keys []string, args ...string) []byte {
+	if script.Name == scripts.Acquire.Name && !strings.HasPrefix(args[0], "lockproxy ") {
+		args = plainly(leastClock, args)
+	}
 	words := append([]string{"EVALSHA", script.SHA, strconv.Itoa(len(keys))}, keys...)
 	return resp.AppendCommandStrings(nil, append(words, args...)...)
 }

@@ -136,21 +136,30 @@ func (e *single) Attempt(_ context.Context, a *Acquire) (g Grant, ok bool, err e
 // sent again.
 func (e *single) acquireRequest(a *Acquire) (slot int, req []byte) {
 	more := a.Keeper != "" || a.Meta != "" || e.grace.on()
-	args := 12
+	args := 11
 	switch {
-	case !more && a.Wait <= 0 && a.Mode == Write: // most of them
-		slot, c := e.names.eval(&scripts.Acquire, a.Name, 5)
-		c.asked(a)
+	case !more && a.Wait <= 0 && a.Mode == Write && !a.Reentrant: // most of them
+		slot, c := e.names.eval(&scripts.Acquire, a.Name, 2)
+		c.plain(a)
 		return slot, c.req
 	case !more:
-		args = 9
+		args = 8
 	}
 	slot, c := e.names.eval(&scripts.Acquire, a.Name, args)
-	c.asked(a)
+	c.plain(a)
+	var w *waiter
+	mode := string(a.Mode)
 	if a.Wait > 0 {
+		w = e.waiters.queues.expect(a)
+		if a.Mode == Write && e.waiters.queues.waited(w) {
+			mode = "behind"
+		}
+	}
+	c.text(mode)
+	c.flag(a.Reentrant)
+	if w != nil {
 		c.text(e.names.id)
-		left := time.Until(e.waiters.queues.expect(a).deadline)
-		c.number(max(left, time.Millisecond).Milliseconds())
+		c.number(max(time.Until(w.deadline), time.Millisecond).Milliseconds())
 		c.most(a.Mode, e.o.maxQueue, e.o.maxReaders)
 	} else {
 		c.empty()

@@ -37,6 +37,9 @@ type acquireReply struct {
 // readAcquire reads the reply of acquire.lua to a.
 func readAcquire(a *Acquire, reply []byte) (r acquireReply, err error) {
 	if fence, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
+		if fence == 1 {
+			fence = a.fence
+		}
 		return acquireReply{granted: true, grant: Grant{Token: a.Token, Fence: fence, TTL: a.Lease, Count: 1}}, nil
 	}
 	if g, ok := readGrant(a.Token, reply); ok {

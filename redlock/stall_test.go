@@ -34,7 +34,8 @@ func TestServerStandsStillInAScript(t *testing.T) {
 	s := startRedis(t)
 	fence := "lock:fence:{" + slot.Tag(slot.Of([]byte(lockKey))) + "}"
 	acquire := func(source, token, lease, id string) string {
-		return text(s.ask("EVAL", source, "2", lockKey, fence, token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""))
+		args := plainly(leastClock, []string{token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""})
+		return text(s.ask(append([]string{"EVAL", source, "2", lockKey, fence}, args...)...))
 	}
 	for _, code := range []string{"redis.call('DEL', key)", "redis.call('HSET', key, 'v', '1', 'o', owner"} {
 		source := stalled(t, scripts.Acquire, code, 150*time.Millisecond)

@@ -205,6 +205,13 @@ func (ws *waitQueues) expect(a *Acquire) *waiter {
 	return w
 }
 
+// waited says that somebody waits here for the lock of w already.
+func (ws *waitQueues) waited(w *waiter) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.byKey[w.place.key] != nil
+}
+
 // forget drops the waiter of a, if there is one: nothing need be told to it any more.
 func (ws *waitQueues) forget(a *Acquire) {
 	if a.Wait <= 0 {

@@ -1,14 +1,17 @@
 -- acquire takes a lock, changes how it is held, joins its queue, or says that it is held.
 --
 -- KEYS  1 the lock   2 the fence of its slot
--- ARGV  1 token   2 lease, ms   3 mode: w or r   4 request id   5 reentrant: 1 or 0
---       and of a reader, or one that may wait; else they may be left out, or "":
---       6 proxy   7 ms that it waits from now on   8 longest queue, and behind a
---       blank most readers   9 PUBLISH or SPUBLISH
+-- ARGV  1 the lock as it is to be if it is plain, see below: with the token, the id of the request, and a fence of
+--       16 digits, which is what the clock of the proxy shows, in µs   2 lease, ms, and one more, for the
+--       millisecond that runs, which Redis counts as a whole one
+--       and, of one that may only be granted a plain lock, no more; else, or "":
+--       3 mode: w, r, or behind: w, while others of its proxy wait   4 reentrant: 1 or 0   5 proxy   6 ms that it waits from now on   7 longest queue, and behind
+--       a blank most readers   8 PUBLISH or SPUBLISH
 --       and only if one of them is meant, else they may be left out, or "":
---       10 keeper, or = and the one that whoever asks is already   11 meta   12 replication id of the master
+--       9 keeper, or = and the one that whoever asks is already   10 meta   11 replication id of the master
 --       that may grant
--- Reply granted {token, fence, ttl ms, count}, or the fence alone if nothing else could be;
+-- Reply granted {token, fence, ttl ms, count}, or, if the lease is the one that was asked for and the count 1, the
+--       fence alone, or 1: the fence that was asked for;
 --       waits {place, ms until it may try again by itself, ids of the requests that should try now; "*": all of
 --       this proxy};
 --       -1 if it would count a grant that its proxy has asked for later, for which it needs a new id;
@@ -35,51 +38,55 @@
 -- The field b has the fence and the count from before each of the last upgrades, " id fence count;", newest
 -- first, so that a request that came before it and is sent again gets the answer that was true then. The
 -- field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in readers.lua.
-local key, fence_key = KEYS[1], KEYS[2]
-local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
-local more = ARGV[10] -- a keeper and what comes behind it
---#include fence.lua
-local kind = redis.call('TYPE', key)
-kind = kind.ok or kind
-local clock = redis.call('TIME')
+local key, fence_key, wanted, lease, mode, more = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w', ARGV[9]
+local call = redis.call
 
-if kind == 'none' and mode == 'w' and not more then -- most calls end here
-  local f = next_fence(fence_key, clock)
-  local ms = lease + math.min(clock[2] % 1000, 1) -- as in_ms has it
-  redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', ms)
-  return tonumber(f)
+-- Nearly always a LOCK ends here. A fence is not taken if it is more than ten seconds ahead of the last one of the
+-- slot: the clock of the proxy may be wrong.
+if mode == 'w' and not more then
+  local f = string.sub(wanted, 13, 28)
+  local ahead = f - (tonumber(call('GETRANGE', fence_key, '0', '15')) or 0)
+  if ahead > 0 and ahead <= 10000000 and call('SET', key, wanted, 'NX', 'PX', lease) then
+    call('SETRANGE', fence_key, '0', f)
+    return 1
+  end
 end
 
-local proxy, wait, limits, publish = ARGV[6], ARGV[7], ARGV[8] or '', ARGV[9]
-local keeper, meta, master = more or '', ARGV[11] or '', ARGV[12] or ''
+local id, token = string.match(wanted, '^lockproxy 1 %d+ %+(%S+) (.*)$')
+local reentrant, proxy, wait, limits, publish = ARGV[4] == '1', ARGV[5], ARGV[6], ARGV[7] or '', ARGV[8]
+local keeper, meta, master = more or '', ARGV[10] or '', ARGV[11] or ''
 local relying, note = keeper, meta == '' and '' or ' ' .. meta
+lease = lease - 1
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
+if mode == 'behind' then mode = 'w' end
+--#include plain.lua
+local plain, plain_ids, owner = read_plain(call('MGET', key)[1]) -- which knows no hash
+if plain and not proxy and owner ~= token then return false end -- that is quickly said
+local clock = call('TIME')
 --#include now.lua
+--#include fence.lua
 --#include master.lua
 local now, from = in_ms(clock)
-if kind == 'none' then
+if plain then
+  --#include unfold.lua
+  clock = unfold(key, plain, plain_ids, owner)
+  now, from = in_ms(clock)
+end
+local s = redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
+if s[1] ~= '1' then
+  local kind = call('TYPE', key)
+  kind = kind.ok or kind
+  if kind ~= 'none' then
+    --#include foreign.lua
+    return foreign(key, kind)
+  end
   local other = master ~= '' and other_master(master)
   if other then return other end
   local f = next_fence(fence_key, clock)
   --#include create.lua
   if create(key, mode, token, f, lease, now, from, keeper, id, note) then return tonumber(f) end
   return {token, tonumber(f), lease, 1}
-end
-
---#include plain.lua
-local plain, plain_ids, owner = read_plain(kind == 'string' and redis.call('GET', key))
-if plain and not proxy and owner ~= token then return false end -- that is quickly said
-if plain then
-  --#include unfold.lua
-  clock = unfold(key, plain, plain_ids, owner)
-  now, from = in_ms(clock)
-end
-local s = (plain or kind == 'hash') and
-  redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
-if not s or s[1] ~= '1' then
-  --#include foreign.lua
-  return foreign(key, kind)
 end
 local writer = s[3]
 local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
@@ -105,7 +112,7 @@ if writing and s[2] == token then
   field, mine = 'w', writer
 end
 if mine and tonumber(string.match(mine, '^%d+')) <= now then
-  redis.call('HDEL', key, field) -- it has been over
+  call('HDEL', key, field) -- it has been over
   without(lock, 0)
   mine = nil
 end
@@ -120,9 +127,9 @@ if mine and not upgrade then
   outlast(lock, e)
   local reads_only = field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids)
   if reads_only then
-    redis.call('HDEL', key, 'o', 'w')
+    call('HDEL', key, 'o', 'w')
     field = 'r:' .. token
-    redis.call('HSET', key, enlist(lock, field))
+    call('HSET', key, enlist(lock, field))
     lock.readers, lock.readers_end = 1, e
     welcome_readers(lock)
   end
@@ -131,7 +138,7 @@ if mine and not upgrade then
   local own = string.match(id, ',%w+') or id
   local upgraded = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, own, 1, true))
   if upgraded then
-    local was, count = string.match(redis.call('HGET', key, 'b') or '', ' ' .. upgraded .. ' (%d+) (%d+);')
+    local was, count = string.match(call('HGET', key, 'b') or '', ' ' .. upgraded .. ' (%d+) (%d+);')
     if was then return {token, tonumber(was), e - from, tonumber(count)} end
   end
   return {token, tonumber(f), e - from, n}
@@ -176,10 +183,10 @@ else
     if lock.place then drop(lock, lock.place, id) end
     if upgrade then
       outlast(lock, e)
-      redis.call('HDEL', key, field)
+      call('HDEL', key, field)
       lock.readers, lock.readers_end = 0, 0
       lock.offered, lock.offer_end = 0, 0 -- whoever was offered the lock waits on
-      read = read .. string.sub(redis.call('HGET', key, 'b') or '', 1, 120)
+      read = read .. string.sub(call('HGET', key, 'b') or '', 1, 120)
       save(lock, 'o', token, 'w', pack_hold(e, n, f, now, kept, ids, noted), 'b', read)
       return {token, tonumber(f), e - from, n}
     end
@@ -188,7 +195,7 @@ else
     if mode == 'w' then
       save(lock, 'o', token, 'w', hold)
     else
-      if writer then redis.call('HDEL', key, 'o', 'w') end
+      if writer then call('HDEL', key, 'o', 'w') end
       local listed = {enlist(lock, 'r:' .. token)}
       lock.readers = lock.readers + 1
       lock.readers_end = math.max(lock.readers_end, from + lease)
@@ -220,7 +227,7 @@ end
 -- It waits.
 local joins = {}
 place = lock.place
-if upgrade and place and string.sub(redis.call('HGET', key, 'q:' .. place) or '', 1, 1) ~= 'u' then
+if upgrade and place and string.sub(call('HGET', key, 'q:' .. place) or '', 1, 1) ~= 'u' then
   drop(lock, place, id) -- it waited behind its own shared hold
   place = nil
 end

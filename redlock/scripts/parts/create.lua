@@ -3,7 +3,7 @@
 local function create(key, mode, token, f, lease, now, from, keeper, id, note)
   local e = from + lease
   if mode == 'w' and keeper == '' and note == '' then
-    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', e - now)
+    redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', lease + 1)
     return true
   end
   local hold = table.concat({e, 1, f, now, keeper == '' and '-' or keeper, '+' .. id}, ' ') .. note
