@@ -1,4 +1,4 @@
-package discovery
+package discovery_test
 
 import (
 	"testing"
@@ -6,12 +6,14 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+	"lockproxy/cluster/internal/upstream"
 )
 
 // The Redis in the process does not answer INFO server.
 func TestDiscoverMiniredis(t *testing.T) {
 	m := miniredis.RunT(t)
-	u := discovered(t, Options{Addrs: []string{m.Addr()}})
+	u := upstream.Find(t, discovery.Options{Addrs: []string{m.Addr()}})
 	if top := u.Topology(); top.Kind != cluster.Single || top.Slots[1].Addr != m.Addr() || top.Server.ShardChannels {
 		t.Errorf("%v at %+v, sharded %v", top.Kind, top.Slots[1], top.Server.ShardChannels)
 	}

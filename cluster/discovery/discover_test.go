@@ -1,6 +1,6 @@
 //go:build !quick
 
-package discovery
+package discovery_test
 
 import (
 	"context"
@@ -17,14 +17,16 @@ import (
 	"go.uber.org/goleak"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/internal/servers"
+	"lockproxy/cluster/internal/upstream"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
 )
 
 func TestDiscoverCluster(t *testing.T) {
 	nodes := servers.StartCluster(t, 1)
-	u := discovered(t, Options{Addrs: []string{"127.0.0.1:1", nodes[4].Addr}})
+	u := upstream.Find(t, discovery.Options{Addrs: []string{"127.0.0.1:1", nodes[4].Addr}})
 	top := u.Topology()
 	if top.Kind != cluster.Cluster || len(top.Masters) != 3 || len(top.Replicas) != 3 || top.Served() != slot.Count {
 		t.Fatalf("%v, %d masters, %d replicas, %d slots", top.Kind, len(top.Masters), len(top.Replicas), top.Served())
@@ -43,7 +45,7 @@ func TestDiscoverCluster(t *testing.T) {
 
 func TestDiscoverSingle(t *testing.T) {
 	s := servers.StartRedis(t)
-	u := discovered(t, Options{Addrs: []string{s.Addr}})
+	u := upstream.Find(t, discovery.Options{Addrs: []string{s.Addr}})
 	top := u.Topology()
 	if top.Kind != cluster.Single || top.Served() != slot.Count || top.Slots[9].Addr != s.Addr || len(top.Replicas) != 0 {
 		t.Errorf("%+v", top.Masters)
@@ -53,7 +55,7 @@ func TestDiscoverSingle(t *testing.T) {
 func TestDiscoverUnixSocket(t *testing.T) {
 	s := servers.StartRedis(t, "--unixsocket", "r.sock")
 	path := filepath.Join(s.Dir, "r.sock")
-	u := discovered(t, Options{Addrs: []string{path}})
+	u := upstream.Find(t, discovery.Options{Addrs: []string{path}})
 	if got := u.Topology().Slots[0].Addr; got != path {
 		t.Errorf("master at %s", got)
 	}
@@ -71,7 +73,7 @@ func TestDiscoverReplicaOfOne(t *testing.T) {
 	servers.Eventually(t, 10*time.Second, "replica in sync", func() bool {
 		return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
-	u := discovered(t, Options{Addrs: []string{replica.Addr}})
+	u := upstream.Find(t, discovery.Options{Addrs: []string{replica.Addr}})
 	top := u.Topology()
 	if top.Slots[0].Addr != master.Addr || len(top.Replicas) != 1 || top.Replicas[0].Addr != replica.Addr {
 		t.Fatalf("master %+v, replicas %+v", top.Slots[0], top.Replicas)
@@ -98,7 +100,7 @@ func TestDiscoverSentinel(t *testing.T) {
 			return strings.Contains(info, "slaves=1,sentinels=3")
 		})
 	}
-	u := discovered(t, Options{Addrs: servers.Addrs(sentinels[0])})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(sentinels[0])})
 	top := u.Topology()
 	if top.Kind != cluster.Sentinel || top.Slots[7].Addr != master.Addr || len(top.Replicas) != 1 || top.Replicas[0].Addr != replica.Addr {
 		t.Fatalf("%v, master %+v, replicas %+v", top.Kind, top.Slots[7], top.Replicas)
@@ -118,9 +120,9 @@ func TestDiscoverSentinel(t *testing.T) {
 func TestDiscoverSentinelPassword(t *testing.T) {
 	master := servers.StartRedis(t, "--requirepass", "data")
 	sentinels := servers.StartSentinels(t, 1, master, "sentinel auth-pass mine data", "requirepass watch")
-	refused(t, 3*time.Second, Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "watch", SentinelMaster: "yours"}, `no master named "yours"`)
-	refused(t, 3*time.Second, Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "wrong"}, sentinels[0].Addr, "WRONGPASS")
-	u := discovered(t, Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "watch"})
+	refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "watch", SentinelMaster: "yours"}, `no master named "yours"`)
+	refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "wrong"}, sentinels[0].Addr, "WRONGPASS")
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "watch"})
 	if got := u.Topology().Slots[0].Addr; got != master.Addr {
 		t.Errorf("master at %s", got)
 	}
@@ -139,7 +141,7 @@ func TestDiscoverTLS(t *testing.T) {
 	n, _ := strconv.Atoi(s.Port)
 	addr := "127.0.0.1:" + strconv.Itoa(n+10000)
 	config := servers.Trusting(t, ca, cert, key)
-	u := discovered(t, Options{Addrs: []string{addr}, TLS: always(config), User: "proxy", Password: "secret"})
+	u := upstream.Find(t, discovery.Options{Addrs: []string{addr}, TLS: always(config), User: "proxy", Password: "secret"})
 	for _, proto := range []int{2, 3} {
 		conn, err := u.Dial(t.Context(), addr, cluster.Mode{Proto: proto}, nil)
 		if err != nil {
@@ -157,27 +159,27 @@ func TestDiscoverTLS(t *testing.T) {
 		}
 	}
 	t.Run("plain", func(t *testing.T) {
-		refused(t, 3*time.Second, Options{Addrs: []string{addr}}, addr+": ", "does it expect TLS, or")
+		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr}}, addr+": ", "does it expect TLS, or")
 	})
 	t.Run("plain port", func(t *testing.T) {
-		refused(t, 3*time.Second, Options{Addrs: servers.Addrs(s), TLS: always(config)}, s.Addr+": ", "without TLS where TLS is set")
+		refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(s), TLS: always(config)}, s.Addr+": ", "without TLS where TLS is set")
 	})
 	t.Run("no CA", func(t *testing.T) {
-		refused(t, 3*time.Second, Options{Addrs: []string{addr}, TLS: always(&tls.Config{Certificates: config.Certificates})}, "check the CA")
+		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr}, TLS: always(&tls.Config{Certificates: config.Certificates})}, "check the CA")
 	})
 	t.Run("no certificate", func(t *testing.T) {
-		refused(t, 3*time.Second, Options{Addrs: []string{addr}, TLS: always(&tls.Config{RootCAs: config.RootCAs})}, "client certificate")
+		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr}, TLS: always(&tls.Config{RootCAs: config.RootCAs})}, "client certificate")
 	})
 }
 
 // refused checks that Discover fails, and how.
-func refused(t *testing.T, within time.Duration, o Options, texts ...string) time.Duration {
+func refused(t *testing.T, within time.Duration, o discovery.Options, texts ...string) time.Duration {
 	t.Helper()
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	began := time.Now()
-	_, err := Find(ctx, o)
+	_, err := discovery.Find(ctx, o)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -212,24 +214,24 @@ func say(t *testing.T, conn net.Conn, args ...string) resp.Value {
 
 func TestDiscoverErrors(t *testing.T) {
 	open, locked := servers.StartRedis(t), servers.StartRedis(t, "--requirepass", "right")
-	if _, err := Find(t.Context(), Options{}); err == nil {
+	if _, err := discovery.Find(t.Context(), discovery.Options{}); err == nil {
 		t.Error("no address is no error")
 	}
-	took := refused(t, 1500*time.Millisecond, Options{Addrs: []string{"127.0.0.1:1", "/nowhere/r.sock"}},
+	took := refused(t, 1500*time.Millisecond, discovery.Options{Addrs: []string{"127.0.0.1:1", "/nowhere/r.sock"}},
 		"127.0.0.1:1: ", "connection refused", "is the port right?", "/nowhere/r.sock: ", "is the path right?")
 	if took < 1400*time.Millisecond {
 		t.Errorf("gave up after %v", took)
 	}
 	for _, test := range []struct {
 		name  string
-		o     Options
+		o     discovery.Options
 		texts []string
 	}{
-		{"no password", Options{Addrs: servers.Addrs(locked)}, []string{locked.Addr, "NOAUTH", "wants a password"}},
-		{"wrong password", Options{Addrs: servers.Addrs(locked), Password: "wrong"}, []string{locked.Addr, "WRONGPASS", "check the upstream's user"}},
-		{"wrong user", Options{Addrs: servers.Addrs(locked), User: "nobody", Password: "right"}, []string{"WRONGPASS"}},
-		{"no Sentinel", Options{Addrs: servers.Addrs(open), SentinelMaster: "mine"}, []string{open.Addr, "it is no Sentinel"}},
-		{"two masters", Options{Addrs: append(servers.Addrs(open), servers.Addrs(servers.StartRedis(t))...)}, []string{"is another one"}},
+		{"no password", discovery.Options{Addrs: servers.Addrs(locked)}, []string{locked.Addr, "NOAUTH", "wants a password"}},
+		{"wrong password", discovery.Options{Addrs: servers.Addrs(locked), Password: "wrong"}, []string{locked.Addr, "WRONGPASS", "check the upstream's user"}},
+		{"wrong user", discovery.Options{Addrs: servers.Addrs(locked), User: "nobody", Password: "right"}, []string{"WRONGPASS"}},
+		{"no Sentinel", discovery.Options{Addrs: servers.Addrs(open), SentinelMaster: "mine"}, []string{open.Addr, "it is no Sentinel"}},
+		{"two masters", discovery.Options{Addrs: append(servers.Addrs(open), servers.Addrs(servers.StartRedis(t))...)}, []string{"is another one"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if took := refused(t, 20*time.Second, test.o, test.texts...); took > 10*time.Second {
@@ -240,13 +242,13 @@ func TestDiscoverErrors(t *testing.T) {
 	t.Run("stopped node", func(t *testing.T) {
 		open.Signal(t, syscall.SIGSTOP)
 		defer open.Signal(t, syscall.SIGCONT)
-		refused(t, 3*time.Second, Options{Addrs: servers.Addrs(open)}, "did not answer in time")
+		refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(open)}, "did not answer in time")
 	})
 }
 
 func TestDialErrors(t *testing.T) {
 	s := servers.StartRedis(t, "--requirepass", "right")
-	u := discovered(t, Options{Addrs: servers.Addrs(s), Password: "right", ConnectTimeout: 300 * time.Millisecond})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s), Password: "right", ConnectTimeout: 300 * time.Millisecond})
 	s.Must(t, "CONFIG", "SET", "requirepass", "other")
 	for _, proto := range []int{2, 3} {
 		_, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil)
@@ -271,7 +273,7 @@ func TestDialErrors(t *testing.T) {
 
 func TestDialWithoutPassword(t *testing.T) {
 	s := servers.StartRedis(t)
-	u := discovered(t, Options{Addrs: servers.Addrs(s)})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s)})
 	s.Must(t, "CONFIG", "SET", "requirepass", "new")
 	for _, proto := range []int{2, 3} {
 		if _, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil); err == nil || !strings.Contains(err.Error(), "wants a password") {
@@ -282,7 +284,7 @@ func TestDialWithoutPassword(t *testing.T) {
 
 func TestCommand(t *testing.T) {
 	s := servers.StartRedis(t)
-	u := discovered(t, Options{Addrs: servers.Addrs(s)})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s)})
 	command, err := u.Command(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build !quick
 
-package discovery
+package discovery_test
 
 import (
 	"fmt"
@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/internal/servers"
+	"lockproxy/cluster/internal/upstream"
 	"lockproxy/internal/slot"
 )
 
@@ -21,7 +23,7 @@ import (
 func TestWatchCluster(t *testing.T) {
 	nodes := servers.StartCluster(t, 1)
 	seeds := []*servers.Server{nodes[0], nodes[1]}
-	u := discovered(t, Options{Addrs: servers.Addrs(seeds...)})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(seeds...)})
 	var told atomic.Pointer[cluster.Topology]
 	u.OnChange(func(top *cluster.Topology) { told.Store(top) })
 	alive := func(skip ...*servers.Server) *servers.Server {
@@ -133,7 +135,7 @@ func TestWatchCluster(t *testing.T) {
 // Hints come in heaps; they make few refreshes, and the first comes at once.
 func TestRefreshIsLimited(t *testing.T) {
 	s := servers.StartRedis(t)
-	u := discovered(t, Options{Addrs: servers.Addrs(s), Refresh: time.Hour})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s), Refresh: time.Hour})
 	questions := 0 // of this test
 	asked := func() int {
 		questions++
@@ -161,7 +163,7 @@ func TestRefreshIsLimited(t *testing.T) {
 
 func TestRefreshHint(t *testing.T) {
 	nodes := servers.StartCluster(t, 0)
-	u := discovered(t, Options{Addrs: servers.Addrs(nodes...), Refresh: time.Hour})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(nodes...), Refresh: time.Hour})
 	from, to := servers.ByAddr(nodes, u.Topology().Slots[5].Addr), nodes[2]
 	servers.MoveSlot(t, 5, from, to)
 	u.Refresh()

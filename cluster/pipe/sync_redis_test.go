@@ -17,11 +17,10 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/internal/servers"
+	"lockproxy/cluster/internal/upstream"
 	"lockproxy/cluster/retry"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/slot"
-
-	"go.uber.org/goleak"
 )
 
 // clientOf is a client over a loop with pipes to u, which ends with the test.
@@ -46,7 +45,7 @@ func clientOf(t *testing.T, u *discovery.Upstream, o Options) (*Client, *Stats) 
 func TestSyncedReplicas(t *testing.T) {
 	master := servers.StartRedis(t, "--repl-diskless-sync-delay", "0")
 	one, two := servers.StartReplica(t, master, 0), servers.StartReplica(t, master, 1)
-	u := upstreamOf(t, discovery.Options{Addrs: servers.Addrs(master)})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(master)})
 	c, stats := clientOf(t, u, Options{MaxOwn: 8})
 	const timeout = time.Second
 	check := func(line string, replicas, want int, late bool) {
@@ -141,7 +140,7 @@ func TestSyncedReplicas(t *testing.T) {
 // replicas. R26
 func TestSyncedClusterLife(t *testing.T) {
 	nodes := servers.StartCluster(t, 1)
-	u := upstreamOf(t, discovery.Options{Addrs: servers.Addrs(nodes...)})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(nodes...)})
 	const source = "return 42"
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
@@ -217,27 +216,4 @@ func TestSyncedClusterLife(t *testing.T) {
 	if got := u.Topology().Slots[n].Addr; got == master.Addr {
 		t.Errorf("it was answered by %s, which is dead", got)
 	}
-}
-
-// upstreamOf is the upstream at o, which runs until the test ends and leaves
-// nothing behind.
-func upstreamOf(t *testing.T, o discovery.Options) *discovery.Upstream {
-	t.Helper()
-	before := goleak.IgnoreCurrent()
-	o.Log = servers.Log(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	u, err := discovery.Find(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { u.Run(running) })
-	t.Cleanup(func() {
-		stop()
-		wg.Wait()
-		goleak.VerifyNone(t, before)
-	})
-	return u
 }

@@ -50,8 +50,9 @@ var floors = map[string]string{
 	"cluster/pipe":      "cluster cluster/retry internal",
 	"cluster/pubsub":    "cluster cluster/retry internal",
 	"cluster/master":    "cluster cluster/pubsub internal",
-	// servers is for tests of these packages alone.
-	"cluster/internal/servers": "internal",
+	// These are for tests of the packages above alone.
+	"cluster/internal/servers":  "internal",
+	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",
 
 	"redlock":         "redlock/scripts internal",
 	"redlock/scripts": "",

@@ -1,4 +1,5 @@
-package discovery
+// Package upstream finds what real servers are, for the tests of the packages below cluster.
+package upstream
 
 import (
 	"context"
@@ -8,18 +9,18 @@ import (
 
 	"go.uber.org/goleak"
 
+	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/internal/servers"
 )
 
-// discovered is the upstream at o, which runs until the test ends and leaves
-// nothing behind.
-func discovered(t *testing.T, o Options) *Upstream {
+// Find is the upstream at o, which runs until the test ends and leaves nothing behind.
+func Find(t *testing.T, o discovery.Options) *discovery.Upstream {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	o.Log = servers.Log(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	u, err := Find(ctx, o)
+	u, err := discovery.Find(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
