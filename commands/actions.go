@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/redlock"
 )
 
 // Actions is what a command may ask of the session that runs it. All of it runs on the client's loop and none
@@ -32,12 +33,12 @@ type Actions interface {
 	// Task parks the session (none of its later commands is read on), runs task
 	// on a goroutine of its own and answers with what it returns. ctx ends
 	// when the client goes away or the proxy drains. task must not touch Call
-	// or Client. lost: as in Asking.
-	Task(task func(ctx context.Context) []byte, lost func())
-	// Await has start ask for something without blocking, which calls done with the reply once, maybe before
-	// it returns and on any goroutine. then is as that of Ask. Later commands of the client wait for it;
-	// behind a verb of a lock only those do that name the same lock.
-	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost func())
+	// or Client. lost may be nil.
+	Task(task func(ctx context.Context) []byte, lost redlock.Delivery)
+	// Caller has SendHome, which sends a request to database 0, where all locks are, as the proxy's own user,
+	// and Await. Later commands of the client wait for what Await has begun; behind a verb of a lock only
+	// those do that name the same lock.
+	redlock.Caller
 
 	// Pusher returns a function that has message make something that the client is told beside its answers,
 	// behind the answer of this command. push may be called from any goroutine and at any time later, also
@@ -70,11 +71,6 @@ type Asking struct {
 	// Own has the request of AskAll go over connections that nobody else uses meanwhile, to database 0:
 	// nothing that goes on on the shared ones is in its way.
 	Own bool
-	// Home has the request of Ask run in database 0, where all locks are, and as the proxy's own user.
-	Home bool
-	// Lost, if not nil, is called when the answer to Ask could not be written to the client in full, because
-	// it has gone.
-	Lost func()
 }
 
 // Reread is how a request is asked that may be sent again.

@@ -7,6 +7,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/scatter"
+	"lockproxy/redlock"
 )
 
 // actions is what a command may ask of its session: it implements commands.Actions for the command s.current.
@@ -32,12 +33,14 @@ func (a actions) Forward(slot int) { a.s.router.forward(slot, a.s.w.call.Command
 
 // Ask implements commands.Actions. What any node may get goes to one and the same, as in session.send.
 func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
-	if o.Home {
-		a.askHome(to, req, o, then)
-		return
-	}
+	a.ask(to, req, o, exchange(then), nil)
+}
+
+func (a actions) ask(
+	to pipe.Target, req []byte, o commands.Asking, then redlock.Exchange, lost redlock.Delivery,
+) {
 	s := a.s
-	s.Expect(then, o.Lost)
+	a.expect(then, lost)
 	if to.Any() {
 		to = pipe.ToSlot(s.w.pool.SomeSlot(s.ID))
 	}
@@ -47,37 +50,46 @@ func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]
 	s.router.sendTo(to, req, o.Resend)
 }
 
-// askHome is Ask in database 0 as the proxy's own user. Another database, or another user, has another
-// connection: on that the request must neither overtake earlier commands of the client nor be overtaken by
-// later ones.
-func (a actions) askHome(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
+// Room implements redlock.Caller.
+func (a actions) Room() []byte { return a.s.w.room[:0] }
+
+// SendHome implements redlock.Caller. Another database, or another user, has another connection: on that the
+// request must neither overtake earlier commands of the client nor be overtaken by later ones.
+func (a actions) SendHome(slot int, req []byte, resend bool, then redlock.Exchange, lost redlock.Delivery) {
 	s := a.s
-	home, away := s.own.Home(), s.DB != 0 || s.own.User() != nil
-	send := func() {
-		s.Expect(then, o.Lost)
-		s.Feed(s.w.pool.Send(pipe.Request{
-			Target: to, Mode: home, Bytes: req, To: s, Tag: s.current, Resend: o.Resend,
-		}))
-	}
-	switch {
-	case !away:
-	case s.answers.len() > 1:
-		s.SetHold(client.HoldOrder)
-		a.Ask(pipe.Target{}, ping, commands.Asking{Resend: true, Lost: o.Lost},
-			func([]byte) []byte { send(); return nil })
+	if s.DB == 0 && s.own.User() == nil {
+		a.sendHome(slot, req, resend, then, lost)
 		return
-	default:
-		s.SetHold(client.HoldOrder)
 	}
-	send()
+	s.SetHold(client.HoldOrder)
+	if s.answers.len() == 1 {
+		a.sendHome(slot, req, resend, then, lost)
+		return
+	}
+	req = client.Lasting(req)
+	a.ask(pipe.Target{}, ping, commands.Reread, exchange(func([]byte) []byte {
+		a.sendHome(slot, req, resend, then, lost)
+		return nil
+	}), lost)
 }
 
-// Expect notes what becomes of the reply to the current command.
-func (s *session) Expect(then func([]byte) []byte, lost func()) {
-	s.acted = true
-	a := s.answers.at(s.current)
-	a.then, a.lost = then, lost
+func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchange, lost redlock.Delivery) {
+	s := a.s
+	a.expect(then, lost)
+	s.Feed(s.w.pool.Send(pipe.Request{
+		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+	}))
 }
+
+// expect notes what becomes of the reply to the current command.
+func (a actions) expect(then redlock.Exchange, lost redlock.Delivery) {
+	a.s.acted = true
+	answer := a.s.answers.at(a.s.current)
+	answer.then, answer.lost = then, lost
+}
+
+// Expect has then make the answer of the reply to the current command.
+func (s *session) Expect(then func([]byte) []byte) { actions{s}.expect(exchange(then), nil) }
 
 // Feed stops reading this client when the pipe that took its request is full.
 func (s *session) Feed(p *pipe.Pipe) {
@@ -128,10 +140,10 @@ func (a actions) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 	}
 }
 
-// Await implements commands.Actions.
-func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, lost func()) {
+// Await implements redlock.Caller.
+func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, lost redlock.Delivery) {
 	s := a.s
-	s.Expect(then, lost)
+	a.expect(exchange(then), lost)
 	if !s.running || s.w.call.Command.Flags&commands.LockVerb == 0 {
 		s.SetHold(client.HoldOrder)
 	}
@@ -147,8 +159,8 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 }
 
 // Task implements commands.Actions.
-func (a actions) Task(task func(ctx context.Context) []byte, lost func()) {
-	a.s.tasks.Start(func(ctx context.Context) func() []byte {
+func (a actions) Task(task func(ctx context.Context) []byte, lost redlock.Delivery) {
+	a.s.tasks.start(func(ctx context.Context) func() []byte {
 		reply := task(ctx)
 		return func() []byte { return reply }
 	}, a.s.w.loop.Post, lost)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockproxy/proxy/client"
+	"lockproxy/redlock"
 )
 
 // answer is the reply that one command is going to have.
@@ -11,18 +12,24 @@ type answer struct {
 	client.Collected // what of the reply came before its turn, or is for then
 	counter          *counter
 	start            time.Time
-	then             func(reply []byte) []byte // makes the answer of the node's reply; nil: it is the answer
-	owed             bool                      // the client has gone, and Drain waits for what becomes of it
-	kept             int                       // bytes that the command has in memory until it is answered
-	lost             func()                    // takes the answer back if the client does not get it
-	started          bool                      // its first bytes are here
-	failed           bool                      // it is an error
-	touched          bool                      // something of what it is made of is here
-	silent           bool                      // the client is not to get it
-	done             bool                      // it is whole
-	lent             int                       // bytes that are still held for what then waits for
-	by               client.By                 // who made it: byNode ...
+	then             redlock.Exchange // makes the answer of the node's reply; nil: it is the answer
+	owed             bool             // the client has gone, and Drain waits for what becomes of it
+	kept             int              // bytes that the command has in memory until it is answered
+	lost             redlock.Delivery // takes the answer back if the client does not get it; nil: nothing does
+	started          bool             // its first bytes are here
+	failed           bool             // it is an error
+	touched          bool             // something of what it is made of is here
+	silent           bool             // the client is not to get it
+	done             bool             // it is whole
+	lent             int              // bytes that are still held for what then waits for
+	by               client.By        // who made it: byNode ...
 }
+
+// exchange is a function that makes an answer.
+type exchange func(reply []byte) []byte
+
+// Answer implements redlock.Exchange.
+func (f exchange) Answer(reply []byte) []byte { return f(reply) }
 
 // shown says that part of it is with the client, if it is the oldest one.
 func (a *answer) shown() bool { return a.started && a.then == nil && !a.silent }
@@ -91,7 +98,12 @@ func (q *answers) Touched() (tag uint32, latest bool) {
 func (q *answers) Speak(tag uint32) { q.at(tag).silent = false }
 
 // Expect implements client.Answers.
-func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) { q.at(tag).then = then }
+func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) {
+	a := q.at(tag)
+	if a.then = exchange(then); then == nil {
+		a.then = nil
+	}
+}
 
 // has says that command tag is not answered yet.
 func (q *answers) has(tag uint32) bool { return tag-q.head < q.tail-q.head }

@@ -53,7 +53,7 @@ func (c *connection) Select(n int) {
 
 // ask sends a request that changes nothing, and has then make the answer to the current command of its reply.
 func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
-	c.h.Expect(then, nil)
+	c.h.Expect(then)
 	r.To, r.Tag, r.Resend = c.h, c.h.CurrentTag(), true
 	c.h.Sent(c.h.Pool().Send(r), true)
 }

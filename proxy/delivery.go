@@ -4,13 +4,15 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"lockproxy/redlock"
 )
 
 // delivery is an answer that must be taken back when the client did not get it.
 type delivery struct {
 	upto uint64    // the answer ends at this byte of the connection's output
 	at   time.Time // when it was appended to that
-	lost func()
+	lost redlock.Delivery
 }
 
 // ackWithin is after how long a peer that has got something has acknowledged it: TCP lets it wait for half
@@ -24,8 +26,8 @@ type deliveries struct {
 	written  uint64 // bytes ever written
 }
 
-// add notes that lost is to be called if the client does not get what was given to its output so far.
-func (d *deliveries) add(now time.Time, lost func()) {
+// add notes that lost is to be told if the client does not get what was given to its output so far.
+func (d *deliveries) add(now time.Time, lost redlock.Delivery) {
 	d.all = append(d.all, delivery{d.appended, now, lost})
 }
 
@@ -52,7 +54,7 @@ func (d *deliveries) end(s *session, err error) {
 		// not acknowledged after that has met a closed socket.
 		settled := final || s.eof || s.w.loop.Now().Sub(one.at) > ackWithin
 		if one.upto > d.written || broken && settled && one.upto > acked {
-			one.lost()
+			one.lost.Lost()
 		}
 	}
 	d.all = nil

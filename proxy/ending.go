@@ -102,7 +102,7 @@ func (s *session) Closed(err error) {
 		if a.done && a.lost != nil {
 			lost := a.lost
 			a.lost = nil
-			lost()
+			lost.Lost()
 		}
 		if a.lost != nil && a.by != client.ByProxy { // else it is a task already
 			a.owed = true

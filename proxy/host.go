@@ -26,7 +26,7 @@ type asker interface {
 	// Reply answers the current command with what the proxy has made.
 	Reply(reply []byte)
 	// Expect has then make the answer of the reply to the current command.
-	Expect(then func(reply []byte) []byte, lost func())
+	Expect(then func(reply []byte) []byte)
 	// divert has to take the answers to commands in place of the client; nil ends that.
 	divert(to taker)
 }

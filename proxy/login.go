@@ -30,7 +30,7 @@ func askHello(m pipe.Mode) []byte {
 func (c *connection) Login(name, password string, then func(refusal []byte) []byte) {
 	h := c.h
 	h.SetHold(client.HoldOrder)
-	h.Expect(then, nil)
+	h.Expect(then)
 	tag, logins, origin := h.CurrentTag(), &h.worker().server.logins, login.Origin(h.About().Addr)
 	entered := logins.Enter(origin, func() {
 		posted := h.Loop().Post(func() {

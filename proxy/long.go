@@ -107,6 +107,6 @@ func applyApart(s *session, tag uint32, reply client.Collected) {
 	s.Background(func() { whole = reply.Whole() }, func() {
 		a := s.answers.at(tag)
 		a.Collected = client.Collected{Buf: whole}
-		s.apply(tag, a)
+		applyKept(s, tag, a)
 	})
 }

@@ -171,6 +171,7 @@ func (s *Server) startLoops() error {
 			blocked:  make(map[int64]*session),
 			unknown:  make(strangers),
 			slow:     slowDefault,
+			room:     make([]byte, 0, roomSize),
 		}
 		w.turns.loop = l
 		w.hub = pubsub.NewHub(l, s.topics, &s.underway, s.o.Pipes.Budget, w.turns.late)

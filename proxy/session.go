@@ -93,6 +93,10 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 		}
 		return
 	}
+	if a.then != nil && last && a.Size() == 0 && len(chunk) <= loop.Shared { // it is whole
+		s.apply(tag, a, chunk)
+		return
+	}
 	if a.then != nil || !s.gone && !a.silent {
 		a.begun(chunk)
 		a.Keep(s.w.loop, chunk)
@@ -108,21 +112,28 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	case len(a.Front) > 0:
 		applyApart(s, tag, a.Collected)
 	default:
-		s.apply(tag, a)
+		applyKept(s, tag, a)
 	}
 }
 
-// apply has the command make its answer of the node's reply, or go on.
-func (s *session) apply(tag uint32, a *answer) {
-	then, reply := a.then, a.Buf
+// applyKept is apply of the reply that is kept with the answer.
+func applyKept(s *session, tag uint32, a *answer) {
+	reply := a.Buf
 	s.out.held -= len(reply)
+	a.Collected = client.Collected{}
+	s.apply(tag, a, reply)
+	s.w.loop.Put(reply)
+}
+
+// apply has the command make its answer of the node's reply, which is valid until then, or go on.
+func (s *session) apply(tag uint32, a *answer, reply []byte) {
 	if !s.gone {
 		s.out.held -= a.lent
 	}
+	then := a.then
 	a.lent = 0
-	a.then, a.Collected, a.started, a.touched = nil, client.Collected{}, false, true
-	s.Resume(tag, func() []byte { return then(reply) })
-	s.w.loop.Put(reply)
+	a.then, a.started, a.touched = nil, false, true
+	s.Resume(tag, func() []byte { return then.Answer(reply) })
 }
 
 // Fail implements pipe.Receiver.
@@ -143,9 +154,7 @@ func (s *session) Fail(tag uint32, err error) {
 	a.Drop(s.w.loop)
 	a.started = false
 	if a.then != nil {
-		a.Buf = append(a.Buf, commands.ErrorReply(err)...)
-		s.out.held += len(a.Buf)
-		s.apply(tag, a)
+		s.apply(tag, a, commands.ErrorReply(err))
 		return
 	}
 	s.Answer(tag, commands.ErrorReply(err))
@@ -205,7 +214,7 @@ func (s *session) settle(tag uint32) {
 		if a.lost != nil {
 			lost := a.lost
 			a.lost = nil
-			lost()
+			lost.Lost()
 		}
 		if a.owed {
 			a.owed = false
@@ -222,7 +231,7 @@ func (s *session) advance() {
 		switch {
 		case a.lost == nil:
 		case s.gone: // since the answer was begun
-			a.lost()
+			a.lost.Lost()
 		default:
 			s.out.deliveries.add(s.w.loop.Now(), a.lost)
 		}

@@ -8,6 +8,7 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/client"
+	"lockproxy/redlock"
 )
 
 // errClientGone is why the context of a task ends whose client has left.
@@ -34,10 +35,12 @@ type taskHost interface {
 
 // Start is Task for a task that has its answer made on the loop, by the function that it returns. That runs
 // also when the client has gone. post brings it to the loop.
-func (t *tasks) Start(
-	task func(ctx context.Context) (end func() []byte),
-	post func(func()) bool,
-	lost func(),
+func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool) {
+	t.start(task, post, nil)
+}
+
+func (t *tasks) start(
+	task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost redlock.Delivery,
 ) {
 	t.h.AnswerLater(client.ByProxy)
 	server := t.h.worker().server
@@ -69,7 +72,7 @@ func (t *tasks) Start(
 			t.done(tag, reply)
 		})
 		if !posted && lost != nil {
-			lost()
+			lost.Lost()
 		}
 	}()
 }

@@ -42,10 +42,15 @@ type worker struct {
 	args  [][]byte      // scratch of Read
 	input int           // bytes that Read is looking at
 	call  commands.Call // scratch of dispatch
+	room  []byte        // scratch of Room
 	spare [][]answer    // queues of firstAnswers entries, for re-use
 
 	bytesIn, bytesOut atomic.Uint64
 }
+
+// roomSize is enough for the requests of locks whose names are not long. More must not be used again: see
+// loop.Shared.
+const roomSize = 1024
 
 // maxSpareAnswers bounds the queues that a worker keeps for re-use.
 const maxSpareAnswers = 256

@@ -43,14 +43,28 @@ type engine interface {
 
 // Caller is the client that asks for something. It answers its commands in their order.
 type Caller interface {
+	// Room is where a request for SendHome, or an answer, may be appended: empty, with room for most of them.
+	// It is for one at a time, until SendHome returns or the answer is given.
+	Room() []byte
 	// SendHome sends req, one whole command that is copied, to the master of slot and answers with what then
-	// makes of the reply, which is valid during then. resend: req may be sent again when its reply was lost.
-	// then may ask on instead and return nil. lost, if not nil, is called when the answer does not reach the
-	// client.
-	SendHome(slot int, req []byte, resend bool, then func(reply []byte) []byte, lost func())
+	// makes of the reply. resend: req may be sent again when its reply was lost. lost may be nil.
+	SendHome(slot int, req []byte, resend bool, then Exchange, lost Delivery)
 	// Await has start ask for something, which calls done once, maybe before it returns and on any goroutine,
-	// and answers with what then makes of what done was given.
-	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost func())
+	// and answers with what then makes of what done was given. lost may be nil.
+	Await(start func(done func(reply []byte)), then func(reply []byte) []byte, lost Delivery)
+}
+
+// Exchange is a request that is on its way.
+type Exchange interface {
+	// Answer makes the client's answer of the reply, which is valid until it returns. It is called once. It
+	// may send on instead and return nil.
+	Answer(reply []byte) []byte
+}
+
+// Delivery is an answer on its way to the client.
+type Delivery interface {
+	// Lost is called when it does not reach the client.
+	Lost()
 }
 
 // Acquirer is told how an Acquire goes.
@@ -59,8 +73,7 @@ type Acquirer interface {
 	// if a may wait it stands in the queue: call Wait, or Undo. After an error call Undo, unless Refused says
 	// that there is no need.
 	Acquired(g Grant, ok bool, err error) []byte
-	// Lost is called when that answer does not reach the client.
-	Lost()
+	Delivery // of that answer
 }
 
 // Releaser is told how a Release went.

@@ -26,17 +26,20 @@ type asker struct {
 	fault    error // of up
 }
 
+// Room implements Caller.
+func (c *asker) Room() []byte { return nil }
+
 // SendHome implements Caller.
-func (c *asker) SendHome(slot int, req []byte, _ bool, then func([]byte) []byte, _ func()) {
+func (c *asker) SendHome(slot int, req []byte, _ bool, then Exchange, _ Delivery) {
 	reply, err := c.up.Do(context.Background(), slot, req, true)
 	if err != nil {
 		c.fault, reply = err, []byte("-ERR "+err.Error()+"\r\n")
 	}
-	then(reply)
+	then.Answer(reply)
 }
 
 // Await implements Caller.
-func (*asker) Await(start func(func([]byte)), then func([]byte) []byte, _ func()) {
+func (*asker) Await(start func(func([]byte)), then func([]byte) []byte, _ Delivery) {
 	done := make(chan struct{}, 1)
 	start(func([]byte) { done <- struct{}{} })
 	<-done
@@ -113,11 +116,11 @@ type noted struct {
 	asker
 	slot int
 	req  []byte
-	then func(reply []byte) []byte // what becomes of it
+	then Exchange
 }
 
 // SendHome implements Caller.
-func (n *noted) SendHome(slot int, req []byte, _ bool, then func([]byte) []byte, _ func()) {
+func (n *noted) SendHome(slot int, req []byte, _ bool, then Exchange, _ Delivery) {
 	n.slot, n.req, n.then = slot, bytes.Clone(req), then
 }
 

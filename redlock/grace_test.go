@@ -40,8 +40,8 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 // Without the grace no request names a master, and the plain one stays short.
 func TestNoGrace(t *testing.T) {
 	names, a := newNaming("lock:"), &Acquire{Name: "job", Mode: Write, Lease: time.Second, ID: "id"}
-	_, plain := newSingle(nothing{}, names, singleOptions{}).acquireRequest(a)
-	_, named := newSingle(nothing{}, names, singleOptions{failoverGrace: time.Second}).acquireRequest(a)
+	_, plain := newSingle(nothing{}, names, singleOptions{}).acquireRequest(nil, a)
+	_, named := newSingle(nothing{}, names, singleOptions{failoverGrace: time.Second}).acquireRequest(nil, a)
 	if strings.Contains(string(plain), unmet) || !strings.HasSuffix(string(named), "$1\r\n?\r\n") {
 		t.Errorf("%q and %q", plain, named)
 	}

@@ -261,7 +261,7 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			return slices.Clone(reply)
 		}
 		read := func(n *noted, reply []byte) {
-			if n.then(reply); !n.released.Whole || n.err != nil {
+			if n.then.Answer(reply); !n.released.Whole || n.err != nil {
 				t.Fatalf("%q: %v", reply, n.err)
 			}
 			p.Unlocked("job", "t", n.released.Keeper)

@@ -16,7 +16,7 @@ func TestLateReleaseOfAnotherProxy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n.then(reply); !n.released.Whole || n.err != nil {
+			if n.then.Answer(reply); !n.released.Whole || n.err != nil {
 				t.Errorf("UNLOCK: %q", reply)
 			}
 		}

@@ -135,20 +135,25 @@ func (l *Locker) MaxWait() time.Duration { return l.o.MaxWait }
 // Sync is how many replicas must have a grant for which nothing else is asked; 0: none.
 func (l *Locker) Sync() int { return l.o.Sync }
 
-// NewAcquire completes a: a token where none is named, an id, the default lease, and
-// a keeper if it needs one.
+// NewAcquire is a with what Complete adds.
 func (l *Locker) NewAcquire(a Acquire) *Acquire {
+	l.Complete(&a)
+	return &a
+}
+
+// Complete makes a new request of a: a token where none is named, an id, the default lease, and a keeper if
+// it needs one.
+func (l *Locker) Complete(a *Acquire) {
 	if a.Token == "" {
 		a.Token, a.fresh = NewToken(), true
 	}
 	if a.Lease == 0 {
 		a.Lease = l.o.Lease
 	}
-	a.ID = l.names.newID(&a)
+	a.ID = l.names.newID(a)
 	if a.Keep {
 		a.Keeper = l.NewKeeper()
 	}
-	return &a
 }
 
 // NewKeeper is an id under which this proxy keeps one hold alive.

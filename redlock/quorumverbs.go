@@ -30,7 +30,7 @@ func (q *quorum) Acquire(by Caller, a *Acquire, to Acquirer) {
 			q.waiters.queues.forget(a)
 		}
 		return to.Acquired(g, ok, err)
-	}, to.Lost)
+	}, to)
 }
 
 // claim is the next attempt of a.

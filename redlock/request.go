@@ -27,10 +27,9 @@ func (c *call) withSource() []byte {
 	return append(req, c.req[c.body:]...)
 }
 
-// begin begins the EVALSHA of s on so many keys; they and args arguments follow. Most of an idle pipe's time
-// goes into building these, so it is one allocation.
-func begin(s *scripts.Script, keys, args, room int) call {
-	c := call{script: s, req: make([]byte, 0, room), words: 3 + keys + args}
+// begin begins the EVALSHA of s on so many keys; they and args arguments follow. It is appended to room.
+func begin(room []byte, s *scripts.Script, keys, args int) call {
+	c := call{script: s, req: room, words: 3 + keys + args}
 	c.req = redcon.AppendArray(c.req, c.words)
 	c.req = redcon.AppendBulkString(c.req, "EVALSHA")
 	c.req = redcon.AppendBulkString(c.req, s.SHA)
@@ -41,7 +40,15 @@ func begin(s *scripts.Script, keys, args, room int) call {
 
 // eval begins the EVALSHA of s on the keys of a lock; args arguments follow.
 func (n *naming) eval(s *scripts.Script, name string, args int) (at int, c call) {
-	c = begin(s, s.Keys, args, 288+len(name))
+	return n.evalIn(nil, s, name, args)
+}
+
+// evalIn is eval that appends to room, or to memory of its own if that is nil.
+func (n *naming) evalIn(room []byte, s *scripts.Script, name string, args int) (at int, c call) {
+	if room == nil {
+		room = make([]byte, 0, 288+len(name))
+	}
+	c = begin(room, s, s.Keys, args)
 	req := c.req
 	tagged := hasTag(name)
 	size := len(n.prefix) + len(name)
@@ -164,7 +171,7 @@ func (c *call) freed(proxy, publish string, next after) {
 
 // kept is the call that renews the holds of batch, all of one slot; more arguments follow.
 func (n *naming) kept(batch []Renewal, more int) call {
-	c := begin(&scripts.Keep, len(batch), 4*len(batch)+more, 80+200*len(batch))
+	c := begin(make([]byte, 0, 80+200*len(batch)), &scripts.Keep, len(batch), 4*len(batch)+more)
 	for _, r := range batch {
 		c.text(n.place(r.Name).key)
 	}

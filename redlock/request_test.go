@@ -16,8 +16,8 @@ func TestRequestsAreWellFormed(t *testing.T) {
 	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}", "fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
 		a := &Acquire{Name: name, Mode: Write, Token: "me", Lease: time.Second, ID: "id"}
 		for script, build := range map[string]func() (int, []byte){
-			"acquire": func() (int, []byte) { return e.acquireRequest(a) },
-			"release": func() (int, []byte) { return e.releaseRequest(&Release{name, "me", 42, ""}) },
+			"acquire": func() (int, []byte) { return e.acquireRequest(nil, a) },
+			"release": func() (int, []byte) { return e.releaseRequest(nil, &Release{name, "me", 42, ""}) },
 			"renew":   func() (int, []byte) { return e.renewRequest(&Renew{name, "me", time.Second, 0, ""}) },
 			"cancel":  func() (int, []byte) { return e.cancelRequest(a) },
 			"inspect": func() (int, []byte) {
@@ -65,7 +65,7 @@ func TestReadGrant(t *testing.T) {
 	}
 }
 
-// A lock costs the proxy one allocation for the request and none for the reply.
+// A lock costs the proxy no allocation for the request, where there is room, and none for the reply.
 func TestRequestsAllocateLittle(t *testing.T) {
 	e := newSingle(nothing{}, newNaming("lock:"), singleOptions{})
 	a := &Acquire{Name: "job", Mode: Write, Token: "me", Lease: 30 * time.Second, ID: "id"}
@@ -75,11 +75,12 @@ func TestRequestsAllocateLittle(t *testing.T) {
 		if g, ok, err := e.readFirst(a, sent, reply); !ok || err != nil || g != (Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1, At: sent}) {
 			t.Errorf("%q: %+v %v %v", reply, g, ok, err)
 		}
+		room := make([]byte, 0, 1024)
 		n := testing.AllocsPerRun(100, func() {
-			e.acquireRequest(a)
+			e.acquireRequest(room, a)
 			e.readFirst(a, sent, reply)
 		})
-		if n > 1 {
+		if n > 0 {
 			t.Errorf("%q: %v allocations", reply, n)
 		}
 	}
@@ -96,6 +97,6 @@ func BenchmarkAcquire(b *testing.B) {
 	e := newSingle(nothing{}, newNaming("lock:"), singleOptions{})
 	b.ReportAllocs()
 	for b.Loop() {
-		e.acquireRequest(&Acquire{Name: "job:42", Mode: Write, Token: "token-of-some-length", ID: "id"})
+		e.acquireRequest(nil, &Acquire{Name: "job:42", Mode: Write, Token: "token-of-some-length", ID: "id"})
 	}
 }

@@ -78,17 +78,35 @@ func newSingle(u Upstream, names *naming, o singleOptions) *single {
 
 // Acquire implements engine.
 func (e *single) Acquire(by Caller, a *Acquire, to Acquirer) {
-	sent := time.Now()
-	slot, req := e.acquireRequest(a)
-	by.SendHome(slot, req, true, func(reply []byte) []byte {
-		g, ok, err := e.readFirst(a, sent, reply)
-		if err == ErrAgain {
-			e.Acquire(by, a, to)
-			return nil
-		}
-		return to.Acquired(g, ok, err)
-	}, to.Lost)
+	first := &firstAttempt{e, by, a, to, time.Now()}
+	slot, req := e.acquireRequest(by.Room(), a)
+	by.SendHome(slot, req, true, first, to)
 }
+
+// firstAttempt is an Acquire on its way.
+type firstAttempt struct {
+	e    *single
+	by   Caller
+	a    *Acquire
+	to   Acquirer
+	sent time.Time
+}
+
+// Answer implements Exchange.
+func (f *firstAttempt) Answer(reply []byte) []byte {
+	g, ok, err := f.e.readFirst(f.a, f.sent, reply)
+	if err == ErrAgain {
+		f.e.Acquire(f.by, f.a, f.to)
+		return nil
+	}
+	return f.to.Acquired(g, ok, err)
+}
+
+// exchange is an Exchange that is made of a function.
+type exchange func(reply []byte) []byte
+
+// Answer implements Exchange.
+func (f exchange) Answer(reply []byte) []byte { return f(reply) }
 
 // readFirst is readAcquire for the first attempt: unless a has to wait, nothing need be told any more.
 func (e *single) readFirst(a *Acquire, sent time.Time, reply []byte) (g Grant, ok bool, err error) {
@@ -121,7 +139,7 @@ func (e *single) Wait(ctx context.Context, a *Acquire) (g Grant, ok bool, err er
 // ctx.
 func (e *single) Attempt(_ context.Context, a *Acquire) (g Grant, ok bool, err error) {
 	at := time.Now()
-	slot, req := e.acquireRequest(a)
+	slot, req := e.acquireRequest(nil, a)
 	reply, err := e.upstream.Do(e.ctx, slot, req, true)
 	if err != nil {
 		a.unsure = true
@@ -133,19 +151,19 @@ func (e *single) Attempt(_ context.Context, a *Acquire) (g Grant, ok bool, err e
 }
 
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
-// sent again.
-func (e *single) acquireRequest(a *Acquire) (slot int, req []byte) {
+// sent again. room is as that of evalIn.
+func (e *single) acquireRequest(room []byte, a *Acquire) (slot int, req []byte) {
 	more := a.Keeper != "" || a.Meta != "" || e.grace.on()
 	args := 11
 	switch {
 	case !more && a.Wait <= 0 && a.Mode == Write && !a.Reentrant: // most of them
-		slot, c := e.names.eval(&scripts.Acquire, a.Name, 2)
+		slot, c := e.names.evalIn(room, &scripts.Acquire, a.Name, 2)
 		c.plain(a)
 		return slot, c.req
 	case !more:
 		args = 8
 	}
-	slot, c := e.names.eval(&scripts.Acquire, a.Name, args)
+	slot, c := e.names.evalIn(room, &scripts.Acquire, a.Name, args)
 	c.plain(a)
 	var w *waiter
 	mode := string(a.Mode)
@@ -220,20 +238,31 @@ func (e *single) retried(a *Acquire, err error) error {
 
 // Release implements engine.
 func (e *single) Release(by Caller, r *Release, to Releaser) {
-	slot, req := e.releaseRequest(r)
-	by.SendHome(slot, req, true, func(reply []byte) []byte {
-		done, err := e.readRelease(reply)
-		if err == ErrAgain {
-			e.Release(by, r, to)
-			return nil
-		}
-		return to.Released(done, err)
-	}, nil)
+	slot, req := e.releaseRequest(by.Room(), r)
+	by.SendHome(slot, req, true, &sentRelease{e, by, r, to}, nil)
+}
+
+// sentRelease is a Release on its way.
+type sentRelease struct {
+	e  *single
+	by Caller
+	r  *Release
+	to Releaser
+}
+
+// Answer implements Exchange.
+func (s *sentRelease) Answer(reply []byte) []byte {
+	done, err := s.e.readRelease(reply)
+	if err == ErrAgain {
+		s.e.Release(s.by, s.r, s.to)
+		return nil
+	}
+	return s.to.Released(done, err)
 }
 
 // releaseRequest may be sent again; each call makes another request.
-func (e *single) releaseRequest(r *Release) (slot int, req []byte) {
-	slot, c := e.names.eval(&scripts.Release, r.Name, 6)
+func (e *single) releaseRequest(room []byte, r *Release) (slot int, req []byte) {
+	slot, c := e.names.evalIn(room, &scripts.Release, r.Name, 6)
 	c.released(e.names, r)
 	e.frees(&c)
 	return slot, c.req
@@ -252,9 +281,9 @@ func (e *single) readRelease(reply []byte) (Released, error) {
 // Renew implements engine.
 func (e *single) Renew(by Caller, r *Renew, then func(Renewed, error) []byte) {
 	slot, req := e.renewRequest(r)
-	by.SendHome(slot, req, true, func(reply []byte) []byte {
+	by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
 		return then(readRenewed(reply))
-	}, nil)
+	}), nil)
 }
 
 func (e *single) renewRequest(r *Renew) (slot int, req []byte) {
@@ -279,14 +308,14 @@ func (e *single) Break(by Caller, name string, then func(bool, error) []byte) {
 
 // breakSome breaks as many holds as one script may, and then the others. broken: some are already.
 func (e *single) breakSome(by Caller, slot int, req []byte, broken bool, then func(bool, error) []byte) {
-	by.SendHome(slot, req, false, func(reply []byte) []byte {
+	by.SendHome(slot, req, false, exchange(func(reply []byte) []byte {
 		r, err := e.readRelease(reply)
 		if err == ErrAgain {
 			e.breakSome(by, slot, req, true, then)
 			return nil
 		}
 		return then(broken || r.Whole, err)
-	}, nil)
+	}), nil)
 }
 
 func (e *single) breakRequest(name string) (slot int, req []byte) {
@@ -305,14 +334,14 @@ func (e *single) Inspect(by Caller, name, token string, then func(State, error) 
 // readPage asks for one page of a lock, and then for the next, until it has them all.
 func (e *single) readPage(by Caller, name, token string, p *pages, then func(State, error) []byte) {
 	slot, c := e.names.inspected(name, token, p)
-	by.SendHome(slot, c.req, true, func(reply []byte) []byte {
+	by.SendHome(slot, c.req, true, exchange(func(reply []byte) []byte {
 		s, err := e.readLock(name, bytes.Clone(reply), p)
 		if err == ErrAgain {
 			e.readPage(by, name, token, p, then)
 			return nil
 		}
 		return then(s, err)
-	}, nil)
+	}), nil)
 }
 
 // State implements engine.

@@ -23,7 +23,7 @@ func TestLateLockIsTakenBack(t *testing.T) {
 		lost := func(a *Acquire) (req []byte) { // it is lost on its way, for now
 			t.Helper()
 			n := notedAcquire(e, a)
-			if n.then([]byte("-ERR the connection was lost\r\n")); n.err == nil || Refused(n.err) {
+			if n.then.Answer([]byte("-ERR the connection was lost\r\n")); n.err == nil || Refused(n.err) {
 				t.Fatal(n.err)
 			}
 			e.Undo(a)

@@ -23,6 +23,7 @@ import (
 	"lockproxy/commands/routes"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
+	"lockproxy/redlock"
 )
 
 // Session implements Actions over masters that are functions.
@@ -41,7 +42,7 @@ type Session struct {
 	Closed           bool
 	answers          int
 	call             *commands.Call
-	Lost             func() // of the last Ask
+	Undelivered      redlock.Delivery // of the last SendHome
 	mu               sync.Mutex
 	Peers            fakeClientsState
 	Pushed           string          // by Pusher
@@ -246,11 +247,24 @@ func (f *Session) Ask(to pipe.Target, req []byte, o commands.Asking, then func([
 			master = i
 		}
 	}
-	f.Lost = o.Lost
 	reply := f.Request(master, req)
 	*f.call = commands.Call{} // it is over when then runs
 	if answer := then(reply); answer != nil {
 		f.Reply(answer)
+	}
+}
+
+func (f *Session) Room() []byte { return nil }
+
+func (f *Session) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, lost redlock.Delivery) {
+	f.Undelivered = lost
+	f.Ask(pipe.ToSlot(slot), req, commands.Asking{}, then.Answer)
+}
+
+// Lose has the answer to the last SendHome not reach the client.
+func (f *Session) Lose() {
+	if f.Undelivered != nil {
+		f.Undelivered.Lost()
 	}
 }
 
@@ -279,7 +293,7 @@ func (f *Session) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
 	}
 }
 
-func (f *Session) Task(task func(context.Context) []byte, _ func()) {
+func (f *Session) Task(task func(context.Context) []byte, _ redlock.Delivery) {
 	ctx := f.Ctx
 	if ctx == nil {
 		ctx = context.Background()
@@ -288,7 +302,7 @@ func (f *Session) Task(task func(context.Context) []byte, _ func()) {
 	f.Reply(task(ctx))
 }
 
-func (f *Session) Await(start func(func([]byte)), then func([]byte) []byte, _ func()) {
+func (f *Session) Await(start func(func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
 	replies := make(chan []byte, 1)
 	*f.call = commands.Call{} // it is over when then runs
 	start(func(reply []byte) { replies <- reply })

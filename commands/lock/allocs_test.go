@@ -3,7 +3,6 @@ package lock
 import (
 	"testing"
 
-	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
@@ -15,10 +14,15 @@ type shardedLocks struct{ redlock.Upstream }
 func (shardedLocks) Sharded() bool { return true }
 
 // granting are Actions whose node grants, and frees, whatever it is asked.
-type granting struct{ commands.Actions }
+type granting struct {
+	commands.Actions
+	room []byte
+}
 
-func (granting) Ask(_ pipe.Target, _ []byte, _ commands.Asking, then func([]byte) []byte) {
-	then(resp.One)
+func (g *granting) Room() []byte { return g.room }
+
+func (*granting) SendHome(_ int, _ []byte, _ bool, then redlock.Exchange, _ redlock.Delivery) {
+	then.Answer(resp.One)
 }
 
 // The path of a LOCK that is granted at once, and of an UNLOCK, allocates no more than it has to.
@@ -34,10 +38,10 @@ func TestLockVerbsAllocateLittle(t *testing.T) {
 		args []string
 		most float64
 	}{
-		{"lock", []string{"LOCK", "job", "TOKEN", "t", "PX", "5000"}, 8},
-		{"unlock", []string{"UNLOCK", "job", "t"}, 5},
+		{"lock", []string{"LOCK", "job", "TOKEN", "t", "PX", "5000"}, 6},
+		{"unlock", []string{"UNLOCK", "job", "t"}, 4},
 	} {
-		call := &commands.Call{Command: verbs[test.name], Client: client, Actions: granting{}}
+		call := &commands.Call{Command: verbs[test.name], Client: client, Actions: &granting{room: make([]byte, 0, 1024)}}
 		for _, word := range test.args {
 			call.Args = append(call.Args, []byte(word))
 		}

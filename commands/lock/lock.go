@@ -100,7 +100,7 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 
 // acquisition is one LOCK on its way.
 type acquisition struct {
-	caller
+	commands.Actions
 	l       *redlock.Locker
 	busiest *busiest
 	grants  holds.Grants // of the connection when it asked: RESET gives it new ones
@@ -109,7 +109,7 @@ type acquisition struct {
 	push    holds.Pusher // with KEEPALIVE
 	proto   int
 	args    arguments
-	a       *redlock.Acquire
+	a       redlock.Acquire
 	at      time.Time // of the grant; zero: there is none
 }
 
@@ -120,7 +120,7 @@ const unread = 2 * time.Second
 func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode) {
 	c.Client.Grants.Prepare()
 	l := all.of(string(c.Args[1]))
-	q := &acquisition{caller: caller{c.Actions}, l: l, busiest: b, grants: c.Client.Grants,
+	q := &acquisition{Actions: c.Actions, l: l, busiest: b, grants: c.Client.Grants,
 		proto: c.Client.Proto}
 	if err := q.args.parse(s, l, c.Args); err != nil {
 		c.Reply(commands.ErrorReply(err))
@@ -145,23 +145,24 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		q.args.replicas = l.Sync()
 	}
 	q.relies = c.Client.Keepalives.Held(q.args.name, q.args.token)
-	q.a = l.NewAcquire(redlock.Acquire{
+	q.a = redlock.Acquire{
 		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
 		Wait: q.args.wait,
 		Keep: q.args.keep, Keeper: q.relies.Keeper(), Sync: q.args.replicas, Meta: q.args.meta,
 		Named: q.args.id,
-	})
+	}
+	l.Complete(&q.a)
 	q.ask()
 }
 
-// Request sends one attempt.
+// ask sends one attempt.
 func (q *acquisition) ask() {
-	if q.l.Follows(q.a) {
+	if q.l.Follows(&q.a) {
 		q.busiest.waited(q.a.Name)
-		q.Task(q.wait, q.Lost)
+		q.Task(q.wait, q)
 		return
 	}
-	q.l.Acquire(q, q.a, q)
+	q.l.Acquire(q, &q.a, q)
 }
 
 // Acquired implements redlock.Acquirer: it makes the client's answer of the first attempt's, or goes on
@@ -176,13 +177,13 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		return commands.ErrorReply(err)
 	case ok && q.a.Sync > 0:
 		unconfirmed := g // so that most grants need no place of their own on the heap
-		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q.Lost)
+		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q)
 		return nil
 	case ok:
 		if err := q.granted(g); err != nil {
 			return commands.ErrorReply(err)
 		}
-		return appendGrant(make([]byte, 0, 64+len(g.Token)), g)
+		return appendGrant(q.Room(), g)
 	case q.args.wait == 0 && q.args.tries < 2:
 		q.ended(false, nil)
 		return resp.Null(q.proto)
@@ -192,7 +193,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		return resp.Null(q.proto)
 	}
 	q.busiest.waited(q.a.Name)
-	q.Task(q.wait, q.Lost)
+	q.Task(q.wait, q)
 	return nil
 }
 
@@ -202,9 +203,9 @@ func (q *acquisition) wait(ctx context.Context) []byte {
 	var ok bool
 	var err error
 	if q.args.wait > 0 {
-		g, ok, err = q.l.Wait(ctx, q.a)
+		g, ok, err = q.l.Wait(ctx, &q.a)
 	} else {
-		g, ok, err = q.l.Try(ctx, q.a, q.args.tries-1, q.args.every)
+		g, ok, err = q.l.Try(ctx, &q.a, q.args.tries-1, q.args.every)
 	}
 	switch {
 	case err != nil:
@@ -220,7 +221,7 @@ func (q *acquisition) wait(ctx context.Context) []byte {
 // confirm is the task of a LOCK that was granted and may have to reach replicas. A grant
 // that does not is taken back by Confirm.
 func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
-	confirmed, err := q.l.Confirm(ctx, q.a, g)
+	confirmed, err := q.l.Confirm(ctx, &q.a, g)
 	if err != nil {
 		q.ended(false, err)
 		return commands.ErrorReply(err)
@@ -261,18 +262,18 @@ func (q *acquisition) ended(ok bool, err error) {
 	}
 	if ok {
 		q.at = time.Now()
-		q.grants.Remember(q.a)
+		q.grants.Remember(&q.a)
 	}
 }
 
-// Lost implements redlock.Acquirer: it takes the grant back that the client did not get.
+// Lost implements redlock.Delivery: it takes the grant back that the client did not get.
 func (q *acquisition) Lost() {
 	if !q.at.IsZero() && time.Since(q.at) < unread {
 		q.undo()
 	}
 }
 
-func (q *acquisition) undo() { q.l.Undo(q.a) }
+func (q *acquisition) undo() { q.l.Undo(&q.a) }
 
 func appendGrant(dst []byte, g redlock.Grant) []byte {
 	dst = redcon.AppendArray(dst, 4)

@@ -227,7 +227,7 @@ func TestUnreadGrant(t *testing.T) {
 					b.Do(tt.then)
 				}
 				time.Sleep(tt.after)
-				a.Lost()
+				a.Lose()
 				synctest.Wait()
 				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state "+tt.want+" ") {
@@ -235,7 +235,7 @@ func TestUnreadGrant(t *testing.T) {
 				}
 				b.Do("LOCK other TOKEN t")
 				b.Do("LOCK other TOKEN u")
-				b.Lost() // it was refused
+				b.Lose() // it was refused
 				synctest.Wait()
 				if got := commandstest.Readable(b.Do("LOCKCTL INFO other")); !strings.HasPrefix(got,
 					"*[state write ") {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"lockproxy/cluster/master"
-	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/redlock"
 )
@@ -77,12 +76,4 @@ func (l *Lockers) allows(engine *redlock.Locker, a *arguments) error {
 			a.lease.Milliseconds(), l.LeastLease.Milliseconds())
 	}
 	return nil
-}
-
-// caller is the client that asks for a lock, as redlock.Caller.
-type caller struct{ commands.Actions }
-
-// SendHome implements redlock.Caller.
-func (c *caller) SendHome(slot int, req []byte, resend bool, then func([]byte) []byte, lost func()) {
-	c.Ask(pipe.ToSlot(slot), req, commands.Asking{Resend: resend, Home: true, Lost: lost}, then)
 }

@@ -57,7 +57,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 	sent := time.Now()
 	asked := &redlock.Renew{Name: args.name, Token: args.token, Lease: args.lease, Fence: args.fence,
 		Keeper: keeper}
-	l.Renew(&caller{c.Actions}, asked, func(r redlock.Renewed, err error) []byte {
+	l.Renew(c.Actions, asked, func(r redlock.Renewed, err error) []byte {
 		l.CountRenew(r, err)
 		if err != nil {
 			return commands.ErrorReply(err)

@@ -38,7 +38,7 @@ var tokenArgument = commands.Argument{Name: "token", Type: "oneof", Optional: tr
 
 // release is one UNLOCK on its way.
 type release struct {
-	caller
+	commands.Actions
 	l      *redlock.Locker
 	grants holds.Grants // of the connection when it asked: RESET gives it new ones
 	proto  int
@@ -48,7 +48,7 @@ type release struct {
 
 func unlock(c *commands.Call, all *Lockers, s *syntax) {
 	l := all.of(string(c.Args[1]))
-	r := &release{caller: caller{c.Actions}, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
+	r := &release{Actions: c.Actions, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
 	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return

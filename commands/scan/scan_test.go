@@ -16,6 +16,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/slot"
+	"lockproxy/redlock"
 )
 
 func TestScanCursor(t *testing.T) {
@@ -212,7 +213,7 @@ func (u *scanned) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 
 func (u *scanned) Gone() bool { return false }
 
-func (u *scanned) Await(start func(func([]byte)), then func([]byte) []byte, _ func()) {
+func (u *scanned) Await(start func(func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
 	done := make(chan []byte, 1)
 	start(func(reply []byte) { done <- reply })
 	u.answerWith(then(<-done))

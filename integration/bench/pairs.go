@@ -143,13 +143,15 @@ func unlockRequest(l *redlock.Locker, name, token string) (r recorder) {
 	return r
 }
 
-func (r *recorder) SendHome(slot int, req []byte, _ bool, _ func([]byte) []byte, _ func()) {
+func (r *recorder) Room() []byte { return nil }
+
+func (r *recorder) SendHome(slot int, req []byte, _ bool, _ redlock.Exchange, _ redlock.Delivery) {
 	r.slot, r.req = slot, req
 }
-func (*recorder) Await(func(func([]byte)), func([]byte) []byte, func()) {}
-func (*recorder) Acquired(redlock.Grant, bool, error) []byte            { return nil }
-func (*recorder) Lost()                                                 {}
-func (*recorder) Released(redlock.Released, error) []byte               { return nil }
+func (*recorder) Await(func(func([]byte)), func([]byte) []byte, redlock.Delivery) {}
+func (*recorder) Acquired(redlock.Grant, bool, error) []byte                      { return nil }
+func (*recorder) Lost()                                                           {}
+func (*recorder) Released(redlock.Released, error) []byte                         { return nil }
 
 // sharded is all that a Locker needs to know of its upstream to make requests.
 type sharded struct{ redlock.Upstream }

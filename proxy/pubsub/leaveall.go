@@ -34,7 +34,7 @@ func (l *Subscriber) leaveAll(kinds []pubsub.Kind, left func(sub *subscription),
 			l.hub.upstream.Leave(ctx, topics, box)
 		}
 		return end
-	}, box.Post, nil)
+	}, box.Post)
 }
 
 // leaveNamed is unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
@@ -72,7 +72,7 @@ func (l *Subscriber) leaveNamed(kind pubsub.Kind, raw []byte) {
 			l.h.Answers().Speak(tag)
 			return l.confirmUnsubscribed(out, kind, leaving)
 		}
-	}, box.Post, nil)
+	}, box.Post)
 }
 
 // leaveSoon has the subscriptions at topics of these names count no more, and returns the topics.

@@ -72,7 +72,7 @@ func (j *joining) begin(missing []string, join func(ctx context.Context) error) 
 			defer confirmed()
 			return j.end(err)
 		}
-	}, j.l.hub.box.Post, nil)
+	}, j.l.hub.box.Post)
 }
 
 func (j *joining) copyNames(names [][]byte) {

@@ -36,7 +36,7 @@ type Host interface {
 type Starter interface {
 	// start has a goroutine run task while no further command of the client is read. end makes the answer to
 	// the current command, when post has brought it to the loop.
-	Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost func())
+	Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool)
 }
 
 // NewSubscriber is for a client of the hub's loop, whose connections these are.
@@ -183,7 +183,7 @@ func (l *Subscriber) unsubscribeFrom(subs []*subscription, end func() []byte) {
 	l.tasks.Start(func(ctx context.Context) func() []byte {
 		l.hub.upstream.Leave(ctx, topics, out)
 		return end
-	}, out.Post, nil)
+	}, out.Post)
 }
 
 // find is where the client listens to a topic, or nil.

@@ -74,7 +74,7 @@ type Host interface {
 	// Reply answers the current command with what the proxy has made.
 	Reply(reply []byte)
 	// Expect has then make the answer of the reply to the current command.
-	Expect(then func(reply []byte) []byte, lost func())
+	Expect(then func(reply []byte) []byte)
 	// Feed stops reading the client when the pipe that took its request is full.
 	Feed(p *pipe.Pipe)
 	CountMemory()
