@@ -118,47 +118,50 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 	return secured, nil
 }
 
-// shakeHands does the login and sets the mode, all in one round trip. A *ModeError says that the node has not
-// the database of m, or not the user. before, if not nil, is ended by it, and self becomes the identity of
-// conn.
+// shakeHands does the login and sets the mode, all in one round trip, or in two if the mode has a user. A
+// *ModeError says that the node has not the database of m, or not the user. before, if not nil, is ended by
+// it, and self becomes the identity of conn.
 func shakeHands(conn net.Conn, as Login, m Mode, before, self *Identity) error {
 	var hello []byte
 	var asked []step
+	ask := func(s step, args ...string) {
+		hello, asked = resp.AppendCommandStrings(hello, args...), append(asked, s)
+	}
 	user := cmp.Or(as.User, "default")
 	switch {
 	case m.Proto == 3 && as.Password != "":
-		hello = resp.AppendCommandStrings(hello, "HELLO", "3", "AUTH", user, as.Password)
+		ask(required, "HELLO", "3", "AUTH", user, as.Password)
 	case m.Proto == 3:
-		hello = resp.AppendCommandStrings(hello, "HELLO", "3")
+		ask(required, "HELLO", "3")
 	case as.Password != "":
-		hello = resp.AppendCommandStrings(hello, "AUTH", user, as.Password)
-	}
-	if hello != nil {
-		asked = append(asked, required)
+		ask(required, "AUTH", user, as.Password)
 	}
 	if m.DB != 0 {
-		hello = resp.AppendCommandStrings(hello, "SELECT", strconv.Itoa(m.DB))
-		asked = append(asked, database)
+		ask(database, "SELECT", strconv.Itoa(m.DB))
 	}
 	if m.Replica {
-		hello = resp.AppendCommandStrings(hello, "READONLY")
-		asked = append(asked, required)
+		ask(required, "READONLY")
 	}
-	hello = resp.AppendCommandStrings(hello, "CLIENT", "SETNAME", "lockproxy")
-	asked = append(asked, optional)
+	ask(optional, "CLIENT", "SETNAME", "lockproxy")
 	if before != nil {
 		if kill := before.kill(); kill != nil {
-			hello = append(hello, kill...)
-			asked = append(asked, ending)
+			hello, asked = append(hello, kill...), append(asked, ending)
 		}
-		hello = append(hello, askIdentity...)
-		asked = append(asked, naming)
+		hello, asked = append(hello, askIdentity...), append(asked, naming)
 	}
-	if m.As != nil { // last, for this user may not be allowed the rest
-		hello = resp.AppendCommandStrings(hello, "AUTH", m.As.User, m.As.Password)
-		asked = append(asked, decisive)
+	if err := converse(conn, hello, asked, self); err != nil || m.As == nil {
+		return err
 	}
-	if _, err := conn.Write(hello); err != nil {
+	// This user may not be allowed the rest, so it is last. It is a round trip of its own, because Redis since
+	// the fix of CVE-2025-21605 does not say WRONGPASS to a client that has still replies to read.
+	hello, asked = nil, nil
+	ask(decisive, "AUTH", m.As.User, m.As.Password)
+	return converse(conn, hello, asked, self)
+}
+
+// converse sends commands and reads their replies, of which asked says what they mean.
+func converse(conn net.Conn, commands []byte, asked []step, self *Identity) error {
+	if _, err := conn.Write(commands); err != nil {
 		return err
 	}
 	var buf []byte

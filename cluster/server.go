@@ -55,6 +55,12 @@ func (s Server) AtLeast(major, minor int) bool {
 	return v[0] > major || v[0] == major && v[1] >= minor
 }
 
+// IsValkey says that the server is that release of Valkey or a newer one.
+func (s Server) IsValkey(major, minor int) bool {
+	v := numbers(s.Release)
+	return s.Product == "valkey" && (v[0] > major || v[0] == major && v[1] >= minor)
+}
+
 // With is what can be said of two servers together: product and version are those of the older one. A server
 // that does not tell its version does not count.
 func (s Server) With(o Server) Server {

@@ -93,3 +93,17 @@ func TestServerAtLeast(t *testing.T) {
 		}
 	}
 }
+
+// A release of Valkey is told by its own version.
+func TestServerIsValkey(t *testing.T) {
+	for s, want := range map[Server]bool{
+		{Product: "valkey", Version: "7.2.4", Release: "9.1.2"}: true,
+		{Product: "valkey", Version: "7.2.4", Release: "9.0.4"}: false,
+		{Product: "valkey", Version: "7.2.4"}:                   false,
+		{Product: "redis", Version: "9.2.0", Release: "9.2.0"}:  false,
+	} {
+		if got := s.IsValkey(9, 1); got != want {
+			t.Errorf("%+v is Valkey 9.1: %v", s, got)
+		}
+	}
+}

@@ -15,7 +15,7 @@ type Client struct {
 	Unix          bool // connected over a unix socket
 	Created       time.Time
 	Proto         int    // 2 or 3
-	DB            int    // SELECT; 0 in front of a cluster
+	DB            int    // SELECT
 	ReadOnly      int8   // 1 after READONLY, -1 after READWRITE
 	Authenticated bool   // the password was given, or none is needed
 	Name          string // CLIENT SETNAME

@@ -1,5 +1,7 @@
 package commands
 
+import "lockproxy/internal/resp"
+
 // Queuing says what becomes of a command between MULTI and EXEC.
 type Queuing uint8
 
@@ -23,6 +25,12 @@ const (
 )
 
 var errNoMulti = []byte("-ERR Command not allowed inside a transaction\r\n")
+
+// errNoMultiOf is the same in the words of servers that name the command: those in which MULTI and WATCH are
+// not allowed there either, as Valkey 9.
+func errNoMultiOf(name string) []byte {
+	return resp.ErrorLine("ERR Command '%s' not allowed inside a transaction", name)
+}
 
 // settleQueuing works out c.Queue, and how c is refused in a transaction, if it ever is.
 func (c *Command) settleQueuing() {

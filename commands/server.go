@@ -52,7 +52,13 @@ type Config interface {
 // that may be missing.
 const oldestVersion = "6.0.0"
 
-// ToldVersion is never empty: clients choose by it what they use.
+// ToldVersion is the version of Redis. It is never empty: clients choose by it what they use.
 func ToldVersion(s Server) string {
 	return cmp.Or(s.Upstream().Version, oldestVersion)
+}
+
+// ToldProduct is the product and its own version. Neither is ever empty.
+func ToldProduct(s Server) (product, version string) {
+	is := s.Upstream()
+	return cmp.Or(is.Product, "redis"), cmp.Or(is.Release, ToldVersion(s))
 }

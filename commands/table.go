@@ -90,6 +90,9 @@ func (t *Table) number(c *Command) {
 	c.ID = len(t.all)
 	t.all = append(t.all, c)
 	c.settle()
+	if multi := t.byName["multi"]; c.Flags&NoMulti != 0 && multi != nil && multi.Flags&NoMulti != 0 {
+		c.inMulti = errNoMultiOf(c.Name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
 		t.number(c.Subs[name])
 	}

@@ -51,23 +51,27 @@ func clusterSlots(c *commands.Call) {
 	c.Reply(out)
 }
 
-// clusterShards is CLUSTER SHARDS: a map a shard.
+// clusterShards is CLUSTER SHARDS: a map a shard. Since Valkey 9.1 a shard has an id.
 func clusterShards(c *commands.Call) {
-	peers, proto := peers(c), c.Client.Proto
+	peers, proto, newer := peers(c), c.Client.Proto, c.Server.Upstream().IsValkey(9, 1)
 	port := "port"
 	if c.Server.Secure() {
 		port = "tls-port"
 	}
 	out := redcon.AppendArray(nil, len(peers))
 	for _, p := range peers {
-		out = resp.AppendMap(out, proto, 2)
+		fields := 2
+		if newer {
+			fields++
+		}
+		out = resp.AppendMap(out, proto, fields)
 		out = resp.AppendBulks(out, "slots")
 		out = redcon.AppendArray(out, 2)
 		out = redcon.AppendInt(out, int64(p.first))
 		out = redcon.AppendInt(out, int64(p.last))
 		out = resp.AppendBulks(out, "nodes")
 		out = redcon.AppendArray(out, 1)
-		fields := 7
+		fields = 7
 		if p.named() {
 			fields++
 		}
@@ -81,6 +85,9 @@ func clusterShards(c *commands.Call) {
 		out = resp.AppendBulks(out, "role", "master", "replication-offset")
 		out = redcon.AppendInt(out, 0)
 		out = resp.AppendBulks(out, "health", "online")
+		if newer {
+			out = resp.AppendBulks(out, "id", p.id)
+		}
 	}
 	c.Reply(out)
 }
@@ -117,14 +124,27 @@ func clusterInfo(c *commands.Call) {
 	if served < slot.Count {
 		state = "fail"
 	}
+	failing, bytes := "", ""
+	if c.Server.Upstream().IsValkey(9, 1) {
+		failing, bytes = failingNodes, statsBytes
+	}
 	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", fmt.Sprintf(
 		"cluster_state:%s\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%d\r\ncluster_slots_pfail:0\r\n"+
-			"cluster_slots_fail:%d\r\n"+
+			"cluster_slots_fail:%d\r\n%s"+
 			"cluster_known_nodes:%d\r\ncluster_size:%d\r\ncluster_current_epoch:%d\r\ncluster_my_epoch:1\r\n"+
-			"cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n"+
+			"cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n%s"+
 			"total_cluster_links_buffer_limit_exceeded:0\r\n",
-		state, slot.Count, served, slot.Count-served, peers, peers, peers)))
+		state, slot.Count, served, slot.Count-served, failing, peers, peers, peers, bytes)))
 }
+
+// Lines of CLUSTER INFO since Valkey 9.1.
+const (
+	failingNodes = "cluster_nodes_pfail:0\r\ncluster_nodes_fail:0\r\n" +
+		"cluster_voting_nodes_pfail:0\r\ncluster_voting_nodes_fail:0\r\n"
+	statsBytes = "cluster_stats_bytes_sent:0\r\ncluster_stats_bytes_received:0\r\n" +
+		"cluster_stats_pubsub_bytes_sent:0\r\ncluster_stats_pubsub_bytes_received:0\r\n" +
+		"cluster_stats_module_bytes_sent:0\r\ncluster_stats_module_bytes_received:0\r\n"
+)
 
 func clusterMyID(c *commands.Call) { c.Reply(redcon.AppendBulkString(nil, self(peers(c)).id)) }
 
@@ -140,7 +160,12 @@ func clusterMyShardID(c *commands.Call) {
 // longKey is from how many bytes on a goroutine works out the slot of a key.
 const longKey = 256 << 10
 
+// clusterKeySlot is CLUSTER KEYSLOT key, which Valkey answers without a cluster too.
 func clusterKeySlot(c *commands.Call) {
+	if !c.Server.ClusterMode() && !c.Server.Upstream().IsValkey(9, 0) {
+		c.Reply(commands.ErrNoCluster)
+		return
+	}
 	key := c.Args[2]
 	answer := func() []byte { return redcon.AppendInt(nil, int64(slot.Of(key))) }
 	if len(key) < longKey {

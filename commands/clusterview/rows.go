@@ -17,7 +17,7 @@ var Rows = []commands.Row{
 	{Name: "cluster|links", Arity: 2, Run: inCluster(clusterLinks)},
 	{Name: "cluster|myid", Arity: 2, Run: inCluster(clusterMyID)},
 	{Name: "cluster|myshardid", Arity: -2, Run: clusterMyShardID},
-	{Name: "cluster|keyslot", Arity: 3, Flags: commands.Bulky, Run: inCluster(clusterKeySlot)},
+	{Name: "cluster|keyslot", Arity: 3, Flags: commands.Bulky, Run: clusterKeySlot},
 	{Name: "cluster|countkeysinslot", Arity: 3, Flags: commands.ReadOnly, Run: inCluster(clusterInSlot)},
 	{Name: "cluster|getkeysinslot", Arity: 4, Flags: commands.ReadOnly, Run: inCluster(clusterInSlot)},
 	{Name: "cluster|replicas", Arity: 3, Run: inCluster(clusterReplicas)},

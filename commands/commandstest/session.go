@@ -54,7 +54,9 @@ type Session struct {
 type Server struct {
 	own       fakeOwnStats
 	Password  string
-	Version   string
+	Product   string // "": Redis
+	Version   string // of Redis
+	Release   string // of the product; "": the same
 	InCluster bool
 	Store     *commands.Scripts
 	Settings  map[string]string
@@ -72,7 +74,7 @@ func (s *Server) CheckAuth(user, password []byte) bool {
 func (s *Server) Config() commands.Config    { return s }
 func (s *Server) Scripts() *commands.Scripts { return s.Store }
 func (s *Server) Upstream() cluster.Server {
-	return cluster.Server{Product: "redis", Version: s.Version, Release: s.Version}
+	return cluster.Server{Product: s.Product, Version: s.Version, Release: s.Release}
 }
 func (s *Server) Clustered() bool       { return s.InCluster }
 func (s *Server) Facts() commands.Facts { return s.Told }

@@ -75,11 +75,11 @@ func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
 // errHelloNoAuth72 is errHelloNoAuth of Redis 7.2.
 var errHelloNoAuth72 = bytes.Replace(errHelloNoAuth, []byte("HELLO AUTH"), []byte("HELLO <proto> AUTH"), 1)
 
-// appendHello is what a client learns about the server: a Redis of the
-// upstream's version.
+// appendHello is what a client learns about the server: it is as the upstream.
 func appendHello(dst []byte, c *commands.Call) []byte {
 	dst = resp.AppendMap(dst, c.Client.Proto, 7)
-	dst = resp.AppendBulks(dst, "server", "redis", "version", commands.ToldVersion(c.Server), "proto")
+	product, version := commands.ToldProduct(c.Server)
+	dst = resp.AppendBulks(dst, "server", product, "version", version, "proto")
 	dst = redcon.AppendInt(dst, int64(c.Client.Proto))
 	dst = resp.AppendBulks(dst, "id")
 	dst = redcon.AppendInt(dst, c.Client.ID)

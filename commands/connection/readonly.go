@@ -6,15 +6,16 @@ import (
 )
 
 // readOnly is READONLY, and readWrite READWRITE: the client's reads may go to replicas, or may not. A Redis
-// without a cluster knows neither; looking like one the proxy does if it reads from replicas without being
-// asked.
+// without a cluster knows neither, but for Valkey; looking like one the proxy does if it reads from replicas
+// without being asked.
 func readOnly(c *commands.Call) { setReadOnly(c, 1) }
 
 func readWrite(c *commands.Call) { setReadOnly(c, -1) }
 
 func setReadOnly(c *commands.Call, to int8) {
 	reads := c.Server.ReplicaReads()
-	if !c.Server.ClusterMode() && reads != commands.ReadsPreferred && reads != commands.ReadsAnywhere {
+	known := c.Server.ClusterMode() || c.Server.Upstream().IsValkey(8, 0)
+	if !known && reads != commands.ReadsPreferred && reads != commands.ReadsAnywhere {
 		c.Reply(commands.ErrNoCluster)
 		return
 	}

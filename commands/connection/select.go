@@ -8,7 +8,7 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// selectDB is SELECT index. A cluster has database 0 only.
+// selectDB is SELECT index. A cluster may have one database or several, and its nodes say which it has.
 func selectDB(c *commands.Call) {
 	n, ok := resp.Integer(c.Args[1])
 	switch {
@@ -17,17 +17,14 @@ func selectDB(c *commands.Call) {
 	case n < math.MinInt32 || n > math.MaxInt32:
 		c.Reply(resp.ErrorLine("ERR value is out of range, value must between %d and %d", math.MinInt32,
 			math.MaxInt32))
-	case n != 0 && oneDatabase(c):
+	case n != 0 && c.Server.ClusterMode() && !c.Server.Clustered():
 		c.Reply(resp.ErrorLine("ERR SELECT is not allowed in cluster mode"))
-	case n < 0:
+	case n < 0 && !c.Server.Clustered():
 		c.Reply(resp.ErrorLine("ERR DB index is out of range"))
 	default:
 		c.Connection().Select(int(n))
 	}
 }
-
-// oneDatabase says that there is database 0 and no other, or that the client is to see it so.
-func oneDatabase(c *commands.Call) bool { return c.Server.Clustered() || c.Server.ClusterMode() }
 
 func selects(args [][]byte) commands.Queued {
 	if len(args) == 2 {

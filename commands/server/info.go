@@ -158,6 +158,9 @@ func overlayInfo(sections, ours []infoSection, wanted wanted) []infoSection {
 			i = len(sections) - 1
 		}
 		for _, line := range own.lines {
+			if line[0] == "redis_mode" && sections[i].get("server_mode") != "" {
+				line[0] = "server_mode" // as Valkey calls it
+			}
 			// not all servers tell that
 			newer := line[0] == "tracking_clients" || strings.HasPrefix(line[0], "paused_")
 			if !newer || sections[i].get(line[0]) != "" {

@@ -48,13 +48,17 @@ func mergeInfo(texts []string, table *commands.Table) []infoSection {
 			}
 			s.lines[j][1] = mergeInfoValues(s.title, line[0], all)
 		}
-		s.lines = slices.DeleteFunc(s.lines, func(line [2]string) bool {
-			return s.title == "Replication" && strings.HasPrefix(line[0], "slave") &&
-				strings.Contains(line[1], "ip=")
-		})
+		s.lines = slices.DeleteFunc(s.lines, func(line [2]string) bool { return tellsOfNode(s.title, line) })
 		s.writeHuman()
 	}
 	return merged
+}
+
+// tellsOfNode says that a line has the address of a node or of its replica, which clients are not to know.
+func tellsOfNode(title string, line [2]string) bool {
+	name, value := line[0], line[1]
+	return title == "Replication" && strings.HasPrefix(name, "slave") && strings.Contains(value, "ip=") ||
+		title == "Server" && strings.HasPrefix(name, "listener") && strings.Contains(value, "port=")
 }
 
 // mergeInfoValues makes one value of those that the servers gave for one name.

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,6 +76,15 @@ func known(major int, args []string) []string {
 	return kept
 }
 
+// understood is args without the rules of ACL SETUSER that the server does not know: before 6.2 all channels
+// are everybody's.
+func (s *Server) understood(args []string) []string {
+	if majorOf(s.program) >= 7 || args[0] != "ACL" {
+		return args
+	}
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, "&") })
+}
+
 // ready waits until the server answers.
 func (s *Server) ready(l Life) {
 	l.Helper()
@@ -102,7 +112,7 @@ func (s *Server) Restart(l Life) {
 // Do runs one command on the server for the test itself.
 func (s *Server) Do(l Life, args ...string) Reply {
 	l.Helper()
-	v, err := Ask(s.Addr, args...)
+	v, err := Ask(s.Addr, s.understood(args)...)
 	if err != nil {
 		l.Fatalf("redis-server at %s: %v", s.Addr, err)
 	}

@@ -15,6 +15,8 @@ import (
 //	a> LOCK job PX 5000                connection a sends, opening if need be; what it
 //	                                   sends in lines that follow is one write
 //	a< ["<t1>", (integer) <f1>, (integer) <1..5000>, (integer) 1]
+//	since redis 7.2: ["<t1>"]          instead of the reply before, in the words of newer servers
+//	before redis 7.0: [(nil)]          and of older ones; the last line that holds counts
 //	b3> HGETALL h                      connection b sends, and speaks RESP3
 //	b< (blocks)                        nothing comes within 100 ms
 //	b< (closed)                        the server closes
@@ -24,9 +26,13 @@ import (
 // Replies are written as Reply.String writes them. In them <name> stands for
 // any word and then keeps its value, also in commands; <f2 > f1> for an integer
 // above an earlier one, <1..5000> for one in a range, <any> for anything. A line
-// that starts with a blank carries on the line before it.
+// that starts with a blank carries on the line before it. A Valkey is the Redis that it says it is compatible
+// with; its own version is meant by "since valkey 8.1". The Redis in memory is neither old nor new.
+//
+// A transcript that has "needs: since redis 7.0" on top is not for older servers.
 type Transcript struct {
 	Targets []string
+	needs   []wording // the servers that it is for
 	steps   []step
 }
 
@@ -36,7 +42,25 @@ type step struct {
 	resp3 bool
 	op    byte // '>' '<' '!' or 's'
 	text  string
+	other []wording
 }
+
+// wording is another text of a step, for some servers.
+type wording struct {
+	since bool   // or before
+	at    string // "redis 7.2"
+	text  string
+}
+
+// String is the condition: "since redis 7.2".
+func (w wording) String() string {
+	if w.since {
+		return "since " + w.at
+	}
+	return "before " + w.at
+}
+
+var wordingLine = regexp.MustCompile(`^(since|before) ((?:redis|valkey) [0-9.]+): (.*)$`)
 
 var stepLine = regexp.MustCompile(`^([a-z])(3?)([<>!]) (.*)$`)
 
@@ -51,9 +75,26 @@ func ParseTranscript(text string) (*Transcript, error) {
 			if len(tr.steps) == 0 {
 				return nil, fmt.Errorf("line %d carries on nothing", n)
 			}
-			tr.steps[len(tr.steps)-1].text += " " + trimmed
+			text := &tr.steps[len(tr.steps)-1].text
+			if other := tr.steps[len(tr.steps)-1].other; len(other) > 0 {
+				text = &other[len(other)-1].text
+			}
+			*text += " " + trimmed
 		case strings.HasPrefix(line, "targets: "):
 			tr.Targets = strings.Fields(line)[1:]
+		case strings.HasPrefix(line, "needs: "):
+			m := wordingLine.FindStringSubmatch(strings.TrimPrefix(line, "needs: ") + ": ")
+			if m == nil {
+				return nil, fmt.Errorf("line %d does not say what is needed: %s", n, line)
+			}
+			tr.needs = append(tr.needs, wording{since: m[1] == "since", at: m[2]})
+		case wordingLine.MatchString(line):
+			m := wordingLine.FindStringSubmatch(line)
+			if len(tr.steps) == 0 || tr.steps[len(tr.steps)-1].op != '<' {
+				return nil, fmt.Errorf("line %d is no other wording of a reply", n)
+			}
+			last := &tr.steps[len(tr.steps)-1]
+			last.other = append(last.other, wording{m[1] == "since", m[2], m[3]})
 		case strings.HasPrefix(line, "sleep "):
 			tr.steps = append(tr.steps, step{line: n, op: 's', text: strings.Fields(line)[1]})
 		default:
@@ -61,14 +102,32 @@ func ParseTranscript(text string) (*Transcript, error) {
 			if m == nil {
 				return nil, fmt.Errorf("line %d is no step: %s", n, line)
 			}
-			tr.steps = append(tr.steps, step{n, m[1], m[2] != "", m[3][0], m[4]})
+			tr.steps = append(tr.steps, step{line: n, conn: m[1], resp3: m[2] != "", op: m[3][0], text: m[4]})
 		}
 	}
 	return tr, nil
 }
 
+// Misses says what the transcript needs and the server is not; "": nothing.
+func (tr *Transcript) Misses(addr string) (string, error) {
+	is, err := askRelease(addr)
+	if err != nil || is == nil {
+		return "", err
+	}
+	for _, w := range tr.needs {
+		if !is.holds(w) {
+			return w.String(), nil
+		}
+	}
+	return "", nil
+}
+
 // Play runs the transcript against a server.
 func (tr *Transcript) Play(addr string) error {
+	is, err := askRelease(addr)
+	if err != nil {
+		return err
+	}
 	p := Player{addr: addr, conns: map[string]*Conn{}, Bound: map[string]string{}}
 	defer func() {
 		for _, c := range p.conns {
@@ -76,7 +135,7 @@ func (tr *Transcript) Play(addr string) error {
 		}
 	}()
 	for i, s := range tr.steps {
-		err := p.step(s)
+		err := p.step(is.wording(s))
 		if last := i+1 == len(tr.steps) || tr.steps[i+1].op != '>' || tr.steps[i+1].conn != s.conn; err == nil &&
 			last {
 			err = p.flush(s.conn)

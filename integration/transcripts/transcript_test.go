@@ -11,30 +11,54 @@ import (
 	"lockproxy/integration/rig"
 )
 
+// targets start what transcripts are played against.
+var targets = map[string]func(rig.Life) string{
+	"redis":  func(l rig.Life) string { return rig.StartRedis(l).Addr },
+	"dev":    func(l rig.Life) string { return rig.StartProxy(l, "--dev").Addr },
+	"single": func(l rig.Life) string { return rig.StartProxy(l, "--upstream", rig.StartRedis(l).Addr).Addr },
+	"cluster": func(l rig.Life) string {
+		return rig.StartProxy(l, "--upstream", rig.StartCluster(l, 3, 0).Nodes[0].Addr).Addr
+	},
+}
+
 // TestTranscripts plays each file of testdata/transcripts against a proxy over
 // each kind of upstream; those of plain commands also against a bare Redis, to
 // show that what they expect is what Redis says.
 func TestTranscripts(t *testing.T) {
+	for target, start := range targets {
+		t.Run(target, func(t *testing.T) {
+			t.Parallel()
+			playAll(t, target, start(t))
+		})
+	}
+}
+
+// TestServers plays them in front of other servers, a part of what make matrix does.
+func TestServers(t *testing.T) {
+	for _, on := range [][2]string{{"valkey9", "redis"}, {"valkey9", "cluster"}, {"redis8", "single"}, {"redis6", "single"}} {
+		t.Run(on[0]+" "+on[1], func(t *testing.T) {
+			t.Parallel()
+			playAll(t, on[1], targets[on[1]](rig.On(t, on[0])))
+		})
+	}
+}
+
+// A cluster of Valkey 9 may have several databases, and SELECT works there as in front of one server.
+func TestDatabasesOfACluster(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCluster(rig.On(t, "valkey9"), 3, 0, "--cluster-databases", "10")
+	for _, mode := range []string{"no", "yes"} {
+		playFile(t, "testdata/databases.txt", "single", rig.StartProxy(t, "--upstream", c.Addrs(), "--cluster-mode", mode).Addr)
+	}
+}
+
+func playAll(t *testing.T, target, addr string) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no transcripts: %v", err)
 	}
-	targets := map[string]func(*testing.T) string{
-		"redis":  func(t *testing.T) string { return rig.StartRedis(t).Addr },
-		"dev":    func(t *testing.T) string { return rig.StartProxy(t, "--dev").Addr },
-		"single": func(t *testing.T) string { return rig.StartProxy(t, "--upstream", rig.StartRedis(t).Addr).Addr },
-		"cluster": func(t *testing.T) string {
-			return rig.StartProxy(t, "--upstream", rig.StartCluster(t, 3, 0).Nodes[0].Addr).Addr
-		},
-	}
-	for target, start := range targets {
-		t.Run(target, func(t *testing.T) {
-			t.Parallel()
-			addr := start(t)
-			for _, file := range files {
-				playFile(t, file, target, addr)
-			}
-		})
+	for _, file := range files {
+		playFile(t, file, target, addr)
 	}
 }
 
@@ -51,6 +75,11 @@ func playFile(t *testing.T, file, target, addr string) {
 		return
 	}
 	t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+		if needs, err := tr.Misses(addr); err != nil {
+			t.Fatal(err)
+		} else if needs != "" {
+			t.Skipf("%s needs a server %s", file, needs)
+		}
 		rig.Steady(t, func() error {
 			if _, err := rig.Ask(addr, "FLUSHALL"); err != nil {
 				return err

@@ -27,6 +27,8 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 	switch {
 	case cmd == t.of.proxy.Table().Unknown():
 		t.refuse(refusal)
+	case cmd.Flags&commands.NoMulti != 0 && refusal != nil:
+		t.refuse(refusal)
 	case cmd.Queue == commands.QueueNever:
 		t.refuse(cmd.QueueRefusal())
 	case refusal != nil && (cmd.TooLong(len(args)) || cmd.TooManyBytes(len(raw)) != nil):
