@@ -1,0 +1,236 @@
+package pubsub
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/retry"
+)
+
+// This file is where topics are subscribed, and where they go when that changes:
+//
+//	Moved, a feed that fails --> place --> connect: subscribed at its home
+//	                               \--> again: it is loose --> retry --> place
+
+// Pauses before a topic is subscribed again.
+const (
+	minResubscribe = 10 * time.Millisecond
+	maxResubscribe = 500 * time.Millisecond
+	// movedPause gives the topology time to follow: a new one ends the pause.
+	movedPause = 50 * time.Millisecond
+)
+
+func backoff(tries int) time.Duration {
+	return min(minResubscribe<<min(tries-1, 10), maxResubscribe)
+}
+
+// homeOf is where t belongs: the master of its slot. PUBLISH reaches
+// subscribers at any node, so for a classic channel every master will do, and it
+// stays where it is.
+func (s *Subscriptions) homeOf(t *Topic) string {
+	top := s.nodes.Topology()
+	if t.slot < 0 || len(top.Masters) == 1 {
+		return *s.home.Load()
+	}
+	if t.Kind != Shard && isMaster(top, t.home) {
+		return t.home
+	}
+	switch n := top.Slots[t.slot]; {
+	case n != nil:
+		return n.Addr
+	case t.Kind != Shard:
+		return *s.home.Load()
+	}
+	return ""
+}
+
+func isMaster(t *cluster.Topology, addr string) bool {
+	return addr != "" && slices.ContainsFunc(t.Masters, func(n *cluster.Node) bool { return n.Addr == addr })
+}
+
+// settleHome chooses the home of the topics without a slot. It stays where it is for as long as that
+// is a master. mu is held.
+func (s *Subscriptions) settleHome() {
+	t := s.nodes.Topology()
+	if isMaster(t, *s.home.Load()) {
+		return
+	}
+	home := ""
+	if len(t.Masters) > 0 {
+		home = t.Masters[0].Addr
+	}
+	s.home.Store(&home)
+}
+
+// place sees to it that t is subscribed where it has to be, and nowhere else. mu is held.
+func (s *Subscriptions) place(t *Topic) {
+	if s.closed || !t.used() {
+		return
+	}
+	delete(s.loose, t)
+	was, home := t.home, s.homeOf(t)
+	if was != home {
+		t.lapsed = t.lapsed || t.live()
+		t.home = home
+	}
+	masters := s.nodes.Topology().Masters
+	for _, l := range slices.Clone(t.places) {
+		addr := l.feed.addr
+		isMaster := func(n *cluster.Node) bool { return n.Addr == addr }
+		stays := addr == home || t.everywhere && slices.ContainsFunc(masters, isMaster)
+		if !stays && !l.leaving {
+			t.reason = errMoved
+			l.feed.leave(l, nil)
+		}
+	}
+	if home == "" {
+		t.reason = errors.New("no node serves the slot")
+		s.again(t, s.pause(t))
+		return
+	}
+	s.connect(t, home)
+	if t.everywhere {
+		for _, n := range masters {
+			s.connect(t, n.Addr)
+		}
+	}
+	s.settle(t)
+}
+
+// connect subscribes t at addr, if it is not yet. mu is held.
+func (s *Subscriptions) connect(t *Topic, addr string) {
+	l := t.at(addr)
+	if l != nil && !l.leaving {
+		return
+	}
+	if l == nil {
+		f := s.feeds[addr]
+		if f == nil {
+			if wait := time.Until(s.resting[addr].until); wait > 0 {
+				s.again(t, wait)
+				return
+			}
+			f = newFeed(s, addr)
+			s.feeds[addr] = f
+			s.tasks.Go(f.run) // ends with the connection, or with s.ctx
+		}
+		l = &subscriptionAt{topic: t, feed: f}
+		t.places = append(t.places, l)
+		f.subscribed[t.key()] = l
+	}
+	if l.leaving {
+		t.asked++ // earlier ones are behind us
+	}
+	l.since, l.leaving = t.asked, false
+	l.feed.subscribe(l)
+}
+
+// endIfUnused has t unsubscribed everywhere when nobody listens any more. o, if not nil, waits
+// for that. mu is held.
+func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
+	if t.used() {
+		return
+	}
+	for _, l := range t.places {
+		l.feed.leave(l, o)
+	}
+	s.forgetIfOver(t)
+}
+
+// forgetIfOver drops a topic that nobody listens to and no node knows. mu is held.
+func (s *Subscriptions) forgetIfOver(t *Topic) {
+	if t.used() || len(t.places) > 0 || s.topics[t.key()] != t {
+		return
+	}
+	delete(s.topics, t.key())
+	delete(s.loose, t)
+	s.index.remove(t)
+}
+
+// settle ends the joins of t that have all they wait for: the home must have answered, and so must
+// every other node that has been asked and can be reached. mu is held.
+func (s *Subscriptions) settle(t *Topic) {
+	home := t.at(t.home)
+	if home == nil {
+		return
+	}
+	answered := home.answer
+	for _, l := range t.places {
+		if !l.leaving {
+			answered = min(answered, l.answer)
+		}
+	}
+	for len(t.joins) > 0 && t.joins[0].number <= answered {
+		t.joins[0].barrier.arrived()
+		t.joins = t.joins[1:]
+	}
+}
+
+// pause is how long t waits before it is tried again; it grows with each call.
+// mu is held.
+func (s *Subscriptions) pause(t *Topic) time.Duration {
+	t.tries++
+	return backoff(t.tries)
+}
+
+// again has t placed after a pause. mu is held.
+func (s *Subscriptions) again(t *Topic, pause time.Duration) {
+	if s.closed || !t.used() {
+		return
+	}
+	due := time.Now().Add(pause)
+	if old, ok := s.loose[t]; ok && old.Before(due) {
+		due = old
+	}
+	s.loose[t] = due
+	if s.timer != nil && !due.Before(s.rings) {
+		return
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.rings = due
+	s.timer = time.AfterFunc(time.Until(due), s.retry)
+}
+
+// retry places the topics whose pause is over.
+func (s *Subscriptions) retry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = nil
+	now := time.Now()
+	waiting := s.loose
+	s.loose = make(map[*Topic]time.Time)
+	for t, due := range waiting {
+		if due.After(now) {
+			s.again(t, due.Sub(now))
+		} else {
+			s.place(t)
+		}
+	}
+}
+
+// Moved follows the topology: topics that belong elsewhere now are
+// lost where they were and subscribed there.
+func (s *Subscriptions) Moved() {
+	s.mu.Lock()
+	s.settleHome()
+	told := s.rekey()
+	for _, t := range s.topics {
+		if s.place(t); t.lapsed {
+			told = append(told, t)
+		}
+	}
+	s.mu.Unlock()
+	for _, t := range told {
+		s.tell(t)
+	}
+}
+
+// passes tells the errors that go away by themselves.
+func passes(text string) bool {
+	return retry.MayPass(text) || strings.HasPrefix(text, "BUSY ")
+}

@@ -1,0 +1,102 @@
+package pubsub
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/glob"
+)
+
+// Subscriptions are all topics that somebody listens to.
+//
+//	members, outlets --> Topic --> subscriptionAt --> feed: one connection to one node
+//	                          \--> loose: waits to be subscribed again
+type Subscriptions struct {
+	nodes Nodes
+	log   *slog.Logger
+	ctx   context.Context // ends when they are closed
+	end   context.CancelFunc
+	tasks sync.WaitGroup // feeds
+	home  atomic.Pointer[string]
+	index index
+
+	// mu guards all that follows and every field of topics, members and feeds, if
+	// nothing else is said. It is never held while notify functions run.
+	mu      sync.Mutex
+	closed  bool
+	topics  map[topicKey]*Topic
+	feeds   map[string]*feed // by address
+	resting map[string]rest  // by address: nodes whose last connection failed
+	loose   map[*Topic]time.Time
+	timer   *time.Timer // of the next in loose, or nil
+	rings   time.Time   // when it does
+}
+
+// rest keeps new connections from a node that fails.
+type rest struct {
+	failures int // in a row
+	until    time.Time
+}
+
+// Nodes are where topics are subscribed: the upstream, or a single server.
+type Nodes interface {
+	cluster.NodeDialer
+	// Topology is the latest view of them.
+	Topology() *cluster.Topology
+	// Refresh hints that the topology may be out of date. It never blocks.
+	Refresh()
+}
+
+// New returns the subscriptions at nodes, of which there are none yet. The caller has Moved called
+// with each new topology, and Close in the end.
+func New(nodes Nodes, log *slog.Logger) *Subscriptions {
+	s := &Subscriptions{
+		nodes:   nodes,
+		log:     log,
+		topics:  make(map[topicKey]*Topic),
+		loose:   make(map[*Topic]time.Time),
+		feeds:   make(map[string]*feed),
+		resting: make(map[string]rest),
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.index.init()
+	s.home.Store(new(string))
+	s.Moved()
+	return s
+}
+
+// topic finds or makes a topic. The caller is about to become a user of it. mu is held.
+func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
+	key := topicKey{kind, name}
+	t := s.topics[key]
+	if t == nil {
+		t = &Topic{Kind: kind, Name: name, slot: slot}
+		switch kind {
+		case Classic:
+			t.everywhere = notifiesOfKeys([]byte(name))
+		case Pattern:
+			t.everywhere = glob.CanBegin([]byte(name), keyspacePrefix) ||
+				glob.CanBegin([]byte(name), keyeventPrefix)
+		}
+		t.counted.Store(new([]string))
+		s.topics[key] = t
+		s.index.add(t)
+	}
+	return t
+}
+
+// Close ends all connections. Nobody is told.
+func (s *Subscriptions) Close() {
+	s.mu.Lock()
+	s.closed = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.mu.Unlock()
+	s.end()
+	s.tasks.Wait()
+}

@@ -1,0 +1,243 @@
+package trace
+
+import (
+	"slices"
+)
+
+// This file is what the answers to the ops of one lock may be, by the state that the model is in.
+
+// granted is LOCK or RLOCK with success.
+func (s *lock) granted(o *input) bool {
+	if o.TTL <= 0 || o.Count < 1 || o.Fence < 1 {
+		return false
+	}
+	i, ok := s.find(o.Token)
+	var had hold
+	if ok {
+		had = s.holds[i]
+	}
+	haunted := ok && had.ghost >= s.now
+	again := ok && had.firm && (had.fence == 0 || had.fence == o.Fence) && s.now <= had.hi
+	if ok && had.firm && o.astray[RaisedFence] && o.Fence > had.fence && s.now <= had.hi &&
+		(o.Count > 1 || had.lo > o.Return) {
+		again = true
+	}
+	switches := ok && had.firm && had.mode != o.Verb && s.now <= had.hi // a reader to a writer, or back
+	h := hold{token: o.Token, mode: o.Verb, fence: o.Fence, least: o.Count, most: o.Count, firm: true,
+		ghost: had.ghost}
+	switch {
+	case again || switches:
+		least, most := had.least, had.most
+		if o.Reentrant {
+			least, most = least+1, most+1
+		}
+		if switches {
+			least, most = 1, most+1
+			if had.fence != o.Fence && (o.Fence <= s.fence || s.fence < o.after) {
+				return false
+			}
+		}
+		if haunted {
+			least, most = least-1, most+1
+		}
+		if o.Count < least || o.Count > most && !o.astray[HigherCount] || o.TTL < o.shortest() {
+			return false
+		}
+		h.kept, h.keeper, h.lent, h.asked, h.fleeting = had.kept, had.keeper, had.lent, had.asked, had.fleeting
+	case haunted: // new, or the ghost's own
+		h.kept, h.keeper, h.asked = had.kept, had.keeper, had.asked
+	default:
+		if ok && had.firm && !s.gone(i, o.Return) {
+			return false
+		}
+		if o.Fence <= s.fence || s.fence < o.after || o.Count != 1 || o.TTL > o.longest() ||
+			o.quorum && o.TTL < o.shortest() {
+			return false
+		}
+	}
+	if haunted {
+		h.least, h.most = max(1, o.Count-1), o.Count+1
+	}
+	if !s.alone(o.Token, o.Verb, o.Return) {
+		return false
+	}
+	h.lo, h.hi = s.now+o.TTL-tick, o.ends()
+	if o.quorum && (again || switches) {
+		h.hi = max(h.hi, had.hi)
+	}
+	if (again || switches) && had.lo > h.hi && !had.kept { // the lease was made shorter
+		return false
+	}
+	h.rely(o, h.hi, again || switches)
+	if h.kept { // the proxy gives it up by the promise: a ttl counts from the sending of the request
+		h.lo = o.Call + o.TTL - tick
+	}
+	h.lo = max(h.lo, had.lo, o.sure)
+	if had.fleeting && (again || switches) { // its keeper may have renewed it once more
+		h.hi = max(h.hi, had.hi)
+	}
+	if haunted {
+		h.hi = max(h.hi, had.ghost)
+	}
+	if h.kept {
+		h.hi = forever
+	}
+	s.fence = max(s.fence, o.Fence)
+	s.set(h)
+	return true
+}
+
+// refused is LOCK or RLOCK with Null: others must hold the lock, or stand before it.
+func (s *lock) refused(o *input) bool {
+	if i, ok := s.find(o.Token); ok && s.holds[i].firm && s.holds[i].mode == o.Verb && !o.astray[Outvoted] &&
+		!s.gone(i, o.Return) {
+		return false
+	}
+	if s.now > o.Return {
+		return false
+	}
+	if i, ok := s.find(o.Token); ok && o.Verb == Read && s.holds[i].mode == Write && o.astray[Outvoted] {
+		s.holds[i].mode = Read // for some masters it reads from now on, and readers may come in
+	}
+	if o.queue {
+		return true
+	}
+	return slices.ContainsFunc(s.holds, func(h hold) bool {
+		if h.token == o.Token {
+			return false
+		}
+		return h.ghost >= s.now || h.firm && h.hi >= s.now && (o.Verb == Write || h.mode == Write)
+	})
+}
+
+// holding is UNLOCK, RENEW or CHECK that found the token's hold.
+func (s *lock) holding(o *input) bool {
+	i, ok := s.find(o.Token)
+	if o.Verb == Unlock && o.Count == 1 && o.astray[ReleasedTwice] && s.now <= o.Return &&
+		(!ok || !s.holds[i].firm || s.now > s.holds[i].hi) {
+		return true
+	}
+	if !ok || s.now > o.Return {
+		return false
+	}
+	h := s.holds[i]
+	haunted := h.ghost >= s.now
+	if !haunted && (!h.firm || s.now > h.hi) {
+		return false
+	}
+	if !haunted {
+		for _, fence := range []int64{o.Only, o.Fence} {
+			if fence > 0 && h.fence > 0 && fence != h.fence {
+				return false
+			}
+		}
+	}
+	if !s.alone(o.Token, h.mode, o.Return) {
+		return false
+	}
+	i, _ = s.find(o.Token)
+	slack := int64(0)
+	if haunted {
+		slack = 1000
+	}
+	switch o.Verb {
+	case Unlock:
+		if o.Count == 1 {
+			if h.firm && !haunted && h.least > 1 {
+				return false
+			}
+			s.end(i)
+			return true
+		}
+		if o.Count != 0 || h.most+slack < 2 {
+			return false
+		}
+		h.least, h.most = max(1, h.least-1), max(1, h.most-1)
+	case Renew:
+		if o.TTL < o.shortest() {
+			return false
+		}
+		if !h.firm { // from now on it is one
+			h.firm, h.fence, h.least, h.most, h.lo = true, 0, 1, 1000, 0
+		}
+		if !s.ends(&h, o) {
+			return false
+		}
+		h.rely(o, o.Return+o.TTL+tick, !haunted)
+		if h.kept {
+			h.lo, h.hi = max(h.lo, o.sure), forever
+		}
+	case Check: // in its last millisecond a hold has a ttl of 0
+		if o.TTL < 0 || o.Count < h.least-slack || o.Count > h.most+slack {
+			return false
+		}
+		if h.firm && !haunted {
+			h.least, h.most = o.Count, o.Count
+			if !s.ends(&h, o) {
+				return false
+			}
+		}
+	}
+	s.set(h)
+	return true
+}
+
+// ends learns from a reported ttl when the lease of h ends. It must fit what is known,
+// but for a lease that has just been made longer.
+func (s *lock) ends(h *hold, o *input) bool {
+	lo, hi := s.now+o.TTL-tick, o.Return+o.TTL+tick
+	if h.kept { // its lease is made longer all the time
+		if o.Verb == Renew {
+			h.lo = max(h.lo, o.Call+o.TTL-tick)
+		}
+		return true
+	}
+	if h.fleeting && o.Verb == Check { // its lease does not matter any more
+		return true
+	}
+	if o.quorum { // other masters may have been asked than before, which know of an earlier end
+		h.lo, h.hi = max(h.lo, lo), max(h.hi, o.ends())
+		return true
+	}
+	if h.lo > hi || o.Verb == Check && h.hi < lo-2*tick {
+		return false
+	}
+	h.lo = max(h.lo, lo)
+	switch {
+	case h.fleeting: // its keeper may renew it once more
+		h.hi = max(h.hi, hi)
+	case o.Verb == Check:
+		h.hi = min(h.hi, hi)
+	default:
+		h.hi = hi
+	}
+	if h.ghost > 0 {
+		h.hi = max(h.hi, h.ghost)
+	}
+	return true
+}
+
+// lost is an op that was not run, and told instead that the hold of a fence is gone.
+func (s *lock) lost(o *input) bool {
+	i := slices.IndexFunc(s.holds, func(h hold) bool { return h.firm && o.Fence > 0 && h.fence == o.Fence })
+	return s.now <= o.Return && (i < 0 || s.gone(i, o.Return))
+}
+
+// absent is UNLOCK, RENEW or CHECK that found nothing.
+func (s *lock) absent(o *input) bool {
+	i, ok := s.find(o.Token)
+	if s.now > o.Return {
+		return false
+	}
+	if !ok || !s.holds[i].firm {
+		return true
+	}
+	if o.Only > 0 && o.Only != s.holds[i].fence { // it was asked for another grant's
+		return true
+	}
+	if o.freed {
+		s.end(i)
+		return true
+	}
+	return s.gone(i, o.Return)
+}

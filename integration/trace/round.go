@@ -1,0 +1,147 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+var (
+	errDropped = errors.New("the client closed its connection")
+	errCut     = errors.New("the proxy closed the connection")
+)
+
+// Round is one run of clients over locks, and what they may do.
+type Round struct {
+	Seed    uint64
+	Keys    []string
+	Clients int
+	Proxies int
+	For     time.Duration // clients begin no new call after it
+	Think   time.Duration // between calls, on average
+	Slacks  Slacks
+	Earlier []Event // what is felt of the round before; times are negative
+	Dial    func(proxy int) (Conn, error)
+
+	// Probe has calls timed that no lock can delay, through each proxy: when they are
+	// slow, so is the machine.
+	Probe bool
+
+	// Quorum: the locks are kept by independent masters. No lease is shorter than Shortest.
+	Quorum   bool
+	Shortest time.Duration
+	// Stall, if not 0, is how late the machine may be at most without a note of that.
+	Stall time.Duration
+
+	// Upgrades, and Keepalive, are asked for only where the locks have them.
+	Upgrades  bool
+	Keepalive bool
+
+	// Faults, if not nil, runs beside the clients until ctx ends, which it does when they
+	// are done, and notes what it does in the log.
+	Faults func(ctx context.Context, random *rand.Rand, r *Running)
+}
+
+// Running is a round under way. It is safe for concurrent use.
+type Running struct {
+	Round
+	start time.Time
+
+	mu      sync.Mutex
+	ops     []Op
+	events  []Event
+	clients []*client
+}
+
+// Run runs the round to its end and returns its history.
+func (r Round) Run() *History {
+	if r.Stall == 0 {
+		r.Stall = stall
+	}
+	run := &Running{Round: r, start: time.Now(), events: slices.Clone(r.Earlier)}
+	for n := range r.Clients {
+		run.clients = append(run.clients, newClient(run, n))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var clients, others sync.WaitGroup
+	if r.Faults != nil {
+		others.Go(func() { r.Faults(ctx, rand.New(rand.NewPCG(r.Seed, 1<<32)), run) })
+	}
+	others.Go(func() { run.watch(ctx) })
+	for n := range r.Proxies {
+		if r.Probe {
+			others.Go(func() { run.probe(ctx, n) })
+		}
+	}
+	for _, c := range run.clients {
+		clients.Go(c.run)
+	}
+	clients.Wait()
+	cancel()
+	others.Wait()
+	return &History{Seed: r.Seed, Took: run.Now(), Keys: r.Keys, Slacks: r.Slacks, Quorum: r.Quorum,
+		Ops: run.ops, Events: run.events}
+}
+
+// Now is the time since the round began.
+func (r *Running) Now() time.Duration { return time.Since(r.start) }
+
+// Note puts an event into the log.
+func (r *Running) Note(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+func (r *Running) record(o Op) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ops = append(r.ops, o)
+}
+
+// stall is how late a timer must be for the machine to count as standing still.
+const stall = 150 * time.Millisecond
+
+// watch notes when the machine stands still: nothing is on time then.
+func (r *Running) watch(ctx context.Context) {
+	const step = 20 * time.Millisecond
+	for last := r.Now(); ctx.Err() == nil; {
+		time.Sleep(step)
+		now := r.Now()
+		if now-last > step+r.Stall {
+			r.Note(Event{Name: "stall", Start: last, End: now, Settle: 500 * time.Millisecond})
+		}
+		last = now
+	}
+}
+
+// hang is how slow a probe must be for that to be no fault of the machine.
+const hang = 2 * time.Second
+
+// probe notes when a proxy and the Redis behind it are slow at what needs no waiting.
+func (r *Running) probe(ctx context.Context, proxy int) {
+	var conn Conn
+	for n := 0; ctx.Err() == nil; n++ {
+		time.Sleep(50 * time.Millisecond)
+		if conn == nil {
+			var err error
+			if conn, err = r.Dial(proxy); err != nil {
+				conn = nil
+				continue
+			}
+		}
+		start := r.Now()
+		if _, err := conn.Do(hang, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe"); err != nil {
+			conn.Close()
+			conn = nil
+		} else if took := r.Now() - start; took > r.Stall {
+			r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
+		}
+	}
+	if conn != nil {
+		conn.Close()
+	}
+}

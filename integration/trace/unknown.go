@@ -1,0 +1,60 @@
+package trace
+
+// unsettle makes room for what an op may do whose outcome nobody knows, at any
+// time from now on.
+func (s *lock) unsettle(o *input) {
+	i, ok := s.find(o.Token)
+	h := hold{token: o.Token, mode: o.Verb}
+	if ok {
+		h = s.holds[i]
+	}
+	if !o.isNote() {
+		if h.kept {
+			h.asked = max(h.asked, o.until)
+		}
+		if o.Keep { // its connection may have become the keeper, and gone
+			h.lo = 0
+		}
+	}
+	switch o.Verb {
+	case Write, Read:
+		if o.Verb == Read {
+			h.mode = Read
+		} else if o.Switch { // it may have a higher one by now
+			h.fence = 0
+		}
+		h.ghost = max(h.ghost, o.until)
+		h.hi = max(h.hi, o.until)
+		h.most++
+	case Renew:
+		if !ok {
+			return
+		}
+		h.hi = max(h.hi, o.until)
+	case Drop:
+		h.ghost, h.lo, h.least = max(h.ghost, o.until), 0, 1
+		h.hi = max(h.hi, h.ghost)
+		if o.Keep && h.kept && h.keeper == o.over() {
+			h.kept, h.lent, h.fleeting = false, false, h.firm && !h.lent
+		}
+	case Unlock:
+		if !ok || o.Only > 0 && h.fence > 0 && o.Only != h.fence {
+			return
+		}
+		h.lo, h.least = 0, 1
+	case Close:
+		if !ok || !h.kept || h.keeper != o.over() {
+			return
+		}
+		if !h.lent {
+			h.lo, h.fleeting = 0, h.firm
+		}
+		h.hi, h.kept, h.lent = max(h.asked, o.until), false, false
+	case Cut: // nobody renews it any more, and nobody frees it; the longest of its leases counts
+		if !ok || !h.kept || h.keeper != o.over() {
+			return
+		}
+		h.hi, h.kept, h.lent = forever, false, false
+	}
+	s.set(h)
+}
