@@ -655,7 +655,7 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 		}
 		var requests []*Acquire
 		proxyOf := map[string]string{}
-		var releases [][2]string
+		var releases [][3]string
 		keepers := []string{"P9:none"}
 		proxies := []string{"P1", "P2"} // that live; their successors have other names
 		dead := map[string]bool{}
@@ -689,8 +689,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 			}
 			judge(m.acquired(a, proxy, v))
 		}
-		release := func(r [2]string, proxy string) {
-			v := ask(scripts.Release, r[0], "", r[1], proxy, "PUBLISH", []string{"grant", "offer"}[ids%2]) // the grace is on half the time
+		release := func(r [3]string, proxy string) {
+			v := ask(scripts.Release, r[0], "", r[1], proxy, "PUBLISH", []string{"grant", "offer"}[ids%2], r[2]) // the grace is on half the time
 			judge(m.released(r[0], r[1], v))
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -749,7 +749,10 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				}
 			},
 			"release": func(t *rapid.T) {
-				r := [2]string{tokens.Draw(t, "token"), newID()}
+				r := [3]string{tokens.Draw(t, "token"), newID()}
+				if h := m.hold[r[0]]; h != nil && rapid.Bool().Draw(t, "its fence is known") {
+					r[2] = fmt.Sprint(h.fence)
+				}
 				releases = append(releases, r)
 				release(r, rapid.SampledFrom(proxies).Draw(t, "proxy"))
 			},

@@ -52,6 +52,7 @@ type single struct {
 	waiters  *redisOrder
 	grace    grace
 	late     lateness
+	fences   *lastFences
 
 	// What goes on when nobody waits for it ends with ctx.
 	ctx    context.Context
@@ -69,7 +70,7 @@ type singleOptions struct {
 }
 
 func newSingle(u Upstream, names *naming, o singleOptions) *single {
-	e := &single{upstream: u, names: names, o: o}
+	e := &single{upstream: u, names: names, o: o, fences: newLastFences()}
 	e.grace.period = o.failoverGrace
 	e.waiters = newRedisOrder(e, names, o.log)
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -220,6 +221,8 @@ func (e *single) readAcquire(a *Acquire, reply []byte) (g Grant, ok bool, err er
 		return g, false, ErrAgain
 	case r.queued:
 		e.waiters.queued(a, r.pause, r.try)
+	case r.granted && a.Mode == Write:
+		e.fences.of(a.Name, a.Token).Store(r.grant.Fence)
 	}
 	return r.grant, r.granted, nil
 }
@@ -262,9 +265,17 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 
 // releaseRequest may be sent again; each call makes another request.
 func (e *single) releaseRequest(room []byte, r *Release) (slot int, req []byte) {
-	slot, c := e.names.evalIn(room, &scripts.Release, r.Name, 6)
+	slot, c := e.names.evalIn(room, &scripts.Release, r.Name, 7)
 	c.released(e.names, r)
 	e.frees(&c)
+	switch {
+	case r.Named != "":
+		c.empty()
+	case r.Fence != 0:
+		c.number(r.Fence)
+	default:
+		c.number(e.fences.of(r.Name, r.Token).Load())
+	}
 	return slot, c.req
 }
 
