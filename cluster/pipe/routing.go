@@ -7,7 +7,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// routing is which node a request goes to: the topology that a loop goes by now, and what is worked out of it.
+// routing is which node a request goes to: the topology that a loop goes by, and what is worked out of it.
 type routing struct {
 	topology *cluster.Topology
 	index    [slot.Count]int16 // the number of the master of each slot, or -1

@@ -6,6 +6,20 @@
 //	                     |----> Later:       after Tries.Pause, to the master of the slot, within the budget
 //	                     |----> LoadScript:  at once, behind a SCRIPT LOAD
 //	                     \----> nil:         the reply is the answer
+//
+// All of these errors say that the node has not run the request; so it may be sent again although it writes.
+// A script can return the same words when it has run: Error.Phrases, OfKeys and OfReplicas tell what only
+// Redis says (cluster/pipe, doubt.go).
+//
+// Who retries keeps a Tries beside the request:
+//
+//	switch r, _ := retry.ErrorOf(reply); {
+//	case r == nil: // the answer
+//	case r.Verdict == retry.Elsewhere && tries.Hop(): // to the node that is named
+//	default: // after tries.Pause()
+//	}
+//
+// Begin reading at errors, the table of all of them.
 package retry
 
 import (

@@ -1,5 +1,5 @@
 // Package commandstest is a session for tests of commands: it implements commands.Actions over masters that
-// are functions.
+// are functions, without a proxy, a loop or a socket.
 //
 //	f := commandstest.New(t, func(args []string) string { return "+OK\r\n" })
 //	got := f.Do("CLIENT GETNAME")

@@ -1,9 +1,22 @@
 // Package connection has the commands that concern the connection which they come over, and other clients:
-// HELLO, AUTH, SELECT, CLIENT, MULTI and its like, MONITOR.
+// HELLO, AUTH, SELECT, CLIENT, MULTI and its like, MONITOR. A file has one of them, rows.go the rules for
+// all.
 //
-//	Rows --> clientKill(Call) --> Call.Clients().Each --> each client, on its own loop --> the reply
+//	SELECT 1      --> selectDB(Call)   --> Call.Connection().Select   this connection
+//	CLIENT KILL   --> clientKill(Call) --> Call.Clients().Each        all connections, each on its own loop
+//	MULTI, WATCH  --> multi(Call)      --> Call.Transactions()        the transaction of this connection
 //
-// What they change is in commands.Client, and the session in package proxy acts on it.
+// None of them does much: it reads its arguments, in the order in which Redis does, for the first mistake is
+// the answer, and says what is to become of the connection. commands.Client has what is known of it (its
+// name, protocol, database); the session in package proxy acts on that.
+//
+// A client is shown to others as a commands.Peer. line.go writes it as CLIENT LIST does, kill.go and list.go
+// choose among many of them.
+//
+// HELLO and AUTH are two kinds of login: with a password of the proxy's own, or as a user of the upstream,
+// which its nodes judge (auth.go).
+//
+// Begin reading at clientID (name.go), then hello.go, then kill.go.
 package connection
 
 import "lockproxy/commands"

@@ -3,8 +3,19 @@
 //
 //	DBSIZE --> node 1: 3, node 2: 4 --> merge.Sum --> 7
 //
+//	{Name: "dbsize", Route: commands.AllNodes, Merge: merge.Sum}
+//
+// A Func is given the replies as they came, whole and in the order of the nodes or of the parts, and returns
+// the answer:
+//
+//	First, One, Any, Concat   one of them, or the elements of all     merge.go
+//	Sum, Min, Max, ...        numbers                                 numbers.go
+//	Maps, Unite               what has names, joined name by name     maps.go
+//	Texts                     what people read, one below the other   texts.go
+//
 // Of several replies with an error among them the answer is the first error, unless the comment of a Func
-// says something else. Elements of arrays, maps and sets are copied as they are.
+// says something else. Elements of arrays, maps and sets are copied as they are, so whatever a newer Redis
+// puts into them comes through. A Func keeps nothing and changes no reply; it may run on any goroutine.
 package merge
 
 import (

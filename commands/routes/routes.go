@@ -1,7 +1,16 @@
 // Package routes is the whole table of routing: the rules that stand beside the code of commands, and those
 // that need no code, in plain.go. It is the one place that knows all packages of commands.
 //
-//	connection.Rows, server.Rows ... plain --> NewTable(COMMAND of the upstream, verbs) --> commands.Table
+//	connection.Rows, server.Rows ... plain --+
+//	COMMAND of the upstream -----------------+--> NewTable --> commands.Table
+//	lock.Verbs ------------------------------+
+//
+// A command that no rule names goes by its keys, as the upstream's COMMAND tells them. So a rule is needed
+// only for what concerns several nodes, the proxy or the connection:
+//
+//	{Name: "dbsize", Route: commands.AllNodes, Merge: merge.Sum, Flags: commands.ReadOnly}
+//
+// What the fields of a rule mean: commands.Row. Begin reading at plain.go.
 package routes
 
 import (

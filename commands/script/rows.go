@@ -1,7 +1,22 @@
-// Package script has EVAL, SCRIPT and FUNCTION. The sources that clients use are kept in commands.Scripts, so
-// that a node which has lost one is given it again.
+// Package script has EVAL, SCRIPT and FUNCTION.
 //
-//	Rows --> eval(Call) --> Scripts.Add --> the master of the keys, or of the key that the source names
+// A client loads a script once and calls it by its SHA1. Behind a proxy the node that is asked may be another
+// one than that which has it, for masters fail over and slots move. So the proxy remembers the sources that
+// it has seen (commands.Scripts), and gives them to nodes which have lost them:
+//
+//	EVAL source   --> eval(Call) --> Scripts.Add --> the master of the keys
+//	EVALSHA sha   --> by its keys --> NOSCRIPT --> pipe loads the source, and sends EVALSHA again
+//	SCRIPT LOAD   --> scriptLoad(Call) --> all masters; remembered when one has taken it
+//	SCRIPT FLUSH  --> scriptFlush(Call) --> all masters; forgotten when one has
+//
+// A script without keys goes to the master of the first key that its source names, or of its SHA1
+// (commands/scripthome.go). What a client may not do at the nodes it may not do by way of the proxy's memory
+// either: sources of a user of the upstream are remembered only after a node has run them.
+//
+// SCRIPT KILL and FUNCTION STATS go over connections of their own, since the shared ones wait behind the very
+// script that they are about.
+//
+// Begin reading at eval (script.go).
 package script
 
 import (

@@ -2,7 +2,21 @@
 // MEMORY, DEBUG. All masters are asked, the proxy adds what it has done itself, and the client sees one
 // server.
 //
-//	Rows --> info(Call) --> AskAll: INFO --> mergeInfo --> the proxy's own lines over it --> the reply
+//	INFO --> info(Call) --> AskAll: INFO --> mergeInfo --> addOwn: the proxy's own numbers --> the reply
+//
+//	SLOWLOG GET    --> one log of all of theirs and the proxy's, the newest first     slowlog.go
+//	LATENCY ...    --> event by event, and second by second                           latency.go
+//	CONFIG SET     --> all masters, or none as far as that is possible, then the own  configset.go
+//	COMMAND        --> nobody is asked: the Table has what the upstream told          command.go
+//
+// How numbers become one depends on what they are: keys and memory are added, a peak is the highest, a mean
+// is weighted, and what is the same everywhere stays as it is (infomerge.go). Addresses of nodes are left
+// out, for clients cannot reach them.
+//
+// What a command names that only one server can have (its files, its process) is refused, or goes to all of
+// them; the row says why (Row.Why).
+//
+// Begin reading at info.go, then mergeInfo (infomerge.go).
 package server
 
 import (

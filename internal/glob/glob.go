@@ -1,7 +1,15 @@
 // Package glob matches patterns as Redis does: * ? [a-c] [^x] and \ before any of them, without recursion and
-// in a bounded time, whatever the pattern is:
+// in a bounded time, whatever the pattern is.
 //
-//	glob.Match([]byte("lock:*"), []byte("lock:job"))
+//	glob.Match([]byte("lock:*"), []byte("lock:job"))              true
+//	ok, left := glob.MatchWithin(pattern, name, steps)            the same, for many of them in one budget
+//	glob.CanBegin([]byte("__key*"), "__keyspace@")                whether any match begins so
+//
+// Patterns and names come from clients, and a loop that matches them serves others, too. A matcher that goes
+// back to every star takes a time that grows with a power of the length; this one goes back to the last star
+// only, which is enough (matcher).
+//
+// Begin reading at Match, then matcher.match.
 package glob
 
 import "bytes"

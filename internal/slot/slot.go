@@ -2,6 +2,11 @@
 // tags):
 //
 //	{user}:1 --> user --> CRC16 --> 0 ... Count-1
+//
+// Keys with the same tag, the part in braces, have the same slot, so one node has them all and one command or
+// script may name them together. Tag goes the other way: it gives a key of a wanted slot.
+//
+// Begin reading at Of, which every command with keys goes through.
 package slot
 
 import (

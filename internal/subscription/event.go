@@ -1,5 +1,10 @@
-// Package subscription names what happens to a subscription to a channel. It stands below packages
-// cluster, which reads the channels, and redlock, which waits for their messages.
+// Package subscription names what happens to a subscription to a channel. It stands below packages cluster,
+// which reads the channels, and redlock, which waits for their messages, so that neither need know the other.
+//
+//	Live --> Message, Message ... --> Lost --> Live --> Message ...
+//
+// Whoever was told Lost may have missed messages, and looks for himself what they would have said. A
+// subscription begins live; that is not told.
 package subscription
 
 // EventKind is what happens to a subscription.
