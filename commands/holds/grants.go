@@ -22,14 +22,12 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"lockproxy/redlock"
 )
 
-// What bounds the memory of a connection: the names of locks, the least recently used
-// of which is forgotten; the tokens of one name, of which the oldest is; and the bytes of a
-// name, above which it is not remembered at all.
+// What bounds the memory of a connection: the names of locks, of which those that were used long ago are
+// forgotten; the tokens of one name, of which the oldest is; and the bytes of a name, above which it is not
+// remembered at all.
 const (
 	maxGrantNames  = 1024
 	maxGrantTokens = 8
@@ -41,9 +39,17 @@ const (
 // safe for concurrent use.
 type Grants struct{ book *grantBook }
 
+// grantBook has two maps, so that names are forgotten without a list of their order: when young is full it
+// becomes old, and what was old is forgotten. At least half of maxGrantNames are remembered.
 type grantBook struct {
-	mu     sync.Mutex
-	byName *lru.Cache[string, []grant]
+	mu         sync.Mutex
+	young, old map[string]held // a name is in one of them, young if it was granted last
+}
+
+// held is what was granted of one lock, nearly always with one token.
+type held struct {
+	latest  grant
+	earlier []grant // oldest first
 }
 
 // grant is one token that a lock was granted with.
@@ -62,85 +68,118 @@ var (
 // Prepare makes room. It is called on the loop.
 func (g *Grants) Prepare() {
 	if g.book == nil {
-		byName, _ := lru.New[string, []grant](maxGrantNames) // fails for sizes below 1 only
-		g.book = &grantBook{byName: byName}
+		g.book = &grantBook{young: make(map[string]held), old: make(map[string]held)}
 	}
 }
 
-// Remember notes that a was granted.
-func (g *Grants) Remember(a *redlock.Acquire) {
+// Remember notes that a was granted, until its lease is over.
+func (g *Grants) Remember(a *redlock.Acquire, until time.Time) {
 	if len(a.Name) > maxGrantBytes {
 		return
 	}
 	b := g.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all, _ := b.byName.Get(a.Name)
-	if a.Mode == redlock.Write {
-		all = all[:0] // whatever they were, they hold nothing any more
+	now := held{latest: grant{a.Token, until}}
+	if a.Mode == redlock.Read { // else whatever they were, they hold nothing any more
+		if h, ok := b.find(a.Name); ok {
+			now.earlier = h.without(a.Token)
+		}
+		if n := len(now.earlier); n == maxGrantTokens {
+			now.earlier = slices.Delete(now.earlier, 0, 1)
+		}
 	}
-	all = slices.DeleteFunc(all, func(h grant) bool { return h.token == a.Token })
-	if len(all) == maxGrantTokens {
-		all = slices.Delete(all, 0, 1)
+	b.add(a.Name, now)
+}
+
+// find is what was granted of a lock.
+func (b *grantBook) find(name string) (h held, ok bool) {
+	if h, ok = b.young[name]; !ok {
+		h, ok = b.old[name]
 	}
-	b.byName.Add(a.Name, append(all, grant{a.Token, time.Now().Add(a.Lease)}))
+	return h, ok
+}
+
+func (b *grantBook) add(name string, h held) {
+	delete(b.old, name)
+	b.young[name] = h
+	if len(b.young) == maxGrantNames/2 {
+		clear(b.old)
+		b.young, b.old = b.old, b.young
+	}
+}
+
+// without is all grants but that of token, oldest first.
+func (h *held) without(token string) []grant {
+	return slices.DeleteFunc(append(h.earlier, h.latest), func(g grant) bool { return g.token == token })
 }
 
 // Renewed notes that a hold lasts for left from now on; 0: it is no more.
 func (g *Grants) Renewed(name, token string, left time.Duration) {
-	g.change(name, func(all []grant) []grant {
-		for i := range all {
-			if all[i].token == token {
-				all[i].until = time.Now().Add(left)
-			}
+	b := g.book
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, ok := b.find(name)
+	if !ok {
+		return
+	}
+	until := time.Now().Add(left)
+	if h.latest.token == token {
+		h.latest.until = until
+	}
+	for i := range h.earlier {
+		if h.earlier[i].token == token {
+			h.earlier[i].until = until
 		}
-		return all
-	})
+	}
+	b.add(name, h)
 }
 
 // Forget drops a token that holds nothing any more.
 func (g *Grants) Forget(name, token string) {
-	g.change(name, func(all []grant) []grant {
-		return slices.DeleteFunc(all, func(h grant) bool { return h.token == token })
-	})
-}
-
-func (g *Grants) change(name string, f func([]grant) []grant) {
-	if g.book == nil {
+	b := g.book
+	if b == nil {
 		return
 	}
-	b := g.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all, ok := b.byName.Get(name)
-	if !ok {
-		return
-	}
-	if all = f(all); len(all) == 0 {
-		b.byName.Remove(name)
-	} else {
-		b.byName.Add(name, all)
+	h, ok := b.find(name)
+	switch {
+	case !ok:
+	case len(h.earlier) == 0 && h.latest.token == token: // nearly always
+		delete(b.young, name)
+		delete(b.old, name)
+	case len(h.earlier) > 0:
+		rest := h.without(token)
+		last := len(rest) - 1
+		b.add(name, held{rest[last], rest[:last]})
 	}
 }
 
 // Token is the one that this connection holds the lock with. Tokens whose lease is over
 // count only if there is no other.
 func (g *Grants) Token(name string) (string, error) {
-	if g.book == nil {
+	b := g.book
+	if b == nil {
 		return "", errNoGrant
 	}
-	b := g.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all, _ := b.byName.Get(name)
-	if len(all) == 0 {
+	h, ok := b.find(name)
+	if !ok {
 		return "", errNoGrant
 	}
-	found := all[len(all)-1].token
+	if len(h.earlier) == 0 {
+		return h.latest.token, nil
+	}
+	found := h.latest.token
 	now, holding := time.Now(), 0
-	for _, h := range all {
-		if h.until.After(now) {
-			found = h.token
+	for _, one := range append(h.earlier, h.latest) {
+		if one.until.After(now) {
+			found = one.token
 			holding++
 		}
 	}

@@ -21,20 +21,39 @@ func TestGrantsAreBounded(t *testing.T) {
 	g.Prepare()
 	grant := func(name string, m redlock.Mode) string {
 		a := l.NewAcquire(redlock.Acquire{Name: name, Mode: m})
-		g.Remember(a)
+		g.Remember(a, time.Now().Add(a.Lease))
 		return a.Token
 	}
+	names := func() int { return len(g.book.young) + len(g.book.old) }
 	for i := range 2 * maxGrantNames {
-		grant(fmt.Sprint(i), redlock.Write)
+		token := grant(fmt.Sprint(i), redlock.Write)
+		for ago := range min(i, maxGrantNames/2) {
+			got, err := g.Token(fmt.Sprint(i - ago))
+			if err != nil || ago == 0 && got != token {
+				t.Fatalf("the name before the last %d: %q %v", ago, got, err)
+			}
+		}
+		if names() > maxGrantNames {
+			t.Fatalf("%d names", names())
+		}
 	}
-	if n := g.book.byName.Len(); n != maxGrantNames {
-		t.Errorf("%d names", n)
+	before := names()
+	for range 3 {
+		grant("0", redlock.Write)
+		g.Forget("0", "another")
+		g.Renewed("0", "another", time.Second)
+	}
+	if names() != before+1 {
+		t.Errorf("a lock that is granted again: %d names after %d", names(), before)
+	}
+	if g.Forget("0", grant("0", redlock.Write)); names() != before {
+		t.Errorf("a lock that is freed: %d names after %d", names(), before)
 	}
 	for range 100 {
 		grant("doc", redlock.Read)
 	}
-	if all, _ := g.book.byName.Get("doc"); len(all) != maxGrantTokens {
-		t.Errorf("%d tokens", len(all))
+	if h, _ := g.book.find("doc"); len(h.earlier)+1 != maxGrantTokens {
+		t.Errorf("%d tokens", len(h.earlier)+1)
 	}
 	if _, err := g.Token("doc"); err != errManyGrants {
 		t.Error(err)
@@ -48,4 +67,36 @@ func TestGrantsAreBounded(t *testing.T) {
 	if _, err := g.Token(long); err != errNoGrant {
 		t.Error(err)
 	}
+}
+
+// Of the tokens of one lock the one counts whose lease is not over.
+func TestGrantsOfReaders(t *testing.T) {
+	var g Grants
+	g.Prepare()
+	now := time.Now()
+	read := func(token string, left time.Duration) {
+		g.Remember(&redlock.Acquire{Name: "doc", Token: token, Mode: redlock.Read}, now.Add(left))
+	}
+	want := func(token string, wrong error) {
+		t.Helper()
+		if got, err := g.Token("doc"); got != token || err != wrong {
+			t.Errorf("%q, %v; want %q, %v", got, err, token, wrong)
+		}
+	}
+	read("a", -time.Second)
+	want("a", nil)
+	read("b", time.Minute)
+	want("b", nil)
+	read("c", -time.Second)
+	want("b", nil)
+	read("a", time.Minute)
+	want("", errManyGrants)
+	g.Renewed("doc", "b", 0)
+	want("a", nil)
+	g.Forget("doc", "a")
+	want("c", nil)
+	g.Forget("doc", "c")
+	want("b", nil)
+	g.Forget("doc", "b")
+	want("", errNoGrant)
 }

@@ -262,7 +262,7 @@ func (q *acquisition) ended(ok bool, err error) {
 	}
 	if ok {
 		q.at = time.Now()
-		q.grants.Remember(&q.a)
+		q.grants.Remember(&q.a, q.at.Add(q.a.Lease))
 	}
 }
 
