@@ -51,8 +51,8 @@ type option struct {
 
 // options are all options of all verbs. Which verb takes which, its Docs say.
 var options = [...]option{
-	{"TOKEN", true, "token", func(a *arguments, _ *redlock.Locker, v []byte) error {
-		return a.setToken(v)
+	{"TOKEN", true, "token", func(_ *arguments, _ *redlock.Locker, v []byte) error {
+		return checkToken(v)
 	}},
 	{"PX", true, "lease", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
 		a.lease, err = durationArg("PX", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
@@ -159,15 +159,15 @@ func newSyntax(verb *commands.Command) *syntax {
 // parse reads the arguments of a verb: the name of the lock, and options in any
 // order. Its errors end with the verb's syntax.
 func (a *arguments) parse(s *syntax, l *redlock.Locker, args [][]byte) error {
-	a.name = string(args[1])
+	var token []byte
 	var seen [len(options)]bool
 	for rest := args[2:]; len(rest) > 0; {
 		i := s.option(rest[0])
 		if i < 0 {
-			if err := s.bareToken(a, rest[0], len(args)-len(rest)); err != nil {
+			if err := s.bareToken(token != nil, rest[0], len(args)-len(rest)); err != nil {
 				return err
 			}
-			rest = rest[1:]
+			token, rest = rest[0], rest[1:]
 			continue
 		}
 		o := &options[i]
@@ -184,13 +184,17 @@ func (a *arguments) parse(s *syntax, l *redlock.Locker, args [][]byte) error {
 			}
 			value, rest = rest[0], rest[1:]
 		}
-		if o.word == "TOKEN" && a.token != "" {
-			return s.verb.Usage(errors.New("two tokens are given"))
+		if o.word == "TOKEN" {
+			if token != nil {
+				return s.verb.Usage(errors.New("two tokens are given"))
+			}
+			token = value
 		}
 		if err := o.set(a, l, value); err != nil {
 			return s.verb.Usage(err)
 		}
 	}
+	a.name, a.token = twoStrings(args[1], token)
 	switch {
 	case (a.tries > 0) != (a.every > 0):
 		return s.verb.Usage(errors.New("TRIES and EVERY need each other"))
@@ -211,19 +215,19 @@ func (s *syntax) option(word []byte) int {
 }
 
 // bareToken takes a word that is no option of the verb, its i-th argument, for the token, if it may be one.
-// Errors do not quote the word unless it is an option of other verbs: it may be a token that somebody put in
+// second: there is one already. Errors do not quote the word unless it is an option of other verbs: it may be a token that somebody put in
 // the wrong place.
-func (s *syntax) bareToken(a *arguments, word []byte, i int) error {
+func (s *syntax) bareToken(second bool, word []byte, i int) error {
 	name := strings.ToUpper(s.verb.Name)
 	switch o := optionOf(word); {
 	case !s.bare && o != nil:
 		return s.verb.Usage(fmt.Errorf("%s is no option of %s", o.word, name))
 	case !s.bare:
 		return s.verb.Usage(fmt.Errorf("argument %d is no option of %s", i, name))
-	case a.token != "":
+	case second:
 		return s.verb.Usage(errors.New("two tokens are given"))
 	}
-	if err := a.setToken(word); err != nil {
+	if err := checkToken(word); err != nil {
 		return s.verb.Usage(err)
 	}
 	return nil
@@ -236,12 +240,20 @@ func (s *syntax) twice(before, word string) error {
 	return s.verb.Usage(fmt.Errorf("%s and %s exclude each other", before, word))
 }
 
-func (a *arguments) setToken(v []byte) error {
+func checkToken(v []byte) error {
 	if len(v) == 0 || len(v) > maxToken {
 		return fmt.Errorf("a token has 1 to %d bytes, this one has %d", maxToken, len(v))
 	}
-	a.token = string(v)
 	return nil
+}
+
+// twoStrings are a and b as strings, which share one piece of memory.
+func twoStrings(a, b []byte) (string, string) {
+	var both strings.Builder
+	both.Grow(len(a) + len(b))
+	both.Write(a)
+	both.Write(b)
+	return both.String()[:len(a)], both.String()[len(a):]
 }
 
 // durationArg reads a number of units from least up to most, which is a setting.

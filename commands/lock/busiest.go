@@ -3,6 +3,7 @@ package lock
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -33,6 +34,7 @@ func (b *busiest) of(name string) *tally {
 	t, ok := b.byName.Get(name)
 	if !ok && len(name) <= maxBusiestName {
 		t = new(tally)
+		name = strings.Clone(name) // which may lie beside a token
 		if old, ok, _ := b.byName.PeekOrAdd(name, t); ok {
 			t = old
 		}

@@ -58,7 +58,7 @@ func (l *Lockers) list(ctx context.Context, glob string, count int) ([]redlock.L
 			return nil, err
 		}
 		for _, one := range some {
-			if l.of(one.Name) == engine {
+			if l.of([]byte(one.Name)) == engine {
 				found = append(found, one)
 			}
 		}

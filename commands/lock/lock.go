@@ -119,7 +119,7 @@ const unread = 2 * time.Second
 
 func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode) {
 	c.Client.Grants.Prepare()
-	l := all.of(string(c.Args[1]))
+	l := all.of(c.Args[1])
 	q := &acquisition{Actions: c.Actions, l: l, busiest: b, grants: c.Client.Grants,
 		proto: c.Client.Proto}
 	if err := q.args.parse(s, l, c.Args); err != nil {

@@ -161,7 +161,7 @@ func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.S
 		c.Reply(commands.ErrorReply(err))
 		return
 	}
-	all.of(name).Inspect(c.Actions, name, token, func(s redlock.State, err error) []byte {
+	all.of(c.Args[2]).Inspect(c.Actions, name, token, func(s redlock.State, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
@@ -176,7 +176,7 @@ func lockctlBreak(c *commands.Call, all *Lockers) {
 		c.Reply(commands.ErrorReply(err))
 		return
 	}
-	all.of(name).Break(c.Actions, name, func(broken bool, err error) []byte {
+	all.of(c.Args[2]).Break(c.Actions, name, func(broken bool, err error) []byte {
 		switch {
 		case err != nil:
 			return commands.ErrorReply(err)

@@ -3,7 +3,6 @@ package lock
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"lockproxy/cluster/master"
@@ -23,7 +22,7 @@ type Lockers struct {
 }
 
 // of is the engine of a lock, by the name as the client gives it.
-func (l *Lockers) of(name string) *redlock.Locker {
+func (l *Lockers) of(name []byte) *redlock.Locker {
 	if l.Quorum == nil {
 		return l.Plain
 	}
@@ -31,7 +30,7 @@ func (l *Lockers) of(name string) *redlock.Locker {
 		return l.Quorum
 	}
 	for _, p := range l.Prefixes {
-		if strings.HasPrefix(name, p) {
+		if len(name) >= len(p) && string(name[:len(p)]) == p {
 			return l.Quorum
 		}
 	}
@@ -47,11 +46,11 @@ func (l *Lockers) Independent(cmd *commands.Command, args [][]byte) (key string,
 	case cmd.KeyAt() == 0 || cmd.KeyAt() >= len(args):
 		return "", true
 	}
-	name := string(args[cmd.KeyAt()])
+	name := args[cmd.KeyAt()]
 	if l.of(name) != l.Quorum {
 		return "", false
 	}
-	return l.Quorum.Key(name), true
+	return l.Quorum.Key(string(name)), true
 }
 
 // all are the engines that there are.

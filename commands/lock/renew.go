@@ -33,7 +33,7 @@ func renewVerb(l *Lockers) *commands.Command {
 }
 
 func renew(c *commands.Call, all *Lockers, s *syntax) {
-	l := all.of(string(c.Args[1]))
+	l := all.of(c.Args[1])
 	var args arguments
 	if err := args.parseHeld(s, c, l); err != nil {
 		c.Reply(commands.ErrorReply(err))

@@ -41,4 +41,4 @@ func allLocksRights(l *Lockers) func(args [][]byte) []commands.Right {
 }
 
 // key is the key of a lock.
-func (l *Lockers) key(name []byte) string { return l.of(string(name)).Key(string(name)) }
+func (l *Lockers) key(name []byte) string { return l.of(name).Key(string(name)) }

@@ -47,7 +47,7 @@ type release struct {
 }
 
 func unlock(c *commands.Call, all *Lockers, s *syntax) {
-	l := all.of(string(c.Args[1]))
+	l := all.of(c.Args[1])
 	r := &release{Actions: c.Actions, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
 	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(commands.ErrorReply(err))
