@@ -11,7 +11,7 @@ SOAKTIMEOUT ?= 6h
 VERSION  ?= $(shell sed -n 's/.*version = "\(.*\)"/\1/p' cmd/lockproxy/version.go)
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: help build quick test tools vet fmt-check fuzz bench bench-tools soak again compat
+.PHONY: help build quick test tools vet fmt-check fuzz bench bench-tools soak again compat matrix
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | column -t -s ':' 2>/dev/null || grep '##' Makefile
@@ -71,3 +71,6 @@ again: tools ## every test RUNS times (20), beside LOAD busy processes (0); PKGS
 
 compat: tools ## Redis's own test suite straight and through the proxy; COMPATFLAGS="-compat-targets single" parts of it
 	$(GO) test -count=1 -v -timeout $(SOAKTIMEOUT) ./integration/compat -run '^TestCompat$$' -long $(COMPATFLAGS)
+
+matrix: tools ## every server from Redis 6.0 to Valkey 9, alone, as cluster, with Sentinel and for RedLock; MATRIX="valkey9/cluster" parts
+	GO="$(GO)" integration/matrix.sh $(MATRIX)

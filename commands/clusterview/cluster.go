@@ -27,6 +27,17 @@ func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
 	}
 }
 
+// ofValkey9 makes run what a subcommand does that Valkey has since 9.0.
+func ofValkey9(run func(c *commands.Call)) func(c *commands.Call) {
+	return func(c *commands.Call) {
+		if !c.Server.Upstream().IsValkey(9, 0) {
+			commands.NoSubcommand(c)
+			return
+		}
+		inCluster(run)(c)
+	}
+}
+
 // clusterChange refuses what changes a cluster.
 func clusterChange(c *commands.Call) {
 	c.Reply(commands.Refusal(c.Command.Name,
@@ -205,7 +216,7 @@ func ofPeer(c *commands.Call, reply []byte) {
 	c.Reply(reply)
 }
 
-// clusterLinks is CLUSTER LINKS: proxies need none.
+// clusterLinks is CLUSTER LINKS, of which proxies need none, and GETSLOTMIGRATIONS, of which clients see none.
 func clusterLinks(c *commands.Call) { c.Reply(resp.EmptyArray) }
 
 func clusterHelp(c *commands.Call) {

@@ -93,6 +93,16 @@ func TestClusterOfOne(t *testing.T) {
 	if got := textOf(t, f, "CLUSTER MYSHARDID"); got != id {
 		t.Errorf("shard id %s", got)
 	}
+	for _, line := range []string{"CLUSTER MIGRATESLOTS SLOTSRANGE 1 1 NODE x", "CLUSTER CANCELSLOTMIGRATIONS ALL", "CLUSTER FLUSHSLOT 1"} {
+		f.Server.Product, f.Server.Release = "redis", ""
+		if got := f.Do(line); !strings.HasPrefix(got, "-ERR unknown subcommand") {
+			t.Errorf("Redis: %s: %q", line, got)
+		}
+		f.Server.Product, f.Server.Release = "valkey", "9.1.2"
+		if got := f.Do(line); !strings.Contains(got, "it would change the cluster behind") {
+			t.Errorf("Valkey 9: %s: %q", line, got)
+		}
+	}
 	f.User.LocalAddr = "127.0.0.2:6380"
 	if got := textOf(t, f, "CLUSTER MYID"); got == id {
 		t.Error("two addresses have one id")

@@ -39,6 +39,8 @@ var Rows = []commands.Row{
 	{Name: "script|flush", Arity: -2, Flags: commands.Fanned | commands.Stepwise, Run: scriptFlush},
 	{Name: "script|exists", Arity: -3, MaxArgs: commands.MaxIDs, Run: scriptExists,
 		Flags: commands.ReadOnly | commands.Fanned},
+	// of Valkey: any node may have it
+	{Name: "script|show", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.One},
 	{Name: "script|kill", Flags: commands.Fanned | commands.Judged, Run: killScript},
 	{Name: "script|debug", Route: commands.Refused,
 		Why: ": a debugger needs a connection to one server for itself"},

@@ -73,6 +73,10 @@ var Rows = []commands.Row{
 		Flags: commands.ReadOnly | commands.Fanned},
 	{Name: "slowlog|reset", Run: slowlogReset, Queue: commands.QueueEverywhere, Queued: emptiesSlowLog,
 		Flags: commands.ReadOnly | commands.Fanned},
+	// of Valkey, without what the proxy has seen: SLOWLOG has that
+	{Name: "commandlog|get", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Concat},
+	{Name: "commandlog|len", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Sum},
+	{Name: "commandlog|reset", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.First},
 	{Name: "latency|latest", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeLatest},
 	{Name: "latency|history", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeHistory},
 	{Name: "latency|histogram", MaxArgs: commands.MaxNames, Run: latencyHistogram,

@@ -173,6 +173,19 @@ func keysOf(tag string, n int) []string {
 func TestSlotMigration(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 0)
+	moveSlots(t, c, func(slot int, from, to *rig.Server) { c.Migrate(t, slot, from, to, 20*time.Millisecond) })
+}
+
+// The same with slots that move all at once, as Valkey does since 9.0.
+func TestAtomicSlotMigration(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCluster(rig.On(t, "valkey9"), 3, 0)
+	moveSlots(t, c, func(slot int, from, to *rig.Server) { c.MigrateAtOnce(t, slot, from, to) })
+}
+
+// moveSlots has clients use a slot while move takes it from one master to the next.
+func moveSlots(t *testing.T, c *rig.Cluster, move func(slot int, from, to *rig.Server)) {
+	t.Helper()
 	p := rig.StartProxy(t, "--upstream", c.Nodes[0].Addr)
 	c.MasterOf(t, "moving").Do(t, "SET", "{moving}:bystander", strings.Repeat("v", 1000))
 	keys := append(keysOf("moving", 20), keysOf("staying", 4)...)
@@ -219,7 +232,7 @@ func TestSlotMigration(t *testing.T) {
 		if to == at {
 			to = c.Nodes[(i+2)%3]
 		}
-		c.Migrate(t, slot, at, to, 20*time.Millisecond)
+		move(slot, at, to)
 		at = to
 		time.Sleep(200 * time.Millisecond)
 	}

@@ -1,0 +1,90 @@
+#!/bin/sh
+# matrix.sh runs the tests that matter for a server with each of the servers that people run, in each form in
+# which they run it, and prints a table. It fails if a cell does.
+#
+#	integration/matrix.sh                       all of it
+#	integration/matrix.sh valkey9 redis8        these servers
+#	integration/matrix.sh valkey9/cluster       one cell
+#
+# The servers are those of servers.sh, and redis7, which is what PATH finds. The logs of cells that fail are
+# kept in $LOGS (a new directory).
+set -u
+cd "$(dirname "$0")/.." || exit 2
+dir=${LOCKPROXY_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/lockproxy-servers}
+logs=${LOGS:-$(mktemp -d)}
+servers="redis6 redis7 redis8 valkey8 valkey9"
+forms="single cluster sentinel redlock"
+
+# tests FORM prints lines of a package and the tests in it: transcripts of the verbs and of what Redis says,
+# sessions, fail-over, traces, clients in default and in cluster mode.
+tests() {
+	case $1 in
+	single)
+		echo transcripts 'TestTranscripts/(redis|single)|TestForeignKeys|TestFrontends/one'
+		echo faults 'TestRestartedRedis|TestCutReplyOfWrite'
+		echo clients 'TestGoRedis$|TestRueidis|TestRedigo|TestClientLibraries'
+		;;
+	cluster)
+		echo transcripts 'TestTranscripts/cluster|TestFrontends/cluster|TestNodesStayUnknown|TestPubSubCluster'
+		echo faults 'TestKilledMaster|TestManualFailover|TestSlotMigration|TestTwoProxies$|TestTraces$'
+		echo clients 'TestClusterClients'
+		;;
+	sentinel) echo faults 'TestSentinelFailover' ;;
+	redlock) echo faults 'TestRedlockTranscripts|TestRedlockRestartedMaster|TestRedlockTwoProxies|TestRedlockTraces' ;;
+	esac
+}
+
+# cell SERVER FORM runs one cell and prints what came of it.
+cell() {
+	path=$PATH
+	[ "$1" = redis7 ] || path=$dir/$1:$PATH
+	log=$logs/$1-$2.log
+	began=$(date +%s)
+	tests "$2" | while read -r package run; do
+		PATH=$path ${GO:-go} test -count=1 -timeout 20m "./integration/$package" -run "$run" >>"$log" 2>&1 </dev/null || echo "$package"
+	done >"$logs/failed"
+	took=$(($(date +%s) - began))
+	if [ -s "$logs/failed" ]; then
+		echo "FAIL in $(paste -sd, - <"$logs/failed"), ${took} s"
+	elif grep -q 'no tests to run' "$log"; then
+		echo "FAIL: a test of it is gone"
+	else
+		rm "$log"
+		echo "passes, ${took} s"
+	fi
+}
+
+# version SERVER is the name by which people know it.
+version() {
+	program=redis-server
+	[ "$1" = redis7 ] || program=$dir/$1/redis-server
+	"$program" --version | sed 's/^\([A-Za-z]*\).* v=\([^ ]*\).*/\1 \2/'
+}
+
+wanted=${*:-$servers}
+for server in $servers; do
+	case " $wanted" in *" $server"*) ;; *) continue ;; esac
+	if [ "$server" != redis7 ] && [ ! -x "$dir/$server/redis-server" ]; then
+		echo "matrix.sh: $server is not installed: run integration/servers.sh get" >&2
+		exit 1
+	fi
+done
+echo "| $(date -u +%F) | one server | cluster, 3 + 3 | Sentinel | RedLock masters |"
+echo "|---|---|---|---|---|"
+status=0
+for server in $servers; do
+	case " $wanted" in *" $server"*) ;; *) continue ;; esac
+	row="| $(version "$server")"
+	for form in $forms; do
+		case " $wanted " in
+		*" $server "* | *" $server/$form "*) result=$(cell "$server" "$form") ;;
+		*) result="-" ;;
+		esac
+		case $result in FAIL*) status=1 ;; esac
+		row="$row | $result"
+		echo "$server $form: $result" >&2
+	done
+	echo "$row |"
+done
+[ $status = 0 ] || echo "matrix.sh: the logs are in $logs" >&2
+exit $status
