@@ -24,8 +24,7 @@ func TestPublishBehindSubscribe(t *testing.T) {
 				st.shut()
 				a.send(subscribe)
 				go a.r.WriteTo(io.Discard)
-				b.send("PING")
-				b.expect("+PONG\r\n")
+				synctest.Wait()
 				pub.send(published+" 1", "GET k")
 				if len(subscribe) < 100 {
 					b.send("PUBLISH z 2", "SPUBLISH z 2")
