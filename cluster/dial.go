@@ -149,11 +149,15 @@ func shakeHands(conn net.Conn, as Login, m Mode, before, self *Identity) error {
 		}
 		hello, asked = append(hello, askIdentity...), append(asked, naming)
 	}
+	if m.As != nil && before != nil {
+		ask(numbering, "CLIENT", "ID")
+	}
 	if err := converse(conn, hello, asked, self); err != nil || m.As == nil {
 		return err
 	}
-	// This user may not be allowed the rest, so it is last. It is a round trip of its own, because Redis since
-	// the fix of CVE-2025-21605 does not say WRONGPASS to a client that has still replies to read.
+	// This user may not be allowed the rest, which the node would note (ACL LOG), so it is last. It is a round
+	// trip of its own, because Redis since the fix of CVE-2025-21605 does not say WRONGPASS to a client that
+	// has still replies to read.
 	hello, asked = nil, nil
 	ask(decisive, "AUTH", m.As.User, m.As.Password)
 	return converse(conn, hello, asked, self)
@@ -179,8 +183,11 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 		if err != nil {
 			return fmt.Errorf("its answer is not Redis: %w", err)
 		}
-		if s == naming || s == ending && reply.IsError() {
+		switch {
+		case s == naming, s == ending && reply.IsError():
 			self.named(reply)
+		case s == numbering:
+			self.Number = reply.Int
 		}
 		switch text := string(reply.Str); {
 		case !reply.IsError():
@@ -201,10 +208,11 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 type step uint8
 
 const (
-	required step = iota
-	database      // a *ModeError, unless nobody is let in
-	decisive      // a *ModeError
-	optional      // it does not matter
-	ending        // the same: the connection before
-	naming        // the same: of this connection
+	required  step = iota
+	database       // a *ModeError, unless nobody is let in
+	decisive       // a *ModeError
+	optional       // it does not matter
+	ending         // the same: the connection before
+	naming         // the same: of this connection
+	numbering      // the same: the number that CLIENT ID tells
 )

@@ -14,6 +14,7 @@ import (
 // on the first copy has run or never will.
 type Identity struct {
 	id, addr string
+	Number   int64  // that CLIENT ID told, which only a connection of a client's user is asked for; 0: none
 	Owed     bool   // requests were on their way when the connection was lost
 	refused  string // why the node would not say who it is, or not end the one before
 }

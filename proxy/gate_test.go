@@ -147,16 +147,22 @@ func TestUserGone(t *testing.T) {
 	})
 }
 
-// CLIENT KILL USER knows the users that clients are, of the upstream too.
+// CLIENT KILL USER ends clients of the user, if a node knows that one.
 func TestKillUser(t *testing.T) {
-	inBubble(t, 1, Options{Loops: 2}, usersNode(everything), func(r *rig) {
+	answer := usersNode(everything)
+	inBubble(t, 1, Options{Loops: 2}, func(node int, command string) string {
+		if strings.HasSuffix(command, "USER bob") {
+			return "-ERR No such user 'bob'\r\n"
+		}
+		return answer(node, command)
+	}, func(r *rig) {
 		a := r.connect()
 		a.login()
 		b, admin := r.connect(), r.connect()
 		b.login()
 		admin.send("CLIENT KILL USER bob", "CLIENT KILL USER alice ID 1", "CLIENT KILL USER alice TYPE master",
 			"CLIENT KILL USER alice", "CLIENT KILL USER alice", "CLIENT KILL USER default")
-		admin.expect("-ERR No such user 'bob'\r\n:1\r\n:0\r\n:1\r\n-ERR No such user 'alice'\r\n:0\r\n")
+		admin.expect("-ERR No such user 'bob'\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n")
 		a.expectClosed()
 		b.expectClosed()
 	})

@@ -23,9 +23,12 @@ func (p *Pipe) dial() {
 	p.dialing, p.cancel = true, cancel
 	l, control, m := p.pool.loop, p.pool.control, p.mode.dialled()
 	var self *cluster.Identity
-	if p.owner == nil {
+	switch {
+	case p.owner == nil:
 		last := p.self
 		self = &last
+	case m.As != nil:
+		self = &cluster.Identity{}
 	}
 	go func() { // ends with the dial's time-out at the latest
 		nc, err := control.Dial(ctx, p.addr, m, self)
@@ -39,8 +42,11 @@ func (p *Pipe) dial() {
 				return
 			}
 			if err == nil {
-				if self != nil {
+				switch {
+				case p.owner == nil:
 					p.self = *self
+				case self != nil:
+					p.clientID = self.Number
 				}
 				p.conn, err = l.Add(nc, p)
 			}

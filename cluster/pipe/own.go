@@ -62,7 +62,9 @@ func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
 	pipe := &Pipe{
 		pool: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner),
 	}
-	pipe.append(call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
+	if m.dialled().As == nil { // a user of a client's need not be allowed that: Dial asks before
+		pipe.append(call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
+	}
 	return pipe
 }
 
@@ -154,7 +156,7 @@ func (p *Pipe) failed(err error) {
 	p.owner.Lost(err)
 }
 
-// askClientID is the first request of a pipe of somebody's own.
+// askClientID is the first request of a pipe of somebody's own, as the proxy's user.
 var askClientID = resp.AppendCommandStrings(nil, "CLIENT", "ID")
 
 // clientID is a Pipe that takes the answer to CLIENT ID. A node that knows no ids, Redis

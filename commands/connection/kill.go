@@ -1,12 +1,13 @@
 package connection
 
 import (
-	"slices"
+	"bytes"
 	"strings"
 	"time"
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 )
@@ -44,25 +45,38 @@ func clientKill(c *commands.Call) {
 			return
 		}
 	}
+	if f.user == "" || f.user == commands.DefaultUser {
+		f.kill(c.Clients(), old)
+		return
+	}
+	clients := c.Clients()
+	req := resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", nobody, "USER", f.user)
+	c.Ask(pipe.Target{}, req, commands.Reread, func(reply []byte) []byte {
+		if resp.IsError(reply) && !bytes.HasPrefix(reply, []byte("-NOPERM")) {
+			return reply // there is no such user
+		}
+		f.kill(clients, false)
+		return nil
+	})
+}
+
+// nobody is an id that no client has.
+const nobody = "9223372036854775807"
+
+// kill closes the connections of the clients that fit, and answers the command, in its old form or not.
+func (f *killFilter) kill(clients commands.Clients, old bool) {
 	var ids []int64
-	if f.id != 0 && f.user == "" { // else all are looked at, for one that is the user
+	if f.id != 0 {
 		ids = []int64{f.id}
 	}
 	now := time.Now()
-	c.Clients().Each(ids, func(p *commands.Peer) []byte {
-		switch p.Close = f.fits(p, now); {
-		case p.Close:
+	clients.Each(ids, func(p *commands.Peer) []byte {
+		if p.Close = f.fits(p, now); p.Close {
 			return killedPeer
-		case f.user != "" && p.UserName() == f.user:
-			return sparedPeer
 		}
 		return nil
-	}, func(seen []commands.Seen) []byte {
-		killed := slices.DeleteFunc(slices.Clone(seen),
-			func(s commands.Seen) bool { return string(s.Text) == string(sparedPeer) })
+	}, func(killed []commands.Seen) []byte {
 		switch {
-		case f.user != "" && f.user != commands.DefaultUser && len(seen) == 0:
-			return resp.ErrorLine("ERR No such user '%s'", f.user)
 		case !old:
 			return redcon.AppendInt(nil, int64(len(killed)))
 		case len(killed) == 0:
@@ -72,8 +86,8 @@ func clientKill(c *commands.Call) {
 	})
 }
 
-// What CLIENT KILL sees of the clients that it kills, and of others that are the user whom it names.
-var killedPeer, sparedPeer = []byte("killed"), []byte("spared")
+// killedPeer is what is seen of a client that goes.
+var killedPeer = []byte("killed")
 
 // parse reads pairs of a filter and its value.
 func (f *killFilter) parse(args [][]byte, self int64) (refusal []byte) {
@@ -102,7 +116,7 @@ func (f *killFilter) set(name string, value []byte, self int64) (refusal []byte)
 		f.addr = string(value)
 	case "LADDR":
 		f.laddr = string(value)
-	case "USER": // whether there is such a user at the upstream does not matter, but whether a client is one
+	case "USER":
 		f.user = string(value)
 	case "SKIPME":
 		switch {

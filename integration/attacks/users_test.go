@@ -72,6 +72,41 @@ func startUsersProxy(t *testing.T, nodes []*rig.Server) (addr string) {
 	return rig.StartProxy(t, "--upstream", strings.Join(addrs, ","), "--client-auth", "upstream").Addr
 }
 
+// TestUsersLeaveNoMarks proves that the proxy asks nothing as a client's user that the upstream notes as an
+// attempt of that user's (ACL LOG).
+func TestUsersLeaveNoMarks(t *testing.T) {
+	t.Parallel()
+	r := rig.StartRedis(t)
+	c := rig.Connect(t, startUsersProxy(t, []*rig.Server{r}))
+	c.Want(t, "OK", "AUTH", "alice", passwords["alice"])
+	c.Want(t, "(nil)", "GET", "app:1")
+	rig.Connect(t, r.Addr).Want(t, "[]", "ACL", "LOG")
+	if v := c.Call(t, "GET", "other"); !strings.HasPrefix(v.Text, "NOPERM") {
+		t.Errorf("GET other: %s", v)
+	}
+	if v := rig.Connect(t, r.Addr).Call(t, "ACL", "LOG"); !strings.Contains(v.String(), `"other"`) {
+		t.Errorf("ACL LOG: %s", v)
+	}
+}
+
+// TestKillUser proves that CLIENT KILL USER knows the users of the upstream. The words for one that is not
+// there are the node's.
+func TestKillUser(t *testing.T) {
+	t.Parallel()
+	r := rig.StartRedis(t)
+	addr := startUsersProxy(t, []*rig.Server{r})
+	r.Do(t, "ACL", "SETUSER", "admin", "on", ">adminpw", "+@all")
+	bob, direct, through := rig.Connect(t, addr), rig.Connect(t, r.Addr), rig.Connect(t, addr)
+	through.Want(t, "OK", "AUTH", "admin", "adminpw")
+	bob.Want(t, "OK", "AUTH", "bob", passwords["bob"])
+	for _, c := range []struct{ user, want string }{
+		{"alice", "(integer) 0"}, {"nosuch", direct.Call(t, "CLIENT", "KILL", "USER", "nosuch").String()},
+		{"bob", "(integer) 1"}, {"bob", "(integer) 0"},
+	} {
+		through.Want(t, c.want, "CLIENT", "KILL", "USER", c.user)
+	}
+}
+
 // TestUsersOfLocks proves which rights the lock verbs need.
 func TestUsersOfLocks(t *testing.T) {
 	t.Parallel()
