@@ -101,7 +101,7 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		return "-ERR no script\r\n"
 	}
 	script := redlock.Scripts()[at].Name
-	keys, most := 2, map[string][]int{"acquire": {5, 9, 12}, "release": {6}, "cancel": {5}, "renew": {3}}[script]
+	keys, most := 2, map[string][]int{"acquire": {2, 8, 11}, "release": {6}, "cancel": {5}, "renew": {3}}[script]
 	if script == "renew" {
 		keys = 1
 	}
@@ -111,6 +111,9 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		fmt.Sscanf(strings.NewReplacer("lock:{", "", "}", "").Replace(words[3]), "%s", &name)
 		word = args[0]
 	}
+	if script == "acquire" { // the word stands last in the lock as it is to be
+		word = word[strings.LastIndexByte(word, ' ')+1:]
+	}
 	tag := "lock:fence:{" + slot.Tag(slot.Of([]byte(words[3]))) + "}"
 	switch {
 	case !slices.Contains(most, len(args)) || words[2] != fmt.Sprint(keys):
@@ -119,8 +122,8 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		n.t.Errorf("%s of %s by %s: %q", script, words[3], word, words[2:])
 	case keys == 2 && words[4] != tag:
 		n.t.Errorf("%s of %s with the fence %s, not %s", script, words[3], words[4], tag)
-	case script == "acquire" && len(args) == 12 && args[10] != "" && args[10] != "meta of "+name:
-		n.t.Errorf("%s of %s with the meta %q", script, words[3], args[10])
+	case script == "acquire" && len(args) == 11 && args[9] != "" && args[9] != "meta of "+name:
+		n.t.Errorf("%s of %s with the meta %q", script, words[3], args[9])
 	case n.topology.Slots[slot.Of([]byte(words[3]))] != n.topology.Masters[i]:
 		n.t.Errorf("%s of %s at node %d", script, words[3], i)
 	}

@@ -29,7 +29,7 @@ var floors = map[string]string{
 	// Packages of commands stand beside each other on commands, and routes has their rules.
 	"commands/routes": "commands commands/merge commands/connection commands/server commands/clusterview commands/scan " +
 		"commands/script commands/pubsub",
-	"commands/connection":  "commands commands/merge cluster/pubsub internal",
+	"commands/connection":  "commands commands/merge cluster/pipe cluster/pubsub internal",
 	"commands/server":      "commands commands/merge cluster/pipe internal",
 	"commands/clusterview": "commands internal",
 	"commands/scan":        "commands commands/merge cluster/pipe internal",
