@@ -79,8 +79,8 @@ func TestNodeConnFrames(t *testing.T) {
 	})
 }
 
-// It ends for one reason, the first: of the node, of its user, or of who ends it; and a node that takes nothing
-// is given up.
+// It ends for one reason, the first: of the node, of its user, or of who ends it; and a node that takes
+// nothing is given up.
 func TestNodeConnEnds(t *testing.T) {
 	mine, refused := errors.New("mine"), errors.New("refused")
 	tests := map[string]struct {
@@ -89,11 +89,15 @@ func TestNodeConnEnds(t *testing.T) {
 		late  bool
 		want  func(error) bool
 	}{
-		"closed by the node":  {serve: func(c net.Conn) { c.Close() }, late: true, want: func(err error) bool { return err != nil && err != mine }},
-		"no Redis":            {serve: func(c net.Conn) { c.Write([]byte("HTTP/1.1\r\n")) }, late: true, want: func(err error) bool { return errors.Is(err, ErrFraming) }},
-		"refused by its user": {f: &frames{refuse: refused}, serve: func(c net.Conn) { c.Write([]byte("+OK\r\n")) }, late: true, want: func(err error) bool { return err == refused }},
-		"takes nothing":       {serve: func(net.Conn) {}, late: true, want: func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "write: ") }},
-		"ended":               {serve: func(net.Conn) {}, want: func(err error) bool { return err == mine }},
+		"closed by the node": {serve: func(c net.Conn) { c.Close() }, late: true,
+			want: func(err error) bool { return err != nil && err != mine }},
+		"no Redis": {serve: func(c net.Conn) { c.Write([]byte("HTTP/1.1\r\n")) }, late: true,
+			want: func(err error) bool { return errors.Is(err, ErrFraming) }},
+		"refused by its user": {f: &frames{refuse: refused}, serve: func(c net.Conn) { c.Write([]byte("+OK\r\n")) },
+			late: true, want: func(err error) bool { return err == refused }},
+		"takes nothing": {serve: func(net.Conn) {}, late: true,
+			want: func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "write: ") }},
+		"ended": {serve: func(net.Conn) {}, want: func(err error) bool { return err == mine }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

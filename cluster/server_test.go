@@ -11,22 +11,27 @@ import (
 // A server is known by what it says of itself, whatever its product calls that.
 func TestServerOf(t *testing.T) {
 	const valkey = "redis_version:7.2.4 server_name:valkey valkey_version:9.1.2 "
-	shards := resp.Value{Kind: '*', Elems: []resp.Value{{Kind: '*', Elems: []resp.Value{{Kind: '$', Str: []byte("ssubscribe")}}}}}
+	shards := resp.Value{Kind: '*', Elems: []resp.Value{{Kind: '*',
+		Elems: []resp.Value{{Kind: '$', Str: []byte("ssubscribe")}}}}}
 	unknown := resp.Value{Kind: '*', Elems: []resp.Value{{Kind: '*', Int: -1}}}
 	for _, test := range []struct {
 		what, info, hello string
 		command           resp.Value
 		want              Server
 	}{
-		{"Redis", "redis_version:7.0.15 redis_mode:cluster run_id:abc", "server redis version 7.0.15 mode cluster", shards,
+		{"Redis", "redis_version:7.0.15 redis_mode:cluster run_id:abc", "server redis version 7.0.15 mode cluster",
+			shards,
 			Server{"redis", "7.0.15", "7.0.15", "cluster", "abc", "", true}},
-		{"Redis without shard channels", "redis_version:6.0.16 redis_mode:standalone", "server redis version 6.0.16", unknown,
+		{"Redis without shard channels", "redis_version:6.0.16 redis_mode:standalone",
+			"server redis version 6.0.16", unknown,
 			Server{"redis", "6.0.16", "6.0.16", "standalone", "", "", false}},
-		{"Valkey", valkey + "server_mode:sentinel run_id:ab availability_zone:z1", "server valkey version 9.1.2 mode sentinel", shards,
+		{"Valkey", valkey + "server_mode:sentinel run_id:ab availability_zone:z1",
+			"server valkey version 9.1.2 mode sentinel", shards,
 			Server{"valkey", "7.2.4", "9.1.2", "sentinel", "ab", "z1", true}},
 		{"Valkey, INFO alone", valkey + "server_mode:cluster", "", resp.Value{},
 			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", false}},
-		{"Valkey 7.2", "redis_version:7.2.4 server_name:valkey valkey_version:7.2.5 redis_mode:standalone", "", resp.Value{},
+		{"Valkey 7.2", "redis_version:7.2.4 server_name:valkey valkey_version:7.2.5 redis_mode:standalone", "",
+			resp.Value{},
 			Server{"valkey", "7.2.4", "7.2.5", "standalone", "", "", false}},
 		{"Valkey, compatible", valkey + "server_mode:standalone", "server redis version 7.2.4", shards,
 			Server{"redis", "7.2.4", "7.2.4", "standalone", "", "", true}},
@@ -36,7 +41,8 @@ func TestServerOf(t *testing.T) {
 			Server{"redis", "", "", "standalone", "", "", false}},
 		{"nothing", "", "", resp.Value{}, Server{Product: "redis"}},
 	} {
-		info := resp.Value{Kind: '$', Str: []byte("# Server\r\n" + strings.ReplaceAll(test.info, " ", "\r\n") + "\r\n")}
+		info := resp.Value{Kind: '$', Str: []byte("# Server\r\n" + strings.ReplaceAll(test.info, " ", "\r\n") +
+			"\r\n")}
 		hello := resp.Value{Kind: '*'}
 		for _, word := range strings.Fields(test.hello) {
 			hello.Elems = append(hello.Elems, resp.Value{Kind: '$', Str: []byte(word)})
@@ -71,7 +77,8 @@ func TestServersTogether(t *testing.T) {
 	} {
 		a, b, want := server(test[0]), server(test[1]), server(test[2])
 		a.RunID, a.Zone, b.Mode = "a", "z", "cluster"
-		if got := a.With(b); got.Version != want.Version || got.Release != want.Release || got.Product != want.Product ||
+		if got := a.With(b); got.Version != want.Version || got.Release != want.Release ||
+			got.Product != want.Product ||
 			got.ShardChannels != want.ShardChannels || got.RunID+got.Zone+got.Mode != "" {
 			t.Errorf("%q, %q: %+v", test[0], test[1], got)
 		}
@@ -86,8 +93,9 @@ func TestServersTogether(t *testing.T) {
 
 // A version is compared by its numbers, of which some may be missing.
 func TestServerAtLeast(t *testing.T) {
-	for text, want := range map[string]bool{"7.2.4": true, "7.2": true, "8.0.0-rc1": true, "10.0.0": true, "255.255.255": true,
-		"7.0.15": false, "6.9": false, "7": false, "": false, "x": false} {
+	for text, want := range map[string]bool{"7.2.4": true, "7.2": true, "8.0.0-rc1": true, "10.0.0": true,
+		"255.255.255": true,
+		"7.0.15":      false, "6.9": false, "7": false, "": false, "x": false} {
 		if got := (Server{Version: text}).AtLeast(7, 2); got != want {
 			t.Errorf("%s is 7.2 or newer: %s", text, strconv.FormatBool(got))
 		}

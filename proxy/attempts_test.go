@@ -83,7 +83,8 @@ func TestGuessesAreSlow(t *testing.T) {
 			t.Errorf("%d failures are counted, want %d", n, wrong)
 		}
 		lines := strings.Count(out.String(), "\n")
-		if lines < 2 || lines > int(time.Since(began)/login.LogEvery)+2 || strings.Contains(out.String(), "hunter") {
+		if lines < 2 || lines > int(time.Since(began)/login.LogEvery)+2 ||
+			strings.Contains(out.String(), "hunter") {
 			t.Errorf("log of %v:\n%s", time.Since(began), &out)
 		}
 		if !strings.Contains(out.String(), `msg="authentication failed" client=pipe user=default`) {

@@ -93,7 +93,8 @@ func TestBlockInItsTurn(t *testing.T) {
 
 // TestBlockedClientLeaves: what is pushed for a client that has left stays, also when it had sent more.
 func TestBlockedClientLeaves(t *testing.T) {
-	for name, behind := range map[string]string{"alone": "", "later": "", "more": "*1\r\n$4\r\nPING\r\n", "much": strings.Repeat("*1\r\n$4\r\nPING\r\n", 3000)} {
+	for name, behind := range map[string]string{"alone": "", "later": "", "more": "*1\r\n$4\r\nPING\r\n",
+		"much": strings.Repeat("*1\r\n$4\r\nPING\r\n", 3000)} {
 		t.Run(name, func(t *testing.T) {
 			inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
 				a, b := n.connect(), n.connect()
@@ -126,13 +127,15 @@ func TestBlockedClientLeaves(t *testing.T) {
 // TestBlockRedirected: what had no effect is asked again where it belongs, with the time that is left.
 func TestBlockRedirected(t *testing.T) {
 	for name, test := range map[string]struct{ reply, asked string }{
-		"moved":    {"-MOVED 3300 node:3\r\n", "1: BLPOP b 9, 3: BLPOP b 9.000"},
-		"ask":      {"-ASK 3300 node:3\r\n", "1: BLPOP b 9, 3: ASKING, 3: BLPOP b 9.000"},
-		"tryagain": {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", "1: BLPOP b 9, 1: BLPOP b 8.990"},
-		"loading":  {"-LOADING Redis is loading the dataset in memory\r\n", "1: BLPOP b 9, 1: BLPOP b 8.990"},
-		"readonly": {"-READONLY You can't write against a read only replica.\r\n", "1: BLPOP b 9, 1: BLPOP b 8.990"},
-		"down":     {"-CLUSTERDOWN The cluster is down\r\n", "1: BLPOP b 9, 1: BLPOP b 8.990"},
-		"final":    {"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "1: BLPOP b 9"},
+		"moved": {"-MOVED 3300 node:3\r\n", "1: BLPOP b 9, 3: BLPOP b 9.000"},
+		"ask":   {"-ASK 3300 node:3\r\n", "1: BLPOP b 9, 3: ASKING, 3: BLPOP b 9.000"},
+		"tryagain": {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+			"1: BLPOP b 9, 1: BLPOP b 8.990"},
+		"loading": {"-LOADING Redis is loading the dataset in memory\r\n", "1: BLPOP b 9, 1: BLPOP b 8.990"},
+		"readonly": {"-READONLY You can't write against a read only replica.\r\n",
+			"1: BLPOP b 9, 1: BLPOP b 8.990"},
+		"down":  {"-CLUSTERDOWN The cluster is down\r\n", "1: BLPOP b 9, 1: BLPOP b 8.990"},
+		"final": {"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "1: BLPOP b 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
@@ -351,7 +354,8 @@ func TestBlockDrained(t *testing.T) {
 	const draining = "-TRYAGAIN lockproxy is shutting down: ask another one, or later\r\n"
 	inBlockBubble(t, 3, Options{MaxOwn: 3}, func(n *blockNodes) {
 		var clients []*testClient
-		for i, line := range []string{"BLPOP b 0", "XREAD BLOCK 0 STREAMS b 0", "WAIT 1 0", "BLPOP b 0", "BLPOP b 0"} {
+		for i, line := range []string{"BLPOP b 0", "XREAD BLOCK 0 STREAMS b 0", "WAIT 1 0", "BLPOP b 0",
+			"BLPOP b 0"} {
 			c := n.connect()
 			c.send(line)
 			if i == 1 {

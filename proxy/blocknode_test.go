@@ -57,7 +57,8 @@ type blockConn struct {
 // inBlockBubble runs test before such nodes. Of three the first has the key b, the second c, the third a.
 func inBlockBubble(t *testing.T, nodes int, o Options, test func(n *blockNodes)) {
 	inBubble(t, nodes, o, echo, func(r *rig) {
-		n := &blockNodes{rig: r, nodes: map[int]*blockNode{}, version: "7.0.15", before: func(int, string) string { return "" }}
+		n := &blockNodes{rig: r, nodes: map[int]*blockNode{}, version: "7.0.15",
+			before: func(int, string) string { return "" }}
 		for i := 1; i <= nodes; i++ {
 			n.nodes[i] = &blockNode{lists: map[string][]string{}, lastID: 100 * i}
 		}
@@ -215,7 +216,8 @@ func (c *blockConn) run(words []string) {
 			c.out <- node.unblock(words[2], words[3])
 		}
 	case "INFO":
-		text := "# Server\r\nredis_version:" + c.all.version + "\r\n# Clients\r\nblocked_clients:" + strconv.Itoa(len(node.blocked)) + "\r\n"
+		text := "# Server\r\nredis_version:" + c.all.version + "\r\n# Clients\r\nblocked_clients:" +
+			strconv.Itoa(len(node.blocked)) + "\r\n"
 		c.out <- fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
 	case "BLPOP":
 		if elems := node.lists[words[1]]; len(elems) > 0 {

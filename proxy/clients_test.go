@@ -81,10 +81,12 @@ func TestClientListOfManyLoops(t *testing.T) {
 		}
 		own := "id=1 addr=pipe laddr=pipe fd=-1 name=me age=3 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 " +
 			"qbuf=40 qbuf-free=65496 argv-mem=10 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem="
-		if !strings.HasPrefix(list, own) || !strings.Contains(list, " events=r cmd=client|list user=default redir=-1 resp=2\n") {
+		if !strings.HasPrefix(list, own) || !strings.Contains(list,
+			" events=r cmd=client|list user=default redir=-1 resp=2\n") {
 			t.Errorf("its own line: %.400s", list)
 		}
-		if !strings.Contains(list, "id=7 addr=pipe laddr=pipe fd=-1 name= age=3 idle=3 flags=N ") || !strings.Contains(list, "cmd=NULL") {
+		if !strings.Contains(list, "id=7 addr=pipe laddr=pipe fd=-1 name= age=3 idle=3 flags=N ") ||
+			!strings.Contains(list, "cmd=NULL") {
 			t.Errorf("another one's line: %.800s", list)
 		}
 		a.send("CLIENT LIST ID 5 3 9999 5")
@@ -174,7 +176,8 @@ func TestClientListShowsWhatWaits(t *testing.T) {
 		c.send("SET k v")
 		synctest.Wait()
 		a.send("CLIENT LIST ID 3", "CLIENT UNPAUSE")
-		if line := a.bulk(); !strings.Contains(line, " flags=b ") || !strings.Contains(line, " cmd=set ") || !strings.Contains(line, " qbuf=27 ") {
+		if line := a.bulk(); !strings.Contains(line, " flags=b ") || !strings.Contains(line, " cmd=set ") ||
+			!strings.Contains(line, " qbuf=27 ") {
 			t.Errorf("a client that is held: %s", line)
 		}
 		b.Close()

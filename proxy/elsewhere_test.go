@@ -13,7 +13,8 @@ func TestQueuedForAllMasters(t *testing.T) {
 		c.send("MULTI", "FLUSHALL", "SET foo 1", "FUNCTION FLUSH", "EXEC")
 		c.expect(ok + queuedOK + queuedOK + queuedOK + "*3\r\n+OK\r\n+OK\r\n+OK\r\n")
 		ran := n.executed()
-		if !strings.HasPrefix(ran, "3: FLUSHALL, 3: SET foo 1, 3: FUNCTION FLUSH, ") || strings.Count(ran, "3: ") != 3 {
+		if !strings.HasPrefix(ran, "3: FLUSHALL, 3: SET foo 1, 3: FUNCTION FLUSH, ") ||
+			strings.Count(ran, "3: ") != 3 {
 			t.Errorf("ran %s", ran)
 		}
 		for _, node := range []string{"1", "2"} {
@@ -41,7 +42,8 @@ func TestMergedInATransaction(t *testing.T) {
 		})
 		c := r.connect()
 		c.send("MULTI", "DBSIZE", "SET foo 1", "FUNCTION LOAD x", "FLUSHDB", "EXEC", "PING")
-		c.expect(ok + strings.Repeat(queuedOK, 4) + "*4\r\n:11\r\n+OK\r\n-ERR no library\r\n-ERR not here\r\n+PONG\r\n")
+		c.expect(ok + strings.Repeat(queuedOK, 4) +
+			"*4\r\n:11\r\n+OK\r\n-ERR no library\r\n-ERR not here\r\n+PONG\r\n")
 		if ran := n.executed(); strings.Contains(ran, "FUNCTION") {
 			t.Errorf("ran %s", ran)
 		}
@@ -52,7 +54,8 @@ func TestMergedInATransaction(t *testing.T) {
 func TestNotForAllMasters(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 		c := r.connect()
-		c.send("WATCH foo", "SET foo 1", "MULTI", "FLUSHALL", "EXEC", "MULTI", "FLUSHALL", "DISCARD", "MULTI", "FLUSHALL", "GET", "EXEC")
+		c.send("WATCH foo", "SET foo 1", "MULTI", "FLUSHALL", "EXEC", "MULTI", "FLUSHALL", "DISCARD", "MULTI",
+			"FLUSHALL", "GET", "EXEC")
 		c.expect(ok + ok + ok + queuedOK + nothing + ok + queuedOK + ok + ok + queuedOK + noKey + aborts)
 		wantRan(r, n, "3: SET foo 1")
 	})

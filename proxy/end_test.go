@@ -127,7 +127,8 @@ func TestGrantWithoutAReplyIsTakenBack(t *testing.T) {
 		if n++; n == 1 {
 			return nodeGrant[:20]
 		}
-		if time.Since(start) < 11*time.Second { // the connection is lost in the middle of the reply, then again and again
+		// the connection is lost in the middle of the reply, then again and again
+		if time.Since(start) < 11*time.Second {
 			return ""
 		}
 		return ":1\r\n"
@@ -204,7 +205,8 @@ func TestGrantAndTheEndOfItsClient(t *testing.T) {
 // before any of their lines is run, as in Redis.
 func TestCrossProtocolRequestsAreCutOff(t *testing.T) {
 	inBubble(t, 1, Options{}, echo, func(r *rig) {
-		for _, first := range []string{"POST / HTTP/1.1\r\n", "Host: localhost:6380\r\n", "*2\r\n$4\r\nPosT\r\n$1\r\n/\r\n"} {
+		for _, first := range []string{"POST / HTTP/1.1\r\n", "Host: localhost:6380\r\n",
+			"*2\r\n$4\r\nPosT\r\n$1\r\n/\r\n"} {
 			c := r.connect()
 			go c.Write([]byte(first + "SET k v\r\n\r\n"))
 			c.expectClosed()

@@ -31,7 +31,8 @@ func newLoopback(tb testing.TB) *loopback {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { ln.Close() })
-	u := &loopback{noPubSub{}, ln, &cluster.Topology{Version: 1, Kind: cluster.Cluster, Server: cluster.Server{Version: "7.0.15"}}}
+	u := &loopback{noPubSub{}, ln, &cluster.Topology{Version: 1, Kind: cluster.Cluster,
+		Server: cluster.Server{Version: "7.0.15"}}}
 	for _, addr := range []string{"a:1", "b:1"} {
 		u.topology.Masters = append(u.topology.Masters, &cluster.Node{Addr: addr, Master: true})
 	}

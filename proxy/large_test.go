@@ -55,7 +55,8 @@ func TestLargeCommandsApart(t *testing.T) {
 		c, other := r.connect(), r.connect()
 		other.send("SET a 1")
 		other.expect("+SET 1\r\n")
-		c.post("SET a 1", "SET a "+largeValue, "SET {a}2 "+largeValue, "GET a", "MULTI", "SET a "+largeValue, "DISCARD", "SET a 2")
+		c.post("SET a 1", "SET a "+largeValue, "SET {a}2 "+largeValue, "GET a", "MULTI", "SET a "+largeValue,
+			"DISCARD", "SET a 2")
 		c.expect("+SET 1\r\n+SET 1048576\r\n+SET 1048576\r\n+GET 0\r\n+OK\r\n")
 		c.expect("+SET 1048576\r\n")
 		time.Sleep(3 * largeIdle)
@@ -75,7 +76,8 @@ func TestLargeCommandsApart(t *testing.T) {
 // What the masters take of one client is known, and kept to for each client in the words of Redis.
 func TestLimitsAreLearnt(t *testing.T) {
 	inLargeBubble(t, Options{}, func(r *rig, seen func() string) {
-		for _, learnt := range []discovery.Limits{{Bulk: 2 << 20}, {Buffer: 2 << 20}, {Bulk: 2 << 20, Buffer: 3 << 20}} {
+		for _, learnt := range []discovery.Limits{{Bulk: 2 << 20}, {Buffer: 2 << 20},
+			{Bulk: 2 << 20, Buffer: 3 << 20}} {
 			r.limits = learnt
 			r.server.limits.learn(r.limits, r.server.o.Log)
 			c := r.connect()
@@ -96,26 +98,27 @@ func TestLimitsAreLearnt(t *testing.T) {
 // Where no connection is to be had, the client is told so in time, and the connection that clients share is
 // not taken.
 func TestNoPlaceForLargeCommands(t *testing.T) {
-	inLargeBubble(t, Options{MaxOwn: 1, Pipes: pipe.Options{Budget: time.Second}}, func(r *rig, seen func() string) {
-		blocked := r.connect()
-		r.converse = func(int) (func(string) string, func()) {
-			return func(command string) string {
-				if command == "CLIENT ID" {
-					return ":7\r\n"
-				}
-				return "-"
-			}, func() {}
-		}
-		blocked.send("BLPOP a 0")
-		synctest.Wait()
-		c := r.connect()
-		began := time.Now()
-		c.post("SET a " + largeValue)
-		c.expect("-ERR no node took it in time: the command was not run: all connections that are not shared are in use (upstream-own-connections)")
-		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("it took %v", took)
-		}
-	})
+	inLargeBubble(t, Options{MaxOwn: 1, Pipes: pipe.Options{Budget: time.Second}},
+		func(r *rig, seen func() string) {
+			blocked := r.connect()
+			r.converse = func(int) (func(string) string, func()) {
+				return func(command string) string {
+					if command == "CLIENT ID" {
+						return ":7\r\n"
+					}
+					return "-"
+				}, func() {}
+			}
+			blocked.send("BLPOP a 0")
+			synctest.Wait()
+			c := r.connect()
+			began := time.Now()
+			c.post("SET a " + largeValue)
+			c.expect("-ERR no node took it in time: the command was not run: all connections that are not shared are in use (upstream-own-connections)")
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
 }
 
 // A node that finds a command too large, and closes, is not sent it for as long as the budget lasts.

@@ -54,7 +54,8 @@ func TestMemoryIsCounted(t *testing.T) {
 			return ":7\r\n"
 		case strings.HasPrefix(command, "GET big"):
 			return fmt.Sprintf("$%d\r\n%s\r\n", len(long), long)
-		case strings.HasPrefix(command, "GET never"), strings.HasPrefix(command, "BLPOP"), strings.HasPrefix(command, "DEL"):
+		case strings.HasPrefix(command, "GET never"), strings.HasPrefix(command, "BLPOP"),
+			strings.HasPrefix(command, "DEL"):
 			return "-"
 		}
 		return "+QUEUED\r\n"
@@ -67,9 +68,12 @@ func TestMemoryIsCounted(t *testing.T) {
 		"an unread reply": {1 << 20, func(c *testClient) { c.send("GET big") }},
 		"an early reply":  {1 << 20, func(c *testClient) { c.send("GET never", "GET big{a}") }},
 		"a long command":  {1 << 20, func(c *testClient) { c.send("DEL" + manyKeys(10_000)) }},
-		"one of one slot": {1 << 20, func(c *testClient) { c.send("DEL" + strings.ReplaceAll(manyKeys(10_000), " ", " {a}")) }},
-		"MULTI":           {1 << 20, func(c *testClient) { c.tell("+OK\r\n+QUEUED\r\n", "MULTI", "SET a "+long) }},
-		"BLPOP":           {1 << 20, func(c *testClient) { c.send("BLPOP b" + long + " 0") }},
+		"one of one slot": {1 << 20, func(c *testClient) {
+			c.send("DEL" +
+				strings.ReplaceAll(manyKeys(10_000), " ", " {a}"))
+		}},
+		"MULTI": {1 << 20, func(c *testClient) { c.tell("+OK\r\n+QUEUED\r\n", "MULTI", "SET a "+long) }},
+		"BLPOP": {1 << 20, func(c *testClient) { c.send("BLPOP b" + long + " 0") }},
 		"CLIENT PAUSE": {1 << 20, func(c *testClient) {
 			c.tell("+OK\r\n", "CLIENT PAUSE 100000")
 			c.send("SET a " + long)

@@ -33,10 +33,12 @@ func TestMonitorOnManyLoops(t *testing.T) {
 		}
 		for i := range 6 {
 			c := r.connect()
-			c.send(fmt.Sprintf("SET k%d v", i), "CLIENT LIST", "SLOWLOG RESET", "AUTH pass", "NOSUCH", "GET", "LOCKCTL CHECK l token", `GET "`)
+			c.send(fmt.Sprintf("SET k%d v", i), "CLIENT LIST", "SLOWLOG RESET", "AUTH pass", "NOSUCH", "GET",
+				"LOCKCTL CHECK l token", `GET "`)
 			synctest.Wait()
 			for _, m := range monitors {
-				for _, want := range []string{fmt.Sprintf(`"SET" "k%d" "v"`, i), `"AUTH" "(redacted)"`, `"LOCKCTL" "CHECK" "l" "(redacted)"`, `"GET" "\""`} {
+				for _, want := range []string{fmt.Sprintf(`"SET" "k%d" "v"`, i), `"AUTH" "(redacted)"`,
+					`"LOCKCTL" "CHECK" "l" "(redacted)"`, `"GET" "\""`} {
 					if got := m.shown(); got != want {
 						t.Errorf("shown %s, want %s", got, want)
 					}

@@ -12,7 +12,8 @@ func TestOwnCount(t *testing.T) {
 		for _, o := range (whole{r.server}).OwnStats().Commands() {
 			calls[o.Name] = o.Calls
 		}
-		for name, want := range map[string]uint64{"multi": 0, "set": 0, "exec": 0, "client|unpause": 1, "client|kill": 1} {
+		for name, want := range map[string]uint64{"multi": 0, "set": 0, "exec": 0, "client|unpause": 1,
+			"client|kill": 1} {
 			if calls[name] != want {
 				t.Errorf("%s: %d calls, want %d", name, calls[name], want)
 			}

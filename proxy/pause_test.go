@@ -24,7 +24,8 @@ func TestPauseWrites(t *testing.T) {
 		a := r.connect()
 		a.send("CLIENT PAUSE 5000 WRITE", "GET k")
 		a.expect("+OK\r\n+1 GET k\r\n")
-		for _, line := range []string{"GET k", "PING", "INFO nosuch", "EVAL_RO x 0", "EVALSHA_RO x 0", "FCALL_RO f 0", "SUBSTR k 0 1", "NOSUCH x", "SET k", "DBSIZE", "CLIENT ID", "HELLO 4"} {
+		for _, line := range []string{"GET k", "PING", "INFO nosuch", "EVAL_RO x 0", "EVALSHA_RO x 0",
+			"FCALL_RO f 0", "SUBSTR k 0 1", "NOSUCH x", "SET k", "DBSIZE", "CLIENT ID", "HELLO 4"} {
 			b := r.connect()
 			b.send(line)
 			b.SetReadDeadline(time.Now().Add(time.Second))
@@ -32,7 +33,8 @@ func TestPauseWrites(t *testing.T) {
 				t.Errorf("%s is held", line)
 			}
 		}
-		for _, line := range []string{"SET k v", "PFCOUNT k", "PUBLISH c m", "SPUBLISH c m", "EVAL x 0", "EVALSHA x 0", "FCALL f 0", "FLUSHALL", "MSET a 1", "LOCK l", "UNLOCK l t", "SORT k STORE x", "GETDEL k", "FUNCTION DELETE l", "RESTORE k 0 x"} {
+		for _, line := range []string{"SET k v", "PFCOUNT k", "PUBLISH c m", "SPUBLISH c m", "EVAL x 0",
+			"EVALSHA x 0", "FCALL f 0", "FLUSHALL", "MSET a 1", "LOCK l", "UNLOCK l t", "SORT k STORE x", "GETDEL k", "FUNCTION DELETE l", "RESTORE k 0 x"} {
 			b := r.connect()
 			b.send(line)
 			b.quiet()
@@ -83,7 +85,8 @@ func TestPausesAdd(t *testing.T) {
 			x.expect("+1 SET held 1\r\n+1 SET held 2\r\n+1 GET behind\r\n")
 		}
 		const each = "1: SET held 1, 1: SET held 2, 1: GET behind"
-		if got := strings.Replace(r.commands(), "1: MONITOR, ", "", 1); got != "1: GET before, 1: GET before, "+each+", "+each+", 1: GET d" {
+		if got := strings.Replace(r.commands(), "1: MONITOR, ", "", 1); got != "1: GET before, 1: GET before, "+
+			each+", "+each+", 1: GET d" {
 			t.Errorf("the node got %s", got)
 		}
 		a.send("CLIENT PAUSE 0", "CLIENT PAUSE 9223372036854775807", "PING") // the latter is over at once in Redis

@@ -35,7 +35,8 @@ func TestConfirmationWaits(t *testing.T) {
 			st.Errorf("%d bytes came before the node had confirmed", n)
 		}
 		st.open()
-		a.expect(confirmation("subscribe", "x", 1) + confirmation("subscribe", "y", 2) + confirmation("subscribe", "x", 2) +
+		a.expect(confirmation("subscribe", "x", 1) + confirmation("subscribe", "y", 2) + confirmation("subscribe",
+			"x", 2) +
 			frame("*2", "pong", "") +
 			"-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n" +
 			confirmation("psubscribe", "z*", 3) + confirmation("unsubscribe", "x", 2) + frame("*2", "pong", "hi"))
@@ -91,7 +92,8 @@ func TestPublishCounts(t *testing.T) {
 		pub.expect(":5\r\n:1\r\n:0\r\n:1\r\n:0\r\n")
 		foreign.Close()
 		one := frame("*3", "message", "x", "1")
-		a.expect(one + frame("*4", "pmessage", "x*", "x", "1") + frame("*4", "pmessage", "x*", "xy", "2") + frame("*3", "smessage", "x", "4"))
+		a.expect(one + frame("*4", "pmessage", "x*", "x", "1") + frame("*4", "pmessage", "x*", "xy",
+			"2") + frame("*3", "smessage", "x", "4"))
 		b.expect(one)
 		c.expect(one)
 		c.Close()
@@ -112,9 +114,24 @@ func TestSubscriberGone(t *testing.T) {
 	for name, prepare := range map[string]func(st *stage, c *testClient){
 		"while it waits to be confirmed": func(st *stage, c *testClient) { st.shut(); c.send("SUBSCRIBE x y") },
 		"while it listens":               func(st *stage, c *testClient) { c.subscribe("x", "y") },
-		"while more is confirmed":        func(st *stage, c *testClient) { c.subscribe("x"); st.shut(); c.send("SUBSCRIBE y x z") },
-		"while its end is confirmed":     func(st *stage, c *testClient) { c.subscribe("x", "y"); st.shut(); c.send("UNSUBSCRIBE x") },
-		"while its reset is confirmed":   func(st *stage, c *testClient) { c.subscribe("x", "y"); st.shut(); c.send("RESET") },
+		"while more is confirmed": func(st *stage,
+			c *testClient) {
+			c.subscribe("x")
+			st.shut()
+			c.send("SUBSCRIBE y x z")
+		},
+		"while its end is confirmed": func(st *stage,
+			c *testClient) {
+			c.subscribe("x", "y")
+			st.shut()
+			c.send("UNSUBSCRIBE x")
+		},
+		"while its reset is confirmed": func(st *stage,
+			c *testClient) {
+			c.subscribe("x", "y")
+			st.shut()
+			c.send("RESET")
+		},
 		"with a pipeline behind it": func(st *stage, c *testClient) {
 			st.shut()
 			c.send("SUBSCRIBE x", "PSUBSCRIBE y", "SSUBSCRIBE z", "UNSUBSCRIBE")

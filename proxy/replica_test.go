@@ -11,7 +11,8 @@ import (
 )
 
 // inReplicated is inBubble before masters with a replica each: that of node i is node 10+i.
-func inReplicated(t *testing.T, nodes int, o Options, answer func(node int, command string) string, test func(r *rig)) {
+func inReplicated(t *testing.T, nodes int, o Options, answer func(node int, command string) string,
+	test func(r *rig)) {
 	inBubble(t, nodes, o, answer, func(r *rig) {
 		next := *r.topology
 		next.Readers = make(map[*cluster.Node][]*cluster.Node)
@@ -60,7 +61,8 @@ func TestWhoReadsFromReplicas(t *testing.T) {
 			c.expect("+")
 		}
 		synctest.Wait()
-		if got := r.commands(); strings.Count(got, "13: GET foo") != 2 || strings.Count(got, " 3: GET foo")+strings.Count("^"+got, "^3: GET foo") != 2 {
+		if got := r.commands(); strings.Count(got, "13: GET foo") != 2 ||
+			strings.Count(got, " 3: GET foo")+strings.Count("^"+got, "^3: GET foo") != 2 {
 			r.Errorf("the nodes saw %s", got)
 		}
 	})
@@ -77,7 +79,8 @@ func TestWhatReplicasAreAsked(t *testing.T) {
 			return ":1\r\n"
 		case strings.HasPrefix(command, "MGET"):
 			return fmt.Sprintf("*1\r\n:%d\r\n", node)
-		case strings.HasPrefix(command, "DBSIZE"), strings.HasPrefix(command, "EXISTS"), strings.HasPrefix(command, "TOUCH"):
+		case strings.HasPrefix(command, "DBSIZE"), strings.HasPrefix(command, "EXISTS"),
+			strings.HasPrefix(command, "TOUCH"):
 			return fmt.Sprintf(":%d\r\n", node)
 		}
 		return echo(node, command)
@@ -85,9 +88,11 @@ func TestWhatReplicasAreAsked(t *testing.T) {
 	inReplicated(t, 3, Options{ReplicaReads: commands.ReadsPreferred}, answer, func(r *rig) {
 		slow = make(chan struct{})
 		c := r.connect()
-		c.send("GET foo", "SET foo 1", "GET k", "INCR k", "MGET foo k bar", "EXISTS foo bar", "TOUCH foo", "DBSIZE", "XREAD STREAMS foo 0", "UNLOCK job t", "EVAL x 1 foo", "PING", "TTL foo")
+		c.send("GET foo", "SET foo 1", "GET k", "INCR k", "MGET foo k bar", "EXISTS foo bar", "TOUCH foo", "DBSIZE",
+			"XREAD STREAMS foo 0", "UNLOCK job t", "EVAL x 1 foo", "PING", "TTL foo")
 		synctest.Wait()
-		if got := r.commands(); !strings.Contains(got, "3: SET foo 1") || strings.Contains(got, "TTL") && strings.Index(got, "TTL") < strings.Index(got, "13: GET foo") {
+		if got := r.commands(); !strings.Contains(got, "3: SET foo 1") || strings.Contains(got, "TTL") &&
+			strings.Index(got, "TTL") < strings.Index(got, "13: GET foo") {
 			r.Errorf("the nodes saw %s", got)
 		}
 		close(slow)

@@ -60,7 +60,8 @@ func TestWaitAsksThoseWrittenTo(t *testing.T) {
 
 // TestWaitMarks: since Redis 7.2 a connection that has not written itself waits for nothing.
 func TestWaitMarks(t *testing.T) {
-	for version, marks := range map[string]bool{"6.2.14": false, "7.0.15": false, "7.2.0": true, "7.10.1": true, "8.0.0": true} {
+	for version, marks := range map[string]bool{"6.2.14": false, "7.0.15": false, "7.2.0": true, "7.10.1": true,
+		"8.0.0": true} {
 		inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
 			n.mu.Lock()
 			n.version = version
@@ -151,7 +152,8 @@ func TestWaitFails(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		c.expect("-ERR the command was not run: all connections that are not shared are in use (upstream-own-connections)\r\n")
 	})
-	inBlockBubble(t, 1, Options{Pipes: pipe.Options{Timeout: 5 * time.Second}}, func(n *blockNodes) { // it says nothing at all
+	// it says nothing at all
+	inBlockBubble(t, 1, Options{Pipes: pipe.Options{Timeout: 5 * time.Second}}, func(n *blockNodes) {
 		n.replicas(map[int]string{1: "-"})
 		c := n.connect()
 		c.send("WAIT 1 1000")

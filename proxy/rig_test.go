@@ -29,14 +29,18 @@ import (
 type rig struct {
 	*testing.T
 	noPubSub
-	server   *Server
-	answer   func(node int, command string) string
-	converse func(node int) (answer func(command string) string, end func()) // instead of answer, for nodes that know their connections
+	server *Server
+	answer func(node int, command string) string
+	// instead of answer, for nodes that know their connections
+	converse func(node int) (answer func(command string) string, end func())
 	topology *cluster.Topology
-	as       func(node int, m cluster.Mode, own bool) (int, error) // the number of the node that serves connections of mode m; nil: node
-	limits   discovery.Limits
-	command  []byte                                                                           // the reply to COMMAND; nil: commandReply
-	node     func(node int, m cluster.Mode, own bool, here, there net.Conn) (net.Conn, error) // in place of serve
+	// the number of the node that serves connections of mode m; nil: node
+	as     func(node int, m cluster.Mode, own bool) (int, error)
+	limits discovery.Limits
+	// the reply to COMMAND; nil: commandReply
+	command []byte
+	// in place of serve
+	node func(node int, m cluster.Mode, own bool, here, there net.Conn) (net.Conn, error)
 
 	mu      sync.Mutex
 	seen    []string // "node: command"
@@ -52,12 +56,15 @@ func (r *rig) readOn() {
 }
 
 // inBubble runs test in fake time.
-func inBubble(t *testing.T, nodes int, o Options, answer func(node int, command string) string, test func(r *rig)) {
+func inBubble(t *testing.T, nodes int, o Options, answer func(node int, command string) string,
+	test func(r *rig)) {
 	commandReply() // from a real socket, so before time stops
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{T: t, answer: answer, topology: &cluster.Topology{Version: 1, Kind: cluster.Cluster, Server: cluster.Server{Version: "7.0.15"}}}
+		r := &rig{T: t, answer: answer, topology: &cluster.Topology{Version: 1, Kind: cluster.Cluster,
+			Server: cluster.Server{Version: "7.0.15"}}}
 		for i := range nodes {
-			r.topology.Masters = append(r.topology.Masters, &cluster.Node{Addr: fmt.Sprintf("node:%d", i+1), Master: true})
+			r.topology.Masters = append(r.topology.Masters,
+				&cluster.Node{Addr: fmt.Sprintf("node:%d", i+1), Master: true})
 		}
 		for s := range r.topology.Slots {
 			r.topology.Slots[s] = r.topology.Masters[s*nodes/slot.Count]
@@ -121,7 +128,8 @@ var commandReply = sync.OnceValue(func() []byte {
 })
 
 // Dial implements pipe.Control.
-func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error) {
+func (r *rig) Dial(_ context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn,
+	error) {
 	var node int
 	fmt.Sscanf(addr, "node:%d", &node)
 	if r.as != nil {

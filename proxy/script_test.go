@@ -22,10 +22,13 @@ func TestSilentScript(t *testing.T) {
 		want  string
 		in    time.Duration
 	}{
-		"busy":     {ping: busy, takes: 10 * time.Minute, want: "+done\r\n", in: 10 * time.Minute},
-		"not busy": {ping: "+PONG\r\n", want: "-ERR the connection was lost after the command was sent", in: 10 * time.Second},
-		"silent":   {ping: "-", want: "-ERR the connection was lost after the command was sent", in: 10 * time.Second},
-		"dead":     {dead: true, want: "-ERR the connection was lost after the command was sent", in: 10 * time.Second},
+		"busy": {ping: busy, takes: 10 * time.Minute, want: "+done\r\n", in: 10 * time.Minute},
+		"not busy": {ping: "+PONG\r\n", want: "-ERR the connection was lost after the command was sent",
+			in: 10 * time.Second},
+		"silent": {ping: "-", want: "-ERR the connection was lost after the command was sent",
+			in: 10 * time.Second},
+		"dead": {dead: true, want: "-ERR the connection was lost after the command was sent",
+			in: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := func(_ int, command string) string {

@@ -40,7 +40,8 @@ func TestCommandsComeLate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		if _, err := New(ctx, Options{Upstream: &late{Upstream: r, fails: 100}, PubSub: r, Portable: true, Loops: 1}); err == nil || time.Since(start) > time.Second {
+		if _, err := New(ctx, Options{Upstream: &late{Upstream: r, fails: 100}, PubSub: r, Portable: true,
+			Loops: 1}); err == nil || time.Since(start) > time.Second {
 			t.Errorf("with a second of time: %v after %v", err, time.Since(start))
 		}
 	})

@@ -56,7 +56,8 @@ func TestNoCommandOvertakesARedirectedOne(t *testing.T) {
 		c.send("SET foo 1")
 		c.send("SET foo 2")
 		c.expect("+OK\r\n+OK\r\n")
-		if got, want := r.commands(), "3: SET foo 1, 1: SET foo 1, 3: SET foo 2"; got != want && got != "3: SET foo 1, 3: SET foo 2, 1: SET foo 1" {
+		if got, want := r.commands(), "3: SET foo 1, 1: SET foo 1, 3: SET foo 2"; got != want &&
+			got != "3: SET foo 1, 3: SET foo 2, 1: SET foo 1" {
 			r.Errorf("the nodes saw %s", got)
 		}
 	})
@@ -118,7 +119,8 @@ func TestSplitAcrossSlots(t *testing.T) {
 		c.send("MGET foo bar k {foo}2 bar", "DEL foo bar k", "MSET foo 1 bar 2 foo 3")
 		c.expect("*5\r\n$4\r\n=foo\r\n$4\r\n=bar\r\n$2\r\n=k\r\n$7\r\n={foo}2\r\n$4\r\n=bar\r\n:3\r\n+OK\r\n")
 		seen := r.commands()
-		for _, want := range []string{"3: MGET foo {foo}2", "1: MGET bar bar", "2: MGET k", "3: MSET foo 1 foo 3", "1: MSET bar 2"} {
+		for _, want := range []string{"3: MGET foo {foo}2", "1: MGET bar bar", "2: MGET k", "3: MSET foo 1 foo 3",
+			"1: MSET bar 2"} {
 			if !strings.Contains(seen, want) {
 				r.Errorf("no %q in %s", want, seen)
 			}

@@ -47,7 +47,8 @@ func onStage(t *testing.T, o Options, test func(st *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &stage{conns: make(map[*stageConn]bool), half: make(chan struct{})}
 		var err error
-		st.upstream, err = discovery.Find(t.Context(), discovery.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: st.dial})
+		st.upstream, err = discovery.Find(t.Context(),
+			discovery.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: st.dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +115,8 @@ func (st *stage) answer(c *stageConn, words []string) {
 	}
 	switch command {
 	case "INFO":
-		say(string(redcon.AppendBulkString(nil, "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\n")))
+		say(string(redcon.AppendBulkString(nil,
+			"redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\n")))
 	case "COMMAND":
 		if len(words) > 1 { // INFO ssubscribe
 			say("*1\r\n" + frame("*1", words[2]))

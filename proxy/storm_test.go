@@ -59,13 +59,15 @@ func TestStorm(t *testing.T) {
 func storms(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	r := &rig{T: t}
-	st := &tempest{rig: r, dice: rand.New(rand.NewPCG(seed, 1)), waits: map[int]chan bool{}, topics: map[string]*pubsub.Topic{}}
+	st := &tempest{rig: r, dice: rand.New(rand.NewPCG(seed, 1)), waits: map[int]chan bool{},
+		topics: map[string]*pubsub.Topic{}}
 	r.node = st.dial
 	st.calm.Store(true)
 	st.whole = stormTopology(1, 3, func(s int) int { return s * 3 / 16384 })
 	r.topology = st.whole
-	o := Options{Upstream: st, PubSub: st, Portable: true, Loops: 1 + dice.IntN(2), MaxOwn: 1 + dice.IntN(20), MaxPipeline: 1 + dice.IntN(20),
-		Pipes: pipe.Options{Budget: time.Second, Timeout: 2 * time.Second, QueueLimit: 100 << dice.IntN(10)}}
+	o := Options{Upstream: st, PubSub: st, Portable: true, Loops: 1 + dice.IntN(2), MaxOwn: 1 + dice.IntN(20),
+		MaxPipeline: 1 + dice.IntN(20),
+		Pipes:       pipe.Options{Budget: time.Second, Timeout: 2 * time.Second, QueueLimit: 100 << dice.IntN(10)}}
 	if dice.IntN(4) == 0 {
 		o.Output.PubSub = OutputLimit{Hard: 3000}
 		o.Output.Normal = OutputLimit{Hard: 20000, Soft: 1000, SoftFor: time.Second}
@@ -151,7 +153,8 @@ func (st *tempest) nobodyWaits() {
 					if a.counter != nil {
 						what = a.counter.name
 					}
-					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what, a.then != nil, a.started, a.touched, a.done, w.loop.Now().Sub(a.start))
+					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what, a.then != nil, a.started,
+						a.touched, a.done, w.loop.Now().Sub(a.start))
 				}
 				st.Errorf("client %d: %d answers to come, holds %b, waits in %v, half-closed %v, draining %v, last %s, %d bytes, transaction %+v, own %v, as %v, tracking %+v, turning %v",
 					s.ID, n, s.hold, s.blocking.Waits(), s.eof, s.draining, name, s.out.waiting(), s.tx.IsOpen(), s.own.Set() != nil, s.own.User(), s.Tracking, s.own.Turning())

@@ -112,10 +112,13 @@ func (c *stormConn) serve() {
 }
 
 var (
-	stormErrors = []string{"-MOVED 1 node:1", "-MOVED 1 node:3", "-ASK 1 node:2", "-ASK 1 node:9", "-LOADING x", "-CLUSTERDOWN x", "-TRYAGAIN x", "-READONLY x",
+	stormErrors = []string{"-MOVED 1 node:1", "-MOVED 1 node:3", "-ASK 1 node:2", "-ASK 1 node:9", "-LOADING x",
+		"-CLUSTERDOWN x", "-TRYAGAIN x", "-READONLY x",
 		"-NOSCRIPT x", "-BUSY x", "-ERR x", "-NOPERM x", "-UNBLOCKED x", "-EXECABORT Transaction discarded because of: MOVED 1 node:2", "-MASTERDOWN x", "-UNKILLABLE x", "-WRONGTYPE x"}
-	stormReplies = []string{":1\r\n", "*0\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", "+QUEUED\r\n", "%0\r\n", "$3\r\nabc\r\n", "*2\r\n:1\r\n*0\r\n", "+OK\r\n", "*3\r\n$4\r\nbusy\r\n:600\r\n:0\r\n"}
-	stormPushes  = []string{">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", ">2\r\n$10\r\ninvalidate\r\n_\r\n", ">1\r\n+x\r\n"}
+	stormReplies = []string{":1\r\n", "*0\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", "+QUEUED\r\n", "%0\r\n",
+		"$3\r\nabc\r\n", "*2\r\n:1\r\n*0\r\n", "+OK\r\n", "*3\r\n$4\r\nbusy\r\n:600\r\n:0\r\n"}
+	stormPushes = []string{">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", ">2\r\n$10\r\ninvalidate\r\n_\r\n",
+		">1\r\n+x\r\n"}
 )
 
 var mayBlock = map[string]bool{"BLPOP": true, "BLMOVE": true, "XREAD": true, "WAIT": true, "WAITAOF": true}
@@ -249,7 +252,8 @@ func (st *tempest) unblock(id int) string {
 }
 
 // Join implements PubSub.
-func (st *tempest) Join(ctx context.Context, kind pubsub.Kind, names []string, out pubsub.Outlet) ([]*pubsub.Topic, error) {
+func (st *tempest) Join(ctx context.Context, kind pubsub.Kind, names []string,
+	out pubsub.Outlet) ([]*pubsub.Topic, error) {
 	st.pause(ctx)
 	if st.bad(8) {
 		return nil, pubsub.ReplyError("NOPERM x")
@@ -291,7 +295,8 @@ func (st *tempest) pause(ctx context.Context) {
 }
 
 // Subscribe implements Upstream.
-func (st *tempest) Subscribe(ctx context.Context, _ int, _ string, notify func(subscription.Event)) (func(), error) {
+func (st *tempest) Subscribe(ctx context.Context, _ int, _ string, notify func(subscription.Event)) (func(),
+	error) {
 	st.pause(ctx)
 	if st.bad(3) {
 		return nil, errNoPubSub

@@ -82,18 +82,19 @@ func TestAuthTimeout(t *testing.T) {
 
 // Who needs no password is no stranger, and a TLS handshake has no longer than AUTH.
 func TestAuthTimeoutOfOthers(t *testing.T) {
-	inBubble(t, 1, Options{AuthTimeout: time.Second, TLS: func() *tls.Config { return &tls.Config{} }}, echo, func(r *rig) {
-		open := r.connect()
-		here, there := net.Pipe()
-		defer here.Close()
-		start := time.Now()
-		go r.server.handshake(there)
-		if _, err := here.Read(make([]byte, 1)); err == nil || time.Since(start) > 2*time.Second {
-			r.Errorf("the handshake ended after %v (%v)", time.Since(start), err)
-		}
-		time.Sleep(time.Hour)
-		open.tell("$2\r\nab\r\n", "ECHO ab")
-	})
+	inBubble(t, 1, Options{AuthTimeout: time.Second, TLS: func() *tls.Config { return &tls.Config{} }}, echo,
+		func(r *rig) {
+			open := r.connect()
+			here, there := net.Pipe()
+			defer here.Close()
+			start := time.Now()
+			go r.server.handshake(there)
+			if _, err := here.Read(make([]byte, 1)); err == nil || time.Since(start) > 2*time.Second {
+				r.Errorf("the handshake ended after %v (%v)", time.Since(start), err)
+			}
+			time.Sleep(time.Hour)
+			open.tell("$2\r\nab\r\n", "ECHO ab")
+		})
 }
 
 // theOne is the only client that is connected.

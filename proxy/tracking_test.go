@@ -234,7 +234,8 @@ func TestCaching(t *testing.T) {
 		return "$1\r\nv\r\n"
 	}), func(r *rig) {
 		c := r.newTracker("OPTIN")
-		c.tell("+OK\r\n"+allInvalid+"$1\r\nv\r\n$1\r\nv\r\n", "CLIENT CACHING yes", "GET "+key, "GET "+keyAt(2, 2, 1))
+		c.tell("+OK\r\n"+allInvalid+"$1\r\nv\r\n$1\r\nv\r\n", "CLIENT CACHING yes", "GET "+key,
+			"GET "+keyAt(2, 2, 1))
 		want := fmt.Sprintf("2: CLIENT CACHING YES, 2: GET %[1]s, 2: CLIENT ID, 2: CLIENT TRACKING ON OPTIN, 2: CLIENT CACHING YES, 2: GET %[1]s", key)
 		if got := r.commands(); !strings.Contains(got, want) || strings.Count(got, "CACHING") != 2 {
 			r.Errorf("sent %s", got)
@@ -256,7 +257,8 @@ func TestTrackingRefused(t *testing.T) {
 			return "+OK\r\n"
 		}, func(r *rig) {
 			c := r.connect()
-			c.tell("-NOPERM no tracking for you\r\n+OK\r\n:-1\r\n", strings.TrimSpace(trackOn+" "+options), "GET k", "CLIENT GETREDIR")
+			c.tell("-NOPERM no tracking for you\r\n+OK\r\n:-1\r\n", strings.TrimSpace(trackOn+" "+options), "GET k",
+				"CLIENT GETREDIR")
 			r.on(func() {
 				if s := r.sessionOf(1); s.own.Set() != nil || s.Tracking.On {
 					r.Error("it tracks")
@@ -275,51 +277,56 @@ func TestTrackingRefused(t *testing.T) {
 // Invalidations for another client reach it in its protocol, and if it is gone the client that redirects
 // learns that.
 func TestTrackingRedirect(t *testing.T) {
-	inBubble(t, 1, Options{}, trackingNode(func(_ int, command string) string { return "$1\r\nv\r\n" }), func(r *rig) {
-		source := r.connect()
-		synctest.Wait() // or it may come second
-		target := r.connect()
-		synctest.Wait()
-		source.tell("+OK\r\n$1\r\nv\r\n", "CLIENT TRACKING ON REDIRECT 2", "GET k")
-		if want := "1: CLIENT TRACKING ON REDIRECT 71"; !strings.Contains(r.commands(), want) {
-			r.Errorf("%s is not among %s", want, r.commands())
-		}
-		told := func(text string) { r.on(func() { r.sessionOf(1).tracking.Push([]byte(text)) }) }
-		told(invalid("k")) // it is lost: nothing is subscribed to
-		r.on(func() { r.sessionOf(2).Topics[pubsub.Classic] = 1 })
-		told(invalid("k"))
-		target.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\nk\r\n")
-		r.on(func() { r.sessionOf(1).tracking.Stale() })
-		target.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n")
-		r.on(func() { r.sessionOf(2).Topics[pubsub.Classic] = 0 })
-		target.hello3()
-		told(invalid("k"))
-		target.expect(invalid("k"))
-		target.Close()
-		synctest.Wait()
-		told(invalid("k")) // RESP2 is not told that nobody hears it
-		source.tell("*6\r\n$5\r\nflags\r\n*2\r\n$2\r\non\r\n$15\r\nbroken_redirect\r\n$8\r\nredirect\r\n:2\r\n", "CLIENT TRACKINGINFO")
-		source.expect("$8\r\nprefixes\r\n*0\r\n")
-		source.hello3()
-		told(invalid("k"))
-		source.expect(">2\r\n$21\r\ntracking-redir-broken\r\n:2\r\n")
-		// Not redirected any more: what was read before stays tracked, over the same connection.
-		source.tell("+OK\r\n", trackOn)
-		told(invalid("k"))
-		source.expect(invalid("k"))
-		if got := strings.Count(r.commands(), "CLIENT ID"); got != 2 {
-			r.Errorf("%d connections of its own were made", got)
-		}
-		if s := r.commands(); !strings.Contains(s, "1: HELLO 3, 1: CLIENT TRACKING ON") {
-			r.Errorf("sent %s", s)
-		}
-	})
+	inBubble(t, 1, Options{}, trackingNode(func(_ int, command string) string { return "$1\r\nv\r\n" }),
+		func(r *rig) {
+			source := r.connect()
+			synctest.Wait() // or it may come second
+			target := r.connect()
+			synctest.Wait()
+			source.tell("+OK\r\n$1\r\nv\r\n", "CLIENT TRACKING ON REDIRECT 2", "GET k")
+			if want := "1: CLIENT TRACKING ON REDIRECT 71"; !strings.Contains(r.commands(), want) {
+				r.Errorf("%s is not among %s", want, r.commands())
+			}
+			told := func(text string) { r.on(func() { r.sessionOf(1).tracking.Push([]byte(text)) }) }
+			told(invalid("k")) // it is lost: nothing is subscribed to
+			r.on(func() { r.sessionOf(2).Topics[pubsub.Classic] = 1 })
+			told(invalid("k"))
+			target.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\nk\r\n")
+			r.on(func() { r.sessionOf(1).tracking.Stale() })
+			target.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n")
+			r.on(func() { r.sessionOf(2).Topics[pubsub.Classic] = 0 })
+			target.hello3()
+			told(invalid("k"))
+			target.expect(invalid("k"))
+			target.Close()
+			synctest.Wait()
+			told(invalid("k")) // RESP2 is not told that nobody hears it
+			source.tell("*6\r\n$5\r\nflags\r\n*2\r\n$2\r\non\r\n$15\r\nbroken_redirect\r\n$8\r\nredirect\r\n:2\r\n",
+				"CLIENT TRACKINGINFO")
+			source.expect("$8\r\nprefixes\r\n*0\r\n")
+			source.hello3()
+			told(invalid("k"))
+			source.expect(">2\r\n$21\r\ntracking-redir-broken\r\n:2\r\n")
+			// Not redirected any more: what was read before stays tracked, over the same connection.
+			source.tell("+OK\r\n", trackOn)
+			told(invalid("k"))
+			source.expect(invalid("k"))
+			if got := strings.Count(r.commands(), "CLIENT ID"); got != 2 {
+				r.Errorf("%d connections of its own were made", got)
+			}
+			if s := r.commands(); !strings.Contains(s, "1: HELLO 3, 1: CLIENT TRACKING ON") {
+				r.Errorf("sent %s", s)
+			}
+		})
 }
 
 // However tracking ends, the connections of the client end, and what was sent is answered.
 func TestTrackingEnds(t *testing.T) {
 	for name, end := range map[string]func(c *testClient){
-		"off":   func(c *testClient) { c.tell("$1\r\nv\r\n+OK\r\n$1\r\nv\r\n", "GET k", "CLIENT TRACKING OFF", "GET k") },
+		"off": func(c *testClient) {
+			c.tell("$1\r\nv\r\n+OK\r\n$1\r\nv\r\n", "GET k", "CLIENT TRACKING OFF",
+				"GET k")
+		},
 		"reset": func(c *testClient) { c.tell("$1\r\nv\r\n+RESET\r\n$1\r\nv\r\n", "GET k", "RESET", "GET k") },
 		"quit":  func(c *testClient) { c.tell("$1\r\nv\r\n+OK\r\n", "GET k", "QUIT"); c.expectClosed() },
 		"close": func(c *testClient) { c.send("GET k"); c.Close() },
@@ -356,7 +363,8 @@ func TestTrackingBroadcast(t *testing.T) {
 	}), func(r *rig) {
 		c := r.newTracker("BCAST PREFIX a PREFIX b")
 		for node := 1; node <= 3; node++ {
-			if want := fmt.Sprintf("%d: CLIENT TRACKING ON BCAST PREFIX a PREFIX b", node); !strings.Contains(r.commands(), want) {
+			if want := fmt.Sprintf("%d: CLIENT TRACKING ON BCAST PREFIX a PREFIX b",
+				node); !strings.Contains(r.commands(), want) {
 				r.Errorf("%s is not among %s", want, r.commands())
 			}
 		}

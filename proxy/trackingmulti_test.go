@@ -45,8 +45,10 @@ func TestCachingTransaction(t *testing.T) {
 		{"OPTIN", "YES", "", "1: CLIENT CACHING YES, 1: MULTI, 1: GET <key>, 1: EXEC", "", ""},
 		{"OPTOUT", "NO", "", "1: CLIENT CACHING NO, 1: MULTI, 1: GET <key>, 1: EXEC", "", ""},
 		// Node 1 has lost slots.
-		{"OPTIN", "YES", "-MOVED %d node:2\r\n", "2: CLIENT CACHING YES, 2: MULTI, 2: GET <key>, 2: EXEC", allInvalid, ""},
-		{"OPTIN", "YES", "-ASK %d node:2\r\n", "2: ASKING, 2: MULTI, 2: GET <key>, 2: EXEC", allInvalid, allInvalid},
+		{"OPTIN", "YES", "-MOVED %d node:2\r\n", "2: CLIENT CACHING YES, 2: MULTI, 2: GET <key>, 2: EXEC",
+			allInvalid, ""},
+		{"OPTIN", "YES", "-ASK %d node:2\r\n", "2: ASKING, 2: MULTI, 2: GET <key>, 2: EXEC", allInvalid,
+			allInvalid},
 	} {
 		inBubble(t, 2, Options{}, transacting(func(node int, command string) string {
 			if tt.redirect != "" && node == 1 && command == "GET "+key {
@@ -55,8 +57,10 @@ func TestCachingTransaction(t *testing.T) {
 			return ""
 		}), func(r *rig) {
 			c := r.newTracker(tt.options)
-			c.tell("+OK\r\n+OK\r\n"+tt.queued+"+QUEUED\r\n*1\r\n$1\r\nv\r\n"+tt.told, "CLIENT CACHING "+tt.caching, "MULTI", "GET "+key, "EXEC")
-			if got, want := r.commandsAt(tt.want[:3]), strings.ReplaceAll(tt.want, "<key>", key); !strings.Contains(got, want) {
+			c.tell("+OK\r\n+OK\r\n"+tt.queued+"+QUEUED\r\n*1\r\n$1\r\nv\r\n"+tt.told, "CLIENT CACHING "+tt.caching,
+				"MULTI", "GET "+key, "EXEC")
+			if got, want := r.commandsAt(tt.want[:3]), strings.ReplaceAll(tt.want, "<key>",
+				key); !strings.Contains(got, want) {
 				r.Errorf("%s: %s is not among %s", tt.redirect, want, got)
 			}
 			before := len(r.commands())
@@ -90,9 +94,11 @@ func TestTrackedTransactionIsLeftAlone(t *testing.T) {
 		sum := fmt.Sprintf("%x", sha1.Sum([]byte(source)))
 		r.server.scripts.Add([]byte(source))
 		c := r.newTracker("")
-		c.tell("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n", "MULTI", "GET "+key, "SORT "+key, "EVALSHA "+sum+" 0", "EXEC")
+		c.tell("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n", "MULTI", "GET "+key, "SORT "+key,
+			"EVALSHA "+sum+" 0", "EXEC")
 		want := fmt.Sprintf("11: MULTI, 11: GET %[1]s, 11: SORT %[1]s, 11: EVALSHA %[2]s 0, 11: EXEC", key, sum)
-		if all := r.commands(); !strings.Contains(r.commandsAt("11:"), want) || !strings.Contains(all, "GETKEYS") || !strings.Contains(all, ", 1: SCRIPT EXISTS") {
+		if all := r.commands(); !strings.Contains(r.commandsAt("11:"), want) || !strings.Contains(all, "GETKEYS") ||
+			!strings.Contains(all, ", 1: SCRIPT EXISTS") {
 			r.Errorf("%s is not among %s", want, all)
 		}
 	})
@@ -110,7 +116,8 @@ func TestBlockingReadBesideWatch(t *testing.T) {
 		r.likeRedis7()
 		c := r.newTracker("")
 		c.tell("$4\r\nread\r\n", "XREAD BLOCK 1000 STREAMS s $")
-		c.tell("+OK\r\n$4\r\nread\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+OK\r\n", "WATCH k", "XREAD BLOCK 1000 STREAMS s $", "UNWATCH")
+		c.tell("+OK\r\n$4\r\nread\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n+OK\r\n", "WATCH k",
+			"XREAD BLOCK 1000 STREAMS s $", "UNWATCH")
 		c.tell("$4\r\nread\r\n+OK\r\n", "XREAD BLOCK 1000 STREAMS s $", "GET k")
 	})
 }

@@ -45,8 +45,10 @@ func wantRan(r *rig, n *txNodes, want string) {
 func TestTransactionInAPipeline(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 		c := r.connect()
-		c.send("SET foo 0", "GET bar", "MULTI", "SET foo 1", "INCR foo", "EXEC", "GET foo", "WATCH bar", "SET bar 1", "MULTI", "GET bar", "EXEC", "GET bar")
-		c.expect(ok + "$0\r\n\r\n" + ok + queuedOK + queuedOK + ran2 + "$1\r\n2\r\n" + ok + ok + ok + queuedOK + nothing + "$1\r\n1\r\n")
+		c.send("SET foo 0", "GET bar", "MULTI", "SET foo 1", "INCR foo", "EXEC", "GET foo", "WATCH bar",
+			"SET bar 1", "MULTI", "GET bar", "EXEC", "GET bar")
+		c.expect(ok + "$0\r\n\r\n" + ok + queuedOK + queuedOK + ran2 + "$1\r\n2\r\n" +
+			ok + ok + ok + queuedOK + nothing + "$1\r\n1\r\n")
 		if got, want := n.executed(), ", 3: SET foo 1, 3: INCR foo, 3: GET foo, 1: SET bar 1, 1: GET bar"; !strings.HasSuffix(got, want) || strings.Count(got, ",") != 6 {
 			r.Errorf("ran %s, want two more before %s", got, want)
 		}
@@ -54,7 +56,8 @@ func TestTransactionInAPipeline(t *testing.T) {
 			r.Errorf("%d connections, want one for each of the two nodes", got)
 		}
 		// They are used again, and closed when nobody has needed them for a while.
-		c.send("MULTI", "SET foo 1", "EXEC", "MULTI", "SET bar 1", "EXEC", "MULTI", "DISCARD", "WATCH bar", "UNWATCH")
+		c.send("MULTI", "SET foo 1", "EXEC", "MULTI", "SET bar 1", "EXEC", "MULTI", "DISCARD", "WATCH bar",
+			"UNWATCH")
 		c.expect(ok + queuedOK + "*1\r\n" + ok + ok + queuedOK + "*1\r\n" + ok + ok + ok + ok + ok)
 		if got := n.connections(); got != 2 {
 			r.Errorf("%d connections after more transactions", got)
@@ -141,7 +144,8 @@ func TestClientGoesInATransaction(t *testing.T) {
 // A client may go while its node executes what it queued: what the proxy was to do then is left,
 // what all masters run is run.
 func TestClientGoesBeforeExecIsAnswered(t *testing.T) {
-	for _, queued := range []string{"CLIENT SETNAME me", "CLIENT SETNAME me/SCRIPT LOAD x/INFO", "FLUSHALL", "CLIENT ID/FLUSHALL/CLIENT ID"} {
+	for _, queued := range []string{"CLIENT SETNAME me", "CLIENT SETNAME me/SCRIPT LOAD x/INFO", "FLUSHALL",
+		"CLIENT ID/FLUSHALL/CLIENT ID"} {
 		t.Run(queued, func(t *testing.T) {
 			inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 				n.intercept(func(_ int, command string) (string, bool) {
@@ -220,7 +224,8 @@ func TestTransactionFindsItsNode(t *testing.T) {
 			c.send("SET "+key+" 3", "EXEC")
 			c.expect(queuedOK + "*2\r\n+PONG\r\n" + ok)
 			node := []int{3, 1, 2}[i]
-			if want := fmt.Sprintf("%d: PING, %d: SET %s 1, %d: PING, %d: SET %s 3", node, node, key, node, node, key); !strings.HasSuffix(n.executed(), want) {
+			if want := fmt.Sprintf("%d: PING, %d: SET %s 1, %d: PING, %d: SET %s 3", node, node, key, node, node,
+				key); !strings.HasSuffix(n.executed(), want) {
 				r.Errorf("ran %s, want %s at the end", n.executed(), want)
 			}
 		}
@@ -239,8 +244,10 @@ func TestQueuedForTheProxy(t *testing.T) {
 			c.expect(ok + queuedOK + queuedOK + queuedOK + queuedOK)
 			c.send("DISCARD", "CLIENT GETNAME")
 			c.expect(ok + "$-1\r\n")
-			c.send("MULTI", "CLIENT GETNAME", "CLIENT SETNAME x", "SET foo 1", "CLIENT GETNAME", "INCR foo", "SCRIPT EXISTS x", "EXEC", "CLIENT GETNAME")
-			c.expect(ok + strings.Repeat(queuedOK, 6) + "*6\r\n$-1\r\n+OK\r\n+OK\r\n$1\r\nx\r\n:2\r\n*1\r\n:0\r\n$1\r\nx\r\n")
+			c.send("MULTI", "CLIENT GETNAME", "CLIENT SETNAME x", "SET foo 1", "CLIENT GETNAME", "INCR foo",
+				"SCRIPT EXISTS x", "EXEC", "CLIENT GETNAME")
+			c.expect(ok + strings.Repeat(queuedOK, 6) +
+				"*6\r\n$-1\r\n+OK\r\n+OK\r\n$1\r\nx\r\n:2\r\n*1\r\n:0\r\n$1\r\nx\r\n")
 			c.send("MULTI", "CLIENT SETNAME y", "EXEC", "CLIENT GETNAME")
 			c.expect(ok + queuedOK + "*1\r\n+OK\r\n$1\r\ny\r\n")
 			c.send("WATCH foo", "SET foo 3", "MULTI", "CLIENT SETNAME z", "EXEC", "CLIENT GETNAME")
@@ -262,7 +269,8 @@ func TestResetEndsATransaction(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 		c := r.connect()
 		c.send("MULTI", "SET foo 1", "RESET", "EXEC", "WATCH foo", "SET foo 1", "RESET", "MULTI", "GET foo", "EXEC")
-		c.expect(ok + queuedOK + "+RESET\r\n" + noExecReply + ok + ok + "+RESET\r\n" + ok + queuedOK + "*1\r\n$1\r\n1\r\n")
+		c.expect(ok + queuedOK + "+RESET\r\n" + noExecReply + ok + ok + "+RESET\r\n" + ok + queuedOK +
+			"*1\r\n$1\r\n1\r\n")
 		c.send("MULTI", "SET foo 2", "QUIT", "EXEC")
 		c.expect(ok + queuedOK + ok)
 		c.expectClosed()
@@ -276,7 +284,8 @@ func TestLongTransaction(t *testing.T) {
 		c := r.connect()
 		value := strings.Repeat("x", 1000)
 		c.send("MULTI", "SET foo "+value, "SET foo "+value, "SET foo "+value, "SET foo "+value, "EXEC")
-		c.expect(ok + queuedOK + queuedOK + queuedOK + "-ERR the transaction is longer than client-query-buffer-limit\r\n" + aborts)
+		c.expect(ok + queuedOK + queuedOK + queuedOK +
+			"-ERR the transaction is longer than client-query-buffer-limit\r\n" + aborts)
 		c.send("MULTI", "SET foo 1", "EXEC")
 		c.expect(ok + queuedOK + "*1\r\n" + ok)
 	})
@@ -291,9 +300,11 @@ func TestScriptInATransaction(t *testing.T) {
 		run := "EVALSHA " + sha + " 1 foo"
 		for range 2 {
 			c.send("MULTI", run, run, "EVALSHA "+shaOf("unknown")+" 1 foo", "EXEC")
-			c.expect(ok + queuedOK + queuedOK + queuedOK + "*3\r\n+ran\r\n+ran\r\n-NOSCRIPT No matching script. Please use EVAL.\r\n")
+			c.expect(ok + queuedOK + queuedOK + queuedOK +
+				"*3\r\n+ran\r\n+ran\r\n-NOSCRIPT No matching script. Please use EVAL.\r\n")
 		}
-		if seen := n.seen(); strings.Count(seen, "3: SCRIPT EXISTS "+sha) != 2 || strings.Count(seen, "3: SCRIPT LOAD script") != 1 {
+		if seen := n.seen(); strings.Count(seen, "3: SCRIPT EXISTS "+sha) != 2 ||
+			strings.Count(seen, "3: SCRIPT LOAD script") != 1 {
 			r.Errorf("the nodes saw %s", seen)
 		}
 	})

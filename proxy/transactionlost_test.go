@@ -22,13 +22,20 @@ func TestTransactionIsReplayed(t *testing.T) {
 		seen           string // one at a time
 		ran            string
 	}{
-		"lost at MULTI":   {1, "MULTI", "", "3: MULTI, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
-		"lost at queue":   {1, "INCR foo", "", "3: MULTI, 3: SET foo 1, 3: INCR foo, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
-		"MOVED at queue":  {1, "SET foo 1", moved, "3: MULTI, 3: SET foo 1, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
-		"MOVED at second": {1, "INCR foo", moved, "3: MULTI, 3: SET foo 1, 3: INCR foo, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
-		"ASK at queue":    {1, "SET foo 1", asked, "3: MULTI, 3: SET foo 1, 1: ASKING, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: ASKING, 1: SET foo 1, 1: INCR foo"},
-		"MOVED at EXEC":   {1, "EXEC", moved, "3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
-		"LOADING twice": {2, "EXEC", "-EXECABORT Transaction discarded because of: LOADING Redis is loading the dataset in memory\r\n",
+		"lost at MULTI": {1, "MULTI", "", "3: MULTI, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC",
+			"3: SET foo 1, 3: INCR foo"},
+		"lost at queue": {1, "INCR foo", "",
+			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
+		"MOVED at queue": {1, "SET foo 1", moved,
+			"3: MULTI, 3: SET foo 1, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
+		"MOVED at second": {1, "INCR foo", moved,
+			"3: MULTI, 3: SET foo 1, 3: INCR foo, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
+		"ASK at queue": {1, "SET foo 1", asked,
+			"3: MULTI, 3: SET foo 1, 1: ASKING, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: ASKING, 1: SET foo 1, 1: INCR foo"},
+		"MOVED at EXEC": {1, "EXEC", moved,
+			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
+		"LOADING twice": {2, "EXEC",
+			"-EXECABORT Transaction discarded because of: LOADING Redis is loading the dataset in memory\r\n",
 			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
 		"TRYAGAIN": {1, "EXEC", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
 			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
@@ -75,7 +82,8 @@ func (c *testClient) expectError(text string) {
 // run again, unless it only reads.
 func TestExecIsLost(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
-		for _, lines := range [][]string{{"MULTI", "SET foo 1", "INCR foo", "EXEC"}, {"MULTI", "SET foo 1", "INCR foo"}} {
+		for _, lines := range [][]string{{"MULTI", "SET foo 1", "INCR foo", "EXEC"},
+			{"MULTI", "SET foo 1", "INCR foo"}} {
 			n.intercept(once(1, "EXEC", ""))
 			c := r.connect()
 			c.send(lines...)
@@ -105,12 +113,13 @@ func TestExecIsLost(t *testing.T) {
 func TestWatchIsLost(t *testing.T) {
 	const moved = "-MOVED 12182 node:1\r\n"
 	for name, test := range map[string]struct{ command, reply string }{
-		"MULTI":           {"MULTI", ""},
-		"queue":           {"SET foo 1", ""},
-		"EXEC":            {"EXEC", moved},
-		"MOVED":           {"SET foo 1", moved},
-		"MOVED later":     {"INCR foo", moved},
-		"aborted":         {"EXEC", "-EXECABORT Transaction discarded because of: READONLY You can't write against a read only replica.\r\n"},
+		"MULTI":       {"MULTI", ""},
+		"queue":       {"SET foo 1", ""},
+		"EXEC":        {"EXEC", moved},
+		"MOVED":       {"SET foo 1", moved},
+		"MOVED later": {"INCR foo", moved},
+		"aborted": {"EXEC",
+			"-EXECABORT Transaction discarded because of: READONLY You can't write against a read only replica.\r\n"},
 		"second of WATCH": {"WATCH {foo}2", moved},
 	} {
 		for _, end := range []string{"EXEC", "DISCARD"} {
@@ -129,7 +138,8 @@ func TestWatchIsLost(t *testing.T) {
 						c.expect(step[1])
 					}
 					c.send("WATCH foo", "MULTI", "SET foo 1", "EXEC")
-					c.expect(ok + ok + queuedOK + map[bool]string{true: "*1\r\n" + ok, false: nothing}[end == "EXEC" || test.command != "EXEC"])
+					c.expect(ok + ok + queuedOK + map[bool]string{true: "*1\r\n" + ok, false: nothing}[end == "EXEC" ||
+						test.command != "EXEC"])
 				})
 			})
 		}
@@ -184,8 +194,10 @@ func TestTransactionGivesUp(t *testing.T) {
 	inTxBubble(t, 3, o, func(r *rig, n *txNodes) {
 		for name, test := range map[string]struct{ command, reply, want string }{
 			"queue": {"INCR foo", down, ok + queuedOK + down + aborts},
-			"EXEC":  {"EXEC", down, ok + queuedOK + queuedOK + "-EXECABORT Transaction discarded because of: CLUSTERDOWN The cluster is down\r\n"},
-			"MOVED": {"INCR foo", "-MOVED 12182 node:1\r\n", ok + queuedOK + "-ERR no node took it in time: the command was not run: its slot moves\r\n" + aborts},
+			"EXEC": {"EXEC", down, ok + queuedOK + queuedOK +
+				"-EXECABORT Transaction discarded because of: CLUSTERDOWN The cluster is down\r\n"},
+			"MOVED": {"INCR foo", "-MOVED 12182 node:1\r\n",
+				ok + queuedOK + "-ERR no node took it in time: the command was not run: its slot moves\r\n" + aborts},
 		} {
 			n.intercept(once(1e6, test.command, test.reply))
 			c, start := r.connect(), time.Now()
@@ -302,7 +314,8 @@ func TestMastersChangeBehindWatch(t *testing.T) {
 // DISCARD and UNWATCH are right whatever becomes of the node.
 func TestDiscardOfALostTransaction(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
-		for _, lines := range []string{"MULTI/SET foo 1/DISCARD", "WATCH foo/MULTI/SET foo 1/DISCARD", "MULTI/SET foo 1/SET bar 1/EXEC", "WATCH foo/MULTI/DISCARD", "WATCH foo/UNWATCH"} {
+		for _, lines := range []string{"MULTI/SET foo 1/DISCARD", "WATCH foo/MULTI/SET foo 1/DISCARD",
+			"MULTI/SET foo 1/SET bar 1/EXEC", "WATCH foo/MULTI/DISCARD", "WATCH foo/UNWATCH"} {
 			for _, cut := range []string{"MULTI", "SET foo 1", "DISCARD", "UNWATCH"} {
 				n.intercept(once(1e6, cut, ""))
 				c, start := r.connect(), time.Now()

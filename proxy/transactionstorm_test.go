@@ -84,7 +84,8 @@ func (s *storm) weather(r *rand.Rand) func(int, string) (string, bool) {
 			return "-CLUSTERDOWN The cluster is down\r\n", false
 		case 4:
 			if command == "EXEC" {
-				return "-EXECABORT Transaction discarded because of: LOADING Redis is loading the dataset in memory\r\n", false
+				return "-EXECABORT Transaction discarded because of: LOADING Redis is loading the dataset in memory\r\n",
+					false
 			}
 			return "-LOADING Redis is loading the dataset in memory\r\n", false
 		}
@@ -116,8 +117,10 @@ func (s *storm) burst() {
 
 // some are a few commands.
 func (s *storm) some() (lines []string) {
-	words := []string{"MULTI", "EXEC", "EXEC", "INCR foo", "INCR foo", "INCR foo", "GET foo", "WATCH foo", "UNWATCH", "DISCARD", "PING",
-		"CLIENT GETNAME", "NOSUCH", "RESET", "INCR {foo}2", "EVALSHA " + shaOf("x") + " 1 foo", "LOCK job", "SET bar 1", "MULTI", "EXEC", "SELECT 0"}
+	words := []string{"MULTI", "EXEC", "EXEC", "INCR foo", "INCR foo", "INCR foo", "GET foo", "WATCH foo",
+		"UNWATCH", "DISCARD", "PING",
+		"CLIENT GETNAME", "NOSUCH", "RESET", "INCR {foo}2", "EVALSHA " + shaOf("x") +
+			" 1 foo", "LOCK job", "SET bar 1", "MULTI", "EXEC", "SELECT 0"}
 	for range 1 + s.dice.IntN(8) {
 		lines = append(lines, words[s.dice.IntN(len(words))])
 	}

@@ -187,7 +187,8 @@ func (n *txNodes) seen() string {
 	synctest.Wait()
 	n.r.mu.Lock()
 	defer n.r.mu.Unlock()
-	return strings.Join(slices.DeleteFunc(slices.Clone(n.r.seen), func(s string) bool { return strings.HasSuffix(s, "CLIENT ID") }), ", ")
+	return strings.Join(slices.DeleteFunc(slices.Clone(n.r.seen),
+		func(s string) bool { return strings.HasSuffix(s, "CLIENT ID") }), ", ")
 }
 
 // executed is what the nodes ran, in the order in which they did.

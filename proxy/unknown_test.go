@@ -61,7 +61,8 @@ func TestUnknownCommandIsNotSent(t *testing.T) {
 	inLoadingBubble(t, func(r *rig, u *loads) {
 		c := r.connect()
 		c.send("SET a 1", "XCLIENT REPLY SKIP", "GET a", "MULTI", "XCLIENT REPLY SKIP", "EXEC", "GET a")
-		c.expect("+2 SET a 1\r\n" + unknownFoo + "+2 GET a\r\n" + "+OK\r\n" + unknownFoo + execAbortedReply + "+2 GET a\r\n")
+		c.expect("+2 SET a 1\r\n" + unknownFoo + "+2 GET a\r\n" + "+OK\r\n" + unknownFoo + execAbortedReply +
+			"+2 GET a\r\n")
 		c.send("CLIENT REPLY SKIP", "XCLIENT REPLY SKIP", "GET a", "SUBSCRIBE")
 		c.expect("+2 GET a\r\n-ERR wrong number of arguments for 'subscribe' command\r\n")
 		if seen := r.commands(); strings.Contains(seen, "XCLIENT") {

@@ -15,8 +15,8 @@ import (
 	"lockproxy/internal/scripted"
 )
 
-// The control plane has one connection to a node. It is used again, also after an error reply, and replaced when
-// it broke; and a node that was away is there as soon as it can be dialled, however often that failed.
+// The control plane has one connection to a node. It is used again, also after an error reply, and replaced
+// when it broke; and a node that was away is there as soon as it can be dialled, however often that failed.
 func TestAskerKeepsItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := &scripted.Node{Answer: func(c string) string {
@@ -31,14 +31,15 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 			return "-ERR unknown command\r\n"
 		}}
 		dials, away := 0, false
-		u := newUpstream(Options{Addrs: []string{"a:1"}, Dial: func(context.Context, string, string) (net.Conn, error) {
-			if dials++; away {
-				return nil, errors.New("refused")
-			}
-			here, there := net.Pipe()
-			go node.Serve(there)
-			return here, nil
-		}})
+		u := newUpstream(Options{Addrs: []string{"a:1"},
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				if dials++; away {
+					return nil, errors.New("refused")
+				}
+				here, there := net.Pipe()
+				go node.Serve(there)
+				return here, nil
+			}})
 		defer u.Close()
 		redis.SetLogger(redisLog{u.o.Log})
 		ask := func(words ...any) error {

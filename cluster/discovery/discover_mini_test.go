@@ -14,7 +14,8 @@ import (
 func TestDiscoverMiniredis(t *testing.T) {
 	m := miniredis.RunT(t)
 	u := upstream.Find(t, discovery.Options{Addrs: []string{m.Addr()}})
-	if top := u.Topology(); top.Kind != cluster.Single || top.Slots[1].Addr != m.Addr() || top.Server.ShardChannels {
+	if top := u.Topology(); top.Kind != cluster.Single || top.Slots[1].Addr != m.Addr() ||
+		top.Server.ShardChannels {
 		t.Errorf("%v at %+v, sharded %v", top.Kind, top.Slots[1], top.Server.ShardChannels)
 	}
 	command, err := u.Command(t.Context())

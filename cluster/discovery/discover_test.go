@@ -28,8 +28,10 @@ func TestDiscoverCluster(t *testing.T) {
 	nodes := servers.StartCluster(t, 1)
 	u := upstream.Find(t, discovery.Options{Addrs: []string{"127.0.0.1:1", nodes[4].Addr}})
 	top := u.Topology()
-	if top.Kind != cluster.Cluster || len(top.Masters) != 3 || len(top.Replicas) != 3 || top.Served() != slot.Count {
-		t.Fatalf("%v, %d masters, %d replicas, %d slots", top.Kind, len(top.Masters), len(top.Replicas), top.Served())
+	if top.Kind != cluster.Cluster || len(top.Masters) != 3 || len(top.Replicas) != 3 ||
+		top.Served() != slot.Count {
+		t.Fatalf("%v, %d masters, %d replicas, %d slots", top.Kind, len(top.Masters), len(top.Replicas),
+			top.Served())
 	}
 	if is := top.Server; is.Version == "" || is.Release == "" || is.ShardChannels != is.AtLeast(7, 0) {
 		t.Errorf("%+v", is)
@@ -47,7 +49,8 @@ func TestDiscoverSingle(t *testing.T) {
 	s := servers.StartRedis(t)
 	u := upstream.Find(t, discovery.Options{Addrs: []string{s.Addr}})
 	top := u.Topology()
-	if top.Kind != cluster.Single || top.Served() != slot.Count || top.Slots[9].Addr != s.Addr || len(top.Replicas) != 0 {
+	if top.Kind != cluster.Single || top.Served() != slot.Count || top.Slots[9].Addr != s.Addr ||
+		len(top.Replicas) != 0 {
 		t.Errorf("%+v", top.Masters)
 	}
 }
@@ -81,7 +84,8 @@ func TestDiscoverReplicaOfOne(t *testing.T) {
 	replica.Must(t, "REPLICAOF", "NO", "ONE")
 	master.Must(t, "REPLICAOF", "127.0.0.1", replica.Port)
 	u.Refresh() // as the data plane does when it sees READONLY
-	servers.Eventually(t, servers.Soon, "the new master is found", func() bool { return u.Topology().Slots[0].Addr == replica.Addr })
+	servers.Eventually(t, servers.Soon, "the new master is found",
+		func() bool { return u.Topology().Slots[0].Addr == replica.Addr })
 	master.Kill()
 	u.Refresh()
 	time.Sleep(300 * time.Millisecond)
@@ -102,7 +106,8 @@ func TestDiscoverSentinel(t *testing.T) {
 	}
 	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(sentinels[0])})
 	top := u.Topology()
-	if top.Kind != cluster.Sentinel || top.Slots[7].Addr != master.Addr || len(top.Replicas) != 1 || top.Replicas[0].Addr != replica.Addr {
+	if top.Kind != cluster.Sentinel || top.Slots[7].Addr != master.Addr || len(top.Replicas) != 1 ||
+		top.Replicas[0].Addr != replica.Addr {
 		t.Fatalf("%v, master %+v, replicas %+v", top.Kind, top.Slots[7], top.Replicas)
 	}
 	// The one that was named dies together with the master.
@@ -113,16 +118,20 @@ func TestDiscoverSentinel(t *testing.T) {
 		role := replica.Info(t.Context(), "replication").Val()
 		return len(at) == 2 && at[1] == replica.Port && strings.Contains(role, "role:master")
 	})
-	took := servers.Eventually(t, servers.Soon, "the fail-over is seen", func() bool { return u.Topology().Slots[7].Addr == replica.Addr })
+	took := servers.Eventually(t, servers.Soon, "the fail-over is seen",
+		func() bool { return u.Topology().Slots[7].Addr == replica.Addr })
 	t.Logf("seen after %v", took)
 }
 
 func TestDiscoverSentinelPassword(t *testing.T) {
 	master := servers.StartRedis(t, "--requirepass", "data")
 	sentinels := servers.StartSentinels(t, 1, master, "sentinel auth-pass mine data", "requirepass watch")
-	refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "watch", SentinelMaster: "yours"}, `no master named "yours"`)
-	refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "wrong"}, sentinels[0].Addr, "WRONGPASS")
-	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data", SentinelPassword: "watch"})
+	refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data",
+		SentinelPassword: "watch", SentinelMaster: "yours"}, `no master named "yours"`)
+	refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data",
+		SentinelPassword: "wrong"}, sentinels[0].Addr, "WRONGPASS")
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(sentinels...), Password: "data",
+		SentinelPassword: "watch"})
 	if got := u.Topology().Slots[0].Addr; got != master.Addr {
 		t.Errorf("master at %s", got)
 	}
@@ -135,13 +144,15 @@ func TestDiscoverTLS(t *testing.T) {
 	ca, cert, key := servers.Certificates(t, t.TempDir())
 	s := servers.StartServer(t, "redis-server", func(_, port string) []string {
 		n, _ := strconv.Atoi(port)
-		return []string{"--tls-port", strconv.Itoa(n + 10000), "--tls-ca-cert-file", ca, "--tls-cert-file", cert, "--tls-key-file", key,
+		return []string{"--tls-port", strconv.Itoa(n + 10000), "--tls-ca-cert-file", ca, "--tls-cert-file", cert,
+			"--tls-key-file", key,
 			"--user", "proxy", "on", ">secret", "~*", "&*", "+@all", "--save", ""}
 	})
 	n, _ := strconv.Atoi(s.Port)
 	addr := "127.0.0.1:" + strconv.Itoa(n+10000)
 	config := servers.Trusting(t, ca, cert, key)
-	u := upstream.Find(t, discovery.Options{Addrs: []string{addr}, TLS: always(config), User: "proxy", Password: "secret"})
+	u := upstream.Find(t, discovery.Options{Addrs: []string{addr}, TLS: always(config), User: "proxy",
+		Password: "secret"})
 	for _, proto := range []int{2, 3} {
 		conn, err := u.Dial(t.Context(), addr, cluster.Mode{Proto: proto}, nil)
 		if err != nil {
@@ -162,13 +173,16 @@ func TestDiscoverTLS(t *testing.T) {
 		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr}}, addr+": ", "does it expect TLS, or")
 	})
 	t.Run("plain port", func(t *testing.T) {
-		refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(s), TLS: always(config)}, s.Addr+": ", "without TLS where TLS is set")
+		refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(s), TLS: always(config)}, s.Addr+": ",
+			"without TLS where TLS is set")
 	})
 	t.Run("no CA", func(t *testing.T) {
-		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr}, TLS: always(&tls.Config{Certificates: config.Certificates})}, "check the CA")
+		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr},
+			TLS: always(&tls.Config{Certificates: config.Certificates})}, "check the CA")
 	})
 	t.Run("no certificate", func(t *testing.T) {
-		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr}, TLS: always(&tls.Config{RootCAs: config.RootCAs})}, "client certificate")
+		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr},
+			TLS: always(&tls.Config{RootCAs: config.RootCAs})}, "client certificate")
 	})
 }
 
@@ -217,7 +231,8 @@ func TestDiscoverErrors(t *testing.T) {
 	if _, err := discovery.Find(t.Context(), discovery.Options{}); err == nil {
 		t.Error("no address is no error")
 	}
-	took := refused(t, 1500*time.Millisecond, discovery.Options{Addrs: []string{"127.0.0.1:1", "/nowhere/r.sock"}},
+	took := refused(t, 1500*time.Millisecond, discovery.Options{Addrs: []string{"127.0.0.1:1",
+		"/nowhere/r.sock"}},
 		"127.0.0.1:1: ", "connection refused", "is the port right?", "/nowhere/r.sock: ", "is the path right?")
 	if took < 1400*time.Millisecond {
 		t.Errorf("gave up after %v", took)
@@ -227,11 +242,16 @@ func TestDiscoverErrors(t *testing.T) {
 		o     discovery.Options
 		texts []string
 	}{
-		{"no password", discovery.Options{Addrs: servers.Addrs(locked)}, []string{locked.Addr, "NOAUTH", "wants a password"}},
-		{"wrong password", discovery.Options{Addrs: servers.Addrs(locked), Password: "wrong"}, []string{locked.Addr, "WRONGPASS", "check the upstream's user"}},
-		{"wrong user", discovery.Options{Addrs: servers.Addrs(locked), User: "nobody", Password: "right"}, []string{"WRONGPASS"}},
-		{"no Sentinel", discovery.Options{Addrs: servers.Addrs(open), SentinelMaster: "mine"}, []string{open.Addr, "it is no Sentinel"}},
-		{"two masters", discovery.Options{Addrs: append(servers.Addrs(open), servers.Addrs(servers.StartRedis(t))...)}, []string{"is another one"}},
+		{"no password", discovery.Options{Addrs: servers.Addrs(locked)},
+			[]string{locked.Addr, "NOAUTH", "wants a password"}},
+		{"wrong password", discovery.Options{Addrs: servers.Addrs(locked), Password: "wrong"},
+			[]string{locked.Addr, "WRONGPASS", "check the upstream's user"}},
+		{"wrong user", discovery.Options{Addrs: servers.Addrs(locked), User: "nobody", Password: "right"},
+			[]string{"WRONGPASS"}},
+		{"no Sentinel", discovery.Options{Addrs: servers.Addrs(open), SentinelMaster: "mine"},
+			[]string{open.Addr, "it is no Sentinel"}},
+		{"two masters", discovery.Options{Addrs: append(servers.Addrs(open),
+			servers.Addrs(servers.StartRedis(t))...)}, []string{"is another one"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if took := refused(t, 20*time.Second, test.o, test.texts...); took > 10*time.Second {
@@ -248,7 +268,8 @@ func TestDiscoverErrors(t *testing.T) {
 
 func TestDialErrors(t *testing.T) {
 	s := servers.StartRedis(t, "--requirepass", "right")
-	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s), Password: "right", ConnectTimeout: 300 * time.Millisecond})
+	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s), Password: "right",
+		ConnectTimeout: 300 * time.Millisecond})
 	s.Must(t, "CONFIG", "SET", "requirepass", "other")
 	for _, proto := range []int{2, 3} {
 		_, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil)
@@ -276,7 +297,8 @@ func TestDialWithoutPassword(t *testing.T) {
 	u := upstream.Find(t, discovery.Options{Addrs: servers.Addrs(s)})
 	s.Must(t, "CONFIG", "SET", "requirepass", "new")
 	for _, proto := range []int{2, 3} {
-		if _, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil); err == nil || !strings.Contains(err.Error(), "wants a password") {
+		if _, err := u.Dial(t.Context(), s.Addr, cluster.Mode{Proto: proto}, nil); err == nil ||
+			!strings.Contains(err.Error(), "wants a password") {
 			t.Errorf("%d: %v", proto, err)
 		}
 	}

@@ -14,7 +14,8 @@ func TestParseMembers(t *testing.T) {
 		"e 10.0.0.9:6379@16379 handshake - 0 0 0 connected\n" +
 		"f :6380 myself,master - 0 0 1 connected\n" +
 		"nonsense\n\n"
-	want := map[string]bool{"10.0.0.1:6379": true, "one.example:6379": true, "10.0.0.2:6379": true, "[::1]:7000": true, "10.0.0.3:6380": true}
+	want := map[string]bool{"10.0.0.1:6379": true, "one.example:6379": true, "10.0.0.2:6379": true,
+		"[::1]:7000": true, "10.0.0.3:6380": true}
 	v := resp.Value{Kind: '$', Str: []byte(text)}
 	if got := parseMembers(v, "10.0.0.3:6379"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v", got)

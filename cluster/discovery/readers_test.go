@@ -80,11 +80,13 @@ const (
 	linked  = follows + "\r\nmaster_link_status:up"
 )
 
-// Which replicas may be read from is known within a refresh, is asked for only once somebody wants it, and changes no Version.
+// Which replicas may be read from is known within a refresh, is asked for only once somebody wants it, and
+// changes no Version.
 func TestReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &replicaSet{says: make(map[string]string), asked: make(map[string]int)}
-		s.set("10.0.0.1", "role:master", "slave0:ip=10.0.0.2,port=6379,state=online", "slave1:ip=10.0.0.3,port=6379,state=online")
+		s.set("10.0.0.1", "role:master", "slave0:ip=10.0.0.2,port=6379,state=online",
+			"slave1:ip=10.0.0.3,port=6379,state=online")
 		s.set("10.0.0.2", linked)
 		s.set("10.0.0.3", linked)
 		u, err := Find(t.Context(), Options{Addrs: []string{"10.0.0.1:6379"}, Dial: s.Dial, Log: servers.Log(t)})

@@ -17,26 +17,31 @@ func halves(a, b cluster.Node, replicas ...cluster.Node) *view {
 }
 
 func TestTopologyKeepsPointers(t *testing.T) {
-	a, b, c := cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}, cluster.Node{Addr: "c:1", ID: "c"}
+	a, b, c := cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}, cluster.Node{Addr: "c:1",
+		ID: "c"}
 	first := halves(a, b, c).topology(&cluster.Topology{}, cluster.Server{Version: "7.0.15"})
-	if first.Version != 1 || len(first.Masters) != 2 || first.Masters[0].Addr != "a:1" || first.Slots[8191] != first.Masters[0] ||
+	if first.Version != 1 || len(first.Masters) != 2 || first.Masters[0].Addr != "a:1" ||
+		first.Slots[8191] != first.Masters[0] ||
 		first.Slots[8192] != first.Masters[1] || first.Served() != slot.Count || first.Replicas[0].Master {
 		t.Fatalf("%+v", first)
 	}
 	if again := halves(a, b, c).topology(first, cluster.Server{Version: "7.0.15"}); again != first {
 		t.Error("nothing changed, and yet there is a new topology")
 	}
-	if next := halves(a, b, c).topology(first, cluster.Server{Version: "7.2.0"}); next == first || !slices.Equal(next.Masters, first.Masters) {
+	if next := halves(a, b, c).topology(first, cluster.Server{Version: "7.2.0"}); next == first ||
+		!slices.Equal(next.Masters, first.Masters) {
 		t.Error("the version of Redis changed")
 	}
 	// c takes over from a.
 	next := halves(c, b, a).topology(first, cluster.Server{Version: "7.0.15"})
-	if next.Version != 2 || next.Masters[1] != first.Masters[1] || next.Slots[0].Addr != "c:1" || next.Slots[0] == first.Replicas[0] {
+	if next.Version != 2 || next.Masters[1] != first.Masters[1] || next.Slots[0].Addr != "c:1" ||
+		next.Slots[0] == first.Replicas[0] {
 		t.Errorf("%+v", next.Masters)
 	}
 	// b is gone, its slots have no master.
 	left := &view{kind: cluster.Cluster, shares: []share{{0, 8191, []cluster.Node{c}}}}
-	if last := left.topology(next, cluster.Server{Version: "7.0.15"}); last.Slots[9000] != nil || last.Served() != 8192 || last.Slots[0] != next.Slots[0] {
+	if last := left.topology(next, cluster.Server{Version: "7.0.15"}); last.Slots[9000] != nil ||
+		last.Served() != 8192 || last.Slots[0] != next.Slots[0] {
 		t.Errorf("%+v", last.Masters)
 	}
 }
@@ -45,16 +50,19 @@ func TestTopologyKeepsPointers(t *testing.T) {
 func TestTopologyFragments(t *testing.T) {
 	v := &view{kind: cluster.Cluster}
 	for k := slot.Count - 2; k >= 0; k -= 2 {
-		v.shares = append(v.shares, share{k, k + 1, []cluster.Node{{Addr: "a:1", ID: "a"}, {Addr: "z:1", ID: "z"}, {Addr: "c:1", ID: "c"}}})
+		v.shares = append(v.shares, share{k, k + 1,
+			[]cluster.Node{{Addr: "a:1", ID: "a"}, {Addr: "z:1", ID: "z"}, {Addr: "c:1", ID: "c"}}})
 	}
 	top := v.topology(&cluster.Topology{}, cluster.Server{})
-	if len(top.Masters) != 1 || len(top.Replicas) != 2 || top.Replicas[0].Addr != "c:1" || top.Served() != slot.Count {
+	if len(top.Masters) != 1 || len(top.Replicas) != 2 || top.Replicas[0].Addr != "c:1" ||
+		top.Served() != slot.Count {
 		t.Errorf("%d masters, %d replicas", len(top.Masters), len(top.Replicas))
 	}
 }
 
 func TestBestView(t *testing.T) {
-	a, b, c := cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}, cluster.Node{Addr: "c:1", ID: "c"}
+	a, b, c := cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}, cluster.Node{Addr: "c:1",
+		ID: "c"}
 	with := func(v *view, change func(*view)) *view {
 		change(v)
 		return v
@@ -68,9 +76,12 @@ func TestBestView(t *testing.T) {
 		{"one", []*view{old}, 0},
 		{"a higher epoch", []*view{old, with(halves(c, b), func(v *view) { v.epoch = 2 })}, 1},
 		{"the most votes in one epoch", []*view{old, halves(c, b), halves(c, b)}, 1},
-		{"more slots beat the epoch", []*view{old, with(halves(a, c), func(v *view) { v.epoch, v.shares = 9, v.shares[:1] })}, 0},
-		{"one that is cut off is not believed", []*view{with(halves(c, b), func(v *view) { v.ok, v.epoch = false, 7 }), old}, 1},
-		{"another cluster", []*view{with(halves(cluster.Node{Addr: "x:1", ID: "x"}, cluster.Node{Addr: "y:1", ID: "y"}), func(v *view) { v.epoch = 99 }), old}, 1},
+		{"more slots beat the epoch", []*view{old, with(halves(a, c),
+			func(v *view) { v.epoch, v.shares = 9, v.shares[:1] })}, 0},
+		{"one that is cut off is not believed", []*view{with(halves(c, b),
+			func(v *view) { v.ok, v.epoch = false, 7 }), old}, 1},
+		{"another cluster", []*view{with(halves(cluster.Node{Addr: "x:1", ID: "x"},
+			cluster.Node{Addr: "y:1", ID: "y"}), func(v *view) { v.epoch = 99 }), old}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			u := newUpstream(Options{Addrs: []string{"seed:1"}})
@@ -89,7 +100,8 @@ func TestTrust(t *testing.T) {
 	if !u.trusts(stranger) {
 		t.Error("while nothing is known everything is news")
 	}
-	u.topology.Store(halves(cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}).topology(&cluster.Topology{}, cluster.Server{}))
+	u.topology.Store(halves(cluster.Node{Addr: "a:1", ID: "a"},
+		cluster.Node{Addr: "b:1", ID: "b"}).topology(&cluster.Topology{}, cluster.Server{}))
 	if u.trusts(stranger) {
 		t.Error("a stranger is believed")
 	}

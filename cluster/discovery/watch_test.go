@@ -57,7 +57,8 @@ func TestWatchCluster(t *testing.T) {
 		}
 		servers.MoveSlot(t, n, from, to)
 		began := time.Now()
-		servers.Eventually(t, limit, fmt.Sprintf("slot %d at %s", n, to.Addr), func() bool { return u.Topology().Slots[n].Addr == to.Addr })
+		servers.Eventually(t, limit, fmt.Sprintf("slot %d at %s", n, to.Addr),
+			func() bool { return u.Topology().Slots[n].Addr == to.Addr })
 		t.Logf("slot move seen after %v", time.Since(began).Round(time.Millisecond))
 	}
 
@@ -79,10 +80,12 @@ func TestWatchCluster(t *testing.T) {
 	servers.Eventually(t, servers.Soon, "the cluster agreed", func() bool {
 		return strings.Contains(heir.Info(t.Context(), "replication").Val(), "role:master")
 	})
-	took := servers.Eventually(t, servers.Soon, "the fail-over is seen", func() bool { return u.Topology().Slots[9000].Addr == heir.Addr })
+	took := servers.Eventually(t, servers.Soon, "the fail-over is seen",
+		func() bool { return u.Topology().Slots[9000].Addr == heir.Addr })
 	t.Logf("planned fail-over seen after %v", took.Round(time.Millisecond))
 	servers.Eventually(t, servers.Soon, "the old master is a replica", func() bool {
-		return slices.ContainsFunc(u.Topology().Replicas, func(n *cluster.Node) bool { return n.Addr == old.Addr && !n.Master })
+		return slices.ContainsFunc(u.Topology().Replicas,
+			func(n *cluster.Node) bool { return n.Addr == old.Addr && !n.Master })
 	})
 
 	// A master that hangs delays nothing: a refresh each second, its own time, and a noisy machine.
@@ -91,7 +94,8 @@ func TestWatchCluster(t *testing.T) {
 	for range 3 {
 		move(100, 2*time.Second, hung)
 	}
-	servers.Eventually(t, 20*time.Second, "its replica took over", func() bool { return u.Topology().Slots[9000].Addr == old.Addr })
+	servers.Eventually(t, 20*time.Second, "its replica took over",
+		func() bool { return u.Topology().Slots[9000].Addr == old.Addr })
 	hung.Signal(t, syscall.SIGCONT)
 
 	// kill -9 of a master.
@@ -106,7 +110,8 @@ func TestWatchCluster(t *testing.T) {
 		return strings.Contains(heir.Info(t.Context(), "replication").Val(), "role:master") &&
 			strings.Contains(witness.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
-	took = servers.Eventually(t, servers.Soon, "the fail-over is seen", func() bool { return u.Topology().Slots[16000].Addr == heir.Addr })
+	took = servers.Eventually(t, servers.Soon, "the fail-over is seen",
+		func() bool { return u.Topology().Slots[16000].Addr == heir.Addr })
 	t.Logf("kill -9 seen %v after the cluster agreed", took.Round(time.Millisecond))
 
 	// All that were named die, one by one, for votes need most masters; what was
@@ -167,6 +172,7 @@ func TestRefreshHint(t *testing.T) {
 	from, to := servers.ByAddr(nodes, u.Topology().Slots[5].Addr), nodes[2]
 	servers.MoveSlot(t, 5, from, to)
 	u.Refresh()
-	took := servers.Eventually(t, servers.Soon, "the move is seen", func() bool { return u.Topology().Slots[5].Addr == to.Addr })
+	took := servers.Eventually(t, servers.Soon, "the move is seen",
+		func() bool { return u.Topology().Slots[5].Addr == to.Addr })
 	t.Logf("seen after %v", took)
 }

@@ -41,7 +41,8 @@ func TestMasterRealRestart(t *testing.T) {
 	careful := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	secret := servers.StartRedis(t, "--requirepass", "sesame")
 	all := connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second, Password: "sesame"}, secret)
-	all = append(all, connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second}, forgetful, careful, servers.StartRedis(t))...)
+	all = append(all, connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second}, forgetful,
+		careful, servers.StartRedis(t))...)
 	for _, m := range all {
 		servers.Eventually(t, 20*time.Second, "it votes", func() bool { return m.Vote() == nil })
 		if off := m.Health().ClockOffset; off.Abs() > time.Second {
@@ -68,7 +69,8 @@ func TestMasterRealRestart(t *testing.T) {
 // runs in order. R27
 func TestMasterRealStop(t *testing.T) {
 	s := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	m := connectedMasters(t, Options{ConnectTimeout: 500 * time.Millisecond, Lease: time.Second}, s, servers.StartRedis(t), servers.StartRedis(t))[0]
+	m := connectedMasters(t, Options{ConnectTimeout: 500 * time.Millisecond, Lease: time.Second}, s,
+		servers.StartRedis(t), servers.StartRedis(t))[0]
 	for _, pause := range []time.Duration{0, 2 * time.Second} {
 		set := func(value string) error {
 			_, err := askMaster(m, 60*time.Millisecond, "SET", "k", value)

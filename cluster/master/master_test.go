@@ -47,7 +47,8 @@ type loneRedis struct {
 func newLoneRedis(runID string) *loneRedis {
 	return &loneRedis{
 		runID: runID, started: time.Now().Add(-1000 * time.Hour), role: "master", mode: "standalone",
-		config: map[string]string{"appendonly": "no", "appendfsync": "everysec"}, scripts: map[string]bool{}, conns: map[int64]net.Conn{},
+		config: map[string]string{"appendonly": "no",
+			"appendfsync": "everysec"}, scripts: map[string]bool{}, conns: map[int64]net.Conn{},
 	}
 }
 
@@ -179,7 +180,8 @@ func (p *loneRedis) history() string {
 }
 
 // masterBubble runs test in fake time with a Master that is connected to p.
-func masterBubble(t *testing.T, o Options, prepare func(p *loneRedis), test func(t *testing.T, p *loneRedis, m *Master)) {
+func masterBubble(t *testing.T, o Options, prepare func(p *loneRedis),
+	test func(t *testing.T, p *loneRedis, m *Master)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := newLoneRedis("one")
@@ -240,7 +242,8 @@ func TestMasterSilent(t *testing.T) {
 		}
 		hung := make(chan struct{})
 		p.with(func() { p.hung = hung })
-		if took, err := echo(m, "b", 50*time.Millisecond); !errors.Is(err, errReplyLate) || took != 50*time.Millisecond {
+		if took, err := echo(m, "b", 50*time.Millisecond); !errors.Is(err, errReplyLate) ||
+			took != 50*time.Millisecond {
 			t.Errorf("after %v: %v", took, err)
 		}
 		if took, err := echo(m, "c", 50*time.Millisecond); !errors.Is(err, cluster.ErrUnavailable) || took != 0 {
@@ -345,9 +348,12 @@ func TestMasterRestart(t *testing.T) {
 		{"in memory", nil, nil, 0, "restarted", 61 * time.Second, 58 * time.Second},
 		{"on disk", always, nil, 0, "", 0, 0},
 		{"on disk only since", nil, always, 0, "restarted", 61 * time.Second, 58 * time.Second},
-		{"on disk now and then", always, func(p *loneRedis) { p.config["no-appendfsync-on-rewrite"] = "yes" }, 0, "restarted", 61 * time.Second, 58 * time.Second},
-		{"settings forbidden", func(p *loneRedis) { p.config = nil }, nil, 0, "restarted", 61 * time.Second, 58 * time.Second},
-		{"its clock steps meanwhile", nil, func(p *loneRedis) { p.step = time.Hour }, 0, "stepped", 61 * time.Second, 58 * time.Second},
+		{"on disk now and then", always, func(p *loneRedis) { p.config["no-appendfsync-on-rewrite"] = "yes" }, 0,
+			"restarted", 61 * time.Second, 58 * time.Second},
+		{"settings forbidden", func(p *loneRedis) { p.config = nil }, nil, 0, "restarted", 61 * time.Second,
+			58 * time.Second},
+		{"its clock steps meanwhile", nil, func(p *loneRedis) { p.step = time.Hour }, 0, "stepped",
+			61 * time.Second, 58 * time.Second},
 		{"back late", nil, nil, 40 * time.Second, "restarted", 63 * time.Second, 58 * time.Second},
 		{"back later than any lease", nil, nil, 70 * time.Second, "", 0, 0},
 	} {
@@ -490,7 +496,8 @@ func TestMasterClockInReplies(t *testing.T) {
 				}
 			}
 			p.with(func() { p.step = c.step })
-			if err := tell(m, p, c.there, c.back); (err != nil) != c.seen || err != nil && !strings.Contains(err.Error(), "its clock stepped") {
+			if err := tell(m, p, c.there, c.back); (err != nil) != c.seen || err != nil &&
+				!strings.Contains(err.Error(), "its clock stepped") {
 				t.Errorf("%+v: %v", c, err)
 			}
 			if !c.seen {
@@ -530,40 +537,41 @@ func TestMasterScripts(t *testing.T) {
 		reply, err := askMaster(m, time.Hour, "EVALSHA", hex.EncodeToString(sum[:]), "1", name)
 		return string(reply), err
 	}
-	masterBubble(t, Options{Scripts: [][]byte{source, []byte("return 2")}}, nil, func(t *testing.T, p *loneRedis, m *Master) {
-		flush := func() { p.with(func() { p.scripts = map[string]bool{} }) }
-		if got, err := run(m, "a"); got != ":1\r\n" {
-			t.Errorf("%q %v", got, err)
-		}
-		flush()
-		if got, err := run(m, "b"); got != ":2\r\n" {
-			t.Errorf("%q %v", got, err)
-		}
-		flush()
-		hung := make(chan struct{})
-		p.with(func() { p.hung = hung })
-		errs := make(chan error, 2)
-		for _, name := range []string{"c", "d"} {
-			go func() {
-				_, err := run(m, name)
-				errs <- err
-			}()
-			synctest.Wait()
-		}
-		p.with(func() { p.hung = nil })
-		close(hung)
-		for range 2 {
-			if err := <-errs; !errors.Is(err, cluster.ErrUnavailable) {
-				t.Error(err)
+	masterBubble(t, Options{Scripts: [][]byte{source, []byte("return 2")}}, nil,
+		func(t *testing.T, p *loneRedis, m *Master) {
+			flush := func() { p.with(func() { p.scripts = map[string]bool{} }) }
+			if got, err := run(m, "a"); got != ":1\r\n" {
+				t.Errorf("%q %v", got, err)
 			}
-		}
-		if got, err := run(m, "e"); got != ":3\r\n" {
-			t.Errorf("%q %v", got, err)
-		}
-		if got := p.history(); got != "a b e" {
-			t.Errorf("it ran %s", got)
-		}
-	})
+			flush()
+			if got, err := run(m, "b"); got != ":2\r\n" {
+				t.Errorf("%q %v", got, err)
+			}
+			flush()
+			hung := make(chan struct{})
+			p.with(func() { p.hung = hung })
+			errs := make(chan error, 2)
+			for _, name := range []string{"c", "d"} {
+				go func() {
+					_, err := run(m, name)
+					errs <- err
+				}()
+				synctest.Wait()
+			}
+			p.with(func() { p.hung = nil })
+			close(hung)
+			for range 2 {
+				if err := <-errs; !errors.Is(err, cluster.ErrUnavailable) {
+					t.Error(err)
+				}
+			}
+			if got, err := run(m, "e"); got != ":3\r\n" {
+				t.Errorf("%q %v", got, err)
+			}
+			if got := p.history(); got != "a b e" {
+				t.Errorf("it ran %s", got)
+			}
+		})
 }
 
 // What cannot serve as a master of RedLock is refused at once, and says why. R32

@@ -20,7 +20,8 @@ type databases struct {
 	open  map[int]int // connections by database
 }
 
-func (d *databases) Dial(ctx context.Context, addr string, m cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
+func (d *databases) Dial(ctx context.Context, addr string, m cluster.Mode, _ *cluster.Identity) (net.Conn,
+	error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dials++
@@ -96,7 +97,8 @@ func TestDatabases(t *testing.T) {
 		var f failures
 		began := time.Now()
 		d.ask(99, &f, "E", "F")
-		if len(f.errs) != 2 || f.errs[0].Error() != "ERR DB index is out of range" || !errors.Is(f.errs[1], cluster.ErrUnavailable) || time.Since(began) > 0 {
+		if len(f.errs) != 2 || f.errs[0].Error() != "ERR DB index is out of range" ||
+			!errors.Is(f.errs[1], cluster.ErrUnavailable) || time.Since(began) > 0 {
 			d.t.Errorf("%v after %v", f.errs, time.Since(began))
 		}
 		d.on(func() {

@@ -168,7 +168,8 @@ func (l leaver) Fail(tag uint32, err error) {
 	l.leave()
 }
 
-// TestOwnLeftWhenLost proves that an owner that leaves when its request fails does not hear of the connection again.
+// TestOwnLeftWhenLost proves that an owner that leaves when its request fails does not hear of the connection
+// again.
 func TestOwnLeftWhenLost(t *testing.T) {
 	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		for name, leave := range map[string]func(*Pipe){"End": (*Pipe).End, "Release": (*Pipe).Release} {
@@ -213,7 +214,8 @@ func TestOwnBounded(t *testing.T) {
 		synctest.Wait()
 		r.on(func() {
 			if len(r.pool.own.all)+len(r.pool.own.idle)+len(r.pool.own.queue) != 0 {
-				t.Errorf("%d connections, %d idle, %d waiting", len(r.pool.own.all), len(r.pool.own.idle), len(r.pool.own.queue))
+				t.Errorf("%d connections, %d idle, %d waiting", len(r.pool.own.all), len(r.pool.own.idle),
+					len(r.pool.own.queue))
 			}
 		})
 		// An idle one makes room for one of another mode.

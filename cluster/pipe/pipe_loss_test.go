@@ -15,7 +15,8 @@ import (
 // R33: a request that was written, lost its reply and then found no node is not
 // said to be not run.
 func TestOutcomeOfARequestThatWasSentOnce(t *testing.T) {
-	for name, later := range map[string]string{"the connection is lost again": "", "the cluster is down": "-CLUSTERDOWN The cluster is down\r\n"} {
+	for name, later := range map[string]string{"the connection is lost again": "",
+		"the cluster is down": "-CLUSTERDOWN The cluster is down\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls := 0
@@ -26,7 +27,8 @@ func TestOutcomeOfARequestThatWasSentOnce(t *testing.T) {
 					return later
 				}}
 				r := newRig(t, Options{Budget: time.Second}, map[string]*scripted.Node{"a:1": a})
-				if _, err := r.do("EVALSHA x 1 k", true); !errors.Is(err, cluster.ErrUnknownOutcome) || errors.Is(err, cluster.ErrUnavailable) {
+				if _, err := r.do("EVALSHA x 1 k", true); !errors.Is(err, cluster.ErrUnknownOutcome) ||
+					errors.Is(err, cluster.ErrUnavailable) {
 					t.Errorf("err = %v", err)
 				}
 				if calls < 2 {
@@ -37,15 +39,18 @@ func TestOutcomeOfARequestThatWasSentOnce(t *testing.T) {
 	}
 }
 
-// The same where the node then lets nobody in, because of a script or for good, and where the proxy ends meanwhile.
+// The same where the node then lets nobody in, because of a script or for good, and where the proxy ends
+// meanwhile.
 func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 	for name, test := range map[string]struct {
 		dial error
 		end  time.Duration
 	}{
-		"busy": {cluster.NodeError{Addr: "a:1", Err: errors.New("BUSY Redis is busy running a script.")}, 10 * time.Second},
+		"busy": {cluster.NodeError{Addr: "a:1", Err: errors.New("BUSY Redis is busy running a script.")},
+			10 * time.Second},
 		"ends": {errors.New("refused"), 100 * time.Millisecond},
-		"mode": {cluster.NodeError{Addr: "a:1", Err: &cluster.ModeError{Text: "ERR DB index is out of range"}}, 10 * time.Second},
+		"mode": {cluster.NodeError{Addr: "a:1", Err: &cluster.ModeError{Text: "ERR DB index is out of range"}},
+			10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -58,7 +63,8 @@ func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 					return ""
 				}
 				time.AfterFunc(test.end, func() { r.on(r.pool.Close) })
-				if reply, err := r.do("EVALSHA x 0", true); !errors.Is(err, cluster.ErrUnknownOutcome) || errors.Is(err, cluster.ErrUnavailable) {
+				if reply, err := r.do("EVALSHA x 0", true); !errors.Is(err, cluster.ErrUnknownOutcome) ||
+					errors.Is(err, cluster.ErrUnavailable) {
 					t.Errorf("reply %q, err = %v", reply, err)
 				}
 				time.Sleep(20 * time.Second) // until all that was planned has happened
@@ -98,11 +104,13 @@ func TestRefusedBeforeItIsWritten(t *testing.T) {
 		const refusal = "-ERR Protocol error: invalid bulk length\r\n"
 		a := &scripted.Node{Answer: ok, Hasty: refusal}
 		r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a})
-		if reply, err := r.do("SET k "+strings.Repeat("x", cluster.MaxShared-64), false); err != nil || reply != refusal {
+		if reply, err := r.do("SET k "+strings.Repeat("x", cluster.MaxShared-64), false); err != nil ||
+			reply != refusal {
 			t.Errorf("reply %q, err %v", reply, err)
 		}
 		start := time.Now()
-		if reply, err := r.do("SET k v", false); err != nil || reply != "+OK\r\n" || time.Since(start) > time.Second {
+		if reply, err := r.do("SET k v", false); err != nil || reply != "+OK\r\n" ||
+			time.Since(start) > time.Second {
 			t.Errorf("reply %q, err %v after %v", reply, err, time.Since(start))
 		}
 	})

@@ -18,7 +18,8 @@ import (
 const modelBusy = "-BUSY Redis is busy running a script.\r\n"
 
 // Dial implements Control.
-func (m *model) Dial(ctx context.Context, addr string, mode cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
+func (m *model) Dial(ctx context.Context, addr string, mode cluster.Mode, _ *cluster.Identity) (net.Conn,
+	error) {
 	m.dials.Add(1)
 	n := m.conns.Add(1)
 	rng := rand.New(rand.NewPCG(m.seed, n))
@@ -40,7 +41,8 @@ func (m *model) Dial(ctx context.Context, addr string, mode cluster.Mode, _ *clu
 		}
 	}
 	here, there := net.Pipe()
-	go (&modelConn{m: m, rng: rng, nc: there, addr: addr, id: n, proto: mode.Proto}).serve() // ends when here is closed
+	// ends when here is closed
+	go (&modelConn{m: m, rng: rng, nc: there, addr: addr, id: n, proto: mode.Proto}).serve()
 	return here, nil
 }
 
@@ -137,9 +139,11 @@ func (c *modelConn) answer(words []string) (string, error) {
 	}
 	other := modelAddrs[c.rng.IntN(len(modelAddrs))]
 	refusals := []string{
-		"-MOVED 7 " + other + "\r\n", "-ASK 7 " + other + "\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+		"-MOVED 7 " + other + "\r\n", "-ASK 7 " + other +
+			"\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
 		"-CLUSTERDOWN The cluster is down\r\n", "-LOADING Redis is loading the dataset in memory\r\n", "-READONLY You can't write against a read only replica.\r\n",
-		"-NOSCRIPT No matching script.\r\n", "-MOVED 7 " + other + "\r\n", "-MASTERDOWN Link with MASTER is down\r\n",
+		"-NOSCRIPT No matching script.\r\n", "-MOVED 7 " + other +
+			"\r\n", "-MASTERDOWN Link with MASTER is down\r\n",
 		fmt.Sprintf("-BUSY id:%d; Redis is busy running a script.\r\n", id),
 	}
 	if n := c.rng.IntN(60); n < len(refusals) {

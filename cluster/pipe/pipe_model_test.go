@@ -104,7 +104,8 @@ type modelAsk struct {
 
 func (a *modelAsk) errorf(format string, args ...any) {
 	a.m.t.Helper()
-	a.m.t.Errorf("%v: request %d (%s, resend %v): %s", a.m.loop.Now().Sub(a.m.born), a.id, a.how, a.resend, fmt.Sprintf(format, args...))
+	a.m.t.Errorf("%v: request %d (%s, resend %v): %s", a.m.loop.Now().Sub(a.m.born), a.id, a.how, a.resend,
+		fmt.Sprintf(format, args...))
 }
 
 func (a *modelAsk) Receive(tag uint32, chunk []byte, last bool) {
@@ -188,7 +189,8 @@ func (m *model) send() {
 	if masters == 0 && (way == 1 || way == 2) {
 		way = 5
 	}
-	a, req := m.request(fmt.Sprintf("way %d, DB %d, proto %d, own %v", way, mode.DB, mode.Proto, mode.Own != nil), resend)
+	a, req := m.request(fmt.Sprintf("way %d, DB %d, proto %d, own %v", way, mode.DB, mode.Proto,
+		mode.Own != nil), resend)
 	tag := uint32(a.id)
 	if isScript(req) {
 		m.pool.WatchScripts()
@@ -379,7 +381,8 @@ func (m *model) step() {
 
 func runModel(t *testing.T, seed uint64) {
 	m := &model{
-		t: t, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, loop: loop.NewPortable(), born: time.Now(), ran: make(map[int]int),
+		t: t, rng: rand.New(rand.NewPCG(seed,
+			0)), seed: seed, loop: loop.NewPortable(), born: time.Now(), ran: make(map[int]int),
 	}
 	m.shuffle(m.rng, "a:1", "b:1", "c:1")
 	go m.loop.Run()
@@ -470,8 +473,10 @@ func (m *model) left() {
 	for _, n := range m.stats.Nodes() {
 		up += int(n.Connections)
 	}
-	if len(p.own.all)+len(p.own.idle)+len(p.own.queue)+len(p.privates) != 0 || m.stats.Own() != (OwnStats{}) || up > len(p.byNode) {
-		m.t.Errorf("%d pipes of somebody's own are left, %d idle, %d sets, %+v, %d connections", len(p.own.all), len(p.own.idle), len(p.privates), m.stats.Own(), up)
+	if len(p.own.all)+len(p.own.idle)+len(p.own.queue)+len(p.privates) != 0 || m.stats.Own() != (OwnStats{}) ||
+		up > len(p.byNode) {
+		m.t.Errorf("%d pipes of somebody's own are left, %d idle, %d sets, %+v, %d connections", len(p.own.all),
+			len(p.own.idle), len(p.privates), m.stats.Own(), up)
 	}
 }
 

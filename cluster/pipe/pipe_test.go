@@ -76,7 +76,8 @@ func newRig(t *testing.T, o Options, nodes map[string]*scripted.Node) *rig {
 }
 
 func oneMaster(addr string, version uint64) *cluster.Topology {
-	t := &cluster.Topology{Version: version, Kind: cluster.Cluster, Masters: []*cluster.Node{{Addr: addr, Master: true}}}
+	t := &cluster.Topology{Version: version, Kind: cluster.Cluster,
+		Masters: []*cluster.Node{{Addr: addr, Master: true}}}
 	for i := range t.Slots {
 		t.Slots[i] = t.Masters[0]
 	}
@@ -212,10 +213,11 @@ func TestBudget(t *testing.T) {
 		reply string // while down; "": refuses connections
 		want  string
 	}{
-		"comes back":                    {5 * time.Second, "", "+OK\r\n"},
-		"stays away":                    {time.Hour, "", "not run"},
-		"fails over":                    {5 * time.Second, "-CLUSTERDOWN The cluster is down\r\n", "+OK\r\n"},
-		"stays down":                    {time.Hour, "-CLUSTERDOWN The cluster is down\r\n", "-CLUSTERDOWN The cluster is down\r\n"},
+		"comes back": {5 * time.Second, "", "+OK\r\n"},
+		"stays away": {time.Hour, "", "not run"},
+		"fails over": {5 * time.Second, "-CLUSTERDOWN The cluster is down\r\n", "+OK\r\n"},
+		"stays down": {time.Hour, "-CLUSTERDOWN The cluster is down\r\n",
+			"-CLUSTERDOWN The cluster is down\r\n"},
 		"is loading":                    {5 * time.Second, "-LOADING Redis is loading\r\n", "+OK\r\n"},
 		"slot in two parts for a while": {time.Second, "-TRYAGAIN Multiple keys request\r\n", "+OK\r\n"},
 	} {
@@ -290,8 +292,8 @@ func TestHealsLostScripts(t *testing.T) {
 	})
 }
 
-// A script is forgotten again before the request that wants it is there. What may be sent again is, with the script,
-// a few times; any other request tells its client. R12
+// A script is forgotten again before the request that wants it is there. What may be sent again is, with the
+// script, a few times; any other request tells its client. R12
 func TestHealsScriptsThatAreLostAgain(t *testing.T) {
 	for _, test := range []struct {
 		losses int
@@ -328,8 +330,8 @@ func TestHealsScriptsThatAreLostAgain(t *testing.T) {
 	}
 }
 
-// A script that many requests want is loaded once, and no more of them in one round than that takes a loop little
-// time.
+// A script that many requests want is loaded once, and no more of them in one round than that takes a loop
+// little time.
 func TestLostScriptsAreLoadedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loaded, loads := make(map[string]bool), 0
@@ -421,7 +423,8 @@ func TestGarbageFromANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted.Node{Answer: func(string) string { return "hello\r\n" }}
 		r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a})
-		if _, err := r.do("SET k v", false); !errors.Is(err, cluster.ErrUnknownOutcome) || !errors.Is(err, cluster.ErrFraming) {
+		if _, err := r.do("SET k v", false); !errors.Is(err, cluster.ErrUnknownOutcome) ||
+			!errors.Is(err, cluster.ErrFraming) {
 			t.Errorf("err = %v", err)
 		}
 	})
@@ -502,7 +505,8 @@ func TestStreamingAndBackpressure(t *testing.T) {
 }
 
 func FuzzRedirect(f *testing.F) {
-	for _, s := range []string{"3999 127.0.0.1:6381\r\n", "1 :7000\r\n", "16384 a:1\r\n", "1 ::1:7000\r\n", "", "1", "1 a:", "-1 a:1", "1 ?:1"} {
+	for _, s := range []string{"3999 127.0.0.1:6381\r\n", "1 :7000\r\n", "16384 a:1\r\n", "1 ::1:7000\r\n", "",
+		"1", "1 a:", "-1 a:1", "1 ?:1"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -33,7 +33,8 @@ func (r *rig) private(k *keeper, s Setup) (o *Private) {
 	return o
 }
 
-// TestPrivate proves that requests over a set go as others do, over connections that are set up first and ended last.
+// TestPrivate proves that requests over a set go as others do, over connections that are set up first and
+// ended last.
 func TestPrivate(t *testing.T) {
 	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
@@ -181,8 +182,8 @@ func (a again) Fail(tag uint32, err error) {
 	a.send()
 }
 
-// TestPrivateSentWhenLost proves that a request which is sent by who hears that a connection of the set was lost takes
-// a new one.
+// TestPrivateSentWhenLost proves that a request which is sent by who hears that a connection of the set was
+// lost takes a new one.
 func TestPrivateSentWhenLost(t *testing.T) {
 	inOwnBubble(t, Options{QueueLimit: 10}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
@@ -198,7 +199,8 @@ func TestPrivateSentWhenLost(t *testing.T) {
 	})
 }
 
-// TestPrivateRaisedRedirect proves that a redirect which a script raised does not reach a client, that might follow it.
+// TestPrivateRaisedRedirect proves that a redirect which a script raised does not reach a client, that might
+// follow it.
 func TestPrivateRaisedRedirect(t *testing.T) {
 	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		answer := node.Answer

@@ -22,7 +22,8 @@ type replicated struct {
 	modes  []string                                // of the connections, as they came
 }
 
-func (d *replicated) Dial(_ context.Context, addr string, m cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
+func (d *replicated) Dial(_ context.Context, addr string, m cluster.Mode, _ *cluster.Identity) (net.Conn,
+	error) {
 	if d.refuse != nil {
 		if err := d.refuse(addr, m); err != nil {
 			return nil, err
@@ -52,7 +53,8 @@ func (d *replicated) readFrom(addrs ...string) {
 }
 
 // inReplicated starts with the replicas b:1 and c:1; answer is given the name of the node.
-func inReplicated(t *testing.T, o Options, answer func(node, command string) string, test func(d *replicated)) {
+func inReplicated(t *testing.T, o Options, answer func(node, command string) string,
+	test func(d *replicated)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &replicated{rig: newRig(t, Options{}, nil), nodes: make(map[string]*scripted.Node)}
 		for _, name := range []string{"a", "b", "c"} {
@@ -134,7 +136,8 @@ func TestReadsFallBack(t *testing.T) {
 		"gone":               {reply: "", within: 50 * time.Millisecond},
 		"in half a reply":    {reply: "$5\r\nab", within: 50 * time.Millisecond},
 		"out of reach":       {refuse: errors.New("connection refused"), within: 50 * time.Millisecond},
-		"without database":   {refuse: &cluster.ModeError{Text: "ERR DB index is out of range"}, within: 50 * time.Millisecond},
+		"without database": {refuse: &cluster.ModeError{Text: "ERR DB index is out of range"},
+			within: 50 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := func(node, command string) string {
@@ -166,7 +169,8 @@ func TestReadsFallBack(t *testing.T) {
 				}
 				asked := d.nodes["b:1"].Commands()
 				if strings.HasPrefix(trouble.reply, "-") {
-					if got := d.read(0, false, resp2, "GET", "k2"); got != "+c GET k2\r\n" || d.nodes["b:1"].Commands() != asked {
+					if got := d.read(0, false, resp2, "GET", "k2"); got != "+c GET k2\r\n" ||
+						d.nodes["b:1"].Commands() != asked {
 						t.Errorf("the next read: %q", got)
 					}
 					time.Sleep(shunFor)
@@ -180,8 +184,8 @@ func TestReadsFallBack(t *testing.T) {
 	}
 }
 
-// A replica that hangs holds reads up only until it is known to hang: then they are asked for elsewhere. So it is with one that
-// cannot be connected to.
+// A replica that hangs holds reads up only until it is known to hang: then they are asked for elsewhere. So
+// it is with one that cannot be connected to.
 func TestReadsLeaveASilentReplica(t *testing.T) {
 	for name, dials := range map[string]bool{"connected": true, "connecting": false} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +201,8 @@ func TestReadsLeaveASilentReplica(t *testing.T) {
 				if !dials {
 					d.on(func() { d.pool.control = hanging{d} })
 				}
-				if got := d.read(0, false, resp2, "GET", "k"); got != "+a GET k\r\n" || time.Since(began) > 2*time.Second {
+				if got := d.read(0, false, resp2, "GET", "k"); got != "+a GET k\r\n" ||
+					time.Since(began) > 2*time.Second {
 					t.Errorf("%q after %v", got, time.Since(began))
 				}
 			})
@@ -208,7 +213,8 @@ func TestReadsLeaveASilentReplica(t *testing.T) {
 // hanging is a replicated whose b:1 lets nobody connect.
 type hanging struct{ *replicated }
 
-func (h hanging) Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error) {
+func (h hanging) Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn,
+	error) {
 	if addr == "b:1" {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -216,8 +222,8 @@ func (h hanging) Dial(ctx context.Context, addr string, m cluster.Mode, before *
 	return h.replicated.Dial(ctx, addr, m, before)
 }
 
-// An error of the command is the client's, a lost script is healed where it was missed, and connections that nobody
-// uses are closed.
+// An error of the command is the client's, a lost script is healed where it was missed, and connections that
+// nobody uses are closed.
 func TestReadsAtReplicasAreReplies(t *testing.T) {
 	loaded := false
 	answer := func(node, command string) string {

@@ -23,20 +23,28 @@ func TestErrorsOfScripts(t *testing.T) {
 		times          int // sent to the node; -1: until the budget is used up
 		followed       bool
 	}{
-		"TRYAGAIN of Redis":                 {"EVAL x 1 k", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", -1, false},
-		"TRYAGAIN of a script":              {"EVAL x 1 k", "-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", 1, false},
-		"TRYAGAIN of a function":            {"fcall x 1 k", "-TRYAGAIN Multiple\r\n", "-TRYAGAIN Multiple\r\n", 1, false},
-		"TRYAGAIN of a plain command":       {"MGET {k} {k}2", "-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", -1, false},
-		"CLUSTERDOWN of a script":           {"EVALSHA x 1 k", "-CLUSTERDOWN we are closed\r\n", "-CLUSTERDOWN we are closed\r\n", 1, false},
-		"READONLY of a script":              {"EVALSHA x 1 k", "-READONLY account\r\n", "-READONLY account\r\n", 1, false},
-		"LOADING of a script":               {"EVALSHA x 0", "-LOADING stock\r\n", "-LOADING stock\r\n", 1, false},
-		"NOSCRIPT of a script":              {"EVALSHA x 0", "-NOSCRIPT for this play\r\n", "-NOSCRIPT for this play\r\n", 1, false},
-		"MOVED to a member":                 {"EVAL x 1 k", "-MOVED 7629 b:1\r\n", "+OK\r\n", 1, true},
-		"ASK to a member":                   {"EVAL_RO x 1 k", "-ASK 7629 b:1\r\n", "+OK\r\n", 1, true},
-		"MOVED of a slot that is not its":   {"EVAL x 1 k", "-MOVED 7 b:1\r\n", "-ERR MOVED 7 b:1\r\n", 1, false},
-		"MOVED of a script without keys":    {"EVAL x 0", "-MOVED 7629 b:1\r\n", "-ERR MOVED 7629 b:1\r\n", 1, false},
-		"ASK that is none":                  {"EVAL x 1 k", "-ASK somebody\r\n", "-ERR ASK somebody\r\n", 1, false},
-		"MOVED to a stranger":               {"EVAL x 1 k", "-MOVED 7629 c:1\r\n", "redirected again and again", -1, false},
+		"TRYAGAIN of Redis": {"EVAL x 1 k",
+			"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", -1, false},
+		"TRYAGAIN of a script": {"EVAL x 1 k", "-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", 1, false},
+		"TRYAGAIN of a function": {"fcall x 1 k", "-TRYAGAIN Multiple\r\n", "-TRYAGAIN Multiple\r\n", 1,
+			false},
+		"TRYAGAIN of a plain command": {"MGET {k} {k}2", "-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", -1,
+			false},
+		"CLUSTERDOWN of a script": {"EVALSHA x 1 k", "-CLUSTERDOWN we are closed\r\n",
+			"-CLUSTERDOWN we are closed\r\n", 1, false},
+		"READONLY of a script": {"EVALSHA x 1 k", "-READONLY account\r\n", "-READONLY account\r\n", 1,
+			false},
+		"LOADING of a script": {"EVALSHA x 0", "-LOADING stock\r\n", "-LOADING stock\r\n", 1, false},
+		"NOSCRIPT of a script": {"EVALSHA x 0", "-NOSCRIPT for this play\r\n",
+			"-NOSCRIPT for this play\r\n", 1, false},
+		"MOVED to a member":               {"EVAL x 1 k", "-MOVED 7629 b:1\r\n", "+OK\r\n", 1, true},
+		"ASK to a member":                 {"EVAL_RO x 1 k", "-ASK 7629 b:1\r\n", "+OK\r\n", 1, true},
+		"MOVED of a slot that is not its": {"EVAL x 1 k", "-MOVED 7 b:1\r\n", "-ERR MOVED 7 b:1\r\n", 1, false},
+		"MOVED of a script without keys": {"EVAL x 0", "-MOVED 7629 b:1\r\n", "-ERR MOVED 7629 b:1\r\n", 1,
+			false},
+		"ASK that is none": {"EVAL x 1 k", "-ASK somebody\r\n", "-ERR ASK somebody\r\n", 1, false},
+		"MOVED to a stranger": {"EVAL x 1 k", "-MOVED 7629 c:1\r\n", "redirected again and again", -1,
+			false},
 		"MOVED to a stranger, says a node":  {"SET k v", "-MOVED 7629 c:1\r\n", "was not run", -1, false},
 		"MOVED to a member, says a node":    {"SET k v", "-MOVED 7629 b:1\r\n", "+OK\r\n", 1, true},
 		"an error that only looks the same": {"EVAL x 1 k", "-MOVEDON x\r\n", "-MOVEDON x\r\n", 1, false},
@@ -82,7 +90,8 @@ type watched struct {
 	strangers *int
 }
 
-func (w watched) Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error) {
+func (w watched) Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn,
+	error) {
 	if addr == "c:1" {
 		*w.strangers++
 		return nil, errors.New("unreachable")
@@ -124,30 +133,34 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 		want          string
 		runs          int
 	}{
-		"MOVED of a script":       {"EVAL x 1 k a", "EVAL return 1 k", moved, 0, "-ERR MOVED 7629 b:1\r\n", 2},
-		"ASK of a script":         {"EVAL x 1 k", "EVAL return 1 k", asked, 0, "-ERR ASK 7629 b:1\r\n", 2},
-		"CLUSTERDOWN of a script": {"EVALSHA x 2 k {k}1 a", "EVALSHA " + strings.Repeat("0", 40) + " 2 k {k}1", down, 0, down, 2},
-		"TRYAGAIN of a function":  {"fcall x 1 k", "fcall  1 k", tryAgain, 0, tryAgain, 2},
-		"TRYAGAIN without keys":   {"EVAL x 0 k", "", tryAgain, 0, tryAgain, 1},
-		"CLUSTERDOWN of Redis":    {"EVAL x 1 k", "EVAL return 1 k", down, 3, "+ran\r\n", 1},
-		"TRYAGAIN of Redis":       {"EVALSHA x 1 k", "EVALSHA " + strings.Repeat("0", 40) + " 1 k", tryAgain, 3, "+ran\r\n", 1},
-		"CLUSTERDOWN of both":     {"EVAL x 1 k", "EVAL return 1 k", down, 2, down, 2},
-		"TRYAGAIN that was over":  {"EVAL x 1 k", "EVAL return 1 k", tryAgain, 1, "+ran\r\n", 1},
+		"MOVED of a script": {"EVAL x 1 k a", "EVAL return 1 k", moved, 0, "-ERR MOVED 7629 b:1\r\n", 2},
+		"ASK of a script":   {"EVAL x 1 k", "EVAL return 1 k", asked, 0, "-ERR ASK 7629 b:1\r\n", 2},
+		"CLUSTERDOWN of a script": {"EVALSHA x 2 k {k}1 a", "EVALSHA " + strings.Repeat("0", 40) + " 2 k {k}1",
+			down, 0, down, 2},
+		"TRYAGAIN of a function": {"fcall x 1 k", "fcall  1 k", tryAgain, 0, tryAgain, 2},
+		"TRYAGAIN without keys":  {"EVAL x 0 k", "", tryAgain, 0, tryAgain, 1},
+		"CLUSTERDOWN of Redis":   {"EVAL x 1 k", "EVAL return 1 k", down, 3, "+ran\r\n", 1},
+		"TRYAGAIN of Redis": {"EVALSHA x 1 k", "EVALSHA " + strings.Repeat("0", 40) + " 1 k", tryAgain, 3,
+			"+ran\r\n", 1},
+		"CLUSTERDOWN of both":    {"EVAL x 1 k", "EVAL return 1 k", down, 2, down, 2},
+		"TRYAGAIN that was over": {"EVAL x 1 k", "EVAL return 1 k", tryAgain, 1, "+ran\r\n", 1},
 
 		"CLUSTERDOWN of a reading script": {"EVAL_RO x 1 k", "EVAL_RO return 1 k", down, 0, down, 2},
-		"MOVED of a reading script":       {"eval_ro x 1 k", "eval_ro return 1 k", moved, 0, "-ERR MOVED 7629 b:1\r\n", 2},
-		"TRYAGAIN of a reading function":  {"FCALL_RO x 1 k", "FCALL_RO  1 k", tryAgain, 0, tryAgain, 2},
-		"TRYAGAIN of Redis, reading":      {"EVAL_RO x 1 k", "EVAL_RO return 1 k", tryAgain, 3, "+ran\r\n", 1},
-		"LOADING of a reading script":     {"EVAL_RO x 0", "EVAL_RO return 0", loading, 0, loading, 2},
-		"LOADING of a script":             {"EVAL x 1 k", "EVAL return 1 k", loading, 0, loading, 2},
-		"LOADING of Redis":                {"EVAL x 0", "EVAL return 0", loading, 3, "+ran\r\n", 1},
-		"READONLY of a script":            {"EVAL x 1 k", "ROLE", readOnly, 0, readOnly, 2},
-		"READONLY of Redis":               {"EVAL x 1 k", "ROLE", readOnly, 3, "+ran\r\n", 1},
-		"MASTERDOWN of a reading script":  {"EVAL_RO x 1 k", "ROLE", masterDown, 0, masterDown, 2},
+		"MOVED of a reading script": {"eval_ro x 1 k", "eval_ro return 1 k", moved, 0,
+			"-ERR MOVED 7629 b:1\r\n", 2},
+		"TRYAGAIN of a reading function": {"FCALL_RO x 1 k", "FCALL_RO  1 k", tryAgain, 0, tryAgain, 2},
+		"TRYAGAIN of Redis, reading":     {"EVAL_RO x 1 k", "EVAL_RO return 1 k", tryAgain, 3, "+ran\r\n", 1},
+		"LOADING of a reading script":    {"EVAL_RO x 0", "EVAL_RO return 0", loading, 0, loading, 2},
+		"LOADING of a script":            {"EVAL x 1 k", "EVAL return 1 k", loading, 0, loading, 2},
+		"LOADING of Redis":               {"EVAL x 0", "EVAL return 0", loading, 3, "+ran\r\n", 1},
+		"READONLY of a script":           {"EVAL x 1 k", "ROLE", readOnly, 0, readOnly, 2},
+		"READONLY of Redis":              {"EVAL x 1 k", "ROLE", readOnly, 3, "+ran\r\n", 1},
+		"MASTERDOWN of a reading script": {"EVAL_RO x 1 k", "ROLE", masterDown, 0, masterDown, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				refusals, runs, own := 2*test.refusals, 0, strings.HasSuffix(name, "script") || strings.HasSuffix(name, "both") ||
+				refusals, runs, own := 2*test.refusals, 0, strings.HasSuffix(name, "script") ||
+					strings.HasSuffix(name, "both") ||
 					strings.HasSuffix(name, "function") || strings.HasSuffix(name, "keys")
 				if strings.HasSuffix(name, "over") {
 					refusals = 1 // it is over when the node is asked

@@ -19,59 +19,60 @@ func (g *guest) Party() Party { return g.party }
 // TestOwnShares proves that no address and user takes all places, that it is told why, and that it goes on
 // as soon as places are free.
 func TestOwnShares(t *testing.T) {
-	inOwnBubble(t, Options{MaxOwn: 40, Budget: 2 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
-		crowd := func(host string, n int) (all []*guest, pipes []*Pipe) {
-			r.own(func() {
-				for range n {
-					g := &guest{party: Party{host, "default"}}
-					p := r.pool.Own("a:1", Mode{Proto: 2}, g)
-					p.Request(command("GET"), g, 1)
-					all, pipes = append(all, g), append(pipes, p)
-				}
-			})
-			return all, pipes
-		}
-		served := func(all []*guest) (n int) {
-			r.on(func() {
-				for _, g := range all {
-					if strings.Contains(strings.Join(g.heard, ";"), "OK") {
-						n++
+	inOwnBubble(t, Options{MaxOwn: 40, Budget: 2 * time.Second},
+		func(t *testing.T, r *rig, node *scripted.Node) {
+			crowd := func(host string, n int) (all []*guest, pipes []*Pipe) {
+				r.own(func() {
+					for range n {
+						g := &guest{party: Party{host, "default"}}
+						p := r.pool.Own("a:1", Mode{Proto: 2}, g)
+						p.Request(command("GET"), g, 1)
+						all, pipes = append(all, g), append(pipes, p)
 					}
+				})
+				return all, pipes
+			}
+			served := func(all []*guest) (n int) {
+				r.on(func() {
+					for _, g := range all {
+						if strings.Contains(strings.Join(g.heard, ";"), "OK") {
+							n++
+						}
+					}
+				})
+				return n
+			}
+			greedy, pipes := crowd("10.0.0.1", 50)
+			if n := served(greedy); n != 30 {
+				t.Errorf("one client has %d of 40 places", n)
+			}
+			second, _ := crowd("10.0.0.2", 50)
+			if n := served(second); n != 8 {
+				t.Errorf("the second has %d of the 10 that were left", n)
+			}
+			third, _ := crowd("10.0.0.3", 1)
+			if served(third) != 1 {
+				t.Error("nothing is left for the third")
+			}
+			r.own(func() { pipes[0].Release(); pipes[1].End() })
+			if n := served(greedy) + served(second); n != 39 {
+				t.Errorf("%d were served when two places had come free", n)
+			}
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			r.own(func() {
+				const want = "this address and user have 2"
+				if got := r.pool.own.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
+					t.Errorf("%q", got)
+				}
+				for p := range r.pool.own.all {
+					p.End()
 				}
 			})
-			return n
-		}
-		greedy, pipes := crowd("10.0.0.1", 50)
-		if n := served(greedy); n != 30 {
-			t.Errorf("one client has %d of 40 places", n)
-		}
-		second, _ := crowd("10.0.0.2", 50)
-		if n := served(second); n != 8 {
-			t.Errorf("the second has %d of the 10 that were left", n)
-		}
-		third, _ := crowd("10.0.0.3", 1)
-		if served(third) != 1 {
-			t.Error("nothing is left for the third")
-		}
-		r.own(func() { pipes[0].Release(); pipes[1].End() })
-		if n := served(greedy) + served(second); n != 39 {
-			t.Errorf("%d were served when two places had come free", n)
-		}
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		r.own(func() {
-			const want = "this address and user have 2"
-			if got := r.pool.own.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
-				t.Errorf("%q", got)
-			}
-			for p := range r.pool.own.all {
-				p.End()
-			}
+			r.own(func() {
+				if s := &r.pool.own.shares; s.all != 0 || len(s.has) != 0 {
+					t.Errorf("%d places are counted when all are given back: %v", s.all, s.has)
+				}
+			})
 		})
-		r.own(func() {
-			if s := &r.pool.own.shares; s.all != 0 || len(s.has) != 0 {
-				t.Errorf("%d places are counted when all are given back: %v", s.all, s.has)
-			}
-		})
-	})
 }

@@ -125,13 +125,15 @@ func TestSyncedReplicas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	began := time.Now()
-	if _, _, err := synced(ctx, c, "SET k 6", 2, timeout); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > timeout+2*time.Second {
+	if _, _, err := synced(ctx, c, "SET k 6", 2, timeout); !errors.Is(err, context.DeadlineExceeded) ||
+		time.Since(began) > timeout+2*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	master.Kill()
 	hasty, _ := clientOf(t, u, Options{Budget: 500 * time.Millisecond})
 	began = time.Now()
-	if _, _, err := synced(t.Context(), hasty, "SET k 7", 2, timeout); !errors.Is(err, cluster.ErrUnavailable) || time.Since(began) > 4*time.Second {
+	if _, _, err := synced(t.Context(), hasty, "SET k 7", 2, timeout); !errors.Is(err, cluster.ErrUnavailable) ||
+		time.Since(began) > 4*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
@@ -191,10 +193,12 @@ func TestSyncedClusterLife(t *testing.T) {
 		id, before := to.Must(t, "CLUSTER", "MYID"), asked.Load()
 		to.Must(t, "CLUSTER", "SETSLOT", n, "IMPORTING", from.Must(t, "CLUSTER", "MYID"))
 		from.Must(t, "CLUSTER", "SETSLOT", n, "MIGRATING", id)
-		servers.Eventually(t, 10*time.Second, "requests are redirected", func() bool { return asked.Load() > before+10 })
+		servers.Eventually(t, 10*time.Second, "requests are redirected",
+			func() bool { return asked.Load() > before+10 })
 		to.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
 		from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
-		servers.Eventually(t, 10*time.Second, "the move is seen", func() bool { return u.Topology().Slots[n].Addr == to.Addr })
+		servers.Eventually(t, 10*time.Second, "the move is seen",
+			func() bool { return u.Topology().Slots[n].Addr == to.Addr })
 	}
 	close(end)
 	wg.Wait()

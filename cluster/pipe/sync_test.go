@@ -17,7 +17,8 @@ import (
 )
 
 // synced runs one command, given as a line of words.
-func synced(ctx context.Context, c *Client, line string, replicas int, timeout time.Duration) (string, int, error) {
+func synced(ctx context.Context, c *Client, line string, replicas int, timeout time.Duration) (string, int,
+	error) {
 	words := strings.Fields(line)
 	reply, acked, err := c.Synced(ctx, slot.Of([]byte(words[1])), command(words...), replicas, timeout)
 	return string(reply), acked, err
@@ -56,15 +57,20 @@ func TestSyncedDetours(t *testing.T) {
 		aSeen, bSeen string
 		pause        bool
 	}{
-		"at once":        {a: first(), aSeen: there},
-		"MOVED":          {a: first("-MOVED 7 b:1\r\n"), b: first(), aSeen: there, bSeen: there},
-		"ASK":            {a: first("-ASK 7 b:1\r\n"), b: first("+OK\r\n"), aSeen: there, bSeen: "ASKING, " + there},
-		"ASK and healed": {a: first("-ASK 7 b:1\r\n"), b: first("+OK\r\n", "-NOSCRIPT no\r\n", "$3\r\nsha\r\n", "+OK\r\n"), aSeen: there, bSeen: "ASKING, " + there + ", SCRIPT LOAD source of k, ASKING, " + there},
-		"TRYAGAIN":       {a: first("-TRYAGAIN Multiple keys\r\n"), aSeen: there + ", " + there, pause: true},
-		"CLUSTERDOWN":    {a: first("-CLUSTERDOWN The cluster is down\r\n"), aSeen: there + ", " + there, pause: true},
-		"LOADING":        {a: first("-LOADING Redis is loading\r\n"), aSeen: there + ", " + there, pause: true},
-		"READONLY":       {a: first("-READONLY You can't write\r\n"), aSeen: there + ", " + there, pause: true},
-		"NOSCRIPT":       {a: first("-NOSCRIPT No matching\r\n", "$3\r\nsha\r\n"), aSeen: there + ", SCRIPT LOAD source of k, " + there},
+		"at once": {a: first(), aSeen: there},
+		"MOVED":   {a: first("-MOVED 7 b:1\r\n"), b: first(), aSeen: there, bSeen: there},
+		"ASK": {a: first("-ASK 7 b:1\r\n"), b: first("+OK\r\n"), aSeen: there,
+			bSeen: "ASKING, " + there},
+		"ASK and healed": {a: first("-ASK 7 b:1\r\n"),
+			b: first("+OK\r\n", "-NOSCRIPT no\r\n", "$3\r\nsha\r\n", "+OK\r\n"), aSeen: there, bSeen: "ASKING, " +
+				there + ", SCRIPT LOAD source of k, ASKING, " + there},
+		"TRYAGAIN": {a: first("-TRYAGAIN Multiple keys\r\n"), aSeen: there + ", " + there, pause: true},
+		"CLUSTERDOWN": {a: first("-CLUSTERDOWN The cluster is down\r\n"), aSeen: there + ", " + there,
+			pause: true},
+		"LOADING":  {a: first("-LOADING Redis is loading\r\n"), aSeen: there + ", " + there, pause: true},
+		"READONLY": {a: first("-READONLY You can't write\r\n"), aSeen: there + ", " + there, pause: true},
+		"NOSCRIPT": {a: first("-NOSCRIPT No matching\r\n", "$3\r\nsha\r\n"),
+			aSeen: there + ", SCRIPT LOAD source of k, " + there},
 		"NOSCRIPT twice": {
 			a:     first("-NOSCRIPT No matching\r\n", "$3\r\nsha\r\n", "-NOSCRIPT No matching\r\n", "$3\r\nsha\r\n"),
 			aSeen: there + ", SCRIPT LOAD source of k, " + there + ", SCRIPT LOAD source of k, " + there,
@@ -122,7 +128,8 @@ func TestSyncedOnOneConnection(t *testing.T) {
 			return ":2\r\n"
 		}}
 		r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a})
-		if reply, acked, err := synced(t.Context(), r.client(), "GET k", 2, time.Second); reply != ":2\r\n" || acked != 2 {
+		if reply, acked, err := synced(t.Context(), r.client(), "GET k", 2, time.Second); reply != ":2\r\n" ||
+			acked != 2 {
 			t.Errorf("%q, %d, %v", reply, acked, err)
 		}
 		one := "CLIENT ID, GET k, WAIT 2 1000"
@@ -130,7 +137,8 @@ func TestSyncedOnOneConnection(t *testing.T) {
 			t.Errorf("the node got %s, want %s", got, want)
 		}
 		cuts = 1 << 30
-		if _, _, err := synced(t.Context(), r.client(), "GET k", 2, time.Second); !errors.Is(err, cluster.ErrUnknownOutcome) {
+		if _, _, err := synced(t.Context(), r.client(), "GET k", 2, time.Second); !errors.Is(err,
+			cluster.ErrUnknownOutcome) {
 			t.Errorf("when each WAIT is lost: %v", err)
 		}
 		r.unused()
@@ -144,12 +152,14 @@ func TestSyncedWait(t *testing.T) {
 		acked int
 		err   string
 	}{
-		"all":               {[]string{":2\r\n"}, 2, ""},
-		"none":              {[]string{":0\r\n"}, 0, ""},
-		"unknown":           {[]string{"-ERR unknown command `WAIT`, with args beginning with: `2`\r\n"}, 0, ""},
-		"a replica now":     {[]string{"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n", ":1\r\n"}, 1, ""},
-		"a replica already": {[]string{"-ERR WAIT cannot be used with replica instances. Please also note\r\n", ":1\r\n"}, 1, ""},
-		"forbidden":         {[]string{"-NOPERM this user has no permissions to run the 'wait' command\r\n"}, 0, "cluster: node a:1: WAIT: NOPERM"},
+		"all":           {[]string{":2\r\n"}, 2, ""},
+		"none":          {[]string{":0\r\n"}, 0, ""},
+		"unknown":       {[]string{"-ERR unknown command `WAIT`, with args beginning with: `2`\r\n"}, 0, ""},
+		"a replica now": {[]string{"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n", ":1\r\n"}, 1, ""},
+		"a replica already": {[]string{"-ERR WAIT cannot be used with replica instances. Please also note\r\n",
+			":1\r\n"}, 1, ""},
+		"forbidden": {[]string{"-NOPERM this user has no permissions to run the 'wait' command\r\n"}, 0,
+			"cluster: node a:1: WAIT: NOPERM"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -187,14 +197,18 @@ func TestSyncedEnds(t *testing.T) {
 		reply  string
 		err    error
 	}{
-		"refused":             {answer: func(string) string { return "-CLUSTERDOWN no\r\n" }, reply: "-CLUSTERDOWN no\r\n"},
-		"lost":                {answer: func(string) string { return "" }, err: cluster.ErrUnknownOutcome},
-		"silent":              {answer: func(string) string { return "-" }, err: cluster.ErrUnknownOutcome},
-		"silent, left":        {answer: func(string) string { return "-" }, within: 500 * time.Millisecond, err: context.DeadlineExceeded},
-		"nobody":              {nobody: true, err: cluster.ErrUnavailable},
-		"nobody, left":        {nobody: true, within: 500 * time.Millisecond, err: context.DeadlineExceeded},
-		"redirects for ever":  {answer: func(string) string { return "-MOVED 7 a:1\r\n" }, err: cluster.ErrUnavailable},
-		"an error of its own": {answer: func(c string) string { return "-LOCKTYPE foreign\r\n" }, reply: "-LOCKTYPE foreign\r\n", within: time.Hour},
+		"refused": {answer: func(string) string { return "-CLUSTERDOWN no\r\n" },
+			reply: "-CLUSTERDOWN no\r\n"},
+		"lost":   {answer: func(string) string { return "" }, err: cluster.ErrUnknownOutcome},
+		"silent": {answer: func(string) string { return "-" }, err: cluster.ErrUnknownOutcome},
+		"silent, left": {answer: func(string) string { return "-" }, within: 500 * time.Millisecond,
+			err: context.DeadlineExceeded},
+		"nobody":       {nobody: true, err: cluster.ErrUnavailable},
+		"nobody, left": {nobody: true, within: 500 * time.Millisecond, err: context.DeadlineExceeded},
+		"redirects for ever": {answer: func(string) string { return "-MOVED 7 a:1\r\n" },
+			err: cluster.ErrUnavailable},
+		"an error of its own": {answer: func(c string) string { return "-LOCKTYPE foreign\r\n" },
+			reply: "-LOCKTYPE foreign\r\n", within: time.Hour},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +329,8 @@ func TestSyncedWhenAllEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": {Answer: func(c string) string { return "-" }}})
+				r := newRig(t, Options{},
+					map[string]*scripted.Node{"a:1": {Answer: func(c string) string { return "-" }}})
 				failed := make(chan error, 1)
 				go func() {
 					_, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second)

@@ -36,7 +36,8 @@ func (p *pipeRedis) serve(conn net.Conn) {
 		var out []byte
 		switch command := strings.ToUpper(words[0]); command {
 		case "INFO":
-			out = redcon.AppendBulkString(out, servers.Reply("redis_version:6.2.0", "redis_mode:standalone", "role:master"))
+			out = redcon.AppendBulkString(out, servers.Reply("redis_version:6.2.0", "redis_mode:standalone",
+				"role:master"))
 		case "SUBSCRIBE", "UNSUBSCRIBE":
 			out = redcon.AppendArray(out, 3)
 			out = redcon.AppendBulkString(out, strings.ToLower(command))
@@ -56,7 +57,8 @@ func (p *pipeRedis) serve(conn net.Conn) {
 func TestFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pipeRedis
-		found, err := discovery.Find(t.Context(), discovery.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: p.dial, Log: servers.Log(t)})
+		found, err := discovery.Find(t.Context(), discovery.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: p.dial,
+			Log: servers.Log(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

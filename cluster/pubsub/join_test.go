@@ -115,7 +115,8 @@ func TestJoin(t *testing.T) {
 	b.expect(t, "0 "+name+": message "+name+" 1")
 	patterns := []string{<-b.came, <-b.came}
 	slices.Sort(patterns)
-	if want := []string{"1 n\x00\r\n*: pmessage n\x00\r\n* " + name + " 1", "1 n*: pmessage n* " + name + " 1"}; !slices.Equal(patterns, want) {
+	if want := []string{"1 n\x00\r\n*: pmessage n\x00\r\n* " + name + " 1",
+		"1 n*: pmessage n* " + name + " 1"}; !slices.Equal(patterns, want) {
 		t.Errorf("%q, want %q", patterns, want)
 	}
 	member.expect(t, servers.Soon, "message 1")
@@ -174,7 +175,8 @@ func TestJoinIsAFence(t *testing.T) {
 		u.Leave(t.Context(), joined, late)
 		u.Leave(t.Context(), topics, a)
 		if len(a.came) != 1 || len(late.came) != before {
-			t.Fatalf("round %d: %d messages for who was there, %d for who came later", i, len(a.came), len(late.came)-before)
+			t.Fatalf("round %d: %d messages for who was there, %d for who came later", i, len(a.came),
+				len(late.came)-before)
 		}
 		<-a.came
 		for range i % 3 {
@@ -196,7 +198,8 @@ func TestJoinFails(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	servers.Eventually(t, 5*time.Second, "only what was joined is left", func() bool { return u.topicsLeft() == 1 })
+	servers.Eventually(t, 5*time.Second, "only what was joined is left",
+		func() bool { return u.topicsLeft() == 1 })
 	s.Signal(t, syscall.SIGSTOP)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, cause)
@@ -224,7 +227,8 @@ func TestJoinIsRestored(t *testing.T) {
 	for i := range 5 {
 		s.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		servers.Eventually(t, 10*time.Second, "subscribed again", func() bool {
-			return len(s.Must(t, "PUBSUB", "NUMSUB", "a", "b").([]any)) == 4 && s.Must(t, "PUBLISH", "b", "?") == int64(1) &&
+			return len(s.Must(t, "PUBSUB", "NUMSUB", "a", "b").([]any)) == 4 &&
+				s.Must(t, "PUBLISH", "b", "?") == int64(1) &&
 				s.Must(t, "PUBLISH", "c", "?") == int64(1) && s.Must(t, "SPUBLISH", "d", "?") == int64(1)
 		})
 		servers.Eventually(t, 10*time.Second, "it is known", func() bool {
@@ -298,7 +302,8 @@ func TestJoinNotificationsOfKeys(t *testing.T) {
 	})
 	u.Leave(t.Context(), slices.Concat(all, event, topics), a)
 	for _, s := range nodes {
-		servers.Eventually(t, 10*time.Second, "unsubscribed", func() bool { return s.Must(t, "PUBSUB", "NUMPAT") == int64(0) })
+		servers.Eventually(t, 10*time.Second, "unsubscribed",
+			func() bool { return s.Must(t, "PUBSUB", "NUMPAT") == int64(0) })
 	}
 	servers.Eventually(t, 10*time.Second, "forgotten", func() bool { return u.topicsLeft() == 0 })
 }
@@ -333,7 +338,8 @@ func TestJoinMoves(t *testing.T) {
 		from := servers.ByAddr(nodes, u.Topology().Slots[n].Addr)
 		to := nodes[slices.IndexFunc(nodes[:3], func(s *servers.Server) bool { return s != from })]
 		servers.MoveSlot(t, n, from, to)
-		servers.Eventually(t, 10*time.Second, "it has moved", func() bool { return u.Topology().Slots[n].Addr == to.Addr })
+		servers.Eventually(t, 10*time.Second, "it has moved",
+			func() bool { return u.Topology().Slots[n].Addr == to.Addr })
 		hears("after the slot moved")
 	}
 	for _, s := range nodes[3:] {
@@ -341,7 +347,8 @@ func TestJoinMoves(t *testing.T) {
 			return strings.Contains(s.Info(t.Context(), "replication").Val(), "master_link_status:up")
 		})
 		s.Must(t, "CLUSTER", "FAILOVER")
-		servers.Eventually(t, 20*time.Second, "it is a master", func() bool { return isMaster(u.Topology(), s.Addr) })
+		servers.Eventually(t, 20*time.Second, "it is a master",
+			func() bool { return isMaster(u.Topology(), s.Addr) })
 		hears("after a fail-over")
 	}
 }
@@ -384,7 +391,8 @@ func TestJoinChurn(t *testing.T) {
 				if rand.IntN(4) == 0 {
 					ctx, cancel = context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
 				}
-				topics, err := u.Join(ctx, Kind(i%3), []string{fmt.Sprint("c", (w+i)%7), "x", fmt.Sprint("__keyspace@", i%3)}, box)
+				topics, err := u.Join(ctx, Kind(i%3), []string{fmt.Sprint("c", (w+i)%7), "x",
+					fmt.Sprint("__keyspace@", i%3)}, box)
 				if err == nil {
 					u.Leave(ctx, topics, box)
 				} else if !errors.Is(err, context.DeadlineExceeded) {

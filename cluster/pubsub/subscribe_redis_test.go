@@ -62,7 +62,8 @@ func TestSubscribe(t *testing.T) {
 	a.silent(t)
 	other.silent(t)
 	b.cancel()
-	servers.Eventually(t, servers.Soon, "unsubscribed", func() bool { return s.Must(t, "SPUBLISH", "news", "3") == int64(0) })
+	servers.Eventually(t, servers.Soon, "unsubscribed",
+		func() bool { return s.Must(t, "SPUBLISH", "news", "3") == int64(0) })
 	// In one breath: the second SUBSCRIBE follows the UNSUBSCRIBE.
 	c := listen(t, u, "news")
 	c.cancel()
@@ -94,7 +95,8 @@ func TestSubscribeCancelInNotify(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("deadlock")
 	}
-	servers.Eventually(t, servers.Soon, "unsubscribed", func() bool { return s.Must(t, "SPUBLISH", "once", "y") == int64(0) })
+	servers.Eventually(t, servers.Soon, "unsubscribed",
+		func() bool { return s.Must(t, "SPUBLISH", "once", "y") == int64(0) })
 }
 
 func TestSubscribeConnectionKilled(t *testing.T) {
@@ -123,7 +125,8 @@ func TestSubscribeHalfOpen(t *testing.T) {
 	a.expect(t, servers.Soon, "lost")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := u.Subscribe(ctx, -1, "b", func(subscription.Event) {}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := u.Subscribe(ctx, -1, "b", func(subscription.Event) {}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	s.Signal(t, syscall.SIGCONT)
@@ -194,7 +197,8 @@ func TestLeaveWhileSlotMoves(t *testing.T) {
 		})
 		from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
 		left.Wait()
-		servers.Eventually(t, 5*time.Second, "the new master is known", func() bool { return u.Topology().Slots[n].Addr == to.Addr })
+		servers.Eventually(t, 5*time.Second, "the new master is known",
+			func() bool { return u.Topology().Slots[n].Addr == to.Addr })
 		from, to = to, from
 	}
 	for _, h := range stay {
@@ -211,7 +215,8 @@ func TestSubscribeFailOver(t *testing.T) {
 	replica := func() *servers.Server {
 		id := u.Topology().Slots[n].ID
 		for _, s := range nodes {
-			if info, err := s.ClusterNodes(t.Context()).Result(); err == nil && strings.Contains(info, "myself,slave "+id) {
+			if info, err := s.ClusterNodes(t.Context()).Result(); err == nil &&
+				strings.Contains(info, "myself,slave "+id) {
 				return s
 			}
 		}
@@ -264,7 +269,8 @@ func TestSubscribeClassic(t *testing.T) {
 	nodes[1].Must(t, "PUBLISH", channel, "z")
 	h.expect(t, servers.Soon, "message z")
 	h.cancel()
-	servers.Eventually(t, servers.Soon, "unsubscribed", func() bool { return at.Must(t, "PUBLISH", channel, "") == int64(0) })
+	servers.Eventually(t, servers.Soon, "unsubscribed",
+		func() bool { return at.Must(t, "PUBLISH", channel, "") == int64(0) })
 	shard.cancel()
 }
 
@@ -286,7 +292,8 @@ func TestSubscribeRefused(t *testing.T) {
 		t.Error(err)
 	}
 	u.Close()
-	if _, err := u.Subscribe(t.Context(), -1, "open3", func(subscription.Event) {}); !errors.Is(err, net.ErrClosed) {
+	if _, err := u.Subscribe(t.Context(), -1, "open3", func(subscription.Event) {}); !errors.Is(err,
+		net.ErrClosed) {
 		t.Error(err)
 	}
 }

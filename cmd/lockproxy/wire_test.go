@@ -93,7 +93,8 @@ func TestDevServes(t *testing.T) {
 // The settings of clients arrive at the data plane, CONFIG SET included.
 func TestSettingsReachTheDataPlane(t *testing.T) {
 	cert, key := selfSigned(t)
-	r := startReal(t, "--dev --listen 127.0.0.1:0 --admin off --requirepass first --tls-cert "+cert+" --tls-key "+key)
+	r := startReal(t, "--dev --listen 127.0.0.1:0 --admin off --requirepass first --tls-cert "+cert+
+		" --tls-key "+key)
 	addr := r.log.find(t, `msg=listening addr=(\S+)\n`)
 	dial := func() net.Conn {
 		conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})

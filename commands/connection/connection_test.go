@@ -49,7 +49,8 @@ func TestHello(t *testing.T) {
 func TestHelloOfAProduct(t *testing.T) {
 	f := commandstest.New(t)
 	f.Server.Product, f.Server.Version, f.Server.Release = "valkey", "7.2.4", "9.1.2"
-	if got := f.Do("HELLO 2"); !strings.HasPrefix(got, "*14\r\n$6\r\nserver\r\n$6\r\nvalkey\r\n$7\r\nversion\r\n$5\r\n9.1.2\r\n") {
+	if got := f.Do("HELLO 2"); !strings.HasPrefix(got,
+		"*14\r\n$6\r\nserver\r\n$6\r\nvalkey\r\n$7\r\nversion\r\n$5\r\n9.1.2\r\n") {
 		t.Errorf("%q", got)
 	}
 }

@@ -92,7 +92,10 @@ func TestHostileBytes(t *testing.T) {
 					t.Errorf("%s, %d bytes at a time: %v", name, piece, err)
 				}
 			}
-			same := func(send []byte, piece int) error { return sameAnswer(bare.Addr, p.Addr, password != "", send, piece) }
+			same := func(send []byte, piece int) error {
+				return sameAnswer(bare.Addr, p.Addr, password != "", send,
+					piece)
+			}
 			closes := func(send []byte, piece int) error {
 				got, closed, err := rig.Hear(p.Addr, send, piece)
 				if err != nil || !bytes.HasPrefix(got, []byte("-ERR Protocol error: ")) || !closed {
@@ -131,7 +134,8 @@ func sameAnswer(bare, through string, noauth bool, send []byte, piece int) error
 	}
 	got, gotClosed, err := rig.Hear(through, send, piece)
 	if err != nil || !bytes.Equal(got, want) || gotClosed != wantClosed {
-		return fmt.Errorf("%v\n got %.300q, closed %v\nwant %.300q, closed %v", err, got, gotClosed, want, wantClosed)
+		return fmt.Errorf("%v\n got %.300q, closed %v\nwant %.300q, closed %v", err, got, gotClosed, want,
+			wantClosed)
 	}
 	return nil
 }
@@ -170,7 +174,8 @@ func TestHalfOpenCommands(t *testing.T) {
 			canary := rig.Watch(t, p, password)
 			before := p.Usage(t)
 			var conns []net.Conn
-			halves := []string{"*2\r\n$3\r\nGET\r\n$536870912\r\n", "*1048576\r\n", "*2\r\n$4\r\nECHO\r\n$10", "*", "inline without end"}
+			halves := []string{"*2\r\n$3\r\nGET\r\n$536870912\r\n", "*1048576\r\n", "*2\r\n$4\r\nECHO\r\n$10", "*",
+				"inline without end"}
 			for i := range rig.Dose(2000, 8000) {
 				c, err := rig.Dial(p.Addr)
 				if err != nil {
@@ -225,7 +230,8 @@ func TestNoise(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
 	canary := rig.Watch(t, p, "")
-	good := append(rig.Encode("SET", "noise", strings.Repeat("v", 300)), rig.Encode("LOCK", "noise", "PX", "10")...)
+	good := append(rig.Encode("SET", "noise", strings.Repeat("v", 300)),
+		rig.Encode("LOCK", "noise", "PX", "10")...)
 	for i := range rig.Dose(300, 20000) {
 		c, err := rig.Dial(p.Addr)
 		if err != nil {
@@ -261,7 +267,8 @@ func TestMaxClients(t *testing.T) {
 		rig.Connect(t, p.Addr).Must(t, "PING")
 	}
 	c := rig.Connect(t, p.Addr)
-	if v, err := c.Receive(rig.Patience); err != nil || v.String() != "(error) ERR max number of clients reached" || !c.Closed(rig.Patience) {
+	if v, err := c.Receive(rig.Patience); err != nil ||
+		v.String() != "(error) ERR max number of clients reached" || !c.Closed(rig.Patience) {
 		t.Errorf("the fourth client: %s %v", v, err)
 	}
 }

@@ -40,13 +40,15 @@ func TestLoginLeavesNothing(t *testing.T) {
 			c.Close()
 		},
 	} {
-		admin.Want(t, "OK", "ACL", "SETUSER", "ann", "reset", "on", ">pw", "~*", "+set", "+watch", "+blpop", "+multi")
+		admin.Want(t, "OK", "ACL", "SETUSER", "ann", "reset", "on", ">pw", "~*", "+set", "+watch", "+blpop",
+			"+multi")
 		c := login()
 		if n := connections(); n < 2 {
 			t.Errorf("%d connections of the user", n)
 		}
 		end(c)
-		rig.Eventually(t, rig.Patience, fmt.Sprintf("connections gone, way %d", i), func() bool { return connections() == 0 })
+		rig.Eventually(t, rig.Patience, fmt.Sprintf("connections gone, way %d", i),
+			func() bool { return connections() == 0 })
 	}
 	c := login()
 	// Locks are the proxy's, whoever asks for them.

@@ -46,7 +46,8 @@ func write(c io.Writer, parts ...string) error {
 func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 
 var attacks = []attack{
-	{name: "halves of a 500 MB command", closes: true, clients: 300, long: 10000, size: 512 << 10, longer: 512 << 10,
+	{name: "halves of a 500 MB command", closes: true, clients: 300, long: 10000, size: 512 << 10,
+		longer: 512 << 10,
 		write: func(c io.Writer, _, size int) error {
 			return write(c, "*2\r\n$3\r\nGET\r\n$500000000\r\n", strings.Repeat("x", size))
 		}},
@@ -149,7 +150,8 @@ func (a *attack) run(t *testing.T, upstream string) {
 	} else {
 		write(c, "PING\r\n")
 	}
-	c.SetReadDeadline(time.Now().Add(4 * rig.Patience)) // its turn comes after one of each attacker, whose input is long
+	// its turn comes after one of each attacker, whose input is long
+	c.SetReadDeadline(time.Now().Add(4 * rig.Patience))
 	if line, err := c.Reader.ReadString('\n'); line != want {
 		t.Errorf("another client got %q (%v)", line, err)
 	}

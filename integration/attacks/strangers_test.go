@@ -37,7 +37,8 @@ func TestNoStrangerIsDialled(t *testing.T) {
 			said := fmt.Sprintf("%s 7629 %s", word, door.Addr()) // the slot of k
 			for _, args := range [][]string{
 				{"DEBUG", "ERROR", said}, {"EVAL", "return redis.error_reply(ARGV[1])", "1", "k", said},
-				{"MULTI"}, {"DEBUG", "ERROR", said}, {"EVAL", "return redis.error_reply(ARGV[1])", "1", "k", said}, {"EXEC"},
+				{"MULTI"}, {"DEBUG", "ERROR", said}, {"EVAL", "return redis.error_reply(ARGV[1])", "1", "k",
+					said}, {"EXEC"},
 				{"BLPOP", "k", "0.01"}, {"GET", "k"},
 			} {
 				v := c.Call(t, args...)
@@ -59,7 +60,8 @@ func TestScriptsThatSpeakLikeRedis(t *testing.T) {
 	other := rig.SharedCluster().Addrs()
 	for i, said := range []string{
 		"CLUSTERDOWN Hash slot not served", "CLUSTERDOWN The cluster is down", "TRYAGAIN Multiple keys request during rehashing of slot",
-		"MOVED 7629 " + strings.Split(other, ",")[0], "MOVED 7629 " + strings.Split(other, ",")[1], "MOVED 7629 " + strings.Split(other, ",")[2],
+		"MOVED 7629 " + strings.Split(other, ",")[0], "MOVED 7629 " + strings.Split(other, ",")[1], "MOVED 7629 " +
+			strings.Split(other, ",")[2],
 		"ASK 7629 " + strings.Split(other, ",")[0],
 	} {
 		const source = "redis.call('INCR', KEYS[2]) return redis.error_reply(ARGV[1])"

@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// TestTLSRotation proves that a proxy goes on when all certificates, keys and authorities change under it, those
-// of the upstream and its own.
+// TestTLSRotation proves that a proxy goes on when all certificates, keys and authorities change under it,
+// those of the upstream and its own.
 func TestTLSRotation(t *testing.T) {
 	t.Parallel()
 	old, next := rig.NewAuthority(t), rig.NewAuthority(t)
@@ -32,7 +32,8 @@ func TestTLSRotation(t *testing.T) {
 		}
 	}
 	place(old)
-	p := rig.StartProxy(t, "--upstream", upstream, "--upstream-tls", "yes", "--upstream-tls-ca", mine.File("ca.crt"),
+	p := rig.StartProxy(t, "--upstream", upstream, "--upstream-tls", "yes", "--upstream-tls-ca",
+		mine.File("ca.crt"),
 		"--upstream-tls-cert", mine.File("client.crt"), "--upstream-tls-key", mine.File("client.key"),
 		"--tls-cert", mine.File("server.crt"), "--tls-key", mine.File("server.key"), "--tls-ca", mine.File("ca.crt"))
 	secured := func(addr string, a *rig.Authority) (*rig.Conn, error) {

@@ -113,7 +113,8 @@ func TestRedisSeesNoTokens(t *testing.T) {
 			step(c, "(nil)", "UNLOCK", "k", "SECRET-1", "FENCE", "1")
 			step(c, "(integer) 0", "UNLOCK", "k", "SECRET-1")
 			step(c, "(integer) 1", "UNLOCK", "k", "SECRET-1")
-			if v, err := d.Receive(10 * time.Second); err != nil || len(v.Elems) != 4 || v.Elems[0].Text != "SECRET-2" {
+			if v, err := d.Receive(10 * time.Second); err != nil || len(v.Elems) != 4 ||
+				v.Elems[0].Text != "SECRET-2" {
 				t.Fatalf("%s %v", v, err)
 			}
 			step(c, "", "RLOCK", "shared", "TOKEN", "SECRET-3", "PX", lease)
@@ -132,7 +133,8 @@ func TestRedisSeesNoTokens(t *testing.T) {
 			step(c, "(integer) 1", "LOCKCTL", "BREAK", "kept")
 			step(c, "", "RESET")
 			for _, s := range nodes {
-				shown := map[string]string{"MONITOR": o.heard(t, s), "keys": kept.String(), "SLOWLOG": s.Do(t, "SLOWLOG", "GET", "-1").String()}
+				shown := map[string]string{"MONITOR": o.heard(t, s), "keys": kept.String(),
+					"SLOWLOG": s.Do(t, "SLOWLOG", "GET", "-1").String()}
 				for where, text := range shown {
 					if where != "SLOWLOG" && !strings.Contains(text, "lock:{k}") {
 						t.Errorf("%s: nothing of the locks is seen: the test sees nothing", where)

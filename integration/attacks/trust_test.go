@@ -42,7 +42,8 @@ func TestTrustInAGrantBehindWait(t *testing.T) {
 					t.Fatalf("%s: %s %v", lock, v, err)
 				}
 				asked := time.Now()
-				trusted := released.Add(time.Duration(v.Elems[2].Int()) * time.Millisecond) // the grant was made after that
+				// the grant was made after that
+				trusted := released.Add(time.Duration(v.Elems[2].Int()) * time.Millisecond)
 				if c := waiter.Must(t, "LOCKCTL", "CHECK", lock, "w"); len(c.Elems) == 3 {
 					trusted = asked.Add(time.Duration(c.Elems[0].Int()) * time.Millisecond)
 				}

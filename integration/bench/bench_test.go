@@ -51,7 +51,8 @@ func TestParseReport(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, s)
 		}
 	}
-	for _, text := range []string{"", "All clients disconnected... aborting.", "Summary:\n", strings.ReplaceAll(report, "6.175", "")} {
+	for _, text := range []string{"", "All clients disconnected... aborting.", "Summary:\n",
+		strings.ReplaceAll(report, "6.175", "")} {
 		if s, err := parseReport(text); err == nil {
 			t.Errorf("%.20q: %+v and no error", text, s)
 		}
@@ -170,7 +171,8 @@ func TestLoad(t *testing.T) {
 			defer l.close()
 			l.pipeline = 2
 			for range 3 {
-				if err := l.dial(addr, func(dst []byte) []byte { return append(dst, "PING\r\nGET\r\n"...) }, nil); err != nil {
+				if err := l.dial(addr, func(dst []byte) []byte { return append(dst, "PING\r\nGET\r\n"...) },
+					nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -354,7 +356,8 @@ func TestAudience(t *testing.T) {
 			unix.Close(fds[1])
 		}
 		err := a.hear(t.Context(), nil, make([]byte, 64))
-		if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
+		if tt.fails == "" && err != nil || tt.fails != "" &&
+			(err == nil || !strings.Contains(err.Error(), tt.fails)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.fails)
 		}
 		a.close()
@@ -397,10 +400,13 @@ func TestParseMetrics(t *testing.T) {
 // What two readings differ by is shared out among the renewals between them.
 func TestReadingUntil(t *testing.T) {
 	begun := time.Now()
-	first := reading{at: begun, proxy: time.Second, redis: 2 * time.Second, renewals: 1000, scripts: spending{100, 5000}}
-	last := reading{at: begun.Add(4 * time.Second), proxy: 3 * time.Second, redis: 3 * time.Second, renewals: 3000, scripts: spending{300, 9000}}
+	first := reading{at: begun, proxy: time.Second, redis: 2 * time.Second, renewals: 1000,
+		scripts: spending{100, 5000}}
+	last := reading{at: begun.Add(4 * time.Second), proxy: 3 * time.Second, redis: 3 * time.Second,
+		renewals: 3000, scripts: spending{300, 9000}}
 	s := first.until(last)
-	if s.rate != 500 || s.cpu != time.Millisecond || s.redis != 500*time.Microsecond || s.account != 2*time.Microsecond || s.commands["evalsha"] != 0.1 {
+	if s.rate != 500 || s.cpu != time.Millisecond || s.redis != 500*time.Microsecond ||
+		s.account != 2*time.Microsecond || s.commands["evalsha"] != 0.1 {
 		t.Errorf("%+v", s)
 	}
 	if s := last.until(last); s.rate != 0 || s.cpu != 0 {

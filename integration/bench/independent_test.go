@@ -100,7 +100,8 @@ func TestAloneFails(t *testing.T) {
 	})
 }
 
-// CPU on the side of the lock is the client's and the proxy's, shared out among the grants, and not that of Redis.
+// CPU on the side of the lock is the client's and the proxy's, shared out among the grants, and not that of
+// Redis.
 func TestPerCPU(t *testing.T) {
 	first := burnt{client: time.Second, proxy: 2 * time.Second, redis: 3 * time.Second}
 	last := burnt{client: 2 * time.Second, proxy: 5 * time.Second, redis: 13 * time.Second}

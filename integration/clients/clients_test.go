@@ -72,11 +72,13 @@ func TestClientLibraries(t *testing.T) {
 	}
 }
 
-// TestHiredis has the library for C at work. It has no cluster mode, so it is the same to a proxy in cluster mode.
+// TestHiredis has the library for C at work. It has no cluster mode, so it is the same to a proxy in cluster
+// mode.
 func TestHiredis(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "hiredis")
-	flags := []string{"-Wall", "-I/opt/homebrew/include", "-I/usr/local/include", "-o", program, "testdata/clients/hiredis.c"}
+	flags := []string{"-Wall", "-I/opt/homebrew/include", "-I/usr/local/include", "-o", program,
+		"testdata/clients/hiredis.c"}
 	flags = append(flags, "-L/opt/homebrew/lib", "-L/usr/local/lib", "-lhiredis")
 	if out, err := exec.Command("cc", flags...).CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v (if hiredis is missing: integration/install.sh)\n%s", err, out)

@@ -10,8 +10,8 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// clusterFaces runs a test against proxies that look like a cluster: one in front of a cluster, one in front of one Redis,
-// and two that share the slots.
+// clusterFaces runs a test against proxies that look like a cluster: one in front of a cluster, one in front
+// of one Redis, and two that share the slots.
 func clusterFaces(t *testing.T, test func(t *testing.T, p *rig.Proxy)) {
 	frontends := map[string]func(t *testing.T) *rig.Proxy{
 		"cluster": func(t *testing.T) *rig.Proxy {
@@ -22,8 +22,10 @@ func clusterFaces(t *testing.T, test func(t *testing.T, p *rig.Proxy)) {
 		},
 		"two proxies": func(t *testing.T) *rig.Proxy {
 			a, b := fmt.Sprintf("127.0.0.1:%d", rig.FreePort(t)), fmt.Sprintf("127.0.0.1:%d", rig.FreePort(t))
-			rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode", "--listen", a, "--cluster-announce", a+","+b)
-			return rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode", "--listen", b, "--cluster-announce", b+","+a)
+			rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode", "--listen", a,
+				"--cluster-announce", a+","+b)
+			return rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode", "--listen", b,
+				"--cluster-announce", b+","+a)
 		},
 	}
 	for name, start := range frontends {
@@ -46,7 +48,8 @@ func TestClusterClients(t *testing.T) {
 		}
 		for _, protocol := range []int{2, 3} {
 			for _, replicas := range []bool{false, true} {
-				t.Run(fmt.Sprintf("go-redis RESP%d, replicas %v", protocol, replicas), func(t *testing.T) { goRedisCluster(t, p, protocol, replicas) })
+				t.Run(fmt.Sprintf("go-redis RESP%d, replicas %v", protocol, replicas),
+					func(t *testing.T) { goRedisCluster(t, p, protocol, replicas) })
 			}
 		}
 		if env, ok := nodeModules(t); ok {
@@ -60,7 +63,8 @@ func TestClusterClients(t *testing.T) {
 
 func goRedisCluster(t *testing.T, p *rig.Proxy, protocol int, replicas bool) {
 	ctx := t.Context()
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{p.Addr}, Protocol: protocol, ReadOnly: replicas})
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{p.Addr}, Protocol: protocol,
+		ReadOnly: replicas})
 	defer c.Close()
 	k := func(i int) string { return fmt.Sprintf("goc%s%d%v:%d", p.Addr, protocol, replicas, i) }
 	for i := range 100 {

@@ -22,8 +22,8 @@ func addScript(run string) string {
 // tagOf is a prefix of keys of one slot, for one run of one client.
 func tagOf(name string) string { return fmt.Sprintf("{%s-%d}:", name, time.Now().UnixNano()) }
 
-// eachFrontend runs a test against a proxy that looks like one Redis and against one that looks like a cluster, both in front
-// of a cluster.
+// eachFrontend runs a test against a proxy that looks like one Redis and against one that looks like a
+// cluster, both in front of a cluster.
 func eachFrontend(t *testing.T, test func(t *testing.T, p *rig.Proxy, clustered bool)) {
 	t.Run("default", func(t *testing.T) { test(t, rig.SharedOverCluster(), false) })
 	t.Run("cluster", func(t *testing.T) {
@@ -44,7 +44,8 @@ func TestGoRedisStateful(t *testing.T) {
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
 		for _, protocol := range []int{2, 3} {
 			t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
-				c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{p.Addr}, Protocol: protocol, IsClusterMode: clustered})
+				c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{p.Addr}, Protocol: protocol,
+					IsClusterMode: clustered})
 				defer c.Close()
 				goRedisStateful(t, c, tagOf("gr"))
 			})
@@ -101,8 +102,8 @@ func goRedisStateful(t *testing.T, c redis.UniversalClient, k string) {
 	same(t, "EVALSHA", n, err, 24)
 }
 
-// TestRueidis has it as it comes: it finds out by itself whether there is a cluster, speaks RESP3 and keeps what
-// it has read with DoCache until the proxy says that it has changed.
+// TestRueidis has it as it comes: it finds out by itself whether there is a cluster, speaks RESP3 and keeps
+// what it has read with DoCache until the proxy says that it has changed.
 func TestRueidis(t *testing.T) {
 	t.Parallel()
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
@@ -111,7 +112,8 @@ func TestRueidis(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if want := map[bool]rueidis.ClientMode{true: rueidis.ClientModeCluster, false: rueidis.ClientModeStandalone}[clustered]; c.Mode() != want {
+		if want := map[bool]rueidis.ClientMode{true: rueidis.ClientModeCluster,
+			false: rueidis.ClientModeStandalone}[clustered]; c.Mode() != want {
 			t.Errorf("it takes the proxy for %v, want %v", c.Mode(), want)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*rig.Patience)
@@ -149,7 +151,8 @@ func rueidisEveryday(ctx context.Context, t *testing.T, c rueidis.Client, k stri
 	same(t, "HSET", n, err, 1)
 	all, err := c.Do(ctx, c.B().Hgetall().Key(hash).Build()).AsStrMap()
 	same(t, "HGETALL", all, err, map[string]string{"f": "v"})
-	grant, err := c.Do(ctx, c.B().Arbitrary("LOCK").Keys(k+"job").Args("TOKEN", "t", "PX", "10000").Build()).ToArray()
+	grant, err := c.Do(ctx, c.B().Arbitrary("LOCK").Keys(k+"job").Args("TOKEN", "t", "PX",
+		"10000").Build()).ToArray()
 	same(t, "LOCK", len(grant), err, 4)
 	n, err = c.Do(ctx, c.B().Arbitrary("UNLOCK").Keys(k+"job").Args("t").Build()).AsInt64()
 	same(t, "UNLOCK", n, err, 1)
@@ -184,8 +187,10 @@ func rueidisStateful(ctx context.Context, t *testing.T, c rueidis.Client, k stri
 	same(t, "RPUSH", n, err, 1)
 	same(t, "BLPOP", <-popped, nil, []string{k + "l", "x"})
 
-	rueidisHears(ctx, t, c, c.B().Subscribe().Channel(k+"c").Build(), c.B().Publish().Channel(k+"c").Message("one").Build())
-	rueidisHears(ctx, t, c, c.B().Ssubscribe().Channel(k+"c").Build(), c.B().Spublish().Channel(k+"c").Message("one").Build())
+	rueidisHears(ctx, t, c, c.B().Subscribe().Channel(k+"c").Build(),
+		c.B().Publish().Channel(k+"c").Message("one").Build())
+	rueidisHears(ctx, t, c, c.B().Ssubscribe().Channel(k+"c").Build(),
+		c.B().Spublish().Channel(k+"c").Message("one").Build())
 
 	script := rueidis.NewLuaScript(addScript(k))
 	for _, want := range []int{12, 22} {
@@ -237,7 +242,8 @@ func rueidisCached(ctx context.Context, t *testing.T, c rueidis.Client, behind *
 		for j := range 3 {
 			want := fmt.Sprint(j)
 			node.Do(t, "SET", key, want)
-			rig.Eventually(t, rig.Patience, "the new value is read", func() bool { got, _ := read(key); return got == want })
+			rig.Eventually(t, rig.Patience, "the new value is read",
+				func() bool { got, _ := read(key); return got == want })
 			if got, hit := read(key); !hit || got != want {
 				t.Errorf("%s of %s: from the cache: %v", got, want, hit)
 			}
@@ -249,7 +255,10 @@ func rueidisCached(ctx context.Context, t *testing.T, c rueidis.Client, behind *
 func TestRedigo(t *testing.T) {
 	t.Parallel()
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, _ bool) {
-		pool := &redigo.Pool{Dial: func() (redigo.Conn, error) { return redigo.Dial("tcp", p.Addr, redigo.DialReadTimeout(2*rig.Patience)) }}
+		pool := &redigo.Pool{Dial: func() (redigo.Conn,
+			error) {
+			return redigo.Dial("tcp", p.Addr, redigo.DialReadTimeout(2*rig.Patience))
+		}}
 		defer pool.Close()
 		redigoEveryday(t, pool, tagOf("rg"))
 		redigoStateful(t, pool, tagOf("rg"))
@@ -320,12 +329,14 @@ func redigoStateful(t *testing.T, pool *redigo.Pool, k string) {
 	listener := redigo.PubSubConn{Conn: pool.Get()}
 	defer listener.Close()
 	same(t, "SUBSCRIBE", nil, listener.Subscribe(k+"c"), nil)
-	same(t, "subscribed", listener.Receive(), nil, redigo.Subscription{Kind: "subscribe", Channel: k + "c", Count: 1})
+	same(t, "subscribed", listener.Receive(), nil,
+		redigo.Subscription{Kind: "subscribe", Channel: k + "c", Count: 1})
 	n, err = redigo.Int(c.Do("PUBLISH", k+"c", "one"))
 	same(t, "PUBLISH", n, err, 1)
 	same(t, "message", listener.Receive(), nil, redigo.Message{Channel: k + "c", Data: []byte("one")})
 	same(t, "UNSUBSCRIBE", nil, listener.Unsubscribe(), nil)
-	same(t, "unsubscribed", listener.Receive(), nil, redigo.Subscription{Kind: "unsubscribe", Channel: k + "c", Count: 0})
+	same(t, "unsubscribed", listener.Receive(), nil,
+		redigo.Subscription{Kind: "unsubscribe", Channel: k + "c", Count: 0})
 
 	script := redigo.NewScript(1, addScript(k))
 	for _, want := range []int{13, 23} {

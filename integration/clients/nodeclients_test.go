@@ -43,7 +43,8 @@ func nodeModules(t *testing.T) (env []string, ok bool) {
 	case err == nil:
 		return []string{"NODE_PATH=" + modules}, true
 	case errors.Is(err, errNoNode):
-		fmt.Fprintf(os.Stderr, "integration: %s: the clients and applications of node are not tried: %v\n", t.Name(), err)
+		fmt.Fprintf(os.Stderr, "integration: %s: the clients and applications of node are not tried: %v\n",
+			t.Name(), err)
 	default:
 		t.Error(err)
 	}
@@ -55,8 +56,8 @@ var errNoNode = errors.New("node, npm or its registry cannot be had")
 // unreachable is what npm says of a registry that it does not reach.
 var unreachable = regexp.MustCompile(`\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED|E503)\b`)
 
-// nodeInstalled installs the libraries into the user's cache, once for all runs: a set of versions has a directory of
-// its own there.
+// nodeInstalled installs the libraries into the user's cache, once for all runs: a set of versions has a
+// directory of its own there.
 var nodeInstalled = sync.OnceValues(func() (modules string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -82,7 +83,8 @@ var nodeInstalled = sync.OnceValues(func() (modules string, err error) {
 	defer os.RemoveAll(fresh)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	args := append([]string{"install", "--prefix", fresh, "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries", "1"}, nodeLibraries...)
+	args := append([]string{"install", "--prefix", fresh, "--no-audit", "--no-fund", "--ignore-scripts",
+		"--fetch-retries", "1"}, nodeLibraries...)
 	out, err := exec.CommandContext(ctx, "npm", args...).CombinedOutput()
 	switch {
 	case ctx.Err() != nil || err != nil && unreachable.Match(out):

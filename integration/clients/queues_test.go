@@ -27,8 +27,8 @@ func TestBullMQ(t *testing.T) {
 	})
 }
 
-// TestAsynq has a queue of Go's asynq work through proxies in front of a cluster, over a client for one Redis and one for
-// a cluster.
+// TestAsynq has a queue of Go's asynq work through proxies in front of a cluster, over a client for one Redis
+// and one for a cluster.
 func TestAsynq(t *testing.T) {
 	t.Parallel()
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
@@ -41,8 +41,8 @@ func TestAsynq(t *testing.T) {
 	})
 }
 
-// asynqRun is 1,000 tasks of a queue. Every 20th fails at its first attempt, every 100th at the first two; the
-// last one is delayed.
+// asynqRun is 1,000 tasks of a queue. Every 20th fails at its first attempt, every 100th at the first two;
+// the last one is delayed.
 type asynqRun struct {
 	queue string
 
@@ -116,7 +116,8 @@ func (q *asynqRun) run(t *testing.T, opt asynq.RedisConnOpt) {
 	defer c.Close()
 	begun := time.Now()
 	for i := range asynqTasks {
-		options := []asynq.Option{asynq.Queue(q.queue), asynq.Retention(time.Hour), asynq.TaskID(fmt.Sprint("task-", i))}
+		options := []asynq.Option{asynq.Queue(q.queue), asynq.Retention(time.Hour),
+			asynq.TaskID(fmt.Sprint("task-", i))}
 		if i == asynqTasks-1 {
 			options = append(options, asynq.ProcessIn(asynqDelay))
 		}
@@ -125,7 +126,8 @@ func (q *asynqRun) run(t *testing.T, opt asynq.RedisConnOpt) {
 		}
 	}
 	// The same again is refused.
-	if _, err := c.Enqueue(asynq.NewTask("job", nil), asynq.Queue(q.queue), asynq.TaskID("task-1")); !errors.Is(err, asynq.ErrTaskIDConflict) {
+	if _, err := c.Enqueue(asynq.NewTask("job", nil), asynq.Queue(q.queue),
+		asynq.TaskID("task-1")); !errors.Is(err, asynq.ErrTaskIDConflict) {
 		t.Errorf("the same task again: %v", err)
 	}
 	rig.Eventually(t, 4*rig.Patience, "all tasks are done", func() bool { return q.finished() == asynqTasks })
@@ -141,7 +143,8 @@ func (q *asynqRun) run(t *testing.T, opt asynq.RedisConnOpt) {
 	}
 	rig.Eventually(t, rig.Patience, "all tasks are archived as completed", func() bool {
 		info, err := inspector.GetQueueInfo(q.queue)
-		return err == nil && info.Completed == asynqTasks && info.Active+info.Pending+info.Retry+info.Scheduled+info.Archived == 0
+		return err == nil && info.Completed == asynqTasks &&
+			info.Active+info.Pending+info.Retry+info.Scheduled+info.Archived == 0
 	})
 	q.cancel(t, c, inspector)
 	stop()

@@ -95,6 +95,7 @@ func TestReadmeExampleNode(t *testing.T) {
 		return
 	}
 	p := rig.StartProxy(t, "--dev")
-	program := "const { createClient } = require('redis');\n(async () => {\n" + example(t, "js", p) + "\nawait r.close();\n})();\n"
+	program := "const { createClient } = require('redis');\n(async () => {\n" + example(t, "js", p) +
+		"\nawait r.close();\n})();\n"
 	tryExample(t, p, program, env, "node", ".js")
 }

@@ -22,7 +22,8 @@ func TestRedisCLI(t *testing.T) {
 			{"", []string{"--no-raw", "GET", "cli:k"}, `"v"`},
 			{"", []string{"--no-raw", "-3", "PING"}, `PONG`},
 			{"", []string{"--no-raw", "HSET", "cli:h", "f", "v"}, `\(integer\) [01]`},
-			{"", []string{"--no-raw", "LOCK", "cli:job", "TOKEN", "t", "PX", "9000"}, `1\) "t"\n2\) \(integer\) \d+\n3\) \(integer\) \d+\n4\) \(integer\) 1`},
+			{"", []string{"--no-raw", "LOCK", "cli:job", "TOKEN", "t", "PX", "9000"},
+				`1\) "t"\n2\) \(integer\) \d+\n3\) \(integer\) \d+\n4\) \(integer\) 1`},
 			{"", []string{"--no-raw", "LOCK", "cli:job"}, `\(nil\)`},
 			{"", []string{"--no-raw", "-3", "LOCK", "cli:job"}, `\(nil\)`},
 			{"", []string{"--no-raw", "UNLOCK", "cli:job", "t"}, `\(integer\) 1`},
@@ -54,7 +55,8 @@ func TestRedisCLIStateful(t *testing.T) {
 			{"EVALSHA 0000000000000000000000000000000000000000 1 K:n 10\nEVAL \"SCRIPT\" 1 K:n 10\n",
 				"(error) NOSCRIPT No matching script. Please use EVAL.\n(integer) 13"},
 		} {
-			got := strings.ReplaceAll(strings.TrimSpace(rig.Tool(t, p.Addr, typed.Replace(tt.input), "redis-cli", args...)), "\n\n", "\n")
+			got := strings.ReplaceAll(strings.TrimSpace(rig.Tool(t, p.Addr, typed.Replace(tt.input), "redis-cli",
+				args...)), "\n\n", "\n")
 			if got != tt.want {
 				t.Errorf("redis-cli %q: got\n%s\nwant\n%s", tt.input, got, tt.want)
 			}
@@ -86,7 +88,8 @@ func TestRedisCLIPipeAndScan(t *testing.T) {
 		for i := range keys {
 			mass.Write(rig.Encode("SET", fmt.Sprintf("pipe:%d", i), strings.Repeat("x", i%300)))
 		}
-		if out := rig.Tool(t, p.Addr, mass.String(), "redis-cli", "--pipe"); !strings.Contains(out, fmt.Sprintf("errors: 0, replies: %d", keys)) {
+		if out := rig.Tool(t, p.Addr, mass.String(), "redis-cli", "--pipe"); !strings.Contains(out,
+			fmt.Sprintf("errors: 0, replies: %d", keys)) {
 			t.Errorf("redis-cli --pipe: %s", out)
 		}
 		found := strings.Fields(rig.Tool(t, p.Addr, "", "redis-cli", "--scan", "--pattern", "pipe:*"))

@@ -28,7 +28,8 @@ var bytesTargets = []bytesTarget{
 	{"onenode",
 		func(l rig.Life) string { return rig.StartOpenCluster(l, 1, quietRedis...) },
 		func(l rig.Life) string {
-			return rig.StartProxy(l, "--upstream", rig.StartOpenCluster(l, 1, quietRedis...), "--cluster-mode", "yes").Addr
+			return rig.StartProxy(l, "--upstream", rig.StartOpenCluster(l, 1, quietRedis...), "--cluster-mode",
+				"yes").Addr
 		}},
 	{"cluster",
 		func(l rig.Life) string { return rig.StartRedis(l, quietRedis...).Addr },
@@ -71,7 +72,8 @@ func compareBytes(t *testing.T, target bytesTarget, talks []talk, differs *diffe
 			t.Run(talk.name+" RESP"+proto, func(t *testing.T) {
 				wrong := j.compare(talk, talk.play(t, bare, proto), talk.play(t, through, proto))
 				if talk.alone() {
-					wrong = append(wrong, j.compare(talk, talk.pipeline(t, bare, proto), talk.pipeline(t, through, proto))...)
+					wrong = append(wrong, j.compare(talk, talk.pipeline(t, bare, proto),
+						talk.pipeline(t, through, proto))...)
 				}
 				for _, w := range wrong {
 					t.Error(w)
@@ -88,7 +90,8 @@ func compareBytes(t *testing.T, target bytesTarget, talks []talk, differs *diffe
 
 // refusedByName says whether the proxy refuses the command, with the reason.
 func refusedByName(v rig.Reply) bool {
-	return v.IsError("ERR") && (strings.Contains(v.Text, " is not available through lockproxy") || strings.HasSuffix(v.Text, "cluster support disabled"))
+	return v.IsError("ERR") && (strings.Contains(v.Text, " is not available through lockproxy") ||
+		strings.HasSuffix(v.Text, "cluster support disabled"))
 }
 
 // talk is a conversation of a few connections with a server.

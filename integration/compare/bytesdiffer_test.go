@@ -234,7 +234,8 @@ func TestBytesFail(t *testing.T) {
 	}
 	stale := d.stale([]talk{k, lines("F")})
 	slices.Sort(stale)
-	if wants := []string{"B: differs no more on single", "NEVER EITHER: differs, says the table, but no conversation has it"}; !slices.Equal(stale, wants) {
+	if wants := []string{"B: differs no more on single",
+		"NEVER EITHER: differs, says the table, but no conversation has it"}; !slices.Equal(stale, wants) {
 		t.Errorf("stale: %q", stale)
 	}
 	if left := d.leave("single", lines("E", "F", "G")); len(left.lines) != 2 {

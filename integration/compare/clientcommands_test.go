@@ -170,7 +170,8 @@ func TestClientListOverUnixSocket(t *testing.T) {
 	for _, path := range []string{dir + "/r", dir + "/p"} {
 		c, m := rig.Connect(t, path), rig.Connect(t, path)
 		line := c.Must(t, "CLIENT", "INFO").Text
-		shapes = append(shapes, strings.ReplaceAll(rig.LineField(line, "addr")+" "+rig.LineField(line, "laddr")+" "+rig.LineField(line, "flags"), path, "PATH"))
+		shapes = append(shapes, strings.ReplaceAll(rig.LineField(line, "addr")+" "+rig.LineField(line, "laddr")+" "+
+			rig.LineField(line, "flags"), path, "PATH"))
 		m.Want(t, "OK", "MONITOR")
 		c.Want(t, "PONG", "PING")
 		v, err := m.Receive(rig.Patience)
@@ -192,7 +193,8 @@ func TestClientSettingsAreLive(t *testing.T) {
 	c.Want(t, `["tcp-keepalive", "60"]`, "CONFIG", "GET", "tcp-keepalive")
 	c.Want(t, "OK", "CONFIG", "SET", "maxclients", "1")
 	turned := rig.Connect(t, p.Addr)
-	if v, err := turned.Receive(rig.Patience); err != nil || v.String() != "(error) ERR max number of clients reached" {
+	if v, err := turned.Receive(rig.Patience); err != nil ||
+		v.String() != "(error) ERR max number of clients reached" {
 		t.Errorf("%s %v", v, err)
 	}
 	c.Want(t, "OK", "CONFIG", "SET", "maxclients", "100")

@@ -16,8 +16,16 @@ import (
 // may leave a trace on the connections that all clients share.
 func TestEveryCommand(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) (nodes []*rig.Server, upstream string){
-		"single":  func(t *testing.T) ([]*rig.Server, string) { s := rig.StartRedis(t); return []*rig.Server{s}, s.Addr },
-		"cluster": func(t *testing.T) ([]*rig.Server, string) { c := rig.StartCluster(t, 3, 0); return c.Nodes, c.Addrs() },
+		"single": func(t *testing.T) ([]*rig.Server,
+			string) {
+			s := rig.StartRedis(t)
+			return []*rig.Server{s}, s.Addr
+		},
+		"cluster": func(t *testing.T) ([]*rig.Server,
+			string) {
+			c := rig.StartCluster(t, 3, 0)
+			return c.Nodes, c.Addrs()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -31,7 +39,8 @@ func TestEveryCommand(t *testing.T) {
 				}
 				for n := range 6 {
 					args := append(strings.Split(command, "|"), []string{"0", "0", "0", "0", "0", "0"}[:n]...)
-					for _, args := range [][]string{args, append(strings.Split(command, "|"), []string{"{x}", "YES", "STREAMS", "{x}2", "BLOCK", "0"}[:n]...)} {
+					for _, args := range [][]string{args, append(strings.Split(command, "|"),
+						[]string{"{x}", "YES", "STREAMS", "{x}2", "BLOCK", "0"}[:n]...)} {
 						sendAny(t, p.Addr, args, lasts)
 					}
 				}
@@ -59,7 +68,8 @@ func everyCommand(table []rig.Reply) map[string]bool {
 }
 
 // lasting are those of which COMMAND does not tell it.
-var lasting = map[string]bool{"multi": true, "monitor": true, "quit": true, "client|reply": true, "client|pause": true}
+var lasting = map[string]bool{"multi": true, "monitor": true, "quit": true, "client|reply": true,
+	"client|pause": true}
 
 // sendAny runs a command on a connection of its own; unless it lasts the answer, whatever
 // it is, must come, and the connection must then be as before or closed.

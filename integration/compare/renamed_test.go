@@ -9,8 +9,8 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// A server whose dangerous commands have other names does not tell them. Who knows these names gets no further with
-// them than with any other name that means nothing, and nobody else notices.
+// A server whose dangerous commands have other names does not tell them. Who knows these names gets no
+// further with them than with any other name that means nothing, and nobody else notices.
 func TestRenamedCommands(t *testing.T) {
 	t.Parallel()
 	var args []string
@@ -48,10 +48,14 @@ func TestUnknownInTheWordsOfRedis(t *testing.T) {
 	long := strings.Repeat("l", 300)
 	var all sync.WaitGroup
 	for _, args := range [][]string{
-		{"NOSUCH"}, {"nosuch", "a", "b"}, {"", "x"}, {"a\r\nb", "c\nd\r"}, {"a\x00b", "c\x00d", "e"}, {"é\xff\xfe", "ü\xff"}, {long, long, long},
-		{"n", strings.Repeat("a", 100), strings.Repeat("b", 30), "c"}, {"n", strings.Repeat("é", 100)}, {"n", "", "", "'"},
-		{"OBJECT", "NOSUCH", "k"}, {"object", "a\r\nb"}, {"Xinfo", long}, {"SCRIPT", "NOSUCH"}, {"MEMORY", "no\x00such"}, {"ACL", ""}, {"MODULE", "x", "y"},
-		{"SLOWLOG", "x"}, {"LATENCY", "x"}, {"FUNCTION", "x"}, {"PUBSUB", "x"}, {"XGROUP", "x"}, {"COMMAND", "é"}, {"OBJECT"},
+		{"NOSUCH"}, {"nosuch", "a", "b"}, {"", "x"}, {"a\r\nb", "c\nd\r"}, {"a\x00b", "c\x00d", "e"}, {"é\xff\xfe",
+			"ü\xff"}, {long, long, long},
+		{"n", strings.Repeat("a", 100), strings.Repeat("b", 30), "c"}, {"n", strings.Repeat("é", 100)}, {"n", "",
+			"", "'"},
+		{"OBJECT", "NOSUCH", "k"}, {"object", "a\r\nb"}, {"Xinfo", long}, {"SCRIPT", "NOSUCH"}, {"MEMORY",
+			"no\x00such"}, {"ACL", ""}, {"MODULE", "x", "y"},
+		{"SLOWLOG", "x"}, {"LATENCY", "x"}, {"FUNCTION", "x"}, {"PUBSUB", "x"}, {"XGROUP", "x"}, {"COMMAND",
+			"é"}, {"OBJECT"},
 	} {
 		all.Go(func() {
 			want, _, err := rig.Hear(s.Addr, rig.Encode(args...), 1<<20)

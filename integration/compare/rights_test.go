@@ -52,7 +52,8 @@ func makeRightsUsers(t *testing.T, users []rightsUser, nodes []*rig.Server) {
 	t.Helper()
 	for _, n := range nodes {
 		for _, u := range users {
-			n.Do(t, append([]string{"ACL", "SETUSER", u.name, "reset", "on", ">" + rightsPassword}, rulesOf(u.rules)...)...)
+			n.Do(t, append([]string{"ACL", "SETUSER", u.name, "reset", "on", ">" + rightsPassword},
+				rulesOf(u.rules)...)...)
 		}
 		n.Do(t, "ACL", "SETUSER", "isoff", "reset", "off", ">"+rightsPassword, "~*", "&*", "+@all")
 		n.Do(t, "ACL", "SETUSER", "lockproxy", "reset", "on", ">proxy", "~*", "&*", "+@all")
@@ -73,9 +74,9 @@ func rulesOf(text string) (rules []string) {
 	return rules
 }
 
-// TestRights proves that a user of the upstream may do through the proxy what it may do at the upstream: every command
-// and subcommand, in calls with keys of two prefixes, by users of all kinds. Never may it do more. Where it may do less,
-// testdata/rights-differ.txt says why. R7
+// TestRights proves that a user of the upstream may do through the proxy what it may do at the upstream:
+// every command and subcommand, in calls with keys of two prefixes, by users of all kinds. Never may it do
+// more. Where it may do less, testdata/rights-differ.txt says why. R7
 func TestRights(t *testing.T) {
 	t.Parallel()
 	judge := rig.StartRedis(t)
@@ -103,11 +104,20 @@ func TestRights(t *testing.T) {
 }
 
 // eachUpstream runs test with a proxy before one Redis and one before a cluster, whose clients are the users.
-func eachUpstream(t *testing.T, users []rightsUser, test func(t *testing.T, nodes []*rig.Server, p *rig.Proxy)) {
+func eachUpstream(t *testing.T, users []rightsUser,
+	test func(t *testing.T, nodes []*rig.Server, p *rig.Proxy)) {
 	t.Helper()
 	for kind, start := range map[string]func(t *testing.T) ([]*rig.Server, string){
-		"single":  func(t *testing.T) ([]*rig.Server, string) { s := rig.StartRedis(t); return []*rig.Server{s}, s.Addr },
-		"cluster": func(t *testing.T) ([]*rig.Server, string) { c := rig.StartCluster(t, 3, 0); return c.Nodes, c.Addrs() },
+		"single": func(t *testing.T) ([]*rig.Server,
+			string) {
+			s := rig.StartRedis(t)
+			return []*rig.Server{s}, s.Addr
+		},
+		"cluster": func(t *testing.T) ([]*rig.Server,
+			string) {
+			c := rig.StartCluster(t, 3, 0)
+			return c.Nodes, c.Addrs()
+		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

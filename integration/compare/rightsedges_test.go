@@ -8,8 +8,8 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// lockRights are the calls of the lock verbs, and what a user must be allowed at Redis for each, as docs/security.md
-// says it.
+// lockRights are the calls of the lock verbs, and what a user must be allowed at Redis for each, as
+// docs/security.md says it.
 var lockRights = []struct {
 	call  string
 	needs []string
@@ -27,13 +27,16 @@ var lockRights = []struct {
 	{"LOCKCTL CHECK app:job t", []string{"GET lock:{app:job}", "HGETALL lock:{app:job}"}},
 	{"LOCKCTL INFO other:job", []string{"GET lock:{other:job}", "HGETALL lock:{other:job}"}},
 	{"LOCKCTL BREAK app:job", []string{"SET lock:{app:job} * GET", "DEL lock:{app:job}", "CLIENT KILL ID 1"}},
-	{"LOCKCTL BREAK other:job", []string{"SET lock:{other:job} * GET", "DEL lock:{other:job}", "CLIENT KILL ID 1"}},
-	{"LOCKCTL LIST", []string{"KEYS *", "GET lock:{any}", "HGETALL lock:{any}", "GET lock:{app:any}", "HGETALL lock:{app:any}"}},
+	{"LOCKCTL BREAK other:job", []string{"SET lock:{other:job} * GET", "DEL lock:{other:job}",
+		"CLIENT KILL ID 1"}},
+	{"LOCKCTL LIST", []string{"KEYS *", "GET lock:{any}", "HGETALL lock:{any}", "GET lock:{app:any}",
+		"HGETALL lock:{app:any}"}},
 	{"LOCKCTL STATS", []string{"INFO", "KEYS *"}},
 	{"LOCKCTL HELP", []string{"COMMAND"}},
 }
 
-// TestRightsOfLockVerbs proves that the lock verbs ask for the rights that docs/security.md names, by users of all kinds.
+// TestRightsOfLockVerbs proves that the lock verbs ask for the rights that docs/security.md names, by users
+// of all kinds.
 func TestRightsOfLockVerbs(t *testing.T) {
 	t.Parallel()
 	users := append(slices.Clone(rightsUsers),
@@ -71,8 +74,8 @@ func TestRightsOfLockVerbs(t *testing.T) {
 	})
 }
 
-// TestTrackingTakesOneRight proves that CLIENT TRACKING works for a user who may not PING, and that one who may not
-// track is told so of CLIENT TRACKING, as at Redis.
+// TestTrackingTakesOneRight proves that CLIENT TRACKING works for a user who may not PING, and that one who
+// may not track is told so of CLIENT TRACKING, as at Redis.
 func TestTrackingTakesOneRight(t *testing.T) {
 	t.Parallel()
 	users := []rightsUser{{"tracker", "~* +get +client|tracking"}, {"reader", "~* +get"}}
@@ -97,8 +100,8 @@ func TestTrackingTakesOneRight(t *testing.T) {
 	})
 }
 
-// TestNobodyIsServed proves that nothing but AUTH, HELLO, QUIT and RESET is served before AUTH, after RESET, and soon after
-// the user was deleted or switched off.
+// TestNobodyIsServed proves that nothing but AUTH, HELLO, QUIT and RESET is served before AUTH, after RESET,
+// and soon after the user was deleted or switched off.
 func TestNobodyIsServed(t *testing.T) {
 	t.Parallel()
 	samples := samplesOfCommands(t, rig.SharedRedis().Addr)
@@ -187,12 +190,13 @@ func TestRightsAgainstHarm(t *testing.T) {
 	})
 }
 
-// TestRightsInTransactions proves that MULTI makes no difference to what a user may do: what is denied is not queued, or
-// fails when EXEC runs it.
+// TestRightsInTransactions proves that MULTI makes no difference to what a user may do: what is denied is not
+// queued, or fails when EXEC runs it.
 func TestRightsInTransactions(t *testing.T) {
 	t.Parallel()
 	users := slices.DeleteFunc(slices.Clone(rightsUsers), func(u rightsUser) bool {
-		return !slices.Contains([]string{"prefixsafe", "safe", "subcommands", "mixedkeys", "nochannels", "admin"}, u.name)
+		return !slices.Contains([]string{"prefixsafe", "safe", "subcommands", "mixedkeys", "nochannels", "admin"},
+			u.name)
 	})
 	judge := rig.StartRedis(t)
 	makeRightsUsers(t, users, []*rig.Server{judge})

@@ -21,7 +21,8 @@ type rightsSample struct {
 
 func (s rightsSample) String() string { return strings.Join(s.args, " ") }
 
-// rightsCalls stand for the calls of testdata/bytes of the same commands: those would wait, or would hurt the test.
+// rightsCalls stand for the calls of testdata/bytes of the same commands: those would wait, or would hurt the
+// test.
 var rightsCalls = map[string][]string{
 	"acl|deluser":     {"nosuch"},
 	"acl|load":        {""},
@@ -62,8 +63,8 @@ var rightsApart = []string{
 	"auth", "client|caching", "client|no-evict", "client|tracking", "hello", "readonly", "readwrite", "reset", "select", "watch",
 }
 
-// samplesOfCommands are calls of every command and subcommand of a server: those of testdata/bytes, a short and a long
-// one each, with their keys under two prefixes.
+// samplesOfCommands are calls of every command and subcommand of a server: those of testdata/bytes, a short
+// and a long one each, with their keys under two prefixes.
 func samplesOfCommands(t *testing.T, bare string) (all []rightsSample) {
 	t.Helper()
 	c := rig.Connect(t, bare)
@@ -119,8 +120,8 @@ func sensibleCalls(talks []talk, name string, arity int) (calls [][]string) {
 	return calls
 }
 
-// keyVariants are calls like args with keys that are all under app:, all under other:, and some under each. getkeys is
-// what COMMAND GETKEYS says.
+// keyVariants are calls like args with keys that are all under app:, all under other:, and some under each.
+// getkeys is what COMMAND GETKEYS says.
 func keyVariants(getkeys rig.Reply, args []string) (all [][]string) {
 	keys := slices.Compact(slices.Sorted(slices.Values(getkeys.Strings())))
 	if getkeys.IsError() || len(keys) == 0 {

@@ -13,7 +13,8 @@ import (
 // remembered that its sender may not run.
 func TestScriptsThatNodesDeny(t *testing.T) {
 	t.Parallel()
-	for name, upstream := range map[string]string{"single": rig.StartRedis(t).Addr, "cluster": rig.StartCluster(t, 3, 0).Addrs()} {
+	for name, upstream := range map[string]string{"single": rig.StartRedis(t).Addr,
+		"cluster": rig.StartCluster(t, 3, 0).Addrs()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := rig.StartProxy(t, "--upstream", upstream)
@@ -34,7 +35,8 @@ func TestScriptsThatNodesDeny(t *testing.T) {
 			amy.Want(t, "(integer) 8", "EVAL", "return 8", "1", "k")
 			amy.Want(t, fmt.Sprintf("%q", sha("return 9")), "SCRIPT", "LOAD", "return 9")
 			for _, args := range [][]string{
-				{"SCRIPT", "FLUSH"}, {"EVAL", "return 1", "1", "k"}, {"SCRIPT", "LOAD", "return 2"}, {"EVAL_RO", "return 3", "0"},
+				{"SCRIPT", "FLUSH"}, {"EVAL", "return 1", "1", "k"}, {"SCRIPT", "LOAD", "return 2"}, {"EVAL_RO",
+					"return 3", "0"},
 			} {
 				if v := bob.Call(t, args...); !v.IsError("NOPERM") {
 					t.Errorf("bob: %q: %s", args, v)

@@ -15,7 +15,8 @@ import (
 )
 
 // counter is a number in Redis that clients raise by one as WATCH lets them: read it, and write what
-// it was plus one unless it has changed meanwhile. A second key in the same transaction must stay equal to it.
+// it was plus one unless it has changed meanwhile. A second key in the same transaction must stay equal to
+// it.
 type counter struct {
 	key     string
 	done    atomic.Int64 // EXEC said so
@@ -36,7 +37,8 @@ func (n *counter) raise(c *rig.Conn, pipelined bool) error {
 			return fmt.Errorf("WATCH: %s, GET: %s", read[0], read[1])
 		}
 		was, _ := strconv.Atoi(read[1].Text)
-		write, err := converse(c, pipelined, []string{"MULTI"}, []string{"SET", n.key, strconv.Itoa(was + 1)}, []string{"INCR", n.twin()}, []string{"EXEC"})
+		write, err := converse(c, pipelined, []string{"MULTI"}, []string{"SET", n.key, strconv.Itoa(was + 1)},
+			[]string{"INCR", n.twin()}, []string{"EXEC"})
 		if err != nil {
 			return err
 		}
@@ -117,7 +119,8 @@ func (n *counter) check(t *testing.T, addr string) {
 	c := rig.Connect(t, addr)
 	value, twin := c.Must(t, "GET", n.key), c.Must(t, "GET", n.twin())
 	got, _ := strconv.ParseInt(value.Text, 10, 64)
-	if done, unknown := n.done.Load(), n.unknown.Load(); got < done || got > done+unknown || twin.Text != value.Text {
+	if done, unknown := n.done.Load(), n.unknown.Load(); got < done || got > done+unknown ||
+		twin.Text != value.Text {
 		t.Errorf("%s is %s, its twin %s, after %d times and %d that are unknown", n.key, value, twin, done, unknown)
 	}
 }
@@ -138,8 +141,8 @@ func TestWatchedCounter(t *testing.T) {
 	}
 }
 
-// TestTransactionsDuringMigration: transactions on a slot that moves to and fro. None is lost, none is run twice,
-// none is run in part, and no redirect reaches a client.
+// TestTransactionsDuringMigration: transactions on a slot that moves to and fro. None is lost, none is run
+// twice, none is run in part, and no redirect reaches a client.
 func TestTransactionsDuringMigration(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 0)
@@ -157,7 +160,8 @@ func TestTransactionsDuringMigration(t *testing.T) {
 				return
 			default:
 			}
-			replies, err := converse(p, i%2 == 0, []string{"MULTI"}, []string{"INCR", "{moving}:plain"}, []string{"INCR", "{moving}:plain2"}, []string{"EXEC"})
+			replies, err := converse(p, i%2 == 0, []string{"MULTI"}, []string{"INCR", "{moving}:plain"},
+				[]string{"INCR", "{moving}:plain2"}, []string{"EXEC"})
 			if err != nil {
 				t.Error(err)
 				return
@@ -235,7 +239,8 @@ func TestTransactionAcrossAMigration(t *testing.T) {
 	s.Want(t, "[(integer) 1]", "EXEC")
 }
 
-// TestTransactionsDuringFailover: fail-overs on request, which lose nothing, and then a master that is killed.
+// TestTransactionsDuringFailover: fail-overs on request, which lose nothing, and then a master that is
+// killed.
 func TestTransactionsDuringFailover(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
@@ -262,9 +267,11 @@ func TestTransactionsDuringFailover(t *testing.T) {
 		begin()
 		replica := c.ReplicasOf(t, master)[0]
 		replica.Do(t, "CLUSTER", "FAILOVER")
-		rig.Eventually(t, 2*rig.Patience, "the replica is master", func() bool { return replica.Info(t, "replication", "role") == "master" })
+		rig.Eventually(t, 2*rig.Patience, "the replica is master",
+			func() bool { return replica.Info(t, "replication", "role") == "master" })
 		finish()
-		rig.Eventually(t, 2*rig.Patience, "the other is its replica", func() bool { return len(c.ReplicasOf(t, replica)) == 1 })
+		rig.Eventually(t, 2*rig.Patience, "the other is its replica",
+			func() bool { return len(c.ReplicasOf(t, replica)) == 1 })
 		c.Settled(t, 3)
 		master = replica
 	}
@@ -287,7 +294,8 @@ func TestTransactionBytes(t *testing.T) {
 		want, got := speak(t, bare, proto), speak(t, through, proto)
 		for _, line := range dataTalk(t).lines {
 			args := line.args
-			if slices.Contains([]string{"HELLO", "QUIT", "CONFIG", "RESET"}, args[0]) || slices.Contains(args, "GETKEYS") { // see the transcripts
+			if slices.Contains([]string{"HELLO", "QUIT", "CONFIG", "RESET"}, args[0]) ||
+				slices.Contains(args, "GETKEYS") { // see the transcripts
 				continue
 			}
 			for _, command := range [][]string{{"MULTI"}, args, {"SET", "last", "1"}, {"EXEC"}} {

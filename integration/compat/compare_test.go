@@ -27,12 +27,14 @@ func TestCompare(t *testing.T) {
 		return strings.Join(names, ", ")
 	}
 	differ, unsteady := Compare("single", "x", bare, first)
-	if got, want := names(differ), "single x b err: because, single x c missing: because"; got != want || unsteady != nil {
+	if got, want := names(differ), "single x b err: because, single x c missing: because"; got != want ||
+		unsteady != nil {
 		t.Errorf("got %s and %s, want %s", got, names(unsteady), want)
 	}
 	second := record(t, "a", Failed, "b", OK, "b #2", OK, "c", Stalled)
 	differ, unsteady = Compare("single", "x", bare, first, second)
-	if got, want := names(differ)+"; "+names(unsteady), "single x c hang: because; single x a err: because, single x b err: because"; got != want {
+	if got, want := names(differ)+"; "+
+		names(unsteady), "single x c hang: because; single x a err: because, single x b err: because"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -54,10 +56,12 @@ func TestExceptions(t *testing.T) {
 		t.Errorf("left %v, stale %v", left, stale)
 	}
 	left, stale = e.Left(differ[1:2]), e.Stale(differ[1:2], ran)
-	if want := []Key{{"cluster", "y", "*"}, {"single", "x", `a # of "it"`}}; len(left) != 1 || !reflect.DeepEqual(stale, want) {
+	if want := []Key{{"cluster", "y", "*"}, {"single", "x", `a # of "it"`}}; len(left) != 1 ||
+		!reflect.DeepEqual(stale, want) {
 		t.Errorf("left %v, stale %v, want %v", left, stale, want)
 	}
-	for _, wrong := range []string{"single x a why", "single\tx\ta", "single\tx\ta\t", "single\tx\ta\tb\tc", "single\tx\ta\tb\nsingle\tx\ta\tc"} {
+	for _, wrong := range []string{"single x a why", "single\tx\ta", "single\tx\ta\t", "single\tx\ta\tb\tc",
+		"single\tx\ta\tb\nsingle\tx\ta\tc"} {
 		if e, err := parseExceptions(wrong); err == nil {
 			t.Errorf("%q gives %v", wrong, e)
 		}

@@ -68,7 +68,8 @@ func TestParse(t *testing.T) {
 	if !reflect.DeepEqual(had, want) || got.Broken != "" || got.Stalled != "" {
 		t.Errorf("broken %q, stalled %q\n got %q\nwant %q", got.Broken, got.Stalled, had, want)
 	}
-	if ok, err, skipped := got.Count(OK), got.Count(Failed), got.Count(Skipped); ok != 4 || err != 3 || skipped != 2 {
+	if ok, err, skipped := got.Count(OK), got.Count(Failed), got.Count(Skipped); ok != 4 || err != 3 ||
+		skipped != 2 {
 		t.Errorf("%d ok, %d err, %d skipped", ok, err, skipped)
 	}
 }
@@ -79,7 +80,8 @@ func TestParseEndings(t *testing.T) {
 			"Executing test client: I/O error", ""},
 		{"stall", "[ok]: a (1 ms)\n[TIMEOUT]: clients state report follows.\nsock5 => (IN PROGRESS) it [waits] for ever\n" +
 			"Killing still running Redis server\n\n                   The End\n\n", "no progress", "it [waits] for ever"},
-		{"stall between tests", "[TIMEOUT]: clients state report follows.\nsock5 => (OK) a\n\n                   The End\n\n", "no progress", ""},
+		{"stall between tests",
+			"[TIMEOUT]: clients state report follows.\nsock5 => (OK) a\n\n                   The End\n\n", "no progress", ""},
 		{"killed", "[ok]: a (1 ms)\n[ok]: b (1", "did not come to its end", ""},
 		{"nothing", "", "did not come to its end", ""},
 	} {
@@ -113,7 +115,8 @@ func TestTries(t *testing.T) {
 		t.Errorf("left out %q, want %q; %+v", asked, want, r)
 	}
 	runs := 0
-	if r := Tries(2, nil, func([]string) Record { runs++; return Record{Stalled: "a"} }); runs != 2 || r.Count(Stalled) != 2 {
+	if r := Tries(2, nil, func([]string) Record { runs++; return Record{Stalled: "a"} }); runs != 2 ||
+		r.Count(Stalled) != 2 {
 		t.Errorf("%d runs of a file that always stalls: %+v", runs, r)
 	}
 }

@@ -22,11 +22,14 @@ import (
 
 // What a run of Redis's suite is about can be changed: make compat COMPATFLAGS="-compat-targets single".
 var (
-	compatTargets = flag.String("compat-targets", "", "targets of TestCompat, with commas between them; empty: all")
-	compatFiles   = flag.String("compat-files", "", "files of Redis's suite, with commas between them; empty: with -long all, else a dose")
-	compatTags    = flag.String("compat-tags", compat.Tags, "--tags of Redis's suite")
-	compatJobs    = flag.Int("compat-jobs", 0, "files that run at a time; 0: as many as there are processors, with -long half of them")
-	compatLogs    = flag.String("compat-logs", "", "directory where the suite's logs are kept; empty: nowhere")
+	compatTargets = flag.String("compat-targets", "",
+		"targets of TestCompat, with commas between them; empty: all")
+	compatFiles = flag.String("compat-files", "",
+		"files of Redis's suite, with commas between them; empty: with -long all, else a dose")
+	compatTags = flag.String("compat-tags", compat.Tags, "--tags of Redis's suite")
+	compatJobs = flag.Int("compat-jobs", 0,
+		"files that run at a time; 0: as many as there are processors, with -long half of them")
+	compatLogs = flag.String("compat-logs", "", "directory where the suite's logs are kept; empty: nowhere")
 )
 
 // compatTarget is an upstream that the proxy stands in front of while the suite runs.
@@ -178,13 +181,15 @@ func (c *compatRun) withoutProxy(t *testing.T, name, file string) compat.Record 
 }
 
 func (c *compatRun) throughProxy(t *testing.T, target compatTarget, file string) compat.Record {
-	return c.play(t, target.name, c.exceptions.Stall(target.name, file), target.mode, file, func(l rig.Life) string {
-		return rig.StartProxy(l, append([]string{"--upstream", target.upstream(l)}, target.proxy...)...).Addr
-	})
+	return c.play(t, target.name, c.exceptions.Stall(target.name, file), target.mode, file,
+		func(l rig.Life) string {
+			return rig.StartProxy(l, append([]string{"--upstream", target.upstream(l)}, target.proxy...)...).Addr
+		})
 }
 
 // play runs a file, each try against what start starts for it.
-func (c *compatRun) play(t *testing.T, label string, stall, mode []string, file string, start func(l rig.Life) string) (r compat.Record) {
+func (c *compatRun) play(t *testing.T, label string, stall, mode []string, file string,
+	start func(l rig.Life) string) (r compat.Record) {
 	return compat.Tries(8, stall, func(without []string) (r compat.Record) {
 		t.Run(label, func(t *testing.T) {
 			host, port, err := net.SplitHostPort(start(t))

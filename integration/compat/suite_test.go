@@ -36,7 +36,8 @@ func TestTreeThatIsGiven(t *testing.T) {
 	if files, err := s.Files(); err != nil || !slices.Equal(files, []string{"unit/a", "unit/b"}) {
 		t.Errorf("files %v, %v", files, err)
 	}
-	cmd, err := s.Command(t.TempDir(), Play{File: "unit/a", Host: "127.0.0.1", Port: 7, Mode: []string{"--cluster-mode"},
+	cmd, err := s.Command(t.TempDir(), Play{File: "unit/a", Host: "127.0.0.1", Port: 7,
+		Mode: []string{"--cluster-mode"},
 		Tags: "-slow", Without: []string{"a b", "/c+"}, Ports: 1000, Stall: 9})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,8 @@ func TestTreeThatIsGiven(t *testing.T) {
 		t.Errorf("a tree of another version: %v", err)
 	}
 	t.Setenv(TreeVariable, t.TempDir())
-	if _, err := Find(); err == nil || !strings.Contains(err.Error(), "What helps:") || !strings.Contains(err.Error(), TreeVariable) {
+	if _, err := Find(); err == nil || !strings.Contains(err.Error(), "What helps:") ||
+		!strings.Contains(err.Error(), TreeVariable) {
 		t.Errorf("an empty tree: %v", err)
 	}
 }
@@ -81,7 +83,8 @@ Packages http://deb.debian.org/debian/ bookworm main
 Packages https://deb.nodesource.com/node_20.x/ nodistro main
 Packages https://packages.example.com/apt/ tool-bookworm main
 `
-	want := []string{"http://deb.debian.org/debian/ bookworm main", "http://deb.debian.org/debian-security/ bookworm-security main"}
+	want := []string{"http://deb.debian.org/debian/ bookworm main",
+		"http://deb.debian.org/debian-security/ bookworm-security main"}
 	if got := mirrors(targets, "bookworm"); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

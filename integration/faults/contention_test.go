@@ -108,7 +108,8 @@ func (w *witness) longestGap() time.Duration {
 
 // contend takes and frees a lock rounds times (0: until its connection breaks or
 // end is closed), and returns the first error.
-func contend(p *rig.Proxy, proxy, client int, lock string, lease time.Duration, rounds int, end <-chan struct{}, w *witness) error {
+func contend(p *rig.Proxy, proxy, client int, lock string, lease time.Duration, rounds int,
+	end <-chan struct{}, w *witness) error {
 	c, err := rig.Dial(p.Addr)
 	if err != nil {
 		return err
@@ -216,7 +217,8 @@ func TestTwoProxies(t *testing.T) {
 // Readers and writers of two proxies: readers share, nobody is with a writer. R29 R30
 func TestTwoProxiesReadersAndWriters(t *testing.T) {
 	t.Parallel()
-	addrs := []string{rig.SharedOverCluster().Addr, rig.StartProxy(t, "--upstream", rig.SharedCluster().Nodes[2].Addr).Addr}
+	addrs := []string{rig.SharedOverCluster().Addr,
+		rig.StartProxy(t, "--upstream", rig.SharedCluster().Nodes[2].Addr).Addr}
 	var readers, writers, mixed, together atomic.Int32
 	var group sync.WaitGroup
 	for client := range 20 {
@@ -307,7 +309,8 @@ func TestStoppedProxy(t *testing.T) {
 	live := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
 	stopped := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
 	// The lease of the holder begins when all is ready, and the one before it has unlocked.
-	before, holder, behind := rig.Connect(t, live.Addr), rig.Connect(t, stopped.Addr), rig.Connect(t, stopped.Addr)
+	before, holder, behind := rig.Connect(t, live.Addr), rig.Connect(t, stopped.Addr), rig.Connect(t,
+		stopped.Addr)
 	before.Must(t, "LOCK", "stopped", "TOKEN", "before", "PX", "60000")
 	holder.Send("LOCK", "stopped", "TOKEN", "h", "PX", fmt.Sprint(lease.Milliseconds()), "WAIT", "30000")
 	rig.WaitersOf(t, live.Addr, "stopped", 1)
@@ -329,7 +332,8 @@ func TestStoppedProxy(t *testing.T) {
 		t.Fatalf("the waiter behind a stopped proxy's: %s %v", v, err)
 	}
 	if took < lease || took > lease+4*time.Second {
-		t.Errorf("the waiter behind a stopped proxy's got the lock %v after the holder; the lease is %v", took, lease)
+		t.Errorf("the waiter behind a stopped proxy's got the lock %v after the holder; the lease is %v", took,
+			lease)
 	}
 	stopped.Signal(syscall.SIGCONT)
 	if !behind.Silent(300 * time.Millisecond) {
@@ -338,7 +342,8 @@ func TestStoppedProxy(t *testing.T) {
 	}
 	holder.Want(t, "(nil)", "UNLOCK", "stopped", "h")
 	third.Want(t, "(integer) 1", "UNLOCK", "stopped", "third")
-	if b, err := behind.Receive(rig.Patience); err != nil || len(b.Elems) != 4 || b.Elems[1].Int() <= v.Elems[1].Int() {
+	if b, err := behind.Receive(rig.Patience); err != nil || len(b.Elems) != 4 ||
+		b.Elems[1].Int() <= v.Elems[1].Int() {
 		t.Errorf("its waiter at last: %s %v", b, err)
 	}
 }

@@ -111,7 +111,8 @@ func (cr *crowd) trouble(v rig.Reply) error {
 		return r
 	}, v.Text)
 	cr.troubles.Store(text, true)
-	for _, known := range []string{"may or may not have run", "was not run", "did not answer", "CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "READONLY"} {
+	for _, known := range []string{"may or may not have run", "was not run", "did not answer", "CLUSTERDOWN",
+		"TRYAGAIN", "LOADING", "MASTERDOWN", "READONLY"} {
 		if strings.Contains(v.Text, known) {
 			return nil
 		}
@@ -135,7 +136,8 @@ func (cr *crowd) log(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	c := rig.StartLinkedCluster(t, 3, 1)
-	args := []string{"--upstream", c.Addrs(), "--maxclients", "20000", "--upstream-timeout", "3s", "--retry-budget", "5s"}
+	args := []string{"--upstream", c.Addrs(), "--maxclients", "20000", "--upstream-timeout", "3s",
+		"--retry-budget", "5s"}
 	// the race detector takes so much of the CPU that 10,000 would wait for it alone
 	path := rig.Dose(rig.Binary, rig.LeanBinary)(t)
 	proxies := []*rig.Proxy{rig.StartBinary(t, path, args...), rig.StartBinary(t, path, args...)}
@@ -188,13 +190,15 @@ func TestCrowd(t *testing.T) {
 		"a master hands over to its replica": func() {
 			replica := c.ReplicasOf(t, masters()[rand.IntN(3)])[0]
 			replica.Do(t, "CLUSTER", "FAILOVER")
-			rig.Eventually(t, rig.Patience, "the replica is master", func() bool { return replica.Info(t, "replication", "role") == "master" })
+			rig.Eventually(t, rig.Patience, "the replica is master",
+				func() bool { return replica.Info(t, "replication", "role") == "master" })
 		},
 		"a master dies": func() {
 			doomed := masters()[rand.IntN(3)]
 			replica := c.ReplicasOf(t, doomed)[0]
 			doomed.Kill()
-			rig.Eventually(t, 2*rig.Patience, "the replica is master", func() bool { return replica.Info(t, "replication", "role") == "master" })
+			rig.Eventually(t, 2*rig.Patience, "the replica is master",
+				func() bool { return replica.Info(t, "replication", "role") == "master" })
 			time.Sleep(500 * time.Millisecond)
 			doomed.Restart(t)
 		},
@@ -206,13 +210,15 @@ func TestCrowd(t *testing.T) {
 			whole()
 			for _, n := range c.Nodes {
 				rig.Eventually(t, 2*rig.Patience, "replicas in sync", func() bool {
-					return n.Info(t, "replication", "role") == "master" || n.Info(t, "replication", "master_link_status") == "up"
+					return n.Info(t, "replication", "role") == "master" ||
+						n.Info(t, "replication", "master_link_status") == "up"
 				})
 			}
 			// it must go on after each of them
 			start := time.Now()
 			rig.Eventually(t, 4*overdue, "grants after: "+name, func() bool { return cr.granted.Load() > before+100 })
-			t.Logf("%-35s %d grants, the last of them %v later", name, cr.granted.Load()-before, time.Since(start).Round(time.Millisecond))
+			t.Logf("%-35s %d grants, the last of them %v later", name, cr.granted.Load()-before,
+				time.Since(start).Round(time.Millisecond))
 		}
 	}
 	close(end)
@@ -425,7 +431,8 @@ func TestWaitAtSilentNode(t *testing.T) {
 	k.HalfOpen(true)
 	v, err := c.Receive(overdue)
 	took := time.Since(start)
-	if err != nil || !strings.Contains(v.Text, "did not answer") && !strings.Contains(v.Text, "may or may not have run") || took < 1500*time.Millisecond {
+	if err != nil || !strings.Contains(v.Text, "did not answer") &&
+		!strings.Contains(v.Text, "may or may not have run") || took < 1500*time.Millisecond {
 		t.Errorf("after %v: %s %v", took, v, err)
 	}
 	if took > 1500*time.Millisecond+3*time.Second+2*time.Second+5*time.Second+rig.Patience {

@@ -57,7 +57,8 @@ func TestDrain(t *testing.T) {
 	}
 	<-sent
 	// what was not read of it has not run
-	if v, err := rig.Ask(rig.SharedOverCluster().Addr, "GET", "drain:count"); err != nil || v.Text != fmt.Sprint(replies) {
+	if v, err := rig.Ask(rig.SharedOverCluster().Addr, "GET", "drain:count"); err != nil ||
+		v.Text != fmt.Sprint(replies) {
 		t.Errorf("%d replies, and %s have run, %v", replies, v, err)
 	}
 	rig.Eventually(t, 4*time.Second, "new connections are refused", func() bool {
@@ -74,7 +75,8 @@ func TestDrain(t *testing.T) {
 		t.Errorf("it took %v, drain-timeout is 5 s", took)
 	}
 	// the waiter left no entry; the hold is the client's, and stays
-	if state, waiters := rig.LockInfo(t, rig.SharedOverCluster().Addr, "drain"); state != "write" || waiters != 0 {
+	if state, waiters := rig.LockInfo(t, rig.SharedOverCluster().Addr, "drain"); state != "write" ||
+		waiters != 0 {
 		t.Errorf("afterwards the lock is %s with %d waiters", state, waiters)
 	}
 }

@@ -45,7 +45,8 @@ func TestFailoverGrace(t *testing.T) {
 
 	refused := func(client *rig.Conn, args ...string) {
 		t.Helper()
-		if v := client.Call(t, args...); !v.IsError() || !strings.HasPrefix(v.Text, "TRYAGAIN ") || !strings.Contains(v.Text, " ms ") {
+		if v := client.Call(t, args...); !v.IsError() || !strings.HasPrefix(v.Text, "TRYAGAIN ") ||
+			!strings.Contains(v.Text, " ms ") {
 			t.Errorf("%v in the grace: %s", args, v)
 		}
 	}
@@ -73,8 +74,8 @@ func TestFailoverGrace(t *testing.T) {
 	})
 }
 
-// A Redis that comes back without its memory grants nothing for the grace, to nobody: neither to a proxy that knew it
-// before nor to one that was started after it. R26
+// A Redis that comes back without its memory grants nothing for the grace, to nobody: neither to a proxy that
+// knew it before nor to one that was started after it. R26
 func TestFailoverGraceOfANewProxy(t *testing.T) {
 	t.Parallel()
 	const grace = 8 * time.Second
@@ -92,7 +93,8 @@ func TestFailoverGraceOfANewProxy(t *testing.T) {
 	redis.Restart(t)
 	young := rig.Connect(t, rig.StartProxy(t, args...).Addr)
 	for name, client := range map[string]*rig.Conn{"the old proxy": old, "the new one": young} {
-		if v := client.Call(t, "LOCK", "forgotten", "TOKEN", "b"); !v.IsError() || !strings.HasPrefix(v.Text, "TRYAGAIN ") {
+		if v := client.Call(t, "LOCK", "forgotten", "TOKEN", "b"); !v.IsError() ||
+			!strings.HasPrefix(v.Text, "TRYAGAIN ") {
 			t.Errorf("%s: %s", name, v)
 		}
 	}

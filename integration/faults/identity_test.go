@@ -83,7 +83,8 @@ func (w *identityWorld) run(d time.Duration) {
 	if w.replies.Load() < 1000 || w.ends.Load() == 0 {
 		w.t.Errorf("%d replies, %d connections ended: too little was tried", w.replies.Load(), w.ends.Load())
 	}
-	fmt.Printf("%s: %d replies, of them %d errors; %d connections ended\n", w.t.Name(), w.replies.Load(), w.errors.Load(), w.ends.Load())
+	fmt.Printf("%s: %d replies, of them %d errors; %d connections ended\n", w.t.Name(), w.replies.Load(),
+		w.errors.Load(), w.ends.Load())
 }
 
 // identityChannels is how many channels are published on all the time.
@@ -141,7 +142,8 @@ func (w *identityWorld) troubleClients(dice *rand.Rand) {
 		case 1:
 			rig.Ask(w.proxy.Addr, "CLIENT", "KILL", "TYPE", "pubsub")
 		case 2:
-			rig.Ask(w.proxy.Addr, "CLIENT", "PAUSE", fmt.Sprint(1+dice.IntN(60)), []string{"ALL", "WRITE"}[dice.IntN(2)])
+			rig.Ask(w.proxy.Addr, "CLIENT", "PAUSE", fmt.Sprint(1+dice.IntN(60)),
+				[]string{"ALL", "WRITE"}[dice.IntN(2)])
 		default:
 			if c, err := rig.Dial(w.proxy.Addr); err == nil {
 				c.Send("MONITOR")
@@ -244,7 +246,8 @@ func (p *identityClient) next(want identityWant) (rig.Reply, error) {
 		isMessage := len(v.Elems) == 3 && v.Elems[0].Text == "message"
 		switch {
 		case isMessage && (v.Kind == '>' || v.Kind == '*' && want.hears):
-			if channel := v.Elems[1].Text; v.Elems[2].Text != "to "+channel || !strings.HasPrefix(channel, "identity:channel:") {
+			if channel := v.Elems[1].Text; v.Elems[2].Text != "to "+channel ||
+				!strings.HasPrefix(channel, "identity:channel:") {
 				p.w.t.Errorf("%s: a message that nobody sent: %s", p.name, v)
 			}
 		case v.Kind == '>' && !want.confirms: // invalidate, lock-lost

@@ -80,8 +80,8 @@ func (p *identityClient) set(key, value string) {
 	p.ask(is("OK"), "SET", key, value)
 }
 
-// has says that v is some value of key. It need not be the latest: a read that is sent again, since its reply was lost,
-// may see what the client has written behind it.
+// has says that v is some value of key. It need not be the latest: a read that is sent again, since its reply
+// was lost, may see what the client has written behind it.
 func (p *identityClient) has(key string, v rig.Reply) bool {
 	return v.Null || strings.HasPrefix(v.Text, key+"=")
 }
@@ -124,14 +124,16 @@ func (p *identityClient) setAndGet() {
 func (p *identityClient) nested() {
 	u, key := p.unique(), p.key()
 	p.ask(func(v rig.Reply) bool {
-		return len(v.Elems) == 2 && v.Elems[0].Text == u && len(v.Elems[1].Elems) == 2 && v.Elems[1].Elems[0].Text == key &&
+		return len(v.Elems) == 2 && v.Elems[0].Text == u && len(v.Elems[1].Elems) == 2 &&
+			v.Elems[1].Elems[0].Text == key &&
 			isList(v.Elems[1].Elems[1], u, "1")
 	}, "EVAL", "return {ARGV[1], {KEYS[1], {ARGV[1], 1}}}", "1", key, u)
 }
 
 func (p *identityClient) bigScript() {
 	u, n := p.unique(), 1+p.dice.IntN(10000)
-	p.ask(is(strings.Repeat(u, n)), "EVAL", "return string.rep(ARGV[1], ARGV[2])", "1", p.key(), u, fmt.Sprint(n))
+	p.ask(is(strings.Repeat(u, n)), "EVAL", "return string.rep(ARGV[1], ARGV[2])", "1", p.key(), u,
+		fmt.Sprint(n))
 }
 
 // bySHA runs a script that nodes may have lost since it was sent.
@@ -147,7 +149,8 @@ func (p *identityClient) acrossSlots() {
 	values := []string{keys[0] + "=" + p.unique(), keys[1] + "=" + p.unique(), keys[2] + "=" + p.unique()}
 	p.ask(is("OK"), "MSET", keys[0], values[0], keys[1], values[1], keys[2], values[2])
 	p.ask(func(v rig.Reply) bool {
-		return len(v.Elems) == 3 && p.has(keys[0], v.Elems[0]) && p.has(keys[1], v.Elems[1]) && p.has(keys[2], v.Elems[2])
+		return len(v.Elems) == 3 && p.has(keys[0], v.Elems[0]) && p.has(keys[1], v.Elems[1]) &&
+			p.has(keys[2], v.Elems[2])
 	}, append([]string{"MGET"}, keys...)...)
 	if p.dice.IntN(2) == 0 {
 		p.ask(func(v rig.Reply) bool {
@@ -185,7 +188,8 @@ func (p *identityClient) blocking() {
 func (p *identityClient) silent() {
 	on, off := rig.Encode("CLIENT", "REPLY", "ON"), rig.Encode("CLIENT", "REPLY", "OFF")
 	if p.dice.IntN(2) == 0 {
-		p.out = append(append(p.out, rig.Encode("CLIENT", "REPLY", "SKIP")...), rig.Encode("ECHO", "nobody hears this")...)
+		p.out = append(append(p.out, rig.Encode("CLIENT", "REPLY", "SKIP")...),
+			rig.Encode("ECHO", "nobody hears this")...)
 		p.echo()
 		return
 	}
@@ -205,7 +209,8 @@ func (p *identityClient) hello() {
 		proto = p.proto
 	}
 	want := fmt.Sprint(proto)
-	p.ask(func(v rig.Reply) bool { return v.Field("proto").Text == want && (v.Kind == '%') == (proto == 3) }, "HELLO", want)
+	p.ask(func(v rig.Reply) bool { return v.Field("proto").Text == want && (v.Kind == '%') == (proto == 3) },
+		"HELLO", want)
 	p.proto = proto
 	p.sure()
 }
@@ -229,7 +234,8 @@ func (p *identityClient) database() {
 	p.ask(is("OK"), "SELECT", "0")
 }
 
-// subscription listens to a channel. In RESP2 it ends that at once, since a client that listens may not do much else.
+// subscription listens to a channel. In RESP2 it ends that at once, since a client that listens may not do
+// much else.
 func (p *identityClient) subscription() {
 	channel, u := identityChannel(p.dice.IntN(identityChannels)), p.unique()
 	confirms := func(word string) func(rig.Reply) bool {

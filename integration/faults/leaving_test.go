@@ -24,7 +24,8 @@ func TestKilledWaiters(t *testing.T) {
 		before := p.Usage(t)
 		var waiters []*rig.Process
 		for range 10 {
-			waiters = append(waiters, rig.StartCommand(t, exec.Command("redis-cli", "-h", host, "-p", port, "LOCK", lock, "WAIT", "60000")))
+			waiters = append(waiters, rig.StartCommand(t,
+				exec.Command("redis-cli", "-h", host, "-p", port, "LOCK", lock, "WAIT", "60000")))
 		}
 		rig.WaitersOf(t, p.Addr, lock, 10)
 		last := rig.Connect(t, p.Addr)
@@ -140,7 +141,8 @@ func TestResetLeavesWhatTheClientHasGot(t *testing.T) {
 		if way == "unix" {
 			kinds = kinds[:1]
 		}
-		for _, after := range []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond, 1500 * time.Millisecond} {
+		for _, after := range []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond,
+			1500 * time.Millisecond} {
 			for _, verb := range []string{"LOCK", "RLOCK"} {
 				t.Run(fmt.Sprint(way, " ", verb, " ", after), func(t *testing.T) {
 					t.Parallel()
@@ -270,7 +272,8 @@ func TestClientThatNeverReads(t *testing.T) {
 			}()
 		}
 		var worst int64
-		for end := time.Now().Add(rig.Dose(3*time.Second, 30*time.Second)); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(rig.Dose(3*time.Second,
+			30*time.Second)); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			worst = max(worst, p.RSS(t))
 		}
 		// 32 MiB of replies for each, what was on its way when the client was

@@ -91,20 +91,24 @@ func TestRedlockByPrefix(t *testing.T) {
 		}
 	}
 	c.Want(t, "OK", "SET", "pay:1", "value")
-	rig.Eventually(t, rig.Patience, "a majority has the lock", func() bool { return five.Having(t, "lock:{pay:1}") >= 3 })
+	rig.Eventually(t, rig.Patience, "a majority has the lock",
+		func() bool { return five.Having(t, "lock:{pay:1}") >= 3 })
 	if n := five.Having(t, "lock:{job}") + five.Having(t, "pay:1"); n != 0 {
 		t.Errorf("%d keys of the upstream are on the masters", n)
 	}
-	for key, want := range map[string]string{"lock:{pay:1}": "(integer) 0", "lock:{job}": "(integer) 1", "pay:1": "(integer) 1"} {
+	for key, want := range map[string]string{"lock:{pay:1}": "(integer) 0", "lock:{job}": "(integer) 1",
+		"pay:1": "(integer) 1"} {
 		if got := upstream.Do(t, "EXISTS", key).String(); got != want {
 			t.Errorf("upstream: EXISTS %s: %s", key, got)
 		}
 	}
-	if got := c.Must(t, "LOCKCTL", "LIST").String(); !strings.HasPrefix(got, `[["name", "job", `) || !strings.Contains(got, `], ["name", "pay:1", `) {
+	if got := c.Must(t, "LOCKCTL", "LIST").String(); !strings.HasPrefix(got, `[["name", "job", `) ||
+		!strings.Contains(got, `], ["name", "pay:1", `) {
 		t.Errorf("LIST: %s", got)
 	}
 	c.Want(t, "(integer) 1", "UNLOCK", "pay:1", "t")
-	rig.Eventually(t, rig.Patience, "none has the lock", func() bool { return five.Having(t, "lock:{pay:1}") == 0 })
+	rig.Eventually(t, rig.Patience, "none has the lock",
+		func() bool { return five.Having(t, "lock:{pay:1}") == 0 })
 }
 
 // grantTime takes and frees a lock, and says how long the grant took.
@@ -129,8 +133,10 @@ func TestRedlockDeadMasters(t *testing.T) {
 	for name, harm := range map[string]struct {
 		kill, heal func(t *testing.T, s *rig.Server)
 	}{
-		"killed":  {func(_ *testing.T, s *rig.Server) { s.Kill() }, func(t *testing.T, s *rig.Server) { s.Restart(t) }},
-		"stopped": {func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGSTOP) }, func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGCONT) }},
+		"killed": {func(_ *testing.T, s *rig.Server) { s.Kill() },
+			func(t *testing.T, s *rig.Server) { s.Restart(t) }},
+		"stopped": {func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGSTOP) },
+			func(_ *testing.T, s *rig.Server) { s.Signal(syscall.SIGCONT) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,7 +155,8 @@ func TestRedlockDeadMasters(t *testing.T) {
 				t.Errorf("half of the grants took over %v while two masters were known to be away", all[10])
 			}
 			rig.Eventually(t, rig.Patience, "the metrics say who is away", func() bool {
-				return p.Metric(t, "lockproxy_redlock_node_up") == 3 && p.Metric(t, "lockproxy_redlock_node_votes") == 3 &&
+				return p.Metric(t, "lockproxy_redlock_node_up") == 3 &&
+					p.Metric(t, "lockproxy_redlock_node_votes") == 3 &&
 					p.Metric(t, "lockproxy_redlock_node_up", five[3].Addr) == 0
 			})
 			if status, body, err := p.Get("/readyz"); status != http.StatusOK {
@@ -170,14 +177,16 @@ func TestRedlockDeadMasters(t *testing.T) {
 			}
 			rig.Eventually(t, rig.Patience, "/readyz says why", func() bool {
 				status, body, _ := p.Get("/readyz")
-				return status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 5 masters vote, and 3 are needed") && strings.Contains(body, five[4].Addr)
+				return status == http.StatusServiceUnavailable &&
+					strings.Contains(body, "2 of 5 masters vote, and 3 are needed") && strings.Contains(body, five[4].Addr)
 			})
 			c.Want(t, "PONG", "PING")
 
 			for _, i := range []int{4, 0, 3} {
 				harm.heal(t, five[i])
 			}
-			rig.Eventually(t, rig.Patience, "all masters vote", func() bool { return p.Metric(t, "lockproxy_redlock_node_votes") == 5 })
+			rig.Eventually(t, rig.Patience, "all masters vote",
+				func() bool { return p.Metric(t, "lockproxy_redlock_node_votes") == 5 })
 			if v := c.Must(t, "LOCK", "held", "TOKEN", "u"); !v.Null {
 				t.Errorf("what was held: %s", v)
 			}
@@ -195,7 +204,8 @@ func TestRedlockRestartedMaster(t *testing.T) {
 	three := rig.StartMasters(t, 2)
 	three = append(three, rig.StartRedis(t))
 	forgetful := three[2]
-	p := three.StartRedlock(t, 5*time.Second, "--upstream", rig.SharedRedis().Addr, "--lock-lease", "5s", "--lock-max-lease", "5s")
+	p := three.StartRedlock(t, 5*time.Second, "--upstream", rig.SharedRedis().Addr, "--lock-lease", "5s",
+		"--lock-max-lease", "5s")
 	votes := func() float64 { return p.Metric(t, "lockproxy_redlock_node_votes", forgetful.Addr) }
 	rig.Eventually(t, rig.Patience, "it is old enough to vote", func() bool { return votes() == 1 })
 	c := rig.Connect(t, p.Addr)
@@ -214,7 +224,8 @@ func TestRedlockRestartedMaster(t *testing.T) {
 	}
 	p.Logged(t, `msg="master does not vote" node=`+forgetful.Addr+` err="it restarted`)
 	stats := c.Must(t, "LOCKCTL", "STATS").String()
-	if want := fmt.Sprintf(`["addr", %q, "up", (integer) 1, "votes", (integer) 0, "why", "it restarted`, forgetful.Addr); !strings.Contains(stats, want) {
+	if want := fmt.Sprintf(`["addr", %q, "up", (integer) 1, "votes", (integer) 0, "why", "it restarted`,
+		forgetful.Addr); !strings.Contains(stats, want) {
 		t.Errorf("STATS lacks %s: %s", want, stats)
 	}
 	rig.Eventually(t, rig.Patience, "it votes again", func() bool { return votes() == 1 })
@@ -230,7 +241,8 @@ func TestRedlockTwoProxies(t *testing.T) {
 	five := rig.StartMasters(t, 5)
 	var proxies []*rig.Proxy
 	for range 2 {
-		proxies = append(proxies, five.StartRedlock(t, 20*time.Second, "--upstream", rig.SharedRedis().Addr, "--lock-lease", "20s", "--redlock-max-lease", "20s"))
+		proxies = append(proxies, five.StartRedlock(t, 20*time.Second, "--upstream", rig.SharedRedis().Addr,
+			"--lock-lease", "20s", "--redlock-max-lease", "20s"))
 	}
 	const clients = 10
 	w, end := &witness{}, make(chan struct{})
@@ -248,7 +260,8 @@ func TestRedlockTwoProxies(t *testing.T) {
 					return
 				}
 				// Whatever it has, it is done with it.
-				for v, err := rig.Ask(proxies[client%2].Addr, "UNLOCK", "contended", fmt.Sprintf("client%d", client)); err != nil || v.Kind == '-'; {
+				for v, err := rig.Ask(proxies[client%2].Addr, "UNLOCK", "contended",
+					fmt.Sprintf("client%d", client)); err != nil || v.Kind == '-'; {
 					v, err = rig.Ask(proxies[client%2].Addr, "UNLOCK", "contended", fmt.Sprintf("client%d", client))
 				}
 			}
@@ -280,7 +293,10 @@ func TestRedlockDrains(t *testing.T) {
 	rig.Connect(t, other.Addr).Must(t, "LOCK", "job", "TOKEN", "t", "PX", "20000")
 	c := rig.Connect(t, p.Addr)
 	c.Send("LOCK", "job", "TOKEN", "u", "PX", "20000", "WAIT", "60000")
-	rig.Eventually(t, rig.Patience, "it waits", func() bool { return p.Metric(t, "lockproxy_lock_waiters") == 1 })
+	rig.Eventually(t, rig.Patience, "it waits", func() bool {
+		return p.Metric(t,
+			"lockproxy_lock_waiters") == 1
+	})
 	p.Signal(syscall.SIGTERM)
 	if v, err := c.Receive(rig.Patience); err != nil || !strings.HasPrefix(v.Text, "TRYAGAIN ") {
 		t.Errorf("the waiter got %s %v", v, err)
@@ -303,7 +319,8 @@ func TestRedlockRefusedAtStart(t *testing.T) {
 		rig.SharedCluster().Nodes[0].Addr:   "it is a node of a Redis Cluster",
 		fmt.Sprintf("localhost:%d", a.Port): "it is the same server as",
 	} {
-		p := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin", "off", "--dev", "--redlock", a.Addr+","+b.Addr+","+third)
+		p := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin", "off", "--dev", "--redlock",
+			a.Addr+","+b.Addr+","+third)
 		if code := p.Wait(rig.Patience); code != 1 || !strings.Contains(p.Log.String(), why) {
 			t.Errorf("%s: exit %d, want 1 and %q:\n%s", third, code, why, p.Log.Tail())
 		}

@@ -133,10 +133,11 @@ func (q *quorumRig) faults() []fault {
 	}
 	all := q.closings()
 	add := func(name string, takes time.Duration, run func(random *rand.Rand, r *trace.Running)) {
-		all = append(all, fault{name, 1500 * time.Millisecond, takes, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			run(random, r)
-			q.vote()
-		}})
+		all = append(all, fault{name, 1500 * time.Millisecond, takes, false,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				run(random, r)
+				q.vote()
+			}})
 	}
 	harms := q.harms()
 	for i, h := range harms {
@@ -186,10 +187,13 @@ func (q *quorumRig) faults() []fault {
 		stop(q.proxy(random.IntN(2)).Process, between(random, 100*time.Millisecond, 2*time.Second))
 	})
 	for name, away := range map[string]struct{ go_, back func(s *rig.Server) }{
-		"three stopped":   {func(s *rig.Server) { s.Signal(syscall.SIGSTOP) }, func(s *rig.Server) { s.Signal(syscall.SIGCONT) }},
-		"three half-open": {func(s *rig.Server) { s.Link.HalfOpen(true) }, func(s *rig.Server) { s.Link.HalfOpen(false) }},
-		"three killed":    {func(s *rig.Server) { s.Kill() }, func(s *rig.Server) { s.Restart(q.t) }},
-		"three cut off":   {func(s *rig.Server) { s.Link.Refuse(true); s.Link.Cut() }, func(s *rig.Server) { s.Link.Refuse(false) }},
+		"three stopped": {func(s *rig.Server) { s.Signal(syscall.SIGSTOP) },
+			func(s *rig.Server) { s.Signal(syscall.SIGCONT) }},
+		"three half-open": {func(s *rig.Server) { s.Link.HalfOpen(true) },
+			func(s *rig.Server) { s.Link.HalfOpen(false) }},
+		"three killed": {func(s *rig.Server) { s.Kill() }, func(s *rig.Server) { s.Restart(q.t) }},
+		"three cut off": {func(s *rig.Server) { s.Link.Refuse(true); s.Link.Cut() },
+			func(s *rig.Server) { s.Link.Refuse(false) }},
 	} {
 		add(name, 2*time.Second, func(random *rand.Rand, r *trace.Running) {
 			three := some(random, 3)
@@ -208,6 +212,7 @@ func (q *quorumRig) faults() []fault {
 			}
 		})
 	}
-	slices.SortFunc(all, func(a, b fault) int { return strings.Compare(a.name, b.name) }) // the same for each seed
+	// the same for each seed
+	slices.SortFunc(all, func(a, b fault) int { return strings.Compare(a.name, b.name) })
 	return all
 }

@@ -207,7 +207,8 @@ var resent = map[string]func(r *resends){
 		v, err := r.c.Do("LOCK", r.lock, "TOKEN", "t", "PX", "60000")
 		r.granted(v, err, 1)
 		r.cut()
-		if v := r.c.Must(r.T, "RLOCK", r.lock, "TOKEN", "t", "PX", "60000"); len(v.Elems) != 4 || v.Elems[3].Int() != 1 {
+		if v := r.c.Must(r.T, "RLOCK", r.lock, "TOKEN", "t", "PX", "60000"); len(v.Elems) != 4 ||
+			v.Elems[3].Int() != 1 {
 			r.Errorf("RLOCK by the writer: %s", v)
 		}
 		r.holds("t", 1)
@@ -286,7 +287,8 @@ func TestCutReplies(t *testing.T) {
 			t.Parallel()
 			s := rig.SharedRedis()
 			k := rig.StartLink(t, s.Addr)
-			r := &resends{T: t, k: k, lock: t.Name(), near: rig.StartProxy(t, "--upstream", k.Addr()), far: rig.SharedOverRedis()}
+			r := &resends{T: t, k: k, lock: t.Name(), near: rig.StartProxy(t, "--upstream", k.Addr()),
+				far: rig.SharedOverRedis()}
 			r.c, r.d, r.other = rig.Connect(t, r.near.Addr), rig.Connect(t, r.near.Addr), rig.Connect(t, r.far.Addr)
 			r.c.Must(t, "LOCK", r.lock, "TOKEN", "warm")
 			r.c.Must(t, "UNLOCK", r.lock, "warm")
@@ -313,7 +315,8 @@ func TestCutReplies(t *testing.T) {
 func TestCutConnections(t *testing.T) {
 	t.Parallel()
 	c := rig.StartLinkedCluster(t, 3, 0)
-	proxies := []*rig.Proxy{rig.StartProxy(t, "--upstream", c.Addrs()), rig.StartProxy(t, "--upstream", c.Addrs())}
+	proxies := []*rig.Proxy{rig.StartProxy(t, "--upstream", c.Addrs()),
+		rig.StartProxy(t, "--upstream", c.Addrs())}
 	w, end := &witness{}, make(chan struct{})
 	var unsure atomic.Int64
 	var group sync.WaitGroup
@@ -351,7 +354,8 @@ func TestCutConnections(t *testing.T) {
 	w.await(20, time.Time{})
 	close(end)
 	group.Wait()
-	t.Logf("%d grants over %d cuts, %d of their UNLOCKs were remembered no more", len(w.grants), cuts, unsure.Load())
+	t.Logf("%d grants over %d cuts, %d of their UNLOCKs were remembered no more", len(w.grants), cuts,
+		unsure.Load())
 	if int(unsure.Load()) > len(w.grants)/10 {
 		t.Errorf("%d of %d UNLOCKs were answered Null", unsure.Load(), len(w.grants))
 	}
@@ -367,7 +371,8 @@ func TestCutConnections(t *testing.T) {
 // contendOverCuts is contend of a client whose UNLOCK may be answered Null, which is counted: a release is
 // remembered until the next one of that lock, and others may be faster than a new
 // connection. The hold must be gone all the same.
-func contendOverCuts(addr string, client int, lock string, end <-chan struct{}, w *witness, unsure *atomic.Int64) error {
+func contendOverCuts(addr string, client int, lock string, end <-chan struct{}, w *witness,
+	unsure *atomic.Int64) error {
 	c, err := rig.Dial(addr)
 	if err != nil {
 		return err
@@ -414,7 +419,8 @@ func reenter(addr, lock string, end <-chan struct{}) error {
 		}
 		token := fmt.Sprint("t", i)
 		for n := range 3 {
-			if v, err := c.Do("LOCK", lock, "TOKEN", token, "PX", "60000", "REENTRANT", "WAIT", "20000"); err != nil || len(v.Elems) != 4 || v.Elems[3].Int() != int64(n+1) {
+			if v, err := c.Do("LOCK", lock, "TOKEN", token, "PX", "60000", "REENTRANT", "WAIT", "20000"); err != nil ||
+				len(v.Elems) != 4 || v.Elems[3].Int() != int64(n+1) {
 				return fmt.Errorf("entered %d times before: %s %v", n, v, err)
 			}
 		}

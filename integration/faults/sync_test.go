@@ -35,7 +35,8 @@ func follow(l rig.Life, s *rig.Server, n int) {
 		}
 		defer c.Close()
 		for _, write := range [][]string{ // of no slot
-			{"FUNCTION", "LOAD", "REPLACE", "#!lua name=follow\nredis.register_function('follow', function() return 1 end)"},
+			{"FUNCTION", "LOAD", "REPLACE",
+				"#!lua name=follow\nredis.register_function('follow', function() return 1 end)"},
 			{"FUNCTION", "DELETE", "follow"},
 		} {
 			if v, err := c.Do(write...); err != nil || v.IsError() {
@@ -112,7 +113,8 @@ func TestSync(t *testing.T) {
 
 	for n := range 3 {
 		key, sync := fmt.Sprint("sync:", n), strconv.Itoa(n)
-		if _, ttl := lockFor(t, c, "LOCK", key, "TOKEN", "a", "PX", "20000", "SYNC", sync); ttl > 20*time.Second || ttl < 10*time.Second {
+		if _, ttl := lockFor(t, c, "LOCK", key, "TOKEN", "a", "PX", "20000", "SYNC", sync); ttl > 20*time.Second ||
+			ttl < 10*time.Second {
 			t.Errorf("SYNC %d: %v remain of 20 s", n, ttl)
 		}
 		have := 0
@@ -138,7 +140,8 @@ func TestSync(t *testing.T) {
 	fence, _ := lockFor(t, c, "LOCK", "job", "TOKEN", "b", "SYNC", "1")
 	// The same token again, counted: only that is taken back.
 	refusedSync(t, c, 1, 2, timeout, "LOCK", "job", "TOKEN", "b", "REENTRANT", "SYNC", "2")
-	if v := c.Must(t, "LOCKCTL", "CHECK", "job", "b"); len(v.Elems) != 3 || v.Elems[1].Int() != fence || v.Elems[2].Int() != 1 {
+	if v := c.Must(t, "LOCKCTL", "CHECK", "job", "b"); len(v.Elems) != 3 || v.Elems[1].Int() != fence ||
+		v.Elems[2].Int() != 1 {
 		t.Errorf("the hold after a re-entry that was refused: %s", v)
 	}
 	// Who waits gets the lock and cannot keep it; the one behind gets it then.
@@ -159,9 +162,11 @@ func TestSync(t *testing.T) {
 	// A client that does not wait for the answer leaves nothing behind.
 	leaving := rig.Connect(t, p.Addr)
 	leaving.Send("LOCK", "job", "TOKEN", "l", "SYNC", "2")
-	rig.Eventually(t, rig.Patience, "the lock is taken", func() bool { state, _ := rig.LockInfo(t, p.Addr, "job"); return state == "write" })
+	rig.Eventually(t, rig.Patience, "the lock is taken",
+		func() bool { state, _ := rig.LockInfo(t, p.Addr, "job"); return state == "write" })
 	leaving.Close()
-	rig.Eventually(t, rig.Patience, "the lock is free", func() bool { state, _ := rig.LockInfo(t, p.Addr, "job"); return state == "free" })
+	rig.Eventually(t, rig.Patience, "the lock is free",
+		func() bool { state, _ := rig.LockInfo(t, p.Addr, "job"); return state == "free" })
 
 	replicas[0].Signal(syscall.SIGSTOP)
 	refusedSync(t, c, 0, 1, timeout, "LOCK", "job", "TOKEN", "a", "SYNC", "1", "WAIT", "1000")
@@ -179,13 +184,15 @@ func TestSync(t *testing.T) {
 // default that SYNC overrides. R26
 func TestSyncWithoutReplicas(t *testing.T) {
 	t.Parallel()
-	for name, upstream := range map[string][]string{"single": {"--upstream", rig.SharedRedis().Addr}, "dev": {"--dev"}} {
+	for name, upstream := range map[string][]string{"single": {"--upstream", rig.SharedRedis().Addr},
+		"dev": {"--dev"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := rig.StartProxy(t, append(upstream, "--lock-sync", "1", "--lock-sync-timeout", "50ms")...)
 			c := rig.Connect(t, p.Addr)
 			key := "unsynced:" + t.Name()
-			for _, args := range [][]string{{"LOCK", key}, {"LOCK", key, "SYNC", "1"}, {"LOCK", key, "TOKEN", "t", "WAIT", "1000"}, {"RLOCK", key, "SYNC", "3"}} {
+			for _, args := range [][]string{{"LOCK", key}, {"LOCK", key, "SYNC", "1"},
+				{"LOCK", key, "TOKEN", "t", "WAIT", "1000"}, {"RLOCK", key, "SYNC", "3"}} {
 				need := 1
 				if args[0] == "RLOCK" {
 					need = 3
@@ -323,7 +330,8 @@ func TestSyncWhileTheMasterDies(t *testing.T) {
 				t.Errorf("%s: %s", o.key, o.v)
 			default:
 				granted++
-				if v := client.Must(t, "LOCKCTL", "CHECK", o.key, "a"); len(v.Elems) != 3 || v.Elems[1].Int() != o.v.Elems[1].Int() {
+				if v := client.Must(t, "LOCKCTL", "CHECK", o.key, "a"); len(v.Elems) != 3 ||
+					v.Elems[1].Int() != o.v.Elems[1].Int() {
 					t.Errorf("%s was granted with SYNC 1 and is lost: %s, now %s", o.key, o.v, v)
 				}
 			}

@@ -169,7 +169,8 @@ func TestTraces(t *testing.T) {
 }
 
 // takeTraces takes rounds for as long as the flags say, in short for a given time, and judges them.
-func takeTraces(t *testing.T, short time.Duration, faults []fault, round func(seed uint64, n int, d *deck) trace.Round) {
+func takeTraces(t *testing.T, short time.Duration, faults []fault,
+	round func(seed uint64, n int, d *deck) trace.Round) {
 	first := *seed
 	if first == 0 {
 		first = uint64(time.Now().UnixNano())

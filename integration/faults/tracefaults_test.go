@@ -64,34 +64,37 @@ func stop(p *rig.Process, d time.Duration) {
 // closings are the causes for which a proxy closes connections.
 func (two *traced) closings() []fault {
 	return []fault{
-		{"clients killed by the proxy", time.Second, 500 * time.Millisecond, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			for range 6 {
-				r.Cut(random.IntN(r.Clients))
-				time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
-			}
-		}},
-		{"clients over their output limit", time.Second, 500 * time.Millisecond, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			n := random.IntN(2)
-			for range 3 {
+		{"clients killed by the proxy", time.Second, 500 * time.Millisecond, false,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				for range 6 {
+					r.Cut(random.IntN(r.Clients))
+					time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
+				}
+			}},
+		{"clients over their output limit", time.Second, 500 * time.Millisecond, false,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				n := random.IntN(2)
+				for range 3 {
+					r.Shut(n, func() {
+						two.set(n, "client-output-buffer-limit", "normal 10 0 0", func() { // a grant is longer
+							time.Sleep(between(random, 5*time.Millisecond, 50*time.Millisecond))
+						})
+					})
+					time.Sleep(between(random, 0, 100*time.Millisecond))
+				}
+			}},
+		{"idle clients", time.Second, 3 * time.Second, false,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				n := random.IntN(2)
 				r.Shut(n, func() {
-					two.set(n, "client-output-buffer-limit", "normal 10 0 0", func() { // a grant is longer
-						time.Sleep(between(random, 5*time.Millisecond, 50*time.Millisecond))
+					two.set(n, "timeout", "1", func() {
+						for range r.Clients / 2 {
+							r.Rest(random.IntN(r.Clients), between(random, 1500*time.Millisecond, 2500*time.Millisecond))
+						}
+						time.Sleep(2500 * time.Millisecond)
 					})
 				})
-				time.Sleep(between(random, 0, 100*time.Millisecond))
-			}
-		}},
-		{"idle clients", time.Second, 3 * time.Second, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			n := random.IntN(2)
-			r.Shut(n, func() {
-				two.set(n, "timeout", "1", func() {
-					for range r.Clients / 2 {
-						r.Rest(random.IntN(r.Clients), between(random, 1500*time.Millisecond, 2500*time.Millisecond))
-					}
-					time.Sleep(2500 * time.Millisecond)
-				})
-			})
-		}},
+			}},
 	}
 }
 
@@ -128,48 +131,55 @@ func (tr *traceRig) faults() []fault {
 		}
 	}
 	return append(tr.closings(), []fault{
-		{"SCRIPT FLUSH", 500 * time.Millisecond, 0, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			_, master := victim(random, r)
-			master.Do(t, "SCRIPT", "FLUSH")
-		}},
+		{"SCRIPT FLUSH", 500 * time.Millisecond, 0, false,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				_, master := victim(random, r)
+				master.Do(t, "SCRIPT", "FLUSH")
+			}},
 		{"subscriptions cut", time.Second, 0, false, func(*rand.Rand, *trace.Running, *trace.Event) {
 			c.Each(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}},
-		{"clients killed", time.Second, 500 * time.Millisecond, false, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			for range 6 {
-				r.Kill(random.IntN(r.Clients))
-				time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
-			}
-		}},
-		{"proxy killed", liveness, 2 * time.Second, false, func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
-			n := random.IntN(2)
-			tr.proxy(n).Kill()
-			time.Sleep(between(random, 0, time.Second))
-			tr.replace(n)
-		}},
-		{"proxy stopped", liveness, 2 * time.Second, false, func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
-			stop(tr.proxy(random.IntN(2)).Process, between(random, 100*time.Millisecond, 2*time.Second))
-		}},
-		{"Redis stopped", 2 * time.Second, time.Second, true, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			_, master := victim(random, r)
-			stop(master.Process, between(random, 100*time.Millisecond, 1200*time.Millisecond))
-		}},
-		{"Redis stopped for long", liveness, 6 * time.Second, true, func(random *rand.Rand, r *trace.Running, e *trace.Event) {
-			_, master := victim(random, r)
-			e.Loses = tr.locksOf(r, master)
-			stop(master.Process, between(random, 3*time.Second, 5*time.Second))
-			tr.settled()
-		}},
+		{"clients killed", time.Second, 500 * time.Millisecond, false,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				for range 6 {
+					r.Kill(random.IntN(r.Clients))
+					time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
+				}
+			}},
+		{"proxy killed", liveness, 2 * time.Second, false,
+			func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
+				n := random.IntN(2)
+				tr.proxy(n).Kill()
+				time.Sleep(between(random, 0, time.Second))
+				tr.replace(n)
+			}},
+		{"proxy stopped", liveness, 2 * time.Second, false,
+			func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
+				stop(tr.proxy(random.IntN(2)).Process, between(random, 100*time.Millisecond, 2*time.Second))
+			}},
+		{"Redis stopped", 2 * time.Second, time.Second, true,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				_, master := victim(random, r)
+				stop(master.Process, between(random, 100*time.Millisecond, 1200*time.Millisecond))
+			}},
+		{"Redis stopped for long", liveness, 6 * time.Second, true,
+			func(random *rand.Rand, r *trace.Running, e *trace.Event) {
+				_, master := victim(random, r)
+				e.Loses = tr.locksOf(r, master)
+				stop(master.Process, between(random, 3*time.Second, 5*time.Second))
+				tr.settled()
+			}},
 		{"fail-over", liveness, 2 * time.Second, true, failover(false)},
 		{"fail-over FORCE", liveness, 2 * time.Second, true, failover(true, "FORCE")},
 		{"fail-over TAKEOVER", liveness, 2 * time.Second, true, failover(true, "TAKEOVER")},
-		{"connections cut", time.Second, 500 * time.Millisecond, true, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			for range 3 {
-				_, master := victim(random, r)
-				master.Link.Cut()
-				time.Sleep(between(random, time.Millisecond, 200*time.Millisecond))
-			}
-		}},
+		{"connections cut", time.Second, 500 * time.Millisecond, true,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				for range 3 {
+					_, master := victim(random, r)
+					master.Link.Cut()
+					time.Sleep(between(random, time.Millisecond, 200*time.Millisecond))
+				}
+			}},
 		{"replies cut", time.Second, time.Second, true, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
 			for range 5 {
 				_, master := victim(random, r)
@@ -178,30 +188,33 @@ func (tr *traceRig) faults() []fault {
 				master.Link.Disarm()
 			}
 		}},
-		{"Redis far away", time.Second, time.Second, true, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			_, master := victim(random, r)
-			master.Link.Delay(between(random, 10*time.Millisecond, 200*time.Millisecond))
-			time.Sleep(between(random, 300*time.Millisecond, time.Second))
-			master.Link.Delay(0)
-		}},
-		{"half-open connections", liveness, 3 * time.Second, true, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			_, master := victim(random, r)
-			master.Link.HalfOpen(true)
-			time.Sleep(between(random, 500*time.Millisecond, 3*time.Second))
-			master.Link.HalfOpen(false)
-		}},
-		{"slot moved", 2 * time.Second, time.Second, true, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			key, from := victim(random, r)
-			slot := c.SlotOf(t, key)
-			for range 1 + random.IntN(2) {
-				to := from
-				for to == from {
-					to = c.MasterOf(t, strconv.Itoa(random.IntN(1000)))
+		{"Redis far away", time.Second, time.Second, true,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				_, master := victim(random, r)
+				master.Link.Delay(between(random, 10*time.Millisecond, 200*time.Millisecond))
+				time.Sleep(between(random, 300*time.Millisecond, time.Second))
+				master.Link.Delay(0)
+			}},
+		{"half-open connections", liveness, 3 * time.Second, true,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				_, master := victim(random, r)
+				master.Link.HalfOpen(true)
+				time.Sleep(between(random, 500*time.Millisecond, 3*time.Second))
+				master.Link.HalfOpen(false)
+			}},
+		{"slot moved", 2 * time.Second, time.Second, true,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				key, from := victim(random, r)
+				slot := c.SlotOf(t, key)
+				for range 1 + random.IntN(2) {
+					to := from
+					for to == from {
+						to = c.MasterOf(t, strconv.Itoa(random.IntN(1000)))
+					}
+					c.Migrate(t, slot, from, to, between(random, time.Millisecond, 50*time.Millisecond))
+					from = to
 				}
-				c.Migrate(t, slot, from, to, between(random, time.Millisecond, 50*time.Millisecond))
-				from = to
-			}
-		}},
+			}},
 	}...)
 }
 
@@ -233,7 +246,8 @@ func (tr *traceRig) settled() {
 	}
 	for _, n := range c.Nodes {
 		rig.Eventually(t, 2*rig.Patience, "the cluster has settled, as "+n.Addr+" sees it", func() bool {
-			return roles(n) == "3" && (n.Info(t, "replication", "role") == "master" || n.Info(t, "replication", "master_link_status") == "up")
+			return roles(n) == "3" && (n.Info(t, "replication", "role") == "master" ||
+				n.Info(t, "replication", "master_link_status") == "up")
 		})
 	}
 	replicas := 0

@@ -148,7 +148,8 @@ func TestLargeValues(t *testing.T) {
 		t.Logf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20, wrote>>20, read>>20)
 	}
 	// two clients that go in the middle of it
-	for _, send := range []string{"*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n", fmt.Sprintf("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n%s", size, chunk)} {
+	for _, send := range []string{"*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n",
+		fmt.Sprintf("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n%s", size, chunk)} {
 		d := rig.Connect(t, p.Addr)
 		d.Write([]byte(send))
 		time.Sleep(20 * time.Millisecond)

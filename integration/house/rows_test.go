@@ -47,7 +47,8 @@ func TestRowsHaveTests(t *testing.T) {
 	for _, m := range found {
 		for test := range strings.SplitSeq(m[3], ", ") {
 			if test = strings.Trim(test, "`"); !slices.Contains(shown[m[1]], test) {
-				t.Errorf("%s: %q does not say that it shows it (go test ./integration/house -run Rows -update)", m[1], test)
+				t.Errorf("%s: %q does not say that it shows it (go test ./integration/house -run Rows -update)", m[1],
+					test)
 			}
 		}
 	}

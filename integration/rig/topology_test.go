@@ -29,7 +29,8 @@ func TestTopologies(t *testing.T) {
 			m.Do(t, "SET", key, key)
 		}
 		c.Migrate(t, c.SlotOf(t, "foo"), m, c.Nodes[0], time.Millisecond)
-		if got := c.Nodes[0].Do(t, "MGET", "foo", "{foo}1", "{foo}2").String(); got != `["foo", "{foo}1", "{foo}2"]` {
+		if got := c.Nodes[0].Do(t, "MGET", "foo", "{foo}1",
+			"{foo}2").String(); got != `["foo", "{foo}1", "{foo}2"]` {
 			t.Errorf("after the migration: %s", got)
 		}
 	})

@@ -24,7 +24,8 @@ func TestReadReply(t *testing.T) {
 			t.Errorf("%q: %s, raw %q, %v; want %s", tt.raw, v, v.Raw, err, tt.want)
 		}
 	}
-	for _, raw := range []string{"", "+OK", "$3\r\nab", "$3\r\nabcde", "*1\r\n", "OK\r\n", "$x\r\n", "*-2\r\n", "\r\n"} {
+	for _, raw := range []string{"", "+OK", "$3\r\nab", "$3\r\nabcde", "*1\r\n", "OK\r\n", "$x\r\n", "*-2\r\n",
+		"\r\n"} {
 		if v, err := ReadReply(bufio.NewReader(strings.NewReader(raw))); err == nil {
 			t.Errorf("%q passed as %s", raw, v)
 		}

@@ -1,5 +1,5 @@
-// Package rounds measures how long the rounds of a loop are under attack. It runs alone: what else the machine
-// does makes rounds long.
+// Package rounds measures how long the rounds of a loop are under attack. It runs alone: what else the
+// machine does makes rounds long.
 package rounds
 
 import (

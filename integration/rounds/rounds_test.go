@@ -172,7 +172,13 @@ func TestRoundsAreShortForManyThings(t *testing.T) {
 		})
 	}
 	bounded(t, "the end of a subscriber", clock, func() { subscribe(); clock.take(); gone() })
-	bounded(t, "RESET of a subscriber", clock, func() { subscribe(); clock.take(); listener.Want(t, "RESET", "RESET"); gone() })
+	bounded(t, "RESET of a subscriber", clock, func() {
+		subscribe()
+		clock.take()
+		listener.Want(t, "RESET",
+			"RESET")
+		gone()
+	})
 	bounded(t, "UNSUBSCRIBE from all", clock, func() {
 		subscribe()
 		clock.take()
@@ -232,7 +238,8 @@ func TestRoundsAreShortForMerges(t *testing.T) {
 	}
 	other := rig.Connect(t, addr)
 	other.Must(t, "CONFIG", "GET", "slowlog-*") // the proxy learns of them
-	for _, line := range []string{"SLOWLOG GET 128", "SLOWLOG GET", "LATENCY HISTOGRAM", "INFO", "SLOWLOG GET -1", "SLOWLOG LEN"} {
+	for _, line := range []string{"SLOWLOG GET 128", "SLOWLOG GET", "LATENCY HISTOGRAM", "INFO",
+		"SLOWLOG GET -1", "SLOWLOG LEN"} {
 		words := strings.Fields(line)
 		times := n
 		if words[len(words)-1] == "-1" || line == "SLOWLOG LEN" {
@@ -386,14 +393,17 @@ func TestRoundsAreShortForTransactions(t *testing.T) {
 		})
 	}
 	sha := func(i int) string { return fmt.Sprintf("%040d", i) }
-	get, publish, id := []string{"GET", "{slot}long"}, []string{"PUBLISH", "channel", "1"}, []string{"CLIENT", "ID"}
+	get, publish, id := []string{"GET", "{slot}long"}, []string{"PUBLISH", "channel", "1"}, []string{"CLIENT",
+		"ID"}
 	transaction("EXEC: long replies, and a count", 1, get, get, publish)
 	transaction("EXEC: long replies, and a command of the proxy", 1, get, id, get)
 	transaction("EXEC: many elements", 1, append([]string{"MGET"}, keys...), id)
 	transaction("EXEC: many counts", 30_000, publish, id)
 	transaction("EXEC: costly commands of the proxy", 300, []string{"COMMAND"})
-	transaction("EXEC: a long command of the proxy", 1, append([]string{"SCRIPT", "EXISTS"}, slices.Repeat([]string{sha(0)}, 16_000)...))
-	transaction("EXEC: SORT", 1, append([]string{"SORT", "{slot}"}, slices.Repeat([]string{"GET", "#"}, n/2)...), id)
+	transaction("EXEC: a long command of the proxy", 1,
+		append([]string{"SCRIPT", "EXISTS"}, slices.Repeat([]string{sha(0)}, 16_000)...))
+	transaction("EXEC: SORT", 1, append([]string{"SORT", "{slot}"}, slices.Repeat([]string{"GET", "#"}, n/2)...),
+		id)
 	transaction("EXEC: SCRIPT LOAD", 1, []string{"SCRIPT", "LOAD", "return 1 --" + long})
 	bounded(t, "EXEC: many scripts", clock, func() {
 		c.Must(t, "MULTI")
@@ -426,7 +436,8 @@ func TestRoundsAreShortForMonitor(t *testing.T) {
 	bounded(t, "MONITOR: a transaction", clock, func() {
 		c.Must(t, "MULTI")
 		for range 1_000 {
-			c.Must(t, append([]string{"DEL"}, slices.Repeat([]string{"{slot}" + strings.Repeat("k", 1_000)}, 120)...)...)
+			c.Must(t, append([]string{"DEL"}, slices.Repeat([]string{"{slot}" + strings.Repeat("k", 1_000)},
+				120)...)...)
 		}
 		c.Must(t, "EXEC")
 	})
@@ -495,8 +506,8 @@ func TestRoundsAreShortForUsers(t *testing.T) {
 	few.Want(t, "PONG", "PING")
 }
 
-// A script that another node is to run is sent there however long its keys are, and scripts that a node has lost
-// are loaded in many rounds.
+// A script that another node is to run is sent there however long its keys are, and scripts that a node has
+// lost are loaded in many rounds.
 func TestRoundsAreShortForScripts(t *testing.T) {
 	const keys, long = 300_000, 60_000_000
 	nodes := rig.StartCluster(t, 3, 0)

@@ -84,7 +84,8 @@ type fakeWaiter struct {
 }
 
 func newFake(m mutant, seed uint64) *fake {
-	return &fake{mutant: m, seed: seed, random: rand.New(rand.NewPCG(seed, 1<<40)), locks: map[string]*fakeLock{}, cut: map[<-chan struct{}]bool{}}
+	return &fake{mutant: m, seed: seed, random: rand.New(rand.NewPCG(seed, 1<<40)),
+		locks: map[string]*fakeLock{}, cut: map[<-chan struct{}]bool{}}
 }
 
 func (f *fake) lock(key string) *fakeLock {
@@ -181,7 +182,8 @@ func (f *fake) dial(int) (Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.conns++
-	return &fakeConn{f: f, random: rand.New(rand.NewPCG(f.seed, 1<<40+f.conns)), closed: make(chan struct{})}, nil
+	return &fakeConn{f: f, random: rand.New(rand.NewPCG(f.seed, 1<<40+f.conns)), closed: make(chan struct{})},
+		nil
 }
 
 type fakeConn struct {
@@ -219,8 +221,10 @@ func (c *fakeConn) Do(_ time.Duration, args ...string) (Reply, error) {
 		return Reply{}, errClosed
 	}
 	r, undo := c.f.run(args, c.closed)
-	if f := c.f; f.mutant == lateRelease && args[0] == "UNLOCK" || f.mutant == lateDowngrade && args[0] == "RLOCK" {
-		time.AfterFunc(time.Duration(c.random.Int64N(int64(200*time.Millisecond))), func() { f.run(args, c.closed) })
+	if f := c.f; f.mutant == lateRelease && args[0] == "UNLOCK" || f.mutant == lateDowngrade &&
+		args[0] == "RLOCK" {
+		time.AfterFunc(time.Duration(c.random.Int64N(int64(200*time.Millisecond))),
+			func() { f.run(args, c.closed) })
 	}
 	if !c.travel() {
 		if undo != nil {
@@ -266,8 +270,9 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 	case "RENEW":
 		return f.renew(key, token, ms("PX"), number["FENCE"], number["KEEPALIVE"] == 1, closed), nil
 	}
-	w := &fakeWaiter{token: token, mode: Verb(args[0]), lease: ms("PX"), id: 1 + f.random.Int(), given: make(chan []int64, 1),
-		keep: number["KEEPALIVE"] == 1, over: closed, asked: time.Now()}
+	w := &fakeWaiter{token: token, mode: Verb(args[0]), lease: ms("PX"), id: 1 + f.random.Int(),
+		given: make(chan []int64, 1),
+		keep:  number["KEEPALIVE"] == 1, over: closed, asked: time.Now()}
 	undo = func() { f.undo(key, w) }
 	for try := int64(1); ; try++ {
 		if r := f.try(key, w, number["REENTRANT"] == 1, number["WAIT"] > 0); r != nil {
@@ -438,7 +443,8 @@ func (f *fake) unlock(key, token string, fence int64) Reply {
 	return Reply{Int: 1}
 }
 
-func (f *fake) renew(key, token string, lease time.Duration, fence int64, keep bool, over <-chan struct{}) Reply {
+func (f *fake) renew(key, token string, lease time.Duration, fence int64, keep bool,
+	over <-chan struct{}) Reply {
 	h := f.lock(key).holds[token]
 	if h == nil || fence != 0 && fence != h.fence {
 		return Reply{Int: 0}

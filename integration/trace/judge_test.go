@@ -57,53 +57,87 @@ func TestJudge(t *testing.T) {
 	brief.Lease, brief.TTL = 90*ms, 90*ms
 	slow := unlock("a", 500*ms, Null)
 	slow.Return = 600 * ms
-	closed := Op{Key: "k", Verb: Close, Token: "a", Lease: time.Second, Keep: true, Call: 2 * time.Second, Return: 2 * time.Second, Outcome: Unknown}
+	closed := Op{Key: "k", Verb: Close, Token: "a", Lease: time.Second, Keep: true, Call: 2 * time.Second,
+		Return: 2 * time.Second, Outcome: Unknown}
 	for _, c := range []struct {
 		name      string
 		h         *History
 		exception string
 		want      string // the rule that is broken
 	}{
-		{"granted after the lease", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 1001*ms, 1002*ms, 2)), "", ""},
-		{"granted within the lease", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 980*ms, 990*ms, 2)), "", "linearizable"},
-		{"asked within the lease, answered after it", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 10*ms, 1002*ms, 2)), "", ""},
-		{"lost in a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 1), granted(1, "b", 300*ms, 301*ms, 2)), LostInFailover, ""},
-		{"lost without a fail-over of its shard", history([]Event{cut}, granted(0, "a", 0, ms, 1), granted(1, "b", 300*ms, 301*ms, 2)), "", "linearizable"},
-		{"granted twice after a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 1), granted(1, "b", 300*ms, 301*ms, 2), granted(0, "c", 400*ms, 401*ms, 3)), "", "linearizable"},
-		{"the fence after a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 5), granted(1, "b", 300*ms, 301*ms, 5)), "", "fence, linearizable"},
-		{"a release that was forgotten", history([]Event{cut}, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null), granted(1, "b", 30*ms, 31*ms, 2)), ForgottenRelease, ""},
-		{"a release that was forgotten without a cut", history(nil, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null), granted(1, "b", 30*ms, 31*ms, 2)), "", "linearizable"},
-		{"a grant that may have been made", history([]Event{cut}, lost, Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms, Outcome: Null}), "", ""},
+		{"granted after the lease", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 1001*ms, 1002*ms, 2)),
+			"", ""},
+		{"granted within the lease", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 980*ms, 990*ms, 2)),
+			"", "linearizable"},
+		{"asked within the lease, answered after it",
+			history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 10*ms, 1002*ms, 2)), "", ""},
+		{"lost in a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 1),
+			granted(1, "b", 300*ms, 301*ms, 2)), LostInFailover, ""},
+		{"lost without a fail-over of its shard", history([]Event{cut}, granted(0, "a", 0, ms, 1),
+			granted(1, "b", 300*ms, 301*ms, 2)), "", "linearizable"},
+		{"granted twice after a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 1),
+			granted(1, "b", 300*ms, 301*ms, 2), granted(0, "c", 400*ms, 401*ms, 3)), "", "linearizable"},
+		{"the fence after a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 5),
+			granted(1, "b", 300*ms, 301*ms, 5)), "", "fence, linearizable"},
+		{"a release that was forgotten", history([]Event{cut}, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null),
+			granted(1, "b", 30*ms, 31*ms, 2)), ForgottenRelease, ""},
+		{"a release that was forgotten without a cut",
+			history(nil, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null),
+				granted(1, "b", 30*ms, 31*ms, 2)), "", "linearizable"},
+		{"a grant that may have been made", history([]Event{cut}, lost,
+			Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms, Outcome: Null}), "", ""},
 		{"no answer without a fault", history(nil, lost), "", "answered"},
-		{"a kept hold outlives its lease", history(nil, kept, unlock("a", 2*time.Second, Done), granted(1, "b", 3*time.Second, 3001*ms, 2)), "", ""},
-		{"a kept hold is gone and nobody says so", history(nil, kept, unlock("a", 2*time.Second, Null)), "", "linearizable"},
-		{"another one got a kept hold", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), unlock("a", 2*time.Second, Done)), "", "linearizable"},
+		{"a kept hold outlives its lease", history(nil, kept, unlock("a", 2*time.Second, Done),
+			granted(1, "b", 3*time.Second, 3001*ms, 2)), "", ""},
+		{"a kept hold is gone and nobody says so", history(nil, kept, unlock("a", 2*time.Second, Null)), "",
+			"linearizable"},
+		{"another one got a kept hold", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2),
+			unlock("a", 2*time.Second, Done)), "", "linearizable"},
 		{"a kept hold is reported lost", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), told), "", ""},
-		{"another hold is reported lost", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), other, unlock("a", 2100*ms, Done)), "", "linearizable"},
-		{"a hold stays of which another is reported lost", history(nil, kept, other, unlock("a", 2100*ms, Done)), "", ""},
+		{"another hold is reported lost", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), other,
+			unlock("a", 2100*ms, Done)), "", "linearizable"},
+		{"a hold stays of which another is reported lost", history(nil, kept, other, unlock("a", 2100*ms, Done)),
+			"", ""},
 		{"a kept hold ends while nobody could renew it", history(nil, brief, slow), "", ""},
-		{"a kept hold has ended before that, and nobody says so", history(nil, brief, granted(1, "b", 480*ms, 481*ms, 2),
-			Op{Key: "k", Verb: Check, Token: "a", Call: 490 * ms, Return: 491 * ms, Outcome: Done, Fence: 1, TTL: 90 * ms, Count: 1}, slow), "", "linearizable"},
-		{"a kept hold ends while its proxy stands still", history([]Event{{Name: "stall", Start: 1300 * ms, End: 1980 * ms}}, kept, unlock("a", 2*time.Second, Null)), "", ""},
-		{"a kept hold of a short lease ends in a stall that is too short to be noted", history(nil, short, unlock("a", 2*time.Second, Null)), "", ""},
-		{"a kept hold ends long after its proxy stood still", history([]Event{{Name: "stall", Start: 300 * ms, End: 980 * ms}}, kept, unlock("a", 2*time.Second, Null)), "", "linearizable"},
-		{"a kept hold is given up that was granted later than its lease", history(nil, tardy, late, granted(1, "b", 3020*ms, 3021*ms, 2)), "", "on time"},
-		{"a kept hold outlives its connection", history(nil, kept, closed, Op{Client: 1, Key: "k", Verb: Write, Token: "b", Call: 5 * time.Second, Return: 5001 * ms, Outcome: Null}), "", "linearizable"},
-		{"refused by nobody", history(nil, Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms, Outcome: Null}), "", "linearizable"},
+		{"a kept hold has ended before that, and nobody says so",
+			history(nil, brief, granted(1, "b", 480*ms, 481*ms, 2),
+				Op{Key: "k", Verb: Check, Token: "a", Call: 490 * ms, Return: 491 * ms, Outcome: Done, Fence: 1,
+					TTL: 90 * ms, Count: 1}, slow), "", "linearizable"},
+		{"a kept hold ends while its proxy stands still",
+			history([]Event{{Name: "stall", Start: 1300 * ms, End: 1980 * ms}}, kept,
+				unlock("a", 2*time.Second, Null)), "", ""},
+		{"a kept hold of a short lease ends in a stall that is too short to be noted",
+			history(nil, short, unlock("a", 2*time.Second, Null)), "", ""},
+		{"a kept hold ends long after its proxy stood still",
+			history([]Event{{Name: "stall", Start: 300 * ms, End: 980 * ms}}, kept,
+				unlock("a", 2*time.Second, Null)), "", "linearizable"},
+		{"a kept hold is given up that was granted later than its lease",
+			history(nil, tardy, late, granted(1, "b", 3020*ms, 3021*ms, 2)), "", "on time"},
+		{"a kept hold outlives its connection", history(nil, kept, closed,
+			Op{Client: 1, Key: "k", Verb: Write, Token: "b", Call: 5 * time.Second, Return: 5001 * ms,
+				Outcome: Null}), "", "linearizable"},
+		{"refused by nobody", history(nil, Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms,
+			Outcome: Null}), "", "linearizable"},
 		{"in turn", history(nil, granted(0, "a", 0, ms, 1),
-			waiting(granted(1, "b", 10*ms, 1002*ms, 2), 5*time.Second), waiting(granted(2, "c", 600*ms, 2003*ms, 3), 5*time.Second)), "", ""},
+			waiting(granted(1, "b", 10*ms, 1002*ms, 2), 5*time.Second), waiting(granted(2, "c", 600*ms, 2003*ms, 3),
+				5*time.Second)), "", ""},
 		{"overtaken", history(nil, granted(0, "a", 0, ms, 1),
-			waiting(granted(1, "b", 10*ms, 2003*ms, 3), 5*time.Second), waiting(granted(2, "c", 600*ms, 1002*ms, 2), 5*time.Second)), "", "first come first served"},
-		{"asleep", history(nil, granted(0, "a", 0, ms, 1), waiting(granted(1, "b", 10*ms, 3500*ms, 2), 5*time.Second)), "", "lost wake-up"},
+			waiting(granted(1, "b", 10*ms, 2003*ms, 3), 5*time.Second), waiting(granted(2, "c", 600*ms, 1002*ms, 2),
+				5*time.Second)), "", "first come first served"},
+		{"asleep", history(nil, granted(0, "a", 0, ms, 1),
+			waiting(granted(1, "b", 10*ms, 3500*ms, 2), 5*time.Second)), "", "lost wake-up"},
 		{"a free lock, and a wait in vain", history(nil, granted(0, "a", 0, ms, 1), unlock("a", 10*ms, Done),
-			Op{Key: "k", Verb: Write, Token: "b", Wait: 3 * time.Second, Call: 5 * ms, Return: 3005 * ms, Outcome: Null}), "", "lost wake-up"},
+			Op{Key: "k", Verb: Write, Token: "b", Wait: 3 * time.Second, Call: 5 * ms, Return: 3005 * ms,
+				Outcome: Null}), "", "lost wake-up"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := Judge(c.h)
-			if c.want == "" && len(v.Violations) > 0 || c.want != "" && !slices.Equal(rules(v), strings.Split(c.want, ", ")) {
+			if c.want == "" && len(v.Violations) > 0 || c.want != "" &&
+				!slices.Equal(rules(v), strings.Split(c.want, ", ")) {
 				t.Errorf("got %v, want %q", v.Violations, c.want)
 			}
-			if n := v.Exceptions[c.exception]; c.exception != "" && n != 1 || c.exception == "" && len(v.Exceptions) > 0 {
+			if n := v.Exceptions[c.exception]; c.exception != "" && n != 1 || c.exception == "" &&
+				len(v.Exceptions) > 0 {
 				t.Errorf("exceptions: %v", v.Exceptions)
 			}
 		})

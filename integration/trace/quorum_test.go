@@ -16,7 +16,8 @@ func TestQuorum(t *testing.T) {
 		return o
 	}
 	lock := func(token string, fence, count int64, ttl time.Duration) Op {
-		return Op{Verb: Write, Token: token, Outcome: Granted, Fence: fence, Count: count, TTL: ttl * ms, Reentrant: count > 1}
+		return Op{Verb: Write, Token: token, Outcome: Granted, Fence: fence, Count: count, TTL: ttl * ms,
+			Reentrant: count > 1}
 	}
 	null := func(v Verb, token string) Op { return Op{Verb: v, Token: token, Outcome: Null} }
 	away := Event{Name: "no majority", Start: 100 * ms, End: 900 * ms, Barren: true}
@@ -27,32 +28,59 @@ func TestQuorum(t *testing.T) {
 		events []Event
 		ops    []Op
 	}{
-		"one after the other, the ttl shorter than the lease": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 1990, 2030, lock("b", 11, 1, 1945))}},
-		"two within validity":                  {rule: "linearizable", ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 1900, 1950, lock("b", 11, 1, 1935))}},
-		"a ttl without drift":                  {rule: "linearizable", ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1995))}},
-		"a ttl that nothing explains":          {rule: "linearizable", ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1500))}},
-		"Null while another asks":              {ops: []Op{at(0, 0, 9, null(Write, "a")), at(1, 2, 8, null(Write, "b"))}},
-		"Null for no reason":                   {rule: "linearizable", ops: []Op{at(0, 0, 9, null(Write, "a")), at(2, 0, 9, null(Write, "c")), at(1, 1000, 1001, null(Write, "b"))}},
-		"Null long after what a fault left":    {events: []Event{fault}, ops: []Op{at(0, 0, 9, null(Write, "a")), at(2, 0, 9, null(Write, "c")), at(1, 1000, 1001, null(Write, "b"))}},
-		"the hold is gone within validity":     {rule: "linearizable", ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1001, null(Check, "a"))}},
-		"a shorter ttl of other masters":       {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 100, 101, Op{Verb: Check, Token: "a", Outcome: Done, Fence: 10, Count: 1, TTL: 1000 * ms})}},
-		"another fence for the same hold":      {raised: 1, ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 12, 2, 1975))}},
-		"... after a fault":                    {raised: 1, events: []Event{fault}, ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 12, 2, 1975))}},
-		"... but a lower one":                  {rule: "linearizable", events: []Event{fault}, ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 9, 2, 1975))}},
-		"... and a count too high":             {rule: "linearizable", ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 12, 3, 1975))}},
-		"a release of what is free":            {rule: "linearizable", ops: []Op{at(0, 0, 5, Op{Verb: Unlock, Token: "a", Outcome: Done, Count: 1})}},
-		"a lower fence later":                  {rule: "fence", ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 3000, 3005, lock("b", 9, 1, 1975))}},
-		"a grant without a majority":           {rule: "no majority", events: []Event{away}, ops: []Op{at(0, 110, 120, lock("a", 10, 1, 1968))}},
-		"Null without a majority":              {rule: "no majority", events: []Event{away}, ops: []Op{at(0, 110, 120, null(Check, "a"))}},
-		"a grant that began before":            {events: []Event{away}, ops: []Op{at(0, 90, 120, lock("a", 10, 1, 1950))}},
-		"no majority, with three masters away": {events: []Event{away}, ops: []Op{at(0, 110, 120, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"})}},
-		"a reader beside who was refused to become one": {events: []Event{fault}, ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
-			at(0, 20, 30, Op{Verb: Read, Token: "a", Switch: true, Outcome: Null}), at(1, 10, 29, Op{Verb: Read, Token: "b", Outcome: Granted, Fence: 11, Count: 1, TTL: 1970 * ms})}},
-		"... but not a writer": {rule: "linearizable", events: []Event{fault}, ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
-			at(0, 20, 30, Op{Verb: Read, Token: "a", Switch: true, Outcome: Null}), at(1, 10, 29, lock("b", 11, 1, 1970))}},
+		"one after the other, the ttl shorter than the lease": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
+			at(1, 1990, 2030, lock("b", 11, 1, 1945))}},
+		"two within validity": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 1900, 1950, lock("b", 11, 1, 1935))}},
+		"a ttl without drift": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1995))}},
+		"a ttl that nothing explains": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1500))}},
+		"Null while another asks": {ops: []Op{at(0, 0, 9, null(Write, "a")),
+			at(1, 2, 8, null(Write, "b"))}},
+		"Null for no reason": {rule: "linearizable",
+			ops: []Op{at(0, 0, 9, null(Write, "a")), at(2, 0, 9, null(Write, "c")),
+				at(1, 1000, 1001, null(Write, "b"))}},
+		"Null long after what a fault left": {events: []Event{fault},
+			ops: []Op{at(0, 0, 9, null(Write, "a")), at(2, 0, 9, null(Write, "c")),
+				at(1, 1000, 1001, null(Write, "b"))}},
+		"the hold is gone within validity": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1001, null(Check, "a"))}},
+		"a shorter ttl of other masters": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
+			at(0, 100, 101, Op{Verb: Check, Token: "a", Outcome: Done, Fence: 10, Count: 1, TTL: 1000 * ms})}},
+		"another fence for the same hold": {raised: 1,
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 12, 2, 1975))}},
+		"... after a fault": {raised: 1, events: []Event{fault},
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 12, 2, 1975))}},
+		"... but a lower one": {rule: "linearizable", events: []Event{fault},
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 9, 2, 1975))}},
+		"... and a count too high": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 12, 3, 1975))}},
+		"a release of what is free": {rule: "linearizable",
+			ops: []Op{at(0, 0, 5, Op{Verb: Unlock, Token: "a", Outcome: Done, Count: 1})}},
+		"a lower fence later": {rule: "fence",
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(1, 3000, 3005, lock("b", 9, 1, 1975))}},
+		"a grant without a majority": {rule: "no majority", events: []Event{away},
+			ops: []Op{at(0, 110, 120, lock("a", 10, 1, 1968))}},
+		"Null without a majority": {rule: "no majority", events: []Event{away},
+			ops: []Op{at(0, 110, 120, null(Check, "a"))}},
+		"a grant that began before": {events: []Event{away},
+			ops: []Op{at(0, 90, 120, lock("a", 10, 1, 1950))}},
+		"no majority, with three masters away": {events: []Event{away},
+			ops: []Op{at(0, 110, 120, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"})}},
+		"a reader beside who was refused to become one": {events: []Event{fault},
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
+				at(0, 20, 30, Op{Verb: Read, Token: "a", Switch: true, Outcome: Null}), at(1, 10, 29,
+					Op{Verb: Read, Token: "b", Outcome: Granted, Fence: 11, Count: 1, TTL: 1970 * ms})}},
+		"... but not a writer": {rule: "linearizable", events: []Event{fault},
+			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
+				at(0, 20, 30, Op{Verb: Read, Token: "a", Switch: true, Outcome: Null}), at(1, 10, 29,
+					lock("b", 11, 1, 1970))}},
 		"... nor without a fault": {rule: "linearizable", ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
-			at(0, 20, 30, Op{Verb: Read, Token: "a", Switch: true, Outcome: Null}), at(1, 10, 29, Op{Verb: Read, Token: "b", Outcome: Granted, Fence: 11, Count: 1, TTL: 1970 * ms})}},
-		"no majority for no reason": {rule: "answered", ops: []Op{at(0, 110, 120, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"})}},
+			at(0, 20, 30, Op{Verb: Read, Token: "a", Switch: true, Outcome: Null}), at(1, 10, 29,
+				Op{Verb: Read, Token: "b", Outcome: Granted, Fence: 11, Count: 1, TTL: 1970 * ms})}},
+		"no majority for no reason": {rule: "answered",
+			ops: []Op{at(0, 110, 120, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(&History{Quorum: true, Keys: []string{"k"}, Slacks: Roomy, Ops: c.ops, Events: c.events})
@@ -74,10 +102,12 @@ func TestQuorum(t *testing.T) {
 func TestQuorumOrder(t *testing.T) {
 	for _, apart := range []int{0, 1} {
 		grant := func(proxy int, call, fence int64) Op {
-			return Op{Client: int(fence), Proxy: proxy, Key: "k", Verb: Write, Token: string(rune('a' + fence)), Lease: 2 * time.Second, Wait: 9 * time.Second,
+			return Op{Client: int(fence), Proxy: proxy, Key: "k", Verb: Write, Token: string(rune('a' + fence)),
+				Lease: 2 * time.Second, Wait: 9 * time.Second,
 				Call: time.Duration(call) * time.Second, Return: time.Duration(3*fence) * time.Second, Outcome: Granted, Fence: fence, Count: 1, TTL: 1978 * time.Millisecond}
 		}
-		h := &History{Quorum: true, Keys: []string{"k"}, Slacks: Roomy, Ops: []Op{grant(0, 2, 1), grant(apart, 0, 2)}}
+		h := &History{Quorum: true, Keys: []string{"k"}, Slacks: Roomy,
+			Ops: []Op{grant(0, 2, 1), grant(apart, 0, 2)}}
 		m := newMonitor(h, "k", h.Ops, &Verdict{Exceptions: map[string]int{}})
 		m.order()
 		if n := len(m.v.Violations); n != 1-apart {

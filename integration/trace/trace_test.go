@@ -16,9 +16,11 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
 		r := Round{
-			Seed: seed, Keys: []string{"a", "b"}, Clients: 6, Proxies: 2, For: 4 * time.Second, Think: 25 * time.Millisecond,
+			Seed: seed, Keys: []string{"a",
+				"b"}, Clients: 6, Proxies: 2, For: 4 * time.Second, Think: 25 * time.Millisecond,
 			Dial:     newFake(m, seed).dial,
-			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Slacks: Slacks{Standing: 50 * time.Millisecond, Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
+			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Slacks: Slacks{Standing: 50 * time.Millisecond,
+				Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
 		}
 		if seed%2 == 1 {
 			r.Faults = func(ctx context.Context, random *rand.Rand, r *Running) {

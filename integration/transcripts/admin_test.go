@@ -47,7 +47,8 @@ func TestAdmin(t *testing.T) {
 			return p.Metric(t, want.family, want.with...) == want.value
 		})
 	}
-	for _, family := range []string{"lockproxy_node_requests_total", "lockproxy_node_connections", "lockproxy_received_bytes_total", "lockproxy_sent_bytes_total", "go_goroutines"} {
+	for _, family := range []string{"lockproxy_node_requests_total", "lockproxy_node_connections",
+		"lockproxy_received_bytes_total", "lockproxy_sent_bytes_total", "go_goroutines"} {
 		if p.Metric(t, family) <= 0 {
 			t.Errorf("%s is 0", family)
 		}
@@ -58,7 +59,8 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("/metrics shows %s", secret)
 		}
 	}
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 404, "/nosuch": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/debug/pprof/": 404,
+		"/nosuch": 404} {
 		if status, body, err := p.Get(path); status != want {
 			t.Errorf("%s: %d %v, want %d: %s", path, status, err, want, body)
 		}
@@ -117,7 +119,8 @@ func TestCommandLine(t *testing.T) {
 	if ttl := grant.Elems[2].Int(); ttl > 7000 || ttl < 6000 {
 		t.Errorf("ttl %d with lock-lease 7s", ttl)
 	}
-	if v := c.Call(t, "LOCK", "other", "PX", "99999999999"); !v.IsError("ERR") || !strings.Contains(v.Text, "lock-max-lease") {
+	if v := c.Call(t, "LOCK", "other", "PX", "99999999999"); !v.IsError("ERR") ||
+		!strings.Contains(v.Text, "lock-max-lease") {
 		t.Errorf("a lease above lock-max-lease: %s", v)
 	}
 }
@@ -126,8 +129,10 @@ func TestCommandLine(t *testing.T) {
 // environment and a file; each wins over the next.
 func startCommandProxy(t *testing.T) *rig.Proxy {
 	t.Helper()
-	file := rig.WriteFile(t, "lockproxy.conf", "# a comment\nlock-lease 1s\nlock-max-wait 1s\nlock-max-queue 9\ndev yes\n")
-	cmd := exec.Command(rig.Binary(t), "--config", file, "--lock-lease", "7s", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	file := rig.WriteFile(t, "lockproxy.conf",
+		"# a comment\nlock-lease 1s\nlock-max-wait 1s\nlock-max-queue 9\ndev yes\n")
+	cmd := exec.Command(rig.Binary(t), "--config", file, "--lock-lease", "7s", "--listen", "127.0.0.1:0",
+		"--admin", "127.0.0.1:0")
 	cmd.Env = append(cmd.Environ(), "LOCKPROXY_LOCK_LEASE=2s", "LOCKPROXY_LOCK_MAX_WAIT=8s")
 	p := &rig.Proxy{Process: rig.StartCommand(t, cmd)}
 	t.Cleanup(func() { p.Drain(t) })

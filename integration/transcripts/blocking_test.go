@@ -26,7 +26,8 @@ func blockedClients(t *testing.T, c *rig.Conn) int {
 // waitBlocked waits until so many clients are blocked.
 func waitBlocked(t *testing.T, c *rig.Conn, want int) {
 	t.Helper()
-	rig.Eventually(t, 2*rig.Patience, fmt.Sprintf("%d blocked clients", want), func() bool { return blockedClients(t, c) == want })
+	rig.Eventually(t, 2*rig.Patience, fmt.Sprintf("%d blocked clients", want),
+		func() bool { return blockedClients(t, c) == want })
 }
 
 // TestManyBlockedClients: hundreds of clients that block delay nobody, each gets what is pushed for it, and
@@ -61,7 +62,8 @@ func TestManyBlockedClients(t *testing.T) {
 		watch.Must(t, "RPUSH", fmt.Sprint("list:", i), fmt.Sprint("elem:", i))
 	}
 	for i, b := range clients[:crowd/2] {
-		if v, err := b.Receive(rig.Patience); err != nil || v.String() != fmt.Sprintf(`["list:%d", "elem:%d"]`, i, i) {
+		if v, err := b.Receive(rig.Patience); err != nil ||
+			v.String() != fmt.Sprintf(`["list:%d", "elem:%d"]`, i, i) {
 			t.Fatalf("client %d: %s %v", i, v, err)
 		}
 		if i%2 == 0 {
@@ -112,7 +114,8 @@ func TestHalfClosedClient(t *testing.T) {
 	t.Parallel()
 	p := rig.SharedOverCluster()
 	for i, test := range []struct{ lines, want string }{
-		{"RPUSH half:0 a b\r\nBLPOP half:0 0\r\nBLPOP half:0 0\r\n", ":2\r\n*2\r\n$6\r\nhalf:0\r\n$1\r\na\r\n*2\r\n$6\r\nhalf:0\r\n$1\r\nb\r\n"},
+		{"RPUSH half:0 a b\r\nBLPOP half:0 0\r\nBLPOP half:0 0\r\n",
+			":2\r\n*2\r\n$6\r\nhalf:0\r\n$1\r\na\r\n*2\r\n$6\r\nhalf:0\r\n$1\r\nb\r\n"},
 		{"SET half:1 1\r\nBLPOP half:2 0\r\n", "+OK\r\n"},
 	} {
 		c := rig.Connect(t, p.Addr)
@@ -204,7 +207,8 @@ func TestBlockedClientsMasterDies(t *testing.T) {
 // TestOwnConnectionsAreBounded: who finds no connection is told by which setting.
 func TestOwnConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	p := rig.StartProxy(t, "--upstream", rig.SharedRedis().Addr, "--upstream-own-connections", "1", "--retry-budget", "500ms")
+	p := rig.StartProxy(t, "--upstream", rig.SharedRedis().Addr, "--upstream-own-connections", "1",
+		"--retry-budget", "500ms")
 	a, b, c := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	key := "bounded:" + p.Addr
 	a.Send("BLPOP", key, "0")
@@ -231,7 +235,8 @@ func TestWaitThroughTheProxy(t *testing.T) {
 		replicas := []*rig.Server{rig.StartRedis(t), rig.StartRedis(t)}
 		for _, r := range replicas {
 			r.Do(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.Port))
-			rig.Eventually(t, rig.Patience, "replica in sync", func() bool { return r.Info(t, "replication", "master_link_status") == "up" })
+			rig.Eventually(t, rig.Patience, "replica in sync",
+				func() bool { return r.Info(t, "replication", "master_link_status") == "up" })
 		}
 		p := rig.StartProxy(t, "--upstream", master.Addr)
 		c := rig.Connect(t, p.Addr)

@@ -42,7 +42,8 @@ func TestForeignKeys(t *testing.T) {
 		"UNLOCK NAME owner", "UNLOCK NAME TOKEN owner FENCE 7", "RENEW NAME owner", "RENEW NAME owner PX 90000 FENCE 7",
 		"LOCKCTL INFO NAME", "LOCKCTL CHECK NAME owner",
 	}
-	for name, p := range map[string]func() *rig.Proxy{"single": rig.SharedOverRedis, "cluster": rig.SharedOverCluster} {
+	for name, p := range map[string]func() *rig.Proxy{"single": rig.SharedOverRedis,
+		"cluster": rig.SharedOverCluster} {
 		for _, ends := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, with a TTL %v", name, ends), func(t *testing.T) {
 				t.Parallel()
@@ -63,7 +64,8 @@ func TestForeignKeys(t *testing.T) {
 					before, until := c.Must(t, "DUMP", key).Text, endOf(t, c, key)
 					for _, verb := range verbs {
 						v := c.Call(t, strings.Fields(strings.ReplaceAll(verb, "NAME", lock))...)
-						if !v.IsError("LOCKTYPE") || !strings.Contains(v.Text, f.kind) || !strings.Contains(v.Text, key) || !life.MatchString(v.Text) {
+						if !v.IsError("LOCKTYPE") || !strings.Contains(v.Text, f.kind) || !strings.Contains(v.Text, key) ||
+							!life.MatchString(v.Text) {
 							t.Errorf("%s: %s: %s", f.name, verb, v)
 						}
 						if after := c.Must(t, "DUMP", key).Text; after != before {

@@ -28,8 +28,8 @@ func faceless(v rig.Reply) string {
 	return text
 }
 
-// TestFrontends compares what the proxy looks like with the server that it looks like, in both protocols: one Redis by default, with
-// cluster-mode yes a cluster of one node.
+// TestFrontends compares what the proxy looks like with the server that it looks like, in both protocols: one
+// Redis by default, with cluster-mode yes a cluster of one node.
 func TestFrontends(t *testing.T) {
 	t.Parallel()
 	alone, member := rig.StartRedis(t), rig.StartCluster(t, 1, 0)
@@ -61,16 +61,20 @@ func TestFrontends(t *testing.T) {
 						t.Errorf("%s:\n got %s\nwant %s", line, got, want)
 					}
 				}
-				for _, about := range [][2]string{{"server", "redis_mode"}, {"cluster", "cluster_enabled"}, {"replication", "role"}} {
-					want, got := rig.InfoField(bare.Must(t, "INFO", about[0]).Text, about[1]), rig.InfoField(proxy.Must(t, "INFO", about[0]).Text, about[1])
+				for _, about := range [][2]string{{"server", "redis_mode"}, {"cluster", "cluster_enabled"},
+					{"replication", "role"}} {
+					want, got := rig.InfoField(bare.Must(t, "INFO", about[0]).Text,
+						about[1]), rig.InfoField(proxy.Must(t, "INFO", about[0]).Text, about[1])
 					if about[1] == "redis_mode" && want == "" { // the name that Valkey gives it
-						want, got = rig.InfoField(bare.Must(t, "INFO", "server").Text, "server_mode"), rig.InfoField(proxy.Must(t, "INFO", "server").Text, "server_mode")
+						want, got = rig.InfoField(bare.Must(t, "INFO", "server").Text,
+							"server_mode"), rig.InfoField(proxy.Must(t, "INFO", "server").Text, "server_mode")
 					}
 					if got != want || want == "" {
 						t.Errorf("%s is %s, want %s", about[1], got, want)
 					}
 				}
-				if want, got := bare.Must(t, "HELLO").Field("mode").Text, proxy.Must(t, "HELLO").Field("mode").Text; got != want {
+				if want, got := bare.Must(t, "HELLO").Field("mode").Text, proxy.Must(t,
+					"HELLO").Field("mode").Text; got != want {
 					t.Errorf("mode %s, want %s", got, want)
 				}
 			})
@@ -78,7 +82,8 @@ func TestFrontends(t *testing.T) {
 	}
 }
 
-// TestAnnounced proves that several proxies tell of one another, the same at each, and that each serves every slot.
+// TestAnnounced proves that several proxies tell of one another, the same at each, and that each serves every
+// slot.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	c := rig.SharedCluster()
@@ -92,7 +97,8 @@ func TestAnnounced(t *testing.T) {
 	}
 	ids := []string{atA.Must(t, "CLUSTER", "MYID").Text, atB.Must(t, "CLUSTER", "MYID").Text}
 	for i, row := range table.Elems {
-		if first := row.Elems[0].Int(); first != int64(i*rig.Slots/2) || !slices.Contains(ids, row.Elems[2].Elems[2].Text) {
+		if first := row.Elems[0].Int(); first != int64(i*rig.Slots/2) ||
+			!slices.Contains(ids, row.Elems[2].Elems[2].Text) {
 			t.Errorf("row %d: %s", i, row)
 		}
 	}
@@ -116,7 +122,8 @@ func TestNodesStayUnknown(t *testing.T) {
 		}
 	}
 	for _, mode := range []string{"yes", "no"} {
-		p := rig.StartProxy(t, "--upstream", c.Addrs(), "--cluster-mode", mode, "--retry-budget", "300ms", "--upstream-connect-timeout", "300ms")
+		p := rig.StartProxy(t, "--upstream", c.Addrs(), "--cluster-mode", mode, "--retry-budget", "300ms",
+			"--upstream-connect-timeout", "300ms")
 		cl := rig.Connect(t, p.Addr)
 		for _, line := range []string{
 			"INFO", "INFO everything", "ROLE", "CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "CLUSTER INFO", "CLUSTER LINKS", "CLIENT LIST", "CLIENT INFO",
@@ -125,16 +132,20 @@ func TestNodesStayUnknown(t *testing.T) {
 		} {
 			unknownIn(t, c, line, cl.Call(t, strings.Fields(line)...))
 		}
-		cl.Want(t, "(error) ERR MOVED 1 127.0.0.1:1", "EVAL", "return redis.error_reply('MOVED 1 127.0.0.1:1')", "0")
+		cl.Want(t, "(error) ERR MOVED 1 127.0.0.1:1", "EVAL", "return redis.error_reply('MOVED 1 127.0.0.1:1')",
+			"0")
 	}
-	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--retry-budget", "300ms", "--upstream-connect-timeout", "300ms")
+	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--retry-budget", "300ms", "--upstream-connect-timeout",
+		"300ms")
 	cl := rig.Connect(t, p.Addr)
 	for _, n := range c.Nodes[:2] {
 		n.Kill()
 	}
 	errors := 0
 	for i := range 60 {
-		for _, args := range [][]string{{"SET", fmt.Sprint("k", i), "v"}, {"LOCK", fmt.Sprint("l", i), "WAIT", "50"}, {"DBSIZE"}, {"MGET", "a", "b", "c"}, {"GET", fmt.Sprint("k", i)}} {
+		for _, args := range [][]string{{"SET", fmt.Sprint("k", i), "v"},
+			{"LOCK", fmt.Sprint("l", i), "WAIT", "50"}, {"DBSIZE"}, {"MGET", "a", "b", "c"}, {"GET",
+				fmt.Sprint("k", i)}} {
 			v := cl.Call(t, args...)
 			if v.IsError() {
 				errors++
@@ -166,8 +177,8 @@ func namedIn(n *rig.Server, v rig.Reply) bool {
 	return regexp.MustCompile(pattern).MatchString(v.String())
 }
 
-// TestOneNodeCluster proves that what is cut by slot in front of several masters is cut in front of one, too, which refuses keys
-// of several slots like any.
+// TestOneNodeCluster proves that what is cut by slot in front of several masters is cut in front of one, too,
+// which refuses keys of several slots like any.
 func TestOneNodeCluster(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProxy(t, "--upstream", rig.StartCluster(t, 1, 0).Addrs())

@@ -21,7 +21,8 @@ func TestTooLargeCommandsHarmNobody(t *testing.T) {
 				if !told {
 					s.Do(t, "ACL", "SETUSER", "proxy", "-config")
 				}
-				p := rig.StartProxy(t, "--upstream", s.Addr, "--upstream-user", "proxy", "--upstream-password", "pw", "--loops", "1")
+				p := rig.StartProxy(t, "--upstream", s.Addr, "--upstream-user", "proxy", "--upstream-password", "pw",
+					"--loops", "1")
 				if told {
 					p.Logged(t, `msg="limits of the upstream" .*(`+limit+`=1048576)`)
 				}
@@ -39,7 +40,8 @@ func TestTooLargeCommandsHarmNobody(t *testing.T) {
 	}
 }
 
-// harmless has two clients send values of size bytes, whose replies it gives to judge, while four others do a little each.
+// harmless has two clients send values of size bytes, whose replies it gives to judge, while four others do a
+// little each.
 func harmless(t *testing.T, p *rig.Proxy, size int, judge func(rig.Reply, error) error) {
 	t.Helper()
 	over := make(chan struct{})
@@ -94,10 +96,11 @@ func harmless(t *testing.T, p *rig.Proxy, size int, judge func(rig.Reply, error)
 	all.Wait()
 }
 
-// Large commands and small ones of one pipeline are run in their order, whatever they are, and whichever connections
-// they go over.
+// Large commands and small ones of one pipeline are run in their order, whatever they are, and whichever
+// connections they go over.
 func TestLargeCommandsKeepTheirPlace(t *testing.T) {
-	for name, upstream := range map[string]string{"single": rig.SharedRedis().Addr, "cluster": rig.SharedCluster().Addrs()} {
+	for name, upstream := range map[string]string{"single": rig.SharedRedis().Addr,
+		"cluster": rig.SharedCluster().Addrs()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := rig.StartProxy(t, "--upstream", upstream)
@@ -112,13 +115,18 @@ func TestLargeCommandsKeepTheirPlace(t *testing.T) {
 					args []string
 					want string
 				}{
-					{[]string{"SET", key(1), "small"}, "OK"}, {[]string{"SET", key(1), value}, "OK"}, {[]string{"GET", key(1)}, value},
+					{[]string{"SET", key(1), "small"}, "OK"}, {[]string{"SET", key(1), value},
+						"OK"}, {[]string{"GET", key(1)}, value},
 					{[]string{"SET", key(1), "small"}, "OK"}, {[]string{"GET", key(1)}, "small"},
-					{[]string{"MSET", key(1), value, key(2), value, key(3), "x"}, "OK"}, {[]string{"GET", key(2)}, value}, {[]string{"GET", key(3)}, "x"},
-					{[]string{"EVAL", script, "1", key(1), "mine"}, "mine"}, {[]string{"ECHO", value}, value}, {[]string{"DEL", key(1)}, ""},
-					{[]string{"APPEND", key(1), value}, ""}, {[]string{"APPEND", key(1), value}, ""}, {[]string{"STRLEN", key(1)}, fmt.Sprint(2 * len(value))},
+					{[]string{"MSET", key(1), value, key(2), value, key(3), "x"}, "OK"}, {[]string{"GET", key(2)},
+						value}, {[]string{"GET", key(3)}, "x"},
+					{[]string{"EVAL", script, "1", key(1), "mine"}, "mine"}, {[]string{"ECHO", value},
+						value}, {[]string{"DEL", key(1)}, ""},
+					{[]string{"APPEND", key(1), value}, ""}, {[]string{"APPEND", key(1), value},
+						""}, {[]string{"STRLEN", key(1)}, fmt.Sprint(2 * len(value))},
 					{[]string{"MULTI"}, "OK"}, {[]string{"SET", key(1), value}, "QUEUED"}, {[]string{"EXEC"}, ""},
-					{[]string{"GET", key(1)}, value}, {[]string{"PUBLISH", "nobody", value}, "0"}, {[]string{"DEL", key(1), key(2), key(3)}, "3"},
+					{[]string{"GET", key(1)}, value}, {[]string{"PUBLISH", "nobody", value},
+						"0"}, {[]string{"DEL", key(1), key(2), key(3)}, "3"},
 				}
 				var all []byte
 				for _, step := range steps {

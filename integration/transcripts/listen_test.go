@@ -19,7 +19,8 @@ func TestTLS(t *testing.T) {
 	a.Issue(t, "server", rig.LoopbackIP)
 	a.Issue(t, "client", nil)
 	upstream := rig.LaunchTLSRedis(t, a)
-	p := rig.StartProxy(t, "--upstream", upstream, "--upstream-tls", "yes", "--upstream-tls-ca", a.File("ca.crt"),
+	p := rig.StartProxy(t, "--upstream", upstream, "--upstream-tls", "yes", "--upstream-tls-ca",
+		a.File("ca.crt"),
 		"--upstream-tls-cert", a.File("client.crt"), "--upstream-tls-key", a.File("client.key"),
 		"--tls-cert", a.File("server.crt"), "--tls-key", a.File("server.key"), "--tls-ca", a.File("ca.crt"))
 
@@ -48,9 +49,13 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiter.Write(rig.Encode("LOCK", "tls", "WAIT", "60000"))
-	rig.Eventually(t, rig.Patience, "it waits", func() bool { return c.Must(t, "LOCKCTL", "INFO", "tls").Field("waiters").Int() == 1 })
+	rig.Eventually(t, rig.Patience, "it waits", func() bool {
+		return c.Must(t, "LOCKCTL", "INFO",
+			"tls").Field("waiters").Int() == 1
+	})
 	waiter.Close()
-	rig.Eventually(t, rig.Patience, "it has left", func() bool { return c.Must(t, "LOCKCTL", "INFO", "tls").Field("waiters").Int() == 0 })
+	rig.Eventually(t, rig.Patience, "it has left",
+		func() bool { return c.Must(t, "LOCKCTL", "INFO", "tls").Field("waiters").Int() == 0 })
 	c.Close()
 
 	cli := []string{"--tls", "--cacert", a.File("ca.crt")}
@@ -72,7 +77,8 @@ func TestTLS(t *testing.T) {
 func TestPassword(t *testing.T) {
 	t.Parallel()
 	upstream := rig.StartRedis(t, "--requirepass", "upstream secret")
-	p := rig.StartProxy(t, "--upstream", upstream.Addr, "--upstream-password", "upstream secret", "--requirepass", "front secret")
+	p := rig.StartProxy(t, "--upstream", upstream.Addr, "--upstream-password", "upstream secret",
+		"--requirepass", "front secret")
 	c := rig.Connect(t, p.Addr)
 	const noauth = "(error) NOAUTH Authentication required."
 	c.Want(t, noauth, "PING")
@@ -95,7 +101,8 @@ func TestPassword(t *testing.T) {
 	c.Want(t, "RESET", "RESET")
 	c.Want(t, noauth, "GET", "k")
 	d := rig.Connect(t, p.Addr)
-	if v := d.Must(t, "HELLO", "3", "AUTH", "default", "front secret", "SETNAME", "me"); v.Field("proto").Int() != 3 {
+	if v := d.Must(t, "HELLO", "3", "AUTH", "default", "front secret", "SETNAME",
+		"me"); v.Field("proto").Int() != 3 {
 		t.Errorf("HELLO 3 AUTH: %s", v)
 	}
 	d.Want(t, `"me"`, "CLIENT", "GETNAME")
@@ -126,8 +133,10 @@ func TestUpstreamUser(t *testing.T) {
 		t.Errorf("LOCK: %s", v)
 	}
 	c.Want(t, "(integer) 1", "UNLOCK", "job", "t")
-	bad := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", s.Addr, "--upstream-user", "app", "--upstream-password", "no")
-	rig.Eventually(t, rig.Patience, "the log says what is wrong", func() bool { return strings.Contains(bad.Log.String(), "WRONGPASS") })
+	bad := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream",
+		s.Addr, "--upstream-user", "app", "--upstream-password", "no")
+	rig.Eventually(t, rig.Patience, "the log says what is wrong",
+		func() bool { return strings.Contains(bad.Log.String(), "WRONGPASS") })
 	if strings.Contains(bad.Log.String(), "msg=listening") {
 		t.Errorf("listens without an upstream it may use:\n%s", bad.Log)
 	}

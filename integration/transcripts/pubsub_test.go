@@ -62,7 +62,8 @@ func (c *listener) heard(text string) (n int) {
 func hears(l rig.Life, text string, all ...*listener) {
 	l.Helper()
 	for i, c := range all {
-		rig.Eventually(l, 2*rig.Patience, fmt.Sprintf("listener %d hears %s", i, text), func() bool { return c.heard(text) > 0 })
+		rig.Eventually(l, 2*rig.Patience, fmt.Sprintf("listener %d hears %s", i, text),
+			func() bool { return c.heard(text) > 0 })
 	}
 }
 
@@ -75,7 +76,8 @@ func flows(t *testing.T, what string, publish func(text string) error, all ...*l
 		text := fmt.Sprintf("%s-%d.", strings.ReplaceAll(what, " ", "-"), i)
 		err := publish(text)
 		missing := 0
-		for wait := time.Now().Add(200 * time.Millisecond); err == nil && time.Now().Before(wait); time.Sleep(5 * time.Millisecond) {
+		for wait := time.Now().Add(200 * time.Millisecond); err == nil &&
+			time.Now().Before(wait); time.Sleep(5 * time.Millisecond) {
 			missing = 0
 			for _, c := range all {
 				if c.heard(text) == 0 {
@@ -98,7 +100,8 @@ func flows(t *testing.T, what string, publish func(text string) error, all ...*l
 func TestPubSubCluster(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1, "--notify-keyspace-events", "KEA")
-	p, q := rig.StartProxy(t, "--upstream", c.Addrs(), "--loops", "2"), rig.StartProxy(t, "--upstream", c.Addrs())
+	p, q := rig.StartProxy(t, "--upstream", c.Addrs(), "--loops", "2"), rig.StartProxy(t, "--upstream",
+		c.Addrs())
 	pub := rig.Connect(t, p.Addr)
 
 	t.Run("anywhere", func(t *testing.T) {
@@ -145,7 +148,8 @@ func TestPubSubCluster(t *testing.T) {
 		}
 	})
 
-	shard := []*listener{listen(t, p.Addr, "SSUBSCRIBE", "{job}"), listen(t, p.Addr, "SSUBSCRIBE", "{job}"), listen(t, q.Addr, "SSUBSCRIBE", "{job}")}
+	shard := []*listener{listen(t, p.Addr, "SSUBSCRIBE", "{job}"), listen(t, p.Addr, "SSUBSCRIBE", "{job}"),
+		listen(t, q.Addr, "SSUBSCRIBE", "{job}")}
 	classic := []*listener{listen(t, p.Addr, "SUBSCRIBE", "news"), listen(t, q.Addr, "PSUBSCRIBE", "new*")}
 	spublish := func(text string) error { _, err := rig.Ask(q.Addr, "SPUBLISH", "{job}", text); return err }
 	publish := func(text string) error { _, err := rig.Ask(q.Addr, "PUBLISH", "news", text); return err }
@@ -160,7 +164,8 @@ func TestPubSubCluster(t *testing.T) {
 	}
 	for _, master := range c.Nodes[:3] {
 		c.ReplicasOf(t, master)[0].Do(t, "CLUSTER", "FAILOVER")
-		rig.Eventually(t, 2*rig.Patience, "it is a replica", func() bool { return master.Info(t, "replication", "role") == "slave" })
+		rig.Eventually(t, 2*rig.Patience, "it is a replica",
+			func() bool { return master.Info(t, "replication", "role") == "slave" })
 		flows(t, "shard channel after CLUSTER FAILOVER", spublish, shard...)
 		flows(t, "channel after CLUSTER FAILOVER", publish, classic...)
 	}
@@ -192,9 +197,11 @@ func TestThousandSubscribers(t *testing.T) {
 	pub.Must(t, "PUBLISH", "news", "nobody")
 	pub.Must(t, "EXEC")
 	first := rig.Connect(t, p.Addr)
-	first.Must(t, "SUBSCRIBE", "news") // over a connection to the node that stays for a while, with goroutines of its own
+	// over a connection to the node that stays for a while, with goroutines of its own
+	first.Must(t, "SUBSCRIBE", "news")
 	first.Close()
-	rig.Eventually(t, rig.Patience, "nobody listens", func() bool { return p.Metric(t, "lockproxy_subscriptions") == 0 })
+	rig.Eventually(t, rig.Patience, "nobody listens",
+		func() bool { return p.Metric(t, "lockproxy_subscriptions") == 0 })
 	before := p.Usage(t)
 	const listeners, messages = 1000, 100
 	conns := make([]*rig.Conn, listeners)
@@ -259,7 +266,8 @@ func TestSlowSubscriber(t *testing.T) {
 	slow.Must(t, "SUBSCRIBE", "news")
 	pub, big := rig.Connect(t, p.Addr), strings.Repeat("x", 50_000)
 	sent := 0
-	for end := time.Now().Add(2 * rig.Patience); p.Metric(t, "lockproxy_clients_closed_full_total", `class="pubsub"`) == 0; {
+	for end := time.Now().Add(2 * rig.Patience); p.Metric(t, "lockproxy_clients_closed_full_total",
+		`class="pubsub"`) == 0; {
 		if time.Now().After(end) {
 			t.Fatalf("after %d messages of 50 kB it is still there", sent)
 		}
@@ -300,7 +308,8 @@ func TestSubscribersDrain(t *testing.T) {
 // pushes.
 func TestResetInTraffic(t *testing.T) {
 	t.Parallel()
-	for name, upstream := range map[string]string{"single": rig.StartRedis(t).Addr, "cluster": rig.SharedCluster().Addrs()} {
+	for name, upstream := range map[string]string{"single": rig.StartRedis(t).Addr,
+		"cluster": rig.SharedCluster().Addrs()} {
 		t.Run(name, func(t *testing.T) {
 			p := rig.StartProxy(t, "--upstream", upstream)
 			over := make(chan struct{})
@@ -352,8 +361,8 @@ func TestResetInTraffic(t *testing.T) {
 }
 
 // TestSubscriptionCountsFromItsCommand: what is published on another connection behind SUBSCRIBE, before that
-// is answered, reaches the subscriber and is counted, as at Redis, which serves commands in the order in which
-// they come.
+// is answered, reaches the subscriber and is counted, as at Redis, which serves commands in the order in
+// which they come.
 func TestSubscriptionCountsFromItsCommand(t *testing.T) {
 	t.Parallel()
 	p := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--loops", "1")

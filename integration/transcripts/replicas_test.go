@@ -17,7 +17,8 @@ func startReplica(l rig.Life, master *rig.Server) *rig.Server {
 	l.Helper()
 	r := rig.StartRedis(l)
 	r.Do(l, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.Port))
-	rig.Eventually(l, rig.Patience, "replica in sync", func() bool { return r.Info(l, "replication", "master_link_status") == "up" })
+	rig.Eventually(l, rig.Patience, "replica in sync",
+		func() bool { return r.Info(l, "replication", "master_link_status") == "up" })
 	return r
 }
 
@@ -78,7 +79,8 @@ func fill(t *testing.T, p *rig.Proxy, replicas ...*rig.Server) {
 	for _, r := range replicas {
 		rig.Eventually(t, rig.Patience, "replica has the writes", func() bool {
 			master, err := rig.Ask("127.0.0.1:"+r.Info(t, "replication", "master_port"), "INFO", "replication")
-			return err == nil && rig.InfoField(master.Text, "master_repl_offset") == r.Info(t, "replication", "slave_repl_offset")
+			return err == nil && rig.InfoField(master.Text, "master_repl_offset") == r.Info(t, "replication",
+				"slave_repl_offset")
 		})
 	}
 }
@@ -161,7 +163,8 @@ func TestReplicaReadsOfACluster(t *testing.T) {
 	growing(t, replicas[1], true)
 	masters[1].Kill()
 	w := rig.Connect(t, p.Addr)
-	rig.Eventually(t, 3*rig.Patience, "fail-over", func() bool { return replicas[1].Info(t, "replication", "role") == "master" })
+	rig.Eventually(t, 3*rig.Patience, "fail-over",
+		func() bool { return replicas[1].Info(t, "replication", "role") == "master" })
 	for i := range 50 {
 		v, err := rig.Ask(p.Addr, "SET", fmt.Sprint("steady:", i), strconv.Itoa(i))
 		if err != nil {
@@ -181,7 +184,8 @@ func TestReplicaReadsOfSentinels(t *testing.T) {
 	t.Parallel()
 	g := rig.StartSentinels(t)
 	// Sentinel takes its time to promote a replica on a busy machine: no read ends with an error meanwhile.
-	p := rig.StartProxy(t, "--upstream", g.Addrs(), "--replica-reads", "replica-preferred", "--retry-budget", "60s")
+	p := rig.StartProxy(t, "--upstream", g.Addrs(), "--replica-reads", "replica-preferred", "--retry-budget",
+		"60s")
 	fill(t, p, g.Replica)
 	stop := steadyReads(t, p.Addr, time.Minute+rig.Patience)
 	growing(t, g.Replica, true)

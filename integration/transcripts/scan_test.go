@@ -16,7 +16,8 @@ import (
 // scanKeys is how many keys stay: each full scan must see every one of them, at least once.
 const scanKeys = 4000
 
-// scanner goes through all keys again and again until end is closed, each page through another of the proxies.
+// scanner goes through all keys again and again until end is closed, each page through another of the
+// proxies.
 type scanner struct {
 	addrs []string
 	args  []string // behind the cursor
@@ -87,7 +88,8 @@ func (s *scanner) scan(conns []*rig.Conn, random *rand.Rand) error {
 		}
 	}
 	if missed > 0 {
-		return fmt.Errorf("scan %d, of %d pages, has not seen %d keys that were there all the time", s.scans, pages, missed)
+		return fmt.Errorf("scan %d, of %d pages, has not seen %d keys that were there all the time", s.scans, pages,
+			missed)
 	}
 	return nil
 }
@@ -97,7 +99,8 @@ func (s *scanner) scan(conns []*rig.Conn, random *rand.Rand) error {
 func TestScanVisitsEachKey(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 1)
-	proxies := []string{rig.StartProxy(t, "--upstream", c.Addrs()).Addr, rig.StartProxy(t, "--upstream", c.Addrs()).Addr}
+	proxies := []string{rig.StartProxy(t, "--upstream", c.Addrs()).Addr,
+		rig.StartProxy(t, "--upstream", c.Addrs()).Addr}
 	stay := make(map[string]bool)
 	fill := rig.Connect(t, proxies[0])
 	for i := range scanKeys {
@@ -209,8 +212,8 @@ func (d *disturbance) failover(t *testing.T, round int) {
 	}
 }
 
-// promote asks for a fail-over until it has come about. It may be too early for one at first, and be undone when
-// slots have moved that not all nodes have heard of.
+// promote asks for a fail-over until it has come about. It may be too early for one at first, and be undone
+// when slots have moved that not all nodes have heard of.
 func (d *disturbance) promote(t *testing.T, replica, master *rig.Server) {
 	t.Helper()
 	d.agreed(t)
@@ -219,7 +222,8 @@ func (d *disturbance) promote(t *testing.T, replica, master *rig.Server) {
 		if replica.Info(t, "replication", "role") == "master" {
 			return master.Info(t, "replication", "role") == "slave"
 		}
-		if replica.Info(t, "replication", "master_link_status") == "up" && time.Since(asked) > 1500*time.Millisecond {
+		if replica.Info(t, "replication", "master_link_status") == "up" &&
+			time.Since(asked) > 1500*time.Millisecond {
 			asked = time.Now()
 			rig.Ask(replica.Addr, "CLUSTER", "FAILOVER")
 		}

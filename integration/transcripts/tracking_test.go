@@ -222,7 +222,8 @@ func TestTracking(t *testing.T) {
 
 // talkOfTracking has the conversation, with w at the second of the addresses.
 func talkOfTracking(t *testing.T, addrs [2]string) {
-	conns := map[string]*rig.Conn{"t": rig.Connect(t, addrs[0]), "o": rig.Connect(t, addrs[0]), "w": rig.Connect(t, addrs[1])}
+	conns := map[string]*rig.Conn{"t": rig.Connect(t, addrs[0]), "o": rig.Connect(t, addrs[0]),
+		"w": rig.Connect(t, addrs[1])}
 	conns["w"].Must(t, "FLUSHALL")
 	conns["t"].Must(t, "HELLO", "3")
 	other := conns["o"].Must(t, "HELLO", "3").Field("id").String()
@@ -394,7 +395,8 @@ func neverOld(t *testing.T, reads, writes string, trouble func()) {
 	reader := rig.Connect(t, writes)
 	for i, c := range caches {
 		var old []string
-		rig.Eventually(t, rig.Patience, fmt.Sprintf("%q knows better", modes[i]), func() bool { // what is on its way arrives
+		// what is on its way arrives
+		rig.Eventually(t, rig.Patience, fmt.Sprintf("%q knows better", modes[i]), func() bool {
 			if err := c.listen(100 * time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
@@ -446,7 +448,8 @@ func TestTrackedReadsAreNeverOld(t *testing.T) {
 				master := nodes.MasterOf(t, "key0")
 				replica := nodes.ReplicasOf(t, master)[0]
 				replica.Do(t, "CLUSTER", "FAILOVER")
-				rig.Eventually(t, 2*rig.Patience, "fail-over", func() bool { return nodes.MasterOf(t, "key0") == replica })
+				rig.Eventually(t, 2*rig.Patience, "fail-over",
+					func() bool { return nodes.MasterOf(t, "key0") == replica })
 			})
 		})
 		t.Run("kill", func(t *testing.T) {
@@ -507,7 +510,8 @@ func trackingLeavesNothing(t *testing.T, nodes *rig.Cluster, addr string) {
 	for i, end := range ends {
 		target := rig.Connect(t, addr)
 		id := target.Must(t, "CLIENT", "ID").Int()
-		for _, options := range [][]string{{}, {"BCAST"}, {"REDIRECT", fmt.Sprint(id)}, {"BCAST", "REDIRECT", fmt.Sprint(id)}} {
+		for _, options := range [][]string{{}, {"BCAST"}, {"REDIRECT", fmt.Sprint(id)},
+			{"BCAST", "REDIRECT", fmt.Sprint(id)}} {
 			c := rig.Connect(t, addr)
 			c.Must(t, append([]string{"CLIENT", "TRACKING", "ON"}, options...)...)
 			for j := range 30 {
@@ -519,6 +523,7 @@ func trackingLeavesNothing(t *testing.T, nodes *rig.Cluster, addr string) {
 			end(c)
 		}
 		// Two idle ones may have been kept, for whoever needs one next.
-		rig.Eventually(t, rig.Patience, fmt.Sprintf("connections gone, way %d", i), func() bool { return connections() <= before })
+		rig.Eventually(t, rig.Patience, fmt.Sprintf("connections gone, way %d", i),
+			func() bool { return connections() <= before })
 	}
 }

@@ -35,7 +35,8 @@ func TestTranscripts(t *testing.T) {
 
 // TestServers plays them in front of other servers, a part of what make matrix does.
 func TestServers(t *testing.T) {
-	for _, on := range [][2]string{{"valkey9", "redis"}, {"valkey9", "cluster"}, {"redis8", "single"}, {"redis6", "single"}} {
+	for _, on := range [][2]string{{"valkey9", "redis"}, {"valkey9", "cluster"}, {"redis8", "single"},
+		{"redis6", "single"}} {
 		t.Run(on[0]+" "+on[1], func(t *testing.T) {
 			t.Parallel()
 			playAll(t, on[1], targets[on[1]](rig.On(t, on[0])))
@@ -48,7 +49,8 @@ func TestDatabasesOfACluster(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(rig.On(t, "valkey9"), 3, 0, "--cluster-databases", "10")
 	for _, mode := range []string{"no", "yes"} {
-		playFile(t, "testdata/databases.txt", "single", rig.StartProxy(t, "--upstream", c.Addrs(), "--cluster-mode", mode).Addr)
+		playFile(t, "testdata/databases.txt", "single",
+			rig.StartProxy(t, "--upstream", c.Addrs(), "--cluster-mode", mode).Addr)
 	}
 }
 

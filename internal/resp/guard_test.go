@@ -248,7 +248,8 @@ func TestSplit(t *testing.T) {
 		{"\n", `[]`, ""},
 		{" \t\n", `[]`, ""},
 		{"get  a\r\n", `["get" "a"]`, "*2\r\n$3\r\nget\r\n$1\r\na\r\n"},
-		{"$4 'a\rb' \"\\r\\n\\x00\"\n", `["$4" "a\rb" "\r\n\x00"]`, "*3\r\n$2\r\n$4\r\n$3\r\na\rb\r\n$3\r\n\r\n\x00\r\n"},
+		{"$4 'a\rb' \"\\r\\n\\x00\"\n", `["$4" "a\rb" "\r\n\x00"]`,
+			"*3\r\n$2\r\n$4\r\n$3\r\na\rb\r\n$3\r\n\r\n\x00\r\n"},
 	} {
 		args, raw, err := Split([]byte(c.cmd), make([][]byte, 3, 8))
 		if err != nil || show(args) != c.args || string(raw) != c.raw {

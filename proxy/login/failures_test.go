@@ -20,7 +20,8 @@ func TestFailureCountGoesWithTheNextLine(t *testing.T) {
 		}
 		time.Sleep(LogEvery)
 		f.Note(log, "failed again")
-		if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `msg="failed again" not_logged=4`) {
+		if got := out.String(); strings.Count(got, "\n") != 2 ||
+			!strings.Contains(got, `msg="failed again" not_logged=4`) {
 			t.Errorf("log: %s", got)
 		}
 		if n := f.unlogged(); n != 0 {
