@@ -218,11 +218,12 @@ func (s *syntax) option(word []byte) int {
 // second: there is one already. Errors do not quote the word unless it is an option of other verbs: it may be a token that somebody put in
 // the wrong place.
 func (s *syntax) bareToken(second bool, word []byte, i int) error {
-	name := strings.ToUpper(s.verb.Name)
-	switch o := optionOf(word); {
-	case !s.bare && o != nil:
-		return s.verb.Usage(fmt.Errorf("%s is no option of %s", o.word, name))
+	switch {
 	case !s.bare:
+		name := strings.ToUpper(s.verb.Name)
+		if o := optionOf(word); o != nil {
+			return s.verb.Usage(fmt.Errorf("%s is no option of %s", o.word, name))
+		}
 		return s.verb.Usage(fmt.Errorf("argument %d is no option of %s", i, name))
 	case second:
 		return s.verb.Usage(errors.New("two tokens are given"))
