@@ -343,7 +343,7 @@ func TestRoundsAreShortForAudiences(t *testing.T) {
 			}
 			want := int64(times * subscribers * len(rig.Encode("message", "channel", message)))
 			var waited time.Duration
-			rig.Eventually(t, 4*rig.Patience, "all to have the messages", func() bool {
+			rig.Eventually(t, 20*rig.Patience, "all to have the messages", func() bool {
 				began := time.Now()
 				other.Must(t, "GET", "key")
 				waited = max(waited, time.Since(began))
