@@ -125,6 +125,9 @@ func (e *single) Follows(*Acquire) bool { return false }
 // Wait implements engine: the place in the queue is taken back before the client of a wait in vain is told.
 func (e *single) Wait(ctx context.Context, a *Acquire) (g Grant, ok bool, err error) {
 	if g, ok, err = e.waiters.queues.wait(ctx, a); ok {
+		if a.Mode == Write {
+			e.fences.of(a.Name, a.Token).Store(g.Fence)
+		}
 		return g, true, nil
 	}
 	if err == nil {

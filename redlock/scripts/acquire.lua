@@ -52,7 +52,7 @@ if mode == 'w' and not more then
   end
 end
 
-local id, token = string.match(wanted, '^lockproxy 1 %d+ %+(%S+) (.*)$')
+local id, token = string.match(wanted, '^%+(%S+) (.*)$', 30)
 local reentrant, proxy, wait, limits, publish = ARGV[4] == '1', ARGV[5], ARGV[6], ARGV[7] or '', ARGV[8]
 local keeper, meta, master = more or '', ARGV[10] or '', ARGV[11] or ''
 local relying, note = keeper, meta == '' and '' or ' ' .. meta

@@ -8,8 +8,8 @@
 --       offer        nobody gets the lock by this: who waits first is offered it
 --       tell         there is no queue: all who listen are told that the lock is free
 --       tell-others  that too, but this proxy, which listens, knows
---       7 fence of the last grant to the token that the proxy knew of when it made the request, if any grant is
---       meant; or "", or none
+--       7 the fence that is meant, or if any is, that of the last grant to the token that the proxy knew of when
+--       it made the request; or "", or none
 -- Reply 1 released; 0 still held, the count went down; nil: the token holds nothing
 --       here; -1: its proxy has asked for the hold once more since, so it needs a new id; {1, id, fence, ttl ms}:
 --       released, and granted to the waiter id of this proxy; of a hold that this proxy has kept alive {1, keeper}, or
@@ -65,31 +65,29 @@ local now, from = in_ms(clock)
 --#include hold.lua
 --#include overtaken.lua
 
-local u = s[5]
-local wid = u and string.match(u, ' ' .. id .. '>([%w,]+)')
-if wid then -- sent again
-  if s[3] then
-    local e, n, f, _, _, ids = parse_hold(s[3])
-    if n == 1 and ids == '+' .. wid and e > now then
-      return {1, wid, tonumber(f), e - from}
-    end
-  end
-  return 1
-end
-local before = recall(fence_key, id)
-if before then return before end
-
-local field, hold = 'w', s[3]
+local field, hold, u = 'w', s[3], s[5]
 if s[2] ~= token then
   field = 'r:' .. token
   hold = redis.call('HGET', key, field)
 end
-if not hold then return false end
-local e, n, f, since, kept, ids, note = parse_hold(hold)
-if e <= now then return false end
-if string.find(ids, id, 1, true) then return 0 end -- sent again, whatever fence the hold has by now
-if not meant(want, f, ids) then return false end
-if not telling and overtaken(want, ids) then return -1 end
+local e, n, f, since, kept, ids, note
+if hold then e, n, f, since, kept, ids, note = parse_hold(hold) end
+local granted_only = hold and f == known and string.find(ids, '^%+[%w,]+$') -- so no copy of this request has run
+if not granted_only then
+  local wid = u and string.match(u, ' ' .. id .. '>([%w,]+)')
+  if wid and s[3] then -- sent again
+    local e, n, f, _, _, ids = parse_hold(s[3])
+    if n == 1 and ids == '+' .. wid and e > now then return {1, wid, tonumber(f), e - from} end
+  end
+  local before = wid and 1 or recall(fence_key, id)
+  if before then return before end
+end
+if not hold or e <= now then return false end
+if not granted_only then
+  if string.find(ids, id, 1, true) then return 0 end -- sent again, whatever fence the hold has by now
+  if not meant(want, f, ids) then return false end
+  if not telling and overtaken(want, ids) then return -1 end
+end
 remember(fence_key, n > 1 and '-' or ' ', id)
 if n > 1 then
   redis.call('HSET', key, field, pack_hold(e, n - 1, f, since, kept, ids .. '-' .. id, note))

@@ -11,7 +11,7 @@ local function pack_hold(e, n, f, since, kept, ids, note)
   if #ids > 136 then
     ids = '@' .. string.match(ids, '[%w,]+') .. string.match(string.sub(ids, -119), '[^%w,].*')
   end
-  return table.concat({e, n, f, since, kept, ids}, ' ') .. note
+  return string.format('%d %d %s %d %s %s', e, n, f, since, kept, ids) .. note
 end
 
 -- A keeper with ! behind it renews the hold but does not free it: somebody else has asked for
@@ -31,8 +31,8 @@ end
 
 -- granted_to is the request that made a hold what it is.
 local function granted_to(hold)
-  local _, _, _, _, _, ids = parse_hold(hold)
-  return string.match(ids, '.*[%+%^%*]([%w,]+)')
+  local ids = string.match(hold, '^%d+ %d+ %d+ %d+ %S+ (%S*)')
+  return string.match(ids, '^%+([%w,]+)$') or string.match(ids, '.*[%+%^%*]([%w,]+)')
 end
 
 -- keeper_channel is where a proxy hears what became of the holds that it keeps alive. It begins as the name

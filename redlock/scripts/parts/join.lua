@@ -2,7 +2,8 @@
 
 -- pack_entry makes an entry of the queue, as queue.lua says.
 local function pack_entry(mode, id, proxy, deadline, lease, keeper, token, meta)
-  return table.concat({mode, id, proxy, deadline, lease, keeper == '' and '-' or keeper, #token, token}, ' ') .. meta
+  return string.format('%s %s %s %d %d %s %d ', mode, id, proxy, deadline, lease, keeper == '' and '-' or keeper,
+    #token) .. token .. meta
 end
 
 -- sweep(lock) drops the dead wherever they stand: once a second at most, and among a thousand places or until
