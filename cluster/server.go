@@ -32,7 +32,7 @@ func ServerOf(replies ...resp.Value) Server {
 	s := Server{
 		Product: cmp.Or(Field(info, "server_name"), "redis"),
 		Version: Field(info, "redis_version"),
-		Mode:    cmp.Or(Field(info, "redis_mode"), Field(info, "server_mode"), hello["mode"]), // server_mode: Valkey
+		Mode:    cmp.Or(Field(info, "redis_mode"), Field(info, "server_mode"), hello["mode"]),
 		RunID:   Field(info, "run_id"),
 		Zone:    Field(info, "availability_zone"),
 	}

@@ -35,7 +35,7 @@ func (c *Command) Usage(err error) error {
 	return fmt.Errorf("ERR %w. Syntax: %s", err, c.syntax())
 }
 
-// WrongArity is the reply to c with a wrong number of arguments.
+// wrongArity is the reply to c with a wrong number of arguments.
 func (c *Command) wrongArity() []byte {
 	switch {
 	case c.Flags&RunsQueue != 0: // it ends the transaction all the same

@@ -22,7 +22,7 @@ type answer struct {
 	silent           bool             // the client is not to get it
 	done             bool             // it is whole
 	lent             int              // bytes that are still held for what then waits for
-	by               client.By        // who made it: byNode ...
+	by               client.By        // who made it
 }
 
 // exchange is a function that makes an answer.

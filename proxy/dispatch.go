@@ -20,8 +20,8 @@ type router struct {
 }
 
 // dispatch sets one command on its way. args and raw alias the read buffer. false: the command
-// must wait, nothing has been done, and it is to be given again, when earlier ones are answered, or
-// holdPause, holdLogin or holdTable is over.
+// must wait: nothing has been done, and it is to be given again when earlier ones are answered, or
+// client.HoldPause, HoldLogin or HoldTable is over.
 func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	s := r.s
 	w := s.w

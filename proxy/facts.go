@@ -24,7 +24,7 @@ func (v whole) UsersOnly() bool { return v.s.o.UsersOnly }
 // CheckAuth implements commands.Server. The one user is called "default", as
 // that of a Redis without ACL rules.
 func (v whole) CheckAuth(user, password []byte) bool {
-	// Digests have one length, so the comparison tells nothing of the password'v.s.
+	// Digests have one length, so the comparison tells nothing of the password's.
 	want, got := sha256.Sum256([]byte(v.s.now.Load().Password)), sha256.Sum256(password)
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && string(user) == "default"
 }

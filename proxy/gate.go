@@ -32,7 +32,8 @@ func (r *router) Judge(
 	s.SetHold(client.HoldOrder)
 	caching := s.own.Precedes()
 	q := &inquiry{
-		h: s, cmd: cmd, raw: client.Lasting(raw), user: commands.NewRightsOf(s.own.User().Name, r.Server(), s.w.table),
+		h: s, cmd: cmd, raw: client.Lasting(raw),
+		user: commands.NewRightsOf(s.own.User().Name, r.Server(), s.w.table),
 	}
 	q.judged = func(v commands.Verdict) {
 		if v.Refusal != nil {

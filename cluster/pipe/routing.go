@@ -98,9 +98,9 @@ func (r *routing) lost(before *cluster.Topology) map[string]bool {
 }
 
 // knows says that addr is that of a node of the cluster, as far as is known; if it is not, control asks for
-// it. A redirect is followed to nodes of the cluster only: clients can make nodes say it, by a script or DEBUG
-// ERROR, and who is dialled is given the password. The topology knows the nodes that serve slots; one that is
-// about to get its first slot is a member too.
+// it. A redirect is followed to nodes of the cluster only: clients can make nodes say it, by a script or
+// DEBUG ERROR, and who is dialled is given the password. The topology knows the nodes that serve slots; one
+// that is about to get its first slot is a member too.
 func (r *routing) knows(addr string, control Control) bool {
 	is := func(n *cluster.Node) bool { return n.Addr == addr }
 	if slices.ContainsFunc(r.topology.Masters, is) || slices.ContainsFunc(r.topology.Replicas, is) {

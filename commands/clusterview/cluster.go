@@ -216,7 +216,7 @@ func ofPeer(c *commands.Call, reply []byte) {
 	c.Reply(reply)
 }
 
-// clusterLinks is CLUSTER LINKS, of which proxies need none, and GETSLOTMIGRATIONS, of which clients see none.
+// clusterLinks is CLUSTER LINKS and GETSLOTMIGRATIONS: proxies have neither.
 func clusterLinks(c *commands.Call) { c.Reply(resp.EmptyArray) }
 
 func clusterHelp(c *commands.Call) {

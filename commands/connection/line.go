@@ -14,7 +14,7 @@ import (
 // client has; what is beyond goes into pieces of that size, in a list.
 const staticReplies = 16 << 10
 
-// line appends the line of CLIENT LIST, with its end. libs: with the fields that came with Redis 7.2.
+// appendLine appends the line of CLIENT LIST, with its end. libs: with the fields that came with Redis 7.2.
 func appendLine(p *commands.Peer, b []byte, now time.Time, libs bool) []byte {
 	static := min(p.Replies, staticReplies)
 	listed := p.Replies - static
@@ -67,7 +67,7 @@ func orNull(command string) string {
 	return command
 }
 
-// flags appends the letters that tell of the client's state, in the order of Redis.
+// appendFlags appends the letters that tell of the client's state, in the order of Redis.
 func appendFlags(p *commands.Peer, b []byte) []byte {
 	before := len(b)
 	for _, f := range [...]struct {

@@ -22,7 +22,7 @@ import (
 // that the tag is of the node which is asked. A cursor for a master that has yet to begin has the tag of the
 // layout alone.
 
-// Told are what a node says of itself when it is begun or done.
+// facts are what a node says of itself when it is begun or done.
 type facts struct {
 	run  string
 	view nodeView
@@ -45,7 +45,7 @@ func (s *scanning) questions() [][]byte {
 	return [][]byte{askServed(s.first), askRunID, askNodes}
 }
 
-// Readable takes the facts from the replies to questions.
+// read takes the facts from the replies to questions.
 func (s *scanning) read(replies [][]byte) (f facts) {
 	if !s.clustered {
 		f.run = runID(replies[0])
@@ -62,7 +62,7 @@ func (s *scanning) read(replies [][]byte) (f facts) {
 	return f
 }
 
-// Master has the master go on that has the slot first.
+// master has the master go on that has the slot first.
 func (s *scanning) master() []byte {
 	s.at, s.layout = s.owner(s.first), s.notes.Layout()
 	fresh := s.first == 0 && s.node == 0

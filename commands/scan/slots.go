@@ -119,7 +119,7 @@ func (p *slotScan) next() []byte {
 	return nil
 }
 
-// Request asks the node at p.at for n slots.
+// ask asks the node at p.at for n slots.
 func (p *slotScan) ask(n int) {
 	reqs := [][]byte{askServed(p.first), askNodes}
 	for i := range n {

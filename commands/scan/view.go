@@ -76,7 +76,7 @@ func (v *nodeView) take(word string) {
 
 func (v *nodeView) has(n int) bool { return v.slots != nil && v.slots[n] }
 
-// Target is the id of the node that slot n is being handed over to, "" if it is not.
+// target is the id of the node that slot n is being handed over to, "" if it is not.
 func (v *nodeView) target(n int) string {
 	for _, m := range v.moving {
 		if m.slot == n {

@@ -42,7 +42,7 @@ func (s *infoSection) add(name, value string) {
 	s.set([2]string{name, value})
 }
 
-// text is how INFO shows o.
+// statText is how INFO shows o.
 func statText(o *commands.OwnCommand) string {
 	mean := 0.0
 	if o.Calls > 0 {

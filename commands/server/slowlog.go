@@ -266,7 +266,7 @@ func goesEverywhere(t *commands.Table, name string) bool {
 	return c != nil && c.Everywhere()
 }
 
-// append appends e as Redis writes it.
+// appendEntry appends e as Redis writes it.
 func appendEntry(e *commands.SlowEntry, dst []byte) []byte {
 	dst = redcon.AppendArray(dst, 6)
 	dst = redcon.AppendInt(dst, e.ID)

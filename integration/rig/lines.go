@@ -2,12 +2,12 @@ package rig
 
 import "strings"
 
-// field is the value of a name in a line of CLIENT LIST.
+// LineField is the value of a name in a line of CLIENT LIST.
 func LineField(line, name string) string {
 	_, rest, _ := strings.Cut(" "+line, " "+name+"=")
 	value, _, _ := strings.Cut(rest, " ")
 	return strings.TrimSpace(value)
 }
 
-// lines are the lines of a text.
+// LinesOf are the lines of a text.
 func LinesOf(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }

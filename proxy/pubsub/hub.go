@@ -89,8 +89,8 @@ type subscription struct {
 	leaving bool   // its end has been asked for: it counts no more, and gets what is on its way
 }
 
-// NewHub is for the clients of l; underway is of all loops. Nodes have at least as long as budget to confirm what is asked of them.
-// late says that the round of the loop has taken long.
+// NewHub is for the clients of l; underway is of all loops. Nodes have at least as long as budget to confirm
+// what is asked of them. late says that the round of the loop has taken long.
 func NewHub(
 	l *loop.Loop, upstream Upstream, underway *Underway, budget time.Duration, late func() bool,
 ) *Hub {
