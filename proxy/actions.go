@@ -11,6 +11,7 @@ import (
 )
 
 // actions is what a command may ask of its session: it implements commands.Actions for the command s.current.
+// It has the session itself: with an interface in its place it would be allocated for each command that runs.
 type actions struct{ s *session }
 
 // Reply implements commands.Actions.
