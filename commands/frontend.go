@@ -30,7 +30,11 @@ const (
 	ReadsAtMaster                      // of nobody
 	ReadsPreferred                     // of all but those that said READWRITE
 	ReadsAnywhere                      // as ReadsPreferred; the master has its share of them, too
+	ReadsSameZone                      // as ReadsPreferred, from replicas in the proxy's zone alone
 )
+
+// Asked says that only a client that asks for it reads from replicas, if any does.
+func (r ReplicaReads) Asked() bool { return r == ReadsOnRequest || r == ReadsAtMaster }
 
 // Wanted says whether the reads of a client go to replicas, by its Client.ReadOnly.
 func (r ReplicaReads) Wanted(readOnly int8) bool {

@@ -28,6 +28,8 @@ type Options struct {
 	SentinelMaster                 string // "": the only one that the Sentinels watch
 	SentinelUser, SentinelPassword string
 
+	Zone string // replicas that say so of themselves are read from alone; "": any
+
 	Refresh        time.Duration // how often the topology is asked for
 	ConnectTimeout time.Duration // to connect and log in
 	KeepAlive      time.Duration // silence after which the kernel probes a peer

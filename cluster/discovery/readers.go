@@ -26,7 +26,7 @@ type readers struct {
 	end    sync.Once
 
 	mu  sync.Mutex      // held while a topology is made and published
-	fit map[string]bool // by address, at the last look
+	fit map[string]bool // replicas to read from, and masters in Options.Zone, by address, at the last look
 }
 
 func newReaders(u *Upstream) *readers {
@@ -75,11 +75,18 @@ func (r *readers) changed() {
 	}
 }
 
-// look asks all replicas how they are.
+// look asks all replicas how they are, and where, and then the masters too: one in the same zone answers the
+// reads itself.
 func (r *readers) look(ctx context.Context) {
 	var addrs []string
-	for _, n := range r.u.Topology().Replicas {
+	t := r.u.Topology()
+	for _, n := range t.Replicas {
 		addrs = append(addrs, n.Addr)
+	}
+	if r.u.o.Zone != "" && len(addrs) > 0 {
+		for _, n := range t.Masters {
+			addrs = append(addrs, n.Addr)
+		}
 	}
 	fit := make(map[string]bool)
 	if len(addrs) > 0 {
@@ -96,25 +103,34 @@ func (r *readers) look(ctx context.Context) {
 	r.mu.Lock()
 	old := r.u.Topology()
 	r.fit = fit
-	t := *old
-	t.Readers = r.of(&t)
-	same := maps.EqualFunc(t.Readers, old.Readers, slices.Equal)
+	next := *old
+	next.Readers = r.of(&next)
+	same := maps.EqualFunc(next.Readers, old.Readers, slices.Equal)
 	if !same {
-		r.u.topology.Store(&t)
+		r.u.topology.Store(&next)
 	}
 	r.mu.Unlock()
 	if !same {
-		r.u.o.Log.Info("replicas to read from changed", "replicas", len(t.Replicas), "fit", readable(&t))
-		r.u.tell(&t)
+		r.u.o.Log.Info("replicas to read from changed", "replicas", len(next.Replicas), "fit", readable(&next))
+		r.u.tell(&next)
 	}
 }
 
-// ask returns addr, or "" when the replica there should not be read from.
+// ask returns addr, or "" when the node there should not be read from.
 func (r *readers) ask(ctx context.Context, addr string) (string, error) {
-	answers, err := r.u.asker.ask(ctx, addr, r.u.o.login(), []any{"INFO", "replication"},
-		[]any{"INFO", "persistence"})
-	if err != nil {
+	zone := r.u.o.Zone
+	questions := [][]any{{"INFO", "replication"}, {"INFO", "persistence"}}
+	if zone != "" {
+		questions = append(questions, cluster.ServerQuestions[0])
+	}
+	answers, err := r.u.asker.ask(ctx, addr, r.u.o.login(), questions...)
+	switch {
+	case err != nil:
 		return "", err
+	case zone != "" && cluster.ServerOf(answers[2]).Zone != zone:
+		return "", nil
+	case zone != "" && cluster.Field(answers[0], "role") == "master":
+		return addr, nil
 	}
 	silent, err := strconv.Atoi(cluster.Field(answers[0], "master_last_io_seconds_ago"))
 	if cluster.Field(answers[0], "role") != "slave" || cluster.Field(answers[0], "master_link_status") != "up" ||
@@ -136,7 +152,7 @@ func (r *readers) of(t *cluster.Topology) map[*cluster.Node][]*cluster.Node {
 	}
 	found := make(map[*cluster.Node][]*cluster.Node)
 	for _, n := range t.Replicas {
-		if m := masters[n.Follows]; m != nil && r.fit[n.Addr] {
+		if m := masters[n.Follows]; m != nil && r.fit[n.Addr] && (r.u.o.Zone == "" || !r.fit[m.Addr]) {
 			found[m] = append(found[m], n)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"lockproxy/commands"
 )
 
 // errNoUpstream explains the one decision that has no default: a lock service
@@ -33,6 +35,9 @@ func check(v *Values) error {
 			strings.Join(v.Upstream.Addrs, ","))
 	case !v.Dev && len(v.Upstream.Addrs) == 0:
 		wrong = append(wrong, errNoUpstream)
+	}
+	if sameZone := v.Proxy.ReplicaReads == commands.ReadsSameZone; sameZone != (v.Upstream.Zone != "") {
+		refuse("replica-reads same-zone and availability-zone go together: one of them is not set")
 	}
 	if len(v.Listen) == 0 {
 		refuse("listen: needs an address; allowed: %s", find("listen").allowed())

@@ -132,13 +132,17 @@ var settings = []Setting{
 			return duration{&v.Upstream.Refresh, 50 * time.Millisecond, time.Second}
 		}},
 	{Name: "replica-reads", Group: "upstream",
-		Help: "whose reads go there: no, readonly, ...",
+		Help: "whose reads go there; the zone of this proxy",
 		in: func(v *Values) value {
 			return choice[commands.ReplicaReads]{&v.Proxy.ReplicaReads, []word[commands.ReplicaReads]{
 				{"no", commands.ReadsAtMaster}, {"readonly", commands.ReadsOnRequest},
 				{"replica-preferred", commands.ReadsPreferred}, {"any", commands.ReadsAnywhere},
+				{"same-zone", commands.ReadsSameZone},
 			}}
 		}},
+	{Name: "availability-zone", Group: "upstream", Joined: true,
+		Help: "where this proxy runs, for same-zone",
+		in:   func(v *Values) value { return text{&v.Upstream.Zone, "a name, as the nodes have one"} }},
 	{Name: "upstream-queue-limit", Group: "upstream",
 		Help: "queued to a node; then its clients must wait",
 		in:   func(v *Values) value { return size{&v.Proxy.Pipes.QueueLimit, 64 * kb, gb} }},

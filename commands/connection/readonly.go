@@ -15,7 +15,7 @@ func readWrite(c *commands.Call) { setReadOnly(c, -1) }
 func setReadOnly(c *commands.Call, to int8) {
 	reads := c.Server.ReplicaReads()
 	known := c.Server.ClusterMode() || c.Server.Upstream().IsValkey(8, 0)
-	if !known && reads != commands.ReadsPreferred && reads != commands.ReadsAnywhere {
+	if !known && reads.Asked() {
 		c.Reply(commands.ErrNoCluster)
 		return
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // startReplica starts a replica of a server that is in sync.
-func startReplica(l rig.Life, master *rig.Server) *rig.Server {
+func startReplica(l rig.Life, master *rig.Server, args ...string) *rig.Server {
 	l.Helper()
-	r := rig.StartRedis(l)
+	r := rig.StartRedis(l, args...)
 	r.Do(l, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.Port))
 	rig.Eventually(l, rig.Patience, "replica in sync",
 		func() bool { return r.Info(l, "replication", "master_link_status") == "up" })
@@ -136,6 +136,45 @@ func TestReplicaReadsOfOneRedis(t *testing.T) {
 	time.Sleep(time.Second)
 	if n := stop(); n < 100 {
 		t.Errorf("%d reads", n)
+	}
+}
+
+// TestReplicaReadsOfAZone proves that the nodes of the proxy's own availability zone serve its reads: a
+// replica, or the master if it is there, or if no replica is.
+func TestReplicaReadsOfAZone(t *testing.T) {
+	t.Parallel()
+	l := rig.On(t, "valkey9")
+	master := rig.StartRedis(l, "--availability-zone", "east")
+	west := startReplica(l, master, "--availability-zone", "west")
+	north := startReplica(l, master, "--availability-zone", "north")
+	master.Do(t, "SET", "k", "v")
+	all := map[string]*rig.Server{"east": master, "west": west, "north": north}
+	for zone, serves := range map[string]string{"east": "east", "west": "west", "south": "east"} {
+		p := rig.StartProxy(t, "--upstream", master.Addr, "--replica-reads", "same-zone", "--availability-zone", zone)
+		c := rig.Connect(t, p.Addr)
+		if serves != "east" {
+			rig.Eventually(t, rig.Patience, "a read at the replica in "+serves, func() bool {
+				c.Want(t, `"v"`, "GET", "k")
+				return gets(t, all[serves]) > 0
+			})
+		}
+		before := map[string]int{}
+		for name, s := range all {
+			before[name] = gets(t, s)
+		}
+		const reads = 100
+		for range reads {
+			c.Want(t, `"v"`, "GET", "k")
+		}
+		for name, s := range all {
+			want := 0
+			if name == serves {
+				want = reads
+			}
+			if got := gets(t, s) - before[name]; got != want {
+				t.Errorf("a proxy in %s: the node in %s served %d reads, want %d", zone, name, got, want)
+			}
+		}
 	}
 }
 
