@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 )
@@ -14,7 +15,21 @@ func newLogger(c *Config, w io.Writer) *slog.Logger {
 	})
 	o := &slog.HandlerOptions{Level: level}
 	if c.Values().LogFormat == "json" {
+		o.ReplaceAttr = inWords
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// inWords has JSON show the words that text shows, and not the fields and numbers that a value is made of.
+func inWords(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Resolve(); v.Kind() {
+	case slog.KindDuration:
+		a.Value = slog.StringValue(v.Duration().String())
+	case slog.KindAny:
+		if words, ok := v.Any().(fmt.Stringer); ok {
+			a.Value = slog.StringValue(words.String())
+		}
+	}
+	return a
 }
