@@ -25,7 +25,7 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector, and the rounds of loops without
 	@packages=$$($(GO) list ./... | grep -v '/integration/rounds$$'); set -x; \
-	$(GO) test -race -count=1 -p 3 -timeout $(TIMEOUT) ./integration/compat ./redlock ./integration/faults $$packages; failed=$$?; \
+	$(GO) test -race -count=1 -p 3 -timeout $(TIMEOUT) ./integration/compat ./redlock/quorum ./redlock/scripts ./integration/faults $$packages; failed=$$?; \
 	$(GO) test -count=1 -timeout $(TIMEOUT) ./integration/rounds && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, other servers
@@ -66,7 +66,7 @@ bench-tools: # the yardsticks of the benchmark
 soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces -for 1h" traces alone
 	$(GO) test -race -count=1 -v -timeout $(SOAKTIMEOUT) -p 1 -skip '^TestCompat$$' $(SERVERS) -long $(SOAKFLAGS)
 
-again: tools ## every test RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock" some packages
+again: tools ## every test RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock/..." some packages
 	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) nice -n 19 integration/again.sh $(PKGS)
 
 compat: tools ## Redis's own test suite straight and through the proxy; COMPATFLAGS="-compat-targets single" parts of it

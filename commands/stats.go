@@ -4,7 +4,7 @@ import (
 	"maps"
 	"time"
 
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // Facts are what INFO tells of the proxy itself.
@@ -42,7 +42,7 @@ type Stats struct {
 	BytesIn   uint64
 	BytesOut  uint64
 	Redirects map[string]uint64 // requests sent again, by reason
-	Locks     redlock.Stats
+	Locks     locks.Stats
 }
 
 // Since has the counters that INFO shows begin at was. What is so now, as the number of clients, stays.
@@ -69,6 +69,6 @@ func minus[K comparable](now, was map[K]uint64) map[K]uint64 {
 	return left
 }
 
-func modesMinus(now, was redlock.ByMode) redlock.ByMode {
-	return redlock.ByMode{Write: now.Write - was.Write, Read: now.Read - was.Read}
+func modesMinus(now, was locks.ByMode) locks.ByMode {
+	return locks.ByMode{Write: now.Write - was.Write, Read: now.Read - was.Read}
 }

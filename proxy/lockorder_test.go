@@ -17,7 +17,7 @@ import (
 	"lockproxy/cluster/master"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/scripted"
-	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
 )
 
 // farMaster is a master of RedLock in the process: each of its replies comes some time later.
@@ -96,9 +96,9 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 	commandReply() // from a real socket, so before time stops
 	synctest.Test(t, func(t *testing.T) {
 		var all []*master.Master
-		var scripts [][]byte
-		for _, s := range redlock.Scripts() {
-			scripts = append(scripts, []byte(s.Source))
+		var loaded [][]byte
+		for _, s := range scripts.All() {
+			loaded = append(loaded, []byte(s.Source))
 		}
 		far := map[string]*farMaster{}
 		var addrs []string
@@ -109,7 +109,7 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 			defer far[addr].mini.Close()
 		}
 		all, err := master.Connect(t.Context(), addrs, master.Options{
-			Scripts: scripts,
+			Scripts: loaded,
 			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				return far[addr].dial(ctx, network, addr)
 			},

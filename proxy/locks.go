@@ -12,14 +12,15 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+	"lockproxy/redlock/quorum"
 )
 
 // leastLeases is how many times a node timeout fits into every lease of RedLock.
 const leastLeases = 20
 
-// locks are the lock engines, and the masters of RedLock.
-type locks struct {
+// lockEngines are the engines of locks, and the masters of RedLock.
+type lockEngines struct {
 	engines lock.Lockers
 	masters []*master.Master
 }
@@ -27,9 +28,9 @@ type locks struct {
 // startLocks makes the lock engines and their verbs.
 func (s *Server) startLocks() {
 	s.locks.masters = s.o.Redlock.Masters
-	all := lock.Lockers{Plain: redlock.New(lockUpstream{s.client, s.topics}, s.o.Locks)}
+	all := lock.Lockers{Plain: locks.New(lockUpstream{s.client, s.topics}, s.o.Locks)}
 	if r := s.o.Redlock; len(r.Masters) > 0 {
-		var nodes []redlock.Node
+		var nodes []quorum.Node
 		for _, m := range r.Masters {
 			nodes = append(nodes, lockMaster{m})
 		}
@@ -37,7 +38,7 @@ func (s *Server) startLocks() {
 		if r.MaxLease > 0 {
 			o.MaxLease = r.MaxLease
 		}
-		all.Quorum = redlock.NewRedlock(nodes, redlock.QuorumOptions{
+		all.Quorum = locks.NewRedlock(nodes, quorum.Options{
 			NodeTimeout: r.NodeTimeout,
 			NotRun:      func(err error) bool { return errors.Is(err, cluster.ErrUnavailable) },
 		}, o)
@@ -49,7 +50,7 @@ func (s *Server) startLocks() {
 }
 
 // close ends the lock engines, all at the same time, when ctx ends at the latest.
-func (l *locks) close(ctx context.Context) {
+func (l *lockEngines) close(ctx context.Context) {
 	var both sync.WaitGroup
 	if l.engines.Quorum != nil {
 		both.Go(func() { l.engines.Quorum.Close(ctx) })
@@ -59,7 +60,7 @@ func (l *locks) close(ctx context.Context) {
 }
 
 // stats are the counters of all lock engines.
-func (l *locks) stats() redlock.Stats {
+func (l *lockEngines) stats() locks.Stats {
 	st := l.engines.Plain.Stats()
 	if l.engines.Quorum != nil {
 		st = st.Plus(l.engines.Quorum.Stats())
@@ -68,7 +69,7 @@ func (l *locks) stats() redlock.Stats {
 }
 
 // health is how the masters of RedLock are now.
-func (l *locks) health() []master.Health {
+func (l *lockEngines) health() []master.Health {
 	var all []master.Health
 	for _, m := range l.masters {
 		all = append(all, m.Health())
@@ -77,7 +78,7 @@ func (l *locks) health() []master.Health {
 }
 
 // ready says why RedLock can grant nothing now, or nil.
-func (l *locks) ready() error {
+func (l *lockEngines) ready() error {
 	all, votes, why := l.health(), 0, ""
 	for _, m := range all {
 		if m.Votes {
@@ -95,8 +96,8 @@ func (l *locks) ready() error {
 // lockMaster is an independent master as the lock engine sees it.
 type lockMaster struct{ *master.Master }
 
-// Ask implements redlock.Node.
-func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to redlock.Answerer) {
+// Ask implements quorum.Node.
+func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.Answerer) {
 	m.Master.Ask(req, timeout, tag, to)
 }
 
@@ -106,7 +107,7 @@ type lockUpstream struct {
 	topics PubSub
 }
 
-// Subscribe implements redlock.Upstream.
+// Subscribe implements single.Upstream.
 func (u lockUpstream) Subscribe(
 	ctx context.Context,
 	slot int,
@@ -116,5 +117,5 @@ func (u lockUpstream) Subscribe(
 	return u.topics.Subscribe(ctx, slot, channel, notify)
 }
 
-// Sharded implements redlock.Upstream.
+// Sharded implements single.Upstream.
 func (u lockUpstream) Sharded() bool { return u.topics.Sharded() }

@@ -95,12 +95,12 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		n.t.Errorf("%q", words)
 		return ""
 	}
-	at := slices.IndexFunc(redlock.Scripts(), func(s scripts.Script) bool { return words[1] == s.SHA || words[1] == s.Source })
+	at := slices.IndexFunc(scripts.All(), func(s scripts.Script) bool { return words[1] == s.SHA || words[1] == s.Source })
 	if at < 0 {
 		n.t.Errorf("%.40q is no script", words[1])
 		return "-ERR no script\r\n"
 	}
-	script := redlock.Scripts()[at].Name
+	script := scripts.All()[at].Name
 	keys, most := 2, map[string][]int{"acquire": {2, 8, 11}, "release": {6}, "cancel": {5}, "renew": {3}}[script]
 	if script == "renew" {
 		keys = 1

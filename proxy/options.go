@@ -17,7 +17,8 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
 	"lockproxy/proxy/pubsub"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+	"lockproxy/redlock/quorum"
 )
 
 // Upstream is what a Server needs of the upstream's control plane;
@@ -68,7 +69,7 @@ type Options struct {
 	ScriptCache  int           // script sources remembered to heal nodes that lost them
 	MaxOwn       int           // upstream connections that are not shared, of all loops together
 	Pipes        pipe.Options  // MaxOwn 0: a loop's share of the one above
-	Locks        redlock.Options
+	Locks        locks.Options
 	Redlock      Redlock               // what locks RedLock has; the zero value: none
 	ClusterMode  bool                  // looks like a Redis Cluster to its clients
 	Announce     []string              // host:port of the proxies that share the slots, itself first
@@ -96,8 +97,8 @@ func DefaultOptions() Options {
 	o := Options{
 		MaxClients: 10_000, KeepAlive: 300 * time.Second, MaxPipeline: 1024, ScriptCache: 10_000, MaxOwn: 4096,
 		Limits: resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
-		Pipes: pipe.DefaultOptions(), Locks: redlock.DefaultOptions(),
-		Redlock: Redlock{NodeTimeout: redlock.DefaultNodeTimeout}, Config: noSettings{},
+		Pipes: pipe.DefaultOptions(), Locks: locks.DefaultOptions(),
+		Redlock: Redlock{NodeTimeout: quorum.DefaultNodeTimeout}, Config: noSettings{},
 		Log: slog.New(slog.DiscardHandler),
 	}
 	o.Pipes.MaxOwn = 0 // a loop's share

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
 )
 
 const (
@@ -117,7 +118,7 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 // is shut down, the client goes on with what it holds, through another connection. R18
 func TestEndOfConnectionLetsGo(t *testing.T) {
 	detach := ""
-	for _, script := range redlock.Scripts() {
+	for _, script := range scripts.All() {
 		if script.Name == "detach" {
 			detach = "EVALSHA " + script.SHA
 		}

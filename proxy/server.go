@@ -46,7 +46,7 @@ import (
 	"lockproxy/proxy/login"
 	"lockproxy/proxy/pubsub"
 	"lockproxy/proxy/tracking"
-	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
 )
 
 // Server is the proxy. Its methods may be called from any goroutine.
@@ -66,7 +66,7 @@ type Server struct {
 	pipeStats pipe.Stats
 	client    *pipe.Client
 	scripts   *commands.Scripts
-	locks     locks
+	locks     lockEngines
 	ownStats  ownStats
 	counters  counters
 	slow      slowLog
@@ -113,7 +113,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.trackers.Find = s.trackerOf
 	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	for _, script := range redlock.Scripts() {
+	for _, script := range scripts.All() {
 		s.scripts.Pin([]byte(script.Source))
 	}
 	s.subscribe()

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"lockproxy/cluster/pipe"
-	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
 )
 
@@ -92,7 +91,7 @@ func TestClientUnblockElsewhere(t *testing.T) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
 		}
 	})
-	all := redlock.Scripts()
+	all := scripts.All()
 	cancel := all[slices.IndexFunc(all, func(s scripts.Script) bool { return s.Name == "cancel" })].SHA
 	inBubble(t, 1, Options{}, func(_ int, command string) string {
 		switch {

@@ -1,10 +1,30 @@
+// Package redlock keeps locks in Redis: one key holds the whole state of a lock, one script decides each
+// transition, and a queue makes waiting fair. This package is what all parts say to each other: requests and
+// their answers, names, errors. The parts are packages inside:
+//
+//	                   locks             Locker: all that clients ask for; chooses the engine
+//	        /        /       \       \
+//	keepalive    single     quorum    \        renews holds; the two engines: one Redis, Sentinel or cluster,
+//	       |     /    \     /    \    |        and a majority of independent masters (RedLock)
+//	       |    |      wait      |    |        who waits here for a lock, and who of them asks next
+//	       |    |        |       |    |
+//	       |     \      |   scripts --        the Lua scripts, the requests that run them, their replies
+//	        \     \     |     /
+//	                  redlock
+//
+// A LOCK that waits goes this way:
+//
+//	locks     Locker.Acquire --> engine.Acquire
+//	single    scripts.Eval(acquire.lua) --> Redis --> granted
+//	                                            \-> queued: Locker.Wait
+//	wait      subscribe, sleep --> woken, or timer --> engine.Attempt: acquire.lua ...
+//	single    a release, release.lua --> the first in the queue is granted, if it waits here, or woken
+//
+// Begin with the scripts, whose heads say how a lock is kept (redlock/scripts/acquire.lua). With single the
+// queue is in Redis; with quorum each proxy has its own, and a fence has to be agreed on.
 package redlock
 
-import (
-	"errors"
-	"strings"
-	"time"
-)
+import "time"
 
 // Mode is how a lock is held.
 type Mode string
@@ -33,11 +53,11 @@ type Acquire struct {
 	// already, or "".
 	Keeper string
 
-	fresh bool // NewAcquire made the token, which holds nothing yet
-	// unsure is the engine's: an attempt has failed, and may have run all the same, or be still on its way.
-	unsure bool
-	// fence is single's: the one that the last attempt asked for.
-	fence int64
+	Fresh bool // NewAcquire made the token, which holds nothing yet
+	// Unsure is the engine's: an attempt has failed, and may have run all the same, or be still on its way.
+	Unsure bool
+	// Fence is single's: the one that the last attempt asked for.
+	Fence int64
 }
 
 // Grant is a lock that was given.
@@ -50,7 +70,7 @@ type Grant struct {
 }
 
 // Release frees what a token holds, or counts it down. A copy of it that comes late does nothing to a grant
-// that the same Locker has asked for since.
+// that the same proxy has asked for since.
 type Release struct {
 	Name, Token string
 	Fence       int64 // of the grant that is meant; 0: whatever the token holds
@@ -69,7 +89,7 @@ type Released struct {
 }
 
 // Renew makes the lease of a token's hold last for Lease from now on, if that is longer. A copy of it that
-// comes late does nothing to a grant that the same Locker has asked for since.
+// comes late does nothing to a grant that the same proxy has asked for since.
 type Renew struct {
 	Name, Token string
 	Lease       time.Duration
@@ -89,24 +109,4 @@ type Renewal struct {
 	Lease       time.Duration // what it is to last from now on; 0: nothing is changed
 	Fence       int64
 	Keeper      string // as in Redis; another one's hold is not renewed
-}
-
-// errReply is what is said of a reply that no script makes.
-var errReply = errors.New("redlock: the script's reply makes no sense")
-
-// ReplyError is an error reply of Redis or of a script: LOCKTYPE, QUEUEFULL, and whatever
-// Redis itself says.
-type ReplyError string
-
-func (e ReplyError) Error() string { return string(e) }
-
-// Refused says that err is an answer of the acquire script itself, and nothing was made, or that of
-// too few masters, and what was made is being taken back.
-func Refused(err error) bool {
-	var said ReplyError
-	if !errors.As(err, &said) {
-		return false
-	}
-	word, _, _ := strings.Cut(string(said), " ")
-	return word == "LOCKTYPE" || word == "QUEUEFULL" || word == "DEADLOCK" || word == "NOQUORUM"
 }

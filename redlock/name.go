@@ -12,41 +12,57 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// naming is how a proxy names what is in Redis, its requests, and itself. Safe for concurrent use.
-type naming struct {
-	prefix  string // of all keys
-	fences  string // what the keys of the slots' fences begin with
-	id      string // of this proxy, in the queues
+// Names is how a proxy names what is in Redis, its requests, and itself. Safe for concurrent use.
+type Names struct {
+	Prefix  string // of all keys
+	Fences  string // what the keys of the slots' fences begin with
+	ID      string // of this proxy, in the queues
 	ids     requestIDs
 	keepers atomic.Uint64 // ids so far
 }
 
-func newNaming(prefix string) *naming {
-	n := &naming{prefix: prefix, fences: prefix + "fence:{", id: newID()}
+// NewNames are the names of a proxy whose keys all begin with prefix.
+func NewNames(prefix string) *Names {
+	n := &Names{Prefix: prefix, Fences: prefix + "fence:{", ID: newProxyID()}
 	n.ids.start()
 	return n
 }
 
-// place is where a lock lives.
-type place struct {
-	key  string // of its hash, and the name of its channel
-	slot int
+// Place is where a lock lives.
+type Place struct {
+	Key  string // of its hash, and the name of its channel
+	Slot int
 }
 
-// place maps the name of a lock to its keys. The name stands in braces, so that all keys of the
+// Place maps the name of a lock to its keys. The name stands in braces, so that all keys of the
 // lock lie in one slot, unless it has a hash tag of its own: then the lock lies
 // beside the data of that tag. The names a and {a} are therefore one lock.
-func (n *naming) place(name string) place {
-	key := n.prefix + name
-	if !hasTag(name) {
-		key = n.prefix + "{" + name + "}"
-	}
-	return place{key, slot.Of([]byte(key))}
+func (n *Names) Place(name string) Place {
+	var room [64]byte
+	key := n.AppendKey(room[:0], name)
+	return Place{string(key), slot.Of(key)}
 }
 
-// lockOf is the name of the lock whose key it is. braced: the braces are ours.
-func (n *naming) lockOf(key string) (name string, braced, ok bool) {
-	rest, ok := strings.CutPrefix(key, n.prefix)
+// AppendKey appends the key of the lock of that name.
+func (n *Names) AppendKey(dst []byte, name string) []byte {
+	dst = append(dst, n.Prefix...)
+	if hasTag(name) {
+		return append(dst, name...)
+	}
+	return append(append(append(dst, '{'), name...), '}')
+}
+
+// KeySize is how long that key is.
+func (n *Names) KeySize(name string) int {
+	if hasTag(name) {
+		return len(n.Prefix) + len(name)
+	}
+	return len(n.Prefix) + len(name) + 2
+}
+
+// LockOf is the name of the lock whose key it is. braced: the braces are ours.
+func (n *Names) LockOf(key string) (name string, braced, ok bool) {
+	rest, ok := strings.CutPrefix(key, n.Prefix)
 	if !ok {
 		return "", false, false
 	}
@@ -58,27 +74,30 @@ func (n *naming) lockOf(key string) (name string, braced, ok bool) {
 	return rest, false, hasTag(rest) // else a fence, or somebody else's
 }
 
-// keeperChannel is where this proxy is told of the holds that it keeps alive.
-func (n *naming) keeperChannel() string { return n.prefix + "keeper:" + n.id }
+// KeeperChannel is where this proxy is told of the holds that it keeps alive.
+func (n *Names) KeeperChannel() string { return n.Prefix + "keeper:" + n.ID }
 
-// newID is an id for a, with what its client calls it.
-func (n *naming) newID(a *Acquire) string {
+// NewID is an id for a, with what its client calls it.
+func (n *Names) NewID(a *Acquire) string {
 	id := n.ids.next()
 	if a.Named == "" {
 		return string(id[:])
 	}
-	return string(id[:]) + "," + nameOf(a.Token, a.Named)[:8]
+	return string(id[:]) + "," + NameOf(a.Token, a.Named)[:8]
 }
 
-// nameOf stands for what a client calls a request of a token's: letters and digits, as in ids.
-func nameOf(token, named string) string {
+// NewRequest is the id of a new request that its client has no name for.
+func (n *Names) NewRequest() [IDBytes]byte { return n.ids.next() }
+
+// NameOf stands for what a client calls a request of a token's: letters and digits, as in ids.
+func NameOf(token, named string) string {
 	sum := sha256.Sum256([]byte(token + "\x00" + named))
 	return hex.EncodeToString(sum[:8])
 }
 
-// newKeeper is an id under which this proxy keeps one hold alive.
-func (n *naming) newKeeper() string {
-	return n.id + ":" + strconv.FormatUint(n.keepers.Add(1), 36)
+// NewKeeper is an id under which this proxy keeps one hold alive.
+func (n *Names) NewKeeper() string {
+	return n.ID + ":" + strconv.FormatUint(n.keepers.Add(1), 36)
 }
 
 // hasTag says that name has a hash tag (Redis Cluster specification). That of fence:{tag}
@@ -95,9 +114,9 @@ func hasTag(name string) bool {
 // NewToken makes a token that nobody can guess: 130 random bits, 26 letters and digits.
 func NewToken() string { return rand.Text() }
 
-// newID makes the id of a proxy: 80 random bits. It need not be secret, only its own.
-func newID() string {
-	var b [idBytes]byte
+// newProxyID makes the id of a proxy: 80 random bits. It need not be secret, only its own.
+func newProxyID() string {
+	var b [IDBytes]byte
 	bits := mathrand.Uint64()
 	for i := range b {
 		if i == len(b)/2 {
@@ -109,28 +128,22 @@ func newID() string {
 	return string(b[:])
 }
 
-// ownerBytes is how long the owner of a hold is.
-const ownerBytes = 1 + 2*16
+// OwnerBytes is how long the owner of a hold is.
+const OwnerBytes = 1 + 2*16
 
 // OwnerOf is what stands for a token in Redis: "#" and, as hex digits, the first half of its SHA-256. Whoever
 // reads keys, MONITOR or the slow log there learns nothing that frees a lock.
-func OwnerOf(token string) string { return string(appendOwner(nil, token)) }
+func OwnerOf(token string) string { return string(AppendOwner(nil, token)) }
 
-func appendOwner(dst []byte, token string) []byte {
+func AppendOwner(dst []byte, token string) []byte {
 	sum := sha256.Sum256([]byte(token))
-	return hex.AppendEncode(append(dst, '#'), sum[:ownerBytes/2])
-}
-
-// appendOwnerOf appends OwnerOf(token) as a bulk string. It allocates nothing but room in req.
-func appendOwnerOf(req []byte, token string) []byte {
-	req = append(req, "$33\r\n"...)
-	return append(appendOwner(req, token), "\r\n"...)
+	return hex.AppendEncode(append(dst, '#'), sum[:OwnerBytes/2])
 }
 
 // digestOf stands for the owner of a hold where people see it: the first 8 hex digits of the SHA-256 of the
 // token. A version of this program that knew no owners left the token itself there.
 func digestOf(owner string) string {
-	if len(owner) == ownerBytes && owner[0] == '#' {
+	if len(owner) == OwnerBytes && owner[0] == '#' {
 		return owner[1:9]
 	}
 	return OwnerOf(owner)[1:9]

@@ -9,7 +9,7 @@ import (
 
 // All keys of a lock lie in one slot, and no lock is where fences are.
 func TestPlace(t *testing.T) {
-	names := newNaming("lock:")
+	names := NewNames("lock:")
 	for name, key := range map[string]string{
 		"job":               "lock:{job}",
 		"":                  "lock:{}",
@@ -24,17 +24,17 @@ func TestPlace(t *testing.T) {
 		"fence:{user7}:gap": "lock:fence:{user7}:gap",
 		"fence:job":         "lock:{fence:job}",
 	} {
-		p := names.place(name)
-		if p.key != key || p.slot != slot.Of([]byte(p.key)) || p.slot != slot.Of([]byte("lock:fence:{"+slot.Tag(p.slot)+"}")) {
-			t.Errorf("%q is at %q in slot %d", name, p.key, p.slot)
+		p := names.Place(name)
+		if p.Key != key || p.Slot != slot.Of([]byte(p.Key)) || p.Slot != slot.Of([]byte("lock:fence:{"+slot.Tag(p.Slot)+"}")) {
+			t.Errorf("%q is at %q in slot %d", name, p.Key, p.Slot)
 		}
-		if name != "" && strings.HasPrefix(name, "{") && slot.Of([]byte(name)) != p.slot && name != "{}job" {
+		if name != "" && strings.HasPrefix(name, "{") && slot.Of([]byte(name)) != p.Slot && name != "{}job" {
 			t.Errorf("%q does not lie beside its data", name)
 		}
 	}
 	for n := range slot.Count {
 		fence := "fence:{" + slot.Tag(n) + "}"
-		if p := names.place(fence); p.key == names.prefix+fence {
+		if p := names.Place(fence); p.Key == names.Prefix+fence {
 			t.Fatalf("the lock %q would be where fences are", fence)
 		}
 	}
@@ -62,18 +62,18 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%q: %s", owner, h.Digest())
 		}
 	}
-	if owner := OwnerOf("abc"); owner != "#ba7816bf8f01cfea414140de5dae2223" || len(owner) != ownerBytes {
+	if owner := OwnerOf("abc"); owner != "#ba7816bf8f01cfea414140de5dae2223" || len(owner) != OwnerBytes {
 		t.Error(owner)
 	}
 }
 
 // The names of locks are found from their keys; keys that are none are left out.
 func TestNameOf(t *testing.T) {
-	names := newNaming("l*:")
+	names := NewNames("l*:")
 	for _, name := range []string{"job", "{u}:job", "a:{b}", "fence:{job}", "fence:{job}:x", "a{}b", "}{", "{", ""} {
-		got, _, ok := names.lockOf(names.place(name).key)
+		got, _, ok := names.LockOf(names.Place(name).Key)
 		if name == "" || strings.HasPrefix(name, "{") && name != "{u}:job" || name == "}{" || name == "a{}b" {
-			if ok && names.place(got).key != names.place(name).key {
+			if ok && names.Place(got).Key != names.Place(name).Key {
 				t.Errorf("%q is listed as %q, which is another lock", name, got)
 			}
 			continue
@@ -83,7 +83,7 @@ func TestNameOf(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"l*:fence:{job}", "l*:job", "lx:{job}", "job", "l*:"} {
-		if name, _, ok := names.lockOf(key); ok {
+		if name, _, ok := names.LockOf(key); ok {
 			t.Errorf("the key %s is the lock %q", key, name)
 		}
 	}

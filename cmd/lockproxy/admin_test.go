@@ -13,7 +13,8 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy"
-	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
 )
 
 type fixedSource struct {
@@ -35,9 +36,9 @@ func TestMetrics(t *testing.T) {
 		Stats: commands.Stats{
 			Clients: 3, ClientsTotal: 10, ClientsRejected: 2, BytesIn: 100, BytesOut: 200,
 			Redirects: map[string]uint64{"moved": 5},
-			Locks: redlock.Stats{
-				Granted: redlock.ByMode{Write: 8}, Refused: redlock.ByMode{Write: 1, Read: 15},
-				Lost: map[redlock.Loss]uint64{redlock.LossGone: 16}, Waiting: 4, Waits: 11, TimedOut: 12,
+			Locks: locks.Stats{
+				Granted: locks.ByMode{Write: 8}, Refused: locks.ByMode{Write: 1, Read: 15},
+				Lost: map[keepalive.Loss]uint64{keepalive.Gone: 16}, Waiting: 4, Waits: 11, TimedOut: 12,
 				Unsynced: 13,
 			},
 		},

@@ -9,7 +9,7 @@ import (
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/master"
 	"lockproxy/proxy"
-	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
 )
 
 // wired is the real data plane.
@@ -68,7 +68,7 @@ func connectMasters(ctx context.Context, p *program, v *Values) ([]*master.Maste
 	o := v.Masters
 	o.TLS, o.ConnectTimeout, o.Log = p.certs.upstream.source(), v.Upstream.ConnectTimeout, p.log
 	o.Timeout, o.Lease = v.Proxy.Redlock.NodeTimeout, v.redlockLongest()
-	for _, s := range redlock.Scripts() {
+	for _, s := range scripts.All() {
 		o.Scripts = append(o.Scripts, []byte(s.Source))
 	}
 	all, err := master.Connect(ctx, v.Redlock, o)

@@ -16,10 +16,11 @@ import (
 	"lockproxy/commands/lock"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+	"lockproxy/redlock/scripts"
 )
 
-// LockRedis is a connection to a Redis that keeps locks: a redlock.Upstream, and
+// LockRedis is a connection to a Redis that keeps locks: a single.Upstream, and
 // a master of Session.
 type LockRedis struct {
 	t *testing.T
@@ -38,7 +39,7 @@ func DialLockRedis(t *testing.T, m *miniredis.Miniredis, hello string) *LockRedi
 	return n
 }
 
-// Do implements redlock.Upstream.
+// Do implements single.Upstream.
 func (n *LockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, error) {
 	n.turn <- struct{}{}
 	defer func() { <-n.turn }()
@@ -59,24 +60,24 @@ func (n *LockRedis) Do(_ context.Context, _ int, req []byte, _ bool) ([]byte, er
 	}
 }
 
-// Synced implements redlock.Upstream: there are no replicas.
+// Synced implements single.Upstream: there are no replicas.
 func (n *LockRedis) Synced(ctx context.Context, slot int, req []byte, _ int, _ time.Duration) ([]byte, int,
 	error) {
 	reply, err := n.Do(ctx, slot, req, true)
 	return reply, 0, err
 }
 
-// Subscribe implements redlock.Upstream: no message ever comes.
+// Subscribe implements single.Upstream: no message ever comes.
 func (n *LockRedis) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return func() {}, nil
 }
 
-// Masters implements redlock.Upstream.
+// Masters implements single.Upstream.
 func (n *LockRedis) Masters() int { return 1 }
 
 func (n *LockRedis) Master(slot int) string { return "" }
 
-// DoMaster implements redlock.Upstream.
+// DoMaster implements single.Upstream.
 func (n *LockRedis) DoMaster(ctx context.Context, i int, req []byte, resend bool) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -84,7 +85,7 @@ func (n *LockRedis) DoMaster(ctx context.Context, i int, req []byte, resend bool
 	return n.Do(ctx, i, req, resend)
 }
 
-// Sharded implements redlock.Upstream.
+// Sharded implements single.Upstream.
 func (n *LockRedis) Sharded() bool { return false }
 
 // Master is the node as Session has it.
@@ -97,7 +98,7 @@ func (n *LockRedis) Answer(args []string) string {
 }
 
 // WithLocks runs test with sessions that have the verbs, in fake time.
-func WithLocks(t *testing.T, o redlock.Options, test func(t *testing.T, session func() *Session)) {
+func WithLocks(t *testing.T, o locks.Options, test func(t *testing.T, session func() *Session)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := miniredis.NewMiniRedis()
 		m.ClockTTL(true)
@@ -105,10 +106,10 @@ func WithLocks(t *testing.T, o redlock.Options, test func(t *testing.T, session 
 		n, n3 := DialLockRedis(t, m, "PING"), DialLockRedis(t, m, "HELLO 3")
 		defer n.Close()
 		defer n3.Close()
-		for _, s := range redlock.Scripts() {
+		for _, s := range scripts.All() {
 			n.Answer([]string{"SCRIPT", "LOAD", s.Source})
 		}
-		l := redlock.New(n, o)
+		l := locks.New(n, o)
 		defer l.Close(context.Background())
 		table := Redis7(t, lock.Verbs(lock.Lockers{Plain: l}, 100)...)
 		test(t, func() *Session {

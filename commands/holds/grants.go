@@ -8,7 +8,7 @@
 //
 // Nothing here decides who has a lock: that does Redis. Grants is a help to the memory of people, with
 // bounds: what is forgotten is still held, and can be released by its token. Keepalives notes what
-// redlock.Kept renews, and what was lost nevertheless, until the client has been told.
+// keepalive.Kept renews, and what was lost nevertheless, until the client has been told.
 //
 // Both are ready as zero values and cost nothing before the first lock. They are opened on the loop of the
 // connection. From then on tasks use them, too, so each has a lock of its own.

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // The tokens that a connection remembers are bounded, whatever it does.
 func TestGrantsAreBounded(t *testing.T) {
-	l := redlock.New(nil, redlock.Options{})
+	l := locks.New(nil, locks.Options{})
 	var g Grants
 	if _, err := g.Token("job"); err != errNoGrant {
 		t.Error(err)

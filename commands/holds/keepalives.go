@@ -10,7 +10,8 @@ import (
 	"github.com/tidwall/redcon"
 
 	"lockproxy/internal/resp"
-	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
 )
 
 // Keepalives are the holds that are kept alive for as long as a connection lives. The zero value
@@ -23,7 +24,7 @@ type Kept struct {
 	mu     sync.Mutex
 	closed bool
 	forget bool // with closed
-	holds  map[heldAs]*redlock.Kept
+	holds  map[heldAs]*keepalive.Kept
 	memory atomic.Int64 // bytes that holds take up
 	sweep  int          // look for holds that have ended when there are so many
 	swept  time.Time    // when full has looked for them last
@@ -43,7 +44,7 @@ type Pusher = func(message func(proto int) []byte)
 // loss is a hold that was lost although it was kept alive.
 type loss struct {
 	fence int64
-	why   redlock.Loss
+	why   keepalive.Loss
 }
 
 const (
@@ -57,7 +58,7 @@ const (
 // Open makes room for holds that are to be kept alive.
 func (k *Keepalives) Open() *Kept {
 	if k.keeps == nil {
-		k.keeps = &Kept{holds: make(map[heldAs]*redlock.Kept), lost: make(map[string][]loss),
+		k.keeps = &Kept{holds: make(map[heldAs]*keepalive.Kept), lost: make(map[string][]loss),
 			sweep: firstSweep}
 	}
 	return k.keeps
@@ -95,7 +96,7 @@ func (k *Keepalives) Close(forget bool) {
 	}
 }
 
-func end(h *redlock.Kept, forget bool) {
+func end(h *keepalive.Kept, forget bool) {
 	if forget {
 		h.Forget()
 	} else {
@@ -105,7 +106,7 @@ func end(h *redlock.Kept, forget bool) {
 
 // Held is a hold that a connection keeps alive and a verb relies on. The zero value is none.
 type Held struct {
-	hold  *redlock.Kept
+	hold  *keepalive.Kept
 	keeps *Kept
 	name  string
 }
@@ -156,9 +157,9 @@ func (r Held) Lost() error {
 }
 
 // Keep has h kept alive, and the client told through push when it is lost.
-func (s *Kept) Keep(l *redlock.Locker, h redlock.Hold, push Pusher) {
+func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) {
 	name, token, fence := h.Name, h.Token, h.Fence
-	h.Lost = func(why redlock.Loss) {
+	h.Lost = func(why keepalive.Loss) {
 		push(func(proto int) []byte { return s.tell(proto, name, token, loss{fence, why}) })
 	}
 	kept := l.Keep(h)
@@ -211,11 +212,11 @@ const sweepPause = time.Second
 
 // Full is nil, or says why the connection may not have one hold more kept alive. It may have as many as are
 // left for all others, so that no connection takes all that there are.
-func (k *Keepalives) Full(l *redlock.Locker) error {
-	if err := l.KeepFull(); err != nil || k.keeps == nil {
+func (k *Keepalives) Full(l *locks.Locker) error {
+	if err := l.Renewer.Full(); err != nil || k.keeps == nil {
 		return err
 	}
-	s, free := k.keeps, l.KeepFree()
+	s, free := k.keeps, l.Renewer.Free()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.holds) < free {
@@ -281,11 +282,11 @@ func (k *Keepalives) Refuse(name string) error {
 		resp.Clip([]byte(name)), lost.why, lost.fence, lossTexts[lost.why])
 }
 
-var lossTexts = map[redlock.Loss]string{
-	redlock.LossExpired: "it could not be renewed before its lease was over",
-	redlock.LossBroken:  "LOCKCTL BREAK took it away",
-	redlock.LossMax:     "it was renewed MAX times, and its lease is over",
-	redlock.LossGone:    "Redis does not have it any more",
+var lossTexts = map[keepalive.Loss]string{
+	keepalive.Expired: "it could not be renewed before its lease was over",
+	keepalive.Broken:  "LOCKCTL BREAK took it away",
+	keepalive.Max:     "it was renewed MAX times, and its lease is over",
+	keepalive.Gone:    "Redis does not have it any more",
 }
 
 // take takes the oldest loss of a name out. There is one.

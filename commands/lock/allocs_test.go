@@ -6,10 +6,12 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+	"lockproxy/redlock/single"
 )
 
 // shardedLocks is all that a Locker needs to know of its upstream to make requests.
-type shardedLocks struct{ redlock.Upstream }
+type shardedLocks struct{ single.Upstream }
 
 func (shardedLocks) Sharded() bool { return true }
 
@@ -27,7 +29,7 @@ func (*granting) SendHome(_ int, _ []byte, _ bool, then redlock.Exchange, _ redl
 
 // The path of a LOCK that is granted at once, and of an UNLOCK, allocates no more than it has to.
 func TestLockVerbsAllocateLittle(t *testing.T) {
-	l := redlock.New(shardedLocks{}, redlock.Options{})
+	l := locks.New(shardedLocks{}, locks.Options{})
 	verbs := map[string]*commands.Command{}
 	for _, c := range Verbs(Lockers{Plain: l}, 100) {
 		verbs[c.Name] = c

@@ -10,7 +10,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 const (
@@ -46,68 +46,68 @@ type option struct {
 	word  string
 	value bool   // one stands behind the word
 	group string // options of one group exclude each other
-	set   func(a *arguments, l *redlock.Locker, value []byte) error
+	set   func(a *arguments, l *locks.Locker, value []byte) error
 }
 
 // options are all options of all verbs. Which verb takes which, its Docs say.
 var options = [...]option{
-	{"TOKEN", true, "token", func(_ *arguments, _ *redlock.Locker, v []byte) error {
+	{"TOKEN", true, "token", func(_ *arguments, _ *locks.Locker, v []byte) error {
 		return checkToken(v)
 	}},
-	{"PX", true, "lease", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
+	{"PX", true, "lease", func(a *arguments, l *locks.Locker, v []byte) (err error) {
 		a.lease, err = durationArg("PX", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
 		return err
 	}},
-	{"EX", true, "lease", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
+	{"EX", true, "lease", func(a *arguments, l *locks.Locker, v []byte) (err error) {
 		a.lease, err = durationArg("EX", v, time.Second, 1, l.MaxLease(), l.MaxLeaseSetting())
 		return err
 	}},
-	{"WAIT", true, "wait", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
+	{"WAIT", true, "wait", func(a *arguments, l *locks.Locker, v []byte) (err error) {
 		a.wait, err = durationArg("WAIT", v, time.Millisecond, 0, l.MaxWait(), "lock-max-wait")
 		if a.wait == 0 {
 			a.wait = l.MaxWait()
 		}
 		return err
 	}},
-	{"TRIES", true, "wait", func(a *arguments, _ *redlock.Locker, v []byte) error {
+	{"TRIES", true, "wait", func(a *arguments, _ *locks.Locker, v []byte) error {
 		n, err := integerArg("TRIES", v, 1, maxTries, "")
 		a.tries = int(n)
 		return err
 	}},
-	{"EVERY", true, "every", func(a *arguments, l *redlock.Locker, v []byte) (err error) {
+	{"EVERY", true, "every", func(a *arguments, l *locks.Locker, v []byte) (err error) {
 		a.every, err = durationArg("EVERY", v, time.Millisecond, 1, l.MaxWait(), "lock-max-wait")
 		return err
 	}},
-	{"REENTRANT", false, "reentrant", func(a *arguments, _ *redlock.Locker, _ []byte) error {
+	{"REENTRANT", false, "reentrant", func(a *arguments, _ *locks.Locker, _ []byte) error {
 		a.reentrant = true
 		return nil
 	}},
-	{"FENCE", true, "fence", func(a *arguments, _ *redlock.Locker, v []byte) (err error) {
+	{"FENCE", true, "fence", func(a *arguments, _ *locks.Locker, v []byte) (err error) {
 		a.fence, err = integerArg("FENCE", v, 1, maxFence, "")
 		return err
 	}},
-	{"KEEPALIVE", false, "keepalive", func(a *arguments, _ *redlock.Locker, _ []byte) error {
+	{"KEEPALIVE", false, "keepalive", func(a *arguments, _ *locks.Locker, _ []byte) error {
 		a.keep = true
 		return nil
 	}},
-	{"MAX", true, "max", func(a *arguments, _ *redlock.Locker, v []byte) error {
+	{"MAX", true, "max", func(a *arguments, _ *locks.Locker, v []byte) error {
 		n, err := integerArg("MAX", v, 1, maxRenewals, "")
 		a.renewals = int(n)
 		return err
 	}},
-	{"SYNC", true, "sync", func(a *arguments, _ *redlock.Locker, v []byte) error {
+	{"SYNC", true, "sync", func(a *arguments, _ *locks.Locker, v []byte) error {
 		n, err := integerArg("SYNC", v, 0, maxReplicas, "")
 		a.syncs, a.replicas = true, int(n)
 		return err
 	}},
-	{"META", true, "meta", func(a *arguments, _ *redlock.Locker, v []byte) error {
+	{"META", true, "meta", func(a *arguments, _ *locks.Locker, v []byte) error {
 		if len(v) > maxMeta {
 			return fmt.Errorf("META has %d bytes at most, this one has %d", maxMeta, len(v))
 		}
 		a.meta = string(v)
 		return nil
 	}},
-	{"ID", true, "id", func(a *arguments, _ *redlock.Locker, v []byte) error {
+	{"ID", true, "id", func(a *arguments, _ *locks.Locker, v []byte) error {
 		if len(v) == 0 || len(v) > maxID || bytes.ContainsFunc(v, notOfID) {
 			return fmt.Errorf("ID has 1 to %d letters, digits and -_.:, not %q", maxID, resp.Clip(v))
 		}
@@ -158,7 +158,7 @@ func newSyntax(verb *commands.Command) *syntax {
 
 // parse reads the arguments of a verb: the name of the lock, and options in any
 // order. Its errors end with the verb's syntax.
-func (a *arguments) parse(s *syntax, l *redlock.Locker, args [][]byte) error {
+func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 	var token []byte
 	var seen [len(options)]bool
 	for rest := args[2:]; len(rest) > 0; {

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // What is read, in any case and order; a word that is an option's name is the option.
 func TestLockArgs(t *testing.T) {
-	l := redlock.New(nil, redlock.Options{})
+	l := locks.New(nil, locks.Options{})
 	verbs := syntaxes(l)
 	for line, want := range map[string]arguments{
 		"LOCK job":                 {name: "job"},
@@ -60,7 +60,7 @@ func TestLockArgs(t *testing.T) {
 }
 
 // syntaxes are those of the verbs, by name in capitals.
-func syntaxes(l *redlock.Locker) map[string]*syntax {
+func syntaxes(l *locks.Locker) map[string]*syntax {
 	verbs := map[string]*syntax{}
 	for _, v := range Verbs(Lockers{Plain: l}, 100) {
 		if v.Subs == nil {
@@ -81,7 +81,7 @@ func FuzzLockArgs(f *testing.F) {
 	}
 	f.Add("LOCK job PX 18446744073709551617 EX -9223372036854775808")
 	f.Add("UNLOCK  TOKEN TOKEN FENCE FENCE")
-	l := redlock.New(nil, redlock.Options{})
+	l := locks.New(nil, locks.Options{})
 	verbs := syntaxes(l)
 	f.Fuzz(func(t *testing.T, line string) {
 		var args [][]byte
@@ -116,7 +116,7 @@ func FuzzLockArgs(f *testing.F) {
 }
 
 func BenchmarkLockArgs(b *testing.B) {
-	l := redlock.New(nil, redlock.Options{})
+	l := locks.New(nil, locks.Options{})
 	s := newSyntax(Verbs(Lockers{Plain: l}, 100)[0])
 	args := [][]byte{[]byte("LOCK"), []byte("job"), []byte("TOKEN"), []byte("0123456789abcdef"), []byte("PX"),
 		[]byte("30000")}

@@ -9,7 +9,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/commands/commandstest"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // The end of a connection releases what it keeps, at once; that of the proxy leaves it to
@@ -26,7 +26,7 @@ func TestEndOfConnection(t *testing.T) {
 		{"closed before the grant", false, true, "free"},
 		{"drained before the grant", true, true, "write"},
 	} {
-		commandstest.WithLocks(t, redlock.Options{},
+		commandstest.WithLocks(t, locks.Options{},
 			func(t *testing.T, session func() *commandstest.Session) {
 				a, b := session(), session()
 				if tt.late {
@@ -56,7 +56,7 @@ func TestEndOfConnection(t *testing.T) {
 
 // A loss is pushed to a client of RESP3 alone, in the form of section Push of RESP3. R19
 func TestLossIsPushed(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
 		a, b := session(), session()
 		a.Do("HELLO 3")
 		a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE MAX 1")
@@ -79,7 +79,7 @@ func TestLossIsPushed(t *testing.T) {
 // R19
 func TestLostMeanwhile(t *testing.T) {
 	for _, verb := range []string{"RENEW job t PX 3000", "LOCK job TOKEN t PX 3000"} {
-		commandstest.WithLocks(t, redlock.Options{},
+		commandstest.WithLocks(t, locks.Options{},
 			func(t *testing.T, session func() *commandstest.Session) {
 				a, b := session(), session()
 				a.Do("LOCK job TOKEN t PX 3000 KEEPALIVE")
@@ -114,7 +114,7 @@ func TestLostMeanwhile(t *testing.T) {
 
 // With as many holds as may be kept, the next one is refused before Redis is asked.
 func TestKeepFull(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{MaxKept: 1},
+	commandstest.WithLocks(t, locks.Options{MaxKept: 1},
 		func(t *testing.T, session func() *commandstest.Session) {
 			a := session()
 			a.Do("LOCK job TOKEN t KEEPALIVE")
@@ -130,7 +130,7 @@ func TestKeepFull(t *testing.T) {
 
 // SYNC: without replicas there is no grant, and the lock is free again. R26
 func TestSyncTakesBack(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{Sync: 1},
+	commandstest.WithLocks(t, locks.Options{Sync: 1},
 		func(t *testing.T, session func() *commandstest.Session) {
 			a := session()
 			for _, line := range []string{"LOCK job TOKEN t", "LOCK job TOKEN t SYNC 2 KEEPALIVE",
@@ -155,7 +155,7 @@ func TestSyncTakesBack(t *testing.T) {
 
 // The task of a LIST ends with its client.
 func TestListEndsWithItsClient(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(commands.ErrDraining)
 		s := session()

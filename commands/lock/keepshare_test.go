@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"lockproxy/commands/commandstest"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // One connection keeps as many holds alive as are left for all others: so it never has all that there are.
 func TestKeepShare(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{MaxKept: 6},
+	commandstest.WithLocks(t, locks.Options{MaxKept: 6},
 		func(t *testing.T, session func() *commandstest.Session) {
 			a, b, c := session(), session(), session()
 			kept := func(s *commandstest.Session, name string) string {

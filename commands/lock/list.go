@@ -11,7 +11,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // How many locks LOCKCTL LIST shows unless COUNT says so, and at most.
@@ -50,8 +50,8 @@ func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
 
 // list lists the locks of all engines as Locker.List does. What one has of the locks of
 // another, as from before the settings changed, is none.
-func (l *Lockers) list(ctx context.Context, glob string, count int) ([]redlock.Listed, error) {
-	var found []redlock.Listed
+func (l *Lockers) list(ctx context.Context, glob string, count int) ([]locks.Listed, error) {
+	var found []locks.Listed
 	for _, engine := range l.all() {
 		some, err := engine.List(ctx, glob, count)
 		if err != nil {
@@ -63,7 +63,7 @@ func (l *Lockers) list(ctx context.Context, glob string, count int) ([]redlock.L
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b redlock.Listed) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b locks.Listed) int { return cmp.Compare(a.Name, b.Name) })
 	return found[:min(count, len(found))], nil
 }
 

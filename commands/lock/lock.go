@@ -4,10 +4,10 @@
 //
 //	Verbs --> lockVerb --> lock(Call) --> arguments.parse --> Lockers.of: the engine of that lock
 //	                                                              |
-//	    the client's reply <-- acquisition.Acquired <-- redlock.Locker.Acquire, on the loop
+//	    the client's reply <-- acquisition.Acquired <-- locks.Locker.Acquire, on the loop
 //	                                  | others hold it, and WAIT was given
 //	                                  v
-//	                           Call.Task: redlock.Locker.Wait, on a goroutine
+//	                           Call.Task: locks.Locker.Wait, on a goroutine
 //
 // What a connection knows of its locks is in package holds: the tokens that it was granted, and the holds
 // that it keeps alive. Options of all verbs are one table (args.go); which verb takes which, its Docs say,
@@ -24,6 +24,8 @@ import (
 	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
 )
 
 // Verbs are the verbs that take and free the locks of all. names is how many locks
@@ -101,7 +103,7 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 // acquisition is one LOCK on its way.
 type acquisition struct {
 	commands.Actions
-	l       *redlock.Locker
+	l       *locks.Locker
 	busiest *busiest
 	grants  holds.Grants // of the connection when it asked: RESET gives it new ones
 	keeps   *holds.Kept  // the same; nil without KEEPALIVE
@@ -246,7 +248,7 @@ func (q *acquisition) granted(g redlock.Grant) error {
 	}
 	q.ended(true, nil)
 	if q.args.keep {
-		q.keeps.Keep(q.l, redlock.Hold{
+		q.keeps.Keep(q.l, keepalive.Hold{
 			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
 			Keeper: q.a.Keeper, Max: q.args.renewals,
 		}, q.push)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lockproxy/commands/commandstest"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // A line is the letter of a connection, a command, and behind "->" the reply, or the
@@ -179,7 +179,7 @@ var lockTalks = []struct{ name, text string }{
 func TestLockVerbs(t *testing.T) {
 	for _, talk := range lockTalks {
 		t.Run(talk.name, func(t *testing.T) {
-			commandstest.WithLocks(t, redlock.Options{},
+			commandstest.WithLocks(t, locks.Options{},
 				func(t *testing.T, session func() *commandstest.Session) {
 					conns := map[string]*commandstest.Session{}
 					for line := range strings.Lines(strings.TrimSpace(talk.text)) {
@@ -219,7 +219,7 @@ func TestUnreadGrant(t *testing.T) {
 		{"renewed over another connection", "RENEW job t", 0, "write"},
 		{"asked for again over another connection", "LOCK job TOKEN t", 0, "write"},
 	} {
-		commandstest.WithLocks(t, redlock.Options{},
+		commandstest.WithLocks(t, locks.Options{},
 			func(t *testing.T, session func() *commandstest.Session) {
 				a, b := session(), session()
 				a.Do("LOCK job TOKEN t")

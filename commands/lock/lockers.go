@@ -7,14 +7,14 @@ import (
 
 	"lockproxy/cluster/master"
 	"lockproxy/commands"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // Lockers are the lock engines of a proxy, and which of them has which lock. Immutable.
 type Lockers struct {
-	Plain    *redlock.Locker // over the upstream
-	Quorum   *redlock.Locker // over several independent masters; nil: there are none
-	Prefixes []string        // what the names of its locks begin with; none: all are its
+	Plain    *locks.Locker // over the upstream
+	Quorum   *locks.Locker // over several independent masters; nil: there are none
+	Prefixes []string      // what the names of its locks begin with; none: all are its
 	// LeastLease is the shortest lease that Quorum may be asked for.
 	LeastLease time.Duration
 	// Masters is how the masters of Quorum are now.
@@ -22,7 +22,7 @@ type Lockers struct {
 }
 
 // of is the engine of a lock, by the name as the client gives it.
-func (l *Lockers) of(name []byte) *redlock.Locker {
+func (l *Lockers) of(name []byte) *locks.Locker {
 	if l.Quorum == nil {
 		return l.Plain
 	}
@@ -54,15 +54,15 @@ func (l *Lockers) Independent(cmd *commands.Command, args [][]byte) (key string,
 }
 
 // all are the engines that there are.
-func (l *Lockers) all() []*redlock.Locker {
+func (l *Lockers) all() []*locks.Locker {
 	if l.Quorum == nil {
-		return []*redlock.Locker{l.Plain}
+		return []*locks.Locker{l.Plain}
 	}
-	return []*redlock.Locker{l.Plain, l.Quorum}
+	return []*locks.Locker{l.Plain, l.Quorum}
 }
 
 // allows says why a LOCK cannot be had of engine.
-func (l *Lockers) allows(engine *redlock.Locker, a *arguments) error {
+func (l *Lockers) allows(engine *locks.Locker, a *arguments) error {
 	switch {
 	case engine != l.Quorum:
 		return nil

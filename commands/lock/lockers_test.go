@@ -13,7 +13,9 @@ import (
 	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+	"lockproxy/redlock/quorum"
+	"lockproxy/redlock/scripts"
 )
 
 // loneNode is a LockRedis as a Node of RedLock.
@@ -25,7 +27,7 @@ type loneNode struct {
 func (n loneNode) Addr() string               { return n.name }
 func (n loneNode) Vote() error                { return nil }
 func (n loneNode) Heard(_, _ time.Time) error { return nil }
-func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to redlock.Answerer) {
+func (n loneNode) Ask(req []byte, _ time.Duration, tag int, to quorum.Answerer) {
 	reply, err := n.LockRedis.Do(context.Background(), 0, req, false)
 	to.Answer(tag, reply, err)
 }
@@ -42,7 +44,7 @@ func withQuorum(t *testing.T,
 			m := miniredis.NewMiniRedis()
 			m.ClockTTL(true)
 			n := commandstest.DialLockRedis(t, m, "PING")
-			for _, s := range redlock.Scripts() {
+			for _, s := range scripts.All() {
 				n.Answer([]string{"SCRIPT", "LOAD", s.Source})
 			}
 			return m, n
@@ -50,7 +52,7 @@ func withQuorum(t *testing.T,
 		m, n := start()
 		defer m.Close()
 		defer n.Close()
-		var nodes []redlock.Node
+		var nodes []quorum.Node
 		for _, name := range []string{"a:1", "b:1", "c:1"} {
 			m, n := start()
 			defer m.Close()
@@ -58,8 +60,8 @@ func withQuorum(t *testing.T,
 			nodes = append(nodes, loneNode{n, name})
 		}
 		all := lock.Lockers{
-			Plain:    redlock.New(n, redlock.Options{}),
-			Quorum:   redlock.NewRedlock(nodes, redlock.QuorumOptions{}, redlock.Options{}),
+			Plain:    locks.New(n, locks.Options{}),
+			Quorum:   locks.NewRedlock(nodes, quorum.Options{}, locks.Options{}),
 			Prefixes: []string{"due:", "pay:"}, LeastLease: time.Second,
 			Masters: func() []master.Health {
 				return []master.Health{

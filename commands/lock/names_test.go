@@ -9,13 +9,13 @@ import (
 	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/commands/routes"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // The name of a lock may be long, and no longer.
 func TestLockNamesAreBounded(t *testing.T) {
 	name := strings.Repeat("n", 65536)
-	commandstest.WithLocks(t, redlock.Options{MaxLease: time.Minute},
+	commandstest.WithLocks(t, locks.Options{MaxLease: time.Minute},
 		func(t *testing.T, session func() *commandstest.Session) {
 			s := session()
 			if got := s.Args("LOCK", name, "TOKEN", "t"); !strings.HasPrefix(got, "*4\r\n") {

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"lockproxy/commands/commandstest"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // A request that a later one of the same proxy and token has overtaken on its way to Redis is made anew,
 // once, and its client is told what that has done.
 func TestOvertakenRequestsAreMadeAnew(t *testing.T) {
-	commandstest.WithLocks(t, redlock.Options{}, func(t *testing.T, session func() *commandstest.Session) {
+	commandstest.WithLocks(t, locks.Options{}, func(t *testing.T, session func() *commandstest.Session) {
 		for _, talk := range []struct {
 			holds, slow, fast string
 			want              string

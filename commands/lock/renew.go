@@ -8,6 +8,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
 	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
 )
 
 // renewVerb is
@@ -69,7 +70,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		switch until := sent.Add(left); {
 		case left <= 0:
 		case args.keep:
-			keeps.Keep(l, redlock.Hold{
+			keeps.Keep(l, keepalive.Hold{
 				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
 				Keeper: keeper, Max: args.renewals,
 			}, push)

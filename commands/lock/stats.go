@@ -10,7 +10,7 @@ import (
 	"lockproxy/cluster/master"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // busiestShown is how many locks LOCKCTL STATS shows one by one.
@@ -85,7 +85,7 @@ func oneIf(b bool) int64 {
 	return 0
 }
 
-func appendByMode(b []byte, proto int, name string, n redlock.ByMode) []byte {
+func appendByMode(b []byte, proto int, name string, n locks.ByMode) []byte {
 	b = resp.AppendMap(redcon.AppendBulkString(b, name), proto, 2)
 	b = appendCount(b, "write", int64(n.Write))
 	return appendCount(b, "read", int64(n.Read))

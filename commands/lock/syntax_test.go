@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lockproxy/commands/commandstest"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // Errors of the syntax say what is wrong and end with the verb's own line. R10
@@ -88,7 +88,7 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCKCTL INFO", "wrong number of arguments. Syntax: LOCKCTL INFO key"},
 		{"LOCKCTL CHECK job", "wrong number of arguments. Syntax: LOCKCTL CHECK key token"},
 	}
-	commandstest.WithLocks(t, redlock.Options{MaxLease: time.Minute},
+	commandstest.WithLocks(t, locks.Options{MaxLease: time.Minute},
 		func(t *testing.T, session func() *commandstest.Session) {
 			s := session()
 			for _, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // unlockVerb is
@@ -39,7 +40,7 @@ var tokenArgument = commands.Argument{Name: "token", Type: "oneof", Optional: tr
 // release is one UNLOCK on its way.
 type release struct {
 	commands.Actions
-	l      *redlock.Locker
+	l      *locks.Locker
 	grants holds.Grants // of the connection when it asked: RESET gives it new ones
 	proto  int
 	args   arguments
@@ -80,7 +81,7 @@ func (r *release) Released(done redlock.Released, err error) []byte {
 
 // parseHeld reads the arguments of a verb that concerns a hold; without a token it is the one that this
 // connection was granted. It fails when the client must be told first that the hold was lost.
-func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *redlock.Locker) (err error) {
+func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *locks.Locker) (err error) {
 	if err = a.parse(s, l, c.Args); err == nil {
 		err = c.Client.Keepalives.Refuse(a.name)
 	}

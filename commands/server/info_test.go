@@ -10,7 +10,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/commands/commandstest"
 	"lockproxy/internal/resp"
-	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
 )
 
 // infoNode is a master with that text as its INFO.
@@ -63,7 +63,7 @@ func TestInfo(t *testing.T) {
 		Started:    time.Now().Add(-25 * time.Hour),
 		MaxClients: 10000,
 		Stats: commands.Stats{Clients: 9, Tracking: 1, Calls: 77,
-			Locks: redlock.Stats{Granted: redlock.ByMode{Write: 2, Read: 3}}},
+			Locks: locks.Stats{Granted: locks.ByMode{Write: 2, Read: 3}}},
 	}
 	got := f.Do("INFO")
 	if v, _, err := resp.Parse([]byte(got)); err != nil || v.Kind != '$' {

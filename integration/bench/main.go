@@ -153,7 +153,7 @@ func run(ctx context.Context, o options) error {
 	for _, s := range []struct {
 		name    string
 		measure func(context.Context, *yard, options) ([]verdict, error)
-	}{{"forward", forward}, {"lock", pairs}, {"handover", handover}, {"scripts", scripts},
+	}{{"forward", forward}, {"lock", pairs}, {"handover", handover}, {"scripts", scriptCosts},
 		{"keepalive", keepalive}, {"redlock", independent}, {"pubsub", pubsub}, {"large", large}} {
 		if o.only != "" && o.only != s.name {
 			continue

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+	"lockproxy/redlock/scripts"
+	"lockproxy/redlock/single"
 )
 
 // pairs measures LOCK + UNLOCK of locks for which nobody waits, against the same
@@ -17,7 +20,7 @@ import (
 // a connection has all its locks on one node and knows which.
 func pairs(ctx context.Context, y *yard, o options) ([]verdict, error) {
 	for _, addr := range y.masters {
-		for _, s := range redlock.Scripts() {
+		for _, s := range scripts.All() {
 			if _, err := ask(ctx, addr, "script", "load", s.Source); err != nil {
 				return nil, err
 			}
@@ -106,7 +109,7 @@ func lockName(prefix string, k int) string { return fmt.Sprintf("%s%03d", prefix
 
 // scriptPairs are the same for a node: its scripts, and locks that lie there.
 func scriptPairs(prefix string, node int) (commands [][]byte) {
-	l := redlock.New(sharded{}, redlock.Options{})
+	l := locks.New(sharded{}, locks.Options{})
 	token := redlock.NewToken()
 	var names []string
 	for k := 0; len(names) < lockNames; k++ {
@@ -132,13 +135,13 @@ type recorder struct {
 }
 
 // lockRequest is what a Locker asks Redis for a LOCK.
-func lockRequest(l *redlock.Locker, name, token string) (r recorder) {
+func lockRequest(l *locks.Locker, name, token string) (r recorder) {
 	l.Acquire(&r, l.NewAcquire(redlock.Acquire{Name: name, Token: token, Mode: redlock.Write, Lease: lease}), &r)
 	return r
 }
 
 // unlockRequest is what a Locker asks Redis for an UNLOCK.
-func unlockRequest(l *redlock.Locker, name, token string) (r recorder) {
+func unlockRequest(l *locks.Locker, name, token string) (r recorder) {
 	l.Release(&r, &redlock.Release{Name: name, Token: token}, &r)
 	return r
 }
@@ -154,7 +157,7 @@ func (*recorder) Lost()                                                         
 func (*recorder) Released(redlock.Released, error) []byte                         { return nil }
 
 // sharded is all that a Locker needs to know of its upstream to make requests.
-type sharded struct{ redlock.Upstream }
+type sharded struct{ single.Upstream }
 
 func (sharded) Sharded() bool { return true }
 

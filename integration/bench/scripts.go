@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+	"lockproxy/redlock/scripts"
+	"lockproxy/redlock/single"
 )
 
 const (
@@ -54,10 +57,10 @@ type phase struct {
 	good    func(reply []byte) bool
 }
 
-// scripts measures what a LOCK and an UNLOCK that nobody waits for cost Redis, by its own
+// scriptCosts measures what a LOCK and an UNLOCK that nobody waits for cost Redis, by its own
 // account (INFO commandstats), beside other ways to lock. All take and free the
 // same number of locks on the same server, round by round.
-func scripts(ctx context.Context, y *yard, o options) ([]verdict, error) {
+func scriptCosts(ctx context.Context, y *yard, o options) ([]verdict, error) {
 	addr, pid, err := y.startRedis(ctx)
 	if err != nil {
 		return nil, err
@@ -141,12 +144,12 @@ func (y *yard) scriptWays(ctx context.Context, addr string) ([][]phase, error) {
 	if failed != nil || y.binary == "" {
 		return ways, failed
 	}
-	for _, s := range redlock.Scripts() {
+	for _, s := range scripts.All() {
 		if _, err := ask(ctx, addr, "script", "load", s.Source); err != nil {
 			return nil, err
 		}
 	}
-	l := redlock.New(unsharded{}, redlock.Options{})
+	l := locks.New(unsharded{}, locks.Options{})
 	ways = append(ways, []phase{
 		{"LOCK's script, direct", addr, "evalsha", func(lock string) []byte {
 			return lockRequest(l, lock, token).req
@@ -165,7 +168,7 @@ func (y *yard) scriptWays(ctx context.Context, addr string) ([][]phase, error) {
 }
 
 // unsharded is all that a Locker needs to know of one Redis to make requests.
-type unsharded struct{ redlock.Upstream }
+type unsharded struct{ single.Upstream }
 
 func (unsharded) Sharded() bool { return false }
 

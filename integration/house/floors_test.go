@@ -13,11 +13,13 @@ import (
 // floors are the rooms of the house, each with the rooms below it that it may
 // import.
 var floors = map[string]string{
-	"cmd/lockproxy": "proxy commands commands/routes cluster/discovery cluster/master redlock internal",
+	"cmd/lockproxy": "proxy commands commands/routes cluster/discovery cluster/master redlock/scripts internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction proxy/login " +
-		"commands commands/merge commands/routes commands/lock commands/holds cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry redlock internal",
+		"commands commands/merge commands/routes commands/lock commands/holds " +
+		"cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
+		"redlock redlock/locks redlock/quorum redlock/scripts internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe internal",
@@ -35,12 +37,12 @@ var floors = map[string]string{
 	"commands/scan":        "commands commands/merge cluster/pipe internal",
 	"commands/script":      "commands commands/merge cluster/pipe internal",
 	"commands/pubsub":      "commands commands/merge cluster cluster/pubsub internal",
-	"commands/lock":        "commands commands/holds cluster/master cluster/pipe redlock internal",
-	"commands":             "commands/holds commands/merge cluster cluster/pipe cluster/pubsub redlock internal",
-	"commands/holds":       "redlock internal",
+	"commands/lock":        "commands commands/holds cluster/master cluster/pipe redlock redlock/keepalive redlock/locks internal",
+	"commands":             "commands/holds commands/merge cluster cluster/pipe cluster/pubsub redlock redlock/locks internal",
+	"commands/holds":       "redlock redlock/keepalive redlock/locks internal",
 	"commands/merge":       "internal",
 	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds cluster cluster/pipe cluster/pubsub redlock internal",
+	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds cluster cluster/pipe cluster/pubsub redlock redlock/locks redlock/scripts internal",
 
 	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it know
 	// nothing of each other.
@@ -54,9 +56,20 @@ var floors = map[string]string{
 	"cluster/internal/servers":  "internal",
 	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",
 
-	"redlock":         "redlock/scripts internal",
-	"redlock/scripts": "",
-	"internal":        "internal",
+	// What is asked of locks stands at the bottom of redlock, and what chooses the engine on top. The engines know
+	// nothing of each other, nor of what is kept alive.
+	"redlock":           "internal",
+	"redlock/scripts":   "redlock internal",
+	"redlock/wait":      "redlock internal",
+	"redlock/keepalive": "redlock internal",
+	"redlock/single":    "redlock redlock/scripts redlock/wait internal",
+	"redlock/quorum":    "redlock redlock/scripts redlock/wait internal",
+	"redlock/locks":     "redlock redlock/keepalive redlock/quorum redlock/single internal",
+	// rig and proxies are for tests of these packages alone.
+	"redlock/internal/rig":     "redlock redlock/scripts internal",
+	"redlock/internal/proxies": "redlock redlock/internal/rig redlock/locks internal",
+
+	"internal": "internal",
 }
 
 // Each room imports only those below it; cluster and redlock do not know each other.

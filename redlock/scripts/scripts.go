@@ -1,4 +1,8 @@
-// Package scripts has the Lua scripts that decide all transitions of locks, each run by Redis as one step.
+// Package scripts has the Lua scripts that decide all transitions of locks, each run by Redis as one step,
+// the requests that run them, and what they reply.
+//
+//	Eval(names, &Release, name, 6) --> Call: arguments in their order (call.go) --> Redis
+//	                                          ReadFreed(reply) (reply.go, state.go) <--/
 //
 // A script stands in NAME.lua: KEYS, ARGV, reply and effects on top, then what it does. What several scripts
 // need are functions in parts/, which know their parameters and each other, and nothing of the script that

@@ -1,0 +1,163 @@
+// Package proxies starts several Lockers over one Redis, and asks them as verbs do. For tests alone.
+package proxies
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/locks"
+)
+
+// Proxy is a Locker with the upstream that it goes through.
+type Proxy struct {
+	*locks.Locker
+	Up *rig.Upstream
+	T  testing.TB
+}
+
+// Start starts n proxies over s. At the end of the test nothing of them may be left.
+func Start(t *testing.T, s *rig.Server, n int, o ...locks.Options) []*Proxy {
+	var all []*Proxy
+	for range n {
+		up, left := &rig.Upstream{S: s}, &Leftovers{}
+		options := append(o, locks.Options{})[0]
+		options.Log = left.Logger()
+		p := &Proxy{locks.New(up, options), up, t}
+		all = append(all, p)
+		t.Cleanup(func() {
+			p.Close(context.Background())
+			p.Up.Close()
+			if what := left.String(); what != "" {
+				t.Errorf("left behind: %s", what)
+			}
+		})
+	}
+	return all
+}
+
+// Client is a client of p.
+func (p *Proxy) Client() *rig.Asker { return &rig.Asker{L: p.Locker, Up: p.Up} }
+
+// Result is how an acquisition ended.
+type Result struct {
+	redlock.Grant
+	OK   bool
+	Err  error
+	At   time.Time
+	Took time.Duration
+}
+
+// Lock acquires as the verb LOCK does: a first request, and Wait when that queued.
+func (p *Proxy) Lock(ctx context.Context, a redlock.Acquire) (res Result) {
+	began := time.Now()
+	defer func() { res.At, res.Took = time.Now(), time.Since(began) }()
+	if a.Mode == "" {
+		a.Mode = redlock.Write
+	}
+	if a.Name == "" {
+		a.Name = "job"
+	}
+	q := p.NewAcquire(a)
+	res.Grant, res.OK, res.Err = p.Client().Acquire(q)
+	if res.Err != nil && !redlock.Refused(res.Err) {
+		p.Undo(q)
+	}
+	if res.OK || res.Err != nil || q.Wait == 0 {
+		return res
+	}
+	res.Grant, res.OK, res.Err = p.Wait(ctx, q)
+	return res
+}
+
+// Begin is lock in the background. It returns when the request stands in the queue, or is through.
+func (p *Proxy) Begin(ctx context.Context, a redlock.Acquire) chan Result {
+	p.T.Helper()
+	done := make(chan Result, 1)
+	before := p.Stats().Waiting
+	go func() { done <- p.Lock(ctx, a) }()
+	for i := 0; p.Stats().Waiting == before && len(done) == 0; i++ {
+		time.Sleep(time.Millisecond)
+		if i > 5000 {
+			p.T.Fatal("it neither waits nor ends")
+		}
+	}
+	return done
+}
+
+// Unlock releases; it returns 1, 0 or -1 for Null.
+func (p *Proxy) Unlock(token string) int {
+	p.T.Helper()
+	n, err := p.Client().Release(&redlock.Release{Name: "job", Token: token})
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	return n
+}
+
+func (p *Proxy) State() redlock.State {
+	p.T.Helper()
+	s, err := p.Client().State("job")
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	return s
+}
+
+// Granted waits for a grant.
+func Granted(t *testing.T, done chan Result) Result {
+	t.Helper()
+	select {
+	case r := <-done:
+		if r.Err != nil || !r.OK {
+			t.Fatalf("not granted: %v", r.Err)
+		}
+		return r
+	case <-time.After(20 * time.Second):
+		t.Fatal("not granted in 20 s")
+	}
+	return Result{}
+}
+
+// waits says that nothing has come yet.
+func Waiting(t *testing.T, all ...chan Result) {
+	t.Helper()
+	time.Sleep(20 * time.Millisecond)
+	for i, done := range all {
+		if len(done) > 0 {
+			t.Fatalf("number %d does not wait any more: %+v", i, <-done)
+		}
+	}
+}
+
+// Leftovers is a log that keeps what a Locker says of waiters that were there when it was closed.
+type Leftovers struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *Leftovers) Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Write takes a line of the log.
+func (l *Leftovers) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if bytes.Contains(line, []byte("closed while clients may still wait")) {
+		l.text.Write(line)
+	}
+	return len(line), nil
+}
+
+func (l *Leftovers) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,52 @@
+//go:build !quick
+
+package rig
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// StartRedis starts a redis-server of its own, with more arguments if given. It ends with the test.
+func StartRedis(t testing.TB, args ...string) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "redlock") // a unix socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	process := exec.Command("redis-server", append([]string{
+		"--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "no"}, args...)...)
+	if err := process.Start(); err != nil {
+		t.Fatalf("these tests need redis-server, which `make test` installs: %v", err)
+	}
+	t.Cleanup(func() {
+		process.Process.Kill()
+		process.Wait()
+	})
+	s := &Server{T: t, Sent: true, Dial: func() (net.Conn, error) { return net.Dial("unix", socket) }}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := s.Dial()
+		if err == nil {
+			conn.Close()
+			return s
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Everywhere runs test against a real Redis, and against one in fake time.
+func Everywhere(t *testing.T, test func(t *testing.T, s *Server)) {
+	t.Run("redis", func(t *testing.T) { test(t, StartRedis(t)) })
+	t.Run("fake time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, NewMini(t)) })
+	})
+}

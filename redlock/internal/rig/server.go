@@ -1,0 +1,206 @@
+// Package rig is what tests of locks run against: a Redis, in the process and in fake time or a real one, an
+// upstream with faults, and a client that asks for one thing at a time. For tests alone.
+package rig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// Server is a Redis that tests run against: a real one, or one in the process.
+type Server struct {
+	T    testing.TB
+	Dial func() (net.Conn, error)
+	Mini *miniredis.Miniredis // nil: a real one
+	Sent bool                 // SPUBLISH is known
+}
+
+// NewMini is a Redis in the process, for tests in fake time.
+func NewMini(t testing.TB) *Server {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	return &Server{T: t, Mini: m, Dial: m.Dial}
+}
+
+// Conn is a connection to a server.
+type Conn struct {
+	net.Conn
+	buf []byte
+}
+
+func (s *Server) Connect() *Conn {
+	c, err := s.Dial()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return &Conn{Conn: c}
+}
+
+// Reply reads one whole reply.
+func (c *Conn) Reply() ([]byte, error) {
+	chunk := make([]byte, 16<<10)
+	for {
+		if _, rest, err := resp.Parse(c.buf); err == nil {
+			whole := c.buf[:len(c.buf)-len(rest)]
+			c.buf = rest
+			return whole, nil
+		} else if !errors.Is(err, resp.ErrIncomplete) {
+			return nil, err
+		}
+		n, err := c.Read(chunk)
+		if err != nil {
+			return nil, err
+		}
+		c.buf = append(slices.Clip(c.buf), chunk[:n]...)
+	}
+}
+
+// Do runs one command, whose script is loaded when the server does not have it.
+func (c *Conn) Do(req []byte) ([]byte, error) {
+	if _, err := c.Write(req); err != nil {
+		return nil, err
+	}
+	reply, err := c.Reply()
+	if err != nil || !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
+		return reply, err
+	}
+	for _, s := range scripts.All() {
+		if _, err := c.Do(resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", s.Source)); err != nil {
+			return nil, err
+		}
+	}
+	return c.Do(req)
+}
+
+// Ask runs one command of a test on a connection of its own.
+func (s *Server) Ask(words ...string) resp.Value {
+	s.T.Helper()
+	c := s.Connect()
+	defer c.Close()
+	reply, err := c.Do(resp.AppendCommandStrings(nil, words...))
+	if err != nil {
+		s.T.Fatalf("%q: %v", words, err)
+	}
+	v, _, err := resp.Parse(reply)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return v
+}
+
+// Keys are all keys but those of fences.
+func (s *Server) Keys() (keys []string) {
+	s.T.Helper()
+	for _, key := range s.Ask("KEYS", "*").Elems {
+		if !strings.Contains(key.Text(), ":fence:{") {
+			keys = append(keys, key.Text())
+		}
+	}
+	return keys
+}
+
+// Empty waits until nothing is left but fences.
+func (s *Server) Empty(t *testing.T) {
+	t.Helper()
+	for i := 0; ; i++ {
+		keys := s.Keys()
+		if len(keys) == 0 {
+			return
+		}
+		if i == 400 {
+			for _, k := range keys {
+				t.Errorf("left behind: %s, a %s with %v", k, s.Ask("TYPE", k).Text(), s.Ask("HGETALL", k))
+			}
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Text shows a reply the way that tables spell it.
+func Text(v resp.Value) string {
+	switch {
+	case v.Null():
+		return "nil"
+	case v.Err() != "":
+		word, _, _ := strings.Cut(v.Err(), " ")
+		return "-" + word
+	case v.Kind == '*':
+		var all []string
+		for _, e := range v.Elems {
+			all = append(all, Text(e))
+		}
+		return "[" + strings.Join(all, " ") + "]"
+	case v.Kind == ':':
+		return strconv.FormatInt(v.Int, 10)
+	}
+	return fmt.Sprint(v.Text())
+}
+
+// The lock job, and the fence of its slot.
+const (
+	LockKey  = "lock:{job}"
+	FenceKey = "lock:fence:{job}"
+)
+
+// Plainly are the arguments of acquire.lua of which tests say token, lease, mode, id, reentrant, and the others. The
+// clock of the proxy shows us.
+func Plainly(us int64, args []string) []string {
+	lease, _ := strconv.ParseInt(args[1], 10, 64)
+	all := []string{fmt.Sprintf("lockproxy 1 %016d +%s %s", us, args[3], args[0]), fmt.Sprint(lease + 1)}
+	if len(args) == 5 && args[2] == "w" && args[4] == "0" {
+		return all
+	}
+	return append(append(all, args[2], args[4]), args[5:]...)
+}
+
+// LowClock is a fence that is too low.
+const LowClock = 1e15
+
+// EvalSHA is the EVALSHA of script. The fences that a LOCK asks for are too low.
+func EvalSHA(script scripts.Script, keys []string, args ...string) []byte {
+	if script.Name == scripts.Acquire.Name && !strings.HasPrefix(args[0], "lockproxy ") {
+		args = Plainly(LowClock, args)
+	}
+	words := append([]string{"EVALSHA", script.SHA, strconv.Itoa(len(keys))}, keys...)
+	return resp.AppendCommandStrings(nil, append(words, args...)...)
+}
+
+// Integer is the number that text is.
+func Integer(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// Milliseconds are n of them.
+func Milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// InFakeTime runs test over a Redis in the process.
+func InFakeTime(t *testing.T, test func(t *testing.T, s *Server)) {
+	synctest.Test(t, func(t *testing.T) { test(t, NewMini(t)) })
+}
+
+// Later is the later of both.
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// RandomID is an id of 16 letters and digits, as requests and proxies have.
+func RandomID() string { return strings.ToLower(redlock.NewToken()[:16]) }

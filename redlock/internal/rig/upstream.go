@@ -1,0 +1,204 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/internal/subscription"
+	"lockproxy/redlock/scripts"
+)
+
+// Upstream reaches a server the way that a proxy does, with faults.
+type Upstream struct {
+	S *Server
+
+	mu         sync.Mutex
+	conn       *Conn
+	Faults     func(req string) (before, after error) // of Do; after: the reply is lost
+	Mute       bool                                   // messages are lost
+	Unsubbable error                                  // Subscribe fails
+	Hang       chan struct{}                          // Subscribe waits for it
+	notify     map[int]func(subscription.Event)
+	Channels   []string // subscribed to so far
+	Subs, asks int
+	// Replicas says how many of them have everything at the end of a timeout; nil: none.
+	// It is called once the request has run.
+	Replicas func(need int) int
+}
+
+// Asked is how many commands it was asked to run.
+func (u *Upstream) Asked() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.asks
+}
+
+func (u *Upstream) Sharded() bool { return u.S.Sent }
+
+func (u *Upstream) Masters() int { return 1 }
+
+func (u *Upstream) Master(slot int) string { return "" }
+
+func (u *Upstream) DoMaster(ctx context.Context, _ int, req []byte, resend bool) ([]byte, error) {
+	return u.Do(ctx, 0, req, resend)
+}
+
+func (u *Upstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if !resend {
+		return nil, errors.New("the scripts may all be sent again")
+	}
+	u.asks++
+	var before, after error
+	if u.Faults != nil {
+		before, after = u.Faults(ScriptOf(req))
+	}
+	if before != nil {
+		return nil, before
+	}
+	if u.conn == nil {
+		u.conn = u.S.Connect()
+	}
+	reply, err := u.conn.Do(req)
+	if after != nil {
+		return nil, after
+	}
+	return reply, err
+}
+
+// Synced runs req and waits for replicas, until timeout when they are too few.
+func (u *Upstream) Synced(
+	ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration,
+) ([]byte, int, error) {
+	reply, err := u.Do(ctx, slot, req, true)
+	if err != nil {
+		return nil, 0, err
+	}
+	u.mu.Lock()
+	have := u.Replicas
+	u.mu.Unlock()
+	acked := 0
+	if have != nil {
+		acked = have(replicas)
+	}
+	if acked < replicas {
+		select {
+		case <-time.After(timeout):
+		case <-ctx.Done():
+			return nil, 0, context.Cause(ctx)
+		}
+	}
+	return reply, acked, nil
+}
+
+// ScriptOf is the name of the script that req runs.
+func ScriptOf(req []byte) string {
+	for _, s := range scripts.All() {
+		if bytes.Contains(req, []byte(s.SHA)) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+func (u *Upstream) Subscribe(
+	ctx context.Context, slot int, channel string, notify func(subscription.Event),
+) (func(), error) {
+	u.mu.Lock()
+	err, hang := u.Unsubbable, u.Hang
+	u.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-hang:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := u.S.Connect()
+	word := "SUBSCRIBE"
+	if u.Sharded() && slot >= 0 {
+		word = "SSUBSCRIBE"
+	}
+	if _, err := c.Do(resp.AppendCommandStrings(nil, word, channel)); err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	if u.notify == nil {
+		u.notify = map[int]func(subscription.Event){}
+	}
+	u.Subs++
+	n := u.Subs
+	u.notify[n] = notify
+	u.Channels = append(u.Channels, channel)
+	u.mu.Unlock()
+	done := make(chan struct{})
+	go func() { // ends with the connection
+		defer close(done)
+		for {
+			message, err := c.Reply()
+			if err != nil {
+				return
+			}
+			v, _, _ := resp.Parse(message)
+			u.mu.Lock()
+			mute := u.Mute
+			u.mu.Unlock()
+			if !mute && strings.HasSuffix(v.Elems[0].Text(), "message") {
+				notify(subscription.Event{Kind: subscription.Message, Payload: v.Elems[2].Str})
+			}
+		}
+	}()
+	return func() {
+		u.mu.Lock()
+		delete(u.notify, n)
+		u.mu.Unlock()
+		c.Close()
+		<-done
+	}, nil
+}
+
+// Tell has all subscriptions hear e.
+func (u *Upstream) Tell(kind subscription.EventKind) {
+	u.mu.Lock()
+	var all []func(subscription.Event)
+	for _, n := range u.notify {
+		all = append(all, n)
+	}
+	u.mu.Unlock()
+	for _, n := range all {
+		n(subscription.Event{Kind: kind})
+	}
+}
+
+func (u *Upstream) Set(f func(u *Upstream)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f(u)
+}
+
+func (u *Upstream) Close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.conn != nil {
+		u.conn.Close()
+	}
+}
+
+// Nothing is an upstream that is never asked.
+type Nothing struct{ *Upstream }
+
+func (Nothing) Sharded() bool { return true }
+
+func (Nothing) Master(slot int) string { return "" }

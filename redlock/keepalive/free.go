@@ -1,0 +1,147 @@
+package keepalive
+
+import (
+	"context"
+	"time"
+)
+
+// mostFreers is how many holds are being freed at a time, however many a client
+// that goes away has had.
+const mostFreers = 256
+
+// release has h, which has ended, freed. It counts as work until it is, or its lease is
+// over. mu is held.
+func (k *Renewer) release(h *Kept) {
+	if k.closed {
+		return
+	}
+	h.until = max(h.until, k.now()+h.lease) // a renewal may be under way
+	h.tries = 0
+	k.work.Add(1)
+	k.queue(h)
+}
+
+// queue has h freed by the next freer that has time. mu is held.
+func (k *Renewer) queue(h *Kept) {
+	h.state = freeing
+	k.free = append(k.free, h)
+	if k.freers < mostFreers {
+		k.freers++
+		k.work.Go(k.freer) // ends when there is nothing to be freed
+	}
+}
+
+// freer frees holds.
+func (k *Renewer) freer() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.free) > 0 {
+		h := k.free[0]
+		if k.free = k.free[1:]; len(k.free) == 0 {
+			k.free = nil
+		}
+		k.mu.Unlock()
+		err := k.detach(h)
+		k.mu.Lock()
+		if err != nil {
+			k.complain("locks of clients that have gone could not be freed yet", err)
+		}
+		if err == nil || k.now() >= h.until || k.freeing.Err() != nil {
+			h.state = over
+			k.work.Done()
+			continue
+		}
+		pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)
+		h.tries = min(h.tries+1, 20)
+		h.group = k.groupOf(h.group.slot)
+		k.set(h, min(k.now()+pause, h.until))
+		k.arm()
+	}
+	k.freers--
+}
+
+// detach is one attempt to free h. mu is not held.
+func (k *Renewer) detach(h *Kept) error {
+	ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
+	defer cancel()
+	return k.engine.Detach(ctx, h.name.name, h.name.token, h.keeper)
+}
+
+// listen subscribes to what the keepers of this proxy are told, for as long as it takes.
+func (k *Renewer) listen() {
+	channel := k.names.KeeperChannel()
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		ctx, cancel := context.WithTimeout(k.ctx, mostPatience)
+		stop, err := k.engine.Listen(ctx, -1, channel, k.heard)
+		cancel()
+		if err == nil {
+			k.mu.Lock()
+			closed := k.closed
+			k.unlisten = stop
+			k.mu.Unlock()
+			if closed {
+				stop()
+			}
+			return
+		}
+		if k.ctx.Err() != nil {
+			return
+		}
+		k.o.Log.Warn("locks are kept alive without word from other proxies", "err", err)
+		select {
+		case <-time.After(pause):
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+// Close forgets everything that is kept, and waits until what is being freed is, or ctx ends.
+func (k *Renewer) Close(ctx context.Context) {
+	k.forget()
+	done := make(chan struct{})
+	go func() { // ends with the work, which abandon ends
+		k.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	k.abandon()
+	k.drop()
+	<-done
+}
+
+// forget ends everything that is kept.
+func (k *Renewer) forget() {
+	k.mu.Lock()
+	k.closed = true
+	for _, h := range k.holds {
+		k.end(h)
+	}
+	k.arm()
+	stop := k.unlisten
+	k.unlisten = nil
+	k.mu.Unlock()
+	k.cancel()
+	if stop != nil {
+		stop()
+	}
+}
+
+// drop gives up what waits to be freed, when freeing has ended.
+func (k *Renewer) drop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range k.groups {
+		for len(s.due) > 0 {
+			h := s.due[0]
+			s.due.remove(h)
+			h.state = over
+			k.work.Done()
+		}
+		k.tidy(s)
+	}
+	k.arm()
+}

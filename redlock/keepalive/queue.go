@@ -1,0 +1,100 @@
+package keepalive
+
+import "time"
+
+// masterBatches is how many batches may be under way to one master. More would only wait there,
+// past their time, and then be asked again; and one that hangs must not keep the others from theirs.
+const masterBatches = 64
+
+// masterQueue is the way to one master: the batches that are under way to it, and the groups that wait
+// for their turn, that whose first lease is over first in front. Guarded by Renewer.mu.
+type masterQueue struct {
+	master  string
+	busy    int // goroutines, one for each batch under way
+	waiting timerHeap[*groupTurn]
+	served  time.Duration // when the master answered last
+}
+
+// groupTurn is a group that waits in a queue.
+type groupTurn struct {
+	s     *slotGroup
+	until time.Duration
+	index int32
+}
+
+func (t *groupTurn) key() time.Duration { return t.until }
+func (t *groupTurn) place() *int32      { return &t.index }
+
+// serve has a batch of s asked as soon as its queue allows, if there is one. mu is held, as in
+// all below that does not say otherwise.
+func (k *Renewer) serve(s *slotGroup, now time.Duration) {
+	if s.busy || s.turn != nil || now < s.resume || len(s.ready) == 0 {
+		k.tidy(s)
+		return
+	}
+	master := k.engine.Master(s.slot)
+	e := k.queues[master]
+	if e == nil {
+		e = &masterQueue{master: master}
+		k.queues[master] = e
+	}
+	k.wait(e, s)
+	if e.busy < masterBatches {
+		e.busy++
+		if s, batch := k.next(e, now); s != nil {
+			k.work.Go(func() { k.rounds(e, s, batch) }) // ends when nobody waits in the queue, or k.ctx ends
+		}
+	}
+}
+
+// wait puts s into the queue.
+func (k *Renewer) wait(e *masterQueue, s *slotGroup) {
+	s.turn = &groupTurn{s: s, until: never, index: -1}
+	for _, h := range s.ready {
+		s.turn.until = min(s.turn.until, h.until)
+	}
+	e.waiting.put(s.turn)
+	k.tidy(s)
+}
+
+// next is the batch that is to be asked now; without one the caller leaves the queue.
+func (k *Renewer) next(e *masterQueue, now time.Duration) (*slotGroup, []question) {
+	for len(e.waiting) > 0 {
+		s := e.waiting[0].s
+		e.waiting.remove(s.turn)
+		s.turn = nil
+		batch := k.batch(s, now)
+		s.busy = len(batch) > 0
+		k.tidy(s)
+		if s.busy {
+			return s, batch
+		}
+	}
+	if e.busy--; e.busy == 0 {
+		delete(k.queues, e.master)
+	}
+	return nil, nil
+}
+
+// rounds asks batch after batch of a queue. mu is not held.
+func (k *Renewer) rounds(e *masterQueue, s *slotGroup, batch []question) {
+	for s != nil {
+		began := k.now()
+		left, err := k.ask(s.slot, batch)
+		k.change(func() {
+			now := k.now()
+			k.settle(e, s, batch, began, left, err)
+			s.busy = false
+			switch {
+			case len(s.ready) == 0:
+				s.alone = 0
+				k.tidy(s)
+			case now < s.resume:
+				k.tidy(s)
+			default:
+				k.wait(e, s)
+			}
+			s, batch = k.next(e, now)
+		})
+	}
+}

@@ -1,0 +1,336 @@
+package keepalive
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// slotGroup has the holds of one slot. One request for them is under way at a time. Its
+// fields are guarded by Renewer.mu; times count from Renewer.born.
+type slotGroup struct {
+	slot   int
+	due    timerHeap[*Kept]
+	ready  []*Kept    // are due, in this order; some may be over meanwhile
+	busy   bool       // a request is under way
+	turn   *groupTurn // it waits for its turn in its queue, or nil
+	resume time.Duration
+	fails  int // requests, in a row
+	// After a batch has failed its holds are asked one by one: in a slot that is moving,
+	// scripts on several keys are refused. Each further one that fails doubles that.
+	alone, penalty int
+
+	at    time.Duration // when something is to be done
+	index int32         // in Renewer.agenda, or -1
+}
+
+func (s *slotGroup) key() time.Duration { return s.at }
+func (s *slotGroup) place() *int32      { return &s.index }
+
+// question is what a batch asks about one hold.
+type question struct {
+	h     *Kept
+	lease time.Duration // 0: does it last?
+	hint  hint          // why it is asked, if not for the time
+}
+
+func New(e Engine, names *redlock.Names, o Options) *Renewer {
+	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), armed: never}
+	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
+	k.groups, k.losses = make(map[int]*slotGroup), make(map[Loss]uint64)
+	k.queues = make(map[string]*masterQueue)
+	k.complained = -complaintPause
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	k.freeing, k.abandon = context.WithCancel(context.Background())
+	return k
+}
+
+func (k *Renewer) now() time.Duration { return time.Since(k.born) }
+
+// change runs f with mu held and then reports the losses that it found.
+func (k *Renewer) change(f func()) {
+	k.mu.Lock()
+	f()
+	k.arm()
+	told := k.told
+	k.told = nil
+	k.mu.Unlock()
+	for _, t := range told {
+		t.lost(t.loss)
+	}
+}
+
+// tick does what is due.
+func (k *Renewer) tick() {
+	for more := true; more; {
+		k.change(func() { more = k.step() })
+	}
+}
+
+// step does some of what is due, so that mu is not held for long, and says whether there is more.
+// mu is held, as in all below.
+func (k *Renewer) step() (more bool) {
+	now := k.now()
+	for range 128 {
+		if len(k.agenda) == 0 || k.agenda[0].at > now {
+			k.ticking, k.armed = false, never
+			return false
+		}
+		s := k.agenda[0]
+		if len(s.due) > 0 && s.due[0].at <= now {
+			k.due(s.due[0], now)
+		}
+		k.serve(s, now)
+	}
+	k.ticking = true
+	return true
+}
+
+// arm sets the timer for what is due first.
+func (k *Renewer) arm() {
+	next := never
+	if len(k.agenda) > 0 {
+		next = k.agenda[0].at
+	}
+	if next == k.armed || k.ticking {
+		return
+	}
+	k.armed = next
+	switch {
+	case next == never:
+		k.timer.Stop()
+	case k.timer == nil:
+		k.timer = time.AfterFunc(next-k.now(), k.tick)
+	default:
+		k.timer.Reset(next - k.now())
+	}
+}
+
+// due deals with a hold whose time has come.
+func (k *Renewer) due(h *Kept, now time.Duration) {
+	switch {
+	case h.state == doubted:
+		k.lose(h, h.doubt)
+	case h.state == freeing:
+		h.group.due.remove(h)
+		k.tidy(h.group)
+		k.queue(h)
+	case now < h.end():
+		h.state = ready
+		h.group.ready = append(h.group.ready, h)
+		k.set(h, h.end())
+	case h.exhausted():
+		k.lose(h, Max)
+	default:
+		k.lose(h, Expired)
+		k.release(h)
+	}
+}
+
+// groupOf is the one of a slot.
+func (k *Renewer) groupOf(slot int) *slotGroup {
+	s := k.groups[slot]
+	if s == nil {
+		s = &slotGroup{slot: slot, at: never, index: -1}
+		k.groups[slot] = s
+	}
+	return s
+}
+
+// tidy gives s its place in the agenda, or does away with it.
+func (k *Renewer) tidy(s *slotGroup) {
+	s.at = never
+	if len(s.due) > 0 {
+		s.at = s.due[0].at
+	}
+	if len(s.ready) > 0 && !s.busy && s.turn == nil {
+		s.at = min(s.at, s.resume)
+	}
+	if s.at < never {
+		k.agenda.put(s)
+		return
+	}
+	k.agenda.remove(s)
+	if !s.busy && s.turn == nil && k.groups[s.slot] == s {
+		delete(k.groups, s.slot)
+	}
+}
+
+// set has h dealt with at the given time.
+func (k *Renewer) set(h *Kept, at time.Duration) {
+	h.at = at
+	h.group.due.put(h)
+	k.tidy(h.group)
+}
+
+// rest has h wait for its next renewal, at a third of its lease or up to a tenth of that earlier. Of
+// one with all renewals used up the end is waited for.
+func (k *Renewer) rest(h *Kept) {
+	h.state = resting
+	if h.exhausted() {
+		k.set(h, h.until)
+		return
+	}
+	k.set(h, h.until-2*h.lease/3-rand.N(h.lease/30+1))
+}
+
+// end has h not kept any more, and says whether it was.
+func (k *Renewer) end(h *Kept) bool {
+	if h.state == over || h.state == freeing {
+		return false
+	}
+	h.state = over
+	k.held.Add(-1)
+	delete(k.holds, h.name)
+	if k.keepers[h.keeper] == h {
+		delete(k.keepers, h.keeper)
+	}
+	h.group.due.remove(h)
+	k.tidy(h.group)
+	return true
+}
+
+// lose ends h and has its loss reported.
+func (k *Renewer) lose(h *Kept, loss Loss) {
+	k.end(h)
+	h.gone = true
+	k.losses[loss]++
+	if h.lost != nil {
+		k.told = append(k.told, report{h.lost, loss})
+	}
+}
+
+// batch takes what is to be asked of s now: the holds that are ready, and those that will be soon.
+func (k *Renewer) batch(s *slotGroup, now time.Duration) (batch []question) {
+	if now < s.resume {
+		return nil
+	}
+	most := mostKeys
+	if s.alone > 0 {
+		most = 1
+	}
+	take := func(h *Kept) {
+		h.state = asked
+		k.set(h, h.end())
+		q := question{h: h, lease: h.lease}
+		if h.exhausted() {
+			q.lease = 0
+		}
+		k.heed(h, &q)
+		batch = append(batch, q)
+	}
+	for len(s.ready) > 0 && len(batch) < most {
+		h := s.ready[0]
+		if s.ready = s.ready[1:]; len(s.ready) == 0 {
+			s.ready = nil
+		}
+		if h.state == ready {
+			take(h)
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	if s.alone > 0 {
+		s.alone--
+		return batch
+	}
+	for len(s.due) > 0 && len(batch) < most {
+		h := s.due[0]
+		soon := h.until - h.lease*3/4
+		if h.lease <= 2*batch[0].h.lease { // they go together from now on
+			soon = h.until - h.lease*11/12
+		}
+		if h.state != resting || h.exhausted() || now < soon || now >= h.until {
+			break
+		}
+		take(h)
+	}
+	return batch
+}
+
+// settle takes the answers to batch, which was asked when it began.
+func (k *Renewer) settle(
+	e *masterQueue, s *slotGroup, batch []question, began time.Duration, left []int64, err error,
+) {
+	if err != nil {
+		k.failed(s, len(batch), err, e.served > began)
+	} else {
+		e.served = k.now()
+		s.fails = 0
+		if len(batch) > 1 {
+			s.penalty = 0
+		}
+	}
+	for i, q := range batch {
+		h := q.h
+		switch {
+		case h.state != asked: // over meanwhile
+		case err != nil:
+			h.state, h.hint = ready, max(h.hint, q.hint)
+			s.ready = append(s.ready, h)
+		case left[i] > 0:
+			if q.lease > 0 {
+				h.made++
+				k.renewals++
+			}
+			h.until, h.late = max(h.until, began+time.Duration(left[i])*time.Millisecond), false
+			k.rest(h)
+			if h.hint != noHint { // it came after the question
+				k.hinted(h, h.hint)
+			}
+		case left[i] == 0 && max(h.hint, q.hint) != noHint:
+			k.over(h, max(h.hint, q.hint), Gone)
+		case left[i] == 0:
+			h.state, h.doubt = doubted, Gone
+			if h.exhausted() {
+				h.doubt = Max
+			}
+			k.set(h, k.now()+doubtTime)
+		default: // another keeper has it
+			k.end(h)
+		}
+	}
+}
+
+// failed has s pause after a request for n holds that failed, the longer the more did. others
+// says that the master has answered others meanwhile, so that it is not just slow.
+func (k *Renewer) failed(s *slotGroup, n int, err error, others bool) {
+	var said redlock.ReplyError
+	if n > 1 && (others || errors.As(err, &said)) {
+		s.penalty = min(max(2*s.penalty, mostKeys), 1<<20)
+		s.alone = s.penalty
+	}
+	pause := min(20*time.Millisecond<<min(s.fails, 10), time.Second)
+	s.fails++
+	s.resume = k.now() + pause/2 + rand.N(pause/2)
+	k.complain("locks that are kept alive could not be renewed yet", err)
+}
+
+// complaintPause keeps an outage from filling the log.
+const complaintPause = 5 * time.Second
+
+func (k *Renewer) complain(message string, err error) {
+	if now := k.now(); !k.closed && now-k.complained >= complaintPause {
+		k.complained = now
+		k.o.Log.Warn(message, "kept", len(k.holds), "freeing", len(k.free), "err", err)
+	}
+}
+
+// ask sends batch, and returns what remains of each hold in ms. It takes at most a sixth of
+// the shortest lease, so that it can be asked again. mu is not held.
+func (k *Renewer) ask(slot int, batch []question) ([]int64, error) {
+	limit := mostPatience
+	asks := make([]redlock.Renewal, len(batch))
+	for i, q := range batch {
+		limit = min(limit, max(q.h.lease/6, 100*time.Millisecond))
+		asks[i] = redlock.Renewal{Name: q.h.name.name, Token: q.h.name.token, Lease: q.lease, Fence: q.h.fence,
+			Keeper: q.h.keeper}
+	}
+	ctx, cancel := context.WithTimeout(k.ctx, limit)
+	defer cancel()
+	return k.engine.Keep(ctx, slot, asks)
+}

@@ -1,0 +1,72 @@
+//go:build !quick
+
+package locks_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/internal/proxies"
+	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/locks"
+)
+
+// The master has another replication id all of a sudden, as after a fail-over: nothing new is
+// granted for the grace, to nobody; renewals and releases go on, and so do those who hold the lock
+// already. R26
+func TestFailoverGrace(t *testing.T) {
+	s := rig.StartRedis(t, "--enable-debug-command", "yes")
+	const period = 700 * time.Millisecond
+	both := proxies.Start(t, s, 2, locks.Options{FailoverGrace: period})
+	p, other := both[0], both[1]
+	refused := func(r proxies.Result) {
+		t.Helper()
+		if r.OK || r.Err == nil || !strings.HasPrefix(r.Err.Error(), "TRYAGAIN ") || !strings.Contains(r.Err.Error(), " ms ") {
+			t.Fatalf("in the grace: %+v", r)
+		}
+	}
+
+	// A master that was never promoted, and that was never another one, grants once it is older than any
+	// lease may be.
+	began := time.Now()
+	young := func() bool { return strings.Contains(s.Ask("INFO", "server").Text(), "uptime_in_seconds:0\r") }
+	if r := other.Lock(t.Context(), redlock.Acquire{Name: "young{job}", Token: "y", Lease: time.Minute}); young() {
+		refused(r)
+	}
+	for young() {
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(time.Until(began.Add(period + 100*time.Millisecond)))
+	if r := p.Lock(t.Context(), redlock.Acquire{Token: "a", Lease: time.Minute}); !r.OK || r.Err != nil {
+		t.Fatalf("before anything has happened: %+v", r)
+	}
+	if r := other.Lock(t.Context(), redlock.Acquire{Name: "elsewhere{job}", Token: "x", Lease: time.Minute}); !r.OK {
+		t.Fatalf("before anything has happened: %+v", r)
+	}
+	queued := p.Begin(t.Context(), redlock.Acquire{Token: "b", Wait: time.Minute})
+	s.Ask("DEBUG", "CHANGE-REPL-ID")
+	changed := time.Now()
+
+	if r := p.Lock(t.Context(), redlock.Acquire{Token: "a", Lease: 2 * time.Minute}); !r.OK || r.TTL < time.Minute {
+		t.Errorf("the one who holds it, again: %+v", r)
+	}
+	if r, err := p.Client().Renew(&redlock.Renew{Name: "job", Token: "a", Lease: 3 * time.Minute}); err != nil || r.Left == 0 {
+		t.Errorf("renewal: %+v %v", r, err)
+	}
+	refused(other.Lock(t.Context(), redlock.Acquire{Name: "new{job}", Token: "y"}))
+	if got := p.Unlock("a"); got != 1 {
+		t.Errorf("release: %d", got)
+	}
+	refused(<-queued) // the release hands nothing on
+	refused(p.Lock(t.Context(), redlock.Acquire{Name: "waits{job}", Token: "c", Wait: time.Second}))
+	refused(p.Lock(t.Context(), redlock.Acquire{Name: "reads{job}", Token: "r", Mode: redlock.Read}))
+
+	time.Sleep(time.Until(changed.Add(period + 300*time.Millisecond)))
+	for _, q := range both {
+		if r := q.Lock(t.Context(), redlock.Acquire{Name: "late{job}", Token: q.ID(), Mode: redlock.Read}); !r.OK {
+			t.Errorf("after the grace: %+v", r)
+		}
+	}
+}

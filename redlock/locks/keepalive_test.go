@@ -1,0 +1,304 @@
+package locks_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/internal/proxies"
+	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/keepalive"
+)
+
+// lostHolds collects what was lost.
+type lostHolds struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lostHolds) report(name string) func(keepalive.Loss) {
+	return func(loss keepalive.Loss) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all = append(l.all, name+" "+string(loss))
+	}
+}
+
+// await waits until exactly these are lost, in any order.
+func (l *lostHolds) await(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for range 2000 {
+		l.mu.Lock()
+		got = slices.Sorted(slices.Values(l.all))
+		l.mu.Unlock()
+		if slices.Equal(got, want) || len(got) > len(want) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("lost %q, want %q", got, want)
+	}
+}
+
+// lockKept acquires as LOCK .. KEEPALIVE MAX max does.
+func lockKept(p *proxies.Proxy, a redlock.Acquire, max int, lost *lostHolds) *keepalive.Kept {
+	p.T.Helper()
+	a.Keep = true
+	if a.Name == "" {
+		a.Name = "job"
+	}
+	if a.Mode == "" {
+		a.Mode = redlock.Write
+	}
+	q := p.NewAcquire(a)
+	began := time.Now()
+	g, ok, err := p.Client().Acquire(q)
+	if !ok || err != nil {
+		p.T.Fatalf("%s: not granted: %v", a.Name, err)
+	}
+	return p.Keep(keepalive.Hold{Name: a.Name, Token: a.Token, Fence: g.Fence, Lease: a.Lease, Until: began.Add(g.TTL), Keeper: q.Keeper, Max: max, Lost: lost.report(a.Name + " " + a.Token)})
+}
+
+// renewKept renews as RENEW .. KEEPALIVE does.
+func renewKept(p *proxies.Proxy, name, token string, lease time.Duration, lost *lostHolds) *keepalive.Kept {
+	p.T.Helper()
+	keeper := p.NewKeeper()
+	began := time.Now()
+	r, err := p.Client().Renew(&redlock.Renew{Name: name, Token: token, Lease: lease, Keeper: keeper})
+	if err != nil || r.Left == 0 {
+		p.T.Fatalf("renewed for %v: %v", r.Left, err)
+	}
+	return p.Keep(keepalive.Hold{Name: name, Token: token, Fence: r.Fence, Lease: lease, Until: began.Add(r.Left), Keeper: keeper, Lost: lost.report(name + " " + token)})
+}
+
+// until waits for ok.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for i := 0; !ok(); i++ {
+		if i == 2000 {
+			t.Fatalf("not %s in 10 s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// listening waits until p hears what its keepers are told.
+func listening(p *proxies.Proxy, t *testing.T) {
+	t.Helper()
+	until(t, "subscribed", func() (yes bool) {
+		p.Up.Set(func(u *rig.Upstream) { yes = slices.Contains(u.Channels, "lock:keeper:"+p.ID()) })
+		return yes
+	})
+}
+
+const keptLease = 1500 * time.Millisecond
+
+// Writers and readers, alone and with waiters, outlive their leases, in batches of a slot; what
+// was deleted is lost, what somebody else wrote there too. R18 R24 R29
+func TestKeepScript(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 1)[0]
+		var lost lostHolds
+		var all []*keepalive.Kept
+		for i := range 70 {
+			all = append(all, lockKept(p, redlock.Acquire{Name: fmt.Sprintf("{job}w%02d", i), Token: "w", Lease: keptLease}, 0, &lost))
+		}
+		for i := range 3 {
+			all = append(all, lockKept(p, redlock.Acquire{Name: "job", Mode: redlock.Read, Token: fmt.Sprint("r", i), Lease: keptLease}, 0, &lost))
+		}
+		queued := p.Begin(t.Context(), redlock.Acquire{Name: "{job}w00", Token: "next", Wait: minute})
+		s.Ask("DEL", "lock:{job}w01")
+		s.Ask("SET", "lock:{job}w02", "something else")
+		time.Sleep(3 * keptLease)
+		lost.await(t, "{job}w01 w gone", "{job}w02 w gone")
+		if s.Mini == nil { // on a busy machine some rounds come late
+			until(t, "renewed often", func() bool { return p.Stats().Renewals >= 71*7 })
+		}
+		if st := p.Stats(); st.Kept != 71 || st.Renewals < 71*7 {
+			t.Errorf("%d kept, %d renewals", st.Kept, st.Renewals)
+		}
+		if st := p.State(); len(st.Holders) != 3 || !st.Holders[0].Kept {
+			t.Errorf("%+v", st)
+		}
+		proxies.Waiting(t, queued)
+		s.Ask("DEL", "lock:{job}w02")
+		for _, h := range all {
+			h.Release()
+		}
+		proxies.Granted(t, queued)
+		until(t, "freed", func() bool { return len(s.Keys()) == 1 })
+		p.Client().Release(&redlock.Release{Name: "{job}w00", Token: "next"})
+		s.Empty(t)
+	})
+}
+
+// MAX n is over when its lease is, unless somebody makes that longer. R19 R23
+func TestKeepScriptMax(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		var lost lostHolds
+		lockKept(p[0], redlock.Acquire{Name: "a", Token: "a", Lease: keptLease}, 2, &lost)
+		lockKept(p[0], redlock.Acquire{Name: "b", Token: "b", Lease: keptLease}, 2, &lost)
+		until(t, "renewed twice each", func() bool { return p[0].Stats().Renewals == 4 })
+		if _, err := p[1].Client().Renew(&redlock.Renew{Name: "b", Token: "b", Lease: 3 * keptLease}); err != nil {
+			t.Fatal(err)
+		}
+		lost.await(t, "a a max")
+		if keys := s.Keys(); len(keys) != 1 {
+			t.Errorf("held: %q", keys)
+		}
+		lost.await(t, "a a max", "b b max")
+		if n := p[0].Stats().Renewals; n != 4 {
+			t.Errorf("%d renewals", n)
+		}
+		s.Empty(t)
+	})
+}
+
+// RENEW .. KEEPALIVE on another proxy takes a hold over; its former keeper says nothing and
+// frees nothing. R18 R24
+func TestKeeperChanges(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		var lost lostHolds
+		first := lockKept(p[0], redlock.Acquire{Token: "t", Lease: keptLease}, 0, &lost)
+		second := renewKept(p[1], "job", "t", keptLease, &lost)
+		until(t, "taken", func() bool { return p[0].Stats().Kept == 0 })
+		first.Release()
+		if renewKept(p[1], "job", "t", keptLease, &lost); p[1].Stats().Kept != 1 {
+			t.Errorf("%d kept", p[1].Stats().Kept)
+		}
+		second.Release()
+		// The connection of the first keeper may also close before that one knows.
+		third := renewKept(p[0], "job", "t", keptLease, &lost)
+		last := renewKept(p[1], "job", "t", keptLease, &lost)
+		third.Release()
+		time.Sleep(2 * keptLease)
+		if st := p[1].State(); len(st.Holders) != 1 || p[1].Stats().Kept != 1 {
+			t.Errorf("%+v, %d kept", st, p[1].Stats().Kept)
+		}
+		last.Release()
+		s.Empty(t)
+		lost.await(t)
+	})
+}
+
+// BREAK is told at once, to the keeper of each hold, wherever it is; so is an UNLOCK through another
+// proxy, which is no loss. R18 R23 R25
+func TestKeeperIsTold(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 3)
+		var lost lostHolds
+		lockKept(p[0], redlock.Acquire{Name: "job", Mode: redlock.Read, Token: "a", Lease: minute}, 0, &lost)
+		lockKept(p[1], redlock.Acquire{Name: "job", Mode: redlock.Read, Token: "b", Lease: minute}, 0, &lost)
+		lockKept(p[1], redlock.Acquire{Name: "job", Mode: redlock.Read, Token: "d", Lease: minute}, 0, &lost)
+		lockKept(p[1], redlock.Acquire{Name: "other", Token: "c", Lease: minute}, 0, &lost)
+		listening(p[0], t)
+		listening(p[1], t)
+		if broken, err := p[2].Client().Breaks("job"); !broken || err != nil {
+			t.Errorf("broken %v: %v", broken, err)
+		}
+		lost.await(t, "job a broken", "job b broken", "job d broken")
+		if _, err := p[2].Client().Release(&redlock.Release{Name: "other", Token: "c"}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "told", func() bool { return p[1].Stats().Kept == 0 })
+		lost.await(t, "job a broken", "job b broken", "job d broken")
+		s.Empty(t)
+	})
+}
+
+// A connection that closes hands its lock to who waits, through whatever proxy. R9 R18
+func TestReleaseHandsOver(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		var lost lostHolds
+		for i := range 4 {
+			h := lockKept(p[0], redlock.Acquire{Token: "t", Lease: minute}, 0, &lost)
+			next := p[i%2].Begin(t.Context(), redlock.Acquire{Token: "next", Wait: minute})
+			h.Release()
+			began := time.Now()
+			if r := proxies.Granted(t, next); r.At.Sub(began) > 5*time.Second {
+				t.Errorf("granted after %v", r.At.Sub(began))
+			}
+			p[0].Unlock("next")
+		}
+		s.Empty(t)
+		lost.await(t)
+	})
+}
+
+// The loss of a script on the server changes nothing. R18
+func TestKeepScriptLost(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 1)[0]
+		var lost lostHolds
+		h := lockKept(p, redlock.Acquire{Token: "t", Lease: keptLease}, 0, &lost)
+		s.Ask("SCRIPT", "FLUSH")
+		time.Sleep(2 * keptLease)
+		s.Ask("SCRIPT", "FLUSH")
+		if len(p.State().Holders) != 1 {
+			t.Error("it is gone")
+		}
+		h.Release()
+		s.Empty(t)
+		lost.await(t)
+	})
+}
+
+// The answer to an UNLOCK that is read late ends no later hold of the token, and ends its own without a word,
+// also when the UNLOCK was sent again. R18
+func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 1)[0]
+		var lost lostHolds
+		send := func(n *rig.Noted) []byte {
+			reply, err := p.Up.Do(t.Context(), n.Slot, n.Req, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.Clone(reply)
+		}
+		read := func(n *rig.Noted, reply []byte) {
+			if n.Then.Answer(reply); !n.Done.Whole || n.Err != nil {
+				t.Fatalf("%q: %v", reply, n.Err)
+			}
+			p.Unlocked("job", "t", n.Done.Keeper)
+		}
+		for name, first := range map[string]func(){
+			"plain": func() { p.Lock(t.Context(), redlock.Acquire{Token: "t", Lease: minute}) },
+			"kept":  func() { lockKept(p, redlock.Acquire{Token: "t", Lease: minute}, 0, &lost) },
+			"kept, with a reader": func() {
+				p.Lock(t.Context(), redlock.Acquire{Token: "r", Mode: redlock.Read, Lease: keptLease})
+				lockKept(p, redlock.Acquire{Token: "t", Mode: redlock.Read, Lease: minute}, 0, &lost)
+			},
+		} {
+			first()
+			unlock := rig.NotedRelease(p.Locker, &redlock.Release{Name: "job", Token: "t"})
+			reply := send(unlock)
+			again := send(unlock)
+			until(t, "the reader has gone", func() bool { return len(p.State().Holders) == 0 })
+			h := lockKept(p, redlock.Acquire{Token: "t", Lease: keptLease}, 0, &lost)
+			read(unlock, reply)
+			read(unlock, again)
+			time.Sleep(2 * keptLease)
+			if st := p.State(); len(st.Holders) != 1 || h.Ended() {
+				t.Errorf("%s: the later hold is not kept any more: %+v", name, st)
+			}
+			unlock = rig.NotedRelease(p.Locker, &redlock.Release{Name: "job", Token: "t"})
+			send(unlock)
+			read(unlock, send(unlock))
+			until(t, "it ends", h.Ended)
+			if n := p.Stats().Kept; n != 0 {
+				t.Errorf("%s: %d holds are kept", name, n)
+			}
+		}
+		s.Empty(t)
+		lost.await(t)
+	})
+}

@@ -1,0 +1,164 @@
+// Package locks is all that clients ask of locks: a Locker takes, renews, frees, lists and counts them.
+//
+//	    verbs:  LOCK            UNLOCK, RENEW, ...      KEEPALIVE
+//	              |                    |                    |
+//	Locker:    Acquire, Wait     Release, Renew ...     Keep: renews until it is let go or lost
+//	           Try, Confirm        /                        |
+//	              \_______________/                  keepalive.Renewer
+//	                      |                                 |
+//	                    engine:      typed requests, typed answers
+//	                    /                          \
+//	          single.Engine                    quorum.Engine: RedLock
+//	          one Redis, Sentinel, cluster     independent masters, whose answers it puts together
+//
+// New and NewRedlock choose the engine; nothing else knows which one it is. A LOCK calls NewAcquire and
+// Acquire, which answer on the loop of their client. What waits goes on on a goroutine of its own: in the
+// queue (Wait), or with a few more attempts (Try). A grant that replicas must have is confirmed (Confirm).
+// Whatever a client does not want any more is taken back (Undo).
+package locks
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/quorum"
+	"lockproxy/redlock/single"
+)
+
+// Options configure a Locker. Zero values mean those of DefaultOptions.
+type Options struct {
+	Prefix     string        // of all keys
+	Lease      time.Duration // of a lock for which none is asked
+	MaxLease   time.Duration // the longest that may be asked for
+	MaxWait    time.Duration // the longest wait
+	MaxQueue   int           // waiters of one lock
+	MaxReaders int           // readers of one lock; 1,000 cost a Redis a few ms when they are looked at
+	MaxKept    int           // holds that are kept alive
+	// FailoverGrace is for how long a master that was not the master before grants nothing
+	// new; 0: it does not wait. It should be the longest lease in use. Independent masters do not fail over.
+	FailoverGrace time.Duration
+	// Sync is how many replicas must have a grant for which nothing else is asked, and SyncTimeout for how
+	// long they are waited for. Independent masters have none.
+	Sync        int
+	SyncTimeout time.Duration
+	Log         *slog.Logger
+}
+
+// DefaultOptions are the defaults.
+func DefaultOptions() Options {
+	return Options{
+		Prefix: "lock:", Lease: 30 * time.Second, MaxLease: 24 * time.Hour,
+		MaxWait: 10 * time.Minute, MaxQueue: 10_000, MaxReaders: 1000, MaxKept: 1_000_000,
+		SyncTimeout: time.Second, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (o Options) withDefaults() Options {
+	d := DefaultOptions()
+	o.Prefix = cmp.Or(o.Prefix, d.Prefix)
+	o.Lease = cmp.Or(o.Lease, d.Lease)
+	o.MaxLease = cmp.Or(o.MaxLease, d.MaxLease)
+	o.MaxWait = cmp.Or(o.MaxWait, d.MaxWait)
+	o.MaxQueue = cmp.Or(o.MaxQueue, d.MaxQueue)
+	o.MaxReaders = cmp.Or(o.MaxReaders, d.MaxReaders)
+	o.MaxKept = cmp.Or(o.MaxKept, d.MaxKept)
+	o.SyncTimeout = cmp.Or(o.SyncTimeout, d.SyncTimeout)
+	o.Log = cmp.Or(o.Log, d.Log)
+	return o
+}
+
+// Locker takes and frees locks. Safe for concurrent use.
+type Locker struct {
+	*keepalive.Renewer // what it keeps alive
+
+	o       Options
+	names   *redlock.Names
+	engine  engine
+	longest string // the setting that bounds leases
+	stats   counters
+}
+
+// New returns a Locker whose locks are on u: one Redis, a Sentinel group or a cluster.
+func New(u single.Upstream, o Options) *Locker {
+	o = o.withDefaults()
+	names := redlock.NewNames(o.Prefix)
+	return newLocker(single.New(u, names, single.Options{MaxQueue: o.MaxQueue, MaxReaders: o.MaxReaders,
+		FailoverGrace: o.FailoverGrace, SyncTimeout: o.SyncTimeout, Log: o.Log,
+	}), names, o, "lock-max-lease")
+}
+
+// NewRedlock returns a Locker whose locks are on most of nodes: independent masters, an odd number of them.
+func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
+	o = o.withDefaults()
+	o.Sync = 0
+	names := redlock.NewNames(o.Prefix)
+	of.MaxQueue, of.MaxReaders, of.Log = o.MaxQueue, o.MaxReaders, o.Log
+	return newLocker(quorum.New(nodes, names, of), names, o, "redlock-max-lease")
+}
+
+// newLocker is a Locker that keeps its locks by e.
+func newLocker(e engine, names *redlock.Names, o Options, longest string) *Locker {
+	return &Locker{o: o, names: names, engine: e, longest: longest,
+		Renewer: keepalive.New(e, names, keepalive.Options{Lease: o.Lease, Most: o.MaxKept, Log: o.Log})}
+}
+
+// ID is the id of this proxy: 16 letters and digits, others at each start.
+func (l *Locker) ID() string { return l.names.ID }
+
+// Key is the key of the lock of that name.
+func (l *Locker) Key(name string) string { return l.names.Place(name).Key }
+
+// Lease is the default lease.
+func (l *Locker) Lease() time.Duration { return l.o.Lease }
+
+// MaxLease is the longest lease that may be asked for.
+func (l *Locker) MaxLease() time.Duration { return l.o.MaxLease }
+
+// MaxLeaseSetting is the setting that bounds it.
+func (l *Locker) MaxLeaseSetting() string { return l.longest }
+
+// MaxWait is the longest wait.
+func (l *Locker) MaxWait() time.Duration { return l.o.MaxWait }
+
+// Sync is how many replicas must have a grant for which nothing else is asked; 0: none.
+func (l *Locker) Sync() int { return l.o.Sync }
+
+// NewAcquire is a with what Complete adds.
+func (l *Locker) NewAcquire(a redlock.Acquire) *redlock.Acquire {
+	l.Complete(&a)
+	return &a
+}
+
+// Complete makes a new request of a: a token where none is named, an id, the default lease, and a keeper if
+// it needs one.
+func (l *Locker) Complete(a *redlock.Acquire) {
+	if a.Token == "" {
+		a.Token, a.Fresh = redlock.NewToken(), true
+	}
+	if a.Lease == 0 {
+		a.Lease = l.o.Lease
+	}
+	a.ID = l.names.NewID(a)
+	if a.Keep {
+		a.Keeper = l.NewKeeper()
+	}
+}
+
+// NewKeeper is an id under which this proxy keeps one hold alive.
+func (l *Locker) NewKeeper() string { return l.names.NewKeeper() }
+
+// Undo takes back, in the background, whatever a has made: its place in the queue, its hold, or its re-entry.
+// It goes on trying for as long as there may be anything to take back: its wait plus one lease. If the
+// outcome of a is not known, it looks for what a makes late until then.
+func (l *Locker) Undo(a *redlock.Acquire) { l.engine.Undo(a) }
+
+// Close forgets the holds that are kept alive, and waits until everything that is to be taken
+// back or freed is, or ctx ends. Nobody may call Wait or Try meanwhile.
+func (l *Locker) Close(ctx context.Context) {
+	l.Renewer.Close(ctx)
+	l.engine.Close(ctx)
+}

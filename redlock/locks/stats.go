@@ -1,0 +1,111 @@
+package locks
+
+import (
+	"sync/atomic"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
+)
+
+// counters count what a Locker does.
+type counters struct {
+	granted, refused, failed [2]atomic.Uint64 // by mode: write, read
+	released, notHeld        atomic.Uint64
+	renewed, notRenewed      atomic.Uint64
+	waits, timedOut, waiting atomic.Int64
+	unsynced                 atomic.Uint64
+}
+
+// Stats is what a Locker has done since it was made.
+type Stats struct {
+	Granted, Refused, Failed ByMode // LOCK, WLOCK and RLOCK: got it, held by others, trouble
+	Released, NotHeld        uint64 // UNLOCK: released or counted down; held nothing
+	Renewed, NotRenewed      uint64 // RENEW
+	Waits, TimedOut          uint64 // LOCKs that had to wait, and those that waited in vain
+	Waiting                  int    // now
+	Unsynced                 uint64 // grants given back with NOREPLICAS
+	Kept                     int    // holds that are kept alive now
+	Renewals                 uint64 // of those
+	Lost                     map[keepalive.Loss]uint64
+}
+
+// ByMode is one number for each mode.
+type ByMode struct{ Write, Read uint64 }
+
+// Stats returns the counters as they are now.
+func (l *Locker) Stats() Stats {
+	c, k := &l.stats, l.Renewer.Stats()
+	return Stats{
+		Granted: byMode(&c.granted), Refused: byMode(&c.refused), Failed: byMode(&c.failed),
+		Released: c.released.Load(), NotHeld: c.notHeld.Load(),
+		Renewed: c.renewed.Load(), NotRenewed: c.notRenewed.Load(),
+		Waits: uint64(c.waits.Load()), TimedOut: uint64(c.timedOut.Load()), Waiting: int(c.waiting.Load()),
+		Unsynced: c.unsynced.Load(),
+		Kept:     k.Kept, Renewals: k.Renewals, Lost: k.Lost,
+	}
+}
+
+// Plus is the sum of both.
+func (s Stats) Plus(o Stats) Stats {
+	lost := make(map[keepalive.Loss]uint64)
+	for _, m := range []map[keepalive.Loss]uint64{s.Lost, o.Lost} {
+		for why, n := range m {
+			lost[why] += n
+		}
+	}
+	return Stats{
+		Granted: s.Granted.plus(o.Granted), Refused: s.Refused.plus(o.Refused), Failed: s.Failed.plus(o.Failed),
+		Released: s.Released + o.Released, NotHeld: s.NotHeld + o.NotHeld,
+		Renewed: s.Renewed + o.Renewed, NotRenewed: s.NotRenewed + o.NotRenewed,
+		Waits: s.Waits + o.Waits, TimedOut: s.TimedOut + o.TimedOut, Waiting: s.Waiting + o.Waiting,
+		Unsynced: s.Unsynced + o.Unsynced,
+		Kept:     s.Kept + o.Kept, Renewals: s.Renewals + o.Renewals, Lost: lost,
+	}
+}
+
+func (n ByMode) plus(o ByMode) ByMode { return ByMode{n.Write + o.Write, n.Read + o.Read} }
+
+func byMode(c *[2]atomic.Uint64) ByMode { return ByMode{c[0].Load(), c[1].Load()} }
+
+// index is where a mode is counted.
+func index(m redlock.Mode) int {
+	if m == redlock.Read {
+		return 1
+	}
+	return 0
+}
+
+// CountAcquire notes how a LOCK ended, which its verb knows alone: it may have waited, or had to reach
+// replicas.
+func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
+	switch {
+	case err != nil:
+		l.stats.failed[index(m)].Add(1)
+	case granted:
+		l.stats.granted[index(m)].Add(1)
+	default:
+		l.stats.refused[index(m)].Add(1)
+	}
+}
+
+// CountRelease notes how an UNLOCK ended.
+func (l *Locker) CountRelease(r redlock.Released, err error) {
+	switch {
+	case err != nil:
+	case r.Held:
+		l.stats.released.Add(1)
+	default:
+		l.stats.notHeld.Add(1)
+	}
+}
+
+// CountRenew notes how a RENEW ended.
+func (l *Locker) CountRenew(r redlock.Renewed, err error) {
+	switch {
+	case err != nil:
+	case r.Left > 0:
+		l.stats.renewed.Add(1)
+	default:
+		l.stats.notRenewed.Add(1)
+	}
+}

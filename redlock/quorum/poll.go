@@ -1,0 +1,191 @@
+package quorum
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// poll is one script on all nodes, and what those that vote have answered so far.
+type poll struct {
+	q       *Engine
+	call    scripts.Call
+	n, need int
+	clocked bool     // behind what the script replies there is what the clock shows
+	lock    string   // the key of which what was taken back changes the answer, or ""
+	next    *attempt // each node is asked for it right behind the script; nil: for nothing
+	asked   func()   // is called when all nodes have been asked, or nil
+	// combine says whether it is clear what the nodes say together, whatever those say that have not answered
+	// yet, and keeps it. mu is held.
+	combine func() bool
+	// more, if not nil, makes of what node i said what it has said by now, and of next what it is to be asked
+	// then; nil: it has said all. Of one node it is called by one goroutine at a time.
+	more  func(i int, v resp.Value) (all resp.Value, next *scripts.Call)
+	then  func() // is called when it is clear, or nil; must not block
+	began time.Time
+	voted []error // by node, when it was asked
+
+	mu      sync.Mutex
+	said    []resp.Value // of those that vote
+	pending int
+	foreign string // what one said of a key that is no lock
+	fault   error  // the first one
+	clear   bool
+	done    chan struct{} // closed when it is
+	err     error         // from then on: nothing can be said, and why
+}
+
+// newPoll is a poll that no node has been asked for yet. The caller says how to combine the answers.
+func (q *Engine) newPoll(c scripts.Call) *poll {
+	n := len(q.nodes)
+	return &poll{
+		q: q, call: c, n: n, need: q.need, pending: n,
+		voted: make([]error, n), said: make([]resp.Value, 0, n), done: make(chan struct{}),
+	}
+}
+
+// start asks all nodes.
+func (p *poll) start() {
+	p.began = time.Now()
+	for i, node := range p.q.nodes {
+		p.voted[i] = node.Vote()
+		p.q.askFor(p.lock, i, p.call.Req, p)
+		if p.next != nil {
+			p.next.ask(i)
+		}
+	}
+	if p.asked != nil {
+		p.asked()
+	}
+}
+
+// await waits until it is clear what the nodes say, which then goes on without it, or until ctx ends.
+func (p *poll) await(ctx context.Context) error {
+	p.start()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// answer has the client of by be answered with what then makes of the outcome.
+func (p *poll) answer(by redlock.Caller, then func(err error) []byte) {
+	by.Await(func(done func([]byte)) {
+		p.then = func() { done(nil) }
+		p.start()
+	}, func([]byte) []byte { return then(p.err) }, nil)
+}
+
+// Answer implements Answerer.
+func (p *poll) Answer(i int, reply []byte, err error) {
+	defer p.q.busy.Done()
+	if p.q.heal(i, &p.call, reply, err, p) {
+		return
+	}
+	v, fault := p.q.word(i, reply, err)
+	if fault == nil {
+		var vote error
+		if p.clocked && len(v.Elems) > 0 {
+			v.Elems, vote = p.q.clocked(i, v.Elems, p.began)
+		} else {
+			vote = p.q.nodes[i].Vote()
+		}
+		if fault = p.voted[i]; fault == nil {
+			fault = vote
+		}
+	}
+	if fault == nil && p.more != nil && v.Err() == "" {
+		var next *scripts.Call
+		if v, next = p.more(i, v); next != nil {
+			p.q.ask(i, next.Req, p)
+			return
+		}
+	}
+	p.count(v, fault)
+}
+
+// count takes the answer of one node.
+func (p *poll) count(v resp.Value, fault error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending--
+	switch {
+	case fault != nil && p.fault == nil:
+		p.fault = fault
+	case fault != nil:
+	case v.Err() != "":
+		p.foreign = v.Err()
+	default:
+		p.said = append(p.said, v)
+	}
+	if p.clear {
+		return
+	}
+	p.clear = p.combine()
+	switch {
+	case p.clear:
+	case p.foreign != "" && p.pending == 0:
+		p.err, p.clear = redlock.ReplyError(p.foreign), true
+	case p.pending == 0 || len(p.said)+p.pending < p.need && p.foreign == "":
+		why := ""
+		if p.fault != nil {
+			why = p.fault.Error()
+		}
+		p.err, p.clear = p.q.noQuorum(len(p.said), why), true
+	}
+	if p.clear {
+		close(p.done)
+		if p.then != nil {
+			p.then()
+		}
+	}
+}
+
+// left is what remains, in ms, of a lease of which most remained when the poll began.
+func (p *poll) left(most int64) int64 {
+	lease := ms(most)
+	return max((lease - time.Since(p.began) - drift(lease)).Milliseconds(), 0)
+}
+
+// highest is the nth highest of all, which n of them have at least.
+func highest(all []int64, n int) int64 {
+	for i, v := range all {
+		higher, same := 0, 0
+		for j, w := range all {
+			if w > v {
+				higher++
+			} else if w == v && j <= i {
+				same++
+			}
+		}
+		if higher+same == n {
+			return v
+		}
+	}
+	return 0
+}
+
+// commonest is what most of all are, the highest of those.
+func commonest(all []int64) (most int64) {
+	best := 0
+	for _, v := range all {
+		n := 0
+		for _, w := range all {
+			if v == w {
+				n++
+			}
+		}
+		if n > best || n == best && v > most {
+			best, most = n, v
+		}
+	}
+	return most
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

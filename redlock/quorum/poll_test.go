@@ -1,0 +1,150 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// word is a reply as the table below spells it: nil, an integer, [a b], LOCKTYPE, "-" for none, "!" for one
+// that does not count.
+func word(s string) []byte {
+	switch {
+	case s == "nil":
+		return []byte("$-1\r\n")
+	case s == "LOCKTYPE":
+		return []byte("-LOCKTYPE it is a list\r\n")
+	case strings.HasPrefix(s, "["):
+		words := strings.Split(strings.Trim(s, "[]"), ",")
+		reply := fmt.Appendf(nil, "*%d\r\n", len(words))
+		for _, w := range words {
+			reply = append(reply, word(w)...)
+		}
+		return reply
+	}
+	return []byte(":" + s + "\r\n")
+}
+
+// How the replies of five nodes become one. R27
+func TestCombination(t *testing.T) { synctest.Test(t, testCombination) }
+
+func testCombination(t *testing.T) { // in fake time, of which none passes
+	for _, c := range []struct {
+		script  *scripts.Script
+		replies string
+		want    string
+	}{
+		// A majority speaks for all.
+		{&scripts.Release, "1 1 1 1 1", "1"},
+		{&scripts.Release, "1 1 1 - -", "1"},
+		{&scripts.Release, "nil nil nil 1 1", "nil"}, // a few leftovers are no hold
+		{&scripts.Release, "nil nil 1 1 1", "1"},
+		{&scripts.Release, "0 0 0 1 nil", "0"},
+		{&scripts.Release, "0 0 1 nil nil", "1"}, // off a majority: nobody holds it
+		{&scripts.Release, "0 0 1 - -", "-NOQUORUM"},
+		{&scripts.Release, "1 1 - - -", "-NOQUORUM"},
+		{&scripts.Release, "1 1 ! ! -", "-NOQUORUM"}, // those do not vote
+		{&scripts.Release, "nil nil ! ! 1", "1"},
+		{&scripts.Release, "1 1 LOCKTYPE - -", "-LOCKTYPE"},
+		{&scripts.Release, "LOCKTYPE 1 1 1 -", "1"},
+		// What remains is what a majority has: 1000 ms less 1 % and 2 ms.
+		{&scripts.Renew, "[1000,0] [1000,0] [1000,0] [1000,0] [1000,0]", "988"},
+		{&scripts.Renew, "[9000,0] [9000,0] [1000,0] [0,0] [0,0]", "988"},
+		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] [0,0]", "0"},
+		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] -", "-NOQUORUM"}, // the silent one may have it
+		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
+		{&scripts.Renew, "[0,0] [0,0] [0,0] - -", "0"},
+		{&scripts.Renew, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
+		{&scripts.Renew, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
+		// Hold by hold.
+		{&scripts.Keep, "[1000,0] [1000,0] [1000,0] - -", "[988 0]"},
+		{&scripts.Keep, "[1000,-1] [1000,-1] [1000,-1] [0,1000] [0,1000]", "[988 -1]"},
+		{&scripts.Keep, "[1000] [1000] [0] [0] [0]", "[0]"},
+		{&scripts.Keep, "[1000] [1000] [-1] [-1] [0]", "[0]"},
+		{&scripts.Keep, "[1000] [1000] [0] [0] -", "-NOQUORUM"},
+		{&scripts.Keep, "[-1] [-1] [0] [-1] -", "[-1]"},
+		{&scripts.Keep, "[1000] [1000] - - -", "-NOQUORUM"},
+		{&scripts.Break, "0 0 0 1 1", "0"},
+		{&scripts.Break, "1 1 1 0 0", "1"},
+		{&scripts.Break, "1 1 - - -", "-NOQUORUM"},
+		{&scripts.Detach, "0 0 0 - -", "0"},
+		{&scripts.Detach, "1 0 0 1 -", "1"},
+		{&scripts.Inspect, "nil nil nil - -", "nil"},
+		{&scripts.Inspect, "nil nil - - -", "-NOQUORUM"},
+	} {
+		p := New(make([]Node, 5), redlock.NewNames("lock:"), Options{}).newPoll(scripts.Call{Script: c.script})
+		p.began = time.Now()
+		got := ""
+		p.combine = func() (clear bool) {
+			got, clear = together(p)
+			return clear
+		}
+		for _, s := range strings.Fields(c.replies) {
+			switch s {
+			case "-":
+				p.count(resp.Value{}, errors.New("it is away"))
+			case "!":
+				p.count(resp.Value{}, errors.New("it has lost its memory"))
+			default:
+				v, _, err := resp.Parse(word(s))
+				if err != nil {
+					t.Fatal(s, err)
+				}
+				p.count(v, nil)
+			}
+		}
+		if !p.clear {
+			t.Errorf("%s: %s: nothing", c.script.Name, c.replies)
+			continue
+		}
+		if p.err != nil {
+			word, _, _ := strings.Cut(p.err.Error(), " ")
+			got = "-" + word
+		}
+		if got != c.want {
+			t.Errorf("%s: %s: %s %v, want %s", c.script.Name, c.replies, got, p.err, c.want)
+		}
+	}
+}
+
+// together is what the nodes of p say together, as the table above spells it.
+func together(p *poll) (said string, clear bool) {
+	switch p.call.Script {
+	case &scripts.Release:
+		r, clear := p.released()
+		switch {
+		case !r.Held:
+			return "nil", clear
+		case r.Whole:
+			return "1", clear
+		}
+		return "0", clear
+	case &scripts.Renew:
+		r, clear := p.renewed()
+		if r.Fence != 0 {
+			return fmt.Sprintf("[%d %d]", r.Left.Milliseconds(), r.Fence), clear
+		}
+		return fmt.Sprint(r.Left.Milliseconds()), clear
+	case &scripts.Keep:
+		left, clear := p.kept(len(p.said[0].Elems))
+		return fmt.Sprint(left), clear
+	case &scripts.Inspect:
+		s, clear := p.state()
+		if len(s.Holders) == 0 {
+			return "nil", clear
+		}
+		return fmt.Sprint(len(s.Holders)), clear
+	}
+	broken, clear := p.broken()
+	if broken {
+		return "1", clear
+	}
+	return "0", clear
+}

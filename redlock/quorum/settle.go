@@ -1,0 +1,103 @@
+package quorum
+
+import (
+	"math/rand/v2"
+
+	"lockproxy/redlock/scripts"
+)
+
+// proposal is one round in which the nodes that granted are asked to agree on a fence and a count: the
+// highest that any of them has. A majority has to accept.
+type proposal struct {
+	a            *attempt
+	round        int
+	fence, count int64
+	ttl          int64 // ms
+	call         *scripts.Call
+
+	// Guarded by attempt.mu.
+	accepted, pending int
+	least             int64  // the highest fence that is in the way, 0 for none
+	why               string // a node has failed
+}
+
+// settle has the nodes that granted agree. mu is held.
+func (a *attempt) settle() (follow func()) {
+	p := &proposal{a: a, why: "they did not agree on a fence"}
+	var space [8]int64
+	ttls := space[:0]
+	for _, b := range a.ballots {
+		if b.kind == gave && b.votes {
+			ttls = append(ttls, b.ttl)
+			p.fence, p.count = max(p.fence, b.fence), max(p.count, b.count)
+		}
+	}
+	p.ttl = highest(ttls, a.q.need)
+	return p.put()
+}
+
+// put asks those that granted so far. mu is held.
+func (p *proposal) put() (follow func()) {
+	a := p.a
+	a.proposal = p
+	p.accepted, p.pending, p.least = 0, 0, 0
+	var asked []int
+	for i, b := range a.ballots {
+		if b.kind == gave {
+			asked = append(asked, i)
+		}
+	}
+	p.pending = len(asked)
+	p.call = a.settleRequest(p.fence, p.count, false)
+	return func() {
+		for _, i := range asked {
+			a.q.ask(i, p.call.Req, p)
+		}
+	}
+}
+
+// Answer implements Answerer.
+func (p *proposal) Answer(i int, reply []byte, err error) {
+	a := p.a
+	defer a.q.busy.Done()
+	if a.q.heal(i, p.call, reply, err, p) {
+		return
+	}
+	v, fault := a.q.word(i, reply, err)
+	votes := a.q.nodes[i].Vote() == nil
+	a.mu.Lock()
+	var follow func()
+	if a.outcome == undecided && a.proposal == p {
+		p.pending--
+		switch {
+		case fault != nil:
+			p.why = fault.Error()
+		case !a.ballots[i].votes || !votes || v.Kind != ':':
+		case v.Int == 1:
+			p.accepted++
+		case v.Int > 1:
+			p.least = max(p.least, v.Int)
+		}
+		follow = p.decide()
+	}
+	a.mu.Unlock()
+	if follow != nil {
+		follow()
+	}
+}
+
+// decide looks whether the round is over. attempt.mu is held.
+func (p *proposal) decide() (follow func()) {
+	a := p.a
+	switch {
+	case p.accepted >= a.q.need:
+		return a.win(p.fence, p.count, p.ttl)
+	case p.pending > 0:
+		return nil
+	case p.least == 0 || p.round+1 == settleRounds:
+		return a.lose(true, a.q.noQuorum(p.accepted, p.why))
+	}
+	next := &proposal{a: a, round: p.round + 1, count: p.count, ttl: p.ttl, why: p.why}
+	next.fence = max(p.fence, p.least) + 1 + rand.Int64N(1<<p.round) // not in step with others who settle
+	return next.put()
+}

@@ -1,0 +1,228 @@
+package quorum
+
+import (
+	"context"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+	"lockproxy/redlock/wait"
+)
+
+// This file is what quorum does as an engine: it asks all nodes, and answers with what they say together.
+
+// Acquire implements locks.engine. Nobody may overtake those of this proxy who wait for the lock: while there
+// are some, only who holds it already may be granted anything.
+func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
+	t, err := q.claim(a)
+	by.Await(func(done func([]byte)) {
+		if err != nil {
+			done(nil)
+			return
+		}
+		t.then = func() { done(nil) }
+		t.start()
+	}, func([]byte) []byte {
+		var g redlock.Grant
+		ok := false
+		if err == nil {
+			g, ok, err = q.outcome(a, t)
+		}
+		if ok || err != nil {
+			q.waiters.Forget(a)
+		}
+		return to.Acquired(g, ok, err)
+	}, to)
+}
+
+// claim is the next attempt of a.
+func (q *Engine) claim(a *redlock.Acquire) (*attempt, error) {
+	if a.Wait > 0 {
+		q.waiters.Expect(a)
+	}
+	return q.newAttempt(a, q.waiters.Overtakes(a))
+}
+
+// Prepare implements wait.Preparer.
+func (q *Engine) Prepare(a *redlock.Acquire) (wait.Prepared, error) {
+	t, err := q.newAttempt(a, false)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Follows implements locks.engine.
+func (q *Engine) Follows(a *redlock.Acquire) bool { return q.waiters.Follows(a) }
+
+// Wait implements locks.engine. What is left on nodes is taken back when an attempt is lost.
+func (q *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	if up, why := q.voters(); up < q.need {
+		q.waiters.Forget(a)
+		return g, false, q.noQuorum(up, why)
+	}
+	return q.waiters.Wait(ctx, a)
+}
+
+// outcome is what an attempt of a has come to.
+func (q *Engine) outcome(a *redlock.Acquire, t *attempt) (g redlock.Grant, ok bool, err error) {
+	switch {
+	case t.outcome == won:
+		return t.grant, true, nil
+	case t.err == nil && a.Wait > 0:
+		q.waiters.Refused(a, t.refusal)
+	}
+	return g, false, t.err
+}
+
+// Attempt implements locks.engine. It goes on with the attempt that was made for a when the lock was
+// released, if there is one.
+func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	t, _ := q.waiters.Take(a).(*attempt)
+	defer q.waiters.Took(a)
+	if t == nil {
+		if t, err = q.claim(a); err != nil {
+			return g, false, err
+		}
+		t.start()
+	}
+	if err := t.await(ctx); err != nil {
+		return g, false, err
+	}
+	return q.outcome(a, t)
+}
+
+// Release implements locks.engine. The first of those who wait here for the lock asks each node for it right
+// behind what frees it.
+func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
+	_, c := scripts.Eval(q.names, &scripts.Release, r.Name, 6)
+	at := q.names.Place(r.Name)
+	made := c.Released(q.names, r)
+	id := string(made[:])
+	next := scripts.TellAll
+	if q.waiters.GoesOn(at, id) {
+		next = scripts.TellOthers
+	}
+	c.Freed(q.names.ID, "PUBLISH", next)
+	p := q.newPoll(c)
+	p.lock = at.Key
+	var done redlock.Released
+	p.combine = func() (clear bool) {
+		done, clear = p.released()
+		return clear
+	}
+	p.next, _ = q.waiters.Next(at, id).(*attempt)
+	p.asked = func() { q.waiters.WakeNext(at, id) }
+	p.answer(by, func(err error) []byte { return to.Released(done, err) })
+}
+
+// Renew implements locks.engine.
+func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
+	_, c := scripts.Eval(q.names, &scripts.Renew, r.Name, 5)
+	c.Renewed(q.names, r)
+	c.Text(r.Keeper)
+	c.Text(scripts.WithClock)
+	p := q.newPoll(c)
+	p.clocked = true
+	var done redlock.Renewed
+	p.combine = func() (clear bool) {
+		done, clear = p.renewed()
+		return clear
+	}
+	p.answer(by, func(err error) []byte { return then(done, err) })
+}
+
+// Break implements locks.engine.
+func (q *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
+	_, c := scripts.Eval(q.names, &scripts.Break, name, 4)
+	c.Freed(q.names.ID, "PUBLISH", scripts.TellAll)
+	id := q.names.NewRequest()
+	c.Bytes(id[:])
+	p, broken := q.freeing(c)
+	some := make([]bool, len(q.nodes))
+	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
+		switch {
+		case v.Kind == ':' && v.Int < 0:
+			some[i] = true
+			return v, &p.call
+		case some[i]:
+			v.Int = 1
+		}
+		return v, nil
+	}
+	p.answer(by, func(err error) []byte { return then(*broken, err) })
+}
+
+// Detach implements locks.engine.
+func (q *Engine) Detach(ctx context.Context, name, token, keeper string) error {
+	_, c := scripts.Eval(q.names, &scripts.Detach, name, 5)
+	c.Owner(token)
+	c.Text(keeper)
+	c.Freed(q.names.ID, "PUBLISH", scripts.TellAll)
+	p, _ := q.freeing(c)
+	return p.await(ctx)
+}
+
+// freeing is a poll of a script that takes holds away.
+func (q *Engine) freeing(c scripts.Call) (p *poll, broken *bool) {
+	p, broken = q.newPoll(c), new(bool)
+	p.combine = func() (clear bool) {
+		*broken, clear = p.broken()
+		return clear
+	}
+	return p, broken
+}
+
+// Keep implements locks.engine.
+func (q *Engine) Keep(ctx context.Context, _ int, batch []redlock.Renewal) ([]int64, error) {
+	c := scripts.KeepCall(q.names, batch, 1)
+	c.Text(scripts.WithClock)
+	p := q.newPoll(c)
+	p.clocked = true
+	var left []int64
+	p.combine = func() (clear bool) {
+		left, clear = p.kept(len(batch))
+		return clear
+	}
+	if err := p.await(ctx); err != nil {
+		return nil, err
+	}
+	return left, nil
+}
+
+// Inspect implements locks.engine.
+func (q *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
+	p, s := q.inspection(name, token)
+	p.answer(by, func(err error) []byte { return then(*s, err) })
+}
+
+// State implements locks.engine.
+func (q *Engine) State(ctx context.Context, name string) (redlock.State, error) {
+	p, s := q.inspection(name, "")
+	if err := p.await(ctx); err != nil {
+		return redlock.State{}, err
+	}
+	return *s, nil
+}
+
+// inspection is a poll about how a lock is.
+func (q *Engine) inspection(name, token string) (p *poll, s *redlock.State) {
+	_, c := scripts.InspectCall(q.names, name, token, &scripts.Pages{})
+	p, s = q.newPoll(c), new(redlock.State)
+	read := make([]scripts.Pages, len(q.nodes))
+	p.more = func(i int, v resp.Value) (resp.Value, *scripts.Call) {
+		v, more := read[i].Add(v)
+		if !more {
+			return v, nil
+		}
+		_, next := scripts.InspectCall(q.names, name, token, &read[i])
+		return v, &next
+	}
+	key := q.names.Place(name).Key
+	p.combine = func() (clear bool) {
+		*s, clear = p.state()
+		s.Key = key
+		return clear
+	}
+	return p, s
+}

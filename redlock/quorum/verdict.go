@@ -1,0 +1,181 @@
+package quorum
+
+import (
+	"cmp"
+	"slices"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// This file says what the nodes of a poll say together. A majority has to say a thing for it to be said: two
+// answers that exclude each other cannot both have one. What is on fewer nodes, since others could not be
+// reached or because an attempt failed there, is never reported as held, nor is it as gone while nodes that
+// are silent could make a majority of it: that is NOQUORUM.
+
+// tally is how many nodes said Null, 0, and other things.
+func (p *poll) tally() (null, zero, other int) {
+	for _, v := range p.said {
+		switch {
+		case v.Null():
+			null++
+		case v.Kind == ':' && v.Int == 0:
+			zero++
+		default:
+			other++
+		}
+	}
+	return null, zero, other
+}
+
+// released: held by nobody if a majority has nothing; counted down if a majority did; whole if it is off a
+// majority.
+func (p *poll) released() (r redlock.Released, clear bool) {
+	null, zero, one := p.tally()
+	switch {
+	case null >= p.need:
+		return r, true
+	case zero >= p.need:
+		return redlock.Released{Held: true}, true
+	case null+one >= p.need && one > 0:
+		r = redlock.Released{Held: true, Whole: true}
+		for _, v := range p.said {
+			if len(v.Elems) == 2 { // it was kept alive
+				r.Keeper = v.Elems[1].Text()
+			}
+		}
+		return r, true
+	}
+	return r, false
+}
+
+// broken: false if a majority had nothing, true if it is off a majority.
+func (p *poll) broken() (broken, clear bool) {
+	_, zero, one := p.tally()
+	switch {
+	case zero >= p.need:
+		return false, true
+	case zero+one >= p.need:
+		return true, true
+	}
+	return false, false
+}
+
+// renewed: what remains on a majority; nothing if a majority has nothing.
+func (p *poll) renewed() (r redlock.Renewed, clear bool) {
+	var left, fences []int64
+	none, keeper := 0, false
+	for _, v := range p.said {
+		if len(v.Elems) != 2 || v.Elems[0].Int <= 0 {
+			none++
+			continue
+		}
+		keeper = keeper || v.Elems[1].Int > 0
+		left, fences = append(left, v.Elems[0].Int), append(fences, v.Elems[1].Int)
+	}
+	switch {
+	case none >= p.need:
+		return r, true
+	case len(left) < p.need:
+		return r, false
+	}
+	r.Left = ms(p.left(highest(left, p.need)))
+	if keeper && r.Left > 0 {
+		r.Fence = commonest(fences)
+	}
+	return r, true
+}
+
+// kept is the same hold by hold, in ms; -1: a majority has another keeper.
+func (p *poll) kept(n int) (all []int64, clear bool) {
+	if len(p.said) < p.need {
+		return nil, false
+	}
+	all = make([]int64, n)
+	for i := range n {
+		var left []int64
+		gone, other := 0, 0
+		for _, v := range p.said {
+			switch {
+			case len(v.Elems) != n:
+				return nil, false
+			case v.Elems[i].Int > 0:
+				left = append(left, v.Elems[i].Int)
+			case v.Elems[i].Int < 0:
+				other++
+			default:
+				gone++
+			}
+		}
+		switch {
+		case len(left) >= p.need:
+			all[i] = p.left(highest(left, p.need))
+		case other >= p.need:
+			all[i] = -1
+		case gone+other < p.need:
+			return nil, false
+		case other+p.pending >= p.need:
+			return nil, false
+		}
+	}
+	return all, true
+}
+
+// state is a lock of the holds that a majority has. Of each it has what remains on a majority, and the fence,
+// the count and the age that most have.
+func (p *poll) state() (s redlock.State, clear bool) {
+	if len(p.said) < p.need {
+		return s, false
+	}
+	type hold struct {
+		owner string
+		mode  redlock.Mode
+	}
+	all := make(map[hold][]redlock.Holder)
+	for _, v := range p.said {
+		if v.Null() {
+			continue
+		}
+		one, err := scripts.ReadState(v)
+		if err != nil {
+			return s, false
+		}
+		for _, h := range one.Holders {
+			as := hold{h.Owner, h.Mode}
+			all[as] = append(all[as], h)
+		}
+	}
+	for as, holders := range all {
+		if len(holders) < p.need {
+			if len(holders)+p.n-len(p.said) >= p.need {
+				return redlock.State{}, false // those that are silent may have it
+			}
+			continue
+		}
+		if h := p.together(holders); h.TTL > 0 {
+			h.Owner, h.Mode = as.owner, as.mode
+			s.Holders = append(s.Holders, h)
+		}
+	}
+	slices.SortFunc(s.Holders, func(a, b redlock.Holder) int { return cmp.Compare(a.Fence, b.Fence) })
+	for _, h := range s.Holders {
+		s.Fence = max(s.Fence, h.Fence)
+	}
+	return s, true
+}
+
+// together is one hold as a majority has it.
+func (p *poll) together(holders []redlock.Holder) (h redlock.Holder) {
+	var ttls, fences, counts, ages []int64
+	for _, one := range holders {
+		ttls, fences = append(ttls, one.TTL.Milliseconds()), append(fences, one.Fence)
+		counts, ages = append(counts, one.Count), append(ages, one.Age.Milliseconds())
+		h.Kept = h.Kept || one.Kept
+		if one.Meta != "" {
+			h.Meta = one.Meta
+		}
+	}
+	h.TTL, h.Fence = ms(p.left(highest(ttls, p.need))), commonest(fences)
+	h.Count, h.Age = commonest(counts), ms(commonest(ages))
+	return h
+}

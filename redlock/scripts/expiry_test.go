@@ -1,0 +1,59 @@
+//go:build !quick
+
+package scripts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/scripts"
+)
+
+// In the millisecond in which a lease ends its key is still there, with 0 ms to live: whoever
+// asks then finds a lock that ends, not a foreign key. R3 R30
+func TestLastMillisecond(t *testing.T) {
+	s := rig.StartRedis(t)
+	l := &teller{t: t, s: s, c: s.Connect()}
+	defer l.c.Close()
+	both := []string{rig.LockKey, rig.FenceKey}
+	calls := map[string]func(n int) string{
+		"a waiter": func(n int) string {
+			return l.show(l.run(scripts.Acquire, both, "b", "1000", "w", fmt.Sprintf("id%014d", n), "0", "P1", "5000", "100", "SPUBLISH"))
+		},
+		"the holder": func(n int) string {
+			return l.show(l.run(scripts.Acquire, both, "a", "1", "w", fmt.Sprintf("id%014d", n), "1"))
+		},
+		"a break":   func(n int) string { return l.show(l.run(scripts.Break, both, "P1", "SPUBLISH")) },
+		"a renewal": func(n int) string { return l.show(l.run(scripts.Renew, both[:1], "a", "1", "")) },
+	}
+	for who, call := range calls {
+		for n := range 40 {
+			s.Ask("DEL", rig.LockKey)
+			l.run(scripts.Acquire, both, "a", "3", "w", "id", "0")
+			for s.Ask("PTTL", rig.LockKey).Int > 1 { // a call before makes the lock a hash
+			}
+			time.Sleep(time.Duration(n*50) * time.Microsecond)
+			if got := call(n); strings.HasPrefix(got, "-") {
+				t.Errorf("%s: %s", who, got)
+				break
+			}
+		}
+	}
+}
+
+// A lease of a millisecond may be over before the script that grants it is: nothing stays of it,
+// which would be a key without a time to live and without a layout. R2 R30
+func TestShortestLease(t *testing.T) {
+	s := rig.StartRedis(t)
+	l := &teller{t: t, s: s, c: s.Connect()}
+	defer l.c.Close()
+	for n := range 25_000 {
+		v := l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, "a", "1", "r", fmt.Sprintf("id%014d", n), "0", "", "", "", "SPUBLISH")
+		if v.Err() != "" {
+			t.Fatalf("after %d leases: %s, left: %s with %s ms", n, v.Err(), rig.Text(s.Ask("HGETALL", rig.LockKey)), rig.Text(s.Ask("PTTL", rig.LockKey)))
+		}
+	}
+}

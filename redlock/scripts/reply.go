@@ -1,0 +1,203 @@
+package scripts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// This file reads what the scripts reply on one Redis.
+
+// ErrReply is what is said of a reply that no script makes.
+var ErrReply = errors.New("redlock: the script's reply makes no sense")
+
+// parse reads a reply that may be an error.
+func parse(reply []byte) (resp.Value, error) {
+	v, _, err := resp.Parse(reply)
+	switch {
+	case err != nil:
+		return v, fmt.Errorf("%w: %w", ErrReply, err)
+	case v.Err() != "":
+		return v, redlock.ReplyError(v.Err())
+	}
+	return v, nil
+}
+
+// AcquireReply is what acquire.lua said: granted, or queued, or overtaken, or none of these: others hold it.
+type AcquireReply struct {
+	Granted bool
+	Grant   redlock.Grant
+
+	Queued bool
+	Pause  time.Duration // until it may try again by itself
+	Try    []byte        // ids of waiters that should try now
+
+	Overtaken bool // it needs a new id
+}
+
+// ReadAcquire reads the reply of acquire.lua to a.
+func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
+	if fence, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
+		if fence == 1 {
+			fence = a.Fence
+		}
+		g := redlock.Grant{Token: a.Token, Fence: fence, TTL: a.Lease, Count: 1}
+		return AcquireReply{Granted: true, Grant: g}, nil
+	}
+	if g, ok := readGrant(a.Token, reply); ok {
+		return AcquireReply{Granted: true, Grant: g}, nil
+	}
+	v, err := parse(reply)
+	switch {
+	case err != nil, v.Null():
+		return r, err
+	case v.Kind == ':':
+		r.Overtaken = true
+		return r, nil
+	case len(v.Elems) == 3 && a.Wait > 0:
+		r.Queued, r.Pause, r.Try = true, ms(v.Elems[1].Int), v.Elems[2].Str
+		return r, nil
+	}
+	return r, ErrReply
+}
+
+// readGrant reads {owner, fence, ttl, count}. It allocates nothing.
+func readGrant(token string, reply []byte) (g redlock.Grant, ok bool) {
+	rest, ok := bytes.CutPrefix(reply, []byte("*4\r\n$33\r\n"))
+	if !ok || len(rest) < redlock.OwnerBytes+2 {
+		return g, false
+	}
+	rest = rest[redlock.OwnerBytes+2:]
+	var n [3]int64
+	for i := range n {
+		if n[i], rest, ok = cutInteger(rest); !ok {
+			return g, false
+		}
+	}
+	return redlock.Grant{Token: token, Fence: n[0], TTL: time.Duration(n[1]) * time.Millisecond, Count: n[2]},
+		len(rest) == 0
+}
+
+// cutInteger takes ":123\r\n" from b.
+func cutInteger(b []byte) (n int64, rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != ':' {
+		return 0, b, false
+	}
+	for i, c := range b[1:] {
+		if c == '\r' {
+			return n, b[min(i+3, len(b)):], i > 0
+		}
+		if c-'0' > 9 {
+			break
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return 0, b, false
+}
+
+// HandedOn is to whom a lock went that was freed: the waiter of this proxy who got it, "" for nobody.
+type HandedOn struct {
+	Waiter string
+	Grant  redlock.Grant
+}
+
+// ReadFreed reads the reply of a script that frees a lock and may hand it on: release, break, detach, cancel.
+// held: there was something to free.
+func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
+	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
+		return redlock.Released{Held: true, Whole: n == 1}, to, nil
+	}
+	v, err := parse(reply)
+	switch {
+	case err != nil, v.Null():
+		return r, to, err
+	case v.Kind == ':': // it was overtaken
+		return r, to, redlock.ErrAgain
+	case len(v.Elems) == 2:
+		return redlock.Released{Held: true, Whole: true, Keeper: v.Elems[1].Text()}, to, nil
+	case len(v.Elems) == 4, len(v.Elems) == 5:
+		r = redlock.Released{Held: true, Whole: true}
+		if len(v.Elems) == 5 {
+			r.Keeper = v.Elems[4].Text()
+		}
+		g := redlock.Grant{Fence: v.Elems[2].Int, TTL: ms(v.Elems[3].Int), Count: 1, At: time.Now()}
+		return r, HandedOn{v.Elems[1].Text(), g}, nil
+	}
+	return r, to, ErrReply
+}
+
+// ReadRenewed reads the reply of renew.lua.
+func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
+	v, err := parse(reply)
+	switch {
+	case err != nil:
+		return r, err
+	case v.Kind == ':':
+		return redlock.Renewed{Left: ms(v.Int)}, nil
+	case len(v.Elems) == 2:
+		return redlock.Renewed{Left: ms(v.Elems[0].Int), Fence: v.Elems[1].Int}, nil
+	}
+	return r, ErrReply
+}
+
+// ReadKept reads the reply of keep.lua about n holds.
+func ReadKept(reply []byte, n int) (left []int64, err error) {
+	v, err := parse(reply)
+	if err != nil {
+		return nil, err
+	}
+	if len(v.Elems) != n {
+		return nil, ErrReply
+	}
+	for _, e := range v.Elems {
+		if e.Kind != ':' {
+			return nil, ErrReply
+		}
+		left = append(left, e.Int)
+	}
+	return left, nil
+}
+
+// ReadConfirmed reads the reply of confirm.lua.
+func ReadConfirmed(reply []byte) (left time.Duration, err error) {
+	v, err := parse(reply)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(v.Elems) != 1:
+		return 0, ErrReply
+	}
+	return ms(v.Elems[0].Int), nil
+}
+
+// ReadLock reads the reply of inspect.lua.
+func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
+	v, err := parse(reply)
+	if err != nil || v.Null() {
+		return s, err
+	}
+	v, more := p.Add(v)
+	if more {
+		return s, redlock.ErrAgain
+	}
+	return ReadState(v)
+}
+
+// ReadKeys reads a page of SCAN.
+func ReadKeys(reply []byte) (keys []string, next string, err error) {
+	v, err := parse(reply)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case len(v.Elems) != 2:
+		return nil, "", ErrReply
+	}
+	for _, key := range v.Elems[1].Elems {
+		keys = append(keys, key.Text())
+	}
+	return keys, v.Elems[0].Text(), nil
+}

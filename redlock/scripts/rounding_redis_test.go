@@ -1,0 +1,31 @@
+//go:build !quick
+
+package scripts_test
+
+import (
+	"testing"
+	"time"
+
+	"lockproxy/redlock/internal/rig"
+)
+
+// The same on a real server, whose time nobody chooses: a lease outlasts its ttl counted from when it was
+// asked for, however hard a writer tries; so does that of a plain lock that becomes a hash. R2
+func TestNoWriterInsideALease(t *testing.T) {
+	s := rig.StartRedis(t)
+	for _, mode := range []string{"r", "w"} {
+		l := &teller{t: t, s: s, c: s.Connect()}
+		defer l.c.Close()
+		for range 200 {
+			s.Ask("DEL", rig.LockKey)
+			asked := time.Now()
+			ttl := rig.Milliseconds(l.acquire("a", "5", mode, "1", "").Elems[2].Int)
+			l.acquire("a", "1", mode, "2", "")
+			for !l.free() {
+			}
+			if lasted := time.Since(asked); lasted < ttl {
+				t.Fatalf("%s: a ttl of %v, counted from the request, was over after %v", mode, ttl, lasted)
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+//go:build !quick
+
+package scripts_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/internal/slot"
+	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/scripts"
+)
+
+// stalled is a script in which the server stands still for a time before the first occurrence of code.
+func stalled(t *testing.T, s scripts.Script, code string, d time.Duration) string {
+	t.Helper()
+	before, after, ok := strings.Cut(s.Source, code)
+	if !ok {
+		t.Fatalf("%s has no %s", s.Name, code)
+	}
+	return before + fmt.Sprintf(`do
+  local function us() local c = redis.call('TIME') return c[1] * 1000000 + c[2] end
+  local over = us() + %d
+  while us() < over do end
+end
+`, d.Microseconds()) + code + after
+}
+
+// A server that stands still in the middle of a script, on a busy machine, while a plain lock becomes one
+// with a queue, neither loses the key, which would then be taken for one that is no lock, nor cuts the lease
+// short.
+func TestServerStandsStillInAScript(t *testing.T) {
+	s := rig.StartRedis(t)
+	fence := "lock:fence:{" + slot.Tag(slot.Of([]byte(rig.LockKey))) + "}"
+	acquire := func(source, token, lease, id string) string {
+		args := rig.Plainly(rig.LowClock, []string{token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""})
+		return rig.Text(s.Ask(append([]string{"EVAL", source, "2", rig.LockKey, fence}, args...)...))
+	}
+	for _, code := range []string{"redis.call('DEL', key)", "redis.call('HSET', key, 'v', '1', 'o', owner"} {
+		source := stalled(t, scripts.Acquire, code, 150*time.Millisecond)
+		s.Ask("DEL", rig.LockKey)
+		acquire(scripts.Acquire.Source, "a", "60000", rig.RandomID())
+		s.Ask("PEXPIRE", rig.LockKey, "50")
+		if got := acquire(source, "b", "200", rig.RandomID()); strings.Contains(got, "LOCKTYPE") {
+			t.Errorf("before %s: %s", code, got)
+		}
+	}
+	source := stalled(t, scripts.Acquire, "local left = redis.call('PTTL', key)", 150*time.Millisecond)
+	s.Ask("DEL", rig.LockKey)
+	got := acquire(scripts.Acquire.Source, "a", "5000", rig.RandomID())
+	ends := time.Now().Add(5 * time.Second)
+	if !strings.HasPrefix(got, "1") {
+		t.Fatal(got)
+	}
+	acquire(source, "b", "200", rig.RandomID())
+	hold, _, _ := strings.Cut(s.Ask("HGET", rig.LockKey, "w").Text(), " ")
+	if e := time.UnixMilli(rig.Integer(hold)); e.Before(ends.Add(-100 * time.Millisecond)) {
+		t.Errorf("the lease ends %v early", ends.Sub(e))
+	}
+}

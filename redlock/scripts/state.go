@@ -1,0 +1,93 @@
+package scripts
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// Pages are the replies of inspect.lua about one lock: several if its holds are long.
+type Pages struct {
+	fields  []resp.Value // so far, names and values
+	readers int          // of them
+	next    string       // where the next page begins, as the script says it; "": there is none
+}
+
+// Add adds a reply, which must stay as it is. It returns the whole, unless more pages are to be asked for.
+func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
+	p.next = ""
+	n := len(v.Elems)
+	if more = n > 2 && v.Elems[n-2].Text() == "next"; more {
+		p.next, n = v.Elems[n-1].Text(), n-2
+	}
+	if !more && len(p.fields) == 0 || n == 0 {
+		return v, more
+	}
+	for i := 1; i < n; i += 2 {
+		if strings.HasPrefix(v.Elems[i].Text(), "r:") {
+			p.readers++
+		}
+	}
+	p.fields = append(p.fields, v.Elems[1:n]...)
+	v.Elems = append([]resp.Value{v.Elems[0]}, p.fields...)
+	return v, more
+}
+
+// ReadState reads a reply that is a lock.
+func ReadState(v resp.Value) (s redlock.State, err error) {
+	if len(v.Elems)%2 == 0 {
+		return s, ErrReply
+	}
+	us := number(v.Elems[0].Text())
+	field := make(map[string]string, len(v.Elems)/2)
+	for i := 1; i < len(v.Elems); i += 2 {
+		field[v.Elems[i].Text()] = v.Elems[i+1].Text()
+	}
+	if owner, ok := field["o"]; ok {
+		addHolder(&s, us, owner, redlock.Write, field["w"])
+	}
+	for name, value := range field {
+		if owner, ok := strings.CutPrefix(name, "r:"); ok {
+			addHolder(&s, us, owner, redlock.Read, value)
+		}
+	}
+	s.Waiters = int(number(field["waiters"]))
+	slices.SortFunc(s.Holders, func(a, b redlock.Holder) int { return cmp.Compare(a.Fence, b.Fence) })
+	for _, h := range s.Holders {
+		s.Fence = max(s.Fence, h.Fence)
+	}
+	return s, nil
+}
+
+// addHolder adds a holder whose lease is not over: expiry, count, fence, since, keeper, the
+// requests, and behind them the meta.
+func addHolder(s *redlock.State, us int64, owner string, m redlock.Mode, hold string) {
+	f := strings.SplitN(hold, " ", 7)
+	if len(f) < 6 {
+		return
+	}
+	now, e, since := us/1000, number(f[0]), number(f[3])
+	if e <= now {
+		return
+	}
+	h := redlock.Holder{
+		Owner: owner, Mode: m, TTL: ms(e - now - 1), Count: number(f[1]), Fence: number(f[2]),
+		Age: ms(max(now-since, 0)), Kept: f[4] != "-",
+	}
+	if len(f) == 7 {
+		h.Meta = f[6]
+	}
+	s.Holders = append(s.Holders, h)
+}
+
+func number(s string) int64 {
+	n, _ := strconv.ParseInt(s, 10, 64) // the scripts write numbers only
+	return n
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

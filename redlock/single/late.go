@@ -1,0 +1,47 @@
+package single
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// lateness takes back what requests of unknown outcome make late. Such a request may still lie in a network
+// when its cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s and so on.
+// Closing the engine ends that. Safe for concurrent use.
+type lateness struct {
+	cancels atomic.Int64 // that are sent again
+	running sync.WaitGroup
+}
+
+// maxLate is of how many requests the cancel is sent again at once. While there are more, the lease has to
+// end what the others make late.
+const maxLate = 1000
+
+// watch takes back what a makes until over. Engine.Close waits for it, with e.ctx ended.
+func (t *lateness) watch(e *Engine, a *redlock.Acquire, over time.Time) {
+	if t.cancels.Add(1) > maxLate {
+		t.cancels.Add(-1)
+		return
+	}
+	began := time.Now()
+	t.running.Go(func() { // ends at over, or with e.ctx
+		defer t.cancels.Add(-1)
+		for after := time.Second; ; after *= 3 {
+			next := began.Add(after)
+			if next.After(over) {
+				return
+			}
+			select {
+			case <-time.After(time.Until(next)):
+			case <-e.ctx.Done():
+				return
+			}
+			if err := e.UndoOnce(a); err != nil {
+				e.o.Log.Debug("a lock that may have been taken late could not be given back now", "err", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package single
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+	"lockproxy/redlock"
+	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/scripts"
+)
+
+// Requests are well-formed, and all keys of one lie in the slot that it names,
+// whatever the lock is called.
+func TestRequestsAreWellFormed(t *testing.T) {
+	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
+	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}", "fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
+		a := &redlock.Acquire{Name: name, Mode: redlock.Write, Token: "me", Lease: time.Second, ID: "id"}
+		for script, build := range map[string]func() (int, []byte){
+			"acquire": func() (int, []byte) { return e.acquireRequest(nil, a) },
+			"release": func() (int, []byte) {
+				return e.releaseRequest(nil, &redlock.Release{Name: name, Token: "me", Fence: 42})
+			},
+			"renew": func() (int, []byte) {
+				return e.renewRequest(&redlock.Renew{Name: name, Token: "me", Lease: time.Second})
+			},
+			"cancel": func() (int, []byte) { return e.cancelRequest(a) },
+			"inspect": func() (int, []byte) {
+				at, c := scripts.InspectCall(e.names, name, "", &scripts.Pages{})
+				return at, c.Req
+			},
+		} {
+			n, req := build()
+			v, rest, err := resp.Parse(req)
+			if err != nil || len(rest) > 0 {
+				t.Fatalf("%s of %q: %q: %v, %d bytes too many", script, name, req, err, len(rest))
+			}
+			keys, _ := v.Elems[2].Integer()
+			if want := e.names.Place(name); v.Elems[3].Text() != want.Key || n != want.Slot {
+				t.Errorf("%s of %q: key %q in slot %d, want %q in %d", script, name, v.Elems[3].Text(), n, want.Key, want.Slot)
+			}
+			for _, key := range v.Elems[3 : 3+keys] {
+				if slot.Of(key.Str) != n {
+					t.Errorf("%s of %q: key %q is not in slot %d", script, name, key.Text(), n)
+				}
+			}
+		}
+	}
+}
+
+// A lock costs the proxy no allocation for the request, where there is room, and none for the reply.
+func TestRequestsAllocateLittle(t *testing.T) {
+	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
+	a := &redlock.Acquire{Name: "job", Mode: redlock.Write, Token: "me", Lease: 30 * time.Second, ID: "id"}
+	sent := time.Now()
+	for _, reply := range []string{":7\r\n", "*4\r\n$33\r\n" + redlock.OwnerOf(a.Token) + "\r\n:7\r\n:30000\r\n:1\r\n"} {
+		reply := []byte(reply)
+		if g, ok, err := e.readFirst(a, sent, reply); !ok || err != nil || g != (redlock.Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1, At: sent}) {
+			t.Errorf("%q: %+v %v %v", reply, g, ok, err)
+		}
+		room := make([]byte, 0, 1024)
+		n := testing.AllocsPerRun(100, func() {
+			e.acquireRequest(room, a)
+			e.readFirst(a, sent, reply)
+		})
+		if n > 0 {
+			t.Errorf("%q: %v allocations", reply, n)
+		}
+	}
+}
+
+func BenchmarkAcquire(b *testing.B) {
+	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		e.acquireRequest(nil, &redlock.Acquire{Name: "job:42", Mode: redlock.Write, Token: "token-of-some-length", ID: "id"})
+	}
+}

@@ -1,0 +1,58 @@
+package single
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// undoTimeout bounds one attempt to take something back.
+const undoTimeout = 5 * time.Second
+
+// errNoAnswer is what a client hears whose wait was in vain, while nobody knows what
+// it left behind.
+var errNoAnswer = fmt.Errorf(
+	"redlock: Redis did not answer within %v: what the request left there is taken back later", undoTimeout)
+
+// Undo implements locks.engine.
+func (e *Engine) Undo(a *redlock.Acquire) {
+	e.waiters.Forget(a)
+	e.work.Go(func() { // ends when it is taken back, or over, or e is closed
+		over := time.Now().Add(a.Wait + a.Lease)
+		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+			err := e.UndoOnce(a)
+			if err == nil && a.Unsure {
+				e.late.watch(e, a, over)
+			}
+			if err == nil || time.Now().After(over) {
+				return
+			}
+			e.o.Log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
+			select {
+			case <-time.After(pause):
+			case <-e.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// UndoOnce implements locks.engine.
+func (e *Engine) UndoOnce(a *redlock.Acquire) error {
+	ctx, cancel := context.WithTimeoutCause(e.ctx, undoTimeout, errNoAnswer)
+	defer cancel()
+	slot, req := e.cancelRequest(a)
+	return e.free(ctx, slot, req)
+}
+
+// cancelRequest is the command that takes back what a has made.
+func (e *Engine) cancelRequest(a *redlock.Acquire) (slot int, req []byte) {
+	slot, c := scripts.Eval(e.names, &scripts.Cancel, a.Name, 5)
+	c.Owner(a.Token)
+	c.Text(a.ID)
+	e.frees(&c)
+	return slot, c.Req
+}

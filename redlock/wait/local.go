@@ -1,0 +1,224 @@
+package wait
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// Local is the order of those who wait for a lock on independent masters, which have no queue: the
+// clients of one proxy are first come, first served; proxies are in no order. A lock that is released here
+// goes on to the first who waits here, some times in a row.
+type Local struct {
+	*Queues
+	prepares Preparer
+	maxQueue int
+}
+
+// Preparer is what Local needs of the engine.
+type Preparer interface {
+	Engine
+	// Prepare is an attempt of a that no master has been asked for yet; an error: it would be in vain.
+	Prepare(a *redlock.Acquire) (Prepared, error)
+	// Undo takes back what a has made, in the background.
+	Undo(a *redlock.Acquire)
+}
+
+// Prepared is an attempt that a release was made for.
+type Prepared interface {
+	// GiveUp makes it a lost one, unless it is decided already.
+	GiveUp() bool
+}
+
+// NewLocal are the waiters of e; of one lock not more than maxQueue.
+func NewLocal(e Preparer, names *redlock.Names, maxQueue int, log *slog.Logger) *Local {
+	o := &Local{prepares: e, maxQueue: maxQueue}
+	o.Queues = newQueues(e, o, names, log)
+	return o
+}
+
+// mostPassed is how often in a row a lock goes on within one proxy, before those who wait in other ones have
+// the same chance.
+const mostPassed = 4
+
+// turnState is how a waiter stands in a Local. Guarded by Queues.mu.
+type turnState struct {
+	next    Prepared // was made for it when the lock was released
+	asks    bool     // an attempt is being made, by it or for it
+	refused bool     // a majority has said that others hold the lock
+	doubt   string   // the last attempt does not know it: why
+	up      bool     // a reader who waits to be the writer
+}
+
+// Refusal is what a majority has said to a waiter: others hold the lock.
+type Refusal struct {
+	Up    bool          // it is a reader who wants to write, and waits for other readers
+	Pause time.Duration // until it may get the lock
+	Doubt string        // why it may have the lock all the same, or ""
+}
+
+// Overtakes says that others wait for the lock that a wants, before a if it waits too.
+func (o *Local) Overtakes(a *redlock.Acquire) bool {
+	key := o.names.Place(a.Name).Key
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q := o.byKey[key]
+	return q != nil && q.waiters[0] != o.byAsk[a]
+}
+
+// Follows says that others of this proxy wait for the lock that a wants, and that a need not ask before them.
+func (o *Local) Follows(a *redlock.Acquire) bool {
+	if !a.Fresh || a.Wait <= 0 || !o.Overtakes(a) {
+		return false
+	}
+	o.Expect(a)
+	return true
+}
+
+// admit implements order.
+func (o *Local) admit(w *waiter) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q := o.byKey[w.place.Key]
+	if q == nil {
+		return nil
+	}
+	if n := len(q.waiters); n >= o.maxQueue {
+		return redlock.ReplyError(fmt.Sprintf("QUEUEFULL %d clients of this proxy wait for this lock already: "+
+			"try again later, or raise lock-max-queue", n))
+	}
+	if w.turn.up && q.waiters[0].turn.up {
+		return redlock.ReplyError("DEADLOCK another reader waits already to become the writer, " +
+			"and each would wait for the other: " +
+			"release the shared hold, then lock again")
+	}
+	return nil
+}
+
+// GoesOn says that the first of those who wait here for a lock is going to ask for it right behind the
+// release id.
+func (o *Local) GoesOn(p redlock.Place, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q := o.byKey[p.Key]
+	if q == nil || !q.live || q.lost {
+		return false
+	}
+	if q.passed == mostPassed {
+		q.passed = 0
+		return false
+	}
+	q.passed++
+	q.behind = id
+	return true
+}
+
+// Next is the attempt of the first who waits for what the release id frees, unless it asks already; nil:
+// there is none. The caller asks all nodes for it, and then calls wakeNext.
+func (o *Local) Next(p redlock.Place, id string) Prepared {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q := o.byKey[p.Key]
+	if q == nil || q.behind != id {
+		return nil
+	}
+	w := q.waiters[0]
+	if w.turn.asks || time.Until(w.deadline) <= 0 {
+		return nil
+	}
+	if next, err := o.prepares.Prepare(w.a); err == nil {
+		w.turn.next, w.turn.asks = next, true
+	}
+	return w.turn.next
+}
+
+// WakeNext has that one see what becomes of it, or ask.
+func (o *Local) WakeNext(p redlock.Place, id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if q := o.byKey[p.Key]; q != nil && q.behind == id {
+		q.waiters[0].nudge()
+	}
+}
+
+// Take is the attempt that was made for a when the lock was released; nil: there is none, and a makes one.
+// Call took when that is decided.
+func (o *Local) Take(a *redlock.Acquire) (next Prepared) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.byAsk[a]; w != nil {
+		next = w.turn.next
+		w.turn.next, w.turn.asks = nil, true
+	}
+	return next
+}
+
+// Took notes that a has asked.
+func (o *Local) Took(a *redlock.Acquire) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.byAsk[a]; w != nil {
+		w.turn.asks = false
+	}
+}
+
+// Refused notes that a majority refused a, or that others were before it.
+func (o *Local) Refused(a *redlock.Acquire, r Refusal) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w := o.byAsk[a]
+	if w == nil {
+		return
+	}
+	w.turn.up = r.Up
+	w.turn.refused = w.turn.refused || r.Doubt == ""
+	w.turn.doubt = r.Doubt
+	// Not in step with other proxies.
+	w.due = time.Now().Add(min(r.Pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4)))
+	if q := o.byKey[w.place.Key]; q != nil && q.waiters[0] == w {
+		q.due = w.due
+		q.expect(w.due)
+	}
+}
+
+// leaves implements order: the attempt that was made for w is taken back, and no other is made.
+func (o *Local) leaves(w *waiter) {
+	if next := o.Take(w.a); next != nil && !next.GiveUp() {
+		o.prepares.Undo(w.a)
+	}
+}
+
+// left implements order: two readers go in together, others wait for a message.
+func (o *Local) left(q *queue, w *waiter, first bool, ttl time.Duration) {
+	switch {
+	case ttl > 0:
+		q.due = time.Now()
+		if w.mode == redlock.Write || q.waiters[0].mode == redlock.Write {
+			q.due = q.due.Add(pulse)
+		}
+	case first: // the lock may have gone on to w
+		q.waiters[0].nudge()
+	}
+}
+
+// heard implements order: the lock is free, unless it has gone on here already.
+func (o *Local) heard(q *queue, message []byte) {
+	if string(message) != q.behind {
+		q.waiters[0].nudge()
+	}
+}
+
+// missed implements order.
+func (o *Local) missed(q *queue) { q.waiters[0].nudge() }
+
+// ended implements order. A client whose wait was in vain is told that others hold the lock only if a
+// majority has refused its token meanwhile.
+func (*Local) ended(w *waiter, err error) error {
+	if err != nil || w.a.Fresh || w.turn.refused || w.turn.doubt == "" {
+		return err
+	}
+	return redlock.ReplyError(w.turn.doubt)
+}

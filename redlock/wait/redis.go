@@ -1,0 +1,81 @@
+package wait
+
+import (
+	"bytes"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// Redis is the order of a queue in Redis: first come, first served across all proxies. The scripts say
+// who is next.
+type Redis struct{ *Queues }
+
+// NewRedis are the waiters of e.
+func NewRedis(e Engine, names *redlock.Names, log *slog.Logger) *Redis {
+	o := &Redis{}
+	o.Queues = newQueues(e, o, names, log)
+	return o
+}
+
+func (*Redis) admit(*waiter) error                       { return nil }
+func (*Redis) leaves(*waiter)                            {}
+func (*Redis) left(*queue, *waiter, bool, time.Duration) {}
+func (*Redis) ended(_ *waiter, err error) error          { return err }
+
+// heard implements order: the message has the ids of those whom the lock is offered.
+func (o *Redis) heard(q *queue, message []byte) {
+	if string(message) == "?" { // who is first is not known yet, see state.lua
+		q.waiters[0].nudge()
+	}
+	for id := range bytes.FieldsSeq(message) {
+		if w := o.byID[string(id)]; w != nil {
+			w.nudge()
+		}
+	}
+	// The lock is offered to somebody: see that it is taken.
+	q.expect(time.Now().Add(offer + time.Millisecond + rand.N(2*time.Millisecond)))
+}
+
+// missed implements order: the first one tries, whom the reply tells who else should, and readers, who may
+// all have been called.
+func (*Redis) missed(q *queue) {
+	for i, w := range q.waiters {
+		if i == 0 || w.mode == redlock.Read {
+			w.nudge()
+		}
+	}
+}
+
+// Queued notes what the script told a: how long until something happens by itself, and which waiters should
+// try now.
+func (o *Redis) Queued(a *redlock.Acquire, pause time.Duration, try []byte) {
+	ws := o.Queues
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.byAsk[a]
+	if w == nil {
+		return
+	}
+	// A little later than the event, and not in step with other proxies.
+	w.due = time.Now().Add(min(pause+time.Millisecond, pulse) + rand.N(2*time.Millisecond))
+	q := ws.byKey[w.place.Key]
+	if q != nil {
+		q.due = w.due
+		q.expect(w.due)
+		signal(q.waiters[0].rearm)
+	}
+	for id := range bytes.FieldsSeq(try) {
+		if string(id) == "*" && q != nil {
+			for _, other := range q.waiters {
+				if other != w {
+					other.nudge()
+				}
+			}
+		} else if other := ws.byID[string(id)]; other != nil && other != w {
+			other.nudge()
+		}
+	}
+}
