@@ -26,6 +26,16 @@ func askRelease(addr string) (release, error) {
 	return releaseOf(v.Text), err
 }
 
+// Since says that the server at addr, or behind the proxy there, is that version, as "redis 7.0", or newer.
+func Since(l Life, addr, version string) bool {
+	l.Helper()
+	is, err := askRelease(addr)
+	if err != nil {
+		l.Fatalf("INFO at %s: %v", addr, err)
+	}
+	return is.since(version)
+}
+
 // since says that the server is that version, as "redis 7.2", or a newer one.
 func (r release) since(version string) bool {
 	var product string

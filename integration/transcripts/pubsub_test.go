@@ -148,6 +148,9 @@ func TestPubSubCluster(t *testing.T) {
 		}
 	})
 
+	if !rig.Since(t, p.Addr, "redis 7.0") {
+		t.Skip("no shard channels before Redis 7.0")
+	}
 	shard := []*listener{listen(t, p.Addr, "SSUBSCRIBE", "{job}"), listen(t, p.Addr, "SSUBSCRIBE", "{job}"),
 		listen(t, q.Addr, "SSUBSCRIBE", "{job}")}
 	classic := []*listener{listen(t, p.Addr, "SUBSCRIBE", "news"), listen(t, q.Addr, "PSUBSCRIBE", "new*")}
