@@ -26,8 +26,7 @@ const (
 
 var errNoMulti = []byte("-ERR Command not allowed inside a transaction\r\n")
 
-// errNoMultiOf is the same in the words of servers that name the command: those in which MULTI and WATCH are
-// not allowed there either, as Valkey 9.
+// errNoMultiOf is the same in the words of servers that name the command.
 func errNoMultiOf(name string) []byte {
 	return resp.ErrorLine("ERR Command '%s' not allowed inside a transaction", name)
 }

@@ -90,12 +90,19 @@ func (t *Table) number(c *Command) {
 	c.ID = len(t.all)
 	t.all = append(t.all, c)
 	c.settle()
-	if multi := t.byName["multi"]; c.Flags&NoMulti != 0 && multi != nil && multi.Flags&NoMulti != 0 {
+	if c.Flags&NoMulti != 0 && t.namesInMulti() {
 		c.inMulti = errNoMultiOf(c.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Subs)) {
 		t.number(c.Subs[name])
 	}
+}
+
+// namesInMulti says that the servers name the command that MULTI forbids. Those that do, from Valkey 9 on,
+// forbid CLIENT REPLY too.
+func (t *Table) namesInMulti() bool {
+	client := t.byName["client"]
+	return client != nil && client.Subs["reply"] != nil && client.Subs["reply"].Flags&NoMulti != 0
 }
 
 // Verbs are the commands of lockproxy's own.

@@ -115,7 +115,8 @@ func (tr *Transcript) Misses(addr string) (string, error) {
 		return "", err
 	}
 	for _, w := range tr.needs {
-		if !is.holds(w) {
+		product, _, _ := strings.Cut(w.at, " ")
+		if !is.holds(w) && (w.since || is[product] != "") {
 			return w.String(), nil
 		}
 	}
