@@ -48,16 +48,19 @@ func TestGate(t *testing.T) {
 			}
 		}
 		c.send("LOCK job TOKEN topsecret", "CONFIG SET requirepass hidden", "SUBSCRIBE a b", "HELLO 2")
-		c.expect(strings.Replace(fmt.Sprintf(denied, "set"), "\r", " (LOCK asks for it)\r", 1) + fmt.Sprintf(denied, "config") +
+		c.expect(strings.Replace(fmt.Sprintf(denied, "set"), "\r", " (LOCK asks for it)\r", 1) + fmt.Sprintf(denied,
+			"config") +
 			fmt.Sprintf(denied, "subscribe") + "*14\r\n")
 		seen = r.commands()
-		for _, want := range []string{"1: ACL DRYRUN alice SET lock:{job} * GET", "1: ACL DRYRUN alice CONFIG SET * *",
+		for _, want := range []string{"1: ACL DRYRUN alice SET lock:{job} * GET",
+			"1: ACL DRYRUN alice CONFIG SET * *",
 			"1: ACL DRYRUN alice SUBSCRIBE a b"} {
 			if !strings.Contains(seen, want) {
 				t.Errorf("no %q in %s", want, seen)
 			}
 		}
-		if strings.Contains(seen, "topsecret") || strings.Contains(seen, "EVALSHA") || strings.Contains(seen, "hidden") {
+		if strings.Contains(seen, "topsecret") || strings.Contains(seen, "EVALSHA") ||
+			strings.Contains(seen, "hidden") {
 			t.Errorf("the nodes saw %s", seen)
 		}
 	})
@@ -170,7 +173,8 @@ func TestKillUser(t *testing.T) {
 
 // Once a second the masters are asked for the rules of all users.
 func TestRoster(t *testing.T) {
-	const good = "user alice on #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b ~* &* +@all" // secret
+	// secret
+	const good = "user alice on #2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b ~* &* +@all"
 	var rules atomic.Pointer[string]
 	answer := usersNode(everything)
 	node := func(n int, command string) string {
@@ -180,7 +184,8 @@ func TestRoster(t *testing.T) {
 		return answer(n, command)
 	}
 	for _, change := range []string{
-		"user bob on nopass", "user alice off" + strings.TrimPrefix(good, "user alice on"), strings.Replace(good, "#2b", "#3b", 1),
+		"user bob on nopass", "user alice off" + strings.TrimPrefix(good, "user alice on"), strings.Replace(good,
+			"#2b", "#3b", 1),
 	} {
 		inUsersBubble(t, 1, node, func(r *rig) {
 			rules.Store(new(good))

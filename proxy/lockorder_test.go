@@ -66,7 +66,8 @@ func (f *farMaster) dial(context.Context, string, string) (net.Conn, error) {
 func (f *farMaster) run(node net.Conn, words []string) ([]byte, error) {
 	switch line := strings.Join(words, " "); {
 	case line == "INFO server":
-		return redcon.AppendBulkString(nil, "run_id:"+f.name+"\r\nredis_mode:standalone\r\nuptime_in_seconds:9999999\r\n"), nil
+		return redcon.AppendBulkString(nil, "run_id:"+f.name+
+			"\r\nredis_mode:standalone\r\nuptime_in_seconds:9999999\r\n"), nil
 	case line == "INFO replication":
 		return redcon.AppendBulkString(nil, "role:master\r\n"), nil
 	case strings.HasPrefix(line, "CONFIG"):
@@ -187,7 +188,8 @@ func TestPipelinedRedlock(t *testing.T) {
 		_, one := c.took("LOCK job TOKEN t")
 		replies, fifty := c.took(locks...)
 		for i, reply := range replies {
-			if want := fmt.Sprintf("t%d\r\n", i); !strings.HasPrefix(reply, "*4\r\n$") || !strings.Contains(reply, want) {
+			if want := fmt.Sprintf("t%d\r\n", i); !strings.HasPrefix(reply, "*4\r\n$") ||
+				!strings.Contains(reply, want) {
 				t.Errorf("LOCK %d: %q", i, reply)
 			}
 		}
@@ -213,7 +215,8 @@ func TestPipelinedRedlockInOrder(t *testing.T) {
 		c := r.connect()
 		var lines []string
 		for range 10 {
-			lines = append(lines, "LOCK job TOKEN z", "LOCK other", "UNLOCK {job} z", "LOCKCTL INFO job", "LOCK job TOKEN a WAIT 100", "RENEW job a",
+			lines = append(lines, "LOCK job TOKEN z", "LOCK other", "UNLOCK {job} z", "LOCKCTL INFO job",
+				"LOCK job TOKEN a WAIT 100", "RENEW job a",
 				"LOCK job TOKEN b", "UNLOCK job a", "UNLOCK other", "LOCKCTL LIST")
 		}
 		replies, _ := c.took(lines...)

@@ -54,7 +54,8 @@ func newLockNodes(t *testing.T) *lockNodes {
 }
 
 // Dial implements pipe.Control.
-func (n *lockNodes) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.Identity) (net.Conn, error) {
+func (n *lockNodes) Dial(_ context.Context, addr string, _ cluster.Mode, _ *cluster.Identity) (net.Conn,
+	error) {
 	i := slices.IndexFunc(n.topology.Masters, func(m *cluster.Node) bool { return m.Addr == addr })
 	return net.Dial("tcp", n.lns[i].Addr().String())
 }
@@ -95,7 +96,10 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		n.t.Errorf("%q", words)
 		return ""
 	}
-	at := slices.IndexFunc(scripts.All(), func(s scripts.Script) bool { return words[1] == s.SHA || words[1] == s.Source })
+	at := slices.IndexFunc(scripts.All(), func(s scripts.Script) bool {
+		return words[1] == s.SHA ||
+			words[1] == s.Source
+	})
 	if at < 0 {
 		n.t.Errorf("%.40q is no script", words[1])
 		return "-ERR no script\r\n"

@@ -175,7 +175,8 @@ func TestUnblockFollows(t *testing.T) {
 		c.send("CLIENT UNBLOCK " + id + " ERROR")
 		a.expect(unblocked)
 		c.expect(":1\r\n")
-		n.wantAsked("requests", "1: BLPOP b 0, 1: CLIENT UNBLOCK 101 ERROR, 2: BLPOP b 0, 2: CLIENT UNBLOCK 201 ERROR")
+		n.wantAsked("requests",
+			"1: BLPOP b 0, 1: CLIENT UNBLOCK 101 ERROR, 2: BLPOP b 0, 2: CLIENT UNBLOCK 201 ERROR")
 	})
 }
 

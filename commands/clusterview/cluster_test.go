@@ -93,7 +93,8 @@ func TestClusterOfOne(t *testing.T) {
 	if got := textOf(t, f, "CLUSTER MYSHARDID"); got != id {
 		t.Errorf("shard id %s", got)
 	}
-	for _, line := range []string{"CLUSTER MIGRATESLOTS SLOTSRANGE 1 1 NODE x", "CLUSTER CANCELSLOTMIGRATIONS ALL", "CLUSTER FLUSHSLOT 1"} {
+	for _, line := range []string{"CLUSTER MIGRATESLOTS SLOTSRANGE 1 1 NODE x",
+		"CLUSTER CANCELSLOTMIGRATIONS ALL", "CLUSTER FLUSHSLOT 1"} {
 		f.Server.Product, f.Server.Release = "redis", ""
 		if got := f.Do(line); !strings.HasPrefix(got, "-ERR unknown subcommand") {
 			t.Errorf("Redis: %s: %q", line, got)

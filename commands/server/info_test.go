@@ -140,11 +140,13 @@ func TestInfoOfSilentServers(t *testing.T) {
 
 // Valkey calls redis_mode server_mode, and so does the proxy before it.
 func TestInfoOfValkey(t *testing.T) {
-	f := commandstest.New(t, infoNode("# Server", "redis_version:7.2.4", "server_name:valkey", "valkey_version:9.1.2", "server_mode:cluster",
+	f := commandstest.New(t, infoNode("# Server", "redis_version:7.2.4", "server_name:valkey",
+		"valkey_version:9.1.2", "server_mode:cluster",
 		"listener0:name=tcp,bind=10.0.0.1,port=7001"))
 	f.Server.Version = "7.2.4"
 	got := f.Do("INFO server")
-	for _, line := range []string{"redis_version:7.2.4", "server_name:valkey", "valkey_version:9.1.2", "server_mode:standalone"} {
+	for _, line := range []string{"redis_version:7.2.4", "server_name:valkey", "valkey_version:9.1.2",
+		"server_mode:standalone"} {
 		if !strings.Contains(got, line+"\r\n") {
 			t.Errorf("%s is missing: %s", line, got)
 		}

@@ -129,7 +129,8 @@ func TestUsersOfLocks(t *testing.T) {
 			}
 		}
 	}
-	for _, allowed := range []string{"LOCKCTL INFO job", "LOCKCTL CHECK job t", "LOCKCTL LIST", "LOCKCTL STATS", "UNLOCK job t"} {
+	for _, allowed := range []string{"LOCKCTL INFO job", "LOCKCTL CHECK job t", "LOCKCTL LIST", "LOCKCTL STATS",
+		"UNLOCK job t"} {
 		carol.Must(t, strings.Fields(allowed)...)
 	}
 	if got := carol.Call(t, "LOCKCTL", "BREAK", "job"); !strings.HasPrefix(got.Text, "NOPERM") {

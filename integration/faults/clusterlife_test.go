@@ -117,7 +117,8 @@ func (tr *traffic) count(k int, v rig.Reply) {
 
 // await waits, for a while, until what check wants to see has got through; check tells if it has not.
 func (tr *traffic) await() {
-	for end := time.Now().Add(2 * rig.Patience); time.Now().Before(end) && tr.bad.Load() == nil; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * rig.Patience); time.Now().Before(end) &&
+		tr.bad.Load() == nil; time.Sleep(20 * time.Millisecond) {
 		var sum int64
 		for k := range tr.done {
 			sum += tr.done[k].Load()
@@ -152,7 +153,8 @@ func (tr *traffic) check(t *testing.T, lost int64) (errors int64) {
 		t.Logf("seen: %s", text)
 		return true
 	})
-	t.Logf("%d INCR acknowledged, %d unknown, %d refused, longest pause %v", sum, errors, tr.failed.Load(), time.Duration(tr.gap.Load()))
+	t.Logf("%d INCR acknowledged, %d unknown, %d refused, longest pause %v", sum, errors, tr.failed.Load(),
+		time.Duration(tr.gap.Load()))
 	if sum < leastTraffic {
 		t.Errorf("only %d INCR got through", sum)
 	}
@@ -218,7 +220,8 @@ func moveSlots(t *testing.T, c *rig.Cluster, move func(slot int, from, to *rig.S
 				t.Errorf("MSET: %s %v", v, err)
 				return
 			}
-			if v, err = m.Do("MGET", "{moving}:a", "{moving}:b", "{staying}:0"); err != nil || len(v.Elems) != 3 || v.Elems[0].Int() != int64(i) || v.Elems[1].Int() != int64(i) {
+			if v, err = m.Do("MGET", "{moving}:a", "{moving}:b", "{staying}:0"); err != nil || len(v.Elems) != 3 ||
+				v.Elems[0].Int() != int64(i) || v.Elems[1].Int() != int64(i) {
 				t.Errorf("MGET: %s %v, want %d twice", v, err, i)
 				return
 			}
@@ -256,7 +259,8 @@ func TestManualFailover(t *testing.T) {
 	c := rig.StartCluster(t, 3, 1)
 	p := rig.StartProxy(t, "--upstream", c.Addrs())
 	old := c.MasterOf(t, "failing")
-	tr, end := newTraffic(p.Addr, 8, append(keysOf("failing", 8), keysOf("staying", 4)...)...), make(chan struct{})
+	tr, end := newTraffic(p.Addr, 8, append(keysOf("failing", 8),
+		keysOf("staying", 4)...)...), make(chan struct{})
 	w := &witness{}
 	var group sync.WaitGroup
 	group.Go(func() { tr.run(end) })
@@ -314,7 +318,8 @@ func TestKilledMaster(t *testing.T) {
 	if v, err := read.Receive(30 * time.Second); err != nil || v.IsError() {
 		t.Errorf("GET after the kill: %s %v", v, err)
 	}
-	if v, err := write.Receive(30 * time.Second); err != nil || v.IsError() && !strings.Contains(v.Text, "may or may not have run") {
+	if v, err := write.Receive(30 * time.Second); err != nil || v.IsError() &&
+		!strings.Contains(v.Text, "may or may not have run") {
 		t.Errorf("SET after the kill: %s %v", v, err)
 	}
 	waited = time.Since(killed)
@@ -425,7 +430,8 @@ func TestSentinelFailover(t *testing.T) {
 	if n := g.Master.Do(t, "EXISTS", "k").Int(); n != 1 {
 		t.Error("the master has not got the key")
 	}
-	rig.Eventually(t, rig.Patience, "the replica has the key", func() bool { return g.Replica.Do(t, "EXISTS", "k").Int() == 1 })
+	rig.Eventually(t, rig.Patience, "the replica has the key",
+		func() bool { return g.Replica.Do(t, "EXISTS", "k").Int() == 1 })
 	g.Master.Kill()
 	killed := time.Now()
 	rig.Eventually(t, 30*time.Second, "writes go on at the promoted replica", func() bool {
