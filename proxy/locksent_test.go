@@ -105,7 +105,8 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		return "-ERR no script\r\n"
 	}
 	script := scripts.All()[at].Name
-	keys, most := 2, map[string][]int{"acquire": {2, 8, 11}, "release": {6}, "cancel": {5}, "renew": {3}}[script]
+	keys, most := 2, map[string][]int{"acquire": {2, 8, 11}, "release": {6, 7}, "cancel": {5},
+		"renew": {3}}[script]
 	if script == "renew" {
 		keys = 1
 	}
