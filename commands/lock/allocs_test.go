@@ -40,8 +40,8 @@ func TestLockVerbsAllocateLittle(t *testing.T) {
 		args []string
 		most float64
 	}{
-		{"lock", []string{"LOCK", "job:of:42", "TOKEN", "token-of-a-client", "PX", "5000"}, 4},
-		{"unlock", []string{"UNLOCK", "job:of:42", "token-of-a-client"}, 3},
+		{"lock", []string{"LOCK", "job:of:42", "TOKEN", "token-of-a-client", "PX", "5000"}, 3},
+		{"unlock", []string{"UNLOCK", "job:of:42", "token-of-a-client"}, 1},
 	} {
 		call := &commands.Call{Command: verbs[test.name], Client: client, Actions: &granting{room: make([]byte, 0, 1024)}}
 		for _, word := range test.args {

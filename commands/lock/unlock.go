@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"sync"
+
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
 	"lockproxy/internal/resp"
@@ -27,7 +29,8 @@ func unlockVerb(l *Lockers) *commands.Command {
 		},
 	}
 	syntax := newSyntax(verb)
-	verb.Run = func(c *commands.Call) { unlock(c, l, syntax) }
+	spare := &sync.Pool{New: func() any { return new(release) }}
+	verb.Run = func(c *commands.Call) { unlock(c, l, syntax, spare) }
 	return verb
 }
 
@@ -37,9 +40,10 @@ var tokenArgument = commands.Argument{Name: "token", Type: "oneof", Optional: tr
 		{Name: "token", Type: "string", Token: "TOKEN"},
 	}}
 
-// release is one UNLOCK on its way.
+// release is one UNLOCK on its way. It is used again once it is told how it went, which it is once.
 type release struct {
 	commands.Actions
+	spare  *sync.Pool
 	l      *locks.Locker
 	grants holds.Grants // of the connection when it asked: RESET gives it new ones
 	proto  int
@@ -47,9 +51,10 @@ type release struct {
 	asked  redlock.Release
 }
 
-func unlock(c *commands.Call, all *Lockers, s *syntax) {
+func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	l := all.of(c.Args[1])
-	r := &release{Actions: c.Actions, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
+	r := spare.Get().(*release)
+	*r = release{Actions: c.Actions, spare: spare, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
 	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -60,6 +65,15 @@ func unlock(c *commands.Call, all *Lockers, s *syntax) {
 
 // Released implements redlock.Releaser.
 func (r *release) Released(done redlock.Released, err error) []byte {
+	answer := r.answer(done, err)
+	spare := r.spare
+	*r = release{}
+	spare.Put(r)
+	return answer
+}
+
+// answer is the client's.
+func (r *release) answer(done redlock.Released, err error) []byte {
 	r.l.CountRelease(done, err)
 	if err != nil {
 		return commands.ErrorReply(err)

@@ -70,6 +70,9 @@ type Engine struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup // that close waits for
+
+	firsts   sync.Pool // of *firstAttempt
+	releases sync.Pool // of *sentRelease
 }
 
 // Options are those of an Engine.
@@ -92,12 +95,16 @@ func New(u Upstream, names *redlock.Names, o Options) *Engine {
 
 // Acquire implements locks.engine.
 func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
-	first := &firstAttempt{e, by, a, to, time.Now()}
+	first, _ := e.firsts.Get().(*firstAttempt)
+	if first == nil {
+		first = new(firstAttempt)
+	}
+	*first = firstAttempt{e, by, a, to, time.Now()}
 	slot, req := e.acquireRequest(by.Room(), a)
 	by.SendHome(slot, req, true, first, to)
 }
 
-// firstAttempt is an Acquire on its way.
+// firstAttempt is an Acquire on its way. It is used again once it has its reply, which comes once.
 type firstAttempt struct {
 	e    *Engine
 	by   redlock.Caller
@@ -108,12 +115,15 @@ type firstAttempt struct {
 
 // Answer implements Exchange.
 func (f *firstAttempt) Answer(reply []byte) []byte {
-	g, ok, err := f.e.readFirst(f.a, f.sent, reply)
+	was := *f
+	*f = firstAttempt{}
+	was.e.firsts.Put(f)
+	g, ok, err := was.e.readFirst(was.a, was.sent, reply)
 	if err == redlock.ErrAgain {
-		f.e.Acquire(f.by, f.a, f.to)
+		was.e.Acquire(was.by, was.a, was.to)
 		return nil
 	}
-	return f.to.Acquired(g, ok, err)
+	return was.to.Acquired(g, ok, err)
 }
 
 // exchange is an Exchange that is made of a function.
@@ -245,10 +255,15 @@ func (e *Engine) retried(a *redlock.Acquire, err error) error {
 // Release implements locks.engine.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	slot, req := e.releaseRequest(by.Room(), r)
-	by.SendHome(slot, req, true, &sentRelease{e, by, r, to}, nil)
+	sent, _ := e.releases.Get().(*sentRelease)
+	if sent == nil {
+		sent = new(sentRelease)
+	}
+	*sent = sentRelease{e, by, r, to}
+	by.SendHome(slot, req, true, sent, nil)
 }
 
-// sentRelease is a Release on its way.
+// sentRelease is a Release on its way. It is used again as a firstAttempt is.
 type sentRelease struct {
 	e  *Engine
 	by redlock.Caller
@@ -258,12 +273,15 @@ type sentRelease struct {
 
 // Answer implements Exchange.
 func (s *sentRelease) Answer(reply []byte) []byte {
-	done, err := s.e.readRelease(reply)
+	was := *s
+	*s = sentRelease{}
+	was.e.releases.Put(s)
+	done, err := was.e.readRelease(reply)
 	if err == redlock.ErrAgain {
-		s.e.Release(s.by, s.r, s.to)
+		was.e.Release(was.by, was.r, was.to)
 		return nil
 	}
-	return s.to.Released(done, err)
+	return was.to.Released(done, err)
 }
 
 // releaseRequest may be sent again; each call makes another request.
