@@ -9,8 +9,8 @@ import (
 	"lockproxy/redlock/internal/rig"
 )
 
-// An UNLOCK with an ID hangs in one proxy, is sent again through another, and the lock is taken again with the same
-// token. When the first copy comes it is known for one that has run. R8 R33
+// An UNLOCK with an ID hangs in one proxy, is sent again through another, and the lock is taken again with
+// the same token. When the first copy comes it is known for one that has run. R8 R33
 func TestLateReleaseOfAnotherProxy(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		p := proxies.Start(t, s, 2)

@@ -12,8 +12,8 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// INFO tells of all readers, and BREAK ends all their holds, though so long ones are read in several steps. Who waits
-// gets the lock when the last one has gone. R21 R23 R28
+// INFO tells of all readers, and BREAK ends all their holds, though so long ones are read in several steps.
+// Who waits gets the lock when the last one has gone. R21 R23 R28
 func TestReadersWithLongMeta(t *testing.T) {
 	const n = 450 // three steps
 	meta := strings.Repeat("m", 1024)

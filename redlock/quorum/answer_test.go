@@ -9,9 +9,9 @@ import (
 	"lockproxy/redlock/internal/rig"
 )
 
-// A clock that has stepped since the last look ends a lease, and the very answer that shows it does not count: of three
-// masters one has missed the grant, and one has forgotten it. Who sees the step only at its next look gives the lock
-// twice. R27
+// A clock that has stepped since the last look ends a lease, and the very answer that shows it does not
+// count: of three masters one has missed the grant, and one has forgotten it. Who sees the step only at its
+// next look gives the lock twice. R27
 func TestQuorumClockInAnswers(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		for _, mode := range []redlock.Mode{redlock.Write, redlock.Read} {
@@ -60,8 +60,9 @@ func TestQuorumLateAnswersShowNoStep(t *testing.T) {
 	})
 }
 
-// The same token again is never answered with Null while it holds the lock, whatever others left on one master, and
-// whoever else is late: it is granted, or an error says why not. Others are told Null still. R14 R27
+// The same token again is never answered with Null while it holds the lock, whatever others left on one
+// master, and whoever else is late: it is granted, or an error says why not. Others are told Null still. R14
+// R27
 func TestQuorumSameTokenAgainIsNotNull(t *testing.T) {
 	for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
 		atSea(t, 3, 2, func(t *testing.T, s *sea) {
@@ -95,8 +96,8 @@ func TestQuorumSameTokenAgainIsNotNull(t *testing.T) {
 	}
 }
 
-// The same token again keeps its fence and what it was promised, whichever master answers first: one that has missed the
-// grant, or its renewal, does not speak for those that are late. R15 R27
+// The same token again keeps its fence and what it was promised, whichever master answers first: one that has
+// missed the grant, or its renewal, does not speak for those that are late. R15 R27
 func TestQuorumSameTokenAgainKeepsItsGrant(t *testing.T) {
 	for _, c := range []struct {
 		name   string

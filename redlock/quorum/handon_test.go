@@ -24,8 +24,8 @@ func (s *sea) asked() (n int) {
 	return n
 }
 
-// Who comes behind others of the same proxy is not asked for, and whoever waits first gets the lock in the round trip
-// that releases it, but for each fifth time. R14 R27
+// Who comes behind others of the same proxy is not asked for, and whoever waits first gets the lock in the
+// round trip that releases it, but for each fifth time. R14 R27
 func TestQuorumHandsOn(t *testing.T) {
 	const masters, waiters, mostPassed = 3, 10, 4
 	atSea(t, masters, 1, func(t *testing.T, s *sea) {
@@ -54,7 +54,8 @@ func TestQuorumHandsOn(t *testing.T) {
 	})
 }
 
-// A lock that goes on to somebody who leaves at that moment goes on to the next one, and nothing is left. R15 R27
+// A lock that goes on to somebody who leaves at that moment goes on to the next one, and nothing is left. R15
+// R27
 func TestQuorumHandsOnToWhoLeaves(t *testing.T) {
 	for _, when := range []time.Duration{-time.Millisecond, 0, 500 * time.Microsecond, time.Millisecond, 1500 * time.Microsecond} {
 		t.Run(when.String(), func(t *testing.T) {

@@ -82,8 +82,8 @@ func (c *Call) Flag(on bool) {
 	}
 }
 
-// Plain appends the two arguments of acquire.lua that are all of a LOCK that nothing more is said of: the lock as
-// it is going to be, and for how long.
+// Plain appends the two arguments of acquire.lua that are all of a LOCK that nothing more is said of: the
+// lock as it is going to be, and for how long.
 func (c *Call) Plain(a *redlock.Acquire) {
 	const head = "lockproxy 1 "
 	size := len(head) + clockDigits + len(" +") + len(a.ID) + len(" ") + redlock.OwnerBytes

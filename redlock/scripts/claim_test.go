@@ -13,8 +13,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// On one master claim does what acquire does for those who do not wait: the same is granted and refused, and the same
-// is left, byte for byte but for what acquire notes of upgrades. R14 R27 R29
+// On one master claim does what acquire does for those who do not wait: the same is granted and refused, and
+// the same is left, byte for byte but for what acquire notes of upgrades. R14 R27 R29
 func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, first *rig.Server) {
 		second := rig.NewMini(t)
@@ -227,7 +227,8 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 	}
 }
 
-// A writer that only reads from now on tells those who wait; a late copy of such a request changes nothing. R29 R33
+// A writer that only reads from now on tells those who wait; a late copy of such a request changes nothing.
+// R29 R33
 func TestClaimOfAWriterThatReads(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
 		c := s.Connect()

@@ -18,8 +18,9 @@ import (
 
 // seedLock makes a lock as many clients would leave it, more quickly. ARGV: how many readers; how many
 // waiters; the distance of their places; "alive", or "proxy" or "deadline" for what has ended; 1 if a writer
-// W has the lock; 1 if it was offered to all, who did not take it; of the readers: "kept" alive by a proxy, with
-// the longest "meta", "over" if their leases are ("over-meta": both), or "gone" if as many more as can be have gone.
+// W has the lock; 1 if it was offered to all, who did not take it; of the readers: "kept" alive by a proxy,
+// with the longest "meta", "over" if their leases are ("over-meta": both), or "gone" if as many more as can
+// be have gone.
 const seedLock = `
 local key, readers, waiters, step, dead = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local writer, offered, kind = ARGV[5] == '1', ARGV[6] == '1', ARGV[7] or ''

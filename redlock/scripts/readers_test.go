@@ -15,8 +15,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one HMGET for
-// each 200 of them, and for BREAK one HDEL for each thousand.
+// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one
+// HMGET for each 200 of them, and for BREAK one HDEL for each thousand.
 func TestStepsAtMostReaders(t *testing.T) {
 	s := rig.StartRedis(t)
 	l := &teller{t: t, s: s, c: s.Connect()}
@@ -100,8 +100,8 @@ func TestSweepOfALongQueue(t *testing.T) {
 	}
 }
 
-// The readers of a lock are listed, so that they are found without a look at all fields. The list has all of them,
-// whoever came and went, and it does not grow with those who have gone.
+// The readers of a lock are listed, so that they are found without a look at all fields. The list has all of
+// them, whoever came and went, and it does not grow with those who have gone.
 func TestListOfReaders(t *testing.T) {
 	s := rig.StartRedis(t)
 	l := &teller{t: t, s: s, c: s.Connect()}

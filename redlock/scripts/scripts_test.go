@@ -11,8 +11,8 @@ import (
 	luaparse "github.com/yuin/gopher-lua/parse"
 )
 
-// A part of the scripts knows its parameters and the functions of other parts, and no other name of the script that
-// includes it. KEYS and ARGV are named on top of a script, once. Nothing is global.
+// A part of the scripts knows its parameters and the functions of other parts, and no other name of the
+// script that includes it. KEYS and ARGV are named on top of a script, once. Nothing is global.
 func TestNamesOfScripts(t *testing.T) {
 	library := []string{"redis", "string", "table", "math", "tonumber", "tostring", "type", "pairs", "ipairs", "unpack", "select"}
 	whole := map[string]bool{}

@@ -6,9 +6,9 @@ import (
 )
 
 // lastFences are the fences of the writers that were granted locks through this proxy last, some thousands of
-// them. An UNLOCK says the one that its hold should have: if the hold has it, and is as it was granted, Redis need
-// not look whether this UNLOCK is a copy of one that has freed an earlier hold. Many share a place, so what it says may be wrong.
-// Safe for concurrent use.
+// them. An UNLOCK says the one that its hold should have: if the hold has it, and is as it was granted, Redis
+// need not look whether this UNLOCK is a copy of one that has freed an earlier hold. Many share a place, so
+// what it says may be wrong. Safe for concurrent use.
 type lastFences struct {
 	seed   maphash.Seed
 	fences [1 << 14]atomic.Int64

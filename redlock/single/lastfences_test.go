@@ -9,8 +9,8 @@ import (
 	"lockproxy/redlock/internal/rig"
 )
 
-// An UNLOCK says the fence that its hold should have: that of the last grant to the token, or the one that its
-// client names; but none if its client has named the request, which may have run through another proxy.
+// An UNLOCK says the fence that its hold should have: that of the last grant to the token, or the one that
+// its client names; but none if its client has named the request, which may have run through another proxy.
 func TestUnlockSaysTheFenceOfItsHold(t *testing.T) {
 	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
 	a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Lease: time.Minute, ID: "an id"}

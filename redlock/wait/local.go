@@ -117,7 +117,7 @@ func (o *Local) GoesOn(p redlock.Place, id string) bool {
 }
 
 // Next is the attempt of the first who waits for what the release id frees, unless it asks already; nil:
-// there is none. The caller asks all nodes for it, and then calls wakeNext.
+// there is none. The caller asks all nodes for it, and then calls WakeNext.
 func (o *Local) Next(p redlock.Place, id string) Prepared {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -157,8 +157,8 @@ const (
 	FenceKey = "lock:fence:{job}"
 )
 
-// Plainly are the arguments of acquire.lua of which tests say token, lease, mode, id, reentrant, and the others. The
-// clock of the proxy shows us.
+// Plainly are the arguments of acquire.lua of which tests say token, lease, mode, id, reentrant, and the
+// others. The clock of the proxy shows us.
 func Plainly(us int64, args []string) []string {
 	lease, _ := strconv.ParseInt(args[1], 10, 64)
 	all := []string{fmt.Sprintf("lockproxy 1 %016d +%s %s", us, args[3], args[0]), fmt.Sprint(lease + 1)}

@@ -1,0 +1,74 @@
+package wait
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/internal/subscription"
+	"lockproxy/redlock"
+)
+
+// always is an Engine that grants whatever is asked for, and counts the attempts.
+type always struct{ attempts int }
+
+func (e *always) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, bool, error) {
+	e.attempts++
+	return redlock.Grant{Token: a.Token, TTL: a.Lease}, true, nil
+}
+
+func (*always) Listen(
+	context.Context, int, string, func(subscription.Event),
+) (func(), error) {
+	return func() {}, nil
+}
+
+// A request is known from Expect until it is forgotten, or its wait is over, and can be given the lock before
+// it waits. What is given to one that has left is nobody's. R25
+func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &always{}
+		o := NewRedis(e, redlock.NewNames("lock:"), slog.New(slog.DiscardHandler))
+		defer o.Close()
+		ask := func(id string, wait time.Duration) *redlock.Acquire {
+			return &redlock.Acquire{Name: "job", Token: "t " + id, Mode: redlock.Write, Wait: wait, ID: id}
+		}
+		known := func(ids, asks int) {
+			t.Helper()
+			if len(o.byID) != ids || len(o.byAsk) != asks {
+				t.Errorf("%d ids and %d requests are known, want %d and %d", len(o.byID), len(o.byAsk), ids, asks)
+			}
+		}
+		given, forgotten := ask("given", time.Minute), ask("forgotten", time.Minute)
+		woken := ask("woken", time.Minute)
+		if until := o.Expect(given); time.Until(until) != time.Minute || o.Expect(given) != until {
+			t.Errorf("it waits until %v", until)
+		}
+		o.Queued(given, time.Second, nil)
+		o.Expect(forgotten)
+		known(2, 2)
+		o.Forget(forgotten)
+		o.Forget(ask("never asked", 0))
+		known(1, 1)
+		o.HandOver("forgotten", redlock.Grant{Fence: 6})
+		o.HandOver("given", redlock.Grant{Fence: 7})
+		if g, ok, err := o.Wait(t.Context(), given); !ok || err != nil || g.Fence != 7 || g.Token != "t given" {
+			t.Errorf("given: %+v %v %v", g, ok, err)
+		}
+		if e.attempts != 0 {
+			t.Errorf("%d attempts for what was given", e.attempts)
+		}
+		o.Expect(woken)
+		o.Queued(woken, time.Second, nil)
+		began := time.Now()
+		if g, ok, err := o.Wait(t.Context(), woken); !ok || err != nil || g.Token != "t woken" || e.attempts != 1 {
+			t.Errorf("woken: %+v %v %v after %d attempts", g, ok, err, e.attempts)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it asked after %v", took)
+		}
+		known(0, 0)
+	})
+}
