@@ -34,6 +34,7 @@ type Options struct {
 	ConnectTimeout time.Duration // to connect and log in
 	KeepAlive      time.Duration // silence after which the kernel probes a peer
 	Log            *slog.Logger
+	Failed         func(error)                                                       // Find calls it with each attempt in vain; nil: nothing
 	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 }
 
@@ -41,7 +42,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Refresh: time.Second, ConnectTimeout: cluster.ConnectTimeout, KeepAlive: cluster.KeepAlive,
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Failed: func(error) {},
 	}
 }
 
@@ -51,6 +52,9 @@ func (o Options) withDefaults() Options {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, d.ConnectTimeout)
 	o.KeepAlive = cmp.Or(o.KeepAlive, d.KeepAlive)
 	o.Log = cmp.Or(o.Log, d.Log)
+	if o.Failed == nil {
+		o.Failed = d.Failed
+	}
 	return o
 }
 
@@ -68,8 +72,8 @@ func (o *Options) dialer() *cluster.Dialer {
 // Find finds out what the nodes at Options.Addrs are and learns the
 // topology. It tries all of them again and again until one can be used or ctx
 // ends, and gives up earlier only when every one of them answered and refused, as
-// with a wrong password. The error is then a *DiscoverError. The caller goes
-// on with Upstream.Run, or Upstream.Close.
+// with a wrong password. The error is then a *DiscoverError. The first failure is logged at once, and
+// then one each ten seconds. The caller goes on with Upstream.Run, or Upstream.Close.
 func Find(ctx context.Context, o Options) (*Upstream, error) {
 	if len(o.Addrs) == 0 {
 		return nil, errors.New("cluster: no upstream node was named")
@@ -77,18 +81,29 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 	u := newUpstream(o)
 	redis.SetLogger(redisLog{u.o.Log})
 	var last error
+	var said time.Time
+	began := time.Now()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := u.discover(ctx)
 		if err == nil {
+			if !said.IsZero() {
+				u.o.Log.Info("the upstream can be used now", "after", time.Since(began).Round(time.Millisecond))
+			}
 			return u, nil
 		}
 		if ctx.Err() == nil || last == nil {
 			last = err // an attempt that was cut short knows less than the one before
+			u.o.Failed(err)
 		}
 		var failed *cluster.DiscoverError
 		if errors.As(err, &failed) && failed.Final() {
 			u.Close()
 			return nil, err
+		}
+		if ctx.Err() == nil && time.Since(said) >= reminder {
+			said = time.Now()
+			u.o.Log.Warn("the upstream cannot be used yet", "err", err,
+				"for", said.Sub(began).Round(time.Millisecond))
 		}
 		select {
 		case <-time.After(pause):
@@ -98,6 +113,9 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 		}
 	}
 }
+
+// reminder is how often something is logged that lasts.
+const reminder = 10 * time.Second
 
 // discover is one attempt.
 func (u *Upstream) discover(ctx context.Context) error {

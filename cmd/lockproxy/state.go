@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"lockproxy/proxy"
@@ -12,6 +13,7 @@ import (
 type state struct {
 	mu       sync.Mutex
 	plane    plane // nil: starting
+	failed   error // why it is still starting, if that is known
 	draining bool
 }
 
@@ -21,6 +23,13 @@ func (s *state) set(p plane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.plane = p
+}
+
+// waits notes why the program cannot serve yet.
+func (s *state) waits(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = why
 }
 
 // drain notes that the end has begun and returns what is to be drained, nil if
@@ -35,11 +44,13 @@ func (s *state) drain() plane {
 // Ready says why commands cannot be served now, or nil.
 func (s *state) Ready() error {
 	s.mu.Lock()
-	p, draining := s.plane, s.draining
+	p, draining, failed := s.plane, s.draining, s.failed
 	s.mu.Unlock()
 	switch {
 	case draining:
 		return errDraining
+	case p == nil && failed != nil:
+		return fmt.Errorf("starting: %w", failed)
 	case p == nil:
 		return errStarting
 	}

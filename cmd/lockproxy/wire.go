@@ -55,7 +55,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 
 func upstreamOptions(p *program, v *Values, addrs []string) discovery.Options {
 	o := v.Upstream
-	o.Addrs, o.TLS, o.Log = addrs, p.certs.upstream.source(), p.log
+	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.upstream.source(), p.log, p.state.waits
 	return o
 }
 
