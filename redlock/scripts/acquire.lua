@@ -93,6 +93,7 @@ local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writing_e > now
 if writing and s[2] ~= token and not proxy then return false end
 --#include hold.lua
+--#include grantedto.lua
 --#include again.lua
 --#include meant.lua
 --#include overtaken.lua

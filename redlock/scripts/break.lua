@@ -33,6 +33,7 @@ if s[1] ~= '1' then
 end
 local writer = s[3]
 --#include hold.lua
+--#include keeperchannel.lua
 --#include state.lua
 --#include queue.lua
 --#include readers.lua

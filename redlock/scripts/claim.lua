@@ -44,6 +44,7 @@ end
 local s = redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token)
 if s[1] ~= '1' then return foreign(key, kind) end
 --#include hold.lua
+--#include grantedto.lua
 --#include again.lua
 --#include overtaken.lua
 local writer = s[3]

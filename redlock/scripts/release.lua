@@ -21,13 +21,13 @@
 local key, fence_key = KEYS[1], KEYS[2]
 local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local known = ARGV[7]
+--#include remember.lua
 local held = redis.call('MGET', key)[1] -- which knows no hash
 
 -- Most calls end here: the lock was granted and nothing more, and no copy of this request has run before, because
 -- it would have freed that very grant.
 if held and string.sub(held, 48) == token and string.sub(held, 13, 28) == known then
   redis.call('DEL', key)
-  --#include remember.lua
   remember(fence_key, ' ', id)
   return 1
 end
@@ -36,7 +36,6 @@ local telling = after == 'tell' or after == 'tell-others' -- where there is no q
 if want == '' then want = id end
 --#include plain.lua
 --#include recall.lua
---#include remember.lua
 --#include meant.lua
 local plain, plain_ids, owner = read_plain(held)
 if plain then
@@ -63,6 +62,7 @@ end
 local clock = redis.call('TIME')
 local now, from = in_ms(clock)
 --#include hold.lua
+--#include keeperchannel.lua
 --#include overtaken.lua
 
 local field, hold, u = 'w', s[3], s[5]

@@ -28,15 +28,3 @@ local function rely(kept, keeper)
   end
   return string.sub(kept, -1) == '!' and keeper .. '!' or keeper
 end
-
--- granted_to is the request that made a hold what it is.
-local function granted_to(hold)
-  local ids = string.match(hold, '^%d+ %d+ %d+ %d+ %S+ (%S*)')
-  return string.match(ids, '^%+([%w,]+)$') or string.match(ids, '.*[%+%^%*]([%w,]+)')
-end
-
--- keeper_channel is where a proxy hears what became of the holds that it keeps alive. It begins as the name
--- of the fence does.
-local function keeper_channel(fence_key, proxy)
-  return string.match(fence_key, '^(.*)fence:{') .. 'keeper:' .. proxy
-end
