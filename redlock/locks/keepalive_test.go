@@ -264,7 +264,11 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			}
 			return slices.Clone(reply)
 		}
-		read := func(n *rig.Noted, reply []byte) {
+		unlock := func() *rig.Noted {
+			return rig.NotedRelease(p.Locker, &redlock.Release{Name: "job", Token: "t"})
+		}
+		read := func(reply []byte) { // as the answer to an UNLOCK, which is answered once
+			n := unlock()
 			if n.Then.Answer(reply); !n.Done.Whole || n.Err != nil {
 				t.Fatalf("%q: %v", reply, n.Err)
 			}
@@ -279,20 +283,20 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 			},
 		} {
 			first()
-			unlock := rig.NotedRelease(p.Locker, &redlock.Release{Name: "job", Token: "t"})
-			reply := send(unlock)
-			again := send(unlock)
+			sent := unlock()
+			reply := send(sent)
+			again := send(sent)
 			until(t, "the reader has gone", func() bool { return len(p.State().Holders) == 0 })
 			h := lockKept(p, redlock.Acquire{Token: "t", Lease: keptLease}, 0, &lost)
-			read(unlock, reply)
-			read(unlock, again)
+			read(reply)
+			read(again)
 			time.Sleep(2 * keptLease)
 			if st := p.State(); len(st.Holders) != 1 || h.Ended() {
 				t.Errorf("%s: the later hold is not kept any more: %+v", name, st)
 			}
-			unlock = rig.NotedRelease(p.Locker, &redlock.Release{Name: "job", Token: "t"})
-			send(unlock)
-			read(unlock, send(unlock))
+			last := unlock()
+			send(last)
+			read(send(last))
 			until(t, "it ends", h.Ended)
 			if n := p.Stats().Kept; n != 0 {
 				t.Errorf("%s: %d holds are kept", name, n)
