@@ -176,7 +176,7 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	switch {
 	case a.outcome == undecided && a.proposal == nil:
 		follow = a.decide()
-	case a.outcome == won && b.kind == gave:
+	case a.outcome == won:
 		follow = func() { a.align(i, b) }
 	}
 	a.mu.Unlock()

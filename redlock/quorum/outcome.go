@@ -24,8 +24,8 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	for i, b := range a.ballots {
 		if b.kind == gave {
 			a.q.fences.learn(i, a.began, a.candidate, b.fence, b.fence == fence)
-			differs = differs || b.fence != fence || b.count != count
 		}
+		differs = differs || a.mayDiffer(b)
 	}
 	a.end()
 	if !differs {
@@ -34,11 +34,15 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	ballots := slices.Clone(a.ballots)
 	return func() {
 		for i, b := range ballots {
-			if b.kind == gave {
-				a.align(i, b)
-			}
+			a.align(i, b)
 		}
 	}
+}
+
+// mayDiffer says that a node may have another fence or count for the grant than a majority has: it said so,
+// or its answer was lost.
+func (a *attempt) mayDiffer(b ballot) bool {
+	return b.kind == unknown || b.kind == gave && (b.fence != a.grant.Fence || b.count != a.grant.Count)
 }
 
 // end tells who waits for it. mu is held.
@@ -82,12 +86,16 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 	}
 }
 
-// align gives node i, which granted, what a majority has agreed on, or a minority goes on to differ.
+// align gives node i, which granted or may have, what a majority has agreed on. The node owes it: else a
+// minority goes on to differ, and would be believed with one more node when the others are silent.
 func (a *attempt) align(i int, b ballot) {
-	if b.fence != a.grant.Fence || b.count != a.grant.Count {
-		o := &mandate{q: a.q, call: a.settleRequest(a.grant.Fence, a.grant.Count, true)}
-		a.q.ask(i, o.call.Req, o)
+	if !a.mayDiffer(b) {
+		return
 	}
+	a.q.demand(i, a.q.owe(i, debt{
+		lock: a.lock, call: a.settleRequest(a.grant.Fence, a.grant.Count, true),
+		until: time.Now().Add(a.lease + time.Second),
+	}))
 }
 
 // settleRequest has the hold be what most have agreed on; agreed: it must not be refused.

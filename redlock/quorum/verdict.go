@@ -81,7 +81,8 @@ func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 	}
 	r.Left = ms(p.left(highest(left, p.need)))
 	if keeper && r.Left > 0 {
-		r.Fence = commonest(fences)
+		r.Fence, clear = p.common(fences)
+		return r, clear
 	}
 	return r, true
 }
@@ -152,7 +153,11 @@ func (p *poll) state() (s redlock.State, clear bool) {
 			}
 			continue
 		}
-		if h := p.together(holders); h.TTL > 0 {
+		h, clear := p.together(holders)
+		if !clear {
+			return redlock.State{}, false
+		}
+		if h.TTL > 0 {
 			h.Owner, h.Mode = as.owner, as.mode
 			s.Holders = append(s.Holders, h)
 		}
@@ -165,7 +170,7 @@ func (p *poll) state() (s redlock.State, clear bool) {
 }
 
 // together is one hold as a majority has it.
-func (p *poll) together(holders []redlock.Holder) (h redlock.Holder) {
+func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool) {
 	var ttls, fences, counts, ages []int64
 	for _, one := range holders {
 		ttls, fences = append(ttls, one.TTL.Milliseconds()), append(fences, one.Fence)
@@ -175,7 +180,22 @@ func (p *poll) together(holders []redlock.Holder) (h redlock.Holder) {
 			h.Meta = one.Meta
 		}
 	}
-	h.TTL, h.Fence = ms(p.left(highest(ttls, p.need))), commonest(fences)
-	h.Count, h.Age = commonest(counts), ms(commonest(ages))
-	return h
+	fence, one := p.common(fences)
+	count, same := p.common(counts)
+	age, _ := p.common(ages)
+	h.TTL, h.Fence, h.Count, h.Age = ms(p.left(highest(ttls, p.need))), fence, count, ms(age)
+	return h, one && same
+}
+
+// common is what most nodes say, and the highest of those. It is clear when a majority says so, or when
+// nobody is left who could: one that has missed what the others agreed on must not be believed before.
+func (p *poll) common(all []int64) (most int64, clear bool) {
+	most = commonest(all)
+	n := 0
+	for _, v := range all {
+		if v == most {
+			n++
+		}
+	}
+	return most, n >= p.need || p.pending == 0
 }

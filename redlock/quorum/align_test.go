@@ -1,0 +1,55 @@
+package quorum_test
+
+import (
+	"testing"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/internal/rig"
+)
+
+// A node whose answer was lost may have made another fence than the majority. It is given theirs, and nobody
+// is told its own when another node is slow. R27
+func TestQuorumTellsTheFenceOfTheMajority(t *testing.T) {
+	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+		l := s.proxies[0]
+		s.islands[1].ahead = 40 * time.Second
+		s.links[0][1].fails(func(script string) fault {
+			return map[string]fault{"claim": lostReply}[script]
+		})
+		g := mustLock(t, l, redlock.Acquire{Token: "a"})
+		s.links[0][0].delay = func() time.Duration { return 2 * time.Millisecond }
+		told := func(when string) {
+			t.Helper()
+			state, err := (&rig.Asker{L: l}).State("job")
+			if err != nil || len(state.Holders) != 1 || state.Holders[0].Fence != g.Fence {
+				t.Errorf("%s: the grant had the fence %d; INFO: %+v %v", when, g.Fence, state, err)
+			}
+		}
+		told("at once")
+		time.Sleep(100 * time.Millisecond)
+		s.links[0][0].fails(func(string) fault { return lostRequest })
+		told("without a node")
+		s.links[0][0].fails(nil)
+		mustUnlock(t, l, "a", g.Fence, 1)
+	})
+}
+
+// The same before the node that differs has been told: the answer of another one is waited for. R27
+func TestQuorumWaitsForTheFenceOfTheMajority(t *testing.T) {
+	atSea(t, 3, 2, func(t *testing.T, s *sea) {
+		l, other := s.proxies[0], s.proxies[1]
+		s.islands[1].ahead = 40 * time.Second
+		s.links[0][1].fails(func(script string) fault {
+			return map[string]fault{"claim": lostReply, "settle": lostRequest}[script]
+		})
+		g := mustLock(t, l, redlock.Acquire{Token: "a"})
+		s.links[1][0].delay = func() time.Duration { return 2 * time.Millisecond }
+		state, err := (&rig.Asker{L: other}).State("job")
+		if err != nil || len(state.Holders) != 1 || state.Holders[0].Fence != g.Fence {
+			t.Errorf("the grant had the fence %d; INFO at another proxy: %+v %v", g.Fence, state, err)
+		}
+		s.links[0][1].fails(nil)
+		mustUnlock(t, l, "a", g.Fence, 1)
+	})
+}
