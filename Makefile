@@ -21,7 +21,7 @@ build: ## bin/lockproxy, one static file
 
 quick: fmt-check ## every test that needs no server, in less than a minute: to run before each commit
 	$(GO) vet -tags quick $(QUICK)
-	$(GO) test -tags quick -timeout 5m $(QUICK)
+	$(GO) test -tags quick -short -timeout 5m $(QUICK)
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector, and the rounds of loops without
 	@packages=$$($(GO) list ./... | grep -v '/integration/rounds$$'); set -x; \

@@ -11,7 +11,7 @@ import (
 // An error repeats the beginning of a long argument.
 func TestErrorsAreShort(t *testing.T) {
 	f := commandstest.NewWith(t, commandstest.Redis7(t, commandstest.SampleVerbs()...),
-		commandstest.Node("*0\r\n"))
+		commandstest.Node("-ERR No such user 'x'\r\n"))
 	long := strings.Repeat("x", 1_000_000)
 	for _, words := range [][]string{
 		{"CLIENT", "LIST", "TYPE", long}, {"CLIENT", "KILL", "USER", long}, {"HELLO", "3", long},

@@ -26,7 +26,10 @@ func (f *Session) Clients() commands.Clients { return fakeClients{f} }
 
 func (c fakeClients) Self() *commands.Peer {
 	f := c.f
-	p := &commands.Peer{Client: &f.User, FD: 8, Command: f.call.Command.Name, Query: len(f.call.Raw)}
+	p := &commands.Peer{Client: &f.User, FD: 8, Query: len(f.call.Raw)}
+	if f.call.Command != nil {
+		p.Command = f.call.Command.Name
+	}
 	for _, arg := range f.call.Args {
 		p.Args += len(arg)
 	}

@@ -52,8 +52,8 @@ func clientKill(c *commands.Call) {
 	clients := c.Clients()
 	req := resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", nobody, "USER", f.user)
 	c.Ask(pipe.Target{}, req, commands.Reread, func(reply []byte) []byte {
-		if resp.IsError(reply) && !bytes.HasPrefix(reply, []byte("-NOPERM")) {
-			return reply // there is no such user
+		if bytes.HasPrefix(reply, []byte("-ERR No such user")) {
+			return resp.ErrorLine("ERR No such user '%s'", f.user)
 		}
 		f.kill(clients, false)
 		return nil
