@@ -1,11 +1,13 @@
 package pubsub
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/cluster/pubsub"
 	"lockproxy/internal/glob"
 )
@@ -19,9 +21,14 @@ import (
 type Underway struct {
 	n        atomic.Int64 // of all; most PUBLISHes find 0 and look no further
 	mu       sync.Mutex
-	channels map[channel][]*request
-	others   []*request // of patterns, and of too many names to look at
+	requests requests
+	channels map[channel]requests
+	others   requests // of patterns, and of too many names to look at
 }
+
+// requests are some of those under way: as a set, so that thousands of clients who ask for one channel at once
+// end their requests in no more time than few do.
+type requests map[*request]struct{}
 
 type channel struct {
 	kind pubsub.Kind
@@ -46,19 +53,26 @@ func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
 	u.n.Add(1)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if names == nil || kind == pubsub.Pattern {
-		u.others = append(u.others, r)
-		return func() { u.end(r) }
+	if u.requests == nil {
+		u.requests, u.others, u.channels = make(requests), make(requests), make(map[channel]requests)
 	}
-	if u.channels == nil {
-		u.channels = make(map[channel][]*request)
+	u.requests[r] = struct{}{}
+	if r.wide() {
+		u.others[r] = struct{}{}
+		return func() { u.end(r) }
 	}
 	for _, name := range names {
 		at := channel{kind, name}
-		u.channels[at] = append(u.channels[at], r)
+		if u.channels[at] == nil {
+			u.channels[at] = make(requests, 1)
+		}
+		u.channels[at][r] = struct{}{}
 	}
 	return func() { u.end(r) }
 }
+
+// wide says that the names of r are not those of its channels.
+func (r *request) wide() bool { return r.names == nil || r.kind == pubsub.Pattern }
 
 // Len is how many there are.
 func (u *Underway) Len() int { return int(u.n.Load()) }
@@ -68,16 +82,14 @@ func (u *Underway) end(r *request) {
 	defer u.mu.Unlock()
 	u.n.Add(-1)
 	close(r.done)
-	is := func(o *request) bool { return o == r }
-	if r.names == nil || r.kind == pubsub.Pattern {
-		u.others = slices.DeleteFunc(u.others, is)
+	delete(u.requests, r)
+	if r.wide() {
+		delete(u.others, r)
 		return
 	}
 	for _, name := range r.names {
 		at := channel{r.kind, name}
-		if left := slices.DeleteFunc(u.channels[at], is); len(left) > 0 {
-			u.channels[at] = left
-		} else {
+		if delete(u.channels[at], r); len(u.channels[at]) == 0 {
 			delete(u.channels, at)
 		}
 	}
@@ -91,13 +103,15 @@ func (u *Underway) concerned(name []byte, shard bool) (all []*request) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	kind := pubsub.Classic
 	if shard {
-		all = slices.Clone(u.channels[channel{pubsub.Shard, string(name)}])
-	} else {
-		all = slices.Clone(u.channels[channel{pubsub.Classic, string(name)}])
+		kind = pubsub.Shard
+	}
+	if len(name) <= cluster.MaxShared { // nobody can subscribe to a longer one, which takes long to look up
+		all = slices.Collect(maps.Keys(u.channels[channel{kind, string(name)}]))
 	}
 	left := PublishSteps
-	for _, r := range u.others {
+	for r := range u.others {
 		if r.names == nil || !shard && r.matches(name, &left) {
 			all = append(all, r)
 		}
@@ -117,23 +131,13 @@ func (r *request) matches(name []byte, left *int) bool {
 }
 
 // all are all requests.
-func (u *Underway) all() (all []*request) {
+func (u *Underway) all() []*request {
 	if u.n.Load() == 0 {
 		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	all = slices.Clone(u.others)
-	seen := make(map[*request]bool)
-	for _, some := range u.channels {
-		for _, r := range some {
-			if !seen[r] {
-				seen[r] = true
-				all = append(all, r)
-			}
-		}
-	}
-	return all
+	return slices.Collect(maps.Keys(u.requests))
 }
 
 // await waits for the end of all, for underwayMost at most.
