@@ -39,6 +39,7 @@ cell() {
 	path=$PATH
 	[ "$1" = redis7 ] || path=$dir/$1:$PATH
 	log=$logs/$1-$2.log
+	: >"$log"
 	began=$(date +%s)
 	tests "$2" | while read -r package run; do
 		PATH=$path ${GO:-go} test -count=1 -timeout 20m "./integration/$package" -run "$run" >>"$log" 2>&1 </dev/null || echo "$package"
@@ -46,7 +47,7 @@ cell() {
 	took=$(($(date +%s) - began))
 	if [ -s "$logs/failed" ]; then
 		echo "FAIL in $(paste -sd, - <"$logs/failed"), ${took} s"
-	elif grep -q 'no tests to run' "$log"; then
+	elif grep -q 'no tests to run' "$log" || [ "$(grep -c '^ok' "$log")" -ne "$(tests "$2" | wc -l)" ]; then
 		echo "FAIL: a test of it is gone"
 	else
 		rm "$log"
@@ -61,6 +62,7 @@ version() {
 	"$program" --version | sed 's/^\([A-Za-z]*\).* v=\([^ ]*\).*/\1 \2/'
 }
 
+mkdir -p "$logs" || exit 2
 wanted=${*:-$servers}
 for server in $servers; do
 	case " $wanted" in *" $server"*) ;; *) continue ;; esac
