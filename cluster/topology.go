@@ -21,6 +21,7 @@ package cluster
 
 import (
 	"slices"
+	"strconv"
 
 	"lockproxy/internal/slot"
 )
@@ -69,6 +70,28 @@ func (t *Topology) Served() int {
 		}
 	}
 	return n
+}
+
+// SlotsOf are the slots whose master is n, as ranges: "0-5460,7000". nil: those that have none.
+func (t *Topology) SlotsOf(n *Node) string {
+	var text []byte
+	for first := 0; first < slot.Count; first++ {
+		if t.Slots[first] != n {
+			continue
+		}
+		last := first
+		for last+1 < slot.Count && t.Slots[last+1] == n {
+			last++
+		}
+		if len(text) > 0 {
+			text = append(text, ',')
+		}
+		if text = strconv.AppendInt(text, int64(first), 10); last > first {
+			text = strconv.AppendInt(append(text, '-'), int64(last), 10)
+		}
+		first = last
+	}
+	return string(text)
 }
 
 // Same says that nothing but the Version and the Readers differs.

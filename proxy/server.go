@@ -30,6 +30,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -277,13 +278,24 @@ func (s *Server) stop() {
 	}
 }
 
-// Ready says why the proxy cannot serve now, or nil.
+// Ready says why the proxy cannot serve now, a reason a line, or nil. Whoever knows of a reason is a line of
+// the list.
 func (s *Server) Ready() error {
+	var all []error
+	for _, reason := range []func() error{
+		s.drains,
+		s.upstream.Ready,
+		s.locks.ready,
+	} {
+		all = append(all, reason())
+	}
+	return errors.Join(all...)
+}
+
+// drains is a reason not to be ready.
+func (s *Server) drains() error {
 	if s.draining.Load() {
 		return commands.ErrDraining
 	}
-	if err := s.upstream.Ready(); err != nil {
-		return err
-	}
-	return s.locks.ready()
+	return nil
 }

@@ -14,6 +14,8 @@
 // A hint (Upstream.Refresh) comes from whoever was redirected or has lost a connection. Hints are free: many
 // of them make one look.
 //
+// Whether each master serves is asked of itself (pulse.go), and what is wrong is Upstream.Ready.
+//
 // Questions go through one go-redis client a node (ask.go). Replicas that may be read from are looked after
 // once somebody wants to (readers.go).
 package discovery
@@ -21,8 +23,6 @@ package discovery
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -31,7 +31,6 @@ import (
 	"time"
 
 	"lockproxy/cluster"
-	"lockproxy/internal/slot"
 )
 
 const (
@@ -67,8 +66,9 @@ type Upstream struct {
 	dialer        *cluster.Dialer
 	asker         *asker
 	readers       *readers
+	pulse         *pulse
 	topology      atomic.Pointer[cluster.Topology]
-	failing       atomic.Bool                     // the last refresh was in vain
+	outages       cluster.Outages
 	members       atomic.Pointer[map[string]bool] // addresses of the cluster, when a stranger was asked for last
 	stranger      atomic.Bool                     // somebody has asked for one since
 	hint          chan struct{}
@@ -97,24 +97,13 @@ func newUpstream(o Options) *Upstream {
 	u.dialer = u.o.dialer()
 	u.asker = &asker{dialer: u.dialer, clients: make(map[askKey]*nodeClient)}
 	u.readers = newReaders(u)
+	u.pulse = newPulse(u)
 	u.topology.Store(&cluster.Topology{})
 	return u
 }
 
 // Topology is the latest view of the upstream. It never blocks and is never nil.
 func (u *Upstream) Topology() *cluster.Topology { return u.topology.Load() }
-
-// Ready says why commands can probably not be served now, or nil: nobody
-// answers the questions about the topology, or slots have no master. It never blocks.
-func (u *Upstream) Ready() error {
-	if u.failing.Load() {
-		return errors.New("cluster: no node of the upstream answers")
-	}
-	if n := u.Topology().Served(); n < slot.Count {
-		return fmt.Errorf("cluster: %d of %d slots have no master", slot.Count-n, slot.Count)
-	}
-	return nil
-}
 
 // OnChange has f called with each new topology from now on. f must not block, and may be called several times
 // at once.
@@ -138,6 +127,7 @@ func (u *Upstream) Refresh() {
 	case u.hint <- struct{}{}:
 	default:
 	}
+	u.pulse.soon()
 }
 
 // Run keeps the topology fresh until ctx ends, and then closes u: each
@@ -145,6 +135,7 @@ func (u *Upstream) Refresh() {
 func (u *Upstream) Run(ctx context.Context) {
 	defer u.Close()
 	u.spawn(func() { u.readers.run(ctx) }) // ends when ctx does
+	u.spawn(func() { u.pulse.run(ctx) })   // so does this
 	timer := time.NewTimer(u.o.Refresh)
 	defer timer.Stop()
 	var (
@@ -191,7 +182,6 @@ func (u *Upstream) Run(ctx context.Context) {
 			u.o.Log.Info("topology is fresh again")
 		}
 		failed = err != nil
-		u.failing.Store(failed)
 	}
 }
 
@@ -312,6 +302,7 @@ func (u *Upstream) publish(v *view) {
 		"release", t.Server.Release, "masters", masters, "replicas", len(t.Replicas), "slots", t.Served(), "node", v.from)
 	u.forget(t)
 	u.readers.changed()
+	u.pulse.soon()
 	u.tell(t)
 }
 

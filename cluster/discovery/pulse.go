@@ -1,0 +1,152 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+const (
+	// lately is how long a master may be silent before it counts as lost. One that refuses is lost at once.
+	lately = 3 * time.Second
+	// pulseTries is how often a master is asked whose connections turn out to be closed: it may have closed
+	// those that were idle.
+	pulseTries = 3
+)
+
+// pulse looks whether each master serves: the topology alone does not tell, for nodes may list one that is
+// dead for as long as no other has taken its place. What it finds are Upstream.outages.
+type pulse struct {
+	u     *Upstream
+	hint  chan struct{}        // capacity 1: something may have happened
+	heard map[string]time.Time // when a master has answered last, or was seen first
+}
+
+func newPulse(u *Upstream) *pulse {
+	return &pulse{u: u, hint: make(chan struct{}, 1), heard: make(map[string]time.Time)}
+}
+
+// run asks all masters each Options.Refresh, and soon after a hint, until ctx ends.
+func (p *pulse) run(ctx context.Context) {
+	tick := time.NewTicker(p.u.o.Refresh)
+	defer tick.Stop()
+	for {
+		began := time.Now()
+		p.beat(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-p.hint:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(max(hintDelay, time.Until(began.Add(hintGap)))):
+			}
+		}
+	}
+}
+
+// soon hints that a master may have been lost or found. It never blocks.
+func (p *pulse) soon() {
+	select {
+	case p.hint <- struct{}{}:
+	default:
+	}
+}
+
+// beat asks each master once.
+func (p *pulse) beat(ctx context.Context) {
+	t := p.u.Topology()
+	var addrs []string
+	now := time.Now()
+	heard := make(map[string]time.Time, len(t.Masters))
+	for _, n := range t.Masters {
+		addrs = append(addrs, n.Addr)
+		heard[n.Addr] = now
+		if at, ok := p.heard[n.Addr]; ok {
+			heard[n.Addr] = at
+		}
+	}
+	p.heard = heard
+	asking, cancel := context.WithTimeout(ctx, min(lookTimeout, p.u.o.ConnectTimeout))
+	good, failed := gather(p.u, asking, addrs, nil, lookTimeout, p.ask)
+	cancel()
+	if ctx.Err() != nil {
+		return
+	}
+	for _, addr := range good {
+		p.heard[addr] = time.Now()
+		p.u.outages.End(addr)
+	}
+	for _, f := range failed {
+		silent := errors.Is(f.Err, context.DeadlineExceeded) || errors.Is(f.Err, errLate)
+		if !silent || time.Since(p.heard[f.Addr]) > lately {
+			p.u.outages.Lose(f.Addr, f.Err)
+		}
+	}
+	if slots := t.SlotsOf(nil); slots != "" {
+		p.u.outages.Lose("", errors.New("no node has these slots (redis-cli --cluster check, then fix)"))
+	} else {
+		p.u.outages.End("")
+	}
+	for _, out := range p.u.outages.All() {
+		if _, is := heard[out.Addr]; !is && out.Addr != "" {
+			p.u.outages.End(out.Addr)
+		}
+	}
+}
+
+// errClusterFail is of a node that answers CLUSTERDOWN, for it misses others.
+var errClusterFail = errors.New("its cluster_state is fail, so commands get CLUSTERDOWN: " +
+	"it misses masters that have no replica to take their place")
+
+// ask returns addr, or why the master there does not serve.
+func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
+	questions := [][]any{{"PING"}}
+	if p.u.kind == cluster.Cluster {
+		questions = append(questions, []any{"CLUSTER", "INFO"})
+	}
+	for try := 1; ; try++ {
+		answers, err := p.u.asker.ask(ctx, addr, p.u.o.login(), questions...)
+		closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		switch {
+		case closed && try < pulseTries && ctx.Err() == nil:
+			continue
+		case err != nil:
+			return "", err
+		case answers[0].IsError() && strings.HasPrefix(string(answers[0].Str), "LOADING "):
+			return "", errors.New(string(answers[0].Str))
+		case len(answers) > 1 && cluster.Field(answers[1], "cluster_state") == "fail":
+			return "", errClusterFail
+		}
+		return addr, nil
+	}
+}
+
+// Ready says which slots are not served now, and why, a line each; nil: all slots have a master that has
+// answered lately. It never blocks.
+func (u *Upstream) Ready() error {
+	t := u.Topology()
+	var all []error
+	if slots := t.SlotsOf(nil); slots != "" {
+		all = append(all, fmt.Errorf("cluster: slots %s have no master", slots))
+	}
+	for _, n := range t.Masters {
+		if out, lost := u.outages.Of(n.Addr); lost {
+			what := "slots " + t.SlotsOf(n)
+			if t.Kind != cluster.Cluster {
+				what = "the upstream"
+			}
+			all = append(all, fmt.Errorf("%w, for %v: %s cannot be served",
+				cluster.NodeError{Addr: n.Addr, Err: out.Err}, time.Since(out.Since).Round(time.Second), what))
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,53 @@
+package faults
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"lockproxy/integration/rig"
+)
+
+// readyz waits until /readyz has that status and says all of words, and lockproxy_ready agrees.
+func readyz(t *testing.T, p *rig.Proxy, status int, words ...string) {
+	t.Helper()
+	got, body := 0, ""
+	defer func() { t.Logf("/readyz: %d %s", got, strings.TrimSpace(body)) }()
+	ready := map[bool]float64{true: 1}[status == 200]
+	rig.Eventually(t, rig.Patience, "/readyz tells the truth", func() bool {
+		got, body, _ = p.Get("/readyz")
+		for _, word := range words {
+			if !strings.Contains(body, word) {
+				return false
+			}
+		}
+		return got == status && p.Metric(t, "lockproxy_ready") == ready
+	})
+}
+
+// The proxy is ready while each slot has a master that answers, whatever the other nodes say, and tells which
+// slots have none, and why.
+func TestReadyOnlyIfAllSlotsAreServed(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--retry-budget", "1s")
+	readyz(t, p, 200, "ready")
+
+	// The others go on, and list it: it has no replica.
+	c.Nodes[2].Signal(syscall.SIGSTOP)
+	readyz(t, p, 503, "node "+c.Nodes[2].Addr+": ", "did not answer in time", "slots 10922-16383 ")
+	c.Nodes[2].Signal(syscall.SIGCONT)
+	readyz(t, p, 200, "ready")
+
+	// Two answer, and do not serve: the cluster wants all of its slots.
+	c.Each(t, "CONFIG", "SET", "cluster-require-full-coverage", "yes")
+	c.Nodes[0].Kill()
+	readyz(t, p, 503, "node "+c.Nodes[0].Addr+": ", "slots 0-5460 cannot be served", "connection refused",
+		"is Redis running there", "node "+c.Nodes[1].Addr+": its cluster_state is fail",
+		"slots 5461-10921 cannot be served")
+	c.Nodes[0].Restart(t)
+	readyz(t, p, 200, "ready")
+
+	c.Each(t, "CLUSTER", "DELSLOTS", "0", "1", "2", "5")
+	readyz(t, p, 503, "slots 0-2,5 have no master")
+}
