@@ -515,6 +515,37 @@ func TestQueueFull(t *testing.T) {
 	})
 }
 
+// Waiters of a proxy that has gone, and readers whose leases are over, make room for others. R25
+func TestFullOfThoseWhoHaveGone(t *testing.T) {
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2, locks.Options{MaxQueue: 3, MaxReaders: 3})
+		holder := proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "holder"}))
+		var gone []chan proxies.Result
+		for range 3 {
+			gone = append(gone, p[1].Begin(t.Context(), redlock.Acquire{Wait: minute}))
+		}
+		for _, field := range s.Ask("HKEYS", rig.LockKey).Elems { // as if proxy 1 were silent
+			if strings.HasPrefix(field.Text(), "p:") {
+				s.Ask("HSET", rig.LockKey, field.Text(), "1")
+			}
+		}
+		next := p[0].Begin(t.Context(), redlock.Acquire{Token: "next", Wait: minute})
+		p[0].Unlock(holder.Token)
+		proxies.Granted(t, next)
+		p[0].Unlock("next")
+		for _, done := range gone {
+			p[0].Unlock(proxies.Granted(t, done).Token)
+		}
+		s.Empty(t)
+
+		for range 3 {
+			p[0].Lock(t.Context(), redlock.Acquire{Mode: redlock.Read, Lease: 50 * time.Millisecond})
+		}
+		time.Sleep(60 * time.Millisecond)
+		proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "long", Mode: redlock.Read, Lease: minute}))
+	})
+}
+
 // What was made is given back when the proxy stops, as far as it can be.
 func TestClose(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {

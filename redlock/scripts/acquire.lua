@@ -15,8 +15,8 @@
 --       waits {place, ms until it may try again by itself, ids of the requests that should try now; "*": all of
 --       this proxy};
 --       -1 if it would count a grant that its proxy has asked for later, for which it needs a new id;
---       held nil, or, of one that may not wait, the error SWEEP: it is not known yet who waits, so it is to ask
---       again at once
+--       held nil;
+--       the error TIDY: it is to ask again when tidy.lua has looked for those who have gone
 -- Effects one hold, or one place in the queue, for each request id, however often it is sent;
 --       one that may not wait leaves nothing unless it is granted
 --
@@ -55,6 +55,8 @@ end
 local id, token = string.match(wanted, '^%+(%S+) (.*)$', 30)
 local reentrant, proxy, wait, limits, publish = ARGV[4] == '1', ARGV[5], ARGV[6], ARGV[7] or '', ARGV[8]
 local keeper, meta, master = more or '', ARGV[10] or '', ARGV[11] or ''
+local most_waiters, most_readers = string.match(limits, '^(%d*) ?(%d*)$')
+most_waiters, most_readers = tonumber(most_waiters) or 0, tonumber(most_readers) or math.huge
 local relying, note = keeper, meta == '' and '' or ' ' .. meta
 lease = lease - 1
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
@@ -99,13 +101,20 @@ if writing and s[2] ~= token and not proxy then return false end
 --#include overtaken.lua
 --#include state.lua
 --#include queue.lua
+--#include turn.lua
 --#include readers.lua
 --#include livereaders.lua
 --#include enlist.lua
---#include crowded.lua
+--#include tidied.lua
+--#include full.lua
 --#include welcome.lua
 local place = tonumber(s[6])
 local lock = load_state({key = key, now = now, me = proxy, publish = publish, place = place}, s[4], writer)
+
+local function untidy()
+  save(lock)
+  return {err = 'TIDY those who have gone are to be looked for first'}
+end
 
 -- The token holds the lock already.
 local field, mine = 'r:' .. token, not writing and s[5]
@@ -168,10 +177,11 @@ else
     turn = turn or (lock.place and lock.place < lock.offered) or
       (proxy and not lock.place and first_mode == 'r' and lock.offered == lock.tail)
   end
-  if turn and mode == 'r' and crowded(lock, tonumber(string.match(limits, ' (%d+)$') or '')) then
+  if turn and mode == 'r' and lock.readers >= most_readers then
+    if not tidied(lock, 'dr') then return untidy() end
     if lock.place then drop(lock, lock.place, id) end
     save(lock)
-    return too_many_readers(lock)
+    return full(lock, lock.readers, 'share', 'lock-max-readers')
   end
   if turn then
     local other = master ~= '' and other_master(master)
@@ -206,10 +216,7 @@ else
     return {token, tonumber(f), lease, 1}
   end
   if unknown and not upgrade then
-    if not proxy then
-      save(lock)
-      return {err = 'SWEEP it is not known yet whether somebody waits for this lock: ask again'}
-    end
+    if not proxy then return untidy() end
     pause = 1
   elseif latest and (upgrade or (first_mode or mode) ~= 'r') then
     pause = latest - now
@@ -233,12 +240,13 @@ if upgrade and place and string.sub(call('HGET', key, 'q:' .. place) or '', 1, 1
   place = nil
 end
 if not place then
-  --#include join.lua
-  if not make_room(lock, tonumber(string.match(limits, '^%d+'))) then
+  if lock.waiters >= most_waiters then
+    if not tidied(lock, 'd') then return untidy() end
     save(lock)
-    return {err = 'QUEUEFULL ' .. lock.waiters ..
-      ' clients wait for this lock already: try again later, or raise lock-max-queue'}
+    return full(lock, lock.waiters, 'wait for', 'lock-max-queue')
   end
+  local most_places = 10 * math.min(most_waiters, math.max(lock.waiters, 100))
+  if lock.tail - lock.head >= most_places and lock.waiters <= 200 then return untidy() end
   if upgrade then -- whoever was offered the lock comes after it
     first(lock)
     lock.head = lock.head - 1
@@ -249,7 +257,8 @@ if not place then
   lock.waiters = lock.waiters + 1
   local deadline = now + tonumber(wait)
   outlast(lock, deadline)
-  local entry = pack_entry(upgrade and 'u' or mode, id, proxy, deadline, lease, keeper, token, meta)
+  local entry = string.format('%s %s %s %d %d %s %d ', upgrade and 'u' or mode, id, proxy, deadline, lease,
+    keeper == '' and '-' or keeper, #token) .. token .. meta -- as queue.lua says
   joins = {'q:' .. place, entry, 'i:' .. id, place}
 end
 save(lock, 'p:' .. proxy, now + 3000, unpack(joins))

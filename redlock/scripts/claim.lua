@@ -57,6 +57,7 @@ end
 --#include readers.lua
 --#include livereaders.lua
 --#include enlist.lua
+--#include tidied.lua
 --#include crowded.lua
 local lock = load_state({key = key, now = now}, s[4], writer)
 
@@ -96,7 +97,8 @@ if waits or not wanted and not upgrade then
 end
 if mode == 'r' and crowded(lock, most) then
   save(lock)
-  return too_many_readers(lock)
+  --#include full.lua
+  return full(lock, lock.readers, 'share', 'lock-max-readers')
 end
 f = next_fence(fence_key, clock, wanted)
 if upgrade then

@@ -57,7 +57,12 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 					mode, reentrant := pick("w", "w", "r"), pick("0", "1")
 					keeper, meta := pick("", "", "proxy:1", "=proxy:1"), pick("", "", "what for")
 					asked = func() (a, b string) {
-						was := run(one, scripts.Acquire, []string{token, lease, mode, id, reentrant, "", "", " 2", "PUBLISH", keeper, meta, ""})
+						args := []string{token, lease, mode, id, reentrant, "", "", " 2", "PUBLISH", keeper, meta, ""}
+						was := run(one, scripts.Acquire, args)
+						if strings.HasPrefix(was.Err(), "TIDY ") {
+							run(one, scripts.Tidy, []string{" 2", ""})
+							was = run(one, scripts.Acquire, args)
+						}
 						is := run(other, scripts.Claim, []string{token, lease, mode, id, reentrant, "1", "2", keeper, meta})
 						return outcomeOf(was, lease, true), outcomeOf(is, lease, false)
 					}

@@ -209,8 +209,8 @@ func TestFirstNotKnownYet(t *testing.T) {
 			script = looking(t, script, 7)
 			s.Ask("SCRIPT", "LOAD", script.Source)
 			v := l.run(script, both, args...)
-			if strings.HasPrefix(v.Err(), "SWEEP ") {
-				return "-SWEEP"
+			if strings.HasPrefix(v.Err(), "TIDY ") {
+				return "-TIDY"
 			}
 			if script.Name == "acquire" {
 				v = whole(v, args)
@@ -237,7 +237,7 @@ func TestFirstNotKnownYet(t *testing.T) {
 			if end == "detach" {
 				hold = append(hold, keeper, "")
 			}
-			run(scripts.Acquire, hold...)
+			must(end+", the holder", run(scripts.Acquire, hold...)[:3], "[W ")
 			for i := range 7 {
 				lock(fmt.Sprint("dead", i), fmt.Sprintf("1%014d%s", i, end[:1]), "20")
 			}
@@ -255,9 +255,14 @@ func TestFirstNotKnownYet(t *testing.T) {
 				got = run(scripts.Cancel, "W", "id0000000000000a", "P2", l.publish())
 			}
 			must(end, got, "1")
-			must(end+", who does not wait", lock("n", "3n"+end, ""), "-SWEEP")
+			must(end+", who does not wait", lock("n", "3n"+end, ""), "-TIDY")
 			must(end+", who comes then", lock("b", "4b"+end, "60000"), "[9 1 *]")
-			if got := lock("a", "2a"+end, "60000"); !strings.HasPrefix(got, "[a F") {
+			for range 3 { // it asks again, as it was told
+				if got = lock("a", "2a"+end, "60000"); strings.HasPrefix(got, "[a F") {
+					break
+				}
+			}
+			if !strings.HasPrefix(got, "[a F") {
 				t.Errorf("%s, who is first: %s", end, got)
 			}
 			must(end+", who does not wait, then", lock("n", "5n"+end, ""), "nil")

@@ -28,7 +28,7 @@ func TestReadersOfAnOlderVersion(t *testing.T) {
 		must("acquire c i3 r 5000", "[c F3 ~5000 1]")
 		must("acquire c i4 w 5000 P1", "[0 ~60000 *]")
 		must("release c u1", "1")
-		must("acquire b i5 w 5000 P1", "[0 ~5000 ]")
+		must("acquire b i5 w 5000 P1", "[0 ~5000 *]")
 		must("release a u2 - P1", "1")
 		must("acquire b i5 w 5000 P1", "[b F4 ~60000 1]")
 		must("release b u3", "1")

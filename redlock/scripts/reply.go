@@ -144,6 +144,12 @@ func ReadRenewed(reply []byte) (r redlock.Renewed, err error) {
 	return r, ErrReply
 }
 
+// ReadTidied reads the reply of tidy.lua.
+func ReadTidied(reply []byte) error {
+	_, err := parse(reply)
+	return err
+}
+
 // ReadKept reads the reply of keep.lua about n holds.
 func ReadKept(reply []byte, n int) (left []int64, err error) {
 	v, err := parse(reply)

@@ -15,6 +15,7 @@ package single
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -119,7 +120,18 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 	*f = firstAttempt{}
 	was.e.firsts.Put(f)
 	g, ok, err := was.e.readFirst(was.a, was.sent, reply)
-	if err == redlock.ErrAgain {
+	switch err {
+	case errTidy:
+		slot, req := was.e.tidyRequest(was.a)
+		was.by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
+			if err := scripts.ReadTidied(reply); err != nil {
+				return was.to.Acquired(redlock.Grant{}, false, err)
+			}
+			was.e.Acquire(was.by, was.a, was.to)
+			return nil
+		}), was.to)
+		return nil
+	case redlock.ErrAgain:
 		was.e.Acquire(was.by, was.a, was.to)
 		return nil
 	}
@@ -138,7 +150,7 @@ func (e *Engine) readFirst(
 ) (g redlock.Grant, ok bool, err error) {
 	g, ok, err = e.readAcquire(a, reply)
 	g.At = sent
-	if ok || err != nil && err != redlock.ErrAgain {
+	if ok || err != nil && err != redlock.ErrAgain && err != errTidy {
 		e.waiters.Forget(a)
 	}
 	return g, ok, err
@@ -176,6 +188,15 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 		return g, false, err
 	}
 	g, ok, err = e.readAcquire(a, reply)
+	if err == errTidy {
+		slot, req := e.tidyRequest(a)
+		if reply, err = e.upstream.Do(e.ctx, slot, req, true); err == nil {
+			err = scripts.ReadTidied(reply)
+		}
+		if err == nil {
+			err = redlock.ErrAgain
+		}
+	}
 	g.At = at
 	return g, ok, err
 }
@@ -225,7 +246,7 @@ func (e *Engine) readAcquire(a *redlock.Acquire, reply []byte) (g redlock.Grant,
 	r, err := scripts.ReadAcquire(a, reply)
 	switch {
 	case err != nil:
-		if err = e.retried(a, err); err != redlock.ErrAgain && !redlock.Refused(err) {
+		if err = e.retried(a, err); err != redlock.ErrAgain && err != errTidy && !redlock.Refused(err) {
 			a.Unsure = true
 		}
 		return g, false, err
@@ -240,14 +261,25 @@ func (e *Engine) readAcquire(a *redlock.Acquire, reply []byte) (g redlock.Grant,
 	return r.Grant, r.Granted, nil
 }
 
-// retried is err, or ErrAgain if the script only could not decide yet.
+// errTidy says that tidy.lua is to run before acquire.lua is asked again.
+var errTidy = errors.New("redlock: those who have gone are to be looked for first")
+
+// tidyRequest is the command that drops those who have gone, for a.
+func (e *Engine) tidyRequest(a *redlock.Acquire) (slot int, req []byte) {
+	slot, c := scripts.Eval(e.names, &scripts.Tidy, a.Name, 2)
+	c.Most(a.Mode, e.o.MaxQueue, e.o.MaxReaders)
+	c.Text(e.names.ID)
+	return slot, c.Req
+}
+
+// retried is err, or what is to be done before the request is made again: nothing (ErrAgain), or errTidy.
 func (e *Engine) retried(a *redlock.Acquire, err error) error {
 	said, ok := err.(redlock.ReplyError)
 	switch {
 	case ok && strings.HasPrefix(string(said), "MASTER "):
 		return e.grace.otherMaster(e.names.Place(a.Name).Slot, said)
-	case ok && strings.HasPrefix(string(said), "SWEEP "):
-		return redlock.ErrAgain
+	case ok && strings.HasPrefix(string(said), "TIDY "):
+		return errTidy
 	}
 	return err
 }

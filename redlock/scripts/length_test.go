@@ -1,0 +1,20 @@
+package scripts
+
+import (
+	"strings"
+	"testing"
+)
+
+// A script is read at one sitting, parts and all.
+func TestScriptsAreShort(t *testing.T) {
+	most := map[string]int{"acquire": 515}
+	for _, s := range All() {
+		limit := most[s.Name]
+		if limit == 0 {
+			limit = 330
+		}
+		if lines := strings.Count(s.Source, "\n"); lines > limit {
+			t.Errorf("%s has %d lines without comments, want %d at most", s.Name, lines, limit)
+		}
+	}
+}
