@@ -1,6 +1,10 @@
 package cluster
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // What became of a request that got no reply.
 var (
@@ -11,6 +15,51 @@ var (
 	// ErrUnavailable: no node took the request within the time budget. It has not run.
 	ErrUnavailable = errors.New("the command was not run")
 )
+
+// Untaken is the error of a request that no node took in time, and that has not run. It wraps ErrUnavailable.
+type Untaken struct {
+	Why   error // what stood in the way
+	Nodes bool  // and a node stood ready: it redirects, or has no place
+}
+
+// Error says so, without Word.
+func (e *Untaken) Error() string {
+	if errors.Is(e.Why, ErrUnavailable) {
+		return "no node took it in time: " + e.Why.Error()
+	}
+	return "no node took it in time: " + ErrUnavailable.Error() + ": " + e.Why.Error()
+}
+
+func (e *Untaken) Unwrap() []error { return []error{ErrUnavailable, e.Why} }
+
+// Word is the one by which clients know that they may send the request again: TRYAGAIN, LOADING, or
+// CLUSTERDOWN when no node could be reached. It is ERR when a node refuses for a reason that stays.
+func (e *Untaken) Word() string {
+	text := e.Why.Error()
+	var node NodeError
+	if errors.As(e.Why, &node) {
+		text = node.Err.Error()
+	}
+	word, _, _ := strings.Cut(text, " ")
+	switch {
+	case e.Nodes:
+		return "TRYAGAIN"
+	case word == "LOADING", word == "CLUSTERDOWN", word == "TRYAGAIN":
+		return word
+	case len(word) > 1 && strings.ToUpper(word) == word, errors.Is(e.Why, ErrMode):
+		return "ERR" // its own words, as of a wrong password
+	}
+	return "CLUSTERDOWN"
+}
+
+// NotTaken is what becomes of a request that no node took in time: outcome is ErrUnavailable or
+// ErrUnknownOutcome.
+func NotTaken(outcome, why error, nodes bool) error {
+	if outcome == ErrUnavailable {
+		return &Untaken{Why: why, Nodes: nodes}
+	}
+	return fmt.Errorf("no node took it in time: %w: %w", outcome, why)
+}
 
 // How a node broke its connection.
 var (

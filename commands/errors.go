@@ -12,12 +12,16 @@ import (
 var ErrDraining = errors.New("TRYAGAIN lockproxy is shutting down: ask another one, or later")
 
 // ErrorReply is the one place where errors become reply lines. An error whose
-// text begins with a word in capitals brings its own; all others are -ERR. Where nodes are stays a secret.
+// text begins with a word in capitals brings its own, and so does a cluster.Untaken; all others are -ERR. Where nodes are stays a secret.
 func ErrorReply(err error) []byte {
 	var protocol resp.ProtocolError
 	text := cluster.Discreet(err)
-	if errors.As(err, &protocol) || startsWithWord(text) {
+	var untaken *cluster.Untaken
+	switch {
+	case errors.As(err, &protocol) || startsWithWord(text):
 		return resp.ErrorLine("%s", text)
+	case errors.As(err, &untaken):
+		return resp.ErrorLine("%s %s", untaken.Word(), text)
 	}
 	return resp.ErrorLine("ERR %s", text)
 }

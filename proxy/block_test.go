@@ -237,7 +237,7 @@ func TestBlockLost(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		a.expectNothing()
 		time.Sleep(2 * time.Second)
-		a.expect("-ERR no node took it in time: the command was not run: connection refused\r\n")
+		a.expect("-CLUSTERDOWN no node took it in time: the command was not run: connection refused\r\n")
 	})
 	inBlockBubble(t, 3, Options{}, func(n *blockNodes) { // nobody takes it
 		n.kill(1)
@@ -246,7 +246,7 @@ func TestBlockLost(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		a.expectNothing()
 		time.Sleep(2 * time.Second)
-		a.expect("-ERR no node took it in time: the command was not run: connection refused\r\n")
+		a.expect("-CLUSTERDOWN no node took it in time: the command was not run: connection refused\r\n")
 	})
 }
 

@@ -3,7 +3,6 @@ package pipe
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -185,7 +184,7 @@ func (p *Pool) giveUp(d *deferred) {
 	if why == nil {
 		why = complaint(d.reply)
 	}
-	d.to.Fail(d.tag, fmt.Errorf("no node took it in time: %w: %w", d.outcome(), why))
+	d.to.Fail(d.tag, cluster.NotTaken(d.outcome(), why, why == errRedirected || errors.Is(why, ErrNoPlace)))
 }
 
 // errRedirected is what becomes of a redirect when its budget is used up.

@@ -171,7 +171,7 @@ func (s *syncing) giveUp() {
 		if why == nil {
 			why = complaint(s.reply)
 		}
-		s.reply, s.err = nil, fmt.Errorf("no node took it in time: %w: %w", outcome, why)
+		s.reply, s.err = nil, cluster.NotTaken(outcome, why, why == errRedirected)
 	}
 	s.finish()
 }

@@ -466,10 +466,10 @@ func TestRestartedRedis(t *testing.T) {
 		return status == 503
 	})
 	start := time.Now()
-	if v := c.Call(t, "GET", "k"); !v.IsError() || time.Since(start) > 10*time.Second {
+	if v := c.Call(t, "GET", "k"); !v.IsError("CLUSTERDOWN") || time.Since(start) > 10*time.Second {
 		t.Errorf("without an upstream: %s after %v", v, time.Since(start))
 	}
-	if v := c.Call(t, "LOCK", "restart2"); !v.IsError() {
+	if v := c.Call(t, "LOCK", "restart2"); !v.IsError("CLUSTERDOWN") {
 		t.Errorf("trouble is never Null: %s", v) // R10
 	}
 	c.Want(t, "PONG", "PING")

@@ -87,7 +87,12 @@ func (b *block) giveUp(reply []byte, err error) {
 	case b.looked && timedOut:
 		b.answer(resp.AppendNullArray(nil, b.h.About().Proto))
 	case reply == nil:
-		b.fail(fmt.Errorf("no node took it in time: %w", err))
+		if errors.Is(err, cluster.ErrUnavailable) {
+			err = &cluster.Untaken{Why: err}
+		} else {
+			err = fmt.Errorf("no node took it in time: %w", err)
+		}
+		b.fail(err)
 	case bytes.HasPrefix(reply, []byte("-MOVED")) || bytes.HasPrefix(reply, []byte("-ASK")):
 		b.answer(retry.Unserved)
 	default:

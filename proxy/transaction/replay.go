@@ -72,15 +72,16 @@ func (t *transaction) progress() { t.deadline, t.try = time.Time{}, retry.Tries{
 // giveUp answers what the client waits for with the error that stands in the way.
 func (t *transaction) giveUp(reply []byte, err error) {
 	if errors.Is(err, cluster.ErrUnknownOutcome) { // of a request; but nothing runs before EXEC
-		err = fmt.Errorf("no node took it in time: %w: %w", cluster.ErrUnavailable, errLost)
+		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, errLost)
 	}
 	if err != nil {
+		if errors.Is(err, cluster.ErrUnavailable) && !errors.Is(err, cluster.ErrMode) {
+			err = &cluster.Untaken{Why: err, Nodes: errors.Is(err, pipe.ErrNoPlace)}
+		}
 		reply = commands.ErrorReply(err)
 	}
 	if word, _, _ := bytes.Cut(reply, []byte(" ")); string(word) == "-MOVED" || string(word) == "-ASK" {
-		reply = commands.ErrorReply(
-			fmt.Errorf("no node took it in time: %w: %w", cluster.ErrUnavailable, errMoves),
-		)
+		reply = commands.ErrorReply(&cluster.Untaken{Why: errMoves, Nodes: true})
 	}
 	step, queue := t.step, t.unanswered > 0
 	switch {
