@@ -130,6 +130,10 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 	}
 }
 
+// Lost is the outage of the master at addr, or with addr "" of slots that have no master. It reports false if
+// there is none. It never blocks.
+func (u *Upstream) Lost(addr string) (cluster.Outage, bool) { return u.outages.Of(addr) }
+
 // Ready says which slots are not served now, and why, a line each; nil: all slots have a master that has
 // answered lately. It never blocks.
 func (u *Upstream) Ready() error {

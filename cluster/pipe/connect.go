@@ -67,6 +67,7 @@ func (p *Pipe) dialed(err error) {
 		p.stats.connects.Add(1)
 		p.stats.up.Add(1)
 		p.conn.Flush()
+		p.pool.waiting.now(p.pool.loop.Now())
 		return
 	}
 	refused := refusedMode(err, p.mode) != nil

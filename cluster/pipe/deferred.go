@@ -68,6 +68,13 @@ func (l *deferredList) first(d *deferred) bool {
 	return i >= 0 && l.all[i] == d
 }
 
+// now has all of them tried at once: what they wait for may have come.
+func (l *deferredList) now(now time.Time) {
+	for _, d := range l.all {
+		d.next = now
+	}
+}
+
 // takeAll empties the list.
 func (l *deferredList) takeAll() []*deferred {
 	all := l.all

@@ -110,6 +110,7 @@ type Pool struct {
 	scripts  scriptLoads
 	stuck    stuckPipes
 
+	outages outages
 	waiting deferredList
 	armed   bool
 	closed  bool
@@ -127,6 +128,7 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		loop: l, control: control, o: o, stats: stats, born: time.Now(), byNode: make(map[nodeKey]*Pipe),
 		own: newOwnPipes(l, &o, &stats.own), privates: make(privates), scripts: scriptLoads{source: o.Source},
 	}
+	p.outages = newOutages(control, o.Budget, &p.routing)
 	p.stuck = stuckPipes{
 		loop: l, shared: p.byNode, waiting: &p.waiting, timeout: o.Timeout, all: &stats.Stuck,
 	}
@@ -184,9 +186,7 @@ func (p *Pool) Update() {
 	if len(p.privates) > 0 {
 		p.privates.moved(p.lost(before))
 	}
-	for _, d := range p.waiting.all { // what they wait for may have come
-		d.next = p.loop.Now()
-	}
+	p.waiting.now(p.loop.Now())
 	p.readers.follow(t, p.byNode)
 }
 
@@ -264,6 +264,11 @@ func (p *Pool) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
 	if pipe.conn == nil && !pipe.dialing && p.loop.Now().Before(pipe.retryAt) {
 		c.to.Detour(c.tag)
 		p.later(pipe.addr, pipe.mode, c, req, nil, pipe.dialErr)
+		return nil
+	}
+	if why := p.outages.hang(pipe); why != nil {
+		c.to.Detour(c.tag)
+		p.later(pipe.addr, pipe.mode, c, req, nil, why)
 		return nil
 	}
 	pipe.append(c, req)

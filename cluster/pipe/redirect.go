@@ -147,11 +147,12 @@ func (p *Pool) retry() {
 	p.armed = false
 	waiting := p.waiting.takeAll()
 	now := p.loop.Now()
+	long := make(map[nodeSlot]bool)
 	for _, d := range waiting {
 		switch {
 		case d.inDoubt:
 			p.waiting.add(d)
-		case now.Sub(p.born) > d.deadline:
+		case p.outages.expired(d, now.Sub(p.born), long):
 			p.giveUp(d)
 		case now.Before(d.next), p.waiting.delays(d.slot):
 			p.waiting.add(d)

@@ -2,7 +2,6 @@ package pipe
 
 import (
 	"lockproxy/cluster/retry"
-	"time"
 )
 
 // This file is what the owners of pipes that are not shared need to send a request once more by themselves.
@@ -40,9 +39,6 @@ func (p *Pipe) Proven() bool { return p.proven }
 
 // SetProven notes that for this owner and those that come after it.
 func (p *Pipe) SetProven() { p.proven = true }
-
-// Budget is how long a request may be sent again and again while nodes fail over.
-func (p *Pool) Budget() time.Duration { return p.o.Budget }
 
 // GaveUp counts a request whose budget is used up.
 func (p *Pool) GaveUp() { p.stats.GivenUp.Add(1) }

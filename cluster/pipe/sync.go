@@ -88,7 +88,7 @@ type syncing struct {
 }
 
 func (s *syncing) begin() {
-	s.budget = s.p.loop.After(s.p.o.Budget+s.timeout, func() {
+	s.budget = s.p.loop.After(s.p.BudgetOf(s.slot)+s.timeout, func() {
 		s.spent = true
 		switch {
 		case s.over:

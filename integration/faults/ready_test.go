@@ -4,6 +4,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"lockproxy/integration/rig"
 )
@@ -50,4 +51,31 @@ func TestReadyOnlyIfAllSlotsAreServed(t *testing.T) {
 
 	c.Each(t, "CLUSTER", "DELSLOTS", "0", "1", "2", "5")
 	readyz(t, p, 503, "slots 0-2,5 have no master")
+}
+
+// Once a master has been away for longer than the budget a command waits for it briefly; the first that can be
+// served is.
+func TestKnownOutageIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	const budget = 4 * time.Second
+	s := rig.StartRedis(t)
+	p := rig.StartProxy(t, "--upstream", s.Addr, "--retry-budget", budget.String())
+	c := rig.Connect(t, p.Addr)
+	c.Want(t, "OK", "SET", "k", "v")
+	s.Kill()
+	readyz(t, p, 503, s.Addr)
+	time.Sleep(budget + time.Second)
+	commands := [][]string{{"GET", "k"}, {"SET", "k", "w"}, {"LOCK", "l"}, {"BLPOP", "q", "0"}, {"WATCH", "k"}}
+	for _, words := range commands {
+		began := time.Now()
+		if v := c.Call(t, words...); !v.IsError("CLUSTERDOWN") || time.Since(began) > budget/2 {
+			t.Errorf("%v: %s after %v", words, v, time.Since(began))
+		} else {
+			t.Logf("%v: %s after %v", words, v, time.Since(began))
+		}
+	}
+	s.Restart(t)
+	began := time.Now()
+	c.Want(t, "OK", "SET", "k", "v")
+	t.Logf("the first success took %v", time.Since(began))
 }

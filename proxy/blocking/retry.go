@@ -58,7 +58,7 @@ func (b *block) troubled() {
 func (b *block) later(reply []byte, err error) {
 	b.node, b.asking = "", false
 	pause := b.try.Pause()
-	left := b.h.Pool().Budget() - b.now().Sub(b.trouble)
+	left := b.h.Pool().BudgetOf(b.slot) - b.now().Sub(b.trouble)
 	if b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
 	}

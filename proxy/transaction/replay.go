@@ -62,7 +62,7 @@ func (t *transaction) rested() {
 // limit starts the budget of what the client waits for.
 func (t *transaction) limit() {
 	if t.deadline.IsZero() {
-		t.deadline = t.h.Loop().Now().Add(t.h.Pool().Budget())
+		t.deadline = t.h.Loop().Now().Add(t.h.Pool().BudgetOf(t.slot))
 	}
 }
 

@@ -1,0 +1,88 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/scripted"
+)
+
+// outageRig is a rig whose node a:1 is down since a time, as all know.
+type outageRig struct {
+	*rig
+	since time.Time
+	hangs bool // dials to it end with their time
+}
+
+func (r *outageRig) Lost(addr string) (cluster.Outage, bool) {
+	return cluster.Outage{Addr: addr, Since: r.since, Err: errors.New("connection refused")}, !r.since.IsZero()
+}
+
+func (r *outageRig) Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (
+	net.Conn, error,
+) {
+	r.mu.Lock()
+	hangs := r.hangs
+	r.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return r.rig.Dial(ctx, addr, m, before)
+}
+
+// A command rides out the first budget of an outage. After that it waits briefly, whether dials are refused or
+// lead nowhere, and the first that can be served is, however long all think that the node is down.
+func TestKnownOutage(t *testing.T) {
+	for name, hangs := range map[string]bool{"refused": false, "silent": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const budget = 10 * time.Second
+				r := &outageRig{newRig(t, Options{Budget: budget}, map[string]*scripted.Node{}), time.Now(), hangs}
+				r.on(func() {
+					r.pool.control = r
+					r.pool.outages = newOutages(r, budget, &r.pool.routing)
+				})
+				ask := func() (took time.Duration, err error) {
+					began := time.Now()
+					reply, err := r.do("GET k", true)
+					if err == nil && reply != "+OK\r\n" {
+						t.Errorf("reply %q", reply)
+					}
+					return time.Since(began), err
+				}
+				took, err := ask()
+				if !errors.Is(err, cluster.ErrUnavailable) || took < budget-time.Second || took > budget+3*time.Second {
+					t.Errorf("at first: %v after %v", err, took)
+				}
+				time.Sleep(time.Second)
+				for range 3 {
+					took, err := ask()
+					var untaken *cluster.Untaken
+					if !errors.As(err, &untaken) || took < brief || took > 2*brief {
+						t.Errorf("after the budget: %v after %v", err, took)
+					}
+					if hangs && !strings.Contains(err.Error(), "connection refused") {
+						t.Errorf("it does not say why: %v", err)
+					}
+				}
+				r.mu.Lock()
+				r.nodes["a:1"] = &scripted.Node{Answer: ok}
+				r.hangs = false
+				r.mu.Unlock()
+				if hangs {
+					time.Sleep(3 * time.Second) // until the dial that hangs is over
+				}
+				if took, err := ask(); err != nil || took > brief {
+					t.Errorf("when it is back: %v after %v", err, took)
+				}
+			})
+		})
+	}
+}
