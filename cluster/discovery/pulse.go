@@ -26,10 +26,17 @@ type pulse struct {
 	u     *Upstream
 	hint  chan struct{}        // capacity 1: something may have happened
 	heard map[string]time.Time // when a master has answered last, or was seen first
+	said  map[string]time.Time // when the log was told of a master last
+	away  map[string]bool      // the log knows that they are lost
+	seen  *cluster.Topology    // at the last beat
+
+	fails time.Time    // since when nodes say that the cluster has failed; zero: it has not
+	felt  cluster.Felt // of nodes that have said so, and do no more
 }
 
 func newPulse(u *Upstream) *pulse {
-	return &pulse{u: u, hint: make(chan struct{}, 1), heard: make(map[string]time.Time)}
+	return &pulse{u: u, hint: make(chan struct{}, 1), said: make(map[string]time.Time),
+		away: make(map[string]bool), seen: u.Topology()}
 }
 
 // run asks all masters each Options.Refresh, and soon after a hint, until ctx ends.
@@ -83,24 +90,28 @@ func (p *pulse) beat(ctx context.Context) {
 	}
 	for _, addr := range good {
 		p.heard[addr] = time.Now()
-		p.u.outages.End(addr)
+		p.serves(addr)
 	}
+	var miss []string
 	for _, f := range failed {
 		silent := errors.Is(f.Err, context.DeadlineExceeded) || errors.Is(f.Err, errLate)
-		if !silent || time.Since(p.heard[f.Addr]) > lately {
+		switch {
+		case silent && time.Since(p.heard[f.Addr]) <= lately:
+		case f.Err == errClusterFail:
 			p.u.outages.Lose(f.Addr, f.Err)
+			miss = append(miss, f.Addr)
+		default:
+			p.lost(f.Addr, slotsOf(t, f.Addr), f.Err)
 		}
 	}
+	p.clusterFails(miss)
 	if slots := t.SlotsOf(nil); slots != "" {
-		p.u.outages.Lose("", errors.New("no node has these slots (redis-cli --cluster check, then fix)"))
+		p.lost("", slots, errUnserved)
 	} else {
-		p.u.outages.End("")
+		p.serves("")
 	}
-	for _, out := range p.u.outages.All() {
-		if _, is := heard[out.Addr]; !is && out.Addr != "" {
-			p.u.outages.End(out.Addr)
-		}
-	}
+	p.followed(t)
+	p.seen = t
 }
 
 // errClusterFail is of a node that answers CLUSTERDOWN, for it misses others.
@@ -130,9 +141,8 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 	}
 }
 
-// Lost is the outage of the master at addr, or with addr "" of slots that have no master. It reports false if
-// there is none. It never blocks.
-func (u *Upstream) Lost(addr string) (cluster.Outage, bool) { return u.outages.Of(addr) }
+// Outages are the masters that do not serve now. Pipes note there what commands feel of it.
+func (u *Upstream) Outages() *cluster.Outages { return &u.outages }
 
 // Ready says which slots are not served now, and why, a line each; nil: all slots have a master that has
 // answered lately. It never blocks.

@@ -87,7 +87,8 @@ func (p *Pipe) dialed(err error) {
 	p.retryAt = p.pool.loop.Now().Add(redialAfter)
 	p.stats.dialErrors.Add(1)
 	p.pool.control.Refresh()
-	p.pool.o.Log.Warn("node cannot be reached", "node", p.addr, "err", err)
+	p.pool.outages.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
+	p.pool.o.Log.Debug("node cannot be reached", "node", p.addr, "err", err)
 	p.abandon(err)
 }
 
@@ -118,7 +119,10 @@ func (p *Pipe) Closed(err error) {
 		return
 	}
 	if !p.pool.closed && err != errReleased {
-		p.pool.o.Log.Warn("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
+		if p.calls.len() > 0 {
+			p.pool.outages.Feel(p.addr, cluster.Felt{Connections: 1, Err: err})
+		}
+		p.pool.o.Log.Debug("connection to node lost", "node", p.addr, "err", err, "requests", p.calls.len())
 	}
 	p.pool.control.Refresh()
 	p.abandon(err)
@@ -149,6 +153,7 @@ func (p *Pipe) abandon(err error) {
 			c.to.Receive(c.tag, busy, true)
 		case c.raw || final, (cut || written) && !c.resend, cut && !c.to.Discard(c.tag):
 			c.ran = c.ran || cut || written
+			p.pool.outages.Feel(p.addr, cluster.Felt{Failed: 1})
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
 			if written && !c.ran { // however late it is, the next connection can tell what became of it

@@ -19,30 +19,26 @@ const (
 )
 
 // witness is who knows which masters are down. An Upstream is one.
-type witness interface {
-	// Lost is the outage of the master at addr, or with addr "" of slots that have no master. It reports
-	// false if there is none.
-	Lost(addr string) (cluster.Outage, bool)
-}
+type witness interface{ Outages() *cluster.Outages }
 
 // outages tells which nodes have been down for longer than the budget.
 type outages struct {
-	witness witness // nil: nobody knows
-	budget  time.Duration
+	*cluster.Outages // nil: nobody knows
+	budget           time.Duration
 	*routing
 }
 
 func newOutages(control Control, budget time.Duration, r *routing) outages {
-	w, _ := control.(witness)
-	return outages{w, budget, r}
+	o := outages{budget: budget, routing: r}
+	if w, ok := control.(witness); ok {
+		o.Outages = w.Outages()
+	}
+	return o
 }
 
 // long reports the outage of addr if it has lasted longer than the budget.
 func (o *outages) long(addr string) (cluster.Outage, bool) {
-	if o.witness == nil {
-		return cluster.Outage{}, false
-	}
-	out, lost := o.witness.Lost(addr)
+	out, lost := o.Of(addr)
 	return out, lost && time.Since(out.Since) > o.budget
 }
 

@@ -16,13 +16,11 @@ import (
 // outageRig is a rig whose node a:1 is down since a time, as all know.
 type outageRig struct {
 	*rig
-	since time.Time
-	hangs bool // dials to it end with their time
+	outages cluster.Outages
+	hangs   bool // dials to it end with their time
 }
 
-func (r *outageRig) Lost(addr string) (cluster.Outage, bool) {
-	return cluster.Outage{Addr: addr, Since: r.since, Err: errors.New("connection refused")}, !r.since.IsZero()
-}
+func (r *outageRig) Outages() *cluster.Outages { return &r.outages }
 
 func (r *outageRig) Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (
 	net.Conn, error,
@@ -44,7 +42,8 @@ func TestKnownOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const budget = 10 * time.Second
-				r := &outageRig{newRig(t, Options{Budget: budget}, map[string]*scripted.Node{}), time.Now(), hangs}
+				r := &outageRig{rig: newRig(t, Options{Budget: budget}, map[string]*scripted.Node{}), hangs: hangs}
+				r.outages.Lose("a:1", errors.New("connection refused"))
 				r.on(func() {
 					r.pool.control = r
 					r.pool.outages = newOutages(r, budget, &r.pool.routing)

@@ -122,6 +122,9 @@ func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
 // It returns nil if there is no room for one more.
 func (p *Pool) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
 	c.healed = false
+	if !c.try.Paused() {
+		p.outages.Feel(addr, cluster.Felt{Delayed: 1})
+	}
 	next := p.loop.Now().Add(c.try.Pause())
 	d := &deferred{call: c, mode: m.again(), addr: addr, next: next, reply: reply, err: err}
 	if p.closed || p.waiting.bytes+len(req) > waitingLimit*p.o.QueueLimit {
@@ -177,6 +180,7 @@ func (p *Pool) left(addr string, m Mode) bool {
 // with why none could be reached.
 func (p *Pool) giveUp(d *deferred) {
 	p.stats.GivenUp.Add(1)
+	p.outages.Feel(d.addr, cluster.Felt{Failed: 1})
 	if d.reply != nil && !d.ran && !isRedirect(d.reply) {
 		d.to.Receive(d.tag, d.reply, true)
 		return

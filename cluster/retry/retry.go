@@ -98,6 +98,9 @@ func (r *Tries) Hop() bool {
 	return true
 }
 
+// Paused says that the request has had to pause.
+func (r *Tries) Paused() bool { return r.waits > 0 }
+
 // Pause is how long the request waits before it is tried once more: from 10 ms to a quarter of a second,
 // twice as long every other time.
 func (r *Tries) Pause() time.Duration {

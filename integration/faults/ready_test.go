@@ -79,3 +79,43 @@ func TestKnownOutageIsNotWaitedFor(t *testing.T) {
 	c.Want(t, "OK", "SET", "k", "v")
 	t.Logf("the first success took %v", time.Since(began))
 }
+
+// A fail-over is a line when the master is lost and one when its slots have a new one, which says what
+// commands felt of it; more only if the cluster was down as a whole.
+func TestFailoverIsToldOnce(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCluster(t, 3, 1)
+	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--loops", "2")
+	dying := c.MasterOf(t, "k")
+	for range 4 {
+		client := rig.Connect(t, p.Addr)
+		go func() { // ends with the proxy
+			for {
+				if _, err := client.Do("SET", "k", "v"); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	dying.Kill()
+	p.Logged(t, `level=WARN msg="node lost" node=(`+dying.Addr+`) for=.* slots=[0-9-]+ err=.*connection refused`)
+	p.Logged(t, `level=INFO msg="slots have a new master" node=(\S+) after=\S+ delayed=[1-9]\d* failed=\d+ `+
+		`replaces=`+dying.Addr+` slots=[0-9-]+\n`)
+	warnings := 0
+	for line := range strings.Lines(p.Log.String()) {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "new master") {
+			t.Log(strings.TrimSpace(line))
+			warnings++
+		}
+	}
+	if warnings > 4 {
+		t.Errorf("%d lines for one fail-over", warnings)
+	}
+
+	// One that is the only master of a slot is lost until it is back.
+	heir := c.MasterOf(t, "k")
+	heir.Kill()
+	p.Logged(t, `level=WARN msg="node lost" node=(`+heir.Addr+`) `)
+	heir.Restart(t)
+	p.Logged(t, `level=INFO msg="node is back" node=(`+heir.Addr+`) after=\S+ delayed=[1-9]\d* `)
+}

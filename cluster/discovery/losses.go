@@ -1,0 +1,133 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+// This file is what the log is told of masters that do not serve: a line when one is lost, one each ten seconds,
+// and one at the end, with what commands have felt of it. What connections of the data plane tell of one node
+// is one line too.
+
+var errUnserved = errors.New("no node has these slots (redis-cli --cluster check, then fix)")
+
+// slotsOf are the slots of the master at addr.
+func slotsOf(t *cluster.Topology, addr string) string {
+	for _, n := range t.Masters {
+		if n.Addr == addr {
+			return t.SlotsOf(n)
+		}
+	}
+	return ""
+}
+
+// lost notes that a master does not serve.
+func (p *pulse) lost(addr, slots string, err error) {
+	first, still := "node lost", "node is still lost"
+	if addr == "" {
+		first, still = "slots have no master", "slots still have no master"
+	}
+	p.u.outages.Lose(addr, err)
+	switch {
+	case !p.away[addr]:
+		p.away[addr] = true
+	case time.Since(p.said[addr]) < reminder:
+		return
+	default:
+		first = still
+	}
+	out, _ := p.u.outages.Of(addr)
+	p.tell(slog.LevelWarn, first, addr, out.Since, p.u.outages.Felt(addr), "slots", slots,
+		"err", cluster.Explain(err))
+}
+
+// serves notes that a master serves.
+func (p *pulse) serves(addr string) {
+	felt := p.u.outages.Felt(addr)
+	switch out, was := p.u.outages.End(addr); {
+	case was && !p.away[addr]: // it said that the cluster has failed, which is told of all together
+		p.felt = p.felt.Plus(felt)
+	case was && addr == "":
+		p.tell(slog.LevelInfo, "all slots have a master", addr, out.Since, felt)
+	case was:
+		p.tell(slog.LevelInfo, "node is back", addr, out.Since, felt)
+	case felt.Connections > 0:
+		if time.Since(p.said[addr]) < reminder {
+			return
+		}
+		p.tell(slog.LevelWarn, "connections to node failed", addr, felt.Since, felt,
+			"connections", felt.Connections, "err", cluster.Explain(felt.Err))
+	}
+	delete(p.away, addr)
+	p.u.outages.Forget(addr)
+}
+
+// clusterFails notes which nodes say that the cluster has failed. They all say so when it has, so it is one
+// outage.
+func (p *pulse) clusterFails(nodes []string) {
+	felt := p.felt
+	for _, addr := range nodes {
+		felt = felt.Plus(p.u.outages.Felt(addr))
+	}
+	if len(nodes) == 0 {
+		p.felt = cluster.Felt{}
+	}
+	switch {
+	case len(nodes) > 0 && p.fails.IsZero():
+		p.fails = time.Now()
+		p.tell(slog.LevelWarn, "the cluster is down", clusterName, p.fails, felt, "nodes", len(nodes),
+			"err", errClusterFail)
+	case len(nodes) > 0 && time.Since(p.said[clusterName]) >= reminder:
+		p.tell(slog.LevelWarn, "the cluster is still down", clusterName, p.fails, felt, "nodes", len(nodes),
+			"err", errClusterFail)
+	case len(nodes) == 0 && !p.fails.IsZero():
+		p.tell(slog.LevelInfo, "the cluster is up again", clusterName, p.fails, felt)
+		p.fails = time.Time{}
+	}
+}
+
+// clusterName stands for the cluster in place of an address.
+const clusterName = "cluster"
+
+// followed tells of masters that are none any more, and who has taken their places.
+func (p *pulse) followed(t *cluster.Topology) {
+	for addr := range p.u.outages.Addrs() {
+		if _, is := p.heard[addr]; is || addr == "" {
+			continue
+		}
+		felt := p.u.outages.Felt(addr)
+		p.u.outages.Forget(addr)
+		out, was := p.u.outages.End(addr)
+		if !was {
+			out.Since = felt.Since
+		}
+		for s, n := range p.seen.Slots {
+			if heir := t.Slots[s]; n != nil && n.Addr == addr && heir != nil && heir != n {
+				p.tell(slog.LevelInfo, "slots have a new master", heir.Addr, out.Since, felt, "replaces", addr,
+					"slots", p.seen.SlotsOf(n))
+				break
+			}
+		}
+		delete(p.said, addr)
+		delete(p.away, addr)
+	}
+}
+
+// tell has the log say something of the node at addr, since when it is so, and what was felt of it.
+func (p *pulse) tell(level slog.Level, text, addr string, since time.Time, felt cluster.Felt, more ...any) {
+	p.said[addr] = time.Now()
+	how := "for"
+	if level == slog.LevelInfo {
+		how = "after" // it is over
+	}
+	attributes := []any{how, time.Since(since).Round(time.Millisecond), "delayed", felt.Delayed,
+		"failed", felt.Failed}
+	if addr != "" && addr != clusterName {
+		attributes = append([]any{"node", addr}, attributes...)
+	}
+	p.u.o.Log.Log(context.Background(), level, text, append(attributes, more...)...)
+}
