@@ -52,7 +52,8 @@ func TestQueuing(t *testing.T) {
 	// They do not block there, whatever becomes of them elsewhere.
 	for _, line := range []string{"BLPOP k 0", "BRPOPLPUSH a b 0", "BZPOPMIN k 0", "BLMPOP 0 1 k LEFT",
 		"WAIT 0 0"} {
-		if cmd, _ := commandstest.Redis7(t).Resolve(commandstest.Words(line)); cmd.Queue != commands.QueueForward {
+		cmd, _ := commandstest.Redis7(t).Resolve(commandstest.Words(line))
+		if cmd.Queue != commands.QueueForward {
 			t.Errorf("%s: %d", line, cmd.Queue)
 		}
 	}

@@ -2,15 +2,15 @@
 // transition, and a queue makes waiting fair. This package is what all parts say to each other: requests and
 // their answers, names, errors. The parts are packages inside:
 //
-//	                   locks             Locker: all that clients ask for; chooses the engine
-//	        /        /       \       \
-//	keepalive    single     quorum    \        renews holds; the two engines: one Redis, Sentinel or cluster,
-//	       |     /    \     /    \    |        and a majority of independent masters (RedLock)
-//	       |    |      wait      |    |        who waits here for a lock, and who of them asks next
-//	       |    |        |       |    |
-//	       |     \      |   scripts --        the Lua scripts, the requests that run them, their replies
-//	        \     \     |     /
-//	                  redlock
+//	                 locks               Locker: all that clients ask for; it chooses the engine
+//	        /        /     \     \
+//	keepalive    single   quorum  \      renews holds; the engine for one Redis, Sentinel or a cluster;
+//	       |     /    \   /   \   |      the engine for independent masters (RedLock)
+//	       |    |     wait    |   |      who waits here for a lock, and which of them asks next
+//	       |    |      |      |   |
+//	       |     \     |   scripts       the Lua scripts, the requests that run them, their replies
+//	        \     \    |    /
+//	                redlock
 //
 // A LOCK that waits goes this way:
 //

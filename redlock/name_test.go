@@ -25,7 +25,8 @@ func TestPlace(t *testing.T) {
 		"fence:job":         "lock:{fence:job}",
 	} {
 		p := names.Place(name)
-		if p.Key != key || p.Slot != slot.Of([]byte(p.Key)) || p.Slot != slot.Of([]byte("lock:fence:{"+slot.Tag(p.Slot)+"}")) {
+		if p.Key != key || p.Slot != slot.Of([]byte(p.Key)) ||
+			p.Slot != slot.Of([]byte("lock:fence:{"+slot.Tag(p.Slot)+"}")) {
 			t.Errorf("%q is at %q in slot %d", name, p.Key, p.Slot)
 		}
 		if name != "" && strings.HasPrefix(name, "{") && slot.Of([]byte(name)) != p.Slot && name != "{}job" {
@@ -70,7 +71,8 @@ func TestDigest(t *testing.T) {
 // The names of locks are found from their keys; keys that are none are left out.
 func TestNameOf(t *testing.T) {
 	names := NewNames("l*:")
-	for _, name := range []string{"job", "{u}:job", "a:{b}", "fence:{job}", "fence:{job}:x", "a{}b", "}{", "{", ""} {
+	for _, name := range []string{"job", "{u}:job", "a:{b}", "fence:{job}", "fence:{job}:x", "a{}b",
+		"}{", "{", ""} {
 		got, _, ok := names.LockOf(names.Place(name).Key)
 		if name == "" || strings.HasPrefix(name, "{") && name != "{u}:job" || name == "}{" || name == "a{}b" {
 			if ok && names.Place(got).Key != names.Place(name).Key {

@@ -137,9 +137,11 @@ func clientCaching(c *commands.Call) {
 		c.Reply(resp.ErrorLine("ERR CLIENT CACHING can be called only when the client is in tracking mode " +
 			"with OPTIN or OPTOUT mode enabled"))
 	case yes && !t.OptIn:
-		c.Reply(resp.ErrorLine("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."))
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN " +
+			"mode."))
 	case no && !t.OptOut:
-		c.Reply(resp.ErrorLine("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."))
+		c.Reply(resp.ErrorLine("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT " +
+			"mode."))
 	case !yes && !no:
 		c.Reply(resp.ErrSyntax)
 	default:

@@ -81,7 +81,8 @@ func TestTracking(t *testing.T) {
 		f.Request(0, req)
 		got = append(got, f.Sent...)
 	}
-	if want := "0: CLIENT TRACKING ON BCAST PREFIX bar PREFIX c PREFIX foo, 0: CLIENT TRACKING ON BCAST"; strings.Join(got, ", ") != want {
+	want := "0: CLIENT TRACKING ON BCAST PREFIX bar PREFIX c PREFIX foo, 0: CLIENT TRACKING ON BCAST"
+	if strings.Join(got, ", ") != want {
 		t.Errorf("a new connection is sent %q", got)
 	}
 	f.User.Proto = 3

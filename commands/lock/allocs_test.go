@@ -43,7 +43,9 @@ func TestLockVerbsAllocateLittle(t *testing.T) {
 		{"lock", []string{"LOCK", "job:of:42", "TOKEN", "token-of-a-client", "PX", "5000"}, 3},
 		{"unlock", []string{"UNLOCK", "job:of:42", "token-of-a-client"}, 1},
 	} {
-		call := &commands.Call{Command: verbs[test.name], Client: client, Actions: &granting{room: make([]byte, 0, 1024)}}
+		call := &commands.Call{
+			Command: verbs[test.name], Client: client, Actions: &granting{room: make([]byte, 0, 1024)},
+		}
 		for _, word := range test.args {
 			call.Args = append(call.Args, []byte(word))
 		}

@@ -215,8 +215,8 @@ func (s *syntax) option(word []byte) int {
 }
 
 // bareToken takes a word that is no option of the verb, its i-th argument, for the token, if it may be one.
-// second: there is one already. Errors do not quote the word unless it is an option of other verbs: it may be a token that somebody put in
-// the wrong place.
+// second: there is one already. Errors do not quote the word unless it is an option of other verbs: it may be
+// a token that somebody put in the wrong place.
 func (s *syntax) bareToken(second bool, word []byte, i int) error {
 	switch {
 	case !s.bare:

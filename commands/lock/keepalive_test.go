@@ -36,7 +36,8 @@ func TestEndOfConnection(t *testing.T) {
 						return node(args)
 					}
 				}
-				if got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 9000 KEEPALIVE")); got != "*[t F 9000 1]" {
+				got := commandstest.Readable(a.Do("LOCK job TOKEN t PX 9000 KEEPALIVE"))
+				if got != "*[t F 9000 1]" {
 					t.Fatal(got)
 				}
 				a.User.Keepalives.Close(tt.forget)

@@ -28,7 +28,8 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCK job PX", "PX needs a value" + lockLine},
 		{"LOCK job PX 0", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "0"` +
 			lockLine},
-		{"LOCK job PX 60001", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "60001"` + lockLine},
+		{"LOCK job PX 60001",
+			`PX must be a whole number from 1 to 60000, which is lock-max-lease, not "60001"` + lockLine},
 		{"LOCK job PX 12x", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "12x"` +
 			lockLine},
 		{"LOCK job PX +5", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "+5"` +
@@ -42,7 +43,8 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCK job EX 9223372036854775807",
 			`EX must be a whole number from 1 to 60, which is lock-max-lease, not "9223372036854775807"` +
 				lockLine},
-		{"LOCK job WAIT -1", `WAIT must be a whole number from 0 to 600000, which is lock-max-wait, not "-1"` + lockLine},
+		{"LOCK job WAIT -1",
+			`WAIT must be a whole number from 0 to 600000, which is lock-max-wait, not "-1"` + lockLine},
 		{"LOCK job EVERY 5 TRIES 0", `TRIES must be a whole number from 1 to 1000000, not "0"` + lockLine},
 		{"LOCK job PX 5 EX 5", "PX and EX exclude each other" + lockLine},
 		{"LOCK job px 5 px 5", "PX is given twice" + lockLine},
@@ -83,7 +85,8 @@ func TestLockSyntax(t *testing.T) {
 			unlockLine},
 		{"UNLOCK job t PX 5", "two tokens are given" + unlockLine},
 		{"RENEW", "wrong number of arguments" + renewLine},
-		{"RENEW job t PX zero", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "zero"` + renewLine},
+		{"RENEW job t PX zero",
+			`PX must be a whole number from 1 to 60000, which is lock-max-lease, not "zero"` + renewLine},
 		{"LOCKCTL", "wrong number of arguments" + ctlLine},
 		{"LOCKCTL INFO", "wrong number of arguments. Syntax: LOCKCTL INFO key"},
 		{"LOCKCTL CHECK job", "wrong number of arguments. Syntax: LOCKCTL CHECK key token"},

@@ -63,7 +63,8 @@ func TestFunctionLoad(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	f = commandstest.New(t, commandstest.Node("$1\r\nl\r\n"), commandstest.Node("-ERR no\r\n"))
-	if got := f.Do("FUNCTION LOAD REPLACE redis.register_function('f',redis.call('get','foo'))"); got != "-ERR no\r\n" {
+	got := f.Do("FUNCTION LOAD REPLACE redis.register_function('f',redis.call('get','foo'))")
+	if got != "-ERR no\r\n" {
 		t.Errorf("%q", got)
 	}
 	args := commandstest.Words("FCALL f 0")

@@ -63,7 +63,9 @@ func TestCostOfKeeping(t *testing.T) {
 		for i := range n {
 			all = append(all, l.Keep(Hold{
 				Name: fmt.Sprintf("job:%08d", i), Token: redlock.NewToken(), Fence: int64(i), Lease: lease,
-				Until: time.Now().Add(lease), Keeper: names.ID + ":" + strconv.FormatInt(int64(i), 36), Lost: func(Loss) {},
+				Until:  time.Now().Add(lease),
+				Keeper: names.ID + ":" + strconv.FormatInt(int64(i), 36),
+				Lost:   func(Loss) {},
 			}))
 		}
 		each := (heapUse() - before) / n
@@ -75,7 +77,8 @@ func TestCostOfKeeping(t *testing.T) {
 			t.Fatalf("%d renewals", u.renewals)
 		}
 		t.Logf("a hold: %d bytes. A renewal: %v, %.1f in a request. %d holds of %v: %.2f %% of a CPU", each,
-			took/time.Duration(u.renewals), float64(u.renewals)/float64(u.requests), n, lease, 100*took.Seconds()/(rounds*lease/3).Seconds())
+			took/time.Duration(u.renewals), float64(u.renewals)/float64(u.requests), n, lease,
+			100*took.Seconds()/(rounds*lease/3).Seconds())
 		if each > 1000 {
 			t.Errorf("a hold takes %d bytes", each)
 		}

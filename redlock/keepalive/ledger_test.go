@@ -51,7 +51,8 @@ type entry struct {
 var errDown = errors.New("the node is down")
 
 func newLedger() *ledger {
-	return &ledger{holds: map[string]*entry{}, under: map[int]int{}, renewed: map[string][]time.Time{}, asked: map[string]int{}}
+	return &ledger{holds: map[string]*entry{}, under: map[int]int{}, renewed: map[string][]time.Time{},
+		asked: map[string]int{}}
 }
 
 func (u *ledger) Sharded() bool { return true }
@@ -101,7 +102,9 @@ func (u *ledger) Do(ctx context.Context, slot int, req []byte, resend bool) ([]b
 		reply = fmt.Appendf(reply, "*%d\r\n", n)
 		for i, key := range keys {
 			a := args[4*i:]
-			reply = fmt.Appendf(reply, ":%d\r\n", u.renew(key.Text(), a[0].Text(), rig.Milliseconds(rig.Integer(a[1].Text())), rig.Integer(a[2].Text()), a[3].Text()))
+			reply = fmt.Appendf(reply, ":%d\r\n",
+				u.renew(key.Text(), a[0].Text(), rig.Milliseconds(rig.Integer(a[1].Text())),
+					rig.Integer(a[2].Text()), a[3].Text()))
 		}
 	case "detach":
 		e := u.live(keys[0].Text())
@@ -148,7 +151,8 @@ func (u *ledger) renew(key, token string, lease time.Duration, fence int64, keep
 	return time.Until(e.until).Milliseconds()
 }
 
-func (u *ledger) Subscribe(ctx context.Context, slot int, channel string, notify func(subscription.Event)) (func(), error) {
+func (u *ledger) Subscribe(ctx context.Context, slot int, channel string,
+	notify func(subscription.Event)) (func(), error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.subs++
@@ -211,14 +215,18 @@ func newKeeper(t testing.TB, o ...Options) *keeper {
 	up, names := newLedger(), redlock.NewNames("lock:")
 	options := append(o, Options{Lease: lease, Most: 1000, Log: slog.New(slog.DiscardHandler)})[0]
 	options.Log = slog.New(slog.DiscardHandler)
-	p := &keeper{Renewer: New(single.New(up, names, single.Options{Log: options.Log}), names, options), t: t, up: up}
+	p := &keeper{
+		Renewer: New(single.New(up, names, single.Options{Log: options.Log}), names, options), t: t, up: up,
+	}
 	t.Cleanup(func() {
 		p.Close(t.Context())
 		k := p.Renewer
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if n := len(k.groups) + len(k.agenda) + len(k.free) + len(k.holds) + len(k.keepers) + k.freers; n > 0 || k.armed != never || k.held.Load() != 0 {
-			t.Errorf("left behind: %d slots, %d to be freed, %d holds, %d keepers, a timer for %v", len(k.groups), len(k.free), len(k.holds), len(k.keepers), k.armed)
+		n := len(k.groups) + len(k.agenda) + len(k.free) + len(k.holds) + len(k.keepers) + k.freers
+		if n > 0 || k.armed != never || k.held.Load() != 0 {
+			t.Errorf("left behind: %d slots, %d to be freed, %d holds, %d keepers, a timer for %v",
+				len(k.groups), len(k.free), len(k.holds), len(k.keepers), k.armed)
 		}
 	})
 	return p
@@ -232,12 +240,13 @@ func (p *keeper) take(name string, lease time.Duration, max int) *Kept {
 	p.up.set(func() {
 		p.up.holds[p.names.Place(name).Key] = &entry{token: "t", keeper: id, fence: int64(p.n), until: until}
 	})
-	return p.Keep(Hold{Name: name, Token: "t", Fence: int64(p.n), Lease: lease, Until: until, Keeper: id, Max: max, Lost: func(l Loss) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.lost = append(p.lost, name+" "+string(l))
-		p.when = append(p.when, time.Now())
-	}})
+	return p.Keep(Hold{Name: name, Token: "t", Fence: int64(p.n), Lease: lease, Until: until, Keeper: id,
+		Max: max, Lost: func(l Loss) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.lost = append(p.lost, name+" "+string(l))
+			p.when = append(p.when, time.Now())
+		}})
 }
 
 // is says what happens with h.

@@ -50,8 +50,8 @@ type Hold struct {
 	Until  time.Time
 	Keeper string // as in Redis
 	Max    int    // renewals at most; 0: as many as it takes
-	// Lost is called at most once, on a goroutine of the Renewer or the upstream; it must not block; nil: nobody
-	// is told.
+	// Lost is called at most once, on a goroutine of the Renewer or the upstream; it must not block; nil:
+	// nobody is told.
 	Lost func(Loss)
 }
 

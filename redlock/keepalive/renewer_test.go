@@ -48,7 +48,8 @@ func TestKeptForAnHour(t *testing.T) {
 		if n := len(all); n < 359 || n > 401 || len(gaps) < 5 {
 			t.Errorf("%d renewals, %d different gaps", n, len(gaps))
 		}
-		if s := p.Stats(); s.Kept != 1 || s.Renewals != uint64(len(all)) || sum(s.Lost) != 0 || p.losses() != "[]" {
+		if s := p.Stats(); s.Kept != 1 || s.Renewals != uint64(len(all)) || sum(s.Lost) != 0 ||
+			p.losses() != "[]" {
 			t.Errorf("%+v, lost %s", s, p.losses())
 		}
 	})
@@ -60,7 +61,8 @@ func TestNothingRenewedAfterTheEnd(t *testing.T) {
 		do   func(p *keeper, h *Kept)
 		held bool // Redis still has it a second later
 	}{
-		"unlocked": {func(p *keeper, h *Kept) { p.Unlocked("job", "t", h.keeper) }, true}, // it was freed by UNLOCK
+		// it was freed by UNLOCK
+		"unlocked": {func(p *keeper, h *Kept) { p.Unlocked("job", "t", h.keeper) }, true},
 		"release":  {func(p *keeper, h *Kept) { h.Release(); h.Release(); h.Forget() }, false},
 		"forget":   {func(p *keeper, h *Kept) { h.Forget(); h.Forget(); h.Release() }, true},
 		"released": {func(p *keeper, h *Kept) { p.ends(h, "released") }, false},
@@ -164,7 +166,10 @@ func TestKeptTooLate(t *testing.T) {
 		p.up.latency = 10 * time.Millisecond
 		p.take("gone", -time.Second, 0) // Redis has it no more
 		h := p.take("there", lease, 0)
-		p.Keep(Hold{Name: "there", Token: "t", Fence: h.fence, Lease: lease, Until: time.Now().Add(-time.Second), Keeper: h.keeper, Lost: h.lost})
+		p.Keep(Hold{
+			Name: "there", Token: "t", Fence: h.fence, Lease: lease, Until: time.Now().Add(-time.Second),
+			Keeper: h.keeper, Lost: h.lost,
+		})
 		time.Sleep(time.Hour)
 		if p.losses() != "[gone gone]" || !p.held("there") {
 			t.Errorf("lost %s, held %v", p.losses(), p.held("there"))
@@ -179,7 +184,10 @@ func TestKeptJustInTime(t *testing.T) {
 		p.up.latency = 10 * time.Millisecond
 		const short = 100 * time.Millisecond
 		h := p.take("job", short, 0)
-		p.Keep(Hold{Name: "job", Token: "t", Fence: h.fence, Lease: short, Until: time.Now().Add(-short), Keeper: h.keeper, Lost: h.lost})
+		p.Keep(Hold{
+			Name: "job", Token: "t", Fence: h.fence, Lease: short, Until: time.Now().Add(-short),
+			Keeper: h.keeper, Lost: h.lost,
+		})
 		time.Sleep(time.Hour)
 		if p.losses() != "[]" || !p.held("job") {
 			t.Errorf("lost %s, held %v", p.losses(), p.held("job"))
@@ -269,7 +277,8 @@ func TestOutage(t *testing.T) {
 	for name, set := range map[string]struct{ begin, end func(u *ledger) }{
 		"errors": {func(u *ledger) { u.down = errDown }, func(u *ledger) { u.down = nil }},
 		"silent": {func(u *ledger) { u.hang = true }, func(u *ledger) { u.hang = false }},
-		"lost":   {func(u *ledger) { u.lose = errDown }, func(u *ledger) { u.lose = nil }}, // the requests run, their replies are lost
+		// the requests run, their replies are lost
+		"lost": {func(u *ledger) { u.lose = errDown }, func(u *ledger) { u.lose = nil }},
 	} {
 		t.Run("short "+name, func(t *testing.T) {
 			kept(t, func(t *testing.T, p *keeper) {
@@ -317,7 +326,8 @@ func TestOutage(t *testing.T) {
 				n := p.up.requests()
 				time.Sleep(time.Hour)
 				if p.losses() != "[job expired]" || p.up.requests() != n || p.up.count(&p.up.detaches) > 40 {
-					t.Errorf("lost %s, %d requests, %d attempts to free it", p.losses(), p.up.requests()-n, p.up.count(&p.up.detaches))
+					t.Errorf("lost %s, %d requests, %d attempts to free it", p.losses(), p.up.requests()-n,
+						p.up.count(&p.up.detaches))
 				}
 			})
 		})
@@ -368,7 +378,8 @@ func TestBatches(t *testing.T) {
 			renewals += len(p.renewals(fmt.Sprintf("{%d}%d", i%100, i)))
 		}
 		requests := p.up.requests()
-		t.Logf("%d holds, 3 leases: %d renewals in %d requests, %d under way at most", n, renewals, requests, p.up.count(&p.up.most))
+		t.Logf("%d holds, 3 leases: %d renewals in %d requests, %d under way at most", n, renewals, requests,
+			p.up.count(&p.up.most))
 		// 100 holds in a slot are two batches.
 		if renewals < n*8 || renewals > n*10 || requests > renewals/45 || p.up.count(&p.up.most) > 100 {
 			t.Errorf("%d renewals in %d requests, %d under way", renewals, requests, p.up.count(&p.up.most))
@@ -478,8 +489,10 @@ func TestReleaseWhileAway(t *testing.T) {
 		}()
 		began := time.Now()
 		p.Close(context.Background())
-		if p.held("job") || !p.held("forgotten") || time.Since(began) < 3*time.Second || time.Since(began) > 9*time.Second {
-			t.Errorf("held %v, forgotten %v, closed after %v", p.held("job"), !p.held("forgotten"), time.Since(began))
+		if p.held("job") || !p.held("forgotten") || time.Since(began) < 3*time.Second ||
+			time.Since(began) > 9*time.Second {
+			t.Errorf("held %v, forgotten %v, closed after %v", p.held("job"), !p.held("forgotten"),
+				time.Since(began))
 		}
 		forgotten.Release()
 		if p.take("late", lease, 0).is() != over || p.Stats().Kept != 0 {
@@ -517,13 +530,15 @@ func TestKeeperMessages(t *testing.T) {
 		}
 		p.up.set(func() { p.up.unsub = nil })
 		time.Sleep(2 * time.Second)
-		if got, want := get(p.up, func() string { return p.up.channel }), "lock:keeper:"+p.names.ID; got != want {
+		if got, want := get(p.up,
+			func() string { return p.up.channel }), "lock:keeper:"+p.names.ID; got != want {
 			t.Fatalf("channel %q, want %q", got, want)
 		}
 		for _, kind := range []subscription.EventKind{subscription.Lost, subscription.Live} {
 			get(p.up, func() func(subscription.Event) { return p.up.notify })(subscription.Event{Kind: kind})
 		}
-		for _, m := range []string{"", "broken", "broken " + p.names.ID + ":99", "released nobody", "hello " + a.keeper} {
+		for _, m := range []string{"", "broken", "broken " + p.names.ID + ":99", "released nobody",
+			"hello " + a.keeper} {
 			p.up.publish(m)
 		}
 		if p.Stats().Kept != 2 {
@@ -610,7 +625,8 @@ func TestKeepAgain(t *testing.T) {
 		first.Forget()
 		p.up.publish("broken " + first.keeper)
 		time.Sleep(time.Minute)
-		if s := p.Stats(); s.Kept != 1 || !p.held("job") || p.losses() != "[]" || p.up.count(&p.up.detaches) != 0 {
+		if s := p.Stats(); s.Kept != 1 || !p.held("job") || p.losses() != "[]" ||
+			p.up.count(&p.up.detaches) != 0 {
 			t.Errorf("%+v, lost %s", s, p.losses())
 		}
 		second.Release()
@@ -624,7 +640,8 @@ func TestKeepAgain(t *testing.T) {
 // Who relied on a hold can see that it was lost meanwhile, and not that it ended otherwise. R18
 func TestLost(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
-		released, unlocked, lost := p.take("released", lease, 0), p.take("unlocked", lease, 0), p.take("lost", lease, 0)
+		released, unlocked, lost := p.take("released", lease, 0), p.take("unlocked", lease,
+			0), p.take("lost", lease, 0)
 		released.Release()
 		p.Unlocked("unlocked", "t", unlocked.keeper)
 		p.up.set(func() { delete(p.up.holds, p.names.Place("lost").Key) })
@@ -669,13 +686,15 @@ func TestNothingRunsWithoutHolds(t *testing.T) {
 func TestLostMayCallBack(t *testing.T) {
 	kept(t, func(t *testing.T, p *keeper) {
 		kept := make(chan *Kept, 1)
-		kept <- p.Keep(Hold{Name: "job", Token: "t", Lease: lease, Until: time.Now().Add(lease), Keeper: "k", Lost: func(Loss) {
-			h := <-kept
-			h.Release()
-			h.Forget()
-			p.Unlocked("job", "t", "k")
-			p.Keep(Hold{Name: "job", Token: "t", Lease: lease, Until: time.Now().Add(lease), Keeper: "k2"}).Forget()
-		}})
+		kept <- p.Keep(Hold{Name: "job", Token: "t", Lease: lease, Until: time.Now().Add(lease), Keeper: "k",
+			Lost: func(Loss) {
+				h := <-kept
+				h.Release()
+				h.Forget()
+				p.Unlocked("job", "t", "k")
+				p.Keep(Hold{Name: "job", Token: "t", Lease: lease, Until: time.Now().Add(lease),
+					Keeper: "k2"}).Forget()
+			}})
 		time.Sleep(time.Minute)
 		if s := p.Stats(); s.Lost[Gone] != 1 || s.Kept != 0 {
 			t.Errorf("%+v", s)
@@ -693,7 +712,8 @@ func TestKeepFull(t *testing.T) {
 		}
 		h := p.take("b", lease, 0)
 		var said redlock.ReplyError
-		if err := p.Full(); !errors.As(err, &said) || !strings.HasPrefix(err.Error(), "ERR ") || !strings.Contains(err.Error(), "lock-max-keepalive") {
+		if err := p.Full(); !errors.As(err, &said) || !strings.HasPrefix(err.Error(), "ERR ") ||
+			!strings.Contains(err.Error(), "lock-max-keepalive") {
 			t.Errorf("full: %v", err)
 		}
 		h.Forget()

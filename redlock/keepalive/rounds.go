@@ -327,7 +327,8 @@ func (k *Renewer) ask(slot int, batch []question) ([]int64, error) {
 	asks := make([]redlock.Renewal, len(batch))
 	for i, q := range batch {
 		limit = min(limit, max(q.h.lease/6, 100*time.Millisecond))
-		asks[i] = redlock.Renewal{Name: q.h.name.name, Token: q.h.name.token, Lease: q.lease, Fence: q.h.fence,
+		asks[i] = redlock.Renewal{Name: q.h.name.name, Token: q.h.name.token, Lease: q.lease,
+			Fence:  q.h.fence,
 			Keeper: q.h.keeper}
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, limit)

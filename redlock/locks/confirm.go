@@ -33,8 +33,9 @@ func (l *Locker) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 			outcome = "it is being given back"
 			l.Undo(a)
 		}
-		return redlock.Grant{}, redlock.ReplyError(fmt.Sprintf("NOREPLICAS %d/%d replicas have the lock, so %s: "+
-			"look after the replicas of its master, or ask for fewer with SYNC", acked, a.Sync, outcome))
+		return redlock.Grant{},
+			redlock.ReplyError(fmt.Sprintf("NOREPLICAS %d/%d replicas have the lock, so %s: "+
+				"look after the replicas of its master, or ask for fewer with SYNC", acked, a.Sync, outcome))
 	}
 	g.TTL = left
 	return g, nil

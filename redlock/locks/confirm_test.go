@@ -22,7 +22,8 @@ func have(p *proxies.Proxy, n int) {
 }
 
 // lockSynced is lock with Confirm behind it, as LOCK ... SYNC does.
-func lockSynced(p *proxies.Proxy, ctx context.Context, a redlock.Acquire) (q *redlock.Acquire, g redlock.Grant, took time.Duration, err error) {
+func lockSynced(p *proxies.Proxy, ctx context.Context,
+	a redlock.Acquire) (q *redlock.Acquire, g redlock.Grant, took time.Duration, err error) {
 	p.T.Helper()
 	a.Name, a.Mode = "job", cmp.Or(a.Mode, redlock.Write)
 	q = p.NewAcquire(a)
@@ -46,7 +47,8 @@ func TestConfirm(t *testing.T) {
 				return need + 1
 			}
 		})
-		for _, a := range []redlock.Acquire{{Token: "a"}, {Token: "a", Mode: redlock.Read}, {Token: "a", Keep: true, Meta: "why"}} {
+		for _, a := range []redlock.Acquire{{Token: "a"}, {Token: "a", Mode: redlock.Read},
+			{Token: "a", Keep: true, Meta: "why"}} {
 			a.Sync = 2
 			_, g, _, err := lockSynced(p, t.Context(), a)
 			if err != nil || g.Token != "a" || g.Fence == 0 || g.Count != 1 {
@@ -61,14 +63,16 @@ func TestConfirm(t *testing.T) {
 				return rig.Text(s.Ask("GET", "lock:{job}")) + fmt.Sprint(fields)
 			}
 			before := look()
-			if again, err := p.Confirm(t.Context(), &redlock.Acquire{Name: "job", Token: "a", Sync: 1}, g); err != nil || again.Fence != g.Fence {
+			again, err := p.Confirm(t.Context(), &redlock.Acquire{Name: "job", Token: "a", Sync: 1}, g)
+			if err != nil || again.Fence != g.Fence {
 				t.Errorf("%+v, %v", again, err)
 			}
 			if after := look(); after != before || !strings.Contains(after, fmt.Sprint(g.Fence)) {
 				t.Errorf("it changed the lock: %s, before %s", after, before)
 			}
 			asked := p.Up.Asked()
-			if same, err := p.Confirm(t.Context(), &redlock.Acquire{Name: "job", Token: "a"}, g); err != nil || same != g || p.Up.Asked() > asked {
+			same, err := p.Confirm(t.Context(), &redlock.Acquire{Name: "job", Token: "a"}, g)
+			if err != nil || same != g || p.Up.Asked() > asked {
 				t.Errorf("without SYNC: %+v, %v", same, err)
 			}
 			if p.Unlock("a") != 1 {
@@ -91,7 +95,8 @@ func TestTooFewReplicas(t *testing.T) {
 			t.Errorf("the default is %d", p.Sync())
 		}
 		_, _, took, err := lockSynced(p, t.Context(), redlock.Acquire{Token: "a", Sync: p.Sync()})
-		if err == nil || !strings.HasPrefix(err.Error(), "NOREPLICAS 1/2 ") || took < 400*time.Millisecond || took > 5*time.Second {
+		if err == nil || !strings.HasPrefix(err.Error(), "NOREPLICAS 1/2 ") || took < 400*time.Millisecond ||
+			took > 5*time.Second {
 			t.Errorf("%v after %v", err, took)
 		}
 		if r := p.Lock(t.Context(), redlock.Acquire{Token: "b"}); !r.OK {
@@ -155,12 +160,14 @@ func TestUnconfirmed(t *testing.T) {
 		"nobody can be asked": {fault: func(u *rig.Upstream, _ *rig.Server, _ func(error)) {
 			u.Faults = once("confirm", func() {}, broken)
 		}, err: broken},
-		"the lease is over first": {lease: 500 * time.Millisecond, fault: func(u *rig.Upstream, _ *rig.Server, _ func(error)) {
-			u.Replicas = func(int) int { return 0 }
-		}, word: "TRYAGAIN"},
-		"the lease is over just then": {lease: 500 * time.Millisecond, fault: func(u *rig.Upstream, _ *rig.Server, _ func(error)) {
-			u.Replicas = func(need int) int { time.Sleep(500 * time.Millisecond); return need }
-		}, word: "TRYAGAIN"},
+		"the lease is over first": {lease: 500 * time.Millisecond,
+			fault: func(u *rig.Upstream, _ *rig.Server, _ func(error)) {
+				u.Replicas = func(int) int { return 0 }
+			}, word: "TRYAGAIN"},
+		"the lease is over just then": {lease: 500 * time.Millisecond,
+			fault: func(u *rig.Upstream, _ *rig.Server, _ func(error)) {
+				u.Replicas = func(need int) int { time.Sleep(500 * time.Millisecond); return need }
+			}, word: "TRYAGAIN"},
 		"the client leaves": {fault: func(u *rig.Upstream, _ *rig.Server, cancel func(error)) {
 			u.Replicas = func(int) int { cancel(left); return 0 }
 		}, err: left},
@@ -178,7 +185,8 @@ func TestUnconfirmed(t *testing.T) {
 				defer cancel(nil)
 				p.Up.Set(func(u *rig.Upstream) { test.fault(u, s, cancel) })
 				_, g, _, err := lockSynced(p, ctx, redlock.Acquire{Token: "a", Lease: test.lease, Sync: 1})
-				if err == nil || g != (redlock.Grant{}) || !errors.Is(err, test.err) && !strings.HasPrefix(err.Error(), test.word+" ") {
+				if err == nil || g != (redlock.Grant{}) ||
+					!errors.Is(err, test.err) && !strings.HasPrefix(err.Error(), test.word+" ") {
 					t.Errorf("%+v, %v", g, err)
 				}
 				if test.err != nil && !errors.Is(err, test.err) {
@@ -186,7 +194,8 @@ func TestUnconfirmed(t *testing.T) {
 				}
 				if test.holds != "" {
 					time.Sleep(time.Second)
-					if st := p.State(); len(st.Holders) != 1 || st.Holders[0].Owner != redlock.OwnerOf(test.holds) {
+					if st := p.State(); len(st.Holders) != 1 ||
+						st.Holders[0].Owner != redlock.OwnerOf(test.holds) {
 						t.Errorf("%+v", st)
 					}
 					return

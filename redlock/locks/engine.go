@@ -32,7 +32,8 @@ type engine interface {
 	// Attempt asks once more for a lock, and does not queue.
 	Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
 	// Confirm waits until a.Sync replicas have g: acked do, and left remains of its lease.
-	Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant) (left time.Duration, acked int, err error)
+	Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant) (left time.Duration,
+		acked int, err error)
 	// UndoOnce is one attempt to take back what a has made; undo goes on in the background until it is.
 	UndoOnce(a *redlock.Acquire) error
 	Undo(a *redlock.Acquire)

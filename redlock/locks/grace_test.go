@@ -23,7 +23,8 @@ func TestFailoverGrace(t *testing.T) {
 	p, other := both[0], both[1]
 	refused := func(r proxies.Result) {
 		t.Helper()
-		if r.OK || r.Err == nil || !strings.HasPrefix(r.Err.Error(), "TRYAGAIN ") || !strings.Contains(r.Err.Error(), " ms ") {
+		if r.OK || r.Err == nil || !strings.HasPrefix(r.Err.Error(), "TRYAGAIN ") ||
+			!strings.Contains(r.Err.Error(), " ms ") {
 			t.Fatalf("in the grace: %+v", r)
 		}
 	}
@@ -32,7 +33,8 @@ func TestFailoverGrace(t *testing.T) {
 	// lease may be.
 	began := time.Now()
 	young := func() bool { return strings.Contains(s.Ask("INFO", "server").Text(), "uptime_in_seconds:0\r") }
-	if r := other.Lock(t.Context(), redlock.Acquire{Name: "young{job}", Token: "y", Lease: time.Minute}); young() {
+	if r := other.Lock(t.Context(),
+		redlock.Acquire{Name: "young{job}", Token: "y", Lease: time.Minute}); young() {
 		refused(r)
 	}
 	for young() {
@@ -42,17 +44,20 @@ func TestFailoverGrace(t *testing.T) {
 	if r := p.Lock(t.Context(), redlock.Acquire{Token: "a", Lease: time.Minute}); !r.OK || r.Err != nil {
 		t.Fatalf("before anything has happened: %+v", r)
 	}
-	if r := other.Lock(t.Context(), redlock.Acquire{Name: "elsewhere{job}", Token: "x", Lease: time.Minute}); !r.OK {
+	if r := other.Lock(t.Context(),
+		redlock.Acquire{Name: "elsewhere{job}", Token: "x", Lease: time.Minute}); !r.OK {
 		t.Fatalf("before anything has happened: %+v", r)
 	}
 	queued := p.Begin(t.Context(), redlock.Acquire{Token: "b", Wait: time.Minute})
 	s.Ask("DEBUG", "CHANGE-REPL-ID")
 	changed := time.Now()
 
-	if r := p.Lock(t.Context(), redlock.Acquire{Token: "a", Lease: 2 * time.Minute}); !r.OK || r.TTL < time.Minute {
+	if r := p.Lock(t.Context(), redlock.Acquire{Token: "a", Lease: 2 * time.Minute}); !r.OK ||
+		r.TTL < time.Minute {
 		t.Errorf("the one who holds it, again: %+v", r)
 	}
-	if r, err := p.Client().Renew(&redlock.Renew{Name: "job", Token: "a", Lease: 3 * time.Minute}); err != nil || r.Left == 0 {
+	r, err := p.Client().Renew(&redlock.Renew{Name: "job", Token: "a", Lease: 3 * time.Minute})
+	if err != nil || r.Left == 0 {
 		t.Errorf("renewal: %+v %v", r, err)
 	}
 	refused(other.Lock(t.Context(), redlock.Acquire{Name: "new{job}", Token: "y"}))
@@ -65,7 +70,8 @@ func TestFailoverGrace(t *testing.T) {
 
 	time.Sleep(time.Until(changed.Add(period + 300*time.Millisecond)))
 	for _, q := range both {
-		if r := q.Lock(t.Context(), redlock.Acquire{Name: "late{job}", Token: q.ID(), Mode: redlock.Read}); !r.OK {
+		if r := q.Lock(t.Context(),
+			redlock.Acquire{Name: "late{job}", Token: q.ID(), Mode: redlock.Read}); !r.OK {
 			t.Errorf("after the grace: %+v", r)
 		}
 	}

@@ -61,7 +61,10 @@ func lockKept(p *proxies.Proxy, a redlock.Acquire, max int, lost *lostHolds) *ke
 	if !ok || err != nil {
 		p.T.Fatalf("%s: not granted: %v", a.Name, err)
 	}
-	return p.Keep(keepalive.Hold{Name: a.Name, Token: a.Token, Fence: g.Fence, Lease: a.Lease, Until: began.Add(g.TTL), Keeper: q.Keeper, Max: max, Lost: lost.report(a.Name + " " + a.Token)})
+	return p.Keep(keepalive.Hold{
+		Name: a.Name, Token: a.Token, Fence: g.Fence, Lease: a.Lease, Until: began.Add(g.TTL),
+		Keeper: q.Keeper, Max: max, Lost: lost.report(a.Name + " " + a.Token),
+	})
 }
 
 // renewKept renews as RENEW .. KEEPALIVE does.
@@ -73,7 +76,10 @@ func renewKept(p *proxies.Proxy, name, token string, lease time.Duration, lost *
 	if err != nil || r.Left == 0 {
 		p.T.Fatalf("renewed for %v: %v", r.Left, err)
 	}
-	return p.Keep(keepalive.Hold{Name: name, Token: token, Fence: r.Fence, Lease: lease, Until: began.Add(r.Left), Keeper: keeper, Lost: lost.report(name + " " + token)})
+	return p.Keep(keepalive.Hold{
+		Name: name, Token: token, Fence: r.Fence, Lease: lease, Until: began.Add(r.Left), Keeper: keeper,
+		Lost: lost.report(name + " " + token),
+	})
 }
 
 // until waits for ok.
@@ -106,10 +112,12 @@ func TestKeepScript(t *testing.T) {
 		var lost lostHolds
 		var all []*keepalive.Kept
 		for i := range 70 {
-			all = append(all, lockKept(p, redlock.Acquire{Name: fmt.Sprintf("{job}w%02d", i), Token: "w", Lease: keptLease}, 0, &lost))
+			a := redlock.Acquire{Name: fmt.Sprintf("{job}w%02d", i), Token: "w", Lease: keptLease}
+			all = append(all, lockKept(p, a, 0, &lost))
 		}
 		for i := range 3 {
-			all = append(all, lockKept(p, redlock.Acquire{Name: "job", Mode: redlock.Read, Token: fmt.Sprint("r", i), Lease: keptLease}, 0, &lost))
+			a := redlock.Acquire{Name: "job", Mode: redlock.Read, Token: fmt.Sprint("r", i), Lease: keptLease}
+			all = append(all, lockKept(p, a, 0, &lost))
 		}
 		queued := p.Begin(t.Context(), redlock.Acquire{Name: "{job}w00", Token: "next", Wait: minute})
 		s.Ask("DEL", "lock:{job}w01")
@@ -145,7 +153,8 @@ func TestKeepScriptMax(t *testing.T) {
 		lockKept(p[0], redlock.Acquire{Name: "a", Token: "a", Lease: keptLease}, 2, &lost)
 		lockKept(p[0], redlock.Acquire{Name: "b", Token: "b", Lease: keptLease}, 2, &lost)
 		until(t, "renewed twice each", func() bool { return p[0].Stats().Renewals == 4 })
-		if _, err := p[1].Client().Renew(&redlock.Renew{Name: "b", Token: "b", Lease: 3 * keptLease}); err != nil {
+		if _, err := p[1].Client().Renew(&redlock.Renew{Name: "b", Token: "b",
+			Lease: 3 * keptLease}); err != nil {
 			t.Fatal(err)
 		}
 		lost.await(t, "a a max")

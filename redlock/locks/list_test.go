@@ -72,7 +72,8 @@ func TestListIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	masters := [][]string{{"lock:{d} lock:{b}", "", "lock:{b} lock:fence:{x} lock:no"}, {"lock:{c}", "lock:{u}:a"}}
+	masters := [][]string{{"lock:{d} lock:{b}", "", "lock:{b} lock:fence:{x} lock:no"},
+		{"lock:{c}", "lock:{u}:a"}}
 	for _, tt := range []struct {
 		name  string
 		u     scanned
@@ -83,10 +84,13 @@ func TestListIsWhole(t *testing.T) {
 		{"all", scanned{masters: masters, fail: -1}, 100, "[b c d {u}:a]", 5},
 		{"two", scanned{masters: masters, fail: -1}, 2, "[b d]", 1},
 		{"a node that is away", scanned{masters: masters, fail: 1}, 100, "no such node", 4},
-		{"another master", scanned{masters: masters, fail: -1, grows: true}, 100, errMastersChanged.Error(), 5},
+		{"another master", scanned{masters: masters, fail: -1, grows: true}, 100,
+			errMastersChanged.Error(), 5},
 		{"no masters", scanned{fail: -1}, 100, errNoMasters.Error(), 0},
-		{"trouble with a lock", scanned{masters: masters, fail: -1, state: []byte("-CLUSTERDOWN down\r\n")}, 100, "CLUSTERDOWN down", 1},
-		{"keys of others", scanned{masters: masters, fail: -1, state: []byte("-LOCKTYPE no\r\n")}, 100, "[]", 5},
+		{"trouble with a lock", scanned{masters: masters, fail: -1, state: []byte("-CLUSTERDOWN down\r\n")},
+			100, "CLUSTERDOWN down", 1},
+		{"keys of others",
+			scanned{masters: masters, fail: -1, state: []byte("-LOCKTYPE no\r\n")}, 100, "[]", 5},
 	} {
 		u := tt.u
 		if u.state == nil {

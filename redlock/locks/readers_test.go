@@ -19,11 +19,15 @@ func TestMostReaders(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		p := proxies.Start(t, s, 1, locks.Options{MaxReaders: 3})[0]
 		read := func(token string, lease, wait time.Duration) proxies.Result {
-			return p.Lock(t.Context(), redlock.Acquire{Token: token, Mode: redlock.Read, Lease: lease, Wait: wait})
+			return p.Lock(t.Context(), redlock.Acquire{
+				Token: token, Mode: redlock.Read, Lease: lease, Wait: wait,
+			})
 		}
 		full := func(r proxies.Result) {
 			t.Helper()
-			if r.OK || r.Err == nil || !strings.HasPrefix(r.Err.Error(), "QUEUEFULL 3 clients share this lock already") || !redlock.Refused(r.Err) {
+			if r.OK || r.Err == nil ||
+				!strings.HasPrefix(r.Err.Error(), "QUEUEFULL 3 clients share this lock already") ||
+				!redlock.Refused(r.Err) {
 				t.Errorf("one reader more: %+v", r)
 			}
 		}
@@ -44,7 +48,8 @@ func TestMostReaders(t *testing.T) {
 			t.Errorf("in the place of one that has gone: %+v", r)
 		}
 		full(read("more", time.Minute, 0))
-		time.Sleep(4100 * time.Millisecond) // its lease is over, and they have not been looked at for a second
+		// its lease is over, and they have not been looked at for a second
+		time.Sleep(4100 * time.Millisecond)
 		if r := read("more", time.Minute, 0); !r.OK {
 			t.Errorf("in the place of one whose lease is over: %+v", r)
 		}

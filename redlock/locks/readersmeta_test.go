@@ -30,14 +30,17 @@ func TestReadersWithLongMeta(t *testing.T) {
 				return nil
 			})
 		}
-		if all, err := l.List(t.Context(), "job", 2); err != nil || len(all) != 1 || len(all[0].State.Holders) != n {
+		if all, err := l.List(t.Context(), "job", 2); err != nil || len(all) != 1 ||
+			len(all[0].State.Holders) != n {
 			t.Errorf("LIST sees %d locks: %v", len(all), err)
 		}
 	}
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		p := proxies.Start(t, s, 2)
 		for i := range n {
-			if r := p[0].Lock(t.Context(), redlock.Acquire{Token: fmt.Sprint("r", i), Mode: redlock.Read, Lease: time.Hour, Meta: meta}); !r.OK {
+			if r := p[0].Lock(t.Context(),
+				redlock.Acquire{Token: fmt.Sprint("r", i), Mode: redlock.Read, Lease: time.Hour,
+					Meta: meta}); !r.OK {
 				t.Fatalf("reader %d: %+v", i, r)
 			}
 		}

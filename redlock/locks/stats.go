@@ -54,7 +54,9 @@ func (s Stats) Plus(o Stats) Stats {
 		}
 	}
 	return Stats{
-		Granted: s.Granted.plus(o.Granted), Refused: s.Refused.plus(o.Refused), Failed: s.Failed.plus(o.Failed),
+		Granted:  s.Granted.plus(o.Granted),
+		Refused:  s.Refused.plus(o.Refused),
+		Failed:   s.Failed.plus(o.Failed),
 		Released: s.Released + o.Released, NotHeld: s.NotHeld + o.NotHeld,
 		Renewed: s.Renewed + o.Renewed, NotRenewed: s.NotRenewed + o.NotRenewed,
 		Waits: s.Waits + o.Waits, TimedOut: s.TimedOut + o.TimedOut, Waiting: s.Waiting + o.Waiting,

@@ -14,8 +14,12 @@ import (
 func TestUpgradeWhenTheOthersRunOut(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
 		p := proxies.Start(t, s, 1)[0]
-		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{Token: "a", Mode: redlock.Read, Lease: 10 * minute}))
-		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{Token: "b", Mode: redlock.Read, Lease: 5 * time.Second}))
+		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{
+			Token: "a", Mode: redlock.Read, Lease: 10 * minute,
+		}))
+		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{
+			Token: "b", Mode: redlock.Read, Lease: 5 * time.Second,
+		}))
 		began := time.Now()
 		writer := p.Begin(t.Context(), redlock.Acquire{Token: "c", Wait: 5 * minute})
 		upgrade := p.Begin(t.Context(), redlock.Acquire{Token: "a", Wait: minute})

@@ -30,7 +30,9 @@ func TestFirstComeFirstServed(t *testing.T) {
 			modes := "wwrrwrwwrrrw"
 			var queue []chan proxies.Result
 			for i, m := range modes {
-				queue = append(queue, p[i%n].Begin(t.Context(), redlock.Acquire{Token: fmt.Sprint("t", i), Mode: redlock.Mode(string(m)), Wait: minute}))
+				queue = append(queue, p[i%n].Begin(t.Context(), redlock.Acquire{
+					Token: fmt.Sprint("t", i), Mode: redlock.Mode(string(m)), Wait: minute,
+				}))
 			}
 			if got := p[0].State().Waiters; got != len(modes) {
 				t.Fatalf("%d of %d wait", got, len(modes))
@@ -47,7 +49,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 				top := last
 				for ; i < end; i++ {
 					r := proxies.Granted(t, queue[i])
-					if r.Token != fmt.Sprint("t", i) || r.Fence <= last || r.Count != 1 || r.TTL > 30*time.Second || r.TTL < 29*time.Second {
+					if r.Token != fmt.Sprint("t", i) || r.Fence <= last || r.Count != 1 ||
+						r.TTL > 30*time.Second || r.TTL < 29*time.Second {
 						t.Errorf("%d proxies, number %d got %+v, the fence before was %d", n, i, r, last)
 					}
 					top = max(top, r.Fence)
@@ -61,7 +64,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 				last = top
 				proxies.Waiting(t, queue[i:]...)
 				// Newcomers do not overtake, whether the lock is free or not.
-				if r := p[0].Lock(t.Context(), redlock.Acquire{Mode: redlock.Read}); i < len(modes) && (r.OK || r.Err != nil) {
+				if r := p[0].Lock(t.Context(), redlock.Acquire{Mode: redlock.Read}); i < len(modes) &&
+					(r.OK || r.Err != nil) {
 					t.Errorf("a newcomer got it: %+v", r)
 				}
 			}
@@ -77,7 +81,9 @@ func TestHandOverIsPrompt(t *testing.T) {
 		proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "0"}))
 		var queue []chan proxies.Result
 		for i := range 30 {
-			queue = append(queue, p[i%3].Begin(t.Context(), redlock.Acquire{Token: fmt.Sprint(i + 1), Wait: minute}))
+			queue = append(queue, p[i%3].Begin(t.Context(), redlock.Acquire{
+				Token: fmt.Sprint(i + 1), Wait: minute,
+			}))
 		}
 		time.Sleep(300 * time.Millisecond)
 		for i, done := range queue {
@@ -103,7 +109,9 @@ func TestRequestsAreFew(t *testing.T) {
 		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{Token: "0"}))
 		var queue []chan proxies.Result
 		for i := range 50 {
-			queue = append(queue, p.Begin(t.Context(), redlock.Acquire{Token: fmt.Sprint(i + 1), Wait: minute}))
+			queue = append(queue, p.Begin(t.Context(), redlock.Acquire{
+				Token: fmt.Sprint(i + 1), Wait: minute,
+			}))
 		}
 		time.Sleep(time.Second)
 		before := p.Up.Asked()
@@ -152,7 +160,8 @@ func TestCrashedProxy(t *testing.T) {
 		})
 		began := time.Now()
 		p[0].Unlock("0")
-		if r := proxies.Granted(t, after); r.At.Sub(began) < 490*time.Millisecond || r.At.Sub(began) > 520*time.Millisecond {
+		if r := proxies.Granted(t, after); r.At.Sub(began) < 490*time.Millisecond ||
+			r.At.Sub(began) > 520*time.Millisecond {
 			t.Errorf("the next one got it after %v", r.At.Sub(began))
 		}
 		began = time.Now()
@@ -183,7 +192,9 @@ func TestLostMessages(t *testing.T) {
 			proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "holder"}))
 			var queue []chan proxies.Result
 			for i, m := range modes {
-				queue = append(queue, p[i%2].Begin(t.Context(), redlock.Acquire{Token: fmt.Sprint(i), Mode: redlock.Mode(string(m)), Wait: minute}))
+				queue = append(queue, p[i%2].Begin(t.Context(), redlock.Acquire{
+					Token: fmt.Sprint(i), Mode: redlock.Mode(string(m)), Wait: minute,
+				}))
 			}
 			time.Sleep(100 * time.Millisecond)
 			p[0].Unlock("holder")
@@ -255,17 +266,20 @@ func TestLostHandOver(t *testing.T) {
 func TestLeaseEndsWhileOthersWait(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
 		for _, holder := range []redlock.Mode{redlock.Write, redlock.Read} {
-			for _, lease := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 5 * time.Second} {
+			for _, lease := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond,
+				5 * time.Second} {
 				p := proxies.Start(t, s, 2)
 				began := time.Now()
 				proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Mode: holder, Lease: lease}))
 				a := p[1].Begin(t.Context(), redlock.Acquire{Token: "a", Wait: minute, Lease: lease})
 				b := p[1].Begin(t.Context(), redlock.Acquire{Token: "b", Wait: minute})
-				if r := proxies.Granted(t, a); r.At.Sub(began) < lease || r.At.Sub(began) > lease+5*time.Millisecond {
+				if r := proxies.Granted(t, a); r.At.Sub(began) < lease ||
+					r.At.Sub(began) > lease+5*time.Millisecond {
 					t.Errorf("%s %v: got it after %v", holder, lease, r.At.Sub(began))
 				}
 				// The one that was granted crashes as well.
-				if r := proxies.Granted(t, b); r.At.Sub(began) < 2*lease || r.At.Sub(began) > 2*lease+10*time.Millisecond {
+				if r := proxies.Granted(t, b); r.At.Sub(began) < 2*lease ||
+					r.At.Sub(began) > 2*lease+10*time.Millisecond {
 					t.Errorf("%s %v: the next one got it after %v", holder, lease, r.At.Sub(began))
 				}
 				p[0].Unlock("b")
@@ -280,8 +294,10 @@ func TestWaitInVain(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
 		p := proxies.Start(t, s, 2)
 		proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "0"}))
-		for _, wait := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 2500 * time.Millisecond} {
-			if r := p[1].Lock(t.Context(), redlock.Acquire{Token: "a", Wait: wait}); r.OK || r.Err != nil || r.Took < wait || r.Took > wait+2*time.Millisecond {
+		for _, wait := range []time.Duration{time.Millisecond, 30 * time.Millisecond,
+			2500 * time.Millisecond} {
+			if r := p[1].Lock(t.Context(), redlock.Acquire{Token: "a", Wait: wait}); r.OK || r.Err != nil ||
+				r.Took < wait || r.Took > wait+2*time.Millisecond {
 				t.Errorf("WAIT %v: %+v", wait, r)
 			}
 			if st := p[1].State(); st.Waiters != 0 {
@@ -363,7 +379,8 @@ func TestTries(t *testing.T) {
 			}
 			took := time.Since(began)
 			seen[took] = true
-			if n := p.Up.Asked() - before; n != 4 || took < 200*time.Millisecond || took > 600*time.Millisecond {
+			if n := p.Up.Asked() - before; n != 4 || took < 200*time.Millisecond ||
+				took > 600*time.Millisecond {
 				t.Errorf("%d attempts in %v", n, took)
 			}
 		}
@@ -381,7 +398,9 @@ func TestTries(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 		defer cancel()
 		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{Token: "0"}))
-		if _, ok, err := p.Try(ctx, p.NewAcquire(redlock.Acquire{Name: "job", Mode: redlock.Write}), 1000, 100*time.Millisecond); ok || !errors.Is(err, context.DeadlineExceeded) {
+		a = p.NewAcquire(redlock.Acquire{Name: "job", Mode: redlock.Write})
+		_, ok, err := p.Try(ctx, a, 1000, 100*time.Millisecond)
+		if ok || !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(ok, err)
 		}
 		p.Unlock("0")
@@ -399,7 +418,8 @@ func TestWithoutSubscription(t *testing.T) {
 			p := proxies.Start(t, s, 2)
 			p[1].Up.Set(fault)
 			proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "0"}))
-			if r := p[1].Lock(t.Context(), redlock.Acquire{Wait: 50 * time.Millisecond}); r.OK || r.Err != nil || r.Took > 60*time.Millisecond {
+			if r := p[1].Lock(t.Context(), redlock.Acquire{Wait: 50 * time.Millisecond}); r.OK ||
+				r.Err != nil || r.Took > 60*time.Millisecond {
 				t.Errorf("%s: %+v", name, r)
 			}
 			done := p[1].Begin(t.Context(), redlock.Acquire{Token: "a", Wait: minute})
@@ -462,7 +482,9 @@ func TestUpstreamErrors(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			for failing := range 6 { // which request fails, and the one behind it
 				p := proxies.Start(t, s, 2)
-				proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "0", Lease: 1500 * time.Millisecond}))
+				proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{
+					Token: "0", Lease: 1500 * time.Millisecond,
+				}))
 				n := 0
 				p[1].Up.Set(func(u *rig.Upstream) {
 					u.Faults = func(string) (error, error) {
@@ -500,7 +522,9 @@ func TestQueueFull(t *testing.T) {
 		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{Token: "0"}))
 		var queue []chan proxies.Result
 		for i := range 3 {
-			queue = append(queue, p.Begin(t.Context(), redlock.Acquire{Token: fmt.Sprint(i + 1), Wait: minute}))
+			queue = append(queue, p.Begin(t.Context(), redlock.Acquire{
+				Token: fmt.Sprint(i + 1), Wait: minute,
+			}))
 		}
 		r := p.Lock(t.Context(), redlock.Acquire{Wait: minute})
 		if r.Err == nil || !strings.HasPrefix(r.Err.Error(), "QUEUEFULL 3 ") || !redlock.Refused(r.Err) {
@@ -576,7 +600,9 @@ func TestClose(t *testing.T) {
 		}
 		// A Redis that cannot be reached does not keep it from stopping.
 		q := proxies.Start(t, s, 1)[0]
-		q.Up.Set(func(u *rig.Upstream) { u.Faults = func(string) (error, error) { return errors.New("gone"), nil } })
+		q.Up.Set(func(u *rig.Upstream) {
+			u.Faults = func(string) (error, error) { return errors.New("gone"), nil }
+		})
 		q.Undo(q.NewAcquire(redlock.Acquire{Name: "job", Mode: redlock.Write}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

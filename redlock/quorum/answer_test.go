@@ -76,17 +76,19 @@ func TestQuorumSameTokenAgainIsNotNull(t *testing.T) {
 				}
 				return lostRequest
 			})
-			if r := lockAt(t.Context(), other, redlock.Acquire{Token: "b", Lease: 20 * time.Second}); r.OK || r.Err != nil {
+			r := lockAt(t.Context(), other, redlock.Acquire{Token: "b", Lease: 20 * time.Second})
+			if r.OK || r.Err != nil {
 				t.Errorf("another token: %+v", r)
 			}
 			s.links[0][0].fails(nil)
 			s.links[0][1].fails(func(string) fault { return silence })
-			r := lockAt(t.Context(), l, redlock.Acquire{Token: "a", Lease: 20 * time.Second, Wait: wait})
+			r = lockAt(t.Context(), l, redlock.Acquire{Token: "a", Lease: 20 * time.Second, Wait: wait})
 			if r.OK || !noQuorum(r.Err) || !strings.Contains(r.Err.Error(), "this token may hold the lock") {
 				t.Errorf("WAIT %v: the same token again: %+v", wait, r)
 			}
 			// A token that holds nothing: one master of the two that answer refuses it.
-			if r := lockAt(t.Context(), l, redlock.Acquire{Token: "c", Lease: 20 * time.Second, Wait: wait}); r.OK || r.Err != nil {
+			r = lockAt(t.Context(), l, redlock.Acquire{Token: "c", Lease: 20 * time.Second, Wait: wait})
+			if r.OK || r.Err != nil {
 				t.Errorf("WAIT %v: a third token: %+v", wait, r)
 			}
 			s.links[0][1].fails(nil)

@@ -35,7 +35,9 @@ func TestQuorumCountsOneRequestOnce(t *testing.T) {
 					}
 					return none
 				})
-				done := beginAt(t.Context(), l, redlock.Acquire{Token: "a", Reentrant: true, Wait: time.Minute, Lease: 20 * time.Second})
+				done := beginAt(t.Context(), l, redlock.Acquire{
+					Token: "a", Reentrant: true, Wait: time.Minute, Lease: 20 * time.Second,
+				})
 				time.Sleep(2500 * time.Millisecond)
 				if c.others {
 					s.links[0][2].fails(func(string) fault { return lostRequest })
@@ -46,7 +48,8 @@ func TestQuorumCountsOneRequestOnce(t *testing.T) {
 					t.Errorf("the first grant has the count %d", r.Count)
 				}
 				time.Sleep(time.Second)
-				if r := mustLock(t, l, redlock.Acquire{Token: "a", Reentrant: true, Lease: 20 * time.Second}); r.Count != 2 {
+				if r := mustLock(t, l,
+					redlock.Acquire{Token: "a", Reentrant: true, Lease: 20 * time.Second}); r.Count != 2 {
 					t.Errorf("the re-entry has the count %d", r.Count)
 				}
 				mustUnlock(t, l, "a", 0, 0)

@@ -11,8 +11,9 @@ import (
 )
 
 // debt is a request that a node has to run: it takes back what an attempt has made there, or is going to
-// make, or gives it the fence and the count that a majority has. Until the node has run it, no other request for the lock may be sent there without it: the same token
-// would find the hold of the attempt, and a re-entry would count it.
+// make, or gives it the fence and the count that a majority has. Until the node has run it, no other request
+// for the lock may be sent there without it: the same token would find the hold of the attempt, and a
+// re-entry would count it.
 type debt struct {
 	lock  string        // its key
 	id    string        // of the request that it takes back, or ""

@@ -16,7 +16,9 @@ func TestQuorumOwesWhatIsGivenBack(t *testing.T) {
 		l := s.proxies[0]
 		grant := func() *redlock.Acquire {
 			t.Helper()
-			a := l.NewAcquire(redlock.Acquire{Name: "job", Token: "a", Mode: redlock.Write, Lease: time.Minute, Reentrant: true})
+			a := l.NewAcquire(redlock.Acquire{
+				Name: "job", Token: "a", Mode: redlock.Write, Lease: time.Minute, Reentrant: true,
+			})
 			g, ok, err := (&rig.Asker{L: l}).Acquire(a)
 			if !ok || err != nil || g.Count != 1 {
 				t.Fatalf("granted %v, count %d, %v", ok, g.Count, err)

@@ -35,7 +35,9 @@ func TestQuorumHandsOn(t *testing.T) {
 		before := s.asked()
 		queue := []chan proxies.Result{first}
 		for range waiters - 1 {
-			queue = append(queue, beginAt(t.Context(), l, redlock.Acquire{Wait: time.Minute, Lease: 20 * time.Second}))
+			queue = append(queue, beginAt(t.Context(), l, redlock.Acquire{
+				Wait: time.Minute, Lease: 20 * time.Second,
+			}))
 		}
 		if n := s.asked() - before; n > 0 {
 			t.Errorf("%d requests for those who came behind others", n)
@@ -45,7 +47,8 @@ func TestQuorumHandsOn(t *testing.T) {
 			mustUnlock(t, l, r.Token, r.Fence, 1)
 			r = proxies.Granted(t, done)
 			took, n := r.At.Sub(began), s.asked()-before
-			if i%(mostPassed+1) < mostPassed && (took > 1100*time.Microsecond || n > 2*masters) || took > 6*time.Millisecond {
+			if i%(mostPassed+1) < mostPassed && (took > 1100*time.Microsecond || n > 2*masters) ||
+				took > 6*time.Millisecond {
 				t.Errorf("hand-over %d took %v and %d requests", i, took, n)
 			}
 			proxies.Waiting(t, queue[i+1:]...)
@@ -57,7 +60,8 @@ func TestQuorumHandsOn(t *testing.T) {
 // A lock that goes on to somebody who leaves at that moment goes on to the next one, and nothing is left. R15
 // R27
 func TestQuorumHandsOnToWhoLeaves(t *testing.T) {
-	for _, when := range []time.Duration{-time.Millisecond, 0, 500 * time.Microsecond, time.Millisecond, 1500 * time.Microsecond} {
+	for _, when := range []time.Duration{-time.Millisecond, 0, 500 * time.Microsecond, time.Millisecond,
+		1500 * time.Microsecond} {
 		t.Run(when.String(), func(t *testing.T) {
 			atSea(t, 3, 1, func(t *testing.T, s *sea) {
 				l := s.proxies[0]
@@ -95,7 +99,9 @@ func TestQuorumProxiesShare(t *testing.T) {
 		for range 8 {
 			busy.Go(func() {
 				for over.Load() == 0 {
-					r := lockAt(t.Context(), s.proxies[0], redlock.Acquire{Wait: time.Minute, Lease: 20 * time.Second})
+					r := lockAt(t.Context(), s.proxies[0], redlock.Acquire{
+						Wait: time.Minute, Lease: 20 * time.Second,
+					})
 					if !r.OK {
 						t.Error(r.Err)
 						return
@@ -110,7 +116,9 @@ func TestQuorumProxiesShare(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 		before := grants.Load()
-		r := lockAt(t.Context(), s.proxies[1], redlock.Acquire{Wait: 50 * time.Second, Lease: 20 * time.Second})
+		r := lockAt(t.Context(), s.proxies[1], redlock.Acquire{
+			Wait: 50 * time.Second, Lease: 20 * time.Second,
+		})
 		if n := grants.Load() - before; !r.OK || n > 200 {
 			t.Error(fmt.Errorf("%v after %d grants to others: %w", r.OK, n, r.Err))
 		}

@@ -60,7 +60,9 @@ type storm struct {
 }
 
 var voyages = rapid.Custom(func(t *rapid.T) voyage {
-	v := voyage{Seed: rapid.Uint64().Draw(t, "seed"), Lossy: rapid.SampledFrom([]int{0, 5, 15, 30}).Draw(t, "lossy")}
+	v := voyage{
+		Seed: rapid.Uint64().Draw(t, "seed"), Lossy: rapid.SampledFrom([]int{0, 5, 15, 30}).Draw(t, "lossy"),
+	}
 	for range 5 {
 		v.Ahead = append(v.Ahead, rapid.IntRange(-300, 300).Draw(t, "ahead"))
 	}
@@ -68,20 +70,32 @@ var voyages = rapid.Custom(func(t *rapid.T) voyage {
 		c := client{Proxy: rapid.IntRange(0, 1).Draw(t, "proxy")}
 		for range rapid.IntRange(1, 3).Draw(t, "visits") {
 			c.Visits = append(c.Visits, visit{
-				Gap: rapid.IntRange(0, 40).Draw(t, "gap"), Hold: rapid.SampledFrom([]int{0, 5, 50, 300, 1500}).Draw(t, "hold"),
-				Lease: rapid.IntRange(400, longestLease).Draw(t, "lease"), Wait: rapid.SampledFrom([]int{0, 50, 1000, 3000}).Draw(t, "wait"),
-				Read: rapid.IntRange(0, 2).Draw(t, "read") == 0, Keep: rapid.IntRange(0, 3).Draw(t, "keep") == 0,
-				Again: rapid.IntRange(0, 3).Draw(t, "again") == 0, Renew: rapid.IntRange(0, 3).Draw(t, "renew") == 0, Up: rapid.IntRange(0, 2).Draw(t, "up") == 0, Re: rapid.IntRange(0, 2).Draw(t, "re") == 0,
-				Leave: rapid.IntRange(0, 5).Draw(t, "leave") == 0, Tries: rapid.IntRange(0, 5).Draw(t, "tries") == 0,
-				Fresh: rapid.Bool().Draw(t, "fresh"), Quit: rapid.SampledFrom([]int{0, 0, 0, 0, 3, 30, 300}).Draw(t, "quit"),
+				Gap:   rapid.IntRange(0, 40).Draw(t, "gap"),
+				Hold:  rapid.SampledFrom([]int{0, 5, 50, 300, 1500}).Draw(t, "hold"),
+				Lease: rapid.IntRange(400, longestLease).Draw(t, "lease"),
+				Wait:  rapid.SampledFrom([]int{0, 50, 1000, 3000}).Draw(t, "wait"),
+				Read:  rapid.IntRange(0, 2).Draw(t, "read") == 0,
+				Keep:  rapid.IntRange(0, 3).Draw(t, "keep") == 0,
+				Again: rapid.IntRange(0, 3).Draw(t, "again") == 0,
+				Renew: rapid.IntRange(0, 3).Draw(t, "renew") == 0,
+				Up:    rapid.IntRange(0, 2).Draw(t, "up") == 0,
+				Re:    rapid.IntRange(0, 2).Draw(t, "re") == 0,
+				Leave: rapid.IntRange(0, 5).Draw(t, "leave") == 0,
+				Tries: rapid.IntRange(0, 5).Draw(t, "tries") == 0,
+				Fresh: rapid.Bool().Draw(t, "fresh"),
+				Quit:  rapid.SampledFrom([]int{0, 0, 0, 0, 3, 30, 300}).Draw(t, "quit"),
 			})
 		}
 		v.Clients = append(v.Clients, c)
 	}
 	for range rapid.IntRange(0, 10).Draw(t, "storms") {
 		v.Storms = append(v.Storms, storm{
-			Gap: rapid.SampledFrom([]int{0, 20, 100, 500}).Draw(t, "gap"), Island: rapid.IntRange(0, 4).Draw(t, "island"), Proxy: rapid.IntRange(0, 1).Draw(t, "proxy"),
-			Kind: rapid.SampledFrom([]string{"restart", "restart", "restart", "crash", "up", "step", "cut", "leap", "leap"}).Draw(t, "kind"), Step: rapid.IntRange(-300, 300).Draw(t, "step"),
+			Gap:    rapid.SampledFrom([]int{0, 20, 100, 500}).Draw(t, "gap"),
+			Island: rapid.IntRange(0, 4).Draw(t, "island"),
+			Proxy:  rapid.IntRange(0, 1).Draw(t, "proxy"),
+			Kind: rapid.SampledFrom([]string{"restart", "restart", "restart", "crash", "up", "step", "cut",
+				"leap", "leap"}).Draw(t, "kind"),
+			Step: rapid.IntRange(-300, 300).Draw(t, "step"),
 		})
 	}
 	return v
@@ -100,7 +114,8 @@ type held struct {
 
 func (h *held) String() string {
 	born := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	return fmt.Sprintf("%s (%s, fence %d, asked at %v, got at %v, until %v)", h.token, h.mode, h.fence, h.asked.Sub(born), h.got.Sub(born), h.until.Sub(born))
+	return fmt.Sprintf("%s (%s, fence %d, asked at %v, got at %v, until %v)", h.token, h.mode, h.fence,
+		h.asked.Sub(born), h.got.Sub(born), h.until.Sub(born))
 }
 
 // logbook is what the clients saw.
@@ -125,14 +140,16 @@ func (b *logbook) judge() error {
 			if g.token == h.token {
 				continue
 			}
-			if (g.mode == redlock.Write || h.mode == redlock.Write) && g.got.Before(h.until) && h.got.Before(g.until) {
+			if (g.mode == redlock.Write || h.mode == redlock.Write) && g.got.Before(h.until) &&
+				h.got.Before(g.until) {
 				err = errors.Join(err, fmt.Errorf("two holders: %v and %v", g, h))
 			}
 			if g.fence == h.fence {
 				err = errors.Join(err, fmt.Errorf("the fence %d twice: %v and %v", g.fence, g, h))
 			}
 			if h.got.Before(g.asked) {
-				err = errors.Join(err, fmt.Errorf("the fence falls: %v was granted before %v was asked for", h, g))
+				err = errors.Join(err,
+					fmt.Errorf("the fence falls: %v was granted before %v was asked for", h, g))
 			}
 		}
 	}
@@ -231,7 +248,9 @@ func sail(t testing.TB, v voyage, alter func(s *sea)) error {
 		book.wrong("in the end: %w", err)
 	}
 	for i, l := range s.proxies {
-		r := lockAt(context.Background(), l, redlock.Acquire{Token: fmt.Sprint("last", i), Lease: 2 * time.Second, Wait: 2 * time.Second})
+		r := lockAt(context.Background(), l, redlock.Acquire{
+			Token: fmt.Sprint("last", i), Lease: 2 * time.Second, Wait: 2 * time.Second,
+		})
 		if !r.OK {
 			book.wrong("proxy %d cannot have the lock in the end: %v", i, r.Err)
 		}
@@ -249,7 +268,11 @@ func (c client) sail(s *sea, who int, book *logbook) {
 	l := s.proxies[c.Proxy]
 	for i, u := range c.Visits {
 		time.Sleep(time.Duration(u.Gap) * time.Millisecond)
-		a := redlock.Acquire{Name: "job", Token: fmt.Sprintf("c%d.%d", who, i), Mode: redlock.Write, Lease: time.Duration(u.Lease) * time.Millisecond, Wait: time.Duration(u.Wait) * time.Millisecond, Reentrant: u.Re}
+		a := redlock.Acquire{
+			Name: "job", Token: fmt.Sprintf("c%d.%d", who, i), Mode: redlock.Write,
+			Lease: time.Duration(u.Lease) * time.Millisecond, Wait: time.Duration(u.Wait) * time.Millisecond,
+			Reentrant: u.Re,
+		}
 		if u.Read {
 			a.Mode = redlock.Read
 		}
@@ -284,7 +307,8 @@ func (c client) sail(s *sea, who int, book *logbook) {
 		if r.Count != 1 {
 			book.wrong("the first grant of %s has the count %d", a.Token, r.Count)
 		}
-		h := &held{token: a.Token, mode: a.Mode, fence: r.Fence, asked: began, got: time.Now(), until: r.At.Add(r.TTL)}
+		h := &held{token: a.Token, mode: a.Mode, fence: r.Fence, asked: began, got: time.Now(),
+			until: r.At.Add(r.TTL)}
 		book.mu.Lock()
 		book.all = append(book.all, h)
 		book.mu.Unlock()
@@ -297,7 +321,9 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 	twice := false // it has been told so, or may be
 	if u.Again {
 		at := time.Now()
-		r := lockAt(context.Background(), l, redlock.Acquire{Name: "job", Token: a.Token, Mode: a.Mode, Lease: a.Lease, Reentrant: u.Re})
+		r := lockAt(context.Background(), l, redlock.Acquire{
+			Name: "job", Token: a.Token, Mode: a.Mode, Lease: a.Lease, Reentrant: u.Re,
+		})
 		if !r.OK && r.Err == nil && time.Now().Before(h.until) {
 			book.wrong("the same token again, which holds the lock: Null")
 		}
@@ -311,7 +337,8 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 			}
 			// From now on it relies on what it was told last.
 			now := time.Now()
-			next := &held{token: h.token, mode: h.mode, fence: r.Fence, asked: h.asked, got: now, until: rig.Later(h.until, at.Add(r.TTL))}
+			next := &held{token: h.token, mode: h.mode, fence: r.Fence, asked: h.asked, got: now,
+				until: rig.Later(h.until, at.Add(r.TTL))}
 			h.until = now
 			h = next
 			book.mu.Lock()
@@ -321,16 +348,20 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 	}
 	if u.Renew {
 		at := time.Now()
-		if left, err := rig.RenewAt(l, a.Token, a.Lease, 0); err == nil && left > 0 && time.Now().Before(h.until) {
+		if left, err := rig.RenewAt(l, a.Token, a.Lease, 0); err == nil && left > 0 &&
+			time.Now().Before(h.until) {
 			h.until = rig.Later(h.until, at.Add(left))
 		}
 	}
 	if u.Up && a.Mode == redlock.Read {
 		at := time.Now()
-		r := lockAt(context.Background(), l, redlock.Acquire{Name: "job", Token: a.Token, Mode: redlock.Write, Lease: a.Lease, Wait: 30 * time.Millisecond})
+		r := lockAt(context.Background(), l, redlock.Acquire{
+			Name: "job", Token: a.Token, Mode: redlock.Write, Lease: a.Lease, Wait: 30 * time.Millisecond,
+		})
 		if r.OK && time.Now().Before(h.until) {
 			now := time.Now()
-			next := &held{token: h.token, mode: redlock.Write, fence: r.Fence, asked: at, got: now, until: r.At.Add(r.TTL)}
+			next := &held{token: h.token, mode: redlock.Write, fence: r.Fence, asked: at, got: now,
+				until: r.At.Add(r.TTL)}
 			h.until = now
 			h = next
 			book.mu.Lock()
@@ -342,11 +373,14 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 		lost := make(chan time.Time, 1)
 		keeper := l.NewKeeper()
 		at := time.Now()
-		r, err := (&rig.Asker{L: l}).Renew(&redlock.Renew{Name: "job", Token: a.Token, Lease: a.Lease, Fence: h.fence, Keeper: keeper})
+		r, err := (&rig.Asker{L: l}).Renew(&redlock.Renew{
+			Name: "job", Token: a.Token, Lease: a.Lease, Fence: h.fence, Keeper: keeper,
+		})
 		if err != nil || r.Left == 0 || !time.Now().Before(h.until) {
 			return
 		}
-		kept := l.Keep(keepalive.Hold{Name: "job", Token: a.Token, Fence: h.fence, Lease: a.Lease, Until: at.Add(r.Left), Keeper: keeper, Lost: func(keepalive.Loss) { lost <- time.Now() }})
+		kept := l.Keep(keepalive.Hold{Name: "job", Token: a.Token, Fence: h.fence, Lease: a.Lease,
+			Until: at.Add(r.Left), Keeper: keeper, Lost: func(keepalive.Loss) { lost <- time.Now() }})
 		select {
 		case when := <-lost:
 			h.until = when

@@ -62,7 +62,8 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		{&scripts.Renew, "[1000,0] [1000,0] [0,0] [0,0] !", "-NOQUORUM"},
 		{&scripts.Renew, "[0,0] [0,0] [0,0] - -", "0"},
 		{&scripts.Renew, "[1000,7] [1000,8] [1000,8] [0,0] [0,0]", "[988 8]"},
-		{&scripts.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] [1000,7]", "[988 7]"}, // a majority is waited for
+		// a majority is waited for
+		{&scripts.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] [1000,7]", "[988 7]"},
 		{&scripts.Renew, "[1000,7] [1000,8] [1000,9] [1000,7] -", "[988 7]"},
 		{&scripts.Renew, "[2,0] [2,0] [2,0] [2,0] [2,0]", "0"}, // less than the clocks may differ
 		// Hold by hold.
@@ -81,7 +82,9 @@ func testCombination(t *testing.T) { // in fake time, of which none passes
 		{&scripts.Inspect, "nil nil nil - -", "nil"},
 		{&scripts.Inspect, "nil nil - - -", "-NOQUORUM"},
 	} {
-		p := New(make([]Node, 5), redlock.NewNames("lock:"), Options{}).newPoll(scripts.Call{Script: c.script})
+		p := New(make([]Node, 5), redlock.NewNames("lock:"), Options{}).newPoll(scripts.Call{
+			Script: c.script,
+		})
 		p.began = time.Now()
 		got := ""
 		p.combine = func() (clear bool) {

@@ -62,26 +62,31 @@ func TestQuorum(t *testing.T) {
 		if g.Took > 2*time.Millisecond {
 			t.Errorf("a grant took %v: more than a round", g.Took)
 		}
-		if want := time.Second - driftOf(time.Second) - time.Millisecond; g.TTL > want || g.TTL < want-time.Millisecond {
+		if want := time.Second - driftOf(time.Second) - time.Millisecond; g.TTL > want ||
+			g.TTL < want-time.Millisecond {
 			t.Errorf("a validity of %v, want %v", g.TTL, want)
 		}
 		if r := lockAt(t.Context(), other, redlock.Acquire{Token: "b"}); r.OK || r.Err != nil {
 			t.Errorf("a second writer: %+v", r)
 		}
-		if r := mustLock(t, other, redlock.Acquire{Token: "a", Lease: time.Second}); r.Fence != g.Fence || r.Count != 1 {
+		r := mustLock(t, other, redlock.Acquire{Token: "a", Lease: time.Second})
+		if r.Fence != g.Fence || r.Count != 1 {
 			t.Errorf("the same token again: %+v, want the fence %d", r, g.Fence)
 		}
-		if r := mustLock(t, other, redlock.Acquire{Token: "a", Lease: time.Second, Reentrant: true, Meta: "twice"}); r.Fence != g.Fence || r.Count != 2 {
+		twice := redlock.Acquire{Token: "a", Lease: time.Second, Reentrant: true, Meta: "twice"}
+		if r := mustLock(t, other, twice); r.Fence != g.Fence || r.Count != 2 {
 			t.Errorf("re-entered: %+v", r)
 		}
-		if left, err := rig.RenewAt(other, "a", 2*time.Second, g.Fence); err != nil || left < 1900*time.Millisecond || left > 2*time.Second-driftOf(2*time.Second) {
+		if left, err := rig.RenewAt(other, "a", 2*time.Second, g.Fence); err != nil ||
+			left < 1900*time.Millisecond || left > 2*time.Second-driftOf(2*time.Second) {
 			t.Errorf("renewed: %v %v", left, err)
 		}
 		if left, err := rig.RenewAt(other, "b", 2*time.Second, 0); err != nil || left != 0 {
 			t.Errorf("renewed what it does not hold: %v %v", left, err)
 		}
 		state, err := (&rig.Asker{L: other}).State("job")
-		if err != nil || len(state.Holders) != 1 || state.Holders[0].Count != 2 || state.Holders[0].Meta != "twice" || state.Fence != g.Fence ||
+		if err != nil || len(state.Holders) != 1 || state.Holders[0].Count != 2 ||
+			state.Holders[0].Meta != "twice" || state.Fence != g.Fence ||
 			state.Holders[0].TTL <= 0 || state.Holders[0].TTL > 2*time.Second {
 			t.Errorf("INFO: %+v %v", state, err)
 		}
@@ -90,7 +95,8 @@ func TestQuorum(t *testing.T) {
 		mustUnlock(t, l, "a", g.Fence, 0)
 		mustUnlock(t, l, "a", g.Fence, 1)
 		mustUnlock(t, l, "a", 0, -1)
-		r1, r2 := mustLock(t, l, redlock.Acquire{Token: "r1", Mode: redlock.Read}), mustLock(t, other, redlock.Acquire{Token: "r2", Mode: redlock.Read})
+		r1 := mustLock(t, l, redlock.Acquire{Token: "r1", Mode: redlock.Read})
+		r2 := mustLock(t, other, redlock.Acquire{Token: "r2", Mode: redlock.Read})
 		if r1.Fence <= g.Fence || r2.Fence <= r1.Fence {
 			t.Errorf("fences %d, %d, %d", g.Fence, r1.Fence, r2.Fence)
 		}
@@ -134,12 +140,14 @@ func TestQuorumOfDeadNodes(t *testing.T) {
 		if g.Took > 3*time.Millisecond {
 			t.Errorf("with two silent nodes of five a grant took %v", g.Took)
 		}
-		if r := lockAt(t.Context(), other, redlock.Acquire{Token: "b"}); r.OK || r.Err != nil || r.Took > testNodeTimeout+time.Millisecond {
+		if r := lockAt(t.Context(), other, redlock.Acquire{Token: "b"}); r.OK || r.Err != nil ||
+			r.Took > testNodeTimeout+time.Millisecond {
 			t.Errorf("held by another: %v %v after %v", r.OK, r.Err, r.Took)
 		}
 		mute(2, silence)
 		r := lockAt(t.Context(), other, redlock.Acquire{Token: "b"})
-		if r.OK || r.Err == nil || !strings.HasPrefix(r.Err.Error(), "NOQUORUM 2/3 ") || r.Took > testNodeTimeout+time.Millisecond {
+		if r.OK || r.Err == nil || !strings.HasPrefix(r.Err.Error(), "NOQUORUM 2/3 ") ||
+			r.Took > testNodeTimeout+time.Millisecond {
 			t.Errorf("three silent nodes of five: %v %v after %v", r.OK, r.Err, r.Took)
 		}
 		if _, err := unlockAt(l, "a", 0); err == nil || !noQuorum(err) {
@@ -244,7 +252,9 @@ func TestQuorumAgreesOnAFence(t *testing.T) {
 		var last int64
 		for i := range 4 {
 			token := fmt.Sprint("t", i)
-			g := mustLock(t, l, redlock.Acquire{Token: token, Mode: []redlock.Mode{redlock.Write, redlock.Read}[i%2]})
+			g := mustLock(t, l, redlock.Acquire{
+				Token: token, Mode: []redlock.Mode{redlock.Write, redlock.Read}[i%2],
+			})
 			if g.Fence <= last {
 				t.Errorf("the fence %d is not above %d", g.Fence, last)
 			}
@@ -276,14 +286,16 @@ func TestQuorumRefuses(t *testing.T) {
 		}
 		mustUnlock(t, l, "a", 0, 1)
 		r := lockAt(t.Context(), l, redlock.Acquire{Token: "b", Lease: 20*testNodeTimeout - time.Millisecond})
-		if r.Err == nil || !strings.HasPrefix(r.Err.Error(), "ERR ") || !strings.Contains(r.Err.Error(), "at least 400 ms") {
+		if r.Err == nil || !strings.HasPrefix(r.Err.Error(), "ERR ") ||
+			!strings.Contains(r.Err.Error(), "at least 400 ms") {
 			t.Errorf("a short lease: %v", r.Err)
 		}
 		s.islands[0].Ask("SET", rig.LockKey, "x")
 		mustLock(t, l, redlock.Acquire{Token: "c"})
 		mustUnlock(t, l, "c", 0, 1)
 		s.islands[1].Ask("SET", rig.LockKey, "x")
-		if r = lockAt(t.Context(), l, redlock.Acquire{Token: "d"}); r.Err == nil || !strings.HasPrefix(r.Err.Error(), "LOCKTYPE ") {
+		if r = lockAt(t.Context(), l, redlock.Acquire{Token: "d"}); r.Err == nil ||
+			!strings.HasPrefix(r.Err.Error(), "LOCKTYPE ") {
 			t.Errorf("a key that is no lock: %v", r.Err)
 		}
 		if _, err := l.List(context.Background(), "*", 10); err != nil {

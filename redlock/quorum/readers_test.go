@@ -18,7 +18,9 @@ func TestQuorumReadersWithLongMeta(t *testing.T) {
 	atSea(t, 3, 1, func(t *testing.T, s *sea) {
 		l := s.proxies[0]
 		for i := range n {
-			mustLock(t, l, redlock.Acquire{Token: fmt.Sprint("r", i), Mode: redlock.Read, Lease: time.Hour, Meta: meta})
+			mustLock(t, l, redlock.Acquire{
+				Token: fmt.Sprint("r", i), Mode: redlock.Read, Lease: time.Hour, Meta: meta,
+			})
 		}
 		k := &rig.Asker{L: l}
 		for _, of := range []string{"", "r7"} {
@@ -32,7 +34,8 @@ func TestQuorumReadersWithLongMeta(t *testing.T) {
 				return nil
 			})
 		}
-		if all, err := l.List(t.Context(), "job", 2); err != nil || len(all) != 1 || len(all[0].State.Holders) != n {
+		if all, err := l.List(t.Context(), "job", 2); err != nil || len(all) != 1 ||
+			len(all[0].State.Holders) != n {
 			t.Errorf("LIST sees %d locks: %v", len(all), err)
 		}
 		if broken, err := (&rig.Asker{L: l}).Breaks("job"); err != nil || !broken {

@@ -56,7 +56,8 @@ func (m *mainland) do(req []byte) ([]byte, error) {
 	return m.conn.Reply()
 }
 
-func (m *mainland) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (func(), error) {
+func (m *mainland) Subscribe(ctx context.Context, channel string,
+	notify func(subscription.Event)) (func(), error) {
 	return (&rig.Upstream{S: m.Server}).Subscribe(ctx, -1, channel, notify)
 }
 
@@ -105,11 +106,14 @@ func TestQuorumOnRedis(t *testing.T) {
 	for _, mode := range []redlock.Mode{redlock.Write, redlock.Read} { // one has missed a re-entry
 		mustLock(t, l, redlock.Acquire{Token: "a", Lease: lease, Mode: mode})
 		g := mustLock(t, l, redlock.Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true})
-		release := rig.NotedRelease(locks.New(rig.Nothing{}, locks.Options{}), &redlock.Release{Name: "job", Token: "a"})
+		release := rig.NotedRelease(locks.New(rig.Nothing{}, locks.Options{}), &redlock.Release{
+			Name: "job", Token: "a",
+		})
 		if reply, err := all[0].do(release.Req); string(reply) != ":0\r\n" {
 			t.Fatalf("%q %v", reply, err)
 		}
-		if again := mustLock(t, l, redlock.Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true}); again.Count != 3 || again.Fence < g.Fence {
+		again := mustLock(t, l, redlock.Acquire{Token: "a", Lease: lease, Mode: mode, Reentrant: true})
+		if again.Count != 3 || again.Fence < g.Fence {
 			t.Errorf("re-entered: %+v, want the count 3 and at least the fence %d", again, g.Fence)
 		}
 		for _, want := range []int{0, 0, 1, -1} {

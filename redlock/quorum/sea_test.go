@@ -26,7 +26,8 @@ import (
 // island is one independent master in fake time, with a clock of its own.
 type island struct {
 	*rig.Server
-	longest time.Duration // for how long it does not vote after it has lost its memory, or its clock has stepped
+	// for how long it does not vote after it has lost its memory, or its clock has stepped
+	longest time.Duration
 
 	line sync.Mutex // one request at a time; taken before mu
 	conn *rig.Conn
@@ -343,7 +344,8 @@ func (l *link) cut() {
 }
 
 // Subscribe implements Node.
-func (l *link) Subscribe(ctx context.Context, channel string, notify func(subscription.Event)) (func(), error) {
+func (l *link) Subscribe(ctx context.Context, channel string,
+	notify func(subscription.Event)) (func(), error) {
 	if err := l.to.vote(); err == errAway {
 		return nil, err
 	}
@@ -410,7 +412,9 @@ func (s *sea) anew(i int, o locks.Options) *locks.Locker {
 
 func (s *sea) proxyAt(nodes []quorum.Node, o locks.Options) *locks.Locker {
 	o.Log = s.left.Logger()
-	return locks.NewRedlock(nodes, quorum.Options{NodeTimeout: testNodeTimeout, NotRun: func(err error) bool { return err == errAway }}, o)
+	return locks.NewRedlock(nodes, quorum.Options{
+		NodeTimeout: testNodeTimeout, NotRun: func(err error) bool { return err == errAway },
+	}, o)
 }
 
 // end closes everything, and says what was left behind.
@@ -499,7 +503,8 @@ func (s *sea) holdsOn(token string) (on []int) {
 			continue
 		}
 		state, _ := scripts.ReadState(v)
-		if slices.ContainsFunc(state.Holders, func(h redlock.Holder) bool { return h.Owner == redlock.OwnerOf(token) }) {
+		if slices.ContainsFunc(state.Holders,
+			func(h redlock.Holder) bool { return h.Owner == redlock.OwnerOf(token) }) {
 			on = append(on, i)
 		}
 	}

@@ -30,7 +30,9 @@ func TestQuorumWaitsInOrder(t *testing.T) {
 		mustLock(t, l, redlock.Acquire{Token: "0", Lease: 20 * time.Second})
 		var queue []chan proxies.Result
 		for i := range 5 {
-			queue = append(queue, beginAt(t.Context(), l, redlock.Acquire{Token: fmt.Sprint(i + 1), Wait: time.Minute, Lease: 20 * time.Second}))
+			queue = append(queue, beginAt(t.Context(), l, redlock.Acquire{
+				Token: fmt.Sprint(i + 1), Wait: time.Minute, Lease: 20 * time.Second,
+			}))
 		}
 		mustLock(t, l, redlock.Acquire{Token: "0", Wait: time.Minute, Lease: 20 * time.Second})
 		for i, done := range queue {
@@ -57,8 +59,12 @@ func TestQuorumReadersTogether(t *testing.T) {
 	atSea(t, 3, 1, func(t *testing.T, s *sea) {
 		l := s.proxies[0]
 		mustLock(t, l, redlock.Acquire{Token: "w", Lease: 20 * time.Second})
-		r1 := beginAt(t.Context(), l, redlock.Acquire{Token: "r1", Mode: redlock.Read, Wait: time.Minute, Lease: 20 * time.Second})
-		r2 := beginAt(t.Context(), l, redlock.Acquire{Token: "r2", Mode: redlock.Read, Wait: time.Minute, Lease: 20 * time.Second})
+		r1 := beginAt(t.Context(), l, redlock.Acquire{
+			Token: "r1", Mode: redlock.Read, Wait: time.Minute, Lease: 20 * time.Second,
+		})
+		r2 := beginAt(t.Context(), l, redlock.Acquire{
+			Token: "r2", Mode: redlock.Read, Wait: time.Minute, Lease: 20 * time.Second,
+		})
 		w := beginAt(t.Context(), l, redlock.Acquire{Token: "w2", Wait: time.Minute, Lease: 20 * time.Second})
 		began := time.Now()
 		mustUnlock(t, l, "w", 0, 1)
@@ -68,8 +74,11 @@ func TestQuorumReadersTogether(t *testing.T) {
 		}
 		proxies.Waiting(t, w)
 		// One of them becomes the writer before who waits already; a second cannot.
-		up := beginAt(t.Context(), l, redlock.Acquire{Token: "r1", Wait: time.Minute, Lease: 20 * time.Second})
-		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "r2", Wait: time.Minute}); r.Err == nil || !strings.HasPrefix(r.Err.Error(), "DEADLOCK ") {
+		up := beginAt(t.Context(), l, redlock.Acquire{
+			Token: "r1", Wait: time.Minute, Lease: 20 * time.Second,
+		})
+		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "r2", Wait: time.Minute}); r.Err == nil ||
+			!strings.HasPrefix(r.Err.Error(), "DEADLOCK ") {
 			t.Errorf("the second upgrader: %+v", r)
 		}
 		mustUnlock(t, l, "r2", 0, 1)
@@ -87,7 +96,8 @@ func TestQuorumWaitEnds(t *testing.T) {
 	atSea(t, 5, 2, func(t *testing.T, s *sea) {
 		l, other := s.proxies[0], s.proxies[1]
 		mustLock(t, other, redlock.Acquire{Token: "a", Lease: 4 * time.Second})
-		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "b", Wait: 700 * time.Millisecond}); r.OK || r.Err != nil || r.Took != 700*time.Millisecond {
+		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "b", Wait: 700 * time.Millisecond}); r.OK ||
+			r.Err != nil || r.Took != 700*time.Millisecond {
 			t.Errorf("a wait of 700 ms: %v %v after %v", r.OK, r.Err, r.Took)
 		}
 		ctx, leave := context.WithCancelCause(t.Context())
@@ -106,7 +116,8 @@ func TestQuorumWaitEnds(t *testing.T) {
 		for n := range 3 {
 			s.links[0][n].fails(func(string) fault { return silence })
 		}
-		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "e", Wait: time.Second}); r.OK || !noQuorum(r.Err) {
+		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "e", Wait: time.Second}); r.OK ||
+			!noQuorum(r.Err) {
 			t.Errorf("without a majority: %+v", r)
 		}
 		for n := range 3 {
@@ -116,7 +127,8 @@ func TestQuorumWaitEnds(t *testing.T) {
 		l = s.anew(0, locks.Options{Lease: time.Second, MaxQueue: 1})
 		mustLock(t, other, redlock.Acquire{Token: "f", Lease: 2 * time.Second})
 		first := beginAt(t.Context(), l, redlock.Acquire{Token: "g", Wait: 500 * time.Millisecond})
-		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "h", Wait: time.Second}); r.Err == nil || !strings.HasPrefix(r.Err.Error(), "QUEUEFULL ") {
+		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "h", Wait: time.Second}); r.Err == nil ||
+			!strings.HasPrefix(r.Err.Error(), "QUEUEFULL ") {
 			t.Errorf("one too many: %+v", r)
 		}
 		<-first
@@ -142,7 +154,9 @@ func TestQuorumSplitVote(t *testing.T) {
 		for i, l := range s.proxies {
 			done := make(chan proxies.Result, 1)
 			go func() {
-				r := lockAt(t.Context(), l, redlock.Acquire{Token: fmt.Sprint(i), Wait: 10 * time.Second, Lease: 30 * time.Second})
+				r := lockAt(t.Context(), l, redlock.Acquire{
+					Token: fmt.Sprint(i), Wait: 10 * time.Second, Lease: 30 * time.Second,
+				})
 				if r.OK {
 					unlockAt(l, r.Token, 0)
 				}
@@ -171,13 +185,17 @@ func TestQuorumKeeps(t *testing.T) {
 	atSea(t, 5, 2, func(t *testing.T, s *sea) {
 		l, other := s.proxies[0], s.proxies[1]
 		keep := func(token string) (*keepalive.Kept, chan keepalive.Loss) {
-			a := l.NewAcquire(redlock.Acquire{Name: "job", Token: token, Mode: redlock.Write, Lease: time.Second, Keep: true})
+			a := l.NewAcquire(redlock.Acquire{
+				Name: "job", Token: token, Mode: redlock.Write, Lease: time.Second, Keep: true,
+			})
 			g, ok, err := (&rig.Asker{L: l}).Acquire(a)
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 			lost := make(chan keepalive.Loss, 1)
-			return l.Keep(keepalive.Hold{Name: "job", Token: token, Fence: g.Fence, Lease: time.Second, Until: time.Now().Add(g.TTL), Keeper: a.Keeper, Lost: func(how keepalive.Loss) { lost <- how }}), lost
+			return l.Keep(keepalive.Hold{Name: "job", Token: token, Fence: g.Fence, Lease: time.Second,
+				Until: time.Now().Add(g.TTL), Keeper: a.Keeper,
+				Lost: func(how keepalive.Loss) { lost <- how }}), lost
 		}
 		kept, lost := keep("a")
 		s.islands[0].crash()

@@ -87,7 +87,8 @@ func (o *Local) admit(w *waiter) error {
 		return nil
 	}
 	if n := len(q.waiters); n >= o.maxQueue {
-		return redlock.ReplyError(fmt.Sprintf("QUEUEFULL %d clients of this proxy wait for this lock already: "+
+		return redlock.ReplyError(fmt.Sprintf("QUEUEFULL %d clients of this proxy wait for this lock "+
+			"already: "+
 			"try again later, or raise lock-max-queue", n))
 	}
 	if w.turn.up && q.waiters[0].turn.up {

@@ -284,7 +284,8 @@ func (ws *Queues) enter(w *waiter) *queue {
 		q = &queue{place: w.place, due: w.due}
 		q.ctx, q.close = context.WithCancel(ws.ctx)
 		ws.byKey[w.place.Key] = q
-		ws.listening.Go(func() { ws.subscribe(q) }) // ends when the subscription is confirmed, or with the queue
+		// ends when the subscription is confirmed, or with the queue
+		ws.listening.Go(func() { ws.subscribe(q) })
 	}
 	q.stand(w)
 	if !w.due.IsZero() { // else it follows others, who will say when
@@ -368,7 +369,8 @@ func (ws *Queues) due(q *queue, w *waiter) bool {
 func (ws *Queues) subscribe(q *queue) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(q.ctx, listenTimeout)
-		stop, err := ws.engine.Listen(ctx, q.place.Slot, q.place.Key, func(e subscription.Event) { ws.heard(q, e) })
+		stop, err := ws.engine.Listen(ctx, q.place.Slot, q.place.Key,
+			func(e subscription.Event) { ws.heard(q, e) })
 		cancel()
 		if err == nil {
 			ws.mu.Lock()

@@ -38,7 +38,8 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 		known := func(ids, asks int) {
 			t.Helper()
 			if len(o.byID) != ids || len(o.byAsk) != asks {
-				t.Errorf("%d ids and %d requests are known, want %d and %d", len(o.byID), len(o.byAsk), ids, asks)
+				t.Errorf("%d ids and %d requests are known, want %d and %d", len(o.byID),
+					len(o.byAsk), ids, asks)
 			}
 		}
 		given, forgotten := ask("given", time.Minute), ask("forgotten", time.Minute)
@@ -54,7 +55,8 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 		known(1, 1)
 		o.HandOver("forgotten", redlock.Grant{Fence: 6})
 		o.HandOver("given", redlock.Grant{Fence: 7})
-		if g, ok, err := o.Wait(t.Context(), given); !ok || err != nil || g.Fence != 7 || g.Token != "t given" {
+		if g, ok, err := o.Wait(t.Context(), given); !ok || err != nil || g.Fence != 7 ||
+			g.Token != "t given" {
 			t.Errorf("given: %+v %v %v", g, ok, err)
 		}
 		if e.attempts != 0 {
@@ -63,7 +65,8 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 		o.Expect(woken)
 		o.Queued(woken, time.Second, nil)
 		began := time.Now()
-		if g, ok, err := o.Wait(t.Context(), woken); !ok || err != nil || g.Token != "t woken" || e.attempts != 1 {
+		if g, ok, err := o.Wait(t.Context(), woken); !ok || err != nil || g.Token != "t woken" ||
+			e.attempts != 1 {
 			t.Errorf("woken: %+v %v %v after %d attempts", g, ok, err, e.attempts)
 		}
 		if took := time.Since(began); took > time.Second {
