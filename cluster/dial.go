@@ -155,9 +155,9 @@ func shakeHands(conn net.Conn, as Login, m Mode, before, self *Identity) error {
 	if err := converse(conn, hello, asked, self); err != nil || m.As == nil {
 		return err
 	}
-	// This user may not be allowed the rest, which the node would note (ACL LOG), so it is last. It is a round
-	// trip of its own, because Redis since the fix of CVE-2025-21605 does not say WRONGPASS to a client that
-	// has still replies to read.
+	// This user may not be allowed the rest, which the node would note (ACL LOG), so it is last. It is a
+	// round trip of its own, because Redis since the fix of CVE-2025-21605 does not say WRONGPASS to a client
+	// that has still replies to read.
 	hello, asked = nil, nil
 	ask(decisive, "AUTH", m.As.User, m.As.Password)
 	return converse(conn, hello, asked, self)

@@ -29,9 +29,11 @@ func TestDiscreet(t *testing.T) {
 			"connect: connection refused (is Redis running there, and is the port right?)"},
 		{fmt.Errorf("no node took it in time: %w: %w", ErrUnavailable,
 			NodeError{"10.0.0.7:6379", errors.New("WRONGPASS no")}),
-			"no node took it in time: the command was not run: WRONGPASS no (check the upstream's user and password)"},
+			"no node took it in time: the command was not run: WRONGPASS no (check the upstream's user and " +
+				"password)"},
 		{fmt.Errorf("%w: %w", ErrUnknownOutcome, reset),
-			"the connection was lost after the command was sent: it may or may not have run: read: connection reset by peer"},
+			"the connection was lost after the command was sent: it may or may not have run: read: " +
+				"connection reset by peer"},
 		{fmt.Errorf("%w: %w", ErrUnknownOutcome, io.EOF),
 			"the connection was lost after the command was sent: it may or may not have run: EOF"},
 		{fmt.Errorf("cluster: subscribe: %w", &DiscoverError{[]NodeError{{"10.0.0.7:6379", refused}}}),
@@ -43,7 +45,8 @@ func TestDiscreet(t *testing.T) {
 				Certificate: &x509.Certificate{}}})},
 			"TLS: its certificate is not accepted (the certificate of the node is for another name)"},
 		{NodeError{"10.0.0.7:6379", context.DeadlineExceeded},
-			"context deadline exceeded (the node did not answer in time: is it stopped, behind a firewall, or without TLS where TLS is set?)"},
+			"context deadline exceeded (the node did not answer in time: is it stopped, behind a firewall, " +
+				"or without TLS where TLS is set?)"},
 	} {
 		if got := Discreet(test.err); got != test.want {
 			t.Errorf("%v:\n got %s\nwant %s", test.err, got, test.want)

@@ -19,8 +19,8 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%c: nothing was on its way", reply.Kind)
 		}
 		i.Owed = true
-		if got, want := string(i.kill()), string(resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", "7", "ADDR",
-			"[::1]:50000")); got != want {
+		want := resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", "7", "ADDR", "[::1]:50000")
+		if got := i.kill(); string(got) != string(want) {
 			t.Errorf("%c: %q", reply.Kind, got)
 		}
 	}

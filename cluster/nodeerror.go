@@ -93,7 +93,8 @@ func remedy(err error) string {
 		return "check the upstream's user and password"
 	case strings.Contains(text, "NOAUTH"):
 		return "the node wants a password: set the upstream's user and password"
-	case strings.Contains(text, "without any password configured"), strings.Contains(text, "Client sent AUTH"):
+	case strings.Contains(text, "without any password configured"),
+		strings.Contains(text, "Client sent AUTH"):
 		return "the node has no password: leave the upstream's password away"
 	case strings.Contains(text, "NOPERM"):
 		return "the upstream's user needs the commands INFO, CLUSTER and COMMAND"
@@ -116,7 +117,8 @@ func remedy(err error) string {
 	case errors.Is(err, syscall.ENOENT):
 		return "there is no such socket: is Redis running, and is the path right?"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return "the node did not answer in time: is it stopped, behind a firewall, or without TLS where TLS is set?"
+		return "the node did not answer in time: is it stopped, behind a firewall, or without TLS where " +
+			"TLS is set?"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "the node closed the connection: does it expect TLS, or a client certificate?"
 	}

@@ -19,7 +19,8 @@ func TestServerOf(t *testing.T) {
 		command           resp.Value
 		want              Server
 	}{
-		{"Redis", "redis_version:7.0.15 redis_mode:cluster run_id:abc", "server redis version 7.0.15 mode cluster",
+		{"Redis", "redis_version:7.0.15 redis_mode:cluster run_id:abc",
+			"server redis version 7.0.15 mode cluster",
 			shards,
 			Server{"redis", "7.0.15", "7.0.15", "cluster", "abc", "", true}},
 		{"Redis without shard channels", "redis_version:6.0.16 redis_mode:standalone",
@@ -30,7 +31,8 @@ func TestServerOf(t *testing.T) {
 			Server{"valkey", "7.2.4", "9.1.2", "sentinel", "ab", "z1", true}},
 		{"Valkey, INFO alone", valkey + "server_mode:cluster", "", resp.Value{},
 			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", false}},
-		{"Valkey 7.2", "redis_version:7.2.4 server_name:valkey valkey_version:7.2.5 redis_mode:standalone", "",
+		{"Valkey 7.2",
+			"redis_version:7.2.4 server_name:valkey valkey_version:7.2.5 redis_mode:standalone", "",
 			resp.Value{},
 			Server{"valkey", "7.2.4", "7.2.5", "standalone", "", "", false}},
 		{"Valkey, compatible", valkey + "server_mode:standalone", "server redis version 7.2.4", shards,
@@ -41,8 +43,9 @@ func TestServerOf(t *testing.T) {
 			Server{"redis", "", "", "standalone", "", "", false}},
 		{"nothing", "", "", resp.Value{}, Server{Product: "redis"}},
 	} {
-		info := resp.Value{Kind: '$', Str: []byte("# Server\r\n" + strings.ReplaceAll(test.info, " ", "\r\n") +
-			"\r\n")}
+		info := resp.Value{Kind: '$',
+			Str: []byte("# Server\r\n" + strings.ReplaceAll(test.info, " ", "\r\n") +
+				"\r\n")}
 		hello := resp.Value{Kind: '*'}
 		for _, word := range strings.Fields(test.hello) {
 			hello.Elems = append(hello.Elems, resp.Value{Kind: '$', Str: []byte(word)})

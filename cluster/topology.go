@@ -1,9 +1,9 @@
 // Package cluster is what the proxy knows of its upstream: a Redis Cluster, a group with Sentinels, or one
 // Redis. The packages below this folder reach it:
 //
-//	discovery   finds the nodes, and keeps the Topology fresh       the control plane, over go-redis
-//	pipe        carries requests of clients to nodes                the data plane, on the loops of the proxy
-//	pubsub      is subscribed at nodes for all clients together     goroutines of its own
+//	discovery   finds the nodes and keeps the Topology fresh        the control plane, over go-redis
+//	pipe        carries requests of clients to nodes                the data plane, on the proxy's loops
+//	pubsub      subscribes at nodes for all clients together        goroutines of its own
 //	master      is one of the masters of RedLock, with its health   goroutines of its own
 //	retry       says what an error reply means for the request
 //

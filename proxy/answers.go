@@ -15,14 +15,15 @@ type answer struct {
 	then             redlock.Exchange // makes the answer of the node's reply; nil: it is the answer
 	owed             bool             // the client has gone, and Drain waits for what becomes of it
 	kept             int              // bytes that the command has in memory until it is answered
-	lost             redlock.Delivery // takes the answer back if the client does not get it; nil: nothing does
-	started          bool             // its first bytes are here
-	failed           bool             // it is an error
-	touched          bool             // something of what it is made of is here
-	silent           bool             // the client is not to get it
-	done             bool             // it is whole
-	lent             int              // bytes that are still held for what then waits for
-	by               client.By        // who made it
+	// takes the answer back if the client does not get it; nil: nothing does
+	lost    redlock.Delivery
+	started bool      // its first bytes are here
+	failed  bool      // it is an error
+	touched bool      // something of what it is made of is here
+	silent  bool      // the client is not to get it
+	done    bool      // it is whole
+	lent    int       // bytes that are still held for what then waits for
+	by      client.By // who made it
 }
 
 // exchange is a function that makes an answer.

@@ -157,7 +157,8 @@ func TestLoginsAtTheUpstreamAreFew(t *testing.T) {
 			go func() { // ends with the connection
 				if m.As != nil {
 					all.Add(1)
-					for n, m := now.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					n := now.Add(1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 					}
 				}
 				r.serve(node, there)
@@ -200,7 +201,8 @@ func TestShownUser(t *testing.T) {
 	inBubble(t, 1, Options{Password: "pass-word"}, echo, func(r *rig) {
 		for name, want := range map[string]string{
 			"alice": "alice", "a.b@c-d": "a.b@c-d", "pass-word": "(not shown)", "a b": "(not shown)",
-			"a\nlevel=ERROR": "(not shown)", strings.Repeat("a", 65): "(not shown)", "\x1b[31m": "(not shown)",
+			"a\nlevel=ERROR": "(not shown)", strings.Repeat("a", 65): "(not shown)",
+			"\x1b[31m": "(not shown)",
 		} {
 			if got := (whole{r.server}).shownUser(name); got != want {
 				t.Errorf("%q: %s", name, got)

@@ -55,7 +55,8 @@ func TestBlockServed(t *testing.T) {
 		a.send("BLPOP a")
 		a.expect("-ERR wrong number of arguments for 'blpop' command\r\n")
 		a.send("XREAD COUNT 1 STREAMS c 0")
-		n.reply(2, nullArray, false) // over the shared connection, where the scripted node blocks all the same
+		// over the shared connection, where the scripted node blocks all the same
+		n.reply(2, nullArray, false)
 		a.expect(nullArray)
 	})
 }
@@ -158,7 +159,8 @@ func TestBlockRedirected(t *testing.T) {
 
 // TestBlockMoves: the node of a blocked client becomes a replica, or its slot goes elsewhere.
 func TestBlockMoves(t *testing.T) {
-	const demoted = "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n"
+	const demoted = "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> " +
+		"replica?)\r\n"
 	inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
 		a, b := n.connect(), n.connect()
 		a.send("BLPOP b 10")
@@ -252,7 +254,8 @@ func TestBlockLost(t *testing.T) {
 
 // TestBlockFresh: what asks for what comes from now on is asked again only if nothing can have been missed.
 func TestBlockFresh(t *testing.T) {
-	const missed = "-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n"
+	const missed = "-UNBLOCKED the node that was asked for what comes next has changed: some of it may " +
+		"have been missed\r\n"
 	inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
 		a := n.connect()
 		n.once("XREAD", "-MOVED 3300 node:3\r\n")
@@ -285,7 +288,8 @@ func TestBlockBounded(t *testing.T) {
 		synctest.Wait()
 		c.send("BLPOP b 0")
 		time.Sleep(2 * time.Second)
-		if st := n.server.Stats(); st.Blocked+st.Queued != 3 || st.Own != (pipe.OwnStats{Used: 1, Waiting: 2}) {
+		if st := n.server.Stats(); st.Blocked+st.Queued != 3 ||
+			st.Own != (pipe.OwnStats{Used: 1, Waiting: 2}) {
 			t.Errorf("%d blocked, connections %+v", st.Blocked+st.Queued, st.Own)
 		}
 		n.reply(1, popped("b", "1"), false)
@@ -298,7 +302,8 @@ func TestBlockBounded(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		b.expectNothing()
 		time.Sleep(2 * time.Second)
-		b.expect("-ERR the command was not run: all connections that are not shared are in use (upstream-own-connections)\r\n")
+		b.expect("-ERR the command was not run: all connections that are not shared are in use " +
+			"(upstream-own-connections)\r\n")
 		n.reply(1, popped("b", "1"), false)
 		c.expect(popped("b", "1"))
 	})
@@ -320,7 +325,8 @@ func TestBlockShare(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		clients[19].expect("-ERR the command was not run: all connections that are not shared are in use " +
-			"(upstream-own-connections): this address and user have 12 of them, as many as one client may while few are free\r\n")
+			"(upstream-own-connections): this address and user have 12 of them, as many as one client may " +
+			"while few are free\r\n")
 		for _, c := range clients {
 			c.Close()
 		}
@@ -342,7 +348,8 @@ func TestBlockOverdue(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		a.expectNothing()
 		time.Sleep(5 * time.Second)
-		a.expect("-ERR the connection was lost after the command was sent: it may or may not have run: no reply within upstream-timeout\r\n")
+		a.expect("-ERR the connection was lost after the command was sent: it may or may not have run: no " +
+			"reply within upstream-timeout\r\n")
 		time.Sleep(time.Hour)
 		b.expectNothing()
 	})
@@ -380,7 +387,8 @@ func TestBlockDrained(t *testing.T) {
 		c := n.connect()
 		c.send("BLPOP b 0")
 		n.drain()
-		c.expect("-ERR the connection was lost after the command was sent: it may or may not have run: not needed any more\r\n")
+		c.expect("-ERR the connection was lost after the command was sent: it may or may not have run: not " +
+			"needed any more\r\n")
 		c.expectClosed()
 	})
 }

@@ -106,7 +106,8 @@ func (n *blockNodes) dial(number int, m cluster.Mode, _ bool, here, there net.Co
 	if m.Proto != 2 {
 		n.modes = append(n.modes, m)
 	}
-	c := &blockConn{all: n, node: node, number: number, id: node.lastID, nc: there, out: make(chan string, 1000)}
+	c := &blockConn{all: n, node: node, number: number, id: node.lastID, nc: there,
+		out: make(chan string, 1000)}
 	node.conns = append(node.conns, c)
 	go func() {
 		for reply := range c.out {

@@ -79,7 +79,8 @@ func TestClientListOfManyLoops(t *testing.T) {
 		if got := ids(list); got != strings.Join(want, " ") {
 			t.Errorf("clients %s", got)
 		}
-		own := "id=1 addr=pipe laddr=pipe fd=-1 name=me age=3 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 " +
+		own := "id=1 addr=pipe laddr=pipe fd=-1 name=me age=3 idle=0 flags=N db=0 sub=0 psub=0 ssub=0 " +
+			"multi=-1 " +
 			"qbuf=40 qbuf-free=65496 argv-mem=10 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem="
 		if !strings.HasPrefix(list, own) || !strings.Contains(list,
 			" events=r cmd=client|list user=default redir=-1 resp=2\n") {
@@ -168,7 +169,8 @@ func TestClientListShowsWhatWaits(t *testing.T) {
 		a.send("CLIENT LIST ID 2")
 		line := a.bulk()
 		// At most 64 KiB of the reply are with the writer of the connection.
-		if want := regexp.MustCompile(` qbuf=21 .* obl=16384 oll=\d+ omem=[1-9]\d{4,} tot-mem=\d{6} events=rw cmd=get `); !want.MatchString(line) {
+		if want := regexp.MustCompile(` qbuf=21 .* obl=16384 oll=\d+ omem=[1-9]\d{4,} tot-mem=\d{6} ` +
+			`events=rw cmd=get `); !want.MatchString(line) {
 			t.Errorf("a client that does not read: %s", line)
 		}
 		a.send("CLIENT PAUSE 100000 WRITE")

@@ -18,7 +18,8 @@ func TestQueuedForAllMasters(t *testing.T) {
 			t.Errorf("ran %s", ran)
 		}
 		for _, node := range []string{"1", "2"} {
-			flush, function := strings.Index(ran, node+": FLUSHALL"), strings.Index(ran, node+": FUNCTION FLUSH")
+			flush := strings.Index(ran, node+": FLUSHALL")
+			function := strings.Index(ran, node+": FUNCTION FLUSH")
 			if flush < 0 || function < flush {
 				t.Errorf("ran %s", ran)
 			}

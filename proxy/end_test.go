@@ -139,7 +139,8 @@ func TestGrantWithoutAReplyIsTakenBack(t *testing.T) {
 		c.send("LOCK job")
 		synctest.Wait()
 		r.connect().send("GET k")
-		c.expect("-ERR no node took it in time: the connection was lost after the command was sent: it may or may not have run")
+		c.expect("-ERR no node took it in time: the connection was lost after the command was sent: it may " +
+			"or may not have run")
 		time.Sleep(10 * time.Second)
 		seen := strings.Split(r.commands(), "EVALSHA ")
 		first, _, _ := strings.Cut(seen[1], " ")
@@ -182,7 +183,8 @@ func TestGrantAndTheEndOfItsClient(t *testing.T) {
 		"gone before the grant": {func(c *testClient) { c.Close() }, 2},
 		"read it, then ended":   {func(c *testClient) { c.expect(grant); c.Close() }, 1},
 		"read it, went on":      {func(c *testClient) { c.expect(grant); c.send("PING"); c.Close() }, 1},
-		"does not read it":      {func(c *testClient) { synctest.Wait(); time.Sleep(time.Second); c.Close() }, 2},
+		"does not read it": {func(c *testClient) { synctest.Wait(); time.Sleep(time.Second); c.Close() },
+			2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := func(_ int, command string) string {

@@ -58,10 +58,14 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte{1, 9, 17, 2, 33, 0, 0}, []byte("*1\r\n$9223372036854775807\r\n"), []byte{1, 100})
 	f.Add([]byte(strings.Repeat("\x01\x02\x00", 60)), []byte("*2\r\n$3\r\nGET\r\n$04\r\n"), []byte{200})
 	for _, s := range []string{
-		"LOCK job WAIT 100\r\nLOCK job\r\nRESET\r\nUNLOCK job\r\n", "GET\r\nget a b\r\nfoo\r\n\"\r\n", "HELLO 3\r\nMGET foo bar\r\nKEYS *\r\nINFO\r\n",
-		"QUIT\r\nPING\r\n", "POST / HTTP/1.1\r\nHost: a\r\n", "AUTH x\r\nHELLO 3 AUTH default secret\r\nCLIENT INFO\r\n",
-		"EVAL \"return 1\" 1 a\r\nEVALSHA a 0\r\nSCRIPT LOAD x\r\nSCRIPT FLUSH\r\nSCAN 0\r\nRANDOMKEY\r\nDBSIZE\r\n",
-		"*0\r\n*-1\r\n\r\n*1\r\n$0\r\n\r\n", "COMMAND\r\nCOMMAND DOCS lock\r\nCONFIG GET *\r\nLOCKCTL INFO a\r\nSORT a BY b\r\n",
+		"LOCK job WAIT 100\r\nLOCK job\r\nRESET\r\nUNLOCK job\r\n", "GET\r\nget a b\r\nfoo\r\n\"\r\n",
+		"HELLO 3\r\nMGET foo bar\r\nKEYS *\r\nINFO\r\n",
+		"QUIT\r\nPING\r\n", "POST / HTTP/1.1\r\nHost: a\r\n",
+		"AUTH x\r\nHELLO 3 AUTH default secret\r\nCLIENT INFO\r\n",
+		"EVAL \"return 1\" 1 a\r\nEVALSHA a 0\r\nSCRIPT LOAD x\r\nSCRIPT FLUSH\r\nSCAN 0\r\nRANDOMKEY\r\n" +
+			"DBSIZE\r\n",
+		"*0\r\n*-1\r\n\r\n*1\r\n$0\r\n\r\n",
+		"COMMAND\r\nCOMMAND DOCS lock\r\nCONFIG GET *\r\nLOCKCTL INFO a\r\nSORT a BY b\r\n",
 		"XREAD BLOCK 0 STREAMS a 0\r\nMULTI\r\nSUBSCRIBE a\r\nCLIENT REPLY OFF\r\nMIGRATE a 1 b 0 1\r\n",
 	} {
 		f.Add([]byte{1, 2}, []byte(s), []byte{7, 1})
@@ -128,16 +132,20 @@ func FuzzSession(f *testing.F) {
 // of which at most the last reply is cut off with the connection.
 func FuzzNode(f *testing.F) {
 	for _, s := range []string{
-		"+OK\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", nodeGrant, ":5\r\n", "-MOVED 1 node:2\r\n", "-ASK 1 :9\r\n", "-NOSCRIPT no\r\n", "-TRYAGAIN later\r\n",
-		"%1\r\n+a\r\n:1\r\n", ">2\r\n+message\r\n+x\r\n+OK\r\n", "|1\r\n+ttl\r\n:1\r\n$-1\r\n", "$10\r\nabc", "hello\r\n", "*2\r\n$2\r\n17\r\n*1\r\n$1\r\nk\r\n",
+		"+OK\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", nodeGrant, ":5\r\n", "-MOVED 1 node:2\r\n",
+		"-ASK 1 :9\r\n", "-NOSCRIPT no\r\n", "-TRYAGAIN later\r\n",
+		"%1\r\n+a\r\n:1\r\n", ">2\r\n+message\r\n+x\r\n+OK\r\n", "|1\r\n+ttl\r\n:1\r\n$-1\r\n", "$10\r\nabc",
+		"hello\r\n", "*2\r\n$2\r\n17\r\n*1\r\n$1\r\nk\r\n",
 		"*-1\r\n", "_\r\n", "*1000000000\r\n", "!5\r\nERR x\r\n", "-\r\n", "+\r\n", ":\r\n", "*0\r\n",
 	} {
 		f.Add([]byte(s), []byte{byte(len(s))}, false)
 		f.Add([]byte(s+s), []byte{1, 5}, true)
 	}
 	lines := []string{
-		"GET foo", "MGET foo bar k", "DEL foo bar", "MSET foo 1 bar 2", "KEYS *", "DBSIZE", "SCAN 0", "SCAN 5", "RANDOMKEY", "SCRIPT EXISTS a b", "SCRIPT LOAD x",
-		"EVALSHA abc 1 k", "LOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job", "LOCKCTL CHECK job t", "LOCK job WAIT 50", "SORT a BY b", "FLUSHALL", "INFO", "PING",
+		"GET foo", "MGET foo bar k", "DEL foo bar", "MSET foo 1 bar 2", "KEYS *", "DBSIZE", "SCAN 0",
+		"SCAN 5", "RANDOMKEY", "SCRIPT EXISTS a b", "SCRIPT LOAD x",
+		"EVALSHA abc 1 k", "LOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job",
+		"LOCKCTL CHECK job t", "LOCK job WAIT 50", "SORT a BY b", "FLUSHALL", "INFO", "PING",
 	}
 	f.Fuzz(func(t *testing.T, data, cuts []byte, three bool) {
 		if len(data) == 0 || len(cuts) == 0 {

@@ -42,14 +42,15 @@ func TestGate(t *testing.T) {
 		c.expect("+11 GET a\r\n+PONG\r\n+11 GET b\r\n" + fmt.Sprintf(denied, "echo") +
 			"+11 GET c\r\n+PONG\r\n+11 PUBLISH ch m\r\n+11 EVAL x 0\r\n")
 		seen := r.commands()
-		for _, hidden := range []string{"secret", "DRYRUN alice GET", "DRYRUN alice PUBLISH", "DRYRUN alice EVAL"} {
+		for _, hidden := range []string{"secret", "DRYRUN alice GET", "DRYRUN alice PUBLISH",
+			"DRYRUN alice EVAL"} {
 			if strings.Contains(seen, hidden) {
 				t.Errorf("asked: %s", seen)
 			}
 		}
 		c.send("LOCK job TOKEN topsecret", "CONFIG SET requirepass hidden", "SUBSCRIBE a b", "HELLO 2")
-		c.expect(strings.Replace(fmt.Sprintf(denied, "set"), "\r", " (LOCK asks for it)\r", 1) + fmt.Sprintf(denied,
-			"config") +
+		c.expect(strings.Replace(fmt.Sprintf(denied, "set"), "\r", " (LOCK asks for it)\r", 1) +
+			fmt.Sprintf(denied, "config") +
 			fmt.Sprintf(denied, "subscribe") + "*14\r\n")
 		seen = r.commands()
 		for _, want := range []string{"1: ACL DRYRUN alice SET lock:{job} * GET",
@@ -115,7 +116,8 @@ func TestGateBeforeParts(t *testing.T) {
 		c := r.connect()
 		c.login()
 		c.send("MGET foo bar k", "DEL foo bar k", "DEL foo k", "MSET foo hidden k hidden")
-		c.expect(fmt.Sprintf(denied, "mget") + ":3\r\n" + fmt.Sprintf(denied, "del") + fmt.Sprintf(denied, "mset"))
+		c.expect(fmt.Sprintf(denied, "mget") + ":3\r\n" + fmt.Sprintf(denied, "del") +
+			fmt.Sprintf(denied, "mset"))
 		if seen := r.commands(); strings.Contains(seen, ": MGET") || strings.Contains(seen, "hidden") {
 			t.Errorf("the nodes saw %s", seen)
 		}
@@ -163,7 +165,8 @@ func TestKillUser(t *testing.T) {
 		a.login()
 		b, admin := r.connect(), r.connect()
 		b.login()
-		admin.send("CLIENT KILL USER bob", "CLIENT KILL USER alice ID 1", "CLIENT KILL USER alice TYPE master",
+		admin.send("CLIENT KILL USER bob", "CLIENT KILL USER alice ID 1",
+			"CLIENT KILL USER alice TYPE master",
 			"CLIENT KILL USER alice", "CLIENT KILL USER alice", "CLIENT KILL USER default")
 		admin.expect("-ERR No such user 'bob'\r\n:1\r\n:0\r\n:1\r\n:0\r\n:0\r\n")
 		a.expectClosed()
@@ -184,7 +187,8 @@ func TestRoster(t *testing.T) {
 		return answer(n, command)
 	}
 	for _, change := range []string{
-		"user bob on nopass", "user alice off" + strings.TrimPrefix(good, "user alice on"), strings.Replace(good,
+		"user bob on nopass", "user alice off" + strings.TrimPrefix(good, "user alice on"),
+		strings.Replace(good,
 			"#2b", "#3b", 1),
 	} {
 		inUsersBubble(t, 1, node, func(r *rig) {
@@ -210,7 +214,8 @@ func TestProxyMayNotAsk(t *testing.T) {
 		c := r.connect()
 		c.login()
 		c.send("PING")
-		c.expect("-NOPERM lockproxy cannot ask what this user may do: its own user at the upstream needs the right to " +
+		c.expect("-NOPERM lockproxy cannot ask what this user may do: its own user at the upstream needs " +
+			"the right to " +
 			"ACL DRYRUN (+acl|dryrun)\r\n")
 	})
 }

@@ -144,7 +144,8 @@ func TestNodeClosesInsideALargeCommand(t *testing.T) {
 		}
 		c := r.connect()
 		c.post("SET a "+strings.Repeat("v", 3<<20), "GET a")
-		c.expect("-ERR the command was not run: the node closed the connection inside of it, as it does above its client-query-buffer-limit\r\n+1 GET a\r\n")
+		c.expect("-ERR the command was not run: the node closed the connection inside of it, as it does " +
+			"above its client-query-buffer-limit\r\n+1 GET a\r\n")
 		if dials != 3 {
 			t.Errorf("it was sent %d times", dials)
 		}

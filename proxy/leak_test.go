@@ -41,7 +41,8 @@ func TestDrainLeavesNoGoroutine(t *testing.T) {
 				}
 				t.Cleanup(func() { nc.Close() })
 				if config != nil {
-					nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true}) // the certificate is of example.com
+					// the certificate is of example.com
+					nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
 				}
 				return nc
 			}

@@ -51,7 +51,8 @@ func TestLoginAtRedis6(t *testing.T) {
 // sent, whatever others send until they come.
 func TestRulesAreOfTheCommandThatWasSent(t *testing.T) {
 	node := usersNode(everything)
-	rules := "*8\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$9\r\npasswords\r\n*0\r\n$8\r\ncommands\r\n$11\r\n-@all +echo\r\n$4\r\nkeys\r\n*1\r\n$1\r\n*\r\n"
+	rules := "*8\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$9\r\npasswords\r\n*0\r\n$8\r\ncommands\r\n$11\r\n" +
+		"-@all +echo\r\n$4\r\nkeys\r\n*1\r\n$1\r\n*\r\n"
 	inUsersBubble(t, 1, func(n int, command string) string {
 		if strings.HasPrefix(command, "ACL GETUSER") {
 			time.Sleep(10 * time.Millisecond)

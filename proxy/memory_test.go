@@ -121,14 +121,16 @@ func TestEviction(t *testing.T) {
 		if n := r.server.Stats().Evicted; n != 0 {
 			r.Fatalf("%d clients were closed below the limit", n)
 		}
-		most := half(30) // more than what there is memory for with the others, up to four times as much as came
+		// more than what there is memory for with the others, up to four times as much as came
+		most := half(30)
 		synctest.Wait()
 		most.expectClosed()
 		if n := r.server.Stats().Evicted; n != 1 {
 			r.Errorf("%d clients were closed", n)
 		}
 		line := text.String()
-		for _, want := range []string{"level=WARN", "maxmemory-clients", "name=c30", "user=default", " input="} {
+		for _, want := range []string{"level=WARN", "maxmemory-clients", "name=c30",
+			"user=default", " input="} {
 			if !strings.Contains(line, want) {
 				r.Errorf("the log lacks %s: %s", want, line)
 			}

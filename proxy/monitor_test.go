@@ -82,7 +82,8 @@ func TestMonitorSeesItself(t *testing.T) {
 		m.send("MONITOR")
 		m.expect("+OK\r\n")
 		m.send("PING", "MONITOR", "GET k", "LOCK l", "ECHO x")
-		m.expect("+PONG\r\n-ERR Replica can't interact with the keyspace\r\n-ERR Replica can't interact with the keyspace\r\n$1\r\nx\r\n")
+		m.expect("+PONG\r\n-ERR Replica can't interact with the keyspace\r\n-ERR Replica can't interact " +
+			"with the keyspace\r\n$1\r\nx\r\n")
 		for _, want := range []string{`"PING"`, `"ECHO" "x"`} {
 			if got := m.shown(); got != want {
 				t.Errorf("shown %s, want %s", got, want)
@@ -160,7 +161,8 @@ func TestMonitorAndTransactions(t *testing.T) {
 		call(true, "MULTI", "SET d 1", "EXEC")
 		call(false, "MULTI", "WATCH x", "SET e 1", "EXEC")
 		for _, want := range []string{
-			`"PING"`, `"MULTI"`, `"SET" "a" "1"`, `"INCR" "b"`, `"EXEC"`, `"MULTI"`, `"DISCARD"`, `"MULTI"`, `"EXEC"`,
+			`"PING"`, `"MULTI"`, `"SET" "a" "1"`, `"INCR" "b"`, `"EXEC"`, `"MULTI"`, `"DISCARD"`,
+			`"MULTI"`, `"EXEC"`,
 			`"MULTI"`, `"WATCH" "x"`, `"SET" "e" "1"`, `"EXEC"`,
 		} {
 			if got := m.shown(); got != want {

@@ -17,9 +17,12 @@ func TestCommandsWithoutAnyMaster(t *testing.T) {
 			r.server.workers[0].pool.Update()
 		})
 		for _, line := range []string{
-			"CONFIG GET maxmemory", "CONFIG SET maxmemory 1", "SLOWLOG GET", "RANDOMKEY", "SCAN 0", "DBSIZE", "WAIT 1 0", "BLPOP b 1", "EXEC",
-			"PUBSUB NUMSUB a", "PUBSUB NUMPAT", "CLIENT TRACKING ON BCAST", "PUBLISH a b", "INFO", "FUNCTION STATS", "SCRIPT LOAD x", "MEMORY DOCTOR",
-			"LATENCY RESET", "LOCK job", "LOCKCTL LIST", "LOCKCTL STATS", "SUBSCRIBE x", "MGET a b", "EVAL x 0", "CLUSTER SLOTS", "COMMAND GETKEYS get x",
+			"CONFIG GET maxmemory", "CONFIG SET maxmemory 1", "SLOWLOG GET", "RANDOMKEY", "SCAN 0", "DBSIZE",
+			"WAIT 1 0", "BLPOP b 1", "EXEC",
+			"PUBSUB NUMSUB a", "PUBSUB NUMPAT", "CLIENT TRACKING ON BCAST", "PUBLISH a b", "INFO",
+			"FUNCTION STATS", "SCRIPT LOAD x", "MEMORY DOCTOR",
+			"LATENCY RESET", "LOCK job", "LOCKCTL LIST", "LOCKCTL STATS", "SUBSCRIBE x", "MGET a b",
+			"EVAL x 0", "CLUSTER SLOTS", "COMMAND GETKEYS get x",
 		} {
 			c := r.connect()
 			c.send(line)

@@ -95,8 +95,12 @@ type Redlock struct {
 // DefaultOptions are the defaults, also of what a Server is made of.
 func DefaultOptions() Options {
 	o := Options{
-		MaxClients: 10_000, KeepAlive: 300 * time.Second, MaxPipeline: 1024, ScriptCache: 10_000, MaxOwn: 4096,
-		Limits: resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
+		MaxClients:  10_000,
+		KeepAlive:   300 * time.Second,
+		MaxPipeline: 1024,
+		ScriptCache: 10_000,
+		MaxOwn:      4096,
+		Limits:      resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
 		Pipes: pipe.DefaultOptions(), Locks: locks.DefaultOptions(),
 		Redlock: Redlock{NodeTimeout: quorum.DefaultNodeTimeout}, Config: noSettings{},
 		Log: slog.New(slog.DiscardHandler),

@@ -60,7 +60,8 @@ func (b *ownStats) Commands() []commands.OwnCommand {
 	var own []commands.OwnCommand
 	for name, o := range all {
 		was := b.base[name]
-		o.Calls, o.Rejected, o.Failed, o.Micros = o.Calls-was.Calls, o.Rejected-was.Rejected, o.Failed-was.Failed,
+		o.Calls, o.Rejected, o.Failed, o.Micros = o.Calls-was.Calls, o.Rejected-was.Rejected,
+			o.Failed-was.Failed,
 			o.Micros-was.Micros
 		if o.Calls > 0 || o.Rejected > 0 {
 			own = append(own, o)

@@ -34,12 +34,14 @@ func TestPauseWrites(t *testing.T) {
 			}
 		}
 		for _, line := range []string{"SET k v", "PFCOUNT k", "PUBLISH c m", "SPUBLISH c m", "EVAL x 0",
-			"EVALSHA x 0", "FCALL f 0", "FLUSHALL", "MSET a 1", "LOCK l", "UNLOCK l t", "SORT k STORE x", "GETDEL k", "FUNCTION DELETE l", "RESTORE k 0 x"} {
+			"EVALSHA x 0", "FCALL f 0", "FLUSHALL", "MSET a 1", "LOCK l", "UNLOCK l t", "SORT k STORE x",
+			"GETDEL k", "FUNCTION DELETE l", "RESTORE k 0 x"} {
 			b := r.connect()
 			b.send(line)
 			b.quiet()
 		}
-		if got := (whole{r.server}).Facts(); got.Held != 15 || got.Pause != 1 || got.PauseLeft <= 4*time.Second {
+		if got := (whole{r.server}).Facts(); got.Held != 15 || got.Pause != 1 ||
+			got.PauseLeft <= 4*time.Second {
 			t.Errorf("%d clients are held, pause %d, %v left", got.Held, got.Pause, got.PauseLeft)
 		}
 		if strings.Contains(r.commands(), "SET k v") {
@@ -50,7 +52,8 @@ func TestPauseWrites(t *testing.T) {
 		if got := (whole{r.server}).Facts(); got.Held != 0 || got.Pause != 0 {
 			t.Errorf("%d clients are held, pause %d", got.Held, got.Pause)
 		}
-		for _, want := range []string{"SET k v", "PFCOUNT k", "PUBLISH c m", "EVAL x 0", "FCALL f 0", "MSET a 1"} {
+		for _, want := range []string{"SET k v", "PFCOUNT k", "PUBLISH c m", "EVAL x 0",
+			"FCALL f 0", "MSET a 1"} {
 			if !strings.Contains(r.commands(), want) {
 				t.Errorf("%s was not run", want)
 			}
@@ -85,11 +88,12 @@ func TestPausesAdd(t *testing.T) {
 			x.expect("+1 SET held 1\r\n+1 SET held 2\r\n+1 GET behind\r\n")
 		}
 		const each = "1: SET held 1, 1: SET held 2, 1: GET behind"
-		if got := strings.Replace(r.commands(), "1: MONITOR, ", "", 1); got != "1: GET before, 1: GET before, "+
-			each+", "+each+", 1: GET d" {
+		want := "1: GET before, 1: GET before, " + each + ", " + each + ", 1: GET d"
+		if got := strings.Replace(r.commands(), "1: MONITOR, ", "", 1); got != want {
 			t.Errorf("the node got %s", got)
 		}
-		a.send("CLIENT PAUSE 0", "CLIENT PAUSE 9223372036854775807", "PING") // the latter is over at once in Redis
+		// the latter is over at once in Redis
+		a.send("CLIENT PAUSE 0", "CLIENT PAUSE 9223372036854775807", "PING")
 		a.expect("+OK\r\n+OK\r\n+PONG\r\n")
 	})
 }
@@ -154,8 +158,10 @@ func TestPauseAndFunctions(t *testing.T) {
 	answer := func(node int, command string) string {
 		if command == "FUNCTION LIST" {
 			<-release
-			return "*1\r\n*6\r\n$12\r\nlibrary_name\r\n$1\r\nl\r\n$6\r\nengine\r\n$3\r\nLUA\r\n$9\r\nfunctions\r\n*2\r\n" +
-				"*6\r\n$4\r\nname\r\n$1\r\nr\r\n$11\r\ndescription\r\n$-1\r\n$5\r\nflags\r\n*1\r\n+no-writes\r\n" +
+			return "*1\r\n*6\r\n$12\r\nlibrary_name\r\n$1\r\nl\r\n$6\r\nengine\r\n$3\r\nLUA\r\n$9\r\n" +
+				"functions\r\n*2\r\n" +
+				"*6\r\n$4\r\nname\r\n$1\r\nr\r\n$11\r\ndescription\r\n$-1\r\n$5\r\nflags\r\n*1\r\n" +
+				"+no-writes\r\n" +
 				"*6\r\n$4\r\nname\r\n$1\r\nw\r\n$11\r\ndescription\r\n$-1\r\n$5\r\nflags\r\n*0\r\n"
 		}
 		return echo(node, command)

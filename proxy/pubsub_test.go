@@ -35,11 +35,13 @@ func TestConfirmationWaits(t *testing.T) {
 			st.Errorf("%d bytes came before the node had confirmed", n)
 		}
 		st.open()
-		a.expect(confirmation("subscribe", "x", 1) + confirmation("subscribe", "y", 2) + confirmation("subscribe",
-			"x", 2) +
+		a.expect(confirmation("subscribe", "x", 1) + confirmation("subscribe", "y", 2) +
+			confirmation("subscribe", "x", 2) +
 			frame("*2", "pong", "") +
-			"-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n" +
-			confirmation("psubscribe", "z*", 3) + confirmation("unsubscribe", "x", 2) + frame("*2", "pong", "hi"))
+			"-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are " +
+			"allowed in this context\r\n" +
+			confirmation("psubscribe", "z*", 3) + confirmation("unsubscribe", "x", 2) +
+			frame("*2", "pong", "hi"))
 		b.send("PUBLISH x 1", "PUBLISH y 2", "PUBLISH zz 3")
 		b.expect(":0\r\n:1\r\n:1\r\n")
 		a.expect(frame("*3", "message", "y", "2") + frame("*4", "pmessage", "z*", "zz", "3"))
@@ -112,8 +114,11 @@ func TestPublishCounts(t *testing.T) {
 // A client that goes away leaves nothing behind, whatever it was about.
 func TestSubscriberGone(t *testing.T) {
 	for name, prepare := range map[string]func(st *stage, c *testClient){
-		"while it waits to be confirmed": func(st *stage, c *testClient) { st.shut(); c.send("SUBSCRIBE x y") },
-		"while it listens":               func(st *stage, c *testClient) { c.subscribe("x", "y") },
+		"while it waits to be confirmed": func(st *stage, c *testClient) {
+			st.shut()
+			c.send("SUBSCRIBE x y")
+		},
+		"while it listens": func(st *stage, c *testClient) { c.subscribe("x", "y") },
 		"while more is confirmed": func(st *stage,
 			c *testClient) {
 			c.subscribe("x")
@@ -136,7 +141,11 @@ func TestSubscriberGone(t *testing.T) {
 			st.shut()
 			c.send("SUBSCRIBE x", "PSUBSCRIBE y", "SSUBSCRIBE z", "UNSUBSCRIBE")
 		},
-		"while the connection is away": func(st *stage, c *testClient) { c.subscribe("x"); st.cut(); st.shut() },
+		"while the connection is away": func(st *stage, c *testClient) {
+			c.subscribe("x")
+			st.cut()
+			st.shut()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, Options{}, func(st *stage) {

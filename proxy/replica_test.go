@@ -39,15 +39,18 @@ func TestWhoReadsFromReplicas(t *testing.T) {
 		// what is answered to GET, READONLY, GET, READWRITE, GET, RESET, GET
 		answers string
 	}{
-		{commands.ReadsOnRequest, false, master + disabled + master + disabled + master + "+RESET\r\n" + master},
+		{commands.ReadsOnRequest, false,
+			master + disabled + master + disabled + master + "+RESET\r\n" + master},
 		{commands.ReadsOnRequest, true, master + ok + replica + ok + master + "+RESET\r\n" + master},
-		{commands.ReadsAtMaster, false, master + disabled + master + disabled + master + "+RESET\r\n" + master},
+		{commands.ReadsAtMaster, false,
+			master + disabled + master + disabled + master + "+RESET\r\n" + master},
 		{commands.ReadsAtMaster, true, master + ok + master + ok + master + "+RESET\r\n" + master},
 		{commands.ReadsPreferred, false, replica + ok + replica + ok + master + "+RESET\r\n" + replica},
 		{commands.ReadsPreferred, true, replica + ok + replica + ok + master + "+RESET\r\n" + replica},
 	} {
 		t.Run(fmt.Sprint(test.reads, test.clusterMode), func(t *testing.T) {
-			inReplicated(t, 3, Options{ReplicaReads: test.reads, ClusterMode: test.clusterMode}, echo, func(r *rig) {
+			o := Options{ReplicaReads: test.reads, ClusterMode: test.clusterMode}
+			inReplicated(t, 3, o, echo, func(r *rig) {
 				c := r.connect()
 				c.send("GET foo", "READONLY", "GET foo", "READWRITE", "GET foo", "RESET", "GET foo")
 				c.expect(test.answers)
@@ -88,7 +91,8 @@ func TestWhatReplicasAreAsked(t *testing.T) {
 	inReplicated(t, 3, Options{ReplicaReads: commands.ReadsPreferred}, answer, func(r *rig) {
 		slow = make(chan struct{})
 		c := r.connect()
-		c.send("GET foo", "SET foo 1", "GET k", "INCR k", "MGET foo k bar", "EXISTS foo bar", "TOUCH foo", "DBSIZE",
+		c.send("GET foo", "SET foo 1", "GET k", "INCR k", "MGET foo k bar", "EXISTS foo bar",
+			"TOUCH foo", "DBSIZE",
 			"XREAD STREAMS foo 0", "UNLOCK job t", "EVAL x 1 foo", "PING", "TTL foo")
 		synctest.Wait()
 		if got := r.commands(); !strings.Contains(got, "3: SET foo 1") || strings.Contains(got, "TTL") &&
@@ -96,7 +100,8 @@ func TestWhatReplicasAreAsked(t *testing.T) {
 			r.Errorf("the nodes saw %s", got)
 		}
 		close(slow)
-		c.expect("+13 GET foo\r\n+3 SET foo 1\r\n+12 GET k\r\n+2 INCR k\r\n*3\r\n:13\r\n:12\r\n:11\r\n:24\r\n:3\r\n:6\r\n" +
+		c.expect("+13 GET foo\r\n+3 SET foo 1\r\n+12 GET k\r\n+2 INCR k\r\n*3\r\n:13\r\n:12\r\n:11\r\n" +
+			":24\r\n:3\r\n:6\r\n" +
 			"+13 XREAD STREAMS foo 0\r\n:1\r\n+3 EVAL x 1 foo\r\n+PONG\r\n+13 TTL foo\r\n")
 		for seen := range strings.SplitSeq(r.commands(), ", ") {
 			if strings.Contains(seen, "EVALSHA") && len(strings.Split(seen, ":")[0]) > 1 {

@@ -60,7 +60,8 @@ func TestWaitAsksThoseWrittenTo(t *testing.T) {
 
 // TestWaitMarks: since Redis 7.2 a connection that has not written itself waits for nothing.
 func TestWaitMarks(t *testing.T) {
-	for version, marks := range map[string]bool{"6.2.14": false, "7.0.15": false, "7.2.0": true, "7.10.1": true,
+	for version, marks := range map[string]bool{"6.2.14": false, "7.0.15": false,
+		"7.2.0": true, "7.10.1": true,
 		"8.0.0": true} {
 		inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
 			n.mu.Lock()
@@ -104,7 +105,8 @@ func TestWaitFails(t *testing.T) {
 		c.expect("+OK\r\n+OK\r\n")
 		n.move(1, 3)
 		c.send("WAIT 1 5000")
-		c.expect("-ERR a master that this connection wrote to has been replaced: what became of the writes is not known\r\n")
+		c.expect("-ERR a master that this connection wrote to has been replaced: what became of the writes " +
+			"is not known\r\n")
 		n.replicas(map[int]string{2: ":2\r\n", 3: ":1\r\n"})
 		c.send("SET a 1", "WAIT 1 5000")
 		c.expect("+OK\r\n:1\r\n")
@@ -150,7 +152,8 @@ func TestWaitFails(t *testing.T) {
 		c := n.connect()
 		c.send("WAIT 1 0")
 		time.Sleep(2 * time.Second)
-		c.expect("-ERR the command was not run: all connections that are not shared are in use (upstream-own-connections)\r\n")
+		c.expect("-ERR the command was not run: all connections that are not shared are in use " +
+			"(upstream-own-connections)\r\n")
 	})
 	// it says nothing at all
 	inBlockBubble(t, 1, Options{Pipes: pipe.Options{Timeout: 5 * time.Second}}, func(n *blockNodes) {
@@ -160,7 +163,8 @@ func TestWaitFails(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		c.expectNothing()
 		time.Sleep(5 * time.Second)
-		c.expect("-ERR the connection was lost after the command was sent: it may or may not have run: no reply within upstream-timeout\r\n")
+		c.expect("-ERR the connection was lost after the command was sent: it may or may not have run: no " +
+			"reply within upstream-timeout\r\n")
 	})
 }
 

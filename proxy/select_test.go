@@ -27,7 +27,8 @@ func TestSelectInAPipeline(t *testing.T) {
 		c, other := r.connect(), r.connect()
 		c.send("GET a", "SELECT 9", "GET b", "SELECT 3", "GET c", "SELECT 9", "GET d", "RESET", "GET e")
 		other.send("GET x")
-		c.expect("+0 GET a\r\n+OK\r\n+9 GET b\r\n+OK\r\n+3 GET c\r\n+OK\r\n+9 GET d\r\n+RESET\r\n+0 GET e\r\n")
+		c.expect("+0 GET a\r\n+OK\r\n+9 GET b\r\n+OK\r\n+3 GET c\r\n+OK\r\n+9 GET d\r\n+RESET\r\n+0 GET " +
+			"e\r\n")
 		other.expect("+0 GET x\r\n")
 		other.send("SELECT 9", "DBSIZE", "SCAN 0", "RANDOMKEY", "KEYS *", "FLUSHDB", "EVAL x 0")
 		other.expect("+OK\r\n+9 DBSIZE\r\n+9 SCAN 0\r\n+9 RANDOMKEY\r\n")
@@ -62,7 +63,8 @@ func TestSelectWaits(t *testing.T) {
 			r.Errorf("the answer came %v before the upstream", took)
 		}
 		c.send("SELECT 15", "GET b")
-		c.expect("-ERR no node took it in time: the command was not run: DB 15 is out of reach\r\n+9 GET b\r\n")
+		c.expect("-ERR no node took it in time: the command was not run: DB 15 is out of reach\r\n+9 GET " +
+			"b\r\n")
 	})
 }
 
@@ -90,8 +92,8 @@ func TestLocksStayInDatabase0(t *testing.T) {
 		close(slow)
 		c.expect("+9 SET a 1\r\n:1\r\n+9 SET b 2\r\n+9 SET c 3\r\n")
 		unlock := regexp.MustCompile("EVALSHA[^,]*")
-		if got, want := unlock.ReplaceAllString(r.commands(), "unlock"),
-			"9: PING, 0: unlock, 9: GET a, 9: SET a 1, 9: PING, 0: unlock, 9: SET b 2, 9: SET c 3"; got != want {
+		want := "9: PING, 0: unlock, 9: GET a, 9: SET a 1, 9: PING, 0: unlock, 9: SET b 2, 9: SET c 3"
+		if got := unlock.ReplaceAllString(r.commands(), "unlock"); got != want {
 			r.Errorf("the upstream saw %s", got)
 		}
 	})

@@ -1,7 +1,7 @@
 // Package proxy serves the clients: it listens, frames what they send, keeps their answers in order, and has
 // each command go the way that package commands says. It stands below the program in cmd/lockproxy.
 //
-//	Server                 the loops and what they share: limits, counters, lock engines, the table of commands
+//	Server                 the loops and what they share: limits, counters, lock engines, the command table
 //	  worker               one loop with its clients, and its pool of pipes to the nodes
 //	    session            one client: bytes in, commands in order, answers out, and what holds it
 //	      input            finds commands           output    what waits to be written

@@ -119,7 +119,8 @@ func TestSplitAcrossSlots(t *testing.T) {
 		c.send("MGET foo bar k {foo}2 bar", "DEL foo bar k", "MSET foo 1 bar 2 foo 3")
 		c.expect("*5\r\n$4\r\n=foo\r\n$4\r\n=bar\r\n$2\r\n=k\r\n$7\r\n={foo}2\r\n$4\r\n=bar\r\n:3\r\n+OK\r\n")
 		seen := r.commands()
-		for _, want := range []string{"3: MGET foo {foo}2", "1: MGET bar bar", "2: MGET k", "3: MSET foo 1 foo 3",
+		for _, want := range []string{"3: MGET foo {foo}2", "1: MGET bar bar", "2: MGET k",
+			"3: MSET foo 1 foo 3",
 			"1: MSET bar 2"} {
 			if !strings.Contains(seen, want) {
 				r.Errorf("no %q in %s", want, seen)
@@ -186,7 +187,8 @@ func TestAuthentication(t *testing.T) {
 func TestFramingThatRedisRefuses(t *testing.T) {
 	inBubble(t, 1, Options{}, echo, func(r *rig) {
 		for _, bytes := range []string{
-			"*1\r\n$9223372036854775807\r\n", "*1\r\n$-2\r\n", "*1000000000\r\n", "*1\r\n$04\r\nPING\r\n", "*1\r\n:4\r\n",
+			"*1\r\n$9223372036854775807\r\n", "*1\r\n$-2\r\n", "*1000000000\r\n",
+			"*1\r\n$04\r\nPING\r\n", "*1\r\n:4\r\n",
 		} {
 			c := r.connect()
 			go c.Write([]byte("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n" + bytes))

@@ -12,7 +12,8 @@ func TestRepliesOff(t *testing.T) {
 	inBubble(t, 2, Options{}, echo, func(r *rig) {
 		r.likeRedis7()
 		c := r.connect()
-		c.send("GET a", "CLIENT REPLY OFF", "GET b", "MGET b foo", "PING", "NOSUCH", "GET", "DBSIZE", "CLIENT LIST",
+		c.send("GET a", "CLIENT REPLY OFF", "GET b", "MGET b foo", "PING", "NOSUCH", "GET",
+			"DBSIZE", "CLIENT LIST",
 			"CLIENT REPLY ON", "GET b")
 		c.expect("+2 GET a\r\n+OK\r\n+1 GET b\r\n")
 		for _, want := range []string{"1: MGET b", "2: MGET foo", ": GET,", "1: DBSIZE", "2: DBSIZE"} {

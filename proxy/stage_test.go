@@ -179,7 +179,8 @@ func (st *stage) publish(shard bool, channel, text string) (n int) {
 		}
 		var patterns []string
 		for topic := range c.topics {
-			if p, ok := strings.CutPrefix(topic, "PSUBSCRIBE "); ok && glob.Match([]byte(p), []byte(channel)) {
+			if p, ok := strings.CutPrefix(topic, "PSUBSCRIBE "); ok &&
+				glob.Match([]byte(p), []byte(channel)) {
 				patterns = append(patterns, p)
 			}
 		}

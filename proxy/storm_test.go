@@ -67,7 +67,8 @@ func storms(t *testing.T, seed uint64) {
 	r.topology = st.whole
 	o := Options{Upstream: st, PubSub: st, Portable: true, Loops: 1 + dice.IntN(2), MaxOwn: 1 + dice.IntN(20),
 		MaxPipeline: 1 + dice.IntN(20),
-		Pipes:       pipe.Options{Budget: time.Second, Timeout: 2 * time.Second, QueueLimit: 100 << dice.IntN(10)}}
+		Pipes: pipe.Options{Budget: time.Second, Timeout: 2 * time.Second,
+			QueueLimit: 100 << dice.IntN(10)}}
 	if dice.IntN(4) == 0 {
 		o.Output.PubSub = OutputLimit{Hard: 3000}
 		o.Output.Normal = OutputLimit{Hard: 20000, Soft: 1000, SoftFor: time.Second}
@@ -153,11 +154,14 @@ func (st *tempest) nobodyWaits() {
 					if a.counter != nil {
 						what = a.counter.name
 					}
-					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what, a.then != nil, a.started,
+					st.Logf("%s: then %v, started %v, touched %v, done %v, since %v", what,
+						a.then != nil, a.started,
 						a.touched, a.done, w.loop.Now().Sub(a.start))
 				}
-				st.Errorf("client %d: %d answers to come, holds %b, waits in %v, half-closed %v, draining %v, last %s, %d bytes, transaction %+v, own %v, as %v, tracking %+v, turning %v",
-					s.ID, n, s.hold, s.blocking.Waits(), s.eof, s.draining, name, s.out.waiting(), s.tx.IsOpen(), s.own.Set() != nil, s.own.User(), s.Tracking, s.own.Turning())
+				st.Errorf("client %d: %d answers to come, holds %b, waits in %v, half-closed %v, draining "+
+					"%v, last %s, %d bytes, transaction %+v, own %v, as %v, tracking %+v, turning %v",
+					s.ID, n, s.hold, s.blocking.Waits(), s.eof, s.draining, name, s.out.waiting(),
+					s.tx.IsOpen(), s.own.Set() != nil, s.own.User(), s.Tracking, s.own.Turning())
 			}
 		}
 	})
@@ -167,13 +171,15 @@ func (st *tempest) nobodyWaits() {
 func (st *tempest) nothingLeft() {
 	st.onLoops(func(w *worker) {
 		m := &w.monitors
-		if len(w.sessions)+len(w.blocked)+len(w.full)+len(m.own) > 0 || !w.hub.Idle() || m.watched() || w.alert {
+		if len(w.sessions)+len(w.blocked)+len(w.full)+len(m.own) > 0 || !w.hub.Idle() ||
+			m.watched() || w.alert {
 			st.Errorf("left: sessions %d, blocked %d, full %d, monitors %d of %v, hub idle %v, alert %v",
 				len(w.sessions), len(w.blocked), len(w.full), len(m.own), m.watchers, w.hub.Idle(), w.alert)
 		}
 	})
 	s := st.server
-	if c, b, q, h, tr := s.clients.Load(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(), s.held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
+	if c, b, q, h, tr := s.clients.Load(), s.blockedCounts.AtNode.Load(), s.blockedCounts.Queued.Load(),
+		s.held.Load(), s.trackers.On.Load(); c != 0 || b != 0 || q != 0 || h != 0 || tr != 0 {
 		st.Errorf("counted still: clients %d, blocked %d, queued %d, held %d, tracking %d", c, b, q, h, tr)
 	}
 	if own := s.Stats().Own; own != (pipe.OwnStats{}) {

@@ -112,9 +112,12 @@ func (c *stormConn) serve() {
 }
 
 var (
-	stormErrors = []string{"-MOVED 1 node:1", "-MOVED 1 node:3", "-ASK 1 node:2", "-ASK 1 node:9", "-LOADING x",
+	stormErrors = []string{"-MOVED 1 node:1", "-MOVED 1 node:3", "-ASK 1 node:2",
+		"-ASK 1 node:9", "-LOADING x",
 		"-CLUSTERDOWN x", "-TRYAGAIN x", "-READONLY x",
-		"-NOSCRIPT x", "-BUSY x", "-ERR x", "-NOPERM x", "-UNBLOCKED x", "-EXECABORT Transaction discarded because of: MOVED 1 node:2", "-MASTERDOWN x", "-UNKILLABLE x", "-WRONGTYPE x"}
+		"-NOSCRIPT x", "-BUSY x", "-ERR x", "-NOPERM x", "-UNBLOCKED x",
+		"-EXECABORT Transaction discarded because of: MOVED 1 node:2", "-MASTERDOWN x",
+		"-UNKILLABLE x", "-WRONGTYPE x"}
 	stormReplies = []string{":1\r\n", "*0\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", "+QUEUED\r\n", "%0\r\n",
 		"$3\r\nabc\r\n", "*2\r\n:1\r\n*0\r\n", "+OK\r\n", "*3\r\n$4\r\nbusy\r\n:600\r\n:0\r\n"}
 	stormPushes = []string{">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", ">2\r\n$10\r\ninvalidate\r\n_\r\n",
@@ -218,7 +221,8 @@ func (c *stormConn) reply(words []string) string {
 		}
 		return "$40\r\n" + strings.Repeat("a", 40) + "\r\n"
 	case "EVALSHA":
-		return []string{nodeGrant, "*3\r\n$4\r\nbusy\r\n:600\r\n:0\r\n", ":1\r\n", ":0\r\n", "$-1\r\n"}[st.roll(5)]
+		return []string{nodeGrant, "*3\r\n$4\r\nbusy\r\n:600\r\n:0\r\n", ":1\r\n", ":0\r\n",
+			"$-1\r\n"}[st.roll(5)]
 	case "FUNCTION", "PUBSUB", "SLOWLOG", "CONFIG", "SORT":
 		return "*0\r\n"
 	}

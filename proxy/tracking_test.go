@@ -151,7 +151,8 @@ func TestTrackedCommandsAreRedirected(t *testing.T) {
 			r.Errorf("asked %d times", tries)
 		}
 		for node := 1; node <= 2; node++ {
-			if want := fmt.Sprintf("%d: CLIENT TRACKING ON NOLOOP", node); !strings.Contains(r.commands(), want) {
+			want := fmt.Sprintf("%d: CLIENT TRACKING ON NOLOOP", node)
+			if !strings.Contains(r.commands(), want) {
 				r.Errorf("%s is not among %s", want, r.commands())
 			}
 		}
@@ -236,7 +237,8 @@ func TestCaching(t *testing.T) {
 		c := r.newTracker("OPTIN")
 		c.tell("+OK\r\n"+allInvalid+"$1\r\nv\r\n$1\r\nv\r\n", "CLIENT CACHING yes", "GET "+key,
 			"GET "+keyAt(2, 2, 1))
-		want := fmt.Sprintf("2: CLIENT CACHING YES, 2: GET %[1]s, 2: CLIENT ID, 2: CLIENT TRACKING ON OPTIN, 2: CLIENT CACHING YES, 2: GET %[1]s", key)
+		want := fmt.Sprintf("2: CLIENT CACHING YES, 2: GET %[1]s, 2: CLIENT ID, 2: CLIENT TRACKING ON "+
+			"OPTIN, 2: CLIENT CACHING YES, 2: GET %[1]s", key)
 		if got := r.commands(); !strings.Contains(got, want) || strings.Count(got, "CACHING") != 2 {
 			r.Errorf("sent %s", got)
 		}
@@ -257,7 +259,8 @@ func TestTrackingRefused(t *testing.T) {
 			return "+OK\r\n"
 		}, func(r *rig) {
 			c := r.connect()
-			c.tell("-NOPERM no tracking for you\r\n+OK\r\n:-1\r\n", strings.TrimSpace(trackOn+" "+options), "GET k",
+			c.tell("-NOPERM no tracking for you\r\n+OK\r\n:-1\r\n",
+				strings.TrimSpace(trackOn+" "+options), "GET k",
 				"CLIENT GETREDIR")
 			r.on(func() {
 				if s := r.sessionOf(1); s.own.Set() != nil || s.Tracking.On {
@@ -301,7 +304,8 @@ func TestTrackingRedirect(t *testing.T) {
 			target.Close()
 			synctest.Wait()
 			told(invalid("k")) // RESP2 is not told that nobody hears it
-			source.tell("*6\r\n$5\r\nflags\r\n*2\r\n$2\r\non\r\n$15\r\nbroken_redirect\r\n$8\r\nredirect\r\n:2\r\n",
+			source.tell("*6\r\n$5\r\nflags\r\n*2\r\n$2\r\non\r\n$15\r\nbroken_redirect\r\n$8\r\n"+
+				"redirect\r\n:2\r\n",
 				"CLIENT TRACKINGINFO")
 			source.expect("$8\r\nprefixes\r\n*0\r\n")
 			source.hello3()
@@ -327,7 +331,9 @@ func TestTrackingEnds(t *testing.T) {
 			c.tell("$1\r\nv\r\n+OK\r\n$1\r\nv\r\n", "GET k", "CLIENT TRACKING OFF",
 				"GET k")
 		},
-		"reset": func(c *testClient) { c.tell("$1\r\nv\r\n+RESET\r\n$1\r\nv\r\n", "GET k", "RESET", "GET k") },
+		"reset": func(c *testClient) {
+			c.tell("$1\r\nv\r\n+RESET\r\n$1\r\nv\r\n", "GET k", "RESET", "GET k")
+		},
 		"quit":  func(c *testClient) { c.tell("$1\r\nv\r\n+OK\r\n", "GET k", "QUIT"); c.expectClosed() },
 		"close": func(c *testClient) { c.send("GET k"); c.Close() },
 	} {
@@ -378,7 +384,8 @@ func TestTrackingBroadcast(t *testing.T) {
 		})
 		c.expect(allInvalid) // lost
 		c.expect(allInvalid) // and there again
-		if want := "1: CLIENT TRACKING ON BCAST PREFIX a PREFIX b PREFIX c"; !strings.Contains(r.commands(), want) {
+		want := "1: CLIENT TRACKING ON BCAST PREFIX a PREFIX b PREFIX c"
+		if !strings.Contains(r.commands(), want) {
 			r.Errorf("%s is not among %s", want, r.commands())
 		}
 	})

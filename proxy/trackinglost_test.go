@@ -19,7 +19,8 @@ func TestOwnConnectionLostBeforeTheNextCommand(t *testing.T) {
 	}), func(r *rig) {
 		c := r.newTracker("")
 		c.send("SET k v", "MULTI", "DISCARD", "GET k")
-		c.expect("-ERR the connection was lost after the command was sent: it may or may not have run: EOF\r\n+OK\r\n+OK\r\n" + allInvalid + "+OK\r\n")
+		c.expect("-ERR the connection was lost after the command was sent: it may or may not have run: " +
+			"EOF\r\n+OK\r\n+OK\r\n" + allInvalid + "+OK\r\n")
 	})
 }
 
@@ -39,6 +40,7 @@ func TestOwnConnectionIsNotPatientForEver(t *testing.T) {
 		c := r.newTracker("")
 		c.send("BLPOP k 0", "SET k v")
 		time.Sleep(20 * time.Second)
-		c.expect(nullArray + "-ERR the connection was lost after the command was sent: it may or may not have run: no reply within upstream-timeout\r\n")
+		c.expect(nullArray + "-ERR the connection was lost after the command was sent: it may or may not " +
+			"have run: no reply within upstream-timeout\r\n")
 	})
 }

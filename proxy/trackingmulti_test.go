@@ -57,7 +57,8 @@ func TestCachingTransaction(t *testing.T) {
 			return ""
 		}), func(r *rig) {
 			c := r.newTracker(tt.options)
-			c.tell("+OK\r\n+OK\r\n"+tt.queued+"+QUEUED\r\n*1\r\n$1\r\nv\r\n"+tt.told, "CLIENT CACHING "+tt.caching,
+			c.tell("+OK\r\n+OK\r\n"+tt.queued+"+QUEUED\r\n*1\r\n$1\r\nv\r\n"+tt.told,
+				"CLIENT CACHING "+tt.caching,
 				"MULTI", "GET "+key, "EXEC")
 			if got, want := r.commandsAt(tt.want[:3]), strings.ReplaceAll(tt.want, "<key>",
 				key); !strings.Contains(got, want) {
@@ -96,8 +97,10 @@ func TestTrackedTransactionIsLeftAlone(t *testing.T) {
 		c := r.newTracker("")
 		c.tell("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n$1\r\nv\r\n", "MULTI", "GET "+key, "SORT "+key,
 			"EVALSHA "+sum+" 0", "EXEC")
-		want := fmt.Sprintf("11: MULTI, 11: GET %[1]s, 11: SORT %[1]s, 11: EVALSHA %[2]s 0, 11: EXEC", key, sum)
-		if all := r.commands(); !strings.Contains(r.commandsAt("11:"), want) || !strings.Contains(all, "GETKEYS") ||
+		want := fmt.Sprintf("11: MULTI, 11: GET %[1]s, 11: SORT %[1]s, 11: EVALSHA %[2]s 0, 11: EXEC", key,
+			sum)
+		if all := r.commands(); !strings.Contains(r.commandsAt("11:"), want) ||
+			!strings.Contains(all, "GETKEYS") ||
 			!strings.Contains(all, ", 1: SCRIPT EXISTS") {
 			r.Errorf("%s is not among %s", want, all)
 		}

@@ -49,7 +49,8 @@ func TestTransactionInAPipeline(t *testing.T) {
 			"SET bar 1", "MULTI", "GET bar", "EXEC", "GET bar")
 		c.expect(ok + "$0\r\n\r\n" + ok + queuedOK + queuedOK + ran2 + "$1\r\n2\r\n" +
 			ok + ok + ok + queuedOK + nothing + "$1\r\n1\r\n")
-		if got, want := n.executed(), ", 3: SET foo 1, 3: INCR foo, 3: GET foo, 1: SET bar 1, 1: GET bar"; !strings.HasSuffix(got, want) || strings.Count(got, ",") != 6 {
+		got, want := n.executed(), ", 3: SET foo 1, 3: INCR foo, 3: GET foo, 1: SET bar 1, 1: GET bar"
+		if !strings.HasSuffix(got, want) || strings.Count(got, ",") != 6 {
 			r.Errorf("ran %s, want two more before %s", got, want)
 		}
 		if got := n.connections(); got != 2 {
@@ -105,8 +106,10 @@ func TestTransactionOrder(t *testing.T) {
 // A client that goes leaves no connection behind, in whichever state.
 func TestClientGoesInATransaction(t *testing.T) {
 	for _, lines := range []string{
-		"WATCH foo", "WATCH foo/MULTI", "MULTI/SET foo 1", "WATCH foo/MULTI/SET foo 1", "MULTI/PING/SET foo 1",
-		"MULTI/SET foo slow", "WATCH slow", "MULTI/SET foo moved", "MULTI/SET foo 1/GET {foo}slow/EXEC", "MULTI/SET foo loading",
+		"WATCH foo", "WATCH foo/MULTI", "MULTI/SET foo 1", "WATCH foo/MULTI/SET foo 1",
+		"MULTI/PING/SET foo 1",
+		"MULTI/SET foo slow", "WATCH slow", "MULTI/SET foo moved", "MULTI/SET foo 1/GET {foo}slow/EXEC",
+		"MULTI/SET foo loading",
 		"WATCH foo/GET slow",
 	} {
 		t.Run(lines, func(t *testing.T) {
@@ -126,7 +129,8 @@ func TestClientGoesInATransaction(t *testing.T) {
 				c.send(strings.Split(lines, "/")...)
 				synctest.Wait()
 				c.Close()
-				if got := n.connections(); got != 0 && !strings.Contains(lines, "PING") && lines != "WATCH slow" {
+				if got := n.connections(); got != 0 && !strings.Contains(lines, "PING") &&
+					lines != "WATCH slow" {
 					r.Errorf("%d connections are left", got)
 				}
 				time.Sleep(time.Minute)
@@ -182,12 +186,15 @@ func TestRefusedInATransaction(t *testing.T) {
 			"SET bar 1":      crosses,
 			"MGET foo bar":   crosses,
 			"MSET foo 1 k 2": crosses,
-			"LOCK job":       "-ERR LOCK is not available through lockproxy inside a transaction: send it before MULTI or after EXEC\r\n",
-			"UNLOCK":         "-ERR UNLOCK is not available through lockproxy inside a transaction: send it before MULTI or after EXEC\r\n",
-			"SCAN 0":         "-ERR SCAN is not available through lockproxy inside a transaction in front of several masters: a transaction runs on one of them\r\n",
-			"HELLO 3":        otherProtocolReply,
-			"NOSUCH":         "-ERR unknown command 'NOSUCH', with args beginning with: \r\n",
-			"GET":            noKey,
+			"LOCK job": "-ERR LOCK is not available through lockproxy inside a transaction: " +
+				"send it before MULTI or after EXEC\r\n",
+			"UNLOCK": "-ERR UNLOCK is not available through lockproxy inside a transaction: " +
+				"send it before MULTI or after EXEC\r\n",
+			"SCAN 0": "-ERR SCAN is not available through lockproxy inside a transaction " +
+				"in front of several masters: a transaction runs on one of them\r\n",
+			"HELLO 3": otherProtocolReply,
+			"NOSUCH":  "-ERR unknown command 'NOSUCH', with args beginning with: \r\n",
+			"GET":     noKey,
 		} {
 			c.send("MULTI", "SET foo 1", line, "INCR foo", "EXEC", "EXEC")
 			c.expect(ok + queuedOK + reply + queuedOK + aborts + noExecReply)
@@ -224,7 +231,8 @@ func TestTransactionFindsItsNode(t *testing.T) {
 			c.send("SET "+key+" 3", "EXEC")
 			c.expect(queuedOK + "*2\r\n+PONG\r\n" + ok)
 			node := []int{3, 1, 2}[i]
-			if want := fmt.Sprintf("%d: PING, %d: SET %s 1, %d: PING, %d: SET %s 3", node, node, key, node, node,
+			if want := fmt.Sprintf("%d: PING, %d: SET %s 1, %d: PING, %d: SET %s 3", node, node,
+				key, node, node,
 				key); !strings.HasSuffix(n.executed(), want) {
 				r.Errorf("ran %s, want %s at the end", n.executed(), want)
 			}
@@ -268,7 +276,8 @@ func TestQueuedForTheProxy(t *testing.T) {
 func TestResetEndsATransaction(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 		c := r.connect()
-		c.send("MULTI", "SET foo 1", "RESET", "EXEC", "WATCH foo", "SET foo 1", "RESET", "MULTI", "GET foo", "EXEC")
+		c.send("MULTI", "SET foo 1", "RESET", "EXEC", "WATCH foo", "SET foo 1", "RESET", "MULTI",
+			"GET foo", "EXEC")
 		c.expect(ok + queuedOK + "+RESET\r\n" + noExecReply + ok + ok + "+RESET\r\n" + ok + queuedOK +
 			"*1\r\n$1\r\n1\r\n")
 		c.send("MULTI", "SET foo 2", "QUIT", "EXEC")

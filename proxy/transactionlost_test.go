@@ -25,27 +25,35 @@ func TestTransactionIsReplayed(t *testing.T) {
 		"lost at MULTI": {1, "MULTI", "", "3: MULTI, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC",
 			"3: SET foo 1, 3: INCR foo"},
 		"lost at queue": {1, "INCR foo", "",
-			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
+			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC",
+			"3: SET foo 1, 3: INCR foo"},
 		"MOVED at queue": {1, "SET foo 1", moved,
-			"3: MULTI, 3: SET foo 1, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
+			"3: MULTI, 3: SET foo 1, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC",
+			"1: SET foo 1, 1: INCR foo"},
 		"MOVED at second": {1, "INCR foo", moved,
-			"3: MULTI, 3: SET foo 1, 3: INCR foo, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
+			"3: MULTI, 3: SET foo 1, 3: INCR foo, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC",
+			"1: SET foo 1, 1: INCR foo"},
 		"ASK at queue": {1, "SET foo 1", asked,
-			"3: MULTI, 3: SET foo 1, 1: ASKING, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: ASKING, 1: SET foo 1, 1: INCR foo"},
+			"3: MULTI, 3: SET foo 1, 1: ASKING, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC",
+			"1: ASKING, 1: SET foo 1, 1: INCR foo"},
 		"MOVED at EXEC": {1, "EXEC", moved,
-			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC", "1: SET foo 1, 1: INCR foo"},
+			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 1: MULTI, 1: SET foo 1, 1: INCR foo, 1: EXEC",
+			"1: SET foo 1, 1: INCR foo"},
 		"LOADING twice": {2, "EXEC",
 			"-EXECABORT Transaction discarded because of: LOADING Redis is loading the dataset in memory\r\n",
-			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
+			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, " +
+				"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
 		"TRYAGAIN": {1, "EXEC", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
-			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC", "3: SET foo 1, 3: INCR foo"},
+			"3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC, 3: MULTI, 3: SET foo 1, 3: INCR foo, 3: EXEC",
+			"3: SET foo 1, 3: INCR foo"},
 	} {
 		for _, pipelined := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s pipelined %v", name, pipelined), func(t *testing.T) {
 				inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 					n.intercept(once(test.times, test.command, test.reply))
 					c := r.connect()
-					steps := [][2]string{{"MULTI", ok}, {"SET foo 1", queuedOK}, {"INCR foo", queuedOK}, {"EXEC", ran2}}
+					steps := [][2]string{{"MULTI", ok}, {"SET foo 1", queuedOK},
+						{"INCR foo", queuedOK}, {"EXEC", ran2}}
 					if pipelined {
 						c.send("MULTI", "SET foo 1", "INCR foo", "EXEC")
 					}
@@ -119,7 +127,8 @@ func TestWatchIsLost(t *testing.T) {
 		"MOVED":       {"SET foo 1", moved},
 		"MOVED later": {"INCR foo", moved},
 		"aborted": {"EXEC",
-			"-EXECABORT Transaction discarded because of: READONLY You can't write against a read only replica.\r\n"},
+			"-EXECABORT Transaction discarded because of: READONLY You can't write against a read only " +
+				"replica.\r\n"},
 		"second of WATCH": {"WATCH {foo}2", moved},
 	} {
 		for _, end := range []string{"EXEC", "DISCARD"} {
@@ -128,8 +137,10 @@ func TestWatchIsLost(t *testing.T) {
 					n.intercept(once(1, test.command, test.reply))
 					c := r.connect()
 					for _, step := range [][2]string{
-						{"WATCH foo", ok}, {"WATCH {foo}2", ok}, {"MULTI", ok}, {"SET foo 1", queuedOK}, {"INCR foo", queuedOK},
-						{end, map[string]string{"EXEC": nothing, "DISCARD": ok}[end]}, {"GET foo", "$0\r\n\r\n"},
+						{"WATCH foo", ok}, {"WATCH {foo}2", ok}, {"MULTI", ok}, {"SET foo 1", queuedOK},
+						{"INCR foo", queuedOK},
+						{end, map[string]string{"EXEC": nothing, "DISCARD": ok}[end]},
+						{"GET foo", "$0\r\n\r\n"},
 					} {
 						c.send(step[0])
 						if step[0] == end && end == test.command && test.reply == "" {
@@ -138,8 +149,8 @@ func TestWatchIsLost(t *testing.T) {
 						c.expect(step[1])
 					}
 					c.send("WATCH foo", "MULTI", "SET foo 1", "EXEC")
-					c.expect(ok + ok + queuedOK + map[bool]string{true: "*1\r\n" + ok, false: nothing}[end == "EXEC" ||
-						test.command != "EXEC"])
+					ran := end == "EXEC" || test.command != "EXEC"
+					c.expect(ok + ok + queuedOK + map[bool]string{true: "*1\r\n" + ok, false: nothing}[ran])
 				})
 			})
 		}
@@ -169,10 +180,12 @@ func TestWatchAtAnImportingNode(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
 		n.intercept(once(1, "WATCH foo {foo}3", "-ASK 12182 node:1\r\n"))
 		c := r.connect()
-		c.send("WATCH foo {foo}3", "WATCH {foo}4", "MULTI", "SET {foo}2 1", "EXEC", "MULTI", "SET foo 1", "EXEC")
+		c.send("WATCH foo {foo}3", "WATCH {foo}4", "MULTI", "SET {foo}2 1", "EXEC", "MULTI",
+			"SET foo 1", "EXEC")
 		c.expect(ok + ok + ok + queuedOK + "*1\r\n" + ok + ok + queuedOK + "*1\r\n" + ok)
 		wantSeen(r, n, "3: WATCH foo {foo}3, 1: ASKING, 1: WATCH foo {foo}3, 1: ASKING, 1: WATCH {foo}4, "+
-			"1: ASKING, 1: MULTI, 1: EXISTS foo {foo}3 {foo}4, 1: SET {foo}2 1, 1: EXEC, 3: MULTI, 3: SET foo 1, 3: EXEC")
+			"1: ASKING, 1: MULTI, 1: EXISTS foo {foo}3 {foo}4, 1: SET {foo}2 1, 1: EXEC, 3: MULTI, 3: SET "+
+			"foo 1, 3: EXEC")
 		n.intercept(func(node int, command string) (string, bool) {
 			switch command {
 			case "WATCH foo":
@@ -222,7 +235,8 @@ func TestTransactionGivesUp(t *testing.T) {
 // may have run.
 func TestMultiFails(t *testing.T) {
 	inTxBubble(t, 3, Options{}, func(r *rig, n *txNodes) {
-		const no, perhaps = "-NOPERM no\r\n", "-ERR the commands behind MULTI may or may not have run, for it failed: NOPERM no\r\n"
+		const no, perhaps = "-NOPERM no\r\n",
+			"-ERR the commands behind MULTI may or may not have run, for it failed: NOPERM no\r\n"
 		n.intercept(once(1, "MULTI", no))
 		c := r.connect()
 		c.send("MULTI", "SET foo 1", "INCR foo", "EXEC", "MULTI", "GET foo", "EXEC")
@@ -291,7 +305,8 @@ func TestMastersChangeBehindWatch(t *testing.T) {
 			w.loop.Post(func() { r.topology = &next; w.pool.Update() })
 			synctest.Wait()
 			c.send("SET "+key+" 1", "SET {"+key+"}2 1", "EXEC", "GET "+key)
-			c.expect(queuedOK + queuedOK + map[string]string{"foo": nothing, "bar": "*2\r\n+OK\r\n+OK\r\n"}[key] + "$")
+			c.expect(queuedOK + queuedOK +
+				map[string]string{"foo": nothing, "bar": "*2\r\n+OK\r\n+OK\r\n"}[key] + "$")
 			c.r.ReadString('\n')
 			c.r.ReadString('\n')
 			// And back to one.

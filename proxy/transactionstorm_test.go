@@ -84,7 +84,8 @@ func (s *storm) weather(r *rand.Rand) func(int, string) (string, bool) {
 			return "-CLUSTERDOWN The cluster is down\r\n", false
 		case 4:
 			if command == "EXEC" {
-				return "-EXECABORT Transaction discarded because of: LOADING Redis is loading the dataset in memory\r\n",
+				return "-EXECABORT Transaction discarded because of: LOADING Redis is loading the dataset " +
+						"in memory\r\n",
 					false
 			}
 			return "-LOADING Redis is loading the dataset in memory\r\n", false

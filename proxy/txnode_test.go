@@ -227,10 +227,11 @@ func once(times int, command, reply string) func(int, string) (string, bool) {
 
 // What the proxy itself says about transactions.
 const (
-	otherProtocolReply = "-ERR HELLO with another protocol is not available through lockproxy inside a transaction: send it before MULTI\r\n"
-	noExecReply        = "-ERR EXEC without MULTI\r\n"
-	nestedMultiReply   = "-ERR MULTI calls can not be nested\r\n"
-	watchInMultiReply  = "-ERR WATCH inside MULTI is not allowed\r\n"
-	noDiscardReply     = "-ERR DISCARD without MULTI\r\n"
-	execAbortedReply   = "-EXECABORT Transaction discarded because of previous errors.\r\n"
+	otherProtocolReply = "-ERR HELLO with another protocol is not available through lockproxy inside a " +
+		"transaction: send it before MULTI\r\n"
+	noExecReply       = "-ERR EXEC without MULTI\r\n"
+	nestedMultiReply  = "-ERR MULTI calls can not be nested\r\n"
+	watchInMultiReply = "-ERR WATCH inside MULTI is not allowed\r\n"
+	noDiscardReply    = "-ERR DISCARD without MULTI\r\n"
+	execAbortedReply  = "-EXECABORT Transaction discarded because of previous errors.\r\n"
 )

@@ -104,7 +104,8 @@ func TestClientUnblockElsewhere(t *testing.T) {
 	}, func(r *rig) {
 		a, b := r.connect(), r.connect()
 		id := a.id()
-		for reason, want := range map[string]string{"": "$-1\r\n", " TIMEOUT": "$-1\r\n", " ERROR": unblocked} {
+		for reason, want := range map[string]string{"": "$-1\r\n", " TIMEOUT": "$-1\r\n",
+			" ERROR": unblocked} {
 			a.send("LOCK job WAIT 5000", "PING")
 			synctest.Wait()
 			b.send("CLIENT UNBLOCK" + " " + id + reason)

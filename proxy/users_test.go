@@ -47,8 +47,10 @@ func everything(string, string) string { return "+OK\r\n" }
 
 // Nobody is served before AUTH, nor after RESET, and what is served goes over connections of the user.
 func TestUsersOnly(t *testing.T) {
-	const noHello = "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH " +
-		"<user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n"
+	const noHello = "-NOAUTH HELLO must be called with the client already authenticated, otherwise the " +
+		"HELLO AUTH " +
+		"<user> <pass> option can be used to authenticate the client and select the RESP protocol version " +
+		"at the same time\r\n"
 	const noAuth = "-NOAUTH Authentication required.\r\n"
 	inUsersBubble(t, 1, usersNode(everything), func(r *rig) {
 		c := r.connect()

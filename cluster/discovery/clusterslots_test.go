@@ -16,20 +16,26 @@ func TestParseSlots(t *testing.T) {
 		name, reply string
 		want        []string // addresses and ids in turn; nil: refused
 	}{
-		{"6.2", servers.Reply("*1", "*4", ":0", ":16383", "*3", "$8", "10.0.0.1", ":6379", "$1", "a", "*3", "$8",
-			"10.0.0.2", ":6380", "$1", "b"),
+		{"6.2",
+			servers.Reply("*1", "*4", ":0", ":16383", "*3", "$8", "10.0.0.1", ":6379", "$1", "a", "*3", "$8",
+				"10.0.0.2", ":6380", "$1", "b"),
 			[]string{"10.0.0.1:6379", "a", "10.0.0.2:6380", "b"}},
-		{"7.0, host name preferred", servers.Reply("*1", "*3", ":5", ":5", "*4", "$2", "h1", ":6379", "$1", "a",
-			"*2", "$2", "ip", "$8", "10.0.0.1"),
+		{"7.0, host name preferred",
+			servers.Reply("*1", "*3", ":5", ":5", "*4", "$2", "h1", ":6379", "$1", "a",
+				"*2", "$2", "ip", "$8", "10.0.0.1"),
 			[]string{"h1:6379", "a"}},
-		{"7.0, host name preferred but unknown", servers.Reply("*1", "*3", ":5", ":5", "*4", "$1", "?", ":6379",
-			"$1", "a", "*2", "$2", "ip", "$8", "10.0.0.1"),
+		{"7.0, host name preferred but unknown",
+			servers.Reply("*1", "*3", ":5", ":5", "*4", "$1", "?", ":6379",
+				"$1", "a", "*2", "$2", "ip", "$8", "10.0.0.1"),
 			[]string{"10.0.0.1:6379", "a"}},
-		{"unknown and nothing beside", servers.Reply("*1", "*3", ":5", ":5", "*4", "$1", "?", ":6379", "$1", "a",
-			"*0"), []string{"10.9.9.9:6379", "a"}},
-		{"unknown endpoint preferred", servers.Reply("*1", "*3", ":5", ":5", "*4", "$-1", ":6379", "$1", "a", "*0"),
+		{"unknown and nothing beside",
+			servers.Reply("*1", "*3", ":5", ":5", "*4", "$1", "?", ":6379", "$1", "a",
+				"*0"), []string{"10.9.9.9:6379", "a"}},
+		{"unknown endpoint preferred",
+			servers.Reply("*1", "*3", ":5", ":5", "*4", "$-1", ":6379", "$1", "a", "*0"),
 			[]string{"10.9.9.9:6379", "a"}},
-		{"node without an address yet", servers.Reply("*1", "*3", ":5", ":5", "*3", "$0", "", ":6379", "$1", "a"),
+		{"node without an address yet",
+			servers.Reply("*1", "*3", ":5", ":5", "*3", "$0", "", ":6379", "$1", "a"),
 			[]string{"10.9.9.9:6379", "a"}},
 		{"IPv6", servers.Reply("*1", "*3", ":5", ":5", "*3", "$3", "::1", ":6379", "$1", "a"),
 			[]string{"[::1]:6379", "a"}},
@@ -41,8 +47,9 @@ func TestParseSlots(t *testing.T) {
 		{"slots in the wrong order", servers.Reply("*1", "*3", ":6", ":5", "*2", "$1", "a", ":6379"), nil},
 		{"slot out of range", servers.Reply("*1", "*3", ":0", ":16384", "*2", "$1", "a", ":6379"), nil},
 		{"slot below zero", servers.Reply("*1", "*3", ":-1", ":1", "*2", "$1", "a", ":6379"), nil},
-		{"slot twice", servers.Reply("*2", "*3", ":0", ":5", "*2", "$1", "a", ":1", "*3", ":5", ":6", "*2", "$1",
-			"b", ":1"), nil},
+		{"slot twice",
+			servers.Reply("*2", "*3", ":0", ":5", "*2", "$1", "a", ":1", "*3", ":5", ":6", "*2", "$1",
+				"b", ":1"), nil},
 		{"no port", servers.Reply("*1", "*3", ":0", ":5", "*2", "$1", "a", ":0"), nil},
 		{"port out of range", servers.Reply("*1", "*3", ":0", ":5", "*2", "$1", "a", ":65536"), nil},
 		{"node is text", servers.Reply("*1", "*3", ":0", ":5", "$1", "a"), nil},
@@ -72,7 +79,8 @@ func TestParseSlots(t *testing.T) {
 func FuzzParseSlots(f *testing.F) {
 	f.Add([]byte(servers.Reply("*1", "*3", ":5", ":5", "*4", "$1", "?", ":6379", "$1", "a", "*2", "$2", "ip",
 		"$8", "10.0.0.1")))
-	f.Add([]byte(servers.Reply("*2", "*3", ":0", ":5", "*2", "$1", "a", ":1", "*3", ":6", ":16383", "*2", "$-1",
+	f.Add([]byte(servers.Reply("*2", "*3", ":0", ":5", "*2", "$1", "a", ":1", "*3", ":6",
+		":16383", "*2", "$-1",
 		":1")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, _, err := resp.Parse(b)

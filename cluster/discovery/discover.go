@@ -34,8 +34,9 @@ type Options struct {
 	ConnectTimeout time.Duration // to connect and log in
 	KeepAlive      time.Duration // silence after which the kernel probes a peer
 	Log            *slog.Logger
-	Failed         func(error)                                                       // Find calls it with each attempt in vain; nil: nothing
-	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
+	// Find calls it with each attempt in vain; nil: nothing
+	Failed func(error)
+	Dial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 }
 
 // DefaultOptions are the defaults.
@@ -87,7 +88,8 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 		err := u.discover(ctx)
 		if err == nil {
 			if !said.IsZero() {
-				u.o.Log.Info("the upstream can be used now", "after", time.Since(began).Round(time.Millisecond))
+				u.o.Log.Info("the upstream can be used now", "after",
+					time.Since(began).Round(time.Millisecond))
 			}
 			return u, nil
 		}

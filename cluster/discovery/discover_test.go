@@ -72,7 +72,8 @@ func TestDiscoverUnixSocket(t *testing.T) {
 // A replica leads to its master, and the upstream follows when the roles change.
 func TestDiscoverReplicaOfOne(t *testing.T) {
 	master := servers.StartRedis(t)
-	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", master.Port, "--repl-diskless-sync-delay", "0")
+	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", master.Port,
+		"--repl-diskless-sync-delay", "0")
 	servers.Eventually(t, 10*time.Second, "replica in sync", func() bool {
 		return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
@@ -96,7 +97,8 @@ func TestDiscoverReplicaOfOne(t *testing.T) {
 
 func TestDiscoverSentinel(t *testing.T) {
 	master := servers.StartRedis(t)
-	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", master.Port, "--repl-diskless-sync-delay", "0")
+	replica := servers.StartRedis(t, "--replicaof", "127.0.0.1", master.Port,
+		"--repl-diskless-sync-delay", "0")
 	sentinels := servers.StartSentinels(t, 3, master)
 	for _, s := range sentinels {
 		servers.Eventually(t, 15*time.Second, "Sentinel "+s.Addr+" knows the group", func() bool {
@@ -144,7 +146,8 @@ func TestDiscoverTLS(t *testing.T) {
 	ca, cert, key := servers.Certificates(t, t.TempDir())
 	s := servers.StartServer(t, "redis-server", func(_, port string) []string {
 		n, _ := strconv.Atoi(port)
-		return []string{"--tls-port", strconv.Itoa(n + 10000), "--tls-ca-cert-file", ca, "--tls-cert-file", cert,
+		return []string{"--tls-port", strconv.Itoa(n + 10000), "--tls-ca-cert-file", ca,
+			"--tls-cert-file", cert,
 			"--tls-key-file", key,
 			"--user", "proxy", "on", ">secret", "~*", "&*", "+@all", "--save", ""}
 	})
@@ -170,10 +173,12 @@ func TestDiscoverTLS(t *testing.T) {
 		}
 	}
 	t.Run("plain", func(t *testing.T) {
-		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr}}, addr+": ", "does it expect TLS, or")
+		refused(t, 3*time.Second, discovery.Options{Addrs: []string{addr}}, addr+": ",
+			"does it expect TLS, or")
 	})
 	t.Run("plain port", func(t *testing.T) {
-		refused(t, 3*time.Second, discovery.Options{Addrs: servers.Addrs(s), TLS: always(config)}, s.Addr+": ",
+		refused(t, 3*time.Second,
+			discovery.Options{Addrs: servers.Addrs(s), TLS: always(config)}, s.Addr+": ",
 			"without TLS where TLS is set")
 	})
 	t.Run("no CA", func(t *testing.T) {
@@ -233,7 +238,8 @@ func TestDiscoverErrors(t *testing.T) {
 	}
 	took := refused(t, 1500*time.Millisecond, discovery.Options{Addrs: []string{"127.0.0.1:1",
 		"/nowhere/r.sock"}},
-		"127.0.0.1:1: ", "connection refused", "is the port right?", "/nowhere/r.sock: ", "is the path right?")
+		"127.0.0.1:1: ", "connection refused", "is the port right?", "/nowhere/r.sock: ",
+		"is the path right?")
 	if took < 1400*time.Millisecond {
 		t.Errorf("gave up after %v", took)
 	}

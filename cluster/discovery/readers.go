@@ -30,7 +30,8 @@ type readers struct {
 }
 
 func newReaders(u *Upstream) *readers {
-	return &readers{u: u, wanted: make(chan struct{}), hint: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &readers{u: u, wanted: make(chan struct{}), hint: make(chan struct{}, 1),
+		closed: make(chan struct{})}
 }
 
 // WatchReplicas has the replicas looked after from now on, so that Topology.Readers tells which of them
@@ -111,7 +112,8 @@ func (r *readers) look(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	if !same {
-		r.u.o.Log.Info("replicas to read from changed", "replicas", len(next.Replicas), "fit", readable(&next))
+		r.u.o.Log.Info("replicas to read from changed", "replicas", len(next.Replicas), "fit",
+			readable(&next))
 		r.u.tell(&next)
 	}
 }
@@ -133,7 +135,8 @@ func (r *readers) ask(ctx context.Context, addr string) (string, error) {
 		return addr, nil
 	}
 	silent, err := strconv.Atoi(cluster.Field(answers[0], "master_last_io_seconds_ago"))
-	if cluster.Field(answers[0], "role") != "slave" || cluster.Field(answers[0], "master_link_status") != "up" ||
+	if cluster.Field(answers[0], "role") != "slave" ||
+		cluster.Field(answers[0], "master_link_status") != "up" ||
 		cluster.Field(answers[1], "loading") == "1" ||
 		err == nil && silent > maxSilence {
 		return "", nil

@@ -89,7 +89,9 @@ func TestReaders(t *testing.T) {
 			"slave1:ip=10.0.0.3,port=6379,state=online")
 		s.set("10.0.0.2", linked)
 		s.set("10.0.0.3", linked)
-		u, err := Find(t.Context(), Options{Addrs: []string{"10.0.0.1:6379"}, Dial: s.Dial, Log: servers.Log(t)})
+		u, err := Find(t.Context(), Options{
+			Addrs: []string{"10.0.0.1:6379"}, Dial: s.Dial, Log: servers.Log(t),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +121,8 @@ func TestReaders(t *testing.T) {
 				t.Errorf("%s: %s, version %d", what, got, u.Topology().Version)
 			}
 		}
-		both, first := "10.0.0.1:6379<10.0.0.2:6379 10.0.0.1:6379<10.0.0.3:6379", "10.0.0.1:6379<10.0.0.2:6379"
+		both, first := "10.0.0.1:6379<10.0.0.2:6379 10.0.0.1:6379<10.0.0.3:6379",
+			"10.0.0.1:6379<10.0.0.2:6379"
 		want("both in sync", both)
 		before := told.Load()
 		want("still", both)
@@ -127,9 +130,10 @@ func TestReaders(t *testing.T) {
 			t.Error("told of no change")
 		}
 		for what, says := range map[string]string{
-			"its link is down":                   follows + "\r\nmaster_link_status:down",
-			"it is loading":                      linked + "\r\nloading:1",
-			"it has not heard of its master":     "role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:21",
+			"its link is down": follows + "\r\nmaster_link_status:down",
+			"it is loading":    linked + "\r\nloading:1",
+			"it has not heard of its master": "role:slave\r\nmaster_link_status:up\r\n" +
+				"master_last_io_seconds_ago:21",
 			"it is a master":                     "role:master",
 			"it cannot be reached":               "",
 			"it is silent":                       "-",

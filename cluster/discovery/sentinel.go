@@ -49,7 +49,8 @@ func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error
 	}
 	i, err := u.identify(ctx, best.master)
 	if err == nil && !i.master {
-		err = errors.New("the Sentinels call it the master, but it is a replica: a fail-over is not finished yet")
+		err = errors.New("the Sentinels call it the master, but it is a replica: a fail-over is not " +
+			"finished yet")
 	}
 	if err != nil {
 		return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: best.master, Err: err}}}

@@ -49,15 +49,17 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 	}
 	i := masters[0]
 	if len(t.Masters) > 0 {
-		if at := slices.IndexFunc(masters, func(m identity) bool { return m.addr == t.Masters[0].Addr }); at >= 0 {
+		if at := slices.IndexFunc(masters,
+			func(m identity) bool { return m.addr == t.Masters[0].Addr }); at >= 0 {
 			i = masters[at]
 		}
 	}
 	if len(t.Masters) == 0 || i.addr != t.Masters[0].Addr {
 		for _, m := range masters {
 			if m.server.RunID != i.server.RunID {
-				return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: m.addr, Err: cluster.Refusal(fmt.Sprintf(
-					"it is a master, and %s is another one: name the nodes of one Redis only", i.addr))}}}
+				return &cluster.DiscoverError{Failed: []cluster.NodeError{{Addr: m.addr,
+					Err: cluster.Refusal(fmt.Sprintf(
+						"it is a master, and %s is another one: name the nodes of one Redis only", i.addr))}}}
 			}
 		}
 	}

@@ -17,8 +17,8 @@ func halves(a, b cluster.Node, replicas ...cluster.Node) *view {
 }
 
 func TestTopologyKeepsPointers(t *testing.T) {
-	a, b, c := cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}, cluster.Node{Addr: "c:1",
-		ID: "c"}
+	a, b := cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}
+	c := cluster.Node{Addr: "c:1", ID: "c"}
 	first := halves(a, b, c).topology(&cluster.Topology{}, cluster.Server{Version: "7.0.15"})
 	if first.Version != 1 || len(first.Masters) != 2 || first.Masters[0].Addr != "a:1" ||
 		first.Slots[8191] != first.Masters[0] ||
@@ -61,8 +61,8 @@ func TestTopologyFragments(t *testing.T) {
 }
 
 func TestBestView(t *testing.T) {
-	a, b, c := cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}, cluster.Node{Addr: "c:1",
-		ID: "c"}
+	a, b := cluster.Node{Addr: "a:1", ID: "a"}, cluster.Node{Addr: "b:1", ID: "b"}
+	c := cluster.Node{Addr: "c:1", ID: "c"}
 	with := func(v *view, change func(*view)) *view {
 		change(v)
 		return v

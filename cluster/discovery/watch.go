@@ -69,10 +69,11 @@ type Upstream struct {
 	pulse         *pulse
 	topology      atomic.Pointer[cluster.Topology]
 	outages       cluster.Outages
-	members       atomic.Pointer[map[string]bool] // addresses of the cluster, when a stranger was asked for last
-	stranger      atomic.Bool                     // somebody has asked for one since
-	hint          chan struct{}
-	tasks         sync.WaitGroup // goroutines that ask nodes
+	// addresses of the cluster, when a stranger was asked for last
+	members  atomic.Pointer[map[string]bool]
+	stranger atomic.Bool // somebody has asked for one since
+	hint     chan struct{}
+	tasks    sync.WaitGroup // goroutines that ask nodes
 
 	mu        sync.Mutex
 	listeners []func(*cluster.Topology)
@@ -299,7 +300,8 @@ func (u *Upstream) publish(v *view) {
 		masters[i] = m.Addr
 	}
 	u.o.Log.Info("topology changed", "kind", t.Kind, "version", t.Version, "product", t.Server.Product,
-		"release", t.Server.Release, "masters", masters, "replicas", len(t.Replicas), "slots", t.Served(), "node", v.from)
+		"release", t.Server.Release, "masters", masters, "replicas", len(t.Replicas), "slots",
+		t.Served(), "node", v.from)
 	u.forget(t)
 	u.readers.changed()
 	u.pulse.soon()

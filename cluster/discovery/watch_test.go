@@ -68,7 +68,8 @@ func TestWatchCluster(t *testing.T) {
 	if after.Version <= before.Version {
 		t.Errorf("version %d after %d", after.Version, before.Version)
 	}
-	servers.Eventually(t, servers.Soon, "the new topology is told", func() bool { return told.Load() == after })
+	servers.Eventually(t, servers.Soon, "the new topology is told",
+		func() bool { return told.Load() == after })
 	if !slices.Equal(before.Replicas, after.Replicas) || before.Slots[9000] != after.Slots[9000] {
 		t.Error("nodes that stayed the same have new pointers")
 	}
@@ -129,9 +130,10 @@ func TestWatchCluster(t *testing.T) {
 		s.Kill()
 		servers.Eventually(t, 20*time.Second, "the others took over", func() bool {
 			top := u.Topology()
-			return top.Served() == slot.Count && !slices.ContainsFunc(top.Masters, func(n *cluster.Node) bool {
-				return servers.ByAddr(nodes, n.Addr).Ping(t.Context()).Err() != nil
-			})
+			return top.Served() == slot.Count &&
+				!slices.ContainsFunc(top.Masters, func(n *cluster.Node) bool {
+					return servers.ByAddr(nodes, n.Addr).Ping(t.Context()).Err() != nil
+				})
 		})
 	}
 	move(200, servers.Soon)

@@ -213,7 +213,9 @@ func (c *conn) abandon(err error) (tell func()) {
 			if e.end-int64(len(e.req)) < written {
 				outcome = cluster.ErrUnknownOutcome
 			}
-			e.to.Answer(e.tag, nil, cluster.NodeError{Addr: c.m.addr, Err: fmt.Errorf("%w: %w", outcome, err)})
+			e.to.Answer(e.tag, nil, cluster.NodeError{
+				Addr: c.m.addr, Err: fmt.Errorf("%w: %w", outcome, err),
+			})
 		}
 	}
 }

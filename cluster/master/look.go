@@ -202,7 +202,8 @@ func (m *Master) Heard(clock, asked time.Time) error {
 func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool) {
 	step := m.stepped(clock-got.Sub(m.born), clock-sent.Sub(m.born), got.Sub(m.born))
 	if step != 0 {
-		m.doubt(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)), time.Now().Add(m.o.Lease))
+		m.doubt(fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond)),
+			time.Now().Add(m.o.Lease))
 	}
 	return step != 0
 }

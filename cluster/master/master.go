@@ -102,9 +102,11 @@ func newMaster(addr string, o Options, set *set) *Master {
 	o = o.withDefaults()
 	m := &Master{addr: addr, o: o, set: set, born: time.Now(), why: errNotYet}
 	m.nodes = newLone(addr, &cluster.Dialer{
-		Login: cluster.Login{User: o.User, Password: o.Password}, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout,
-		KeepAlive: cluster.KeepAlive,
-		Log:       o.Log, Net: o.Dial,
+		Login:          cluster.Login{User: o.User, Password: o.Password},
+		TLS:            o.TLS,
+		ConnectTimeout: o.ConnectTimeout,
+		KeepAlive:      cluster.KeepAlive,
+		Log:            o.Log, Net: o.Dial,
 	})
 	m.topics = pubsub.New(m.nodes, o.Log)
 	m.ctx, m.end = context.WithCancel(context.Background())
@@ -145,7 +147,9 @@ func (m *Master) Ask(req []byte, timeout time.Duration, tag int, to Answerer) {
 	}
 	m.mu.Unlock()
 	if err != nil {
-		to.Answer(tag, nil, cluster.NodeError{Addr: m.addr, Err: fmt.Errorf("%w: %w", cluster.ErrUnavailable, err)})
+		to.Answer(tag, nil, cluster.NodeError{
+			Addr: m.addr, Err: fmt.Errorf("%w: %w", cluster.ErrUnavailable, err),
+		})
 	}
 }
 

@@ -40,7 +40,8 @@ func TestMasterRealRestart(t *testing.T) {
 	forgetful := servers.StartRedis(t)
 	careful := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	secret := servers.StartRedis(t, "--requirepass", "sesame")
-	all := connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second, Password: "sesame"}, secret)
+	all := connectedMasters(t,
+		Options{Lease: 2 * time.Second, Timeout: time.Second, Password: "sesame"}, secret)
 	all = append(all, connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second}, forgetful,
 		careful, servers.StartRedis(t))...)
 	for _, m := range all {

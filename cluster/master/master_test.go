@@ -246,7 +246,8 @@ func TestMasterSilent(t *testing.T) {
 			took != 50*time.Millisecond {
 			t.Errorf("after %v: %v", took, err)
 		}
-		if took, err := echo(m, "c", 50*time.Millisecond); !errors.Is(err, cluster.ErrUnavailable) || took != 0 {
+		took, err := echo(m, "c", 50*time.Millisecond)
+		if !errors.Is(err, cluster.ErrUnavailable) || took != 0 {
 			t.Errorf("after %v: %v", took, err)
 		}
 		votes(t, m, "does not answer")
@@ -348,7 +349,8 @@ func TestMasterRestart(t *testing.T) {
 		{"in memory", nil, nil, 0, "restarted", 61 * time.Second, 58 * time.Second},
 		{"on disk", always, nil, 0, "", 0, 0},
 		{"on disk only since", nil, always, 0, "restarted", 61 * time.Second, 58 * time.Second},
-		{"on disk now and then", always, func(p *loneRedis) { p.config["no-appendfsync-on-rewrite"] = "yes" }, 0,
+		{"on disk now and then", always,
+			func(p *loneRedis) { p.config["no-appendfsync-on-rewrite"] = "yes" }, 0,
 			"restarted", 61 * time.Second, 58 * time.Second},
 		{"settings forbidden", func(p *loneRedis) { p.config = nil }, nil, 0, "restarted", 61 * time.Second,
 			58 * time.Second},
@@ -358,35 +360,36 @@ func TestMasterRestart(t *testing.T) {
 		{"back later than any lease", nil, nil, 70 * time.Second, "", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			masterBubble(t, Options{Lease: time.Minute}, c.before, func(t *testing.T, p *loneRedis, m *Master) {
-				time.Sleep(10 * time.Second)
-				votes(t, m, "")
-				restarted := time.Now()
-				p.restart("two")
-				p.with(func() {
-					p.refuse = c.away > 0
-					if c.after != nil {
-						c.after(p)
+			masterBubble(t, Options{Lease: time.Minute}, c.before,
+				func(t *testing.T, p *loneRedis, m *Master) {
+					time.Sleep(10 * time.Second)
+					votes(t, m, "")
+					restarted := time.Now()
+					p.restart("two")
+					p.with(func() {
+						p.refuse = c.away > 0
+						if c.after != nil {
+							c.after(p)
+						}
+					})
+					time.Sleep(c.away)
+					p.with(func() { p.refuse = false })
+					time.Sleep(1100 * time.Millisecond)
+					votes(t, m, c.want)
+					if c.want == "" {
+						return
 					}
+					if h := m.Health(); !h.Up || h.RunID != "two" || h.Until.IsZero() {
+						t.Errorf("%+v", h)
+					}
+					if _, err := echo(m, "release", time.Second); err != nil {
+						t.Error(err) // it is asked all the same
+					}
+					time.Sleep(time.Until(restarted.Add(c.notVotingAfter)))
+					votes(t, m, c.want)
+					time.Sleep(time.Until(restarted.Add(c.votesAfter)))
+					votes(t, m, "")
 				})
-				time.Sleep(c.away)
-				p.with(func() { p.refuse = false })
-				time.Sleep(1100 * time.Millisecond)
-				votes(t, m, c.want)
-				if c.want == "" {
-					return
-				}
-				if h := m.Health(); !h.Up || h.RunID != "two" || h.Until.IsZero() {
-					t.Errorf("%+v", h)
-				}
-				if _, err := echo(m, "release", time.Second); err != nil {
-					t.Error(err) // it is asked all the same
-				}
-				time.Sleep(time.Until(restarted.Add(c.notVotingAfter)))
-				votes(t, m, c.want)
-				time.Sleep(time.Until(restarted.Add(c.votesAfter)))
-				votes(t, m, "")
-			})
 		})
 	}
 }
@@ -451,16 +454,17 @@ func TestMasterClock(t *testing.T) {
 			}
 		})
 	}
-	masterBubble(t, o, func(p *loneRedis) { p.step = -time.Hour }, func(t *testing.T, p *loneRedis, m *Master) {
-		for range 600 {
-			time.Sleep(time.Second)
-			p.with(func() { p.step += 500 * time.Microsecond }) // as NTP slews
-			if m.Vote() != nil {
-				votes(t, m, "")
-				return
+	masterBubble(t, o, func(p *loneRedis) { p.step = -time.Hour },
+		func(t *testing.T, p *loneRedis, m *Master) {
+			for range 600 {
+				time.Sleep(time.Second)
+				p.with(func() { p.step += 500 * time.Microsecond }) // as NTP slews
+				if m.Vote() != nil {
+					votes(t, m, "")
+					return
+				}
 			}
-		}
-	})
+		})
 }
 
 // The very reply that shows a step does not count, between two looks; one that is late shows none, in

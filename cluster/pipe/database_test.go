@@ -26,7 +26,9 @@ func (d *databases) Dial(ctx context.Context, addr string, m cluster.Mode, _ *cl
 	defer d.mu.Unlock()
 	d.dials++
 	if m.DB == 99 {
-		return nil, cluster.NodeError{Addr: addr, Err: &cluster.ModeError{Text: "ERR DB index is out of range"}}
+		return nil, cluster.NodeError{
+			Addr: addr, Err: &cluster.ModeError{Text: "ERR DB index is out of range"},
+		}
 	}
 	d.open[m.DB]++
 	node := &scripted.Node{Answer: func(command string) string {

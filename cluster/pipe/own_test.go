@@ -186,41 +186,42 @@ func TestOwnLeftWhenLost(t *testing.T) {
 // TestOwnBounded proves that no more connections are made than may be, that who waits for one is
 // served in turn, and that idle ones are closed after a while.
 func TestOwnBounded(t *testing.T) {
-	inOwnBubble(t, Options{MaxOwn: 1, Budget: 2 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
-		var a, b, c, d keeper
-		var pa, pb, pc *Pipe
-		r.own(func() {
-			pa = r.pool.Own("a:1", Mode{Proto: 2}, &a)
-			pb = r.pool.Own("a:1", Mode{Proto: 2}, &b)
-			pc = r.pool.Own("a:1", Mode{Proto: 2}, &c)
-			pb.Request(command("GET"), &b, 1)
-			pc.Request(command("GET"), &c, 2)
+	inOwnBubble(t, Options{MaxOwn: 1, Budget: 2 * time.Second},
+		func(t *testing.T, r *rig, node *scripted.Node) {
+			var a, b, c, d keeper
+			var pa, pb, pc *Pipe
+			r.own(func() {
+				pa = r.pool.Own("a:1", Mode{Proto: 2}, &a)
+				pb = r.pool.Own("a:1", Mode{Proto: 2}, &b)
+				pc = r.pool.Own("a:1", Mode{Proto: 2}, &c)
+				pb.Request(command("GET"), &b, 1)
+				pc.Request(command("GET"), &c, 2)
+			})
+			b.want(t, "no place")
+			r.own(func() { pb.End(); pa.Release() })
+			b.want(t, "gave up waiting", "1 not run")
+			c.want(t, "next in turn", `2 "+OK\r\n"`)
+			r.own(func() { r.pool.Own("a:1", Mode{Proto: 2}, &d).Request(command("GET"), &d, 3) })
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			d.want(t, "none came free", "3 not run", "lost")
+			r.own(func() { pc.Release() })
+			r.on(func() {
+				if len(r.pool.own.all) != 1 || len(r.pool.own.idle) != 1 {
+					t.Errorf("%d connections, %d idle", len(r.pool.own.all), len(r.pool.own.idle))
+				}
+			})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			r.on(func() {
+				if len(r.pool.own.all)+len(r.pool.own.idle)+len(r.pool.own.queue) != 0 {
+					t.Errorf("%d connections, %d idle, %d waiting", len(r.pool.own.all), len(r.pool.own.idle),
+						len(r.pool.own.queue))
+				}
+			})
+			// An idle one makes room for one of another mode.
+			r.own(func() { r.pool.Own("a:1", Mode{Proto: 2}, &a).Release() })
+			r.own(func() { r.pool.Own("a:1", Mode{Proto: 3}, &b).Request(command("GET"), &b, 4) })
+			b.want(t, "instead of an idle one", `4 "+OK\r\n"`)
 		})
-		b.want(t, "no place")
-		r.own(func() { pb.End(); pa.Release() })
-		b.want(t, "gave up waiting", "1 not run")
-		c.want(t, "next in turn", `2 "+OK\r\n"`)
-		r.own(func() { r.pool.Own("a:1", Mode{Proto: 2}, &d).Request(command("GET"), &d, 3) })
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		d.want(t, "none came free", "3 not run", "lost")
-		r.own(func() { pc.Release() })
-		r.on(func() {
-			if len(r.pool.own.all) != 1 || len(r.pool.own.idle) != 1 {
-				t.Errorf("%d connections, %d idle", len(r.pool.own.all), len(r.pool.own.idle))
-			}
-		})
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		r.on(func() {
-			if len(r.pool.own.all)+len(r.pool.own.idle)+len(r.pool.own.queue) != 0 {
-				t.Errorf("%d connections, %d idle, %d waiting", len(r.pool.own.all), len(r.pool.own.idle),
-					len(r.pool.own.queue))
-			}
-		})
-		// An idle one makes room for one of another mode.
-		r.own(func() { r.pool.Own("a:1", Mode{Proto: 2}, &a).Release() })
-		r.own(func() { r.pool.Own("a:1", Mode{Proto: 3}, &b).Request(command("GET"), &b, 4) })
-		b.want(t, "instead of an idle one", `4 "+OK\r\n"`)
-	})
 }

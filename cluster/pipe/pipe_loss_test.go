@@ -49,7 +49,8 @@ func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 		"busy": {cluster.NodeError{Addr: "a:1", Err: errors.New("BUSY Redis is busy running a script.")},
 			10 * time.Second},
 		"ends": {errors.New("refused"), 100 * time.Millisecond},
-		"mode": {cluster.NodeError{Addr: "a:1", Err: &cluster.ModeError{Text: "ERR DB index is out of range"}},
+		"mode": {cluster.NodeError{Addr: "a:1",
+			Err: &cluster.ModeError{Text: "ERR DB index is out of range"}},
 			10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +122,10 @@ func TestRefusedBeforeItIsWritten(t *testing.T) {
 func TestRedirectedToANodeThatTheTopologyDoesNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted.Node{Answer: func(string) string { return "-MOVED 7 b:1\r\n" }}
-		b := &scripted.Node{Answer: func(string) string { time.Sleep(10 * time.Millisecond); return "+OK\r\n" }}
+		b := &scripted.Node{Answer: func(string) string {
+			time.Sleep(10 * time.Millisecond)
+			return "+OK\r\n"
+		}}
 		r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 		r.do("SET k v", false)
 		r.mu.Lock()

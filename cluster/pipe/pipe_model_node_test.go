@@ -34,7 +34,9 @@ func (m *model) Dial(ctx context.Context, addr string, mode cluster.Mode, _ *clu
 			return nil, cluster.NodeError{Addr: addr, Err: errors.New(modelBusy[1 : len(modelBusy)-2])}
 		case 3:
 			if mode.DB != 0 {
-				return nil, cluster.NodeError{Addr: addr, Err: &cluster.ModeError{Text: "ERR DB index is out of range"}}
+				return nil, cluster.NodeError{
+					Addr: addr, Err: &cluster.ModeError{Text: "ERR DB index is out of range"},
+				}
 			}
 		case 4:
 			time.Sleep(time.Duration(rng.IntN(900)) * time.Millisecond)
@@ -141,7 +143,8 @@ func (c *modelConn) answer(words []string) (string, error) {
 	refusals := []string{
 		"-MOVED 7 " + other + "\r\n", "-ASK 7 " + other +
 			"\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
-		"-CLUSTERDOWN The cluster is down\r\n", "-LOADING Redis is loading the dataset in memory\r\n", "-READONLY You can't write against a read only replica.\r\n",
+		"-CLUSTERDOWN The cluster is down\r\n", "-LOADING Redis is loading the dataset in memory\r\n",
+		"-READONLY You can't write against a read only replica.\r\n",
 		"-NOSCRIPT No matching script.\r\n", "-MOVED 7 " + other +
 			"\r\n", "-MASTERDOWN Link with MASTER is down\r\n",
 		fmt.Sprintf("-BUSY id:%d; Redis is busy running a script.\r\n", id),

@@ -178,7 +178,8 @@ func (m *model) request(how string, resend bool) (*modelAsk, []byte) {
 
 // send sends one request in some way.
 func (m *model) send() {
-	modes := []Mode{{Proto: 2}, {Proto: 3}, {Proto: 2}, {Proto: 3}, {Proto: 2, DB: 1}, {Proto: 3, Second: true}}
+	modes := []Mode{{Proto: 2}, {Proto: 3}, {Proto: 2}, {Proto: 3}, {Proto: 2, DB: 1},
+		{Proto: 3, Second: true}}
 	mode := modes[m.rng.IntN(len(modes))]
 	if len(m.privates) > 0 && chance(m.rng, 3) {
 		mode = m.privates[m.rng.IntN(len(m.privates))].set.Mode()
@@ -387,8 +388,12 @@ func runModel(t *testing.T, seed uint64) {
 	m.shuffle(m.rng, "a:1", "b:1", "c:1")
 	go m.loop.Run()
 	o := Options{
-		QueueLimit: 300 + m.rng.IntN(5000), ConnectTimeout: time.Second, Timeout: modelSilent, Budget: modelBudget, MaxOwn: 2 + m.rng.IntN(12),
-		Source: func([]byte) ([]byte, bool) { return []byte("return 1"), true },
+		QueueLimit:     300 + m.rng.IntN(5000),
+		ConnectTimeout: time.Second,
+		Timeout:        modelSilent,
+		Budget:         modelBudget,
+		MaxOwn:         2 + m.rng.IntN(12),
+		Source:         func([]byte) ([]byte, bool) { return []byte("return 1"), true },
 	}
 	m.on(func() { m.pool = New(m.loop, m, o, &m.stats) })
 	pace := rand.New(rand.NewPCG(0, seed))
@@ -426,8 +431,10 @@ func (m *model) settled() {
 		}
 	}
 	p := m.pool
-	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuck.n != 0 || p.stuck.epoch != 0 {
-		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, epoch %d",
+	if m.ready != 0 || len(p.waiting.all) != 0 || p.waiting.bytes != 0 || p.stuck.n != 0 ||
+		p.stuck.epoch != 0 {
+		m.t.Errorf("%d are not told that queues are short, %d requests of %d bytes wait, %d are stuck, "+
+			"epoch %d",
 			m.ready, len(p.waiting.all), p.waiting.bytes, p.stuck.n, p.stuck.epoch)
 	}
 	for _, o := range m.privates {
@@ -473,9 +480,11 @@ func (m *model) left() {
 	for _, n := range m.stats.Nodes() {
 		up += int(n.Connections)
 	}
-	if len(p.own.all)+len(p.own.idle)+len(p.own.queue)+len(p.privates) != 0 || m.stats.Own() != (OwnStats{}) ||
+	if len(p.own.all)+len(p.own.idle)+len(p.own.queue)+len(p.privates) != 0 ||
+		m.stats.Own() != (OwnStats{}) ||
 		up > len(p.byNode) {
-		m.t.Errorf("%d pipes of somebody's own are left, %d idle, %d sets, %+v, %d connections", len(p.own.all),
+		m.t.Errorf("%d pipes of somebody's own are left, %d idle, %d sets, %+v, %d connections",
+			len(p.own.all),
 			len(p.own.idle), len(p.privates), m.stats.Own(), up)
 	}
 }

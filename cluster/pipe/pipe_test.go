@@ -182,7 +182,8 @@ func TestLostConnection(t *testing.T) {
 		"a write that was sent":           {"", false, cluster.ErrUnknownOutcome, 1},
 		"a read, or a request with an id": {"", true, nil, 2},
 		"a write, in its reply":           {"$5\r\nab", false, cluster.ErrUnknownOutcome, 1},
-		"a read, in its reply":            {"$5\r\nab", true, nil, 2}, // the node is silent then, and is given up
+		// the node is silent then, and is given up
+		"a read, in its reply": {"$5\r\nab", true, nil, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -505,7 +506,8 @@ func TestStreamingAndBackpressure(t *testing.T) {
 }
 
 func FuzzRedirect(f *testing.F) {
-	for _, s := range []string{"3999 127.0.0.1:6381\r\n", "1 :7000\r\n", "16384 a:1\r\n", "1 ::1:7000\r\n", "",
+	for _, s := range []string{"3999 127.0.0.1:6381\r\n", "1 :7000\r\n", "16384 a:1\r\n",
+		"1 ::1:7000\r\n", "",
 		"1", "1 a:", "-1 a:1", "1 ?:1"} {
 		f.Add([]byte(s))
 	}

@@ -43,7 +43,8 @@ type ownPipes struct {
 func newOwnPipes(l *loop.Loop, o *Options, stats *ownCounters) ownPipes {
 	return ownPipes{
 		loop: l, most: o.MaxOwn, budget: o.Budget, stats: stats,
-		all: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe), shares: shares{has: make(map[Party]int)},
+		all: make(map[*Pipe]struct{}), idle: make(map[nodeKey][]*Pipe),
+		shares: shares{has: make(map[Party]int)},
 	}
 }
 
@@ -154,7 +155,8 @@ func (o *ownPipes) noPlace(pipe *Pipe) error {
 	if o.shares.within(pipe.party, o.most) {
 		return ErrNoPlace
 	}
-	return fmt.Errorf("%w: this address and user have %d of them, as many as one client may while few are free",
+	return fmt.Errorf("%w: this address and user have %d of them, "+
+		"as many as one client may while few are free",
 		ErrNoPlace, o.shares.has[pipe.party])
 }
 

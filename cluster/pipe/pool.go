@@ -50,7 +50,8 @@ type Control interface {
 // Options are the limits of the data plane. Zero values mean those of
 // DefaultOptions.
 type Options struct {
-	QueueLimit     int           // bytes queued to a node by one loop before its clients are read from no more
+	// bytes queued to a node by one loop before its clients are read from no more
+	QueueLimit     int
 	ConnectTimeout time.Duration // as in Options
 	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
 	MaxOwn         int           // connections that are not shared, of one loop

@@ -27,9 +27,9 @@ type PrivateOwner interface {
 
 // Setup is the state that the connections of a Private are put into, behind whatever was sent before.
 type Setup struct {
-	// Requests are the commands that do so: for a new connection, or for one that was in the state of the Setup
-	// before. redirect is the node's client id of the connection that Redirect asks for, 0 without one. An error
-	// in reply to one of them is final.
+	// Requests are the commands that do so: for a new connection, or for one that was in the state of the
+	// Setup before. redirect is the node's client id of the connection that Redirect asks for, 0 without one.
+	// An error in reply to one of them is final.
 	Requests func(fresh bool, redirect int64) [][]byte
 	// Redirect: each connection has another one beside it, of RESP3, whose pushes are told as its own are, as
 	// CLIENT TRACKING REDIRECT wants it.

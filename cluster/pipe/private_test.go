@@ -55,7 +55,8 @@ func TestPrivate(t *testing.T) {
 			send("GET", 4)
 		})
 		k.want(t, "turned", "done", `3 "+OK\r\n"`, `4 "+OK\r\n"`)
-		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH, TWO false 0, HELLO 2, SELECT 3, BEFORE, GET, GET"; got != want {
+		want := "CLIENT ID, ONE true 0, GET, PUSH, TWO false 0, HELLO 2, SELECT 3, BEFORE, GET, GET"
+		if got := node.Commands(); got != want {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 		// A connection that is lost is made again in the latest state.

@@ -58,7 +58,9 @@ func inReplicated(t *testing.T, o Options, answer func(node, command string) str
 	synctest.Test(t, func(t *testing.T) {
 		d := &replicated{rig: newRig(t, Options{}, nil), nodes: make(map[string]*scripted.Node)}
 		for _, name := range []string{"a", "b", "c"} {
-			d.nodes[name+":1"] = &scripted.Node{Answer: func(command string) string { return answer(name, command) }}
+			d.nodes[name+":1"] = &scripted.Node{
+				Answer: func(command string) string { return answer(name, command) },
+			}
 		}
 		d.on(func() {
 			d.pool.Close()
@@ -129,13 +131,15 @@ func TestReadsFallBack(t *testing.T) {
 		refuse error
 		within time.Duration
 	}{
-		"loading":            {reply: "-LOADING Redis is loading the dataset in memory\r\n"},
-		"without its master": {reply: "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n"},
-		"cut off":            {reply: "-CLUSTERDOWN The cluster is down\r\n"},
-		"of another master":  {reply: "-MOVED 7 x:1\r\n"},
-		"gone":               {reply: "", within: 50 * time.Millisecond},
-		"in half a reply":    {reply: "$5\r\nab", within: 50 * time.Millisecond},
-		"out of reach":       {refuse: errors.New("connection refused"), within: 50 * time.Millisecond},
+		"loading": {reply: "-LOADING Redis is loading the dataset in memory\r\n"},
+		"without its master": {
+			reply: "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n",
+		},
+		"cut off":           {reply: "-CLUSTERDOWN The cluster is down\r\n"},
+		"of another master": {reply: "-MOVED 7 x:1\r\n"},
+		"gone":              {reply: "", within: 50 * time.Millisecond},
+		"in half a reply":   {reply: "$5\r\nab", within: 50 * time.Millisecond},
+		"out of reach":      {refuse: errors.New("connection refused"), within: 50 * time.Millisecond},
 		"without database": {refuse: &cluster.ModeError{Text: "ERR DB index is out of range"},
 			within: 50 * time.Millisecond},
 	} {
@@ -154,7 +158,8 @@ func TestReadsFallBack(t *testing.T) {
 					return nil
 				}
 				if strings.HasPrefix(trouble.reply, "$") {
-					time.AfterFunc(10*time.Millisecond, func() { d.readFrom("c:1") }) // its silence was noticed
+					// its silence was noticed
+					time.AfterFunc(10*time.Millisecond, func() { d.readFrom("c:1") })
 				}
 				began := time.Now()
 				if got := d.read(0, false, resp2, "GET", "k"); got != "+a GET k\r\n" {
@@ -195,17 +200,18 @@ func TestReadsLeaveASilentReplica(t *testing.T) {
 				}
 				return named(node, command)
 			}
-			inReplicated(t, Options{Timeout: time.Hour, ConnectTimeout: time.Hour}, answer, func(d *replicated) {
-				time.AfterFunc(time.Second, func() { d.readFrom("c:1") })
-				began := time.Now()
-				if !dials {
-					d.on(func() { d.pool.control = hanging{d} })
-				}
-				if got := d.read(0, false, resp2, "GET", "k"); got != "+a GET k\r\n" ||
-					time.Since(began) > 2*time.Second {
-					t.Errorf("%q after %v", got, time.Since(began))
-				}
-			})
+			inReplicated(t, Options{Timeout: time.Hour, ConnectTimeout: time.Hour}, answer,
+				func(d *replicated) {
+					time.AfterFunc(time.Second, func() { d.readFrom("c:1") })
+					began := time.Now()
+					if !dials {
+						d.on(func() { d.pool.control = hanging{d} })
+					}
+					if got := d.read(0, false, resp2, "GET", "k"); got != "+a GET k\r\n" ||
+						time.Since(began) > 2*time.Second {
+						t.Errorf("%q after %v", got, time.Since(began))
+					}
+				})
 		})
 	}
 }

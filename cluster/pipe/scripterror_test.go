@@ -24,7 +24,8 @@ func TestErrorsOfScripts(t *testing.T) {
 		followed       bool
 	}{
 		"TRYAGAIN of Redis": {"EVAL x 1 k",
-			"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", -1, false},
+			"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+			"-TRYAGAIN Multiple keys request during rehashing of slot\r\n", -1, false},
 		"TRYAGAIN of a script": {"EVAL x 1 k", "-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", 1, false},
 		"TRYAGAIN of a function": {"fcall x 1 k", "-TRYAGAIN Multiple\r\n", "-TRYAGAIN Multiple\r\n", 1,
 			false},
@@ -37,9 +38,10 @@ func TestErrorsOfScripts(t *testing.T) {
 		"LOADING of a script": {"EVALSHA x 0", "-LOADING stock\r\n", "-LOADING stock\r\n", 1, false},
 		"NOSCRIPT of a script": {"EVALSHA x 0", "-NOSCRIPT for this play\r\n",
 			"-NOSCRIPT for this play\r\n", 1, false},
-		"MOVED to a member":               {"EVAL x 1 k", "-MOVED 7629 b:1\r\n", "+OK\r\n", 1, true},
-		"ASK to a member":                 {"EVAL_RO x 1 k", "-ASK 7629 b:1\r\n", "+OK\r\n", 1, true},
-		"MOVED of a slot that is not its": {"EVAL x 1 k", "-MOVED 7 b:1\r\n", "-ERR MOVED 7 b:1\r\n", 1, false},
+		"MOVED to a member": {"EVAL x 1 k", "-MOVED 7629 b:1\r\n", "+OK\r\n", 1, true},
+		"ASK to a member":   {"EVAL_RO x 1 k", "-ASK 7629 b:1\r\n", "+OK\r\n", 1, true},
+		"MOVED of a slot that is not its": {"EVAL x 1 k", "-MOVED 7 b:1\r\n",
+			"-ERR MOVED 7 b:1\r\n", 1, false},
 		"MOVED of a script without keys": {"EVAL x 0", "-MOVED 7629 b:1\r\n", "-ERR MOVED 7629 b:1\r\n", 1,
 			false},
 		"ASK that is none": {"EVAL x 1 k", "-ASK somebody\r\n", "-ERR ASK somebody\r\n", 1, false},
@@ -51,7 +53,8 @@ func TestErrorsOfScripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, b := &scripted.Node{Answer: func(string) string { return test.reply }}, &scripted.Node{Answer: ok}
+				a := &scripted.Node{Answer: func(string) string { return test.reply }}
+				b := &scripted.Node{Answer: ok}
 				r := newRig(t, Options{}, map[string]*scripted.Node{"a:1": a, "b:1": b})
 				strangers := 0
 				r.on(func() {
@@ -122,7 +125,8 @@ func TestNoRedirectsWithoutACluster(t *testing.T) {
 // for as long as it says it.
 func TestScriptsInTheWordsOfRedis(t *testing.T) {
 	const moved, asked = "-MOVED 7629 b:1\r\n", "-ASK 7629 b:1\r\n"
-	const down, tryAgain = "-CLUSTERDOWN Hash slot not served\r\n", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
+	const down = "-CLUSTERDOWN Hash slot not served\r\n"
+	const tryAgain = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
 	const loading = "-LOADING Redis is loading the dataset in memory\r\n"
 	const readOnly = "-READONLY You can't write against a read only replica.\r\n"
 	const masterDown = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n"
@@ -135,7 +139,8 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 	}{
 		"MOVED of a script": {"EVAL x 1 k a", "EVAL return 1 k", moved, 0, "-ERR MOVED 7629 b:1\r\n", 2},
 		"ASK of a script":   {"EVAL x 1 k", "EVAL return 1 k", asked, 0, "-ERR ASK 7629 b:1\r\n", 2},
-		"CLUSTERDOWN of a script": {"EVALSHA x 2 k {k}1 a", "EVALSHA " + strings.Repeat("0", 40) + " 2 k {k}1",
+		"CLUSTERDOWN of a script": {"EVALSHA x 2 k {k}1 a",
+			"EVALSHA " + strings.Repeat("0", 40) + " 2 k {k}1",
 			down, 0, down, 2},
 		"TRYAGAIN of a function": {"fcall x 1 k", "fcall  1 k", tryAgain, 0, tryAgain, 2},
 		"TRYAGAIN without keys":  {"EVAL x 0 k", "", tryAgain, 0, tryAgain, 1},

@@ -62,7 +62,8 @@ func TestOwnShares(t *testing.T) {
 			synctest.Wait()
 			r.own(func() {
 				const want = "this address and user have 2"
-				if got := r.pool.own.noPlace(&Pipe{party: greedy[0].party}).Error(); !strings.Contains(got, want) {
+				got := r.pool.own.noPlace(&Pipe{party: greedy[0].party}).Error()
+				if !strings.Contains(got, want) {
 					t.Errorf("%q", got)
 				}
 				for p := range r.pool.own.all {

@@ -132,7 +132,8 @@ func TestSyncedReplicas(t *testing.T) {
 	master.Kill()
 	hasty, _ := clientOf(t, u, Options{Budget: 500 * time.Millisecond})
 	began = time.Now()
-	if _, _, err := synced(t.Context(), hasty, "SET k 7", 2, timeout); !errors.Is(err, cluster.ErrUnavailable) ||
+	_, _, err := synced(t.Context(), hasty, "SET k 7", 2, timeout)
+	if !errors.Is(err, cluster.ErrUnavailable) ||
 		time.Since(began) > 4*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
@@ -147,7 +148,8 @@ func TestSyncedClusterLife(t *testing.T) {
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
 	c, stats := clientOf(t, u, Options{
-		Budget: 20 * time.Second, Source: func(s []byte) ([]byte, bool) { return []byte(source), string(s) == sha },
+		Budget: 20 * time.Second,
+		Source: func(s []byte) ([]byte, bool) { return []byte(source), string(s) == sha },
 	})
 	n := slot.Of([]byte("key"))
 	req := []byte(fmt.Sprintf("*4\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$3\r\nkey\r\n", sha))

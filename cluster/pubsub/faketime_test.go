@@ -57,8 +57,9 @@ func (p *pipeRedis) serve(conn net.Conn) {
 func TestFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pipeRedis
-		found, err := discovery.Find(t.Context(), discovery.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: p.dial,
-			Log: servers.Log(t)})
+		found, err := discovery.Find(t.Context(),
+			discovery.Options{Addrs: []string{"10.0.0.1:6379"}, Dial: p.dial,
+				Log: servers.Log(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -389,7 +389,8 @@ func TestJoinChurn(t *testing.T) {
 			for i := 0; time.Now().Before(end); i++ {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				if rand.IntN(4) == 0 {
-					ctx, cancel = context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
+					ctx, cancel = context.WithTimeout(t.Context(),
+						time.Duration(rand.IntN(2000))*time.Microsecond)
 				}
 				topics, err := u.Join(ctx, Kind(i%3), []string{fmt.Sprint("c", (w+i)%7), "x",
 					fmt.Sprint("__keyspace@", i%3)}, box)
@@ -413,7 +414,8 @@ func TestJoinChurn(t *testing.T) {
 	wg.Wait()
 	servers.Eventually(t, 10*time.Second, "all topics forgotten", func() bool { return u.topicsLeft() == 0 })
 	servers.Eventually(t, 10*time.Second, "nothing subscribed", func() bool {
-		return s.Must(t, "PUBSUB", "NUMPAT") == int64(0) && len(s.Must(t, "PUBSUB", "CHANNELS").([]any)) == 0 &&
+		return s.Must(t, "PUBSUB", "NUMPAT") == int64(0) &&
+			len(s.Must(t, "PUBSUB", "CHANNELS").([]any)) == 0 &&
 			len(s.Must(t, "PUBSUB", "SHARDCHANNELS").([]any)) == 0
 	})
 	for kind := range u.Subscriptions.index.all {

@@ -181,7 +181,8 @@ func TestLeaveWhileSlotMoves(t *testing.T) {
 	}
 	var stay []*hearing
 	for _, node := range []*servers.Server{from, to} {
-		i := slices.IndexFunc(u.Topology().Slots[:], func(o *cluster.Node) bool { return o.Addr == node.Addr })
+		i := slices.IndexFunc(u.Topology().Slots[:],
+			func(o *cluster.Node) bool { return o.Addr == node.Addr })
 		stay = append(stay, listen(t, u, "{"+slot.Tag(i)+"}"))
 	}
 	for i := range 20 {
@@ -311,16 +312,17 @@ func TestSubscribeChurn(t *testing.T) {
 				var cancelled atomic.Bool
 				lost := false
 				name := fmt.Sprintf("c%d", (w+i)%13)
-				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name, func(e subscription.Event) {
-					switch {
-					case e.Kind == subscription.Lost && !lost:
-						lost = true
-					case e.Kind == subscription.Live && lost:
-						lost = false
-					case !cancelled.Load() && e.Kind != subscription.Message:
-						t.Errorf("event %d while lost is %v", e.Kind, lost)
-					}
-				})
+				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name,
+					func(e subscription.Event) {
+						switch {
+						case e.Kind == subscription.Lost && !lost:
+							lost = true
+						case e.Kind == subscription.Live && lost:
+							lost = false
+						case !cancelled.Load() && e.Kind != subscription.Message:
+							t.Errorf("event %d while lost is %v", e.Kind, lost)
+						}
+					})
 				if err != nil {
 					t.Error(err)
 					return
@@ -358,7 +360,8 @@ func TestSubscribeMany(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				name := fmt.Sprintf("c%d", (w*rounds+i)%977)
-				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name, func(subscription.Event) {})
+				cancel, err := u.Subscribe(t.Context(), slot.Of([]byte(name)), name,
+					func(subscription.Event) {})
 				if err != nil {
 					t.Error(err)
 					return

@@ -165,11 +165,13 @@ func TestHealth(t *testing.T) {
 // Before the upstream is found /readyz says what went wrong with it.
 func TestReadySaysWhatItWaitsFor(t *testing.T) {
 	var s state
-	if code, body := fetch(adminHandler(&s, false), "/readyz"); code != 503 || strings.TrimSpace(body) != errStarting.Error() {
+	if code, body := fetch(adminHandler(&s, false), "/readyz"); code != 503 ||
+		strings.TrimSpace(body) != errStarting.Error() {
 		t.Errorf("%d %s", code, body)
 	}
 	s.waits(errors.New("nobody answers"))
-	if code, body := fetch(adminHandler(&s, false), "/readyz"); code != 503 || strings.TrimSpace(body) != "starting: nobody answers" {
+	if code, body := fetch(adminHandler(&s, false), "/readyz"); code != 503 ||
+		strings.TrimSpace(body) != "starting: nobody answers" {
 		t.Errorf("%d %s", code, body)
 	}
 	s.set(&fixedSource{})

@@ -11,7 +11,8 @@ import (
 
 // errNoUpstream explains the one decision that has no default: a lock service
 // must not fall back in silence to a store that nobody shares.
-var errNoUpstream = errors.New(`neither --upstream nor --dev is given: lockproxy needs to know where the data lives.
+var errNoUpstream = errors.New(
+	`neither --upstream nor --dev is given: lockproxy needs to know where the data lives.
 
   lockproxy --upstream 10.0.0.1:6379,10.0.0.2:6379
       stands before a Redis Cluster, a Sentinel group or one Redis: name any nodes

@@ -10,7 +10,8 @@ const environPrefix = "LOCKPROXY_"
 
 // injected are variables that Kubernetes sets in every container beside a service
 // called lockproxy ("Service environment variables"). They are no settings.
-var injected = regexp.MustCompile(`^LOCKPROXY_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+var injected = regexp.MustCompile(`^LOCKPROXY_(SERVICE_HOST|SERVICE_PORT(_.+)?|` +
+	`PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 // readEnviron reads the settings among the variables: LOCKPROXY_LOCK_LEASE=30s.
 // One that is set but empty counts as given.

@@ -17,17 +17,23 @@ func TestEnviron(t *testing.T) {
 }
 
 func TestEnvironErrors(t *testing.T) {
-	for variable, want := range map[string]string{
-		"LOCKPROXY_LOCK_LEASE=30":  `LOCKPROXY_LOCK_LEASE=30: lock-lease needs a unit: 30s or 30ms; allowed: 1ms to 8760h`,
-		"LOCKPROXY_LOCK_LEASE=":    `LOCKPROXY_LOCK_LEASE="": lock-lease must be a duration, such as 30s, 500ms or 10m; allowed: 1ms to 8760h`,
-		"LOCKPROXY_LOCK_LAESE=30s": `LOCKPROXY_LOCK_LAESE: there is no such setting; did you mean LOCKPROXY_LOCK_LEASE?`,
-		"LOCKPROXY_lock_lease=30s": `LOCKPROXY_lock_lease: there is no such setting; did you mean LOCKPROXY_LOCK_LEASE?`,
-		"LOCKPROXY_FOO=1":          `LOCKPROXY_FOO: there is no such setting; lockproxy --help lists them`,
-		"LOCKPROXY_CLUSTER_MODE=y": `LOCKPROXY_CLUSTER_MODE=y: cluster-mode must be 'yes' or 'no'; allowed: yes or no`,
+	for _, c := range []struct{ variable, want string }{
+		{"LOCKPROXY_LOCK_LEASE=30",
+			`LOCKPROXY_LOCK_LEASE=30: lock-lease needs a unit: 30s or 30ms; allowed: 1ms to 8760h`},
+		{"LOCKPROXY_LOCK_LEASE=",
+			`LOCKPROXY_LOCK_LEASE="": lock-lease must be a duration, such as 30s, 500ms or 10m; allowed: ` +
+				`1ms to 8760h`},
+		{"LOCKPROXY_LOCK_LAESE=30s",
+			`LOCKPROXY_LOCK_LAESE: there is no such setting; did you mean LOCKPROXY_LOCK_LEASE?`},
+		{"LOCKPROXY_lock_lease=30s",
+			`LOCKPROXY_lock_lease: there is no such setting; did you mean LOCKPROXY_LOCK_LEASE?`},
+		{"LOCKPROXY_FOO=1", `LOCKPROXY_FOO: there is no such setting; lockproxy --help lists them`},
+		{"LOCKPROXY_CLUSTER_MODE=y",
+			`LOCKPROXY_CLUSTER_MODE=y: cluster-mode must be 'yes' or 'no'; allowed: yes or no`},
 	} {
-		_, err := load(nil, []string{variable})
-		if err == nil || err.Error() != want {
-			t.Errorf("%s\n got: %v\nwant: %s", variable, err, want)
+		_, err := load(nil, []string{c.variable})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s\n got: %v\nwant: %s", c.variable, err, c.want)
 		}
 	}
 }

@@ -31,26 +31,32 @@ func TestFile(t *testing.T) {
 }
 
 func TestFileErrors(t *testing.T) {
-	for text, want := range map[string]string{
-		"\nlock-lease 30":       `2: lock-lease 30: lock-lease needs a unit: 30s or 30ms; allowed: 1ms to 8760h`,
-		"lock-leas 30s":         `1: lock-leas: there is no such setting; did you mean lock-lease?`,
-		"port 6380":             `1: port: there is no such setting; lockproxy --help lists them`,
-		"dev":                   `1: dev: needs a value; allowed: yes or no`,
-		"dev yes # no upstream": `1: dev: takes one value, and 4 words follow: quote a value with spaces, put a comment on a line of its own`,
-		`requirepass "open`:     `1: requirepass: its quotes are not balanced, or something follows a closing quote without a space`,
-		`requirepass "a"b`:      `1: requirepass: its quotes are not balanced, or something follows a closing quote without a space`,
-		"config other.conf":     `1: config: a config file cannot name another one`,
-		"loops 1\n\nloops 2":    `3: loops: stands in line 1 already`,
-		"maxclients 0\nloops 100000": "1: maxclients 0: maxclients must be between 1 and 1000000 " +
+	for _, c := range []struct{ text, want string }{
+		{"\nlock-lease 30", `2: lock-lease 30: lock-lease needs a unit: 30s or 30ms; allowed: 1ms to 8760h`},
+		{"lock-leas 30s", `1: lock-leas: there is no such setting; did you mean lock-lease?`},
+		{"port 6380", `1: port: there is no such setting; lockproxy --help lists them`},
+		{"dev", `1: dev: needs a value; allowed: yes or no`},
+		{"dev yes # no upstream",
+			`1: dev: takes one value, and 4 words follow: quote a value with spaces, put a comment on a ` +
+				`line of its own`},
+		{`requirepass "open`,
+			`1: requirepass: its quotes are not balanced, or something follows a closing quote without a ` +
+				`space`},
+		{`requirepass "a"b`,
+			`1: requirepass: its quotes are not balanced, or something follows a closing quote without a ` +
+				`space`},
+		{"config other.conf", `1: config: a config file cannot name another one`},
+		{"loops 1\n\nloops 2", `3: loops: stands in line 1 already`},
+		{"maxclients 0\nloops 100000", "1: maxclients 0: maxclients must be between 1 and 1000000 " +
 			"inclusive; allowed: 1 to 1000000\n" +
-			`2: loops 100000: loops must be between 0 and 256 inclusive; allowed: 0 to 256`,
+			`2: loops 100000: loops must be between 0 and 256 inclusive; allowed: 0 to 256`},
 	} {
-		path := writeConfig(t, text)
+		path := writeConfig(t, c.text)
 		_, err := load([]string{"--config", path}, nil)
 		if err == nil {
-			t.Errorf("%q: no error", text)
-		} else if got := strings.ReplaceAll(err.Error(), path+":", ""); got != want {
-			t.Errorf("%q\n got: %s\nwant: %s", text, got, want)
+			t.Errorf("%q: no error", c.text)
+		} else if got := strings.ReplaceAll(err.Error(), path+":", ""); got != c.want {
+			t.Errorf("%q\n got: %s\nwant: %s", c.text, got, c.want)
 		}
 	}
 	_, err := load([]string{"--config", "/nowhere/proxy.conf"}, nil)

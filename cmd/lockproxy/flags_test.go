@@ -47,37 +47,66 @@ func TestFlags(t *testing.T) {
 }
 
 func TestFlagErrors(t *testing.T) {
-	for args, want := range map[string]string{
-		"--lock-lease 30":                    `--lock-lease 30: lock-lease needs a unit: 30s or 30ms; allowed: 1ms to 8760h`,
-		"--lock-lease soon":                  `--lock-lease soon: lock-lease must be a duration, such as 30s, 500ms or 10m; allowed: 1ms to 8760h`,
-		"--topology-refresh 2s":              `--topology-refresh 2s: topology-refresh must be between 50ms and 1s inclusive; allowed: 50ms to 1s`,
-		"--maxclients 0":                     `--maxclients 0: maxclients must be between 1 and 1000000 inclusive; allowed: 1 to 1000000`,
-		"--maxclients many":                  `--maxclients many: maxclients couldn't be parsed into an integer; allowed: 1 to 1000000`,
-		"--proto-max-bulk-len 1kb":           `--proto-max-bulk-len 1kb: proto-max-bulk-len must be between 1048576 and 1099511627776 inclusive; allowed: 1mb to 1024gb`,
-		"--proto-max-bulk-len 1tb":           `--proto-max-bulk-len 1tb: proto-max-bulk-len must be a memory value; allowed: 1mb to 1024gb`,
-		"--proto-max-bulk-len -5":            `--proto-max-bulk-len -5: proto-max-bulk-len must be a memory value; allowed: 1mb to 1024gb`,
-		"--proto-max-bulk-len 99999999999gb": `--proto-max-bulk-len 99999999999gb: proto-max-bulk-len must be a memory value; allowed: 1mb to 1024gb`,
-		"--timeout 1.5s":                     `--timeout 1.5s: timeout couldn't be parsed into an integer; allowed: seconds, 0 to 2147483647`,
-		"--log-level loud":                   `--log-level loud: log-level must be one of the following: debug, info, warn, error; allowed: debug, info, warn, error`,
-		"--protected-mode=maybe":             `--protected-mode maybe: protected-mode must be 'yes' or 'no'; allowed: yes or no`,
-		"--listen 6380":                      `--listen 6380: listen must be host:port, and "6380" is not; allowed: host:port or /path, several with commas`,
-		"--listen 127.0.0.1:70000":           `--listen 127.0.0.1:70000: listen needs a port of 0 to 65535, and "127.0.0.1:70000" has not; allowed: host:port or /path, several with commas`,
-		"--listen a:1,a:1":                   `--listen a:1,a:1: listen names a:1 twice; allowed: host:port or /path, several with commas`,
-		"--upstream 10.0.0.1":                `--upstream 10.0.0.1: upstream must be host:port, and "10.0.0.1" is not; allowed: host:port or /path, several with commas`,
-		"--lock-prefix {x}":                  `--lock-prefix {x}: lock-prefix must not contain { or }: they would change the slot of every lock; allowed: any text without { and }`,
-		"--lock-leese 30s":                   `--lock-leese: there is no such setting; did you mean --lock-lease?`,
-		"--lease 30s":                        `--lease: there is no such setting; did you mean --lock-lease?`,
-		"--port 6380":                        `--port: there is no such setting; lockproxy --help lists them`,
-		"--lock-lease":                       `--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written --lock-lease=VALUE)`,
-		"--lock-lease --dev":                 `--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written --lock-lease=VALUE)`,
-		"-lock-lease 30s": "-lock-lease: settings are written --lock-lease VALUE\n30s: " +
-			"neither a setting (--name value) nor a subcommand (health)",
-		"serve":         `serve: neither a setting (--name value) nor a subcommand (health)`,
-		"--dev perhaps": `perhaps: neither a setting (--name value) nor a subcommand (health)`,
+	for _, c := range []struct{ args, want string }{
+		{"--lock-lease 30", `--lock-lease 30: lock-lease needs a unit: 30s or 30ms; allowed: 1ms to 8760h`},
+		{"--lock-lease soon",
+			`--lock-lease soon: lock-lease must be a duration, such as 30s, 500ms or 10m; allowed: ` +
+				`1ms to 8760h`},
+		{"--topology-refresh 2s",
+			`--topology-refresh 2s: topology-refresh must be between 50ms and 1s inclusive; allowed: ` +
+				`50ms to 1s`},
+		{"--maxclients 0",
+			`--maxclients 0: maxclients must be between 1 and 1000000 inclusive; allowed: 1 to 1000000`},
+		{"--maxclients many",
+			`--maxclients many: maxclients couldn't be parsed into an integer; allowed: 1 to 1000000`},
+		{"--proto-max-bulk-len 1kb",
+			`--proto-max-bulk-len 1kb: proto-max-bulk-len must be between 1048576 and 1099511627776 ` +
+				`inclusive; allowed: 1mb to 1024gb`},
+		{"--proto-max-bulk-len 1tb",
+			`--proto-max-bulk-len 1tb: proto-max-bulk-len must be a memory value; allowed: 1mb to 1024gb`},
+		{"--proto-max-bulk-len -5",
+			`--proto-max-bulk-len -5: proto-max-bulk-len must be a memory value; allowed: 1mb to 1024gb`},
+		{"--proto-max-bulk-len 99999999999gb",
+			`--proto-max-bulk-len 99999999999gb: proto-max-bulk-len must be a memory value; allowed: ` +
+				`1mb to 1024gb`},
+		{"--timeout 1.5s",
+			`--timeout 1.5s: timeout couldn't be parsed into an integer; allowed: seconds, 0 to 2147483647`},
+		{"--log-level loud",
+			`--log-level loud: log-level must be one of the following: debug, info, warn, error; allowed: ` +
+				`debug, info, warn, error`},
+		{"--protected-mode=maybe",
+			`--protected-mode maybe: protected-mode must be 'yes' or 'no'; allowed: yes or no`},
+		{"--listen 6380",
+			`--listen 6380: listen must be host:port, and "6380" is not; allowed: ` +
+				`host:port or /path, several with commas`},
+		{"--listen 127.0.0.1:70000",
+			`--listen 127.0.0.1:70000: listen needs a port of 0 to 65535, and "127.0.0.1:70000" has not; ` +
+				`allowed: host:port or /path, several with commas`},
+		{"--listen a:1,a:1",
+			`--listen a:1,a:1: listen names a:1 twice; allowed: host:port or /path, several with commas`},
+		{"--upstream 10.0.0.1",
+			`--upstream 10.0.0.1: upstream must be host:port, and "10.0.0.1" is not; allowed: ` +
+				`host:port or /path, several with commas`},
+		{"--lock-prefix {x}",
+			`--lock-prefix {x}: lock-prefix must not contain { or }: ` +
+				`they would change the slot of every lock; allowed: any text without { and }`},
+		{"--lock-leese 30s", `--lock-leese: there is no such setting; did you mean --lock-lease?`},
+		{"--lease 30s", `--lease: there is no such setting; did you mean --lock-lease?`},
+		{"--port 6380", `--port: there is no such setting; lockproxy --help lists them`},
+		{"--lock-lease",
+			`--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written ` +
+				`--lock-lease=VALUE)`},
+		{"--lock-lease --dev",
+			`--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written ` +
+				`--lock-lease=VALUE)`},
+		{"-lock-lease 30s", "-lock-lease: settings are written --lock-lease VALUE\n30s: " +
+			"neither a setting (--name value) nor a subcommand (health)"},
+		{"serve", `serve: neither a setting (--name value) nor a subcommand (health)`},
+		{"--dev perhaps", `perhaps: neither a setting (--name value) nor a subcommand (health)`},
 	} {
-		_, err := load(strings.Fields(args), nil)
-		if err == nil || err.Error() != want {
-			t.Errorf("%s\n got: %v\nwant: %s", args, err, want)
+		_, err := load(strings.Fields(c.args), nil)
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s\n got: %v\nwant: %s", c.args, err, c.want)
 		}
 	}
 }

@@ -20,7 +20,8 @@ func TestLogFormatsSayTheSame(t *testing.T) {
 		log := newLogger(newTestConfig(t, "--dev --log-format "+format), &out)
 		addr := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 6379}
 		log.Warn("it happens", "kind", cluster.Cluster, "addr", addr,
-			"signal", syscall.SIGTERM, "took", 1500*time.Millisecond, "err", errors.New("no route"), "n", 3, "ok", true,
+			"signal", syscall.SIGTERM, "took", 1500*time.Millisecond, "err", errors.New("no route"),
+			"n", 3, "ok", true,
 			slog.Group("node", "kind", cluster.Sentinel))
 		return out.String()
 	}

@@ -217,7 +217,8 @@ func drawCommand(t *rapid.T) []byte {
 	case 0:
 		cmd = []byte(rapid.StringMatching(`[ a"'\\xn41\t]{0,12}(\n|\r\n)`).Draw(t, "line"))
 	case 1:
-		cmd = []byte(rapid.SampledFrom([]string{"*0\r\n", "*-1\r\n", "\r\n", "*-12345678901\r\n"}).Draw(t, "empty"))
+		cmd = []byte(rapid.SampledFrom([]string{"*0\r\n", "*-1\r\n", "\r\n", "*-12345678901\r\n"}).Draw(t,
+			"empty"))
 	default:
 		args := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 120), 1, 12).Draw(t, "args")
 		cmd = AppendCommand(nil, args...)

@@ -103,6 +103,7 @@ func (b *block) giveUp(reply []byte, err error) {
 var (
 	unblockedWord = []byte("-UNBLOCKED ")
 	missedReply   = []byte(
-		"-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been missed\r\n",
+		"-UNBLOCKED the node that was asked for what comes next has changed: some of it may have been " +
+			"missed\r\n",
 	)
 )

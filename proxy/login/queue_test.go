@@ -55,7 +55,8 @@ func TestLoginsTakeTurns(t *testing.T) {
 func TestOrigins(t *testing.T) {
 	for addr, want := range map[string]string{
 		"10.1.2.3:5000": "10.1.2.3", "[::ffff:10.1.2.3]:5000": "10.1.2.3", "[::1]:5000": "::1",
-		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64", "[fe80::1%eth0]:1": "fe80::/64", "/run/sock:0": "/run/sock:0",
+		"[2001:db8:1:2:3:4:5:6]:1": "2001:db8:1:2::/64", "[fe80::1%eth0]:1": "fe80::/64",
+		"/run/sock:0": "/run/sock:0",
 	} {
 		if got := Origin(addr); got != want {
 			t.Errorf("%s: %s, want %s", addr, got, want)

@@ -26,8 +26,8 @@ type Underway struct {
 	others   requests // of patterns, and of too many names to look at
 }
 
-// requests are some of those under way: as a set, so that thousands of clients who ask for one channel at once
-// end their requests in no more time than few do.
+// requests are some of those under way: as a set, so that thousands of clients who ask for one channel at
+// once end their requests in no more time than few do.
 type requests map[*request]struct{}
 
 type channel struct {

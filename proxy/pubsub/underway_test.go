@@ -8,8 +8,8 @@ import (
 	"lockproxy/cluster/pubsub"
 )
 
-// What is published concerns the subscriptions under way to its channel, to patterns that match it, and to too
-// many names to look at, and none that has ended.
+// What is published concerns the subscriptions under way to its channel, to patterns that match it, and to
+// too many names to look at, and none that has ended.
 func TestUnderway(t *testing.T) {
 	begin := func(u *Underway) []func() {
 		return []func(){

@@ -21,7 +21,8 @@ import (
 // Host is a session as those see it who ask several nodes for a command of it, beside what all features see.
 type Host interface {
 	client.Host
-	// Sent notes that p, nil if it waits for a node, took a request of the client. resend: it changes nothing.
+	// Sent notes that p, nil if it waits for a node, took a request of the client. resend: it changes
+	// nothing.
 	Sent(p *pipe.Pipe, resend bool)
 	// Detour has later commands wait, as a request of command tag is sent again.
 	Detour(tag uint32)
@@ -56,7 +57,8 @@ type Gather struct {
 // has gone.
 func NewGather(h Host, n int, merge commands.Merge, always bool) *Gather {
 	g := &Gather{
-		h: h, tag: h.CurrentTag(), replies: make([]client.Collected, n), missing: n, merge: merge, always: always,
+		h: h, tag: h.CurrentTag(), replies: make([]client.Collected, n), missing: n, merge: merge,
+		always: always,
 	}
 	h.AnswerLater(client.ByNode)
 	if n == 0 {
@@ -166,7 +168,9 @@ func (g *Gather) conclude(size int, replies [][]byte) {
 // Send sends req to all masters, one for each reply.
 func (g *Gather) Send(req []byte, resend bool) {
 	for i := range g.replies {
-		g.Ask(pipe.Request{Target: pipe.ToShard(i), Mode: g.h.Mode(), Bytes: req, Tag: uint32(i), Resend: resend})
+		g.Ask(pipe.Request{
+			Target: pipe.ToShard(i), Mode: g.h.Mode(), Bytes: req, Tag: uint32(i), Resend: resend,
+		})
 	}
 }
 

@@ -92,7 +92,8 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 	again := commands.Asking{Resend: true}
 	if next.BCast && client.Masters(t.h) > 0 {
 		t.h.Actions().
-			AskAll(trackingPing, again, func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
+			AskAll(trackingPing, again,
+				func(_ int, replies [][]byte) []byte { return finish(firstFailed(replies)) })
 		return
 	}
 	t.h.Actions().Ask(pipe.Target{}, trackingPing, again, finish)

@@ -116,7 +116,8 @@ func (s *Server) tryStart(t *testing.T) bool {
 			t.Fatalf("%s at %s: %v", s.program, s.Addr, err)
 		}
 	}
-	s.Client = redis.NewClient(&redis.Options{Password: s.password(), Addr: s.Addr, Protocol: 2, MaxRetries: -1,
+	s.Client = redis.NewClient(&redis.Options{Password: s.password(), Addr: s.Addr,
+		Protocol: 2, MaxRetries: -1,
 		PoolSize: 1000, PipelinePoolSize: -1, DisableIdentity: true})
 	return true
 }
@@ -201,7 +202,8 @@ func StartCluster(t *testing.T, replicas int, args ...string) []*Server {
 			slots, err := n.ClusterSlots(t.Context()).Result()
 			info, _ := n.ClusterInfo(t.Context()).Result()
 			return err == nil && strings.Contains(info, "cluster_state:ok") && len(slots) == 3 &&
-				!slices.ContainsFunc(slots, func(s redis.ClusterSlot) bool { return len(s.Nodes) != replicas+1 })
+				!slices.ContainsFunc(slots,
+					func(s redis.ClusterSlot) bool { return len(s.Nodes) != replicas+1 })
 		})
 	}
 	return nodes
@@ -288,7 +290,8 @@ func Certificates(t *testing.T, dir string) (ca, cert, key string) {
 	t.Helper()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -354,7 +357,8 @@ func StartSentinels(t *testing.T, n int, master *Server, lines ...string) []*Ser
 		all = append(all, StartServer(t, "redis-server", func(dir, port string) []string {
 			path := filepath.Join(dir, "sentinel.conf")
 			text := fmt.Sprintf("sentinel monitor mine 127.0.0.1 %s %d\n"+
-				"sentinel down-after-milliseconds mine 500\nsentinel failover-timeout mine 3000\n", master.Port, n/2+1)
+				"sentinel down-after-milliseconds mine 500\nsentinel failover-timeout mine 3000\n",
+				master.Port, n/2+1)
 			if err := os.WriteFile(path, []byte(text+strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
