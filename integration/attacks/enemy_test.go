@@ -170,11 +170,13 @@ func TestCrossProtocolScripting(t *testing.T) {
 func TestHalfOpenCommands(t *testing.T) {
 	for _, password := range []string{"", "secret"} {
 		t.Run("requirepass "+password, func(t *testing.T) {
-			p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.SharedRedis().Addr, "--requirepass", password)
+			p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.SharedRedis().Addr,
+				"--requirepass", password)
 			canary := rig.Watch(t, p, password)
 			before := p.Usage(t)
 			var conns []net.Conn
-			halves := []string{"*2\r\n$3\r\nGET\r\n$536870912\r\n", "*1048576\r\n", "*2\r\n$4\r\nECHO\r\n$10", "*",
+			halves := []string{"*2\r\n$3\r\nGET\r\n$536870912\r\n", "*1048576\r\n",
+				"*2\r\n$4\r\nECHO\r\n$10", "*",
 				"inline without end"}
 			for i := range rig.Dose(2000, 8000) {
 				c, err := rig.Dial(p.Addr)

@@ -21,7 +21,8 @@ func TestHeavyCommands(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s, %d bytes: %v", c.Name, r.Sent, err)
 		}
-		t.Logf("%s: %d bytes, %d came back in %v, PING took %v at most", c.Name, r.Sent, r.Got, r.Took, r.Waited)
+		t.Logf("%s: %d bytes, %d came back in %v, PING took %v at most", c.Name, r.Sent, r.Got,
+			r.Took, r.Waited)
 	}
 }
 

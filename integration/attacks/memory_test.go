@@ -109,7 +109,8 @@ func TestMemoryAttacks(t *testing.T) {
 }
 
 func (a *attack) run(t *testing.T, upstream string) {
-	args := append([]string{"--upstream", upstream, "--maxmemory-clients", fmt.Sprint(attackBudget)}, a.args...)
+	args := append([]string{"--upstream", upstream, "--maxmemory-clients", fmt.Sprint(attackBudget)},
+		a.args...)
 	p := rig.StartBinary(t, rig.LeanBinary(t), args...)
 	before := peak(t, p)
 	clients, size := a.clients, a.size

@@ -31,7 +31,8 @@ func TestNoStrangerIsDialled(t *testing.T) {
 		}
 	}()
 	for _, cluster := range []*rig.Cluster{rig.SharedCluster(), rig.StartCluster(t, 1, 0)} {
-		p := rig.StartProxy(t, "--upstream", cluster.Addrs(), "--refused-commands", "", "--retry-budget", "500ms")
+		p := rig.StartProxy(t, "--upstream", cluster.Addrs(), "--refused-commands", "",
+			"--retry-budget", "500ms")
 		c := rig.Connect(t, p.Addr)
 		for _, word := range []string{"MOVED", "ASK"} {
 			said := fmt.Sprintf("%s 7629 %s", word, door.Addr()) // the slot of k
@@ -59,8 +60,10 @@ func TestScriptsThatSpeakLikeRedis(t *testing.T) {
 	c := rig.Connect(t, rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs()).Addr)
 	other := rig.SharedCluster().Addrs()
 	for i, said := range []string{
-		"CLUSTERDOWN Hash slot not served", "CLUSTERDOWN The cluster is down", "TRYAGAIN Multiple keys request during rehashing of slot",
-		"MOVED 7629 " + strings.Split(other, ",")[0], "MOVED 7629 " + strings.Split(other, ",")[1], "MOVED 7629 " +
+		"CLUSTERDOWN Hash slot not served", "CLUSTERDOWN The cluster is down",
+		"TRYAGAIN Multiple keys request during rehashing of slot",
+		"MOVED 7629 " + strings.Split(other, ",")[0],
+		"MOVED 7629 " + strings.Split(other, ",")[1], "MOVED 7629 " +
 			strings.Split(other, ",")[2],
 		"ASK 7629 " + strings.Split(other, ",")[0],
 	} {

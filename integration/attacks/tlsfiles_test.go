@@ -35,7 +35,8 @@ func TestTLSRotation(t *testing.T) {
 	p := rig.StartProxy(t, "--upstream", upstream, "--upstream-tls", "yes", "--upstream-tls-ca",
 		mine.File("ca.crt"),
 		"--upstream-tls-cert", mine.File("client.crt"), "--upstream-tls-key", mine.File("client.key"),
-		"--tls-cert", mine.File("server.crt"), "--tls-key", mine.File("server.key"), "--tls-ca", mine.File("ca.crt"))
+		"--tls-cert", mine.File("server.crt"), "--tls-key", mine.File("server.key"), "--tls-ca",
+		mine.File("ca.crt"))
 	secured := func(addr string, a *rig.Authority) (*rig.Conn, error) {
 		pool := x509.NewCertPool()
 		pool.AddCert(a.Cert)

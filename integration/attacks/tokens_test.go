@@ -102,7 +102,8 @@ func TestRedisSeesNoTokens(t *testing.T) {
 			step(c, "", "LOCK", "k", "TOKEN", "SECRET-1", "PX", lease, "REENTRANT")
 			step(c, "(nil)", "LOCK", "k", "TOKEN", "SECRET-2", "PX", lease, "TRIES", "2", "EVERY", "1")
 			step(c, "(nil)", "LOCK", "k", "TOKEN", "SECRET-2", "PX", lease, "WAIT", "50")
-			d.Send("LOCK", "k", "TOKEN", "SECRET-2", "PX", lease, "WAIT", "30000", "KEEPALIVE", "META", "waits")
+			d.Send("LOCK", "k", "TOKEN", "SECRET-2", "PX", lease, "WAIT", "30000", "KEEPALIVE",
+				"META", "waits")
 			if name == "one" {
 				rig.WaitersOf(t, p.Addr, "k", 1)
 			}
@@ -141,7 +142,8 @@ func TestRedisSeesNoTokens(t *testing.T) {
 					}
 					for _, token := range []string{"SECRET-", made} {
 						if i := strings.Index(text, token); i >= 0 {
-							t.Errorf("%s shows a token: ...%s...", where, text[max(0, i-200):min(len(text), i+50)])
+							t.Errorf("%s shows a token: ...%s...", where,
+								text[max(0, i-200):min(len(text), i+50)])
 						}
 					}
 				}

@@ -29,7 +29,8 @@ func TestTrustInAGrantBehindWait(t *testing.T) {
 		for name, from := range map[string]*rig.Proxy{"one proxy": p, "two proxies": other} {
 			for _, verb := range []string{"LOCK", "RLOCK"} {
 				lock := "trust:" + name + verb + t.Name()
-				holder, waiter, third := rig.Connect(t, p.Addr), rig.Connect(t, from.Addr), rig.Connect(t, p.Addr)
+				holder, third := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+				waiter := rig.Connect(t, from.Addr)
 				holder.Must(t, "LOCK", lock, "TOKEN", "h", "PX", "60000")
 				waiter.Send(verb, lock, "TOKEN", "w", "PX", "700", "WAIT", "30000")
 				rig.WaitersOf(t, p.Addr, lock, 1)
@@ -49,7 +50,8 @@ func TestTrustInAGrantBehindWait(t *testing.T) {
 				}
 				v, err = third.Receive(rig.Patience)
 				if early := time.Until(trusted); err != nil || len(v.Elems) != 4 || early > 0 {
-					t.Errorf("%s: the next one got %s (%v) %v before the end of what could be trusted", lock, v, err, early)
+					t.Errorf("%s: the next one got %s (%v) %v before the end of what could be trusted",
+						lock, v, err, early)
 				}
 			}
 		}
@@ -87,7 +89,8 @@ func TestTrustInAHangingProxy(t *testing.T) {
 			next.Send("LOCK", lock, "TOKEN", "n", "PX", "1000", "WAIT", "30000")
 			got, err := next.Receive(rig.Patience)
 			if early := time.Until(trusted); err != nil || len(got.Elems) != 4 || early > 0 {
-				t.Errorf("%v: the next one got %s (%v) %v before the end of what could be trusted", ask, got, err, early)
+				t.Errorf("%v: the next one got %s (%v) %v before the end of what could be trusted", ask,
+					got, err, early)
 			}
 			hangs.Signal(syscall.SIGCONT)
 		}

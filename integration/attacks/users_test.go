@@ -20,16 +20,26 @@ var passwords = map[string]string{"alice": "apw", "bob": "bpw", "carol": "cpw"}
 
 // guarded are commands that the proxy answers by itself, wholly or in part, and some that it does not.
 var guarded = []string{
-	"GET app:1", "GET other", "SET app:1 x", "MGET app:1 app:2", "DEL app:1 other", "MSET app:1 x other y", "EXISTS app:1 other",
-	"PING", "ECHO x", "SELECT 0", "CLIENT LIST", "CLIENT INFO", "CLIENT ID", "CLIENT SETNAME x", "CLIENT GETNAME", "CLIENT KILL ID 999999",
-	"CLIENT UNPAUSE", "CLIENT PAUSE 1 WRITE", "CLIENT UNBLOCK 999999", "CLIENT NO-EVICT OFF", "CLIENT GETREDIR", "CLIENT TRACKING OFF",
-	"CLIENT TRACKINGINFO", "CLIENT HELP", "CONFIG GET maxclients", "CONFIG SET maxclients 10000", "CONFIG RESETSTAT", "INFO", "COMMAND",
-	"COMMAND COUNT", "COMMAND INFO get", "COMMAND DOCS get", "COMMAND LIST", "COMMAND GETKEYS GET x", "ACL WHOAMI", "ACL CAT", "ACL LIST",
-	"ROLE", "CLUSTER KEYSLOT x", "CLUSTER INFO", "SUBSCRIBE secret", "SUBSCRIBE app:1", "PSUBSCRIBE app:*", "PSUBSCRIBE *",
-	"SSUBSCRIBE secret", "SSUBSCRIBE app:1", "UNSUBSCRIBE", "PUBLISH secret x", "PUBLISH app:1 x", "SPUBLISH secret x",
-	"PUBSUB CHANNELS", "PUBSUB NUMPAT", "MONITOR", "MULTI", "EXEC", "DISCARD", "WATCH app:1", "WATCH other", "UNWATCH", "SCAN 0",
-	"RANDOMKEY", "DBSIZE", "KEYS *", "SCRIPT LOAD x", "SCRIPT EXISTS x", "SCRIPT FLUSH", "EVAL return 0 other", "SLOWLOG GET",
-	"SLOWLOG LEN", "LATENCY LATEST", "MEMORY DOCTOR", "WAIT 0 1", "BLPOP other 0.01", "FUNCTION LIST", "LOLWUT", "TIME", "READONLY",
+	"GET app:1", "GET other", "SET app:1 x", "MGET app:1 app:2", "DEL app:1 other", "MSET app:1 x other y",
+	"EXISTS app:1 other",
+	"PING", "ECHO x", "SELECT 0", "CLIENT LIST", "CLIENT INFO", "CLIENT ID", "CLIENT SETNAME x",
+	"CLIENT GETNAME", "CLIENT KILL ID 999999",
+	"CLIENT UNPAUSE", "CLIENT PAUSE 1 WRITE", "CLIENT UNBLOCK 999999", "CLIENT NO-EVICT OFF",
+	"CLIENT GETREDIR", "CLIENT TRACKING OFF",
+	"CLIENT TRACKINGINFO", "CLIENT HELP", "CONFIG GET maxclients", "CONFIG SET maxclients 10000",
+	"CONFIG RESETSTAT", "INFO", "COMMAND",
+	"COMMAND COUNT", "COMMAND INFO get", "COMMAND DOCS get", "COMMAND LIST", "COMMAND GETKEYS GET x",
+	"ACL WHOAMI", "ACL CAT", "ACL LIST",
+	"ROLE", "CLUSTER KEYSLOT x", "CLUSTER INFO", "SUBSCRIBE secret", "SUBSCRIBE app:1",
+	"PSUBSCRIBE app:*", "PSUBSCRIBE *",
+	"SSUBSCRIBE secret", "SSUBSCRIBE app:1", "UNSUBSCRIBE", "PUBLISH secret x", "PUBLISH app:1 x",
+	"SPUBLISH secret x",
+	"PUBSUB CHANNELS", "PUBSUB NUMPAT", "MONITOR", "MULTI", "EXEC", "DISCARD", "WATCH app:1", "WATCH other",
+	"UNWATCH", "SCAN 0",
+	"RANDOMKEY", "DBSIZE", "KEYS *", "SCRIPT LOAD x", "SCRIPT EXISTS x", "SCRIPT FLUSH",
+	"EVAL return 0 other", "SLOWLOG GET",
+	"SLOWLOG LEN", "LATENCY LATEST", "MEMORY DOCTOR", "WAIT 0 1", "BLPOP other 0.01", "FUNCTION LIST",
+	"LOLWUT", "TIME", "READONLY",
 }
 
 // TestUsersMayWhatTheirRulesSay proves that whatever is denied at the upstream is denied through the proxy,
@@ -121,7 +131,8 @@ func TestUsersOfLocks(t *testing.T) {
 	carol := as("carol")
 	carol.Must(t, "LOCK", "job", "TOKEN", "t")
 	for _, denied := range []string{
-		"LOCK job", "WLOCK job", "RLOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job", "LOCKCTL CHECK job t",
+		"LOCK job", "WLOCK job", "RLOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job",
+		"LOCKCTL CHECK job t",
 		"LOCKCTL BREAK job", "LOCKCTL LIST", "LOCKCTL STATS",
 	} {
 		for _, user := range []string{"alice", "bob"} {
@@ -130,7 +141,8 @@ func TestUsersOfLocks(t *testing.T) {
 			}
 		}
 	}
-	for _, allowed := range []string{"LOCKCTL INFO job", "LOCKCTL CHECK job t", "LOCKCTL LIST", "LOCKCTL STATS",
+	for _, allowed := range []string{"LOCKCTL INFO job", "LOCKCTL CHECK job t", "LOCKCTL LIST",
+		"LOCKCTL STATS",
 		"UNLOCK job t"} {
 		carol.Must(t, strings.Fields(allowed)...)
 	}
@@ -231,10 +243,14 @@ func TestClosedAsDocumented(t *testing.T) {
 			}
 			c, listener := login(), login()
 			for _, allowed := range []string{
-				"PING", "COMMAND COUNT", "SET shop:1 v", "MGET shop:1 shop:2", "MULTI", "SET shop:1 w", "EXEC", "SCAN 0",
-				"LOCK shop:1 TOKEN t PX 60000 META x", "RENEW shop:1 t", "UNLOCK shop:1 t", "LOCK shop:2 TOKEN t KEEPALIVE",
-				"LOCKCTL INFO shop:2", "LOCKCTL CHECK shop:2 t", "UNLOCK shop:2 t", "RLOCK shop:3 TOKEN a", "RLOCK shop:3 TOKEN b",
-				"UNLOCK shop:3 a", "WLOCK shop:3 TOKEN b WAIT 100", "WAIT 0 1", "CLIENT ID", "SELECT 0", "HELLO 3",
+				"PING", "COMMAND COUNT", "SET shop:1 v", "MGET shop:1 shop:2", "MULTI", "SET shop:1 w",
+				"EXEC", "SCAN 0",
+				"LOCK shop:1 TOKEN t PX 60000 META x", "RENEW shop:1 t", "UNLOCK shop:1 t",
+				"LOCK shop:2 TOKEN t KEEPALIVE",
+				"LOCKCTL INFO shop:2", "LOCKCTL CHECK shop:2 t", "UNLOCK shop:2 t", "RLOCK shop:3 TOKEN a",
+				"RLOCK shop:3 TOKEN b",
+				"UNLOCK shop:3 a", "WLOCK shop:3 TOKEN b WAIT 100", "WAIT 0 1", "CLIENT ID",
+				"SELECT 0", "HELLO 3",
 			} {
 				c.Must(t, strings.Fields(allowed)...)
 			}
@@ -247,8 +263,10 @@ func TestClosedAsDocumented(t *testing.T) {
 				t.Errorf("the waiter got %s, %v", v, err)
 			}
 			for _, denied := range []string{
-				"GET other", "LOCK job", "LOCK shop", "LOCKCTL INFO job", "LOCKCTL LIST", "LOCKCTL STATS", "LOCKCTL BREAK shop:3", "KEYS *",
-				"SUBSCRIBE other", "PSUBSCRIBE *", "CONFIG GET *", "CONFIG SET maxclients 1", "CLIENT LIST", "CLIENT KILL TYPE normal",
+				"GET other", "LOCK job", "LOCK shop", "LOCKCTL INFO job", "LOCKCTL LIST", "LOCKCTL STATS",
+				"LOCKCTL BREAK shop:3", "KEYS *",
+				"SUBSCRIBE other", "PSUBSCRIBE *", "CONFIG GET *", "CONFIG SET maxclients 1", "CLIENT LIST",
+				"CLIENT KILL TYPE normal",
 				"CLIENT PAUSE 1", "MONITOR", "INFO", "ACL LIST", "FLUSHALL", "EVAL x 0",
 			} {
 				if got := c.Call(t, strings.Fields(denied)...); !strings.HasPrefix(got.Text, "NOPERM") {

@@ -245,7 +245,8 @@ func TestContest(t *testing.T) {
 		return map[string]int{"evalsha": calls}, nil
 	}, burnt: func() (burnt, error) {
 		b := used
-		used.client, used.proxy, used.redis = b.client+2*time.Second, b.proxy+4*time.Second, b.redis+6*time.Second
+		used.client, used.proxy, used.redis = b.client+2*time.Second, b.proxy+4*time.Second,
+			b.redis+6*time.Second
 		return b, nil
 	}}
 	for i := range 4 {

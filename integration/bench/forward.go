@@ -170,7 +170,8 @@ func forwardVerdicts(r results) []verdict {
 		for _, command := range []string{"SET", "GET"} {
 			what := command + " " + t.name
 			all = append(all,
-				verdict{what + ": CPU a request, against twemproxy", r.ratio(what, "lockproxy", "twemproxy", cpu),
+				verdict{what + ": CPU a request, against twemproxy",
+					r.ratio(what, "lockproxy", "twemproxy", cpu),
 					t.twemproxy, true, "%.3f"},
 				verdict{what + ": CPU a request, against haproxy", r.ratio(what, "lockproxy", "haproxy", cpu),
 					t.haproxy, true, "%.3f"},

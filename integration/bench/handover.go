@@ -69,8 +69,9 @@ func printHandover(r results, ways []lockWay, scripted map[string]map[string]boo
 	}
 	fmt.Fprintf(os.Stdout, "\n## Hand-over of a contended lock\n\n%s\n", t)
 	fmt.Println(
-		"Commands are those that Redis ran for one hand-over, on all nodes, by INFO commandstats. It counts\n" +
-			"what scripts call beside the scripts themselves; the last column is without the commands that were\n" +
+		"Commands are those that Redis ran for one hand-over, on all nodes, by INFO commandstats.\n" +
+			"It counts what scripts call beside the scripts themselves; the last column is without the\n" +
+			"commands that were\n" +
 			"seen to be called by scripts (MONITOR).")
 	for _, waiters := range crowds {
 		for _, w := range ways {
@@ -139,11 +140,14 @@ func handoverVerdicts(r results, scripted map[string]map[string]bool) []verdict 
 	var all []verdict
 	for _, who := range []string{oneProxy, twoProxies} {
 		all = append(all,
-			verdict{"hand-over, " + many + ", " + who + ": p50 µs", r.median(many, who, p50), micro(most), true,
+			verdict{"hand-over, " + many + ", " + who + ": p50 µs", r.median(many, who, p50),
+				micro(most), true,
 				"%.0f"},
-			verdict{"hand-over, " + many + ", " + who + ": p50, against redsync", r.ratio(many, who, redsyncName, p50),
+			verdict{"hand-over, " + many + ", " + who + ": p50, against redsync",
+				r.ratio(many, who, redsyncName, p50),
 				1. / 10, true, "%.3f"},
-			verdict{"hand-over, " + few + ", " + who + ": p50, against redsync", r.ratio(few, who, redsyncName, p50),
+			verdict{"hand-over, " + few + ", " + who + ": p50, against redsync",
+				r.ratio(few, who, redsyncName, p50),
 				1. / 40, true, "%.3f"},
 			verdict{"hand-over, " + many + ", " + who + ": commands sent by clients",
 				r.median(many, who, sentBy(scripted[who])), 6, true, "%.1f"},

@@ -41,7 +41,8 @@ func independent(ctx context.Context, y *yard, o options) ([]verdict, error) {
 		what string
 		take func(lockWay) (sample, error)
 	}{
-		{apart, func(w lockWay) (sample, error) { return w.alone(ctx, contenders, o.requests/contenders/10) }},
+		{apart,
+			func(w lockWay) (sample, error) { return w.alone(ctx, contenders, o.requests/contenders/10) }},
 		{contended, func(w lockWay) (sample, error) { return contend(ctx, w, contenders-1, o.requests/50) }},
 	}
 	for round := range o.rounds {
@@ -174,7 +175,8 @@ func clientCPU(s sample) float64 { return micro(s.client) }
 func perCPU(s sample) float64 { return 1e6 / micro(s.client+s.cpu) }
 
 func printIndependent(r results, ways map[int][]lockWay) {
-	t := table{{"", "grants/s", "p50 µs", "p99 µs", "client's CPU µs a grant", "proxy's", "grants a CPU second",
+	t := table{{"", "grants/s", "p50 µs", "p99 µs", "client's CPU µs a grant", "proxy's",
+		"grants a CPU second",
 		"Redis's CPU µs a grant"}}
 	for _, n := range quorums {
 		for _, what := range []string{over(n, apart), over(n, contended)} {
@@ -199,8 +201,9 @@ func printIndependent(r results, ways map[int][]lockWay) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## RedLock over independent masters\n\n%s\n", t)
-	fmt.Fprintf(&b, `A grant is LOCK and UNLOCK. With own locks %d clients take and free one each, for which nobody else
-asks, and the latencies are those of taking it; with one lock that many want the same, and the latencies
+	fmt.Fprintf(&b, `A grant is LOCK and UNLOCK. With own locks %d clients take and free one each, for which
+nobody else asks, and the latencies are those of taking it; with one lock that many want the same,
+and the latencies
 are those of the hand-over, from the holder sending the release to the next one having read the grant.
 
 The clients of both are goroutines of this program over go-redis, so that a client of lockproxy pays for its

@@ -149,7 +149,8 @@ func TestIndependentVerdicts(t *testing.T) {
 
 // A go-redis client says what it should, keeps the token, and a wait of its ends with the measurement.
 func TestLibraryLocker(t *testing.T) {
-	const lock, unlock = "*6\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\nWAIT\r\n$1\r\n0\r\n$2\r\nPX\r\n$5\r\n10000\r\n", "*3\r\n$6\r\nUNLOCK\r\n$3\r\njob\r\n$3\r\nabc\r\n"
+	const lock, unlock = "*6\r\n$4\r\nLOCK\r\n$3\r\njob\r\n$4\r\nWAIT\r\n$1\r\n0\r\n$2\r\nPX\r\n$5\r\n" +
+		"10000\r\n", "*3\r\n$6\r\nUNLOCK\r\n$3\r\njob\r\n$3\r\nabc\r\n"
 	addr, said := conversation(t, map[string]string{
 		lock:   "*4\r\n$3\r\nabc\r\n:17\r\n:9000\r\n:1\r\n",
 		unlock: ":1\r\n",
@@ -219,7 +220,8 @@ func conversation(t *testing.T, replies map[string]string) (addr string, said ch
 						return
 					}
 					got = append(got, buf[:n]...)
-					for size := replySize(got); size > 0; size = replySize(got) { // a request is framed like a reply
+					// a request is framed like a reply
+					for size := replySize(got); size > 0; size = replySize(got) {
 						request := string(got[:size])
 						got = got[size:]
 						if verb := strings.Split(request, "\r\n")[2]; verb == "hello" || verb == "client" {

@@ -107,7 +107,8 @@ func (y *yard) independentWays(n int) (ways []lockWay, end func()) {
 	ways = append(ways, lockWay{
 		name: redsyncName, nodes: q.masters, nodePIDs: q.pids,
 		locker: func(_ context.Context, key string, _ int) (locker, error) {
-			return redsyncLocker{r.NewMutex(key, redsync.WithExpiry(independentLease), redsync.WithTries(1<<30))}, nil
+			return redsyncLocker{r.NewMutex(key, redsync.WithExpiry(independentLease),
+				redsync.WithTries(1<<30))}, nil
 		},
 	})
 	return ways, func() {

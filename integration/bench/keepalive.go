@@ -65,11 +65,13 @@ func keepalive(ctx context.Context, y *yard, o options) ([]verdict, error) {
 		end, what := ends[k.name()], fmt.Sprintf("%d holds kept alive, %s: ", o.holds, k.name())
 		due := float64(o.holds) / (k.lease / 3).Seconds()
 		verdicts = append(verdicts,
-			verdict{what + "renewals, of what is due", r.median(k.name(), "lockproxy", rate) / due, 0.95, false,
+			verdict{what + "renewals, of what is due",
+				r.median(k.name(), "lockproxy", rate) / due, 0.95, false,
 				"%.2f"},
 			verdict{what + "lost", end.lost, 0, true, "%.0f"},
 			verdict{what + "not in Redis at the end", float64(end.gone), 0, true, "%.0f"},
-			verdict{what + "freed by closing, in leases", end.freed.Seconds() / k.lease.Seconds(), 0.5, true, "%.3f"})
+			verdict{what + "freed by closing, in leases", end.freed.Seconds() / k.lease.Seconds(),
+				0.5, true, "%.3f"})
 	}
 	return verdicts, nil
 }
@@ -110,7 +112,8 @@ func (k keeping) measure(ctx context.Context, c *keepers, holds int, r results) 
 	}
 	fences := last.keys - holds // one for each slot; they stay
 	if fences < 0 || fences > slots {
-		return end, fmt.Errorf("Redis has %d keys and should have %d, and a fence for each slot", last.keys, holds)
+		return end, fmt.Errorf("Redis has %d keys and should have %d, and a fence for each slot",
+			last.keys, holds)
 	}
 	for i := range k.thirds + 1 {
 		progress("%s: third %d of %d", k.name(), i, k.thirds)
@@ -135,7 +138,8 @@ func (k keeping) measure(ctx context.Context, c *keepers, holds int, r results) 
 		return end, err
 	}
 	if end.lost = last.lost; end.lost > 0 {
-		progress("%s: lost %.0f; the proxy wrote:\n%s", k.name(), end.lost, tail([]byte(c.process.log.String())))
+		progress("%s: lost %.0f; the proxy wrote:\n%s", k.name(), end.lost,
+			tail([]byte(c.process.log.String())))
 	}
 	progress("%s: letting them go", k.name())
 	begun = time.Now()
@@ -200,7 +204,8 @@ func printKeepalive(r results, ends map[string]kept, all []keeping, holds int) {
 		work = append(work, []string{
 			what,
 			fmt.Sprintf("%.0f", r.median(what, who, rate)),
-			fmt.Sprintf("%.1f", r.median(what, who, func(s sample) float64 { return s.rate * s.cpu.Seconds() * 100 })),
+			fmt.Sprintf("%.1f",
+				r.median(what, who, func(s sample) float64 { return s.rate * s.cpu.Seconds() * 100 })),
 			fmt.Sprintf("%.2f", r.median(what, who, cpu)),
 			fmt.Sprintf("%.2f", r.median(what, who, redisCPU)),
 			fmt.Sprintf("%.2f", r.median(what, who, account)),
@@ -220,7 +225,8 @@ func printKeepalive(r results, ends map[string]kept, all []keeping, holds int) {
 	}
 	fmt.Fprintf(os.Stdout, "\n## %d holds kept alive by one proxy\n\n%s\n%s", holds, work, rest)
 	fmt.Printf("\n"+
-		"Over %d connections and three masters, as medians of the thirds of the lease. CPU %% is of one core.\n"+
-		"The proxy's bytes are what its resident memory grew by, the shortest lease is that of all holds at the\n"+
+		"Over %d connections and three masters, as medians of the thirds of the lease.\n"+
+		"CPU %% is of one core. The proxy's bytes are what its resident memory grew by, the\n"+
+		"shortest lease is that of all holds at the\n"+
 		"end, and freed are they by closing the connections.\n", keepConns)
 }

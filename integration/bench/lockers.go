@@ -23,9 +23,10 @@ type locker interface {
 
 // lockWay is one way to a contended lock.
 type lockWay struct {
-	name                string
-	nodes               []string                                                     // whose commands count
-	nodePIDs, proxyPIDs []int                                                        // whose CPU counts, if any
+	name  string
+	nodes []string // whose commands count
+	// whose CPU counts, if any
+	nodePIDs, proxyPIDs []int
 	locker              func(ctx context.Context, key string, i int) (locker, error) // the i-th who wants key
 }
 

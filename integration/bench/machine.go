@@ -19,10 +19,12 @@ func machine() string {
 		fields := strings.Fields(string(load))
 		fmt.Fprintf(&b, "- load average before: %s\n", strings.Join(fields[:3], " "))
 		if busy, err := strconv.ParseFloat(fields[0], 64); err == nil && busy > float64(runtime.NumCPU())/2 {
-			b.WriteString("- **other programs are at work here: the figures are rough, the ratios less so**\n")
+			b.WriteString("- **other programs are at work here: the figures are rough, the ratios less " +
+				"so**\n")
 		}
 	}
-	fmt.Fprintf(&b, "- %s; %s\n", runtime.Version(), first("git", "log", "-1", "--format=lockproxy at %h, %cs"))
+	fmt.Fprintf(&b, "- %s; %s\n", runtime.Version(),
+		first("git", "log", "-1", "--format=lockproxy at %h, %cs"))
 	fmt.Fprintf(&b, "- %s; %s\n", first("redis-server", "--version"), first("redis-benchmark", "--version"))
 	fmt.Fprintf(&b, "- %s; %s\n", first("nutcracker", "--version"), first("haproxy", "-v"))
 	return b.String()

@@ -136,7 +136,8 @@ type recorder struct {
 
 // lockRequest is what a Locker asks Redis for a LOCK.
 func lockRequest(l *locks.Locker, name, token string) (r recorder) {
-	l.Acquire(&r, l.NewAcquire(redlock.Acquire{Name: name, Token: token, Mode: redlock.Write, Lease: lease}), &r)
+	l.Acquire(&r,
+		l.NewAcquire(redlock.Acquire{Name: name, Token: token, Mode: redlock.Write, Lease: lease}), &r)
 	return r
 }
 

@@ -102,7 +102,8 @@ func scriptCosts(ctx context.Context, y *yard, o options) ([]verdict, error) {
 	var verdicts []verdict
 	for _, p := range ways[len(ways)-1] {
 		verdicts = append(verdicts,
-			verdict{p.name + ": µs of Redis, by its own account", r.median("scripts", p.name, account), 4, true,
+			verdict{p.name + ": µs of Redis, by its own account",
+				r.median("scripts", p.name, account), 4, true,
 				"%.2f"})
 	}
 	return verdicts, nil
@@ -161,8 +162,10 @@ func (y *yard) scriptWays(ctx context.Context, addr string) ([][]phase, error) {
 	proxy, _, err := y.startLockproxy(ctx, []string{addr}, false)
 	return append(ways, []phase{
 		{"LOCK", proxy.addr, "evalsha",
-			func(lock string) []byte { return command(nil, "LOCK", lock, "TOKEN", token, "PX", px) }, lockedOrFreed},
-		{"UNLOCK", proxy.addr, "evalsha", func(lock string) []byte { return command(nil, "UNLOCK", lock, token) },
+			func(lock string) []byte { return command(nil, "LOCK", lock, "TOKEN", token, "PX", px) },
+			lockedOrFreed},
+		{"UNLOCK", proxy.addr, "evalsha",
+			func(lock string) []byte { return command(nil, "UNLOCK", lock, token) },
 			exactly(":1\r\n")},
 	}), err
 }
@@ -260,6 +263,7 @@ func printScripts(r results, ways [][]phase) {
 	fmt.Fprintf(&b,
 		"One command, by INFO commandstats, over rounds of %d locks that are taken and freed again, %d\n"+
 			"commands at a time over one connection. Redis takes the time, so that whatever interrupts it\n"+
-			"counts. Its CPU by the operating system includes reading and writing.\n", scriptLocks, scriptBatch)
+			"counts. Its CPU by the operating system includes reading and writing.\n",
+		scriptLocks, scriptBatch)
 	fmt.Fprint(os.Stdout, b.String())
 }

@@ -169,7 +169,8 @@ func (y *yard) openLockproxy(ctx context.Context, o options) error {
 // gives metrics and profiles.
 func (y *yard) startLockproxy(ctx context.Context, upstream []string, watched bool,
 	settings ...string) (c contender, admin string, err error) {
-	args := append([]string{"--upstream", strings.Join(upstream, ","), "--listen", "127.0.0.1:0"}, settings...)
+	args := append([]string{"--upstream", strings.Join(upstream, ","), "--listen", "127.0.0.1:0"},
+		settings...)
 	if watched {
 		args = append(args, "--admin", "127.0.0.1:0", "--admin-pprof", "yes")
 	} else {

@@ -30,7 +30,8 @@ func interpreter(name string) string {
 // script runs a script of testdata/clients against a proxy; it must print ok.
 func script(t *testing.T, p *rig.Proxy, env []string, name, file string, args ...string) {
 	t.Helper()
-	client(t, p, env, interpreter(name), append([]string{filepath.Join("testdata/clients", file)}, args...)...)
+	client(t, p, env, interpreter(name),
+		append([]string{filepath.Join("testdata/clients", file)}, args...)...)
 }
 
 // client runs a program against a proxy, whose host and port are put behind the first of its arguments; it

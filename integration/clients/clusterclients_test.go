@@ -24,7 +24,8 @@ func clusterFaces(t *testing.T, test func(t *testing.T, p *rig.Proxy)) {
 			a, b := fmt.Sprintf("127.0.0.1:%d", rig.FreePort(t)), fmt.Sprintf("127.0.0.1:%d", rig.FreePort(t))
 			rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode", "--listen", a,
 				"--cluster-announce", a+","+b)
-			return rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--cluster-mode", "--listen", b,
+			return rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(),
+				"--cluster-mode", "--listen", b,
 				"--cluster-announce", b+","+a)
 		},
 	}
@@ -40,7 +41,8 @@ func clusterFaces(t *testing.T, test func(t *testing.T, p *rig.Proxy)) {
 func TestClusterClients(t *testing.T) {
 	t.Parallel()
 	clusterFaces(t, func(t *testing.T, p *rig.Proxy) {
-		for _, lib := range []struct{ name, suffix string }{{"python3", "py"}, {"ruby", "rb"}, {"php", "php"}} {
+		for _, lib := range []struct{ name, suffix string }{{"python3", "py"}, {"ruby", "rb"},
+			{"php", "php"}} {
 			t.Run(lib.name, func(t *testing.T) {
 				script(t, p, nil, lib.name, "clustered."+lib.suffix)
 				script(t, p, nil, lib.name, "stateful."+lib.suffix, "cluster")

@@ -44,7 +44,8 @@ func TestGoRedisStateful(t *testing.T) {
 	eachFrontend(t, func(t *testing.T, p *rig.Proxy, clustered bool) {
 		for _, protocol := range []int{2, 3} {
 			t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
-				c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{p.Addr}, Protocol: protocol,
+				c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{p.Addr},
+					Protocol:      protocol,
 					IsClusterMode: clustered})
 				defer c.Close()
 				goRedisStateful(t, c, tagOf("gr"))
@@ -67,7 +68,8 @@ func goRedisStateful(t *testing.T, c redis.UniversalClient, k string) {
 			if conflict {
 				same(t, "INCR", c.Incr(ctx, k+"n").Val(), nil, 3)
 			}
-			_, err := tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Incr(ctx, k+"n").Err() })
+			_, err := tx.TxPipelined(ctx,
+				func(pipe redis.Pipeliner) error { return pipe.Incr(ctx, k+"n").Err() })
 			return err
 		}, k+"n")
 	}
@@ -165,7 +167,8 @@ func rueidisStateful(ctx context.Context, t *testing.T, c rueidis.Client, k stri
 			if conflict {
 				c.Do(ctx, c.B().Incr().Key(k+"n").Build())
 			}
-			replies := d.DoMulti(ctx, d.B().Multi().Build(), d.B().Incr().Key(k+"n").Build(), d.B().Exec().Build())
+			replies := d.DoMulti(ctx, d.B().Multi().Build(), d.B().Incr().Key(k+"n").Build(),
+				d.B().Exec().Build())
 			executed, err = replies[2].ToArray()
 			return err
 		})

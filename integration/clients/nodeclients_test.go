@@ -54,7 +54,8 @@ func nodeModules(t *testing.T) (env []string, ok bool) {
 var errNoNode = errors.New("node, npm or its registry cannot be had")
 
 // unreachable is what npm says of a registry that it does not reach.
-var unreachable = regexp.MustCompile(`\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED|E503)\b`)
+var unreachable = regexp.MustCompile(`\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|` +
+	`ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED|E503)\b`)
 
 // nodeInstalled installs the libraries into the user's cache, once for all runs: a set of versions has a
 // directory of its own there.

@@ -100,9 +100,11 @@ func (q *asynqRun) finished() int {
 
 func (q *asynqRun) run(t *testing.T, opt asynq.RedisConnOpt) {
 	server := asynq.NewServer(opt, asynq.Config{
-		Concurrency:              20,
-		Queues:                   map[string]int{q.queue: 1},
-		RetryDelayFunc:           func(int, error, *asynq.Task) time.Duration { return 100 * time.Millisecond },
+		Concurrency: 20,
+		Queues:      map[string]int{q.queue: 1},
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration {
+			return 100 * time.Millisecond
+		},
 		DelayedTaskCheckInterval: 200 * time.Millisecond,
 		TaskCheckInterval:        50 * time.Millisecond,
 		LogLevel:                 asynq.ErrorLevel,
@@ -153,7 +155,8 @@ func (q *asynqRun) run(t *testing.T, opt asynq.RedisConnOpt) {
 
 // cancel ends a task that is at work, of which its server hears by a message of Redis.
 func (q *asynqRun) cancel(t *testing.T, c *asynq.Client, inspector *asynq.Inspector) {
-	info, err := c.Enqueue(asynq.NewTask("endless", []byte("endless")), asynq.Queue(q.queue), asynq.MaxRetry(0))
+	info, err := c.Enqueue(asynq.NewTask("endless", []byte("endless")), asynq.Queue(q.queue),
+		asynq.MaxRetry(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,8 @@ func tryExample(t *testing.T, p *rig.Proxy, program string, env []string, name s
 		cmd.Env = append(os.Environ(), env...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Errorf("%s: %v (if a library is missing: integration/install.sh)\n%s\n%s", name, err, out, program)
+			t.Errorf("%s: %v (if a library is missing: integration/install.sh)\n%s\n%s", name,
+				err, out, program)
 		}
 		return string(out)
 	}

@@ -55,7 +55,8 @@ func TestRedisCLIStateful(t *testing.T) {
 			{"EVALSHA 0000000000000000000000000000000000000000 1 K:n 10\nEVAL \"SCRIPT\" 1 K:n 10\n",
 				"(error) NOSCRIPT No matching script. Please use EVAL.\n(integer) 13"},
 		} {
-			got := strings.ReplaceAll(strings.TrimSpace(rig.Tool(t, p.Addr, typed.Replace(tt.input), "redis-cli",
+			got := strings.ReplaceAll(strings.TrimSpace(rig.Tool(t, p.Addr,
+				typed.Replace(tt.input), "redis-cli",
 				args...)), "\n\n", "\n")
 			if got != tt.want {
 				t.Errorf("redis-cli %q: got\n%s\nwant\n%s", tt.input, got, tt.want)
@@ -66,7 +67,8 @@ func TestRedisCLIStateful(t *testing.T) {
 		args = append(args, "-h", host, "-p", port)
 		popper := rig.StartProcess(t, "redis-cli", append(args, "BLPOP", k+"none", k+"l", "20")...)
 		rig.Tool(t, p.Addr, "", "redis-cli", "RPUSH", k+"l", "x")
-		if code := popper.Wait(2 * rig.Patience); code != 0 || !strings.Contains(popper.Log.String(), "2) \"x\"") {
+		if code := popper.Wait(2 * rig.Patience); code != 0 ||
+			!strings.Contains(popper.Log.String(), "2) \"x\"") {
 			t.Errorf("redis-cli BLPOP: %d, %s", code, popper.Log)
 		}
 		listener := rig.StartProcess(t, "redis-cli", append(args, "SUBSCRIBE", k+"c")...)

@@ -28,7 +28,8 @@ var bytesTargets = []bytesTarget{
 	{"onenode",
 		func(l rig.Life) string { return rig.StartOpenCluster(l, 1, quietRedis...) },
 		func(l rig.Life) string {
-			return rig.StartProxy(l, "--upstream", rig.StartOpenCluster(l, 1, quietRedis...), "--cluster-mode",
+			return rig.StartProxy(l, "--upstream", rig.StartOpenCluster(l, 1, quietRedis...),
+				"--cluster-mode",
 				"yes").Addr
 		}},
 	{"cluster",

@@ -44,7 +44,8 @@ func wrongArity(t *testing.T, target string, table map[string]int, differs *diff
 			for i := range n - len(words) {
 				args = append(args, fmt.Sprint("x", i))
 			}
-			k.lines = append(k.lines, talkLine{conn: "a", replies: 1, args: args, text: strings.Join(args, " ")})
+			k.lines = append(k.lines,
+				talkLine{conn: "a", replies: 1, args: args, text: strings.Join(args, " ")})
 		}
 	}
 	if len(k.lines) < 300 {

@@ -74,7 +74,8 @@ func (d *differences) read(t *testing.T, text string) {
 		default:
 			head, why, _ := strings.Cut(command, ": ")
 			kind, targets, _ := strings.Cut(head, " ")
-			if !slices.Contains([]string{varies, chance, ours, refused, pending}, kind) || targets == "" || why == "" {
+			if !slices.Contains([]string{varies, chance, ours, refused, pending}, kind) ||
+				targets == "" || why == "" {
 				t.Fatalf("no head of a group: %s", command)
 			}
 			group = difference{kind, strings.Split(targets, ","), why}
@@ -207,7 +208,8 @@ func shape(v rig.Reply) string {
 // The comparison notices what differs, and what in the table does not.
 func TestBytesFail(t *testing.T) {
 	d := &differences{of: map[string][]difference{}, compared: map[string]bool{}}
-	d.read(t, "ours all: on purpose\n\tA\n\tB\n\tNEVER SAID\nvaries single: of chance\n\tC\n\tD\n\tNEVER EITHER\npending cluster: later\n\tE\nrefused all: no\n\tF\n")
+	d.read(t, "ours all: on purpose\n\tA\n\tB\n\tNEVER SAID\nvaries single: of chance\n\tC\n\tD\n\tNEVER "+
+		"EITHER\npending cluster: later\n\tE\nrefused all: no\n\tF\n")
 	lines := func(commands ...string) (k talk) {
 		for _, c := range commands {
 			k.lines = append(k.lines, talkLine{conn: "a", replies: 1, text: c})

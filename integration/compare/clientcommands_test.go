@@ -140,7 +140,8 @@ func monitorOfAllLoops(t *testing.T, p *rig.Proxy) {
 func pauseKnowsFunctions(t *testing.T, p *rig.Proxy) {
 	c, boss := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	boss.Want(t, `"l"`, "FUNCTION", "LOAD", "#!lua name=l\n"+
-		"redis.register_function{function_name='reads', callback=function(keys) return redis.call('get', keys[1]) end, flags={'no-writes'}}\n"+
+		"redis.register_function{function_name='reads', callback=function(keys) return redis.call('get', "+
+		"keys[1]) end, flags={'no-writes'}}\n"+
 		"redis.register_function('writes', function(keys) return redis.call('incr', keys[1]) end)")
 	boss.Want(t, "OK", "CLIENT", "PAUSE", "60000", "WRITE")
 	for range 2 {
@@ -170,8 +171,9 @@ func TestClientListOverUnixSocket(t *testing.T) {
 	for _, path := range []string{dir + "/r", dir + "/p"} {
 		c, m := rig.Connect(t, path), rig.Connect(t, path)
 		line := c.Must(t, "CLIENT", "INFO").Text
-		shapes = append(shapes, strings.ReplaceAll(rig.LineField(line, "addr")+" "+rig.LineField(line, "laddr")+" "+
-			rig.LineField(line, "flags"), path, "PATH"))
+		shapes = append(shapes,
+			strings.ReplaceAll(rig.LineField(line, "addr")+" "+rig.LineField(line, "laddr")+" "+
+				rig.LineField(line, "flags"), path, "PATH"))
 		m.Want(t, "OK", "MONITOR")
 		c.Want(t, "PONG", "PING")
 		v, err := m.Receive(rig.Patience)

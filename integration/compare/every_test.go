@@ -130,7 +130,8 @@ func upstreamConnections(t *testing.T, p *rig.Proxy, nodes []*rig.Server) string
 				continue // the test's own, the cluster's, the control plane's
 			}
 			states[fmt.Sprintf("node %d: flags=%s db=%s sub=%s psub=%s multi=%s resp=%s name=%s user=%s",
-				i, fields["flags"], fields["db"], fields["sub"], fields["psub"], fields["multi"], fields["resp"], fields["name"], fields["user"])]++
+				i, fields["flags"], fields["db"], fields["sub"], fields["psub"], fields["multi"],
+				fields["resp"], fields["name"], fields["user"])]++
 		}
 	}
 	return strings.ReplaceAll(fmt.Sprint(states), "node", "\n  node")

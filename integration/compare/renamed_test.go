@@ -23,7 +23,8 @@ func TestRenamedCommands(t *testing.T) {
 	c, bare := rig.Connect(t, p.Addr), rig.Connect(t, rig.StartRedis(t).Addr)
 	for i := range 200 {
 		for _, line := range []string{
-			"xclient REPLY SKIP", "XCLIENT REPLY OFF", "XMULTI", "xmonitor", "XCONFIG GET dir", "xsubscribe c", "XRESET", "xclient TRACKING ON BCAST",
+			"xclient REPLY SKIP", "XCLIENT REPLY OFF", "XMULTI", "xmonitor", "XCONFIG GET dir",
+			"xsubscribe c", "XRESET", "xclient TRACKING ON BCAST",
 		} {
 			words := strings.Fields(line)
 			want := bare.Call(t, words...)
@@ -48,9 +49,11 @@ func TestUnknownInTheWordsOfRedis(t *testing.T) {
 	long := strings.Repeat("l", 300)
 	var all sync.WaitGroup
 	for _, args := range [][]string{
-		{"NOSUCH"}, {"nosuch", "a", "b"}, {"", "x"}, {"a\r\nb", "c\nd\r"}, {"a\x00b", "c\x00d", "e"}, {"é\xff\xfe",
+		{"NOSUCH"}, {"nosuch", "a", "b"}, {"", "x"}, {"a\r\nb", "c\nd\r"},
+		{"a\x00b", "c\x00d", "e"}, {"é\xff\xfe",
 			"ü\xff"}, {long, long, long},
-		{"n", strings.Repeat("a", 100), strings.Repeat("b", 30), "c"}, {"n", strings.Repeat("é", 100)}, {"n", "",
+		{"n", strings.Repeat("a", 100), strings.Repeat("b", 30), "c"},
+		{"n", strings.Repeat("é", 100)}, {"n", "",
 			"", "'"},
 		{"OBJECT", "NOSUCH", "k"}, {"object", "a\r\nb"}, {"Xinfo", long}, {"SCRIPT", "NOSUCH"}, {"MEMORY",
 			"no\x00such"}, {"ACL", ""}, {"MODULE", "x", "y"},

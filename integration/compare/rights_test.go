@@ -38,7 +38,8 @@ var rightsUsers = []rightsUser{
 	{"onlylocks", "~lock:* +set +get +hgetall"},
 	{"pubsub", "resetkeys &* +@pubsub"},
 	{"admin", "resetkeys resetchannels +@all"},
-	{"subcommands", "~* &* +@all -config|set -client|kill -client|pause -acl -script|flush -info -command +acl|whoami +command|count"},
+	{"subcommands", "~* &* +@all -config|set -client|kill -client|pause -acl -script|flush -info -command " +
+		"+acl|whoami +command|count"},
 	{"firstarg", "~* +select|0 +get"},
 	{"notransactions", "~* &* +@all -@transaction"},
 	{"noblocking", "~* &* +@all -@blocking -@connection"},

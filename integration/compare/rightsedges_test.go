@@ -163,13 +163,17 @@ func TestRightsAgainstHarm(t *testing.T) {
 	eachUpstream(t, rightsUsers, func(t *testing.T, nodes []*rig.Server, p *rig.Proxy) {
 		other := rig.Connect(t, p.Addr)
 		other.Want(t, "OK", "AUTH", "everything", rightsPassword)
-		for _, user := range []string{"prefixget", "prefixsafe", "safe", "inselector", "onlylocks", "pubsub"} {
+		for _, user := range []string{"prefixget", "prefixsafe", "safe", "inselector",
+			"onlylocks", "pubsub"} {
 			c := rig.Connect(t, p.Addr)
 			c.Want(t, "OK", "AUTH", user, rightsPassword)
 			for _, harm := range []string{
-				"CONFIG SET requirepass owned", "CONFIG SET maxclients 1", "CONFIG SET timeout 1", "CONFIG GET requirepass",
-				"CLIENT KILL TYPE normal", "CLIENT KILL USER everything", "CLIENT PAUSE 31536000000000", "CLIENT UNPAUSE",
-				"MONITOR", "LOCKCTL BREAK job", "LOCKCTL LIST", "CLIENT LIST", "ACL SETUSER default on nopass",
+				"CONFIG SET requirepass owned", "CONFIG SET maxclients 1", "CONFIG SET timeout 1",
+				"CONFIG GET requirepass",
+				"CLIENT KILL TYPE normal", "CLIENT KILL USER everything", "CLIENT PAUSE 31536000000000",
+				"CLIENT UNPAUSE",
+				"MONITOR", "LOCKCTL BREAK job", "LOCKCTL LIST", "CLIENT LIST",
+				"ACL SETUSER default on nopass",
 				"SCRIPT FLUSH", "FLUSHALL", "SHUTDOWN ABORT", "DEBUG SLEEP 0",
 			} {
 				if user == "prefixsafe" || user == "safe" || user == "inselector" {
@@ -195,7 +199,8 @@ func TestRightsAgainstHarm(t *testing.T) {
 func TestRightsInTransactions(t *testing.T) {
 	t.Parallel()
 	users := slices.DeleteFunc(slices.Clone(rightsUsers), func(u rightsUser) bool {
-		return !slices.Contains([]string{"prefixsafe", "safe", "subcommands", "mixedkeys", "nochannels", "admin"},
+		return !slices.Contains([]string{"prefixsafe", "safe", "subcommands", "mixedkeys",
+			"nochannels", "admin"},
 			u.name)
 	})
 	judge := rig.StartRedis(t)

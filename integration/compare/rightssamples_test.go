@@ -60,7 +60,8 @@ var rightsCalls = map[string][]string{
 
 // rightsApart are those that change what the connection does for the commands behind them.
 var rightsApart = []string{
-	"auth", "client|caching", "client|no-evict", "client|tracking", "hello", "readonly", "readwrite", "reset", "select", "watch",
+	"auth", "client|caching", "client|no-evict", "client|tracking", "hello", "readonly", "readwrite", "reset",
+	"select", "watch",
 }
 
 // samplesOfCommands are calls of every command and subcommand of a server: those of testdata/bytes, a short
@@ -93,7 +94,8 @@ func samplesOfCommands(t *testing.T, bare string) (all []rightsSample) {
 		}
 		apart := lasts[name] || slices.Contains(rightsApart, name)
 		for _, args := range calls {
-			for _, args := range keyVariants(c.Call(t, append([]string{"COMMAND", "GETKEYS"}, args...)...), args) {
+			for _, args := range keyVariants(c.Call(t, append([]string{"COMMAND", "GETKEYS"}, args...)...),
+				args) {
 				all = append(all, rightsSample{name, args, apart, readOnly[name]})
 			}
 		}

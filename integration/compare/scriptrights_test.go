@@ -35,7 +35,8 @@ func TestScriptsThatNodesDeny(t *testing.T) {
 			amy.Want(t, "(integer) 8", "EVAL", "return 8", "1", "k")
 			amy.Want(t, fmt.Sprintf("%q", sha("return 9")), "SCRIPT", "LOAD", "return 9")
 			for _, args := range [][]string{
-				{"SCRIPT", "FLUSH"}, {"EVAL", "return 1", "1", "k"}, {"SCRIPT", "LOAD", "return 2"}, {"EVAL_RO",
+				{"SCRIPT", "FLUSH"}, {"EVAL", "return 1", "1", "k"},
+				{"SCRIPT", "LOAD", "return 2"}, {"EVAL_RO",
 					"return 3", "0"},
 			} {
 				if v := bob.Call(t, args...); !v.IsError("NOPERM") {
@@ -50,7 +51,8 @@ func TestScriptsThatNodesDeny(t *testing.T) {
 				c.Want(t, fmt.Sprintf("(integer) %d", n), "EVALSHA", sha(fmt.Sprint("return ", n)), "1", "k")
 			}
 			for _, n := range []int{1, 2, 3, 4} {
-				if v := c.Call(t, "EVALSHA", sha(fmt.Sprint("return ", n)), "1", "k"); !v.IsError("NOSCRIPT") {
+				v := c.Call(t, "EVALSHA", sha(fmt.Sprint("return ", n)), "1", "k")
+				if !v.IsError("NOSCRIPT") {
 					t.Errorf("a script that bob may not run is served: %s", v)
 				}
 			}

@@ -121,7 +121,8 @@ func (n *counter) check(t *testing.T, addr string) {
 	got, _ := strconv.ParseInt(value.Text, 10, 64)
 	if done, unknown := n.done.Load(), n.unknown.Load(); got < done || got > done+unknown ||
 		twin.Text != value.Text {
-		t.Errorf("%s is %s, its twin %s, after %d times and %d that are unknown", n.key, value, twin, done, unknown)
+		t.Errorf("%s is %s, its twin %s, after %d times and %d that are unknown", n.key, value,
+			twin, done, unknown)
 	}
 }
 
@@ -129,7 +130,8 @@ func (n *counter) check(t *testing.T, addr string) {
 func TestWatchedCounter(t *testing.T) {
 	t.Parallel()
 	upstream := rig.StartCluster(t, 3, 0).Addrs()
-	a, b := rig.StartProxy(t, "--upstream", upstream), rig.StartProxy(t, "--upstream", upstream, "--loops", "2")
+	a := rig.StartProxy(t, "--upstream", upstream)
+	b := rig.StartProxy(t, "--upstream", upstream, "--loops", "2")
 	n := &counter{key: "{n}"}
 	raiseAll(t, []string{a.Addr, b.Addr}, 20, rig.Dose(25, 500), nil, n)
 	n.check(t, a.Addr)
@@ -166,7 +168,8 @@ func TestTransactionsDuringMigration(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if got, want := replies[3].String(), fmt.Sprintf("[(integer) %d, (integer) %d]", i+1, i+1); got != want {
+			want := fmt.Sprintf("[(integer) %d, (integer) %d]", i+1, i+1)
+			if got := replies[3].String(); got != want {
 				t.Errorf("EXEC: %s, want %s", got, want)
 				return
 			}
@@ -300,7 +303,8 @@ func TestTransactionBytes(t *testing.T) {
 			}
 			for _, command := range [][]string{{"MULTI"}, args, {"SET", "last", "1"}, {"EXEC"}} {
 				if a, b := want.Call(t, command...), got.Call(t, command...); !bytes.Equal(a.Raw, b.Raw) {
-					t.Errorf("RESP%s %s of %q:\n got %.300q\nwant %.300q", proto, command[0], args, b.Raw, a.Raw)
+					t.Errorf("RESP%s %s of %q:\n got %.300q\nwant %.300q", proto, command[0],
+						args, b.Raw, a.Raw)
 				}
 			}
 		}

@@ -15,7 +15,8 @@ var keyrings = map[string]string{
 
 // archives are where the sources are if apt knows no mirror.
 var archives = map[string][]string{
-	"debian": {"http://deb.debian.org/debian %s main", "http://deb.debian.org/debian-security %s-security main"},
+	"debian": {"http://deb.debian.org/debian %s main",
+		"http://deb.debian.org/debian-security %s-security main"},
 	"ubuntu": {"http://archive.ubuntu.com/ubuntu %s main universe",
 		"http://archive.ubuntu.com/ubuntu %s-updates main universe",
 		"http://security.ubuntu.com/ubuntu %s-security main universe"},

@@ -22,7 +22,8 @@ func TestCompare(t *testing.T) {
 	names := func(all []Difference) string {
 		var names []string
 		for _, d := range all {
-			names = append(names, fmt.Sprintf("%s %s %s %s: %s", d.Target, d.File, d.Name, d.Status, d.Detail))
+			names = append(names,
+				fmt.Sprintf("%s %s %s %s: %s", d.Target, d.File, d.Name, d.Status, d.Detail))
 		}
 		return strings.Join(names, ", ")
 	}
@@ -34,13 +35,15 @@ func TestCompare(t *testing.T) {
 	second := record(t, "a", Failed, "b", OK, "b #2", OK, "c", Stalled)
 	differ, unsteady = Compare("single", "x", bare, first, second)
 	if got, want := names(differ)+"; "+
-		names(unsteady), "single x c hang: because; single x a err: because, single x b err: because"; got != want {
+		names(unsteady),
+		"single x c hang: because; single x a err: because, single x b err: because"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func TestExceptions(t *testing.T) {
-	e, err := parseExceptions("# a comment\n\nsingle\tx\ta # of \"it\"\tno proxy could\ncluster\ty\t*\tall of them\nsingle\tz\ta\tas well\n")
+	e, err := parseExceptions("# a comment\n\nsingle\tx\ta # of \"it\"\tno proxy could\ncluster\ty\t*\tall " +
+		"of them\nsingle\tz\ta\tas well\n")
 	if err != nil || len(e) != 3 {
 		t.Fatalf("%v %v", e, err)
 	}

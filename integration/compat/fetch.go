@@ -125,7 +125,8 @@ func aptSource(dir, version string) (tree string, err error) {
 		return "", err
 	}
 	apart := []string{"-q", "-o", "Dir::Etc::sourcelist=" + list, "-o", "Dir::Etc::sourceparts=-",
-		"-o", "Dir::State::lists=" + filepath.Join(dir, "lists"), "-o", "Dir::Cache=" + filepath.Join(dir, "cache"),
+		"-o", "Dir::State::lists=" + filepath.Join(dir, "lists"), "-o",
+		"Dir::Cache=" + filepath.Join(dir, "cache"),
 		"-o", "APT::Sandbox::User=", "-o", "APT::Update::Error-Mode=any", "-o", "Acquire::Retries=1",
 		"-o", "Acquire::http::Timeout=30", "-o", "Acquire::https::Timeout=30"}
 	if err := run(dir, "apt-get", apart, "update"); err != nil {

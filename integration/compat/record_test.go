@@ -76,12 +76,16 @@ func TestParse(t *testing.T) {
 
 func TestParseEndings(t *testing.T) {
 	for _, tt := range []struct{ name, log, broken, stalled string }{
-		{"exception", "[ok]: a (1 ms)\n[exception]: Executing test client: I/O error reading reply.\nI/O error\n    while executing\n",
+		{"exception", "[ok]: a (1 ms)\n[exception]: Executing test client: I/O error reading reply.\nI/O " +
+			"error\n    while executing\n",
 			"Executing test client: I/O error", ""},
-		{"stall", "[ok]: a (1 ms)\n[TIMEOUT]: clients state report follows.\nsock5 => (IN PROGRESS) it [waits] for ever\n" +
-			"Killing still running Redis server\n\n                   The End\n\n", "no progress", "it [waits] for ever"},
+		{"stall", "[ok]: a (1 ms)\n[TIMEOUT]: clients state report follows.\nsock5 => (IN PROGRESS) it " +
+			"[waits] for ever\n" +
+			"Killing still running Redis server\n\n                   The End\n\n", "no progress",
+			"it [waits] for ever"},
 		{"stall between tests",
-			"[TIMEOUT]: clients state report follows.\nsock5 => (OK) a\n\n                   The End\n\n", "no progress", ""},
+			"[TIMEOUT]: clients state report follows.\nsock5 => (OK) a\n\n                   The End\n\n",
+			"no progress", ""},
 		{"killed", "[ok]: a (1 ms)\n[ok]: b (1", "did not come to its end", ""},
 		{"nothing", "", "did not come to its end", ""},
 	} {

@@ -48,8 +48,10 @@ var targetsOfCompat = []compatTarget{{
 	bare:     "single",
 	proxy:    []string{"--refused-commands", ""},
 	dose: []string{"unit/violations", "unit/quit", "unit/protocol", "unit/type/incr", "unit/info-command",
-		"unit/introspection", "unit/introspection-2", "unit/pubsub", "unit/keyspace", "unit/slowlog", "unit/tracking",
-		"unit/functions", "unit/type/stream-cgroups", "unit/other", "unit/multi", "unit/expire", "unit/type/string",
+		"unit/introspection", "unit/introspection-2", "unit/pubsub", "unit/keyspace", "unit/slowlog",
+		"unit/tracking",
+		"unit/functions", "unit/type/stream-cgroups", "unit/other", "unit/multi", "unit/expire",
+		"unit/type/string",
 		"unit/scripting", "unit/sort", "integration/redis-cli"},
 }, {
 	name:     "onenode",
@@ -58,7 +60,8 @@ var targetsOfCompat = []compatTarget{{
 	mode:     []string{"--cluster-mode"},
 	proxy:    []string{"--refused-commands", "", "--cluster-mode", "yes"},
 	dose: []string{"unit/protocol", "unit/info-command", "unit/quit", "unit/introspection", "unit/pubsub",
-		"unit/keyspace", "unit/slowlog", "unit/tracking", "unit/functions", "unit/type/stream-cgroups", "unit/multi",
+		"unit/keyspace", "unit/slowlog", "unit/tracking", "unit/functions",
+		"unit/type/stream-cgroups", "unit/multi",
 		"unit/other", "unit/scripting"},
 }, {
 	name:     "cluster",
@@ -67,7 +70,8 @@ var targetsOfCompat = []compatTarget{{
 	mode:     []string{"--cluster-mode"},
 	proxy:    []string{"--refused-commands", "", "--cluster-mode", "yes"},
 	dose: []string{"unit/info-command", "unit/slowlog", "unit/introspection", "unit/protocol", "unit/pubsub",
-		"unit/multi", "unit/bitfield", "unit/bitops", "unit/expire", "unit/functions", "unit/type/hash", "unit/type/set",
+		"unit/multi", "unit/bitfield", "unit/bitops", "unit/expire", "unit/functions", "unit/type/hash",
+		"unit/type/set",
 		"unit/keyspace", "unit/type/list", "unit/type/string", "unit/scripting"},
 }}
 
@@ -183,7 +187,8 @@ func (c *compatRun) withoutProxy(t *testing.T, name, file string) compat.Record 
 func (c *compatRun) throughProxy(t *testing.T, target compatTarget, file string) compat.Record {
 	return c.play(t, target.name, c.exceptions.Stall(target.name, file), target.mode, file,
 		func(l rig.Life) string {
-			return rig.StartProxy(l, append([]string{"--upstream", target.upstream(l)}, target.proxy...)...).Addr
+			return rig.StartProxy(l,
+				append([]string{"--upstream", target.upstream(l)}, target.proxy...)...).Addr
 		})
 }
 

@@ -42,12 +42,14 @@ func TestTreeThatIsGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `--host 127.0.0.1 --port 7 --cluster-mode --tags -slow --single unit/a --timeout 9 --durable --clients 1 ` +
+	want := `--host 127.0.0.1 --port 7 --cluster-mode --tags -slow --single unit/a --timeout 9 --durable ` +
+		`--clients 1 ` +
 		`--dont-clean --baseport 1032 --skiptest a b --skiptest /^/c\+$`
 	if got := strings.Join(cmd.Args[2:], " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for _, name := range []string{"runtest", "tests/test_helper.tcl", "tests/tmp", "src/redis-cli", "utils/x"} {
+	for _, name := range []string{"runtest", "tests/test_helper.tcl", "tests/tmp",
+		"src/redis-cli", "utils/x"} {
 		if _, err := os.Stat(filepath.Join(cmd.Dir, name)); err != nil {
 			t.Error(err)
 		}

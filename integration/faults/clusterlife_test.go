@@ -146,7 +146,8 @@ func (tr *traffic) check(t *testing.T, lost int64) (errors int64) {
 		sum += done
 		errors += unknown
 		if got < done-lost || got > done+unknown {
-			t.Errorf("%s is at %d; %d INCR were acknowledged, the outcome of %d is unknown", key, got, done, unknown)
+			t.Errorf("%s is at %d; %d INCR were acknowledged, the outcome of %d is unknown", key,
+				got, done, unknown)
 		}
 	}
 	tr.refused.Range(func(text, _ any) bool {
@@ -175,7 +176,8 @@ func keysOf(tag string, n int) []string {
 func TestSlotMigration(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 3, 0)
-	moveSlots(t, c, func(slot int, from, to *rig.Server) { c.Migrate(t, slot, from, to, 20*time.Millisecond) })
+	moveSlots(t, c,
+		func(slot int, from, to *rig.Server) { c.Migrate(t, slot, from, to, 20*time.Millisecond) })
 }
 
 // The same with slots that move all at once, as Valkey does since 9.0.
@@ -220,7 +222,8 @@ func moveSlots(t *testing.T, c *rig.Cluster, move func(slot int, from, to *rig.S
 				t.Errorf("MSET: %s %v", v, err)
 				return
 			}
-			if v, err = m.Do("MGET", "{moving}:a", "{moving}:b", "{staying}:0"); err != nil || len(v.Elems) != 3 ||
+			if v, err = m.Do("MGET", "{moving}:a", "{moving}:b", "{staying}:0"); err != nil ||
+				len(v.Elems) != 3 ||
 				v.Elems[0].Int() != int64(i) || v.Elems[1].Int() != int64(i) {
 				t.Errorf("MGET: %s %v, want %d twice", v, err, i)
 				return

@@ -188,7 +188,8 @@ func TestTwoProxies(t *testing.T) {
 	var group sync.WaitGroup
 	for client := range 50 {
 		group.Go(func() {
-			if err := contend(proxies[client%2], client%2, client, "two", 20*time.Second, rounds, nil, w); err != nil {
+			if err := contend(proxies[client%2], client%2, client, "two", 20*time.Second, rounds, nil,
+				w); err != nil {
 				t.Errorf("client %d: %v", client, err)
 			}
 		})
@@ -276,7 +277,8 @@ func TestKilledProxy(t *testing.T) {
 	var group sync.WaitGroup
 	for client := range 20 {
 		group.Go(func() {
-			p, proxy, of := live, 0, 20*time.Second // far more than holding it takes, however busy the machine is
+			// far more than holding it takes, however busy the machine is
+			p, proxy, of := live, 0, 20*time.Second
 			if client%2 == 1 {
 				p, proxy, of = doomed, 1, lease
 			}
@@ -332,7 +334,8 @@ func TestStoppedProxy(t *testing.T) {
 		t.Fatalf("the waiter behind a stopped proxy's: %s %v", v, err)
 	}
 	if took < lease || took > lease+4*time.Second {
-		t.Errorf("the waiter behind a stopped proxy's got the lock %v after the holder; the lease is %v", took,
+		t.Errorf("the waiter behind a stopped proxy's got the lock %v after the holder; the lease is %v",
+			took,
 			lease)
 	}
 	stopped.Signal(syscall.SIGCONT)

@@ -216,7 +216,8 @@ func TestCrowd(t *testing.T) {
 			}
 			// it must go on after each of them
 			start := time.Now()
-			rig.Eventually(t, 4*overdue, "grants after: "+name, func() bool { return cr.granted.Load() > before+100 })
+			rig.Eventually(t, 4*overdue, "grants after: "+name,
+				func() bool { return cr.granted.Load() > before+100 })
 			t.Logf("%-35s %d grants, the last of them %v later", name, cr.granted.Load()-before,
 				time.Since(start).Round(time.Millisecond))
 		}

@@ -20,7 +20,8 @@ func TestFailoverGrace(t *testing.T) {
 		follow(t, m, 1)
 	}
 	args := []string{"--upstream", c.Addrs(), "--lock-lease", "10s", "--lock-failover-grace", grace.String()}
-	one, two := rig.Connect(t, rig.StartProxy(t, args...).Addr), rig.Connect(t, rig.StartProxy(t, args...).Addr)
+	one := rig.Connect(t, rig.StartProxy(t, args...).Addr)
+	two := rig.Connect(t, rig.StartProxy(t, args...).Addr)
 	const lost, known = "{grace}lost", "{grace}known"
 	other := "elsewhere"
 	for c.MasterOf(t, other) == c.MasterOf(t, lost) {
@@ -83,7 +84,9 @@ func TestFailoverGraceOfANewProxy(t *testing.T) {
 	args := []string{"--upstream", redis.Addr, "--lock-lease", "5s", "--lock-failover-grace", grace.String()}
 	old := rig.Connect(t, rig.StartProxy(t, args...).Addr)
 	granted := func(client *rig.Conn, token string) func() bool {
-		return func() bool { return !client.Call(t, "LOCK", "forgotten", "TOKEN", token, "PX", "6000").IsError() }
+		return func() bool {
+			return !client.Call(t, "LOCK", "forgotten", "TOKEN", token, "PX", "6000").IsError()
+		}
 	}
 	rig.Eventually(t, 2*grace, "Redis to be old enough", granted(old, "a"))
 	locked := time.Now()

@@ -125,7 +125,8 @@ func (w *identityWorld) troubleNodes(dice *rand.Rand) {
 		case n == 2:
 			rig.Ask(addr, "DEBUG", "SLEEP", fmt.Sprintf("0.%02d", 1+dice.IntN(15)))
 		case n == 3:
-			rig.Ask(addr, "CLIENT", "PAUSE", fmt.Sprint(1+dice.IntN(100)), []string{"ALL", "WRITE"}[dice.IntN(2)])
+			rig.Ask(addr, "CLIENT", "PAUSE", fmt.Sprint(1+dice.IntN(100)),
+				[]string{"ALL", "WRITE"}[dice.IntN(2)])
 		default:
 			rig.Ask(addr, "SCRIPT", "FLUSH")
 		}
@@ -161,7 +162,8 @@ func (w *identityWorld) client(n int, dice *rand.Rand) {
 		if err != nil {
 			continue
 		}
-		p := &identityClient{w: w, Conn: c, dice: dice, name: fmt.Sprintf("identity:%d:%d", n, life), proto: 2}
+		p := &identityClient{w: w, Conn: c, dice: dice,
+			name: fmt.Sprintf("identity:%d:%d", n, life), proto: 2}
 		p.live()
 		c.Close()
 		w.ends.Add(1)
@@ -229,7 +231,8 @@ func (p *identityClient) read() bool {
 		case failed && want.mayFail && !v.IsError("MOVED") && !v.IsError("ASK"):
 			p.w.errors.Add(1)
 		case failed || !want.ok(v):
-			p.w.t.Errorf("%s (RESP%d): %s was answered %.200s; -seed %d", p.name, p.proto, want.what, v, p.w.first)
+			p.w.t.Errorf("%s (RESP%d): %s was answered %.200s; -seed %d", p.name, p.proto,
+				want.what, v, p.w.first)
 			return false
 		}
 	}

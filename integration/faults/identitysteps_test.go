@@ -53,7 +53,8 @@ func (p *identityClient) ask(ok func(rig.Reply) bool, args ...string) {
 
 func (p *identityClient) want(ok func(rig.Reply) bool, args ...string) {
 	what := fmt.Sprintf("%.120q", args)
-	p.wants = append(p.wants, identityWant{what: what, ok: ok, mayFail: true, hears: p.listens && p.proto == 2})
+	p.wants = append(p.wants,
+		identityWant{what: what, ok: ok, mayFail: true, hears: p.listens && p.proto == 2})
 }
 
 // sure says that the latest request is answered by the proxy itself, and never with an error.
@@ -94,8 +95,10 @@ func (p *identityClient) get(key string) {
 func (p *identityClient) step() {
 	p.drips = p.dice.IntN(12)
 	steps := []func(){
-		p.echo, p.echo, p.setAndGet, p.setAndGet, p.setAndGet, p.nested, p.bigScript, p.bySHA, p.acrossSlots, p.acrossSlots,
-		p.transaction, p.transaction, p.blocking, p.silent, p.hello, p.reset, p.database, p.subscription, p.subscription,
+		p.echo, p.echo, p.setAndGet, p.setAndGet, p.setAndGet, p.nested, p.bigScript, p.bySHA,
+		p.acrossSlots, p.acrossSlots,
+		p.transaction, p.transaction, p.blocking, p.silent, p.hello, p.reset, p.database,
+		p.subscription, p.subscription,
 		p.lock, p.login, p.track, p.inline, p.large,
 	}
 	steps[p.dice.IntN(len(steps))]()

@@ -208,7 +208,8 @@ func TestLateCopies(t *testing.T) {
 			job = name + " re-entry"
 			lock(alice, "LOCK", job, "alice")
 			r.keepBack(job, late.cut)
-			if v := alice.Must(t, "LOCK", job, "TOKEN", "alice", "PX", "60000", "REENTRANT"); v.Elems[3].Int() != 2 {
+			v := alice.Must(t, "LOCK", job, "TOKEN", "alice", "PX", "60000", "REENTRANT")
+			if v.Elems[3].Int() != 2 {
 				t.Errorf("%s", v)
 			}
 			alice.Want(t, "(integer) 0", "UNLOCK", job, "alice")

@@ -121,7 +121,9 @@ func TestGrantLeftInAUnixSocketIsTakenBack(t *testing.T) {
 		t.Fatal(v, err)
 	}
 	c.Send("LOCK", "second:"+t.Name(), "TOKEN", "t", "PX", "60000")
-	second := func() string { return other.Must(t, "LOCKCTL", "INFO", "second:"+t.Name()).Field("state").Text }
+	second := func() string {
+		return other.Must(t, "LOCKCTL", "INFO", "second:"+t.Name()).Field("state").Text
+	}
 	rig.Eventually(t, rig.Patience, "the second grant is made", func() bool { return second() == "write" })
 	time.Sleep(100 * time.Millisecond) // it lies in the socket
 	c.Close()
@@ -182,7 +184,8 @@ func TestLeavingMidway(t *testing.T) {
 			for i := range 16 {
 				setup.Must(t, "SET", fmt.Sprintf("leave:%d", i), strings.Repeat(fmt.Sprint(i), 1000))
 			}
-			for i := range 4 { // a wait opens the subscription connection of its node, which stays for a while
+			// a wait opens the subscription connection of its node, which stays for a while
+			for i := range 4 {
 				lock := fmt.Sprintf("leave:lock:%d", i)
 				setup.Must(t, "LOCK", lock, "PX", "100")
 				setup.Must(t, "LOCK", lock, "PX", "1000", "WAIT", "5000")
@@ -205,7 +208,8 @@ func TestLeavingMidway(t *testing.T) {
 			group.Wait()
 			canary()
 			for i := range 16 {
-				setup.Want(t, rig.Quote(strings.Repeat(fmt.Sprint(i), 1000)), "GET", fmt.Sprintf("leave:%d", i))
+				setup.Want(t, rig.Quote(strings.Repeat(fmt.Sprint(i), 1000)), "GET",
+					fmt.Sprintf("leave:%d", i))
 			}
 			if v := setup.Must(t, "GET", "leave:big"); v.Text != big {
 				t.Errorf("the large value came back as %d bytes", len(v.Text))

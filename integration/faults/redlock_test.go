@@ -18,8 +18,9 @@ import (
 
 // unfit are the transcripts of locks that say what RedLock does not, and why.
 var unfit = map[string]string{
-	"lock-fcfs":       "between modes nobody queues: whoever asks first when a majority is free has it",
-	"lock-keys":       "the keys are on other servers than those of the proxy's upstream, and a lease of 80 ms is too short",
+	"lock-fcfs": "between modes nobody queues: whoever asks first when a majority is free has it",
+	"lock-keys": "the keys are on other servers than those of the proxy's upstream, " +
+		"and a lease of 80 ms is too short",
 	"lock-keepalive":  "a lease of 400 ms is too short",
 	"lock-read":       "a lease of 50 ms is too short",
 	"lock-renew":      "a lease of 50 ms is too short",
@@ -86,7 +87,8 @@ func TestRedlockByPrefix(t *testing.T) {
 	p := five.StartRedlock(t, 20*time.Second, "--upstream", upstream.Addr, "--redlock-prefix", "pay:")
 	c := rig.Connect(t, p.Addr)
 	for _, name := range []string{"pay:1", "job"} {
-		if v := c.Must(t, "LOCK", name, "TOKEN", "t", "PX", "60000"); len(v.Elems) != 4 || v.Elems[0].Text != "t" {
+		if v := c.Must(t, "LOCK", name, "TOKEN", "t", "PX", "60000"); len(v.Elems) != 4 ||
+			v.Elems[0].Text != "t" {
 			t.Fatalf("LOCK %s: %s", name, v)
 		}
 	}
@@ -178,7 +180,8 @@ func TestRedlockDeadMasters(t *testing.T) {
 			rig.Eventually(t, rig.Patience, "/readyz says why", func() bool {
 				status, body, _ := p.Get("/readyz")
 				return status == http.StatusServiceUnavailable &&
-					strings.Contains(body, "2 of 5 masters vote, and 3 are needed") && strings.Contains(body, five[4].Addr)
+					strings.Contains(body, "2 of 5 masters vote, and 3 are needed") &&
+					strings.Contains(body, five[4].Addr)
 			})
 			c.Want(t, "PONG", "PING")
 
@@ -262,7 +265,8 @@ func TestRedlockTwoProxies(t *testing.T) {
 				// Whatever it has, it is done with it.
 				for v, err := rig.Ask(proxies[client%2].Addr, "UNLOCK", "contended",
 					fmt.Sprintf("client%d", client)); err != nil || v.Kind == '-'; {
-					v, err = rig.Ask(proxies[client%2].Addr, "UNLOCK", "contended", fmt.Sprintf("client%d", client))
+					v, err = rig.Ask(proxies[client%2].Addr, "UNLOCK", "contended",
+						fmt.Sprintf("client%d", client))
 				}
 			}
 		})
@@ -319,7 +323,8 @@ func TestRedlockRefusedAtStart(t *testing.T) {
 		rig.SharedCluster().Nodes[0].Addr:   "it is a node of a Redis Cluster",
 		fmt.Sprintf("localhost:%d", a.Port): "it is the same server as",
 	} {
-		p := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin", "off", "--dev", "--redlock",
+		p := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin", "off",
+			"--dev", "--redlock",
 			a.Addr+","+b.Addr+","+third)
 		if code := p.Wait(rig.Patience); code != 1 || !strings.Contains(p.Log.String(), why) {
 			t.Errorf("%s: exit %d, want 1 and %q:\n%s", third, code, why, p.Log.Tail())

@@ -38,7 +38,8 @@ func startQuorumRig(t *testing.T) *quorumRig {
 		q.five, links = append(q.five, s), append(links, s.Link.Addr())
 	}
 	q.traced = startTraced(t, "--upstream", rig.StartRedis(t).Addr, "--redlock", strings.Join(links, ","),
-		"--redlock-node-timeout", quorumTimeout.String(), "--lock-lease", quorumShortest.String(), "--redlock-max-lease", quorumLongest.String())
+		"--redlock-node-timeout", quorumTimeout.String(), "--lock-lease", quorumShortest.String(),
+		"--redlock-max-lease", quorumLongest.String())
 	q.vote()
 	return q
 }
@@ -47,9 +48,10 @@ func startQuorumRig(t *testing.T) *quorumRig {
 func (q *quorumRig) vote() {
 	q.t.Helper()
 	for n := range 2 {
-		rig.Eventually(q.t, 2*rig.Patience, fmt.Sprintf("all masters vote, as proxy %d sees it", n), func() bool {
-			return q.proxy(n).Metric(q.t, "lockproxy_redlock_node_votes") == 5
-		})
+		rig.Eventually(q.t, 2*rig.Patience,
+			fmt.Sprintf("all masters vote, as proxy %d sees it", n), func() bool {
+				return q.proxy(n).Metric(q.t, "lockproxy_redlock_node_votes") == 5
+			})
 	}
 }
 
@@ -66,8 +68,14 @@ func TestRedlockTraces(t *testing.T) {
 func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 1500 * time.Millisecond, Think: 10 * time.Millisecond,
-		Slacks: trace.Slacks{Standing: 400 * time.Millisecond, Wakeup: 5 * time.Second, Late: time.Second},
-		Dial:   q.dial, Upgrades: true, Keepalive: true, Probe: true, Quorum: true, Shortest: quorumShortest, Stall: quorumTimeout / 2,
+		Slacks:    trace.Slacks{Standing: 400 * time.Millisecond, Wakeup: 5 * time.Second, Late: time.Second},
+		Dial:      q.dial,
+		Upgrades:  true,
+		Keepalive: true,
+		Probe:     true,
+		Quorum:    true,
+		Shortest:  quorumShortest,
+		Stall:     quorumTimeout / 2,
 	}
 	for i := range 3 {
 		r.Keys = append(r.Keys, fmt.Sprintf("quorum-%d-%d", r.Seed, i))
@@ -145,12 +153,14 @@ func (q *quorumRig) faults() []fault {
 		if h.name == "killed" {
 			takes += quorumLongest
 		}
-		add("one "+h.name, takes, func(random *rand.Rand, _ *trace.Running) { h.run(random, some(random, 1)[0]) })
+		add("one "+h.name, takes,
+			func(random *rand.Rand, _ *trace.Running) { h.run(random, some(random, 1)[0]) })
 		for _, g := range harms[i:] {
 			add(h.name+" + "+g.name, takes, func(random *rand.Rand, _ *trace.Running) {
 				two := some(random, 2)
 				pause := between(random, 0, time.Second)
-				first, second := rand.New(rand.NewPCG(random.Uint64(), 1)), rand.New(rand.NewPCG(random.Uint64(), 2))
+				first := rand.New(rand.NewPCG(random.Uint64(), 1))
+				second := rand.New(rand.NewPCG(random.Uint64(), 2))
 				var both sync.WaitGroup
 				both.Go(func() { h.run(first, two[0]) })
 				both.Go(func() { time.Sleep(pause); g.run(second, two[1]) })

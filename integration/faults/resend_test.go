@@ -248,7 +248,8 @@ var resent = map[string]func(r *resends){
 		v, err := r.other.Do("LOCK", r.lock, "TOKEN", "t", "PX", "60000")
 		r.granted(v, err, 1)
 		r.cut() // it carries no id, so it is not sent again
-		if v := r.c.Call(r.T, "LOCKCTL", "BREAK", r.lock); !strings.Contains(v.Text, "may or may not have run") {
+		v = r.c.Call(r.T, "LOCKCTL", "BREAK", r.lock)
+		if !strings.Contains(v.Text, "may or may not have run") {
 			r.Errorf("LOCKCTL BREAK whose reply was lost: %s", v)
 		}
 		r.k.Disarm()
@@ -289,7 +290,8 @@ func TestCutReplies(t *testing.T) {
 			k := rig.StartLink(t, s.Addr)
 			r := &resends{T: t, k: k, lock: t.Name(), near: rig.StartProxy(t, "--upstream", k.Addr()),
 				far: rig.SharedOverRedis()}
-			r.c, r.d, r.other = rig.Connect(t, r.near.Addr), rig.Connect(t, r.near.Addr), rig.Connect(t, r.far.Addr)
+			r.c, r.d = rig.Connect(t, r.near.Addr), rig.Connect(t, r.near.Addr)
+			r.other = rig.Connect(t, r.far.Addr)
 			r.c.Must(t, "LOCK", r.lock, "TOKEN", "warm")
 			r.c.Must(t, "UNLOCK", r.lock, "warm")
 			for range rig.Dose(8, 500) {
@@ -419,7 +421,8 @@ func reenter(addr, lock string, end <-chan struct{}) error {
 		}
 		token := fmt.Sprint("t", i)
 		for n := range 3 {
-			if v, err := c.Do("LOCK", lock, "TOKEN", token, "PX", "60000", "REENTRANT", "WAIT", "20000"); err != nil ||
+			if v, err := c.Do("LOCK", lock, "TOKEN", token, "PX", "60000", "REENTRANT", "WAIT",
+				"20000"); err != nil ||
 				len(v.Elems) != 4 || v.Elems[3].Int() != int64(n+1) {
 				return fmt.Errorf("entered %d times before: %s %v", n, v, err)
 			}

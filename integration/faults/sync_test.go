@@ -113,7 +113,8 @@ func TestSync(t *testing.T) {
 
 	for n := range 3 {
 		key, sync := fmt.Sprint("sync:", n), strconv.Itoa(n)
-		if _, ttl := lockFor(t, c, "LOCK", key, "TOKEN", "a", "PX", "20000", "SYNC", sync); ttl > 20*time.Second ||
+		_, ttl := lockFor(t, c, "LOCK", key, "TOKEN", "a", "PX", "20000", "SYNC", sync)
+		if ttl > 20*time.Second ||
 			ttl < 10*time.Second {
 			t.Errorf("SYNC %d: %v remain of 20 s", n, ttl)
 		}

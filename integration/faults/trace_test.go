@@ -155,7 +155,8 @@ func (f *figures) String() string {
 		}
 		return "{" + strings.Join(s, ", ") + "}"
 	}
-	return fmt.Sprintf("%d rounds, %d operations (%d without an answer), %d grants, faults %s, exceptions %s, %d violations",
+	return fmt.Sprintf("%d rounds, %d operations (%d without an answer), %d grants, faults %s, exceptions "+
+		"%s, %d violations",
 		f.rounds, f.ops, f.unknown, f.grants, kinds(f.faults), kinds(f.exceptions), f.violations)
 }
 
@@ -202,7 +203,8 @@ func takeTraces(t *testing.T, short time.Duration, faults []fault,
 		earlier = h.Later(time.Since(ended))
 		if *rig.Long && time.Since(told) >= time.Minute {
 			told = time.Now()
-			fmt.Printf("%s after %v, seed %d: %s\n", t.Name(), time.Since(begun).Round(time.Second), first, sum)
+			fmt.Printf("%s after %v, seed %d: %s\n", t.Name(),
+				time.Since(begun).Round(time.Second), first, sum)
 		}
 	}
 	fmt.Printf("%s, %v, seed %d: %s\n", t.Name(), time.Since(begun).Round(time.Second), first, sum)

@@ -76,7 +76,8 @@ func (two *traced) closings() []fault {
 				n := random.IntN(2)
 				for range 3 {
 					r.Shut(n, func() {
-						two.set(n, "client-output-buffer-limit", "normal 10 0 0", func() { // a grant is longer
+						// a grant is longer
+						two.set(n, "client-output-buffer-limit", "normal 10 0 0", func() {
 							time.Sleep(between(random, 5*time.Millisecond, 50*time.Millisecond))
 						})
 					})
@@ -89,7 +90,8 @@ func (two *traced) closings() []fault {
 				r.Shut(n, func() {
 					two.set(n, "timeout", "1", func() {
 						for range r.Clients / 2 {
-							r.Rest(random.IntN(r.Clients), between(random, 1500*time.Millisecond, 2500*time.Millisecond))
+							r.Rest(random.IntN(r.Clients),
+								between(random, 1500*time.Millisecond, 2500*time.Millisecond))
 						}
 						time.Sleep(2500 * time.Millisecond)
 					})
@@ -180,14 +182,15 @@ func (tr *traceRig) faults() []fault {
 					time.Sleep(between(random, time.Millisecond, 200*time.Millisecond))
 				}
 			}},
-		{"replies cut", time.Second, time.Second, true, func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-			for range 5 {
-				_, master := victim(random, r)
-				master.Link.CutReply("EVALSHA", random.IntN(40)-1, random.IntN(40)-1)
-				time.Sleep(between(random, 50*time.Millisecond, 200*time.Millisecond))
-				master.Link.Disarm()
-			}
-		}},
+		{"replies cut", time.Second, time.Second, true,
+			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+				for range 5 {
+					_, master := victim(random, r)
+					master.Link.CutReply("EVALSHA", random.IntN(40)-1, random.IntN(40)-1)
+					time.Sleep(between(random, 50*time.Millisecond, 200*time.Millisecond))
+					master.Link.Disarm()
+				}
+			}},
 		{"Redis far away", time.Second, time.Second, true,
 			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
 				_, master := victim(random, r)

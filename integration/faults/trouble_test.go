@@ -143,7 +143,8 @@ func TestLargeValues(t *testing.T) {
 		t.Errorf("GET: %d bytes", len(v.Text))
 	}
 	if read := p.RSS(t); max(wrote, read) > 5*int64(size) {
-		t.Errorf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20, wrote>>20, read>>20)
+		t.Errorf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20,
+			wrote>>20, read>>20)
 	} else {
 		t.Logf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20, wrote>>20, read>>20)
 	}

@@ -152,7 +152,8 @@ func long(text string) func(n int) []byte {
 // stars is text and a pattern of 9 n bytes, but for its last one nothing but stars and letters.
 func stars(text string) func(n int) []byte {
 	return func(n int) []byte {
-		return resp.AppendCommandStrings(nil, append(strings.Fields(text), strings.Repeat("*a", 9*n/2)+"b")...)
+		return resp.AppendCommandStrings(nil,
+			append(strings.Fields(text), strings.Repeat("*a", 9*n/2)+"b")...)
 	}
 }
 

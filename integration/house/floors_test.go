@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// floors are the rooms of the house, each with the rooms below it that it may
-// import.
+// floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
-	"cmd/lockproxy": "proxy commands commands/routes cluster/discovery cluster/master redlock/scripts internal",
+	"cmd/lockproxy": "proxy commands commands/routes cluster/discovery cluster/master redlock/scripts " +
+		"internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
-	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction proxy/login " +
-		"commands commands/merge commands/routes commands/lock commands/holds " +
+	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
+		"proxy/login commands commands/merge commands/routes commands/lock commands/holds " +
 		"cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/locks redlock/quorum redlock/scripts internal",
 	"proxy/login":       "proxy/client commands cluster internal",
@@ -29,23 +29,26 @@ var floors = map[string]string{
 	"proxy/transaction": "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
 
 	// Packages of commands stand beside each other on commands, and routes has their rules.
-	"commands/routes": "commands commands/merge commands/connection commands/server commands/clusterview commands/scan " +
-		"commands/script commands/pubsub",
+	"commands/routes": "commands commands/merge commands/connection commands/server " +
+		"commands/clusterview commands/scan commands/script commands/pubsub",
 	"commands/connection":  "commands commands/merge cluster/pipe cluster/pubsub internal",
 	"commands/server":      "commands commands/merge cluster/pipe internal",
 	"commands/clusterview": "commands internal",
 	"commands/scan":        "commands commands/merge cluster/pipe internal",
 	"commands/script":      "commands commands/merge cluster/pipe internal",
 	"commands/pubsub":      "commands commands/merge cluster cluster/pubsub internal",
-	"commands/lock":        "commands commands/holds cluster/master cluster/pipe redlock redlock/keepalive redlock/locks internal",
-	"commands":             "commands/holds commands/merge cluster cluster/pipe cluster/pubsub redlock redlock/locks internal",
-	"commands/holds":       "redlock redlock/keepalive redlock/locks internal",
-	"commands/merge":       "internal",
+	"commands/lock": "commands commands/holds cluster/master cluster/pipe " +
+		"redlock redlock/keepalive redlock/locks internal",
+	"commands": "commands/holds commands/merge cluster cluster/pipe cluster/pubsub " +
+		"redlock redlock/locks internal",
+	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
+	"commands/merge": "internal",
 	// commandstest is for tests of these packages alone.
-	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds cluster cluster/pipe cluster/pubsub redlock redlock/locks redlock/scripts internal",
+	"commands/commandstest": "commands commands/merge commands/routes commands/lock commands/holds " +
+		"cluster cluster/pipe cluster/pubsub redlock redlock/locks redlock/scripts internal",
 
-	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it know
-	// nothing of each other.
+	// What the upstream is stands at the bottom of cluster; finding it, sending to it and listening at it
+	// know nothing of each other.
 	"cluster":           "internal",
 	"cluster/retry":     "",
 	"cluster/discovery": "cluster internal",
@@ -56,8 +59,8 @@ var floors = map[string]string{
 	"cluster/internal/servers":  "internal",
 	"cluster/internal/upstream": "cluster/discovery cluster/internal/servers",
 
-	// What is asked of locks stands at the bottom of redlock, and what chooses the engine on top. The engines know
-	// nothing of each other, nor of what is kept alive.
+	// What is asked of locks stands at the bottom of redlock, and what chooses the engine on top. The engines
+	// know nothing of each other, nor of what is kept alive.
 	"redlock":           "internal",
 	"redlock/scripts":   "redlock internal",
 	"redlock/wait":      "redlock internal",

@@ -34,7 +34,8 @@ func TestRowsHaveTests(t *testing.T) {
 		text = tableRow.ReplaceAllFunc(text, func(line []byte) []byte {
 			m := tableRow.FindSubmatch(line)
 			row := string(m[1])
-			return []byte("| " + row + " | " + string(m[2]) + " | `" + strings.Join(pick(shown, row), "`, `") + "` |")
+			return []byte("| " + row + " | " + string(m[2]) + " | `" +
+				strings.Join(pick(shown, row), "`, `") + "` |")
 		})
 		if err := os.WriteFile(page, text, 0o644); err != nil {
 			t.Fatal(err)
@@ -47,8 +48,8 @@ func TestRowsHaveTests(t *testing.T) {
 	for _, m := range found {
 		for test := range strings.SplitSeq(m[3], ", ") {
 			if test = strings.Trim(test, "`"); !slices.Contains(shown[m[1]], test) {
-				t.Errorf("%s: %q does not say that it shows it (go test ./integration/house -run Rows -update)", m[1],
-					test)
+				t.Errorf("%s: %q does not say that it shows it "+
+					"(go test ./integration/house -run Rows -update)", m[1], test)
 			}
 		}
 	}

@@ -39,8 +39,9 @@ func TestSeams(t *testing.T) {
 		}
 	}
 	most := map[string]int{
-		"Actions": 18, "Nodes": 8, "Notes": 8, "Clients": 8, "Connection": 8, "Transactions": 8, "Subscriptions": 8,
-		"Tracker": 8,
+		"Actions": 18, "Nodes": 8, "Notes": 8, "Clients": 8, "Connection": 8, "Transactions": 8,
+		"Subscriptions": 8,
+		"Tracker":       8,
 	}
 	for name, spec := range declared(t, "commands") {
 		if i, ok := spec.(*ast.InterfaceType); ok && most[name] > 0 {

@@ -85,7 +85,8 @@ func LaunchTLSRedis(t *testing.T, a *Authority) (addr string) {
 	t.Helper()
 	port := FreePort(t)
 	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s := StartProcess(t, "redis-server", "--port", "0", "--tls-port", strconv.Itoa(port), "--bind", "127.0.0.1",
+	s := StartProcess(t, "redis-server", "--port", "0", "--tls-port", strconv.Itoa(port),
+		"--bind", "127.0.0.1",
 		"--dir", t.TempDir(), "--save", "",
 		"--tls-cert-file", a.File("server.crt"), "--tls-key-file", a.File("server.key"), "--tls-ca-cert-file",
 		a.File("ca.crt"))

@@ -58,7 +58,8 @@ func build(name string, flags ...string) (string, error) {
 	}
 	path := filepath.Join(cache, name)
 	args := append([]string{"build", "-o", path}, flags...)
-	if text, err := exec.Command("go", append(args, "lockproxy/cmd/lockproxy")...).CombinedOutput(); err != nil {
+	if text, err := exec.Command("go",
+		append(args, "lockproxy/cmd/lockproxy")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build lockproxy/cmd/lockproxy: %v\n%s", err, text)
 	}
 	program, err := os.ReadFile(path)
@@ -133,7 +134,8 @@ func (p *Proxy) Drain(l Life) {
 		p.Signal(syscall.SIGCONT)
 		p.Signal(syscall.SIGTERM)
 		if code := p.Wait(Patience); code != 0 {
-			l.Errorf("lockproxy ended with %d after SIGTERM (-1: not within %v)\n%s", code, Patience, p.Log.Tail())
+			l.Errorf("lockproxy ended with %d after SIGTERM (-1: not within %v)\n%s", code,
+				Patience, p.Log.Tail())
 		}
 	}
 	if found := crash.FindString(p.Log.String()); found != "" {

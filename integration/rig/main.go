@@ -40,7 +40,8 @@ func run(m *testing.M) int {
 	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			fmt.Fprintf(os.Stderr,
-				"rig: %s is not installed: run `make test`, or `apt-get install redis-server redis-tools`\n", tool)
+				"rig: %s is not installed: run `make test`, or `apt-get install redis-server redis-tools`\n",
+				tool)
 			return 1
 		}
 	}

@@ -52,8 +52,9 @@ func (m Masters) addrs() string {
 // vote.
 func (m Masters) StartRedlock(l Life, least time.Duration, args ...string) *Proxy {
 	l.Helper()
-	p := StartProxy(l, append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()},
-		args...)...)
+	p := StartProxy(l,
+		append([]string{"--redlock", m.addrs(), "--redlock-node-timeout", (least / 20).String()},
+			args...)...)
 	Eventually(l, time.Minute+Patience, "all masters vote", func() bool {
 		return p.Metric(l, "lockproxy_redlock_node_votes") == float64(len(m))
 	})

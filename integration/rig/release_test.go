@@ -4,7 +4,8 @@ import "testing"
 
 // A reply has the wording of the server that gives it.
 func TestWordings(t *testing.T) {
-	tr, err := ParseTranscript("a> X\na< old\nsince redis 7.2: newer\nsince valkey 9: newest\n and more\nbefore redis 6.2: oldest\nbefore valkey 8.1: no Redis")
+	tr, err := ParseTranscript("a> X\na< old\nsince redis 7.2: newer\nsince valkey 9: newest\n and more\n" +
+		"before redis 6.2: oldest\nbefore valkey 8.1: no Redis")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,8 @@ func TestProducts(t *testing.T) {
 			t.Parallel()
 			s := StartRedis(On(t, product))
 			name, version := product[:len(product)-1], product[len(product)-1:]
-			if got := s.Info(t, "server", fields[name]); product != "redis7" && !strings.HasPrefix(got, version+".") {
+			if got := s.Info(t, "server", fields[name]); product != "redis7" &&
+				!strings.HasPrefix(got, version+".") {
 				t.Errorf("%s %q", fields[name], got)
 			}
 		})

@@ -137,7 +137,8 @@ func (tr *Transcript) Play(addr string) error {
 	}()
 	for i, s := range tr.steps {
 		err := p.step(is.wording(s))
-		if last := i+1 == len(tr.steps) || tr.steps[i+1].op != '>' || tr.steps[i+1].conn != s.conn; err == nil &&
+		if last := i+1 == len(tr.steps) || tr.steps[i+1].op != '>' ||
+			tr.steps[i+1].conn != s.conn; err == nil &&
 			last {
 			err = p.flush(s.conn)
 		}

@@ -20,7 +20,8 @@ func StartFor(t *testing.T, way string, args ...string) (p *Proxy, dial func() *
 	case "tls":
 		a := NewAuthority(t)
 		a.Issue(t, "server", LoopbackIP)
-		p = StartProxy(t, append(args, "--tls-cert", a.File("server.crt"), "--tls-key", a.File("server.key"))...)
+		p = StartProxy(t,
+			append(args, "--tls-cert", a.File("server.crt"), "--tls-key", a.File("server.key"))...)
 		pool := x509.NewCertPool()
 		pool.AddCert(a.Cert)
 		return p, func() *Conn {

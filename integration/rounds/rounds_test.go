@@ -117,7 +117,8 @@ func bounded(t *testing.T, name string, clock *roundClock, attack func()) {
 // However long one command and its reply are, the loop comes round to others.
 func TestRoundsAreShort(t *testing.T) {
 	const n = 300_000
-	nodes := rig.StartCluster(t, 3, 0, "--enable-debug-command", "yes", "--cluster-require-full-coverage", "no")
+	nodes := rig.StartCluster(t, 3, 0, "--enable-debug-command", "yes",
+		"--cluster-require-full-coverage", "no")
 	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
 	for _, c := range heavy.Commands {
 		bounded(t, c.Name, clock, func() {
@@ -140,7 +141,8 @@ func TestRoundsAreShortForManyThings(t *testing.T) {
 	bySlot := uint64(nodes.SlotOf(t, "{slot}"))<<3 | 4
 	for _, kind := range [][]string{nil, {"TYPE", "string"}} {
 		bounded(t, "SCAN slot by slot", clock, func() {
-			c.Send(append([]string{"SCAN", fmt.Sprint(bySlot), "COUNT", "100000", "MATCH", pattern}, kind...)...)
+			c.Send(append([]string{"SCAN", fmt.Sprint(bySlot), "COUNT", "100000", "MATCH", pattern},
+				kind...)...)
 			if v, err := c.Receive(4 * rig.Patience); err != nil || v.IsError() {
 				t.Fatalf("SCAN: %s %v", v, err)
 			}
@@ -203,7 +205,8 @@ func TestRoundsAreShortForPipelines(t *testing.T) {
 	addr, clock := startMeasured(t, proxy.Options{Config: fewSettings{}}, nodes.Nodes[0].Addr)
 	other := rig.Connect(t, addr)
 	for _, line := range []string{
-		"GET {slot}k", "COMMAND LIST", "COMMAND DOCS get", "CLIENT HELP", "CLIENT INFO", "CLIENT LIST", "LOCKCTL STATS",
+		"GET {slot}k", "COMMAND LIST", "COMMAND DOCS get", "CLIENT HELP", "CLIENT INFO", "CLIENT LIST",
+		"LOCKCTL STATS",
 		"LOCK {slot}held TOKEN t", "LOCK {slot}held NOWAIT", "UNLOCK {slot}held u", "INFO server",
 	} {
 		words := strings.Fields(line)
@@ -350,7 +353,8 @@ func TestRoundsAreShortForAudiences(t *testing.T) {
 				return read.Load() == want
 			})
 			for range times {
-				if v, err := publisher.Receive(rig.Patience); err != nil || v.Text != fmt.Sprint(subscribers) {
+				if v, err := publisher.Receive(rig.Patience); err != nil ||
+					v.Text != fmt.Sprint(subscribers) {
 					t.Fatalf("PUBLISH: %s %v", v, err)
 				}
 			}
@@ -402,7 +406,8 @@ func TestRoundsAreShortForTransactions(t *testing.T) {
 	transaction("EXEC: costly commands of the proxy", 300, []string{"COMMAND"})
 	transaction("EXEC: a long command of the proxy", 1,
 		append([]string{"SCRIPT", "EXISTS"}, slices.Repeat([]string{sha(0)}, 16_000)...))
-	transaction("EXEC: SORT", 1, append([]string{"SORT", "{slot}"}, slices.Repeat([]string{"GET", "#"}, n/2)...),
+	transaction("EXEC: SORT", 1,
+		append([]string{"SORT", "{slot}"}, slices.Repeat([]string{"GET", "#"}, n/2)...),
 		id)
 	transaction("EXEC: SCRIPT LOAD", 1, []string{"SCRIPT", "LOAD", "return 1 --" + long})
 	bounded(t, "EXEC: many scripts", clock, func() {
@@ -448,9 +453,11 @@ func TestRoundsAreShortForLongArguments(t *testing.T) {
 	addr, clock := startMeasured(t, proxy.Options{ClusterMode: true}, rig.StartCluster(t, 3, 0).Nodes[0].Addr)
 	c, long := rig.Connect(t, addr), strings.Repeat("x", 60_000_000)
 	for _, text := range []string{
-		"CLUSTER KEYSLOT", "CLIENT LIST TYPE", "CLIENT SETNAME", "CONFIG GET", "CLIENT KILL ADDR", "SCRIPT EXISTS",
+		"CLUSTER KEYSLOT", "CLIENT LIST TYPE", "CLIENT SETNAME", "CONFIG GET", "CLIENT KILL ADDR",
+		"SCRIPT EXISTS",
 		"SORT", "SORT_RO", "SSUBSCRIBE", "SPUBLISH LONG 1", "EVALSHA LONG 0", "BLPOP LONG 1", "BLPOP key",
-		"COMMAND INFO", "INFO", "LOCKCTL", "LOCKCTL LIST MATCH", "LOCK job META", "HELLO 3 SETNAME", "SCAN 0 MATCH",
+		"COMMAND INFO", "INFO", "LOCKCTL", "LOCKCTL LIST MATCH", "LOCK job META",
+		"HELLO 3 SETNAME", "SCAN 0 MATCH",
 	} {
 		bounded(t, text, clock, func() {
 			words := strings.Fields(text)
@@ -529,7 +536,8 @@ func TestRoundsAreShortForScripts(t *testing.T) {
 		c.Want(t, "PONG", "PING") // in a later round
 	})
 	bounded(t, "EVAL of many keys, ASK", clock, func() {
-		words := append([]string{"EVAL", "return 1", fmt.Sprint(keys)}, slices.Repeat([]string{"{slot}k"}, keys)...)
+		words := append([]string{"EVAL", "return 1", fmt.Sprint(keys)},
+			slices.Repeat([]string{"{slot}k"}, keys)...)
 		if v := c.Call(t, words...); v.Int() != 1 {
 			t.Fatalf("EVAL: %.100s", v)
 		}
@@ -579,7 +587,8 @@ func TestRoundsAreShortForScripts(t *testing.T) {
 				}
 			}
 			for i := range n {
-				if v, err := c.Receive(4 * rig.Patience); err != nil || v.Int() != int64(of(i)) || v.IsError() {
+				if v, err := c.Receive(4 * rig.Patience); err != nil ||
+					v.Int() != int64(of(i)) || v.IsError() {
 					t.Fatalf("EVALSHA of script %d: %s %v", of(i), v, err)
 				}
 			}

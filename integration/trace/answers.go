@@ -43,7 +43,8 @@ func (s *lock) granted(o *input) bool {
 		if o.Count < least || o.Count > most && !o.astray[HigherCount] || o.TTL < o.shortest() {
 			return false
 		}
-		h.kept, h.keeper, h.lent, h.asked, h.fleeting = had.kept, had.keeper, had.lent, had.asked, had.fleeting
+		h.kept, h.keeper, h.lent, h.asked, h.fleeting = had.kept, had.keeper, had.lent,
+			had.asked, had.fleeting
 	case haunted: // new, or the ghost's own
 		h.kept, h.keeper, h.asked = had.kept, had.keeper, had.asked
 	default:

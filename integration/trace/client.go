@@ -160,7 +160,8 @@ func (c *client) token() string {
 
 func (c *client) lease() time.Duration {
 	if c.chance(50) {
-		return (c.r.Shortest + c.between(60*time.Millisecond, 300*time.Millisecond)).Truncate(time.Millisecond)
+		return (c.r.Shortest +
+			c.between(60*time.Millisecond, 300*time.Millisecond)).Truncate(time.Millisecond)
 	}
 	return (c.r.Shortest + c.between(500*time.Millisecond, 1500*time.Millisecond)).Truncate(time.Millisecond)
 }

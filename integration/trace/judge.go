@@ -88,7 +88,8 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 	if h.Quorum && result != porcupine.Ok {
 		for _, exception := range astray {
 			h.stray(history, exception)
-			if result, info = porcupine.CheckOperationsVerbose(model, history, judging); result == porcupine.Ok {
+			result, info = porcupine.CheckOperationsVerbose(model, history, judging)
+			if result == porcupine.Ok {
 				v.Exceptions[exception]++
 				break
 			}
@@ -137,7 +138,8 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 			for i, o := range history { // the first op that the longest explanation leaves out
 				if in := o.Input.(*input); !done[i] {
 					at = in.Call
-					what += fmt.Sprintf("; of %d the longest explains %d, not %v", len(history), len(line), in.Op)
+					what += fmt.Sprintf("; of %d the longest explains %d, not %v", len(history),
+						len(line), in.Op)
 					break
 				}
 			}
@@ -157,7 +159,8 @@ func (o *Op) until() time.Duration {
 
 // overlaps says whether o runs while one of the events is felt.
 func (o *Op) overlaps(events []Event) bool {
-	return slices.ContainsFunc(events, func(e Event) bool { return o.Call <= e.over() && o.Return >= e.Start })
+	return slices.ContainsFunc(events,
+		func(e Event) bool { return o.Call <= e.over() && o.Return >= e.Start })
 }
 
 // operations makes porcupine's history of the ops of a key. A release that overlaps one of resent
@@ -181,7 +184,9 @@ func operations(ops []Op, events, resent, lossy []Event) []porcupine.Operation {
 			in.sure = sure(ops[n:], events)
 		}
 		history = append(history,
-			porcupine.Operation{ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return)})
+			porcupine.Operation{
+				ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return),
+			})
 	}
 	chain(history)
 	for _, e := range lossy {
@@ -222,7 +227,9 @@ func operations(ops []Op, events, resent, lossy []Event) []porcupine.Operation {
 		}
 		ghosts.holds = slices.DeleteFunc(ghosts.holds, func(h hold) bool { return h.ghost < e.Start })
 		in.loses = append(in.loses, ghosts.holds...)
-		history = append(history, porcupine.Operation{Input: in, Call: int64(in.Call), Return: int64(in.Return)})
+		history = append(history, porcupine.Operation{
+			Input: in, Call: int64(in.Call), Return: int64(in.Return),
+		})
 	}
 	return history
 }
@@ -277,7 +284,8 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 		case !mine || o.Outcome == Refused || o.Only > 0 && o.Only != fence:
 		case o.Outcome == Null && !o.acquires():
 			known := max(until, g.Return, o.Call-word-g.Lease)
-			hindered := stall + o.Return - max(o.Call, known) // that long the machine may stand still unnoticed
+			// that long the machine may stand still unnoticed
+			hindered := stall + o.Return - max(o.Call, known)
 			for _, e := range events {
 				hindered += max(0, min(e.End, o.Call)-max(e.Start, known))
 			}

@@ -26,10 +26,14 @@ func TestJudgeKept(t *testing.T) {
 	}
 	lock := func(at time.Duration) Op { return granted(0, "a", at, at+ms, 1) }
 	renew := func(at time.Duration) Op {
-		return Op{Key: "k", Verb: Renew, Token: "a", Lease: s, Call: at, Return: at + ms, Outcome: Done, TTL: s}
+		return Op{
+			Key: "k", Verb: Renew, Token: "a", Lease: s, Call: at, Return: at + ms, Outcome: Done, TTL: s,
+		}
 	}
 	closes := func(at time.Duration) Op {
-		return Op{Key: "k", Verb: Close, Token: "a", Lease: s, Keep: true, Call: at, Return: at, Outcome: Unknown}
+		return Op{
+			Key: "k", Verb: Close, Token: "a", Lease: s, Keep: true, Call: at, Return: at, Outcome: Unknown,
+		}
 	}
 	unlock := func(at time.Duration, count int64) Op {
 		return Op{Key: "k", Verb: Unlock, Token: "a", Call: at, Return: at + ms, Outcome: Done, Count: count}
@@ -60,10 +64,12 @@ func TestJudgeKept(t *testing.T) {
 		want string // the rule that is broken
 	}{
 		{"freed by the close", history(nil, keep(lock(0)), closes(3*s), other(3*s+2*ms)), ""},
-		{"freed before the close", history(nil, keep(lock(0)), other(2900*ms), check(2950*ms, Done), closes(3*s)),
+		{"freed before the close",
+			history(nil, keep(lock(0)), other(2900*ms), check(2950*ms, Done), closes(3*s)),
 			"linearizable"},
 		{"freed by the close of another connection",
-			history(nil, keep(lock(0)), over(1, closes(3*s)), other(3*s+2*ms), check(4*s, Null)), "linearizable"},
+			history(nil, keep(lock(0)), over(1, closes(3*s)), other(3*s+2*ms),
+				check(4*s, Null)), "linearizable"},
 
 		{"asked for again over its own connection",
 			history(nil, keep(lock(0)), lock(2900*ms), closes(3*s), other(3*s+2*ms)), ""},
@@ -105,15 +111,17 @@ func TestJudgeKept(t *testing.T) {
 			history(nil, lock(0), over(2, lock(500*ms)), over(1, keep(lock(900*ms))), over(1, closes(s)),
 				other(s+2*ms)), ""},
 
-		{"told after the close that it is there", history(nil, keep(lock(0)), closes(3*s), over(1, lock(3*s+2*ms)),
-			other(3*s+10*ms)), "linearizable"},
+		{"told after the close that it is there",
+			history(nil, keep(lock(0)), closes(3*s), over(1, lock(3*s+2*ms)),
+				other(3*s+10*ms)), "linearizable"},
 		{"told after the close that it is there, after its lease",
 			history(nil, keep(lock(0)), closes(3*s), over(1, lock(3*s+2*ms)), other(4*s+2*ms)), ""},
 		{"renewed after the close", history(nil, keep(lock(0)), closes(3*s), over(1, renew(3*s+2*ms)),
 			other(3*s+10*ms)), "linearizable"},
 		{"looked at after the close", history(nil, keep(lock(0)), closes(3*s), over(1, check(3*s+2*ms, Done)),
 			other(3*s+10*ms)), ""},
-		{"made a writer after the close", history(nil, shared, closes(1400*ms), over(1, writes), next(1600*ms)),
+		{"made a writer after the close",
+			history(nil, shared, closes(1400*ms), over(1, writes), next(1600*ms)),
 			"linearizable"},
 		{"made a writer after the close, after its lease",
 			history(nil, shared, closes(1400*ms), over(1, writes), next(2500*ms)), ""},
@@ -121,7 +129,8 @@ func TestJudgeKept(t *testing.T) {
 		{"kept through a fail-over", history([]Event{failover}, failing, lock(2900*ms), closes(3*s),
 			other(3*s+2*ms)), ""},
 		{"kept through a fail-over, told after the close that it is there",
-			history([]Event{failover}, failing, closes(2900*ms), over(1, lock(2902*ms)), other(3*s)), "linearizable"},
+			history([]Event{failover}, failing, closes(2900*ms), over(1, lock(2902*ms)),
+				other(3*s)), "linearizable"},
 		{"closed before a fail-over", history([]Event{failover}, keep(lock(0)), closes(2*ms), refused(5*s)),
 			"linearizable"},
 	} {

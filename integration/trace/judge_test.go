@@ -11,7 +11,8 @@ const ms = time.Millisecond
 
 // granted is a LOCK that got the lock with a lease of a second.
 func granted(client int, token string, call, back time.Duration, fence int64) Op {
-	return Op{Client: client, Key: "k", Verb: Write, Token: token, Lease: time.Second, Call: call, Return: back,
+	return Op{Client: client, Key: "k", Verb: Write, Token: token, Lease: time.Second,
+		Call: call, Return: back,
 		Outcome: Granted, Fence: fence, TTL: time.Second, Count: 1}
 }
 
@@ -31,7 +32,9 @@ func rules(v *Verdict) (rules []string) {
 // What histories of a few calls come to, each beside one that differs in a single respect.
 func TestJudge(t *testing.T) {
 	unlock := func(token string, call time.Duration, outcome Outcome) Op {
-		return Op{Key: "k", Verb: Unlock, Token: token, Call: call, Return: call + ms, Outcome: outcome, Count: 1}
+		return Op{
+			Key: "k", Verb: Unlock, Token: token, Call: call, Return: call + ms, Outcome: outcome, Count: 1,
+		}
 	}
 	waiting := func(o Op, wait time.Duration) Op {
 		o.Wait = wait
@@ -65,9 +68,11 @@ func TestJudge(t *testing.T) {
 		exception string
 		want      string // the rule that is broken
 	}{
-		{"granted after the lease", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 1001*ms, 1002*ms, 2)),
+		{"granted after the lease",
+			history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 1001*ms, 1002*ms, 2)),
 			"", ""},
-		{"granted within the lease", history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 980*ms, 990*ms, 2)),
+		{"granted within the lease",
+			history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 980*ms, 990*ms, 2)),
 			"", "linearizable"},
 		{"asked within the lease, answered after it",
 			history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 10*ms, 1002*ms, 2)), "", ""},
@@ -79,8 +84,9 @@ func TestJudge(t *testing.T) {
 			granted(1, "b", 300*ms, 301*ms, 2), granted(0, "c", 400*ms, 401*ms, 3)), "", "linearizable"},
 		{"the fence after a fail-over", history([]Event{failover}, granted(0, "a", 0, ms, 5),
 			granted(1, "b", 300*ms, 301*ms, 5)), "", "fence, linearizable"},
-		{"a release that was forgotten", history([]Event{cut}, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null),
-			granted(1, "b", 30*ms, 31*ms, 2)), ForgottenRelease, ""},
+		{"a release that was forgotten",
+			history([]Event{cut}, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null),
+				granted(1, "b", 30*ms, 31*ms, 2)), ForgottenRelease, ""},
 		{"a release that was forgotten without a cut",
 			history(nil, granted(0, "a", 0, ms, 1), unlock("a", 15*ms, Null),
 				granted(1, "b", 30*ms, 31*ms, 2)), "", "linearizable"},
@@ -93,15 +99,18 @@ func TestJudge(t *testing.T) {
 			"linearizable"},
 		{"another one got a kept hold", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2),
 			unlock("a", 2*time.Second, Done)), "", "linearizable"},
-		{"a kept hold is reported lost", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), told), "", ""},
+		{"a kept hold is reported lost",
+			history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), told), "", ""},
 		{"another hold is reported lost", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), other,
 			unlock("a", 2100*ms, Done)), "", "linearizable"},
-		{"a hold stays of which another is reported lost", history(nil, kept, other, unlock("a", 2100*ms, Done)),
+		{"a hold stays of which another is reported lost",
+			history(nil, kept, other, unlock("a", 2100*ms, Done)),
 			"", ""},
 		{"a kept hold ends while nobody could renew it", history(nil, brief, slow), "", ""},
 		{"a kept hold has ended before that, and nobody says so",
 			history(nil, brief, granted(1, "b", 480*ms, 481*ms, 2),
-				Op{Key: "k", Verb: Check, Token: "a", Call: 490 * ms, Return: 491 * ms, Outcome: Done, Fence: 1,
+				Op{Key: "k", Verb: Check, Token: "a", Call: 490 * ms, Return: 491 * ms,
+					Outcome: Done, Fence: 1,
 					TTL: 90 * ms, Count: 1}, slow), "", "linearizable"},
 		{"a kept hold ends while its proxy stands still",
 			history([]Event{{Name: "stall", Start: 1300 * ms, End: 1980 * ms}}, kept,
@@ -116,13 +125,16 @@ func TestJudge(t *testing.T) {
 		{"a kept hold outlives its connection", history(nil, kept, closed,
 			Op{Client: 1, Key: "k", Verb: Write, Token: "b", Call: 5 * time.Second, Return: 5001 * ms,
 				Outcome: Null}), "", "linearizable"},
-		{"refused by nobody", history(nil, Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms,
-			Outcome: Null}), "", "linearizable"},
+		{"refused by nobody",
+			history(nil, Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms,
+				Outcome: Null}), "", "linearizable"},
 		{"in turn", history(nil, granted(0, "a", 0, ms, 1),
-			waiting(granted(1, "b", 10*ms, 1002*ms, 2), 5*time.Second), waiting(granted(2, "c", 600*ms, 2003*ms, 3),
+			waiting(granted(1, "b", 10*ms, 1002*ms, 2),
+				5*time.Second), waiting(granted(2, "c", 600*ms, 2003*ms, 3),
 				5*time.Second)), "", ""},
 		{"overtaken", history(nil, granted(0, "a", 0, ms, 1),
-			waiting(granted(1, "b", 10*ms, 2003*ms, 3), 5*time.Second), waiting(granted(2, "c", 600*ms, 1002*ms, 2),
+			waiting(granted(1, "b", 10*ms, 2003*ms, 3),
+				5*time.Second), waiting(granted(2, "c", 600*ms, 1002*ms, 2),
 				5*time.Second)), "", "first come first served"},
 		{"asleep", history(nil, granted(0, "a", 0, ms, 1),
 			waiting(granted(1, "b", 10*ms, 3500*ms, 2), 5*time.Second)), "", "lost wake-up"},

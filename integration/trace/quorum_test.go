@@ -47,7 +47,8 @@ func TestQuorum(t *testing.T) {
 		"the hold is gone within validity": {rule: "linearizable",
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1001, null(Check, "a"))}},
 		"a shorter ttl of other masters": {ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)),
-			at(0, 100, 101, Op{Verb: Check, Token: "a", Outcome: Done, Fence: 10, Count: 1, TTL: 1000 * ms})}},
+			at(0, 100, 101,
+				Op{Verb: Check, Token: "a", Outcome: Done, Fence: 10, Count: 1, TTL: 1000 * ms})}},
 		"another fence for the same hold": {raised: 1,
 			ops: []Op{at(0, 0, 5, lock("a", 10, 1, 1975)), at(0, 1000, 1005, lock("a", 12, 2, 1975))}},
 		"... after a fault": {raised: 1, events: []Event{fault},
@@ -83,7 +84,9 @@ func TestQuorum(t *testing.T) {
 			ops: []Op{at(0, 110, 120, Op{Verb: Write, Token: "a", Outcome: Unknown, Err: "NOQUORUM 2/3"})}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := Judge(&History{Quorum: true, Keys: []string{"k"}, Slacks: Roomy, Ops: c.ops, Events: c.events})
+			v := Judge(&History{
+				Quorum: true, Keys: []string{"k"}, Slacks: Roomy, Ops: c.ops, Events: c.events,
+			})
 			rules := map[string]bool{}
 			for _, violation := range v.Violations {
 				rules[violation.Rule] = true
@@ -102,9 +105,11 @@ func TestQuorum(t *testing.T) {
 func TestQuorumOrder(t *testing.T) {
 	for _, apart := range []int{0, 1} {
 		grant := func(proxy int, call, fence int64) Op {
-			return Op{Client: int(fence), Proxy: proxy, Key: "k", Verb: Write, Token: string(rune('a' + fence)),
+			return Op{Client: int(fence), Proxy: proxy, Key: "k", Verb: Write,
+				Token: string(rune('a' + fence)),
 				Lease: 2 * time.Second, Wait: 9 * time.Second,
-				Call: time.Duration(call) * time.Second, Return: time.Duration(3*fence) * time.Second, Outcome: Granted, Fence: fence, Count: 1, TTL: 1978 * time.Millisecond}
+				Call: time.Duration(call) * time.Second, Return: time.Duration(3*fence) * time.Second,
+				Outcome: Granted, Fence: fence, Count: 1, TTL: 1978 * time.Millisecond}
 		}
 		h := &History{Quorum: true, Keys: []string{"k"}, Slacks: Roomy,
 			Ops: []Op{grant(0, 2, 1), grant(apart, 0, 2)}}

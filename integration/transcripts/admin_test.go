@@ -43,9 +43,10 @@ func TestAdmin(t *testing.T) {
 		{"lockproxy_build_info", nil, 1},
 	} {
 		// Connections that were closed are noticed a little later.
-		rig.Eventually(t, rig.Patience, fmt.Sprintf("%s%v is %v", want.family, want.with, want.value), func() bool {
-			return p.Metric(t, want.family, want.with...) == want.value
-		})
+		rig.Eventually(t, rig.Patience,
+			fmt.Sprintf("%s%v is %v", want.family, want.with, want.value), func() bool {
+				return p.Metric(t, want.family, want.with...) == want.value
+			})
 	}
 	for _, family := range []string{"lockproxy_node_requests_total", "lockproxy_node_connections",
 		"lockproxy_received_bytes_total", "lockproxy_sent_bytes_total", "go_goroutines"} {
@@ -100,7 +101,8 @@ func TestCommandLine(t *testing.T) {
 	} {
 		run := rig.StartProcess(t, rig.Binary(t), strings.Fields(tt.args)...)
 		if code := run.Wait(rig.Patience); code != tt.code || !strings.Contains(run.Log.String(), tt.want) {
-			t.Errorf("lockproxy %s: exit code %d, want %d and %q\n%s", tt.args, code, tt.code, tt.want, run.Log)
+			t.Errorf("lockproxy %s: exit code %d, want %d and %q\n%s", tt.args, code, tt.code,
+				tt.want, run.Log)
 		}
 	}
 	help := rig.StartProcess(t, rig.Binary(t), "--help")

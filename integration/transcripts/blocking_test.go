@@ -187,7 +187,8 @@ func TestBlockedClientsMasterDies(t *testing.T) {
 		}
 	}
 	killed := time.Now()
-	if v, err := pops.Receive(rig.Patience); err != nil || !strings.Contains(v.Text, "may or may not have run") {
+	if v, err := pops.Receive(rig.Patience); err != nil ||
+		!strings.Contains(v.Text, "may or may not have run") {
 		t.Errorf("BLPOP: %s %v", v, err)
 	}
 	if took := time.Since(killed); took > 5*time.Second {
@@ -216,7 +217,8 @@ func TestOwnConnectionsAreBounded(t *testing.T) {
 		return p.Metric(t, "lockproxy_own_connections", `state="used"`) == 1
 	})
 	b.Send("BLPOP", key, "0")
-	if v, err := b.Receive(rig.Patience); err != nil || !strings.Contains(v.Text, "(upstream-own-connections)") {
+	if v, err := b.Receive(rig.Patience); err != nil ||
+		!strings.Contains(v.Text, "(upstream-own-connections)") {
 		t.Errorf("%s %v", v, err)
 	}
 	c.Must(t, "RPUSH", key, "1", "2")

@@ -37,9 +37,11 @@ var foreignKeys = []struct{ name, kind, make string }{
 // says what it is and whether it ends by itself; nothing of it is changed. R3
 func TestForeignKeys(t *testing.T) {
 	verbs := []string{
-		"LOCK NAME", "LOCK NAME TOKEN owner", "LOCK NAME TOKEN owner REENTRANT", "LOCK NAME WAIT 5000", "LOCK NAME TRIES 3 EVERY 10",
+		"LOCK NAME", "LOCK NAME TOKEN owner", "LOCK NAME TOKEN owner REENTRANT", "LOCK NAME WAIT 5000",
+		"LOCK NAME TRIES 3 EVERY 10",
 		"WLOCK NAME TOKEN owner", "RLOCK NAME", "RLOCK NAME TOKEN owner", "RLOCK NAME WAIT 5000",
-		"UNLOCK NAME owner", "UNLOCK NAME TOKEN owner FENCE 7", "RENEW NAME owner", "RENEW NAME owner PX 90000 FENCE 7",
+		"UNLOCK NAME owner", "UNLOCK NAME TOKEN owner FENCE 7", "RENEW NAME owner",
+		"RENEW NAME owner PX 90000 FENCE 7",
 		"LOCKCTL INFO NAME", "LOCKCTL CHECK NAME owner",
 	}
 	for name, p := range map[string]func() *rig.Proxy{"single": rig.SharedOverRedis,
@@ -64,7 +66,8 @@ func TestForeignKeys(t *testing.T) {
 					before, until := c.Must(t, "DUMP", key).Text, endOf(t, c, key)
 					for _, verb := range verbs {
 						v := c.Call(t, strings.Fields(strings.ReplaceAll(verb, "NAME", lock))...)
-						if !v.IsError("LOCKTYPE") || !strings.Contains(v.Text, f.kind) || !strings.Contains(v.Text, key) ||
+						if !v.IsError("LOCKTYPE") || !strings.Contains(v.Text, f.kind) ||
+							!strings.Contains(v.Text, key) ||
 							!life.MatchString(v.Text) {
 							t.Errorf("%s: %s: %s", f.name, verb, v)
 						}

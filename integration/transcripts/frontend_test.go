@@ -40,7 +40,8 @@ func TestFrontends(t *testing.T) {
 		bare, proxy string
 	}{
 		"one Redis": {alone.Addr, rig.StartProxy(t, "--upstream", member.Addrs()).Addr},
-		"cluster":   {member.Nodes[0].Addr, rig.StartProxy(t, "--upstream", member.Addrs(), "--cluster-mode").Addr},
+		"cluster": {member.Nodes[0].Addr,
+			rig.StartProxy(t, "--upstream", member.Addrs(), "--cluster-mode").Addr},
 	} {
 		for _, proto := range []string{"2", "3"} {
 			t.Run(name+" RESP"+proto, func(t *testing.T) {
@@ -52,15 +53,22 @@ func TestFrontends(t *testing.T) {
 					c.Must(t, "SET", "foo", "1")
 				}
 				for _, line := range []string{
-					"CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "CLUSTER INFO", "CLUSTER MYID", "CLUSTER LINKS", "CLUSTER MYSHARDID",
-					"CLUSTER KEYSLOT foo", "CLUSTER COUNTKEYSINSLOT 12182", "CLUSTER GETKEYSINSLOT 12182 10", "CLUSTER GETKEYSINSLOT 1 10",
-					"CLUSTER COUNTKEYSINSLOT 16384", "CLUSTER COUNTKEYSINSLOT -1", "CLUSTER COUNTKEYSINSLOT x", "CLUSTER GETKEYSINSLOT 1 -1", "CLUSTER GETKEYSINSLOT 1 x",
+					"CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "CLUSTER INFO", "CLUSTER MYID",
+					"CLUSTER LINKS", "CLUSTER MYSHARDID",
+					"CLUSTER KEYSLOT foo", "CLUSTER COUNTKEYSINSLOT 12182", "CLUSTER GETKEYSINSLOT 12182 10",
+					"CLUSTER GETKEYSINSLOT 1 10",
+					"CLUSTER COUNTKEYSINSLOT 16384", "CLUSTER COUNTKEYSINSLOT -1",
+					"CLUSTER COUNTKEYSINSLOT x", "CLUSTER GETKEYSINSLOT 1 -1",
+					"CLUSTER GETKEYSINSLOT 1 x",
 					"CLUSTER REPLICAS x", "CLUSTER SLAVES x", "CLUSTER COUNT-FAILURE-REPORTS x",
-					"CLUSTER", "CLUSTER NOSUCH", "CLUSTER INFO x", "CLUSTER KEYSLOT", "CLUSTER MEET", "CLUSTER SETSLOT 1", "CLUSTER GETKEYSINSLOT 1",
-					"READONLY", "GET foo", "READWRITE", "ASKING", "READONLY x", "GET foo", "SELECT 0", "SELECT x",
+					"CLUSTER", "CLUSTER NOSUCH", "CLUSTER INFO x", "CLUSTER KEYSLOT", "CLUSTER MEET",
+					"CLUSTER SETSLOT 1", "CLUSTER GETKEYSINSLOT 1",
+					"READONLY", "GET foo", "READWRITE", "ASKING", "READONLY x", "GET foo",
+					"SELECT 0", "SELECT x",
 				} {
 					args := strings.Fields(line)
-					if want, got := faceless(bare.Call(t, args...)), faceless(proxy.Call(t, args...)); got != want {
+					want, got := faceless(bare.Call(t, args...)), faceless(proxy.Call(t, args...))
+					if got != want {
 						t.Errorf("%s:\n got %s\nwant %s", line, got, want)
 					}
 				}
@@ -132,13 +140,16 @@ func TestNodesStayUnknown(t *testing.T) {
 			"--upstream-connect-timeout", "300ms")
 		cl := rig.Connect(t, p.Addr)
 		for _, line := range []string{
-			"INFO", "INFO everything", "ROLE", "CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "CLUSTER INFO", "CLUSTER LINKS", "CLIENT LIST", "CLIENT INFO",
-			"HELLO", "COMMAND COUNT", "LOCKCTL STATS", "MEMORY DOCTOR", "LATENCY DOCTOR", "PUBSUB CHANNELS *", "ACL WHOAMI",
+			"INFO", "INFO everything", "ROLE", "CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES",
+			"CLUSTER INFO", "CLUSTER LINKS", "CLIENT LIST", "CLIENT INFO",
+			"HELLO", "COMMAND COUNT", "LOCKCTL STATS", "MEMORY DOCTOR", "LATENCY DOCTOR",
+			"PUBSUB CHANNELS *", "ACL WHOAMI",
 			"CLUSTER REPLICAS x", "CLUSTER FAILOVER", "RENAME a b",
 		} {
 			unknownIn(t, c, line, cl.Call(t, strings.Fields(line)...))
 		}
-		cl.Want(t, "(error) ERR MOVED 1 127.0.0.1:1", "EVAL", "return redis.error_reply('MOVED 1 127.0.0.1:1')",
+		cl.Want(t, "(error) ERR MOVED 1 127.0.0.1:1", "EVAL",
+			"return redis.error_reply('MOVED 1 127.0.0.1:1')",
 			"0")
 	}
 	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--retry-budget", "300ms", "--upstream-connect-timeout",

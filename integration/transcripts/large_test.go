@@ -21,14 +21,16 @@ func TestTooLargeCommandsHarmNobody(t *testing.T) {
 				if !told {
 					s.Do(t, "ACL", "SETUSER", "proxy", "-config")
 				}
-				p := rig.StartProxy(t, "--upstream", s.Addr, "--upstream-user", "proxy", "--upstream-password", "pw",
+				p := rig.StartProxy(t, "--upstream", s.Addr, "--upstream-user", "proxy",
+					"--upstream-password", "pw",
 					"--loops", "1")
 				if told {
 					p.Logged(t, `msg="limits of the upstream" .*(`+limit+`=1048576)`)
 				}
 				harmless(t, p, 3<<20, func(v rig.Reply, err error) error {
 					switch {
-					case told && (err != nil || !strings.HasPrefix(v.Text, "ERR Protocol error: invalid bulk length")):
+					case told &&
+						(err != nil || !strings.HasPrefix(v.Text, "ERR Protocol error: invalid bulk length")):
 						return fmt.Errorf("SET of 3 MB: %s, %v", v, err)
 					case err == nil && !v.IsError():
 						return fmt.Errorf("SET of 3 MB: %s", v)
@@ -56,7 +58,8 @@ func harmless(t *testing.T, p *rig.Proxy, size int, judge func(rig.Reply, error)
 					return
 				default:
 				}
-				if v, err := c.Do("INCR", fmt.Sprint("counter:", i)); err != nil || v.IsError() || v.Int() != n {
+				if v, err := c.Do("INCR", fmt.Sprint("counter:", i)); err != nil ||
+					v.IsError() || v.Int() != n {
 					t.Errorf("INCR %d of another client: %s, %v", n, v, err)
 					return
 				}
@@ -118,13 +121,15 @@ func TestLargeCommandsKeepTheirPlace(t *testing.T) {
 					{[]string{"SET", key(1), "small"}, "OK"}, {[]string{"SET", key(1), value},
 						"OK"}, {[]string{"GET", key(1)}, value},
 					{[]string{"SET", key(1), "small"}, "OK"}, {[]string{"GET", key(1)}, "small"},
-					{[]string{"MSET", key(1), value, key(2), value, key(3), "x"}, "OK"}, {[]string{"GET", key(2)},
+					{[]string{"MSET", key(1), value, key(2), value, key(3), "x"}, "OK"},
+					{[]string{"GET", key(2)},
 						value}, {[]string{"GET", key(3)}, "x"},
 					{[]string{"EVAL", script, "1", key(1), "mine"}, "mine"}, {[]string{"ECHO", value},
 						value}, {[]string{"DEL", key(1)}, ""},
 					{[]string{"APPEND", key(1), value}, ""}, {[]string{"APPEND", key(1), value},
 						""}, {[]string{"STRLEN", key(1)}, fmt.Sprint(2 * len(value))},
-					{[]string{"MULTI"}, "OK"}, {[]string{"SET", key(1), value}, "QUEUED"}, {[]string{"EXEC"}, ""},
+					{[]string{"MULTI"}, "OK"}, {[]string{"SET", key(1), value}, "QUEUED"},
+					{[]string{"EXEC"}, ""},
 					{[]string{"GET", key(1)}, value}, {[]string{"PUBLISH", "nobody", value},
 						"0"}, {[]string{"DEL", key(1), key(2), key(3)}, "3"},
 				}

@@ -60,7 +60,8 @@ func TestTLS(t *testing.T) {
 
 	cli := []string{"--tls", "--cacert", a.File("ca.crt")}
 	with := append(cli, "--cert", a.File("client.crt"), "--key", a.File("client.key"))
-	if out := rig.Tool(t, p.Addr, "", "redis-cli", append(with, "PING")...); strings.TrimSpace(out) != "PONG" {
+	out := rig.Tool(t, p.Addr, "", "redis-cli", append(with, "PING")...)
+	if strings.TrimSpace(out) != "PONG" {
 		t.Errorf("redis-cli with a certificate: %s", out)
 	}
 	if out := rig.Tool(t, p.Addr, "PING\n", "redis-cli", cli...); strings.Contains(out, "PONG") {
@@ -133,7 +134,8 @@ func TestUpstreamUser(t *testing.T) {
 		t.Errorf("LOCK: %s", v)
 	}
 	c.Want(t, "(integer) 1", "UNLOCK", "job", "t")
-	bad := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream",
+	bad := rig.StartProcess(t, rig.Binary(t), "--listen", "127.0.0.1:0", "--admin",
+		"127.0.0.1:0", "--upstream",
 		s.Addr, "--upstream-user", "app", "--upstream-password", "no")
 	rig.Eventually(t, rig.Patience, "the log says what is wrong",
 		func() bool { return strings.Contains(bad.Log.String(), "WRONGPASS") })
@@ -172,7 +174,8 @@ func TestUnixSocket(t *testing.T) {
 func TestProtectedMode(t *testing.T) {
 	t.Parallel()
 	refused := rig.StartProcess(t, rig.Binary(t), "--dev", "--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0")
-	if code := refused.Wait(rig.Patience); code != 2 || !strings.Contains(refused.Log.String(), "requirepass") {
+	if code := refused.Wait(rig.Patience); code != 2 ||
+		!strings.Contains(refused.Log.String(), "requirepass") {
 		t.Errorf("exit code %d:\n%s", code, refused.Log)
 	}
 	for _, args := range [][]string{{"--protected-mode", "no"}, {"--requirepass", "secret"}} {

@@ -24,8 +24,10 @@ func lockSteps(r *rand.Rand, n int) (steps []lockStep) {
 			conn = 1
 		}
 		verb := []string{
-			"LOCK job TOKEN t PX 60000", "LOCK job TOKEN t PX 60000 REENTRANT", "RLOCK job TOKEN t PX 60000", "WLOCK job TOKEN t PX 60000",
-			"UNLOCK job t", "UNLOCK job t", "UNLOCK job t", "RENEW job t PX 600000", "LOCKCTL CHECK job t", "RESET",
+			"LOCK job TOKEN t PX 60000", "LOCK job TOKEN t PX 60000 REENTRANT", "RLOCK job TOKEN t PX 60000",
+			"WLOCK job TOKEN t PX 60000",
+			"UNLOCK job t", "UNLOCK job t", "UNLOCK job t", "RENEW job t PX 600000",
+			"LOCKCTL CHECK job t", "RESET",
 		}[r.IntN(10)]
 		args := strings.Fields(verb)
 		if i := slices.Index(args, "t"); i >= 0 {
@@ -102,12 +104,14 @@ func TestPipelinedLocks(t *testing.T) {
 	p := rig.StartProxy(t, "--upstream", rig.StartRedis(t).Addr)
 	rounds := [][]lockStep{nil, nil}
 	for _, line := range []string{
-		"LOCK job TOKEN a", "UNLOCK job a", "LOCK job TOKEN a", "UNLOCK job a", "RENEW job a", "LOCKCTL CHECK job a", "RESET",
+		"LOCK job TOKEN a", "UNLOCK job a", "LOCK job TOKEN a", "UNLOCK job a", "RENEW job a",
+		"LOCKCTL CHECK job a", "RESET",
 	} {
 		rounds[0] = append(rounds[0], lockStep{0, strings.Fields(line)})
 	}
 	for i, line := range []string{
-		"RLOCK job TOKEN a", "RENEW job a PX 600000", "WLOCK job TOKEN a", "LOCKCTL CHECK job a", "UNLOCK job a", "LOCKCTL CHECK job a",
+		"RLOCK job TOKEN a", "RENEW job a PX 600000", "WLOCK job TOKEN a", "LOCKCTL CHECK job a",
+		"UNLOCK job a", "LOCKCTL CHECK job a",
 	} {
 		rounds[1] = append(rounds[1], lockStep{[]int{0, 0, 1, 0, 0, 0}[i], strings.Fields(line)})
 	}

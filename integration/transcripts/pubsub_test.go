@@ -90,7 +90,8 @@ func flows(t *testing.T, what string, publish func(text string) error, all ...*l
 			}
 		}
 		if time.Since(began) > 3*rig.Patience {
-			t.Fatalf("%s: after %v %d of %d hear nothing (%v)", what, time.Since(began), missing, len(all), err)
+			t.Fatalf("%s: after %v %d of %d hear nothing (%v)", what, time.Since(began),
+				missing, len(all), err)
 		}
 	}
 }
@@ -286,7 +287,8 @@ func TestSlowSubscriber(t *testing.T) {
 		t.Errorf("%d messages of %d came to who reads", n, sent+1)
 	}
 	pub.Want(t, "OK", "CONFIG", "SET", "client-output-buffer-limit", "pubsub 32mb 8mb 60")
-	pub.Want(t, `["client-output-buffer-limit", "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"]`,
+	pub.Want(t, `["client-output-buffer-limit", "normal 1073741824 0 0 slave 268435456 67108864 60 pubsub `+
+		`33554432 8388608 60"]`,
 		"CONFIG", "GET", "client-output-buffer-limit")
 }
 

@@ -78,7 +78,8 @@ func fill(t *testing.T, p *rig.Proxy, replicas ...*rig.Server) {
 	}
 	for _, r := range replicas {
 		rig.Eventually(t, rig.Patience, "replica has the writes", func() bool {
-			master, err := rig.Ask("127.0.0.1:"+r.Info(t, "replication", "master_port"), "INFO", "replication")
+			master, err := rig.Ask("127.0.0.1:"+r.Info(t, "replication", "master_port"),
+				"INFO", "replication")
 			return err == nil && rig.InfoField(master.Text, "master_repl_offset") == r.Info(t, "replication",
 				"slave_repl_offset")
 		})
@@ -150,7 +151,8 @@ func TestReplicaReadsOfAZone(t *testing.T) {
 	master.Do(t, "SET", "k", "v")
 	all := map[string]*rig.Server{"east": master, "west": west, "north": north}
 	for zone, serves := range map[string]string{"east": "east", "west": "west", "south": "east"} {
-		p := rig.StartProxy(t, "--upstream", master.Addr, "--replica-reads", "same-zone", "--availability-zone", zone)
+		p := rig.StartProxy(t, "--upstream", master.Addr, "--replica-reads", "same-zone",
+			"--availability-zone", zone)
 		c := rig.Connect(t, p.Addr)
 		if serves != "east" {
 			rig.Eventually(t, rig.Patience, "a read at the replica in "+serves, func() bool {

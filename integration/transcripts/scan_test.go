@@ -88,7 +88,8 @@ func (s *scanner) scan(conns []*rig.Conn, random *rand.Rand) error {
 		}
 	}
 	if missed > 0 {
-		return fmt.Errorf("scan %d, of %d pages, has not seen %d keys that were there all the time", s.scans, pages,
+		return fmt.Errorf("scan %d, of %d pages, has not seen %d keys that were there all the time", s.scans,
+			pages,
 			missed)
 	}
 	return nil
@@ -242,10 +243,12 @@ func (d *disturbance) agreed(t *testing.T) {
 			}
 			var ranges []string
 			for _, r := range n.Do(t, "CLUSTER", "SLOTS").Elems {
-				ranges = append(ranges, fmt.Sprint(r.Elems[0].Text, r.Elems[1].Text, r.Elems[2].Elems[1].Text))
+				ranges = append(ranges,
+					fmt.Sprint(r.Elems[0].Text, r.Elems[1].Text, r.Elems[2].Elems[1].Text))
 			}
 			slices.Sort(ranges)
-			said[fmt.Sprint(ranges, rig.InfoField(n.Do(t, "CLUSTER", "INFO").Text, "cluster_current_epoch"))] = true
+			said[fmt.Sprint(ranges,
+				rig.InfoField(n.Do(t, "CLUSTER", "INFO").Text, "cluster_current_epoch"))] = true
 		}
 		return len(said) == 1
 	})

@@ -456,7 +456,8 @@ func TestTrackedReadsAreNeverOld(t *testing.T) {
 			neverOld(t, a.Addr, b.Addr, func() {
 				master := nodes.MasterOf(t, "key1")
 				master.Kill()
-				rig.Eventually(t, 3*rig.Patience, "fail-over", func() bool { return nodes.MasterOf(t, "key1") != master })
+				rig.Eventually(t, 3*rig.Patience, "fail-over",
+					func() bool { return nodes.MasterOf(t, "key1") != master })
 			})
 		})
 	})
