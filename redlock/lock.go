@@ -26,7 +26,7 @@ package redlock
 
 import "time"
 
-// Mode is how a lock is held.
+// Mode says whether a hold is shared.
 type Mode string
 
 // The modes.
@@ -35,78 +35,78 @@ const (
 	Read  Mode = "r" // by any number of readers
 )
 
-// Acquire asks for a lock. An Acquire is one request, however often it is sent: its ID makes it idempotent.
-// Over independent masters each attempt is a request of its own.
+// Acquire asks for a lock. It is one request however often it is sent: its ID makes it idempotent. Over
+// independent masters each attempt is a request of its own.
 type Acquire struct {
 	Name      string
 	Token     string
 	Mode      Mode
 	Lease     time.Duration
 	Reentrant bool          // count a hold that the token has already
-	Wait      time.Duration // how long it may stand in the queue; 0: not at all
-	Keep      bool          // the proxy is going to keep the hold alive
-	Meta      string        // said of the hold in State; "": nothing
+	Wait      time.Duration // how long to stand in the queue; 0: do not queue
+	Keep      bool          // the proxy will keep the hold alive
+	Meta      string        // text that State shows with the hold; "": none
 	Sync      int           // replicas that must have the grant before it counts; see Confirm
-	Named     string        // what its client calls it; the same again is counted once; "": nothing
-	ID        string        // made by NewAcquire
-	// Keeper is made by NewAcquire if Keep; else it is Kept.Keeper of the hold if whoever asks keeps it alive
-	// already, or "".
+	Named     string        // the client's own name for the request, which is counted once under it; "": none
+	ID        string        // set by NewAcquire
+	// Keeper is set by NewAcquire if Keep is set. Otherwise it is Kept.Keeper of the hold, if the caller
+	// keeps it alive already, or "".
 	Keeper string
 
-	Fresh bool // NewAcquire made the token, which holds nothing yet
-	// Unsure is the engine's: an attempt has failed, and may have run all the same, or be still on its way.
+	Fresh bool // NewAcquire made the token, so it holds nothing yet
+	// Unsure is set by the engine: an attempt failed, but may have run, or may still be on its way.
 	Unsure bool
-	// Fence is single's: the one that the last attempt asked for.
+	// Fence is for the engine single: the fence that the last attempt asked for.
 	Fence int64
 }
 
-// Grant is a lock that was given.
+// Grant is a granted lock.
 type Grant struct {
 	Token string
 	Fence int64         // higher than that of every earlier grant of the lock
-	TTL   time.Duration // what remains of the lease
-	Count int64         // how many releases it takes
-	At    time.Time     // TTL counts from then at the earliest; handed over: from about then
+	TTL   time.Duration // what is left of the lease
+	Count int64         // how many releases it takes to free the lock
+	At    time.Time     // TTL counts from here at the earliest; after a hand-over, from about here
 }
 
-// Release frees what a token holds, or counts it down. A copy of it that comes late does nothing to a grant
-// that the same proxy has asked for since.
+// Release lowers the count of a token's hold, and frees it at zero. A copy that arrives late leaves alone a
+// grant that the same proxy has asked for since.
 type Release struct {
 	Name, Token string
-	Fence       int64 // of the grant that is meant; 0: whatever the token holds
-	// Named is what its client calls it: sent again under that name, by any proxy, it is the same one;
-	// "": nothing.
+	Fence       int64 // of the grant to release; 0: whatever the token holds
+	// Named is the client's own name for the request. Sent again under that name, by any proxy, it is the
+	// same request. "": none.
 	Named string
 }
 
-// Released is what a Release has done.
+// Released is the outcome of a Release.
 type Released struct {
 	Held  bool // the token held the lock
-	Whole bool // and does not any more; else its count went down
-	// Keeper is that of the hold that was released, for Unlocked, if this proxy had it and the Release was
-	// not one that was sent again.
+	Whole bool // the hold is gone; otherwise its count went down
+	// Keeper is the keeper of the hold that was released, for Unlocked. It is "" if this proxy did not keep
+	// the hold alive, or if the Release was sent before.
 	Keeper string
 }
 
-// Renew makes the lease of a token's hold last for Lease from now on, if that is longer. A copy of it that
-// comes late does nothing to a grant that the same proxy has asked for since.
+// Renew makes the lease of a token's hold last for Lease from now on, unless it lasts longer already. A copy
+// that arrives late leaves alone a grant that the same proxy has asked for since.
 type Renew struct {
 	Name, Token string
 	Lease       time.Duration
-	Fence       int64  // of the grant that is meant; 0: whatever the token holds
-	Keeper      string // who keeps the hold alive from now on; or Kept.Keeper of whoever does already, or ""
+	Fence       int64  // of the grant to renew; 0: whatever the token holds
+	Keeper      string // who keeps the hold alive from now on, or Kept.Keeper of who does already, or ""
 }
 
-// Renewed is what a Renew has done.
+// Renewed is the outcome of a Renew.
 type Renewed struct {
-	Left  time.Duration // of the lease, from now on; 0: the token holds nothing there
-	Fence int64         // of the hold, if it has a new keeper; else 0
+	Left  time.Duration // what is left of the lease; 0: the token holds nothing
+	Fence int64         // of the hold, if it has a new keeper; otherwise 0
 }
 
-// Renewal is what is asked about one hold that is kept alive.
+// Renewal asks about one hold that is kept alive.
 type Renewal struct {
 	Name, Token string
-	Lease       time.Duration // what it is to last from now on; 0: nothing is changed
+	Lease       time.Duration // what the lease is to be from now on; 0: leave it
 	Fence       int64
-	Keeper      string // as in Redis; another one's hold is not renewed
+	Keeper      string // as Redis has it; a hold with another keeper is not renewed
 }

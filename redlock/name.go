@@ -12,16 +12,16 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// Names is how a proxy names what is in Redis, its requests, and itself. Safe for concurrent use.
+// Names makes the names of a proxy: of keys, of requests, and of the proxy itself. Safe for concurrent use.
 type Names struct {
 	Prefix  string // of all keys
-	Fences  string // what the keys of the slots' fences begin with
-	ID      string // of this proxy, in the queues
+	Fences  string // prefix of the keys of the slots' fences
+	ID      string // of this proxy, as queues name it
 	ids     requestIDs
 	keepers atomic.Uint64 // ids so far
 }
 
-// NewNames are the names of a proxy whose keys all begin with prefix.
+// NewNames makes the names of a proxy whose keys all begin with prefix.
 func NewNames(prefix string) *Names {
 	n := &Names{Prefix: prefix, Fences: prefix + "fence:{", ID: newProxyID()}
 	n.ids.start()
@@ -30,13 +30,13 @@ func NewNames(prefix string) *Names {
 
 // Place is where a lock lives.
 type Place struct {
-	Key  string // of its hash, and the name of its channel
+	Key  string // of the lock's hash; also the name of its channel
 	Slot int
 }
 
-// Place maps the name of a lock to its keys. The name stands in braces, so that all keys of the
-// lock lie in one slot, unless it has a hash tag of its own: then the lock lies
-// beside the data of that tag. The names a and {a} are therefore one lock.
+// Place maps the name of a lock to its keys. The name is put in braces, so that all keys of the lock lie in
+// one slot. A name that has a hash tag is left alone: that lock lies beside the data of its tag. Hence the
+// names a and {a} are one lock.
 func (n *Names) Place(name string) Place {
 	var room [64]byte
 	key := n.AppendKey(room[:0], name)
@@ -52,7 +52,7 @@ func (n *Names) AppendKey(dst []byte, name string) []byte {
 	return append(append(append(dst, '{'), name...), '}')
 }
 
-// KeySize is how long that key is.
+// KeySize is the length of that key.
 func (n *Names) KeySize(name string) int {
 	if hasTag(name) {
 		return len(n.Prefix) + len(name)
@@ -60,7 +60,7 @@ func (n *Names) KeySize(name string) int {
 	return len(n.Prefix) + len(name) + 2
 }
 
-// LockOf is the name of the lock whose key it is. braced: the braces are ours.
+// LockOf returns the name of the lock that key belongs to. braced says that Place added the braces.
 func (n *Names) LockOf(key string) (name string, braced, ok bool) {
 	rest, ok := strings.CutPrefix(key, n.Prefix)
 	if !ok {
@@ -71,13 +71,13 @@ func (n *Names) LockOf(key string) (name string, braced, ok bool) {
 			return inner, true, true
 		}
 	}
-	return rest, false, hasTag(rest) // else a fence, or somebody else's
+	return rest, false, hasTag(rest) // without a tag it is a fence, or a key of somebody else
 }
 
-// KeeperChannel is where this proxy is told of the holds that it keeps alive.
+// KeeperChannel is the channel on which this proxy hears of the holds that it keeps alive.
 func (n *Names) KeeperChannel() string { return n.Prefix + "keeper:" + n.ID }
 
-// NewID is an id for a, with what its client calls it.
+// NewID makes the id of a; it includes the client's own name for the request, if there is one.
 func (n *Names) NewID(a *Acquire) string {
 	id := n.ids.next()
 	if a.Named == "" {
@@ -86,22 +86,22 @@ func (n *Names) NewID(a *Acquire) string {
 	return string(id[:]) + "," + NameOf(a.Token, a.Named)[:8]
 }
 
-// NewRequest is the id of a new request that its client has no name for.
+// NewRequest makes the id of a request for which the client has no name.
 func (n *Names) NewRequest() [IDBytes]byte { return n.ids.next() }
 
-// NameOf stands for what a client calls a request of a token's: letters and digits, as in ids.
+// NameOf turns the client's own name for a request of token into letters and digits, as ids have them.
 func NameOf(token, named string) string {
 	sum := sha256.Sum256([]byte(token + "\x00" + named))
 	return hex.EncodeToString(sum[:8])
 }
 
-// NewKeeper is an id under which this proxy keeps one hold alive.
+// NewKeeper makes an id under which this proxy keeps one hold alive.
 func (n *Names) NewKeeper() string {
 	return n.ID + ":" + strconv.FormatUint(n.keepers.Add(1), 36)
 }
 
-// hasTag says that name has a hash tag (Redis Cluster specification). That of fence:{tag}
-// does not count: its key would be the one where the fences of a slot are.
+// hasTag says that name has a hash tag (Redis Cluster specification). The tag of fence:{tag} does not count:
+// that key would be the one of a slot's fences.
 func hasTag(name string) bool {
 	open := strings.IndexByte(name, '{')
 	if open < 0 {
@@ -114,7 +114,7 @@ func hasTag(name string) bool {
 // NewToken makes a token that nobody can guess: 130 random bits, 26 letters and digits.
 func NewToken() string { return rand.Text() }
 
-// newProxyID makes the id of a proxy: 80 random bits. It need not be secret, only its own.
+// newProxyID makes the id of a proxy: 80 random bits. It is not secret; it only has to be unique.
 func newProxyID() string {
 	var b [IDBytes]byte
 	bits := mathrand.Uint64()
@@ -128,10 +128,10 @@ func newProxyID() string {
 	return string(b[:])
 }
 
-// OwnerBytes is how long the owner of a hold is.
+// OwnerBytes is the length of an owner.
 const OwnerBytes = 1 + 2*16
 
-// OwnerOf is what stands for a token in Redis: "#" and, as hex digits, the first half of its SHA-256. Whoever
+// OwnerOf is what Redis keeps in place of a token: "#" and the first half of its SHA-256 in hex digits. Who
 // reads keys, MONITOR or the slow log there learns nothing that frees a lock.
 func OwnerOf(token string) string { return string(AppendOwner(nil, token)) }
 
@@ -140,8 +140,8 @@ func AppendOwner(dst []byte, token string) []byte {
 	return hex.AppendEncode(append(dst, '#'), sum[:OwnerBytes/2])
 }
 
-// digestOf stands for the owner of a hold where people see it: the first 8 hex digits of the SHA-256 of the
-// token. A version of this program that knew no owners left the token itself there.
+// digestOf is what people see of an owner: the first 8 hex digits of the SHA-256 of the token. Early versions
+// of lockproxy kept the token itself in place of an owner.
 func digestOf(owner string) string {
 	if len(owner) == OwnerBytes && owner[0] == '#' {
 		return owner[1:9]

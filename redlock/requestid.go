@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// requestIDs makes the ids of the requests of one proxy: 8 letters and digits that no other proxy has, and a
-// number in 8 digits of base 32. So scripts can tell which of two requests of a proxy was made first, and a
-// late copy of an UNLOCK leaves a grant alone that was asked for after it. Safe for concurrent use.
+// requestIDs makes the ids of the requests of one proxy: 8 letters and digits that no other proxy has, then a
+// number in 8 digits of base 32. The number tells scripts which of two requests of a proxy was made first, so
+// a late copy of an UNLOCK leaves a newer grant alone. Safe for concurrent use.
 type requestIDs struct {
 	proxy uint64 // 40 random bits
 	last  atomic.Uint64
@@ -24,8 +24,8 @@ func (r *requestIDs) start() {
 	r.last.Store(rand.Uint64N(1 << (half - 1)))
 }
 
-// next is the id of a new request. The first digit is a letter that no hex digit is: ids that stand for what
-// a client calls its request, and those that scripts keep for themselves, are others.
+// next returns the id of a new request. Its first digit is a letter that is no hex digit, which keeps it
+// apart from ids made of a client's own name and from those that scripts make for themselves.
 func (r *requestIDs) next() (id [IDBytes]byte) {
 	n := r.last.Add(1)
 	proxy := (r.proxy+n>>half)%(1<<(half-1)) | 1<<(half-1)

@@ -62,8 +62,7 @@ func TestSyncedDetours(t *testing.T) {
 		"ASK": {a: first("-ASK 7 b:1\r\n"), b: first("+OK\r\n"), aSeen: there,
 			bSeen: "ASKING, " + there},
 		"ASK and healed": {a: first("-ASK 7 b:1\r\n"),
-			b: first("+OK\r\n", "-NOSCRIPT no\r\n", "$3\r\nsha\r\n",
-				"+OK\r\n"), aSeen: there, bSeen: "ASKING, " +
+			b: first("+OK\r\n", "-NOSCRIPT no\r\n", "$3\r\nsha\r\n", "+OK\r\n"), aSeen: there, bSeen: "ASKING, " +
 				there + ", SCRIPT LOAD source of k, ASKING, " + there},
 		"TRYAGAIN": {a: first("-TRYAGAIN Multiple keys\r\n"), aSeen: there + ", " + there, pause: true},
 		"CLUSTERDOWN": {a: first("-CLUSTERDOWN The cluster is down\r\n"), aSeen: there + ", " + there,
@@ -73,8 +72,7 @@ func TestSyncedDetours(t *testing.T) {
 		"NOSCRIPT": {a: first("-NOSCRIPT No matching\r\n", "$3\r\nsha\r\n"),
 			aSeen: there + ", SCRIPT LOAD source of k, " + there},
 		"NOSCRIPT twice": {
-			a: first("-NOSCRIPT No matching\r\n", "$3\r\nsha\r\n", "-NOSCRIPT No matching\r\n",
-				"$3\r\nsha\r\n"),
+			a:     first("-NOSCRIPT No matching\r\n", "$3\r\nsha\r\n", "-NOSCRIPT No matching\r\n", "$3\r\nsha\r\n"),
 			aSeen: there + ", SCRIPT LOAD source of k, " + there + ", SCRIPT LOAD source of k, " + there,
 		},
 		"connection lost": {a: first("", ""), aSeen: "GET k, GET k, " + there, pause: true},
@@ -154,15 +152,11 @@ func TestSyncedWait(t *testing.T) {
 		acked int
 		err   string
 	}{
-		"all":     {[]string{":2\r\n"}, 2, ""},
-		"none":    {[]string{":0\r\n"}, 0, ""},
-		"unknown": {[]string{"-ERR unknown command `WAIT`, with args beginning with: `2`\r\n"}, 0, ""},
-		"a replica now": {[]string{
-			"-UNBLOCKED force unblock from blocking operation, " +
-				"instance state changed (master -> replica?)\r\n",
-			":1\r\n"}, 1, ""},
-		"a replica already": {[]string{
-			"-ERR WAIT cannot be used with replica instances. Please also note\r\n",
+		"all":           {[]string{":2\r\n"}, 2, ""},
+		"none":          {[]string{":0\r\n"}, 0, ""},
+		"unknown":       {[]string{"-ERR unknown command `WAIT`, with args beginning with: `2`\r\n"}, 0, ""},
+		"a replica now": {[]string{"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n", ":1\r\n"}, 1, ""},
+		"a replica already": {[]string{"-ERR WAIT cannot be used with replica instances. Please also note\r\n",
 			":1\r\n"}, 1, ""},
 		"forbidden": {[]string{"-NOPERM this user has no permissions to run the 'wait' command\r\n"}, 0,
 			"cluster: node a:1: WAIT: NOPERM"},
@@ -320,8 +314,7 @@ func TestSyncedAreBounded(t *testing.T) {
 			t.Errorf("%d were served, %d had to wait for too long", served.Load(), late.Load())
 		}
 		r.on(r.pool.Close)
-		_, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second)
-		if !errors.Is(err, net.ErrClosed) {
+		if _, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 		time.Sleep(time.Second) // of the node
@@ -345,8 +338,7 @@ func TestSyncedWhenAllEnds(t *testing.T) {
 				}()
 				synctest.Wait()
 				end(r)
-				if err := <-failed; !errors.Is(err, cluster.ErrUnknownOutcome) ||
-					!errors.Is(err, net.ErrClosed) {
+				if err := <-failed; !errors.Is(err, cluster.ErrUnknownOutcome) || !errors.Is(err, net.ErrClosed) {
 					t.Errorf("%v", err)
 				}
 			})

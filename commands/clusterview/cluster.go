@@ -13,10 +13,10 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// CLUSTER as a node answers it whose cluster are the proxies: in cluster mode. Otherwise it
-// answers as a Redis without a cluster. The nodes of the upstream are never told of.
+// CLUSTER as a node of a cluster of proxies would answer it, in cluster mode. Otherwise it answers as a Redis
+// without a cluster. It never shows the nodes of the upstream.
 
-// inCluster makes run what a subcommand does in cluster mode.
+// inCluster makes the function of a subcommand that runs only in cluster mode.
 func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
 	return func(c *commands.Call) {
 		if !c.Server.ClusterMode() {
@@ -27,7 +27,7 @@ func inCluster(run func(c *commands.Call)) func(c *commands.Call) {
 	}
 }
 
-// ofValkey9 makes run what a subcommand does that Valkey has since 9.0.
+// ofValkey9 makes the function of a subcommand that Valkey has since 9.0.
 func ofValkey9(run func(c *commands.Call)) func(c *commands.Call) {
 	return func(c *commands.Call) {
 		if !c.Server.Upstream().IsValkey(9, 0) {
@@ -120,7 +120,7 @@ func clusterNodes(c *commands.Call) {
 	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt", text.String()))
 }
 
-// bus is the port of the cluster's bus as it is by convention; nobody listens there.
+// bus is the conventional port of the cluster bus; nobody listens there.
 func (p *peer) bus() int {
 	if p.port == 0 || p.port > 55535 {
 		return 0
@@ -128,7 +128,7 @@ func (p *peer) bus() int {
 	return p.port + 10000
 }
 
-// clusterInfo is CLUSTER INFO: what of the slots is served behind.
+// clusterInfo is CLUSTER INFO. It tells how many slots the upstream serves.
 func clusterInfo(c *commands.Call) {
 	peers, served := len(peers(c)), c.Server.Served()
 	state := "ok"
@@ -168,7 +168,7 @@ func clusterMyShardID(c *commands.Call) {
 	inCluster(clusterMyID)(c)
 }
 
-// longKey is from how many bytes on a goroutine works out the slot of a key.
+// longKey is the length from which on the slot of a key is computed on a goroutine.
 const longKey = 256 << 10
 
 // clusterKeySlot is CLUSTER KEYSLOT key, which Valkey answers without a cluster too.
@@ -208,7 +208,7 @@ func clusterReplicas(c *commands.Call) { ofPeer(c, resp.EmptyArray) }
 // clusterFailures is CLUSTER COUNT-FAILURE-REPORTS id.
 func clusterFailures(c *commands.Call) { ofPeer(c, redcon.AppendInt(nil, 0)) }
 
-// ofPeer answers what is asked of the node with the id in the third argument.
+// ofPeer answers a question about the node whose id is the third argument.
 func ofPeer(c *commands.Call, reply []byte) {
 	if named(peers(c), c.Args[2]) == nil {
 		reply = resp.ErrorLine("ERR Unknown node %s", c.Args[2])
@@ -235,5 +235,5 @@ func clusterHelp(c *commands.Call) {
 		"SLOTS", "    Return ranges of slots: start, end, and the node's address, port and id."))
 }
 
-// sayOK answers commands that ask for what is so anyhow.
+// sayOK answers commands that ask for what is the case anyhow.
 func sayOK(c *commands.Call) { c.Reply(resp.OK) }

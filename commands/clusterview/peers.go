@@ -11,7 +11,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// peer is a proxy as its clients are to see it: a node of a cluster.
+// peer is a proxy as its clients see it: a node of a cluster.
 type peer struct {
 	host        string
 	port        int
@@ -20,7 +20,7 @@ type peer struct {
 	self        bool
 }
 
-// peers are the nodes of the cluster that the client is to see, in the order of their slots.
+// peers returns the nodes of the cluster that the client sees, in the order of their slots.
 func peers(c *commands.Call) []peer {
 	addrs := c.Server.Announced()
 	own := reached(c.Client.LocalAddr, c.Server)
@@ -34,7 +34,7 @@ func peers(c *commands.Call) []peer {
 	all := make([]peer, len(addrs))
 	for i, addr := range addrs {
 		id := sha1.Sum([]byte("lockproxy " + addr))
-		host, port, _ := net.SplitHostPort(addr) // without one both are empty
+		host, port, _ := net.SplitHostPort(addr) // without a port both are empty
 		all[i] = peer{
 			host: host, id: hex.EncodeToString(id[:]), self: addr == own,
 			first: i * slot.Count / len(addrs), last: (i+1)*slot.Count/len(addrs) - 1,
@@ -44,7 +44,7 @@ func peers(c *commands.Call) []peer {
 	return all
 }
 
-// reached is the address under which the client has reached the proxy. One that came over a unix socket is
+// reached is the address under which the client reached the proxy. A client that came over a unix socket is
 // on this machine.
 func reached(local string, f commands.Frontend) string {
 	if _, _, err := net.SplitHostPort(local); err == nil {

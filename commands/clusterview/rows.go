@@ -1,16 +1,16 @@
-// Package clusterview has CLUSTER, as a node would answer it whose cluster are the proxies (cluster-mode). So
-// a client library for Redis Cluster can talk to several proxies, and never hears of the nodes behind them.
+// Package clusterview has CLUSTER as a node of a cluster of proxies would answer it (cluster-mode). So a
+// client library for Redis Cluster can talk to several proxies, and never hears of the nodes behind them.
 //
 //	CLUSTER SLOTS --> inCluster(clusterSlots) --> peers --> 0-8191      proxy 1
 //	                       |                                8192-16383  proxy 2
 //	                       +-- cluster-mode is off: as a Redis without a cluster answers
 //
 // The peers are the proxies that the setting cluster-announce lists, or the proxy alone. Each is shown with
-// an even share of the slots, but serves them all: it does not matter at which of them a client asks. What
-// would change a cluster is refused (clusterChange). What is asked of the keys of a slot goes to the node
+// an even share of the slots but serves all of them, so it does not matter which one a client asks. Commands
+// that would change a cluster are refused (clusterChange). Questions about the keys of a slot go to the node
 // that has the slot (clusterInSlot), and CLUSTER INFO tells how many slots are served.
 //
-// Begin reading at peers (peers.go), then clusterSlots (cluster.go).
+// Begin with peers (peers.go), then clusterSlots (cluster.go).
 package clusterview
 
 import "lockproxy/commands"

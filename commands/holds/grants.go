@@ -1,19 +1,19 @@
 // Package holds is what one connection knows of its locks: the tokens that it was granted, so that people
-// need not type them (Grants), and the holds that are kept alive for as long as it lives (Keepalives). A
+// need not type them (Grants), and the holds that are kept alive as long as it lives (Keepalives). A
 // commands.Client has both; package lock uses them.
 //
 //	LOCK job KEEPALIVE --> granted --> Grants.Remember, Keepalives.Open().Keep
 //	UNLOCK job         --> Grants.Token
 //	connection closed  --> Keepalives.Close: all are released
 //
-// Nothing here decides who has a lock: that does Redis. Grants is a help to the memory of people, with
-// bounds: what is forgotten is still held, and can be released by its token. Keepalives notes what
-// keepalive.Kept renews, and what was lost nevertheless, until the client has been told.
+// Nothing here decides who has a lock; Redis does. Grants only helps people's memory and is bounded: what it
+// forgets is still held and can be released by its token. Keepalives keeps what keepalive.Kept renews, and
+// each loss until the client has been told of it.
 //
 // Both are ready as zero values and cost nothing before the first lock. They are opened on the loop of the
-// connection. From then on tasks use them, too, so each has a lock of its own.
+// connection; after that tasks use them too, so each has a mutex of its own.
 //
-// Begin reading at Grants (grants.go), then Kept (keepalives.go).
+// Begin with Grants (grants.go), then Kept (keepalives.go).
 package holds
 
 import (
@@ -25,28 +25,27 @@ import (
 	"lockproxy/redlock"
 )
 
-// What bounds the memory of a connection: the names of locks, of which those that were used long ago are
-// forgotten; the tokens of one name, of which the oldest is; and the bytes of a name, above which it is not
-// remembered at all.
+// The bounds of a connection's memory: how many names of locks, of which those used long ago are forgotten;
+// how many tokens of one name, of which the oldest is forgotten; and the length of a name above which it is
+// not remembered at all.
 const (
 	maxGrantNames  = 1024
 	maxGrantTokens = 8
 	maxGrantBytes  = 4096
 )
 
-// Grants remembers the tokens that a connection was granted locks with, so that
-// people at redis-cli need not type them. The zero value is ready; once prepared it is
-// safe for concurrent use.
+// Grants remembers the tokens of the locks that a connection was granted, so that people at redis-cli need
+// not type them. The zero value is ready; once prepared it is safe for concurrent use.
 type Grants struct{ book *grantBook }
 
-// grantBook has two maps, so that names are forgotten without a list of their order: when young is full it
-// becomes old, and what was old is forgotten. At least half of maxGrantNames are remembered.
+// grantBook forgets names without a list of their order: when the map young is full it becomes old, and the
+// names that were in old are forgotten. At least half of maxGrantNames are remembered.
 type grantBook struct {
 	mu         sync.Mutex
-	young, old map[string]held // a name is in one of them, young if it was granted last
+	young, old map[string]held // a name is in one of them: in young if it was granted recently
 }
 
-// held is what was granted of one lock, nearly always with one token.
+// held has the tokens that one lock was granted with, nearly always one.
 type held struct {
 	latest  grant
 	earlier []grant // oldest first
@@ -55,17 +54,17 @@ type held struct {
 // grant is one token that a lock was granted with.
 type grant struct {
 	token string
-	until time.Time // when its lease is over, unless it is renewed
+	until time.Time // when its lease is over, if it is not renewed
 }
 
-// What token says when it cannot name one.
+// The errors of Token.
 var (
 	errNoGrant    = errors.New("ERR this connection remembers no lock of that name: say which token")
 	errManyGrants = errors.New("ERR this connection holds that lock with more than one token: say which " +
 		"token")
 )
 
-// Prepare makes room. It is called on the loop.
+// Prepare makes room for grants. It is called on the loop.
 func (g *Grants) Prepare() {
 	if g.book == nil {
 		g.book = &grantBook{young: make(map[string]held), old: make(map[string]held)}
@@ -81,7 +80,7 @@ func (g *Grants) Remember(a *redlock.Acquire, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := held{latest: grant{a.Token, until}}
-	if a.Mode == redlock.Read { // else whatever they were, they hold nothing any more
+	if a.Mode == redlock.Read { // otherwise earlier tokens hold nothing any more
 		if h, ok := b.find(a.Name); ok {
 			now.earlier = h.without(a.Token)
 		}
@@ -92,7 +91,7 @@ func (g *Grants) Remember(a *redlock.Acquire, until time.Time) {
 	b.add(a.Name, now)
 }
 
-// find is what was granted of a lock.
+// find returns what was granted of a lock.
 func (b *grantBook) find(name string) (h held, ok bool) {
 	if h, ok = b.young[name]; !ok {
 		h, ok = b.old[name]
@@ -109,12 +108,12 @@ func (b *grantBook) add(name string, h held) {
 	}
 }
 
-// without is all grants but that of token, oldest first.
+// without returns all grants but that of token, oldest first.
 func (h *held) without(token string) []grant {
 	return slices.DeleteFunc(append(h.earlier, h.latest), func(g grant) bool { return g.token == token })
 }
 
-// Renewed notes that a hold lasts for left from now on; 0: it is no more.
+// Renewed notes that a hold lasts for left from now on; 0: it is gone.
 func (g *Grants) Renewed(name, token string, left time.Duration) {
 	b := g.book
 	if b == nil {
@@ -159,8 +158,8 @@ func (g *Grants) Forget(name, token string) {
 	}
 }
 
-// Token is the one that this connection holds the lock with. Tokens whose lease is over
-// count only if there is no other.
+// Token returns the token that this connection holds the lock with. Tokens whose lease is over count only if
+// there is no other.
 func (g *Grants) Token(name string) (string, error) {
 	b := g.book
 	if b == nil {

@@ -18,24 +18,24 @@ import (
 // is ready and costs nothing. Its methods are called on the loop of the connection.
 type Keepalives struct{ keeps *Kept }
 
-// Kept is what Kept has once there is something. Safe for concurrent use: grants come from
+// Kept is the content of Keepalives, made with the first hold. Safe for concurrent use: grants come from
 // tasks, losses from the Locker.
 type Kept struct {
 	mu     sync.Mutex
 	closed bool
-	forget bool // with closed
+	forget bool // set by Close: let holds end by themselves instead of releasing them
 	holds  map[heldAs]*keepalive.Kept
 	memory atomic.Int64 // bytes that holds take up
-	sweep  int          // look for holds that have ended when there are so many
-	swept  time.Time    // when full has looked for them last
+	sweep  int          // remove ended holds when there are this many
+	swept  time.Time    // when Full last removed ended holds
 
-	lost  map[string][]loss // by name: what the client is to be told
-	ahead int64             // the fence of a loss that it was told of before that was noted; 0: none
+	lost  map[string][]loss // by name: losses that the client is still to be told
+	ahead int64             // the fence of a loss that the client was told of before it was noted; 0: none
 	order []string          // the names of lost, in the order of the losses
-	most  int               // holds at a time, so far
+	most  int               // the most holds at a time, so far
 }
 
-// heldAs tells holds apart.
+// heldAs identifies a hold.
 type heldAs struct{ name, token string }
 
 // Pusher is what Actions.Pusher returns.
@@ -48,10 +48,10 @@ type loss struct {
 }
 
 const (
-	// firstSweep is how many holds there may be before the first look for ended ones.
+	// firstSweep is how many holds there may be before ended ones are removed for the first time.
 	firstSweep = 32
-	// leastLosses is how many losses a connection remembers at least; one that kept more holds at
-	// a time remembers as many.
+	// leastLosses is how many losses a connection remembers at least. One that kept more holds at a time
+	// remembers as many.
 	leastLosses = 128
 )
 
@@ -79,8 +79,8 @@ func (k *Keepalives) Any() bool {
 	return false
 }
 
-// Close has all holds released, and those released at once that are still to come. forget:
-// they stay until their leases are over, so that the client can go on through another proxy.
+// Close releases all holds, also those that are still to come. forget: they stay until their leases are over,
+// so that the client can go on through another proxy.
 func (k *Keepalives) Close(forget bool) {
 	if k.keeps == nil {
 		return
@@ -104,14 +104,14 @@ func end(h *keepalive.Kept, forget bool) {
 	}
 }
 
-// Held is a hold that a connection keeps alive and a verb relies on. The zero value is none.
+// Held is a hold that a connection keeps alive and on which a verb relies. The zero value is none.
 type Held struct {
 	hold  *keepalive.Kept
 	keeps *Kept
 	name  string
 }
 
-// Held is what a verb relies on that names the token.
+// Held returns the hold that a verb with this token relies on.
 func (k *Keepalives) Held(name, token string) Held {
 	if k.keeps == nil {
 		return Held{}
@@ -128,7 +128,7 @@ func (k *Keepalives) Held(name, token string) Held {
 // Any says that there is such a hold.
 func (r Held) Any() bool { return r.hold != nil }
 
-// Keeper is by what Redis knows who keeps it alive, "" if there is none.
+// Keeper is the id under which the hold is kept alive, "" if there is none.
 func (r Held) Keeper() string {
 	if r.hold == nil {
 		return ""
@@ -136,8 +136,8 @@ func (r Held) Keeper() string {
 	return r.hold.Keeper()
 }
 
-// Lost is the error that the hold was lost while the verb was on its way, which the client is then not told
-// again; nil: it was not. A lease that the verb has made longer must have been told to Prolonged.
+// Lost returns an error if the hold was lost while the verb was on its way; the client is then not told
+// again. A lease that the verb made longer must have been told to Prolonged before.
 func (r Held) Lost() error {
 	if r.hold == nil || !r.hold.Lost() {
 		return nil
@@ -156,7 +156,7 @@ func (r Held) Lost() error {
 		resp.Clip([]byte(r.name)), fence)
 }
 
-// Keep has h kept alive, and the client told through push when it is lost.
+// Keep keeps h alive, and tells the client through push if it is lost.
 func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) {
 	name, token, fence := h.Name, h.Token, h.Fence
 	h.Lost = func(why keepalive.Loss) {
@@ -180,8 +180,8 @@ func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) {
 	s.most = max(s.most, len(s.holds))
 }
 
-// dropEnded forgets the holds that have ended: they do so without a word here when they are unlocked over
-// another connection.
+// dropEnded forgets the holds that have ended. Nobody tells of those that were released over another
+// connection.
 func (s *Kept) dropEnded() {
 	for as, h := range s.holds {
 		if h.Ended() {
@@ -196,10 +196,10 @@ func (s *Kept) drop(as heldAs) {
 	delete(s.holds, as)
 }
 
-// holdCost is what a hold that is kept alive takes up besides its name and its token.
+// holdCost is the memory of a hold that is kept alive, without its name and token.
 const holdCost = 700
 
-// Memory is how many bytes the holds take up.
+// Memory is how many bytes the holds take.
 func (k *Keepalives) Memory() int {
 	if k.keeps == nil {
 		return 0
@@ -207,11 +207,11 @@ func (k *Keepalives) Memory() int {
 	return int(k.keeps.memory.Load())
 }
 
-// sweepPause is the time between two looks at all holds of a connection that has its share of them.
+// sweepPause is the least time between two searches for ended holds, once a connection has its share.
 const sweepPause = time.Second
 
-// Full is nil, or says why the connection may not have one hold more kept alive. It may have as many as are
-// left for all others, so that no connection takes all that there are.
+// Full returns an error if the connection may not keep another hold alive. It may have at most as many as are
+// left for all others, so that no connection can take all of them.
 func (k *Keepalives) Full(l *locks.Locker) error {
 	if err := l.Renewer.Full(); err != nil || k.keeps == nil {
 		return err
@@ -234,12 +234,12 @@ func (k *Keepalives) Full(l *locks.Locker) error {
 	return nil
 }
 
-// tell is the push of a loss. A client of RESP2 is told by refuse instead.
+// tell is the push for a loss. A client of RESP2 is told by Refuse instead.
 func (s *Kept) tell(proto int, name, token string, lost loss) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil // by RESET: it is released, not lost
+		return nil // RESET released it: that is no loss
 	}
 	if h := s.holds[heldAs{name, token}]; h != nil && h.Ended() {
 		s.drop(heldAs{name, token})
@@ -265,7 +265,7 @@ func (s *Kept) tell(proto int, name, token string, lost loss) []byte {
 	return nil
 }
 
-// Refuse is the error that a verb gets, once for each loss, that names a lock which was lost.
+// Refuse returns the error for a verb that names a lost lock, once for each loss.
 func (k *Keepalives) Refuse(name string) error {
 	if k.keeps == nil {
 		return nil
@@ -289,7 +289,7 @@ var lossTexts = map[keepalive.Loss]string{
 	keepalive.Gone:    "Redis does not have it any more",
 }
 
-// take takes the oldest loss of a name out. There is one.
+// take removes the oldest loss of a name and returns it. There must be one.
 func (s *Kept) take(name string) loss {
 	all := s.lost[name]
 	if len(all) == 1 {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxLockName = 64 << 10 // bytes: it stands in keys, in channels and in queues, and proxies remember it
+	maxLockName = 64 << 10 // bytes: it stands in keys, channels and queues, and proxies keep it in memory
 	maxToken    = 1024     // bytes
 	maxMeta     = 1024     // bytes
 	maxTries    = 1_000_000
@@ -44,12 +44,12 @@ type arguments struct {
 // option is one option of the lock verbs.
 type option struct {
 	word  string
-	value bool   // one stands behind the word
+	value bool   // a value follows the word
 	group string // options of one group exclude each other
 	set   func(a *arguments, l *locks.Locker, value []byte) error
 }
 
-// options are all options of all verbs. Which verb takes which, its Docs say.
+// options has the options of all verbs. The Docs of a verb say which of them it takes.
 var options = [...]option{
 	{"TOKEN", true, "token", func(_ *arguments, _ *locks.Locker, v []byte) error {
 		return checkToken(v)
@@ -116,7 +116,7 @@ var options = [...]option{
 	}},
 }
 
-// shortName checks the name of the lock, which argument at is.
+// shortName returns a check that argument at, the name of a lock, is not too long.
 func shortName(at int) func(args [][]byte) (refusal []byte) {
 	return func(args [][]byte) []byte {
 		if len(args) <= at || len(args[at]) <= maxLockName {
@@ -127,17 +127,17 @@ func shortName(at int) func(args [][]byte) (refusal []byte) {
 	}
 }
 
-// notOfID says that c does not belong into the ID of a request.
+// notOfID says that c must not stand in an ID.
 func notOfID(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 		strings.ContainsRune("-_.:", c))
 }
 
-// syntax is what a verb takes, read off its Docs once.
+// syntax is what a verb takes, read once from its Docs.
 type syntax struct {
 	verb  *commands.Command
 	takes [len(options)]bool
-	bare  bool // the token may stand there without its word
+	bare  bool // the token may be given without the word TOKEN
 }
 
 func newSyntax(verb *commands.Command) *syntax {
@@ -156,8 +156,8 @@ func newSyntax(verb *commands.Command) *syntax {
 	return s
 }
 
-// parse reads the arguments of a verb: the name of the lock, and options in any
-// order. Its errors end with the verb's syntax.
+// parse reads the arguments of a verb: the name of the lock, then options in any order. Its errors end with
+// the syntax line of the verb.
 func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 	var token []byte
 	var seen [len(options)]bool
@@ -204,7 +204,7 @@ func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 	return nil
 }
 
-// option is the index of the option that word names, or -1.
+// option returns the index of the option that word names, or -1.
 func (s *syntax) option(word []byte) int {
 	for i := range options {
 		if s.takes[i] && resp.IsWord(word, options[i].word) {
@@ -214,9 +214,9 @@ func (s *syntax) option(word []byte) int {
 	return -1
 }
 
-// bareToken takes a word that is no option of the verb, its i-th argument, for the token, if it may be one.
-// second: there is one already. Errors do not quote the word unless it is an option of other verbs: it may be
-// a token that somebody put in the wrong place.
+// bareToken takes word, the i-th argument and no option of the verb, for the token. It fails if the verb
+// takes none, or if there is one already (second). Its error quotes the word only if it is an option of
+// another verb: otherwise it may be a token in the wrong place.
 func (s *syntax) bareToken(second bool, word []byte, i int) error {
 	switch {
 	case !s.bare:
@@ -248,7 +248,7 @@ func checkToken(v []byte) error {
 	return nil
 }
 
-// twoStrings are a and b as strings, which share one piece of memory.
+// twoStrings copies a and b into strings that share one allocation.
 func twoStrings(a, b []byte) (string, string) {
 	var both strings.Builder
 	both.Grow(len(a) + len(b))
@@ -257,15 +257,15 @@ func twoStrings(a, b []byte) (string, string) {
 	return both.String()[:len(a)], both.String()[len(a):]
 }
 
-// durationArg reads a number of units from least up to most, which is a setting.
+// durationArg reads a number of units from least to most. most is a setting.
 func durationArg(word string, v []byte, unit time.Duration, least int64, most time.Duration,
 	setting string) (time.Duration, error) {
 	n, err := integerArg(word, v, least, int64(most/unit), setting)
 	return time.Duration(n) * unit, err
 }
 
-// integerArg reads a whole number as Redis writes them: no plus sign, no leading zeros, no
-// spaces. setting, if not "", is where the bound comes from.
+// integerArg reads a whole number as Redis writes it: without plus sign, leading zeros or spaces. setting
+// names the setting that gives the bound, or is "".
 func integerArg(word string, v []byte, least, most int64, setting string) (int64, error) {
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err == nil && n >= least && n <= most && v[0] != '+' && (v[0] != '0' || len(v) == 1) {
@@ -278,8 +278,8 @@ func integerArg(word string, v []byte, least, most int64, setting string) (int64
 		resp.Clip(v))
 }
 
-// secretTokens looks for the tokens in the arguments of a lock verb: what TOKEN names, and what is
-// no option.
+// secretTokens marks the tokens among the arguments of a lock verb: what follows TOKEN, and every word that
+// is no option.
 func secretTokens(args [][]byte) []bool {
 	secret := make([]bool, len(args))
 	for i := 2; i < len(args); i++ {
@@ -295,7 +295,7 @@ func secretTokens(args [][]byte) []bool {
 	return secret
 }
 
-// optionOf is the option that word names, of whichever verb, or nil.
+// optionOf returns the option of any verb that word names, or nil.
 func optionOf(word []byte) *option {
 	for i := range options {
 		if resp.IsWord(word, options[i].word) {

@@ -9,32 +9,30 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// busiest counts what happens to the locks that were asked for last. Safe for concurrent
-// use. nil counts nothing.
+// busiest counts what happens to recently used locks. Safe for concurrent use. A nil one counts nothing.
 type busiest struct{ byName *lru.Cache[string, *tally] }
 
-// tally is what happened to one lock.
+// tally counts what happened to one lock.
 type tally struct{ grants, refusals, waits atomic.Uint64 }
 
-// maxBusiestName is from how many bytes on the name of a lock is too long to be counted.
+// maxBusiestName is the length from which on the name of a lock is too long to be counted.
 const maxBusiestName = 4096
 
-// newBusiest counts the last names locks one by one, as far as their names are of
-// a common length.
+// newBusiest counts each of the names locks that were used last, but for those with very long names.
 func newBusiest(names int) *busiest {
 	if names <= 0 {
 		return nil
 	}
-	byName, _ := lru.New[string, *tally](names) // fails for sizes below 1 only
+	byName, _ := lru.New[string, *tally](names) // fails only for sizes below 1
 	return &busiest{byName}
 }
 
-// of is the tally of a lock.
+// of returns the tally of a lock.
 func (b *busiest) of(name string) *tally {
 	t, ok := b.byName.Get(name)
 	if !ok && len(name) <= maxBusiestName {
 		t = new(tally)
-		name = strings.Clone(name) // which may lie beside a token
+		name = strings.Clone(name) // the original may share memory with a token
 		if old, ok, _ := b.byName.PeekOrAdd(name, t); ok {
 			t = old
 		}
@@ -66,13 +64,13 @@ func (b *busiest) waited(name string) {
 	}
 }
 
-// count is what one lock has seen.
+// count is what happened to one lock, for LOCKCTL STATS.
 type count struct {
 	name                    string
 	grants, refusals, waits uint64
 }
 
-// top are the n locks that most happened to, the busiest first.
+// top returns the n busiest locks, the busiest first.
 func (b *busiest) top(n int) []count {
 	if b == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// How many locks LOCKCTL LIST shows unless COUNT says so, and at most.
+// How many locks LOCKCTL LIST shows: without COUNT, and at most.
 const (
 	listCount    = 100
 	maxListCount = 10_000
@@ -24,8 +24,8 @@ const (
 //
 //	LOCKCTL LIST [MATCH glob] [COUNT n]
 //
-// Reply: array of maps, by name: name, and what LOCKCTL INFO says. When a node cannot be asked
-// it is an error, never a shorter list.
+// Reply: array of maps, by name: name, and what LOCKCTL INFO says. If a node cannot be asked the reply is an
+// error, never a shorter list.
 func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
 	glob, count, err := listArgs(c.Args[2:])
 	if err != nil {
@@ -48,8 +48,8 @@ func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
 	}, nil)
 }
 
-// list lists the locks of all engines as Locker.List does. What one has of the locks of
-// another, as from before the settings changed, is none.
+// list lists the locks of all engines, as Locker.List does for one. A lock that an engine has under a name
+// that belongs to another one, perhaps since before the settings changed, is left out.
 func (l *Lockers) list(ctx context.Context, glob string, count int) ([]locks.Listed, error) {
 	var found []locks.Listed
 	for _, engine := range l.all() {
@@ -67,7 +67,7 @@ func (l *Lockers) list(ctx context.Context, glob string, count int) ([]locks.Lis
 	return found[:min(count, len(found))], nil
 }
 
-// listArgs reads the options.
+// listArgs reads the options of LIST.
 func listArgs(args [][]byte) (glob string, count int, err error) {
 	glob, count = "*", listCount
 	seen := map[string]bool{}

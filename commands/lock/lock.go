@@ -1,6 +1,6 @@
-// Package lock has the verbs of lockproxy's own: LOCK, RLOCK, WLOCK, UNLOCK, RENEW and LOCKCTL. Each is a
-// file that makes one commands.Command: its arguments as COMMAND DOCS tells them, the rights that it takes,
-// which of its arguments are secrets, and what it does.
+// Package lock has lockproxy's own verbs: LOCK, RLOCK, WLOCK, UNLOCK, RENEW and LOCKCTL. Each is a file that
+// makes one commands.Command: its arguments as COMMAND DOCS shows them, the rights that it needs, which of
+// its arguments are secret, and what it does.
 //
 //	Verbs --> lockVerb --> lock(Call) --> arguments.parse --> Lockers.of: the engine of that lock
 //	                                                              |
@@ -10,8 +10,8 @@
 //	                           Call.Task: locks.Locker.Wait, on a goroutine
 //
 // What a connection knows of its locks is in package holds: the tokens that it was granted, and the holds
-// that it keeps alive. Options of all verbs are one table (args.go); which verb takes which, its Docs say,
-// and the syntax line of errors is made of these.
+// that it keeps alive. One table has the options of all verbs (args.go). The Docs of a verb say which of them
+// it takes, and the syntax line of its errors is made from them.
 package lock
 
 import (
@@ -28,8 +28,8 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// Verbs are the verbs that take and free the locks of all. names is how many locks
-// LOCKCTL STATS counts one by one; 0: none.
+// Verbs returns the lock verbs, for the engines in all. LOCKCTL STATS counts up to names locks one by one; 0:
+// none.
 func Verbs(all Lockers, names int) []*commands.Command {
 	l := &all
 	b := newBusiest(names)
@@ -44,7 +44,7 @@ func Verbs(all Lockers, names int) []*commands.Command {
 	}
 }
 
-// onKey is where the verbs have their key.
+// onKey says where the verbs have their key.
 var onKey = []commands.KeySpec{{Begin: 1, Flags: []string{"RW", "access", "update"}}}
 
 var leaseArgument = commands.Argument{Name: "lease", Type: "oneof", Optional: true,
@@ -105,18 +105,18 @@ type acquisition struct {
 	commands.Actions
 	l       *locks.Locker
 	busiest *busiest
-	grants  holds.Grants // of the connection when it asked: RESET gives it new ones
-	keeps   *holds.Kept  // the same; nil without KEEPALIVE
-	relies  holds.Held   // the hold that its connection keeps alive already
-	push    holds.Pusher // with KEEPALIVE
+	grants  holds.Grants // of the connection when it asked: RESET replaces them
+	keeps   *holds.Kept  // likewise; nil without KEEPALIVE
+	relies  holds.Held   // the hold that its connection already keeps alive
+	push    holds.Pusher // tells the client of a loss; set with KEEPALIVE
 	proto   int
 	args    arguments
 	a       redlock.Acquire
-	at      time.Time // of the grant; zero: there is none
+	at      time.Time // of the grant; zero: nothing is granted
 }
 
-// unread is how long after a grant its client may turn out not to have read it. Later the
-// end of its connection says nothing: the owner is the token, and it may be at work.
+// unread is how long after a grant the end of the connection is taken to mean that the client has not read
+// it. Later it means nothing: the token owns the lock, and its owner may be at work.
 const unread = 2 * time.Second
 
 func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode) {
@@ -157,7 +157,7 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 	q.ask()
 }
 
-// ask sends one attempt.
+// ask sends the first attempt.
 func (q *acquisition) ask() {
 	if q.l.Follows(&q.a) {
 		q.busiest.waited(q.a.Name)
@@ -167,18 +167,18 @@ func (q *acquisition) ask() {
 	q.l.Acquire(q, &q.a, q)
 }
 
-// Acquired implements redlock.Acquirer: it makes the client's answer of the first attempt's, or goes on
-// waiting.
+// Acquired implements redlock.Acquirer: it answers the client if the first attempt decides, and otherwise
+// goes on waiting.
 func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 	switch {
 	case err != nil:
 		q.ended(false, err)
 		if !redlock.Refused(err) {
-			q.undo() // it may have run
+			q.undo() // the attempt may have run
 		}
 		return commands.ErrorReply(err)
 	case ok && q.a.Sync > 0:
-		unconfirmed := g // so that most grants need no place of their own on the heap
+		unconfirmed := g // keeps most grants off the heap
 		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q)
 		return nil
 	case ok:
@@ -220,8 +220,8 @@ func (q *acquisition) wait(ctx context.Context) []byte {
 	return q.confirm(ctx, g)
 }
 
-// confirm is the task of a LOCK that was granted and may have to reach replicas. A grant
-// that does not is taken back by Confirm.
+// confirm is the task of a LOCK that was granted but must reach replicas. Confirm takes back a grant that
+// does not.
 func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
 	confirmed, err := q.l.Confirm(ctx, &q.a, g)
 	if err != nil {
@@ -234,11 +234,11 @@ func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
 	return appendGrant(nil, confirmed)
 }
 
-// granted has the hold kept alive, if that was asked for. What relied on a hold that was lost meanwhile is
-// taken back.
+// granted has the hold kept alive, if that was asked for. It takes the grant back if it relied on a hold that
+// was lost meanwhile.
 func (q *acquisition) granted(g redlock.Grant) error {
 	until := g.At.Add(g.TTL)
-	if q.args.token != "" && !q.args.keep { // it may have been kept alive already
+	if q.args.token != "" && !q.args.keep { // it may already be kept alive
 		q.l.Prolonged(q.a.Name, q.a.Token, until)
 		if err := q.relies.Lost(); err != nil {
 			q.ended(false, err)
@@ -256,7 +256,7 @@ func (q *acquisition) granted(g redlock.Grant) error {
 	return nil
 }
 
-// ended counts and remembers how it ended.
+// ended counts and notes how the LOCK ended.
 func (q *acquisition) ended(ok bool, err error) {
 	q.l.CountAcquire(q.a.Mode, ok, err)
 	if err == nil {
@@ -268,7 +268,7 @@ func (q *acquisition) ended(ok bool, err error) {
 	}
 }
 
-// Lost implements redlock.Delivery: it takes the grant back that the client did not get.
+// Lost implements redlock.Delivery: it takes back a grant that did not reach the client.
 func (q *acquisition) Lost() {
 	if !q.at.IsZero() && time.Since(q.at) < unread {
 		q.undo()

@@ -104,7 +104,7 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 
 const statePairs = 5
 
-// appendState appends the pairs that say how a lock is.
+// appendState appends the state of a lock as pairs of a map.
 func appendState(b []byte, proto int, s redlock.State) []byte {
 	b = appendPair(b, "state", s.Name())
 	b = appendCount(b, "fence", s.Fence)
@@ -136,7 +136,7 @@ func appendCount(b []byte, name string, n int64) []byte {
 
 // lockctlCheck replies an array of ttl in ms, fence and count, or Null.
 func lockctlCheck(c *commands.Call, l *Lockers) {
-	if len(c.Args[3]) > maxToken { // nobody has one that long
+	if len(c.Args[3]) > maxToken { // no token is that long
 		c.Reply(resp.AppendNull(nil, c.Client.Proto))
 		return
 	}
@@ -153,8 +153,8 @@ func lockctlCheck(c *commands.Call, l *Lockers) {
 	})
 }
 
-// inspect reads the lock that Args[2] names, for the owner of token if that is not "", and answers with what
-// show makes of it.
+// inspect reads the lock that Args[2] names and answers with what show makes of it. Any token that is not ""
+// limits it to the hold of that token.
 func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.State, proto int) []byte) {
 	name, proto := string(c.Args[2]), c.Client.Proto
 	if err := c.Client.Keepalives.Refuse(name); err != nil {
@@ -169,7 +169,7 @@ func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.S
 	})
 }
 
-// lockctlBreak replies 1: those who held the lock do no more; 0: nobody did.
+// lockctlBreak replies 1 if the lock was held and is no more, 0 if it was free.
 func lockctlBreak(c *commands.Call, all *Lockers) {
 	name := string(c.Args[2])
 	if err := c.Client.Keepalives.Refuse(name); err != nil {

@@ -10,18 +10,18 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// Lockers are the lock engines of a proxy, and which of them has which lock. Immutable.
+// Lockers has the lock engines of a proxy and knows which of them has which lock. Immutable.
 type Lockers struct {
 	Plain    *locks.Locker // over the upstream
 	Quorum   *locks.Locker // over several independent masters; nil: there are none
-	Prefixes []string      // what the names of its locks begin with; none: all are its
-	// LeastLease is the shortest lease that Quorum may be asked for.
+	Prefixes []string      // prefixes of the names of its locks; none: it has all locks
+	// LeastLease is the shortest lease that Quorum grants.
 	LeastLease time.Duration
-	// Masters is how the masters of Quorum are now.
+	// Masters returns the health of Quorum's masters.
 	Masters func() []master.Health
 }
 
-// of is the engine of a lock, by the name as the client gives it.
+// of returns the engine of a lock, by the name that the client gives.
 func (l *Lockers) of(name []byte) *locks.Locker {
 	if l.Quorum == nil {
 		return l.Plain
@@ -37,8 +37,8 @@ func (l *Lockers) of(name []byte) *locks.Locker {
 	return l.Plain
 }
 
-// Independent says whether cmd, a lock verb with args, asks independent masters, and key is that of the lock
-// which it names; "": it may ask for any.
+// Independent says whether cmd, a lock verb with args, asks independent masters. key is the key of the lock
+// that it names; "": it may ask for any lock.
 func (l *Lockers) Independent(cmd *commands.Command, args [][]byte) (key string, ok bool) {
 	switch {
 	case l.Quorum == nil:
@@ -53,7 +53,7 @@ func (l *Lockers) Independent(cmd *commands.Command, args [][]byte) (key string,
 	return l.Quorum.Key(string(name)), true
 }
 
-// all are the engines that there are.
+// all returns the engines that there are.
 func (l *Lockers) all() []*locks.Locker {
 	if l.Quorum == nil {
 		return []*locks.Locker{l.Plain}
@@ -61,7 +61,7 @@ func (l *Lockers) all() []*locks.Locker {
 	return []*locks.Locker{l.Plain, l.Quorum}
 }
 
-// allows says why a LOCK cannot be had of engine.
+// allows returns an error if engine cannot do what the LOCK asks for.
 func (l *Lockers) allows(engine *locks.Locker, a *arguments) error {
 	switch {
 	case engine != l.Quorum:

@@ -15,8 +15,8 @@ import (
 //
 //	RENEW key [token | TOKEN token] [PX ms | EX s] [FENCE n] [KEEPALIVE [MAX n]]
 //
-// Reply: the ms that remain; 0: the token holds nothing here. A lease is never
-// made shorter. With KEEPALIVE the hold is from now on kept alive by this connection.
+// Reply: the ms that are left; 0: the token holds nothing here. A lease is never made shorter. With KEEPALIVE
+// this connection keeps the hold alive from now on.
 func renewVerb(l *Lockers) *commands.Command {
 	verb := &commands.Command{
 		Name: "renew", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey,

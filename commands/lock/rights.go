@@ -19,7 +19,7 @@ func keyRight(l *Lockers) func(args [][]byte) []commands.Right {
 	return func(args [][]byte) []commands.Right { return []commands.Right{writeRight(l.key(args[1]))} }
 }
 
-// breakRights: who breaks a lock removes its key, and what another client has.
+// breakRights: breaking a lock removes its key, and takes from another client what it holds.
 func breakRights(l *Lockers) func(args [][]byte) []commands.Right {
 	return func(args [][]byte) []commands.Right {
 		key := l.key(args[2])
@@ -28,8 +28,8 @@ func breakRights(l *Lockers) func(args [][]byte) []commands.Right {
 	}
 }
 
-// allLocksRights is the right to know the names of all keys and to read all that begin with the prefix of
-// locks: a rule that lets somebody read a key with a name that nobody can guess lets him read every one.
+// allLocksRights is the right to list all keys and to read every key that begins with the prefix of locks. A
+// rule for one key that nobody can guess stands for all of them: who may read that one may read every lock.
 func allLocksRights(l *Lockers) func(args [][]byte) []commands.Right {
 	return func([][]byte) []commands.Right {
 		var all []commands.Right

@@ -16,9 +16,8 @@ import (
 // busiestShown is how many locks LOCKCTL STATS shows one by one.
 const busiestShown = 10
 
-// lockctlStats replies a map of what this proxy has done with locks since it started, and of
-// what it does now: holds that it keeps alive, and waiters.
-// With RedLock it also says how its masters are.
+// lockctlStats replies a map: what this proxy has done with locks since it started, and what it does now
+// (holds that it keeps alive, waiters). With RedLock it also has the health of the masters.
 func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
 	s, proto, size := l.Plain.Stats(), c.Client.Proto, 17
 	if l.Quorum != nil {
@@ -59,7 +58,7 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
 	c.Reply(b)
 }
 
-// appendMasters appends how the masters of RedLock are: an array of maps.
+// appendMasters appends the health of the masters of RedLock as an array of maps.
 func appendMasters(b []byte, proto int, all []master.Health) []byte {
 	b = redcon.AppendArray(b, len(all))
 	for _, m := range all {

@@ -14,8 +14,7 @@ import (
 //
 //	UNLOCK key [token | TOKEN token] [FENCE n] [ID id]
 //
-// Reply: 1 released; 0 still held, the count went down; Null: the token holds
-// nothing here.
+// Reply: 1 released; 0 still held, the count went down; Null: the token holds nothing here.
 func unlockVerb(l *Lockers) *commands.Command {
 	verb := &commands.Command{
 		Name: "unlock", Arity: -2, Flags: commands.Write | commands.LockVerb, Keys: onKey,
@@ -40,12 +39,12 @@ var tokenArgument = commands.Argument{Name: "token", Type: "oneof", Optional: tr
 		{Name: "token", Type: "string", Token: "TOKEN"},
 	}}
 
-// release is one UNLOCK on its way. It is used again once it is told how it went, which it is once.
+// release is one UNLOCK on its way. It is reused once its outcome is known, which it is told once.
 type release struct {
 	commands.Actions
 	spare  *sync.Pool
 	l      *locks.Locker
-	grants holds.Grants // of the connection when it asked: RESET gives it new ones
+	grants holds.Grants // of the connection when it asked: RESET replaces them
 	proto  int
 	args   arguments
 	asked  redlock.Release
@@ -72,7 +71,7 @@ func (r *release) Released(done redlock.Released, err error) []byte {
 	return answer
 }
 
-// answer is the client's.
+// answer makes the client's answer.
 func (r *release) answer(done redlock.Released, err error) []byte {
 	r.l.CountRelease(done, err)
 	if err != nil {
@@ -93,8 +92,8 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 	return resp.Zero
 }
 
-// parseHeld reads the arguments of a verb that concerns a hold; without a token it is the one that this
-// connection was granted. It fails when the client must be told first that the hold was lost.
+// parseHeld reads the arguments of a verb about a hold. Without a token it takes the one that this connection
+// was granted. It fails if the client must first be told that the hold was lost.
 func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *locks.Locker) (err error) {
 	if err = a.parse(s, l, c.Args); err == nil {
 		err = c.Client.Keepalives.Refuse(a.name)

@@ -4,7 +4,7 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Unite adds to a what b has. join makes one value of the two of a name.
+// Unite adds the pairs of b to a. If both have a name, join combines its two values.
 func Unite(a *resp.Value, b resp.Value, join func(name string, a *resp.Value, b resp.Value)) {
 	for i := 0; i+1 < len(b.Elems); i += 2 {
 		if j := resp.IndexOf(*a, b.Elems[i].Str); j >= 0 {
@@ -15,8 +15,7 @@ func Unite(a *resp.Value, b resp.Value, join func(name string, a *resp.Value, b 
 	}
 }
 
-// Maps makes a Func of what joins the values of one name. A single reply stays
-// as it is.
+// Maps makes a Func that joins maps name by name. A single reply stays as it is.
 func Maps(join func(name string, a *resp.Value, b resp.Value)) Func {
 	return func(_ int, replies [][]byte) []byte {
 		if err := FirstError(replies); err != nil {

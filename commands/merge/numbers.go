@@ -2,8 +2,8 @@ package merge
 
 import "lockproxy/internal/resp"
 
-// The Funcs of this file work on integers, and on booleans, and, element by element, on
-// arrays of them. A single reply stays as it is.
+// The Funcs of this file work on integers and booleans, and element by element on arrays of them. A single
+// reply stays as it is.
 var (
 	Sum = fold(func(a, b int64) int64 { return a + b })
 	Min = fold(func(a, b int64) int64 { return min(a, b) })
@@ -19,7 +19,7 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// fold makes a Func of what makes one number of two.
+// fold makes a Func of a function on two numbers.
 func fold(f func(a, b int64) int64) Func {
 	return func(_ int, replies [][]byte) []byte {
 		if err := FirstError(replies); err != nil {
@@ -39,8 +39,8 @@ func fold(f func(a, b int64) int64) Func {
 	}
 }
 
-// foldInto makes acc what f makes of its numbers and those of v. It reports false
-// for values that are no numbers, or not of one shape.
+// foldInto folds the numbers of v into those of acc. It reports false for values that are no numbers, or of
+// different shapes.
 func foldInto(acc *resp.Value, v resp.Value, f func(a, b int64) int64) bool {
 	switch {
 	case acc.Kind != v.Kind || len(acc.Elems) != len(v.Elems) || acc.Null() != v.Null():

@@ -7,8 +7,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Texts puts reports for people one below the other, as long as they differ. A
-// node that has nothing to report, which some say as an error, is left out.
+// Texts puts reports for people one below the other, without repeating equal ones. A node with nothing to
+// report, which some say as an error, is left out.
 func Texts(proto int, replies [][]byte) []byte {
 	var texts []string
 	for _, reply := range replies {

@@ -30,9 +30,8 @@ func ssubscribe(c *commands.Call) {
 	}
 }
 
-// maxTopicName is how many bytes the name of a topic has at most. All clients of the proxy are subscribed
-// over one connection to a node, which would break for all of them if the node found a command on it too
-// large.
+// maxTopicName is the longest name of a topic. All clients of the proxy are subscribed over one connection to
+// a node. If the node found a command on it too large it would close it for all of them.
 const maxTopicName = cluster.MaxShared - 1<<10
 
 // listen subscribes to the topics that the arguments name.
@@ -59,7 +58,7 @@ func sunsubscribe(c *commands.Call) {
 	}
 }
 
-// topicsNamed are the arguments, nil if there are none.
+// topicsNamed returns the arguments, nil if there are none.
 func topicsNamed(c *commands.Call) [][]byte {
 	if len(c.Args) == 1 {
 		return nil
@@ -67,7 +66,7 @@ func topicsNamed(c *commands.Call) [][]byte {
 	return c.Args[1:]
 }
 
-// crossesSlots says that the arguments are of several slots, which a cluster does not take.
+// crossesSlots says that the arguments are of several slots, which a cluster does not accept.
 func crossesSlots(c *commands.Call) bool {
 	if !c.Server.Clustered() || len(c.Args) < 3 {
 		return false
@@ -162,8 +161,8 @@ func mergeNumSub(ours commands.SubscriberCounts, kind pubsub.Kind, replies [][]b
 	return out
 }
 
-// numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, and not which: those that
-// clients of several nodes have in common count more than once.
+// numPat is PUBSUB NUMPAT. Nodes tell how many patterns they have, but not which. So patterns that clients of
+// several nodes have in common count more than once.
 func numPat(c *commands.Call) {
 	broadcastApart(c, func(counts commands.SubscriberCounts, replies [][]byte) []byte {
 		sum := int64(len(counts.Heard(pubsub.Pattern)))
@@ -178,9 +177,9 @@ func numPat(c *commands.Call) {
 	})
 }
 
-// broadcastApart sends the command to all masters, behind the subscriptions that came before it, and has a
-// goroutine combine what they answer, unless that is an error: there may be a million names, in the replies
-// or in the counts, which is safe for that.
+// broadcastApart sends the command to all masters, behind the subscriptions that came before it. A goroutine
+// combines what they answer, unless that is an error: there may be a million names in the replies or in the
+// counts. The counts are safe for that.
 func broadcastApart(c *commands.Call, combine func(commands.SubscriberCounts, [][]byte) []byte) {
 	actions := c.Actions
 	actions.Subscriptions().Settled(func(raw []byte) {

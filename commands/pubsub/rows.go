@@ -1,21 +1,21 @@
 // Package pubsub has SUBSCRIBE, PUBLISH and PUBSUB.
 //
-// The proxy is one subscriber at a node for all its clients. So numbers of subscribers that a node tells are
-// not those of clients, and are corrected:
+// At a node the proxy is one subscriber for all its clients. So a node's numbers of subscribers are not those
+// of clients, and must be corrected:
 //
 //	SUBSCRIBE news --> subscribe(Call) --> Call.Subscriptions().Subscribe   joins what the proxy listens to
 //	PUBLISH news x --> publish(Call)   --> Call.Subscriptions().Publish     --> node: 1, the proxy
 //	                                                                            client: 3, who listen
 //	PUBSUB NUMSUB  --> numSub(Call)    --> AskAll --> the nodes' numbers, less the proxy, plus its clients
 //
-// Here the arguments are looked at, and the replies to PUBSUB put together. Which client gets which message
-// is the work of proxy/pubsub; where the proxy is subscribed, of cluster/pubsub. In RESP2 a client that
-// listens may send little else: rows say so with commands.InSubscriber.
+// This package checks the arguments and combines the replies to PUBSUB. proxy/pubsub decides which client
+// gets which message, cluster/pubsub at which node the proxy is subscribed. In RESP2 a client that listens
+// may send little else: rules mark what it may with commands.InSubscriber.
 //
 // A name may not be longer than maxTopicName: it goes over a connection that all clients share, and a node
-// which finds a command too long closes that.
+// closes that when it finds a command too long.
 //
-// Begin reading at listen (pubsub.go), then mergeNumSub.
+// Begin with listen (pubsub.go), then mergeNumSub.
 package pubsub
 
 import (

@@ -9,18 +9,18 @@ import (
 
 // plain are the rules for commands that need no code of their own.
 var plain = []commands.Row{
-	// Keys of several slots, put together again.
+	// Keys of several slots: split, and the replies put together again.
 	{Name: "mget", Route: commands.Split, Step: 1},
 	{Name: "mset", Route: commands.Split, Step: 2, Merge: merge.First},
-	{Name: "msetnx", Route: commands.ByKeys}, // in parts it would not be all or nothing
+	{Name: "msetnx", Route: commands.ByKeys}, // split it would not be all or nothing
 	{Name: "del", Route: commands.Split, Step: 1, Merge: merge.Sum},
 	{Name: "unlink", Route: commands.Split, Step: 1, Merge: merge.Sum},
 	{Name: "exists", Route: commands.Split, Step: 1, Merge: merge.Sum},
 	{Name: "touch", Route: commands.Split, Flags: commands.AtMaster, Step: 1, Merge: merge.Sum},
-	// it may note what it has counted in the key
+	// it may write into the key what it has counted
 	{Name: "pfcount", Route: commands.ByKeys, Flags: commands.Replicates},
 
-	// All nodes together.
+	// Asked of all nodes.
 	{Name: "dbsize", Route: commands.AllNodes, Merge: merge.Sum, Queue: commands.QueueEverywhere,
 		Flags: commands.ReadOnly},
 	{Name: "keys", Route: commands.AllNodes, Merge: merge.Concat, Queue: commands.QueueEverywhere,
@@ -31,7 +31,7 @@ var plain = []commands.Row{
 	{Name: "bgrewriteaof", Route: commands.AllNodes, Merge: merge.First},
 	{Name: "save", Route: commands.AllNodes, Merge: merge.First, Why: standsStill},
 
-	// Whichever node, or the only one.
+	// Asked of any node, or of the only one.
 	{Name: "time", Route: commands.AnyNode, Flags: commands.ReadOnly},
 	{Name: "lolwut", Route: commands.AnyNode, Flags: commands.ReadOnly},
 	{Name: "swapdb", Route: commands.AnyNode},
@@ -41,7 +41,7 @@ var plain = []commands.Row{
 	{Name: "module|loadex", Route: commands.AllNodes, Merge: merge.First, Why: loadsModules},
 	{Name: "module|unload", Route: commands.AllNodes, Merge: merge.First, Why: loadsModules},
 
-	// Those that block the connection they come over.
+	// Commands that block the connection they come over.
 	{Name: "blpop", Route: commands.Blocks, Timeout: commands.TimeoutAt(-1, time.Second)},
 	{Name: "brpop", Route: commands.Blocks, Timeout: commands.TimeoutAt(-1, time.Second)},
 	{Name: "brpoplpush", Route: commands.Blocks, Timeout: commands.TimeoutAt(-1, time.Second)},
@@ -57,7 +57,7 @@ var plain = []commands.Row{
 	{Name: "waitaof", Route: commands.Blocks, Merge: merge.Min,
 		Timeout: commands.TimeoutAt(3, time.Millisecond), None: "*2\r\n:0\r\n:0\r\n"},
 
-	// What belongs to one server, or to who runs it.
+	// Commands about one server, or for those who run it.
 	{Name: "sync", Route: commands.Refused, Why: forReplicas},
 	{Name: "psync", Route: commands.Refused, Why: forReplicas},
 	{Name: "replconf", Route: commands.Refused, Why: forReplicas},
@@ -84,7 +84,7 @@ const (
 		"the background"
 )
 
-// migrateSecrets are the passwords behind AUTH and AUTH2.
+// migrateSecrets marks the passwords behind AUTH and AUTH2.
 func migrateSecrets(args [][]byte) []bool {
 	return commands.SecretBehind(
 		args,

@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// A cursor of SCAN over several nodes says all that is needed to go on, so that any proxy can:
+// A cursor of SCAN over several nodes contains all that is needed to go on, so that any proxy can:
 //
 //	63                                 17     3     0
 //	| cursor of the node | tag | first slot | form |
 //
-// All keys of slots below first have been visited.
+// All keys of slots below the first slot have been returned.
 type scanCursor struct {
 	kind  scanKind
-	first int    // a slot
-	tag   uint64 // byNode: of what must not change as long as the master is gone through; see scanNodes
-	bits  uint   // of the tag; 0: it is not cut yet
-	node  uint64 // byNode: the cursor of the master; 0: it has yet to begin
+	first int    // the first slot that is not done
+	tag   uint64 // byNode: hash of what must not change while a master is scanned; see nodes.go
+	bits  uint   // bits of the tag that are known; 0: all of them
+	node  uint64 // byNode: the cursor of the master; 0: it has not been asked yet
 }
 
-// scanKind says how the keys from first on are visited.
+// scanKind says how the keys from the first slot on are found.
 type scanKind uint8
 
 const (
@@ -27,13 +27,13 @@ const (
 	bySlot                 // slot by slot
 )
 
-// scanForms are what the bits of a cursor may be. The first one of a kind is taken in which the
-// cursor of the node has room: a large table leaves less of it.
+// scanForms are the layouts of a cursor's bits. The first one of a kind that has room for the cursor of the
+// node is taken: that of a large table needs more bits, which leaves less for the tag.
 var scanForms = [...]struct {
 	kind      scanKind
 	tag, node uint
 }{
-	{byNode, 20, 16}, // up to here below 2^53, which is all that JavaScript has
+	{byNode, 20, 16}, // as long as it stays below 2^53, the integers that JavaScript has
 	{byNode, 13, 23},
 	{byNode, 12, 34},
 	{byNode, 4, 42},
@@ -62,7 +62,7 @@ func parseScanCursor(arg []byte) (c scanCursor, ok bool) {
 	return c, c.node>>f.node == 0
 }
 
-// number is c as clients are given it. It reports false for a cursor of a node that has no room.
+// number is c as clients get it. It reports false if the cursor of the node has no room.
 func (c scanCursor) number() (n uint64, ok bool) {
 	for form, f := range scanForms {
 		if f.kind != c.kind || c.node>>f.node != 0 {
@@ -75,7 +75,7 @@ func (c scanCursor) number() (n uint64, ok bool) {
 	return 0, false
 }
 
-// fits says whether the tag of c, which may have been cut, is that of what.
+// fits says whether the tag of c, which may have been cut, matches that of what.
 func (c scanCursor) fits(what ...string) bool {
 	tag := tagOf(what...)
 	if c.bits > 0 {
@@ -84,7 +84,7 @@ func (c scanCursor) fits(what ...string) bool {
 	return c.tag == tag
 }
 
-// tagOf is a tag of texts, not cut.
+// tagOf makes the tag of texts, not cut.
 func tagOf(what ...string) uint64 {
 	h := fnv.New64a()
 	for _, w := range what {
@@ -92,5 +92,5 @@ func tagOf(what ...string) uint64 {
 		h.Write([]byte{0})
 	}
 	n := h.Sum64()
-	return n ^ n>>32 // the low bits are what is kept
+	return n ^ n>>32 // the low bits are the ones that are kept
 }

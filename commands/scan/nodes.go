@@ -9,27 +9,27 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// This file is SCAN while nothing happens: each master is gone through with its own cursor, in the
-// order of their lowest slots. That order, and with it the slots which are done, hold as long as the layout
-// is the same. And a cursor of Redis is good at the process only that made it, and for the keys only that
-// were there all the time. So the tag of the cursor is made of
+// This file is SCAN while nothing changes: each master is scanned with its own cursor, in the order of their
+// lowest slots. That order, and hence which slots are done, holds only as long as the layout stays the same.
+// And a cursor of Redis is good only in the process that made it, and only for keys that stay there. So the
+// tag of the cursor is made of
 //
 //   - the run id of the process,
-//   - the epoch of its node's configuration, which changes when a slot comes to it that it has lost before,
+//   - the epoch of its node's configuration, which changes when a slot returns to it that it had lost,
 //   - the layout.
 //
-// They are asked for when a master is begun and when it is done; and for each page between it is made sure
-// that the tag is of the node which is asked. A cursor for a master that has yet to begin has the tag of the
-// layout alone.
+// They are read when a master is begun and when it is done. For each page in between it is checked that the
+// node being asked is the one of the tag. A cursor for a master that has not been asked yet has the tag of
+// the layout alone.
 
-// facts are what a node says of itself when it is begun or done.
+// facts are what a node says about itself when it is begun or done.
 type facts struct {
 	run  string
 	view nodeView
-	fine bool // it serves just what it is thought to serve, and no slot of it is moving
+	fine bool // it serves exactly the slots it is believed to serve, and none is moving
 }
 
-// text is what is noted of the node.
+// text is the part of the facts that goes into the tag.
 func (f *facts) text() string { return f.run + " " + f.view.epoch }
 
 var (
@@ -37,7 +37,7 @@ var (
 	askRunID = resp.AppendCommandStrings(nil, "INFO", "server")
 )
 
-// questions are the requests that bring the facts.
+// questions are the requests for the facts.
 func (s *scanning) questions() [][]byte {
 	if !s.clustered {
 		return [][]byte{askRunID}
@@ -62,7 +62,7 @@ func (s *scanning) read(replies [][]byte) (f facts) {
 	return f
 }
 
-// master has the master go on that has the slot first.
+// master goes on with the master that has the slot first.
 func (s *scanning) master() []byte {
 	s.at, s.layout = s.owner(s.first), s.notes.Layout()
 	fresh := s.first == 0 && s.node == 0
@@ -78,7 +78,7 @@ func (s *scanning) master() []byte {
 	return nil
 }
 
-// page asks for a page of keys, and before for what else there is to ask.
+// page asks for a page of keys, after the requests in before.
 func (s *scanning) page(before [][]byte) {
 	args := slices.Clone(s.args)
 	args[1] = strconv.AppendUint(nil, s.node, 10)
@@ -94,12 +94,12 @@ func (s *scanning) page(before [][]byte) {
 		})
 }
 
-// begun says whether the facts, before a page, are as they must be. At the first page of a master they
+// begun says whether the facts, read before a page, are still right. With the first page of a master they
 // become its tag.
 func (s *scanning) begun(f facts) bool {
 	s.notes.Set(s.at.name, f.text())
 	switch {
-	case s.layout != s.notes.Layout(), // since the cursor was found to be for it
+	case s.layout != s.notes.Layout(), // the layout has changed since the cursor was checked
 		s.node == 0 && !f.fine,
 		s.node > 0 && !s.fits(f.text(), s.layout):
 		return false
@@ -108,10 +108,10 @@ func (s *scanning) begun(f facts) bool {
 	return true
 }
 
-// settle makes the whole tag of what its bits are known to be of.
+// settle makes the whole tag from the texts that its bits are known to match.
 func (s *scanning) settle(text string) { s.tag, s.bits = tagOf(text, s.notes.Layout()), 0 }
 
-// turn is the answer with the page that a node gave.
+// turn answers with the page that a node gave.
 func (s *scanning) turn(reply []byte) []byte {
 	elems, ok := resp.Elements(reply)
 	if !ok || len(elems) != 2 {
@@ -135,8 +135,8 @@ func (s *scanning) turn(reply []byte) []byte {
 	return nil
 }
 
-// nextPage goes on with the next master while keys, those of a master that is done, and what was found
-// before are fewer than COUNT: a SCAN of little data ends with its first page, as it does at one Redis.
+// nextPage goes on with the next master while this command has found fewer keys than COUNT: a SCAN of little
+// data ends with its first page, as at one Redis.
 func (s *scanning) nextPage(keys []byte) []byte {
 	var o slotScan
 	o.count = defaultCount
@@ -149,8 +149,8 @@ func (s *scanning) nextPage(keys []byte) []byte {
 	return s.master()
 }
 
-// failed shows the error of a node, unless there is another one in its place by now. Behind keys of masters
-// that are done the client asks once more, and is shown it then.
+// failed answers with the error of a node, unless another node has its place by now. If keys of earlier
+// masters were found, they are returned first; the client asks again and gets the error then.
 func (s *scanning) failed(reply []byte) []byte {
 	if s.count > 0 && s.node == 0 {
 		return s.show(resp.EmptyArray)
@@ -161,18 +161,18 @@ func (s *scanning) failed(reply []byte) []byte {
 	return s.disturbed(resp.EmptyArray)
 }
 
-// disturbed gives up going by nodes. Where there are no slots, the one master is gone through from its start.
+// disturbed gives up going node by node. Without slots the one master is scanned from its start.
 func (s *scanning) disturbed(keys []byte) []byte {
 	next := scanCursor{kind: bySlot, first: s.first}
 	if !s.clustered {
 		next.kind = byNode
-		next.tag = 1 // no cursor is 0 but the last one
+		next.tag = 1 // only the last cursor may be 0
 	}
 	s.scanCursor = next
 	return s.show(keys)
 }
 
-// nextMaster is the lowest slot of the master that comes behind the one of the slot first.
+// nextMaster is the lowest slot of the master behind that of the slot first.
 func (s *scanning) nextMaster() int {
 	seen := make(map[int]bool)
 	for n := range slot.Count {

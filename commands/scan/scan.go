@@ -11,16 +11,16 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// scan is SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. In front of one Redis the cursors
-// are its own. Over several masters, or one that others may take over from, they are a scanCursor:
+// scan is SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. In front of one Redis the cursors are its own.
+// With several masters, or a master that another may replace, they are scanCursors:
 //
 //	byNode: master, master, master, end
 //	           \ slots move, or another process has taken over
 //	bySlot:     slot, slot, slot, slot ... end
 //
-// As long as nothing happens each master is gone through with its own cursor. When something does, the
-// keys of the slots that are not done are asked for slot by slot, up to the end: such a page is made in one
-// instant, so that nothing can happen to it, and a scan comes to its end whatever happens.
+// While nothing changes each master is scanned with its own cursor. When something does, the slots that are
+// not done are read slot by slot, to the end: such a page is made in one instant, so nothing can disturb it,
+// and the scan ends whatever happens.
 func scan(c *commands.Call) {
 	if c.Nodes().Single() || c.Nodes().Masters() == 0 {
 		c.Forward(commands.AnySlot)
@@ -57,11 +57,11 @@ type scanning struct {
 	args      [][]byte
 	at        place
 	layout    string // byNode: when the command began
-	found     []byte // byNode: keys of masters that this command has done, as bulk strings
-	count     int    // byNode: and how many
+	found     []byte // byNode: keys of masters that this command has finished, as bulk strings
+	count     int    // byNode: how many they are
 }
 
-// place is a node that is asked.
+// place is a node to ask.
 type place struct {
 	name, addr string
 }
@@ -74,7 +74,7 @@ func (s *scanning) owner(n int) place {
 	return place{s.nodes.Name(i), s.nodes.Addr(i)}
 }
 
-// show is the answer with a page of keys, an array, behind those of masters that are done.
+// show answers with a page of keys, an array, behind those of masters that are finished.
 func (s *scanning) show(keys []byte) []byte {
 	if s.count > 0 {
 		s.keep(keys)
@@ -90,7 +90,7 @@ func (s *scanning) show(keys []byte) []byte {
 	return appendScan(nil, n, keys)
 }
 
-// keep has keys, an array, shown later. It reports false if they are none.
+// keep adds keys, an array, to those to be shown. It reports false if it is no array.
 func (s *scanning) keep(keys []byte) bool {
 	all, ok := resp.Elements(keys)
 	for _, key := range all {

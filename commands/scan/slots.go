@@ -16,24 +16,24 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// This file is SCAN slot by slot. All keys of a slot come in one reply of the node that serves it, so that
-// they are those of one instant. Before and behind them stands what the node says of its slots:
+// This file is SCAN slot by slot. All keys of a slot come in one reply of the node that serves it, so they
+// are those of one instant. Before and after, the node is asked about its slots:
 //
 //	[EXISTS, CLUSTER NODES, GETKEYSINSLOT 7, GETKEYSINSLOT 8 ..., CLUSTER NODES] --> node
 //
-// A slot counts as visited when the node served it both times, and was not handing it over. The keys of one
-// that is being handed over are asked for at that node, and then where they go: keys go one way only.
+// A slot is done if the node served it both times and was not handing it over. The keys of a slot that is
+// being handed over are read at that node and then at the next: keys move in that direction only.
 
 const (
-	// defaultCount is COUNT where none is given.
+	// defaultCount is the default of COUNT.
 	defaultCount = 10
-	// maxScanSlots is how many slots one page goes through at the most.
+	// maxScanSlots bounds the slots of one page.
 	maxScanSlots = 1024
-	// maxSlotKeys is how many keys a slot may have that is gone through in one piece.
+	// maxSlotKeys bounds the keys of a slot that is read in one piece.
 	maxSlotKeys = 1_000_000
-	// maxPick is how long keys are looked at before it is seen whether the client still waits for them.
+	// maxPick is how long keys are matched before it is checked that the client is still there.
 	maxPick = 100 * time.Millisecond
-	// maxScanTries is how often one page asks for a slot that changes its place meanwhile.
+	// maxScanTries bounds how often one page asks for a slot that moves meanwhile.
 	maxScanTries = 8
 )
 
@@ -48,10 +48,10 @@ type slotScan struct {
 	keys        [][]byte
 	batch       int // slots to ask for at once
 	done        int // slots
-	tries       int // for the slot first
+	tries       int // attempts at the first slot
 }
 
-// slots goes on from the slot first.
+// slots goes on with the first slot.
 func (s *scanning) slots() []byte {
 	p := &slotScan{scanning: s, count: defaultCount, batch: 1}
 	if err := p.options(s.args[2:]); err != nil {
@@ -60,7 +60,7 @@ func (s *scanning) slots() []byte {
 	return p.next()
 }
 
-// options reads what stands behind the cursor, and returns an error reply if it is wrong.
+// options reads what follows the cursor. It returns an error reply if that is wrong.
 func (p *slotScan) options(args [][]byte) []byte {
 	for ; len(args) > 0; args = args[2:] {
 		if len(args) == 1 {
@@ -90,8 +90,8 @@ func (p *slotScan) options(args [][]byte) []byte {
 // askServed is a read that the node of a slot answers with an integer, and any other with an error.
 func askServed(n int) []byte { return resp.AppendCommandStrings(nil, "EXISTS", slot.Tag(n)) }
 
-// served says whether the reply to askServed is of a node that serves the slot. Where
-// no key may be read that is not known.
+// served says whether the reply to askServed comes from a node that serves the slot. A node that lets this
+// user read no key does not tell.
 func served(reply []byte) bool {
 	return !resp.IsError(reply) || bytes.HasPrefix(reply, []byte("-ASK ")) ||
 		bytes.HasPrefix(reply, []byte("-NOPERM"))
@@ -142,8 +142,8 @@ type keysFound struct {
 	err  []byte
 }
 
-// pick has a goroutine pick the keys that match out of replies with those of a slot each: there may be a
-// million, and each may take long. then goes on with those of the first slots, of one at least.
+// pick makes a goroutine pick the matching keys out of replies that have the keys of a slot each: there may
+// be a million, and each may take long. then goes on with the first slots, at least one.
 func (p *slotScan) pick(replies [][]byte, then func(picked []keysFound) []byte) {
 	var picked []keysFound
 	p.apart(func() {
@@ -154,7 +154,7 @@ func (p *slotScan) pick(replies [][]byte, then func(picked []keysFound) []byte) 
 	}, func() []byte { return then(picked) })
 }
 
-// apart has a goroutine run task, and goes on with then if the client is still there.
+// apart runs task on a goroutine, and goes on with then if the client is still there.
 func (p *slotScan) apart(task func(), then func() []byte) {
 	p.Await(func(done func([]byte)) {
 		go func() { // ends by itself
@@ -169,16 +169,16 @@ func (p *slotScan) apart(task func(), then func() []byte) {
 	}, nil)
 }
 
-// astray deals with a node that does not serve the slot first.
+// astray handles a node that does not serve the first slot.
 func (p *slotScan) astray(reply []byte) []byte {
 	p.tries++
 	if words := strings.Fields(string(reply)); len(words) == 3 && words[0] == "-MOVED" &&
 		!strings.HasPrefix(words[2], ":") && p.tries < maxScanTries {
-		p.at = place{addr: words[2]} // as it says itself, whatever the topology says
+		p.at = place{addr: words[2]} // the node that it names, whatever the topology says
 		p.ask(1)
 		return nil
 	}
-	// An ordinary read waits until somebody serves it, for as long as its budget goes.
+	// An ordinary read waits until some node serves the slot, for as long as its budget lasts.
 	p.Ask(pipe.ToSlot(p.first), askServed(p.first), commands.Reread, func(reply []byte) []byte {
 		if resp.IsError(reply) {
 			return reply
@@ -188,8 +188,8 @@ func (p *slotScan) astray(reply []byte) []byte {
 	return nil
 }
 
-// take takes the keys of as many slots as are visited for sure. When the epoch has changed a slot may have
-// been elsewhere in between.
+// take takes the keys of the slots that are surely done. If the epoch has changed, a slot may have been
+// elsewhere in between.
 func (p *slotScan) take(before nodeView, picked []keysFound, after nodeView) []byte {
 	if before.epoch != after.epoch {
 		p.tries, p.batch = p.tries+1, 1
@@ -215,10 +215,10 @@ func (p *slotScan) take(before nodeView, picked []keysFound, after nodeView) []b
 	return p.next()
 }
 
-// visited goes on behind the slot first.
+// visited marks the first slot as done.
 func (p *slotScan) visited() { p.first, p.done, p.tries = p.first+1, p.done+1, 0 }
 
-// follow visits a slot that is being handed over, as before has it. here are the keys that were still at
+// follow finishes a slot that is being handed over, according to before. here has the keys that were still at
 // p.at.
 func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 	addr := before.addrs[to]
@@ -249,7 +249,7 @@ func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 	return nil
 }
 
-// findKeys are the keys in reply, those of a slot, that match.
+// findKeys returns the keys in reply, those of one slot, that match.
 func findKeys(reply, match []byte) keysFound {
 	if resp.IsError(reply) {
 		return keysFound{err: reply}
@@ -270,7 +270,7 @@ func findKeys(reply, match []byte) keysFound {
 	return keysFound{keys: picked}
 }
 
-// end answers with the keys, if there is no type to ask for.
+// end answers with the keys, unless TYPE must be asked first.
 func (p *slotScan) end() []byte {
 	if p.kind == nil || len(p.keys) == 0 {
 		return p.answer()
@@ -297,7 +297,7 @@ func (p *slotScan) end() []byte {
 	return nil
 }
 
-// keepKind keeps the keys that are of the wanted type, by the replies to TYPE.
+// keepKind keeps the keys of the wanted type, by the replies to TYPE.
 func (p *slotScan) keepKind(replies [][]byte) {
 	kept := p.keys[:0]
 	for i, reply := range replies {

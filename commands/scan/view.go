@@ -10,7 +10,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// nodeView is what a node of a cluster says of itself in CLUSTER NODES.
+// nodeView is what a node says in CLUSTER NODES.
 type nodeView struct {
 	slots  *[slot.Count]bool // nil: it says nothing
 	epoch  string            // of its configuration
@@ -18,14 +18,14 @@ type nodeView struct {
 	addrs  map[string]string // of nodes, by id
 }
 
-// movingSlot is a slot of whose keys some may be at another node already.
+// movingSlot is a slot that is being handed over: some of its keys may be at another node already.
 type movingSlot struct {
 	slot int
 	to   string // node id
 }
 
-// parseNodeView reads the reply to CLUSTER NODES, a line each node: id, address, flags, and as the seventh
-// word its epoch; from the ninth word on its slots, such as 7, 8-11 or, in its own line only, [7->-id].
+// parseNodeView reads the reply to CLUSTER NODES. Each node has a line: id, address and flags, its epoch as
+// the seventh word, and from the ninth on its slots, such as 7 or 8-11 or, only in its own line, [7->-id].
 func parseNodeView(reply []byte) nodeView {
 	v := nodeView{addrs: make(map[string]string)}
 	parsed, _, err := resp.Parse(reply)
@@ -51,7 +51,7 @@ func parseNodeView(reply []byte) nodeView {
 	return v
 }
 
-// take takes over one word of the node's own line.
+// take reads one word of the node's own line.
 func (v *nodeView) take(word string) {
 	if inner, ok := strings.CutPrefix(word, "["); ok {
 		number, to, leaves := strings.Cut(strings.TrimSuffix(inner, "]"), "->-")
@@ -76,7 +76,7 @@ func (v *nodeView) take(word string) {
 
 func (v *nodeView) has(n int) bool { return v.slots != nil && v.slots[n] }
 
-// target is the id of the node that slot n is being handed over to, "" if it is not.
+// target is the id of the node to which slot n is being handed over, or "".
 func (v *nodeView) target(n int) string {
 	for _, m := range v.moving {
 		if m.slot == n {

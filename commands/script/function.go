@@ -6,12 +6,12 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// functionStats is FUNCTION STATS: it is asked while functions run, so over
-// connections that they do not keep busy.
+// functionStats is FUNCTION STATS. It is asked while functions run, so it goes over connections that they do
+// not keep busy.
 func functionStats(c *commands.Call) { c.AskAll(c.Raw, commands.Asking{Own: true}, mergeFunctionStats) }
 
-// mergeFunctionStats shows the script of the first node that runs one. The libraries
-// are the same everywhere; where they are not, the node with the most counts.
+// mergeFunctionStats shows the script of the first node that runs one. The libraries should be the same
+// everywhere; if not, those of the node with the most are shown.
 var mergeFunctionStats = merge.Maps(func(name string, a *resp.Value, b resp.Value) {
 	switch {
 	case name == "running_script":
@@ -25,8 +25,8 @@ var mergeFunctionStats = merge.Maps(func(name string, a *resp.Value, b resp.Valu
 	}
 })
 
-// killScript is SCRIPT KILL and FUNCTION KILL: they must not wait behind the very
-// script that they are to end.
+// killScript is SCRIPT KILL and FUNCTION KILL. They must not wait behind the very script that they are to
+// end.
 func killScript(c *commands.Call) { c.AskAll(c.Raw, commands.Asking{Own: true}, merge.One) }
 
 // functionLoad is FUNCTION LOAD [REPLACE] code.

@@ -1,8 +1,8 @@
 // Package script has EVAL, SCRIPT and FUNCTION.
 //
-// A client loads a script once and calls it by its SHA1. Behind a proxy the node that is asked may be another
-// one than that which has it, for masters fail over and slots move. So the proxy remembers the sources that
-// it has seen (commands.Scripts), and gives them to nodes which have lost them:
+// A client loads a script once and calls it by its SHA1. Behind a proxy the call may reach a node that does
+// not have it, because masters fail over and slots move. So the proxy remembers the sources that it has seen
+// (commands.Scripts) and gives them to nodes that have lost them:
 //
 //	EVAL source   --> eval(Call) --> Scripts.Add --> the master of the keys
 //	EVALSHA sha   --> by its keys --> NOSCRIPT --> pipe loads the source, and sends EVALSHA again
@@ -10,13 +10,13 @@
 //	SCRIPT FLUSH  --> scriptFlush(Call) --> all masters; forgotten when one has
 //
 // A script without keys goes to the master of the first key that its source names, or of its SHA1
-// (commands/scripthome.go). What a client may not do at the nodes it may not do by way of the proxy's memory
-// either: sources of a user of the upstream are remembered only after a node has run them.
+// (commands/scripthome.go). What a user may not do at the nodes, the proxy's memory must not do for him: the
+// sources of a user of the upstream are remembered only after a node has run them.
 //
-// SCRIPT KILL and FUNCTION STATS go over connections of their own, since the shared ones wait behind the very
-// script that they are about.
+// SCRIPT KILL and FUNCTION STATS go over connections of their own: on the shared ones they would wait behind
+// the very script that they are about.
 //
-// Begin reading at eval (script.go).
+// Begin with eval (script.go).
 package script
 
 import (

@@ -10,9 +10,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// eval remembers the script on its way to the keys' node, so that an EVALSHA of it can be healed. Of a client
-// that is a user of the upstream it does so only when the node has run the script: the user may have no right
-// to.
+// eval remembers the script on its way to the node of the keys, so that a later EVALSHA of it works at any
+// node. If the client is a user of the upstream it does so only once the node has run the script: the user
+// may not have the right to.
 func eval(c *commands.Call) {
 	scripts, source := c.Server.Scripts(), c.Args[1]
 	if asProxy(c) {
@@ -37,7 +37,7 @@ func eval(c *commands.Call) {
 	}
 }
 
-// scriptLoad loads the script on all masters, and has the proxy remember it when one has taken it.
+// scriptLoad loads the script on all masters. The proxy remembers it when one has taken it.
 func scriptLoad(c *commands.Call) {
 	// longer ones are not remembered
 	scripts, source := c.Server.Scripts(), bytes.Clone(c.Args[2][:min(len(c.Args[2]), commands.MaxSource+1)])
@@ -49,8 +49,8 @@ func scriptLoad(c *commands.Call) {
 	})
 }
 
-// scriptFlush has the nodes forget, and the proxy when one of them has: what was flushed must not come
-// back by being healed, and who may not flush must not.
+// scriptFlush makes the nodes forget all scripts, and the proxy too when one node has: a flushed script must
+// not come back, and a client without the right to flush must change nothing.
 func scriptFlush(c *commands.Call) {
 	scripts := c.Server.Scripts()
 	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {
@@ -66,13 +66,13 @@ func anyTook(replies [][]byte) bool {
 	return slices.ContainsFunc(replies, func(reply []byte) bool { return !resp.IsError(reply) })
 }
 
-// asProxy says that the client is to its nodes whoever the proxy is, and no user of its own.
+// asProxy says that the nodes take the client for the proxy itself, not for a user of its own.
 func asProxy(c *commands.Call) bool {
 	return !c.Server.UsersOnly() && c.Client.UserName() == commands.DefaultUser
 }
 
-// scriptExists says of which scripts EVALSHA will work: those that all masters
-// have, and those that the proxy can give them.
+// scriptExists says for which scripts EVALSHA will work: those that all masters have, and those that the
+// proxy can give them.
 func scriptExists(c *commands.Call) {
 	scripts := c.Server.Scripts()
 	known := make([]bool, len(c.Args)-2)

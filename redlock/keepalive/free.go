@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// mostFreers is how many holds are being freed at a time, however many a client
-// that goes away has had.
+// mostFreers bounds how many holds are being freed at a time, however many a client had that went away.
 const mostFreers = 256
 
-// release has h, which has ended, freed. It counts as work until it is, or its lease is
-// over. mu is held.
+// release frees h, which has ended. Close waits until h is freed or its lease is over. mu is held.
 func (k *Renewer) release(h *Kept) {
 	if k.closed {
 		return
@@ -21,13 +19,13 @@ func (k *Renewer) release(h *Kept) {
 	k.queue(h)
 }
 
-// queue has h freed by the next freer that has time. mu is held.
+// queue leaves h to the next freer that has time. mu is held.
 func (k *Renewer) queue(h *Kept) {
 	h.state = freeing
 	k.free = append(k.free, h)
 	if k.freers < mostFreers {
 		k.freers++
-		k.work.Go(k.freer) // ends when there is nothing to be freed
+		k.work.Go(k.freer) // ends when nothing is left to free
 	}
 }
 
@@ -60,14 +58,14 @@ func (k *Renewer) freer() {
 	k.freers--
 }
 
-// detach is one attempt to free h. mu is not held.
+// detach makes one attempt to free h. mu is not held.
 func (k *Renewer) detach(h *Kept) error {
 	ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
 	defer cancel()
 	return k.engine.Detach(ctx, h.name.name, h.name.token, h.keeper)
 }
 
-// listen subscribes to what the keepers of this proxy are told, for as long as it takes.
+// listen subscribes to the channel of this proxy's keepers, however long that takes.
 func (k *Renewer) listen() {
 	channel := k.names.KeeperChannel()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -96,11 +94,11 @@ func (k *Renewer) listen() {
 	}
 }
 
-// Close forgets everything that is kept, and waits until what is being freed is, or ctx ends.
+// Close forgets all holds, then waits until those being freed are, or until ctx ends.
 func (k *Renewer) Close(ctx context.Context) {
 	k.forget()
 	done := make(chan struct{})
-	go func() { // ends with the work, which abandon ends
+	go func() { // ends with the work, at the latest when abandon ends that
 		k.work.Wait()
 		close(done)
 	}()
@@ -113,7 +111,7 @@ func (k *Renewer) Close(ctx context.Context) {
 	<-done
 }
 
-// forget ends everything that is kept.
+// forget ends all holds that are kept.
 func (k *Renewer) forget() {
 	k.mu.Lock()
 	k.closed = true
@@ -130,7 +128,7 @@ func (k *Renewer) forget() {
 	}
 }
 
-// drop gives up what waits to be freed, when freeing has ended.
+// drop gives up the holds that wait to be freed, once freeing has ended.
 func (k *Renewer) drop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// never is a time that does not come.
+// never is a time that never comes.
 const never = time.Duration(math.MaxInt64)
 
-// timed is something that is due at some time and knows its place in a line.
+// timed is something that is due at a time and knows its place in a heap.
 type timed interface {
 	key() time.Duration
 	place() *int32
 }
 
-// timerHeap is a heap of what is due, the first in front.
+// timerHeap is a heap of what is due, the earliest in front.
 type timerHeap[T timed] []T
 
 func (l timerHeap[T]) Len() int           { return len(l) }
@@ -45,7 +45,7 @@ func (l *timerHeap[T]) Pop() any {
 	return e
 }
 
-// put gives e its place, now that its time has changed.
+// put moves e to its place after its time has changed.
 func (l *timerHeap[T]) put(e T) {
 	if i := *e.place(); i >= 0 {
 		heap.Fix(l, int(i))

@@ -7,8 +7,8 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// hint is what a message on the channel of this proxy says of a hold. Whoever may publish there can send one,
-// so none is believed: Redis is asked, and if it does not have the hold any more, the hint says why.
+// hint is what a message on this proxy's channel says about a hold. Anyone who may publish there can send
+// one, so none is believed: Redis is asked. If Redis does not have the hold any more, the hint tells why.
 type hint uint8
 
 const (
@@ -17,11 +17,11 @@ const (
 	broken        // by LOCKCTL BREAK
 )
 
-// hintPause is how long after a question that a hint has caused the next hint of that hold may cause another
-// one: a flood of messages costs only so many questions.
+// hintPause is the least time between two questions that hints about one hold cause. It bounds what a flood
+// of messages costs.
 const hintPause = 100 * time.Millisecond
 
-// heard takes a message of another proxy: what became of holds, and their keepers.
+// heard takes a message of another proxy: keepers, and what became of their holds.
 func (k *Renewer) heard(e subscription.Event) {
 	words := bytes.Fields(e.Payload)
 	if e.Kind != subscription.Message || len(words) == 0 {
@@ -45,7 +45,7 @@ func (k *Renewer) heard(e subscription.Event) {
 	})
 }
 
-// hinted has Redis asked whether it still has h. mu is held, as in all below.
+// hinted makes Redis be asked whether it still has h. mu is held here and in all methods below.
 func (k *Renewer) hinted(h *Kept, said hint) {
 	h.hint = max(h.hint, said)
 	switch h.state {
@@ -56,8 +56,8 @@ func (k *Renewer) hinted(h *Kept, said hint) {
 	}
 }
 
-// heed is the question about h if it is asked because of a hint, which it takes from h: until a renewal is
-// due nothing is changed. Otherwise it is as good as any other.
+// heed turns q into a question that only checks the hold, if a hint is why it is asked: the lease is left
+// alone until a renewal is due. It clears the hint of h.
 func (k *Renewer) heed(h *Kept, q *question) {
 	if q.hint = h.hint; q.hint == noHint {
 		return
@@ -68,7 +68,8 @@ func (k *Renewer) heed(h *Kept, q *question) {
 	}
 }
 
-// over ends h, which Redis has no more: released is no loss. why is the loss without a hint.
+// over ends h, which Redis does not have any more. A hold that was released is no loss. why is the reason if
+// no hint gives one.
 func (k *Renewer) over(h *Kept, said hint, why Loss) {
 	switch said {
 	case released:

@@ -2,17 +2,17 @@ package keepalive
 
 import "time"
 
-// masterBatches is how many batches may be under way to one master. More would only wait there,
-// past their time, and then be asked again; and one that hangs must not keep the others from theirs.
+// masterBatches bounds the batches under way to one master. More of them would only wait there until their
+// time is over and they are asked again. And a master that hangs must not hold up the others.
 const masterBatches = 64
 
-// masterQueue is the way to one master: the batches that are under way to it, and the groups that wait
-// for their turn, that whose first lease is over first in front. Guarded by Renewer.mu.
+// masterQueue holds what goes to one master: the batches under way, and the groups that wait for their turn,
+// ordered by when their first lease ends. Guarded by Renewer.mu.
 type masterQueue struct {
 	master  string
 	busy    int // goroutines, one for each batch under way
 	waiting timerHeap[*groupTurn]
-	served  time.Duration // when the master answered last
+	served  time.Duration // when the master last answered
 }
 
 // groupTurn is a group that waits in a queue.
@@ -25,8 +25,8 @@ type groupTurn struct {
 func (t *groupTurn) key() time.Duration { return t.until }
 func (t *groupTurn) place() *int32      { return &t.index }
 
-// serve has a batch of s asked as soon as its queue allows, if there is one. mu is held, as in
-// all below that does not say otherwise.
+// serve asks a batch of s as soon as the queue of its master allows, if there is one to ask. mu is held, here
+// and below unless a comment says otherwise.
 func (k *Renewer) serve(s *slotGroup, now time.Duration) {
 	if s.busy || s.turn != nil || now < s.resume || len(s.ready) == 0 {
 		k.tidy(s)
@@ -57,7 +57,7 @@ func (k *Renewer) wait(e *masterQueue, s *slotGroup) {
 	k.tidy(s)
 }
 
-// next is the batch that is to be asked now; without one the caller leaves the queue.
+// next returns the batch to ask now. If there is none, the caller leaves the queue.
 func (k *Renewer) next(e *masterQueue, now time.Duration) (*slotGroup, []question) {
 	for len(e.waiting) > 0 {
 		s := e.waiting[0].s

@@ -1,20 +1,20 @@
-// Package keepalive renews holds for clients that asked for that, over and over, until they let go or a hold
-// is lost.
+// Package keepalive renews the holds of clients that asked for it (KEEPALIVE), over and over, until the
+// client lets go or the hold is lost.
 //
-//	Keep --> group of its slot --> due --> batch --> keep.lua --> its next renewal
+//	Keep --> group of its slot --> due --> batch --> keep.lua --> next renewal
 //	                                ^                       \-> lost: the client is told
 //	                                |
 //	  RENEW, UNLOCK, messages of other proxies: due at once, or not kept any more
 //
 //	Release (its connection has gone) --> detach.lua, some at a time
 //
-// A Kept is one hold, and goes through few states (keepState). It is renewed at a third of its lease,
-// together with others of its slot (rounds.go), of which one batch is under way at a time; of all slots of a
-// master there are at most 64 (queue.go). One timer is set for whatever is due first (heap.go). What other
-// proxies say of a hold is a hint, and not believed: Redis is asked (hint.go). A hold whose connection has
-// gone is freed, however long that takes (free.go).
+// A Kept is one hold, in one of a few states (keepState). It is renewed at a third of its lease, in one batch
+// with other holds of its slot; a slot has one batch under way at a time (rounds.go), a master at most 64
+// (queue.go). One timer is set for whatever is due first (heap.go). What other proxies say about a hold is
+// only a hint: Redis is asked (hint.go). A hold whose connection has gone is freed, however long that takes
+// (free.go).
 //
-// A Renewer asks an Engine for all that, and knows nothing of scripts.
+// A Renewer asks an Engine for all of that and knows nothing of scripts.
 package keepalive
 
 import (
@@ -30,28 +30,28 @@ import (
 	"lockproxy/redlock"
 )
 
-// Loss is why a hold that was kept alive is lost.
+// Loss is the reason why a hold that was kept alive is lost.
 type Loss string
 
 // The losses.
 const (
 	Expired Loss = "expired" // renewals failed until the lease was over
 	Broken  Loss = "broken"  // LOCKCTL BREAK
-	Max     Loss = "max"     // as many renewals as were asked for are used up
-	Gone    Loss = "gone"    // Redis has it no more, as after a fail-over
+	Max     Loss = "max"     // MAX renewals were made
+	Gone    Loss = "gone"    // Redis does not have it any more, as after a fail-over
 )
 
-// Hold is one hold that is to be kept alive.
+// Hold describes a hold that is to be kept alive.
 type Hold struct {
 	Name, Token string
 	Fence       int64
-	Lease       time.Duration // what each renewal makes of it; 0: the default lease
-	// It lasts at least until then: when its request was made plus the lease that was reported.
+	Lease       time.Duration // what each renewal extends it to; 0: the default lease
+	// Until is when it ends at the earliest: the time of its request plus the lease that was reported.
 	Until  time.Time
-	Keeper string // as in Redis
+	Keeper string // as Redis has it
 	Max    int    // renewals at most; 0: as many as it takes
-	// Lost is called at most once, on a goroutine of the Renewer or the upstream; it must not block; nil:
-	// nobody is told.
+	// Lost is called at most once, on a goroutine of the Renewer or of the upstream, and must not block. It
+	// may be nil.
 	Lost func(Loss)
 }
 
@@ -67,74 +67,69 @@ type Kept struct {
 	most   int32
 	lost   func(Loss)
 
-	// What follows is guarded by Renewer.mu. Times count from Renewer.born.
+	// The fields below are guarded by Renewer.mu. Times count from Renewer.born.
 	made   int32         // renewals
-	at     time.Duration // when something is to be done
-	until  time.Duration // it lasts at least until then; of one that is being freed: when to give up
+	at     time.Duration // when the next step is due
+	until  time.Duration // it lasts at least until then; while it is freed: when to give up
 	index  int32         // in group.due, or -1
 	state  keepState
-	tries  uint8         // to free it
-	gone   bool          // its loss was found
-	late   bool          // its grant took longer than its lease: it may be over, and Redis is asked at once
-	doubt  Loss          // of a hold in doubt
+	tries  uint8         // attempts to free it
+	gone   bool          // its loss has been found
+	late   bool          // its grant took longer than its lease, so it may be over: Redis is asked at once
+	doubt  Loss          // the loss to report if the doubt remains
 	hint   hint          // that Redis is still to be asked about
-	heeded time.Duration // when it was asked because of one last
+	heeded time.Duration // when a hint last made Redis be asked
 }
 
-// holdName is which hold it is.
+// holdName identifies a hold.
 type holdName struct{ name, token string }
 
-// keepState is what happens with a hold, and what Kept.at means.
+// keepState is what happens with a hold, and hence what Kept.at means.
 type keepState uint8
 
 const (
-	over    keepState = iota // nothing any more
-	resting                  // the next renewal
-	ready                    // its lease is over; until then it waits for a batch
-	asked                    // its lease is over; a batch with it is under way
-	doubted                  // the loss is reported
-	freeing                  // the next attempt, if one has failed
+	over    keepState = iota // not kept any more
+	resting                  // waits; at is the next renewal
+	ready                    // waits for a batch; at is the end of its lease
+	asked                    // is in a batch under way; at is the end of its lease
+	doubted                  // may be lost; at is when that is reported
+	freeing                  // is being freed; at is the next attempt, if one has failed
 )
 
 const (
-	// mostKeys is how many holds a batch has at most.
+	// mostKeys is the most holds that a batch has.
 	mostKeys = 64
-	// doubtTime is for how long a hold that Redis has no more may turn out to have been
-	// released: the reply to an UNLOCK may come later than the one to a renewal that
-	// ran after it, and the message of another proxy too.
+	// doubtTime is how long a hold that Redis no longer has may still turn out to have been released: the
+	// reply to an UNLOCK, or another proxy's message about it, may come later than the reply to a renewal
+	// that ran after it.
 	doubtTime = 250 * time.Millisecond
-	// mostPatience bounds one request.
+	// mostPatience bounds the time of one request.
 	mostPatience = 5 * time.Second
-	// lastWord is for how long a hold with all renewals used up, or one that was granted late, may
-	// go unanswered.
+	// lastWord is how long the last check of a hold may go unanswered, when its renewals are used up or it
+	// was granted late.
 	lastWord = time.Second
 )
 
-// Engine is what a Renewer asks of the engine of the locks. Safe for concurrent use.
+// Engine is what a Renewer needs of the engine of the locks. Safe for concurrent use.
 type Engine interface {
-	// Keep renews holds of one slot. It returns what remains of each in ms; 0: it is gone; below: another
-	// keeper has it.
+	// Keep renews holds of one slot. For each it returns the ms that are left; 0: the hold is gone; negative:
+	// it has another keeper.
 	Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error)
 	// Detach frees a hold, if keeper still has it.
 	Detach(ctx context.Context, name, token, keeper string) error
-	// Master names the master of a slot; "": nobody knows it, or all masters have it.
+	// Master names the master of a slot. It is "" if nobody knows it, or if all masters keep the lock.
 	Master(slot int) string
 	// Listen subscribes to the channel of a keeper; slot is -1.
 	Listen(ctx context.Context, slot int, channel string,
 		notify func(subscription.Event)) (cancel func(), err error)
 }
 
-// Renewer keeps holds alive. All state of them is here, and guarded by mu. Safe for concurrent use.
+// Renewer keeps holds alive. It has all of their state, guarded by mu; the path of a hold is in the package
+// comment. Safe for concurrent use.
 //
-// Whatever happens to a hold happens in one place:
-//
-//	Keep --> group of its slot --> due --> a batch of the slot: keep.lua --> its next renewal
-//	                                                                   \--> lost, or taken
-//	Release --> detach.lua, some at a time
-//
-// Groups stand in a line by what is due first on them, and one timer is set for the first of them; to each
-// master only so many batches are under way; there is no goroutine but for what is under way, and no timer
-// without holds.
+// Groups stand in a heap, ordered by when something is due in them, and one timer is set for the first. The
+// batches under way to each master are bounded. Goroutines exist only for what is under way, and the timer
+// only while there are holds.
 type Renewer struct {
 	engine Engine
 	names  *redlock.Names
@@ -142,27 +137,27 @@ type Renewer struct {
 	born   time.Time
 	held   atomic.Int64 // how many holds are kept
 
-	ctx     context.Context // of the renewals; ends with close
+	ctx     context.Context // of the renewals; ends with Close
 	cancel  context.CancelFunc
-	freeing context.Context // of what is freed; ends when close has waited for it
+	freeing context.Context // of freeing holds; ends when Close has waited for it
 	abandon context.CancelFunc
-	work    sync.WaitGroup // that close waits for
+	work    sync.WaitGroup // what Close waits for
 
 	mu         sync.Mutex
 	closed     bool
 	timer      *time.Timer
-	armed      time.Duration // what the timer is set for; never: it is not
-	ticking    bool          // what is due is being done: the timer is set after that
+	armed      time.Duration // when the timer fires; never: it is not set
+	ticking    bool          // tick is running and sets the timer at its end
 	holds      map[holdName]*Kept
 	keepers    map[string]*Kept
 	groups     map[int]*slotGroup
-	queues     map[string]*masterQueue // by master; of those to which something is under way
+	queues     map[string]*masterQueue // by master, while something is under way to it
 	agenda     timerHeap[*slotGroup]
 	listening  bool
 	unlisten   func()
-	told       []report // losses that are to be reported when mu is not held
-	free       []*Kept  // to be freed
-	freers     int      // goroutines that do
+	told       []report // losses to report once mu is released
+	free       []*Kept  // holds to free
+	freers     int      // goroutines that free holds
 	complained time.Duration
 	renewals   uint64
 	losses     map[Loss]uint64
@@ -170,19 +165,19 @@ type Renewer struct {
 
 // Options are those of a Renewer.
 type Options struct {
-	Lease time.Duration // of a hold for which none is asked
-	Most  int           // holds that are kept alive
+	Lease time.Duration // of holds that ask for none
+	Most  int           // how many holds may be kept alive
 	Log   *slog.Logger
 }
 
-// report is a loss that somebody is to be told.
+// report is a loss and the function that is to be told.
 type report struct {
 	lost func(Loss)
 	loss Loss
 }
 
-// Keep has h renewed at a third of its lease, over and over. What is kept already of the
-// same lock and token is replaced, silently. It never blocks. After Close it does nothing.
+// Keep renews h at a third of its lease, over and over. If a hold of the same lock and token is kept already,
+// h silently replaces it. It never blocks. After Close it does nothing.
 func (k *Renewer) Keep(h Hold) *Kept {
 	if h.Lease <= 0 {
 		h.Lease = k.o.Lease
@@ -217,11 +212,11 @@ func (k *Renewer) Keep(h Hold) *Kept {
 	return d
 }
 
-// Release frees the hold, in the background, if this keeper still has it: its
-// connection has closed. It never blocks and may be called again. It is tried for one lease.
+// Release frees the hold in the background, if this keeper still has it: its connection has closed. It is
+// tried for one lease. It never blocks and may be called again.
 //
-// After Release, Forget or Unlocked no loss is found any more. One that was found
-// just before may still be on its way to Lost.
+// After Release, Forget or Unlocked no more losses are found. One that was found just before may still be on
+// its way to Lost.
 func (h *Kept) Release() {
 	k := h.k
 	k.mu.Lock()
@@ -232,8 +227,7 @@ func (h *Kept) Release() {
 	}
 }
 
-// Forget has the hold stay until its lease is over, without renewals. It never blocks
-// and may be called again.
+// Forget stops the renewals; the hold stays until its lease is over. It never blocks and may be called again.
 func (h *Kept) Forget() {
 	k := h.k
 	k.mu.Lock()
@@ -250,18 +244,18 @@ func (h *Kept) Ended() bool {
 	return h.state == over || h.state == freeing
 }
 
-// Fence is that of the hold.
+// Fence is the fence of the hold.
 func (h *Kept) Fence() int64 { return h.fence }
 
-// Lost says that the loss of the hold was found: it is being freed, if it is there at all.
+// Lost says that the hold was found lost. What may be left of it is being freed.
 func (h *Kept) Lost() bool {
 	h.k.mu.Lock()
 	defer h.k.mu.Unlock()
 	return h.gone
 }
 
-// Unlocked says that a hold of token was released whole. The one of keeper is not kept any more. Without a
-// keeper it need not be the one that is kept now, which may be a later one: Redis is asked.
+// Unlocked says that a hold of token was released whole. If keeper is named, that hold is not kept any more.
+// Otherwise Redis is asked: the hold that is kept now may be a later one.
 func (k *Renewer) Unlocked(name, token, keeper string) {
 	if k.held.Load() == 0 {
 		return
@@ -276,7 +270,7 @@ func (k *Renewer) Unlocked(name, token, keeper string) {
 	k.arm()
 }
 
-// Prolonged says that something else than its keeper made the hold of token last until then.
+// Prolonged says that the hold of token lasts until then, by something else than its keeper.
 func (k *Renewer) Prolonged(name, token string, until time.Time) {
 	if k.held.Load() == 0 {
 		return
@@ -297,7 +291,7 @@ func (k *Renewer) Prolonged(name, token string, until time.Time) {
 	k.arm()
 }
 
-// Full is nil, or says why no more holds may be kept alive.
+// Full returns an error if no more holds may be kept alive.
 func (k *Renewer) Full() error {
 	if n := k.held.Load(); n >= int64(k.o.Most) {
 		return redlock.ReplyError(fmt.Sprintf("ERR this proxy keeps %d holds alive already: "+
@@ -309,11 +303,10 @@ func (k *Renewer) Full() error {
 // Free is how many more holds may be kept alive.
 func (k *Renewer) Free() int { return int(max(int64(k.o.Most)-k.held.Load(), 0)) }
 
-// Keeper is what a request of whoever has the hold kept alive names, so that it does not count
-// as one of somebody else.
+// Keeper is what a request of the hold's own client names, so that it is not taken for another one's.
 func (h *Kept) Keeper() string { return "=" + h.keeper }
 
-// exhausted says that as many renewals as were asked for are used up.
+// exhausted says that MAX renewals were made.
 func (h *Kept) exhausted() bool { return h.most > 0 && h.made >= h.most }
 
 // end is when the hold is lost if no reply comes.

@@ -9,21 +9,21 @@ import (
 	"lockproxy/redlock"
 )
 
-// slotGroup has the holds of one slot. One request for them is under way at a time. Its
-// fields are guarded by Renewer.mu; times count from Renewer.born.
+// slotGroup has the holds of one slot. It has one request under way at a time. Guarded by Renewer.mu; times
+// count from Renewer.born.
 type slotGroup struct {
 	slot   int
 	due    timerHeap[*Kept]
-	ready  []*Kept    // are due, in this order; some may be over meanwhile
+	ready  []*Kept    // holds that are due, in this order; some may have ended meanwhile
 	busy   bool       // a request is under way
-	turn   *groupTurn // it waits for its turn in its queue, or nil
+	turn   *groupTurn // its turn in the queue of its master, or nil
 	resume time.Duration
-	fails  int // requests, in a row
-	// After a batch has failed its holds are asked one by one: in a slot that is moving,
-	// scripts on several keys are refused. Each further one that fails doubles that.
+	fails  int // failed requests in a row
+	// After a batch failed, its holds are asked one by one: a slot that moves refuses scripts on several
+	// keys. alone counts those that are left to ask so; penalty doubles with each one that fails.
 	alone, penalty int
 
-	at    time.Duration // when something is to be done
+	at    time.Duration // when the next step is due
 	index int32         // in Renewer.agenda, or -1
 }
 
@@ -33,8 +33,8 @@ func (s *slotGroup) place() *int32      { return &s.index }
 // question is what a batch asks about one hold.
 type question struct {
 	h     *Kept
-	lease time.Duration // 0: does it last?
-	hint  hint          // why it is asked, if not for the time
+	lease time.Duration // 0: only ask whether the hold lasts
+	hint  hint          // the hint that made it be asked, if one did
 }
 
 func New(e Engine, names *redlock.Names, o Options) *Renewer {
@@ -50,7 +50,7 @@ func New(e Engine, names *redlock.Names, o Options) *Renewer {
 
 func (k *Renewer) now() time.Duration { return time.Since(k.born) }
 
-// change runs f with mu held and then reports the losses that it found.
+// change runs f with mu held, then reports the losses that f found.
 func (k *Renewer) change(f func()) {
 	k.mu.Lock()
 	f()
@@ -63,15 +63,15 @@ func (k *Renewer) change(f func()) {
 	}
 }
 
-// tick does what is due.
+// tick does all that is due.
 func (k *Renewer) tick() {
 	for more := true; more; {
 		k.change(func() { more = k.step() })
 	}
 }
 
-// step does some of what is due, so that mu is not held for long, and says whether there is more.
-// mu is held, as in all below.
+// step does some of what is due, so as not to hold mu for long, and says whether there is more. mu is held
+// here and below.
 func (k *Renewer) step() (more bool) {
 	now := k.now()
 	for range 128 {
@@ -130,7 +130,7 @@ func (k *Renewer) due(h *Kept, now time.Duration) {
 	}
 }
 
-// groupOf is the one of a slot.
+// groupOf returns the group of a slot, a new one if needed.
 func (k *Renewer) groupOf(slot int) *slotGroup {
 	s := k.groups[slot]
 	if s == nil {
@@ -140,7 +140,7 @@ func (k *Renewer) groupOf(slot int) *slotGroup {
 	return s
 }
 
-// tidy gives s its place in the agenda, or does away with it.
+// tidy puts s into its place in the agenda, or removes it if it is empty.
 func (k *Renewer) tidy(s *slotGroup) {
 	s.at = never
 	if len(s.due) > 0 {
@@ -159,15 +159,15 @@ func (k *Renewer) tidy(s *slotGroup) {
 	}
 }
 
-// set has h dealt with at the given time.
+// set makes h due at the given time.
 func (k *Renewer) set(h *Kept, at time.Duration) {
 	h.at = at
 	h.group.due.put(h)
 	k.tidy(h.group)
 }
 
-// rest has h wait for its next renewal, at a third of its lease or up to a tenth of that earlier. Of
-// one with all renewals used up the end is waited for.
+// rest makes h wait for its next renewal: at a third of its lease, or up to a tenth of that earlier. If its
+// renewals are used up it waits for its end.
 func (k *Renewer) rest(h *Kept) {
 	h.state = resting
 	if h.exhausted() {
@@ -177,7 +177,7 @@ func (k *Renewer) rest(h *Kept) {
 	k.set(h, h.until-2*h.lease/3-rand.N(h.lease/30+1))
 }
 
-// end has h not kept any more, and says whether it was.
+// end stops keeping h alive, and says whether it was kept.
 func (k *Renewer) end(h *Kept) bool {
 	if h.state == over || h.state == freeing {
 		return false
@@ -193,7 +193,7 @@ func (k *Renewer) end(h *Kept) bool {
 	return true
 }
 
-// lose ends h and has its loss reported.
+// lose ends h and reports the loss.
 func (k *Renewer) lose(h *Kept, loss Loss) {
 	k.end(h)
 	h.gone = true
@@ -203,7 +203,7 @@ func (k *Renewer) lose(h *Kept, loss Loss) {
 	}
 }
 
-// batch takes what is to be asked of s now: the holds that are ready, and those that will be soon.
+// batch returns the holds of s to ask about now: those that are ready, and those that soon will be.
 func (k *Renewer) batch(s *slotGroup, now time.Duration) (batch []question) {
 	if now < s.resume {
 		return nil
@@ -241,7 +241,7 @@ func (k *Renewer) batch(s *slotGroup, now time.Duration) (batch []question) {
 	for len(s.due) > 0 && len(batch) < most {
 		h := s.due[0]
 		soon := h.until - h.lease*3/4
-		if h.lease <= 2*batch[0].h.lease { // they go together from now on
+		if h.lease <= 2*batch[0].h.lease { // from now on they are renewed together
 			soon = h.until - h.lease*11/12
 		}
 		if h.state != resting || h.exhausted() || now < soon || now >= h.until {
@@ -252,7 +252,7 @@ func (k *Renewer) batch(s *slotGroup, now time.Duration) (batch []question) {
 	return batch
 }
 
-// settle takes the answers to batch, which was asked when it began.
+// settle takes the answers to batch, which was sent at began.
 func (k *Renewer) settle(
 	e *masterQueue, s *slotGroup, batch []question, began time.Duration, left []int64, err error,
 ) {
@@ -279,7 +279,7 @@ func (k *Renewer) settle(
 			}
 			h.until, h.late = max(h.until, began+time.Duration(left[i])*time.Millisecond), false
 			k.rest(h)
-			if h.hint != noHint { // it came after the question
+			if h.hint != noHint { // it came after the question was sent
 				k.hinted(h, h.hint)
 			}
 		case left[i] == 0 && max(h.hint, q.hint) != noHint:
@@ -296,8 +296,8 @@ func (k *Renewer) settle(
 	}
 }
 
-// failed has s pause after a request for n holds that failed, the longer the more did. others
-// says that the master has answered others meanwhile, so that it is not just slow.
+// failed makes s pause after a failed request for n holds; each further failure makes the pause longer.
+// others says that the master answered others meanwhile, so that it is not just slow.
 func (k *Renewer) failed(s *slotGroup, n int, err error, others bool) {
 	var said redlock.ReplyError
 	if n > 1 && (others || errors.As(err, &said)) {
@@ -320,8 +320,8 @@ func (k *Renewer) complain(message string, err error) {
 	}
 }
 
-// ask sends batch, and returns what remains of each hold in ms. It takes at most a sixth of
-// the shortest lease, so that it can be asked again. mu is not held.
+// ask sends batch and returns the ms that are left of each hold. It takes a sixth of the shortest lease at
+// most, so that there is time to ask again. mu is not held.
 func (k *Renewer) ask(slot int, batch []question) ([]int64, error) {
 	limit := mostPatience
 	asks := make([]redlock.Renewal, len(batch))

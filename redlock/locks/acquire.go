@@ -8,11 +8,10 @@ import (
 	"lockproxy/redlock"
 )
 
-// Wait goes on waiting for the lock that a stands in the queue for, first come, first
-// served, until a.Wait is over. ok is false when the wait was in vain. It blocks. When
-// ctx ends it returns its cause. Whatever a has made is taken back then, and after
-// errors, in the background; after a wait in vain it is before Wait returns, so that
-// the same token may ask again at once.
+// Wait waits on for the lock, until a.Wait is over. a must stand in the queue, which is first come, first
+// served. ok is false if a.Wait ended first; then whatever a left in Redis is gone before Wait returns, so
+// that the same token may ask again at once. When ctx ends, Wait returns its cause; then, and after errors,
+// what a left is taken back in the background. Wait blocks.
 func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	l.stats.waiting.Add(1)
 	defer l.stats.waiting.Add(-1)
@@ -23,13 +22,13 @@ func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	return g, ok, err
 }
 
-// mostSteps is how often one attempt goes on with what a script has begun: with a queue of the dead, once for
-// each 250.
+// mostSteps bounds how often one attempt is sent again because a script could do only part of the work. With
+// a queue full of dead waiters that is once for each 250.
 const mostSteps = 4000
 
-// Try makes exactly tries more attempts, each about every after the one before it: half as
-// long up to one and a half times as long. It does not queue. ok is false when all were in
-// vain. It blocks. What was made half-way is taken back in the background.
+// Try makes exactly tries more attempts, without queueing. The pauses between them vary from half of every to
+// one and a half times every. ok is false if none of them was granted. What an unfinished attempt left is
+// taken back in the background. Try blocks.
 func (l *Locker) Try(
 	ctx context.Context, a *redlock.Acquire, tries int, every time.Duration,
 ) (g redlock.Grant, ok bool, err error) {
@@ -39,7 +38,7 @@ func (l *Locker) Try(
 		case <-ctx.Done():
 			return g, false, context.Cause(ctx)
 		}
-		// The attempt before this one has made nothing, and what is asked for meanwhile is older.
+		// The last attempt left nothing behind. A new id makes this one younger than requests sent meanwhile.
 		a.ID = l.names.NewID(a)
 		err = redlock.ErrAgain
 		for n := 0; err == redlock.ErrAgain && n < mostSteps; n++ {
@@ -55,6 +54,6 @@ func (l *Locker) Try(
 	return g, false, nil
 }
 
-// Follows says that others of this proxy wait for the lock that a wants, and that a need not ask before them:
-// call Wait at once.
+// Follows says that others of this proxy already wait for the lock that a wants. Then a need not ask before
+// they do: call Wait at once.
 func (l *Locker) Follows(a *redlock.Acquire) bool { return l.engine.Follows(a) }

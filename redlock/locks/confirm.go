@@ -7,13 +7,11 @@ import (
 	"lockproxy/redlock"
 )
 
-// Confirm waits until a.Sync replicas of the lock's master have the grant g that a was
-// given. It blocks: for Options.SyncTimeout, and longer only while nodes fail over, at the
-// longest until the lease of g is over. The result is g with what remains of its
-// lease. An error means that there is no grant: what a has made is taken back, also when
-// ctx ends, whose cause is returned then. NOREPLICAS is told when it is taken back already,
-// unless that is impossible, so that the next one gets the lock at once. Safe for
-// concurrent use, once for each a.
+// Confirm waits until a.Sync replicas of the lock's master have the grant g of a. It returns g with what is
+// left of its lease. It blocks for Options.SyncTimeout at most, longer only while nodes fail over, and never
+// beyond the lease of g. On an error there is no grant: whatever a left in Redis is taken back, also when ctx
+// ends, whose cause is then returned. NOREPLICAS is returned only after that, if at all possible, so that the
+// next waiter gets the lock at once. Safe for concurrent use, once for each a.
 func (l *Locker) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant) (redlock.Grant, error) {
 	if a.Sync <= 0 {
 		return g, nil
@@ -24,7 +22,7 @@ func (l *Locker) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 		l.Undo(a)
 		return redlock.Grant{}, err
 	case left <= 0:
-		l.Undo(a) // the other replicas may bring it back
+		l.Undo(a) // otherwise the other replicas may bring it back
 		return redlock.Grant{}, errUnconfirmed
 	case acked < a.Sync:
 		l.stats.unsynced.Add(1)
@@ -41,6 +39,6 @@ func (l *Locker) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 	return g, nil
 }
 
-// errUnconfirmed is said of a grant that was lost before the replicas had it.
+// errUnconfirmed is for a grant that was lost before the replicas had it.
 var errUnconfirmed = redlock.ReplyError("TRYAGAIN the lock was granted, and lost before its replicas " +
 	"had it: a replica took over, or the lease was too short for SYNC")

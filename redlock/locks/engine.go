@@ -9,11 +9,11 @@ import (
 )
 
 // engine keeps locks: single on one Redis, a Sentinel group or a cluster; quorum on a majority of independent
-// masters. It is given typed requests and gives typed answers; how it says them to Redis is its own affair.
-// Safe for concurrent use.
+// masters. Requests and answers are typed; how they are put to Redis is up to the engine. Safe for concurrent
+// use.
 //
-// The first methods act for a client and do not block: the answer of the client is what the function or
-// method returns that is told the outcome. The others may block.
+// The first methods serve a client and do not block. The client's answer is whatever the given function or
+// method returns when it is told the outcome. The other methods may block.
 type engine interface {
 	keepalive.Engine
 
@@ -23,35 +23,35 @@ type engine interface {
 	Break(by redlock.Caller, name string, then func(broken bool, err error) []byte)
 	Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte)
 
-	// Follows says that others of this proxy wait for the lock that a wants, and that a need not ask before
-	// them.
+	// Follows says that others of this proxy already wait for the lock that a wants, so that a need not ask
+	// before they do.
 	Follows(a *redlock.Acquire) bool
-	// Wait goes on with an a that stands in the queue, or follows others, until a.Wait is over: ok is false
-	// then. What a has made is taken back unless it is granted.
+	// Wait goes on waiting with an a that stands in the queue or follows others, until a.Wait is over; then
+	// ok is false. Unless it is granted, what a left in Redis is taken back.
 	Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
-	// Attempt asks once more for a lock, and does not queue.
+	// Attempt asks for the lock once more, without queueing.
 	Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
-	// Confirm waits until a.Sync replicas have g: acked do, and left remains of its lease.
+	// Confirm waits until a.Sync replicas have g. acked is how many do; left is what is left of the lease.
 	Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Grant) (left time.Duration,
 		acked int, err error)
-	// UndoOnce is one attempt to take back what a has made; undo goes on in the background until it is.
+	// UndoOnce makes one attempt to take back what a left in Redis. Undo keeps trying in the background.
 	UndoOnce(a *redlock.Acquire) error
 	Undo(a *redlock.Acquire)
 	State(ctx context.Context, name string) (redlock.State, error)
-	// Scan is one page of the keys of the i-th of masters.
+	// Scan returns one page of the keys of the i-th of masters.
 	Scan(ctx context.Context, i int, cursor, glob string) (keys []string, next string, err error)
 	Masters() int
-	// Close ends what is still under way, when ctx ends at the latest.
+	// Close ends what is still under way, at the latest when ctx ends.
 	Close(ctx context.Context)
 }
 
-// Acquire asks for a lock. It may be sent again by itself, and does not block: to is told how it went. From
-// now on an a that may wait can be told that it has the lock.
+// Acquire asks for a lock. It does not block: to is told the outcome. It may resend the request by itself. An
+// a with a Wait can be handed the lock from now on.
 func (l *Locker) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
 	l.engine.Acquire(by, a, to)
 }
 
-// Release frees or counts down what a token holds. It does not block.
+// Release lowers the count of a token's hold, and frees it at zero. It does not block.
 func (l *Locker) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	l.engine.Release(by, r, to)
 }
@@ -61,13 +61,14 @@ func (l *Locker) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 	l.engine.Renew(by, r, then)
 }
 
-// Break ends whatever holds the lock of that name. broken: it was not free. It does not block.
+// Break ends all holds of the lock. broken says that there were any. It does not block.
 func (l *Locker) Break(by redlock.Caller, name string, then func(broken bool, err error) []byte) {
 	l.engine.Break(by, name, then)
 }
 
-// Inspect reads a lock. token, if not "", is of a client who relies on the answer, which tells of no other
-// reader: no LOCK that made its hold what the answer says is taken back any more. It does not block.
+// Inspect reads a lock. A token that is not "" is the client's own: the client relies on the answer, so no
+// LOCK of that token that the answer includes is taken back any more, and the answer names no other reader.
+// It does not block.
 func (l *Locker) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
 	l.engine.Inspect(by, name, token, then)
 }

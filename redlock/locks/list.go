@@ -27,16 +27,15 @@ type Listed struct {
 	State redlock.State
 }
 
-// List finds locks whose name matches a glob of Redis, count at most, and returns them by name:
-// those that are held or waited for. It looks through all keys of all masters, a
-// thousand at a time, and blocks that long. When ctx ends it returns its cause; when any
-// master cannot be asked, an error.
+// List finds up to count locks that are held or waited for and whose name matches a glob of Redis, sorted by
+// name. It reads all keys of all masters, a thousand at a time, and blocks that long. It fails if any master
+// cannot be asked. When ctx ends it returns its cause.
 func (l *Locker) List(ctx context.Context, glob string, count int) ([]Listed, error) {
 	f := finder{l: l, ctx: ctx, count: count, seen: make(map[string]bool)}
 	prefix := escapeGlob(l.names.Prefix)
 	patterns := []pattern{{prefix + "{" + glob + "}", true}, {prefix + glob, false}}
 	if strings.Trim(glob, "*") == "" {
-		patterns = patterns[1:] // it finds the others too
+		patterns = patterns[1:] // the first pattern finds the others too
 	}
 	masters := l.engine.Masters()
 	if masters == 0 {
@@ -56,8 +55,8 @@ func (l *Locker) List(ctx context.Context, glob string, count int) ([]Listed, er
 	return f.found[:min(count, len(f.found))], nil
 }
 
-// pattern is one for keys: of locks whose name stands in braces, or of those that have a hash
-// tag of their own.
+// pattern is a glob for keys: either for locks whose name stands in braces, or for those with a hash tag of
+// their own.
 type pattern struct {
 	glob   string
 	braced bool
@@ -68,11 +67,11 @@ type finder struct {
 	l     *Locker
 	ctx   context.Context
 	count int
-	seen  map[string]bool // keys
+	seen  map[string]bool // keys seen so far
 	found []Listed
 }
 
-// scan looks through the keys of the i-th master. either: for locks of both kinds.
+// scan reads the keys of the i-th master. either: for locks of both kinds.
 func (f *finder) scan(i int, p pattern, either bool) error {
 	cursor := "0"
 	for len(f.found) < f.count {
@@ -98,7 +97,7 @@ func (f *finder) scan(i int, p pattern, either bool) error {
 	return nil
 }
 
-// inspect reads locks and adds those that are in use.
+// inspect reads locks and adds those that are in use to the list.
 func (f *finder) inspect(names []string) error {
 	for ahead := range slices.Chunk(names, inspectAhead) {
 		if len(f.found) >= f.count {
@@ -122,13 +121,13 @@ func (f *finder) inspect(names []string) error {
 	return nil
 }
 
-// foreign says that err is the answer of a script that the key is no lock.
+// foreign says that err means that the key holds no lock.
 func foreign(err error) bool {
 	var said redlock.ReplyError
 	return errors.As(err, &said) && strings.HasPrefix(string(said), "LOCKTYPE ")
 }
 
-// escapeGlob has a glob match text itself.
+// escapeGlob returns a glob that matches text alone.
 func escapeGlob(text string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -9,12 +9,12 @@
 //	                    engine:      typed requests, typed answers
 //	                    /                          \
 //	          single.Engine                    quorum.Engine: RedLock
-//	          one Redis, Sentinel, cluster     independent masters, whose answers it puts together
+//	          one Redis, Sentinel, cluster     independent masters, whose answers it combines
 //
 // New and NewRedlock choose the engine; nothing else knows which one it is. A LOCK calls NewAcquire and
-// Acquire, which answer on the loop of their client. What waits goes on on a goroutine of its own: in the
-// queue (Wait), or with a few more attempts (Try). A grant that replicas must have is confirmed (Confirm).
-// Whatever a client does not want any more is taken back (Undo).
+// Acquire, which answer on the loop of the client. A LOCK that has to wait continues on a goroutine of its
+// own: in the queue (Wait), or with a few more attempts (Try). A grant that replicas must have is confirmed
+// (Confirm). What a client no longer wants is taken back (Undo).
 package locks
 
 import (
@@ -32,17 +32,17 @@ import (
 // Options configure a Locker. Zero values mean those of DefaultOptions.
 type Options struct {
 	Prefix     string        // of all keys
-	Lease      time.Duration // of a lock for which none is asked
-	MaxLease   time.Duration // the longest that may be asked for
+	Lease      time.Duration // if a LOCK asks for none
+	MaxLease   time.Duration // the longest lease that may be asked for
 	MaxWait    time.Duration // the longest wait
-	MaxQueue   int           // waiters of one lock
-	MaxReaders int           // readers of one lock; 1,000 cost a Redis a few ms when they are looked at
-	MaxKept    int           // holds that are kept alive
-	// FailoverGrace is for how long a master that was not the master before grants nothing
-	// new; 0: it does not wait. It should be the longest lease in use. Independent masters do not fail over.
+	MaxQueue   int           // waiters of one lock, at most
+	MaxReaders int           // readers of one lock, at most; a Redis takes a few ms to look at 1,000
+	MaxKept    int           // holds that are kept alive, at most
+	// FailoverGrace is how long a new master grants no new locks; 0: no time. It should be the longest lease
+	// in use. Independent masters do not fail over.
 	FailoverGrace time.Duration
-	// Sync is how many replicas must have a grant for which nothing else is asked, and SyncTimeout for how
-	// long they are waited for. Independent masters have none.
+	// Sync is how many replicas must have a grant if SYNC is not given, and SyncTimeout how long they are
+	// waited for. Independent masters have no replicas.
 	Sync        int
 	SyncTimeout time.Duration
 	Log         *slog.Logger
@@ -73,16 +73,16 @@ func (o Options) withDefaults() Options {
 
 // Locker takes and frees locks. Safe for concurrent use.
 type Locker struct {
-	*keepalive.Renewer // what it keeps alive
+	*keepalive.Renewer // the holds that it keeps alive
 
 	o       Options
 	names   *redlock.Names
 	engine  engine
-	longest string // the setting that bounds leases
+	longest string // name of the setting that bounds leases
 	stats   counters
 }
 
-// New returns a Locker whose locks are on u: one Redis, a Sentinel group or a cluster.
+// New returns a Locker with its locks on u: one Redis, a Sentinel group or a cluster.
 func New(u single.Upstream, o Options) *Locker {
 	o = o.withDefaults()
 	names := redlock.NewNames(o.Prefix)
@@ -91,7 +91,7 @@ func New(u single.Upstream, o Options) *Locker {
 	}), names, o, "lock-max-lease")
 }
 
-// NewRedlock returns a Locker whose locks are on most of nodes: independent masters, an odd number of them.
+// NewRedlock returns a Locker with its locks on a majority of nodes: independent masters, an odd number.
 func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 	o = o.withDefaults()
 	o.Sync = 0
@@ -100,16 +100,16 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 	return newLocker(quorum.New(nodes, names, of), names, o, "redlock-max-lease")
 }
 
-// newLocker is a Locker that keeps its locks by e.
+// newLocker returns a Locker over e.
 func newLocker(e engine, names *redlock.Names, o Options, longest string) *Locker {
 	return &Locker{o: o, names: names, engine: e, longest: longest,
 		Renewer: keepalive.New(e, names, keepalive.Options{Lease: o.Lease, Most: o.MaxKept, Log: o.Log})}
 }
 
-// ID is the id of this proxy: 16 letters and digits, others at each start.
+// ID is the id of this proxy: 16 letters and digits, new at each start.
 func (l *Locker) ID() string { return l.names.ID }
 
-// Key is the key of the lock of that name.
+// Key returns the key of the lock of that name.
 func (l *Locker) Key(name string) string { return l.names.Place(name).Key }
 
 // Lease is the default lease.
@@ -118,23 +118,23 @@ func (l *Locker) Lease() time.Duration { return l.o.Lease }
 // MaxLease is the longest lease that may be asked for.
 func (l *Locker) MaxLease() time.Duration { return l.o.MaxLease }
 
-// MaxLeaseSetting is the setting that bounds it.
+// MaxLeaseSetting is the name of the setting that bounds it.
 func (l *Locker) MaxLeaseSetting() string { return l.longest }
 
 // MaxWait is the longest wait.
 func (l *Locker) MaxWait() time.Duration { return l.o.MaxWait }
 
-// Sync is how many replicas must have a grant for which nothing else is asked; 0: none.
+// Sync is how many replicas must have a grant if SYNC is not given; 0: none.
 func (l *Locker) Sync() int { return l.o.Sync }
 
-// NewAcquire is a with what Complete adds.
+// NewAcquire returns a copy of a, completed by Complete.
 func (l *Locker) NewAcquire(a redlock.Acquire) *redlock.Acquire {
 	l.Complete(&a)
 	return &a
 }
 
-// Complete makes a new request of a: a token where none is named, an id, the default lease, and a keeper if
-// it needs one.
+// Complete makes a new request of a: it adds an id, a token if none is named, the default lease if none is
+// asked for, and a keeper if it needs one.
 func (l *Locker) Complete(a *redlock.Acquire) {
 	if a.Token == "" {
 		a.Token, a.Fresh = redlock.NewToken(), true
@@ -148,16 +148,16 @@ func (l *Locker) Complete(a *redlock.Acquire) {
 	}
 }
 
-// NewKeeper is an id under which this proxy keeps one hold alive.
+// NewKeeper returns an id under which this proxy keeps one hold alive.
 func (l *Locker) NewKeeper() string { return l.names.NewKeeper() }
 
-// Undo takes back, in the background, whatever a has made: its place in the queue, its hold, or its re-entry.
-// It goes on trying for as long as there may be anything to take back: its wait plus one lease. If the
-// outcome of a is not known, it looks for what a makes late until then.
+// Undo takes back, in the background, whatever a left in Redis: its place in the queue, its hold, or its
+// re-entry. It keeps trying while there may be something to take back: the wait of a plus one lease. If the
+// outcome of a is unknown it keeps looking until then, since a may still take effect.
 func (l *Locker) Undo(a *redlock.Acquire) { l.engine.Undo(a) }
 
-// Close forgets the holds that are kept alive, and waits until everything that is to be taken
-// back or freed is, or ctx ends. Nobody may call Wait or Try meanwhile.
+// Close forgets the holds that are kept alive, then waits until everything that must be taken back or freed
+// is, or until ctx ends. Nobody may call Wait or Try meanwhile.
 func (l *Locker) Close(ctx context.Context) {
 	l.Renewer.Close(ctx)
 	l.engine.Close(ctx)

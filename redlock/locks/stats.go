@@ -18,14 +18,14 @@ type counters struct {
 
 // Stats is what a Locker has done since it was made.
 type Stats struct {
-	Granted, Refused, Failed ByMode // LOCK, WLOCK and RLOCK: got it, held by others, trouble
+	Granted, Refused, Failed ByMode // LOCK, WLOCK and RLOCK: granted, held by others, failed
 	Released, NotHeld        uint64 // UNLOCK: released or counted down; held nothing
 	Renewed, NotRenewed      uint64 // RENEW
-	Waits, TimedOut          uint64 // LOCKs that had to wait, and those that waited in vain
+	Waits, TimedOut          uint64 // LOCKs that had to wait, and those whose wait was in vain
 	Waiting                  int    // now
 	Unsynced                 uint64 // grants given back with NOREPLICAS
-	Kept                     int    // holds that are kept alive now
-	Renewals                 uint64 // of those
+	Kept                     int    // holds that are kept alive, now
+	Renewals                 uint64 // of the holds that are kept alive
 	Lost                     map[keepalive.Loss]uint64
 }
 
@@ -45,7 +45,7 @@ func (l *Locker) Stats() Stats {
 	}
 }
 
-// Plus is the sum of both.
+// Plus adds up two Stats.
 func (s Stats) Plus(o Stats) Stats {
 	lost := make(map[keepalive.Loss]uint64)
 	for _, m := range []map[keepalive.Loss]uint64{s.Lost, o.Lost} {
@@ -69,7 +69,7 @@ func (n ByMode) plus(o ByMode) ByMode { return ByMode{n.Write + o.Write, n.Read 
 
 func byMode(c *[2]atomic.Uint64) ByMode { return ByMode{c[0].Load(), c[1].Load()} }
 
-// index is where a mode is counted.
+// index is the place of a mode in a counter.
 func index(m redlock.Mode) int {
 	if m == redlock.Read {
 		return 1
@@ -77,8 +77,7 @@ func index(m redlock.Mode) int {
 	return 0
 }
 
-// CountAcquire notes how a LOCK ended, which its verb knows alone: it may have waited, or had to reach
-// replicas.
+// CountAcquire notes how a LOCK ended. Only its verb knows: it may have waited, or had to reach replicas.
 func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
 	switch {
 	case err != nil:

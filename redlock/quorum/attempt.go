@@ -12,32 +12,32 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// settleRounds is how often a majority is asked to agree on a fence before an attempt has failed.
+// settleRounds bounds how often a majority is asked to agree on a fence before the attempt fails.
 const settleRounds = 8
 
-// attempt is one claim.lua on all nodes, and what follows from it. What it left on nodes is taken back, in
-// the background, unless it is granted. Nodes answer on goroutines of their own; whoever brings the answer
-// that decides goes on with what follows.
+// attempt sends claim.lua to all nodes and acts on their answers. Unless it is granted, what it left on nodes
+// is taken back in the background. Nodes answer on goroutines of their own; the one with the deciding answer
+// carries on.
 type attempt struct {
 	q         *Engine
 	name      string
-	lock      string // its key
+	lock      string // the key of the lock
 	token     string
-	id        string // of this attempt alone
+	id        string // of this attempt alone; each one has another
 	lease     time.Duration
-	waits     bool // its client does
+	waits     bool // its client has given WAIT
 	candidate int64
 	call      scripts.Call
 	began     time.Time
 	done      chan struct{} // closed when it is decided
-	then      func()        // is called then, or nil; must not block
+	then      func()        // called when it is decided, or nil; must not block
 
 	mu       sync.Mutex
 	ballots  []ballot // by node
 	outcome  outcome
-	proposal *proposal // what is being settled on, or nil
+	proposal *proposal // what the nodes are asked to agree on, or nil
 
-	// What it has come to, from done on.
+	// The outcome, valid once done is closed.
 	grant   redlock.Grant
 	refusal wait.Refusal
 	err     error
@@ -51,8 +51,8 @@ const (
 	lost
 )
 
-// newAttempt is an attempt that no node has been asked for yet; an error: it would be in vain. only: nothing
-// may be granted but to the token of a hold.
+// newAttempt returns an attempt that has not been sent yet. An error means that it would be in vain. only: no
+// new hold may be granted, the token must have one.
 func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	if a.Lease < q.minLease() {
 		return nil, redlock.ReplyError(fmt.Sprintf("ERR a lease of %d ms is too short for RedLock, "+
@@ -62,7 +62,7 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	if up, why := q.voters(); up < q.need {
 		return nil, q.noQuorum(up, why)
 	}
-	a.ID = q.names.NewID(a) // else what takes the attempt before this one back would take this one too
+	a.ID = q.names.NewID(a) // otherwise taking back the last attempt would take back this one too
 	t := &attempt{
 		q: q, name: a.Name, lock: q.names.Place(a.Name).Key, token: a.Token, id: a.ID, lease: a.Lease,
 		waits: a.Wait > 0, candidate: q.fences.candidate(), began: time.Now(),
@@ -82,14 +82,14 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	return t, nil
 }
 
-// start asks all nodes.
+// start sends it to all nodes.
 func (a *attempt) start() {
 	for i := range a.q.nodes {
 		a.ask(i)
 	}
 }
 
-// await returns when it is decided, or else gives the attempt up when ctx ends, and says why.
+// await waits until it is decided. If ctx ends first, it gives the attempt up and returns the cause.
 func (a *attempt) await(ctx context.Context) error {
 	select {
 	case <-a.done:
@@ -102,20 +102,20 @@ func (a *attempt) await(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// GiveUp makes the attempt a lost one, unless it is decided already.
+// GiveUp ends the attempt as lost, unless it is decided already.
 func (a *attempt) GiveUp() bool {
 	a.mu.Lock()
 	if a.outcome != undecided {
 		a.mu.Unlock()
 		return false
 	}
-	follow := a.lose(true, nil) // others may have been refused because of it meanwhile
+	follow := a.lose(true, nil) // others may have been refused because of this attempt
 	a.mu.Unlock()
 	follow()
 	return true
 }
 
-// voters is how many nodes vote, and why one of the others does not.
+// voters returns how many nodes vote, and why one of the others does not.
 func (q *Engine) voters() (n int, why string) {
 	for _, node := range q.nodes {
 		if err := node.Vote(); err != nil {
@@ -127,7 +127,7 @@ func (q *Engine) voters() (n int, why string) {
 	return n, why
 }
 
-// ask has node i say what it says, unless the attempt is over already.
+// ask sends it to node i, unless it is over already.
 func (a *attempt) ask(i int) {
 	voted := a.q.nodes[i].Vote()
 	a.mu.Lock()
@@ -142,7 +142,7 @@ func (a *attempt) ask(i int) {
 	a.mu.Lock()
 	if a.ballots[i].kind == unasked {
 		a.ballots[i].kind = unheard
-		if a.outcome == lost { // meanwhile, and nothing could be taken back before it was asked for
+		if a.outcome == lost { // it was lost meanwhile: nothing could be taken back before it was sent
 			back = a.owe(i, a.undo(false))
 		}
 	}
@@ -163,7 +163,7 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 			a.q.ask(i, a.call.WithSource(), a)
 			return
 		}
-		b = ballot{kind: unmade} // and shall not be made behind what undid it
+		b = ballot{kind: unmade} // it must not run after what undid it
 	}
 	switch voted := a.ballots[i].voted; {
 	case voted == nil && votes == nil:
@@ -185,7 +185,7 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 	}
 }
 
-// read is what node i has said, and whether it votes.
+// read turns the answer of node i into a ballot, and says whether the node votes.
 func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	v, fault := a.q.word(i, reply, err)
 	b = ballot{kind: unknown}

@@ -9,17 +9,17 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// This file counts what the nodes said to an attempt, and decides.
+// This file counts the nodes' ballots on an attempt and decides.
 
-// ballot is what one node said.
+// ballot is the answer of one node to an attempt.
 type ballot struct {
 	kind         answer
 	votes        bool
-	voted        error // why it did not vote when it was asked
+	voted        error // why the node did not vote when it was asked
 	fence, count int64
-	ttl          int64 // of a grant, ms
-	fresh        bool  // the token did not hold it so before
-	pause        int64 // of a refusal, ms
+	ttl          int64 // of a grant: ms that are left
+	fresh        bool  // the token had no such hold before
+	pause        int64 // of a refusal: ms until it may be worth another try
 	holder       string
 	upgrade      bool
 	said         string // why there is no answer
@@ -29,22 +29,22 @@ type answer uint8
 
 const (
 	unasked answer = iota
-	unheard        // not yet
+	unheard        // no answer yet
 	gave
 	denied
-	noLock  // the key holds something else
-	unmade  // it has not run
-	unknown // nobody knows what it did
+	noLock  // the key holds something that is no lock
+	unmade  // it did not run
+	unknown // it may have run
 )
 
-// decide looks whether it is clear how the attempt ends, and returns what is to be done then, which asks
-// nodes, without mu; nil: nothing. mu is held.
+// decide checks whether the outcome is clear. It returns what is then left to do, to be called without mu
+// because it asks nodes, or nil. mu is held.
 func (a *attempt) decide() (follow func()) {
 	t := a.poll()
 	fence, count, ttl, ok := a.agreed(t)
 	switch {
 	case t.granted >= a.q.need && t.pending > 0 && (t.missed(ok) || ttl < a.promised()):
-		return nil // one of them has missed something, and the others know what
+		return nil // one of these nodes missed something, and the remaining ones know what
 	case ok:
 		return a.win(fence, count, ttl)
 	case t.granted >= a.q.need:
@@ -60,8 +60,8 @@ func (a *attempt) decide() (follow func()) {
 	case t.pending > 0:
 		return nil
 	}
-	// Most have answered, and yet the token may hold the lock: some say so, or have not answered. That is not
-	// Null.
+	// Most nodes have answered, but the token may hold the lock: some nodes say so, or have not answered.
+	// That must not be reported as Null.
 	doubt := a.q.noQuorum(t.granted,
 		"this token may hold the lock, and others a part of it, and not all nodes have answered")
 	if a.waits {
@@ -70,22 +70,22 @@ func (a *attempt) decide() (follow func()) {
 	return a.lose(false, doubt)
 }
 
-// returns count the ballots so far, of nodes that vote.
+// returns counts the ballots so far, of nodes that vote.
 type returns struct {
 	granted, refused, pending int
 	fresh                     int  // of those that granted
-	counts                    bool // those that granted count differently
+	counts                    bool // the counts of those that granted differ
 	foreign, why              string
 }
 
-// missed says that some of those that granted know of a hold, or of a count, that others have missed. agreed:
-// a majority has the same all the same.
+// missed says that some nodes that granted know of a hold, or of a count, that others missed. agreed: a
+// majority agrees nevertheless.
 func (t returns) missed(agreed bool) bool {
 	return !agreed && (t.counts || t.fresh > 0 && t.fresh < t.granted)
 }
 
-// promised is how much of its lease, in ms, the token was told before, by all that is known so far: a little
-// less, since the masters did not answer at the same moment. 0: it holds nothing yet.
+// promised is how much lease, in ms, the token has been told before, as far as is known: a little less, since
+// the masters did not answer at the same moment. 0: it holds nothing yet.
 func (a *attempt) promised() (most int64) {
 	for _, b := range a.ballots {
 		if b.kind == gave && b.votes && !b.fresh {
@@ -119,7 +119,7 @@ func (a *attempt) poll() (t returns) {
 	return t
 }
 
-// agreed says that a majority has the same fence and count for it.
+// agreed returns the fence and count that a majority has, if one has the same.
 func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 	if t.granted < a.q.need {
 		return 0, 0, 0, false
@@ -142,7 +142,7 @@ func (a *attempt) agreed(t returns) (fence, count, ttl int64, ok bool) {
 	return 0, 0, 0, false
 }
 
-// refuse ends an attempt because others hold the lock; doubt: why that is not sure, or "". mu is held.
+// refuse ends the attempt because others hold the lock. doubt is why that is not certain, or "". mu is held.
 func (a *attempt) refuse(t returns, doubt string) (follow func()) {
 	if a.waits {
 		a.refusal = wait.Refusal{Doubt: doubt}
@@ -151,7 +151,7 @@ func (a *attempt) refuse(t returns, doubt string) (follow func()) {
 	return a.lose(false, nil)
 }
 
-// prospect is when one that was refused may get the lock; up: when other readers have gone. mu is held.
+// prospect says when a refused attempt may be repeated. up: it waits for other readers to leave. mu is held.
 func (a *attempt) prospect(t returns) (up bool, pause time.Duration) {
 	upgrades := 0
 	var pauses []int64
@@ -168,13 +168,13 @@ func (a *attempt) prospect(t returns) (up bool, pause time.Duration) {
 	}
 	for holder, n := range holders {
 		if holder != "" && n >= a.q.need {
-			// The lease that ends first of those that have to.
+			// A majority is free when this many leases have ended.
 			slices.Sort(pauses)
 			pause = ms(pauses[min(max(a.q.need-t.granted, 1), len(pauses))-1])
 		}
 	}
 	if pause == 0 {
-		// Nobody has a majority: attempts met. Not all may try again at the same time.
+		// No one has a majority: attempts have collided. Random pauses keep them from colliding again.
 		window := min(max(8*time.Since(a.began), 4*time.Millisecond), 8*a.q.o.NodeTimeout)
 		pause = ms(1 + rand.Int64N(window.Milliseconds()))
 	}

@@ -10,40 +10,40 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// debt is a request that a node has to run: it takes back what an attempt has made there, or is going to
-// make, or gives it the fence and the count that a majority has. Until the node has run it, no other request
-// for the lock may be sent there without it: the same token would find the hold of the attempt, and a
-// re-entry would count it.
+// debt is a request that a node still has to run. It takes back what an attempt left there, or may still
+// leave there, or it gives the node the fence and the count that a majority has. No other request for the
+// lock may be sent to the node ahead of it: the same token would find the hold of the attempt, and a re-entry
+// would count it.
 type debt struct {
-	lock  string        // its key
-	id    string        // of the request that it takes back, or ""
-	call  *scripts.Call // may be sent several times
+	lock  string        // the key of the lock
+	id    string        // of the request that is taken back, or ""
+	call  *scripts.Call // idempotent
 	until time.Time
-	sent  bool // and as far as is known it arrives before all that the node is asked from now on
+	sent  bool // it is on its way, and runs before all that is sent to the node from now on
 	paid  bool
 }
 
-// Bounds of what is remembered of one node: debts that come on top are sent once, and then left to their
-// leases. A node that owes more than a few for one lock is not asked for that lock.
+// Bounds for the memory of one node. Debts beyond them are sent once; what they leave ends with its lease. A
+// node that owes more than a few debts for one lock is not asked for that lock.
 const (
 	mostDebts       = 100_000
 	mostDebtsOfLock = 32
 )
 
-// errIndebted is why a node was not asked for a lock. Nothing has run.
+// errIndebted is why a node was not asked for a lock. Nothing ran.
 var errIndebted = errors.New("what failed attempts left there cannot be taken back yet")
 
-// debts are those of one node, in order.
+// debts has the debts of one node, in order.
 type debts struct {
 	some atomic.Bool // byLock is not empty
 
 	mu     sync.Mutex
-	all    []*debt // with some that are paid
+	all    []*debt // including some that are paid
 	byLock map[string][]*debt
-	paying bool // a goroutine sends those again that have failed
+	paying bool // a goroutine sends those that failed once more
 }
 
-// owe notes that node i has to run what takes something back, which is not sent yet.
+// owe notes that node i has to run what. It does not send it yet.
 func (q *Engine) owe(i int, what debt) *debt {
 	d := &what
 	ds := q.debts[i]
@@ -61,7 +61,7 @@ func (q *Engine) owe(i int, what debt) *debt {
 	return d
 }
 
-// takeBack has each node run c, which takes back what the request id has made there, unless it owes that
+// takeBack sends c, which takes back what the request id left, to each node, except those that owe that
 // already.
 func (q *Engine) takeBack(lock, id string, c *scripts.Call, until time.Time) {
 	for i, ds := range q.debts {
@@ -71,14 +71,14 @@ func (q *Engine) takeBack(lock, id string, c *scripts.Call, until time.Time) {
 	}
 }
 
-// owes says that a debt takes back what the request id has made.
+// owes says that a debt takes back what the request id left.
 func (ds *debts) owes(lock, id string) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	return slices.ContainsFunc(ds.byLock[lock], func(d *debt) bool { return d.id == id })
 }
 
-// due are the debts of a lock that have to be sent before anything else for it. ok is false if there are too
+// due returns the debts of a lock that must be sent before anything else for it. ok is false if there are too
 // many.
 func (ds *debts) due(lock string) (due []*debt, ok bool) {
 	if !ds.some.Load() {
@@ -95,7 +95,7 @@ func (ds *debts) due(lock string) (due []*debt, ok bool) {
 	return due, len(of) <= mostDebtsOfLock
 }
 
-// askFor is ask for one lock: what the node owes for it runs before.
+// askFor sends a request for one lock, behind what the node owes for it.
 func (q *Engine) askFor(lock string, i int, req []byte, to Answerer) {
 	due, ok := q.debts[i].due(lock)
 	for _, d := range due {
@@ -109,7 +109,7 @@ func (q *Engine) askFor(lock string, i int, req []byte, to Answerer) {
 	q.ask(i, req, to)
 }
 
-// demand sends d to node i. It reports whether d is on its way.
+// demand sends d to node i, and says whether d is on its way.
 func (q *Engine) demand(i int, d *debt) bool {
 	o := &mandate{q: q, call: d.call, debt: d}
 	q.ask(i, d.call.Req, o)
@@ -122,7 +122,7 @@ func (q *Engine) demand(i int, d *debt) bool {
 	return !o.failed
 }
 
-// settled notes what became of a mandate to pay its debt.
+// settled notes whether a mandate has paid its debt.
 func (q *Engine) settled(i int, o *mandate, paid bool) {
 	ds, d := q.debts[i], o.debt
 	ds.mu.Lock()
@@ -134,7 +134,7 @@ func (q *Engine) settled(i int, o *mandate, paid bool) {
 		o.failed, d.sent = true, false
 		if !ds.paying && len(ds.all) > 0 && q.ctx.Err() == nil {
 			ds.paying = true
-			q.busy.Go(func() { q.pay(i, ds) }) // ends when there is nothing to send again, or q.ctx does
+			q.busy.Go(func() { q.pay(i, ds) }) // ends when nothing is left to send again, or when q.ctx ends
 		}
 	}
 }
@@ -164,8 +164,8 @@ func (ds *debts) clear(d *debt) {
 	}
 }
 
-// next is the first debt that has to be sent again, or nil. Those before it that are over by themselves are
-// forgotten. mu is held.
+// next returns the first debt that must be sent again, or nil. It forgets those before it that have expired.
+// mu is held.
 func (ds *debts) next() *debt {
 	now := time.Now()
 	for len(ds.all) > 0 && !now.Before(ds.all[0].until) {
@@ -179,7 +179,7 @@ func (ds *debts) next() *debt {
 	return nil
 }
 
-// pay sends debts to node i again, one by one, until it has run them.
+// pay sends the debts of node i again, one by one, until the node has run them.
 func (q *Engine) pay(i int, ds *debts) {
 	for pause := 20 * time.Millisecond; ; {
 		ds.mu.Lock()

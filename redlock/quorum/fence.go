@@ -6,40 +6,40 @@ import (
 	"time"
 )
 
-// Fences of a grant are agreed on like this. Each node that grants makes a fence of its own, higher than
-// the one that is stored there, and stores it. A grant gets a fence F that
-// a majority of nodes has for it: either they all made the same, which the candidate that the
-// request carries is for, or settle.lua gives it to them, which refuses it if it is lower than what the
-// node made itself, or (for readers) not higher than what is stored. It raises what is stored to F.
+// The nodes agree on the fence of a grant like this. Each node that grants makes a fence of its own, higher
+// than the stored one, and stores it. The grant gets a fence F that a majority of nodes has for it. Either
+// they all made the same fence, which is what the candidate in the request is for; or settle.lua gives F to
+// them. settle.lua refuses F if it is lower than what the node made itself, or (for readers) not higher than
+// what is stored. Otherwise it raises what is stored to F.
 //
 // Why fences are unique, and rise in the order of time, whatever the clocks do:
 //
-// Two grants G and H of a lock have majorities, and so share a node n that voted for both. It remembers what
-// it has stored, or it would not vote until all leases from before are over.
+// Any two grants G and H of a lock have majorities, so they share a node n that voted for both. n remembers
+// what it stored; a node that does not may not vote until all earlier leases are over.
 //
-// They exclude each other: then n held them one after the other, say G first. F(G) was stored there while n
-// held G. What n made for H is higher than what was stored, and F(H) is not lower than that, since settle
-// would have refused it. So F(G) < F(H), and if G was granted before H was asked for, n had G first: had it
-// had H first, H's grant would be over there, or G refused.
+// If G and H exclude each other, n held them one after the other, say G first. F(G) was stored on n while n
+// held G. What n made for H is higher than that, and F(H) is not lower than what n made for H, or settle
+// would have refused it. So F(G) < F(H). And if G was granted before H was asked for, then n did have G
+// first: had n had H first, H's grant would be over there, or G refused.
 //
-// Both read: say n took F(G) first, by making it or settling on it. It was stored then. After that n makes
-// only higher ones, and settles on F(H) only if it is higher, or if n made it for H already: but then it
-// would have stored it before it took F(G), which had to be higher, so that F(G) is the higher one. Either
-// way they differ. And if G was granted before H was asked for, n made what it made for H after it took F(G),
-// and F(H) is not lower than that.
+// If both are readers, say n took F(G) first, by making it or by settling on it, and stored it. After that n
+// makes only higher fences. It settles on F(H) only if F(H) is higher than what is stored, or if n itself
+// made F(H) for H before; but in that case F(H) was stored before n took F(G), which had to be higher still.
+// Either way the two differ. And if G was granted before H was asked for, n made its fence for H after it
+// took F(G), and F(H) is not lower than that.
 //
-// To take the highest of what the nodes made, without giving it back to them, is not enough: the one node
-// that G and H share may be one that made a low one for G.
+// Taking the highest fence that the nodes made, without giving it back to them, is not enough: the one node
+// that G and H share may be one that made a low fence for G.
 
-// aheadMost is how far candidates may be ahead of a node's clock. A little less than claim.lua accepts.
+// aheadMost is how far a candidate may be ahead of a node's clock: a little less than claim.lua accepts.
 const aheadMost = 900 * time.Millisecond
 
-// fences makes candidates: fences that are probably higher than all that are stored on the nodes, and
-// not far ahead of their clocks. Only speed depends on it. Safe for concurrent use.
+// fences makes candidates: fences that are probably higher than all that the nodes have stored, and not far
+// ahead of their clocks. Only speed depends on them. Safe for concurrent use.
 type fences struct {
 	mu   sync.Mutex
 	born time.Time
-	base []int64 // by node: the fence that it would make, less the µs since born
+	base []int64 // by node: the fence that it would make now, less the µs since born
 	last int64
 }
 
@@ -51,7 +51,7 @@ func (f *fences) start(n int) {
 	}
 }
 
-// candidate is a new one.
+// candidate returns a new candidate.
 func (f *fences) candidate() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,20 +61,20 @@ func (f *fences) candidate() int64 {
 	return f.last
 }
 
-// learn notes that node i made fence, after it was asked at the given time to make candidate. agreed: others
-// did too.
+// learn notes that node i made fence when it was asked at that time to make candidate. agreed: other nodes
+// made the same fence.
 func (f *fences) learn(i int, at time.Time, candidate, fence int64, agreed bool) {
-	if fence == candidate || fence < candidate && agreed { // of a hold that was there already
+	if fence == candidate || fence < candidate && agreed { // the fence of an older hold
 		return
 	}
 	base := fence - at.Sub(f.born).Microseconds()
-	if fence > candidate && !agreed { // its clock is ahead: have a little more than it has next time
+	if fence > candidate && !agreed { // its clock is ahead: go a little beyond it next time
 		base += time.Millisecond.Microseconds()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fence < candidate {
-		f.last = min(f.last, fence) // what was asked for was too far ahead
+		f.last = min(f.last, fence) // the candidate was too far ahead
 	}
 	f.base[i] = base
 }

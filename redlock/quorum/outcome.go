@@ -8,10 +8,10 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// This file is what follows when an attempt is decided: those that differ are told what was agreed on, and
-// what a lost one has left is taken back.
+// This file acts on a decided attempt: nodes that differ are told what the majority agreed on, and what a
+// lost attempt left is taken back.
 
-// win is a grant, if there is any time left. mu is held.
+// win grants the lock, if any time is left. mu is held.
 func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	left := ms(ttl) - time.Since(a.began) - drift(ms(ttl))
 	if left < time.Millisecond {
@@ -39,13 +39,13 @@ func (a *attempt) win(fence, count, ttl int64) (follow func()) {
 	}
 }
 
-// mayDiffer says that a node may have another fence or count for the grant than a majority has: it said so,
-// or its answer was lost.
+// mayDiffer says that a node may have another fence or count for the grant than the majority: it said so, or
+// its answer was lost.
 func (a *attempt) mayDiffer(b ballot) bool {
 	return b.kind == unknown || b.kind == gave && (b.fence != a.grant.Fence || b.count != a.grant.Count)
 }
 
-// end tells who waits for it. mu is held.
+// end wakes whoever waits for the outcome. mu is held.
 func (a *attempt) end() {
 	close(a.done)
 	if a.then != nil {
@@ -53,10 +53,10 @@ func (a *attempt) end() {
 	}
 }
 
-// lose ends an attempt that is not granted. held: a majority may have taken it for one that was. What nodes
-// have made of it, or are going to, is taken back: requests to a node run in order. The debts are noted
-// before anybody is told, or the next request of the same token could come before what takes this one back.
-// mu is held.
+// lose ends an attempt that is not granted. held: a majority may have taken it for granted. What nodes made
+// of it, or still may, is taken back; a node runs its requests in order. The debts are noted before anybody
+// is told: otherwise the next request of the same token could be sent ahead of what takes this one back. mu
+// is held.
 func (a *attempt) lose(held bool, err error) (follow func()) {
 	a.outcome, a.err = lost, err
 	had := 0
@@ -86,8 +86,8 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 	}
 }
 
-// align gives node i, which granted or may have, what a majority has agreed on. The node owes it: else a
-// minority goes on to differ, and would be believed with one more node when the others are silent.
+// align gives node i, which granted or may have granted, what the majority agreed on. The node owes that: a
+// minority that differs would be believed as soon as one more node sides with it while the others are silent.
 func (a *attempt) align(i int, b ballot) {
 	if !a.mayDiffer(b) {
 		return
@@ -98,7 +98,8 @@ func (a *attempt) align(i int, b ballot) {
 	}))
 }
 
-// settleRequest has the hold be what most have agreed on; agreed: it must not be refused.
+// settleRequest gives the hold this fence and count. agreed: the majority has them already, so the node must
+// not refuse.
 func (a *attempt) settleRequest(fence, count int64, agreed bool) *scripts.Call {
 	args := 4
 	if agreed {
@@ -115,7 +116,7 @@ func (a *attempt) settleRequest(fence, count int64, agreed bool) *scripts.Call {
 	return &c
 }
 
-// undo is the request that takes back what the attempt makes. tell: who waits for the lock is told.
+// undo is the request that takes back what the attempt left. tell: wake those who wait for the lock.
 func (a *attempt) undo(tell bool) *scripts.Call {
 	return a.q.cancelRequest(a.name, a.token, a.id, tell)
 }
@@ -124,7 +125,7 @@ func (q *Engine) cancelRequest(name, token, id string, tell bool) *scripts.Call 
 	_, c := scripts.Eval(q.names, &scripts.Cancel, name, 5)
 	c.Owner(token)
 	c.Text(id)
-	next := scripts.OfferNext // which is nobody, without a queue
+	next := scripts.OfferNext // without a queue there is nobody to offer it to
 	if tell {
 		next = scripts.TellAll
 	}
@@ -132,21 +133,20 @@ func (q *Engine) cancelRequest(name, token, id string, tell bool) *scripts.Call 
 	return &c
 }
 
-// Undo implements locks.engine. Each node owes it by itself: what else it is asked for the lock comes behind
-// it.
+// Undo implements locks.engine. Each node owes it for itself: later requests for the lock go behind it.
 func (q *Engine) Undo(a *redlock.Acquire) {
 	q.waiters.Forget(a)
 	c := q.cancelRequest(a.Name, a.Token, a.ID, true)
 	q.takeBack(q.names.Place(a.Name).Key, a.ID, c, time.Now().Add(a.Lease+time.Second))
 }
 
-// UndoOnce implements locks.engine: it is left to the debts of the nodes.
+// UndoOnce implements locks.engine. It is left to the debts of the nodes.
 func (q *Engine) UndoOnce(a *redlock.Acquire) error {
 	q.Undo(a)
 	return nil
 }
 
-// owe notes that node i has to run undo, for as long as there may be anything to take back.
+// owe notes that node i has to run undo, until there can be nothing left to take back.
 func (a *attempt) owe(i int, undo *scripts.Call) *debt {
 	return a.q.owe(i, debt{lock: a.lock, id: a.id, call: undo, until: time.Now().Add(a.lease + time.Second)})
 }
@@ -155,9 +155,9 @@ func (a *attempt) owe(i int, undo *scripts.Call) *debt {
 type mandate struct {
 	q    *Engine
 	call *scripts.Call
-	debt *debt // that it pays, or nil
+	debt *debt // the debt that it pays, or nil
 
-	failed bool // guarded by the mu of the node's debts
+	failed bool // guarded by the mutex of the node's debts
 }
 
 // Answer implements Answerer.

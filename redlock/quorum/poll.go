@@ -10,36 +10,36 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// poll is one script on all nodes, and what those that vote have answered so far.
+// poll runs one script on all nodes and combines the answers of those that vote.
 type poll struct {
 	q       *Engine
 	call    scripts.Call
 	n, need int
-	clocked bool     // behind what the script replies there is what the clock shows
-	lock    string   // the key of which what was taken back changes the answer, or ""
-	next    *attempt // each node is asked for it right behind the script; nil: for nothing
-	asked   func()   // is called when all nodes have been asked, or nil
-	// combine says whether it is clear what the nodes say together, whatever those say that have not answered
-	// yet, and keeps it. mu is held.
+	clocked bool     // the reply ends with the time of the node's clock
+	lock    string   // the key of the lock, if taking back an attempt changes the answer; otherwise ""
+	next    *attempt // sent to each node right behind the script, if not nil
+	asked   func()   // called when all nodes have been asked, or nil
+	// combine combines the answers so far. It returns true once the missing answers cannot change the
+	// outcome, which it keeps. mu is held.
 	combine func() bool
-	// more, if not nil, makes of what node i said what it has said by now, and of next what it is to be asked
-	// then; nil: it has said all. Of one node it is called by one goroutine at a time.
+	// more, if not nil, adds an answer of node i to its earlier ones, and returns what the node is asked
+	// next, nil when it is done. For one node it is called by one goroutine at a time.
 	more  func(i int, v resp.Value) (all resp.Value, next *scripts.Call)
-	then  func() // is called when it is clear, or nil; must not block
+	then  func() // called when the outcome is clear, or nil; must not block
 	began time.Time
-	voted []error // by node, when it was asked
+	voted []error // by node: why it did not vote when it was asked
 
 	mu      sync.Mutex
-	said    []resp.Value // of those that vote
+	said    []resp.Value // answers of those that vote
 	pending int
-	foreign string // what one said of a key that is no lock
-	fault   error  // the first one
+	foreign string // the error of a node whose key is no lock
+	fault   error  // the first failure
 	clear   bool
-	done    chan struct{} // closed when it is
-	err     error         // from then on: nothing can be said, and why
+	done    chan struct{} // closed when the outcome is clear
+	err     error         // valid once done is closed: why there is no outcome
 }
 
-// newPoll is a poll that no node has been asked for yet. The caller says how to combine the answers.
+// newPoll returns a poll that has not been sent yet. The caller sets how to combine the answers.
 func (q *Engine) newPoll(c scripts.Call) *poll {
 	n := len(q.nodes)
 	return &poll{
@@ -48,7 +48,7 @@ func (q *Engine) newPoll(c scripts.Call) *poll {
 	}
 }
 
-// start asks all nodes.
+// start sends the script to all nodes.
 func (p *poll) start() {
 	p.began = time.Now()
 	for i, node := range p.q.nodes {
@@ -63,7 +63,7 @@ func (p *poll) start() {
 	}
 }
 
-// await waits until it is clear what the nodes say, which then goes on without it, or until ctx ends.
+// await waits until the outcome is clear, or until ctx ends; the poll itself then goes on.
 func (p *poll) await(ctx context.Context) error {
 	p.start()
 	select {
@@ -74,7 +74,7 @@ func (p *poll) await(ctx context.Context) error {
 	}
 }
 
-// answer has the client of by be answered with what then makes of the outcome.
+// answer gives the client of by the answer that then makes of the outcome.
 func (p *poll) answer(by redlock.Caller, then func(err error) []byte) {
 	by.Await(func(done func([]byte)) {
 		p.then = func() { done(nil) }
@@ -147,13 +147,13 @@ func (p *poll) count(v resp.Value, fault error) {
 	}
 }
 
-// left is what remains, in ms, of a lease of which most remained when the poll began.
+// left returns what is left, in ms, of a lease of which most was left when the poll began.
 func (p *poll) left(most int64) int64 {
 	lease := ms(most)
 	return max((lease - time.Since(p.began) - drift(lease)).Milliseconds(), 0)
 }
 
-// highest is the nth highest of all, which n of them have at least.
+// highest returns the nth highest of all: n of them are at least that high.
 func highest(all []int64, n int) int64 {
 	for i, v := range all {
 		higher, same := 0, 0
@@ -171,7 +171,7 @@ func highest(all []int64, n int) int64 {
 	return 0
 }
 
-// commonest is what most of all are, the highest of those.
+// commonest returns the commonest value of all, and of equally common ones the highest.
 func commonest(all []int64) (most int64) {
 	best := 0
 	for _, v := range all {

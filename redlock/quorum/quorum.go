@@ -1,5 +1,5 @@
-// Package quorum keeps locks on a majority of independent masters: RedLock. A request goes to all of them at
-// once, and what they answer is put together:
+// Package quorum keeps locks on a majority of independent masters (RedLock). A request goes to all of them at
+// once, and their answers are combined:
 //
 //	LOCK ----> claim.lua on all   --> a majority granted --> the same fence? --> granted
 //	           (attempt.go)       |   (ballots.go)        \-> settle.lua on all --> granted
@@ -8,13 +8,13 @@
 //	others --> script on all --> what a majority says
 //	           (poll.go)         (verdict.go)
 //
-// A majority is one of all nodes, whether they can be reached or not. What a node says that does
-// not vote is not counted, neither for nor against, but it is told everything, so that it
-// has what the others have when it votes again. Why fences rise: fence.go.
+// A majority is more than half of all nodes, reachable or not. The answer of a node that does not vote counts
+// neither for nor against. But it is sent every request, so that it has what the others have by the time it
+// votes again. Why fences rise: fence.go.
 //
-// What a majority cannot keep: proxies that wait for a lock get it in no order (the clients of one proxy do,
-// first come, first served), and two readers of different proxies that both want to write are not told of the
-// deadlock, but wait in vain. A WAIT ends with NOQUORUM as soon as one attempt does.
+// What a majority cannot keep: order among proxies (the clients of one proxy are served first come, first
+// served), and deadlocks between two readers of different proxies that both want to write: they are not told,
+// and wait in vain. A WAIT ends with NOQUORUM as soon as one attempt does.
 package quorum
 
 import (
@@ -34,20 +34,20 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// Node is one independent master. Requests of one Node are run in the order in which Ask was
-// called; nothing is ever sent twice. Safe for concurrent use.
+// Node is one independent master. It runs its requests in the order of the calls of Ask, and no request is
+// ever sent twice. Safe for concurrent use.
 type Node interface {
 	Addr() string
-	// Ask writes req, one whole command that does not change any more, and has to told its RESP2 reply, under
-	// tag, or after timeout why there is none. Then, or when the connection breaks, req may run all the same,
-	// later, but before any request that is passed to Ask later. A node that is known to be away fails at
-	// once. Ask does not block.
+	// Ask sends req, one whole command, which must not change any more. to gets the RESP2 reply, under tag,
+	// or after timeout the reason why there is none. After that, or when the connection breaks, req may still
+	// run, but before any request of a later Ask. A node that is known to be away fails at once. Ask does not
+	// block.
 	Ask(req []byte, timeout time.Duration, tag int, to Answerer)
-	// Vote says whether the node's answers count (nil), or why not: it cannot be reached, has
-	// lost its memory, its clock has stepped. It never blocks.
+	// Vote returns nil if the node's answers count. Otherwise it says why they do not: the node cannot be
+	// reached, has lost its memory, or its clock has stepped. It never blocks.
 	Vote() error
-	// Heard notes what the node's clock showed when it answered what it was asked at a time of this
-	// machine's, and then is Vote: the very answer of a node whose clock has stepped does not count. It never
+	// Heard notes the time that the node's clock showed in an answer to a request of the time asked, by this
+	// machine's clock. Then it is Vote: an answer that shows a stepped clock does not itself count. It never
 	// blocks.
 	Heard(clock, asked time.Time) error
 	// Subscribe listens on channel until cancel is called. It returns when the subscription is
@@ -57,42 +57,42 @@ type Node interface {
 
 // Answerer is told what becomes of a request to a Node.
 type Answerer interface {
-	// Answer is called once for each request, maybe before Ask returns. It must not block; it
-	// may ask on. reply is the answerer's to keep.
+	// Answer is called once for each request, maybe before Ask returns. It must not block, but may call Ask.
+	// reply belongs to the callee.
 	Answer(tag int, reply []byte, err error)
 }
 
-// DefaultNodeTimeout is for how long RedLock waits for one node if nothing else is said.
+// DefaultNodeTimeout is how long RedLock waits for one node by default.
 const DefaultNodeTimeout = 50 * time.Millisecond
 
 // Options are those of RedLock. Zero values mean the defaults.
 type Options struct {
-	NodeTimeout time.Duration // for how long one node is waited for; 0: DefaultNodeTimeout
+	NodeTimeout time.Duration // how long to wait for one node; 0: DefaultNodeTimeout
 	// NotRun says that an error of a Node means that the request has not run there and never will, so that
-	// nothing need be taken back; nil: that is never known.
+	// nothing need be taken back. nil: that is never known.
 	NotRun func(error) bool
 
-	MaxQueue   int // waiters of one lock
-	MaxReaders int // readers of one lock
+	MaxQueue   int // waiters of one lock, at most
+	MaxReaders int // readers of one lock, at most
 	Log        *slog.Logger
 }
 
 // Engine keeps locks on a majority of nodes. Safe for concurrent use.
 type Engine struct {
 	nodes   []Node
-	need    int // nodes of a majority
+	need    int // how many nodes are a majority
 	o       Options
 	names   *redlock.Names
 	waiters *wait.Local
 	fences  fences
 	debts   []*debts // by node
 
-	ctx    context.Context // of what outlives those who wait for it
+	ctx    context.Context // of what goes on when nobody waits for it any more
 	cancel context.CancelFunc
-	busy   sync.WaitGroup // requests under way, and who pays debts
+	busy   sync.WaitGroup // requests under way, and goroutines that pay debts
 }
 
-// New is an Engine over nodes, an odd number of them.
+// New returns an Engine over nodes, of which there must be an odd number.
 func New(nodes []Node, names *redlock.Names, o Options) *Engine {
 	o.NodeTimeout = cmp.Or(o.NodeTimeout, DefaultNodeTimeout)
 	if o.NotRun == nil {
@@ -110,10 +110,10 @@ func New(nodes []Node, names *redlock.Names, o Options) *Engine {
 	return q
 }
 
-// minLease is the shortest lease of a lock: twenty times what a node may take to answer.
+// minLease is the shortest lease of a lock: twenty times the timeout of a node.
 func (q *Engine) minLease() time.Duration { return 20 * q.o.NodeTimeout }
 
-// ErrSync is what is said to those who want replicas to have a grant.
+// ErrSync is the answer to SYNC.
 var ErrSync = redlock.ReplyError("ERR SYNC is not for RedLock: " +
 	"a lock is on a majority of independent masters already, leave SYNC out")
 
@@ -125,8 +125,8 @@ func (q *Engine) Confirm(context.Context, *redlock.Acquire, redlock.Grant) (time
 func (q *Engine) Masters() int      { return len(q.nodes) }
 func (q *Engine) Master(int) string { return "" }
 
-// Scan implements locks.engine. A node that cannot be had has no keys, if a majority can: whatever is held is
-// on one of those.
+// Scan implements locks.engine. A node that cannot be reached counts as one without keys, as long as a
+// majority can be: whatever is held is on one of that majority.
 func (q *Engine) Scan(ctx context.Context, i int,
 	cursor, glob string) (keys []string, next string, err error) {
 	c := &scripts.Call{Req: scripts.ScanRequest(cursor, glob)}
@@ -149,13 +149,14 @@ func (q *Engine) Scan(ctx context.Context, i int,
 	return nil, "0", nil
 }
 
-// ask has node i run req within NodeTimeout. It counts as work of q until to has been told.
+// ask sends req to node i, to run within NodeTimeout. Close waits until to has been told.
 func (q *Engine) ask(i int, req []byte, to Answerer) {
 	q.busy.Add(1)
 	q.nodes[i].Ask(req, q.o.NodeTimeout, i, to)
 }
 
-// heal asks node i once more if it had lost the script of c. to is told of that instead.
+// heal sends c to node i once more, with its source, if the node had lost the script. Then to is told the
+// outcome of that instead.
 func (q *Engine) heal(i int, c *scripts.Call, reply []byte, err error, to Answerer) bool {
 	lost := lostScript(c, reply, err)
 	if lost {
@@ -164,12 +165,12 @@ func (q *Engine) heal(i int, c *scripts.Call, reply []byte, err error, to Answer
 	return lost
 }
 
-// lostScript says that a node had lost the script of c, which has therefore not run.
+// lostScript says that a node had lost the script of c, so that it did not run.
 func lostScript(c *scripts.Call, reply []byte, err error) bool {
 	return err == nil && c.Script != nil && bytes.HasPrefix(reply, []byte("-NOSCRIPT"))
 }
 
-// do asks node i alone and waits for its reply, until ctx ends.
+// do sends c to node i alone and waits for the reply, or until ctx ends.
 func (q *Engine) do(ctx context.Context, i int, c *scripts.Call, timeout time.Duration) ([]byte, error) {
 	for req := c.Req; ; req = c.WithSource() {
 		a := make(answered, 1)
@@ -185,7 +186,7 @@ func (q *Engine) do(ctx context.Context, i int, c *scripts.Call, timeout time.Du
 	}
 }
 
-// answered is what one node has said.
+// answered is the answer of one node.
 type answered chan struct {
 	reply []byte
 	err   error
@@ -199,7 +200,7 @@ func (a answered) Answer(_ int, reply []byte, err error) {
 	}{reply, err}
 }
 
-// word is a node's answer as all who count answers see it: what it is if it counts.
+// word parses a node's answer for those who count answers. fault is why it does not count.
 func (q *Engine) word(i int, reply []byte, err error) (v resp.Value, fault error) {
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", q.nodes[i].Addr(), err)
@@ -213,14 +214,14 @@ func (q *Engine) word(i int, reply []byte, err error) (v resp.Value, fault error
 	return v, nil
 }
 
-// clocked takes the last of elems, which is what the clock of node i showed when it answered what it was
-// asked at a time, and says whether the node votes.
+// clocked takes off the last of elems, the time of node i's clock when it answered a request of the time
+// asked. It says whether the node votes.
 func (q *Engine) clocked(i int, elems []resp.Value, asked time.Time) (rest []resp.Value, vote error) {
 	last := len(elems) - 1
 	return elems[:last], q.nodes[i].Heard(time.UnixMicro(elems[last].Int), asked)
 }
 
-// noQuorum is the error that too few nodes could be had.
+// noQuorum is the error for too few nodes.
 func (q *Engine) noQuorum(got int, why string) error {
 	if why == "" {
 		why = "they do not agree, and the others cannot be asked"
@@ -229,7 +230,7 @@ func (q *Engine) noQuorum(got int, why string) error {
 		"try again later, and look after the nodes of --redlock", got, q.need, oneLine(why)))
 }
 
-// oneLine makes of text what an error reply may have in it.
+// oneLine makes text fit into an error reply.
 func oneLine(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' {
@@ -239,10 +240,10 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// drift is how much of a lease the clocks of two machines may disagree about.
+// drift bounds how much two machines' clocks may differ over a lease.
 func drift(lease time.Duration) time.Duration { return lease/100 + 2*time.Millisecond }
 
-// Close implements locks.engine: it waits until what is to be taken back is.
+// Close implements locks.engine: it waits until all that must be taken back is.
 func (q *Engine) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, q.cancel)
 	defer stop()

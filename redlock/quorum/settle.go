@@ -6,8 +6,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// proposal is one round in which the nodes that granted are asked to agree on a fence and a count: the
-// highest that any of them has. A majority has to accept.
+// proposal is one round in which the nodes that granted are asked to agree on the highest fence and count
+// that any of them has. A majority has to accept.
 type proposal struct {
 	a            *attempt
 	round        int
@@ -17,11 +17,11 @@ type proposal struct {
 
 	// Guarded by attempt.mu.
 	accepted, pending int
-	least             int64  // the highest fence that is in the way, 0 for none
-	why               string // a node has failed
+	least             int64  // the highest fence that a node refused it for, 0 for none
+	why               string // why a node failed
 }
 
-// settle has the nodes that granted agree. mu is held.
+// settle asks the nodes that granted to agree. mu is held.
 func (a *attempt) settle() (follow func()) {
 	p := &proposal{a: a, why: "they did not agree on a fence"}
 	var space [8]int64
@@ -36,7 +36,7 @@ func (a *attempt) settle() (follow func()) {
 	return p.put()
 }
 
-// put asks those that granted so far. mu is held.
+// put sends it to the nodes that have granted so far. mu is held.
 func (p *proposal) put() (follow func()) {
 	a := p.a
 	a.proposal = p
@@ -86,7 +86,7 @@ func (p *proposal) Answer(i int, reply []byte, err error) {
 	}
 }
 
-// decide looks whether the round is over. attempt.mu is held.
+// decide checks whether the round is over. attempt.mu is held.
 func (p *proposal) decide() (follow func()) {
 	a := p.a
 	switch {
@@ -98,6 +98,7 @@ func (p *proposal) decide() (follow func()) {
 		return a.lose(true, a.q.noQuorum(p.accepted, p.why))
 	}
 	next := &proposal{a: a, round: p.round + 1, count: p.count, ttl: p.ttl, why: p.why}
-	next.fence = max(p.fence, p.least) + 1 + rand.Int64N(1<<p.round) // not in step with others who settle
+	// random, so as not to collide again with others who settle
+	next.fence = max(p.fence, p.least) + 1 + rand.Int64N(1<<p.round)
 	return next.put()
 }

@@ -9,24 +9,24 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// subscriptions are one subscription on all nodes. Each of them tells of the same thing, one after the
-// other: it is passed on when a majority has, and then the lock is free on a majority.
+// subscriptions is one subscription on all nodes. All nodes publish the same message, one after the other. It
+// is passed on when a majority has published it: by then the lock is free on a majority.
 type subscriptions struct {
 	q       *Engine
 	channel string
 	notify  func(subscription.Event)
-	strict  bool // what only a minority tells is not passed on
+	strict  bool // never pass on what only a minority published
 	ctx     context.Context
 	end     context.CancelFunc
 
 	mu    sync.Mutex
 	over  bool
 	stops []func()
-	live  map[int]bool // subscriptions that are
+	live  map[int]bool // by node: subscriptions that are confirmed
 	told  map[string]*told
 }
 
-// told is a message that some have told.
+// told is a message that some nodes have published.
 type told struct {
 	by    map[int]bool
 	timer *time.Timer
@@ -36,11 +36,11 @@ type told struct {
 // listenTimeout bounds one attempt to subscribe on a node.
 const listenTimeout = 5 * time.Second
 
-// patience is for how long a majority may take to tell the same.
+// patience is how long a majority may take to publish the same message.
 const patience = 10 * time.Millisecond
 
-// Listen implements locks.engine. It returns when a majority of nodes has confirmed; the others follow. A
-// slot of -1 is for word about holds that are kept alive: only a majority's is passed on.
+// Listen implements locks.engine. It returns when a majority of nodes has confirmed; the others follow. Slot
+// -1 is for messages about holds that are kept alive: of those, only what a majority published is passed on.
 func (q *Engine) Listen(
 	ctx context.Context, slot int, channel string, notify func(subscription.Event),
 ) (cancel func(), err error) {
@@ -85,7 +85,7 @@ func (q *Engine) Listen(
 	}
 }
 
-// listen subscribes on node i, for as long as it takes. tried is told how each attempt went.
+// listen subscribes on node i, however long that takes. tried is told the outcome of each attempt.
 func (c *subscriptions) listen(i int, tried func(error)) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(c.ctx, listenTimeout)
@@ -131,7 +131,7 @@ func (c *subscriptions) close() {
 	}
 }
 
-// heard is what node i tells.
+// heard takes an event of node i.
 func (c *subscriptions) heard(i int, e subscription.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *subscriptions) heard(i int, e subscription.Event) {
 	}
 	word := string(e.Payload)
 	t := c.told[word]
-	if t != nil && t.by[i] { // again: another one
+	if t != nil && t.by[i] { // this node has published it before: it is another message
 		t.timer.Stop()
 		t = nil
 	}
@@ -168,7 +168,7 @@ func (c *subscriptions) heard(i int, e subscription.Event) {
 	}
 }
 
-// late passes on what too few have told in time, and then forgets it.
+// late passes on what too few nodes published in time, then forgets it.
 func (c *subscriptions) late(word string, t *told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

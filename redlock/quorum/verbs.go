@@ -9,10 +9,10 @@ import (
 	"lockproxy/redlock/wait"
 )
 
-// This file is what quorum does as an engine: it asks all nodes, and answers with what they say together.
+// This file is the engine's methods: each asks all nodes and combines their answers.
 
-// Acquire implements locks.engine. Nobody may overtake those of this proxy who wait for the lock: while there
-// are some, only who holds it already may be granted anything.
+// Acquire implements locks.engine. Nobody may overtake those who wait for the lock at this proxy: while there
+// are any, only a token that already holds it may be granted anything.
 func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
 	t, err := q.claim(a)
 	by.Await(func(done func([]byte)) {
@@ -35,7 +35,7 @@ func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 	}, to)
 }
 
-// claim is the next attempt of a.
+// claim makes the next attempt of a.
 func (q *Engine) claim(a *redlock.Acquire) (*attempt, error) {
 	if a.Wait > 0 {
 		q.waiters.Expect(a)
@@ -55,7 +55,7 @@ func (q *Engine) Prepare(a *redlock.Acquire) (wait.Prepared, error) {
 // Follows implements locks.engine.
 func (q *Engine) Follows(a *redlock.Acquire) bool { return q.waiters.Follows(a) }
 
-// Wait implements locks.engine. What is left on nodes is taken back when an attempt is lost.
+// Wait implements locks.engine. A lost attempt takes back what it left on nodes.
 func (q *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	if up, why := q.voters(); up < q.need {
 		q.waiters.Forget(a)
@@ -64,7 +64,7 @@ func (q *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	return q.waiters.Wait(ctx, a)
 }
 
-// outcome is what an attempt of a has come to.
+// outcome is the result of an attempt of a.
 func (q *Engine) outcome(a *redlock.Acquire, t *attempt) (g redlock.Grant, ok bool, err error) {
 	switch {
 	case t.outcome == won:
@@ -75,8 +75,7 @@ func (q *Engine) outcome(a *redlock.Acquire, t *attempt) (g redlock.Grant, ok bo
 	return g, false, t.err
 }
 
-// Attempt implements locks.engine. It goes on with the attempt that was made for a when the lock was
-// released, if there is one.
+// Attempt implements locks.engine. If a release made an attempt for a already, it continues that one.
 func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	t, _ := q.waiters.Take(a).(*attempt)
 	defer q.waiters.Took(a)
@@ -92,8 +91,8 @@ func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 	return q.outcome(a, t)
 }
 
-// Release implements locks.engine. The first of those who wait here for the lock asks each node for it right
-// behind what frees it.
+// Release implements locks.engine. If somebody waits here for the lock, the attempt of the first goes to each
+// node right behind the release.
 func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	_, c := scripts.Eval(q.names, &scripts.Release, r.Name, 6)
 	at := q.names.Place(r.Name)
@@ -163,7 +162,7 @@ func (q *Engine) Detach(ctx context.Context, name, token, keeper string) error {
 	return p.await(ctx)
 }
 
-// freeing is a poll of a script that takes holds away.
+// freeing makes a poll of a script that ends holds.
 func (q *Engine) freeing(c scripts.Call) (p *poll, broken *bool) {
 	p, broken = q.newPoll(c), new(bool)
 	p.combine = func() (clear bool) {
@@ -205,7 +204,7 @@ func (q *Engine) State(ctx context.Context, name string) (redlock.State, error) 
 	return *s, nil
 }
 
-// inspection is a poll about how a lock is.
+// inspection makes a poll that reads a lock.
 func (q *Engine) inspection(name, token string) (p *poll, s *redlock.State) {
 	_, c := scripts.InspectCall(q.names, name, token, &scripts.Pages{})
 	p, s = q.newPoll(c), new(redlock.State)

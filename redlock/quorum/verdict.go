@@ -8,12 +8,12 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// This file says what the nodes of a poll say together. A majority has to say a thing for it to be said: two
-// answers that exclude each other cannot both have one. What is on fewer nodes, since others could not be
-// reached or because an attempt failed there, is never reported as held, nor is it as gone while nodes that
-// are silent could make a majority of it: that is NOQUORUM.
+// This file combines the answers of the nodes of a poll. A majority has to say a thing: of two answers that
+// exclude each other, only one can have a majority. What fewer nodes have, because others could not be
+// reached or because an attempt failed there, is never reported as held. Nor is it reported as gone while the
+// silent nodes could make a majority of it: that is NOQUORUM.
 
-// tally is how many nodes said Null, 0, and other things.
+// tally counts the nodes that said Null, 0, and anything else.
 func (p *poll) tally() (null, zero, other int) {
 	for _, v := range p.said {
 		switch {
@@ -28,8 +28,8 @@ func (p *poll) tally() (null, zero, other int) {
 	return null, zero, other
 }
 
-// released: held by nobody if a majority has nothing; counted down if a majority did; whole if it is off a
-// majority.
+// released: held by nobody if a majority has nothing; counted down if a majority counted down; whole if too
+// few nodes are left with the hold.
 func (p *poll) released() (r redlock.Released, clear bool) {
 	null, zero, one := p.tally()
 	switch {
@@ -40,7 +40,7 @@ func (p *poll) released() (r redlock.Released, clear bool) {
 	case null+one >= p.need && one > 0:
 		r = redlock.Released{Held: true, Whole: true}
 		for _, v := range p.said {
-			if len(v.Elems) == 2 { // it was kept alive
+			if len(v.Elems) == 2 { // the hold was kept alive
 				r.Keeper = v.Elems[1].Text()
 			}
 		}
@@ -49,7 +49,7 @@ func (p *poll) released() (r redlock.Released, clear bool) {
 	return r, false
 }
 
-// broken: false if a majority had nothing, true if it is off a majority.
+// broken: false if a majority had nothing; true if too few nodes are left with the lock.
 func (p *poll) broken() (broken, clear bool) {
 	_, zero, one := p.tally()
 	switch {
@@ -61,7 +61,7 @@ func (p *poll) broken() (broken, clear bool) {
 	return false, false
 }
 
-// renewed: what remains on a majority; nothing if a majority has nothing.
+// renewed: what is left on a majority; nothing if a majority has nothing.
 func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 	var left, fences []int64
 	none, keeper := 0, false
@@ -87,7 +87,7 @@ func (p *poll) renewed() (r redlock.Renewed, clear bool) {
 	return r, true
 }
 
-// kept is the same hold by hold, in ms; -1: a majority has another keeper.
+// kept is renewed for each hold of a batch, in ms; -1: a majority has another keeper.
 func (p *poll) kept(n int) (all []int64, clear bool) {
 	if len(p.said) < p.need {
 		return nil, false
@@ -122,8 +122,8 @@ func (p *poll) kept(n int) (all []int64, clear bool) {
 	return all, true
 }
 
-// state is a lock of the holds that a majority has. Of each it has what remains on a majority, and the fence,
-// the count and the age that most have.
+// state is the lock with the holds that a majority has. The lease of each is what is left on a majority;
+// fence, count and age are what most nodes have.
 func (p *poll) state() (s redlock.State, clear bool) {
 	if len(p.said) < p.need {
 		return s, false
@@ -149,7 +149,7 @@ func (p *poll) state() (s redlock.State, clear bool) {
 	for as, holders := range all {
 		if len(holders) < p.need {
 			if len(holders)+p.n-len(p.said) >= p.need {
-				return redlock.State{}, false // those that are silent may have it
+				return redlock.State{}, false // the silent nodes may have it
 			}
 			continue
 		}
@@ -169,7 +169,7 @@ func (p *poll) state() (s redlock.State, clear bool) {
 	return s, true
 }
 
-// together is one hold as a majority has it.
+// together combines one hold as several nodes have it.
 func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool) {
 	var ttls, fences, counts, ages []int64
 	for _, one := range holders {
@@ -187,8 +187,9 @@ func (p *poll) together(holders []redlock.Holder) (h redlock.Holder, clear bool)
 	return h, one && same
 }
 
-// common is what most nodes say, and the highest of those. It is clear when a majority says so, or when
-// nobody is left who could: one that has missed what the others agreed on must not be believed before.
+// common returns what most nodes say, and of equally common values the highest. It is clear when a majority
+// says so, or when no node is left that could: a node that missed what the others agreed on must not be
+// believed before.
 func (p *poll) common(all []int64) (most int64, clear bool) {
 	most = commonest(all)
 	n := 0

@@ -9,11 +9,11 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// errLeaseOver is why a confirmation ends when there is nothing left to be confirmed.
+// errLeaseOver ends a confirmation when there is nothing left to confirm.
 var errLeaseOver = errors.New("the lease is over")
 
-// Confirm implements locks.engine. It asks the lock's master whether g is still there, with a write that
-// changes nothing, and waits behind that for the replicas. left is not above 0 when the hold is gone.
+// Confirm implements locks.engine. A write that changes nothing asks the lock's master whether g is still
+// there; then it waits until the replicas have that write. left is not above 0 if the hold is gone.
 func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
 	g redlock.Grant) (left time.Duration, acked int, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, g.TTL, errLeaseOver)

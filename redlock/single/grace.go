@@ -13,13 +13,12 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// grace holds new grants back after a fail-over, for as long as the longest lease may run that
-// the new master has never heard of. Renewals and releases go on.
+// grace holds back new grants after a fail-over: the new master may never have heard of some leases, and the
+// longest of them must end first. Renewals and releases go on.
 //
-// A master is known by its replication id (INFO replication), which is another one after each
-// promotion, and after a restart without memory. Acquire requests name the one that the proxy
-// knows, the script compares, and so no grant slips through, however late the topology is. Safe
-// for concurrent use; the zero value is off.
+// A master is known by its replication id (INFO replication), which changes with each promotion, and with a
+// restart that loses the data. Acquire requests name the id that the proxy knows and the script compares it.
+// So no grant slips through, however late the topology is. Safe for concurrent use; the zero value is off.
 type grace struct {
 	period  time.Duration // 0: off
 	masters [slot.Count]atomic.Pointer[string]
@@ -28,10 +27,10 @@ type grace struct {
 	all map[string]master // by replication id
 }
 
-// master is a server that the proxy has met as one.
+// master is a server that the proxy has met as a master.
 type master struct {
-	met   time.Time // first
-	until time.Time // it may not grant
+	met   time.Time // for the first time
+	until time.Time // it may not grant before
 }
 
 // unmet stands for a replication id that the proxy does not know yet.
@@ -39,7 +38,7 @@ const unmet = "?"
 
 func (g *grace) on() bool { return g.period > 0 }
 
-// master is the replication id that requests for slot n name; "" when any will do.
+// master is the replication id that requests for slot n name, "" if any will do.
 func (g *grace) master(n int) string {
 	if !g.on() {
 		return ""
@@ -50,13 +49,14 @@ func (g *grace) master(n int) string {
 	return unmet
 }
 
-// met notes that the master of slot n has the replication id is, was another one's replica if it was
-// promoted, and has been up for so long. It returns for how long that master may not grant. One that the
-// proxy meets for the first time is free to if it has been up for the grace, has never been promoted and
-// nobody else had the slot. A younger one may have come back without its memory, whenever the proxy itself
-// has started, so it waits for what is left; for all others nobody knows when they became the master. One
-// that was free and then takes a slot over is not for as long as it may have come in the place of the one
-// before.
+// met notes that the master of slot n has the replication id is, that it was a replica of was before it was
+// promoted, and that it has been up for so long. It returns how long that master may not grant.
+//
+// A master that the proxy meets for the first time may grant at once if it has been up for the grace period,
+// was never promoted, and nobody else had the slot. A younger one may have come back without its data, so it
+// waits for what is left of the period, even if the proxy has only just started. For all others nobody knows
+// when they became the master: they wait for the whole period. So does a master that may grant and then takes
+// over a slot, if it may have replaced the slot's earlier master.
 func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,7 +80,7 @@ func (g *grace) met(n int, is, was string, up time.Duration) time.Duration {
 	return max(left, 0)
 }
 
-// otherMaster deals with the script's answer that the master is another one than expected.
+// otherMaster handles the script's answer that the master is not the one that the request named.
 func (g *grace) otherMaster(n int, said redlock.ReplyError) error {
 	f := strings.Fields(string(said))
 	if len(f) != 4 {

@@ -5,10 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// lastFences are the fences of the writers that were granted locks through this proxy last, some thousands of
-// them. An UNLOCK says the one that its hold should have: if the hold has it, and is as it was granted, Redis
-// need not look whether this UNLOCK is a copy of one that has freed an earlier hold. Many share a place, so
-// what it says may be wrong. Safe for concurrent use.
+// lastFences remembers the fences of some thousands of writers that were last granted locks through this
+// proxy. An UNLOCK names the fence that its hold should have. If the hold has that fence and is unchanged
+// since the grant, Redis need not check whether this UNLOCK is a copy of one that freed an earlier hold.
+// Several holds share a place, so the fence may be wrong, which only costs that check. Safe for concurrent
+// use.
 type lastFences struct {
 	seed   maphash.Seed
 	fences [1 << 14]atomic.Int64
@@ -16,7 +17,7 @@ type lastFences struct {
 
 func newLastFences() *lastFences { return &lastFences{seed: maphash.MakeSeed()} }
 
-// of is the place of what a token holds.
+// of returns the place for what a token holds.
 func (l *lastFences) of(name, token string) *atomic.Int64 {
 	h := 31*maphash.String(l.seed, name) + maphash.String(l.seed, token)
 	return &l.fences[h%uint64(len(l.fences))]

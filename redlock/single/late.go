@@ -8,19 +8,19 @@ import (
 	"lockproxy/redlock"
 )
 
-// lateness takes back what requests of unknown outcome make late. Such a request may still lie in a network
-// when its cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s and so on.
-// Closing the engine ends that. Safe for concurrent use.
+// lateness takes back what requests of unknown outcome do late. Such a request may still be in the network
+// when its cancel finds nothing, and run after it. So the cancel is sent again after 1, 3, 9, 27 s and so on,
+// until the engine is closed. Safe for concurrent use.
 type lateness struct {
 	cancels atomic.Int64 // that are sent again
 	running sync.WaitGroup
 }
 
-// maxLate is of how many requests the cancel is sent again at once. While there are more, the lease has to
-// end what the others make late.
+// maxLate bounds how many requests have their cancel sent again. What others beyond that do late ends with
+// its lease.
 const maxLate = 1000
 
-// watch takes back what a makes until over. Engine.Close waits for it, with e.ctx ended.
+// watch takes back what a does, until over. Engine.Close waits for it, after ending e.ctx.
 func (t *lateness) watch(e *Engine, a *redlock.Acquire, over time.Time) {
 	if t.cancels.Add(1) > maxLate {
 		t.cancels.Add(-1)

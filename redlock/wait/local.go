@@ -9,9 +9,9 @@ import (
 	"lockproxy/redlock"
 )
 
-// Local is the order of those who wait for a lock on independent masters, which have no queue: the
-// clients of one proxy are first come, first served; proxies are in no order. A lock that is released here
-// goes on to the first who waits here, some times in a row.
+// Local orders those who wait for a lock on independent masters, which have no queue. The clients of one
+// proxy are served first come, first served; proxies are in no order. A lock that is released here goes to
+// the first who waits here, a few times in a row.
 type Local struct {
 	*Queues
 	prepares Preparer
@@ -21,46 +21,46 @@ type Local struct {
 // Preparer is what Local needs of the engine.
 type Preparer interface {
 	Engine
-	// Prepare is an attempt of a that no master has been asked for yet; an error: it would be in vain.
+	// Prepare makes an attempt of a that has not been sent yet. An error means that it would be in vain.
 	Prepare(a *redlock.Acquire) (Prepared, error)
-	// Undo takes back what a has made, in the background.
+	// Undo takes back, in the background, what a left on the masters.
 	Undo(a *redlock.Acquire)
 }
 
-// Prepared is an attempt that a release was made for.
+// Prepared is an attempt that a release made for a waiter.
 type Prepared interface {
-	// GiveUp makes it a lost one, unless it is decided already.
+	// GiveUp ends the attempt as lost, unless it is decided already.
 	GiveUp() bool
 }
 
-// NewLocal are the waiters of e; of one lock not more than maxQueue.
+// NewLocal returns the queues of e. A lock has at most maxQueue waiters here.
 func NewLocal(e Preparer, names *redlock.Names, maxQueue int, log *slog.Logger) *Local {
 	o := &Local{prepares: e, maxQueue: maxQueue}
 	o.Queues = newQueues(e, o, names, log)
 	return o
 }
 
-// mostPassed is how often in a row a lock goes on within one proxy, before those who wait in other ones have
-// the same chance.
+// mostPassed is how often in a row a lock is passed on within one proxy before waiters of other proxies get
+// an equal chance.
 const mostPassed = 4
 
-// turnState is how a waiter stands in a Local. Guarded by Queues.mu.
+// turnState is the state of a waiter in a Local. Guarded by Queues.mu.
 type turnState struct {
-	next    Prepared // was made for it when the lock was released
-	asks    bool     // an attempt is being made, by it or for it
+	next    Prepared // the attempt that a release made for it
+	asks    bool     // an attempt is under way, by it or for it
 	refused bool     // a majority has said that others hold the lock
-	doubt   string   // the last attempt does not know it: why
-	up      bool     // a reader who waits to be the writer
+	doubt   string   // why the last attempt is in doubt, or ""
+	up      bool     // a reader that waits to become the writer
 }
 
-// Refusal is what a majority has said to a waiter: others hold the lock.
+// Refusal is the answer of a majority to a waiter: others hold the lock.
 type Refusal struct {
-	Up    bool          // it is a reader who wants to write, and waits for other readers
-	Pause time.Duration // until it may get the lock
-	Doubt string        // why it may have the lock all the same, or ""
+	Up    bool          // a reader that wants to write, and waits for other readers to leave
+	Pause time.Duration // how long until another try is worthwhile
+	Doubt string        // why the token may hold the lock after all, or ""
 }
 
-// Overtakes says that others wait for the lock that a wants, before a if it waits too.
+// Overtakes says that others wait for the lock that a wants, ahead of a if it waits too.
 func (o *Local) Overtakes(a *redlock.Acquire) bool {
 	key := o.names.Place(a.Name).Key
 	o.mu.Lock()
@@ -69,7 +69,8 @@ func (o *Local) Overtakes(a *redlock.Acquire) bool {
 	return q != nil && q.waiters[0] != o.byAsk[a]
 }
 
-// Follows says that others of this proxy wait for the lock that a wants, and that a need not ask before them.
+// Follows says that others of this proxy already wait for the lock that a wants, so that a need not ask
+// before they do.
 func (o *Local) Follows(a *redlock.Acquire) bool {
 	if !a.Fresh || a.Wait <= 0 || !o.Overtakes(a) {
 		return false
@@ -99,8 +100,7 @@ func (o *Local) admit(w *waiter) error {
 	return nil
 }
 
-// GoesOn says that the first of those who wait here for a lock is going to ask for it right behind the
-// release id.
+// GoesOn says that the first who waits here for a lock is going to ask for it right behind the release id.
 func (o *Local) GoesOn(p redlock.Place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,8 +117,8 @@ func (o *Local) GoesOn(p redlock.Place, id string) bool {
 	return true
 }
 
-// Next is the attempt of the first who waits for what the release id frees, unless it asks already; nil:
-// there is none. The caller asks all nodes for it, and then calls WakeNext.
+// Next returns the attempt of the first who waits for what the release id frees, or nil: there is none, or it
+// is asking already. The caller sends it to all nodes, then calls WakeNext.
 func (o *Local) Next(p redlock.Place, id string) Prepared {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +136,7 @@ func (o *Local) Next(p redlock.Place, id string) Prepared {
 	return w.turn.next
 }
 
-// WakeNext has that one see what becomes of it, or ask.
+// WakeNext wakes that waiter, which waits for the outcome, or asks.
 func (o *Local) WakeNext(p redlock.Place, id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,8 +145,8 @@ func (o *Local) WakeNext(p redlock.Place, id string) {
 	}
 }
 
-// Take is the attempt that was made for a when the lock was released; nil: there is none, and a makes one.
-// Call took when that is decided.
+// Take returns the attempt that a release made for a. If it is nil, a makes one. Call Took when that is
+// decided.
 func (o *Local) Take(a *redlock.Acquire) (next Prepared) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -157,7 +157,7 @@ func (o *Local) Take(a *redlock.Acquire) (next Prepared) {
 	return next
 }
 
-// Took notes that a has asked.
+// Took notes that the attempt of a is over.
 func (o *Local) Took(a *redlock.Acquire) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,7 +166,7 @@ func (o *Local) Took(a *redlock.Acquire) {
 	}
 }
 
-// Refused notes that a majority refused a, or that others were before it.
+// Refused notes that a majority refused a, or that others were ahead of it.
 func (o *Local) Refused(a *redlock.Acquire, r Refusal) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -177,7 +177,7 @@ func (o *Local) Refused(a *redlock.Acquire, r Refusal) {
 	w.turn.up = r.Up
 	w.turn.refused = w.turn.refused || r.Doubt == ""
 	w.turn.doubt = r.Doubt
-	// Not in step with other proxies.
+	// Random, so that proxies do not ask in step.
 	w.due = time.Now().Add(min(r.Pause+rand.N(2*time.Millisecond), pulse-rand.N(pulse/4)))
 	if q := o.byKey[w.place.Key]; q != nil && q.waiters[0] == w {
 		q.due = w.due
@@ -185,14 +185,14 @@ func (o *Local) Refused(a *redlock.Acquire, r Refusal) {
 	}
 }
 
-// leaves implements order: the attempt that was made for w is taken back, and no other is made.
+// leaves implements order: it takes back the attempt that was made for w, and no other is made.
 func (o *Local) leaves(w *waiter) {
 	if next := o.Take(w.a); next != nil && !next.GiveUp() {
 		o.prepares.Undo(w.a)
 	}
 }
 
-// left implements order: two readers go in together, others wait for a message.
+// left implements order: another reader goes in at once, others wait for a message.
 func (o *Local) left(q *queue, w *waiter, first bool, ttl time.Duration) {
 	switch {
 	case ttl > 0:
@@ -205,7 +205,7 @@ func (o *Local) left(q *queue, w *waiter, first bool, ttl time.Duration) {
 	}
 }
 
-// heard implements order: the lock is free, unless it has gone on here already.
+// heard implements order: the lock is free, unless it has been passed on here already.
 func (o *Local) heard(q *queue, message []byte) {
 	if string(message) != q.behind {
 		q.waiters[0].nudge()

@@ -1,17 +1,17 @@
-// Package wait is who waits here for locks. The waiters of one lock share one subscription and one timer,
-// which the first of them has; each has a goroutine, which sleeps.
+// Package wait has the clients of this proxy that wait for locks. The waiters of one lock share one
+// subscription and one timer, which the first of them looks after. Each has a goroutine, which sleeps.
 //
-//	Expect    a request is sent that may have to wait: from now on it can be given the lock
+//	Expect    a request is sent that may have to wait: from now on it can be handed the lock
 //	Wait      it stands in the queue of its lock:
 //
-//	          sleep --> given the lock by a release at this proxy  --> granted
+//	          sleep --> handed the lock by a release at this proxy --> granted
 //	            ^  \--> woken by a message, or its time has come   --> Engine.Attempt --> granted
 //	            |___________________________________________________________/
 //
-//	Forget    nothing need be told to it any more
+//	Forget    it need not be told anything any more
 //
-// Who of them asks next is the affair of an order. Redis: the queue is in Redis, and the scripts say who.
-// Local: the queue is here, and a lock that is released goes on to the first.
+// Which of them asks next is up to an order. With Redis the queue is in Redis, and the scripts say who is
+// next. With Local the queue is here, and a lock that is released goes to the first in it.
 package wait
 
 import (
@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// pulse is how often at least a proxy with waiters asks for the lock: it
-	// keeps the proxy alive in the queue (3 s) and bounds what a lost message costs.
+	// pulse is how often a proxy with waiters asks for the lock at least. It keeps the proxy alive in the
+	// queue (for 3 s) and bounds what a lost message costs.
 	pulse = time.Second
-	// deafPulse is the same while there is no subscription.
+	// deafPulse takes its place while there is no subscription.
 	deafPulse = 100 * time.Millisecond
 	// listenTimeout bounds one attempt to subscribe.
 	listenTimeout = 5 * time.Second
@@ -38,36 +38,35 @@ const (
 	offer = 500 * time.Millisecond
 )
 
-// Engine is what those who wait need of the engine that keeps their locks.
+// Engine is what waiters need of the engine that keeps their locks.
 type Engine interface {
-	// Attempt asks once for a lock, until ctx ends.
+	// Attempt asks for a lock once, until ctx ends.
 	Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error)
 	// Listen subscribes to the channel of a lock.
 	Listen(ctx context.Context, slot int, channel string,
 		notify func(subscription.Event)) (cancel func(), err error)
 }
 
-// order is who of those who wait here for a lock asks for it next: Redis, where the queue is in Redis,
-// or Local, where it is here.
+// order decides which waiter here asks next: Redis, where the queue is in Redis, or Local, where it is here.
 type order interface {
-	// admit says why w cannot wait.
+	// admit returns an error if w cannot wait.
 	admit(w *waiter) error
 	// leaves is called before w leaves. Queues.mu is not held.
 	leaves(w *waiter)
-	// left is called when others still wait. first: w was the first of them; ttl: the lease that it was
-	// granted, or 0. Queues.mu is held, as in those that follow.
+	// left is called after w left and while others still wait. first: w was the first of them. ttl: the lease
+	// that w was granted, or 0. Queues.mu is held, here and below.
 	left(q *queue, w *waiter, first bool, ttl time.Duration)
-	// heard is what a message on the channel of the lock says.
+	// heard takes a message on the channel of the lock.
 	heard(q *queue, message []byte)
-	// missed has those try who may have missed a message.
+	// missed wakes the waiters that may have missed a message.
 	missed(q *queue)
-	// ended is what the client of w is told, who was not granted the lock; err is why, nil: the wait is over.
-	// nil: others hold the lock.
+	// ended returns what the client of w is told, which was not granted the lock. err is the reason, or nil
+	// if the wait is over. The result nil means that others hold the lock.
 	ended(w *waiter, err error) error
 }
 
-// Queues are those who wait here for locks. They own the state of each wait: an Acquire is found by its
-// address, and knows nothing of it.
+// Queues has the queues of all locks. It owns the state of each wait: it finds an Acquire by its address, and
+// the Acquire knows nothing of it.
 type Queues struct {
 	engine Engine
 	order  order
@@ -81,7 +80,7 @@ type Queues struct {
 	mu    sync.Mutex
 	byKey map[string]*queue            // by key of the lock
 	byID  map[string]*waiter           // by id of the request
-	byAsk map[*redlock.Acquire]*waiter // the same ones
+	byAsk map[*redlock.Acquire]*waiter // the same waiters
 }
 
 func newQueues(e Engine, by order, names *redlock.Names, log *slog.Logger) *Queues {
@@ -91,7 +90,7 @@ func newQueues(e Engine, by order, names *redlock.Names, log *slog.Logger) *Queu
 	return ws
 }
 
-// Close ends the subscriptions. Nobody waits any more.
+// Close ends the subscriptions. Nobody may be waiting any more.
 func (ws *Queues) Close() {
 	ws.cancel()
 	ws.listening.Wait()
@@ -102,11 +101,11 @@ func (ws *Queues) Close() {
 	}
 }
 
-// leftBehind is logged when clients have gone in a way that nobody expects.
+// leftBehind is logged when clients may have gone in an unexpected way.
 const leftBehind = "closed while clients may still wait for locks"
 
-// Wait goes on waiting for the lock that a stands in the queue for, until a.Wait is over: ok is false then.
-// It blocks. What a has made stays, for the engine to take back.
+// Wait waits on for the lock that a is queued for, until a.Wait is over; then ok is false. What a left in
+// Redis stays, for the engine to take back. It blocks.
 func (ws *Queues) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	w := ws.waiterOf(a)
 	if err := ws.order.admit(w); err != nil {
@@ -166,34 +165,34 @@ func (ws *Queues) stay(ctx context.Context, q *queue, w *waiter) (g redlock.Gran
 	}
 }
 
-// errOverdue is why an attempt ends whose waiter's wait is over.
+// errOverdue is why an attempt is ended when the wait is over.
 var errOverdue = errors.New("the wait is over")
 
-// attempt has w ask once, for no longer than it waits.
+// attempt asks once for w, for no longer than w waits.
 func (ws *Queues) attempt(ctx context.Context, w *waiter) (redlock.Grant, bool, error) {
 	limited, cancel := context.WithDeadlineCause(ctx, w.deadline, errOverdue)
 	defer cancel()
 	return ws.engine.Attempt(limited, w.a)
 }
 
-// queue is where the local waiters of one lock wait, in the order in which they
-// came. They share one subscription and one timer, which the first of them has.
+// queue has the waiters of one lock at this proxy, in the order in which they came. They share one
+// subscription and one timer, which the first of them looks after.
 type queue struct {
 	place   redlock.Place
-	waiters []*waiter // guarded by Queues.mu, as all below
-	due     time.Time // when the first one is to try
-	live    bool      // the subscription is
-	lost    bool      // it was, and is lost
-	passed  int       // Local: how often in a row the lock went on within this proxy
-	behind  string    // Local: the release that it went on behind
+	waiters []*waiter // guarded by Queues.mu, as are the fields below
+	due     time.Time // when the first waiter tries next
+	live    bool      // the subscription is confirmed
+	lost    bool      // the subscription was confirmed, and then lost
+	passed  int       // Local: how often in a row the lock was passed on within this proxy
+	behind  string    // Local: the release behind which it was passed on
 
 	ctx   context.Context // ends with the queue
 	close context.CancelFunc
 	stop  func() // ends the subscription
 }
 
-// waiter is one Acquire that may wait. It is known from before its first request is
-// sent, because by the time the reply is read the lock may have been handed to it.
+// waiter is one Acquire that may wait. It is known from before its first request is sent, because the lock
+// may be handed to it before the reply is read.
 type waiter struct {
 	id       string
 	a        *redlock.Acquire
@@ -203,15 +202,15 @@ type waiter struct {
 	wake     chan struct{}      // capacity 1: try now
 	rearm    chan struct{}      // capacity 1: look at the timer again
 	given    chan redlock.Grant // capacity 1: a release handed the lock over
-	due      time.Time          // when the next attempt is due, as far as it was told; guarded by Queues.mu
+	due      time.Time          // when the next attempt is due, as far as it knows; guarded by Queues.mu
 	turn     turnState
 }
 
-// Expect says that a is going to ask, and may wait for the lock until the time that it returns. From now on
-// it can be told that it has the lock. Forget ends that, or Wait.
+// Expect says that a is about to ask, and may wait for the lock until the time that is returned. From now on
+// it can be handed the lock. That ends with Forget, or with Wait.
 func (ws *Queues) Expect(a *redlock.Acquire) (until time.Time) { return ws.waiterOf(a).deadline }
 
-// waiterOf is the waiter of a, made unless there is one.
+// waiterOf returns the waiter of a, a new one if needed.
 func (ws *Queues) waiterOf(a *redlock.Acquire) *waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -226,7 +225,7 @@ func (ws *Queues) waiterOf(a *redlock.Acquire) *waiter {
 	return w
 }
 
-// Waited says that somebody waits here already for the lock that a wants.
+// Waited says that others already wait here for the lock that a wants.
 func (ws *Queues) Waited(a *redlock.Acquire) bool {
 	key := ws.names.Place(a.Name).Key
 	ws.mu.Lock()
@@ -234,7 +233,7 @@ func (ws *Queues) Waited(a *redlock.Acquire) bool {
 	return ws.byKey[key] != nil
 }
 
-// Forget drops the waiter of a, if there is one: nothing need be told to it any more.
+// Forget drops the waiter of a, if there is one: it need not be told anything any more.
 func (ws *Queues) Forget(a *redlock.Acquire) {
 	if a.Wait <= 0 {
 		return
@@ -246,13 +245,13 @@ func (ws *Queues) Forget(a *redlock.Acquire) {
 	}
 }
 
-// drop is forget of w. mu is held.
+// drop forgets w. mu is held.
 func (ws *Queues) drop(w *waiter) {
 	delete(ws.byID, w.id)
 	delete(ws.byAsk, w.a)
 }
 
-// nudge has w try now.
+// nudge makes w try now.
 func (w *waiter) nudge() { signal(w.wake) }
 
 func signal(c chan struct{}) {
@@ -262,8 +261,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// HandOver gives the waiter of the request id the lock that went to it by a release or a cancel. One that has
-// left takes the grant back by itself.
+// HandOver hands the waiter of the request id the lock that a release or a cancel gave it. A waiter that has
+// left takes the grant back itself.
 func (ws *Queues) HandOver(id string, g redlock.Grant) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -275,7 +274,7 @@ func (ws *Queues) HandOver(id string, g redlock.Grant) {
 	}
 }
 
-// enter has w wait.
+// enter puts w into the queue of its lock.
 func (ws *Queues) enter(w *waiter) *queue {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -288,14 +287,14 @@ func (ws *Queues) enter(w *waiter) *queue {
 		ws.listening.Go(func() { ws.subscribe(q) })
 	}
 	q.stand(w)
-	if !w.due.IsZero() { // else it follows others, who will say when
+	if !w.due.IsZero() { // otherwise it follows others, which will wake it
 		q.expect(w.due)
 	}
 	return q
 }
 
-// stand puts w where it belongs: last, or first if the others wait for its own shared hold to end. The caller
-// holds Queues.mu.
+// stand puts w into its place: at the end, or in front if the others wait for its own shared hold to end.
+// Queues.mu is held.
 func (q *queue) stand(w *waiter) {
 	if w.turn.up {
 		q.waiters = slices.Insert(q.waiters, 0, w)
@@ -304,10 +303,10 @@ func (q *queue) stand(w *waiter) {
 	q.waiters = append(q.waiters, w)
 }
 
-// leave takes w out and forgets it. The next one takes the timer over; the last
-// one ends the subscription. ttl is the lease that w was granted, or 0.
+// leave takes w out and forgets it. The next waiter takes over the timer; the last one ends the subscription.
+// ttl is the lease that w was granted, or 0.
 func (ws *Queues) leave(q *queue, w *waiter, ttl time.Duration) {
-	ws.order.leaves(w) // before the next one asks
+	ws.order.leaves(w) // before the next waiter asks
 	ws.mu.Lock()
 	ws.drop(w)
 	i := slices.Index(q.waiters, w)
@@ -330,8 +329,8 @@ func (ws *Queues) leave(q *queue, w *waiter, ttl time.Duration) {
 	}
 }
 
-// expect has the first waiter try at the given time at the latest, or at the
-// next pulse. The caller holds Queues.mu.
+// expect makes the first waiter try at the given time or at the next pulse, whichever is first. Queues.mu is
+// held.
 func (q *queue) expect(at time.Time) {
 	most := pulse
 	if !q.live || q.lost {
@@ -346,8 +345,7 @@ func (q *queue) expect(at time.Time) {
 	}
 }
 
-// sleep is how long w may sleep: until its deadline, and the first one until
-// its next attempt.
+// sleep is how long w may sleep: until its deadline, or if it is the first, until its next attempt.
 func (ws *Queues) sleep(q *queue, w *waiter) time.Duration {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -358,14 +356,14 @@ func (ws *Queues) sleep(q *queue, w *waiter) time.Duration {
 	return time.Until(until)
 }
 
-// due says whether it is for w to try, and the time has come.
+// due says that w is the first and that its time to try has come.
 func (ws *Queues) due(q *queue, w *waiter) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	return q.waiters[0] == w && !time.Now().Before(q.due)
 }
 
-// subscribe listens for a queue, for as long as it takes.
+// subscribe subscribes for a queue, however long that takes.
 func (ws *Queues) subscribe(q *queue) {
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		ctx, cancel := context.WithTimeout(q.ctx, listenTimeout)
@@ -395,7 +393,7 @@ func (ws *Queues) subscribe(q *queue) {
 	}
 }
 
-// heard is what the subscription of q tells.
+// heard takes an event of the subscription of q.
 func (ws *Queues) heard(q *queue, e subscription.Event) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -410,7 +408,7 @@ func (ws *Queues) heard(q *queue, e subscription.Event) {
 	}
 }
 
-// rouse has waiters try that may have missed a message.
+// rouse wakes waiters that may have missed a message.
 func (ws *Queues) rouse(q *queue) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"lockproxy/redlock"
 )
 
-// Redis is the order of a queue in Redis: first come, first served across all proxies. The scripts say
+// Redis orders waiters by the queue in Redis: first come, first served across all proxies. The scripts say
 // who is next.
 type Redis struct{ *Queues }
 
-// NewRedis are the waiters of e.
+// NewRedis returns the queues of e.
 func NewRedis(e Engine, names *redlock.Names, log *slog.Logger) *Redis {
 	o := &Redis{}
 	o.Queues = newQueues(e, o, names, log)
@@ -25,9 +25,9 @@ func (*Redis) leaves(*waiter)                            {}
 func (*Redis) left(*queue, *waiter, bool, time.Duration) {}
 func (*Redis) ended(_ *waiter, err error) error          { return err }
 
-// heard implements order: the message has the ids of those whom the lock is offered.
+// heard implements order: the message has the ids of those that the lock is offered to.
 func (o *Redis) heard(q *queue, message []byte) {
-	if string(message) == "?" { // who is first is not known yet, see state.lua
+	if string(message) == "?" { // who is first is not known yet: see state.lua
 		q.waiters[0].nudge()
 	}
 	for id := range bytes.FieldsSeq(message) {
@@ -35,12 +35,12 @@ func (o *Redis) heard(q *queue, message []byte) {
 			w.nudge()
 		}
 	}
-	// The lock is offered to somebody: see that it is taken.
+	// The lock is offered to another proxy's waiter: check soon that it was taken.
 	q.expect(time.Now().Add(offer + time.Millisecond + rand.N(2*time.Millisecond)))
 }
 
-// missed implements order: the first one tries, whom the reply tells who else should, and readers, who may
-// all have been called.
+// missed implements order. It wakes the first waiter, which learns from its reply who else should try, and
+// readers: they may all have been called.
 func (*Redis) missed(q *queue) {
 	for i, w := range q.waiters {
 		if i == 0 || w.mode == redlock.Read {
