@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 )
 
@@ -11,6 +12,24 @@ type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }
 
+// scriptsWords are what Redis puts around the error of a command that a script ran, which says where in which
+// script that was: before 7.0 in front of it, since then behind it.
+var scriptsWords = regexp.MustCompile(
+	`^ERR Error running script \(call to f_\w+\): .*: -| script: (\w+, )?on @user_script:\d+\.\s*$`)
+
+// full is how Redis says that it is at its maxmemory.
+const full = "OOM command not allowed"
+
+// Said is the error that a server has said to a script.
+func Said(text string) ReplyError {
+	text = scriptsWords.ReplaceAllString(text, "")
+	if strings.HasPrefix(text, full) {
+		return "OOM the Redis of this lock is at its maxmemory and takes no new locks, nor waiters for one: " +
+			"free memory there, or raise maxmemory; what is held can be renewed and released"
+	}
+	return ReplyError(text)
+}
+
 // Refused says that err is an answer of the acquire script itself, and nothing was made, or that of
 // too few masters, and what was made is being taken back.
 func Refused(err error) bool {
@@ -19,7 +38,7 @@ func Refused(err error) bool {
 		return false
 	}
 	word, _, _ := strings.Cut(string(said), " ")
-	return word == "LOCKTYPE" || word == "QUEUEFULL" || word == "DEADLOCK" || word == "NOQUORUM"
+	return word == "LOCKTYPE" || word == "QUEUEFULL" || word == "DEADLOCK" || word == "NOQUORUM" || word == "OOM"
 }
 
 // ErrAgain says that a request is to be made again, and sent: the master of the slot has another replication

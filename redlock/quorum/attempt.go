@@ -197,7 +197,7 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	switch {
 	case fault != nil:
 		b.said = fault.Error()
-		if err != nil && (err == errIndebted || a.q.o.NotRun(err)) {
+		if err != nil && (err == errIndebted || a.q.o.NotRun(err)) || redlock.Refused(fault) {
 			b.kind = unmade
 		}
 	case v.Err() != "":

@@ -209,7 +209,7 @@ func (q *Engine) word(i int, reply []byte, err error) (v resp.Value, fault error
 		return v, fmt.Errorf("%s: %w: %w", q.nodes[i].Addr(), scripts.ErrReply, err)
 	}
 	if v.Err() != "" && !strings.HasPrefix(v.Err(), "LOCKTYPE ") {
-		return v, fmt.Errorf("%s: %w", q.nodes[i].Addr(), redlock.ReplyError(v.Err()))
+		return v, fmt.Errorf("%s: %w", q.nodes[i].Addr(), redlock.Said(v.Err()))
 	}
 	return v, nil
 }

@@ -46,7 +46,8 @@ local call = redis.call
 if mode == 'w' and not more then
   local f = string.sub(wanted, 13, 28)
   local ahead = f - (tonumber(call('GETRANGE', fence_key, '0', '15')) or 0)
-  if ahead > 0 and ahead <= 10000000 and call('SET', key, wanted, 'NX', 'PX', lease) then
+  local made = ahead > 0 and ahead <= 10000000 and redis.pcall('SET', key, wanted, 'NX', 'PX', lease)
+  if made and made.ok then -- a server that is full refuses it, and hears below what is held already
     call('SETRANGE', fence_key, '0', f)
     return 1
   end
@@ -71,6 +72,7 @@ local clock = call('TIME')
 --#include master.lua
 local now, from = in_ms(clock)
 if plain then
+  if owner ~= token then call('SETRANGE', fence_key, '0', '') end -- nobody joins the queue of a server that is full
   --#include unfold.lua
   clock = unfold(key, plain, plain_ids, owner)
   now, from = in_ms(clock)
@@ -99,6 +101,7 @@ if writing and s[2] ~= token and not proxy then return false end
 --#include again.lua
 --#include meant.lua
 --#include overtaken.lua
+--#include evenfull.lua
 --#include state.lua
 --#include queue.lua
 --#include turn.lua
@@ -126,6 +129,7 @@ if mine and tonumber(string.match(mine, '^%d+')) <= now then
   without(lock, 0)
   mine = nil
 end
+if mine or lock.place then even_full(key) end
 local e, n, f, since, kept, ids, noted, sent_before, upgrade
 if mine then
   e, n, f, since, kept, ids, noted, sent_before, upgrade =

@@ -74,7 +74,11 @@ for proxy, keepers in pairs(told) do
   redis.call('PUBLISH', keeper_channel(fence_key, proxy), 'broken ' .. table.concat(keepers, ' '))
 end
 local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
-if last < highest then redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest)) end
+if last < highest then
+  --#include evenfull.lua
+  even_full(key)
+  redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest))
+end
 if more then
   save(lock)
   return -1

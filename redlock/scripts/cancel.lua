@@ -30,6 +30,7 @@ local clock = redis.call('TIME')
 local now, from = in_ms(clock)
 local writer = s[3]
 --#include hold.lua
+--#include evenfull.lua
 --#include state.lua
 --#include queue.lua
 --#include readers.lua
@@ -55,6 +56,7 @@ if hold then
   local becomes = at and cancelled[string.sub(ids, at - 1, at - 1)]
   if e > now and becomes then
     done = 1
+    even_full(key)
     ids = string.sub(ids, 1, at - 2) .. becomes .. string.sub(ids, becomes == '' and at + #id or at)
     local renewed
     ids, renewed = string.gsub(ids, '=0000000000000000', '')

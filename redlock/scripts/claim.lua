@@ -53,6 +53,7 @@ local writing = writing_e > now
 if writing and s[2] ~= token then
   return {0, writing_e - now, granted_to(writer) or '', micros}
 end
+--#include evenfull.lua
 --#include state.lua
 --#include readers.lua
 --#include livereaders.lua
@@ -70,6 +71,7 @@ if mine and tonumber(string.match(mine, '^%d+')) <= now then
 end
 local e, n, f, since, kept, ids, noted, sent_before, upgrade
 if mine then
+  even_full(key)
   e, n, f, since, kept, ids, noted, sent_before, upgrade =
     again(mine, field ~= 'w', mode, id, reentrant, relying, note, from + lease)
 end

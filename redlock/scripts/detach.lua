@@ -24,6 +24,8 @@ if not hold then return 0 end
 local e, n, f, since, kept, ids, note = parse_hold(hold)
 if e <= now or bare(kept) ~= keeper then return 0 end
 if kept ~= keeper then
+  --#include evenfull.lua
+  even_full(key)
   redis.call('HSET', key, field, pack_hold(e, n, f, since, '-', ids, note))
   return 1
 end

@@ -22,7 +22,8 @@ end
 if plain then
   if owner == token and string.sub(plain_ids, -17) ~= '=1111111111111111' then
     plain_ids = plain_ids .. '=1111111111111111'
-    redis.call('SETRANGE', key, 13 + #plain + #plain_ids - 17, '=1111111111111111 ' .. token)
+    --#include rewrite.lua
+    rewrite(key, 'lockproxy 1 ' .. plain .. ' ' .. plain_ids .. ' ' .. token)
   end
   return {us, 'v', '1', 'o', owner, 'w',
     table.concat({now + redis.call('PTTL', key), 1, plain, math.floor(plain / 1000), '-', plain_ids}, ' ')}
@@ -44,6 +45,8 @@ if token ~= '' then
     if e > now and string.sub(others, -17) ~= '=1111111111111111' then
       ids = string.gsub(others, '=1111111111111111', '') .. '=1111111111111111' ..
         string.rep('=0000000000000000', renewed)
+      --#include evenfull.lua
+      even_full(key)
       redis.call('HSET', key, field, pack_hold(e, n, f, since, kept, ids, note))
     end
   end

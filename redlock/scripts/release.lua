@@ -88,8 +88,10 @@ if not granted_only then
   if not meant(want, f, ids) then return false end
   if not telling and overtaken(want, ids) then return -1 end
 end
-remember(fence_key, n > 1 and '-' or ' ', id)
 if n > 1 then
+  --#include evenfull.lua
+  even_full(key)
+  remember(fence_key, '-', id)
   redis.call('HSET', key, field, pack_hold(e, n - 1, f, since, kept, ids .. '-' .. id, note))
   return 0
 end
@@ -101,6 +103,7 @@ end
 if telling then redis.call(publish, key, id) end
 if not s[4] then -- there is nobody else
   redis.call('DEL', key)
+  remember(fence_key, ' ', id)
   return keeper and {1, keeper} or 1
 end
 --#include state.lua
@@ -115,6 +118,7 @@ if field ~= 'w' then
   without(lock, e)
 end
 local passed = pass_on(lock, s[2], after ~= 'offer', id, u)
+remember(fence_key, ' ', id) -- behind what deletes, which is allowed when Redis is full
 if not keeper then return passed end
 if passed == 1 then return {1, keeper} end
 passed[5] = keeper

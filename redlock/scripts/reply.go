@@ -22,7 +22,7 @@ func parse(reply []byte) (resp.Value, error) {
 	case err != nil:
 		return v, fmt.Errorf("%w: %w", ErrReply, err)
 	case v.Err() != "":
-		return v, redlock.ReplyError(v.Err())
+		return v, redlock.Said(v.Err())
 	}
 	return v, nil
 }

@@ -21,8 +21,8 @@ if plain and owner ~= token then return 0 end
 if plain and count == '1' then
   if string.sub(string.gsub(plain_ids, '=1111111111111111', ''), -#id) ~= id then return 0 end
   if fence < tonumber(plain) and not agreed then return tonumber(plain) - 1 end
-  local left = math.max(redis.call('PTTL', key), 1)
-  redis.call('SET', key, 'lockproxy 1 ' .. f .. ' ' .. plain_ids .. ' ' .. token, 'PX', left)
+  --#include rewrite.lua
+  rewrite(key, 'lockproxy 1 ' .. f .. ' ' .. plain_ids .. ' ' .. token)
 else
   if plain then
     --#include unfold.lua
@@ -46,6 +46,8 @@ else
     end
     if fence < least then return least - 1 end
   end
+  --#include evenfull.lua
+  even_full(key)
   redis.call('HSET', key, field, pack_hold(e, count, f, since, kept, ids, note))
 end
 local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0

@@ -21,9 +21,8 @@ local s = redis.call('HMGET', key, 'v', 'w', 's')
 if s[1] ~= '1' or not s[3] then return 1 end
 local lock = load_state({key = key, now = in_ms(redis.call('TIME')), me = proxy}, s[3], s[2])
 
--- A Redis that is full lets a script write that has written already, even if nothing came of it: there must be
--- an end to asking for this.
-redis.call('HDEL', key, '')
+--#include evenfull.lua
+even_full(key) -- there must be an end to asking for this
 
 -- sweep looks among a thousand places, or until it has found 200 who have gone.
 local function sweep()

@@ -1,3 +1,4 @@
+--#include evenfull.lua
 -- extend(key, token, lease, want, keeper, client, now, from) makes the lease of a hold longer, never shorter.
 -- want is as in meant, now and from are as of in_ms.
 --
@@ -25,6 +26,7 @@ local function extend(key, token, lease, want, keeper, client, now, from)
   if longer == e and relied and keeps == kept then return e - from, f end
   if not relied then ids = ids .. '=0000000000000000' end
   hold = pack_hold(longer, n, f, since, keeps, ids, note)
+  even_full(key)
   if not s[3] then
     redis.call('HSET', key, field, hold)
     if longer > e then redis.call('PEXPIREAT', key, longer) end

@@ -21,6 +21,8 @@ end
 -- nobody is deleted. had says that fields of a writer are there. request, if not nil, is a release, and noted
 -- with who got the lock by it; answered are those before it, the field u. It returns {1, id, fence, ttl ms} for
 -- a grant, or 1.
+--
+-- Redis may be full: what deletes comes before what may need memory (see evenfull.lua).
 local function pass_on(lock, had, near, request, answered)
   local read = read_until(lock)
   if lock.waiters == 0 and not read then
@@ -30,8 +32,8 @@ local function pass_on(lock, had, near, request, answered)
   local mode, id, proxy, lease, token, keeper, meta = head_of(lock)
   local free = lock.head >= lock.offered -- nobody was offered it
   if free and mode == 'w' and not read and proxy == lock.me and near then
-    local f, e = next_fence(lock.fence_key, lock.clock), lock.from + lease
     drop(lock, lock.head, id)
+    local f, e = next_fence(lock.fence_key, lock.clock), lock.from + lease
     lock.head = lock.head + 1
     outlast(lock, e)
     local hold = pack_hold(e, 1, f, lock.now, keeper, '+' .. id, meta == '' and '' or ' ' .. meta)

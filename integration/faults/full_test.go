@@ -1,0 +1,144 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/rig"
+)
+
+// At a Redis that is full (maxmemory, noeviction) nobody gets a new lock, or joins a queue, and all are told what
+// to do, in words of their own and not in those of scripts. Whatever is held or waits goes on. R10
+func TestFullRedis(t *testing.T) {
+	t.Parallel()
+	for _, product := range rig.Products {
+		t.Run(product, func(t *testing.T) {
+			t.Parallel()
+			s := rig.StartRedis(rig.On(t, product))
+			p := rig.StartProxy(t, "--upstream", s.Addr)
+			goesOnFull(t, p, func(bytes string) { s.Do(t, "CONFIG", "SET", "maxmemory", bytes) })
+		})
+	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		c := rig.StartCluster(rig.On(t, "valkey9"), 3, 0)
+		p := rig.StartProxy(t, "--upstream", c.Addrs())
+		goesOnFull(t, p, func(bytes string) { c.Each(t, "CONFIG", "SET", "maxmemory", bytes) })
+	})
+}
+
+// goesOnFull is what clients of p see before and while the servers have maxmemory set.
+func goesOnFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
+	c, keeper := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+	first, next := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+	keeper.Must(t, "LOCK", "kept", "TOKEN", "t", "PX", "1500", "KEEPALIVE")
+	for _, name := range []string{"plain", "checked", "again", "waited", "broken"} {
+		c.Must(t, "LOCK", name, "TOKEN", "t", "PX", "60000")
+	}
+	c.Must(t, "LOCK", "again", "TOKEN", "t", "PX", "60000", "REENTRANT")
+	c.Must(t, "LOCK", "noted", "TOKEN", "t", "PX", "60000", "META", "a note")
+	for _, token := range []string{"t", "u"} {
+		c.Must(t, "RLOCK", "read", "TOKEN", token, "PX", "60000")
+	}
+	first.Send("LOCK", "waited", "TOKEN", "first", "PX", "60000", "WAIT", "60000")
+	rig.WaitersOf(t, p.Addr, "waited", 1)
+	next.Send("LOCK", "waited", "TOKEN", "next", "PX", "60000", "WAIT", "60000")
+	rig.WaitersOf(t, p.Addr, "waited", 2)
+
+	maxmemory("1")
+	began := time.Now()
+	for _, args := range [][]string{
+		{"LOCK", "new"}, {"LOCK", "new", "META", "a note"}, {"RLOCK", "new"}, {"LOCK", "new", "WAIT", "1000"},
+		{"LOCK", "plain", "WAIT", "1000"}, {"RLOCK", "plain", "WAIT", "1000"}, {"LOCK", "waited", "WAIT", "1000"},
+	} {
+		if v := c.Call(t, args...); !saysFull(v, "OOM") {
+			t.Errorf("%q: %s", args, v)
+		}
+	}
+	if v := c.Call(t, "SET", "key", "value"); !v.IsError("OOM") ||
+		!strings.Contains(v.String(), "OOM command not allowed when used memory > 'maxmemory'.") {
+		t.Errorf("SET: %s", v)
+	}
+	c.Want(t, "(nil)", "LOCK", "plain") // somebody else has it
+	for _, name := range []string{"plain", "again", "noted", "read", "broken"} {
+		if left := c.Must(t, "RENEW", name, "t", "PX", "70000").Int(); left <= 60000 {
+			t.Errorf("RENEW %s: %d ms", name, left)
+		}
+	}
+	for _, name := range []string{"checked", "noted"} {
+		if v := c.Must(t, "LOCKCTL", "CHECK", name, "t"); len(v.Elems) != 3 {
+			t.Errorf("CHECK %s: %s", name, v)
+		}
+	}
+	if v := c.Must(t, "LOCK", "again", "TOKEN", "t", "PX", "60000", "REENTRANT"); len(v.Elems) != 4 {
+		t.Errorf("LOCK of a holder: %s", v)
+	}
+	for _, left := range []string{"(integer) 0", "(integer) 0", "(integer) 1"} {
+		c.Want(t, left, "UNLOCK", "again", "t")
+	}
+	for _, name := range []string{"plain", "noted", "read", "checked"} {
+		c.Want(t, "(integer) 1", "UNLOCK", name, "t")
+	}
+	c.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "broken")
+	c.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "read")
+
+	c.Want(t, "(integer) 1", "UNLOCK", "waited", "t")
+	if v, err := first.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
+		t.Errorf("the first that waited: %s %v", v, err)
+	}
+	next.Close() // and leaves the queue
+	rig.WaitersOf(t, p.Addr, "waited", 0)
+
+	time.Sleep(time.Until(began.Add(3 * time.Second))) // two leases of the one that is kept alive
+	if v := c.Must(t, "LOCKCTL", "CHECK", "kept", "t"); len(v.Elems) != 3 {
+		t.Errorf("what was kept alive: %s", v)
+	}
+	keeper.Close()
+	rig.Eventually(t, rig.Patience, "the lock is free that was kept alive", func() bool {
+		state, _ := rig.LockInfo(t, p.Addr, "kept")
+		return state == "free"
+	})
+	maxmemory("0")
+	if v := c.Must(t, "LOCK", "new"); len(v.Elems) != 4 {
+		t.Errorf("LOCK with memory: %s", v)
+	}
+}
+
+// saysFull says that v is an error of that word, and names the remedy and no script.
+func saysFull(v rig.Reply, word string) bool {
+	return v.IsError(word) && strings.Contains(v.String(), "raise maxmemory") && !strings.Contains(v.String(), "script")
+}
+
+// A master of RedLock that is full grants nothing new; the others do, while they are a majority.
+func TestFullMasters(t *testing.T) {
+	t.Parallel()
+	three := rig.StartMasters(t, 3)
+	p := three.StartRedlock(t, 2*time.Second, "--upstream", rig.StartRedis(t).Addr, "--lock-lease", "9s",
+		"--redlock-max-lease", "10s")
+	c := rig.Connect(t, p.Addr)
+	c.Must(t, "LOCK", "again", "TOKEN", "t", "PX", "9000")
+	c.Must(t, "LOCK", "again", "TOKEN", "t", "PX", "9000", "REENTRANT")
+	c.Must(t, "LOCK", "plain", "TOKEN", "t", "PX", "9000")
+
+	three[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
+	if v := c.Must(t, "LOCK", "new", "PX", "9000"); len(v.Elems) != 4 {
+		t.Errorf("one of three is full: %s", v)
+	}
+	three[1].Do(t, "CONFIG", "SET", "maxmemory", "1")
+	if v := c.Call(t, "LOCK", "newer", "PX", "9000"); !saysFull(v, "NOQUORUM") {
+		t.Errorf("two of three are full: %s", v)
+	}
+	three[2].Do(t, "CONFIG", "SET", "maxmemory", "1")
+	for _, name := range []string{"again", "plain"} {
+		if left := c.Must(t, "RENEW", name, "t", "PX", "10000").Int(); left <= 9000 {
+			t.Errorf("RENEW %s: %d ms", name, left)
+		}
+	}
+	if v := c.Must(t, "LOCKCTL", "CHECK", "again", "t"); len(v.Elems) != 3 {
+		t.Errorf("CHECK: %s", v)
+	}
+	c.Want(t, "(integer) 0", "UNLOCK", "again", "t")
+	c.Want(t, "(integer) 1", "UNLOCK", "again", "t")
+	c.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "plain")
+}
