@@ -17,58 +17,57 @@ import (
 //	                ^                               |
 //	                +-------- pause <-- redirect, fail-over, no node
 //
-// What had no effect is asked again with what is left of its time-out. A request whose
-// connection was lost may have had one: its client is told so, unless it only reads.
+// A request that had no effect is sent again with what is left of its timeout. A request whose connection was
+// lost may have had an effect: the client is told so, unless the command only reads.
 type block struct {
 	call
 	req      []byte // as the client sent it
 	readOnly bool
-	caching  bool // CLIENT CACHING stood before it
+	caching  bool // CLIENT CACHING came before it
 	slot     int
 	timeout  commands.Timeout
 
 	start   time.Time // when its turn came
-	asked   time.Time // when a node was sent it last
-	trouble time.Time // since when no node took it; zero: there is none
+	asked   time.Time // when it was last sent to a node
+	trouble time.Time // no node has taken it since then; zero: all is well
 	try     retry.Tries
-	looked  bool // a node has looked for what it waits for
-	passed  bool // part of the reply is with the client
+	looked  bool // a node has looked for what the client waits for
+	passed  bool // the client has part of the reply
 
-	attempt uint32     // its number, so that nothing of an earlier one is heard
+	attempt uint32     // number of the attempt, so that nothing of an earlier one is heard
 	node    string     // where a redirect leads; "": to the master of the slot
 	asking  bool       // that redirect was ASK
-	own     *ownedConn // nil: none now
-	ending  bool       // the client or the proxy leaves: the node was told to end it
-	drained bool       // it was the proxy
-	overdue bool       // the time-out is over, and the node has not answered
+	own     *ownedConn // nil: none at present
+	ending  bool       // the client or the proxy is leaving: the node was told to end the command
+	drained bool       // it is the proxy
+	overdue bool       // the timeout is over, and the node has not answered
 	timer   *time.Timer
 }
 
-// Requests of one attempt, the lower bits of their tags.
+// The requests of one attempt, in the lower bits of their tags.
 const (
-	greeting = iota // the connection is there
+	greeting = iota // opening the connection
 	aheadTag        // ASKING, or CLIENT CACHING
 	commandTag
 	tagBits = 2
 )
 
 const (
-	// atOnce is within what time a node answers a command that it does not block.
+	// atOnce is how long a node may take to answer a command that it does not block.
 	atOnce = 100 * time.Millisecond
-	// freshFor is for how long a command that asks for what comes after it may be on its way to a
-	// node: its client cannot tell that from a slow network. Later it would miss something.
+	// freshFor is how long a command that asks only for what comes after it may be on its way to a node. Up
+	// to that its client cannot tell it from a slow network; after that the client would miss something.
 	freshFor = 2 * time.Second
-	// settled is for how long a command must have been with a node before its next
-	// trouble is another one.
+	// settled is how long a command must have been with a node for its next trouble to count as new.
 	settled = time.Second
-	// unblockTries is how often a node is told to end the command, with unblockPause between.
+	// unblockTries is how often a node is told to end the command, with unblockPause in between.
 	unblockTries = 3
 	unblockPause = 10 * time.Millisecond
-	// endWithin is how long a node has to end a command whose client, or whose proxy, leaves.
+	// endWithin is how long a node may take to end a command whose client, or whose proxy, leaves.
 	endWithin = time.Second
 )
 
-// Block has the client wait in a command that blocks on the master of slot.
+// Block makes the client wait in a command that blocks on the master of slot.
 func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout commands.Timeout) {
 	b := &block{
 		req:      client.Lasting(raw),
@@ -83,8 +82,8 @@ func (k *Waiter) Block(cmd *commands.Command, slot int, raw []byte, timeout comm
 
 func (b *block) now() time.Time { return b.h.Loop().Now() }
 
-// begin implements blocked. To a client that has half-closed its connection Redis gives what is
-// there, and does not wait.
+// begin implements command. If the client has half-closed its connection, Redis returns what is there and
+// does not wait.
 func (b *block) begin() {
 	b.start = b.now()
 	if b.h.HalfClosed() {
@@ -150,7 +149,7 @@ func (b *block) ask() {
 	own.Request(b.request(now), b, b.tagOf(commandTag))
 }
 
-// request is the command with what is left of its time.
+// request is the command with what is left of its timeout.
 func (b *block) request(now time.Time) []byte {
 	waited := now.Sub(b.start)
 	switch {
@@ -173,7 +172,7 @@ func (b *block) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
-// reply passes on what the node says, or goes on.
+// reply passes on what the node says, or makes another attempt.
 func (b *block) reply(chunk []byte, last bool) {
 	if !b.passed && chunk[0] == '-' && b.goesOn(chunk) {
 		return
@@ -183,7 +182,7 @@ func (b *block) reply(chunk []byte, last bool) {
 		b.h.Receive(b.tag, chunk, false)
 		return
 	}
-	unheard := b.asking || !b.own.Private() // that node need not keep the slot, or its pushes go nowhere
+	unheard := b.asking || !b.own.Private() // the node need not keep the slot, or its pushes go nowhere
 	b.letGo(true)
 	if b.drained && bytes.HasPrefix(chunk, unblockedWord) {
 		chunk = commands.ErrorReply(commands.ErrDraining)
@@ -196,7 +195,7 @@ func (b *block) reply(chunk []byte, last bool) {
 	b.resume()
 }
 
-// goesOn has the command asked again after an error that means that it had no effect.
+// goesOn sends the command again after an error which means that it had no effect.
 func (b *block) goesOn(reply []byte) bool {
 	to, again := b.own.Retryable(reply)
 	interrupted := pipe.Interrupted(reply)

@@ -8,21 +8,21 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is how a block ends before its node answers it: CLIENT UNBLOCK, a client or a proxy
-// that leaves, a node that is silent for too long.
+// This file ends a block before its node answers: for CLIENT UNBLOCK, for a client or a proxy that leaves,
+// and for a node that is silent for too long.
 
-// ErrUnblocked is what CLIENT UNBLOCK ID ERROR answers the command with.
+// ErrUnblocked is the answer after CLIENT UNBLOCK id ERROR.
 var ErrUnblocked = errors.New("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 
 var unblockedReply = commands.ErrorReply(ErrUnblocked)
 
-// unblock implements blocked.
+// unblock implements command.
 func (b *block) unblock(withError bool, ended func(bool)) {
 	b.tryUnblock(withError, ended, unblockTries)
 }
 
-// tryUnblock ends the command where it is. A node that says that it blocks nobody may have sent the command
-// elsewhere just now, or it may not have come to it yet.
+// tryUnblock ends the command at its node. If the node says that it blocks nobody, the command may just have
+// been redirected, or may not have arrived yet.
 func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 	if b.over {
 		ended(false)
@@ -51,8 +51,8 @@ func (b *block) tryUnblock(withError bool, ended func(bool), tries int) {
 	ended(true)
 }
 
-// halfClosed implements blocked. What was there when the command came is still for the client. Later it
-// has most likely gone, and its connection to the node ends at once.
+// halfClosed implements command. What was there when the command came is still for the client. After that the
+// client has most likely gone, and the connection to the node is ended at once.
 func (b *block) halfClosed() {
 	if !b.sent && b.timeout.Known() && b.now().Sub(b.start) <= atOnce {
 		b.hurry()
@@ -67,7 +67,7 @@ func (b *block) halfClosed() {
 	b.cutShort()
 }
 
-// hurry has the command, which will ask for what is there and not wait, given up when no node takes it soon.
+// hurry gives the command up if no node takes it soon. It now asks for what is there and will not wait.
 func (b *block) hurry() {
 	b.h.Loop().After(endWithin, func() {
 		if !b.over && !b.sent {
@@ -76,13 +76,13 @@ func (b *block) hurry() {
 	})
 }
 
-// drain implements blocked.
+// drain implements command.
 func (b *block) drain() {
 	b.drained = true
 	b.leave(true)
 }
 
-// leave ends the command, such that nothing is taken from a list and lost.
+// leave ends the command in such a way that nothing is taken from a list and lost.
 func (b *block) leave(withError bool) {
 	if b.ending {
 		return
@@ -94,7 +94,7 @@ func (b *block) leave(withError bool) {
 	}
 	own := b.own
 	if own.ClientID() == 0 {
-		own.End() // Fail says it
+		own.End() // Fail answers it
 		return
 	}
 	own.unblock(b.h.Pool(), withError, func(bool) {})
@@ -115,7 +115,7 @@ func (b *block) cutShort() {
 	b.h.CloseAfterWrite()
 }
 
-// abandon implements blocked: with its connection the command ends at the node.
+// abandon implements command: the node ends the command with its connection.
 func (b *block) abandon() { b.stop() }
 
 // stop gives up the attempt.
@@ -127,7 +127,7 @@ func (b *block) stop() {
 	b.letGo(false)
 }
 
-// look implements blocked: a node must answer when the time is over.
+// look implements command: a node must answer when the timeout is over.
 func (b *block) look(now time.Time) {
 	if b.sent && !b.overdue && b.timeout.Limit > 0 && now.Sub(b.asked) > b.timeout.Limit {
 		b.overdue = true

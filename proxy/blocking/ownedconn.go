@@ -7,15 +7,15 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// ownedConn is a connection of the client's own, for one command that blocks. As long as it is not known
-// what became of a CLIENT UNBLOCK, nobody else gets the connection: it might end the wait of another.
+// ownedConn is a connection for one command that blocks. While the outcome of a CLIENT UNBLOCK is unknown
+// nobody else gets the connection, since it might end another one's wait.
 type ownedConn struct {
 	*pipe.Pipe
 	questions int  // CLIENT UNBLOCKs on their way
 	returned  bool // not needed any more
 }
 
-// giveBack ends the use of the connection, which is as it was in the beginning.
+// giveBack returns the connection, which is in its original state.
 func (l *ownedConn) giveBack() {
 	l.returned = true
 	if l.questions == 0 {
@@ -23,7 +23,7 @@ func (l *ownedConn) giveBack() {
 	}
 }
 
-// unblock has the node end the command that blocks on the connection. ended is told, at once or later,
+// unblock makes the node end the command that blocks on the connection. ended is told, at once or later,
 // whether it did.
 func (l *ownedConn) unblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	if l.ClientID() == 0 {

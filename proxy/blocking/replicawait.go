@@ -13,15 +13,15 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// replicaWait is WAIT or WAITAOF: how many replicas have what this client has written? Its writes went
-// over connections that are shared, so each master that it wrote to is asked over another one, which is first
-// brought to where the master is:
+// replicaWait is WAIT or WAITAOF: how many replicas have what this client has written? Its writes went over
+// shared connections. So each master that it wrote to is asked over a connection of its own, after that has
+// caught up with the master:
 //
 //	INFO server --> before 7.2 that is enough --------> WAIT
 //	           \--> since then only a write is: EVAL --/
 //
-// The answer is the least that any of the masters says. Nothing is asked twice: a master that
-// fails may take the writes with it.
+// The answer is the lowest number of any master. Nothing is asked twice: a master that fails may take the
+// writes with it.
 type replicaWait struct {
 	call
 	cmd     *commands.Command
@@ -35,40 +35,40 @@ type replicaWait struct {
 	overdue bool
 }
 
-// waitPart is one master of it.
+// waitPart is the request to one master.
 type waitPart struct {
 	w     *replicaWait
 	i     int
-	own   *ownedConn // nil: it was let go
+	own   *ownedConn // nil: it was given back
 	reply []byte
-	tries int // keys tried
+	tries int // keys tried so far
 	sent  bool
 }
 
-// Requests to one master, in this order.
+// The requests to one master, in this order.
 const (
 	versionTag = iota
 	markTag
 	waitTag
 )
 
-// mark is a write that leaves nothing behind.
+// mark is a write that changes nothing.
 const mark = `#!lua flags=allow-oom
 redis.call('SET', KEYS[1], '')
 return redis.call('DEL', KEYS[1])`
 
-// maxMarks is how many keys are tried, in slots that may just be on their way to another master.
+// maxMarks is how many keys are tried, since their slots may just be moving to another master.
 const maxMarks = 5
 
 var askVersion = resp.AppendCommandStrings(nil, "INFO", "server")
 
-// WaitForReplicas has the client wait in WAIT or WAITAOF.
+// WaitForReplicas makes the client wait in WAIT or WAITAOF.
 func (k *Waiter) WaitForReplicas(cmd *commands.Command, raw []byte, timeout commands.Timeout) {
 	w := &replicaWait{cmd: cmd, req: bytes.Clone(raw), timeout: timeout}
 	k.start(&w.call, w)
 }
 
-// begin implements blocked.
+// begin implements command.
 func (w *replicaWait) begin() {
 	pool := w.h.Pool()
 	nodes, wrote, err := w.of.writes.Nodes(pool.Topology().Masters)
@@ -79,7 +79,7 @@ func (w *replicaWait) begin() {
 	w.start, w.wrote = w.h.Loop().Now(), wrote
 	w.missing, w.replies = len(nodes), make([][]byte, len(nodes))
 	mode := w.h.Mode()
-	if w.of.own.User() != nil { // its user may be allowed WAIT and not what comes before it
+	if w.of.own.User() != nil { // its user may have the right to WAIT but not to what precedes it
 		mode = w.of.own.Home()
 	}
 	for i, node := range nodes {
@@ -108,7 +108,7 @@ func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
 	switch failed := reply[0] == '-' || reply[0] == '!'; {
 	case tag == markTag && failed && p.marksElsewhere(reply):
 	case tag == versionTag && failed && !bytes.HasPrefix(reply, []byte("-NOPERM")):
-		// No Redis, but like an old one.
+		// Not Redis: treat it like an old one.
 		p.wait()
 	case failed:
 		p.letGo()
@@ -124,19 +124,19 @@ func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
-// marksNeeded says that a server of that INFO counts only from the last write of the connection
-// itself on. Redis does so since 7.2.
+// marksNeeded says that this server counts only from the last write of the connection itself. Redis does
+// since 7.2.
 func marksNeeded(info []byte) bool {
 	v, _, err := resp.Parse(info)
 	return err == nil && cluster.ServerOf(v).AtLeast(7, 2)
 }
 
-// mark has the connection write.
+// mark writes over the connection.
 func (p *waitPart) mark() {
 	p.own.Request(resp.AppendCommandStrings(nil, "EVAL", mark, "1", p.key()), p, markTag)
 }
 
-// key is one in a slot of the master, another one with each try.
+// key returns a key in a slot of the master, another one with each try.
 func (p *waitPart) key() (key string) {
 	pool := p.w.h.Pool()
 	for i, tries := 0, p.tries; i < 8*slot.Count; i++ {
@@ -150,7 +150,7 @@ func (p *waitPart) key() (key string) {
 	return key
 }
 
-// marksElsewhere tries another key if the error says that only this one cannot be written now.
+// marksElsewhere tries another key if the error means that only this one cannot be written now.
 func (p *waitPart) marksElsewhere(reply []byte) bool {
 	_, again := p.own.Retryable(reply)
 	p.tries++
@@ -161,7 +161,7 @@ func (p *waitPart) marksElsewhere(reply []byte) bool {
 	return true
 }
 
-// wait asks the question itself, with what is left of its time.
+// wait asks the question itself, with what is left of the timeout.
 func (p *waitPart) wait() {
 	w := p.w
 	req, waited := w.req, w.h.Loop().Now().Sub(w.start)
@@ -190,8 +190,7 @@ func (w *replicaWait) arrived(i int, reply []byte) {
 	w.answer(reply)
 }
 
-// satisfied says that there are as many replicas as were asked for, and with WAITAOF as many
-// masters.
+// satisfied says that as many replicas as were asked for have the writes, and for WAITAOF as many masters.
 func (w *replicaWait) satisfied(reply []byte) bool {
 	args, _, err := resp.Split(w.req, nil)
 	v, _, err2 := resp.Parse(reply)
@@ -249,7 +248,7 @@ func (w *replicaWait) stop() {
 	}
 }
 
-// unblock implements blocked.
+// unblock implements command.
 func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 	var asked []*ownedConn
 	for _, p := range w.parts {
@@ -264,7 +263,7 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 		}
 	}
 	missing, any := len(asked), false
-	if missing == 0 { // it is over already, for its client has half-closed
+	if missing == 0 { // it is over already, since its client has half-closed
 		ended(false)
 	}
 	for _, own := range asked {
@@ -277,7 +276,7 @@ func (w *replicaWait) unblock(withError bool, ended func(bool)) {
 	}
 }
 
-// endAtOnce ends it before all masters were asked.
+// endAtOnce ends it before all masters have been asked.
 func (w *replicaWait) endAtOnce(withError bool) {
 	w.stop()
 	if withError {
@@ -287,22 +286,22 @@ func (w *replicaWait) endAtOnce(withError bool) {
 	w.answer(w.cmd.None)
 }
 
-// halfClosed implements blocked.
+// halfClosed implements command.
 func (w *replicaWait) halfClosed() {
 	w.stop()
 	w.h.CloseAfterWrite()
 }
 
-// drain implements blocked.
+// drain implements command.
 func (w *replicaWait) drain() {
 	w.stop()
 	w.answer(commands.ErrorReply(commands.ErrDraining))
 }
 
-// abandon implements blocked.
+// abandon implements command.
 func (w *replicaWait) abandon() { w.stop() }
 
-// look implements blocked: a master must answer when the time is over.
+// look implements command: a master must answer when the timeout is over.
 func (w *replicaWait) look(now time.Time) {
 	if w.overdue || w.timeout.Limit == 0 || now.Sub(w.start) <= w.timeout.Limit {
 		return

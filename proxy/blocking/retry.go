@@ -12,9 +12,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is what becomes of a block whose node did not take it, or was lost.
+// This file handles a block that its node did not take, or whose node was lost.
 
-// Fail implements pipe.Receiver: the connection is lost, or could not be had.
+// Fail implements pipe.Receiver: the connection was lost, or there was none to be had.
 func (b *block) Fail(tag uint32, err error) {
 	if b.over || tag>>tagBits != b.attempt || tag == b.tagOf(aheadTag) || b.own == nil {
 		return
@@ -47,14 +47,14 @@ func (b *block) Push([]byte, bool) {}
 // Lost implements pipe.Owner: Fail has said it.
 func (b *block) Lost(error) {}
 
-// troubled notes that an attempt failed. One that a node blocked for a while is the end of earlier trouble.
+// troubled notes that an attempt failed. If a node had kept the command for a while, earlier trouble is over.
 func (b *block) troubled() {
 	if b.trouble.IsZero() || b.sent && b.now().Sub(b.asked) > settled {
 		b.trouble, b.try = b.now(), retry.Tries{}
 	}
 }
 
-// later has the command asked again after a pause. reply or err is why.
+// later sends the command again after a pause. reply or err is the reason.
 func (b *block) later(reply []byte, err error) {
 	b.node, b.asking = "", false
 	pause := b.try.Pause()
@@ -66,7 +66,7 @@ func (b *block) later(reply []byte, err error) {
 		b.giveUp(reply, err)
 		return
 	}
-	b.attempt++ // nothing of the last one counts any more
+	b.attempt++ // nothing of the last attempt counts any more
 	this := b.attempt
 	b.timer = b.h.Loop().After(min(pause, left), func() {
 		if !b.over && b.own == nil && b.attempt == this {

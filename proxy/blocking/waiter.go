@@ -1,5 +1,5 @@
 // Package blocking is commands in which a client waits at a node: BLPOP, XREAD BLOCK and their like, WAIT and
-// WAITAOF. (Waiting for locks is package redlock's.)
+// WAITAOF. (Waiting for locks belongs to package redlock.)
 //
 //	Waiter.Block           --> block:       its turn --> connect --> ask --> reply, as it comes
 //	                                                       ^           |
@@ -7,14 +7,14 @@
 //
 //	Waiter.WaitForReplicas --> replicaWait: its turn --> each master that it has written to --> the least
 //
-// Each takes connections that nobody else uses meanwhile, and begins when all earlier commands of its client
-// are answered (Waiter.ItsTurn): until then what blocks could keep the answers of others. The client reads no
-// further command (client.HoldBlock).
+// Each uses connections that nobody else uses meanwhile. It begins when all earlier commands of its client
+// are answered (Waiter.ItsTurn): otherwise a command that blocks could hold up their answers. Meanwhile the
+// client reads no further command (client.HoldBlock).
 //
-// It ends with the reply of the node. Earlier ends are CLIENT UNBLOCK, a client that leaves, a proxy that
-// drains: then the node is told, since an element that it takes off a list for a client that has gone is
-// lost. What had no effect is asked again with what is left of its time; what may have had one never is,
-// unless it only reads.
+// It ends with the reply of the node. It ends earlier by CLIENT UNBLOCK, when the client leaves, and when the
+// proxy drains. Then the node is told: an element that it took off a list for a client that has gone would be
+// lost. A request that had no effect is sent again with what is left of its timeout. One that may have had an
+// effect never is, unless it only reads.
 package blocking
 
 import (
@@ -27,8 +27,8 @@ import (
 	"lockproxy/proxy/tracking"
 )
 
-// Waiter is the command that a client waits in, if it does, and what such a command needs to know of it. The
-// client reads no further command meanwhile.
+// Waiter is the command in which a client waits, if it does, and what such a command needs of the client.
+// Meanwhile the client reads no further command.
 type Waiter struct {
 	h       Host
 	counts  *Counts
@@ -40,11 +40,11 @@ type Waiter struct {
 
 // Counts are how many clients of all loops wait in a command.
 type Counts struct {
-	AtNode atomic.Int64 // whose command is with a node
-	Queued atomic.Int64 // whose command is not there yet
+	AtNode atomic.Int64 // their command is at a node
+	Queued atomic.Int64 // their command is not there yet
 }
 
-// NewWaiter is for a client whose connections, tracking and writes these are.
+// NewWaiter returns the Waiter of a client with these connections, tracker and writes.
 func NewWaiter(h Host, counts *Counts, own *tracking.Connections, tracker *tracking.Tracker,
 	writes *client.Writes) Waiter {
 	return Waiter{h: h, counts: counts, own: own, tracker: tracker, writes: writes}
@@ -56,14 +56,14 @@ func (k *Waiter) Waits() bool { return k.call != nil }
 // Host is a session as a command that blocks sees it, beside what all features see.
 type Host interface {
 	client.Host
-	pipe.Receiver // answers the command with a node's reply as it comes
-	// HalfClosed says that the client sends no more, Draining that the proxy does not listen any more.
+	pipe.Receiver // takes a node's reply as the answer, as it arrives
+	// HalfClosed says that the client will send no more, Draining that the proxy no longer listens.
 	HalfClosed() bool
 	Draining() bool
-	// SetBlocked notes whether CLIENT UNBLOCK finds the client.
+	// SetBlocked sets whether CLIENT UNBLOCK finds the client.
 	SetBlocked(on bool)
-	// EndIfDone closes the connection if nothing is left to do, CloseAfterWrite when the answers so far are
-	// written.
+	// EndIfDone closes the connection if nothing is left to do. CloseAfterWrite closes it once the answers so
+	// far are written.
 	EndIfDone()
 	CloseAfterWrite()
 }
@@ -72,32 +72,32 @@ type Host interface {
 type call struct {
 	of    *Waiter
 	h     Host
-	tag   uint32 // the command
-	bytes int    // of it
+	tag   uint32 // number of the command
+	bytes int    // size of the command
 	what  command
 	begun bool // all earlier commands are answered
-	over  bool // nothing of it is wanted any more
+	over  bool // nobody wants its reply any more
 	sent  bool // its request is with a node
 }
 
-// command is a command that blocks. Its methods run on the loop, and but for begin only
-// between begin and its end.
+// command is a command that blocks. Its methods run on the loop and, but for begin, only between begin and
+// its end.
 type command interface {
-	// begin starts it. All earlier commands of its client are answered.
+	// begin starts it. All earlier commands of the client are answered.
 	begin()
 	// unblock ends it as CLIENT UNBLOCK does. ended is told, at once or later, whether it did.
 	unblock(withError bool, ended func(bool))
-	// halfClosed: the client sends no more, and will be closed once it is answered.
+	// halfClosed: the client will send no more, and is closed once it is answered.
 	halfClosed()
-	// drain ends it soon, for the proxy shuts down.
+	// drain ends it soon, since the proxy shuts down.
 	drain()
-	// abandon gives up what it has at the upstream: the client has gone.
+	// abandon gives up what it has at the upstream, since the client has gone.
 	abandon()
 	// look is called once a second.
 	look(now time.Time)
 }
 
-// start has the client wait in what, which is the current command.
+// start makes the client wait in what, which is the current command.
 func (k *Waiter) start(c *call, what command) {
 	k.h.AnswerLater(client.ByNode)
 	c.of, c.h, c.tag, c.what = k, k.h, k.h.CurrentTag(), what
@@ -110,7 +110,7 @@ func (k *Waiter) start(c *call, what command) {
 	k.ItsTurn()
 }
 
-// ItsTurn begins the command as soon as all earlier ones are answered.
+// ItsTurn begins the command once all earlier ones are answered.
 func (k *Waiter) ItsTurn() {
 	c := k.call
 	if oldest, any := k.h.Answers().Oldest(); c.begun || !any || oldest != c.tag || k.h.Gone() {
@@ -154,7 +154,7 @@ func (c *call) end() {
 	}
 }
 
-// resume reads on behind the answer.
+// resume reads on after the answer.
 func (c *call) resume() {
 	c.h.ClearHold(client.HoldBlock)
 	c.h.EndIfDone()
@@ -174,7 +174,7 @@ func (c *call) fail(err error) {
 	c.resume()
 }
 
-// Abandon gives up the command, for its client has gone.
+// Abandon gives up the command, since its client has gone.
 func (k *Waiter) Abandon() {
 	c := k.call
 	if c == nil {
@@ -187,7 +187,7 @@ func (k *Waiter) Abandon() {
 	k.h.Answer(c.tag, nil)
 }
 
-// HalfClosed has the command know that its client sends no more. What was asked for before is answered.
+// HalfClosed tells the command that the client will send no more. What was asked before is still answered.
 func (k *Waiter) HalfClosed() {
 	if k.call != nil && k.call.begun {
 		k.call.what.halfClosed()
@@ -209,7 +209,7 @@ func (k *Waiter) Memory() int {
 	return k.call.bytes
 }
 
-// Look has the command see to its time-out; it is called once a second.
+// Look makes the command check its timeout. It is called once a second.
 func (k *Waiter) Look(now time.Time) {
 	if k.call != nil {
 		k.call.what.look(now)

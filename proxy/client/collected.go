@@ -2,8 +2,8 @@ package client
 
 import "lockproxy/internal/loop"
 
-// Collected is what has come of a reply. A long one lies in pieces, so that nothing is copied again and again
-// while it grows. It belongs to a loop.
+// Collected is what has arrived of a reply. A long one is kept in pieces, so that it is not copied again and
+// again while it grows. It belongs to a loop.
 type Collected struct {
 	Front [][]byte // pieces before Buf
 	Buf   []byte
@@ -16,15 +16,15 @@ func (c *Collected) Add(chunk []byte) {
 	}
 }
 
-// Keep is Add into memory of the loop where chunk is short.
+// Keep is Add, but copies a short chunk into memory of the loop.
 func (c *Collected) Keep(l *loop.Loop, chunk []byte) {
 	if !c.adopt(chunk) {
 		c.Buf = l.Keep(c.Buf, chunk)
 	}
 }
 
-// adopt makes a piece of buf if that would get too long with chunk, and keeps chunk if it is the first of a
-// piece and larger than loop.Shared.
+// adopt starts a new piece if buf would get too long with chunk. It keeps chunk itself if it begins a piece
+// and is larger than loop.Shared.
 func (c *Collected) adopt(chunk []byte) bool {
 	if len(c.Buf) > 0 && len(c.Buf)+len(chunk) > LongFrom {
 		c.Front, c.Buf = append(c.Front, c.Buf), nil
@@ -36,7 +36,7 @@ func (c *Collected) adopt(chunk []byte) bool {
 	return true
 }
 
-// Size is how many bytes have come.
+// Size is how many bytes have arrived.
 func (c *Collected) Size() int {
 	n := len(c.Buf)
 	for _, piece := range c.Front {
@@ -45,7 +45,7 @@ func (c *Collected) Size() int {
 	return n
 }
 
-// Whole is all of it in one piece. A loop asks for it only where there is no front.
+// Whole returns all of it in one piece. A loop may call it only if Front is empty.
 func (c *Collected) Whole() []byte {
 	if len(c.Front) == 0 {
 		return c.Buf
@@ -57,7 +57,7 @@ func (c *Collected) Whole() []byte {
 	return append(all, c.Buf...)
 }
 
-// Drop forgets it. Its memory goes back to the loop.
+// Drop forgets it and returns its memory to the loop.
 func (c *Collected) Drop(l *loop.Loop) {
 	l.Put(c.Buf)
 	*c = Collected{}

@@ -6,20 +6,20 @@ type Hold uint16
 // The reasons.
 const (
 	HoldTask     Hold = 1 << iota // a task runs for it
-	HoldOrder                     // requests of it were redirected: let them arrive first
-	HoldPipeline                  // too many requests on their way
+	HoldOrder                     // some of its requests were redirected: they must arrive first
+	HoldPipeline                  // it has too many requests under way
 	HoldOutput                    // it does not read its replies
-	HoldUpstream                  // its node does not take more
+	HoldUpstream                  // the queue of its node is full
 	HoldClosing                   // it is being closed
-	HoldBlock                     // it stays in a command that blocks
-	HoldPause                     // CLIENT PAUSE holds its next command back
-	HoldMemory                    // all clients together take too much
+	HoldBlock                     // it waits in a command that blocks
+	HoldPause                     // CLIENT PAUSE holds back its next command
+	HoldMemory                    // all clients together take too much memory
 	HoldLogin                     // its next command is AUTH, and comes too soon after a wrong password
-	HoldTable                     // its next command is unknown, and the upstream is asked for its commands
-	HoldLong                      // a long command of it is being taken apart, or sent in parts
-	HoldRound                     // the round of the loop has taken long: it reads on in the next one
+	HoldTable                     // its next command is unknown, and the upstream is asked for its command table
+	HoldLong                      // a long command is being taken apart, or sent in parts
+	HoldRound                     // this round of the loop has taken long: it reads on in the next one
 
-	// HoldWaiting are those under which the end of the connection is noticed behind input
-	// that was not read.
+	// HoldWaiting are the reasons under which the end of the connection is noticed even if input before it
+	// has not been read.
 	HoldWaiting = HoldTask | HoldBlock | HoldPause | HoldLogin
 )

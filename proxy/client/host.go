@@ -1,9 +1,9 @@
-// Package client is a client's connection as the features of the proxy see it, and the little that they
-// share.
+// Package client is a client's connection as the features of the proxy see it, and the little that the
+// features share.
 //
 // What a connection can do besides sending commands and getting replies (MULTI, SUBSCRIBE, BLPOP, CLIENT
-// TRACKING, MONITOR ...) stands in a package each beside this one. None of them knows the session, which
-// package proxy keeps: it is given a Host.
+// TRACKING, MONITOR ...) is a package each beside this one. None of them knows the session, which package
+// proxy keeps: each is given a Host.
 //
 //	proxy: session -----------------------+
 //	   |        |                         | is a
@@ -11,16 +11,16 @@
 //	   |        |
 //	   +--------+--> commands, cluster
 //
-// A command that a feature takes goes this way:
+// A feature handles a command like this:
 //
-//	tag := h.CurrentTag()            the number of the command, whose reply comes later
-//	h.AnswerLater(client.ByNode)     nobody need wonder that it has none yet
+//	tag := h.CurrentTag()            the number of the command, whose answer comes later
+//	h.AnswerLater(client.ByNode)     the answer is on its way
 //	h.SetHold(client.HoldOrder)      if no later command of the client may overtake it
-//	h.Pool().Send(...)              what a node is asked; the reply comes to the feature
-//	h.Answer(tag, reply)             on the loop, now or later: replies leave in the order of the commands
+//	h.Pool().Send(...)               what a node is asked; the reply comes to the feature
+//	h.Answer(tag, reply)             on the loop, now or later: answers leave in the order of the commands
 //	h.ClearHold(client.HoldOrder)
 //
-// All of it runs on the loop of the client, so nothing is locked, and nothing may block.
+// All of it runs on the loop of the client, so nothing is locked and nothing may block.
 package client
 
 import (
@@ -30,33 +30,33 @@ import (
 )
 
 // Host is a session as its features see it: MONITOR, CLIENT PAUSE, tracking and the like, which keep their
-// state themselves. All of it belongs to the loop of the client.
+// own state. Everything here runs on the loop of the client.
 type Host interface {
 	// About is what commands know of the client.
 	About() *commands.Client
-	// Loop is that of the client, Pool its connections to the upstream.
+	// Loop is the client's loop, Pool that loop's connections to the upstream.
 	Loop() *loop.Loop
 	Pool() *pipe.Pool
-	// Call is the current command, as long as it runs or is being dispatched.
+	// Call is the current command, while it runs or is being dispatched.
 	Call() *commands.Call
-	// Mode is that of the connections which carry what the client sends.
+	// Mode is the mode of connections that carry what the client sends.
 	Mode() pipe.Mode
 	// Actions are those of the current command.
 	Actions() commands.Actions
-	// CurrentTag is the number of the command that is being run.
+	// CurrentTag is the number of the current command.
 	CurrentTag() uint32
 	// Answer gives a command its whole answer, which is copied, or kept if it is large.
 	Answer(tag uint32, reply []byte)
-	// AnswerLater says that the current command is answered, with Answer, some time later, and by whom.
+	// AnswerLater says that Answer will answer the current command later, and who makes the answer.
 	AnswerLater(by By)
-	// SetHold has no further command read, ClearHold ends that.
+	// SetHold stops the reading of further commands, ClearHold lets it go on.
 	SetHold(h Hold)
 	ClearHold(h Hold)
-	// Push has message make a push, which is written behind the answer of command tag.
+	// Push sends the push that message makes, behind the answer of command tag.
 	Push(tag uint32, message func(proto int) []byte)
-	// Answers are those to its commands.
+	// Answers are the answers to its commands.
 	Answers() Answers
-	// TakesPushes says that the connection is there, will stay, and wants to be told anything.
+	// TakesPushes says that the connection is open, will stay so, and has to be told of changes.
 	TakesPushes() bool
 	// Gone says that the connection is closed.
 	Gone() bool
@@ -67,30 +67,32 @@ type By uint8
 
 const (
 	ByNode   By = iota
-	ByRefuse    // the proxy, which did not run it
+	ByRefuse    // the proxy, which refused to run it
 	ByProxy
 )
 
-// Answers are those that the commands of a client have, or are going to have, by their numbers.
+// Answers are the answers to a client's commands, those to come included, by their numbers.
 type Answers interface {
-	// Answered is the last command that is answered.
+	// Answered is the last command that has been answered.
 	Answered() uint32
-	// Oldest is the oldest command that is not answered, if any is.
+	// Oldest is the oldest command without an answer, if there is any.
 	Oldest() (tag uint32, any bool)
-	// Touched is the latest command of whose answer anything has come, and whether it is the latest of all.
+	// Touched is the latest command of whose answer a part has arrived, and whether it is the latest command
+	// of all.
 	Touched() (tag uint32, latest bool)
-	// Speak has the client get the answer to command tag whatever CLIENT REPLY says: the confirmation of a
+	// Speak makes the client get the answer to command tag whatever CLIENT REPLY says: the confirmation of a
 	// subscription is a push, in RESP2 too.
 	Speak(tag uint32)
-	// Expect has then make the answer to command tag of its node's reply; nil: the reply is the answer.
+	// Expect makes then turn the node's reply to command tag into its answer; if then is nil, the reply is
+	// the answer.
 	Expect(tag uint32, then func(reply []byte) []byte)
 }
 
-// Masters is how many masters the upstream of the client has now.
+// Masters is how many masters the client's upstream has now.
 func Masters(h Host) int { return len(h.Pool().Topology().Masters) }
 
-// Apart has a goroutine run task for the current command of h, which then answers or has go on. Later
-// commands of the client wait for it.
+// Apart runs task on a goroutine for the current command of h. Then the command is answered by what then
+// returns. Later commands of the client wait for it.
 func Apart(h Host, task func(), then func() []byte) {
 	h.Actions().Await(func(done func([]byte)) {
 		go func() { // ends by itself

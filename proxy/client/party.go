@@ -7,7 +7,7 @@ import (
 	"lockproxy/commands"
 )
 
-// PartyOf is a client as one with all others of its address and user.
+// PartyOf is the party that c belongs to: all clients of its address and user.
 func PartyOf(c *commands.Client) pipe.Party {
 	host := c.Addr
 	if i := strings.LastIndexByte(host, ':'); i >= 0 {

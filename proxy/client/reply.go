@@ -7,17 +7,17 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// NoAnswer is what a client gets if a command is done and has made no answer.
+// NoAnswer is what a client gets if a command ended without an answer.
 var NoAnswer = []byte("-ERR internal error: the command made no answer\r\n")
 
-// ErrNoMasters is what a client is told that asks for all masters while there is none.
+// ErrNoMasters is for a client that asks all masters while there is none.
 var ErrNoMasters = errors.New("CLUSTERDOWN The upstream has no master")
 
-// LongFrom is how many bytes of a command or of a reply a loop deals with at once. It is
-// more than loop.Shared, so nobody writes to the memory of a command that is longer.
+// LongFrom is the size from which on a command or reply is too long to be handled on a loop at once. It is
+// more than loop.Shared, so the memory of a longer command is never written to.
 const LongFrom = 256 << 10
 
-// Lasting is raw, which aliases a read buffer, in memory that nobody writes to.
+// Lasting returns raw, which aliases a read buffer, in memory that nobody writes to.
 func Lasting(raw []byte) []byte {
 	if len(raw) > loop.Shared {
 		return raw
@@ -25,7 +25,7 @@ func Lasting(raw []byte) []byte {
 	return bytes.Clone(raw)
 }
 
-// Collector is a pipe.Receiver of one reply. Then is given it, or nil if there is none.
+// Collector is a pipe.Receiver for one reply. Then is called with the reply, or with nil if there is none.
 type Collector struct {
 	Then  func(reply []byte)
 	reply []byte

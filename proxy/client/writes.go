@@ -8,25 +8,25 @@ import (
 	"lockproxy/cluster/pipe"
 )
 
-// Writes is where a client has written to since its writes were last known to be with the
-// replicas that it asked for. WAIT asks for it. The zero value: it has not written.
+// Writes is where a client has written since its writes were last known to be on the replicas that it asked
+// for. WAIT needs that. The zero value: it has not written.
 type Writes struct {
-	last  *pipe.Pipe // the last one that was noted, or nil
+	last  *pipe.Pipe // the last one that was noted
 	since *written
 }
 
 // written are the writes since WAIT was satisfied.
 type written struct {
-	nodes     []string // addresses
-	somewhere bool     // elsewhere too, nobody knows where
-	synced    bool     // WAIT has said so: the next write is the first of others
+	nodes     []string // addresses of nodes
+	somewhere bool     // also somewhere else, nobody knows where
+	synced    bool     // WAIT was satisfied: the next write starts anew
 }
 
 var errReplaced = errors.New(
 	"a master that this connection wrote to has been replaced: what became of the writes is not known",
 )
 
-// Add notes that a command went over p which may change data; nil: it waits for a node. What a client's
+// Add notes that a command that may change data went over p; nil: it waits for a node. What a client's
 // commands change over other pipes must be noted too.
 func (w *Writes) Add(p *pipe.Pipe) {
 	if p == nil {
@@ -44,10 +44,10 @@ func (w *Writes) addNode(p *pipe.Pipe) {
 	}
 }
 
-// AddSomewhere notes a write that may be with any master.
+// AddSomewhere notes a write that any master may have.
 func (w *Writes) AddSomewhere() { w.next().somewhere = true }
 
-// next is where the next write is noted.
+// next returns where to note the next write.
 func (w *Writes) next() *written {
 	if w.since == nil || w.since.synced {
 		w.since = new(written)
@@ -55,16 +55,16 @@ func (w *Writes) next() *written {
 	return w.since
 }
 
-// Synced notes that WAIT was answered with as many replicas as were asked for.
+// Synced notes that a WAIT got as many replicas as it asked for.
 func (w *Writes) Synced() {
 	if w.since != nil {
 		w.since.synced, w.last = true, nil
 	}
 }
 
-// Nodes are the addresses of the masters that the client has written to: all of them if nobody knows,
-// or it has not written, which any tells. A master that has left takes the writes with
-// it as far as anybody knows: that is an error, once.
+// Nodes are the addresses of the masters that the client has written to. any says that it has written. If
+// nobody knows where, they are all masters. If one of the masters has left, nobody knows what became of the
+// writes: that is an error, once.
 func (w *Writes) Nodes(masters []*cluster.Node) (nodes []string, any bool, err error) {
 	var all []string
 	for _, n := range masters {

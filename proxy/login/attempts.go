@@ -1,15 +1,15 @@
-// Package login makes guessing passwords slow, and lets few clients log in at the upstream at a time.
+// Package login makes guessing passwords slow, and lets only a few clients at a time log in at the upstream.
 //
 //	AUTH --> Attempts.MustWait: is it too soon after a wrong password, of the connection or of its address?
 //	     --> a user of the upstream: Queue.Enter ... a connection as that user ... Queue.Leave
 //	     --> wrong: Attempts.Failed, Addresses.Failed, and a line of Failures
 //
-// Each wrong password has the next attempt of its connection wait, and many of them all attempts from that
-// address. Who waits is not read; all others of the loop go on. The wait comes before the password is looked
-// at, and is the same for a right one: the time of the answer tells nothing. It is bounded, so clients that
-// share an address with one that guesses still get in.
+// After a wrong password the next attempt of the connection has to wait; after many, all attempts from that
+// address. A client that waits is not read; all others of the loop go on. The wait comes before the password
+// is checked and is the same for a right one, so the time of the answer tells nothing. It is bounded, so
+// clients that share an address with one that guesses still get in.
 //
-// What each client knows belongs to its loop (Attempts); all else is safe for concurrent use.
+// What is known of one connection belongs to its loop (Attempts); the rest is safe for concurrent use.
 package login
 
 import (
@@ -27,9 +27,9 @@ const (
 	// up to MaxPause.
 	FirstPause = 100 * time.Millisecond
 	MaxPause   = 5 * time.Second
-	// freeFailures is how many wrong passwords of an address have no effect on its other connections.
+	// freeFailures is how many wrong passwords from an address leave its other connections alone.
 	freeFailures = 20
-	// pausePerFailure is how much each one above it adds to the wait, up to MaxAddressPause.
+	// pausePerFailure is what each further one adds to the wait, up to MaxAddressPause.
 	pausePerFailure = 10 * time.Millisecond
 	MaxAddressPause = 2 * time.Second
 	// forgivenPerSecond is how many wrong passwords of an address are forgotten in a second.
@@ -38,11 +38,11 @@ const (
 	maxAddresses = 10_000
 )
 
-// Attempts is what is known of the wrong passwords of one connection.
+// Attempts counts the wrong passwords of one connection.
 type Attempts struct {
 	failed int       // in a row
-	from   time.Time // when the next one is looked at
-	held   bool      // one is being held back until then
+	from   time.Time // when the next attempt may be checked
+	held   bool      // an attempt is being held back until then
 }
 
 // Failed notes a wrong password.
@@ -51,40 +51,40 @@ func (a *Attempts) Failed(now time.Time) {
 	a.failed++
 }
 
-// Reset notes a right one.
+// Reset notes a right password.
 func (a *Attempts) Reset() { *a = Attempts{} }
 
-// TooSoon says that the next attempt is not to be looked at yet.
+// TooSoon says that the next attempt must not be checked yet.
 func (a *Attempts) TooSoon() bool { return time.Now().Before(a.from) }
 
-// Addresses is what is known of the wrong passwords of each address. Safe for concurrent use.
+// Addresses counts the wrong passwords of each address. Safe for concurrent use.
 type Addresses struct {
 	mu     sync.Mutex
 	counts *lru.Cache[string, addressFailures]
 }
 
-// addressFailures counts the wrong passwords of an address that are not forgotten.
+// addressFailures counts the wrong passwords of an address, less those that are forgotten.
 type addressFailures struct {
 	count float64
-	at    time.Time // when it was so many
+	at    time.Time // when the count was taken
 }
 
 // NewAddresses knows of none.
 func NewAddresses() *Addresses {
 	cache, err := lru.New[string, addressFailures](maxAddresses)
 	if err != nil {
-		panic(err) // it is the size alone that may be wrong
+		panic(err) // only a wrong size can fail
 	}
 	return &Addresses{counts: cache}
 }
 
-// left is the count at now.
+// left is what is left of the count at now.
 func (f addressFailures) left(now time.Time) float64 {
 	return max(f.count-now.Sub(f.at).Seconds()*forgivenPerSecond, 0)
 }
 
-// Failed notes a wrong password. More than have an effect are not counted, so that what an attack leaves
-// behind is forgotten soon.
+// Failed notes a wrong password. The count stops where it no longer has an effect, so that an attack is soon
+// forgotten.
 func (a *Addresses) Failed(address string, now time.Time) {
 	const most = freeFailures + float64(MaxAddressPause/pausePerFailure)
 	a.mu.Lock()
@@ -104,8 +104,8 @@ func (a *Addresses) pause(address string, now time.Time) time.Duration {
 	return time.Duration(max(f.left(now)-freeFailures, 0) * float64(pausePerFailure))
 }
 
-// Origin is what of a client's address is taken for one origin: an IPv4 address, or the network of an IPv6
-// address, of which a single host has 2^64. Clients of a unix socket are all one.
+// Origin is the part of a client's address that counts as one origin: an IPv4 address, or the network of an
+// IPv6 address, since one host has 2^64 of these. All clients of a unix socket are one origin.
 func Origin(addr string) string {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -120,7 +120,7 @@ func Origin(addr string) string {
 	return ip.String()
 }
 
-// MustWait says that an attempt of the client to authenticate is not looked at yet. It is given to dispatch
+// MustWait says that the client's attempt to authenticate must not be checked yet. It will be dispatched
 // again in time.
 func (a *Attempts) MustWait(h client.Host, known *Addresses) bool {
 	now := time.Now()

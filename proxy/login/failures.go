@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// LogEvery is how often a failure of one kind is logged; those between are counted.
+// LogEvery is how often failures of one kind are logged; those in between are counted.
 const LogEvery = 10 * time.Second
 
-// Failures are the attempts to get in that failed, by what was wrong.
+// Failures counts failed attempts to get in, by kind.
 type Failures struct {
-	Password Failure // not that of requirepass
+	Password Failure // the password is not that of requirepass
 	User     Failure // the upstream does not let the user in
-	Tls      Failure // the handshake
+	Tls      Failure // the TLS handshake failed
 }
 
-// kinds names them for the metrics.
+// kinds names the kinds for the metrics.
 func (f *Failures) kinds() map[string]*Failure {
 	return map[string]*Failure{"password": &f.Password, "user": &f.User, "tls": &f.Tls}
 }
@@ -31,7 +31,7 @@ func (f *Failures) Totals() map[string]uint64 {
 	return all
 }
 
-// CatchUp logs how many failures were only counted, once nothing was logged for a while.
+// CatchUp logs how many failures were only counted, once enough time has passed without a line.
 func (f *Failures) CatchUp(log *slog.Logger) {
 	for kind, one := range f.kinds() {
 		if n := one.unlogged(); n > 0 {
@@ -40,15 +40,16 @@ func (f *Failures) CatchUp(log *slog.Logger) {
 	}
 }
 
-// Failure counts and logs one kind. Whoever tries as often as it can fills no log. Safe for concurrent use.
+// Failure counts and logs one kind, without filling the log however often it happens. Safe for concurrent
+// use.
 type Failure struct {
 	total   atomic.Uint64
 	mu      sync.Mutex
-	quiet   time.Time // until when nothing is logged
-	skipped uint64    // since something was
+	quiet   time.Time // nothing is logged until then
+	skipped uint64    // failures since the last line
 }
 
-// Note counts a failure, and logs it with the number of those that were not logged before it.
+// Note counts a failure and logs it, with the number of those that were not logged before it.
 func (f *Failure) Note(log *slog.Logger, message string, attrs ...any) {
 	f.total.Add(1)
 	f.mu.Lock()
@@ -66,7 +67,7 @@ func (f *Failure) Note(log *slog.Logger, message string, attrs ...any) {
 	log.Warn(message, attrs...)
 }
 
-// unlogged takes the number of failures that were only counted, 0 as long as the log is to be quiet.
+// unlogged takes the number of failures that were only counted. It is 0 while the log is to be quiet.
 func (f *Failure) unlogged() (n uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -3,37 +3,37 @@ package login
 import "sync"
 
 const (
-	// maxRunning is how many clients may be logging in at the upstream at a time, each over a connection
-	// of its own, and MaxOfOrigin how many of one address.
+	// maxRunning is how many clients may be logging in at the upstream at a time, each over a connection of
+	// its own. MaxOfOrigin is how many of these may be of one origin.
 	maxRunning  = 8
 	MaxOfOrigin = 4
-	// maxWaiting is how many may wait for that.
+	// maxWaiting is how many may wait to log in.
 	maxWaiting = 10_000
 )
 
-// ErrFull is what a client is told while too many wait.
+// ErrFull is for a client that comes while too many wait.
 var ErrFull = []byte("-TRYAGAIN too many clients are logging in at the upstream: try again in a moment\r\n")
 
-// Queue lets few clients log in at the upstream at a time. Addresses take turns, so that a flood of one keeps
-// nobody else waiting. Safe for concurrent use; the zero value works.
+// Queue lets a few clients at a time log in at the upstream. Origins take turns, so that a flood from one
+// delays nobody else. Safe for concurrent use; the zero value is ready.
 type Queue struct {
 	mu      sync.Mutex
 	running int
 	waiting int
-	origins map[string]*origin // that have something to do
-	turns   []*origin          // that may start a login, in their order
+	origins map[string]*origin // those with logins that wait or run
+	turns   []*origin          // those that may start a login, in order
 }
 
-// origin is one address.
+// origin has the logins of one origin.
 type origin struct {
 	name    string
 	running int
 	waiting []func()
-	queued  bool // it stands in turns
+	queued  bool // it is in turns
 }
 
-// Enter has start called when it is the turn of a client from there, maybe at once. start must not block, and
-// leave is to be called after it. false: too many wait.
+// Enter calls start when it is the turn of a client of that origin, maybe at once. start must not block, and
+// Leave must be called after it. The result is false if too many wait.
 func (l *Queue) Enter(from string, start func()) bool {
 	l.mu.Lock()
 	if l.waiting >= maxWaiting {
@@ -55,7 +55,7 @@ func (l *Queue) Enter(from string, start func()) bool {
 	return true
 }
 
-// Leave ends the login of a client from there.
+// Leave ends the login of a client of that origin.
 func (l *Queue) Leave(from string) {
 	l.mu.Lock()
 	o := l.origins[from]
@@ -68,14 +68,14 @@ func (l *Queue) Leave(from string) {
 	l.startNext()
 }
 
-// Idle says that nobody logs in, or waits for it.
+// Idle says that no login runs or waits.
 func (l *Queue) Idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.running == 0 && l.waiting == 0 && len(l.origins) == 0 && len(l.turns) == 0
 }
 
-// offer has o take part in the turns if it may.
+// offer gives o a turn if it may have one.
 func (l *Queue) offer(o *origin) {
 	if !o.queued && len(o.waiting) > 0 && o.running < MaxOfOrigin {
 		o.queued = true
@@ -83,7 +83,7 @@ func (l *Queue) offer(o *origin) {
 	}
 }
 
-// startNext starts what may start, and unlocks.
+// startNext starts the logins that may start, and unlocks.
 func (l *Queue) startNext() {
 	var starts []func()
 	for l.running < maxRunning && len(l.turns) > 0 {

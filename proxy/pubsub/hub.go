@@ -1,4 +1,4 @@
-// Package pubsub is SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and what is published to their clients. Each channel is
+// Package pubsub is SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and the messages to their clients. Each channel is
 // subscribed once at a node, however many clients listen, and each loop gets each message once:
 //
 //	node --> pubsub.Topic --> mailbox, of each loop --> Hub --> subscription --> client.Host: the client
@@ -6,13 +6,13 @@
 //	SUBSCRIBE --> Subscriber --> Upstream.Join --> a subscription each --> the confirmations, as one answer
 //	PUBLISH   --> Subscriber.Publish --> the node where channels are subscribed --> how many have got it
 //
-// A Hub is what the clients of one loop listen to, a Subscriber is one of them; both belong to the loop. The
-// mailbox has messages that come on the goroutine of a node handed out on the loop, in their order: its limit
-// holds up that node when clients are slower, and never the loop.
+// A Hub has the subscriptions of one loop's clients, a Subscriber those of one client; both belong to the
+// loop. Messages come on the goroutine of a node; the mailbox hands them out on the loop, in their order. Its
+// limit holds up that node when clients are slower, and never the loop.
 //
-// A message reaches a client behind the confirmation of its subscription, and those that are on their way
-// come before the confirmation of UNSUBSCRIBE: joining and leaving end behind the mailbox, where the messages
-// are. What is asked of thousands of topics at once takes several rounds of the loop (PerRound).
+// A message reaches a client after the confirmation of its subscription, and messages under way come before
+// the confirmation of UNSUBSCRIBE: joining and leaving are completed through the mailbox, behind the
+// messages. Requests about thousands of topics take several rounds of the loop (PerRound).
 //
 // The number that PUBLISH returns counts the proxy's clients one by one, although the node counts one
 // connection.
@@ -39,43 +39,42 @@ type Upstream interface {
 		names []string,
 		out pubsub.Outlet,
 	) ([]*pubsub.Topic, error)
-	// Leave ends that.
+	// Leave ends the subscriptions of out to topics.
 	Leave(ctx context.Context, topics []*pubsub.Topic, out pubsub.Outlet)
-	// Concerned are the topics over which a message comes that is published on channel, if it takes no more
-	// than most steps, of some nanoseconds each, to find them. left is how many of them are left; below 0: it
-	// takes more.
+	// Concerned returns the topics that get a message published on channel, if finding them takes no more
+	// than most steps of some nanoseconds each. left is how many steps are left; negative: it takes more.
 	Concerned(channel []byte, shard bool, most int) (topics []*pubsub.Topic, left int)
-	// Topic is the topic of that name, or nil.
+	// Topic returns the topic of that name, or nil.
 	Topic(kind pubsub.Kind, name []byte) *pubsub.Topic
 	// Topics are all topics of a kind.
 	Topics(kind pubsub.Kind) []*pubsub.Topic
-	// Sharded says that channels are those of SSUBSCRIBE and SPUBLISH.
+	// Sharded says that ordinary channels are subscribed with SSUBSCRIBE and published with SPUBLISH.
 	Sharded() bool
 	// Home is the address of the master at which channels and patterns are subscribed.
 	Home() string
 }
 
-// Hub is what the clients of one loop listen to. It belongs to the loop. What they have in common with
-// those of other loops is the subscription at the node:
+// Hub has the subscriptions of the clients of one loop, and belongs to the loop. All loops share the
+// subscription at the node:
 //
 //	node --> pubsub.Topic --> mailbox of each loop --> listeners --> subscriptions: clients
 type Hub struct {
 	loop      *loop.Loop
 	upstream  Upstream
 	underway  *Underway
-	budget    time.Duration // for which a node may be silent
+	budget    time.Duration // how long a node may be silent
 	late      func() bool
 	box       *mailbox
 	listeners map[*pubsub.Topic]*listeners
 
-	messages atomic.Uint64   // handed to clients
+	messages atomic.Uint64   // messages given to clients
 	taken    [3]atomic.Int64 // subscriptions, by kind
 }
 
 // listeners are the clients of one loop that listen to one topic.
 type listeners struct {
 	all []*subscription
-	due int // so many of the first have not got the portion yet that is being handed out
+	due int // the first ones, which have not been given the current portion yet
 }
 
 // subscription is one client that listens to one topic.
@@ -83,14 +82,14 @@ type subscription struct {
 	of      *Subscriber
 	topic   *pubsub.Topic
 	at      int    // in listeners.all
-	order   uint64 // of the client's subscriptions
-	behind  uint32 // the command that subscribed, until told
-	told    bool   // that command is answered, and messages may come
-	leaving bool   // its end has been asked for: it counts no more, and gets what is on its way
+	order   uint64 // its age among the client's subscriptions
+	behind  uint32 // the command that subscribed
+	told    bool   // that command has been answered, and messages may be sent
+	leaving bool   // it is being ended: it no longer counts, but gets the messages under way
 }
 
-// NewHub is for the clients of l; underway is of all loops. Nodes have at least as long as budget to confirm
-// what is asked of them. late says that the round of the loop has taken long.
+// NewHub returns the Hub of l. underway is shared by all loops. Nodes have at least budget to confirm a
+// request. late says that the round of the loop has taken long.
 func NewHub(
 	l *loop.Loop, upstream Upstream, underway *Underway, budget time.Duration, late func() bool,
 ) *Hub {
@@ -106,14 +105,14 @@ func NewHub(
 	return h
 }
 
-// The messages of a topic are handed to at least handLeast clients in one go, and to no more once handMost
-// connections of the loop have output, so that these are written before others have more.
+// The messages of a topic are given to at least handLeast clients at a time. No more are given once handMost
+// connections of the loop have output, so that it is written before there is more.
 const (
 	handLeast = 16
 	handMost  = 256
 )
 
-// hand is the handFunc of the loop. Any client may be closed for what it is given.
+// hand is the handFunc of the loop. It may close any client that it gives messages to.
 func (h *Hub) hand(p *portion, most int, again bool) (given int, done bool) {
 	a := h.listeners[p.topic]
 	if a == nil {
@@ -135,10 +134,10 @@ func (h *Hub) hand(p *portion, most int, again bool) (given int, done bool) {
 	return n * p.size, a.due == 0
 }
 
-// full says that a round of the loop has enough to do.
+// full says that this round of the loop has enough to do.
 func (h *Hub) full() bool { return h.loop.Unwritten() >= handMost || h.late() }
 
-// add makes sub a part of those who listen to its topic.
+// add adds sub to the listeners of its topic.
 func (h *Hub) add(sub *subscription) {
 	a := h.listeners[sub.topic]
 	if a == nil {
@@ -150,7 +149,7 @@ func (h *Hub) add(sub *subscription) {
 	h.taken[sub.topic.Kind].Add(1)
 }
 
-// put gives sub place i, which may be one more than there are.
+// put gives sub place i, which may be one past the end.
 func (a *listeners) put(sub *subscription, i int) {
 	if i == len(a.all) {
 		a.all = append(a.all, nil)
@@ -158,7 +157,7 @@ func (a *listeners) put(sub *subscription, i int) {
 	a.all[i], sub.at = sub, i
 }
 
-// remove takes sub out. Who has got what is being handed out stays behind those who have not.
+// remove takes sub out. Those that have the current portion stay behind those that do not.
 func (a *listeners) remove(sub *subscription) {
 	free := sub.at
 	if free < a.due {
@@ -186,13 +185,13 @@ func (h *Hub) remove(sub *subscription) {
 	}
 }
 
-// uncount has sub count no more.
+// uncount stops counting sub.
 func (h *Hub) uncount(sub *subscription) {
 	sub.topic.Count(-1)
 	h.taken[sub.topic.Kind].Add(-1)
 }
 
-// release gives topics up without waiting for it.
+// release leaves topics without waiting for it.
 func (h *Hub) release(topics []*pubsub.Topic) {
 	if len(topics) == 0 {
 		return
@@ -202,8 +201,8 @@ func (h *Hub) release(topics []*pubsub.Topic) {
 	go h.upstream.Leave(over, topics, h.box) // ends at once
 }
 
-// Counts are how many subscriptions its clients have, by kind, and how many messages they were given. It may
-// be called from any goroutine.
+// Counts returns how many subscriptions its clients have, by kind, and how many messages they were given. Any
+// goroutine may call it.
 func (h *Hub) Counts() (now [3]int64, messages uint64) {
 	for kind := range now {
 		now[kind] = h.taken[kind].Load()
@@ -214,7 +213,7 @@ func (h *Hub) Counts() (now [3]int64, messages uint64) {
 // Idle says that nobody listens to anything.
 func (h *Hub) Idle() bool { return len(h.listeners) == 0 }
 
-// ourTopics implements commands.SubscriberCounts for the masters of one moment.
+// ourTopics implements commands.SubscriberCounts, for the masters of one moment.
 type ourTopics struct {
 	upstream Upstream
 	masters  []*cluster.Node

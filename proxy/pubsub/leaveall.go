@@ -9,10 +9,10 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is how a client that stays connected gives up thousands of subscriptions at once.
+// This file ends thousands of subscriptions at once of a client that stays connected.
 
-// leaveAll is leave for all subscriptions of these kinds where they are many: each round of the loop deals
-// with some of them. left is called for each when it is given up, and end makes the answer then.
+// leaveAll ends all subscriptions of these kinds when they are many, some in each round of the loop. left is
+// called for each one that has ended; at the end, end makes the answer.
 func (l *Subscriber) leaveAll(kinds []pubsub.Kind, left func(sub *subscription), end func() []byte) {
 	box := l.hub.box
 	l.tasks.Start(func(ctx context.Context) func() []byte {
@@ -37,13 +37,13 @@ func (l *Subscriber) leaveAll(kinds []pubsub.Kind, left func(sub *subscription),
 	}, box.Post)
 }
 
-// leaveNamed is unsubscribe from the topics that raw names, a command of many. Each round of the loop deals
-// with some of them.
+// leaveNamed ends the subscriptions to the topics that raw, a long command, names, some in each round of the
+// loop.
 func (l *Subscriber) leaveNamed(kind pubsub.Kind, raw []byte) {
 	tag, box := l.h.CurrentTag(), l.hub.box
 	l.h.KeepFor(tag, 3*len(raw)) // the command, its names, and the confirmations
 	l.tasks.Start(func(ctx context.Context) func() []byte {
-		args, _, _ := resp.Split(raw, nil) // it was read before
+		args, _, _ := resp.Split(raw, nil) // it was valid before
 		names := make([]string, 0, len(args))
 		for _, name := range args[1:] {
 			names = append(names, string(name))
@@ -75,7 +75,7 @@ func (l *Subscriber) leaveNamed(kind pubsub.Kind, raw []byte) {
 	}, box.Post)
 }
 
-// leaveSoon has the subscriptions at topics of these names count no more, and returns the topics.
+// leaveSoon stops counting the subscriptions to topics of these names, and returns the topics.
 func (l *Subscriber) leaveSoon(kind pubsub.Kind, names []string) (topics []*pubsub.Topic) {
 	for _, name := range names {
 		if sub := l.find(kind, name); sub != nil && !sub.leaving {
@@ -86,8 +86,8 @@ func (l *Subscriber) leaveSoon(kind pubsub.Kind, names []string) (topics []*pubs
 	return topics
 }
 
-// nextOnes are the next subscriptions that leaveAll gives up, the oldest of them first. From now on they do
-// not count.
+// nextOnes returns the next subscriptions for leaveAll to end, the oldest first. From now on they do not
+// count.
 func (l *Subscriber) nextOnes(kinds []pubsub.Kind) (subs []*subscription, topics []*pubsub.Topic) {
 	for _, kind := range kinds {
 		if l.has == nil {
@@ -108,8 +108,8 @@ func (l *Subscriber) nextOnes(kinds []pubsub.Kind) (subs []*subscription, topics
 	return subs, topics
 }
 
-// eachRound has do deal with names, some of them in each round of the loop, and returns the last ones, which
-// are left: no more than that many. It must not be called on the loop.
+// eachRound calls do with some of the names in each round of the loop. It returns the last ones, at most
+// left. It must not be called on the loop.
 func (l *Subscriber) eachRound(names []string, left int, do func(some []string)) []string {
 	for len(names) > left {
 		some := names[:min(PerRound, len(names))]
@@ -121,8 +121,8 @@ func (l *Subscriber) eachRound(names []string, left int, do func(some []string))
 	return names
 }
 
-// nextRound runs f in the next round of the loop behind the messages that have come, and waits for it. It
-// must not be called on the loop. false: that has ended.
+// nextRound runs f in the next round of the loop, behind the messages that have come, and waits for it. It
+// must not be called on the loop. The result is false if the loop has ended.
 func (l *Subscriber) nextRound(f func()) bool {
 	done := make(chan struct{})
 	l.hub.box.Post(func() {

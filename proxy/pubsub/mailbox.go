@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// mailboxLimit is how many bytes of messages may wait for a loop before the upstream is
-	// read from no more.
+	// mailboxLimit is how many bytes of messages may wait for a loop before the upstream is no longer read.
 	mailboxLimit = 4 << 20
-	// mailRound and mailShare are about how many bytes are handed to all clients and to one of them in
-	// a round of the loop, so that they are written before there are more.
+	// mailRound and mailShare bound about how many bytes are given in a round of the loop to all clients and
+	// to one of them, so that they are written before there is more.
 	mailRound = 4 << 20
 	mailShare = 128 << 10
 )
 
-// mailbox has messages that come on other goroutines handed out on a loop, in their order. It
-// implements pubsub.Outlet.
+// mailbox hands out, on a loop and in order, messages that come on other goroutines. It implements
+// pubsub.Outlet.
 type mailbox struct {
 	loop  *loop.Loop
 	hand  handFunc
@@ -27,35 +26,36 @@ type mailbox struct {
 
 	mu     sync.Mutex
 	in     batch
-	posted bool          // run is going to be called
-	room   chan struct{} // closed when in is taken; nil: nobody waits for that
+	posted bool          // run will be called
+	room   chan struct{} // closed when in is taken; nil: nobody waits
 
-	out     batch // of run, as are the next ones
-	next    int   // the entry of out that comes behind portion
+	out     batch // belongs to run, as do the next fields
+	next    int   // the entry of out that follows portion
 	portion portion
-	begun   bool // portion has been handed to some
+	begun   bool // some clients have been given portion
 }
 
-// portion is messages of one topic that came one behind the other and are handed out together: each client
-// that gets them is written to once.
+// portion is successive messages of one topic that are given out together: each client that gets them is
+// written to once.
 type portion struct {
 	topic    *pubsub.Topic
 	messages [][]byte
 	size     int // bytes of these
 }
 
-// handFunc gives p to clients that listen to its topic, on the loop: to all of them, or, if that is more than
-// about most bytes or takes too long, to some, and is called again for it. It says how many bytes it gave.
+// handFunc gives p, on the loop, to the clients that listen to its topic. If that is more than about most
+// bytes or takes too long, it gives it to some of them and is called again. It returns how many bytes it
+// gave.
 type handFunc func(p *portion, most int, again bool) (given int, done bool)
 
-// batch are messages, one behind the other; long ones lie by themselves.
+// batch is a sequence of messages; long ones are kept by themselves.
 type batch struct {
 	bytes   []byte
 	entries []entry
 	long    int // bytes of the long ones
 }
 
-// entry is one message, which ends at byte end, or something to be done behind those before it.
+// entry is one message, which ends at byte end, or a function to be called after the entries before it.
 type entry struct {
 	topic *pubsub.Topic
 	do    func() // nil: a message
@@ -84,14 +84,14 @@ func (m *mailbox) Deliver(t *pubsub.Topic, message []byte) (full bool) {
 
 func (m *batch) size() int { return len(m.bytes) + m.long }
 
-// Post is that of the loop, but f runs behind the messages that have come before.
+// Post is the loop's Post, but f runs after the messages that came before.
 func (m *mailbox) Post(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.add(entry{do: f})
 }
 
-// add adds an entry whose bytes are there; false: the loop has ended. mu is held.
+// add adds an entry. false: the loop has ended. mu is held.
 func (m *mailbox) add(l entry) bool {
 	l.end = len(m.in.bytes)
 	m.in.entries = append(m.in.entries, l)
@@ -119,7 +119,7 @@ func (m *mailbox) Room() <-chan struct{} {
 	return m.room
 }
 
-// run hands out what is there. It runs on the loop.
+// run gives out what is there. It runs on the loop.
 func (m *mailbox) run() {
 	p := &m.portion
 	for given, taken := 0, 0; ; {
@@ -170,9 +170,9 @@ func (m *mailbox) nextPortion() {
 	}
 }
 
-// take takes what has come; false: nothing, and run is not going to be called.
+// take takes what has come. false: there was nothing, and run will not be called.
 func (m *mailbox) take() bool {
-	clear(m.out.entries) // of what they point to
+	clear(m.out.entries) // lets go of what they point to
 	m.out.bytes, m.out.entries, m.out.long, m.next = m.out.bytes[:0], m.out.entries[:0], 0, 0
 	if cap(m.out.bytes) > mailboxLimit/4 {
 		m.out = batch{}

@@ -15,13 +15,13 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// PublishSteps is how many steps a loop takes to find out whom a message concerns; there may be a million
+// PublishSteps bounds the steps that a loop takes to find out whom a message concerns; there may be a million
 // patterns.
 const PublishSteps = 1 << 16
 
-// Publish implements commands.Subscriptions. What is published on channels goes to the node where they are
-// subscribed, so that all of it has one order, and nothing of it comes to clients before the
-// node has it counted. It goes behind the subscriptions that came before it.
+// Publish implements commands.Subscriptions. Messages on channels go to the node where these are subscribed.
+// So all messages have one order, and no client gets one before the node has counted it. It goes behind the
+// subscriptions that came before it.
 func (l *Subscriber) Publish(shard bool) {
 	call := l.h.Call()
 	channel, slot := call.Args[1], commands.AnySlot
@@ -49,8 +49,8 @@ func (l *Subscriber) Publish(shard bool) {
 
 func asItIs(reply []byte) []byte { return reply }
 
-// publish sends raw, which publishes on a channel that clients of the proxy listen to, or reports false: they
-// do not. slot is that of a shard channel.
+// publish sends raw, which publishes on a channel that clients of the proxy listen to. It reports false if
+// none does. slot is the slot of a shard channel.
 func (l *Subscriber) publish(channel, raw []byte, shard bool, slot int) bool {
 	topics, left := l.hub.upstream.Concerned(channel, shard, PublishSteps)
 	switch {
@@ -78,7 +78,7 @@ func (l *Subscriber) shardSlot() int {
 	return slot.Of(call.Args[1])
 }
 
-// publishSlot is a slot of the master that has to publish: that of a shard channel, which is given.
+// publishSlot returns a slot of the master that has to publish; for a shard channel that is the given one.
 func (l *Subscriber) publishSlot(shard bool, ofShard int) int {
 	switch pool := l.h.Pool(); {
 	case client.Masters(l.h) == 1:
@@ -93,8 +93,8 @@ func (l *Subscriber) publishSlot(shard bool, ofShard int) int {
 	}
 }
 
-// publishApart is Publish on a channel where goroutines find out whom it concerns, and count them. What the
-// client publishes later waits.
+// publishApart is Publish with goroutines that find out whom the message concerns, and count. What the client
+// publishes later waits.
 func (l *Subscriber) publishApart(channel, raw []byte) {
 	tag, size := l.h.CurrentTag(), len(channel)+len(raw)
 	l.h.KeepFor(tag, size)
@@ -121,7 +121,8 @@ func (l *Subscriber) publishApart(channel, raw []byte) {
 	})
 }
 
-// countListeners makes a node's count of receivers, of which own are the proxy itself, one of its clients.
+// countListeners corrects a node's count of receivers: own of them are the proxy, which counts with each of
+// its clients instead.
 func countListeners(reply []byte, topics []*pubsub.Topic, own int) []byte {
 	if reply[0] != ':' {
 		return reply
@@ -134,8 +135,8 @@ func countListeners(reply []byte, topics []*pubsub.Topic, own int) []byte {
 	return redcon.AppendInt(nil, int64(n))
 }
 
-// Recount is countListeners for PUBLISH or SPUBLISH that ran in a transaction, if that takes no more than
-// most steps. left: as with Concerned.
+// Recount is countListeners for a PUBLISH or SPUBLISH that ran in a transaction, if that takes no more than
+// most steps. left: as for Concerned.
 func (l *Subscriber) Recount(raw, reply []byte, node string, most int) (_ []byte, left int) {
 	args, _, err := resp.Split(raw, nil)
 	if err != nil || len(args) != 3 {
@@ -148,7 +149,7 @@ func (l *Subscriber) Recount(raw, reply []byte, node string, most int) (_ []byte
 	return countListeners(reply, topics, countedAt(topics, node)), left
 }
 
-// countedAt is how many of the receivers that node counts are the proxy's own.
+// countedAt returns how many of the receivers that node counts are the proxy itself.
 func countedAt(topics []*pubsub.Topic, node string) (n int) {
 	for _, t := range topics {
 		n += t.CountedAt(node)

@@ -12,14 +12,13 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file is how a client begins to listen: to some topics at once, and to thousands in many rounds of the
-// loop:
+// This file makes a client listen: to a few topics at once, or to thousands over many rounds of the loop:
 //
 //	Subscribe --> names --(rounds: which are new)--> Join --(rounds: confirmations)--> the answer
 //
-// What comes for a subscription meanwhile waits for the answer.
+// Messages for a new subscription wait for the answer.
 
-// leastPatience is how long nodes may take at least to confirm, whatever the budget of Options.Pipes.
+// leastPatience is how long nodes may at least take to confirm, whatever the budget of Options.Pipes.
 const leastPatience = 10 * time.Second
 
 var errNotConfirmed = errors.New("no node confirmed it in time")
@@ -30,17 +29,17 @@ type joining struct {
 	tag     uint32
 	kind    pubsub.Kind
 	names   []string                 // of the command
-	missing []string                 // those that the client does not listen to yet, each once
-	topics  map[string]*pubsub.Topic // by name, those that it has no subscription for yet
+	missing []string                 // names that the client does not listen to yet, each once
+	topics  map[string]*pubsub.Topic // by name: topics that it has no subscription for yet
 	out     []byte                   // confirmations
 }
 
-// Subscribe implements commands.Subscriptions: it has the client listen to topics of these names.
+// Subscribe implements commands.Subscriptions: it makes the client listen to topics of these names.
 func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 	j := &joining{l: l, tag: l.h.CurrentTag(), kind: kind}
 	if len(names) > PerRound {
 		raw := client.Lasting(l.h.Call().Raw)
-		l.h.KeepFor(j.tag, 3*len(raw)) // the command, its names, and what is asked of the nodes
+		l.h.KeepFor(j.tag, 3*len(raw)) // the command, its names, and what the nodes are asked
 		j.begin(nil, func(ctx context.Context) error { return j.joinMany(ctx, raw) })
 		return
 	}
@@ -59,8 +58,8 @@ func (l *Subscriber) Subscribe(kind pubsub.Kind, names [][]byte) {
 	j.begin(j.missing, j.join)
 }
 
-// begin has join run, which leaves names that are to be confirmed in the end. missing are the names of topics
-// that are joined; nil: they are too many to look at now.
+// begin runs join, after which the names left are confirmed. missing has the names of the topics to join;
+// nil: they are too many to look at now.
 func (j *joining) begin(missing []string, join func(ctx context.Context) error) {
 	limit := max(j.l.hub.budget, leastPatience)
 	confirmed := j.l.hub.underway.begin(j.kind, missing)
@@ -82,7 +81,7 @@ func (j *joining) copyNames(names [][]byte) {
 	}
 }
 
-// unique is each of the names once.
+// unique returns each name once.
 func (j *joining) unique() (names []string) {
 	seen := make(map[string]bool, len(j.names))
 	for _, name := range j.names {
@@ -103,7 +102,7 @@ func (j *joining) look(names []string) {
 	}
 }
 
-// join has the loop subscribed to what is missing.
+// join subscribes the loop to what is missing.
 func (j *joining) join(ctx context.Context) error {
 	topics, err := j.l.hub.upstream.Join(ctx, j.kind, j.missing, j.l.hub.box)
 	if err != nil {
@@ -116,7 +115,7 @@ func (j *joining) join(ctx context.Context) error {
 	return nil
 }
 
-// joinMany is join for the names of raw, a command of many, and confirms all but the last of them.
+// joinMany is join for the names of raw, a long command. It confirms all but the last of them.
 func (j *joining) joinMany(ctx context.Context, raw []byte) error {
 	args, _, err := resp.Split(raw, nil)
 	if err != nil {
@@ -134,10 +133,11 @@ func (j *joining) joinMany(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// confirmationRoom is how many bytes a confirmation has at most besides a name.
+// confirmationRoom is the most bytes that a confirmation has besides the name.
 const confirmationRoom = 80
 
-// roomForConfirmations is room for one of each name, so that the loop need not copy those that are there.
+// roomForConfirmations returns a buffer with room for a confirmation of each name, so that the loop need not
+// copy while it grows.
 func roomForConfirmations(names [][]byte) []byte {
 	size := 0
 	for _, name := range names {
@@ -146,7 +146,7 @@ func roomForConfirmations(names [][]byte) []byte {
 	return make([]byte, 0, size)
 }
 
-// end confirms the names that are left, or says what went wrong.
+// end confirms the names that are left, or reports the error.
 func (j *joining) end(err error) []byte {
 	switch {
 	case err != nil:
@@ -163,7 +163,7 @@ func (j *joining) end(err error) []byte {
 	return j.confirm(j.names)
 }
 
-// subscribeError is the reply for an error of Join: where a node refuses it is the node's own.
+// subscribeError is the reply for an error of Join. What a node refused is answered in the node's words.
 func subscribeError(err error) []byte {
 	var reply pubsub.ReplyError
 	switch {
@@ -175,8 +175,8 @@ func subscribeError(err error) []byte {
 	return commands.ErrorReply(err)
 }
 
-// confirm has the client listen to the topics of names, and returns the confirmations of these and of those
-// before. Of a client that has gone it does nothing.
+// confirm makes the client listen to the topics of names. It returns their confirmations behind earlier ones.
+// If the client has gone it does nothing.
 func (j *joining) confirm(names []string) []byte {
 	l := j.l
 	if l.h.Gone() {

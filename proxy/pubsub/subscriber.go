@@ -13,7 +13,7 @@ import (
 	"lockproxy/proxy/tracking"
 )
 
-// Subscriber is what one client listens to.
+// Subscriber has the subscriptions of one client.
 type Subscriber struct {
 	h     Host
 	hub   *Hub
@@ -26,20 +26,20 @@ type Subscriber struct {
 type Host interface {
 	client.Host
 	Reply(reply []byte)
-	// PushMessage gives the client a message behind the answer to command tag.
+	// PushMessage gives the client a message, behind the answer to command tag.
 	PushMessage(message []byte, behind uint32, told bool) bool
 	KeepFor(tag uint32, n int)
 	CountMemory()
 }
 
-// Starter has goroutines do something for a client.
+// Starter runs tasks for a client on goroutines.
 type Starter interface {
-	// start has a goroutine run task while no further command of the client is read. end makes the answer to
-	// the current command, when post has brought it to the loop.
+	// Start runs task on a goroutine; meanwhile no further command of the client is read. post brings end to
+	// the loop, where it makes the answer to the current command.
 	Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool)
 }
 
-// NewSubscriber is for a client of the hub's loop, whose connections these are.
+// NewSubscriber returns the Subscriber of a client of the hub's loop; own are its connections.
 func NewSubscriber(h Host, hub *Hub, own *tracking.Connections, tasks Starter) Subscriber {
 	return Subscriber{h: h, hub: hub, own: own, tasks: tasks}
 }
@@ -47,7 +47,7 @@ func NewSubscriber(h Host, hub *Hub, own *tracking.Connections, tasks Starter) S
 // Listens says that the client listens to something.
 func (l *Subscriber) Listens() bool { return l.has != nil }
 
-// Memory is how many bytes its subscriptions take up.
+// Memory is how many bytes its subscriptions take.
 func (l *Subscriber) Memory() int {
 	if l.has == nil {
 		return 0
@@ -55,7 +55,7 @@ func (l *Subscriber) Memory() int {
 	return l.has.bytes
 }
 
-// Names are those of all topics of a kind that it listens to.
+// Names returns the names of all topics of a kind that it listens to.
 func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
 	for _, sub := range l.ofKind(kind) {
 		names = append(names, sub.topic.Name)
@@ -67,7 +67,7 @@ func (l *Subscriber) Names(kind pubsub.Kind) (names []string) {
 type subscriptions struct {
 	byName [3]map[string]*subscription
 	next   uint64 // order of the next subscription
-	bytes  int    // of the names, with what a subscription costs
+	bytes  int    // of the names, and the cost of each subscription
 }
 
 // The words of confirmations.
@@ -84,8 +84,8 @@ var (
 	}
 )
 
-// Unsubscribe implements commands.Subscriptions: it ends that the client listens to topics of these names,
-// nil: to all of that kind.
+// Unsubscribe implements commands.Subscriptions: the client stops listening to topics of these names; nil: to
+// all of that kind.
 func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	tag := l.h.CurrentTag()
 	if names == nil && l.h.About().Topics[kind] > PerRound {
@@ -124,7 +124,7 @@ func (l *Subscriber) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 	})
 }
 
-// confirmUnsubscribed has the client leave the topics of names and appends the confirmation of that to out.
+// confirmUnsubscribed ends the subscriptions to the topics of names, and appends their confirmations to out.
 func (l *Subscriber) confirmUnsubscribed(out []byte, kind pubsub.Kind, names []string) []byte {
 	for _, name := range names {
 		if sub := l.find(kind, name); sub != nil {
@@ -168,7 +168,7 @@ func (l *Subscriber) End(end func() []byte) {
 	})
 }
 
-// unsubscribeFrom gives the topics of subscriptions up, and has end remove them and make the answer.
+// unsubscribeFrom leaves the topics of subscriptions; then end removes them and makes the answer.
 func (l *Subscriber) unsubscribeFrom(subs []*subscription, end func() []byte) {
 	if len(subs) == 0 {
 		l.h.Reply(end())
@@ -186,7 +186,7 @@ func (l *Subscriber) unsubscribeFrom(subs []*subscription, end func() []byte) {
 	}, out.Post)
 }
 
-// find is where the client listens to a topic, or nil.
+// find returns the client's subscription to a topic, or nil.
 func (l *Subscriber) find(kind pubsub.Kind, name string) *subscription {
 	if l.has == nil {
 		return nil
@@ -194,7 +194,7 @@ func (l *Subscriber) find(kind pubsub.Kind, name string) *subscription {
 	return l.has.byName[kind][name]
 }
 
-// ofKind are all subscriptions of a kind, the oldest first.
+// ofKind returns all subscriptions of a kind, the oldest first.
 func (l *Subscriber) ofKind(kind pubsub.Kind) []*subscription {
 	if l.has == nil {
 		return nil
@@ -207,11 +207,11 @@ func (l *Subscriber) ofKind(kind pubsub.Kind) []*subscription {
 	return all
 }
 
-// cost is what listening to one channel takes up besides its name: in the session, on the loop, in the index
-// of channels, and for the connection to the node.
+// cost is the memory of a subscription besides its name: in the session, on the loop, in the index of
+// channels, and for the connection to the node.
 const cost = 700
 
-// add has the client listen to t from the answer to command tag on.
+// add makes the client listen to t, beginning after the answer to command tag.
 func (l *Subscriber) add(kind pubsub.Kind, t *pubsub.Topic, tag uint32) {
 	has := l.has
 	sub := &subscription{of: l, topic: t, order: has.next, behind: tag}
@@ -233,7 +233,7 @@ func (l *Subscriber) remove(kind pubsub.Kind, sub *subscription) {
 	}
 }
 
-// Leave ends all that a client which has gone listened to.
+// Leave ends all subscriptions of a client that has gone.
 func (l *Subscriber) Leave() {
 	if l.has == nil {
 		return
@@ -243,10 +243,10 @@ func (l *Subscriber) Leave() {
 	has.leave(l.hub)
 }
 
-// PerRound is how many subscriptions are taken or given up in one round of the loop.
+// PerRound is how many subscriptions are made or ended in one round of the loop.
 const PerRound = 1024
 
-// leave gives all subscriptions up, some of them in each round.
+// leave ends all subscriptions, some in each round.
 func (l *subscriptions) leave(h *Hub) {
 	var left []*pubsub.Topic
 	n := 0
@@ -259,7 +259,7 @@ func (l *subscriptions) leave(h *Hub) {
 			}
 			delete(subs, name)
 			h.remove(sub)
-			if !sub.leaving { // else leave does that
+			if !sub.leaving { // leave handles the others
 				left = append(left, sub.topic)
 			}
 		}
@@ -267,7 +267,7 @@ func (l *subscriptions) leave(h *Hub) {
 	h.release(left)
 }
 
-// counted is the number in confirmations: channels and patterns count together.
+// counted is the number in confirmations: channels and patterns are counted together.
 func (l *Subscriber) counted(kind pubsub.Kind) int64 {
 	if kind == pubsub.Shard {
 		return int64(l.h.About().Topics[kind])
@@ -282,9 +282,9 @@ func (l *Subscriber) appendConfirmation(dst []byte, word string, kind pubsub.Kin
 	return redcon.AppendInt(dst, l.counted(kind))
 }
 
-// message gives the client what was published.
+// message gives the client a published message.
 func (sub *subscription) message(message []byte) {
-	if !sub.of.h.Gone() { // else it is about to leave
+	if !sub.of.h.Gone() { // a client that has gone is about to leave
 		sub.told = sub.of.h.PushMessage(message, sub.behind, sub.told)
 	}
 }

@@ -12,22 +12,22 @@ import (
 	"lockproxy/internal/glob"
 )
 
-// Underway are the subscriptions of all loops that clients have asked for and no node has confirmed yet.
-// Redis serves SUBSCRIBE of one connection before PUBLISH of another that comes later; through a proxy the
-// two go over different connections to the node, where the second may overtake the first. So what is
-// published, and PUBSUB, waits for the subscriptions that came before it.
+// Underway has the subscriptions of all loops that clients have asked for and no node has confirmed yet.
+// Redis serves SUBSCRIBE of one connection before a later PUBLISH of another. Through a proxy the two go to
+// the node over different connections, where the second may overtake the first. So PUBLISH and PUBSUB wait
+// for the subscriptions that came before them.
 //
 // The zero value has none. Safe for concurrent use.
 type Underway struct {
-	n        atomic.Int64 // of all; most PUBLISHes find 0 and look no further
+	n        atomic.Int64 // how many there are; most PUBLISHes find 0 and look no further
 	mu       sync.Mutex
 	requests requests
 	channels map[channel]requests
-	others   requests // of patterns, and of too many names to look at
+	others   requests // requests for patterns, and for too many names to look at
 }
 
-// requests are some of those under way: as a set, so that thousands of clients who ask for one channel at
-// once end their requests in no more time than few do.
+// requests is a set of those under way. A set, so that thousands of clients that ask for one channel at once
+// end their requests as fast as a few do.
 type requests map[*request]struct{}
 
 type channel struct {
@@ -42,12 +42,12 @@ type request struct {
 	done  chan struct{} // closed at its end
 }
 
-// underwayMost is for how long at most a command waits for subscriptions: those at a node that is silent end
-// after the retry budget only.
+// underwayMost bounds how long a command waits for subscriptions: those at a silent node end only after the
+// retry budget.
 const underwayMost = time.Second
 
-// begin notes that a client asks for names; nil stands for too many to look at. The caller calls end once
-// they are confirmed and counted, or refused.
+// begin notes that a client asks for names; nil: too many to look at. The caller calls end once they are
+// confirmed and counted, or refused.
 func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
 	r := &request{kind: kind, names: names, done: make(chan struct{})}
 	u.n.Add(1)
@@ -71,7 +71,7 @@ func (u *Underway) begin(kind pubsub.Kind, names []string) (end func()) {
 	return func() { u.end(r) }
 }
 
-// wide says that the names of r are not those of its channels.
+// wide says that the names of r are not its channels: they are patterns, or too many.
 func (r *request) wide() bool { return r.names == nil || r.kind == pubsub.Pattern }
 
 // Len is how many there are.
@@ -95,8 +95,8 @@ func (u *Underway) end(r *request) {
 	}
 }
 
-// concerned are the requests whose clients are to get what is published on a channel. A request that more
-// than some steps would be needed for to find that out is taken for one of them.
+// concerned returns the requests whose clients may get what is published on a channel. A request that takes
+// too many steps to decide counts as one of them.
 func (u *Underway) concerned(name []byte, shard bool) (all []*request) {
 	if u.n.Load() == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (u *Underway) concerned(name []byte, shard bool) (all []*request) {
 	return all
 }
 
-// matches says that one of the patterns of r matches a channel, or that nothing is left of the steps.
+// matches says that a pattern of r matches a channel, or that no steps are left.
 func (r *request) matches(name []byte, left *int) bool {
 	for _, pattern := range r.names {
 		var ok bool
@@ -140,7 +140,7 @@ func (u *Underway) all() []*request {
 	return slices.Collect(maps.Keys(u.requests))
 }
 
-// await waits for the end of all, for underwayMost at most.
+// await waits until all of them have ended, for underwayMost at most.
 func await(all []*request) {
 	over := time.NewTimer(underwayMost)
 	defer over.Stop()

@@ -1,15 +1,15 @@
-// Package scatter has several nodes answer one command of a client, and makes one answer of theirs.
+// Package scatter sends one command of a client to several nodes and makes one answer of their replies.
 //
 //	Gather.Send    the same request to every master  --+
 //	Send           each part of a command to its node --+--> nodes
 //	                                                          |
 //	Host.Answer <-- commands.Merge <-- all are there <-- Gather.Receive
 //
-// A Gather takes the replies and has them merged when the last one is there. Send has parts sent
-// as nodes can take them. What is much work, to cut a long command or to merge long replies, a goroutine
-// does, and the loop goes on behind it.
+// A Gather collects the replies and merges them when the last one is there. Send sends parts as fast as nodes
+// take them. Cutting a long command and merging long replies is much work, which a goroutine does while the
+// loop goes on.
 //
-// Begin reading at Gather.Receive, then spread.some.
+// Begin with Gather.Receive, then spread.some.
 package scatter
 
 import (
@@ -18,42 +18,42 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// Host is a session as those see it who ask several nodes for a command of it, beside what all features see.
+// Host is a session as this package sees it, beside what all features see.
 type Host interface {
 	client.Host
-	// Sent notes that p, nil if it waits for a node, took a request of the client. resend: it changes
+	// Sent notes that p took a request of the client; nil: the request waits for a node. resend: it changes
 	// nothing.
 	Sent(p *pipe.Pipe, resend bool)
-	// Detour has later commands wait, as a request of command tag is sent again.
+	// Detour makes later commands wait, since a request of command tag is sent again.
 	Detour(tag uint32)
-	// Collect counts n bytes more, or less, of what has come for the answer to command tag.
+	// Collect adds n bytes, which may be negative, to what has arrived for the answer to command tag.
 	Collect(tag uint32, n int)
-	// Lend counts n bytes until command tag, which waits for a goroutine that has them, goes on.
+	// Lend counts n bytes that a goroutine has, until command tag, which waits for it, goes on.
 	Lend(tag uint32, n int)
-	// Resume has command tag go on with answer, which returns its answer, or nil if it has asked for more.
+	// Resume goes on with command tag: answer returns its answer, or nil if it has asked for more.
 	Resume(tag uint32, answer func() []byte)
-	// KeepFor counts n bytes more, or less, that command tag has in memory.
+	// KeepFor adds n bytes, which may be negative, to what command tag keeps in memory.
 	KeepFor(tag uint32, n int)
 	CountMemory()
-	// Background has a goroutine run task, and then the loop run then.
+	// Background runs task on a goroutine, and then runs then on the loop.
 	Background(task, then func())
-	// InTurn runs f: now, or in a later round of the loop if this one has taken long.
+	// InTurn runs f now, or in a later round of the loop if this one has taken long.
 	InTurn(f func())
 }
 
-// Gather collects the replies of several nodes to the parts of one command. It is their pipe.Receiver, each
-// part under its number.
+// Gather collects the replies of several nodes to the parts of one command. It is their pipe.Receiver; the
+// number of a part is its tag.
 type Gather struct {
 	h       Host
 	tag     uint32
 	replies []client.Collected
 	missing int
 	merge   commands.Merge
-	always  bool // merge runs also when the client has gone
-	pure    bool // merge asks for nothing but the replies, and may run anywhere
+	always  bool // merge even if the client has gone
+	pure    bool // merge needs only the replies, and may run on any goroutine
 }
 
-// NewGather prepares for n replies to the current command of h. always: they are merged also when the client
+// NewGather prepares for n replies to the current command of h. always: they are merged even if the client
 // has gone.
 func NewGather(h Host, n int, merge commands.Merge, always bool) *Gather {
 	g := &Gather{
@@ -67,7 +67,7 @@ func NewGather(h Host, n int, merge commands.Merge, always bool) *Gather {
 	return g
 }
 
-// NewPureGather is NewGather for a merge that needs nothing but the replies, and may run on any goroutine.
+// NewPureGather is NewGather for a merge that needs only the replies, and may run on any goroutine.
 func NewPureGather(h Host, n int, merge commands.Merge) *Gather {
 	g := NewGather(h, n, merge, false)
 	g.pure = true
@@ -85,7 +85,7 @@ func (g *Gather) Receive(i uint32, chunk []byte, last bool) {
 	}
 }
 
-// wanted says that anybody is going to look at the replies.
+// wanted says that anybody will look at the replies.
 func (g *Gather) wanted() bool { return !g.h.Gone() || g.always }
 
 // Fail implements pipe.Receiver.
@@ -108,7 +108,7 @@ func (g *Gather) Discard(i uint32) bool {
 // Detour implements pipe.Receiver.
 func (g *Gather) Detour(uint32) { g.h.Detour(g.tag) }
 
-// arrived counts a reply, and has them merged when it is the last one.
+// arrived counts a reply. The last one has all merged.
 func (g *Gather) arrived() {
 	if g.missing--; g.missing > 0 {
 		return
@@ -124,8 +124,8 @@ func (g *Gather) arrived() {
 	g.h.InTurn(func() { g.conclude(size, g.wholes()) })
 }
 
-// mergeApart has a goroutine put replies of size bytes together, and make the answer of them where that needs
-// nothing else.
+// mergeApart makes a goroutine join the replies, of size bytes, and also make the answer if the merge needs
+// only the replies.
 func (g *Gather) mergeApart(size int) {
 	var replies [][]byte
 	if !g.pure {
@@ -141,7 +141,7 @@ func (g *Gather) mergeApart(size int) {
 	})
 }
 
-// wholes are the replies, each in one piece.
+// wholes returns the replies, each in one piece.
 func (g *Gather) wholes() [][]byte {
 	replies := make([][]byte, len(g.replies))
 	for i := range g.replies {
@@ -150,7 +150,7 @@ func (g *Gather) wholes() [][]byte {
 	return replies
 }
 
-// conclude makes the answer of replies, which have size bytes.
+// conclude makes the answer of the replies, which have size bytes.
 func (g *Gather) conclude(size int, replies [][]byte) {
 	h := g.h
 	if !g.wanted() {
@@ -174,13 +174,13 @@ func (g *Gather) Send(req []byte, resend bool) {
 	}
 }
 
-// Ask sends a request whose reply is that of the part with the number r.Tag.
+// Ask sends a request. Its reply is that of the part with the number r.Tag.
 func (g *Gather) Ask(r pipe.Request) {
 	r.To = g
 	g.h.Sent(g.h.Pool().Send(r), r.Resend)
 }
 
-// SendOwn is Send over connections of that mode which nobody else uses meanwhile.
+// SendOwn is Send, over connections of that mode which nobody else uses meanwhile.
 func (g *Gather) SendOwn(req []byte, mode pipe.Mode) {
 	pool := g.h.Pool()
 	for i, n := range pool.Topology().Masters {
@@ -190,7 +190,7 @@ func (g *Gather) SendOwn(req []byte, mode pipe.Mode) {
 	}
 }
 
-// apart has a connection of its own for one request.
+// apart is one request over a connection of its own.
 type apart struct {
 	*Gather
 	pipe *pipe.Pipe

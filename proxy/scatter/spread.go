@@ -7,8 +7,8 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file sends the parts of a command to their nodes. Those of a long command are made by a goroutine,
-// while the ones before are being sent, and for each master in turn, so that all of them are at work:
+// This file sends the parts of a command to their nodes. The parts of a long command are made by a goroutine
+// while earlier ones are being sent, and for the masters in turn, so that all of them are at work:
 //
 //	begin --> prepare --(goroutine)--> made --> some: to the nodes, as many as go in one round
 //	              ^                                |
@@ -19,8 +19,8 @@ const spreadRound = 256 << 10
 
 // Parts are the parts of a command.
 type Parts struct {
-	made  []commands.Part // and not sent yet
-	cut   *commands.Cut   // makes the others; nil: there are none
+	made  []commands.Part // but not sent yet
+	cut   *commands.Cut   // makes the remaining ones; nil: there are none
 	order []int32         // of cut, in which its parts are going to be made
 	bytes int             // that cut has in memory
 }
@@ -55,8 +55,8 @@ type spread struct {
 	list   *Parts
 	next   []commands.Part // made while those of list are being sent
 	making bool            // of next
-	waits  bool            // some is going to be called
-	sizes  []int           // of the parts by their place, if they are counted for the client
+	waits  bool            // some will be called
+	sizes  []int           // size of each part, if they are counted for the client
 	how    How
 	mode   pipe.Mode
 }
@@ -68,15 +68,15 @@ type How struct {
 	Pure    bool // the merge needs nothing but the replies, and may run on any goroutine
 }
 
-// Send sends the parts of the current command of h to the nodes of their slots, and has their replies merged.
+// Send sends the parts of the current command of h to the nodes of their slots, and merges the replies.
 func Send(h Host, list *Parts, how How, merge commands.Merge) {
 	x := &spread{Gather: NewGather(h, list.len(), merge, false), list: list, mode: h.Mode(), how: how}
 	x.pure = how.Pure
 	x.begin()
 }
 
-// begin sends the first parts. Of those of a long command as many are in memory, besides what nodes have not
-// answered, as go in two rounds.
+// begin sends the first parts. Of a long command, two rounds' worth of parts are in memory, besides those
+// that nodes have not answered.
 func (x *spread) begin() {
 	l := x.list
 	if l.cut == nil {
@@ -94,10 +94,10 @@ func (x *spread) begin() {
 	x.prepare()
 }
 
-// inTurn is the places of all parts: as many for one master as go in one round, and then for the next one.
-// owner is the number of the master of a slot, below 0: nobody serves it.
+// inTurn orders the parts: for one master as many as go in one round, then for the next one. owner returns
+// the number of the master of a slot; negative: no master serves it.
 func inTurn(cut *commands.Cut, masters int, owner func(slot int) int) []int32 {
-	lists := make([]Parts, masters+1) // the first is for slots that nobody serves
+	lists := make([]Parts, masters+1) // the first list is for slots that no master serves
 	for i := range cut.Len() {
 		l := &lists[owner(cut.Slot(i))+1]
 		l.order = append(l.order, int32(i))
@@ -113,7 +113,7 @@ func inTurn(cut *commands.Cut, masters int, owner func(slot int) int) []int32 {
 	return order
 }
 
-// prepare has a goroutine make the next parts. When none are left it forgets the command.
+// prepare makes a goroutine make the next parts. When none are left it forgets the command.
 func (x *spread) prepare() {
 	l := x.list
 	places, size := l.take()
@@ -128,7 +128,7 @@ func (x *spread) prepare() {
 	x.h.Background(func() { parts = cut.Parts(places) }, func() { x.made(parts, size) })
 }
 
-// made takes over the parts that prepare has had made.
+// made takes over the parts that the goroutine has made.
 func (x *spread) made(parts []commands.Part, size int) {
 	x.making, x.next = false, parts
 	x.h.KeepFor(x.tag, size)
@@ -137,7 +137,7 @@ func (x *spread) made(parts []commands.Part, size int) {
 	}
 }
 
-// some sends what goes in one round.
+// some sends one round's worth of parts.
 func (x *spread) some() {
 	l := x.list
 	if x.h.Gone() && x.mode.Own != nil {
@@ -169,7 +169,8 @@ func (x *spread) some() {
 	}
 }
 
-// later has some called when wait calls what it is given. Meanwhile no further command of the client is read.
+// later calls some once wait calls the function it is given. Until then no further command of the client is
+// read.
 func (x *spread) later(wait func(goOn func())) {
 	x.h.SetHold(client.HoldLong)
 	x.waits = true
@@ -179,7 +180,8 @@ func (x *spread) later(wait func(goOn func())) {
 	})
 }
 
-// giveUp fails what was not sent: the connections of a client that has gone carry nothing any more.
+// giveUp fails the parts that were not sent: the connections of a client that has gone carry nothing any
+// more.
 func (x *spread) giveUp() {
 	l := x.list
 	for _, part := range append(l.made, x.next...) {
@@ -215,7 +217,7 @@ func (x *spread) Fail(i uint32, err error) {
 	x.Gather.Fail(i, err)
 }
 
-// answered counts a part no more, which no node has to be sent again.
+// answered stops counting a part that need not be sent again.
 func (x *spread) answered(i uint32) {
 	if x.sizes != nil {
 		x.h.KeepFor(x.tag, -x.sizes[i])

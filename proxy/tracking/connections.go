@@ -6,40 +6,40 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// Connections is the connections that a client has for itself as long as it tracks, or is a user of the
-// upstream. Their protocol and database follow those of the client, once its earlier commands are answered.
+// Connections are the connections that a client has for itself while it tracks or is a user of the upstream.
+// Their protocol and database follow the client's, once its earlier commands are answered.
 type Connections struct {
 	h   client.Host
-	set *pipe.Private // nil: shared ones serve it
-	as  *User         // of the upstream; nil: it is whoever the proxy is
+	set *pipe.Private // nil: it uses the shared ones
+	as  *User         // user of the upstream; nil: the proxy's own
 
-	turning bool   // HELLO has changed the protocol, and its answer waits for the connections
-	turnTag uint32 // they change when this is the oldest answer
+	turning bool   // HELLO has changed the protocol, and its answer waits until the connections have, too
+	turnTag uint32 // they change when this is the oldest command without an answer
 }
 
-// NewConnections is none, for a client that uses shared ones.
+// NewConnections returns none: the client uses the shared ones.
 func NewConnections(h client.Host) Connections { return Connections{h: h} }
 
-// Set are the connections; nil: shared ones serve the client.
+// Set is the set of connections; nil: the client uses the shared ones.
 func (p *Connections) Set() *pipe.Private { return p.set }
 
-// User is the user of the upstream that the client is; nil: it is whoever the proxy is.
+// User is the user of the upstream that the client is; nil: the proxy's own.
 func (p *Connections) User() *User { return p.as }
 
 // Turning says that the answer to HELLO waits for the connections.
 func (p *Connections) Turning() bool { return p.turning }
 
-// Precedes says that CLIENT CACHING holds for the current command.
+// Precedes says that CLIENT CACHING applies to the current command.
 func (p *Connections) Precedes() bool { return p.set != nil && p.set.Precedes() }
 
 // User is one of the upstream's ACL.
 type User struct {
 	Name, Password string
-	Rules          string // that its client was last judged by; "": it is to be judged
+	Rules          string // the rules by which its client was last checked; "": it must be checked
 }
 
-// Home is the mode of connections for what the proxy asks by itself in database 0, as its own user: nothing
-// of that is the client's to judge.
+// Home is the mode for what the proxy asks on its own behalf, in database 0 and as its own user: the client's
+// rights do not matter for that.
 func (p *Connections) Home() pipe.Mode {
 	if about := p.h.About(); about.DB != 0 || p.as != nil {
 		return pipe.Mode{Proto: about.Proto}
@@ -47,7 +47,8 @@ func (p *Connections) Home() pipe.Mode {
 	return p.h.Mode()
 }
 
-// Open makes connections for the client as that user, nil: as the proxy. They track if the client does.
+// Open makes connections for the client, as that user of the upstream, or as the proxy if it is nil. They
+// track if the client does.
 func (p *Connections) Open(as *User, owner *Tracker) *pipe.Private {
 	mode := p.h.Mode()
 	mode.Second = false
@@ -64,7 +65,7 @@ func (p *Connections) Open(as *User, owner *Tracker) *pipe.Private {
 	return set
 }
 
-// use has the client's commands go over set, or if it is nil over shared ones.
+// use makes the client's commands go over set, or over the shared connections if it is nil.
 func (p *Connections) use(set *pipe.Private) {
 	if p.set != nil {
 		p.set.End()
@@ -72,18 +73,18 @@ func (p *Connections) use(set *pipe.Private) {
 	p.set = set
 }
 
-// Become has the client's commands go over set, the connections of that user, or if it is nil over shared
-// ones. It returns those of before, which are to be ended, or nil.
+// Become makes the client's commands go over set, the connections of that user, or over the shared ones if
+// set is nil. It returns the set that was used before, which the caller has to end, or nil.
 func (p *Connections) Become(as *User, set *pipe.Private) (before *pipe.Private) {
 	before = p.set
 	p.as, p.set = as, set
 	return before
 }
 
-// Hello has HELLO, whose number is tag, answered when the connections speak the new protocol: a node drops
-// what it would push to one that speaks RESP2 still. The answer to tag is one without bytes.
+// Hello answers HELLO, the command tag, once the connections speak the new protocol: a node drops pushes to a
+// connection that still speaks RESP2. The answer to tag must be one without bytes.
 func (p *Connections) Hello(tag uint32) {
-	if p.set == nil || p.set.Mode() == p.h.Mode() { // nil: it is the default user again
+	if p.set == nil || p.set.Mode() == p.h.Mode() { // nil: the default user again
 		p.h.Answer(tag, nil)
 		return
 	}
@@ -92,7 +93,7 @@ func (p *Connections) Hello(tag uint32) {
 	p.Turn()
 }
 
-// Turn has the connections speak as the client does now, once its earlier commands are answered.
+// Turn makes the connections speak the client's protocol, once its earlier commands are answered.
 func (p *Connections) Turn() {
 	if p.set == nil || p.h.Gone() || p.set.Mode() == p.h.Mode() {
 		return
@@ -108,7 +109,7 @@ func (p *Connections) Turn() {
 	}
 }
 
-// trackingSetup has the connections of a client track as t says; prefixes are new in it.
+// trackingSetup makes connections track as t says. prefixes are those that are new in t.
 func trackingSetup(t commands.Tracking, prefixes []string) pipe.Setup {
 	before := CachingNo
 	if t.OptIn {

@@ -1,20 +1,20 @@
 // Package tracking is the connections that a client has for itself, and CLIENT TRACKING, which needs them: a
-// node remembers what each of its connections has read, so what one client reads must not go over a
-// connection that others use. A client that is a user of the upstream's ACL has such connections too, one set
-// for both.
+// node remembers what each of its connections has read, so what a tracking client reads must not go over a
+// connection that others use. A client that is a user of the upstream's ACL needs such connections too; one
+// set serves both.
 //
 //	client.Host.Mode --> Connections --> nodes ... push --> Tracker.Push --> tell --> client.Host.Push
 //	                                                                          |
 //	                                                CLIENT TRACKING REDIRECT  +--> hear, of another client
 //
-// Connections.Open makes a set, Connections.Become has the client's commands go over it, and Hello and Turn
-// change its protocol and its database as the client changes its own: behind the answers to all earlier
-// commands, or their replies would come in the wrong protocol.
+// Connections.Open makes a set, and Connections.Become makes the client's commands go over it. Hello and Turn
+// change its protocol and database when the client changes its own, but only behind the answers to all
+// earlier commands: otherwise their replies would come in the wrong protocol.
 //
-// Tracker owns the set as long as the client tracks. Where the proxy cannot know what has changed, because a
-// connection was lost or a slot has moved, the client is told that all has. An invalidation is written behind
-// the answer that it may be about (client.Answers.Touched), since it would else be forgotten before it was
-// heard.
+// Tracker owns the set while the client tracks. If the proxy cannot know what has changed, because a
+// connection was lost or a slot has moved, the client is told that everything has. An invalidation is written
+// behind the answer that it may be about (client.Answers.Touched): if it came first, the client would cache
+// the old value after it.
 package tracking
 
 import (
@@ -43,27 +43,29 @@ var (
 	CachingNo  = resp.AppendCommandStrings(nil, "CLIENT", "CACHING", "NO")
 )
 
-// Trackers are the clients of all loops that track, or are told what others track.
+// Trackers are the clients of all loops that track, or that get what others track.
 type Trackers struct {
 	On   atomic.Int64            // how many track
-	Find func(id int64) *Tracker // that of a client; nil: there is no such client
+	Find func(id int64) *Tracker // returns the Tracker of a client; nil: there is no such client
 }
 
-// Tracker is what the client's connections tell it, and the owner of them. It implements commands.Tracker.
+// Tracker owns the client's connections while it tracks, and gets what they push. It implements
+// commands.Tracker.
 type Tracker struct {
 	h       client.Host
 	own     *Connections
 	all     *Trackers
-	allTold bool // that all has changed, and nothing was asked for since
+	allTold bool // the client was told that everything has changed, and has asked for nothing since
 }
 
-// NewTracker is for a client that does not track yet; own are its connections, all those of whom it may tell.
+// NewTracker returns the Tracker of a client that does not track yet. own are its connections; all has the
+// clients that it may tell.
 func NewTracker(h client.Host, own *Connections, all *Trackers) Tracker {
 	return Tracker{h: h, own: own, all: all}
 }
 
-// Track implements commands.Tracker. The answer comes when the nodes track: in broadcasting mode
-// all masters, else one, which shows that the upstream can.
+// Track implements commands.Tracker. It answers when the nodes track: in broadcasting mode all masters,
+// otherwise one, which shows that the upstream can.
 func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 	t.h.SetHold(client.HoldOrder)
 	about := t.h.About()
@@ -99,7 +101,7 @@ func (t *Tracker) Track(next commands.Tracking, prefixes []string) {
 	t.h.Actions().Ask(pipe.Target{}, trackingPing, again, finish)
 }
 
-// firstFailed is the first error among replies that is not about rights, or else the first of them.
+// firstFailed returns the first error among replies that is not about rights; if all are, the first of them.
 func firstFailed(replies [][]byte) []byte {
 	for _, reply := range replies {
 		if reply[0] == '-' && !bytes.HasPrefix(reply, noPerm) {
@@ -109,7 +111,7 @@ func firstFailed(replies [][]byte) []byte {
 	return replies[0]
 }
 
-// retrack changes the options of a client that tracks already: what it has read stays tracked.
+// retrack changes the options of a client that tracks already; what it has read stays tracked.
 func (t *Tracker) retrack(next commands.Tracking, prefixes []string) {
 	tag, set := t.h.CurrentTag(), t.own.set
 	t.h.AnswerLater(client.ByNode)
@@ -124,7 +126,7 @@ func (t *Tracker) retrack(next commands.Tracking, prefixes []string) {
 	})
 }
 
-// Untrack implements commands.Tracker. The connections of a user go on.
+// Untrack implements commands.Tracker. The connections of a user stay.
 func (t *Tracker) Untrack() {
 	tracked := t.stop()
 	if t.own.set == nil || !tracked && t.own.as != nil {
@@ -136,7 +138,7 @@ func (t *Tracker) Untrack() {
 	}
 }
 
-// stop notes that the client does not track any more, and says whether it did.
+// stop notes that the client no longer tracks, and says whether it did.
 func (t *Tracker) stop() (tracked bool) {
 	about := t.h.About()
 	if tracked = about.Tracking.On; tracked {
@@ -146,8 +148,8 @@ func (t *Tracker) stop() (tracked bool) {
 	return tracked
 }
 
-// End ends that the client tracks, and that it is a user. If it has gone, its connections stay those of its
-// user: what it asked for may go on, and not as the proxy.
+// End makes the client neither track nor be a user any more. If the client has gone, its connections remain
+// those of its user: what it asked for may still run, and must not run as the proxy.
 func (t *Tracker) End() {
 	if t.own.as == nil || !t.h.Gone() {
 		t.own.as = nil
@@ -158,8 +160,8 @@ func (t *Tracker) End() {
 	t.own.set.End()
 }
 
-// Next says whether CLIENT CACHING holds for cmd, the command that comes next: it does for the one behind it
-// that is not CLIENT.
+// Next says whether CLIENT CACHING applies to cmd, the next command: it applies to the first one that is not
+// CLIENT.
 func (t *Tracker) Next(cmd *commands.Command) (caching bool) {
 	state := &t.h.About().Tracking
 	caching = state.Caching
@@ -170,10 +172,10 @@ func (t *Tracker) Next(cmd *commands.Command) (caching bool) {
 	return caching
 }
 
-// Asked notes that the client asks for something, whose answer it may keep.
+// Asked notes that the client asks for something, and may cache the answer.
 func (t *Tracker) Asked() { t.allTold = false }
 
-// Unheard has the client forget what it has read: nobody tells when that changes.
+// Unheard makes the client forget what it has read: nobody would tell it of changes.
 func (t *Tracker) Unheard() {
 	if t.own.set != nil {
 		t.Stale()
@@ -237,7 +239,7 @@ func (t *Tracker) tellOther(id int64, keys []byte) {
 	})
 }
 
-// broken notes, and says, that the client of that id cannot be told.
+// broken notes and reports that the client of that id cannot be told.
 func (t *Tracker) broken(id int64) {
 	about := t.h.About()
 	if t.h.Gone() || about.Tracking.Redirect != id {
@@ -250,8 +252,8 @@ func (t *Tracker) broken(id int64) {
 	}
 }
 
-// hear tells the client what another one's connections have heard: in RESP2 as a message, if it has
-// subscribed to anything.
+// hear tells the client what another client's connections were told. In RESP2 that is a message, and only if
+// the client has subscribed to anything.
 func (t *Tracker) hear(keys []byte) {
 	switch {
 	case t.h.About().Proto == 3:

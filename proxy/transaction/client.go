@@ -8,7 +8,7 @@ import (
 	"lockproxy/proxy/tracking"
 )
 
-// Client is MULTI, WATCH and their like of one client: it implements commands.Transactions.
+// Client is one client's MULTI, WATCH and their like. It implements commands.Transactions.
 type Client struct {
 	h       Host
 	proxy   Proxy
@@ -18,7 +18,7 @@ type Client struct {
 	open    *transaction // between WATCH or MULTI and EXEC
 }
 
-// NewClient is for a client that is in none.
+// NewClient returns the Client of a client without a transaction.
 func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking.Tracker,
 	writes *client.Writes) Client {
 	return Client{h: h, proxy: proxy, own: own, tracker: tracker, writes: writes}
@@ -27,25 +27,24 @@ func NewClient(h Host, proxy Proxy, own *tracking.Connections, tracker *tracking
 // IsOpen says that the client has said WATCH or MULTI, and not yet EXEC.
 func (c *Client) IsOpen() bool { return c.open != nil }
 
-// Fails says that EXEC will run nothing, as far as is known yet.
+// Fails says that EXEC will run nothing, as far as is known.
 func (c *Client) Fails() bool { return c.open.fails() }
 
-// Spoil has EXEC run nothing, if commands are queued.
+// Spoil makes EXEC run nothing, if commands are queued.
 func (c *Client) Spoil() {
 	if c.InMulti() {
 		c.open.spoil()
 	}
 }
 
-// Lose has the transaction go on over another connection, if it can.
+// Lose continues the transaction over another connection, if that is possible.
 func (c *Client) Lose(why error) {
 	if c.open != nil && c.open.conn != nil {
 		c.open.trouble(c.open.conn, pipe.Redirection{}, nil, why)
 	}
 }
 
-// Dispatch takes the current command of a client in MULTI. refusal is what is wrong with it in the eyes of
-// the proxy, or nil.
+// Dispatch takes the current command of a client in MULTI. refusal is the proxy's objection to it, or nil.
 func (c *Client) Dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	c.open.dispatch(cmd, args, raw, refusal)
 }
@@ -53,10 +52,10 @@ func (c *Client) Dispatch(cmd *commands.Command, args [][]byte, raw, refusal []b
 // InMulti says that commands are queued.
 func (c *Client) InMulti() bool { return c.open != nil && c.open.multi }
 
-// fails says that EXEC will run nothing, as far as is known yet.
+// fails says that EXEC will run nothing, as far as is known.
 func (t *transaction) fails() bool { return t != nil && (t.refused || t.rejected) }
 
-// begin is the transaction, which is begun if there is none.
+// begin returns the transaction, a new one if there is none.
 func (c *Client) begin() *transaction {
 	if c.open == nil {
 		c.open = &transaction{of: c, h: c.h, slot: commands.AnySlot}
@@ -82,11 +81,11 @@ func (c *Client) Multi() {
 	t.multi, t.caching = true, c.own.Precedes()
 	c.h.About().Transaction.Open = true
 	c.h.AnswerLater(client.ByNode)
-	c.h.Answer(c.h.CurrentTag(), replyOK) // not as the proxy's own, for the node counts it too
+	c.h.Answer(c.h.CurrentTag(), replyOK) // not as an error of the proxy, since the node counts it too
 }
 
-// Watch implements commands.Transactions. All earlier commands are answered, so that what they
-// write does not count as a change.
+// Watch implements commands.Transactions. All earlier commands are answered, so that what they write does not
+// count as a change.
 func (c *Client) Watch() {
 	slot, err := commands.AnySlot, error(nil)
 	if client.Masters(c.h) > 1 {
@@ -148,7 +147,7 @@ func (c *Client) End() {
 	}
 }
 
-// take has the current command, a step, go its way. Later ones wait until it is answered.
+// take starts the current command, a step. Later commands wait until it is answered.
 func (t *transaction) take(kind stepKind, raw []byte) {
 	h := t.h
 	h.AnswerLater(client.ByNode)
@@ -156,7 +155,7 @@ func (t *transaction) take(kind stepKind, raw []byte) {
 	if kind == execStep && (t.unread || len(t.guard) > 0) {
 		h.Answers().Expect(h.CurrentTag(), t.assemble)
 	}
-	h.SetHold(client.HoldOrder) // which ends when all is answered
+	h.SetHold(client.HoldOrder) // ends when all is answered
 	switch {
 	case t.outcome != undecided, t.conn == nil && !t.resting && !t.needsNode():
 		t.conclude()
@@ -165,12 +164,12 @@ func (t *transaction) take(kind stepKind, raw []byte) {
 	}
 }
 
-// needsNode says that the step is not for the proxy alone to answer.
+// needsNode says that the proxy alone cannot answer the step.
 func (t *transaction) needsNode() bool {
 	return t.step.kind == watchStep || t.step.kind == execStep || t.unanswered > 0
 }
 
-// proceed has what is new sent to the node.
+// proceed sends what is new to the node.
 func (t *transaction) proceed() {
 	switch {
 	case t.conn != nil:
@@ -180,8 +179,7 @@ func (t *transaction) proceed() {
 	}
 }
 
-// answer gives the client the reply to a command that was queued. Further commands may be
-// read before it returns.
+// answer gives the client the reply to a queued command. Further commands may be read before it returns.
 func (t *transaction) answer(e *Queued, reply []byte) {
 	e.answered = true
 	t.unanswered--
@@ -217,14 +215,12 @@ func (t *transaction) finish(tag uint32, reply []byte) {
 	t.h.Answer(tag, reply)
 }
 
-// goesOn says that EXEC was sent, and that there may be more to do when it has run, whether or not the client
-// is there.
+// goesOn says that EXEC was sent and that work may remain after it, whether or not the client is still there.
 func (t *transaction) goesOn() bool {
 	return t.unread && t.conn != nil && t.conn.stepped && t.step.kind == execStep
 }
 
-// assemble makes EXEC's answer of the node's reply, which has one element for each command that was sent to
-// it.
+// assemble makes EXEC's answer of the node's reply, which has one element for each command that the node got.
 func (t *transaction) assemble(reply []byte) []byte {
 	return t.of.proxy.Assemble(Executed{
 		Tag: t.step.tag, Reply: reply, Log: t.log, Guarded: len(t.guard) > 0,

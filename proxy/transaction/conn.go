@@ -9,25 +9,24 @@ import (
 	"lockproxy/proxy/tracking"
 )
 
-// conn is the connection of its own that carries a transaction, until it is lost or turns out to lead to the
-// wrong node. It implements pipe.Owner, and pipe.Receiver: what is queued has its place in the log as
-// tag.
+// conn is the connection that carries a transaction, until it is lost or turns out to lead to the wrong node.
+// It implements pipe.Owner and pipe.Receiver; the tag of a queued command is its place in the log.
 type conn struct {
 	t       *transaction
 	pipe    *pipe.Pipe
-	version uint64    // of the topology that it was chosen by
-	mode    pipe.Mode // of the connection when it was made
-	now     pipe.Mode // since
-	asking  bool      // the node only imports the slot
+	version uint64    // of the topology by which it was chosen
+	mode    pipe.Mode // of the connection when it was opened
+	now     pipe.Mode // of the connection now
+	asking  bool      // the node is only importing the slot
 
 	multi   multiState
-	sent    int  // of the log
-	stepped bool // the step was sent
-	partly  bool // part of EXEC's reply has come
+	sent    int  // commands of the log that were sent
+	stepped bool // the step has been sent
+	partly  bool // part of EXEC's reply has arrived
 	scripts scriptState
 	over    bool // the transaction is over, or goes on over another connection
-	leaving bool // over, and to be given back when DISCARD is answered
-	unheard bool // nobody may tell the client of changes of what EXEC reads
+	leaving bool // over; to be given back when DISCARD is answered
+	unheard bool // nobody can tell the client of changes to what EXEC reads
 }
 
 type multiState uint8
@@ -35,19 +34,19 @@ type multiState uint8
 const (
 	multiUnsent multiState = iota
 	multiSent
-	multiOpen // what follows is queued, and not run at once
+	multiOpen // commands are now queued, not run at once
 )
 
-// Tags of requests that are not in the log.
+// The tags of requests that are not in the log.
 const (
 	tagStep    = ^uint32(0) - iota // the step
 	tagMulti                       // MULTI
 	tagMode                        // ASKING, HELLO, SELECT, EXISTS
-	tagLeave                       // DISCARD when the connection is left
+	tagLeave                       // DISCARD, when the connection is left
 	tagCaching                     // CLIENT CACHING
 )
 
-// open begins a connection to the node at addr, or to the master of the slot.
+// open opens a connection to the node at addr, or to the master of the slot.
 func (t *transaction) open(addr string, asking bool) {
 	h, pool := t.h, t.h.Pool()
 	t.limit()
@@ -75,13 +74,13 @@ func (t *transaction) master() string {
 	return t.h.Pool().MasterOf(slot)
 }
 
-// stale says that the node may not be the master of the slot any more. It is not asked for
-// what went by a redirect, before the topology shows that.
+// stale says that the node may no longer be the master of the slot. After a redirect it is trusted until the
+// topology has caught up.
 func (l *conn) stale() bool {
 	return !l.asking && l.version != l.t.h.Pool().Version() && l.pipe.Addr() != l.t.master()
 }
 
-// pump sends what the node may have now.
+// pump sends what the node may get now.
 func (l *conn) pump() {
 	t := l.t
 	if t.multi && (len(t.log) > 0 || t.step.kind == execStep) && !l.begin() {
@@ -108,8 +107,8 @@ func (l *conn) pump() {
 	}
 }
 
-// ready says that the step may be sent. EXEC may not if the node is no longer the right
-// one, or may lack scripts.
+// ready says that the step may be sent. EXEC must wait if the node is no longer the right one, or may lack
+// scripts.
 func (l *conn) ready() bool {
 	if l.t.step.kind != execStep {
 		return true
@@ -121,8 +120,8 @@ func (l *conn) ready() bool {
 	return l.haveScripts()
 }
 
-// begin sends MULTI, and reports whether commands may follow. If MULTI failed they would run at once, so
-// they wait for its answer, unless it has succeeded on that connection before.
+// begin sends MULTI, and reports whether commands may follow. If MULTI failed they would run at once, so they
+// wait for its answer, unless it succeeded on that connection before.
 func (l *conn) begin() bool {
 	if l.multi == multiUnsent {
 		l.enter()
@@ -131,7 +130,7 @@ func (l *conn) begin() bool {
 			l.multi = multiOpen
 		}
 		l.pipe.Request(multiCommand, l, tagMulti)
-		if guard := l.t.guard; len(guard) > 0 && !l.over { // which does no harm if MULTI has failed
+		if guard := l.t.guard; len(guard) > 0 && !l.over { // harmless if MULTI has failed
 			l.pipe.Request(
 				resp.AppendCommand(nil, append([][]byte{[]byte("EXISTS")}, guard...)...),
 				l,
@@ -142,8 +141,8 @@ func (l *conn) begin() bool {
 	return l.multi == multiOpen && !l.over
 }
 
-// enter puts the connection into the mode that the client is in, for it may have changed
-// since WATCH. MULTI or WATCH follows, to which ASKING belongs.
+// enter puts the connection into the mode of the client, which may have changed since WATCH. ASKING belongs
+// to the MULTI or WATCH that follows.
 func (l *conn) enter() {
 	if l.multi != multiUnsent {
 		return
@@ -160,9 +159,9 @@ func (l *conn) enter() {
 	}
 }
 
-// cache sends CLIENT CACHING in front of MULTI, where the client has said it: it holds for the whole
-// transaction. It cannot stand beside ASKING, for each ends the other; and what was read where ASK said is
-// not looked after if the slot stays where it was.
+// cache sends CLIENT CACHING before MULTI if the client has said it: it applies to the whole transaction. It
+// cannot be combined with ASKING, since each ends the other; and nobody tells of changes to what was read at
+// the target of an ASK if the slot stays where it was.
 func (l *conn) cache() {
 	t, h := l.t, l.t.h
 	switch {
@@ -184,7 +183,7 @@ func (l *conn) close() {
 	}
 }
 
-// release gives the connection back, if it is as it was in the beginning.
+// release gives the connection back if it is in its original state.
 func (l *conn) release() {
 	switch {
 	case l == nil || l.over:
@@ -206,7 +205,7 @@ func (l *conn) leave() {
 	l.pipe.Request(discardCommand, l, tagLeave)
 }
 
-// left takes what comes when the connection is over.
+// left handles replies that come after the connection is over.
 func (l *conn) left(tag uint32, reply []byte) {
 	if !l.leaving || tag != tagLeave {
 		return

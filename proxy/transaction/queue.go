@@ -10,16 +10,15 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file is what happens to commands between MULTI and EXEC: so much as possible is left to the node,
-// so that what it does not queue is refused in its own words.
+// This file handles commands between MULTI and EXEC. As much as possible is left to the node, so that what it
+// refuses is refused in its own words.
 
-// queueCost is what a queued command takes besides its bytes.
+// queueCost is the memory of a queued command besides its bytes.
 const queueCost = 128
 
 var errLongTransaction = errors.New("the transaction is longer than client-query-buffer-limit")
 
-// dispatch takes the current command. refusal is what is wrong with it in the eyes of the
-// proxy, or nil.
+// dispatch takes the current command. refusal is the proxy's objection to it, or nil.
 func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusal []byte) {
 	h := t.h
 	t.of.tracker.Asked()
@@ -73,17 +72,17 @@ func (t *transaction) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 }
 
-// entry is the current command as one of the log, with what else there is to it.
+// entry makes an entry of the log from the current command.
 func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Queued {
 	e := Queued{Raw: raw, DB: -1}
 	t.writes = t.writes || cmd.Flags&commands.ReadOnly == 0
 	scripts := t.of.proxy.Server().Scripts()
-	// Of FCALL nobody asks whether it does.
+	// For FCALL nobody asks whether it does.
 	if writes, _ := cmd.MayWrite(args, commands.Transaction{}, scripts); writes {
 		t.h.About().Transaction.Writes = true
 	}
 	q := cmd.Queued(args)
-	if q.Source != nil && t.of.own.User() == nil { // a user of the upstream may have no right to it
+	if q.Source != nil && t.of.own.User() == nil { // a user of the upstream may have no right to load it
 		scripts.Add(q.Source)
 	}
 	if q.SHA != nil {
@@ -98,8 +97,8 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Qu
 	return e
 }
 
-// probe queues MULTI or WATCH, which the node answers with an error; instead is that error
-// where no node is to be asked.
+// probe queues MULTI or WATCH, which the node answers with an error. If no node is to be asked, instead is
+// that error.
 func (t *transaction) probe(slot int, instead []byte) {
 	h := t.h
 	if t.outcome != undecided {
@@ -110,7 +109,7 @@ func (t *transaction) probe(slot int, instead []byte) {
 	t.queue(Queued{Raw: h.Call().Raw, DB: -1, probe: true}, slot)
 }
 
-// queueHere queues a command that the proxy runs by itself when EXEC has succeeded.
+// queueHere queues a command that the proxy runs itself after EXEC has succeeded.
 func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte) {
 	switch q := cmd.Queued(args); {
 	case q.Proto == itoa(5-t.h.About().Proto): // of 2 and 3 the other
@@ -123,9 +122,9 @@ func (t *transaction) queueHere(cmd *commands.Command, args [][]byte, raw []byte
 	t.queue(Queued{Raw: raw, DB: -1, Here: cmd}, commands.AnySlot)
 }
 
-// queueAllowed is queueHere when the upstream has said that the user may have the command.
+// queueAllowed is queueHere once the upstream has said that the user may run the command.
 func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []byte) {
-	if t.over { // somebody else ended it meanwhile
+	if t.over { // something else ended it meanwhile
 		t.h.Reply(replyQueued)
 		return
 	}
@@ -133,8 +132,8 @@ func (t *transaction) queueAllowed(cmd *commands.Command, args [][]byte, raw []b
 	t.queueHere(cmd, args, raw)
 }
 
-// queueEverywhere queues a command at the node of the others, whose place among them it has there. Of the
-// other masters' keys none of the others speaks.
+// queueEverywhere queues a command for all masters. At the node of the transaction it runs in its place among
+// the others, none of which is about keys of another master.
 func (t *transaction) queueEverywhere(cmd *commands.Command, args [][]byte, raw []byte) {
 	e := t.entry(cmd, args, raw)
 	e.Everywhere, t.unread = cmd, true
@@ -146,14 +145,13 @@ var otherProtocol = []byte(
 		"send it before MULTI\r\n",
 )
 
-// behindLogin is said because the node runs all of its commands as the user who began the transaction.
+// behindLogin is the reason: the node runs all commands as the user who began the transaction.
 var behindLogin = []byte(
 	"-ERR a command behind AUTH is not available through lockproxy inside a transaction: " +
 		"send AUTH before MULTI\r\n",
 )
 
-// queue puts e, the current command, behind the others. slot is that of its keys, if the node
-// depends on it.
+// queue appends e, the current command. slot is the slot of its keys, if the node depends on it.
 func (t *transaction) queue(e Queued, slot int) {
 	h := t.h
 	e.tag = h.CurrentTag()
@@ -190,8 +188,8 @@ func (t *transaction) queue(e Queued, slot int) {
 	t.proceed()
 }
 
-// pin notes the slot of the first key. What came before it has gone to whichever node, unless it was WATCH,
-// when there was one master only: then it is too late, and pin reports false.
+// pin notes the slot of the first key. Earlier commands went to any node. It reports false if one of them was
+// a WATCH, from when there was only one master: then it is too late.
 func (t *transaction) pin(slot int) bool {
 	if t.slot == slot {
 		return true
@@ -204,25 +202,25 @@ func (t *transaction) pin(slot int) bool {
 		t.trouble(l, pipe.Redirection{}, nil, errMoves)
 		return false
 	default:
-		t.refused = t.refused || t.rejected // the other node knows nothing of that
+		t.refused = t.refused || t.rejected // the new node knows nothing of it
 		l.leave()
 		t.conn = nil
 	}
 	return true
 }
 
-// refuse answers the current command with an error, after which EXEC runs nothing.
+// refuse answers the current command with an error. EXEC will then run nothing.
 func (t *transaction) refuse(reply []byte) {
 	t.spoil()
 	t.h.Answer(t.h.CurrentTag(), reply)
 }
 
-// spoil has EXEC run nothing.
+// spoil makes EXEC run nothing.
 func (t *transaction) spoil() { t.refused, t.h.About().Transaction.Dirty = true, true }
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// askKeys is the way of a command that is to be queued, and of whose keys a node is asked.
+// askKeys queues a command whose keys a node must be asked for.
 func (t *transaction) askKeys(e Queued, args [][]byte) {
 	h, pool := t.h, t.h.Pool()
 	e.Raw = client.Lasting(e.Raw)

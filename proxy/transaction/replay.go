@@ -12,18 +12,18 @@ import (
 	"lockproxy/commands"
 )
 
-// This file is what becomes of a transaction whose connection is lost, or leads to a node that does not
-// run it. Nothing has run by then.
+// This file continues a transaction whose connection was lost, or leads to a node that does not run it.
+// Nothing has run by then.
 
 var (
 	errMoves = errors.New("its slot moves")
 	errLost  = errors.New("the connection is lost")
 )
 
-// trouble ends connection l, which is of no use: for reply, an error that sends the transaction elsewhere, or
-// for err. Without anything that the client waits for, the next command begins another connection.
+// trouble ends connection l, which is of no use: because of reply, an error that sends the transaction
+// elsewhere, or because of err. If the client waits for nothing, the next command opens another connection.
 func (t *transaction) trouble(l *conn, to pipe.Redirection, reply []byte, err error) {
-	reply = bytes.Clone(reply) // it may lie in a buffer of the connection
+	reply = bytes.Clone(reply) // it may alias a buffer of the connection
 	l.close()
 	t.conn = nil
 	switch {
@@ -37,7 +37,7 @@ func (t *transaction) trouble(l *conn, to pipe.Redirection, reply []byte, err er
 	}
 }
 
-// again tries another connection, at once or after a pause that grows, until the budget is used up.
+// again tries another connection, at once or after a growing pause, until the budget is used up.
 func (t *transaction) again(to pipe.Redirection, reply []byte, err error) {
 	t.limit()
 	switch {
@@ -59,17 +59,17 @@ func (t *transaction) rested() {
 	}
 }
 
-// limit starts the budget of what the client waits for.
+// limit starts the budget for what the client waits for.
 func (t *transaction) limit() {
 	if t.deadline.IsZero() {
 		t.deadline = t.h.Loop().Now().Add(t.h.Pool().BudgetOf(t.slot))
 	}
 }
 
-// progress notes that a node has done something that the client waited for.
+// progress notes that a node did something that the client waited for.
 func (t *transaction) progress() { t.deadline, t.try = time.Time{}, retry.Tries{} }
 
-// giveUp answers what the client waits for with the error that stands in the way.
+// giveUp answers what the client waits for with the error that is in the way.
 func (t *transaction) giveUp(reply []byte, err error) {
 	if errors.Is(err, cluster.ErrUnknownOutcome) { // of a request; but nothing runs before EXEC
 		err = fmt.Errorf("%w: %w", cluster.ErrUnavailable, errLost)
@@ -100,16 +100,16 @@ func (t *transaction) giveUp(reply []byte, err error) {
 	}
 }
 
-// decide says what EXEC is going to say. What else the client sends until then is not sent on.
+// decide fixes what EXEC will answer. What the client sends until then is not sent on.
 func (t *transaction) decide(o outcome) {
 	t.outcome = o
 	t.h.About().Transaction.Voided = o == voided
 	t.settle(replyQueued)
 	t.log = nil
-	t.conclude() // unless what was read meanwhile has
+	t.conclude() // unless what was read meanwhile already has
 }
 
-// settle gives the client the answers to all queued commands that it has none to.
+// settle answers all queued commands that have no answer yet.
 func (t *transaction) settle(reply []byte) {
 	log := t.log
 	for i := range log {
@@ -119,7 +119,7 @@ func (t *transaction) settle(reply []byte) {
 	}
 }
 
-// cutAbort is the error for which EXEC was not run, out of its reply.
+// cutAbort takes the error for which EXEC did not run out of its reply.
 func cutAbort(reply []byte) (why []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(reply, []byte("-EXECABORT Transaction discarded because of: "))
 	if !ok {

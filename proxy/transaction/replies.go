@@ -10,7 +10,7 @@ import (
 	"lockproxy/commands"
 )
 
-// This file is what comes over the connection of a transaction.
+// This file handles the replies that come over the connection of a transaction.
 
 // Receive implements pipe.Receiver.
 func (l *conn) Receive(tag uint32, chunk []byte, last bool) {
@@ -51,7 +51,7 @@ func (l *conn) begun(reply []byte) {
 
 var errNotBegun = errors.New("the commands behind MULTI may or may not have run, for it failed")
 
-// refused deals with a node that does not begin a transaction.
+// refused handles a node that does not begin a transaction.
 func (l *conn) refused(reply []byte) {
 	if to, ok := l.pipe.Retryable(reply); ok {
 		l.t.trouble(l, to, reply, nil)
@@ -67,7 +67,7 @@ func (l *conn) queued(i int, reply []byte) {
 	t := l.t
 	e := &t.log[i]
 	if reply[0] == '-' {
-		if to, ok := l.pipe.Retryable(reply); ok { // and EXEC will run nothing there
+		if to, ok := l.pipe.Retryable(reply); ok { // EXEC will run nothing there
 			t.trouble(l, to, reply, nil)
 			return
 		}
@@ -109,7 +109,7 @@ func (l *conn) stepDone(reply []byte, last bool) {
 		}
 	default:
 		if reply[0] == '-' && !bytes.HasPrefix(reply, execAborted[:len("-EXECABORT")]) {
-			l.close() // who knows what the node thinks
+			l.close() // nobody knows what state the node is in
 		}
 		if step.kind == abortStep {
 			reply = execAborted
@@ -126,14 +126,14 @@ func (l *conn) stepDone(reply []byte, last bool) {
 	}
 }
 
-// noteWrites has WAIT ask the node for what EXEC may have written there.
+// noteWrites notes for WAIT that EXEC may have written at the node.
 func (t *transaction) noteWrites() {
 	if t.step.kind == execStep && t.writes {
 		t.of.writes.Add(t.conn.pipe)
 	}
 }
 
-// elsewhere is Pipe.Retryable of the reply to a step: EXEC also says why it was not run.
+// elsewhere is Pipe.Retryable for the reply to a step: the error of EXEC also contains why it did not run.
 func (l *conn) elsewhere(reply []byte) (to pipe.Redirection, ok bool) {
 	if why, ok := cutAbort(reply); ok {
 		return l.pipe.Retryable(why)
@@ -141,8 +141,8 @@ func (l *conn) elsewhere(reply []byte) (to pipe.Redirection, ok bool) {
 	return l.pipe.Retryable(reply)
 }
 
-// Fail implements pipe.Receiver. What becomes of the transaction is decided by the last request, if
-// that is the step: it alone tells whether EXEC may have run.
+// Fail implements pipe.Receiver. If the step was sent, its failure alone decides what becomes of the
+// transaction: only it tells whether EXEC may have run.
 func (l *conn) Fail(tag uint32, err error) {
 	t := l.t
 	switch {

@@ -6,19 +6,19 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file has EXEC find the scripts that were queued by their SHA1: a node that has lost one would
-// say so in the middle of the transaction, when other commands have run. So it is asked before, and
-// given what it lacks, over the connection that all clients share.
+// This file makes sure that EXEC finds the scripts that were queued by their SHA1. A node that has lost one
+// would say so in the middle of the transaction, after other commands have run. So the node is asked before,
+// and is given the missing ones over the shared connection.
 
 type scriptState uint8
 
 const (
 	scriptsUnknown scriptState = iota
 	scriptsAsked
-	scriptsThere // as far as the sources are known
+	scriptsThere // all whose sources are known
 )
 
-// haveScripts says that EXEC need not wait for scripts. Else it goes on by itself later.
+// haveScripts says that EXEC need not wait for scripts. Otherwise EXEC goes on by itself later.
 func (l *conn) haveScripts() bool {
 	if l.scripts == scriptsUnknown {
 		l.askScripts()
@@ -47,7 +47,7 @@ func (l *conn) askScripts() {
 	l.besides(resp.AppendCommand(nil, ask...), func(reply []byte) { l.loadScripts(reply, sources) })
 }
 
-// loadScripts loads those of sources that the node lacks by its reply to SCRIPT EXISTS.
+// loadScripts loads those sources that the node lacks, by its reply to SCRIPT EXISTS.
 func (l *conn) loadScripts(reply []byte, sources [][]byte) {
 	v, _, _ := resp.Parse(reply)
 	var missing [][]byte
@@ -62,7 +62,7 @@ func (l *conn) loadScripts(reply []byte, sources [][]byte) {
 // loadAtOnce is how many bytes of scripts are copied for a node in one round of the loop.
 const loadAtOnce = 256 << 10
 
-// loadSome loads some of the scripts, and the rest when the node has those.
+// loadSome loads some of the scripts, and goes on with the rest when the node has them.
 func (l *conn) loadSome(missing [][]byte) {
 	switch {
 	case l.over:

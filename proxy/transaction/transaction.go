@@ -1,5 +1,5 @@
 // Package transaction is MULTI, EXEC, DISCARD, WATCH and UNWATCH. A transaction has a connection to one node
-// that nobody else uses, and notes what is queued there, so that it can be queued at another:
+// that nobody else uses. It logs what is queued there, so that the same can be queued at another node:
 //
 //	MULTI             nothing is sent: the first key decides the node
 //	SET, GET ...  --> dispatch --> log --> conn: MULTI, SET, GET ... --> QUEUED
@@ -7,16 +7,16 @@
 //	                      \
 //	                       +--> MOVED, a lost connection: another conn is sent the log again
 //
-// So much as possible is left to the node: what it does not queue is refused in its own words. What the proxy
-// must do itself (Queued.Here), or every master (Queued.Everywhere), is noted too, and Proxy.Assemble does it
-// behind EXEC.
+// As much as possible is left to the node, so that what it refuses is refused in its own words. Commands that
+// the proxy must run itself (Queued.Here), or that every master must run (Queued.Everywhere), are logged too;
+// Proxy.Assemble runs them after EXEC.
 //
-// Before EXEC is written nothing has run, so all of it may be sent again, unless WATCH is in force: that ends
-// with the connection. Then EXEC says Null, as if a watched key had changed, which may be so. An EXEC that
-// may have run is never sent again: its client is told that nobody knows.
+// Before EXEC is written nothing has run, so everything may be sent again, unless WATCH is in force: that
+// ends with the connection. Then EXEC answers Null, as if a watched key had changed, which may be the case.
+// An EXEC that may have run is never sent again: the client is told that the outcome is unknown.
 //
-// Begin reading at client.go (what commands call), queue.go (what happens to a queued command) and conn.go;
-// replay.go is what happens when a connection is of no use.
+// Begin with client.go (what commands call), queue.go (what happens to a queued command) and conn.go;
+// replay.go replaces a connection that is of no use.
 package transaction
 
 import (
@@ -29,53 +29,49 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// transaction is what a client has from WATCH or MULTI to EXEC: a connection to the node of its
-// keys, and the commands that were queued there, so that they can be queued at another.
-//
-// It lives on the loop of its client. Before EXEC is written nothing has run, so all of it may
-// be sent again, unless WATCH is in force: that ends with the connection it was sent over. Then
-// EXEC says Null, as if a watched key had changed, which may be so.
+// transaction is what a client has from WATCH or MULTI to EXEC: a connection to the node of its keys, and the
+// log of the commands queued there. It belongs to the loop of its client. See the package comment.
 type transaction struct {
 	of    *Client
 	h     Host
-	slot  int  // of its keys; AnySlot until the first one, and always while there is one master
+	slot  int  // of its keys; AnySlot before the first key, and always with one master
 	multi bool // between MULTI and EXEC
 	conn  *conn
-	step  step // what later commands wait for
+	step  step // the command that later ones wait for
 
-	log        []Queued // since MULTI
+	log        []Queued // commands since MULTI
 	bytes      int      // of log
 	unanswered int      // in log
 	shas       [][]byte // of the scripts that the queued commands need
-	unread     bool     // EXEC's reply is taken apart: see assemble
+	unread     bool     // EXEC's reply is collected and taken apart: see assemble
 	writes     bool     // a queued command may write
 	selects    bool     // a queued command leaves the connection in another mode
 	logsIn     bool     // AUTH is queued: no node runs what comes behind it
-	slowReset  bool     // SLOWLOG RESET is queued at the node, and concerns the proxy's own log too
+	slowReset  bool     // SLOWLOG RESET is queued: the proxy's own log must be reset too
 
 	refused  bool     // the proxy has refused a command: EXEC runs nothing
-	rejected bool     // a node has
+	rejected bool     // a node has refused a command: EXEC runs nothing
 	watched  bool     // WATCH is in force on conn
-	caching  bool     // CLIENT CACHING stands before MULTI
+	caching  bool     // CLIENT CACHING came before MULTI
 	guard    [][]byte // the keys of WATCH, if conn leads to a node that imports their slot
-	outcome  outcome  // of EXEC, if it is known before
-	unsure   []byte   // what EXEC says instead of EXECABORT, because something may have run
+	outcome  outcome  // of EXEC, if it is known beforehand
+	unsure   []byte   // what EXEC answers instead of EXECABORT, because something may have run
 	over     bool
 
-	deadline time.Time // for what the client waits for; zero: it has not met trouble
+	deadline time.Time // of what the client waits for; zero: there is no trouble
 	try      retry.Tries
-	resting  bool // until the next attempt
+	resting  bool // it pauses until the next attempt
 }
 
 // Host is a session as its transactions see it, beside what all features see.
 type Host interface {
 	client.Host
-	pipe.Receiver // answers a command with the node's reply as it comes
-	// Reply answers the current command with what the proxy has made.
+	pipe.Receiver // takes the node's reply as the answer, as it arrives
+	// Reply answers the current command with a reply that the proxy made.
 	Reply(reply []byte)
-	// Expect has then make the answer of the reply to the current command.
+	// Expect makes then turn the reply to the current command into its answer.
 	Expect(then func(reply []byte) []byte)
-	// Feed stops reading the client when the pipe that took its request is full.
+	// Feed stops reading the client if the pipe that took its request is full.
 	Feed(p *pipe.Pipe)
 	CountMemory()
 }
@@ -84,37 +80,37 @@ type Host interface {
 type Proxy interface {
 	Server() commands.Server
 	Table() *commands.Table
-	// CommandLimit is how many bytes a transaction may have.
+	// CommandLimit is how many bytes a transaction may take.
 	CommandLimit() int
 	// ScriptLoaded counts a script that a node had lost.
 	ScriptLoaded()
-	// SlotOf is the slot of the keys of a command. commands.ErrAskKeys: only a node can say it.
+	// SlotOf is the slot of a command's keys. commands.ErrAskKeys: only a node can tell.
 	SlotOf(cmd *commands.Command, args [][]byte) (int, error)
-	// FindSlot has a node say it. ask sends it a request, and has its reply come to then.
+	// FindSlot asks a node for it. ask sends it a request and passes the reply to then.
 	FindSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
 		found func(slot int, err error) []byte)
-	// Run has the current command act by itself, if its user may; Act asks nobody.
+	// Run runs the current command at the proxy if its user may; Act does so without asking.
 	Run(cmd *commands.Command, args [][]byte, raw []byte)
 	Act(cmd *commands.Command, args [][]byte, raw []byte)
-	// Judge asks whether the client's user may have the command, and has goOn go on then.
+	// Judge asks whether the client's user may run the command, then calls goOn.
 	Judge(cmd *commands.Command, args [][]byte, raw []byte,
 		goOn func(cmd *commands.Command, args [][]byte, raw []byte))
-	// Assemble makes the answer to EXEC when there is more to it than the node's reply.
+	// Assemble makes the answer to EXEC when more belongs to it than the node's reply.
 	Assemble(e Executed) []byte
 }
 
-// Executed is an EXEC that a node has run, of whose reply the answer is to be made.
+// Executed is an EXEC that a node has run, and from whose reply the answer is made.
 type Executed struct {
 	Tag     uint32 // of EXEC
 	Reply   []byte
 	Log     []Queued
-	Guarded bool   // the first element of the reply is nobody's
+	Guarded bool   // the first element of the reply is no command of the client's
 	Node    string // address
 	Slot    int    // of the keys, or AnySlot
 }
 
-// shared is mode over connections that other clients use too: among those of the client's own is the one that
-// queues what comes.
+// shared is mode for connections that other clients use too. The connections of a client's own include the
+// one that queues commands.
 func shared(mode pipe.Mode) pipe.Mode {
 	mode.Own = nil
 	return mode
@@ -124,20 +120,19 @@ func shared(mode pipe.Mode) pipe.Mode {
 type Queued struct {
 	tag      uint32
 	Raw      []byte
-	Here     *commands.Command // nil, or the proxy runs it by itself
-	DB       int               // of SELECT, or -1
-	answered bool              // the client has the reply to it
-	Rejected bool              // that was not QUEUED
-	probe    bool              // it is never queued, and does no harm: MULTI, WATCH
+	Here     *commands.Command // run by the proxy itself; or nil
+	DB       int               // that SELECT chooses, or -1
+	answered bool              // the client has the reply
+	Rejected bool              // the reply, if it was not QUEUED
+	probe    bool              // never queued and harmless: MULTI, WATCH
 
-	Everywhere *commands.Command // nil, or the other masters run it when the node has
-	Reply      []byte            // everywhere: of the node
+	Everywhere *commands.Command // run by the other masters after the node; or nil
+	Reply      []byte            // of the node, for Everywhere
 	Publishes  bool              // PUBLISH or SPUBLISH
-	At         int               // of its reply in EXEC's, where that is counted later
+	At         int               // its place in EXEC's reply, if that is corrected later
 }
 
-// step is WATCH, UNWATCH, DISCARD or EXEC on its way. While there is one the session reads no
-// further command.
+// step is WATCH, UNWATCH, DISCARD or EXEC on its way. Meanwhile the session reads no further command.
 type step struct {
 	kind stepKind
 	tag  uint32
@@ -151,11 +146,11 @@ const (
 	watchStep
 	unwatchStep
 	discardStep
-	abortStep // EXEC of a transaction of which the proxy has refused a part: DISCARD to the node
+	abortStep // EXEC of a transaction that the proxy has refused: the node gets DISCARD
 	execStep
 )
 
-// outcome is what EXEC is going to say.
+// outcome is what EXEC will answer.
 type outcome uint8
 
 const (
@@ -180,13 +175,13 @@ var (
 	askingCommand  = resp.AppendCommandStrings(nil, "ASKING")
 )
 
-// end ends the transaction; its connection may be used again if it is as it was.
+// end ends the transaction. Its connection may be used again if it is in its original state.
 func (t *transaction) end() {
 	t.forget()
 	t.conn.release()
 }
 
-// forget has the client out of MULTI and WATCH.
+// forget takes the client out of MULTI and WATCH.
 func (t *transaction) forget() {
 	t.over = true
 	t.of.open = nil
@@ -195,9 +190,9 @@ func (t *transaction) forget() {
 
 var stepNone step
 
-// watch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all of its keys, or if
-// there is only one of them, which may be at the other node all the same; so EXEC gets those of
-// WATCH too.
+// watch notes that WATCH is in force. A node that imports a slot runs EXEC if it has all keys of EXEC, or if
+// EXEC has only one, although the watched keys may still be at the other node. So the keys of WATCH are added
+// to EXEC's.
 func (t *transaction) watch(raw []byte) {
 	t.watched = true
 	if t.conn.asking {
