@@ -10,14 +10,14 @@ import (
 	"lockproxy/redlock"
 )
 
-// actions is what a command may ask of its session: it implements commands.Actions for the command s.current.
-// It has the session itself: with an interface in its place it would be allocated for each command that runs.
+// actions is what a command may ask of its session; it implements commands.Actions for the command s.current.
+// It holds the session itself: as an interface it would be allocated for each command.
 type actions struct{ s *session }
 
 // Reply implements commands.Actions.
 func (a actions) Reply(reply []byte) { a.s.Reply(reply) }
 
-// Reply answers the current command with a reply that the proxy has made.
+// Reply answers the current command with a reply that the proxy made.
 func (s *session) Reply(reply []byte) {
 	s.acted = true
 	by := client.ByRefuse
@@ -32,7 +32,7 @@ func (s *session) Reply(reply []byte) {
 // Forward implements commands.Actions.
 func (a actions) Forward(slot int) { a.s.router.forward(slot, a.s.w.call.Command, a.s.w.call.Raw) }
 
-// Ask implements commands.Actions. What any node may get goes to one and the same, as in session.send.
+// Ask implements commands.Actions. Requests for any node all go to the same one, as in session.send.
 func (a actions) Ask(to pipe.Target, req []byte, o commands.Asking, then func([]byte) []byte) {
 	a.ask(to, req, o, exchange(then), nil)
 }
@@ -54,8 +54,8 @@ func (a actions) ask(
 // Room implements redlock.Caller.
 func (a actions) Room() []byte { return a.s.w.room[:0] }
 
-// SendHome implements redlock.Caller. Another database, or another user, has another connection: on that the
-// request must neither overtake earlier commands of the client nor be overtaken by later ones.
+// SendHome implements redlock.Caller. A client with another database or user has connections of its own. The
+// order among them and the lock requests is kept: neither may overtake the other.
 func (a actions) SendHome(slot int, req []byte, resend bool, then redlock.Exchange, lost redlock.Delivery) {
 	s := a.s
 	if s.DB == 0 && s.own.User() == nil {
@@ -82,17 +82,17 @@ func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchan
 	}))
 }
 
-// expect notes what becomes of the reply to the current command.
+// expect notes what to do with the reply to the current command.
 func (a actions) expect(then redlock.Exchange, lost redlock.Delivery) {
 	a.s.acted = true
 	answer := a.s.answers.at(a.s.current)
 	answer.then, answer.lost = then, lost
 }
 
-// Expect has then make the answer of the reply to the current command.
+// Expect makes then turn the reply to the current command into its answer.
 func (s *session) Expect(then func([]byte) []byte) { actions{s}.expect(exchange(then), nil) }
 
-// Feed stops reading this client when the pipe that took its request is full.
+// Feed stops reading this client if the pipe that took its request is full.
 func (s *session) Feed(p *pipe.Pipe) {
 	if p != nil && p.Full() && s.hold&client.HoldUpstream == 0 {
 		s.SetHold(client.HoldUpstream)
@@ -155,7 +155,7 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 			s.Receive(tag, reply, true)
 			s.router.locks.tidy(&s.answers)
 		})
-		s.w.server.tasks.Done() // until then the loop is open
+		s.w.server.tasks.Done() // the loop stays open until then
 	})
 }
 
@@ -178,7 +178,7 @@ func (a actions) Pusher() func(message func(proto int) []byte) {
 // Gone implements commands.Actions.
 func (a actions) Gone() bool { return a.s.gone }
 
-// Close implements commands.Actions: what was asked for before is answered first.
+// Close implements commands.Actions: earlier commands are answered first.
 func (a actions) Close() { a.s.close() }
 
 func (s *session) close() {

@@ -7,22 +7,22 @@ import (
 	"lockproxy/redlock"
 )
 
-// answer is the reply that one command is going to have.
+// answer is the answer to one command, complete or not.
 type answer struct {
-	client.Collected // what of the reply came before its turn, or is for then
+	client.Collected // what has arrived of it before its turn, or for then
 	counter          *counter
 	start            time.Time
-	then             redlock.Exchange // makes the answer of the node's reply; nil: it is the answer
-	owed             bool             // the client has gone, and Drain waits for what becomes of it
-	kept             int              // bytes that the command has in memory until it is answered
+	then             redlock.Exchange // turns the node's reply into the answer; nil: the reply is the answer
+	owed             bool             // the client has gone, and Drain waits for the outcome
+	kept             int              // memory of the command until it is answered, in bytes
 	// takes the answer back if the client does not get it; nil: nothing does
 	lost    redlock.Delivery
-	started bool      // its first bytes are here
+	started bool      // its first bytes have arrived
 	failed  bool      // it is an error
-	touched bool      // something of what it is made of is here
-	silent  bool      // the client is not to get it
-	done    bool      // it is whole
-	lent    int       // bytes that are still held for what then waits for
+	touched bool      // something that it is made of has arrived
+	silent  bool      // the client must not get it
+	done    bool      // it is complete
+	lent    int       // bytes that are held for what then waits for
 	by      client.By // who made it
 }
 
@@ -32,18 +32,17 @@ type exchange func(reply []byte) []byte
 // Answer implements redlock.Exchange.
 func (f exchange) Answer(reply []byte) []byte { return f(reply) }
 
-// shown says that part of it is with the client, if it is the oldest one.
+// shown says that the client has a part of it, if it is the oldest.
 func (a *answer) shown() bool { return a.started && a.then == nil && !a.silent }
 
-// answers is a queue of answers, by the number of their command. While empty it
-// holds no memory.
+// answers is a queue of answers, in the order of the numbers of their commands. While empty it holds no
+// memory.
 type answers struct {
 	buf        []answer // a power of two
 	head, tail uint32
 }
 
-// firstAnswers is the room that the queues start with, and that workers keep
-// for re-use.
+// firstAnswers is the initial room of these queues. Workers keep queues of that size for re-use.
 const firstAnswers = 32
 
 func (q *answers) len() int { return int(q.tail - q.head) }
@@ -84,8 +83,8 @@ func (q *answers) Answered() uint32 { return q.head - 1 }
 // Oldest implements client.Answers.
 func (q *answers) Oldest() (tag uint32, any bool) { return q.head, q.len() > 0 }
 
-// Touched implements client.Answers: an invalidation that comes now must not overtake that command, for it
-// may be about what its answer says. If there is none it is a command that is answered.
+// Touched implements client.Answers. An invalidation that comes now must not overtake that command, whose
+// answer it may be about. If there is no such command, it is one that has been answered.
 func (q *answers) Touched() (tag uint32, latest bool) {
 	for tag = q.tail; tag != q.head; tag-- {
 		if a := q.at(tag - 1); a.started || a.done || a.touched {
@@ -109,8 +108,8 @@ func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) {
 // has says that command tag is not answered yet.
 func (q *answers) has(tag uint32) bool { return tag-q.head < q.tail-q.head }
 
-// midAnswer says that part of an answer is written: what of the oldest one comes before
-// its end goes out at once, unless the command makes its own answer of it.
+// midAnswer says that a part of an answer is written. Then what arrives of the oldest answer is written at
+// once, unless the command makes its own answer of it.
 func (q *answers) midAnswer() bool {
 	if q.len() == 0 {
 		return false

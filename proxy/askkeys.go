@@ -8,11 +8,11 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file has a node say where the keys of a command are (COMMAND GETKEYS), which only Redis itself can
-// find. Later commands of the client wait meanwhile, so that none overtakes it. A goroutine makes a long
-// request, and looks at a long answer.
+// This file asks a node where the keys of a command are (COMMAND GETKEYS), if only Redis can find them. Later
+// commands of the client wait meanwhile, so that none overtakes it. For long commands a goroutine makes the
+// request and reads the answer.
 
-// askKeys has a node say where the keys of a command are, and has it go on then.
+// askKeys asks a node for the keys of a command, which then goes on.
 func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []byte)) {
 	s := r.s
 	raw = client.Lasting(raw)
@@ -32,13 +32,13 @@ func (r *router) askKeys(args [][]byte, raw []byte, goOn func(slot int, raw []by
 	})
 }
 
-// FindSlot implements transaction.Proxy: it finds the slot of the keys of the current command. ask sends a
-// request to a node, and has its reply come to what it is given.
+// FindSlot implements transaction.Proxy: it finds the slot of the current command's keys. ask sends a request
+// to a node and passes its reply on.
 func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then func([]byte) []byte),
 	found func(slot int, err error) []byte) {
 	s := r.s
 	s.SetHold(client.HoldOrder)
-	s.KeepFor(s.current, 2*len(raw)) // the command, and what is asked
+	s.KeepFor(s.current, 2*len(raw)) // the command and the request
 	send := func(req []byte) {
 		ask(req, func(reply []byte) []byte {
 			if len(reply) <= client.LongFrom {
@@ -68,13 +68,13 @@ func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 	})
 }
 
-// keysRequest asks for the keys of args, a command.
+// keysRequest asks for the keys of the command args.
 func keysRequest(args [][]byte) []byte {
 	return resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
 }
 
-// slotOfKeys is the slot of the keys in a reply of COMMAND GETKEYS. A command
-// in which Redis finds no keys may go anywhere: the node will say what is wrong with it.
+// slotOfKeys returns the slot of the keys in a reply of COMMAND GETKEYS. A command without keys may go
+// anywhere: the node will say what is wrong with it.
 func slotOfKeys(reply []byte) (int, error) {
 	v, _, err := resp.Parse(reply)
 	if err != nil || v.Err() != "" || len(v.Elems) == 0 {

@@ -1,7 +1,7 @@
 package proxy
 
-// Change has the Server follow options that may change while it runs: the password, what bounds clients and
-// commands, and times. It ignores the others. Safe for concurrent use.
+// Change sets those options of the Server that may change while it runs: the password, the limits of clients
+// and commands, and times. It ignores the others. Safe for concurrent use.
 func (s *Server) Change(o Options) {
 	o = o.withDefaults()
 	s.now.Store(&o)

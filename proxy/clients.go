@@ -9,14 +9,13 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// clients are the clients of all loops, as a command of one of them reaches them: it implements
-// commands.Clients.
+// clients is the clients of all loops, for a command of one of them; it implements commands.Clients.
 type clients struct{ h clientsHost }
 
 // clientsHost is the session of that command.
 type clientsHost interface {
 	host
-	// self describes the session in the middle of its command.
+	// self describes the session while its command runs.
 	self() *commands.Peer
 	close()
 }
@@ -24,16 +23,16 @@ type clientsHost interface {
 // listChunk is how many clients are visited before the loop serves others again.
 const listChunk = 256
 
-// visits collects what a command wants to know of all clients.
+// visits collects what a command asks about all clients.
 type visits struct {
 	h       clientsHost
 	tag     uint32
-	self    *commands.Peer // as h was when it asked
+	self    *commands.Peer // the asking client, as it was when it asked
 	visit   func(p *commands.Peer) []byte
 	then    func(seen []commands.Seen) []byte
 	seen    []commands.Seen
-	missing int  // loops
-	leave   bool // h itself is to be closed
+	missing int  // loops that have not answered
+	leave   bool // the asking client itself must be closed
 }
 
 // Self implements commands.Clients.
@@ -76,7 +75,7 @@ func (c clients) Each(
 	}
 }
 
-// those are the sessions that have these IDs.
+// those returns the sessions with these ids.
 func (w *worker) those(ids map[int64]bool) (all []*session) {
 	for s := range w.sessions {
 		if ids[s.ID] {
@@ -86,14 +85,14 @@ func (w *worker) those(ids map[int64]bool) (all []*session) {
 	return all
 }
 
-// ask has the sessions that whom names on the loop of w visited.
+// ask visits the sessions that whom returns on the loop of w.
 func (g *visits) ask(w *worker, whom func() []*session) {
 	if !w.loop.Post(func() { g.some(w, whom(), nil) }) {
-		g.arrived(nil) // it has ended, and its clients have
+		g.arrived(nil) // the loop has ended, and its clients with it
 	}
 }
 
-// some visits the first of all sessions, and posts the rest. It runs on the loop of w.
+// some visits the first sessions, and posts the rest. It runs on the loop of w.
 func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
 	n := min(len(all), listChunk)
 	var p commands.Peer
@@ -123,7 +122,7 @@ func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
 	g.h.Loop().Post(func() { g.arrived(seen) })
 }
 
-// arrived takes what one loop has seen, and answers when it was the last one.
+// arrived takes the result of one loop. The last one answers the command.
 func (g *visits) arrived(seen []commands.Seen) {
 	g.seen = append(g.seen, seen...)
 	if g.missing--; g.missing > 0 {
@@ -136,8 +135,7 @@ func (g *visits) arrived(seen []commands.Seen) {
 	g.h.Answer(g.tag, g.then(g.seen))
 }
 
-// onEach has f run on every loop and after all of them then on the loop of h. The commands of h that follow
-// wait.
+// onEach runs f on every loop, and after all of them then on the loop of h. Later commands of h wait.
 func onEach(h host, f func(w *worker), then func()) {
 	h.AnswerLater(client.ByProxy)
 	h.SetHold(client.HoldOrder)
@@ -153,7 +151,7 @@ func onEach(h host, f func(w *worker), then func()) {
 			f(w)
 			here.loop.Post(done)
 		})
-		if !posted { // it has ended
+		if !posted { // the loop has ended
 			done()
 		}
 	}

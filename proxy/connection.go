@@ -9,8 +9,8 @@ import (
 	"lockproxy/proxy/transaction"
 )
 
-// connection is what commands may change of a client's connection: it implements commands.Connection. Users
-// and their passwords are in login.go.
+// connection is what commands may change of a client's connection; it implements commands.Connection. Users
+// and passwords are in login.go.
 type connection struct {
 	h        connectionHost
 	own      *tracking.Connections
@@ -20,7 +20,7 @@ type connection struct {
 	silence  *silence
 }
 
-// connectionHost is a session as a command sees it that changes it.
+// connectionHost is a session as its connection sees it.
 type connectionHost interface {
 	asker
 	resetState()
@@ -31,8 +31,8 @@ var (
 	selected = []byte("+OK\r\n")
 )
 
-// Select implements commands.Connection. Whether the upstream has the database is known once a connection to
-// it is there: if none is, one is made, and the later commands of the client wait for it.
+// Select implements commands.Connection. Only a connection to the database shows whether the upstream has it.
+// If there is none, one is made, and later commands of the client wait for it.
 func (c *connection) Select(n int) {
 	h, about := c.h, c.h.About()
 	mode := pipe.Mode{Proto: about.Proto, DB: n}
@@ -51,7 +51,7 @@ func (c *connection) Select(n int) {
 	})
 }
 
-// ask sends a request that changes nothing, and has then make the answer to the current command of its reply.
+// ask sends a request that changes nothing; then turns the reply into the answer to the current command.
 func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
 	c.h.Expect(then)
 	r.To, r.Tag, r.Resend = c.h, c.h.CurrentTag(), true

@@ -9,8 +9,8 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// durationBuckets is how many buckets a command's durations fall into: bucket i
-// counts those below 16 µs << i, the last one all the rest.
+// durationBuckets is how many buckets the durations of a command fall into. Bucket i counts those below 16 µs
+// << i, the last one all others.
 const durationBuckets = 20
 
 // BucketLimit is the upper bound of duration bucket i; the last one has none.
@@ -19,18 +19,18 @@ func BucketLimit(i int) time.Duration { return 16 * time.Microsecond << i }
 // counter counts one command on one worker. The worker writes, anybody reads.
 type counter struct {
 	name    string
-	writes  bool // data; for the worker alone
-	blocks  bool // its client, perhaps; the same
+	writes  bool // it may write data; for the worker alone
+	blocks  bool // it may block its client; likewise
 	calls   atomic.Uint64
 	errors  atomic.Uint64
 	nanos   atomic.Uint64
 	buckets [durationBuckets]atomic.Uint64
 
-	// Of those that the proxy answered without asking a node.
+	// The calls that the proxy answered without asking a node.
 	own, ownFailed, ownNanos, rejected atomic.Uint64
 }
 
-// counters are those of all loops. Safe for concurrent use.
+// counters has the counters of all loops. Safe for concurrent use.
 type counters struct {
 	mu  sync.Mutex
 	all []*counter
@@ -42,14 +42,14 @@ func (c *counters) add(one *counter) {
 	c.all = append(c.all, one)
 }
 
-// list is all of them, which nobody changes.
+// list returns all counters, in a slice that is never changed.
 func (c *counters) list() []*counter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all[:len(c.all):len(c.all)]
 }
 
-// observeOwn notes that the proxy answered by itself.
+// observeOwn counts a call that the proxy answered itself.
 func (c *counter) observeOwn(took time.Duration, a *answer) {
 	if a.by == client.ByRefuse {
 		c.rejected.Add(1)

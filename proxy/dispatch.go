@@ -9,19 +9,19 @@ import (
 	"lockproxy/proxy/scatter"
 )
 
-// router is where the current command of a client goes.
+// router decides where the current command of a client goes, and sends it there.
 type router struct {
 	s     *session
-	locks lockOrder // of its verbs for locks of RedLock
+	locks lockOrder // the order of its lock verbs for RedLock
 
-	version    uint64    // of the topology that routed the requests on their way
-	routed     pipe.Mode // of the connections that they went over
-	stuckEpoch uint64    // pipe.Pool.StuckEpoch when they went
+	version    uint64    // of the topology by which the requests under way were routed
+	routed     pipe.Mode // mode of the connections that they went over
+	stuckEpoch uint64    // pipe.Pool.StuckEpoch when they were sent
 }
 
-// dispatch sets one command on its way. args and raw alias the read buffer. false: the command
-// must wait: nothing has been done, and it is to be given again when earlier ones are answered, or
-// client.HoldPause, HoldLogin or HoldTable is over.
+// dispatch starts one command. args and raw alias the read buffer. false: the command must wait. Then nothing
+// was done, and it will be dispatched again: when earlier commands are answered, or when client.HoldPause,
+// HoldLogin or HoldTable ends.
 func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	s := r.s
 	w := s.w
@@ -69,8 +69,8 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	return true
 }
 
-// routePrivate is route for a client that has connections of its own. HELLO is preceded by an answer without
-// bytes, which comes when they speak the new protocol.
+// routePrivate is route for a client with connections of its own. An empty answer precedes HELLO; it comes
+// when the connections speak the new protocol.
 func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	caching := s.tracking.Next(cmd)
@@ -87,8 +87,8 @@ func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) 
 	set.Precede(false)
 }
 
-// attend is for the commands that come while clients are paused or monitored. It says how the
-// command is refused, if it is, and whether it has to wait.
+// attend is called for commands while clients are paused or monitored. It says how the command is refused, if
+// it is, and whether it must wait.
 func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
 	s := r.s
 	switch {
@@ -105,8 +105,8 @@ func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, w
 	return nil, false
 }
 
-// holdBack has the session wait with the command that it is given. Nobody waits while the proxy
-// drains, nor who has ended his side of the connection.
+// holdBack makes the session wait before its next command. Nobody waits while the proxy drains, nor a client
+// that has ended its side of the connection.
 func (r *router) holdBack() (refusal []byte, wait bool) {
 	s := r.s
 	switch {
@@ -120,7 +120,7 @@ func (r *router) holdBack() (refusal []byte, wait bool) {
 	return nil, true
 }
 
-// runs says that a command of n arguments is going to be run, as far as can be told without the node.
+// runs says that a command of n arguments will run, as far as can be told without the node.
 func (r *router) runs(cmd *commands.Command, n int) bool {
 	s := r.s
 	switch {
@@ -133,7 +133,7 @@ func (r *router) runs(cmd *commands.Command, n int) bool {
 	return cmd.Fits(n)
 }
 
-// route has a command go the way of its row.
+// route sends a command the way that its rule says.
 func (r *router) route(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	switch cmd.Route {
@@ -193,7 +193,7 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 			s.Reply(commands.ErrorReply(err))
 			return
 		}
-		if s.own.User() != nil { // all of it is allowed, or nothing is done
+		if s.own.User() != nil { // either all of it is allowed, or nothing is done
 			r.Judge(cmd, args, raw, func(*commands.Command, [][]byte, []byte) { r.split(cmd, parts, merge) })
 			return
 		}
@@ -205,7 +205,7 @@ func (r *router) byKeys(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 }
 
-// blocks has a command whose route is Blocks go its way.
+// blocks handles a command with the route Blocks.
 func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	timeout, blocks := cmd.Blocks(args)
@@ -237,7 +237,7 @@ func (r *router) blocks(cmd *commands.Command, args [][]byte, raw []byte) {
 	}
 }
 
-// home is where a command without keys goes.
+// home is the slot to whose master a command without keys goes.
 func (r *router) home(cmd *commands.Command, args [][]byte) int {
 	s := r.s
 	var slot int
@@ -252,7 +252,7 @@ func (r *router) home(cmd *commands.Command, args [][]byte) int {
 	return slot
 }
 
-// Run has the command act by itself.
+// Run runs the command at the proxy.
 func (r *router) Run(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if s.own.User() != nil && !cmd.Free() {
@@ -262,7 +262,7 @@ func (r *router) Run(cmd *commands.Command, args [][]byte, raw []byte) {
 	r.Act(cmd, args, raw)
 }
 
-// Act has the command act by itself, of a client that may have it.
+// Act runs the command at the proxy, without asking for the client's right to it.
 func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 	s := r.s
 	if cmd.Flags&commands.Stepwise != 0 {
@@ -281,7 +281,7 @@ func (r *router) Act(cmd *commands.Command, args [][]byte, raw []byte) {
 		r.runLogged(cmd, call)
 	}
 	s.running = false
-	*call = commands.Call{} // or it would keep a large command in memory
+	*call = commands.Call{} // otherwise it would keep a large command in memory
 }
 
 // Server implements transaction.Proxy.

@@ -7,14 +7,14 @@ import (
 	"lockproxy/proxy/scatter"
 )
 
-// elsewhere is what a command may ask of its client that one node has run in a transaction, and that the
-// other masters are to run now.
+// elsewhere is the Actions of a command that one node has run in a transaction, and that the other masters
+// are to run now.
 type elsewhere struct {
 	executionActions
 	a *execution
 }
 
-// AskAll implements commands.Actions: to all masters but the one that has answered.
+// AskAll implements commands.Actions: it asks all masters but the one that has answered.
 func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
 	h, own, skip := e.a.h, e.e.Reply, e.a.shard()
 	masters := client.Masters(h)
@@ -29,7 +29,7 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 	}
 	g := scatter.NewGather(h, others, func(proto int, replies [][]byte) []byte {
 		return merge(proto, append([][]byte{own}, replies...))
-	}, true) // or what comes behind it would be left out
+	}, true) // otherwise what follows it would be left out
 	n := uint32(0)
 	for i := range masters {
 		if i != skip {
@@ -39,8 +39,8 @@ func (e *elsewhere) AskAll(req []byte, o commands.Asking, merge commands.Merge) 
 	}
 }
 
-// shard is the number of the master that has run the transaction, or of the one that has taken its slot
-// over meanwhile; -1 if there is none.
+// shard is the number of the master that ran the transaction, or of the one that has taken over its slot
+// since; -1: there is none.
 func (a *execution) shard() int {
 	for i, n := range a.h.Pool().Topology().Masters {
 		if n.Addr == a.done {

@@ -8,15 +8,15 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file is how a session ends: because its client says no more or has gone, or because the
-// proxy drains.
+// This file ends a session: because its client has sent its last command or has gone, or because the proxy
+// drains.
 
 // lingerFor is how long a connection that ended right after a grant is watched for a reset, the sign that its
 // client never read the grant.
 const lingerFor = 200 * time.Millisecond
 
-// EOF implements loop.HalfCloser: what was asked for is answered first, but
-// nobody waits for a lock any more, or for the end of a pause.
+// EOF implements loop.HalfCloser: earlier commands are answered first, but none waits any longer for a lock
+// or for the end of a pause.
 func (s *session) EOF() bool {
 	if s.hold&(client.HoldTask|client.HoldPause|client.HoldLogin) != 0 {
 		return false
@@ -30,8 +30,8 @@ func (s *session) EOF() bool {
 	return true
 }
 
-// EndIfDone closes a session that has nothing left to do: while nothing holds
-// it, all that it has read and not run is the beginning of a command.
+// EndIfDone closes a session that has nothing left to do. While nothing holds it, the only input left is the
+// beginning of a command.
 func (s *session) EndIfDone() {
 	if (s.eof || s.draining) && s.hold == 0 && !s.reading {
 		s.hold |= client.HoldClosing
@@ -39,9 +39,8 @@ func (s *session) EndIfDone() {
 	}
 }
 
-// closeIfAnswered closes a session that reads no more commands once the last
-// answer is written. A client that went away right after a grant may not have
-// read it: then a reset is waited for.
+// closeIfAnswered closes a session that reads no more commands, once the last answer is written. A client
+// that ended its side right after a grant may not have read it: then it waits for a reset.
 func (s *session) closeIfAnswered() {
 	switch {
 	case s.gone || s.hold != client.HoldClosing || s.answers.len() > 0:
@@ -58,13 +57,13 @@ func (s *session) closeIfAnswered() {
 
 var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
 
-// drain ends the session once the commands are answered that have been read.
+// drain ends the session once the commands that were read are answered.
 func (s *session) drain() {
 	s.draining = true
 	s.conn.EndInput()
 	s.tasks.end(commands.ErrDraining)
 	s.blocking.Drain()
-	if s.hold&client.HoldPause != 0 { // what is held is answered, and nothing behind it is read
+	if s.hold&client.HoldPause != 0 { // the command that is held is answered, and none behind it is read
 		s.SetHold(client.HoldClosing)
 		s.begin(nil)
 		s.Reply(refusedByDrain)
@@ -74,15 +73,15 @@ func (s *session) drain() {
 	s.EndIfDone()
 }
 
-// halt has the session begin no more commands: the time to drain is over.
+// halt makes the session begin no more commands: the time to drain is over.
 func (s *session) halt() {
 	s.SetHold(client.HoldClosing)
 	s.closeIfAnswered()
 }
 
-// Closed implements loop.Handler. Only a client that ends its side in good order, or has said so before
-// (QUIT, RESET), gives back what it keeps alive. When the proxy closes the connection, or the network breaks
-// it, the client may still be at work: then its holds last until their leases are over.
+// Closed implements loop.Handler. Only a client that ends its side properly, or has announced its end (QUIT,
+// RESET), gives back the locks that it keeps alive. When the proxy closes the connection, or the network
+// breaks it, the client may still be at work: then its holds last until their leases are over.
 func (s *session) Closed(err error) {
 	s.gone = true
 	s.tasks.end(errClientGone)
@@ -104,18 +103,18 @@ func (s *session) Closed(err error) {
 			a.lost = nil
 			lost.Lost()
 		}
-		if a.lost != nil && a.by != client.ByProxy { // else it is a task already
+		if a.lost != nil && a.by != client.ByProxy { // otherwise it is a task already
 			a.owed = true
 			s.w.server.tasks.Add(1)
 		}
 	}
 	s.out.pushes, s.out.late, s.out.held = nil, client.Collected{}, 0
 	s.memory.end(s.w)
-	s.w.remove(s) // last: from then on Drain goes on
+	s.w.remove(s) // last, because Drain may go on after this
 }
 
-// resetState is the one place where what a connection has besides commands.Client is undone, for RESET and
-// when the connection is closed.
+// resetState undoes all of a connection's state outside commands.Client, for RESET and for a closed
+// connection. It is the only place that does.
 func (s *session) resetState() {
 	if s.silence == silentAlways && !s.gone {
 		s.answers.Speak(s.current)

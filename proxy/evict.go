@@ -8,8 +8,8 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file is what happens when all clients together take more than maxmemory-clients: whoever takes most is
-// closed, then the next, until it is enough.
+// This file acts when all clients together take more memory than maxmemory-clients: the one that takes most
+// is closed, then the next, until it is enough.
 //
 //	memory.check --> each loop: its largest clients --> the largest of all --> closed on their loops
 //	     ^                                                                         |
@@ -18,10 +18,10 @@ import (
 const (
 	// evictRank is how many clients a loop names at a time.
 	evictRank = 256
-	// evictLines is how many of them have a line of their own in the log.
+	// evictLines is how many of them get a line of their own in the log.
 	evictLines = 10
-	// protectedShare is the part of maxmemory-clients that those with CLIENT NO-EVICT ON may take together
-	// before they are closed as others are.
+	// protectedShare is the part of maxmemory-clients that clients with CLIENT NO-EVICT ON may take together
+	// before they are closed like others.
 	protectedShare = 2
 )
 
@@ -38,12 +38,12 @@ type eviction struct {
 	mu        sync.Mutex
 	missing   int // loops that have not answered
 	all       []candidate
-	protected int // bytes of all who are
+	protected int // memory of all protected clients, in bytes
 }
 
 func newEviction(s *Server) *eviction { return &eviction{server: s} }
 
-// each has f run on each loop, and then when the last is through.
+// each runs f on each loop, and then after the last.
 func (e *eviction) each(f func(w *worker), then func()) {
 	e.missing = len(e.server.workers)
 	done := func() {
@@ -57,7 +57,7 @@ func (e *eviction) each(f func(w *worker), then func()) {
 	}
 	for _, w := range e.server.workers {
 		if !w.loop.Post(func() { f(w); done() }) {
-			done() // it has ended
+			done() // the loop has ended
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (e *eviction) rank(w *worker) {
 	e.protected += protected
 }
 
-// ranked is all with c in its place, if it is among the largest.
+// ranked returns all with c in its place, if c is among the largest.
 func ranked(all []candidate, c candidate) []candidate {
 	if n := len(all); n == evictRank && c.bytes <= all[n-1].bytes {
 		return all
@@ -98,7 +98,7 @@ func ranked(all []candidate, c candidate) []candidate {
 // bySize puts the largest first.
 func bySize(a, b candidate) int { return cmp.Compare(b.bytes, a.bytes) }
 
-// choose has the largest closed that bring the sum below the limit.
+// choose closes the largest clients, as many as bring the sum below the limit.
 func (e *eviction) choose() {
 	m := &e.server.memory
 	slices.SortFunc(e.all, bySize)
@@ -149,7 +149,7 @@ func (w *worker) evict(victims []*session) {
 	w.memory.publish(w.server)
 }
 
-// readOn reads on from those who were held because too much was used.
+// readOn reads on from the clients that were held because too much memory was used.
 func (w *worker) readOn() {
 	for s := range w.sessions {
 		s.ClearHold(client.HoldMemory)

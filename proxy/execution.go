@@ -17,8 +17,8 @@ import (
 	"lockproxy/proxy/transaction"
 )
 
-// This file puts the reply of EXEC together when commands were queued that the proxy runs by itself, or that
-// all masters run: they run now, one after the other, and their replies are put where they belong.
+// This file completes the reply of EXEC when commands were queued that the proxy runs itself, or that all
+// masters run. They run now, one after the other, and their replies are put in their places.
 
 //	assemble --> cut into elements --> arrange --> run, some commands a round --> join --> answer
 //
@@ -34,7 +34,7 @@ func (r *router) Assemble(t transaction.Executed) []byte {
 		h: s, router: r, attempts: &s.attempts, subscriber: &s.subscriber, own: &s.own,
 		tag: t.Tag, done: t.Node, slot: t.Slot,
 	}
-	reply := client.Lasting(t.Reply) // else it is not there for long
+	reply := client.Lasting(t.Reply) // otherwise it is soon overwritten
 	if len(reply) <= client.LongFrom && len(t.Log) <= execRound {
 		elems, ok := elementsOf(reply)
 		return a.arrange(t, reply, elems, ok, pubsub.PublishSteps)
@@ -49,7 +49,7 @@ func (r *router) Assemble(t transaction.Executed) []byte {
 	return nil
 }
 
-// apart has a goroutine run task, and EXEC go on with then.
+// apart runs task on a goroutine, after which EXEC goes on with then.
 func (a *execution) apart(task func(), then func() []byte) {
 	a.h.Resume(a.tag, func() []byte {
 		client.Apart(a.h, task, then)
@@ -57,35 +57,36 @@ func (a *execution) apart(task func(), then func() []byte) {
 	})
 }
 
-// elementsOf are the elements of reply, an array; false: it is none.
+// elementsOf returns the elements of reply; false: it is no array.
 func elementsOf(reply []byte) (elems [][]byte, ok bool) {
 	n, rest, ok := arrayOf(reply)
 	for ; ok && n > 0; n-- {
 		var f resp.Framer
 		end, whole, err := f.Next(rest)
 		if err != nil || !whole {
-			return append(elems, nil), true // in which arrange finds that something is wrong
+			return append(elems, nil), true // arrange will find that something is wrong with it
 		}
 		elems, rest = append(elems, rest[:end:end]), rest[end:]
 	}
 	return elems, ok
 }
 
-// arrange puts the elements of reply in the places of their commands, and has those run that are left to do.
-// Receivers of what was published are counted now if that takes no more than so many steps; below 0: later.
+// arrange puts the elements of reply into the places of their commands, and starts the commands that are left
+// to run. Receivers of published messages are counted now if that takes at most so many steps; negative:
+// later.
 func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte, ok bool, steps int) []byte {
 	if !ok {
 		return reply
 	}
 	counted, left := false, steps
-	var uncounted []*transaction.Queued // as too much was to be counted
+	var uncounted []*transaction.Queued // because there were too many to count
 	next := func() (elem []byte) {
 		if len(elems) > 0 {
 			elem, elems = elems[0], elems[1:]
 		}
 		return elem
 	}
-	if t.Guarded && len(next()) == 0 { // the first is nobody's
+	if t.Guarded && len(next()) == 0 { // the first element is no command of the client's
 		return badExec
 	}
 	for i := range t.Log {
@@ -132,7 +133,7 @@ func (a *execution) arrange(t transaction.Executed, reply []byte, elems [][]byte
 	return nil
 }
 
-// count is run behind a goroutine that recounts what was published.
+// count goes on with run after a goroutine has recounted the receivers of what was published.
 func (a *execution) count(published []*transaction.Queued) {
 	a.apart(func() {
 		for _, e := range published {
@@ -146,7 +147,7 @@ func (a *execution) count(published []*transaction.Queued) {
 
 var badExec = []byte("-ERR the upstream answered EXEC in a form that lockproxy does not expect\r\n")
 
-// arrayOf is how many elements reply, an array, has, and what they are.
+// arrayOf returns the number of elements of reply, an array, and their bytes.
 func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
 	for i := 1; i < len(reply) && reply[0] == '*'; i++ {
 		if reply[i] == '\n' {
@@ -157,7 +158,7 @@ func arrayOf(reply []byte) (n int, elems []byte, ok bool) {
 	return 0, nil, false
 }
 
-// execution runs commands for EXEC and takes the answers that they give, in place of the client.
+// execution runs commands for EXEC, and takes their answers in place of the client.
 type execution struct {
 	h          asker
 	router     runner
@@ -167,32 +168,32 @@ type execution struct {
 
 	tag   uint32 // of EXEC
 	todo  []*transaction.Queued
-	parts [][]byte // of EXEC's answer; empty: that of one of todo
+	parts [][]byte // parts of EXEC's answer; an empty one is that of a command in todo
 	at    int      // in parts
-	done  string   // the node that has run the others
-	slot  int      // of their keys, or AnySlot
+	done  string   // the node that has run the other commands
+	slot  int      // slot of their keys, or AnySlot
 
-	running   bool // a command runs
-	answered  bool // it has given its answer
+	running   bool // a command is running
+	answered  bool // it has answered
 	held      int  // bytes of answers that are counted for the client
 	joinApart bool // the node's part of the answer is long
 }
 
-// runner is the router as commands see it that EXEC runs.
+// runner is the router as the commands of an execution see it.
 type runner interface {
 	Server() commands.Server
 	Table() *commands.Table
-	// Judge asks whether the client's user may have the current command, and has goOn run it then.
+	// Judge asks whether the client's user may run the current command; if so, goOn runs it.
 	Judge(cmd *commands.Command, args [][]byte, raw []byte,
 		goOn func(cmd *commands.Command, args [][]byte, raw []byte))
-	// bySlot says that it matters to which slot a command belongs.
+	// bySlot says that the slot of a command matters.
 	bySlot() bool
 }
 
-// asideTime is for how long commands run in one round of the loop.
+// asideTime is how long commands run in one round of the loop.
 const asideTime = time.Millisecond
 
-// run runs what is left to do, until a command answers later, or others have waited for long enough.
+// run runs the commands that are left, until one answers later, or until others have waited long enough.
 func (a *execution) run() {
 	h := a.h
 	for began := time.Now(); len(a.todo) > 0; {
@@ -221,7 +222,7 @@ func (a *execution) run() {
 	a.apart(func() { out = a.join() }, func() []byte { return out })
 }
 
-// join is EXEC's answer.
+// join makes EXEC's answer.
 func (a *execution) join() []byte {
 	size := 0
 	for _, part := range a.parts {
@@ -234,8 +235,8 @@ func (a *execution) join() []byte {
 	return out
 }
 
-// call has a command act, and returns its answer, or nil if that comes later. A goroutine takes a long one
-// apart first.
+// call runs a command and returns its answer, or nil if that comes later. A goroutine first takes apart a
+// long one.
 func (a *execution) call(e *transaction.Queued) []byte {
 	long := &longCommand{size: len(e.Raw)}
 	table, scripts := a.router.Table(), a.router.Server().Scripts()
@@ -250,13 +251,13 @@ func (a *execution) call(e *transaction.Queued) []byte {
 	return nil
 }
 
-// act is call of a command that was read.
+// act is call for a command that has been read.
 func (a *execution) act(e *transaction.Queued, read *longCommand) []byte {
 	args, about := read.args, a.h.About()
 	if read.err != nil || a.h.Gone() && e.Everywhere == nil { // it would set up what nobody ends
 		return client.NoAnswer
 	}
-	if !about.Authenticated { // its user is none any more
+	if !about.Authenticated { // its user no longer exists
 		return noAuth
 	}
 	cmd, may := e.Here, commands.Actions(executionActions{a.h.Actions(), e})
@@ -308,7 +309,7 @@ func (a *execution) take(tag uint32, reply []byte) bool {
 	return true
 }
 
-// executionActions is what such a command may ask of its client. What it forwards comes back to take too.
+// executionActions is the Actions of such a command. The reply to what it forwards comes back to take, too.
 type executionActions struct {
 	commands.Actions
 	e *transaction.Queued

@@ -21,10 +21,9 @@ func (v whole) AuthRequired() bool { return v.s.o.UsersOnly || v.s.now.Load().Pa
 // UsersOnly implements commands.Server.
 func (v whole) UsersOnly() bool { return v.s.o.UsersOnly }
 
-// CheckAuth implements commands.Server. The one user is called "default", as
-// that of a Redis without ACL rules.
+// CheckAuth implements commands.Server. The one user is called "default", as in a Redis without ACL rules.
 func (v whole) CheckAuth(user, password []byte) bool {
-	// Digests have one length, so the comparison tells nothing of the password's.
+	// Digests have one length, so the comparison tells nothing about the password's.
 	want, got := sha256.Sum256([]byte(v.s.now.Load().Password)), sha256.Sum256(password)
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && string(user) == "default"
 }
@@ -55,7 +54,7 @@ func (v whole) Facts() commands.Facts {
 	if p := v.s.pause.Load(); p != nil {
 		f.Pause, f.PauseLeft = p.kind, max(time.Until(p.until), 0)
 	}
-	f.Executable, _ = os.Executable() // without it the line stays empty
+	f.Executable, _ = os.Executable() // otherwise the line stays empty
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
 	if len(v.s.listeners) > 0 {

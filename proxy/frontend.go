@@ -2,7 +2,7 @@ package proxy
 
 import "lockproxy/commands"
 
-// This file is commands.Frontend of whole.
+// This file implements commands.Frontend for whole.
 
 // ClusterMode implements commands.Frontend.
 func (v whole) ClusterMode() bool { return v.s.o.ClusterMode }

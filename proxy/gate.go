@@ -10,14 +10,14 @@ import (
 	"lockproxy/proxy/scatter"
 )
 
-// This file is the gate for commands of clients that are users of the upstream: what no node gets as it
-// stands, the upstream is asked about before the proxy does it. Nothing is remembered, so new rules hold from
-// the next command on.
+// This file is the gate for clients that are users of the upstream. Before the proxy does something that no
+// node gets to judge as it stands, the upstream is asked whether the user may. No answer is remembered, so
+// new rules apply from the next command on.
 //
 //	router.Run, transactions, execution --> Judge --> inquiry: ACL DRYRUN as the proxy --> goOn or a refusal
 
-// Judge asks whether the client's user may run cmd, the current command, and has goOn run it then. Later
-// commands of the client wait meanwhile.
+// Judge asks whether the client's user may run cmd, the current command; if so, goOn runs it. Later commands
+// of the client wait meanwhile.
 func (r *router) Judge(
 	cmd *commands.Command,
 	args [][]byte,
@@ -49,15 +49,15 @@ func (r *router) Judge(
 	q.begin()
 }
 
-// inquiry is what the upstream is asked about a client's right to its current command. That of a long command
-// is made, and the answer to it is judged, by a goroutine.
+// inquiry is the question to the upstream about a client's right to its current command. For a long command a
+// goroutine makes it and judges the answer.
 type inquiry struct {
 	h      asker
 	cmd    *commands.Command
 	args   [][]byte
 	raw    []byte
 	user   commands.RightsOf
-	judged func(v commands.Verdict) // has the command run, or refuses it
+	judged func(v commands.Verdict) // runs the command, or refuses it
 
 	rights   []commands.Right
 	requests [][]byte
@@ -75,13 +75,13 @@ func (q *inquiry) begin() {
 		}
 		return
 	}
-	h.KeepFor(h.CurrentTag(), 2*len(q.raw)) // the command, and what is asked
+	h.KeepFor(h.CurrentTag(), 2*len(q.raw)) // the command and the question
 	client.Apart(h, q.prepare, func() []byte { return q.ask(q.concludeApart) })
 }
 
 // prepare makes the requests.
 func (q *inquiry) prepare() {
-	// Others have used the buffer of those that were read.
+	// The buffer of the arguments that were read has been reused.
 	if q.args, _, q.err = resp.Split(q.raw, nil); q.err != nil {
 		return
 	}
@@ -91,8 +91,8 @@ func (q *inquiry) prepare() {
 	}
 }
 
-// ask sends the requests, and has then conclude from the replies, or returns the answer to the command.
-// Large ones go over a connection that ends with them.
+// ask sends the requests, and continues with then when the replies are there; or it returns the answer to the
+// command. Large requests go over a connection that ends with them.
 func (q *inquiry) ask(then commands.Merge) []byte {
 	h := q.h
 	if h.Gone() || q.err != nil {
@@ -118,7 +118,7 @@ func (q *inquiry) ask(then commands.Merge) []byte {
 	return nil
 }
 
-// verdict is what the replies say.
+// verdict reads the replies.
 func (q *inquiry) verdict(replies [][]byte) commands.Verdict {
 	for i, reply := range replies {
 		if v := q.user.Judge(q.cmd, q.args, q.rights[i], reply); v.Refusal != nil {
@@ -128,7 +128,7 @@ func (q *inquiry) verdict(replies [][]byte) commands.Verdict {
 	return commands.Verdict{}
 }
 
-// conclude has the command run, or refuses it.
+// conclude runs the command, or refuses it.
 func (q *inquiry) conclude(_ int, replies [][]byte) []byte {
 	q.judged(q.verdict(replies))
 	return nil
@@ -148,8 +148,8 @@ func (q *inquiry) concludeApart(_ int, replies [][]byte) []byte {
 	return nil
 }
 
-// expel makes a client nobody, whose user is none any more. One that has more than so many commands on their
-// way, or listens to something, is closed, as Redis closes all connections of a user that is deleted.
+// expel makes a client whose user no longer exists nobody. A client with more than so many commands under
+// way, or that listens to something, is closed, as Redis closes all connections of a deleted user.
 func (r *roster) expel(s *session, commandsOnTheirWay int) {
 	switch {
 	case s.own.User() == nil || s.gone:
@@ -164,7 +164,7 @@ func (r *roster) expel(s *session, commandsOnTheirWay int) {
 	s.User, s.Authenticated = "", false
 }
 
-// denied answers the current command with what the upstream said.
+// denied answers the current command with the upstream's refusal.
 func (r *router) denied(v commands.Verdict) {
 	s := r.s
 	if v.Lacks != "" {

@@ -12,31 +12,31 @@ import (
 	"lockproxy/proxy/transaction"
 )
 
-// host is client.Host for what belongs to the proxy as a whole, and not to one feature.
+// host is client.Host for the parts that belong to the proxy as a whole, not to one feature.
 type host interface {
 	client.Host
 	worker() *worker
 }
 
-// asker is a session as those see it who ask nodes on behalf of its commands.
+// asker is a session as seen by those who ask nodes on behalf of its commands.
 type asker interface {
 	host
 	scatter.Host
-	pipe.Receiver // the answer to a command, as a node gives it
-	// Reply answers the current command with what the proxy has made.
+	pipe.Receiver // takes the reply of a node as the answer to a command
+	// Reply answers the current command with a reply that the proxy made.
 	Reply(reply []byte)
-	// Expect has then make the answer of the reply to the current command.
+	// Expect makes then turn the reply to the current command into its answer.
 	Expect(then func(reply []byte) []byte)
-	// divert has to take the answers to commands in place of the client; nil ends that.
+	// divert makes to take the answers to commands in place of the client; nil ends that.
 	divert(to taker)
 }
 
-// taker takes the answer to a command, or says that it is not for it.
+// taker takes the answer to a command, or reports false if it is not for it.
 type taker interface {
 	take(tag uint32, reply []byte) bool
 }
 
-// onLoop is a session as a guest of its loop.
+// onLoop is what a session has of its loop.
 type onLoop struct{ w *worker }
 
 func (l onLoop) worker() *worker              { return l.w }
@@ -46,11 +46,11 @@ func (l onLoop) Call() *commands.Call         { return &l.w.call }
 func (l onLoop) InTurn(f func())              { l.w.turns.run(f) }
 func (l onLoop) Background(task, then func()) { l.w.background(task, then) }
 
-// life is how far a session is with its end.
+// life is how far a session has come to its end.
 type life struct {
 	eof      bool // the client will send no more
 	gone     bool // the connection is closed
-	draining bool // no more than what was read is answered
+	draining bool // only what was read is still answered
 }
 
 func (l *life) Gone() bool       { return l.gone }
@@ -68,7 +68,7 @@ func (s *session) TakesPushes() bool {
 	return s.silence != silentAlways && s.hold&client.HoldClosing == 0 && !s.gone
 }
 
-// AnswerLater implements client.Host. Behind EXEC it is a part of its answer.
+// AnswerLater implements client.Host. In an execution the answer becomes a part of EXEC's.
 func (s *session) AnswerLater(by client.By) {
 	s.acted = true
 	if s.taker == nil {
@@ -116,10 +116,10 @@ func (s *session) Resume(tag uint32, answer func() []byte) {
 	} else if !s.acted {
 		s.Answer(tag, client.NoAnswer)
 	}
-	s.acted = true // for whom this was an answer
+	s.acted = true // this was the answer of that command
 }
 
-// newSession makes the session of a client, whose connection is not there yet.
+// newSession makes the session of a client before it has its connection.
 func newSession(about commands.Client, w *worker) *session {
 	s := &session{Client: about, onLoop: onLoop{w}}
 	s.window.size = min(firstWindow, w.server.o.MaxPipeline)
@@ -133,7 +133,7 @@ func newSession(about commands.Client, w *worker) *session {
 	return s
 }
 
-// trackerOf is that of the client of this ID; nil: there is no such client.
+// trackerOf returns the tracker of the client with this ID; nil: there is no such client.
 func (s *Server) trackerOf(id int64) *tracking.Tracker {
 	if found, ok := s.byID.Load(id); ok {
 		return &found.(*session).tracking

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// roundCommands is after how many commands of a client the loop looks whether the round has taken longer
-	// than roundTime: then others have their turn first.
+	// roundCommands is after how many commands of a client the loop checks whether the round has taken longer
+	// than roundTime. If so, others have their turn first.
 	roundCommands = 32
 	roundTime     = 3 * time.Millisecond
-	// maxScratch is how large a command may be whose arguments stay in the scratch of the worker.
+	// maxScratch is the size of a command up to which its arguments stay in the scratch memory of the worker.
 	maxScratch = 64 << 10
 )
 
-// input is what frames the commands of one client.
+// input frames the commands of one client.
 type input struct {
 	guard resp.Guard
-	long  *longCommand // at the front of what is read, or nil
+	long  *longCommand // the command at the front of the input, if it is long
 }
 
 // Read implements loop.Handler.
@@ -41,8 +41,7 @@ func (s *session) Read(buf []byte) int {
 	return used
 }
 
-// readCommands sends the whole commands at the front of buf on their way, and returns
-// how many bytes they are.
+// readCommands starts the whole commands at the front of buf, and returns how many bytes they take.
 func (s *session) readCommands(buf []byte) (used int) {
 	for ran := 0; used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
 		n, err := s.in.next(buf[used:], s.w.limitsOf(s))
@@ -70,7 +69,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 			s.w.args = args
 			taken := s.router.dispatch(args, raw)
 			if len(raw) > maxScratch {
-				s.w.args = nil // or they would keep the command in memory
+				s.w.args = nil // otherwise they would keep the command in memory
 			}
 			if !taken {
 				break // it comes again
@@ -86,7 +85,7 @@ func (s *session) readCommands(buf []byte) (used int) {
 	return used
 }
 
-// next is Guard.Next, which is not asked again about a command that is taken apart.
+// next is Guard.Next, but does not ask it again about a command that is being taken apart.
 func (in *input) next(buf []byte, limits *resp.Limits) (n int, err error) {
 	if in.long != nil {
 		return in.long.size, nil
@@ -94,7 +93,7 @@ func (in *input) next(buf []byte, limits *resp.Limits) (n int, err error) {
 	return in.guard.Next(buf, limits)
 }
 
-// args is resp.Split of the command at the front of the input.
+// args is resp.Split for the command at the front of the input.
 func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, err error) {
 	if in.long != nil {
 		return in.long.args, raw, in.long.err
@@ -102,8 +101,8 @@ func (in *input) args(raw []byte, scratch [][]byte) (args [][]byte, _ []byte, er
 	return resp.Split(raw, scratch)
 }
 
-// takeApart has a goroutine take raw apart, after which it is read once more. Where there is one master that
-// takes keys of all slots, nobody asks for the slots.
+// takeApart makes a goroutine take raw apart; then raw is read once more. If one master has the keys of all
+// slots, nobody needs the slots.
 func (in *input) takeApart(s *session, raw []byte) {
 	long := &longCommand{size: len(raw)}
 	in.long = long
@@ -117,7 +116,7 @@ func (in *input) takeApart(s *session, raw []byte) {
 	})
 }
 
-// refuseBytes answers framing that Redis refuses, and closes, as Redis does.
+// refuseBytes answers bytes that are no command as Redis does, and then closes the connection.
 func (s *session) refuseBytes(err error) {
 	s.begin(nil)
 	s.Reply(commands.ErrorReply(err))

@@ -8,23 +8,23 @@ import (
 )
 
 // This file is commands of more than cluster.MaxShared bytes. They go over connections that their client has
-// for itself, so that nobody waits behind them, and a node that finds one too large closes no connection but
-// its client's.
+// for itself: nobody waits behind them, and a node that finds one too large closes only a connection of that
+// client.
 //
 //	readCommands --> largeCommands.turn --> session.Mode --> Private --> node
 //
-// A client that tracks, or is a user of the upstream, has connections of its own for all that it sends.
+// A client that tracks, or is a user of the upstream, has connections of its own for all its commands.
 
-// largeIdle is how long the connections are kept when the client has sent nothing large.
+// largeIdle is how long the connections are kept after the last large command.
 const largeIdle = time.Second
 
-// largeCommands are the connections of one client for its large commands.
+// largeCommands has the connections of one client for its large commands.
 type largeCommands struct {
-	set *pipe.Private // nil: there was none for a while
+	set *pipe.Private // nil: none are open
 	on  bool          // the latest command went over them
 }
 
-// own are the connections that the current command goes over, nil if it is not large.
+// own returns the connections that the current command goes over, nil if it is not large.
 func (l *largeCommands) own() *pipe.Private {
 	if l.on {
 		return l.set
@@ -32,8 +32,8 @@ func (l *largeCommands) own() *pipe.Private {
 	return nil
 }
 
-// turn has the next command, large or not, go over the connections that are right for it. It reports false as
-// long as that must wait for the answers to earlier ones.
+// turn makes the next command, large or not, go over the right connections. It reports false while the
+// command must wait for the answers to earlier ones.
 func (l *largeCommands) turn(s *session, large bool) bool {
 	switch {
 	case large && (s.own.Set() != nil || s.tx.IsOpen()): // it has connections of its own already
@@ -51,7 +51,7 @@ func (l *largeCommands) turn(s *session, large bool) bool {
 	return s.router.inOrder()
 }
 
-// open makes the connections, if there are none that are in the mode of the client.
+// open opens the connections, unless they are open in the mode of the client.
 func (l *largeCommands) open(s *session) {
 	if l.set != nil {
 		if l.fits(s) {
@@ -63,7 +63,7 @@ func (l *largeCommands) open(s *session) {
 	l.closeLater(s, l.set)
 }
 
-// closeLater ends the connections when they are not needed any more.
+// closeLater ends the connections when they are no longer needed.
 func (l *largeCommands) closeLater(s *session, set *pipe.Private) {
 	s.w.loop.After(largeIdle, func() {
 		busy := l.on && (s.answers.len() > 0 || s.w.loop.Now().Sub(s.active) < largeIdle)
@@ -77,7 +77,7 @@ func (l *largeCommands) closeLater(s *session, set *pipe.Private) {
 	})
 }
 
-// end ends the connections as soon as what was sent over them is answered.
+// end ends the connections once what was sent over them is answered.
 func (l *largeCommands) end() {
 	if l.set != nil {
 		l.set.End()
@@ -91,8 +91,7 @@ func (l *largeCommands) fits(s *session) bool {
 	return is.Proto == s.Proto && is.DB == s.DB
 }
 
-// largeOwner is a client as the owner of these connections. Nothing is asked for over them that would send
-// pushes.
+// largeOwner is a client as the owner of these connections. Nothing that causes pushes is sent over them.
 type largeOwner struct{ h client.Host }
 
 // Push implements pipe.PrivateOwner.

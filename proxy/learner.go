@@ -10,27 +10,27 @@ import (
 	"lockproxy/commands/routes"
 )
 
-// tableRefresh is how often the upstream is asked whether its commands have
-// changed, and its limits of them: modules come and go.
+// tableRefresh is how often the upstream is asked whether its commands and limits have changed: modules come
+// and go.
 const tableRefresh = time.Minute
 
 // maxFirstPause is the longest pause between two attempts to learn the commands at the start.
 const maxFirstPause = time.Second
 
-// learner makes the table of commands from what the upstream has, at the start and whenever that has changed.
-// Safe for concurrent use.
+// learner makes the command table from what the upstream has, at the start and whenever that changes. Safe
+// for concurrent use.
 type learner struct {
 	s     *Server
-	verbs []*commands.Command // of the proxy's own
+	verbs []*commands.Command // the proxy's own verbs
 
-	mu      sync.Mutex // is held while the commands are learned
-	command []byte     // the upstream's COMMAND reply that the table was made of
+	mu      sync.Mutex // held while the commands are learned
+	command []byte     // the upstream's reply to COMMAND from which the table was made
 
-	asked relearning // for clients whose commands are unknown
+	asked relearning // asks again when clients send unknown commands
 }
 
-// first is learn at the start. A master that answers late is asked again,
-// for the topology says that it is there.
+// first learns the commands at the start. A master that answers late is asked again, since the topology says
+// that it is there.
 func (l *learner) first(ctx context.Context) error {
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		err := l.learn(ctx)
@@ -46,7 +46,7 @@ func (l *learner) first(ctx context.Context) error {
 	}
 }
 
-// learn has the loops use the table of commands that the upstream has.
+// learn makes the loops use a table of the commands that the upstream has.
 func (l *learner) learn(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *learner) learn(ctx context.Context) error {
 	return nil
 }
 
-// keep learns anew until the server ends.
+// keep learns again and again, until the server ends.
 func (l *learner) keep() {
 	s := l.s
 	tick := time.NewTicker(tableRefresh)

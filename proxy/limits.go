@@ -9,9 +9,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// commandLimits are the limits of one command: those that are set, lowered to what the masters of the
-// upstream take, so that a command which they would close the connection for is refused before it is sent.
-// Safe for concurrent use.
+// commandLimits has the limits of one command: those that are set, lowered to what the masters of the
+// upstream accept. A command for which they would close the connection is refused before it is sent. Safe for
+// concurrent use.
 type commandLimits struct {
 	now atomic.Pointer[limits]
 
@@ -20,7 +20,7 @@ type commandLimits struct {
 	learnt discovery.Limits
 }
 
-// limits are those of one command, after AUTH and before.
+// limits are the limits of one command, after authentication and before.
 type limits struct{ open, closed resp.Limits }
 
 // follow sets the limits.
@@ -31,7 +31,7 @@ func (c *commandLimits) follow(set resp.Limits) {
 	c.apply()
 }
 
-// learn takes over those of the masters.
+// learn adopts the limits of the masters.
 func (c *commandLimits) learn(learnt discovery.Limits, log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +48,8 @@ func (c *commandLimits) learn(learnt discovery.Limits, log *slog.Logger) {
 	c.apply()
 }
 
-// apply has the loops keep the limits. An argument larger than the query buffer of a client may be breaks its
-// connection as one above proto-max-bulk-len does.
+// apply makes the loops use the limits. An argument larger than a client's query buffer may be breaks its
+// connection, as one above proto-max-bulk-len does.
 func (c *commandLimits) apply() {
 	l := c.set
 	for _, most := range []int{c.learnt.Bulk, c.learnt.Buffer} {
@@ -60,7 +60,7 @@ func (c *commandLimits) apply() {
 	c.now.Store(&limits{l, l.Unauthenticated()})
 }
 
-// limitsOf are those of the next command of s.
+// limitsOf returns the limits of the next command of s.
 func (w *worker) limitsOf(s *session) *resp.Limits {
 	l := w.server.limits.now.Load()
 	if s.Authenticated {

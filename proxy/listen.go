@@ -16,8 +16,8 @@ import (
 // handshakeTimeout bounds the TLS handshake of a client.
 const handshakeTimeout = 10 * time.Second
 
-// Listen opens addr, a TCP address or the path of a unix socket, and serves clients
-// from it until Drain. It returns the bound address.
+// Listen listens on addr, a TCP address or the path of a unix socket, and serves clients there until Drain.
+// It returns the bound address.
 func (s *Server) Listen(addr string) (net.Addr, error) {
 	network := "tcp"
 	if strings.Contains(addr, "/") {
@@ -58,7 +58,7 @@ func (s *Server) accept(ln net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of descriptors, say: those in use come back
+		if err != nil { // out of descriptors, say: some will be free again
 			s.o.Log.Error("accepting clients fails", "err", err)
 			time.Sleep(pause)
 			pause = min(2*pause, time.Second)
@@ -73,8 +73,7 @@ func (s *Server) accept(ln net.Listener) {
 	}
 }
 
-// handshake ends TLS before the client meets a loop. Those that are at it count
-// as clients.
+// handshake completes TLS before a loop sees the client. Clients in the handshake count as clients.
 func (s *Server) handshake(nc net.Conn) {
 	defer s.handshakes.Add(-1)
 	if s.handshakes.Add(1)+s.clients.Load() > int64(s.now.Load().MaxClients) {
@@ -99,7 +98,7 @@ func (s *Server) handshake(nc net.Conn) {
 
 var tooManyClients = []byte("-ERR max number of clients reached\r\n")
 
-// Admit serves one client over nc, which it takes over.
+// Admit serves one client over nc. The Server owns nc from now on.
 func (s *Server) Admit(nc net.Conn) {
 	if s.clients.Add(1) > int64(s.now.Load().MaxClients) {
 		s.clients.Add(-1)
@@ -148,12 +147,12 @@ func (s *Server) Admit(nc net.Conn) {
 	}
 }
 
-// workerOf is the worker of the client with that ID, which need not exist.
+// workerOf returns the worker of the client with that ID, which need not exist.
 func (s *Server) workerOf(id int64) *worker {
 	return s.workers[uint64(id)%uint64(len(s.workers))]
 }
 
-// endpoints are the addresses of a connection as Redis names them.
+// endpoints returns the addresses of a connection as Redis writes them.
 func endpoints(nc net.Conn) (remote, local string, unix bool) {
 	if path, ok := nc.LocalAddr().(*net.UnixAddr); ok {
 		return path.Name + ":0", path.Name + ":0", true
@@ -161,7 +160,7 @@ func endpoints(nc net.Conn) (remote, local string, unix bool) {
 	return nc.RemoteAddr().String(), nc.LocalAddr().String(), false
 }
 
-// enter counts a client that Drain waits for; false: the server drains already.
+// enter counts a client that Drain waits for. false: the server is draining already.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

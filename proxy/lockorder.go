@@ -3,14 +3,14 @@ package proxy
 import "lockproxy/commands"
 
 // lockOrder keeps the verbs of one client for one lock of RedLock in order, while those for different locks
-// run at the same time: their requests go to the masters past the pipes, which would see to it. The zero
-// value is ready.
+// run at the same time. Their requests go to the masters without the pipes, which would otherwise keep the
+// order. The zero value is ready.
 type lockOrder struct {
-	last map[string]uint32 // by key of the lock: its last command; may be answered already
+	last map[string]uint32 // by key of the lock: the last command for it, perhaps answered already
 }
 
-// mustWait says that command n for the lock has to wait for an earlier one, or else notes it. Without a key
-// the command waits for all.
+// mustWait says that command n for the lock must wait for an earlier one. Otherwise it notes the command.
+// Without a key the command waits for all.
 func (o *lockOrder) mustWait(key string, n uint32, unanswered *answers) bool {
 	if unanswered.len() == 0 {
 		o.last = nil
@@ -33,14 +33,14 @@ func (o *lockOrder) mustWait(key string, n uint32, unanswered *answers) bool {
 	return false
 }
 
-// tidy forgets the locks when all commands are answered.
+// tidy forgets the locks once all commands are answered.
 func (o *lockOrder) tidy(unanswered *answers) {
 	if unanswered.len() == 0 {
 		o.last = nil
 	}
 }
 
-// comesLater says that a command which may have to wait for earlier ones of its client has to.
+// comesLater says that a command must wait for earlier ones of its client.
 func (r *router) comesLater(cmd *commands.Command, args [][]byte) bool {
 	s := r.s
 	if cmd.Flags&commands.Alone != 0 {

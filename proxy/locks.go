@@ -16,10 +16,10 @@ import (
 	"lockproxy/redlock/quorum"
 )
 
-// leastLeases is how many times a node timeout fits into every lease of RedLock.
+// leastLeases is how many node timeouts the shortest lease of RedLock lasts.
 const leastLeases = 20
 
-// lockEngines are the engines of locks, and the masters of RedLock.
+// lockEngines has the lock engines, and the masters of RedLock.
 type lockEngines struct {
 	engines lock.Lockers
 	masters []*master.Master
@@ -49,7 +49,7 @@ func (s *Server) startLocks() {
 	s.table.verbs = lock.Verbs(all, s.o.LockNames)
 }
 
-// close ends the lock engines, all at the same time, when ctx ends at the latest.
+// close ends all lock engines at the same time, at the latest when ctx ends.
 func (l *lockEngines) close(ctx context.Context) {
 	var both sync.WaitGroup
 	if l.engines.Quorum != nil {
@@ -68,7 +68,7 @@ func (l *lockEngines) stats() locks.Stats {
 	return st
 }
 
-// health is how the masters of RedLock are now.
+// health returns the health of the masters of RedLock.
 func (l *lockEngines) health() []master.Health {
 	var all []master.Health
 	for _, m := range l.masters {
@@ -77,7 +77,7 @@ func (l *lockEngines) health() []master.Health {
 	return all
 }
 
-// ready says why RedLock can grant nothing now, or nil.
+// ready returns the reason why RedLock can grant nothing now, or nil.
 func (l *lockEngines) ready() error {
 	all, votes, why := l.health(), 0, ""
 	for _, m := range all {

@@ -15,18 +15,18 @@ import (
 	"lockproxy/proxy/tracking"
 )
 
-// This file is clients that are another user of the upstream than the proxy. What such a client may do its
-// nodes decide, so its commands go over connections of its own, session.own, which authenticate as that user.
+// This file is for clients that are users of the upstream. The nodes decide what such a client may do: its
+// commands go over connections of its own, session.own, which authenticate as that user.
 
-// askHello is what a new connection of a user is asked for, in the protocol that it speaks: Redis 6.0 knows
-// no HELLO without one. Redis 7.0 lets every user ask; before, who may not has been let in as well as who
-// may.
+// askHello is the first request over a new connection of a user, in the protocol of that connection: Redis
+// 6.0 has no HELLO without one. Redis 7.0 lets every user ask; before that, an answer that the user may not
+// ask also shows that the user was let in.
 func askHello(m pipe.Mode) []byte {
 	return resp.AppendCommandStrings(nil, "HELLO", strconv.Itoa(m.Proto))
 }
 
-// Login implements commands.Connection. Whether the upstream lets the user in is known when a connection is
-// there, and few are made at a time.
+// Login implements commands.Connection. Only a connection shows whether the upstream lets the user in, and
+// few are opened at a time.
 func (c *connection) Login(name, password string, then func(refusal []byte) []byte) {
 	h := c.h
 	h.SetHold(client.HoldOrder)
@@ -55,7 +55,7 @@ func (c *connection) Login(name, password string, then func(refusal []byte) []by
 	}
 }
 
-// logIn has the current command wait for a connection as that user.
+// logIn makes the current command wait for a connection as that user.
 func (c *connection) logIn(as *tracking.User, then func(refusal []byte) []byte) {
 	h, own := c.h, c.own.Open(as, c.tracking)
 	c.ask(pipe.Request{
@@ -84,11 +84,11 @@ func (c *connection) Logout() {
 	}
 }
 
-// become has the client's commands go over set, the connections of that user, or if it is nil over shared
-// ones.
+// become makes the client's commands go over set, the connections of that user, or over the shared ones if
+// set is nil.
 func (c *connection) become(as *tracking.User, set *pipe.Private) {
 	before := c.own.Become(as, set)
-	c.tx.Lose(errUser) // whose connection is still that of the user before
+	c.tx.Lose(errUser) // its connection is still that of the previous user
 	if before != nil {
 		before.End()
 	}
@@ -96,7 +96,7 @@ func (c *connection) become(as *tracking.User, set *pipe.Private) {
 	if !now.On {
 		return
 	}
-	c.tracking.Stale() // what was read over other connections
+	c.tracking.Stale() // what was read over the previous connections
 	if now.BCast {
 		set.Everywhere()
 	}
@@ -104,7 +104,7 @@ func (c *connection) become(as *tracking.User, set *pipe.Private) {
 
 var errUser = errors.New("the client is another user now")
 
-// maxShownUser is how long a user's name may be that is logged.
+// maxShownUser is the length up to which the name of a user is logged.
 const maxShownUser = 64
 
 var errLoginTooSoon = []byte("-ERR AUTH behind a wrong password in one transaction is not tried: " +
@@ -129,7 +129,7 @@ func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusa
 	}
 	if !bytes.HasPrefix(refusal, []byte("-WRONGPASS")) &&
 		!bytes.HasPrefix(refusal, []byte("-ERR invalid password")) {
-		return // it says nothing about the password
+		return // it tells nothing about the password
 	}
 	now := time.Now()
 	ses.attempts.Failed(now)
@@ -141,7 +141,7 @@ func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusa
 	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
 }
 
-// shownUser is a user's name for the log. What cannot be a name, or is the password in its place, is not
+// shownUser is the name of a user for the log. What cannot be a name, or is the password in its place, is not
 // shown.
 func (v whole) shownUser(user string) string {
 	unfit := func(r rune) bool { return r <= ' ' || r >= 0x7f }

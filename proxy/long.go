@@ -10,35 +10,35 @@ import (
 	"lockproxy/proxy/scatter"
 )
 
-// This file keeps long commands from holding up the loop: a command of a million arguments takes a
-// second to take apart, to cut by slot, to copy to the nodes and to put its reply together.
+// This file keeps long commands from holding up the loop. A command of a million arguments takes a second to
+// take apart, to cut by slot, to copy to the nodes, and to combine its replies.
 //
 //	Read --> takeApart --(goroutine)--> Read again: dispatch --> scatter.Send --(goroutine)--> some parts a
 //	     round --> nodes --> scatter.Gather --(goroutine)--> answer
 //
-// Later commands of the client wait as they do for any command that is not on its way yet.
+// Later commands of the client wait, as behind any command that has not been started.
 
-// longCommand is a command of more than longFrom bytes that a goroutine takes apart while it stays
-// at the front of the input. Only that goroutine touches it until it is ready.
+// longCommand is a command of more than longFrom bytes, which a goroutine takes apart while it stays at the
+// front of the input. Until it is ready only that goroutine touches it.
 type longCommand struct {
 	size  int
 	ready bool
 	args  [][]byte
 	err   error
 
-	cmd   *commands.Command // of which the following is, or nil
+	cmd   *commands.Command // the command that the next fields are about, or nil
 	place commands.Place
 	cut   *commands.Cut
 	merge commands.Merge
 }
 
-// bySlot says that it matters to which slot a command belongs.
+// bySlot says that the slot of a command matters.
 func (r *router) bySlot() bool {
 	s := r.s
 	return s.w.masters() > 1 || s.w.pool.Topology().Kind == cluster.Cluster
 }
 
-// read finds the arguments, and where the command belongs if that depends on the slots of its keys.
+// read finds the arguments, and the place of the command if that depends on the slots of its keys.
 func (l *longCommand) read(table *commands.Table, scripts *commands.Scripts, raw []byte, bySlot bool) {
 	if l.args, _, l.err = resp.Split(raw, nil); l.err != nil || len(l.args) == 0 || !bySlot {
 		return
@@ -54,7 +54,7 @@ func (l *longCommand) read(table *commands.Table, scripts *commands.Scripts, raw
 	l.cmd = cmd
 }
 
-// memory is how many bytes the arguments take up besides the command; 0 as long as the goroutine has them.
+// memory is how many bytes the arguments take besides the command; 0 while the goroutine has them.
 func (l *longCommand) memory() int {
 	if l == nil || !l.ready {
 		return 0
@@ -62,7 +62,7 @@ func (l *longCommand) memory() int {
 	return cap(l.args) * int(unsafe.Sizeof([]byte{}))
 }
 
-// SlotOf is cmd.Slot of the command that is being dispatched.
+// SlotOf is cmd.Slot for the command that is being dispatched.
 func (r *router) SlotOf(cmd *commands.Command, args [][]byte) (int, error) {
 	if p := r.placeOf(cmd); p != nil {
 		return p.Slot, p.Err
@@ -70,7 +70,7 @@ func (r *router) SlotOf(cmd *commands.Command, args [][]byte) (int, error) {
 	return cmd.Slot(args)
 }
 
-// placeOf is where the command that is being dispatched belongs, if a goroutine has worked it out.
+// placeOf is the place of the command that is being dispatched, if a goroutine has computed it.
 func (r *router) placeOf(cmd *commands.Command) *commands.Place {
 	s := r.s
 	if s.in.long != nil && s.in.long.cmd == cmd {
@@ -79,7 +79,7 @@ func (r *router) placeOf(cmd *commands.Command) *commands.Place {
 	return nil
 }
 
-// cutBySlot is how the command that is being dispatched is cut; nil: it cannot be.
+// cutBySlot cuts the command that is being dispatched into parts by slot; nil: it cannot be cut.
 func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts, commands.Merge) {
 	if l := r.s.in.long; l != nil && l.cmd == cmd {
 		if l.cut == nil {
@@ -94,14 +94,15 @@ func (r *router) cutBySlot(cmd *commands.Command, args [][]byte) (*scatter.Parts
 	return scatter.Made(parts), merge
 }
 
-// split sends the parts of a command to the nodes of their slots, reads to replicas if they are wanted there.
+// split sends the parts of a command to the nodes of their slots; reads go to replicas if the client wants
+// that.
 func (r *router) split(cmd *commands.Command, parts *scatter.Parts, merge commands.Merge) {
 	scatter.Send(r.s, parts, scatter.How{
 		Resend: cmd.Flags&commands.ReadOnly != 0, Readers: r.readers(cmd), Pure: true,
 	}, merge)
 }
 
-// applyApart is apply of a reply that a goroutine puts together.
+// applyApart is apply for a reply that a goroutine joins.
 func applyApart(s *session, tag uint32, reply client.Collected) {
 	var whole []byte
 	s.Background(func() { whole = reply.Whole() }, func() {

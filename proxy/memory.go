@@ -8,47 +8,47 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file is how the memory that clients take is counted, for maxmemory-clients: each session knows what it
-// has been counted with, each loop has the sum of its sessions, and the loops tell the server of theirs
-// whenever it has changed by memoryGrain. So a command that leaves nothing behind costs a comparison or two.
+// This file counts the memory that clients take, for maxmemory-clients. Each session knows the size it was
+// last counted with, each loop the sum of its sessions, and each loop reports its sum to the server whenever
+// it has changed by memoryGrain. So a command that leaves nothing behind costs one or two comparisons.
 
-// footprint is the memory of one client that it has been counted with, in bytes.
+// footprint is the memory that one client was last counted with, in bytes.
 type footprint int
 
-// add counts n bytes more, which is all that has changed.
+// add counts n more bytes, when nothing else has changed.
 func (f *footprint) add(w *worker, n int) {
 	*f += footprint(n)
 	w.memory.add(w.server, n)
 }
 
-// end counts the client no more; it has gone.
+// end stops counting the client, which has gone.
 func (f *footprint) end(w *worker) { f.add(w, -int(*f)) }
 
 const (
-	// sessionSize is what a session takes up whatever it does.
+	// sessionSize is the least memory of a session.
 	sessionSize = int(unsafe.Sizeof(session{}) + unsafe.Sizeof(loop.Conn{}))
 	answerSize  = int(unsafe.Sizeof(answer{}))
-	// memoryGrain is by how much the sum of a loop changes before the server hears of it.
+	// memoryGrain is by how much the sum of a loop changes before it is reported to the server.
 	memoryGrain = 64 << 10
 )
 
 // memoryUse is the memory of one client by kind, in bytes.
 type memoryUse struct {
 	fixed         int // of the session itself
-	input         int // came and has not been consumed, a command that CLIENT PAUSE holds back too
+	input         int // input that has not been consumed, including a command that CLIENT PAUSE holds back
 	output        int // waits to be written
-	replies       int // came before their turn, or wait to be put together
+	replies       int // replies that came before their turn, or wait to be joined
 	transaction   int // what MULTI has queued
 	subscriptions int // channels and patterns
-	commands      int // that block, or wait for something, or are long
-	locks         int // that are kept alive
+	commands      int // commands that block, wait for something, or are long
+	locks         int // locks that are kept alive
 }
 
 func (u memoryUse) sum() int {
 	return u.fixed + u.input + u.output + u.replies + u.transaction + u.subscriptions + u.commands + u.locks
 }
 
-// memoryOf is what the session takes up now. It looks at nothing that grows.
+// memoryOf is the memory that the session takes now. It visits nothing whose number can grow.
 func (s *session) memoryOf() memoryUse {
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
@@ -56,7 +56,8 @@ func (s *session) memoryOf() memoryUse {
 		output: s.out.buf.Cap(), replies: s.out.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
 		locks: s.Keepalives.Memory(),
 	}
-	if n := len(s.answers.buf); n > firstAnswers { // the first ones go round among the clients of the loop
+	// queues of the first size are shared by the clients of the loop
+	if n := len(s.answers.buf); n > firstAnswers {
 		u.replies += n * answerSize
 	}
 	u.subscriptions = s.subscriber.Memory()
@@ -64,7 +65,7 @@ func (s *session) memoryOf() memoryUse {
 	return u
 }
 
-// CountMemory counts what the session takes up now.
+// CountMemory counts the memory that the session takes now.
 func (s *session) CountMemory() {
 	if s.gone {
 		return
@@ -76,8 +77,8 @@ func (s *session) CountMemory() {
 	}
 }
 
-// KeepFor counts n bytes more, or less, that long command tag has in memory. What is left is counted until it
-// is answered.
+// KeepFor adds n bytes, which may be negative, to what command tag keeps in memory. What is left then is
+// counted until it is answered.
 func (s *session) KeepFor(tag uint32, n int) {
 	if !s.gone {
 		s.answers.at(tag).kept += n
@@ -88,8 +89,8 @@ func (s *session) KeepFor(tag uint32, n int) {
 	}
 }
 
-// InputKept implements loop.InputCounter. While too much is used nothing more is read from who adds to it,
-// for thousands who send are faster than those who take most can be found and closed.
+// InputKept implements loop.InputCounter. While too much memory is used, clients that add to it are not read
+// any further: thousands of senders are faster than the largest clients can be found and closed.
 func (s *session) InputKept() {
 	s.CountMemory()
 	if s.w.server.memory.over() > 0 && s.conn.InputMemory() > 0 && !s.gone {
@@ -108,16 +109,16 @@ func (m *loopMemory) add(s *Server, n int) {
 	}
 }
 
-// publish has the server know the sum.
+// publish reports the sum to the server.
 func (m *loopMemory) publish(s *Server) {
 	s.memory.used.Add(int64(m.used - m.told))
 	m.told = m.used
 }
 
-// memory is what clients may take, and do, on all loops. Safe for concurrent use.
+// memory is what all clients may take and do take, on all loops. Safe for concurrent use.
 type memory struct {
 	limit    atomic.Int64 // bytes; 0: none
-	used     atomic.Int64 // as far as the loops have told
+	used     atomic.Int64 // as far as the loops have reported
 	evicting atomic.Bool  // an eviction is under way
 	evicted  atomic.Uint64
 }
@@ -129,7 +130,7 @@ func (m *memory) check(s *Server) {
 	}
 }
 
-// over is how many bytes too many are used.
+// over is by how many bytes the limit is exceeded.
 func (m *memory) over() int64 {
 	limit := m.limit.Load()
 	if limit == 0 {
@@ -138,5 +139,5 @@ func (m *memory) over() int64 {
 	return max(m.used.Load()-limit, 0)
 }
 
-// scriptShare is the part of the memory for clients that sources of scripts may take besides.
+// scriptShare says which part of the memory for clients the sources of scripts may take besides.
 const scriptShare = 8

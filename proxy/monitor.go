@@ -7,7 +7,7 @@ import (
 	"lockproxy/commands"
 )
 
-// monitors is what a loop knows of the clients in MONITOR: its own, and that others have some.
+// monitors is what a loop knows of clients in MONITOR: its own, and how many other loops have.
 //
 //	dispatch --> observe --> feed --(posted once for many lines)--> tell on each loop that has any
 type monitors struct {
@@ -17,24 +17,23 @@ type monitors struct {
 	posted   bool   // flush is going to run
 }
 
-// maxFeed is how many bytes of lines are collected at most before they are passed on.
+// maxFeed bounds the bytes of lines that are collected before they are passed on.
 const maxFeed = 256 << 10
 
-// maxUnseen is how many bytes of lines about a transaction are kept until EXEC. The commands behind them are
+// maxUnseen bounds the bytes of lines about a transaction that are kept until EXEC. Later commands of it are
 // not shown.
 const maxUnseen = 1 << 20
 
 var monitorOnly = []byte("-ERR Replica can't interact with the keyspace\r\n")
 
-// monitor is one client's side of MONITOR: that it is in it, and what others in it are to see of its
-// commands.
+// monitor is one client's part in MONITOR: whether it is in it, and the lines about its own commands.
 type monitor struct {
 	h      host
 	unseen []byte // commands of its transaction, which are shown when EXEC runs them
 }
 
-// start is MONITOR. From the reply on no command is missed: by then each loop knows that somebody listens
-// here.
+// start is MONITOR. By the time of the reply each loop knows that somebody listens here, so no later command
+// is missed.
 func (m *monitor) start(reply []byte) {
 	w, tag := m.h.worker(), m.h.CurrentTag()
 	onEach(m.h, func(other *worker) { other.listen(w.index, 1) }, func() {
@@ -65,7 +64,7 @@ func (m *monitors) add(one *monitor) {
 	m.own[one] = struct{}{}
 }
 
-// unlisten tells all loops that there is one client in MONITOR less here.
+// unlisten tells all loops that one client less is in MONITOR here.
 func (w *worker) unlisten() {
 	for _, other := range w.server.workers {
 		other.loop.Post(func() { other.listen(w.index, -1) })
@@ -91,13 +90,13 @@ func (m *monitors) watched() bool {
 	return false
 }
 
-// watch works out whether commands need attention.
+// watch sets whether commands need attention.
 func (w *worker) watch() {
 	w.alert = w.pause.kind != commands.PauseNone || w.monitors.watched()
 }
 
-// observe shows a command that is going to be run to those in MONITOR. What is put into a transaction
-// is shown when EXEC runs it. execFails says that EXEC would run nothing.
+// observe shows a command that is about to run to the clients in MONITOR. Commands of a transaction are shown
+// when EXEC runs them. execFails says that EXEC would run nothing.
 func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) {
 	w, about := m.h.worker(), m.h.About()
 	if !w.monitors.watched() || !cmd.Shown() {
@@ -113,7 +112,7 @@ func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) 
 	feed := w.monitors.feed
 	if open && cmd.Flags&commands.RunsQueue != 0 && !execFails {
 		now := time.Now()
-		for call := range bytes.Lines(m.unseen) { // its line ends are the only ones that it has
+		for call := range bytes.Lines(m.unseen) { // its only line ends are those between calls
 			feed = append(commands.AppendMonitorTime(feed, now), call...)
 		}
 	}
@@ -131,7 +130,7 @@ func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) 
 	}
 }
 
-// passFeed gives the lines that were collected to every loop that has clients in MONITOR.
+// passFeed passes the collected lines to every loop that has clients in MONITOR.
 func (w *worker) passFeed() {
 	m := &w.monitors
 	feed := m.feed
@@ -147,8 +146,8 @@ func (w *worker) passFeed() {
 	}
 }
 
-// tell shows lines, which nobody changes any more, to the clients in MONITOR. One that does not
-// read them is closed by the limit on output, as it would be for replies.
+// tell shows lines, which must not change any more, to the clients in MONITOR. A client that does not read
+// them is closed by its output limit, as for replies.
 func (w *worker) tell(lines []byte) {
 	for m := range w.monitors.own {
 		if m.h.TakesPushes() {

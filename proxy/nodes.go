@@ -20,7 +20,7 @@ type scans struct {
 	notes    map[string]string // by name of the node
 }
 
-// maxScanNotes bounds the nodes that something is noted of.
+// maxScanNotes bounds how many nodes have notes.
 const maxScanNotes = 4096
 
 // masters is how many masters the upstream has now.
@@ -69,7 +69,7 @@ func (n nodes) Layout() string {
 	return m.layout
 }
 
-// writeLayout has a number for the first slot of each run, and the name of its master.
+// writeLayout writes the first slot of each run of slots, and the name of its master.
 func (n nodes) writeLayout() string {
 	var b []byte
 	last := -2
@@ -97,7 +97,7 @@ func (n nodes) Set(name, text string) {
 	m.notes[name] = text
 }
 
-// told is a replica that was told something.
+// told takes the reply of a replica.
 type told struct {
 	w    *worker
 	addr string

@@ -6,8 +6,8 @@ import (
 	"lockproxy/commands"
 )
 
-// noSettings is commands.Config for a Server without one: CONFIG GET and SET are about the upstream's
-// parameters alone.
+// noSettings is commands.Config for a Server without settings: CONFIG GET and SET are about the parameters of
+// the upstream alone.
 type noSettings struct{}
 
 var _ commands.Config = noSettings{}

@@ -21,19 +21,19 @@ import (
 	"lockproxy/redlock/quorum"
 )
 
-// Upstream is what a Server needs of the upstream's control plane;
-// *discovery.Upstream is one. Safe for concurrent use.
+// Upstream is what a Server needs of the upstream's control plane; *discovery.Upstream implements it. Safe
+// for concurrent use.
 type Upstream interface {
 	pipe.Control
-	// OnChange has f called with each new topology. f does not block.
+	// OnChange registers f, which is called with each new topology and must not block.
 	OnChange(f func(*cluster.Topology))
 	// Command returns the reply of COMMAND.
 	Command(ctx context.Context) ([]byte, error)
-	// Limits are those of the masters for one client, as far as they tell.
+	// Limits are the masters' limits for one client, as far as they tell.
 	Limits(ctx context.Context) discovery.Limits
-	// Ready says why commands can probably not be served now, or nil.
+	// Ready returns the reason why commands can probably not be served now, or nil.
 	Ready() error
-	// WatchReplicas has the replicas looked after, so that Topology.Readers tells which may be read from.
+	// WatchReplicas starts looking after the replicas: Topology.Readers then has those that may be read from.
 	WatchReplicas()
 }
 
@@ -49,50 +49,50 @@ type PubSub interface {
 	) (cancel func(), err error)
 }
 
-// Options configure a Server. Zero values mean those of DefaultOptions; Upstream is
-// required.
+// Options configure a Server. Zero values mean those of DefaultOptions; Upstream is required.
 type Options struct {
 	Upstream     Upstream
 	PubSub       PubSub        // the subscriptions at Upstream; nil: the Server makes them
 	Loops        int           // event loops; 0: half the processors, at least 1
-	Portable     bool          // loops that serve any net.Conn, as tests in fake time need
-	Password     string        // clients must AUTH with it; "": they need not
-	UsersOnly    bool          // clients must AUTH as users of the upstream; Password is ""
+	Portable     bool          // the loops serve any net.Conn, as tests in fake time need
+	Password     string        // clients must AUTH with it; "": no AUTH is needed
+	UsersOnly    bool          // clients must AUTH as users of the upstream; Password must be ""
 	MaxClients   int           // connected at a time
-	IdleTimeout  time.Duration // a client silent for so long is closed; 0: never
-	AuthTimeout  time.Duration // who must authenticate and has not after so long is closed; 0: never
+	IdleTimeout  time.Duration // a client that is silent for so long is closed; 0: never
+	AuthTimeout  time.Duration // a client that has not authenticated after so long is closed; 0: never
 	KeepAlive    time.Duration // TCP keep-alive; negative: never
-	Limits       resp.Limits   // of one command
-	Output       OutputLimits  // of what waits for one client
+	Limits       resp.Limits   // limits of one command
+	Output       OutputLimits  // limits of what waits for one client
 	MaxMemory    int64         // bytes that all clients together may take; 0: any number
 	MaxPipeline  int           // commands of one client on their way at once
-	ScriptCache  int           // script sources remembered to heal nodes that lost them
+	ScriptCache  int           // script sources that are remembered, to reload them at nodes that lost them
 	MaxOwn       int           // upstream connections that are not shared, of all loops together
-	Pipes        pipe.Options  // MaxOwn 0: a loop's share of the one above
+	Pipes        pipe.Options  // MaxOwn 0: the loop's share of MaxOwn above
 	Locks        locks.Options
-	Redlock      Redlock               // what locks RedLock has; the zero value: none
-	ClusterMode  bool                  // looks like a Redis Cluster to its clients
-	Announce     []string              // host:port of the proxies that share the slots, itself first
+	Redlock      Redlock               // which locks RedLock has; the zero value: none
+	ClusterMode  bool                  // the proxy looks like a Redis Cluster to its clients
+	Announce     []string              // host:port of the proxies that share the slots, this one first
 	ReplicaReads commands.ReplicaReads // whose reads go to replicas
 	LockNames    int                   // locks that LOCKCTL STATS counts one by one; 0: none
 	Refused      []string              // commands that are refused by name, "container|sub" for a subcommand
 	Config       commands.Config       // CONFIG GET and SET; nil: those of the upstream alone
-	ConfigFile   string                // of the settings, for INFO
-	TLS          func() *tls.Config    // of the listening side, asked for each new client; nil: plain
-	Version      string                // of lockproxy, for INFO
+	ConfigFile   string                // of the settings, shown by INFO
+	TLS          func() *tls.Config    // of the listening side, asked for each new client; nil: no TLS
+	Version      string                // of lockproxy, shown by INFO
 	Log          *slog.Logger
-	WatchRounds  func() // at the end of each round of a loop, on it, for who measures them; nil: nobody does
+	// called at the end of each round of a loop, on that loop, for measurements; nil: not called
+	WatchRounds func()
 }
 
-// Redlock are the locks that several independent masters keep.
+// Redlock configures the locks that independent masters keep.
 type Redlock struct {
-	Masters     []*master.Master // an odd number, of whoever made them; none: there is no RedLock
-	Prefixes    []string         // what the names of its locks begin with; none: all are its
+	Masters     []*master.Master // an odd number, owned by the caller; none: there is no RedLock
+	Prefixes    []string         // prefixes of the names of its locks; none: it has all locks
 	NodeTimeout time.Duration    // for one request to one master
-	MaxLease    time.Duration    // the longest that may be asked for; 0: as of other locks
+	MaxLease    time.Duration    // the longest lease; 0: as for other locks
 }
 
-// DefaultOptions are the defaults, also of what a Server is made of.
+// DefaultOptions are the defaults of a Server and of its parts.
 func DefaultOptions() Options {
 	o := Options{
 		MaxClients:  10_000,
@@ -109,7 +109,7 @@ func DefaultOptions() Options {
 	return o
 }
 
-// withDefaults has the defaults where o has nothing.
+// withDefaults fills in the defaults where o has zero values.
 func (o Options) withDefaults() Options {
 	d := DefaultOptions()
 	o.Pipes.Log = cmp.Or(o.Pipes.Log, o.Log, d.Log)

@@ -8,15 +8,15 @@ import (
 
 // This file keeps the requests of one client in order.
 
-// inOrder makes sure that no command overtakes earlier ones that went by an
-// older topology, or over connections of another mode, or round a script.
+// inOrder makes sure that no command overtakes earlier ones that went by an older topology, over connections
+// of another mode, or around a running script.
 func (r *router) inOrder() bool {
 	s := r.s
 	v, epoch := s.w.pool.Version(), s.w.pool.StuckEpoch()
 	if v != r.version || epoch != r.stuckEpoch || s.Mode() != r.routed {
 		if s.answers.len() > 0 {
 			if v == r.version && r.stuckEpoch == 0 && s.Mode() == r.routed {
-				return true // behind the script, if that is where its commands are
+				return true // behind the script, if its earlier commands are there
 			}
 			s.SetHold(client.HoldOrder)
 			return false
@@ -28,8 +28,8 @@ func (r *router) inOrder() bool {
 	return true
 }
 
-// send sends req to the master of slot. What any node may get goes to one and the same, so that the
-// commands of a client, PUBLISH say, stay in order.
+// send sends req to the master of slot. Requests for any node all go to the same one, so that the commands of
+// a client, such as PUBLISH, stay in order.
 func (r *router) send(slot int, req []byte, resend bool) {
 	s := r.s
 	if slot == commands.AnySlot {
@@ -38,7 +38,7 @@ func (r *router) send(slot int, req []byte, resend bool) {
 	r.sendTo(pipe.ToSlot(slot), req, resend)
 }
 
-// sendTo sends req, the current command or what is asked for it.
+// sendTo sends req: the current command, or a request on its behalf.
 func (r *router) sendTo(to pipe.Target, req []byte, resend bool) {
 	s := r.s
 	p := s.w.pool.Send(pipe.Request{

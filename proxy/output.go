@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// outputLow is how many bytes of replies may be left when commands are read again.
+	// outputLow is how many bytes of replies may be left when reading of commands resumes.
 	outputLow = 64 << 10
-	// crowded is how many bytes of replies make the window of commands on their way smaller.
+	// crowded is how many bytes of replies shrink the window of commands under way.
 	crowded = 256 << 10
 )
 
-// output is what waits for one client: what is going to be written, and what waits for its turn among the
+// output is all that waits for one client: what is to be written, and what waits for its turn among the
 // answers.
 type output struct {
 	s          *session
@@ -23,14 +23,14 @@ type output struct {
 	deliveries deliveries
 }
 
-// push is something that a client is told beside its answers.
+// push is a message to a client beside its answers.
 type push struct {
-	behind uint32 // the command whose answer comes before it
+	behind uint32 // the command whose answer precedes it
 	bytes  []byte
 }
 
-// write appends to the client's output. b is copied, or kept if it is larger than loop.Shared: then nobody
-// may write to it any more.
+// write appends b to the client's output. b is copied, or kept if it is larger than loop.Shared: then it must
+// not be changed any more.
 func (o *output) write(b []byte) {
 	s := o.s
 	room := o.buf.Cap()
@@ -51,7 +51,7 @@ func (o *output) write(b []byte) {
 	}
 }
 
-// writeAll is write of all that has been collected.
+// writeAll is write for all that was collected.
 func (o *output) writeAll(c *client.Collected) {
 	for _, piece := range c.Front {
 		o.write(piece)
@@ -62,7 +62,7 @@ func (o *output) writeAll(c *client.Collected) {
 // waiting is how many bytes of replies wait for the client, or for their turn.
 func (o *output) waiting() int { return o.buf.Len() + o.held }
 
-// pushBytes is push of what is made already, which must not be changed any more.
+// pushBytes is Push for a message that is made already, and must not be changed any more.
 func (o *output) pushBytes(tag uint32, b []byte) {
 	s := o.s
 	if len(b) == 0 {
@@ -76,7 +76,7 @@ func (o *output) pushBytes(tag uint32, b []byte) {
 	o.check()
 }
 
-// writePushes writes the messages that waited and the pushes whose turn it is. It is called between two
+// writePushes writes the messages that waited, and the pushes whose turn it is. It is called between two
 // answers.
 func (o *output) writePushes() {
 	s := o.s
@@ -95,7 +95,7 @@ func (o *output) writePushes() {
 			continue
 		}
 		o.held -= len(p.bytes)
-		if o.write(p.bytes); s.gone { // more waits for it than may
+		if o.write(p.bytes); s.gone { // more waits for the client than is allowed
 			return
 		}
 	}

@@ -7,23 +7,22 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// OutputLimit bounds the bytes that wait for one client, as Redis's client-output-buffer-limit
-// does.
+// OutputLimit bounds the bytes that wait for one client, like Redis's client-output-buffer-limit.
 type OutputLimit struct {
 	Hard    int           // a client with more is closed
-	Soft    int           // and so is one that has more; 0: no such bound
+	Soft    int           // a client with more for longer than SoftFor is closed; 0: no such bound
 	SoftFor time.Duration // all the time for so long
 }
 
-// OutputLimits are those of all clients. A class whose Hard is 0 has the limit of DefaultOutputLimits.
+// OutputLimits has the limits of all clients. A class whose Hard is 0 has the limit of DefaultOutputLimits.
 type OutputLimits struct {
 	Normal  OutputLimit // clients that wait for replies
-	Replica OutputLimit // of Redis's classes the one that no client of a proxy belongs to
+	Replica OutputLimit // Redis has this class; no client of a proxy belongs to it
 	PubSub  OutputLimit // clients that listen to something
 }
 
-// DefaultOutputLimits are those of Redis, but for normal clients: Redis lets any number of replies wait for
-// these.
+// DefaultOutputLimits are Redis's, except for normal clients, for which Redis lets any number of replies
+// wait.
 func DefaultOutputLimits() OutputLimits {
 	return OutputLimits{
 		Normal:  OutputLimit{Hard: 1 << 30},
@@ -43,13 +42,13 @@ func (l OutputLimits) withDefaults() OutputLimits {
 	return l
 }
 
-// outputs is how many clients were closed because of their limit.
+// outputs counts the clients that were closed because of their limit.
 type outputs struct {
 	closedNormal, closedPubSub atomic.Uint64
 	closedStrangers            atomic.Uint64
 }
 
-// crowded is from how many waiting bytes on the limits are looked at.
+// crowded is how many waiting bytes make it necessary to check the limits.
 func (l OutputLimits) crowded() int {
 	look := min(crowded, l.Normal.Hard, l.PubSub.Hard)
 	for _, soft := range []int{l.Normal.Soft, l.PubSub.Soft} {
@@ -60,16 +59,16 @@ func (l OutputLimits) crowded() int {
 	return look
 }
 
-// unreadShare is the part of the hard limit of normal clients that replies may take up before no more
-// of their client's commands are read. It is large, 32 MiB by default, because many clients write a whole
-// pipeline before they read.
+// unreadShare is the part of the hard limit of normal clients that replies may take before no more commands
+// of their client are read. It is large, 32 MiB by default, because many clients write a whole pipeline
+// before they read.
 const unreadShare = 32
 
-// budgetShare is the part of maxmemory-clients for which the same holds.
+// budgetShare is the part of maxmemory-clients for which the same applies.
 const budgetShare = 8
 
-// Of a client that has not authenticated no more is read once strangerUnread bytes of replies wait for it,
-// and beyond strangerLimit it is closed: whoever can connect could fill the memory else.
+// A client that has not authenticated is not read any further once strangerUnread bytes of replies wait for
+// it. Beyond strangerLimit it is closed. Otherwise whoever can connect could fill the memory.
 const (
 	strangerUnread = 16 << 10
 	strangerLimit  = 64 << 10
@@ -91,7 +90,7 @@ func (w *worker) overSoft(s *session, limit *OutputLimit, waiting int) bool {
 	return ok && now.Sub(since) > limit.SoftFor
 }
 
-// closeFull closes a client that does not read what it gets.
+// closeFull closes a client that does not read its replies.
 func (w *worker) closeFull(s *session, waiting int) {
 	if s.gone {
 		return
@@ -116,15 +115,14 @@ func (w *worker) closeFull(s *session, waiting int) {
 	s.conn.Close()
 }
 
-// checkFull looks again at those who have more than their soft limit.
+// checkFull checks again the clients above their soft limit.
 func (w *worker) checkFull() {
 	for s := range w.full {
 		s.out.check()
 	}
 }
 
-// check bounds what waits for a client: first it is not read from, and
-// beyond its limit it is closed.
+// check bounds what waits for a client: first it is no longer read from, and beyond its limit it is closed.
 func (o *output) check() {
 	s := o.s
 	s.CountMemory()

@@ -10,12 +10,11 @@ import (
 	"lockproxy/commands"
 )
 
-// maxErrorWords bounds the kinds of errors that are counted apart.
+// maxErrorWords bounds the kinds of errors that are counted separately.
 const maxErrorWords = 128
 
-// ownStats counts what the proxy does by itself; it implements commands.OwnStats. CONFIG RESETSTAT
-// does not touch the counters of the metrics, which only rise: what they were then is
-// taken off.
+// ownStats counts what the proxy does itself; it implements commands.OwnStats. CONFIG RESETSTAT must not
+// touch the counters of the metrics, which only rise. So it notes what they were, and that is subtracted.
 type ownStats struct {
 	s *Server
 
@@ -71,7 +70,7 @@ func (b *ownStats) Commands() []commands.OwnCommand {
 	return own
 }
 
-// raw is what was counted since the start.
+// raw returns the counts since the start.
 func (b *ownStats) raw() map[string]commands.OwnCommand {
 	all := make(map[string]commands.OwnCommand)
 	for _, c := range b.s.counters.list() {
@@ -94,7 +93,7 @@ func (b *ownStats) Reset() {
 	b.errors, b.base, b.stats = make(map[string]uint64), all, stats
 }
 
-// since has the counters among stats begin at the last Reset.
+// since makes the counters in stats begin at the last Reset.
 func (b *ownStats) since(stats commands.Stats) commands.Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()

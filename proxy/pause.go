@@ -11,16 +11,16 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// pause is what CLIENT PAUSE asks of a loop. Of the clients that it holds each knows its place
-// itself (paused), so those that leave leave nothing behind.
+// pause is a loop's part in CLIENT PAUSE. The clients that it holds know their places themselves (paused), so
+// a client that leaves leaves nothing behind.
 type pause struct {
 	kind  commands.Pause
 	until time.Time
 	timer *time.Timer
 	next  uint64 // place of the next client that is held
 
-	readers map[string]bool // functions that do not write; nil: not known yet
-	asking  bool            // a node was asked for them
+	readers map[string]bool // functions that do not write; nil: not known
+	asking  bool            // a node was asked for the functions
 }
 
 // Pause implements commands.Clients.
@@ -35,7 +35,7 @@ func (c clients) Unpause(reply []byte) {
 	onEach(c.h, (*worker).unpause, func() { c.h.Answer(tag, reply) })
 }
 
-// pauseClients begins a pause, or makes the one that is there longer and wider, never shorter or narrower.
+// pauseClients begins a pause, or makes the present one longer and wider, never shorter or narrower.
 func (w *worker) pauseClients(until time.Time, kind commands.Pause) {
 	p := &w.pause
 	p.kind = max(p.kind, kind)
@@ -45,7 +45,7 @@ func (w *worker) pauseClients(until time.Time, kind commands.Pause) {
 	w.endPause()
 }
 
-// endPause ends the pause if its time is over, and else comes back.
+// endPause ends the pause if its time is over. Otherwise it will be called again.
 func (w *worker) endPause() {
 	w.pause.stop()
 	if left := w.pause.until.Sub(time.Now()); left > 0 {
@@ -75,14 +75,14 @@ func (w *worker) unpause() {
 	w.release()
 }
 
-// paused is one client's side of CLIENT PAUSE.
+// paused is one client's part in CLIENT PAUSE.
 type paused struct {
 	h     host
-	place uint64 // among those whose next command is held back; 0: nothing holds it
+	place uint64 // its place among the clients that are held; 0: it is not held
 }
 
-// must says that a command has to wait for the end of a pause. Who may end it gets through, from a new
-// connection too.
+// must says that a command must wait for the end of a pause. A client that may end the pause gets through,
+// also over a new connection.
 func (p *paused) must(cmd *commands.Command, args [][]byte) bool {
 	if cmd.Flags&(commands.EndsPause|commands.NoAuth) != 0 {
 		return false
@@ -99,7 +99,7 @@ func (p *paused) must(cmd *commands.Command, args [][]byte) bool {
 	return writes
 }
 
-// begin has the client wait with the command that it has sent.
+// begin makes the client wait before its next command.
 func (p *paused) begin() {
 	w := p.h.worker()
 	w.pause.next++
@@ -108,7 +108,7 @@ func (p *paused) begin() {
 	p.h.SetHold(client.HoldPause)
 }
 
-// end has the client read on, if it waits.
+// end makes the client read on, if it waits.
 func (p *paused) end() {
 	if p.place != 0 {
 		p.place = 0
@@ -117,7 +117,7 @@ func (p *paused) end() {
 	}
 }
 
-// release has the commands that are held looked at again, in the order in which they came.
+// release dispatches the held commands again, in the order in which they came.
 func (w *worker) release() {
 	var all []*paused
 	for s := range w.sessions {
@@ -140,8 +140,8 @@ func (w *worker) releaseSome(all []*paused) {
 	}
 }
 
-// reads says that a function does not write. While that is not known yet it is false, and the commands
-// that are held are looked at again when it is.
+// reads says that a function does not write. It is false while that is not known; once it is, the held
+// commands are dispatched again.
 func (w *worker) reads(name []byte, client int64) bool {
 	if p := &w.pause; p.readers == nil && !p.asking {
 		p.asking = true

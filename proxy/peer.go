@@ -21,13 +21,13 @@ func peerOf(s *session) commands.Peer {
 	return p
 }
 
-// self describes the session in the middle of its command.
+// self describes the session while its command runs.
 func (s *session) self() *commands.Peer {
 	p := peerOf(s)
 	for _, arg := range s.w.call.Args {
 		p.Args += len(arg)
 	}
-	if s.reading { // what it sends lies in the buffer of the loop, or still in its own
+	if s.reading { // what it sends is in the buffer of the loop, or still in its own
 		p.Query = s.w.input
 		p.QueryRoom = max(loop.Shared-p.Query, 0)
 	}

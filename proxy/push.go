@@ -5,8 +5,8 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// Push has message make a push, and writes it as soon as that is possible: behind the answer of
-// command tag, and never inside an answer.
+// Push sends the push that message makes as soon as possible: behind the answer of command tag, and never
+// inside an answer.
 func (s *session) Push(tag uint32, message func(proto int) []byte) {
 	if s.gone {
 		return
@@ -16,10 +16,10 @@ func (s *session) Push(tag uint32, message func(proto int) []byte) {
 	}
 }
 
-// PushMessage gives the client a message behind the answer to the command by which it listens, and says
-// whether that is answered: before, the message would be taken for the answer to an earlier command. told: it
-// was answered before. message is a reply of RESP2; its first byte may be changed, but if it is larger than
-// loop.Shared nobody may write to it.
+// PushMessage gives the client a message, behind the answer to the command by which it listens, and says
+// whether that command is answered: if the message came earlier it would be taken for the answer to an
+// earlier command. told: it was answered before. message is a reply of RESP2, whose first byte may be
+// changed; but if it is larger than loop.Shared it must not be changed any more.
 func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	kind := replyKinds[s.Proto]
 	if len(message) <= loop.Shared {

@@ -5,8 +5,8 @@ import (
 	"lockproxy/commands"
 )
 
-// readers are who may answer a command that reads keys. What a replica says may be older than what the client
-// has written; the replies come in the order of the commands all the same.
+// readers says which nodes may answer a command that reads keys. The reply of a replica may be older than
+// what the client wrote; replies still come in the order of the commands.
 func (r *router) readers(cmd *commands.Command) pipe.Readers {
 	switch s := r.s; {
 	case s.ReadOnly < s.w.readsFrom || !cmd.ReadsKeys():
@@ -17,7 +17,7 @@ func (r *router) readers(cmd *commands.Command) pipe.Readers {
 	return pipe.ReplicasFirst
 }
 
-// readsFrom is the least Client.ReadOnly of the clients that read from replicas.
+// readsFrom is the lowest Client.ReadOnly with which a client reads from replicas.
 func (o *Options) readsFrom() int8 {
 	for readOnly := int8(-1); readOnly <= 1; readOnly++ {
 		if o.ReplicaReads.Wanted(readOnly) {

@@ -12,13 +12,13 @@ import (
 )
 
 // roster looks after the clients of one loop that are users of the upstream. Once a second all masters are
-// asked for the rules of all users: a user that is deleted or switched off, or has another password, is
-// nobody from then on, and who listens to what new rules forbid is closed, as Redis closes him. It belongs to
-// the loop.
+// asked for the rules of all users. If a user was deleted, switched off or given another password, its
+// clients become nobody. Clients that listen to what new rules forbid are closed, as Redis closes them. It
+// belongs to the loop.
 type roster struct {
 	w     *worker
-	asked bool   // and not all masters have answered
-	lacks string // the right that the proxy's own user would need to ask; "": it has it
+	asked bool   // the masters were asked and have not all answered
+	lacks string // the right that the proxy's own user lacks to ask; "": none
 }
 
 // look asks the masters, if any client is a user.
@@ -46,7 +46,7 @@ func (r *roster) needed() bool {
 	return false
 }
 
-// compare looks at each client with what each master says of the users.
+// compare compares each client with what each master says about the users.
 func (r *roster) compare(masters []map[string]string) {
 	for s := range r.w.sessions {
 		if s.own.User() == nil || s.gone {
@@ -64,7 +64,7 @@ func (r *roster) compare(masters []map[string]string) {
 	}
 }
 
-// rulesOf are the rules of a user at all masters.
+// rulesOf returns the rules of a user at all masters.
 func rulesOf(name string, masters []map[string]string) string {
 	if len(masters) == 1 {
 		return masters[0][name]
@@ -86,7 +86,7 @@ func letsIn(u *tracking.User, masters []map[string]string) bool {
 	return true
 }
 
-// listing collects what the masters say.
+// listing collects the masters' answers.
 type listing struct {
 	*roster
 	replies [][]byte
@@ -139,7 +139,7 @@ func (l *listing) arrived() {
 	l.compare(masters)
 }
 
-// rejudge closes a client that listens to what its user may not hear any more.
+// rejudge closes a client that listens to what its user must not hear any more.
 func (r *roster) rejudge(s *session) {
 	for kind := range topics.Shard + 1 {
 		right := commands.Right{[]byte(pubsub.Subscribed[kind])}

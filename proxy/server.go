@@ -79,14 +79,14 @@ type Server struct {
 	handshakes    atomic.Int64 // under way
 	rejected      atomic.Uint64
 	blockedCounts blocking.Counts
-	now           atomic.Pointer[Options] // those that Change may change; the others are in o
+	now           atomic.Pointer[Options] // options that Change may change; the others are in o
 	authTimeouts  atomic.Uint64           // clients closed because of AuthTimeout
 	held          atomic.Int64            // clients that CLIENT PAUSE holds
 	trackers      tracking.Trackers
 	unable        atomic.Bool           // it was logged that the proxy's user lacks a right: see roster
-	pause         atomic.Pointer[pause] // a copy of that of the first loop; nil: none
+	pause         atomic.Pointer[pause] // a copy of the first loop's pause; nil: none
 	outputs       outputs
-	failures      login.Failures // to get in
+	failures      login.Failures // failed attempts to get in
 	addresses     *login.Addresses
 	logins        login.Queue
 
@@ -100,8 +100,7 @@ type Server struct {
 	draining  atomic.Bool
 }
 
-// New starts the loops and learns the upstream's commands. It serves nobody
-// before Listen or Admit.
+// New starts the loops and learns the upstream's commands. It serves nobody before Listen or Admit.
 func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
@@ -131,7 +130,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// subscribe makes the subscriptions at the upstream, unless they were given.
+// subscribe makes the PubSub of the upstream, unless one was given.
 func (s *Server) subscribe() {
 	s.topics, s.close = s.o.PubSub, func() {}
 	if s.topics == nil {
@@ -141,7 +140,7 @@ func (s *Server) subscribe() {
 	}
 }
 
-// startLoops starts a worker a loop, each with a pool of its own.
+// startLoops starts a worker for each loop, with a pool of its own.
 func (s *Server) startLoops() error {
 	n := s.o.Loops
 	if n <= 0 {
@@ -195,16 +194,16 @@ func (s *Server) startLoops() error {
 	if s.o.ReplicaReads.Wanted(0) {
 		s.upstream.WatchReplicas()
 	}
-	update(nil) // it may have changed before OnChange
+	update(nil) // it may have changed before OnChange was called
 	return nil
 }
 
-// haltMost is for how long a drain whose time is over waits for the answers of what nodes have been sent.
+// haltMost is how long a drain whose time is over waits for replies of nodes.
 const haltMost = 200 * time.Millisecond
 
-// Drain ends the service in good order: no new clients, nothing more is read, waiters are answered, commands
-// that have been read are answered, connections end when the clients have got their answers. It returns when
-// all is done, or a little after ctx ends, with what is left cut off.
+// Drain ends the service in good order. It accepts no new clients and reads no more commands; waiters and
+// commands that have been read are answered, and connections end when the clients have their answers. It
+// returns when all is done, or a little after ctx ends, when whatever is left is cut off.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true)
@@ -221,7 +220,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		})
 	}
 	done := make(chan struct{})
-	go func() { // ends when the last client does, at the latest in stop
+	go func() { // ends with the last client, at the latest in stop
 		s.sessions.Wait()
 		s.tasks.Wait()
 		close(done)
@@ -238,8 +237,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	return err
 }
 
-// halt has no client begin a command, and waits for the answers to those that have begun, for haltMost at
-// most.
+// halt makes all clients begin no more commands, and waits up to haltMost for the answers to those that have
+// begun.
 func (s *Server) halt() {
 	halted := make(chan int, len(s.workers))
 	for until := time.Now().Add(haltMost); time.Now().Before(until); time.Sleep(haltMost / 20) {
@@ -278,8 +277,7 @@ func (s *Server) stop() {
 	}
 }
 
-// Ready says why the proxy cannot serve now, a reason a line, or nil. Whoever knows of a reason is a line of
-// the list.
+// Ready returns the reasons why the proxy cannot serve now, one a line, or nil.
 func (s *Server) Ready() error {
 	var all []error
 	for _, reason := range []func() error{
@@ -292,7 +290,7 @@ func (s *Server) Ready() error {
 	return errors.Join(all...)
 }
 
-// drains is a reason not to be ready.
+// drains is one of the reasons.
 func (s *Server) drains() error {
 	if s.draining.Load() {
 		return commands.ErrDraining

@@ -16,9 +16,8 @@ import (
 
 // session is one client. Everything in it belongs to the loop of its worker.
 //
-// Commands are numbered as they come; answers holds one entry for each
-// whose reply is not yet handed to out, so replies leave in the order of the
-// commands whenever they arrive.
+// Commands are numbered as they come. answers has an entry for each command whose answer has not been handed
+// to out. So answers leave in the order of the commands, whenever the replies arrive.
 type session struct {
 	commands.Client
 	onLoop
@@ -27,28 +26,28 @@ type session struct {
 	memory footprint
 	in     input
 	out    output
-	active time.Time // when input came or output went last
+	active time.Time // time of the last input or output
 
 	answers answers
 	kept    int    // bytes of long commands that are not answered
-	current uint32 // the command that Actions speak of
-	acted   bool   // that command has called one of them
+	current uint32 // the number of the current command, which Actions is about
+	acted   bool   // that command has called an Action
 	running bool   // a command's Run is on the stack
-	replied bool   // and has called Reply
+	replied bool   // the running command has called Reply
 	reading bool   // Read is on the stack
 
 	hold     client.Hold
-	window   window            // of commands on their way
-	attempts login.Attempts    // to authenticate
+	window   window            // bounds the commands under way
+	attempts login.Attempts    // attempts to authenticate
 	silence  silence           // CLIENT REPLY
-	last     *commands.Command // that was read
+	last     *commands.Command // the last command that was read
 
 	own      tracking.Connections
 	tracking tracking.Tracker
 	large    largeCommands // connections for some of its commands
 	router   router
 	tx       transaction.Client
-	taker    taker // of answers that are not for the client, but for EXEC; or nil
+	taker    taker // takes answers that are for EXEC instead of the client; or nil
 
 	tasks    tasks
 	blocking blocking.Waiter
@@ -60,7 +59,7 @@ type session struct {
 	subscriber pubsub.Subscriber
 }
 
-// Mode is that of the upstream connections which carry what this client sends.
+// Mode is the mode of the upstream connections that carry what this client sends.
 func (s *session) Mode() pipe.Mode {
 	own := s.own.Set()
 	if own == nil {
@@ -69,7 +68,7 @@ func (s *session) Mode() pipe.Mode {
 	return pipe.Mode{Proto: s.Proto, DB: s.DB, Second: s.router.stuckEpoch != 0 && own == nil, Own: own}
 }
 
-// begin numbers a command. c counts it, if not nil.
+// begin numbers a command and counts it with c, if c is not nil.
 func (s *session) begin(c *counter) {
 	s.current = s.answers.push(s.w, answer{counter: c, start: s.w.loop.Now(), silent: s.silence != 0})
 	s.silence &= silentAlways
@@ -79,8 +78,7 @@ func (s *session) begin(c *counter) {
 	}
 }
 
-// Receive implements pipe.Receiver for requests that are forwarded as they
-// stand, and for those of Send.
+// Receive implements pipe.Receiver for requests that are forwarded as they are, and for those of Send.
 func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	a := s.answers.at(tag)
 	if a.then == nil && tag == s.answers.head && !s.gone {
@@ -93,7 +91,7 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 		}
 		return
 	}
-	if a.then != nil && last && a.Size() == 0 && len(chunk) <= loop.Shared { // it is whole
+	if a.then != nil && last && a.Size() == 0 && len(chunk) <= loop.Shared { // the whole reply is in chunk
 		s.apply(tag, a, chunk)
 		return
 	}
@@ -116,7 +114,7 @@ func (s *session) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
-// applyKept is apply of the reply that is kept with the answer.
+// applyKept is apply for the reply that is kept in the answer.
 func applyKept(s *session, tag uint32, a *answer) {
 	reply := a.Buf
 	s.out.held -= len(reply)
@@ -125,7 +123,8 @@ func applyKept(s *session, tag uint32, a *answer) {
 	s.w.loop.Put(reply)
 }
 
-// apply has the command make its answer of the node's reply, which is valid until then, or go on.
+// apply makes the command turn the node's reply into its answer, or go on. The reply is valid until apply
+// returns.
 func (s *session) apply(tag uint32, a *answer, reply []byte) {
 	if !s.gone {
 		s.out.held -= a.lent
@@ -140,7 +139,7 @@ func (s *session) apply(tag uint32, a *answer, reply []byte) {
 func (s *session) Fail(tag uint32, err error) {
 	a := s.answers.at(tag)
 	if a.shown() && tag == s.answers.head && !s.gone {
-		// Half a reply is with the client: nothing sound can follow it.
+		// The client has half a reply: nothing valid can follow it.
 		s.w.server.o.Log.Warn(
 			"client closed: its reply was cut off by the node",
 			"client",
@@ -160,7 +159,7 @@ func (s *session) Fail(tag uint32, err error) {
 	s.Answer(tag, commands.ErrorReply(err))
 }
 
-// Discard implements pipe.Receiver: what the client has got stays.
+// Discard implements pipe.Receiver: what the client already has stays.
 func (s *session) Discard(tag uint32) bool {
 	a := s.answers.at(tag)
 	if a.shown() && tag == s.answers.head && !s.gone {
@@ -172,15 +171,14 @@ func (s *session) Discard(tag uint32) bool {
 	return true
 }
 
-// Detour implements pipe.Receiver: the commands that follow wait, so that
-// none overtakes the one that is sent again.
+// Detour implements pipe.Receiver: later commands wait, so that none overtakes the one that is sent again.
 func (s *session) Detour(uint32) {
 	s.SetHold(client.HoldOrder)
 	s.writes.AddSomewhere()
 }
 
 // Answer gives command tag its whole answer, which is copied, or kept if it is larger than loop.Shared: then
-// nobody may write to it any more.
+// it must not be changed any more.
 func (s *session) Answer(tag uint32, reply []byte) {
 	if s.taker != nil && s.taker.take(tag, reply) {
 		return
@@ -205,7 +203,7 @@ func (s *session) Answer(tag uint32, reply []byte) {
 	s.out.check()
 }
 
-// settle marks an answer that is whole and waits for its turn.
+// settle marks an answer as complete; it waits for its turn.
 func (s *session) settle(tag uint32) {
 	a := s.answers.at(tag)
 	a.done = true
@@ -223,7 +221,7 @@ func (s *session) settle(tag uint32) {
 	}
 }
 
-// advance ends the oldest answer and writes those that were waiting for it.
+// advance ends the oldest answer and writes those that waited for it.
 func (s *session) advance() {
 	for {
 		a := s.answers.first()
@@ -279,7 +277,7 @@ func (s *session) SetHold(h client.Hold) {
 	}
 }
 
-// ClearHold reads on when no reason is left not to.
+// ClearHold reads on if no other reason to wait is left.
 func (s *session) ClearHold(h client.Hold) {
 	if s.hold&h == 0 {
 		return

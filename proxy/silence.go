@@ -6,11 +6,11 @@ import "lockproxy/commands"
 type silence uint8
 
 const (
-	silentOnce   silence = 1 << iota // the next command is not answered
-	silentAlways                     // none is
+	silentOnce   silence = 1 << iota // the next command gets no answer
+	silentAlways                     // no command gets one
 )
 
-// set is CLIENT REPLY. It says whether that is answered.
+// set is CLIENT REPLY. It says whether CLIENT REPLY itself is answered.
 func (s *silence) set(r commands.Replies) bool {
 	switch {
 	case r == commands.RepliesOn:

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// ownSlow is how many commands that the proxy answered are in its slow log at most.
+	// ownSlow is how many of the commands that the proxy answered its slow log keeps.
 	ownSlow = 128
 	// slowSeen is how many slow commands it remembers the clients of.
 	slowSeen = 512
-	// slowDefault is what a server logs from, unless it is told otherwise.
+	// slowDefault is the default duration from which on a server logs a command.
 	slowDefault = 10 * time.Millisecond
-	// briefly bounds what a command may take that no node is asked for: no log with a
-	// higher limit has any of these.
+	// briefly is the longest that a command may take for which no node is asked: a log with a higher limit
+	// has none of these.
 	briefly = time.Millisecond
-	// clockSlip is how far the clocks of a node and of the proxy may be apart, in seconds,
-	// for a slow command's client to be found.
+	// clockSlip is how far the clocks of a node and of the proxy may differ, in seconds, when the client of a
+	// slow command is looked for.
 	clockSlip = 2
-	// slowSlip is how much longer than another command, in µs, one may have taken that is as likely.
+	// slowSlip is by how many µs the durations of two commands may differ that are equally likely.
 	slowSlip = 2000
 	// upstreamName is the name of the proxy's connections to the nodes.
 	upstreamName = "lockproxy"
@@ -40,7 +40,7 @@ type slowLog struct {
 	next   int
 }
 
-// slowSeenAs is a command that took long, as the proxy saw it.
+// slowSeenAs is a slow command as the proxy saw it.
 type slowSeenAs struct {
 	command, addr, name string
 	end                 int64 // Unix seconds
@@ -83,8 +83,8 @@ func (l *slowLog) Limits(name, value string) {
 	}
 }
 
-// Whose implements commands.SlowLog: of the commands of that name that ended then and took about as
-// long as the node says, the newest that no other entry is about.
+// Whose implements commands.SlowLog. Of the commands of that name that ended at that time and took about as
+// long as the node says, it takes the newest that no other entry is about.
 func (l *slowLog) Whose() func(e commands.SlowEntry) (addr, name string, ok bool) {
 	l.mu.Lock()
 	seen, next := l.seen, l.next
@@ -120,7 +120,7 @@ func (s *slowSeenAs) mayBe(e commands.SlowEntry) bool {
 		len(e.Args) > 1 && s.command == command+"|"+strings.ToLower(string(e.Args[1]))
 }
 
-// note remembers whose command took long.
+// note remembers the client of a slow command.
 func (l *slowLog) note(s *session, a *answer, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *slowLog) note(s *session, a *answer, took time.Duration) {
 	l.next++
 }
 
-// runLogged is for times when the upstream logs what the proxy answers itself, too.
+// runLogged runs a command while the upstream would also log commands that the proxy answers itself.
 func (r *router) runLogged(cmd *commands.Command, call *commands.Call) {
 	s := r.s
 	args, begun := call.Args, time.Now()

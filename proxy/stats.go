@@ -10,7 +10,7 @@ import (
 	"lockproxy/commands"
 )
 
-// Stats is what the proxy has counted since it started: what INFO shows, too, and more for the metrics.
+// Stats is what the proxy has counted since it started: what INFO shows as well, and more for the metrics.
 type Stats struct {
 	commands.Stats
 	ClosedFull    map[string]uint64 // by class: normal, pubsub, unauthenticated
@@ -30,7 +30,7 @@ type Stats struct {
 type CommandStats struct {
 	Name          string
 	Calls, Errors uint64
-	Took          time.Duration           // sum, from reading the command to the whole reply
+	Took          time.Duration           // sum of the times from reading the command to the whole reply
 	Buckets       [durationBuckets]uint64 // calls by duration, not cumulative; see BucketLimit
 }
 
@@ -71,7 +71,7 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// shared is what INFO shows, too, since the start, whatever CONFIG RESETSTAT says.
+// shared is what INFO shows as well, since the start, regardless of CONFIG RESETSTAT.
 func (s *Server) shared() commands.Stats {
 	st := commands.Stats{
 		Clients:         int(max(s.clients.Load(), 0)),
@@ -100,7 +100,7 @@ func (s *Server) shared() commands.Stats {
 	return st
 }
 
-// subscriptions counts what clients listen to, by kind, and the messages that they were given.
+// subscriptions counts the subscriptions of clients, by kind, and the messages that they were given.
 func (s *Server) subscriptions() (now map[string]int64, messages uint64) {
 	kinds := []string{pubsub.Classic: "channel", pubsub.Pattern: "pattern", pubsub.Shard: "shard"}
 	now = make(map[string]int64)

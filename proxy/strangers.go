@@ -2,11 +2,12 @@ package proxy
 
 import "time"
 
-// strangers are the clients of one loop that must authenticate and have not, with the time at which
-// that was seen first. They belong to the loop.
+// strangers are the clients of one loop that must authenticate and have not, with the time when that was
+// first noticed. They belong to the loop.
 type strangers map[*session]time.Time
 
-// closeStrangers closes who has been one for longer than limit; 0: nobody. It runs once a second.
+// closeStrangers closes the clients that have been strangers for longer than limit; 0: none. It runs once a
+// second.
 func (w *worker) closeStrangers(limit time.Duration) {
 	if limit <= 0 {
 		clear(w.unknown)

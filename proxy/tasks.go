@@ -11,15 +11,15 @@ import (
 	"lockproxy/redlock"
 )
 
-// errClientGone is why the context of a task ends whose client has left.
+// errClientGone ends the context of a task whose client has left.
 var errClientGone = errors.New("proxy: the client has closed its connection")
 
-// tasks are what goroutines do for one client, LOCK with WAIT above all.
+// tasks are what goroutines do for one client, mainly LOCK with WAIT.
 type tasks struct {
 	h         taskHost
 	answers   *answers
 	writes    *client.Writes
-	ctx       context.Context // of all of them; nil until the first
+	ctx       context.Context // of all tasks; nil before the first
 	cancel    context.CancelCauseFunc
 	lockWaits int // how many of them wait for locks
 }
@@ -33,8 +33,8 @@ type taskHost interface {
 	EndIfDone()
 }
 
-// Start is Task for a task that has its answer made on the loop, by the function that it returns. That runs
-// also when the client has gone. post brings it to the loop.
+// Start is Task for a task whose answer is made on the loop, by the function that it returns. That function
+// runs even if the client has gone. post brings it to the loop.
 func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool) {
 	t.start(task, post, nil)
 }
@@ -87,15 +87,15 @@ func (t *tasks) done(tag uint32, reply []byte) {
 	t.h.EndIfDone()
 }
 
-// end has all tasks end soon.
+// end makes all tasks end soon.
 func (t *tasks) end(why error) {
 	if t.cancel != nil {
 		t.cancel(why)
 	}
 }
 
-// unblock ends the wait for a lock as CLIENT UNBLOCK does, and says whether there was one that somebody else
-// had not ended.
+// unblock ends the wait for a lock as CLIENT UNBLOCK does. It says whether there was a wait that nothing else
+// had ended.
 func (t *tasks) unblock(withError bool) bool {
 	if t.cancel == nil {
 		return false
@@ -105,19 +105,19 @@ func (t *tasks) unblock(withError bool) bool {
 		why = blocking.ErrUnblocked
 	}
 	t.cancel(why)
-	t.ctx, t.cancel = nil, nil // those of later tasks
+	t.ctx, t.cancel = nil, nil // later tasks get new ones
 	return true
 }
 
-// waitForLock notes that a task begins which waits for a lock.
+// waitForLock notes that a task begins to wait for a lock.
 func (t *tasks) waitForLock() {
 	t.writes.AddSomewhere()
 	t.lockWaits++
 	t.h.SetBlocked(true)
 }
 
-// waitedForLock notes the end of such a task, and makes its reply that of CLIENT UNBLOCK if that has ended
-// it.
+// waitedForLock notes that such a task has ended. If CLIENT UNBLOCK ended it, it makes the reply that of
+// CLIENT UNBLOCK.
 func (t *tasks) waitedForLock(ctx context.Context, reply []byte) []byte {
 	if t.lockWaits--; t.lockWaits == 0 {
 		t.h.SetBlocked(false)

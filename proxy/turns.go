@@ -6,15 +6,15 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// turns is work that waits for later rounds of a loop, in its order.
+// turns is work that waits for later rounds of a loop, in order.
 type turns struct {
 	loop    *loop.Loop
 	waiting []func()
-	posted  bool // takeAll is going to be called
+	posted  bool // takeAll will be called
 }
 
-// late says that the round has taken so long that others have their turn before anything costly is done: it
-// is left to add.
+// late says that the round has taken so long that costly work is left to add, so that others have their turn
+// first.
 func (t *turns) late() bool { return len(t.waiting) > 0 || t.long() }
 
 // long says that the round has taken long.
@@ -29,7 +29,7 @@ func (t *turns) run(f func()) {
 	f()
 }
 
-// add has f run in a later round, behind what waits already.
+// add makes f run in a later round, behind the work that waits already.
 func (t *turns) add(f func()) {
 	t.waiting = append(t.waiting, f)
 	if !t.posted {
@@ -37,7 +37,7 @@ func (t *turns) add(f func()) {
 	}
 }
 
-// takeAll runs what waits: one at least, and as many as one round has time for.
+// takeAll does work that waits: at least one piece, and as much as one round has time for.
 func (t *turns) takeAll() {
 	t.posted = false
 	for len(t.waiting) > 0 {

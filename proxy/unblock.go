@@ -7,17 +7,17 @@ import (
 	"lockproxy/commands"
 )
 
-// errTimeIsUp is why the context of a task ends that waits for a lock; the other reason is errUnblocked.
+// errTimeIsUp ends the context of a task that waits for a lock; the other reason is errUnblocked.
 var errTimeIsUp = errors.New("proxy: the wait was ended as if its time were over")
 
-// lookAtBlocked has each command that blocks see to its time-out.
+// lookAtBlocked makes each command that blocks check its timeout.
 func (w *worker) lookAtBlocked() {
 	for _, s := range w.blocked {
 		s.blocking.Look(w.loop.Now())
 	}
 }
 
-// Unblock implements commands.Clients. The client may be on any loop, so that a task asks them all.
+// Unblock implements commands.Clients. The client may be on any loop, so a task asks them all.
 func (c clients) Unblock(id int64, withError bool) {
 	workers := c.h.worker().server.workers
 	c.h.Actions().Task(func(ctx context.Context) []byte {

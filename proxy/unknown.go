@@ -8,29 +8,28 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// This file is commands that the table does not know. None of them is sent to a node: nobody could say what
-// it does to a connection that clients share, and on a server whose commands were renamed it may be CLIENT
-// REPLY or MULTI. Its client is told that there is no such command, in the words of Redis, once the upstream
-// was asked again: a module may have been loaded since.
+// This file is for commands that the table does not have. None of them is sent to a node: nobody knows what
+// it would do to a connection that clients share; on a server whose commands were renamed it may be CLIENT
+// REPLY or MULTI. Its client is told, in the words of Redis, that there is no such command, but first the
+// upstream is asked again: a module may have been loaded since.
 
 const (
-	// relearnPause is how long the commands that the upstream told are relied on.
+	// relearnPause is how long the upstream's answer is relied on.
 	relearnPause = time.Second
-	// relearnLimit is how long a client waits for the upstream to tell them. After that the table stays as it
-	// is.
+	// relearnLimit is how long a client waits for the upstream's answer. After that the table stays as it is.
 	relearnLimit = time.Second
 )
 
-// relearning asks the upstream for its commands when clients send some that are unknown: one question at a
-// time for all clients, and at most one each relearnPause. Safe for concurrent use.
+// relearning asks the upstream for its commands when clients send unknown ones: one question at a time for
+// all clients, and at most one each relearnPause. Safe for concurrent use.
 type relearning struct {
 	mu      sync.Mutex
 	asked   time.Time // when the last question ended
-	waiting []func()  // for the end of the question that is open; nil: there is none
+	waiting []func()  // clients that wait for the end of the open question; nil: there is none
 }
 
-// wait has ready called as soon as the upstream has told its commands, or will not. It reports false where
-// that has just been so, and ready is not called. ask asks, on a goroutine that start begins.
+// wait calls ready as soon as the upstream has answered, or will not. It reports false, without calling
+// ready, if it has answered just now. ask asks the upstream, on a goroutine that start begins.
 func (r *relearning) wait(ready func(), ask func(), start func(func())) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +56,8 @@ func (r *relearning) end() {
 	}
 }
 
-// awaitsTable says that cmd is one that nobody knows, and has it come again when the upstream was asked.
+// awaitsTable says that cmd is unknown and must wait: it is dispatched again once the upstream has been
+// asked.
 func (r *router) awaitsTable(cmd *commands.Command) bool {
 	s := r.s
 	if cmd != s.w.table.Unknown() || !s.Authenticated || s.draining {

@@ -11,8 +11,8 @@ import (
 	"lockproxy/proxy/pubsub"
 )
 
-// worker is one loop with all that lives on it: its clients, its pipes and its
-// counters. Only the atomics are touched from elsewhere.
+// worker is one loop with all that belongs to it: its clients, its pipes and its counters. Other goroutines
+// touch only the atomics.
 type worker struct {
 	server   *Server
 	index    int // in server.workers
@@ -23,11 +23,11 @@ type worker struct {
 	counters []*counter // by Command.ID of table
 	byName   map[string]*counter
 	sessions map[*session]struct{}
-	blocked  map[int64]*session     // by ID: those in a command that blocks, or waiting for locks
-	full     map[*session]time.Time // more than their soft limit waits for them, since then
+	blocked  map[int64]*session     // by ID: clients in a command that blocks, or waiting for locks
+	full     map[*session]time.Time // clients above their soft limit, and since when
 	unknown  strangers
 	memory   loopMemory
-	crowded  int // bytes that may wait for a client without a look at its limits
+	crowded  int // bytes that may wait for a client before its limits are checked
 	draining bool
 	alert    bool // clients are paused or monitored: see router.attend
 	pause    pause
@@ -36,11 +36,11 @@ type worker struct {
 	turns    turns
 	roster   roster
 
-	readsFrom int8          // clients whose ReadOnly is at least this read from replicas
-	slow      time.Duration // what took so long stands in the slow logs of the nodes; below 0: nothing does
+	readsFrom int8          // clients with at least this ReadOnly read from replicas
+	slow      time.Duration // the duration from which on nodes log commands as slow; negative: they log none
 
 	args  [][]byte      // scratch of Read
-	input int           // bytes that Read is looking at
+	input int           // size of the input that Read is looking at
 	call  commands.Call // scratch of dispatch
 	room  []byte        // scratch of Room
 	spare [][]answer    // queues of firstAnswers entries, for re-use
@@ -48,7 +48,7 @@ type worker struct {
 	bytesIn, bytesOut atomic.Uint64
 }
 
-// roomSize is enough for the requests of locks whose names are not long. More must not be used again: see
+// roomSize is enough for the requests of locks with short names. Larger buffers must not be reused: see
 // loop.Shared.
 const roomSize = 1024
 
@@ -87,7 +87,7 @@ func (w *worker) use(t *commands.Table) {
 	}
 }
 
-// count notes that an answer has been given.
+// count counts a command that has been answered.
 func (w *worker) count(s *session, a *answer) {
 	if a.counter == nil {
 		return
@@ -102,11 +102,11 @@ func (w *worker) count(s *session, a *answer) {
 	}
 }
 
-// background has a goroutine run task, and then the loop run then. A drain waits for both.
+// background runs task on a goroutine, then then on the loop. A drain waits for both.
 func (w *worker) background(task, then func()) {
 	w.server.tasks.Add(1)
 	go func() { // ends with task
-		defer w.server.tasks.Done() // until then the loop is open
+		defer w.server.tasks.Done() // the loop stays open until then
 		task()
 		w.loop.Post(then)
 	}()
@@ -126,8 +126,8 @@ func (w *worker) remove(s *session) {
 	w.server.sessions.Done()
 }
 
-// tidy closes clients that have been idle for too long, and looks after those that block; it
-// runs once a second.
+// tidy closes clients that have been idle for too long, and looks after those that block. It runs once a
+// second.
 func (w *worker) tidy() {
 	if idle := w.server.now.Load().IdleTimeout; idle > 0 {
 		for s := range w.sessions {
@@ -146,8 +146,8 @@ func (w *worker) tidy() {
 	w.loop.After(time.Second, w.tidy)
 }
 
-// idles says that nothing but the client's own silence keeps it from sending a command, and that it keeps
-// no lock alive: who works under a lock has nothing to say meanwhile.
+// idles says that the client could send a command but does not, and that it keeps no lock alive: a client at
+// work under a lock has nothing to send meanwhile.
 func idles(s *session) bool {
 	return s.answers.len() == 0 && s.hold&client.HoldPause == 0 && !s.Subscribed() && !s.Monitoring &&
 		!s.Keepalives.Any()
