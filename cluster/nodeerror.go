@@ -71,6 +71,17 @@ func RefusesLogin(text string) bool {
 	return false
 }
 
+// lacks is the rule of an ACL that allows what an error denies, "+config|get", and "" if the error does not
+// name it: "NOPERM this user has no permissions to run the 'config|get' command".
+func lacks(text string) string {
+	_, rest, _ := strings.Cut(text, "NOPERM")
+	_, rest, _ = strings.Cut(rest, "to run the '")
+	if name, _, ok := strings.Cut(rest, "' command"); ok {
+		return "+" + name
+	}
+	return ""
+}
+
 // Explain is the text of err and, in parentheses, what may help.
 func Explain(err error) string {
 	text := strings.TrimPrefix(err.Error(), "failed to authenticate: ")
@@ -96,8 +107,8 @@ func remedy(err error) string {
 	case strings.Contains(text, "without any password configured"),
 		strings.Contains(text, "Client sent AUTH"):
 		return "the node has no password: leave the upstream's password away"
-	case strings.Contains(text, "NOPERM"):
-		return "the upstream's user needs the commands INFO, CLUSTER and COMMAND"
+	case lacks(text) != "":
+		return "the upstream's user needs " + lacks(text)
 	case strings.Contains(text, "max number of clients"):
 		return "raise maxclients of the node"
 	case strings.Contains(text, "DENIED"):

@@ -39,6 +39,8 @@ func TestServerOf(t *testing.T) {
 			Server{"redis", "7.2.4", "7.2.4", "standalone", "", "", true}},
 		{"HELLO alone", "", "server redis version 7.0.15 mode cluster", shards,
 			Server{"redis", "7.0.15", "7.0.15", "cluster", "", "", true}},
+		{"HELLO of Valkey alone", "", "server valkey version 9.1.2 mode cluster", shards,
+			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", true}},
 		{"another server", "", "server miniredis version 6.0.5 mode standalone", resp.Value{Kind: '-'},
 			Server{"redis", "", "", "standalone", "", "", false}},
 		{"nothing", "", "", resp.Value{}, Server{Product: "redis"}},

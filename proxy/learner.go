@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
 )
@@ -34,7 +36,8 @@ type learner struct {
 func (l *learner) first(ctx context.Context) error {
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		err := l.learn(ctx)
-		if err == nil || pause > maxFirstPause {
+		var refused cluster.Refusal
+		if err == nil || pause > maxFirstPause || errors.As(err, &refused) {
 			return err
 		}
 		l.s.o.Log.Warn("the upstream's commands could not be learned yet", "err", err)

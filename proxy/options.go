@@ -78,6 +78,7 @@ type Options struct {
 	Config       commands.Config       // CONFIG GET and SET; nil: those of the upstream alone
 	ConfigFile   string                // of the settings, shown by INFO
 	TLS          func() *tls.Config    // of the listening side, asked for each new client; nil: no TLS
+	TellNeeds    bool                  // log at the start which needed commands the upstream forbids
 	Version      string                // of lockproxy, shown by INFO
 	Log          *slog.Logger
 	// called at the end of each round of a loop, on that loop, for measurements; nil: not called

@@ -126,6 +126,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.stop()
 		return nil, err
 	}
+	if o.TellNeeds {
+		tellNeeds(ctx, s)
+	}
 	go s.table.keep() // ends when s.ctx does
 	return s, nil
 }

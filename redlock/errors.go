@@ -30,15 +30,20 @@ func Said(text string) ReplyError {
 	return ReplyError(text)
 }
 
-// Refused says that err is an answer of the acquire script itself, and nothing was made, or that of
-// too few masters, and what was made is being taken back.
+// Refused says that err is an answer of the acquire script itself, or of a server that does not let the proxy
+// run it, and nothing was made, or that of too few masters, and what was made is being taken back.
 func Refused(err error) bool {
 	var said ReplyError
 	if !errors.As(err, &said) {
 		return false
 	}
-	word, _, _ := strings.Cut(string(said), " ")
-	return word == "LOCKTYPE" || word == "QUEUEFULL" || word == "DEADLOCK" || word == "NOQUORUM" || word == "OOM"
+	switch word, _, _ := strings.Cut(string(said), " "); word {
+	case "LOCKTYPE", "QUEUEFULL", "DEADLOCK", "NOQUORUM", "OOM":
+		return true
+	case "NOPERM": // of the script as a whole, and not of what it calls
+		return strings.Contains(string(said), "'evalsha'")
+	}
+	return false
 }
 
 // ErrAgain says that a request is to be made again, and sent: the master of the slot has another replication

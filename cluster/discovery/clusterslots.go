@@ -36,14 +36,22 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 				return t, err
 			}
 			slots, info, id := answers[0], answers[1], answers[2]
-			t.view = view{kind: cluster.Cluster, from: addr, ok: cluster.Field(info, "cluster_state") == "ok"}
+			t.view = view{kind: cluster.Cluster, from: addr, ok: info.IsError() || cluster.Field(info, "cluster_state") == "ok"}
 			t.id, t.server = string(id.Str), cluster.ServerOf(answers[3:asked]...)
 			t.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
 			if stranger {
 				t.members = parseMembers(answers[asked], addr)
 			}
-			if t.shares, err = parseSlots(slots, addr); err == nil && len(t.shares) == 0 {
+			if slots.IsError() {
+				t.shares, err = u.shards(ctx, addr, string(slots.Str))
+			} else {
+				t.shares, err = parseSlots(slots, addr)
+			}
+			if err == nil && len(t.shares) == 0 {
 				err = errors.New("it knows of no slots: is the cluster set up?")
+			}
+			if id.IsError() { // it is the one that is reached there
+				t.id = addr
 			}
 			return t, err
 		})

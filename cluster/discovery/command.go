@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"lockproxy/cluster"
 	"lockproxy/internal/resp"
@@ -26,6 +27,11 @@ func (u *Upstream) commandOf(ctx context.Context, addr string) ([]byte, error) {
 	replies, err := u.asker.replies(ctx, addr, u.o.login(), []any{"COMMAND"})
 	if err != nil {
 		return nil, cluster.NodeError{Addr: addr, Err: err}
+	}
+	if resp.Forbidden(replies[0]) {
+		return nil, cluster.NodeError{Addr: addr, Err: cluster.Refusal(
+			strings.TrimSpace(string(replies[0][1:])) + ": lockproxy learns by COMMAND which arguments are keys, and " +
+				"cannot do without: let the upstream's user run it (+command)")}
 	}
 	v, _, err := resp.Parse(replies[0])
 	if err != nil || v.Kind != '*' {

@@ -283,7 +283,12 @@ func (u *Upstream) suspect(failed []cluster.NodeError) {
 func (u *Upstream) publish(v *view) {
 	var server cluster.Server
 	for _, s := range v.shares {
-		server = server.With(u.servers[cmp.Or(s.nodes[0].ID, s.nodes[0].Addr)])
+		n := s.nodes[0]
+		said, ok := u.servers[cmp.Or(n.ID, n.Addr)]
+		if !ok { // it does not tell its id
+			said = u.servers[n.Addr]
+		}
+		server = server.With(said)
 	}
 	u.readers.mu.Lock()
 	old := u.Topology()

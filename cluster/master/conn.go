@@ -42,6 +42,8 @@ type conn struct {
 	alarm   time.Time  // when timer looks at owed; zero: it does not
 	timer   *time.Timer
 	over    bool // nothing more is sent
+
+	loadless bool // the server forbids SCRIPT LOAD: whoever asks sends the script himself
 }
 
 func newConn(m *Master) *conn {
@@ -163,6 +165,7 @@ func (c *conn) settle(reply []byte) (*request, []byte, error) {
 	case e.to == nil:
 		c.loading--
 		return nil, nil, nil
+	case c.loadless && !e.told:
 	case bytes.HasPrefix(reply, []byte("-NOSCRIPT ")) && c.heal(e), e.told:
 		return nil, nil, nil
 	case bytes.HasPrefix(reply, []byte("-NOSCRIPT ")) && len(m.o.Scripts) > 0 && !c.over:

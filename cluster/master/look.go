@@ -124,7 +124,12 @@ func (m *Master) greet(c *conn) error {
 		return err
 	}
 	for i := range m.o.Scripts {
-		if text := loaded[i].reply; text[0] == '-' {
+		switch text := loaded[i].reply; {
+		case resp.Forbidden(text):
+			m.mu.Lock()
+			c.loadless = true
+			m.mu.Unlock()
+		case text[0] == '-':
 			return errors.New(string(text[1 : len(text)-2]))
 		}
 	}

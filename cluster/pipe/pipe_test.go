@@ -293,6 +293,33 @@ func TestHealsLostScripts(t *testing.T) {
 	})
 }
 
+// A node that forbids SCRIPT LOAD gets the script with the request, at once from the second one on.
+func TestHealsScriptsWithoutLoading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &scripted.Node{Answer: func(command string) string {
+			switch verb, _, _ := strings.Cut(command, " "); verb {
+			case "SCRIPT":
+				return "-NOPERM User p has no permissions to run the 'script|load' command\r\n"
+			case "EVALSHA", "evalsha_ro":
+				return "-NOSCRIPT No matching script.\r\n"
+			}
+			return ":42\r\n"
+		}}
+		source := func([]byte) ([]byte, bool) { return []byte("return_42"), true }
+		r := newRig(t, Options{Source: source}, map[string]*scripted.Node{"a:1": a})
+		for _, req := range []string{"EVALSHA abc 1 k v", "evalsha_ro abc 1 k"} {
+			if reply, err := r.do(req, false); err != nil || reply != ":42\r\n" {
+				t.Errorf("%s: reply %q, err %v", req, reply, err)
+			}
+		}
+		want := "EVALSHA abc 1 k v, SCRIPT LOAD return_42, EVALSHA abc 1 k v, EVAL return_42 1 k v, " +
+			"evalsha_ro abc 1 k, EVAL_RO return_42 1 k"
+		if a.Commands() != want {
+			t.Errorf("the node saw %q, want %q", a.Commands(), want)
+		}
+	})
+}
+
 // A script is forgotten again before the request that wants it is there. What may be sent again is, with the
 // script, a few times; any other request tells its client. R12
 func TestHealsScriptsThatAreLostAgain(t *testing.T) {

@@ -19,6 +19,7 @@ type scriptLoads struct {
 	source func(sha []byte) (source []byte, ok bool)
 	round  time.Time // the round of the loop that loaded counts in
 	loaded int       // bytes
+	whole  bool      // a node forbids SCRIPT LOAD: who lacks a script is sent it with the request
 }
 
 // named is the SHA1 of the script that req runs, in lower case.
@@ -44,9 +45,9 @@ func (s *scriptLoads) full(now time.Time) bool {
 // heal has the node of pipe run req once more, behind the script that it lacks. The script is loaded once for
 // all requests that want it, and in a later round if this one has loaded enough. It may be lost once more
 // before the request is there (SCRIPT FLUSH, or a node that was still loading when it was given the script):
-// what may run twice tries again, a few times.
+// what may run twice tries again, a few times. Where SCRIPT LOAD is forbidden the request becomes an EVAL.
 func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
-	if c.healed && !(c.resend && c.try.Hop()) {
+	if c.healed && !p.scripts.whole && !(c.resend && c.try.Hop()) {
 		return false
 	}
 	sha, ok := p.scripts.named(req)
@@ -65,7 +66,11 @@ func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 			return false
 		}
 		p.scripts.loaded += len(source)
-		pipe.load(string(sha), source)
+		if p.scripts.whole {
+			req = withSource(req, source)
+		} else {
+			pipe.load(string(sha), source)
+		}
 	}
 	p.stats.Redirects[retry.NoScript].Add(1)
 	c.healed = true
@@ -98,6 +103,20 @@ func scriptLoad(source []byte) []byte {
 	return resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
 }
 
+// withSource is the EVAL, or EVAL_RO, that does what req does, which runs a script by its SHA1.
+func withSource(req, source []byte) []byte {
+	args, _, err := resp.Split(req, nil)
+	if err != nil || len(args) < 2 {
+		return req
+	}
+	word := "EVAL"
+	if len(args[0]) > len("EVALSHA") {
+		word = "EVAL_RO"
+	}
+	args[0], args[1] = []byte(word), source
+	return resp.AppendCommand(nil, args...)
+}
+
 // load queues a script for the node.
 func (p *Pipe) load(sha string, source []byte) {
 	if p.loading == nil {
@@ -108,14 +127,17 @@ func (p *Pipe) load(sha string, source []byte) {
 }
 
 // loading is the Receiver of the reply to a SCRIPT LOAD. Whether it went well is told by what runs the
-// script.
+// script, but for a node that forbids it.
 type loading struct {
 	pipe *Pipe
 	sha  string
 }
 
 // Receive implements Receiver.
-func (l *loading) Receive(uint32, []byte, bool) { delete(l.pipe.loading, l.sha) }
+func (l *loading) Receive(_ uint32, chunk []byte, _ bool) {
+	delete(l.pipe.loading, l.sha)
+	l.pipe.pool.scripts.whole = l.pipe.pool.scripts.whole || resp.Forbidden(chunk)
+}
 
 // Fail implements Receiver.
 func (l *loading) Fail(uint32, error) { delete(l.pipe.loading, l.sha) }

@@ -135,13 +135,14 @@ func (s *syncing) connect(to Redirection, source []byte) {
 	s.attempt = a
 	a.pipe = s.p.Own(addr, Mode{Proto: 2}, a)
 	a.pipe.silence = s.timeout + s.p.o.ConnectTimeout
+	req := s.req
 	if source != nil {
-		a.pipe.Request(scriptLoad(source), a, loadTag)
+		req = withSource(req, source)
 	}
 	if to.Asking { // right before the request that it is for
 		a.pipe.Request(asking, a, askingTag)
 	}
-	a.pipe.Request(s.req, a, requestTag)
+	a.pipe.Request(req, a, requestTag)
 	a.pipe.Request(s.wait, a, waitTag)
 }
 

@@ -16,14 +16,13 @@ type syncAttempt struct {
 	s      *syncing
 	pipe   *Pipe
 	asking bool
-	healed bool   // the script was loaded before the request
+	healed bool   // the script was sent with the request
 	reply  []byte // what came of the next one
 }
 
 // Requests of an attempt, in this order.
 const (
-	loadTag = iota
-	askingTag
+	askingTag = iota
 	requestTag
 	waitTag
 )

@@ -53,10 +53,10 @@ func (s *scanning) read(replies [][]byte) (f facts) {
 		return f
 	}
 	f.run, f.view = runID(replies[1]), parseNodeView(replies[2])
-	f.fine = f.run != "" && served(replies[0]) && f.view.slots != nil && len(f.view.moving) == 0
+	f.fine = f.run != "" && served(replies[0]) && f.view.settled()
 	i := s.nodes.Owner(s.first)
 	f.fine = f.fine && s.owner(s.first) == s.at
-	for n := 0; n < slot.Count && f.fine; n++ {
+	for n := 0; n < slot.Count && f.fine && !f.view.blind; n++ {
 		f.fine = f.view.slots[n] == (s.nodes.Owner(n) == i)
 	}
 	return f

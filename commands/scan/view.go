@@ -16,6 +16,7 @@ type nodeView struct {
 	epoch  string            // of its configuration
 	moving []movingSlot      // slots that it hands over just now
 	addrs  map[string]string // of nodes, by id
+	blind  bool              // CLUSTER NODES is forbidden: nobody says whether slots are moving
 }
 
 // movingSlot is a slot that is being handed over: some of its keys may be at another node already.
@@ -30,6 +31,7 @@ func parseNodeView(reply []byte) nodeView {
 	v := nodeView{addrs: make(map[string]string)}
 	parsed, _, err := resp.Parse(reply)
 	if err != nil || parsed.Err() != "" {
+		v.blind = resp.Forbidden(reply)
 		return v
 	}
 	for line := range strings.Lines(parsed.Text()) {
@@ -74,7 +76,10 @@ func (v *nodeView) take(word string) {
 	}
 }
 
-func (v *nodeView) has(n int) bool { return v.slots != nil && v.slots[n] }
+func (v *nodeView) has(n int) bool { return v.blind || v.slots != nil && v.slots[n] }
+
+// settled says that none of its slots is moving, as far as it tells.
+func (v *nodeView) settled() bool { return v.blind || v.slots != nil && len(v.moving) == 0 }
 
 // target is the id of the node to which slot n is being handed over, or "".
 func (v *nodeView) target(n int) string {
@@ -88,6 +93,9 @@ func (v *nodeView) target(n int) string {
 
 // runID tells one process of Redis from another by its reply to INFO server.
 func runID(reply []byte) string {
+	if resp.Forbidden(reply) {
+		return "not told"
+	}
 	v, _, err := resp.Parse(reply)
 	if err != nil || v.Err() != "" {
 		return ""

@@ -107,15 +107,15 @@ func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
 	p.reply = nil
 	switch failed := reply[0] == '-' || reply[0] == '!'; {
 	case tag == markTag && failed && p.marksElsewhere(reply):
-	case tag == versionTag && failed && !bytes.HasPrefix(reply, []byte("-NOPERM")):
-		// Not Redis: treat it like an old one.
-		p.wait()
+	case tag == versionTag && failed:
+		p.begin(p.w.h.Pool().Topology().Server) // INFO is forbidden, or this is no Redis
+	case tag == versionTag:
+		v, _, _ := resp.Parse(reply)
+		p.begin(cluster.ServerOf(v))
 	case failed:
 		p.letGo()
 		p.w.stop()
 		p.w.answer(reply)
-	case tag == versionTag && p.w.wrote && marksNeeded(reply):
-		p.mark()
 	case tag == waitTag:
 		p.letGo()
 		p.w.arrived(p.i, reply)
@@ -124,11 +124,14 @@ func (p *waitPart) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
-// marksNeeded says that this server counts only from the last write of the connection itself. Redis does
-// since 7.2.
-func marksNeeded(info []byte) bool {
-	v, _, err := resp.Parse(info)
-	return err == nil && cluster.ServerOf(v).AtLeast(7, 2)
+// begin writes before it waits if the server counts only from the last write of the connection itself on.
+// Redis does so since 7.2.
+func (p *waitPart) begin(server cluster.Server) {
+	if p.w.wrote && server.AtLeast(7, 2) {
+		p.mark()
+		return
+	}
+	p.wait()
 }
 
 // mark writes over the connection.
