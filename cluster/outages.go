@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Outages are the masters that do not serve now, by address, as the control plane finds, and what the commands
-// of clients feel of that. The slots that have no master at all are an outage too, whose address is "". nil is
-// one of which nobody knows. Safe for concurrent use.
+// Outages are the masters that do not serve now, by address, as the control plane finds, and what the
+// commands of clients feel of that. The slots that have no master at all are an outage too, whose address is
+// "". nil is one of which nobody knows. Safe for concurrent use.
 type Outages struct {
 	mu    sync.Mutex
 	nodes map[string]Outage

@@ -12,7 +12,8 @@ import (
 var ErrDraining = errors.New("TRYAGAIN lockproxy is shutting down: ask another one, or later")
 
 // ErrorReply is the one place where errors become reply lines. An error whose
-// text begins with a word in capitals brings its own, and so does a cluster.Untaken; all others are -ERR. Where nodes are stays a secret.
+// text begins with a word in capitals brings its own, and so does a cluster.Untaken; all others are -ERR.
+// Where nodes are stays a secret.
 func ErrorReply(err error) []byte {
 	var protocol resp.ProtocolError
 	text := cluster.Discreet(err)

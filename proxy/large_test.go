@@ -114,7 +114,8 @@ func TestNoPlaceForLargeCommands(t *testing.T) {
 			c := r.connect()
 			began := time.Now()
 			c.post("SET a " + largeValue)
-			c.expect("-TRYAGAIN no node took it in time: the command was not run: all connections that are not shared are in use (upstream-own-connections)")
+			c.expect("-TRYAGAIN no node took it in time: the command was not run: " +
+				"all connections that are not shared are in use (upstream-own-connections)")
 			if took := time.Since(began); took > 3*time.Second {
 				t.Errorf("it took %v", took)
 			}

@@ -210,7 +210,9 @@ func TestTransactionGivesUp(t *testing.T) {
 			"EXEC": {"EXEC", down, ok + queuedOK + queuedOK +
 				"-EXECABORT Transaction discarded because of: CLUSTERDOWN The cluster is down\r\n"},
 			"MOVED": {"INCR foo", "-MOVED 12182 node:1\r\n",
-				ok + queuedOK + "-TRYAGAIN no node took it in time: the command was not run: its slot moves\r\n" + aborts},
+				ok + queuedOK +
+					"-TRYAGAIN no node took it in time: the command was not run: its slot moves\r\n" +
+					aborts},
 		} {
 			n.intercept(once(1e6, test.command, test.reply))
 			c, start := r.connect(), time.Now()

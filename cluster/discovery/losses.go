@@ -9,9 +9,9 @@ import (
 	"lockproxy/cluster"
 )
 
-// This file is what the log is told of masters that do not serve: a line when one is lost, one each ten seconds,
-// and one at the end, with what commands have felt of it. What connections of the data plane tell of one node
-// is one line too.
+// This file is what the log is told of masters that do not serve: a line when one is lost, one each ten
+// seconds, and one at the end, with what commands have felt of it. What connections of the data plane tell of
+// one node is one line too.
 
 var errUnserved = errors.New("no node has these slots (redis-cli --cluster check, then fix)")
 
@@ -107,7 +107,8 @@ func (p *pulse) followed(t *cluster.Topology) {
 		}
 		for s, n := range p.seen.Slots {
 			if heir := t.Slots[s]; n != nil && n.Addr == addr && heir != nil && heir != n {
-				p.tell(slog.LevelInfo, "slots have a new master", heir.Addr, out.Since, felt, "replaces", addr,
+				p.tell(slog.LevelInfo, "slots have a new master", heir.Addr, out.Since, felt,
+					"replaces", addr,
 					"slots", p.seen.SlotsOf(n))
 				break
 			}

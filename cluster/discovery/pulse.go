@@ -126,7 +126,8 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 	}
 	for try := 1; ; try++ {
 		answers, err := p.u.asker.ask(ctx, addr, p.u.o.login(), questions...)
-		closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
+			errors.Is(err, syscall.EPIPE)
 		switch {
 		case closed && try < pulseTries && ctx.Err() == nil:
 			continue
@@ -159,7 +160,8 @@ func (u *Upstream) Ready() error {
 				what = "the upstream"
 			}
 			all = append(all, fmt.Errorf("%w, for %v: %s cannot be served",
-				cluster.NodeError{Addr: n.Addr, Err: out.Err}, time.Since(out.Since).Round(time.Second), what))
+				cluster.NodeError{Addr: n.Addr,
+					Err: out.Err}, time.Since(out.Since).Round(time.Second), what))
 		}
 	}
 	return errors.Join(all...)

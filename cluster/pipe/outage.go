@@ -87,8 +87,8 @@ type nodeSlot struct {
 	addr string
 }
 
-// BudgetOf is how long a request for the slot may be sent again and again while nodes fail over: briefly if its
-// master has been down for long.
+// BudgetOf is how long a request for the slot may be sent again and again while nodes fail over: briefly if
+// its master has been down for long.
 func (p *Pool) BudgetOf(slot int) time.Duration {
 	if p.outages.longAt(slot, "") {
 		return min(brief, p.o.Budget)
@@ -96,8 +96,8 @@ func (p *Pool) BudgetOf(slot int) time.Duration {
 	return p.o.Budget
 }
 
-// hang says why a request should not wait in p, or nil: its node has been down for long, and is not connected, or
-// owes replies. It has the node dialled.
+// hang says why a request should not wait in p, or nil: its node has been down for long, and is not
+// connected, or owes replies. It has the node dialled.
 func (o *outages) hang(p *Pipe) (why error) {
 	if p.owner != nil || p.conn != nil && (p.calls.len() == 0 || p.pool.loop.Now().Sub(p.progress) < hung) {
 		return nil

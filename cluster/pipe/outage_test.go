@@ -35,14 +35,15 @@ func (r *outageRig) Dial(ctx context.Context, addr string, m cluster.Mode, befor
 	return r.rig.Dial(ctx, addr, m, before)
 }
 
-// A command rides out the first budget of an outage. After that it waits briefly, whether dials are refused or
-// lead nowhere, and the first that can be served is, however long all think that the node is down.
+// A command rides out the first budget of an outage. After that it waits briefly, whether dials are refused
+// or lead nowhere, and the first that can be served is, however long all think that the node is down.
 func TestKnownOutage(t *testing.T) {
 	for name, hangs := range map[string]bool{"refused": false, "silent": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const budget = 10 * time.Second
-				r := &outageRig{rig: newRig(t, Options{Budget: budget}, map[string]*scripted.Node{}), hangs: hangs}
+				r := &outageRig{rig: newRig(t, Options{Budget: budget}, map[string]*scripted.Node{}),
+					hangs: hangs}
 				r.outages.Lose("a:1", errors.New("connection refused"))
 				r.on(func() {
 					r.pool.control = r
@@ -57,7 +58,8 @@ func TestKnownOutage(t *testing.T) {
 					return time.Since(began), err
 				}
 				took, err := ask()
-				if !errors.Is(err, cluster.ErrUnavailable) || took < budget-time.Second || took > budget+3*time.Second {
+				if !errors.Is(err, cluster.ErrUnavailable) || took < budget-time.Second ||
+					took > budget+3*time.Second {
 					t.Errorf("at first: %v after %v", err, took)
 				}
 				time.Sleep(time.Second)

@@ -8,8 +8,8 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// At a Redis that is full (maxmemory, noeviction) nobody gets a new lock, or joins a queue, and all are told what
-// to do, in words of their own and not in those of scripts. Whatever is held or waits goes on. R10
+// At a Redis that is full (maxmemory, noeviction) nobody gets a new lock, or joins a queue, and all are told
+// what to do, in words of their own and not in those of scripts. Whatever is held or waits goes on. R10
 func TestFullRedis(t *testing.T) {
 	t.Parallel()
 	for _, product := range rig.Products {
@@ -50,7 +50,8 @@ func goesOnFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 	began := time.Now()
 	for _, args := range [][]string{
 		{"LOCK", "new"}, {"LOCK", "new", "META", "a note"}, {"RLOCK", "new"}, {"LOCK", "new", "WAIT", "1000"},
-		{"LOCK", "plain", "WAIT", "1000"}, {"RLOCK", "plain", "WAIT", "1000"}, {"LOCK", "waited", "WAIT", "1000"},
+		{"LOCK", "plain", "WAIT", "1000"}, {"RLOCK", "plain", "WAIT", "1000"},
+		{"LOCK", "waited", "WAIT", "1000"},
 	} {
 		if v := c.Call(t, args...); !saysFull(v, "OOM") {
 			t.Errorf("%q: %s", args, v)
@@ -107,7 +108,8 @@ func goesOnFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 
 // saysFull says that v is an error of that word, and names the remedy and no script.
 func saysFull(v rig.Reply, word string) bool {
-	return v.IsError(word) && strings.Contains(v.String(), "raise maxmemory") && !strings.Contains(v.String(), "script")
+	return v.IsError(word) && strings.Contains(v.String(), "raise maxmemory") &&
+		!strings.Contains(v.String(), "script")
 }
 
 // A master of RedLock that is full grants nothing new; the others do, while they are a majority.

@@ -53,8 +53,8 @@ func TestReadyOnlyIfAllSlotsAreServed(t *testing.T) {
 	readyz(t, p, 503, "slots 0-2,5 have no master")
 }
 
-// Once a master has been away for longer than the budget a command waits for it briefly; the first that can be
-// served is.
+// Once a master has been away for longer than the budget a command waits for it briefly; the first that can
+// be served is.
 func TestKnownOutageIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	const budget = 4 * time.Second
@@ -65,7 +65,8 @@ func TestKnownOutageIsNotWaitedFor(t *testing.T) {
 	s.Kill()
 	readyz(t, p, 503, s.Addr)
 	time.Sleep(budget + time.Second)
-	commands := [][]string{{"GET", "k"}, {"SET", "k", "w"}, {"LOCK", "l"}, {"BLPOP", "q", "0"}, {"WATCH", "k"}}
+	commands := [][]string{{"GET", "k"}, {"SET", "k", "w"}, {"LOCK", "l"},
+		{"BLPOP", "q", "0"}, {"WATCH", "k"}}
 	for _, words := range commands {
 		began := time.Now()
 		if v := c.Call(t, words...); !v.IsError("CLUSTERDOWN") || time.Since(began) > budget/2 {
@@ -98,7 +99,8 @@ func TestFailoverIsToldOnce(t *testing.T) {
 		}()
 	}
 	dying.Kill()
-	p.Logged(t, `level=WARN msg="node lost" node=(`+dying.Addr+`) for=.* slots=[0-9-]+ err=.*connection refused`)
+	p.Logged(t,
+		`level=WARN msg="node lost" node=(`+dying.Addr+`) for=.* slots=[0-9-]+ err=.*connection refused`)
 	p.Logged(t, `level=INFO msg="slots have a new master" node=(\S+) after=\S+ delayed=[1-9]\d* failed=\d+ `+
 		`replaces=`+dying.Addr+` slots=[0-9-]+\n`)
 	warnings := 0

@@ -15,9 +15,10 @@ const (
 	HoldPause                     // CLIENT PAUSE holds back its next command
 	HoldMemory                    // all clients together take too much memory
 	HoldLogin                     // its next command is AUTH, and comes too soon after a wrong password
-	HoldTable                     // its next command is unknown, and the upstream is asked for its command table
-	HoldLong                      // a long command is being taken apart, or sent in parts
-	HoldRound                     // this round of the loop has taken long: it reads on in the next one
+	// its next command is unknown, and the upstream is asked for its command table
+	HoldTable
+	HoldLong  // a long command is being taken apart, or sent in parts
+	HoldRound // this round of the loop has taken long: it reads on in the next one
 
 	// HoldWaiting are the reasons under which the end of the connection is noticed even if input before it
 	// has not been read.

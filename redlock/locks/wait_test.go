@@ -566,7 +566,9 @@ func TestFullOfThoseWhoHaveGone(t *testing.T) {
 			p[0].Lock(t.Context(), redlock.Acquire{Mode: redlock.Read, Lease: 50 * time.Millisecond})
 		}
 		time.Sleep(60 * time.Millisecond)
-		proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{Token: "long", Mode: redlock.Read, Lease: minute}))
+		proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{
+			Token: "long", Mode: redlock.Read, Lease: minute,
+		}))
 	})
 }
 

@@ -48,7 +48,8 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 				time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
 			case 1, 2:
 				args := []string{token, "", id, "proxy", "PUBLISH", "tell"}
-				if a, b := rig.Text(run(one, scripts.Release, args)), rig.Text(run(other, scripts.Release, args)); a != b {
+				a, b := rig.Text(run(one, scripts.Release, args)), rig.Text(run(other, scripts.Release, args))
+				if a != b {
 					t.Fatalf("%d: release: %s, and after claim %s", n, a, b)
 				}
 				asked = nil
@@ -57,19 +58,23 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 					mode, reentrant := pick("w", "w", "r"), pick("0", "1")
 					keeper, meta := pick("", "", "proxy:1", "=proxy:1"), pick("", "", "what for")
 					asked = func() (a, b string) {
-						args := []string{token, lease, mode, id, reentrant, "", "", " 2", "PUBLISH", keeper, meta, ""}
+						args := []string{token, lease, mode, id, reentrant, "", "", " 2", "PUBLISH",
+							keeper, meta, ""}
 						was := run(one, scripts.Acquire, args)
 						if strings.HasPrefix(was.Err(), "TIDY ") {
 							run(one, scripts.Tidy, []string{" 2", ""})
 							was = run(one, scripts.Acquire, args)
 						}
-						is := run(other, scripts.Claim, []string{token, lease, mode, id, reentrant, "1", "2", keeper, meta})
+						is := run(other, scripts.Claim,
+							[]string{token, lease, mode, id, reentrant, "1", "2", keeper, meta})
 						return outcomeOf(was, lease, true), outcomeOf(is, lease, false)
 					}
 				}
-				upgraded := first.Ask("HEXISTS", rig.LockKey, "b").Int == 1 // acquire knows what was answered before that
+				// acquire knows what was answered before that
+				upgraded := first.Ask("HEXISTS", rig.LockKey, "b").Int == 1
 				a, b := asked()
-				if a != b && !(upgraded && strings.HasPrefix(a, "granted") && strings.HasPrefix(b, "granted")) {
+				if a != b &&
+					!(upgraded && strings.HasPrefix(a, "granted") && strings.HasPrefix(b, "granted")) {
 					t.Fatalf("%d: acquire: %s, claim: %s", n, a, b)
 				}
 				if strings.HasPrefix(a, "granted") {
@@ -114,7 +119,8 @@ func left(s *rig.Server) string {
 		}
 	}
 	slices.Sort(fields)
-	return fmt.Sprint(fields, s.Ask("GET", rig.LockKey).Text(), " ", s.Ask("PTTL", rig.LockKey).Int, " ", s.Ask("GET", "lock:fence:{a}").Text())
+	return fmt.Sprint(fields, s.Ask("GET", rig.LockKey).Text(), " ", s.Ask("PTTL", rig.LockKey).Int, " ",
+		s.Ask("GET", "lock:fence:{a}").Text())
 }
 
 // What claim says to RedLock, which asks many masters. R27
@@ -158,7 +164,8 @@ func TestClaimReplies(t *testing.T) {
 				defer conn.Close()
 				var v resp.Value
 				for line := range strings.SplitSeq(c.lines, "; ") {
-					reply, err := conn.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"}, claim(line)...))
+					reply, err := conn.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
+						claim(line)...))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -197,7 +204,8 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 			ahead time.Duration
 			taken bool
 		}{
-			{-time.Minute, false}, {time.Millisecond, true}, {time.Second, true}, {time.Second + time.Microsecond, false},
+			{-time.Minute, false}, {time.Millisecond, true}, {time.Second, true},
+			{time.Second + time.Microsecond, false},
 		} {
 			rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
 				conn := s.Connect()
@@ -205,7 +213,8 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 				ask := func(id, mode string, wanted int64) int64 {
 					t.Helper()
 					args := []string{"a", "5000", mode, "p0000000" + id, "0", fmt.Sprint(wanted), "9", "", ""}
-					reply, err := conn.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"}, args...))
+					reply, err := conn.Do(rig.EvalSHA(scripts.Claim,
+						[]string{rig.LockKey, "lock:fence:{a}"}, args...))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -222,7 +231,8 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 				wanted := time.Now().Add(c.ahead).UnixMicro()
 				got := ask("2", as, wanted)
 				if (got == wanted) != c.taken || got <= first {
-					t.Errorf("%s, %v ahead: %d, wanted %d, the one before is %d", mode, c.ahead, got, wanted, first)
+					t.Errorf("%s, %v ahead: %d, wanted %d, the one before is %d", mode, c.ahead,
+						got, wanted, first)
 				}
 				if noted := s.Ask("GETRANGE", "lock:fence:{a}", "0", "15").Text(); noted != fmt.Sprint(got) {
 					t.Errorf("%s: %s is noted, and %d granted", mode, noted, got)
@@ -257,7 +267,8 @@ func TestClaimOfAWriterThatReads(t *testing.T) {
 		claim := func(mode, id string) {
 			t.Helper()
 			args := []string{"a", "5000", mode, "p0000000" + id, "0", "1", "9", "", ""}
-			if reply, err := c.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"}, args...)); err != nil || reply[0] != '*' {
+			if reply, err := c.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
+				args...)); err != nil || reply[0] != '*' {
 				t.Fatalf("%q %v", reply, err)
 			}
 		}

@@ -75,7 +75,8 @@ func BenchmarkCost(b *testing.B) {
 	const n, rounds = 2000, 9
 	s := rig.StartRedis(b)
 	l := locks.New(&rig.Upstream{S: s}, locks.Options{})
-	const trivial, compare = "return 1", "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
+	const trivial, compare = "return 1",
+		"if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
 	load := func(source string) string { return s.Ask("SCRIPT", "LOAD", source).Text() }
 	one, cad := load(trivial), load(compare)
 	for _, script := range scripts.All() {
@@ -93,7 +94,8 @@ func BenchmarkCost(b *testing.B) {
 	all := []costing{
 		{`EVALSHA "return 1"`, "evalsha", func(int) []byte { return cmd("EVALSHA", one, "0") }},
 		{"SET NX PX", "set", func(i int) []byte { return cmd("SET", name(i), token, "NX", "PX", "60000") }},
-		{"compare and delete", "evalsha", func(i int) []byte { return cmd("EVALSHA", cad, "1", name(i), token) }},
+		{"compare and delete", "evalsha",
+			func(i int) []byte { return cmd("EVALSHA", cad, "1", name(i), token) }},
 	}
 	for _, m := range []redlock.Mode{redlock.Write, redlock.Read} {
 		release := func(i int) []byte {
@@ -101,16 +103,20 @@ func BenchmarkCost(b *testing.B) {
 		}
 		all = append(all,
 			costing{"acquire " + string(m), "evalsha", acquire(redlock.Acquire{Token: token, Mode: m})},
-			costing{"acquire " + string(m) + ", held", "evalsha", acquire(redlock.Acquire{Token: "other", Mode: redlock.Write})},
+			costing{"acquire " + string(m) + ", held", "evalsha",
+				acquire(redlock.Acquire{Token: "other", Mode: redlock.Write})},
 			costing{"release " + string(m), "evalsha", release},
-			costing{"acquire " + string(m) + ", kept", "evalsha", acquire(redlock.Acquire{Token: token, Mode: m, Keep: true})},
+			costing{"acquire " + string(m) + ", kept", "evalsha",
+				acquire(redlock.Acquire{Token: token, Mode: m, Keep: true})},
 			costing{"renew " + string(m) + ", kept", "evalsha", func(i int) []byte {
-				return rig.NotedRenew(l, &redlock.Renew{Name: name(i), Token: token, Lease: 2 * time.Minute}).Req
+				return rig.NotedRenew(l,
+					&redlock.Renew{Name: name(i), Token: token, Lease: 2 * time.Minute}).Req
 			}},
 			costing{"release " + string(m) + ", kept", "evalsha", release})
 	}
 	// Keys that stay keep the dictionaries of the server at their size.
-	s.Ask("EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'resident:' .. i, 'x', 'EX', 86400) end", "0", fmt.Sprint(10*n))
+	s.Ask("EVAL", "for i = 1, ARGV[1] do redis.call('SET', 'resident:' .. i, 'x', 'EX', 86400) end", "0",
+		fmt.Sprint(10*n))
 	took := make([][]float64, len(all))
 	for range rounds {
 		for i, c := range all {
@@ -124,7 +130,8 @@ func BenchmarkCost(b *testing.B) {
 		}
 		slices.Sort(ratios)
 		each := slices.Sorted(slices.Values(took[i]))
-		fmt.Fprintf(os.Stdout, "%-20s %6.2f µs at least, %6.2f µs median, %5.2f of %s\n", c.name, each[0], each[rounds/2], ratios[rounds/2], all[0].name)
+		fmt.Fprintf(os.Stdout, "%-20s %6.2f µs at least, %6.2f µs median, %5.2f of %s\n", c.name, each[0],
+			each[rounds/2], ratios[rounds/2], all[0].name)
 	}
 }
 
@@ -137,7 +144,9 @@ func TestCommandsOfAHandOver(t *testing.T) {
 	proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{Token: "0"}))
 	var queue []chan proxies.Result
 	for i := range 50 {
-		queue = append(queue, p.Begin(t.Context(), redlock.Acquire{Token: fmt.Sprint(i + 1), Wait: time.Minute}))
+		queue = append(queue, p.Begin(t.Context(), redlock.Acquire{
+			Token: fmt.Sprint(i + 1), Wait: time.Minute,
+		}))
 	}
 	// A client counts as waiting before its place reaches Redis.
 	for i := 0; p.State().Waiters < len(queue); i++ {
@@ -151,7 +160,9 @@ func TestCommandsOfAHandOver(t *testing.T) {
 	for i := range n {
 		p.Unlock(fmt.Sprint(i))
 		proxies.Granted(t, queue[i])
-		queue = append(queue, p.Begin(t.Context(), redlock.Acquire{Token: fmt.Sprint(i + 51), Wait: time.Minute}))
+		queue = append(queue, p.Begin(t.Context(), redlock.Acquire{
+			Token: fmt.Sprint(i + 51), Wait: time.Minute,
+		}))
 	}
 	calls, _ := spent(t, s)
 	delete(calls, "config|resetstat")
@@ -181,7 +192,9 @@ func TestWaitersDoNotCountReaders(t *testing.T) {
 	s := rig.StartRedis(t)
 	p := proxies.Start(t, s, 1)[0]
 	for i := range 20 {
-		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{Token: fmt.Sprint("r", i), Mode: redlock.Read, Lease: time.Minute + time.Duration(i)*time.Second}))
+		proxies.Granted(t, p.Begin(t.Context(), redlock.Acquire{
+			Token: fmt.Sprint("r", i), Mode: redlock.Read, Lease: time.Minute + time.Duration(i)*time.Second,
+		}))
 	}
 	s.Ask("CONFIG", "RESETSTAT")
 	var queue []chan proxies.Result

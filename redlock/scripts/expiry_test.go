@@ -21,7 +21,8 @@ func TestLastMillisecond(t *testing.T) {
 	both := []string{rig.LockKey, rig.FenceKey}
 	calls := map[string]func(n int) string{
 		"a waiter": func(n int) string {
-			return l.show(l.run(scripts.Acquire, both, "b", "1000", "w", fmt.Sprintf("id%014d", n), "0", "P1", "5000", "100", "SPUBLISH"))
+			return l.show(l.run(scripts.Acquire, both, "b", "1000", "w", fmt.Sprintf("id%014d", n), "0", "P1",
+				"5000", "100", "SPUBLISH"))
 		},
 		"the holder": func(n int) string {
 			return l.show(l.run(scripts.Acquire, both, "a", "1", "w", fmt.Sprintf("id%014d", n), "1"))
@@ -51,9 +52,11 @@ func TestShortestLease(t *testing.T) {
 	l := &teller{t: t, s: s, c: s.Connect()}
 	defer l.c.Close()
 	for n := range 25_000 {
-		v := l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, "a", "1", "r", fmt.Sprintf("id%014d", n), "0", "", "", "", "SPUBLISH")
+		v := l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, "a", "1", "r",
+			fmt.Sprintf("id%014d", n), "0", "", "", "", "SPUBLISH")
 		if v.Err() != "" {
-			t.Fatalf("after %d leases: %s, left: %s with %s ms", n, v.Err(), rig.Text(s.Ask("HGETALL", rig.LockKey)), rig.Text(s.Ask("PTTL", rig.LockKey)))
+			t.Fatalf("after %d leases: %s, left: %s with %s ms", n, v.Err(),
+				rig.Text(s.Ask("HGETALL", rig.LockKey)), rig.Text(s.Ask("PTTL", rig.LockKey)))
 		}
 	}
 }

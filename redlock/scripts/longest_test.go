@@ -22,7 +22,8 @@ import (
 // with the longest "meta", "over" if their leases are ("over-meta": both), or "gone" if as many more as can
 // be have gone.
 const seedLock = `
-local key, readers, waiters, step, dead = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local key, readers, waiters = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
+local step, dead = tonumber(ARGV[3]), ARGV[4]
 local writer, offered, kind = ARGV[5] == '1', ARGV[6] == '1', ARGV[7] or ''
 redis.call('DEL', key)
 local clock = redis.call('TIME')
@@ -33,14 +34,16 @@ local names = {}
 for i = 1, listed do names[i] = 'r:g' .. i end
 for i = 1, readers do
   local ids, field = string.rep('+x000000000000000', 8), 'r:' .. string.format('%033d', i)
-  local keeper, meta = kind == 'kept' and 'P8:' .. i or '-', string.find(kind, 'meta') and ' ' .. string.rep('m', 1024) or ''
+    local keeper = kind == 'kept' and 'P8:' .. i or '-'
+    local meta = string.find(kind, 'meta') and ' ' .. string.rep('m', 1024) or ''
   local ends = string.find(kind, 'over') and now - 1 or e
   local hold = table.concat({ends, 1, '18000000000' .. 10000 + i, now, keeper, ids}, ' ') .. meta
   redis.call('HSET', key, field, hold)
   names[#names + 1] = field
 end
 for i = 0, math.ceil(#names / 16) - 1 do
-  redis.call('HSET', key, 'm', #names, 'm:' .. i, table.concat(names, ' ', 16 * i + 1, math.min(16 * i + 16, #names)) .. ' ')
+    local part = table.concat(names, ' ', 16 * i + 1, math.min(16 * i + 16, #names))
+    redis.call('HSET', key, 'm', #names, 'm:' .. i, part .. ' ')
 end
 for i = 1, waiters do
   local id, proxy, until_ = string.format('w%015d', i), 'P' .. i % 100, e
@@ -57,7 +60,8 @@ if writer then
 end
 local z, ze = 0, 0
 if offered then z, ze = waiters * step + 1, now - 1 end
-local state = {readers, 1, waiters * step + 1, waiters, z, ze, e, readers > 0 and not string.find(kind, 'over') and e or 0}
+local last = readers > 0 and not string.find(kind, 'over') and e or 0
+local state = {readers, 1, waiters * step + 1, waiters, z, ze, e, last}
 redis.call('HSET', key, 'v', '1', 's', table.concat(state, ' '))
 redis.call('PEXPIREAT', key, e)
 collectgarbage() -- what this leaves is not to be the next script's work
@@ -84,7 +88,8 @@ func TestLongestScripts(t *testing.T) {
 	id := func() string { calls++; return fmt.Sprintf("x%015d", calls) }
 	acquire := func(token, mode string) func() {
 		return func() {
-			l.run(scripts.Acquire, both, token, "1000", mode, id(), "0", "P1", "60000", "10000 2000", "SPUBLISH")
+			l.run(scripts.Acquire, both, token, "1000", mode, id(), "0", "P1", "60000",
+				"10000 2000", "SPUBLISH")
 		}
 	}
 	release := func() { l.run(scripts.Release, both, "W", "", id(), "P1", "SPUBLISH") }
@@ -98,18 +103,25 @@ func TestLongestScripts(t *testing.T) {
 	}{
 		{name: "INFO, readers and waiters", seed: "1000 10000 1 alive 0 0", run: inspect},
 		{name: "INFO, dead waiters", seed: "0 10000 1 proxy 1 0", run: inspect},
-		{name: "INFO, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: inspect, most: short},
+		{name: "INFO, readers with a long META", seed: "1000 10000 1 alive 0 0 meta",
+			run: inspect, most: short},
 		{name: "BREAK, readers and waiters", seed: "1000 10000 1 alive 0 0", run: brk, most: much},
-		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk, most: much}, // a thousand keepers are told
+		// a thousand keepers are told
+		{name: "BREAK, readers that are kept", seed: "1000 10000 1 alive 0 0 kept", run: brk, most: much},
 		{name: "BREAK, readers with a long META", seed: "1000 10000 1 alive 0 0 meta", run: brk, most: short},
-		{name: "a reader wants to write, long META", seed: "1000 9000 1 alive 0 0 meta", run: acquire(first, "w"), most: short},
-		{name: "one reader more, full, long META", seed: "2000 0 1 alive 0 0 meta", run: acquire("more", "r"), most: short},
-		{name: "readers whose leases are over, long META", seed: "1000 0 1 alive 0 0 over-meta", run: acquire("more", "r"), most: much}, // and dropped, once
+		{name: "a reader wants to write, long META", seed: "1000 9000 1 alive 0 0 meta",
+			run: acquire(first, "w"), most: short},
+		{name: "one reader more, full, long META", seed: "2000 0 1 alive 0 0 meta",
+			run: acquire("more", "r"), most: short},
+		// and dropped, once
+		{name: "readers whose leases are over, long META", seed: "1000 0 1 alive 0 0 over-meta",
+			run: acquire("more", "r"), most: much},
 		{name: "BREAK, dead waiters", seed: "0 10000 1 proxy 1 0", run: brk},
 		{name: "a reader wants to write", seed: "1000 9000 1 alive 0 0", run: acquire(first, "w")},
 		{name: "one reader more", seed: "1000 9000 1 alive 0 0", run: acquire("more", "r")},
 		{name: "one reader more, many gone", seed: "1000 0 1 alive 0 0 gone", run: acquire("more", "r")},
-		{name: "readers whose leases are over", seed: "1000 9000 1 alive 0 0 over", run: acquire("more", "r")},
+		{name: "readers whose leases are over", seed: "1000 9000 1 alive 0 0 over",
+			run: acquire("more", "r")},
 		{name: "release, proxies dead", seed: "0 10000 1 proxy 1 0", run: release},
 		{name: "release, deadlines over", seed: "0 10000 1 deadline 1 0", run: release},
 		{name: "release, holes", seed: "0 2 100000 proxy 1 0", run: release},
@@ -154,7 +166,8 @@ func TestLongestScripts(t *testing.T) {
 	for _, c := range cases {
 		t.Logf("%-34s %6.0f us, %.2f of the measure", c.name, c.took, c.took/whole)
 		if c.took > c.most*whole {
-			t.Errorf("%s: a script of %.1f ms, while 12,000 calls take %.1f ms, and %.1f times that is too long", c.name, c.took/1000, whole/1000, c.most)
+			t.Errorf("%s: a script of %.1f ms, while 12,000 calls take %.1f ms, and %.1f times that is too "+
+				"long", c.name, c.took/1000, whole/1000, c.most)
 		}
 	}
 }
@@ -270,7 +283,8 @@ func TestFirstNotKnownYet(t *testing.T) {
 			if !strings.HasPrefix(got, "[1 4b"+end) {
 				t.Errorf("%s, who came then: %s", end, got)
 			}
-			must(end+", the last", run(scripts.Release, "b", "", "id000000000001"+end[:2], "P4", l.publish()), "1")
+			must(end+", the last",
+				run(scripts.Release, "b", "", "id000000000001"+end[:2], "P4", l.publish()), "1")
 			if keys := s.Keys(); len(keys) != 0 {
 				t.Errorf("%s left: %v", end, keys)
 			}

@@ -32,11 +32,12 @@ type model struct {
 	fence int64                   // the highest so far
 	// proxyClock is what the clock shows, in µs, of whom the lock was asked for last.
 	proxyClock int64
-	forgot     int64       // the highest when the key of the fence was lost last
-	passed     [][2]string // while the key stays, newest first: the releases by which a waiter got the lock, and that waiter
-	there      bool        // the key is
-	told       []modelTold // behind the fence of the slot, newest last
-	bare       bool        // there is no key of the fence, and no room before the next of these
+	forgot     int64 // the highest when the key of the fence was lost last
+	// while the key stays, newest first: the releases by which a waiter got the lock, and that waiter
+	passed [][2]string
+	there  bool        // the key is
+	told   []modelTold // behind the fence of the slot, newest last
+	bare   bool        // there is no key of the fence, and no room before the next of these
 }
 
 // modelTold is what a release was answered.
@@ -91,7 +92,8 @@ func (m *model) conflict(token string, mode redlock.Mode) (other string) {
 // the last half second, as all of their proxy were: it is dead if one of them does not take an offer.
 func (m *model) overtaken(id string, mode redlock.Mode, place int64) (all []string) {
 	for wid, w := range m.queue {
-		if wid != id && w.place < place && w.deadline.After(m.now) && m.stands(w) && m.heard(w.proxy) < offerTime && (mode == redlock.Write || w.a.Mode == redlock.Write) {
+		if wid != id && w.place < place && w.deadline.After(m.now) && m.stands(w) &&
+			m.heard(w.proxy) < offerTime && (mode == redlock.Write || w.a.Mode == redlock.Write) {
 			all = append(all, wid)
 		}
 	}
@@ -107,12 +109,14 @@ func (m *model) grant(a *redlock.Acquire, fence int64, ttl time.Duration) error 
 	if other := m.conflict(a.Token, a.Mode); other != "" {
 		return fmt.Errorf("%s got the lock while %s holds it", a.Token, other)
 	}
-	if past := m.overtaken(a.ID, a.Mode, place); len(past) > 0 && !(place == 1<<40 && a.Wait > 0 && a.Mode == redlock.Read) {
+	if past := m.overtaken(a.ID, a.Mode, place); len(past) > 0 &&
+		!(place == 1<<40 && a.Wait > 0 && a.Mode == redlock.Read) {
 		return fmt.Errorf("%s overtook %q", a.ID, past)
 	}
 	clock := m.now.UnixMicro()
 	if fence <= m.fence || fence < min(clock, m.proxyClock) {
-		return fmt.Errorf("the fence %d is not above %d and the clocks %d and %d", fence, m.fence, clock, m.proxyClock)
+		return fmt.Errorf("the fence %d is not above %d and the clocks %d and %d", fence, m.fence,
+			clock, m.proxyClock)
 	}
 	if fence > max(m.fence, clock)+10e6 {
 		return fmt.Errorf("the fence %d runs away from %d and the clock %d", fence, m.fence, clock)
@@ -124,7 +128,8 @@ func (m *model) grant(a *redlock.Acquire, fence int64, ttl time.Duration) error 
 	if a.Mode == redlock.Write {
 		clear(m.hold)
 	}
-	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl + runs), 1, fence, taking(a.Keeper), false, a.Meta, []string{"+" + a.ID}, map[string]bool{}, nil}
+	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl + runs), 1, fence, taking(a.Keeper), false, a.Meta,
+		[]string{"+" + a.ID}, map[string]bool{}, nil}
 	delete(m.queue, a.ID)
 	return nil
 }
@@ -338,7 +343,9 @@ func (h *modelHold) renew(now time.Time, lease time.Duration) time.Duration {
 func (m *model) upgraded(a *redlock.Acquire, h *modelHold, v resp.Value) (done bool, err error) {
 	second := false
 	for id, w := range m.queue {
-		second = second || id != a.ID && w.up != nil && w.deadline.After(m.now) && m.stands(w) && m.heard(w.proxy) < offerTime
+		second = second ||
+			id != a.ID && w.up != nil && w.deadline.After(m.now) && m.stands(w) &&
+				m.heard(w.proxy) < offerTime
 	}
 	other := m.conflict(a.Token, redlock.Write)
 	switch {
@@ -365,7 +372,8 @@ func (m *model) upgraded(a *redlock.Acquire, h *modelHold, v resp.Value) (done b
 		delete(m.queue, a.ID)
 		clear(m.hold)
 		m.hold[a.Token] = h
-		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, (h.until.Sub(m.now) - runs).Milliseconds(), h.count)
+		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence,
+			(h.until.Sub(m.now) - runs).Milliseconds(), h.count)
 		if rig.Text(v) != want {
 			return true, fmt.Errorf("became the writer: %s, want %s", rig.Text(v), want)
 		}
@@ -392,7 +400,8 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 		}
 		return nil
 	case h != nil && !up:
-		if h.mode == redlock.Write && a.Mode == redlock.Read && !h.knows(a.ID) && !h.asked("+=^*@", a.ID, h.made...) {
+		if h.mode == redlock.Write && a.Mode == redlock.Read && !h.knows(a.ID) &&
+			!h.asked("+=^*@", a.ID, h.made...) {
 			h.mode = redlock.Read
 		}
 		known := h.knows(a.ID)
@@ -402,7 +411,8 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 			count = h.count
 		}
 		delete(m.queue, a.ID)
-		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence, (h.until.Sub(m.now) - runs).Milliseconds(), count)
+		want := fmt.Sprintf("[%s %d %d %d]", a.Token, fence,
+			(h.until.Sub(m.now) - runs).Milliseconds(), count)
 		if rig.Text(v) != want {
 			return fmt.Errorf("it holds the lock: %s, want %s", rig.Text(v), want)
 		}
@@ -446,8 +456,10 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 	case w == nil:
 		w = &modelWaiter{a: *a, proxy: proxy, place: place, deadline: m.now.Add(a.Wait), up: rising}
 		for id, other := range m.queue {
-			if up && other.place <= place && other.deadline.After(m.now) && m.stands(other) && m.heard(other.proxy) < offerTime {
-				return fmt.Errorf("%s must be before all but stands at %d, %s at %d", a.ID, place, id, other.place)
+			if up && other.place <= place && other.deadline.After(m.now) && m.stands(other) &&
+				m.heard(other.proxy) < offerTime {
+				return fmt.Errorf("%s must be before all but stands at %d, %s at %d", a.ID, place,
+					id, other.place)
 			}
 			if !up && other.place >= place {
 				return fmt.Errorf("%s came last but stands at %d, %s at %d", a.ID, place, id, other.place)
@@ -456,7 +468,8 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 		m.queue[a.ID] = w
 	case rising != w.up:
 		w.place, w.deadline, w.up = place, m.now.Add(a.Wait), rising
-	case place < w.place && !up, place > w.place && w.up == nil && m.spent-w.asked < offerTime && w.deadline.After(m.now) && m.heard(proxy) < offerTime:
+	case place < w.place && !up, place > w.place && w.up == nil && m.spent-w.asked < offerTime &&
+		w.deadline.After(m.now) && m.heard(proxy) < offerTime:
 		return fmt.Errorf("%s was moved from %d to %d", a.ID, w.place, place)
 	case place != w.place:
 		w.place, w.deadline = place, m.now.Add(a.Wait)
@@ -470,7 +483,8 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 func (m *model) closedUp(id string, place func(id string) int64) error {
 	for a, first := range m.queue {
 		for b, second := range m.queue {
-			if a != id && b != id && place(a) > 0 && place(b) > 0 && first.place < second.place && place(a) >= place(b) {
+			if a != id && b != id && place(a) > 0 && place(b) > 0 && first.place < second.place &&
+				place(a) >= place(b) {
 				return fmt.Errorf("%s stood before %s and does not any more", a, b)
 			}
 		}
@@ -579,7 +593,8 @@ const checked = "1111111111111111"
 // TestModel has random requests of random clients, sent once or again, at random times of
 // a clock that also steps back, judged by the model. R2 R6 R14 R15 R20 R29 R30 R33
 func TestModel(t *testing.T) {
-	t.Run("as it is", func(t *testing.T) { testModel(t, func(script scripts.Script) scripts.Script { return script }) })
+	t.Run("as it is",
+		func(t *testing.T) { testModel(t, func(script scripts.Script) scripts.Script { return script }) })
 	t.Run("two waiters a script", func(t *testing.T) {
 		testModel(t, func(script scripts.Script) scripts.Script { return looking(t, script, 7) })
 	})
@@ -608,7 +623,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		mini.FlushAll()
-		m := &model{forgot: -1, now: time.UnixMilli(1_800_000_000_000), hold: map[string]*modelHold{}, queue: map[string]*modelWaiter{}}
+		m := &model{forgot: -1, now: time.UnixMilli(1_800_000_000_000), hold: map[string]*modelHold{},
+			queue: map[string]*modelWaiter{}}
 		mini.SetTime(m.now)
 		var expires time.Time
 		raw := func(script scripts.Script, args ...string) []byte {
@@ -628,7 +644,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				v, _, _ = resp.Parse(raw(script, args...))
 			}
 			t.Log(script.Name, args, rig.Text(v))
-			if v.Err() != "" && !strings.HasPrefix(v.Err(), "QUEUEFULL") && !strings.HasPrefix(v.Err(), "DEADLOCK") && !asksAgain(v) {
+			if v.Err() != "" && !strings.HasPrefix(v.Err(), "QUEUEFULL") &&
+				!strings.HasPrefix(v.Err(), "DEADLOCK") && !asksAgain(v) {
 				t.Fatal(v.Err())
 			}
 			return v
@@ -676,7 +693,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 		tokens := rapid.SampledFrom([]string{"a", "b", "c", "d e\nf"})
 		acquire := func(a *redlock.Acquire) {
 			proxy := proxyOf[a.ID]
-			args := append(words(a), proxy, millis(a.Wait), fmt.Sprint(modelQueue), "PUBLISH", a.Keeper, a.Meta, "")
+			args := append(words(a), proxy, millis(a.Wait), fmt.Sprint(modelQueue), "PUBLISH",
+				a.Keeper, a.Meta, "")
 			switch {
 			case a.Meta != "":
 			case a.Keeper == "" && proxy == "" && a.Mode == redlock.Write:
@@ -693,23 +711,28 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				v.Int = m.proxyClock
 			}
 			v = whole(v, args)
-			if err := m.closedUp(a.ID, func(id string) int64 { return rig.Integer(mini.HGet(rig.LockKey, "i:"+id)) }); err != nil {
+			if err := m.closedUp(a.ID,
+				func(id string) int64 { return rig.Integer(mini.HGet(rig.LockKey, "i:"+id)) }); err != nil {
 				t.Fatal(err)
 			}
 			judge(m.acquired(a, proxy, v))
 		}
 		release := func(r [3]string, proxy string) {
-			v := ask(scripts.Release, r[0], "", r[1], proxy, "PUBLISH", []string{"grant", "offer"}[ids%2], r[2]) // the grace is on half the time
+			// the grace is on half the time
+			v := ask(scripts.Release, r[0], "", r[1], proxy, "PUBLISH",
+				[]string{"grant", "offer"}[ids%2], r[2])
 			judge(m.released(r[0], r[1], v))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"acquire": func(t *rapid.T) {
 				a := &redlock.Acquire{
-					Token: tokens.Draw(t, "token"), Mode: rapid.SampledFrom([]redlock.Mode{redlock.Write, redlock.Read}).Draw(t, "mode"),
+					Token:     tokens.Draw(t, "token"),
+					Mode:      rapid.SampledFrom([]redlock.Mode{redlock.Write, redlock.Read}).Draw(t, "mode"),
 					Lease:     time.Duration(rapid.IntRange(1, 3000).Draw(t, "lease")) * time.Millisecond,
 					Reentrant: rapid.Bool().Draw(t, "reentrant"), ID: newID(),
 				}
-				if proxy := rapid.SampledFrom(append([]string{""}, proxies...)).Draw(t, "proxy"); proxy != "" {
+				if proxy := rapid.SampledFrom(append([]string{""}, proxies...)).Draw(t,
+					"proxy"); proxy != "" {
 					proxyOf[a.ID] = proxy
 					a.Wait = time.Duration(rapid.IntRange(1, 5000).Draw(t, "wait")) * time.Millisecond
 				}
@@ -737,7 +760,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				if len(requests) == 0 {
 					return
 				}
-				if a := *requests[max(0, len(requests)-1-rapid.IntRange(0, 4).Draw(t, "which"))]; a.Named != "" {
+				if a := *requests[max(0,
+					len(requests)-1-rapid.IntRange(0, 4).Draw(t, "which"))]; a.Named != "" {
 					proxy := proxyOf[a.ID]
 					a.ID = newID() + "," + a.Named
 					proxyOf[a.ID] = proxy
@@ -778,7 +802,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				}
 			},
 			"renew": func(t *rapid.T) {
-				token, lease := tokens.Draw(t, "token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
+				token, lease := tokens.Draw(t,
+					"token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
 				h, means := m.live(token), ""
 				switch rapid.IntRange(0, 3).Draw(t, "means") {
 				case 0:
@@ -793,7 +818,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 					keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
 				}
 				v, want := ask(scripts.Renew, token, millis(lease), means, keeper), int64(0)
-				if h != nil && (means == "" || means[0] == 'i' && h.means(means) || fmt.Sprint(h.fence) == means) {
+				if h != nil &&
+					(means == "" || means[0] == 'i' && h.means(means) || fmt.Sprint(h.fence) == means) {
 					want = h.renew(m.now, lease).Milliseconds()
 					h.rely(keeper)
 				}
@@ -802,7 +828,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				}
 			},
 			"renew as keeper": func(t *rapid.T) {
-				token, lease := tokens.Draw(t, "token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
+				token, lease := tokens.Draw(t,
+					"token"), time.Duration(rapid.IntRange(1, 5000).Draw(t, "lease"))*time.Millisecond
 				keeper := rapid.SampledFrom(keepers).Draw(t, "keeper")
 				v := ask(scripts.Keep, token, millis(lease), "", keeper)
 				want := int64(0)
@@ -878,20 +905,25 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 			"cancel": func(t *rapid.T) {
 				if len(requests) > 0 {
 					a := requests[max(0, len(requests)-1-rapid.IntRange(0, 7).Draw(t, "which"))]
-					judge(m.cancelled(a, ask(scripts.Cancel, a.Token, a.ID, rapid.SampledFrom(proxies).Draw(t, "proxy"), "PUBLISH")))
+					judge(m.cancelled(a,
+						ask(scripts.Cancel, a.Token, a.ID,
+							rapid.SampledFrom(proxies).Draw(t, "proxy"), "PUBLISH")))
 				}
 			},
-			"a proxy is killed": func(t *rapid.T) { // none of its waiters asks again, but late copies may come
+			// none of its waiters asks again, but late copies may come
+			"a proxy is killed": func(t *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
 					i := rapid.IntRange(0, len(proxies)-1).Draw(t, "proxy")
 					dead[proxies[i]] = true
 					proxies[i] = fmt.Sprintf("P%d", len(dead)+2)
 				}
 			},
-			"a keeper is killed": func(t *rapid.T) { // or leaves because of the proxy: holds last until their leases end
+			// or leaves because of the proxy: holds last until their leases end
+			"a keeper is killed": func(t *rapid.T) {
 				keepers = []string{"P9:none"}
 			},
-			"a waiter goes on alone": func(t *rapid.T) { // when all leases are over it is its turn, whoever died before it
+			// when all leases are over it is its turn, whoever died before it
+			"a waiter goes on alone": func(t *rapid.T) {
 				var alive []string
 				free := m.now
 				for id, w := range m.queue {
@@ -917,7 +949,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				}
 			},
 			"time": func(t *rapid.T) {
-				step := time.Duration(rapid.OneOf(rapid.IntRange(1, 50), rapid.IntRange(400, 4000)).Draw(t, "ms")) * time.Millisecond
+				step := time.Duration(rapid.OneOf(rapid.IntRange(1, 50), rapid.IntRange(400, 4000)).Draw(t,
+					"ms")) * time.Millisecond
 				m.now, m.spent = m.now.Add(step), m.spent+step
 				exists()
 			},
@@ -977,16 +1010,21 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				}
 				for i := range state.Holders {
 					h := &state.Holders[i]
-					if want := m.live(h.Owner); want == nil || *h != (redlock.Holder{Owner: h.Owner, Mode: want.mode, TTL: want.until.Sub(m.now) - runs, Count: want.count, Fence: want.fence,
-						Age: h.Age, Kept: want.kept != "", Meta: want.meta}) {
+					if want := m.live(h.Owner); want == nil ||
+						*h != (redlock.Holder{Owner: h.Owner, Mode: want.mode,
+							TTL: want.until.Sub(m.now) - runs, Count: want.count, Fence: want.fence,
+							Age: h.Age, Kept: want.kept != "", Meta: want.meta}) {
 						t.Fatalf("%+v, want %+v", h, want)
 					}
 				}
 				for token := range m.hold {
-					if len(who) > 0 && who[0] != token && m.live(token) != nil && m.live(token).mode == redlock.Read {
+					if len(who) > 0 && who[0] != token && m.live(token) != nil &&
+						m.live(token).mode == redlock.Read {
 						continue // CHECK tells of no other readers
 					}
-					if m.live(token) != nil && !slices.ContainsFunc(state.Holders, func(h redlock.Holder) bool { return h.Owner == token }) {
+					if m.live(token) != nil &&
+						!slices.ContainsFunc(state.Holders,
+							func(h redlock.Holder) bool { return h.Owner == token }) {
 						t.Fatalf("%s is not seen to hold it: %+v", token, state)
 					}
 				}
@@ -1020,7 +1058,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 
 // asksAgain says that the script has not found out yet who is first in the queue.
 func asksAgain(v resp.Value) bool {
-	return strings.HasPrefix(v.Err(), "TIDY ") || len(v.Elems) == 3 && v.Elems[1].Int == 1 && strings.Trim(v.Elems[2].Text(), "*") == ""
+	return strings.HasPrefix(v.Err(), "TIDY ") ||
+		len(v.Elems) == 3 && v.Elems[1].Int == 1 && strings.Trim(v.Elems[2].Text(), "*") == ""
 }
 
 // words are the arguments of a in the acquire script.

@@ -24,7 +24,8 @@ func TestStepsAtMostReaders(t *testing.T) {
 	both := []string{rig.LockKey, rig.FenceKey}
 	const n = 1000
 	for i := range n {
-		l.acquireTidy(fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "", fmt.Sprint(" ", n), "SPUBLISH")
+		l.acquireTidy(fmt.Sprint("t", i), "600000", "r", fmt.Sprintf("%016d", i), "0", "", "",
+			fmt.Sprint(" ", n), "SPUBLISH")
 	}
 	for _, call := range []struct {
 		name string
@@ -32,7 +33,8 @@ func TestStepsAtMostReaders(t *testing.T) {
 		run  func() string
 	}{
 		{"one reader more", 12, func() string {
-			return l.show(l.acquireTidy("more", "1000", "r", "id00000000000001", "0", "", "", fmt.Sprint(" ", n), "SPUBLISH"))
+			return l.show(l.acquireTidy("more", "1000", "r", "id00000000000001", "0", "", "",
+				fmt.Sprint(" ", n), "SPUBLISH"))
 		}},
 		{"a reader that wants to write", 12, func() string {
 			return l.show(l.acquireTidy("t1", "1000", "w", "id00000000000002", "0", "", "", "", "SPUBLISH"))
@@ -72,7 +74,8 @@ func TestSweepOfALongQueue(t *testing.T) {
 	defer l.c.Close()
 	const n = 3500
 	acquire := func(token, id, proxy string, wait int) string {
-		return l.show(l.acquireTidy(token, "600000", "w", id, "0", proxy, fmt.Sprint(wait), fmt.Sprint(n), "SPUBLISH"))
+		return l.show(l.acquireTidy(token, "600000", "w", id, "0", proxy, fmt.Sprint(wait),
+			fmt.Sprint(n), "SPUBLISH"))
 	}
 	acquire("holder", "id00000000000001", "", 0)
 	for i := range n {

@@ -39,9 +39,11 @@ var leases = map[string]func(l *teller) resp.Value{
 	},
 	"handed on": func(l *teller) resp.Value {
 		l.acquire("z", "1000", "w", "1", "")
-		l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, "a", "25", "w", "id00000000000009", "0", "P1", "5000", "100", l.publish())
+		l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, "a", "25", "w", "id00000000000009", "0",
+			"P1", "5000", "100", l.publish())
 		time.Sleep(3300 * time.Microsecond)
-		return l.run(scripts.Release, []string{rig.LockKey, rig.FenceKey}, "z", "", "id00000000000008", "P1", l.publish())
+		return l.run(scripts.Release, []string{rig.LockKey, rig.FenceKey}, "z", "", "id00000000000008",
+			"P1", l.publish())
 	},
 }
 

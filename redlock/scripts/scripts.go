@@ -14,8 +14,8 @@
 //
 // To know what Redis is sent, begin with acquire.lua, whose head says how a lock is kept: a string while one
 // writer has it and nobody waits, else a hash. A plain LOCK ends after ten lines of it, and a plain UNLOCK
-// after as many of release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who waits),
-// turn.lua (who is first), passon.lua (to whom a lock goes that was freed).
+// after as many of release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who
+// waits), turn.lua (who is first), passon.lua (to whom a lock goes that was freed).
 package scripts
 
 import (

@@ -14,7 +14,8 @@ import (
 // A part of the scripts knows its parameters and the functions of other parts, and no other name of the
 // script that includes it. KEYS and ARGV are named on top of a script, once. Nothing is global.
 func TestNamesOfScripts(t *testing.T) {
-	library := []string{"redis", "string", "table", "math", "tonumber", "tostring", "type", "pairs", "ipairs", "unpack", "select"}
+	library := []string{"redis", "string", "table", "math", "tonumber", "tostring", "type", "pairs", "ipairs",
+		"unpack", "select"}
 	whole := map[string]bool{}
 	for _, s := range All() {
 		whole[s.Name+".lua"] = true
@@ -54,7 +55,8 @@ func TestNamesOfScripts(t *testing.T) {
 			for line := range strings.Lines(source) {
 				code := strings.TrimSpace(line)
 				// keep has any number of locks, and as many arguments for each.
-				if (strings.Contains(code, "KEYS[") || strings.Contains(code, "ARGV[")) && !strings.HasPrefix(code, "local ") && !strings.HasPrefix(code, "--") {
+				if (strings.Contains(code, "KEYS[") || strings.Contains(code, "ARGV[")) &&
+					!strings.HasPrefix(code, "local ") && !strings.HasPrefix(code, "--") {
 					t.Errorf("%s: %s: KEYS and ARGV have no names here", file, code)
 				}
 			}

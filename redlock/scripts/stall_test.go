@@ -35,7 +35,8 @@ func TestServerStandsStillInAScript(t *testing.T) {
 	s := rig.StartRedis(t)
 	fence := "lock:fence:{" + slot.Tag(slot.Of([]byte(rig.LockKey))) + "}"
 	acquire := func(source, token, lease, id string) string {
-		args := rig.Plainly(rig.LowClock, []string{token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""})
+		args := rig.Plainly(rig.LowClock,
+			[]string{token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""})
 		return rig.Text(s.Ask(append([]string{"EVAL", source, "2", rig.LockKey, fence}, args...)...))
 	}
 	for _, code := range []string{"redis.call('DEL', key)", "redis.call('HSET', key, 'v', '1', 'o', owner"} {

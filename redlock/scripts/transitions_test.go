@@ -61,7 +61,9 @@ func whole(v resp.Value, args []string) resp.Value {
 	}
 	lease, _ := strconv.ParseInt(args[1], 10, 64)
 	token := resp.Value{Kind: '$', Str: []byte(args[0])}
-	return resp.Value{Kind: '*', Int: 4, Elems: []resp.Value{token, v, {Kind: ':', Int: lease}, {Kind: ':', Int: 1}}}
+	return resp.Value{
+		Kind: '*', Int: 4, Elems: []resp.Value{token, v, {Kind: ':', Int: lease}, {Kind: ':', Int: 1}},
+	}
 }
 
 func (l *teller) publish() string {
