@@ -39,7 +39,7 @@ func TestServerStandsStillInAScript(t *testing.T) {
 			[]string{token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""})
 		return rig.Text(s.Ask(append([]string{"EVAL", source, "2", rig.LockKey, fence}, args...)...))
 	}
-	for _, code := range []string{"redis.call('DEL', key)", "redis.call('HSET', key, 'v', '1', 'o', owner"} {
+	for _, code := range []string{"redis.call(unpack(moves and", "redis.call('HSET', key, 'v', '1', 'o', owner"} {
 		source := stalled(t, scripts.Acquire, code, 150*time.Millisecond)
 		s.Ask("DEL", rig.LockKey)
 		acquire(scripts.Acquire.Source, "a", "60000", rig.RandomID())
