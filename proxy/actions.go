@@ -79,6 +79,7 @@ func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchan
 	a.expect(then, lost)
 	s.Feed(s.w.pool.Send(pipe.Request{
 		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+		Splits: true,
 	}))
 }
 

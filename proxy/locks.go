@@ -107,6 +107,11 @@ type lockUpstream struct {
 	topics PubSub
 }
 
+// Do implements single.Upstream.
+func (u lockUpstream) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	return u.DoSplit(ctx, slot, req, resend)
+}
+
 // Subscribe implements single.Upstream.
 func (u lockUpstream) Subscribe(
 	ctx context.Context,

@@ -34,6 +34,7 @@ type call struct {
 	tag      uint32
 	slot     int16 // or anySlot, thisNode
 	resend   bool  // may be sent again when the reply was lost
+	splits   bool  // who sent it deals with TRYAGAIN
 	try      retry.Tries
 	cuts     uint8 // connections that ended inside of it, if it is large
 	healed   bool  // the script it needs was loaded for it

@@ -28,10 +28,19 @@ func NewClient(loops []*loop.Loop, pools []*Pool) *Client {
 // reply, the budget of the pool is used up (ErrUnavailable), the reply was lost (ErrUnknownOutcome), or ctx
 // ends; in the last case req may run all the same.
 func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
+	return c.home(ctx, n, req, resend, false)
+}
+
+// DoSplit is Do for whoever asks for one key at a time after TRYAGAIN, which is returned at once.
+func (c *Client) DoSplit(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
+	return c.home(ctx, n, req, resend, true)
+}
+
+func (c *Client) home(ctx context.Context, n int, req []byte, resend, splits bool) ([]byte, error) {
 	i := max(n, 0) % len(c.loops)
 	return c.do(ctx, i, func(w *waiter) {
 		c.pools[i].Send(Request{
-			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend,
+			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend, Splits: splits,
 		})
 	})
 }

@@ -37,6 +37,15 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		p.doubt(pipe, c, r, req, reply)
 		return true
 	}
+	if r.Counts == retry.Ask || r.Counts == retry.TryAgain {
+		p.stats.moving.note(c.slot, p.loop.Now())
+	}
+	if r.Counts == retry.TryAgain && c.splits {
+		p.stats.Redirects[r.Counts].Add(1)
+		p.control.Refresh()
+		c.to.Detour(c.tag)
+		return false
+	}
 	first := c.believed // it has waited, in front of all others of its slot
 	c.believed = false  // next time it may have run
 	switch r.Verdict {

@@ -51,6 +51,7 @@ type Request struct {
 	To     Receiver
 	Tag    uint32 // under which To gets the reply
 	Resend bool   // the command may run twice, so it is sent again when its reply was lost
+	Splits bool   // To gets TRYAGAIN at once, and asks for one key at a time then
 
 	Readers Readers
 	Seed    int64 // chooses among the readers; the choice stays while the reader is fit
@@ -60,7 +61,8 @@ type Request struct {
 // Nobody may write to Bytes of more than loop.Shared any more.
 func (p *Pool) Send(r Request) *Pipe {
 	c := call{
-		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, lasting: r.Kept, deadline: p.deadline(),
+		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, splits: r.Splits, lasting: r.Kept,
+		deadline: p.deadline(),
 	}
 	switch r.Target.kind {
 	case toSlot:

@@ -13,6 +13,7 @@ type Stats struct {
 	GivenUp   atomic.Uint64 // requests whose budget was used up
 	own       ownCounters
 	Stuck     atomic.Int64 // pipes whose oldest request is a script that has run for long
+	moving    movingSlots
 
 	mu    sync.Mutex
 	nodes map[string]*nodeCounters

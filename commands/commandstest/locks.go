@@ -73,6 +73,8 @@ func (n *LockRedis) Subscribe(context.Context, int, string, func(subscription.Ev
 }
 
 // Masters implements single.Upstream.
+func (*LockRedis) Moving(int) bool { return false }
+
 func (n *LockRedis) Masters() int { return 1 }
 
 func (n *LockRedis) Master(slot int) string { return "" }

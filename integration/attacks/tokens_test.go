@@ -75,7 +75,7 @@ func TestRedisSeesNoTokens(t *testing.T) {
 	one.Do(t, "CONFIG", "SET", "slowlog-max-len", "100000")
 	for name, p := range map[string]*rig.Proxy{
 		"one":   rig.StartProxy(t, "--upstream", one.Addr),
-		"three": three.StartRedlock(t, 10*time.Second, "--upstream", rig.StartRedis(t).Addr),
+		"three": three.StartRedlock(t, 2*time.Second, "--upstream", rig.StartRedis(t).Addr),
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := []*rig.Server(three)
@@ -123,8 +123,8 @@ func TestRedisSeesNoTokens(t *testing.T) {
 			step(c, "(integer) 1", "UNLOCK", "shared", "SECRET-4")
 			step(c, "", "WLOCK", "shared", "TOKEN", "SECRET-3", "PX", lease)
 			step(c, "", "RLOCK", "shared", "TOKEN", "SECRET-3", "PX", lease)
-			step(c, "", "LOCK", "kept", "TOKEN", "SECRET-5", "PX", "10000", "KEEPALIVE")
-			rig.Eventually(t, 30*time.Second, "it is renewed", func() bool {
+			step(c, "", "LOCK", "kept", "TOKEN", "SECRET-5", "PX", "2000", "KEEPALIVE")
+			rig.Eventually(t, 10*time.Second, "it is renewed", func() bool {
 				return p.Metric(t, "lockproxy_lock_renewals_total") > 0
 			})
 			d.Close() // what it keeps is freed

@@ -98,14 +98,14 @@ func TestPipelineWrittenBeforeRead(t *testing.T) {
 	t.Parallel()
 	p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.SharedCluster().Addrs())
 	c := rig.Connect(t, p.Addr)
-	name, value := strings.Repeat("k", 300), strings.Repeat("v", 500)
+	value := strings.Repeat("v", 50)
 	for i := range 10 {
-		c.Must(t, "SET", fmt.Sprint(name, i), value)
+		c.Must(t, "SET", fmt.Sprint("whole:", i), value)
 	}
-	const n = 40_000
+	const n = 400_000
 	var pipeline []byte
 	for i := range n {
-		pipeline = append(pipeline, rig.Encode("GET", fmt.Sprint(name, i%10))...)
+		pipeline = append(pipeline, rig.Encode("GET", fmt.Sprint("whole:", i%10))...)
 	}
 	c.SetWriteDeadline(time.Now().Add(4 * rig.Patience))
 	if m, err := c.Write(pipeline); err != nil {

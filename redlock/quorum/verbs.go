@@ -96,7 +96,7 @@ func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
 	_, c := scripts.Eval(q.names, &scripts.Release, r.Name, 6)
 	at := q.names.Place(r.Name)
-	made := c.Released(q.names, r)
+	made := c.Released(r, q.names.NewRequest())
 	id := string(made[:])
 	next := scripts.TellAll
 	if q.waiters.GoesOn(at, id) {

@@ -1,6 +1,7 @@
 -- acquire takes a lock, changes how it is held, joins its queue, or says that it is held.
 --
--- KEYS  1 the lock   2 the fence of its slot
+-- KEYS  1 the lock   2 the fence of its slot; or none, if only one of the two is at this node: then what is granted
+--       has a fence that begins with 0 and stands for the one that number.lua puts there, and nobody is told before
 -- ARGV  1 the lock as it is to be if it is plain, see below: with the token, the id of the request, and a fence of
 --       16 digits, which is what the clock of the proxy shows, in µs   2 lease, ms, and one more, for the
 --       millisecond that runs, which Redis counts as a whole one
@@ -16,7 +17,8 @@
 --       this proxy};
 --       -1 if it would count a grant that its proxy has asked for later, for which it needs a new id;
 --       held nil;
---       the error TIDY: it is to ask again when tidy.lua has looked for those who have gone
+--       the error TIDY: it is to ask again when tidy.lua has looked for those who have gone; or FENCE and one
+--       that begins with 0: number.lua is to run first
 -- Effects one hold, or one place in the queue, for each request id, however often it is sent;
 --       one that may not wait leaves nothing unless it is granted
 --
@@ -43,7 +45,7 @@ local call = redis.call
 
 -- Nearly always a LOCK ends here. A fence is not taken if it is more than ten seconds ahead of the last one of the
 -- slot: the clock of the proxy may be wrong.
-if mode == 'w' and not more then
+if fence_key and mode == 'w' and not more then
   local f = string.sub(wanted, 13, 28)
   local ahead = f - (tonumber(call('GETRANGE', fence_key, '0', '15')) or 0)
   local made = ahead > 0 and ahead <= 10000000 and redis.pcall('SET', key, wanted, 'NX', 'PX', lease)
@@ -72,7 +74,7 @@ local clock = call('TIME')
 --#include master.lua
 local now, from = in_ms(clock)
 if plain then
-  if owner ~= token then call('SETRANGE', fence_key, '0', '') end -- nobody joins the queue of a server that is full
+  if owner ~= token then call('SETRANGE', fence_key or key, '0', '') end -- nobody joins the queue of a server that is full
   --#include unfold.lua
   clock = unfold(key, plain, plain_ids, owner)
   now, from = in_ms(clock)
@@ -135,6 +137,7 @@ if mine then
   e, n, f, since, kept, ids, noted, sent_before, upgrade =
     again(mine, field ~= 'w', mode, id, reentrant, relying, note, from + lease)
   if reentrant and not sent_before and not proxy and not meant(id, f, ids) then return -1 end
+  if upgrade and string.byte(f) == 48 then return {err = 'FENCE ' .. f} end
 end
 if mine and not upgrade then
   if lock.place then drop(lock, lock.place, id) end

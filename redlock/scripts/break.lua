@@ -1,8 +1,9 @@
 -- break ends whatever holds a lock, for people who know that the holder is no more.
 --
--- KEYS  1 the lock   2 the fence of its slot
+-- KEYS  1 the lock   2 the fence of its slot; or none, if only one of the two is at this node: then 3 is offer
 -- ARGV  1 proxy   2 PUBLISH or SPUBLISH   3 what becomes of the lock, as release.lua says
---       4 request id, or "": whatever holds it is meant
+--       4 request id, or "": whatever holds it is meant   5 the name of the fence's key, if it is none of
+--       KEYS
 -- Reply 0 it was free; 1 it is; {1, id, fence, ttl ms}: it was, and is granted to the waiter id of
 --       this proxy; -1 some readers are gone, and it is to be sent again for the others
 -- Effects all holds go; the next fence is higher than any of theirs; proxies that kept
@@ -10,6 +11,7 @@
 --       but none that its proxy has asked for since
 local key, fence_key = KEYS[1], KEYS[2]
 local me, publish, after, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or ''
+local fence_name = ARGV[5] or fence_key
 --#include look.lua
 --#include now.lua
 --#include meant.lua
@@ -71,13 +73,15 @@ for fields, holds, _, enough in reader_holds(key, lock.readers) do
   end
 end
 for proxy, keepers in pairs(told) do
-  redis.call('PUBLISH', keeper_channel(fence_key, proxy), 'broken ' .. table.concat(keepers, ' '))
+  redis.call('PUBLISH', keeper_channel(fence_name, proxy), 'broken ' .. table.concat(keepers, ' '))
 end
-local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
-if last < highest then
-  --#include evenfull.lua
-  even_full(key)
-  redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest))
+if fence_key then
+  local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
+  if last < highest then
+    --#include evenfull.lua
+    even_full(key)
+    redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest))
+  end
 end
 if more then
   save(lock)

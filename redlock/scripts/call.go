@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -65,6 +66,28 @@ func EvalIn(room []byte, n *redlock.Names, s *Script, name string, args int) (at
 	return at, c
 }
 
+// OfFence begins the EVALSHA of s on the fence of slot at; args arguments follow.
+func OfFence(n *redlock.Names, s *Script, at, args int) Call {
+	c := begin(nil, s, 1, args)
+	c.Text(FenceKey(n, at))
+	return c
+}
+
+// FenceKey is the key of the fence of slot at.
+func FenceKey(n *redlock.Names, at int) string { return n.Fences + string(slot.Tag(at)) + "}" }
+
+// NumberCall is the call that gives the hold of owner the fence that it was granted without.
+func NumberCall(n *redlock.Names, name, owner string, stands, fence int64) (at int, c Call) {
+	at, c = Eval(n, &Number, name, 3)
+	c.Text(owner)
+	c.Text(fmt.Sprintf("%0*d", clockDigits, stands))
+	c.Number(fence)
+	return at, c
+}
+
+// Unnumbered says that a fence stands for one that the hold is still to get, by draw.lua and number.lua.
+func Unnumbered(fence int64) bool { return fence >= stands && fence < 2*stands }
+
 // The arguments of a call are appended in their order.
 
 func (c *Call) Owner(token string) { c.Req = appendOwnerOf(c.Req, token) }
@@ -100,6 +123,7 @@ func (c *Call) Plain(a *redlock.Acquire) {
 const (
 	clockDigits = 16
 	leastClock  = 1e15
+	stands      = 1e12 // the least number that stands for a fence: 0001 in front of 12 digits, see fence.lua
 )
 
 // Asked appends the five arguments of claim.lua that say what a asks for.
@@ -111,10 +135,11 @@ func (c *Call) Asked(a *redlock.Acquire) {
 	c.Flag(a.Reentrant)
 }
 
-// Released appends the three that say what r releases, and returns the id of the request.
-func (c *Call) Released(n *redlock.Names, r *redlock.Release) (id [redlock.IDBytes]byte) {
+// Released appends the three that say what r releases, and returns the id of the request: fresh, which is a
+// new one, unless its client has named it.
+func (c *Call) Released(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [redlock.IDBytes]byte) {
 	c.Owner(r.Token)
-	id = n.NewRequest()
+	id = fresh
 	switch {
 	case r.Fence != 0:
 		c.Number(r.Fence)

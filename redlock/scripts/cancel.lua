@@ -4,7 +4,7 @@
 -- the lock must still be held; of CHECK; or, if it is all that is left of the hold, of RENEW.
 -- It is only noted then, and goes when the LOCKs that were told of it are cancelled too.
 --
--- KEYS  1 the lock   2 the fence of its slot
+-- KEYS  1 the lock   2 the fence of its slot; or none, as of release.lua
 -- ARGV  1 token   2 id of the request   3 proxy   4 PUBLISH or SPUBLISH   5 what becomes of
 --       the lock, as release.lua says
 -- Reply 1 something was taken back; 0 there was nothing; {1, id, fence, ttl ms}: the

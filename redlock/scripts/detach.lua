@@ -1,6 +1,6 @@
 -- detach frees a hold whole, if it still has this keeper and nobody else has asked for it since.
 --
--- KEYS  1 the lock   2 the fence of its slot
+-- KEYS  1 the lock   2 the fence of its slot; or none, as of release.lua
 -- ARGV  1 token   2 keeper   3 proxy   4 PUBLISH or SPUBLISH   5 what becomes of the lock, as
 --       release.lua says
 -- Reply 1 released; 0 the keeper has nothing here; {1, id, fence, ttl ms}: released, and

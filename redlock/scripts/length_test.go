@@ -7,7 +7,8 @@ import (
 
 // A script is read at one sitting, parts and all.
 func TestScriptsAreShort(t *testing.T) {
-	most := map[string]int{"acquire": 515}
+	// acquire and release have to do without the fence, too, while a slot moves.
+	most := map[string]int{"acquire": 520, "claim": 335, "release": 350}
 	for _, s := range All() {
 		limit := most[s.Name]
 		if limit == 0 {

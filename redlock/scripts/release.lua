@@ -1,6 +1,7 @@
 -- release frees what a token holds, or counts a re-entered hold down.
 --
--- KEYS  1 the lock   2 the fence of its slot
+-- KEYS  1 the lock   2 the fence of its slot; or none, if only one of the two is at this node: then 6 is offer, and
+--       what it was answered is noted with the lock, which stays for 20 s, free
 -- ARGV  1 token   2 fence of the grant that is meant, or id that the proxy has given the request, or "": it is 3
 --       3 request id, which its client may have named   4 proxy
 --       5 PUBLISH or SPUBLISH   6 what becomes of the lock:
@@ -9,7 +10,7 @@
 --       tell         there is no queue: all who listen are told that the lock is free
 --       tell-others  that too, but this proxy, which listens, knows
 --       7 the fence that is meant, or if any is, that of the last grant to the token that the proxy knew of when
---       it made the request; or "", or none
+--       it made the request; or "", or none   8 the name of the fence's key, if it is none of KEYS
 -- Reply 1 released; 0 still held, the count went down; nil: the token holds nothing
 --       here; -1: its proxy has asked for the hold once more since, so it needs a new id; {1, id, fence, ttl ms}:
 --       released, and granted to the waiter id of this proxy; of a hold that this proxy has kept alive {1, keeper}, or
@@ -20,7 +21,7 @@
 --       on eight times more
 local key, fence_key = KEYS[1], KEYS[2]
 local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local known = ARGV[7]
+local known, fence_name = ARGV[7], ARGV[8] or fence_key
 --#include remember.lua
 local held = redis.call('MGET', key)[1] -- which knows no hash
 
@@ -38,12 +39,15 @@ if want == '' then want = id end
 --#include recall.lua
 --#include meant.lua
 local plain, plain_ids, owner = read_plain(held)
-if plain then
-  if want ~= plain or owner ~= token then
-    local before = recall(fence_key, id)
-    if before then return before end
-    if owner ~= token or not meant(want, plain, plain_ids) then return false end
-  end
+if plain and (want ~= plain or owner ~= token) then
+  local before = recall(fence_key, id)
+  if before then return before end
+  if owner ~= token or not meant(want, plain, plain_ids) then return false end
+end
+if plain and not fence_key then -- a string has no place for a note
+  --#include unfold.lua
+  unfold(key, plain, plain_ids, owner)
+elseif plain then
   redis.call('DEL', key)
   remember(fence_key, ' ', id)
   local listen = after == 'tell-others' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
@@ -98,10 +102,10 @@ end
 local keeping = string.match(kept, '^(.*):') -- the proxy that keeps the hold alive
 local keeper = keeping == me and bare(kept)
 if keeping and not keeper then
-  redis.call('PUBLISH', keeper_channel(fence_key, keeping), 'released ' .. bare(kept))
+  redis.call('PUBLISH', keeper_channel(fence_name, keeping), 'released ' .. bare(kept))
 end
 if telling then redis.call(publish, key, id) end
-if not s[4] then -- there is nobody else
+if not s[4] and fence_key then -- there is nobody else
   redis.call('DEL', key)
   remember(fence_key, ' ', id)
   return keeper and {1, keeper} or 1

@@ -207,3 +207,12 @@ func ReadKeys(reply []byte) (keys []string, next string, err error) {
 	}
 	return keys, v.Elems[0].Text(), nil
 }
+
+// ReadNumber reads the reply of a script that says a number, which must not be Null.
+func ReadNumber(reply []byte) (int64, error) {
+	v, err := parse(reply)
+	if err == nil && v.Kind != ':' {
+		err = ErrReply
+	}
+	return v.Int, err
+}

@@ -53,7 +53,18 @@ var (
 	Inspect = load("inspect", 1)
 	Settle  = load("settle", 2)
 	Tidy    = load("tidy", 1)
+
+	Draw     = load("draw", 1)
+	Number   = load("number", 1)
+	Answered = load("answered", 1)
 )
+
+// Alone is a script of the lock and the fence of its slot that is given the lock alone, because a slot that
+// moves has the two at different nodes.
+func Alone(s Script) *Script {
+	s.Keys = 1
+	return &s
+}
 
 // loaded are those that load has read.
 var loaded []Script

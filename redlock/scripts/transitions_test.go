@@ -20,6 +20,7 @@ type teller struct {
 	s      *rig.Server
 	c      *rig.Conn
 	fences []int64
+	stands int64    // for a fence, in the last reply that had such a thing
 	heard  []string // by the publications of the scripts
 }
 
@@ -84,7 +85,21 @@ func (l *teller) tell(line string) string {
 		return def
 	}
 	both := []string{rig.LockKey, rig.FenceKey}
+	var alone []string // what a script is told besides that has the lock alone
+	if w[0] == "alone" {
+		w, both, alone = w[1:], both[:1], []string{"offer"}
+	}
 	switch w[0] {
+	case "number": // token: with what stood for the fence in the last grant
+		fence := l.run(scripts.Draw, []string{rig.FenceKey})
+		done := l.run(scripts.Number, both[:1], w[1], fmt.Sprintf("%016d", l.stands), strconv.FormatInt(fence.Int, 10))
+		return "[" + l.show(fence) + " " + l.show(done) + "]"
+	case "answered": // id [mark]
+		args := w[1:]
+		if len(args) > 1 {
+			args[1] = strings.ReplaceAll(args[1], "_", " ")
+		}
+		return l.show(l.run(scripts.Answered, []string{rig.FenceKey}, args...))
 	case "sleep":
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
@@ -101,6 +116,9 @@ func (l *teller) tell(line string) string {
 		if len(w) > 8 {
 			args = append(args, w[8], "", "")
 		}
+		if alone != nil {
+			return l.show(l.run(scripts.Acquire, both, args...))
+		}
 		return l.show(whole(l.acquireTidy(args...), args))
 	case "release": // token id [fence [proxy]]
 		fence := opt(3, "")
@@ -108,7 +126,11 @@ func (l *teller) tell(line string) string {
 			n, _ := strconv.Atoi(fence[1:])
 			fence = strconv.FormatInt(l.fences[n-1], 10)
 		}
-		return l.show(l.run(scripts.Release, both, w[1], fence, w[2], opt(4, "me"), l.publish()))
+		args := append([]string{w[1], fence, w[2], opt(4, "me"), l.publish()}, alone...)
+		if alone != nil {
+			args = append(args, "", rig.FenceKey)
+		}
+		return l.show(l.run(scripts.Release, both, args...))
 	case "churn": // how many come one after the other, and leave
 		n, _ := strconv.Atoi(w[1])
 		for i := range n {
@@ -117,13 +139,17 @@ func (l *teller) tell(line string) string {
 		}
 		return ""
 	case "cancel": // token id [proxy]
-		return l.show(l.run(scripts.Cancel, both, w[1], w[2], opt(3, "me"), l.publish()))
+		return l.show(l.run(scripts.Cancel, both, append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)...))
 	case "keep": // token lease keeper
 		return l.show(l.run(scripts.Keep, both[:1], w[1], w[2], "", w[3]))
 	case "detach": // token keeper [proxy]
-		return l.show(l.run(scripts.Detach, both, w[1], w[2], opt(3, "me"), l.publish()))
+		return l.show(l.run(scripts.Detach, both, append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)...))
 	case "break": // [proxy]
-		return l.show(l.run(scripts.Break, both, opt(1, "me"), l.publish()))
+		args := append([]string{opt(1, "me"), l.publish()}, alone...)
+		if alone != nil {
+			args = append(args, "", rig.FenceKey)
+		}
+		return l.show(l.run(scripts.Break, both, args...))
 	case "renew": // token lease [fence [keeper]]
 		fence := opt(3, "")
 		if strings.HasPrefix(fence, "F") {
@@ -157,6 +183,9 @@ func (l *teller) show(v resp.Value) string {
 		return rig.Text(v)
 	}
 	switch n := v.Int; {
+	case scripts.Unnumbered(n):
+		l.stands = n
+		return "F?"
 	case n > 1e14: // a fence
 		for i, f := range l.fences {
 			if f == n {
@@ -950,7 +979,7 @@ var transitions = []struct{ name, text string }{
 
 func TestTransitions(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
-		for _, tt := range transitions {
+		for _, tt := range append(transitions, alone...) {
 			err, late := play(s, tt.text)
 			// Leases go on while a busy machine stands still. What is wrong is wrong each time.
 			for try := 1; err != nil && late > 20*time.Millisecond && try < 20; try++ {

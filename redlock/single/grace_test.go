@@ -8,6 +8,7 @@ import (
 
 	"lockproxy/redlock"
 	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/scripts"
 )
 
 // A master that came back without its memory is met first for a slot that nobody has asked for
@@ -43,8 +44,8 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 // Without the grace no request names a master, and the plain one stays short.
 func TestNoGrace(t *testing.T) {
 	names, a := redlock.NewNames("lock:"), &redlock.Acquire{Name: "job", Mode: redlock.Write, Lease: time.Second, ID: "id"}
-	_, plain := New(rig.Nothing{}, names, Options{}).acquireRequest(nil, a)
-	_, named := New(rig.Nothing{}, names, Options{FailoverGrace: time.Second}).acquireRequest(nil, a)
+	_, plain := New(rig.Nothing{}, names, Options{}).acquireRequest(nil, &scripts.Acquire, a)
+	_, named := New(rig.Nothing{}, names, Options{FailoverGrace: time.Second}).acquireRequest(nil, &scripts.Acquire, a)
 	if strings.Contains(string(plain), unmet) || !strings.HasSuffix(string(named), "$1\r\n?\r\n") {
 		t.Errorf("%q and %q", plain, named)
 	}

@@ -7,6 +7,7 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/scripts"
 )
 
 // An UNLOCK says the fence that its hold should have: that of the last grant to the token, or the one that
@@ -27,7 +28,7 @@ func TestUnlockSaysTheFenceOfItsHold(t *testing.T) {
 			{redlock.Release{Name: "job", Token: "t", Fence: 42}, "42"},
 			{redlock.Release{Name: "job", Token: "t", Named: "mine"}, ""},
 		} {
-			_, req := e.releaseRequest(nil, &c.r)
+			_, req, _ := e.releaseRequest(nil, &scripts.Release, &c.r, e.names.NewRequest())
 			v, _, err := resp.Parse(req)
 			if err != nil {
 				t.Fatal(err)

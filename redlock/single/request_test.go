@@ -19,14 +19,15 @@ func TestRequestsAreWellFormed(t *testing.T) {
 	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}", "fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
 		a := &redlock.Acquire{Name: name, Mode: redlock.Write, Token: "me", Lease: time.Second, ID: "id"}
 		for script, build := range map[string]func() (int, []byte){
-			"acquire": func() (int, []byte) { return e.acquireRequest(nil, a) },
+			"acquire": func() (int, []byte) { return e.acquireRequest(nil, &scripts.Acquire, a) },
 			"release": func() (int, []byte) {
-				return e.releaseRequest(nil, &redlock.Release{Name: name, Token: "me", Fence: 42})
+				at, req, _ := e.releaseRequest(nil, &scripts.Release, &redlock.Release{Name: name, Token: "me", Fence: 42}, e.names.NewRequest())
+				return at, req
 			},
 			"renew": func() (int, []byte) {
 				return e.renewRequest(&redlock.Renew{Name: name, Token: "me", Lease: time.Second})
 			},
-			"cancel": func() (int, []byte) { return e.cancelRequest(a) },
+			"cancel": func() (int, []byte) { return e.cancelRequest(a, false) },
 			"inspect": func() (int, []byte) {
 				at, c := scripts.InspectCall(e.names, name, "", &scripts.Pages{})
 				return at, c.Req
@@ -62,7 +63,7 @@ func TestRequestsAllocateLittle(t *testing.T) {
 		}
 		room := make([]byte, 0, 1024)
 		n := testing.AllocsPerRun(100, func() {
-			e.acquireRequest(room, a)
+			e.acquireRequest(room, &scripts.Acquire, a)
 			e.readFirst(a, sent, reply)
 		})
 		if n > 0 {
@@ -75,6 +76,6 @@ func BenchmarkAcquire(b *testing.B) {
 	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		e.acquireRequest(nil, &redlock.Acquire{Name: "job:42", Mode: redlock.Write, Token: "token-of-some-length", ID: "id"})
+		e.acquireRequest(nil, &scripts.Acquire, &redlock.Acquire{Name: "job:42", Mode: redlock.Write, Token: "token-of-some-length", ID: "id"})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,7 @@ import (
 type Upstream interface {
 	// Do runs req, one whole command, on the master of slot and returns the
 	// node's RESP2 reply, error replies included. Redirects, lost scripts and
-	// fail-over are dealt with inside. resend: req may be sent again when its
+	// fail-over are dealt with inside, but not TRYAGAIN. resend: req may be sent again when its
 	// reply was lost. An error means that nobody could be asked, or that it is not
 	// known whether req has run.
 	Do(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
@@ -54,6 +55,8 @@ type Upstream interface {
 	DoMaster(ctx context.Context, i int, req []byte, resend bool) (reply []byte, err error)
 	// Sharded says that messages go by SPUBLISH and not by PUBLISH.
 	Sharded() bool
+	// Moving says that keys of slot are at two nodes, as far as that is known.
+	Moving(slot int) bool
 }
 
 // Engine is the engine of locks that one Redis keeps, or a cluster, each lock on the master of its slot. One
@@ -66,6 +69,7 @@ type Engine struct {
 	grace    grace
 	late     lateness
 	fences   *lastFences
+	turns    turns // of what is asked in steps
 
 	// What goes on when nobody waits for it ends with ctx.
 	ctx    context.Context
@@ -101,7 +105,7 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 		first = new(firstAttempt)
 	}
 	*first = firstAttempt{e, by, a, to, time.Now()}
-	slot, req := e.acquireRequest(by.Room(), a)
+	slot, req := e.acquireRequest(by.Room(), &scripts.Acquire, a)
 	by.SendHome(slot, req, true, first, to)
 }
 
@@ -135,6 +139,10 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 		was.e.Acquire(was.by, was.a, was.to)
 		return nil
 	}
+	if _, steps := err.(needsSteps); steps {
+		was.goOn()
+		return nil
+	}
 	return was.to.Acquired(g, ok, err)
 }
 
@@ -150,10 +158,17 @@ func (e *Engine) readFirst(
 ) (g redlock.Grant, ok bool, err error) {
 	g, ok, err = e.readAcquire(a, reply)
 	g.At = sent
-	if ok || err != nil && err != redlock.ErrAgain && err != errTidy {
-		e.waiters.Forget(a)
+	if !goesOn(err) {
+		e.forget(a, ok, err)
 	}
 	return g, ok, err
+}
+
+// forget ends what is known of the wait of a, unless it goes on.
+func (e *Engine) forget(a *redlock.Acquire, ok bool, err error) {
+	if ok || err != nil {
+		e.waiters.Forget(a)
+	}
 }
 
 // Follows implements locks.engine: the queue is in Redis, and says who is first.
@@ -163,9 +178,7 @@ func (e *Engine) Follows(*redlock.Acquire) bool { return false }
 // told.
 func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	if g, ok, err = e.waiters.Wait(ctx, a); ok {
-		if a.Mode == redlock.Write {
-			e.fences.of(a.Name, a.Token).Store(g.Fence)
-		}
+		e.noteFence(a, g)
 		return g, true, nil
 	}
 	if err == nil {
@@ -181,7 +194,7 @@ func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 // with ctx.
 func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	at := time.Now()
-	slot, req := e.acquireRequest(nil, a)
+	slot, req := e.acquireRequest(nil, &scripts.Acquire, a)
 	reply, err := e.upstream.Do(e.ctx, slot, req, true)
 	if err != nil {
 		a.Unsure = true
@@ -189,32 +202,36 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 	}
 	g, ok, err = e.readAcquire(a, reply)
 	if err == errTidy {
-		slot, req := e.tidyRequest(a)
-		if reply, err = e.upstream.Do(e.ctx, slot, req, true); err == nil {
-			err = scripts.ReadTidied(reply)
-		}
-		if err == nil {
+		if err = e.tidy(a); err == nil {
 			err = redlock.ErrAgain
 		}
 	}
 	g.At = at
+	if _, steps := err.(needsSteps); steps {
+		before, over := e.turns.take(a.Name)
+		defer over()
+		if before != nil {
+			<-before
+		}
+		return e.acquireApart(a)
+	}
 	return g, ok, err
 }
 
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
-// sent again. room is as that of evalIn.
-func (e *Engine) acquireRequest(room []byte, a *redlock.Acquire) (slot int, req []byte) {
+// sent again. room is as that of evalIn, s scripts.Acquire or acquireAlone.
+func (e *Engine) acquireRequest(room []byte, s *scripts.Script, a *redlock.Acquire) (slot int, req []byte) {
 	more := a.Keeper != "" || a.Meta != "" || e.grace.on()
 	args := 11
 	switch {
 	case !more && a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant: // most of them
-		slot, c := scripts.EvalIn(room, e.names, &scripts.Acquire, a.Name, 2)
+		slot, c := scripts.EvalIn(room, e.names, s, a.Name, 2)
 		c.Plain(a)
 		return slot, c.Req
 	case !more:
 		args = 8
 	}
-	slot, c := scripts.EvalIn(room, e.names, &scripts.Acquire, a.Name, args)
+	slot, c := scripts.EvalIn(room, e.names, s, a.Name, args)
 	c.Plain(a)
 	mode := string(a.Mode)
 	if a.Wait > 0 && a.Mode == redlock.Write && e.waiters.Waited(a) {
@@ -241,12 +258,13 @@ func (e *Engine) acquireRequest(room []byte, a *redlock.Acquire) (slot int, req 
 	return slot, c.Req
 }
 
-// readAcquire reads the reply to acquireRequest. After ErrAgain make the request again, and send it.
+// readAcquire reads the reply to acquireRequest. After ErrAgain make the request again, and send it; after
+// needsSteps go on with acquireApart.
 func (e *Engine) readAcquire(a *redlock.Acquire, reply []byte) (g redlock.Grant, ok bool, err error) {
 	r, err := scripts.ReadAcquire(a, reply)
 	switch {
 	case err != nil:
-		if err = e.retried(a, err); err != redlock.ErrAgain && err != errTidy && !redlock.Refused(err) {
+		if err = e.retried(a, err); !goesOn(err) && !redlock.Refused(err) {
 			a.Unsure = true
 		}
 		return g, false, err
@@ -254,11 +272,23 @@ func (e *Engine) readAcquire(a *redlock.Acquire, reply []byte) (g redlock.Grant,
 		a.ID = e.names.NewID(a)
 		return g, false, redlock.ErrAgain
 	case r.Queued:
+		if e.upstream.Moving(e.names.Place(a.Name).Slot) {
+			r.Pause = min(r.Pause, movingPulse)
+		}
 		e.waiters.Queued(a, r.Pause, r.Try)
-	case r.Granted && a.Mode == redlock.Write:
-		e.fences.of(a.Name, a.Token).Store(r.Grant.Fence)
+	case r.Granted && scripts.Unnumbered(r.Grant.Fence):
+		return r.Grant, false, needsSteps{r.Grant.Fence}
+	case r.Granted:
+		e.noteFence(a, r.Grant)
 	}
 	return r.Grant, r.Granted, nil
+}
+
+// noteFence notes the fence of a grant for the UNLOCK that comes.
+func (e *Engine) noteFence(a *redlock.Acquire, g redlock.Grant) {
+	if a.Mode == redlock.Write {
+		e.fences.of(a.Name, a.Token).Store(g.Fence)
+	}
 }
 
 // errTidy says that tidy.lua is to run before acquire.lua is asked again.
@@ -272,7 +302,24 @@ func (e *Engine) tidyRequest(a *redlock.Acquire) (slot int, req []byte) {
 	return slot, c.Req
 }
 
-// retried is err, or what is to be done before the request is made again: nothing (ErrAgain), or errTidy.
+// tidy has tidy.lua run for a. It blocks.
+func (e *Engine) tidy(a *redlock.Acquire) error {
+	slot, req := e.tidyRequest(a)
+	reply, err := e.upstream.Do(e.ctx, slot, req, true)
+	if err != nil {
+		return err
+	}
+	return scripts.ReadTidied(reply)
+}
+
+// goesOn says that an attempt is not over by err: it is to be made again, maybe after something else.
+func goesOn(err error) bool {
+	_, steps := err.(needsSteps)
+	return steps || err == redlock.ErrAgain || err == errTidy
+}
+
+// retried is err, or what is to be done before the request is made again: nothing (ErrAgain), errTidy or
+// needsSteps.
 func (e *Engine) retried(a *redlock.Acquire, err error) error {
 	said, ok := err.(redlock.ReplyError)
 	switch {
@@ -280,18 +327,24 @@ func (e *Engine) retried(a *redlock.Acquire, err error) error {
 		return e.grace.otherMaster(e.names.Place(a.Name).Slot, said)
 	case ok && strings.HasPrefix(string(said), "TIDY "):
 		return errTidy
+	case ok && strings.HasPrefix(string(said), "TRYAGAIN Multiple keys "):
+		return needsSteps{}
+	case ok && strings.HasPrefix(string(said), "FENCE "):
+		stands, _ := strconv.ParseInt(string(said[len("FENCE "):]), 10, 64)
+		return needsSteps{stands}
 	}
 	return err
 }
 
 // Release implements locks.engine.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	slot, req := e.releaseRequest(by.Room(), r)
+	fresh := e.names.NewRequest()
+	slot, req, _ := e.releaseRequest(by.Room(), &scripts.Release, r, fresh)
 	sent, _ := e.releases.Get().(*sentRelease)
 	if sent == nil {
 		sent = new(sentRelease)
 	}
-	*sent = sentRelease{e, by, r, to}
+	*sent = sentRelease{e, by, r, to, slot, fresh}
 	by.SendHome(slot, req, true, sent, nil)
 }
 
@@ -301,6 +354,9 @@ type sentRelease struct {
 	by redlock.Caller
 	r  *redlock.Release
 	to redlock.Releaser
+
+	slot  int
+	fresh [redlock.IDBytes]byte // its id, unless its client has named it
 }
 
 // Answer implements Exchange.
@@ -308,7 +364,11 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	was := *s
 	*s = sentRelease{}
 	was.e.releases.Put(s)
-	done, err := was.e.readRelease(reply)
+	if parted(reply) {
+		was.goOn()
+		return nil
+	}
+	done, err := was.e.readRelease(was.slot, was.r.Name, reply)
 	if err == redlock.ErrAgain {
 		was.e.Release(was.by, was.r, was.to)
 		return nil
@@ -316,12 +376,18 @@ func (s *sentRelease) Answer(reply []byte) []byte {
 	return was.to.Released(done, err)
 }
 
-// releaseRequest may be sent again; each call makes another request.
-func (e *Engine) releaseRequest(room []byte, r *redlock.Release) (slot int, req []byte) {
-	slot, c := scripts.EvalIn(room, e.names, &scripts.Release, r.Name, 7)
-	c.Released(e.names, r)
+// releaseRequest may be sent again. s is scripts.Release or releaseAlone, fresh the id of a request that its
+// client has not named, and id that of this one.
+func (e *Engine) releaseRequest(room []byte, s *scripts.Script, r *redlock.Release, fresh [redlock.IDBytes]byte) (
+	slot int, req []byte, id [redlock.IDBytes]byte,
+) {
+	slot, c := scripts.EvalIn(room, e.names, s, r.Name, 9-s.Keys)
+	id = c.Released(r, fresh)
 	e.frees(&c)
 	switch {
+	case s == releaseAlone:
+		c.Empty()
+		c.Text(scripts.FenceKey(e.names, slot))
 	case r.Named != "":
 		c.Empty()
 	case r.Fence != 0:
@@ -329,15 +395,18 @@ func (e *Engine) releaseRequest(room []byte, r *redlock.Release) (slot int, req 
 	default:
 		c.Number(e.fences.of(r.Name, r.Token).Load())
 	}
-	return slot, c.Req
+	return slot, c.Req, id
 }
 
 // readRelease reads the reply to releaseRequest, and that of all who free a lock. A waiter of this proxy that
 // got the lock by it is told so. After ErrAgain make the request again, and send it.
-func (e *Engine) readRelease(reply []byte) (redlock.Released, error) {
+func (e *Engine) readRelease(slot int, name string, reply []byte) (redlock.Released, error) {
 	r, to, err := scripts.ReadFreed(reply)
-	if to.Waiter != "" {
+	switch {
+	case to.Waiter != "":
 		e.waiters.HandOver(to.Waiter, to.Grant)
+	case r.Held:
+		e.tell(slot, name)
 	}
 	return r, err
 }
@@ -346,7 +415,12 @@ func (e *Engine) readRelease(reply []byte) (redlock.Released, error) {
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
 	slot, req := e.renewRequest(r)
 	by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
-		return then(scripts.ReadRenewed(reply))
+		done, err := scripts.ReadRenewed(reply)
+		if err != nil || !scripts.Unnumbered(done.Fence) {
+			return then(done, err)
+		}
+		e.renewOn(by, r, done, then)
+		return nil
 	}), nil)
 }
 
@@ -366,29 +440,36 @@ func (e *Engine) renewRequest(r *redlock.Renew) (slot int, req []byte) {
 // Break implements locks.engine. The request is not to be sent again: that could break the hold of the next
 // one, if another proxy has asked for that.
 func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
-	slot, req := e.breakRequest(name)
-	e.breakSome(by, slot, req, false, then)
+	e.breakSome(by, name, e.names.NewRequest(), false, then)
 }
 
 // breakSome breaks as many holds as one script may, and then the others. broken: some are already.
 func (e *Engine) breakSome(
-	by redlock.Caller, slot int, req []byte, broken bool, then func(bool, error) []byte,
+	by redlock.Caller, name string, id [redlock.IDBytes]byte, broken bool, then func(bool, error) []byte,
 ) {
+	slot, req := e.breakRequest(&scripts.Break, name, id)
 	by.SendHome(slot, req, false, exchange(func(reply []byte) []byte {
-		r, err := e.readRelease(reply)
+		if parted(reply) {
+			e.breakOn(by, name, id, broken, then)
+			return nil
+		}
+		r, err := e.readRelease(slot, name, reply)
 		if err == redlock.ErrAgain {
-			e.breakSome(by, slot, req, true, then)
+			e.breakSome(by, name, id, true, then)
 			return nil
 		}
 		return then(broken || r.Whole, err)
 	}), nil)
 }
 
-func (e *Engine) breakRequest(name string) (slot int, req []byte) {
-	slot, c := scripts.Eval(e.names, &scripts.Break, name, 4)
+// breakRequest is of scripts.Break or breakAlone.
+func (e *Engine) breakRequest(s *scripts.Script, name string, id [redlock.IDBytes]byte) (slot int, req []byte) {
+	slot, c := scripts.Eval(e.names, s, name, 6-s.Keys)
 	e.frees(&c)
-	id := e.names.NewRequest()
 	c.Bytes(id[:])
+	if s == breakAlone {
+		c.Text(scripts.FenceKey(e.names, slot))
+	}
 	return slot, c.Req
 }
 
@@ -408,14 +489,27 @@ func (e *Engine) readPage(
 			e.readPage(by, name, token, p, then)
 			return nil
 		}
+		if err == nil && unnumbered(s) {
+			e.inspectOn(by, name, token, s, then)
+			return nil
+		}
 		return then(s, err)
 	}), nil)
 }
 
 // State implements locks.engine.
 func (e *Engine) State(ctx context.Context, name string) (redlock.State, error) {
+	s, err := e.readAll(ctx, name, "")
+	if err != nil {
+		return s, err
+	}
+	return e.numbered(ctx, name, "", s)
+}
+
+// readAll reads a lock whole. It blocks.
+func (e *Engine) readAll(ctx context.Context, name, token string) (redlock.State, error) {
 	for p := (scripts.Pages{}); ; {
-		slot, c := scripts.InspectCall(e.names, name, "", &p)
+		slot, c := scripts.InspectCall(e.names, name, token, &p)
 		reply, err := e.upstream.Do(ctx, slot, c.Req, true)
 		if err != nil {
 			return redlock.State{}, err
@@ -440,31 +534,59 @@ func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([
 	if err != nil {
 		return nil, err
 	}
+	if parted(reply) && len(batch) > 1 {
+		var left []int64
+		for i := range batch {
+			one, err := e.Keep(ctx, slot, batch[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			left = append(left, one...)
+		}
+		return left, nil
+	}
 	return scripts.ReadKept(reply, len(batch))
 }
 
 // Detach implements locks.engine.
 func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
-	slot, c := scripts.Eval(e.names, &scripts.Detach, name, 5)
-	c.Owner(token)
-	c.Text(keeper)
-	e.frees(&c)
-	return e.free(ctx, slot, c.Req)
+	return e.free(ctx, name, func(apart bool) (slot int, req []byte) {
+		s := &scripts.Detach
+		if apart {
+			s = detachAlone
+		}
+		slot, c := scripts.Eval(e.names, s, name, 5)
+		c.Owner(token)
+		c.Text(keeper)
+		e.frees(&c)
+		return slot, c.Req
+	})
 }
 
-// free runs a script that frees a lock.
-func (e *Engine) free(ctx context.Context, slot int, req []byte) error {
+// free runs a script that frees a lock, with the lock alone as its key if the slot moves.
+func (e *Engine) free(ctx context.Context, name string, request func(apart bool) (slot int, req []byte)) error {
+	slot, req := request(false)
 	reply, err := e.upstream.Do(ctx, slot, req, true)
+	if err == nil && parted(reply) {
+		before, over := e.turns.take(name)
+		defer over()
+		if before != nil {
+			<-before
+		}
+		slot, req = request(true)
+		reply, err = e.upstream.Do(ctx, slot, req, true)
+	}
 	if err == nil {
-		_, err = e.readRelease(reply)
+		_, err = e.readRelease(slot, name, reply)
 	}
 	return err
 }
 
-// frees appends what the scripts need that free a lock. A new master grants nothing yet.
+// frees appends what the scripts need that free a lock. A new master grants nothing yet, and a lock alone is
+// not granted without a fence.
 func (e *Engine) frees(c *scripts.Call) {
 	next := scripts.GrantNext
-	if e.grace.on() {
+	if e.grace.on() || c.Script.Keys == 1 {
 		next = scripts.OfferNext
 	}
 	c.Freed(e.names.ID, e.publish(), next)

@@ -44,13 +44,16 @@ func (e *Engine) Undo(a *redlock.Acquire) {
 func (e *Engine) UndoOnce(a *redlock.Acquire) error {
 	ctx, cancel := context.WithTimeoutCause(e.ctx, undoTimeout, errNoAnswer)
 	defer cancel()
-	slot, req := e.cancelRequest(a)
-	return e.free(ctx, slot, req)
+	return e.free(ctx, a.Name, func(apart bool) (slot int, req []byte) { return e.cancelRequest(a, apart) })
 }
 
 // cancelRequest is the command that takes back what a has made.
-func (e *Engine) cancelRequest(a *redlock.Acquire) (slot int, req []byte) {
-	slot, c := scripts.Eval(e.names, &scripts.Cancel, a.Name, 5)
+func (e *Engine) cancelRequest(a *redlock.Acquire, apart bool) (slot int, req []byte) {
+	s := &scripts.Cancel
+	if apart {
+		s = cancelAlone
+	}
+	slot, c := scripts.Eval(e.names, s, a.Name, 5)
 	c.Owner(a.Token)
 	c.Text(a.ID)
 	e.frees(&c)

@@ -40,6 +40,8 @@ func (u *Upstream) Asked() int {
 
 func (u *Upstream) Sharded() bool { return u.S.Sent }
 
+func (*Upstream) Moving(int) bool { return false }
+
 func (u *Upstream) Masters() int { return 1 }
 
 func (u *Upstream) Master(slot int) string { return "" }

@@ -1,8 +1,8 @@
 -- create(key, mode, token, f, lease, now, from, keeper, id, note) writes a lock that nobody had: its only hold,
--- with the fence f. It says whether the lock is plain.
+-- with the fence f. It says whether the lock is plain: not if its fence is still to come.
 local function create(key, mode, token, f, lease, now, from, keeper, id, note)
   local e = from + lease
-  if mode == 'w' and keeper == '' and note == '' then
+  if mode == 'w' and keeper == '' and note == '' and string.byte(f) ~= 48 then
     redis.call('SET', key, 'lockproxy 1 ' .. f .. ' +' .. id .. ' ' .. token, 'PX', lease + 1)
     return true
   end

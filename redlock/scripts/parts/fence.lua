@@ -12,10 +12,13 @@ local function fence_after(last, clock, wanted)
   return f
 end
 
--- next_fence(fence_key, clock, wanted) is such a fence, noted in its key. That holds it in 16 bytes, and behind
+-- next_fence(fence_key, clock, wanted) is such a fence, noted in its key; without a key it is one that stands for it
+-- until number.lua has put it there: 0001 and the end of what the clock shows, which no other
+-- grant has. That holds it in 16 bytes, and behind
 -- it the answers to releases, as remember.lua notes them. The offsets are texts here and in recall.lua: Redis
 -- takes long to make one of a number of Lua.
 local function next_fence(fence_key, clock, wanted)
+  if not fence_key then return string.format('0001%06d%06d', clock[1] % 1000000, clock[2]) end
   local f = fence_after(redis.call('GETRANGE', fence_key, '0', '15'), clock, wanted)
   redis.call('SETRANGE', fence_key, '0', f)
   return f

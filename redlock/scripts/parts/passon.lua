@@ -19,15 +19,22 @@ end
 -- waiter of this very proxy gets it at once, since the proxy is alive to tell it, if near says so; any other
 -- is offered it. If it is not plain who is first, the waiters are asked. A lock that is free and wanted by
 -- nobody is deleted. had says that fields of a writer are there. request, if not nil, is a release, and noted
--- with who got the lock by it; answered are those before it, the field u. It returns {1, id, fence, ttl ms} for
--- a grant, or 1.
+-- with who got the lock by it, or 0 if there is no key of fences to note it behind; answered are those before
+-- it, the field u. It returns {1, id, fence, ttl ms} for a grant, or 1.
 --
 -- Redis may be full: what deletes comes before what may need memory (see evenfull.lua).
 local function pass_on(lock, had, near, request, answered)
   local read = read_until(lock)
+  local noted = {}
+  if request and not lock.fence_key then
+    noted = {'u', ' ' .. request .. '>0' .. string.sub(answered or '', 1, 7 * 34)}
+  end
   if lock.waiters == 0 and not read then
-    redis.call('DEL', lock.key)
-    return 1
+    if not noted[1] then
+      redis.call('DEL', lock.key)
+      return 1
+    end
+    lock.expires = lock.now + 20000
   end
   local mode, id, proxy, lease, token, keeper, meta = head_of(lock)
   local free = lock.head >= lock.offered -- nobody was offered it
@@ -50,6 +57,6 @@ local function pass_on(lock, had, near, request, answered)
     offer(lock, lock.head)
   end
   if had then redis.call('HDEL', lock.key, 'o', 'w') end
-  save(lock)
+  save(lock, unpack(noted))
   return 1
 end

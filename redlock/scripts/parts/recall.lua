@@ -1,6 +1,7 @@
 -- recall(fence_key, id) is what a release with this id was answered when it came before: 0 or 1; or nil, if
 -- it did not.
 local function recall(fence_key, id)
+  if not fence_key then return nil end
   local answers = redis.pcall('GETRANGE', fence_key, '15', '-1')
   local at = type(answers) == 'string' and string.find(answers, id, 1, true)
   if not at then return nil end

@@ -1,6 +1,7 @@
 -- load_state(script, packed, writer) is the table lock that the functions of the parts take, with what a lock has
 -- beside its holds: packed is the field s, and writer the field w. What the script knows comes along:
---   key, fence_key, clock, now, from   KEYS, the reply of TIME, and what in_ms makes of it
+--   key, fence_key, clock, now, from   KEYS, of which the second may be missing, the reply of TIME, and what
+--                                      in_ms makes of it
 --   me, publish, place                 this proxy; PUBLISH or SPUBLISH; where the request stands in the
 --                                      queue, or nil
 -- The field s has these numbers, in this order:
