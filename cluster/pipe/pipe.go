@@ -82,7 +82,10 @@ func (p *Pipe) append(c call, req []byte) {
 func (p *Pipe) precede(c *call) {
 	req := asking
 	if c.before == sayPrivate {
-		req = p.mode.Own.setup.Before
+		if req = p.mode.Own.setup.Before; len(req) == 0 { // the Setup is another one by now
+			c.before = nothing
+			return
+		}
 	} else {
 		c.before = nothing
 	}
