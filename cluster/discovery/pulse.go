@@ -25,6 +25,7 @@ const (
 type pulse struct {
 	u     *Upstream
 	hint  chan struct{}        // capacity 1: something may have happened
+	done  chan struct{}        // closed by Upstream.Close
 	heard map[string]time.Time // when a master has answered last, or was seen first
 	said  map[string]time.Time // when the log was told of a master last
 	away  map[string]bool      // the log knows that they are lost
@@ -35,7 +36,7 @@ type pulse struct {
 }
 
 func newPulse(u *Upstream) *pulse {
-	return &pulse{u: u, hint: make(chan struct{}, 1), said: make(map[string]time.Time),
+	return &pulse{u: u, hint: make(chan struct{}, 1), done: make(chan struct{}), said: make(map[string]time.Time),
 		away: make(map[string]bool), seen: u.Topology()}
 }
 
@@ -49,10 +50,14 @@ func (p *pulse) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-p.done:
+			return
 		case <-tick.C:
 		case <-p.hint:
 			select {
 			case <-ctx.Done():
+				return
+			case <-p.done:
 				return
 			case <-time.After(max(hintDelay, time.Until(began.Add(hintGap)))):
 			}

@@ -136,7 +136,7 @@ func (u *Upstream) Refresh() {
 func (u *Upstream) Run(ctx context.Context) {
 	defer u.Close()
 	u.spawn(func() { u.readers.run(ctx) }) // ends when ctx does
-	u.spawn(func() { u.pulse.run(ctx) })   // so does this
+	u.spawn(func() { u.pulse.run(ctx) })   // so does this, or with Close
 	timer := time.NewTimer(u.o.Refresh)
 	defer timer.Stop()
 	var (
@@ -190,7 +190,10 @@ func (u *Upstream) Run(ctx context.Context) {
 // so by itself; calling it again does nothing.
 func (u *Upstream) Close() {
 	u.mu.Lock()
-	u.closed = true
+	if !u.closed {
+		u.closed = true
+		close(u.pulse.done)
+	}
 	u.mu.Unlock()
 	u.readers.close()
 	u.asker.close()
