@@ -13,7 +13,8 @@ import (
 // shardedLocks is all that a Locker needs to know of its upstream to make requests.
 type shardedLocks struct{ single.Upstream }
 
-func (shardedLocks) Sharded() bool { return true }
+func (shardedLocks) Sharded() bool   { return true }
+func (shardedLocks) Moving(int) bool { return false }
 
 // granting are Actions whose node grants, and frees, whatever it is asked.
 type granting struct {
