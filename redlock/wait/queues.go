@@ -142,14 +142,14 @@ func (ws *Queues) stay(ctx context.Context, q *queue, w *waiter) (g redlock.Gran
 		case <-timer.C:
 			try = ws.due(q, w)
 		}
+		select {
+		case g := <-w.given: // it came together with something else
+			g.Token = w.a.Token
+			return g, true, nil
+		default:
+		}
 		if time.Until(w.deadline) <= 0 {
-			select {
-			case g := <-w.given: // it came at the last moment
-				g.Token = w.a.Token
-				return g, true, nil
-			default:
-				return g, false, nil
-			}
+			return g, false, nil
 		}
 		if !try {
 			continue
