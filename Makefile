@@ -3,6 +3,7 @@ TIMEOUT  ?= 20m
 QUICK    := ./internal/... ./cmd/... ./commands/... ./proxy/... ./cluster/... ./redlock/... ./integration/bench ./integration/compat ./integration/house ./integration/trace
 # packages that start servers
 SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds
+LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
 FUZZTIME ?= 10m
 RUNS     ?= 20
 LOAD     ?= 0
@@ -23,10 +24,10 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) vet -tags quick $(QUICK)
 	$(GO) test -tags quick -short -timeout 5m $(QUICK)
 
-test: tools vet fmt-check ## install what is missing, then every test under the race detector, and the rounds of loops without
+test: tools vet fmt-check ## install what is missing, then every test under the race detector, and without it what it would only make slow
 	@packages=$$($(GO) list ./... | grep -v '/integration/rounds$$'); set -x; \
-	$(GO) test -race -count=1 -p 3 -timeout $(TIMEOUT) ./integration/compat ./redlock/quorum ./redlock/scripts ./integration/faults $$packages; failed=$$?; \
-	$(GO) test -count=1 -timeout $(TIMEOUT) ./integration/rounds && exit $$failed
+	$(GO) test -race $(LEAN) -count=1 -p 3 -timeout $(TIMEOUT) ./integration/faults ./integration/compat ./redlock/quorum ./redlock/scripts $$packages; failed=$$?; \
+	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) -run '^TestRounds|^TestQuorumModel' ./integration/rounds ./redlock/quorum && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
@@ -51,7 +52,7 @@ fuzz: ## each fuzz target for FUZZTIME (10m)
 		done; \
 	done
 
-bench: tools bench-tools ## measure against Redis itself, twemproxy and haproxy
+bench: tools bench-tools ## measure against Redis itself, twemproxy and haproxy; BENCHFLAGS="-only lock -write docs/performance.md" one section, for the page
 	$(GO) run ./integration/bench $(BENCHFLAGS)
 
 bench-tools: # the yardsticks of the benchmark
@@ -69,7 +70,8 @@ soak: tools ## the integration tests with long doses; SOAKFLAGS="-run TestTraces
 again: tools ## every test RUNS times (20), beside LOAD busy processes (0); PKGS="./proxy ./redlock/..." some packages
 	GO="$(GO)" RUNS=$(RUNS) LOAD=$(LOAD) TIMEOUT=$(TIMEOUT) nice -n 19 integration/again.sh $(PKGS)
 
-compat: tools ## Redis's own test suite straight and through the proxy; COMPATFLAGS="-compat-targets single" parts of it
+compat: tools ## Redis's own test suite straight and through the proxy; SERVER=valkey9 that of another server; COMPATFLAGS="-compat-targets single" parts of it
+	[ -z "$(SERVER)" ] || { PATH=$$(integration/servers.sh path $(SERVER)):$$PATH; REDIS_TREE=$$(integration/servers.sh source $(SERVER)); export REDIS_TREE; }; \
 	$(GO) test -count=1 -v -timeout $(SOAKTIMEOUT) ./integration/compat -run '^TestCompat$$' -long $(COMPATFLAGS)
 
 matrix: tools ## every server from Redis 6.0 to Valkey 9, alone, as cluster, with Sentinel and for RedLock; MATRIX="valkey9/cluster" parts

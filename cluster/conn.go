@@ -12,13 +12,13 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Conn is a connection to one node that is served by goroutines of its own: for subscriptions, and for
-// the masters of RedLock. Requests and replies of clients go over pipes on the loops.
+// Conn is a connection to one node that is served by goroutines of its own: for subscriptions, and for the
+// masters of RedLock. Requests and replies of clients go over pipes on the loops.
 //
-//	queue --> write --> node --> read --> ConnUser.frame
+//	queue --> write --> node --> read --> ConnUser.Frame
 //
-// It speaks RESP2. What is queued before begin is written when the connection is there. It is never connected
-// twice: who needs another one makes it.
+// What is queued before Begin is written once the connection is there. A Conn connects once: for another
+// connection, make another Conn.
 type Conn struct {
 	user ConnUser
 	born time.Time
@@ -27,10 +27,12 @@ type Conn struct {
 
 	mu      sync.Locker // the user's; it guards what follows
 	out     []byte      // to be written
+	as      *Login      // how it has authenticated, or is about to
 	queued  int64       // bytes ever given to out
 	written int64       // bytes ever taken from it
 
 	conn net.Conn // since begin, like what follows
+	by   NodeDialer
 	ctx  context.Context
 	fail context.CancelCauseFunc
 	both sync.WaitGroup
@@ -48,6 +50,8 @@ type ConnUser interface {
 // NodeDialer makes connections to nodes: a Dialer is one.
 type NodeDialer interface {
 	Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error)
+	// Login is how connections authenticate that are dialled now.
+	Login() *Login
 }
 
 const (
@@ -55,7 +59,7 @@ const (
 	nodeBuffer = 64 << 10
 	// nodeWrite is how long a write may take.
 	nodeWrite = 2 * time.Second
-	// maxSpare is how large a buffer is kept for what is written next.
+	// maxSpare is the largest write buffer that is kept for re-use.
 	maxSpare = 1 << 20
 )
 
@@ -63,13 +67,15 @@ func NewConn(user ConnUser, mu sync.Locker) *Conn {
 	return &Conn{user: user, born: time.Now(), wake: make(chan struct{}, 1), mu: mu}
 }
 
-// Begin dials the node at addr and serves the connection until end, or until it fails, which ends c.ctx.
-func (c *Conn) Begin(ctx context.Context, by NodeDialer, addr string) error {
-	conn, err := by.Dial(ctx, addr, Mode{Proto: 2}, nil)
+// Begin dials the node at addr, to speak RESP version proto, and serves the connection until End, or until it
+// fails; then c.Context ends.
+func (c *Conn) Begin(ctx context.Context, by NodeDialer, addr string, proto int) error {
+	as := by.Login()
+	conn, err := by.Dial(ctx, addr, Mode{Proto: proto}, nil)
 	if err != nil {
 		return err
 	}
-	c.conn = conn
+	c.conn, c.by, c.as = conn, by, as
 	c.Heard()
 	c.ctx, c.fail = context.WithCancelCause(ctx)
 	context.AfterFunc(c.ctx, func() { conn.Close() })
@@ -78,8 +84,8 @@ func (c *Conn) Begin(ctx context.Context, by NodeDialer, addr string) error {
 	return nil
 }
 
-// End closes the connection, waits for its goroutines, and returns why it ended: for err, if for nothing
-// before.
+// End closes the connection, waits for its goroutines, and returns why it ended: the earlier reason if there
+// is one, otherwise err.
 func (c *Conn) End(err error) error {
 	c.fail(err)
 	c.conn.Close()
@@ -87,7 +93,8 @@ func (c *Conn) End(err error) error {
 	return context.Cause(c.ctx)
 }
 
-// Queue has req written behind what is queued, and returns where it ends in all that was. mu is held.
+// Queue queues req for writing and returns the position of its end in everything that was ever queued. mu is
+// held.
 func (c *Conn) Queue(req []byte) (end int64) {
 	c.out = append(c.out, req...)
 	c.queued += int64(len(req))
@@ -107,13 +114,22 @@ func (c *Conn) Sent() int64 { return c.written }
 // Unqueue forgets what waits to be written. mu is held.
 func (c *Conn) Unqueue() { c.out = nil }
 
+// Renewal is the command by which the connection takes over another Login than it has, nil if there is none.
+// The caller sends it. It is for the goroutine that called Begin.
+func (c *Conn) Renewal() []byte {
+	now := c.by.Login()
+	req := Renewal(c.as, now)
+	c.as = now
+	return req
+}
+
 // Context ends with the connection; its cause says why.
 func (c *Conn) Context() context.Context { return c.ctx }
 
-// Heard notes that the node gives signs of life.
+// Heard notes a sign of life of the node.
 func (c *Conn) Heard() { c.last.Store(int64(time.Since(c.born))) }
 
-// Silence is for how long nothing has come.
+// Silence is how long nothing has come from the node.
 func (c *Conn) Silence() time.Duration { return time.Since(c.born) - time.Duration(c.last.Load()) }
 
 // write writes what is queued.
@@ -125,11 +141,11 @@ func (c *Conn) write() error {
 			return context.Cause(c.ctx)
 		case <-c.wake:
 		}
-		runtime.Gosched() // who is about to queue something does so first: one write for all
+		runtime.Gosched() // whoever is about to queue something does so first: one write for all
 		c.mu.Lock()
 		out := c.out
 		c.out = spare[:0]
-		c.written += int64(len(out)) // from now on nobody knows what of it arrives
+		c.written += int64(len(out)) // from now on it is not known how much of it arrives
 		c.mu.Unlock()
 		c.conn.SetWriteDeadline(time.Now().Add(nodeWrite))
 		if _, err := c.conn.Write(out); err != nil {
@@ -141,7 +157,7 @@ func (c *Conn) write() error {
 	}
 }
 
-// read takes what the node says until that fails.
+// read reads what the node sends, until that fails.
 func (c *Conn) read() error {
 	var framer resp.Framer
 	buf := make([]byte, nodeBuffer)

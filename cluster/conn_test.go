@@ -26,7 +26,7 @@ func (f *frames) Frame(frame []byte) error {
 
 func (f *frames) Pause(context.Context) { f.pauses++ }
 
-// connected is a Conn of f to a node that serve plays behind the login.
+// connected is a Conn of f to a node. serve plays the node behind the login.
 func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *Conn {
 	u := &Dialer{ConnectTimeout: time.Second, Net: func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()
@@ -44,7 +44,7 @@ func connected(t *testing.T, f *frames, queued string, serve func(net.Conn)) *Co
 	f.mu.Lock()
 	c.Queue([]byte(queued))
 	f.mu.Unlock()
-	if err := c.Begin(t.Context(), u, "a:1"); err != nil {
+	if err := c.Begin(t.Context(), u, "a:1", 2); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -79,7 +79,7 @@ func TestNodeConnFrames(t *testing.T) {
 	})
 }
 
-// It ends for one reason, the first: of the node, of its user, or of who ends it; and a node that takes
+// A Conn ends for one reason, the first: an error of the node or of its user, or End. A node that accepts
 // nothing is given up.
 func TestNodeConnEnds(t *testing.T) {
 	mine, refused := errors.New("mine"), errors.New("refused")

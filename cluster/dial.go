@@ -25,18 +25,15 @@ const (
 
 // Dialer opens connections to nodes. Safe for concurrent use.
 type Dialer struct {
-	Login
+	Logins         *Logins            // nil: nobody authenticates
 	TLS            func() *tls.Config // as in Options
 	ConnectTimeout time.Duration      // to connect and log in
 	KeepAlive      time.Duration      // silence after which the kernel probes a peer
 	Log            *slog.Logger
 	Net            func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 
-	cannotKill sync.Once // is told; see Identity
+	cannotKill sync.Once // logs that once; see Identity
 }
-
-// Login is how connections to a node authenticate. The zero value: not at all.
-type Login struct{ User, Password string }
 
 // Mode is the state that a connection is put into before its first request.
 type Mode struct {
@@ -46,10 +43,10 @@ type Mode struct {
 	As      *Login // the user whose it is; nil: the Dialer's
 }
 
-// Dial returns a connection to the node at addr that is ready for requests: TLS is set up, the login is done,
-// and it is in mode m. The connection's name is lockproxy where the node allows it. Dial blocks until then,
-// until ctx ends or ConnectTimeout is over. before, if not nil, is the connection whose place it takes: the
-// node ends that one first, and before becomes the new one.
+// Dial returns a connection to the node at addr that is ready for requests: with TLS, logged in, in mode m,
+// and under the name lockproxy if the node allows names. Dial blocks until then, until ctx ends, or until
+// ConnectTimeout is over. before, if not nil, is the connection that this one replaces: the node first ends
+// that one, and then before becomes the identity of the new one.
 func (d *Dialer) Dial(ctx context.Context, addr string, m Mode, before *Identity) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.ConnectTimeout)
 	defer cancel()
@@ -59,7 +56,11 @@ func (d *Dialer) Dial(ctx context.Context, addr string, m Mode, before *Identity
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	var self Identity
-	err = shakeHands(conn, d.Login, m, before, &self)
+	as := d.Login()
+	err = shakeHands(conn, as, m, before, &self)
+	if _, user := errors.AsType[*ModeError](err); err != nil && !user && RefusesLogin(err.Error()) {
+		d.Logins.Refuse(as)
+	}
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -83,7 +84,10 @@ func (d *Dialer) Dial(ctx context.Context, addr string, m Mode, before *Identity
 	return conn, nil
 }
 
-// Connect opens a connection to addr, with TLS if that is asked for, that has not said anything yet.
+// Login is how connections authenticate that are dialled now.
+func (d *Dialer) Login() *Login { return d.Logins.Now() }
+
+// Connect opens a connection to addr, with TLS if that is set. Nothing has been sent on it.
 func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 	network := "tcp"
 	if strings.HasPrefix(addr, "/") {
@@ -118,23 +122,22 @@ func (d *Dialer) Connect(ctx context.Context, addr string) (net.Conn, error) {
 	return secured, nil
 }
 
-// shakeHands does the login and sets the mode, all in one round trip, or in two if the mode has a user. A
-// *ModeError says that the node has not the database of m, or not the user. before, if not nil, is ended by
-// it, and self becomes the identity of conn.
-func shakeHands(conn net.Conn, as Login, m Mode, before, self *Identity) error {
+// shakeHands logs in and sets the mode, in one round trip, or in two if the mode has a user. A *ModeError
+// says that the node does not have the database of m, or not the user. It ends the connection before, if
+// that is not nil, and self becomes the identity of conn.
+func shakeHands(conn net.Conn, as *Login, m Mode, before, self *Identity) error {
 	var hello []byte
 	var asked []step
 	ask := func(s step, args ...string) {
 		hello, asked = resp.AppendCommandStrings(hello, args...), append(asked, s)
 	}
-	user := cmp.Or(as.User, "default")
 	switch {
 	case m.Proto == 3 && as.Password != "":
-		ask(required, "HELLO", "3", "AUTH", user, as.Password)
+		ask(required, "HELLO", "3", "AUTH", cmp.Or(as.User, "default"), as.Password)
 	case m.Proto == 3:
 		ask(required, "HELLO", "3")
 	case as.Password != "":
-		ask(required, "AUTH", user, as.Password)
+		hello, asked = append(hello, as.auth()...), append(asked, required)
 	}
 	if m.DB != 0 {
 		ask(database, "SELECT", strconv.Itoa(m.DB))
@@ -155,15 +158,15 @@ func shakeHands(conn net.Conn, as Login, m Mode, before, self *Identity) error {
 	if err := converse(conn, hello, asked, self); err != nil || m.As == nil {
 		return err
 	}
-	// This user may not be allowed the rest, which the node would note (ACL LOG), so it is last. It is a
-	// round trip of its own, because Redis since the fix of CVE-2025-21605 does not say WRONGPASS to a client
-	// that has still replies to read.
+	// The user of the mode may not be allowed the other commands, and the node would note that (ACL LOG), so
+	// its login comes last. It is a round trip of its own: since the fix of CVE-2025-21605, Redis does not
+	// say WRONGPASS to a client that has replies to read.
 	hello, asked = nil, nil
 	ask(decisive, "AUTH", m.As.User, m.As.Password)
 	return converse(conn, hello, asked, self)
 }
 
-// converse sends commands and reads their replies, of which asked says what they mean.
+// converse sends commands and reads their replies. asked says what an error in each of them means.
 func converse(conn net.Conn, commands []byte, asked []step, self *Identity) error {
 	if _, err := conn.Write(commands); err != nil {
 		return err
@@ -204,12 +207,12 @@ func converse(conn net.Conn, commands []byte, asked []step, self *Identity) erro
 	return nil
 }
 
-// step is what becomes of an error in the reply to a command of shakeHands.
+// step says what an error in the reply to one command of shakeHands means.
 type step uint8
 
 const (
 	required  step = iota
-	database       // a *ModeError, unless nobody is let in
+	database       // a *ModeError, unless the login has failed
 	decisive       // a *ModeError
 	optional       // it does not matter
 	ending         // the same: the connection before

@@ -20,10 +20,22 @@ var (
 type Untaken struct {
 	Why   error // what stood in the way
 	Nodes bool  // and a node stood ready: it redirects, or has no place
+	Part  bool  // it is a part of a command, and other parts may have run
+	Once  bool  // the command may change something again if it is sent twice
 }
 
-// Error says so, without Word.
+// OfPart is e for a command of which other parts may have run. again says that the command may be sent again
+// all the same, because it only reads, or has the same effect twice.
+func (e *Untaken) OfPart(again bool) *Untaken {
+	return &Untaken{Why: e.Why, Nodes: e.Nodes, Part: true, Once: !again}
+}
+
+// Error is the text without Word.
 func (e *Untaken) Error() string {
+	if e.Part {
+		return "no node took a part of the command in time, and its other parts may have run: " +
+			e.Why.Error()
+	}
 	if errors.Is(e.Why, ErrUnavailable) {
 		return "no node took it in time: " + e.Why.Error()
 	}
@@ -32,8 +44,9 @@ func (e *Untaken) Error() string {
 
 func (e *Untaken) Unwrap() []error { return []error{ErrUnavailable, e.Why} }
 
-// Word is the one by which clients know that they may send the request again: TRYAGAIN, LOADING, or
-// CLUSTERDOWN when no node could be reached. It is ERR when a node refuses for a reason that stays.
+// Word tells clients whether they may send the request again: TRYAGAIN, LOADING, or CLUSTERDOWN if no node
+// could be reached. It is ERR if a node refuses for a lasting reason, and if the command must not be sent
+// again, because clients do that unasked.
 func (e *Untaken) Word() string {
 	text := e.Why.Error()
 	var node NodeError
@@ -42,6 +55,8 @@ func (e *Untaken) Word() string {
 	}
 	word, _, _ := strings.Cut(text, " ")
 	switch {
+	case e.Once:
+		return "ERR"
 	case e.Nodes:
 		return "TRYAGAIN"
 	case word == "LOADING", word == "CLUSTERDOWN", word == "TRYAGAIN":
@@ -52,7 +67,7 @@ func (e *Untaken) Word() string {
 	return "CLUSTERDOWN"
 }
 
-// NotTaken is what becomes of a request that no node took in time: outcome is ErrUnavailable or
+// NotTaken is the error of a request that no node took in time. outcome is ErrUnavailable or
 // ErrUnknownOutcome.
 func NotTaken(outcome, why error, nodes bool) error {
 	if outcome == ErrUnavailable {
@@ -67,11 +82,12 @@ var (
 	ErrHasty   = errors.New("the node answered a request before it had it")
 )
 
-// ErrMode is why a request was not run: its node can be reached and will not be put into its Mode. The error
-// that wraps it is in the node's own words, as of a database that it has not, and to ask again is no use.
+// ErrMode is why a request was not run: its node can be reached, but refuses the Mode of the connection. The
+// error that wraps it has the node's own words, such as those about a database that it does not have. Asking
+// again is of no use.
 var ErrMode = errors.New("the node refuses the mode")
 
-// ModeError is what the node said. It wraps ErrMode.
+// ModeError has the node's words. It wraps ErrMode.
 type ModeError struct{ Text string }
 
 func (e *ModeError) Error() string { return e.Text }

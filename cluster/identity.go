@@ -6,20 +6,20 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Identity is how a node knows one connection: what CLIENT KILL needs to end that one and no other. The
-// address belongs to it because the ids of a node begin anew when it restarts.
+// Identity identifies one connection at its node: it has what CLIENT KILL needs to end that one and no
+// other. The address belongs to it because a node counts ids from 1 again when it restarts.
 //
 // A request that was lost with its connection may still lie in a network or a socket between here and the
-// node. It is sent again over the next connection, so that connection ends the one before it first: from then
+// node. Before it is sent again over the next connection, that connection ends the one before it: from then
 // on the first copy has run or never will.
 type Identity struct {
 	id, addr string
-	Number   int64  // that CLIENT ID told, which only a connection of a client's user is asked for; 0: none
+	Number   int64  // from CLIENT ID, which is asked for only on connections of a client's user; 0: none
 	Owed     bool   // requests were on their way when the connection was lost
 	refused  string // why the node would not say who it is, or not end the one before
 }
 
-// kill is the command that ends the connection; nil if nobody knows it.
+// kill is the command that ends the connection; nil if its identity is not known.
 func (i *Identity) kill() []byte {
 	if i.id == "" || !i.Owed {
 		return nil

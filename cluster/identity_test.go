@@ -7,8 +7,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// A connection is ended by its id and its address, so that no other one is that has the id after a restart;
-// and only if it was lost with requests on their way.
+// A connection is ended by its id and its address, so that another one is spared that has the same id after
+// a restart; and only if it was lost with requests on their way.
 func TestIdentity(t *testing.T) {
 	const info = "id=7 addr=[::1]:50000 laddr=127.0.0.1:6379 fd=8 name=lockproxy user=default"
 	for _, reply := range []resp.Value{{Kind: '$', Str: []byte(info + "\n")},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -21,8 +22,7 @@ type NodeError struct {
 func (e NodeError) Error() string { return "cluster: node " + e.Addr + ": " + Explain(e.Err) }
 func (e NodeError) Unwrap() error { return e.Err }
 
-// DiscoverError says of each node that was tried why it could not be used, and
-// what may help.
+// DiscoverError says why each node that was tried could not be used, and what may help.
 type DiscoverError struct{ Failed []NodeError }
 
 func (e *DiscoverError) Error() string {
@@ -42,7 +42,22 @@ func (e *DiscoverError) Unwrap() []error {
 	return all
 }
 
-// Final says that trying again cannot help: every node answered, and refused.
+// Reasons are those of a DiscoverError, each once, without where the nodes are; of another error its text.
+func Reasons(err error) string {
+	var e *DiscoverError
+	if !errors.As(err, &e) {
+		return PublicText(err)
+	}
+	var all []string
+	for _, f := range e.Failed {
+		if text := publicText(Explain(f.Err), f.Err); !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// Final says that trying again cannot help, because every node answered and refused.
 func (e *DiscoverError) Final() bool {
 	for _, f := range e.Failed {
 		var r Refusal
@@ -53,13 +68,12 @@ func (e *DiscoverError) Final() bool {
 	return len(e.Failed) > 0
 }
 
-// Refusal is a reason for not using a node that stays until somebody changes
-// the settings.
+// Refusal is a reason for not using a node that lasts until somebody changes the settings.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// RefusesLogin tells the errors of Redis that a better user or password cures.
+// RefusesLogin says that an error of Redis means a wrong user or password.
 func RefusesLogin(text string) bool {
 	for _, sign := range []string{
 		"WRONGPASS", "NOAUTH", "ERR invalid password", "without any password configured", "Client sent AUTH",
@@ -85,13 +99,13 @@ func lacks(text string) string {
 // Explain is the text of err and, in parentheses, what may help.
 func Explain(err error) string {
 	text := strings.TrimPrefix(err.Error(), "failed to authenticate: ")
-	if hint := remedy(err); hint != "" {
+	if hint := hintFor(err); hint != "" {
 		text += " (" + hint + ")"
 	}
 	return text
 }
 
-func remedy(err error) string {
+func hintFor(err error) string {
 	var (
 		record tls.RecordHeaderError
 		issuer x509.UnknownAuthorityError

@@ -8,9 +8,9 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Server is what a server says of itself. The zero value is one of which nothing is known.
+// Server is what a server says of itself. Of the zero value nothing is known.
 type Server struct {
-	Product string // as HELLO names it: "redis" or "valkey"
+	Product string // "redis" or "valkey"
 	Version string // of Redis, "7.0.15": Valkey says which one it is compatible with
 	Release string // of the product itself, "9.1.2"; it is the Version where the product is Redis
 	Mode    string // "standalone", "cluster" or "sentinel"
@@ -18,12 +18,14 @@ type Server struct {
 	Zone    string // the availability zone in which it says it runs
 
 	ShardChannels bool // it knows SSUBSCRIBE and SPUBLISH
+	// It is no Redis, and tells its clients that it is (extended-redis-compatibility of Valkey).
+	AsRedis bool
 }
 
 // ServerQuestions are the commands whose replies ServerOf reads, in that order.
 var ServerQuestions = [][]any{{"INFO", "server"}, {"HELLO", "2"}, {"COMMAND", "INFO", "ssubscribe"}}
 
-// ServerOf reads the replies to ServerQuestions. Those that are missing or errors tell nothing: INFO may be
+// ServerOf reads the replies to ServerQuestions. Missing replies and errors tell nothing: INFO may be
 // forbidden, and HELLO tells nearly as much.
 func ServerOf(replies ...resp.Value) Server {
 	var v [3]resp.Value
@@ -38,19 +40,20 @@ func ServerOf(replies ...resp.Value) Server {
 	}
 	s.Release = cmp.Or(Field(info, s.Product+"_version"), s.Version)
 	switch hello["server"] {
-	case "redis": // so says a Valkey too whose extended-redis-compatibility is on
-		s.Product, s.Version = "redis", cmp.Or(s.Version, hello["version"])
-		s.Release = s.Version
+	case "redis": // Valkey says so too if extended-redis-compatibility is on
+		s.Version = cmp.Or(s.Version, hello["version"])
+		s.Release = cmp.Or(s.Release, s.Version)
+		s.AsRedis = s.Product != "redis"
 	case "valkey":
 		s.Product, s.Release = "valkey", hello["version"]
-		s.Version = cmp.Or(s.Version, "7.2.4") // so say all releases
+		s.Version = cmp.Or(s.Version, "7.2.4") // all releases say so
 	}
 	s.ShardChannels = len(command) == 1 && len(command[0].Elems) > 0 &&
 		string(command[0].Elems[0].Str) == "ssubscribe"
 	return s
 }
 
-// AtLeast says that the server is, or is compatible with, that Redis or a newer one.
+// AtLeast says that the server is that version of Redis, or a newer one, or compatible with it.
 func (s Server) AtLeast(major, minor int) bool {
 	v := numbers(s.Version)
 	return v[0] > major || v[0] == major && v[1] >= minor
@@ -62,8 +65,8 @@ func (s Server) IsValkey(major, minor int) bool {
 	return s.Product == "valkey" && (v[0] > major || v[0] == major && v[1] >= minor)
 }
 
-// With is what can be said of two servers together: product and version are those of the older one. A server
-// that does not tell its version does not count.
+// With is what is true of both servers: product and version are those of the older one. A server that does
+// not tell its version does not count.
 func (s Server) With(o Server) Server {
 	switch {
 	case s.Version == "":
@@ -76,7 +79,7 @@ func (s Server) With(o Server) Server {
 		both = o
 	}
 	return Server{Product: both.Product, Version: both.Version, Release: both.Release,
-		ShardChannels: s.ShardChannels && o.ShardChannels}
+		ShardChannels: s.ShardChannels && o.ShardChannels, AsRedis: both.AsRedis}
 }
 
 // older says that a is older than b.

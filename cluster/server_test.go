@@ -8,7 +8,7 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// A server is known by what it says of itself, whatever its product calls that.
+// A server is recognised by what it says of itself, whatever words its product uses.
 func TestServerOf(t *testing.T) {
 	const valkey = "redis_version:7.2.4 server_name:valkey valkey_version:9.1.2 "
 	shards := resp.Value{Kind: '*', Elems: []resp.Value{{Kind: '*',
@@ -22,27 +22,27 @@ func TestServerOf(t *testing.T) {
 		{"Redis", "redis_version:7.0.15 redis_mode:cluster run_id:abc",
 			"server redis version 7.0.15 mode cluster",
 			shards,
-			Server{"redis", "7.0.15", "7.0.15", "cluster", "abc", "", true}},
+			Server{"redis", "7.0.15", "7.0.15", "cluster", "abc", "", true, false}},
 		{"Redis without shard channels", "redis_version:6.0.16 redis_mode:standalone",
 			"server redis version 6.0.16", unknown,
-			Server{"redis", "6.0.16", "6.0.16", "standalone", "", "", false}},
+			Server{"redis", "6.0.16", "6.0.16", "standalone", "", "", false, false}},
 		{"Valkey", valkey + "server_mode:sentinel run_id:ab availability_zone:z1",
 			"server valkey version 9.1.2 mode sentinel", shards,
-			Server{"valkey", "7.2.4", "9.1.2", "sentinel", "ab", "z1", true}},
+			Server{"valkey", "7.2.4", "9.1.2", "sentinel", "ab", "z1", true, false}},
 		{"Valkey, INFO alone", valkey + "server_mode:cluster", "", resp.Value{},
-			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", false}},
+			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", false, false}},
 		{"Valkey 7.2",
 			"redis_version:7.2.4 server_name:valkey valkey_version:7.2.5 redis_mode:standalone", "",
 			resp.Value{},
-			Server{"valkey", "7.2.4", "7.2.5", "standalone", "", "", false}},
+			Server{"valkey", "7.2.4", "7.2.5", "standalone", "", "", false, false}},
 		{"Valkey, compatible", valkey + "server_mode:standalone", "server redis version 7.2.4", shards,
-			Server{"redis", "7.2.4", "7.2.4", "standalone", "", "", true}},
+			Server{"valkey", "7.2.4", "9.1.2", "standalone", "", "", true, true}},
 		{"HELLO alone", "", "server redis version 7.0.15 mode cluster", shards,
-			Server{"redis", "7.0.15", "7.0.15", "cluster", "", "", true}},
+			Server{"redis", "7.0.15", "7.0.15", "cluster", "", "", true, false}},
 		{"HELLO of Valkey alone", "", "server valkey version 9.1.2 mode cluster", shards,
-			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", true}},
+			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", true, false}},
 		{"another server", "", "server miniredis version 6.0.5 mode standalone", resp.Value{Kind: '-'},
-			Server{"redis", "", "", "standalone", "", "", false}},
+			Server{"redis", "", "", "standalone", "", "", false, false}},
 		{"nothing", "", "", resp.Value{}, Server{Product: "redis"}},
 	} {
 		info := resp.Value{Kind: '$',
@@ -107,7 +107,7 @@ func TestServerAtLeast(t *testing.T) {
 	}
 }
 
-// A release of Valkey is told by its own version.
+// A release of Valkey is recognised by its own version.
 func TestServerIsValkey(t *testing.T) {
 	for s, want := range map[Server]bool{
 		{Product: "valkey", Version: "7.2.4", Release: "9.1.2"}: true,

@@ -20,11 +20,23 @@
 package cluster
 
 import (
+	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 
 	"lockproxy/internal/slot"
 )
+
+// Named says that the host of addr is a name, which may lead to another node tomorrow.
+func Named(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil { // a unix socket
+		return false
+	}
+	_, err = netip.ParseAddr(host)
+	return err != nil
+}
 
 // Kind is what the upstream turned out to be.
 type Kind uint8
@@ -56,8 +68,8 @@ type Topology struct {
 	Replicas []*Node           // in the order of their addresses
 	Slots    [slot.Count]*Node // its master; nil: nobody serves the slot
 
-	// Readers are the replicas of each master that may be read from, as far as is known: nil until
-	// somebody wants to. They change without a new Version.
+	// Readers are the replicas of each master that may be read from, as far as is known; nil until a client
+	// wants that. They change without a new Version.
 	Readers map[*Node][]*Node
 }
 
@@ -100,7 +112,7 @@ func (t *Topology) Same(u *Topology) bool {
 		slices.Equal(t.Masters, u.Masters) && slices.Equal(t.Replicas, u.Replicas)
 }
 
-// MaxShared is how many bytes a request has at most that goes over a connection which clients share. It is as
-// low as client-query-buffer-limit and proto-max-bulk-len of a server can be set, so no shared request breaks
-// one of them, and nobody waits for long behind another's bytes.
+// MaxShared is how many bytes a request may have to go over a connection that clients share. Neither
+// client-query-buffer-limit nor proto-max-bulk-len of a server can be set lower, so no shared request breaks
+// one of them, and no client waits long behind the bytes of another.
 const MaxShared = 1 << 20

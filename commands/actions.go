@@ -35,15 +35,15 @@ type Actions interface {
 	// when the client goes away or the proxy drains. task must not touch Call
 	// or Client. lost may be nil.
 	Task(task func(ctx context.Context) []byte, lost redlock.Delivery)
-	// Caller has SendHome, which sends a request to database 0, where all locks are, as the proxy's own user,
-	// and Await. Later commands of the client wait for what Await has begun; behind a verb of a lock only
-	// those do that name the same lock.
+	// Caller has SendHome, which sends a request to database 0, where all locks are, as the proxy's own
+	// user. And it has Await: later commands of the client wait for what Await has begun; if the command is
+	// a lock verb, only those wait that name the same lock.
 	redlock.Caller
 
-	// Pusher returns a function that has message make something that the client is told beside its answers,
-	// behind the answer of this command. push may be called from any goroutine and at any time later, also
-	// when the client has gone; message runs on the loop while the client is there, is given the protocol
-	// that it then speaks, and returns a whole RESP3 push, or nil for nothing.
+	// Pusher returns a function by which the client is told something beside its answers, at the earliest
+	// behind the answer of this command. push may be called from any goroutine and at any later time, also
+	// when the client has gone. While the client is there, message runs on the loop; it is given the
+	// protocol that the client then speaks, and returns a whole RESP3 push, or nil for nothing.
 	Pusher() (push func(message func(proto int) []byte))
 	// Gone says that the client's connection is closed.
 	Gone() bool
@@ -68,10 +68,10 @@ type Asking struct {
 	Resend bool
 	// Always has a Merge run also when the client has gone meanwhile.
 	Always bool
-	// Own has the request of AskAll go over connections that nobody else uses meanwhile, to database 0:
-	// nothing that goes on on the shared ones is in its way.
+	// Own sends the request of AskAll over connections that nobody else uses meanwhile, to database 0, so
+	// that nothing on the shared connections delays it.
 	Own bool
 }
 
-// Reread is how a request is asked that may be sent again.
+// Reread is for a request that may be sent again.
 var Reread = Asking{Resend: true}

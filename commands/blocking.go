@@ -9,22 +9,22 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Timeout is the time-out of a command that blocks. The zero value: nobody knows which
-// argument it is, if there is one.
+// Timeout is the time-out of a command that blocks. The zero value: it is not known which argument has it,
+// if any.
 type Timeout struct {
 	At    int           // its position among the arguments
 	Unit  time.Duration // time.Second, with fractions, or time.Millisecond
 	Limit time.Duration // 0: for ever
-	// Fresh: the command asks for what comes after it, so that the same command at a later time
-	// does not ask for the same.
+	// Fresh: the command asks for what comes after it is sent, so if it is sent again later, it asks for
+	// something else.
 	Fresh bool
 }
 
 // Known says that the time-out can be changed.
 func (t Timeout) Known() bool { return t.At > 0 }
 
-// Rewrite is req, one whole command, with the time-out left in place of its own: at least a
-// millisecond, or two, for to Redis 6.0 0.001 seconds are 0, which is for ever.
+// Rewrite returns req, one whole command, with the time-out replaced by left: at least a millisecond, or for
+// Redis 6.0 two, since it reads 0.001 seconds as 0, which is for ever.
 func (t Timeout) Rewrite(req []byte, left time.Duration) []byte {
 	args, _, err := resp.Split(req, nil)
 	if err != nil || !t.Known() || t.At >= len(args) {
@@ -62,8 +62,8 @@ func TimeoutAt(i int, unit time.Duration) func(args [][]byte) (Timeout, bool) {
 // longestNumber is how many bytes of a number Redis reads (MAX_LONG_DOUBLE_CHARS).
 const longestNumber = 5<<10 - 1
 
-// readTimeout reads argument at as Redis does. What makes no sense, which the node will say
-// best, is not known.
+// readTimeout reads the argument at that position as Redis does. If it makes no sense, the result is the
+// zero value, and the node gives the error.
 func readTimeout(args [][]byte, at int, unit time.Duration) Timeout {
 	if at <= 0 || at >= len(args) || len(args[at]) > longestNumber {
 		return Timeout{}
@@ -78,8 +78,9 @@ func readTimeout(args [][]byte, at int, unit time.Duration) Timeout {
 	return Timeout{At: at, Unit: unit, Limit: time.Duration(ms) * time.Millisecond}
 }
 
-// StreamTimeout is that of XREAD and XREADGROUP, which block only with BLOCK. What might be
-// BLOCK is taken for it: without need that costs a connection, and one that is shared must never block.
+// StreamTimeout is the time-out of XREAD and XREADGROUP, which block only with BLOCK. Any argument that
+// might be BLOCK is taken for it: a wrong guess costs a connection, while a shared connection must never
+// block.
 func StreamTimeout(args [][]byte) (t Timeout, blocks bool) {
 	for _, arg := range args[1:] {
 		blocks = blocks || resp.IsWord(arg, "BLOCK")

@@ -6,8 +6,8 @@ import (
 	"lockproxy/commands/holds"
 )
 
-// Client is the state of one client connection as commands see it. Only the
-// loop that owns the connection touches it, and Kept.Close must be called when that ends.
+// Client is the state of one client connection as commands see it. Only the loop that owns the connection
+// touches it. Kept.Close must be called when the connection ends.
 type Client struct {
 	ID            int64
 	Addr          string // remote address; of a unix socket its path and ":0", as in Redis
@@ -23,6 +23,7 @@ type Client struct {
 	LibVersion    string
 	NoEvict       bool
 	NoTouch       bool
+	Redirectable  bool             // it has said CLIENT CAPA redirect
 	Blocked       bool             // it waits in a command that blocks, or for a lock
 	User          string           // as whom it authenticated; "" is "default"
 	Grants        holds.Grants     // tokens of the locks that it was granted
@@ -39,7 +40,7 @@ func (c *Client) Subscribed() bool { return c.Topics != [3]int{} }
 // DefaultUser is whom AUTH with a password alone means.
 const DefaultUser = "default"
 
-// UserName is as whom the client is authenticated.
+// UserName is the user that the client has authenticated as.
 func (c *Client) UserName() string {
 	if c.User == "" {
 		return DefaultUser

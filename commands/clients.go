@@ -2,23 +2,23 @@ package commands
 
 import "time"
 
-// Clients is what a command may do with the clients of the proxy, of which each belongs to one of several
-// loops. Of the methods without a result each answers the command, like those of Actions, and has the
-// commands that follow wait until then.
+// Clients is what a command may do with the clients of the proxy, each of which belongs to one of several
+// loops. Each method without a result answers the command, like those of Actions; the commands behind it
+// wait until then.
 type Clients interface {
 	// Self is the client of this command.
 	Self() *Peer
 	// Connected says whether there is a client of that id.
 	Connected(id int64) bool
-	// Each has visit look at every client, or if ids is not nil at those that have these IDs, each on the
-	// loop that it belongs to, some of them at the same time. The answer is what then makes, on the loop of
-	// this command, of what visit has returned besides nil, in the order of the IDs.
+	// Each calls visit for every client, or for those with the given ids, on the loop that a client belongs
+	// to; several loops at the same time. then runs on the loop of this command. It makes the answer of the
+	// results of visit that are not nil, in the order of the ids.
 	Each(ids []int64, visit func(p *Peer) []byte, then func(seen []Seen) []byte)
 	// Unblock ends the wait of the client with that id, on whichever loop it is: as if its time were over, or
 	// withError with an error. It answers the command with 1, or with 0 if that client is not blocked.
 	Unblock(id int64, withError bool)
-	// Pause holds commands back until a time, on all loops, and answers with reply. A pause
-	// that is there already is made longer and wider only.
+	// Pause holds commands back until a time, on all loops, and answers with reply. It never shortens or
+	// narrows a pause that is on already.
 	Pause(until time.Time, kind Pause, reply []byte)
 	// Unpause ends the pause and answers with reply.
 	Unpause(reply []byte)
@@ -39,13 +39,16 @@ type Peer struct {
 	Waits   bool          // in a command, or for the end of a pause
 	Closing bool          // when what was asked for is answered
 
-	Query     int  // bytes that came and are not used up
-	QueryRoom int  // for so many more there is memory
+	Query     int  // bytes that were read and not used yet
+	QueryRoom int  // spare bytes of that buffer
 	Args      int  // bytes of the arguments of the command that runs
 	Replies   int  // bytes that wait to be written, or for their turn
-	ReplyRoom int  // memory for them
+	ReplyRoom int  // memory for those
 	Stalled   bool // it does not read
 	Memory    int  // all of it
+
+	// Since it connected: bytes read from it and written to it, and commands that began.
+	BytesIn, BytesOut, Commands uint64
 
 	Close bool // set by visit: close the connection; that of the command itself once it is answered
 }

@@ -55,18 +55,18 @@ const (
 	NoMulti                         // not allowed between MULTI and EXEC
 	SkipMonitor                     // not shown by MONITOR in the usual way
 	AtMaster                        // a replica is of no use for it
-	Fanned                          // goes to all masters, though its Route is Local
+	Fanned                          // goes to all masters though its Route is Local
 	Scripted                        // runs a script or a function, which may take long
 	Stepwise                        // asks nodes one after the other: what follows waits until it is answered
 	InSubscriber                    // allowed to a client of RESP2 that listens to something
 	EndsPause                       // CLIENT PAUSE does not hold it back
-	Judged                          // Local, but a node gets it as it stands, and judges its user
+	Judged                          // Local, but a node gets it as it stands, and checks its user's rights
 	Replicates                      // may reach the replicas though it is no Write
 	RunsQueue                       // EXEC: what is queued runs
 	EndsMulti                       // EXEC and DISCARD
 	LogsIn                          // is an attempt to authenticate, if it has a password
 	SetsProtocol                    // HELLO
-	Bulky                           // is worked on beside the loop if it is long, so it may be of any length
+	Bulky                           // if long, it is worked on beside the loop, so its length is not limited
 	BesideCaching                   // CLIENT CACHING in front of it holds for the command behind it
 )
 
@@ -106,7 +106,7 @@ type Command struct {
 	None   []byte              // Blocks on several nodes: the reply if none was asked
 
 	Secret     func(args [][]byte) []bool           // Secrets; nil: it has none
-	Check      func(args [][]byte) (refusal []byte) // of what is wrong besides their number; nil: nothing
+	Check      func(args [][]byte) (refusal []byte) // what is wrong besides their number; nil: nothing
 	queued     func(args [][]byte) Queued           // Queued; nil: nothing
 	script     ScriptKind
 	topics     TopicUse

@@ -6,10 +6,11 @@ type Connection interface {
 	// Select has all later commands of the client work on database n if the upstream has
 	// that, and answers the current command: OK, or the upstream's error.
 	Select(n int)
-	// Login has the later commands of the client run as that user of the upstream, if it lets him in, and
-	// answers with what then returns: refusal is the upstream's error, or nil. Like then of Ask it may go on.
+	// Login has the later commands of the client run as that user of the upstream, if the upstream accepts
+	// the password. It answers with what then returns; refusal is the upstream's error, or nil. Like then of
+	// Ask, it may go on.
 	Login(user, password string, then func(refusal []byte) []byte)
-	// Logout has them run as the proxy again.
+	// Logout has the later commands run as the proxy's own user again.
 	Logout()
 	// Monitor shows the client the commands of all clients from now on, and answers with reply.
 	Monitor(reply []byte)

@@ -11,9 +11,8 @@ import (
 // errTable says that the upstream's COMMAND reply cannot be understood.
 var errTable = errors.New("commands: unexpected reply to COMMAND")
 
-// describe makes Commands of the upstream's reply to COMMAND in RESP2: since
-// Redis 7.0 ten elements a command, with key specs and subcommands; before that
-// six or seven.
+// describe makes Commands of the upstream's reply to COMMAND in RESP2. Since Redis 7.0 that has ten elements
+// for each command, with key specs and subcommands; before, six or seven.
 func describe(reply []byte) ([]*Command, error) {
 	v, _, err := resp.Parse(reply)
 	if err != nil {
@@ -167,9 +166,8 @@ func legacyKeys(c *Command, first, last, step int) []KeySpec {
 	return []KeySpec{{Begin: first, Last: last, Step: step}}
 }
 
-// movableKeys are the key specs of commands whose keys servers older than 7.0
-// find but do not describe, as Redis 7 describes them. Commands that
-// are not here cost these servers one COMMAND GETKEYS each.
+// movableKeys are key specs, as Redis 7 describes them, for commands whose keys older servers find but do
+// not describe. Any other such command costs these servers a COMMAND GETKEYS each time.
 var movableKeys = map[string][]KeySpec{
 	"eval":        counted(2),
 	"evalsha":     counted(2),

@@ -11,12 +11,12 @@ import (
 // ErrDraining is why the context of a task ends when the proxy shuts down.
 var ErrDraining = errors.New("TRYAGAIN lockproxy is shutting down: ask another one, or later")
 
-// ErrorReply is the one place where errors become reply lines. An error whose
-// text begins with a word in capitals brings its own, and so does a cluster.Untaken; all others are -ERR.
-// Where nodes are stays a secret.
+// ErrorReply is the one place where errors become reply lines. An error whose text begins with a word in
+// capitals has its own error word, and so has a cluster.Untaken; all others become -ERR. Addresses of nodes
+// are left out.
 func ErrorReply(err error) []byte {
 	var protocol resp.ProtocolError
-	text := cluster.Discreet(err)
+	text := cluster.PublicText(err)
 	var untaken *cluster.Untaken
 	switch {
 	case errors.As(err, &protocol) || startsWithWord(text):

@@ -13,6 +13,8 @@ import (
 func TestUntakenWords(t *testing.T) {
 	at := func(err error) error { return cluster.NodeError{Addr: "10.0.0.1:1", Err: err} }
 	const late = "no node took it in time: the command was not run: "
+	const part = "no node took a part of the command in time, and its other parts may have run: "
+	moves := &cluster.Untaken{Why: errors.New("it moves"), Nodes: true}
 	for _, c := range []struct {
 		err  error
 		want string
@@ -28,6 +30,8 @@ func TestUntakenWords(t *testing.T) {
 		{cluster.NotTaken(cluster.ErrUnknownOutcome, errors.New("gone"), false),
 			"-ERR no node took it in time: the connection was lost after the command was sent: " +
 				"it may or may not have run: gone\r\n"},
+		{moves.OfPart(false), "-ERR " + part + "it moves\r\n"},
+		{moves.OfPart(true), "-TRYAGAIN " + part + "it moves\r\n"},
 		{fmt.Errorf("lock: %w", &cluster.Untaken{Why: errors.New("refused")}),
 			"-CLUSTERDOWN lock: " + late + "refused\r\n"},
 	} {

@@ -5,9 +5,9 @@ package commands
 type Frontend interface {
 	// ClusterMode says that it looks like a cluster.
 	ClusterMode() bool
-	// Announced are the addresses, host:port, of the proxies that share the slots; the first is this one's,
-	// unless the client has reached another of them. None: this proxy alone, at the address that the client
-	// has reached.
+	// Announced are the addresses, host:port, of the proxies that share the slots. The first is that of this
+	// proxy, unless the client is connected to another one. None: there is this proxy alone, at the address
+	// that the client is connected to.
 	Announced() []string
 	// Home is the first TCP address, host:port, that it listens on; "" if there is none.
 	Home() string
@@ -33,10 +33,10 @@ const (
 	ReadsSameZone                      // as ReadsPreferred, from replicas in the proxy's zone alone
 )
 
-// Asked says that only a client that asks for it reads from replicas, if any does.
+// Asked says that no client reads from replicas unless it asks for that.
 func (r ReplicaReads) Asked() bool { return r == ReadsOnRequest || r == ReadsAtMaster }
 
-// Wanted says whether the reads of a client go to replicas, by its Client.ReadOnly.
+// Wanted says whether the reads of a client with this Client.ReadOnly go to replicas.
 func (r ReplicaReads) Wanted(readOnly int8) bool {
 	switch r {
 	case ReadsAtMaster:

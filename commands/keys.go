@@ -12,11 +12,11 @@ var (
 	ErrAskKeys   = errors.New("commands: a node must be asked for the keys (COMMAND GETKEYS)")
 )
 
-// Slot is the slot of the keys in args, a whole command. AnySlot: it has none,
-// or its arguments make no sense, which the node that gets it will say best.
+// Slot is the slot of the keys in args, a whole command. AnySlot: it has no keys, or its arguments make no
+// sense; then the node that gets it gives the error.
 //
-// The errors are ErrCrossSlot for keys of several slots, and ErrAskKeys for a
-// command whose keys only Redis itself can find.
+// The errors are ErrCrossSlot for keys of several slots, and ErrAskKeys for a command whose keys only Redis
+// itself can find.
 func (c *Command) Slot(args [][]byte) (int, error) {
 	if c.key > 0 {
 		if c.key >= len(args) {

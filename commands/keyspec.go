@@ -10,15 +10,13 @@ import (
 // arguments; the command's name is 0. KeySpec{Begin: 1} is one key right behind
 // the name.
 type KeySpec struct {
-	// The keys are looked for from argument Begin on, or, with a Keyword, behind
-	// that word: it is looked for from Begin to the end, from a negative Begin
-	// backwards.
+	// The keys are looked for from argument Begin on. With a Keyword they are behind that word, which is
+	// looked for from Begin to the end; from a negative Begin, backwards.
 	Begin   int
 	Keyword string
 
-	// A plain range goes on for Last arguments more. A negative Last counts from
-	// the end of the command; with Limit above 1 only that part of the rest
-	// holds keys, as the first half behind STREAMS does.
+	// A plain range ends Last arguments further on. A negative Last counts from the end of the command. With
+	// Limit above 1, only the first part of the rest holds keys: with 2 the first half, as behind STREAMS.
 	Last  int
 	Limit int
 

@@ -1,7 +1,7 @@
 package commands
 
-// index finds commands by name without regard to case: this is done for every
-// command of every client, so it hashes four values of a name only.
+// index finds commands by name without regard to case. Every command of every client is looked up here, so
+// only four values of its name are hashed.
 type index [1 << indexBits][]*Command
 
 const indexBits = 11

@@ -18,10 +18,10 @@ const (
 	ScriptFunction            // FCALL
 )
 
-// MayWrite says whether the command, with these arguments, may write or reach the replicas, which
-// is what CLIENT PAUSE WRITE holds back; tx is the client's transaction, for EXEC. Of a script only
-// its first line tells, of a function its flags: ask says that FunctionsThatRead
-// knows about the one named by args[1], which writes if it is not among these.
+// MayWrite says whether the command, with these arguments, may write or reach the replicas: CLIENT PAUSE
+// WRITE holds such commands back. tx is the client's transaction, for EXEC. Of a script only its first line
+// tells; of a function, its flags. ask says that the function is args[1], and writes unless it is among
+// FunctionsThatRead.
 func (c *Command) MayWrite(args [][]byte, tx Transaction, scripts *Scripts) (writes, ask bool) {
 	switch {
 	case c.Flags&RunsQueue != 0:
@@ -46,6 +46,11 @@ func (c *Command) MayWrite(args [][]byte, tx Transaction, scripts *Scripts) (wri
 	return c.Flags&ReadOnly == 0, false
 }
 
+// MayPublish says that the command may publish messages.
+func (c *Command) MayPublish() bool {
+	return c.Flags&(Scripted|RunsQueue) != 0 || c.Flags&(PubSub|InSubscriber) == PubSub
+}
+
 // MeetsData says that the command works on keys or reaches the replicas, which a client in MONITOR
 // may not do.
 func (c *Command) MeetsData() bool {
@@ -53,8 +58,8 @@ func (c *Command) MeetsData() bool {
 	return c.data || writes || c.Flags&LockVerb != 0
 }
 
-// scriptFlags are the flags in the first line of a script, "#!lua flags=no-writes,allow-stale".
-// ok says that there is such a line, and that Redis would understand it.
+// scriptFlags are the flags in the first line of a script, "#!lua flags=no-writes,allow-stale". ok says that
+// the script has such a line, in a form that Redis understands.
 func scriptFlags(source []byte) (flags []string, ok bool) {
 	line, _, ok := bytes.Cut(source, []byte("\n"))
 	words := strings.Fields(string(line[:min(len(line), maxShebang)]))
@@ -73,7 +78,7 @@ func scriptFlags(source []byte) (flags []string, ok bool) {
 	return flags, true
 }
 
-// maxShebang is how long a first line may be that is looked at.
+// maxShebang is how many bytes of a first line are looked at.
 const maxShebang = 1024
 
 // FunctionsThatRead are the names of the functions that do not write, by a reply of FUNCTION LIST

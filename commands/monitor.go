@@ -24,8 +24,8 @@ const (
 	monitorArg  = 4 << 10
 )
 
-// AppendMonitorCall: see AppendMonitorTime. What a line leaves out of a long command it counts, as SLOWLOG
-// does.
+// AppendMonitorCall is described above. It replaces what it leaves out of a long command by a count, as
+// SLOWLOG does.
 func AppendMonitorCall(dst []byte, cl *Client, c *Command, args [][]byte) []byte {
 	dst = strconv.AppendInt(append(dst, '['), int64(cl.DB), 10)
 	dst = append(dst, ' ')
@@ -85,8 +85,9 @@ func appendQuoted(dst, arg []byte) []byte {
 	return append(dst, '"')
 }
 
-// Shown says that MONITOR shows the command. Redis flags those that run scripts as not to be shown,
-// for it shows them by other means, ahead of what they call.
+// Shown says that MONITOR shows the command like any other. Commands that run scripts have the flag that
+// hides them, but Redis shows them all the same: in another way, ahead of the commands that the script
+// calls.
 func (c *Command) Shown() bool {
 	return c.Flags&Admin == 0 && (c.Flags&SkipMonitor == 0 || c.Flags&Scripted != 0)
 }

@@ -8,10 +8,11 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file judges rights by the rules of a user, as ACL GETUSER of Redis 6 tells them: that has no DRYRUN,
-// no selectors, and no rules for reading and writing apart. What cannot be told for sure is denied.
+// This file checks rights by the rules of a user, as ACL GETUSER of Redis 6 gives them. Redis 6 has no
+// DRYRUN, no selectors, and no separate rules for reading and writing. What cannot be told for certain is
+// denied.
 
-// judgeRules judges r by the reply of ACL GETUSER.
+// judgeRules checks the right r by the reply of ACL GETUSER.
 func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 	if v.Null() {
 		return Verdict{Refusal: errNoAuth, Gone: true}
@@ -40,8 +41,8 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 	return Verdict{}
 }
 
-// allowsCommand says whether rules such as "-@all +@read -keys +config|get" allow r, the command c. The later
-// ones win; to take a command away takes its subcommands away.
+// allowsCommand says whether rules such as "-@all +@read -keys +config|get" allow r, the command c. Later
+// rules win. A rule that takes a command away takes its subcommands away too.
 func allowsCommand(rules string, c *Command, r Right) bool {
 	all, subs := false, []string(nil)
 	for _, rule := range strings.Fields(rules) {
@@ -65,8 +66,8 @@ func allowsKey(v resp.Value, key []byte) bool {
 		func(pattern resp.Value) bool { return glob.Match(pattern.Str, key) })
 }
 
-// allowsChannel: a pattern is allowed only if a rule is that very pattern. Redis 6.0 has no rules for
-// channels.
+// allowsChannel says whether rules allow a channel or a pattern. A pattern is allowed only if a rule is that
+// very pattern. Redis 6.0 has no rules for channels.
 func allowsChannel(v resp.Value, channel []byte, isPattern bool) bool {
 	rules := resp.Field(v, "channels")
 	if rules.Kind != '*' {
@@ -80,7 +81,7 @@ func allowsChannel(v resp.Value, channel []byte, isPattern bool) bool {
 	})
 }
 
-// TopicUse is what the arguments of a command are to rules for channels.
+// TopicUse says what the arguments of a command mean to rules for channels.
 type TopicUse uint8
 
 const (

@@ -1,7 +1,7 @@
 package commands
 
-// Statistics is the part of Server that keeps count of what the proxy does by itself, as
-// the servers do of what they do. INFO, LATENCY and SLOWLOG show both as one.
+// Statistics is the part of Server that counts what the proxy does by itself, as servers count what they do.
+// INFO, LATENCY and SLOWLOG show the sum of both.
 type Statistics interface {
 	OwnStats() OwnStats
 	SlowLog() SlowLog
@@ -21,6 +21,6 @@ type OwnStats interface {
 // OwnCommand is how often the proxy answered a command.
 type OwnCommand struct {
 	Name                    string // as in COMMAND
-	Calls, Rejected, Failed uint64 // those rejected are not in Calls
+	Calls, Rejected, Failed uint64 // Calls does not include Rejected
 	Micros                  uint64 // that the Calls took
 }

@@ -14,7 +14,7 @@ const (
 	// as QueueForward, and when EXEC has succeeded the other masters run it, too
 	QueueEverywhere
 	QueueAlone // as QueueForward if there is one master only; else as QueueNever
-	QueueNever // it is refused, with Command.QueueRefusal
+	QueueNever // it is refused with Command.QueueRefusal
 	QueueNot   // it is run at once, as MULTI and EXEC are
 )
 
@@ -26,18 +26,18 @@ const (
 
 var errNoMulti = []byte("-ERR Command not allowed inside a transaction\r\n")
 
-// errNoMultiOf is the same in the words of servers that name the command.
+// errNoMultiOf is that refusal in the words of servers that name the command.
 func errNoMultiOf(name string) []byte {
 	return resp.ErrorLine("ERR Command '%s' not allowed inside a transaction", name)
 }
 
-// settleQueuing works out c.Queue, and how c is refused in a transaction, if it ever is.
+// settleQueuing works out c.Queue, and the refusal of c in a transaction, if there is one.
 func (c *Command) settleQueuing() {
 	q, reason := c.Queue, notQueued
 	switch {
 	case c.Flags&(LockVerb|NoMulti) != 0, c.Route == Refused:
 		q = QueueNever
-	case c.Flags&Blocking != 0: // they do not block there
+	case c.Flags&Blocking != 0: // it does not block in a transaction
 		q = QueueForward
 	case q != QueueByRoute:
 	case c.Route == AllNodes:
@@ -67,7 +67,7 @@ func (c *Command) settleQueuing() {
 // QueueRefusal is the reply to a command that is refused between MULTI and EXEC.
 func (c *Command) QueueRefusal() []byte { return c.inMulti }
 
-// Queued is what a command between MULTI and EXEC does to what the proxy keeps, besides what the node does.
+// Queued is what a command between MULTI and EXEC changes in the proxy, besides what it does at the node.
 type Queued struct {
 	DB             int    // the database that the connection works in behind it; -1: as before
 	Proto          string // the protocol that HELLO names; "": none
@@ -77,7 +77,7 @@ type Queued struct {
 	EmptiesSlowLog bool
 }
 
-// Queued says what args, a command that is being queued, does to what the proxy keeps.
+// Queued says what args, a command that is being queued, changes in the proxy.
 func (c *Command) Queued(args [][]byte) Queued {
 	q := Queued{DB: -1}
 	switch {

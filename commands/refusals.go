@@ -40,10 +40,10 @@ func unknownSubcommand(args [][]byte) []byte {
 	return endLine(append(line, " HELP."...))
 }
 
-// maxSaid is how many bytes Redis repeats of what it does not know.
+// maxSaid is how many bytes of an unknown name Redis repeats in its error.
 const maxSaid = 128
 
-// printed is what C prints of arg by "%.*s": up to n bytes, and none from a NUL on.
+// printed is arg as C prints it by "%.*s": at most n bytes, and nothing from a NUL on.
 func printed(arg []byte, n int) []byte {
 	arg = arg[:min(n, len(arg))]
 	if i := bytes.IndexByte(arg, 0); i >= 0 {
@@ -52,7 +52,7 @@ func printed(arg []byte, n int) []byte {
 	return arg
 }
 
-// endLine makes a reply of one line of what clients may have had a part in.
+// endLine ends a reply of one line, and takes out line breaks that clients may have put into it.
 func endLine(line []byte) []byte {
 	for i, b := range line {
 		if b == '\r' || b == '\n' {
@@ -62,14 +62,14 @@ func endLine(line []byte) []byte {
 	return append(line, "\r\n"...)
 }
 
-// UnknownOrArity answers a subcommand that judges the number of its arguments itself.
+// UnknownOrArity answers a subcommand that checks the number of its arguments itself.
 func UnknownOrArity(args [][]byte) []byte {
 	return resp.ErrorLine("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.",
 		args[1], strings.ToUpper(string(args[0])))
 }
 
-// Refusal names a command and says why it is not to be had. reason starts behind
-// "is not available through lockproxy".
+// Refusal is the reply that a command is not available, and why. reason goes on behind "is not available
+// through lockproxy".
 func Refusal(name, reason string) []byte {
 	container, sub, _ := strings.Cut(name, "|")
 	name = strings.TrimSpace(strings.ToUpper(container) + " " + strings.ToUpper(sub))
@@ -87,8 +87,7 @@ func HelpReply(container string, lines ...string) []byte {
 	return redcon.AppendString(out, "    Prints this help.")
 }
 
-// NoSubcommand answers a container whose subcommand is none that the proxy
-// knows.
+// NoSubcommand answers a container command whose subcommand the proxy does not know.
 func NoSubcommand(c *Call) { c.Reply(unknownSubcommand(c.Args)) }
 
 // ErrNoCluster is what Redis says of cluster commands where there is no cluster.

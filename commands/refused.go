@@ -2,11 +2,11 @@ package commands
 
 import "strings"
 
-// listed goes on behind why a command of the list is refused.
+// listed is the reason for refusing a command of the list.
 const listed = " (refused-commands)"
 
-// refuse has the table refuse a command, "container|sub" for a subcommand, a
-// container with all that is in it. What the upstream does not have is passed over.
+// refuse makes the table refuse a command, "container|sub" for a subcommand; a container with all its
+// subcommands. A command that the upstream does not have is passed over.
 func (t *Table) refuse(name string, rows map[string]*Row) {
 	name, sub, isSub := strings.Cut(strings.ToLower(name), "|")
 	c := t.byName[name]

@@ -10,8 +10,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is what a user of the upstream must be allowed there so that the proxy answers a command of his
-// by itself. Commands that a node gets as they stand are not its concern: the node judges them.
+// This file says which rights a user must have at the upstream so that the proxy answers a command of that
+// user by itself. Commands that a node gets as they stand are not its concern: the node checks them.
 
 // Right is the permission to run a command of Redis with these arguments.
 type Right [][]byte
@@ -24,12 +24,11 @@ func NewRight(words ...string) Right {
 	return r
 }
 
-// Free says that nobody needs a right that the proxy would have to ask for: Redis serves the command to
-// everybody, or a node judges it.
+// Free says that the proxy need not ask for a right: Redis serves the command to everybody, or a node checks
+// it.
 func (c *Command) Free() bool { return c.Flags&(NoAuth|Judged) != 0 }
 
-// Rights are those that args, a command, needs. There is at least one, and the first stands for them in
-// errors.
+// Rights are the rights that args, a command, needs. There is at least one; errors name the first.
 func (c *Command) Rights(args [][]byte) []Right {
 	switch {
 	case c.Needs != nil:
@@ -42,8 +41,8 @@ func (c *Command) Rights(args [][]byte) []Right {
 	return []Right{c.withoutArguments(args)}
 }
 
-// withoutArguments is a command in whose arguments no key or channel stands. Rules may name a subcommand or
-// the first argument; the rest is nobody's business.
+// withoutArguments is the right to a command that has no keys or channels in its arguments. Rules may name a
+// subcommand or the first argument; the others are not shown to the upstream.
 func (c *Command) withoutArguments(args [][]byte) Right {
 	short := make(Right, min(len(args), max(c.Arity, -c.Arity)+spareArguments))
 	for i := range short {
@@ -64,7 +63,7 @@ var hiddenArgument = []byte("*")
 // more.
 const spareArguments = 4
 
-// withoutValues is a command that is cut by slot, with its keys and without the values beside them.
+// withoutValues is the right to a command that is cut by slot: its keys, without the values beside them.
 func (c *Command) withoutValues(args [][]byte) Right {
 	keys := make(Right, len(args))
 	for i := range keys {
@@ -77,7 +76,7 @@ func (c *Command) withoutValues(args [][]byte) Right {
 	return keys
 }
 
-// FixedRights are rights that no argument changes.
+// FixedRights are rights that do not depend on the arguments.
 func FixedRights(all ...Right) func([][]byte) []Right {
 	return func([][]byte) []Right { return all }
 }
@@ -139,8 +138,8 @@ func (u RightsOf) Judge(c *Command, args [][]byte, r Right, reply []byte) Verdic
 	return Verdict{Refusal: bytes.Clone(reply)}
 }
 
-// denied is the error of a command for which DRYRUN says text, in the words of the server: those of DRYRUN
-// name the key, those of an error do not.
+// denied is the error for a command of which DRYRUN says text, in the words that the server would use in an
+// error: it does not name the key there.
 func denied(c *Command, text string) []byte {
 	who, what, _ := strings.Cut(text, " has no permissions to ")
 	since72 := strings.HasPrefix(who, "User ")
@@ -162,7 +161,7 @@ func denied(c *Command, text string) []byte {
 	return resp.ErrorLine("NOPERM %s", text)
 }
 
-// Unable is the error where the proxy's own user lacks a right, so that it cannot ask what others may do.
+// Unable is the error if the proxy's own user lacks the right to ask what others may do.
 func Unable(lacks string) []byte {
 	return resp.ErrorLine("NOPERM lockproxy cannot ask what this user may do: "+
 		"its own user at the upstream needs the right to %s (+%s)",
@@ -174,7 +173,7 @@ var errNoAuth = []byte("-NOAUTH Authentication required.\r\n")
 // AskUsers is the request for all users and their rules.
 var AskUsers = resp.AppendCommandStrings(nil, "ACL", "LIST")
 
-// Users are the rules of all users by name, of the reply to AskUsers. lacks is as in Verdict.
+// Users reads a reply to AskUsers: the rules of all users, by name. lacks is as in Verdict.
 func Users(reply []byte) (rules map[string]string, lacks string, ok bool) {
 	v, _, err := resp.Parse(reply)
 	switch {
@@ -194,7 +193,7 @@ func Users(reply []byte) (rules map[string]string, lacks string, ok bool) {
 	return rules, "", true
 }
 
-// LetsIn says whether rules, of Users, are those of a user that is switched on and has that password.
+// LetsIn says whether rules, from Users, are of a user that is switched on and has this password.
 func LetsIn(rules, password string) bool {
 	sum := sha256.Sum256([]byte(password))
 	words := strings.Fields(rules)

@@ -26,10 +26,10 @@ type Row struct {
 	Why string
 }
 
-// How many arguments commands take whose answer the proxy makes on its loop. No honest client comes
-// near, and what is within them is done in some milliseconds.
+// Most arguments of commands that the proxy answers on its loop. No honest client comes near, and a command
+// within them takes some milliseconds.
 const (
-	MaxOptions = 1_000  // options: there are not so many, unless they are repeated
+	MaxOptions = 1_000  // options; nobody needs so many, unless repeated
 	MaxNames   = 4_096  // names that are looked up, and answered with a text for each
 	MaxIDs     = 16_384 // clients, scripts, and topics that are new
 	MaxTopics  = 65_536 // topics that are known, or are only looked up

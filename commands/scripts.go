@@ -106,7 +106,8 @@ func (s *Scripts) Pin(source []byte) {
 	s.pinned[digest(source)] = bytes.Clone(source)
 }
 
-// shaNamed is name, a SHA1 in hex of either case. Of what is none it has the right length at most.
+// shaNamed is name, a SHA1 in hex digits of either case. ok is false if its length is wrong. Its digits are
+// not checked.
 func shaNamed(name []byte) (key sha, ok bool) {
 	if len(name) != len(key) {
 		return key, false

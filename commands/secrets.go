@@ -32,7 +32,7 @@ func SecretsFrom(i int) func(args [][]byte) []bool {
 	}
 }
 
-// SecretWord is a word that n secret arguments follow; n is 0 where one that is none does.
+// SecretWord is a word that n secret arguments follow; n is 0 if the argument behind it is not secret.
 type SecretWord struct {
 	Word string
 	N    int

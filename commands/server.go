@@ -2,6 +2,7 @@ package commands
 
 import (
 	"cmp"
+	"strings"
 
 	"lockproxy/cluster"
 )
@@ -17,21 +18,31 @@ type Server interface {
 	// CheckAuth says whether password is the one of user. AUTH with one argument
 	// means the user "default".
 	CheckAuth(user, password []byte) bool
-	// LoginEnded notes how an attempt of that client to authenticate ended: refusal nil means well. upstream
-	// says that the upstream has judged it.
+	// LoginEnded notes how an attempt of that client to authenticate ended; refusal nil means that it
+	// succeeded. upstream says that the upstream checked the password.
 	LoginEnded(client *Client, user string, upstream bool, refusal []byte)
+	// ConfigSet notes that a client has changed settings, of the proxy or of the servers.
+	ConfigSet(client *Client, pairs [][2]string)
 	// Config holds the settings.
 	Config() Config
 	// Scripts are the sources of the scripts that clients used.
 	Scripts() *Scripts
 	// Upstream is what all masters are.
 	Upstream() cluster.Server
+	// Login is whom the proxy itself is at the upstream.
+	Login() *cluster.Login
 	// Clustered says that the upstream is a Redis Cluster, whatever its size.
 	Clustered() bool
-	// Facts are what INFO tells of the proxy as it is now, its counters since CONFIG RESETSTAT. They may be
-	// costly.
+	// Facts are what INFO tells of the proxy now, with counters since CONFIG RESETSTAT. Collecting them may
+	// be costly.
 	Facts() Facts
 	Frontend
+}
+
+// SecretSetting says that the setting of that name, of the proxy or of the servers, holds a password.
+func SecretSetting(name string) bool {
+	name = strings.ToLower(name)
+	return strings.Contains(name, "pass") || strings.HasPrefix(name, "master")
 }
 
 // Config is what CONFIG GET and CONFIG SET work on. Safe for concurrent use.
@@ -47,18 +58,21 @@ type Config interface {
 	SetAll(pairs [][2]string) error
 }
 
-// oldestVersion is told when the upstream does not tell its version, as the one
-// in memory: that of the first Redis with HELLO, so that clients ask for nothing
-// that may be missing.
+// oldestVersion is given to clients if the upstream, like the one in memory, does not tell its version. It
+// is the first Redis with HELLO, so that clients use nothing that may be missing.
 const oldestVersion = "6.0.0"
 
-// ToldVersion is the version of Redis. It is never empty: clients choose by it what they use.
+// ToldVersion is the version of Redis that clients are told. It is never empty: they choose by it what they
+// use.
 func ToldVersion(s Server) string {
 	return cmp.Or(s.Upstream().Version, oldestVersion)
 }
 
-// ToldProduct is the product and its own version. Neither is ever empty.
+// ToldProduct is the product that clients are told, and its own version. Neither is ever empty.
 func ToldProduct(s Server) (product, version string) {
 	is := s.Upstream()
+	if is.AsRedis {
+		return "redis", ToldVersion(s)
+	}
 	return cmp.Or(is.Product, "redis"), cmp.Or(is.Release, ToldVersion(s))
 }

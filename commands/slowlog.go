@@ -9,7 +9,7 @@ import (
 
 // SlowEntry is one entry of the slow log.
 type SlowEntry struct {
-	ID   int64 // rises; of one log
+	ID   int64 // rises within one log
 	Time int64 // when it ended: Unix seconds
 	Took int64 // µs
 	Args [][]byte
@@ -22,13 +22,13 @@ type SlowEntry struct {
 type SlowLog interface {
 	// Own are the entries of commands that the proxy answered itself, the newest first.
 	Own() []SlowEntry
-	// Whose returns a function that finds the client which sent the command of an entry that a node made of
-	// what the proxy had sent it. It is to be called for the newest entry first.
+	// Whose returns a function that finds the client for an entry of a node's slow log: the one whose
+	// command the proxy had sent there. Call it for the newest entry first.
 	Whose() func(e SlowEntry) (addr, name string, ok bool)
 	// Reset forgets the own entries.
 	Reset()
-	// Limits notes what CONFIG SET or GET said of the upstream's parameters
-	// slowlog-log-slower-than and slowlog-max-len.
+	// Limits notes what CONFIG SET or GET said about the upstream's parameters slowlog-log-slower-than and
+	// slowlog-max-len.
 	Limits(name, value string)
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// Part is what of a command goes to one slot. A node refuses keys of several
-// slots in one command even when it serves them all.
+// Part is the part of a command that goes to one slot. A node refuses keys of several slots in one command
+// even if it serves them all.
 type Part struct {
 	Slot    int
 	Place   int    // among the parts of its command
@@ -28,9 +28,9 @@ func (c *Command) SplitBySlot(args [][]byte) ([]Part, Merge) {
 	return cut.All(), merge
 }
 
-// CutBySlot says how to cut a command whose Route is Split, and gives the Merge that
-// makes one reply of the replies to the parts. What stands before the first key and behind the last
-// one goes into each part. There is no Cut when the arguments make no sense.
+// CutBySlot says how to cut a command whose Route is Split, and gives the Merge that makes one reply of the
+// replies to the parts. The arguments before the first key and behind the last one go into each part. Cut is
+// nil if the arguments make no sense.
 func (c *Command) CutBySlot(args [][]byte) (*Cut, Merge) {
 	first := max(c.FirstKey, 1)
 	end := len(args) - c.tail
@@ -68,13 +68,14 @@ type slotKeys struct {
 	size int   // of the request in bytes; while the keys are sorted, of their share in it
 }
 
-// countingFrom is how many keys are sorted by counting those of each slot, which takes a look at all slots.
+// countingFrom is from how many keys on they are sorted by counting those of each slot, which costs a look
+// at all slots.
 const (
 	countingBits = 12
 	countingFrom = 1 << countingBits
 )
 
-// sortFew puts n keys in order.
+// sortFew sorts n keys by slot.
 func (c *Cut) sortFew(n int) {
 	packed := make([]uint32, n)
 	for i := range packed {
@@ -97,7 +98,7 @@ func (c *Cut) sortFew(n int) {
 // sortMany is sortFew for so many keys that a look at all slots does not matter.
 func (c *Cut) sortMany(n int) {
 	of := make([]uint16, n)
-	// of each, to is at first how many keys it has, and then where the next one goes
+	// to is at first how many keys a slot has, and then where its next one goes
 	all := make([]slotKeys, slot.Count)
 	for i := range of {
 		s := slot.Of(c.key(i))
@@ -122,7 +123,7 @@ func (c *Cut) sortMany(n int) {
 	}
 }
 
-// measure works out the sizes of the requests from what the keys take up in them.
+// measure works out the sizes of the requests from the shares of the keys.
 func (c *Cut) measure() {
 	fixed := 0
 	for _, args := range [][][]byte{c.args[:c.first], c.args[c.end:]} {
@@ -220,7 +221,7 @@ func (c *Cut) append(dst []byte, i int) []byte {
 // memory that is far away is fetched several times faster when nothing waits for each piece of it.
 const ahead = 16
 
-// fetch has the beginnings of keys come nearer.
+// fetch loads the beginnings of keys into the cache.
 func (c *Cut) fetch(positions []int32) {
 	sum := byte(0)
 	for _, position := range positions {
@@ -228,7 +229,7 @@ func (c *Cut) fetch(positions []int32) {
 			sum |= key[0] | key[len(key)-1]
 		}
 	}
-	if sum == 0 { // which says nothing, but has the loads not be left out
+	if sum == 0 { // never matters, but keeps the compiler from leaving the loads out
 		runtime.KeepAlive(c)
 	}
 }

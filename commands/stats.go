@@ -18,7 +18,7 @@ type Facts struct {
 	Started    time.Time
 
 	MaxClients int
-	Pause      Pause         // that is on
+	Pause      Pause         // the pause that is on
 	PauseLeft  time.Duration // of it
 
 	Stats
@@ -27,14 +27,14 @@ type Facts struct {
 // Stats are the numbers that INFO, LOCKCTL STATS and the metrics show.
 type Stats struct {
 	Clients  int // connected now
-	Blocked  int // of them in a command that blocks, and that a node was sent
-	Queued   int // of them in such a command, and waiting for a connection to a node
+	Blocked  int // of them in a blocking command that was sent to a node
+	Queued   int // of them in a blocking command that waits for a connection
 	Tracking int // of them in CLIENT TRACKING
 	Held     int // of them held by CLIENT PAUSE
 
 	ClientsTotal    uint64
 	ClientsRejected uint64
-	Evicted         uint64 // clients closed because all took more than MaxMemory
+	Evicted         uint64 // clients closed because all together took more than MaxMemory
 	Memory          int64  // bytes that all clients take,
 	MaxMemory       int64  // and may take; 0: any number
 
@@ -45,7 +45,8 @@ type Stats struct {
 	Locks     locks.Stats
 }
 
-// Since has the counters that INFO shows begin at was. What is so now, as the number of clients, stays.
+// Since returns the Stats with the counters of INFO less those of was. Figures of now, such as the number of
+// clients, stay.
 func (s Stats) Since(was *Stats) Stats {
 	s.ClientsTotal -= was.ClientsTotal
 	s.ClientsRejected -= was.ClientsRejected

@@ -21,9 +21,9 @@ type Table struct {
 	index   index
 }
 
-// NewTable makes a Table of command, the upstream's reply to COMMAND in RESP2, of the rules of routing, and
-// of verbs, which win over commands of the same name. refused are the names of commands that are not to be
-// had, "config|set" for a subcommand.
+// NewTable makes a Table of the upstream's reply to COMMAND in RESP2 (command), the rules of routing, and
+// the verbs, which win over commands of the same name. refused are the names of commands that are not
+// available, "config|set" for a subcommand.
 func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (*Table, error) {
 	described, err := describe(command)
 	if err != nil {
@@ -98,8 +98,8 @@ func (t *Table) number(c *Command) {
 	}
 }
 
-// namesInMulti says that the servers name the command that MULTI forbids. Those that do, from Valkey 9 on,
-// forbid CLIENT REPLY too.
+// namesInMulti says that the servers name the command when they forbid it in MULTI. Such servers, Valkey 9
+// and later, forbid CLIENT REPLY there too.
 func (t *Table) namesInMulti() bool {
 	client := t.byName["client"]
 	return client != nil && client.Subs["reply"] != nil && client.Subs["reply"].Flags&NoMulti != 0
@@ -108,7 +108,7 @@ func (t *Table) namesInMulti() bool {
 // Verbs are the commands of lockproxy's own.
 func (t *Table) Verbs() []*Command { return t.own }
 
-// Count is how many commands there are for COMMAND COUNT: no subcommands.
+// Count is the answer of COMMAND COUNT, without subcommands.
 func (t *Table) Count() int { return len(t.names) }
 
 // Listed are the names that COMMAND LIST tells.
@@ -123,10 +123,10 @@ func (t *Table) Unknown() *Command { return t.unknown }
 // Lookup is the command of that name in any mixture of cases, or nil.
 func (t *Table) Lookup(name []byte) *Command { return t.index.find(name) }
 
-// Resolve finds the command of args, which holds at least its name, and steps
-// into subcommands. It never returns nil: what nobody knows is Unknown. refusal,
-// if not nil, is the reply to a command that cannot be right; only what is Unknown and what the
-// proxy would answer itself is judged, anything else is for the node to judge.
+// Resolve finds the command of args, which holds at least its name, and steps into subcommands. It never
+// returns nil: a command that is not in the table is Unknown. refusal, if not nil, is the reply to a command
+// that cannot be right. Only Unknown commands and those that the proxy answers itself are checked; the node
+// checks all others.
 func (t *Table) Resolve(args [][]byte) (c *Command, refusal []byte) {
 	c = t.Lookup(args[0])
 	switch {
@@ -166,12 +166,12 @@ func (c *Command) Accepts(n int) bool {
 	return true
 }
 
-// TooLong says that n arguments, the name included, are more than the proxy takes of c, which it answers
-// itself.
+// TooLong says that the proxy, which answers c itself, does not take as many as n arguments, the name
+// included.
 func (c *Command) TooLong(n int) bool { return c.most > 0 && n > c.most }
 
-// TooManyBytes is the refusal of a command of n bytes that the proxy answers itself, nil if they are not too
-// many.
+// TooManyBytes is the refusal of a command that the proxy answers itself, if it has too many bytes;
+// otherwise nil.
 func (c *Command) TooManyBytes(n int) []byte {
 	if n <= maxBytes { // as nearly always: this much is inlined
 		return nil
@@ -188,7 +188,7 @@ func (c *Command) tooManyBytes(n int) []byte {
 		n, strings.ReplaceAll(c.Name, "|", " "), maxBytes)
 }
 
-// Fits says whether c takes n arguments, its name included, by what COMMAND tells.
+// Fits says whether the upstream's COMMAND allows c to have n arguments, its name included.
 func (c *Command) Fits(n int) bool { return n == c.Arity || c.Arity < 0 && n >= -c.Arity }
 
 // AddSub puts a subcommand, named "container|sub", into c.
@@ -199,7 +199,7 @@ func (c *Command) AddSub(sub *Command) {
 	c.Subs[sub.Name[strings.IndexByte(sub.Name, '|')+1:]] = sub
 }
 
-// limit has c and its subcommands take no more than n arguments.
+// limit lets c and its subcommands take no more than n arguments.
 func (c *Command) limit(n int) {
 	c.most = n
 	for _, sub := range c.Subs {
@@ -219,7 +219,7 @@ func (c *Command) clone() *Command {
 	return &d
 }
 
-// settle works out, once all else is known, what makes c quick.
+// settle works out, once all else is known, what makes c quick to use.
 func (c *Command) settle() {
 	c.settleKeys()
 	c.plain = c.Subs == nil && c.Route != Local && c.Route != Blocks && (c.Route != Split || c.Step < 2)

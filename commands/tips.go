@@ -2,9 +2,8 @@ package commands
 
 import "lockproxy/commands/merge"
 
-// tips are what the upstream itself says of a command that concerns several
-// nodes (Redis documentation, "Command tips"): to whom it is sent, and what is
-// made of the replies.
+// tips are what the upstream says of a command that concerns several nodes (Redis documentation, "Command
+// tips"): which nodes it is sent to, and how the replies become one.
 type tips struct{ request, response string }
 
 const (
@@ -12,8 +11,7 @@ const (
 	responseTip = "response_policy:"
 )
 
-// policies make one reply of several by the tip response_policy. Without such a
-// tip the replies are put together.
+// policies make one reply of several, by the tip response_policy. Without that tip the replies are joined.
 var policies = map[string]Merge{
 	"":                merge.Any,
 	"one_succeeded":   merge.One,
@@ -26,8 +24,7 @@ var policies = map[string]Merge{
 	"special":         merge.First,
 }
 
-// applyTips routes a command that has no row. A policy that nobody knows yet
-// leaves it to its keys.
+// applyTips routes a command that has no row. With a policy that is not known it goes by its keys.
 func (c *Command) applyTips() {
 	policy := policies[c.tips.response]
 	switch c.tips.request {

@@ -15,16 +15,16 @@ type Tracking struct {
 	OptOut   bool
 	NoLoop   bool
 	Caching  bool     // CLIENT CACHING was given for the command that comes next
-	Broken   bool     // an invalidation could not be told, for the client of Redirect is gone
+	Broken   bool     // an invalidation was not delivered, because the client of Redirect is gone
 	Redirect int64    // id of the client that is told instead; 0: none
 	Prefixes []string // of BCast, sorted; "" is one
-	Size     int      // bytes that Prefixes take up
+	Size     int      // memory of Prefixes, in bytes
 }
 
 // Tracker is what CLIENT TRACKING may ask of the session.
 type Tracker interface {
-	// Track has the upstream track what the client reads, or what is written, as next says, and answers with
-	// OK, or with an error and what was before. prefixes are those of next that are new.
+	// Track has the upstream track what the client reads, or what is written, as next says. It answers with
+	// OK, or with an error, and then nothing has changed. prefixes are those of next that are new.
 	Track(next Tracking, prefixes []string)
 	// Untrack ends it. It does not answer.
 	Untrack()
@@ -52,9 +52,8 @@ func (t *Tracking) Redir() int64 {
 	return t.Redirect
 }
 
-// Requests are the commands that put a connection to a node into this state, and prefixes those that the
-// connection is to be told of besides what it is already. tracker is the node's id of the connection that it
-// tells.
+// Requests are the commands that put a connection to a node into this state. prefixes are those that are new
+// to the connection. tracker is the id, at the node, of the connection that gets the invalidations.
 func (t *Tracking) Requests(prefixes []string, tracker int64) [][]byte {
 	words := []string{"CLIENT", "TRACKING", "ON"}
 	for _, option := range []struct {

@@ -1,7 +1,7 @@
 package commands
 
-// Transactions is what MULTI and its like ask of the session that runs them. Each answers the
-// client.
+// Transactions is what MULTI and the other commands of transactions ask of the session. Each method answers
+// the client.
 type Transactions interface {
 	// Multi is MULTI.
 	Multi()
@@ -15,14 +15,15 @@ type Transactions interface {
 	Unwatch()
 }
 
-// Transaction is what can be told of a client's MULTI. The zero value: there is none.
+// Transaction is the state of a client's MULTI. The zero value: there is none.
 type Transaction struct {
 	Open   bool // between MULTI and EXEC
 	Dirty  bool // EXEC will run nothing: a command was refused
-	Voided bool // EXEC will be Null: nobody can tell whether a watched key has changed
+	Voided bool // EXEC will be Null: it is not known whether a watched key has changed
 	Writes bool // a queued command may write
 	Queued int  // commands that wait for EXEC
 	Bytes  int  // of them
+	Watch  int  // keys that WATCH was given; one that was given twice counts twice
 }
 
 // Multi is the field of CLIENT LIST: how many commands are queued, -1 outside MULTI.

@@ -15,9 +15,17 @@ logs=${LOGS:-$(mktemp -d)}
 servers="redis6 redis7 redis8 valkey8 valkey9"
 forms="single cluster sentinel redlock"
 
-# tests FORM prints lines of a package and the tests in it: transcripts of the verbs and of what Redis says,
-# sessions, fail-over, traces, clients in default and in cluster mode.
+# tests SERVER FORM prints lines of a package and the tests in it: transcripts of the verbs and of what Redis
+# says, sessions, fail-over, traces, clients in default and in cluster mode. Redis 6 answers CLUSTER in other
+# words than the proxy, which TestFrontends compares.
 tests() {
+	case $1 in
+	redis6) tests_of "$2" | sed 's/|TestFrontends[^|]*//' ;;
+	*) tests_of "$2" ;;
+	esac
+}
+
+tests_of() {
 	case $1 in
 	single)
 		echo transcripts 'TestTranscripts/(redis|single)|TestForeignKeys|TestFrontends/one'
@@ -41,13 +49,13 @@ cell() {
 	log=$logs/$1-$2.log
 	: >"$log"
 	began=$(date +%s)
-	tests "$2" | while read -r package run; do
+	tests "$1" "$2" | while read -r package run; do
 		PATH=$path ${GO:-go} test -count=1 -timeout 20m "./integration/$package" -run "$run" >>"$log" 2>&1 </dev/null || echo "$package"
 	done >"$logs/failed"
 	took=$(($(date +%s) - began))
 	if [ -s "$logs/failed" ]; then
 		echo "FAIL in $(paste -sd, - <"$logs/failed"), ${took} s"
-	elif grep -q 'no tests to run' "$log" || [ "$(grep -c '^ok' "$log")" -ne "$(tests "$2" | wc -l)" ]; then
+	elif grep -q 'no tests to run' "$log" || [ "$(grep -c '^ok' "$log")" -ne "$(tests "$1" "$2" | wc -l)" ]; then
 		echo "FAIL: a test of it is gone"
 	else
 		rm "$log"

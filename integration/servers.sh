@@ -5,6 +5,8 @@
 #
 #	integration/servers.sh get [NAME...]    fetch those that are missing, all if none is named
 #	integration/servers.sh list             the servers that are there: name, version, path
+#	integration/servers.sh path NAME        what PATH begins with for one, with its own redis-cli or valkey-cli
+#	integration/servers.sh source NAME      fetch the source of one, for its own test suite; prints where it is
 #
 # The names:
 #
@@ -49,7 +51,9 @@ apt() {
 	own=$dir/.apt/$release
 	shift
 	mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $release main" >"$own/sources.list"
+	for kind in deb deb-src; do
+		echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $release main"
+	done >"$own/sources.list"
 	apt-get -qq -o Dir::Etc::sourcelist="$own/sources.list" -o Dir::Etc::sourceparts=/dev/null \
 		-o Dir::State::Lists="$own/lists" -o Dir::Cache="$own/cache" -o APT::Sandbox::User= "$@"
 }
@@ -68,12 +72,12 @@ unpack() {
 	done
 }
 
-# start NAME PROGRAM AS LIBRARIES writes the executable of a server: PROGRAM, called AS, with the C library
-# that is among LIBRARIES, or else that of the system.
+# start FILE PROGRAM AS LIBRARIES writes the executable FILE: PROGRAM, called AS, with the C library that is
+# among LIBRARIES, or else that of the system.
 start() {
 	path=$(find "$4" -name '*.so*' -exec dirname {} + | sort -u | paste -sd: -)
 	loader=$(find "$4" -name 'ld-linux*.so*' | head -n 1)
-	mkdir -p "$dir/$1"
+	mkdir -p "$(dirname "$1")"
 	{
 		echo '#!/bin/bash'
 		if [ -n "$loader" ]; then
@@ -82,8 +86,8 @@ start() {
 			echo "export LD_LIBRARY_PATH=$path"
 			echo "exec -a $3 $2 \"\$@\""
 		fi
-	} >"$dir/$1/redis-server"
-	chmod +x "$dir/$1/redis-server"
+	} >"$1"
+	chmod +x "$1"
 }
 
 # fetch NAME RELEASE PRODUCT LIBRARY...: the package of tools holds the server too, under the name of the tool
@@ -97,11 +101,36 @@ fetch() {
 	apt "$from" update || die "$(mirror) does not serve $from: name another mirror as DEBIAN_MIRROR"
 	unpack "$from" "$dir/.$from/$product" "$product-tools"
 	[ -d "$dir/.$from/lib" ] || unpack "$from" "$dir/.$from/lib" "$@"
-	start "$name" "$dir/.$from/$product/usr/bin/$product-check-rdb" "$product-server" "$dir/.$from/lib"
+	programs=$dir/.$from/$product/usr/bin
+	start "$dir/$name/redis-server" "$programs/$product-check-rdb" "$product-server" "$dir/.$from/lib"
+	for tool in cli benchmark; do # for the server's own test suite alone
+		start "$dir/$name/tools/$product-$tool" "$programs/$product-$tool" "$product-$tool" "$dir/.$from/lib"
+	done
 	"$dir/$name/redis-server" --version >/dev/null || {
 		rm "$dir/$name/redis-server"
 		die "$name does not run here"
 	}
+}
+
+# source NAME prints the directory that holds the source of a server, as its authors have published it.
+source() {
+	case $1 in
+	redis6) from=bullseye package=redis ;;
+	redis8) from=trixie package=redis ;;
+	valkey8) from=trixie package=valkey ;;
+	valkey9) from=sid package=valkey ;;
+	*) die "no server is called $1: the names are $names" ;;
+	esac
+	to=$dir/.source/$1
+	[ -d "$to" ] || {
+		apt "$from" update || die "$(mirror) does not serve $from: name another mirror as DEBIAN_MIRROR"
+		rm -rf "$to.part"
+		mkdir -p "$to.part"
+		(cd "$to.part" && apt "$from" source --tar-only "$package" >/dev/null && tar -xf ./*.orig.tar.*) ||
+			die "$(mirror) has not the source of $package of $from"
+		mv "$to.part" "$to"
+	}
+	find "$to" -mindepth 2 -maxdepth 2 -name runtest -exec dirname {} +
 }
 
 get() {
@@ -133,6 +162,8 @@ get)
 	get "$@"
 	;;
 list) list ;;
+source) source "${2:?which server}" ;;
+path) echo "$dir/${2:?which server}/tools:$dir/$2" ;;
 *)
 	sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"
 	exit 2

@@ -51,8 +51,8 @@ func (a actions) ask(
 	s.router.sendTo(to, req, o.Resend)
 }
 
-// Room implements redlock.Caller.
-func (a actions) Room() []byte { return a.s.w.room[:0] }
+// Buffer implements redlock.Caller.
+func (a actions) Buffer() []byte { return a.s.w.buffer[:0] }
 
 // SendHome implements redlock.Caller. A client with another database or user has connections of its own. The
 // order among them and the lock requests is kept: neither may overtake the other.
@@ -77,10 +77,26 @@ func (a actions) SendHome(slot int, req []byte, resend bool, then redlock.Exchan
 func (a actions) sendHome(slot int, req []byte, resend bool, then redlock.Exchange, lost redlock.Delivery) {
 	s := a.s
 	a.expect(then, lost)
-	s.Feed(s.w.pool.Send(pipe.Request{
-		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: s, Tag: s.current, Resend: resend,
-		Splits: true,
+	s.Feed(s.w.pool.Send(&pipe.Request{
+		Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: locking{s}, Tag: s.current,
+		Resend: resend, Splits: true,
 	}))
+}
+
+// locking is a session as the pipe.Receiver of a request about a lock. It tells whom it is for if the request
+// may run twice.
+type locking struct{ s *session }
+
+func (l locking) Receive(tag uint32, chunk []byte, last bool) { l.s.Receive(tag, chunk, last) }
+func (l locking) Fail(tag uint32, err error)                  { l.s.Fail(tag, err) }
+func (l locking) Discard(tag uint32) bool                     { return l.s.Discard(tag) }
+func (l locking) Detour(tag uint32)                           { l.s.Detour(tag) }
+
+// Repeated implements pipe.Repeater.
+func (l locking) Repeated(tag uint32) {
+	if r, ok := l.s.answers.at(tag).then.(redlock.Repeater); ok {
+		r.Repeated()
+	}
 }
 
 // expect notes what to do with the reply to the current command.
@@ -142,6 +158,11 @@ func (a actions) AskInTurn(addr string, reqs [][]byte, then commands.Merge) {
 	}
 }
 
+// Hold implements redlock.Caller.
+func (a actions) Hold(name string) {
+	a.s.router.locks.hold(name, a.s.current, &a.s.answers)
+}
+
 // Await implements redlock.Caller.
 func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, lost redlock.Delivery) {
 	s := a.s
@@ -158,6 +179,17 @@ func (a actions) Await(start func(done func([]byte)), then func([]byte) []byte, 
 		})
 		s.w.server.tasks.Done() // the loop stays open until then
 	})
+}
+
+// Later implements redlock.Caller.
+func (a actions) Later(then func() []byte, lost redlock.Delivery) bool {
+	s, tag := a.s, a.s.current
+	if tag == s.answers.head || s.taker != nil || s.gone {
+		return false
+	}
+	a.expect(exchange(func([]byte) []byte { return then() }), lost)
+	s.answers.at(tag).inTurn = true
+	return true
 }
 
 // Task implements commands.Actions.

@@ -16,14 +16,15 @@ type answer struct {
 	owed             bool             // the client has gone, and Drain waits for the outcome
 	kept             int              // memory of the command until it is answered, in bytes
 	// takes the answer back if the client does not get it; nil: nothing does
-	lost    redlock.Delivery
-	started bool      // its first bytes have arrived
-	failed  bool      // it is an error
-	touched bool      // something that it is made of has arrived
-	silent  bool      // the client must not get it
-	done    bool      // it is complete
-	lent    int       // bytes that are held for what then waits for
-	by      client.By // who made it
+	lost      redlock.Delivery
+	started   bool      // its first bytes have arrived
+	failed    bool      // it is an error
+	touched   bool      // something that it is made of has arrived
+	silent    bool      // the client must not get it
+	done      bool      // it is complete
+	inTurn    bool      // then waits until the command is the oldest
+	heldBytes int       // bytes that are held for what then waits for
+	by        client.By // who made it
 }
 
 // exchange is a function that makes an answer.
@@ -40,10 +41,48 @@ func (a *answer) shown() bool { return a.started && a.then == nil && !a.silent }
 type answers struct {
 	buf        []answer // a power of two
 	head, tail uint32
+	published  uint32 // the last command that may publish, if there was one; it may be answered
 }
 
-// firstAnswers is the initial room of these queues. Workers keep queues of that size for re-use.
-const firstAnswers = 32
+// These queues have room for fewAnswers, then for manyAnswers, and then for twice as many each time. Workers
+// keep those of the first two sizes for re-use.
+const (
+	fewAnswers  = 4
+	manyAnswers = 32
+)
+
+// spareAnswers are queues for re-use, about 5 MB of each size at most. They are empty.
+type spareAnswers struct{ few, many [][]answer }
+
+// take returns a queue with room for n.
+func (s *spareAnswers) take(n int) []answer {
+	list, _ := s.list(n)
+	last := len(*list) - 1
+	if last < 0 {
+		return make([]answer, n)
+	}
+	q := (*list)[last]
+	*list = (*list)[:last]
+	return q
+}
+
+// give takes back a queue, which is empty.
+func (s *spareAnswers) give(q []answer) {
+	if list, most := s.list(len(q)); len(*list) < most {
+		*list = append(*list, q)
+	}
+}
+
+// list has the queues with room for n, and says how many they may be.
+func (s *spareAnswers) list(n int) (list *[][]answer, most int) {
+	switch n {
+	case fewAnswers:
+		return &s.few, 8192
+	case manyAnswers:
+		return &s.many, 1024
+	}
+	return new([][]answer), 0
+}
 
 func (q *answers) len() int { return int(q.tail - q.head) }
 
@@ -51,28 +90,35 @@ func (q *answers) at(n uint32) *answer { return &q.buf[n&uint32(len(q.buf)-1)] }
 
 func (q *answers) first() *answer { return q.at(q.head) }
 
-func (q *answers) push(w *worker, a answer) uint32 {
+// push adds an answer, of which nothing is known but the counter of its command, or nil.
+func (q *answers) push(w *worker, c *counter) (n uint32, a *answer) {
 	switch n := q.len(); {
 	case q.buf == nil:
-		q.buf = w.takeAnswers()
+		q.buf = w.spare.take(fewAnswers)
 	case n == len(q.buf):
-		grown := make([]answer, 2*n)
+		grown := w.spare.take(max(2*n, manyAnswers))
 		for i := q.head; i != q.tail; i++ {
-			grown[i&uint32(2*n-1)] = *q.at(i)
+			grown[i&uint32(len(grown)-1)] = *q.at(i)
 		}
+		clear(q.buf)
+		w.spare.give(q.buf)
 		q.buf = grown
 	}
-	n := q.tail
-	*q.at(n) = a
+	n = q.tail
 	q.tail++
-	return n
+	if c != nil && c.publishes {
+		q.published = n
+	}
+	a = q.at(n)
+	a.counter = c
+	return n, a
 }
 
 func (q *answers) pop(w *worker) {
 	*q.first() = answer{}
 	q.head++
 	if q.head == q.tail {
-		w.giveAnswers(q.buf)
+		w.spare.give(q.buf)
 		q.buf = nil
 	}
 }
@@ -123,5 +169,13 @@ func (a *answer) begun(chunk []byte) {
 	if !a.started && len(chunk) > 0 {
 		a.started = true
 		a.failed = chunk[0] == '-' || chunk[0] == '!'
+	}
+}
+
+// itsTurn has the answer to command tag made if it has waited until the command is the oldest.
+func (a *answer) itsTurn(s *session, tag uint32) {
+	if a.inTurn {
+		a.inTurn = false
+		s.w.loop.Post(func() { s.Receive(tag, nil, true) })
 	}
 }

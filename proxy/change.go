@@ -1,5 +1,7 @@
 package proxy
 
+import "lockproxy/internal/loop"
+
 // Change sets those options of the Server that may change while it runs: the password, the limits of clients
 // and commands, and times. It ignores the others. Safe for concurrent use.
 func (s *Server) Change(o Options) {
@@ -8,9 +10,16 @@ func (s *Server) Change(o Options) {
 	s.memory.limit.Store(o.MaxMemory)
 	s.scripts.SetLimit(int(o.MaxMemory / scriptShare))
 	s.limits.follow(o.Limits)
+	s.mu.Lock()
+	for _, ln := range s.listeners {
+		if accepts, ok := ln.(*loop.Listener); ok {
+			accepts.KeepAlive(o.KeepAlive)
+		}
+	}
+	s.mu.Unlock()
 	for _, w := range s.workers {
 		w.loop.Post(func() {
-			w.crowded = o.Output.crowded()
+			w.checkFrom = o.Output.checkFrom()
 			w.memory.publish(s)
 			s.memory.check(s)
 		})

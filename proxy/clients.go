@@ -70,6 +70,9 @@ func (c clients) Each(
 		wanted[w][id] = true
 	}
 	g.missing = len(wanted)
+	if len(wanted) == 0 {
+		g.h.Loop().Post(func() { g.arrived(nil) })
+	}
 	for w, ids := range wanted {
 		g.ask(w, func() []*session { return w.those(ids) })
 	}
@@ -97,7 +100,7 @@ func (g *visits) some(w *worker, all []*session, seen []commands.Seen) {
 	n := min(len(all), listChunk)
 	var p commands.Peer
 	for _, s := range all[:n] {
-		if s.gone {
+		if s.gone || s.conn.Over() {
 			continue
 		}
 		asks := s.ID == g.self.ID

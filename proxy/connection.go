@@ -55,7 +55,7 @@ func (c *connection) Select(n int) {
 func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {
 	c.h.Expect(then)
 	r.To, r.Tag, r.Resend = c.h, c.h.CurrentTag(), true
-	c.h.Sent(c.h.Pool().Send(r), true)
+	c.h.Sent(c.h.Pool().Send(&r), true)
 }
 
 // SetReplies implements commands.Connection.

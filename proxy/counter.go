@@ -18,16 +18,24 @@ func BucketLimit(i int) time.Duration { return 16 * time.Microsecond << i }
 
 // counter counts one command on one worker. The worker writes, anybody reads.
 type counter struct {
-	name    string
-	writes  bool // it may write data; for the worker alone
-	blocks  bool // it may block its client; likewise
-	calls   atomic.Uint64
-	errors  atomic.Uint64
-	nanos   atomic.Uint64
-	buckets [durationBuckets]atomic.Uint64
+	name      string
+	writes    bool // it may write data; for the worker alone
+	blocks    bool // it may block its client; likewise
+	publishes bool // it may publish; likewise
+	errors    atomic.Uint64
+	nanos     atomic.Uint64
+	buckets   [durationBuckets]atomic.Uint64 // each call is counted in one of them
 
 	// The calls that the proxy answered without asking a node.
 	own, ownFailed, ownNanos, rejected atomic.Uint64
+}
+
+// calls is how many calls were counted.
+func (c *counter) calls() (n uint64) {
+	for i := range c.buckets {
+		n += c.buckets[i].Load()
+	}
+	return n
 }
 
 // counters has the counters of all loops. Safe for concurrent use.
@@ -63,7 +71,6 @@ func (c *counter) observeOwn(took time.Duration, a *answer) {
 }
 
 func (c *counter) observe(took time.Duration, failed bool) {
-	c.calls.Add(1)
 	if failed {
 		c.errors.Add(1)
 	}

@@ -27,6 +27,7 @@ func (r *router) dispatch(args [][]byte, raw []byte) bool {
 	w := s.w
 	cmd, refusal := w.table.Resolve(args)
 	s.last = cmd
+	s.in.commands++
 	if cmd.Flags&(commands.Alone|commands.LockVerb) != 0 && r.comesLater(cmd, args) {
 		s.SetHold(client.HoldOrder)
 		return false
@@ -165,7 +166,7 @@ func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 		s.w.pool.WatchScripts()
 	}
 	if readers := r.readers(cmd); readers != pipe.MasterOnly {
-		s.Feed(s.w.pool.Send(pipe.Request{
+		s.Feed(s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: s.Mode(), Bytes: raw, To: s, Tag: s.current,
 			Readers: readers, Seed: s.ID, Resend: true,
 		}))

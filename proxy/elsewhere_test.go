@@ -44,7 +44,8 @@ func TestMergedInATransaction(t *testing.T) {
 		c := r.connect()
 		c.send("MULTI", "DBSIZE", "SET foo 1", "FUNCTION LOAD x", "FLUSHDB", "EXEC", "PING")
 		c.expect(ok + strings.Repeat(queuedOK, 4) +
-			"*4\r\n:11\r\n+OK\r\n-ERR no library\r\n-ERR not here\r\n+PONG\r\n")
+			"*4\r\n:11\r\n+OK\r\n-ERR no library\r\n-ERR not here (this is the answer to a part of the " +
+			"command: its other parts may have run)\r\n+PONG\r\n")
 		if ran := n.executed(); strings.Contains(ran, "FUNCTION") {
 			t.Errorf("ran %s", ran)
 		}

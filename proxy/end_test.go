@@ -38,38 +38,30 @@ func (c *testClient) closeWrite() { c.Conn.(halves).CloseWrite() }
 
 // What a client sent before it ended its side is answered, all of it.
 func TestHalfClosedClientGetsEveryReply(t *testing.T) {
-	var hold chan struct{} // made in the bubble
-	answer := func(node int, command string) string {
-		<-hold
-		return echo(node, command)
-	}
+	hold, answer := holding("", echo)
 	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
-		hold = make(chan struct{})
+		hold.begin()
 		c := r.connectHalves()
 		c.send("GET k", "PING", "PING", "GET k2", "PING")
 		c.closeWrite()
 		synctest.Wait()
-		close(hold)
+		hold.release()
 		c.expect("+1 GET k\r\n+PONG\r\n+PONG\r\n+1 GET k2\r\n+PONG\r\n")
 		c.expectClosed()
 	})
 }
 
 func TestDrainAnswersEveryCommandThatHasCome(t *testing.T) {
-	var hold chan struct{} // made in the bubble
-	answer := func(node int, command string) string {
-		<-hold
-		return echo(node, command)
-	}
+	hold, answer := holding("", echo)
 	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
-		hold = make(chan struct{})
+		hold.begin()
 		c := r.connect()
 		c.send("GET k", "PING", "PING", "GET k2", "PING")
 		synctest.Wait()
 		drained := make(chan error)
 		go func() { drained <- r.server.Drain(r.Context()) }()
 		synctest.Wait()
-		close(hold)
+		hold.release()
 		c.expect("+1 GET k\r\n+PONG\r\n+PONG\r\n+1 GET k2\r\n+PONG\r\n")
 		c.expectClosed()
 		if err := <-drained; err != nil {

@@ -190,8 +190,8 @@ type runner interface {
 	bySlot() bool
 }
 
-// asideTime is how long commands run in one round of the loop.
-const asideTime = time.Millisecond
+// followUpTime is how long the commands behind EXEC run in one round of the loop.
+const followUpTime = time.Millisecond
 
 // run runs the commands that are left, until one answers later, or until others have waited long enough.
 func (a *execution) run() {
@@ -206,7 +206,7 @@ func (a *execution) run() {
 		if a.running = false; !a.answered {
 			return
 		}
-		if a.todo = a.todo[1:]; len(a.todo) > 0 && time.Since(began) > asideTime {
+		if a.todo = a.todo[1:]; len(a.todo) > 0 && time.Since(began) > followUpTime {
 			h.Background(func() {}, a.run)
 			return
 		}
@@ -262,7 +262,7 @@ func (a *execution) act(e *transaction.Queued, read *longCommand) []byte {
 	}
 	cmd, may := e.Here, commands.Actions(executionActions{a.h.Actions(), e})
 	if e.Everywhere != nil {
-		cmd, may = e.Everywhere, &elsewhere{executionActions{a.h.Actions(), e}, a}
+		cmd, may = e.Everywhere, &otherMasters{executionActions{a.h.Actions(), e}, a}
 	}
 	if cmd.Route == commands.AllNodes {
 		may.AskAll(e.Raw, commands.Asking{Resend: cmd.Flags&commands.ReadOnly != 0}, cmd.Merge)

@@ -37,6 +37,9 @@ func (v whole) Scripts() *commands.Scripts { return v.s.scripts }
 // Upstream implements commands.Server.
 func (v whole) Upstream() cluster.Server { return v.s.upstream.Topology().Server }
 
+// Login implements commands.Server.
+func (v whole) Login() *cluster.Login { return v.s.upstream.Login() }
+
 // Clustered implements commands.Server.
 func (v whole) Clustered() bool { return v.s.upstream.Topology().Kind == cluster.Cluster }
 

@@ -72,13 +72,15 @@ func answerGets(nc net.Conn) {
 	}
 }
 
-func (u *loopback) Topology() *cluster.Topology             { return u.topology }
-func (u *loopback) Refresh()                                {}
-func (u *loopback) OnChange(func(*cluster.Topology))        {}
-func (u *loopback) Limits(context.Context) discovery.Limits { return discovery.Limits{} }
-func (u *loopback) WatchReplicas()                          {}
-func (*loopback) Ready() error                              { return nil }
-func (u *loopback) Command(context.Context) ([]byte, error) { return commandReply(), nil }
+func (u *loopback) Topology() *cluster.Topology                        { return u.topology }
+func (u *loopback) Refresh()                                           {}
+func (u *loopback) Login() *cluster.Login                              { return nil }
+func (u *loopback) OnChange(func(*cluster.Topology))                   {}
+func (u *loopback) Limits(context.Context) discovery.Limits            { return discovery.Limits{} }
+func (u *loopback) Memories(context.Context) map[string]cluster.Memory { return nil }
+func (u *loopback) WatchReplicas()                                     {}
+func (*loopback) Ready() error                                         { return nil }
+func (u *loopback) Command(context.Context) ([]byte, error)            { return commandReply(), nil }
 func (u *loopback) Dial(context.Context, string, cluster.Mode, *cluster.Identity) (net.Conn, error) {
 	return net.Dial("tcp", u.ln.Addr().String())
 }

@@ -102,7 +102,7 @@ func (s *session) Lend(tag uint32, n int) {
 		return
 	}
 	if a := s.answers.at(tag); a.then != nil {
-		a.lent = n
+		a.heldBytes = n
 		s.out.held += n
 		s.CountMemory()
 	}

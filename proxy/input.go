@@ -22,6 +22,8 @@ const (
 type input struct {
 	guard resp.Guard
 	long  *longCommand // the command at the front of the input, if it is long
+
+	bytes, commands uint64 // that came
 }
 
 // Read implements loop.Handler.
@@ -33,10 +35,11 @@ func (s *session) Read(buf []byte) int {
 	used := s.readCommands(buf)
 	s.reading = false
 	s.own.Turn()
-	if s.tx.IsOpen() || len(s.answers.buf) > firstAnswers {
+	if s.tx.IsOpen() || len(s.answers.buf) > manyAnswers {
 		s.CountMemory()
 	}
 	s.w.bytesIn.Add(uint64(used))
+	s.in.bytes += uint64(used)
 	s.EndIfDone()
 	return used
 }
@@ -44,7 +47,7 @@ func (s *session) Read(buf []byte) int {
 // readCommands starts the whole commands at the front of buf, and returns how many bytes they take.
 func (s *session) readCommands(buf []byte) (used int) {
 	for ran := 0; used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
-		n, err := s.in.next(buf[used:], s.w.limitsOf(s))
+		n, args, err := s.in.next(buf[used:], s.w.limitsOf(s), s.w.args)
 		if err != nil {
 			s.refuseBytes(err)
 			return len(buf)
@@ -60,10 +63,12 @@ func (s *session) readCommands(buf []byte) (used int) {
 		if large := n > cluster.MaxShared; (large || s.large.on) && !s.large.turn(s, large) {
 			break
 		}
-		args, raw, err := s.in.args(buf[used:used+n], s.w.args)
-		if err != nil {
-			s.refuseBytes(err)
-			return len(buf)
+		raw := buf[used : used+n]
+		if args == nil {
+			if args, raw, err = s.in.args(raw, s.w.args); err != nil {
+				s.refuseBytes(err)
+				return len(buf)
+			}
 		}
 		if len(args) > 0 {
 			s.w.args = args
@@ -85,12 +90,12 @@ func (s *session) readCommands(buf []byte) (used int) {
 	return used
 }
 
-// next is Guard.Next, but does not ask it again about a command that is being taken apart.
-func (in *input) next(buf []byte, limits *resp.Limits) (n int, err error) {
+// next is Guard.NextArgs, but does not ask it again about a command that is being taken apart.
+func (in *input) next(buf []byte, limits *resp.Limits, scratch [][]byte) (n int, args [][]byte, err error) {
 	if in.long != nil {
-		return in.long.size, nil
+		return in.long.size, nil, nil
 	}
-	return in.guard.Next(buf, limits)
+	return in.guard.NextArgs(buf, limits, scratch)
 }
 
 // args is resp.Split for the command at the front of the input.

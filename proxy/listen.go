@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lockproxy/commands"
+	"lockproxy/internal/loop"
 )
 
 // handshakeTimeout bounds the TLS handshake of a client.
@@ -19,6 +20,75 @@ const handshakeTimeout = 10 * time.Second
 // Listen listens on addr, a TCP address or the path of a unix socket, and serves clients there until Drain.
 // It returns the bound address.
 func (s *Server) Listen(addr string) (net.Addr, error) {
+	ln, err := listen(addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Serve(ln); err != nil {
+		return nil, err
+	}
+	return ln.Addr(), nil
+}
+
+// Serve serves the clients of ln, on TCP or a unix socket, until Drain closes it.
+func (s *Server) Serve(ln net.Listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		ln.Close()
+		return fmt.Errorf("proxy: listen: %w", net.ErrClosed)
+	}
+	if s.o.TLS == nil || ln.Addr().Network() == "unix" {
+		d := &door{s: s, w: s.workers[0], addr: ln.Addr()}
+		if accepts := d.w.loop.Listen(ln, s.now.Load().KeepAlive, d); accepts != nil {
+			s.listeners = append(s.listeners, accepts)
+			return nil
+		}
+	}
+	s.listeners = append(s.listeners, ln)
+	go s.accept(ln) // ends when Drain closes ln
+	return nil
+}
+
+// listener is what listens for clients: a loop, or a goroutine for TLS and where loops cannot.
+type listener interface {
+	Addr() net.Addr
+	Close() error
+}
+
+// door has the clients come in that a loop accepts. It implements loop.Acceptor.
+type door struct {
+	s    *Server
+	w    *worker
+	addr net.Addr
+}
+
+// Accepted implements loop.Acceptor.
+func (d *door) Accepted(in loop.Incoming) {
+	remote, local, unix := in.Remote, in.Local, false
+	if path, ok := d.addr.(*net.UnixAddr); ok {
+		remote, unix = path.Name+":0", true
+		local = remote
+	}
+	ses, refusal := newcomer(d.s, remote, local, unix)
+	if ses == nil {
+		in.Refuse(refusal)
+		return
+	}
+	begin := func() { serve(ses, func() (*loop.Conn, error) { return ses.w.loop.Take(in, ses) }) }
+	if ses.w == d.w {
+		begin()
+	} else if !ses.w.loop.Post(begin) {
+		in.Refuse(nil)
+		ses.w.leave()
+	}
+}
+
+// AcceptFailed implements loop.Acceptor.
+func (d *door) AcceptFailed(err error) { d.s.o.Log.Error("accepting clients fails", "err", err) }
+
+// listen listens on a TCP address or the path of a unix socket.
+func listen(addr string) (net.Listener, error) {
 	network := "tcp"
 	if strings.Contains(addr, "/") {
 		network = "unix"
@@ -28,15 +98,7 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: listen: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining.Load() {
-		ln.Close()
-		return nil, fmt.Errorf("proxy: listen: %w", net.ErrClosed)
-	}
-	s.listeners = append(s.listeners, ln)
-	go s.accept(ln) // ends when Drain closes ln
-	return ln.Addr(), nil
+	return ln, nil
 }
 
 // removeDeadSocket removes a unix socket that nobody listens on any more.
@@ -100,11 +162,13 @@ var tooManyClients = []byte("-ERR max number of clients reached\r\n")
 
 // Admit serves one client over nc. The Server owns nc from now on.
 func (s *Server) Admit(nc net.Conn) {
-	if s.clients.Add(1) > int64(s.now.Load().MaxClients) {
-		s.clients.Add(-1)
-		s.rejected.Add(1)
-		nc.SetWriteDeadline(time.Now().Add(time.Second))
-		nc.Write(tooManyClients)
+	addr, local, unix := endpoints(nc)
+	ses, refusal := newcomer(s, addr, local, unix)
+	if ses == nil {
+		if refusal != nil {
+			nc.SetWriteDeadline(time.Now().Add(time.Second))
+			nc.Write(refusal)
+		}
 		nc.Close()
 		return
 	}
@@ -114,37 +178,51 @@ func (s *Server) Admit(nc net.Conn) {
 			net.KeepAliveConfig{Enable: idle > 0, Idle: idle, Interval: max(idle/3, time.Second), Count: 3},
 		)
 	}
+	add := func() (*loop.Conn, error) { return ses.w.loop.Add(nc, ses) }
+	if !ses.w.loop.Post(func() { serve(ses, add) }) {
+		nc.Close()
+		ses.w.leave()
+	}
+}
+
+// newcomer is a client that has just connected; nil: it cannot be served, and is told the refusal.
+func newcomer(s *Server, addr, local string, unix bool) (ses *session, refusal []byte) {
+	if s.clients.Add(1) > int64(s.now.Load().MaxClients) {
+		s.clients.Add(-1)
+		s.rejected.Add(1)
+		return nil, tooManyClients
+	}
 	if !s.enter() {
 		s.clients.Add(-1)
-		nc.Close()
-		return
+		return nil, nil
 	}
 	id := s.lastID.Add(1)
-	w := s.workerOf(id)
-	addr, local, unix := endpoints(nc)
-	ses := newSession(commands.Client{
+	return newSession(commands.Client{
 		ID: id, Addr: addr, LocalAddr: local, Unix: unix,
 		Created: time.Now(), Proto: 2, Authenticated: !whole{s}.AuthRequired(),
-	}, w)
-	posted := w.loop.Post(func() {
-		conn, err := w.loop.Add(nc, ses)
-		if err != nil {
-			s.o.Log.Error("client refused", "client", ses.Addr, "err", err)
-			s.clients.Add(-1)
-			s.sessions.Done()
-			return
-		}
-		ses.conn, ses.active = conn, w.loop.Now()
-		w.add(ses)
-		if w.draining {
-			ses.drain()
-		}
-	})
-	if !posted {
-		nc.Close()
-		s.clients.Add(-1)
-		s.sessions.Done()
+	}, s.workerOf(id)), nil
+}
+
+// serve begins to serve a newcomer, over the connection that add makes, on its loop.
+func serve(s *session, add func() (*loop.Conn, error)) {
+	w := s.w
+	conn, err := add()
+	if err != nil {
+		w.server.o.Log.Error("client refused", "client", s.Addr, "err", err)
+		w.leave()
+		return
 	}
+	s.conn, s.active = conn, w.loop.Now()
+	w.add(s)
+	if w.draining {
+		s.drain()
+	}
+}
+
+// Earlier implements Successor.
+func (s *Server) Earlier(came, rejected uint64) {
+	s.lastID.Add(int64(came)) // the number of clients that ever were, too
+	s.rejected.Add(rejected)
 }
 
 // workerOf returns the worker of the client with that ID, which need not exist.

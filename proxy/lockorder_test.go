@@ -131,19 +131,7 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 			r.topology.Slots[s] = r.topology.Masters[0]
 		}
 		o := Options{Upstream: r, PubSub: r, Portable: true, Loops: 1, Redlock: Redlock{Masters: all}}
-		if r.server, err = New(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			r.readOn()
-			if err := r.server.Drain(ctx); err != nil {
-				t.Error(err)
-			}
-		}()
-		test(r)
+		r.run(o, test)
 	})
 }
 

@@ -28,7 +28,7 @@ type lockEngines struct {
 // startLocks makes the lock engines and their verbs.
 func (s *Server) startLocks() {
 	s.locks.masters = s.o.Redlock.Masters
-	all := lock.Lockers{Plain: locks.New(lockUpstream{s.client, s.topics}, s.o.Locks)}
+	all := lock.Lockers{Plain: locks.New(lockUpstream{s.client, s.topics, &s.evictions}, s.o.Locks)}
 	if r := s.o.Redlock; len(r.Masters) > 0 {
 		var nodes []quorum.Node
 		for _, m := range r.Masters {
@@ -104,7 +104,8 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.An
 // lockUpstream is the upstream as the lock engine sees it.
 type lockUpstream struct {
 	*pipe.Client
-	topics PubSub
+	topics    PubSub
+	evictions *evictions
 }
 
 // Do implements single.Upstream.
@@ -124,3 +125,9 @@ func (u lockUpstream) Subscribe(
 
 // Sharded implements single.Upstream.
 func (u lockUpstream) Sharded() bool { return u.topics.Sharded() }
+
+// Evicting implements single.Upstream.
+func (u lockUpstream) Evicting() bool { return u.evictions.any.Load() }
+
+// Evicts implements single.Upstream.
+func (u lockUpstream) Evicts(slot int) error { return u.evictions.of(slot) }

@@ -106,8 +106,8 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 	}
 	script := scripts.All()[at].Name
 	keys, most := 2, map[string][]int{"acquire": {2, 8, 11}, "release": {6, 7}, "cancel": {5},
-		"renew": {3}}[script]
-	if script == "renew" {
+		"renew": {3}, "free": {1}}[script]
+	if script == "renew" || script == "free" {
 		keys = 1
 	}
 	args := words[min(3+keys, len(words)):]
@@ -116,7 +116,7 @@ func (n *lockNodes) check(i int, words []string, dice *rand.Rand) string {
 		fmt.Sscanf(strings.NewReplacer("lock:{", "", "}", "").Replace(words[3]), "%s", &name)
 		word = args[0]
 	}
-	if script == "acquire" { // the word stands last in the lock as it is to be
+	if script == "acquire" || script == "free" { // the word stands last in the value of the lock
 		word = word[strings.LastIndexByte(word, ' ')+1:]
 	}
 	tag := "lock:fence:{" + slot.Tag(slot.Of([]byte(words[3]))) + "}"

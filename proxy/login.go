@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -140,6 +141,21 @@ func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusa
 	}
 	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
 }
+
+// ConfigSet implements commands.Server.
+func (v whole) ConfigSet(c *commands.Client, pairs [][2]string) {
+	for _, p := range pairs {
+		value := p[1]
+		if commands.SecretSetting(p[0]) || len(value) > maxShownSetting {
+			value = "(not shown)"
+		}
+		v.s.changes.Write(v.s.o.Log, slog.LevelInfo, "setting changed", "setting", strings.ToLower(p[0]),
+			"value", value, "client", c.Addr, "user", v.shownUser(c.User))
+	}
+}
+
+// maxShownSetting is the length up to which the value of a setting is logged.
+const maxShownSetting = 200
 
 // shownUser is the name of a user for the log. What cannot be a name, or is the password in its place, is not
 // shown.

@@ -56,8 +56,8 @@ func (s *session) memoryOf() memoryUse {
 		output: s.out.buf.Cap(), replies: s.out.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
 		locks: s.Keepalives.Memory(),
 	}
-	// queues of the first size are shared by the clients of the loop
-	if n := len(s.answers.buf); n > firstAnswers {
+	// short queues are shared by the clients of the loop
+	if n := len(s.answers.buf); n > manyAnswers {
 		u.replies += n * answerSize
 	}
 	u.subscriptions = s.subscriber.Memory()

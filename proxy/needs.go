@@ -32,10 +32,11 @@ var nobody = strconv.Itoa(math.MaxInt64)
 // needs are all of them, but for COMMAND, without which the proxy does not start. Those that subscribe are
 // last.
 var needs = []need{
-	{asked: "INFO server", right: "info", without: "the version is known from HELLO alone, replicas are not " +
-		"read from, and SCAN does not see that a server has restarted"},
-	{asked: "CONFIG GET proto-max-bulk-len", right: "config|get", without: "a command that is larger than the " +
-		"server takes ends in a closed connection instead of an error"},
+	{asked: "INFO server", right: "info", without: "the version is known from HELLO alone, replicas are " +
+		"not read from, SCAN does not see that a server has restarted, and nobody knows whether it evicts " +
+		"locks"},
+	{asked: "CONFIG GET proto-max-bulk-len", right: "config|get", without: "a command that is larger than " +
+		"the server takes ends in a closed connection instead of an error"},
 	{asked: "CLIENT INFO", right: "client|info", without: runsLate},
 	{asked: "CLIENT KILL ID " + nobody, right: "client|kill", without: runsLate},
 	{asked: "CLIENT ID", right: "client|id",
@@ -47,7 +48,8 @@ var needs = []need{
 	{asked: "SCRIPT LOAD", more: []string{scripts.Acquire.Source}, right: "script|load",
 		without: "a script that the server has lost goes with each request (EVAL), but not with EXEC"},
 	{asked: "EVAL", more: []string{"return 1", "0"}, right: "eval",
-		without: "WAIT behind a write fails since Redis 7.2, and lost scripts where SCRIPT LOAD is forbidden"},
+		without: "WAIT behind a write fails since Redis 7.2, and so do lost scripts where SCRIPT LOAD is " +
+			"forbidden"},
 	{asked: "EVALSHA " + strings.Repeat("0", 40) + " 0", right: "evalsha", graver: true, when: locksHere,
 		without: "there are no locks: each verb of theirs is a script"},
 	{asked: "TIME", right: "time", graver: true, when: locksHere,
@@ -67,7 +69,8 @@ var needs = []need{
 	{asked: "ACL LIST", right: "acl|list", graver: true, when: usersOnly,
 		without: "it is not seen that a user is deleted or has another password"},
 	{asked: "ACL GETUSER default", right: "acl|getuser", graver: true, when: usersOfOld, without: unjudged},
-	{asked: "ACL DRYRUN default PING", right: "acl|dryrun", graver: true, when: usersOfNew, without: unjudged},
+	{asked: "ACL DRYRUN default PING", right: "acl|dryrun", graver: true, when: usersOfNew,
+		without: unjudged},
 	{asked: "SUBSCRIBE lockproxy", right: "subscribe",
 		without: "SUBSCRIBE does not work, and KEEPALIVE learns late that another proxy has broken a lock"},
 	{asked: "SSUBSCRIBE lockproxy", right: "ssubscribe", when: sharded, without: untold},

@@ -50,7 +50,7 @@ func (n nodes) Busy() bool { return n.w.server.pipeStats.Stuck.Load() > 0 }
 // TellReplicas implements commands.Nodes.
 func (n nodes) TellReplicas(req []byte) {
 	for _, node := range n.w.pool.Topology().Replicas {
-		n.w.pool.Send(pipe.Request{
+		n.w.pool.Send(&pipe.Request{
 			Target: pipe.ToNode(node.Addr), Mode: pipe.Mode{Proto: 2}, Bytes: req,
 			To: &told{n.w, node.Addr}, Resend: true,
 		})

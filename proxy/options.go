@@ -31,6 +31,8 @@ type Upstream interface {
 	Command(ctx context.Context) ([]byte, error)
 	// Limits are the masters' limits for one client, as far as they tell.
 	Limits(ctx context.Context) discovery.Limits
+	// Memories is what the masters say of their memory, by address. Those that do not answer are left out.
+	Memories(ctx context.Context) map[string]cluster.Memory
 	// Ready returns the reason why commands can probably not be served now, or nil.
 	Ready() error
 	// WatchReplicas starts looking after the replicas: Topology.Readers then has those that may be read from.
@@ -51,36 +53,37 @@ type PubSub interface {
 
 // Options configure a Server. Zero values mean those of DefaultOptions; Upstream is required.
 type Options struct {
-	Upstream     Upstream
-	PubSub       PubSub        // the subscriptions at Upstream; nil: the Server makes them
-	Loops        int           // event loops; 0: half the processors, at least 1
-	Portable     bool          // the loops serve any net.Conn, as tests in fake time need
-	Password     string        // clients must AUTH with it; "": no AUTH is needed
-	UsersOnly    bool          // clients must AUTH as users of the upstream; Password must be ""
-	MaxClients   int           // connected at a time
-	IdleTimeout  time.Duration // a client that is silent for so long is closed; 0: never
-	AuthTimeout  time.Duration // a client that has not authenticated after so long is closed; 0: never
-	KeepAlive    time.Duration // TCP keep-alive; negative: never
-	Limits       resp.Limits   // limits of one command
-	Output       OutputLimits  // limits of what waits for one client
-	MaxMemory    int64         // bytes that all clients together may take; 0: any number
-	MaxPipeline  int           // commands of one client on their way at once
-	ScriptCache  int           // script sources that are remembered, to reload them at nodes that lost them
-	MaxOwn       int           // upstream connections that are not shared, of all loops together
-	Pipes        pipe.Options  // MaxOwn 0: the loop's share of MaxOwn above
-	Locks        locks.Options
-	Redlock      Redlock               // which locks RedLock has; the zero value: none
-	ClusterMode  bool                  // the proxy looks like a Redis Cluster to its clients
-	Announce     []string              // host:port of the proxies that share the slots, this one first
-	ReplicaReads commands.ReplicaReads // whose reads go to replicas
-	LockNames    int                   // locks that LOCKCTL STATS counts one by one; 0: none
-	Refused      []string              // commands that are refused by name, "container|sub" for a subcommand
-	Config       commands.Config       // CONFIG GET and SET; nil: those of the upstream alone
-	ConfigFile   string                // of the settings, shown by INFO
-	TLS          func() *tls.Config    // of the listening side, asked for each new client; nil: no TLS
-	TellNeeds    bool                  // log at the start which needed commands the upstream forbids
-	Version      string                // of lockproxy, shown by INFO
-	Log          *slog.Logger
+	Upstream      Upstream
+	PubSub        PubSub        // the subscriptions at Upstream; nil: the Server makes them
+	Loops         int           // event loops; 0: half the processors, at least 1
+	Portable      bool          // the loops serve any net.Conn, as tests in fake time need
+	Password      string        // clients must AUTH with it; "": no AUTH is needed
+	UsersOnly     bool          // clients must AUTH as users of the upstream; Password must be ""
+	MaxClients    int           // connected at a time
+	IdleTimeout   time.Duration // a client that is silent for so long is closed; 0: never
+	AuthTimeout   time.Duration // a client that has not authenticated after so long is closed; 0: never
+	KeepAlive     time.Duration // TCP keep-alive; negative: never
+	Limits        resp.Limits   // limits of one command
+	Output        OutputLimits  // limits of what waits for one client
+	MaxMemory     int64         // bytes that all clients together may take; 0: any number
+	MaxPipeline   int           // commands of one client on their way at once
+	ScriptCache   int           // script sources that are remembered, to reload them at nodes that lost them
+	MaxOwn        int           // upstream connections that are not shared, of all loops together
+	Pipes         pipe.Options  // MaxOwn 0: the loop's share of MaxOwn above
+	Locks         locks.Options
+	Redlock       Redlock               // which locks RedLock has; the zero value: none
+	ClusterMode   bool                  // the proxy looks like a Redis Cluster to its clients
+	Announce      []string              // host:port of the proxies that share the slots, this one first
+	AllowEviction bool                  // locks are kept at masters that may evict them
+	ReplicaReads  commands.ReplicaReads // whose reads go to replicas
+	LockNames     int                   // locks that LOCKCTL STATS counts one by one; 0: none
+	Refused       []string              // commands that are refused by name, "container|sub" for a subcommand
+	Config        commands.Config       // CONFIG GET and SET; nil: those of the upstream alone
+	ConfigFile    string                // of the settings, shown by INFO
+	TLS           func() *tls.Config    // of the listening side, asked for each new client; nil: no TLS
+	TellNeeds     bool                  // log at the start which needed commands the upstream forbids
+	Version       string                // of lockproxy, shown by INFO
+	Log           *slog.Logger
 	// called at the end of each round of a loop, on that loop, for measurements; nil: not called
 	WatchRounds func()
 }

@@ -41,7 +41,7 @@ func (r *router) send(slot int, req []byte, resend bool) {
 // sendTo sends req: the current command, or a request on its behalf.
 func (r *router) sendTo(to pipe.Target, req []byte, resend bool) {
 	s := r.s
-	p := s.w.pool.Send(pipe.Request{
+	p := s.w.pool.Send(&pipe.Request{
 		Target: to, Mode: s.Mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
 	})
 	s.Sent(p, resend)

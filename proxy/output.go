@@ -8,8 +8,8 @@ import (
 const (
 	// outputLow is how many bytes of replies may be left when reading of commands resumes.
 	outputLow = 64 << 10
-	// crowded is how many bytes of replies shrink the window of commands under way.
-	crowded = 256 << 10
+	// narrowFrom is how many bytes of replies shrink the window of commands under way.
+	narrowFrom = 256 << 10
 )
 
 // output is all that waits for one client: what is to be written, and what waits for its turn among the
@@ -33,20 +33,20 @@ type push struct {
 // not be changed any more.
 func (o *output) write(b []byte) {
 	s := o.s
-	room := o.buf.Cap()
+	before := o.buf.Cap()
 	if len(b) > loop.Shared {
 		o.buf.Adopt(s.w.loop, b)
 	} else {
 		o.buf.Append(s.w.loop, b)
 	}
-	if grown := o.buf.Cap() - room; grown != 0 {
+	if grown := o.buf.Cap() - before; grown != 0 {
 		if !s.gone {
 			s.memory.add(s.w, grown)
 		}
 	}
 	o.deliveries.appended += uint64(len(b))
 	s.conn.Flush()
-	if n := o.buf.Len(); n > s.w.crowded || n > strangerUnread && !s.Authenticated {
+	if n := o.buf.Len(); n > s.w.checkFrom || n > strangerUnread && !s.Authenticated {
 		o.check()
 	}
 }
@@ -106,23 +106,31 @@ func (o *output) writePushes() {
 	}
 }
 
+// relieve has the client's commands read again if little enough waits for it now.
+func (o *output) relieve() {
+	s, enough := o.s, outputLow
+	if !s.Authenticated {
+		enough = strangerUnread / 2
+	}
+	if s.hold&client.HoldOutput != 0 && o.waiting() < enough {
+		s.ClearHold(client.HoldOutput)
+	}
+}
+
 // Output implements loop.Handler.
 func (s *session) Output() []byte { return s.out.buf.Bytes() }
 
 // Wrote implements loop.Handler.
 func (s *session) Wrote(n int) {
-	room := s.out.buf.Cap()
+	before := s.out.buf.Cap()
 	s.out.buf.Take(s.w.loop, n)
 	if !s.gone {
-		s.memory.add(s.w, s.out.buf.Cap()-room)
+		s.memory.add(s.w, s.out.buf.Cap()-before)
 	}
 	s.out.deliveries.written += uint64(n)
 	s.active = s.w.loop.Now()
 	s.w.bytesOut.Add(uint64(n))
-	if s.hold&client.HoldOutput != 0 && s.out.waiting() < outputLow &&
-		(s.Authenticated || s.out.waiting() < strangerUnread/2) {
-		s.ClearHold(client.HoldOutput)
-	}
+	s.out.relieve()
 	if len(s.w.full) > 0 {
 		s.out.check()
 	}

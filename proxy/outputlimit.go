@@ -48,9 +48,9 @@ type outputs struct {
 	closedStrangers            atomic.Uint64
 }
 
-// crowded is how many waiting bytes make it necessary to check the limits.
-func (l OutputLimits) crowded() int {
-	look := min(crowded, l.Normal.Hard, l.PubSub.Hard)
+// checkFrom is how many waiting bytes make it necessary to check the limits.
+func (l OutputLimits) checkFrom() int {
+	look := min(narrowFrom, l.Normal.Hard, l.PubSub.Hard)
 	for _, soft := range []int{l.Normal.Soft, l.PubSub.Soft} {
 		if soft > 0 {
 			look = min(look, soft)

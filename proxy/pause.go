@@ -146,7 +146,7 @@ func (w *worker) reads(name []byte, client int64) bool {
 	if p := &w.pause; p.readers == nil && !p.asking {
 		p.asking = true
 		list := resp.AppendCommandStrings(nil, "FUNCTION", "LIST")
-		w.pool.Send(pipe.Request{
+		w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(w.pool.SomeSlot(client)), Mode: pipe.Mode{Proto: 2}, Bytes: list,
 			To: &functionList{w: w}, Resend: true,
 		})

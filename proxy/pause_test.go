@@ -192,13 +192,9 @@ func TestPauseAndFunctions(t *testing.T) {
 
 // What is still unread when the proxy drains, or when the client has ended its side, does not wait either.
 func TestPausedLate(t *testing.T) {
-	var hold chan struct{} // made in the bubble
-	answer := func(node int, command string) string {
-		<-hold
-		return echo(node, command)
-	}
+	hold, answer := holding("", echo)
 	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
-		hold = make(chan struct{})
+		hold.begin()
 		a, b, c := r.connect(), r.connectHalves(), r.connect()
 		for _, x := range []*testClient{b, c} {
 			x.send("GET k", "SET k v", "GET k")
@@ -208,7 +204,7 @@ func TestPausedLate(t *testing.T) {
 		a.send("CLIENT PAUSE 60000 WRITE")
 		a.expect("+OK\r\n")
 		drained := make(chan error)
-		close(hold)
+		hold.release()
 		b.expect("+1 GET k\r\n")
 		b.expectClosed()
 		c.expect("+1 GET k\r\n")
@@ -224,13 +220,9 @@ func TestPausedLate(t *testing.T) {
 
 // A session that gets to a command that writes while it drains answers it and goes on.
 func TestPausedWhileDraining(t *testing.T) {
-	var hold chan struct{} // made in the bubble
-	answer := func(node int, command string) string {
-		<-hold
-		return echo(node, command)
-	}
+	hold, answer := holding("", echo)
 	inBubble(t, 1, Options{MaxPipeline: 1}, answer, func(r *rig) {
-		hold = make(chan struct{})
+		hold.begin()
 		a, c := r.connect(), r.connect()
 		c.send("GET k", "SET k v", "GET k")
 		synctest.Wait()
@@ -239,7 +231,7 @@ func TestPausedWhileDraining(t *testing.T) {
 		drained := make(chan error)
 		go func() { drained <- r.server.Drain(r.Context()) }()
 		synctest.Wait()
-		close(hold)
+		hold.release()
 		c.expect("+1 GET k\r\n" + string(refusedByDrain) + "+1 GET k\r\n")
 		c.expectClosed()
 		if err := <-drained; err != nil {

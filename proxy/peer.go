@@ -13,6 +13,7 @@ func peerOf(s *session) commands.Peer {
 		Waits: s.Blocked || s.hold&client.HoldWaiting != 0, Closing: s.hold&client.HoldClosing != 0,
 		Query: s.conn.Kept(), QueryRoom: s.conn.Room(),
 		Replies: s.out.waiting(), ReplyRoom: s.out.buf.Cap(), Stalled: s.conn.Stalled(),
+		BytesIn: s.in.bytes, BytesOut: s.out.deliveries.written, Commands: s.in.commands,
 	}
 	if s.last != nil && s.last.Name != s.w.table.Unknown().Name {
 		p.Command = s.last.Name

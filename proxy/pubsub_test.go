@@ -42,6 +42,7 @@ func TestConfirmationWaits(t *testing.T) {
 			"allowed in this context\r\n" +
 			confirmation("psubscribe", "z*", 3) + confirmation("unsubscribe", "x", 2) +
 			frame("*2", "pong", "hi"))
+		synctest.Wait() // the node has been told of UNSUBSCRIBE too, for which nobody waits
 		b.send("PUBLISH x 1", "PUBLISH y 2", "PUBLISH zz 3")
 		b.expect(":0\r\n:1\r\n:1\r\n")
 		a.expect(frame("*3", "message", "y", "2") + frame("*4", "pmessage", "z*", "zz", "3"))

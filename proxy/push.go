@@ -18,7 +18,8 @@ func (s *session) Push(tag uint32, message func(proto int) []byte) {
 
 // PushMessage gives the client a message, behind the answer to the command by which it listens, and says
 // whether that command is answered: if the message came earlier it would be taken for the answer to an
-// earlier command. told: it was answered before. message is a reply of RESP2, whose first byte may be
+// earlier command. told: it was answered before. What the client may have published itself comes
+// behind the answer to that, as with Redis since 7.2. message is a reply of RESP2, whose first byte may be
 // changed; but if it is larger than loop.Shared it must not be changed any more.
 func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 	kind := replyKinds[s.Proto]
@@ -31,6 +32,11 @@ func (s *session) PushMessage(message []byte, behind uint32, told bool) bool {
 		s.out.pushBytes(behind, kind)
 		s.out.pushBytes(behind, client.Lasting(message))
 		return false
+	}
+	if s.Proto == 3 && s.answers.has(s.answers.published) {
+		s.out.pushBytes(s.answers.published, kind)
+		s.out.pushBytes(s.answers.published, client.Lasting(message))
+		return true
 	}
 	if s.answers.midAnswer() {
 		s.out.late.Add(kind)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -37,6 +38,8 @@ type rig struct {
 	// the number of the node that serves connections of mode m; nil: node
 	as     func(node int, m cluster.Mode, own bool) (int, error)
 	limits discovery.Limits
+	// what the masters say of their memory, guarded by mu
+	memories map[string]cluster.Memory
 	// the reply to COMMAND; nil: commandReply
 	command []byte
 	// in place of serve
@@ -70,25 +73,53 @@ func inBubble(t *testing.T, nodes int, o Options, answer func(node int, command 
 			r.topology.Slots[s] = r.topology.Masters[s*nodes/slot.Count]
 		}
 		o.Upstream, o.PubSub, o.Portable, o.Loops = r, r, true, max(o.Loops, 1)
-		var err error
-		if r.server, err = New(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			r.readOn()
-			if err := r.server.Drain(ctx); err != nil {
-				t.Error(err)
-			}
-		}()
-		test(r)
+		r.run(o, test)
 	})
+}
+
+// run runs test with a server, in the bubble.
+func (r *rig) run(o Options, test func(r *rig)) {
+	var err error
+	if r.server, err = New(r.Context(), o); err != nil {
+		r.Fatal(err)
+	}
+	synctest.Wait()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		r.readOn()
+		if err := r.server.Drain(ctx); err != nil {
+			r.Error(err)
+		}
+	}()
+	test(r)
+}
+
+// held are answers that nodes give later.
+type held struct{ until chan struct{} }
+
+// begin is called in the bubble, before the first command.
+func (h *held) begin() { h.until = make(chan struct{}) }
+
+// release lets the answers go.
+func (h *held) release() { close(h.until) }
+
+// holding is answer, which gives the reply to slow, or if that is "" all replies, only after hold.release.
+func holding(slow string, answer func(node int, command string) string) (
+	hold *held, late func(node int, command string) string,
+) {
+	hold = &held{}
+	return hold, func(node int, command string) string {
+		if slow == "" || command == slow {
+			<-hold.until
+		}
+		return answer(node, command)
+	}
 }
 
 func (r *rig) Topology() *cluster.Topology      { return r.topology }
 func (r *rig) Refresh()                         {}
+func (r *rig) Login() *cluster.Login            { return nil }
 func (r *rig) OnChange(func(*cluster.Topology)) {}
 func (r *rig) Ready() error                     { return nil }
 func (r *rig) Command(context.Context) ([]byte, error) {
@@ -98,7 +129,12 @@ func (r *rig) Command(context.Context) ([]byte, error) {
 	return commandReply(), nil
 }
 func (r *rig) Limits(context.Context) discovery.Limits { return r.limits }
-func (r *rig) WatchReplicas()                          {}
+func (r *rig) Memories(context.Context) map[string]cluster.Memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.memories)
+}
+func (r *rig) WatchReplicas() {}
 func (r *rig) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return nil, errors.New("no subscriptions here")
 }

@@ -30,7 +30,7 @@ func (r *roster) look() {
 	r.asked = true
 	l := &listing{roster: r, replies: make([][]byte, n), missing: n}
 	for i := range n {
-		r.w.pool.Send(pipe.Request{
+		r.w.pool.Send(&pipe.Request{
 			Target: pipe.ToMaster(i), Mode: pipe.Mode{Proto: 2}, Bytes: commands.AskUsers,
 			To: l, Tag: uint32(i), Resend: true,
 		})
@@ -151,7 +151,7 @@ func (r *roster) rejudge(s *session) {
 		}
 		user := commands.NewRightsOf(s.own.User().Name, whole{s.w.server}, s.w.table)
 		slot := s.w.pool.SomeSlot(s.ID)
-		s.w.pool.Send(pipe.Request{
+		s.w.pool.Send(&pipe.Request{
 			Target: pipe.ToSlot(slot), Mode: pipe.Mode{Proto: 2}, Bytes: user.Ask(right),
 			To: &hearing{s: s, as: s.own.User()}, Resend: true,
 		})

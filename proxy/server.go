@@ -32,7 +32,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -42,6 +41,7 @@ import (
 	"lockproxy/cluster/pipe"
 	upstream "lockproxy/cluster/pubsub"
 	"lockproxy/commands"
+	"lockproxy/internal/journal"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/blocking"
 	"lockproxy/proxy/login"
@@ -68,6 +68,7 @@ type Server struct {
 	client    *pipe.Client
 	scripts   *commands.Scripts
 	locks     lockEngines
+	evictions evictions
 	ownStats  ownStats
 	counters  counters
 	slow      slowLog
@@ -88,6 +89,7 @@ type Server struct {
 	outputs       outputs
 	failures      login.Failures // failed attempts to get in
 	addresses     *login.Addresses
+	changes       journal.Lines // of settings
 	logins        login.Queue
 
 	memory memory
@@ -96,7 +98,7 @@ type Server struct {
 	tasks    sync.WaitGroup // goroutines of Actions.Task
 
 	mu        sync.Mutex
-	listeners []net.Listener
+	listeners []listener
 	draining  atomic.Bool
 }
 
@@ -109,12 +111,14 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		addresses: login.NewAddresses(),
 	}
 	s.ownStats = ownStats{s: s, errors: make(map[string]uint64)}
-	s.slow.s, s.table.s = s, s
+	s.slow.s, s.table.s, s.evictions.s = s, s, s
 	s.trackers.Find = s.trackerOf
 	s.Change(o)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.o.Pipes.Together = make(map[string]string)
 	for _, script := range scripts.All() {
 		s.scripts.Pin([]byte(script.Source))
+		s.o.Pipes.Together[script.SHA] = script.Source
 	}
 	s.subscribe()
 	if err := s.startLoops(); err != nil {
@@ -129,7 +133,14 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.TellNeeds {
 		tellNeeds(ctx, s)
 	}
-	go s.table.keep() // ends when s.ctx does
+	if locksHere(s) {
+		if err := s.evictions.first(ctx); err != nil {
+			s.stop()
+			return nil, err
+		}
+		go s.evictions.keep() // ends when s.ctx does
+	}
+	go s.table.keep() // so does this
 	return s, nil
 }
 
@@ -164,17 +175,17 @@ func (s *Server) startLoops() error {
 			}
 		}
 		w := &worker{
-			server:   s,
-			index:    i,
-			loop:     l,
-			sessions: make(map[*session]struct{}),
-			full:     make(map[*session]time.Time),
-			crowded:  s.o.Output.crowded(),
-			byName:   make(map[string]*counter),
-			blocked:  make(map[int64]*session),
-			unknown:  make(strangers),
-			slow:     slowDefault,
-			room:     make([]byte, 0, roomSize),
+			server:    s,
+			index:     i,
+			loop:      l,
+			sessions:  make(map[*session]struct{}),
+			full:      make(map[*session]time.Time),
+			checkFrom: s.o.Output.checkFrom(),
+			byName:    make(map[string]*counter),
+			blocked:   make(map[int64]*session),
+			unknown:   make(strangers),
+			slow:      slowDefault,
+			buffer:    make([]byte, 0, bufferSize),
 		}
 		w.turns.loop = l
 		w.hub = pubsub.NewHub(l, s.topics, &s.underway, s.o.Pipes.Budget, w.turns.late)
@@ -210,10 +221,11 @@ const haltMost = 200 * time.Millisecond
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true)
-	for _, ln := range s.listeners {
+	listeners := s.listeners
+	s.mu.Unlock()
+	for _, ln := range listeners {
 		ln.Close()
 	}
-	s.mu.Unlock()
 	for _, w := range s.workers {
 		w.loop.Post(func() {
 			w.draining = true
@@ -287,6 +299,7 @@ func (s *Server) Ready() error {
 		s.drains,
 		s.upstream.Ready,
 		s.locks.ready,
+		s.evictions.refusal,
 	} {
 		all = append(all, reason())
 	}

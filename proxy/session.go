@@ -70,7 +70,9 @@ func (s *session) Mode() pipe.Mode {
 
 // begin numbers a command and counts it with c, if c is not nil.
 func (s *session) begin(c *counter) {
-	s.current = s.answers.push(s.w, answer{counter: c, start: s.w.loop.Now(), silent: s.silence != 0})
+	var a *answer
+	s.current, a = s.answers.push(s.w, c)
+	a.start, a.silent = s.w.loop.Now(), s.silence != 0
 	s.silence &= silentAlways
 	s.acted = false
 	if s.answers.len() >= s.window.size {
@@ -127,10 +129,10 @@ func applyKept(s *session, tag uint32, a *answer) {
 // returns.
 func (s *session) apply(tag uint32, a *answer, reply []byte) {
 	if !s.gone {
-		s.out.held -= a.lent
+		s.out.held -= a.heldBytes
 	}
 	then := a.then
-	a.lent = 0
+	a.heldBytes = 0
 	a.then, a.started, a.touched = nil, false, true
 	s.Resume(tag, func() []byte { return then.Answer(reply) })
 }
@@ -252,16 +254,21 @@ func (s *session) advance() {
 			break
 		}
 	}
+	if s.answers.len() > 0 {
+		s.answers.first().itsTurn(s, s.answers.head)
+	}
 	if s.own.Turning() {
 		s.own.Turn()
 	}
 	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.size || n == 0) {
-		s.window.turn(s.out.waiting() < crowded, s.w.server.o.MaxPipeline)
+		s.window.turn(s.out.waiting() < narrowFrom, s.w.server.o.MaxPipeline)
 		s.ClearHold(client.HoldPipeline)
 	}
 	if s.answers.len() == 0 {
+		s.router.locks.tidy(&s.answers)
 		s.ClearHold(client.HoldPipeline | client.HoldOrder)
 	}
+	s.out.relieve() // what waited may not be written at all: pieces of an answer, or one that is silent
 	s.closeIfAnswered()
 	s.EndIfDone()
 	if s.blocking.Waits() {

@@ -66,15 +66,9 @@ func TestNoCommandOvertakesARedirectedOne(t *testing.T) {
 // When the topology changes, what goes by the new one waits for what went by
 // the old one.
 func TestNoCommandOvertakesAcrossATopologyChange(t *testing.T) {
-	var hold chan struct{} // made in the bubble
-	answer := func(node int, command string) string {
-		if command == "SET foo 1" {
-			<-hold
-		}
-		return "+OK\r\n"
-	}
+	hold, answer := holding("SET foo 1", func(int, string) string { return "+OK\r\n" })
 	inBubble(t, 3, Options{}, answer, func(r *rig) {
-		hold = make(chan struct{})
+		hold.begin()
 		c := r.connect()
 		c.send("SET foo 1")
 		synctest.Wait()
@@ -91,7 +85,7 @@ func TestNoCommandOvertakesAcrossATopologyChange(t *testing.T) {
 		if got := r.commands(); got != "3: SET foo 1" {
 			r.Errorf("the nodes saw %s", got)
 		}
-		close(hold)
+		hold.release()
 		c.expect("+OK\r\n+OK\r\n")
 		if got := r.commands(); got != "3: SET foo 1, 1: SET foo 2" {
 			r.Errorf("the nodes saw %s", got)
@@ -214,22 +208,16 @@ func TestQuit(t *testing.T) {
 
 // A client that goes while its replies are on their way harms nobody.
 func TestClientGoesAway(t *testing.T) {
-	var hold chan struct{} // made in the bubble
-	answer := func(node int, command string) string {
-		if command == "GET slow" {
-			<-hold
-		}
-		return echo(node, command)
-	}
+	hold, answer := holding("GET slow", echo)
 	inBubble(t, 1, Options{}, answer, func(r *rig) {
-		hold = make(chan struct{})
+		hold.begin()
 		gone, stays := r.connect(), r.connect()
 		gone.send("GET slow", "GET k", "MGET k k2")
 		synctest.Wait()
 		gone.Close()
 		stays.send("GET mine")
 		synctest.Wait()
-		close(hold)
+		hold.release()
 		stays.expect("+1 GET mine\r\n")
 		if n := r.server.clients.Load(); n != 1 {
 			r.Errorf("%d clients are left", n)
@@ -238,15 +226,9 @@ func TestClientGoesAway(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	var hold chan struct{} // made in the bubble
-	answer := func(node int, command string) string {
-		if command == "GET slow" {
-			<-hold
-		}
-		return echo(node, command)
-	}
+	hold, answer := holding("GET slow", echo)
 	inBubble(t, 1, Options{}, answer, func(r *rig) {
-		hold = make(chan struct{})
+		hold.begin()
 		idle, busy := r.connect(), r.connect()
 		busy.send("GET slow", "GET k")
 		synctest.Wait()
@@ -256,7 +238,7 @@ func TestDrain(t *testing.T) {
 			close(drained)
 		}()
 		idle.expectClosed()
-		close(hold)
+		hold.release()
 		busy.expect("+1 GET slow\r\n+1 GET k\r\n")
 		busy.expectClosed()
 		<-drained
@@ -354,22 +336,16 @@ func TestPublishStaysInOrder(t *testing.T) {
 // Each protocol has connections of its own: what follows HELLO does not overtake
 // what went before.
 func TestNoCommandOvertakesAcrossHello(t *testing.T) {
-	var hold chan struct{} // made in the bubble
-	answer := func(node int, command string) string {
-		if command == "SET foo 1" {
-			<-hold
-		}
-		return "+OK\r\n"
-	}
+	hold, answer := holding("SET foo 1", func(int, string) string { return "+OK\r\n" })
 	inBubble(t, 1, Options{}, answer, func(r *rig) {
-		hold = make(chan struct{})
+		hold.begin()
 		c := r.connect()
 		c.send("SET foo 1", "HELLO 3", "SET foo 2")
 		synctest.Wait()
 		if got := r.commands(); got != "1: SET foo 1" {
 			r.Errorf("the nodes saw %s", got)
 		}
-		close(hold)
+		hold.release()
 		c.expect("+OK\r\n%7\r\n")
 		synctest.Wait()
 		if got := r.commands(); got != "1: SET foo 1, 1: SET foo 2" {

@@ -139,6 +139,10 @@ func (st *stage) answer(c *stageConn, words []string) {
 		say(frame("*2", "pong", ""))
 	case "PUBLISH", "SPUBLISH":
 		say(fmt.Sprintf(":%d\r\n", st.publish(command == "SPUBLISH", words[1], words[2])))
+	case "EVAL": // redis.call('publish', ARGV[1], ARGV[2]), and more
+		st.publish(false, words[3], words[4])
+		<-st.half
+		say("+done\r\n")
 	case "GET":
 		if words[1] != "big" {
 			say("$-1\r\n")
@@ -255,10 +259,10 @@ func (st *stage) nothingLeft() {
 	}
 	for _, w := range st.server.workers {
 		if !w.hub.Idle() || len(w.full) > 0 {
-			st.Errorf("hub idle %v, and %d crowded clients are left", w.hub.Idle(), len(w.full))
+			st.Errorf("hub idle %v, and %d full clients are left", w.hub.Idle(), len(w.full))
 		}
 	}
-	if now, _ := st.server.subscriptions(); now["channel"]+now["pattern"]+now["shard"] != 0 {
+	if now, _ := subscriptions(st.server.workers); now["channel"]+now["pattern"]+now["shard"] != 0 {
 		st.Errorf("counted as subscriptions: %v", now)
 	}
 }

@@ -24,6 +24,7 @@ type Stats struct {
 	Nodes         []pipe.NodeStats
 	GivenUp       uint64          // requests whose retry budget was used up
 	Masters       []master.Health // of RedLock
+	Evicts        map[string]bool // by address of each master whether it may evict locks, if it tells
 }
 
 // CommandStats counts one command, by its name in the upstream's table.
@@ -42,6 +43,10 @@ func (s *Server) Stats() Stats {
 		Nodes:   s.pipeStats.Nodes(),
 		GivenUp: s.pipeStats.GivenUp.Load(),
 		Masters: s.locks.health(),
+		Evicts:  s.evictions.stats(),
+	}
+	for _, m := range st.Masters {
+		st.Evicts[m.Addr] = m.Evicts
 	}
 	st.ClosedFull = map[string]uint64{
 		"normal":          s.outputs.closedNormal.Load(),
@@ -51,7 +56,7 @@ func (s *Server) Stats() Stats {
 	st.ScriptBytes = s.scripts.Bytes()
 	st.AuthTimeouts = s.authTimeouts.Load()
 	st.AuthFailures = s.failures.Totals()
-	st.Subscriptions, st.Messages = s.subscriptions()
+	st.Subscriptions, st.Messages = subscriptions(s.workers)
 	at := make(map[string]int)
 	for _, c := range s.counters.list() {
 		i, ok := at[c.name]
@@ -61,11 +66,12 @@ func (s *Server) Stats() Stats {
 			st.Commands = append(st.Commands, CommandStats{Name: c.name})
 		}
 		sum := &st.Commands[i]
-		sum.Calls += c.calls.Load()
 		sum.Errors += c.errors.Load()
 		sum.Took += time.Duration(c.nanos.Load())
 		for b := range c.buckets {
-			sum.Buckets[b] += c.buckets[b].Load()
+			n := c.buckets[b].Load()
+			sum.Buckets[b] += n
+			sum.Calls += n
 		}
 	}
 	return st
@@ -95,16 +101,17 @@ func (s *Server) shared() commands.Stats {
 		st.BytesOut += w.bytesOut.Load()
 	}
 	for _, c := range s.counters.list() {
-		st.Calls += c.calls.Load()
+		st.Calls += c.calls()
 	}
 	return st
 }
 
-// subscriptions counts the subscriptions of clients, by kind, and the messages that they were given.
-func (s *Server) subscriptions() (now map[string]int64, messages uint64) {
+// subscriptions counts the subscriptions of the clients of workers, by kind, and the messages that they were
+// given.
+func subscriptions(workers []*worker) (now map[string]int64, messages uint64) {
 	kinds := []string{pubsub.Classic: "channel", pubsub.Pattern: "pattern", pubsub.Shard: "shard"}
 	now = make(map[string]int64)
-	for _, w := range s.workers {
+	for _, w := range workers {
 		taken, given := w.hub.Counts()
 		for kind, name := range kinds {
 			now[name] += taken[kind]

@@ -55,6 +55,13 @@ func TestStorm(t *testing.T) {
 	}
 }
 
+// A client is read again when its replies have gone another way than to it. Otherwise it would stay for ever
+// if it ended its side.
+func TestStormOfUnreadOutput(t *testing.T) {
+	commandReply() // from a real socket, so before time stops
+	synctest.Test(t, func(t *testing.T) { storms(t, 1795459512075735765) })
+}
+
 // storms is one storm. In the end it gets calm, or the proxy drains in the middle of it.
 func storms(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 0))

@@ -82,6 +82,29 @@ func TestMessagesWhileManyAreJoined(t *testing.T) {
 	})
 }
 
+// What a client of RESP3 publishes to itself comes behind the answer to that command.
+func TestPublishToSelf(t *testing.T) {
+	onStage(t, Options{}, func(st *stage) {
+		a := st.connect()
+		a.hello3()
+		a.send("SUBSCRIBE own")
+		a.expect(">" + confirmation("subscribe", "own", 1)[1:])
+		a.send("EVAL script 0 own first", "PING")
+		synctest.Wait()
+		st.publish(false, "own", "second")
+		synctest.Wait()
+		st.half <- struct{}{}
+		a.expect("+done\r\n" + frame(">3", "message", "own", "first") +
+			frame(">3", "message", "own", "second") + "+PONG\r\n")
+		st.publish(false, "own", "third")
+		a.expect(frame(">3", "message", "own", "third"))
+		a.send("UNSUBSCRIBE")
+		a.expect(">" + confirmation("unsubscribe", "own", 0)[1:])
+		synctest.Wait()
+		st.nothingLeft()
+	})
+}
+
 // A client that goes while it subscribes to thousands, or leaves them, leaves nothing behind.
 func TestGoneWhileManyAreJoined(t *testing.T) {
 	words, names := manyTopics("ch")

@@ -14,61 +14,43 @@ import (
 // worker is one loop with all that belongs to it: its clients, its pipes and its counters. Other goroutines
 // touch only the atomics.
 type worker struct {
-	server   *Server
-	index    int // in server.workers
-	loop     *loop.Loop
-	pool     *pipe.Pool
-	hub      *pubsub.Hub
-	table    *commands.Table
-	counters []*counter // by Command.ID of table
-	byName   map[string]*counter
-	sessions map[*session]struct{}
-	blocked  map[int64]*session     // by ID: clients in a command that blocks, or waiting for locks
-	full     map[*session]time.Time // clients above their soft limit, and since when
-	unknown  strangers
-	memory   loopMemory
-	crowded  int // bytes that may wait for a client before its limits are checked
-	draining bool
-	alert    bool // clients are paused or monitored: see router.attend
-	pause    pause
-	monitors monitors
-	scans    scans
-	turns    turns
-	roster   roster
+	server    *Server
+	index     int // in server.workers
+	loop      *loop.Loop
+	pool      *pipe.Pool
+	hub       *pubsub.Hub
+	table     *commands.Table
+	counters  []*counter // by Command.ID of table
+	byName    map[string]*counter
+	sessions  map[*session]struct{}
+	blocked   map[int64]*session     // by ID: clients in a command that blocks, or waiting for locks
+	full      map[*session]time.Time // clients above their soft limit, and since when
+	unknown   strangers
+	memory    loopMemory
+	checkFrom int // bytes that may wait for a client before its limits are checked
+	draining  bool
+	alert     bool // clients are paused or monitored: see router.attend
+	pause     pause
+	monitors  monitors
+	scans     scans
+	turns     turns
+	roster    roster
 
 	readsFrom int8          // clients with at least this ReadOnly read from replicas
 	slow      time.Duration // the duration from which on nodes log commands as slow; negative: they log none
 
-	args  [][]byte      // scratch of Read
-	input int           // size of the input that Read is looking at
-	call  commands.Call // scratch of dispatch
-	room  []byte        // scratch of Room
-	spare [][]answer    // queues of firstAnswers entries, for re-use
+	args   [][]byte      // scratch of Read
+	input  int           // size of the input that Read is looking at
+	call   commands.Call // scratch of dispatch
+	buffer []byte        // scratch of Actions.Buffer
+	spare  spareAnswers
 
 	bytesIn, bytesOut atomic.Uint64
 }
 
-// roomSize is enough for the requests of locks with short names. Larger buffers must not be reused: see
+// bufferSize is enough for the requests of locks with short names. Larger buffers must not be reused: see
 // loop.Shared.
-const roomSize = 1024
-
-// maxSpareAnswers bounds the queues that a worker keeps for re-use.
-const maxSpareAnswers = 256
-
-func (w *worker) takeAnswers() []answer {
-	if last := len(w.spare) - 1; last >= 0 {
-		q := w.spare[last]
-		w.spare = w.spare[:last]
-		return q
-	}
-	return make([]answer, firstAnswers)
-}
-
-func (w *worker) giveAnswers(q []answer) {
-	if len(q) == firstAnswers && len(w.spare) < maxSpareAnswers {
-		w.spare = append(w.spare, q)
-	}
-}
+const bufferSize = 1024
 
 // use takes over a new command table.
 func (w *worker) use(t *commands.Table) {
@@ -83,6 +65,7 @@ func (w *worker) use(t *commands.Table) {
 			w.byName[cmd.Name] = c
 		}
 		c.writes, c.blocks = cmd.Flags&commands.Write != 0, cmd.Flags&commands.Blocking != 0
+		c.publishes = cmd.MayPublish()
 		w.counters[i] = c
 	}
 }
@@ -122,6 +105,11 @@ func (w *worker) remove(s *session) {
 	delete(w.sessions, s)
 	delete(w.unknown, s)
 	w.server.byID.Delete(s.ID)
+	w.leave()
+}
+
+// leave is for a client that is not connected any more.
+func (w *worker) leave() {
 	w.server.clients.Add(-1)
 	w.server.sessions.Done()
 }

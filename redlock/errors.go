@@ -24,8 +24,8 @@ const full = "OOM command not allowed"
 func Said(text string) ReplyError {
 	text = scriptsWords.ReplaceAllString(text, "")
 	if strings.HasPrefix(text, full) {
-		return "OOM the Redis of this lock is at its maxmemory and takes no new locks, nor waiters for one: " +
-			"free memory there, or raise maxmemory; what is held can be renewed and released"
+		return "OOM the Redis of this lock is at its maxmemory and takes no new locks, nor waiters for one" +
+			": free memory there, or raise maxmemory; what is held can be renewed and released"
 	}
 	return ReplyError(text)
 }
@@ -38,9 +38,9 @@ func Refused(err error) bool {
 		return false
 	}
 	switch word, _, _ := strings.Cut(string(said), " "); word {
-	case "LOCKTYPE", "QUEUEFULL", "DEADLOCK", "NOQUORUM", "OOM":
+	case "LOCKTYPE", "QUEUEFULL", "DEADLOCK", "NOQUORUM", "OOM", "MISCONF":
 		return true
-	case "NOPERM": // of the script as a whole, and not of what it calls
+	case "NOPERM": // of the script itself, not of a command that it calls
 		return strings.Contains(string(said), "'evalsha'")
 	}
 	return false

@@ -66,7 +66,12 @@ type Grant struct {
 	Fence int64         // higher than that of every earlier grant of the lock
 	TTL   time.Duration // what is left of the lease
 	Count int64         // how many releases it takes to free the lock
-	At    time.Time     // TTL counts from here at the earliest; after a hand-over, from about here
+	At    time.Time     // TTL counts from here: when the script that granted it was sent, at the earliest
+}
+
+// Left is what is sure to be left of the lease at now, in whole milliseconds. It is below one when none is.
+func (g Grant) Left(now time.Time) time.Duration {
+	return (g.TTL - now.Sub(g.At)).Truncate(time.Millisecond)
 }
 
 // Release lowers the count of a token's hold, and frees it at zero. A copy that arrives late leaves alone a

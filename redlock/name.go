@@ -38,8 +38,8 @@ type Place struct {
 // one slot. A name that has a hash tag is left alone: that lock lies beside the data of its tag. Hence the
 // names a and {a} are one lock.
 func (n *Names) Place(name string) Place {
-	var room [64]byte
-	key := n.AppendKey(room[:0], name)
+	var buf [64]byte
+	key := n.AppendKey(buf[:0], name)
 	return Place{string(key), slot.Of(key)}
 }
 
@@ -139,6 +139,9 @@ func AppendOwner(dst []byte, token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return hex.AppendEncode(append(dst, '#'), sum[:OwnerBytes/2])
 }
+
+// Digest is what people see of a token.
+func Digest(token string) string { return digestOf(OwnerOf(token)) }
 
 // digestOf is what people see of an owner: the first 8 hex digits of the SHA-256 of the token. Early versions
 // of lockproxy kept the token itself in place of an owner.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -16,28 +17,32 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// asker puts the questions of the control plane to nodes, through one go-redis client a node: its pool keeps
-// the connections, logs in, checks those that idled and replaces those that broke. Its retries are off: they
-// would ask a silent node again when nobody waits any more, and the next refresh asks anyway. A client of
-// which a dial has failed is replaced: its pool counts failed dials, and after a few of them answers with the
-// error of the last one, up to a second longer than the node is away. Answers are taken as bytes, for error
-// replies are answers here, and COMMAND is passed on byte for byte. Safe for concurrent use.
+// asker asks nodes the questions of the control plane, through one go-redis client for each node. The
+// client's pool keeps the connections, logs in, checks idle ones and replaces broken ones.
+//
+// Retries of go-redis are off: they would ask a silent node again when nobody waits any more, and the next
+// refresh asks anyway. A client is replaced once a dial has failed: its pool counts failed dials, and after
+// a few answers with the last error for up to a second after the node is back.
+//
+// Answers are taken as bytes, because error replies are answers here, and COMMAND is passed on byte for
+// byte. Safe for concurrent use.
 type asker struct {
 	dialer *cluster.Dialer
 
 	mu      sync.Mutex
 	clients map[askKey]*nodeClient
+	leaving map[*nodeClient]bool // of a login that was renewed: they close when their last questions are over
 	closed  bool
 }
 
 type askKey struct {
 	addr string
-	as   cluster.Login
+	as   *cluster.Logins
 }
 
 // ask sends the questions to addr in one pipeline and returns the answers, error replies among them. It fails
 // when there is no connection, when the node refuses the login, or at the deadline of ctx.
-func (a *asker) ask(ctx context.Context, addr string, as cluster.Login,
+func (a *asker) ask(ctx context.Context, addr string, as *cluster.Logins,
 	questions ...[]any) ([]resp.Value, error) {
 	replies, err := a.replies(ctx, addr, as, questions...)
 	if err != nil {
@@ -55,8 +60,8 @@ func (a *asker) ask(ctx context.Context, addr string, as cluster.Login,
 	return answers, nil
 }
 
-// replies is ask, for the answers as they came.
-func (a *asker) replies(ctx context.Context, addr string, as cluster.Login,
+// replies is ask with the answers as bytes.
+func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 	questions ...[]any) ([][]byte, error) {
 	client, err := a.client(askKey{addr, as})
 	if err != nil {
@@ -72,7 +77,10 @@ func (a *asker) replies(ctx context.Context, addr string, as cluster.Login,
 	})
 	switch {
 	case err == nil:
-	case ctx.Err() != nil && !cluster.RefusesLogin(err.Error()):
+	case cluster.RefusesLogin(err.Error()):
+		as.Refuse(client.as)
+		return nil, err
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	default:
 		return nil, err
@@ -84,7 +92,7 @@ func (a *asker) replies(ctx context.Context, addr string, as cluster.Login,
 	return replies, nil
 }
 
-// client is the client of a node, a new one if there is none that can be used.
+// client is the client of a node. It makes a new one if there is none, or the old one cannot be used.
 func (a *asker) client(key askKey) (*nodeClient, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,18 +100,48 @@ func (a *asker) client(key askKey) (*nodeClient, error) {
 		return nil, net.ErrClosed
 	}
 	c := a.clients[key]
-	if c != nil && c.failed.Load() {
+	switch {
+	case c == nil:
+	case c.failed.Load():
 		c.Close()
+		c = nil
+	case c.as != key.as.Now():
+		a.leave(c)
 		c = nil
 	}
 	if c == nil {
-		c = newClient(a.dialer, key.addr, key.as)
+		c = newClient(a.dialer, key.addr, key.as.Now())
 		a.clients[key] = c
 	}
 	return c, nil
 }
 
-// keep closes the clients to all nodes but those that wanted names.
+// redial has the next question to addr asked over a new connection.
+func (a *asker) redial(addr string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, c := range a.clients {
+		if key.addr == addr {
+			delete(a.clients, key)
+			a.leave(c)
+		}
+	}
+}
+
+// leave closes c when nobody waits for its answers any more. mu is held.
+func (a *asker) leave(c *nodeClient) {
+	a.leaving[c] = true
+	time.AfterFunc(a.dialer.ConnectTimeout, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.leaving[c] {
+			delete(a.leaving, c)
+			c.Close()
+		}
+	})
+}
+
+// keep closes all clients except those of the nodes for which wanted returns true.
 func (a *asker) keep(wanted func(addr string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,6 +156,10 @@ func (a *asker) keep(wanted func(addr string) bool) {
 func (a *asker) close() {
 	a.mu.Lock()
 	a.closed = true
+	for c := range a.leaving {
+		c.Close()
+	}
+	clear(a.leaving)
 	a.mu.Unlock()
 	a.keep(func(string) bool { return false })
 }
@@ -125,19 +167,20 @@ func (a *asker) close() {
 // nodeClient is a go-redis client whose Close breaks off its dials too.
 type nodeClient struct {
 	*redis.Client
+	as     *cluster.Login
 	end    context.CancelFunc
 	failed atomic.Bool // a dial has
 }
 
-// Close closes all connections, whatever goes on on them.
+// Close closes all connections, whatever is under way on them.
 func (c *nodeClient) Close() {
 	c.end()
 	c.Client.Close()
 }
 
-func newClient(dialer *cluster.Dialer, addr string, as cluster.Login) *nodeClient {
+func newClient(dialer *cluster.Dialer, addr string, as *cluster.Login) *nodeClient {
 	life, end := context.WithCancel(context.Background())
-	c := &nodeClient{end: end}
+	c := &nodeClient{as: as, end: end}
 	c.Client = redis.NewClient(&redis.Options{
 		Addr:     addr,
 		Username: as.User,
@@ -168,8 +211,8 @@ func newClient(dialer *cluster.Dialer, addr string, as cluster.Login) *nodeClien
 	return c
 }
 
-// redisLog hands what go-redis has to say to slog. All of it is of interest to
-// developers alone: the errors themselves come back from the calls.
+// redisLog passes the log lines of go-redis on to slog, for developers only: the errors themselves are
+// returned by the calls.
 type redisLog struct{ log *slog.Logger }
 
 func (l redisLog) Printf(ctx context.Context, format string, args ...any) {

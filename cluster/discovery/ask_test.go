@@ -3,15 +3,16 @@ package discovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"lockproxy/cluster"
 	"lockproxy/internal/scripted"
 )
 
@@ -45,7 +46,7 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 		ask := func(words ...any) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
-			_, err := u.asker.ask(ctx, "a:1", cluster.Login{}, words)
+			_, err := u.asker.ask(ctx, "a:1", u.o.Logins, words)
 			return err
 		}
 		well := func(when string, want int) {
@@ -63,7 +64,7 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 		well("after silence", 2)
 		ask("CUT")
 		well("after a loss", 3)
-		r := u.asker.clients[askKey{"a:1", cluster.Login{}}]
+		r := u.asker.clients[askKey{"a:1", u.o.Logins}]
 		if n := r.PoolStats().TotalConns; n != 1 {
 			t.Errorf("%d connections", n)
 		}
@@ -76,5 +77,63 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 		}
 		away, dials = false, 0
 		well("back", 1)
+	})
+}
+
+// The connection to a node is used for as long as it lasts, also while its name cannot be resolved. When the
+// node says that it is a replica, its name is looked up again: it may lead to the new master by then.
+func TestNameOfAReplicaIsLookedUpAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var replica atomic.Bool // the one that the name led to at first
+		node := func(role func() string) *scripted.Node {
+			return &scripted.Node{Answer: func(c string) string {
+				text := "redis_version:7.0.15\r\nredis_mode:standalone\r\n"
+				switch c {
+				case "INFO replication":
+					text = "role:" + role() + "\r\n"
+				case "INFO server":
+				default:
+					return "-ERR unknown command\r\n"
+				}
+				return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
+			}}
+		}
+		named := node(func() string {
+			if replica.Load() {
+				return "slave"
+			}
+			return "master"
+		})
+		u := newUpstream(Options{Addrs: []string{"db.test:1"},
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				if named == nil {
+					return nil, errors.New("no such host")
+				}
+				here, there := net.Pipe()
+				go named.Serve(there)
+				return here, nil
+			}})
+		defer u.Close()
+		redis.SetLogger(redisLog{u.o.Log})
+		if err := u.discover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lasting := named
+		named = nil
+		for range 60 {
+			time.Sleep(time.Second)
+			if err := u.look(t.Context()); err != nil {
+				t.Fatalf("while the name cannot be resolved: %v", err)
+			}
+		}
+		replica.Store(true)
+		named = lasting
+		if err := u.look(t.Context()); err == nil {
+			t.Error("a replica is taken for the master")
+		}
+		named = node(func() string { return "master" })
+		if err := u.look(t.Context()); err != nil {
+			t.Errorf("the name leads to the new master: %v", err)
+		}
 	})
 }

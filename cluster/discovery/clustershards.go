@@ -12,10 +12,10 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// shards asks the node at addr for what CLUSTER SLOTS would have said, which it refuses with why: CLUSTER
-// SHARDS, which Redis knows since 7.0.
+// shards asks the node at addr for CLUSTER SHARDS, which Redis has since 7.0, because the node refuses
+// CLUSTER SLOTS, with the error why.
 func (u *Upstream) shards(ctx context.Context, addr, why string) ([]share, error) {
-	answers, err := u.asker.ask(ctx, addr, u.o.login(), []any{"CLUSTER", "SHARDS"})
+	answers, err := u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "SHARDS"})
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +64,14 @@ func shardNodes(nodes []resp.Value, from string) (members []cluster.Node, master
 			fields[string(v.Elems[i].Str)] = v.Elems[i+1].Text()
 		}
 		host, port := fields["endpoint"], fields["port"]
-		if host == "" || host == "?" {
+		if host == "?" { // the node prefers a host name and has none
+			host = fields["ip"]
+		}
+		if host == "" {
 			host = hostOf(from)
 		}
 		if number, err := strconv.Atoi(port); err != nil || number < 1 {
-			port = fields["tls-port"] // it may have no other
+			port = fields["tls-port"] // it may have no plain port
 		}
 		n := cluster.Node{Addr: net.JoinHostPort(host, port), ID: fields["id"]}
 		switch {

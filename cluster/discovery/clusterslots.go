@@ -20,7 +20,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 		view
 		id      string
 		server  cluster.Server
-		members map[string]bool
+		members map[string]string
 	}
 	questions := slices.Concat([][]any{{"CLUSTER", "SLOTS"}, {"CLUSTER", "INFO"}, {"CLUSTER", "MYID"}},
 		cluster.ServerQuestions)
@@ -31,12 +31,13 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 	}
 	heard, failed := gather(u, ctx, first, rest, patience,
 		func(ctx context.Context, addr string) (t testimony, err error) {
-			answers, err := u.asker.ask(ctx, addr, u.o.login(), questions...)
+			answers, err := u.asker.ask(ctx, addr, u.o.Logins, questions...)
 			if err != nil {
 				return t, err
 			}
 			slots, info, id := answers[0], answers[1], answers[2]
-			t.view = view{kind: cluster.Cluster, from: addr, ok: info.IsError() || cluster.Field(info, "cluster_state") == "ok"}
+			ok := info.IsError() || cluster.Field(info, "cluster_state") == "ok"
+			t.view = view{kind: cluster.Cluster, from: addr, ok: ok}
 			t.id, t.server = string(id.Str), cluster.ServerOf(answers[3:asked]...)
 			t.epoch, _ = strconv.ParseUint(cluster.Field(info, "cluster_current_epoch"), 10, 64)
 			if stranger {
@@ -50,7 +51,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 			if err == nil && len(t.shares) == 0 {
 				err = errors.New("it knows of no slots: is the cluster set up?")
 			}
-			if id.IsError() { // it is the one that is reached there
+			if id.IsError() { // then the address identifies the node
 				t.id = addr
 			}
 			return t, err
@@ -60,7 +61,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 		return &cluster.DiscoverError{Failed: failed}
 	}
 	views := make([]*view, 0, len(heard))
-	members := make(map[string]bool)
+	members := make(map[string]string)
 	for i := range heard {
 		t := &heard[i]
 		u.servers[t.id] = t.server
@@ -131,7 +132,7 @@ func parseNode(v resp.Value, from string) (cluster.Node, error) {
 	}
 	host := string(e[0].Str)
 	if host == "?" && len(e) > 3 {
-		// It prefers a host name and has none; an address may stand beside.
+		// The node prefers a host name and has none. An address may stand beside it.
 		for i := 0; i+1 < len(e[3].Elems); i += 2 {
 			if string(e[3].Elems[i].Str) == "ip" {
 				host = string(e[3].Elems[i+1].Str)

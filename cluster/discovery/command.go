@@ -24,14 +24,14 @@ func (u *Upstream) Command(ctx context.Context) (command []byte, err error) {
 }
 
 func (u *Upstream) commandOf(ctx context.Context, addr string) ([]byte, error) {
-	replies, err := u.asker.replies(ctx, addr, u.o.login(), []any{"COMMAND"})
+	replies, err := u.asker.replies(ctx, addr, u.o.Logins, []any{"COMMAND"})
 	if err != nil {
 		return nil, cluster.NodeError{Addr: addr, Err: err}
 	}
 	if resp.Forbidden(replies[0]) {
 		return nil, cluster.NodeError{Addr: addr, Err: cluster.Refusal(
-			strings.TrimSpace(string(replies[0][1:])) + ": lockproxy learns by COMMAND which arguments are keys, and " +
-				"cannot do without: let the upstream's user run it (+command)")}
+			strings.TrimSpace(string(replies[0][1:])) + ": lockproxy learns by COMMAND which arguments are " +
+				"keys, and cannot do without: let the upstream's user run it (+command)")}
 	}
 	v, _, err := resp.Parse(replies[0])
 	if err != nil || v.Kind != '*' {

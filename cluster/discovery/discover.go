@@ -20,21 +20,23 @@ import (
 // Options say where the upstream is and how to reach it. All but Addrs may be
 // left zero, which means those of DefaultOptions.
 type Options struct {
-	Addrs          []string // host:port or paths of unix sockets: any nodes, or Sentinels
-	User, Password string   // of the Redis nodes
-	// TLS is asked for each new connection; nil: no TLS. An empty ServerName stands for the host dialled.
+	Addrs          []string        // host:port or paths of unix sockets: any nodes, or Sentinels
+	User, Password string          // of the Redis nodes
+	Logins         *cluster.Logins // in their place, if they are renewed; nil: they are not
+	// TLS is called for each new connection; nil: no TLS. An empty ServerName stands for the host dialled.
 	TLS func() *tls.Config
 
 	SentinelMaster                 string // "": the only one that the Sentinels watch
 	SentinelUser, SentinelPassword string
+	SentinelLogins                 *cluster.Logins // as Logins
 
-	Zone string // replicas that say so of themselves are read from alone; "": any
+	Zone string // only replicas that say they are in it are read from; "": any
 
 	Refresh        time.Duration // how often the topology is asked for
 	ConnectTimeout time.Duration // to connect and log in
 	KeepAlive      time.Duration // silence after which the kernel probes a peer
 	Log            *slog.Logger
-	// Find calls it with each attempt in vain; nil: nothing
+	// Find calls it with the error of each failed attempt; nil: nothing
 	Failed func(error)
 	Dial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 }
@@ -56,16 +58,20 @@ func (o Options) withDefaults() Options {
 	if o.Failed == nil {
 		o.Failed = d.Failed
 	}
+	if o.Logins == nil {
+		o.Logins = cluster.NewLogins(cluster.Login{User: o.User, Password: o.Password})
+	}
+	if o.SentinelLogins == nil {
+		as := cluster.Login{User: o.SentinelUser, Password: o.SentinelPassword}
+		o.SentinelLogins = cluster.NewLogins(as)
+	}
 	return o
 }
 
-// login is that of the Redis nodes.
-func (o *Options) login() cluster.Login { return cluster.Login{User: o.User, Password: o.Password} }
-
-// dialer is the Dialer of these options, of which none is left out.
+// dialer is the Dialer of these options, all of which must be set.
 func (o *Options) dialer() *cluster.Dialer {
 	return &cluster.Dialer{
-		Login: o.login(), TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: o.KeepAlive,
+		Logins: o.Logins, TLS: o.TLS, ConnectTimeout: o.ConnectTimeout, KeepAlive: o.KeepAlive,
 		Log: o.Log, Net: o.Dial,
 	}
 }
@@ -94,7 +100,7 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 			return u, nil
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // an attempt that was cut short knows less than the one before
+			last = err // an attempt that was cut short has learnt less than the one before
 			u.o.Failed(err)
 		}
 		var failed *cluster.DiscoverError
@@ -116,14 +122,14 @@ func Find(ctx context.Context, o Options) (*Upstream, error) {
 	}
 }
 
-// reminder is how often something is logged that lasts.
+// reminder is how often something that lasts is logged again.
 const reminder = 10 * time.Second
 
 // discover is one attempt.
 func (u *Upstream) discover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, u.o.ConnectTimeout)
 	defer cancel()
-	// All must be heard: two unrelated masters are a mistake that only both can reveal.
+	// All must answer: only both of two unrelated masters can reveal that mistake.
 	found, failed := gather(u, ctx, u.o.Addrs, nil, patience, u.identify)
 	if len(found) == 0 {
 		return &cluster.DiscoverError{Failed: failed}
@@ -137,8 +143,9 @@ func (u *Upstream) discover(ctx context.Context) error {
 	case is("sentinel"):
 		u.kind = cluster.Sentinel
 		for _, i := range found {
-			if i.server.Mode == "sentinel" {
-				u.sentinelLogin = i.as
+			// A password of theirs that is renewed may differ from that of the upstream later.
+			if i.server.Mode == "sentinel" && !u.o.SentinelLogins.Now().Renewed {
+				u.sentinelLogins = i.as
 			}
 		}
 	default:
@@ -152,7 +159,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 		return err
 	}
 	if u.kind == cluster.Cluster {
-		// Once more, now that all masters are known: their versions count.
+		// Once more, now that all masters are known, because their versions count.
 		return u.lookCluster(ctx, u.candidates(), nil)
 	}
 	return nil
@@ -161,7 +168,7 @@ func (u *Upstream) discover(ctx context.Context) error {
 // identity is what a node says of itself.
 type identity struct {
 	addr     string
-	as       cluster.Login // what let us in
+	as       *cluster.Logins // the login that was accepted
 	server   cluster.Server
 	master   bool
 	follows  string   // the address of its master, when it has one
@@ -171,9 +178,9 @@ type identity struct {
 // identify asks the node at addr what it is. A Sentinel may have a login of its
 // own.
 func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) {
-	logins := []cluster.Login{{User: u.o.User, Password: u.o.Password}}
-	if u.sentinelLogin != logins[0] {
-		logins = append(logins, u.sentinelLogin)
+	logins := []*cluster.Logins{u.o.Logins}
+	if *u.sentinelLogins.Now() != *u.o.Logins.Now() {
+		logins = append(logins, u.sentinelLogins)
 	}
 	var first error
 	for _, as := range logins {
@@ -191,7 +198,7 @@ func (u *Upstream) identify(ctx context.Context, addr string) (identity, error) 
 	return identity{}, first
 }
 
-func (u *Upstream) identifyAs(ctx context.Context, addr string, as cluster.Login) (identity, error) {
+func (u *Upstream) identifyAs(ctx context.Context, addr string, as *cluster.Logins) (identity, error) {
 	answers, err := u.asker.ask(ctx, addr, as, append(slices.Clone(cluster.ServerQuestions),
 		[]any{"INFO", "replication"})...)
 	if err != nil {

@@ -13,11 +13,10 @@ import (
 
 var errLate = errors.New("no answer yet")
 
-// gather asks the nodes of first all at once, and those of rest too when none of
-// the first has given a good answer after hedge, or sooner when all of them
-// failed. It returns when everybody asked has answered, when grace has passed since
-// the first good answer, or when ctx ends. Nodes that stay silent until then
-// count as failed.
+// gather asks all nodes of first at once. It asks those of rest too if none of the first has given a good
+// answer after hedge, or as soon as all of them have failed. It returns when all have answered, when grace
+// has passed since the first good answer, or when ctx ends. Nodes that are silent until then count as
+// failed.
 func gather[T any](u *Upstream, ctx context.Context, first, rest []string, grace time.Duration,
 	ask func(context.Context, string) (T, error)) (good []T, failed []cluster.NodeError) {
 
@@ -43,7 +42,7 @@ func gather[T any](u *Upstream, ctx context.Context, first, rest []string, grace
 		}
 	}
 	start(first)
-	rest = rest[:min(len(rest), crowd)]
+	rest = rest[:min(len(rest), mostAsked)]
 	widen := time.NewTimer(hedge)
 	defer widen.Stop()
 	var enough <-chan time.Time

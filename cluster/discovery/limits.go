@@ -11,18 +11,18 @@ import (
 // Limits are what the masters take of one client. 0: they did not tell.
 type Limits struct {
 	Bulk   int // bytes of one argument: the lowest proto-max-bulk-len
-	Buffer int // bytes that wait to be read, and so of one argument too: the lowest client-query-buffer-limit
+	Buffer int // bytes of unread input, so of one argument too: the lowest client-query-buffer-limit
 }
 
 // limitsTimeout ends the question to one master.
 const limitsTimeout = 2 * time.Second
 
-// Limits asks all masters. Those that do not tell, or may not be asked, do not count. It blocks until ctx
-// ends at most.
+// Limits asks all masters. Those that do not answer or do not allow the question are left out. It blocks
+// until ctx ends at most.
 func (u *Upstream) Limits(ctx context.Context) (l Limits) {
 	for _, n := range u.Topology().Masters {
 		ctx, cancel := context.WithTimeout(ctx, limitsTimeout)
-		answers, err := u.asker.ask(ctx, n.Addr, u.o.login(),
+		answers, err := u.asker.ask(ctx, n.Addr, u.o.Logins,
 			[]any{"CONFIG", "GET", "proto-max-bulk-len"}, []any{"CONFIG", "GET", "client-query-buffer-limit"})
 		cancel()
 		if err == nil {
@@ -44,7 +44,7 @@ func setting(v resp.Value) int {
 	return n
 }
 
-// lower is the lower one of two numbers, of which 0 is none.
+// lower is the lower of two numbers; 0 stands for no number.
 func lower(a, b int) int {
 	if a <= 0 || b > 0 && b < a {
 		return b

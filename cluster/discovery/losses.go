@@ -9,9 +9,9 @@ import (
 	"lockproxy/cluster"
 )
 
-// This file is what the log is told of masters that do not serve: a line when one is lost, one each ten
-// seconds, and one at the end, with what commands have felt of it. What connections of the data plane tell of
-// one node is one line too.
+// This file logs masters that do not serve: one line when a master is lost, then one every ten seconds, and
+// one at the end, with the effects on commands. All that connections of the data plane report about one node
+// is one line too.
 
 var errUnserved = errors.New("no node has these slots (redis-cli --cluster check, then fix)")
 
@@ -49,7 +49,7 @@ func (p *pulse) lost(addr, slots string, err error) {
 func (p *pulse) serves(addr string) {
 	felt := p.u.outages.Felt(addr)
 	switch out, was := p.u.outages.End(addr); {
-	case was && !p.away[addr]: // it said that the cluster has failed, which is told of all together
+	case was && !p.away[addr]: // it only said that the cluster has failed, which is one line for all nodes
 		p.felt = p.felt.Plus(felt)
 	case was && addr == "":
 		p.tell(slog.LevelInfo, "all slots have a master", addr, out.Since, felt)
@@ -66,8 +66,8 @@ func (p *pulse) serves(addr string) {
 	p.u.outages.Forget(addr)
 }
 
-// clusterFails notes which nodes say that the cluster has failed. They all say so when it has, so it is one
-// outage.
+// clusterFails notes which nodes say that the cluster has failed. When it has, all of them say so; that is
+// one outage.
 func (p *pulse) clusterFails(nodes []string) {
 	felt := p.felt
 	for _, addr := range nodes {
@@ -93,7 +93,7 @@ func (p *pulse) clusterFails(nodes []string) {
 // clusterName stands for the cluster in place of an address.
 const clusterName = "cluster"
 
-// followed tells of masters that are none any more, and who has taken their places.
+// followed logs masters that are masters no more, and their successors.
 func (p *pulse) followed(t *cluster.Topology) {
 	for addr := range p.u.outages.Addrs() {
 		if _, is := p.heard[addr]; is || addr == "" {
@@ -106,8 +106,8 @@ func (p *pulse) followed(t *cluster.Topology) {
 			out.Since = felt.Since
 		}
 		for s, n := range p.seen.Slots {
-			if heir := t.Slots[s]; n != nil && n.Addr == addr && heir != nil && heir != n {
-				p.tell(slog.LevelInfo, "slots have a new master", heir.Addr, out.Since, felt,
+			if successor := t.Slots[s]; n != nil && n.Addr == addr && successor != nil && successor != n {
+				p.tell(slog.LevelInfo, "slots have a new master", successor.Addr, out.Since, felt,
 					"replaces", addr,
 					"slots", p.seen.SlotsOf(n))
 				break
@@ -118,7 +118,8 @@ func (p *pulse) followed(t *cluster.Topology) {
 	}
 }
 
-// tell has the log say something of the node at addr, since when it is so, and what was felt of it.
+// tell logs something about the node at addr, with the time since when it is so, and its effects on
+// commands.
 func (p *pulse) tell(level slog.Level, text, addr string, since time.Time, felt cluster.Felt, more ...any) {
 	p.said[addr] = time.Now()
 	how := "for"

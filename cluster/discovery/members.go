@@ -7,20 +7,26 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Member says that addr is that of a node of the cluster, though it may serve no slots. A stranger is asked
-// for in the next refresh. It never blocks.
-func (u *Upstream) Member(addr string) bool {
-	if known := u.members.Load(); known != nil && (*known)[addr] {
-		return true
+// Member is where the node of the cluster is reached that a redirect calls addr, even if it serves no slots;
+// "" if none is known. Then the next refresh asks for it. It never blocks.
+func (u *Upstream) Member(addr string) (at string) {
+	if known := u.members.Load(); known != nil {
+		at = (*known)[addr]
 	}
-	u.stranger.Store(true)
-	return false
+	if at == "" {
+		u.stranger.Store(true)
+	}
+	return at
 }
 
-// parseMembers reads the addresses of a reply of CLUSTER NODES, as node from gave it: in
-// each line the second word, "ip:port@busport,hostname", of which older versions have less.
-func parseMembers(v resp.Value, from string) map[string]bool {
-	members := make(map[string]bool)
+// parseMembers reads the addresses in a reply to CLUSTER NODES from the node at from: how redirects call the
+// nodes, and where they are reached. The second word of each line is "ip:port@busport,hostname"; older
+// versions leave out the end.
+//
+// A node that prefers host names says "?:port" of one that has none. Which one it means is known if there is
+// only one of that port.
+func parseMembers(v resp.Value, from string) map[string]string {
+	members := make(map[string]string)
 	for line := range strings.Lines(v.Text()) {
 		words := strings.Fields(line)
 		if len(words) < 3 || strings.Contains(words[2], "noaddr") || strings.Contains(words[2], "handshake") {
@@ -36,10 +42,17 @@ func parseMembers(v resp.Value, from string) map[string]bool {
 		if host == "" {
 			host = hostOf(from)
 		}
-		members[net.JoinHostPort(host, port)] = true
+		addr = net.JoinHostPort(host, port)
+		members[addr] = addr
 		if name, _, _ = strings.Cut(name, ","); name != "" && !strings.Contains(name, "=") {
-			members[net.JoinHostPort(name, port)] = true
+			members[net.JoinHostPort(name, port)] = net.JoinHostPort(name, port)
+			continue
 		}
+		unnamed := net.JoinHostPort("?", port)
+		if _, twice := members[unnamed]; twice {
+			addr = ""
+		}
+		members[unnamed] = addr
 	}
 	return members
 }

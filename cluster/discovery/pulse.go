@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// lately is how long a master may be silent before it counts as lost. One that refuses is lost at once.
+	// lately is how long a master may be silent before it counts as lost. A master that refuses connections
+	// is lost at once.
 	lately = 3 * time.Second
-	// pulseTries is how often a master is asked whose connections turn out to be closed: it may have closed
-	// those that were idle.
+	// pulseTries is how often a master is asked again if the connection turns out to be closed: it may have
+	// closed idle ones.
 	pulseTries = 3
 )
 
-// pulse looks whether each master serves: the topology alone does not tell, for nodes may list one that is
-// dead for as long as no other has taken its place. What it finds are Upstream.outages.
+// pulse checks that each master serves. The topology alone does not tell: nodes may list a dead master for
+// as long as no other has taken its place. pulse puts what it finds into Upstream.outages.
 type pulse struct {
 	u     *Upstream
 	hint  chan struct{}        // capacity 1: something may have happened
@@ -36,8 +37,8 @@ type pulse struct {
 }
 
 func newPulse(u *Upstream) *pulse {
-	return &pulse{u: u, hint: make(chan struct{}, 1), done: make(chan struct{}), said: make(map[string]time.Time),
-		away: make(map[string]bool), seen: u.Topology()}
+	return &pulse{u: u, hint: make(chan struct{}, 1), done: make(chan struct{}),
+		said: make(map[string]time.Time), away: make(map[string]bool), seen: u.Topology()}
 }
 
 // run asks all masters each Options.Refresh, and soon after a hint, until ctx ends.
@@ -119,7 +120,7 @@ func (p *pulse) beat(ctx context.Context) {
 	p.seen = t
 }
 
-// errClusterFail is of a node that answers CLUSTERDOWN, for it misses others.
+// errClusterFail is why a node does not serve that answers CLUSTERDOWN because other nodes are missing.
 var errClusterFail = errors.New("its cluster_state is fail, so commands get CLUSTERDOWN: " +
 	"it misses masters that have no replica to take their place")
 
@@ -130,7 +131,7 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 		questions = append(questions, []any{"CLUSTER", "INFO"})
 	}
 	for try := 1; ; try++ {
-		answers, err := p.u.asker.ask(ctx, addr, p.u.o.login(), questions...)
+		answers, err := p.u.asker.ask(ctx, addr, p.u.o.Logins, questions...)
 		closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
 			errors.Is(err, syscall.EPIPE)
 		switch {
@@ -147,10 +148,10 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 	}
 }
 
-// Outages are the masters that do not serve now. Pipes note there what commands feel of it.
+// Outages are the masters that do not serve now. Pipes note there how commands are affected.
 func (u *Upstream) Outages() *cluster.Outages { return &u.outages }
 
-// Ready says which slots are not served now, and why, a line each; nil: all slots have a master that has
+// Ready says which slots are not served now, and why, one line each; nil: all slots have a master that has
 // answered lately. It never blocks.
 func (u *Upstream) Ready() error {
 	t := u.Topology()

@@ -11,12 +11,12 @@ import (
 	"lockproxy/cluster"
 )
 
-// maxSilence is how long a replica may not have heard of its master, which sends a PING each ten seconds at
-// least.
+// maxSilence is how many seconds ago a replica may have heard of its master at most. The master sends a PING
+// at least every ten seconds.
 const maxSilence = 20
 
-// readers watches over the replicas that may be read from, once somebody wants that: those whose link
-// to their master is up. What it finds becomes Topology.Readers.
+// readers checks the replicas, once a client wants to read from one: a replica is fit if its link to its
+// master is up. The fit ones become Topology.Readers.
 type readers struct {
 	u      *Upstream
 	wanted chan struct{} // closed once somebody reads from replicas
@@ -34,8 +34,8 @@ func newReaders(u *Upstream) *readers {
 		closed: make(chan struct{})}
 }
 
-// WatchReplicas has the replicas looked after from now on, so that Topology.Readers tells which of them
-// may be read from. It never blocks.
+// WatchReplicas has the replicas checked from now on, so that Topology.Readers has those that may be read
+// from. It never blocks.
 func (u *Upstream) WatchReplicas() {
 	u.readers.want.Do(func() { close(u.readers.wanted) })
 }
@@ -43,7 +43,7 @@ func (u *Upstream) WatchReplicas() {
 // close ends run. Calling it again does nothing.
 func (r *readers) close() { r.end.Do(func() { close(r.closed) }) }
 
-// run looks at the replicas each Options.Refresh, and when the topology changes, until ctx ends or close is
+// run checks the replicas each Options.Refresh, and when the topology changes, until ctx ends or close is
 // called.
 func (r *readers) run(ctx context.Context) {
 	select {
@@ -76,8 +76,8 @@ func (r *readers) changed() {
 	}
 }
 
-// look asks all replicas how they are, and where, and then the masters too: one in the same zone answers the
-// reads itself.
+// look asks all replicas about their state and their zone, and then the masters for their zone: a master in
+// the proxy's zone answers the reads itself.
 func (r *readers) look(ctx context.Context) {
 	var addrs []string
 	t := r.u.Topology()
@@ -125,7 +125,7 @@ func (r *readers) ask(ctx context.Context, addr string) (string, error) {
 	if zone != "" {
 		questions = append(questions, cluster.ServerQuestions[0])
 	}
-	answers, err := r.u.asker.ask(ctx, addr, r.u.o.login(), questions...)
+	answers, err := r.u.asker.ask(ctx, addr, r.u.o.Logins, questions...)
 	switch {
 	case err != nil:
 		return "", err
@@ -144,7 +144,7 @@ func (r *readers) ask(ctx context.Context, addr string) (string, error) {
 	return addr, nil
 }
 
-// of is which replicas of t are fit to be read from, by their master. mu is held.
+// of returns the replicas of t that are fit to be read from, by master. mu is held.
 func (r *readers) of(t *cluster.Topology) map[*cluster.Node][]*cluster.Node {
 	if len(r.fit) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// knownSentinels bounds the Sentinels that are learnt.
+// knownSentinels bounds how many Sentinels are learnt of.
 const knownSentinels = 32
 
 // report is what one Sentinel says of the group.
@@ -25,7 +25,7 @@ type report struct {
 	peers    []string // other Sentinels
 }
 
-// lookSentinel asks Sentinels for the master, and the master whether it is one.
+// lookSentinel asks Sentinels for the master, and then the master whether it is one.
 func (u *Upstream) lookSentinel(ctx context.Context, first, rest []string) error {
 	reports, failed := gather(u, ctx, first, rest, patience, u.consult)
 	u.suspect(failed)
@@ -72,7 +72,7 @@ func wholeView(kind cluster.Kind, master string, replicas []string) *view {
 // consult asks the Sentinel at addr.
 func (u *Upstream) consult(ctx context.Context, addr string) (r report, err error) {
 	ask := func(questions ...[]any) ([]resp.Value, error) {
-		return u.asker.ask(ctx, addr, u.sentinelLogin, questions...)
+		return u.asker.ask(ctx, addr, u.sentinelLogins, questions...)
 	}
 	name := u.o.SentinelMaster
 	if name == "" {

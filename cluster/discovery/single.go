@@ -16,8 +16,8 @@ func (e notMaster) Error() string {
 	return "it is a replica of " + e.follows + ", and the master could not be reached"
 }
 
-// lookSingle asks the one Redis whether it still is a master, and if not looks
-// for the one that is: among the nodes that were named and the replicas.
+// lookSingle asks the one Redis whether it is still a master. If not, it looks for the master among the
+// nodes of the options and the replicas.
 func (u *Upstream) lookSingle(ctx context.Context) error {
 	t := u.Topology()
 	var first, rest []string
@@ -31,7 +31,7 @@ func (u *Upstream) lookSingle(ctx context.Context) error {
 		first = []string{current}
 		rest = slices.DeleteFunc(rest, func(a string) bool { return a == current })
 	} else {
-		// Nothing is known yet: two masters must both be heard.
+		// Nothing is known yet: if there are two masters, both must be heard.
 		first, rest, grace = rest, nil, lookTimeout
 	}
 	masters, failed := gather(u, ctx, unique(first), unique(rest), grace, u.identifyMaster)
@@ -72,11 +72,15 @@ func (u *Upstream) identifyMaster(ctx context.Context, addr string) (identity, e
 	i, err := u.identify(ctx, addr)
 	if err == nil && !i.master {
 		err = notMaster{i}
+		if cluster.Named(addr) { // the name may lead to another node by now
+			u.asker.redial(addr)
+		}
 	}
 	return i, err
 }
 
-// unfollowed are the masters which replicas among the failed name and nobody asked yet.
+// unfollowed are the masters that failed nodes, which are replicas, have named, and that have not been asked
+// yet.
 func unfollowed(failed []cluster.NodeError) []string {
 	var leads []string
 	for _, f := range failed {

@@ -8,11 +8,11 @@ import (
 	"lockproxy/cluster"
 )
 
-// view is what one node of the upstream says of the whole.
+// view is what one node says about the whole upstream.
 type view struct {
 	kind   cluster.Kind
 	from   string // the node that says so
-	ok     bool   // that node takes itself for a part of a working whole
+	ok     bool   // that node says that the cluster works, and it is part of it
 	epoch  uint64
 	shares []share
 }
@@ -32,8 +32,8 @@ func (v *view) served() int {
 	return n
 }
 
-// topology makes a Topology of v. What is the same as in old keeps its pointers:
-// each Node, and the whole when nothing differs.
+// topology makes a Topology of v. Parts that have not changed keep the pointers of old: each Node, and the
+// whole if nothing differs.
 func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.Topology {
 	t := &cluster.Topology{Version: old.Version + 1, Kind: v.kind, Server: server}
 	known := make(map[cluster.Node]*cluster.Node)
@@ -76,7 +76,7 @@ func (v *view) topology(old *cluster.Topology, server cluster.Server) *cluster.T
 	return t
 }
 
-// related says that v has a node of the present topology in it.
+// related says that v contains a node of the present topology.
 func (u *Upstream) related(v *view) bool {
 	t := u.Topology()
 	known := make(map[string]bool)
@@ -93,15 +93,14 @@ func (u *Upstream) related(v *view) bool {
 	return len(known) == 0
 }
 
-// trusts says that v may be believed: an address that was only learnt may have
-// passed to a node of another cluster.
+// trusts says that v may be believed. An address that was only learnt may belong to a node of another
+// cluster by now.
 func (u *Upstream) trusts(v *view) bool {
 	return u.related(v) || slices.Contains(u.o.Addrs, v.from)
 }
 
-// best is the view to go by: of the present cluster if there is such, the one that knows
-// masters for the most slots, from a node that is not cut off, of the highest
-// epoch, and what most of them say.
+// best is the view to use: of the present cluster if there is one; with masters for the most slots; from a
+// node that is not cut off; of the highest epoch; and what most nodes say.
 func (u *Upstream) best(views []*view) *view {
 	votes := make(map[string]int)
 	for _, v := range views {
@@ -128,8 +127,8 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// ballot is equal for views that give the slots to the same masters, however
-// their shares are cut.
+// ballot is a text that is equal for views that give the slots to the same masters, however their ranges are
+// cut.
 func (v *view) ballot() string {
 	shares := slices.Clone(v.shares)
 	slices.SortFunc(shares, func(a, b share) int { return cmp.Compare(a.first, b.first) })

@@ -34,44 +34,41 @@ import (
 )
 
 const (
-	// hedge is how long the nodes asked first may be silent before the others
-	// are asked too.
+	// hedge is how long the nodes asked first may be silent before the others are asked too.
 	hedge = 200 * time.Millisecond
 	// patience is how long the slower nodes are waited for after a good answer.
 	patience = 200 * time.Millisecond
-	// polled is how many nodes are asked in each refresh, so that one with a view
-	// of its own is outvoted.
+	// polled is how many nodes are asked in each refresh, so that one node with a wrong view is outvoted.
 	polled = 3
-	// crowd is how many nodes are asked at most.
-	crowd = 64
-	// suspicion is how long a node that failed is asked last.
+	// mostAsked is how many nodes are asked at most.
+	mostAsked = 64
+	// suspicion is for how long a node that has failed is asked last.
 	suspicion = 5 * time.Second
-	// lookTimeout ends a refresh during which nobody answers.
+	// lookTimeout ends a refresh if no node answers.
 	lookTimeout = time.Second
-	// A refresh follows a hint after hintDelay, and the refresh before it after
-	// hintGap.
+	// A refresh comes hintDelay after a hint, but not before hintGap has passed since the last refresh.
 	hintDelay = 10 * time.Millisecond
 	hintGap   = 50 * time.Millisecond
-	// alert: a hint that no node confirms yet is followed by more refreshes, the
-	// first after hintGap, each later one after twice as long, up to alert.
+	// alert bounds the pauses between the refreshes that follow a hint as long as no node confirms it: the
+	// first pause is hintGap, each later one twice as long.
 	alert = 400 * time.Millisecond
 )
 
 // Upstream is the control plane: it knows the nodes of the upstream and keeps
 // that knowledge fresh. Safe for concurrent use.
 type Upstream struct {
-	o             Options
-	kind          cluster.Kind // does not change after Discover
-	sentinelLogin cluster.Login
-	dialer        *cluster.Dialer
-	asker         *asker
-	readers       *readers
-	pulse         *pulse
-	topology      atomic.Pointer[cluster.Topology]
-	outages       cluster.Outages
-	// addresses of the cluster, when a stranger was asked for last
-	members  atomic.Pointer[map[string]bool]
-	stranger atomic.Bool // somebody has asked for one since
+	o              Options
+	kind           cluster.Kind // does not change after Discover
+	sentinelLogins *cluster.Logins
+	dialer         *cluster.Dialer
+	asker          *asker
+	readers        *readers
+	pulse          *pulse
+	topology       atomic.Pointer[cluster.Topology]
+	outages        cluster.Outages
+	// by how redirects call them, the addresses of the cluster when an unknown one was last looked for
+	members  atomic.Pointer[map[string]string]
+	stranger atomic.Bool // one was asked for since
 	hint     chan struct{}
 	tasks    sync.WaitGroup // goroutines that ask nodes
 
@@ -89,14 +86,15 @@ type Upstream struct {
 
 func newUpstream(o Options) *Upstream {
 	u := &Upstream{
-		o:             o.withDefaults(),
-		sentinelLogin: cluster.Login{User: o.SentinelUser, Password: o.SentinelPassword},
-		hint:          make(chan struct{}, 1),
-		servers:       make(map[string]cluster.Server),
-		suspects:      make(map[string]time.Time),
+		o:        o.withDefaults(),
+		hint:     make(chan struct{}, 1),
+		servers:  make(map[string]cluster.Server),
+		suspects: make(map[string]time.Time),
 	}
+	u.sentinelLogins = u.o.SentinelLogins
 	u.dialer = u.o.dialer()
-	u.asker = &asker{dialer: u.dialer, clients: make(map[askKey]*nodeClient)}
+	u.asker = &asker{dialer: u.dialer, clients: make(map[askKey]*nodeClient),
+		leaving: make(map[*nodeClient]bool)}
 	u.readers = newReaders(u)
 	u.pulse = newPulse(u)
 	u.topology.Store(&cluster.Topology{})
@@ -106,20 +104,23 @@ func newUpstream(o Options) *Upstream {
 // Topology is the latest view of the upstream. It never blocks and is never nil.
 func (u *Upstream) Topology() *cluster.Topology { return u.topology.Load() }
 
-// OnChange has f called with each new topology from now on. f must not block, and may be called several times
-// at once.
+// OnChange calls f with each new topology from now on. f must not block, and may be called several times at
+// once.
 func (u *Upstream) OnChange(f func(*cluster.Topology)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.listeners = append(u.listeners, f)
 }
 
-// Dial is Dialer.Dial. READONLY is sent to nodes of a cluster only, for others refuse it.
+// Dial is Dialer.Dial. It sends READONLY to nodes of a cluster only, because others refuse it.
 func (u *Upstream) Dial(ctx context.Context, addr string, m cluster.Mode,
 	before *cluster.Identity) (net.Conn, error) {
 	m.Replica = m.Replica && u.kind == cluster.Cluster
 	return u.dialer.Dial(ctx, addr, m, before)
 }
+
+// Login is how connections to the nodes authenticate that are dialled now.
+func (u *Upstream) Login() *cluster.Login { return u.dialer.Login() }
 
 // Refresh hints that the topology may be out of date: a node redirected, or a
 // connection was lost. It never blocks; many hints make one refresh.
@@ -156,7 +157,7 @@ func (u *Upstream) Run(ctx context.Context) {
 				return
 			case <-time.After(pause):
 			}
-			select { // what was hinted meanwhile is served too
+			select { // this refresh serves the hints of meanwhile too
 			case <-u.hint:
 			default:
 			}
@@ -275,7 +276,7 @@ func unique(all []string) []string {
 	})
 }
 
-// suspect remembers who failed.
+// suspect remembers the nodes that failed.
 func (u *Upstream) suspect(failed []cluster.NodeError) {
 	for _, f := range failed {
 		u.suspects[f.Addr] = time.Now().Add(suspicion)

@@ -76,13 +76,13 @@ func TestWatchCluster(t *testing.T) {
 
 	// A planned fail-over.
 	old := servers.ByAddr(nodes, u.Topology().Slots[9000].Addr)
-	heir := replicaOf(old)
-	heir.Must(t, "CLUSTER", "FAILOVER")
+	successor := replicaOf(old)
+	successor.Must(t, "CLUSTER", "FAILOVER")
 	servers.Eventually(t, servers.Soon, "the cluster agreed", func() bool {
-		return strings.Contains(heir.Info(t.Context(), "replication").Val(), "role:master")
+		return strings.Contains(successor.Info(t.Context(), "replication").Val(), "role:master")
 	})
 	took := servers.Eventually(t, servers.Soon, "the fail-over is seen",
-		func() bool { return u.Topology().Slots[9000].Addr == heir.Addr })
+		func() bool { return u.Topology().Slots[9000].Addr == successor.Addr })
 	t.Logf("planned fail-over seen after %v", took.Round(time.Millisecond))
 	servers.Eventually(t, servers.Soon, "the old master is a replica", func() bool {
 		return slices.ContainsFunc(u.Topology().Replicas,
@@ -90,7 +90,7 @@ func TestWatchCluster(t *testing.T) {
 	})
 
 	// A master that hangs delays nothing: a refresh each second, its own time, and a noisy machine.
-	hung := heir
+	hung := successor
 	hung.Signal(t, syscall.SIGSTOP)
 	for range 3 {
 		move(100, 2*time.Second, hung)
@@ -101,18 +101,18 @@ func TestWatchCluster(t *testing.T) {
 
 	// kill -9 of a master.
 	dying := servers.ByAddr(nodes, u.Topology().Slots[16000].Addr)
-	heir = replicaOf(dying)
+	successor = replicaOf(dying)
 	servers.Eventually(t, 10*time.Second, "the replica is in sync", func() bool {
-		return strings.Contains(heir.Info(t.Context(), "replication").Val(), "master_link_status:up")
+		return strings.Contains(successor.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	dying.Kill()
-	witness := alive(heir)
+	witness := alive(successor)
 	servers.Eventually(t, 20*time.Second, "the cluster agreed", func() bool {
-		return strings.Contains(heir.Info(t.Context(), "replication").Val(), "role:master") &&
+		return strings.Contains(successor.Info(t.Context(), "replication").Val(), "role:master") &&
 			strings.Contains(witness.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
 	took = servers.Eventually(t, servers.Soon, "the fail-over is seen",
-		func() bool { return u.Topology().Slots[16000].Addr == heir.Addr })
+		func() bool { return u.Topology().Slots[16000].Addr == successor.Addr })
 	t.Logf("kill -9 seen %v after the cluster agreed", took.Round(time.Millisecond))
 
 	// All that were named die, one by one, for votes need most masters; what was
@@ -122,9 +122,10 @@ func TestWatchCluster(t *testing.T) {
 			continue
 		}
 		if replica := s.Info(t.Context(), "replication").Val(); !strings.Contains(replica, "role:slave") {
-			heir := replicaOf(s)
+			successor := replicaOf(s)
 			servers.Eventually(t, 10*time.Second, "the replica is in sync", func() bool {
-				return strings.Contains(heir.Info(t.Context(), "replication").Val(), "master_link_status:up")
+				info := successor.Info(t.Context(), "replication").Val()
+				return strings.Contains(info, "master_link_status:up")
 			})
 		}
 		s.Kill()

@@ -21,7 +21,7 @@ type request struct {
 	to   Answerer  // nil: of a script that is loaded again
 	tag  int
 	told bool // that there is no reply in time
-	sent bool // again: its script was missing the first time
+	sent bool // a second time, because its script was missing
 }
 
 // Answerer is told what becomes of a request to a Master.
@@ -43,7 +43,7 @@ type conn struct {
 	timer   *time.Timer
 	over    bool // nothing more is sent
 
-	loadless bool // the server forbids SCRIPT LOAD: whoever asks sends the script himself
+	loadless bool // the server forbids SCRIPT LOAD: requests carry the source of their script
 }
 
 func newConn(m *Master) *conn {
@@ -55,7 +55,7 @@ func newConn(m *Master) *conn {
 // push queues e, which has to be answered within timeout. Master.mu is held.
 func (c *conn) push(e *request, timeout time.Duration) error {
 	if len(c.owed) >= maxMasterRequests || c.Pending()+len(e.req) > maxMasterBytes {
-		return errCrowded
+		return errQueueFull
 	}
 	c.send(e)
 	e.late = e.at.Add(timeout)
@@ -63,7 +63,7 @@ func (c *conn) push(e *request, timeout time.Duration) error {
 	return nil
 }
 
-// expect has timer look at what is owed at a time, which is in d. Master.mu is held.
+// expect sets the timer to a time, which is in d, when it checks what is owed. Master.mu is held.
 func (c *conn) expect(at time.Time, d time.Duration) {
 	switch {
 	case !c.alarm.IsZero() && !at.Before(c.alarm):
@@ -76,7 +76,7 @@ func (c *conn) expect(at time.Time, d time.Duration) {
 	c.alarm = at
 }
 
-// expire tells those whose time is over.
+// expire tells the answerers whose time is over.
 func (c *conn) expire() {
 	m := c.m
 	m.mu.Lock()
@@ -115,7 +115,7 @@ func (c *conn) send(e *request) {
 	c.owed = append(c.owed, e)
 }
 
-// owing is for how long the server has owed a reply without saying anything. Master.mu is held.
+// owing is for how long the server has owed a reply without sending anything. Master.mu is held.
 func (c *conn) owing() time.Duration {
 	if len(c.owed) == 0 {
 		return 0
@@ -140,7 +140,7 @@ func (c *conn) Frame(frame []byte) error {
 // Pause implements ConnUser.
 func (c *conn) Pause(context.Context) {}
 
-// settle finds who is to be told of a reply, and what. nil: nobody.
+// settle matches a reply with its request, and says what its answerer is told. nil: nobody is told.
 func (c *conn) settle(reply []byte) (*request, []byte, error) {
 	m := c.m
 	m.mu.Lock()
@@ -174,9 +174,9 @@ func (c *conn) settle(reply []byte) (*request, []byte, error) {
 	return e, reply, nil
 }
 
-// heal gives the server its scripts again, one of which e did not find there, and sends e once
-// more if nothing was sent behind it, which it would be too late for. It reports whether e was
-// sent. Master.mu is held.
+// heal loads the scripts at the server again, because e did not find one of them there, and sends e once
+// more; but not if requests were sent behind it, because it would then run too late. It reports whether e
+// was sent. Master.mu is held.
 func (c *conn) heal(e *request) bool {
 	if c.over || len(c.m.o.Scripts) == 0 {
 		return false
@@ -197,8 +197,8 @@ func (c *conn) heal(e *request) bool {
 	return false
 }
 
-// abandon ends the connection and returns what tells all that are owed a reply why there is none. Master.mu
-// is held.
+// abandon ends the connection. It returns a function that tells all answerers who are owed a reply why there
+// is none. Master.mu is held.
 func (c *conn) abandon(err error) (tell func()) {
 	c.over = true
 	owed, written := c.owed, c.Sent()
@@ -223,7 +223,7 @@ func (c *conn) abandon(err error) (tell func()) {
 	}
 }
 
-// errReticent is why a connection is given up whose server keeps silent.
+// errReticent is why the connection to a silent server is given up.
 var errReticent = errors.New("it gives no sign of life")
 
 // question is a request of the Master itself.
@@ -240,8 +240,8 @@ func (q *question) Answer(_ int, reply []byte, err error) {
 	close(q.done)
 }
 
-// ask puts questions for the Master itself and waits for all replies, error replies among
-// them, for Options.ConnectTimeout at most.
+// ask sends questions of the Master itself and waits for all replies, error replies among them, for
+// Options.ConnectTimeout at most.
 func (c *conn) ask(questions ...[]byte) ([]*question, error) {
 	all := make([]*question, len(questions))
 	c.m.mu.Lock()

@@ -3,20 +3,21 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
 	"lockproxy/cluster"
 )
 
-// Connect reaches independent masters, an odd number of them, and returns once most of
-// them answer and the others have been tried; these are reached in the background, whenever
-// that is possible. It blocks until then, or until ctx ends. The error is a *DiscoverError when
-// the masters cannot be used as they are: one is a replica or a node of a cluster, two addresses
-// are one server, or too many refuse the login.
+// Connect connects to independent masters, an odd number of them. It returns once most of them answer and
+// the others have been tried; connecting to those goes on in the background. It blocks until then, or until
+// ctx ends. The error is a *DiscoverError if the masters cannot be used as they are: one is a replica or a
+// node of a cluster, two addresses are one server, or too many refuse the login.
 //
-// The caller closes them.
+// The caller closes the masters.
 func Connect(ctx context.Context, addrs []string, o Options) ([]*Master, error) {
+	o = o.withDefaults()
 	set := &set{changed: make(chan struct{}, 1), runIDs: make(map[string]string)}
 	all := make([]*Master, len(addrs))
 	for i, addr := range addrs {
@@ -44,6 +45,9 @@ func Connect(ctx context.Context, addrs []string, o Options) ([]*Master, error) 
 		case pending == 0 && up > len(all)/2:
 			return all, nil
 		}
+		if len(failed) > 0 {
+			o.Failed(&Unreached{Up: up, All: len(all), Failed: failed})
+		}
 		select {
 		case <-set.changed:
 		case <-ctx.Done():
@@ -53,8 +57,25 @@ func Connect(ctx context.Context, addrs []string, o Options) ([]*Master, error) 
 	}
 }
 
-// tally says how many of the masters answer, how many have not been tried yet, and what is wrong
-// with others.
+// Unreached is why Connect still waits: too few of the masters answer.
+type Unreached struct {
+	Up, All int
+	Failed  []cluster.NodeError // of the others, those that were tried
+}
+
+func (e *Unreached) Error() string {
+	text := fmt.Sprintf("redlock: %d of %d masters answer, and %d are needed", e.Up, e.All, e.All/2+1)
+	for i, f := range e.Failed {
+		text += [...]string{": ", "; "}[min(i, 1)] + f.Addr + ": " + cluster.Explain(f.Err)
+	}
+	return text
+}
+
+// Unwrap gives the errors of the masters.
+func (e *Unreached) Unwrap() error { return &cluster.DiscoverError{Failed: e.Failed} }
+
+// tally counts the masters that answer and those that have not been tried yet, and collects what is wrong
+// with the others.
 func tally(all []*Master) (up, pending int, failed []cluster.NodeError) {
 	for _, m := range all {
 		m.mu.Lock()
@@ -73,7 +94,7 @@ func tally(all []*Master) (up, pending int, failed []cluster.NodeError) {
 	return up, pending, failed
 }
 
-// set is the masters that were named together. No two of them may be one server.
+// set is the masters that were configured together. No two of them may be one server.
 type set struct {
 	changed chan struct{} // capacity 1: something has
 
@@ -81,8 +102,7 @@ type set struct {
 	runIDs map[string]string // by address
 }
 
-// registerRunID notes that the server at addr has the run id, unless another one has: its address is
-// returned then.
+// registerRunID notes that the server at addr has this run id. If another address has it, that is returned.
 func (s *set) registerRunID(addr, runID string) (duplicate string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

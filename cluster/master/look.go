@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// clockStep is by how much the clock of a master may be off what the one before it let
-	// expect.
+	// clockStep is how far the clock of a master may be from what the last look let expect.
 	clockStep = 50 * time.Millisecond
-	// clockRate is what it may gain or lose in a second without having stepped.
+	// clockRate is how much of a second it may gain or lose in a second without having stepped.
 	clockRate = 1e-3
 )
 
 // state is what a Master has learnt of its server. Guarded by Master.mu.
 type state struct {
 	runID   string
-	durable bool  // it had every command on disk before it answered, then
+	durable bool  // at that time it wrote every command to disk before it answered
+	evicts  error // why it may delete locks by itself
 	unfit   error // why it is no master for RedLock
 
 	clock              bool          // it is known, since
 	clockAt            time.Duration // since Master.born
-	clockLow, clockTop time.Duration // its clock less ours is in between; ours stands at 0 at Master.born
+	clockLow, clockTop time.Duration // bounds of its clock less ours, which is 0 at Master.born
 
 	until time.Time // it does not vote before
-	doubt string    // because of that
+	doubt string    // why
 }
 
 // report is what a server says of itself.
@@ -39,6 +39,7 @@ type report struct {
 	id      int64 // of the connection
 	uptime  time.Duration
 	durable bool
+	evicts  error
 	unfit   error
 	clock   time.Duration // since the epoch
 	sent    time.Time     // its clock was asked for between
@@ -49,14 +50,15 @@ var (
 	askTime        = resp.AppendCommandStrings(nil, "TIME")
 	askServer      = resp.AppendCommandStrings(nil, "INFO", "server")
 	askReplication = resp.AppendCommandStrings(nil, "INFO", "replication")
+	askMemory      = resp.AppendCommandStrings(nil, "INFO", "memory")
 	askConfig      = resp.AppendCommandStrings(nil, "CONFIG", "GET", "*append*")
 	askID          = resp.AppendCommandStrings(nil, "CLIENT", "ID")
 )
 
-// inquire has the server say how it is.
+// inquire asks the server about its state.
 func (c *conn) inquire() (r report, err error) {
 	r.sent = time.Now()
-	all, err := c.ask(askTime, askServer, askReplication, askConfig, askID)
+	all, err := c.ask(askTime, askServer, askReplication, askConfig, askID, askMemory)
 	if err != nil {
 		return r, err
 	}
@@ -80,10 +82,11 @@ func (c *conn) inquire() (r report, err error) {
 	is := cluster.ServerOf(server)
 	r.runID = is.RunID
 	up, _ := strconv.ParseInt(cluster.Field(server, "uptime_in_seconds"), 10, 64)
-	r.uptime = max(time.Duration(up-1), 0) * time.Second // it counts whole ones, from a whole one
+	r.uptime = max(time.Duration(up-1), 0) * time.Second // it counts whole seconds
 	r.durable = config["appendonly"] == "yes" && config["appendfsync"] == "always" &&
 		config["no-appendfsync-on-rewrite"] != "yes"
 	r.id = v[4].Int // none on servers that do not know CLIENT ID
+	r.evicts = cluster.MemoryOf(v[5]).Evicts()
 	switch {
 	case r.runID == "":
 		r.unfit = cluster.Refusal("it does not say its run_id (INFO server), " +
@@ -99,8 +102,8 @@ func (c *conn) inquire() (r report, err error) {
 	return r, nil
 }
 
-// greet prepares a new connection: the server has the scripts, has said how it is, and will run
-// nothing any more of what came over the connection before this one.
+// greet prepares a new connection: it loads the scripts, asks for the state of the server, and makes sure
+// that nothing will run any more that came over the connection before.
 func (m *Master) greet(c *conn) error {
 	r, err := c.inquire()
 	if err != nil {
@@ -113,8 +116,8 @@ func (m *Master) greet(c *conn) error {
 	m.mu.Lock()
 	c.id = r.id
 	if m.last > 0 && m.last != r.id && m.state.runID == r.runID {
-		// A server that has hung finds what it was sent meanwhile on both. Where this is
-		// forbidden, it reads the older one first as a rule.
+		// A server that has hung finds unread requests on both connections. If CLIENT KILL is forbidden, it
+		// reads the older one first as a rule.
 		id := strconv.FormatInt(m.last, 10)
 		load = append(load, resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", id))
 	}
@@ -137,30 +140,47 @@ func (m *Master) greet(c *conn) error {
 	return nil
 }
 
-// look asks the server how it is.
+// look asks the server how it is. A server that is no independent master is given up if it was dialled by a
+// name: a managed service fails over by giving the name of the master to another server, while the one before
+// lives on as a replica.
 func (m *Master) look(c *conn) error {
 	r, err := c.inquire()
 	if err != nil {
 		return err
 	}
-	m.judge(r)
+	if unfit := m.judge(r); unfit != nil && cluster.Named(m.addr) {
+		return misled{unfit}
+	}
 	return nil
 }
 
-// judge decides whether the server's answers count from now on.
-func (m *Master) judge(r report) {
+// misled ends a connection so that the name of its server is looked up again: why.
+type misled struct{ error }
+
+// judge decides whether the server's answers count from now on. It returns why the server is no independent
+// master.
+func (m *Master) judge(r report) (unfit error) {
 	if duplicate := m.set.registerRunID(m.addr, r.runID); duplicate != "" && r.unfit == nil {
 		r.unfit = cluster.Refusal("it is the same server as " + duplicate)
+	}
+	unfit = r.unfit
+	lost := "it was no independent master"
+	if r.unfit == nil && r.evicts != nil && !m.o.AllowEviction {
+		r.unfit, lost = r.evicts, "it may have evicted keys"
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, now := &m.state, time.Now()
+	if m.o.AllowEviction && r.evicts != nil && s.evicts == nil {
+		m.tell(slog.LevelWarn, "node may evict locks", "err", r.evicts, "new-locks", "granted")
+	}
+	s.evicts = r.evicts
 	if r.unfit != nil && (s.unfit == nil || s.unfit.Error() != r.unfit.Error()) {
 		m.tell(slog.LevelWarn, "master does not vote", "err", r.unfit)
 	}
 	s.unfit = r.unfit
-	if r.unfit != nil { // as a replica it got the data of another one
-		s.doubt = "it was no independent master, and may have lost locks that are still held"
+	if r.unfit != nil { // as a replica it got the data of another server
+		s.doubt = lost + ", and may have lost locks that are still held"
 		s.until = now.Add(m.o.Lease)
 	}
 
@@ -168,9 +188,12 @@ func (m *Master) judge(r report) {
 	case s.runID == r.runID:
 	case r.durable && s.durable: // it has lost nothing
 	default:
-		// At the first contact too: it may have restarted to become durable, and Redis 7 begins empty then.
-		// Its count of the time goes by its clock; a step of that is dealt with below.
+		// This goes for the first contact too: the server may have restarted to become durable, and then
+		// Redis 7 begins empty. Uptime is counted by its clock; a step of that is dealt with below.
 		m.doubt("it restarted and may have lost locks that are still held", now.Add(m.o.Lease-r.uptime))
+	}
+	if s.runID != "" && s.runID != r.runID && cluster.Named(m.addr) {
+		m.topics.Redial()
 	}
 	s.runID, s.durable = r.runID, r.durable
 	m.reckon(r.clock, r.sent, r.got)
@@ -179,9 +202,10 @@ func (m *Master) judge(r report) {
 		m.tell(slog.LevelInfo, "master votes again")
 	}
 	m.set.signal()
+	return unfit
 }
 
-// doubt has the master not vote for a while. Master.mu is held.
+// doubt keeps the master from voting for a while. Master.mu is held.
 func (m *Master) doubt(why string, until time.Time) {
 	s := &m.state
 	if !until.After(time.Now()) || !until.After(s.until) {
@@ -191,8 +215,9 @@ func (m *Master) doubt(why string, until time.Time) {
 	m.tell(slog.LevelWarn, "master does not vote", "err", why, "until", until.Round(time.Second))
 }
 
-// Heard notes what the server's clock showed in a reply that has just come, to a request that was made at
-// asked, or later, and then is Vote: the very reply that shows a step does not count. It never blocks.
+// Heard notes what the server's clock showed in a reply that has just come, to a request made at asked or
+// later. It returns the result of Vote after that, so that a reply which shows a step does not count itself.
+// It never blocks.
 func (m *Master) Heard(clock, asked time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,8 +227,8 @@ func (m *Master) Heard(clock, asked time.Time) error {
 	return m.ballot()
 }
 
-// reckon has the master not vote for a while if its clock has stepped: it showed clock, since the epoch,
-// between sent and got. Master.mu is held.
+// reckon keeps the master from voting for a while if its clock has stepped. It showed clock, since the
+// epoch, between sent and got. Master.mu is held.
 func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool) {
 	step := m.stepped(clock-got.Sub(m.born), clock-sent.Sub(m.born), got.Sub(m.born))
 	if step != 0 {
@@ -213,15 +238,15 @@ func (m *Master) reckon(clock time.Duration, sent, got time.Time) (stepped bool)
 	return step != 0
 }
 
-// stepped compares the server's clock with what it is expected to show, and returns by how much
-// it is off if that is a step. Master.mu is held.
+// stepped compares the server's clock with what it is expected to show, and returns the difference if that
+// is a step. Master.mu is held.
 //
-// Of its clock less ours nobody knows more than an interval, low to top, as wide as the reply took that came
-// at at, so that a late one is no step. What is known is therefore the interval in which all replies agree, a
-// little wider for each second.
+// The difference between its clock and ours is only known as an interval, from low to top, as wide as the
+// reply took that came at at. So a late reply is no step. The intervals of all replies must overlap; what
+// they have in common is what is known, and it grows a little wider each second.
 func (m *Master) stepped(low, top, at time.Duration) time.Duration {
 	s := &m.state
-	at = max(at, s.clockAt) // a look is judged when all of it has come
+	at = max(at, s.clockAt) // a reply to look is judged when all of it has come
 	defer func() { s.clock, s.clockAt = true, at }()
 	if !s.clock {
 		s.clockLow, s.clockTop = low, top
@@ -283,6 +308,7 @@ type Health struct {
 	Why         string        // it does not vote; "": it does
 	Until       time.Time     // when it may vote again, if only time is missing; else zero
 	RunID       string        // "" before the first connect
+	Evicts      bool          // it may delete locks by itself
 	ClockOffset time.Duration // of its clock against the one of this machine
 }
 
@@ -291,7 +317,7 @@ func (m *Master) Health() Health {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.state
-	h := Health{Addr: m.addr, Up: m.away() == nil, RunID: s.runID}
+	h := Health{Addr: m.addr, Up: m.away() == nil, RunID: s.runID, Evicts: s.evicts != nil}
 	if err := m.vote(); err != nil {
 		h.Why = cluster.Explain(err)
 	} else {

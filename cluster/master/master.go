@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,13 +33,17 @@ import (
 // defaults.
 type Options struct {
 	User, Password string
+	Logins         *cluster.Logins    // in their place, if they are renewed; nil: they are not
 	TLS            func() *tls.Config // as in Options
 	ConnectTimeout time.Duration      // to connect, log in and say what it is
 	Timeout        time.Duration      // one that owes a reply and is silent for so long counts as away; 50 ms
-	Lease          time.Duration      // the longest in use: who may have lost some waits so long; 24 h
+	Lease          time.Duration      // the longest; after losing locks, a master is silent so long; 24 h
+	AllowEviction  bool               // one that may evict locks votes all the same
 	Scripts        [][]byte           // sources that it is given at each connect, before anything else
 	Log            *slog.Logger
-	Dial           func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
+	Failed         func(error) // Connect calls it with an *Unreached while it waits; nil: nothing
+	// nil: net.Dialer
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -46,12 +51,20 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 50*time.Millisecond)
 	o.Lease = cmp.Or(o.Lease, 24*time.Hour)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	if o.Logins == nil {
+		o.Logins = cluster.NewLogins(cluster.Login{User: o.User, Password: o.Password})
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
 	return o
 }
 
 const (
 	// masterLook is how often a master is asked how it is.
 	masterLook = time.Second
+	// reminder is how often it is logged that a master is still away.
+	reminder = 10 * time.Second
 	// Pauses before a master is dialled again.
 	minRedial = 20 * time.Millisecond
 	maxRedial = time.Second
@@ -64,19 +77,19 @@ const (
 var (
 	errNotYet    = errors.New("it is not connected yet")
 	errNoSign    = errors.New("it does not answer")
-	errCrowded   = errors.New("too many requests wait for it")
+	errQueueFull = errors.New("too many requests wait for it")
 	errScripts   = errors.New("it had lost its scripts, and has them again")
 	errReplyLate = errors.New("no reply in time")
 )
 
-// Master is one of several independent Redis servers, as RedLock needs them. It reaches the
-// server over one connection, in order, and knows whether what it says may be trusted:
+// Master is one of several independent Redis servers, as RedLock needs them. It reaches the server over one
+// connection, in order, and knows whether its answers can be trusted:
 //
 //	Ask --> one connection --> reply
 //	                 \--> a look each second --> Vote, Health
 //
-// A server that is away is dialled again in the background, and until it has said something
-// every request fails at once. Safe for concurrent use.
+// A server that is away is dialled again in the background. Until it has answered, every request fails at
+// once. Safe for concurrent use.
 type Master struct {
 	addr   string
 	o      Options
@@ -89,11 +102,13 @@ type Master struct {
 	tasks  sync.WaitGroup
 
 	mu     sync.Mutex
-	conn   *conn // nil: not connected
-	why    error // why not
-	tried  bool  // a connect has ended, well or not
-	silent bool  // it owes a reply, and says nothing
-	last   int64 // the server's id of the last connection that was of use; 0: none
+	conn   *conn     // nil: not connected
+	why    error     // why not
+	tried  bool      // a connect has ended, well or not
+	silent bool      // it owes a reply, and says nothing
+	gone   time.Time // since when it is away, and
+	said   time.Time // when that was logged last; zero: it is there
+	last   int64     // the server's id of the last connection that was of use; 0: none
 	state  state
 }
 
@@ -102,7 +117,7 @@ func newMaster(addr string, o Options, set *set) *Master {
 	o = o.withDefaults()
 	m := &Master{addr: addr, o: o, set: set, born: time.Now(), why: errNotYet}
 	m.nodes = newLone(addr, &cluster.Dialer{
-		Login:          cluster.Login{User: o.User, Password: o.Password},
+		Logins:         o.Logins,
 		TLS:            o.TLS,
 		ConnectTimeout: o.ConnectTimeout,
 		KeepAlive:      cluster.KeepAlive,
@@ -131,14 +146,14 @@ func (m *Master) Subscribe(ctx context.Context, channel string, notify func(subs
 	return m.topics.Subscribe(ctx, -1, channel, notify)
 }
 
-// Ask sends req, one whole command, which must not change any more, and has to told its reply (RESP2,
-// error replies included) under tag, or after timeout that there is none. Requests run in the order in which
-// Ask was called. None is sent twice, but for one whose script the server did not have, which
-// therefore did not run, and only if nothing was sent behind it.
+// Ask sends req, one whole command, which must not change any more. It tells to, under tag, the reply
+// (RESP2, error replies included), or after timeout that there is none. Requests run in the order of the
+// calls of Ask. None is sent twice, with one exception: the server did not have its script, so it did not
+// run, and nothing was sent behind it.
 //
-// After timeout, or when the connection breaks, req may run all the same, later, but before what
-// Ask is given later. The error wraps ErrUnavailable if it has not run and will not,
-// ErrUnknownOutcome if the connection was lost, or neither. Ask does not block.
+// After timeout, or when the connection breaks, req may still run later, but before what Ask is given later.
+// The error wraps ErrUnavailable if req has not run and will not, ErrUnknownOutcome if the connection was
+// lost, or neither. Ask does not block.
 func (m *Master) Ask(req []byte, timeout time.Duration, tag int, to Answerer) {
 	m.mu.Lock()
 	err := m.away()
@@ -169,7 +184,7 @@ func (m *Master) tell(level slog.Level, text string, args ...any) {
 	m.o.Log.Log(m.ctx, level, text, append([]any{"node", m.addr}, args...)...)
 }
 
-// run connects again and again.
+// run connects, again and again.
 func (m *Master) run() {
 	for pause := minRedial; ; pause = min(2*pause, maxRedial) {
 		if m.serve() {
@@ -186,10 +201,10 @@ func (m *Master) run() {
 // serve serves one connection until it ends. It reports whether it was of use.
 func (m *Master) serve() (joined bool) {
 	c := newConn(m)
-	if err := c.Begin(m.ctx, m.nodes, m.addr); err != nil {
+	if err := c.Begin(m.ctx, m.nodes, m.addr, 2); err != nil {
 		var n cluster.NodeError
 		if errors.As(err, &n) {
-			err = n.Err // whose it is will be said
+			err = n.Err // the address is added where it is logged
 		}
 		m.part(nil, err)
 		return false
@@ -201,29 +216,31 @@ func (m *Master) serve() (joined bool) {
 		err = m.watch(c)
 	}
 	err = c.End(err)
-	if joined {
-		err = errors.New("the connection was lost: " + err.Error()) // not as one that was never of use
+	if _, again := err.(misled); joined && !again {
+		// The text tells it from a connection that never worked.
+		err = errors.New("the connection was lost: " + err.Error())
 	}
 	m.part(c, err)
 	return joined
 }
 
-// join makes c the way to the server.
+// join makes c the connection to the server.
 func (m *Master) join(c *conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.tried {
-		m.tell(slog.LevelInfo, "master is back")
+	if !m.said.IsZero() {
+		m.tell(slog.LevelInfo, "master is back", "after", time.Since(m.gone).Round(time.Millisecond))
 	}
+	m.gone, m.said = time.Time{}, time.Time{}
 	m.conn, m.why, m.silent, m.tried, m.last = c, nil, false, true, c.id
 	m.set.signal()
 }
 
-// part gives c up, if there was one, and what waits for replies on it.
+// part gives up c, if it was the connection to the server, and the requests that wait for replies on it.
 func (m *Master) part(c *conn, err error) {
 	m.mu.Lock()
-	if m.ctx.Err() == nil && (m.conn != nil || !m.tried) {
-		m.tell(slog.LevelWarn, "master is away", "err", cluster.Explain(err))
+	if _, is := err.(misled); !is && m.ctx.Err() == nil {
+		m.tellAway(err)
 	}
 	m.conn, m.why, m.tried, m.silent = nil, err, true, false
 	tell := func() {}
@@ -235,7 +252,23 @@ func (m *Master) part(c *conn, err error) {
 	tell()
 }
 
-// watch looks at the server each second until the connection has to be given up.
+// tellAway logs at once that m is away, and each ten seconds that it still is. mu is held.
+func (m *Master) tellAway(err error) {
+	now := time.Now()
+	switch {
+	case m.said.IsZero():
+		m.gone = now
+		m.tell(slog.LevelWarn, "master is away", "err", cluster.Explain(err))
+	case now.Sub(m.said) >= reminder:
+		m.tell(slog.LevelWarn, "master is still away", "for", now.Sub(m.gone).Round(time.Second),
+			"err", cluster.Explain(err))
+	default:
+		return
+	}
+	m.said = now
+}
+
+// watch asks the server for its state each second, until the connection has to be given up.
 func (m *Master) watch(c *conn) error {
 	tick := time.NewTicker(masterLook)
 	defer tick.Stop()
@@ -245,13 +278,33 @@ func (m *Master) watch(c *conn) error {
 			return context.Cause(c.Context())
 		case <-tick.C:
 		}
+		m.renew(c)
 		if err := m.look(c); err != nil {
 			return err
 		}
 	}
 }
 
-// lone is one server as the Nodes of subscriptions.
+// renew has c take over another login, if there is one.
+func (m *Master) renew(c *conn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if req := c.Renewal(); req != nil {
+		c.send(&request{req: req, to: renewal{m}})
+	}
+}
+
+// renewal is a Master that takes the answer to AUTH.
+type renewal struct{ m *Master }
+
+func (r renewal) Answer(_ int, reply []byte, err error) {
+	if err == nil && reply[0] == '-' {
+		text := strings.TrimSpace(string(reply[1:]))
+		r.m.tell(slog.LevelWarn, cluster.NotRenewed, "err", cluster.Explain(errors.New(text)))
+	}
+}
+
+// lone is the Nodes of subscriptions with one server.
 type lone struct {
 	*cluster.Dialer
 	topology cluster.Topology

@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,8 +25,8 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// loneRedis is as much of a Redis as a Master asks for, over net.Pipe. It answers ECHO, and
-// EVALSHA with the number of the call.
+// loneRedis does as much of Redis as a Master needs, over net.Pipe. It answers ECHO; and EVALSHA, with the
+// number of the call.
 type loneRedis struct {
 	mu      sync.Mutex
 	runID   string
@@ -279,8 +281,8 @@ func TestMasterShortTimeout(t *testing.T) {
 	})
 }
 
-// A connection on which nothing comes any more is given up, and what came over it is not run
-// behind what comes over the next. R27
+// A connection on which nothing comes any more is given up, and requests sent over it never run behind those
+// of the next one. R27
 func TestMasterHangs(t *testing.T) {
 	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		hung := make(chan struct{})
@@ -383,7 +385,7 @@ func TestMasterRestart(t *testing.T) {
 						t.Errorf("%+v", h)
 					}
 					if _, err := echo(m, "release", time.Second); err != nil {
-						t.Error(err) // it is asked all the same
+						t.Error(err) // it can be asked all the same
 					}
 					time.Sleep(time.Until(restarted.Add(c.notVotingAfter)))
 					votes(t, m, c.want)
@@ -394,8 +396,9 @@ func TestMasterRestart(t *testing.T) {
 	}
 }
 
-// A server that is young when it is met may have lost leases too, also one that is durable now: it may have
-// restarted to become so. Once it was seen durable it may restart. R27 R31
+// A server that has been up for a short time when it is met may have lost leases too; also one that is
+// durable now, since it may have restarted to become so. Once it was seen to be durable it may restart. R27
+// R31
 func TestMasterYoung(t *testing.T) {
 	young := func(p *loneRedis) { p.started = time.Now().Add(-20 * time.Second) }
 	masterBubble(t, Options{Lease: time.Minute}, young, func(t *testing.T, p *loneRedis, m *Master) {
@@ -467,8 +470,8 @@ func TestMasterClock(t *testing.T) {
 		})
 }
 
-// The very reply that shows a step does not count, between two looks; one that is late shows none, in
-// whichever direction it was late. R27
+// A reply that shows a step of the clock does not count itself, even between two looks. A late reply shows
+// no step, in whichever direction it was late. R27
 func TestMasterClockInReplies(t *testing.T) {
 	tell := func(m *Master, p *loneRedis, there, back time.Duration) error {
 		asked := time.Now()
@@ -515,8 +518,8 @@ func TestMasterClockInReplies(t *testing.T) {
 	}
 }
 
-// A step is also seen that happens while the server hangs, when its answers come late and say
-// little about its clock. R27
+// A step is also seen if it happens while the server hangs, although late answers say little about its
+// clock. R27
 func TestMasterClockBehindSilence(t *testing.T) {
 	masterBubble(t, Options{Lease: time.Minute}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		time.Sleep(10500 * time.Millisecond)
@@ -614,7 +617,7 @@ func TestConnectMastersRefuses(t *testing.T) {
 	}
 }
 
-// Most of the masters are enough to start with; one that comes later is looked at as well. R32
+// Most of the masters are enough to start with. One that comes later is checked as well. R32
 func TestConnectMastersLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []*loneRedis{newLoneRedis("a"), newLoneRedis("b"), newLoneRedis("a")}
@@ -636,6 +639,44 @@ func TestConnectMastersLater(t *testing.T) {
 			m.Close()
 		}
 		synctest.Wait()
+	})
+}
+
+// Masters that are not reached are told of at once, and each ten seconds, with what may help; and so is for
+// what Connect waits.
+func TestConnectTellsWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := []*loneRedis{newLoneRedis("a"), newLoneRedis("b"), newLoneRedis("c")}
+		all[1].refuse, all[2].refuse = true, true
+		var lines strings.Builder
+		var why atomic.Pointer[error]
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		_, err := Connect(ctx, []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Options{
+			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return all[addr[7]-'1'].dial(ctx, network, addr)
+			},
+			Log:    slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Failed: func(err error) { why.Store(&err) },
+		})
+		if err == nil {
+			t.Fatal("two of three were not reached")
+		}
+		for _, addr := range []string{"10.0.0.2:1", "10.0.0.3:1"} {
+			n := 0
+			for line := range strings.Lines(lines.String()) {
+				if strings.Contains(line, addr) && strings.Contains(line, "connection refused") {
+					n++
+				}
+			}
+			if n != 3 {
+				t.Errorf("%d lines about %s in 25 s:\n%s", n, addr, lines.String())
+			}
+		}
+		const want = "redlock: 1 of 3 masters answer, and 2 are needed: 10.0.0.2:1: "
+		if p := why.Load(); p == nil || !strings.HasPrefix((*p).Error(), want) {
+			t.Errorf("it waits for %v", p)
+		}
 	})
 }
 

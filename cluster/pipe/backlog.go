@@ -6,16 +6,15 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// backlog keeps the bytes of requests, in order, from when they are queued until
-// they are answered:
+// backlog keeps the bytes of requests, in order, from when they are queued until they are answered:
 //
 //	[ answered | written, waiting for replies | to be written ]
 //
-// They lie in parts: small requests are copied one behind the other, and each
-// large one stays in the memory that it came in, as does what is kept. No request lies in two parts.
+// They lie in parts. Small requests are copied, one behind the other. Each large one stays in the memory
+// that it came in, and so does one that is kept. No request lies in two parts.
 type backlog struct {
 	parts [][]byte
-	large bool // the last part is memory of others, and nothing is copied behind it
+	large bool // the last part is not our memory: nothing is copied behind it
 	start int  // in the first part: where the oldest request begins
 	at    int  // the part that is being written
 	sent  int  // bytes of it that are written
@@ -85,10 +84,10 @@ func (b *backlog) oldest(size int) []byte { return b.parts[0][b.start : b.start+
 // written says that the oldest request, which has size bytes, is written in full.
 func (b *backlog) written(size int) bool { return b.at > 0 || b.start+size <= b.sent }
 
-// begun says that a part of the oldest request is written, or all of it.
+// begun says that at least a part of the oldest request is written.
 func (b *backlog) begun() bool { return b.at > 0 || b.sent > b.start }
 
-// pop forgets the oldest request. Of the memory at most keep bytes are kept.
+// pop removes the oldest request. At most keep bytes of memory are kept for re-use.
 func (b *backlog) pop(size, keep int) {
 	b.start += size
 	b.size -= size

@@ -8,25 +8,25 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// Requests of all sizes, written in all pieces and answered at all times, are
-// written in order and kept until they are answered.
+// Requests of all sizes, written in all kinds of pieces and answered at all times, are written in order and
+// kept until they are answered.
 func TestBacklog(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b backlog
 	var queued [][]byte
 	var in, out []byte
-	var room []byte // for requests that lie one behind the other, and are not copied
+	var shared []byte // for requests that lie one behind the other, and are not copied
 	for i := range 20000 {
 		switch random.IntN(3) {
 		case 0:
 			if random.IntN(4) > 0 && i/100%2 == 0 {
 				n := 1 + random.IntN(300)
-				if cap(room)-len(room) < n {
-					room = make([]byte, 0, 4000)
+				if cap(shared)-len(shared) < n {
+					shared = make([]byte, 0, 4000)
 				}
-				from := len(room)
-				room = append(room, bytes.Repeat([]byte{byte(i)}, n)...)
-				req := room[from:]
+				from := len(shared)
+				shared = append(shared, bytes.Repeat([]byte{byte(i)}, n)...)
+				req := shared[from:]
 				b.keep(req)
 				queued, in = append(queued, req), append(in, req...)
 				break

@@ -17,37 +17,39 @@ type Receiver interface {
 	// Fail says that no reply, or no more of it, will come. err wraps
 	// ErrUnknownOutcome or ErrUnavailable.
 	Fail(tag uint32, err error)
-	// Discard says that what came of the reply to a request that may be sent again was cut
-	// off. The receiver forgets it, for the reply will come anew; or it says false if it
-	// has passed it on: then Fail follows.
+	// Discard says that the reply to a request that may be sent again was cut off. The receiver forgets what
+	// it has of it, because the reply comes anew. Or it returns false if it has passed that on: then Fail
+	// follows.
 	Discard(tag uint32) bool
-	// Detour says that the request is going to be sent once more, so that
-	// requests sent after it may overtake it.
+	// Detour says that the request is sent once more, so requests sent after it may overtake it.
 	Detour(tag uint32)
 }
 
+// Repeater is a Receiver that is told if a request is sent again although it may have run.
+type Repeater interface{ Repeated(tag uint32) }
+
 // call is one request on its way.
 type call struct {
-	to       Receiver // nil: nobody wants the reply (ASKING)
+	to       Receiver // nil: the reply is dropped (that of ASKING)
 	deadline time.Duration
-	size     int // bytes of the request in the log
+	size     int // bytes of the request in the backlog
 	tag      uint32
 	slot     int16 // or anySlot, thisNode
 	resend   bool  // may be sent again when the reply was lost
-	splits   bool  // who sent it deals with TRYAGAIN
+	splits   bool  // the sender handles TRYAGAIN
 	try      retry.Tries
 	cuts     uint8 // connections that ended inside of it, if it is large
 	healed   bool  // the script it needs was loaded for it
-	ran      bool  // perhaps: it was written once, and its reply was lost
-	raw      bool  // who sent it deals with errors and with the loss of the connection
-	astray   bool  // it was sent to where ASK said
+	ran      bool  // it may have run: it was written once, and its reply was lost
+	raw      bool  // the sender handles errors and the loss of the connection
+	astray   bool  // it was sent to the node that ASK named
 	doubted  bool  // it was sent again although it may have run: see doubt.go
 	believed bool  // it has not run, whatever its reply says
 	lasting  bool  // nobody writes to its bytes any more: they are not copied
 	before   before
 }
 
-// outcome is what a request that gets no reply came to.
+// outcome is the error for a request that gets no reply.
 func (c *call) outcome() error {
 	if c.ran {
 		return cluster.ErrUnknownOutcome
@@ -55,7 +57,7 @@ func (c *call) outcome() error {
 	return cluster.ErrUnavailable
 }
 
-// before is what stands in front of a request on its connection.
+// before says which command goes in front of a request on its connection.
 type before uint8
 
 const (
@@ -80,17 +82,17 @@ func (r *ring) len() int { return r.n }
 
 func (r *ring) head() *call { return &r.buf[r.from] }
 
-// at is the i-th, from the head on.
+// at is the i-th call, counted from the head.
 func (r *ring) at(i int) *call { return &r.buf[(r.from+i)&(len(r.buf)-1)] }
 
-func (r *ring) push(c call) {
+func (r *ring) push(c *call) {
 	if r.n == len(r.buf) {
 		grown := make([]call, max(16, 2*len(r.buf)))
 		k := copy(grown, r.buf[r.from:])
 		copy(grown[k:], r.buf[:r.from])
 		r.buf, r.from = grown, 0
 	}
-	r.buf[(r.from+r.n)&(len(r.buf)-1)] = c
+	r.buf[(r.from+r.n)&(len(r.buf)-1)] = *c
 	r.n++
 }
 

@@ -9,8 +9,8 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// Client is a blocking way to the upstream over the pools of the loops, for goroutines that
-// are no loop. Safe for concurrent use.
+// Client is a blocking way to the upstream, over the pools of the loops, for goroutines outside the loops.
+// Safe for concurrent use.
 type Client struct {
 	loops []*loop.Loop
 	pools []*Pool
@@ -31,7 +31,7 @@ func (c *Client) Do(ctx context.Context, n int, req []byte, resend bool) ([]byte
 	return c.home(ctx, n, req, resend, false)
 }
 
-// DoSplit is Do for whoever asks for one key at a time after TRYAGAIN, which is returned at once.
+// DoSplit is Do for a caller that asks for one key at a time after TRYAGAIN: it gets TRYAGAIN at once.
 func (c *Client) DoSplit(ctx context.Context, n int, req []byte, resend bool) ([]byte, error) {
 	return c.home(ctx, n, req, resend, true)
 }
@@ -39,7 +39,7 @@ func (c *Client) DoSplit(ctx context.Context, n int, req []byte, resend bool) ([
 func (c *Client) home(ctx context.Context, n int, req []byte, resend, splits bool) ([]byte, error) {
 	i := max(n, 0) % len(c.loops)
 	return c.do(ctx, i, func(w *waiter) {
-		c.pools[i].Send(Request{
+		c.pools[i].Send(&Request{
 			Target: ToSlot(n), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend, Splits: splits,
 		})
 	})
@@ -63,11 +63,13 @@ func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) (
 			w.Fail(0, fmt.Errorf("%w: there is no such master any more", cluster.ErrUnavailable))
 			return
 		}
-		c.pools[0].Send(Request{Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend})
+		c.pools[0].Send(&Request{
+			Target: ToMaster(i), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend,
+		})
 	})
 }
 
-// do has send send a request on loop i, and waits for its reply.
+// do calls send on loop i, where it sends a request, and waits for the reply.
 func (c *Client) do(ctx context.Context, i int, send func(w *waiter)) ([]byte, error) {
 	w := &waiter{done: make(chan struct{})}
 	if !c.loops[i].Post(func() { send(w) }) {

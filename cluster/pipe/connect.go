@@ -9,7 +9,7 @@ import (
 	"lockproxy/cluster"
 )
 
-// This file is the life of a connection: it is made, and when it ends its requests fail or go elsewhere.
+// This file makes connections; and when one ends, its requests fail or go elsewhere.
 
 // How a pipe failed.
 var (
@@ -22,6 +22,7 @@ func (p *Pipe) dial() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.pool.o.ConnectTimeout)
 	p.dialing, p.cancel = true, cancel
 	l, control, m := p.pool.loop, p.pool.control, p.mode.dialled()
+	p.as = control.Login()
 	var self *cluster.Identity
 	switch {
 	case p.owner == nil:
@@ -64,6 +65,7 @@ func (p *Pipe) dialed(err error) {
 		p.frame.Reset()
 		p.inReply, p.inPush = false, false
 		p.progress = p.pool.loop.Now()
+		p.since = p.progress
 		p.stats.connects.Add(1)
 		p.stats.up.Add(1)
 		p.conn.Flush()
@@ -92,7 +94,7 @@ func (p *Pipe) dialed(err error) {
 	p.abandon(err)
 }
 
-// hangUp closes the connection for a reason of ours.
+// hangUp closes the connection from this side.
 func (p *Pipe) hangUp(why error) {
 	if p.conn != nil {
 		p.why = why
@@ -128,9 +130,9 @@ func (p *Pipe) Closed(err error) {
 	p.abandon(err)
 }
 
-// abandon settles every request of a connection that is no more: what was not
-// written in full cannot have run and is sent again, like what may run twice;
-// the others fail, and those that their senders deal with.
+// abandon settles every request of a connection that has ended. What was not written in full cannot have run
+// and is sent again, and so is what may run twice. The others fail, and those whose senders handle that fail
+// in any case.
 func (p *Pipe) abandon(err error) {
 	calls, log, cut := p.calls, p.log, p.inReply
 	p.calls, p.log, p.inReply = ring{}, backlog{}, false
@@ -156,11 +158,14 @@ func (p *Pipe) abandon(err error) {
 			p.pool.outages.Feel(p.addr, cluster.Felt{Failed: 1})
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
-			if written && !c.ran { // however late it is, the next connection can tell what became of it
+			if written && !c.ran { // even late, the next connection can tell what became of it
 				c.deadline = max(c.deadline, p.pool.since()+p.pool.o.ConnectTimeout)
 			}
 			c.ran = c.ran || written
 			c.to.Detour(c.tag)
+			if r, ok := c.to.(Repeater); ok && written {
+				r.Repeated(c.tag)
+			}
 			p.pool.later(p.addr, p.mode, c, req, nil, err)
 		}
 		cut = false

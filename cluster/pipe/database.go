@@ -7,23 +7,21 @@ import (
 	"lockproxy/cluster"
 )
 
-// This file is pipes of modes that only some clients need: to databases other than 0, and to
-// replicas. They are made when first needed like the others, and closed again when nobody has
-// used them for a while.
+// This file is about pipes in modes that few clients need: to databases other than 0, and to replicas. They
+// are made when first needed, like the others, and closed when they have not been used for a while.
 
 const (
 	// sideIdle is how long such a pipe is kept without use.
 	sideIdle = 30 * time.Second
-	// maxDatabases is how many pipes to databases other than 0 a loop keeps beside those that
-	// have requests on their way, of which each client has some in one database only.
+	// maxDatabases is how many idle pipes to databases other than 0 a loop keeps. There are more only while
+	// they have requests on their way, and a client has those in one database at a time.
 	maxDatabases = 64
 )
 
 // errIdle is why a pipe that nobody used was closed.
 var errIdle = errors.New("nobody used it")
 
-// notRun is the ModeError that a request is told which has not run because of it. It wraps ErrUnavailable,
-// too.
+// notRun is a ModeError for a request that has not run because of it. It wraps ErrUnavailable too.
 type notRun struct{ *cluster.ModeError }
 
 func (e notRun) Unwrap() []error { return []error{e.ModeError, cluster.ErrUnavailable} }
@@ -38,7 +36,7 @@ func refusedMode(err error, m Mode) error {
 	return nil
 }
 
-// Reaches says that a connection to the database of m is there: so the upstream has that database.
+// Reaches says that there is a connection to the database of m, so the upstream has that database.
 func (p *Pool) Reaches(m Mode) bool {
 	for _, n := range p.topology.Masters {
 		for m.Proto = 2; m.Proto <= 3; m.Proto++ {
@@ -50,7 +48,8 @@ func (p *Pool) Reaches(m Mode) bool {
 	return false
 }
 
-// side is the pipe to the i-th master in a mode that is not plain. The one used last is found at once.
+// side is the pipe to the i-th master in a mode that is not plain. The last one that was used is found
+// quickly.
 func (p *Pool) side(i int, m Mode) *Pipe {
 	if pipe := p.sides[i]; pipe != nil && pipe.mode == m {
 		return pipe
@@ -63,8 +62,8 @@ func (p *Pool) side(i int, m Mode) *Pipe {
 // unused says that the pipe has nothing to do.
 func (p *Pipe) unused() bool { return p.calls.len() == 0 && !p.dialing }
 
-// roomForDatabase closes the pipe to a database other than 0 that has been unused for the longest
-// time, if there are as many as may be kept.
+// roomForDatabase closes the pipe to a database other than 0 that has been unused for the longest time, if
+// there are as many as may be kept.
 func (p *Pool) roomForDatabase() {
 	n := 0
 	var oldest *Pipe
@@ -78,19 +77,24 @@ func (p *Pool) roomForDatabase() {
 		}
 	}
 	if n >= maxDatabases && oldest != nil {
-		p.drop(oldest, errIdle)
+		p.forget(oldest)
+		oldest.hangUp(errIdle)
 	}
 }
 
-// drop closes a shared pipe and forgets it.
-func (p *Pool) drop(pipe *Pipe, why error) {
+// forget has another pipe made for what would be sent over this one.
+func (p *Pool) forget(pipe *Pipe) {
 	delete(p.byNode, nodeKey{pipe.addr, pipe.mode})
-	for i, side := range p.sides {
-		if side == pipe {
+	for i := range p.sides {
+		if p.sides[i] == pipe {
 			p.sides[i] = nil
+		}
+		for proto := range p.masters[i] {
+			if p.masters[i][proto] == pipe {
+				p.masters[i][proto] = nil
+			}
 		}
 	}
 	p.readers.forget(pipe)
 	p.stuck.set(pipe, false)
-	pipe.hangUp(why)
 }

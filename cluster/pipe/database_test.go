@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// databases is a Redis with a hundred of them, of which nobody has 99.
+// databases is a Redis with 99 databases, 0 to 98.
 type databases struct {
 	*rig
 	dials int
@@ -47,7 +47,7 @@ func (d *databases) Dial(ctx context.Context, addr string, m cluster.Mode, _ *cl
 	return here, nil
 }
 
-// connections is how many there are, and to how many databases.
+// connections is how many connections there are, and to how many databases.
 func (d *databases) connections() (n, kinds int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,14 +75,14 @@ func inDatabases(t *testing.T, test func(d *databases)) {
 func (d *databases) ask(db int, to Receiver, words ...string) {
 	d.on(func() {
 		for i, word := range words {
-			d.pool.Send(Request{Mode: Mode{Proto: 2, DB: db}, Bytes: command(word), To: to, Tag: uint32(i)})
+			d.pool.Send(&Request{Mode: Mode{Proto: 2, DB: db}, Bytes: command(word), To: to, Tag: uint32(i)})
 		}
 	})
 	synctest.Wait()
 }
 
-// Each database has a connection of its own. One that the upstream has not is an error at
-// once, in its words, and can be had later if it is there by then.
+// Each database has a connection of its own. If the upstream does not have a database, that is an error at
+// once, in its words; later it may have it.
 func TestDatabases(t *testing.T) {
 	inDatabases(t, func(d *databases) {
 		var k keeper
@@ -113,7 +113,7 @@ func TestDatabases(t *testing.T) {
 	})
 }
 
-// What nobody uses is closed, except to database 0; what is waited for stays.
+// Connections that are not used are closed, except to database 0; those with requests stay.
 func TestDatabasesIdle(t *testing.T) {
 	inDatabases(t, func(d *databases) {
 		var k keeper

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// deferred is a request that waits for a node to become able to take it. No request of its slot that was
-// sent after it, and is redirected, overtakes it.
+// deferred is a request that waits for a node to become able to take it. A later request of its slot that is
+// redirected too does not overtake it.
 type deferred struct {
 	call
 	mode    Mode
@@ -19,8 +19,8 @@ type deferred struct {
 	inDoubt bool   // its node is asked what the reply means: see doubt.go
 }
 
-// delays says that the requests of its slot that come after d wait as well. TRYAGAIN is of requests that name
-// several keys; those that name one are served meanwhile.
+// delays says that later requests of the slot wait as well. TRYAGAIN delays none: it is about requests with
+// several keys, and those with one are served meanwhile.
 func (d *deferred) delays() bool {
 	return d.slot >= 0 && !bytes.HasPrefix(d.reply, tryAgain)
 }
@@ -68,7 +68,7 @@ func (l *deferredList) first(d *deferred) bool {
 	return i >= 0 && l.all[i] == d
 }
 
-// now has all of them tried at once: what they wait for may have come.
+// now has all of them tried at once, because what they wait for may have come.
 func (l *deferredList) now(now time.Time) {
 	for _, d := range l.all {
 		d.next = now

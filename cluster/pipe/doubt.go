@@ -8,29 +8,29 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is errors of scripts that are worded like those of Redis for what it did not run. A script that
-// returns "CLUSTERDOWN Hash slot not served" has run, and would run again each time it is sent again. So the
-// node is asked to run another script with the same keys, one that does nothing: if it refuses that, it has
-// refused the first one. A replica lets that one run, so after READONLY the node is asked for its role. If
-// Redis has not said it, the first script is sent once more, for a slot may have come to rest meanwhile, and
-// then its error goes to the client.
+// This file is about errors that scripts raise in words of Redis. A script that returns "CLUSTERDOWN Hash
+// slot not served" has run, and would run again each time it is sent. So the node is asked to run another
+// script with the same keys, which does nothing. If it refuses that one, it has refused the first one too. A
+// replica would run it, so after READONLY the node is asked for its role instead. If the error was not of
+// Redis, the first script is sent once more, since the slot may have stopped moving meanwhile; then its
+// error goes to the client.
 
-// mayRepeat says that req, which may be sent twice, is to be: of what clients send, scripts that only read
-// may, but what they say is for the client. What else may run twice is scripts of locks, which return no such
-// words.
+// mayRepeat says that req, which may be sent twice, should be sent again. Of the requests of clients, only
+// scripts that only read may be sent twice, but what they return is for the client. The others are scripts
+// of locks, which return no such words.
 func mayRepeat(req []byte) bool {
 	args := firstArgs(req, 1)
 	return len(args) > 0 && !bytes.HasSuffix(bytes.ToUpper(args[0]), []byte("_RO"))
 }
 
-// doubt is a script whose error is in doubt. It keeps its place among the requests that wait. It implements
-// Receiver for the question.
+// doubt is a script whose error may or may not be of Redis. It keeps its place among the requests that wait.
+// It is the Receiver of the question.
 type doubt struct {
 	*deferred
 	p    *Pool
 	pipe *Pipe
 	said []byte
-	role bool // it was asked for
+	role bool // the node was asked for its role
 }
 
 // doubt asks the node of pipe, which answered c with reply. req aliases the log of pipe.
@@ -55,12 +55,12 @@ func (p *Pool) doubt(pipe *Pipe, c call, r *retry.Error, req, reply []byte) {
 	}
 }
 
-// doubtAtOnce is how many bytes a request has at most that is taken apart on the loop.
+// doubtAtOnce is how long a request may be that is parsed on the loop.
 const doubtAtOnce = 256 << 10
 
-// question is the call of what the node is asked.
-func (d *doubt) question() call {
-	c := call{to: d, slot: thisNode, raw: true, deadline: d.deadline}
+// question is the call that asks the node.
+func (d *doubt) question() *call {
+	c := &call{to: d, slot: thisNode, raw: true, deadline: d.deadline}
 	if d.astray {
 		c.before = sayAsking
 	}
@@ -111,8 +111,8 @@ func (d *doubt) Receive(_ uint32, chunk []byte, last bool) {
 	}
 }
 
-// refused says that the error was of Redis, by the answer to the question. A node that does not tell its role
-// may be a replica.
+// refused says that the error was of Redis, as the answer to the question shows. A node that does not tell
+// its role may be a replica.
 func (d *doubt) refused() bool {
 	if d.role {
 		return !bytes.HasPrefix(d.said, []byte("*3\r\n$6\r\nmaster\r\n"))
@@ -128,7 +128,7 @@ func (d *doubt) refused() bool {
 func (d *doubt) tell() {
 	d.p.waiting.remove(d.deferred)
 	reply := d.reply
-	if isRedirect(reply) { // which a client would follow
+	if isRedirect(reply) { // a client would follow it
 		reply = append([]byte("-ERR "), reply[1:]...)
 	}
 	d.to.Receive(d.tag, reply, true)

@@ -2,12 +2,12 @@ package pipe
 
 import "bytes"
 
-// interruption is what a node says to the clients that it blocks when it becomes a replica.
-// It closes their connections behind that.
+// interruption is the error by which a node that becomes a replica ends the commands that block there. Then
+// it closes their connections.
 var interruption = []byte("-UNBLOCKED force unblock")
 
-// Interrupted says that an error reply ended a command that was blocking, and that had no effect,
-// because its node is no master any more.
+// Interrupted says that an error reply ended a blocking command that had no effect, because its node is no
+// longer a master.
 func Interrupted(reply []byte) bool { return bytes.HasPrefix(reply, interruption) }
 
 // Refresh hints that the topology may be out of date.

@@ -4,25 +4,26 @@ import (
 	"lockproxy/cluster"
 )
 
-// Mode is the state that a connection to a node was put into before its first request, and
-// whose it is.
+// Mode is the state that a connection to a node is put into before its first request, and whether one client
+// has it to itself.
 type Mode struct {
 	Proto   int  // 2 or 3
 	DB      int  // the database; 0 in a cluster
 	Replica bool // reads at a replica: in a cluster READONLY was sent
-	// Second stands for a second connection of the same kind, where a script keeps the
-	// first one busy; see Pool.StuckEpoch.
+	// Second is for a second connection of the same kind, used while a script keeps the first one busy; see
+	// Pool.StuckEpoch.
 	Second bool
-	Own    *Private // the client's that has the connection for itself; nil: it is shared
+	Own    *Private // of the client that has the connection to itself; nil: it is shared
 }
 
-// plain are the modes of nearly all requests: database 0, at a master, over the first shared connection.
+// plain says that m is the mode of nearly all requests: database 0, at a master, over the first shared
+// connection.
 func (m Mode) plain() bool { return m.DB == 0 && !m.Replica && !m.Second && m.Own == nil }
 
 // special says that connections of mode m belong to another user than the proxy.
 func (m Mode) special() bool { return m.Own != nil && m.Own.as != nil }
 
-// before is what stands in front of a request that is sent now.
+// before says what goes in front of a request that is sent now.
 func (m Mode) before() before {
 	if m.Own != nil && m.Own.preceded {
 		return sayPrivate
@@ -30,15 +31,15 @@ func (m Mode) before() before {
 	return nothing
 }
 
-// again is m for a request that is sent once more: at a master, and behind a script if one is there. Two
-// requests of one client that both went apart would not stay in order if a script came, or ended, between
-// them.
+// again is m for a request that is sent once more: at a master, and behind a script if one is running. If
+// two requests of one client used second pipes, they would not stay in order when a script began or ended
+// between them.
 func (m Mode) again() Mode {
 	m.Replica, m.Second = false, false
 	return m
 }
 
-// dialled is what of m the connection is put into before its first request.
+// dialled is the part of m that a connection is put into before its first request.
 func (m Mode) dialled() cluster.Mode {
 	d := cluster.Mode{Proto: m.Proto, DB: m.DB, Replica: m.Replica}
 	if m.Own != nil {

@@ -6,9 +6,9 @@ import (
 	"lockproxy/cluster"
 )
 
-// This file is what changes for requests once a node has been down for longer than their budget: nobody rides
-// out its fail-over any more, so they wait briefly only. Each of them has its node dialled, or asked, all the
-// same, so the first that can be served is.
+// This file is about requests to a node that has been down for longer than their budget. Waiting for its
+// fail-over is of no use any more, so they wait only briefly. But each has its node dialled, or asked, so
+// the first request that can be served is served.
 
 const (
 	// brief is how long a request waits for a node whose outage has lasted longer than the budget. It is
@@ -18,7 +18,7 @@ const (
 	hung = time.Second
 )
 
-// witness is who knows which masters are down. An Upstream is one.
+// witness tells which masters are down. An Upstream is one.
 type witness interface{ Outages() *cluster.Outages }
 
 // outages tells which nodes have been down for longer than the budget.
@@ -42,8 +42,8 @@ func (o *outages) long(addr string) (cluster.Outage, bool) {
 	return out, lost && time.Since(out.Since) > o.budget
 }
 
-// longAt says that the outage of the master of slot has lasted longer than the budget; if slot is of no
-// master in particular, that of all of them.
+// longAt says that the outage of the master of slot has lasted longer than the budget. If slot stands for
+// any master, it says that of all of them.
 func (o *outages) longAt(slot int, addr string) bool {
 	switch {
 	case slot == thisNode:
@@ -64,7 +64,7 @@ func (o *outages) longAt(slot int, addr string) bool {
 	return long
 }
 
-// expired says that a request has waited for as long as it may. long has what longAt has said in this round.
+// expired says that a request has waited as long as it may. long caches the results of longAt in this round.
 func (o *outages) expired(d *deferred, now time.Duration, long map[nodeSlot]bool) bool {
 	switch {
 	case now > d.deadline:
@@ -87,8 +87,8 @@ type nodeSlot struct {
 	addr string
 }
 
-// BudgetOf is how long a request for the slot may be sent again and again while nodes fail over: briefly if
-// its master has been down for long.
+// BudgetOf is how long a request for the slot may be sent again and again while nodes fail over. It is short
+// if the master has been down for long.
 func (p *Pool) BudgetOf(slot int) time.Duration {
 	if p.outages.longAt(slot, "") {
 		return min(brief, p.o.Budget)
@@ -96,8 +96,8 @@ func (p *Pool) BudgetOf(slot int) time.Duration {
 	return p.o.Budget
 }
 
-// hang says why a request should not wait in p, or nil: its node has been down for long, and is not
-// connected, or owes replies. It has the node dialled.
+// hang says why a request should not wait in p, or returns nil. The reason: its node has been down for long,
+// and is not connected or owes replies. It has the node dialled.
 func (o *outages) hang(p *Pipe) (why error) {
 	if p.owner != nil || p.conn != nil && (p.calls.len() == 0 || p.pool.loop.Now().Sub(p.progress) < hung) {
 		return nil

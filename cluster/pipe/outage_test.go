@@ -13,7 +13,7 @@ import (
 	"lockproxy/internal/scripted"
 )
 
-// outageRig is a rig whose node a:1 is down since a time, as all know.
+// outageRig is a rig whose node a:1 has been down since a time that everybody knows.
 type outageRig struct {
 	*rig
 	outages cluster.Outages
@@ -35,8 +35,8 @@ func (r *outageRig) Dial(ctx context.Context, addr string, m cluster.Mode, befor
 	return r.rig.Dial(ctx, addr, m, before)
 }
 
-// A command rides out the first budget of an outage. After that it waits briefly, whether dials are refused
-// or lead nowhere, and the first that can be served is, however long all think that the node is down.
+// A command waits through the first budget of an outage. After that, commands wait briefly, whether dials
+// are refused or time out, and the first one that can be served is, however long the node counts as down.
 func TestKnownOutage(t *testing.T) {
 	for name, hangs := range map[string]bool{"refused": false, "silent": true} {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// A request that is redirected does not overtake one of its slot that was sent before it and waits, although
-// the node that both are sent to becomes known between their replies.
+// A request that is redirected does not overtake an earlier one of its slot that waits, even if the node
+// that both are sent to becomes known between their replies.
 func TestRedirectedStayInOrder(t *testing.T) {
 	of := slot.Of([]byte("k"))
 	moved := fmt.Sprintf("-MOVED %d ", of)
@@ -57,10 +57,10 @@ func TestRedirectedStayInOrder(t *testing.T) {
 				}})
 				var k keeper
 				r.on(func() {
-					r.pool.Send(Request{
+					r.pool.Send(&Request{
 						Target: ToSlot(of), Mode: Mode{Proto: 2}, Bytes: command(test.write...), To: &k,
 					})
-					r.pool.Send(Request{
+					r.pool.Send(&Request{
 						Target: ToSlot(of), Mode: Mode{Proto: 2}, Bytes: command("GET", "k"),
 						To: &k, Tag: 1, Resend: true,
 					})

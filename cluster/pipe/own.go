@@ -9,36 +9,39 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is connections that one client has for itself, for what a shared pipe cannot
-// carry: transactions, commands that block, tracking. They are pipes too:
+// This file is about owned pipes: connections that one client has to itself, for what a shared pipe cannot
+// carry: transactions, commands that block, tracking.
 //
-//	Pool.Own --> Pipe.Request ... Receiver --> Release (somebody else may have it), or End
+//	Pool.Own --> Pipe.Request ... Receiver --> Release (another owner may have it), or End
 //
-// A pipe of somebody's own passes every reply on as it came, MOVED too, and never sends
-// a request twice: its owner knows what it has asked for and decides.
+// An owned pipe passes on every reply as it came, MOVED too, and never sends a request twice: its owner
+// knows what it has asked for, and decides.
 
-// Owner has a pipe of its own. Its methods run on the loop.
+// Owner is the owner of a pipe. Its methods run on the loop.
 type Owner interface {
 	// Push is given a push message of the node as it came, in one or more chunks; last marks
 	// the end of it. chunk is valid during the call.
 	Push(chunk []byte, last bool)
-	// Lost says that the connection is no more, or could not be had, and why; the requests on their way have
-	// failed before. It is not called after Release and End.
+	// Lost says that the connection has ended, or could not be made, and why. The requests on their way have
+	// failed before. Lost is not called after Release and End.
 	Lost(err error)
 }
 
-// Errors of connections of one's own.
+// Whole is an Owner between whose requests nothing may come now, as in MULTI.
+type Whole interface{ Whole() bool }
+
+// Errors of owned pipes.
 var (
 	errReleased = errors.New("not needed any more")
-	// ErrNoPlace is why there was no connection of one's own to be had.
+	// ErrNoPlace is why no owned pipe could be had.
 	ErrNoPlace = errors.New("all connections that are not shared are in use (upstream-own-connections)")
 )
 
-// Own returns a connection to the node at addr that nobody but owner uses until it is
-// lost, or owner ends its use with Release or End. Requests may be given to it at once: they wait until it
-// is made, or until one of Options.MaxOwn places is free that the owner's Party may take, for
-// Options.Budget at most. For a client that
-// has a Private, m.Own, it is the connection of that set, which Release gives back to it.
+// Own returns a connection to the node at addr that only owner uses, until it is lost, or owner ends its use
+// with Release or End. Requests may be given to it at once. They wait until it is connected; before that it
+// may wait, for Options.Budget at most, for one of the Options.MaxOwn places that the owner's Party may
+// take. For a client that has a Private, m.Own, it is the connection of that set, which Release gives back
+// to the set.
 func (p *Pool) Own(addr string, m Mode, owner Owner) *Pipe {
 	defer p.own.count()
 	if m.Own != nil {
@@ -57,70 +60,70 @@ func (p *Pool) lend(addr string, m Mode, owner Owner) *Pipe {
 	return pipe
 }
 
-// newOwn is a pipe that is not connected yet.
+// newOwn is an owned pipe that is not connected yet.
 func (p *Pool) newOwn(addr string, m Mode, owner Owner) *Pipe {
 	pipe := &Pipe{
 		pool: p, addr: addr, mode: m, stats: p.stats.node(addr), owner: owner, party: partyOf(owner),
 	}
-	if m.dialled().As == nil { // a user of a client's need not be allowed that: Dial asks before
-		pipe.append(call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
+	if m.dialled().As == nil { // a client's user may not be allowed that: Dial asks first
+		pipe.append(&call{to: (*clientID)(pipe), slot: thisNode, raw: true}, askClientID)
 	}
 	return pipe
 }
 
-// Request sends req, one whole command, over a pipe of to's own. req is copied, or kept if it is larger than
-// loop.Shared: then nobody may write to it any more. to gets the reply under tag, whatever
-// it is. A request of a connection that is lost fails at once.
+// Request sends req, one whole command, over an owned pipe. req is copied, or kept if it is larger than
+// loop.Shared: then nobody may write to it any more. to gets the reply under tag, whatever it is. If the
+// connection is lost already, the request fails at once.
 func (p *Pipe) Request(req []byte, to Receiver, tag uint32) {
 	if p.dead != nil {
 		to.Fail(tag, fmt.Errorf("%w: %w", cluster.ErrUnavailable, p.dead))
 		return
 	}
-	p.append(call{to: to, tag: tag, slot: thisNode, raw: true, before: p.mode.before()}, req)
+	p.append(&call{to: to, tag: tag, slot: thisNode, raw: true, before: p.mode.before()}, req)
 }
 
-// Private says that the pipe is one of a Private, whose owner is given its pushes.
+// Private says that the pipe belongs to a Private, whose owner gets its pushes.
 func (p *Pipe) Private() bool { return p.private != nil }
 
 // Addr is the address of the pipe's node.
 func (p *Pipe) Addr() string { return p.addr }
 
-// ClientID is the id that the node gave the connection of a pipe of somebody's own; 0 as
-// long as it is not known, which it is before the first reply.
+// ClientID is the node's id of the connection of an owned pipe; 0 if it is not known, as before the first
+// reply.
 func (p *Pipe) ClientID() int64 { return p.clientID }
 
-// SetPatient says that the node may owe a reply for as long as it likes, because it was sent a command that
+// SetPatient says that the node may take as long as it likes for a reply, because it was sent a command that
 // blocks.
 func (p *Pipe) SetPatient(patient bool) {
 	p.patient = patient
 	p.progress = p.pool.loop.Now()
 }
 
-// Release ends the use of a pipe of one's own whose connection is as it was in the beginning. If a
-// reply is still to come it is closed.
+// Release ends the use of an owned pipe whose connection is in its initial state. If a reply is still to
+// come, the pipe is closed.
 func (p *Pipe) Release() {
 	if p.private != nil {
 		p.private.giveBack()
 		return
 	}
-	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero()
+	unfit := p.conn == nil || p.mode.special() || p.calls.len() > 0 || !p.retired.IsZero() || p.leaving
 	if unfit || !p.pool.own.keep(p) {
 		p.End()
 	}
 }
 
-// End ends the use of a pipe of one's own and closes it. Requests on their way fail, with
-// ErrUnknownOutcome if they were written.
+// End ends the use of an owned pipe and closes it. Requests on their way fail, with ErrUnknownOutcome if
+// they were written.
 func (p *Pipe) End() {
 	if p.private != nil {
-		p.private.borrower = nil
+		p.private.owner = nil
 	} else {
 		p.owner = nobody{}
 	}
 	p.close(errReleased)
 }
 
-// close ends a pipe of somebody's own, whether or not it is connected yet.
+// close ends an owned pipe, whether or not it is connected yet.
 func (p *Pipe) close(why error) {
 	switch {
 	case p.dead != nil:
@@ -135,13 +138,13 @@ func (p *Pipe) close(why error) {
 	}
 }
 
-// nobody owns what is idle or was given up.
+// nobody is the owner of pipes that are idle or were given up.
 type nobody struct{}
 
 func (nobody) Push([]byte, bool) {}
 func (nobody) Lost(error)        {}
 
-// failed ends a pipe of somebody's own.
+// failed ends an owned pipe because of an error.
 func (p *Pipe) failed(err error) {
 	if p.dead != nil {
 		return
@@ -156,7 +159,7 @@ func (p *Pipe) failed(err error) {
 	p.owner.Lost(err)
 }
 
-// askClientID is the first request of a pipe of somebody's own, as the proxy's user.
+// askClientID is the first request of an owned pipe, as the proxy's user.
 var askClientID = resp.AppendCommandStrings(nil, "CLIENT", "ID")
 
 // clientID is a Pipe that takes the answer to CLIENT ID. A node that knows no ids, Redis
@@ -173,7 +176,7 @@ func (p *clientID) Fail(uint32, error)  {}
 func (p *clientID) Discard(uint32) bool { return true }
 func (p *clientID) Detour(uint32)       {}
 
-// trimNumber is the digits of an integer reply.
+// trimNumber returns the digits of an integer reply.
 func trimNumber(reply []byte) []byte {
 	if len(reply) < 3 || reply[0] != ':' {
 		return nil

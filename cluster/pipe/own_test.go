@@ -14,7 +14,7 @@ import (
 	"lockproxy/internal/scripted"
 )
 
-// keeper has a pipe of its own and writes down what comes over it.
+// keeper owns a pipe and writes down what comes over it.
 type keeper struct{ heard []string }
 
 func (k *keeper) note(format string, args ...any) {
@@ -43,7 +43,7 @@ func (k *keeper) want(t *testing.T, what string, heard ...string) {
 	k.heard = nil
 }
 
-// ownNode answers as a node does over connections of somebody's own.
+// ownNode answers as a node does over owned pipes.
 func ownNode() *scripted.Node {
 	var next atomic.Int64
 	return &scripted.Node{Answer: func(command string) string {
@@ -70,7 +70,7 @@ func inOwnBubble(t *testing.T, o Options, test func(t *testing.T, r *rig, node *
 	})
 }
 
-// own has f use a pipe of k's own, and waits until all is quiet.
+// own calls f with a pipe of k, and waits until all is quiet.
 func (r *rig) own(f func()) {
 	r.on(f)
 	synctest.Wait()
@@ -78,8 +78,8 @@ func (r *rig) own(f func()) {
 
 func command(words ...string) []byte { return resp.AppendCommandStrings(nil, words...) }
 
-// TestOwn proves that a pipe of one's own passes on what comes as it came, knows its id, is had by one owner
-// at a time, and is used again.
+// TestOwn proves that an owned pipe passes on replies as they came, knows its id, has one owner at a time,
+// and is used again.
 func TestOwn(t *testing.T) {
 	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k, other keeper
@@ -183,8 +183,8 @@ func TestOwnLeftWhenLost(t *testing.T) {
 	})
 }
 
-// TestOwnBounded proves that no more connections are made than may be, that who waits for one is
-// served in turn, and that idle ones are closed after a while.
+// TestOwnBounded proves that no more connections are made than allowed, that owners who wait for one are
+// served in turn, and that idle connections are closed after a while.
 func TestOwnBounded(t *testing.T) {
 	inOwnBubble(t, Options{MaxOwn: 1, Budget: 2 * time.Second},
 		func(t *testing.T, r *rig, node *scripted.Node) {
@@ -219,7 +219,7 @@ func TestOwnBounded(t *testing.T) {
 						len(r.pool.own.queue))
 				}
 			})
-			// An idle one makes room for one of another mode.
+			// An idle connection makes room for one in another mode.
 			r.own(func() { r.pool.Own("a:1", Mode{Proto: 2}, &a).Release() })
 			r.own(func() { r.pool.Own("a:1", Mode{Proto: 3}, &b).Request(command("GET"), &b, 4) })
 			b.want(t, "instead of an idle one", `4 "+OK\r\n"`)

@@ -19,8 +19,12 @@ type Pipe struct {
 	mode  Mode
 	stats *nodeCounters
 
+	leaving bool // it closes as soon as all is answered, or is released; see names.go
+
 	conn    *loop.Conn       // nil while not connected
 	self    cluster.Identity // of the connection, or of the last one; only if the pipe is shared
+	as      *cluster.Login   // of the connection, or what it is about to take over; see renew.go
+	renewAt time.Time        // not before
 	dialing bool
 	cancel  context.CancelFunc // of the dial
 	retryAt time.Time          // no dial before
@@ -32,17 +36,18 @@ type Pipe struct {
 	frame    resp.Framer
 	inReply  bool      // part of the head's reply has been delivered
 	inPush   bool      // inside a push message, which no request asked for
+	since    time.Time // the connection is there
 	progress time.Time // when bytes came last, or the queue began
 	retired  time.Time // when its node left the topology, or zero
-	shunned  time.Time // no reads before, if it is a replica's
+	shunned  time.Time // if it is a replica's: no reads before
 
 	stuck     bool // behind a script; see stuck.go
-	idleSigns int  // that came from its node since
+	idleSigns int  // signs of life of its node since
 
 	waiting []func()        // to be called when the queue has become short
 	loading map[string]bool // by SHA1: scripts that are on their way to the node
 
-	// Of a pipe that somebody has for itself; see own.go.
+	// Of an owned pipe; see own.go.
 	owner     Owner // nil: the pipe is shared
 	party     Party // that the owner belongs to
 	counted   bool  // for the party
@@ -55,8 +60,8 @@ type Pipe struct {
 	idleSince time.Time
 }
 
-// append queues one request. It allocates only when the log grows.
-func (p *Pipe) append(c call, req []byte) {
+// append queues one request. It allocates only when the log grows. c is the caller's again, changed.
+func (p *Pipe) append(c *call, req []byte) {
 	if p.conn == nil && !p.dialing && p.owner == nil {
 		p.dial()
 	}
@@ -64,7 +69,7 @@ func (p *Pipe) append(c call, req []byte) {
 		p.progress = p.pool.loop.Now()
 	}
 	if c.before != nothing {
-		p.precede(&c)
+		p.precede(c)
 	}
 	if c.lasting {
 		p.log.keep(req)
@@ -78,18 +83,18 @@ func (p *Pipe) append(c call, req []byte) {
 	}
 }
 
-// precede queues what stands in front of c.
+// precede queues the command that goes in front of c, if any.
 func (p *Pipe) precede(c *call) {
 	req := asking
 	if c.before == sayPrivate {
-		if req = p.mode.Own.setup.Before; len(req) == 0 { // the Setup is another one by now
+		if req = p.mode.Own.setup.Before; len(req) == 0 { // the Setup has changed meanwhile
 			c.before = nothing
 			return
 		}
 	} else {
 		c.before = nothing
 	}
-	p.append(call{resend: true, slot: thisNode}, req)
+	p.append(&call{resend: true, slot: thisNode}, req)
 }
 
 // front queues the requests of a Setup in front of those that wait for the connection.
@@ -102,17 +107,17 @@ func (p *Pipe) front(reqs [][]byte) {
 		calls.pop()
 		p.log.append(log.oldest(c.size))
 		log.pop(c.size, 0)
-		p.calls.push(c)
+		p.calls.push(&c)
 	}
 }
 
 // queued is how many bytes of requests wait to be written or answered.
 func (p *Pipe) queued() int { return p.log.size }
 
-// Full says that clients which feed this pipe should not be read from now.
+// Full says that clients which send to this pipe should not be read from now.
 func (p *Pipe) Full() bool { return p.queued() > p.pool.o.QueueLimit }
 
-// WhenReady has ready called, on the loop, once the queue has become short.
+// WhenReady calls ready, on the loop, once the queue has become short.
 func (p *Pipe) WhenReady(ready func()) { p.waiting = append(p.waiting, ready) }
 
 func (p *Pipe) wakeWaiting() {
@@ -151,10 +156,13 @@ func (p *Pipe) Read(buf []byte) int {
 	if p.waiting != nil && p.queued() <= p.pool.o.QueueLimit/2 {
 		p.wakeWaiting()
 	}
+	if p.leaving && p.owner == nil && p.calls.len() == 0 {
+		p.hangUp(errReleased)
+	}
 	return used
 }
 
-// deliver gives chunk, a part of the oldest request's reply, to whom it belongs.
+// deliver gives chunk, a part of the oldest request's reply, to its receiver.
 func (p *Pipe) deliver(chunk []byte, last bool) {
 	if p.inPush || !p.inReply && chunk[0] == '>' {
 		p.inPush = !last
@@ -176,12 +184,15 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	c := *p.calls.head()
 	if !p.log.written(c.size) {
-		// Redis refuses a command by its first bytes, and closes. What of it
-		// is still to be written would be taken for commands.
+		// Redis refuses a command by its first bytes, and closes. It would take the rest, which is still to
+		// be written, for commands.
 		defer p.hangUp(cluster.ErrHasty)
 	}
 	if !p.inReply && chunk[0] == '-' && c.to != nil {
 		p.stats.errors.Add(1)
+		if c.raw && p.owner != nil && misled(p.addr, chunk) {
+			p.leaving = true
+		}
 		if !c.raw && p.pool.redirect(p, c, p.log.oldest(c.size), chunk) {
 			p.pop()
 			if p.private != nil {
@@ -189,7 +200,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 			}
 			return
 		}
-		if !c.raw && isRedirect(chunk) { // of nobody but a script: a client would follow it
+		if !c.raw && isRedirect(chunk) { // only a script can have made it up, and a client would follow it
 			chunk = append([]byte("-ERR "), chunk[1:]...)
 		}
 	}
@@ -203,7 +214,7 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 }
 
-// pop forgets the oldest request.
+// pop removes the oldest request.
 func (p *Pipe) pop() {
 	p.log.pop(p.calls.head().size, p.pool.o.QueueLimit)
 	p.calls.pop()

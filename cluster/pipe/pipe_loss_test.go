@@ -39,7 +39,7 @@ func TestOutcomeOfARequestThatWasSentOnce(t *testing.T) {
 	}
 }
 
-// The same where the node then lets nobody in, because of a script or for good, and where the proxy ends
+// The same if the node then refuses all connections, because of a script or for good, and if the proxy ends
 // meanwhile.
 func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -74,7 +74,7 @@ func TestOutcomeOfARequestThatNodeOrProxyRefuse(t *testing.T) {
 	}
 }
 
-// A node that loses a script again, with its connection, is given it again.
+// A node that loses a script again, with its connection, gets it again.
 func TestHealsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loads := 0
@@ -98,8 +98,8 @@ func TestHealsTwice(t *testing.T) {
 	})
 }
 
-// A node may refuse a command before it has all of it; what follows does not go
-// into the middle of that command.
+// A node may refuse a command before it has all of it. What follows must not be written into the middle of
+// that command.
 func TestRefusedBeforeItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const refusal = "-ERR Protocol error: invalid bulk length\r\n"
@@ -117,8 +117,7 @@ func TestRefusedBeforeItIsWritten(t *testing.T) {
 	})
 }
 
-// A node that redirects lead to is not given up because the topology does not
-// show it yet.
+// A node that redirects lead to is not given up although the topology does not show it yet.
 func TestRedirectedToANodeThatTheTopologyDoesNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted.Node{Answer: func(string) string { return "-MOVED 7 b:1\r\n" }}
@@ -148,7 +147,7 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 		c := &failures{}
 		req := resp.AppendCommandStrings(nil, "SET", "k", strings.Repeat("x", limit))
 		for range 2 * waitingLimit {
-			r.on(func() { r.pool.Send(Request{Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: req, To: c}) })
+			r.on(func() { r.pool.Send(&Request{Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: req, To: c}) })
 			time.Sleep(time.Millisecond)
 		}
 		r.on(func() {
@@ -177,3 +176,59 @@ func (*failures) Receive(uint32, []byte, bool) {}
 func (f *failures) Fail(_ uint32, err error)   { f.errs = append(f.errs, err) }
 func (*failures) Discard(uint32) bool          { return false }
 func (*failures) Detour(uint32)                {}
+
+// repeats is a Receiver that counts how often its request is sent again although it may have run.
+type repeats struct {
+	*waiter
+	n int
+}
+
+func (r *repeats) Repeated(uint32) { r.n++ }
+
+// Who sends a request is told if it is sent again after it was written, and only then. R33
+func TestRequestsThatMayRunTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		replies []string // "": the connection is lost
+		want    int
+	}{
+		"answered":               {[]string{":1\r\n"}, 0},
+		"no connection at first": {[]string{":1\r\n"}, 0},
+		"lost once":              {[]string{"", ":1\r\n"}, 1},
+		"lost twice":             {[]string{"", "", ":1\r\n"}, 2},
+		"the node is down":       {[]string{"-CLUSTERDOWN The cluster is down\r\n", ":1\r\n"}, 0},
+		"half of the reply":      {[]string{"$9\r\nhalf", ":1\r\n"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				a := &scripted.Node{Answer: func(string) string {
+					calls++
+					return c.replies[min(calls, len(c.replies))-1]
+				}}
+				r := newRig(t, Options{Budget: 10 * time.Second}, map[string]*scripted.Node{"a:1": a})
+				refuse := func(err error) {
+					r.mu.Lock()
+					r.refusal = err
+					r.mu.Unlock()
+				}
+				if name == "no connection at first" {
+					refuse(errors.New("refused"))
+					time.AfterFunc(time.Second, func() { refuse(nil) })
+				}
+				got := &repeats{waiter: &waiter{done: make(chan struct{})}}
+				req := resp.AppendCommandStrings(nil, "EVALSHA", "x", "1", "k")
+				r.on(func() {
+					r.pool.Send(&Request{
+						Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: req, To: got, Resend: true,
+					})
+				})
+				time.Sleep(time.Minute)
+				r.on(func() {
+					if got.n != c.want {
+						t.Errorf("told %d times, want %d; it was sent %d times", got.n, c.want, calls)
+					}
+				})
+			})
+		})
+	}
+}

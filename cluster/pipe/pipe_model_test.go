@@ -17,13 +17,13 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file puts pipes before nodes that do whatever a node, a network or an operator may do, and
-// holds them to what they promise:
+// This file connects pipes to nodes that do whatever a node, a network or an operator may do, and checks
+// what pipes promise:
 //
-//	each request has one end: its whole reply, or Fail; and it has it within a bounded time
-//	one that may not be sent again is run once at most, and one that is said not to have run was not
+//	each request has one end, within a bounded time: its whole reply, or Fail
+//	one that may not be sent again runs once at most; one that is said not to have run has not
 //	a reply belongs to its request
-//	who waits for a short queue, or for a connection, is told
+//	whoever waits for a short queue, or for a connection, is told
 //	in the end there is no pipe to a node that has left, no queue and no goroutine
 
 var (
@@ -52,7 +52,7 @@ const (
 
 var modelAddrs = []string{"a:1", "b:1", "c:1", "d:1"}
 
-// model is the nodes, the control plane, and those who send.
+// model is the nodes, the control plane, and the senders.
 type model struct {
 	t     *testing.T
 	rng   *rand.Rand // of the loop
@@ -83,6 +83,8 @@ func (m *model) Topology() *cluster.Topology {
 }
 
 func (m *model) Refresh() {}
+
+func (m *model) Login() *cluster.Login { return nil }
 
 // chance is true once in n times.
 func chance(rng *rand.Rand, n int) bool { return rng.IntN(n) == 0 }
@@ -206,13 +208,13 @@ func (m *model) send() {
 	var pipe *Pipe
 	switch way {
 	case 0:
-		pipe = m.pool.Send(Request{Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend})
+		pipe = m.pool.Send(&Request{Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend})
 	case 1:
-		pipe = m.pool.Send(Request{
+		pipe = m.pool.Send(&Request{
 			Target: ToMaster(m.rng.IntN(masters)), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
 		})
 	case 2:
-		pipe = m.pool.Send(Request{
+		pipe = m.pool.Send(&Request{
 			Target: ToShard(m.rng.IntN(masters)), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
 		})
 	case 3:
@@ -221,17 +223,17 @@ func (m *model) send() {
 		if chance(m.rng, 2) {
 			readers = AllReaders
 		}
-		pipe = m.pool.Send(Request{
+		pipe = m.pool.Send(&Request{
 			Target: ToSlot(n), Mode: mode, Bytes: req, To: a, Tag: tag,
 			Readers: readers, Seed: m.rng.Int64(),
 		})
 	case 4:
-		pipe = m.pool.Send(Request{
+		pipe = m.pool.Send(&Request{
 			Target: ToNode(modelAddrs[m.rng.IntN(len(modelAddrs))]), Mode: mode, Bytes: req,
 			To: a, Tag: tag, Resend: resend,
 		})
 	default:
-		pipe = m.pool.Send(Request{
+		pipe = m.pool.Send(&Request{
 			Target: ToSlot(n), Mode: mode, Bytes: req, To: a, Tag: tag, Resend: resend,
 		})
 	}
@@ -247,7 +249,7 @@ func (m *model) send() {
 	}
 }
 
-// modelOwner has a Private or a pipe of its own.
+// modelOwner has a Private or an owned pipe.
 type modelOwner struct {
 	m    *model
 	set  *Private
@@ -309,7 +311,7 @@ func (m *model) endPrivate(i int) {
 	o.set.End()
 }
 
-// own begins the use of a pipe of somebody's own.
+// own begins the use of an owned pipe.
 func (m *model) own() {
 	o := &modelOwner{m: m}
 	mode := Mode{Proto: 2 + m.rng.IntN(2)}
@@ -456,7 +458,7 @@ func (m *model) leave() {
 	m.pool.Update()
 	for range 100 {
 		a, req := m.request("in the end", false)
-		m.pool.Send(Request{
+		m.pool.Send(&Request{
 			Target: ToSlot(m.rng.IntN(16384)), Mode: Mode{Proto: 2}, Bytes: req, To: a, Tag: uint32(a.id),
 		})
 	}
@@ -489,7 +491,7 @@ func (m *model) left() {
 	}
 }
 
-// judge looks at how often each request was run.
+// judge checks how often each request has run.
 func (m *model) judge() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

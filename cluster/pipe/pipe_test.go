@@ -41,7 +41,14 @@ func (r *rig) Topology() *cluster.Topology {
 }
 
 // Member implements Control: b:1 may serve no slots, or none yet.
-func (r *rig) Member(addr string) bool { return addr == "b:1" }
+func (r *rig) Member(addr string) string {
+	if addr == "b:1" {
+		return addr
+	}
+	return ""
+}
+
+func (r *rig) Login() *cluster.Login { return nil }
 
 func (r *rig) Refresh() {
 	r.mu.Lock()
@@ -94,7 +101,7 @@ func (r *rig) on(f func()) {
 
 // send sends words to the master of slot 7. It runs on the loop.
 func (r *rig) send(m Mode, to Receiver, tag uint32, resend bool, words ...string) *Pipe {
-	return r.pool.Send(Request{
+	return r.pool.Send(&Request{
 		Target: ToSlot(7), Mode: m, Bytes: command(words...), To: to, Tag: tag, Resend: resend,
 	})
 }
@@ -320,8 +327,8 @@ func TestHealsScriptsWithoutLoading(t *testing.T) {
 	})
 }
 
-// A script is forgotten again before the request that wants it is there. What may be sent again is, with the
-// script, a few times; any other request tells its client. R12
+// A script is lost again before the request that needs it arrives. A request that may be sent again is, with
+// the script, a few times; any other tells its client. R12
 func TestHealsScriptsThatAreLostAgain(t *testing.T) {
 	for _, test := range []struct {
 		losses int
@@ -358,8 +365,43 @@ func TestHealsScriptsThatAreLostAgain(t *testing.T) {
 	}
 }
 
-// A script that many requests want is loaded once, and no more of them in one round than that takes a loop
-// little time.
+// Scripts that are loaded together all are when the node lacks one of them, in front of the request; so no
+// later request is answered before it.
+func TestScriptsThatAreLoadedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loaded := make(map[string]bool)
+		a := &scripted.Node{Answer: func(command string) string {
+			verb, rest, _ := strings.Cut(command, " ")
+			name, source, _ := strings.Cut(rest, " ")
+			switch {
+			case verb == "SCRIPT":
+				loaded[strings.TrimPrefix(source, "source_of_")] = true
+				return "+OK\r\n"
+			case !loaded[name]:
+				return "-NOSCRIPT No matching script.\r\n"
+			}
+			return ":42\r\n"
+		}}
+		together := map[string]string{"lock": "source_of_lock", "unlock": "source_of_unlock"}
+		r := newRig(t, Options{
+			Source:   func(sha []byte) ([]byte, bool) { return []byte("source_of_" + string(sha)), true },
+			Together: together,
+		}, map[string]*scripted.Node{"a:1": a})
+		for _, test := range []struct {
+			sha  string
+			want int
+		}{{"other", 1}, {"lock", 3}, {"unlock", 3}} {
+			reply, err := r.do("EVALSHA "+test.sha+" 0", false)
+			if err != nil || reply != ":42\r\n" || len(loaded) != test.want {
+				t.Errorf("%s: reply %q, err %v, %d scripts are loaded, want %d", test.sha, reply, err,
+					len(loaded), test.want)
+			}
+		}
+	})
+}
+
+// A script that many requests need is loaded once, and in one round no more scripts are loaded than a loop
+// has time for.
 func TestLostScriptsAreLoadedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loaded, loads := make(map[string]bool), 0
@@ -385,7 +427,7 @@ func TestLostScriptsAreLoadedOnce(t *testing.T) {
 			for i := range all {
 				all[i].done = make(chan struct{})
 				req := resp.AppendCommandStrings(nil, "EVALSHA", fmt.Sprint(i%scripts), "0")
-				r.pool.Send(Request{Target: ToSlot(1), Mode: Mode{Proto: 2}, Bytes: req, To: &all[i]})
+				r.pool.Send(&Request{Target: ToSlot(1), Mode: Mode{Proto: 2}, Bytes: req, To: &all[i]})
 			}
 		})
 		for i := range all {
@@ -446,7 +488,7 @@ func TestRetiredNode(t *testing.T) {
 	})
 }
 
-// What is no reply ends the connection; no request gets another one's reply.
+// Bytes that are no reply end the connection; no request gets the reply of another.
 func TestGarbageFromANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted.Node{Answer: func(string) string { return "hello\r\n" }}
@@ -482,8 +524,8 @@ func (c *collector) Fail(uint32, error)  {}
 func (c *collector) Discard(uint32) bool { return false }
 func (c *collector) Detour(uint32)       {}
 
-// Large replies are handed on in pieces; the queue of a node tells when it is
-// full, and when it is no more.
+// Large replies are passed on in pieces. The queue of a node tells when it is full, and when it is so no
+// longer.
 func TestStreamingAndBackpressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		big := strings.Repeat("x", 1<<20)
@@ -497,7 +539,7 @@ func TestStreamingAndBackpressure(t *testing.T) {
 		ready := 0
 		r.on(func() {
 			for i := range uint32(5) {
-				p := r.pool.Send(Request{
+				p := r.pool.Send(&Request{
 					Target: ToSlot(0), Mode: Mode{Proto: 2}, Bytes: command("GET", "some-long-key"),
 					To: c, Tag: i, Resend: true,
 				})

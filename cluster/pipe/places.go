@@ -11,15 +11,15 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// This file is the places for pipes of somebody's own, of which a loop has so many:
+// This file is about the places for owned pipes: a loop has a fixed number of them.
 //
-//	admit --> a place is free, or one that nobody has is closed --> occupy: it connects
-//	     \--> none: it waits in the queue                       <-- remove, keep: a place gets free
+//	admit --> a place is free, or an idle pipe is closed --> occupy: it connects
+//	     \--> none: it waits in the queue                <-- remove, keep: a place gets free
 //
 // share.go says how many of them one client may have.
 
 const (
-	// ownIdle is how long a connection that nobody has is kept.
+	// ownIdle is how long an idle owned pipe is kept.
 	ownIdle = 30 * time.Second
 	// maxOwnIdle is how many of them are kept for each node and mode.
 	maxOwnIdle = 32
@@ -32,11 +32,11 @@ type ownPipes struct {
 	budget time.Duration // how long a pipe waits for one
 	stats  *ownCounters
 
-	all    map[*Pipe]struct{}  // that have a place: connected or connecting, for one client each
-	idle   map[nodeKey][]*Pipe // of all, those that nobody has; the latest used last
+	all    map[*Pipe]struct{}  // those that have a place, connected or connecting
+	idle   map[nodeKey][]*Pipe // those of all without an owner; the latest used last
 	queue  []*Pipe             // wait for a place
-	shares shares              // who has the places
-	told   OwnStats            // what of these stats has
+	shares shares              // places by party
+	told   OwnStats            // the part that stats has
 	closed bool
 }
 
@@ -48,7 +48,7 @@ func newOwnPipes(l *loop.Loop, o *Options, stats *ownCounters) ownPipes {
 	}
 }
 
-// take gives owner a connection that nobody has, nil if there is none.
+// take gives owner an idle connection; nil if there is none.
 func (o *ownPipes) take(key nodeKey, owner Owner) *Pipe {
 	idle := o.idle[key]
 	if len(idle) == 0 || !o.shares.within(partyOf(owner), o.most) {
@@ -61,8 +61,8 @@ func (o *ownPipes) take(key nodeKey, owner Owner) *Pipe {
 	return pipe
 }
 
-// keep keeps a pipe whose use has ended for the next owner, or closes it if its place is wanted. It reports
-// false if no more are kept.
+// keep keeps a pipe whose use has ended for the next owner, or closes it if its place is needed. It reports
+// false if no more pipes are kept.
 func (o *ownPipes) keep(p *Pipe) bool {
 	key := nodeKey{p.addr, p.mode}
 	if o.closed || len(o.idle[key]) >= maxOwnIdle {
@@ -80,7 +80,7 @@ func (o *ownPipes) keep(p *Pipe) bool {
 	return true
 }
 
-// admit has pipe connect as soon as there is a place for it.
+// admit connects pipe as soon as there is a place for it.
 func (o *ownPipes) admit(pipe *Pipe) {
 	switch {
 	case o.closed:
@@ -97,19 +97,19 @@ func (o *ownPipes) admit(pipe *Pipe) {
 	}
 }
 
-// occupy has pipe connect.
+// occupy gives pipe a place and connects it.
 func (o *ownPipes) occupy(pipe *Pipe) {
 	o.all[pipe] = struct{}{}
 	o.shares.take(pipe)
 	pipe.dial()
 }
 
-// placeIsFree says that one more may connect, if need be instead of one that nobody has.
+// placeIsFree says that one more pipe may connect, if need be in the place of an idle one.
 func (o *ownPipes) placeIsFree() bool {
 	return len(o.all) < o.most || o.endOneIdle() && len(o.all) < o.most
 }
 
-// endOneIdle closes the connection that nobody has had for the longest time, if there is one.
+// endOneIdle closes the pipe that has been idle for the longest time, if there is one.
 func (o *ownPipes) endOneIdle() bool {
 	var oldest *Pipe
 	for _, idle := range o.idle {
@@ -124,7 +124,18 @@ func (o *ownPipes) endOneIdle() bool {
 	return true
 }
 
-// admitNext has those connect, the first first, for whom there is a place now.
+// endIdle closes the connections to addr that nobody has.
+func (o *ownPipes) endIdle(addr string) {
+	for key, idle := range o.idle {
+		if key.addr == addr {
+			for _, pipe := range slices.Clone(idle) {
+				pipe.hangUp(errReleased)
+			}
+		}
+	}
+}
+
+// admitNext connects the pipes of the queue for which there is a place now, the first one first.
 func (o *ownPipes) admitNext() {
 	for i := 0; i < len(o.queue) && !o.closed; {
 		switch pipe := o.queue[i]; {
@@ -133,7 +144,7 @@ func (o *ownPipes) admitNext() {
 		case len(o.all) < o.most:
 			o.queue = append(o.queue[:i:i], o.queue[i+1:]...)
 			o.occupy(pipe)
-		case o.endOneIdle(): // which may have let somebody in
+		case o.endOneIdle(): // that may have admitted one
 			i = 0
 		default:
 			return
@@ -141,7 +152,7 @@ func (o *ownPipes) admitNext() {
 	}
 }
 
-// leaveQueue says whether pipe was waiting for a place.
+// leaveQueue takes pipe out of the queue; it reports whether pipe was in it.
 func (o *ownPipes) leaveQueue(pipe *Pipe) bool {
 	i := slices.Index(o.queue, pipe)
 	if i >= 0 {
@@ -182,13 +193,14 @@ func (o *ownPipes) setIdle(key nodeKey, idle []*Pipe) {
 	o.idle[key] = idle
 }
 
-// patrol closes what nobody needs or has answered for timeout.
+// patrol closes idle pipes that are not needed, and pipes whose nodes have owed a reply for timeout.
 func (o *ownPipes) patrol(now time.Time, timeout time.Duration) {
 	for pipe := range o.all {
+		(*renewal)(pipe).look()
 		silent := now.Sub(pipe.progress)
 		_, idle := pipe.owner.(nobody)
 		_, listens := pipe.owner.(*trackingConn)
-		listens = listens || pipe.private != nil && pipe.private.borrower == nil
+		listens = listens || pipe.private != nil && pipe.private.owner == nil
 		switch {
 		case pipe.conn == nil:
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter:
@@ -198,7 +210,7 @@ func (o *ownPipes) patrol(now time.Time, timeout time.Duration) {
 		case pipe.calls.len() > 0 && !pipe.patient && silent > cmp.Or(pipe.silence, timeout):
 			pipe.hangUp(errSilent)
 		case listens && pipe.calls.len() == 0 && silent > timeout/2:
-			pipe.append(call{slot: thisNode, raw: true}, askPing) // is it still there?
+			pipe.append(&call{slot: thisNode, raw: true}, askPing) // is it still there?
 		}
 	}
 }
@@ -221,9 +233,9 @@ func (o *ownPipes) close() {
 
 // OwnStats are the connections that are not shared, now.
 type OwnStats struct {
-	Used    int64 // somebody has them
+	Used    int64 // in use by a client
 	Idle    int64 // they are kept for the next one
-	Waiting int64 // wanted, and there is no place for them
+	Waiting int64 // they wait for a place
 }
 
 // ownCounters are the OwnStats of all loops together.

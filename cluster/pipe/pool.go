@@ -41,25 +41,31 @@ type Control interface {
 	Topology() *cluster.Topology
 	// Refresh hints that the topology may be out of date. It never blocks.
 	Refresh()
-	// Dial returns a connection that is ready for requests: authenticated,
-	// and in mode m. before, if not nil, is the one whose place it takes, which the node has ended by
-	// then if it can be; then before is the new one.
+	// Login is how connections authenticate that are dialled now. It is another pointer when the login is
+	// another one.
+	Login() *cluster.Login
+	// Dial returns a connection that is ready for requests: authenticated, and in mode m. before, if not
+	// nil, is the connection that it replaces: the node ends that one first, if it can; then before becomes
+	// the identity of the new one.
 	Dial(ctx context.Context, addr string, m cluster.Mode, before *cluster.Identity) (net.Conn, error)
 }
 
 // Options are the limits of the data plane. Zero values mean those of
 // DefaultOptions.
 type Options struct {
-	// bytes queued to a node by one loop before its clients are read from no more
+	// bytes that one loop queues for a node before it stops reading from clients
 	QueueLimit     int
 	ConnectTimeout time.Duration // as in Options
 	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
 	MaxOwn         int           // connections that are not shared, of one loop
 	Budget         time.Duration // how long a request is sent again and again while nodes fail over
-	// Source is the script whose SHA1 is sha (40 hex digits), to heal nodes
-	// that lost it. nil: NOSCRIPT is passed on.
+	// Source is the script with this SHA1 (40 hex digits), for nodes that have lost it. nil: NOSCRIPT is
+	// passed on.
 	Source func(sha []byte) (source []byte, ok bool)
-	Log    *slog.Logger
+	// Together are scripts by SHA1 that are loaded together. Otherwise requests of one client for several of
+	// them, of which a node has lost some, would be answered out of order.
+	Together map[string]string
+	Log      *slog.Logger
 }
 
 // DefaultOptions are the defaults.
@@ -87,7 +93,7 @@ const (
 	// retireAfter is how long requests to a node that has left the topology
 	// may still be answered.
 	retireAfter = time.Second
-	// patrol is how often pipes are looked at for silence.
+	// patrol is how often pipes are checked for silence.
 	patrol = time.Second
 )
 
@@ -102,9 +108,10 @@ type Pool struct {
 
 	routing
 	byNode  map[nodeKey]*Pipe // the pipes that clients share
-	masters [][2]*Pipe        // of them those to masters, by protocol - 2; made when first needed
-	sides   []*Pipe           // of each master the one used last whose mode is not plain
+	masters [][2]*Pipe        // those to masters, by protocol - 2; made when first needed
+	sides   []*Pipe           // by master: the last used one whose mode is not plain
 	readers readers
+	leaving leavingPipes
 
 	own      ownPipes
 	privates privates
@@ -112,6 +119,7 @@ type Pool struct {
 	stuck    stuckPipes
 
 	outages outages
+	refused *cluster.Login // by a node, as it was told
 	waiting deferredList
 	armed   bool
 	closed  bool
@@ -127,7 +135,9 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 	o = o.withDefaults()
 	p := &Pool{
 		loop: l, control: control, o: o, stats: stats, born: time.Now(), byNode: make(map[nodeKey]*Pipe),
-		own: newOwnPipes(l, &o, &stats.own), privates: make(privates), scripts: scriptLoads{source: o.Source},
+		leaving: make(leavingPipes),
+		own:     newOwnPipes(l, &o, &stats.own), privates: make(privates),
+		scripts: scriptLoads{source: o.Source, together: o.Together},
 	}
 	p.outages = newOutages(control, o.Budget, &p.routing)
 	p.stuck = stuckPipes{
@@ -149,6 +159,7 @@ func (p *Pool) Close() {
 		}
 		pipe.hangUp(net.ErrClosed)
 	}
+	p.leaving.close()
 	for _, d := range p.waiting.takeAll() {
 		if d.inDoubt {
 			continue // the end of the question is its end
@@ -191,7 +202,7 @@ func (p *Pool) Update() {
 	p.readers.follow(t, p.byNode)
 }
 
-// retire notes since when the node is no part of the topology, if it is none.
+// retire notes when the pipe's node left the topology, if it has.
 func (p *Pipe) retire(gone bool) {
 	switch {
 	case !gone:
@@ -201,18 +212,18 @@ func (p *Pipe) retire(gone bool) {
 	}
 }
 
-// deadline is when a request that comes now has used up its budget.
+// deadline is when the budget of a request that comes now is used up.
 func (p *Pool) deadline() time.Duration { return p.since() + p.o.Budget }
 
 // since is how long the pool has been there.
 func (p *Pool) since() time.Duration { return p.loop.Now().Sub(p.born) }
 
-func (p *Pool) send(c call, m Mode, req []byte) *Pipe {
+func (p *Pool) send(c *call, m Mode, req []byte) *Pipe {
 	i := p.choose(int(c.slot))
 	if i < 0 {
 		p.control.Refresh()
 		c.to.Detour(c.tag)
-		p.later("", m, c, req, retry.Unserved, nil)
+		p.later("", m, *c, req, retry.Unserved, nil)
 		return nil
 	}
 	return p.sendTo(p.master(i, m), c, req)
@@ -253,7 +264,7 @@ func (p *Pool) pipe(addr string, m Mode) *Pipe {
 	return pipe
 }
 
-func (p *Pool) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
+func (p *Pool) sendTo(pipe *Pipe, c *call, req []byte) *Pipe {
 	if len(req) > cluster.MaxShared && pipe.owner == nil {
 		c.to.Fail(c.tag, errShared)
 		return nil
@@ -264,37 +275,40 @@ func (p *Pool) sendTo(pipe *Pipe, c call, req []byte) *Pipe {
 	}
 	if pipe.conn == nil && !pipe.dialing && p.loop.Now().Before(pipe.retryAt) {
 		c.to.Detour(c.tag)
-		p.later(pipe.addr, pipe.mode, c, req, nil, pipe.dialErr)
+		p.later(pipe.addr, pipe.mode, *c, req, nil, pipe.dialErr)
 		return nil
 	}
 	if why := p.outages.hang(pipe); why != nil {
 		c.to.Detour(c.tag)
-		p.later(pipe.addr, pipe.mode, c, req, nil, why)
+		p.later(pipe.addr, pipe.mode, *c, req, nil, why)
 		return nil
 	}
 	pipe.append(c, req)
 	return pipe
 }
 
-// patrol gives up nodes that owe replies and are silent, and closes pipes whose node
-// has left the topology.
+// patrol gives up nodes that owe replies and are silent, and closes pipes whose node has left the topology.
 func (p *Pool) patrol() {
 	if p.closed {
 		return
 	}
 	now := p.loop.Now()
 	for _, pipe := range p.byNode {
+		(*renewal)(pipe).look()
 		switch {
 		case !pipe.retired.IsZero() && now.Sub(pipe.retired) > retireAfter && !pipe.dialing:
-			p.drop(pipe, errRetired)
+			p.forget(pipe)
+			pipe.hangUp(errRetired)
 		case !pipe.mode.plain() && pipe.unused() && now.Sub(pipe.progress) > sideIdle:
-			p.drop(pipe, errIdle)
+			p.forget(pipe)
+			pipe.hangUp(errIdle)
 		case pipe.conn != nil && pipe.calls.len() > 0 && now.Sub(pipe.progress) > p.o.Timeout:
-			if !pipe.excused(now) {
+			if !pipe.busyWithScript(now) {
 				pipe.hangUp(errSilent)
 			}
 		}
 	}
+	p.leaving.patrol(now, p.o.Timeout)
 	p.own.patrol(now, p.o.Timeout)
 	p.loop.After(patrol, p.patrol)
 }

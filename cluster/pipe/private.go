@@ -7,38 +7,38 @@ import (
 	"lockproxy/cluster"
 )
 
-// This file is a set of connections that one client has for itself, one to each node, made when
-// first needed: for what a node remembers of a connection while it serves any command.
+// This file is about sets of connections that one client has to itself, one to each node, made when first
+// needed. They are for what a node remembers of a connection while it serves any command.
 //
 //	Pool.Private --> Mode.Own --> Pool.Send: redirects, retries and all, over the set's own pipes
 //
-// Every place in which a Pool chooses a pipe does so by the Mode of the request, so that a request whose
-// Mode names a Private takes the same ways as any other.
+// Wherever a Pool chooses a pipe, it does so by the Mode of the request. So a request whose Mode names a
+// Private goes the same ways as any other.
 
 // PrivateOwner has a Private. Its methods run on the loop.
 type PrivateOwner interface {
-	// Push is given a whole push message of a node. It is valid during the call. It stands where it came
-	// among the replies of that node.
+	// Push is given a whole push message of a node, valid during the call, at its place among the replies of
+	// that node.
 	Push(message []byte)
-	// Stale says that pushes may have been missed, or will not come, for what was asked so far: a connection
-	// was lost, or its node has lost slots.
+	// Stale says that pushes about what was asked so far may have been missed, or will not come: a
+	// connection was lost, or its node has lost slots.
 	Stale()
 }
 
-// Setup is the state that the connections of a Private are put into, behind whatever was sent before.
+// Setup is the state that the connections of a Private are put into, behind everything sent before.
 type Setup struct {
-	// Requests are the commands that do so: for a new connection, or for one that was in the state of the
-	// Setup before. redirect is the node's client id of the connection that Redirect asks for, 0 without one.
-	// An error in reply to one of them is final.
+	// Requests are the commands of the Setup, for a new connection, or for one that was in the state of the
+	// last Setup. redirect is the node's id of the connection that Redirect asks for, 0 without one. If one
+	// of them is answered with an error, that is final.
 	Requests func(fresh bool, redirect int64) [][]byte
-	// Redirect: each connection has another one beside it, of RESP3, whose pushes are told as its own are, as
-	// CLIENT TRACKING REDIRECT wants it.
+	// Redirect gives each connection another one beside it, of RESP3. Its pushes are passed on like those of
+	// the connection itself, as CLIENT TRACKING REDIRECT wants.
 	Redirect bool
-	// Before is the command that stands in front of requests while Private.Precede says so.
+	// Before is the command that goes in front of requests while Private.Precede is on.
 	Before []byte
 }
 
-// maxReachPause is how long a master that Everywhere wants may be left alone.
+// maxReachPause bounds the pause before a master that Everywhere wants is dialled again.
 const maxReachPause = time.Second
 
 // ErrRefused is why a Private has no connection to a node: the node refused the Setup.
@@ -69,7 +69,7 @@ func (p *Pool) Private(m Mode, owner PrivateOwner) *Private {
 	return o
 }
 
-// Plain is a Private whose connections are as shared ones are, but for who uses them.
+// Plain is a Private whose connections are in the same state as shared ones.
 func (p *Pool) Plain(m Mode, owner PrivateOwner) *Private {
 	o := p.Private(m, owner)
 	o.setup.Requests = func(bool, int64) [][]byte { return nil }
@@ -77,7 +77,7 @@ func (p *Pool) Plain(m Mode, owner PrivateOwner) *Private {
 }
 
 // PrivateAs is Private for a client that is another user than the proxy: its connections authenticate as
-// that. A request to a node that does not let it in fails with ErrMode, in the node's words.
+// that user. If a node refuses the user, requests to it fail with ErrMode, in the node's words.
 func (p *Pool) PrivateAs(m Mode, owner PrivateOwner, user, password string) *Private {
 	o := p.Private(m, owner)
 	o.as = &cluster.Login{User: user, Password: password}
@@ -85,10 +85,10 @@ func (p *Pool) PrivateAs(m Mode, owner PrivateOwner, user, password string) *Pri
 	return o
 }
 
-// Mode is that of requests which go over the set.
+// Mode is the mode of requests that go over the set.
 func (o *Private) Mode() Mode { return o.mode }
 
-// SetMode has all connections speak another protocol, or use another database, and calls done, if not nil,
+// SetMode makes all connections speak another protocol, or use another database. It calls done, if not nil,
 // once they do. No request may be on its way.
 func (o *Private) SetMode(m Mode, done func()) {
 	m.Own = o
@@ -102,7 +102,7 @@ func (o *Private) SetMode(m Mode, done func()) {
 	}
 }
 
-// Configure has all connections take over setup, and calls done, if not nil, once those that there are have.
+// Configure makes all connections take over setup. It calls done, if not nil, once the existing ones have.
 func (o *Private) Configure(setup Setup, done func()) {
 	o.setup, o.done, o.refused = setup, done, nil
 	for _, pp := range o.byAddr {
@@ -111,7 +111,7 @@ func (o *Private) Configure(setup Setup, done func()) {
 	o.settle()
 }
 
-// settle tells who waits for it that all connections are in their state.
+// settle calls done if all connections are in their state.
 func (o *Private) settle() {
 	if o.done == nil {
 		return
@@ -129,8 +129,7 @@ func (o *Private) settle() {
 // Refused is the error reply of a node that refused the latest Setup, nil if none did.
 func (o *Private) Refused() []byte { return o.refused }
 
-// Precede says whether Setup.Before is to stand in front of the requests that are sent from now on,
-// again each time one is sent anew.
+// Precede turns on or off that Setup.Before goes in front of each request, also when that is sent again.
 func (o *Private) Precede(on bool) { o.preceded = on }
 
 // Before is the command that Precede puts in front of requests.
@@ -156,7 +155,7 @@ func (o *Private) reach() {
 	}
 }
 
-// reachSoon is reach after a while, which grows until a connection is made.
+// reachSoon calls reach after a pause, which grows until a connection is made.
 func (o *Private) reachSoon() {
 	if o.everywhere && !o.reaching {
 		o.reaching = true
@@ -200,14 +199,14 @@ func (o *Private) at(addr string) *privatePipe {
 // lend is Pool.Own for a client that has a Private.
 func (o *Private) lend(addr string, owner Owner) *Pipe {
 	pp := o.at(addr)
-	if pp.borrower != nil {
+	if pp.owner != nil {
 		return o.another(addr, owner)
 	}
-	pp.borrower = owner
+	pp.owner = owner
 	return pp.pipe
 }
 
-// another is a connection to the node at addr for a client that has the one of its set in use already.
+// another is a connection to the node at addr for a client that uses the one of its set already.
 func (o *Private) another(addr string, owner Owner) *Pipe {
 	if o.as == nil {
 		return o.pool.Own(addr, Mode{Proto: o.mode.Proto, DB: o.mode.DB}, owner)
@@ -215,8 +214,7 @@ func (o *Private) another(addr string, owner Owner) *Pipe {
 	return o.pool.lend(addr, o.mode, owner)
 }
 
-// moved has the pipes to nodes that have lost slots closed: what was read over them is not looked after any
-// more.
+// moved closes the pipes to nodes that have lost slots: tracking of what was read over them has ended.
 func (o *Private) moved(from map[string]bool) {
 	for addr, pp := range o.byAddr {
 		if from[addr] {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Push and Stale make a keeper the owner of a Private.
+// Push and Stale make a keeper a PrivateOwner.
 type privateKeeper struct{ *keeper }
 
 func (k privateKeeper) Push(message []byte) { k.note("push %q", message) }
@@ -33,8 +33,8 @@ func (r *rig) private(k *keeper, s Setup) (o *Private) {
 	return o
 }
 
-// TestPrivate proves that requests over a set go as others do, over connections that are set up first and
-// ended last.
+// TestPrivate proves that requests over a set go the same ways as others, over connections that are set up
+// first and closed last.
 func TestPrivate(t *testing.T) {
 	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
@@ -45,7 +45,7 @@ func TestPrivate(t *testing.T) {
 		if got, want := node.Commands(), "CLIENT ID, ONE true 0, GET, PUSH"; got != want {
 			t.Errorf("sent %s, want %s", got, want)
 		}
-		// Another state, another protocol, something in front, on the same connection.
+		// Another state, another protocol, a command in front of requests: all on the same connection.
 		r.own(func() {
 			o.Configure(setup("TWO"), func() { k.note("done") })
 			o.SetMode(Mode{Proto: 2, DB: 3}, nil)
@@ -86,7 +86,7 @@ func TestPrivateLent(t *testing.T) {
 			pipe.Request(command("MOVED"), &b, 1)
 			r.send(o.Mode(), &k, 2, true, "GET")
 		})
-		b.want(t, "borrower", `1 "-MOVED 7 b:1\r\n"`)
+		b.want(t, "owner", `1 "-MOVED 7 b:1\r\n"`)
 		k.want(t, "set", `2 "+OK\r\n"`)
 		if got, want := node.Commands(), "CLIENT ID, ONE true 0, MOVED, GET"; got != want {
 			t.Errorf("sent %s, want %s", got, want)
@@ -116,7 +116,7 @@ func TestPrivateLent(t *testing.T) {
 	})
 }
 
-// TestPrivateSilence proves that a connection which only listens is found dead when its node is.
+// TestPrivateSilence proves that a connection which only listens is closed when its node is dead.
 func TestPrivateSilence(t *testing.T) {
 	inOwnBubble(t, Options{Timeout: 10 * time.Second}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
@@ -183,8 +183,8 @@ func (a again) Fail(tag uint32, err error) {
 	a.send()
 }
 
-// TestPrivateSentWhenLost proves that a request which is sent by who hears that a connection of the set was
-// lost takes a new one.
+// TestPrivateSentWhenLost proves that a request takes a new connection if its sender has just heard that the
+// one of the set was lost.
 func TestPrivateSentWhenLost(t *testing.T) {
 	inOwnBubble(t, Options{QueueLimit: 10}, func(t *testing.T, r *rig, node *scripted.Node) {
 		var k keeper
@@ -200,8 +200,8 @@ func TestPrivateSentWhenLost(t *testing.T) {
 	})
 }
 
-// TestPrivateRaisedRedirect proves that a redirect which a script raised does not reach a client, that might
-// follow it.
+// TestPrivateRaisedRedirect proves that a redirect which a script has made up does not reach a client, which
+// might follow it.
 func TestPrivateRaisedRedirect(t *testing.T) {
 	inOwnBubble(t, Options{}, func(t *testing.T, r *rig, node *scripted.Node) {
 		answer := node.Answer

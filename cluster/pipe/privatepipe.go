@@ -12,16 +12,16 @@ type privatePipe struct {
 	of       *Private
 	pipe     *Pipe
 	tracking *trackingConn
-	borrower Owner // has the pipe as by Pool.Own, beside the set; or nil
-	pending  int   // replies to what sets it up that are to come, and ids of tracking connections
+	owner    Owner // uses the pipe as one from Pool.Own, too; or nil
+	pending  int   // replies to its setup that are to come, and ids of tracking connections
 	asked    bool  // the setup was sent
-	served   bool  // it has been in its state
+	served   bool  // it was in its state once
 	used     bool  // something was answered since pushes may have been missed
 	fading   bool  // it closes when all is answered
 	heard    pushText
 }
 
-// begin connects, and sets up what is connected.
+// begin connects the pipe and sets it up.
 func (pp *privatePipe) begin() {
 	if pp.of.setup.Redirect {
 		pp.pending++
@@ -36,14 +36,14 @@ func (pp *privatePipe) begin() {
 	pp.of.pool.own.admit(pp.pipe)
 }
 
-// send sends what sets the connection up.
+// send sends the requests of the setup.
 func (pp *privatePipe) send(reqs [][]byte) {
 	for _, req := range reqs {
-		pp.pipe.append(call{to: pp, slot: thisNode, raw: true}, req)
+		pp.pipe.append(&call{to: pp, slot: thisNode, raw: true}, req)
 	}
 }
 
-// requests are those of the Setup, which are going to be sent.
+// requests are the requests of the Setup, which are about to be sent.
 func (pp *privatePipe) requests() [][]byte {
 	var id int64
 	if pp.of.setup.Redirect {
@@ -72,7 +72,7 @@ func (pp *privatePipe) configure() {
 
 // turn changes the mode of the connection.
 func (pp *privatePipe) turn(m Mode) {
-	if pp.pipe.mode.DB != m.DB && m.special() { // that user may not be allowed SELECT
+	if pp.pipe.mode.DB != m.DB && m.special() { // its user may not be allowed SELECT
 		pp.fade()
 		return
 	}
@@ -88,7 +88,7 @@ func (pp *privatePipe) turn(m Mode) {
 	pp.send(reqs)
 }
 
-// Receive implements Receiver for the replies to what sets the connection up.
+// Receive implements Receiver for the replies to the setup.
 func (pp *privatePipe) Receive(_ uint32, chunk []byte, last bool) {
 	if !last {
 		return
@@ -107,7 +107,7 @@ func (pp *privatePipe) Receive(_ uint32, chunk []byte, last bool) {
 		pp.tracking = nil
 	}
 	if !pp.served && pp.of.everywhere && !pp.of.ended {
-		pp.of.owner.Stale() // from when the connection before was lost until now nobody listened
+		pp.of.owner.Stale() // nobody listened since the last connection was lost
 	}
 	pp.served, pp.of.pause = true, 0
 	pp.of.settle()
@@ -120,8 +120,8 @@ func (pp *privatePipe) Detour(uint32)       {}
 // Push implements Owner.
 func (pp *privatePipe) Push(chunk []byte, last bool) { pp.of.push(&pp.heard, chunk, last) }
 
-// leave takes the connection out of the set: what is sent from now on, perhaps by who hears that it was
-// lost, takes a new one.
+// leave takes the connection out of the set. Requests from now on, perhaps sent by an owner who hears that
+// it was lost, take a new one.
 func (pp *privatePipe) leave() { delete(pp.of.byAddr, pp.pipe.addr) }
 
 // Lost implements Owner.
@@ -130,8 +130,8 @@ func (pp *privatePipe) Lost(err error) {
 	if pp.tracking != nil {
 		pp.tracking.end()
 	}
-	if b := pp.borrower; b != nil {
-		pp.borrower = nil
+	if b := pp.owner; b != nil {
+		pp.owner = nil
 		b.Lost(err)
 	}
 	if o.ended {
@@ -154,14 +154,14 @@ func (pp *privatePipe) answered(c call) {
 	}
 }
 
-// fade closes the connection as soon as all is answered. Until then, and from then on, what was read over it
-// may change without a word.
+// fade closes the connection as soon as everything is answered. From now on, what was read over it may
+// change without a message.
 func (pp *privatePipe) fade() {
 	if !pp.fading && pp.pipe.calls.len() > 0 {
 		pp.stale()
 	}
 	pp.fading = true
-	if pp.pipe.calls.len() > 0 && !pp.idle() || pp.borrower != nil {
+	if pp.pipe.calls.len() > 0 && !pp.idle() || pp.owner != nil {
 		return
 	}
 	pp.pipe.close(errRetired)
@@ -175,7 +175,7 @@ func (pp *privatePipe) stale() {
 	}
 }
 
-// idle says that nothing waits for the connection to be made but what sets it up.
+// idle says that only the setup waits for the connection to be made.
 func (pp *privatePipe) idle() bool {
 	setup := 1 + pp.pending // and CLIENT ID
 	if pp.tracking != nil && !pp.tracking.ready {
@@ -184,16 +184,18 @@ func (pp *privatePipe) idle() bool {
 	return pp.pipe.conn == nil && pp.pipe.calls.len() <= setup
 }
 
-// giveBack ends the use by a borrower. Replies that it still waits for would meet the next one.
+// giveBack ends the use by the owner. If replies are still to come, the next owner would get them, so the
+// pipe is closed then.
 func (pp *privatePipe) giveBack() {
 	calls := &pp.pipe.calls
 	for i := range calls.len() {
-		if c := calls.at(i); c.raw && c.to != nil && c.to != Receiver(pp) {
+		c := calls.at(i)
+		if _, ours := c.to.(*renewal); c.raw && c.to != nil && !ours && c.to != Receiver(pp) {
 			pp.pipe.End()
 			return
 		}
 	}
-	pp.borrower = nil
+	pp.owner = nil
 	pp.pipe.SetPatient(false)
 	if pp.fading {
 		pp.fade()
@@ -206,7 +208,8 @@ type pushText struct {
 	long bool // longer than is kept
 }
 
-// push passes on a push message when it is whole. Of one that is too long is only told that there was one.
+// push passes on a push message once it is whole. Of one that is too long, only the fact that it came is
+// passed on.
 func (o *Private) push(t *pushText, chunk []byte, last bool) {
 	if o.ended {
 		return

@@ -17,9 +17,9 @@ import (
 // queues of Options.QueueLimit.
 const waitingLimit = 16
 
-// redirect deals with an error reply that does not concern the client: the
-// request goes elsewhere, or again, and the client never learns. It reports
-// false for every other error. req aliases the log of pipe.
+// redirect handles an error reply that does not concern the client: the request goes elsewhere, or again,
+// and the client never learns of it. It reports false for every other error. req aliases the backlog of
+// pipe.
 func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 	r, rest := retry.ErrorOf(reply)
 	if r == nil {
@@ -46,17 +46,20 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		c.to.Detour(c.tag)
 		return false
 	}
-	first := c.believed // it has waited, in front of all others of its slot
+	first := c.believed // it has waited at the front of its slot
 	c.believed = false  // next time it may have run
 	switch r.Verdict {
-	case retry.Elsewhere:
+	case retry.Redirect:
 		_, addr, ok := parseRedirect(rest, pipe.addr)
 		if !ok || c.slot == thisNode || p.topology.Kind != cluster.Cluster {
 			return false
 		}
 		p.control.Refresh()
 		c.to.Detour(c.tag)
-		if !p.knows(addr, p.control) {
+		if addr == pipe.addr {
+			p.leaving.redial(pipe, reply)
+		}
+		if addr = p.member(addr, p.control); addr == "" {
 			p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 			return true
 		}
@@ -82,12 +85,13 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 		case pipe.private != nil:
 			pipe.private.fade() // before the topology shows it
 		}
-		p.sendTo(target, c, req)
+		p.sendTo(target, &c, req)
 		return true
 	case retry.Later:
 		p.stats.Redirects[r.Counts].Add(1)
 		p.control.Refresh()
 		c.to.Detour(c.tag)
+		p.leaving.redial(pipe, reply)
 		p.later(pipe.addr, pipe.mode, c, req, bytes.Clone(reply), nil)
 		return true
 	case retry.LoadScript:
@@ -98,8 +102,8 @@ func (p *Pool) redirect(pipe *Pipe, c call, req, reply []byte) bool {
 
 var asking = []byte("*1\r\n$6\r\nASKING\r\n")
 
-// parseRedirect reads "3999 127.0.0.1:6381". An empty host means the host that
-// answered (Redis Cluster specification, MOVED redirection).
+// parseRedirect reads "3999 127.0.0.1:6381". An empty host means the host that answered (Redis Cluster
+// specification, MOVED redirection), and "?" one without a name at a node that prefers names.
 func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
 	number, rest, _ := bytes.Cut(bytes.TrimRight(b, "\r\n"), []byte(" "))
 	n, err := strconv.Atoi(string(number))
@@ -118,7 +122,7 @@ func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
 	if strings.ContainsAny(host, "[]") {
 		return 0, "", false
 	}
-	if host == "" || host == "?" {
+	if host == "" {
 		if host, _, err = net.SplitHostPort(from); err != nil {
 			return 0, "", false
 		}
@@ -126,9 +130,8 @@ func parseRedirect(b []byte, from string) (n int, addr string, ok bool) {
 	return n, net.JoinHostPort(host, port), true
 }
 
-// later has the request sent again after a pause that grows, until its budget is
-// used up. addr is where it was, "" when it never got to a node. req is kept.
-// It returns nil if there is no room for one more.
+// later has the request sent again after a pause that grows, until its budget is used up. addr is the node
+// that had it, "" if none had. req is kept. It returns nil if there is no room for one more.
 func (p *Pool) later(addr string, m Mode, c call, req, reply []byte, err error) *deferred {
 	c.healed = false
 	if !c.try.Paused() {
@@ -146,7 +149,7 @@ func (p *Pool) later(addr string, m Mode, c call, req, reply []byte, err error) 
 	return d
 }
 
-// arm has the deferred requests looked at soon.
+// arm has the deferred requests tried soon.
 func (p *Pool) arm() {
 	if !p.armed && len(p.waiting.all) > 0 {
 		p.armed = true
@@ -171,9 +174,9 @@ func (p *Pool) retry() {
 		case d.slot == thisNode && p.left(d.addr, d.mode):
 			p.giveUp(d)
 		case d.slot == thisNode:
-			p.sendTo(p.pipe(d.addr, d.mode), d.call, d.req)
+			p.sendTo(p.pipe(d.addr, d.mode), &d.call, d.req)
 		default:
-			p.send(d.call, d.mode, d.req)
+			p.send(&d.call, d.mode, d.req)
 		}
 	}
 	p.arm()
@@ -185,8 +188,8 @@ func (p *Pool) left(addr string, m Mode) bool {
 	return pipe != nil && !pipe.retired.IsZero()
 }
 
-// giveUp answers a request whose budget is used up: with what the node said, or
-// with why none could be reached.
+// giveUp answers a request whose budget is used up: with the node's own words, or with why no node could be
+// reached.
 func (p *Pool) giveUp(d *deferred) {
 	p.stats.GivenUp.Add(1)
 	p.outages.Feel(d.addr, cluster.Felt{Failed: 1})
@@ -201,7 +204,7 @@ func (p *Pool) giveUp(d *deferred) {
 	d.to.Fail(d.tag, cluster.NotTaken(d.outcome(), why, why == errRedirected || errors.Is(why, ErrNoPlace)))
 }
 
-// errRedirected is what becomes of a redirect when its budget is used up.
+// errRedirected is the error if the budget is used up by redirects.
 var errRedirected = errors.New("it was redirected again and again")
 
 // isRedirect says that an error reply names another node.
@@ -209,7 +212,7 @@ func isRedirect(reply []byte) bool {
 	return bytes.HasPrefix(reply, []byte("-MOVED ")) || bytes.HasPrefix(reply, []byte("-ASK "))
 }
 
-// complaint is an error reply as an error.
+// complaint turns an error reply into an error.
 func complaint(reply []byte) error {
 	if isRedirect(reply) {
 		return errRedirected

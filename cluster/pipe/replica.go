@@ -8,14 +8,14 @@ import (
 	"lockproxy/cluster/retry"
 )
 
-// This file is reads at replicas:
+// This file is about reads at replicas:
 //
-//	Request.Readers --> a replica of the slot's master that is fit ... reply
+//	Request.Readers --> a fit replica of the slot's master ... reply
 //	                                    \--> in trouble: the master, at once
 //
 // A read that a replica cannot answer goes to the master like any other request; it may run twice.
 
-// shunFor is how long a replica is left alone after it has told a read off. By then it is known how it is.
+// shunFor is how long a replica is not used after it has refused a read. By then its state is known.
 const shunFor = time.Second
 
 // errUnfit is why the connection to a replica was closed: its reads go elsewhere.
@@ -30,8 +30,8 @@ type reader struct {
 // readers are the replicas of each master that may be read from.
 type readers [][]reader
 
-// follow takes over which replicas may be read from. Reads that others of the shared pipes owe are asked for
-// elsewhere.
+// follow takes over which replicas may be read from. Reads that are on their way to other replicas are sent
+// again elsewhere.
 func (r *readers) follow(t *cluster.Topology, shared map[nodeKey]*Pipe) {
 	*r = make(readers, len(t.Masters))
 	fit := make(map[string]bool)
@@ -52,7 +52,7 @@ func (r *readers) follow(t *cluster.Topology, shared map[nodeKey]*Pipe) {
 	}
 }
 
-// forget drops what is known of a pipe that is no more.
+// forget drops a pipe that has ended.
 func (r readers) forget(pipe *Pipe) {
 	for _, all := range r {
 		for i := range all {
@@ -79,7 +79,7 @@ func (p *Pool) readerFor(r *Request) *Pipe {
 	return p.reader(p.readers[i], r.Mode, uint64(r.Seed), r.Readers == AllReaders)
 }
 
-// reader is the pipe to one of all, nil if none can be used now, or if it is the master's turn.
+// reader is the pipe to one of the readers; nil if none can be used now, or if it is the master's turn.
 func (p *Pool) reader(all []reader, m Mode, seed uint64, share bool) *Pipe {
 	n := uint64(len(all))
 	if n == 0 || share && seed%(n+1) == n {
@@ -104,12 +104,12 @@ func (p *Pool) reader(all []reader, m Mode, seed uint64, share bool) *Pipe {
 
 // declined sends a read that a replica has refused to the master.
 func (p *Pool) declined(pipe *Pipe, c call, req []byte, r *retry.Error) {
-	if r.Verdict == retry.Elsewhere {
+	if r.Verdict == retry.Redirect {
 		p.control.Refresh()
 	}
 	p.stats.Redirects[r.Counts].Add(1)
 	pipe.shunned = p.loop.Now().Add(shunFor)
 	c.to.Detour(c.tag)
 	c.healed = false
-	p.send(c, pipe.mode.again(), lasting(req))
+	p.send(&c, pipe.mode.again(), lasting(req))
 }

@@ -79,7 +79,7 @@ func (d *replicated) read(seed int64, share bool, m Mode, words ...string) strin
 		readers = AllReaders
 	}
 	d.on(func() {
-		d.pool.Send(Request{
+		d.pool.Send(&Request{
 			Target: ToSlot(7), Mode: m, Bytes: command(words...), To: w, Readers: readers, Seed: seed,
 		})
 	})
@@ -91,7 +91,7 @@ func named(node, command string) string { return fmt.Sprintf("+%s %s\r\n", node,
 
 var resp2 = Mode{Proto: 2}
 
-// Reads of one seed are at one replica, those of several at all; writes are at the master.
+// Reads with the same seed go to one replica, those with several seeds to all; writes go to the master.
 func TestReadsAtReplicas(t *testing.T) {
 	inReplicated(t, Options{}, named, func(d *replicated) {
 		for range 3 {
@@ -124,7 +124,7 @@ func TestReadsAtReplicas(t *testing.T) {
 	})
 }
 
-// Whatever a replica answers instead of the value, the master is asked, and soon.
+// Whatever a replica answers in place of the value, the master is asked, and soon.
 func TestReadsFallBack(t *testing.T) {
 	for name, trouble := range map[string]struct {
 		reply  string
@@ -189,8 +189,8 @@ func TestReadsFallBack(t *testing.T) {
 	}
 }
 
-// A replica that hangs holds reads up only until it is known to hang: then they are asked for elsewhere. So
-// it is with one that cannot be connected to.
+// A replica that hangs delays reads only until it is known to hang; then they go elsewhere. The same is true
+// of one that cannot be reached.
 func TestReadsLeaveASilentReplica(t *testing.T) {
 	for name, dials := range map[string]bool{"connected": true, "connecting": false} {
 		t.Run(name, func(t *testing.T) {

@@ -20,17 +20,17 @@ const (
 // ToSlot is the master of slot n, or any master if n is negative.
 func ToSlot(n int) Target { return Target{kind: toSlot, n: int32(n)} }
 
-// ToMaster is the i-th of Topology().Masters and no other node, or any master if there are not so many.
+// ToMaster is the i-th of Topology().Masters and no other node; any master if there are fewer.
 func ToMaster(i int) Target { return Target{kind: toMaster, n: int32(i)} }
 
-// ToShard is the i-th of Topology().Masters, or if that fails the node that has taken its place. It is for
+// ToShard is the i-th of Topology().Masters; if that fails, the node that has taken its place. It is for
 // requests without keys.
 func ToShard(i int) Target { return Target{kind: toShard, n: int32(i)} }
 
 // ToNode is the node at addr and no other, whether it is a master or not.
 func ToNode(addr string) Target { return Target{kind: toNode, addr: addr} }
 
-// Any says that t is no node in particular.
+// Any says that t is not a particular node.
 func (t Target) Any() bool { return t.kind == toAny || t.kind == toSlot && t.n < 0 }
 
 // Readers says which nodes may answer a request to a slot.
@@ -39,10 +39,10 @@ type Readers uint8
 const (
 	MasterOnly    Readers = iota
 	ReplicasFirst         // a replica that is fit, or the master if there is none; the request only reads
-	AllReaders            // the same, but the master serves its share of the seeds, too
+	AllReaders            // the same, but the master has its share of the reads too
 )
 
-// Request is one whole command and what is to become of it.
+// Request is one whole command and how it is sent.
 type Request struct {
 	Target Target
 	Mode   Mode   // of the connection
@@ -57,10 +57,10 @@ type Request struct {
 	Seed    int64 // chooses among the readers; the choice stays while the reader is fit
 }
 
-// Send sends a request. It returns the pipe that carries it, or nil while the request waits for a node.
-// Nobody may write to Bytes of more than loop.Shared any more.
-func (p *Pool) Send(r Request) *Pipe {
-	c := call{
+// Send sends a request. It returns the pipe that carries it, or nil while the request waits for a node. If
+// Bytes are more than loop.Shared, nobody may write to them any more. r is the caller's again.
+func (p *Pool) Send(r *Request) *Pipe {
+	c := &call{
 		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, splits: r.Splits, lasting: r.Kept,
 		deadline: p.deadline(),
 	}
@@ -69,7 +69,7 @@ func (p *Pool) Send(r Request) *Pipe {
 		c.slot = int16(r.Target.n)
 		if r.Readers != MasterOnly {
 			c.resend = true
-			if pipe := p.readerFor(&r); pipe != nil {
+			if pipe := p.readerFor(r); pipe != nil {
 				return p.sendTo(pipe, c, r.Bytes)
 			}
 		}

@@ -4,40 +4,38 @@ import (
 	"lockproxy/cluster/retry"
 )
 
-// This file is what the owners of pipes that are not shared need to send a request once more by themselves.
+// This file is for the owners of owned pipes, who send requests again by themselves.
 
-// Redirection is where a request may go that a node did not run.
+// Redirection is where to send a request that a node did not run.
 type Redirection struct {
 	Addr   string // the node; "": the master of its slot, after a while
 	Asking bool   // the node only imports the slot: ASKING goes before the request
 }
 
-// Retryable says that an error reply on a pipe that is not shared does not concern the client: the node did
-// not run the request, which may go to to. It counts the reply, and has the topology asked for.
+// Retryable says that an error reply on an owned pipe does not concern the client: the node did not run the
+// request, which may be sent to to. It counts the reply, and hints that the topology may be out of date.
 func (p *Pipe) Retryable(reply []byte) (to Redirection, ok bool) {
 	r, rest := retry.ErrorOf(reply)
 	switch {
 	case r == nil, r.Verdict == retry.LoadScript:
 		return Redirection{}, false
-	case r.Verdict == retry.Elsewhere:
+	case r.Verdict == retry.Redirect:
 		if _, to.Addr, ok = parseRedirect(rest, p.addr); !ok {
 			return Redirection{}, false
 		}
-		to.Asking = r.Counts == retry.Ask
-		if !p.pool.knows(to.Addr, p.pool.control) {
-			to = Redirection{} // until the topology shows it
-		}
+		to.Addr = p.pool.member(to.Addr, p.pool.control) // "": until the topology shows it
+		to.Asking = to.Addr != "" && r.Counts == retry.Ask
 	}
 	p.pool.stats.Redirects[r.Counts].Add(1)
 	p.pool.control.Refresh()
 	return to, true
 }
 
-// Proven says that SetProven was called: something about the connection, which its owners agree on, need not
-// be tried again.
+// Proven says that SetProven was called: a property of the connection, on whose meaning its owners agree,
+// need not be checked again.
 func (p *Pipe) Proven() bool { return p.proven }
 
-// SetProven notes that for this owner and those that come after it.
+// SetProven notes that, for this owner and later ones.
 func (p *Pipe) SetProven() { p.proven = true }
 
 // GaveUp counts a request whose budget is used up.

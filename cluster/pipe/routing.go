@@ -7,7 +7,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// routing is which node a request goes to: the topology that a loop goes by, and what is worked out of it.
+// routing decides which node a request goes to: the topology of a loop, and what is computed from it.
 type routing struct {
 	topology *cluster.Topology
 	index    [slot.Count]int16 // the number of the master of each slot, or -1
@@ -36,7 +36,8 @@ func (r *routing) follow(t *cluster.Topology) {
 	}
 }
 
-// choose is the number of the master of slot n; below 0: of any in turn. It is -1 if there is none.
+// choose is the number of the master of slot n; if n is negative, that of any master in turn; -1 if there is
+// none.
 func (r *routing) choose(n int) int {
 	switch {
 	case n >= 0:
@@ -55,8 +56,8 @@ func (r *routing) Version() uint64 { return r.topology.Version }
 // Topology is the topology that routes requests now.
 func (r *routing) Topology() *cluster.Topology { return r.topology }
 
-// SomeSlot is a slot that has a master, and for one seed the same for as long as
-// the topology stays; AnySlot if there is none.
+// SomeSlot is a slot that has a master; AnySlot if there is none. The same seed gives the same slot as long
+// as the topology stays.
 func (r *routing) SomeSlot(seed int64) int {
 	if len(r.lowest) == 0 {
 		return anySlot
@@ -86,7 +87,7 @@ func (r *routing) MasterOf(n int) string {
 	return r.topology.Masters[i].Addr
 }
 
-// lost are the addresses of the nodes that had slots in before which they have no more.
+// lost are the addresses of nodes that had slots in before and have lost some of them.
 func (r *routing) lost(before *cluster.Topology) map[string]bool {
 	from := make(map[string]bool)
 	for s, node := range before.Slots {
@@ -97,15 +98,17 @@ func (r *routing) lost(before *cluster.Topology) map[string]bool {
 	return from
 }
 
-// knows says that addr is that of a node of the cluster, as far as is known; if it is not, control asks for
-// it. A redirect is followed to nodes of the cluster only: clients can make nodes say it, by a script or
-// DEBUG ERROR, and who is dialled is given the password. The topology knows the nodes that serve slots; one
-// that is about to get its first slot is a member too.
-func (r *routing) knows(addr string, control Control) bool {
+// member is where the node is reached that a redirect calls addr; "" if no node of the cluster is known by
+// that. Then control asks for it. Redirects are followed to nodes of the cluster only: clients can make nodes
+// send a redirect, by a script or DEBUG ERROR, and whoever is dialled gets the password. The topology has the
+// nodes that serve slots; a node that is about to get its first slot is a member too.
+func (r *routing) member(addr string, control Control) (at string) {
 	is := func(n *cluster.Node) bool { return n.Addr == addr }
 	if slices.ContainsFunc(r.topology.Masters, is) || slices.ContainsFunc(r.topology.Replicas, is) {
-		return true
+		return addr
 	}
-	c, ok := control.(interface{ Member(addr string) bool })
-	return ok && c.Member(addr)
+	if c, ok := control.(interface{ Member(addr string) string }); ok {
+		return c.Member(addr)
+	}
+	return ""
 }

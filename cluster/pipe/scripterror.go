@@ -8,27 +8,27 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Scripts and functions may raise errors of any text, also ones that begin like those of Redis which say that
-// a command was not run. By then they have run, and to send them again would be to run them twice. What only
-// Redis would say is looked into further: see doubt.go.
+// Scripts and functions may raise errors of any text, also texts by which Redis says that a command was not
+// run. But they have run by then, and would run twice if they were sent again. What only Redis would say is
+// checked further: see doubt.go.
 
-// scripts are the commands that run them. The number of keys is their third argument.
+// scripts are the commands that run scripts and functions. The number of keys is their third argument.
 var scripts = map[string]bool{
 	"EVAL": true, "EVALSHA": true, "EVAL_RO": true, "EVALSHA_RO": true, "FCALL": true, "FCALL_RO": true,
 }
 
-// fromScript says that a script may have made the error reply to req, which r and rest are of; raised, that
-// it certainly has. Redis redirects for the slot of the keys, which is that of c.
+// fromScript says that a script may have made the error reply to req, which r and rest describe; raised,
+// that it certainly has. Redis redirects for the slot of the keys, which is that of c.
 func fromScript(c *call, req []byte, r *retry.Error, rest []byte) (script, raised bool) {
 	args := firstArgs(req, 3)
 	if len(args) < 3 || len(args[0]) > len("EVALSHA_RO") || !scripts[string(bytes.ToUpper(args[0]))] {
 		return false, false
 	}
 	keys, err := strconv.Atoi(string(args[2][:min(len(args[2]), 20)]))
-	if r.OfKeys && (err != nil || keys < 1) { // Redis refuses nothing of the kind to a script without keys
+	if r.OfKeys && (err != nil || keys < 1) { // Redis never refuses a script without keys in that way
 		return true, true
 	}
-	if r.Verdict != retry.Elsewhere {
+	if r.Verdict != retry.Redirect {
 		for _, phrase := range r.Phrases {
 			if bytes.HasPrefix(rest, []byte(phrase)) {
 				return true, false

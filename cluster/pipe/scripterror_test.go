@@ -13,8 +13,8 @@ import (
 	"lockproxy/internal/scripted"
 )
 
-// What a script says is told to the client and the script not run again, unless it says what Redis alone
-// says, and where it leads is a node of the cluster.
+// An error that a script raises goes to the client, and the script does not run again, unless the words are
+// Redis's alone and a redirect leads to a node of the cluster.
 func TestErrorsOfScripts(t *testing.T) {
 	const budget = time.Second
 	for name, test := range map[string]struct {
@@ -102,7 +102,7 @@ func (w watched) Dial(ctx context.Context, addr string, m cluster.Mode, before *
 	return w.rig.Dial(ctx, addr, m, before)
 }
 
-// Elsewhere than in front of a cluster nobody redirects.
+// Only nodes of a cluster redirect.
 func TestNoRedirectsWithoutACluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted.Node{Answer: func(string) string { return "-MOVED 7629 b:1\r\n" }}
@@ -120,9 +120,9 @@ func TestNoRedirectsWithoutACluster(t *testing.T) {
 	})
 }
 
-// An error of a script in the very words of Redis goes to the client after the script has run twice at most,
-// and nobody says that it has not run. What Redis says of the script's keys is dealt with as for any command,
-// for as long as it says it.
+// If a script raises an error in the very words of Redis, the script runs twice at most, the error goes to
+// the client, and nobody says that it has not run. If Redis itself says so, it is handled as for any
+// command, as long as Redis says it.
 func TestScriptsInTheWordsOfRedis(t *testing.T) {
 	const moved, asked = "-MOVED 7629 b:1\r\n", "-ASK 7629 b:1\r\n"
 	const down = "-CLUSTERDOWN Hash slot not served\r\n"
@@ -211,7 +211,7 @@ func TestScriptsInTheWordsOfRedis(t *testing.T) {
 	}
 }
 
-// The question that clears a doubt goes the way of the request: behind ASKING where that was.
+// The question that resolves a doubt goes the same way as the request: behind ASKING if that did.
 func TestDoubtAtTheImportingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tryAgain = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"

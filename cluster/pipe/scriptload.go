@@ -9,17 +9,18 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// maxLoaded is how many bytes of scripts, and at most one script more, a loop gives to nodes in one round.
-// All other clients of the loop wait while they are found and copied.
+// maxLoaded is how many bytes of scripts a loop loads at nodes in one round, not counting the last script.
+// All other clients of the loop wait while scripts are found and copied.
 const maxLoaded = 1 << 20
 
-// scriptLoads are the scripts that a loop gives back to nodes which have lost them.
+// scriptLoads loads scripts at nodes that have lost them, for one loop.
 type scriptLoads struct {
-	// source is the script whose SHA1 is sha (40 hex digits). nil: NOSCRIPT is passed on.
-	source func(sha []byte) (source []byte, ok bool)
-	round  time.Time // the round of the loop that loaded counts in
-	loaded int       // bytes
-	whole  bool      // a node forbids SCRIPT LOAD: who lacks a script is sent it with the request
+	// source is the script with this SHA1 (40 hex digits). nil: NOSCRIPT is passed on.
+	source   func(sha []byte) (source []byte, ok bool)
+	together map[string]string // see Options.Together
+	round    time.Time         // the round of the loop that loaded counts in
+	loaded   int               // bytes
+	whole    bool              // a node forbids SCRIPT LOAD: requests carry the script
 }
 
 // named is the SHA1 of the script that req runs, in lower case.
@@ -42,10 +43,11 @@ func (s *scriptLoads) full(now time.Time) bool {
 	return s.loaded >= maxLoaded
 }
 
-// heal has the node of pipe run req once more, behind the script that it lacks. The script is loaded once for
-// all requests that want it, and in a later round if this one has loaded enough. It may be lost once more
-// before the request is there (SCRIPT FLUSH, or a node that was still loading when it was given the script):
-// what may run twice tries again, a few times. Where SCRIPT LOAD is forbidden the request becomes an EVAL.
+// heal has the node of pipe run req once more, behind the script that it lacks. The script is loaded once
+// for all requests that need it, and in a later round if enough was loaded in this one. The node may lose it
+// again before the request arrives (SCRIPT FLUSH, or it was still loading when it got the script); a request
+// that may run twice then tries again, a few times. Where SCRIPT LOAD is forbidden, the request becomes an
+// EVAL.
 func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 	if c.healed && !p.scripts.whole && !(c.resend && c.try.Hop()) {
 		return false
@@ -54,7 +56,7 @@ func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 	if !ok {
 		return false
 	}
-	req = lasting(req) // before the log of pipe, where it may lie, changes
+	req = lasting(req) // it may lie in the backlog of pipe, which changes
 	if !pipe.loading[string(sha)] {
 		if p.scripts.full(p.loop.Now()) {
 			c.to.Detour(c.tag)
@@ -70,12 +72,13 @@ func (p *Pool) heal(pipe *Pipe, c call, req, reply []byte) bool {
 			req = withSource(req, source)
 		} else {
 			pipe.load(string(sha), source)
+			loadWith(pipe, string(sha))
 		}
 	}
 	p.stats.Redirects[retry.NoScript].Add(1)
 	c.healed = true
 	c.to.Detour(c.tag)
-	pipe.append(c, req)
+	pipe.append(&c, req)
 	return true
 }
 
@@ -86,7 +89,7 @@ func (p *Pool) nextRound(pipe *Pipe, c call, req, reply []byte) {
 	}
 }
 
-// sourceFor is the script that req runs, which its node has lost. It counts that.
+// sourceFor returns the script that req runs and its node has lost, and counts that.
 func (p *Pool) sourceFor(req []byte) (source []byte, ok bool) {
 	sha, ok := p.scripts.named(req)
 	if !ok {
@@ -98,12 +101,12 @@ func (p *Pool) sourceFor(req []byte) (source []byte, ok bool) {
 	return source, ok
 }
 
-// scriptLoad is the command that has a node take a script over.
+// scriptLoad is the SCRIPT LOAD of a source.
 func scriptLoad(source []byte) []byte {
 	return resp.AppendCommand(nil, []byte("SCRIPT"), []byte("LOAD"), source)
 }
 
-// withSource is the EVAL, or EVAL_RO, that does what req does, which runs a script by its SHA1.
+// withSource turns req, which runs a script by its SHA1, into the EVAL or EVAL_RO that does the same.
 func withSource(req, source []byte) []byte {
 	args, _, err := resp.Split(req, nil)
 	if err != nil || len(args) < 2 {
@@ -123,11 +126,24 @@ func (p *Pipe) load(sha string, source []byte) {
 		p.loading = make(map[string]bool)
 	}
 	p.loading[sha] = true
-	p.append(call{to: &loading{p, sha}, slot: thisNode, raw: true}, scriptLoad(source))
+	p.append(&call{to: &loading{p, sha}, slot: thisNode, raw: true}, scriptLoad(source))
 }
 
-// loading is the Receiver of the reply to a SCRIPT LOAD. Whether it went well is told by what runs the
-// script, but for a node that forbids it.
+// loadWith loads the scripts that are loaded together with the one named, if there are any.
+func loadWith(p *Pipe, sha string) {
+	together := p.pool.scripts.together
+	if _, ok := together[sha]; !ok {
+		return
+	}
+	for other, source := range together {
+		if !p.loading[other] {
+			p.load(other, []byte(source))
+		}
+	}
+}
+
+// loading is the Receiver of the reply to a SCRIPT LOAD. Success shows when the script runs; only a node
+// that forbids SCRIPT LOAD is noted here.
 type loading struct {
 	pipe *Pipe
 	sha  string

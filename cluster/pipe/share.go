@@ -1,9 +1,10 @@
 package pipe
 
-// This file is how many of the places of Options.MaxOwn one client may have. Whoever opens a hundred
-// connections and has each of them block is one client; so it is told by its address and its user.
+// This file decides how many of the Options.MaxOwn places one client may have. A program that opens a
+// hundred connections and blocks on each of them is one client, so clients are told apart by address and
+// user.
 
-// Party is who connections of one's own are counted for. The zero value is the proxy itself, which is not
+// Party is the client that owned pipes are counted for. The zero value is the proxy itself, which is not
 // counted.
 type Party struct {
 	Host string // where it connects from
@@ -16,8 +17,8 @@ type Counted interface{ Party() Party }
 const (
 	// leastShare is how many places a party has in any case.
 	leastShare = 4
-	// shareOfFree is how many times the places that are free a party may have. So one party alone gets three
-	// quarters of all, two get three sevenths each, and some are always left for the next one.
+	// shareOfFree is how many places a party may have for each place that is free. So one party alone gets
+	// three quarters of all, two get three sevenths each, and some are always left for the next one.
 	shareOfFree = 3
 )
 
@@ -27,7 +28,7 @@ type shares struct {
 	all int
 }
 
-// partyOf is who owner belongs to.
+// partyOf is the party that owner belongs to.
 func partyOf(owner any) Party {
 	switch o := owner.(type) {
 	case Counted:
@@ -40,7 +41,7 @@ func partyOf(owner any) Party {
 	return Party{}
 }
 
-// within says that the party may have one more of the most places that there are.
+// within says that the party may have one more of all places (most).
 func (s *shares) within(party Party, most int) bool {
 	return party == Party{} || s.has[party] < max(leastShare, shareOfFree*(most-s.all))
 }
@@ -54,7 +55,7 @@ func (s *shares) take(p *Pipe) {
 	}
 }
 
-// give ends that.
+// give undoes take.
 func (s *shares) give(p *Pipe) {
 	if !p.counted {
 		return

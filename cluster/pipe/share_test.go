@@ -16,8 +16,8 @@ type guest struct {
 
 func (g *guest) Party() Party { return g.party }
 
-// TestOwnShares proves that no address and user takes all places, that it is told why, and that it goes on
-// as soon as places are free.
+// TestOwnShares proves that no address and user takes all places, that a client without a place is told why,
+// and that it goes on as soon as places are free.
 func TestOwnShares(t *testing.T) {
 	inOwnBubble(t, Options{MaxOwn: 40, Budget: 2 * time.Second},
 		func(t *testing.T, r *rig, node *scripted.Node) {

@@ -24,8 +24,7 @@ type nodeCounters struct {
 	up                                     atomic.Int64
 }
 
-// NodeStats counts what went to one node. Node addresses are as many as the
-// upstream ever had.
+// NodeStats counts what went to one node. There is one for each address that the upstream ever had.
 type NodeStats struct {
 	Addr        string
 	Requests    uint64 // replies received

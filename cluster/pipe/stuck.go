@@ -11,31 +11,31 @@ import (
 	"lockproxy/internal/loop"
 )
 
-// This file is how commands get round a script that runs for long. Redis runs one
-// command at a time, but after a while it answers all others with BUSY; what lies behind the
-// script on its own connection it does not even read:
+// This file is how commands get past a script that runs for long. Redis runs one command at a time. After a
+// while it answers all others with BUSY, but it does not even read what is behind the script on the script's
+// own connection:
 //
 //	client a -- EVAL --> plain pipe ---> node: busy
 //	client b -- GET ---> second pipe --> node: -BUSY ...
 //
-// A pipe is stuck while there is a script among its requests and no reply has come for scriptGrace: Redis
-// keeps back the replies to what it read together with the script. Requests of mode Second then go over a
-// second pipe to that node. Who may have requests on its way over the stuck one must not use that mode, or
-// they would be overtaken.
+// A pipe is stuck while a script is among its requests and no reply has come for scriptGrace: Redis holds
+// back the replies to what it read together with the script. Requests of mode Second then go over a second
+// pipe to that node. A client with requests on their way over the stuck pipe must not use that mode, or they
+// would be overtaken.
 
 const (
-	// scriptGrace is how long a script may keep a pipe to itself.
+	// scriptGrace is how long a script may occupy a pipe.
 	scriptGrace = 50 * time.Millisecond
-	// scriptTick is how often pipes are looked at while scripts are on their way.
+	// scriptTick is how often pipes are checked while scripts are on their way.
 	scriptTick = 25 * time.Millisecond
 )
 
-// stuckPipes are those of the shared pipes of a loop that are behind a script.
+// stuckPipes are the shared pipes of a loop that are behind a script.
 type stuckPipes struct {
 	loop    *loop.Loop
 	shared  map[nodeKey]*Pipe // all that may get stuck
-	waiting *deferredList     // of which any may be a script
-	timeout time.Duration     // for how long a script is waited for that has not begun
+	waiting *deferredList     // any of them may be a script
+	timeout time.Duration     // how long to wait for a script that has not begun
 	all     *atomic.Int64     // of all loops
 
 	n           int
@@ -44,7 +44,7 @@ type stuckPipes struct {
 	scripted    time.Time // when a script was sent last, or began or ended to keep a pipe stuck
 }
 
-// watch has the pipes looked at until the script is answered that is about to be sent.
+// watch has the pipes checked until the script that is about to be sent is answered.
 func (s *stuckPipes) watch() {
 	s.scripted = s.loop.Now()
 	s.lookSoon()
@@ -100,16 +100,16 @@ func (s *stuckPipes) mode(addr string, m Mode) Mode {
 	return m
 }
 
-// WatchScripts has the pipes looked at until the script is answered that is about to be sent.
+// WatchScripts has the pipes checked until the script that is about to be sent is answered.
 func (p *Pool) WatchScripts() { p.stuck.watch() }
 
 // StuckEpoch is 0 as long as no pipe is stuck. It changes whenever one gets stuck or free.
 func (p *Pool) StuckEpoch() uint64 { return p.stuck.epoch }
 
-// excused says that the silence of a stuck pipe is the script's. It asks the node for signs
-// of life, too: one that runs a script says BUSY. Any other sign came behind the script, whose
-// reply is then not far; where it is not there at the second one, it will never come.
-func (p *Pipe) excused(now time.Time) bool {
+// busyWithScript says that a script is the reason for the silence of a stuck pipe. It also asks the node for
+// signs of life: while the script runs, the node says BUSY. Any other answer came after the script, whose
+// reply must then be near; if it has not come at the second such answer, it never will.
+func (p *Pipe) busyWithScript(now time.Time) bool {
 	if !p.stuck || p.idleSigns > 1 {
 		return false
 	}
@@ -120,13 +120,13 @@ func (p *Pipe) excused(now time.Time) bool {
 		return false
 	}
 	if other.calls.len() == 0 {
-		other.append(call{to: (*probe)(p), slot: thisNode, raw: true}, askPing)
+		other.append(&call{to: (*probe)(p), slot: thisNode, raw: true}, askPing)
 	}
 	return other.conn == nil || now.Sub(other.progress) <= p.pool.o.Timeout
 }
 
-// probe is a stuck Pipe that takes the signs of life of its node. None is as bad as one
-// that does not say BUSY.
+// probe is a stuck Pipe as the Receiver of the signs of life of its node. No answer counts like one that is
+// not BUSY.
 type probe Pipe
 
 func (p *probe) Receive(_ uint32, chunk []byte, _ bool) {
@@ -141,8 +141,9 @@ func (p *probe) Fail(uint32, error)  { p.idleSigns++ }
 func (p *probe) Discard(uint32) bool { return true }
 func (p *probe) Detour(uint32)       {}
 
-// scriptWithin is how many requests are looked at for a script. Replies that Redis keeps back are to requests
-// that it read at one go, 16 KiB or one long request, so no more of them stand in front of the script.
+// scriptWithin is how many requests are searched for a script. Redis holds back replies to requests that it
+// read in one piece with the script, 16 KiB or one long request; so no more than these stand in front of the
+// script.
 const scriptWithin = 4096
 
 // hasScript says that a script is among the first requests of p.
@@ -174,7 +175,7 @@ func isScript(req []byte) bool {
 	return false
 }
 
-// commandName is the first argument of a command, nil if req is none.
+// commandName is the first argument of a command; nil if req is none.
 func commandName(req []byte) []byte {
 	// *3\r\n$4\r\nEVAL\r\n...
 	for range 2 {
@@ -190,8 +191,8 @@ func commandName(req []byte) []byte {
 	return nil
 }
 
-// busy is the reply of a node that could not put a new connection into its mode because of a
-// script, nil for other errors: it is what every request would have been told.
+// busy is the reply of a node that could not put a new connection into its mode because of a script; nil for
+// other errors. Every request would have got that reply.
 func busy(err error) []byte {
 	var node cluster.NodeError
 	if errors.As(err, &node) && strings.HasPrefix(node.Err.Error(), "BUSY ") {

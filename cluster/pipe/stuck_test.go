@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A script may run for longer than Options.Timeout, also one that had to wait for its node, or that
-// another script kept from running.
+// A script may run for longer than Options.Timeout, also one that had to wait for its node, or for another
+// script.
 func TestLongScripts(t *testing.T) {
 	const timeout, long = 2 * time.Second, 5 * time.Second
 	for name, test := range map[string]struct {
@@ -50,8 +50,8 @@ func TestLongScripts(t *testing.T) {
 	}
 }
 
-// Requests that went round a script and are redirected stay in their order, also when another script keeps
-// their new node busy between one of them and the next: that one does not go round it.
+// Requests over a second pipe, past a script, stay in their order if they are redirected, also if another
+// script keeps their new node busy between two of them: the later one does not go past that script.
 func TestRedirectedApartStaysInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var count atomic.Int64
@@ -92,7 +92,7 @@ func TestRedirectedApartStaysInOrder(t *testing.T) {
 		})
 		time.Sleep(100 * time.Millisecond)
 		r.on(func() {
-			r.pool.Send(Request{
+			r.pool.Send(&Request{
 				Target: ToNode("b:1"), Mode: Mode{Proto: 2}, Bytes: command("EVAL", "script", "0"),
 				To: &k, Tag: 3,
 			})

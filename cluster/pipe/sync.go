@@ -14,34 +14,34 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// This file is requests that replicas confirm:
+// This file is about requests that replicas confirm:
 //
 //	Client.Synced --> one connection: request, WAIT --> reply, number of replicas
 //	                         \--> refused, or lost: both again, over another connection
 //
 // WAIT counts the replicas that have what its own connection wrote. On a new connection it would count
-// replicas that have nothing of the request. So both go over one pipe of Pool.Own, which is never connected
+// replicas that have nothing of the request. So both go over one pipe of Pool.Own, which never connects
 // twice, and the answer to a WAIT counts only behind the answer to the request on that pipe.
 
 // errBudget is why a request was given up although somebody still waits for it.
 var errBudget = errors.New("the retry budget is used up")
 
-// syncParty has the connections of all such requests. So some places are always left for clients.
+// syncParty is the party of the connections of all such requests, so that some places are always left for
+// clients.
 var syncParty = Party{Host: "SYNC"}
 
-// Synced runs req, one whole command, on the master of slot n and then waits there until as many of its
-// replicas as replicas says have everything that this master had done by then, or timeout (at least 1 ms) is
-// over. acked is how many have. reply is the node's RESP2 reply to req, error replies included; behind one of
-// these acked may be anything.
+// Synced runs req, one whole command, on the master of slot n. Then it waits there until that many replicas
+// have everything that this master had done by then, or until timeout (at least 1 ms) is over. acked is how
+// many have it. reply is the node's RESP2 reply to req; if that is an error reply, acked means nothing.
 //
-// req must be idempotent: it is sent again whenever its reply was lost. Redirects, lost scripts and fail-over
-// are dealt with inside, until ctx ends or the budget (Options.Budget, and timeout) is used up. Before
-// Redis 7.2 WAIT counts what anybody had written up to the last command of the connection; since then up to
-// the last command of it that wrote. So a req serves to wait for earlier writes of others if it writes
-// something, be it what is there already. A server without WAIT has no replicas: acked is 0.
+// req must be idempotent: it is sent again whenever its reply was lost. Redirects, lost scripts and
+// fail-overs are handled inside, until ctx ends or the budget (Options.Budget, and timeout) is used up.
+// Before Redis 7.2, WAIT counts what anybody had written up to the last command of the connection; since
+// then, up to the last command of the connection that wrote. So req must write something to wait for earlier
+// writes of others, if only what is there already. A server without WAIT has no replicas: acked is 0.
 //
-// The error wraps ErrUnavailable when no node has run req, ErrUnknownOutcome when one may have; or it is the
-// cause of ctx, or what WAIT was refused with. Safe for concurrent use.
+// The error wraps ErrUnavailable if no node has run req, ErrUnknownOutcome if one may have. Otherwise it is
+// the cause of ctx, or the error of WAIT. Safe for concurrent use.
 func (c *Client) Synced(ctx context.Context, n int, req []byte, replicas int, timeout time.Duration) (
 	reply []byte, acked int, err error,
 ) {
@@ -80,7 +80,7 @@ type syncing struct {
 
 	attempt *syncAttempt // nil: it pauses, or it is over
 	try     retry.Tries
-	ran     bool // perhaps: it was written, and the answers were lost
+	ran     bool // it may have run: it was written, and the answers were lost
 
 	reply []byte // of the last attempt
 	acked int
@@ -93,7 +93,7 @@ func (s *syncing) begin() {
 		switch {
 		case s.over:
 		case s.attempt != nil:
-			s.attempt.pipe.close(errBudget) // Fail tells what has become of it
+			s.attempt.pipe.close(errBudget) // which calls Fail
 		default:
 			s.giveUp()
 		}
@@ -101,7 +101,7 @@ func (s *syncing) begin() {
 	s.connect(Redirection{}, nil)
 }
 
-// cancel ends it: nobody waits for it any more.
+// cancel ends a call that nobody waits for any more.
 func (s *syncing) cancel() {
 	if s.over {
 		return
@@ -118,13 +118,13 @@ func (s *syncing) end() {
 	s.budget.Stop()
 }
 
-// finish tells who waits.
+// finish passes the result to the waiting goroutine.
 func (s *syncing) finish() {
 	s.end()
 	close(s.done)
 }
 
-// connect makes an attempt. source, if not nil, is of the script that the node lacks.
+// connect begins an attempt. source, if not nil, is the script that the node lacks.
 func (s *syncing) connect(to Redirection, source []byte) {
 	addr := cmp.Or(to.Addr, s.p.MasterOf(s.slot))
 	if addr == "" {
@@ -161,7 +161,7 @@ func (s *syncing) later(reply []byte, err error) {
 	})
 }
 
-// giveUp answers with what the node said, or with why none could be asked.
+// giveUp answers with the node's own words, or with why no node could be asked.
 func (s *syncing) giveUp() {
 	s.p.GaveUp()
 	if s.reply == nil || s.ran || isRedirect(s.reply) {

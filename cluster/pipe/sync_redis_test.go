@@ -40,8 +40,8 @@ func clientOf(t *testing.T, u *discovery.Upstream, o Options) (*Client, *Stats) 
 	return NewClient([]*loop.Loop{l}, []*Pool{pool}), stats
 }
 
-// A master with two replicas: as many as have it are counted, and one that is stopped
-// costs the timeout and no more. R26
+// A master with two replicas: those that have the write are counted, and one that is stopped costs the
+// timeout and no more. R26
 func TestSyncedReplicas(t *testing.T) {
 	master := servers.StartRedis(t, "--repl-diskless-sync-delay", "0")
 	one, two := servers.StartReplica(t, master, 0), servers.StartReplica(t, master, 1)

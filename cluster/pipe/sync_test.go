@@ -24,7 +24,7 @@ func synced(ctx context.Context, c *Client, line string, replicas int, timeout t
 	return string(reply), acked, err
 }
 
-// unused fails the test if a connection is still had by somebody.
+// unused fails the test if a connection still has an owner.
 func (r *rig) unused() {
 	r.t.Helper()
 	synctest.Wait()
@@ -33,7 +33,7 @@ func (r *rig) unused() {
 	}
 }
 
-// Whatever keeps a node from running the request is dealt with: R33
+// Whatever keeps a node from running the request is handled: R33
 func TestSyncedDetours(t *testing.T) {
 	// first answers its first command with what is given, and then as a master with 2 replicas.
 	first := func(replies ...string) *scripted.Node {
@@ -67,8 +67,10 @@ func TestSyncedDetours(t *testing.T) {
 		"TRYAGAIN": {a: first("-TRYAGAIN Multiple keys\r\n"), aSeen: there + ", " + there, pause: true},
 		"CLUSTERDOWN": {a: first("-CLUSTERDOWN The cluster is down\r\n"), aSeen: there + ", " + there,
 			pause: true},
-		"LOADING":         {a: first("-LOADING Redis is loading\r\n"), aSeen: there + ", " + there, pause: true},
-		"READONLY":        {a: first("-READONLY You can't write\r\n"), aSeen: there + ", " + there, pause: true},
+		"LOADING": {a: first("-LOADING Redis is loading\r\n"), aSeen: there + ", " + there,
+			pause: true},
+		"READONLY": {a: first("-READONLY You can't write\r\n"), aSeen: there + ", " + there,
+			pause: true},
 		"NOSCRIPT":        {a: first("-NOSCRIPT No matching\r\n"), aSeen: there + ", EVAL source of k"},
 		"connection lost": {a: first("", ""), aSeen: "GET k, GET k, " + there, pause: true},
 	}
@@ -110,8 +112,8 @@ func TestSyncedDetours(t *testing.T) {
 	}
 }
 
-// A WAIT is believed only behind the request on its own connection: on a new one it would count replicas that
-// have nothing of it.
+// The answer to a WAIT counts only behind the request on its own connection: on a new one it would count
+// replicas that have nothing of the request.
 func TestSyncedOnOneConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cuts := 3
@@ -147,12 +149,13 @@ func TestSyncedWait(t *testing.T) {
 		acked int
 		err   string
 	}{
-		"all":           {[]string{":2\r\n"}, 2, ""},
-		"none":          {[]string{":0\r\n"}, 0, ""},
-		"unknown":       {[]string{"-ERR unknown command `WAIT`, with args beginning with: `2`\r\n"}, 0, ""},
-		"a replica now": {[]string{"-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)\r\n", ":1\r\n"}, 1, ""},
-		"a replica already": {[]string{"-ERR WAIT cannot be used with replica instances. Please also note\r\n",
-			":1\r\n"}, 1, ""},
+		"all":     {[]string{":2\r\n"}, 2, ""},
+		"none":    {[]string{":0\r\n"}, 0, ""},
+		"unknown": {[]string{"-ERR unknown command `WAIT`, with args beginning with: `2`\r\n"}, 0, ""},
+		"a replica now": {[]string{"-UNBLOCKED force unblock from blocking operation, " +
+			"instance state changed (master -> replica?)\r\n", ":1\r\n"}, 1, ""},
+		"a replica already": {[]string{"-ERR WAIT cannot be used with replica instances. " +
+			"Please also note\r\n", ":1\r\n"}, 1, ""},
 		"forbidden": {[]string{"-NOPERM this user has no permissions to run the 'wait' command\r\n"}, 0,
 			"cluster: node a:1: WAIT: NOPERM"},
 	}
@@ -240,7 +243,7 @@ func TestSyncedEnds(t *testing.T) {
 	}
 }
 
-// A connection is used again, and one that its node closed while nobody had it costs nothing.
+// A connection is used again. If its node has closed it while it was idle, that costs nothing.
 func TestSyncedOnConnectionsThatIdled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &scripted.Node{Answer: func(c string) string {
@@ -309,7 +312,8 @@ func TestSyncedAreBounded(t *testing.T) {
 			t.Errorf("%d were served, %d had to wait for too long", served.Load(), late.Load())
 		}
 		r.on(r.pool.Close)
-		if _, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second); !errors.Is(err, net.ErrClosed) {
+		_, _, err := synced(t.Context(), r.client(), "GET k", 1, time.Second)
+		if !errors.Is(err, net.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 		time.Sleep(time.Second) // of the node
@@ -333,7 +337,8 @@ func TestSyncedWhenAllEnds(t *testing.T) {
 				}()
 				synctest.Wait()
 				end(r)
-				if err := <-failed; !errors.Is(err, cluster.ErrUnknownOutcome) || !errors.Is(err, net.ErrClosed) {
+				err := <-failed
+				if !errors.Is(err, cluster.ErrUnknownOutcome) || !errors.Is(err, net.ErrClosed) {
 					t.Errorf("%v", err)
 				}
 			})

@@ -48,8 +48,8 @@ func (a *syncAttempt) Receive(tag uint32, chunk []byte, last bool) {
 	}
 }
 
-// detour deals with an error reply that says that the request is to be run elsewhere, or later. It reports
-// false for every other error. Nothing has run; the WAIT behind it ends with the connection.
+// detour handles an error reply by which the request is to run elsewhere, or later. It reports false for
+// every other error. Nothing has run; the WAIT behind it ends with the connection.
 func (a *syncAttempt) detour(reply []byte) bool {
 	s := a.s
 	to, again := a.pipe.Retryable(reply)
@@ -69,8 +69,8 @@ func (a *syncAttempt) detour(reply []byte) bool {
 	return again || heals
 }
 
-// heals says that the node lacks the script of the request. It may lose it once more before the request is
-// there.
+// heals says that the node lacks the script of the request, and returns its source. The node may lose it
+// again before the request arrives.
 func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
 	if r, _ := retry.ErrorOf(reply); r == nil || r.Verdict != retry.LoadScript || a.healed && !a.s.try.Hop() {
 		return nil, false
@@ -78,7 +78,7 @@ func (a *syncAttempt) heals(reply []byte) (source []byte, ok bool) {
 	return a.s.p.sourceFor(a.s.req)
 }
 
-// waited takes the answer to WAIT, which stands behind the answer to the request.
+// waited reads the answer to WAIT, which comes behind the answer to the request.
 func (a *syncAttempt) waited(reply []byte) {
 	s := a.s
 	v, _, err := resp.Parse(reply)

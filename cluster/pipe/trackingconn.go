@@ -2,14 +2,14 @@ package pipe
 
 import "lockproxy/internal/resp"
 
-// trackingConn is the connection beside one of a Private to which the node sends what concerns that one. It
-// lives as long as that one does.
+// trackingConn is a connection beside one of a Private: the node sends it the invalidations of that one.
+// Both end together.
 type trackingConn struct {
 	of      *privatePipe
 	pipe    *Pipe
 	opened  func()
 	ready   bool // its id is known
-	retired bool // it ends when it has told what came before
+	retired bool // it ends once what came before is passed on
 	leaving bool
 	heard   pushText
 }
@@ -29,7 +29,7 @@ func (s *trackingConn) end() {
 	s.pipe.End()
 }
 
-// retire ends the connection once all that the node has sent it is told.
+// retire ends the connection once everything that the node has sent over it is passed on.
 func (s *trackingConn) retire() {
 	s.retired = true
 	s.pipe.Request(askPing, s, 0)
@@ -59,7 +59,7 @@ func (s *trackingConn) Lost(err error) {
 	switch {
 	case s.leaving:
 	case s.retired:
-		s.of.stale() // it may have had something to tell
+		s.of.stale() // it may have missed an invalidation
 	default:
 		s.of.pipe.close(err)
 	}

@@ -24,22 +24,26 @@ var (
 	errFeedIdle   = errors.New("no topics")
 )
 
-// feed is the subscription connection to one node. It speaks RESP2: there, every command of ours has its
-// reply in the order of the commands, with messages in between. A node that loses a slot says by itself that
-// a topic was unsubscribed, and then the reply to our own command is an error. So a PING follows each
-// UNSUBSCRIBE, and only the reply to that is taken for an answer. The fields are guarded by Subscriptions.mu.
+// feed is the subscription connection to one node. The replies come in the order of our commands, with
+// messages in between. It speaks RESP2, but RESP3 where its login is renewed: in RESP2 a subscriber cannot
+// say AUTH. What comes is the same then, except for the first byte of a push.
+//
+// A node that loses a slot ends a subscription unasked, and then our own UNSUBSCRIBE is answered with an
+// error. So a PING follows each UNSUBSCRIBE, and only its reply counts as the answer. The fields are guarded
+// by Subscriptions.mu.
 type feed struct {
 	*cluster.Conn
 	s     *Subscriptions
 	addr  string
 	stuck atomic.Bool // it waits for an outlet, and reads nothing
 
+	elsewhere  bool                         // its name leads to another node by now
 	subscribed map[topicKey]*subscriptionAt // what it has subscribed or is about to
 	owed       []owedReply                  // replies that are to come, oldest first
 	pinged     bool                         // a PING is among them
 	busy       time.Time                    // when it had a topic last
 
-	full []Outlet // of the goroutine that reads: they should be given no more now
+	full []Outlet // only for the goroutine that reads: outlets that are full
 }
 
 // owedReply is one reply that the node owes.
@@ -56,9 +60,10 @@ const (
 	subscribe verb = iota
 	unsubscribe
 	ping
+	auth
 )
 
-// words are the verbs of the kinds of topics, as commands and as their replies.
+// words are the names of the kinds of topics, in commands and in replies.
 var words = [...][2]string{
 	Classic: {subscribe: "subscribe", unsubscribe: "unsubscribe"},
 	Pattern: {subscribe: "psubscribe", unsubscribe: "punsubscribe"},
@@ -71,14 +76,14 @@ func newFeed(s *Subscriptions, addr string) *feed {
 	return f
 }
 
-// subscribe asks for l, perhaps once more. mu is held.
+// subscribe sends SUBSCRIBE for l, perhaps once more. mu is held.
 func (f *feed) subscribe(l *subscriptionAt) {
 	l.sent = l.topic.asked
 	f.send(owedReply{verb: subscribe, at: l, number: l.sent}, words[l.topic.Kind][subscribe], l.topic.Name)
 }
 
-// leave unsubscribes l, which belongs to f until the node has said so. o, if not nil, waits for that. mu is
-// held.
+// leave unsubscribes l, which belongs to f until the node has confirmed that. o, if not nil, waits for that.
+// mu is held.
 func (f *feed) leave(l *subscriptionAt, o *barrier) {
 	if l.leaving {
 		if o != nil {
@@ -94,13 +99,13 @@ func (f *feed) leave(l *subscriptionAt, o *barrier) {
 	f.Queue(askFeed)
 }
 
-// await has o wait until everything that the node says now has been dealt with. mu is held.
+// await has o wait until everything that the node has sent up to now is handled. mu is held.
 func (f *feed) await(o *barrier) {
 	o.missing++
 	f.send(owedReply{verb: ping, barrier: o}, "PING")
 }
 
-// forget takes l away from f, which is not subscribed any more. mu is held.
+// forget removes l, which is not subscribed any more, from f. mu is held.
 func (f *feed) forget(l *subscriptionAt) {
 	t := l.topic
 	delete(f.subscribed, t.key())
@@ -126,14 +131,18 @@ func (f *feed) send(d owedReply, command ...string) {
 
 // run connects and serves the connection until it fails or is not needed any more.
 func (f *feed) run() {
-	err := f.Begin(f.s.ctx, f.s.nodes, f.addr)
+	proto := 2
+	if f.s.nodes.Login().Renewed {
+		proto = 3
+	}
+	err := f.Begin(f.s.ctx, f.s.nodes, f.addr, proto)
 	if err == nil {
 		err = f.End(f.watch())
 	}
 	f.die(err)
 }
 
-// watch looks at the connection until it has ended, or is to end for the reason that is returned.
+// watch checks the connection until it has ended, or should end for the reason that is returned.
 func (f *feed) watch() error {
 	tick := time.NewTicker(feedTick)
 	defer tick.Stop()
@@ -181,7 +190,7 @@ func (f *feed) die(err error) {
 	s.mu.Unlock()
 	level := slog.LevelWarn
 	if rest.failures > 1 {
-		level = slog.LevelDebug // it was said already
+		level = slog.LevelDebug // it was logged already
 	}
 	s.log.Log(s.ctx, level, "subscription connection lost",
 		"node", f.addr, "topics", len(all), "err", err)
@@ -191,12 +200,18 @@ func (f *feed) die(err error) {
 	}
 }
 
-// check looks at f once a tick: a silent node is pinged and then given up, and
-// so is a feed that nobody needs.
+// check checks f once a tick. It pings a silent node, and then gives it up; and it ends a feed that is not
+// needed.
 func (f *feed) check() error {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
+	if req := f.Renewal(); req != nil {
+		f.owed = append(f.owed, owedReply{verb: auth})
+		f.Queue(req)
+	}
 	switch silent := f.Silence(); {
+	case f.elsewhere:
+		return errNamed
 	case len(f.subscribed) == 0 && time.Since(f.busy) > feedIdle:
 		if f.s.feeds[f.addr] == f {
 			delete(f.s.feeds, f.addr)
@@ -218,9 +233,13 @@ func (f *feed) check() error {
 // askFeed follows each UNSUBSCRIBE.
 var askFeed = resp.AppendCommandStrings(nil, "PING")
 
+// errNamed ends a connection to a node that has not what it should have: its name may lead to another one by
+// now.
+var errNamed = errors.New("its name is looked up again")
+
 var errFeedOrder = errors.New("the node answered what it was not asked")
 
-// take deals with one frame that is no message: a reply to the oldest command.
+// take handles a frame that is no message: the reply to the oldest command.
 func (f *feed) take(frame []byte) error {
 	v, _, err := resp.Parse(frame)
 	if err != nil {
@@ -232,6 +251,12 @@ func (f *feed) take(frame []byte) error {
 			return errors.New(string(v.Str))
 		case ok && d.verb == subscribe:
 			f.s.refused(f, d, string(v.Str))
+			if passes(string(v.Str)) && cluster.Named(f.addr) {
+				return errNamed
+			}
+		case ok && d.verb == auth:
+			err := errors.New(string(v.Str))
+			f.s.log.Warn(cluster.NotRenewed, "node", f.addr, "err", cluster.Explain(err))
 		case ok:
 			f.paid(d)
 		}
@@ -241,8 +266,14 @@ func (f *feed) take(frame []byte) error {
 	if v.Kind == '*' && len(v.Elems) > 0 {
 		word = v.Elems[0].Str
 	}
-	if string(bytes.ToLower(word)) == "pong" {
-		d, ok := f.settle(func(d owedReply) bool { return d.verb != subscribe })
+	switch string(bytes.ToLower(word)) {
+	case "ok":
+		if _, ok := f.settle(func(d owedReply) bool { return d.verb == auth }); !ok {
+			return errFeedOrder
+		}
+		return nil
+	case "pong":
+		d, ok := f.settle(func(d owedReply) bool { return d.verb == ping || d.verb == unsubscribe })
 		if !ok {
 			return errFeedOrder
 		}
@@ -275,7 +306,7 @@ func (f *feed) take(frame []byte) error {
 	return errFeedOrder
 }
 
-// settle takes the oldest owed reply off the list, if it fits. Otherwise it only returns it.
+// settle returns the oldest owed reply, and removes it from the list if it fits.
 func (f *feed) settle(fits func(owedReply) bool) (owedReply, bool) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
@@ -293,7 +324,7 @@ func (f *feed) settle(fits func(owedReply) bool) (owedReply, bool) {
 	return d, true
 }
 
-// paid tells who waits for d.
+// paid tells whoever waits for d.
 func (f *feed) paid(d owedReply) {
 	if d.barrier == nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"lockproxy/cluster"
 )
 
-// Pause implements ConnUser: it waits for the outlets that are full. The node waits then too, or breaks off
-// by a limit of its own.
+// Pause implements ConnUser: it waits until outlets that are full have room again. Meanwhile the node waits
+// too, or closes by a limit of its own.
 func (f *feed) Pause(ctx context.Context) {
 	if len(f.full) == 0 {
 		return
@@ -17,7 +17,7 @@ func (f *feed) Pause(ctx context.Context) {
 	f.stuck.Store(true)
 	for i, out := range f.full {
 		select {
-		case <-out.Room():
+		case <-out.Space():
 		case <-ctx.Done():
 		}
 		f.full[i] = nil
@@ -36,6 +36,9 @@ var (
 
 // Frame implements ConnUser.
 func (f *feed) Frame(frame []byte) error {
+	if frame[0] == '>' {
+		frame[0] = '*'
+	}
 	switch {
 	case bytes.HasPrefix(frame, messageHead):
 		return f.message(Classic, frame, frame[len(messageHead):])
@@ -47,8 +50,8 @@ func (f *feed) Frame(frame []byte) error {
 	return f.take(frame)
 }
 
-// message hands frame out to those who listen to what it came over. rest is what of it comes
-// behind the word: the pattern, if it has one, the channel, the payload.
+// message passes frame on to the listeners of its topic. rest is its end: the pattern if it has one, the
+// channel, the payload.
 func (f *feed) message(kind Kind, frame, rest []byte) error {
 	name, rest, ok := bulk(rest)
 	channel := name
@@ -83,7 +86,7 @@ func (f *feed) message(kind Kind, frame, rest []byte) error {
 	return nil
 }
 
-// bulk cuts a bulk string off b, whose framing is sound.
+// bulk cuts a bulk string off b, whose framing has been checked.
 func bulk(b []byte) (text, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '$' {
 		return nil, nil, false
@@ -125,8 +128,8 @@ func (s *Subscriptions) confirmed(f *feed, d owedReply) {
 	}
 }
 
-// unsubscribed notes that the node has let go of the topic of d, as it was asked to. It may have been asked
-// for again since then.
+// unsubscribed notes that the node has ended the subscription of d, as asked. It may have been asked for
+// that topic again since.
 func (s *Subscriptions) unsubscribed(f *feed, d owedReply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +144,7 @@ func (s *Subscriptions) unsubscribed(f *feed, d owedReply) {
 	}
 }
 
-// withdrawn deals with a subscription that the node ended by itself, as it does
-// when the slot moves away.
+// withdrawn handles a subscription that the node ended by itself, as it does when the slot moves away.
 func (s *Subscriptions) withdrawn(f *feed, key topicKey) {
 	s.mu.Lock()
 	l := f.subscribed[key]
@@ -159,7 +161,7 @@ func (s *Subscriptions) withdrawn(f *feed, key topicKey) {
 	s.tell(t)
 }
 
-// refused deals with an error reply to a SUBSCRIBE.
+// refused handles an error reply to a SUBSCRIBE.
 func (s *Subscriptions) refused(f *feed, d owedReply, text string) {
 	l, t := d.at, d.at.topic
 	s.mu.Lock()
@@ -170,7 +172,7 @@ func (s *Subscriptions) refused(f *feed, d owedReply, text string) {
 	t.reason = cluster.NodeError{Addr: f.addr, Err: ReplyError(text)}
 	pause := maxResubscribe
 	switch {
-	case passes(text) && l.stands: // it would not do to be subscribed at two nodes
+	case passes(text) && l.stands: // there must not be subscriptions at two nodes
 		t.lapsed = t.lapsed || l.live && f.addr == t.home
 		f.leave(l, nil)
 		pause = s.pause(t)
@@ -178,7 +180,7 @@ func (s *Subscriptions) refused(f *feed, d owedReply, text string) {
 		f.forget(l)
 		pause = s.pause(t)
 	default:
-		// Who has not joined yet learns of it; for the others it is tried on.
+		// Callers who have not joined yet get the error; for the others it is tried again.
 		t.turnAway(t.reason)
 		for len(t.joins) > 0 && t.joins[0].number <= d.number {
 			t.joins[0].barrier.err = t.reason

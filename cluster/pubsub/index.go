@@ -8,9 +8,9 @@ import (
 	"lockproxy/internal/glob"
 )
 
-// This file counts who listens, for the replies of PUBLISH and PUBSUB: towards clients the
-// subscriptions that this process has at the nodes are nothing, and its clients are everything.
-// All of it may be called on a loop: nothing here waits.
+// This file counts listeners, for the replies of PUBLISH and PUBSUB: clients must see the other clients of
+// this process there, and not the subscriptions that the process itself has at nodes. All of it may be
+// called on a loop: nothing here waits.
 
 // Count notes that n more clients listen to t.
 func (t *Topic) Count(n int) { t.heard.Add(int64(n)) }
@@ -18,8 +18,8 @@ func (t *Topic) Count(n int) { t.heard.Add(int64(n)) }
 // Listeners is how many clients of this process listen to t.
 func (t *Topic) Listeners() int { return int(t.heard.Load()) }
 
-// CountedAt is how many subscribers the node at addr takes this process for, by t: 1 or 0. A shard
-// channel is counted wherever it is.
+// CountedAt is how many subscribers of t at the node at addr are this process: 1 or 0. A shard channel is
+// counted wherever it is.
 func (t *Topic) CountedAt(addr string) int {
 	at := *t.counted.Load()
 	if t.Kind == Shard && len(at) > 0 || slices.Contains(at, addr) {
@@ -28,7 +28,7 @@ func (t *Topic) CountedAt(addr string) int {
 	return 0
 }
 
-// counts notes whether the node at addr has us as a subscriber. Subscriptions.mu is held.
+// counts notes whether we are subscribed at the node at addr. Subscriptions.mu is held.
 func (t *Topic) counts(addr string, yes bool) {
 	old := *t.counted.Load()
 	if slices.Contains(old, addr) == yes {
@@ -41,7 +41,7 @@ func (t *Topic) counts(addr string, yes bool) {
 	t.counted.Store(&now)
 }
 
-// topicsAtOnce is how many topics are listed without a break for those who wait to change something.
+// topicsAtOnce is how many topics are listed before the lock is released for a moment.
 const topicsAtOnce = 1024
 
 // index finds topics without Subscriptions.mu, which may be held for long.
@@ -83,8 +83,8 @@ func (s *Subscriptions) Topic(kind Kind, name []byte) *Topic {
 	return c.named(kind, name)
 }
 
-// named is the topic of that name, or nil. A longer name than a node gets is not looked up, which would take
-// the longer the longer it is. mu is held.
+// named is the topic of that name, or nil. A name that is longer than any topic's is not looked up, because
+// that takes longer the longer it is. mu is held.
 func (c *index) named(kind Kind, name []byte) *Topic {
 	if len(name) > cluster.MaxShared {
 		return nil
@@ -101,22 +101,22 @@ func (s *Subscriptions) Topics(kind Kind) []*Topic {
 	all := make([]*Topic, 0, len(c.all[kind]))
 	for _, t := range c.all[kind] {
 		if all = append(all, t); len(all)%topicsAtOnce == 0 {
-			c.mu.RUnlock() // a loop that publishes may wait behind somebody who waits to change something
+			c.mu.RUnlock() // a loop that publishes may wait behind a goroutine that waits for a write lock
 			c.mu.RLock()
 		}
 	}
 	return all
 }
 
-// Steps that Concerned takes for a topic besides those of its pattern.
+// Steps that Concerned counts for a topic, besides those of its pattern.
 const (
 	stepsToTopic = 4  // it looks at one
 	stepsOfTopic = 16 // and the caller deals with one that is concerned
 )
 
-// Concerned are the topics over which a message comes that is published on channel, a shard channel or not.
-// It gives up when more than most steps, of some nanoseconds each, would be taken to find them. left is how
-// many of them are left; below 0 it has given up.
+// Concerned are the topics that get a message which is published on channel, a shard channel or not. It
+// gives up if finding them would take more than most steps, of some nanoseconds each. left is how many steps
+// are left; a negative one means that it has given up.
 func (s *Subscriptions) Concerned(channel []byte, shard bool, most int) (topics []*Topic, left int) {
 	if shard {
 		if t := s.Topic(Shard, channel); t != nil {
@@ -145,6 +145,6 @@ func (s *Subscriptions) Concerned(channel []byte, shard bool, most int) (topics 
 	return topics, left
 }
 
-// Home is the address of the master at which classic channels and patterns are subscribed, ""
-// if there is none. What is published there reaches them in the order of the replies.
+// Home is the address of the master at which classic channels and patterns are subscribed; "" if there is
+// none. What is published there comes to them in the order of the replies.
 func (s *Subscriptions) Home() string { return *s.home.Load() }

@@ -9,18 +9,18 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// Outlet takes what is published for a group of listeners that share it, such as the clients of a loop.
+// Outlet receives messages for a group of listeners, such as the clients of a loop.
 type Outlet interface {
-	// Deliver is given a message for t: the node's whole RESP2 reply, valid during the call.
-	// Messages of topics of one kind come in the order of the node. It must not block. It
-	// reports true when it should be given no more before Room.
+	// Deliver gets a message for t: the node's whole RESP2 reply, valid during the call. Messages of topics
+	// of one kind come in the order of the node. It must not block. It reports true if it should get no more
+	// before Space.
 	Deliver(t *Topic, message []byte) (full bool)
-	// Room returns a channel that is closed when there is room again.
-	Room() <-chan struct{}
+	// Space returns a channel that is closed when there is room again.
+	Space() <-chan struct{}
 }
 
-// attached is an Outlet of a topic, with how many have joined through it, and how many of them are
-// about to leave: until the nodes have confirmed that they get what comes.
+// attached is an Outlet of a topic: how many have joined through it, and how many of those are leaving,
+// which get messages until the nodes have confirmed that.
 type attached struct {
 	to            Outlet
 	uses, leaving int
@@ -33,7 +33,7 @@ type barrier struct {
 	done    chan struct{} // closed when nothing is missing
 }
 
-// newBarrier is a barrier that waits for its beginner to call arrived.
+// newBarrier is a barrier that also waits until whoever made it calls arrived.
 func newBarrier() *barrier { return &barrier{missing: 1, done: make(chan struct{})} }
 
 func (o *barrier) arrived() {
@@ -100,9 +100,9 @@ func (s *Subscriptions) Join(ctx context.Context, kind Kind, names []string, out
 	return nil, fmt.Errorf("cluster: subscribe: %w", err)
 }
 
-// Leave ends what Join began for out, and returns when the nodes have confirmed: everything that they
-// had published before has been delivered by then. It blocks until ctx ends at most, and what it was
-// called for is done in any case.
+// Leave ends what Join began for out, and returns when the nodes have confirmed: by then, everything that
+// they had published before is delivered. It blocks until ctx ends at most; the subscriptions end in any
+// case.
 func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) {
 	o := newBarrier()
 	s.mu.Lock()
@@ -134,8 +134,8 @@ func (s *Subscriptions) Leave(ctx context.Context, topics []*Topic, out Outlet) 
 	}
 }
 
-// await asks the nodes of t for it anew, so that o ends behind everything that they have said so
-// far. mu is held.
+// await subscribes t at its nodes once more, so that o ends behind everything that they have sent so far. mu
+// is held.
 func (s *Subscriptions) await(t *Topic, o *barrier) {
 	o.missing++
 	t.asked++
@@ -148,7 +148,7 @@ func (s *Subscriptions) await(t *Topic, o *barrier) {
 	t.joins = append(t.joins, join{o, t.asked})
 }
 
-// attach counts one that listens through out. mu is held.
+// attach counts one more listener through out. mu is held.
 func (t *Topic) attach(out Outlet) {
 	for i := range t.outlets {
 		if t.outlets[i].to == out {
@@ -159,7 +159,7 @@ func (t *Topic) attach(out Outlet) {
 	t.outlets = append(t.outlets, attached{to: out, uses: 1})
 }
 
-// detach takes some away from those who use out and from those who leave it. mu is held.
+// detach counts down the listeners through out, and those who are leaving. mu is held.
 func (t *Topic) detach(out Outlet, uses, leaving int) {
 	i := slices.IndexFunc(t.outlets, func(a attached) bool { return a.to == out })
 	a := &t.outlets[i]

@@ -22,18 +22,18 @@ import (
 	"lockproxy/internal/slot"
 )
 
-// letterbox is an Outlet that collects "kind topic: message".
-type letterbox struct {
+// inbox is an Outlet that collects "kind topic: message".
+type inbox struct {
 	came   chan string
 	isFull atomic.Bool
-	room   chan struct{}
+	space  chan struct{}
 }
 
-func newLetterbox() *letterbox {
-	return &letterbox{came: make(chan string, 10_000), room: make(chan struct{})}
+func newInbox() *inbox {
+	return &inbox{came: make(chan string, 10_000), space: make(chan struct{})}
 }
 
-func (l *letterbox) Deliver(topic *Topic, message []byte) bool {
+func (l *inbox) Deliver(topic *Topic, message []byte) bool {
 	v, rest, err := resp.Parse(message)
 	if err != nil || len(rest) > 0 {
 		l.came <- fmt.Sprintf("%q", message)
@@ -47,9 +47,9 @@ func (l *letterbox) Deliver(topic *Topic, message []byte) bool {
 	return l.isFull.Load()
 }
 
-func (l *letterbox) Room() <-chan struct{} { return l.room }
+func (l *inbox) Space() <-chan struct{} { return l.space }
 
-func (l *letterbox) expect(t *testing.T, messages ...string) {
+func (l *inbox) expect(t *testing.T, messages ...string) {
 	t.Helper()
 	for _, want := range messages {
 		select {
@@ -63,7 +63,7 @@ func (l *letterbox) expect(t *testing.T, messages ...string) {
 	}
 }
 
-func (l *letterbox) silent(t *testing.T) {
+func (l *inbox) silent(t *testing.T) {
 	t.Helper()
 	select {
 	case got := <-l.came:
@@ -73,7 +73,7 @@ func (l *letterbox) silent(t *testing.T) {
 }
 
 // join is Join for a test.
-func (l *letterbox) join(t *testing.T, u *hub, kind Kind, names ...string) []*Topic {
+func (l *inbox) join(t *testing.T, u *hub, kind Kind, names ...string) []*Topic {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
@@ -100,7 +100,7 @@ func (u *hub) topicsLeft() int {
 func TestJoin(t *testing.T) {
 	s := servers.StartRedis(t)
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
-	a, b := newLetterbox(), newLetterbox()
+	a, b := newInbox(), newInbox()
 	const name = "n\x00\r\n*"
 	first := a.join(t, u, Classic, name, "other")
 	a.join(t, u, Classic, name)
@@ -161,7 +161,7 @@ func TestJoin(t *testing.T) {
 func TestJoinIsAFence(t *testing.T) {
 	s := servers.StartRedis(t)
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
-	a, b := newLetterbox(), newLetterbox()
+	a, b := newInbox(), newInbox()
 	for i := range 200 {
 		kind := Kind(i % 2)
 		topics := a.join(t, u, kind, "news")
@@ -169,7 +169,7 @@ func TestJoinIsAFence(t *testing.T) {
 			b.join(t, u, kind, "news")
 		}
 		s.Must(t, "PUBLISH", "news", i)
-		late := newLetterbox()
+		late := newInbox()
 		joined := late.join(t, u, kind, "news")
 		before := len(late.came)
 		u.Leave(t.Context(), joined, late)
@@ -189,7 +189,7 @@ func TestJoinIsAFence(t *testing.T) {
 func TestJoinFails(t *testing.T) {
 	s := servers.StartRedis(t, "--user", "proxy", "on", ">secret", "~*", "+@all", "resetchannels", "&open*")
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s), User: "proxy", Password: "secret"})
-	a := newLetterbox()
+	a := newInbox()
 	kept := a.join(t, u, Classic, "open1")
 	for _, kind := range []Kind{Classic, Pattern, Shard} {
 		_, err := u.Join(t.Context(), kind, []string{"open2", "closed", "open3"}, a)
@@ -220,7 +220,7 @@ func TestJoinFails(t *testing.T) {
 func TestJoinIsRestored(t *testing.T) {
 	s := servers.StartRedis(t)
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
-	a := newLetterbox()
+	a := newInbox()
 	topics := a.join(t, u, Classic, "a", "b")
 	a.join(t, u, Pattern, "c*")
 	a.join(t, u, Shard, "d")
@@ -249,7 +249,7 @@ func TestJoinIsRestored(t *testing.T) {
 func TestJoinNotificationsOfKeys(t *testing.T) {
 	nodes := servers.StartCluster(t, 0, "--notify-keyspace-events", "KEA")
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
-	a := newLetterbox()
+	a := newInbox()
 	all := a.join(t, u, Pattern, "*")
 	event := a.join(t, u, Classic, "__keyevent@0__:set", "plain")
 	keyOf := func(s *servers.Server) string { // a key on s
@@ -312,7 +312,7 @@ func TestJoinNotificationsOfKeys(t *testing.T) {
 func TestJoinMoves(t *testing.T) {
 	nodes := servers.StartCluster(t, 1)
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(nodes[0])})
-	a := newLetterbox()
+	a := newInbox()
 	a.join(t, u, Shard, "{job}")
 	a.join(t, u, Classic, "news")
 	n := slot.Of([]byte("{job}"))
@@ -357,7 +357,7 @@ func TestJoinMoves(t *testing.T) {
 func TestJoinFull(t *testing.T) {
 	s := servers.StartRedis(t)
 	u := subscribing(t, discovery.Options{Addrs: servers.Addrs(s)})
-	a := newLetterbox()
+	a := newInbox()
 	a.join(t, u, Classic, "news")
 	a.isFull.Store(true)
 	s.Must(t, "PUBLISH", "news", 0)
@@ -370,7 +370,7 @@ func TestJoinFull(t *testing.T) {
 		t.Errorf("%d messages came to an outlet that is full", n)
 	}
 	a.isFull.Store(false)
-	close(a.room)
+	close(a.space)
 	for i := range 100 {
 		a.expect(t, fmt.Sprint("0 news: message news ", 1+i))
 	}
@@ -385,7 +385,7 @@ func TestJoinChurn(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range 20 {
 		wg.Go(func() {
-			box := newLetterbox()
+			box := newInbox()
 			for i := 0; time.Now().Before(end); i++ {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				if rand.IntN(4) == 0 {

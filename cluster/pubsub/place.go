@@ -10,7 +10,7 @@ import (
 	"lockproxy/cluster/retry"
 )
 
-// This file is where topics are subscribed, and where they go when that changes:
+// This file decides where topics are subscribed, and moves them when that changes:
 //
 //	Moved, a feed that fails --> place --> connect: subscribed at its home
 //	                               \--> again: it is loose --> retry --> place
@@ -27,9 +27,8 @@ func backoff(tries int) time.Duration {
 	return min(minResubscribe<<min(tries-1, 10), maxResubscribe)
 }
 
-// homeOf is where t belongs: the master of its slot. PUBLISH reaches
-// subscribers at any node, so for a classic channel every master will do, and it
-// stays where it is.
+// homeOf is the node where t belongs: the master of its slot. For a classic channel every master will do,
+// because PUBLISH reaches subscribers at any node; so its home stays where it is.
 func (s *Subscriptions) homeOf(t *Topic) string {
 	top := s.nodes.Topology()
 	if t.slot < 0 || len(top.Masters) == 1 {
@@ -51,8 +50,8 @@ func isMaster(t *cluster.Topology, addr string) bool {
 	return addr != "" && slices.ContainsFunc(t.Masters, func(n *cluster.Node) bool { return n.Addr == addr })
 }
 
-// settleHome chooses the home of the topics without a slot. It stays where it is for as long as that
-// is a master. mu is held.
+// settleHome chooses the home of the topics without a slot. It stays as long as that node is a master. mu is
+// held.
 func (s *Subscriptions) settleHome() {
 	t := s.nodes.Topology()
 	if isMaster(t, *s.home.Load()) {
@@ -65,7 +64,7 @@ func (s *Subscriptions) settleHome() {
 	s.home.Store(&home)
 }
 
-// place sees to it that t is subscribed where it has to be, and nowhere else. mu is held.
+// place makes sure that t is subscribed where it has to be, and nowhere else. mu is held.
 func (s *Subscriptions) place(t *Topic) {
 	if s.closed || !t.used() {
 		return
@@ -100,7 +99,7 @@ func (s *Subscriptions) place(t *Topic) {
 	s.settle(t)
 }
 
-// connect subscribes t at addr, if it is not yet. mu is held.
+// connect subscribes t at addr, unless it is already. mu is held.
 func (s *Subscriptions) connect(t *Topic, addr string) {
 	l := t.at(addr)
 	if l != nil && !l.leaving {
@@ -122,14 +121,13 @@ func (s *Subscriptions) connect(t *Topic, addr string) {
 		f.subscribed[t.key()] = l
 	}
 	if l.leaving {
-		t.asked++ // earlier ones are behind us
+		t.asked++ // earlier requests do not count any more
 	}
 	l.since, l.leaving = t.asked, false
 	l.feed.subscribe(l)
 }
 
-// endIfUnused has t unsubscribed everywhere when nobody listens any more. o, if not nil, waits
-// for that. mu is held.
+// endIfUnused unsubscribes t everywhere if it has no listeners. o, if not nil, waits for that. mu is held.
 func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
 	if t.used() {
 		return
@@ -140,7 +138,7 @@ func (s *Subscriptions) endIfUnused(t *Topic, o *barrier) {
 	s.forgetIfOver(t)
 }
 
-// forgetIfOver drops a topic that nobody listens to and no node knows. mu is held.
+// forgetIfOver drops a topic that has no listeners and no subscriptions. mu is held.
 func (s *Subscriptions) forgetIfOver(t *Topic) {
 	if t.used() || len(t.places) > 0 || s.topics[t.key()] != t {
 		return
@@ -150,8 +148,8 @@ func (s *Subscriptions) forgetIfOver(t *Topic) {
 	s.index.remove(t)
 }
 
-// settle ends the joins of t that have all they wait for: the home must have answered, and so must
-// every other node that has been asked and can be reached. mu is held.
+// settle ends the joins of t that have all the answers they wait for: of the home, and of every other node
+// that was asked and can be reached. mu is held.
 func (s *Subscriptions) settle(t *Topic) {
 	home := t.at(t.home)
 	if home == nil {
@@ -176,7 +174,7 @@ func (s *Subscriptions) pause(t *Topic) time.Duration {
 	return backoff(t.tries)
 }
 
-// again has t placed after a pause. mu is held.
+// again has place called for t after a pause. mu is held.
 func (s *Subscriptions) again(t *Topic, pause time.Duration) {
 	if s.closed || !t.used() {
 		return
@@ -196,7 +194,7 @@ func (s *Subscriptions) again(t *Topic, pause time.Duration) {
 	s.timer = time.AfterFunc(time.Until(due), s.retry)
 }
 
-// retry places the topics whose pause is over.
+// retry calls place for the topics whose pause is over.
 func (s *Subscriptions) retry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +228,16 @@ func (s *Subscriptions) Moved() {
 	}
 }
 
-// passes tells the errors that go away by themselves.
+// Redial has all topics subscribed over new connections: the names of their nodes lead elsewhere now.
+func (s *Subscriptions) Redial() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.feeds {
+		f.elsewhere = true
+	}
+}
+
+// passes says that an error goes away by itself.
 func passes(text string) bool {
 	return retry.MayPass(text) || strings.HasPrefix(text, "BUSY ")
 }

@@ -10,22 +10,20 @@ import (
 	"lockproxy/internal/subscription"
 )
 
-// Subscribe has notify called for what comes over channel, and returns once the node
-// confirmed the subscription. slot is that of channel, which is a shard channel then where
-// Sharded says so. With slot -1 it is a classic channel, at any master: PUBLISH at any node
-// reaches it. A name must always come with the same slot. Subscribers of one channel share
-// one subscription, and all channels of one node share one connection.
+// Subscribe calls notify for the messages of channel, and returns once the node has confirmed the
+// subscription. slot is the slot of channel, which is a shard channel if Sharded says so. With slot -1 it is
+// a classic channel, at any master: PUBLISH at any node reaches it. A name must always come with the same
+// slot. Subscribers of one channel share one subscription, and all channels of one node share one
+// connection.
 //
-// When the connection is lost or the slot moves, notify gets Lost, the channel is
-// subscribed again at the right node for as long as that takes, and then notify gets
-// Live. Events of a channel come one after the other, in order. notify must not
-// block, must not call Subscribe, and must leave payload unchanged; it may call
-// cancel.
+// When the connection is lost or the slot moves, notify gets Lost. The channel is subscribed again at the
+// right node, however long that takes, and then notify gets Live. Events of a channel come one after the
+// other, in order. notify must not block, must not call Subscribe, and must leave payload unchanged; it may
+// call cancel.
 //
-// cancel ends the subscription and never blocks; an event that is on its way may
-// still come. Subscribe blocks until ctx ends at most; a node that
-// refuses for good, as for want of permission, ends it sooner. After Close no
-// more events come.
+// cancel ends the subscription and never blocks; an event that is on its way may still come. Subscribe
+// blocks until ctx ends at most; if a node refuses for good, as without the right to do so, it ends sooner.
+// After Close no more events come.
 func (s *Subscriptions) Subscribe(
 	ctx context.Context, slot int, channel string, notify func(subscription.Event),
 ) (cancel func(), err error) {
@@ -58,7 +56,7 @@ func (s *Subscriptions) Subscribe(
 	return nil, fmt.Errorf("cluster: subscribe: %w", m.topic.explain(ctx))
 }
 
-// Sharded says that the channels of slots are shard channels: Server.ShardChannels.
+// Sharded says that channels with a slot are shard channels: Server.ShardChannels.
 func (s *Subscriptions) Sharded() bool { return s.nodes.Topology().Server.ShardChannels }
 
 // member is one caller of Subscribe. Its fields are guarded by Subscriptions.mu.
@@ -84,7 +82,7 @@ func (s *Subscriptions) admit(m *member, name string) {
 	s.place(m.topic)
 }
 
-// leave takes m out of its topic, which is given up with its last user.
+// leave takes m out of its topic, which ends with its last listener.
 func (s *Subscriptions) leave(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +100,8 @@ func (s *Subscriptions) expel(m *member) {
 	s.endIfUnused(t, nil)
 }
 
-// rekey has the members of topics whose channels are shard channels from now on, or are none any
-// more, change over. mu is held.
+// rekey moves members to other topics, because their channels have become shard channels, or classic ones.
+// mu is held.
 func (s *Subscriptions) rekey() (left []*Topic) {
 	for _, t := range s.topics {
 		if len(t.members) == 0 {
@@ -123,7 +121,7 @@ func (s *Subscriptions) rekey() (left []*Topic) {
 	return left
 }
 
-// explain is why waiting for t was in vain. mu is held.
+// explain is the error if t was waited for in vain. mu is held.
 func (t *Topic) explain(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if err == nil {
@@ -135,8 +133,8 @@ func (t *Topic) explain(ctx context.Context) error {
 	return err
 }
 
-// tell hands Lost and Live to the members of t, as far as they are due, and lets in those who wait
-// for t to be live. mu is not held.
+// tell gives Lost and Live to the members of t, if they are due, and lets in those who wait for t to be
+// live. mu is not held.
 func (s *Subscriptions) tell(t *Topic) {
 	t.order.Lock()
 	defer t.order.Unlock()
@@ -168,7 +166,7 @@ func (s *Subscriptions) tell(t *Topic) {
 	}
 }
 
-// hand gives payload, which came over t at l, to the members. mu is not held.
+// hand gives payload, a message of t at l, to the members. mu is not held.
 func (s *Subscriptions) hand(t *Topic, l *subscriptionAt, payload []byte) {
 	t.order.Lock()
 	defer t.order.Unlock()

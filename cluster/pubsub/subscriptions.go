@@ -11,7 +11,7 @@ import (
 	"lockproxy/internal/glob"
 )
 
-// Subscriptions are all topics that somebody listens to.
+// Subscriptions are all topics with listeners.
 //
 //	members, outlets --> Topic --> subscriptionAt --> feed: one connection to one node
 //	                          \--> loose: waits to be subscribed again
@@ -36,7 +36,7 @@ type Subscriptions struct {
 	rings   time.Time   // when it does
 }
 
-// rest keeps new connections from a node that fails.
+// rest is a pause before the next connection to a node that fails.
 type rest struct {
 	failures int // in a row
 	until    time.Time
@@ -51,8 +51,8 @@ type Nodes interface {
 	Refresh()
 }
 
-// New returns the subscriptions at nodes, of which there are none yet. The caller has Moved called
-// with each new topology, and Close in the end.
+// New returns the subscriptions at nodes, none so far. The caller calls Moved with each new topology, and
+// Close in the end.
 func New(nodes Nodes, log *slog.Logger) *Subscriptions {
 	s := &Subscriptions{
 		nodes:   nodes,
@@ -69,7 +69,7 @@ func New(nodes Nodes, log *slog.Logger) *Subscriptions {
 	return s
 }
 
-// topic finds or makes a topic. The caller is about to become a user of it. mu is held.
+// topic finds or makes a topic. The caller is about to become a listener. mu is held.
 func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
 	key := topicKey{kind, name}
 	t := s.topics[key]
@@ -89,7 +89,7 @@ func (s *Subscriptions) topic(kind Kind, name string, slot int) *Topic {
 	return t
 }
 
-// Close ends all connections. Nobody is told.
+// Close ends all connections, without an event.
 func (s *Subscriptions) Close() {
 	s.mu.Lock()
 	s.closed = true

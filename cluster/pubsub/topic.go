@@ -1,21 +1,21 @@
-// Package pubsub is subscribed at the nodes of the upstream for everybody in this process: one subscription a
-// topic and node, however many clients listen, and one connection a node.
+// Package pubsub subscribes at the nodes of the upstream for everybody in this process: one subscription for
+// each topic and node, however many clients listen, and one connection to each node.
 //
 //	Join, Subscribe --> Topic --> subscriptionAt --> feed: the connection to one node
 //	      |                                            |
 //	      +---- Outlet.Deliver, or notify <------------+ messages, in the order of the node
 //
-// A Topic is a channel, a pattern or a shard channel. Its home is the master that it is subscribed at: that
-// of its slot, or any for what has no slot. Topics that tell of keys are subscribed at all masters, for each
-// tells of its own keys only.
+// A Topic is a channel, a pattern or a shard channel. Its home is the master that it is subscribed at: the
+// master of its slot, or any master if it has no slot. Topics of notifications about keys are subscribed at
+// all masters, because each notifies of its own keys only.
 //
-// Join is for clients: what is published behind its return is delivered, and lost subscriptions are made
-// again in silence. Subscribe is for locks: it is told when messages may have been missed, and when they come
+// Join is for clients: what is published after it has returned is delivered, and lost subscriptions are made
+// again in silence. Subscribe is for locks: it tells when messages may have been missed, and when they come
 // again.
 //
-// The topology moves topics about (Moved), nodes end subscriptions when they lose a slot, connections break.
-// A topic whose subscription is gone waits in loose, with pauses that grow, until place has found it a home
-// again.
+// Topics move when the topology changes (Moved), when nodes end subscriptions because they lose a slot, and
+// when connections break. A topic without its subscription waits in loose, with pauses that grow, until
+// place has found it a home again.
 package pubsub
 
 import (
@@ -67,9 +67,9 @@ type subscriptionAt struct {
 	feed    *feed
 	since   uint64 // SUBSCRIBEs with this number and later ones count
 	sent    uint64 // number of the latest one
-	answer  uint64 // and of the latest that was confirmed
+	answer  uint64 // number of the latest that was confirmed
 	live    bool   // the node confirmed, and nothing else was asked for since then
-	stands  bool   // the node has us as a subscriber
+	stands  bool   // we are subscribed at the node
 	leaving bool   // it is to end, or has been asked to
 }
 
@@ -90,7 +90,7 @@ func (t *Topic) used() bool {
 	return len(t.members) > 0 || slices.ContainsFunc(t.outlets, func(a attached) bool { return a.uses > 0 })
 }
 
-// live says that the home has confirmed: what is missing beyond it comes when it can.
+// live says that the home has confirmed; other nodes may still be missing.
 func (t *Topic) live() bool {
 	l := t.at(t.home)
 	return l != nil && l.live

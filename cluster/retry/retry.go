@@ -2,7 +2,7 @@
 // waits before it is tried again. Requests on shared pipes, transactions, commands that block, WAIT and SYNC
 // all ask here.
 //
-//	error reply --> ErrorOf --> Elsewhere:   at once to the node that it names, Tries.Hop times in a row
+//	error reply --> ErrorOf --> Redirect:   at once to the node that it names, Tries.Hop times in a row
 //	                     |----> Later:       after Tries.Pause, to the master of the slot, within the budget
 //	                     |----> LoadScript:  at once, behind a SCRIPT LOAD
 //	                     \----> nil:         the reply is the answer
@@ -15,7 +15,7 @@
 //
 //	switch r, _ := retry.ErrorOf(reply); {
 //	case r == nil: // the answer
-//	case r.Verdict == retry.Elsewhere && tries.Hop(): // to the node that is named
+//	case r.Verdict == retry.Redirect && tries.Hop(): // to the node that is named
 //	default: // after tries.Pause()
 //	}
 //
@@ -32,20 +32,19 @@ import (
 type Verdict uint8
 
 const (
-	Elsewhere  Verdict = iota // another node has the slot
+	Redirect   Verdict = iota // another node has the slot
 	Later                     // no node can run it now; one can in a while
 	LoadScript                // the node lacks the script
 )
 
-// Error is an error by which Redis says that it has not run a request, and that it may be run all the
-// same.
+// Error is an error by which Redis says that it has not run a request, so that it may be sent again.
 type Error struct {
 	Verdict Verdict
-	Counts  Reason // as which it is counted
-	// Phrases are how Redis, and no script by chance, goes on behind the word. nil: a redirect, of which the
-	// slot tells who made it.
+	Counts  Reason // the reason under which it is counted
+	// Phrases are what Redis, and by chance no script, says behind the word. nil: a redirect; its slot tells
+	// whether a script has made it up.
 	Phrases []string
-	// OfKeys says that Redis refuses requests in this way for their keys alone.
+	// OfKeys says that Redis gives this error because of the keys of a request, never otherwise.
 	OfKeys bool
 	// OfReplicas says that no master makes this error.
 	OfReplicas bool
@@ -53,8 +52,8 @@ type Error struct {
 
 // errors are these errors by their first words.
 var errors = map[string]*Error{
-	"MOVED":       {Elsewhere, Moved, nil, true, false},
-	"ASK":         {Elsewhere, Ask, nil, true, false},
+	"MOVED":       {Redirect, Moved, nil, true, false},
+	"ASK":         {Redirect, Ask, nil, true, false},
 	"TRYAGAIN":    {Later, TryAgain, []string{"Multiple keys request during rehashing"}, true, false},
 	"CLUSTERDOWN": {Later, ClusterDown, []string{"The cluster is down", "Hash slot not served"}, true, false},
 	"LOADING":     {Later, Loading, []string{"Redis is loading", "Valkey is loading"}, false, false},
@@ -63,14 +62,13 @@ var errors = map[string]*Error{
 	"NOSCRIPT":    {LoadScript, NoScript, []string{"No matching script"}, false, false},
 }
 
-// ErrorOf reads an error reply. r is nil if the reply is the answer; rest is what stands behind the
-// first word.
+// ErrorOf reads an error reply. r is nil if the reply is the answer; rest is the text behind the first word.
 func ErrorOf(reply []byte) (r *Error, rest []byte) {
 	word, rest, _ := bytes.Cut(reply[1:], []byte(" "))
 	return errors[string(word)], rest
 }
 
-// MayPass says that an error, of that text, is one of those that go away.
+// MayPass says that an error with that text is one that may go away by itself.
 func MayPass(text string) bool {
 	word, _, _ := strings.Cut(text, " ")
 	return errors[word] != nil
@@ -82,14 +80,14 @@ var Unserved = []byte("-CLUSTERDOWN Hash slot not served\r\n")
 // MaxHops is how many redirects in a row are followed at once.
 const MaxHops = 5
 
-// Tries counts the tries of one request. Its zero value is for a request that was not tried yet.
+// Tries counts the tries of one request. The zero value is for a request that has not been tried yet.
 type Tries struct {
 	hops  uint8 // redirects since the last pause
 	waits uint8 // pauses
 }
 
-// Hop notes a redirect. It reports false when the request has to pause first, for there were too many in a
-// row.
+// Hop notes a redirect. It reports false if the request has to pause first, because there were too many
+// redirects in a row.
 func (r *Tries) Hop() bool {
 	if r.hops >= MaxHops {
 		return false

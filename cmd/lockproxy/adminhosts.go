@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// This file keeps web pages away from the admin listener. A page may have its own host name resolve to
-// this machine (DNS rebinding); the browser then takes the admin listener for a part of that site and
-// lets the page read it. The request still bears the page's name.
+// This file keeps web pages away from the admin listener. A page may have its own host name resolve to this
+// machine (DNS rebinding). Then the browser takes the admin listener for a part of that site and lets the
+// page read it. But the request still carries the page's host name.
 
 // adminNames are the host names under which the admin listener may be asked.
 func adminNames(v *Values) []string {
@@ -22,8 +22,8 @@ func adminNames(v *Values) []string {
 	return names
 }
 
-// onlyHosts has next serve requests for one of names, which are in lower case, or for an IP address. A
-// request without a Host, which no browser sends, is served too.
+// onlyHosts passes requests on to next if their Host is one of names, which are in lower case, or an IP
+// address. A request without a Host, which no browser sends, is passed on too.
 func onlyHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostName(r.Host)

@@ -24,8 +24,7 @@ var errNoUpstream = errors.New(
 
 lockproxy --help lists all settings.`)
 
-// check finds what is wrong with the settings together, each being right by
-// itself.
+// check finds what is wrong with settings that are each right by themselves.
 func check(v *Values) error {
 	var wrong []error
 	refuse := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -36,6 +35,19 @@ func check(v *Values) error {
 			strings.Join(v.Upstream.Addrs, ","))
 	case !v.Dev && len(v.Upstream.Addrs) == 0:
 		wrong = append(wrong, errNoUpstream)
+	}
+	for _, s := range []struct {
+		name, password string
+		from           PasswordFrom
+	}{
+		{"upstream", v.Upstream.Password, v.UpstreamFrom},
+		{"sentinel", v.Upstream.SentinelPassword, v.SentinelFrom},
+		{"redlock", v.Masters.Password, v.RedlockFrom},
+	} {
+		if s.from.given() && s.password != "" || s.from.File != "" && s.from.Command != "" {
+			refuse("%[1]s-password, %[1]s-password-file and %[1]s-password-command exclude each other: "+
+				"more than one of them is given", s.name)
+		}
 	}
 	if sameZone := v.Proxy.ReplicaReads == commands.ReadsSameZone; sameZone != (v.Upstream.Zone != "") {
 		refuse("replica-reads same-zone and availability-zone go together: one of them is not set")
@@ -114,7 +126,7 @@ func check(v *Values) error {
 // leastLeases is how many times redlock-node-timeout must fit into a lease.
 const leastLeases = 20
 
-// checkRedlock is check for what concerns locks over independent masters.
+// checkRedlock is the part of check about locks over independent masters.
 func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	n := len(v.Redlock)
 	switch {
@@ -143,7 +155,7 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 	}
 }
 
-// loopback says that addr, host:port or a path, is reached from this machine only.
+// loopback says that addr, host:port or a path, can be reached from this machine only.
 func loopback(addr string) bool {
 	if isPath(addr) {
 		return true

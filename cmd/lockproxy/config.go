@@ -39,18 +39,17 @@ func (c *Config) OnChange(watch func(*Values)) {
 	watch(c.now.Load())
 }
 
-// fit replaces the settings by what f makes of them, before anybody watches.
+// fit replaces the settings by the result of f, before anybody watches them.
 func (c *Config) fit(f func(*Values) *Values) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now.Store(f(c.now.Load()))
 }
 
-// hidden is what CONFIG GET answers for secrets of the upstream: a client needs
-// its own password only.
+// hidden is what CONFIG GET shows of secrets of the upstream: a client needs its own password only.
 const hidden = "(hidden)"
 
-// longestPattern is how long a pattern of CONFIG GET may be that is looked at: no name is longer.
+// longestPattern is how long a pattern of CONFIG GET may be. No name is longer.
 const longestPattern = 256
 
 // Get returns names and values of the settings whose name matches pattern, in the
@@ -75,7 +74,7 @@ func (c *Config) Get(pattern string) [][2]string {
 	return found
 }
 
-// answer is what CONFIG GET tells of a setting.
+// answer is what CONFIG GET shows of a setting.
 func (s *Setting) answer(v *Values) string {
 	text := s.in(v).String()
 	if s.Secret && s.Group != "clients" && text != "" {
@@ -104,13 +103,13 @@ func (c *Config) SetAll(pairs [][2]string) error {
 // Has says whether there is a setting of that name.
 func (c *Config) Has(name string) bool { return find(name) != nil }
 
-// Check says what SetAll would say, and changes nothing.
+// Check returns the error that SetAll would return, and changes nothing.
 func (c *Config) Check(pairs [][2]string) error {
 	_, err := c.next(pairs)
 	return err
 }
 
-// next is what the settings would be with pairs.
+// next returns the settings as they would be with pairs.
 func (c *Config) next(pairs [][2]string) (*Values, error) {
 	next := *c.now.Load()
 	for _, pair := range pairs {
@@ -123,7 +122,7 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 		s := find(strings.ToLower(pair[0]))
 		switch {
 		case !s.live && pair[1] == s.answer(&next):
-			continue // clients that set all that they have got
+			continue // some clients set everything that they have read
 		case !s.live:
 			return nil, setError(s, errors.New("can't set immutable config"))
 		case seen[s.Name]:
@@ -154,7 +153,8 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 	return &next, nil
 }
 
-// opens says which change would open the proxy to others: only who starts it may do that, no client.
+// opens returns a change that would open the proxy to others. Only whoever starts the proxy may make it, no
+// client.
 func opens(now, next *Values) (*Setting, error) {
 	i := slices.IndexFunc(now.Listen, func(addr string) bool { return !loopback(addr) })
 	if i < 0 {

@@ -29,10 +29,9 @@ func newDevRedis() (*devRedis, error) {
 	return d, nil
 }
 
-// age makes TTLs run. It looks at every key, which miniredis would otherwise do (ClockTTL) in
-// every command; with many keys it looks less often, so that it takes a tenth
-// of the time at most. One look that took long may have waited for a script: the
-// next one decides.
+// age makes TTLs run. miniredis could do so itself (ClockTTL), but would look at every key in every command.
+// age looks at every key too, but less often if there are many, so that it takes a tenth of the time at
+// most. A single look that takes long may have waited for a script, so the next one decides.
 func (d *devRedis) age() {
 	defer close(d.done)
 	last, pause, took := time.Now(), devTick, time.Duration(0)

@@ -12,8 +12,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// devUntold are commands that the Redis of --dev has and its COMMAND, which is that of Redis 5, does not tell
-// of: name, arity, flags, first key, last key and step. The proxy serves none that COMMAND does not tell of.
+// devUntold are commands that the Redis of --dev has, but that its COMMAND, the one of Redis 5, leaves out:
+// name, arity, flags, first key, last key and step. The proxy serves only what COMMAND lists.
 const devUntold = `
 blmove 6 write,noscript,blocking 1 2 1
 bzmpop -5 write,blocking,movablekeys 0 0 0
@@ -47,7 +47,7 @@ zrandmember -2 readonly 1 1 1
 zunion -3 readonly,movablekeys 0 0 0
 `
 
-// tellAll has COMMAND of m tell of all commands that m has.
+// tellAll makes COMMAND of m list all commands that m has.
 func tellAll(m *miniredis.Miniredis) error {
 	var told bytes.Buffer
 	w := bufio.NewWriter(&told)

@@ -26,7 +26,7 @@ func readEnviron(environ []string) ([]given, error) {
 		}
 		name := strings.ReplaceAll(strings.ToLower(word), "_", "-")
 		if spellEnviron(name) != key {
-			name = word // lower case or dashes: not how variables are written
+			name = word // lower case or dashes: variables are not written like that
 		}
 		if err := known(name, key, spellEnviron); err != nil {
 			wrong = append(wrong, err)

@@ -58,7 +58,7 @@ func readFlags(args []string) ([]given, error) {
 
 func spellFlag(name string) string { return "--" + name }
 
-// takes says that the argument after the flag is its value.
+// takes says that the argument behind the flag is its value.
 func (s *Setting) takes(arg string) bool {
 	if s.boolean() {
 		return s.in(new(Values)).Set(arg) == nil

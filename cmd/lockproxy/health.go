@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// healthTimeout is how long a live proxy may take to say so.
+// healthTimeout is how long a live proxy may take to answer.
 const healthTimeout = 3 * time.Second
 
 // health is the subcommand for the health check of an image without a shell: it asks

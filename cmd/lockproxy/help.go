@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -27,8 +28,8 @@ func writeHelp(w io.Writer) {
 		}
 		group = s.Group
 		names := "--" + s.Name
-		if i+1 < len(settings) && settings[i+1].Joined {
-			names += " --" + settings[i+1].Name
+		for j := i + 1; j < len(settings) && settings[j].Joined; j++ {
+			names += " --" + settings[j].Name
 		}
 		live := " "
 		if s.live {
@@ -47,13 +48,14 @@ func settingsTable() string {
 	for _, s := range settings {
 		shown := s.standard(standard)
 		if shown != "" {
-			shown = "`" + shown + "`"
+			shown = "`" + strings.ReplaceAll(shown, "|", `\|`) + "`" // a bare one ends the cell
 		}
 		live := ""
 		if s.live {
 			live = " *"
 		}
-		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", s.Name, live, shown, s.allowed(), s.Help)
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n",
+			s.Name, live, shown, s.allowed(), cmp.Or(s.Page, s.Help))
 	}
 	return b.String()
 }

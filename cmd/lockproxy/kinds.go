@@ -337,8 +337,8 @@ func checkHostPort(s string) error {
 	return nil
 }
 
-// prefix is what the names of keys begin with. Braces would put every lock into
-// one slot, or take its own hash tag from it.
+// prefix is the beginning of the names of keys. Braces in it would put every lock into one slot, or replace
+// the lock's own hash tag.
 type prefix struct{ at *string }
 
 func (p prefix) Set(s string) error {

@@ -21,7 +21,8 @@ func newLogger(c *Config, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// inWords has JSON show the words that text shows, and not the fields and numbers that a value is made of.
+// inWords makes JSON show values as words, as text does, and not as the fields and numbers that they consist
+// of.
 func inWords(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Resolve(); v.Kind() {
 	case slog.KindDuration:

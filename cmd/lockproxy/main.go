@@ -67,10 +67,16 @@ func realMain(args, environ []string, stdout, stderr io.Writer) int {
 		complain(stderr, err)
 		return exitUsage
 	}
+	passwords, err := loadPasswords(v)
+	if err != nil {
+		complain(stderr, err)
+		return exitUsage
+	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	p := newProgram(NewConfig(v), certs, stderr)
+	p.passwords = passwords
 	if err := p.run(signals); err != nil {
 		p.log.Error("lockproxy ends", "err", err)
 		return exitFailed

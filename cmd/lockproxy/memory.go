@@ -19,7 +19,7 @@ type MemoryShare struct {
 	Bytes   int64 // 0: any number
 }
 
-// of is the share in bytes where there are so many.
+// of is the share in bytes of so many.
 func (m MemoryShare) of(there int64) int64 {
 	if m.Percent == 0 {
 		return m.Bytes
@@ -30,9 +30,9 @@ func (m MemoryShare) of(there int64) int64 {
 const (
 	// leastMemory is the least that clients may be given.
 	leastMemory = 1 << 20
-	// assumedMemory is what there is where nothing tells.
+	// assumedMemory is used if it cannot be found out how much memory there is.
 	assumedMemory = 4 << 30
-	// softPercent is the part of the memory there is at which the garbage collector begins to work harder.
+	// softPercent is from which part of that memory on the garbage collector works harder.
 	softPercent = 75
 )
 
@@ -71,8 +71,8 @@ func (m memoryShare) String() string {
 
 func (m memoryShare) Allowed() string { return "0, a size from 1mb on, or 1% to 100% of the memory" }
 
-// memoryThere is how much memory this process may use: that of the machine, or the least limit of its control
-// groups. root is the root of the file system. 0: it cannot be told.
+// memoryThere is how much memory this process may use: all of the machine, or the lowest limit of its
+// control groups. root is the root of the file system. 0: it is not known.
 func memoryThere(root fs.FS) int64 {
 	least := machineMemory(root)
 	for _, file := range groupFiles(root) {
@@ -139,8 +139,8 @@ func memoryHere() int64 {
 	return assumedMemory
 }
 
-// limitHeap has the garbage collector keep the process within the memory there is, as far as it can, unless
-// GOMEMLIMIT says something else.
+// limitHeap makes the garbage collector keep the process within its memory, as far as it can, unless
+// GOMEMLIMIT says otherwise.
 func limitHeap(log *slog.Logger, environ func(string) string) {
 	if environ("GOMEMLIMIT") != "" {
 		return

@@ -82,6 +82,7 @@ var (
 	redlockUp    = desc("redlock_node_up", "1 if the master of RedLock answers.", "node")
 	redlockVotes = desc("redlock_node_votes",
 		"1 if its answers count, 0 also for a while after a restart or a step of its clock.", "node")
+	nodeEvicts   = desc("node_evicts", "1 if a master may evict locks (maxmemory-policy, maxmemory).", "node")
 	lockOutcomes = desc("lock_outcomes_total", "How lock verbs ended.", "verb", "outcome")
 )
 
@@ -100,7 +101,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes,
-		redlockUp, redlockVotes,
+		redlockUp, redlockVotes, nodeEvicts,
 	} {
 		ch <- d
 	}
@@ -173,6 +174,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range s.Masters {
 		gauge(redlockUp, oneIf(m.Up), m.Addr)
 		gauge(redlockVotes, oneIf(m.Votes), m.Addr)
+	}
+	for node, evicts := range s.Evicts {
+		gauge(nodeEvicts, oneIf(evicts), node)
 	}
 	for _, l := range []struct {
 		verb, outcome string // LOCK and WLOCK are one verb

@@ -11,15 +11,14 @@ import (
 	"lockproxy/proxy"
 )
 
-// noLimit is what the data plane has for the 0 of redis.conf.
+// noLimit stands in the data plane for the 0 of redis.conf.
 const noLimit = math.MaxInt
 
 // longestSoft is how many seconds fit into a time.Duration.
 const longestSoft = int64(math.MaxInt64 / time.Second)
 
-// outputLimits are written as in redis.conf: a class, two sizes and seconds, for each class that
-// is to be changed. A size alone is the hard limit of normal clients, and Redis's defaults for
-// the others.
+// outputLimits are written as in redis.conf: a class, two sizes and seconds, for each class that is to be
+// changed. A single size is the hard limit of normal clients; the others then have Redis's defaults.
 type outputLimits struct{ at *proxy.OutputLimits }
 
 func (o outputLimits) Set(s string) error {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"lockproxy/proxy"
 )
 
 // plane is the data plane as the program sees it.
@@ -17,6 +19,7 @@ type plane interface {
 	Source
 	// Listen opens one address of the setting listen and serves it until Drain.
 	Listen(addr string) (net.Addr, error)
+	proxy.Successor
 	// Ready says why the proxy cannot serve commands now, or nil.
 	Ready() error
 	// Drain takes no new clients, answers waiters and the commands that have
@@ -26,10 +29,11 @@ type plane interface {
 
 // program is one run of lockproxy.
 type program struct {
-	config *Config
-	certs  certs
-	log    *slog.Logger
-	state  state
+	config    *Config
+	certs     certs
+	passwords passwords
+	log       *slog.Logger
+	state     state
 
 	connect func(ctx context.Context, p *program, upstream []string) (plane, error) // starts the data plane
 	exit    func(code int)
@@ -55,6 +59,7 @@ func (p *program) run(signals <-chan os.Signal) error {
 	life, end := context.WithCancel(context.Background())
 	defer end()
 	go p.certs.watch(life, p.log) // ends with run
+	p.passwords.watch(life, p.log)
 
 	stopAdmin, err := p.startAdmin()
 	if err != nil {
@@ -96,9 +101,40 @@ func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func(
 	}
 }
 
-// start connects to the upstream and opens the doors. It blocks until the
-// upstream answers or ctx ends.
+// start connects to the upstream and opens the listeners. It blocks until the upstream answers or ctx ends.
 func (p *program) start(ctx context.Context, upstream []string) error {
+	v := p.config.Values()
+	if !v.ListenEarly || v.Dev {
+		return p.startClosed(ctx, upstream)
+	}
+	lobby := proxy.NewLobby(proxy.LobbyOptions{
+		TLS: p.certs.clients.source(), MaxClients: v.Proxy.MaxClients, Log: p.log, Why: p.state.why,
+		Secret: func() bool { return !p.config.Values().open() },
+	})
+	defer lobby.Close()
+	p.state.waitIn(lobby)
+	for _, addr := range v.Listen {
+		bound, err := lobby.Listen(addr)
+		if err != nil {
+			return fmt.Errorf("listen %s: %w", addr, err)
+		}
+		p.log.Info("clients are told to wait for the upstream", "addr", bound)
+	}
+	pl, err := p.connect(ctx, p, upstream)
+	if err != nil {
+		return err
+	}
+	p.state.set(pl)
+	all, err := lobby.Open(pl)
+	p.state.waitIn(nil)
+	for _, bound := range all {
+		p.log.Info("listening", "addr", bound)
+	}
+	return err
+}
+
+// startClosed is start with the doors closed until there is an upstream.
+func (p *program) startClosed(ctx context.Context, upstream []string) error {
 	pl, err := p.connect(ctx, p, upstream)
 	if err != nil {
 		return err
@@ -114,7 +150,7 @@ func (p *program) start(ctx context.Context, upstream []string) error {
 	return nil
 }
 
-// toEnd is how much of drain-timeout is left for what follows when clients are cut off.
+// toEnd is how much of drain-timeout is kept for what follows after clients are cut off.
 const toEnd = 500 * time.Millisecond
 
 // end ends the process when drain-timeout is over, whatever is left to do.

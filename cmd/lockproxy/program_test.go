@@ -34,6 +34,10 @@ func (s *scriptedPlane) Listen(addr string) (net.Addr, error) {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1234}, nil
 }
 
+func (s *scriptedPlane) Serve(ln net.Listener) error { return ln.Close() }
+func (s *scriptedPlane) Admit(nc net.Conn)           { nc.Close() }
+func (s *scriptedPlane) Earlier(_, _ uint64)         {}
+
 func (s *scriptedPlane) Ready() error       { return s.ready }
 func (s *scriptedPlane) Stats() proxy.Stats { return proxy.Stats{Stats: commands.Stats{Clients: 7}} }
 
@@ -89,7 +93,7 @@ func startProgram(t *testing.T, args string,
 	connect func(ctx context.Context, upstream []string) (plane, error)) *running {
 	t.Helper()
 	r := &running{new(safeBuffer), make(chan os.Signal, 2), make(chan error, 1), make(chan int, 1)}
-	p := newProgram(newTestConfig(t, args), certs{}, r.log)
+	p := newProgram(newTestConfig(t, args+" --listen-at-once no"), certs{}, r.log)
 	p.connect = func(ctx context.Context, _ *program, upstream []string) (plane,
 		error) {
 		return connect(ctx, upstream)

@@ -6,6 +6,7 @@ import (
 
 	"lockproxy/cluster/discovery"
 	"lockproxy/commands"
+	"lockproxy/internal/journal"
 	"lockproxy/proxy"
 )
 
@@ -16,12 +17,13 @@ type Setting struct {
 	Name    string // lock-lease: --lock-lease, LOCKPROXY_LOCK_LEASE
 	Group   string // heading in --help
 	Default string // as a user would write it; "": what DefaultOptions of its package has, or nothing
-	Help    string // one line
+	Help    string // of its line in --help, which a Joined setting shares
+	Page    string // what docs/settings.md says of it; "": Help
 	Secret  bool   // never shown in errors and logs
 	Joined  bool   // shares the --help line of the setting before it
 
 	in func(*Values) value // its place in v, and what is allowed there
-	// CONFIG SET may change it: it is looked up when it is used, or Server.Change heeds it
+	// CONFIG SET may change it, because it is read each time it is used, or Server.Change handles it
 	live bool
 }
 
@@ -37,102 +39,159 @@ const (
 var settings = []Setting{
 	{Name: "listen", Group: "clients", Default: "127.0.0.1:6380",
 		Help: "where clients connect; commas between several",
+		Page: "where clients connect: TCP addresses and paths of unix sockets",
 		in:   func(v *Values) value { return addresses{&v.Listen, true} }},
+	{Name: "listen-at-once", Group: "clients", Default: "yes", Joined: true,
+		Help: "whether clients can connect before the upstream is found: they are told why they have to wait",
+		in:   func(v *Values) value { return yesNo{&v.ListenEarly} }},
 	{Name: "requirepass", Group: "clients", Secret: true,
 		Help: "password for AUTH, and the time for it",
+		Page: "the password that clients give with AUTH; empty: none is needed",
 		live: true,
 		in:   func(v *Values) value { return text{&v.Proxy.Password, "any text, empty for none"} }},
 	{Name: "auth-timeout", Group: "clients", Default: "1m", Joined: true,
 		Help: "how long a client that needs AUTH has for it; 0s: for ever",
+		Page: "how long a client that needs AUTH may take for it; 0s: for ever",
 		live: true,
 		in:   func(v *Values) value { return duration{&v.Proxy.AuthTimeout, 0, 24 * time.Hour} }},
 	{Name: "protected-mode", Group: "clients", Default: "yes",
 		Help: "never open without AUTH, and as whose user",
+		Page: "refuse to listen beyond this machine unless clients must authenticate",
 		live: true,
 		in:   func(v *Values) value { return yesNo{&v.ProtectedMode} }},
 	{Name: "client-auth", Group: "clients", Joined: true,
 		Help: "whose users clients are: proxy, upstream",
+		Page: "whose users clients are: `proxy`: all clients have the rights of the proxy; " +
+			"`upstream`: they log in as users of the upstream",
 		in: func(v *Values) value {
 			return choice[bool]{&v.Proxy.UsersOnly, []word[bool]{{"proxy", false}, {"upstream", true}}}
 		}},
 	{Name: "tls-cert", Group: "clients",
-		Help: "PEM files: clients on TCP must use TLS",
+		Help: "PEM files: clients must use TLS",
+		Page: "certificate of the listeners; with it, clients on TCP must use TLS",
 		in:   func(v *Values) value { return text{&v.TLSCert, "a PEM file"} }},
 	{Name: "tls-key", Group: "clients", Joined: true,
 		Help: "private key of tls-cert (PEM)",
+		Page: "private key of `tls-cert`",
 		in:   func(v *Values) value { return text{&v.TLSKey, "a PEM file"} }},
-	{Name: "tls-ca", Group: "clients",
+	{Name: "tls-ca", Group: "clients", Joined: true,
 		Help: "PEM file: clients need a certificate of it",
+		Page: "authority of clients' certificates; with it, clients must show one",
 		in:   func(v *Values) value { return text{&v.TLSCA, "a PEM file"} }},
 	{Name: "cluster-mode", Group: "clients",
 		Help: "look like a cluster, and of which proxies",
+		Page: "look like a Redis Cluster to clients",
 		in:   func(v *Values) value { return yesNo{&v.Proxy.ClusterMode} }},
 	{Name: "cluster-announce", Group: "clients", Joined: true,
 		Help: "proxies that clients are told of, this one first; empty: where they connect",
-		in:   func(v *Values) value { return addresses{&v.Proxy.Announce, false} }},
+		Page: "addresses of the proxies that clients in cluster mode are told of, this one first; " +
+			"empty: only the address where they have connected",
+		in: func(v *Values) value { return addresses{&v.Proxy.Announce, false} }},
 
 	{Name: "upstream", Group: "upstream",
 		Help: "any nodes: cluster, sentinels or one Redis",
+		Page: "any nodes of the upstream: a cluster, Sentinels or one Redis",
 		in:   func(v *Values) value { return addresses{&v.Upstream.Addrs, true} }},
 	{Name: "upstream-user", Group: "upstream",
 		Help: "ACL user there, and its password",
+		Page: "ACL user of the proxy at the upstream",
 		in:   func(v *Values) value { return text{&v.Upstream.User, "an ACL user, empty for default"} }},
 	{Name: "upstream-password", Group: "upstream", Secret: true, Joined: true,
 		Help: "password at the upstream",
+		Page: "password of that user",
 		in:   func(v *Values) value { return text{&v.Upstream.Password, "any text, empty for none"} }},
+	{Name: "upstream-password-file", Group: "upstream",
+		Help: "file with the password; or a program",
+		Page: "file with that password, in place of `upstream-password`",
+		in:   func(v *Values) value { return text{&v.UpstreamFrom.File, "a file"} }},
+	{Name: "upstream-password-command", Group: "upstream", Secret: true, Joined: true,
+		Help: "program that writes it, run each password-command-interval",
+		Page: "program that writes that password to its standard output; it runs each " +
+			"`password-command-interval`",
+		in: func(v *Values) value {
+			return text{&v.UpstreamFrom.Command, "a program and its arguments"}
+		}},
 	{Name: "upstream-tls", Group: "upstream",
 		Help: "TLS to the upstream, and who vouches for it",
+		Page: "use TLS to the upstream",
 		in:   func(v *Values) value { return yesNo{&v.UpstreamTLS} }},
 	{Name: "upstream-tls-ca", Group: "upstream", Joined: true,
 		Help: "PEM file; empty: the system's authorities",
+		Page: "authority of the upstream's certificates; empty: the authorities of the system",
 		in:   func(v *Values) value { return text{&v.UpstreamTLSCA, "a PEM file"} }},
 	{Name: "upstream-tls-cert", Group: "upstream",
 		Help: "PEM files: our certificate there",
+		Page: "the proxy's own certificate, for an upstream that wants one",
 		in:   func(v *Values) value { return text{&v.UpstreamTLSCert, "a PEM file"} }},
 	{Name: "upstream-tls-key", Group: "upstream", Joined: true,
 		Help: "private key of upstream-tls-cert (PEM)",
+		Page: "private key of `upstream-tls-cert`",
 		in:   func(v *Values) value { return text{&v.UpstreamTLSKey, "a PEM file"} }},
 	{Name: "upstream-tls-server-name", Group: "upstream",
 		Help: "name it must prove; empty: the host dialled",
+		Page: "name in the certificates of the upstream; empty: the host that is dialled",
 		in:   func(v *Values) value { return text{&v.UpstreamTLSServerName, "a host name"} }},
 	{Name: "sentinel-master", Group: "upstream",
 		Help: "which master, if the sentinels watch several",
+		Page: "name of the master, if the Sentinels watch several",
 		in:   func(v *Values) value { return text{&v.Upstream.SentinelMaster, "a name the sentinels know"} }},
 	{Name: "sentinel-user", Group: "upstream",
 		Help: "ACL user at the sentinels, and its password",
+		Page: "ACL user of the proxy at the Sentinels",
 		in: func(v *Values) value {
 			return text{&v.Upstream.SentinelUser,
 				"an ACL user, empty for default"}
 		}},
 	{Name: "sentinel-password", Group: "upstream", Secret: true, Joined: true,
 		Help: "password at the sentinels",
+		Page: "password of that user",
 		in: func(v *Values) value {
 			return text{&v.Upstream.SentinelPassword,
 				"any text, empty for none"}
 		}},
+	{Name: "sentinel-password-file", Group: "upstream",
+		Help: "file with the password; or a program",
+		Page: "file with that password, in place of `sentinel-password`",
+		in:   func(v *Values) value { return text{&v.SentinelFrom.File, "a file"} }},
+	{Name: "sentinel-password-command", Group: "upstream", Secret: true, Joined: true,
+		Help: "program that writes it, run each password-command-interval",
+		Page: "program that writes that password, like `upstream-password-command`",
+		in: func(v *Values) value {
+			return text{&v.SentinelFrom.Command, "a program and its arguments"}
+		}},
+	{Name: "password-command-interval", Group: "upstream", Default: "10m",
+		Help: "how often these programs run",
+		Page: "how often the programs that write passwords run",
+		in:   func(v *Values) value { return duration{&v.PasswordInterval, time.Second, 24 * time.Hour} }},
 	{Name: "dev", Group: "upstream",
 		Help: "no upstream: in memory, nothing survives",
+		Page: "no upstream: a small Redis in memory, to try things out; nothing survives the process",
 		in:   func(v *Values) value { return yesNo{&v.Dev} }},
 	{Name: "upstream-connect-timeout", Group: "upstream",
-		Help: "for a connection to one node",
+		Help: "to connect to a node; its silence",
+		Page: "how long connecting to a node, with login, may take",
 		in: func(v *Values) value {
 			return duration{&v.Upstream.ConnectTimeout, 10 * time.Millisecond, time.Minute}
 		}},
-	{Name: "upstream-timeout", Group: "upstream",
+	{Name: "upstream-timeout", Group: "upstream", Joined: true,
 		Help: "a node that owes replies may be silent so long",
+		Page: "how long a node that owes replies may be silent before its connection is given up",
 		in: func(v *Values) value {
 			return duration{&v.Proxy.Pipes.Timeout, 100 * time.Millisecond, time.Hour}
 		}},
 	{Name: "retry-budget", Group: "upstream",
 		Help: "how long a command rides out a fail-over",
+		Page: "how long a command is sent again while nodes fail over",
 		in:   func(v *Values) value { return duration{&v.Proxy.Pipes.Budget, 0, 10 * time.Minute} }},
 	{Name: "topology-refresh", Group: "upstream",
 		Help: "how often the topology is asked for, at least",
+		Page: "how often the topology is asked for",
 		in: func(v *Values) value {
 			return duration{&v.Upstream.Refresh, 50 * time.Millisecond, time.Second}
 		}},
 	{Name: "replica-reads", Group: "upstream",
 		Help: "whose reads go there; the zone of this proxy",
+		Page: "[whose reads go to replicas](pass-through.md#reading-from-replicas)",
 		in: func(v *Values) value {
 			return choice[commands.ReplicaReads]{&v.Proxy.ReplicaReads, []word[commands.ReplicaReads]{
 				{"no", commands.ReadsAtMaster}, {"readonly", commands.ReadsOnRequest},
@@ -142,28 +201,39 @@ var settings = []Setting{
 		}},
 	{Name: "availability-zone", Group: "upstream", Joined: true,
 		Help: "where this proxy runs, for same-zone",
+		Page: "zone in which this proxy runs, for `replica-reads same-zone`",
 		in:   func(v *Values) value { return text{&v.Upstream.Zone, "a name, as the nodes have one"} }},
 	{Name: "upstream-queue-limit", Group: "upstream",
 		Help: "queued to a node; then its clients must wait",
+		Page: "bytes queued to one node, above which no more is read from clients that send to it",
 		in:   func(v *Values) value { return size{&v.Proxy.Pipes.QueueLimit, 64 * kb, gb} }},
 	{Name: "script-cache", Group: "upstream",
 		Help: "scripts kept to heal NOSCRIPT; what is refused",
+		Page: "how many scripts are kept, for nodes that have lost them",
 		in:   func(v *Values) value { return number{&v.Proxy.ScriptCache, 1, 1_000_000} }},
 	{Name: "refused-commands", Group: "upstream", Joined: true,
 		Help: "commands that are not passed on; empty: all are that can be",
+		Page: "commands that are refused; empty: all are passed on that can be",
 		in:   func(v *Values) value { return commandList{&v.Proxy.Refused} }},
 
 	{Name: "lock-prefix", Group: "locks",
-		Help: "of the keys of locks; the same in all proxies",
+		Help: "of lock keys, in all proxies; may they be lost",
+		Page: "prefix of the keys of locks; the same in all proxies",
 		in:   func(v *Values) value { return prefix{&v.Proxy.Locks.Prefix} }},
+	{Name: "lock-allow-eviction", Group: "locks", Joined: true,
+		Help: "keep locks at servers that may evict them",
+		Page: "keep locks at servers that may [evict](operations.md#memory-of-redis) them",
+		in:   func(v *Values) value { return yesNo{&v.Proxy.AllowEviction} }},
 	{Name: "lock-lease", Group: "locks",
 		Help: "lease without PX or EX, and the longest",
+		Page: "lease of a lock without PX or EX",
 		in:   func(v *Values) value { return duration{&v.Proxy.Locks.Lease, time.Millisecond, year} }},
 	{Name: "lock-max-lease", Group: "locks", Joined: true,
 		Help: "longest lease that may be asked for",
 		in:   func(v *Values) value { return duration{&v.Proxy.Locks.MaxLease, time.Millisecond, year} }},
 	{Name: "lock-max-wait", Group: "locks",
 		Help: "longest WAIT, and waiters of one lock",
+		Page: "longest WAIT",
 		in: func(v *Values) value {
 			return duration{&v.Proxy.Locks.MaxWait, time.Millisecond,
 				24 * time.Hour}
@@ -173,57 +243,89 @@ var settings = []Setting{
 		in:   func(v *Values) value { return number{&v.Proxy.Locks.MaxQueue, 1, 1_000_000} }},
 	{Name: "lock-max-readers", Group: "locks",
 		Help: "readers of one lock; holds kept alive",
+		Page: "readers of one lock; one more gets `-QUEUEFULL`",
 		in:   func(v *Values) value { return number{&v.Proxy.Locks.MaxReaders, 1, 1_000_000} }},
 	{Name: "lock-max-keepalive", Group: "locks", Joined: true,
 		Help: "holds that are kept alive at a time",
+		Page: "how many holds this proxy keeps alive at a time",
 		in:   func(v *Values) value { return number{&v.Proxy.Locks.MaxKept, 1, 100_000_000} }},
 	{Name: "lock-sync", Group: "locks",
 		Help: "replicas that must have a grant, and how soon",
+		Page: "how many replicas must have each grant (SYNC); 0: none",
 		in:   func(v *Values) value { return number{&v.Proxy.Locks.Sync, 0, 16} }},
 	{Name: "lock-sync-timeout", Group: "locks", Joined: true,
 		Help: "how long the replicas of SYNC have; then -NOREPLICAS",
+		Page: "how long replicas may take for SYNC; then the answer is `-NOREPLICAS`",
 		in: func(v *Values) value {
 			return duration{&v.Proxy.Locks.SyncTimeout, time.Millisecond,
 				time.Minute}
 		}},
 	{Name: "lock-failover-grace", Group: "locks",
 		Help: "no grants so long after a fail-over; 0s: off",
+		Page: "how long no new locks are granted after a fail-over; 0s: not at all",
 		in:   func(v *Values) value { return duration{&v.Proxy.Locks.FailoverGrace, 0, year} }},
 	{Name: "lock-stats-names", Group: "locks", Default: "1000",
 		Help: "locks that LOCKCTL STATS tells apart; 0: none",
+		Page: "for how many locks LOCKCTL STATS counts by name; 0: none",
 		in:   func(v *Values) value { return number{&v.Proxy.LockNames, 0, 1_000_000} }},
+	{Name: "log-lock-names", Group: "locks", Joined: true,
+		Help: "how the log shows names of locks: hash (8 hex digits of SHA-256), no, yes",
+		in: func(v *Values) value {
+			return choice[journal.Names]{&v.Proxy.Locks.Names, []word[journal.Names]{
+				{"hash", journal.NamesHashed}, {"no", journal.NamesHidden}, {"yes", journal.NamesWhole},
+			}}
+		}},
 
 	{Name: "redlock", Group: "locks",
 		Help: "3, 5, 7 ... independent masters that keep them",
+		Page: "3, 5, 7 ... independent masters that keep the locks",
 		in:   func(v *Values) value { return addresses{&v.Redlock, true} }},
 	{Name: "redlock-prefix", Group: "locks", Joined: true,
 		Help: "names of locks that go there begin so; empty: all",
+		Page: "locks whose names begin with one of these are kept there; empty: all locks",
 		in:   func(v *Values) value { return words{&v.Proxy.Redlock.Prefixes} }},
 	{Name: "redlock-node-timeout", Group: "locks",
-		Help: "for a request to one; at most lock-lease / 20",
+		Help: "for a request; the longest lease there",
+		Page: "how long a request to one of these masters may take; at most a twentieth of `lock-lease`",
 		in: func(v *Values) value {
 			return duration{&v.Proxy.Redlock.NodeTimeout, time.Millisecond, time.Minute}
 		}},
-	{Name: "redlock-max-lease", Group: "locks", Default: "1m",
+	{Name: "redlock-max-lease", Group: "locks", Default: "1m", Joined: true,
 		Help: "longest lease there; silence after a restart",
+		Page: "longest lease there; a master that has restarted does not vote for so long",
 		in:   func(v *Values) value { return duration{&v.Proxy.Redlock.MaxLease, time.Millisecond, year} }},
 	{Name: "redlock-user", Group: "locks",
 		Help: "ACL user there, and its password",
+		Page: "ACL user of the proxy at these masters",
 		in:   func(v *Values) value { return text{&v.Masters.User, "an ACL user, empty for default"} }},
 	{Name: "redlock-password", Group: "locks", Secret: true, Joined: true,
 		Help: "password at the masters of redlock",
+		Page: "password of that user",
 		in:   func(v *Values) value { return text{&v.Masters.Password, "any text, empty for none"} }},
+	{Name: "redlock-password-file", Group: "locks",
+		Help: "file with the password; or a program",
+		Page: "file with that password, in place of `redlock-password`",
+		in:   func(v *Values) value { return text{&v.RedlockFrom.File, "a file"} }},
+	{Name: "redlock-password-command", Group: "locks", Secret: true, Joined: true,
+		Help: "program that writes it, run each password-command-interval",
+		Page: "program that writes that password, like `upstream-password-command`",
+		in: func(v *Values) value {
+			return text{&v.RedlockFrom.Command, "a program and its arguments"}
+		}},
 
 	{Name: "maxclients", Group: "limits",
 		Help: "clients at a time, and the memory of all",
+		Page: "how many clients may be connected",
 		live: true,
 		in:   func(v *Values) value { return number{&v.Proxy.MaxClients, 1, 1_000_000} }},
 	{Name: "maxmemory-clients", Group: "limits", Default: "25%", Joined: true,
 		Help: "memory of all clients together; who takes most is closed first; 0: any",
+		Page: "memory of all clients together; above it the client that takes most is closed; 0: any",
 		live: true,
 		in:   func(v *Values) value { return memoryShare{&v.MaxMemory} }},
 	{Name: "timeout", Group: "limits",
 		Help: "seconds a client may idle; 0: for ever",
+		Page: "seconds after which an idle client is closed; 0: never",
 		live: true,
 		in:   func(v *Values) value { return seconds{&v.Proxy.IdleTimeout, 1<<31 - 1} }},
 	{Name: "tcp-keepalive", Group: "limits", Joined: true,
@@ -231,48 +333,62 @@ var settings = []Setting{
 		live: true,
 		in:   func(v *Values) value { return seconds{&v.Proxy.KeepAlive, 32767} }},
 	{Name: "proto-max-bulk-len", Group: "limits",
-		Help: "one argument of a command",
+		Help: "one argument; how many of them",
+		Page: "bytes of one argument",
 		live: true,
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Bulk, mb, 1 << 40} }},
-	{Name: "proto-max-multibulk-len", Group: "limits",
+	{Name: "proto-max-multibulk-len", Group: "limits", Joined: true,
 		Help: "arguments of a command",
+		Page: "arguments of one command",
 		in:   func(v *Values) value { return number{&v.Proxy.Limits.Args, 16, 1<<31 - 1} }},
 	{Name: "proto-inline-max-size", Group: "limits",
 		Help: "a command typed as a line of text",
+		Page: "bytes of a command that is typed as a line of text",
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Inline, kb, mb} }},
 	{Name: "client-query-buffer-limit", Group: "limits",
 		Help: "one whole command",
+		Page: "bytes of one whole command",
 		live: true,
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Command, mb, 1 << 40} }},
 	{Name: "client-output-buffer-limit", Group: "limits",
 		Help: "left unread; subscribers 32mb, 8mb for 60 s",
+		Page: "bytes of replies that a client may leave unread, by class as in redis.conf",
 		live: true,
 		in:   func(v *Values) value { return outputLimits{&v.Proxy.Output} }},
 	{Name: "client-max-pipeline", Group: "limits",
 		Help: "commands of one client on their way",
+		Page: "how many commands of one client may be on their way",
 		in:   func(v *Values) value { return number{&v.Proxy.MaxPipeline, 1, 1_000_000} }},
 	{Name: "upstream-own-connections", Group: "limits", Joined: true,
 		Help: "connections there for one client each: while it blocks",
-		in:   func(v *Values) value { return number{&v.Proxy.MaxOwn, 1, 1_000_000} }},
+		Page: "how many connections to the upstream may belong to single clients: while one " +
+			"blocks, for example",
+		in: func(v *Values) value { return number{&v.Proxy.MaxOwn, 1, 1_000_000} }},
 
 	{Name: "admin", Group: "program", Default: "127.0.0.1:6390",
 		Help: "HTTP: /metrics /healthz /readyz; off for none",
+		Page: "address of the admin HTTP (/metrics, /healthz, /readyz); off for none",
 		in:   func(v *Values) value { return address{&v.Admin} }},
 	{Name: "admin-hosts", Group: "program", Joined: true,
 		Help: "host names under which it may be asked, beside localhost and IP addresses",
+		Page: "host names under which the admin HTTP may be asked, besides localhost and IP addresses",
 		in:   func(v *Values) value { return hosts{&v.AdminHosts} }},
 	{Name: "admin-pprof", Group: "program",
 		Help: "profiles at /debug/pprof; event loops",
+		Page: "profiles at /debug/pprof of the admin HTTP",
 		in:   func(v *Values) value { return yesNo{&v.AdminPprof} }},
 	{Name: "loops", Group: "program", Joined: true,
 		Help: "event loops; 0: from the cores",
+		Page: "event loops; 0: from the number of cores",
 		in:   func(v *Values) value { return number{&v.Proxy.Loops, 0, 256} }},
 	{Name: "drain-timeout", Group: "program", Default: "10s",
 		Help: "how long SIGTERM lets commands finish",
+		Page: "how long commands may take to finish after SIGTERM",
 		live: true,
 		in:   func(v *Values) value { return duration{&v.DrainTimeout, 0, time.Hour} }},
 	{Name: "log-level", Group: "program",
 		Help: "debug, info, warn, error",
+		Page: "the least level that is logged",
 		live: true,
 		in: func(v *Values) value {
 			return choice[slog.Level]{&v.LogLevel, []word[slog.Level]{
@@ -282,11 +398,13 @@ var settings = []Setting{
 		}},
 	{Name: "log-format", Group: "program", Default: "text", Joined: true,
 		Help: "text or json, on standard error",
+		Page: "format of the lines on standard error",
 		in: func(v *Values) value {
 			return choice[string]{&v.LogFormat, []word[string]{{"text", "text"}, {"json", "json"}}}
 		}},
 	{Name: "config", Group: "program",
 		Help: "file with lines as in redis.conf",
+		Page: "file with a setting on each line, as in redis.conf",
 		in:   func(v *Values) value { return text{&v.Proxy.ConfigFile, "a file"} }},
 }
 
@@ -314,7 +432,7 @@ func defaults() *Values {
 	return v
 }
 
-// standard is what v has of the setting, as a user would write it.
+// standard is the value that v has for the setting, as a user would write it.
 func (s *Setting) standard(v *Values) string {
 	in := s.in(v)
 	if short, ok := in.(interface{ Short() string }); ok {
@@ -323,7 +441,7 @@ func (s *Setting) standard(v *Values) string {
 	return in.String()
 }
 
-// allowed says what the setting takes.
+// allowed describes the values that the setting accepts.
 func (s *Setting) allowed() string { return s.in(new(Values)).Allowed() }
 
 // boolean says that the flag needs no value.

@@ -8,12 +8,12 @@ import (
 	"lockproxy/proxy"
 )
 
-// state is where the program stands: starting, serving, draining. Safe for
-// concurrent use.
+// state is what the program does now: starting, serving, draining. Safe for concurrent use.
 type state struct {
 	mu       sync.Mutex
-	plane    plane // nil: starting
-	failed   error // why it is still starting, if that is known
+	plane    plane        // nil: starting
+	lobby    *proxy.Lobby // has the clients now; nil: none do, or the plane does
+	failed   error        // why it is still starting, if that is known
 	draining bool
 }
 
@@ -25,6 +25,13 @@ func (s *state) set(p plane) {
 	s.plane = p
 }
 
+// waitIn says which Lobby has the clients now; nil: the plane.
+func (s *state) waitIn(l *proxy.Lobby) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lobby = l
+}
+
 // waits notes why the program cannot serve yet.
 func (s *state) waits(why error) {
 	s.mu.Lock()
@@ -32,8 +39,14 @@ func (s *state) waits(why error) {
 	s.failed = why
 }
 
-// drain notes that the end has begun and returns what is to be drained, nil if
-// nothing serves yet.
+// why says why the program cannot serve yet, as far as that is known.
+func (s *state) why() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// drain notes that the end has begun. It returns what has to be drained; nil if nothing serves yet.
 func (s *state) drain() plane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,9 +73,12 @@ func (s *state) Ready() error {
 // Stats implements Source.
 func (s *state) Stats() proxy.Stats {
 	s.mu.Lock()
-	p := s.plane
+	p, lobby := s.plane, s.lobby
 	s.mu.Unlock()
-	if p == nil {
+	switch {
+	case lobby != nil:
+		return lobby.Stats()
+	case p == nil:
 		return proxy.Stats{}
 	}
 	return p.Stats()

@@ -13,8 +13,8 @@ import (
 // rereadEvery is how soon a changed certificate, key or CA is noticed.
 const rereadEvery = 2 * time.Second
 
-// tlsFiles is a TLS configuration that is made of PEM files, and made anew when they change. Each is a new
-// one and not a clone, so that no session ticket given under the old files is taken under the new ones.
+// tlsFiles is a TLS configuration made of PEM files, and made again when they change. Each is a new one and
+// no clone, so that no session ticket given under the old files is accepted under the new ones.
 type tlsFiles struct {
 	files  []string
 	build  func() (*tls.Config, error)
@@ -45,7 +45,7 @@ func (f *tlsFiles) source() func() *tls.Config {
 	return f.config
 }
 
-// digest tells one state of the files from another. A file that cannot be read is a state too.
+// digest differs between two states of the files. A file that cannot be read is a state too.
 func (f *tlsFiles) digest() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, name := range f.files {
@@ -63,8 +63,8 @@ func (f *tlsFiles) digest() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// reread takes over files that have changed. Files that make no configuration are told once, and what
-// was there before stays in use.
+// reread takes over files that have changed. If they make no configuration, that is logged once, and the old
+// configuration stays in use.
 func (f *tlsFiles) reread(log *slog.Logger) {
 	sum := f.digest()
 	if sum == f.sum {

@@ -18,6 +18,7 @@ type Values struct {
 	Proxy    proxy.Options     // with those of its connections to nodes and of locks
 
 	Listen        []string // TCP addresses and paths of unix sockets
+	ListenEarly   bool     // before the upstream is found
 	ProtectedMode bool
 	MaxMemory     MemoryShare // of all clients together
 	TLSCert       string      // files; TLSCA set: clients must show a certificate
@@ -30,7 +31,11 @@ type Values struct {
 	UpstreamTLSKey        string
 	UpstreamTLSServerName string
 	Dev                   bool
-	Redlock               []string // addresses of Masters; none: there is no RedLock
+
+	UpstreamFrom, SentinelFrom, RedlockFrom PasswordFrom
+	PasswordInterval                        time.Duration // between runs of their commands
+
+	Redlock []string // addresses of Masters; none: there is no RedLock
 
 	Admin        string   // "": none
 	AdminHosts   []string // names beside localhost and its own

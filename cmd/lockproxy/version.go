@@ -13,8 +13,7 @@ var (
 	commit  = ""
 )
 
-// buildCommit is the commit the binary was built from, "unknown" where nothing
-// says so.
+// buildCommit is the commit that the binary was built from; "unknown" if nothing tells.
 func buildCommit() string {
 	if commit != "" {
 		return commit

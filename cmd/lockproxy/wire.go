@@ -16,10 +16,10 @@ import (
 type wired struct {
 	*proxy.Server
 	masters []*master.Master   // of RedLock
-	forget  context.CancelFunc // ends the watch over the upstream
+	forget  context.CancelFunc // ends the refreshes of the upstream
 }
 
-// leave ends what the Server was given.
+// leave ends everything that was made for the Server.
 func (w *wired) leave() {
 	w.forget()
 	for _, m := range w.masters {
@@ -35,6 +35,7 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 	if err != nil {
 		return nil, err
 	}
+	p.state.waits(nil)
 	life, forget := context.WithCancel(context.Background())
 	go up.Run(life) // ends in Drain
 	masters, err := connectMasters(ctx, p, v)
@@ -56,17 +57,21 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 func upstreamOptions(p *program, v *Values, addrs []string) discovery.Options {
 	o := v.Upstream
 	o.Addrs, o.TLS, o.Log, o.Failed = addrs, p.certs.upstream.source(), p.log, p.state.waits
+	o.Logins, o.SentinelLogins = p.passwords.upstream.source(), p.passwords.sentinel.source()
 	return o
 }
 
-// connectMasters reaches the masters of RedLock, if there are to be any. It blocks until most of
-// them answer or ctx ends.
+// connectMasters connects to the masters of RedLock, if there are any. It blocks until most of them answer
+// or ctx ends.
 func connectMasters(ctx context.Context, p *program, v *Values) ([]*master.Master, error) {
 	if len(v.Redlock) == 0 {
 		return nil, nil
 	}
 	o := v.Masters
 	o.TLS, o.ConnectTimeout, o.Log = p.certs.upstream.source(), v.Upstream.ConnectTimeout, p.log
+	o.AllowEviction = v.Proxy.AllowEviction
+	o.Logins = p.passwords.redlock.source()
+	o.Failed = p.state.waits
 	o.Timeout, o.Lease = v.Proxy.Redlock.NodeTimeout, v.redlockLongest()
 	for _, s := range scripts.All() {
 		o.Scripts = append(o.Scripts, []byte(s.Source))
@@ -109,8 +114,8 @@ func proxyOptions(p *program, v *Values, up *discovery.Upstream) proxy.Options {
 	return o
 }
 
-// orNever turns the setting's 0, which switches something off, into what means
-// that to Options, whose 0 is a default.
+// orNever replaces 0, which switches something off in the settings, by a time that does so in Options, where
+// 0 is the default.
 func orNever(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1

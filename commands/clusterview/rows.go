@@ -47,6 +47,8 @@ var Rows = []commands.Row{
 	{Name: "cluster|saveconfig", Arity: 2, Run: inCluster(clusterChange)},
 	{Name: "cluster|set-config-epoch", Arity: 3, Run: inCluster(clusterChange)},
 	{Name: "cluster|setslot", Arity: -4, Run: inCluster(clusterChange)},
+	{Name: "cluster|slot-stats", Arity: -4, MaxArgs: commands.MaxOptions, Run: clusterSlotStats,
+		Flags: commands.ReadOnly | commands.Fanned},
 	{Name: "cluster|migrateslots", Arity: -4, Run: ofValkey9(clusterChange)},
 	{Name: "cluster|cancelslotmigrations", Arity: -2, Run: ofValkey9(clusterChange)},
 	{Name: "cluster|getslotmigrations", Arity: 2, Run: ofValkey9(clusterLinks)},

@@ -75,6 +75,10 @@ func (n *LockRedis) Subscribe(context.Context, int, string, func(subscription.Ev
 // Masters implements single.Upstream.
 func (*LockRedis) Moving(int) bool { return false }
 
+func (*LockRedis) Evicting() bool { return false }
+
+func (*LockRedis) Evicts(int) error { return nil }
+
 func (n *LockRedis) Masters() int { return 1 }
 
 func (n *LockRedis) Master(slot int) string { return "" }

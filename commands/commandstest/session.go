@@ -67,6 +67,7 @@ type Server struct {
 func (s *Server) AuthRequired() bool                                { return s.Password != "" }
 func (s *Server) UsersOnly() bool                                   { return false }
 func (s *Server) LoginEnded(*commands.Client, string, bool, []byte) {}
+func (s *Server) ConfigSet(*commands.Client, [][2]string)           {}
 
 func (s *Server) CheckAuth(user, password []byte) bool {
 	return string(user) == "default" && string(password) == s.Password
@@ -76,6 +77,7 @@ func (s *Server) Scripts() *commands.Scripts { return s.Store }
 func (s *Server) Upstream() cluster.Server {
 	return cluster.Server{Product: s.Product, Version: s.Version, Release: s.Release}
 }
+func (s *Server) Login() *cluster.Login { return new(cluster.Login) }
 func (s *Server) Clustered() bool       { return s.InCluster }
 func (s *Server) Facts() commands.Facts { return s.Told }
 
@@ -256,7 +258,10 @@ func (f *Session) Ask(to pipe.Target, req []byte, o commands.Asking, then func([
 	}
 }
 
-func (f *Session) Room() []byte { return nil }
+func (f *Session) Buffer() []byte { return nil }
+
+// Hold implements redlock.Caller: the session answers one command after the other.
+func (f *Session) Hold(string) {}
 
 func (f *Session) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, lost redlock.Delivery) {
 	f.Undelivered = lost
@@ -303,6 +308,9 @@ func (f *Session) Task(task func(context.Context) []byte, _ redlock.Delivery) {
 	*f.call = commands.Call{} // it is over when task runs
 	f.Reply(task(ctx))
 }
+
+// Later implements redlock.Caller.
+func (f *Session) Later(func() []byte, redlock.Delivery) bool { return false }
 
 func (f *Session) Await(start func(func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
 	replies := make(chan []byte, 1)

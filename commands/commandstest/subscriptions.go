@@ -26,7 +26,7 @@ func (s fakeSubscriptions) Unsubscribe(kind pubsub.Kind, names [][]byte) {
 func (s fakeSubscriptions) End(end func() []byte)                       { s.f.Reply(end()) }
 func (s fakeSubscriptions) Publish(bool)                                { s.f.Forward(commands.AnySlot) }
 func (s fakeSubscriptions) Shards() bool                                { return s.f.Server.Version >= "7" }
-func (s fakeSubscriptions) Settled(then func([]byte))                   { then(s.f.call.Raw) }
+func (s fakeSubscriptions) Settled(raw []byte, then func([]byte))       { then(raw) }
 func (s fakeSubscriptions) SubscriberCounts() commands.SubscriberCounts { return s.f.SubscriberCounts }
 
 // SubscriberCounts implements SubscriberCounts.

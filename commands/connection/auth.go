@@ -31,11 +31,11 @@ func auth(c *commands.Call) {
 	}
 }
 
-// login authenticates the client and returns what then makes of it, or nil: then that is the answer later.
+// login authenticates the client and returns the answer, which then makes; or nil if the answer comes later.
 //
-// Where all clients are users of the upstream, the upstream decides. Elsewhere the default user is whoever
-// the proxy is at the upstream: with the password of the proxy, or any if it has none. All other users are
-// the upstream's, for clients that may use the proxy already.
+// If clients have to be users of the upstream, the upstream decides. Otherwise the default user stands for
+// the proxy's own login at the upstream: with the password of the proxy, or with any if the proxy has none.
+// All other users are checked by the upstream, for clients that may use the proxy already.
 func login(c *commands.Call, name, password []byte, then func(refusal []byte) []byte) []byte {
 	client, user, server := c.Client, string(name), c.Server
 	required := server.AuthRequired()

@@ -9,8 +9,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// hello is HELLO [protover [AUTH user password] [SETNAME name]]. Its options act one by one, so what stands
-// before a wrong one is done, as in Redis.
+// hello is HELLO [protover [AUTH user password] [SETNAME name]]. Its options take effect one by one: those
+// before a wrong one have taken effect, as in Redis.
 func hello(c *commands.Call) {
 	proto := c.Client.Proto
 	if len(c.Args) > 1 {
@@ -40,7 +40,7 @@ func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
 		option, more := options[0], len(options)-1
 		switch {
 		case resp.IsWord(option, "AUTH") && more >= 2:
-			later := *c // c is this one only until it returns
+			later := *c // c is valid only until Run returns
 			rest := make([][]byte, 0, more-2)
 			for _, arg := range options[3:] {
 				rest = append(rest, bytes.Clone(arg))
@@ -75,7 +75,7 @@ func helloAs(c *commands.Call, proto int, options [][]byte) []byte {
 // errHelloNoAuth72 is errHelloNoAuth of Redis 7.2.
 var errHelloNoAuth72 = bytes.Replace(errHelloNoAuth, []byte("HELLO AUTH"), []byte("HELLO <proto> AUTH"), 1)
 
-// appendHello is what a client learns about the server: it is as the upstream.
+// appendHello is what a client learns about the server, which is what the upstream says of itself.
 func appendHello(dst []byte, c *commands.Call) []byte {
 	dst = resp.AppendMap(dst, c.Client.Proto, 7)
 	product, version := commands.ToldProduct(c.Server)

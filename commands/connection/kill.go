@@ -2,7 +2,6 @@ package connection
 
 import (
 	"bytes"
-	"strings"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -12,50 +11,43 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// killFilter is what CLIENT KILL is given: a client goes that all of it fits.
-type killFilter struct {
-	addr, laddr string
-	user        string
-	id          int64
-	kind        peerType
-	age         time.Duration
-	skip        int64 // client that stays; 0: none does
-}
-
-func (f *killFilter) fits(p *commands.Peer, now time.Time) bool {
-	return (f.addr == "" || p.Addr == f.addr) &&
-		(f.laddr == "" || p.LocalAddr == f.laddr) &&
-		(f.user == "" || p.UserName() == f.user) &&
-		(f.id == 0 || p.ID == f.id) &&
-		(f.kind == anyType || kindOf(p) == f.kind) &&
-		now.Sub(p.Created) >= f.age &&
-		p.ID != f.skip
-}
-
 // clientKill is CLIENT KILL addr, which may be the client's own, and CLIENT KILL with filters.
 func clientKill(c *commands.Call) {
-	f := killFilter{}
-	old := len(c.Args) == 3
-	if old {
-		f.addr = string(c.Args[2])
-	} else {
-		f.skip = c.Client.ID
-		if refusal := f.parse(c.Args[2:], c.Client.ID); refusal != nil {
-			c.Reply(refusal)
-			return
-		}
+	f := filter{}
+	if len(c.Args) == 3 {
+		addr := string(c.Args[2])
+		f.add("ADDR", func(p *commands.Peer, _ time.Time) bool { return p.Addr == addr })
+		f.kill(c.Clients(), true)
+		return
 	}
-	if f.user == "" || f.user == commands.DefaultUser {
-		f.kill(c.Clients(), old)
+	f.skip = c.Client.ID
+	if refusal := f.parse(dialectOf(c), c.Args[2:], c.Client.ID); refusal != nil {
+		c.Reply(refusal)
 		return
 	}
 	clients := c.Clients()
-	req := resp.AppendCommandStrings(nil, "CLIENT", "KILL", "ID", nobody, "USER", f.user)
-	c.Ask(pipe.Target{}, req, commands.Reread, func(reply []byte) []byte {
-		if bytes.HasPrefix(reply, []byte("-ERR No such user")) {
-			return resp.ErrorLine("ERR No such user '%s'", f.user)
+	f.check(c, func() { f.kill(clients, false) })
+}
+
+// check goes on with then if the upstream has the users that the filter names, else it answers the command
+// with the upstream's error.
+func (f *filter) check(c *commands.Call, then func()) {
+	// This does nothing, and needs no right that the command itself does not need.
+	req := []string{"CLIENT", string(c.Args[1]), "ID", nobody}
+	for _, user := range f.users {
+		if user != commands.DefaultUser { // all have that one
+			req = append(req, "USER", user)
 		}
-		f.kill(clients, false)
+	}
+	if len(req) == 4 {
+		then()
+		return
+	}
+	c.Ask(pipe.Target{}, resp.AppendCommandStrings(nil, req...), commands.Reread, func(reply []byte) []byte {
+		if user, unknown := bytes.CutPrefix(reply, []byte("-ERR No such user '")); unknown {
+			return resp.ErrorLine("ERR No such user '%s'", bytes.TrimSuffix(user, []byte("'\r\n")))
+		}
+		then()
 		return nil
 	})
 }
@@ -63,14 +55,11 @@ func clientKill(c *commands.Call) {
 // nobody is an id that no client has.
 const nobody = "9223372036854775807"
 
-// kill closes the connections of the clients that fit, and answers the command, in its old form or not.
-func (f *killFilter) kill(clients commands.Clients, old bool) {
-	var ids []int64
-	if f.id != 0 {
-		ids = []int64{f.id}
-	}
+// kill closes the connections of the clients that match, and answers the command; old: in the form of CLIENT
+// KILL addr.
+func (f *filter) kill(clients commands.Clients, old bool) {
 	now := time.Now()
-	clients.Each(ids, func(p *commands.Peer) []byte {
+	clients.Each(f.ids, func(p *commands.Peer) []byte {
 		if p.Close = f.fits(p, now); p.Close {
 			return killedPeer
 		}
@@ -86,61 +75,5 @@ func (f *killFilter) kill(clients commands.Clients, old bool) {
 	})
 }
 
-// killedPeer is what is seen of a client that goes.
+// killedPeer is what visit returns for a client that is closed.
 var killedPeer = []byte("killed")
-
-// parse reads pairs of a filter and its value.
-func (f *killFilter) parse(args [][]byte, self int64) (refusal []byte) {
-	for ; len(args) > 0; args = args[2:] {
-		if len(args) == 1 {
-			return resp.ErrSyntax
-		}
-		if refusal := f.set(strings.ToUpper(string(args[0])), args[1], self); refusal != nil {
-			return refusal
-		}
-	}
-	return nil
-}
-
-func (f *killFilter) set(name string, value []byte, self int64) (refusal []byte) {
-	switch name {
-	case "ID":
-		n, ok := resp.Integer(value)
-		if !ok || n < 1 {
-			return resp.ErrorLine("ERR client-id should be greater than 0")
-		}
-		f.id = n
-	case "TYPE":
-		f.kind, refusal = newPeerType(value)
-	case "ADDR":
-		f.addr = string(value)
-	case "LADDR":
-		f.laddr = string(value)
-	case "USER":
-		f.user = string(value)
-	case "SKIPME":
-		switch {
-		case resp.IsWord(value, "YES"):
-			f.skip = self
-		case resp.IsWord(value, "NO"):
-			f.skip = 0
-		default:
-			return resp.ErrSyntax
-		}
-	case "MAXAGE":
-		n, ok := resp.Integer(value)
-		switch {
-		case !ok:
-			return resp.ErrorLine("ERR maxage is not an integer or out of range")
-		case n < 1:
-			return resp.ErrorLine("ERR maxage should be greater than 0")
-		}
-		f.age = time.Duration(min(n, maxSeconds)) * time.Second
-	default:
-		return resp.ErrSyntax
-	}
-	return refusal
-}
-
-// maxSeconds is how many fit into a time.Duration.
-const maxSeconds = int64(1<<63-1) / int64(time.Second)

@@ -10,12 +10,26 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// staticReplies is how many bytes of replies Redis counts as those of the buffer that each
-// client has; what is beyond goes into pieces of that size, in a list.
+// staticReplies is how many bytes of replies Redis counts as the buffer that each client has. What is beyond
+// goes into pieces of that size, in a list.
 const staticReplies = 16 << 10
 
-// appendLine appends the line of CLIENT LIST, with its end. libs: with the fields that came with Redis 7.2.
-func appendLine(p *commands.Peer, b []byte, now time.Time, libs bool) []byte {
+// fields says which fields a line of CLIENT LIST has beside those of Redis 7.0.
+type fields struct {
+	libs   bool // lib-name and lib-ver
+	watch  bool
+	valkey bool // capa and what counts since the client connected
+}
+
+// newFields is what the client expects of this upstream.
+func newFields(c *commands.Call) fields {
+	upstream := c.Server.Upstream()
+	valkey := upstream.IsValkey(8, 1)
+	return fields{libs: upstream.AtLeast(7, 2), watch: valkey || upstream.AtLeast(7, 4), valkey: valkey}
+}
+
+// appendLine appends the line of CLIENT LIST, with its end.
+func appendLine(p *commands.Peer, b []byte, now time.Time, with fields) []byte {
 	static := min(p.Replies, staticReplies)
 	listed := p.Replies - static
 	events := "r"
@@ -33,11 +47,17 @@ func appendLine(p *commands.Peer, b []byte, now time.Time, libs bool) []byte {
 	number(" age=", int(max(now.Sub(p.Created), 0)/time.Second))
 	number(" idle=", int(max(p.Idle, 0)/time.Second))
 	b = appendFlags(p, append(b, " flags="...))
+	if with.valkey {
+		text(" capa=", capabilities(p))
+	}
 	number(" db=", p.DB)
 	number(" sub=", p.Topics[pubsub.Classic])
 	number(" psub=", p.Topics[pubsub.Pattern])
 	number(" ssub=", p.Topics[pubsub.Shard])
 	number(" multi=", p.Transaction.Multi())
+	if with.watch {
+		number(" watch=", p.Transaction.Watch)
+	}
 	number(" qbuf=", p.Query)
 	number(" qbuf-free=", p.QueryRoom)
 	number(" argv-mem=", p.Args)
@@ -53,11 +73,24 @@ func appendLine(p *commands.Peer, b []byte, now time.Time, libs bool) []byte {
 	text(" user=", p.UserName())
 	b = strconv.AppendInt(append(b, " redir="...), p.Tracking.Redir(), 10)
 	number(" resp=", p.Proto)
-	if libs || p.LibName != "" || p.LibVersion != "" {
+	if with.libs || p.LibName != "" || p.LibVersion != "" {
 		text(" lib-name=", p.LibName)
 		text(" lib-ver=", p.LibVersion)
 	}
+	if with.valkey {
+		number(" tot-net-in=", int(p.BytesIn))
+		number(" tot-net-out=", int(p.BytesOut))
+		number(" tot-cmds=", int(p.Commands))
+	}
 	return append(b, '\n')
+}
+
+// capabilities are the letters of what the client has announced with CLIENT CAPA.
+func capabilities(p *commands.Peer) string {
+	if p.Redirectable {
+		return "r"
+	}
+	return ""
 }
 
 func orNull(command string) string {

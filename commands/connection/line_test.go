@@ -42,12 +42,21 @@ func TestClientLine(t *testing.T) {
 	} {
 		p := base()
 		test.change(p)
-		if got := string(appendLine(p, nil, now, false)); got != test.want {
+		if got := string(appendLine(p, nil, now, fields{})); got != test.want {
 			t.Errorf("\n got %s\nwant %s", got, test.want)
 		}
 	}
-	if got := string(appendLine(base(), nil, now, true)); !strings.HasSuffix(got,
+	if got := string(appendLine(base(), nil, now, fields{libs: true})); !strings.HasSuffix(got,
 		" resp=3 lib-name= lib-ver=\n") {
 		t.Errorf("of Redis 7.2: %s", got)
+	}
+	p := base()
+	p.Transaction.Watch, p.BytesIn, p.BytesOut, p.Commands = 2, 3, 4, 5
+	if got, want := string(appendLine(p, nil, now, fields{libs: true, watch: true, valkey: true})),
+		"id=3 addr=127.0.0.1:5 laddr=127.0.0.1:6 fd=9 name= age=90 idle=0 flags=N capa= db=0 sub=0 "+
+			"psub=0 ssub=0 multi=-1 watch=2 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 "+
+			"oll=0 omem=0 tot-mem=0 events=r cmd=NULL user=default redir=-1 resp=3 "+
+			"lib-name= lib-ver= tot-net-in=3 tot-net-out=4 tot-cmds=5\n"; got != want {
+		t.Errorf("of Valkey:\n got %s\nwant %s", got, want)
 	}
 }

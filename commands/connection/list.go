@@ -10,47 +10,55 @@ import (
 // clientInfo is CLIENT INFO.
 func clientInfo(c *commands.Call) {
 	c.Reply(resp.AppendVerbatim(nil, c.Client.Proto, "txt",
-		string(appendLine(c.Clients().Self(), nil, time.Now(), c.Server.Upstream().AtLeast(7, 2)))))
+		string(appendLine(c.Clients().Self(), nil, time.Now(), newFields(c)))))
 }
 
-// clientList is CLIENT LIST [TYPE type | ID id ...].
+// clientList is CLIENT LIST [TYPE type | ID id ...], and with the filters of CLIENT KILL at Valkey.
 func clientList(c *commands.Call) {
-	var ids []int64
-	kind := anyType
-	switch args := c.Args[2:]; {
-	case len(args) == 0:
-	case len(args) == 2 && resp.IsWord(args[0], "TYPE"):
-		var refusal []byte
-		if kind, refusal = newPeerType(args[1]); refusal != nil {
-			c.Reply(refusal)
-			return
-		}
-	case len(args) >= 2 && resp.IsWord(args[0], "ID"):
-		ids = make([]int64, len(args)-1)
-		for i, arg := range args[1:] {
-			n, ok := resp.Integer(arg)
-			if !ok {
-				c.Reply(resp.ErrorLine("ERR Invalid client ID"))
-				return
-			}
-			ids[i] = n
-		}
-	default:
-		c.Reply(resp.ErrSyntax)
+	f, refusal := newListFilter(c)
+	if refusal != nil {
+		c.Reply(refusal)
 		return
 	}
-	now, libs, proto := time.Now(), c.Server.Upstream().AtLeast(7, 2), c.Client.Proto
-	c.Clients().Each(ids, func(p *commands.Peer) []byte {
-		if kind != anyType && kindOf(p) != kind {
-			return nil
-		}
-		return appendLine(p, make([]byte, 0, usualLine), now, libs)
-	}, func(seen []commands.Seen) []byte {
-		return resp.AppendVerbatim(nil, proto, "txt", joinLines(seen, ids))
+	clients, now, with, proto := c.Clients(), time.Now(), newFields(c), c.Client.Proto
+	f.check(c, func() {
+		clients.Each(f.ids, func(p *commands.Peer) []byte {
+			if !f.fits(p, now) {
+				return nil
+			}
+			return appendLine(p, make([]byte, 0, usualLine), now, with)
+		}, func(seen []commands.Seen) []byte {
+			return resp.AppendVerbatim(nil, proto, "txt", joinLines(seen, f.ids))
+		})
 	})
 }
 
-// usualLine is how long few lines of CLIENT LIST are.
+// newListFilter reads the arguments of CLIENT LIST.
+func newListFilter(c *commands.Call) (f filter, refusal []byte) {
+	switch args := c.Args[2:]; {
+	case c.Server.Upstream().IsValkey(8, 1):
+		refusal = f.parse(dialectOf(c), args, c.Client.ID)
+		return f, refusal
+	case len(args) == 0:
+		return f, nil
+	case len(args) == 2 && resp.IsWord(args[0], "TYPE"):
+		refusal = f.parse(dialectOf(c), args, c.Client.ID)
+		return f, refusal
+	case len(args) >= 2 && resp.IsWord(args[0], "ID"):
+		f.ids = make([]int64, len(args)-1)
+		for i, arg := range args[1:] {
+			n, ok := resp.Integer(arg)
+			if !ok {
+				return f, resp.ErrorLine("ERR Invalid client ID")
+			}
+			f.ids[i] = n
+		}
+		return f, nil
+	}
+	return f, resp.ErrSyntax
+}
+
+// usualLine is a length that few lines of CLIENT LIST exceed.
 const usualLine = 320
 
 // joinLines joins lines by ID, or in the order in which ids names them.

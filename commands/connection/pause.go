@@ -31,7 +31,7 @@ func clientPause(c *commands.Call) {
 		c.Reply(resp.ErrorLine("ERR timeout is negative"))
 		return
 	}
-	// A time that is over widens a pause that is there, and begins none.
+	// The zero time, which is over, widens a pause that is on, but begins none.
 	var until time.Time
 	if now := time.Now(); ms > 0 && ms <= math.MaxInt64-now.UnixMilli() { // above, Redis wraps around
 		until = now.Add(time.Duration(min(ms, int64(longestPause/time.Millisecond))) * time.Millisecond)

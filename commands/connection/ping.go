@@ -19,7 +19,7 @@ func ping(c *commands.Call) {
 	switch {
 	case len(c.Args) > 2:
 		c.Reply(commands.WrongArity("ping"))
-	case c.Client.Subscribed() && c.Client.Proto == 2: // then all that the client gets has this form
+	case c.Client.Subscribed() && c.Client.Proto == 2: // then everything that the client gets has this form
 		out := resp.AppendBulks(redcon.AppendArray(nil, 2), "pong")
 		c.Reply(redcon.AppendBulk(out, bytes.Join(c.Args[1:], nil)))
 	case len(c.Args) == 2:
@@ -29,7 +29,8 @@ func ping(c *commands.Call) {
 	}
 }
 
-// echo answers with the argument. A long one lies where nobody writes to it, and is copied beside the loop.
+// echo answers with the argument. A long argument is copied beside the loop; nobody writes to the memory
+// that it lies in.
 func echo(c *commands.Call) {
 	arg := c.Args[1]
 	if len(arg) <= maxBrief {

@@ -11,8 +11,8 @@ func quit(c *commands.Call) {
 	c.Close()
 }
 
-// reset puts the connection back to how it was accepted. What it kept alive is released,
-// as if it had been closed.
+// reset puts the connection back to the state in which it was accepted. Locks that it kept alive are
+// released, as if it had been closed.
 func reset(c *commands.Call) {
 	c.Connection().Reset()
 	client, server := c.Client, c.Server
@@ -23,7 +23,9 @@ func reset(c *commands.Call) {
 			Created: client.Created,
 			Proto:   2, Authenticated: !server.AuthRequired(),
 			LibName: client.LibName, LibVersion: client.LibVersion,
-			NoEvict: client.NoEvict && !server.Upstream().AtLeast(7, 2), // what RESET of Redis 7.0 forgets
+			Redirectable: client.Redirectable,
+			// RESET of Redis 7.0 leaves this one as it is.
+			NoEvict: client.NoEvict && !server.Upstream().AtLeast(7, 2),
 		}
 		return replyReset
 	})

@@ -48,6 +48,7 @@ var Rows = []commands.Row{
 	{Name: "client|info", Arity: 2, Run: clientInfo},
 	{Name: "client|no-evict", Arity: 3, Run: clientNoEvict},
 	{Name: "client|no-touch", Arity: 3, Run: clientNoTouch},
+	{Name: "client|import-source", Arity: 3, Run: clientImportSource},
 	{Name: "client|capa", Arity: -3, MaxArgs: commands.MaxOptions, Run: clientCapa},
 	{Name: "client|getredir", Arity: 2, Run: clientGetRedir},
 	{Name: "client|help", Arity: 2, Run: clientHelp},

@@ -8,7 +8,7 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// selectDB is SELECT index. A cluster may have one database or several, and its nodes say which it has.
+// selectDB is SELECT index. A cluster may have one database or several; its nodes say how many.
 func selectDB(c *commands.Call) {
 	n, ok := resp.Integer(c.Args[1])
 	switch {

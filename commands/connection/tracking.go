@@ -82,7 +82,7 @@ func trackingOn(c *commands.Call, next commands.Tracking, prefixes []string) {
 	c.Tracker().Track(next, prefixes)
 }
 
-// refuses says why next cannot follow upon t, in Redis's words; "": it can.
+// refuses says why tracking cannot change from t to next, in Redis's words; "": it can.
 func refuses(t *commands.Tracking, next *commands.Tracking, prefixes []string) string {
 	switch {
 	case len(prefixes) > 0 && !next.BCast:
@@ -113,8 +113,8 @@ func refuses(t *commands.Tracking, next *commands.Tracking, prefixes []string) s
 	return ""
 }
 
-// overlapping is the first of t.Prefixes, which are sorted, that overlaps with prefix. None of them but ""
-// overlaps with another, so it stands beside the place of prefix among them.
+// overlapping is the first of t.Prefixes, which are sorted, that overlaps with prefix. Apart from "", no two
+// of them overlap, so one that does stands beside the place where prefix would be.
 func overlapping(t *commands.Tracking, prefix string) (old string, ok bool) {
 	at, _ := slices.BinarySearch(t.Prefixes, prefix)
 	for _, i := range []int{0, at - 1, at} {
@@ -125,7 +125,7 @@ func overlapping(t *commands.Tracking, prefix string) (old string, ok bool) {
 	return "", false
 }
 
-// overlap says that there are keys which begin with both.
+// overlap says that a key can begin with both.
 func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
 // clientCaching is CLIENT CACHING YES | NO.

@@ -24,7 +24,7 @@ type Kept struct {
 	mu     sync.Mutex
 	closed bool
 	forget bool // set by Close: let holds end by themselves instead of releasing them
-	holds  map[heldAs]*keepalive.Kept
+	holds  map[holdKey]*keepalive.Kept
 	memory atomic.Int64 // bytes that holds take up
 	sweep  int          // remove ended holds when there are this many
 	swept  time.Time    // when Full last removed ended holds
@@ -35,8 +35,8 @@ type Kept struct {
 	most  int               // the most holds at a time, so far
 }
 
-// heldAs identifies a hold.
-type heldAs struct{ name, token string }
+// holdKey identifies a hold.
+type holdKey struct{ name, token string }
 
 // Pusher is what Actions.Pusher returns.
 type Pusher = func(message func(proto int) []byte)
@@ -58,7 +58,7 @@ const (
 // Open makes room for holds that are to be kept alive.
 func (k *Keepalives) Open() *Kept {
 	if k.keeps == nil {
-		k.keeps = &Kept{holds: make(map[heldAs]*keepalive.Kept), lost: make(map[string][]loss),
+		k.keeps = &Kept{holds: make(map[holdKey]*keepalive.Kept), lost: make(map[string][]loss),
 			sweep: firstSweep}
 	}
 	return k.keeps
@@ -118,7 +118,7 @@ func (k *Keepalives) Held(name, token string) Held {
 	}
 	k.keeps.mu.Lock()
 	defer k.keeps.mu.Unlock()
-	h := k.keeps.holds[heldAs{name, token}]
+	h := k.keeps.holds[holdKey{name, token}]
 	if h == nil || h.Ended() {
 		return Held{}
 	}
@@ -169,10 +169,10 @@ func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) {
 		end(kept, s.forget)
 		return
 	}
-	if s.holds[heldAs{name, token}] == nil {
+	if s.holds[holdKey{name, token}] == nil {
 		s.memory.Add(int64(holdCost + len(name) + len(token)))
 	}
-	s.holds[heldAs{name, token}] = kept
+	s.holds[holdKey{name, token}] = kept
 	if len(s.holds) >= s.sweep {
 		s.dropEnded()
 		s.sweep = max(firstSweep, 2*len(s.holds))
@@ -191,7 +191,7 @@ func (s *Kept) dropEnded() {
 }
 
 // drop forgets one hold.
-func (s *Kept) drop(as heldAs) {
+func (s *Kept) drop(as holdKey) {
 	s.memory.Add(-int64(holdCost + len(as.name) + len(as.token)))
 	delete(s.holds, as)
 }
@@ -241,8 +241,8 @@ func (s *Kept) tell(proto int, name, token string, lost loss) []byte {
 	if s.closed {
 		return nil // RESET released it: that is no loss
 	}
-	if h := s.holds[heldAs{name, token}]; h != nil && h.Ended() {
-		s.drop(heldAs{name, token})
+	if h := s.holds[holdKey{name, token}]; h != nil && h.Ended() {
+		s.drop(holdKey{name, token})
 	}
 	told := s.ahead == lost.fence
 	if told {

@@ -13,8 +13,10 @@ import (
 // shardedLocks is all that a Locker needs to know of its upstream to make requests.
 type shardedLocks struct{ single.Upstream }
 
-func (shardedLocks) Sharded() bool   { return true }
-func (shardedLocks) Moving(int) bool { return false }
+func (shardedLocks) Sharded() bool    { return true }
+func (shardedLocks) Moving(int) bool  { return false }
+func (shardedLocks) Evicting() bool   { return false }
+func (shardedLocks) Evicts(int) error { return nil }
 
 // granting are Actions whose node grants, and frees, whatever it is asked.
 type granting struct {
@@ -22,7 +24,9 @@ type granting struct {
 	room []byte
 }
 
-func (g *granting) Room() []byte { return g.room }
+func (g *granting) Buffer() []byte { return g.room }
+
+func (*granting) Hold(string) {}
 
 func (*granting) SendHome(_ int, _ []byte, _ bool, then redlock.Exchange, _ redlock.Delivery) {
 	then.Answer(resp.One)

@@ -39,6 +39,7 @@ type arguments struct {
 	replicas    int
 	meta        string
 	id          string // "": not given
+	request     string // without an id, what LOCK takes for one
 }
 
 // option is one option of the lock verbs.
@@ -194,7 +195,8 @@ func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 			return s.verb.Usage(err)
 		}
 	}
-	a.name, a.token = twoStrings(args[1], token)
+	fresh := l.NewRequest()
+	a.name, a.token, a.request = threeStrings(args[1], token, fresh[:])
 	switch {
 	case (a.tries > 0) != (a.every > 0):
 		return s.verb.Usage(errors.New("TRIES and EVERY need each other"))
@@ -248,13 +250,15 @@ func checkToken(v []byte) error {
 	return nil
 }
 
-// twoStrings copies a and b into strings that share one allocation.
-func twoStrings(a, b []byte) (string, string) {
-	var both strings.Builder
-	both.Grow(len(a) + len(b))
-	both.Write(a)
-	both.Write(b)
-	return both.String()[:len(a)], both.String()[len(a):]
+// threeStrings copies a, b and c into strings that share one allocation.
+func threeStrings(a, b, c []byte) (string, string, string) {
+	var all strings.Builder
+	all.Grow(len(a) + len(b) + len(c))
+	all.Write(a)
+	all.Write(b)
+	all.Write(c)
+	s, second, third := all.String(), len(a), len(a)+len(b)
+	return s[:second], s[second:third], s[third:]
 }
 
 // durationArg reads a number of units from least to most. most is a setting.

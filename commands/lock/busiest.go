@@ -2,66 +2,90 @@ package lock
 
 import (
 	"cmp"
+	"hash/maphash"
 	"slices"
 	"strings"
-	"sync/atomic"
-
-	lru "github.com/hashicorp/golang-lru/v2"
+	"sync"
 )
 
 // busiest counts what happens to recently used locks. Safe for concurrent use. A nil one counts nothing.
-type busiest struct{ byName *lru.Cache[string, *tally] }
+//
+// A LOCK that is granted is counted on its way, so a name that comes for the first time must cost little: it
+// takes the place, and the memory, of that name of its set which was used least recently.
+type busiest struct {
+	seed maphash.Seed
+	sets []tallies // a name belongs to one by its hash
+}
+
+// tallies are a few names that share a mutex.
+type tallies struct {
+	mu  sync.Mutex
+	use uint64 // of the set so far
+	all [8]tally
+}
 
 // tally counts what happened to one lock.
-type tally struct{ grants, refusals, waits atomic.Uint64 }
+type tally struct {
+	name                    []byte
+	lastUse                 uint64 // 0: there is no lock here yet
+	grants, refusals, waits uint64
+}
 
 // maxBusiestName is the length from which on the name of a lock is too long to be counted.
 const maxBusiestName = 4096
 
-// newBusiest counts each of the names locks that were used last, but for those with very long names.
+// newBusiest counts each of about as many locks as names says, those that were used last, but for those with
+// very long names.
 func newBusiest(names int) *busiest {
 	if names <= 0 {
 		return nil
 	}
-	byName, _ := lru.New[string, *tally](names) // fails only for sizes below 1
-	return &busiest{byName}
-}
-
-// of returns the tally of a lock.
-func (b *busiest) of(name string) *tally {
-	t, ok := b.byName.Get(name)
-	if !ok && len(name) <= maxBusiestName {
-		t = new(tally)
-		name = strings.Clone(name) // the original may share memory with a token
-		if old, ok, _ := b.byName.PeekOrAdd(name, t); ok {
-			t = old
-		}
-	}
-	return t
+	perSet := len(tallies{}.all)
+	return &busiest{maphash.MakeSeed(), make([]tallies, (names+perSet-1)/perSet)}
 }
 
 // ended notes how a LOCK ended.
 func (b *busiest) ended(name string, granted bool) {
-	if b == nil {
-		return
-	}
-	switch t := b.of(name); {
-	case t == nil:
-	case granted:
-		t.grants.Add(1)
-	default:
-		t.refusals.Add(1)
+	if granted {
+		b.count(name, tally{grants: 1})
+	} else {
+		b.count(name, tally{refusals: 1})
 	}
 }
 
 // waited notes that a LOCK has to wait.
-func (b *busiest) waited(name string) {
-	if b == nil {
+func (b *busiest) waited(name string) { b.count(name, tally{waits: 1}) }
+
+// count adds the counts of more to the lock.
+func (b *busiest) count(name string, more tally) {
+	if b == nil || len(name) > maxBusiestName {
 		return
 	}
-	if t := b.of(name); t != nil {
-		t.waits.Add(1)
+	set := &b.sets[maphash.String(b.seed, name)%uint64(len(b.sets))]
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	t := set.of(name)
+	set.use++
+	t.lastUse = set.use
+	t.grants += more.grants
+	t.refusals += more.refusals
+	t.waits += more.waits
+}
+
+// of is the tally of a lock. mu is held.
+func (set *tallies) of(name string) *tally {
+	oldest := &set.all[0]
+	for i := range set.all {
+		t := &set.all[i]
+		if t.lastUse > 0 && string(t.name) == name {
+			return t
+		}
+		if t.lastUse < oldest.lastUse {
+			oldest = t
+		}
 	}
+	*oldest = tally{name: append(oldest.name[:0], name...)}
+	return oldest
 }
 
 // count is what happened to one lock, for LOCKCTL STATS.
@@ -76,15 +100,24 @@ func (b *busiest) top(n int) []count {
 		return nil
 	}
 	var all []count
-	for _, name := range b.byName.Keys() {
-		if t, ok := b.byName.Peek(name); ok {
-			all = append(all, count{name, t.grants.Load(), t.refusals.Load(), t.waits.Load()})
-		}
+	for i := range b.sets {
+		all = append(all, b.sets[i].counts()...)
 	}
 	slices.SortFunc(all, func(x, y count) int {
-		return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.name, y.name))
+		return cmp.Or(cmp.Compare(y.sum(), x.sum()), strings.Compare(x.name, y.name))
 	})
 	return all[:min(n, len(all))]
+}
+
+func (set *tallies) counts() (all []count) {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	for i := range set.all {
+		if t := &set.all[i]; t.lastUse > 0 {
+			all = append(all, count{string(t.name), t.grants, t.refusals, t.waits})
+		}
+	}
+	return all
 }
 
 func (c count) sum() uint64 { return c.grants + c.refusals + c.waits }

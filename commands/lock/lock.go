@@ -151,7 +151,7 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
 		Wait: q.args.wait,
 		Keep: q.args.keep, Keeper: q.relies.Keeper(), Sync: q.args.replicas, Meta: q.args.meta,
-		Named: q.args.id,
+		Named: q.args.id, ID: q.args.request,
 	}
 	l.Complete(&q.a)
 	q.ask()
@@ -182,10 +182,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q)
 		return nil
 	case ok:
-		if err := q.granted(g); err != nil {
-			return commands.ErrorReply(err)
-		}
-		return appendGrant(q.Room(), g)
+		return q.told(q.Buffer(), g, g)
 	case q.args.wait == 0 && q.args.tries < 2:
 		q.ended(false, nil)
 		return resp.Null(q.proto)
@@ -228,11 +225,28 @@ func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
 		q.ended(false, err)
 		return commands.ErrorReply(err)
 	}
+	return q.told(nil, g, confirmed)
+}
+
+// told is the answer to a LOCK that was granted g: it tells of the ttl in confirmed. The ttl of one that may
+// wait is what is left now, for its client does not know when the grant was made.
+func (q *acquisition) told(dst []byte, g, confirmed redlock.Grant) []byte {
+	if q.args.wait > 0 || q.args.tries > 1 {
+		if confirmed.TTL = confirmed.Left(time.Now()); confirmed.TTL <= 0 {
+			q.ended(false, errGrantOver)
+			q.undo()
+			return commands.ErrorReply(errGrantOver)
+		}
+	}
 	if err := q.granted(g); err != nil {
 		return commands.ErrorReply(err)
 	}
-	return appendGrant(nil, confirmed)
+	return appendGrant(dst, confirmed)
 }
+
+// errGrantOver is for a grant of whose lease nothing is sure to be left when its client can be told.
+var errGrantOver = redlock.ReplyError("TRYAGAIN the lock was granted, but its lease may be over already, " +
+	"for the servers took so long to answer: ask again, or for a longer lease")
 
 // granted has the hold kept alive, if that was asked for. It takes the grant back if it relied on a hold that
 // was lost meanwhile.

@@ -176,11 +176,13 @@ func lockctlBreak(c *commands.Call, all *Lockers) {
 		c.Reply(commands.ErrorReply(err))
 		return
 	}
-	all.of(c.Args[2]).Break(c.Actions, name, func(broken bool, err error) []byte {
+	l, addr, user := all.of(c.Args[2]), c.Client.Addr, c.Client.User
+	l.Break(c.Actions, name, func(broken bool, err error) []byte {
 		switch {
 		case err != nil:
 			return commands.ErrorReply(err)
 		case broken:
+			l.TellBroken(name, addr, user)
 			return resp.One
 		}
 		return resp.Zero

@@ -5,11 +5,11 @@ import "lockproxy/internal/resp"
 // The Funcs of this file work on integers and booleans, and element by element on arrays of them. A single
 // reply stays as it is.
 var (
-	Sum = fold(func(a, b int64) int64 { return a + b })
-	Min = fold(func(a, b int64) int64 { return min(a, b) })
-	Max = fold(func(a, b int64) int64 { return max(a, b) })
-	And = fold(func(a, b int64) int64 { return truth(a != 0 && b != 0) })
-	Or  = fold(func(a, b int64) int64 { return truth(a != 0 || b != 0) })
+	Sum = elementwise(func(a, b int64) int64 { return a + b })
+	Min = elementwise(func(a, b int64) int64 { return min(a, b) })
+	Max = elementwise(func(a, b int64) int64 { return max(a, b) })
+	And = elementwise(func(a, b int64) int64 { return truth(a != 0 && b != 0) })
+	Or  = elementwise(func(a, b int64) int64 { return truth(a != 0 || b != 0) })
 )
 
 func truth(b bool) int64 {
@@ -19,8 +19,8 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// fold makes a Func of a function on two numbers.
-func fold(f func(a, b int64) int64) Func {
+// elementwise makes a Func of a function on two numbers.
+func elementwise(f func(a, b int64) int64) Func {
 	return func(_ int, replies [][]byte) []byte {
 		if err := FirstError(replies); err != nil {
 			return err
@@ -28,20 +28,20 @@ func fold(f func(a, b int64) int64) Func {
 		if len(replies) == 1 {
 			return replies[0]
 		}
-		folded, _, err := resp.Parse(replies[0])
+		combined, _, err := resp.Parse(replies[0])
 		for _, reply := range replies[1:] {
 			next, _, failed := resp.Parse(reply)
-			if err != nil || failed != nil || !foldInto(&folded, next, f) {
+			if err != nil || failed != nil || !combineInto(&combined, next, f) {
 				return resp.ErrUnexpected
 			}
 		}
-		return resp.AppendValue(nil, folded)
+		return resp.AppendValue(nil, combined)
 	}
 }
 
-// foldInto folds the numbers of v into those of acc. It reports false for values that are no numbers, or of
-// different shapes.
-func foldInto(acc *resp.Value, v resp.Value, f func(a, b int64) int64) bool {
+// combineInto combines the numbers of v into those of acc. It reports false for values that are no numbers,
+// or of different shapes.
+func combineInto(acc *resp.Value, v resp.Value, f func(a, b int64) int64) bool {
 	switch {
 	case acc.Kind != v.Kind || len(acc.Elems) != len(v.Elems) || acc.Null() != v.Null():
 		return false
@@ -52,7 +52,7 @@ func foldInto(acc *resp.Value, v resp.Value, f func(a, b int64) int64) bool {
 		return false
 	}
 	for i := range acc.Elems {
-		if !foldInto(&acc.Elems[i], v.Elems[i], f) {
+		if !combineInto(&acc.Elems[i], v.Elems[i], f) {
 			return false
 		}
 	}

@@ -182,7 +182,7 @@ func numPat(c *commands.Call) {
 // counts. The counts are safe for that.
 func broadcastApart(c *commands.Call, combine func(commands.SubscriberCounts, [][]byte) []byte) {
 	actions := c.Actions
-	actions.Subscriptions().Settled(func(raw []byte) {
+	actions.Subscriptions().Settled(c.Raw, func(raw []byte) {
 		counts := actions.Subscriptions().SubscriberCounts()
 		actions.AskAll(raw, commands.Reread, func(_ int, replies [][]byte) []byte {
 			if err := merge.FirstError(replies); err != nil {

@@ -75,7 +75,7 @@ func (c scanCursor) number() (n uint64, ok bool) {
 	return 0, false
 }
 
-// fits says whether the tag of c, which may have been cut, matches that of what.
+// fits says whether the tag of c, which may have been cut, matches the hash what.
 func (c scanCursor) fits(what ...string) bool {
 	tag := tagOf(what...)
 	if c.bits > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/merge"
@@ -173,7 +174,7 @@ func (p *slotScan) apart(task func(), then func() []byte) {
 func (p *slotScan) astray(reply []byte) []byte {
 	p.tries++
 	if words := strings.Fields(string(reply)); len(words) == 3 && words[0] == "-MOVED" &&
-		!strings.HasPrefix(words[2], ":") && p.tries < maxScanTries {
+		!strings.HasPrefix(words[2], ":") && !strings.HasPrefix(words[2], "?") && p.tries < maxScanTries {
 		p.at = place{addr: words[2]} // the node that it names, whatever the topology says
 		p.ask(1)
 		return nil
@@ -221,7 +222,7 @@ func (p *slotScan) visited() { p.first, p.done, p.tries = p.first+1, p.done+1, 0
 // follow finishes a slot that is being handed over, according to before. here has the keys that were still at
 // p.at.
 func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
-	addr := before.addrs[to]
+	addr := p.addrOf(to, before)
 	if addr == "" {
 		return resp.ErrUnexpected
 	}
@@ -247,6 +248,20 @@ func (p *slotScan) follow(here keysFound, before nodeView, to string) []byte {
 		return nil
 	})
 	return nil
+}
+
+// addrOf is where the node of that id is reached: as the topology has it, else by what v says of it, a name
+// if the topology has names.
+func (p *slotScan) addrOf(id string, v nodeView) string {
+	for i := range p.nodes.Masters() {
+		if p.nodes.Name(i) == id {
+			return p.nodes.Addr(i)
+		}
+	}
+	if name := v.names[id]; name != "" && cluster.Named(p.at.addr) {
+		return name
+	}
+	return v.addrs[id]
 }
 
 // findKeys returns the keys in reply, those of one slot, that match.

@@ -16,6 +16,7 @@ type nodeView struct {
 	epoch  string            // of its configuration
 	moving []movingSlot      // slots that it hands over just now
 	addrs  map[string]string // of nodes, by id
+	names  map[string]string // the same by their host names, if they have one
 	blind  bool              // CLUSTER NODES is forbidden: nobody says whether slots are moving
 }
 
@@ -28,7 +29,7 @@ type movingSlot struct {
 // parseNodeView reads the reply to CLUSTER NODES. Each node has a line: id, address and flags, its epoch as
 // the seventh word, and from the ninth on its slots, such as 7 or 8-11 or, only in its own line, [7->-id].
 func parseNodeView(reply []byte) nodeView {
-	v := nodeView{addrs: make(map[string]string)}
+	v := nodeView{addrs: make(map[string]string), names: make(map[string]string)}
 	parsed, _, err := resp.Parse(reply)
 	if err != nil || parsed.Err() != "" {
 		v.blind = resp.Forbidden(reply)
@@ -39,9 +40,14 @@ func parseNodeView(reply []byte) nodeView {
 		if len(words) < 8 {
 			continue
 		}
-		addr, _, _ := strings.Cut(words[1], "@")
+		addr, rest, _ := strings.Cut(words[1], "@")
 		if colon := strings.LastIndexByte(addr, ':'); colon > 0 {
 			v.addrs[words[0]] = net.JoinHostPort(addr[:colon], addr[colon+1:])
+			// Behind the port of the bus: a name, if the node announces one, and key=value.
+			_, name, _ := strings.Cut(rest, ",")
+			if name, _, _ = strings.Cut(name, ","); name != "" && !strings.Contains(name, "=") {
+				v.names[words[0]] = net.JoinHostPort(name, addr[colon+1:])
+			}
 		}
 		if slices.Contains(strings.Split(words[2], ","), "myself") {
 			v.slots, v.epoch = new([slot.Count]bool), words[6]

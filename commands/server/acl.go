@@ -39,8 +39,8 @@ func aclCat(c *commands.Call) {
 	}
 }
 
-// everyServer runs a command on all masters, and once they have taken it, on their replicas
-// too: these must be ready to take over.
+// everyServer runs a command on all masters. Once they have accepted it, it runs on their replicas too,
+// which must be ready to take over.
 func everyServer(c *commands.Call) {
 	actions, req := c.Actions, slices.Clone(c.Raw)
 	c.AskAll(c.Raw, commands.Asking{Resend: true, Always: true}, func(proto int, replies [][]byte) []byte {

@@ -58,8 +58,7 @@ func commandInfo(c *commands.Call) {
 	})
 }
 
-// pick finds the named commands in a whole table, which is what servers that
-// know no COMMAND INFO answer.
+// pick finds the named commands in a whole table. Servers without COMMAND INFO answer it with the table.
 func pick(table [][]byte, names []string, proto int) [][]byte {
 	byName := make(map[string][]byte, len(table))
 	for _, elem := range table {
@@ -83,8 +82,7 @@ func describedAs(elem []byte) string {
 	return strings.ToLower(bulkText(row[0]))
 }
 
-// sendDescribed asks a node and answers with what merge makes of its reply. The
-// call itself is over by then.
+// sendDescribed asks a node and answers with what merge makes of its reply, after the call has ended.
 func sendDescribed(c *commands.Call, merge func(proto int, reply []byte, verbs []*commands.Command) []byte) {
 	proto, verbs := c.Client.Proto, c.Table.Verbs()
 	c.Ask(pipe.Target{}, c.Raw, commands.Reread,
@@ -117,9 +115,9 @@ func describedAll(proto int, reply []byte, verbs []*commands.Command) []byte {
 	return append(out, ours...)
 }
 
-// commandDocs is COMMAND DOCS [name ...]. Servers without it still have the
-// verbs documented. Of a name that is repeated the answer, a map, tells once: it would be longer than the
-// command by a hundred times.
+// commandDocs is COMMAND DOCS [name ...]. With servers that do not have it, the verbs are documented all the
+// same. A name that is repeated stands in the answer, a map, only once; otherwise the answer could be a
+// hundred times as long as the command.
 func commandDocs(c *commands.Call) {
 	names := c.Args[2:]
 	verbs := c.Table.Verbs()
@@ -163,7 +161,7 @@ func commandDocs(c *commands.Call) {
 	})
 }
 
-// once is names without repetitions.
+// once returns the names without repetitions.
 func once(names [][]byte) (each [][]byte) {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -203,8 +201,8 @@ func commandList(c *commands.Call) {
 	})
 }
 
-// matching are the verbs whose names match a pattern, in any mixture of cases. None is as long as a long
-// pattern.
+// matching are the verbs whose names match a pattern, in any mixture of cases. A pattern that is longer than
+// any name matches none.
 func matching(verbs []*commands.Command, pattern []byte) (found []*commands.Command) {
 	if len(pattern) > longestPattern {
 		return nil

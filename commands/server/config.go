@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/redcon"
@@ -12,13 +13,13 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// CONFIG works on the settings of the proxy and on the parameters of the upstream's
-// servers together. Where both have a name it means the proxy's.
+// CONFIG works on the settings of the proxy and on the parameters of the upstream's servers together. A name
+// that both have means the proxy's setting.
 
 // bothTheirs are parameters that must be the same in the proxy and in the servers.
 var bothTheirs = map[string]bool{"proto-max-bulk-len": true, "client-query-buffer-limit": true}
 
-// ofOneServer says which parameters make sense for one server only.
+// ofOneServer says that a parameter makes sense for one server only.
 func ofOneServer(name string) bool {
 	switch name {
 	case "port", "tls-port", "bind", "bind-source-addr", "unixsocket":
@@ -44,7 +45,7 @@ func configGet(c *commands.Call) {
 		v, _, err := resp.Parse(reply)
 		switch {
 		case resp.IsError(reply) && (len(own) > 0 || saysUnknown(reply)):
-			// The settings of the proxy are to be had whatever the upstream allows.
+			// The settings of the proxy can be read whatever the upstream allows.
 			return appendSettings(nil, proto, own)
 		case resp.IsError(reply):
 			return reply
@@ -67,8 +68,8 @@ func configGet(c *commands.Call) {
 	})
 }
 
-// ownSettings are those of the proxy that the globs of CONFIG GET name, each once. all says that nothing else
-// can be meant.
+// ownSettings are the settings of the proxy that the globs of CONFIG GET name, each once. all says that the
+// globs cannot name anything else.
 func ownSettings(c *commands.Call) (own [][2]string, all bool) {
 	seen := make(map[string]bool)
 	all = true
@@ -88,7 +89,10 @@ func ownSettings(c *commands.Call) (own [][2]string, all bool) {
 // saysUnknown says that a server does not have the command that it was sent.
 func saysUnknown(reply []byte) bool { return bytes.HasPrefix(reply, []byte("-ERR unknown command")) }
 
+// appendSettings appends the reply to CONFIG GET, by name, as Valkey has it: with Redis the order means
+// nothing.
 func appendSettings(dst []byte, proto int, settings [][2]string) []byte {
+	slices.SortFunc(settings, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	dst = resp.AppendMap(dst, proto, len(settings))
 	for _, s := range settings {
 		dst = resp.AppendBulks(dst, s[0], s[1])
@@ -109,8 +113,8 @@ const (
 	hiddenSecret = "(hidden)"
 )
 
-// disguise is what clients see instead of the value of a parameter: where the proxy listens in the place of
-// where a server does, and no secrets.
+// disguise is what clients see in place of the value of a parameter: the proxy's address instead of a
+// server's, and no secrets.
 func disguise(name string, server commands.Server) string {
 	switch {
 	case name == "masterauth" || strings.HasSuffix(name, "-file-pass"):
@@ -138,7 +142,7 @@ func configResetStat(c *commands.Call) {
 	everyServer(c)
 }
 
-// role says what HELLO and INFO say, too: a master.
+// role is ROLE: a master, as in HELLO and INFO.
 func role(c *commands.Call) {
 	out := redcon.AppendArray(nil, 3)
 	out = resp.AppendBulks(out, "master")

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -15,21 +14,21 @@ import (
 type change struct {
 	actions commands.Actions
 	server  commands.Server
+	client  *commands.Client
 	own     [][2]string // of the proxy
 	theirs  [][2]string // of the servers
 	req     []byte      // what the servers are sent
 }
 
-// configSet is CONFIG SET name value ...: all of it is done or nothing, as far as that
-// is possible with several servers. The servers come first, since the proxy can tell
-// beforehand what it will take.
+// configSet is CONFIG SET name value ...: all of it takes effect or nothing, as far as that is possible with
+// several servers. The servers are asked first, because the proxy can tell beforehand what it will accept.
 func configSet(c *commands.Call) {
 	args := c.Args[2:]
 	if len(args)%2 != 0 {
 		c.Reply(resp.ErrSyntax)
 		return
 	}
-	ch := &change{actions: c.Actions, server: c.Server}
+	ch := &change{actions: c.Actions, server: c.Server, client: c.Client}
 	config := c.Server.Config()
 	for i := 0; i < len(args); i += 2 {
 		pair := [2]string{string(args[i]), string(args[i+1])}
@@ -53,7 +52,7 @@ func configSet(c *commands.Call) {
 			ch.theirs = append(ch.theirs, pair)
 		}
 	}
-	// What the servers refuse as well they are to refuse: perhaps another parameter comes first.
+	// If the servers refuse this too, theirs is the error: perhaps another parameter comes first.
 	if err := config.Check(ch.own); err != nil &&
 		!(len(ch.own) == 1 && len(ch.theirs) > 1 && bothTheirs[strings.ToLower(ch.own[0][0])]) {
 		c.Reply(resp.ErrorLine("%s", err))
@@ -86,6 +85,7 @@ func (ch *change) setOwn() []byte {
 			return resp.ErrorLine("%s", err)
 		}
 	}
+	ch.server.ConfigSet(ch.client, slices.Concat(ch.theirs, ch.own))
 	return resp.OK
 }
 
@@ -93,7 +93,7 @@ func (ch *change) setOwn() []byte {
 func (ch *change) answered(proto int, replies [][]byte) []byte {
 	refused := merge.FirstError(replies)
 	if saysUnknown(refused) {
-		// There are no parameters up there; what the proxy has in common with them is its own.
+		// The upstream has no parameters; those that the proxy shares with it are the proxy's own.
 		for _, p := range ch.theirs {
 			if !bothTheirs[strings.ToLower(p[0])] {
 				return resp.ErrorLine("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'",
@@ -118,8 +118,8 @@ func (ch *change) answered(proto int, replies [][]byte) []byte {
 	return nil
 }
 
-// takeBack has all masters go back to what the one says that has refused; then the
-// answer is its refusal.
+// takeBack sets the parameters on all masters to what the one that refused them has. The answer is its
+// refusal.
 func (ch *change) takeBack(refused []byte, refuser int) {
 	names := []string{"CONFIG", "GET"}
 	for _, p := range ch.theirs {
@@ -151,8 +151,7 @@ func (ch *change) takeBack(refused []byte, refuser int) {
 func configSecrets(args [][]byte) []bool {
 	secret := make([]bool, len(args))
 	for i := 3; i < len(args); i += 2 {
-		name := bytes.ToLower(args[i-1])
-		secret[i] = bytes.Contains(name, []byte("pass")) || bytes.HasPrefix(name, []byte("master"))
+		secret[i] = commands.SecretSetting(string(args[i-1]))
 	}
 	return secret
 }

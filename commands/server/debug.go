@@ -49,7 +49,7 @@ func debugKey(c *commands.Call) {
 
 func debugTexts(c *commands.Call) { c.AskAll(c.Raw, commands.Reread, merge.Texts) }
 
-// debugValues is DEBUG DIGEST-VALUE key ...: of each key where it is.
+// debugValues is DEBUG DIGEST-VALUE key ...: each key is asked for at its own node.
 func debugValues(c *commands.Call) {
 	values := commands.Command{Name: "debug", Step: 1, FirstKey: 2}
 	parts, merge := values.SplitBySlot(c.Args)
@@ -68,9 +68,9 @@ func debugDigest(c *commands.Call) {
 	c.AskAll(c.Raw, commands.Reread, mergeDigest)
 }
 
-// mergeDigest makes one of the digests of the data of several masters: the one that a
-// server would have that has all of it. A digest is the exclusive or of those of all keys
-// and, of a database that is not empty, a constant (debug.c, computeDatasetDigest).
+// mergeDigest merges the digests of the data of several masters into the digest of a server that has all of
+// it. A digest is the exclusive or of those of all keys and, for each database that is not empty, a constant
+// (debug.c, computeDatasetDigest).
 func mergeDigest(_ int, replies [][]byte) []byte {
 	if err := merge.FirstError(replies); err != nil {
 		return err

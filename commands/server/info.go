@@ -22,8 +22,7 @@ type infoSection struct {
 // proxySection is the title of the part that tells of the proxy alone.
 const proxySection = "Lockproxy"
 
-// info is INFO [section ...]: the servers of the upstream as if they were one,
-// seen from the proxy.
+// info is INFO [section ...]: the servers of the upstream as if they were one, which is the proxy.
 func info(c *commands.Call) {
 	wanted := newWanted(c.Args[1:])
 	facts := c.Server.Facts()
@@ -72,7 +71,7 @@ func newWanted(args [][]byte) wanted {
 	return w
 }
 
-// has says whether a section is wanted that no server leaves out by default.
+// has says whether the client wants a section that all servers show by default.
 func (w wanted) has(title string) bool {
 	return w["default"] || w["all"] || w["everything"] || w[strings.ToLower(title)]
 }
@@ -81,8 +80,7 @@ func (w wanted) nothingOf(sections []infoSection) bool {
 	return !slices.ContainsFunc(sections, func(s infoSection) bool { return w.has(s.title) })
 }
 
-// proxyInfo are the lines that the proxy knows better than the upstream. Its own
-// section is the last one.
+// proxyInfo are the lines that the proxy knows better than the upstream; its own section comes last.
 func proxyInfo(f commands.Facts, s commands.Server, now time.Time) []infoSection {
 	_, port, err := net.SplitHostPort(f.Addr)
 	if err != nil {
@@ -234,9 +232,9 @@ func parseInfo(text string) []infoSection {
 	return sections
 }
 
-// setBlockedClients has our lines of INFO say how many clients are blocked: of those whose command was sent
-// to a node no more than all nodes say that they block. Who asks until a client is blocked acts on it
-// then, and must not be faster than the command. Those that the proxy holds back count in full.
+// setBlockedClients sets in our lines of INFO how many clients are blocked. A client whose command was sent
+// to a node counts only once the node says that it blocks: whoever polls INFO until a client is blocked, and
+// then acts, must not be faster than the command. Clients that the proxy holds back count at once.
 func setBlockedClients(ours, upstream []infoSection, f commands.Facts) {
 	sent := f.Blocked
 	for _, s := range upstream {
@@ -251,7 +249,7 @@ func setBlockedClients(ours, upstream []infoSection, f commands.Facts) {
 	}
 }
 
-// clusterEnabled is the same as a number.
+// clusterEnabled is 1 in cluster mode, otherwise 0.
 func clusterEnabled(f commands.Frontend) string {
 	if f.ClusterMode() {
 		return "1"

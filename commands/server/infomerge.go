@@ -9,8 +9,8 @@ import (
 	"lockproxy/commands"
 )
 
-// mergeInfo makes one of the INFO texts of several servers: sections and lines
-// in the order in which they first come.
+// mergeInfo merges the INFO texts of several servers: sections and lines in the order in which they first
+// come.
 func mergeInfo(texts []string, table *commands.Table) []infoSection {
 	var merged []infoSection
 	values := make(map[[2]string][]string) // by title and name
@@ -61,7 +61,7 @@ func tellsOfNode(title string, line [2]string) bool {
 		title == "Server" && strings.HasPrefix(name, "listener") && strings.Contains(value, "port=")
 }
 
-// mergeInfoValues makes one value of those that the servers gave for one name.
+// mergeInfoValues merges the values that the servers gave for one name.
 func mergeInfoValues(title, name string, values []string) string {
 	switch {
 	case len(values) == 1:
@@ -87,8 +87,8 @@ func mergeInfoValues(title, name string, values []string) string {
 	return combine(values, func(a, b float64) float64 { return a + b })
 }
 
-// mostCalls is the one of the values of a command that tells of most calls. It is for commands that each
-// master has run once for each time that a client sent it.
+// mostCalls is the value with the most calls. It is for commands that every master has run each time that a
+// client sent one.
 func mostCalls(values []string) []string {
 	calls := func(value string) int {
 		first, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
@@ -98,7 +98,7 @@ func mostCalls(values []string) []string {
 	return []string{slices.MaxFunc(values, func(a, b string) int { return calls(a) - calls(b) })}
 }
 
-// isPeak says that of several servers the highest value tells most.
+// isPeak says that the highest value of several servers stands for all.
 func isPeak(name string) bool {
 	for _, same := range sameEverywhere {
 		if strings.HasPrefix(name, same) {
@@ -114,14 +114,13 @@ func isPeak(name string) bool {
 	return false
 }
 
-// sameEverywhere are the beginnings of names of what all servers have the same of: scripts and what they
-// take.
+// sameEverywhere are prefixes of names whose values are the same at all servers: the number of scripts, and
+// their memory.
 var sameEverywhere = []string{"number_of_cached_scripts", "number_of_functions", "number_of_libraries",
 	"tracking_total_prefixes",
 	"used_memory_lua", "used_memory_vm_", "used_memory_scripts", "used_memory_functions"}
 
-// combine works on numbers, written as the first of them is; of other values it
-// takes the first.
+// combine combines numbers, in the format of the first. Of other values it takes the first.
 func combine(values []string, f func(a, b float64) float64) string {
 	first, unit := values[0], ""
 	if strings.HasSuffix(first, "%") {
@@ -146,8 +145,8 @@ func combine(values []string, f func(a, b float64) float64) string {
 	return strconv.FormatFloat(result, 'f', decimals, 64) + unit
 }
 
-// mergePairs merges values such as "keys=3,expires=1,avg_ttl=0": sums, means
-// weighted by what they are the mean of, and the highest of percentiles.
+// mergePairs merges values such as "keys=3,expires=1,avg_ttl=0": sums, weighted means, and the highest of
+// percentiles.
 func mergePairs(values []string, peaks bool) string {
 	var names []string
 	all := make(map[string][]string)
@@ -176,7 +175,7 @@ func mergePairs(values []string, peaks bool) string {
 	return strings.Join(pairs, ",")
 }
 
-// weightOf says of what a mean is the mean.
+// weightOf names the weight of each mean: avg_ttl is the mean over all expires.
 var weightOf = map[string]string{"avg_ttl": "expires", "usec_per_call": "calls"}
 
 func weightedMean(means, weights []string) string {

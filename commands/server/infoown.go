@@ -34,7 +34,7 @@ func addOwn(sections []infoSection, own commands.OwnStats) {
 	}
 }
 
-// add adds the numbers of value to those of a name, which need not be there yet.
+// add adds the numbers of value to those of the line with that name, or adds the line.
 func (s *infoSection) add(name, value string) {
 	if have := s.get(name); have != "" {
 		value = mergePairs([]string{have, value}, false)

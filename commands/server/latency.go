@@ -11,8 +11,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// mergeLatest makes one of the replies to LATENCY LATEST, elements of event, time,
-// latency and highest latency: for each event the newest spike and the highest.
+// mergeLatest merges the replies to LATENCY LATEST, whose elements are event, time, latency and highest
+// latency: for each event the newest spike, and the highest of all.
 func mergeLatest(_ int, replies [][]byte) []byte {
 	all, bad := parseArrays(replies)
 	if bad != nil {
@@ -41,8 +41,8 @@ func mergeLatest(_ int, replies [][]byte) []byte {
 // historySamples is how many spikes of an event Redis remembers.
 const historySamples = 160
 
-// mergeHistory makes one of the replies to LATENCY HISTORY, elements of time and
-// latency: of each second the highest, the oldest first.
+// mergeHistory merges the replies to LATENCY HISTORY, whose elements are time and latency: the highest of
+// each second, the oldest first.
 func mergeHistory(_ int, replies [][]byte) []byte {
 	all, bad := parseArrays(replies)
 	if bad != nil {
@@ -63,9 +63,8 @@ func mergeHistory(_ int, replies [][]byte) []byte {
 	return appendArray(samples[max(0, len(samples)-historySamples):])
 }
 
-// mergeHistogram makes one of the replies to LATENCY HISTOGRAM: a map from
-// commands to maps of calls and histogram_usec, which is a map from upper bounds to
-// how many calls took no longer.
+// mergeHistogram merges the replies to LATENCY HISTOGRAM: a map from commands to maps of calls and
+// histogram_usec, which is a map from upper bounds to how many calls took no longer.
 func mergeHistogram(table *commands.Table) commands.Merge {
 	return merge.Maps(func(command string, a *resp.Value, b resp.Value) {
 		switch {
@@ -170,8 +169,8 @@ func latencyHistogram(c *commands.Call) {
 	})
 }
 
-// asksFor says whether a command is among those that were asked for, itself or by its container;
-// without any, all are.
+// asksFor says whether the client asked for a command, by its own name or that of its container. Without
+// names it asked for all.
 func asksFor(names [][]byte, command string) bool {
 	container, _, _ := strings.Cut(command, "|")
 	for _, name := range names {
@@ -182,5 +181,5 @@ func asksFor(names [][]byte, command string) bool {
 	return len(names) == 0
 }
 
-// bucketOf is the bound of Redis's histograms that n µs fall below: a power of two.
+// bucketOf is the bucket of Redis's histograms that n µs fall into: its upper bound, a power of two.
 func bucketOf(n uint64) uint64 { return 1 << bits.Len64(n) }

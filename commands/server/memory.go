@@ -7,8 +7,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// mergeMemoryStats makes one of the replies to MEMORY STATS: amounts are added up, of
-// shares and ratios the highest stands for all.
+// mergeMemoryStats merges the replies to MEMORY STATS: amounts are added up; of shares and ratios the
+// highest stands for all.
 func mergeMemoryStats(proto int, replies [][]byte) []byte {
 	merged := merge.Maps(joinMemory)(proto, replies)
 	v, _, err := resp.Parse(merged)

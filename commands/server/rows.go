@@ -50,8 +50,9 @@ var Rows = []commands.Row{
 	{Name: "info", Arity: -1, MaxArgs: commands.MaxOptions, Flags: commands.Fanned, Run: info},
 	{Name: "role", Arity: 1, Run: role},
 	{Name: "acl", Route: commands.AnyNode},
-	{Name: "acl|setuser", Flags: commands.Fanned, Run: everyServer, Secret: commands.SecretsFrom(2)},
-	{Name: "acl|deluser", Flags: commands.Fanned, Run: everyServer},
+	{Name: "acl|setuser", Arity: -3, Flags: commands.Fanned, Run: aclSetUser,
+		Secret: commands.SecretsFrom(2)},
+	{Name: "acl|deluser", Arity: -3, Flags: commands.Fanned, Run: aclDelUser},
 	{Name: "acl|save", Flags: commands.Fanned, Run: everyServer},
 	{Name: "acl|load", Flags: commands.Fanned, Run: everyServer},
 	{Name: "acl|log", Flags: commands.Fanned, Run: aclLog},
@@ -73,8 +74,9 @@ var Rows = []commands.Row{
 		Flags: commands.ReadOnly | commands.Fanned},
 	{Name: "slowlog|reset", Run: slowlogReset, Queue: commands.QueueEverywhere, Queued: emptiesSlowLog,
 		Flags: commands.ReadOnly | commands.Fanned},
-	// of Valkey, without what the proxy has seen: SLOWLOG has that
-	{Name: "commandlog|get", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Concat},
+	// of Valkey, without the proxy's own entries: SLOWLOG has those
+	{Name: "commandlog|get", MaxArgs: commands.MaxOptions, Run: commandlogGet,
+		Queue: commands.QueueSpread, Flags: commands.ReadOnly | commands.Fanned},
 	{Name: "commandlog|len", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.Sum},
 	{Name: "commandlog|reset", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: merge.First},
 	{Name: "latency|latest", Route: commands.AllNodes, Flags: commands.ReadOnly, Merge: mergeLatest},

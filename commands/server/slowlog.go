@@ -35,13 +35,16 @@ func slowlogGet(c *commands.Call) {
 	if count < 0 {
 		count = math.MaxInt
 	}
-	slowlog(c, c.Raw, count, func(entries []commands.SlowEntry) []byte {
-		out := redcon.AppendArray(nil, len(entries))
-		for _, e := range entries {
-			out = appendEntry(&e, out)
-		}
-		return out
-	})
+	slowlog(c, c.Raw, count, appendEntries)
+}
+
+// appendEntries is the reply that shows entries.
+func appendEntries(entries []commands.SlowEntry) []byte {
+	out := redcon.AppendArray(nil, len(entries))
+	for _, e := range entries {
+		out = appendEntry(&e, out)
+	}
+	return out
 }
 
 // slowlogLen is SLOWLOG LEN: how many entries SLOWLOG GET -1 shows.
@@ -64,8 +67,7 @@ func slowlogReset(c *commands.Call) {
 	c.AskAll(c.Raw, commands.Reread, merge.First)
 }
 
-// slowlog asks all masters for their logs with req, and answers with what show makes of the newest count
-// entries.
+// slowlog asks all masters for their logs by req. show makes the answer of the newest count entries.
 func slowlog(c *commands.Call, req []byte, count int64, show func([]commands.SlowEntry) []byte) {
 	m := slowMerge{log: c.Server.SlowLog(), table: c.Table, own: c.Server.SlowLog().Own(), count: count}
 	actions := c.Actions
@@ -81,7 +83,7 @@ func slowlog(c *commands.Call, req []byte, count int64, show func([]commands.Slo
 			if m.answer != nil {
 				return m.answer
 			}
-			// One Redis would keep fewer than all of them together.
+			// One Redis would keep fewer entries than all of them together.
 			actions.Ask(pipe.ToMaster(0), askSlowKept, commands.Reread, func(reply []byte) []byte {
 				kept := max(m.longest, slowlogMaxLen(reply, m.log))
 				actions.Await(func(done func([]byte)) {
@@ -95,7 +97,7 @@ func slowlog(c *commands.Call, req []byte, count int64, show func([]commands.Slo
 	})
 }
 
-// slowMerge makes one log of those of all nodes and of the proxy.
+// slowMerge merges the logs of all nodes and of the proxy.
 type slowMerge struct {
 	log     commands.SlowLog
 	table   *commands.Table
@@ -152,7 +154,7 @@ func slowlogMaxLen(reply []byte, log commands.SlowLog) int {
 	return kept
 }
 
-// parseSlowlog reads the entries of one node. Redis before 4.0 tells no client.
+// parseSlowlog reads the entries of one node. Before 4.0, Redis does not tell the client.
 func parseSlowlog(elems []resp.Value) (entries []commands.SlowEntry, ok bool) {
 	for _, v := range elems {
 		if len(v.Elems) < 4 {
@@ -170,7 +172,7 @@ func parseSlowlog(elems []resp.Value) (entries []commands.SlowEntry, ok bool) {
 	return entries, true
 }
 
-// slowHead is where the merging of one log stands.
+// slowHead is a position in one log while logs are merged.
 type slowHead struct {
 	entries []commands.SlowEntry
 	keys    []string // by entry: "" or, of a command that went to all masters, which it is
@@ -180,9 +182,9 @@ func (h *slowHead) key() string { return h.keys[0] }
 
 func (h *slowHead) drop() { h.entries, h.keys = h.entries[1:], h.keys[1:] }
 
-// mergeSlowlogs makes one log of several, each the newest entry first. A command that
-// went to all masters stands in it once, and as it stands in each of their logs, what is newer
-// in one of them stays newer in the whole: the times are of seconds only.
+// mergeSlowlogs merges several logs, each with the newest entry first. A command that went to all masters
+// stands in the result once. Times are whole seconds; but since that command stands in every log, the
+// entries that are newer than it in one of them come before it in the result.
 func mergeSlowlogs(logs [][]commands.SlowEntry, table *commands.Table) []commands.SlowEntry {
 	heads := make([]*slowHead, len(logs))
 	stands := make(map[string]int) // in how many logs
@@ -221,8 +223,8 @@ func mergeSlowlogs(logs [][]commands.SlowEntry, table *commands.Table) []command
 	}
 }
 
-// newestHead is the log whose newest entry comes next, nil when all are done. An entry
-// of several logs has to wait until it is the newest in all of them.
+// newestHead is the log whose entry comes next; nil when all are done. An entry that stands in several logs
+// waits until it is the newest in each.
 func newestHead(heads []*slowHead, stands map[string]int) *slowHead {
 	var best *slowHead
 	ready := false
@@ -256,7 +258,7 @@ func fanned(t *commands.Table, args [][]byte) bool {
 	return c.Everywhere()
 }
 
-// goesEverywhere is everywhere of a command by its name as COMMAND has it.
+// goesEverywhere says the same of a command by its name as COMMAND has it.
 func goesEverywhere(t *commands.Table, name string) bool {
 	container, sub, isSub := strings.Cut(name, "|")
 	c := t.Lookup([]byte(container))
@@ -279,8 +281,8 @@ func appendEntry(e *commands.SlowEntry, dst []byte) []byte {
 	return resp.AppendBulks(dst, e.Addr, e.Name)
 }
 
-// redact hides the secrets in args, an entry of a node: it may show those of settings that it does not know.
-// Entries of the proxy, which others read meanwhile, have none, and stay as they are.
+// redact hides the secrets in args, an entry of a node: a node may show secrets in settings that it does not
+// know. Entries of the proxy have no secrets, and are not written to, because others read them meanwhile.
 func redact(t *commands.Table, args [][]byte) {
 	if len(args) == 0 {
 		return

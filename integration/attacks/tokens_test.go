@@ -10,15 +10,15 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// overhearing is what MONITOR shows at some servers.
-type overhearing struct {
+// monitored is what MONITOR shows at some servers.
+type monitored struct {
 	mu   sync.Mutex
 	text map[string]*strings.Builder // by server
 }
 
-// overhear watches servers until the test ends.
-func overhear(t *testing.T, all ...*rig.Server) *overhearing {
-	o := &overhearing{text: make(map[string]*strings.Builder)}
+// monitorOf watches servers until the test ends.
+func monitorOf(t *testing.T, all ...*rig.Server) *monitored {
+	o := &monitored{text: make(map[string]*strings.Builder)}
 	for _, s := range all {
 		c := rig.Connect(t, s.Addr)
 		c.Must(t, "MONITOR")
@@ -39,7 +39,7 @@ func overhear(t *testing.T, all ...*rig.Server) *overhearing {
 }
 
 // heard is what was shown at a server up to now.
-func (o *overhearing) heard(t *testing.T, s *rig.Server) string {
+func (o *monitored) heard(t *testing.T, s *rig.Server) string {
 	end := fmt.Sprint("end-", time.Now().UnixNano())
 	s.Do(t, "ECHO", end)
 	var text string
@@ -82,7 +82,7 @@ func TestRedisSeesNoTokens(t *testing.T) {
 			if name == "one" {
 				nodes = []*rig.Server{one}
 			}
-			o := overhear(t, nodes...)
+			o := monitorOf(t, nodes...)
 			c, d := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 			var kept strings.Builder // in keys, at any time
 			step := func(c *rig.Conn, want string, args ...string) {

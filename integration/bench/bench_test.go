@@ -17,7 +17,7 @@ import (
 	"lockproxy/internal/slot"
 )
 
-const report = "GET x: rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)\r" +
+const benchmarkReport = "GET x: rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)\r" +
 	"GET x: rps=34928.6 (overall: 34790.5) avg_msec=0.928 (overall: 0.928)\r" +
 	"GET x: rps=49155.4 (overall: 39661.5) avg_msec=0.649 (overall: 0.822)\r\n" +
 	`====== GET x ======
@@ -35,12 +35,12 @@ Summary:
 `
 
 func TestParseReport(t *testing.T) {
-	_, summed, _ := strings.Cut(report, "======")
+	_, summed, _ := strings.Cut(benchmarkReport, "======")
 	for _, tt := range []struct {
 		name, text string
 		rate       float64
 	}{
-		{"the last interim report counts", report, 39661.5},
+		{"the last interim report counts", benchmarkReport, 39661.5},
 		{"a short run has none", summed, 39698.29},
 	} {
 		s, err := parseReport(tt.text)
@@ -52,7 +52,7 @@ func TestParseReport(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "All clients disconnected... aborting.", "Summary:\n",
-		strings.ReplaceAll(report, "6.175", "")} {
+		strings.ReplaceAll(benchmarkReport, "6.175", "")} {
 		if s, err := parseReport(text); err == nil {
 			t.Errorf("%.20q: %+v and no error", text, s)
 		}
@@ -115,17 +115,19 @@ func TestRatio(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	for _, tt := range []struct {
-		v            verdict
-		word, target string
+		v                           verdict
+		word, target, value, limits string
 	}{
-		{verdict{value: 0.8, limit: 0.8, atMost: true, format: "%.2f"}, "PASS", "<= 0.8"},
-		{verdict{value: 0.81, limit: 0.8, atMost: true, format: "%.2f"}, "MISS", "<= 0.8"},
-		{verdict{value: 0.85, limit: 0.85, format: "%.2f"}, "PASS", ">= 0.85"},
-		{verdict{value: 0.84, limit: 0.85, format: "%.2f"}, "MISS", ">= 0.85"},
-		{verdict{value: math.NaN(), limit: 1, atMost: true, format: "%.0f"}, "MISS", "<= 1"},
+		{atMost(0.8, "%.2f", "", spreadOf(0.8, 0.7, 0.9)), "reached", "<= 0.8", "0.80", "0.70 to 0.90"},
+		{atMost(0.8, "%.2f", "", spreadOf(0.81)), "not reached", "<= 0.8", "0.81", "0.81 to 0.81"},
+		{atLeast(0.85, "%.2f", "", spreadOf(0.85)), "reached", ">= 0.85", "0.85", "0.85 to 0.85"},
+		{atLeast(0.85, "%.2f", "", spreadOf(0.84)), "not reached", ">= 0.85", "0.84", "0.84 to 0.84"},
+		{atMost(1, "%.0f", "", spreadOf(math.NaN(), math.Inf(1))), "not measured", "<= 1", "", ""},
 	} {
-		if tt.v.word() != tt.word || tt.v.target() != tt.target {
-			t.Errorf("%+v: %s %s, want %s %s", tt.v, tt.v.word(), tt.v.target(), tt.word, tt.target)
+		v := tt.v
+		if v.word() != tt.word || v.target() != tt.target || v.value() != tt.value ||
+			v.limits() != tt.limits {
+			t.Errorf("%+v: %s %s %s %s, want %+v", v, v.word(), v.target(), v.value(), v.limits(), tt)
 		}
 	}
 }
@@ -240,9 +242,10 @@ func answering(t *testing.T, batch, reply string) (addr string, asked chan int) 
 func TestContest(t *testing.T) {
 	calls := 0
 	var used burnt
-	c := &contest{warm: 2, wanted: 2, passed: make(chan struct{}), count: func() (map[string]int, error) {
+	c := &contest{warm: 2, wanted: 2, passed: make(chan struct{}), count: func() (map[string]spending,
+		error) {
 		calls += 6
-		return map[string]int{"evalsha": calls}, nil
+		return map[string]spending{"evalsha": {calls, 10 * calls}}, nil
 	}, burnt: func() (burnt, error) {
 		b := used
 		used.client, used.proxy, used.redis = b.client+2*time.Second, b.proxy+4*time.Second,
@@ -265,8 +268,8 @@ func TestContest(t *testing.T) {
 	if err != nil || !c.over() {
 		t.Fatalf("over %v, %v", c.over(), err)
 	}
-	if got := s.commands["evalsha"]; got != 3 {
-		t.Errorf("%v commands a hand-over, want 3: six during two", got)
+	if got := s.commands["evalsha"]; got != 3 || s.account != 10*time.Microsecond {
+		t.Errorf("%v commands a hand-over of %v each, want 3: six during two", s.commands, s.account)
 	}
 	if s.client != time.Second || s.cpu != 2*time.Second || s.redis != 3*time.Second {
 		t.Errorf("CPU a hand-over: %v of the client, %v of the proxy, %v of Redis", s.client, s.cpu, s.redis)
@@ -315,7 +318,8 @@ func TestParse(t *testing.T) {
 		{args: "-quick -rounds 7", rounds: 7, requests: 40000},
 		{args: "-only lock", rounds: 5, requests: 100000},
 		{args: "-only redlock -quick", rounds: 2, requests: 40000},
-		{args: "-only locks", fails: "forward, lock, handover, scripts, keepalive, redlock, pubsub"},
+		{args: "-only locks", fails: "forward, connections, churn, paced, memory"},
+		{args: "-most 20000", fails: "50 to 10000"},
 		{args: "-holds 75", fails: "a multiple of 50"},
 		{args: "-rounds 0", fails: "1 to 1000"},
 		{args: "-requests 10", fails: "1000 to"},

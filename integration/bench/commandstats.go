@@ -30,28 +30,14 @@ func (c *counter) close() {
 	}
 }
 
-// calls is how often each command was run so far, by all servers together,
-// called by clients or by scripts; without INFO, which asks.
-func (c *counter) calls(ctx context.Context) (map[string]int, error) {
-	spent, err := c.spent(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]int{}
-	for name, s := range spent {
-		all[name] = s.calls
-	}
-	delete(all, "info")
-	return all, nil
-}
-
 // spending is what servers spent on one command.
 type spending struct {
 	calls int
 	usec  int // from its begin to its end; of a script, what it calls included
 }
 
-// spent is what all servers together spent on each command so far.
+// spent is what all servers together spent on each command so far, called by clients or by scripts;
+// without INFO, which asks.
 func (c *counter) spent(ctx context.Context) (map[string]spending, error) {
 	all := map[string]spending{}
 	for _, s := range c.servers {
@@ -63,6 +49,7 @@ func (c *counter) spent(ctx context.Context) (map[string]spending, error) {
 			all[name] = spending{all[name].calls + n.calls, all[name].usec + n.usec}
 		}
 	}
+	delete(all, "info")
 	return all, nil
 }
 

@@ -18,17 +18,17 @@ const longest = 3 * time.Second
 type contest struct {
 	mu            sync.Mutex
 	held          bool
-	released      time.Time       // when the last holder began to release
-	passed        chan struct{}   // closed when the next holder has it
-	grants        int             // so far
-	warm          int             // grants that are not counted
-	wanted        int             // hand-overs to count
-	begun         time.Time       // of counting
-	took          []time.Duration // the counted hand-overs
-	elapsed       time.Duration   // of counting; 0 until it is over
-	first         map[string]int  // commands run when counting began
-	last          map[string]int  // and when it ended
-	count         func() (map[string]int, error)
+	released      time.Time           // when the last holder began to release
+	passed        chan struct{}       // closed when the next holder has it
+	grants        int                 // so far
+	warm          int                 // grants that are not counted
+	wanted        int                 // hand-overs to count
+	begun         time.Time           // of counting
+	took          []time.Duration     // the counted hand-overs
+	elapsed       time.Duration       // of counting; 0 until it is over
+	first         map[string]spending // commands run when counting began
+	last          map[string]spending // and when it ended
+	count         func() (map[string]spending, error)
 	before, after burnt // CPU, when counting began and when it ended
 	burnt         func() (burnt, error)
 }
@@ -42,7 +42,7 @@ func contend(ctx context.Context, w lockWay, waiters, n int) (sample, error) {
 	defer counter.close()
 	c := &contest{
 		warm: waiters + 10, wanted: n, passed: make(chan struct{}),
-		count: func() (map[string]int, error) { return counter.calls(ctx) },
+		count: func() (map[string]spending, error) { return counter.spent(ctx) },
 		burnt: w.burnt,
 	}
 	if _, err := c.count(); err != nil { // connects
@@ -159,8 +159,11 @@ func (c *contest) sample() (sample, error) {
 		p50:  c.took[n/2], p99: c.took[n*99/100],
 		commands: map[string]float64{},
 	}
-	for name, calls := range c.last {
-		s.commands[name] = float64(calls-c.first[name]) / float64(n)
+	for name, all := range c.last {
+		s.commands[name] = float64(all.calls-c.first[name].calls) / float64(n)
 	}
+	begun, ended := c.first["evalsha"], c.last["evalsha"]
+	scripts := spending{ended.calls - begun.calls, ended.usec - begun.usec}
+	s.account, _ = perScript(map[string]spending{"evalsha": scripts}, nil)
 	return s.withBurnt(c.before, c.after, n), nil
 }

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 )
 
@@ -22,14 +22,13 @@ var (
 )
 
 // forward measures ordinary commands on their way through.
-func forward(ctx context.Context, y *yard, o options) ([]verdict, error) {
-	all := append([]contender{y.direct}, y.lockproxy[:min(1, len(y.lockproxy))]...)
-	all = append(all, y.twemproxy, y.haproxy)
+func forward(ctx context.Context, y *yard, o options, rep *report) error {
+	all := y.contenders()
 	progress("filling %d keys", keys)
 	for _, c := range all {
 		// Six times as many as there are leaves 0.2 % of them out.
 		if _, err := redisBenchmark(ctx, c, "SET", 50, 100, 6*keys); err != nil {
-			return nil, fmt.Errorf("filling through %s: %w", c.name, err)
+			return fmt.Errorf("filling through %s: %w", c.name, err)
 		}
 	}
 	r := results{}
@@ -40,18 +39,20 @@ func forward(ctx context.Context, y *yard, o options) ([]verdict, error) {
 				for _, c := range rotated(all, round) {
 					got, err := y.forwarded(ctx, c, command, s, o)
 					if err != nil {
-						return nil, fmt.Errorf("%s %s %s: %w", c.name, command, s.name, err)
+						return fmt.Errorf("%s %s %s: %w", c.name, command, s.name, err)
 					}
 					r.add(command+" "+s.name, c.name, got)
 				}
 			}
 		}
 	}
-	printForward(r, all)
+	printForward(rep, r, all, y.yardsticks())
 	if len(y.lockproxy) == 0 {
-		return nil, nil
+		return nil
 	}
-	return forwardVerdicts(r), nil
+	y.forwardTargets(rep, r)
+	y.drawForward(rep, r)
+	return nil
 }
 
 // forwarded is one measurement of one contender.
@@ -97,9 +98,9 @@ func oneConnection(ctx context.Context, c contender, command string, n int) (sam
 	return metered(ctx, &l, n, c)
 }
 
-// metered runs a load and takes the CPU time of the proxies meanwhile.
+// metered runs a load and takes the CPU time of the proxy meanwhile, and of this program.
 func metered(ctx context.Context, l *load, batches int, c contender) (sample, error) {
-	before, err := c.cpu()
+	before, err := c.burnt()
 	if err != nil {
 		return sample{}, err
 	}
@@ -107,17 +108,28 @@ func metered(ctx context.Context, l *load, batches int, c contender) (sample, er
 	if err != nil {
 		return sample{}, err
 	}
-	after, err := c.cpu()
+	after, err := c.burnt()
 	if err != nil {
 		return sample{}, err
 	}
-	return s.withCPU(after-before, batches*l.pipeline), nil
+	return s.withBurnt(before, after, batches*l.pipeline), nil
 }
 
-func printForward(r results, all []contender) {
+// burnt is what this program and the contender's proxy have used so far.
+func (c contender) burnt() (burnt, error) {
+	w := lockWay{}
+	if c.pid != 0 {
+		w.proxyPIDs = []int{c.pid}
+	}
+	return w.burnt()
+}
+
+func printForward(rep *report, r results, all, yardsticks []contender) {
 	for _, s := range []shape{plain50, pipelined50, alone} {
-		t := table{{"", "requests/s", "of direct", "p50 µs", "p99 µs", "CPU µs a request", "of twemproxy",
-			"of haproxy"}}
+		t := table{{"", "requests/s", "of direct", "p50 µs", "p99 µs", "CPU µs a request"}}
+		for _, c := range yardsticks {
+			t[0] = append(t[0], "of "+c.name)
+		}
 		if s == alone {
 			t[0][2] = "p50 added µs"
 		}
@@ -130,22 +142,20 @@ func printForward(r results, all []contender) {
 					fmt.Sprintf("%.2f", r.ratio(what, c.name, "direct", rate)),
 					fmt.Sprintf("%.1f", r.median(what, c.name, p50)),
 					fmt.Sprintf("%.1f", r.median(what, c.name, p99)),
-					"", "", "",
+					"",
 				}
 				if s == alone {
 					row[2] = fmt.Sprintf("%.1f", median(added(r, what, c.name)))
 				}
 				if c.pid != 0 {
 					row[5] = fmt.Sprintf("%.2f", r.median(what, c.name, cpu))
-					row[6] = fmt.Sprintf("%.2f", r.ratio(what, c.name, "twemproxy", cpu))
-					row[7] = fmt.Sprintf("%.2f", r.ratio(what, c.name, "haproxy", cpu))
 				}
-				t = append(t, row)
+				t = append(t, append(row, r.against(what, c, yardsticks, cpu)...))
 			}
 		}
-		fmt.Fprintf(os.Stdout, "\n## Forwarding, %s\n\n%s", s.name, t)
+		rep.printf("\n## Forwarding, %s\n\n%s", s.name, t)
 	}
-	fmt.Println("\nLatencies are those of a batch. At one connection the load is this program's own.")
+	rep.printf("\nLatencies are those of a batch. At one connection the load is this program's own.\n")
 }
 
 // added is what a contender adds to the p50 of going directly, round by round.
@@ -157,35 +167,58 @@ func added(r results, what, who string) []float64 {
 	return all
 }
 
-// forwardVerdicts holds the results against the targets.
-func forwardVerdicts(r results) []verdict {
-	var all []verdict
+// forwardTargets holds the results against the targets.
+func (y *yard) forwardTargets(rep *report, r results) {
 	for _, t := range []struct {
 		shape
-		twemproxy, haproxy, direct float64
+		predixy, get, set float64 // the limit, and what twemproxy needs of predixy's CPU
+		haproxy, direct   float64
 	}{
-		{plain50, 0.80, 0.75, 0.85},
-		{pipelined50, 0.45, 1.10, 0.65},
+		{plain50, 0.90, likePredixy, setOfPredixy, math.NaN(), 0.90},
+		{pipelined50, 0.62, pipelineOfPredixy, pipelineOfPredixy, 1.10, 0.70},
 	} {
-		for _, command := range []string{"SET", "GET"} {
+		for _, command := range []string{"GET", "SET"} {
 			what := command + " " + t.name
-			all = append(all,
-				verdict{what + ": CPU a request, against twemproxy",
-					r.ratio(what, "lockproxy", "twemproxy", cpu),
-					t.twemproxy, true, "%.3f"},
-				verdict{what + ": CPU a request, against haproxy", r.ratio(what, "lockproxy", "haproxy", cpu),
-					t.haproxy, true, "%.3f"},
-				verdict{what + ": throughput, against direct", r.ratio(what, "lockproxy", "direct", rate),
-					t.direct, false, "%.3f"})
+			other := y.yardstick(t.get)
+			if command == "SET" {
+				other = y.yardstick(t.set)
+			}
+			rep.hold(atMost(other.limit(t.predixy), "%.2f", what+": CPU a request, against "+other.told,
+				r.versus(what, oneProxy, other.name, cpu)))
+			if !math.IsNaN(t.haproxy) {
+				rep.hold(atMost(t.haproxy, "%.2f", what+": CPU a request, against haproxy in TCP mode",
+					r.versus(what, oneProxy, y.haproxy.name, cpu)))
+			}
+			rep.hold(atLeast(t.direct, "%.2f", what+": throughput, against straight to the cluster",
+				r.versus(what, oneProxy, y.direct.name, rate)))
 		}
 	}
-	for _, command := range []string{"SET", "GET"} {
-		what := command + " " + alone.name
-		ours, theirs := added(r, what, "lockproxy"), added(r, what, "haproxy")
-		for i := range ours {
-			ours[i] /= theirs[i]
+}
+
+// drawForward draws what a request costs the proxies.
+func (y *yard) drawForward(rep *report, r results) {
+	p := plot{File: "forward-cpu", Title: "CPU of the proxy a request, 50 connections", Y: "µs"}
+	q := plot{File: "forward-rate", Title: "Throughput, 50 connections", Y: "requests a second"}
+	for i, c := range y.contenders() {
+		used, done := line{Name: c.name}, line{Name: c.name}
+		at := 0.
+		for _, s := range []shape{plain50, pipelined50} {
+			for _, command := range []string{"GET", "SET"} {
+				what := command + " " + s.name
+				if i == 0 {
+					name := fmt.Sprintf("%s -P %d", command, s.pipeline)
+					p.Bars, q.Bars = append(p.Bars, name), append(q.Bars, name)
+				}
+				used.add(at, r.median(what, c.name, cpu))
+				done.add(at, r.median(what, c.name, rate))
+				at++
+			}
 		}
-		all = append(all, verdict{what + ": p50 added, against haproxy", median(ours), 1, true, "%.3f"})
+		if c.pid != 0 {
+			p.Lines = append(p.Lines, used)
+		}
+		q.Lines = append(q.Lines, done)
 	}
-	return all
+	rep.draw(p)
+	rep.draw(q)
 }

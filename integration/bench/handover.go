@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"time"
 )
 
 // handover measures a contended lock: the time from its holder sending the
 // release to the next one having read the grant, by one clock.
-func handover(ctx context.Context, y *yard, o options) ([]verdict, error) {
+func handover(ctx context.Context, y *yard, o options, rep *report) error {
 	ways, end := y.lockWays()
 	defer end()
 	scripted := map[string]map[string]bool{}
@@ -22,39 +20,45 @@ func handover(ctx context.Context, y *yard, o options) ([]verdict, error) {
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", w.name, err)
+			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		scripted[w.name] = names
 	}
 	r := results{}
 	for round := range o.rounds {
-		for _, waiters := range crowds {
+		for _, waiters := range waiterCounts {
 			what := waiting(waiters)
 			progress("round %d of %d: hand-over, %s", round+1, o.rounds, what)
 			for _, w := range rotated(ways, round) {
 				s, err := contend(ctx, w, waiters, o.requests/50)
-				if err != nil {
-					return nil, fmt.Errorf("%s, %s: %w", w.name, what, err)
+				if err != nil && !w.hung(err) {
+					return fmt.Errorf("%s, %s: %w", w.name, what, err)
 				}
-				r.add(what, w.name, s)
+				if err == nil {
+					r.add(what, w.name, s)
+				}
 			}
 		}
 	}
-	printHandover(r, ways, scripted)
-	if len(y.lockproxy) == 0 {
-		return nil, nil
+	printHandover(rep, r, ways, scripted)
+	if err := drains(ctx, ways, scripted, o, r); err != nil {
+		return err
 	}
-	return handoverVerdicts(r, scripted), nil
+	printDrains(rep, r, ways)
+	if len(y.lockproxy) > 0 {
+		drainTargets(rep, r)
+	}
+	return nil
 }
 
-// crowds are how many wait while one holds the lock.
-var crowds = []int{10, 50}
+// waiterCounts are how many wait while one holds the lock.
+var waiterCounts = []int{10, 50}
 
 func waiting(n int) string { return fmt.Sprintf("%d waiters", n) }
 
-func printHandover(r results, ways []lockWay, scripted map[string]map[string]bool) {
-	t := table{{"", "hand-overs/s", "p50 µs", "p99 µs", "commands", "sent by clients"}}
-	for _, waiters := range crowds {
+func printHandover(rep *report, r results, ways []lockWay, scripted map[string]map[string]bool) {
+	t := table{{"", "hand-overs/s", "p50 µs", "p99 µs", "commands", "sent by clients", "an EVALSHA, µs"}}
+	for _, waiters := range waiterCounts {
 		for _, w := range ways {
 			what := waiting(waiters)
 			t = append(t, []string{
@@ -64,23 +68,26 @@ func printHandover(r results, ways []lockWay, scripted map[string]map[string]boo
 				fmt.Sprintf("%.0f", r.median(what, w.name, p99)),
 				fmt.Sprintf("%.1f", r.median(what, w.name, commands)),
 				fmt.Sprintf("%.1f", r.median(what, w.name, sentBy(scripted[w.name]))),
+				fmt.Sprintf("%.1f", r.median(what, w.name, account)),
 			})
 		}
 	}
-	fmt.Fprintf(os.Stdout, "\n## Hand-over of a contended lock\n\n%s\n", t)
-	fmt.Println(
+	rep.printf("\n## Hand-over of a contended lock\n\n%s\n", t)
+	rep.printf(
 		"Commands are those that Redis ran for one hand-over, on all nodes, by INFO commandstats.\n" +
-			"It counts what scripts call beside the scripts themselves; the last column is without the\n" +
-			"commands that were\n" +
-			"seen to be called by scripts (MONITOR).")
-	for _, waiters := range crowds {
+			"It counts what scripts call beside the scripts themselves; those sent by clients are without\n" +
+			"the commands that were seen to be called by scripts (MONITOR). An EVALSHA is by that too.")
+	for _, waiters := range waiterCounts {
 		for _, w := range ways {
 			last := r[waiting(waiters)][w.name]
-			fmt.Printf("\n- %s, %s: %s", waiting(waiters), w.name,
+			if len(last) == 0 {
+				continue
+			}
+			rep.printf("\n- %s, %s: %s", waiting(waiters), w.name,
 				listed(last[len(last)-1].commands, scripted[w.name]))
 		}
 	}
-	fmt.Println()
+	rep.printf("\n")
 }
 
 // listed names commands, the most frequent first; those of scripts in italics.
@@ -129,30 +136,6 @@ func sum(count map[string]float64, counts func(name string) bool) float64 {
 		if counts(name) {
 			all += n
 		}
-	}
-	return all
-}
-
-// handoverVerdicts holds the results against the targets.
-func handoverVerdicts(r results, scripted map[string]map[string]bool) []verdict {
-	const most = 300 * time.Microsecond
-	few, many := waiting(10), waiting(50)
-	var all []verdict
-	for _, who := range []string{oneProxy, twoProxies} {
-		all = append(all,
-			verdict{"hand-over, " + many + ", " + who + ": p50 µs", r.median(many, who, p50),
-				micro(most), true,
-				"%.0f"},
-			verdict{"hand-over, " + many + ", " + who + ": p50, against redsync",
-				r.ratio(many, who, redsyncName, p50),
-				1. / 10, true, "%.3f"},
-			verdict{"hand-over, " + few + ", " + who + ": p50, against redsync",
-				r.ratio(few, who, redsyncName, p50),
-				1. / 40, true, "%.3f"},
-			verdict{"hand-over, " + many + ", " + who + ": commands sent by clients",
-				r.median(many, who, sentBy(scripted[who])), 6, true, "%.1f"},
-			verdict{"hand-over, " + many + ", " + who + ": commands, those of scripts too",
-				r.median(many, who, commands), 6, true, "%.1f"})
 	}
 	return all
 }

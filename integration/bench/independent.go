@@ -11,24 +11,29 @@ import (
 	"time"
 )
 
-// contenders is how many clients there are in each measurement over independent masters.
-const contenders = 20
+const (
+	// crowd is how many clients have locks of their own.
+	crowd = 50
+	// contenders is how many want the same lock.
+	contenders = 20
+)
 
 // quorums are over how many masters a lock is.
 var quorums = []int{3, 5}
 
 const (
-	apart     = "own locks"
-	contended = "one lock"
+	alone1    = "one client"
+	apart     = "50 clients, own locks"
+	contended = "20 clients, one lock"
 )
 
 func over(masters int, what string) string { return fmt.Sprintf("%d masters, %s", masters, what) }
 
 // independent measures RedLock: LOCK + UNLOCK through a proxy, over masters that know
 // nothing of each other, beside redsync over the same masters.
-func independent(ctx context.Context, y *yard, o options) ([]verdict, error) {
+func independent(ctx context.Context, y *yard, o options, rep *report) error {
 	if err := y.openIndependent(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	r := results{}
 	ways := map[int][]lockWay{}
@@ -41,8 +46,8 @@ func independent(ctx context.Context, y *yard, o options) ([]verdict, error) {
 		what string
 		take func(lockWay) (sample, error)
 	}{
-		{apart,
-			func(w lockWay) (sample, error) { return w.alone(ctx, contenders, o.requests/contenders/10) }},
+		{alone1, func(w lockWay) (sample, error) { return w.alone(ctx, 1, o.requests/100) }},
+		{apart, func(w lockWay) (sample, error) { return w.alone(ctx, crowd, o.requests/crowd/10) }},
 		{contended, func(w lockWay) (sample, error) { return contend(ctx, w, contenders-1, o.requests/50) }},
 	}
 	for round := range o.rounds {
@@ -51,22 +56,24 @@ func independent(ctx context.Context, y *yard, o options) ([]verdict, error) {
 				progress("round %d of %d: RedLock, %s", round+1, o.rounds, over(n, m.what))
 				for _, w := range rotated(ways[n], round) {
 					if err := y.voting(ctx); err != nil {
-						return nil, err
+						return err
 					}
 					s, err := m.take(w)
 					if err != nil {
-						return nil, fmt.Errorf("%s, %s: %w", w.name, over(n, m.what), err)
+						return fmt.Errorf("%s, %s: %w", w.name, over(n, m.what), err)
 					}
 					r.add(over(n, m.what), w.name, s)
 				}
 			}
 		}
 	}
-	printIndependent(r, ways)
+	printIndependent(rep, r, ways)
 	if y.binary == "" {
-		return nil, nil
+		return nil
 	}
-	return independentVerdicts(r), nil
+	independentTargets(rep, r)
+	drawIndependent(rep, r, ways)
+	return nil
 }
 
 // alone has clients take and free locks, each one of its own, n times each. The latencies
@@ -174,12 +181,12 @@ func clientCPU(s sample) float64 { return micro(s.client) }
 // in the proxy, if there is one.
 func perCPU(s sample) float64 { return 1e6 / micro(s.client+s.cpu) }
 
-func printIndependent(r results, ways map[int][]lockWay) {
+func printIndependent(rep *report, r results, ways map[int][]lockWay) {
 	t := table{{"", "grants/s", "p50 µs", "p99 µs", "client's CPU µs a grant", "proxy's",
 		"grants a CPU second",
 		"Redis's CPU µs a grant"}}
 	for _, n := range quorums {
-		for _, what := range []string{over(n, apart), over(n, contended)} {
+		for _, what := range []string{over(n, alone1), over(n, apart), over(n, contended)} {
 			for _, w := range ways[n] {
 				name := w.name
 				row := []string{
@@ -201,10 +208,9 @@ func printIndependent(r results, ways map[int][]lockWay) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## RedLock over independent masters\n\n%s\n", t)
-	fmt.Fprintf(&b, `A grant is LOCK and UNLOCK. With own locks %d clients take and free one each, for which
-nobody else asks, and the latencies are those of taking it; with one lock that many want the same,
-and the latencies
-are those of the hand-over, from the holder sending the release to the next one having read the grant.
+	fmt.Fprintf(&b, `A grant is LOCK and UNLOCK. With own locks each client takes and frees one for which
+nobody else asks, and the latencies are those of taking it; with one lock they are those of the hand-over,
+from the holder sending the release to the next one having read the grant.
 
 The clients of both are goroutines of this program over go-redis, so that a client of lockproxy pays for its
 library too. What a lock costs beside Redis is this program's CPU, and with lockproxy that of the proxy
@@ -212,20 +218,49 @@ as well: grants a CPU second are by both together. That holds against lockproxy 
 the second hop, fences, and order among those who wait, which redsync does not have; and it
 leaves out Redis, whose CPU a grant is in the last column. redsync has its defaults: it waits for all
 masters, and asks again after 50 to 250 ms. Both give a master %v, a twentieth of the lease.
-`, contenders, independentLease/20)
-	fmt.Print(b.String())
+`, independentLease/20)
+	rep.printf("%s", b.String())
 }
 
-// independentVerdicts holds the results against the targets.
-func independentVerdicts(r results) []verdict {
-	var all []verdict
+// independentTargets holds the results against the targets.
+func independentTargets(rep *report, r results) {
 	for _, n := range quorums {
-		own, one := over(n, apart), over(n, contended)
-		all = append(all,
-			verdict{"RedLock, " + own + ": grants a CPU second, against redsync",
-				r.ratio(own, oneProxy, redsyncName, perCPU), 2, false, "%.2f"},
-			verdict{"RedLock, " + one + ": p50 of the hand-over, against redsync",
-				r.ratio(one, oneProxy, redsyncName, p50), 1. / 10, true, "%.3f"})
+		name := fmt.Sprintf("RedLock, %d masters, ", n)
+		rep.hold(
+			atMost(0.9, "%.2f", name+"one client: p50, against redsync",
+				r.versus(over(n, alone1), oneProxy, redsyncName, p50)),
+			atLeast(2, "%.2f", name+"50 clients: pairs a second, against redsync",
+				r.versus(over(n, apart), oneProxy, redsyncName, rate)),
+			atMost(float64(n)/2, "%.2f", name+"50 clients: proxy CPU a pair, against a plain lock's",
+				r.versus(over(n, apart), oneProxy, plainName, cpu)),
+			atMost(float64(n)/2, "%.2f", name+"one client: proxy CPU a pair, against a plain lock's",
+				r.versus(over(n, alone1), oneProxy, plainName, cpu)))
 	}
-	return all
+}
+
+// drawIndependent draws throughput and latency.
+func drawIndependent(rep *report, r results, ways map[int][]lockWay) {
+	const x = "masters: clients; 20 of them want the same lock"
+	done := plot{File: "redlock-rate", Title: "RedLock: LOCK + UNLOCK", X: x, Y: "pairs a second"}
+	took := plot{File: "redlock-p50", Title: "RedLock: p50 of taking a lock, or of its hand-over", X: x,
+		Y: "µs"}
+	for i, w := range ways[quorums[0]] {
+		d, t := line{Name: w.name}, line{Name: w.name}
+		at := 0.
+		for _, n := range quorums {
+			for _, what := range []string{alone1, apart, contended} {
+				if i == 0 {
+					clients, _, _ := strings.Cut(what, ",")
+					name := fmt.Sprintf("%d: %s", n, clients)
+					done.Bars, took.Bars = append(done.Bars, name), append(took.Bars, name)
+				}
+				d.add(at, r.median(over(n, what), w.name, rate))
+				t.add(at, r.median(over(n, what), w.name, p50))
+				at++
+			}
+		}
+		done.Lines, took.Lines = append(done.Lines, d), append(took.Lines, t)
+	}
+	rep.draw(done)
+	rep.draw(took)
 }

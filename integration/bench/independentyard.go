@@ -17,6 +17,9 @@ import (
 // that has just started does not vote for so long.
 const independentLease = 10 * time.Second
 
+// plainName is a lock that is not over independent masters, at a lockproxy.
+const plainName = "lockproxy, plain lock"
+
 // quorum are masters that know nothing of each other, and a proxy whose locks they keep.
 type quorum struct {
 	masters []string
@@ -95,12 +98,17 @@ func (y *yard) independentWays(n int) (ways []lockWay, end func()) {
 			locker: func(ctx context.Context, key string, _ int) (locker, error) {
 				return newLibraryLocker(ctx, q.proxy.addr, key), nil
 			},
+		}, lockWay{
+			name: plainName, nodes: y.masters, nodePIDs: y.masterPIDs, proxyPIDs: []int{y.lockproxy[0].pid},
+			locker: func(ctx context.Context, key string, _ int) (locker, error) {
+				return newLibraryLocker(ctx, y.lockproxy[0].addr, key), nil
+			},
 		})
 	}
 	var clients []*redis.Client
 	var pools []redsyncredis.Pool
 	for _, addr := range q.masters {
-		c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, PoolSize: contenders})
+		c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, PoolSize: crowd})
 		clients, pools = append(clients, c), append(pools, goredis.NewPool(c))
 	}
 	r := redsync.New(pools...)

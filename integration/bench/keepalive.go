@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 )
@@ -35,9 +34,9 @@ type kept struct {
 }
 
 // keepalive measures what it costs a proxy, and its Redis, to keep many holds alive.
-func keepalive(ctx context.Context, y *yard, o options) ([]verdict, error) {
+func keepalive(ctx context.Context, y *yard, o options, rep *report) error {
 	if y.binary == "" {
-		return nil, nil
+		return nil
 	}
 	all := []keeping{{30 * time.Second, 6}, {9 * time.Second, 10}}
 	if o.quick {
@@ -45,35 +44,33 @@ func keepalive(ctx context.Context, y *yard, o options) ([]verdict, error) {
 	}
 	cluster, err := y.startKeepers(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer cluster.counter.close()
 	r, ends := results{}, map[string]kept{}
 	for _, k := range all {
 		if err := cluster.startProxy(ctx, y); err != nil {
-			return nil, err
+			return err
 		}
 		end, err := k.measure(ctx, cluster, o.holds, r)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", k.name(), err)
+			return fmt.Errorf("%s: %w", k.name(), err)
 		}
 		ends[k.name()] = end
 	}
-	printKeepalive(r, ends, all, o.holds)
-	var verdicts []verdict
+	printKeepalive(rep, r, ends, all, o.holds)
 	for _, k := range all {
 		end, what := ends[k.name()], fmt.Sprintf("%d holds kept alive, %s: ", o.holds, k.name())
 		due := float64(o.holds) / (k.lease / 3).Seconds()
-		verdicts = append(verdicts,
-			verdict{what + "renewals, of what is due",
-				r.median(k.name(), "lockproxy", rate) / due, 0.95, false,
-				"%.2f"},
-			verdict{what + "lost", end.lost, 0, true, "%.0f"},
-			verdict{what + "not in Redis at the end", float64(end.gone), 0, true, "%.0f"},
-			verdict{what + "freed by closing, in leases", end.freed.Seconds() / k.lease.Seconds(),
-				0.5, true, "%.3f"})
+		rep.hold(
+			atLeast(0.95, "%.2f", what+"renewals, of what is due",
+				spreadOf(r.median(k.name(), "lockproxy", rate)/due)),
+			atMost(0, "%.0f", what+"lost", spreadOf(end.lost)),
+			atMost(0, "%.0f", what+"not in Redis at the end", spreadOf(float64(end.gone))),
+			atMost(0.5, "%.3f", what+"freed by closing, in leases",
+				spreadOf(end.freed.Seconds()/k.lease.Seconds())))
 	}
-	return verdicts, nil
+	return nil
 }
 
 // measure takes the holds, watches them, and lets them go.
@@ -193,7 +190,7 @@ func (c *keepers) left(ctx context.Context, holds int) (least time.Duration, gon
 	return least, gone, err
 }
 
-func printKeepalive(r results, ends map[string]kept, all []keeping, holds int) {
+func printKeepalive(rep *report, r results, ends map[string]kept, all []keeping, holds int) {
 	work := table{{"", "renewals/s", "proxy's CPU %", "µs a renewal", "Redis's, µs a renewal",
 		"by its own account", "scripts a renewal"}}
 	rest := table{{"", "taken in s", "proxy's bytes a hold", "Redis's", "shortest lease left", "lost", "gone",
@@ -223,8 +220,8 @@ func printKeepalive(r results, ends map[string]kept, all []keeping, holds int) {
 			fmt.Sprintf("%.1f", end.idle*100),
 		})
 	}
-	fmt.Fprintf(os.Stdout, "\n## %d holds kept alive by one proxy\n\n%s\n%s", holds, work, rest)
-	fmt.Printf("\n"+
+	rep.printf("\n## %d holds kept alive by one proxy\n\n%s\n%s", holds, work, rest)
+	rep.printf("\n"+
 		"Over %d connections and three masters, as medians of the thirds of the lease.\n"+
 		"CPU %% is of one core. The proxy's bytes are what its resident memory grew by, the\n"+
 		"shortest lease is that of all holds at the\n"+

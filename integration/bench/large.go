@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"lockproxy/internal/slot"
@@ -33,7 +32,7 @@ var spreadings = []spreading{
 // large measures DEL of a million keys, none of which is there, so that Redis itself has least to do. All
 // keys of one slot are deleted straight at their master; those of all slots, which no cluster takes in one
 // command, at a plain Redis. A second lockproxy has that one behind it, and need not cut the command.
-func large(ctx context.Context, y *yard, o options) ([]verdict, error) {
+func large(ctx context.Context, y *yard, o options, rep *report) error {
 	r := results{}
 	for _, s := range spreadings {
 		request := s.request()
@@ -47,7 +46,7 @@ func large(ctx context.Context, y *yard, o options) ([]verdict, error) {
 		case s.single:
 			c, _, err := y.startLockproxy(ctx, y.plain[:1], false)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			all = append(all, c)
 		default:
@@ -58,24 +57,22 @@ func large(ctx context.Context, y *yard, o options) ([]verdict, error) {
 			for _, c := range rotated(all, round) {
 				got, err := timed(ctx, c, request)
 				if err != nil {
-					return nil, fmt.Errorf("%s, %s: %w", c.name, s.name, err)
+					return fmt.Errorf("%s, %s: %w", c.name, s.name, err)
 				}
 				r.add(s.name, c.name, got)
 			}
 		}
 	}
-	printLarge(r, len(y.lockproxy) > 0)
+	printLarge(rep, r, len(y.lockproxy) > 0)
 	if len(y.lockproxy) == 0 {
-		return nil, nil
+		return nil
 	}
-	var verdicts []verdict
 	for _, s := range spreadings {
-		verdicts = append(verdicts, verdict{
-			fmt.Sprintf("DEL of %d keys of %s: time, against Redis itself", largeKeys, s.name),
-			r.ratio(s.name, "lockproxy", y.direct.name, p50), 1.5, true, "%.2f",
-		})
+		rep.hold(atMost(1.5, "%.2f", fmt.Sprintf("DEL of %d keys of %s: time, against Redis itself",
+			largeKeys, s.name),
+			r.versus(s.name, "lockproxy", y.direct.name, p50)))
 	}
-	return verdicts, nil
+	return nil
 }
 
 // request is the whole command.
@@ -89,14 +86,16 @@ func (s spreading) request() []byte {
 }
 
 // masterOf is the master of the cluster that has a key.
-func (y *yard) masterOf(key string) string {
+func (y *yard) masterOf(key string) string { return y.masters[nodeOf(key)] }
+
+// nodeOf is the number of the node of a cluster that has a key.
+func nodeOf(key string) int {
 	n := slot.Of([]byte(key))
-	for i := range nodes {
-		if n < slots*(i+1)/nodes {
-			return y.masters[i]
-		}
+	node := 0
+	for n >= slots*(node+1)/nodes {
+		node++
 	}
-	panic("no slot")
+	return node
 }
 
 // timed is how long one command takes, from its first byte to its reply.
@@ -128,7 +127,7 @@ func timed(ctx context.Context, c contender, request []byte) (sample, error) {
 	return sample{p50: took, cpu: after - before}, err
 }
 
-func printLarge(r results, proxied bool) {
+func printLarge(rep *report, r results, proxied bool) {
 	t := table{{"", "direct ms", "lockproxy ms", "times", "proxy's CPU ms"}}
 	for _, s := range spreadings {
 		row := []string{s.name, fmt.Sprintf("%.0f", r.median(s.name, "direct", p50)/1000), "", "", ""}
@@ -139,5 +138,5 @@ func printLarge(r results, proxied bool) {
 		}
 		t = append(t, row)
 	}
-	fmt.Fprintf(os.Stdout, "\n## DEL of %d keys of %d bytes\n\n%s\n", largeKeys, largeKeySize, t)
+	rep.printf("\n## DEL of %d keys of %d bytes\n\n%s\n", largeKeys, largeKeySize, t)
 }

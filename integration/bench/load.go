@@ -22,7 +22,8 @@ type source func(dst []byte) []byte
 // its replies and goes on.
 type load struct {
 	conns    []*conn
-	pipeline int // commands in a batch
+	pipeline int  // commands in a batch
+	even     bool // each connection sends as many batches as every other one
 }
 
 // conn is one connection of a load.
@@ -35,6 +36,9 @@ type conn struct {
 	in    []byte                  // came and is no whole reply yet
 	owed  int                     // replies still to come
 	began time.Time               // when the batch was begun
+	begun int                     // batches of this run
+
+	writing bool // the poller waits until more of it can be sent
 }
 
 // dial adds a connection to the load.
@@ -75,61 +79,81 @@ func (l *load) close() {
 // their replies.
 func (l *load) run(ctx context.Context, batches int) (sample, error) {
 	const silence = 30 // seconds after which somebody is taken for dead
+	p, err := newPoller()
+	if err != nil {
+		return sample{}, err
+	}
+	defer p.close()
+	for i, c := range l.conns {
+		if err := p.add(c.fd, i); err != nil {
+			return sample{}, err
+		}
+	}
 	took := make([]time.Duration, 0, batches)
-	polled := make([]unix.PollFd, len(l.conns))
 	buf := make([]byte, 64<<10)
 	begun := time.Now()
 	issued := 0
+	begin := func(i int) error {
+		c := l.conns[i]
+		if issued == batches || l.even && c.begun == batches/len(l.conns) {
+			return c.watch(p, i)
+		}
+		issued++
+		c.begun++
+		c.begin(l.pipeline)
+		return c.watch(p, i)
+	}
 	for i, c := range l.conns {
-		polled[i] = unix.PollFd{Fd: int32(c.fd)}
-		if issued < batches {
-			issued++
-			c.begin(l.pipeline)
+		c.begun = 0
+		if err := begin(i); err != nil {
+			return sample{}, err
 		}
 	}
 	for idle := 0; len(took) < batches; {
-		for i, c := range l.conns {
-			polled[i].Events = unix.POLLIN
-			if c.sent < len(c.out) {
-				polled[i].Events |= unix.POLLOUT
-			}
-		}
-		n, err := unix.Poll(polled, 1000)
-		if err != nil && err != unix.EINTR {
+		ready, err := p.wait(1000)
+		if err != nil {
 			return sample{}, err
 		}
 		if err := ctx.Err(); err != nil {
 			return sample{}, err
 		}
-		if idle++; n > 0 {
+		if idle++; len(ready) > 0 {
 			idle = 0
 		} else if idle >= silence {
 			return sample{}, fmt.Errorf("no reply for %d seconds", silence)
 		}
-		for i, c := range l.conns {
-			if polled[i].Revents == 0 {
-				continue
-			}
+		for _, i := range ready {
+			c := l.conns[i]
 			done, err := c.step(buf)
+			if err == nil && done {
+				took = append(took, time.Since(c.began))
+				err = begin(i)
+			} else if err == nil {
+				err = c.watch(p, i)
+			}
 			if err != nil {
 				return sample{}, err
-			}
-			if done {
-				took = append(took, time.Since(c.began))
-				if issued < batches {
-					issued++
-					c.begin(l.pipeline)
-				}
 			}
 		}
 	}
 	elapsed := time.Since(begun)
+	return timesOf(took, float64(batches*l.pipeline)/elapsed.Seconds()), nil
+}
+
+// timesOf is a sample of how long each batch took.
+func timesOf(took []time.Duration, rate float64) sample {
 	slices.Sort(took)
-	return sample{
-		rate: float64(batches*l.pipeline) / elapsed.Seconds(),
-		p50:  took[len(took)/2],
-		p99:  took[len(took)*99/100],
-	}, nil
+	return sample{rate: rate, p50: took[len(took)/2], p99: took[len(took)*99/100],
+		p999: took[len(took)*999/1000]}
+}
+
+// watch has the poller wait until the rest of a batch can be written.
+func (c *conn) watch(p *poller, number int) error {
+	if rest := c.sent < len(c.out); rest != c.writing {
+		c.writing = rest
+		return p.change(c.fd, number, rest)
+	}
+	return nil
 }
 
 // begin makes and sends the next batch, as far as the socket takes it. What

@@ -28,6 +28,7 @@ type lockWay struct {
 	// whose CPU counts, if any
 	nodePIDs, proxyPIDs []int
 	locker              func(ctx context.Context, key string, i int) (locker, error) // the i-th who wants key
+	queued              func(ctx context.Context, key string) (int, error)           // nil: nobody can tell
 }
 
 // The names of the ways.
@@ -35,18 +36,19 @@ const (
 	oneProxy    = "lockproxy"
 	twoProxies  = "two lockproxies"
 	redsyncName = "redsync"
+	rueidisName = "rueidislock"
 )
 
 // lease is long enough that no lock expires in a contest.
 const lease = time.Minute
 
 // lockWays are all ways: through one proxy, through two that share a cluster,
-// and redsync with its defaults over one Redis and one pool of go-redis. end
-// closes what they share.
+// redsync with its defaults over one Redis and one pool of go-redis, and rueidislock there, each
+// of whose clients is a process of its own. end closes what they share.
 func (y *yard) lockWays() (ways []lockWay, end func()) {
 	for i, name := range []string{oneProxy, twoProxies}[:len(y.lockproxy)] {
 		proxies := y.lockproxy[:i+1]
-		ways = append(ways, lockWay{name: name, nodes: y.masters,
+		ways = append(ways, lockWay{name: name, nodes: y.masters, queued: queuedAt(proxies[0].addr),
 			locker: func(ctx context.Context, key string, i int) (locker, error) {
 				return dialProxy(ctx, proxies[i%len(proxies)].addr, key)
 			}})
@@ -56,6 +58,11 @@ func (y *yard) lockWays() (ways []lockWay, end func()) {
 	ways = append(ways, lockWay{name: redsyncName, nodes: y.plain[:1],
 		locker: func(_ context.Context, key string, _ int) (locker, error) {
 			return redsyncLocker{r.NewMutex(key, redsync.WithExpiry(lease), redsync.WithTries(1<<30))}, nil
+		}})
+	ways = append(ways, lockWay{name: rueidisName, nodes: y.plain[:1],
+		locker: func(_ context.Context, key string, _ int) (locker, error) {
+			all, err := newRueidisLocks(y.plain[0])
+			return &rueidisLocker{all: all, own: true, key: key}, err
 		}})
 	return ways, func() { pool.Close() }
 }

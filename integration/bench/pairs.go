@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"time"
 
@@ -15,76 +14,120 @@ import (
 	"lockproxy/redlock/single"
 )
 
+// pairing is one way to take and free locks for which nobody waits.
+type pairing struct {
+	contender
+	redis []int // processes of Redis
+	// commands of the i-th connection, and where it goes
+	commands func(prefix string, i int) (addr string, commands [][]byte)
+}
+
+// The names of the pairings.
+const (
+	scriptsName = "EVALSHA, direct"
+	setName     = "SET NX PX + compare-and-delete, direct"
+	beforeOne   = "lockproxy, one Redis"
+)
+
 // pairs measures LOCK + UNLOCK of locks for which nobody waits, against the same
 // two scripts sent to the nodes by EVALSHA, as a lock library would at its best:
-// a connection has all its locks on one node and knows which.
-func pairs(ctx context.Context, y *yard, o options) ([]verdict, error) {
+// a connection has all its locks on one node and knows which. Before one Redis it does the
+// same against what most libraries do: SET NX PX, and a script that compares and deletes.
+func pairs(ctx context.Context, y *yard, o options, rep *report) error {
 	for _, addr := range y.masters {
 		for _, s := range scripts.All() {
 			if _, err := ask(ctx, addr, "script", "load", s.Source); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	direct := y.direct
-	direct.name = "EVALSHA, direct"
-	all := append([]contender{direct}, y.lockproxy[:min(1, len(y.lockproxy))]...)
+	one, err := y.startOne(ctx)
+	if err != nil {
+		return err
+	}
+	all := []pairing{{contender{name: scriptsName}, y.masterPIDs,
+		func(prefix string, i int) (string, [][]byte) {
+			node := i % nodes
+			return y.masters[node], scriptPairs(prefix, node)
+		}}}
+	if len(y.lockproxy) > 0 {
+		all = append(all, throughProxy(y.lockproxy[0], y.masterPIDs))
+	}
+	all = append(all, one.setPairs())
+	var costs lockCosts
+	if y.binary != "" {
+		all = append(all, throughProxy(one.proxy, []int{one.pid}))
+		if costs, err = y.startLockCosts(ctx); err != nil {
+			return err
+		}
+	}
 	shapes := []shape{plain50, {pipelined50.name, pipelined50.connections, pipelined50.pipeline, 4}}
 	r := results{}
 	for round := range o.rounds {
 		for _, s := range shapes {
 			progress("round %d of %d: LOCK + UNLOCK %s", round+1, o.rounds, s.name)
-			for _, c := range rotated(all, round) {
-				got, err := y.paired(ctx, c, s, o)
+			for _, w := range rotated(all, round) {
+				got, err := w.measure(ctx, s, o)
 				if err != nil {
-					return nil, fmt.Errorf("%s %s: %w", c.name, s.name, err)
+					return fmt.Errorf("%s %s: %w", w.name, s.name, err)
 				}
-				r.add(s.name, c.name, got)
+				r.add(s.name, w.name, got)
+			}
+		}
+		if y.binary != "" {
+			progress("round %d of %d: what a LOCK costs the proxy", round+1, o.rounds)
+			if err := costs.measure(ctx, r, o); err != nil {
+				return err
 			}
 		}
 	}
-	printPairs(r, shapes, all)
-	if len(y.lockproxy) == 0 {
-		return nil, nil
+	printPairs(rep, r, shapes, all)
+	if y.binary != "" {
+		pairTargets(rep, r, shapes)
+		printLockCosts(rep, r)
 	}
-	var verdicts []verdict
-	for i, limit := range []float64{0.75, 0.85} {
-		what := shapes[i].name
-		verdicts = append(verdicts, verdict{
-			"LOCK + UNLOCK " + what + ": pairs, against EVALSHA sent directly",
-			r.ratio(what, "lockproxy", direct.name, rate), limit, false, "%.3f",
-		})
-	}
-	return verdicts, nil
+	return nil
 }
 
-// paired is one measurement of one contender. Its rate is in commands.
-func (y *yard) paired(ctx context.Context, c contender, s shape, o options) (sample, error) {
+// pairTargets holds the results against the targets.
+func pairTargets(rep *report, r results, shapes []shape) {
+	for i, limit := range []float64{0.75, 0.55} {
+		what := shapes[i].name
+		rep.hold(atLeast(limit, "%.2f", "LOCK + UNLOCK "+what+": pairs a second, against "+setName,
+			r.versus(what, beforeOne, setName, rate)))
+	}
+}
+
+// throughProxy is LOCK and UNLOCK at a lockproxy.
+func throughProxy(c contender, redis []int) pairing {
+	return pairing{c, redis, func(prefix string, _ int) (string, [][]byte) {
+		return c.addr,
+			proxyPairs(prefix)
+	}}
+}
+
+// measure is one measurement. Its rate is in commands.
+func (w pairing) measure(ctx context.Context, s shape, o options) (sample, error) {
 	l := load{pipeline: s.pipeline}
 	defer l.close()
 	// Names of this run alone: its last LOCKs may be left without an UNLOCK.
 	run := rand.Uint32()
 	for i := range s.connections {
-		prefix := fmt.Sprintf("bench:%08x:%03d:", run, i)
-		addr, commands := c.addr, proxyPairs(prefix)
-		if c.cluster {
-			node := i % nodes
-			addr, commands = y.masters[node], scriptPairs(prefix, node)
-		}
+		addr, commands := w.commands(fmt.Sprintf("bench:%08x:%03d:", run, i), i)
 		if err := l.dial(addr, inTurn(commands, s.pipeline), lockedOrFreed); err != nil {
 			return sample{}, err
 		}
 	}
 	batches := int(float64(o.requests)*s.share) / s.pipeline
-	before, err := cpuOf(y.masterPIDs)
+	before, err := cpuOf(w.redis)
 	if err != nil {
 		return sample{}, err
 	}
-	got, err := metered(ctx, &l, batches, c)
+	got, err := metered(ctx, &l, batches, w.contender)
 	if err != nil {
 		return sample{}, err
 	}
-	after, err := cpuOf(y.masterPIDs)
+	after, err := cpuOf(w.redis)
 	got.redis = (after - before) / time.Duration(batches*s.pipeline)
 	return got, err
 }
@@ -147,11 +190,14 @@ func unlockRequest(l *locks.Locker, name, token string) (r recorder) {
 	return r
 }
 
-func (r *recorder) Room() []byte { return nil }
+func (r *recorder) Buffer() []byte { return nil }
+
+func (r *recorder) Hold(string) {}
 
 func (r *recorder) SendHome(slot int, req []byte, _ bool, _ redlock.Exchange, _ redlock.Delivery) {
 	r.slot, r.req = slot, req
 }
+func (*recorder) Later(func() []byte, redlock.Delivery) bool                      { return false }
 func (*recorder) Await(func(func([]byte)), func([]byte) []byte, redlock.Delivery) {}
 func (*recorder) Acquired(redlock.Grant, bool, error) []byte                      { return nil }
 func (*recorder) Lost()                                                           {}
@@ -160,7 +206,10 @@ func (*recorder) Released(redlock.Released, error) []byte                       
 // sharded is all that a Locker needs to know of its upstream to make requests.
 type sharded struct{ single.Upstream }
 
-func (sharded) Sharded() bool { return true }
+func (sharded) Sharded() bool    { return true }
+func (sharded) Moving(int) bool  { return false }
+func (sharded) Evicting() bool   { return false }
+func (sharded) Evicts(int) error { return nil }
 
 // inTurn sends the commands in turn, so many at a time. Their number must be a
 // multiple of that.
@@ -178,20 +227,25 @@ func inTurn(commands [][]byte, pipeline int) source {
 }
 
 // lockedOrFreed accepts a grant, of LOCK or of its script, which may be the fence alone, and
-// the reply to a release.
+// the reply to a release; and OK of SET.
 func lockedOrFreed(reply []byte) bool {
 	return bytes.HasPrefix(reply, []byte("*4\r\n")) || string(reply) == ":1\r\n" ||
+		string(reply) == "+OK\r\n" ||
 		len(reply) > 16 && reply[0] == ':'
 }
 
-func printPairs(r results, shapes []shape, all []contender) {
+func printPairs(rep *report, r results, shapes []shape, all []pairing) {
 	t := table{{"", "pairs/s", "of direct", "p50 µs", "p99 µs", "proxy's CPU µs a pair", "Redis's"}}
 	for _, s := range shapes {
+		direct := ""
 		for _, c := range all {
+			if c.pid == 0 {
+				direct = c.name
+			}
 			row := []string{
 				s.name + ", " + c.name,
 				fmt.Sprintf("%.0f", r.median(s.name, c.name, rate)/2),
-				fmt.Sprintf("%.2f", r.ratio(s.name, c.name, all[0].name, rate)),
+				fmt.Sprintf("%.2f", r.ratio(s.name, c.name, direct, rate)),
 				fmt.Sprintf("%.1f", r.median(s.name, c.name, p50)),
 				fmt.Sprintf("%.1f", r.median(s.name, c.name, p99)),
 				"",
@@ -203,7 +257,7 @@ func printPairs(r results, shapes []shape, all []contender) {
 			t = append(t, row)
 		}
 	}
-	fmt.Fprintf(os.Stdout,
+	rep.printf(
 		"\n## LOCK + UNLOCK\n\n%s\n"+
 			"Latencies are those of a batch: one command, or eight pairs. Where the cores are busy, the\n"+
 			"ratio is that of all CPU spent on a pair, Redis's and this program's included.\n", t)

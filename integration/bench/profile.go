@@ -28,7 +28,7 @@ func (y *yard) profile(ctx context.Context, o options) error {
 	case "lock":
 		what = "LOCK + UNLOCK"
 		send = func(ctx context.Context) (sample, error) {
-			return y.paired(ctx, y.lockproxy[0], shape{what, 50, o.pipeline, 1}, o)
+			return throughProxy(y.lockproxy[0], y.masterPIDs).measure(ctx, shape{what, 50, o.pipeline, 1}, o)
 		}
 	case "redlock":
 		n := quorums[0]

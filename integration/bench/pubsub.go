@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ const (
 
 // pubsub measures messages of one publisher to 50 listeners of one channel, straight at one of the cluster's
 // masters and through lockproxy. Master tells master in both cases.
-func pubsub(ctx context.Context, y *yard, o options) ([]verdict, error) {
+func pubsub(ctx context.Context, y *yard, o options, rep *report) error {
 	all := append([]contender{y.direct}, y.lockproxy[:min(1, len(y.lockproxy))]...)
 	shapes := []shape{{"one at a time", listeners, 1, 0.05}, {"16 at a time", listeners, 16, 0.2}}
 	r := results{}
@@ -31,14 +30,14 @@ func pubsub(ctx context.Context, y *yard, o options) ([]verdict, error) {
 			for _, c := range rotated(all, round) {
 				got, err := y.published(ctx, c, s, o)
 				if err != nil {
-					return nil, fmt.Errorf("%s, %s: %w", c.name, s.name, err)
+					return fmt.Errorf("%s, %s: %w", c.name, s.name, err)
 				}
 				r.add(s.name, c.name, got)
 			}
 		}
 	}
-	printPubsub(r, shapes, all)
-	return nil, nil
+	printPubsub(rep, r, shapes, all)
+	return nil
 }
 
 // published is one measurement of one contender. Its rate and its CPU are of messages as listeners get them.
@@ -214,7 +213,7 @@ func read(fd int, buf []byte) (n int, err error) {
 	return n, err
 }
 
-func printPubsub(r results, shapes []shape, all []contender) {
+func printPubsub(rep *report, r results, shapes []shape, all []contender) {
 	t := table{{"", "messages/s", "of direct", "p50 µs", "of direct", "p99 µs", "proxy's CPU µs a message",
 		"Redis's", "of direct"}}
 	for _, s := range shapes {
@@ -236,7 +235,7 @@ func printPubsub(r results, shapes []shape, all []contender) {
 			t = append(t, row)
 		}
 	}
-	fmt.Fprintf(os.Stdout,
+	rep.printf(
 		"\n## Messages of one publisher to %d listeners\n\n%s\nMessages are counted as listeners get them. "+
 			"Latencies are from a batch being published to the last listener\n"+
 			"having all of it; the next batch follows then.\n", listeners, t)

@@ -73,7 +73,7 @@ func (y *yard) startRedis(ctx context.Context, args ...string) (addr string, pid
 	}
 	addr = fmt.Sprintf("127.0.0.1:%d", port)
 	args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
-		"--save", "", "--appendonly", "no"}, args...)
+		"--save", "", "--appendonly", "no", "--maxclients", strconv.Itoa(mostClients)}, args...)
 	p, err := y.serve(ctx, addr, "redis-server", args...)
 	if err != nil {
 		return "", 0, err

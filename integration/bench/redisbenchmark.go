@@ -19,7 +19,12 @@ type sample struct {
 	account  time.Duration      // that Redis itself accounts for, a request; of scripts and renewals
 	cpu      time.Duration      // of the proxy, a request; 0 where there is none
 	client   time.Duration      // CPU of this program, a grant; of contests and of RedLock
+	inside   time.Duration      // that it accounts for the commands inside a script; of drains
+	shares   []float64          // µs that each of percents took at most; of drains
+	p999     time.Duration      // as p99; of paced load
 	commands map[string]float64 // that Redis ran for one, by name; of hand-overs
+	objects  float64            // that the proxy allocates, and their bytes; of pairs
+	bytes    float64            // also what its memory grew by; of idle clients and large values
 }
 
 // keys is how many different keys are used.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -33,11 +32,19 @@ func micro(d time.Duration) float64 { return float64(d) / float64(time.Microseco
 
 // median is the median of a figure over the rounds.
 func (r results) median(what, who string, figure func(sample) float64) float64 {
-	var all []float64
+	return median(r.each(what, who, figure))
+}
+
+// spread is a figure over the rounds.
+func (r results) spread(what, who string, figure func(sample) float64) *spread {
+	return spreadOf(r.each(what, who, figure)...)
+}
+
+func (r results) each(what, who string, figure func(sample) float64) (all []float64) {
 	for _, s := range r[what][who] {
 		all = append(all, figure(s))
 	}
-	return median(all)
+	return all
 }
 
 // least is the smallest of a figure over the rounds.
@@ -53,11 +60,33 @@ func (r results) least(what, who string, figure func(sample) float64) float64 {
 
 // ratio is the median over the rounds of a's figure by b's.
 func (r results) ratio(what, a, b string, figure func(sample) float64) float64 {
-	var all []float64
-	for i, s := range r[what][a] {
-		all = append(all, figure(s)/figure(r[what][b][i]))
+	return median(r.ratios(what, a, what, b, figure))
+}
+
+// versus are the same ratios.
+func (r results) versus(what, a, b string, figure func(sample) float64) *spread {
+	return spreadOf(r.ratios(what, a, what, b, figure)...)
+}
+
+// ratios are round by round those of a in one measurement and b in another.
+func (r results) ratios(what, a, other, b string, figure func(sample) float64) (all []float64) {
+	for i := range min(len(r[what][a]), len(r[other][b])) {
+		all = append(all, figure(r[what][a][i])/figure(r[other][b][i]))
 	}
-	return median(all)
+	return all
+}
+
+// against are cells: the ratios of a proxy's figure to those of others, where both were measured.
+func (r results) against(what string, c contender, others []contender,
+	figure func(sample) float64) (cells []string) {
+	for _, other := range others {
+		cell := ""
+		if c.pid != 0 && len(r[what][other.name]) > 0 {
+			cell = fmt.Sprintf("%.2f", r.ratio(what, c.name, other.name, figure))
+		}
+		cells = append(cells, cell)
+	}
+	return cells
 }
 
 // median is the middle one, or the mean of the two; NaN of nothing.
@@ -71,37 +100,52 @@ func median(all []float64) float64 {
 
 // verdict is one line of the targets: a ratio or a figure, and its limit.
 type verdict struct {
-	what   string
-	value  float64
-	limit  float64
-	atMost bool   // else at least
-	format string // of value
+	What   string  `json:"what"`
+	Got    *spread `json:"got"` // nil: it could not be measured
+	Limit  float64 `json:"limit"`
+	AtMost bool    `json:"atmost"` // else at least
+	Format string  `json:"format"` // of what was got
+}
+
+// atMost is a target that nothing may be above, atLeast one that nothing may be below.
+func atMost(limit float64, format, what string, got *spread) verdict {
+	return verdict{what, got, limit, true, format}
+}
+
+func atLeast(limit float64, format, what string, got *spread) verdict {
+	return verdict{what, got, limit, false, format}
 }
 
 func (v verdict) word() string {
-	if v.atMost && v.value <= v.limit || !v.atMost && v.value >= v.limit {
-		return "PASS"
+	switch {
+	case v.Got == nil:
+		return "not measured"
+	case v.AtMost && v.Got.Median <= v.Limit || !v.AtMost && v.Got.Median >= v.Limit:
+		return "reached"
 	}
-	return "MISS" // NaN too
+	return "not reached"
 }
 
 func (v verdict) target() string {
 	sign := ">="
-	if v.atMost {
+	if v.AtMost {
 		sign = "<="
 	}
-	return sign + " " + strconv.FormatFloat(v.limit, 'f', -1, 64)
+	return sign + " " + strconv.FormatFloat(v.Limit, 'f', -1, 64)
 }
 
-func printVerdicts(w io.Writer, all []verdict) {
-	if len(all) == 0 {
-		return
+func (v verdict) value() string {
+	if v.Got == nil {
+		return ""
 	}
-	t := table{{"target", "wanted", "measured", ""}}
-	for _, v := range all {
-		t = append(t, []string{v.what, v.target(), fmt.Sprintf(v.format, v.value), v.word()})
+	return fmt.Sprintf(v.Format, v.Got.Median)
+}
+
+func (v verdict) limits() string {
+	if v.Got == nil {
+		return ""
 	}
-	fmt.Fprintf(w, "\n## Targets\n\n%s", t)
+	return fmt.Sprintf(v.Format+" to "+v.Format, v.Got.Low, v.Got.High)
 }
 
 // table is a markdown table; its first row is the head.

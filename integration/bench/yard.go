@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,8 +23,10 @@ type yard struct {
 	lockproxy  []contender    // two over the same cluster, or none
 	admin      string         // where the first of them gives profiles, while they are wanted
 	quorums    map[int]quorum // by the number of their masters; once RedLock is measured
-	haproxy    contender
+	haproxy    contender      // the yardsticks; without an address where they are not installed
 	twemproxy  contender
+	predixy    contender
+	files      int // that each program may have open
 }
 
 // contender is one way to a Redis.
@@ -38,6 +42,9 @@ func (y *yard) open(ctx context.Context, o options) (err error) {
 	if y.dir, err = os.MkdirTemp("", "lockproxy-bench-"); err != nil {
 		return err
 	}
+	if y.files, err = raiseOpenFiles(wantedFiles); err != nil {
+		return err
+	}
 	if err := y.openRedis(ctx); err != nil {
 		return err
 	}
@@ -48,17 +55,39 @@ func (y *yard) open(ctx context.Context, o options) (err error) {
 	if y.haproxy, err = y.startHaproxy(ctx); err != nil {
 		return err
 	}
+	if y.predixy, err = y.startPredixy(ctx); err != nil {
+		return err
+	}
 	return y.openLockproxy(ctx, o)
+}
+
+// contenders are all ways for ordinary commands: none but Redis, lockproxy, the yardsticks.
+func (y *yard) contenders() []contender {
+	all := append([]contender{y.direct}, y.lockproxy[:min(1, len(y.lockproxy))]...)
+	return append(all, y.yardsticks()...)
+}
+
+// yardsticks are other proxies, that first which does most of what lockproxy does: predixy, which few
+// systems have as a package, speaks the protocol of a cluster.
+func (y *yard) yardsticks() []contender {
+	return slices.DeleteFunc([]contender{y.predixy, y.twemproxy, y.haproxy},
+		func(c contender) bool { return c.addr == "" })
 }
 
 // close ends what was started, the last one first.
 func (y *yard) close() {
-	for i := len(y.processes) - 1; i >= 0; i-- {
-		y.processes[i].end()
-	}
+	y.end(0)
 	if y.dir != "" {
 		os.RemoveAll(y.dir)
 	}
+}
+
+// end ends all but the first n that were started.
+func (y *yard) end(n int) {
+	for i := len(y.processes) - 1; i >= n; i-- {
+		y.processes[i].end()
+	}
+	y.processes = y.processes[:n]
 }
 
 // serve starts a server and waits until it listens.
@@ -70,6 +99,8 @@ func (y *yard) serve(ctx context.Context, addr, name string, args ...string) (*p
 	y.processes = append(y.processes, p)
 	return p, p.until(ctx, "listening at "+addr, func() bool { return accepts(addr) })
 }
+
+// Each of these starts a yardstick, if it is installed.
 
 const twemproxyConfig = `bench:
   listen: %s
@@ -84,6 +115,9 @@ const twemproxyConfig = `bench:
 `
 
 func (y *yard) startTwemproxy(ctx context.Context) (c contender, err error) {
+	if _, err := exec.LookPath("nutcracker"); err != nil {
+		return c, nil
+	}
 	port, err := freePort()
 	if err != nil {
 		return c, err
@@ -108,7 +142,7 @@ func (y *yard) startTwemproxy(ctx context.Context) (c contender, err error) {
 
 const haproxyConfig = `global
   nbthread 1
-  maxconn 1000
+  maxconn %d
 defaults
   mode tcp
   timeout connect 5s
@@ -120,16 +154,55 @@ listen bench
 `
 
 func (y *yard) startHaproxy(ctx context.Context) (c contender, err error) {
+	if _, err := exec.LookPath("haproxy"); err != nil {
+		return c, nil
+	}
 	port, err := freePort()
 	if err != nil {
 		return c, err
 	}
 	c = contender{name: "haproxy", addr: fmt.Sprintf("127.0.0.1:%d", port)}
-	path, err := y.write("haproxy.cfg", fmt.Sprintf(haproxyConfig, c.addr, y.plain[0]))
+	// It needs two files for each client, and does not start if it may not have them.
+	path, err := y.write("haproxy.cfg",
+		fmt.Sprintf(haproxyConfig, (y.files-spareFiles)/2, c.addr, y.plain[0]))
 	if err != nil {
 		return c, err
 	}
 	p, err := y.serve(ctx, c.addr, "haproxy", "-db", "-f", path)
+	if err != nil {
+		return c, err
+	}
+	c.pid = p.pid()
+	return c, nil
+}
+
+const predixyConfig = `Name bench
+Bind %s
+WorkerThreads 1
+ClientTimeout 0
+ClusterServerPool {
+    MasterReadPriority 50
+    Servers {
+        + %s
+    }
+}
+`
+
+func (y *yard) startPredixy(ctx context.Context) (c contender, err error) {
+	if _, err := exec.LookPath("predixy"); err != nil {
+		return c, nil
+	}
+	port, err := freePort()
+	if err != nil {
+		return c, err
+	}
+	c = contender{name: "predixy", addr: fmt.Sprintf("127.0.0.1:%d", port)}
+	path, err := y.write("predixy.conf",
+		fmt.Sprintf(predixyConfig, c.addr, strings.Join(y.masters, "\n        + ")))
+	if err != nil {
+		return c, err
+	}
+	p, err := y.serve(ctx, c.addr, "predixy", path)
 	if err != nil {
 		return c, err
 	}
@@ -169,8 +242,8 @@ func (y *yard) openLockproxy(ctx context.Context, o options) error {
 // gives metrics and profiles.
 func (y *yard) startLockproxy(ctx context.Context, upstream []string, watched bool,
 	settings ...string) (c contender, admin string, err error) {
-	args := append([]string{"--upstream", strings.Join(upstream, ","), "--listen", "127.0.0.1:0"},
-		settings...)
+	args := append([]string{"--upstream", strings.Join(upstream, ","), "--listen", "127.0.0.1:0",
+		"--maxclients", strconv.Itoa(mostClients)}, settings...)
 	if watched {
 		args = append(args, "--admin", "127.0.0.1:0", "--admin-pprof", "yes")
 	} else {

@@ -11,22 +11,23 @@ import (
 	"lockproxy/integration/rig"
 )
 
+// upstreams start one Redis, and a cluster.
+var upstreams = map[string]func(t *testing.T) (nodes []*rig.Server, upstream string){
+	"single": func(t *testing.T) ([]*rig.Server, string) {
+		s := rig.StartRedis(t)
+		return []*rig.Server{s}, s.Addr
+	},
+	"cluster": func(t *testing.T) ([]*rig.Server, string) {
+		c := rig.StartCluster(t, 3, 0)
+		return c.Nodes, c.Addrs()
+	},
+}
+
 // TestEveryCommand sends every command and subcommand of the upstream with any
 // number of arguments. Each must be answered soon, unless it is there to last, and none
 // may leave a trace on the connections that all clients share.
 func TestEveryCommand(t *testing.T) {
-	for name, start := range map[string]func(t *testing.T) (nodes []*rig.Server, upstream string){
-		"single": func(t *testing.T) ([]*rig.Server,
-			string) {
-			s := rig.StartRedis(t)
-			return []*rig.Server{s}, s.Addr
-		},
-		"cluster": func(t *testing.T) ([]*rig.Server,
-			string) {
-			c := rig.StartCluster(t, 3, 0)
-			return c.Nodes, c.Addrs()
-		},
-	} {
+	for name, start := range upstreams {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nodes, upstream := start(t)

@@ -108,18 +108,7 @@ func TestRights(t *testing.T) {
 func eachUpstream(t *testing.T, users []rightsUser,
 	test func(t *testing.T, nodes []*rig.Server, p *rig.Proxy)) {
 	t.Helper()
-	for kind, start := range map[string]func(t *testing.T) ([]*rig.Server, string){
-		"single": func(t *testing.T) ([]*rig.Server,
-			string) {
-			s := rig.StartRedis(t)
-			return []*rig.Server{s}, s.Addr
-		},
-		"cluster": func(t *testing.T) ([]*rig.Server,
-			string) {
-			c := rig.StartCluster(t, 3, 0)
-			return c.Nodes, c.Addrs()
-		},
-	} {
+	for kind, start := range upstreams {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			nodes, upstream := start(t)

@@ -24,7 +24,7 @@ type counter struct {
 	retries atomic.Int64 // EXEC said Null
 }
 
-func (n *counter) twin() string { return n.key + ":twin" }
+func (n *counter) beside() string { return n.key + ":beside" }
 
 // raise raises the counter once, however many attempts that takes.
 func (n *counter) raise(c *rig.Conn, pipelined bool) error {
@@ -38,7 +38,7 @@ func (n *counter) raise(c *rig.Conn, pipelined bool) error {
 		}
 		was, _ := strconv.Atoi(read[1].Text)
 		write, err := converse(c, pipelined, []string{"MULTI"}, []string{"SET", n.key, strconv.Itoa(was + 1)},
-			[]string{"INCR", n.twin()}, []string{"EXEC"})
+			[]string{"INCR", n.beside()}, []string{"EXEC"})
 		if err != nil {
 			return err
 		}
@@ -117,12 +117,12 @@ func raiseAll(t *testing.T, addrs []string, clients, times int, end <-chan struc
 func (n *counter) check(t *testing.T, addr string) {
 	t.Helper()
 	c := rig.Connect(t, addr)
-	value, twin := c.Must(t, "GET", n.key), c.Must(t, "GET", n.twin())
+	value, beside := c.Must(t, "GET", n.key), c.Must(t, "GET", n.beside())
 	got, _ := strconv.ParseInt(value.Text, 10, 64)
 	if done, unknown := n.done.Load(), n.unknown.Load(); got < done || got > done+unknown ||
-		twin.Text != value.Text {
-		t.Errorf("%s is %s, its twin %s, after %d times and %d that are unknown", n.key, value,
-			twin, done, unknown)
+		beside.Text != value.Text {
+		t.Errorf("%s is %s, the key beside it %s, after %d times and %d that are unknown", n.key, value,
+			beside, done, unknown)
 	}
 }
 

@@ -69,8 +69,10 @@ func TestExceptions(t *testing.T) {
 			t.Errorf("%q gives %v", wrong, e)
 		}
 	}
-	if _, err := Listed(); err != nil {
-		t.Error(err)
+	for _, server := range []string{"redis7", "redis8", "valkey8", "valkey9"} {
+		if _, err := Listed(server); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

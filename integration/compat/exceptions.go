@@ -1,8 +1,10 @@
 package compat
 
 import (
-	_ "embed"
+	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -13,14 +15,25 @@ type Key struct{ Target, File, Name string }
 // Exceptions are the tests that need not pass through the proxy, each with its reason.
 type Exceptions map[Key]string
 
-//go:embed exceptions.txt
-var listed string
+//go:embed exceptions*.txt
+var listed embed.FS
 
-// Listed are the exceptions of this project, exceptions.txt.
-func Listed() (Exceptions, error) { return parseExceptions(listed) }
+// Listed are the exceptions for the suite of a server, such as "valkey9": those of exceptions.txt, which hold
+// for all, and its own, of which there may be none.
+func Listed(server string) (Exceptions, error) {
+	all, err := listed.ReadFile("exceptions.txt")
+	if err != nil {
+		return nil, err
+	}
+	own, err := listed.ReadFile("exceptions-" + server + ".txt")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return parseExceptions(string(all) + string(own))
+}
 
-// parseExceptions reads lines of four fields with a tab between them: target, file, test
-// and reason. A # begins a comment, at the start of a line.
+// parseExceptions reads lines of four fields with a tab between them: targets with commas between them, file,
+// test and reason. A # begins a comment, at the start of a line.
 func parseExceptions(text string) (Exceptions, error) {
 	all := Exceptions{}
 	for line := range strings.Lines(text) {
@@ -32,11 +45,13 @@ func parseExceptions(text string) (Exceptions, error) {
 		if len(f) != 4 || slices.Contains(f, "") {
 			return nil, fmt.Errorf("exceptions.txt: not four fields with tabs between them: %q", line)
 		}
-		key := Key{f[0], f[1], f[2]}
-		if all[key] != "" {
-			return nil, fmt.Errorf("exceptions.txt: twice: %q", line)
+		for target := range strings.SplitSeq(f[0], ",") {
+			key := Key{target, f[1], f[2]}
+			if all[key] != "" {
+				return nil, fmt.Errorf("exceptions.txt: twice: %q", line)
+			}
+			all[key] = f[3]
 		}
-		all[key] = f[3]
 	}
 	return all, nil
 }

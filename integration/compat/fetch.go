@@ -21,7 +21,7 @@ const TreeVariable = "REDIS_TREE"
 // names, where an earlier call has left it, or among the sources of the system's
 // packages. Its errors say what to do.
 func Find() (*Suite, error) {
-	version, err := Installed()
+	product, version, err := Installed()
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func Find() (*Suite, error) {
 		return nil, fmt.Errorf("no test suite of Redis %s, the version of redis-server here: %w\n%s",
 			version, err, remedy(version))
 	}
-	s.Version = version
+	s.Product, s.Version = product, version
 	return s, nil
 }
 

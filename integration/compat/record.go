@@ -45,7 +45,7 @@ func (r *Record) Count(s Status) (n int) {
 var (
 	// A line that begins a message of the suite, such as "[ok]: " or "[3/80 done]: ".
 	message = regexp.MustCompile(`^\[([a-z0-9/ ]+|TIMEOUT)\]: `)
-	took    = regexp.MustCompile(`(?s)^(.*) \(\d+ ms\)$`)
+	took    = regexp.MustCompile(`(?s)^(.*) \(\d+ ms\)(?:\n.*)?$`) // a test may print more behind it
 	inFile  = regexp.MustCompile(`(?s)^(.*?) in tests/[\w/.-]+\.tcl(?:\n(.*))?$`)
 	running = regexp.MustCompile(`(?m)=> \(IN PROGRESS\) (.*)$`)
 )

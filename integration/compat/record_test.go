@@ -15,6 +15,9 @@ Testing unit/other
 [ok]: a [name]: with (odd) "things" [ok]: inside (12 ms) (3 ms)
 [ok]: two
 lines (1 ms)
+[ok]: talks on (2 ms)
+--------- tot-net-in (1)
+Actual:   81
 [ignore]: LATENCY: Tag: needs:latency denied
 [ignore]: Not supported on external server
 [skip]: left out
@@ -54,6 +57,7 @@ func TestParse(t *testing.T) {
 		{"MGET #2", OK, ""},
 		{`a [name]: with (odd) "things" [ok]: inside (12 ms)`, OK, ""},
 		{"two\nlines", OK, ""},
+		{"talks on", OK, ""},
 		{"LATENCY: Tag: needs:latency denied", Skipped, ""},
 		{"Not supported on external server", Skipped, ""},
 		{"it counts", Failed, "Expected '1' to be equal to '2' (context: type eval"},
@@ -68,7 +72,7 @@ func TestParse(t *testing.T) {
 	if !reflect.DeepEqual(had, want) || got.Broken != "" || got.Stalled != "" {
 		t.Errorf("broken %q, stalled %q\n got %q\nwant %q", got.Broken, got.Stalled, had, want)
 	}
-	if ok, err, skipped := got.Count(OK), got.Count(Failed), got.Count(Skipped); ok != 4 || err != 3 ||
+	if ok, err, skipped := got.Count(OK), got.Count(Failed), got.Count(Skipped); ok != 5 || err != 3 ||
 		skipped != 2 {
 		t.Errorf("%d ok, %d err, %d skipped", ok, err, skipped)
 	}

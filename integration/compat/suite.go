@@ -19,15 +19,22 @@ import (
 // Suite is a test suite: the parts of a source tree of Redis that it needs.
 type Suite struct {
 	Dir     string // has runtest, tests/ and utils/; is only read
-	Version string // of the redis-server that it belongs to, as "7.0.15"
+	Product string // "redis" or "valkey", of the server that it belongs to
+	Version string // of it, such as "7.0.15"
+}
+
+// Server is the server by its product and major version, such as "valkey9".
+func (s *Suite) Server() string {
+	major, _, _ := strings.Cut(s.Version, ".")
+	return s.Product + major
 }
 
 // parts are what a Suite has of a source tree.
 var parts = []string{"runtest", "tests", "utils"}
 
 // Tags leave out what does not run against a server that stands already: the suite's
-// words for what is slow, what needs replicas or a disk, and what changes the server.
-const Tags = "-slow -needs:repl -needs:debug -needs:config-maxmemory -needs:reset -needs:latency " +
+// words for what is slow, what needs replicas or a disk, and what changes the server or its addresses.
+const Tags = "-ipv6 -slow -needs:repl -needs:debug -needs:config-maxmemory -needs:reset -needs:latency " +
 	"-needs:pfdebug -needs:save -needs:config-resetstat -large-memory"
 
 // At makes a Suite of an unpacked source tree.
@@ -41,25 +48,33 @@ func At(dir string) (*Suite, error) {
 	return &Suite{Dir: dir}, err
 }
 
-var serverVersion = regexp.MustCompile(`v=([0-9]+\.[0-9]+\.[0-9]+)`)
+var serverVersion = regexp.MustCompile(`^(\w+) .*v=([0-9]+\.[0-9]+\.[0-9]+)`)
 
-// Installed is the version of the redis-server that is installed.
-func Installed() (string, error) {
+// Installed is the redis-server that PATH finds.
+func Installed() (product, version string, err error) {
 	out, err := exec.Command("redis-server", "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("redis-server --version: %w", err)
+		return "", "", fmt.Errorf("redis-server --version: %w", err)
 	}
 	found := serverVersion.FindSubmatch(out)
 	if found == nil {
-		return "", fmt.Errorf("redis-server --version says no version: %q", out)
+		return "", "", fmt.Errorf("redis-server --version says no version: %q", out)
 	}
-	return string(found[1]), nil
+	return strings.ToLower(string(found[1])), string(found[2]), nil
 }
 
 // Files are the names of all files of the suite, such as "unit/type/list".
 func (s *Suite) Files() ([]string, error) {
+	dir, err := os.MkdirTemp("", "lockproxy-suite-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := s.copy(dir); err != nil {
+		return nil, err
+	}
 	cmd := exec.Command("sh", "./runtest", "--list-tests")
-	cmd.Dir = s.Dir
+	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("runtest --list-tests: %w\n%s", err, out)
@@ -117,7 +132,8 @@ func pattern(name string) string {
 	return name
 }
 
-// copy copies the suite, which writes into its own directories, to dir.
+// copy copies the suite, which writes into its own directories, to dir, and puts the
+// programs that PATH finds where the suites of Redis and of Valkey look for them.
 func (s *Suite) copy(dir string) error {
 	if err := take(s.Dir, dir); err != nil {
 		return err
@@ -127,13 +143,19 @@ func (s *Suite) copy(dir string) error {
 			return err
 		}
 	}
-	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
-		path, err := exec.LookPath(tool)
+	for _, tool := range []string{"server", "cli", "benchmark"} {
+		redis, err := exec.LookPath("redis-" + tool)
 		if err != nil {
 			return err
 		}
-		if err := os.Symlink(path, filepath.Join(dir, "src", tool)); err != nil {
-			return err
+		valkey, err := exec.LookPath("valkey-" + tool)
+		if err != nil {
+			valkey = redis
+		}
+		for name, path := range map[string]string{"redis-": redis, "valkey-": valkey} {
+			if err := os.Symlink(path, filepath.Join(dir, "src", name+tool)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ var targetsOfCompat = []compatTarget{{
 		"unit/scripting", "unit/sort", "integration/redis-cli"},
 }, {
 	name:     "onenode",
-	upstream: func(l rig.Life) string { return rig.StartOpenCluster(l, 1) },
+	upstream: func(l rig.Life) string { return openCluster(l, 1) },
 	bare:     "onenode",
 	mode:     []string{"--cluster-mode"},
 	proxy:    []string{"--refused-commands", "", "--cluster-mode", "yes"},
@@ -65,7 +65,7 @@ var targetsOfCompat = []compatTarget{{
 		"unit/other", "unit/scripting"},
 }, {
 	name:     "cluster",
-	upstream: func(l rig.Life) string { return rig.StartOpenCluster(l, 3) },
+	upstream: func(l rig.Life) string { return openCluster(l, 3) },
 	bare:     "onenode",
 	mode:     []string{"--cluster-mode"},
 	proxy:    []string{"--refused-commands", "", "--cluster-mode", "yes"},
@@ -75,6 +75,14 @@ var targetsOfCompat = []compatTarget{{
 		"unit/keyspace", "unit/type/list", "unit/type/string", "unit/scripting"},
 }}
 
+// openCluster starts a cluster with the databases that the suite of Valkey uses in clusters since 9.
+func openCluster(l rig.Life, masters int) string {
+	if product, version, _ := compat.Installed(); product == "valkey" && !strings.HasPrefix(version, "8.") {
+		return rig.StartOpenCluster(l, masters, "--cluster-databases", "16")
+	}
+	return rig.StartOpenCluster(l, masters)
+}
+
 // TestCompat runs Redis's own test suite straight against a server and through the
 // proxy: what passes there passes here.
 func TestCompat(t *testing.T) {
@@ -82,7 +90,7 @@ func TestCompat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exceptions, err := compat.Listed()
+	exceptions, err := compat.Listed(suite.Server())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,19 +18,19 @@ func TestFullRedis(t *testing.T) {
 			t.Parallel()
 			s := rig.StartRedis(rig.On(t, product))
 			p := rig.StartProxy(t, "--upstream", s.Addr)
-			goesOnFull(t, p, func(bytes string) { s.Do(t, "CONFIG", "SET", "maxmemory", bytes) })
+			locksWhileFull(t, p, func(bytes string) { s.Do(t, "CONFIG", "SET", "maxmemory", bytes) })
 		})
 	}
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		c := rig.StartCluster(rig.On(t, "valkey9"), 3, 0)
 		p := rig.StartProxy(t, "--upstream", c.Addrs())
-		goesOnFull(t, p, func(bytes string) { c.Each(t, "CONFIG", "SET", "maxmemory", bytes) })
+		locksWhileFull(t, p, func(bytes string) { c.Each(t, "CONFIG", "SET", "maxmemory", bytes) })
 	})
 }
 
-// goesOnFull is what clients of p see before and while the servers have maxmemory set.
-func goesOnFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
+// locksWhileFull is what clients of p see before and while the servers have maxmemory set.
+func locksWhileFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 	c, keeper := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	first, next := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	keeper.Must(t, "LOCK", "kept", "TOKEN", "t", "PX", "1500", "KEEPALIVE")
@@ -103,6 +104,117 @@ func goesOnFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 	maxmemory("0")
 	if v := c.Must(t, "LOCK", "new"); len(v.Elems) != 4 {
 		t.Errorf("LOCK with memory: %s", v)
+	}
+}
+
+// At a full Redis SYNC does what it does elsewhere for what is held: replicas confirm a hold that comes
+// again, or is handed over, and a grant that too few of them have is taken back. R26
+func TestSyncAtFullRedis(t *testing.T) {
+	t.Parallel()
+	for _, product := range rig.Products {
+		t.Run(product, func(t *testing.T) {
+			t.Parallel()
+			on := rig.On(t, product)
+			master := rig.StartRedis(on)
+			replica := rig.StartRedis(on, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
+			rig.Eventually(t, 2*rig.Patience, "the replica follows", func() bool {
+				return replica.Info(t, "replication", "master_link_status") == "up" &&
+					strings.Contains(master.Info(t, "replication", "slave0"), "state=online")
+			})
+			const timeout = time.Second
+			p := rig.StartProxy(t, "--upstream", master.Addr, "--lock-sync-timeout", timeout.String())
+			syncsFull(t, p, master, replica, timeout)
+		})
+	}
+}
+
+// syncsFull is what clients of p see when the master is full, and then without its replica.
+func syncsFull(t *testing.T, p *rig.Proxy, master, replica *rig.Server, timeout time.Duration) {
+	c, first, next := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+	lockFor(t, c, "LOCK", "job", "TOKEN", "t", "PX", "60000", "SYNC", "1")
+	first.Send("LOCK", "job", "TOKEN", "first", "PX", "60000", "WAIT", "60000", "SYNC", "1")
+	rig.WaitersOf(t, p.Addr, "job", 1)
+	next.Send("LOCK", "job", "TOKEN", "next", "PX", "60000", "WAIT", "60000", "SYNC", "1")
+	rig.WaitersOf(t, p.Addr, "job", 2)
+	master.Do(t, "CONFIG", "SET", "maxmemory", "1")
+
+	if v := c.Call(t, "LOCK", "new", "SYNC", "1"); !saysFull(v, "OOM") {
+		t.Errorf("a new lock: %s", v)
+	}
+	lockFor(t, c, "LOCK", "job", "TOKEN", "t", "PX", "60000", "SYNC", "1")
+	if n := c.Must(t, "WAIT", "1", "1000").Int(); n != 1 {
+		t.Errorf("WAIT: %d", n)
+	}
+	c.Want(t, "(integer) 1", "UNLOCK", "job", "t")
+	if v, err := first.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
+		t.Errorf("the first that waited: %s %v", v, err)
+	}
+	replica.Kill()
+	refusedSync(t, c, 0, 1, timeout, "LOCK", "job", "TOKEN", "first", "REENTRANT", "SYNC", "1")
+	c.Want(t, "(integer) 1", "UNLOCK", "job", "first")
+	if v, err := next.Receive(rig.Patience); err != nil || !v.IsError("NOREPLICAS") {
+		t.Errorf("the next that waited: %s %v", v, err)
+	}
+	rig.Eventually(t, rig.Patience, "the grant is taken back", func() bool {
+		state, waiters := rig.LockInfo(t, p.Addr, "job")
+		return state == "free" && waiters == 0
+	})
+}
+
+// While a slot moves away from a node that is full, whatever is held there goes on as well, and nobody gets a
+// new lock. R10
+func TestFullSourceOfAMovingSlot(t *testing.T) {
+	t.Parallel()
+	for _, product := range []string{"redis6", "redis7", "valkey9"} {
+		t.Run(product, func(t *testing.T) {
+			t.Parallel()
+			cluster := rig.StartCluster(rig.On(t, product), 3, 0)
+			p := rig.StartProxy(t, "--upstream", cluster.Addrs())
+			c, keeper := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+			for _, name := range []string{"renewed", "again", "kept", "freed", "broken", "checked", "read"} {
+				c.Must(t, "LOCK", "{foo}"+name, "TOKEN", "t", "PX", "60000")
+			}
+			keeper.Must(t, "LOCK", "{foo}alive", "TOKEN", "t", "PX", "1500", "KEEPALIVE")
+			slot, from := strconv.Itoa(cluster.SlotOf(t, "{foo}")), cluster.MasterOf(t, "{foo}")
+			to := cluster.Nodes[0]
+			if to == from {
+				to = cluster.Nodes[1]
+			}
+			to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.Do(t, "CLUSTER", "MYID").Text)
+			from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.Do(t, "CLUSTER", "MYID").Text)
+			cluster.Each(t, "CONFIG", "SET", "maxmemory", "1")
+
+			began := time.Now()
+			if v := c.Call(t, "LOCK", "{foo}new"); !saysFull(v, "OOM") {
+				t.Errorf("a new lock: %s", v)
+			}
+			if left := c.Must(t, "RENEW", "{foo}renewed", "t", "PX", "70000").Int(); left <= 60000 {
+				t.Errorf("RENEW: %d ms", left)
+			}
+			for name, args := range map[string][]string{
+				"again": {"PX", "60000", "REENTRANT"}, "kept": {"PX", "60000", "KEEPALIVE"},
+			} {
+				words := append([]string{"LOCK", "{foo}" + name, "TOKEN", "t"}, args...)
+				if v := c.Call(t, words...); len(v.Elems) != 4 {
+					t.Errorf("%v: %s", words, v)
+				}
+			}
+			if v := c.Call(t, "LOCKCTL", "CHECK", "{foo}checked", "t"); len(v.Elems) != 3 {
+				t.Errorf("CHECK: %s", v)
+			}
+			if v := c.Call(t, "RLOCK", "{foo}read", "TOKEN", "t", "PX", "60000"); len(v.Elems) != 4 {
+				t.Errorf("from LOCK to RLOCK: %s", v)
+			}
+			c.Want(t, "(integer) 0", "UNLOCK", "{foo}again", "t")
+			for _, name := range []string{"again", "kept", "freed", "renewed", "read"} {
+				c.Want(t, "(integer) 1", "UNLOCK", "{foo}"+name, "t")
+			}
+			c.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "{foo}broken")
+			time.Sleep(time.Until(began.Add(3 * time.Second))) // two leases of the one that is kept alive
+			if v := c.Must(t, "LOCKCTL", "CHECK", "{foo}alive", "t"); len(v.Elems) != 3 {
+				t.Errorf("what was kept alive: %s", v)
+			}
+		})
 	}
 }
 

@@ -29,7 +29,8 @@ var byRules = []taken{
 	{"-acl", nil, ""},
 	{"-command|info -command|docs", nil, ""},
 	{"-cluster|slots -cluster|myid", []string{"cluster|slots"}, ""},
-	{"-monitor -slowlog -latency -memory -replicaof -slaveof -debug -save -bgsave -shutdown -migrate", nil, ""},
+	{"-monitor -slowlog -latency -memory -replicaof -slaveof -debug -save -bgsave -shutdown -migrate",
+		nil, ""},
 	{"-cluster|nodes -cluster|info -cluster|shards", []string{"cluster|info", "cluster|nodes"}, ""},
 	{"-publish -spublish", []string{"publish", "spublish"}, "pubsub"},
 	{"-subscribe -psubscribe -ssubscribe", []string{"subscribe", "ssubscribe"}, "pubsub"},
@@ -123,7 +124,8 @@ func TestManagedServiceWithoutCommand(t *testing.T) {
 		rig.StartRedis(t, strings.Fields("--user default on nopass ~* &* +@all -command")...),
 		rig.StartRedis(t, "--rename-command", "command", ""),
 	} {
-		p := rig.StartProcess(t, rig.Binary(t), "--upstream", s.Addr, "--listen", "127.0.0.1:0", "--admin", "off")
+		p := rig.StartProcess(t, rig.Binary(t),
+			"--upstream", s.Addr, "--listen", "127.0.0.1:0", "--admin", "off")
 		if code := p.Wait(rig.Patience); code != 1 {
 			t.Errorf("it ended with %d", code)
 		}

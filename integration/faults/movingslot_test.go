@@ -40,20 +40,25 @@ func (h *halfMoved) fence(at *rig.Server) {
 	for _, n := range []*rig.Server{h.from, h.to} {
 		for _, key := range n.Do(h.t, "CLUSTER", "GETKEYSINSLOT", slot, "1000").Strings() {
 			if strings.HasPrefix(key, "lock:fence:") && n != at {
-				if v := n.Do(h.t, "MIGRATE", "127.0.0.1", strconv.Itoa(at.Port), key, "0", "5000"); v.Text != "OK" {
-					h.t.Fatalf("MIGRATE of %s: %s", key, v)
-				}
+				h.migrate(key, n, at)
 			}
 		}
+	}
+}
+
+// migrate moves a key to a node.
+func (h *halfMoved) migrate(key string, from, to *rig.Server) {
+	h.t.Helper()
+	v := from.Do(h.t, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "5000")
+	if v.Text != "OK" {
+		h.t.Fatalf("MIGRATE of %s: %s", key, v)
 	}
 }
 
 // move moves a lock to a node.
 func (h *halfMoved) move(name string, from, to *rig.Server) {
 	h.t.Helper()
-	if v := from.Do(h.t, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), "lock:"+name, "0", "5000"); v.Text != "OK" {
-		h.t.Fatalf("MIGRATE of %s: %s", name, v)
-	}
+	h.migrate("lock:"+name, from, to)
 }
 
 // holds says that a node has a lock.
@@ -83,10 +88,10 @@ func (f *risingFences) rose(t *testing.T, v rig.Reply) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Locks go on in a slot that is half here and half there for as long as it takes: with every verb, wherever the
-// lock and the fence of its slot are, and fences rise. R2 R8
+// Locks go on in a slot that is half here and half there, for as long as that lasts: with every verb,
+// wherever the lock and the fence of its slot are. And fences rise. R2 R8
 func TestHalfMovedSlot(t *testing.T) {
-	for _, product := range []string{"redis7", "valkey9"} {
+	for _, product := range rig.Products {
 		t.Run(product, func(t *testing.T) {
 			t.Parallel()
 			l := rig.On(t, product)
@@ -96,8 +101,10 @@ func TestHalfMovedSlot(t *testing.T) {
 				p[i] = rig.StartProxy(t, "--upstream", c.Addrs())
 			}
 			a, b := rig.Connect(t, p[0].Addr), rig.Connect(t, p[1].Addr)
+			a.Must(t, "LOCK", "{half}:first", "PX", "1")
+			aheadOfClock(t, c, "half")
 			before := map[string]string{}
-			for _, name := range []string{"renewed", "waited", "again", "freed", "broken", "there"} {
+			for _, name := range strings.Fields("renewed checked waited again freed broken there") {
 				v := a.Must(t, "LOCK", "{half}:"+name, "TOKEN", "old", "PX", "60000")
 				before[name] = strconv.FormatInt(v.Elems[1].Int(), 10)
 			}
@@ -117,8 +124,23 @@ func TestHalfMovedSlot(t *testing.T) {
 	}
 }
 
-// old is about plain locks that were taken before their slot moved, at the source, with the fence there and then
-// at the target.
+// aheadOfClock has the fences of a slot be a day ahead of the clock: they rise by what is stored alone then,
+// after LOCKCTL BREAK too.
+func aheadOfClock(t *testing.T, c *rig.Cluster, tag string) {
+	t.Helper()
+	master, slot := c.MasterOf(t, tag), strconv.Itoa(c.SlotOf(t, tag))
+	for _, key := range master.Do(t, "CLUSTER", "GETKEYSINSLOT", slot, "1000").Strings() {
+		if strings.HasPrefix(key, "lock:fence:") {
+			ahead := time.Now().Add(24 * time.Hour).UnixMicro()
+			master.Do(t, "SETRANGE", key, "0", strconv.FormatInt(ahead, 10))
+			return
+		}
+	}
+	t.Fatal("the slot has no fence")
+}
+
+// old is about plain locks that were taken before their slot moved, at the source, with the fence there and
+// then at the target.
 func old(t *testing.T, h *halfMoved, a, b *rig.Conn, fence map[string]string) {
 	t.Helper()
 	h.holds(h.from, "{half}:renewed")
@@ -126,8 +148,15 @@ func old(t *testing.T, h *halfMoved, a, b *rig.Conn, fence map[string]string) {
 		t.Errorf("RENEW: %s", v)
 	}
 	b.Want(t, "(nil)", "LOCK", "{half}:renewed", "TOKEN", "b")
-	if v := a.Must(t, "LOCK", "{half}:again", "TOKEN", "old", "PX", "60000", "REENTRANT"); v.Elems[3].Int() != 2 ||
-		v.Elems[1].Int() != grantOf(fence["again"]) {
+	for _, c := range []*rig.Conn{a, b} {
+		if v := c.Must(t, "LOCKCTL", "CHECK", "{half}:checked", "old"); len(v.Elems) != 3 ||
+			v.Elems[1].Int() != grantOf(fence["checked"]) {
+			t.Errorf("CHECK: %s, want the fence %s", v, fence["checked"])
+		}
+	}
+	a.Want(t, "(integer) 1", "UNLOCK", "{half}:checked", "old")
+	v := a.Must(t, "LOCK", "{half}:again", "TOKEN", "old", "PX", "60000", "REENTRANT")
+	if v.Elems[3].Int() != 2 || v.Elems[1].Int() != grantOf(fence["again"]) {
 		t.Errorf("again: %s, want the fence %s", v, fence["again"])
 	}
 	h.fence(h.to)
@@ -148,7 +177,8 @@ func old(t *testing.T, h *halfMoved, a, b *rig.Conn, fence map[string]string) {
 	b.Want(t, "(integer) 1", "UNLOCK", "{half}:freed", "old", "ID", "u2")
 	b.Want(t, "(nil)", "UNLOCK", "{half}:freed", "old")
 	b.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "{half}:broken")
-	(&risingFences{last: grantOf(fence["broken"])}).rose(t, a.Must(t, "LOCK", "{half}:broken", "TOKEN", "new"))
+	rising := &risingFences{last: grantOf(fence["broken"])}
+	rising.rose(t, a.Must(t, "LOCK", "{half}:broken", "TOKEN", "new"))
 	a.Want(t, "(integer) 1", "UNLOCK", "{half}:broken", "new")
 	h.fence(h.from)
 	h.move("{half}:there", h.from, h.to)
@@ -218,7 +248,37 @@ func fresh(t *testing.T, h *halfMoved, a, b *rig.Conn, name string) {
 	a.Must(t, "RLOCK", name, "TOKEN", "r1")
 	a.Want(t, "(integer) 1", "UNLOCK", name, "r1")
 
-	// In one pipeline: no step of a command is behind one of the next.
+	// In one pipeline: no step of a command is behind one of the next, nor is one without steps before them.
+	for range 5 {
+		var all []byte
+		for _, args := range [][]string{
+			{"LOCK", name, "TOKEN", "p", "PX", "60000"}, {"RENEW", name, "p", "PX", "70000"},
+			{"LOCKCTL", "CHECK", name, "p"}, {"LOCKCTL", "INFO", name}, {"UNLOCK", name, "p"},
+		} {
+			all = append(all, rig.Encode(args...)...)
+		}
+		a.Write(all)
+		var replies []rig.Reply
+		for range 5 {
+			if v, err = a.Receive(rig.Patience); err != nil {
+				t.Fatal(err)
+			}
+			replies = append(replies, v)
+		}
+		f = fences.rose(t, replies[0])
+		if replies[1].Int() <= 60000 {
+			t.Errorf("RENEW behind LOCK: %s", replies[1])
+		}
+		if v = replies[2]; len(v.Elems) != 3 || v.Elems[1].Int() != grantOf(f) {
+			t.Errorf("CHECK behind LOCK: %s, want the fence %s", v, f)
+		}
+		if v = replies[3]; v.Field("fence").Int() != grantOf(f) || v.Field("state").Text != "write" {
+			t.Errorf("INFO behind LOCK: %s, want the fence %s", v, f)
+		}
+		if v = replies[4]; v.String() != "(integer) 1" {
+			t.Errorf("UNLOCK behind LOCK: %s", v)
+		}
+	}
 	a.Write([]byte(string(rig.Encode("LOCK", name, "TOKEN", "p")) + string(rig.Encode("UNLOCK", name, "p")) +
 		string(rig.Encode("LOCK", name, "TOKEN", "q")) + string(rig.Encode("UNLOCK", name, "q"))))
 	for range 2 {

@@ -115,9 +115,9 @@ func TestFailoverIsToldOnce(t *testing.T) {
 	}
 
 	// One that is the only master of a slot is lost until it is back.
-	heir := c.MasterOf(t, "k")
-	heir.Kill()
-	p.Logged(t, `level=WARN msg="node lost" node=(`+heir.Addr+`) `)
-	heir.Restart(t)
-	p.Logged(t, `level=INFO msg="node is back" node=(`+heir.Addr+`) after=\S+ delayed=[1-9]\d* `)
+	successor := c.MasterOf(t, "k")
+	successor.Kill()
+	p.Logged(t, `level=WARN msg="node lost" node=(`+successor.Addr+`) `)
+	successor.Restart(t)
+	p.Logged(t, `level=INFO msg="node is back" node=(`+successor.Addr+`) after=\S+ delayed=[1-9]\d* `)
 }

@@ -77,6 +77,16 @@ var resent = map[string]func(r *resends){
 		v, err := r.c.Do("LOCK", r.lock, "PX", "60000")
 		r.all("(integer) 1", r.c, "UNLOCK", r.lock, r.granted(v, err, 1))
 	},
+	"UNLOCK of a lock that nobody looked at": func(r *resends) {
+		v := r.c.Must(r.T, "LOCK", r.lock, "TOKEN", "t", "PX", "60000")
+		if fence := v.Elems[1].Int(); fence <= r.fence {
+			r.Errorf("fence %d after %d", fence, r.fence)
+		} else {
+			r.fence = fence
+		}
+		r.all("(integer) 1", r.c, "UNLOCK", r.lock, "t")
+		r.all("(nil)", r.c, "UNLOCK", r.lock, "t")
+	},
 	"LOCK WAIT, granted at once": func(r *resends) {
 		r.cut()
 		v, err := r.c.Do("LOCK", r.lock, "PX", "60000", "WAIT", "30000")

@@ -12,8 +12,8 @@ import (
 
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
-	"cmd/lockproxy": "proxy commands commands/routes cluster/discovery cluster/master redlock/scripts " +
-		"internal",
+	"cmd/lockproxy": "proxy commands commands/routes cluster cluster/discovery cluster/master " +
+		"redlock/scripts internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
@@ -22,7 +22,7 @@ var floors = map[string]string{
 		"redlock redlock/locks redlock/quorum redlock/scripts internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
-	"proxy/scatter":     "proxy/client commands cluster cluster/pipe internal",
+	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
 	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",
 	"proxy/pubsub":      "proxy/client proxy/tracking commands cluster cluster/pipe cluster/pubsub internal",
@@ -34,7 +34,7 @@ var floors = map[string]string{
 	"commands/connection":  "commands commands/merge cluster/pipe cluster/pubsub internal",
 	"commands/server":      "commands commands/merge cluster/pipe internal",
 	"commands/clusterview": "commands internal",
-	"commands/scan":        "commands commands/merge cluster/pipe internal",
+	"commands/scan":        "commands commands/merge cluster cluster/pipe internal",
 	"commands/script":      "commands commands/merge cluster/pipe internal",
 	"commands/pubsub":      "commands commands/merge cluster cluster/pubsub internal",
 	"commands/lock": "commands commands/holds cluster/master cluster/pipe " +
@@ -75,22 +75,22 @@ var floors = map[string]string{
 	"internal": "internal",
 }
 
-// Each room imports only those below it; cluster and redlock do not know each other.
+// Each package imports only those below it; cluster and redlock do not know each other.
 func TestFloors(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel("../..", path)
-		room := filepath.ToSlash(filepath.Dir(name))
-		if strings.HasPrefix(room, "internal/") {
-			room = "internal"
+		dir := filepath.ToSlash(filepath.Dir(name))
+		if strings.HasPrefix(dir, "internal/") {
+			dir = "internal"
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		below, ok := floors[room]
+		below, ok := floors[dir]
 		if !ok {
-			if top, _, _ := strings.Cut(room, "/"); floors[top] != "" {
-				t.Errorf("%s: nobody says on which rooms %s stands", name, room)
+			if top, _, _ := strings.Cut(dir, "/"); floors[top] != "" {
+				t.Errorf("%s: nobody says on which packages %s stands", name, dir)
 			}
 			return nil
 		}
@@ -109,7 +109,7 @@ func TestFloors(t *testing.T) {
 				imported = "internal"
 			}
 			if !strings.Contains(" "+below+" ", " "+imported+" ") {
-				t.Errorf("%s imports %s: %s stands on %s", name, imported, room, below)
+				t.Errorf("%s imports %s: %s stands on %s", name, imported, dir, below)
 			}
 		}
 		return nil

@@ -58,24 +58,24 @@ func TestSeams(t *testing.T) {
 
 // Types that others stand on stay small: what else there is to do is a type's that owns its state.
 func TestTypesStaySmall(t *testing.T) {
-	for room, most := range map[string]map[string]int{
+	for dir, most := range map[string]map[string]int{
 		"proxy":        {"session": 48, "Server": 20},
 		"cluster/pipe": {"Pool": 38, "Pipe": 34},
 	} {
-		methods := methodsOf(t, room)
+		methods := methodsOf(t, dir)
 		for name, most := range most {
 			if n := methods[name]; n == 0 || n > most {
-				t.Errorf("%s: %s has %d methods, %d are the most", room, name, n, most)
+				t.Errorf("%s: %s has %d methods, %d are the most", dir, name, n, most)
 			}
 		}
 	}
 }
 
 // methodsOf is how many methods the types of a package have, by name.
-func methodsOf(t *testing.T, room string) map[string]int {
+func methodsOf(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	methods := make(map[string]int)
-	for _, f := range filesOf(t, room) {
+	for _, f := range filesOf(t, dir) {
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
 				if star, ok := fn.Recv.List[0].Type.(*ast.StarExpr); ok {
@@ -88,10 +88,10 @@ func methodsOf(t *testing.T, room string) map[string]int {
 }
 
 // declared are the types that a package declares outside its tests, by name.
-func declared(t *testing.T, room string) map[string]ast.Expr {
+func declared(t *testing.T, dir string) map[string]ast.Expr {
 	t.Helper()
 	types := make(map[string]ast.Expr)
-	for _, f := range filesOf(t, room) {
+	for _, f := range filesOf(t, dir) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				types[spec.Name.Name] = spec.Type
@@ -103,9 +103,9 @@ func declared(t *testing.T, room string) map[string]ast.Expr {
 }
 
 // filesOf are the files of a package, but for its tests.
-func filesOf(t *testing.T, room string) (all []*ast.File) {
+func filesOf(t *testing.T, dir string) (all []*ast.File) {
 	t.Helper()
-	files, err := filepath.Glob("../../" + room + "/*.go")
+	files, err := filepath.Glob("../../" + dir + "/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

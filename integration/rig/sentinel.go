@@ -11,7 +11,7 @@ import (
 // sentinelGroup is a master, its replica, and three sentinels that watch them.
 type sentinelGroup struct {
 	Master, Replica *Server
-	sentinels       []*Server
+	Sentinels       []*Server
 }
 
 // StartSentinels starts a Sentinel group; the master's name is "mymaster".
@@ -36,9 +36,9 @@ func StartSentinels(l Life) *sentinelGroup {
 			l.Fatalf("%v", err)
 		}
 		s.Process = StartProcess(l, s.program, file, "--sentinel")
-		g.sentinels = append(g.sentinels, s)
+		g.Sentinels = append(g.Sentinels, s)
 	}
-	for _, s := range g.sentinels {
+	for _, s := range g.Sentinels {
 		s.ready(l)
 		Eventually(l, 2*Patience, "sentinels know each other and the replica", func() bool {
 			m := s.Do(l, "SENTINEL", "MASTER", "mymaster")
@@ -61,7 +61,7 @@ func (g *sentinelGroup) Promoted(l Life) {
 // Addrs are the sentinels as --upstream takes them.
 func (g *sentinelGroup) Addrs() string {
 	var addrs []string
-	for _, s := range g.sentinels {
+	for _, s := range g.Sentinels {
 		addrs = append(addrs, s.Addr)
 	}
 	return strings.Join(addrs, ",")

@@ -37,7 +37,7 @@ func TestTopologies(t *testing.T) {
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()
 		g := StartSentinels(t)
-		got := g.sentinels[0].Do(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster").Strings()
+		got := g.Sentinels[0].Do(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster").Strings()
 		if len(got) != 2 || got[0]+":"+got[1] != g.Master.Addr {
 			t.Errorf("master %v, want %s", got, g.Master.Addr)
 		}

@@ -40,10 +40,13 @@ func (s *lock) granted(o *input) bool {
 		if haunted {
 			least, most = least-1, most+1
 		}
-		if o.Count < least || o.Count > most && !o.astray[HigherCount] || o.TTL < o.shortest() {
+		if o.Count < least || o.Count > most && !o.astray[HigherCount] {
 			return false
 		}
-		h.kept, h.keeper, h.lent, h.asked, h.fleeting = had.kept, had.keeper, had.lent,
+		if o.TTL < o.shortest()-(o.Return-o.Call)-tick { // it may count from when the client asked
+			return false
+		}
+		h.kept, h.keeper, h.askedSince, h.asked, h.fleeting = had.kept, had.keeper, had.askedSince,
 			had.asked, had.fleeting
 	case haunted: // new, or the ghost's own
 		h.kept, h.keeper, h.asked = had.kept, had.keeper, had.asked
@@ -65,6 +68,9 @@ func (s *lock) granted(o *input) bool {
 	h.lo, h.hi = s.now+o.TTL-tick, o.ends()
 	if o.quorum && (again || switches) {
 		h.hi = max(h.hi, had.hi)
+	}
+	if !o.quorum && (again || switches) { // the ttl may count from when the client asked
+		h.hi = max(h.hi, min(had.hi, h.hi+o.Return-o.Call))
 	}
 	if (again || switches) && had.lo > h.hi && !had.kept { // the lease was made shorter
 		return false
@@ -164,7 +170,7 @@ func (s *lock) holding(o *input) bool {
 		if !s.ends(&h, o) {
 			return false
 		}
-		h.rely(o, o.Return+o.TTL+tick, !haunted)
+		h.rely(o, o.Return+o.TTL+o.moved+tick, !haunted)
 		if h.kept {
 			h.lo, h.hi = max(h.lo, o.sure), forever
 		}
@@ -204,6 +210,7 @@ func (s *lock) ends(h *hold, o *input) bool {
 		return false
 	}
 	h.lo = max(h.lo, lo)
+	hi += o.moved
 	switch {
 	case h.fleeting: // its keeper may renew it once more
 		h.hi = max(h.hi, hi)

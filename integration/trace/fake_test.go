@@ -62,14 +62,14 @@ type fakeLock struct {
 }
 
 type fakeHold struct {
-	mode    Verb
-	fence   int64
-	count   int64
-	expires time.Time
-	ids     []int           // of the requests that it was granted to
-	kept    bool            // by a connection,
-	keeper  <-chan struct{} // which closes this when it ends
-	lent    bool            // another one has asked for it since
+	mode       Verb
+	fence      int64
+	count      int64
+	expires    time.Time
+	ids        []int           // of the requests that it was granted to
+	kept       bool            // by a connection,
+	keeper     <-chan struct{} // which closes this when it ends
+	askedSince bool            // another one has asked for it since
 }
 
 type fakeWaiter struct {
@@ -369,7 +369,7 @@ func (f *fake) try(key string, w *fakeWaiter, reentrant, wait bool) []int64 {
 // which frees it then unless another one has asked for it since.
 func (f *fake) keep(key, token string, h *fakeHold, on bool, over <-chan struct{}) {
 	if !on {
-		h.lent = h.lent || h.kept && h.keeper != over
+		h.askedSince = h.askedSince || h.kept && h.keeper != over
 		return
 	}
 	h.kept, h.keeper = true, over
@@ -387,11 +387,11 @@ func (f *fake) keep(key, token string, h *fakeHold, on bool, over <-chan struct{
 			return
 		}
 		if f.cut[over] && f.mutant != hastyKill {
-			h.kept, h.lent = false, false
+			h.kept, h.askedSince = false, false
 			return
 		}
-		if h.kept = false; h.lent && f.mutant != greedyKeeper {
-			h.lent = false
+		if h.kept = false; h.askedSince && f.mutant != greedyKeeper {
+			h.askedSince = false
 			return
 		}
 		delete(l.holds, token)

@@ -17,6 +17,7 @@ type History struct {
 	Keys   []string
 	Slacks Slacks
 	Quorum bool `json:",omitempty"` // the locks are kept by independent masters, a majority of which decides
+	Moves  bool `json:",omitempty"` // the locks move from one node to another
 	Ops    []Op
 	Events []Event
 }

@@ -13,6 +13,10 @@ import (
 // any process is stopped and any request is sent again.
 const flight = 8 * time.Second
 
+// onTheWay is how long a lock may be on its way from one node to another. MIGRATE sends what is left of the
+// time to live, so that a lease which has no other end lasts longer by as much.
+const onTheWay = time.Second
+
 // judging is how long porcupine may look at one key.
 const judging = time.Minute
 
@@ -44,7 +48,7 @@ type Verdict struct {
 	Exceptions map[string]int // how often one was needed, by name
 	Ops        int
 	Grants     int
-	Unknown    int // ops without an answer
+	Unanswered []Op // those that nobody knows the outcome of
 
 	pictures map[string]porcupine.LinearizationInfo // by key
 }
@@ -64,7 +68,7 @@ func Judge(h *History) *Verdict {
 			case Granted:
 				v.Grants++
 			case Unknown:
-				v.Unknown++
+				v.Unanswered = append(v.Unanswered, o)
 			}
 		}
 		v.linearize(h, key, ops)
@@ -80,7 +84,7 @@ func Judge(h *History) *Verdict {
 
 // linearize asks porcupine, first without the exception.
 func (v *Verdict) linearize(h *History, key string, ops []Op) {
-	history := operations(ops, h.Events, nil, nil)
+	history := operations(ops, h.Moves, h.Events, nil, nil)
 	if h.Quorum {
 		h.weigh(history, ops)
 	}
@@ -114,7 +118,7 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 		if exception.resent == nil && exception.lossy == nil {
 			continue
 		}
-		history = operations(ops, h.Events, exception.resent, exception.lossy)
+		history = operations(ops, h.Moves, h.Events, exception.resent, exception.lossy)
 		if result, info = porcupine.CheckOperationsVerbose(model, history, judging); result == porcupine.Ok {
 			v.Exceptions[exception.name]++
 			return
@@ -166,16 +170,21 @@ func (o *Op) overlaps(events []Event) bool {
 // operations makes porcupine's history of the ops of a key. A release that overlaps one of resent
 // may have run although its answer is Null. What overlaps a lossy event is left out, and what was
 // held before its end is a ghost afterwards.
-func operations(ops []Op, events, resent, lossy []Event) []porcupine.Operation {
+func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine.Operation {
 	var history []porcupine.Operation
 	for n, o := range ops {
 		if o.overlaps(lossy) {
 			continue
 		}
 		in := &input{Op: o, until: o.until()}
+		if moves {
+			in.moved = onTheWay
+		}
 		switch {
 		case o.Outcome == Unknown:
 			in.Return = in.Call
+		case moves && o.Outcome == Null && o.acquires() && o.outlived():
+			in.Outcome, in.Return = Unknown, in.Call
 		case o.Outcome == Null && o.acquires():
 			in.queue = queued(ops, n)
 		case o.Outcome == Null && o.Verb == Unlock:

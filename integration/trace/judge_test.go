@@ -36,6 +36,24 @@ func TestJudge(t *testing.T) {
 			Key: "k", Verb: Unlock, Token: token, Call: call, Return: call + ms, Outcome: outcome, Count: 1,
 		}
 	}
+	brieflyGranted := func(client int, token string, call, back time.Duration, fence int64) Op {
+		o := granted(client, token, call, back, fence)
+		o.Lease, o.TTL = 299*ms, 299*ms
+		return o
+	}
+	moving := func(ops ...Op) *History {
+		h := history(nil, ops...)
+		h.Moves = true
+		return h
+	}
+	refusedAfter := func(took time.Duration) Op { // with a lease of 0.3 s
+		return Op{Key: "k", Verb: Write, Token: took.String(), Lease: 300 * ms, Call: ms, Return: ms + took,
+			Outcome: Null}
+	}
+	forLonger := func(o Op) Op {
+		o.Lease, o.TTL = 2*time.Second, 2*time.Second
+		return o
+	}
 	waiting := func(o Op, wait time.Duration) Op {
 		o.Wait = wait
 		return o
@@ -44,6 +62,12 @@ func TestJudge(t *testing.T) {
 	cut := Event{Name: "cut", Start: 0, End: 20 * ms, Resent: true}
 	lost := granted(0, "a", 0, ms, 1)
 	lost.Outcome, lost.Fence, lost.TTL, lost.Count = Unknown, 0, 0, 0
+	tooLate := func(lease time.Duration) Op {
+		o := lost
+		o.Lease, o.Wait, o.Return = lease, time.Second, 500*ms
+		o.Err = "TRYAGAIN the lock was granted, but its lease may be over already, for ..."
+		return o
+	}
 	kept := granted(0, "a", 0, ms, 1)
 	short := kept
 	short.Keep, short.Lease, short.TTL = true, stall, stall
@@ -54,6 +78,8 @@ func TestJudge(t *testing.T) {
 	late.Fence = 1
 	told := unlock("a", 2*time.Second, Lost)
 	told.Fence = 1
+	lostWait := told
+	lostWait.Verb, lostWait.Wait, lostWait.Lease = Write, 400*ms, time.Second
 	other := told
 	other.Fence = 9
 	brief := kept
@@ -71,6 +97,12 @@ func TestJudge(t *testing.T) {
 		{"granted after the lease",
 			history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 1001*ms, 1002*ms, 2)),
 			"", ""},
+		{"a lease that has lasted longer", history(nil, granted(0, "a", 0, ms, 1),
+			granted(0, "a", 1500*ms, 1501*ms, 1)), "", "linearizable"},
+		{"a lease that has lasted longer while its lock moved", moving(granted(0, "a", 0, ms, 1),
+			granted(0, "a", 1500*ms, 1501*ms, 1)), "", ""},
+		{"a lease that was over while its lock moved", moving(granted(0, "a", 0, ms, 1),
+			granted(1, "b", 980*ms, 990*ms, 2)), "", "linearizable"},
 		{"granted within the lease",
 			history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 980*ms, 990*ms, 2)),
 			"", "linearizable"},
@@ -93,6 +125,9 @@ func TestJudge(t *testing.T) {
 		{"a grant that may have been made", history([]Event{cut}, lost,
 			Op{Key: "k", Verb: Write, Token: "b", Call: 15 * ms, Return: 16 * ms, Outcome: Null}), "", ""},
 		{"no answer without a fault", history(nil, lost), "", "answered"},
+		{"a grant that came later than its lease", history(nil, tooLate(299*ms)), "", ""},
+		{"a grant that came later than a lease that no pause takes", history(nil, tooLate(300*ms)), "",
+			"answered"},
 		{"a kept hold outlives its lease", history(nil, kept, unlock("a", 2*time.Second, Done),
 			granted(1, "b", 3*time.Second, 3001*ms, 2)), "", ""},
 		{"a kept hold is gone and nobody says so", history(nil, kept, unlock("a", 2*time.Second, Null)), "",
@@ -101,6 +136,9 @@ func TestJudge(t *testing.T) {
 			unlock("a", 2*time.Second, Done)), "", "linearizable"},
 		{"a kept hold is reported lost",
 			history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), told), "", ""},
+		{"a wait relied on a hold that was lost, and its grant is being taken back",
+			history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), unlock("b", 1800*ms, Done), lostWait,
+				unlock("a", 2100*ms, Done)), "", ""},
 		{"another hold is reported lost", history(nil, kept, granted(1, "b", 1500*ms, 1501*ms, 2), other,
 			unlock("a", 2100*ms, Done)), "", "linearizable"},
 		{"a hold stays of which another is reported lost",
@@ -136,6 +174,17 @@ func TestJudge(t *testing.T) {
 			waiting(granted(1, "b", 10*ms, 2003*ms, 3),
 				5*time.Second), waiting(granted(2, "c", 600*ms, 1002*ms, 2),
 				5*time.Second)), "", "first come first served"},
+		{"refused by one who was not told in time", history(nil, refusedAfter(400*ms),
+			refusedAfter(100*ms)), "", "linearizable"},
+		{"refused by one who was not told in time while its lock moved", moving(refusedAfter(400*ms),
+			refusedAfter(100*ms)), "", ""},
+		{"overtaken by a brief one while its lock moved", moving(granted(0, "a", 0, ms, 1),
+			waiting(forLonger(granted(1, "b", 10*ms, 2003*ms, 3)), 5*time.Second),
+			waiting(brieflyGranted(2, "c", 600*ms, 1002*ms, 2), 5*time.Second)), "",
+			"first come first served"},
+		{"a brief one was overtaken while its lock moved", moving(granted(0, "a", 0, ms, 1),
+			waiting(brieflyGranted(1, "b", 10*ms, 2003*ms, 3), 5*time.Second),
+			waiting(granted(2, "c", 600*ms, 1002*ms, 2), 5*time.Second)), "", ""},
 		{"asleep", history(nil, granted(0, "a", 0, ms, 1),
 			waiting(granted(1, "b", 10*ms, 3500*ms, 2), 5*time.Second)), "", "lost wake-up"},
 		{"a free lock, and a wait in vain", history(nil, granted(0, "a", 0, ms, 1), unlock("a", 10*ms, Done),

@@ -45,19 +45,19 @@ type connection struct{ client, number int }
 
 // hold is one token's hold.
 type hold struct {
-	token    string
-	mode     Verb
-	fence    int64 // 0: not known
-	least    int64 // the count is at least this
-	most     int64 // and at most this
-	lo, hi   time.Duration
-	ghost    time.Duration // until then anything may be true of the token
-	firm     bool          // it holds; else there is a ghost only
-	kept     bool          // for as long as keeper lives; of a ghost: perhaps
-	keeper   connection    // the one that asked for that last
-	lent     bool          // somebody else has asked for it since it is kept
-	asked    time.Duration // until then others who asked for it since, or may have, made it last
-	fleeting bool          // its keeper has gone: it is about to be freed
+	token      string
+	mode       Verb
+	fence      int64 // 0: not known
+	least      int64 // the count is at least this
+	most       int64 // and at most this
+	lo, hi     time.Duration
+	ghost      time.Duration // until then anything may be true of the token
+	firm       bool          // it holds; else there is a ghost only
+	kept       bool          // for as long as keeper lives; of a ghost: perhaps
+	keeper     connection    // the one that asked for that last
+	askedSince bool          // somebody else has asked for it since it is kept
+	asked      time.Duration // until then others who asked for it since, or may have, made it last
+	fleeting   bool          // its keeper has gone: it is about to be freed
 }
 
 // lock is the state of the model: what is known of the lock once some ops have happened.
@@ -80,6 +80,7 @@ type input struct {
 	loses []hold        // not nil: a fail-over after which only these ghosts remain
 	after int64         // of a grant: the fence of the one before it
 	until time.Duration // of an unknown outcome: when it can have no effect any more
+	moved time.Duration // of locks that move: how much longer its lease may last
 
 	quorum bool            // of locks that a majority keeps
 	late   time.Duration   // there: by how much some masters may have run it later than others
@@ -164,7 +165,13 @@ func (s *lock) step(o *input) bool {
 	case o.Outcome == Refused:
 		return true
 	case o.Outcome == Lost:
-		return s.lost(o)
+		if !s.lost(o) {
+			return false
+		}
+		if o.acquires() && o.Wait > 0 { // it may have been granted behind that, which is being taken back
+			s.unsettle(o)
+		}
+		return true
 	case o.acquires() && o.Outcome == Granted:
 		return s.granted(o)
 	case o.acquires():
@@ -185,7 +192,7 @@ func (h *hold) rely(o *input, end time.Duration, sure bool) {
 	case o.Keep:
 		h.kept, h.keeper, h.fleeting = true, o.over(), false
 	case h.kept && h.keeper != o.over():
-		h.lent = h.lent || sure
+		h.askedSince = h.askedSince || sure
 		h.asked = max(h.asked, end)
 	case h.fleeting: // its keeper lets go of it, sooner or later, as far as the next one can know
 		h.asked, h.fleeting = max(h.asked, end), false

@@ -116,6 +116,9 @@ func (m *monitor) order() {
 			if m.disturbed(a.Call, a.Return) > 0 || m.resent(a) || m.resent(b) {
 				continue // it may have lost its place
 			}
+			if m.h.Moves && a.outlived() {
+				continue // its grant may have come too late before, and then it stood at the end again
+			}
 			m.violation("first come first served", b.Call, "%v overtook %v", b, a)
 			return
 		}
@@ -151,7 +154,7 @@ func (m *monitor) spans() []span {
 
 // end is when a grant's hold is over for certain.
 func (m *monitor) end(g Op) time.Duration {
-	end := g.Return + g.TTL + tick
+	end := g.Return + max(g.TTL, g.Lease) + tick
 	kept, keeper := g.Keep, g.over()
 	last := func() time.Duration {
 		if kept {
@@ -170,7 +173,7 @@ func (m *monitor) end(g Op) time.Duration {
 		case o.Outcome == Granted && o.Fence > g.Fence:
 			return min(last(), o.Return)
 		case o.Outcome == Granted, o.Verb == Renew && o.Outcome == Done:
-			end = max(end, o.Return+o.TTL+tick)
+			end = max(end, o.Return+max(o.TTL, o.Lease)+tick)
 			if o.Keep {
 				kept, keeper = true, o.over()
 			}
@@ -233,6 +236,7 @@ func (m *monitor) punctual() {
 		switch {
 		case m.h.Quorum && disturbed == 0 && m.disagreed(o):
 			m.v.Exceptions[Disagreed]++
+		case o.TooLate() && o.brief():
 		case o.Outcome == Unknown && disturbed == 0 && !m.dropped(o):
 			m.violation("answered", o.Call, "no answer, or trouble without a fault: %v", o)
 		case o.Outcome != Unknown && took > most+disturbed:

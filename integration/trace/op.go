@@ -81,6 +81,20 @@ func (o *Op) isNote() bool { return o.Verb == Drop || o.Verb == Close || o.Verb 
 // acquires says whether the op asks for the lock.
 func (o *Op) acquires() bool { return o.Verb == Write || o.Verb == Read }
 
+// TooLate says that the lock was granted, but by the time that the client could be told its lease might be
+// over. So the grant was taken back.
+func (o *Op) TooLate() bool {
+	return o.Outcome == Unknown &&
+		strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted, but its lease may be over already")
+}
+
+// outlived says that the op took longer than the lease that it asked for. While its lock moves it may then
+// have held the lock for a lease that nobody was told of, because the fence came too late.
+func (o *Op) outlived() bool { return o.Return-o.Call > o.Lease }
+
+// brief says that the lease is shorter than pauses of the machine that nobody notes.
+func (o *Op) brief() bool { return o.Lease < 2*stall }
+
 // Args is the command as it is sent.
 func (o *Op) Args() []string {
 	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }

@@ -45,10 +45,11 @@ func (o *input) longest() time.Duration {
 	return o.Lease - drift(o.Lease) + time.Millisecond
 }
 
-// ends is when a hold that the op made or renewed can be there no longer by its lease.
+// ends is when a hold that the op made or renewed can be there no longer by its lease. More may be left of
+// that than was told, for the ttl may count from when somebody asked.
 func (o *input) ends() time.Duration {
 	if !o.quorum {
-		return o.Return + o.TTL + tick
+		return o.Return + max(o.TTL, o.Lease) + o.moved + tick
 	}
 	return o.Return + max(o.TTL+drift(o.TTL), o.Lease) + o.late + tick
 }

@@ -33,6 +33,8 @@ type Round struct {
 	// Quorum: the locks are kept by independent masters. No lease is shorter than Shortest.
 	Quorum   bool
 	Shortest time.Duration
+	// Moves: the locks move from one node to another.
+	Moves bool
 	// Stall, if not 0, is how late the machine may be at most without a note of that.
 	Stall time.Duration
 
@@ -83,7 +85,7 @@ func (r Round) Run() *History {
 	cancel()
 	others.Wait()
 	return &History{Seed: r.Seed, Took: run.Now(), Keys: r.Keys, Slacks: r.Slacks, Quorum: r.Quorum,
-		Ops: run.ops, Events: run.events}
+		Moves: r.Moves, Ops: run.ops, Events: run.events}
 }
 
 // Now is the time since the round began.

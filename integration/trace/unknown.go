@@ -35,7 +35,7 @@ func (s *lock) unsettle(o *input) {
 		h.ghost, h.lo, h.least = max(h.ghost, o.until), 0, 1
 		h.hi = max(h.hi, h.ghost)
 		if o.Keep && h.kept && h.keeper == o.over() {
-			h.kept, h.lent, h.fleeting = false, false, h.firm && !h.lent
+			h.kept, h.askedSince, h.fleeting = false, false, h.firm && !h.askedSince
 		}
 	case Unlock:
 		if !ok || o.Only > 0 && h.fence > 0 && o.Only != h.fence {
@@ -46,15 +46,15 @@ func (s *lock) unsettle(o *input) {
 		if !ok || !h.kept || h.keeper != o.over() {
 			return
 		}
-		if !h.lent {
+		if !h.askedSince {
 			h.lo, h.fleeting = 0, h.firm
 		}
-		h.hi, h.kept, h.lent = max(h.asked, o.until), false, false
+		h.hi, h.kept, h.askedSince = max(h.asked, o.until), false, false
 	case Cut: // nobody renews it any more, and nobody frees it; the longest of its leases counts
 		if !ok || !h.kept || h.keeper != o.over() {
 			return
 		}
-		h.hi, h.kept, h.lent = forever, false, false
+		h.hi, h.kept, h.askedSince = forever, false, false
 	}
 	s.set(h)
 }

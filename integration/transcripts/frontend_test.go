@@ -34,7 +34,8 @@ func TestFrontends(t *testing.T) {
 	t.Parallel()
 	alone, member := rig.StartRedis(t), rig.StartCluster(t, 1, 0)
 	if !rig.Since(t, alone.Addr, "redis 7.0") {
-		t.Skip("the proxy answers CLUSTER in the words of Redis 7.0 and newer")
+		t.Fatal("the proxy answers CLUSTER in the words of Redis 7.0: put a redis-server of that version, " +
+			"or a newer one, first into PATH")
 	}
 	for name, frontend := range map[string]struct {
 		bare, proxy string

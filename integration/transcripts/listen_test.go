@@ -35,7 +35,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := rig.NewConn(raw)
-	c.Must(t, "LOCK", "warm", "WAIT", "1000", "PX", "1")
+	c.Must(t, "LOCK", "warm", "WAIT", "1000", "PX", "1000")
 	before := p.Usage(t) // with one client
 	c.Want(t, "OK", "SET", "tls", strings.Repeat("x", 1<<20))
 	if v := c.Must(t, "GET", "tls"); len(v.Text) != 1<<20 {

@@ -150,7 +150,7 @@ func TestPubSubCluster(t *testing.T) {
 	})
 
 	if !rig.Since(t, p.Addr, "redis 7.0") {
-		t.Skip("no shard channels before Redis 7.0")
+		return // there are no shard channels
 	}
 	shard := []*listener{listen(t, p.Addr, "SSUBSCRIBE", "{job}"), listen(t, p.Addr, "SSUBSCRIBE", "{job}"),
 		listen(t, q.Addr, "SSUBSCRIBE", "{job}")}

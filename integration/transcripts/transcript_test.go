@@ -76,12 +76,12 @@ func playFile(t *testing.T, file, target, addr string) {
 	if !slices.Contains(tr.Targets, target) {
 		return
 	}
+	if needs, err := tr.Misses(addr); err != nil {
+		t.Fatal(err)
+	} else if needs != "" { // the file is for other servers, as other files are for other targets
+		return
+	}
 	t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-		if needs, err := tr.Misses(addr); err != nil {
-			t.Fatal(err)
-		} else if needs != "" {
-			t.Skipf("%s needs a server %s", file, needs)
-		}
 		rig.Steady(t, func() error {
 			if _, err := rig.Ask(addr, "FLUSHALL"); err != nil {
 				return err

@@ -15,19 +15,19 @@ package glob
 import "bytes"
 
 const (
-	// maxStars is how many stars a pattern may have that is to match something, a star at its
-	// end not counted: Redis's own limit since 7.4.1, 7.2.6 and 6.2.16.
+	// maxStars is how many stars a pattern may have, not counting one at its end: Redis's own limit since
+	// 7.4.1, 7.2.6 and 6.2.16.
 	maxStars = 1000
 	// freeSteps is how many steps a match may take besides those that grow with the length of its input.
 	freeSteps = 1 << 20
 )
 
-// Match says whether all of s matches pattern, in every odd case as Redis's own function
-// decides it (util.c, stringmatchlen), which tells cases apart here.
+// Match says whether all of s matches pattern, in every odd case as Redis's own function (util.c,
+// stringmatchlen) decides it; upper and lower case differ.
 //
-// Its time grows with the length of pattern and s together, never with their product: a search that
-// goes on beyond that, because a long part of the pattern nearly fits at every place of a long
-// s, is given up, and s does not match. Where len(pattern) * len(s) is below a million that cannot happen.
+// Its time grows with the length of pattern and s together, never with their product. A search that would
+// take longer, because a long part of the pattern nearly fits at every place of a long s, is given up, and s
+// does not match. That cannot happen if len(pattern) * len(s) is below a million.
 func Match(pattern, s []byte) bool {
 	if len(s) == 0 {
 		return len(pattern) == 0 // not even a star matches nothing at all
@@ -36,8 +36,8 @@ func Match(pattern, s []byte) bool {
 	return m.match()
 }
 
-// MatchWithin is Match that gives up when it would take more than most steps, of some nanoseconds each. It
-// returns how many of them are left; below 0 it has given up, and ok says nothing.
+// MatchWithin is Match that gives up if it would take more than most steps, of some nanoseconds each. left
+// is how many steps are left; a negative one means that it has given up, and then ok says nothing.
 func MatchWithin(pattern, s []byte, most int) (ok bool, left int) {
 	if most -= 1 + (len(pattern)+len(s))/16; most < 0 { // this much is gone through at once
 		return false, most
@@ -52,8 +52,9 @@ func MatchWithin(pattern, s []byte, most int) (ok bool, left int) {
 	return ok, most + m.steps
 }
 
-// matcher goes through pattern and text once. When something does not fit it goes back to the last
-// star, never to an earlier one: that has taken the shortest text that fits, and a longer one leaves less.
+// matcher goes through pattern and text once. If something does not fit, it goes back to the last star,
+// never to an earlier one: that star has taken the shortest text that fits, and a longer one would leave
+// less.
 type matcher struct {
 	p, s  []byte // what is left of the pattern and of the text
 	stars int    // that the pattern had so far
@@ -98,7 +99,7 @@ func (m *matcher) match() bool {
 	return len(bytes.TrimLeft(m.p, "*")) == 0
 }
 
-// star has the star before m.p take the least that lets the letters behind it fit.
+// star lets the star before m.p take the shortest text such that the letters behind it fit.
 func (m *matcher) star() bool {
 	if m.stars++; m.stars > maxStars {
 		return false
@@ -137,7 +138,7 @@ func one(p []byte, c byte) (n int, ok bool) {
 	return 1, p[0] == c
 }
 
-// class is one for an element in brackets; without the closing one it goes to the end.
+// class is one for an element in brackets. Without the closing bracket the element goes on to the end.
 func class(p []byte, c byte) (n int, ok bool) {
 	i := 1
 	not := i < len(p) && p[i] == '^'

@@ -16,20 +16,20 @@ import (
 // written to it.
 const closeWithin = time.Second
 
-// bridge carries a connection that is no descriptor, as TLS: two goroutines
-// copy between it and a socket pair, whose near end the loop serves.
+// bridge carries a connection without a descriptor of its own, such as TLS. Two goroutines copy between it
+// and a socket pair; the loop serves the near end of that.
 type bridge struct {
 	loop *Loop
 	conn *Conn
 	nc   net.Conn
 	far  *net.UnixConn
 
-	finishing atomic.Bool   // the loop writes no more, and closes when the peer has got all
-	passed    atomic.Bool   // and all that it wrote lies with the kernel
+	finishing atomic.Bool   // the loop writes no more, and closes once the peer has got everything
+	passed    atomic.Bool   // everything that it wrote is with the kernel
 	over      chan struct{} // is closed when the loop has closed the near end
 
-	given atomic.Uint64           // bytes of output that nc was given
-	last  atomic.Uint64           // and without those of the last Write
+	given atomic.Uint64           // bytes of output that were given to nc
+	last  atomic.Uint64           // the same without the last Write
 	final atomic.Pointer[account] // when the connection broke
 }
 
@@ -52,9 +52,8 @@ func newBridge(nc net.Conn, c *Conn) (b *bridge, near int, err error) {
 	return b, pair[0], nil
 }
 
-// inbound copies what the peer sends to the loop until either side ends; the loop
-// sees the end of the stream and answers what it still has to. Many clients end
-// TLS without saying so.
+// inbound copies what the peer sends to the loop, until either side ends. The loop sees the end of the
+// stream, and still answers what came before: many clients end TLS without saying so.
 func (b *bridge) inbound() {
 	if _, err := io.Copy(b.far, b.nc); err != nil && err != io.ErrUnexpectedEOF {
 		b.reset()
@@ -66,8 +65,8 @@ func (b *bridge) inbound() {
 	}
 }
 
-// outbound copies what the loop writes to the peer until the loop closes its
-// side, and then ends both, and inbound with them.
+// outbound copies what the loop writes to the peer, until the loop closes its side. Then it ends both
+// connections, and inbound with them.
 func (b *bridge) outbound() {
 	if _, err := io.Copy(passedOn{b}, b.far); err != nil {
 		b.reset()
@@ -81,7 +80,7 @@ func (b *bridge) outbound() {
 	b.end()
 }
 
-// endOutput has the peer see the end of the stream behind what was written: that of TLS, and that of TCP.
+// endOutput lets the peer see the end of the stream, of TLS and of TCP, behind what was written.
 func (b *bridge) endOutput() {
 	for _, nc := range []net.Conn{b.nc, b.raw()} {
 		if c, ok := nc.(interface{ CloseWrite() error }); ok {
@@ -98,7 +97,8 @@ func (b *bridge) raw() net.Conn {
 	return b.nc
 }
 
-// unread is how many bytes the peer has not acknowledged, once all has passed; before that it is 1.
+// unread is how many bytes the peer has not acknowledged, once everything is with the kernel; before that it
+// is 1.
 func (b *bridge) unread() (n int) {
 	if !b.passed.Load() {
 		return 1
@@ -107,7 +107,7 @@ func (b *bridge) unread() (n int) {
 	return n
 }
 
-// control has f look at the descriptor of the peer's connection, if it has one that is open.
+// control calls f with the descriptor of the peer's connection, if that has one and is open.
 func (b *bridge) control(f func(fd int)) {
 	sc, ok := b.raw().(syscall.Conn)
 	if !ok {
@@ -145,18 +145,18 @@ func (b *bridge) broken() (reset bool) {
 	return err == nil && reset
 }
 
-// isClosed says that the connection of a socket is no more: no acknowledgement can come.
+// isClosed says that the connection of a socket has ended: no acknowledgement can come.
 func isClosed(fd int) bool {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	return err == nil && info.State == unix.BPF_TCP_CLOSE
 }
 
-// oneRecord is how long a Write may be that makes one record of TLS, in which nothing can be read before all
-// of it is there.
+// oneRecord is how long a Write may be that becomes one TLS record: nothing of that can be read before all
+// of it has arrived.
 const oneRecord = 1 << 10
 
-// acknowledged is what the peer has got at the most, if its connection has broken. The kernel counts in bytes
-// of TLS. If some of those are missing, then the last record cannot be read.
+// acknowledged is the most that the peer can have got, if its connection has broken. The kernel counts bytes
+// of TLS. If some of those are missing, the last record cannot be read.
 func (b *bridge) acknowledged() (a account) {
 	b.control(func(fd int) {
 		if !isClosed(fd) {
@@ -201,8 +201,8 @@ func (b *bridge) end() {
 	b.far.Close()
 }
 
-// closed is told that the loop has closed the near end: a peer that does not
-// read must not keep the goroutines.
+// closed notes that the loop has closed the near end: a peer that does not read must not keep the
+// goroutines.
 func (b *bridge) closed() {
 	close(b.over)
 	b.nc.SetDeadline(time.Now().Add(closeWithin))

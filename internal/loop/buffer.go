@@ -1,37 +1,29 @@
 package loop
 
-// smallBuffer is the size of the buffers that a loop keeps for re-use. A
-// pipeline of ordinary commands and their replies fits in.
-const smallBuffer = 16 << 10
+// sizes are those of the buffers that a loop keeps for re-use: for single replies, for replies of a kilobyte,
+// for a pipeline of ordinary commands and their replies, and for long replies or many messages at once.
+var sizes = [...]int{512, 2 << 10, 16 << 10, largest}
 
-// tinyBuffer is the size of the buffers for single replies that came before
-// their turn.
-const tinyBuffer = 512
+// largest is the size of the largest of them.
+const largest = 64 << 10
 
-// bigBuffer is the size of the buffers that follow on those of smallBuffer, for long
-// replies and for many messages at once.
-const bigBuffer = 64 << 10
+// spareBytes bounds the memory of the buffers of each size that are kept.
+const spareBytes = 4 << 20
 
-// maxSpare, maxTiny and maxBig bound how many of them are kept, 4 MiB of each.
-const (
-	maxSpare = 256
-	maxTiny  = 8192
-	maxBig   = 64
-)
-
-// chunkSize is the size of the pieces in which what does not fit into a buffer of bigBuffer waits.
+// chunkSize is the size of the chunks for what does not fit into the largest buffer.
 const chunkSize = 256 << 10
 
-// Buffer is a queue of bytes: appended at the end, taken from the front. While
-// empty it holds no memory; the buffers of ordinary size go round among the connections of
-// a loop. What is longer lies in chunks, so that nothing is copied while it grows, and
-// each is given up as soon as it is taken.
+// Buffer is a queue of bytes: appended at the end, taken from the front. It holds no memory while empty; the
+// connections of a loop share buffers of ordinary size. It begins with one that would have been large enough
+// the last time, so that what comes in pieces is rarely copied into a larger one. What is longer lies in
+// chunks, so nothing is copied while it grows, and each chunk is given up as soon as it is taken.
 type Buffer struct {
 	b      []byte
 	start  int
 	chunks [][]byte // behind b
 	more   int      // bytes in chunks
-	room   int      // that chunks have memory for
+	room   int      // capacity of chunks
+	usual  int      // how many bytes b had when it was taken in full last
 }
 
 // Len is how many bytes wait.
@@ -65,21 +57,19 @@ func (b *Buffer) Adopt(l *Loop, p []byte) {
 	b.room += len(p)
 }
 
-// makeRoom sees to it that n more bytes fit in one piece: at the front, or in a larger buffer. false: chunks
-// are needed.
+// makeRoom makes n more bytes fit in one piece: at the front, or in a larger buffer. false: chunks are
+// needed.
 func (b *Buffer) makeRoom(l *Loop, n int) bool {
 	waiting := b.b[b.start:]
-	// else others may read it
-	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) && cap(b.b) <= bigBuffer {
+	// otherwise others may be reading it
+	if b.start > len(b.b)/2 && len(waiting)+n <= cap(b.b) && cap(b.b) <= largest {
 		b.b, b.start = b.b[:copy(b.b, waiting)], 0
 		return true
 	}
 	var larger []byte
 	switch need := len(waiting) + n; {
-	case need <= smallBuffer:
-		larger = take(&l.small, smallBuffer)
-	case need <= bigBuffer:
-		larger = take(&l.big, bigBuffer)
+	case need <= largest:
+		larger = l.get(max(need, b.usual))
 	case len(waiting) > 0:
 		return false
 	default:
@@ -97,7 +87,7 @@ func (b *Buffer) appendChunks(p []byte) {
 	size := chunkSize
 	if last := len(b.chunks) - 1; last >= 0 {
 		c := b.chunks[last]
-		size = min(size, cap(c)) // there may be little between the ones that were adopted
+		size = min(size, cap(c)) // chunks between adopted ones may be small
 		n := min(cap(c)-len(c), len(p))
 		b.chunks[last] = append(c, p[:n]...)
 		p = p[n:]
@@ -115,6 +105,7 @@ func (b *Buffer) Take(l *Loop, n int) {
 	if b.start < len(b.b) {
 		return
 	}
+	b.usual = min(len(b.b), largest)
 	l.Put(b.b)
 	b.b, b.start = nil, 0
 	if len(b.chunks) == 0 {
@@ -136,40 +127,38 @@ func (b *Buffer) Free(l *Loop) {
 	*b = Buffer{}
 }
 
-// get returns an empty buffer with room for n bytes.
+// get returns an empty buffer with room for n bytes, a spare one if there is any.
 func (l *Loop) get(n int) []byte {
-	if n > smallBuffer {
-		return make([]byte, 0, n)
+	for i, size := range sizes {
+		if n > size {
+			continue
+		}
+		spare := l.spares[i]
+		last := len(spare) - 1
+		if last < 0 {
+			return make([]byte, 0, size)
+		}
+		l.spares[i] = spare[:last]
+		return spare[last][:0]
 	}
-	return take(&l.small, smallBuffer)
+	return make([]byte, 0, n)
 }
 
 // Keep appends b to kept, a buffer that Keep made or nil.
 func (l *Loop) Keep(kept, b []byte) []byte {
-	if kept == nil && len(b) <= tinyBuffer {
-		kept = take(&l.tiny, tinyBuffer)
+	if n := len(kept) + len(b); n > cap(kept) && n <= largest {
+		larger := append(l.get(n), kept...)
+		l.Put(kept)
+		kept = larger
 	}
 	return append(kept, b...)
 }
 
 // Put takes a buffer back; those of ordinary sizes are used again.
 func (l *Loop) Put(b []byte) {
-	switch {
-	case cap(b) == smallBuffer && len(l.small) < maxSpare:
-		l.small = append(l.small, b)
-	case cap(b) == tinyBuffer && len(l.tiny) < maxTiny:
-		l.tiny = append(l.tiny, b)
-	case cap(b) == bigBuffer && len(l.big) < maxBig:
-		l.big = append(l.big, b)
+	for i, size := range sizes {
+		if cap(b) == size && len(l.spares[i]) < spareBytes/size {
+			l.spares[i] = append(l.spares[i], b)
+		}
 	}
-}
-
-// take returns an empty buffer of size bytes, a spare one if there is any.
-func take(spare *[][]byte, size int) []byte {
-	if last := len(*spare) - 1; last >= 0 {
-		b := (*spare)[last]
-		*spare = (*spare)[:last]
-		return b[:0]
-	}
-	return make([]byte, 0, size)
 }

@@ -86,3 +86,60 @@ func TestBufferAdopts(t *testing.T) {
 		t.Errorf("%d bytes are left, in %d", b.Len(), b.Cap())
 	}
 }
+
+// However many connections wait for a reply at a time, their buffers are used again.
+func TestBuffersAreUsedAgain(t *testing.T) {
+	for _, test := range []struct{ connections, size int }{{5000, 9}, {2000, 1033}} {
+		l := &Loop{}
+		all := make([]Buffer, test.connections)
+		reply := make([]byte, test.size)
+		n := testing.AllocsPerRun(5, func() {
+			for i := range all {
+				all[i].Append(l, reply)
+			}
+			for i := range all {
+				all[i].Take(l, len(reply))
+			}
+		})
+		if n > 0 {
+			t.Errorf("%d replies of %d bytes allocate %v times", test.connections, test.size, n)
+		}
+	}
+}
+
+// What comes in pieces lies in one buffer from the first one on, if the last time was like it.
+func TestBufferKnowsItsUse(t *testing.T) {
+	l := &Loop{}
+	var b Buffer
+	piece := make([]byte, 1033)
+	for _, want := range []int{512, 64 << 10, 2 << 10} {
+		b.Append(l, piece[:9])
+		if b.Cap() != want {
+			t.Errorf("it begins with %d bytes, want %d", b.Cap(), want)
+		}
+		if want == 512 {
+			for range 16 {
+				b.Append(l, piece)
+			}
+		} else if want == 64<<10 {
+			b.Append(l, piece)
+		}
+		b.Take(l, b.Len())
+	}
+}
+
+// A reply that is kept until its turn lies in buffers of the loop, however it grows.
+func TestKeepUsesBuffersAgain(t *testing.T) {
+	l := &Loop{}
+	piece := make([]byte, 1033)
+	n := testing.AllocsPerRun(5, func() {
+		var kept []byte
+		for range 60 {
+			kept = l.Keep(kept, piece)
+		}
+		l.Put(kept)
+	})
+	if n > 0 {
+		t.Errorf("it allocates %v times", n)
+	}
+}

@@ -25,8 +25,8 @@ type Handler interface {
 
 // HalfCloser is a Handler that wants to answer what it has read after the peer ended its side.
 type HalfCloser interface {
-	// EOF says that the peer will send no more. It returns false to have the
-	// connection closed now; true leaves that to the handler.
+	// EOF says that the peer will send no more. If it returns false, the connection is closed now; with
+	// true, the handler closes it.
 	EOF() bool
 }
 
@@ -44,7 +44,7 @@ type Conn struct {
 	in      []byte // came and was not consumed
 	told    int    // the capacity of in that the handler knows of
 	missing int    // how many bytes the handler needs beyond in
-	likely  int    // and how many it expects to come, if more
+	likely  int    // how many it expects to come, if more
 
 	dirty    bool // in loop.dirty
 	stalled  bool // the socket takes no more output now
@@ -58,15 +58,15 @@ type Conn struct {
 	inRead   bool // Handler.Read is on the stack
 	again    bool // resumed during Handler.Read
 
-	deaf      bool      // nothing more is read for the handler
+	deaf      bool      // the handler gets no more input
 	lingering bool      // all output is written, and the peer may not have got it yet
 	heard     time.Time // when it sent something last, while lingering
-	since     time.Time // it has got all output, as far as is known; zero: it has not
+	since     time.Time // when it had got all output, as far as is known; zero: not yet
 
 	account account // when the connection broke
 }
 
-// account is what a peer has got of all that was written to it. The zero value knows nothing.
+// account is what a peer has got of everything that was written to it. Of the zero value nothing is known.
 type account struct {
 	acked uint64 // bytes that it has acknowledged
 	known bool
@@ -93,7 +93,7 @@ type poller interface {
 	// wait blocks until something happened, sets l.now and serves the
 	// connections that are ready.
 	wait(l *Loop)
-	// adopt takes nc over and makes a socket of it, with interest in input.
+	// adopt takes over nc and makes a socket of it, with interest in input.
 	adopt(nc net.Conn, c *Conn) (socket, error)
 	// wake ends a wait. From any goroutine.
 	wake()
@@ -101,7 +101,7 @@ type poller interface {
 }
 
 const (
-	// maxRead is how many bytes one read takes at the most, so that the loop comes round to others.
+	// maxRead is how many bytes one read takes at most, so that others have their turn.
 	maxRead = 1 << 20
 	// growApart is how much input the loop copies itself when its buffer is full.
 	growApart = 1 << 20
@@ -109,17 +109,25 @@ const (
 
 var errAgain = errors.New("loop: not ready")
 
-// ErrReset is given to Handler.Closed when the peer broke the connection off:
-// it has not read all that was written to it.
+// ErrReset is what Handler.Closed gets if the peer has reset the connection: it has not read everything that
+// was written to it.
 var ErrReset = errors.New("loop: connection reset by peer")
 
 // Add takes over nc, which the caller must not use any more; it is closed when
 // Add fails.
 func (l *Loop) Add(nc net.Conn, h Handler) (*Conn, error) {
-	c := &Conn{loop: l, handler: h, reading: true}
-	s, err := l.poller.adopt(nc, c)
+	c, err := l.add(h, func(c *Conn) (socket, error) { return l.poller.adopt(nc, c) })
 	if err != nil {
 		nc.Close()
+	}
+	return c, err
+}
+
+// add makes a connection of the socket that open returns.
+func (l *Loop) add(h Handler, open func(*Conn) (socket, error)) (*Conn, error) {
+	c := &Conn{loop: l, handler: h, reading: true}
+	s, err := open(c)
+	if err != nil {
 		return nil, err
 	}
 	c.sock = s
@@ -182,7 +190,7 @@ func (c *Conn) Close() { c.shut(net.ErrClosed) }
 // Kept is how many bytes of input wait unconsumed.
 func (c *Conn) Kept() int { return len(c.in) }
 
-// Room is for how many bytes more than Kept there is memory of the connection's own.
+// Room is how many bytes fit into the connection's own input buffer besides Kept.
 func (c *Conn) Room() int { return cap(c.in) - len(c.in) }
 
 // InputMemory is how many bytes of memory unconsumed input takes.
@@ -196,10 +204,10 @@ func (c *Conn) Descriptor() int {
 	return -1
 }
 
-// Acknowledged is for Handler.Closed, when a connection has broken: how many bytes of all that was written to
-// it the peer has acknowledged, by the account of the kernel, and whether there is one. What is acknowledged
-// lies with the peer, who may have read it. Unless the account is final, what is not may be there too, if it
-// went out so late that the acknowledgement was still to come.
+// Acknowledged is for Handler.Closed, when a connection has broken: how many of the bytes written to it the
+// peer has acknowledged, by the account of the kernel, and whether there is one. Acknowledged bytes are at
+// the peer, which may have read them. Unless the account is final, others may be there too, if they went out
+// so late that the acknowledgement was still to come.
 func (c *Conn) Acknowledged() (n uint64, known, final bool) {
 	return c.account.acked, c.account.known, c.account.final
 }
@@ -268,7 +276,7 @@ func (c *Conn) fill() (n int, err error) {
 	return n, err
 }
 
-// offer gives the handler what is kept.
+// offer gives the handler the input that is kept.
 func (c *Conn) offer() {
 	if c.paused {
 		return
@@ -287,7 +295,7 @@ func (c *Conn) offer() {
 	}
 }
 
-// consume has the handler look at buf, again if it resumed itself meanwhile.
+// consume calls the handler with buf, and again if the handler has resumed itself meanwhile.
 func (c *Conn) consume(buf []byte) int {
 	used := 0
 	c.inRead = true
@@ -302,11 +310,15 @@ func (c *Conn) consume(buf []byte) int {
 	return used
 }
 
-// makeRoom sees to it that there is room behind c.in. false: a goroutine makes it, for more is
-// to be copied than a loop has time for, and nothing is read meanwhile.
+// makeRoom makes room behind c.in. false: more has to be copied than a loop has time for, so a goroutine
+// does it, and nothing is read meanwhile.
 func (c *Conn) makeRoom() bool {
 	switch {
 	case hasRoom(c.in):
+	case len(c.in)+max(c.missing, leastRoom) <= largest:
+		larger := append(c.loop.get(len(c.in)+max(c.missing, leastRoom)), c.in...)
+		c.loop.Put(c.in)
+		c.in = larger
 	case len(c.in) < growApart:
 		c.in = grow(c.in, c.missing, c.likely)
 	case !c.growing:
@@ -320,7 +332,7 @@ func (c *Conn) makeRoom() bool {
 	return !c.growing
 }
 
-// grown takes the buffer larger in the place of in, unless that has been consumed meanwhile.
+// grown puts the buffer larger in the place of in, unless that has been consumed meanwhile.
 func (c *Conn) grown(in, larger []byte) {
 	c.growing = false
 	if len(c.in) == len(in) && &c.in[0] == &in[0] {
@@ -329,21 +341,24 @@ func (c *Conn) grown(in, larger []byte) {
 	c.update()
 }
 
-// hasRoom says that b need not grow before the next read.
-func hasRoom(b []byte) bool { return cap(b)-len(b) >= 4<<10 }
+// leastRoom is how much room there is for a read at least.
+const leastRoom = 4 << 10
 
-// grow returns b with room for need more bytes, but at most four times as large: what a peer announces is not
-// allocated before it has sent a good part of it. Where that is not known it grows by a half, so that however
-// long the input gets each byte of it is copied twice or so, and not once for each read. Where so much more
-// is likely that it takes several steps, the last of them is a whole one, so that a third of it is copied.
+// hasRoom says that b need not grow before the next read.
+func hasRoom(b []byte) bool { return cap(b)-len(b) >= leastRoom }
+
+// grow returns b with room for need more bytes, but at most four times as large: memory for what a peer
+// announces is only allocated once it has sent a good part of it. If the need is not known, b grows by a
+// half, so each byte of a long input is copied about twice, not once for each read. If so much more is
+// likely that it takes several steps, the last of them is a whole one, so a third of it is copied.
 func grow(b []byte, need, likely int) []byte {
 	if hasRoom(b) {
 		return b
 	}
 	most := max(3*len(b), scratchSize)
-	room := max(need, len(b)/2, 4<<10)
+	room := max(need, len(b)/2, leastRoom)
 	if likely > room {
-		all := len(b) + likely + likely/8 // for it is a guess
+		all := len(b) + likely + likely/8 // more, because it is a guess
 		for all > len(b)+most {
 			all = all/4 + 1
 		}
@@ -384,7 +399,7 @@ func (c *Conn) writable() {
 // has reset the connection, and there may be input before that.
 func (c *Conn) hungUp(err error) {
 	switch {
-	case c.closed || c.growing: // it is told again
+	case c.closed || c.growing: // the poller will say so again
 	case c.reading:
 		c.readable()
 	default:
@@ -439,7 +454,7 @@ func (c *Conn) shut(err error) {
 	}
 	c.sock.close()
 	delete(c.loop.conns, c)
-	if !c.inRead { // else the handler is looking at it
+	if !c.inRead { // otherwise the handler is looking at it
 		c.loop.Put(c.in)
 	}
 	c.in = nil

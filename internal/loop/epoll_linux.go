@@ -15,64 +15,111 @@ import (
 // maxEvents is how many events one wait fetches.
 const maxEvents = 256
 
-// epoll waits on an epoll descriptor that is itself registered with the Go
-// runtime's poller: a sleeping loop holds no thread. Reads, writes and
-// epoll_wait with time-out 0 never block, so they are raw system calls, which the
-// scheduler does not hear of.
+// epoll waits on an epoll descriptor that the Go runtime's poller watches through another one, the outer: a
+// sleeping loop holds no thread. Reads, writes and epoll_wait with time-out 0 never block, so they are raw
+// system calls, which the scheduler does not hear of.
+//
+//	sockets, bell --> fd --(while armed)--> outer --> poller of the runtime
+//
+// While the loop is busy it is not armed: each event would wake a thread of the runtime, which would find
+// nobody waiting.
 type epoll struct {
-	file   *os.File // the epoll descriptor
-	raw    syscall.RawConn
 	fd     int
 	bell   int // eventfd
+	outer  int
+	file   *os.File // outer, as the runtime knows it
+	wakes  syscall.RawConn
+	armed  bool // events wake the runtime
+	busy   int  // rounds since the loop slept last
 	conns  []*fdSocket
+	ready  []*Listener // that have connections to accept
 	events [maxEvents]unix.EpollEvent
 	count  int
 	poll   func(fd uintptr) bool
 }
 
+// busyRounds is after how many rounds without sleep a loop is busy.
+const busyRounds = 2
+
 func newPoller() (poller, error) {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("loop: epoll_create: %w", err)
-	}
-	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("loop: eventfd: %w", err)
-	}
-	e := &epoll{fd: fd, bell: bell}
-	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(bell)}
-	if err = unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, bell, &event); err == nil {
-		err = unix.SetNonblock(fd, true)
-	}
-	if err == nil {
-		e.file = os.NewFile(uintptr(fd), "epoll")
-		e.raw, err = e.file.SyscallConn()
-	}
-	if err != nil {
-		unix.Close(fd)
-		unix.Close(bell)
+	e := &epoll{fd: -1, bell: -1, outer: -1}
+	if err := e.open(); err != nil {
+		e.close()
 		return nil, fmt.Errorf("loop: epoll: %w", err)
 	}
 	e.poll = e.fetch
 	return e, nil
 }
 
-// fetch takes what is ready; true ends the wait.
-func (e *epoll) fetch(fd uintptr) bool {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, fd, uintptr(unsafe.Pointer(&e.events[0])),
-		maxEvents, 0, 0, 0)
+func (e *epoll) open() (err error) {
+	if e.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if e.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(e.bell)}
+	if err = unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, e.bell, &event); err != nil {
+		return err
+	}
+	if e.outer, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if err = unix.EpollCtl(e.outer, unix.EPOLL_CTL_ADD, e.fd, &unix.EpollEvent{}); err != nil {
+		return err
+	}
+	// a descriptor that does not block is given to the poller of the runtime
+	if err = unix.SetNonblock(e.outer, true); err != nil {
+		return err
+	}
+	e.file = os.NewFile(uintptr(e.outer), "epoll")
+	e.wakes, err = e.file.SyscallConn()
+	return err
+}
+
+// fetch gets the events that are ready; true ends the wait.
+func (e *epoll) fetch(uintptr) bool {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(e.fd),
+		uintptr(unsafe.Pointer(&e.events[0])), maxEvents, 0, 0, 0)
 	if errno != 0 {
 		n = 0
 	}
 	e.count = int(n)
+	if n == 0 {
+		e.busy = 0
+	}
 	return n > 0
 }
 
-func (e *epoll) wait(l *Loop) {
-	if err := e.raw.Read(e.poll); err != nil {
+// arm makes events wake the runtime, or not.
+func (e *epoll) arm(on bool) {
+	var event unix.EpollEvent
+	if on {
+		event.Events = unix.EPOLLIN
+	}
+	e.armed = on
+	unix.EpollCtl(e.outer, unix.EPOLL_CTL_MOD, e.fd, &event) // it fails only if fd is not registered
+}
+
+// sleep waits for events.
+func (e *epoll) sleep() {
+	e.busy++
+	if e.armed && e.busy > busyRounds {
+		e.arm(false)
+	}
+	if !e.armed {
+		if e.fetch(0) {
+			return
+		}
+		e.arm(true)
+	}
+	if err := e.wakes.Read(e.poll); err != nil {
 		panic("loop: waiting for events: " + err.Error()) // the descriptor was closed under the loop
 	}
+}
+
+func (e *epoll) wait(l *Loop) {
+	e.sleep()
 	l.now = time.Now()
 	for i := range e.count {
 		ev := &e.events[i]
@@ -83,6 +130,10 @@ func (e *epoll) wait(l *Loop) {
 		}
 		s := e.conns[ev.Fd]
 		if s == nil {
+			continue
+		}
+		if s.listener != nil {
+			e.ready = append(e.ready, s.listener)
 			continue
 		}
 		if ev.Events&unix.EPOLLOUT != 0 {
@@ -98,6 +149,12 @@ func (e *epoll) wait(l *Loop) {
 			s.conn.hungUp(io.EOF)
 		}
 	}
+	// behind all other events, which are not about new connections with the numbers of closed ones
+	for i, n := range e.ready {
+		n.accept()
+		e.ready[i] = nil
+	}
+	e.ready = e.ready[:0]
 }
 
 func (e *epoll) wake() {
@@ -106,37 +163,63 @@ func (e *epoll) wake() {
 }
 
 func (e *epoll) close() {
-	e.file.Close()
+	for _, s := range e.conns {
+		if s != nil && s.listener != nil {
+			s.listener.end()
+		}
+	}
+	if e.file != nil {
+		e.file.Close()
+	} else {
+		unix.Close(e.outer)
+	}
+	unix.Close(e.fd)
 	unix.Close(e.bell)
 }
 
 // adopt takes the descriptor of a TCP or unix connection out of the runtime's
 // hands, and builds a bridge to any other connection.
 func (e *epoll) adopt(nc net.Conn, c *Conn) (socket, error) {
-	s := &fdSocket{epoll: e, conn: c, events: unix.EPOLLIN}
-	var err error
 	if sc, ok := nc.(syscall.Conn); ok {
-		s.fd, err = detach(nc, sc)
-	} else {
-		s.bridge, s.fd, err = newBridge(nc, c)
+		fd, err := detach(nc, sc)
+		if err != nil {
+			return nil, err
+		}
+		return e.register(fd, c)
 	}
+	bridge, fd, err := newBridge(nc, c)
 	if err != nil {
 		return nil, err
 	}
-	event := unix.EpollEvent{Events: s.events, Fd: int32(s.fd)}
-	if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, s.fd, &event); err != nil {
-		unix.Close(s.fd)
+	s, err := e.register(fd, c)
+	if err != nil {
+		return nil, err
+	}
+	s.bridge = bridge
+	return s, nil
+}
+
+// register waits for events of a descriptor that does not block. It closes fd if it fails.
+func (e *epoll) register(fd int, c *Conn) (*fdSocket, error) {
+	s := &fdSocket{epoll: e, conn: c, fd: fd, events: unix.EPOLLIN}
+	event := unix.EpollEvent{Events: s.events, Fd: int32(fd)}
+	if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		unix.Close(fd)
 		return nil, fmt.Errorf("loop: epoll_ctl: %w", err)
 	}
+	e.put(s)
+	return s, nil
+}
+
+func (e *epoll) put(s *fdSocket) {
 	for len(e.conns) <= s.fd {
 		e.conns = append(e.conns, nil)
 	}
 	e.conns[s.fd] = s
-	return s, nil
 }
 
-// detach returns a non-blocking descriptor of nc, which is closed.
-func detach(nc net.Conn, sc syscall.Conn) (int, error) {
+// detach returns a non-blocking descriptor of c, whose raw form is sc. c is closed.
+func detach(c io.Closer, sc syscall.Conn) (int, error) {
 	raw, err := sc.SyscallConn()
 	if err != nil {
 		return -1, err
@@ -152,19 +235,20 @@ func detach(nc net.Conn, sc syscall.Conn) (int, error) {
 	if dupErr != nil {
 		return -1, fmt.Errorf("loop: dup: %w", dupErr)
 	}
-	nc.Close()
+	c.Close()
 	return fd, nil
 }
 
-// fdSocket is a non-blocking descriptor.
+// fdSocket is a non-blocking descriptor: a connection, or a listening socket.
 type fdSocket struct {
-	epoll  *epoll
-	conn   *Conn
-	bridge *bridge // or nil
-	fd     int
-	events uint32
-	sent   uint64 // bytes written
-	reset  bool   // a read has met ECONNRESET
+	epoll    *epoll
+	conn     *Conn
+	bridge   *bridge   // or nil
+	listener *Listener // nil: it is a connection
+	fd       int
+	events   uint32
+	sent     uint64 // bytes written
+	reset    bool   // a read has met ECONNRESET
 }
 
 func (s *fdSocket) descriptor() int { return s.fd }
@@ -197,7 +281,7 @@ func (s *fdSocket) write(p []byte) (int, error) {
 
 func (s *fdSocket) interest(read, write, end bool) {
 	events := uint32(0)
-	if s.conn.lingering && s.conn.eof { // both sides have ended, which it would tell for ever
+	if s.conn.lingering && s.conn.eof { // both sides have ended: epoll would say so for ever
 		unix.EpollCtl(s.epoll.fd, unix.EPOLL_CTL_DEL, s.fd, nil)
 		return
 	}

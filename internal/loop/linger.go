@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// This file is how a connection ends of which no more is read, though the peer may write on: to close a
-// socket with input that was not read resets the connection, and what the peer has not got yet is lost.
+// This file ends connections from which nothing more is read although the peer may go on writing. If a
+// socket is closed with unread input, the connection is reset, and output that the peer has not got yet is
+// lost.
 
 const (
-	// lingerLook is how often a connection that lingers is looked at.
+	// lingerLook is how often a lingering connection is checked.
 	lingerLook = 20 * time.Millisecond
-	// lingerQuiet is for how long the peer must have sent nothing when it has got everything.
+	// lingerQuiet is how long the peer must have been silent once it has got everything.
 	lingerQuiet = 50 * time.Millisecond
-	// lingerMost is for how long one may write on that has got everything.
+	// lingerMost is how long a peer that has got everything may go on writing.
 	lingerMost = time.Second
 )
 
-// EndInput has nothing more read from the peer. What came already is kept, and offered as ever. After
+// EndInput stops reading from the peer. Input that came before is kept and offered as always. After
 // CloseAfterWrite the connection stays until the peer has got all output, however long that takes.
 func (c *Conn) EndInput() {
 	c.deaf = true
 	c.update()
 }
 
-// linger ends the output, and takes what the peer sends meanwhile and drops it.
+// linger ends the output. What the peer sends meanwhile is read and dropped.
 func (c *Conn) linger() {
 	if c.lingering {
 		return
@@ -43,6 +44,10 @@ func (c *Conn) linger() {
 		c.update()
 	}
 }
+
+// Over says that all output is written and nothing more is read. The connection only waits for its peer to
+// get what the kernel still has.
+func (c *Conn) Over() bool { return c.lingering }
 
 // waste reads once, and drops what came.
 func (c *Conn) waste() (came bool) {
@@ -62,8 +67,8 @@ func (c *Conn) waste() (came bool) {
 	return n > 0
 }
 
-// endIfPassed closes the connection if its peer has ended its side: nothing can come any more that would
-// reset the connection, so the kernel delivers all that lies with it.
+// endIfPassed closes the connection if its peer has ended its side: then no input can come that would reset
+// it, so the kernel delivers everything that it has.
 func (c *Conn) endIfPassed() {
 	if c.eof && !c.sock.passing() {
 		c.shut(net.ErrClosed)

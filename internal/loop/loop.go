@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Shared is how many bytes may lie in memory that a loop uses again. Input beyond
-// that is never overwritten: a handler may keep what of it it consumes.
+// Shared is how many bytes of input may lie in memory that a loop uses again. Longer input is never
+// overwritten: a handler may keep the part that it consumes.
 const Shared = scratchSize
 
 // scratchSize is the read buffer that all connections of a loop share.
@@ -34,9 +34,7 @@ type Loop struct {
 	now     time.Time
 	watch   func() // see Watch
 	conns   map[*Conn]struct{}
-	small   [][]byte // spare buffers of smallBuffer bytes
-	tiny    [][]byte // of tinyBuffer bytes
-	big     [][]byte // and of bigBuffer bytes
+	spares  [len(sizes)][][]byte // empty buffers, by size
 
 	mu     sync.Mutex
 	inbox  []func()
@@ -119,8 +117,8 @@ func (l *Loop) Post(f func()) bool {
 	return true
 }
 
-// Watch has f called at the end of each round, on the loop, so that somebody can tell how long rounds are. It
-// is called before Run.
+// Watch has f called at the end of each round, on the loop, to measure how long rounds take. It is called
+// before Run.
 func (l *Loop) Watch(f func()) { l.watch = f }
 
 // After posts f in d. The returned timer's Stop withdraws it unless it has been
@@ -164,8 +162,8 @@ const (
 	flushTime = 3 * time.Millisecond
 )
 
-// flush writes once to each connection that has output, or to as many as one round has time for. Handlers may
-// make further connections dirty meanwhile.
+// flush writes once to each connection with output, or to as many as one round has time for. Handlers may
+// make more connections dirty meanwhile.
 func (l *Loop) flush() {
 	var began time.Time
 	n := 0

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// portable serves any net.Conn: a goroutine a connection reads and posts what
-// came, another writes. The loop's side of it never blocks. The end of a
-// connection is noticed when all input before it has been read.
+// portable serves any net.Conn: for each connection one goroutine reads and posts the input, and another
+// writes. The loop's side never blocks. The end of a connection is noticed once all input before it has been
+// read.
 type portable struct {
 	bell chan struct{} // capacity 1
 
@@ -89,7 +89,7 @@ func (s *netSocket) notify() {
 }
 
 func (s *netSocket) readLoop() {
-	buf := make([]byte, smallBuffer)
+	buf := make([]byte, 16<<10)
 	for {
 		n, err := s.nc.Read(buf)
 		if n == 0 && err == nil {
@@ -198,7 +198,8 @@ func (s *netSocket) interest(read, write, end bool) {
 	}
 }
 
-// acknowledged implements socket: what the connection took lies with the peer, for all that is known here.
+// acknowledged implements socket: what the connection took counts as being at the peer, since nothing else
+// is known.
 func (s *netSocket) acknowledged() account {
 	s.poller.mu.Lock()
 	defer s.poller.mu.Unlock()
@@ -215,7 +216,7 @@ func (s *netSocket) passing() bool {
 	return s.writing
 }
 
-// unread implements socket: what the connection took is out of sight.
+// unread implements socket: nothing is known of what the connection took.
 func (s *netSocket) unread() int {
 	if s.passing() {
 		return 1

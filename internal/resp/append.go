@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// The functions below append what redcon's do not know: the types of RESP3, and
-// what stands for them in RESP2. proto is the client's protocol, 2 or 3.
+// The functions below append the types of RESP3, which redcon's do not know, or their counterparts in RESP2.
+// proto is the client's protocol, 2 or 3.
 
 // AppendMap appends the header of a map of n pairs. RESP2: of an array of 2n.
 func AppendMap(dst []byte, proto, n int) []byte {

@@ -2,8 +2,7 @@ package resp
 
 import "strconv"
 
-// AppendValue appends a decoded reply in the form that it came in. Texts with a
-// format come out as those of format txt.
+// AppendValue appends a decoded reply in the form in which it came. Verbatim texts get the format txt.
 func AppendValue(dst []byte, v Value) []byte {
 	switch v.Kind {
 	case '+', '-', ',', '(':

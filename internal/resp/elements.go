@@ -4,7 +4,7 @@ import (
 	"strconv"
 )
 
-// IsError says that reply is an error, or none at all.
+// IsError says that reply is an error, or empty.
 func IsError(reply []byte) bool {
 	return len(reply) == 0 || reply[0] == '-' || reply[0] == '!'
 }

@@ -2,8 +2,8 @@ package resp
 
 import "bytes"
 
-// Forbidden says that a reply is the error of a server that does not let its user run a command, or does not
-// have it: it is an older one, or rename-command took the command away.
+// Forbidden says that a reply is the error of a server that does not allow its user a command, or does not
+// have it: the server is older, or rename-command has taken the command away.
 func Forbidden(reply []byte) bool {
 	head := bytes.ToLower(reply[:min(len(reply), 32)])
 	for _, sign := range []string{"-noperm ", "-err unknown command", "-err unknown subcommand"} {

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// ErrReply is what a Framer says of bytes that are no reply. The connection
-// they came from cannot be used any further.
+// ErrReply is the error of a Framer for bytes that are no reply. Their connection cannot be used any
+// further.
 var ErrReply = errors.New("resp: malformed reply")
 
 const (
@@ -22,7 +22,7 @@ const (
 	maxLeft = 1 << 62
 )
 
-// What Framer.skip says besides the bytes of a bulk that are to come.
+// Values of Framer.skip besides the number of bytes of a bulk that are to come.
 const (
 	inLine   = -1 // inside of a long line
 	inLineCR = -2 // the same, and the last byte was '\r'
@@ -134,7 +134,7 @@ func (f *Framer) Next(buf []byte) (n int, done bool, err error) {
 // Reset makes f ready for the first byte of a reply.
 func (f *Framer) Reset() { *f = Framer{} }
 
-// wait keeps how much of a reply is to come.
+// wait notes how much of a reply is to come.
 func (f *Framer) wait(left int64, n int) (int, bool, error) {
 	f.left = left
 	return n, false, nil

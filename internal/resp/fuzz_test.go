@@ -26,7 +26,7 @@ func FuzzGuard(f *testing.F) {
 		}
 		var g Guard
 		for buf := input; ; {
-			n, err := g.Next(buf, &lim)
+			n, args, err := g.NextArgs(buf, &lim, make([][]byte, 3))
 			var refused ProtocolError
 			if err != nil && !errors.As(err, &refused) || n < 0 || n > len(buf) || g.Missing() < 1 {
 				t.Fatalf("%q: %d, %v, missing %d", buf, n, err, g.Missing())
@@ -35,6 +35,9 @@ func FuzzGuard(f *testing.F) {
 				break
 			}
 			checkCommand(t, buf, n)
+			if split, _, _ := Split(buf[:n], nil); args != nil && show(args) != show(split) {
+				t.Fatalf("%q: %q, but split %q", buf[:n], args, split)
+			}
 			buf = buf[n:]
 		}
 		whole := judge([][]byte{input}, &lim)

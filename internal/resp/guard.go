@@ -9,14 +9,13 @@ import (
 // (PROTO_INLINE_MAX_SIZE).
 const headerLimit = 64 << 10
 
-// Guard frames the byte stream of one client. It lets through only what Redis
-// itself accepts and what redcon.ReadNextCommand reads in the same way: lengths
-// are checked digit by digit before any other code sees them. It keeps where it
-// stopped in an incomplete command, so that no byte is looked at twice however
+// Guard frames the byte stream of one client. It lets through only what Redis itself accepts and
+// redcon.ReadNextCommand reads in the same way: lengths are checked digit by digit before any other code
+// sees them. In an incomplete command it notes where it stopped, so no byte is looked at twice, however
 // slowly a command drips in.
 //
-// The zero Guard is ready for the first command. A Guard allocates nothing and
-// is not safe for concurrent use.
+// The zero Guard is ready for the first command. A Guard allocates nothing and is not safe for concurrent
+// use.
 type Guard struct {
 	pos     int // buf[:pos] is checked
 	left    int // arguments from pos on; 0: the command's first line is incomplete
@@ -36,19 +35,31 @@ type Guard struct {
 // After a whole command and after an error the Guard is ready for a new stream.
 // lim must stay the same while a command is incomplete.
 func (g *Guard) Next(buf []byte, lim *Limits) (n int, err error) {
+	n, _, err = g.NextArgs(buf, lim, nil)
+	return n, err
+}
+
+// NextArgs is Next, and returns what Split would, in the memory of dst, if that has room for the arguments
+// and nothing about the command is out of the ordinary. Otherwise args is nil.
+func (g *Guard) NextArgs(buf []byte, lim *Limits, dst [][]byte) (n int, args [][]byte, err error) {
 	if g.missing == 0 {
-		if n = whole(buf, lim); n > 0 {
-			return n, nil
+		if n, args = whole(buf, lim, dst); n > 0 {
+			return n, args, nil
 		}
 	}
+	n, err = g.next(buf, lim)
+	return n, nil, err
+}
+
+// next is the long way.
+func (g *Guard) next(buf []byte, lim *Limits) (n int, err error) {
 	if len(buf) > 0 && buf[0] != '*' {
 		return g.inline(buf, lim)
 	}
 	return g.multibulk(buf, lim)
 }
 
-// multibulk goes on with the command at buf[0:], which starts with '*' as soon
-// as it starts.
+// multibulk continues with the command at buf[0:], which begins with '*' if it is not empty.
 func (g *Guard) multibulk(buf []byte, lim *Limits) (n int, err error) {
 	pos, left, end := g.pos, g.left, g.end
 	if left == 0 {
@@ -74,7 +85,7 @@ func (g *Guard) multibulk(buf []byte, lim *Limits) (n int, err error) {
 			return g.wait(Guard{pos: pos, left: left, end: end, missing: end - len(buf)})
 		}
 		if buf[end-2] != '\r' || buf[end-1] != '\n' {
-			return g.refuse(errSize)
+			return g.refuse(errCRLF)
 		}
 		pos, end = end, 0
 	}
@@ -87,8 +98,8 @@ func (g *Guard) multibulk(buf []byte, lim *Limits) (n int, err error) {
 // an argument whose length is known.
 func (g *Guard) Missing() int { return max(g.missing, 1) }
 
-// Likely is how many bytes are missing of the incomplete command that buf holds, the one given to Next, if
-// its other arguments are as long as those that are there; 0 where nothing can be told.
+// Likely is how many bytes are missing of the incomplete command in buf, the one given to Next, if its other
+// arguments are as long as those that are there; 0 if nothing is known.
 func (g *Guard) Likely(buf []byte) int {
 	if g.left == 0 {
 		return 0
@@ -103,7 +114,7 @@ func (g *Guard) Likely(buf []byte) int {
 // Reset makes g ready for the first byte of a command.
 func (g *Guard) Reset() { *g = Guard{} }
 
-// wait keeps where an incomplete command stopped.
+// wait notes where an incomplete command stopped.
 func (g *Guard) wait(at Guard) (int, error) {
 	*g = at
 	return 0, nil
@@ -128,8 +139,10 @@ func (g *Guard) count(buf []byte, lim *Limits) (n, next int, err error) {
 		return 0, 0, errCount
 	case v > int64(lim.args()) && lim.later > 0:
 		return 0, 0, errCountNoAuth
-	case v > int64(lim.args()) || buf[next-1] != '\n':
+	case v > int64(lim.args()):
 		return 0, 0, errCount
+	case buf[next-1] != '\n':
+		return 0, 0, errCRLF
 	}
 	return int(max(v, 0)), next, nil
 }
@@ -149,8 +162,10 @@ func (g *Guard) size(buf []byte, pos int, lim *Limits) (n, next int, err error) 
 		return 0, 0, errSize
 	case v > int64(lim.bulk()) && v <= int64(lim.later):
 		return 0, 0, errSizeNoAuth
-	case v > int64(lim.bulk()) || buf[next-1] != '\n':
+	case v > int64(lim.bulk()):
 		return 0, 0, errSize
+	case buf[next-1] != '\n':
+		return 0, 0, errCRLF
 	case v > int64(lim.command()-next-2):
 		return 0, 0, errCommandSize
 	}

@@ -92,8 +92,7 @@ func closingQuote(line []byte, i int) int {
 	return -1
 }
 
-// unquote appends to dst what word, which nextWord cut, stands for. That is
-// never longer than word.
+// unquote appends the meaning of word, which nextWord has cut, to dst. It is never longer than word.
 func unquote(dst, word []byte) []byte {
 	open := bytes.IndexAny(word, `"'`)
 	dst = append(dst, word[:open]...)
@@ -119,7 +118,7 @@ func unquote(dst, word []byte) []byte {
 	return dst
 }
 
-// escaped is the byte that c stands for behind a backslash.
+// escaped is what a backslash and c stand for.
 func escaped(c byte) byte {
 	switch c {
 	case 'n':

@@ -18,7 +18,7 @@ type Limits struct {
 	Inline  int // bytes of an inline command without its line end
 	Command int // bytes of a whole command with its headers (client-query-buffer-limit)
 
-	later int // Bulk once authenticated; 0: the client is
+	later int // Bulk once the client is authenticated; 0: it is already
 }
 
 // DefaultLimits are those of Redis.

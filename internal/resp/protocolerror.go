@@ -9,8 +9,9 @@ type ProtocolError string
 func (e ProtocolError) Error() string { return "ERR Protocol error: " + string(e) }
 
 // What clients do wrong. Redis's networking.c has the same strings, but for the
-// last two: it closes in silence on a command that is too big, and waits for
-// ever for the end of an inline command with a NUL byte.
+// last three: it closes in silence on a command that is too big, waits for ever
+// for the end of an inline command with a NUL byte, and takes any two bytes for a
+// line end, as Valkey did until 9.
 const (
 	errInlineSize  ProtocolError = "too big inline request"
 	errQuotes      ProtocolError = "unbalanced quotes in request"
@@ -21,6 +22,7 @@ const (
 	errSize        ProtocolError = "invalid bulk length"
 	errSizeNoAuth  ProtocolError = "unauthenticated bulk length"
 	errCommandSize ProtocolError = "too big command"
+	errCRLF        ProtocolError = "invalid CRLF in request"
 	errNUL         ProtocolError = "NUL byte in inline request"
 )
 

@@ -2,30 +2,33 @@ package resp
 
 // whole is the short way through Guard.Next for nearly every command: the size
 // of the multibulk command that buf starts with, if all of it is there and
-// nothing about it is out of the ordinary; else 0, and Next looks closely.
-func whole(buf []byte, lim *Limits) int {
+// nothing about it is out of the ordinary; else 0, and Next looks closely. args
+// are its arguments, if dst has room for them.
+func whole(buf []byte, lim *Limits, dst [][]byte) (n int, args [][]byte) {
 	if len(buf) < 4 || buf[0] != '*' {
-		return 0
+		return 0, nil
 	}
 	left, pos := int(buf[1]-'0'), 4
 	if left > 9 || buf[2] != '\r' || buf[3] != '\n' {
 		left, pos = number(buf, 1)
 	}
 	if pos == 0 || left > lim.args() {
-		return 0
+		return 0, nil
 	}
+	fits := left <= cap(dst)
+	args = dst[:0]
 	maxBulk, maxEnd := lim.bulk(), min(len(buf), lim.command())
 	for ; left > 0; left-- {
 		if pos+5 > maxEnd {
-			return 0
+			return 0, nil
 		}
 		head := buf[pos : pos+5]
 		if head[0] != '$' {
-			return 0
+			return 0, nil
 		}
 		size, start := int(head[1]-'0'), pos+4
 		if size > 9 {
-			return 0
+			return 0, nil
 		}
 		if head[2] != '\r' || head[3] != '\n' {
 			// Two digits are worth their own branch: most keys have them.
@@ -33,13 +36,19 @@ func whole(buf []byte, lim *Limits) int {
 			if size > 0 && digit <= 9 && head[3] == '\r' && head[4] == '\n' {
 				size, start = 10*size+digit, pos+5
 			} else if size, start = number(buf, pos+1); start == 0 {
-				return 0
+				return 0, nil
 			}
 		}
 		pos = start + size + 2
 		if size > maxBulk || pos > maxEnd || buf[pos-2] != '\r' || buf[pos-1] != '\n' {
-			return 0
+			return 0, nil
+		}
+		if fits {
+			args = append(args, buf[start:start+size])
 		}
 	}
-	return pos
+	if !fits {
+		args = nil
+	}
+	return pos, args
 }

@@ -174,7 +174,7 @@ func (b *block) Receive(tag uint32, chunk []byte, last bool) {
 
 // reply passes on what the node says, or makes another attempt.
 func (b *block) reply(chunk []byte, last bool) {
-	if !b.passed && chunk[0] == '-' && b.goesOn(chunk) {
+	if !b.passed && chunk[0] == '-' && b.repeat(chunk) {
 		return
 	}
 	b.passed = true
@@ -195,8 +195,8 @@ func (b *block) reply(chunk []byte, last bool) {
 	b.resume()
 }
 
-// goesOn sends the command again after an error which means that it had no effect.
-func (b *block) goesOn(reply []byte) bool {
+// repeat sends the command again after an error which means that it had no effect.
+func (b *block) repeat(reply []byte) bool {
 	to, again := b.own.Retryable(reply)
 	interrupted := pipe.Interrupted(reply)
 	if !again && !interrupted {

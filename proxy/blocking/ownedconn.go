@@ -36,7 +36,7 @@ func (l *ownedConn) unblock(pool *pipe.Pool, withError bool, ended func(bool)) {
 	}
 	l.questions++
 	req := resp.AppendCommandStrings(nil, "CLIENT", "UNBLOCK", strconv.FormatInt(l.ClientID(), 10), reason)
-	pool.Send(pipe.Request{
+	pool.Send(&pipe.Request{
 		Target: pipe.ToNode(l.Addr()), Mode: pipe.Mode{Proto: 2}, Bytes: req,
 		To: &unblocking{l, ended}, Resend: true,
 	})

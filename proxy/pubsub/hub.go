@@ -220,13 +220,13 @@ type ourTopics struct {
 }
 
 // Settled implements commands.Subscriptions.
-func (l *Subscriber) Settled(then func(raw []byte)) {
+func (l *Subscriber) Settled(raw []byte, then func(raw []byte)) {
 	first := l.hub.underway.all()
 	if len(first) == 0 {
-		then(l.h.Call().Raw)
+		then(raw)
 		return
 	}
-	raw := client.Lasting(l.h.Call().Raw)
+	raw = client.Lasting(raw)
 	tag := l.h.CurrentTag()
 	l.h.KeepFor(tag, len(raw))
 	client.Apart(l.h, func() { await(first) }, func() []byte {

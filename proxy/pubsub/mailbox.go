@@ -27,7 +27,7 @@ type mailbox struct {
 	mu     sync.Mutex
 	in     batch
 	posted bool          // run will be called
-	room   chan struct{} // closed when in is taken; nil: nobody waits
+	space  chan struct{} // closed when in is taken; nil: nobody waits
 
 	out     batch // belongs to run, as do the next fields
 	next    int   // the entry of out that follows portion
@@ -104,19 +104,19 @@ func (m *mailbox) add(l entry) bool {
 	return m.posted
 }
 
-// Room implements pubsub.Outlet.
-func (m *mailbox) Room() <-chan struct{} {
+// Space implements pubsub.Outlet.
+func (m *mailbox) Space() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.in.size() <= mailboxLimit {
-		room := make(chan struct{})
-		close(room)
-		return room
+		space := make(chan struct{})
+		close(space)
+		return space
 	}
-	if m.room == nil {
-		m.room = make(chan struct{})
+	if m.space == nil {
+		m.space = make(chan struct{})
 	}
-	return m.room
+	return m.space
 }
 
 // run gives out what is there. It runs on the loop.
@@ -179,9 +179,9 @@ func (m *mailbox) take() bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.room != nil {
-		close(m.room)
-		m.room = nil
+	if m.space != nil {
+		close(m.space)
+		m.space = nil
 	}
 	if len(m.in.entries) == 0 {
 		m.posted = false

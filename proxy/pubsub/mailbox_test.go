@@ -46,9 +46,9 @@ func TestMailbox(t *testing.T) {
 			want = append(want, fmt.Sprint("behind ", i))
 		}
 	}
-	room := m.Room()
+	space := m.Space()
 	select {
-	case <-room:
+	case <-space:
 		t.Error("it has room while it is full")
 	default:
 	}
@@ -62,7 +62,7 @@ func TestMailbox(t *testing.T) {
 	l.Post(between)
 	goOn <- true
 	select {
-	case <-room:
+	case <-space:
 	case <-time.After(10 * time.Second):
 		t.Fatal("no room")
 	}
@@ -81,7 +81,7 @@ func TestMailbox(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	<-m.Room()
+	<-m.Space()
 	l.Close()
 	if m.Post(func() {}) || m.Deliver(topic, make([]byte, mailboxLimit+1)) {
 		t.Error("a loop that has ended takes letters")

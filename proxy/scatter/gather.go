@@ -13,8 +13,14 @@
 package scatter
 
 import (
+	"errors"
+	"strings"
+
+	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
+	"lockproxy/cluster/retry"
 	"lockproxy/commands"
+	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 )
 
@@ -49,8 +55,12 @@ type Gather struct {
 	replies []client.Collected
 	missing int
 	merge   commands.Merge
-	always  bool // merge even if the client has gone
-	pure    bool // merge needs only the replies, and may run on any goroutine
+	always  bool                        // merge even if the client has gone
+	pure    bool                        // merge needs only the replies, and may run on any goroutine
+	writes  bool                        // a part may have another effect when it runs twice
+	failed  map[uint32]*cluster.Untaken // the parts that no node has answered; nil: one may have run
+	untaken int                         // how many of them no node took
+	begun   bool                        // something of the command has run before these parts
 }
 
 // NewGather prepares for n replies to the current command of h. always: they are merged even if the client
@@ -90,13 +100,76 @@ func (g *Gather) wanted() bool { return !g.h.Gone() || g.always }
 
 // Fail implements pipe.Receiver.
 func (g *Gather) Fail(i uint32, err error) {
+	var untaken *cluster.Untaken
 	if g.wanted() {
-		g.h.Collect(g.tag, -g.replies[i].Size())
-		g.replies[i] = client.Collected{Buf: commands.ErrorReply(err)}
-		g.h.Collect(g.tag, len(g.replies[i].Buf))
+		g.replace(i, commands.ErrorReply(err))
+		if g.failed == nil {
+			g.failed = make(map[uint32]*cluster.Untaken)
+		}
+		if errors.As(err, &untaken) {
+			g.untaken++
+		}
+		g.failed[i] = untaken
 	}
 	g.arrived()
 }
+
+// replace makes reply that of part i.
+func (g *Gather) replace(i uint32, reply []byte) {
+	g.h.Collect(g.tag, len(reply)-g.replies[i].Size())
+	g.replies[i] = client.Collected{Buf: reply}
+}
+
+// Begun notes that something of the command has run already.
+func (g *Gather) Begun() { g.begun = true }
+
+// tellParts makes the errors of parts that were not run say that others may have run, if any may. Each of
+// them alone knows of itself only.
+func (g *Gather) tellParts() {
+	if g.untaken == len(g.replies) && !g.begun {
+		return
+	}
+	for i, untaken := range g.failed {
+		if untaken != nil {
+			g.replace(i, commands.ErrorReply(untaken.OfPart(!g.writes)))
+		}
+	}
+	if g.writes {
+		g.tellRefused()
+	}
+}
+
+// tellRefused is tellParts for the errors of nodes. What reads has no use for it.
+func (g *Gather) tellRefused() {
+	ran := g.begun
+	var refused []uint32
+	for i := range uint32(len(g.replies)) {
+		untaken, failed := g.failed[i]
+		switch reply := g.replies[i].Buf; {
+		case failed:
+			ran = ran || untaken == nil
+		case len(reply) > 0 && reply[0] == '-':
+			refused = append(refused, i)
+		default:
+			ran = true
+		}
+	}
+	if !ran {
+		return
+	}
+	for _, i := range refused {
+		text := strings.TrimSpace(string(g.replies[i].Buf[1:]))
+		if retry.MayPass(text) { // clients send a command again by that word
+			untaken := &cluster.Untaken{Why: errors.New(text)}
+			g.replace(i, commands.ErrorReply(untaken.OfPart(false)))
+			continue
+		}
+		g.replace(i, resp.ErrorLine("%s (%s)", text, otherParts))
+	}
+}
+
+// otherParts is added to an error of a node that not all of the command has got.
+const otherParts = "this is the answer to a part of the command: its other parts may have run"
 
 // Discard implements pipe.Receiver.
 func (g *Gather) Discard(i uint32) bool {
@@ -113,6 +186,7 @@ func (g *Gather) arrived() {
 	if g.missing--; g.missing > 0 {
 		return
 	}
+	g.tellParts()
 	size := 0
 	for i := range g.replies {
 		size += g.replies[i].Size()
@@ -177,7 +251,8 @@ func (g *Gather) Send(req []byte, resend bool) {
 // Ask sends a request. Its reply is that of the part with the number r.Tag.
 func (g *Gather) Ask(r pipe.Request) {
 	r.To = g
-	g.h.Sent(g.h.Pool().Send(r), r.Resend)
+	g.writes = g.writes || !r.Resend
+	g.h.Sent(g.h.Pool().Send(&r), r.Resend)
 }
 
 // SendOwn is Send, over connections of that mode which nobody else uses meanwhile.

@@ -71,7 +71,7 @@ type How struct {
 // Send sends the parts of the current command of h to the nodes of their slots, and merges the replies.
 func Send(h Host, list *Parts, how How, merge commands.Merge) {
 	x := &spread{Gather: NewGather(h, list.len(), merge, false), list: list, mode: h.Mode(), how: how}
-	x.pure = how.Pure
+	x.pure, x.writes = how.Pure, !how.Resend
 	x.begin()
 }
 
@@ -195,7 +195,7 @@ func (x *spread) giveUp() {
 
 // send sends one part.
 func (x *spread) send(part commands.Part) *pipe.Pipe {
-	p := x.h.Pool().Send(pipe.Request{
+	p := x.h.Pool().Send(&pipe.Request{
 		Target: pipe.ToSlot(part.Slot), Mode: x.mode, Bytes: part.Request, Kept: x.sizes != nil,
 		To: x, Tag: uint32(part.Place), Resend: x.how.Resend, Readers: x.how.Readers, Seed: x.h.About().ID,
 	})

@@ -6,8 +6,7 @@ import (
 	"lockproxy/proxy/client"
 )
 
-// Connections are the connections that a client has for itself while it tracks or is a user of the upstream.
-// Their protocol and database follow the client's, once its earlier commands are answered.
+// Connections are the connections that a client has to itself while it tracks or is a user of the upstream.
 type Connections struct {
 	h   client.Host
 	set *pipe.Private // nil: it uses the shared ones

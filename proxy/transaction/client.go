@@ -103,6 +103,7 @@ func (c *Client) Watch() {
 	default:
 		t = c.begin()
 		t.slot = max(t.slot, slot)
+		t.watching = len(c.h.Call().Args) - 1
 		t.take(watchStep, c.h.Call().Raw)
 	}
 }
@@ -141,7 +142,7 @@ func (c *Client) Exec() {
 func (c *Client) End() {
 	if t := c.open; t != nil {
 		t.forget()
-		if !t.goesOn() {
+		if !t.execPending() {
 			t.conn.close()
 		}
 	}
@@ -215,8 +216,9 @@ func (t *transaction) finish(tag uint32, reply []byte) {
 	t.h.Answer(tag, reply)
 }
 
-// goesOn says that EXEC was sent and that work may remain after it, whether or not the client is still there.
-func (t *transaction) goesOn() bool {
+// execPending says that EXEC was sent and that work may remain after it, whether or not the client is still
+// there.
+func (t *transaction) execPending() bool {
 	return t.unread && t.conn != nil && t.conn.stepped && t.step.kind == execStep
 }
 

@@ -217,5 +217,8 @@ func (l *conn) left(tag uint32, reply []byte) {
 	l.pipe.Release()
 }
 
+// Whole implements pipe.Whole.
+func (l *conn) Whole() bool { return l.multi != multiUnsent }
+
 // Party implements pipe.Counted.
 func (l *conn) Party() pipe.Party { return client.PartyOf(l.t.h.About()) }

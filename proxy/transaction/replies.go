@@ -91,7 +91,7 @@ func (l *conn) queued(i int, reply []byte) {
 func (l *conn) stepDone(reply []byte, last bool) {
 	t, h, step := l.t, l.t.h, l.t.step
 	if !l.partly && reply[0] == '-' {
-		if to, ok := l.elsewhere(reply); ok {
+		if to, ok := l.redirection(reply); ok {
 			t.trouble(l, to, reply, nil)
 			return
 		}
@@ -133,8 +133,8 @@ func (t *transaction) noteWrites() {
 	}
 }
 
-// elsewhere is Pipe.Retryable for the reply to a step: the error of EXEC also contains why it did not run.
-func (l *conn) elsewhere(reply []byte) (to pipe.Redirection, ok bool) {
+// redirection is Pipe.Retryable for the reply to a step: the error of EXEC also contains why it did not run.
+func (l *conn) redirection(reply []byte) (to pipe.Redirection, ok bool) {
 	if why, ok := cutAbort(reply); ok {
 		return l.pipe.Retryable(why)
 	}

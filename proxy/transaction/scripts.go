@@ -92,7 +92,7 @@ func (l *conn) loadSome(missing [][]byte) {
 // besides sends req to the transaction's node over the shared connection. then gets the reply, or nil.
 func (l *conn) besides(req []byte, then func(reply []byte)) {
 	h := l.t.h
-	h.Pool().Send(pipe.Request{
+	h.Pool().Send(&pipe.Request{
 		Target: pipe.ToNode(l.pipe.Addr()), Mode: shared(h.Mode()), Bytes: req,
 		To: &client.Collector{Then: then}, Resend: true,
 	})

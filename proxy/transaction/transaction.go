@@ -52,6 +52,7 @@ type transaction struct {
 	refused  bool     // the proxy has refused a command: EXEC runs nothing
 	rejected bool     // a node has refused a command: EXEC runs nothing
 	watched  bool     // WATCH is in force on conn
+	watching int      // keys of the WATCH on its way, or of the last one
 	caching  bool     // CLIENT CACHING came before MULTI
 	guard    [][]byte // the keys of WATCH, if conn leads to a node that imports their slot
 	outcome  outcome  // of EXEC, if it is known beforehand
@@ -195,9 +196,11 @@ var stepNone step
 // to EXEC's.
 func (t *transaction) watch(raw []byte) {
 	t.watched = true
-	if t.conn.asking {
-		if args, _, err := resp.Split(raw, nil); err == nil {
-			t.guard = append(t.guard, args[1:]...)
-		}
+	t.h.About().Transaction.Watch += t.watching
+	if !t.conn.asking {
+		return // there may be a million keys, and nobody needs them
+	}
+	if args, _, err := resp.Split(raw, nil); err == nil {
+		t.guard = append(t.guard, args[1:]...)
 	}
 }

@@ -15,7 +15,7 @@ type timed interface {
 	place() *int32
 }
 
-// timerHeap is a heap of what is due, the earliest in front.
+// timerHeap is a heap of times that something is due at, the earliest in front.
 type timerHeap[T timed] []T
 
 func (l timerHeap[T]) Len() int           { return len(l) }

@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/internal/journal"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 )
@@ -152,9 +153,10 @@ type Renewer struct {
 	keepers    map[string]*Kept
 	groups     map[int]*slotGroup
 	queues     map[string]*masterQueue // by master, while something is under way to it
-	agenda     timerHeap[*slotGroup]
+	schedule   timerHeap[*slotGroup]
 	listening  bool
 	unlisten   func()
+	tells      journal.Lines
 	told       []report // losses to report once mu is released
 	free       []*Kept  // holds to free
 	freers     int      // goroutines that free holds
@@ -167,12 +169,13 @@ type Renewer struct {
 type Options struct {
 	Lease time.Duration // of holds that ask for none
 	Most  int           // how many holds may be kept alive
+	Names journal.Names // how the log shows those of locks
 	Log   *slog.Logger
 }
 
-// report is a loss and the function that is to be told.
+// report is the loss of a hold.
 type report struct {
-	lost func(Loss)
+	hold *Kept
 	loss Loss
 }
 

@@ -16,7 +16,7 @@ import (
 	"lockproxy/redlock"
 )
 
-// kept runs test over a ledger in fake time.
+// kept runs test over a fake upstream in fake time.
 func kept(t *testing.T, test func(t *testing.T, p *keeper)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newKeeper(t)) })
 }
@@ -274,11 +274,11 @@ func TestMaxRenewalsUpstreamAway(t *testing.T) {
 // An outage that is shorter than what remains of the lease costs nothing, a longer one is a
 // loss, told once and at the end of the lease; what Redis still has then is freed. R18 R19
 func TestOutage(t *testing.T) {
-	for name, set := range map[string]struct{ begin, end func(u *ledger) }{
-		"errors": {func(u *ledger) { u.down = errDown }, func(u *ledger) { u.down = nil }},
-		"silent": {func(u *ledger) { u.hang = true }, func(u *ledger) { u.hang = false }},
+	for name, set := range map[string]struct{ begin, end func(u *fakeUpstream) }{
+		"errors": {func(u *fakeUpstream) { u.down = errDown }, func(u *fakeUpstream) { u.down = nil }},
+		"silent": {func(u *fakeUpstream) { u.hang = true }, func(u *fakeUpstream) { u.hang = false }},
 		// the requests run, their replies are lost
-		"lost": {func(u *ledger) { u.lose = errDown }, func(u *ledger) { u.lose = nil }},
+		"lost": {func(u *fakeUpstream) { u.lose = errDown }, func(u *fakeUpstream) { u.lose = nil }},
 	} {
 		t.Run("short "+name, func(t *testing.T) {
 			kept(t, func(t *testing.T, p *keeper) {

@@ -3,6 +3,7 @@ package keepalive
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -24,7 +25,7 @@ type slotGroup struct {
 	alone, penalty int
 
 	at    time.Duration // when the next step is due
-	index int32         // in Renewer.agenda, or -1
+	index int32         // in Renewer.schedule, or -1
 }
 
 func (s *slotGroup) key() time.Duration { return s.at }
@@ -59,8 +60,22 @@ func (k *Renewer) change(f func()) {
 	k.told = nil
 	k.mu.Unlock()
 	for _, t := range told {
-		t.lost(t.loss)
+		k.tell(t)
+		if t.hold.lost != nil {
+			t.hold.lost(t.loss)
+		}
 	}
+}
+
+// tell logs a loss. A hold whose renewals were to end is no surprise.
+func (k *Renewer) tell(t report) {
+	level := slog.LevelWarn
+	if t.loss == Max {
+		level = slog.LevelInfo
+	}
+	h := t.hold
+	attrs := []any{"reason", string(t.loss), "fence", h.fence, "token", redlock.Digest(h.name.token)}
+	k.tells.Write(k.o.Log, level, "lock lost", k.o.Names.Lock(attrs, h.name.name)...)
 }
 
 // tick does all that is due.
@@ -75,11 +90,11 @@ func (k *Renewer) tick() {
 func (k *Renewer) step() (more bool) {
 	now := k.now()
 	for range 128 {
-		if len(k.agenda) == 0 || k.agenda[0].at > now {
+		if len(k.schedule) == 0 || k.schedule[0].at > now {
 			k.ticking, k.armed = false, never
 			return false
 		}
-		s := k.agenda[0]
+		s := k.schedule[0]
 		if len(s.due) > 0 && s.due[0].at <= now {
 			k.due(s.due[0], now)
 		}
@@ -92,8 +107,8 @@ func (k *Renewer) step() (more bool) {
 // arm sets the timer for what is due first.
 func (k *Renewer) arm() {
 	next := never
-	if len(k.agenda) > 0 {
-		next = k.agenda[0].at
+	if len(k.schedule) > 0 {
+		next = k.schedule[0].at
 	}
 	if next == k.armed || k.ticking {
 		return
@@ -140,7 +155,7 @@ func (k *Renewer) groupOf(slot int) *slotGroup {
 	return s
 }
 
-// tidy puts s into its place in the agenda, or removes it if it is empty.
+// tidy puts s into its place in the schedule, or removes it if it is empty.
 func (k *Renewer) tidy(s *slotGroup) {
 	s.at = never
 	if len(s.due) > 0 {
@@ -150,10 +165,10 @@ func (k *Renewer) tidy(s *slotGroup) {
 		s.at = min(s.at, s.resume)
 	}
 	if s.at < never {
-		k.agenda.put(s)
+		k.schedule.put(s)
 		return
 	}
-	k.agenda.remove(s)
+	k.schedule.remove(s)
 	if !s.busy && s.turn == nil && k.groups[s.slot] == s {
 		delete(k.groups, s.slot)
 	}
@@ -198,9 +213,7 @@ func (k *Renewer) lose(h *Kept, loss Loss) {
 	k.end(h)
 	h.gone = true
 	k.losses[loss]++
-	if h.lost != nil {
-		k.told = append(k.told, report{h.lost, loss})
-	}
+	k.told = append(k.told, report{h, loss})
 }
 
 // batch returns the holds of s to ask about now: those that are ready, and those that soon will be.

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lockproxy/redlock"
 )
@@ -35,7 +36,7 @@ func (l *Locker) Confirm(ctx context.Context, a *redlock.Acquire, g redlock.Gran
 			redlock.ReplyError(fmt.Sprintf("NOREPLICAS %d/%d replicas have the lock, so %s: "+
 				"look after the replicas of its master, or ask for fewer with SYNC", acked, a.Sync, outcome))
 	}
-	g.TTL = left
+	g.TTL, g.At = left, time.Now()
 	return g, nil
 }
 

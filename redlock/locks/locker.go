@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"time"
 
+	"lockproxy/internal/journal"
 	"lockproxy/redlock"
 	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/quorum"
@@ -46,6 +47,7 @@ type Options struct {
 	Sync        int
 	SyncTimeout time.Duration
 	Log         *slog.Logger
+	Names       journal.Names // how the log shows those of locks
 }
 
 // DefaultOptions are the defaults.
@@ -80,6 +82,7 @@ type Locker struct {
 	engine  engine
 	longest string // name of the setting that bounds leases
 	stats   counters
+	broken  journal.Lines
 }
 
 // New returns a Locker with its locks on u: one Redis, a Sentinel group or a cluster.
@@ -103,7 +106,9 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 // newLocker returns a Locker over e.
 func newLocker(e engine, names *redlock.Names, o Options, longest string) *Locker {
 	return &Locker{o: o, names: names, engine: e, longest: longest,
-		Renewer: keepalive.New(e, names, keepalive.Options{Lease: o.Lease, Most: o.MaxKept, Log: o.Log})}
+		Renewer: keepalive.New(e, names, keepalive.Options{
+			Lease: o.Lease, Most: o.MaxKept, Log: o.Log, Names: o.Names,
+		})}
 }
 
 // ID is the id of this proxy: 16 letters and digits, new at each start.
@@ -127,14 +132,23 @@ func (l *Locker) MaxWait() time.Duration { return l.o.MaxWait }
 // Sync is how many replicas must have a grant if SYNC is not given; 0: none.
 func (l *Locker) Sync() int { return l.o.Sync }
 
+// TellBroken logs that a client has broken a lock.
+func (l *Locker) TellBroken(name, client, user string) {
+	attrs := l.o.Names.Lock([]any{"client", client, "user", user}, name)
+	l.broken.Write(l.o.Log, slog.LevelWarn, "lock broken", attrs...)
+}
+
 // NewAcquire returns a copy of a, completed by Complete.
 func (l *Locker) NewAcquire(a redlock.Acquire) *redlock.Acquire {
 	l.Complete(&a)
 	return &a
 }
 
-// Complete makes a new request of a: it adds an id, a token if none is named, the default lease if none is
-// asked for, and a keeper if it needs one.
+// NewRequest makes an id for a request.
+func (l *Locker) NewRequest() [redlock.IDBytes]byte { return l.names.NewRequest() }
+
+// Complete makes a new request of a: it adds an id, unless it has one of NewRequest and its client does not
+// name it, a token if none is named, the default lease if none is asked for, and a keeper if it needs one.
 func (l *Locker) Complete(a *redlock.Acquire) {
 	if a.Token == "" {
 		a.Token, a.Fresh = redlock.NewToken(), true
@@ -142,7 +156,9 @@ func (l *Locker) Complete(a *redlock.Acquire) {
 	if a.Lease == 0 {
 		a.Lease = l.o.Lease
 	}
-	a.ID = l.names.NewID(a)
+	if a.ID == "" || a.Named != "" {
+		a.ID = l.names.NewID(a)
+	}
 	if a.Keep {
 		a.Keeper = l.NewKeeper()
 	}

@@ -11,9 +11,9 @@ import (
 // A node whose answer was lost may have made another fence than the majority. It is given theirs, and nobody
 // is told its own when another node is slow. R27
 func TestQuorumTellsTheFenceOfTheMajority(t *testing.T) {
-	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
 		l := s.proxies[0]
-		s.islands[1].ahead = 40 * time.Second
+		s.masters[1].ahead = 40 * time.Second
 		s.links[0][1].fails(func(script string) fault {
 			return map[string]fault{"claim": lostReply}[script]
 		})
@@ -37,9 +37,9 @@ func TestQuorumTellsTheFenceOfTheMajority(t *testing.T) {
 
 // The same before the node that differs has been told: the answer of another one is waited for. R27
 func TestQuorumWaitsForTheFenceOfTheMajority(t *testing.T) {
-	atSea(t, 3, 2, func(t *testing.T, s *sea) {
+	onNetwork(t, 3, 2, func(t *testing.T, s *network) {
 		l, other := s.proxies[0], s.proxies[1]
-		s.islands[1].ahead = 40 * time.Second
+		s.masters[1].ahead = 40 * time.Second
 		s.links[0][1].fails(func(script string) fault {
 			return map[string]fault{"claim": lostReply, "settle": lostRequest}[script]
 		})

@@ -15,7 +15,7 @@ import (
 func TestQuorumClockInAnswers(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		for _, mode := range []redlock.Mode{redlock.Write, redlock.Read} {
-			atSea(t, 3, 2, func(t *testing.T, s *sea) {
+			onNetwork(t, 3, 2, func(t *testing.T, s *network) {
 				l, other := s.proxies[0], s.proxies[1]
 				for _, link := range s.links[1] {
 					link.deaf = deaf
@@ -24,7 +24,7 @@ func TestQuorumClockInAnswers(t *testing.T) {
 				mustUnlock(t, other, "w", 0, 1)
 				s.links[0][0].fails(func(string) fault { return lostRequest })
 				mustLock(t, l, redlock.Acquire{Token: "a", Lease: 20 * time.Second, Mode: mode})
-				s.islands[1].leap(time.Minute)
+				s.masters[1].stepUnseen(time.Minute)
 				r := lockAt(t.Context(), other, redlock.Acquire{Token: "b", Lease: 20 * time.Second})
 				if r.OK != deaf {
 					t.Errorf("%s, deaf: %v: %+v", mode, deaf, r)
@@ -44,7 +44,7 @@ func TestQuorumClockInAnswers(t *testing.T) {
 
 // An answer that comes late shows no step. R27
 func TestQuorumLateAnswersShowNoStep(t *testing.T) {
-	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
 		for i, link := range s.links[0] {
 			link.delay = func() time.Duration { return time.Duration(i) * 8 * time.Millisecond }
 		}
@@ -65,7 +65,7 @@ func TestQuorumLateAnswersShowNoStep(t *testing.T) {
 // R27
 func TestQuorumSameTokenAgainIsNotNull(t *testing.T) {
 	for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
-		atSea(t, 3, 2, func(t *testing.T, s *sea) {
+		onNetwork(t, 3, 2, func(t *testing.T, s *network) {
 			l, other := s.proxies[0], s.proxies[1]
 			s.links[0][0].fails(func(string) fault { return lostRequest })
 			mustLock(t, l, redlock.Acquire{Token: "a", Lease: 20 * time.Second})
@@ -110,7 +110,7 @@ func TestQuorumSameTokenAgainKeepsItsGrant(t *testing.T) {
 	} {
 		for _, mode := range []redlock.Mode{redlock.Write, redlock.Read} {
 			t.Run(c.name+" "+string(mode), func(t *testing.T) {
-				atSea(t, 3, 1, func(t *testing.T, s *sea) {
+				onNetwork(t, 3, 1, func(t *testing.T, s *network) {
 					l := s.proxies[0]
 					s.links[0][2].fails(func(script string) fault {
 						if script == c.misses {
@@ -139,7 +139,7 @@ func TestQuorumSameTokenAgainKeepsItsGrant(t *testing.T) {
 
 // A master that is late for good does not keep the same token waiting for longer than its time. R27
 func TestQuorumSameTokenAgainWaitsForNobodyLong(t *testing.T) {
-	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
 		l := s.proxies[0]
 		s.links[0][2].fails(func(string) fault { return lostRequest })
 		g := mustLock(t, l, redlock.Acquire{Token: "a", Lease: 50 * time.Second})

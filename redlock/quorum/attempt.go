@@ -138,17 +138,17 @@ func (a *attempt) ask(i int) {
 		return
 	}
 	a.q.askFor(a.lock, i, a.call.Req, a)
-	var back *debt
+	var back *pending
 	a.mu.Lock()
 	if a.ballots[i].kind == unasked {
 		a.ballots[i].kind = unheard
 		if a.outcome == lost { // it was lost meanwhile: nothing could be taken back before it was sent
-			back = a.owe(i, a.undo(false))
+			back = a.notePending(i, a.undo(false))
 		}
 	}
 	a.mu.Unlock()
 	if back != nil {
-		a.q.demand(i, back)
+		a.q.sendPending(i, back)
 	}
 }
 
@@ -197,7 +197,7 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	switch {
 	case fault != nil:
 		b.said = fault.Error()
-		if err != nil && (err == errIndebted || a.q.o.NotRun(err)) || redlock.Refused(fault) {
+		if err != nil && (err == errPending || a.q.o.NotRun(err)) || redlock.Refused(fault) {
 			b.kind = unmade
 		}
 	case v.Err() != "":

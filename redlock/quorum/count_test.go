@@ -24,7 +24,7 @@ func TestQuorumCountsOneRequestOnce(t *testing.T) {
 		{"nothing is lost", none, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			atSea(t, 3, 2, func(t *testing.T, s *sea) {
+			onNetwork(t, 3, 2, func(t *testing.T, s *network) {
 				l, other := s.proxies[0], s.proxies[1]
 				s.links[1][0].fails(func(string) fault { return lostRequest })
 				mustLock(t, other, redlock.Acquire{Token: "b", Lease: 20 * time.Second})
@@ -67,7 +67,7 @@ func TestQuorumCountsOneRequestOnce(t *testing.T) {
 // A node that answers again just when the next round asks does not count what the round before left. Nor does
 // the next LOCK of a token whose LOCK failed. R15 R27
 func TestQuorumCountsAfterFailure(t *testing.T) {
-	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
 		l := s.proxies[0]
 		for _, link := range s.links[0] {
 			link.fails(func(script string) fault {

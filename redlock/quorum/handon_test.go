@@ -13,7 +13,7 @@ import (
 )
 
 // asked is how many requests the masters were sent.
-func (s *sea) asked() (n int) {
+func (s *network) asked() (n int) {
 	for _, links := range s.links {
 		for _, l := range links {
 			l.mu.Lock()
@@ -28,7 +28,7 @@ func (s *sea) asked() (n int) {
 // round trip that releases it, but for each fifth time. R14 R27
 func TestQuorumHandsOn(t *testing.T) {
 	const masters, waiters, mostPassed = 3, 10, 4
-	atSea(t, masters, 1, func(t *testing.T, s *sea) {
+	onNetwork(t, masters, 1, func(t *testing.T, s *network) {
 		l := s.proxies[0]
 		r := mustLock(t, l, redlock.Acquire{Lease: 20 * time.Second})
 		first := beginAt(t.Context(), l, redlock.Acquire{Wait: time.Minute, Lease: 20 * time.Second})
@@ -63,7 +63,7 @@ func TestQuorumHandsOnToWhoLeaves(t *testing.T) {
 	for _, when := range []time.Duration{-time.Millisecond, 0, 500 * time.Microsecond, time.Millisecond,
 		1500 * time.Microsecond} {
 		t.Run(when.String(), func(t *testing.T) {
-			atSea(t, 3, 1, func(t *testing.T, s *sea) {
+			onNetwork(t, 3, 1, func(t *testing.T, s *network) {
 				l := s.proxies[0]
 				r := mustLock(t, l, redlock.Acquire{Lease: 20 * time.Second})
 				ctx, leave := context.WithCancel(t.Context())
@@ -93,7 +93,7 @@ func TestQuorumHandsOnToWhoLeaves(t *testing.T) {
 
 // Clients of one proxy that never stop asking do not keep the lock from those of another one. R14 R27
 func TestQuorumProxiesShare(t *testing.T) {
-	atSea(t, 3, 2, func(t *testing.T, s *sea) {
+	onNetwork(t, 3, 2, func(t *testing.T, s *network) {
 		var busy sync.WaitGroup
 		var grants, over atomic.Int64
 		for range 8 {

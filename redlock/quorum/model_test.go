@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/internal/proxies"
 	"lockproxy/redlock/internal/rig"
@@ -23,13 +21,13 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// voyage is what clients do at sea, and what happens to the islands meanwhile.
-type voyage struct {
+// schedule is what clients of the lock do, when, and what happens to the masters meanwhile.
+type schedule struct {
 	Seed    uint64
-	Ahead   []int // ms, by island: clocks differ
+	Ahead   []int // ms, by master: clocks differ
 	Lossy   int   // requests of 100 that something happens to
 	Clients []client
-	Storms  []storm
+	Events  []event
 }
 
 type client struct {
@@ -53,14 +51,14 @@ type visit struct {
 	Quit        int  // ms after which the client goes away, if it waits still; 0: it does not
 }
 
-type storm struct {
-	Gap, Island, Proxy int
+type event struct {
+	Gap, Master, Proxy int
 	Kind               string
 	Step               int // ms
 }
 
-var voyages = rapid.Custom(func(t *rapid.T) voyage {
-	v := voyage{
+var schedules = rapid.Custom(func(t *rapid.T) schedule {
+	v := schedule{
 		Seed: rapid.Uint64().Draw(t, "seed"), Lossy: rapid.SampledFrom([]int{0, 5, 15, 30}).Draw(t, "lossy"),
 	}
 	for range 5 {
@@ -88,13 +86,13 @@ var voyages = rapid.Custom(func(t *rapid.T) voyage {
 		}
 		v.Clients = append(v.Clients, c)
 	}
-	for range rapid.IntRange(0, 10).Draw(t, "storms") {
-		v.Storms = append(v.Storms, storm{
+	for range rapid.IntRange(0, 10).Draw(t, "faults") {
+		v.Events = append(v.Events, event{
 			Gap:    rapid.SampledFrom([]int{0, 20, 100, 500}).Draw(t, "gap"),
-			Island: rapid.IntRange(0, 4).Draw(t, "island"),
+			Master: rapid.IntRange(0, 4).Draw(t, "master"),
 			Proxy:  rapid.IntRange(0, 1).Draw(t, "proxy"),
 			Kind: rapid.SampledFrom([]string{"restart", "restart", "restart", "crash", "up", "step", "cut",
-				"leap", "leap"}).Draw(t, "kind"),
+				"stepUnseen", "stepUnseen"}).Draw(t, "kind"),
 			Step: rapid.IntRange(-300, 300).Draw(t, "step"),
 		})
 	}
@@ -118,21 +116,21 @@ func (h *held) String() string {
 		h.asked.Sub(born), h.got.Sub(born), h.until.Sub(born))
 }
 
-// logbook is what the clients saw.
-type logbook struct {
+// history is what the clients saw.
+type history struct {
 	mu   sync.Mutex
 	all  []*held
 	errs []error
 }
 
-func (b *logbook) wrong(format string, args ...any) {
+func (b *history) wrong(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.errs = append(b.errs, fmt.Errorf(format, args...))
 }
 
 // judge says what is wrong with what the clients saw.
-func (b *logbook) judge() error {
+func (b *history) judge() error {
 	err := errors.Join(b.errs...)
 	slices.SortFunc(b.all, func(x, y *held) int { return cmp.Compare(x.fence, y.fence) })
 	for i, g := range b.all {
@@ -156,10 +154,10 @@ func (b *logbook) judge() error {
 	return err
 }
 
-// sail runs v and returns what is wrong. alter changes the sea before, for mutants.
-func sail(t testing.TB, v voyage, alter func(s *sea)) error {
+// simulate runs a schedule and returns what is wrong. alter changes the network before, for mutants.
+func simulate(t testing.TB, v schedule, alter func(s *network)) error {
 	longest := time.Duration(longestLease)*time.Millisecond*3/2 + 200*time.Millisecond
-	s := newSea(t, 5, 2, longest)
+	s := newNetwork(t, 5, 2, longest)
 	random := rand.New(rand.NewPCG(v.Seed, 1))
 	var mu sync.Mutex
 	draw := func(n int) int {
@@ -168,7 +166,7 @@ func sail(t testing.TB, v voyage, alter func(s *sea)) error {
 		return random.IntN(n)
 	}
 	fair := false
-	for i, n := range s.islands {
+	for i, n := range s.masters {
 		n.ahead = time.Duration(v.Ahead[i]) * time.Millisecond
 	}
 	for _, links := range s.links {
@@ -196,15 +194,15 @@ func sail(t testing.TB, v voyage, alter func(s *sea)) error {
 	if alter != nil {
 		alter(s)
 	}
-	book := &logbook{}
+	seen := &history{}
 	var all sync.WaitGroup
 	for i, c := range v.Clients {
-		all.Go(func() { c.sail(s, i, book) })
+		all.Go(func() { c.run(s, i, seen) })
 	}
 	all.Go(func() {
-		for _, w := range v.Storms {
+		for _, w := range v.Events {
 			time.Sleep(time.Duration(w.Gap) * time.Millisecond)
-			n := s.islands[w.Island]
+			n := s.masters[w.Master]
 			switch w.Kind {
 			case "crash", "restart":
 				n.crash()
@@ -212,21 +210,21 @@ func sail(t testing.TB, v voyage, alter func(s *sea)) error {
 					n.up()
 				}
 				for _, links := range s.links {
-					links[w.Island].cut()
+					links[w.Master].cut()
 				}
 			case "up":
 				n.up()
 			case "step":
 				n.step(time.Duration(w.Step) * time.Millisecond)
-			case "leap":
-				n.leap(time.Duration(10*w.Step) * time.Millisecond)
+			case "stepUnseen":
+				n.stepUnseen(time.Duration(10*w.Step) * time.Millisecond)
 				time.AfterFunc(time.Second, func() {
 					for _, links := range s.links {
-						links[w.Island].look()
+						links[w.Master].look()
 					}
 				})
 			case "cut":
-				s.links[w.Proxy][w.Island].cut()
+				s.links[w.Proxy][w.Master].cut()
 			}
 		}
 	})
@@ -234,7 +232,7 @@ func sail(t testing.TB, v voyage, alter func(s *sea)) error {
 	mu.Lock()
 	fair = true
 	mu.Unlock()
-	for _, n := range s.islands {
+	for _, n := range s.masters {
 		n.up()
 	}
 	for _, links := range s.links { // as proxies do each second: a step that is found later costs votes later
@@ -245,26 +243,26 @@ func sail(t testing.TB, v voyage, alter func(s *sea)) error {
 	// When all leases are over everything is free, and can be had.
 	time.Sleep(longest + 2*time.Second)
 	if err := s.free(); err != nil {
-		book.wrong("in the end: %w", err)
+		seen.wrong("in the end: %w", err)
 	}
 	for i, l := range s.proxies {
 		r := lockAt(context.Background(), l, redlock.Acquire{
 			Token: fmt.Sprint("last", i), Lease: 2 * time.Second, Wait: 2 * time.Second,
 		})
 		if !r.OK {
-			book.wrong("proxy %d cannot have the lock in the end: %v", i, r.Err)
+			seen.wrong("proxy %d cannot have the lock in the end: %v", i, r.Err)
 		}
 		if n, err := unlockAt(l, fmt.Sprint("last", i), 0); n != 1 {
-			book.wrong("proxy %d cannot release in the end: %v %v", i, n, err)
+			seen.wrong("proxy %d cannot release in the end: %v %v", i, n, err)
 		}
 	}
 	if err := s.end(); err != nil {
-		book.wrong("%w", err)
+		seen.wrong("%w", err)
 	}
-	return book.judge()
+	return seen.judge()
 }
 
-func (c client) sail(s *sea, who int, book *logbook) {
+func (c client) run(s *network, who int, seen *history) {
 	l := s.proxies[c.Proxy]
 	for i, u := range c.Visits {
 		time.Sleep(time.Duration(u.Gap) * time.Millisecond)
@@ -295,29 +293,29 @@ func (c client) sail(s *sea, who int, book *logbook) {
 		quit := ctx.Err() != nil
 		cancel()
 		if took := time.Since(began); !u.Tries && took > a.Wait+4*testNodeTimeout {
-			book.wrong("WAIT %v took %v", a.Wait, took)
+			seen.wrong("WAIT %v took %v", a.Wait, took)
 		}
 		if r.Err != nil && !noQuorum(r.Err) && !quit {
-			book.wrong("LOCK: %w", r.Err)
+			seen.wrong("LOCK: %w", r.Err)
 		}
 		if !r.OK {
 			continue
 		}
 		a.Token = r.Token
 		if r.Count != 1 {
-			book.wrong("the first grant of %s has the count %d", a.Token, r.Count)
+			seen.wrong("the first grant of %s has the count %d", a.Token, r.Count)
 		}
 		h := &held{token: a.Token, mode: a.Mode, fence: r.Fence, asked: began, got: time.Now(),
 			until: r.At.Add(r.TTL)}
-		book.mu.Lock()
-		book.all = append(book.all, h)
-		book.mu.Unlock()
-		u.hold(l, a, h, book)
+		seen.mu.Lock()
+		seen.all = append(seen.all, h)
+		seen.mu.Unlock()
+		u.hold(l, a, h, seen)
 	}
 }
 
 // hold is what a client does with a grant.
-func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) {
+func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, seen *history) {
 	twice := false // it has been told so, or may be
 	if u.Again {
 		at := time.Now()
@@ -325,15 +323,15 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 			Name: "job", Token: a.Token, Mode: a.Mode, Lease: a.Lease, Reentrant: u.Re,
 		})
 		if !r.OK && r.Err == nil && time.Now().Before(h.until) {
-			book.wrong("the same token again, which holds the lock: Null")
+			seen.wrong("the same token again, which holds the lock: Null")
 		}
 		twice = u.Re && (r.OK || r.Err != nil)
 		if r.OK && time.Now().Before(h.until) {
 			if want := map[bool]int64{true: 2, false: 1}[u.Re]; r.Count != want {
-				book.wrong("the same token again has the count %d, want %d", r.Count, want)
+				seen.wrong("the same token again has the count %d, want %d", r.Count, want)
 			}
 			if r.Fence < h.fence {
-				book.wrong("the same token again has the fence %d, it had %d", r.Fence, h.fence)
+				seen.wrong("the same token again has the fence %d, it had %d", r.Fence, h.fence)
 			}
 			// From now on it relies on what it was told last.
 			now := time.Now()
@@ -341,9 +339,9 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 				until: rig.Later(h.until, at.Add(r.TTL))}
 			h.until = now
 			h = next
-			book.mu.Lock()
-			book.all = append(book.all, h)
-			book.mu.Unlock()
+			seen.mu.Lock()
+			seen.all = append(seen.all, h)
+			seen.mu.Unlock()
 		}
 	}
 	if u.Renew {
@@ -364,9 +362,9 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 				until: r.At.Add(r.TTL)}
 			h.until = now
 			h = next
-			book.mu.Lock()
-			book.all = append(book.all, h)
-			book.mu.Unlock()
+			seen.mu.Lock()
+			seen.all = append(seen.all, h)
+			seen.mu.Unlock()
 		}
 	}
 	if u.Keep {
@@ -403,7 +401,7 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 	case err != nil || !twice && n != 0 || !time.Now().Before(until):
 		return
 	case !twice:
-		book.wrong("UNLOCK of %s, which has the count 1: 0", a.Token)
+		seen.wrong("UNLOCK of %s, which has the count 1: 0", a.Token)
 	}
 	unlockAt(l, a.Token, 0)
 }
@@ -413,76 +411,11 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, book *logbook) 
 // within what was reported, fences are unique and rise, and in the end all is free. R27 R31
 func TestQuorumModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		v := voyages.Draw(r, "voyage")
+		v := schedules.Draw(r, "schedule")
 		var err error
-		synctest.Test(t, func(t *testing.T) { err = sail(t, v, nil) })
+		synctest.Test(t, func(t *testing.T) { err = simulate(t, v, nil) })
 		if err != nil {
 			r.Fatal(err)
-		}
-	})
-}
-
-// caught says what the model has against a mutant.
-func caught(t *testing.T, want string, alter func(s *sea)) {
-	for seed := range 1000 {
-		var err error
-		synctest.Test(t, func(t *testing.T) { err = sail(t, voyages.Example(seed), alter) })
-		if err != nil && strings.Contains(err.Error(), want) {
-			t.Logf("caught by voyage %d: %.400s", seed, err)
-			return
-		}
-	}
-	t.Error("the mutant was not caught")
-}
-
-// A mutant that takes the highest of the fences that the nodes made, without giving it back to them, is
-// caught: fences are not unique, or fall. R27
-func TestQuorumModelCatchesNoSettle(t *testing.T) {
-	caught(t, "fence", func(s *sea) {
-		for _, links := range s.links {
-			for _, l := range links {
-				l.instead = func(req []byte) ([]byte, []byte) {
-					switch rig.ScriptOf(req) {
-					case "settle":
-						return nil, []byte(":1\r\n")
-					case "claim": // nor does the candidate do the settling
-						args, _, _ := resp.Split(req, nil)
-						if wanted := &args[10]; len(*wanted) > 0 {
-							*wanted = []byte("0")
-						}
-						return resp.AppendCommand(nil, args...), nil
-					}
-					return req, nil
-				}
-			}
-		}
-	})
-}
-
-// A mutant that takes nothing back, though the nodes say that they do, is caught: what a failed round left
-// counts as a re-entry. R15
-func TestQuorumModelCatchesLeftRounds(t *testing.T) {
-	caught(t, "the first grant", func(s *sea) {
-		for _, links := range s.links {
-			for _, l := range links {
-				l.instead = func(req []byte) ([]byte, []byte) {
-					if rig.ScriptOf(req) == "cancel" {
-						return nil, []byte(":1\r\n")
-					}
-					return req, nil
-				}
-			}
-		}
-	})
-}
-
-// A mutant that counts what nodes say that have lost their memory is caught: there are two holders. R31
-func TestQuorumModelCatchesTrust(t *testing.T) {
-	caught(t, "two holders", func(s *sea) {
-		for _, links := range s.links {
-			for _, l := range links {
-				l.trust = true
-			}
 		}
 	})
 }

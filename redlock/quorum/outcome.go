@@ -13,13 +13,14 @@ import (
 
 // win grants the lock, if any time is left. mu is held.
 func (a *attempt) win(fence, count, ttl int64) (follow func()) {
-	left := ms(ttl) - time.Since(a.began) - drift(ms(ttl))
+	now := time.Now()
+	left := ms(ttl) - now.Sub(a.began) - drift(ms(ttl))
 	if left < time.Millisecond {
 		return a.lose(true, a.q.noQuorum(0, "they answered when the lease was over"))
 	}
 	a.outcome = won
 	a.grant = redlock.Grant{Token: a.token, Fence: fence, TTL: left.Truncate(time.Millisecond), Count: count,
-		At: a.began}
+		At: now}
 	differs := false
 	for i, b := range a.ballots {
 		if b.kind == gave {
@@ -54,9 +55,9 @@ func (a *attempt) end() {
 }
 
 // lose ends an attempt that is not granted. held: a majority may have taken it for granted. What nodes made
-// of it, or still may, is taken back; a node runs its requests in order. The debts are noted before anybody
-// is told: otherwise the next request of the same token could be sent ahead of what takes this one back. mu
-// is held.
+// of it, or still may, is taken back by cancel.lua; a node runs its requests in order. The cancels are noted
+// as pending before anybody is told: otherwise the next request of the same token could be sent ahead of
+// them. mu is held.
 func (a *attempt) lose(held bool, err error) (follow func()) {
 	a.outcome, a.err = lost, err
 	had := 0
@@ -67,32 +68,32 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 		}
 	}
 	var undo *scripts.Call
-	back := make([]*debt, len(a.ballots))
+	back := make([]*pending, len(a.ballots))
 	for i, b := range a.ballots {
 		if b.kind == gave || b.kind == unheard || b.kind == unknown {
 			if undo == nil {
 				undo = a.undo(held || had >= a.q.need)
 			}
-			back[i] = a.owe(i, undo)
+			back[i] = a.notePending(i, undo)
 		}
 	}
 	a.end()
 	return func() {
 		for i, d := range back {
 			if d != nil {
-				a.q.demand(i, d)
+				a.q.sendPending(i, d)
 			}
 		}
 	}
 }
 
-// align gives node i, which granted or may have granted, what the majority agreed on. The node owes that: a
+// align gives node i, which granted or may have granted, what the majority agreed on. That is pending: a
 // minority that differs would be believed as soon as one more node sides with it while the others are silent.
 func (a *attempt) align(i int, b ballot) {
 	if !a.mayDiffer(b) {
 		return
 	}
-	a.q.demand(i, a.q.owe(i, debt{
+	a.q.sendPending(i, a.q.notePending(i, pending{
 		lock: a.lock, call: a.settleRequest(a.grant.Fence, a.grant.Count, true),
 		until: time.Now().Add(a.lease + time.Second),
 	}))
@@ -133,37 +134,39 @@ func (q *Engine) cancelRequest(name, token, id string, tell bool) *scripts.Call 
 	return &c
 }
 
-// Undo implements locks.engine. Each node owes it for itself: later requests for the lock go behind it.
+// Undo implements locks.engine. It is pending at each node: later requests for the lock go behind it.
 func (q *Engine) Undo(a *redlock.Acquire) {
 	q.waiters.Forget(a)
 	c := q.cancelRequest(a.Name, a.Token, a.ID, true)
 	q.takeBack(q.names.Place(a.Name).Key, a.ID, c, time.Now().Add(a.Lease+time.Second))
 }
 
-// UndoOnce implements locks.engine. It is left to the debts of the nodes.
+// UndoOnce implements locks.engine. It is left to the pending requests of the nodes.
 func (q *Engine) UndoOnce(a *redlock.Acquire) error {
 	q.Undo(a)
 	return nil
 }
 
-// owe notes that node i has to run undo, until there can be nothing left to take back.
-func (a *attempt) owe(i int, undo *scripts.Call) *debt {
-	return a.q.owe(i, debt{lock: a.lock, id: a.id, call: undo, until: time.Now().Add(a.lease + time.Second)})
+// notePending notes that node i has to run undo, until there can be nothing left to take back.
+func (a *attempt) notePending(i int, undo *scripts.Call) *pending {
+	return a.q.notePending(i, pending{
+		lock: a.lock, id: a.id, call: undo, until: time.Now().Add(a.lease + time.Second),
+	})
 }
 
-// mandate is a request whose answer nobody waits for.
-type mandate struct {
-	q    *Engine
-	call *scripts.Call
-	debt *debt // the debt that it pays, or nil
+// background is a request whose answer nobody waits for.
+type background struct {
+	q       *Engine
+	call    *scripts.Call
+	pending *pending // the request that it is, or nil
 
-	failed bool // guarded by the mutex of the node's debts
+	failed bool // guarded by the mutex of the node's pendingQueue
 }
 
 // Answer implements Answerer.
-func (o *mandate) Answer(i int, reply []byte, err error) {
+func (o *background) Answer(i int, reply []byte, err error) {
 	defer o.q.busy.Done()
-	if o.q.heal(i, o.call, reply, err, o) || o.debt == nil {
+	if o.q.heal(i, o.call, reply, err, o) || o.pending == nil {
 		return
 	}
 	o.q.settled(i, o, err == nil && len(reply) > 0 && reply[0] != '-')

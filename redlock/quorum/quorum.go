@@ -4,7 +4,7 @@
 //	LOCK ----> claim.lua on all   --> a majority granted --> the same fence? --> granted
 //	           (attempt.go)       |   (ballots.go)        \-> settle.lua on all --> granted
 //	                              |                           (settle.go)
-//	                              \-> not: cancel.lua on all, until the lease is over (outcome.go, debt.go)
+//	                              \-> not: cancel.lua on all, until the lease is over (pending.go)
 //	others --> script on all --> what a majority says
 //	           (poll.go)         (verdict.go)
 //
@@ -85,11 +85,11 @@ type Engine struct {
 	names   *redlock.Names
 	waiters *wait.Local
 	fences  fences
-	debts   []*debts // by node
+	pending []*pendingQueue // by node
 
-	ctx    context.Context // of what goes on when nobody waits for it any more
+	ctx    context.Context // of work that nobody waits for any more
 	cancel context.CancelFunc
-	busy   sync.WaitGroup // requests under way, and goroutines that pay debts
+	busy   sync.WaitGroup // requests under way, and goroutines that send pending requests again
 }
 
 // New returns an Engine over nodes, of which there must be an odd number.
@@ -104,7 +104,7 @@ func New(nodes []Node, names *redlock.Names, o Options) *Engine {
 	q.waiters = wait.NewLocal(q, names, o.MaxQueue, o.Log)
 	q.fences.start(len(nodes))
 	for range nodes {
-		q.debts = append(q.debts, &debts{})
+		q.pending = append(q.pending, &pendingQueue{})
 	}
 	q.ctx, q.cancel = context.WithCancel(context.Background())
 	return q

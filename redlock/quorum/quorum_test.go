@@ -16,11 +16,11 @@ import (
 	"lockproxy/redlock/quorum"
 )
 
-// atSea runs test in fake time with islands that answer after a millisecond.
-func atSea(t *testing.T, islands, proxies int, test func(t *testing.T, s *sea)) {
+// onNetwork runs test in fake time with masters that answer after a millisecond.
+func onNetwork(t *testing.T, masters, proxies int, test func(t *testing.T, s *network)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSea(t, islands, proxies, 3*time.Second)
+		s := newNetwork(t, masters, proxies, 3*time.Second)
 		for _, links := range s.links {
 			for _, l := range links {
 				l.delay = func() time.Duration { return 500 * time.Microsecond }
@@ -54,7 +54,7 @@ func mustUnlock(t *testing.T, l *locks.Locker, token string, fence int64, want i
 // A lock over five masters is one lock: it excludes, is renewed, counted, inspected and released,
 // and its fences rise; a grant takes one round. R27
 func TestQuorum(t *testing.T) {
-	atSea(t, 5, 2, func(t *testing.T, s *sea) {
+	onNetwork(t, 5, 2, func(t *testing.T, s *network) {
 		l, other := s.proxies[0], s.proxies[1]
 		mustLock(t, l, redlock.Acquire{Token: "warm"})
 		mustUnlock(t, l, "warm", 0, 1)
@@ -127,7 +127,7 @@ func TestQuorum(t *testing.T) {
 // NOQUORUM is for nodes that cannot be had, Null for locks that others hold. A node that is
 // silent costs its timeout, one that is known to be away nothing. R27
 func TestQuorumOfDeadNodes(t *testing.T) {
-	atSea(t, 5, 2, func(t *testing.T, s *sea) {
+	onNetwork(t, 5, 2, func(t *testing.T, s *network) {
 		l, other := s.proxies[0], s.proxies[1]
 		mute := func(n int, how fault) {
 			for _, links := range s.links {
@@ -155,14 +155,14 @@ func TestQuorumOfDeadNodes(t *testing.T) {
 		}
 		for n := range 3 {
 			mute(n, none)
-			s.islands[n].crash()
+			s.masters[n].crash()
 		}
 		asked := s.links[1][4].asked
 		r = lockAt(t.Context(), other, redlock.Acquire{Token: "b"})
 		if !noQuorum(r.Err) || r.Took > 0 || s.links[1][4].asked != asked {
 			t.Errorf("without a majority: %v after %v, %d requests", r.Err, r.Took, s.links[1][4].asked-asked)
 		}
-		s.islands[0].up()
+		s.masters[0].up()
 		if r = lockAt(t.Context(), other, redlock.Acquire{Token: "b"}); !noQuorum(r.Err) {
 			t.Errorf("one that was restarted made a majority: %+v", r)
 		}
@@ -174,7 +174,7 @@ func TestQuorumOfDeadNodes(t *testing.T) {
 			t.Errorf("held on %v", on)
 		}
 		mustUnlock(t, other, "b", 0, 1)
-		s.islands[1].up() // it does not vote, but takes part
+		s.masters[1].up() // it does not vote, but takes part
 		mustLock(t, other, redlock.Acquire{Token: "c"})
 		time.Sleep(10 * time.Millisecond)
 		if on := s.holdsOn("c"); !slices.Equal(on, []int{0, 1, 3, 4}) {
@@ -187,7 +187,7 @@ func TestQuorumOfDeadNodes(t *testing.T) {
 // What an attempt has left on a few nodes is never reported as held, and is taken back as soon as
 // the nodes can be had. R27
 func TestQuorumTakesBack(t *testing.T) {
-	atSea(t, 5, 2, func(t *testing.T, s *sea) {
+	onNetwork(t, 5, 2, func(t *testing.T, s *network) {
 		l := s.proxies[0]
 		for n := range 3 {
 			s.links[0][n].fails(func(string) fault { return lostReply })
@@ -220,11 +220,11 @@ func TestQuorumTakesBack(t *testing.T) {
 		if on := s.holdsOn("a"); !slices.Equal(on, []int{0, 1, 2}) {
 			t.Errorf("held on %v", on)
 		}
-		s.islands[2].crash()
+		s.masters[2].crash()
 		if left, err := rig.RenewAt(s.proxies[1], "a", time.Minute, 0); left != 0 || !noQuorum(err) {
 			t.Errorf("RENEW of what may be on a majority: %v %v", left, err)
 		}
-		s.islands[2].up()
+		s.masters[2].up()
 		time.Sleep(3 * time.Second)
 		if left, err := rig.RenewAt(s.proxies[1], "a", time.Second, 0); left != 0 || err != nil {
 			t.Errorf("RENEW of what is on two of five: %v %v", left, err)
@@ -243,10 +243,10 @@ func TestQuorumTakesBack(t *testing.T) {
 // A fence is agreed on in a second round when clocks differ and the candidate was not high enough, and
 // UNLOCK with that fence releases on all nodes, those that came too late too. R27
 func TestQuorumAgreesOnAFence(t *testing.T) {
-	atSea(t, 5, 1, func(t *testing.T, s *sea) {
+	onNetwork(t, 5, 1, func(t *testing.T, s *network) {
 		l := s.proxies[0]
 		for i, ahead := range []time.Duration{-5, 40, 0, 7, 3} {
-			s.islands[i].ahead = ahead * time.Second
+			s.masters[i].ahead = ahead * time.Second
 		}
 		s.links[0][3].delay = func() time.Duration { return 4 * time.Millisecond }
 		var last int64
@@ -274,7 +274,7 @@ func TestQuorumAgreesOnAFence(t *testing.T) {
 
 // SYNC is refused by name, and a lease too short for the nodes' timeout too. R27 R32
 func TestQuorumRefuses(t *testing.T) {
-	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
 		l := s.anew(0, locks.Options{Lease: time.Second, Sync: 2, FailoverGrace: time.Minute})
 		if l.Sync() != 0 {
 			t.Errorf("replicas %d", l.Sync())
@@ -290,10 +290,10 @@ func TestQuorumRefuses(t *testing.T) {
 			!strings.Contains(r.Err.Error(), "at least 400 ms") {
 			t.Errorf("a short lease: %v", r.Err)
 		}
-		s.islands[0].Ask("SET", rig.LockKey, "x")
+		s.masters[0].Ask("SET", rig.LockKey, "x")
 		mustLock(t, l, redlock.Acquire{Token: "c"})
 		mustUnlock(t, l, "c", 0, 1)
-		s.islands[1].Ask("SET", rig.LockKey, "x")
+		s.masters[1].Ask("SET", rig.LockKey, "x")
 		if r = lockAt(t.Context(), l, redlock.Acquire{Token: "d"}); r.Err == nil ||
 			!strings.HasPrefix(r.Err.Error(), "LOCKTYPE ") {
 			t.Errorf("a key that is no lock: %v", r.Err)

@@ -4,6 +4,6 @@ package quorum_test
 
 import "flag"
 
-// The race detector makes the model some times as slow: fewer voyages show what it has to see. A flag on the
+// The race detector makes the model several times as slow, so it runs fewer schedules. A flag on the
 // command line goes before this.
 func init() { flag.Set("rapid.checks", "40") }

@@ -40,7 +40,7 @@ func (q *Engine) claim(a *redlock.Acquire) (*attempt, error) {
 	if a.Wait > 0 {
 		q.waiters.Expect(a)
 	}
-	return q.newAttempt(a, q.waiters.Overtakes(a))
+	return q.newAttempt(a, q.waiters.OthersFirst(a))
 }
 
 // Prepare implements wait.Preparer.
@@ -99,7 +99,7 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 	made := c.Released(r, q.names.NewRequest())
 	id := string(made[:])
 	next := scripts.TellAll
-	if q.waiters.GoesOn(at, id) {
+	if q.waiters.NextAsks(at, id) {
 		next = scripts.TellOthers
 	}
 	c.Freed(q.names.ID, "PUBLISH", next)

@@ -25,7 +25,7 @@ func beginAt(ctx context.Context, l *locks.Locker, a redlock.Acquire) chan proxi
 // Clients of one proxy get the lock in the order in which they came, each a round or two after the
 // release before; a newcomer does not overtake them, who holds the lock already does not wait. R14 R27
 func TestQuorumWaitsInOrder(t *testing.T) {
-	atSea(t, 5, 2, func(t *testing.T, s *sea) {
+	onNetwork(t, 5, 2, func(t *testing.T, s *network) {
 		l := s.proxies[0]
 		mustLock(t, l, redlock.Acquire{Token: "0", Lease: 20 * time.Second})
 		var queue []chan proxies.Result
@@ -56,7 +56,7 @@ func TestQuorumWaitsInOrder(t *testing.T) {
 
 // Readers that wait together go in together, with a writer before and behind them. R28 R27
 func TestQuorumReadersTogether(t *testing.T) {
-	atSea(t, 3, 1, func(t *testing.T, s *sea) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
 		l := s.proxies[0]
 		mustLock(t, l, redlock.Acquire{Token: "w", Lease: 20 * time.Second})
 		r1 := beginAt(t.Context(), l, redlock.Acquire{
@@ -93,7 +93,7 @@ func TestQuorumReadersTogether(t *testing.T) {
 // A wait ends at its deadline, or with its client, also while nodes are silent, and leaves nothing. A lock
 // whose lease runs out is got soon after. R14 R27
 func TestQuorumWaitEnds(t *testing.T) {
-	atSea(t, 5, 2, func(t *testing.T, s *sea) {
+	onNetwork(t, 5, 2, func(t *testing.T, s *network) {
 		l, other := s.proxies[0], s.proxies[1]
 		mustLock(t, other, redlock.Acquire{Token: "a", Lease: 4 * time.Second})
 		if r := lockAt(t.Context(), l, redlock.Acquire{Token: "b", Wait: 700 * time.Millisecond}); r.OK ||
@@ -138,7 +138,7 @@ func TestQuorumWaitEnds(t *testing.T) {
 
 // Proxies that get an equal share of the nodes give it back, and one gets the lock soon. R27
 func TestQuorumSplitVote(t *testing.T) {
-	atSea(t, 5, 5, func(t *testing.T, s *sea) {
+	onNetwork(t, 5, 5, func(t *testing.T, s *network) {
 		for i, links := range s.links { // each is nearest to another node
 			for n, l := range links {
 				l.delay = func() time.Duration {
@@ -182,7 +182,7 @@ func TestQuorumSplitVote(t *testing.T) {
 // A hold that is kept alive lasts, over restarts of single nodes, is freed when its client goes, and reported
 // when it is broken by another proxy, or when a majority has lost it. R18 R31 R27
 func TestQuorumKeeps(t *testing.T) {
-	atSea(t, 5, 2, func(t *testing.T, s *sea) {
+	onNetwork(t, 5, 2, func(t *testing.T, s *network) {
 		l, other := s.proxies[0], s.proxies[1]
 		keep := func(token string) (*keepalive.Kept, chan keepalive.Loss) {
 			a := l.NewAcquire(redlock.Acquire{
@@ -198,9 +198,9 @@ func TestQuorumKeeps(t *testing.T) {
 				Lost: func(how keepalive.Loss) { lost <- how }}), lost
 		}
 		kept, lost := keep("a")
-		s.islands[0].crash()
+		s.masters[0].crash()
 		time.Sleep(5 * time.Second)
-		s.islands[0].up()
+		s.masters[0].up()
 		time.Sleep(5 * time.Second)
 		if r := lockAt(t.Context(), other, redlock.Acquire{Token: "b"}); r.OK || len(lost) > 0 {
 			t.Fatalf("the hold was not kept: %+v", r)
@@ -219,7 +219,7 @@ func TestQuorumKeeps(t *testing.T) {
 		}
 		_, lost = keep("d")
 		for n := range 3 {
-			s.islands[n].crash()
+			s.masters[n].crash()
 		}
 		time.Sleep(2 * time.Second)
 		if len(lost) == 0 || <-lost != keepalive.Expired {

@@ -1,185 +1,207 @@
--- acquire takes a lock, changes how it is held, joins its queue, or says that it is held.
+-- acquire takes a lock, changes how it is held, joins its queue, or says that others hold it.
 --
--- KEYS  1 the lock   2 the fence of its slot; or none, if only one of the two is at this node: then what is granted
---       has a fence that begins with 0 and stands for the one that number.lua puts there, and nobody is told before
--- ARGV  1 the lock as it is to be if it is plain, see below: with the token, the id of the request, and a fence of
---       16 digits, which is what the clock of the proxy shows, in µs   2 lease, ms, and one more, for the
---       millisecond that runs, which Redis counts as a whole one
---       and, of one that may only be granted a plain lock, no more; else, or "":
---       3 mode: w, r, or behind: w, while others of its proxy wait   4 reentrant: 1 or 0   5 proxy   6 ms that it waits from now on   7 longest queue, and behind
---       a blank most readers   8 PUBLISH or SPUBLISH
---       and only if one of them is meant, else they may be left out, or "":
---       9 keeper, or = and the one that whoever asks is already   10 meta   11 replication id of the master
---       that may grant
--- Reply granted {token, fence, ttl ms, count}, or, if the lease is the one that was asked for and the count 1, the
---       fence alone, or 1: the fence that was asked for;
---       waits {place, ms until it may try again by itself, ids of the requests that should try now; "*": all of
---       this proxy};
---       -1 if it would count a grant that its proxy has asked for later, for which it needs a new id;
---       held nil;
---       the error TIDY: it is to ask again when tidy.lua has looked for those who have gone; or FENCE and one
---       that begins with 0: number.lua is to run first
--- Effects one hold, or one place in the queue, for each request id, however often it is sent;
---       one that may not wait leaves nothing unless it is granted
+-- KEYS  1  the lock
+--       2  the fence of its slot; left out while the slot moves and the two keys are at different nodes. The
+--          grant then gets a placeholder for its fence. No client hears of it before number.lua has put in
+--          the fence.
+-- ARGV  1  the value of the key if the lock is granted as a plain lock (see below). It has the token, the id
+--          of the request, and a fence of 16 digits: what the clock of the proxy shows, in µs
+--       2  lease in ms, plus one, because Redis counts the millisecond that runs as a whole one
+--          A request that is content with a plain lock ends here. Otherwise ("" for what is not given):
+--       3  mode: w; r; or behind, which is w while other requests of the same proxy wait
+--       4  reentrant: 1 or 0
+--       5  proxy, if the request may wait
+--       6  how many ms it may wait from now on
+--       7  most waiters, and behind a blank most readers
+--       8  PUBLISH or SPUBLISH
+--          If one of the following is given:
+--       9  keeper; or = and the keeper that the client's connection has for this hold already
+--      10  meta
+--      11  replication id of the master that may grant
+-- Reply {token, fence, ttl ms, count}: granted
+--       fence, or 1 for the one in ARGV 1: granted, with the lease that was asked for and the count 1
+--       {place, ms, ids}: it waits, and may try again by itself after so many ms; the requests with these ids
+--          should try now (*: all of this proxy)
+--       nil: others hold the lock
+--       -1: the request would count the hold up, but its proxy has asked for that hold again since: it needs
+--          a new id
+--       error TIDY: to be sent again once tidy.lua has dropped waiters or readers that have gone
+--       error FENCE and a placeholder: to be sent again once number.lua has replaced that
+-- Effects: one hold or one place in the queue for each id of a request, however often it is sent. A request
+--       that may not wait leaves nothing unless it is granted.
 --
--- A token, here and in all scripts, is what OwnerOf makes of the client's.
+-- How a lock is kept
 --
--- A lock that one writer holds once, and nobody waits for, keeps or describes, is a string:
--- "lockproxy 1 fence requests token". It is plain. Any other lock is a hash.
+-- A token, in all scripts, is what OwnerOf makes of the client's token: a digest of it.
 --
--- A hold, of the writer (the field w, its token is in o) or of a reader (the field r:<token>), is
--- "expiry count fence since keeper requests meta". Requests are the last eight that made it what it is:
---   +id, -id   it was counted, or counted down
---   =id        the token came again; =0000000000000000 stands for all renewals, =1111111111111111 for the
---              last CHECK
---   ^id, *id   it made a writer of the reader; it did so and was counted
---   !id ?id &id   +id, ^id and *id that were cancelled, when others had been told of them
---   @id        the first, which the lock was granted to, if there is no room for all: in front of the last
--- An id of a LOCK with a name of its client's (ID) is "id,name".
+-- A plain lock has one writer that holds it once; nobody waits for it, keeps it alive or describes it. It is
+-- a string: "lockproxy 1 fence requests token". Any other lock is a hash.
 --
--- The field b has the fence and the count from before each of the last upgrades, " id fence count;", newest
--- first, so that a request that came before it and is sent again gets the answer that was true then. The
--- field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in readers.lua.
-local key, fence_key, wanted, lease, mode, more = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w', ARGV[9]
-local call = redis.call
+-- In the hash, the field w is the hold of the writer, whose token is in the field o, and a field r:<token> is
+-- the hold of a reader. A hold is "expiry count fence since keeper requests meta". Its requests are the last
+-- eight that made it what it is, each an id behind a mark:
+--   +id         it counted the hold up (the first did so too)     -id   it counted it down
+--   =id         the same token asked again; =0000000000000000 stands for all renewals, =1111111111111111 for
+--               the last CHECK
+--   ^id  *id    it made the reader the writer; * also counted it up
+--   !id ?id &id   +id, ^id and *id that were cancelled after others had been told of their effect
+--   @id         the very first, to which the lock was granted, if there is no room for all
+-- The id of a LOCK to which its client gave a name (ID) is "id,name".
+--
+-- The field b has " id fence count;" for each of the last upgrades, newest first: the fence and the count
+-- from before. A request that came before the upgrade and is sent again gets the answer that was true then.
+-- The field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
+-- readers.lua.
+local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
+local wanted_keeper, call = ARGV[9], redis.call
 
--- Nearly always a LOCK ends here. A fence is not taken if it is more than ten seconds ahead of the last one of the
--- slot: the clock of the proxy may be wrong.
-if fence_key and mode == 'w' and not more then
-  local f = string.sub(wanted, 13, 28)
-  local ahead = f - (tonumber(call('GETRANGE', fence_key, '0', '15')) or 0)
-  local made = ahead > 0 and ahead <= 10000000 and redis.pcall('SET', key, wanted, 'NX', 'PX', lease)
-  if made and made.ok then -- a server that is full refuses it, and hears below what is held already
-    call('SETRANGE', fence_key, '0', f)
-    return 1
+-- Nearly every LOCK ends here. If the fence is more than ten seconds ahead of the last one of the slot, the
+-- slot was not used for a while, or its last fences are lost, or the clock of the proxy is wrong. Then the
+-- clock of Redis makes the fence.
+if fence_key and mode == 'w' and not wanted_keeper then
+  local fence, value, reply = string.sub(plain_value, 13, 28), plain_value, 1
+  local last = tonumber(call('GETRANGE', fence_key, '0', '15')) or 0
+  if fence - last > 10000000 then
+    local time = call('TIME')
+    fence = time[1] .. string.sub('00000' .. time[2], -6)
+    value = string.sub(value, 1, 12) .. fence .. string.sub(value, 29)
+    reply = tonumber(fence)
+  end
+  -- A server that is full refuses this SET. It goes on below, because the token may have the lock already.
+  local made = fence - last > 0 and #fence == 16 and redis.pcall('SET', key, value, 'NX', 'PX', lease)
+  if made and made.ok then
+    call('SETRANGE', fence_key, '0', fence)
+    return reply
   end
 end
 
-local id, token = string.match(wanted, '^%+(%S+) (.*)$', 30)
+local id, token = string.match(plain_value, '^%+(%S+) (.*)$', 30)
 local reentrant, proxy, wait, limits, publish = ARGV[4] == '1', ARGV[5], ARGV[6], ARGV[7] or '', ARGV[8]
-local keeper, meta, master = more or '', ARGV[10] or '', ARGV[11] or ''
+local meta, master = ARGV[10] or '', ARGV[11] or ''
 local most_waiters, most_readers = string.match(limits, '^(%d*) ?(%d*)$')
 most_waiters, most_readers = tonumber(most_waiters) or 0, tonumber(most_readers) or math.huge
-local relying, note = keeper, meta == '' and '' or ' ' .. meta
+local keeper, note = wanted_keeper or '', meta == '' and '' or ' ' .. meta
 lease = lease - 1
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
 if mode == 'behind' then mode = 'w' end
 --#include plain.lua
-local plain, plain_ids, owner = read_plain(call('MGET', key)[1]) -- which knows no hash
-if plain and not proxy and owner ~= token then return false end -- that is quickly said
+-- MGET, unlike GET, does not fail on a hash.
+local plain_fence, plain_ids, plain_owner = read_plain(call('MGET', key)[1])
+if plain_fence and not proxy and plain_owner ~= token then return false end
 local clock = call('TIME')
 --#include now.lua
 --#include fence.lua
 --#include master.lua
 local now, from = in_ms(clock)
-if plain then
-  if owner ~= token then call('SETRANGE', fence_key or key, '0', '') end -- nobody joins the queue of a server that is full
+if plain_fence then
+  -- This writes nothing. But a server that is full refuses it: there nobody joins a queue.
+  if plain_owner ~= token then call('SETRANGE', fence_key or key, '0', '') end
   --#include unfold.lua
-  clock = unfold(key, plain, plain_ids, owner)
+  clock = unfold(key, plain_fence, plain_ids, plain_owner)
   now, from = in_ms(clock)
 end
-local s = redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or ''))
-if s[1] ~= '1' then
-  local kind = call('TYPE', key)
-  kind = kind.ok or kind
-  if kind ~= 'none' then
-    --#include foreign.lua
-    return foreign(key, kind)
-  end
-  local other = master ~= '' and other_master(master)
-  if other then return other end
-  local f = next_fence(fence_key, clock)
+local version, owner, writer, packed, shared, place, proxy_until = unpack(redis.pcall('HMGET', key,
+  'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or '')))
+if version ~= '1' then
+  --#include foreign.lua
+  local refused = foreign(key) or master ~= '' and other_master(master)
+  if refused then return refused end
+  local fence = next_fence(fence_key, clock)
   --#include create.lua
-  if create(key, mode, token, f, lease, now, from, keeper, id, note) then return tonumber(f) end
-  return {token, tonumber(f), lease, 1}
+  if create(key, mode, token, fence, lease, now, from, keeper, id, note) then return tonumber(fence) end
+  return {token, tonumber(fence), lease, 1}
 end
-local writer = s[3]
-local writing_e = writer and tonumber(string.match(writer, '^%d+')) or 0
-local writing = writing_e > now
-if writing and s[2] ~= token and not proxy then return false end
---#include hold.lua
+local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
+local writing = writer_expiry > now
+if writing and owner ~= token and not proxy then return false end
 --#include grantedto.lua
---#include again.lua
---#include meant.lua
---#include overtaken.lua
---#include evenfull.lua
+--#include allowwrites.lua
 --#include state.lua
---#include queue.lua
---#include turn.lua
---#include readers.lua
---#include livereaders.lua
---#include enlist.lua
 --#include tidied.lua
 --#include full.lua
---#include welcome.lua
-local place = tonumber(s[6])
-local lock = load_state({key = key, now = now, me = proxy, publish = publish, place = place}, s[4], writer)
+local lock = load_state({key = key, now = now, me = proxy, publish = publish, place = tonumber(place)},
+  packed, writer)
+local pause, try, upgrade = writer_expiry - now, {}
 
 local function untidy()
   save(lock)
   return {err = 'TIDY those who have gone are to be looked for first'}
 end
 
--- The token holds the lock already.
-local field, mine = 'r:' .. token, not writing and s[5]
-if writing and s[2] == token then
-  field, mine = 'w', writer
-end
-if mine and tonumber(string.match(mine, '^%d+')) <= now then
-  call('HDEL', key, field) -- it has been over
-  without(lock, 0)
-  mine = nil
-end
-if mine or lock.place then even_full(key) end
-local e, n, f, since, kept, ids, noted, sent_before, upgrade
-if mine then
-  e, n, f, since, kept, ids, noted, sent_before, upgrade =
-    again(mine, field ~= 'w', mode, id, reentrant, relying, note, from + lease)
-  if reentrant and not sent_before and not proxy and not meant(id, f, ids) then return -1 end
-  if upgrade and string.byte(f) == 48 then return {err = 'FENCE ' .. f} end
-end
-if mine and not upgrade then
-  if lock.place then drop(lock, lock.place, id) end
-  outlast(lock, e)
-  local reads_only = field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids)
-  if reads_only then
-    call('HDEL', key, 'o', 'w')
-    field = 'r:' .. token
-    call('HSET', key, enlist(lock, field))
-    lock.readers, lock.readers_end = 1, e
-    welcome_readers(lock)
-  end
-  if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, e) end
-  save(lock, field, pack_hold(e, n, f, since, kept, ids, noted))
-  local own = string.match(id, ',%w+') or id
-  local upgraded = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', string.find(ids, own, 1, true))
-  if upgraded then
-    local was, count = string.match(call('HGET', key, 'b') or '', ' ' .. upgraded .. ' (%d+) (%d+);')
-    if was then return {token, tonumber(was), e - from, tonumber(count)} end
-  end
-  return {token, tonumber(f), e - from, n}
-end
-
--- Whose turn is it?
-local pause, try = writing_e - now, {}
-if writing then
+if writing and owner ~= token then
+  if lock.place then allow_writes(key) end
   try[1] = granted_to(writer)
 else
-  local latest = read_until(lock, upgrade and token)
-  lapse(lock)
-  local seq, first_mode, first_id = first(lock)
+  -- What is needed only here is included here: to make a function takes Redis time.
+  --#include hold.lua
+  --#include keeper.lua
+  --#include keeperafter.lua
+  --#include applyrequest.lua
+  --#include meant.lua
+  --#include overtaken.lua
+  --#include queue.lua
+  --#include turn.lua
+  --#include readers.lua
+  --#include livereaders.lua
+  --#include enlist.lua
+  --#include welcome.lua
+
+  -- Does the token hold the lock already?
+  local field, own_hold = writing and 'w' or 'r:' .. token, writing and writer or shared
+  if own_hold and tonumber(string.match(own_hold, '^%d+')) <= now then -- no longer
+    call('HDEL', key, field)
+    reader_left(lock, 0)
+    own_hold = nil
+  end
+  local expiry, count, fence, since, kept, ids, own_note, sent_before
+  if own_hold or lock.place then allow_writes(key) end
+  if own_hold then
+    expiry, count, fence, since, kept, ids, own_note, sent_before, upgrade =
+      apply_request(own_hold, field ~= 'w', mode, id, reentrant, wanted_keeper or '', note, from + lease)
+    if reentrant and not sent_before and not proxy and not meant(id, fence, ids) then return -1 end
+    -- A fence that begins with 0 (48) is a placeholder.
+    if upgrade and string.byte(fence) == 48 then return {err = 'FENCE ' .. fence} end
+  end
+  if own_hold and not upgrade then
+    if lock.place then drop(lock, lock.place, id) end
+    outlast(lock, expiry)
+    if field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids) then
+      -- The writer becomes a reader.
+      call('HDEL', key, 'o', 'w')
+      field = 'r:' .. token
+      call('HSET', key, enlist(lock, field))
+      lock.readers, lock.readers_end = 1, expiry
+      welcome_readers(lock)
+    end
+    if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, expiry) end
+    save(lock, field, pack_hold(expiry, count, fence, since, kept, ids, own_note))
+    -- A request from before an upgrade gets the fence and the count of then.
+    local asked_at = string.find(ids, string.match(id, ',%w+') or id, 1, true)
+    local upgraded_by = sent_before and string.match(ids, '[%^%*%?&]([%w,]+)', asked_at)
+    if upgraded_by then
+      local old_fence, old_count =
+        string.match(call('HGET', key, 'b') or '', ' ' .. upgraded_by .. ' (%d+) (%d+);')
+      if old_fence then return {token, tonumber(old_fence), expiry - from, tonumber(old_count)} end
+    end
+    return {token, tonumber(fence), expiry - from, count}
+  end
+
+  -- Whose turn is it? The request waits for pause ms if it is not its own.
+  local readers_end = read_until(lock, upgrade and token)
+  end_offer(lock)
+  local first_place, first_mode, first_id = first(lock)
   local unknown = first_mode == '?'
-  local turn = not seq or seq == lock.place and not unknown
-  if upgrade then -- before everybody else, when the other readers are gone
-    if first_mode == 'u' and seq ~= lock.place then
+  local turn = not first_place or first_place == lock.place and not unknown
+  if upgrade then -- before everybody else, once the other readers are gone
+    if first_mode == 'u' and first_place ~= lock.place then
       save(lock)
       return {err = 'DEADLOCK another reader waits already to become the writer, ' ..
         'and each would wait for the other: release the shared hold, then lock again'}
     end
-    turn = not latest
+    turn = not readers_end
   elseif mode == 'w' then
-    turn = turn and not latest
+    turn = turn and not readers_end
   else -- readers go in together
     turn = turn or (lock.place and lock.place < lock.offered) or
       (proxy and not lock.place and first_mode == 'r' and lock.offered == lock.tail)
@@ -191,85 +213,90 @@ else
     return full(lock, lock.readers, 'share', 'lock-max-readers')
   end
   if turn then
-    local other = master ~= '' and other_master(master)
-    if other then
+    local refused = master ~= '' and other_master(master)
+    if refused then
       save(lock)
-      return other
+      return refused
     end
-    local read = upgrade and ' ' .. id .. ' ' .. f .. ' ' .. n - (reentrant and 1 or 0) .. ';'
-    f = next_fence(fence_key, clock)
+    local before = upgrade and ' ' .. id .. ' ' .. fence .. ' ' .. count - (reentrant and 1 or 0) .. ';'
+    fence = next_fence(fence_key, clock)
     if lock.place then drop(lock, lock.place, id) end
     if upgrade then
-      outlast(lock, e)
+      outlast(lock, expiry)
       call('HDEL', key, field)
       lock.readers, lock.readers_end = 0, 0
-      lock.offered, lock.offer_end = 0, 0 -- whoever was offered the lock waits on
-      read = read .. string.sub(call('HGET', key, 'b') or '', 1, 120)
-      save(lock, 'o', token, 'w', pack_hold(e, n, f, now, kept, ids, noted), 'b', read)
-      return {token, tonumber(f), e - from, n}
+      lock.offered, lock.offer_end = 0, 0 -- those who were offered the lock wait on
+      before = before .. string.sub(call('HGET', key, 'b') or '', 1, 120)
+      save(lock, 'o', token, 'w', pack_hold(expiry, count, fence, now, kept, ids, own_note), 'b', before)
+      return {token, tonumber(fence), expiry - from, count}
     end
-    local hold = pack_hold(from + lease, 1, f, now, keeper == '' and '-' or keeper, '+' .. id, note)
-    outlast(lock, from + lease)
+    expiry = from + lease
+    outlast(lock, expiry)
+    local hold = pack_hold(expiry, 1, fence, now, keeper == '' and '-' or keeper, '+' .. id, note)
     if mode == 'w' then
       save(lock, 'o', token, 'w', hold)
     else
       if writer then call('HDEL', key, 'o', 'w') end
       local listed = {enlist(lock, 'r:' .. token)}
       lock.readers = lock.readers + 1
-      lock.readers_end = math.max(lock.readers_end, from + lease)
+      lock.readers_end = math.max(lock.readers_end, expiry)
       welcome_readers(lock)
       save(lock, 'r:' .. token, hold, unpack(listed))
     end
-    return {token, tonumber(f), lease, 1}
+    return {token, tonumber(fence), lease, 1}
   end
   if unknown and not upgrade then
     if not proxy then return untidy() end
     pause = 1
-  elseif latest and (upgrade or (first_mode or mode) ~= 'r') then
-    pause = latest - now
-    if first_mode == 'u' and not upgrade then try[1] = first_id end -- it waits for fewer
-  elseif seq and proxy then
-    if seq >= lock.offered then offer(lock, seq) end
+  elseif readers_end and (upgrade or (first_mode or mode) ~= 'r') then
+    pause = readers_end - now
+    -- A reader that is to become the writer need not wait for itself, so its turn may have come.
+    if first_mode == 'u' and not upgrade then try[1] = first_id end
+  elseif first_place and proxy then
+    if first_place >= lock.offered then offer(lock, first_place) end
     pause, try[1] = lock.offer_end - now, first_id
+  end
+
+  if not proxy then
+    save(lock)
+    return false
+  end
+  if upgrade then
+    -- A place in the queue where it would wait for the shared hold of its own token is given up.
+    if lock.place and string.sub(call('HGET', key, 'q:' .. lock.place) or '', 1, 1) ~= 'u' then
+      drop(lock, lock.place, id)
+      lock.place = nil
+    end
+    if not lock.place then first(lock) end
   end
 end
 
-if not proxy then
-  save(lock)
-  return false
-end
-
--- It waits.
-local joins = {}
-place = lock.place
-if upgrade and place and string.sub(call('HGET', key, 'q:' .. place) or '', 1, 1) ~= 'u' then
-  drop(lock, place, id) -- it waited behind its own shared hold
-  place = nil
-end
-if not place then
+-- The request waits.
+local own_place, joins = lock.place, {}
+if not own_place then
   if lock.waiters >= most_waiters then
     if not tidied(lock, 'd') then return untidy() end
     save(lock)
     return full(lock, lock.waiters, 'wait for', 'lock-max-queue')
   end
+  -- A queue that is mostly holes is closed up first.
   local most_places = 10 * math.min(most_waiters, math.max(lock.waiters, 100))
   if lock.tail - lock.head >= most_places and lock.waiters <= 200 then return untidy() end
-  if upgrade then -- whoever was offered the lock comes after it
-    first(lock)
+  if upgrade then -- before all, also before those who were offered the lock
     lock.head = lock.head - 1
-    place, lock.offered, lock.offer_end = lock.head, 0, 0
+    own_place, lock.offered, lock.offer_end = lock.head, 0, 0
   else
-    place, lock.tail = lock.tail, lock.tail + 1
+    own_place, lock.tail = lock.tail, lock.tail + 1
   end
   lock.waiters = lock.waiters + 1
   local deadline = now + tonumber(wait)
   outlast(lock, deadline)
-  local entry = string.format('%s %s %s %d %d %s %d ', upgrade and 'u' or mode, id, proxy, deadline, lease,
-    keeper == '' and '-' or keeper, #token) .. token .. meta -- as queue.lua says
-  joins = {'q:' .. place, entry, 'i:' .. id, place}
+  local entry = (upgrade and 'u' or mode) .. ' ' .. id .. ' ' .. proxy .. string.format(' %d %d ', deadline,
+    lease) .. (keeper == '' and '-' or keeper) .. ' ' .. #token .. ' ' .. token .. meta -- as queue.lua says
+  local at = string.format('%d', own_place) -- Redis is slow to turn a number of Lua into a text
+  joins = {'q:' .. at, entry, 'i:' .. id, at}
 end
-save(lock, 'p:' .. proxy, now + 3000, unpack(joins))
-if lock.asleep or (tonumber(s[7]) or 0) <= now then
-  try[#try + 1] = '*' -- this proxy counted as dead
-end
-return {place, math.max(pause, 1), table.concat(try, ' ')}
+save(lock, 'p:' .. proxy, string.format('%d', now + 3000), unpack(joins))
+-- If this proxy counted as dead, its other waiters may have lost their places.
+if lock.asleep or (tonumber(proxy_until) or 0) <= now then try[#try + 1] = '*' end
+return {own_place, math.max(pause, 1), table.concat(try, ' ')}

@@ -1,6 +1,6 @@
 package scripts_test
 
-// What scripts do that are given the lock alone, because the fence of its slot is at another node.
+// Scripts work with the lock as their only key, while the fence of its slot is at another node.
 var alone = []struct{ name, text string }{
 	{"a lock is granted without a fence, and gets it; R8", `
 		acquire a i1 w 1000 -> [a F1 ~1000 1]

@@ -1,9 +1,12 @@
--- answered notes what a release was answered that had the lock alone as its key, or says it: see release.lua.
+-- answered notes the answer to a release that could not note it itself, because the lock was its only key; or
+-- it looks for such an answer. See release.lua.
 --
--- KEYS  1 the fence of the slot
--- ARGV  1 id of the release   2 its answer: - for counted down, a blank for released; or none: it is asked for
--- Reply 1 or 0, what it was answered; nil: it is not known
--- Effects the answer is known as release.lua says
+-- KEYS  1  the fence of the slot
+-- ARGV  1  id of the release
+--       2  its answer: - for counted down, a blank for released; left out to look for it
+-- Reply 1 or 0: the answer, as of release.lua
+--       nil: none is known
+-- Effects: the answer is known, as it is of releases that have both keys.
 local fence_key, id, mark = KEYS[1], ARGV[1], ARGV[2]
 --#include remember.lua
 --#include recall.lua

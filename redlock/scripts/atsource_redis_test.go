@@ -10,9 +10,9 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// A plain lock becomes a hash at a server that lets no script name a key that is not there, as the source of a
-// slot that moves: by one command, and with all that it was. Here the server lets this user neither ask for types nor delete,
-// which looks the same. R2
+// A plain lock becomes a hash also at a server that lets no script name a key that is not there: by one
+// command, with all that it was. The source of a slot that moves is such a server. Here the user may
+// neither ask for types nor delete, which looks the same to the script. R2
 func TestPlainLockAtTheSource(t *testing.T) {
 	s := rig.StartRedis(t)
 	l := &teller{t: t, s: s, c: s.Connect()}
@@ -23,7 +23,8 @@ func TestPlainLockAtTheSource(t *testing.T) {
 			return rig.Text(l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey},
 				"lockproxy 1 1000000000000001 +"+id+" "+token, "60001", "w", "1", "", "", "", ""))
 		}
-		l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey}, "lockproxy 1 1000000000000001 +i1 "+token, "60001")
+		l.run(scripts.Acquire, []string{rig.LockKey, rig.FenceKey},
+			"lockproxy 1 1000000000000001 +i1 "+token, "60001")
 		before := s.Ask("GET", rig.LockKey).Text()
 		s.Ask("ACL", "SETUSER", "default", "-type", "-del")
 		got := ask("i2")
@@ -34,7 +35,8 @@ func TestPlainLockAtTheSource(t *testing.T) {
 			fields[all[i].Text()] = all[i+1].Text()
 		}
 		hold := strings.Fields(fields["w"])
-		if len(hold) != 6 || fields["o"] != token || fields["v"] != "1" || hold[1] != "2" || hold[5] != "+i1+i2" {
+		if len(hold) != 6 || fields["o"] != token || fields["v"] != "1" ||
+			hold[1] != "2" || hold[5] != "+i1+i2" {
 			t.Errorf("%q became %v, answered %s", before, fields, got)
 		}
 		if left := s.Ask("PTTL", rig.LockKey).Int; left < 50000 || left > 60002 {

@@ -17,11 +17,11 @@ type Call struct {
 	Script *Script
 	Req    []byte // the EVALSHA, whole
 	words  int    // of it
-	body   int    // where what follows the SHA1 begins
+	body   int    // where the part behind the SHA1 begins
 }
 
-// WithSource is the same with the source of the script, for a server that has lost it and remembers it from
-// then on.
+// WithSource is the request with the source of the script (EVAL), for a server that has lost it; the server
+// then keeps it again.
 func (c *Call) WithSource() []byte {
 	req := redcon.AppendArray(nil, c.words)
 	req = redcon.AppendBulkString(req, "EVAL")
@@ -29,9 +29,10 @@ func (c *Call) WithSource() []byte {
 	return append(req, c.Req[c.body:]...)
 }
 
-// begin begins the EVALSHA of s on so many keys; they and args arguments follow. It is appended to room.
-func begin(room []byte, s *Script, keys, args int) Call {
-	c := Call{Script: s, Req: room, words: 3 + keys + args}
+// begin begins the EVALSHA of s with so many keys; the keys and args arguments follow. It is appended to
+// buf.
+func begin(buf []byte, s *Script, keys, args int) Call {
+	c := Call{Script: s, Req: buf, words: 3 + keys + args}
 	c.Req = redcon.AppendArray(c.Req, c.words)
 	c.Req = redcon.AppendBulkString(c.Req, "EVALSHA")
 	c.Req = redcon.AppendBulkString(c.Req, s.SHA)
@@ -40,17 +41,17 @@ func begin(room []byte, s *Script, keys, args int) Call {
 	return c
 }
 
-// Eval begins the EVALSHA of s on the keys of a lock, as n names them; args arguments follow.
+// Eval begins the EVALSHA of s with the keys of a lock; args arguments follow. at is the slot.
 func Eval(n *redlock.Names, s *Script, name string, args int) (at int, c Call) {
 	return EvalIn(nil, n, s, name, args)
 }
 
-// EvalIn is eval that appends to room, or to memory of its own if that is nil.
-func EvalIn(room []byte, n *redlock.Names, s *Script, name string, args int) (at int, c Call) {
-	if room == nil {
-		room = make([]byte, 0, 288+len(name))
+// EvalIn is Eval that appends to buf, or to memory of its own if buf is nil.
+func EvalIn(buf []byte, n *redlock.Names, s *Script, name string, args int) (at int, c Call) {
+	if buf == nil {
+		buf = make([]byte, 0, 288+len(name))
 	}
-	c = begin(room, s, s.Keys, args)
+	c = begin(buf, s, s.Keys, args)
 	req := strconv.AppendInt(append(c.Req, '$'), int64(n.KeySize(name)), 10)
 	req = append(req, "\r\n"...)
 	key := len(req)
@@ -66,7 +67,7 @@ func EvalIn(room []byte, n *redlock.Names, s *Script, name string, args int) (at
 	return at, c
 }
 
-// OfFence begins the EVALSHA of s on the fence of slot at; args arguments follow.
+// OfFence begins the EVALSHA of s with the fence of slot at as its key; args arguments follow.
 func OfFence(n *redlock.Names, s *Script, at, args int) Call {
 	c := begin(nil, s, 1, args)
 	c.Text(FenceKey(n, at))
@@ -76,7 +77,8 @@ func OfFence(n *redlock.Names, s *Script, at, args int) Call {
 // FenceKey is the key of the fence of slot at.
 func FenceKey(n *redlock.Names, at int) string { return n.Fences + string(slot.Tag(at)) + "}" }
 
-// NumberCall is the call that gives the hold of owner the fence that it was granted without.
+// NumberCall is the call of number.lua: it gives the hold of owner its fence, in place of the placeholder
+// stands.
 func NumberCall(n *redlock.Names, name, owner string, stands, fence int64) (at int, c Call) {
 	at, c = Eval(n, &Number, name, 3)
 	c.Text(owner)
@@ -85,10 +87,10 @@ func NumberCall(n *redlock.Names, name, owner string, stands, fence int64) (at i
 	return at, c
 }
 
-// Unnumbered says that a fence stands for one that the hold is still to get, by draw.lua and number.lua.
+// Unnumbered says that a fence is a placeholder, which draw.lua and number.lua still have to replace.
 func Unnumbered(fence int64) bool { return fence >= stands && fence < 2*stands }
 
-// The arguments of a call are appended in their order.
+// Arguments of a call are appended in their order.
 
 func (c *Call) Owner(token string) { c.Req = appendOwnerOf(c.Req, token) }
 func (c *Call) Text(s string)      { c.Req = redcon.AppendBulkString(c.Req, s) }
@@ -105,28 +107,43 @@ func (c *Call) Flag(on bool) {
 	}
 }
 
-// Plain appends the two arguments of acquire.lua that are all of a LOCK that nothing more is said of: the
-// lock as it is going to be, and for how long.
+// Plain appends the first two arguments of acquire.lua, which are all of a LOCK without options: the value
+// of the key if the lock is granted as a plain lock, and the lease.
 func (c *Call) Plain(a *redlock.Acquire) {
-	const head = "lockproxy 1 "
-	size := len(head) + clockDigits + len(" +") + len(a.ID) + len(" ") + redlock.OwnerBytes
-	req := append(strconv.AppendInt(append(c.Req, '$'), int64(size), 10), "\r\n"...)
-	req = append(req, head...)
 	a.Fence = max(time.Now().UnixMicro(), leastClock)
-	req = strconv.AppendInt(req, a.Fence, 10)
-	req = append(append(append(req, " +"...), a.ID...), ' ')
-	c.Req = append(redlock.AppendOwner(req, a.Token), "\r\n"...)
+	appendPlain(c, a.Fence, a.ID, a.Token)
 	c.Number(a.Lease.Milliseconds() + 1)
+}
+
+// FreeCall is the call of free.lua for the plain lock that token was granted by the request id.
+func FreeCall(
+	buf []byte, n *redlock.Names, name, token string, fence int64, id [redlock.IDBytes]byte,
+) (at int, c Call) {
+	at, c = EvalIn(buf, n, &Free, name, 1)
+	appendPlain(&c, fence, id[:], token)
+	return at, c
+}
+
+// appendPlain appends the value of a plain lock.
+func appendPlain[ID string | []byte](c *Call, fence int64, id ID, token string) {
+	var digits [20]byte
+	number := strconv.AppendInt(digits[:0], fence, 10)
+	const head = "lockproxy 1 "
+	size := len(head) + len(number) + len(" +") + len(id) + len(" ") + redlock.OwnerBytes
+	req := append(strconv.AppendInt(append(c.Req, '$'), int64(size), 10), "\r\n"...)
+	req = append(append(req, head...), number...)
+	req = append(append(append(req, " +"...), id...), ' ')
+	c.Req = append(redlock.AppendOwner(req, token), "\r\n"...)
 }
 
 // A clock shows 16 digits from 2001 until 2286.
 const (
 	clockDigits = 16
 	leastClock  = 1e15
-	stands      = 1e12 // the least number that stands for a fence: 0001 in front of 12 digits, see fence.lua
+	stands      = 1e12 // the least placeholder for a fence: 0001 in front of 12 digits, see fence.lua
 )
 
-// Asked appends the five arguments of claim.lua that say what a asks for.
+// Asked appends the first five arguments of claim.lua.
 func (c *Call) Asked(a *redlock.Acquire) {
 	c.Owner(a.Token)
 	c.Number(a.Lease.Milliseconds())
@@ -135,8 +152,8 @@ func (c *Call) Asked(a *redlock.Acquire) {
 	c.Flag(a.Reentrant)
 }
 
-// Released appends the three that say what r releases, and returns the id of the request: fresh, which is a
-// new one, unless its client has named it.
+// Released appends the first three arguments of release.lua, and returns the id of the request: fresh, a new
+// one, unless its client has given it a name.
 func (c *Call) Released(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [redlock.IDBytes]byte) {
 	c.Owner(r.Token)
 	id = fresh
@@ -155,7 +172,7 @@ func (c *Call) Released(r *redlock.Release, fresh [redlock.IDBytes]byte) (id [re
 	return id
 }
 
-// Renewed appends the three that say what r renews.
+// Renewed appends the first three arguments of renew.lua.
 func (c *Call) Renewed(n *redlock.Names, r *redlock.Renew) {
 	c.Owner(r.Token)
 	c.Number(r.Lease.Milliseconds())
@@ -167,7 +184,7 @@ func (c *Call) Renewed(n *redlock.Names, r *redlock.Renew) {
 	c.Bytes(id[:])
 }
 
-// After is what becomes of a lock that a script frees. release.lua says what the words mean.
+// After says what becomes of a lock that a script frees. release.lua describes the words.
 type After string
 
 const (
@@ -177,8 +194,8 @@ const (
 	TellOthers After = "tell-others"
 )
 
-// Freed appends the three that all take who free a lock: this proxy, the command that wakes others, and what
-// becomes of the lock.
+// Freed appends the three arguments that all scripts take which free a lock: this proxy, the command that
+// wakes waiters, and what becomes of the lock.
 func (c *Call) Freed(proxy, publish string, next After) {
 	c.Text(proxy)
 	c.Text(publish)
@@ -200,11 +217,11 @@ func KeepCall(n *redlock.Names, batch []redlock.Renewal, more int) Call {
 	return c
 }
 
-// WithClock is the last argument of a call that is answered with what the clock shows, behind all else.
+// WithClock is the last argument of a call whose reply should end with the time of the clock.
 const WithClock = "clock"
 
-// InspectCall is the call that reads a lock, or goes on after some pages of it; for the owner of token if
-// that is not "".
+// InspectCall is the call that reads a lock, or goes on behind the pages p; if token is not "", only its
+// hold.
 func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call) {
 	switch {
 	case token != "":
@@ -221,7 +238,8 @@ func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call
 	return at, c
 }
 
-// Most appends how many may wait for the lock, if any may, and how many may read it, if one of them asks.
+// Most appends how many clients may wait for the lock, if this one may, and how many may read it, if it
+// wants to.
 func (c *Call) Most(m redlock.Mode, waiters, readers int) {
 	var space [40]byte
 	most := space[:0]
@@ -234,10 +252,10 @@ func (c *Call) Most(m redlock.Mode, waiters, readers int) {
 	c.Bytes(most)
 }
 
-// scanStep is how many keys a node looks at in one SCAN: some 0.1 ms of its time.
+// scanStep is how many keys a node looks at in one SCAN, which takes it about 0.1 ms.
 const scanStep = 1000
 
-// ScanRequest is the command that looks for keys, a page of them.
+// ScanRequest is the command for one page of keys.
 func ScanRequest(cursor, glob string) []byte {
 	return resp.AppendCommandStrings(nil, "SCAN", cursor, "MATCH", glob, "COUNT", strconv.Itoa(scanStep))
 }
@@ -248,7 +266,7 @@ func appendNumber(req []byte, n int64) []byte {
 	return redcon.AppendBulk(req, strconv.AppendInt(digits[:0], n, 10))
 }
 
-// Optional is a fence as the scripts take it: 0 is none.
+// Optional is a fence as an argument of scripts; 0 becomes "".
 func Optional(fence int64) string {
 	if fence == 0 {
 		return ""

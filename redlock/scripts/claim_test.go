@@ -13,8 +13,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// On one master claim does what acquire does for those who do not wait: the same is granted and refused, and
-// the same is left, byte for byte but for what acquire notes of upgrades. R14 R27 R29
+// On one master, claim does the same as acquire for requests that do not wait: it grants, refuses and leaves
+// the same, byte for byte, except for what acquire notes of upgrades. R14 R27 R29
 func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, first *rig.Server) {
 		second := rig.NewMini(t)
@@ -93,7 +93,7 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 	})
 }
 
-// outcomeOf is what a reply of acquire, or of claim, says.
+// outcomeOf is the meaning of a reply of acquire, or of claim.
 func outcomeOf(v resp.Value, lease string, acquire bool) string {
 	switch n := len(v.Elems); {
 	case v.Err() != "":
@@ -123,7 +123,7 @@ func left(s *rig.Server) string {
 		s.Ask("GET", "lock:fence:{a}").Text())
 }
 
-// What claim says to RedLock, which asks many masters. R27
+// What claim replies to RedLock, which asks many masters. R27
 func TestClaimReplies(t *testing.T) {
 	const fence = 1 << 50 // below the clock of these tests, so that each grant gets one by the clock
 	claim := func(words string) []string {
@@ -197,7 +197,7 @@ func TestClaimReplies(t *testing.T) {
 	}
 }
 
-// The fence that is wanted is taken if it is above all before and at most a second ahead of the clock. R8 R27
+// The wanted fence is used if it is above all earlier ones and at most a second ahead of the clock. R8 R27
 func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 	for _, mode := range []string{"w", "r", "up"} {
 		for _, c := range []struct {
@@ -242,8 +242,7 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 	}
 }
 
-// A writer that only reads from now on tells those who wait; a late copy of such a request changes nothing.
-// R29 R33
+// A writer that becomes a reader tells those who wait; a late copy of that request changes nothing. R29 R33
 func TestClaimOfAWriterThatReads(t *testing.T) {
 	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
 		c := s.Connect()

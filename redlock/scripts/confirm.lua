@@ -1,28 +1,33 @@
--- confirm says what remains of a hold, and writes what changes nothing, so that a WAIT behind it counts the
--- replicas that have all of the lock: since Redis 7.2 it counts from the last write of its own connection.
+-- confirm says what remains of a hold, and writes something that changes nothing. Since Redis 7.2 a WAIT
+-- counts replicas from the last write of its own connection; behind this script it counts those that have all
+-- of the lock.
 --
--- KEYS  the lock
--- ARGV  token, fence of the grant that is meant or ""
+-- KEYS  1  the lock
+-- ARGV  1  token
+--       2  fence of the grant that is meant, or ""
 -- Reply an array of one integer: the ms that remain; 0: the hold is gone
 local key, token, want = KEYS[1], ARGV[1], ARGV[2]
 --#include look.lua
+--#include ownhold.lua
 --#include hold.lua
 --#include now.lua
 local now, from = in_ms(redis.call('TIME'))
-local kind, plain, _, owner = look(key)
+local kind, plain_fence, _, plain_owner = look(key)
 local left = 0
 if kind == 'plain' then
-  if owner == token and (want == '' or want == plain) then left = now + redis.call('PTTL', key) - from end
+  if plain_owner == token and (want == '' or want == plain_fence) then
+    left = now + redis.call('PTTL', key) - from
+  end
 elseif kind == 'hash' then
-  local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
-  local hold = s[1] == token and s[2] or s[3]
+  local _, hold = own_hold(key, token)
   if hold then
-    local e, _, f = parse_hold(hold)
-    if e > now and (want == '' or want == f) then left = e - from end
+    local expiry, _, fence = parse_hold(hold)
+    if expiry > now and (want == '' or want == fence) then left = expiry - from end
   end
 end
 if left > 0 then
-  local at = redis.pcall('PEXPIRETIME', key) -- unknown before Redis 7.0, where WAIT counts what anybody wrote
+  -- Redis before 7.0 does not know PEXPIRETIME, but there WAIT counts what anybody wrote.
+  local at = redis.pcall('PEXPIRETIME', key)
   if type(at) == 'number' and at > 0 then redis.call('PEXPIREAT', key, at) end
 end
 return {left}

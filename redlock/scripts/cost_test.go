@@ -186,8 +186,8 @@ func TestCommandsOfAHandOver(t *testing.T) {
 	s.Empty(t)
 }
 
-// Readers are not looked at one by one by everybody who comes: with many waiting behind
-// them that would be most of what Redis does. Only when the longest lease goes are they.
+// Not every request looks at all readers, which with many waiters would be most of the work of Redis. They
+// are looked at only when the longest lease has ended.
 func TestWaitersDoNotCountReaders(t *testing.T) {
 	s := rig.StartRedis(t)
 	p := proxies.Start(t, s, 1)[0]

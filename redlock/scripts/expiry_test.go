@@ -12,8 +12,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// In the millisecond in which a lease ends its key is still there, with 0 ms to live: whoever
-// asks then finds a lock that ends, not a foreign key. R3 R30
+// In the millisecond in which a lease ends, its key is still there, with 0 ms to live. A request then finds
+// a lock that ends, and no foreign key. R3 R30
 func TestLastMillisecond(t *testing.T) {
 	s := rig.StartRedis(t)
 	l := &teller{t: t, s: s, c: s.Connect()}
@@ -45,8 +45,8 @@ func TestLastMillisecond(t *testing.T) {
 	}
 }
 
-// A lease of a millisecond may be over before the script that grants it is: nothing stays of it,
-// which would be a key without a time to live and without a layout. R2 R30
+// A lease of one millisecond may end before the script that grants it. Nothing of it stays: otherwise that
+// would be a key without a time to live and without a layout. R2 R30
 func TestShortestLease(t *testing.T) {
 	s := rig.StartRedis(t)
 	l := &teller{t: t, s: s, c: s.Connect()}

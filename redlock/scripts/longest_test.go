@@ -68,11 +68,11 @@ collectgarbage() -- what this leaves is not to be the next script's work
 return redis.call('HLEN', key)
 `
 
-// No script keeps Redis for long, whatever clients have made of a lock: with all its readers and waiters,
-// with waiters whose proxies have gone, or with a queue that is nearly all holes: under 5 ms on a machine
-// that does nothing else, and INFO and BREAK under 3 however much META there is. The measure is a script
-// that does nothing but call Redis, on the same machine at the same time; of both the least of some rounds
-// counts, because others may be busy.
+// No script occupies Redis for long, whatever clients have made of a lock: with all its readers and waiters,
+// with waiters whose proxies have gone, or with a queue that is nearly all holes. The bounds are 5 ms on an
+// idle machine, and 3 ms for INFO and BREAK, however much META there is. What is measured against is a
+// script that does nothing but call Redis, on the same machine at the same time. Of both, the least of
+// several rounds counts, because others may use the machine.
 func TestLongestScripts(t *testing.T) {
 	const measure = "for i = 1, 12000 do redis.call('PING') end"
 	const (
@@ -172,8 +172,8 @@ func TestLongestScripts(t *testing.T) {
 	}
 }
 
-// Behind many dead waiters stands one that lives. It gets the lock soon after a release, although no script
-// looks at all of them, and whoever comes later does not overtake it. R29
+// Behind many dead waiters stands one that is alive. It gets the lock soon after a release, although no
+// script looks at all of them, and later requests do not overtake it. R29
 func TestHandOverBehindTheDead(t *testing.T) {
 	s := rig.StartRedis(t)
 	p := proxies.Start(t, s, 2)
@@ -198,7 +198,7 @@ func TestHandOverBehindTheDead(t *testing.T) {
 	s.Empty(t)
 }
 
-// Whoever does not wait gets a lock that nobody holds and only dead wait for, in one answer.
+// A request that does not wait gets a lock that nobody holds and only dead clients wait for, in one answer.
 func TestLockBehindTheDead(t *testing.T) {
 	s := rig.StartRedis(t)
 	p := proxies.Start(t, s, 1)[0]
@@ -210,8 +210,8 @@ func TestLockBehindTheDead(t *testing.T) {
 	s.Empty(t)
 }
 
-// What each script does about a queue of which it does not know yet who is first: nobody gets the lock, and
-// it is not deleted, until that is known. Scripts look at two waiters here.
+// What each script does if it is not known yet who is first in the queue: nobody gets the lock, and it is
+// not deleted, until that is known. Scripts look at two waiters here.
 func TestFirstNotKnownYet(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		c := s.Connect()

@@ -44,16 +44,16 @@ type model struct {
 type modelTold struct{ id, reply string }
 
 type modelHold struct {
-	mode  redlock.Mode
-	until time.Time
-	count int64
-	fence int64
-	kept  string // its keeper
-	lent  bool   // others have asked for it since it has one
-	meta  string
-	made  []string        // +id, =id, -id, ^id, *id as in acquire.lua
-	gone  map[string]bool // of these, those that were cancelled
-	read  []modelRead     // the last four upgrades, newest first
+	mode       redlock.Mode
+	until      time.Time
+	count      int64
+	fence      int64
+	kept       string // its keeper
+	askedSince bool   // others have asked for it since it has one
+	meta       string
+	made       []string        // +id, =id, -id, ^id, *id as in acquire.lua
+	gone       map[string]bool // of these, those that were cancelled
+	read       []modelRead     // the last four upgrades, newest first
 }
 
 // modelRead is what a reader had who became the writer.
@@ -69,6 +69,7 @@ type modelWaiter struct {
 	deadline time.Time
 	asked    time.Duration // by model.spent
 	up       *modelHold    // the shared hold that it wants to make an exclusive one, or nil
+	gone     bool          // a script for another request has dropped it
 }
 
 func (m *model) live(token string) *modelHold {
@@ -78,7 +79,7 @@ func (m *model) live(token string) *modelHold {
 	return nil
 }
 
-// conflict is a hold that keeps token from holding the lock in mode.
+// conflict is a hold that prevents token from holding the lock in mode.
 func (m *model) conflict(token string, mode redlock.Mode) (other string) {
 	for t := range m.hold {
 		if h := m.live(t); h != nil && t != token && (mode == redlock.Write || h.mode == redlock.Write) {
@@ -88,8 +89,8 @@ func (m *model) conflict(token string, mode redlock.Mode) (other string) {
 	return other
 }
 
-// overtaken are waiters with an earlier place that were there for their turn in
-// the last half second, as all of their proxy were: it is dead if one of them does not take an offer.
+// overtaken are waiters at earlier places whose proxies are alive: all waiters of such a proxy have asked in
+// the last half second. A proxy counts as dead if one of them does not take an offer.
 func (m *model) overtaken(id string, mode redlock.Mode, place int64) (all []string) {
 	for wid, w := range m.queue {
 		if wid != id && w.place < place && w.deadline.After(m.now) && m.stands(w) &&
@@ -149,13 +150,13 @@ func (m *model) tell(id, reply string) {
 // pass notes a release by which a waiter got the lock. At least eight are remembered.
 func (m *model) pass(id, next string) {
 	m.passed = slices.Insert(m.passed, 0, [2]string{id, next})
-	room := 7 * 34
+	left := 7 * 34
 	for i, r := range m.passed[1:] {
-		if room < 19 {
+		if left < 19 {
 			m.passed = m.passed[:1+i]
 			break
 		}
-		room -= 18 + len(r[1])
+		left -= 18 + len(r[1])
 	}
 }
 
@@ -164,53 +165,53 @@ func (h *modelHold) did(mark string) {
 	h.trim()
 }
 
-// trim keeps what there is room for: eight requests, fewer if their clients name them. The first stays as the
-// one that the lock was granted to, and with it only what follows it that is not cut in two.
+// trim keeps the requests that there is room for: eight, or fewer if their clients name them. The first,
+// which the lock was granted to, stays; of the others, those that fit in whole, counted from the last.
 func (h *modelHold) trim() {
 	if len(strings.Join(h.made, "")) <= 136 {
 		return
 	}
-	first, i, room := h.made[0][1:], len(h.made), 119
-	for room >= len(h.made[i-1]) {
+	first, i, left := h.made[0][1:], len(h.made), 119
+	for left >= len(h.made[i-1]) {
 		i--
-		room -= len(h.made[i])
+		left -= len(h.made[i])
 	}
 	delete(h.gone, first)
 	h.made = append([]string{"@" + first}, h.made[i:]...)
 }
 
-// knows says that a request made h, or another one that its client calls the same.
+// knows says that a request has made h, or another request to which its client has given the same name.
 func (h *modelHold) knows(id string) bool { return h.find(id) >= 0 || h.named(id) >= 0 }
 
-// named is the first request that its client calls as this one.
+// named is the first request with the same name of its client.
 func (h *modelHold) named(id string) int {
 	_, name, ok := strings.Cut(id, ",")
 	return slices.IndexFunc(h.made, func(mark string) bool { return ok && strings.HasSuffix(mark, ","+name) })
 }
 
-// asked says that one of marks is that of a request of the same proxy that was made after id.
+// asked says that h has a request with one of these marks that the same proxy made after id.
 func (h *modelHold) asked(marks, id string, made ...string) bool {
 	return slices.ContainsFunc(made, func(m string) bool {
 		return strings.ContainsRune(marks, rune(m[0])) && m[1:9] == id[:8] && m[9:17] > id[8:16]
 	})
 }
 
-// means says that a release, or a renewal, may have h mean: it was not granted for a request made after it.
+// means says that a release, or a renewal, may mean h: h was not granted to a later request.
 func (h *modelHold) means(id string) bool { return !h.asked("+@", id, h.made[0]) }
 
 func (h *modelHold) find(id string) int {
 	return slices.IndexFunc(h.made, func(mark string) bool { return mark[1:] == id })
 }
 
-// cancel takes back what the i-th request of h has made, unless somebody who is still there was told of it:
-// then it goes with those.
+// cancel takes back what the i-th request of h did, unless a client has been told of it since whose request
+// is still there: then it goes with that one.
 func (h *modelHold) cancel(i int) {
 	if h.made[i][0] == '=' { // it has made nothing
 		h.made = slices.Delete(h.made, i, i+1)
 	} else {
 		h.gone[h.made[i][1:]] = true
 	}
-	renewals := h.drop(relied)
+	renewals := h.drop(renewed)
 	last := len(h.made) - 1
 	for last >= 0 && h.gone[h.made[last][1:]] {
 		last--
@@ -230,7 +231,7 @@ func (h *modelHold) cancel(i int) {
 		h.made = h.made[:j]
 	}
 	for range renewals {
-		h.made = append(h.made, "="+relied)
+		h.made = append(h.made, "="+renewed)
 	}
 }
 
@@ -241,22 +242,22 @@ func (h *modelHold) drop(id string) (n int) {
 	return n - len(h.made)
 }
 
-// check notes that the owner of h was told what it holds.
+// check notes that the owner of h was told that it holds the lock.
 func (h *modelHold) check() {
-	others := slices.DeleteFunc(slices.Clone(h.made), func(mark string) bool { return mark[1:] == relied })
+	others := slices.DeleteFunc(slices.Clone(h.made), func(mark string) bool { return mark[1:] == renewed })
 	if len(others) > 0 && others[len(others)-1] == "="+checked {
 		return
 	}
-	renewals := h.drop(relied)
+	renewals := h.drop(renewed)
 	h.drop(checked)
 	h.made = append(h.made, "="+checked)
 	for range renewals {
-		h.made = append(h.made, "="+relied)
+		h.made = append(h.made, "="+renewed)
 	}
 	h.trim()
 }
 
-// stands says that nothing took w's place from it: it has still the shared hold, if it had one.
+// stands says that w has not lost its right to its place: it still has its shared hold, if it had one.
 func (m *model) stands(w *modelWaiter) bool {
 	return w.up == nil || w.up.mode == redlock.Read && m.live(w.a.Token) == w.up
 }
@@ -275,11 +276,11 @@ func (h *modelHold) rely(keeper string) {
 	case taking(keeper) != "":
 		h.kept = keeper
 	case h.kept != "" && keeper != "="+h.kept:
-		h.lent = true
+		h.askedSince = true
 	}
 }
 
-// again notes that the token of h asked for it once more.
+// again notes that the token of h has asked once more.
 func (h *modelHold) again(a *redlock.Acquire, now time.Time, once, counted string) {
 	switch {
 	case h.find(a.ID) >= 0:
@@ -301,7 +302,8 @@ func (h *modelHold) again(a *redlock.Acquire, now time.Time, once, counted strin
 	}
 }
 
-// then is the fence and the count that the request was told, or would have been told before a later upgrade.
+// then is the fence and the count that the request was told, or would have been told, before a later
+// upgrade.
 func (h *modelHold) then(id string) (fence, count int64) {
 	at := h.named(id)
 	if at < 0 {
@@ -327,10 +329,10 @@ func (h *modelHold) then(id string) (fence, count int64) {
 // runs is the millisecond that runs, from whose end leases count.
 const runs = time.Millisecond
 
-// renew makes h last, and says for how long.
+// renew makes the lease of h longer, and returns what remains of it.
 func (h *modelHold) renew(now time.Time, lease time.Duration) time.Duration {
-	if h.find(relied) < 0 {
-		h.did("=" + relied)
+	if h.find(renewed) < 0 {
+		h.did("=" + renewed)
 	}
 	if until := now.Add(lease + runs); until.After(h.until) {
 		h.until = until
@@ -338,8 +340,8 @@ func (h *modelHold) renew(now time.Time, lease time.Duration) time.Duration {
 	return h.until.Sub(now) - runs
 }
 
-// upgraded judges the reply to a reader that wants to be the writer; it says whether
-// that is all there is to it.
+// upgraded judges the reply to a reader that is to become the writer. It reports whether nothing else has to
+// be judged.
 func (m *model) upgraded(a *redlock.Acquire, h *modelHold, v resp.Value) (done bool, err error) {
 	second := false
 	for id, w := range m.queue {
@@ -468,18 +470,17 @@ func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
 		m.queue[a.ID] = w
 	case rising != w.up:
 		w.place, w.deadline, w.up = place, m.now.Add(a.Wait), rising
-	case place < w.place && !up, place > w.place && w.up == nil && m.spent-w.asked < offerTime &&
-		w.deadline.After(m.now) && m.heard(proxy) < offerTime:
+	case place < w.place && !up && !(w.gone && m.mayLosePlace(w)), place > w.place && !m.mayLosePlace(w):
 		return fmt.Errorf("%s was moved from %d to %d", a.ID, w.place, place)
-	case place != w.place:
-		w.place, w.deadline = place, m.now.Add(a.Wait)
+	case place != w.place, w.gone:
+		w.place, w.deadline, w.gone = place, m.now.Add(a.Wait), false
 	}
 	w.asked = m.spent
 	return nil
 }
 
-// closedUp notes the places of those who wait while id asks, as they are now: they may have come
-// closer, in the same order.
+// closedUp notes the present places of the waiters while id asks: they may have moved forward, in the same
+// order.
 func (m *model) closedUp(id string, place func(id string) int64) error {
 	for a, first := range m.queue {
 		for b, second := range m.queue {
@@ -490,11 +491,22 @@ func (m *model) closedUp(id string, place func(id string) int64) error {
 		}
 	}
 	for other, w := range m.queue {
-		if n := place(other); other != id && n > 0 {
+		switch n := place(other); {
+		case other == id:
+		case n > 0:
 			w.place = n
+		default:
+			w.gone = true
 		}
 	}
 	return nil
+}
+
+// mayLosePlace says that a waiter may be dropped, and join the queue anew when it asks: its time is over, or
+// its proxy has not been heard for as long as a lock is reserved.
+func (m *model) mayLosePlace(w *modelWaiter) bool {
+	return w.up != nil || m.spent-w.asked >= offerTime || !w.deadline.After(m.now) ||
+		m.heard(w.proxy) >= offerTime
 }
 
 // heard is for how long a proxy has had a waiter that did not ask.
@@ -572,8 +584,8 @@ func (m *model) cancelled(a *redlock.Acquire, v resp.Value) error {
 	if len(v.Elems) == 4 {
 		return m.handed(v)
 	}
-	// A place may have been lost before.
-	// What CHECK has told of stays, noted as cancelled or not: a plain lock has no room for the note.
+	// A request that CHECK has told of stays, marked as cancelled or not: a plain lock has no room for the
+	// mark.
 	h := m.live(a.Token)
 	kept := h != nil && h.find(checked) >= 0
 	if (v.Int == 1) != done && !waits && !kept {
@@ -584,8 +596,8 @@ func (m *model) cancelled(a *redlock.Acquire, v resp.Value) error {
 
 const modelQueue = 6
 
-// relied stands for renewals in what made a hold.
-const relied = "0000000000000000"
+// renewed stands for renewals in what made a hold.
+const renewed = "0000000000000000"
 
 // checked stands for CHECK there.
 const checked = "1111111111111111"
@@ -864,8 +876,8 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 					if rig.Text(v) != "0" {
 						t.Fatalf("%s freed what %s does not hold: %s", keeper, token, rig.Text(v))
 					}
-				case h.lent: // it stays
-					h.kept, h.lent = "", false
+				case h.askedSince: // it stays
+					h.kept, h.askedSince = "", false
 					if rig.Text(v) != "1" {
 						t.Fatalf("%s of %s: %s", keeper, token, rig.Text(v))
 					}

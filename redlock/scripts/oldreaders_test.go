@@ -7,7 +7,7 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Readers that a proxy of an older version let in are in no list. They count as any others. R28
+// Readers that a proxy of an older version let in are not listed. They count like any others. R28
 func TestReadersOfAnOlderVersion(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		l := &teller{t: t, s: s, c: s.Connect()}

@@ -15,8 +15,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// What the scripts ask of Redis about a lock with all its readers grows with them in one place only: one
-// HMGET for each 200 of them, and for BREAK one HDEL for each thousand.
+// What the scripts ask of Redis about a lock with all its readers grows with their number in one place only:
+// one HMGET for each 200 readers, and for BREAK one HDEL for each thousand.
 func TestStepsAtMostReaders(t *testing.T) {
 	s := rig.StartRedis(t)
 	l := &teller{t: t, s: s, c: s.Connect()}
@@ -67,7 +67,7 @@ func steps(s *rig.Server) (all int64) {
 	return all
 }
 
-// In a full queue the dead are looked for in a part of it at a time, and all of them are found.
+// In a full queue, each look for dead waiters covers a part of it, and in the end all of them are found.
 func TestSweepOfALongQueue(t *testing.T) {
 	s := rig.StartRedis(t)
 	l := &teller{t: t, s: s, c: s.Connect()}

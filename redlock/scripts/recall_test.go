@@ -9,8 +9,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Two locks of a slot are released one right after the other, and many more: each of the last releases is
-// answered the same when it is sent again, and what is known of them has a bound. R33
+// Two locks of a slot are released right after each other, then many more. Each of the last releases gets
+// the same answer when it is sent again, and their number is bounded. R33
 func TestReleasesOfASlot(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		c := s.Connect()
@@ -52,7 +52,7 @@ func TestReleasesOfASlot(t *testing.T) {
 		if size := s.Ask("STRLEN", rig.FenceKey).Int; size > 1200 {
 			t.Errorf("%d bytes", size)
 		}
-		// A grant leaves them where they are, and none of them frees it.
+		// A grant leaves the answers where they are, and no copy of a release frees it.
 		granted := rig.Text(ask(scripts.Acquire, lock(n-1), "t", "60000", "w", rig.RandomID(), "0"))
 		if granted <= fences[n-1] {
 			t.Errorf("the fence %s after %s", granted, fences[n-1])

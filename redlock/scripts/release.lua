@@ -1,129 +1,142 @@
--- release frees what a token holds, or counts a re-entered hold down.
+-- release frees a hold, or counts it down if it was counted up by re-entry. Most plain locks are freed by
+-- free.lua instead.
 --
--- KEYS  1 the lock   2 the fence of its slot; or none, if only one of the two is at this node: then 6 is offer, and
---       what it was answered is noted with the lock, which stays for 20 s, free
--- ARGV  1 token   2 fence of the grant that is meant, or id that the proxy has given the request, or "": it is 3
---       3 request id, which its client may have named   4 proxy
---       5 PUBLISH or SPUBLISH   6 what becomes of the lock:
---       grant        who waits first gets it if it waits at this proxy, and is offered it if not
---       offer        nobody gets the lock by this: who waits first is offered it
---       tell         there is no queue: all who listen are told that the lock is free
---       tell-others  that too, but this proxy, which listens, knows
---       7 the fence that is meant, or if any is, that of the last grant to the token that the proxy knew of when
---       it made the request; or "", or none   8 the name of the fence's key, if it is none of KEYS
--- Reply 1 released; 0 still held, the count went down; nil: the token holds nothing
---       here; -1: its proxy has asked for the hold once more since, so it needs a new id; {1, id, fence, ttl ms}:
---       released, and granted to the waiter id of this proxy; of a hold that this proxy has kept alive {1, keeper}, or
---       {1, id, fence, ttl ms, keeper}
--- Effects the hold goes, or its count; who waits first is woken, or gets the lock. Sent
---       again it changes nothing and replies the same, until there have been 32 more in the slot, and never ends a
---       grant that its proxy has asked for since. Who got the lock by it is only told again until the lock has gone
---       on eight times more
+-- KEYS  1  the lock
+--       2  the fence of its slot; left out while the slot moves and the two keys are at different nodes.
+--          Without it nobody can be granted the lock, so 6 is offer, and the answer is noted with the lock,
+--          which then stays for 20 s even if it is free.
+-- ARGV  1  token
+--       2  which grant is meant: its fence; or the id that the proxy gave the request; or "" for the id in 3
+--       3  id of the request, made of the name that its client gave it (ID) if there is one
+--       4  proxy
+--       5  PUBLISH or SPUBLISH
+--       6  what becomes of the lock:
+--          grant        the first waiter gets it if it waits at this proxy; otherwise it is offered it
+--          offer        the first waiter is offered it
+--          tell         there is no queue: all who listen are told that the lock is free
+--          tell-others  the same, but this proxy listens too, and need not be told
+--       7  the fence in 2; without one, the last fence that the proxy knew this token to have when it made
+--          the request; or "", or left out
+--       8  the name of the fence's key, if KEYS does not have it
+-- Reply 1: released
+--       0: counted down, still held
+--       nil: the token holds nothing here
+--       -1: the proxy of the request has asked for the hold again since: it needs a new id
+--       {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy
+--       {1, keeper} or {1, id, fence, ttl ms, keeper}: released too, and this proxy kept the hold alive
+-- Effects: the hold goes, or one count of it; the first waiter is woken or gets the lock. Sent again, it
+--       changes nothing and replies the same until 32 more releases in the slot, or, as to who got the lock,
+--       until the lock was handed on eight times more. It never ends a grant that its proxy has asked for
+--       since.
 local key, fence_key = KEYS[1], KEYS[2]
 local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local known, fence_name = ARGV[7], ARGV[8] or fence_key
+local known_fence, fence_name = ARGV[7], ARGV[8] or fence_key
 --#include remember.lua
-local held = redis.call('MGET', key)[1] -- which knows no hash
+-- MGET, unlike GET, does not fail on a hash.
+local value = redis.call('MGET', key)[1]
 
--- Most calls end here: the lock was granted and nothing more, and no copy of this request has run before, because
--- it would have freed that very grant.
-if held and string.sub(held, 48) == token and string.sub(held, 13, 28) == known then
-  redis.call('DEL', key)
-  remember(fence_key, ' ', id)
-  return 1
-end
-
-local telling = after == 'tell' or after == 'tell-others' -- where there is no queue
+local no_queue = after == 'tell' or after == 'tell-others'
 if want == '' then want = id end
---#include plain.lua
 --#include recall.lua
 --#include meant.lua
-local plain, plain_ids, owner = read_plain(held)
-if plain and (want ~= plain or owner ~= token) then
-  local before = recall(fence_key, id)
-  if before then return before end
-  if owner ~= token or not meant(want, plain, plain_ids) then return false end
+if value then
+  --#include plain.lua
+  local plain_fence, plain_ids, plain_owner = read_plain(value)
+  if plain_fence and (want ~= plain_fence or plain_owner ~= token) then
+    local answer = recall(fence_key, id)
+    if answer then return answer end
+    if plain_owner ~= token or not meant(want, plain_fence, plain_ids) then return false end
+  end
+  if plain_fence and not fence_key then -- a string has no room for a note
+    --#include unfold.lua
+    unfold(key, plain_fence, plain_ids, plain_owner)
+  elseif plain_fence then
+    redis.call('DEL', key)
+    remember(fence_key, ' ', id)
+    -- Users without the right to PUBSUB get an error here. Then the others are told in any case.
+    local listen = after == 'tell-others' and redis.pcall('PUBSUB', 'NUMSUB', key)
+    if after == 'tell' or listen and (listen.err or listen[2] > 1) then redis.call(publish, key, id) end
+    return 1
+  end
 end
-if plain and not fence_key then -- a string has no place for a note
-  --#include unfold.lua
-  unfold(key, plain, plain_ids, owner)
-elseif plain then
-  redis.call('DEL', key)
-  remember(fence_key, ' ', id)
-  local listen = after == 'tell-others' and redis.pcall('PUBSUB', 'NUMSUB', key) -- which not every user may ask
-  if after == 'tell' or listen and (listen.err or listen[2] > 1) then redis.call(publish, key, id) end
-  return 1
-end
-local s = redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u')
-if s[1] ~= '1' then
-  local kind = redis.call('TYPE', key)
-  kind = kind.ok or kind
-  if kind == 'none' then return recall(fence_key, id) or false end
+local version, owner, writer, packed, answered = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u'))
+if version ~= '1' then
   --#include foreign.lua
-  return foreign(key, kind)
+  return foreign(key) or recall(fence_key, id) or false
 end
 --#include now.lua
 local clock = redis.call('TIME')
 local now, from = in_ms(clock)
 --#include hold.lua
---#include keeperchannel.lua
---#include overtaken.lua
 
-local field, hold, u = 'w', s[3], s[5]
-if s[2] ~= token then
-  field = 'r:' .. token
-  hold = redis.call('HGET', key, field)
-end
-local e, n, f, since, kept, ids, note
-if hold then e, n, f, since, kept, ids, note = parse_hold(hold) end
-local granted_only = hold and f == known and string.find(ids, '^%+[%w,]+$') -- so no copy of this request has run
-if not granted_only then
-  local wid = u and string.match(u, ' ' .. id .. '>([%w,]+)')
-  if wid and s[3] then -- sent again
-    local e, n, f, _, _, ids = parse_hold(s[3])
-    if n == 1 and ids == '+' .. wid and e > now then return {1, wid, tonumber(f), e - from} end
+local field, hold = 'w', writer
+if owner ~= token then field, hold = 'r:' .. token, redis.call('HGET', key, 'r:' .. token) end
+local expiry, count, fence, since, kept, ids, note
+if hold then expiry, count, fence, since, kept, ids, note = parse_hold(hold) end
+
+-- If the hold was granted and nothing more, no copy of this request has run before. Otherwise one may have.
+local only_granted = hold and fence == known_fence and string.find(ids, '^%+[%w,]+$')
+if not only_granted then
+  local next_id = answered and string.match(answered, ' ' .. id .. '>([%w,]+)')
+  if next_id and writer then -- a copy has handed the lock on
+    local expiry, count, fence, _, _, ids = parse_hold(writer)
+    if count == 1 and ids == '+' .. next_id and expiry > now then
+      return {1, next_id, tonumber(fence), expiry - from}
+    end
   end
-  local before = wid and 1 or recall(fence_key, id)
-  if before then return before end
+  local answer = next_id and 1 or recall(fence_key, id)
+  if answer then return answer end
 end
-if not hold or e <= now then return false end
-if not granted_only then
-  if string.find(ids, id, 1, true) then return 0 end -- sent again, whatever fence the hold has by now
-  if not meant(want, f, ids) then return false end
-  if not telling and overtaken(want, ids) then return -1 end
+if not hold or expiry <= now then return false end
+if not only_granted then
+  --#include overtaken.lua
+  if string.find(ids, id, 1, true) then return 0 end -- a copy has counted it down
+  if not meant(want, fence, ids) then return false end
+  if not no_queue and overtaken(want, ids) then return -1 end
 end
-if n > 1 then
-  --#include evenfull.lua
-  even_full(key)
+if count > 1 then
+  --#include allowwrites.lua
+  allow_writes(key)
   remember(fence_key, '-', id)
-  redis.call('HSET', key, field, pack_hold(e, n - 1, f, since, kept, ids .. '-' .. id, note))
+  redis.call('HSET', key, field, pack_hold(expiry, count - 1, fence, since, kept, ids .. '-' .. id, note))
   return 0
 end
-local keeping = string.match(kept, '^(.*):') -- the proxy that keeps the hold alive
-local keeper = keeping == me and bare(kept)
-if keeping and not keeper then
-  redis.call('PUBLISH', keeper_channel(fence_name, keeping), 'released ' .. bare(kept))
+local own_keeper
+if kept ~= '-' then
+  --#include keeper.lua
+  --#include keeperchannel.lua
+  local keeping_proxy = string.match(kept, '^(.*):')
+  if keeping_proxy == me then
+    own_keeper = keeper_of(kept)
+  elseif keeping_proxy then
+    redis.call('PUBLISH', keeper_channel(fence_name, keeping_proxy), 'released ' .. keeper_of(kept))
+  end
 end
-if telling then redis.call(publish, key, id) end
-if not s[4] and fence_key then -- there is nobody else
+if no_queue then redis.call(publish, key, id) end
+if not packed and fence_key then -- no readers, no waiters
   redis.call('DEL', key)
   remember(fence_key, ' ', id)
-  return keeper and {1, keeper} or 1
+  return own_keeper and {1, own_keeper} or 1
 end
 --#include state.lua
 --#include queue.lua
---#include readers.lua
---#include livereaders.lua
 --#include passon.lua
 local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
-  me = me, publish = publish}, s[4], s[3])
+  me = me, publish = publish}, packed, writer)
 if field ~= 'w' then
   redis.call('HDEL', key, field)
-  without(lock, e)
+  reader_left(lock, expiry)
 end
-local passed = pass_on(lock, s[2], after ~= 'offer', id, u)
-remember(fence_key, ' ', id) -- behind what deletes, which is allowed when Redis is full
-if not keeper then return passed end
-if passed == 1 then return {1, keeper} end
-passed[5] = keeper
-return passed
+local readers_end
+if lock.readers > 0 then
+  --#include readers.lua
+  --#include livereaders.lua
+  readers_end = read_until(lock)
+end
+local reply = pass_on(lock, readers_end, owner, after ~= 'offer', id, answered)
+-- This comes last because a full Redis refuses it unless something was deleted before.
+remember(fence_key, ' ', id)
+if not own_keeper then return reply end
+if reply == 1 then return {1, own_keeper} end
+reply[5] = own_keeper
+return reply

@@ -12,7 +12,7 @@ import (
 
 // This file reads what the scripts reply on one Redis.
 
-// ErrReply is what is said of a reply that no script makes.
+// ErrReply is the error for a reply that no script gives.
 var ErrReply = errors.New("redlock: the script's reply makes no sense")
 
 // parse reads a reply that may be an error.
@@ -27,9 +27,11 @@ func parse(reply []byte) (resp.Value, error) {
 	return v, nil
 }
 
-// AcquireReply is what acquire.lua said: granted, or queued, or overtaken, or none of these: others hold it.
+// AcquireReply is the reply of acquire.lua: granted, queued, or overtaken; if none of these, others hold the
+// lock.
 type AcquireReply struct {
 	Granted bool
+	Plain   bool // the lock is a plain one
 	Grant   redlock.Grant
 
 	Queued bool
@@ -46,7 +48,7 @@ func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
 			fence = a.Fence
 		}
 		g := redlock.Grant{Token: a.Token, Fence: fence, TTL: a.Lease, Count: 1}
-		return AcquireReply{Granted: true, Grant: g}, nil
+		return AcquireReply{Granted: true, Plain: true, Grant: g}, nil
 	}
 	if g, ok := readGrant(a.Token, reply); ok {
 		return AcquireReply{Granted: true, Grant: g}, nil
@@ -99,14 +101,14 @@ func cutInteger(b []byte) (n int64, rest []byte, ok bool) {
 	return 0, b, false
 }
 
-// HandedOn is to whom a lock went that was freed: the waiter of this proxy who got it, "" for nobody.
+// HandedOn says who got a lock that was freed: a waiter of this proxy, "" for nobody.
 type HandedOn struct {
 	Waiter string
-	Grant  redlock.Grant
+	Grant  redlock.Grant // At is not known here
 }
 
-// ReadFreed reads the reply of a script that frees a lock and may hand it on: release, break, detach, cancel.
-// held: there was something to free.
+// ReadFreed reads the reply of a script that frees a lock and may hand it on: release, break, detach,
+// cancel. Released.Held says that there was something to free.
 func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
 	if n, rest, ok := cutInteger(reply); ok && len(rest) == 0 { // nearly all of them
 		return redlock.Released{Held: true, Whole: n == 1}, to, nil
@@ -124,7 +126,7 @@ func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {
 		if len(v.Elems) == 5 {
 			r.Keeper = v.Elems[4].Text()
 		}
-		g := redlock.Grant{Fence: v.Elems[2].Int, TTL: ms(v.Elems[3].Int), Count: 1, At: time.Now()}
+		g := redlock.Grant{Fence: v.Elems[2].Int, TTL: ms(v.Elems[3].Int), Count: 1}
 		return r, HandedOn{v.Elems[1].Text(), g}, nil
 	}
 	return r, to, ErrReply
@@ -208,7 +210,7 @@ func ReadKeys(reply []byte) (keys []string, next string, err error) {
 	return keys, v.Elems[0].Text(), nil
 }
 
-// ReadNumber reads the reply of a script that says a number, which must not be Null.
+// ReadNumber reads the reply of a script that is a number and never Null.
 func ReadNumber(reply []byte) (int64, error) {
 	v, err := parse(reply)
 	if err == nil && v.Kind != ':' {

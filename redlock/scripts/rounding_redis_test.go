@@ -9,8 +9,8 @@ import (
 	"lockproxy/redlock/internal/rig"
 )
 
-// The same on a real server, whose time nobody chooses: a lease outlasts its ttl counted from when it was
-// asked for, however hard a writer tries; so does that of a plain lock that becomes a hash. R2
+// The same on a real server, whose clock no test sets: a lease outlasts its ttl, counted from the request,
+// however hard a writer tries; and so does the lease of a plain lock that becomes a hash. R2
 func TestNoWriterInsideALease(t *testing.T) {
 	s := rig.StartRedis(t)
 	for _, mode := range []string{"r", "w"} {

@@ -11,8 +11,8 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// leases are the ways to a hold of token a, or to a longer one: each ends with the reply that says how long
-// it lasts, as the array of a grant or as a number.
+// leases are the ways to a hold of token a, or to a longer one. Each ends with the reply that says how long
+// it lasts: the array of a grant, or a number.
 var leases = map[string]func(l *teller) resp.Value{
 	"LOCK":      func(l *teller) resp.Value { return l.acquire("a", "25", "w", "1", "") },
 	"RLOCK":     func(l *teller) resp.Value { return l.acquire("a", "25", "r", "1", "") },
@@ -60,8 +60,8 @@ func (l *teller) free() bool {
 	return v.Kind == '*' && len(v.Elems) == 4
 }
 
-// A hold lasts at least as long as was said when it was granted or asked about, whatever part of a
-// millisecond has passed then, and hardly longer. R2
+// A hold lasts at least as long as the reply to the grant or the check said, whatever part of a millisecond
+// had passed then, and hardly longer. R2
 func TestLeasesAreNotCutShort(t *testing.T) {
 	for name, take := range leases {
 		for _, part := range []int{0, 1, 500, 700, 999} { // of the ms in which it is taken

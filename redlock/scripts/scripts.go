@@ -1,21 +1,21 @@
-// Package scripts has the Lua scripts that decide all transitions of locks, each run by Redis as one step,
-// the requests that run them, and what they reply.
+// Package scripts has the Lua scripts that decide all transitions of locks, the requests that run them, and
+// their replies. Redis runs each script as one step.
 //
 //	Eval(names, &Release, name, 6) --> Call: arguments in their order (call.go) --> Redis
 //	                                          ReadFreed(reply) (reply.go, state.go) <--/
 //
-// A script stands in NAME.lua: KEYS, ARGV, reply and effects on top, then what it does. What several scripts
-// need are functions in parts/, which know their parameters and each other, and nothing of the script that
-// includes them:
+// A script is a file NAME.lua, with KEYS, ARGV, reply and effects on top. Functions that several scripts
+// need are in parts/. They know their parameters and each other, and nothing of the script that includes
+// them:
 //
 //	acquire.lua  --#include hold.lua     reads and writes a hold
-//	             --#include queue.lua    who waits, in which order
+//	             --#include queue.lua    the queue of a lock
 //	             ...
 //
-// To know what Redis is sent, begin with acquire.lua, whose head says how a lock is kept: a string while one
-// writer has it and nobody waits, else a hash. A plain LOCK ends after ten lines of it, and a plain UNLOCK
-// after as many of release.lua. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who
-// waits), turn.lua (who is first), passon.lua (to whom a lock goes that was freed).
+// Begin reading at acquire.lua. Its head says how a lock is kept: as a string while one writer has it and
+// nobody waits, otherwise as a hash. A plain LOCK ends after ten lines of it, and a plain UNLOCK is free.lua,
+// all of it. Then: state.lua (the numbers of a lock that is a hash), queue.lua (who waits),
+// turn.lua (who is first), passon.lua (who gets a lock that was freed).
 package scripts
 
 import (
@@ -44,6 +44,7 @@ var (
 	Acquire = load("acquire", 2)
 	Claim   = load("claim", 2)
 	Release = load("release", 2)
+	Free    = load("free", 1)
 	Renew   = load("renew", 1)
 	Cancel  = load("cancel", 2)
 	Keep    = load("keep", 0) // as many locks as there are, of one slot
@@ -59,8 +60,8 @@ var (
 	Answered = load("answered", 1)
 )
 
-// Alone is a script of the lock and the fence of its slot that is given the lock alone, because a slot that
-// moves has the two at different nodes.
+// Alone is a script that normally has two keys, the lock and the fence of its slot, for calls with the lock
+// as its only key: while a slot moves, the two may be at different nodes.
 func Alone(s Script) *Script {
 	s.Keys = 1
 	return &s
@@ -69,11 +70,11 @@ func Alone(s Script) *Script {
 // loaded are those that load has read.
 var loaded []Script
 
-// All are all scripts, so that nodes that lost them can be given them again.
+// All are all scripts, to load them at nodes that have lost them.
 func All() []Script { return slices.Clone(loaded) }
 
-// load reads a script, with the parts that it includes put in their places and
-// without comments, which Redis would keep in memory.
+// load reads a script. Included parts are inserted, and comments left out, because Redis would keep them in
+// memory.
 func load(name string, keys int) Script {
 	source := include(name + ".lua")
 	sum := sha1.Sum([]byte(source))

@@ -1,55 +1,57 @@
--- settle has a hold be what independent masters have agreed on. See quorumfence.go.
+-- settle gives a hold the fence and the count that a majority of independent masters is to agree on. Why
+-- fences are unique and rise by that is proven in redlock/quorum/fence.go.
 --
--- KEYS  1 the lock   2 the fence of its slot
--- ARGV  1 token   2 id of the request that touched the hold last   3 fence   4 count
---       5 agreed: it is already, and must not be refused; or none
--- Reply 1 the hold has that fence and count; 0 the request has nothing here, or another one came
---       after it; a fence: what is agreed on must be higher than that
--- Effects the fence and the count of that hold; the fence of the slot, if it is lower
-local key, fence_key, token, id, f, count = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local fence, agreed = tonumber(f), ARGV[5] == 'agreed'
+-- KEYS  1  the lock
+--       2  the fence of its slot
+-- ARGV  1  token
+--       2  id of the request that touched the hold last
+--       3  fence
+--       4  count
+--       5  agreed: a majority has agreed on it already, so it must not be refused; or left out
+-- Reply 1: the hold has that fence and count
+--       0: the request has no hold here, or another request came after it
+--       a fence: refused; what is agreed on must be higher than this
+-- Effects: the fence and the count of that hold; the fence of the slot, if it is lower.
+local key, fence_key, token, id = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local new_fence, new_count, agreed = ARGV[3], ARGV[4], ARGV[5] == 'agreed'
+local new_number = tonumber(new_fence)
 --#include look.lua
 --#include now.lua
-local kind, plain, plain_ids, owner = look(key)
+--#include lastfence.lua
+local kind, plain_fence, plain_ids, plain_owner = look(key)
 if kind == 'none' then return 0 end
 local clock = redis.call('TIME')
-if kind ~= 'plain' and kind ~= 'hash' then
-  --#include foreign.lua
-  return foreign(key, kind)
-end
-if plain and owner ~= token then return 0 end
-if plain and count == '1' then
-  if string.sub(string.gsub(plain_ids, '=1111111111111111', ''), -#id) ~= id then return 0 end
-  if fence < tonumber(plain) and not agreed then return tonumber(plain) - 1 end
+--#include foreign.lua
+if kind ~= 'plain' and kind ~= 'hash' then return foreign(key) end
+if plain_fence and plain_owner ~= token then return 0 end
+if plain_fence and new_count == '1' then
+  local without_checks = string.gsub(plain_ids, '=1111111111111111', '')
+  if string.sub(without_checks, -#id) ~= id then return 0 end
+  if new_number < tonumber(plain_fence) and not agreed then return tonumber(plain_fence) - 1 end
   --#include rewrite.lua
-  rewrite(key, 'lockproxy 1 ' .. f .. ' ' .. plain_ids .. ' ' .. token)
+  rewrite(key, 'lockproxy 1 ' .. new_fence .. ' ' .. plain_ids .. ' ' .. token)
 else
-  if plain then
+  if plain_fence then
     --#include unfold.lua
-    clock = unfold(key, plain, plain_ids, owner)
+    clock = unfold(key, plain_fence, plain_ids, plain_owner)
   end
   local now = in_ms(clock)
-  local s = redis.call('HMGET', key, 'o', 'w', 'r:' .. token)
-  local field, hold = 'r:' .. token, s[3]
-  if s[1] == token then
-    field, hold = 'w', s[2]
-  end
-  if not hold then return 0 end
+  --#include ownhold.lua
   --#include hold.lua
-  local e, _, own, since, kept, ids, note = parse_hold(hold)
-  local made = string.gsub(string.gsub(ids, '=0000000000000000', ''), '=1111111111111111', '')
-  if e <= now or string.sub(made, -#id) ~= id then return 0 end
-  if own ~= f and not agreed then
-    local least = tonumber(own)
-    if field ~= 'w' then -- those it shares the lock with have theirs from the same counter
-      least = math.max(least, (tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0) + 1)
-    end
-    if fence < least then return least - 1 end
+  local field, hold = own_hold(key, token)
+  if not hold then return 0 end
+  local expiry, _, fence, since, kept, ids, note = parse_hold(hold)
+  local requests = string.gsub(string.gsub(ids, '=0000000000000000', ''), '=1111111111111111', '')
+  if expiry <= now or string.sub(requests, -#id) ~= id then return 0 end
+  if fence ~= new_fence and not agreed then
+    local least = tonumber(fence)
+    -- The other readers have fences of the same slot, so this one must be higher than the last of them.
+    if field ~= 'w' then least = math.max(least, last_fence(fence_key) + 1) end
+    if new_number < least then return least - 1 end
   end
-  --#include evenfull.lua
-  even_full(key)
-  redis.call('HSET', key, field, pack_hold(e, count, f, since, kept, ids, note))
+  --#include allowwrites.lua
+  allow_writes(key)
+  redis.call('HSET', key, field, pack_hold(expiry, new_count, new_fence, since, kept, ids, note))
 end
-local last = tonumber(string.match(redis.call('GETRANGE', fence_key, 0, 15), '^%d*')) or 0
-if last < fence then redis.call('SETRANGE', fence_key, 0, f) end
+if last_fence(fence_key) < new_number then redis.call('SETRANGE', fence_key, 0, new_fence) end
 return 1

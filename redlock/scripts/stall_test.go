@@ -13,7 +13,7 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// stalled is a script in which the server stands still for a time before the first occurrence of code.
+// stalled is a script in which the server stands still for a time in front of the first occurrence of code.
 func stalled(t *testing.T, s scripts.Script, code string, d time.Duration) string {
 	t.Helper()
 	before, after, ok := strings.Cut(s.Source, code)
@@ -28,9 +28,8 @@ end
 `, d.Microseconds()) + code + after
 }
 
-// A server that stands still in the middle of a script, on a busy machine, while a plain lock becomes one
-// with a queue, neither loses the key, which would then be taken for one that is no lock, nor cuts the lease
-// short.
+// A server may stand still in the middle of a script, on a busy machine, while a plain lock becomes one with
+// a queue. It does not lose the key, and then report it as foreign; nor does it cut the lease short.
 func TestServerStandsStillInAScript(t *testing.T) {
 	s := rig.StartRedis(t)
 	fence := "lock:fence:{" + slot.Tag(slot.Of([]byte(rig.LockKey))) + "}"
@@ -39,7 +38,10 @@ func TestServerStandsStillInAScript(t *testing.T) {
 			[]string{token, lease, "w", id, "0", "proxy", "300", "100", "PUBLISH", "", "", ""})
 		return rig.Text(s.Ask(append([]string{"EVAL", source, "2", rig.LockKey, fence}, args...)...))
 	}
-	for _, code := range []string{"redis.call(unpack(moves and", "redis.call('HSET', key, 'v', '1', 'o', owner"} {
+	for _, code := range []string{
+		"redis.call(unpack(moves and",
+		"redis.call('HSET', key, 'v', '1', 'o', owner",
+	} {
 		source := stalled(t, scripts.Acquire, code, 150*time.Millisecond)
 		s.Ask("DEL", rig.LockKey)
 		acquire(scripts.Acquire.Source, "a", "60000", rig.RandomID())

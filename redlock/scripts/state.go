@@ -11,14 +11,15 @@ import (
 	"lockproxy/redlock"
 )
 
-// Pages are the replies of inspect.lua about one lock: several if its holds are long.
+// Pages are the replies of inspect.lua about one lock; there are several if its holds are long.
 type Pages struct {
 	fields  []resp.Value // so far, names and values
 	readers int          // of them
-	next    string       // where the next page begins, as the script says it; "": there is none
+	next    string       // where the next page begins, from the script; "": there is none
 }
 
-// Add adds a reply, which must stay as it is. It returns the whole, unless more pages are to be asked for.
+// Add adds a reply, which must stay as it is. It returns the whole lock, unless there are more pages to ask
+// for.
 func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
 	p.next = ""
 	n := len(v.Elems)
@@ -38,7 +39,7 @@ func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
 	return v, more
 }
 
-// ReadState reads a reply that is a lock.
+// ReadState reads a reply with a whole lock.
 func ReadState(v resp.Value) (s redlock.State, err error) {
 	if len(v.Elems)%2 == 0 {
 		return s, ErrReply

@@ -42,7 +42,8 @@ func (l *teller) run(script scripts.Script, keys []string, args ...string) resp.
 	return v
 }
 
-// acquireTidy runs acquire.lua with these arguments, and if it says so tidy.lua before it once more.
+// acquireTidy runs acquire.lua with these arguments. If that asks for it, it runs tidy.lua and then
+// acquire.lua once more.
 func (l *teller) acquireTidy(args ...string) resp.Value {
 	l.t.Helper()
 	both := []string{rig.LockKey, rig.FenceKey}
@@ -54,8 +55,7 @@ func (l *teller) acquireTidy(args ...string) resp.Value {
 	return l.run(scripts.Acquire, both, args...)
 }
 
-// whole is the reply to an acquire with these arguments, written out: a plain grant is the
-// fence alone.
+// whole is the reply to an acquire with these arguments in its long form: a plain grant is only the fence.
 func whole(v resp.Value, args []string) resp.Value {
 	if v.Kind != ':' || v.Int < 0 {
 		return v
@@ -92,7 +92,8 @@ func (l *teller) tell(line string) string {
 	switch w[0] {
 	case "number": // token: with what stood for the fence in the last grant
 		fence := l.run(scripts.Draw, []string{rig.FenceKey})
-		done := l.run(scripts.Number, both[:1], w[1], fmt.Sprintf("%016d", l.stands), strconv.FormatInt(fence.Int, 10))
+		stands, drawn := fmt.Sprintf("%016d", l.stands), strconv.FormatInt(fence.Int, 10)
+		done := l.run(scripts.Number, both[:1], w[1], stands, drawn)
 		return "[" + l.show(fence) + " " + l.show(done) + "]"
 	case "answered": // id [mark]
 		args := w[1:]
@@ -139,11 +140,13 @@ func (l *teller) tell(line string) string {
 		}
 		return ""
 	case "cancel": // token id [proxy]
-		return l.show(l.run(scripts.Cancel, both, append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)...))
+		args := append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)
+		return l.show(l.run(scripts.Cancel, both, args...))
 	case "keep": // token lease keeper
 		return l.show(l.run(scripts.Keep, both[:1], w[1], w[2], "", w[3]))
 	case "detach": // token keeper [proxy]
-		return l.show(l.run(scripts.Detach, both, append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)...))
+		args := append([]string{w[1], w[2], opt(3, "me"), l.publish()}, alone...)
+		return l.show(l.run(scripts.Detach, both, args...))
 	case "break": // [proxy]
 		args := append([]string{opt(1, "me"), l.publish()}, alone...)
 		if alone != nil {
@@ -311,7 +314,7 @@ var transitions = []struct{ name, text string }{
 		acquire a i2 w 1000 -> [a F2 ~1000 1]
 		release a u2 F1 -> nil
 		release a u3 F2 -> 1`},
-	{"FENCE of a release that is sent again means the grant of then, though the hold has another by now; R8 R33", `
+	{"FENCE of a release that is sent again means the old grant, though the hold has another fence; R8 R33", `
 		acquire a i1 r 1000 -> [a F1 ~1000 1]
 		reenter a i2 r 1000 -> [a F1 ~1000 2]
 		release a u1 F1 -> 0
@@ -981,7 +984,7 @@ func TestTransitions(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
 		for _, tt := range append(transitions, alone...) {
 			err, late := play(s, tt.text)
-			// Leases go on while a busy machine stands still. What is wrong is wrong each time.
+			// Leases run on while a busy machine stands still. A real mistake shows up each time.
 			for try := 1; err != nil && late > 20*time.Millisecond && try < 20; try++ {
 				err, late = play(s, tt.text)
 			}

@@ -33,7 +33,7 @@ type master struct {
 	until time.Time // it may not grant before
 }
 
-// unmet stands for a replication id that the proxy does not know yet.
+// unmet stands for a replication id that the proxy does not know yet, or for that of nobody.
 const unmet = "?"
 
 func (g *grace) on() bool { return g.period > 0 }
@@ -95,6 +95,7 @@ func (g *grace) otherMaster(n int, said redlock.ReplyError) error {
 		return redlock.ErrAgain
 	}
 	return redlock.ReplyError(fmt.Sprintf("TRYAGAIN the master of this lock's shard has changed or started "+
-		"anew, and locks that it has not heard of may still be held: no new grants for %d ms (lock-failover-grace)",
+		"anew, and locks that it has not heard of may still be held: no new grants for %d ms "+
+		"(lock-failover-grace)",
 		(left + time.Millisecond - 1).Milliseconds()))
 }

@@ -43,9 +43,12 @@ func TestFailoverGraceOfAnotherSlot(t *testing.T) {
 
 // Without the grace no request names a master, and the plain one stays short.
 func TestNoGrace(t *testing.T) {
-	names, a := redlock.NewNames("lock:"), &redlock.Acquire{Name: "job", Mode: redlock.Write, Lease: time.Second, ID: "id"}
-	_, plain := New(rig.Nothing{}, names, Options{}).acquireRequest(nil, &scripts.Acquire, a)
-	_, named := New(rig.Nothing{}, names, Options{FailoverGrace: time.Second}).acquireRequest(nil, &scripts.Acquire, a)
+	a := &redlock.Acquire{Name: "job", Mode: redlock.Write, Lease: time.Second, ID: "id"}
+	request := func(o Options) []byte {
+		_, req := New(rig.Nothing{}, redlock.NewNames("lock:"), o).acquireRequest(nil, &scripts.Acquire, a)
+		return req
+	}
+	plain, named := request(Options{}), request(Options{FailoverGrace: time.Second})
 	if strings.Contains(string(plain), unmet) || !strings.HasSuffix(string(named), "$1\r\n?\r\n") {
 		t.Errorf("%q and %q", plain, named)
 	}

@@ -19,14 +19,17 @@ func TestLateLockIsTakenBack(t *testing.T) {
 		defer up.Close()
 		e := New(up, names, Options{MaxQueue: 10, MaxReaders: 10, Log: slog.New(slog.DiscardHandler)})
 		request := func(token string, wait time.Duration) *redlock.Acquire {
-			a := &redlock.Acquire{Name: "job", Mode: redlock.Write, Token: token, Lease: time.Minute, Wait: wait}
+			a := &redlock.Acquire{
+				Name: "job", Mode: redlock.Write, Token: token, Lease: time.Minute, Wait: wait,
+			}
 			a.ID = names.NewID(a)
 			return a
 		}
 		lost := func(a *redlock.Acquire) (req []byte) { // it is lost on its way, for now
 			t.Helper()
 			n := rig.NotedAcquire(e, a)
-			if n.Then.Answer([]byte("-ERR the connection was lost\r\n")); n.Err == nil || redlock.Refused(n.Err) {
+			n.Then.Answer([]byte("-ERR the connection was lost\r\n"))
+			if n.Err == nil || redlock.Refused(n.Err) {
 				t.Fatal(n.Err)
 			}
 			e.Undo(a)
@@ -95,7 +98,8 @@ func TestLateLockIsTakenBack(t *testing.T) {
 		began := time.Now()
 		e.Close(context.Background())
 		if took := time.Since(began); took > 0 || e.late.cancels.Load() != 0 {
-			t.Errorf("stopping took %v, with %d requests that are still looked for", took, e.late.cancels.Load())
+			t.Errorf("stopping took %v, with %d requests that are still looked for",
+				took, e.late.cancels.Load())
 		}
 	})
 }

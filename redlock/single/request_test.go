@@ -16,12 +16,14 @@ import (
 // whatever the lock is called.
 func TestRequestsAreWellFormed(t *testing.T) {
 	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
-	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}", "fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
+	for _, name := range []string{"job", "", "{user7}:cart", "a{b", "a}b", "{}", "fence:{abc}",
+		"fence:{abc}x", "spaces and \r\n", strings.Repeat("long", 1000)} {
 		a := &redlock.Acquire{Name: name, Mode: redlock.Write, Token: "me", Lease: time.Second, ID: "id"}
 		for script, build := range map[string]func() (int, []byte){
 			"acquire": func() (int, []byte) { return e.acquireRequest(nil, &scripts.Acquire, a) },
 			"release": func() (int, []byte) {
-				at, req, _ := e.releaseRequest(nil, &scripts.Release, &redlock.Release{Name: name, Token: "me", Fence: 42}, e.names.NewRequest())
+				r := &redlock.Release{Name: name, Token: "me", Fence: 42}
+				at, req, _ := e.releaseRequest(nil, &scripts.Release, r, e.names.NewRequest())
 				return at, req
 			},
 			"renew": func() (int, []byte) {
@@ -40,7 +42,8 @@ func TestRequestsAreWellFormed(t *testing.T) {
 			}
 			keys, _ := v.Elems[2].Integer()
 			if want := e.names.Place(name); v.Elems[3].Text() != want.Key || n != want.Slot {
-				t.Errorf("%s of %q: key %q in slot %d, want %q in %d", script, name, v.Elems[3].Text(), n, want.Key, want.Slot)
+				t.Errorf("%s of %q: key %q in slot %d, want %q in %d",
+					script, name, v.Elems[3].Text(), n, want.Key, want.Slot)
 			}
 			for _, key := range v.Elems[3 : 3+keys] {
 				if slot.Of(key.Str) != n {
@@ -56,9 +59,13 @@ func TestRequestsAllocateLittle(t *testing.T) {
 	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
 	a := &redlock.Acquire{Name: "job", Mode: redlock.Write, Token: "me", Lease: 30 * time.Second, ID: "id"}
 	sent := time.Now()
-	for _, reply := range []string{":7\r\n", "*4\r\n$33\r\n" + redlock.OwnerOf(a.Token) + "\r\n:7\r\n:30000\r\n:1\r\n"} {
+	want := redlock.Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1, At: sent}
+	for _, reply := range []string{
+		":7\r\n",
+		"*4\r\n$33\r\n" + redlock.OwnerOf(a.Token) + "\r\n:7\r\n:30000\r\n:1\r\n",
+	} {
 		reply := []byte(reply)
-		if g, ok, err := e.readFirst(a, sent, reply); !ok || err != nil || g != (redlock.Grant{Token: a.Token, Fence: 7, TTL: 30 * time.Second, Count: 1, At: sent}) {
+		if g, ok, err := e.readFirst(a, sent, reply); !ok || err != nil || g != want {
 			t.Errorf("%q: %+v %v %v", reply, g, ok, err)
 		}
 		room := make([]byte, 0, 1024)
@@ -76,6 +83,8 @@ func BenchmarkAcquire(b *testing.B) {
 	e := New(rig.Nothing{}, redlock.NewNames("lock:"), Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		e.acquireRequest(nil, &scripts.Acquire, &redlock.Acquire{Name: "job:42", Mode: redlock.Write, Token: "token-of-some-length", ID: "id"})
+		e.acquireRequest(nil, &scripts.Acquire, &redlock.Acquire{
+			Name: "job:42", Mode: redlock.Write, Token: "token-of-some-length", ID: "id",
+		})
 	}
 }

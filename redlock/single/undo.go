@@ -56,6 +56,6 @@ func (e *Engine) cancelRequest(a *redlock.Acquire, apart bool) (slot int, req []
 	slot, c := scripts.Eval(e.names, s, a.Name, 5)
 	c.Owner(a.Token)
 	c.Text(a.ID)
-	e.frees(&c)
+	e.frees(&c, slot)
 	return slot, c.Req
 }

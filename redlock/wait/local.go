@@ -60,8 +60,8 @@ type Refusal struct {
 	Doubt string        // why the token may hold the lock after all, or ""
 }
 
-// Overtakes says that others wait for the lock that a wants, ahead of a if it waits too.
-func (o *Local) Overtakes(a *redlock.Acquire) bool {
+// OthersFirst says that others wait for the lock that a wants, ahead of a if it waits too.
+func (o *Local) OthersFirst(a *redlock.Acquire) bool {
 	key := o.names.Place(a.Name).Key
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,7 +72,7 @@ func (o *Local) Overtakes(a *redlock.Acquire) bool {
 // Follows says that others of this proxy already wait for the lock that a wants, so that a need not ask
 // before they do.
 func (o *Local) Follows(a *redlock.Acquire) bool {
-	if !a.Fresh || a.Wait <= 0 || !o.Overtakes(a) {
+	if !a.Fresh || a.Wait <= 0 || !o.OthersFirst(a) {
 		return false
 	}
 	o.Expect(a)
@@ -100,8 +100,8 @@ func (o *Local) admit(w *waiter) error {
 	return nil
 }
 
-// GoesOn says that the first who waits here for a lock is going to ask for it right behind the release id.
-func (o *Local) GoesOn(p redlock.Place, id string) bool {
+// NextAsks says that the first who waits here for a lock is going to ask for it right behind the release id.
+func (o *Local) NextAsks(p redlock.Place, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.byKey[p.Key]

@@ -113,7 +113,7 @@ func (ws *Queues) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant
 		return g, false, err
 	}
 	q := ws.enter(w)
-	g, ok, err = ws.stay(ctx, q, w)
+	g, ok, err = ws.await(ctx, q, w)
 	ws.leave(q, w, g.TTL)
 	if ok {
 		return g, true, nil
@@ -123,8 +123,8 @@ func (ws *Queues) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant
 	return g, false, ws.order.ended(w, err)
 }
 
-// stay is the wait of w in q.
-func (ws *Queues) stay(ctx context.Context, q *queue, w *waiter) (g redlock.Grant, ok bool, err error) {
+// await is the wait of w in q.
+func (ws *Queues) await(ctx context.Context, q *queue, w *waiter) (g redlock.Grant, ok bool, err error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -161,3 +161,23 @@ func (l *Leftovers) String() string {
 	defer l.mu.Unlock()
 	return l.text.String()
 }
+
+// SeeReaders checks that INFO, CHECK and LIST see n readers r0, r1 ... of the lock job, r7 with that META.
+func SeeReaders(t testing.TB, l *locks.Locker, by redlock.Caller, n int, meta string) {
+	t.Helper()
+	for _, token := range []string{"", "r7"} {
+		l.Inspect(by, "job", token, func(s redlock.State, err error) []byte {
+			if want := map[string]int{"": n, "r7": 1}[token]; err != nil || len(s.Holders) != want {
+				t.Errorf("%q sees %d readers, want %d: %v", token, len(s.Holders), want, err)
+			}
+			if h := s.Held("r7"); h == nil || h.Meta != meta {
+				t.Errorf("%q does not see r7", token)
+			}
+			return nil
+		})
+	}
+	all, err := l.List(t.Context(), "job", 2)
+	if err != nil || len(all) != 1 || len(all[0].State.Holders) != n {
+		t.Errorf("LIST sees %d locks: %v", len(all), err)
+	}
+}

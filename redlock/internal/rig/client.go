@@ -28,8 +28,11 @@ type Asker struct {
 	fault error // of up
 }
 
-// Room implements Caller.
-func (c *Asker) Room() []byte { return nil }
+// Buffer implements Caller.
+func (c *Asker) Buffer() []byte { return nil }
+
+// Hold implements Caller.
+func (c *Asker) Hold(string) {}
 
 // SendHome implements Caller.
 func (c *Asker) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, _ redlock.Delivery) {
@@ -41,6 +44,8 @@ func (c *Asker) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, _ 
 }
 
 // Await implements Caller.
+func (*Asker) Later(func() []byte, redlock.Delivery) bool { return false }
+
 func (*Asker) Await(start func(func([]byte)), then func([]byte) []byte, _ redlock.Delivery) {
 	done := make(chan struct{}, 1)
 	start(func([]byte) { done <- struct{}{} })

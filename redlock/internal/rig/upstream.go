@@ -42,6 +42,10 @@ func (u *Upstream) Sharded() bool { return u.S.Sent }
 
 func (*Upstream) Moving(int) bool { return false }
 
+func (*Upstream) Evicting() bool { return false }
+
+func (*Upstream) Evicts(int) error { return nil }
+
 func (u *Upstream) Masters() int { return 1 }
 
 func (u *Upstream) Master(slot int) string { return "" }

@@ -1,43 +1,42 @@
---#include evenfull.lua
--- extend(key, token, lease, want, keeper, client, now, from) makes the lease of a hold longer, never shorter.
--- want is as in meant, now and from are as of in_ms.
+--#include ownhold.lua
+--#include allowwrites.lua
+-- extend(key, token, lease, want, keeper, by_client, now, from) makes the lease of a hold longer, never
+-- shorter. want is as in meant; now and from are as in_ms returns them. If a client asks (by_client), the
+-- hold gets the keeper that keeper_after says; otherwise its keeper asks, and must be the one that the hold
+-- has.
 --
--- The keeper must be that of the hold, unless client says that a client asks: then it is as in rely.
--- Returns the ms that remain and the fence; 0 if the token holds
--- nothing there, or a later grant; -1 if the hold has another keeper.
-local function extend(key, token, lease, want, keeper, client, now, from)
-  local s = redis.call('HMGET', key, 'o', 'w', 's', 'r:' .. token)
-  local field, hold = 'r:' .. token, s[4]
-  if s[1] == token then
-    field, hold = 'w', s[2]
-  end
+-- It returns the ms that remain and the fence; 0 if the token has no hold, or only one of a later grant; -1
+-- if the hold has another keeper.
+local function extend(key, token, lease, want, keeper, by_client, now, from)
+  local field, hold, packed = own_hold(key, token)
   if not hold then return 0 end
-  local e, n, f, since, kept, ids, note = parse_hold(hold)
-  if e <= now or want ~= '' and not meant(want, f, ids) then return 0 end
-  local keeps = kept
-  if client then
-    keeps = rely(kept, keeper)
-  elseif keeper ~= bare(kept) then
+  local expiry, count, fence, since, kept, ids, note = parse_hold(hold)
+  if expiry <= now or want ~= '' and not meant(want, fence, ids) then return 0 end
+  local new_kept = kept
+  if by_client then
+    new_kept = keeper_after(kept, keeper)
+  elseif keeper ~= keeper_of(kept) then
     return -1
   end
-  -- Whoever renews a hold relies on it: no request that made it can take it back any more.
-  local relied = string.find(ids, '0000000000000000', 1, true)
-  local longer = math.max(e, from + lease)
-  if longer == e and relied and keeps == kept then return e - from, f end
-  if not relied then ids = ids .. '=0000000000000000' end
-  hold = pack_hold(longer, n, f, since, keeps, ids, note)
-  even_full(key)
-  if not s[3] then
+  -- A client that has renewed the hold relies on it. The id that stands for renewals says so, and from then
+  -- on the requests that made the hold cannot be cancelled.
+  local renewed = string.find(ids, '0000000000000000', 1, true)
+  local longer = math.max(expiry, from + lease)
+  if longer == expiry and renewed and new_kept == kept then return expiry - from, fence end
+  if not renewed then ids = ids .. '=0000000000000000' end
+  hold = pack_hold(longer, count, fence, since, new_kept, ids, note)
+  allow_writes(key)
+  if not packed then
     redis.call('HSET', key, field, hold)
-    if longer > e then redis.call('PEXPIREAT', key, longer) end
-    return longer - from, f
+    if longer > expiry then redis.call('PEXPIREAT', key, longer) end
+    return longer - from, fence
   end
-  local others, x, ce = string.match(s[3], '^(.*) (%d+) (%d+)$')
-  x, ce = tonumber(x), tonumber(ce)
-  local grows = longer > x
-  if grows then x = longer end
-  if field ~= 'w' and ce > 0 and longer > ce then ce = longer end
-  redis.call('HSET', key, field, hold, 's', table.concat({others, x, ce}, ' '))
-  if grows then redis.call('PEXPIREAT', key, x) end
-  return longer - from, f
+  local others, expires, readers_end = string.match(packed, '^(.*) (%d+) (%d+)$') -- as state.lua says
+  expires, readers_end = tonumber(expires), tonumber(readers_end)
+  local grows = longer > expires
+  if grows then expires = longer end
+  if field ~= 'w' and readers_end > 0 and longer > readers_end then readers_end = longer end
+  redis.call('HSET', key, field, hold, 's', table.concat({others, expires, readers_end}, ' '))
+  if grows then redis.call('PEXPIREAT', key, expires) end
+  return longer - from, fence
 end

@@ -1,25 +1,26 @@
--- fence_after(last, clock, wanted) is a fence higher than every one of a slot's locks so far: last is what the
--- first 16 bytes of its key say, clock the reply of TIME. It is text of 16 digits, because Lua writes so large a
--- number in short. wanted, if not nil, is the one that is taken if it is high enough, and at most a second ahead
--- of the clock.
-local function fence_after(last, clock, wanted)
-  local f = clock[1] .. string.sub('00000' .. clock[2], -6)
-  if wanted and wanted > tonumber(f) and wanted <= tonumber(f) + 1000000 then f = string.format('%.0f', wanted) end
-  if last >= f or #f < 16 then -- as text, which is quick, and right for 16 digits
-    last = tonumber(string.match(last, '^%d*')) or 0
-    if last >= tonumber(f) then f = string.format('%.0f', last + 1) end -- the clock stands still, or stepped back
-  end
-  return f
-end
-
--- next_fence(fence_key, clock, wanted) is such a fence, noted in its key; without a key it is one that stands for it
--- until number.lua has put it there: 0001 and the end of what the clock shows, which no other
--- grant has. That holds it in 16 bytes, and behind
--- it the answers to releases, as remember.lua notes them. The offsets are texts here and in recall.lua: Redis
--- takes long to make one of a number of Lua.
+-- next_fence(fence_key, clock, wanted) makes a fence that is higher than all earlier ones of its slot, and
+-- stores it: what the clock shows in µs (the reply of TIME), or one more than the last fence if that is
+-- higher. wanted, if it is a number, becomes the fence if it is high enough and at most a second ahead of the
+-- clock.
+--
+-- The fence is text of 16 digits, because Lua would write so large a number in short. The key of the fence
+-- has it in its first 16 bytes, and behind it the answers to releases (see remember.lua). Offsets are texts
+-- here and in recall.lua, because Redis is slow to turn a number of Lua into one.
+--
+-- Without that key, while the slot moves, the result is a placeholder, which number.lua replaces by a fence:
+-- 0001 and the last 12 digits of the clock. No other hold of the lock has the same.
 local function next_fence(fence_key, clock, wanted)
   if not fence_key then return string.format('0001%06d%06d', clock[1] % 1000000, clock[2]) end
-  local f = fence_after(redis.call('GETRANGE', fence_key, '0', '15'), clock, wanted)
-  redis.call('SETRANGE', fence_key, '0', f)
-  return f
+  local fence = clock[1] .. string.sub('00000' .. clock[2], -6)
+  local last = redis.call('GETRANGE', fence_key, '0', '15')
+  if wanted and wanted > tonumber(fence) and wanted <= tonumber(fence) + 1000000 then
+    fence = string.format('%.0f', wanted)
+  end
+  if last >= fence or #fence < 16 then -- texts are compared, which is quick, and right for 16 digits
+    last = tonumber(string.match(last, '^%d*')) or 0
+    -- The clock stands still, or has stepped back.
+    if last >= tonumber(fence) then fence = string.format('%.0f', last + 1) end
+  end
+  redis.call('SETRANGE', fence_key, '0', fence)
+  return fence
 end

@@ -1,4 +1,5 @@
--- granted_to(hold) is the request that made a hold what it is.
+-- granted_to(hold) is the id of the last request that a hold was granted to, re-entries and upgrades
+-- included.
 local function granted_to(hold)
   local ids = string.match(hold, '^%d+ %d+ %d+ %d+ %S+ (%S*)')
   return string.match(ids, '^%+([%w,]+)$') or string.match(ids, '.*[%+%^%*]([%w,]+)')

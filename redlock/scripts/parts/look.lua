@@ -1,4 +1,5 @@
--- look(key) says what a key holds: none; plain, with what read_plain says; hash; or the type of what is no lock.
+-- look(key) says what a key holds: "none"; "plain" for a plain lock, with what read_plain returns; "hash"; or
+-- another type of Redis, which is no lock.
 --#include plain.lua
 local function look(key)
   local kind = redis.call('TYPE', key)

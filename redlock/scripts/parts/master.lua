@@ -1,6 +1,8 @@
--- other_master(wanted) is the error that no new grant is made, if another server is the master here than the
--- one that wanted names, a replication id of Redis; else nil. A server that was promoted, or came back
--- without its memory, has a new one; how many seconds it has been up says when it may have come back.
+-- other_master(wanted) compares the replication id of this master with the one that the proxy knows. If they
+-- differ, it returns the error that nothing new is granted here; otherwise nil.
+--
+-- A server that was promoted, or has restarted without its data, has a new replication id. The error tells
+-- the proxy that id, the one before, and for how many seconds the server has been up.
 local function other_master(wanted)
   local info = redis.call('INFO', 'replication')
   local is, was = string.match(info, 'master_replid:(%x+)'), string.match(info, 'master_replid2:(%x+)')

@@ -1,9 +1,12 @@
--- meant.lua says whether a hold is one that a request means: want is the fence of its grant; or the id of the
--- request, which then means no grant that its own proxy has asked for since. f is the fence of the hold, ids
--- are the requests that made it, or a text in which those begin at the byte at. Ids of one proxy begin with
--- the same 8 letters and digits, and count up behind them.
-local function meant(want, f, ids, at)
-  local grant = string.match(ids, '^[~%w]*[%+!@]' .. string.sub(want, 1, 8) .. '(%w+)', at or 1)
-  if grant then return tonumber(grant, 32) <= tonumber(string.sub(want, 9, 16), 32) end
-  return want == f or not string.find(want, '^%d+$')
+-- meant(want, fence, ids, at) says whether a request means this hold, and not one that was there before.
+--   want   what the request says: the fence of the grant; or the request's own id
+--   fence  the fence of the hold
+--   ids    its requests, or a text in which they begin at the byte at
+--
+-- An id is 8 letters and digits of the proxy, then a number that counts up. So a request with an id does not
+-- mean a hold that its own proxy has asked for later. With a hold of another proxy only a fence is compared.
+local function meant(want, fence, ids, at)
+  local granted = string.match(ids, '^[~%w]*[%+!@]' .. string.sub(want, 1, 8) .. '(%w+)', at or 1)
+  if granted then return tonumber(granted, 32) <= tonumber(string.sub(want, 9, 16), 32) end
+  return want == fence or not string.find(want, '^%d+$')
 end

@@ -1,35 +1,42 @@
 --#include fence.lua
--- head_of(lock) is who waits first, as parse_entry says it, if that is plain to see: it lives, and at most a few
--- empty places are before it. Else its mode is ?: acquire.lua looks further. It is nil if nobody waits.
+-- head_of(lock) is the first waiter, as parse_entry returns it without the deadline, if it is quickly found:
+-- it is alive, and few empty places are before it. If not, the mode is ?, and acquire.lua looks further. It
+-- returns nil if nobody waits.
 local function head_of(lock)
   if lock.waiters == 0 then return nil end
   local entry
   for _ = 1, math.min(lock.tail - lock.head, 100) do
-    entry = redis.call('HGET', lock.key, 'q:' .. lock.head)
+    entry = redis.call('HGET', lock.key, string.format('q:%d', lock.head))
     if entry then break end
     lock.head = lock.head + 1
   end
   if not entry or lock.head < lock.offered and lock.offer_end <= lock.now then return '?' end
   local mode, id, proxy, deadline, lease, token, keeper, meta = parse_entry(entry)
-  if mode == 'u' or not lives(lock, proxy, deadline) then return '?' end
+  if mode == 'u' or not is_alive(lock, proxy, deadline) then return '?' end
   return mode, id, proxy, lease, token, keeper, meta
 end
 
--- pass_on(lock, had, near, request, answered) gives a lock that is not written on to who waits first. A
--- waiter of this very proxy gets it at once, since the proxy is alive to tell it, if near says so; any other
--- is offered it. If it is not plain who is first, the waiters are asked. A lock that is free and wanted by
--- nobody is deleted. had says that fields of a writer are there. request, if not nil, is a release, and noted
--- with who got the lock by it, or 0 if there is no key of fences to note it behind; answered are those before
--- it, the field u. It returns {1, id, fence, ttl ms} for a grant, or 1.
+-- pass_on(lock, readers_end, had_writer, may_grant, release_id, answered) decides what becomes of a lock that
+-- has no writer any more:
+--   the first waiter gets it at once if it waits at this very proxy, which is alive to tell it, and may_grant
+--     is true;
+--   any other first waiter is offered the lock;
+--   if it is not clear who is first, the waiters are told to ask;
+--   a lock that nobody holds or waits for is deleted.
+-- readers_end is what read_until returns. had_writer says that the fields of a writer are still there.
+-- release_id is nil or that of the release that frees the lock. It is noted in front of earlier ones
+-- (answered, the field u), with the waiter that got the lock; or with 0 if that cannot be noted behind the
+-- fence because the script has no key for it.
 --
--- Redis may be full: what deletes comes before what may need memory (see evenfull.lua).
-local function pass_on(lock, had, near, request, answered)
-  local read = read_until(lock)
+-- It returns {1, id, fence, ttl ms} for a grant, otherwise 1.
+--
+-- Redis may be full, so what deletes comes before what may need memory (see allowwrites.lua).
+local function pass_on(lock, readers_end, had_writer, may_grant, release_id, answered)
   local noted = {}
-  if request and not lock.fence_key then
-    noted = {'u', ' ' .. request .. '>0' .. string.sub(answered or '', 1, 7 * 34)}
+  if release_id and not lock.fence_key then
+    noted = {'u', ' ' .. release_id .. '>0' .. string.sub(answered or '', 1, 7 * 34)}
   end
-  if lock.waiters == 0 and not read then
+  if lock.waiters == 0 and not readers_end then
     if not noted[1] then
       redis.call('DEL', lock.key)
       return 1
@@ -38,25 +45,25 @@ local function pass_on(lock, had, near, request, answered)
   end
   local mode, id, proxy, lease, token, keeper, meta = head_of(lock)
   local free = lock.head >= lock.offered -- nobody was offered it
-  if free and mode == 'w' and not read and proxy == lock.me and near then
+  if free and mode == 'w' and not readers_end and proxy == lock.me and may_grant then
     drop(lock, lock.head, id)
-    local f, e = next_fence(lock.fence_key, lock.clock), lock.from + lease
+    local fence, expiry = next_fence(lock.fence_key, lock.clock), lock.from + lease
     lock.head = lock.head + 1
-    outlast(lock, e)
-    local hold = pack_hold(e, 1, f, lock.now, keeper, '+' .. id, meta == '' and '' or ' ' .. meta)
-    if request then -- before the seven that came last
-      save(lock, 'o', token, 'w', hold, 'u', ' ' .. request .. '>' .. id .. string.sub(answered or '', 1, 7 * 34))
-    else
-      save(lock, 'o', token, 'w', hold)
+    outlast(lock, expiry)
+    local note = meta == '' and '' or ' ' .. meta
+    local hold = pack_hold(expiry, 1, fence, lock.now, keeper, '+' .. id, note)
+    if release_id then -- eight of them are kept
+      noted = {'u', ' ' .. release_id .. '>' .. id .. string.sub(answered or '', 1, 7 * 34)}
     end
-    return {1, id, tonumber(f), lease}
+    save(lock, 'o', token, 'w', hold, unpack(noted))
+    return {1, id, tonumber(fence), lease}
   end
   if mode == '?' then
-    ask(lock)
-  elseif free and (mode == 'r' or mode == 'w' and not read) then
+    tell_to_ask(lock)
+  elseif free and (mode == 'r' or mode == 'w' and not readers_end) then
     offer(lock, lock.head)
   end
-  if had then redis.call('HDEL', lock.key, 'o', 'w') end
+  if had_writer then redis.call('HDEL', lock.key, 'o', 'w') end
   save(lock, unpack(noted))
   return 1
 end

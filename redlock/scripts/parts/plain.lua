@@ -1,2 +1,3 @@
--- read_plain(value) is what a string says that is a lock: its fence, its requests, and its owner; nil: it is none.
+-- read_plain(value) takes a string apart that is a plain lock: its fence, its requests, its owner. It returns
+-- nil if the string is no lock.
 local function read_plain(value) return string.match(value or '', '^lockproxy 1 (%d+) (%S+) (.*)$') end

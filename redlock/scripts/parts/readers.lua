@@ -1,20 +1,24 @@
--- reader_holds(key, count, at) is for a loop over the readers of a lock, some at a time: it gives their fields,
--- their holds in the same order, how many names it has gone through, from the at-th on (nil: from the first), and
--- whether that is enough for one script. count is how many readers there must be from there on, 0 if that is not
--- known.
+-- reader_holds(key, count, at) iterates over the readers of a lock, up to 200 at a time. Each step returns
+-- their fields; their holds, in the same order; how many names it has looked at; and true if that is enough
+-- for one script. at is how many names to skip, nil for none. count is how many readers there must be behind
+-- those, 0 if that is not known.
 --
--- A lock may have many more waiters than readers, so the names of all its fields are too many to read. The
--- names of the readers' fields are listed in the fields m:0, m:1 ..., 16 in each, m of them in all; enlist
--- adds to them. A reader that has gone is still listed, and one that came back is listed twice. A reader that
--- was let in by a proxy of an older version is not listed: if fewer than count are found, the names of all
--- fields are read. A hold may be a kilobyte long: about 200 of them are enough, while others wait for Redis.
+-- A lock may have far more waiters than readers, so reading all its fields would take too long. Therefore the
+-- names of the readers' fields are listed in the fields m:0, m:1 ..., 16 in each; the field m says how many
+-- names there are. enlist adds names. A reader that has gone is still listed, and one that came back is
+-- listed twice. A reader that a proxy of an older version let in is not listed: if fewer than count are
+-- found, all fields are read after all.
+--
+-- A hold may be a kilobyte long, and others wait for Redis. So after 150 kB of holds it is enough for one
+-- script.
 local function reader_holds(key, count, at)
   local names, seen, parts, bytes = {}, {}, {}, 0
   local function add(name)
     if not seen[name] then names[#names + 1] = name end
     seen[name] = true
   end
-  for i = 0, math.ceil(tonumber(redis.call('HGET', key, 'm') or 0) / 16) - 1 do parts[#parts + 1] = 'm:' .. i end
+  local listed = tonumber(redis.call('HGET', key, 'm') or 0)
+  for i = 0, math.ceil(listed / 16) - 1 do parts[#parts + 1] = 'm:' .. i end
   for _, part in ipairs(#parts > 0 and redis.call('HMGET', key, unpack(parts)) or parts) do
     for name in string.gmatch(part or '', '%S+') do add(name) end
   end
@@ -23,7 +27,7 @@ local function reader_holds(key, count, at)
     if at >= #names and count > 0 then
       count = 0
       for _, name in ipairs(redis.call('HKEYS', key)) do
-        if string.byte(name) == 114 then add(name) end -- r, with which no other field begins
+        if string.byte(name) == 114 then add(name) end -- 114 is r; no other field begins with it
       end
     end
     if at >= #names then return nil end

@@ -1,5 +1,5 @@
--- recall(fence_key, id) is what a release with this id was answered when it came before: 0 or 1; or nil, if
--- it did not.
+-- recall(fence_key, id) is the answer that this release got when it came before, 0 or 1; nil: it is not known
+-- to have come before.
 local function recall(fence_key, id)
   if not fence_key then return nil end
   local answers = redis.pcall('GETRANGE', fence_key, '15', '-1')

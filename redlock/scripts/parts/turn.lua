@@ -1,4 +1,4 @@
--- turn.lua finds who waits first, and drops the dead before it. The table lock is that of load_state.
+-- turn.lua finds the first waiter, and drops the dead ones before it. The table lock is that of load_state.
 
 -- reads(lock, token) says that the token has a shared hold.
 local function reads(lock, token)
@@ -6,13 +6,13 @@ local function reads(lock, token)
   return hold and tonumber(string.match(hold, '^%d+')) > lock.now
 end
 
--- first(lock) is the first waiter that lives; the dead before it are dropped. A reader who waits to be the
--- writer is dead too when its shared hold is over. asleep says that waiters of this proxy have lost their
--- places.
+-- first(lock) is the first waiter that is alive: its place, mode and id. It drops the dead ones before it. A
+-- reader that waits to become the writer is dead too once its shared hold is over. It sets lock.asleep if it
+-- drops waiters of this proxy, which does not know that they have lost their places.
 --
--- A script looks at few places, so that Redis has time for others: a dead waiter costs as much as six places
--- that are empty. If no living one is found among them, the mode is ?: somebody may wait from head on. Until
--- that is known nobody else gets the lock. The next script goes on from there: see ask.
+-- Others wait for Redis meanwhile, so one script has a limited number of looks: an empty place costs one, a
+-- dead waiter six. When they are used up, the mode is ?: somebody may wait from lock.head on, and until that
+-- is known nobody else gets the lock. The next script goes on from there.
 local looks = 1500
 local function first(lock)
   while lock.head < lock.tail do
@@ -20,18 +20,18 @@ local function first(lock)
       lock.head = lock.tail
       return
     end
-    local seq = lock.head
-    if looks <= 0 then return seq, '?' end
+    local place = lock.head
+    if looks <= 0 then return place, '?' end
     looks = looks - 1
-    local entry = redis.call('HGET', lock.key, 'q:' .. seq)
+    local entry = redis.call('HGET', lock.key, 'q:' .. place)
     if entry then
       looks = looks - 5
-      local mode, id, proxy, deadline, lease, token, keeper, meta = parse_entry(entry)
-      if lives(lock, proxy, deadline) and (mode ~= 'u' or reads(lock, token)) then
-        return seq, mode, id, proxy, lease, token, keeper, meta
+      local mode, id, proxy, deadline, _, token = parse_entry(entry)
+      if is_alive(lock, proxy, deadline) and (mode ~= 'u' or reads(lock, token)) then
+        return place, mode, id
       end
-      drop(lock, seq, id)
-      if seq == lock.place then
+      drop(lock, place, id)
+      if place == lock.place then
         lock.place = nil
       elseif proxy == lock.me then
         lock.asleep = true
@@ -39,22 +39,22 @@ local function first(lock)
         redis.call('HDEL', lock.key, 'p:' .. proxy)
       end
     end
-    lock.head = seq + 1
+    lock.head = place + 1
   end
 end
 
--- lapse(lock) drops the waiters that did not take the lock in time, but not the one at place, who asks now.
--- Their proxies count as dead until they are heard again: the waiters of a crashed proxy cost half a second
--- once.
-local function lapse(lock)
+-- end_offer(lock) drops the waiters that did not take the lock while it was reserved for them, except the one
+-- at lock.place, which asks now. Their proxies count as dead until they are heard again: so all waiters of a
+-- crashed proxy cost the others half a second once.
+local function end_offer(lock)
   if lock.offered == 0 or lock.offer_end > lock.now then return end
   looks = looks - math.max(lock.offered - lock.head, 0)
-  for seq = lock.head, lock.offered - 1 do
-    local entry = seq ~= lock.place and redis.call('HGET', lock.key, 'q:' .. seq)
+  for place = lock.head, lock.offered - 1 do
+    local entry = place ~= lock.place and redis.call('HGET', lock.key, 'q:' .. place)
     if entry then
       looks = looks - 5
       local _, id, proxy = parse_entry(entry)
-      drop(lock, seq, id)
+      drop(lock, place, id)
       redis.call('HDEL', lock.key, 'p:' .. proxy)
       lock.asleep = lock.asleep or proxy == lock.me
       lock.alive[proxy] = proxy == lock.me

@@ -1,11 +1,11 @@
--- welcome_readers(lock) calls in those who stand first in the queue, now that others read.
+-- welcome_readers(lock) offers the lock to the readers at the front of the queue, now that others read it.
 local function welcome_readers(lock)
   if lock.waiters == 0 then return end
-  lapse(lock)
-  local seq, mode = first(lock)
+  end_offer(lock)
+  local place, mode = first(lock)
   if mode == '?' then
-    ask(lock)
-  elseif seq and mode == 'r' and seq >= lock.offered then
-    offer(lock, seq)
+    tell_to_ask(lock)
+  elseif place and mode == 'r' and place >= lock.offered then
+    offer(lock, place)
   end
 end

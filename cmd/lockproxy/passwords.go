@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+)
+
+// PasswordFrom is the source of a password that is not a setting itself. Both empty: there is none.
+type PasswordFrom struct {
+	File    string // reread when it changes
+	Command string // run each password-command-interval, and when a node refuses what it said last
+}
+
+func (f PasswordFrom) given() bool { return f.File != "" || f.Command != "" }
+
+const (
+	// commandLimit is how long a command may take.
+	commandLimit = 30 * time.Second
+	// refusedPause is the pause before a password that a node has refused is read again.
+	refusedPause = 5 * time.Second
+	// failedPause is the pause after a failed attempt to read a password.
+	failedPause = 30 * time.Second
+	// failedReminder is how often the same failure is logged.
+	failedReminder = time.Minute
+	// longestReason is how much of a command's standard error is logged.
+	longestReason = 200
+)
+
+// passwords are the renewed passwords of the upstream, its Sentinels and the masters of RedLock; nil for
+// those that are not renewed.
+type passwords struct{ upstream, sentinel, redlock *password }
+
+// loadPasswords reads each password for the first time. Its errors name the setting.
+func loadPasswords(v *Values) (passwords, error) {
+	var p passwords
+	var wrong []error
+	for _, one := range []struct {
+		at         **password
+		name, user string
+		from       PasswordFrom
+	}{
+		{&p.upstream, "upstream", v.Upstream.User, v.UpstreamFrom},
+		{&p.sentinel, "sentinel", v.Upstream.SentinelUser, v.SentinelFrom},
+		{&p.redlock, "redlock", v.Masters.User, v.RedlockFrom},
+	} {
+		if !one.from.given() {
+			continue
+		}
+		w := &password{
+			setting: one.name + "-password-file", user: one.user, from: one.from, pause: rereadEvery,
+		}
+		if one.from.Command != "" {
+			w.setting, w.pause = one.name+"-password-command", v.PasswordInterval
+		}
+		login, err := w.get(context.Background())
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		w.logins = cluster.NewLogins(login)
+		*one.at = w
+	}
+	return p, errors.Join(wrong...)
+}
+
+// watch reads them again and again until ctx ends.
+func (p passwords) watch(ctx context.Context, log *slog.Logger) {
+	for _, w := range []*password{p.upstream, p.sentinel, p.redlock} {
+		if w != nil {
+			go w.watch(ctx, log) // ends when ctx does
+		}
+	}
+}
+
+// password is a password that is renewed.
+type password struct {
+	setting string
+	user    string // unless what is read names another
+	from    PasswordFrom
+	pause   time.Duration
+	logins  *cluster.Logins
+}
+
+// source returns the Logins for the data plane; nil means that the password does not change.
+func (w *password) source() *cluster.Logins {
+	if w == nil {
+		return nil
+	}
+	return w.logins
+}
+
+// watch renews the Login. The last one that was read stays in use until there is a better one.
+func (w *password) watch(ctx context.Context, log *slog.Logger) {
+	var told string // why it could not be had
+	var toldAt time.Time
+	last := time.Now()
+	for pause := w.pause; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		case <-w.logins.Refused():
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Until(last.Add(refusedPause))):
+			}
+		}
+		last = time.Now()
+		login, err := w.get(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			pause = min(w.pause, failedPause)
+			if err.Error() != told || time.Since(toldAt) >= failedReminder {
+				told, toldAt = err.Error(), time.Now()
+				log.Warn("no new password: the one before stays in use, and new connections fail when it "+
+					"has expired", "err", err)
+			}
+			continue
+		case told != "":
+			told = ""
+			log.Info("the password can be read again", "setting", w.setting)
+		}
+		pause = w.pause
+		if w.logins.Renew(login) {
+			log.Info("a new password is in use", "setting", w.setting, "user", login.User)
+		}
+	}
+}
+
+// get reads the file or runs the command. Its errors name the setting, the reason and the remedy, and nothing
+// of the password.
+func (w *password) get(ctx context.Context) (cluster.Login, error) {
+	text, err := w.text(ctx)
+	if err != nil {
+		return cluster.Login{}, fmt.Errorf("%s %w", w.setting, err)
+	}
+	login := cluster.Login{User: w.user, Renewed: true}
+	switch lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n"); len(lines) {
+	case 1:
+		login.Password = lines[0]
+	case 2:
+		login.User, login.Password = strings.TrimSuffix(lines[0], "\r"), lines[1]
+	}
+	if login.Password == "" {
+		return cluster.Login{}, fmt.Errorf("%s has to give one line, the password, or two, the user and the "+
+			"password: it gives neither", w.setting)
+	}
+	return login, nil
+}
+
+// text is the content of the file or the output of the command.
+func (w *password) text(ctx context.Context) (string, error) {
+	if w.from.Command != "" {
+		return run(ctx, w.from.Command)
+	}
+	text, err := os.ReadFile(w.from.File)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w (it has to be a file that lockproxy may read)", w.from.File,
+			errors.Unwrap(err))
+	}
+	return string(text), nil
+}
+
+// run runs a command and returns what it writes.
+func run(ctx context.Context, command string) (string, error) {
+	words, err := splitWords(command)
+	if err != nil || len(words) == 0 {
+		return "", errors.Join(errors.New("is no command"), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	var out, reason bytes.Buffer
+	c := exec.CommandContext(ctx, words[0], words[1:]...)
+	c.Stdout, c.Stderr, c.WaitDelay = &out, &reason, time.Second
+	err = c.Run()
+	switch {
+	case err == nil:
+		return out.String(), nil
+	case ctx.Err() != nil:
+		err = fmt.Errorf("not done after %v", commandLimit)
+	}
+	text := strings.TrimSpace(reason.String())
+	if len(text) > longestReason {
+		text = text[:longestReason] + "..."
+	}
+	if secret := strings.TrimSpace(out.String()); secret != "" && strings.Contains(text, secret) {
+		text = "(its standard error has what it wrote)"
+	}
+	return "", fmt.Errorf("%s: %w: %s (run it as the user that lockproxy is)", words[0], err, text)
+}

@@ -1,0 +1,263 @@
+package connection
+
+import (
+	"bytes"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// filter is the arguments of CLIENT KILL and CLIENT LIST: it selects the clients that meet all conditions.
+type filter struct {
+	conditions map[string]condition // by the name of their argument, such as "NOT-ADDR": the last one counts
+	ids        []int64              // those that ID names, in order; nil: there is no ID
+	notIDs     []int64              // those that NOT-ID names, in order
+	users      []string             // that are named
+	skip       int64                // client that is not selected; 0: none
+}
+
+// condition says whether a client meets it.
+type condition func(p *commands.Peer, now time.Time) bool
+
+// fits says whether the filter selects a client that its ids do not rule out.
+func (f *filter) fits(p *commands.Peer, now time.Time) bool {
+	if _, ruledOut := slices.BinarySearch(f.notIDs, p.ID); ruledOut || p.ID == f.skip {
+		return false
+	}
+	for _, fits := range f.conditions {
+		if !fits(p, now) {
+			return false
+		}
+	}
+	return true
+}
+
+// newCondition reads the value of an argument. name is for errors.
+type newCondition func(name string, value []byte) (fits condition, refusal []byte)
+
+// dialect says which filters an upstream has, besides ID and SKIPME, which all have.
+type dialect struct {
+	names     map[string]newCondition
+	ids       bool // ID takes several values
+	opposites bool // names have opposites, such as NOT-ADDR
+}
+
+// redisFilters are the filters of CLIENT KILL of Redis; MAXAGE came with 7.4.
+var redisFilters = map[string]newCondition{
+	"ADDR":   equal(func(p *commands.Peer) string { return p.Addr }),
+	"LADDR":  equal(func(p *commands.Peer) string { return p.LocalAddr }),
+	"USER":   equal(func(p *commands.Peer) string { return p.UserName() }),
+	"TYPE":   ofType,
+	"MAXAGE": atLeast(func(p *commands.Peer, now time.Time) time.Duration { return now.Sub(p.Created) }),
+}
+
+// valkeyFilters are the additional filters of CLIENT KILL and CLIENT LIST of Valkey 9.
+var valkeyFilters = map[string]newCondition{
+	"NAME":     equal(func(p *commands.Peer) string { return p.Name }),
+	"LIB-NAME": equal(func(p *commands.Peer) string { return p.LibName }),
+	"LIB-VER":  equal(func(p *commands.Peer) string { return p.LibVersion }),
+	"IP":       equal(hostOf),
+	"IDLE":     atLeast(func(p *commands.Peer, _ time.Time) time.Duration { return p.Idle }),
+	"FLAGS":    withFlags,
+	"DB":       inDatabase,
+	"CAPA":     capable,
+}
+
+var (
+	redisDialect   = dialect{names: redisFilters}
+	valkey8Dialect = dialect{names: redisFilters, ids: true}
+	valkey9Dialect = dialect{names: allFilters(), ids: true, opposites: true}
+)
+
+func allFilters() map[string]newCondition {
+	all := maps.Clone(redisFilters)
+	maps.Copy(all, valkeyFilters)
+	return all
+}
+
+// dialectOf is the dialect of the client's upstream.
+func dialectOf(c *commands.Call) dialect {
+	switch upstream := c.Server.Upstream(); {
+	case upstream.IsValkey(9, 0):
+		return valkey9Dialect
+	case upstream.IsValkey(8, 1):
+		return valkey8Dialect
+	}
+	return redisDialect
+}
+
+// equal selects clients by the value of a field.
+func equal(field func(p *commands.Peer) string) newCondition {
+	return func(_ string, value []byte) (condition, []byte) {
+		want := string(value)
+		return func(p *commands.Peer, _ time.Time) bool { return field(p) == want }, nil
+	}
+}
+
+// hostOf is the client's address without its port.
+func hostOf(p *commands.Peer) string {
+	host, _, err := net.SplitHostPort(p.Addr)
+	if err != nil {
+		return p.Addr
+	}
+	return host
+}
+
+// atLeast selects clients for which a time is so many seconds or longer.
+func atLeast(field func(p *commands.Peer, now time.Time) time.Duration) newCondition {
+	return func(name string, value []byte) (condition, []byte) {
+		name = strings.ToLower(name)
+		n, ok := resp.Integer(value)
+		switch {
+		case !ok:
+			return nil, resp.ErrorLine("ERR %s is not an integer or out of range", name)
+		case n < 1:
+			return nil, resp.ErrorLine("ERR %s should be greater than 0", name)
+		}
+		least := time.Duration(min(n, maxSeconds)) * time.Second
+		return func(p *commands.Peer, now time.Time) bool { return field(p, now) >= least }, nil
+	}
+}
+
+// maxSeconds is how many fit into a time.Duration.
+const maxSeconds = int64(1<<63-1) / int64(time.Second)
+
+func ofType(_ string, value []byte) (condition, []byte) {
+	kind, refusal := newPeerType(value)
+	return func(p *commands.Peer, _ time.Time) bool { return kindOf(p) == kind }, refusal
+}
+
+// knownFlags are the letters that flags of CLIENT LIST may have at Valkey.
+const knownFlags = "OSMPxbtRBdcuAUreTIiEN"
+
+// withFlags selects the clients that have each of the letters.
+func withFlags(name string, value []byte) (condition, []byte) {
+	if len(bytes.Trim(value, knownFlags)) > 0 {
+		return nil, unknownLetters("flags", name, value)
+	}
+	// Each letter once: otherwise a long value would cost its length for every client.
+	want := slices.Compact(slices.Sorted(slices.Values(value)))
+	return func(p *commands.Peer, _ time.Time) bool {
+		has := appendFlags(p, nil)
+		return !slices.ContainsFunc(want, func(letter byte) bool { return bytes.IndexByte(has, letter) < 0 })
+	}, nil
+}
+
+// capable selects clients that have announced all these capabilities, a letter each.
+func capable(name string, value []byte) (condition, []byte) {
+	if len(bytes.Trim(value, "r")) > 0 {
+		return nil, unknownLetters("capa", name, value)
+	}
+	want := string(value)
+	return func(p *commands.Peer, _ time.Time) bool { return want == "" || capabilities(p) == "r" }, nil
+}
+
+func unknownLetters(what, name string, value []byte) (refusal []byte) {
+	if strings.HasPrefix(name, opposite) {
+		return resp.ErrorLine("ERR Unknown %s found in the %s filter: %s", what, name, value)
+	}
+	return resp.ErrorLine("ERR Unknown %s found in the provided filter: %s", what, value)
+}
+
+func inDatabase(name string, value []byte) (condition, []byte) {
+	n, ok := resp.Integer(value)
+	if !ok || n < 0 {
+		return nil, resp.ErrorLine("ERR %s is not an integer or out of range", name)
+	}
+	return func(p *commands.Peer, _ time.Time) bool { return int64(p.DB) == n }, nil
+}
+
+// opposite is the beginning of the name of a condition that must not hold.
+const opposite = "NOT-"
+
+// parse reads names and their values.
+func (f *filter) parse(d dialect, args [][]byte, self int64) (refusal []byte) {
+	for len(args) > 0 && refusal == nil {
+		name := strings.ToUpper(string(args[0][:min(len(args[0]), longestName+1)]))
+		args = args[1:]
+		if len(args) == 0 {
+			return resp.ErrSyntax
+		}
+		if d.ids && name == "ID" || d.opposites && name == "NOT-ID" {
+			args, refusal = f.setIDs(name, args)
+			continue
+		}
+		refusal = f.set(d, name, args[0], self)
+		args = args[1:]
+	}
+	for _, ids := range []*[]int64{&f.ids, &f.notIDs} { // at the end, because they may be named one by one
+		slices.Sort(*ids)
+		*ids = slices.Compact(*ids)
+	}
+	return refusal
+}
+
+const longestName = len("NOT-LIB-NAME")
+
+func (f *filter) set(d dialect, name string, value []byte, self int64) (refusal []byte) {
+	switch {
+	case name == "ID":
+		n, ok := resp.Integer(value)
+		if !ok || n < 1 {
+			return errClientID
+		}
+		f.ids = []int64{n}
+		return nil
+	case name == "SKIPME" && resp.IsWord(value, "YES"):
+		f.skip = self
+		return nil
+	case name == "SKIPME" && resp.IsWord(value, "NO"):
+		f.skip = 0
+		return nil
+	}
+	base, not := strings.CutPrefix(name, opposite)
+	read := d.names[base]
+	if read == nil || not && (!d.opposites || base == "MAXAGE" || base == "IDLE") {
+		return resp.ErrSyntax
+	}
+	fits, refusal := read(name, value)
+	if refusal != nil {
+		return refusal
+	}
+	if base == "USER" {
+		f.users = append(f.users, string(value))
+	}
+	f.add(name, func(p *commands.Peer, now time.Time) bool { return fits(p, now) != not })
+	return nil
+}
+
+func (f *filter) add(name string, fits condition) {
+	if f.conditions == nil {
+		f.conditions = map[string]condition{}
+	}
+	f.conditions[name] = fits
+}
+
+var errClientID = resp.ErrorLine("ERR client-id should be greater than 0")
+
+// setIDs adds the numbers behind ID or NOT-ID, and returns what comes behind them.
+func (f *filter) setIDs(name string, args [][]byte) (rest [][]byte, refusal []byte) {
+	ids := &f.ids
+	if name != "ID" {
+		ids = &f.notIDs
+	}
+	if *ids == nil {
+		*ids = []int64{}
+	}
+	for ; len(args) > 0; args = args[1:] {
+		n, ok := resp.Integer(args[0])
+		if !ok {
+			break
+		}
+		if n < 1 {
+			return nil, errClientID
+		}
+		*ids = append(*ids, n)
+	}
+	return args, nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/xml"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "make docs/performance.md anew, from the results that are kept")
+
+func canned(section, text string) report {
+	return report{
+		Section: section, Rounds: 3, When: time.Date(2026, 11, 23, 18, 0, 0, 0, time.UTC),
+		Machine: []string{"machine: 2 x processor"}, Busy: "2 CPUs, of which other programs used 0.50",
+		Text: "\n## " + text + "\n\nwords\n",
+		Targets: []verdict{atMost(1, "%.2f", text+": CPU", spreadOf(0.9, 0.8, 1.2)),
+			atLeast(2, "%.1f", text+": rate", spreadOf(1.9)), atLeast(2, "%.1f", text+": predixy", nil)},
+		Plots: []plot{
+			{File: section + "-lines", Title: "a < b & c", X: "x", Y: "y", LogX: true, Lines: []line{
+				{"one", [][2]float64{{50, 40000}, {10000, 20000}}}, {"two", [][2]float64{{50, 1}}},
+				{"none", nil}}},
+			{File: section + "-bars", Bars: []string{"GET", "SET"}, Lines: []line{{"one", [][2]float64{{0,
+				3}, {1, 4}}}}},
+			{File: section + "-empty"},
+		},
+	}
+}
+
+// A page is written section by section: newer results take the place of older ones of the same section, all
+// others stay, and what has never been measured is named.
+func TestPage(t *testing.T) {
+	w := written{filepath.Join(t.TempDir(), "docs", "performance.md")}
+	for _, r := range [][]report{{canned("lock", "old words")}, {canned("forward", "Forwarding")},
+		{canned("lock", "new words")}} {
+		if err := w.update(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(w.folder(), "tried.md"), []byte("This was tried.\n"),
+		0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.update(nil); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(w.page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := 0
+	for _, want := range []string{
+		"**Not measured here: `connections`, ",
+		"| Forwarding: CPU", "|   <= 1 |    0.90 | 0.80 to 1.20 |      reached |",
+		"| Forwarding: rate", "|   >= 2 |     1.9 |   1.9 to 1.9 |  not reached |",
+		"| Forwarding: predixy", "|         |              | not measured |",
+		"| new words: CPU",
+		"## What was tried\n\nThis was tried.\n",
+		"\n## forward\n\n2026-11-23 18:00 UTC, 3 rounds. 2 CPUs, of which other programs used 0.50.\n",
+		"\n- machine: 2 x processor\n", "\n### Forwarding\n", "](performance/forward-lines.svg)\n",
+		"\n## lock\n", "\n### new words\n",
+	} {
+		at := strings.Index(string(text[from:]), want)
+		if at < 0 {
+			t.Fatalf("no %q behind byte %d of\n%s", want, from, text)
+		}
+		from += at
+	}
+	if strings.Contains(string(text), "old words") {
+		t.Errorf("old results are there still:\n%s", text)
+	}
+	for _, r := range []string{"lock", "forward"} {
+		for _, name := range []string{"-lines", "-bars", "-empty"} {
+			wellFormed(t, filepath.Join(w.folder(), r+name+".svg"))
+		}
+	}
+}
+
+// wellFormed reads a picture, which may have no number that is none.
+func wellFormed(t *testing.T, path string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "NaN") || strings.Contains(string(text), "Inf") {
+		t.Errorf("%s: not a number:\n%s", path, text)
+	}
+	d := xml.NewDecoder(strings.NewReader(string(text)))
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			return
+		} else if err != nil {
+			t.Fatalf("%s: %v\n%s", path, err, text)
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	for _, tt := range []struct {
+		s    scale
+		want []float64
+	}{
+		{scale{low: 0, high: 10}, []float64{0, 2.5, 5, 7.5, 10}},
+		{scale{low: 0, high: 130000}, []float64{0, 25000, 50000, 75000, 100000, 125000}},
+		{scale{low: 1, high: 2, log: true}, []float64{10, 20, 50, 100}},
+		{scale{low: 0, high: 6, log: true}, []float64{1, 10, 100, 1000, 10000, 100000, 1000000}},
+	} {
+		if got := tt.s.marks(); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: %v, want %v", tt.s, got, tt.want)
+		}
+	}
+}
+
+// What other programs used is what all used without what is the benchmark's own.
+func TestBusy(t *testing.T) {
+	begun := time.Now()
+	before := usage{at: begun, all: 10 * time.Second, own: 4 * time.Second, load: "1.00"}
+	after := usage{at: begun.Add(10 * time.Second), all: 25 * time.Second, own: 12 * time.Second,
+		stolen: time.Second, load: "2.00"}
+	if got, want := before.until(after),
+		"other programs used 0.70 and the host took 0.10"; !strings.Contains(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := (usage{}).until(after); !strings.Contains(got, "not known") {
+		t.Errorf("of nothing: %s", got)
+	}
+}
+
+// The page and its pictures are those of the results that are kept, and were not changed by hand.
+func TestPageIsOfItsResults(t *testing.T) {
+	const docs = "../../docs"
+	all, err := loadReports(filepath.Join(docs, "performance", "results.json"))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d results: %v", len(all), err)
+	}
+	if *update {
+		if err := (written{filepath.Join(docs, "performance.md")}).write(all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	notes, err := os.ReadFile(filepath.Join(docs, "performance", "tried.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := written{filepath.Join(t.TempDir(), "performance.md")}
+	if err := os.MkdirAll(w.folder(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.folder(), "tried.md"), notes, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(all); err != nil {
+		t.Fatal(err)
+	}
+	made := []string{"performance.md"}
+	for _, r := range all {
+		for _, p := range r.Plots {
+			made = append(made, filepath.Join("performance", p.File+".svg"))
+		}
+	}
+	for _, name := range made {
+		want, err := os.ReadFile(filepath.Join(filepath.Dir(w.page), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(docs, name)); err != nil || string(got) != string(want) {
+			t.Errorf("docs/%s is not of its results (%v): -run Results -update makes it anew", name, err)
+		}
+	}
+}
+
+// A target is of predixy where that is installed. twemproxy in its place is slower, so that less of its CPU
+// is allowed, and more of its throughput wanted.
+func TestStandIn(t *testing.T) {
+	predixy, twemproxy := contender{name: "predixy", addr: "a"}, contender{name: "twemproxy", addr: "b"}
+	for _, tt := range []struct {
+		y    yard
+		of   float64
+		name string
+		want float64
+	}{
+		{yard{predixy: predixy, twemproxy: twemproxy}, 2, "predixy", 1.05},
+		{yard{twemproxy: twemproxy}, 2, "twemproxy", 0.53},
+		{yard{twemproxy: twemproxy}, 0.5, "twemproxy", 2.1},
+		{yard{}, 2, "predixy", 1.05},
+	} {
+		other := tt.y.yardstick(tt.of)
+		if other.name != tt.name || other.limit(1.05) != tt.want {
+			t.Errorf("%+v: %v, want %s %v", other, other.limit(1.05), tt.name, tt.want)
+		}
+	}
+}

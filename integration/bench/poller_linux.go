@@ -1,0 +1,47 @@
+package main
+
+import "golang.org/x/sys/unix"
+
+// poller tells which of many sockets can be read, or written where that is wanted. What it costs does not
+// grow with the sockets that have nothing to say.
+type poller struct {
+	fd     int
+	events [1024]unix.EpollEvent
+	ready  []int
+}
+
+func newPoller() (*poller, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	return &poller{fd: fd}, err
+}
+
+// add watches a socket, which is told by that number.
+func (p *poller) add(fd, number int) error { return p.control(unix.EPOLL_CTL_ADD, fd, number, false) }
+
+// change says whether a socket is to be written, too.
+func (p *poller) change(fd, number int, write bool) error {
+	return p.control(unix.EPOLL_CTL_MOD, fd, number, write)
+}
+
+func (p *poller) control(op, fd, number int, write bool) error {
+	e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)}
+	if write {
+		e.Events |= unix.EPOLLOUT
+	}
+	return unix.EpollCtl(p.fd, op, fd, &e)
+}
+
+// wait are the numbers of the sockets that are ready; none after so many ms.
+func (p *poller) wait(ms int) ([]int, error) {
+	n, err := unix.EpollWait(p.fd, p.events[:], ms)
+	p.ready = p.ready[:0]
+	if err == unix.EINTR {
+		return nil, nil
+	}
+	for _, e := range p.events[:max(n, 0)] {
+		p.ready = append(p.ready, int(e.Fd))
+	}
+	return p.ready, err
+}
+
+func (p *poller) close() { unix.Close(p.fd) }

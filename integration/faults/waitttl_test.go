@@ -1,0 +1,94 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockproxy/integration/rig"
+)
+
+// The ttl that a LOCK with WAIT or TRIES answers is left when the answer comes, however long the servers took
+// for it: its client, which knows not when the grant was made, need subtract nothing. R25 R27
+func TestTTLOfWhoWaited(t *testing.T) {
+	t.Parallel()
+	const late = 100 * time.Millisecond // each way between the proxy and its servers
+	redis := rig.StartRedis(t)
+	far := rig.StartLink(t, redis.Addr)
+	far.Delay(late)
+	masters := rig.StartMasters(t, 3)
+	var near, delayed []string
+	for _, s := range masters {
+		link := rig.StartLink(t, s.Addr)
+		link.Delay(late)
+		near, delayed = append(near, s.Addr), append(delayed, link.Addr())
+	}
+	const lease = 12 * time.Second // a node timeout of RedLock is a twentieth at most
+	px := []string{"PX", "12000"}
+	start := func(upstream string, masters []string) *rig.Proxy {
+		return rig.StartProxy(t, "--upstream", upstream, "--redlock", strings.Join(masters, ","),
+			"--redlock-prefix", "quorum:", "--redlock-node-timeout", "500ms", "--redlock-max-lease", "12s",
+			"--lock-lease", "12s")
+	}
+	p, q := start(far.Addr(), delayed), start(redis.Addr, near)
+
+	for _, p := range []*rig.Proxy{p, q} {
+		rig.Eventually(t, time.Minute, "all masters vote", func() bool {
+			return p.Metric(t, "lockproxy_redlock_node_votes") == 3
+		})
+	}
+	for _, engine := range []string{"single:", "quorum:"} {
+		for _, verb := range []string{"LOCK", "WLOCK", "RLOCK"} {
+			for how, free := range map[string]func(holder, other *rig.Conn, name string){
+				"here":      func(c, _ *rig.Conn, name string) { c.Must(t, "UNLOCK", name, "h") },
+				"elsewhere": func(_, c *rig.Conn, name string) { c.Must(t, "UNLOCK", name, "h") },
+				"expired":   nil,
+				"free":      func(_, _ *rig.Conn, _ string) {},
+			} {
+				if engine == "quorum:" && free == nil {
+					continue // the shortest lease there is long
+				}
+				name := engine + verb + "-" + how
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					holder, waiter := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+					other := rig.Connect(t, q.Addr)
+					if how != "free" {
+						hold := px
+						if free == nil {
+							hold = []string{"PX", "1000"}
+						}
+						holder.Must(t, append([]string{"LOCK", name, "TOKEN", "h"}, hold...)...)
+					}
+					waiter.Send(append([]string{verb, name, "TOKEN", "w", "WAIT", "60000"}, px...)...)
+					if free != nil && how != "free" {
+						rig.Eventually(t, rig.Patience, "it waits", func() bool {
+							return other.Must(t, "LOCKCTL", "INFO", name).Field("waiters").Int() > 0 ||
+								engine == "quorum:" // whose waiters other proxies do not see
+						})
+						time.Sleep(4 * late)
+						free(holder, other, name)
+					}
+					v, err := waiter.Receive(time.Minute)
+					at := time.Now()
+					if err != nil || len(v.Elems) != 4 {
+						t.Fatalf("%s: %s %v", verb, v, err)
+					}
+					told := time.Duration(v.Elems[2].Int()) * time.Millisecond
+					c := other.Must(t, "LOCKCTL", "CHECK", name, "w")
+					if len(c.Elems) != 3 {
+						t.Fatalf("CHECK: %s", c)
+					}
+					left, since := time.Duration(c.Elems[0].Int())*time.Millisecond, time.Since(at)
+					t.Logf("told %v, left %v, %v later", told, left, since)
+					if told > left+since+2*time.Millisecond { // CHECK tells of whole ms
+						t.Errorf("told %v, but %v later there was only %v left", told, since, left)
+					}
+					if least := lease - 20*late; told < least {
+						t.Errorf("told %v, less than %v", told, least)
+					}
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package loop
+
+import (
+	"io"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+)
+
+// The runtime is not woken for a loop that is busy, and is for one that sleeps: no event is lost, whatever
+// the moment between work and sleep in which it comes.
+func TestBusyLoopWakesNobody(t *testing.T) {
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := l.poller.(*epoll)
+	unarmed, fallsAsleep := 0, 0
+	armed := false
+	l.Watch(func() {
+		if !e.armed {
+			unarmed++
+		}
+		if e.armed && !armed {
+			fallsAsleep++
+		}
+		armed = e.armed
+	})
+	go l.Run()
+	flood := dial(t, l, &echo{})
+	defer flood.Close()
+	quiet := dial(t, l, &echo{})
+	defer quiet.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	answers := func(nc net.Conn, n int) {
+		nc.SetDeadline(time.Now().Add(10 * time.Second))
+		b := make([]byte, n)
+		if _, err := nc.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(nc, b); err != nil {
+			t.Fatalf("an event is lost: %v", err)
+		}
+	}
+	for range 300 {
+		answers(flood, 1<<20)
+		for range 5 {
+			for until := time.Now().Add(time.Duration(rng.IntN(30000))); time.Now().Before(until); {
+			}
+			answers(quiet, 1)
+		}
+	}
+	l.Close()
+	if unarmed == 0 || fallsAsleep == 0 {
+		t.Errorf("%d rounds were not armed, and the loop was armed anew %d times, want some of both", unarmed,
+			fallsAsleep)
+	}
+}

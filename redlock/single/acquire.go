@@ -1,0 +1,248 @@
+package single
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// Acquire implements locks.engine.
+func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
+	first, _ := e.firsts.Get().(*firstAttempt)
+	if first == nil {
+		first = new(firstAttempt)
+	}
+	*first = firstAttempt{e, by, a, to, time.Now()}
+	slot, req := e.acquireRequest(by.Buffer(), &scripts.Acquire, a)
+	by.SendHome(slot, req, true, first, to)
+}
+
+// firstAttempt is an Acquire on its way. It is used again once it has its reply, which comes once.
+type firstAttempt struct {
+	e    *Engine
+	by   redlock.Caller
+	a    *redlock.Acquire
+	to   redlock.Acquirer
+	sent time.Time
+}
+
+// Answer implements Exchange.
+func (f *firstAttempt) Answer(reply []byte) []byte {
+	was := *f
+	*f = firstAttempt{}
+	was.e.firsts.Put(f)
+	g, ok, err := was.e.readFirst(was.a, was.sent, reply)
+	switch err {
+	case errTidy:
+		slot, req := was.e.tidyRequest(was.a)
+		was.by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
+			if err := scripts.ReadTidied(reply); err != nil {
+				return was.to.Acquired(redlock.Grant{}, false, err)
+			}
+			was.e.Acquire(was.by, was.a, was.to)
+			return nil
+		}), was.to)
+		return nil
+	case redlock.ErrAgain:
+		was.e.Acquire(was.by, was.a, was.to)
+		return nil
+	}
+	if _, steps := err.(needsSteps); steps {
+		was.goOn()
+		return nil
+	}
+	return was.to.Acquired(g, ok, err)
+}
+
+// readFirst is readAcquire for the first attempt: unless a has to wait, nothing need be told any more.
+func (e *Engine) readFirst(
+	a *redlock.Acquire, sent time.Time, reply []byte,
+) (g redlock.Grant, ok bool, err error) {
+	g, ok, err = e.readAcquire(a, sent, reply)
+	if !mayRepeat(err) {
+		e.forget(a, ok, err)
+	}
+	return g, ok, err
+}
+
+// forget ends what is known of the wait of a, unless it goes on.
+func (e *Engine) forget(a *redlock.Acquire, ok bool, err error) {
+	if ok || err != nil {
+		e.waiters.Forget(a)
+	}
+}
+
+// Follows implements locks.engine: the queue is in Redis, and says who is first.
+func (e *Engine) Follows(*redlock.Acquire) bool { return false }
+
+// Wait implements locks.engine: the place in the queue is taken back before the client of a wait in vain is
+// told.
+func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	if g, ok, err = e.waiters.Wait(ctx, a); ok {
+		e.noteGrant(a, g, false)
+		return g, true, nil
+	}
+	if err == nil {
+		err = e.UndoOnce(a)
+	}
+	if err != nil {
+		e.Undo(a)
+	}
+	return g, false, err
+}
+
+// Attempt implements locks.engine. Nothing can be taken back before the outcome is known, so it does not end
+// with ctx.
+func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	at := time.Now()
+	slot, req := e.acquireRequest(nil, &scripts.Acquire, a)
+	reply, err := e.upstream.Do(e.ctx, slot, req, true)
+	if err != nil {
+		a.Unsure = true
+		return g, false, err
+	}
+	g, ok, err = e.readAcquire(a, at, reply)
+	if err == errTidy {
+		if err = e.tidy(a); err == nil {
+			err = redlock.ErrAgain
+		}
+	}
+	if _, steps := err.(needsSteps); steps {
+		defer e.steps.turn(a.Name)()
+		return e.steps.acquire(a)
+	}
+	return g, ok, err
+}
+
+// acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
+// sent again. room is as that of evalIn, s scripts.Acquire or acquireAlone.
+func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquire) (slot int, req []byte) {
+	more := a.Keeper != "" || a.Meta != "" || e.grace.on() || e.upstream.Evicting()
+	args := 11
+	switch {
+	case !more && a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant: // most of them
+		slot, c := scripts.EvalIn(buf, e.names, s, a.Name, 2)
+		c.Plain(a)
+		return slot, c.Req
+	case !more:
+		args = 8
+	}
+	slot, c := scripts.EvalIn(buf, e.names, s, a.Name, args)
+	c.Plain(a)
+	mode := string(a.Mode)
+	if a.Wait > 0 && a.Mode == redlock.Write && e.waiters.Waited(a) {
+		mode = "behind"
+	}
+	c.Text(mode)
+	c.Flag(a.Reentrant)
+	if a.Wait > 0 {
+		c.Text(e.names.ID)
+		left := time.Until(e.waiters.Expect(a))
+		c.Number(max(left, time.Millisecond).Milliseconds())
+		c.Most(a.Mode, e.o.MaxQueue, e.o.MaxReaders)
+	} else {
+		c.Empty()
+		c.Empty()
+		c.Most(a.Mode, 0, e.o.MaxReaders)
+	}
+	c.Text(e.publish())
+	if more {
+		c.Text(a.Keeper)
+		c.Text(a.Meta)
+		c.Text(e.granter(slot))
+	}
+	return slot, c.Req
+}
+
+// readAcquire reads the reply to acquireRequest, which was sent at that time. After ErrAgain make the request
+// again, and send it; after needsSteps go on with acquireApart.
+func (e *Engine) readAcquire(
+	a *redlock.Acquire, at time.Time, reply []byte,
+) (g redlock.Grant, ok bool, err error) {
+	r, err := scripts.ReadAcquire(a, reply)
+	r.Grant.At = at
+	switch {
+	case err != nil:
+		if err = e.retried(a, err); !mayRepeat(err) && !redlock.Refused(err) {
+			a.Unsure = true
+		}
+		return g, false, err
+	case r.Overtaken:
+		a.ID = e.names.NewID(a)
+		return g, false, redlock.ErrAgain
+	case r.Queued:
+		if e.upstream.Moving(e.names.Place(a.Name).Slot) {
+			r.Pause = min(r.Pause, movingPulse)
+		}
+		e.grants.changed(a.Name)
+		e.waiters.Queued(a, r.Pause, r.Try)
+	case r.Granted && scripts.Unnumbered(r.Grant.Fence):
+		return r.Grant, false, needsSteps{r.Grant.Fence}
+	case r.Granted:
+		e.noteGrant(a, r.Grant, r.Plain)
+	}
+	return r.Grant, r.Granted, nil
+}
+
+// noteGrant notes a grant for the UNLOCK that comes. plain says that the lock is plain.
+func (e *Engine) noteGrant(a *redlock.Acquire, g redlock.Grant, plain bool) {
+	if a.Mode == redlock.Write {
+		e.grants.note(a, g, plain)
+	}
+}
+
+// errTidy says that tidy.lua is to run before acquire.lua is asked again.
+var errTidy = errors.New("redlock: those who have gone are to be looked for first")
+
+// tidyRequest is the command that drops those who have gone, for a.
+func (e *Engine) tidyRequest(a *redlock.Acquire) (slot int, req []byte) {
+	slot, c := scripts.Eval(e.names, &scripts.Tidy, a.Name, 2)
+	c.Most(a.Mode, e.o.MaxQueue, e.o.MaxReaders)
+	c.Text(e.names.ID)
+	return slot, c.Req
+}
+
+// tidy has tidy.lua run for a. It blocks.
+func (e *Engine) tidy(a *redlock.Acquire) error {
+	slot, req := e.tidyRequest(a)
+	reply, err := e.upstream.Do(e.ctx, slot, req, true)
+	if err != nil {
+		return err
+	}
+	return scripts.ReadTidied(reply)
+}
+
+// mayRepeat says that an attempt is not over by err: it is to be made again, maybe after something else.
+func mayRepeat(err error) bool {
+	_, steps := err.(needsSteps)
+	return steps || err == redlock.ErrAgain || err == errTidy
+}
+
+// retried is err, or what is to be done before the request is made again: nothing (ErrAgain), errTidy or
+// needsSteps.
+func (e *Engine) retried(a *redlock.Acquire, err error) error {
+	said, ok := err.(redlock.ReplyError)
+	switch {
+	case ok && strings.HasPrefix(string(said), "MASTER "):
+		slot := e.names.Place(a.Name).Slot
+		if err := e.upstream.Evicts(slot); err != nil {
+			return redlock.ReplyError(fmt.Sprintf(
+				"MISCONF no new locks here: %v; what is held can be renewed and released", err))
+		}
+		return e.grace.otherMaster(slot, said)
+	case ok && strings.HasPrefix(string(said), "TIDY "):
+		return errTidy
+	case ok && strings.HasPrefix(string(said), "TRYAGAIN Multiple keys "):
+		return needsSteps{}
+	case ok && strings.HasPrefix(string(said), "FENCE "):
+		stands, _ := strconv.ParseInt(string(said[len("FENCE "):]), 10, 64)
+		return needsSteps{stands}
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package single
+
+import (
+	"errors"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// This file frees plain locks, which is most of the UNLOCKs. free.lua is as cheap as a script can be that
+// compares and deletes, because it notes nothing: if it has run and is sent again, it finds nothing. Then it
+// is this proxy that knows better, because it has granted the lock and knows how long its lease lasts.
+//
+//	free.lua --> 1
+//	        \--> nil, sent once: it was no plain lock any more --> release.lua, as if there were no free.lua
+//	        \--> nil, sent twice --> release.lua for that very grant
+//	                                    --> 1 or 0: it was no plain lock any more
+//	                                    \-> Null: it has gone, so a copy has freed it if its lease goes on
+//
+// In the last case a BREAK or an UNLOCK through another proxy may have ended the hold instead, or Redis may
+// have lost the lock. Nothing tells that from a copy that has run.
+
+// errOverMeanwhile is for an UNLOCK that was sent again until its lease was over.
+var errOverMeanwhile = errors.New("redlock: Redis did not answer until the lease was over: " +
+	"the lock is free, but whether this UNLOCK has freed it is not known")
+
+// sentFree is a Release that is on its way as free.lua. It is used again as a firstAttempt is.
+type sentFree struct {
+	e  *Engine
+	by redlock.Caller
+	r  *redlock.Release
+	to redlock.Releaser
+
+	plain    plainGrant
+	repeated bool // it was sent again, and may have run before
+}
+
+// freePlain frees a lock that was granted as a plain one.
+func (e *Engine) freePlain(by redlock.Caller, r *redlock.Release, to redlock.Releaser, plain plainGrant) {
+	slot, c := scripts.FreeCall(by.Buffer(), e.names, r.Name, r.Token, plain.fence, plain.id)
+	sent, _ := e.freeings.Get().(*sentFree)
+	if sent == nil {
+		sent = new(sentFree)
+	}
+	*sent = sentFree{e, by, r, to, plain, false}
+	by.Hold(r.Name) // a LOCK that came between free.lua and release.lua would be freed by that
+	by.SendHome(slot, c.Req, true, sent, nil)
+}
+
+// Repeated implements redlock.Repeater.
+func (s *sentFree) Repeated() { s.repeated = true }
+
+// Answer implements redlock.Exchange.
+func (s *sentFree) Answer(reply []byte) []byte {
+	was := *s
+	*s = sentFree{}
+	was.e.freeings.Put(s)
+	done, _, err := scripts.ReadFreed(reply)
+	switch {
+	case err != nil, done.Held:
+		return was.to.Released(done, err)
+	case !was.repeated:
+		was.e.release(was.by, was.r, was.to)
+	default:
+		that := *was.r
+		that.Fence = was.plain.fence
+		was.e.release(was.by, &that, freedBefore{was.to, was.plain.ends})
+	}
+	return nil
+}
+
+// freedBefore is told what release.lua says to an UNLOCK that may have freed the lock before. ends is when
+// the lease of the lock ends.
+type freedBefore struct {
+	to   redlock.Releaser
+	ends time.Time
+}
+
+// Released implements redlock.Releaser.
+func (f freedBefore) Released(done redlock.Released, err error) []byte {
+	switch {
+	case err != nil, done.Held:
+	case time.Now().Before(f.ends):
+		done = redlock.Released{Held: true, Whole: true}
+	default:
+		err = errOverMeanwhile
+	}
+	return f.to.Released(done, err)
+}

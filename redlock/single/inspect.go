@@ -1,0 +1,70 @@
+package single
+
+import (
+	"bytes"
+	"context"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// Inspect implements locks.engine.
+func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
+	if token != "" {
+		e.grants.changed(name)
+	}
+	e.readPage(by, name, token, &scripts.Pages{}, then)
+}
+
+// readPage asks for one page of a lock, and then for the next, until it has them all.
+func (e *Engine) readPage(
+	by redlock.Caller, name, token string, p *scripts.Pages, then func(redlock.State, error) []byte,
+) {
+	slot, c := scripts.InspectCall(e.names, name, token, p)
+	by.SendHome(slot, c.Req, true, exchange(func(reply []byte) []byte {
+		s, err := e.readLock(name, bytes.Clone(reply), p)
+		if err == redlock.ErrAgain {
+			e.readPage(by, name, token, p, then)
+			return nil
+		}
+		again := func() { e.steps.inspectOn(by, name, token, then) }
+		switch {
+		case err == nil && unnumbered(s):
+			again()
+			return nil
+		case err == nil && e.steps.overtook(by, slot, again):
+			return nil
+		}
+		return then(s, err)
+	}), nil)
+}
+
+// State implements locks.engine.
+func (e *Engine) State(ctx context.Context, name string) (redlock.State, error) {
+	s, err := e.readAll(ctx, name, "")
+	if err != nil {
+		return s, err
+	}
+	return e.steps.numbered(ctx, name, "", s)
+}
+
+// readAll reads a lock whole. It blocks.
+func (e *Engine) readAll(ctx context.Context, name, token string) (redlock.State, error) {
+	for p := (scripts.Pages{}); ; {
+		slot, c := scripts.InspectCall(e.names, name, token, &p)
+		reply, err := e.upstream.Do(ctx, slot, c.Req, true)
+		if err != nil {
+			return redlock.State{}, err
+		}
+		if s, err := e.readLock(name, reply, &p); err != redlock.ErrAgain {
+			return s, err
+		}
+	}
+}
+
+// readLock reads one page of a lock. After ErrAgain ask for the next one.
+func (e *Engine) readLock(name string, reply []byte, p *scripts.Pages) (redlock.State, error) {
+	s, err := scripts.ReadLock(reply, p)
+	s.Key = e.names.Place(name).Key
+	return s, err
+}

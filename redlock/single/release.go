@@ -1,0 +1,176 @@
+package single
+
+import (
+	"context"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// Release implements locks.engine.
+func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
+	if g := e.grants.take(r); g.fence != 0 {
+		e.freePlain(by, r, to, g)
+		return
+	}
+	e.release(by, r, to)
+}
+
+// release has release.lua free the hold.
+func (e *Engine) release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
+	fresh := e.names.NewRequest()
+	slot, req, _ := e.releaseRequest(by.Buffer(), &scripts.Release, r, fresh)
+	sent, _ := e.releases.Get().(*sentRelease)
+	if sent == nil {
+		sent = new(sentRelease)
+	}
+	*sent = sentRelease{e, by, r, to, slot, time.Now(), fresh}
+	by.SendHome(slot, req, true, sent, nil)
+}
+
+// sentRelease is a Release on its way. It is used again as a firstAttempt is.
+type sentRelease struct {
+	e  *Engine
+	by redlock.Caller
+	r  *redlock.Release
+	to redlock.Releaser
+
+	slot  int
+	at    time.Time
+	fresh [redlock.IDBytes]byte // its id, unless its client has named it
+}
+
+// Answer implements Exchange.
+func (s *sentRelease) Answer(reply []byte) []byte {
+	was := *s
+	*s = sentRelease{}
+	was.e.releases.Put(s)
+	if parted(reply) {
+		was.goOn()
+		return nil
+	}
+	done, err := was.e.readRelease(was.slot, was.r.Name, was.at, reply)
+	if err == nil && !done.Held {
+		again := was // a copy on the heap, which other outcomes need not pay for
+		if was.e.steps.overtook(was.by, was.slot, again.goOn) {
+			return nil
+		}
+	}
+	if err == redlock.ErrAgain {
+		was.e.release(was.by, was.r, was.to)
+		return nil
+	}
+	return was.to.Released(done, err)
+}
+
+// releaseRequest may be sent again. s is scripts.Release or releaseAlone, fresh the id of a request that its
+// client has not named, and id that of this one.
+func (e *Engine) releaseRequest(
+	buf []byte, s *scripts.Script, r *redlock.Release, fresh [redlock.IDBytes]byte,
+) (slot int, req []byte, id [redlock.IDBytes]byte) {
+	slot, c := scripts.EvalIn(buf, e.names, s, r.Name, 9-s.Keys)
+	id = c.Released(r, fresh)
+	e.frees(&c, slot)
+	switch {
+	case s == releaseAlone:
+		c.Empty()
+		c.Text(scripts.FenceKey(e.names, slot))
+	case r.Named != "":
+		c.Empty()
+	case r.Fence != 0:
+		c.Number(r.Fence)
+	default:
+		c.Number(e.grants.fence(r.Name, r.Token))
+	}
+	return slot, c.Req, id
+}
+
+// readRelease reads the reply to releaseRequest, and that of all who free a lock. A waiter of this proxy that
+// got the lock by it is told so: at is when the request was sent. After ErrAgain make the request again, and
+// send it.
+func (e *Engine) readRelease(slot int, name string, at time.Time, reply []byte) (redlock.Released, error) {
+	r, to, err := scripts.ReadFreed(reply)
+	switch {
+	case to.Waiter != "":
+		to.Grant.At = at
+		e.waiters.HandOver(to.Waiter, to.Grant)
+	case r.Held:
+		e.steps.tell(slot, name)
+	}
+	return r, err
+}
+
+// Break implements locks.engine. The request is not to be sent again: that could break the hold of the next
+// one, if another proxy has asked for that.
+func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
+	e.breakSome(by, name, e.names.NewRequest(), false, then)
+}
+
+// breakSome breaks as many holds as one script may, and then the others. broken: some are already.
+func (e *Engine) breakSome(
+	by redlock.Caller, name string, id [redlock.IDBytes]byte, broken bool, then func(bool, error) []byte,
+) {
+	e.grants.changed(name)
+	slot, req := e.breakRequest(&scripts.Break, name, id)
+	at := time.Now()
+	by.SendHome(slot, req, false, exchange(func(reply []byte) []byte {
+		if parted(reply) {
+			e.steps.breakOn(by, name, id, broken, then)
+			return nil
+		}
+		r, err := e.readRelease(slot, name, at, reply)
+		if err == redlock.ErrAgain {
+			e.breakSome(by, name, id, true, then)
+			return nil
+		}
+		return then(broken || r.Whole, err)
+	}), nil)
+}
+
+// breakRequest is of scripts.Break or breakAlone.
+func (e *Engine) breakRequest(s *scripts.Script, name string, id [redlock.IDBytes]byte) (
+	slot int, req []byte,
+) {
+	slot, c := scripts.Eval(e.names, s, name, 6-s.Keys)
+	e.frees(&c, slot)
+	c.Bytes(id[:])
+	if s == breakAlone {
+		c.Text(scripts.FenceKey(e.names, slot))
+	}
+	return slot, c.Req
+}
+
+// Detach implements locks.engine.
+func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
+	return e.free(ctx, name, func(apart bool) (slot int, req []byte) {
+		s := &scripts.Detach
+		if apart {
+			s = detachAlone
+		}
+		slot, c := scripts.Eval(e.names, s, name, 5)
+		c.Owner(token)
+		c.Text(keeper)
+		e.frees(&c, slot)
+		return slot, c.Req
+	})
+}
+
+// free runs a script that frees a lock, with the lock alone as its key if the slot moves.
+func (e *Engine) free(
+	ctx context.Context, name string, request func(apart bool) (slot int, req []byte),
+) error {
+	at := time.Now()
+	slot, req := request(false)
+	reply, err := e.upstream.Do(ctx, slot, req, true)
+	if err == nil && parted(reply) {
+		defer e.steps.turn(name)()
+		at = time.Now()
+		slot, req = request(true)
+		reply, err = e.upstream.Do(ctx, slot, req, true)
+	}
+	if err == nil {
+		_, err = e.readRelease(slot, name, at, reply)
+	}
+	return err
+}

@@ -1,0 +1,60 @@
+package single
+
+import (
+	"context"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// Renew implements locks.engine.
+func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
+	slot, req := e.renewRequest(r)
+	by.SendHome(slot, req, true, exchange(func(reply []byte) []byte {
+		e.grants.changed(r.Name)
+		done, err := scripts.ReadRenewed(reply)
+		switch {
+		case err == nil && scripts.Unnumbered(done.Fence):
+			e.steps.renewOn(by, r, then)
+		case err == nil && done.Left == 0 && e.steps.overtook(by, slot,
+			func() { e.steps.renewOn(by, r, then) }):
+		default:
+			return then(done, err)
+		}
+		return nil
+	}), nil)
+}
+
+func (e *Engine) renewRequest(r *redlock.Renew) (slot int, req []byte) {
+	args := 3
+	if r.Keeper != "" {
+		args = 4
+	}
+	slot, c := scripts.Eval(e.names, &scripts.Renew, r.Name, args)
+	c.Renewed(e.names, r)
+	if r.Keeper != "" {
+		c.Text(r.Keeper)
+	}
+	return slot, c.Req
+}
+
+// Keep implements locks.engine.
+func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
+	c := scripts.KeepCall(e.names, batch, 0)
+	reply, err := e.upstream.Do(ctx, slot, c.Req, true)
+	if err != nil {
+		return nil, err
+	}
+	if parted(reply) && len(batch) > 1 {
+		var left []int64
+		for i := range batch {
+			one, err := e.Keep(ctx, slot, batch[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			left = append(left, one...)
+		}
+		return left, nil
+	}
+	return scripts.ReadKept(reply, len(batch))
+}
