@@ -52,12 +52,13 @@ func TestUpstreamInTrouble(t *testing.T) {
 	}
 }
 
-// A node that hangs does not hold up clients of the others, nor other commands of
-// the proxy; when it goes on, so do its clients.
+// A node that hangs does not hold up clients of the others, nor other commands of the proxy; when it goes on,
+// so do its clients. No time-out ends the wait here: each is longer than what a reply may take.
 func TestHangingNode(t *testing.T) {
 	t.Parallel()
-	c := rig.StartCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
-	p := rig.StartProxy(t, "--upstream", c.Addrs())
+	c := rig.StartCluster(t, 3, 0, "--cluster-node-timeout", "600000")
+	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--upstream-timeout", "10m",
+		"--upstream-connect-timeout", "1m")
 	hanging := c.MasterOf(t, "hang")
 	other := ""
 	for i := range 100 {
@@ -72,19 +73,17 @@ func TestHangingNode(t *testing.T) {
 	hanging.Signal(syscall.SIGSTOP)
 	defer hanging.Signal(syscall.SIGCONT)
 	stuck.Send("GET", "hang")
-	var worst time.Duration
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		start := time.Now()
+	end := time.Now().Add(3 * time.Second) // in which the proxy asks for the topology
+	for n := 0; n < 200 || time.Now().Before(end); n++ {
 		healthy.Want(t, `"v"`, "GET", other)
-		worst = max(worst, time.Since(start))
-	}
-	t.Logf("a GET at another node took up to %v", worst)
-	if worst > 2*time.Second {
-		t.Errorf("a GET at another node took up to %v", worst)
+		time.Sleep(5 * time.Millisecond)
 	}
 	healthy.Want(t, "PONG", "PING")
 	if v := healthy.Must(t, "LOCK", other, "TOKEN", "t", "PX", "1000"); len(v.Elems) != 4 {
 		t.Errorf("LOCK at another node: %s", v)
+	}
+	if !stuck.Silent(time.Millisecond) {
+		t.Error("the node that hangs has answered")
 	}
 	hanging.Signal(syscall.SIGCONT)
 	if v, err := stuck.Receive(rig.Patience); err != nil || v.Text != "v" {
