@@ -48,7 +48,7 @@ func TestMasterRealRestart(t *testing.T) {
 	all = append(all, connectedMasters(t, Options{Lease: 2 * time.Second, Timeout: time.Second}, forgetful,
 		careful, servers.StartRedis(t))...)
 	for _, m := range all {
-		servers.Eventually(t, 20*time.Second, "it votes", func() bool { return m.Vote() == nil })
+		servers.Eventually(t, servers.Soon, "it votes", func() bool { return m.Vote() == nil })
 		if off := m.Health().ClockOffset; off.Abs() > time.Second {
 			t.Errorf("%s: offset %v", m.Addr(), off)
 		}
@@ -57,21 +57,21 @@ func TestMasterRealRestart(t *testing.T) {
 		m := all[i+1]
 		before := m.Health().RunID
 		s.Kill()
-		servers.Eventually(t, 10*time.Second, "it is away", func() bool { return m.Vote() != nil })
+		servers.Eventually(t, servers.Soon, "it is away", func() bool { return m.Vote() != nil })
 		s.Restart(t)
 		if s == forgetful { // which it says for no longer than a lease
-			servers.Eventually(t, 10*time.Second, "it does not vote", func() bool {
+			servers.Eventually(t, servers.Soon, "it does not vote", func() bool {
 				err := m.Vote()
 				return err != nil && strings.Contains(err.Error(), "restarted")
 			})
 		}
-		servers.Eventually(t, 10*time.Second, "it is back", func() bool { return m.Health().Up })
+		servers.Eventually(t, servers.Soon, "it is back", func() bool { return m.Health().Up })
 		if m.Health().RunID == before {
 			t.Error("the same run id")
 		}
 	}
 	votes(t, all[2], "")
-	servers.Eventually(t, 20*time.Second, "it votes again", func() bool { return all[1].Vote() == nil })
+	servers.Eventually(t, servers.Soon, "it votes again", func() bool { return all[1].Vote() == nil })
 }
 
 // A stopped server is away after one time-out, and back by itself; what it was sent meanwhile
@@ -85,19 +85,28 @@ func TestMasterRealStop(t *testing.T) {
 			_, err := askMaster(m, 60*time.Millisecond, "SET", "k", value)
 			return err
 		}
-		servers.Eventually(t, 10*time.Second, "it answers", func() bool { return set("before") == nil })
-		s.Signal(t, syscall.SIGSTOP)
-		if err := set("meanwhile"); !errors.Is(err, errReplyLate) {
+		servers.Eventually(t, servers.Soon, "it is stopped after it has answered", func() bool {
+			if set("before") != nil {
+				return false
+			}
+			s.Signal(t, syscall.SIGSTOP)
+			err := set("meanwhile")
+			if errors.Is(err, cluster.ErrUnavailable) { // it was away before, on a busy machine
+				s.Signal(t, syscall.SIGCONT)
+				return false
+			}
+			if !errors.Is(err, errReplyLate) {
+				t.Error(err)
+			}
+			return true
+		})
+		if err := set("never"); !errors.Is(err, cluster.ErrUnavailable) {
 			t.Error(err)
-		}
-		began := time.Now()
-		if err := set("never"); !errors.Is(err, cluster.ErrUnavailable) || time.Since(began) > 5*time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		time.Sleep(pause) // 2 s: the connection is given up, and others after it
 		s.Signal(t, syscall.SIGCONT)
-		servers.Eventually(t, 10*time.Second, "it is back", func() bool { return m.Vote() == nil })
-		servers.Eventually(t, 10*time.Second, "it answers", func() bool { return set("after") == nil })
+		servers.Eventually(t, servers.Soon, "it is back", func() bool { return m.Vote() == nil })
+		servers.Eventually(t, servers.Soon, "it answers", func() bool { return set("after") == nil })
 		time.Sleep(50 * time.Millisecond)
 		if got := s.Must(t, "GET", "k"); got != "after" {
 			t.Errorf("k is %v: an earlier request ran later", got)
@@ -170,7 +179,7 @@ func TestNameOfAMasterLeadsElsewhere(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, named.Load().Addr)
 		},
 	}, &servers.Server{Addr: "db.test:6379"})[0]
-	servers.Eventually(t, 20*time.Second, "it votes", func() bool { return m.Vote() == nil })
+	servers.Eventually(t, servers.Soon, "it votes", func() bool { return m.Vote() == nil })
 	heard := make(chan string, 100)
 	cancel, err := m.Subscribe(t.Context(), "news", func(e subscription.Event) {
 		if e.Kind == subscription.Message {
@@ -182,24 +191,24 @@ func TestNameOfAMasterLeadsElsewhere(t *testing.T) {
 	}
 	defer cancel()
 	old.Must(t, "REPLICAOF", "127.0.0.1", third.Port)
-	servers.Eventually(t, 10*time.Second, "the replica does not vote", func() bool {
+	servers.Eventually(t, servers.Soon, "the replica does not vote", func() bool {
 		err := m.Vote()
 		return err != nil && strings.Contains(err.Error(), "it is a replica")
 	})
 	before := dials.Load()
-	servers.Eventually(t, 10*time.Second, "the name is looked up again and again", func() bool {
+	servers.Eventually(t, servers.Soon, "the name is looked up again and again", func() bool {
 		if h := m.Health(); !strings.Contains(h.Why, "it is a replica") {
 			t.Errorf("why it does not vote: %q", h.Why)
 		}
 		return dials.Load() >= before+2
 	})
 	named.Store(next)
-	servers.Eventually(t, 10*time.Second, "the other server answers", func() bool {
+	servers.Eventually(t, servers.Soon, "the other server answers", func() bool {
 		h := m.Health()
 		return h.Up && strings.Contains(h.Why, "may have lost locks")
 	})
-	servers.Eventually(t, 20*time.Second, "it votes again", func() bool { return m.Vote() == nil })
-	servers.Eventually(t, 20*time.Second, "its messages are heard", func() bool {
+	servers.Eventually(t, servers.Soon, "it votes again", func() bool { return m.Vote() == nil })
+	servers.Eventually(t, servers.Soon, "its messages are heard", func() bool {
 		next.Must(t, "PUBLISH", "news", "hello")
 		select {
 		case <-heard:

@@ -57,7 +57,7 @@ func (l *inbox) expect(t *testing.T, messages ...string) {
 			if got != want {
 				t.Fatalf("got %q, want %q", got, want)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(servers.Soon):
 			t.Fatalf("nothing came, want %q", want)
 		}
 	}
@@ -198,7 +198,7 @@ func TestJoinFails(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	servers.Eventually(t, 5*time.Second, "only what was joined is left",
+	servers.Eventually(t, servers.Soon, "only what was joined is left",
 		func() bool { return u.topicsLeft() == 1 })
 	s.Signal(t, syscall.SIGSTOP)
 	cause := errors.New("enough")
@@ -209,7 +209,7 @@ func TestJoinFails(t *testing.T) {
 	}
 	u.Leave(ctx, kept, a)
 	s.Signal(t, syscall.SIGCONT)
-	servers.Eventually(t, 10*time.Second, "nothing is left", func() bool { return u.topicsLeft() == 0 })
+	servers.Eventually(t, servers.Soon, "nothing is left", func() bool { return u.topicsLeft() == 0 })
 	u.Close()
 	if _, err := u.Join(t.Context(), Classic, []string{"open5"}, a); err == nil {
 		t.Error("joined what is closed")
@@ -226,12 +226,12 @@ func TestJoinIsRestored(t *testing.T) {
 	a.join(t, u, Shard, "d")
 	for i := range 5 {
 		s.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		servers.Eventually(t, 10*time.Second, "subscribed again", func() bool {
+		servers.Eventually(t, servers.Soon, "subscribed again", func() bool {
 			return len(s.Must(t, "PUBSUB", "NUMSUB", "a", "b").([]any)) == 4 &&
 				s.Must(t, "PUBLISH", "b", "?") == int64(1) &&
 				s.Must(t, "PUBLISH", "c", "?") == int64(1) && s.Must(t, "SPUBLISH", "d", "?") == int64(1)
 		})
-		servers.Eventually(t, 10*time.Second, "it is known", func() bool {
+		servers.Eventually(t, servers.Soon, "it is known", func() bool {
 			return topics[0].CountedAt(s.Addr) == 1 && u.Topic(Shard, []byte("d")).CountedAt("") == 1
 		})
 		s.Must(t, "PUBLISH", "a", i)
@@ -290,7 +290,7 @@ func TestJoinNotificationsOfKeys(t *testing.T) {
 	t.Logf("joined without a master after %v", time.Since(began))
 	lost.Signal(t, syscall.SIGCONT)
 	key := keyOf(lost)
-	servers.Eventually(t, 20*time.Second, "notifications of a master that is back", func() bool {
+	servers.Eventually(t, servers.Soon, "notifications of a master that is back", func() bool {
 		for len(a.came) > 0 {
 			if strings.HasPrefix(<-a.came, "1 __*: pmessage __* __keyevent@0__:set") {
 				return true
@@ -302,10 +302,10 @@ func TestJoinNotificationsOfKeys(t *testing.T) {
 	})
 	u.Leave(t.Context(), slices.Concat(all, event, topics), a)
 	for _, s := range nodes {
-		servers.Eventually(t, 10*time.Second, "unsubscribed",
+		servers.Eventually(t, servers.Soon, "unsubscribed",
 			func() bool { return s.Must(t, "PUBSUB", "NUMPAT") == int64(0) })
 	}
-	servers.Eventually(t, 10*time.Second, "forgotten", func() bool { return u.topicsLeft() == 0 })
+	servers.Eventually(t, servers.Soon, "forgotten", func() bool { return u.topicsLeft() == 0 })
 }
 
 // A shard channel moves along with its slot, and other channels move when their node goes.
@@ -338,16 +338,16 @@ func TestJoinMoves(t *testing.T) {
 		from := servers.ByAddr(nodes, u.Topology().Slots[n].Addr)
 		to := nodes[slices.IndexFunc(nodes[:3], func(s *servers.Server) bool { return s != from })]
 		servers.MoveSlot(t, n, from, to)
-		servers.Eventually(t, 10*time.Second, "it has moved",
+		servers.Eventually(t, servers.Soon, "it has moved",
 			func() bool { return u.Topology().Slots[n].Addr == to.Addr })
 		hears("after the slot moved")
 	}
 	for _, s := range nodes[3:] {
-		servers.Eventually(t, 20*time.Second, "a replica in sync", func() bool {
+		servers.Eventually(t, servers.Soon, "a replica in sync", func() bool {
 			return strings.Contains(s.Info(t.Context(), "replication").Val(), "master_link_status:up")
 		})
 		s.Must(t, "CLUSTER", "FAILOVER")
-		servers.Eventually(t, 20*time.Second, "it is a master",
+		servers.Eventually(t, servers.Soon, "it is a master",
 			func() bool { return isMaster(u.Topology(), s.Addr) })
 		hears("after a fail-over")
 	}
@@ -412,8 +412,8 @@ func TestJoinChurn(t *testing.T) {
 		time.Sleep(7 * time.Millisecond)
 	}
 	wg.Wait()
-	servers.Eventually(t, 10*time.Second, "all topics forgotten", func() bool { return u.topicsLeft() == 0 })
-	servers.Eventually(t, 10*time.Second, "nothing subscribed", func() bool {
+	servers.Eventually(t, servers.Soon, "all topics forgotten", func() bool { return u.topicsLeft() == 0 })
+	servers.Eventually(t, servers.Soon, "nothing subscribed", func() bool {
 		return s.Must(t, "PUBSUB", "NUMPAT") == int64(0) &&
 			len(s.Must(t, "PUBSUB", "CHANNELS").([]any)) == 0 &&
 			len(s.Must(t, "PUBSUB", "SHARDCHANNELS").([]any)) == 0

@@ -92,7 +92,7 @@ func TestSubscribeCancelInNotify(t *testing.T) {
 	s.Must(t, "SPUBLISH", "once", "x")
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(servers.Soon):
 		t.Fatal("deadlock")
 	}
 	servers.Eventually(t, servers.Soon, "unsubscribed",
@@ -198,7 +198,7 @@ func TestLeaveWhileSlotMoves(t *testing.T) {
 		})
 		from.Must(t, "CLUSTER", "SETSLOT", n, "NODE", id)
 		left.Wait()
-		servers.Eventually(t, 5*time.Second, "the new master is known",
+		servers.Eventually(t, servers.Soon, "the new master is known",
 			func() bool { return u.Topology().Slots[n].Addr == to.Addr })
 		from, to = to, from
 	}
@@ -233,12 +233,12 @@ func TestSubscribeFailOver(t *testing.T) {
 	h.expect(t, servers.Soon, "message 1")
 
 	next = replica()
-	servers.Eventually(t, 10*time.Second, "replica in sync", func() bool {
+	servers.Eventually(t, servers.Soon, "replica in sync", func() bool {
 		return strings.Contains(next.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 	// The subscription may have moved twice: when the old master ended it, and when the topology was told.
 	master().Kill()
-	servers.Eventually(t, 20*time.Second, "the cluster agreed", func() bool {
+	servers.Eventually(t, servers.Soon, "the cluster agreed", func() bool {
 		return strings.Contains(next.Info(t.Context(), "replication").Val(), "role:master")
 	})
 	began := time.Now()
