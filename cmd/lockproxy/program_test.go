@@ -72,7 +72,7 @@ func (b *safeBuffer) String() string {
 func (b *safeBuffer) find(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if found := re.FindStringSubmatch(b.String()); found != nil {
 			return found[len(found)-1]
 		}
@@ -108,7 +108,7 @@ func (r *running) wait(t *testing.T) error {
 	select {
 	case err := <-r.ended:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatalf("the program does not end:\n%s", r.log)
 		return nil
 	}
@@ -299,7 +299,7 @@ func TestDevRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.SetTTL("k", 5*time.Millisecond)
-	for end := time.Now().Add(5 * time.Second); m.Exists("k"); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); m.Exists("k"); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the TTL does not run")
 		}

@@ -34,7 +34,7 @@ func TestBusyLoopWakesNobody(t *testing.T) {
 	defer quiet.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
 	answers := func(nc net.Conn, n int) {
-		nc.SetDeadline(time.Now().Add(10 * time.Second))
+		nc.SetDeadline(time.Now().Add(30 * time.Second))
 		b := make([]byte, n)
 		if _, err := nc.Write(b); err != nil {
 			t.Fatal(err)

@@ -130,7 +130,7 @@ func TestPauseKeepsInputAndNoticesTheEnd(t *testing.T) {
 			t.Fatalf("a paused connection answered %d bytes", n)
 		}
 		l.Post(func() { e.c.Resume() })
-		client.SetReadDeadline(time.Now().Add(5 * time.Second))
+		client.SetReadDeadline(time.Now().Add(30 * time.Second))
 		got := make([]byte, 4)
 		if _, err := io.ReadFull(client, got); err != nil || string(got) != "kept" {
 			t.Fatalf("got %q, %v", got, err)
@@ -139,7 +139,7 @@ func TestPauseKeepsInputAndNoticesTheEnd(t *testing.T) {
 		client.Close()
 		select {
 		case <-e.closed:
-		case <-time.After(5 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("the end of a paused connection was not noticed")
 		}
 	})
@@ -171,7 +171,7 @@ func TestPausedConnectionIsBounded(t *testing.T) {
 		client.Close()
 		select {
 		case <-e.closed:
-		case <-time.After(5 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("the end was not noticed")
 		}
 	})
@@ -200,7 +200,7 @@ func TestPostAndAfter(t *testing.T) {
 				}
 			}()
 		}
-		for deadline := time.Now().Add(10 * time.Second); ran.Load() < 4*n; {
+		for deadline := time.Now().Add(30 * time.Second); ran.Load() < 4*n; {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d of %d posts ran", ran.Load(), 4*n)
 			}
