@@ -41,7 +41,7 @@ func TestReadyOnlyIfAllSlotsAreServed(t *testing.T) {
 	readyz(t, p, 200, "ready")
 
 	// Two answer, and do not serve: the cluster wants all of its slots.
-	c.Each(t, "CONFIG", "SET", "cluster-require-full-coverage", "yes")
+	c.Each(t, "CONFIG", "SET", "cluster-require-full-coverage", "yes", "cluster-node-timeout", "2000")
 	c.Nodes[0].Kill()
 	readyz(t, p, 503, "node "+c.Nodes[0].Addr+": ", "slots 0-5460 cannot be served", "connection refused",
 		"is Redis running there", "node "+c.Nodes[1].Addr+": its cluster_state is fail",

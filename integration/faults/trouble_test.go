@@ -56,7 +56,7 @@ func TestUpstreamInTrouble(t *testing.T) {
 // so do its clients. No time-out ends the wait here: each is longer than what a reply may take.
 func TestHangingNode(t *testing.T) {
 	t.Parallel()
-	c := rig.StartCluster(t, 3, 0, "--cluster-node-timeout", "600000")
+	c := rig.StartCluster(t, 3, 0)
 	p := rig.StartProxy(t, "--upstream", c.Addrs(), "--upstream-timeout", "10m",
 		"--upstream-connect-timeout", "1m")
 	hanging := c.MasterOf(t, "hang")

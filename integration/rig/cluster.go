@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// longNodeTimeout is longer than any test.
+const longNodeTimeout = "3600000"
+
 // Slots is how many slots a cluster has.
 const Slots = 16384
 
@@ -18,7 +21,8 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster of masters, each with that many replicas. The
-// steps of redis-cli --cluster create, but all nodes at once.
+// steps of redis-cli --cluster create, but all nodes at once. One with replicas
+// fails over within seconds, unless it is told NoFailovers.
 func StartCluster(l Life, masters, replicas int, args ...string) *Cluster {
 	l.Helper()
 	return formCluster(l, masters, replicas, newClusterNode, args...)
@@ -77,10 +81,22 @@ func formCluster(l Life, masters, replicas int, node func(l Life, args ...string
 			return n.Info(l, "replication", "master_link_status") == "up"
 		})
 	}
-	if replicas > 0 {
-		c.Settled(l, masters*replicas)
+	if replicas == 0 {
+		c.NoFailovers(l)
+		return c
 	}
+	c.Settled(l, masters*replicas)
 	return c
+}
+
+// NoFailovers lets no node take another for dead, which a busy machine keeps from answering for seconds. It
+// comes behind the forming, of which a long time-out would make a slow one.
+func (c *Cluster) NoFailovers(l Life) {
+	l.Helper()
+	for _, n := range c.Nodes {
+		Ask(n.Addr, "CONFIG", "SET", "cluster-node-timeout", longNodeTimeout) // not all have CONFIG
+		n.args = append(n.args, "--cluster-node-timeout", longNodeTimeout)
+	}
 }
 
 // Whole waits until every node sees known nodes and all slots served.
