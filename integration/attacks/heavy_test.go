@@ -17,7 +17,7 @@ func TestHeavyCommands(t *testing.T) {
 	proxy := rig.StartProxy(t, "--upstream", cluster.Addrs(), "--loops", "1")
 	for _, c := range heavy.Commands {
 		const n = 10_000
-		r, err := heavy.Run(proxy.Addr, c, n, time.Minute)
+		r, err := heavy.Run(proxy.Addr, c, n, 5*time.Minute)
 		if err != nil {
 			t.Fatalf("%s, %d bytes: %v", c.Name, r.Sent, err)
 		}
@@ -37,7 +37,7 @@ func TestHeavyPatterns(t *testing.T) {
 	}
 	for _, words := range [][]string{{"PUBSUB", "CHANNELS", pattern}, {"PUBLISH", channel, "x"}} {
 		request := func(int) []byte { return resp.AppendCommandStrings(nil, words...) }
-		r, err := heavy.Run(proxy.Addr, heavy.Command{Name: words[0], Request: request}, 1, time.Minute)
+		r, err := heavy.Run(proxy.Addr, heavy.Command{Name: words[0], Request: request}, 1, 5*time.Minute)
 		if err != nil || strings.HasPrefix(r.First, "-") {
 			t.Fatalf("%s: %v, %q", words[0], err, r.First)
 		}

@@ -91,16 +91,16 @@ func sendAny(t *testing.T, addr string, args []string, lasts bool) {
 		return
 	}
 	start := time.Now()
-	if _, err := c.Receive(5 * time.Second); err != nil {
+	if _, err := c.Receive(rig.Patience); err != nil {
 		t.Errorf("%q: %v after %v", args, err, time.Since(start))
 		return
 	}
 	if args[0] == "monitor" && len(args) == 1 { // what others do may be shown before the ECHO is answered
 		return
 	}
-	v, err := c.Receive(5 * time.Second)
+	v, err := c.Receive(rig.Patience)
 	for strings.HasSuffix(args[0], "subscribe") && err == nil && v.Kind == '*' { // one reply a channel
-		v, err = c.Receive(5 * time.Second)
+		v, err = c.Receive(rig.Patience)
 	}
 	if strings.HasSuffix(args[0], "subscribe") && strings.HasPrefix(v.Text, "ERR Can't execute 'echo'") {
 		return

@@ -201,7 +201,7 @@ func TestTwoProxies(t *testing.T) {
 	}
 	// Asking, being queued and reading the answer take their time on a busy
 	// machine: whoever asked this much earlier stands before.
-	slack := 600*time.Millisecond + longest()
+	slack := 600*time.Millisecond + 3*longest()
 	if n := w.overtakings(slack); n > 0 {
 		t.Errorf("%d of %d grants overtook somebody who had waited %v longer", n, len(w.grants), slack)
 	}
@@ -270,16 +270,16 @@ func TestTwoProxiesReadersAndWriters(t *testing.T) {
 // free after a lease, its waiters hold the others up for a moment only. R25
 func TestKilledProxy(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second
+	const lease, waiting = 2 * time.Second, 80 // most of them through the proxy that is killed
 	live := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
 	doomed := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
 	w, end := &witness{}, make(chan struct{})
 	var group sync.WaitGroup
-	for client := range 20 {
+	for client := range waiting {
 		group.Go(func() {
 			// far more than holding it takes, however busy the machine is
 			p, proxy, of := live, 0, 20*time.Second
-			if client%2 == 1 {
+			if client%8 > 0 {
 				p, proxy, of = doomed, 1, lease
 			}
 			if err := contend(p, proxy, client, "doomed", of, 0, end, w); err != nil && p == live {
@@ -297,8 +297,8 @@ func TestKilledProxy(t *testing.T) {
 	if n := w.since(free); n < 20 {
 		t.Errorf("only %d grants after the lease of the killed proxy", n)
 	}
-	// One by one, the dead proxy's ten waiters would cost half a second each.
-	if gap := w.longestGap(); gap > lease+4*time.Second {
+	// One by one, the dead proxy's 70 waiters would cost half a second each.
+	if gap := w.longestGap(); gap > lease+rig.Patience {
 		t.Errorf("nobody got the lock for %v; a lease is %v", gap, lease)
 	}
 }
@@ -333,10 +333,9 @@ func TestStoppedProxy(t *testing.T) {
 	if err != nil || len(v.Elems) != 4 || v.Elems[1].Int() <= first.Elems[1].Int() {
 		t.Fatalf("the waiter behind a stopped proxy's: %s %v", v, err)
 	}
-	if took < lease || took > lease+4*time.Second {
+	if took < lease {
 		t.Errorf("the waiter behind a stopped proxy's got the lock %v after the holder; the lease is %v",
-			took,
-			lease)
+			took, lease)
 	}
 	stopped.Signal(syscall.SIGCONT)
 	if !behind.Silent(300 * time.Millisecond) {

@@ -243,14 +243,14 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// waiting sends LOCK with a WAIT of a minute from so many clients of p, one after the other, and
+// waiting sends LOCK with a WAIT of minutes from so many clients of p, one after the other, and
 // returns them in the order of the queue. look is a proxy that is asked how many wait.
 func waiting(t *testing.T, p, look *rig.Proxy, lock string, n int) (waiters []*rig.Conn) {
 	t.Helper()
 	_, before := rig.LockInfo(t, look.Addr, lock)
 	for i := range n {
 		c := rig.Connect(t, p.Addr)
-		c.Send("LOCK", lock, "PX", "20000", "WAIT", "60000")
+		c.Send("LOCK", lock, "PX", "20000", "WAIT", "300000")
 		waiters = append(waiters, c)
 		rig.WaitersOf(t, look.Addr, lock, before+int64(i)+1)
 	}
@@ -269,8 +269,8 @@ func pass(t *testing.T, lock string, waiters []*rig.Conn) {
 	}
 }
 
-// Twenty waiters of a proxy that is killed stand before, and between, those of another:
-// all of them together cost these half a second once. R25
+// Sixty waiters of a proxy that is killed stand before, and between, those of another:
+// all of them together cost these half a second once, and not one by one. R25
 func TestWaitersOfKilledProxy(t *testing.T) {
 	t.Parallel()
 	for name, release := range map[string]bool{"an UNLOCK": true, "the end of the lease": false} {
@@ -280,12 +280,12 @@ func TestWaitersOfKilledProxy(t *testing.T) {
 			live := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
 			doomed := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs())
 			before, holder, lease := rig.Connect(t, live.Addr), rig.Connect(t, live.Addr), 2*time.Second
-			before.Must(t, "LOCK", lock, "TOKEN", "b", "PX", "60000")
-			holder.Send("LOCK", lock, "TOKEN", "h", "PX", fmt.Sprint(lease.Milliseconds()), "WAIT", "60000")
+			before.Must(t, "LOCK", lock, "TOKEN", "b", "PX", "300000")
+			holder.Send("LOCK", lock, "TOKEN", "h", "PX", fmt.Sprint(lease.Milliseconds()), "WAIT", "300000")
 			rig.WaitersOf(t, live.Addr, lock, 1)
-			waiting(t, doomed, live, lock, 10)
+			waiting(t, doomed, live, lock, 30)
 			mine := waiting(t, live, live, lock, 1)
-			waiting(t, doomed, live, lock, 10)
+			waiting(t, doomed, live, lock, 30)
 			mine = append(mine, waiting(t, live, live, lock, 1)...)
 			before.Want(t, "(integer) 1", "UNLOCK", lock, "b")
 			free := time.Now().Add(lease)
@@ -299,15 +299,15 @@ func TestWaitersOfKilledProxy(t *testing.T) {
 			}
 			pass(t, lock, mine)
 			took := time.Since(free)
-			t.Logf("past 20 dead waiters %v after %s", took, name)
-			if took > 500*time.Millisecond+5*time.Second {
-				t.Errorf("past 20 dead waiters %v after %s", took, name)
+			t.Logf("past 60 dead waiters %v after %s", took, name)
+			if took > rig.Patience {
+				t.Errorf("past 60 dead waiters %v after %s", took, name)
 			}
 		})
 	}
 }
 
-// Twenty waiters of a proxy that is stopped, or cut off from Redis, do not hold up the other's for longer
+// Sixty waiters of a proxy that is stopped, or cut off from Redis, do not hold up the other's for longer
 // than one reservation once the lock is free; when it goes on, each of them is served. R25
 func TestWaitersOfStoppedProxy(t *testing.T) {
 	for name, fault := range map[string]struct {
@@ -337,17 +337,17 @@ func waitersOfStoppedProxy(t *testing.T, lock string, stop, goOn func(*rig.Proxy
 	k := rig.StartLink(t, rig.SharedRedis().Addr)
 	live, stopped := rig.SharedOverRedis(), rig.StartProxy(t, "--upstream", k.Addr(), "--retry-budget", "60s")
 	holder := rig.Connect(t, live.Addr)
-	holder.Must(t, "LOCK", lock, "TOKEN", "h", "PX", "60000")
-	theirs := waiting(t, stopped, live, lock, 20)
+	holder.Must(t, "LOCK", lock, "TOKEN", "h", "PX", "300000")
+	theirs := waiting(t, stopped, live, lock, 60)
 	mine := waiting(t, live, live, lock, 5)
 	stop(stopped, k)
 	holder.Want(t, "(integer) 1", "UNLOCK", lock, "h")
 	free := time.Now()
 	pass(t, lock, mine)
 	took := time.Since(free)
-	t.Logf("past its 20 waiters: %v", took)
-	if took > 500*time.Millisecond+5*time.Second {
-		t.Errorf("past its 20 waiters: %v", took)
+	t.Logf("past its 60 waiters: %v", took)
+	if took > rig.Patience {
+		t.Errorf("past its 60 waiters: %v", took)
 	}
 	time.Sleep(rig.Dose(time.Second, 5*time.Second))
 	goOn(stopped, k)
@@ -355,7 +355,7 @@ func waitersOfStoppedProxy(t *testing.T, lock string, stop, goOn func(*rig.Proxy
 	served := make(chan error, len(theirs))
 	for _, c := range theirs {
 		go func() {
-			v, err := c.Receive(30 * time.Second)
+			v, err := c.Receive(4 * rig.Patience)
 			if err == nil && len(v.Elems) == 4 {
 				v, err = c.Do("UNLOCK", lock, v.Elems[0].Text)
 			}
@@ -427,17 +427,14 @@ func TestWaitAtSilentNode(t *testing.T) {
 	rig.Connect(t, far.Addr).Must(t, "LOCK", "silent", "TOKEN", "h", "PX", "60000")
 	c := rig.Connect(t, near.Addr)
 	start := time.Now()
-	c.Send("LOCK", "silent", "TOKEN", "w", "WAIT", "1500", "PX", "60000")
+	c.Send("LOCK", "silent", "TOKEN", "w", "WAIT", "5000", "PX", "60000")
 	rig.WaitersOf(t, far.Addr, "silent", 1)
 	k.HalfOpen(true)
-	v, err := c.Receive(overdue)
+	v, err := c.Receive(5*time.Second + overdue)
 	took := time.Since(start)
 	if err != nil || !strings.Contains(v.Text, "did not answer") &&
-		!strings.Contains(v.Text, "may or may not have run") || took < 1500*time.Millisecond {
+		!strings.Contains(v.Text, "may or may not have run") || took < 5*time.Second {
 		t.Errorf("after %v: %s %v", took, v, err)
-	}
-	if took > 1500*time.Millisecond+3*time.Second+2*time.Second+5*time.Second+rig.Patience {
-		t.Errorf("the answer came after %v", took)
 	}
 	t.Logf("after %v: %s", took, v)
 	k.HalfOpen(false)

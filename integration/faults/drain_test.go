@@ -16,7 +16,7 @@ import (
 // SIGTERM: waiters are answered, batches end, nobody new gets in, exit 0.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	p := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--drain-timeout", "5s")
+	p := rig.StartProxy(t, "--upstream", rig.SharedCluster().Addrs(), "--drain-timeout", "2m")
 	holder := rig.Connect(t, p.Addr)
 	holder.Must(t, "LOCK", "drain", "TOKEN", "h", "PX", "60000")
 	waiter := rig.Connect(t, p.Addr)
@@ -38,16 +38,15 @@ func TestDrain(t *testing.T) {
 	if v, err := busy.Receive(rig.Patience); err != nil || v.Text != "1" {
 		t.Fatalf("%s %v", v, err)
 	}
-	started := time.Now()
 	p.Signal(syscall.SIGTERM)
-	if v, err := waiter.Receive(4 * time.Second); err != nil || !v.IsError() && !v.Null {
+	if v, err := waiter.Receive(rig.Patience); err != nil || !v.IsError() && !v.Null {
 		t.Errorf("the waiter was not answered: %s %v", v, err)
 	} else {
 		t.Logf("the waiter was told %s", v)
 	}
 	replies := 1
 	for ; replies < batch; replies++ {
-		v, err := busy.Receive(4 * time.Second)
+		v, err := busy.Receive(rig.Patience)
 		if err != nil {
 			break
 		}
@@ -61,7 +60,7 @@ func TestDrain(t *testing.T) {
 		v.Text != fmt.Sprint(replies) {
 		t.Errorf("%d replies, and %s have run, %v", replies, v, err)
 	}
-	rig.Eventually(t, 4*time.Second, "new connections are refused", func() bool {
+	rig.Eventually(t, rig.Patience, "new connections are refused", func() bool {
 		c, err := net.DialTimeout("tcp", p.Addr, time.Second)
 		if err == nil {
 			c.Close()
@@ -69,10 +68,7 @@ func TestDrain(t *testing.T) {
 		return err != nil
 	})
 	if code := p.Wait(rig.Patience); code != 0 {
-		t.Errorf("exit code %d after %v\n%s", code, time.Since(started), p.Log.Tail())
-	}
-	if took := time.Since(started); took > 10*time.Second {
-		t.Errorf("it took %v, drain-timeout is 5 s", took)
+		t.Errorf("exit code %d\n%s", code, p.Log.Tail())
 	}
 	// the waiter left no entry; the hold is the client's, and stays
 	if state, waiters := rig.LockInfo(t, rig.SharedOverCluster().Addr, "drain"); state != "write" ||
@@ -85,12 +81,11 @@ func TestDrain(t *testing.T) {
 // drain-timeout; a second signal ends at once.
 func TestDrainOfIdleAndStuckClients(t *testing.T) {
 	t.Parallel()
-	idle := rig.StartProxy(t, "--dev", "--drain-timeout", "10s")
+	idle := rig.StartProxy(t, "--dev", "--drain-timeout", "10m")
 	rig.Connect(t, idle.Addr).Must(t, "PING")
-	start := time.Now()
 	idle.Signal(syscall.SIGTERM)
-	if code := idle.Wait(rig.Patience); code != 0 || time.Since(start) > 9*time.Second {
-		t.Errorf("with an idle client: exit code %d after %v", code, time.Since(start))
+	if code := idle.Wait(rig.Patience); code != 0 {
+		t.Errorf("with an idle client: exit code %d (-1: not within %v)", code, rig.Patience)
 	}
 
 	stuck := rig.StartProxy(t, "--upstream", rig.SharedRedis().Addr, "--drain-timeout", "1s")
@@ -100,25 +95,22 @@ func TestDrainOfIdleAndStuckClients(t *testing.T) {
 		c.Send("GET", "stuck")
 	}
 	time.Sleep(100 * time.Millisecond)
-	start = time.Now()
 	stuck.Signal(syscall.SIGTERM)
-	code := stuck.Wait(rig.Patience)
-	if took := time.Since(start); code == -1 || took > 10*time.Second {
-		t.Errorf("with a client that never reads: exit code %d after %v, drain-timeout is 1 s", code, took)
+	if stuck.Wait(rig.Patience) == -1 {
+		t.Errorf("with a client that never reads: not within %v, drain-timeout is 1 s", rig.Patience)
 	}
 
-	twice := rig.StartProxy(t, "--upstream", rig.SharedRedis().Addr, "--drain-timeout", "60s")
+	twice := rig.StartProxy(t, "--upstream", rig.SharedRedis().Addr, "--drain-timeout", "10m")
 	c = rig.Connect(t, twice.Addr)
 	for range 10 {
 		c.Send("GET", "stuck")
 	}
 	time.Sleep(100 * time.Millisecond)
-	start = time.Now()
 	twice.Signal(syscall.SIGTERM)
 	twice.Logged(t, `msg=(draining)`) // or the system makes one signal of both
 	twice.Signal(syscall.SIGTERM)
-	if code := twice.Wait(rig.Patience); code == -1 || time.Since(start) > 10*time.Second {
-		t.Errorf("after a second signal: exit code %d after %v", code, time.Since(start))
+	if twice.Wait(rig.Patience) == -1 {
+		t.Errorf("after a second signal: not within %v", rig.Patience)
 	}
 }
 
@@ -174,9 +166,6 @@ func drainOfClientsThatOnlyWrite(t *testing.T, way string) {
 	close(reading)
 	if code := p.Wait(limit + rig.Patience); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.Log.Tail())
-	}
-	if took := time.Since(started); took > limit+5*time.Second { // as above: the process has to end as well
-		t.Errorf("it took %v, drain-timeout is %v", took, limit)
 	}
 	group.Wait()
 	total := 0

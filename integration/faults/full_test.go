@@ -33,7 +33,7 @@ func TestFullRedis(t *testing.T) {
 func locksWhileFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 	c, keeper := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 	first, next := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
-	keeper.Must(t, "LOCK", "kept", "TOKEN", "t", "PX", "1500", "KEEPALIVE")
+	keeper.Must(t, "LOCK", "kept", "TOKEN", "t", "PX", "5000", "KEEPALIVE")
 	for _, name := range []string{"plain", "checked", "again", "waited", "broken"} {
 		c.Must(t, "LOCK", name, "TOKEN", "t", "PX", "60000")
 	}
@@ -92,7 +92,8 @@ func locksWhileFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 	next.Close() // and leaves the queue
 	rig.WaitersOf(t, p.Addr, "waited", 0)
 
-	time.Sleep(time.Until(began.Add(3 * time.Second))) // two leases of the one that is kept alive
+	// A lease and more of the one that is kept alive.
+	time.Sleep(time.Until(began.Add(7 * time.Second)))
 	if v := c.Must(t, "LOCKCTL", "CHECK", "kept", "t"); len(v.Elems) != 3 {
 		t.Errorf("what was kept alive: %s", v)
 	}
@@ -174,7 +175,7 @@ func TestFullSourceOfAMovingSlot(t *testing.T) {
 			for _, name := range []string{"renewed", "again", "kept", "freed", "broken", "checked", "read"} {
 				c.Must(t, "LOCK", "{foo}"+name, "TOKEN", "t", "PX", "60000")
 			}
-			keeper.Must(t, "LOCK", "{foo}alive", "TOKEN", "t", "PX", "1500", "KEEPALIVE")
+			keeper.Must(t, "LOCK", "{foo}alive", "TOKEN", "t", "PX", "5000", "KEEPALIVE")
 			slot, from := strconv.Itoa(cluster.SlotOf(t, "{foo}")), cluster.MasterOf(t, "{foo}")
 			to := cluster.Nodes[0]
 			if to == from {
@@ -210,7 +211,8 @@ func TestFullSourceOfAMovingSlot(t *testing.T) {
 				c.Want(t, "(integer) 1", "UNLOCK", "{foo}"+name, "t")
 			}
 			c.Want(t, "(integer) 1", "LOCKCTL", "BREAK", "{foo}broken")
-			time.Sleep(time.Until(began.Add(3 * time.Second))) // two leases of the one that is kept alive
+			// A lease and more of the one that is kept alive.
+			time.Sleep(time.Until(began.Add(7 * time.Second)))
 			if v := c.Must(t, "LOCKCTL", "CHECK", "{foo}alive", "t"); len(v.Elems) != 3 {
 				t.Errorf("what was kept alive: %s", v)
 			}

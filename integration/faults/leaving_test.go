@@ -36,12 +36,8 @@ func TestKilledWaiters(t *testing.T) {
 		}
 		rig.WaitersOf(t, p.Addr, lock, 1)
 		holder.Want(t, "(integer) 1", "UNLOCK", lock, "h")
-		released := time.Now()
 		if v, err := last.Receive(rig.Patience); err != nil || len(v.Elems) != 4 {
 			t.Fatalf("the waiter behind the killed ones: %s %v", v, err)
-		}
-		if took := time.Since(released); took > 8*time.Second {
-			t.Errorf("the waiter behind the killed ones got the lock after %v", took)
 		}
 		last.Want(t, "(integer) 1", "UNLOCK", lock, "last")
 		if state, n := rig.LockInfo(t, p.Addr, lock); state != "free" || n != 0 {

@@ -77,8 +77,7 @@ func loseWrites(l rig.Life, c *rig.Cluster, key string, during func()) (old, now
 	return old, now
 }
 
-// refusedSync checks that LOCK says NOREPLICAS got/need, neither before the timeout nor long
-// after it.
+// refusedSync checks that LOCK says NOREPLICAS got/need, and not before the timeout.
 func refusedSync(t *testing.T, c *rig.Conn, got, need int, timeout time.Duration, args ...string) {
 	t.Helper()
 	began := time.Now()
@@ -87,7 +86,7 @@ func refusedSync(t *testing.T, c *rig.Conn, got, need int, timeout time.Duration
 	if want := fmt.Sprintf("NOREPLICAS %d/%d ", got, need); !v.IsError() || !strings.HasPrefix(v.Text, want) {
 		t.Errorf("%s: %s, want -%s", strings.Join(args, " "), v, want)
 	}
-	if took < timeout || took > timeout+5*time.Second {
+	if took < timeout {
 		t.Errorf("%s took %v, the timeout is %v", strings.Join(args, " "), took, timeout)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Patience is how long a reply may take that is due at once.
-const Patience = 15 * time.Second
+// Patience is how long a reply may take that is due at once, on a machine that is busy with other things. It
+// is shorter than what the proxy waits for a node that is silent.
+const Patience = 25 * time.Second
 
 // Conn is one connection of a client that speaks plain RESP.
 type Conn struct {

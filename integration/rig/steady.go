@@ -9,8 +9,9 @@ import (
 const (
 	// stallStep is how often the machine is looked at.
 	stallStep = 20 * time.Millisecond
-	// stallLate is how late a timer must be for the machine to count as standing still.
-	stallLate = 80 * time.Millisecond
+	// stallLate is how late a timer must be for the machine to count as standing still: other processes may
+	// have to wait for several times as long then.
+	stallLate = 10 * time.Millisecond
 )
 
 // stalls notes when the machine stood still: a busy one stops every program on it for longer

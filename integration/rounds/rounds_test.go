@@ -91,7 +91,7 @@ func startMeasured(t *testing.T, o proxy.Options, upstream ...string) (addr stri
 
 // roundAttempts is how often an attack is tried while a round is too long: the clock of a thread also counts
 // what the machine does on it for others.
-const roundAttempts = 3
+const roundAttempts = 8
 
 // bounded has attack run, and fails if a round of the loop is too long for it.
 func bounded(t *testing.T, name string, clock *roundClock, attack func()) {
