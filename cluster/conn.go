@@ -12,8 +12,8 @@ import (
 	"lockproxy/internal/resp"
 )
 
-// Conn is a connection to one node that is served by goroutines of its own: for subscriptions, and for the
-// masters of RedLock. Requests and replies of clients go over pipes on the loops.
+// Conn is a connection to one node that is served by goroutines of its own: for subscriptions. Requests and
+// replies of clients go over connections on the loops.
 //
 //	queue --> write --> node --> read --> ConnUser.Frame
 //
@@ -25,11 +25,9 @@ type Conn struct {
 	last atomic.Int64  // when bytes came last, in ns since born
 	wake chan struct{} // something is in out
 
-	mu      sync.Locker // the user's; it guards what follows
-	out     []byte      // to be written
-	as      *Login      // how it has authenticated, or is about to
-	queued  int64       // bytes ever given to out
-	written int64       // bytes ever taken from it
+	mu  sync.Locker // the user's; it guards what follows
+	out []byte      // to be written
+	as  *Login      // how it has authenticated, or is about to
 
 	conn net.Conn // since begin, like what follows
 	by   NodeDialer
@@ -93,26 +91,14 @@ func (c *Conn) End(err error) error {
 	return context.Cause(c.ctx)
 }
 
-// Queue queues req for writing and returns the position of its end in everything that was ever queued. mu is
-// held.
-func (c *Conn) Queue(req []byte) (end int64) {
+// Queue queues req for writing. mu is held.
+func (c *Conn) Queue(req []byte) {
 	c.out = append(c.out, req...)
-	c.queued += int64(len(req))
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
-	return c.queued
 }
-
-// Pending is how many bytes wait to be written. mu is held.
-func (c *Conn) Pending() int { return len(c.out) }
-
-// Sent is how many bytes of all that was queued are written, or about to be. mu is held.
-func (c *Conn) Sent() int64 { return c.written }
-
-// Unqueue forgets what waits to be written. mu is held.
-func (c *Conn) Unqueue() { c.out = nil }
 
 // Renewal is the command by which the connection takes over another Login than it has, nil if there is none.
 // The caller sends it. It is for the goroutine that called Begin.
@@ -145,7 +131,6 @@ func (c *Conn) write() error {
 		c.mu.Lock()
 		out := c.out
 		c.out = spare[:0]
-		c.written += int64(len(out)) // from now on it is not known how much of it arrives
 		c.mu.Unlock()
 		c.conn.SetWriteDeadline(time.Now().Add(nodeWrite))
 		if _, err := c.conn.Write(out); err != nil {

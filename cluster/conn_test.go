@@ -73,8 +73,8 @@ func TestNodeConnFrames(t *testing.T) {
 		if got := strings.Join(f.all, "|"); got != strings.Join(want, "|") {
 			t.Errorf("%d frames of %d bytes", len(f.all), len(got))
 		}
-		if f.pauses < len(want[0])+len(want[1]) || c.written != 14 {
-			t.Errorf("%d pauses, %d bytes written", f.pauses, c.written)
+		if f.pauses < len(want[0])+len(want[1]) {
+			t.Errorf("%d pauses", f.pauses)
 		}
 	})
 }

@@ -4,7 +4,7 @@
 //	discovery   finds the nodes and keeps the Topology fresh        the control plane, over go-redis
 //	pipe        carries requests of clients to nodes                the data plane, on the proxy's loops
 //	pubsub      subscribes at nodes for all clients together        goroutines of its own
-//	master      is one of the masters of RedLock, with its health   goroutines of its own
+//	master      is one of the masters of RedLock, with its health   on a loop, with looks beside it
 //	retry       says what an error reply means for the request
 //
 // They do not know each other, but for master, which listens by pubsub. What they have in common is here:

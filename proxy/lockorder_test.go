@@ -15,6 +15,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/master"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/scripted"
 	"lockproxy/redlock/scripts"
@@ -96,7 +97,6 @@ func (f *farMaster) run(node net.Conn, words []string) ([]byte, error) {
 func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 	commandReply() // from a real socket, so before time stops
 	synctest.Test(t, func(t *testing.T) {
-		var all []*master.Master
 		var loaded [][]byte
 		for _, s := range scripts.All() {
 			loaded = append(loaded, []byte(s.Source))
@@ -109,28 +109,22 @@ func withFarMasters(t *testing.T, late time.Duration, test func(r *rig)) {
 			far[addr] = newFarMaster(addr, late)
 			defer far[addr].mini.Close()
 		}
-		all, err := master.Connect(t.Context(), addrs, master.Options{
-			Scripts: loaded,
-			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				return far[addr].dial(ctx, network, addr)
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
+		connect := func(ctx context.Context, l *loop.Loop) ([]*master.Master, error) {
+			return master.Connect(ctx, l, addrs, master.Options{
+				Scripts: loaded,
+				Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					return far[addr].dial(ctx, network, addr)
+				},
+			})
 		}
-		defer func() {
-			for _, m := range all {
-				m.Close()
-			}
-			synctest.Wait()
-		}()
+		defer synctest.Wait()
 		r := &rig{T: t, topology: &cluster.Topology{Version: 1, Server: cluster.Server{Version: "7.0.15"}}}
 		r.answer = func(int, string) string { return "*2\r\n$1\r\n0\r\n*0\r\n" } // to SCAN
 		r.topology.Masters = []*cluster.Node{{Addr: "node:1", Master: true}}
 		for s := range r.topology.Slots {
 			r.topology.Slots[s] = r.topology.Masters[0]
 		}
-		o := Options{Upstream: r, PubSub: r, Portable: true, Loops: 1, Redlock: Redlock{Masters: all}}
+		o := Options{Upstream: r, PubSub: r, Portable: true, Loops: 1, Redlock: Redlock{Connect: connect}}
 		r.run(o, test)
 	})
 }

@@ -25,13 +25,19 @@ type lockEngines struct {
 	masters []*master.Master
 }
 
-// startLocks makes the lock engines and their verbs.
-func (s *Server) startLocks() {
-	s.locks.masters = s.o.Redlock.Masters
+// startLocks connects to the masters of RedLock, and makes the lock engines and their verbs. All masters are
+// on one loop, where their votes are counted. It blocks until most of them answer or ctx ends.
+func (s *Server) startLocks(ctx context.Context) (err error) {
+	r := s.o.Redlock
+	if r.Connect != nil {
+		if s.locks.masters, err = r.Connect(ctx, s.workers[0].loop); err != nil {
+			return err
+		}
+	}
 	all := lock.Lockers{Plain: locks.New(lockUpstream{s.client, s.topics, &s.evictions}, s.o.Locks)}
-	if r := s.o.Redlock; len(r.Masters) > 0 {
+	if r.Connect != nil {
 		var nodes []quorum.Node
-		for _, m := range r.Masters {
+		for _, m := range s.locks.masters {
 			nodes = append(nodes, lockMaster{m})
 		}
 		o := s.o.Locks
@@ -47,6 +53,7 @@ func (s *Server) startLocks() {
 	}
 	s.locks.engines = all
 	s.table.verbs = lock.Verbs(all, s.o.LockNames)
+	return nil
 }
 
 // close ends all lock engines at the same time, at the latest when ctx ends.
@@ -57,6 +64,13 @@ func (l *lockEngines) close(ctx context.Context) {
 	}
 	l.engines.Plain.Close(ctx)
 	both.Wait()
+}
+
+// leave ends the connections to the masters.
+func (l *lockEngines) leave() {
+	for _, m := range l.masters {
+		m.Close()
+	}
 }
 
 // stats are the counters of all lock engines.

@@ -14,6 +14,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
 	"lockproxy/proxy/pubsub"
@@ -90,10 +91,12 @@ type Options struct {
 
 // Redlock configures the locks that independent masters keep.
 type Redlock struct {
-	Masters     []*master.Master // an odd number, owned by the caller; none: there is no RedLock
-	Prefixes    []string         // prefixes of the names of its locks; none: it has all locks
-	NodeTimeout time.Duration    // for one request to one master
-	MaxLease    time.Duration    // the longest lease; 0: as for other locks
+	// Connect connects to the masters, an odd number, on l. New calls it, and the Server closes them. nil:
+	// there is no RedLock.
+	Connect     func(ctx context.Context, l *loop.Loop) ([]*master.Master, error)
+	Prefixes    []string      // prefixes of the names of its locks; none: it has all locks
+	NodeTimeout time.Duration // for one request to one master
+	MaxLease    time.Duration // the longest lease; 0: as for other locks
 }
 
 // DefaultOptions are the defaults of a Server and of its parts.

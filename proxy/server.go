@@ -102,7 +102,8 @@ type Server struct {
 	draining  atomic.Bool
 }
 
-// New starts the loops and learns the upstream's commands. It serves nobody before Listen or Admit.
+// New starts the loops, connects to the masters of RedLock, and learns the upstream's commands. It serves
+// nobody before Listen or Admit.
 func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{
@@ -125,7 +126,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.stop()
 		return nil, err
 	}
-	s.startLocks()
+	if err := s.startLocks(ctx); err != nil {
+		s.stop()
+		return nil, err
+	}
 	if err := s.table.first(ctx); err != nil {
 		s.stop()
 		return nil, err
@@ -283,6 +287,7 @@ func (s *Server) halt() {
 func (s *Server) stop() {
 	s.cancel(commands.ErrDraining)
 	s.close()
+	s.locks.leave()
 	for _, w := range s.workers {
 		done := make(chan struct{})
 		if w.loop.Post(func() { w.pool.Close(); close(done) }) {

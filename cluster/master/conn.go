@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 )
 
@@ -26,69 +28,228 @@ type request struct {
 
 // Answerer is told what becomes of a request to a Master.
 type Answerer interface {
-	// Answer is called once for each request, maybe before Ask returns. It must not block; it may
-	// ask on. reply is the answerer's to keep.
+	// Answer is called once for each request, on the loop or maybe before Ask returns. It must not block; it
+	// may ask on. reply is valid during the call.
 	Answer(tag int, reply []byte, err error)
 }
 
-// conn is one connection to a master. What follows m is guarded by Master.mu.
+// conn is one connection to a master, which the loop of the masters reads and writes:
+//
+//	send --> out --(one write a round)--> server --> Read --> settle --> Answerer
+//
+// What is asked in one round of the loop, by whomever, leaves in one write.
 type conn struct {
-	*cluster.Conn
-	m *Master
+	m      *Master
+	as     *cluster.Login  // how it has authenticated, or is about to; of the goroutine of Master.run
+	ctx    context.Context // ends with the connection; its cause says why
+	fail   context.CancelCauseFunc
+	closed chan struct{} // once nothing is read or written any more
+	flush  func()        // flushes on the loop
 
-	id      int64      // as the server has it; 0: it does not tell
-	owed    []*request // replies to come, oldest first
-	loading int        // scripts that it is being given again
-	alarm   time.Time  // when timer looks at owed; zero: it does not
+	// Of the loop.
+	on      *loop.Conn
+	frame   resp.Framer
+	framed  int    // bytes of an incomplete reply that frame has seen
+	writing []byte // taken from out
+	wrote   int    // bytes of it that are written
+
+	// Guarded by Master.mu.
+	id      int64     // as the server has it; 0: it does not tell
+	out     []byte    // to be written
+	posted  bool      // flush is
+	queued  int64     // bytes ever given to out
+	sent    int64     // bytes ever taken from it: it is not known how many of them arrive
+	heard   time.Time // when bytes came last
+	owed    requests  // replies to come, oldest first
+	loading int       // scripts that it is being given again
+	alarm   time.Time // when timer has owed looked at; zero: it does not
 	timer   *time.Timer
 	over    bool // nothing more is sent
 
 	loadless bool // the server forbids SCRIPT LOAD: requests carry the source of their script
 }
 
-func newConn(m *Master) *conn {
-	c := &conn{m: m}
-	c.Conn = cluster.NewConn(c, &m.mu)
-	return c
+// requests is a queue, oldest first.
+type requests struct {
+	all  []request
+	from int
+}
+
+func (q *requests) len() int       { return len(q.all) - q.from }
+func (q *requests) head() *request { return &q.all[q.from] }
+
+func (q *requests) push(e request) {
+	if q.from > 0 && len(q.all) == cap(q.all) {
+		left := copy(q.all, q.all[q.from:])
+		clear(q.all[left:])
+		q.all, q.from = q.all[:left], 0
+	}
+	q.all = append(q.all, e)
+}
+
+func (q *requests) pop() request {
+	e := q.all[q.from]
+	q.all[q.from] = request{}
+	if q.from++; q.from == len(q.all) {
+		q.all, q.from = q.all[:0], 0
+	}
+	return e
+}
+
+// maxSpare is the largest write buffer that is kept for re-use.
+const maxSpare = 1 << 20
+
+// connect makes a connection to the server of m. It blocks until that is on the loop. It ends with ctx, or by
+// end.
+func (m *Master) connect(ctx context.Context) (*conn, error) {
+	c := &conn{m: m, as: m.nodes.Login(), closed: make(chan struct{})}
+	c.flush = func() {
+		m.mu.Lock()
+		c.posted = false
+		m.mu.Unlock()
+		c.on.Flush()
+	}
+	nc, err := m.nodes.Dial(ctx, m.addr, cluster.Mode{Proto: 2}, nil)
+	if err != nil {
+		return nil, err
+	}
+	c.heard = time.Now()
+	c.ctx, c.fail = context.WithCancelCause(ctx)
+	added := make(chan error, 1)
+	if !m.loop.Post(func() {
+		c.on, err = m.loop.Add(nc, c)
+		added <- err
+	}) {
+		nc.Close()
+		return nil, net.ErrClosed
+	}
+	if err := <-added; err != nil {
+		return nil, err
+	}
+	context.AfterFunc(c.ctx, func() { m.loop.Post(c.on.Close) })
+	return c, nil
+}
+
+// end closes the connection, waits until it is closed, and returns why it ended: the earlier reason if there
+// is one, otherwise err.
+func (c *conn) end(err error) error {
+	c.fail(err)
+	<-c.closed
+	return context.Cause(c.ctx)
+}
+
+// Closed implements loop.Handler.
+func (c *conn) Closed(err error) {
+	c.fail(err)
+	close(c.closed)
+}
+
+// Output implements loop.Handler.
+func (c *conn) Output() []byte {
+	if c.wrote == len(c.writing) {
+		m := c.m
+		spare := c.writing[:0]
+		if cap(spare) > maxSpare {
+			spare = nil
+		}
+		m.mu.Lock()
+		c.writing, c.out, c.wrote = c.out, spare, 0
+		c.sent += int64(len(c.writing))
+		m.mu.Unlock()
+	}
+	return c.writing[c.wrote:]
+}
+
+// Wrote implements loop.Handler.
+func (c *conn) Wrote(n int) { c.wrote += n }
+
+// Read implements loop.Handler.
+func (c *conn) Read(buf []byte) (consumed int) {
+	c.m.mu.Lock()
+	c.heard = time.Now()
+	c.m.mu.Unlock()
+	for consumed+c.framed < len(buf) {
+		n, done, err := c.frame.Next(buf[consumed+c.framed:])
+		if err != nil {
+			c.hangUp(fmt.Errorf("%w: %w", cluster.ErrFraming, err))
+			break
+		}
+		c.framed += n
+		if !done {
+			break
+		}
+		reply := buf[consumed : consumed+c.framed]
+		consumed, c.framed = consumed+c.framed, 0
+		if err := c.take(reply); err != nil {
+			c.hangUp(err)
+			break
+		}
+	}
+	return consumed
+}
+
+// hangUp closes the connection, on the loop.
+func (c *conn) hangUp(why error) {
+	c.fail(why)
+	c.on.Close()
 }
 
 // push queues e, which has to be answered within timeout. Master.mu is held.
-func (c *conn) push(e *request, timeout time.Duration) error {
-	if len(c.owed) >= maxMasterRequests || c.Pending()+len(e.req) > maxMasterBytes {
+func (c *conn) push(e request, timeout time.Duration) error {
+	if c.owed.len() >= maxMasterRequests || len(c.out)+len(e.req) > maxMasterBytes {
 		return errQueueFull
 	}
-	c.send(e)
+	e.at = time.Now()
 	e.late = e.at.Add(timeout)
+	c.queue(e)
 	c.expect(e.late, timeout)
 	return nil
 }
 
-// expect sets the timer to a time, which is in d, when it checks what is owed. Master.mu is held.
+// send is push without bounds, and without a time-out. Master.mu is held.
+func (c *conn) send(e request) {
+	e.at = time.Now()
+	c.queue(e)
+}
+
+func (c *conn) queue(e request) {
+	c.out = append(c.out, e.req...)
+	c.queued += int64(len(e.req))
+	e.end = c.queued
+	c.owed.push(e)
+	if !c.posted {
+		c.posted = true
+		c.m.loop.Post(c.flush)
+	}
+}
+
+// expect sets the timer to a time, which is in d, when the loop checks what is owed: behind what has come
+// until then, however long the loop was busy. Master.mu is held.
 func (c *conn) expect(at time.Time, d time.Duration) {
 	switch {
 	case !c.alarm.IsZero() && !at.Before(c.alarm):
 		return
 	case c.timer == nil:
-		c.timer = time.AfterFunc(d, c.expire)
+		c.timer = c.m.loop.After(d, c.expire)
 	default:
 		c.timer.Reset(d)
 	}
 	c.alarm = at
 }
 
-// expire tells the answerers whose time is over.
+// expire tells the answerers whose time is over. It runs on the loop.
 func (c *conn) expire() {
 	m := c.m
 	m.mu.Lock()
 	now := time.Now()
-	var over []*request
+	var over []request
 	next := time.Time{}
-	for _, e := range c.owed {
-		switch {
+	for i := range c.owed.len() {
+		switch e := &c.owed.all[c.owed.from+i]; {
 		case e.told || e.late.IsZero():
 		case !e.late.After(now):
 			e.told = true
-			over = append(over, e)
+			over = append(over, *e)
 		case next.IsZero() || e.late.Before(next):
 			next = e.late
 		}
@@ -109,53 +270,40 @@ func (c *conn) expire() {
 	}
 }
 
-// send is push without bounds.
-func (c *conn) send(e *request) {
-	e.at, e.end = time.Now(), c.Queue(e.req)
-	c.owed = append(c.owed, e)
-}
-
 // owing is for how long the server has owed a reply without sending anything. Master.mu is held.
 func (c *conn) owing() time.Duration {
-	if len(c.owed) == 0 {
+	if c.owed.len() == 0 {
 		return 0
 	}
-	return min(time.Since(c.owed[0].at), c.Silence())
+	return min(time.Since(c.owed.head().at), time.Since(c.heard))
 }
 
-// Frame implements ConnUser: a reply is for the oldest request.
-func (c *conn) Frame(frame []byte) error {
-	e, reply, err := c.settle(bytes.Clone(frame))
+// take gives a reply to the oldest request. An error ends the connection.
+func (c *conn) take(reply []byte) error {
+	e, told, err := c.settle(reply)
 	switch {
-	case e == nil:
+	case !told:
+		return err
 	case err != nil:
 		e.to.Answer(e.tag, nil, cluster.NodeError{Addr: c.m.addr, Err: err})
-		return nil
 	default:
 		e.to.Answer(e.tag, reply, nil)
 	}
-	return err
+	return nil
 }
 
-// Pause implements ConnUser.
-func (c *conn) Pause(context.Context) {}
-
-// settle matches a reply with its request, and says what its answerer is told. nil: nobody is told.
-func (c *conn) settle(reply []byte) (*request, []byte, error) {
+// settle matches a reply with its request, and says whether, and with which error, its answerer is told.
+func (c *conn) settle(reply []byte) (e request, told bool, err error) {
 	m := c.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(c.owed) == 0 {
-		return nil, nil, fmt.Errorf("%w: a reply that nothing asked for", cluster.ErrFraming)
+	if c.owed.len() == 0 {
+		return e, false, fmt.Errorf("%w: a reply that nothing asked for", cluster.ErrFraming)
 	}
-	e := c.owed[0]
-	if e.end > c.Sent() {
-		return nil, nil, cluster.ErrHasty
+	if c.owed.head().end > c.sent {
+		return e, false, cluster.ErrHasty
 	}
-	c.owed[0] = nil
-	if c.owed = c.owed[1:]; len(c.owed) == 0 {
-		c.owed = nil
-	}
+	e = c.owed.pop()
 	if m.silent && m.conn == c {
 		m.silent = false
 		m.tell(slog.LevelInfo, "master answers again")
@@ -164,28 +312,28 @@ func (c *conn) settle(reply []byte) (*request, []byte, error) {
 	switch {
 	case e.to == nil:
 		c.loading--
-		return nil, nil, nil
+		return e, false, nil
 	case c.loadless && !e.told:
 	case bytes.HasPrefix(reply, []byte("-NOSCRIPT ")) && c.heal(e), e.told:
-		return nil, nil, nil
+		return e, false, nil
 	case bytes.HasPrefix(reply, []byte("-NOSCRIPT ")) && len(m.o.Scripts) > 0 && !c.over:
-		return e, nil, fmt.Errorf("%w: %w", cluster.ErrUnavailable, errScripts)
+		return e, true, fmt.Errorf("%w: %w", cluster.ErrUnavailable, errScripts)
 	}
-	return e, reply, nil
+	return e, true, nil
 }
 
 // heal loads the scripts at the server again, because e did not find one of them there, and sends e once
 // more; but not if requests were sent behind it, because it would then run too late. It reports whether e
 // was sent. Master.mu is held.
-func (c *conn) heal(e *request) bool {
+func (c *conn) heal(e request) bool {
 	if c.over || len(c.m.o.Scripts) == 0 {
 		return false
 	}
-	last := len(c.owed) == 0
+	last := c.owed.len() == 0
 	if c.loading == 0 {
 		c.m.tell(slog.LevelWarn, "master has lost its scripts")
 		for _, script := range c.m.o.Scripts {
-			c.send(&request{req: resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", string(script))})
+			c.send(request{req: resp.AppendCommandStrings(nil, "SCRIPT", "LOAD", string(script))})
 		}
 		c.loading = len(c.m.o.Scripts)
 	}
@@ -197,23 +345,23 @@ func (c *conn) heal(e *request) bool {
 	return false
 }
 
-// abandon ends the connection. It returns a function that tells all answerers who are owed a reply why there
-// is none. Master.mu is held.
+// abandon has nothing more sent over the connection. It returns a function that tells all answerers who are
+// owed a reply why there is none. Master.mu is held.
 func (c *conn) abandon(err error) (tell func()) {
 	c.over = true
-	owed, written := c.owed, c.Sent()
-	c.owed = nil
-	c.Unqueue()
+	owed, sent := c.owed, c.sent
+	c.owed, c.out = requests{}, nil
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 	return func() {
-		for _, e := range owed {
+		for owed.len() > 0 {
+			e := owed.pop()
 			if e.to == nil || e.told {
 				continue
 			}
 			outcome := cluster.ErrUnavailable
-			if e.end-int64(len(e.req)) < written {
+			if e.end-int64(len(e.req)) < sent {
 				outcome = cluster.ErrUnknownOutcome
 			}
 			e.to.Answer(e.tag, nil, cluster.NodeError{
@@ -236,7 +384,7 @@ type question struct {
 
 // Answer implements Answerer.
 func (q *question) Answer(_ int, reply []byte, err error) {
-	q.reply, q.err, q.got = reply, err, time.Now()
+	q.reply, q.err, q.got = bytes.Clone(reply), err, time.Now()
 	close(q.done)
 }
 
@@ -247,7 +395,7 @@ func (c *conn) ask(questions ...[]byte) ([]*question, error) {
 	c.m.mu.Lock()
 	for i, req := range questions {
 		all[i] = &question{done: make(chan struct{})}
-		c.send(&request{req: req, to: all[i]})
+		c.send(request{req: req, to: all[i]})
 	}
 	c.m.mu.Unlock()
 	limit := time.NewTimer(c.m.o.ConnectTimeout)
@@ -257,8 +405,8 @@ func (c *conn) ask(questions ...[]byte) ([]*question, error) {
 		case <-q.done:
 		case <-limit.C:
 			return nil, errReticent
-		case <-c.Context().Done():
-			return nil, context.Cause(c.Context())
+		case <-c.ctx.Done():
+			return nil, context.Cause(c.ctx)
 		}
 		if q.err != nil {
 			return nil, q.err

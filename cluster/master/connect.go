@@ -8,20 +8,21 @@ import (
 	"sync"
 
 	"lockproxy/cluster"
+	"lockproxy/internal/loop"
 )
 
-// Connect connects to independent masters, an odd number of them. It returns once most of them answer and
-// the others have been tried; connecting to those goes on in the background. It blocks until then, or until
-// ctx ends. The error is a *DiscoverError if the masters cannot be used as they are: one is a replica or a
-// node of a cluster, two addresses are one server, or too many refuse the login.
+// Connect connects to independent masters, an odd number of them, on l. It returns once most of them answer
+// and the others have been tried; connecting to those goes on in the background. It blocks until then, or
+// until ctx ends. The error is a *DiscoverError if the masters cannot be used as they are: one is a replica
+// or a node of a cluster, two addresses are one server, or too many refuse the login.
 //
-// The caller closes the masters.
-func Connect(ctx context.Context, addrs []string, o Options) ([]*Master, error) {
+// The caller closes the masters, and l only then.
+func Connect(ctx context.Context, l *loop.Loop, addrs []string, o Options) ([]*Master, error) {
 	o = o.withDefaults()
 	set := &set{changed: make(chan struct{}, 1), runIDs: make(map[string]string)}
 	all := make([]*Master, len(addrs))
 	for i, addr := range addrs {
-		all[i] = newMaster(addr, o, set)
+		all[i] = newMaster(l, addr, o, set)
 	}
 	closeAll := func() {
 		for _, m := range all {

@@ -1,11 +1,14 @@
 // Package master is the independent masters of RedLock, each of which knows nothing of the others.
 //
-//	Connect --> Masters --> Ask --> conn: one connection, in order --> Answerer
+//	Connect --> Masters --> Ask --> conn: one connection, in order, on a loop --> Answerer
 //	                |
 //	                +--> a look each second --> Vote, Health
 //
 // A Master is asked over one connection, so that what was asked first runs first. After its time a request is
-// given up, and its answerer told so; it may run all the same, but before whatever is asked later.
+// given up, and its answerer told so; it may run all the same, but before whatever is asked later. The
+// connections of all masters are on one loop of the proxy: what is asked of them in one round leaves in one
+// write to each, and the votes are counted where the replies are read. Only connecting and the looks are on
+// goroutines of their own.
 //
 // What a master grants counts only if it has forgotten nothing. So each look asks for its run id, its
 // settings of persistence and its clock (look.go): one that has restarted, or whose clock has stepped, does
@@ -26,6 +29,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/pubsub"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/subscription"
 )
 
@@ -93,6 +97,7 @@ var (
 type Master struct {
 	addr   string
 	o      Options
+	loop   *loop.Loop
 	nodes  *lone
 	topics *pubsub.Subscriptions // of channels of this server
 	set    *set
@@ -113,9 +118,9 @@ type Master struct {
 }
 
 // newMaster returns a Master that connects in the background until Close.
-func newMaster(addr string, o Options, set *set) *Master {
+func newMaster(l *loop.Loop, addr string, o Options, set *set) *Master {
 	o = o.withDefaults()
-	m := &Master{addr: addr, o: o, set: set, born: time.Now(), why: errNotYet}
+	m := &Master{addr: addr, o: o, loop: l, set: set, born: time.Now(), why: errNotYet}
 	m.nodes = newLone(addr, &cluster.Dialer{
 		Logins:         o.Logins,
 		TLS:            o.TLS,
@@ -158,7 +163,7 @@ func (m *Master) Ask(req []byte, timeout time.Duration, tag int, to Answerer) {
 	m.mu.Lock()
 	err := m.away()
 	if err == nil {
-		err = m.conn.push(&request{req: req, to: to, tag: tag}, timeout)
+		err = m.conn.push(request{req: req, to: to, tag: tag}, timeout)
 	}
 	m.mu.Unlock()
 	if err != nil {
@@ -200,8 +205,8 @@ func (m *Master) run() {
 
 // serve serves one connection until it ends. It reports whether it was of use.
 func (m *Master) serve() (joined bool) {
-	c := newConn(m)
-	if err := c.Begin(m.ctx, m.nodes, m.addr, 2); err != nil {
+	c, err := m.connect(m.ctx)
+	if err != nil {
 		var n cluster.NodeError
 		if errors.As(err, &n) {
 			err = n.Err // the address is added where it is logged
@@ -209,13 +214,12 @@ func (m *Master) serve() (joined bool) {
 		m.part(nil, err)
 		return false
 	}
-	err := m.greet(c)
-	if err == nil {
+	if err = m.greet(c); err == nil {
 		joined = true
 		m.join(c)
 		err = m.watch(c)
 	}
-	err = c.End(err)
+	err = c.end(err)
 	if _, again := err.(misled); joined && !again {
 		// The text tells it from a connection that never worked.
 		err = errors.New("the connection was lost: " + err.Error())
@@ -274,8 +278,8 @@ func (m *Master) watch(c *conn) error {
 	defer tick.Stop()
 	for {
 		select {
-		case <-c.Context().Done():
-			return context.Cause(c.Context())
+		case <-c.ctx.Done():
+			return context.Cause(c.ctx)
 		case <-tick.C:
 		}
 		m.renew(c)
@@ -289,9 +293,11 @@ func (m *Master) watch(c *conn) error {
 func (m *Master) renew(c *conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if req := c.Renewal(); req != nil {
-		c.send(&request{req: req, to: renewal{m}})
+	now := m.nodes.Login()
+	if req := cluster.Renewal(c.as, now); req != nil {
+		c.send(request{req: req, to: renewal{m}})
 	}
+	c.as = now
 }
 
 // renewal is a Master that takes the answer to AUTH.

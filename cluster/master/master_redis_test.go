@@ -16,8 +16,21 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/internal/servers"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/subscription"
 )
+
+// running is a loop until the test ends.
+func running(t *testing.T) *loop.Loop {
+	t.Helper()
+	l, err := loop.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go l.Run() // ends with the test
+	t.Cleanup(l.Close)
+	return l
+}
 
 // connectedMasters are Masters of the servers until the test ends.
 func connectedMasters(t *testing.T, o Options, at ...*servers.Server) []*Master {
@@ -25,7 +38,7 @@ func connectedMasters(t *testing.T, o Options, at ...*servers.Server) []*Master 
 	o.Log = servers.Log(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	all, err := Connect(ctx, servers.Addrs(at...), o)
+	all, err := Connect(ctx, running(t), servers.Addrs(at...), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +154,7 @@ func TestConnectMastersReal(t *testing.T) {
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		all, err := Connect(ctx, []string{a.Addr, second, s.third}, Options{Log: servers.Log(t)})
+		all, err := Connect(ctx, running(t), []string{a.Addr, second, s.third}, Options{Log: servers.Log(t)})
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), s.want) {
 			t.Errorf("%v, want %q", err, s.want)

@@ -20,6 +20,7 @@ import (
 
 	"lockproxy/cluster"
 	"lockproxy/cluster/internal/servers"
+	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/scripted"
 	"lockproxy/internal/subscription"
@@ -44,6 +45,25 @@ type loneRedis struct {
 	refuse bool          // connections
 	hung   chan struct{} // not nil: it reads nothing until this is closed
 	mute   bool          // it runs commands, and its replies are lost
+
+	reads atomic.Int64 // that found something
+}
+
+// read is how often something was read.
+func (p *loneRedis) read() int64 { return p.reads.Load() }
+
+// countedReads is a connection whose reads are counted.
+type countedReads struct {
+	net.Conn
+	reads *atomic.Int64
+}
+
+func (c countedReads) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.reads.Add(1)
+	}
+	return n, err
 }
 
 func newLoneRedis(runID string) *loneRedis {
@@ -91,7 +111,7 @@ func (p *loneRedis) cut() {
 
 func (p *loneRedis) serve(id int64, conn net.Conn) {
 	defer conn.Close()
-	scripted.Each(conn, func(words []string) bool {
+	scripted.Each(countedReads{conn, &p.reads}, func(words []string) bool {
 		p.mu.Lock()
 		hung := p.hung
 		p.mu.Unlock()
@@ -181,6 +201,14 @@ func (p *loneRedis) history() string {
 	return strings.Join(p.ran, " ")
 }
 
+// portable is a loop until the test ends.
+func portable(t *testing.T) *loop.Loop {
+	l := loop.NewPortable()
+	go l.Run() // ends with the test
+	t.Cleanup(l.Close)
+	return l
+}
+
 // masterBubble runs test in fake time with a Master that is connected to p.
 func masterBubble(t *testing.T, o Options, prepare func(p *loneRedis),
 	test func(t *testing.T, p *loneRedis, m *Master)) {
@@ -191,7 +219,7 @@ func masterBubble(t *testing.T, o Options, prepare func(p *loneRedis),
 			prepare(p)
 		}
 		o.Dial, o.Log = p.dial, servers.Log(t)
-		all, err := Connect(t.Context(), []string{"10.0.0.1:6379"}, o)
+		all, err := Connect(t.Context(), portable(t), []string{"10.0.0.1:6379"}, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,6 +328,55 @@ func TestMasterHangs(t *testing.T) {
 		if got := p.history(); got != "next" {
 			t.Errorf("it ran %s", got)
 		}
+	})
+}
+
+// What is asked in one round of the loop leaves in one write. R27
+func TestMasterWritesOnceARound(t *testing.T) {
+	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		var said []string
+		ask := func(texts ...string) {
+			for i, text := range texts {
+				req := resp.AppendCommandStrings(nil, "ECHO", text)
+				m.Ask(req, time.Second, i, answer(func(reply []byte) { said = append(said, string(reply)) }))
+			}
+		}
+		before := p.read()
+		m.loop.Post(func() { ask("a", "b", "c") })
+		synctest.Wait()
+		if got := p.read() - before; got != 1 {
+			t.Errorf("three requests came in %d reads", got)
+		}
+		if want := "$1\r\na\r\n $1\r\nb\r\n $1\r\nc\r\n"; strings.Join(said, " ") != want {
+			t.Errorf("replies %q", said)
+		}
+	})
+}
+
+// answer is an Answerer that is given a reply.
+type answer func(reply []byte)
+
+func (a answer) Answer(_ int, reply []byte, err error) {
+	if err == nil {
+		a(reply)
+	}
+}
+
+// A reply that came in time counts, however late a busy loop reads it. R27
+func TestMasterBusyLoop(t *testing.T) {
+	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
+		for range 20 { // two events at one moment come in any order
+			q := &question{done: make(chan struct{})}
+			m.Ask(resp.AppendCommandStrings(nil, "ECHO", "a"), 50*time.Millisecond, 0, q)
+			m.loop.Post(func() {}) // the request is written in this round, or before
+			m.loop.Post(func() { m.loop.Post(func() { time.Sleep(100 * time.Millisecond) }) })
+			<-q.done
+			if q.err != nil {
+				t.Fatal(q.err)
+			}
+			time.Sleep(time.Second)
+		}
+		votes(t, m, "")
 	})
 }
 
@@ -601,7 +678,8 @@ func TestConnectMastersRefuses(t *testing.T) {
 			c.spoil(all)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			masters, err := Connect(ctx, []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Options{
+			addrs := []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}
+			masters, err := Connect(ctx, portable(t), addrs, Options{
 				Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 					return all[addr[7]-'1'].dial(ctx, network, addr)
 				},
@@ -622,7 +700,8 @@ func TestConnectMastersLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := []*loneRedis{newLoneRedis("a"), newLoneRedis("b"), newLoneRedis("a")}
 		all[2].refuse = true
-		masters, err := Connect(t.Context(), []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Options{
+		addrs := []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}
+		masters, err := Connect(t.Context(), portable(t), addrs, Options{
 			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				return all[addr[7]-'1'].dial(ctx, network, addr)
 			},
@@ -652,7 +731,7 @@ func TestConnectTellsWhatItWaitsFor(t *testing.T) {
 		var why atomic.Pointer[error]
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
-		_, err := Connect(ctx, []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Options{
+		_, err := Connect(ctx, portable(t), []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, Options{
 			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				return all[addr[7]-'1'].dial(ctx, network, addr)
 			},

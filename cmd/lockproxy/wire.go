@@ -8,6 +8,7 @@ import (
 
 	"lockproxy/cluster/discovery"
 	"lockproxy/cluster/master"
+	"lockproxy/internal/loop"
 	"lockproxy/proxy"
 	"lockproxy/redlock/scripts"
 )
@@ -15,16 +16,7 @@ import (
 // wired is the real data plane.
 type wired struct {
 	*proxy.Server
-	masters []*master.Master   // of RedLock
-	forget  context.CancelFunc // ends the refreshes of the upstream
-}
-
-// leave ends everything that was made for the Server.
-func (w *wired) leave() {
-	w.forget()
-	for _, m := range w.masters {
-		m.Close()
-	}
+	forget context.CancelFunc // ends the refreshes of the upstream
 }
 
 // connect finds the upstream and starts the data plane before it. It blocks until
@@ -38,16 +30,15 @@ func connect(ctx context.Context, p *program, upstream []string) (plane, error) 
 	p.state.waits(nil)
 	life, forget := context.WithCancel(context.Background())
 	go up.Run(life) // ends in Drain
-	masters, err := connectMasters(ctx, p, v)
-	if err != nil {
-		forget()
-		return nil, err
-	}
 	o := proxyOptions(p, v, up)
-	o.Redlock.Masters = masters
-	w := &wired{masters: masters, forget: forget}
+	if len(v.Redlock) > 0 {
+		o.Redlock.Connect = func(ctx context.Context, l *loop.Loop) ([]*master.Master, error) {
+			return connectMasters(ctx, p, v, l)
+		}
+	}
+	w := &wired{forget: forget}
 	if w.Server, err = proxy.New(ctx, o); err != nil {
-		w.leave()
+		forget()
 		return nil, err
 	}
 	p.config.OnChange(func(v *Values) { w.Change(proxyOptions(p, v, up)) })
@@ -61,12 +52,8 @@ func upstreamOptions(p *program, v *Values, addrs []string) discovery.Options {
 	return o
 }
 
-// connectMasters connects to the masters of RedLock, if there are any. It blocks until most of them answer
-// or ctx ends.
-func connectMasters(ctx context.Context, p *program, v *Values) ([]*master.Master, error) {
-	if len(v.Redlock) == 0 {
-		return nil, nil
-	}
+// connectMasters connects to the masters of RedLock, on l. It blocks until most of them answer or ctx ends.
+func connectMasters(ctx context.Context, p *program, v *Values, l *loop.Loop) ([]*master.Master, error) {
 	o := v.Masters
 	o.TLS, o.ConnectTimeout, o.Log = p.certs.upstream.source(), v.Upstream.ConnectTimeout, p.log
 	o.AllowEviction = v.Proxy.AllowEviction
@@ -76,7 +63,7 @@ func connectMasters(ctx context.Context, p *program, v *Values) ([]*master.Maste
 	for _, s := range scripts.All() {
 		o.Scripts = append(o.Scripts, []byte(s.Source))
 	}
-	all, err := master.Connect(ctx, v.Redlock, o)
+	all, err := master.Connect(ctx, l, v.Redlock, o)
 	if err != nil {
 		return nil, fmt.Errorf("redlock: %w", err)
 	}
@@ -125,6 +112,6 @@ func orNever(d time.Duration) time.Duration {
 
 // Drain implements plane.
 func (w *wired) Drain(ctx context.Context) error {
-	defer w.leave()
+	defer w.forget()
 	return w.Server.Drain(ctx)
 }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -88,7 +89,7 @@ func (p *poll) Answer(i int, reply []byte, err error) {
 	if p.q.heal(i, &p.call, reply, err, p) {
 		return
 	}
-	v, fault := p.q.word(i, reply, err)
+	v, fault := p.q.word(i, bytes.Clone(reply), err)
 	if fault == nil {
 		var vote error
 		if p.clocked && len(v.Elems) > 0 {

@@ -58,7 +58,7 @@ type Node interface {
 // Answerer is told what becomes of a request to a Node.
 type Answerer interface {
 	// Answer is called once for each request, maybe before Ask returns. It must not block, but may call Ask.
-	// reply belongs to the callee.
+	// reply is valid during the call.
 	Answer(tag int, reply []byte, err error)
 }
 
@@ -197,7 +197,7 @@ func (a answered) Answer(_ int, reply []byte, err error) {
 	a <- struct {
 		reply []byte
 		err   error
-	}{reply, err}
+	}{bytes.Clone(reply), err}
 }
 
 // word parses a node's answer for those who count answers. fault is why it does not count.
