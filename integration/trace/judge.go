@@ -292,7 +292,8 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 			return until
 		case !mine || o.Outcome == Refused || o.Only > 0 && o.Only != fence:
 		case o.Outcome == Null && !o.acquires():
-			known := max(until, g.Return, o.Call-word-g.Lease)
+			// Its grant may have been on the way, and the hold over, when the machine stood still.
+			known := max(until, g.Call, o.Call-word-g.Lease)
 			// that long the machine may stand still unnoticed
 			hindered := stall + o.Return - max(o.Call, known)
 			for _, e := range events {

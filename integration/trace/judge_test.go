@@ -72,6 +72,8 @@ func TestJudge(t *testing.T) {
 	short := kept
 	short.Keep, short.Lease, short.TTL = true, stall, stall
 	kept.Keep = true
+	stalled := kept
+	stalled.Return = 1100 * ms
 	tardy := kept
 	tardy.Return = 3 * time.Second
 	late := unlock("a", 3010*ms, Lost)
@@ -153,6 +155,11 @@ func TestJudge(t *testing.T) {
 		{"a kept hold ends while its proxy stands still",
 			history([]Event{{Name: "stall", Start: 1300 * ms, End: 1980 * ms}}, kept,
 				unlock("a", 2*time.Second, Null)), "", ""},
+		{"a kept hold ends while its grant is on the way and the machine stands still",
+			history([]Event{{Name: "stall", Start: 100 * ms, End: 1090 * ms}}, stalled,
+				unlock("a", 1110*ms, Null)), "", ""},
+		{"a kept hold ends while its grant is on the way, and the machine goes on",
+			history(nil, stalled, unlock("a", 1110*ms, Null)), "", "linearizable, on time"},
 		{"a kept hold of a short lease ends in a stall that is too short to be noted",
 			history(nil, short, unlock("a", 2*time.Second, Null)), "", ""},
 		{"a kept hold ends long after its proxy stood still",
