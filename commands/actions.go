@@ -23,6 +23,9 @@ type Actions interface {
 	// Ask sends req, one whole command, which is copied. then is given the whole reply, also when the client
 	// has gone meanwhile.
 	Ask(to pipe.Target, req []byte, o Asking, then func(reply []byte) []byte)
+	// FindKeys asks a node for the keys of args, a command (COMMAND GETKEYS). Later commands of the client
+	// wait. No keys: it has none, or makes no sense.
+	FindKeys(args [][]byte, then func(keys [][]byte) []byte)
 	// AskAll sends req to every master at once. merge runs when all have answered.
 	AskAll(req []byte, o Asking, merge Merge)
 	// AskParts sends each part to the master of its slot.

@@ -68,6 +68,7 @@ const (
 	SetsProtocol                    // HELLO
 	Bulky                           // if long, it is worked on beside the loop, so its length is not limited
 	BesideCaching                   // CLIENT CACHING in front of it holds for the command behind it
+	NoScript                        // no script may run it
 )
 
 // Route says how a command travels.
@@ -103,11 +104,17 @@ type Command struct {
 	Subs   map[string]*Command // by lower-case name of the subcommand
 	Docs   *Docs               // of commands that are lockproxy's own
 	Queue  Queuing             // what becomes of it between MULTI and EXEC
-	None   []byte              // Blocks on several nodes: the reply if none was asked
+	// StandIn makes what a node gets in its place between MULTI and EXEC, for a verb; db is the database in
+	// which it is queued. nil: the verb is not queued.
+	StandIn func(c *Call, db int) (req, refusal []byte)
+	// InnerAt is where the command begins that args, a verb, run; 0: nowhere. nil: it runs none.
+	InnerAt func(args [][]byte) int
+	None    []byte // Blocks on several nodes: the reply if none was asked
 
 	Secret     func(args [][]byte) []bool           // Secrets; nil: it has none
 	Check      func(args [][]byte) (refusal []byte) // what is wrong besides their number; nil: nothing
 	queued     func(args [][]byte) Queued           // Queued; nil: nothing
+	table      *Table                               // of a verb, where its inner command is looked up
 	script     ScriptKind
 	topics     TopicUse
 	Needs      func(args [][]byte) []Right // Rights; nil: that to the command itself

@@ -107,6 +107,7 @@ var flagNames = map[string]Flags{
 	"admin":        Admin,
 	"no_multi":     NoMulti,
 	"skip_monitor": SkipMonitor,
+	"noscript":     NoScript,
 }
 
 // describeKeys makes a KeySpec of one map of Redis 7, flat as RESP2 has it.

@@ -45,13 +45,18 @@ func (c *Command) Slot(args [][]byte) (int, error) {
 }
 
 // KeyIndexes are the positions of the keys in args that the key specs find, in
-// the order of the specs.
+// the order of the specs; behind them those of its inner command.
 func (c *Command) KeyIndexes(args [][]byte) []int {
 	var found []int
 	for i := range c.Keys {
 		at, last, step, ok := c.Keys[i].span(args)
 		for ; ok && at <= last; at += step {
 			found = append(found, at)
+		}
+	}
+	if inner, begin := c.Inner(args); inner != nil {
+		for _, at := range inner.KeyIndexes(args[begin:]) {
+			found = append(found, begin+at)
 		}
 	}
 	return found

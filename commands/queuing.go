@@ -35,6 +35,8 @@ func errNoMultiOf(name string) []byte {
 func (c *Command) settleQueuing() {
 	q, reason := c.Queue, notQueued
 	switch {
+	case c.StandIn != nil:
+		q = QueueForward
 	case c.Flags&(LockVerb|NoMulti) != 0, c.Route == Refused:
 		q = QueueNever
 	case c.Flags&Blocking != 0: // it does not block in a transaction

@@ -31,6 +31,12 @@ func (c *Command) Free() bool { return c.Flags&(NoAuth|Judged) != 0 }
 // Rights are the rights that args, a command, needs. There is at least one; errors name the first.
 func (c *Command) Rights(args [][]byte) []Right {
 	switch {
+	case c.InnerAt != nil:
+		rights := c.Needs(args)
+		if inner, at := c.Inner(args); inner != nil {
+			rights = append(rights, inner.Rights(args[at:])...)
+		}
+		return rights
 	case c.Needs != nil:
 		return c.Needs(args)
 	case c.Route == Split:

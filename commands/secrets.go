@@ -15,7 +15,11 @@ func (c *Command) Secrets(args [][]byte) []bool {
 	if c.Secret == nil {
 		return nil
 	}
-	return c.Secret(args)
+	secret := c.Secret(args)
+	if inner, at := c.Inner(args); inner != nil {
+		copy(secret[at:], inner.Secrets(args[at:]))
+	}
+	return secret
 }
 
 // HasSecret says that one of args is a password or a token.

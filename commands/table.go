@@ -39,6 +39,7 @@ func NewTable(command []byte, rows []Row, verbs []*Command, refused ...string) (
 	for _, verb := range verbs {
 		c := verb.clone()
 		c.limit(MaxOptions)
+		c.table = t
 		t.byName[c.Name] = c
 		t.own = append(t.own, c)
 	}

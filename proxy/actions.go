@@ -62,14 +62,36 @@ func (a actions) SendHome(slot int, req []byte, resend bool, then redlock.Exchan
 		a.sendHome(slot, req, resend, then, lost)
 		return
 	}
+	a.inOrder(req, lost, func(req []byte) { a.sendHome(slot, req, resend, then, lost) })
+}
+
+// SendWhole implements redlock.Caller. The order is that of SendHome.
+func (a actions) SendWhole(slot int, req []byte, resend bool, then redlock.Exchange) {
+	s := a.s
+	send := func(req []byte) {
+		a.expect(then, nil)
+		s.Sent(s.w.pool.Send(&pipe.Request{
+			Target: pipe.ToSlot(slot), Mode: s.own.Home(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+		}), resend)
+	}
+	if s.DB == 0 && s.own.User() == nil {
+		send(req)
+		return
+	}
+	a.inOrder(req, nil, send)
+}
+
+// inOrder sends a request about a lock once all earlier commands are answered, and lets later ones wait.
+func (a actions) inOrder(req []byte, lost redlock.Delivery, send func(req []byte)) {
+	s := a.s
 	s.SetHold(client.HoldOrder)
 	if s.answers.len() == 1 {
-		a.sendHome(slot, req, resend, then, lost)
+		send(req)
 		return
 	}
 	req = client.Lasting(req)
 	a.ask(pipe.Target{}, ping, commands.Reread, exchange(func([]byte) []byte {
-		a.sendHome(slot, req, resend, then, lost)
+		send(req)
 		return nil
 	}), lost)
 }

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -71,6 +73,22 @@ func (r *router) FindSlot(args [][]byte, raw []byte, ask func(req []byte, then f
 // keysRequest asks for the keys of the command args.
 func keysRequest(args [][]byte) []byte {
 	return resp.AppendCommand(nil, append([][]byte{[]byte("COMMAND"), []byte("GETKEYS")}, args...)...)
+}
+
+// FindKeys implements commands.Actions.
+func (a actions) FindKeys(args [][]byte, then func(keys [][]byte) []byte) {
+	a.s.SetHold(client.HoldOrder)
+	a.Ask(pipe.Target{}, keysRequest(args), commands.Reread, func(reply []byte) []byte {
+		v, _, err := resp.Parse(reply)
+		var keys [][]byte
+		for _, key := range v.Elems {
+			keys = append(keys, bytes.Clone(key.Str))
+		}
+		if err != nil || v.Err() != "" {
+			keys = nil
+		}
+		return then(keys)
+	})
 }
 
 // slotOfKeys returns the slot of the keys in a reply of COMMAND GETKEYS. A command without keys may go

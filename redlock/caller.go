@@ -9,6 +9,9 @@ type Caller interface {
 	// the reply. req is copied. resend says that req may be sent again if its reply was lost. lost may be
 	// nil.
 	SendHome(slot int, req []byte, resend bool, then Exchange, lost Delivery)
+	// SendWhole is SendHome for a request that cannot go in steps: while its slot moves, it is sent again
+	// until one node has all of its keys.
+	SendWhole(slot int, req []byte, resend bool, then Exchange)
 	// Hold makes later commands of the client wait that are about the lock of that name, until the current
 	// one is answered: what SendHome has sent for it may have to be followed by more.
 	Hold(name string)

@@ -192,6 +192,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		{"unlock", "not_held", s.Locks.NotHeld},
 		{"renew", "renewed", s.Locks.Renewed},
 		{"renew", "not_held", s.Locks.NotRenewed},
+		{"guard", "run", s.Locks.Guarded},
+		{"guard", "not_held", s.Locks.NotGuarded},
 	} {
 		count(lockOutcomes, l.n, l.verb, l.outcome)
 	}

@@ -268,6 +268,17 @@ func (f *Session) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, 
 	f.Ask(pipe.ToSlot(slot), req, commands.Asking{}, then.Answer)
 }
 
+func (f *Session) SendWhole(slot int, req []byte, resend bool, then redlock.Exchange) {
+	f.SendHome(slot, req, resend, then, nil)
+}
+
+// FindKeys implements commands.Actions. The fake nodes know of no keys.
+func (f *Session) FindKeys(_ [][]byte, then func(keys [][]byte) []byte) {
+	if answer := then(nil); answer != nil {
+		f.Reply(answer)
+	}
+}
+
 // Lose has the answer to the last SendHome not reach the client.
 func (f *Session) Lose() {
 	if f.Undelivered != nil {

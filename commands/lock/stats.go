@@ -19,9 +19,9 @@ const busiestShown = 10
 // lockctlStats replies a map: what this proxy has done with locks since it started, and what it does now
 // (holds that it keeps alive, waiters). With RedLock it also has the health of the masters.
 func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
-	s, proto, size := l.Plain.Stats(), c.Client.Proto, 17
+	s, proto, size := l.Plain.Stats(), c.Client.Proto, 19
 	if l.Quorum != nil {
-		s, size = s.Plus(l.Quorum.Stats()), 18
+		s, size = s.Plus(l.Quorum.Stats()), 20
 	}
 	b := resp.AppendMap(nil, proto, size)
 	b = appendPair(b, "proxy", l.Plain.ID())
@@ -35,6 +35,8 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
 	b = appendCount(b, "not_held", int64(s.NotHeld))
 	b = appendCount(b, "renewed", int64(s.Renewed))
 	b = appendCount(b, "not_renewed", int64(s.NotRenewed))
+	b = appendCount(b, "guarded", int64(s.Guarded))
+	b = appendCount(b, "not_guarded", int64(s.NotGuarded))
 	b = appendCount(b, "waits", int64(s.Waits))
 	b = appendCount(b, "timed_out", int64(s.TimedOut))
 	b = appendCount(b, "no_replicas", int64(s.Unsynced))

@@ -132,7 +132,7 @@ func TestUsersOfLocks(t *testing.T) {
 	carol.Must(t, "LOCK", "job", "TOKEN", "t")
 	for _, denied := range []string{
 		"LOCK job", "WLOCK job", "RLOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job",
-		"LOCKCTL CHECK job t",
+		"LOCKCTL CHECK job t", "GUARD job t SET job 1",
 		"LOCKCTL BREAK job", "LOCKCTL LIST", "LOCKCTL STATS",
 	} {
 		for _, user := range []string{"alice", "bob"} {

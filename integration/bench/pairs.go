@@ -197,6 +197,7 @@ func (r *recorder) Hold(string) {}
 func (r *recorder) SendHome(slot int, req []byte, _ bool, _ redlock.Exchange, _ redlock.Delivery) {
 	r.slot, r.req = slot, req
 }
+func (*recorder) SendWhole(int, []byte, bool, redlock.Exchange)                   {}
 func (*recorder) Later(func() []byte, redlock.Delivery) bool                      { return false }
 func (*recorder) Await(func(func([]byte)), func([]byte) []byte, redlock.Delivery) {}
 func (*recorder) Acquired(redlock.Grant, bool, error) []byte                      { return nil }

@@ -78,7 +78,7 @@ func (c *Client) Multi() {
 		return
 	}
 	t := c.begin()
-	t.multi, t.caching = true, c.own.Precedes()
+	t.multi, t.caching, t.db = true, c.own.Precedes(), c.h.About().DB
 	c.h.About().Transaction.Open = true
 	c.h.AnswerLater(client.ByNode)
 	c.h.Answer(c.h.CurrentTag(), replyOK) // not as an error of the proxy, since the node counts it too

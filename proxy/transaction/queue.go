@@ -7,6 +7,7 @@ import (
 
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
+	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 )
 
@@ -51,9 +52,29 @@ func (t *transaction) dispatch(cmd *commands.Command, args [][]byte, raw, refusa
 		t.queueEverywhere(cmd, args, raw)
 	case cmd.Queue == commands.QueueAlone && client.Masters(h) > 1:
 		t.refuse(cmd.QueueRefusal())
+	case cmd.StandIn != nil:
+		t.standIn(cmd, args, raw)
 	default:
 		t.byKeys(cmd, args, raw)
 	}
+}
+
+// standIn queues what stands for a verb at the node.
+func (t *transaction) standIn(cmd *commands.Command, args [][]byte, raw []byte) {
+	table := t.of.proxy.Table()
+	req, refusal := cmd.StandIn(&commands.Call{
+		Command: cmd, Args: args, Raw: raw, Client: t.h.About(), Table: table, Server: t.of.proxy.Server(),
+	}, t.db)
+	if refusal != nil {
+		t.refuse(refusal)
+		return
+	}
+	words, _, err := resp.Split(req, nil)
+	if err != nil || len(words) == 0 {
+		t.refuse(resp.ErrUnexpected)
+		return
+	}
+	t.byKeys(table.Lookup(words[0]), words, req)
 }
 
 // byKeys queues a command at the node of its keys.
@@ -89,6 +110,7 @@ func (t *transaction) entry(cmd *commands.Command, args [][]byte, raw []byte) Qu
 		t.shas = append(t.shas, bytes.ToLower(q.SHA))
 	}
 	if e.DB = q.DB; q.DB >= 0 {
+		t.db = q.DB
 		t.selects = t.selects || q.DB != t.h.About().DB
 	}
 	e.Publishes = q.Publishes

@@ -42,6 +42,7 @@ type transaction struct {
 	log        []Queued // commands since MULTI
 	bytes      int      // of log
 	unanswered int      // in log
+	db         int      // the database behind what is queued
 	shas       [][]byte // of the scripts that the queued commands need
 	unread     bool     // EXEC's reply is collected and taken apart: see assemble
 	writes     bool     // a queued command may write

@@ -23,6 +23,10 @@ type engine interface {
 	Break(by redlock.Caller, name string, then func(broken bool, err error) []byte)
 	Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte)
 
+	Guard(by redlock.Caller, g *redlock.Guard, then func(reply []byte, err error) []byte)
+	// GuardRequest is the request of a Guard, for somebody else to send.
+	GuardRequest(g *redlock.Guard) ([]byte, error)
+
 	// Follows says that others of this proxy already wait for the lock that a wants, so that a need not ask
 	// before they do.
 	Follows(a *redlock.Acquire) bool
@@ -72,3 +76,12 @@ func (l *Locker) Break(by redlock.Caller, name string, then func(broken bool, er
 func (l *Locker) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
 	l.engine.Inspect(by, name, token, then)
 }
+
+// Guard runs a command if a hold goes on. The reply is that of the command, or begins with redlock.NotHeld.
+// It does not block.
+func (l *Locker) Guard(by redlock.Caller, g *redlock.Guard, then func(reply []byte, err error) []byte) {
+	l.engine.Guard(by, g, then)
+}
+
+// GuardRequest is the request of a Guard, for a transaction.
+func (l *Locker) GuardRequest(g *redlock.Guard) ([]byte, error) { return l.engine.GuardRequest(g) }

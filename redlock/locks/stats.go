@@ -1,8 +1,10 @@
 package locks
 
 import (
+	"bytes"
 	"sync/atomic"
 
+	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/keepalive"
 )
@@ -12,6 +14,7 @@ type counters struct {
 	granted, refused, failed [2]atomic.Uint64 // by mode: write, read
 	released, notHeld        atomic.Uint64
 	renewed, notRenewed      atomic.Uint64
+	guarded, notGuarded      atomic.Uint64
 	waits, timedOut, waiting atomic.Int64
 	unsynced                 atomic.Uint64
 }
@@ -21,6 +24,7 @@ type Stats struct {
 	Granted, Refused, Failed ByMode // LOCK, WLOCK and RLOCK: granted, held by others, failed
 	Released, NotHeld        uint64 // UNLOCK: released or counted down; held nothing
 	Renewed, NotRenewed      uint64 // RENEW
+	Guarded, NotGuarded      uint64 // GUARD: run without an error; held nothing. Not those in MULTI
 	Waits, TimedOut          uint64 // LOCKs that had to wait, and those whose wait was in vain
 	Waiting                  int    // now
 	Unsynced                 uint64 // grants given back with NOREPLICAS
@@ -39,6 +43,7 @@ func (l *Locker) Stats() Stats {
 		Granted: byMode(&c.granted), Refused: byMode(&c.refused), Failed: byMode(&c.failed),
 		Released: c.released.Load(), NotHeld: c.notHeld.Load(),
 		Renewed: c.renewed.Load(), NotRenewed: c.notRenewed.Load(),
+		Guarded: c.guarded.Load(), NotGuarded: c.notGuarded.Load(),
 		Waits: uint64(c.waits.Load()), TimedOut: uint64(c.timedOut.Load()), Waiting: int(c.waiting.Load()),
 		Unsynced: c.unsynced.Load(),
 		Kept:     k.Kept, Renewals: k.Renewals, Lost: k.Lost,
@@ -59,6 +64,7 @@ func (s Stats) Plus(o Stats) Stats {
 		Failed:   s.Failed.plus(o.Failed),
 		Released: s.Released + o.Released, NotHeld: s.NotHeld + o.NotHeld,
 		Renewed: s.Renewed + o.Renewed, NotRenewed: s.NotRenewed + o.NotRenewed,
+		Guarded: s.Guarded + o.Guarded, NotGuarded: s.NotGuarded + o.NotGuarded,
 		Waits: s.Waits + o.Waits, TimedOut: s.TimedOut + o.TimedOut, Waiting: s.Waiting + o.Waiting,
 		Unsynced: s.Unsynced + o.Unsynced,
 		Kept:     s.Kept + o.Kept, Renewals: s.Renewals + o.Renewals, Lost: lost,
@@ -108,5 +114,15 @@ func (l *Locker) CountRenew(r redlock.Renewed, err error) {
 		l.stats.renewed.Add(1)
 	default:
 		l.stats.notRenewed.Add(1)
+	}
+}
+
+// CountGuard notes the reply to a GUARD.
+func (l *Locker) CountGuard(reply []byte) {
+	switch {
+	case bytes.HasPrefix(reply, []byte(redlock.NotHeld)):
+		l.stats.notGuarded.Add(1)
+	case !resp.IsError(reply):
+		l.stats.guarded.Add(1)
 	}
 }

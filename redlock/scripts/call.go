@@ -77,6 +77,34 @@ func OfFence(n *redlock.Names, s *Script, at, args int) Call {
 // FenceKey is the key of the fence of slot at.
 func FenceKey(n *redlock.Names, at int) string { return n.Fences + string(slot.Tag(at)) + "}" }
 
+// GuardCall is the call that runs a command if a hold goes on.
+func GuardCall(n *redlock.Names, g *redlock.Guard) (at int, c Call) {
+	size := 288 + len(g.Name)
+	for _, word := range g.Command {
+		size += len(word) + 16
+	}
+	for _, key := range g.Keys {
+		size += len(key) + 16
+	}
+	place := n.Place(g.Name)
+	c = begin(make([]byte, 0, size), &Guard, 1+len(g.Keys), 3+len(g.Command))
+	c.Text(place.Key)
+	for _, key := range g.Keys {
+		c.Bytes(key)
+	}
+	if g.Token == "" {
+		c.Empty()
+	} else {
+		c.Owner(g.Token)
+	}
+	c.Text(Optional(g.Fence))
+	c.Number(int64(g.DB))
+	for _, word := range g.Command {
+		c.Bytes(word)
+	}
+	return place.Slot, c
+}
+
 // NumberCall is the call of number.lua: it gives the hold of owner its fence, in place of the placeholder
 // stands.
 func NumberCall(n *redlock.Names, name, owner string, stands, fence int64) (at int, c Call) {

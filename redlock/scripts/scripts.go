@@ -52,6 +52,7 @@ var (
 	Detach  = load("detach", 2)
 	Break   = load("break", 2)
 	Inspect = load("inspect", 1)
+	Guard   = load("guard", 1) // and the keys of the command
 	Settle  = load("settle", 2)
 	Tidy    = load("tidy", 1)
 

@@ -43,6 +43,11 @@ func (c *Asker) SendHome(slot int, req []byte, _ bool, then redlock.Exchange, _ 
 	then.Answer(reply)
 }
 
+// SendWhole implements Caller.
+func (c *Asker) SendWhole(slot int, req []byte, resend bool, then redlock.Exchange) {
+	c.SendHome(slot, req, resend, then, nil)
+}
+
 // Await implements Caller.
 func (*Asker) Later(func() []byte, redlock.Delivery) bool { return false }
 

@@ -1,0 +1,48 @@
+package commands
+
+// Inner is the command that args, one of c, run, and where it begins. nil: c runs none, or one that is not in
+// the table.
+func (c *Command) Inner(args [][]byte) (inner *Command, at int) {
+	if c.InnerAt == nil || c.table == nil {
+		return nil, 0
+	}
+	if at = c.InnerAt(args); at == 0 || at >= len(args) {
+		return nil, 0
+	}
+	if inner, _ = c.table.Resolve(args[at:]); inner == c.table.unknown {
+		return nil, 0
+	}
+	return inner, at
+}
+
+// Guardable says why GUARD does not run args, a command; nil: it does. GUARD runs what goes to one node as it
+// stands, does not wait, and may be in a script.
+func (c *Command) Guardable(args [][]byte) (refusal []byte) {
+	blocks := false
+	if c.Route == Blocks {
+		_, blocks = c.Blocks(args)
+	}
+	why := ""
+	switch {
+	case c.Route == Refused:
+		return c.Refusal()
+	case c.Flags&LockVerb != 0:
+		why = ": it is a lock verb itself"
+	case c.Flags&Scripted != 0:
+		why = ": it runs a script, and Redis lets no script run another one"
+	case blocks:
+		why = ": it may block, and in a script nothing waits"
+	case c.Flags&NoScript != 0:
+		why = ": Redis lets no script run it"
+	case c.Route != ByKeys && c.Route != Split && c.Route != Blocks && !c.publishes():
+		why = ": it is not about keys"
+	case !c.Fits(len(args)):
+		return c.wrongArity()
+	default:
+		return nil
+	}
+	return Refusal(c.Name, " inside GUARD"+why)
+}
+
+// publishes says that the command is PUBLISH or SPUBLISH.
+func (c *Command) publishes() bool { return c.Flags&(PubSub|Replicates) == PubSub|Replicates }

@@ -1,0 +1,207 @@
+package lock
+
+import (
+	"bytes"
+	"errors"
+
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+)
+
+// guardVerb is
+//
+//	GUARD key token | TOKEN token | FENCE n command [arg ...]
+//
+// Reply: that of the command; -NOTHELD: the token, or the grant with that fence, does not hold the lock, and
+// the command has not run. The command needs its own rights beside those to the lock. Between MULTI and EXEC
+// the node gets the script itself, as the user that the client is.
+func guardVerb(l *Lockers) *commands.Command {
+	verb := &commands.Command{
+		Name: "guard", Arity: -4, Flags: commands.Write | commands.LockVerb, Keys: onKey,
+		Route:   commands.Local,
+		Needs:   func(args [][]byte) []commands.Right { return readRights(l.key(args[1])) },
+		Secret:  guardSecrets,
+		InnerAt: guardedAt,
+		Check:   shortName(1),
+		Docs: &commands.Docs{
+			Summary: "Runs one command, if a token or a fence holds the lock, in one step.", Since: "0.2.0",
+			Group: "lock", Complexity: "That of the command; with FENCE, O(N) more, N being the readers",
+			Arguments: []commands.Argument{
+				{Name: "key", Type: "key"},
+				{Name: "holder", Type: "oneof", Arguments: []commands.Argument{
+					{Name: "token", Type: "string"},
+					{Name: "token", Type: "string", Token: "TOKEN"},
+					{Name: "fence", Type: "integer", Token: "FENCE"},
+				}},
+				{Name: "command", Type: "string"},
+				{Name: "arg", Type: "string", Optional: true, Multiple: true},
+			},
+		},
+	}
+	verb.Run = func(c *commands.Call) { guard(c, l) }
+	verb.StandIn = func(c *commands.Call, db int) (req, refusal []byte) { return guardInMulti(c, l, db) }
+	return verb
+}
+
+// guardedAt is where the guarded command begins.
+func guardedAt(args [][]byte) int {
+	at := 3
+	if len(args) > 2 && (resp.IsWord(args[2], "TOKEN") || resp.IsWord(args[2], "FENCE")) {
+		at = 4
+	}
+	if at >= len(args) {
+		return 0
+	}
+	return at
+}
+
+// guardSecrets marks the token. Those of the guarded command come from that.
+func guardSecrets(args [][]byte) []bool {
+	secret := make([]bool, len(args))
+	switch {
+	case len(args) < 3 || resp.IsWord(args[2], "FENCE"):
+	case !resp.IsWord(args[2], "TOKEN"):
+		secret[2] = true
+	case len(args) > 3:
+		secret[3] = true
+	}
+	return secret
+}
+
+// guarded is one GUARD on its way.
+type guarded struct {
+	redlock.Guard
+	l     *locks.Locker
+	inner *commands.Command
+}
+
+func guard(c *commands.Call, all *Lockers) {
+	g, refusal := readGuard(c, all, c.Client.DB)
+	if refusal == nil {
+		if err := c.Client.Keepalives.Refuse(g.Name); err != nil {
+			refusal = commands.ErrorReply(err)
+		}
+	}
+	if refusal != nil {
+		c.Reply(refusal)
+		return
+	}
+	keys, err := g.findKeys(c)
+	switch {
+	case err == commands.ErrAskKeys:
+		g.Command = lasting(g.Command)
+		by := c.Actions
+		by.FindKeys(g.Command, func(keys [][]byte) []byte {
+			if err := g.fits(keys); err != nil {
+				return commands.ErrorReply(err)
+			}
+			g.Keys = keys
+			g.ask(by)
+			return nil
+		})
+	case err != nil:
+		c.Reply(commands.ErrorReply(err))
+	default:
+		g.Keys = keys
+		g.ask(c.Actions)
+	}
+}
+
+func (g *guarded) ask(by redlock.Caller) {
+	l := g.l
+	l.Guard(by, &g.Guard, func(reply []byte, err error) []byte {
+		if err != nil {
+			return commands.ErrorReply(err)
+		}
+		l.CountGuard(reply)
+		return reply
+	})
+}
+
+// guardInMulti is the request that the node gets between MULTI and EXEC.
+func guardInMulti(c *commands.Call, all *Lockers, db int) (req, refusal []byte) {
+	g, refusal := readGuard(c, all, db)
+	if refusal != nil {
+		return nil, refusal
+	}
+	keys, err := g.findKeys(c)
+	if err == commands.ErrAskKeys {
+		err = errors.New("ERR only Redis knows the keys of this command, so GUARD cannot run it inside a " +
+			"transaction of a cluster: send it before MULTI or after EXEC")
+	}
+	if err == nil {
+		g.Keys = keys
+		req, err = g.l.GuardRequest(&g.Guard)
+	}
+	if err != nil {
+		return nil, commands.ErrorReply(err)
+	}
+	return req, nil
+}
+
+// readGuard reads the arguments. refusal is why it cannot run.
+func readGuard(c *commands.Call, all *Lockers, db int) (g *guarded, refusal []byte) {
+	at := guardedAt(c.Args)
+	if at == 0 {
+		return nil, commands.ErrorReply(c.Command.Usage(errors.New("a command is missing")))
+	}
+	g = &guarded{l: all.of(c.Args[1])}
+	g.Name, g.DB, g.Command = string(c.Args[1]), db, c.Args[at:]
+	holder := c.Args[at-1]
+	if at == 4 && resp.IsWord(c.Args[2], "FENCE") {
+		n, err := integerArg("FENCE", holder, 1, maxFence, "")
+		if err != nil {
+			return nil, commands.ErrorReply(c.Command.Usage(err))
+		}
+		g.Fence = n
+	} else {
+		if err := checkToken(holder); err != nil {
+			return nil, commands.ErrorReply(c.Command.Usage(err))
+		}
+		g.Token = string(holder)
+	}
+	inner, refused := c.Table.Resolve(g.Command)
+	if refusal = inner.Guardable(g.Command); inner == c.Table.Unknown() {
+		refusal = refused
+	}
+	g.inner, g.Again = inner, inner.Flags&commands.ReadOnly != 0
+	return g, refusal
+}
+
+// findKeys returns the keys of the guarded command. commands.ErrAskKeys: a node has to be asked for them.
+// Only a cluster has slots: elsewhere the keys are where the lock is.
+func (g *guarded) findKeys(c *commands.Call) (keys [][]byte, err error) {
+	if !c.Server.Clustered() {
+		return nil, nil
+	}
+	if _, err := g.inner.Slot(g.Command); err != nil {
+		return nil, err
+	}
+	for _, i := range g.inner.KeyIndexes(g.Command) {
+		keys = append(keys, g.Command[i])
+	}
+	return keys, g.fits(keys)
+}
+
+// fits says whether the keys are in the slot of the lock.
+func (g *guarded) fits(keys [][]byte) error {
+	at := slot.Of([]byte(g.l.Key(g.Name)))
+	for _, key := range keys {
+		if slot.Of(key) != at {
+			return commands.ErrCrossSlot
+		}
+	}
+	return nil
+}
+
+// lasting copies words that alias the read buffer.
+func lasting(words [][]byte) [][]byte {
+	copied := make([][]byte, len(words))
+	for i, word := range words {
+		copied[i] = bytes.Clone(word)
+	}
+	return copied
+}

@@ -1,0 +1,50 @@
+-- guard runs one command of Redis while a hold goes on: nothing comes between the look and the command.
+--
+-- KEYS  1  the lock; behind it the keys of the command
+-- ARGV  1  token; or "", and the hold is the one with the fence
+--       2  fence of the grant that is meant; or ""
+--       3  database of the command
+--       4  the command; behind it its arguments
+-- Reply that of the command
+--       error NOTHELD: the command has not run
+-- Effects: those of the command
+local key, token, wanted, database = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+--#include look.lua
+--#include now.lua
+--#include hold.lua
+--#include ownhold.lua
+--#include readers.lua
+if database ~= '0' then redis.call('SELECT', '0') end
+local kind, plain_fence, plain_ids, plain_owner = look(key)
+local now, held = in_ms(redis.call('TIME')), plain_owner and (plain_owner == token or plain_fence == wanted)
+
+-- goes_on(hold) says that it is the hold that is meant, and that its lease is not over.
+local function goes_on(hold)
+  if not hold then return false end
+  local expiry, count, fence = parse_hold(hold)
+  return expiry > now and (wanted == '' or fence == wanted)
+end
+
+if kind == 'hash' and redis.call('HGET', key, 'v') == '1' then
+  local field, own, packed, owner, writer = own_hold(key, token)
+  held = goes_on(own) or wanted ~= '' and goes_on(writer)
+  if not held and packed and wanted ~= '' then
+    for fields, holds in reader_holds(key, tonumber(string.match(packed, '^%d+'))) do
+      for _, hold in ipairs(holds) do held = held or goes_on(hold) end
+    end
+  end
+elseif kind ~= 'none' and not plain_fence then
+  --#include foreign.lua
+  return foreign(key)
+end
+if not held then
+  return {err = 'NOTHELD the ' .. (wanted == '' and 'token' or 'grant with that fence') ..
+    ' does not hold the lock, and the command has not run: take the lock again'}
+end
+local reply = database == '0' and {} or redis.pcall('SELECT', database)
+if not reply.err then reply = redis.pcall(unpack(ARGV, 4)) end
+local said = type(reply) == 'table' and reply.err
+if not said then return reply end
+-- Before Redis 7.0 some errors begin with the place in the script, and have no word for programs.
+local text, placed = string.gsub(said, '^@user_script: ?%d+: %-?', '')
+return {err = placed > 0 and not string.find(text, '^%u+ ') and 'ERR ' .. text or text}
