@@ -81,3 +81,9 @@ func (c *Command) settleKeys() {
 
 // KeyAt is the position of the one key that decides where the command goes; 0: there is no such one.
 func (c *Command) KeyAt() int { return c.key }
+
+// Streams says that the command may go to its node as it comes: its first arguments tell where it goes, the
+// node judges all else, and it is one that may be long.
+func (c *Command) Streams() bool {
+	return c.Route == ByKeys && c.plain && c.key > 0 && c.Flags&(Write|Scripted|Alone|LockVerb) == Write
+}

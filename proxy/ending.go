@@ -22,6 +22,7 @@ func (s *session) EOF() bool {
 		return false
 	}
 	s.eof = true
+	s.upload.giveUp(nil)
 	if s.blocking.Waits() {
 		s.blocking.HalfClosed()
 		return true
@@ -61,6 +62,7 @@ var refusedByDrain = commands.ErrorReply(commands.ErrDraining)
 func (s *session) drain() {
 	s.draining = true
 	s.conn.EndInput()
+	s.upload.giveUp(refusedByDrain)
 	s.tasks.end(commands.ErrDraining)
 	s.blocking.Drain()
 	if s.hold&client.HoldPause != 0 { // the command that is held is answered, and none behind it is read
@@ -84,6 +86,7 @@ func (s *session) halt() {
 // breaks it, the client may still be at work: then its holds last until their leases are over.
 func (s *session) Closed(err error) {
 	s.gone = true
+	s.upload.giveUp(nil)
 	s.tasks.end(errClientGone)
 	s.blocking.Abandon()
 	s.resetState()

@@ -46,11 +46,17 @@ func (s *session) Read(buf []byte) int {
 
 // readCommands starts the whole commands at the front of buf, and returns how many bytes they take.
 func (s *session) readCommands(buf []byte) (used int) {
-	for ran := 0; used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
+	if s.upload.cmd != nil {
+		used = s.upload.read(buf)
+	}
+	for ran := 0; s.upload.cmd == nil && used < len(buf) && s.hold == 0 && !s.gone && s.router.inOrder(); {
 		n, args, err := s.in.next(buf[used:], s.w.limitsOf(s), s.w.args)
 		if err != nil {
 			s.refuseBytes(err)
 			return len(buf)
+		}
+		if n == 0 && s.upload.begins(buf[used:]) {
+			break
 		}
 		if n == 0 {
 			s.conn.Need(s.in.guard.Missing(), s.in.guard.Likely(buf[used:]))

@@ -60,7 +60,8 @@ func TestLargeCommandsApart(t *testing.T) {
 		c.expect("+SET 1\r\n+SET 1048576\r\n+SET 1048576\r\n+GET 0\r\n+OK\r\n")
 		c.expect("+SET 1048576\r\n")
 		time.Sleep(3 * largeIdle)
-		want := "shared SET a, shared SET a, own SET a, own SET {a}2, shared GET a, own MULTI , own SET a"
+		want := "shared SET a, shared SET a, own SETRANGE a, own SET a, own SETRANGE {a}2, own SET {a}2, " +
+			"shared GET a, own MULTI , own SET a"
 		if got := seen(); !strings.HasPrefix(got, want) {
 			t.Errorf("the nodes saw %s, want %s", got, want)
 		}
@@ -144,7 +145,7 @@ func TestNodeClosesInsideALargeCommand(t *testing.T) {
 			return here, nil
 		}
 		c := r.connect()
-		c.post("SET a "+strings.Repeat("v", 3<<20), "GET a")
+		c.post("MSET a "+strings.Repeat("v", 3<<20), "GET a")
 		c.expect("-ERR the command was not run: the node closed the connection inside of it, as it does " +
 			"above its client-query-buffer-limit\r\n+1 GET a\r\n")
 		if dials != 3 {

@@ -52,7 +52,7 @@ func (u memoryUse) sum() int {
 func (s *session) memoryOf() memoryUse {
 	u := memoryUse{
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
-		input:  s.conn.InputMemory(),
+		input:  s.conn.InputMemory() + s.upload.stream.Memory(),
 		output: s.out.buf.Cap(), replies: s.out.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
 		locks: s.Keepalives.Memory(),
 	}

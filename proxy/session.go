@@ -45,6 +45,7 @@ type session struct {
 	own      tracking.Connections
 	tracking tracking.Tracker
 	large    largeCommands // connections for some of its commands
+	upload   upload
 	router   router
 	tx       transaction.Client
 	taker    taker // takes answers that are for EXEC instead of the client; or nil

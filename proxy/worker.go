@@ -137,6 +137,6 @@ func (w *worker) tidy() {
 // idles says that the client could send a command but does not, and that it keeps no lock alive: a client at
 // work under a lock has nothing to send meanwhile.
 func idles(s *session) bool {
-	return s.answers.len() == 0 && s.hold&client.HoldPause == 0 && !s.Subscribed() && !s.Monitoring &&
-		!s.Keepalives.Any()
+	return (s.answers.len() == 0 || s.upload.waits()) && s.hold&client.HoldPause == 0 && !s.Subscribed() &&
+		!s.Monitoring && !s.Keepalives.Any()
 }

@@ -84,6 +84,15 @@ func (b *backlog) oldest(size int) []byte { return b.parts[0][b.start : b.start+
 // written says that the oldest request, which has size bytes, is written in full.
 func (b *backlog) written(size int) bool { return b.at > 0 || b.start+size <= b.sent }
 
+// unwritten is how many bytes are to be written.
+func (b *backlog) unwritten() int {
+	n := -b.sent
+	for _, part := range b.parts[b.at:] {
+		n += len(part)
+	}
+	return n
+}
+
 // begun says that at least a part of the oldest request is written.
 func (b *backlog) begun() bool { return b.at > 0 || b.sent > b.start }
 

@@ -52,7 +52,8 @@ type Pipe struct {
 	party     Party // that the owner belongs to
 	counted   bool  // for the party
 	private   *privatePipe
-	dead      error // why it is of no use any more
+	stream    *Stream // that is being sent; nothing else may be queued then
+	dead      error   // why it is of no use any more
 	patient   bool
 	silence   time.Duration // how long its node may owe a reply; 0: Options.Timeout
 	proven    bool
@@ -129,10 +130,23 @@ func (p *Pipe) wakeWaiting() {
 }
 
 // Output implements loop.Handler.
-func (p *Pipe) Output() []byte { return p.log.output() }
+func (p *Pipe) Output() []byte {
+	if out := p.log.output(); len(out) > 0 || p.stream == nil {
+		return out
+	}
+	return p.stream.output()
+}
 
 // Wrote implements loop.Handler.
-func (p *Pipe) Wrote(n int) { p.log.sent += n }
+func (p *Pipe) Wrote(n int) {
+	logged := p.stream == nil || len(p.log.output()) > 0
+	if logged {
+		p.log.sent += n
+	}
+	if p.stream != nil {
+		p.stream.wrote(n, !logged)
+	}
+}
 
 // Read implements loop.Handler.
 func (p *Pipe) Read(buf []byte) int {
@@ -206,6 +220,9 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 	}
 	p.inReply = false
 	p.pop()
+	if s, ok := c.to.(*Stream); ok {
+		s.answered(p, &c)
+	}
 	if c.to != nil {
 		c.to.Receive(c.tag, chunk, true)
 	}

@@ -51,6 +51,9 @@ func (r *renewal) Detour(uint32)       {}
 
 // whole says that nothing may be sent between the requests of the owner.
 func (r *renewal) whole() bool {
+	if r.stream != nil {
+		return true
+	}
 	owner := r.owner
 	if r.private != nil {
 		owner = r.private.owner

@@ -143,6 +143,23 @@ func (c *Conn) Flush() {
 	}
 }
 
+// Write writes p at once, as far as the peer takes it now, and returns how much that is. It writes nothing if
+// Output has something: the rest of p goes there.
+func (c *Conn) Write(p []byte) int {
+	if c.closed || c.stalled || len(c.handler.Output()) > 0 {
+		return 0
+	}
+	n, err := c.sock.write(p)
+	if err != nil && err != errAgain { // writing the rest meets it again
+		return 0
+	}
+	if n < len(p) {
+		c.stalled = true
+		c.update()
+	}
+	return n
+}
+
 // Stalled says that the peer does not take what is written to it now.
 func (c *Conn) Stalled() bool { return c.stalled }
 

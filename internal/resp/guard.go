@@ -22,6 +22,7 @@ type Guard struct {
 	end     int // where the argument at pos ends; 0: its length is not known yet
 	seen    int // buf[:seen] does not hold the end of the line at pos
 	missing int // see Missing
+	passed  int // bytes of the command before buf, which Pass has let through
 }
 
 // Next looks at buf, which starts at a command's first byte.
@@ -53,7 +54,7 @@ func (g *Guard) NextArgs(buf []byte, lim *Limits, dst [][]byte) (n int, args [][
 
 // next is the long way.
 func (g *Guard) next(buf []byte, lim *Limits) (n int, err error) {
-	if len(buf) > 0 && buf[0] != '*' {
+	if g.left == 0 && len(buf) > 0 && buf[0] != '*' {
 		return g.inline(buf, lim)
 	}
 	return g.multibulk(buf, lim)
@@ -93,6 +94,40 @@ func (g *Guard) multibulk(buf []byte, lim *Limits) (n int, err error) {
 	return pos, nil
 }
 
+// Pass is Next for a command that is passed on as it comes: whoever calls it goes on with buf[n:]. Those n
+// bytes are checked, and last says that the command ends with them. An error may come behind a part that was
+// passed on.
+func (g *Guard) Pass(buf []byte, lim *Limits) (n int, last bool, err error) {
+	if n, err = g.next(buf, lim); n > 0 || err != nil {
+		return n, n > 0, err
+	}
+	if n = g.pos; g.end > 0 {
+		n = min(len(buf), g.end-2) // the CRLF is checked as a whole
+		g.end -= n
+	}
+	g.pos, g.seen = max(g.pos-n, 0), max(g.seen-n, 0)
+	g.passed += n
+	return n, false, nil
+}
+
+// Begun returns the first n arguments of the incomplete command in buf, the one given to Next, and how many
+// it will have. args is nil unless they are there, and nothing about them is out of the ordinary.
+func (g *Guard) Begun(buf []byte, n int) (args [][]byte, all int) {
+	all, at := number(buf, 1)
+	if at == 0 || all-g.left < n {
+		return nil, all
+	}
+	for range n {
+		size, start := number(buf, at+1)
+		if start == 0 {
+			return nil, all
+		}
+		args = append(args, buf[start:start+size])
+		at = start + size + 2
+	}
+	return args, all
+}
+
 // Missing is the least number of bytes that must be added to an incomplete
 // command before Next is called again: at least 1, and all that is missing of
 // an argument whose length is known.
@@ -116,6 +151,7 @@ func (g *Guard) Reset() { *g = Guard{} }
 
 // wait notes where an incomplete command stopped.
 func (g *Guard) wait(at Guard) (int, error) {
+	at.passed = g.passed
 	*g = at
 	return 0, nil
 }
@@ -166,7 +202,7 @@ func (g *Guard) size(buf []byte, pos int, lim *Limits) (n, next int, err error) 
 		return 0, 0, errSize
 	case buf[next-1] != '\n':
 		return 0, 0, errCRLF
-	case v > int64(lim.command()-next-2):
+	case v > int64(lim.command()-g.passed-next-2):
 		return 0, 0, errCommandSize
 	}
 	return int(v), next, nil

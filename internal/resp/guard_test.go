@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -191,7 +192,7 @@ func TestGuardAllocatesNothing(t *testing.T) {
 			t.Errorf("%q: %v allocations", input, n)
 		}
 	}
-	if size := unsafe.Sizeof(Guard{}); size > 40 {
+	if size := unsafe.Sizeof(Guard{}); size > 48 {
 		t.Errorf("a Guard has %d bytes", size)
 	}
 }
@@ -387,6 +388,66 @@ func TestGuardLikely(t *testing.T) {
 		if n := g.Likely([]byte(test.input)); n < test.least || n > test.most {
 			t.Errorf("%.40q: %d bytes are likely to come, want %d to %d", test.input, n, test.least,
 				test.most)
+		}
+	}
+}
+
+// However a command is cut and passed on, all of it comes out, and the same is refused as if it were kept.
+func TestGuardPasses(t *testing.T) {
+	long := Limits{Command: 100}
+	for _, c := range []struct {
+		input, rest string
+		lim         Limits
+		err         error
+	}{
+		{input: "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$20\r\n" + strings.Repeat("\r\n", 10) + "\r\n",
+			rest: "PING\r\n"},
+		{input: "*3\r\n$3\r\nSET\r\n$0\r\n\r\n$0\r\n\r\n", rest: "*1\r\n"},
+		{input: "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvaluexx", err: errCRLF},
+		{input: "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n:5\r\n", err: errNoDollar(':')},
+		{input: "*3\r\n$3\r\nSET\r\n$70\r\n" + strings.Repeat("k", 70) + "\r\n$10\r\n",
+			lim: long, err: errCommandSize},
+		{input: "*3\r\n$3\r\nSET\r\n$69\r\n" + strings.Repeat("k", 69) + "\r\n$1\r\nv\r\n", lim: long},
+	} {
+		for size := 1; size < 40; size++ {
+			var g Guard
+			var buf, passed []byte
+			var err error
+			last := false
+			for _, piece := range cutEvery(size, []byte(c.input+c.rest)) {
+				buf = append(buf, piece...)
+				for n := 1; n > 0 && !last && err == nil; {
+					n, last, err = g.Pass(buf, &c.lim)
+					passed, buf = append(passed, buf[:n]...), buf[n:]
+				}
+			}
+			if err != c.err || last == (c.err != nil) {
+				t.Errorf("%q in pieces of %d: %v, whole %v, want %v", c.input, size, err, last, c.err)
+			}
+			if err == nil && (string(passed) != c.input || string(buf) != c.rest || g != Guard{}) {
+				t.Errorf("%q in pieces of %d: passed %q, left %q, %+v", c.input, size, passed, buf, g)
+			}
+		}
+	}
+}
+
+func TestGuardBegun(t *testing.T) {
+	for input, want := range map[string]string{
+		"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$9\r\nxx": `["SET" "key"] 3`,
+		"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n":         `["SET" "key"] 3`,
+		"*3\r\n$3\r\nSET\r\n$3\r\nkey":             `[] 3`,
+		"*3\r\n$3\r\nSET\r\n":                      `[] 3`,
+		"*3\r":                                     `[] 0`,
+		"*4\r\n":                                   `[] 4`,
+		"SET key":                                  `[] 0`,
+	} {
+		var g Guard
+		if n, err := g.Next([]byte(input), &Limits{}); n != 0 || err != nil {
+			t.Fatalf("%q: %d, %v", input, n, err)
+		}
+		args, all := g.Begun([]byte(input), 2)
+		if got := fmt.Sprintf("%q %d", args, all); got != want {
+			t.Errorf("%q: %s, want %s", input, got, want)
 		}
 	}
 }

@@ -1,0 +1,181 @@
+package proxy
+
+import (
+	"lockproxy/cluster"
+	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+	"lockproxy/proxy/client"
+)
+
+// This file is commands of more than cluster.MaxShared bytes that go to their node as they come, so that
+// nobody keeps them:
+//
+//	readCommands --> upload.begins --> pipe.Stream: question --> node
+//	     |                                  |
+//	     +--------> upload.read ----------> + --> node
+//
+// The client is not read while the node takes nothing.
+//
+// These are writes whose node is known by their first arguments, of clients about which there is nothing
+// special. All others are kept whole before they are sent. What is read is gone. So a command that its node
+// does not run is not sent again, and half a command is ended by closing its connection.
+
+// upload is the command of a client that goes to its node as it comes.
+type upload struct {
+	s        *session
+	stream   *pipe.Stream      // or nil
+	cmd      *commands.Command // it has not been read to its end; or nil
+	tag      uint32
+	answered bool // what is left of it is dropped
+}
+
+// begins says that the incomplete command at the front of buf is one to be sent as it comes, and begins with
+// that. It may have to wait for the answers to earlier commands first.
+func (u *upload) begins(buf []byte) bool {
+	s := u.s
+	if len(buf)+s.in.guard.Missing() <= cluster.MaxShared || s.eof || s.draining ||
+		s.own.Set() != nil || s.tx.IsOpen() || s.w.alert || s.subscriber.Listens() {
+		return false
+	}
+	cmd, args := u.commandIn(buf)
+	if cmd == nil {
+		return false
+	}
+	if s.answers.len() > 0 {
+		s.SetHold(client.HoldOrder)
+		return true
+	}
+	if !s.large.turn(s, true) {
+		return true
+	}
+	s.last = cmd
+	s.in.commands++
+	s.begin(s.w.counters[cmd.ID])
+	s.ClearHold(client.HoldPipeline) // there is nothing but this command
+	s.SetHold(client.HoldUpstream)
+	u.cmd, u.tag, u.answered = cmd, s.current, false
+	slot := commands.AnySlot
+	if s.router.bySlot() {
+		slot, _ = cmd.Slot(args)
+	}
+	if slot == commands.AnySlot {
+		slot = s.w.pool.SomeSlot(s.ID)
+	}
+	question := resp.AppendCommand(nil, setRange, args[cmd.KeyAt()], zero, nil)
+	u.stream = pipe.NewStream(s.w.pool, pipe.ToSlot(slot), s.Mode(), question, u, u.tag)
+	return true
+}
+
+// SETRANGE key 0 "" changes nothing, and is refused where a write is.
+var setRange, zero = []byte("SETRANGE"), []byte("0")
+
+// commandIn is the command at the front of buf and its arguments up to its key; nil if it cannot be sent as
+// it comes, or not yet.
+func (u *upload) commandIn(buf []byte) (*commands.Command, [][]byte) {
+	s := u.s
+	args, _ := s.in.guard.Begun(buf, 1)
+	if args == nil {
+		return nil, nil
+	}
+	cmd := s.w.table.Lookup(args[0])
+	if cmd == nil || !cmd.Streams() {
+		return nil, nil
+	}
+	if args, _ = s.in.guard.Begun(buf, cmd.KeyAt()+1); args == nil {
+		return nil, nil
+	}
+	return cmd, args
+}
+
+// read passes on what came of the command, and returns how much that is.
+func (u *upload) read(buf []byte) (used int) {
+	s := u.s
+	for used < len(buf) && u.cmd != nil && s.hold == 0 && !s.gone {
+		guard := s.in.guard
+		n, last, err := s.in.guard.Pass(buf[used:], s.w.limitsOf(s))
+		switch {
+		case err != nil:
+			u.giveUp(commands.ErrorReply(err))
+			s.close()
+			return len(buf)
+		case n == 0:
+			return used
+		case last && !u.answered && s.w.alert && s.pause.must(u.cmd, nil):
+			s.in.guard = guard // it would run in the pause
+			s.pause.begin()
+			return used
+		}
+		u.pass(buf[used:used+n], last)
+		used += n
+	}
+	return used
+}
+
+// pass passes on a part of the command.
+func (u *upload) pass(part []byte, last bool) {
+	s := u.s
+	if last {
+		u.cmd = nil
+	}
+	if u.answered {
+		return
+	}
+	if last {
+		s.answers.at(u.tag).start = s.w.loop.Now() // until now it has waited for its client
+		s.SetHold(client.HoldOrder)
+	}
+	u.stream.Write(part, last)
+	if !last && u.stream.Waits() {
+		s.SetHold(client.HoldUpstream)
+		s.CountMemory()
+	}
+}
+
+// waits says that a command has begun whose client owes the rest.
+func (u *upload) waits() bool { return u.cmd != nil && !u.answered && u.s.hold == 0 }
+
+// giveUp ends a command of which a part has come only. What comes of it still is dropped. Its answer is
+// reply, and it does not count as one that was run.
+func (u *upload) giveUp(reply []byte) {
+	if u.cmd == nil || u.answered {
+		return
+	}
+	u.stream.End()
+	u.answered = true
+	if s := u.s; !s.gone {
+		u.drop()
+		s.answers.at(u.tag).counter = nil
+		s.Answer(u.tag, reply)
+	}
+}
+
+// drop has what is left of the command read and dropped.
+func (u *upload) drop() {
+	u.answered = true
+	u.s.ClearHold(client.HoldUpstream)
+}
+
+// Ready implements pipe.Streamer.
+func (u *upload) Ready(p *pipe.Pipe) {
+	u.s.writes.Add(p)
+	u.s.ClearHold(client.HoldUpstream)
+}
+
+// Receive implements pipe.Receiver.
+func (u *upload) Receive(tag uint32, chunk []byte, last bool) {
+	u.drop()
+	u.s.Receive(tag, chunk, last)
+}
+
+// Fail implements pipe.Receiver.
+func (u *upload) Fail(tag uint32, err error) {
+	u.drop()
+	u.s.Fail(tag, err)
+}
+
+// Discard implements pipe.Receiver.
+func (u *upload) Discard(uint32) bool { return true }
+
+// Detour implements pipe.Receiver.
+func (u *upload) Detour(uint32) {}
