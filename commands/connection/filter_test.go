@@ -85,8 +85,8 @@ func TestLongFlags(t *testing.T) {
 		if !fits(p, began) {
 			t.Fatal("a client without flags does not match N")
 		}
-		if time.Since(began) > 10*time.Second {
-			t.Fatal("100,000 clients take more than 10 s")
+		if time.Since(began) > time.Minute {
+			t.Fatal("100,000 clients take more than a minute")
 		}
 	}
 }
