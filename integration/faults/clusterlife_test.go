@@ -117,7 +117,7 @@ func (tr *traffic) count(k int, v rig.Reply) {
 
 // await waits, for a while, until what check wants to see has got through; check tells if it has not.
 func (tr *traffic) await() {
-	for end := time.Now().Add(2 * rig.Patience); time.Now().Before(end) &&
+	for end := time.Now().Add(4 * rig.Patience); time.Now().Before(end) &&
 		tr.bad.Load() == nil; time.Sleep(20 * time.Millisecond) {
 		var sum int64
 		for k := range tr.done {

@@ -66,7 +66,7 @@ func (w *witness) check(t *testing.T, atLeast int) {
 
 // await waits, for a while, until so many grants have come after a time; check tells if they have not.
 func (w *witness) await(n int, after time.Time) {
-	for end := time.Now().Add(2 * rig.Patience); w.since(after) < n && time.Now().Before(end); {
+	for end := time.Now().Add(4 * rig.Patience); w.since(after) < n && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
