@@ -43,7 +43,7 @@ func (o *monitored) heard(t *testing.T, s *rig.Server) string {
 	end := fmt.Sprint("end-", time.Now().UnixNano())
 	s.Do(t, "ECHO", end)
 	var text string
-	rig.Eventually(t, 10*time.Second, "MONITOR shows the last command", func() bool {
+	rig.Eventually(t, rig.Patience, "MONITOR shows the last command", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		text = o.text[s.Addr].String()
@@ -75,7 +75,7 @@ func TestRedisSeesNoTokens(t *testing.T) {
 	one.Do(t, "CONFIG", "SET", "slowlog-max-len", "100000")
 	for name, p := range map[string]*rig.Proxy{
 		"one":   rig.StartProxy(t, "--upstream", one.Addr),
-		"three": three.StartRedlock(t, 2*time.Second, "--upstream", rig.StartRedis(t).Addr),
+		"three": three.StartRedlock(t, 20*time.Second, "--upstream", rig.StartRedis(t).Addr),
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := []*rig.Server(three)
@@ -114,7 +114,7 @@ func TestRedisSeesNoTokens(t *testing.T) {
 			step(c, "(nil)", "UNLOCK", "k", "SECRET-1", "FENCE", "1")
 			step(c, "(integer) 0", "UNLOCK", "k", "SECRET-1")
 			step(c, "(integer) 1", "UNLOCK", "k", "SECRET-1")
-			if v, err := d.Receive(10 * time.Second); err != nil || len(v.Elems) != 4 ||
+			if v, err := d.Receive(rig.Patience); err != nil || len(v.Elems) != 4 ||
 				v.Elems[0].Text != "SECRET-2" {
 				t.Fatalf("%s %v", v, err)
 			}
@@ -123,12 +123,12 @@ func TestRedisSeesNoTokens(t *testing.T) {
 			step(c, "(integer) 1", "UNLOCK", "shared", "SECRET-4")
 			step(c, "", "WLOCK", "shared", "TOKEN", "SECRET-3", "PX", lease)
 			step(c, "", "RLOCK", "shared", "TOKEN", "SECRET-3", "PX", lease)
-			step(c, "", "LOCK", "kept", "TOKEN", "SECRET-5", "PX", "2000", "KEEPALIVE")
-			rig.Eventually(t, 10*time.Second, "it is renewed", func() bool {
+			step(c, "", "LOCK", "kept", "TOKEN", "SECRET-5", "PX", "20000", "KEEPALIVE")
+			rig.Eventually(t, rig.Patience, "it is renewed", func() bool {
 				return p.Metric(t, "lockproxy_lock_renewals_total") > 0
 			})
 			d.Close() // what it keeps is freed
-			rig.Eventually(t, 10*time.Second, "k is free", func() bool {
+			rig.Eventually(t, rig.Patience, "k is free", func() bool {
 				return c.Must(t, "LOCKCTL", "CHECK", "k", "SECRET-2").String() == "(nil)"
 			})
 			step(c, "(integer) 1", "LOCKCTL", "BREAK", "kept")

@@ -188,8 +188,8 @@ func TestEvictingMasters(t *testing.T) {
 		t.Run(product, func(t *testing.T) {
 			t.Parallel()
 			three := rig.StartMasters(rig.On(t, product), 3)
-			p := three.StartRedlock(t, 2*time.Second, "--upstream", rig.StartRedis(t).Addr,
-				"--lock-lease", "3s", "--redlock-max-lease", "4s")
+			p := three.StartRedlock(t, 10*time.Second, "--upstream", rig.StartRedis(t).Addr,
+				"--lock-lease", "10s", "--redlock-max-lease", "12s")
 			c := rig.Connect(t, p.Addr)
 			each(t, three[0], beginsToEvict)
 			evicting(t, p, 1)

@@ -30,7 +30,7 @@ func TestLogTellsWhatWasDone(t *testing.T) {
 				c.Want(t, "OK", "AUTH", "very-secret")
 			}
 			keep := func() string {
-				v := holder.Must(t, "LOCK", name, "TOKEN", token, "PX", "3000", "KEEPALIVE")
+				v := holder.Must(t, "LOCK", name, "TOKEN", token, "PX", "9000", "KEEPALIVE")
 				return v.Elems[1].Text
 			}
 			fence := keep()

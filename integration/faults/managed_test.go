@@ -215,9 +215,9 @@ func locks(t *testing.T, a, b *rig.Conn, nodes []*rig.Server) {
 		t.Fatalf("LOCK with WAIT: %s %v", v, err)
 	}
 	b.Want(t, "(integer) 1", "UNLOCK", "job", "u")
-	b.Must(t, "RLOCK", "job", "TOKEN", "r1", "PX", "2000", "KEEPALIVE")
+	b.Must(t, "RLOCK", "job", "TOKEN", "r1", "PX", "6000", "KEEPALIVE")
 	a.Must(t, "RLOCK", "job", "TOKEN", "r2", "PX", "60000")
-	left := int64(2000)
+	left := int64(6000)
 	rig.Eventually(t, rig.Patience, "KEEPALIVE renews", func() bool {
 		before := left
 		left = a.Must(t, "LOCKCTL", "CHECK", "job", "r1").Elems[0].Int()

@@ -23,12 +23,12 @@ func TestTTLOfWhoWaited(t *testing.T) {
 		link.Delay(late)
 		near, delayed = append(near, s.Addr), append(delayed, link.Addr())
 	}
-	const lease = 12 * time.Second // a node timeout of RedLock is a twentieth at most
-	px := []string{"PX", "12000"}
+	const lease = 40 * time.Second // a node timeout of RedLock is a twentieth at most
+	px := []string{"PX", "40000"}
 	start := func(upstream string, masters []string) *rig.Proxy {
 		return rig.StartProxy(t, "--upstream", upstream, "--redlock", strings.Join(masters, ","),
-			"--redlock-prefix", "quorum:", "--redlock-node-timeout", "500ms", "--redlock-max-lease", "12s",
-			"--lock-lease", "12s")
+			"--redlock-prefix", "quorum:", "--redlock-node-timeout", "2s", "--redlock-max-lease", "40s",
+			"--lock-lease", "40s")
 	}
 	p, q := start(far.Addr(), delayed), start(redis.Addr, near)
 
