@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -48,44 +49,49 @@ func TestTTLOfWhoWaited(t *testing.T) {
 				if engine == "quorum:" && free == nil {
 					continue // the shortest lease there is long
 				}
-				name := engine + verb + "-" + how
-				t.Run(name, func(t *testing.T) {
+				t.Run(engine+verb+"-"+how, func(t *testing.T) {
 					t.Parallel()
-					holder, waiter := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
-					other := rig.Connect(t, q.Addr)
-					if how != "free" {
-						hold := px
-						if free == nil {
-							hold = []string{"PX", "1000"}
+					// How much more than was left its client was told. On a busy machine it reads late.
+					least := time.Hour
+					for try := 0; try < 10 && least > 2*time.Millisecond; try++ { // CHECK tells of whole ms
+						name := fmt.Sprint(engine, verb, "-", how, ":", try)
+						holder, waiter := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
+						other := rig.Connect(t, q.Addr)
+						if how != "free" {
+							hold := px
+							if free == nil {
+								hold = []string{"PX", "1000"}
+							}
+							holder.Must(t, append([]string{"LOCK", name, "TOKEN", "h"}, hold...)...)
 						}
-						holder.Must(t, append([]string{"LOCK", name, "TOKEN", "h"}, hold...)...)
+						waiter.Send(append([]string{verb, name, "TOKEN", "w", "WAIT", "60000"}, px...)...)
+						if free != nil && how != "free" {
+							rig.Eventually(t, rig.Patience, "it waits", func() bool {
+								return other.Must(t, "LOCKCTL", "INFO", name).Field("waiters").Int() > 0 ||
+									engine == "quorum:" // whose waiters other proxies do not see
+							})
+							time.Sleep(4 * late)
+							free(holder, other, name)
+						}
+						v, err := waiter.Receive(time.Minute)
+						at := time.Now()
+						if err != nil || len(v.Elems) != 4 {
+							t.Fatalf("%s: %s %v", verb, v, err)
+						}
+						told := time.Duration(v.Elems[2].Int()) * time.Millisecond
+						c := other.Must(t, "LOCKCTL", "CHECK", name, "w")
+						if len(c.Elems) != 3 {
+							t.Fatalf("CHECK: %s", c)
+						}
+						left, since := time.Duration(c.Elems[0].Int())*time.Millisecond, time.Since(at)
+						t.Logf("told %v, left %v, %v later", told, left, since)
+						least = min(least, told-left-since)
+						if told < lease/2 {
+							t.Errorf("told %v of a lease of %v", told, lease)
+						}
 					}
-					waiter.Send(append([]string{verb, name, "TOKEN", "w", "WAIT", "60000"}, px...)...)
-					if free != nil && how != "free" {
-						rig.Eventually(t, rig.Patience, "it waits", func() bool {
-							return other.Must(t, "LOCKCTL", "INFO", name).Field("waiters").Int() > 0 ||
-								engine == "quorum:" // whose waiters other proxies do not see
-						})
-						time.Sleep(4 * late)
-						free(holder, other, name)
-					}
-					v, err := waiter.Receive(time.Minute)
-					at := time.Now()
-					if err != nil || len(v.Elems) != 4 {
-						t.Fatalf("%s: %s %v", verb, v, err)
-					}
-					told := time.Duration(v.Elems[2].Int()) * time.Millisecond
-					c := other.Must(t, "LOCKCTL", "CHECK", name, "w")
-					if len(c.Elems) != 3 {
-						t.Fatalf("CHECK: %s", c)
-					}
-					left, since := time.Duration(c.Elems[0].Int())*time.Millisecond, time.Since(at)
-					t.Logf("told %v, left %v, %v later", told, left, since)
-					if told > left+since+2*time.Millisecond { // CHECK tells of whole ms
-						t.Errorf("told %v, but %v later there was only %v left", told, since, left)
-					}
-					if told < lease/2 { // on a busy machine the answer comes late
-						t.Errorf("told %v of a lease of %v", told, lease)
+					if least > 2*time.Millisecond {
+						t.Errorf("told %v more than was left, at least", least)
 					}
 				})
 			}
