@@ -230,24 +230,24 @@ func saysFull(v rig.Reply, word string) bool {
 func TestFullMasters(t *testing.T) {
 	t.Parallel()
 	three := rig.StartMasters(t, 3)
-	p := three.StartRedlock(t, 30*time.Second, "--upstream", rig.StartRedis(t).Addr, "--lock-lease", "30s",
-		"--redlock-max-lease", "60s")
+	p := three.StartRedlock(t, 15*time.Second, "--upstream", rig.StartRedis(t).Addr, "--lock-lease", "15s",
+		"--redlock-max-lease", "20s")
 	c := rig.Connect(t, p.Addr)
-	c.Must(t, "LOCK", "again", "TOKEN", "t", "PX", "30000")
-	c.Must(t, "LOCK", "again", "TOKEN", "t", "PX", "30000", "REENTRANT")
-	c.Must(t, "LOCK", "plain", "TOKEN", "t", "PX", "30000")
+	c.Must(t, "LOCK", "again", "TOKEN", "t", "PX", "15000")
+	c.Must(t, "LOCK", "again", "TOKEN", "t", "PX", "15000", "REENTRANT")
+	c.Must(t, "LOCK", "plain", "TOKEN", "t", "PX", "15000")
 
 	three[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
-	if v := c.Must(t, "LOCK", "new", "PX", "30000"); len(v.Elems) != 4 {
+	if v := c.Must(t, "LOCK", "new", "PX", "15000"); len(v.Elems) != 4 {
 		t.Errorf("one of three is full: %s", v)
 	}
 	three[1].Do(t, "CONFIG", "SET", "maxmemory", "1")
-	if v := c.Call(t, "LOCK", "newer", "PX", "30000"); !saysFull(v, "NOQUORUM") {
+	if v := c.Call(t, "LOCK", "newer", "PX", "15000"); !saysFull(v, "NOQUORUM") {
 		t.Errorf("two of three are full: %s", v)
 	}
 	three[2].Do(t, "CONFIG", "SET", "maxmemory", "1")
 	for _, name := range []string{"again", "plain"} {
-		if left := c.Must(t, "RENEW", name, "t", "PX", "60000").Int(); left <= 30000 {
+		if left := c.Must(t, "RENEW", name, "t", "PX", "20000").Int(); left <= 15000 {
 			t.Errorf("RENEW %s: %d ms", name, left)
 		}
 	}

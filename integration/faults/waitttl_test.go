@@ -24,12 +24,12 @@ func TestTTLOfWhoWaited(t *testing.T) {
 		link.Delay(late)
 		near, delayed = append(near, s.Addr), append(delayed, link.Addr())
 	}
-	const lease = 40 * time.Second // a node timeout of RedLock is a twentieth at most
-	px := []string{"PX", "40000"}
+	const lease = 24 * time.Second // a node timeout of RedLock is a twentieth at most
+	px := []string{"PX", "24000"}
 	start := func(upstream string, masters []string) *rig.Proxy {
 		return rig.StartProxy(t, "--upstream", upstream, "--redlock", strings.Join(masters, ","),
-			"--redlock-prefix", "quorum:", "--redlock-node-timeout", "2s", "--redlock-max-lease", "40s",
-			"--lock-lease", "40s")
+			"--redlock-prefix", "quorum:", "--redlock-node-timeout", "1200ms", "--redlock-max-lease", "24s",
+			"--lock-lease", "24s")
 	}
 	p, q := start(far.Addr(), delayed), start(redis.Addr, near)
 
