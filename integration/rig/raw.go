@@ -2,15 +2,17 @@ package rig
 
 import "time"
 
-// Hear sends bytes in pieces and returns what comes back until nothing has come
-// for a while, and whether the other side closed.
-func Hear(addr string, send []byte, piece int) (heard []byte, closed bool, err error) {
+// Hear sends bytes in pieces and returns what comes back until all is sent and nothing has come for so long,
+// and whether the other side closed.
+func Hear(addr string, send []byte, piece int, quiet time.Duration) (heard []byte, closed bool, err error) {
 	c, err := Dial(addr)
 	if err != nil {
 		return nil, false, err
 	}
 	defer c.Close()
+	sent := make(chan struct{})
 	go func() {
+		defer close(sent)
 		for rest := send; len(rest) > 0; {
 			n := min(piece, len(rest))
 			if _, err := c.Write(rest[:n]); err != nil {
@@ -22,18 +24,19 @@ func Hear(addr string, send []byte, piece int) (heard []byte, closed bool, err e
 			}
 		}
 	}()
-	wait := time.Second
-	if piece < 100 {
-		wait += time.Duration(len(send)/piece) * 2 * time.Millisecond
-	}
 	buf := make([]byte, 1<<16)
 	for {
-		c.SetReadDeadline(time.Now().Add(wait))
+		over := false // all had been sent before
+		select {
+		case <-sent:
+			over = true
+		default:
+		}
+		c.SetReadDeadline(time.Now().Add(quiet))
 		n, err := c.Reader.Read(buf)
 		heard = append(heard, buf[:n]...)
-		if err != nil {
+		if err != nil && (over || !IsTimeout(err)) {
 			return heard, !IsTimeout(err), nil
 		}
-		wait = 500 * time.Millisecond
 	}
 }
