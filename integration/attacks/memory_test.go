@@ -127,12 +127,11 @@ func (a *attack) run(t *testing.T, upstream string) {
 		}
 		all = append(all, c)
 		senders.Add(1)
-		go func() { // ends with its deadline
+		go func() { // ends with a deadline
 			defer senders.Done()
 			gate <- struct{}{}
 			defer func() { <-gate }()
-			c.SetWriteDeadline(time.Now().Add(5 * time.Second))
-			a.write(c, i, size) // which may fail: it may be closed, or not read from
+			a.write(pieces{c}, i, size) // which may fail: it may be closed, or not read from
 		}()
 	}
 	senders.Wait()
@@ -159,6 +158,19 @@ func (a *attack) run(t *testing.T, upstream string) {
 	for _, c := range all {
 		c.Close()
 	}
+}
+
+// pieces writes to a connection in pieces, as long as each is taken within some seconds.
+type pieces struct{ net.Conn }
+
+func (p pieces) Write(b []byte) (n int, err error) {
+	for err == nil && n < len(b) {
+		p.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		var m int
+		m, err = p.Conn.Write(b[n:min(len(b), n+64<<10)])
+		n += m
+	}
+	return n, err
 }
 
 // settled is the peak once it has not grown by a megabyte for a while, and once a client was closed if one

@@ -32,14 +32,14 @@ func TestTrustInAGrantBehindWait(t *testing.T) {
 				holder, third := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
 				waiter := rig.Connect(t, from.Addr)
 				holder.Must(t, "LOCK", lock, "TOKEN", "h", "PX", "60000")
-				waiter.Send(verb, lock, "TOKEN", "w", "PX", "700", "WAIT", "30000")
+				waiter.Send(verb, lock, "TOKEN", "w", "PX", "3000", "WAIT", "60000")
 				rig.WaitersOf(t, p.Addr, lock, 1)
-				time.Sleep(time.Second)
+				time.Sleep(3300 * time.Millisecond)
 				released := time.Now()
 				holder.Want(t, "(integer) 1", "UNLOCK", lock, "h")
-				third.Send("LOCK", lock, "TOKEN", "t", "PX", "1000", "WAIT", "30000")
+				third.Send("LOCK", lock, "TOKEN", "t", "PX", "20000", "WAIT", "60000")
 				v, err := waiter.Receive(rig.Patience)
-				if err != nil || len(v.Elems) != 4 || v.Elems[2].Int() > 700 {
+				if err != nil || len(v.Elems) != 4 || v.Elems[2].Int() > 3000 {
 					t.Fatalf("%s: %s %v", lock, v, err)
 				}
 				asked := time.Now()
@@ -86,7 +86,7 @@ func TestTrustInAHangingProxy(t *testing.T) {
 			if v.Int() < 1 || v.Int() > 6000 {
 				t.Errorf("%v: %s", ask, v)
 			}
-			next.Send("LOCK", lock, "TOKEN", "n", "PX", "1000", "WAIT", "30000")
+			next.Send("LOCK", lock, "TOKEN", "n", "PX", "20000", "WAIT", "60000")
 			got, err := next.Receive(rig.Patience)
 			if early := time.Until(trusted); err != nil || len(got.Elems) != 4 || early > 0 {
 				t.Errorf("%v: the next one got %s (%v) %v before the end of what could be trusted", ask,
