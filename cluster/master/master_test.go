@@ -366,6 +366,7 @@ func (a answer) Answer(_ int, reply []byte, err error) {
 func TestMasterBusyLoop(t *testing.T) {
 	masterBubble(t, Options{}, nil, func(t *testing.T, p *loneRedis, m *Master) {
 		for range 20 { // two events at one moment come in any order
+			synctest.Wait() // a PING that is being written would have the request wait for its end
 			q := &question{done: make(chan struct{})}
 			m.Ask(resp.AppendCommandStrings(nil, "ECHO", "a"), 50*time.Millisecond, 0, q)
 			m.loop.Post(func() {}) // the request is written in this round, or before
