@@ -33,7 +33,15 @@ var unfit = map[string]string{
 	"lockctl-break":   "the keys are on other servers than those of the proxy's upstream",
 	"lock-updown":     "an upgrade that waits does not stand before others",
 	"lockctl":         "nobody queues in Redis, so nobody can count who waits",
+
+	"lock-guard":          noGuard,
+	"lock-guard-cluster":  noGuard,
+	"lock-guard-database": noGuard,
+	"lock-guard-multi":    noGuard,
+	"lock-guard-resp3":    noGuard,
 }
+
+const noGuard = "no single Redis knows who holds such a lock, so GUARD is refused"
 
 // The verbs mean over five masters what they mean over one: the same transcripts. R27
 func TestRedlockTranscripts(t *testing.T) {

@@ -120,28 +120,33 @@ func (r *Running) watch(ctx context.Context) {
 	}
 }
 
-// hang is how slow a probe must be for that to be no fault of the machine.
-const hang = 2 * time.Second
+const (
+	// hang is how slow a probe must be for that to be no fault of the machine.
+	hang = 2 * time.Second
+	// probing is the pause between two probes: less than any time-out that the machine may be too slow for.
+	probing = 20 * time.Millisecond
+)
 
 // probe notes when a proxy and the Redis behind it are slow at what needs no waiting.
 func (r *Running) probe(ctx context.Context, proxy int) {
 	var conn Conn
 	for n := 0; ctx.Err() == nil; n++ {
-		time.Sleep(50 * time.Millisecond)
+		start := r.Now()
 		if conn == nil {
 			var err error
 			if conn, err = r.Dial(proxy); err != nil {
 				conn = nil
+				time.Sleep(probing)
 				continue
 			}
 		}
-		start := r.Now()
 		if _, err := conn.Do(hang, "LOCKCTL", "CHECK", r.Keys[n%len(r.Keys)], "probe"); err != nil {
 			conn.Close()
 			conn = nil
 		} else if took := r.Now() - start; took > r.Stall {
 			r.Note(Event{Name: "stall", Start: start, End: r.Now(), Settle: 500 * time.Millisecond})
 		}
+		time.Sleep(probing)
 	}
 	if conn != nil {
 		conn.Close()
