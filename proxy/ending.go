@@ -95,6 +95,7 @@ func (s *session) Closed(err error) {
 	s.subscriber.Leave()
 	delete(s.w.full, s)
 	s.out.buf.Free(s.w.loop)
+	s.out.holdNodes(nil)
 	s.out.deliveries.end(s, err)
 	for tag := s.answers.head; tag != s.answers.tail; tag++ {
 		a := s.answers.at(tag)

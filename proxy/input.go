@@ -66,7 +66,8 @@ func (s *session) readCommands(buf []byte) (used int) {
 			s.in.takeApart(s, buf[used:used+n])
 			break // it comes again
 		}
-		if large := n > cluster.MaxShared; (large || s.large.on) && !s.large.turn(s, large) {
+		large := n > cluster.MaxShared || s.large.reads > 0 && s.large.takes(s, args)
+		if (large || s.large.on) && !s.large.turn(s, large) {
 			break
 		}
 		raw := buf[used : used+n]

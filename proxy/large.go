@@ -4,14 +4,18 @@ import (
 	"time"
 
 	"lockproxy/cluster/pipe"
+	"lockproxy/commands"
 	"lockproxy/proxy/client"
 )
 
-// This file is commands of more than cluster.MaxShared bytes. They go over connections that their client has
-// for itself: nobody waits behind them, and a node that finds one too large closes only a connection of that
-// client.
+// This file is commands of more than cluster.MaxShared bytes, and reads with such replies. They go over
+// connections that their client has for itself: nobody waits behind them, a node that finds one too large
+// closes only a connection of that client, and a node keeps what its client does not take.
 //
 //	readCommands --> largeCommands.turn --> session.Mode --> Private --> node
+//
+// How long a reply is nobody knows before. So after a large reply or command the next reads of the client go
+// this way, too. A first reply of more than windowBytes is asked for again.
 //
 // A client that tracks, or is a user of the upstream, has connections of its own for all its commands.
 
@@ -22,6 +26,29 @@ const largeIdle = time.Second
 type largeCommands struct {
 	set *pipe.Private // nil: none are open
 	on  bool          // the latest command went over them
+	// so many reads go over them, because there was a large reply or command
+	reads int
+}
+
+// expectLarge is how many reads after a large reply may have one, too.
+const expectLarge = 100
+
+// expect notes that the next reads may have large replies.
+func (l *largeCommands) expect() { l.reads = expectLarge }
+
+// takes says that the command is a read to go over the connections, and counts it. What replicas may answer
+// is none.
+func (l *largeCommands) takes(s *session, args [][]byte) bool {
+	if len(args) == 0 || s.own.Set() != nil || s.tx.IsOpen() {
+		return false
+	}
+	cmd := s.w.table.Lookup(args[0])
+	if cmd == nil || cmd.Route != commands.ByKeys || !cmd.ReadsKeys() || cmd.Flags&commands.Scripted != 0 ||
+		s.router.readers(cmd) != pipe.MasterOnly || !pipe.HasRoom(s.w.pool, largeOwner{s}) {
+		return false
+	}
+	l.reads--
+	return true
 }
 
 // own returns the connections that the current command goes over, nil if it is not large.
@@ -102,3 +129,24 @@ func (o largeOwner) Stale() {}
 
 // Party implements pipe.Counted.
 func (o largeOwner) Party() pipe.Party { return client.PartyOf(o.h.About()) }
+
+// reader is a session as the pipe.Chooser of what it reads.
+type reader struct{ s *session }
+
+func (r reader) Receive(tag uint32, chunk []byte, last bool) { r.s.Receive(tag, chunk, last) }
+func (r reader) Fail(tag uint32, err error)                  { r.s.Fail(tag, err) }
+func (r reader) Discard(tag uint32) bool                     { return r.s.Discard(tag) }
+func (r reader) Detour(tag uint32)                           { r.s.Detour(tag) }
+
+// Apart implements pipe.Chooser. Later commands that were sent already would overtake the request.
+func (r reader) Apart(tag uint32, size int) (pipe.Mode, bool) {
+	s := r.s
+	if size <= windowBytes || s.gone || s.answers.at(tag).then != nil || tag+1 != s.answers.tail ||
+		s.own.Set() != nil || s.tx.IsOpen() || s.taker != nil || !pipe.HasRoom(s.w.pool, largeOwner{s}) {
+		return pipe.Mode{}, false
+	}
+	s.large.expect()
+	s.large.on = true
+	s.large.open(s)
+	return s.Mode(), true
+}

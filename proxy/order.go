@@ -41,8 +41,12 @@ func (r *router) send(slot int, req []byte, resend bool) {
 // sendTo sends req: the current command, or a request on its behalf.
 func (r *router) sendTo(to pipe.Target, req []byte, resend bool) {
 	s := r.s
+	var receiver pipe.Receiver = s
+	if resend {
+		receiver = reader{s}
+	}
 	p := s.w.pool.Send(&pipe.Request{
-		Target: to, Mode: s.Mode(), Bytes: req, To: s, Tag: s.current, Resend: resend,
+		Target: to, Mode: s.Mode(), Bytes: req, To: receiver, Tag: s.current, Resend: resend,
 	})
 	s.Sent(p, resend)
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"lockproxy/cluster/pipe"
 	"lockproxy/internal/loop"
 	"lockproxy/proxy/client"
 )
@@ -10,6 +11,8 @@ const (
 	outputLow = 64 << 10
 	// narrowFrom is how many bytes of replies shrink the window of commands under way.
 	narrowFrom = 256 << 10
+	// writeAtOnce is how long a piece of a reply is that is not copied if the client takes it at once.
+	writeAtOnce = 16 << 10
 )
 
 // output is all that waits for one client: what is to be written, and what waits for its turn among the
@@ -21,6 +24,7 @@ type output struct {
 	late       client.Collected // messages that came inside an answer
 	held       int              // bytes in answers, pushes and late
 	deliveries deliveries
+	holding    *pipe.Private // the client's own connections, if they are not read now; or nil
 }
 
 // push is a message to a client beside its answers.
@@ -34,6 +38,12 @@ type push struct {
 func (o *output) write(b []byte) {
 	s := o.s
 	before := o.buf.Cap()
+	if len(b) >= writeAtOnce && s.Authenticated {
+		n := s.conn.Write(b)
+		o.deliveries.appended += uint64(n)
+		o.wrote(n)
+		b = b[n:]
+	}
 	if len(b) > loop.Shared {
 		o.buf.Adopt(s.w.loop, b)
 	} else {
@@ -46,8 +56,35 @@ func (o *output) write(b []byte) {
 	}
 	o.deliveries.appended += uint64(len(b))
 	s.conn.Flush()
+	if s.conn.Stalled() {
+		o.holdNodes(s.Mode().Own)
+	}
 	if n := o.buf.Len(); n > s.w.checkFrom || n > strangerUnread && !s.Authenticated {
 		o.check()
+	}
+}
+
+// wrote notes that n bytes are written.
+func (o *output) wrote(n int) {
+	o.deliveries.written += uint64(n)
+	o.s.active = o.s.w.loop.Now()
+	o.s.w.bytesOut.Add(uint64(n))
+}
+
+// holdNodes has nothing read from set, the client's own connections to nodes, because the client does not
+// take what came; nil: it takes it again. What waits for its turn behind other answers does not matter, since
+// those may come over the same connections.
+func (o *output) holdNodes(set *pipe.Private) {
+	before := o.holding
+	if set == before {
+		return
+	}
+	o.holding = set
+	if before != nil {
+		before.Pause(false)
+	}
+	if set != nil {
+		set.Pause(true)
 	}
 }
 
@@ -127,9 +164,10 @@ func (s *session) Wrote(n int) {
 	if !s.gone {
 		s.memory.add(s.w, s.out.buf.Cap()-before)
 	}
-	s.out.deliveries.written += uint64(n)
-	s.active = s.w.loop.Now()
-	s.w.bytesOut.Add(uint64(n))
+	s.out.wrote(n)
+	if s.out.buf.Len() == 0 {
+		s.out.holdNodes(nil)
+	}
 	s.out.relieve()
 	if len(s.w.full) > 0 {
 		s.out.check()

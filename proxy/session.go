@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"lockproxy/cluster"
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/internal/loop"
@@ -240,7 +241,9 @@ func (s *session) advance() {
 			s.KeepFor(s.answers.head, -a.kept)
 		}
 		s.answers.pop(s.w)
-		s.window.answered(s.out.deliveries.appended)
+		if s.window.answered(s.out.deliveries.appended) > cluster.MaxShared {
+			s.large.expect()
+		}
 		s.out.writePushes()
 		if s.answers.len() == 0 {
 			break

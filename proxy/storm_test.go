@@ -27,7 +27,8 @@ var (
 // wrongly, late or not at all, and go too.
 type tempest struct {
 	*rig
-	calm atomic.Bool // nodes do as they should from now on
+	calm  atomic.Bool // nodes do as they should from now on
+	large bool        // some values are large
 
 	mu     sync.Mutex
 	dice   *rand.Rand // of the nodes
@@ -48,7 +49,24 @@ func TestStorm(t *testing.T) {
 	for i := range *stormRounds {
 		this := seed + uint64(i)
 		fmt.Printf("storm: -storm.seed=%d -storm.rounds=1\n", this) // seen when it panics
-		synctest.Test(t, func(t *testing.T) { storms(t, this) })
+		synctest.Test(t, func(t *testing.T) { storms(t, this, false) })
+		if t.Failed() {
+			t.Fatalf("-storm.seed=%d", this)
+		}
+	}
+}
+
+// The same with values that are passed on as they come, of which some are broken off.
+func TestStormOfLargeValues(t *testing.T) {
+	seed := *stormSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	commandReply() // from a real socket, so before time stops
+	for i := range *stormRounds {
+		this := seed + uint64(i)
+		fmt.Printf("storm: -storm.seed=%d -storm.rounds=1\n", this) // seen when it panics
+		synctest.Test(t, func(t *testing.T) { storms(t, this, true) })
 		if t.Failed() {
 			t.Fatalf("-storm.seed=%d", this)
 		}
@@ -59,15 +77,15 @@ func TestStorm(t *testing.T) {
 // if it ended its side.
 func TestStormOfUnreadOutput(t *testing.T) {
 	commandReply() // from a real socket, so before time stops
-	synctest.Test(t, func(t *testing.T) { storms(t, 1795459512075735765) })
+	synctest.Test(t, func(t *testing.T) { storms(t, 1795459512075735765, false) })
 }
 
 // storms is one storm. In the end it gets calm, or the proxy drains in the middle of it.
-func storms(t *testing.T, seed uint64) {
+func storms(t *testing.T, seed uint64, large bool) {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	r := &rig{T: t}
 	st := &tempest{rig: r, dice: rand.New(rand.NewPCG(seed, 1)), waits: map[int]chan bool{},
-		topics: map[string]*pubsub.Topic{}}
+		topics: map[string]*pubsub.Topic{}, large: large}
 	r.node = st.dial
 	st.calm.Store(true)
 	st.whole = stormTopology(1, 3, func(s int) int { return s * 3 / 16384 })
@@ -201,7 +219,11 @@ func (st *tempest) nothingLeft() {
 
 // listen reads what c gets, not always at once, until its connection ends.
 func (st *tempest) listen(c *testClient, dice *rand.Rand) {
-	for buf := make([]byte, 1000); ; {
+	buf := make([]byte, 1000)
+	if st.large {
+		buf = make([]byte, 64<<10)
+	}
+	for {
 		if !st.calm.Load() && dice.IntN(20) == 0 {
 			time.Sleep(time.Second)
 		}
@@ -229,8 +251,21 @@ func (st *tempest) client(c *testClient, dice *rand.Rand) {
 			}
 			b = resp.AppendCommandStrings(b, strings.Fields(line)...)
 		}
+		cut := false
+		if st.large && dice.IntN(3) == 0 {
+			b = resp.AppendCommandStrings(b, "SET", []string{"a", "b"}[dice.IntN(2)], largeValue)
+			if cut = dice.IntN(3) == 0; cut {
+				b = b[:len(b)-1-dice.IntN(len(largeValue)/2)]
+			}
+		}
 		c.SetWriteDeadline(time.Now().Add(time.Second))
-		if _, err := c.Write(b); err != nil {
+		_, err := c.Write(b)
+		if st.large && (cut || err != nil) {
+			time.Sleep(time.Duration(dice.IntN(1000)) * time.Millisecond)
+			c.Close()
+			return
+		}
+		if err != nil {
 			break // the rest of it would be no command
 		}
 		if dice.IntN(2) == 0 {

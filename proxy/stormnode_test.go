@@ -200,6 +200,9 @@ func (c *stormConn) reply(words []string) string {
 	case "PING":
 		return "+PONG\r\n"
 	case "GET", "RANDOMKEY":
+		if st.large && st.roll(10) == 0 {
+			return bulkOf(1<<20 + st.roll(5)<<20)
+		}
 		return "$300\r\n" + strings.Repeat("x", 300) + "\r\n"
 	case "MGET":
 		return fmt.Sprintf("*%d\r\n", len(words)-1) + strings.Repeat("$-1\r\n", len(words)-1)

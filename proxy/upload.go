@@ -49,6 +49,7 @@ func (u *upload) begins(buf []byte) bool {
 	if !s.large.turn(s, true) {
 		return true
 	}
+	s.large.expect()
 	s.last = cmd
 	s.in.commands++
 	s.begin(s.w.counters[cmd.ID])

@@ -19,12 +19,13 @@ type window struct {
 	seen uint64 // bytes of all answers so far
 }
 
-// answered notes one more answer in the output, which has had appended bytes in all.
-func (w *window) answered(appended uint64) {
-	if n := appended - w.seen; n > largeReply {
+// answered notes one more answer in the output, which has had appended bytes in all, and returns its size.
+func (w *window) answered(appended uint64) (n uint64) {
+	if n = appended - w.seen; n > largeReply {
 		w.size = min(w.size, max(int(windowBytes/n), 1))
 	}
 	w.seen = appended
+	return n
 }
 
 // turn adjusts the window of a client that has filled it, up to most.

@@ -70,6 +70,9 @@ func (p *Pipe) dialed(err error) {
 		p.stats.up.Add(1)
 		p.conn.Flush()
 		p.pool.waiting.now(p.pool.loop.Now())
+		if p.private.isPaused() {
+			p.private.pause()
+		}
 		return
 	}
 	refused := refusedMode(err, p.mode) != nil

@@ -190,6 +190,9 @@ func (p *Pipe) deliver(chunk []byte, last bool) {
 		return
 	}
 	if !last {
+		if !p.inReply {
+			chooses(p, p.calls.head(), chunk)
+		}
 		p.inReply = true
 		if c := p.calls.head(); c.to != nil {
 			c.to.Receive(c.tag, chunk, false)

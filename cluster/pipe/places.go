@@ -207,7 +207,7 @@ func (o *ownPipes) patrol(now time.Time, timeout time.Duration) {
 			pipe.hangUp(errRetired)
 		case idle && now.Sub(pipe.idleSince) > ownIdle:
 			pipe.hangUp(errReleased)
-		case pipe.stream.starves():
+		case pipe.stream.starves(), pipe.private.isPaused():
 		case pipe.calls.len() > 0 && !pipe.patient && silent > cmp.Or(pipe.silence, timeout):
 			pipe.hangUp(errSilent)
 		case listens && pipe.calls.len() == 0 && silent > timeout/2:

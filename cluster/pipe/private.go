@@ -58,6 +58,7 @@ type Private struct {
 	preceded   bool
 	refused    []byte
 	ended      bool
+	paused     bool   // nothing is read
 	done       func() // of Configure
 }
 

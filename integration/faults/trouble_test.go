@@ -117,7 +117,7 @@ func TestPipelineWrittenBeforeRead(t *testing.T) {
 	}
 }
 
-// Values far above any buffer pass through. A plain write is not kept: it goes to its node as it comes.
+// Values far above any buffer pass through, and nobody keeps them: they go on as they come.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", rig.StartRedis(t).Addr)
@@ -136,13 +136,10 @@ func TestLargeValues(t *testing.T) {
 		t.Fatalf("SET of %d MB: %s %v", size>>20, v, err)
 	}
 	wrote := p.RSS(t)
-	if most := int64(64 << 20); wrote > most {
-		t.Errorf("%d MB of memory after SET", wrote>>20)
-	}
 	if v := c.Must(t, "GET", "large"); len(v.Text) != size || !strings.HasSuffix(v.Text, string(chunk)) {
 		t.Errorf("GET: %d bytes", len(v.Text))
 	}
-	if read := p.RSS(t); max(wrote, read) > 5*int64(size) {
+	if read := p.RSS(t); max(wrote, read) > 64<<20 {
 		t.Errorf("a value of %d MB: %d MB of memory after SET, %d MB after GET", size>>20,
 			wrote>>20, read>>20)
 	} else {

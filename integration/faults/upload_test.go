@@ -81,3 +81,49 @@ func hasHalf(list string) bool {
 	}
 	return false
 }
+
+// Of large replies that are not read the proxy keeps a few buffers a client, and nobody else waits. They come
+// whole when they are read, and are those of their requests.
+func TestLargeRepliesAreNotKept(t *testing.T) {
+	const size, clients = 16 << 20, 20
+	for _, name := range []string{"single", "cluster"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstream := ""
+			if name == "cluster" {
+				upstream = rig.StartCluster(t, 3, 0).Addrs()
+			} else {
+				upstream = rig.StartRedis(t).Addr
+			}
+			p := rig.StartBinary(t, rig.LeanBinary(t), "--upstream", upstream)
+			c := rig.Connect(t, p.Addr)
+			for _, key := range []string{"a", "b"} {
+				c.Must(t, "SET", key, strings.Repeat(key, size))
+			}
+			c.Must(t, "SET", "short", "x")
+			before := p.RSS(t)
+			var all []*rig.Conn
+			for i := range clients {
+				d := rig.Connect(t, p.Addr)
+				d.Send("GET", []string{"a", "b"}[i%2])
+				if _, err := d.Reader.Peek(1); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, d)
+			}
+			for range 20 {
+				c.Want(t, `"x"`, "GET", "short")
+			}
+			if n := p.RSS(t) - before; n > clients<<20 {
+				t.Errorf("%d MB more memory", n>>20)
+			}
+			for i, d := range all {
+				want := strings.Repeat([]string{"a", "b"}[i%2], size)
+				if v, err := d.Receive(2 * rig.Patience); err != nil || v.Text != want {
+					t.Fatalf("client %d: %d bytes, %.10s (%v)", i, len(v.Text), v.Text, err)
+				}
+				d.Want(t, `"x"`, "GET", "short")
+			}
+		})
+	}
+}
