@@ -90,7 +90,7 @@ type socket interface {
 
 // poller waits for sockets.
 type poller interface {
-	// wait blocks until something happened, sets l.now and serves the
+	// wait blocks until something happened, calls l.begin and serves the
 	// connections that are ready.
 	wait(l *Loop)
 	// adopt takes over nc and makes a socket of it, with interest in input.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -120,7 +119,7 @@ func (e *epoll) sleep() {
 
 func (e *epoll) wait(l *Loop) {
 	e.sleep()
-	l.now = time.Now()
+	l.begin()
 	for i := range e.count {
 		ev := &e.events[i]
 		if int(ev.Fd) == e.bell {

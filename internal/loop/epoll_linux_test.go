@@ -57,3 +57,37 @@ func TestBusyLoopWakesNobody(t *testing.T) {
 			fallsAsleep)
 	}
 }
+
+// posting posts while it reads, and sends what tells whether that rang the bell.
+type posting struct {
+	echo
+	loop *Loop
+	rang chan bool
+}
+
+func (h *posting) Read(buf []byte) int {
+	h.loop.Post(func() {})
+	var count [8]byte
+	n, _ := rawRead(h.loop.poller.(*epoll).bell, count[:])
+	h.rang <- n > 0
+	return len(buf)
+}
+
+// What is posted while a loop serves its sockets runs in the same round, and needs no bell.
+func TestNoBellForWhoeverIsAwake(t *testing.T) {
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go l.Run()
+	defer l.Close()
+	h := &posting{loop: l, rang: make(chan bool, 1)}
+	nc := dialHandler(t, l, &h.echo, h)
+	defer nc.Close()
+	if _, err := nc.Write([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	if <-h.rang {
+		t.Error("the loop rang its own bell")
+	}
+}

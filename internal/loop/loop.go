@@ -98,6 +98,15 @@ func (l *Loop) round() bool {
 	return !l.closed || l.awake
 }
 
+// begin is called by the poller when it has something to serve: from now on the loop needs no bell to look at
+// its inbox.
+func (l *Loop) begin() {
+	l.now = time.Now()
+	l.mu.Lock()
+	l.awake = true
+	l.mu.Unlock()
+}
+
 // Now is the time at which the current round began.
 func (l *Loop) Now() time.Time { return l.now }
 
@@ -146,7 +155,6 @@ func (l *Loop) runInbox() {
 	l.mu.Lock()
 	fs := l.inbox
 	l.inbox = l.spare[:0]
-	l.awake = true
 	l.mu.Unlock()
 	for i, f := range fs {
 		f()

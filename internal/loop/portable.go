@@ -31,7 +31,7 @@ func (p *portable) close() {}
 
 func (p *portable) wait(l *Loop) {
 	<-p.bell
-	l.now = time.Now()
+	l.begin()
 	p.mu.Lock()
 	ready := p.ready
 	p.ready = p.spare[:0]
