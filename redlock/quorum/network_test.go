@@ -386,6 +386,7 @@ const testNodeTimeout = 20 * time.Millisecond
 
 // newNetwork makes masters and proxies; in a bubble. end must be called.
 func newNetwork(t testing.TB, masters, proxies int, longest time.Duration) *network {
+	rig.InTheseYears()
 	s := &network{}
 	for range masters {
 		s.masters = append(s.masters, newMaster(t, longest))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockproxy/internal/resp"
+	"lockproxy/redlock"
 	"lockproxy/redlock/internal/rig"
 	"lockproxy/redlock/scripts"
 )
@@ -288,6 +289,65 @@ func TestClaimOfAWriterThatReads(t *testing.T) {
 		}
 		listens.Close()
 		for range heard {
+		}
+	})
+}
+
+// A plain lock of an independent master is freed by a request that its proxy made later than the LOCK, or by
+// one of another proxy, and never by an earlier one that comes late. No note is left. R14 R33
+func TestReleaseOfAClaim(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		c := s.Connect()
+		defer c.Close()
+		do := func(script scripts.Script, args ...string) string {
+			t.Helper()
+			reply, err := c.Do(rig.EvalSHA(script, []string{rig.LockKey, "lock:fence:{a}"}, args...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(reply)
+		}
+		for n, test := range []struct{ token, id, want string }{
+			{"a", "p000000000000006", ":1\r\n"},
+			{"a", "p000000000000004", "$-1\r\n"}, // made before the LOCK
+			{"a", "q000000000000004", ":1\r\n"},
+			{"b", "p000000000000006", "$-1\r\n"},
+		} {
+			s.Ask("FLUSHALL")
+			wanted := fmt.Sprint(time.Now().Add(time.Millisecond).UnixMicro())
+			token, other := redlock.OwnerOf("a"), redlock.OwnerOf(test.token)
+			do(scripts.Claim, token, "5000", "w", "p000000000000005", "0", wanted, "9", "", "")
+			if got := do(scripts.Release, other, "", test.id, "proxy", "PUBLISH", "tell"); got != test.want {
+				t.Errorf("%d: %q, want %q", n, got, test.want)
+			}
+			if held := s.Ask("EXISTS", rig.LockKey).Int == 1; held != (test.want != ":1\r\n") {
+				t.Errorf("%d: held: %t", n, held)
+			}
+			if noted := s.Ask("GET", "lock:fence:{a}").Text(); noted != wanted {
+				t.Errorf("%d: behind the fence is %q", n, noted)
+			}
+		}
+	})
+}
+
+// The fence of a claim is higher than the last one of the slot, whatever is wanted. R27
+func TestClaimAboveTheLastFence(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		c := s.Connect()
+		defer c.Close()
+		last := time.Now().Add(500 * time.Millisecond).UnixMicro()
+		for _, above := range []int64{-400_000, -1, 0, 1, 100} {
+			s.Ask("FLUSHALL")
+			s.Ask("SET", "lock:fence:{a}", fmt.Sprint(last))
+			reply, err := c.Do(rig.EvalSHA(scripts.Claim, []string{rig.LockKey, "lock:fence:{a}"},
+				"a", "5000", "w", "p000000000000005", "0", fmt.Sprint(last+above), "9", "", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, _, _ := resp.Parse(reply)
+			if want := max(last+1, last+above); len(v.Elems) != 5 || v.Elems[0].Int != want {
+				t.Errorf("%q, want the fence %d", reply, want)
+			}
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 // A script can be read at one sitting, with its parts.
 func TestScriptsAreShort(t *testing.T) {
 	// acquire and release also have to work without the fence, while a slot moves.
-	most := map[string]int{"acquire": 525, "claim": 335, "release": 348}
+	most := map[string]int{"acquire": 525, "claim": 344, "release": 356}
 	for _, s := range All() {
 		limit := most[s.Name]
 		if limit == 0 {
