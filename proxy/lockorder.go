@@ -53,7 +53,7 @@ func bare[T []byte | string](name T) T {
 // Without a key the command waits for all.
 func (o *lockOrder) mustWait(key string, n uint32, unanswered *answers) bool {
 	if unanswered.len() == 0 {
-		o.last = nil
+		o.forget()
 	}
 	if key == "" {
 		for _, before := range o.last {
@@ -78,11 +78,19 @@ func (o *lockOrder) tidy(unanswered *answers) {
 	if unanswered.len() > 0 {
 		return
 	}
-	o.last = nil
+	o.forget()
 	if clear(o.held); cap(o.held) > fewHeld { // names are long
 		o.held = nil
 	}
 	o.held = o.held[:0]
+}
+
+// forget forgets the last commands.
+func (o *lockOrder) forget() {
+	if len(o.last) > fewHeld {
+		o.last = nil
+	}
+	clear(o.last)
 }
 
 // comesLater says that a command must wait for earlier ones of its client.

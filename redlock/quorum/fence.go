@@ -55,7 +55,9 @@ func (f *fences) start(n int) {
 func (f *fences) candidate() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sorted := slices.Sorted(slices.Values(f.base))
+	var space [8]int64
+	sorted := append(space[:0], f.base...)
+	slices.Sort(sorted)
 	highest, middle := sorted[len(sorted)-1], sorted[len(sorted)/2]
 	f.last = max(f.last+1, min(highest, middle+aheadMost.Microseconds())+time.Since(f.born).Microseconds())
 	return f.last

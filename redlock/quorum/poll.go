@@ -36,8 +36,8 @@ type poll struct {
 	foreign string // the error of a node whose key is no lock
 	fault   error  // the first failure
 	clear   bool
-	done    chan struct{} // closed when the outcome is clear
-	err     error         // valid once done is closed: why there is no outcome
+	done    chan struct{} // closed when the outcome is clear; nil: nobody waits for that
+	err     error         // valid once the outcome is clear: why there is none
 }
 
 // newPoll returns a poll that has not been sent yet. The caller sets how to combine the answers.
@@ -45,7 +45,7 @@ func (q *Engine) newPoll(c scripts.Call) *poll {
 	n := len(q.nodes)
 	return &poll{
 		q: q, call: c, n: n, need: q.need, pending: n,
-		voted: make([]error, n), said: make([]resp.Value, 0, n), done: make(chan struct{}),
+		voted: make([]error, n), said: make([]resp.Value, 0, n),
 	}
 }
 
@@ -66,6 +66,7 @@ func (p *poll) start() {
 
 // await waits until the outcome is clear, or until ctx ends; the poll itself then goes on.
 func (p *poll) await(ctx context.Context) error {
+	p.done = make(chan struct{})
 	p.start()
 	select {
 	case <-p.done:
@@ -89,7 +90,13 @@ func (p *poll) Answer(i int, reply []byte, err error) {
 	if p.q.heal(i, &p.call, reply, err, p) {
 		return
 	}
-	v, fault := p.q.word(i, bytes.Clone(reply), err)
+	if !bytes.HasPrefix(reply, []byte{':'}) { // the answer is kept, and points into the reply
+		reply = bytes.Clone(reply)
+	}
+	v, fault := p.q.word(i, reply, err)
+	if v.Kind == ':' {
+		v.Str = nil
+	}
 	if fault == nil {
 		var vote error
 		if p.clocked && len(v.Elems) > 0 {
@@ -141,7 +148,9 @@ func (p *poll) count(v resp.Value, fault error) {
 		p.err, p.clear = p.q.noQuorum(len(p.said), why), true
 	}
 	if p.clear {
-		close(p.done)
+		if p.done != nil {
+			close(p.done)
+		}
 		if p.then != nil {
 			p.then()
 		}

@@ -37,9 +37,6 @@ func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 
 // claim makes the next attempt of a.
 func (q *Engine) claim(a *redlock.Acquire) (*attempt, error) {
-	if a.Wait > 0 {
-		q.waiters.Expect(a)
-	}
 	return q.newAttempt(a, q.waiters.OthersFirst(a))
 }
 
@@ -70,6 +67,7 @@ func (q *Engine) outcome(a *redlock.Acquire, t *attempt) (g redlock.Grant, ok bo
 	case t.outcome == won:
 		return t.grant, true, nil
 	case t.err == nil && a.Wait > 0:
+		q.waiters.Expect(a, t.began)
 		q.waiters.Refused(a, t.refusal)
 	}
 	return g, false, t.err

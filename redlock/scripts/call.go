@@ -49,7 +49,7 @@ func Eval(n *redlock.Names, s *Script, name string, args int) (at int, c Call) {
 // EvalIn is Eval that appends to buf, or to memory of its own if buf is nil.
 func EvalIn(buf []byte, n *redlock.Names, s *Script, name string, args int) (at int, c Call) {
 	if buf == nil {
-		buf = make([]byte, 0, 288+len(name))
+		buf = make([]byte, 0, 384+len(name))
 	}
 	c = begin(buf, s, s.Keys, args)
 	req := strconv.AppendInt(append(c.Req, '$'), int64(n.KeySize(name)), 10)

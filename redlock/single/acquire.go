@@ -143,7 +143,7 @@ func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquir
 	c.Flag(a.Reentrant)
 	if a.Wait > 0 {
 		c.Text(e.names.ID)
-		left := time.Until(e.waiters.Expect(a))
+		left := time.Until(e.waiters.Expect(a, time.Now()))
 		c.Number(max(left, time.Millisecond).Milliseconds())
 		c.Most(a.Mode, e.o.MaxQueue, e.o.MaxReaders)
 	} else {

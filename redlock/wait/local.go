@@ -62,10 +62,11 @@ type Refusal struct {
 
 // OthersFirst says that others wait for the lock that a wants, ahead of a if it waits too.
 func (o *Local) OthersFirst(a *redlock.Acquire) bool {
-	key := o.names.Place(a.Name).Key
+	var space [128]byte
+	key := o.names.AppendKey(space[:0], a.Name)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	q := o.byKey[key]
+	q := o.byKey[string(key)]
 	return q != nil && q.waiters[0] != o.byAsk[a]
 }
 
@@ -75,7 +76,7 @@ func (o *Local) Follows(a *redlock.Acquire) bool {
 	if !a.Fresh || a.Wait <= 0 || !o.OthersFirst(a) {
 		return false
 	}
-	o.Expect(a)
+	o.Expect(a, time.Now())
 	return true
 }
 

@@ -107,7 +107,7 @@ const leftBehind = "closed while clients may still wait for locks"
 // Wait waits on for the lock that a is queued for, until a.Wait is over; then ok is false. What a left in
 // Redis stays, for the engine to take back. It blocks.
 func (ws *Queues) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	w := ws.waiterOf(a)
+	w := ws.waiterOf(a, time.Now())
 	if err := ws.order.admit(w); err != nil {
 		ws.Forget(a)
 		return g, false, err
@@ -206,19 +206,21 @@ type waiter struct {
 	turn     turnState
 }
 
-// Expect says that a is about to ask, and may wait for the lock until the time that is returned. From now on
-// it can be handed the lock. That ends with Forget, or with Wait.
-func (ws *Queues) Expect(a *redlock.Acquire) (until time.Time) { return ws.waiterOf(a).deadline }
+// Expect says that a, which was asked then, may wait for the lock until the time that is returned. From now
+// on it can be handed the lock. That ends with Forget, or with Wait.
+func (ws *Queues) Expect(a *redlock.Acquire, asked time.Time) (until time.Time) {
+	return ws.waiterOf(a, asked).deadline
+}
 
-// waiterOf returns the waiter of a, a new one if needed.
-func (ws *Queues) waiterOf(a *redlock.Acquire) *waiter {
+// waiterOf returns the waiter of a, which was asked then, a new one if needed.
+func (ws *Queues) waiterOf(a *redlock.Acquire, asked time.Time) *waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w := ws.byAsk[a]; w != nil {
 		return w
 	}
 	w := &waiter{
-		a: a, id: a.ID, place: ws.names.Place(a.Name), mode: a.Mode, deadline: time.Now().Add(a.Wait),
+		a: a, id: a.ID, place: ws.names.Place(a.Name), mode: a.Mode, deadline: asked.Add(a.Wait),
 		wake: make(chan struct{}, 1), rearm: make(chan struct{}, 1), given: make(chan redlock.Grant, 1),
 	}
 	ws.byID[w.id], ws.byAsk[a] = w, w

@@ -44,11 +44,12 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 		}
 		given, forgotten := ask("given", time.Minute), ask("forgotten", time.Minute)
 		woken := ask("woken", time.Minute)
-		if until := o.Expect(given); time.Until(until) != time.Minute || o.Expect(given) != until {
+		until := o.Expect(given, time.Now())
+		if time.Until(until) != time.Minute || o.Expect(given, time.Now()) != until {
 			t.Errorf("it waits until %v", until)
 		}
 		o.Queued(given, time.Second, nil)
-		o.Expect(forgotten)
+		o.Expect(forgotten, time.Now())
 		known(2, 2)
 		o.Forget(forgotten)
 		o.Forget(ask("never asked", 0))
@@ -62,7 +63,7 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 		if e.attempts != 0 {
 			t.Errorf("%d attempts for what was given", e.attempts)
 		}
-		o.Expect(woken)
+		o.Expect(woken, time.Now())
 		o.Queued(woken, time.Second, nil)
 		began := time.Now()
 		if g, ok, err := o.Wait(t.Context(), woken); !ok || err != nil || g.Token != "t woken" ||
