@@ -148,3 +148,15 @@ func TestLongReplyOfATracker(t *testing.T) {
 		}
 	})
 }
+
+// A client may write a whole pipeline before it reads.
+func TestLongRepliesInAPipeline(t *testing.T) {
+	inDownloadBubble(t, Options{}, func(u *uploads) {
+		c := u.connect()
+		c.tell(bulkOf(2<<20+10), "GET a2")
+		long := bulkOf(6<<20 + 10)
+		c.SetWriteDeadline(time.Now().Add(time.Minute))
+		c.send("GET a6", "GET a6", "SET b "+largeValue, "GET a6", "SET a6 "+largeValue, "GET b")
+		c.expect(long + long + "+OK\r\n" + long + "+OK\r\n+OK\r\n")
+	})
+}

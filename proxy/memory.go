@@ -93,6 +93,9 @@ func (s *session) KeepFor(tag uint32, n int) {
 // any further: thousands of senders are faster than the largest clients can be found and closed.
 func (s *session) InputKept() {
 	s.CountMemory()
+	if s.conn.Kept() > 0 {
+		s.out.holdNodes(nil)
+	}
 	if s.w.server.memory.over() > 0 && s.conn.InputMemory() > 0 && !s.gone {
 		s.SetHold(client.HoldMemory)
 	}

@@ -56,7 +56,7 @@ func (o *output) write(b []byte) {
 	}
 	o.deliveries.appended += uint64(len(b))
 	s.conn.Flush()
-	if s.conn.Stalled() {
+	if s.conn.Stalled() && s.conn.Kept() == 0 {
 		o.holdNodes(s.Mode().Own)
 	}
 	if n := o.buf.Len(); n > s.w.checkFrom || n > strangerUnread && !s.Authenticated {
@@ -72,8 +72,9 @@ func (o *output) wrote(n int) {
 }
 
 // holdNodes has nothing read from set, the client's own connections to nodes, because the client does not
-// take what came; nil: it takes it again. What waits for its turn behind other answers does not matter, since
-// those may come over the same connections.
+// take what came; nil: it takes it again, or writes more, since many clients write everything before they
+// read. What waits for its turn behind other answers does not matter, since those may come over the same
+// connections.
 func (o *output) holdNodes(set *pipe.Private) {
 	before := o.holding
 	if set == before {
