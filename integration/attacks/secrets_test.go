@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"lockproxy/integration/rig"
 )
@@ -21,7 +20,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	watch.Must(t, "MONITOR")
 	c := rig.Connect(t, p.Addr)
 	c.Must(t, "CONFIG", "SET", "slowlog-log-slower-than", "0")
-	rig.Eventually(t, 10*time.Second, "the proxy logs what it answers itself", func() bool {
+	rig.Eventually(t, rig.Patience, "the proxy logs what it answers itself", func() bool {
 		c.Call(t, "CLIENT", "SETNAME", "name")
 		return strings.Contains(c.Must(t, "SLOWLOG", "GET", "-1").String(), "SETNAME")
 	})
@@ -61,7 +60,7 @@ func TestSecretsAreHidden(t *testing.T) {
 	c.Must(t, "ECHO", "the-end")
 	fmt.Fprintln(&shown, c.Must(t, "SLOWLOG", "GET", "-1"), c.Must(t, "CLIENT", "LIST"))
 	for !strings.Contains(shown.String(), `"ECHO" "the-end"`) {
-		v, err := watch.Receive(10 * time.Second)
+		v, err := watch.Receive(rig.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}

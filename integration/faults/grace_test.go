@@ -13,7 +13,7 @@ import (
 // it knows are renewed and freed, other shards go on. R26
 func TestFailoverGrace(t *testing.T) {
 	t.Parallel()
-	const grace = 12 * time.Second
+	const grace = 20 * time.Second
 	// A replica that took over because the machine had no time for its master would bring a grace of its own.
 	c := rig.StartCluster(t, 3, 1, "--cluster-node-timeout", "30000")
 	for _, m := range c.Nodes[:c.Masters] {
@@ -79,7 +79,7 @@ func TestFailoverGrace(t *testing.T) {
 // knew it before nor to one that was started after it. R26
 func TestFailoverGraceOfANewProxy(t *testing.T) {
 	t.Parallel()
-	const grace = 8 * time.Second
+	const grace = 16 * time.Second
 	redis := rig.StartRedis(t)
 	args := []string{"--upstream", redis.Addr, "--lock-lease", "5s", "--lock-failover-grace", grace.String()}
 	old := rig.Connect(t, rig.StartProxy(t, args...).Addr)

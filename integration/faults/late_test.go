@@ -120,9 +120,9 @@ func (r *relay) deliver(t *testing.T) {
 	case l := <-r.kept:
 		l.node.Write(l.data)
 		l.node.(*net.TCPConn).CloseWrite() // Redis answers what came before
-		l.node.SetReadDeadline(time.Now().Add(10 * time.Second))
+		l.node.SetReadDeadline(time.Now().Add(rig.Patience))
 		io.Copy(io.Discard, l.node)
-	case <-time.After(10 * time.Second):
+	case <-time.After(rig.Patience):
 		t.Fatal("nothing was kept back")
 	}
 }
