@@ -29,15 +29,16 @@ type attempt struct {
 	candidate int64
 	call      scripts.Call
 	began     time.Time
-	done      chan struct{} // closed when it is decided
+	done      chan struct{} // closed when it is decided; nil: nobody waits for that
 	then      func()        // called when it is decided, or nil; must not block
 
 	mu       sync.Mutex
-	ballots  []ballot // by node
+	ballots  []ballot  // by node
+	space    [5]ballot // of ballots, for most
 	outcome  outcome
 	proposal *proposal // what the nodes are asked to agree on, or nil
 
-	// The outcome, valid once done is closed.
+	// The outcome, valid once it is decided.
 	grant   redlock.Grant
 	refusal wait.Refusal
 	err     error
@@ -66,8 +67,8 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	t := &attempt{
 		q: q, name: a.Name, lock: q.names.Place(a.Name).Key, token: a.Token, id: a.ID, lease: a.Lease,
 		waits: a.Wait > 0, candidate: q.fences.candidate(), began: time.Now(),
-		ballots: make([]ballot, len(q.nodes)), done: make(chan struct{}),
 	}
+	t.ballots = append(t.space[:0], make([]ballot, len(q.nodes))...)
 	_, c := scripts.Eval(q.names, &scripts.Claim, a.Name, 9)
 	c.Asked(a)
 	if only {
@@ -189,9 +190,12 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 	v, fault := a.q.word(i, reply, err)
 	b = ballot{kind: unknown}
-	if fault == nil && (len(v.Elems) == 4 || len(v.Elems) == 5) {
+	switch {
+	case fault == nil && v.Kind == ':':
+		votes = a.q.nodes[i].Heard(time.UnixMicro(v.Int), a.began)
+	case fault == nil && (len(v.Elems) == 4 || len(v.Elems) == 5):
 		v.Elems, votes = a.q.clocked(i, v.Elems, a.began)
-	} else {
+	default:
 		votes = a.q.nodes[i].Vote()
 	}
 	switch {
@@ -202,6 +206,8 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 		}
 	case v.Err() != "":
 		b.kind, b.said = noLock, v.Err()
+	case v.Kind == ':': // granted as it was asked for
+		b.kind, b.fence, b.ttl, b.count, b.fresh = gave, a.candidate, a.lease.Milliseconds(), 1, true
 	case len(v.Elems) == 4:
 		b.kind, b.fence, b.ttl = gave, v.Elems[0].Int, v.Elems[1].Int
 		b.count, b.fresh = v.Elems[2].Int, v.Elems[3].Int == 1

@@ -48,7 +48,9 @@ func (a *attempt) mayDiffer(b ballot) bool {
 
 // end wakes whoever waits for the outcome. mu is held.
 func (a *attempt) end() {
-	close(a.done)
+	if a.done != nil {
+		close(a.done)
+	}
 	if a.then != nil {
 		a.then()
 	}

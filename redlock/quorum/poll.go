@@ -28,7 +28,8 @@ type poll struct {
 	more  func(i int, v resp.Value) (all resp.Value, next *scripts.Call)
 	then  func() // called when the outcome is clear, or nil; must not block
 	began time.Time
-	voted []error // by node: why it did not vote when it was asked
+	voted []error  // by node: why it did not vote when it was asked
+	space [5]error // of voted, for most
 
 	mu      sync.Mutex
 	said    []resp.Value // answers of those that vote
@@ -43,10 +44,9 @@ type poll struct {
 // newPoll returns a poll that has not been sent yet. The caller sets how to combine the answers.
 func (q *Engine) newPoll(c scripts.Call) *poll {
 	n := len(q.nodes)
-	return &poll{
-		q: q, call: c, n: n, need: q.need, pending: n,
-		voted: make([]error, n), said: make([]resp.Value, 0, n),
-	}
+	p := &poll{q: q, call: c, n: n, need: q.need, pending: n, said: make([]resp.Value, 0, n)}
+	p.voted = append(p.space[:0], make([]error, n)...)
+	return p
 }
 
 // start sends the script to all nodes.

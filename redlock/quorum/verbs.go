@@ -46,6 +46,7 @@ func (q *Engine) Prepare(a *redlock.Acquire) (wait.Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.done = make(chan struct{})
 	return t, nil
 }
 
@@ -81,6 +82,7 @@ func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 		if t, err = q.claim(a); err != nil {
 			return g, false, err
 		}
+		t.done = make(chan struct{})
 		t.start()
 	}
 	if err := t.await(ctx); err != nil {

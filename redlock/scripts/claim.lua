@@ -14,7 +14,8 @@
 --       7  most readers
 --       8  keeper; or = and the keeper that the client's connection has for this hold already; or ""
 --       9  meta, or ""
--- Reply granted: {fence, ttl ms, count, 1 if the hold is new or has a new fence, else 0, clock in µs}
+-- Reply granted: {fence, ttl ms, count, 1 if the hold is new or has a new fence, else 0, clock in µs}; or
+--          the clock alone for {6, 2, 1, 1, clock}
 --       held by others: {-1 for a reader that is to become the writer, else 0; ms that it lasts; who holds
 --          it: the id of the request that made the holder the writer, r for readers, or ""; clock in µs}
 -- Effects: one hold for each request id, however often it is sent.
@@ -34,7 +35,7 @@ if plain and wanted_fence > micros and wanted_fence <= micros + 1000000
   local made = redis.pcall('SET', key, value, 'NX', 'PX', lease + 1)
   if made and made.ok then
     call('SETRANGE', fence_key, '0', candidate)
-    return {wanted_fence, lease, 1, 1, micros}
+    return micros
   end
 end
 

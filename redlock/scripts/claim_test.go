@@ -110,6 +110,23 @@ func outcomeOf(v resp.Value, lease string, acquire bool) string {
 	return "refused"
 }
 
+// fenceOf is the fence of a grant that claim replied, for which that fence was wanted.
+func fenceOf(t *testing.T, reply []byte, wanted int64) int64 {
+	t.Helper()
+	v, _, _ := resp.Parse(reply)
+	clock := v.Int
+	if v.Kind != ':' {
+		if len(v.Elems) != 5 {
+			t.Fatalf("%q", reply)
+		}
+		wanted, clock = v.Elems[0].Int, v.Elems[4].Int
+	}
+	if clock != time.Now().UnixMicro() {
+		t.Errorf("the clock shows %d", clock)
+	}
+	return wanted
+}
+
 // left is all that a server has of the lock and its fence.
 func left(s *rig.Server) string {
 	var fields []string
@@ -219,11 +236,7 @@ func TestClaimTakesTheFenceThatIsWanted(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					v, _, _ := resp.Parse(reply)
-					if len(v.Elems) != 5 {
-						t.Fatalf("%q", reply)
-					}
-					return v.Elems[0].Int
+					return fenceOf(t, reply, wanted)
 				}
 				as, first := mode, int64(0)
 				if mode == "up" {
@@ -344,9 +357,12 @@ func TestClaimAboveTheLastFence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, _, _ := resp.Parse(reply)
-			if want := max(last+1, last+above); len(v.Elems) != 5 || v.Elems[0].Int != want {
-				t.Errorf("%q, want the fence %d", reply, want)
+			want := max(last+1, last+above)
+			if got := fenceOf(t, reply, last+above); got != want {
+				t.Errorf("%d above: the fence %d, want %d", above, got, want)
+			}
+			if noted := s.Ask("GET", "lock:fence:{a}").Text(); noted != fmt.Sprint(want) {
+				t.Errorf("%d above: %s is noted, want %d", above, noted, want)
 			}
 		}
 	})
