@@ -73,7 +73,7 @@ func (n *LockRedis) Subscribe(context.Context, int, string, func(subscription.Ev
 }
 
 // Masters implements single.Upstream.
-func (*LockRedis) Moving(int) bool { return false }
+func (*LockRedis) Parted(int) time.Time { return time.Time{} }
 
 func (*LockRedis) Evicting() bool { return false }
 

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"testing"
+	"time"
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
@@ -13,10 +14,10 @@ import (
 // shardedLocks is all that a Locker needs to know of its upstream to make requests.
 type shardedLocks struct{ single.Upstream }
 
-func (shardedLocks) Sharded() bool    { return true }
-func (shardedLocks) Moving(int) bool  { return false }
-func (shardedLocks) Evicting() bool   { return false }
-func (shardedLocks) Evicts(int) error { return nil }
+func (shardedLocks) Sharded() bool        { return true }
+func (shardedLocks) Parted(int) time.Time { return time.Time{} }
+func (shardedLocks) Evicting() bool       { return false }
+func (shardedLocks) Evicts(int) error     { return nil }
 
 // granting are Actions whose node grants, and frees, whatever it is asked.
 type granting struct {

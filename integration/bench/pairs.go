@@ -207,10 +207,10 @@ func (*recorder) Released(redlock.Released, error) []byte                       
 // sharded is all that a Locker needs to know of its upstream to make requests.
 type sharded struct{ single.Upstream }
 
-func (sharded) Sharded() bool    { return true }
-func (sharded) Moving(int) bool  { return false }
-func (sharded) Evicting() bool   { return false }
-func (sharded) Evicts(int) error { return nil }
+func (sharded) Sharded() bool        { return true }
+func (sharded) Parted(int) time.Time { return time.Time{} }
+func (sharded) Evicting() bool       { return false }
+func (sharded) Evicts(int) error     { return nil }
 
 // inTurn sends the commands in turn, so many at a time. Their number must be a
 // multiple of that.

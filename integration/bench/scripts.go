@@ -173,10 +173,10 @@ func (y *yard) scriptWays(ctx context.Context, addr string) ([][]phase, error) {
 // unsharded is all that a Locker needs to know of one Redis to make requests.
 type unsharded struct{ single.Upstream }
 
-func (unsharded) Sharded() bool    { return false }
-func (unsharded) Moving(int) bool  { return false }
-func (unsharded) Evicting() bool   { return false }
-func (unsharded) Evicts(int) error { return nil }
+func (unsharded) Sharded() bool        { return false }
+func (unsharded) Parted(int) time.Time { return time.Time{} }
+func (unsharded) Evicting() bool       { return false }
+func (unsharded) Evicts(int) error     { return nil }
 
 // exactly accepts one reply.
 func exactly(reply string) func([]byte) bool {

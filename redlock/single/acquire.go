@@ -18,8 +18,9 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 	if first == nil {
 		first = new(firstAttempt)
 	}
-	*first = firstAttempt{e, by, a, to, time.Now()}
+	sent := time.Now()
 	slot, req := e.acquireRequest(by.Buffer(), &scripts.Acquire, a)
+	*first = firstAttempt{e, by, a, to, sent, slot}
 	by.SendHome(slot, req, true, first, to)
 }
 
@@ -30,6 +31,7 @@ type firstAttempt struct {
 	a    *redlock.Acquire
 	to   redlock.Acquirer
 	sent time.Time
+	slot int
 }
 
 // Answer implements Exchange.
@@ -37,7 +39,7 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 	was := *f
 	*f = firstAttempt{}
 	was.e.firsts.Put(f)
-	g, ok, err := was.e.readFirst(was.a, was.sent, reply)
+	g, ok, err := was.e.readFirst(was.a, was.sent, was.slot, reply)
 	switch err {
 	case errTidy:
 		slot, req := was.e.tidyRequest(was.a)
@@ -62,9 +64,9 @@ func (f *firstAttempt) Answer(reply []byte) []byte {
 
 // readFirst is readAcquire for the first attempt: unless a has to wait, nothing need be told any more.
 func (e *Engine) readFirst(
-	a *redlock.Acquire, sent time.Time, reply []byte,
+	a *redlock.Acquire, sent time.Time, slot int, reply []byte,
 ) (g redlock.Grant, ok bool, err error) {
-	g, ok, err = e.readAcquire(a, sent, reply)
+	g, ok, err = e.readWhole(a, sent, slot, reply)
 	if !mayRepeat(err) {
 		e.forget(a, ok, err)
 	}
@@ -107,7 +109,7 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 		a.Unsure = true
 		return g, false, err
 	}
-	g, ok, err = e.readAcquire(a, at, reply)
+	g, ok, err = e.readWhole(a, at, slot, reply)
 	if err == errTidy {
 		if err = e.tidy(a); err == nil {
 			err = redlock.ErrAgain
@@ -177,7 +179,7 @@ func (e *Engine) readAcquire(
 		a.ID = e.names.NewID(a)
 		return g, false, redlock.ErrAgain
 	case r.Queued:
-		if e.upstream.Moving(e.names.Place(a.Name).Slot) {
+		if e.steps.moving(e.names.Place(a.Name).Slot) {
 			r.Pause = min(r.Pause, movingPulse)
 		}
 		e.grants.changed(a.Name)
@@ -188,6 +190,19 @@ func (e *Engine) readAcquire(
 		e.noteGrant(a, r.Grant, r.Plain)
 	}
 	return r.Grant, r.Granted, nil
+}
+
+// readWhole is readAcquire for a request with the lock and its fence. A node may have sent it on to the next
+// one of a slot that moves, and it may have been on the way until the slot had moved on, and back again: then
+// the grant is of a copy of the lock that nobody else can see. So the lock itself is asked, in a step.
+func (e *Engine) readWhole(
+	a *redlock.Acquire, at time.Time, slot int, reply []byte,
+) (g redlock.Grant, ok bool, err error) {
+	g, ok, err = e.readAcquire(a, at, reply)
+	if ok && !e.upstream.Parted(slot).Before(at) {
+		return redlock.Grant{}, false, needsSteps{}
+	}
+	return g, ok, err
 }
 
 // noteGrant notes a grant for the UNLOCK that comes. plain says that the lock is plain.

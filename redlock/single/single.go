@@ -57,8 +57,8 @@ type Upstream interface {
 	// Evicts says why the master of slot may delete locks by itself, so that no new ones are to be made
 	// there. nil: it does not, as far as that is known.
 	Evicts(slot int) error
-	// Moving says that keys of slot are at two nodes, as far as that is known.
-	Moving(slot int) bool
+	// Parted is when a node last said that some keys of slot are at another node; the zero time: never.
+	Parted(slot int) time.Time
 }
 
 // Engine is the engine of locks that one Redis keeps, or a cluster, each lock on the master of its slot. One

@@ -37,6 +37,8 @@ var (
 )
 
 const (
+	// movingFor is how long a slot counts as moving after a node has said so.
+	movingFor = 2 * time.Second
 	// movingPulse is the longest pause after which a proxy with waiters asks for a lock whose slot moves.
 	// The messages for its waiters may be published at another node than the one that it listens to, and a
 	// lock is offered for half a second only.
@@ -84,6 +86,10 @@ type requests interface {
 	readAll(ctx context.Context, name, token string) (redlock.State, error)
 }
 
+// moving says that a slot is moving from one node to another, as far as requests have shown that lately. Then
+// messages of its sharded channels do not reach all subscribers.
+func (t *steps) moving(slot int) bool { return time.Since(t.upstream.Parted(slot)) < movingFor }
+
 // turn waits for a turn of that lock. The caller calls over at the end.
 func (t *steps) turn(name string) (over func()) {
 	before, over := t.turns.take(name)
@@ -96,7 +102,7 @@ func (t *steps) turn(name string) (over func()) {
 // overtook says that an answer may tell too little: a request of one key needs no steps, and may have
 // overtaken an earlier command of its client that is in its steps. Then again is called in its turn.
 func (t *steps) overtook(by redlock.Caller, slot int, again func()) bool {
-	return t.upstream.Moving(slot) && by.Later(func() []byte {
+	return t.moving(slot) && by.Later(func() []byte {
 		again()
 		return nil
 	}, nil)
@@ -362,7 +368,7 @@ func (t *steps) numbered(ctx context.Context, name, token string, s redlock.Stat
 // tell makes those who wait for a freed lock, at any proxy, ask again if its slot moves: the script has
 // published its message at the node that has the lock, while they listen at the one that has the slot.
 func (t *steps) tell(slot int, name string) {
-	if !t.upstream.Moving(slot) || !t.upstream.Sharded() {
+	if !t.moving(slot) || !t.upstream.Sharded() {
 		return
 	}
 	t.work.Go(func() { // ends with the answer

@@ -40,7 +40,7 @@ func (u *Upstream) Asked() int {
 
 func (u *Upstream) Sharded() bool { return u.S.Sent }
 
-func (*Upstream) Moving(int) bool { return false }
+func (*Upstream) Parted(int) time.Time { return time.Time{} }
 
 func (*Upstream) Evicting() bool { return false }
 
