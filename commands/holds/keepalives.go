@@ -111,7 +111,8 @@ type Held struct {
 	name  string
 }
 
-// Held returns the hold that a verb with this token relies on.
+// Held returns the hold that a verb with this token relies on. It may be one that was just lost, of which the
+// client is still to be told.
 func (k *Keepalives) Held(name, token string) Held {
 	if k.keeps == nil {
 		return Held{}
@@ -119,7 +120,7 @@ func (k *Keepalives) Held(name, token string) Held {
 	k.keeps.mu.Lock()
 	defer k.keeps.mu.Unlock()
 	h := k.keeps.holds[holdKey{name, token}]
-	if h == nil || h.Ended() {
+	if h == nil || h.Ended() && !h.Lost() {
 		return Held{}
 	}
 	return Held{h, k.keeps, name}
@@ -156,18 +157,24 @@ func (r Held) Lost() error {
 		resp.Clip([]byte(r.name)), fence)
 }
 
-// Keep keeps h alive, and tells the client through push if it is lost.
-func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) {
+// Keep keeps h alive, and tells the client through push if it is lost. If the hold that the verb relied on
+// was lost while the verb was on its way, it releases h and returns an error: the client may take both for
+// one.
+func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, relies Held, push Pusher) error {
 	name, token, fence := h.Name, h.Token, h.Fence
 	h.Lost = func(why keepalive.Loss) {
 		push(func(proto int) []byte { return s.tell(proto, name, token, loss{fence, why}) })
 	}
-	kept := l.Keep(h)
+	kept := l.Keep(h) // in place of what the verb relied on, which is not lost any more, or was before
+	if err := relies.Lost(); err != nil {
+		kept.Release()
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		end(kept, s.forget)
-		return
+		return nil
 	}
 	if s.holds[holdKey{name, token}] == nil {
 		s.memory.Add(int64(holdCost + len(name) + len(token)))
@@ -178,13 +185,14 @@ func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) {
 		s.sweep = max(firstSweep, 2*len(s.holds))
 	}
 	s.most = max(s.most, len(s.holds))
+	return nil
 }
 
 // dropEnded forgets the holds that have ended. Nobody tells of those that were released over another
-// connection.
+// connection; tell forgets those that were lost.
 func (s *Kept) dropEnded() {
 	for as, h := range s.holds {
-		if h.Ended() {
+		if h.Ended() && !h.Lost() {
 			s.drop(as)
 		}
 	}

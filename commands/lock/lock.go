@@ -253,7 +253,16 @@ var errGrantOver = redlock.ReplyError("TRYAGAIN the lock was granted, but its le
 // was lost meanwhile.
 func (q *acquisition) granted(g redlock.Grant) error {
 	until := g.At.Add(g.TTL)
-	if q.args.token != "" && !q.args.keep { // it may already be kept alive
+	switch {
+	case q.args.keep:
+		if err := q.keeps.Keep(q.l, keepalive.Hold{
+			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
+			Keeper: q.a.Keeper, Max: q.args.renewals,
+		}, q.relies, q.push); err != nil {
+			q.ended(false, err)
+			return err
+		}
+	case q.args.token != "": // it may already be kept alive
 		q.l.Prolonged(q.a.Name, q.a.Token, until)
 		if err := q.relies.Lost(); err != nil {
 			q.ended(false, err)
@@ -262,12 +271,6 @@ func (q *acquisition) granted(g redlock.Grant) error {
 		}
 	}
 	q.ended(true, nil)
-	if q.args.keep {
-		q.keeps.Keep(q.l, keepalive.Hold{
-			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
-			Keeper: q.a.Keeper, Max: q.args.renewals,
-		}, q.push)
-	}
 	return nil
 }
 

@@ -70,10 +70,12 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		switch until := sent.Add(left); {
 		case left <= 0:
 		case args.keep:
-			keeps.Keep(l, keepalive.Hold{
+			if err := keeps.Keep(l, keepalive.Hold{
 				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
 				Keeper: keeper, Max: args.renewals,
-			}, push)
+			}, relies, push); err != nil {
+				return commands.ErrorReply(err)
+			}
 		default:
 			l.Prolonged(args.name, args.token, until)
 			if err := relies.Lost(); err != nil {
