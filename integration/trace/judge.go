@@ -186,7 +186,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 		case moves && o.Outcome == Null && o.acquires() && o.outlived():
 			in.Outcome, in.Return = Unknown, in.Call
 		case o.Outcome == Null && o.acquires():
-			in.queue = queued(ops, n)
+			in.queue = queued(ops, n) || moves && inSteps(ops, n)
 		case o.Outcome == Null && o.Verb == Unlock:
 			in.freed = o.overlaps(resent)
 		case o.Keep:
@@ -313,6 +313,15 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 		}
 	}
 	return until
+}
+
+// inSteps says whether somebody else may have held the lock without a fence while ops[n] ran: a lock that
+// moves is taken first, and gets its fence then.
+func inSteps(ops []Op, n int) bool {
+	return slices.ContainsFunc(ops, func(o Op) bool {
+		return o.acquires() && o.Outcome == Granted && o.Token != ops[n].Token &&
+			o.Call <= ops[n].Return && o.Return >= ops[n].Call
+	})
 }
 
 // queued says whether somebody may have stood in the queue while ops[n] ran.

@@ -72,6 +72,10 @@ func TestJudge(t *testing.T) {
 	short := kept
 	short.Keep, short.Lease, short.TTL = true, stall, stall
 	kept.Keep = true
+	halfway, second := granted(0, "a", 0, 100*ms, 2), granted(1, "b", 30*ms, 40*ms, 1)
+	halfway.Verb, second.Verb = Read, Read
+	refused := Op{Client: 1, Key: "k", Verb: Write, Token: "b", Lease: time.Second, Call: 10 * ms,
+		Return: 20 * ms, Outcome: Null}
 	stalled := kept
 	stalled.Return = 1100 * ms
 	tardy := kept
@@ -105,6 +109,10 @@ func TestJudge(t *testing.T) {
 			granted(0, "a", 1500*ms, 1501*ms, 1)), "", ""},
 		{"a lease that was over while its lock moved", moving(granted(0, "a", 0, ms, 1),
 			granted(1, "b", 980*ms, 990*ms, 2)), "", "linearizable"},
+		{"refused by a reader of a moving lock that got its fence later than the next one",
+			moving(halfway, refused, second), "", ""},
+		{"refused by a reader that got its fence later than the next one",
+			history(nil, halfway, refused, second), "", "linearizable"},
 		{"granted within the lease",
 			history(nil, granted(0, "a", 0, ms, 1), granted(1, "b", 980*ms, 990*ms, 2)),
 			"", "linearizable"},
