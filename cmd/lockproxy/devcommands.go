@@ -47,7 +47,7 @@ zrandmember -2 readonly 1 1 1
 zunion -3 readonly,movablekeys 0 0 0
 `
 
-// tellAll makes COMMAND of m list all commands that m has.
+// tellAll makes COMMAND of m list all commands that m has, and SETRANGE with nothing change nothing.
 func tellAll(m *miniredis.Miniredis) error {
 	var told bytes.Buffer
 	w := bufio.NewWriter(&told)
@@ -61,11 +61,16 @@ func tellAll(m *miniredis.Miniredis) error {
 		table.Elems = append(table.Elems, describedAs(line))
 	}
 	all := string(resp.AppendValue(nil, table))
-	m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
-		if cmd == "COMMAND" {
+	m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
+		switch {
+		case cmd == "COMMAND":
 			c.WriteRaw(all)
+		case cmd == "SETRANGE" && len(args) == 3 && args[1] == "0" && args[2] == "":
+			m.Server().Dispatch(c, []string{"STRLEN", args[0]}) // miniredis would make the key
+		default:
+			return false
 		}
-		return cmd == "COMMAND"
+		return true
 	})
 	return nil
 }

@@ -151,3 +151,23 @@ func TestLargeCommandsKeepTheirPlace(t *testing.T) {
 		})
 	}
 }
+
+// The first element of a new key may be large, whatever the type of the key.
+func TestLargeElementsOfNewKeys(t *testing.T) {
+	for name, args := range map[string][]string{"dev": {"--dev"},
+		"single":  {"--upstream", rig.SharedRedis().Addr},
+		"cluster": {"--upstream", rig.SharedCluster().Addrs()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := rig.Connect(t, rig.StartProxy(t, args...).Addr)
+			large := strings.Repeat("L", 2<<20)
+			for _, command := range []string{"SET", "APPEND", "RPUSH", "SADD", "HSET f", "XADD * f",
+				"ZADD 1"} {
+				words := strings.Fields(command)
+				key := "large:" + name + ":" + words[0]
+				c.Must(t, append(append([]string{words[0], key}, words[1:]...), large)...)
+				c.Want(t, "(integer) 1", "DEL", key)
+			}
+		})
+	}
+}
