@@ -175,7 +175,7 @@ func TestUploadWaitsForItsNode(t *testing.T) {
 	})
 }
 
-// Half a command is never run, however it ends. What came before it is answered.
+// Half a command is never run, however it ends. What came before it is answered. R33
 func TestHalfAnUpload(t *testing.T) {
 	const half = "2 SETRANGE a, 2 ..., 2 end"
 	for name, end := range map[string]func(u *uploads, c *testClient){
@@ -258,7 +258,7 @@ func TestUploadWhileTheProxyDrains(t *testing.T) {
 }
 
 // If the node does not run the command, or breaks off, the rest of it is dropped, and the client is told what
-// became of it. It is not sent again.
+// became of it. It is not sent again. R33
 func TestNodeBreaksOffAnUpload(t *testing.T) {
 	const (
 		notRun = "-ERR the command was not run: the node closed the connection inside of it, as it does " +

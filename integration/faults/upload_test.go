@@ -26,7 +26,7 @@ func end(t *testing.T, c *rig.Conn) {
 }
 
 // A large command whose slot moves while it comes is not run, and its client is told so. The next one goes to
-// the new master at once, and one to a slot that is moving goes where its key is.
+// the new master at once, and one to a slot that is moving goes where its key is. R33
 func TestLargeCommandWhileItsSlotMoves(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20
