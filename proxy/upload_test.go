@@ -27,8 +27,9 @@ type uploads struct {
 
 	conn net.Conn // the latest of these
 
-	mu  sync.Mutex
-	all []string
+	mu   sync.Mutex
+	all  []string
+	last string // of all that was ever seen
 }
 
 func inUploadBubble(t *testing.T, o Options, test func(u *uploads)) {
@@ -83,9 +84,10 @@ func (u *uploads) note(node int, what string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	what = fmt.Sprintf("%d %s", node, what)
-	if n := len(u.all); n == 0 || u.all[n-1] != what || !strings.HasSuffix(what, "...") {
+	if u.last != what || !strings.HasSuffix(what, "...") {
 		u.all = append(u.all, what)
 	}
+	u.last = what
 }
 
 // saw expects what the nodes saw since it was called last.
