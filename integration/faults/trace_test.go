@@ -237,7 +237,7 @@ func takeTraces(t *testing.T, short time.Duration, faults []fault,
 func (tr *traceRig) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
-		Slacks: trace.Roomy, Dial: tr.dial, Upgrades: true, Keepalive: true, Probe: true,
+		Slacks: trace.Roomy, Dial: tr.dial, Upgrades: true, Keepalive: true, Guards: true, Probe: true,
 	}
 	for i := range 3 {
 		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))

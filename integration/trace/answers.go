@@ -117,7 +117,20 @@ func (s *lock) refused(o *input) bool {
 	})
 }
 
-// holding is UNLOCK, RENEW or CHECK that found the token's hold.
+// counts says whether a GUARD may have made n of the counter.
+func (s *lock) counts(n int64) bool {
+	more := n - s.counter - 1 // GUARDs that counted unseen
+	switch {
+	case s.counter < 0:
+		more = 0
+	case more < 0 || more > s.loose:
+		return false
+	}
+	s.counter, s.loose = n, s.loose-more
+	return true
+}
+
+// holding is UNLOCK, RENEW, CHECK or GUARD that found the token's hold.
 func (s *lock) holding(o *input) bool {
 	i, ok := s.find(o.Token)
 	if o.Verb == Unlock && o.Count == 1 && o.astray[ReleasedTwice] && s.now <= o.Return &&
@@ -174,6 +187,8 @@ func (s *lock) holding(o *input) bool {
 		if h.kept {
 			h.lo, h.hi = max(h.lo, o.sure), forever
 		}
+	case Guard:
+		return s.counts(o.Count)
 	case Check: // in its last millisecond a hold has a ttl of 0
 		if o.TTL < 0 || o.Count < h.least-slack || o.Count > h.most+slack {
 			return false
@@ -231,7 +246,7 @@ func (s *lock) lost(o *input) bool {
 	return s.now <= o.Return && (i < 0 || s.gone(i, o.Return))
 }
 
-// absent is UNLOCK, RENEW or CHECK that found nothing.
+// absent is UNLOCK, RENEW, CHECK or GUARD that found nothing.
 func (s *lock) absent(o *input) bool {
 	i, ok := s.find(o.Token)
 	if s.now > o.Return {

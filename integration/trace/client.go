@@ -78,6 +78,14 @@ func (c *client) act(key string) {
 		return
 	}
 	token := own.grant.Token
+	if c.r.Guards && c.chance(20) {
+		o := Op{Verb: Guard, Key: key, Token: token}
+		if c.chance(40) {
+			o.Only = own.grant.Fence
+		}
+		c.call(o)
+		return
+	}
 	switch p := c.random.IntN(100); {
 	case p < 50:
 		o := Op{Verb: Unlock, Key: key, Token: token}
@@ -137,17 +145,22 @@ func (c *client) acquire(key string) {
 	}
 }
 
-// meddle tries what must come to nothing: to free or to renew a hold without being its
-// owner, or by the fence of another grant. R8 R17
+// meddle tries what must come to nothing: to free, to renew or to rely on a hold without
+// being its owner, or by the fence of another grant. R8 R17
 func (c *client) meddle(key string) {
 	o := Op{Verb: Unlock, Key: key, Token: c.token()}
 	if old, ok := c.stale[key]; ok {
 		o.Token, o.Only = old.Token, old.Fence
 	}
-	if own := c.held[key]; own != nil && c.chance(50) {
+	own := c.held[key]
+	mine := own != nil && c.chance(50)
+	if mine {
 		o.Token, o.Only = own.grant.Token, own.grant.Fence-1
 	}
-	if c.chance(30) {
+	switch {
+	case c.r.Guards && !mine && c.chance(40): // that fence may be somebody else's
+		o.Verb = Guard
+	case c.chance(30):
 		o.Verb, o.Lease = Renew, c.lease()
 	}
 	c.call(o)
@@ -222,7 +235,7 @@ func (c *client) learn(o Op) {
 		c.recent = append(c.recent, o)
 	case o.Outcome == Lost && held != nil && held.grant.Fence == o.Fence:
 		delete(c.held, o.Key)
-	case !mine, o.Verb == Check, o.Outcome == Lost:
+	case !mine, o.Verb == Check, o.Verb == Guard, o.Outcome == Lost:
 	case o.acquires(): // still held, as far as it knows, but what it is nobody knows
 		if o.Outcome != Null && o.Outcome != Refused {
 			delete(c.held, o.Key)

@@ -37,6 +37,10 @@ const (
 	lateDowngrade    mutant = "a late copy of a downgrade that is run again"
 	countedTwice     mutant = "a re-entry that is sent again and counts twice"
 	longTTL          mutant = "a ttl that is told from the grant, and counts from the request"
+	heedlessGuard    mutant = "a GUARD that does not look"
+	fencelessGuard   mutant = "a GUARD FENCE that takes any holder for the one"
+	partedGuard      mutant = "a GUARD that looks first and runs later"
+	falseNotHeld     mutant = "NOTHELD for a token that holds the lock"
 	hastyKill        mutant = "a kept hold that is freed when the proxy closes its connection"
 )
 
@@ -52,6 +56,8 @@ type fake struct {
 	conns uint64
 	cut   map[<-chan struct{}]bool // the connections that the proxy has closed, by what they close
 	locks map[string]*fakeLock
+
+	counters map[string]int64
 }
 
 type fakeLock struct {
@@ -85,7 +91,8 @@ type fakeWaiter struct {
 
 func newFake(m mutant, seed uint64) *fake {
 	return &fake{mutant: m, seed: seed, random: rand.New(rand.NewPCG(seed, 1<<40)),
-		locks: map[string]*fakeLock{}, cut: map[<-chan struct{}]bool{}}
+		locks: map[string]*fakeLock{}, cut: map[<-chan struct{}]bool{},
+		counters: map[string]int64{}}
 }
 
 func (f *fake) lock(key string) *fakeLock {
@@ -245,6 +252,9 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 			return Reply{Null: true}, nil
 		}
 		return Reply{Array: []int64{remains(h), h.fence, h.count}}, nil
+	}
+	if args[0] == "GUARD" {
+		return f.guard(args), nil
 	}
 	key, token, options := args[1], args[2], args[3:]
 	if token == "TOKEN" {
@@ -455,6 +465,27 @@ func (f *fake) renew(key, token string, lease time.Duration, fence int64, keep b
 		h.expires = e
 	}
 	return Reply{Int: remains(h)}
+}
+
+// guard is GUARD key token INCR counter, or GUARD key FENCE n INCR counter.
+func (f *fake) guard(args []string) Reply {
+	holds, n := f.lock(args[1]).holds, len(args)
+	held := holds[args[2]] != nil
+	for _, h := range holds {
+		if args[2] == "FENCE" && (fmt.Sprint(h.fence) == args[3] || f.mutant == fencelessGuard) {
+			held = true
+		}
+	}
+	if f.mutant == falseNotHeld && f.random.IntN(10) == 0 || !held && f.mutant != heedlessGuard {
+		return Reply{Error: "NOTHELD the command has not run"}
+	}
+	if f.mutant == partedGuard {
+		f.mu.Unlock()
+		time.Sleep(time.Duration(f.random.Int64N(int64(100 * time.Millisecond))))
+		f.mu.Lock()
+	}
+	f.counters[args[n-1]]++
+	return Reply{Int: f.counters[args[n-1]]}
 }
 
 // remains is a hold's ttl in milliseconds, at least one.

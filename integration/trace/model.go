@@ -65,10 +65,14 @@ type lock struct {
 	now   time.Duration
 	fence int64  // of the last grant
 	holds []hold // by token
+
+	counter int64 // what the last GUARD made of it; -1: not known
+	loose   int64 // GUARDs of unknown outcome, which may count later
 }
 
 func (s lock) equal(t lock) bool {
-	return s.now == t.now && s.fence == t.fence && slices.Equal(s.holds, t.holds)
+	return s.now == t.now && s.fence == t.fence && s.counter == t.counter && s.loose == t.loose &&
+		slices.Equal(s.holds, t.holds)
 }
 
 // input is an op with what the judge has found out about it.
@@ -155,10 +159,13 @@ func (s *lock) step(o *input) bool {
 	s.holds = slices.DeleteFunc(s.holds, func(h hold) bool { return !h.firm && h.ghost < s.now })
 	if o.loses != nil {
 		s.holds = slices.Clone(o.loses)
-		s.fence = max(s.fence, o.Fence)
+		s.fence, s.counter = max(s.fence, o.Fence), -1
 		return true
 	}
 	switch {
+	case o.Verb == Guard && o.Outcome == Unknown:
+		s.loose++
+		return true
 	case o.isNote(), o.Outcome == Unknown:
 		s.unsettle(o)
 		return true

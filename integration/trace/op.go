@@ -14,6 +14,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ const (
 	Unlock Verb = "UNLOCK"
 	Renew  Verb = "RENEW"
 	Check  Verb = "CHECK" // LOCKCTL CHECK
+	Guard  Verb = "GUARD" // of INCR of a counter that each lock has
 
 	Drop  Verb = "DROP"  // the connection broke that a grant of the token came through
 	Close Verb = "CLOSE" // the client closed the connection over which it asked for its hold to be kept alive
@@ -42,7 +44,7 @@ type Outcome string
 const (
 	Granted Outcome = "granted" // LOCK and RLOCK: the token holds the lock
 	Done    Outcome = "done"    // the other verbs: a reply that is neither Null nor RENEW's 0
-	Null    Outcome = "null"    // Null, or RENEW's 0
+	Null    Outcome = "null"    // Null, RENEW's 0, or GUARD's NOTHELD
 	Lost    Outcome = "lost"    // -LOCKLOST: a hold that was kept alive is gone
 	Refused Outcome = "refused" // an error that says that nothing was done
 	Unknown Outcome = "unknown" // no answer, or any other error: it may take effect later
@@ -64,15 +66,23 @@ type Op struct {
 	Reentrant bool          `json:",omitempty"`
 	Switch    bool          `json:",omitempty"` // the token holds the lock in the other mode
 	Keep      bool          `json:",omitempty"` // KEEPALIVE
-	Only      int64         `json:",omitempty"` // UNLOCK, RENEW: FENCE
+	Only      int64         `json:",omitempty"` // UNLOCK, RENEW: FENCE; GUARD: FENCE in place of the token
 
 	Call    time.Duration
 	Return  time.Duration // of an unknown outcome: when the client gave up
 	Outcome Outcome
 	Fence   int64         `json:",omitempty"` // of LOCK, RLOCK, CHECK; Lost: of the hold that is gone
 	TTL     time.Duration `json:",omitempty"` // of LOCK, RLOCK, CHECK, RENEW
-	Count   int64         `json:",omitempty"` // of LOCK, RLOCK, CHECK; UNLOCK: what it replied
+	Count   int64         `json:",omitempty"` // of LOCK, RLOCK, CHECK; UNLOCK: the reply; GUARD: the counter
 	Err     string        `json:",omitempty"`
+}
+
+// counter is the key of the counter that belongs to a lock. It is in the slot of the lock.
+func (o *Op) counter() string {
+	if strings.HasPrefix(o.Key, "{") {
+		return o.Key + ":counter"
+	}
+	return "{" + o.Key + "}:counter"
 }
 
 // isNote says that the op is no call, but a note of what became of a connection.
@@ -102,6 +112,12 @@ func (o *Op) Args() []string {
 	switch o.Verb {
 	case Check:
 		return []string{"LOCKCTL", "CHECK", o.Key, o.Token}
+	case Guard:
+		args = []string{"GUARD", o.Key, o.Token, "INCR", o.counter()}
+		if o.Only > 0 {
+			args = slices.Replace(args, 2, 3, "FENCE", fmt.Sprint(o.Only))
+		}
+		return args
 	case Unlock:
 		args = []string{"UNLOCK", o.Key, o.Token}
 	default:
@@ -182,6 +198,12 @@ func (o *Op) read(r Reply, err error) {
 		switch word, _, _ := strings.Cut(r.Error, " "); word {
 		case "QUEUEFULL", "DEADLOCK", "LOCKTYPE":
 			o.Outcome = Refused
+		case "NOTHELD":
+			o.Outcome, o.Err = Null, ""
+		case "TRYAGAIN": // the counter is at another node than the lock
+			if o.Verb == Guard {
+				o.Outcome = Refused
+			}
 		case "LOCKLOST":
 			o.Outcome, o.Fence = Lost, fenceIn(r.Error)
 		}
@@ -198,7 +220,7 @@ func (o *Op) read(r Reply, err error) {
 		if r.Int == 0 {
 			o.Outcome = Null
 		}
-	case o.Verb == Unlock && r.Array == nil:
+	case (o.Verb == Unlock || o.Verb == Guard) && r.Array == nil:
 		o.Outcome, o.Count = Done, r.Int
 	default:
 		o.Outcome, o.Err = Unknown, fmt.Sprintf("the reply makes no sense: %+v", r)

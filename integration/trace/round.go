@@ -38,9 +38,10 @@ type Round struct {
 	// Stall, if not 0, is how late the machine may be at most without a note of that.
 	Stall time.Duration
 
-	// Upgrades, and Keepalive, are asked for only where the locks have them.
+	// Upgrades, Keepalive and Guards are asked for only where the locks have them.
 	Upgrades  bool
 	Keepalive bool
+	Guards    bool
 
 	// Faults, if not nil, runs beside the clients until ctx ends, which it does when they
 	// are done, and notes what it does in the log.

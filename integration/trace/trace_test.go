@@ -19,7 +19,8 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 			Seed: seed, Keys: []string{"a",
 				"b"}, Clients: 6, Proxies: 2, For: 4 * time.Second, Think: 25 * time.Millisecond,
 			Dial:     newFake(m, seed).dial,
-			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Slacks: Slacks{Standing: 50 * time.Millisecond,
+			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Guards: seed%3 > 0,
+			Slacks: Slacks{Standing: 50 * time.Millisecond,
 				Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
 		}
 		if seed%2 == 1 {
@@ -88,6 +89,10 @@ func TestMutants(t *testing.T) {
 		countedTwice:     "linearizable",
 		longTTL:          "linearizable",
 		hastyKill:        "linearizable",
+		heedlessGuard:    "linearizable",
+		fencelessGuard:   "linearizable",
+		partedGuard:      "linearizable",
+		falseNotHeld:     "linearizable",
 	} {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := range uint64(100) {
