@@ -38,6 +38,8 @@ type model struct {
 	there  bool        // the key is
 	told   []modelTold // behind the fence of the slot, newest last
 	bare   bool        // there is no key of the fence, and no room before the next of these
+
+	guarded int64 // how often a guarded command has run
 }
 
 // modelTold is what a release was answered.
@@ -837,6 +839,29 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				}
 				if v.Int != want || v.Kind != ':' {
 					t.Fatalf("renew of %s: %s, want %d", token, rig.Text(v), want)
+				}
+			},
+			"guard": func(t *rapid.T) { // a token, or the fence that it has, had, or another one had
+				token, fence := tokens.Draw(t, "token"), ""
+				held := m.live(token) != nil
+				if rapid.Bool().Draw(t, "by its fence") {
+					meant := m.fence - rapid.Int64Range(0, 1).Draw(t, "before the last")
+					if h := m.hold[token]; h != nil {
+						meant = h.fence
+					}
+					token, fence, held = "", fmt.Sprint(meant), false
+					for other := range m.hold {
+						held = held || m.live(other) != nil && m.live(other).fence == meant
+					}
+				}
+				v, _, _ := resp.Parse(raw(scripts.Guard, token, fence, "0", "INCR", "guarded"))
+				switch {
+				case held:
+					if m.guarded++; v.Kind != ':' || v.Int != m.guarded {
+						t.Fatalf("guard by %q %s: %s, want %d", token, fence, rig.Text(v), m.guarded)
+					}
+				case !strings.HasPrefix(v.Err(), "NOTHELD "):
+					t.Fatalf("guard by %q %s, which holds nothing: %s", token, fence, rig.Text(v))
 				}
 			},
 			"renew as keeper": func(t *rapid.T) {
