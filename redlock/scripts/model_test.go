@@ -843,6 +843,10 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 			},
 			"guard": func(t *rapid.T) { // a token, or the fence that it has, had, or another one had
 				token, fence := tokens.Draw(t, "token"), ""
+				if h := m.live(token); h != nil && rapid.Bool().Draw(t, "when its lease ends") {
+					m.now, m.spent = h.until, m.spent+h.until.Sub(m.now)
+					exists()
+				}
 				held := m.live(token) != nil
 				if rapid.Bool().Draw(t, "by its fence") {
 					meant := m.fence - rapid.Int64Range(0, 1).Draw(t, "before the last")
