@@ -62,6 +62,15 @@ func locksWhileFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 		!strings.Contains(v.String(), "OOM command not allowed when used memory > 'maxmemory'.") {
 		t.Errorf("SET: %s", v)
 	}
+	for _, name := range []string{"plain", "noted"} {
+		key := "{" + name + "}:key"
+		if v := c.Call(t, "GUARD", name, "t", "SET", key, "value"); !v.IsError("OOM") ||
+			!strings.HasSuffix(v.Text, "OOM command not allowed when used memory > 'maxmemory'.") {
+			t.Errorf("GUARD of SET: %s", v)
+		}
+		c.Want(t, "(integer) 0", "GUARD", name, "t", "DEL", key)
+		c.Want(t, "(nil)", "GUARD", name, "t", "GET", key)
+	}
 	c.Want(t, "(nil)", "LOCK", "plain") // somebody else has it
 	for _, name := range []string{"plain", "again", "noted", "read", "broken"} {
 		if left := c.Must(t, "RENEW", name, "t", "PX", "70000").Int(); left <= 60000 {

@@ -249,17 +249,19 @@ func fresh(t *testing.T, h *halfMoved, a, b *rig.Conn, name string) {
 	a.Want(t, "(integer) 1", "UNLOCK", name, "r1")
 
 	// In one pipeline: no step of a command is behind one of the next, nor is one without steps before them.
-	for range 5 {
+	a.Want(t, "OK", "SET", name+":n", "0")
+	for i := range 5 {
 		var all []byte
 		for _, args := range [][]string{
 			{"LOCK", name, "TOKEN", "p", "PX", "60000"}, {"RENEW", name, "p", "PX", "70000"},
 			{"LOCKCTL", "CHECK", name, "p"}, {"LOCKCTL", "INFO", name}, {"UNLOCK", name, "p"},
+			{"LOCK", name, "TOKEN", "g"}, {"GUARD", name, "g", "INCR", name + ":n"}, {"UNLOCK", name, "g"},
 		} {
 			all = append(all, rig.Encode(args...)...)
 		}
 		a.Write(all)
 		var replies []rig.Reply
-		for range 5 {
+		for range 8 {
 			if v, err = a.Receive(rig.Patience); err != nil {
 				t.Fatal(err)
 			}
@@ -277,6 +279,13 @@ func fresh(t *testing.T, h *halfMoved, a, b *rig.Conn, name string) {
 		}
 		if v = replies[4]; v.String() != "(integer) 1" {
 			t.Errorf("UNLOCK behind LOCK: %s", v)
+		}
+		fences.rose(t, replies[5])
+		if v = replies[6]; v.Int() != int64(i+1) {
+			t.Errorf("GUARD behind LOCK: %s, want %d", v, i+1)
+		}
+		if v = replies[7]; v.String() != "(integer) 1" {
+			t.Errorf("UNLOCK behind GUARD: %s", v)
 		}
 	}
 	a.Write([]byte(string(rig.Encode("LOCK", name, "TOKEN", "p")) + string(rig.Encode("UNLOCK", name, "p")) +

@@ -46,5 +46,5 @@ if not reply.err then reply = redis.pcall(unpack(ARGV, 4)) end
 local said = type(reply) == 'table' and reply.err
 if not said then return reply end
 -- Before Redis 7.0 some errors begin with the place in the script, and have no word for programs.
-local text, placed = string.gsub(said, '^@user_script: ?%d+: %-?', '')
+local text, placed = string.gsub(said, '^@user_script: ?%d+: %-?(.-)%s*$', '%1')
 return {err = placed > 0 and not string.find(text, '^%u+ ') and 'ERR ' .. text or text}

@@ -7,10 +7,22 @@ import (
 	"lockproxy/redlock/scripts"
 )
 
-// Guard implements locks.engine.
+// Guard implements locks.engine. While the slot moves, other commands of the client for the lock may be in
+// their steps, or have to go in steps: a Guard waits for those before it, and those behind it wait for the
+// Guard.
 func (e *Engine) Guard(by redlock.Caller, g *redlock.Guard, then func(reply []byte, err error) []byte) {
 	slot, c := scripts.GuardCall(e.names, g)
-	e.guard(by, slot, c.Req, g.Again, then)
+	send := func() []byte {
+		e.guard(by, slot, c.Req, g.Again, then)
+		return nil
+	}
+	if e.steps.moving(slot) {
+		by.Hold(g.Name)
+		if by.Later(send, nil) {
+			return
+		}
+	}
+	send()
 }
 
 func (e *Engine) guard(
