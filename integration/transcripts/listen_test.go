@@ -35,13 +35,13 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := rig.NewConn(raw)
-	c.Must(t, "LOCK", "warm", "WAIT", "1000", "PX", "1000")
+	c.Must(t, "LOCK", "warm", "WAIT", "60000", "PX", "60000")
 	before := p.Usage(t) // with one client
 	c.Want(t, "OK", "SET", "tls", strings.Repeat("x", 1<<20))
 	if v := c.Must(t, "GET", "tls"); len(v.Text) != 1<<20 {
 		t.Errorf("GET of 1 MB: %d bytes", len(v.Text))
 	}
-	if v := c.Must(t, "LOCK", "tls", "PX", "5000"); len(v.Elems) != 4 {
+	if v := c.Must(t, "LOCK", "tls", "PX", "60000"); len(v.Elems) != 4 {
 		t.Errorf("LOCK: %s", v)
 	}
 	waiter, err := tls.Dial("tcp", p.Addr, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}})
