@@ -480,8 +480,9 @@ func (f *fake) guard(args []string) Reply {
 		return Reply{Error: "NOTHELD the command has not run"}
 	}
 	if f.mutant == partedGuard {
+		later := time.Duration(f.random.Int64N(int64(100 * time.Millisecond)))
 		f.mu.Unlock()
-		time.Sleep(time.Duration(f.random.Int64N(int64(100 * time.Millisecond))))
+		time.Sleep(later)
 		f.mu.Lock()
 	}
 	f.counters[args[n-1]]++
