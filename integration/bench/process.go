@@ -101,14 +101,14 @@ func (l *logBuffer) listening(message string) string {
 	return ""
 }
 
-// highestPort keeps the bus of a cluster node, 10000 above its port, out of the
-// range that systems hand out for outgoing connections.
-const highestPort = 22700
+// Ports are from lowestPort to below highestPort, where no test has servers. The bus of a cluster node is
+// 10000 above its port.
+const lowestPort, highestPort = 18240, 20240
 
 // freePort is a port of 127.0.0.1 that nobody listens on, nor 10000 above it.
 func freePort() (int, error) {
 	for range 1000 {
-		port := 10240 + rand.IntN(highestPort-10240)
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
 		if free(port) && free(port+10000) {
 			return port, nil
 		}

@@ -4,6 +4,7 @@ package compat_test
 
 import (
 	"flag"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -211,7 +212,7 @@ func (c *compatRun) play(t *testing.T, label string, stall, mode []string, file 
 			}
 			n, _ := strconv.Atoi(port)
 			cmd, err := c.suite.Command(t.TempDir(), compat.Play{File: file, Host: host, Port: n, Mode: mode,
-				Tags: *compatTags, Without: without, Ports: rig.FreePort(t), Stall: rig.Dose(60, 180)})
+				Tags: *compatTags, Without: without, Ports: suitePorts(), Stall: rig.Dose(60, 180)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,6 +223,9 @@ func (c *compatRun) play(t *testing.T, label string, stall, mode []string, file 
 		return r
 	})
 }
+
+// suitePorts are a few ports that no server of a test has.
+func suitePorts() int { return 30300 + rand.IntN(2400) }
 
 // runSuite waits for the suite, which watches over its own progress, and for no
 // longer than a file takes on the slowest machine.

@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// A cluster bus listens 10000 above the port; below this one it stays out of
-// the range that systems hand out for outgoing connections.
-const highestPort = 22700
+// Ports are from lowestPort to below highestPort. A cluster bus listens 10000 above its port, which is no
+// port of another server then, nor one of those that systems hand out for outgoing connections. The packages
+// below cluster and the benchmark have their servers between highestPort and the first bus, and Redis's own
+// suite listens above the last.
+const lowestPort, highestPort = 10240, 16240
 
 // claims keeps others from the ports that this process has given away: each is taken with UDP, which no
-// server
-// of a test uses, until the process ends. So packages of tests that run side by side share no port.
+// server of a test uses, until the process ends. So packages of tests that run side by side share no port.
 var claims struct {
 	sync.Mutex
 	held []net.PacketConn
@@ -25,7 +26,7 @@ func FreePort(l Life) int {
 	claims.Lock()
 	defer claims.Unlock()
 	for range 1000 {
-		port := 10240 + rand.IntN(highestPort-10240)
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
 		claim, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue

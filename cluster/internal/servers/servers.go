@@ -143,12 +143,12 @@ func (s *Server) Signal(t *testing.T, sig os.Signal) {
 	}
 }
 
-// freePort is a port below 22700 that is free, as is the one 10000 above it, which is the
-// bus of a cluster node.
+// freePort is a port that is free, as is the one 10000 above it, which is the bus of a cluster node. Tests of
+// other packages have no servers here.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
-		port := 11000 + rand.IntN(11700)
+		port := 16240 + rand.IntN(2000)
 		if isFree(port) && isFree(port+10000) {
 			return fmt.Sprint(port)
 		}
