@@ -40,24 +40,12 @@ type tempest struct {
 
 // TestStorm proves that whatever clients and nodes do, and whenever they go, nothing panics, no client that
 // stays is left without an answer, and of those that have gone nothing is left.
-func TestStorm(t *testing.T) {
-	seed := *stormSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	commandReply() // from a real socket, so before time stops
-	for i := range *stormRounds {
-		this := seed + uint64(i)
-		fmt.Printf("storm: -storm.seed=%d -storm.rounds=1\n", this) // seen when it panics
-		synctest.Test(t, func(t *testing.T) { storms(t, this, false) })
-		if t.Failed() {
-			t.Fatalf("-storm.seed=%d", this)
-		}
-	}
-}
+func TestStorm(t *testing.T) { runStorms(t, false) }
 
 // The same with values that are passed on as they come, of which some are broken off.
-func TestStormOfLargeValues(t *testing.T) {
+func TestStormOfLargeValues(t *testing.T) { runStorms(t, true) }
+
+func runStorms(t *testing.T, large bool) {
 	seed := *stormSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
@@ -66,7 +54,7 @@ func TestStormOfLargeValues(t *testing.T) {
 	for i := range *stormRounds {
 		this := seed + uint64(i)
 		fmt.Printf("storm: -storm.seed=%d -storm.rounds=1\n", this) // seen when it panics
-		synctest.Test(t, func(t *testing.T) { storms(t, this, true) })
+		synctest.Test(t, func(t *testing.T) { storms(t, this, large) })
 		if t.Failed() {
 			t.Fatalf("-storm.seed=%d", this)
 		}

@@ -47,8 +47,8 @@ const (
 	mostRounds = 100
 )
 
-// needsSteps is the error of a request that has to go on in steps: because of the placeholder stands, or, if
-// that is 0, because of TRYAGAIN.
+// needsSteps is the error of a request that has to go on in steps. stands is the placeholder that it met; 0:
+// a node answered TRYAGAIN, or sent it on to the next one.
 type needsSteps struct{ stands int64 }
 
 func (needsSteps) Error() string { return "redlock: the slot moves: ask for one key at a time" }
