@@ -36,6 +36,9 @@ func (f exchange) Answer(reply []byte) []byte { return f(reply) }
 // shown says that the client has a part of it, if it is the oldest.
 func (a *answer) shown() bool { return a.started && a.then == nil && !a.silent }
 
+// waited takes a wait for a lock out of the time that the command took.
+func (a *answer) waited(d time.Duration) { a.start = a.start.Add(d) }
+
 // answers is a queue of answers, in the order of the numbers of their commands. While empty it holds no
 // memory.
 type answers struct {

@@ -34,7 +34,10 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	all := lock.Lockers{Plain: locks.New(lockUpstream{s.client, s.topics, &s.evictions}, s.o.Locks)}
+	all := lock.Lockers{
+		Plain:  locks.New(lockUpstream{s.client, s.topics, &s.evictions}, s.o.Locks),
+		Ledger: lock.NewLedger(s.o.LockPrefixes),
+	}
 	if r.Connect != nil {
 		var nodes []quorum.Node
 		for _, m := range s.locks.masters {

@@ -78,6 +78,7 @@ type Options struct {
 	AllowEviction bool                  // locks are kept at masters that may evict them
 	ReplicaReads  commands.ReplicaReads // whose reads go to replicas
 	LockNames     int                   // locks that LOCKCTL STATS counts one by one; 0: none
+	LockPrefixes  []string              // of the names of locks whose times are measured separately
 	Refused       []string              // commands that are refused by name, "container|sub" for a subcommand
 	Config        commands.Config       // CONFIG GET and SET; nil: those of the upstream alone
 	ConfigFile    string                // of the settings, shown by INFO

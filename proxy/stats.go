@@ -8,6 +8,7 @@ import (
 	"lockproxy/cluster/pubsub"
 	"lockproxy/cluster/retry"
 	"lockproxy/commands"
+	"lockproxy/commands/lock"
 )
 
 // Stats is what the proxy has counted since it started: what INFO shows as well, and more for the metrics.
@@ -25,14 +26,19 @@ type Stats struct {
 	GivenUp       uint64          // requests whose retry budget was used up
 	Masters       []master.Health // of RedLock
 	Evicts        map[string]bool // by address of each master whether it may evict locks, if it tells
+	LockTimes     lock.Times      // for how long locks were waited for and held
 }
+
+// LockDurations counts how long locks were waited for, or held.
+type LockDurations = lock.Durations
 
 // CommandStats counts one command, by its name in the upstream's table.
 type CommandStats struct {
 	Name          string
 	Calls, Errors uint64
-	Took          time.Duration           // sum of the times from reading the command to the whole reply
-	Buckets       [durationBuckets]uint64 // calls by duration, not cumulative; see BucketLimit
+	// Took is the sum of the times from reading the command to the whole reply, without waits for locks.
+	Took    time.Duration
+	Buckets [durationBuckets]uint64 // calls by duration, not cumulative; see BucketLimit
 }
 
 // Stats returns the counters as they are now.
@@ -45,6 +51,7 @@ func (s *Server) Stats() Stats {
 		Masters: s.locks.health(),
 		Evicts:  s.evictions.stats(),
 	}
+	st.LockTimes = s.locks.engines.Ledger.Times()
 	for _, m := range st.Masters {
 		st.Evicts[m.Addr] = m.Evicts
 	}

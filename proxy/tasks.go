@@ -55,7 +55,7 @@ func (t *tasks) start(
 	tag, ctx := t.h.CurrentTag(), t.ctx
 	a := t.answers.at(tag)
 	a.lost, a.by = lost, client.ByProxy
-	forLock := a.counter.blocks
+	forLock, began := a.counter.blocks, t.h.Loop().Now()
 	if forLock {
 		t.waitForLock()
 	}
@@ -68,6 +68,7 @@ func (t *tasks) start(
 			reply := end()
 			if forLock {
 				reply = t.waitedForLock(ctx, reply)
+				t.answers.at(tag).waited(t.h.Loop().Now().Sub(began))
 			}
 			t.done(tag, reply)
 		})

@@ -55,6 +55,9 @@ func TestFlagErrors(t *testing.T) {
 		{"--topology-refresh 2s",
 			`--topology-refresh 2s: topology-refresh must be between 50ms and 1s inclusive; allowed: ` +
 				`50ms to 1s`},
+		{"--metrics-lock-prefixes a" + strings.Repeat(",b", 50),
+			"--metrics-lock-prefixes a" + strings.Repeat(",b", 50) + ": metrics-lock-prefixes must be " +
+				"50 words at most, and 51 are given; allowed: up to 50 words of 64 bytes, with commas"},
 		{"--maxclients 0",
 			`--maxclients 0: maxclients must be between 1 and 1000000 inclusive; allowed: 1 to 1000000`},
 		{"--maxclients many",

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // value is the place of one setting in a Values. It reads what a user wrote
@@ -303,6 +304,34 @@ func (w words) Set(s string) error {
 
 func (w words) String() string  { return strings.Join(*w.at, ",") }
 func (w words) Allowed() string { return "any words, several with commas" }
+
+// fewWords are words of which there is a bounded number, each of them with few bytes.
+type fewWords struct {
+	words
+	most, longest int
+}
+
+func (w fewWords) Set(s string) error {
+	var all []string
+	if err := (words{&all}).Set(s); err != nil {
+		return err
+	}
+	if len(all) > w.most {
+		return fmt.Errorf("must be %d words at most, and %d are given", w.most, len(all))
+	}
+	for _, one := range all {
+		if len(one) > w.longest || !utf8.ValidString(one) {
+			return fmt.Errorf("must be words of %d bytes of UTF-8 at most, and %.80q is not one",
+				w.longest, one)
+		}
+	}
+	*w.at = all
+	return nil
+}
+
+func (w fewWords) Allowed() string {
+	return fmt.Sprintf("up to %d words of %d bytes, with commas", w.most, w.longest)
+}
 
 // hosts are names of this machine without ports, separated by commas or spaces.
 type hosts struct{ at *[]string }

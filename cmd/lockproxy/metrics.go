@@ -62,7 +62,7 @@ var (
 	commandCalls   = desc("commands_total", "Commands answered.", "command")
 	commandErrors  = desc("command_errors_total", "Commands answered with an error.", "command")
 	commandSeconds = desc("command_duration_seconds",
-		"From a command's arrival to its answer, waiting for locks included.", "command")
+		"From a command's arrival to its answer, without waiting for locks (lock_wait_seconds).", "command")
 	redirects = desc("redirects_total", "Requests sent again, by what the node had answered.", "kind")
 	givenUp   = desc("given_up_total",
 		"Commands answered with an error because their retry-budget was used up.")
@@ -76,6 +76,14 @@ var (
 	lockTimeouts    = desc("lock_wait_timeouts_total", "LOCKs that waited in vain.")
 	lockNoReplicas  = desc("lock_no_replicas_total",
 		"Grants given back because too few replicas had them (SYNC).")
+	lockWait = desc("lock_wait_seconds",
+		"From a LOCK's arrival to its grant, or until it has waited in vain, by the prefixes of "+
+			"metrics-lock-prefixes.", "verb", "prefix", "outcome")
+	lockHold = desc("lock_hold_seconds",
+		"From a grant to its end, as far as this proxy sees it, by the same prefixes.",
+		"verb", "prefix", "outcome")
+	lockUnmeasured = desc("lock_holds_unmeasured_total",
+		"Holds left out of lock_hold_seconds, since there were too many at a time.")
 	lockKept     = desc("lock_kept", "Holds that are kept alive.")
 	lockRenewals = desc("lock_renewals_total", "Renewals of holds that are kept alive.")
 	lockLost     = desc("lock_lost_total", "Holds that were lost although they were kept alive.", "reason")
@@ -101,6 +109,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes,
+		lockWait, lockHold, lockUnmeasured,
 		redlockUp, redlockVotes, nodeEvicts,
 	} {
 		ch <- d
@@ -171,6 +180,15 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for why, n := range s.Locks.Lost {
 		count(lockLost, n, string(why))
 	}
+	times := func(d *prometheus.Desc, all []proxy.LockDurations) {
+		for _, t := range all {
+			ch <- prometheus.MustNewConstHistogram(d, t.Count, t.Sum.Seconds(), t.Below,
+				t.Verb, t.Prefix, t.Outcome)
+		}
+	}
+	times(lockWait, s.LockTimes.Waits)
+	times(lockHold, s.LockTimes.Holds)
+	count(lockUnmeasured, s.LockTimes.Unmeasured)
 	for _, m := range s.Masters {
 		gauge(redlockUp, oneIf(m.Up), m.Addr)
 		gauge(redlockVotes, oneIf(m.Votes), m.Addr)

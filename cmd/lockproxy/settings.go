@@ -265,9 +265,14 @@ var settings = []Setting{
 		Page: "how long no new locks are granted after a fail-over; 0s: not at all",
 		in:   func(v *Values) value { return duration{&v.Proxy.Locks.FailoverGrace, 0, year} }},
 	{Name: "lock-stats-names", Group: "locks", Default: "1000",
-		Help: "locks that LOCKCTL STATS tells apart; 0: none",
+		Help: "locks told apart; 0: none",
 		Page: "for how many locks LOCKCTL STATS counts by name; 0: none",
 		in:   func(v *Values) value { return number{&v.Proxy.LockNames, 0, 1_000_000} }},
+	{Name: "metrics-lock-prefixes", Group: "locks", Joined: true,
+		Help: "names that begin so are told apart in the metrics",
+		Page: "locks whose names begin with one of these have [metrics](operations.md#metrics) of their " +
+			"own for how long they are waited for and held",
+		in: func(v *Values) value { return fewWords{words{&v.Proxy.LockPrefixes}, 50, 64} }},
 	{Name: "log-lock-names", Group: "locks", Joined: true,
 		Help: "how the log shows names of locks: hash (8 hex digits of SHA-256), no, yes",
 		in: func(v *Values) value {

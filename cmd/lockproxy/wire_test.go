@@ -54,7 +54,8 @@ func startReal(t *testing.T, args string) *running {
 // --dev serves on TCP and on a unix socket, and what happens there is counted.
 func TestDevServes(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "lockproxy.sock")
-	r := startReal(t, "--dev --listen 127.0.0.1:0,"+socket+" --admin 127.0.0.1:0")
+	r := startReal(t, "--dev --metrics-lock-prefixes jo,mail: --admin 127.0.0.1:0 "+
+		"--listen 127.0.0.1:0,"+socket)
 	addr := r.log.find(t, `msg=listening addr=(127\.0\.0\.1:\d+)\n`)
 	r.log.find(t, `msg=listening addr=\S+\.sock\n`)
 	conn, err := net.Dial("tcp", addr)
@@ -68,7 +69,8 @@ func TestDevServes(t *testing.T) {
 	if conn, err = net.Dial("unix", socket); err != nil {
 		t.Fatal(err)
 	}
-	if got := converse(t, conn, "LOCK job TOKEN me PX 5000"); !strings.HasPrefix(got, "*4\r\n$2\r\nme\r\n:") {
+	got := converse(t, conn, "LOCK job TOKEN me PX 500000", "UNLOCK job me")
+	if !strings.HasPrefix(got, "*4\r\n$2\r\nme\r\n:") {
 		t.Errorf("over the unix socket: %q", got)
 	}
 	admin := "http://" + r.log.find(t, `msg="admin listening" addr=(\S+)\n`)
@@ -81,6 +83,9 @@ func TestDevServes(t *testing.T) {
 		`lockproxy_command_duration_seconds_bucket{command="set",le="+Inf"} 1`,
 		`lockproxy_lock_outcomes_total{outcome="granted",verb="lock"} 1`,
 		`lockproxy_lock_outcomes_total{outcome="not_held",verb="unlock"} 1`,
+		`lockproxy_lock_wait_seconds_count{outcome="granted",prefix="jo",verb="lock"} 1`,
+		`lockproxy_lock_hold_seconds_count{outcome="released",prefix="jo",verb="lock"} 1`,
+		`lockproxy_lock_hold_seconds_bucket{outcome="released",prefix="jo",verb="lock",le="600"} 1`,
 		"lockproxy_clients_accepted_total 2",
 		`lockproxy_node_connections{node="127.0.0.1:`,
 	} {

@@ -105,6 +105,14 @@ func (n *LockRedis) Answer(args []string) string {
 
 // WithLocks runs test with sessions that have the verbs, in fake time.
 func WithLocks(t *testing.T, o locks.Options, test func(t *testing.T, session func() *Session)) {
+	WithLedger(t, o, func() *lock.Ledger { return nil },
+		func(t *testing.T, _ *lock.Ledger, session func() *Session) { test(t, session) })
+}
+
+// WithLedger is WithLocks for verbs that tell a Ledger what becomes of the locks.
+func WithLedger(t *testing.T, o locks.Options, make func() *lock.Ledger,
+	test func(t *testing.T, ledger *lock.Ledger, session func() *Session),
+) {
 	synctest.Test(t, func(t *testing.T) {
 		m := miniredis.NewMiniRedis()
 		m.ClockTTL(true)
@@ -117,8 +125,9 @@ func WithLocks(t *testing.T, o locks.Options, test func(t *testing.T, session fu
 		}
 		l := locks.New(n, o)
 		defer l.Close(context.Background())
-		table := Redis7(t, lock.Verbs(lock.Lockers{Plain: l}, 100)...)
-		test(t, func() *Session {
+		ledger := make()
+		table := Redis7(t, lock.Verbs(lock.Lockers{Plain: l, Ledger: ledger}, 100)...)
+		test(t, ledger, func() *Session {
 			s := NewWith(t, table)
 			s.Masters = []func([]string) string{func(args []string) string {
 				if s.User.Proto == 3 {

@@ -157,12 +157,15 @@ func (r Held) Lost() error {
 		resp.Clip([]byte(r.name)), fence)
 }
 
-// Keep keeps h alive, and tells the client through push if it is lost. If the hold that the verb relied on
-// was lost while the verb was on its way, it releases h and returns an error: the client may take both for
-// one.
+// Keep keeps h alive, and tells h.Lost, and through push the client, if it is lost. If the hold that the verb
+// relied on was lost while the verb was on its way, it releases h and returns an error: the client may take
+// both for one.
 func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, relies Held, push Pusher) error {
-	name, token, fence := h.Name, h.Token, h.Fence
+	name, token, fence, lost := h.Name, h.Token, h.Fence, h.Lost
 	h.Lost = func(why keepalive.Loss) {
+		if lost != nil {
+			lost(why)
+		}
 		push(func(proto int) []byte { return s.tell(proto, name, token, loss{fence, why}) })
 	}
 	kept := l.Keep(h) // in place of what the verb relied on, which is not lost any more, or was before

@@ -105,6 +105,7 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 type acquisition struct {
 	commands.Actions
 	l       *locks.Locker
+	ledger  *Ledger
 	busiest *busiest
 	grants  holds.Grants // of the connection when it asked: RESET replaces them
 	keeps   *holds.Kept  // likewise; nil without KEEPALIVE
@@ -113,7 +114,9 @@ type acquisition struct {
 	proto   int
 	args    arguments
 	a       redlock.Acquire
+	came    time.Time
 	at      time.Time // of the grant; zero: nothing is granted
+	fence   int64     // likewise
 }
 
 // unread is how long after a grant the end of the connection is taken to mean that the client has not read
@@ -123,8 +126,8 @@ const unread = 2 * time.Second
 func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode) {
 	c.Client.Grants.Prepare()
 	l := all.of(c.Args[1])
-	q := &acquisition{Actions: c.Actions, l: l, busiest: b, grants: c.Client.Grants,
-		proto: c.Client.Proto}
+	q := &acquisition{Actions: c.Actions, l: l, ledger: all.Ledger, busiest: b, grants: c.Client.Grants,
+		proto: c.Client.Proto, came: time.Now()}
 	if err := q.args.parse(s, l, c.Args); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -213,6 +216,7 @@ func (q *acquisition) wait(ctx context.Context) []byte {
 		return commands.ErrorReply(err)
 	case !ok:
 		q.ended(false, nil)
+		q.ledger.timedOut(&q.a, q.came)
 		return resp.Null(q.proto)
 	}
 	return q.confirm(ctx, g)
@@ -253,12 +257,13 @@ var errGrantOver = redlock.ReplyError("TRYAGAIN the lock was granted, but its le
 // was lost meanwhile.
 func (q *acquisition) granted(g redlock.Grant) error {
 	until := g.At.Add(g.TTL)
+	q.fence = g.Fence
 	switch {
 	case q.args.keep:
-		if err := q.keeps.Keep(q.l, keepalive.Hold{
+		if err := q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
 			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
 			Keeper: q.a.Keeper, Max: q.args.renewals,
-		}, q.relies, q.push); err != nil {
+		}), q.relies, q.push); err != nil {
 			q.ended(false, err)
 			return err
 		}
@@ -283,12 +288,14 @@ func (q *acquisition) ended(ok bool, err error) {
 	if ok {
 		q.at = time.Now()
 		q.grants.Remember(&q.a, q.at.Add(q.a.Lease))
+		q.ledger.granted(&q.a, q.fence, q.came, q.at)
 	}
 }
 
 // Lost implements redlock.Delivery: it takes back a grant that did not reach the client.
 func (q *acquisition) Lost() {
 	if !q.at.IsZero() && time.Since(q.at) < unread {
+		q.ledger.undone(q.a.Name, q.a.Token, q.fence)
 		q.undo()
 	}
 }

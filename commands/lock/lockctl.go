@@ -183,6 +183,7 @@ func lockctlBreak(c *commands.Call, all *Lockers) {
 			return commands.ErrorReply(err)
 		case broken:
 			l.TellBroken(name, addr, user)
+			all.Ledger.broken(name)
 			return resp.One
 		}
 		return resp.Zero

@@ -19,6 +19,8 @@ type Lockers struct {
 	LeastLease time.Duration
 	// Masters returns the health of Quorum's masters.
 	Masters func() []master.Health
+	// Ledger notes what becomes of the locks; nil: nobody does.
+	Ledger *Ledger
 }
 
 // of returns the engine of a lock, by the name that the client gives.

@@ -43,7 +43,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 	if args.lease == 0 {
 		args.lease = l.Lease()
 	}
-	grants := c.Client.Grants
+	grants, ledger := c.Client.Grants, all.Ledger
 	var keeps *holds.Kept
 	var push holds.Pusher
 	relies := c.Client.Keepalives.Held(args.name, args.token)
@@ -69,14 +69,19 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		}
 		switch until := sent.Add(left); {
 		case left <= 0:
+			if args.fence == 0 {
+				ledger.notHeld(args.name, args.token)
+			}
 		case args.keep:
-			if err := keeps.Keep(l, keepalive.Hold{
+			ledger.renewed(args.name, args.token, until, true)
+			if err := keeps.Keep(l, ledger.keeping(keepalive.Hold{
 				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
 				Keeper: keeper, Max: args.renewals,
-			}, relies, push); err != nil {
+			}), relies, push); err != nil {
 				return commands.ErrorReply(err)
 			}
 		default:
+			ledger.renewed(args.name, args.token, until, false)
 			l.Prolonged(args.name, args.token, until)
 			if err := relies.Lost(); err != nil {
 				return commands.ErrorReply(err)

@@ -44,6 +44,7 @@ type release struct {
 	commands.Actions
 	spare  *sync.Pool
 	l      *locks.Locker
+	ledger *Ledger
 	grants holds.Grants // of the connection when it asked: RESET replaces them
 	proto  int
 	args   arguments
@@ -53,7 +54,8 @@ type release struct {
 func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	l := all.of(c.Args[1])
 	r := spare.Get().(*release)
-	*r = release{Actions: c.Actions, spare: spare, l: l, grants: c.Client.Grants, proto: c.Client.Proto}
+	*r = release{Actions: c.Actions, spare: spare, l: l, ledger: all.Ledger, grants: c.Client.Grants,
+		proto: c.Client.Proto}
 	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -85,8 +87,12 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 	}
 	switch {
 	case !done.Held:
+		if r.asked.Fence == 0 {
+			r.ledger.notHeld(r.asked.Name, r.asked.Token)
+		}
 		return resp.Null(r.proto)
 	case done.Whole:
+		r.ledger.released(r.asked.Name, r.asked.Token)
 		return resp.One
 	}
 	return resp.Zero

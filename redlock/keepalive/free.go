@@ -47,6 +47,11 @@ func (k *Renewer) freer() {
 		if err == nil || k.now() >= h.until || k.freeing.Err() != nil {
 			h.state = over
 			k.work.Done()
+			if err == nil && !h.gone {
+				k.mu.Unlock()
+				k.report(report{hold: h, end: Freed})
+				k.mu.Lock()
+			}
 			continue
 		}
 		pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)

@@ -73,7 +73,7 @@ func (k *Renewer) heed(h *Kept, q *question) {
 func (k *Renewer) over(h *Kept, said hint, why Loss) {
 	switch said {
 	case released:
-		k.end(h)
+		k.leave(h, Elsewhere)
 	case broken:
 		k.lose(h, Broken)
 	default:

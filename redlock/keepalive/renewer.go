@@ -42,6 +42,16 @@ const (
 	Gone    Loss = "gone"    // Redis does not have it any more, as after a fail-over
 )
 
+// End is how a hold ends that is not kept alive any more, and was not lost.
+type End string
+
+// The ends.
+const (
+	Freed     End = "freed"     // it was freed, since its connection has gone
+	Elsewhere End = "elsewhere" // its client has let go of it through another proxy
+	Taken     End = "taken"     // another keeper has it
+)
+
 // Hold describes a hold that is to be kept alive.
 type Hold struct {
 	Name, Token string
@@ -54,6 +64,9 @@ type Hold struct {
 	// Lost is called at most once, on a goroutine of the Renewer or of the upstream, and must not block. It
 	// may be nil.
 	Lost func(Loss)
+	// Over is called likewise when the hold has ended in another way. It is not called after Unlocked or
+	// Forget, nor if Keep replaces the hold: who calls these knows.
+	Over func(End)
 }
 
 // Kept is a hold that is being kept alive. Safe for concurrent use.
@@ -61,12 +74,13 @@ type Kept struct {
 	k     *Renewer
 	group *slotGroup
 	name  holdName
-	// keeper, fence, lease, most and lost do not change.
+	// keeper, fence, lease, most, lost and over do not change.
 	keeper string
 	fence  int64
 	lease  time.Duration
 	most   int32
 	lost   func(Loss)
+	over   func(End)
 
 	// The fields below are guarded by Renewer.mu. Times count from Renewer.born.
 	made   int32         // renewals
@@ -157,7 +171,7 @@ type Renewer struct {
 	listening  bool
 	unlisten   func()
 	tells      journal.Lines
-	told       []report // losses to report once mu is released
+	told       []report // what to report once mu is released
 	free       []*Kept  // holds to free
 	freers     int      // goroutines that free holds
 	complained time.Duration
@@ -173,10 +187,11 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// report is the loss of a hold.
+// report is the loss of a hold, or its end if loss is "".
 type report struct {
 	hold *Kept
 	loss Loss
+	end  End
 }
 
 // Keep renews h at a third of its lease, over and over. If a hold of the same lock and token is kept already,
@@ -187,8 +202,8 @@ func (k *Renewer) Keep(h Hold) *Kept {
 	}
 	d := &Kept{
 		k: k, name: holdName{h.Name, h.Token}, keeper: h.Keeper, fence: h.Fence, lease: h.Lease,
-		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, until: h.Until.Sub(k.born), index: -1,
-		heeded: -hintPause,
+		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, over: h.Over,
+		until: h.Until.Sub(k.born), index: -1, heeded: -hintPause,
 	}
 	slot := k.names.Place(h.Name).Slot
 	k.mu.Lock()

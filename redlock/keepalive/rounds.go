@@ -51,7 +51,7 @@ func New(e Engine, names *redlock.Names, o Options) *Renewer {
 
 func (k *Renewer) now() time.Duration { return time.Since(k.born) }
 
-// change runs f with mu held, then reports the losses that f found.
+// change runs f with mu held, then reports the losses and ends that f found.
 func (k *Renewer) change(f func()) {
 	k.mu.Lock()
 	f()
@@ -60,10 +60,20 @@ func (k *Renewer) change(f func()) {
 	k.told = nil
 	k.mu.Unlock()
 	for _, t := range told {
+		k.report(t)
+	}
+}
+
+// report tells whoever has to know. mu is not held.
+func (k *Renewer) report(t report) {
+	switch h := t.hold; {
+	case t.loss != "":
 		k.tell(t)
-		if t.hold.lost != nil {
-			t.hold.lost(t.loss)
+		if h.lost != nil {
+			h.lost(t.loss)
 		}
+	case h.over != nil:
+		h.over(t.end)
 	}
 }
 
@@ -213,7 +223,14 @@ func (k *Renewer) lose(h *Kept, loss Loss) {
 	k.end(h)
 	h.gone = true
 	k.losses[loss]++
-	k.told = append(k.told, report{h, loss})
+	k.told = append(k.told, report{hold: h, loss: loss})
+}
+
+// leave ends h, which somebody else has ended or taken over, and reports that.
+func (k *Renewer) leave(h *Kept, how End) {
+	if k.end(h) {
+		k.told = append(k.told, report{hold: h, end: how})
+	}
 }
 
 // batch returns the holds of s to ask about now: those that are ready, and those that soon will be.
@@ -303,8 +320,8 @@ func (k *Renewer) settle(
 				h.doubt = Max
 			}
 			k.set(h, k.now()+doubtTime)
-		default: // another keeper has it
-			k.end(h)
+		default:
+			k.leave(h, Taken)
 		}
 	}
 }

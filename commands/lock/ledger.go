@@ -1,0 +1,189 @@
+package lock
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/keepalive"
+)
+
+// Ledger notes what becomes of locks. Each verb that takes or frees locks tells it of each outcome, once:
+//
+//	LOCK     granted, or timedOut; undone if the client was not told
+//	RENEW    renewed
+//	UNLOCK   released, or notHeld
+//	BREAK    broken
+//	keepalive, when it ends a hold: lost, over
+//
+// Safe for concurrent use. A nil Ledger notes nothing.
+type Ledger struct {
+	prefixes []string // the longest first, and last ""
+	series   []series // for each prefix and mode
+	held     *heldSince
+}
+
+// series counts how long locks of one prefix are waited for and held, in one mode.
+type series struct {
+	granted, timedOut              durations
+	released, expired, lost, broke durations
+}
+
+// NewLedger returns a Ledger that tells the locks apart whose names begin with one of prefixes.
+func NewLedger(prefixes []string) *Ledger {
+	all := append(slices.Clone(prefixes), "")
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	all = slices.Compact(all)
+	return &Ledger{prefixes: all, series: make([]series, 2*len(all)), held: newHeldSince()}
+}
+
+// of finds the series of a lock.
+func (l *Ledger) of(name string, mode redlock.Mode) *series {
+	i := 0
+	for !strings.HasPrefix(name, l.prefixes[i]) {
+		i++
+	}
+	if mode == redlock.Read {
+		return &l.series[2*i+1]
+	}
+	return &l.series[2*i]
+}
+
+// granted notes that a, which came then, was granted at. The fence is that of the grant.
+func (l *Ledger) granted(a *redlock.Acquire, fence int64, came, at time.Time) {
+	if l == nil {
+		return
+	}
+	s := l.of(a.Name, a.Mode)
+	s.granted.observe(at.Sub(came))
+	l.held.note(a.Name, a.Token, s, fence, at, at.Add(a.Lease), a.Keep, l.ended)
+}
+
+// timedOut notes that a, which came then, waited in vain.
+func (l *Ledger) timedOut(a *redlock.Acquire, came time.Time) {
+	if l != nil {
+		l.of(a.Name, a.Mode).timedOut.observe(time.Since(came))
+	}
+}
+
+// renewed notes that a hold goes on until then, or for as long as it is kept alive.
+func (l *Ledger) renewed(name, token string, until time.Time, keep bool) {
+	if l != nil {
+		l.held.prolong(name, token, until, keep)
+	}
+}
+
+// released notes that a token let go of its hold.
+func (l *Ledger) released(name, token string) {
+	if l == nil {
+		return
+	}
+	if one, ok := l.held.end(name, token, 0); ok {
+		one.series.released.observe(l.held.now() - one.since)
+	}
+}
+
+// notHeld notes that a token holds nothing any more. If its lease should still go on, somebody has ended the
+// hold through another proxy, nobody here knows when.
+func (l *Ledger) notHeld(name, token string) {
+	if l == nil {
+		return
+	}
+	if one, ok := l.held.end(name, token, 0); ok && one.until < l.held.now() {
+		l.ended(one)
+	}
+}
+
+// undone notes that the grant with that fence is given back, since its client has gone before it was told.
+func (l *Ledger) undone(name, token string, fence int64) {
+	if l != nil {
+		l.held.end(name, token, fence)
+	}
+}
+
+// ended notes the end of a hold whose lease is over, or in whose place its token has another one.
+func (l *Ledger) ended(one heldOne) {
+	if now := l.held.now(); one.until > now {
+		one.series.released.observe(now - one.since)
+	} else {
+		one.series.expired.observe(one.until - one.since)
+	}
+}
+
+// broken notes that somebody took a lock away from its holders.
+func (l *Ledger) broken(name string) {
+	if l == nil {
+		return
+	}
+	lock := l.held.lock(name)
+	for _, one := range l.held.endAll(func(h *heldOne) bool { return h.lock == lock }) {
+		if now := l.held.now(); one.until > now {
+			one.series.broke.observe(now - one.since)
+		} else {
+			l.ended(one)
+		}
+	}
+}
+
+// keeping has the Ledger told how a hold ends that is to be kept alive.
+func (l *Ledger) keeping(h keepalive.Hold) keepalive.Hold {
+	if l != nil {
+		name, token, fence := h.Name, h.Token, h.Fence
+		h.Lost = func(why keepalive.Loss) { l.lost(name, token, fence, why) }
+		h.Over = func(how keepalive.End) { l.over(name, token, fence, how) }
+	}
+	return h
+}
+
+// lost notes that a hold that was kept alive is lost.
+func (l *Ledger) lost(name, token string, fence int64, why keepalive.Loss) {
+	one, ok := l.held.end(name, token, fence)
+	switch took := l.held.now() - one.since; {
+	case !ok:
+	case why == keepalive.Broken:
+		one.series.broke.observe(took)
+	default:
+		one.series.lost.observe(took)
+	}
+}
+
+// over notes that a hold is not kept alive any more, and not lost either.
+func (l *Ledger) over(name, token string, fence int64, how keepalive.End) {
+	if one, ok := l.held.end(name, token, fence); ok && how != keepalive.Taken {
+		one.series.released.observe(l.held.now() - one.since)
+	}
+}
+
+// Times is how long clients waited for locks and held them, as far as this proxy has seen.
+type Times struct {
+	Waits []Durations // Outcome: granted, timeout
+	Holds []Durations // Outcome: released, expired, lost, broken
+	// Unmeasured are the holds that had to be forgotten before they ended.
+	Unmeasured uint64
+}
+
+// Times returns what the Ledger has noted so far.
+func (l *Ledger) Times() (t Times) {
+	if l == nil {
+		return t
+	}
+	now := l.held.now()
+	for _, one := range l.held.endAll(func(h *heldOne) bool { return h.until < now }) {
+		l.ended(one)
+	}
+	for i := range l.series {
+		s, prefix, verb := &l.series[i], l.prefixes[i/2], [2]string{"lock", "rlock"}[i%2]
+		t.Waits = s.granted.list(t.Waits, verb, prefix, "granted")
+		t.Waits = s.timedOut.list(t.Waits, verb, prefix, "timeout")
+		t.Holds = s.released.list(t.Holds, verb, prefix, "released")
+		t.Holds = s.expired.list(t.Holds, verb, prefix, "expired")
+		t.Holds = s.lost.list(t.Holds, verb, prefix, "lost")
+		t.Holds = s.broke.list(t.Holds, verb, prefix, "broken")
+	}
+	t.Unmeasured = l.held.forgotten.Load()
+	return t
+}

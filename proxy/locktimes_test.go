@@ -1,0 +1,34 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The durations of commands are without what a LOCK waits for its lock, which is counted by itself.
+func TestDurationWithoutWaiting(t *testing.T) {
+	answer := func(_ int, command string) string {
+		if strings.HasPrefix(command, "EVALSHA") {
+			return "$-1\r\n" // others hold it
+		}
+		return "+OK\r\n"
+	}
+	inBubble(t, 1, Options{LockPrefixes: []string{"job"}}, answer, func(r *rig) {
+		c := r.connect()
+		c.send("LOCK job1 TRIES 3 EVERY 10000")
+		c.expect("$-1\r\n")
+		synctest.Wait()
+		st := r.server.Stats()
+		for _, one := range st.Commands {
+			if one.Name == "lock" && (one.Took > time.Second || one.Buckets[durationBuckets-1] > 0) {
+				t.Errorf("LOCK took %s", one.Took)
+			}
+		}
+		if w := st.LockTimes.Waits; len(w) != 1 || w[0].Prefix != "job" || w[0].Outcome != "timeout" ||
+			w[0].Count != 1 || w[0].Sum < 10*time.Second {
+			t.Errorf("waits: %+v", w)
+		}
+	})
+}
