@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockproxy/commands/holds"
+	"lockproxy/redlock"
 )
 
 // Client is the state of one client connection as commands see it. Only the loop that owns the connection
@@ -32,6 +33,16 @@ type Client struct {
 	Transaction   Transaction
 	Tracking      Tracking
 	Topics        [3]int // how many it listens to, by pubsub.Kind
+
+	holder *redlock.Client // what Holder returned last
+}
+
+// Holder is the client as a holder of locks, with the name and the user that it has now.
+func (c *Client) Holder() *redlock.Client {
+	if h := c.holder; h == nil || h.Name != c.Name || h.User != c.UserName() {
+		c.holder = &redlock.Client{Name: c.Name, Addr: c.Addr, User: c.UserName()}
+	}
+	return c.holder
 }
 
 // Subscribed says that the client listens to something.

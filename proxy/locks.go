@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/quorum"
 )
@@ -23,6 +25,7 @@ const leastLeases = 20
 type lockEngines struct {
 	engines lock.Lockers
 	masters []*master.Master
+	index   *index.Index // of the locks that are held
 }
 
 // startLocks connects to the masters of RedLock, and makes the lock engines and their verbs. All masters are
@@ -34,16 +37,18 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	all := lock.Lockers{
-		Plain:  locks.New(lockUpstream{s.client, s.topics, &s.evictions}, s.o.Locks),
-		Ledger: lock.NewLedger(s.o.LockPrefixes),
-	}
+	up := lockUpstream{s.client, s.topics, &s.evictions}
+	o := s.o.Locks
+	usual := locks.DefaultOptions()
+	s.locks.index = index.New(up, index.Options{Prefix: cmp.Or(o.Prefix, usual.Prefix),
+		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease), Log: s.o.Log})
+	o.Index = s.locks.index
+	all := lock.Lockers{Plain: locks.New(up, o), Ledger: lock.NewLedger(s.o.LockPrefixes)}
 	if r.Connect != nil {
 		var nodes []quorum.Node
 		for _, m := range s.locks.masters {
 			nodes = append(nodes, lockMaster{m})
 		}
-		o := s.o.Locks
 		if r.MaxLease > 0 {
 			o.MaxLease = r.MaxLease
 		}
@@ -67,6 +72,7 @@ func (l *lockEngines) close(ctx context.Context) {
 	}
 	l.engines.Plain.Close(ctx)
 	both.Wait()
+	l.index.Close(ctx)
 }
 
 // leave ends the connections to the masters.

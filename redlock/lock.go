@@ -2,7 +2,8 @@
 // transition, and a queue makes waiting fair. This package is what all parts say to each other: requests and
 // their answers, names, errors. The parts are packages inside:
 //
-//	                 locks               Locker: all that clients ask for; it chooses the engine
+//	        index -- locks               Locker: all that clients ask for; it chooses the engine. The index
+//	                                     knows which locks are held, for lists
 //	        /        /     \     \
 //	keepalive    single   quorum  \      renews holds; the engine for one Redis, Sentinel or a cluster;
 //	       |     /    \   /   \   |      the engine for independent masters (RedLock)
@@ -52,6 +53,8 @@ type Acquire struct {
 	// Keeper is set by NewAcquire if Keep is set. Otherwise it is Kept.Keeper of the hold, if the caller
 	// keeps it alive already, or "".
 	Keeper string
+
+	Client *Client // that asks; nil: it is not known
 
 	Fresh bool // NewAcquire made the token, so it holds nothing yet
 	// Unsure is set by the engine: an attempt failed, but may have run, or may still be on its way.
@@ -114,4 +117,11 @@ type Renewal struct {
 	Lease       time.Duration // what the lease is to be from now on; 0: leave it
 	Fence       int64
 	Keeper      string // as Redis has it; a hold with another keeper is not renewed
+}
+
+// Client is a connection that took a hold, as it was then. Immutable.
+type Client struct {
+	Name string // CLIENT SETNAME
+	Addr string
+	User string
 }

@@ -22,19 +22,21 @@ const (
 
 // lockctlList is
 //
-//	LOCKCTL LIST [MATCH glob] [COUNT n]
+//	LOCKCTL LIST [MATCH glob] [COUNT n] [SCAN]
+//
+// SCAN looks through all keys, also for locks that the index of held locks lacks.
 //
 // Reply: array of maps, by name: name, and what LOCKCTL INFO says. If a node cannot be asked the reply is an
 // error, never a shorter list.
 func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
-	glob, count, err := listArgs(c.Args[2:])
+	of, err := listArgs(c.Args[2:])
 	if err != nil {
 		c.Reply(commands.ErrorReply(verb.Usage(err)))
 		return
 	}
 	proto := c.Client.Proto
 	c.Task(func(ctx context.Context) []byte {
-		all, err := l.list(ctx, glob, count)
+		all, err := l.list(ctx, of)
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
@@ -50,46 +52,46 @@ func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
 
 // list lists the locks of all engines, as Locker.List does for one. A lock that an engine has under a name
 // that belongs to another one, perhaps since before the settings changed, is left out.
-func (l *Lockers) list(ctx context.Context, glob string, count int) ([]locks.Listed, error) {
+func (l *Lockers) list(ctx context.Context, of locks.Listing) ([]locks.Listed, error) {
 	var found []locks.Listed
 	for _, engine := range l.all() {
-		some, err := engine.List(ctx, glob, count)
+		of.Mine = func(name string) bool { return l.of([]byte(name)) == engine }
+		some, err := engine.List(ctx, of)
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range some {
-			if l.of([]byte(one.Name)) == engine {
-				found = append(found, one)
-			}
-		}
+		found = append(found, some...)
 	}
 	slices.SortFunc(found, func(a, b locks.Listed) int { return cmp.Compare(a.Name, b.Name) })
-	return found[:min(count, len(found))], nil
+	return found[:min(of.Count, len(found))], nil
 }
 
 // listArgs reads the options of LIST.
-func listArgs(args [][]byte) (glob string, count int, err error) {
-	glob, count = "*", listCount
+func listArgs(args [][]byte) (of locks.Listing, err error) {
+	of = locks.Listing{Match: "*", Count: listCount}
 	seen := map[string]bool{}
-	for ; len(args) > 0; args = args[2:] {
-		word := strings.ToUpper(string(resp.Clip(args[0])))
+	for len(args) > 0 {
+		word, size := strings.ToUpper(string(resp.Clip(args[0]))), 2
 		switch {
-		case word != "MATCH" && word != "COUNT":
-			return "", 0, fmt.Errorf("%q is no option of LOCKCTL LIST", resp.Clip(args[0]))
+		case word != "MATCH" && word != "COUNT" && word != "SCAN":
+			return of, fmt.Errorf("%q is no option of LOCKCTL LIST", resp.Clip(args[0]))
 		case seen[word]:
-			return "", 0, fmt.Errorf("%s is given twice", word)
+			return of, fmt.Errorf("%s is given twice", word)
+		case word == "SCAN":
+			of.Scan, size = true, 1
 		case len(args) == 1:
-			return "", 0, fmt.Errorf("%s needs a value", word)
+			return of, fmt.Errorf("%s needs a value", word)
 		case word == "MATCH":
-			glob = string(args[1])
+			of.Match = string(args[1])
 		default:
 			n, err := integerArg("COUNT", args[1], 1, maxListCount, "")
 			if err != nil {
-				return "", 0, err
+				return of, err
 			}
-			count = int(n)
+			of.Count = int(n)
 		}
 		seen[word] = true
+		args = args[size:]
 	}
-	return glob, count, nil
+	return of, nil
 }

@@ -155,7 +155,7 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
 		Wait: q.args.wait,
 		Keep: q.args.keep, Keeper: q.relies.Keeper(), Sync: q.args.replicas, Meta: q.args.meta,
-		Named: q.args.id, ID: q.args.request,
+		Named: q.args.id, ID: q.args.request, Client: c.Client.Holder(),
 	}
 	l.Complete(&q.a)
 	q.ask()
@@ -275,6 +275,7 @@ func (q *acquisition) granted(g redlock.Grant) error {
 			return err
 		}
 	}
+	q.l.Granted(&q.a, g, q.came)
 	q.ended(true, nil)
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // lockctlVerb is LOCKCTL, for people who look after locks:
 //
-//	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] | BREAK key | STATS | HELP
+//	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] [SCAN] | BREAK key | STATS | HELP
 func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 	key := commands.Argument{Name: "key", Type: "key"}
 	reads := []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
@@ -20,10 +20,12 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 	list := &commands.Command{
 		Name: "lockctl|list", Arity: -2, Flags: commands.ReadOnly, Needs: allLocksRights(l),
 		Docs: &commands.Docs{
-			Summary: "Lists the locks that are held.", Complexity: "O(N), N being the keys of all nodes",
+			Summary:    "Lists the locks that are held.",
+			Complexity: "O(N), N being the locks that are held; with SCAN the keys of all nodes",
 			Arguments: []commands.Argument{
 				{Name: "pattern", Type: "pattern", Token: "MATCH", Optional: true},
 				{Name: "count", Type: "integer", Token: "COUNT", Optional: true},
+				{Name: "scan", Type: "pure-token", Token: "SCAN", Optional: true},
 			},
 		},
 	}
@@ -87,8 +89,9 @@ func lockctlHelp(c *commands.Call) {
 		"    Say who holds a lock, with which fence and for how long, and how many wait.",
 		"CHECK <key> <token>",
 		"    Say what the token holds: ttl in ms, fence, count. Null: nothing.",
-		"LIST [MATCH <glob>] [COUNT <n>]",
-		"    List the locks that are held, as INFO shows them, sorted by name; 100 unless COUNT says more.",
+		"LIST [MATCH <glob>] [COUNT <n>] [SCAN]",
+		"    List the locks that are held, as INFO shows them, sorted by name; 100 unless COUNT says more. "+
+			"SCAN looks through all keys.",
 		"BREAK <key>",
 		"    Take a lock away from its holders, who are told. 1: done. 0: nobody held it.",
 		"STATS",

@@ -43,7 +43,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 	if args.lease == 0 {
 		args.lease = l.Lease()
 	}
-	grants, ledger := c.Client.Grants, all.Ledger
+	grants, ledger, by := c.Client.Grants, all.Ledger, c.Client.Holder()
 	var keeps *holds.Kept
 	var push holds.Pusher
 	relies := c.Client.Keepalives.Held(args.name, args.token)
@@ -67,7 +67,8 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		if left > 0 || args.fence == 0 {
 			grants.Renewed(args.name, args.token, left)
 		}
-		switch until := sent.Add(left); {
+		until := sent.Add(left)
+		switch {
 		case left <= 0:
 			if args.fence == 0 {
 				ledger.notHeld(args.name, args.token)
@@ -86,6 +87,9 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 			if err := relies.Lost(); err != nil {
 				return commands.ErrorReply(err)
 			}
+		}
+		if left > 0 {
+			l.Renewed(args.name, args.token, until, by)
 		}
 		return redcon.AppendInt(nil, left.Milliseconds())
 	})

@@ -18,9 +18,9 @@ func TestLockSyntax(t *testing.T) {
 		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence] [ID id]"
 		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE " +
 			"fence] [KEEPALIVE [MAX renewals]]"
-		listLine = ". Syntax: LOCKCTL LIST [MATCH pattern] [COUNT count]"
+		listLine = ". Syntax: LOCKCTL LIST [MATCH pattern] [COUNT count] [SCAN]"
 		ctlLine  = ". Syntax: LOCKCTL BREAK key | CHECK key token | HELP | INFO key | LIST [MATCH " +
-			"pattern] [COUNT count] | STATS"
+			"pattern] [COUNT count] [SCAN] | STATS"
 	)
 	long := strings.Repeat("x", 1025)
 	tests := []struct{ command, want string }{

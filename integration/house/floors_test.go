@@ -19,7 +19,7 @@ var floors = map[string]string{
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login commands commands/merge commands/routes commands/lock commands/holds " +
 		"cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
-		"redlock redlock/locks redlock/quorum redlock/scripts internal",
+		"redlock redlock/index redlock/locks redlock/quorum redlock/scripts internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
@@ -65,9 +65,10 @@ var floors = map[string]string{
 	"redlock/scripts":   "redlock internal",
 	"redlock/wait":      "redlock internal",
 	"redlock/keepalive": "redlock internal",
+	"redlock/index":     "redlock internal",
 	"redlock/single":    "redlock redlock/scripts redlock/wait internal",
 	"redlock/quorum":    "redlock redlock/scripts redlock/wait internal",
-	"redlock/locks":     "redlock redlock/keepalive redlock/quorum redlock/single internal",
+	"redlock/locks":     "redlock redlock/index redlock/keepalive redlock/quorum redlock/single internal",
 	// rig and proxies are for tests of these packages alone.
 	"redlock/internal/rig":     "redlock redlock/scripts internal",
 	"redlock/internal/proxies": "redlock redlock/internal/rig redlock/locks internal",

@@ -43,6 +43,8 @@ func (k *Renewer) freer() {
 		k.mu.Lock()
 		if err != nil {
 			k.complain("locks of clients that have gone could not be freed yet", err)
+		} else if k.o.Notes != nil {
+			k.o.Notes.Freed(h.name.name, h.name.token)
 		}
 		if err == nil || k.now() >= h.until || k.freeing.Err() != nil {
 			h.state = over

@@ -308,6 +308,9 @@ func (k *Renewer) settle(
 				k.renewals++
 			}
 			h.until, h.late = max(h.until, began+time.Duration(left[i])*time.Millisecond), false
+			if k.o.Notes != nil {
+				k.o.Notes.Renewed(h.name.name, h.name.token, k.born.Add(h.until))
+			}
 			k.rest(h)
 			if h.hint != noHint { // it came after the question was sent
 				k.hinted(h, h.hint)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"lockproxy/redlock"
+	"lockproxy/redlock/index"
 )
 
 const (
@@ -27,33 +28,70 @@ type Listed struct {
 	State redlock.State
 }
 
-// List finds up to count locks that are held or waited for and whose name matches a glob of Redis, sorted by
-// name. It reads all keys of all masters, a thousand at a time, and blocks that long. It fails if any master
-// cannot be asked. When ctx ends it returns its cause.
-func (l *Locker) List(ctx context.Context, glob string, count int) ([]Listed, error) {
-	f := finder{l: l, ctx: ctx, count: count, seen: make(map[string]bool)}
-	prefix := escapeGlob(l.names.Prefix)
-	patterns := []pattern{{prefix + "{" + glob + "}", true}, {prefix + glob, false}}
-	if strings.Trim(glob, "*") == "" {
+// Listing says which locks a List is to find.
+type Listing struct {
+	Match string // a glob of Redis
+	Count int    // so many at most
+	// Scan looks through all keys, also for locks that the index lacks.
+	Scan bool
+	// Mine says that a lock belongs to this Locker; nil: they all do.
+	Mine func(name string) bool
+}
+
+// List finds locks that are held or waited for, sorted by name. Each is asked for its state, 32 at a time. It
+// takes them from the index. Without one it reads all keys of all masters, a thousand at a time. It blocks
+// that long. It fails if any master cannot be asked. When ctx ends it returns its cause.
+func (l *Locker) List(ctx context.Context, of Listing) ([]Listed, error) {
+	f := finder{l: l, ctx: ctx, of: of, seen: make(map[string]bool)}
+	err := index.ErrUnable
+	if !of.Scan {
+		err = f.look()
+	}
+	if errors.Is(err, index.ErrUnable) {
+		err = f.scanAll()
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(f.found, func(a, b Listed) int { return cmp.Compare(a.Name, b.Name) })
+	return f.found[:min(of.Count, len(f.found))], nil
+}
+
+// look takes the names from the index.
+func (f *finder) look() error {
+	names, err := f.l.o.Index.Names(f.ctx, f.of.Match)
+	if err != nil {
+		return err
+	}
+	return f.inspect(slices.DeleteFunc(names, func(name string) bool { return !f.mine(name) }))
+}
+
+// scanAll looks through all keys.
+func (f *finder) scanAll() error {
+	prefix := escapeGlob(f.l.names.Prefix)
+	patterns := []pattern{{prefix + "{" + f.of.Match + "}", true}, {prefix + f.of.Match, false}}
+	if strings.Trim(f.of.Match, "*") == "" {
 		patterns = patterns[1:] // the first pattern finds the others too
 	}
-	masters := l.engine.Masters()
+	masters := f.l.engine.Masters()
 	if masters == 0 {
-		return nil, errNoMasters
+		return errNoMasters
 	}
 	for i := range masters {
 		for _, p := range patterns {
 			if err := f.scan(i, p, len(patterns) == 1); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	if l.engine.Masters() != masters {
-		return nil, errMastersChanged
+	if f.l.engine.Masters() != masters {
+		return errMastersChanged
 	}
-	slices.SortFunc(f.found, func(a, b Listed) int { return cmp.Compare(a.Name, b.Name) })
-	return f.found[:min(count, len(f.found))], nil
+	return nil
 }
+
+// mine says that the lock is one of those that are to be found.
+func (f *finder) mine(name string) bool { return f.of.Mine == nil || f.of.Mine(name) }
 
 // pattern is a glob for keys: either for locks whose name stands in braces, or for those with a hash tag of
 // their own.
@@ -66,7 +104,7 @@ type pattern struct {
 type finder struct {
 	l     *Locker
 	ctx   context.Context
-	count int
+	of    Listing
 	seen  map[string]bool // keys seen so far
 	found []Listed
 }
@@ -74,7 +112,7 @@ type finder struct {
 // scan reads the keys of the i-th master. either: for locks of both kinds.
 func (f *finder) scan(i int, p pattern, either bool) error {
 	cursor := "0"
-	for len(f.found) < f.count {
+	for len(f.found) < f.of.Count {
 		keys, next, err := f.l.engine.Scan(f.ctx, i, cursor, p.glob)
 		if err != nil {
 			return err
@@ -82,7 +120,7 @@ func (f *finder) scan(i int, p pattern, either bool) error {
 		var names []string
 		for _, key := range keys {
 			name, braced, ok := f.l.names.LockOf(key)
-			if ok && (either || braced == p.braced) && !f.seen[key] {
+			if ok && (either || braced == p.braced) && !f.seen[key] && f.mine(name) {
 				f.seen[key] = true
 				names = append(names, name)
 			}
@@ -100,7 +138,7 @@ func (f *finder) scan(i int, p pattern, either bool) error {
 // inspect reads locks and adds those that are in use to the list.
 func (f *finder) inspect(names []string) error {
 	for ahead := range slices.Chunk(names, inspectAhead) {
-		if len(f.found) >= f.count {
+		if len(f.found) >= f.of.Count {
 			return nil
 		}
 		states, errs := make([]redlock.State, len(ahead)), make([]error, len(ahead))

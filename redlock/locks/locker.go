@@ -25,6 +25,7 @@ import (
 
 	"lockproxy/internal/journal"
 	"lockproxy/redlock"
+	"lockproxy/redlock/index"
 	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/quorum"
 	"lockproxy/redlock/single"
@@ -48,6 +49,7 @@ type Options struct {
 	SyncTimeout time.Duration
 	Log         *slog.Logger
 	Names       journal.Names // how the log shows those of locks
+	Index       *index.Index  // of the locks that are held; nil: List looks through all keys
 }
 
 // DefaultOptions are the defaults.
@@ -107,8 +109,25 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 func newLocker(e engine, names *redlock.Names, o Options, longest string) *Locker {
 	return &Locker{o: o, names: names, engine: e, longest: longest,
 		Renewer: keepalive.New(e, names, keepalive.Options{
-			Lease: o.Lease, Most: o.MaxKept, Log: o.Log, Names: o.Names,
+			Lease: o.Lease, Most: o.MaxKept, Log: o.Log, Names: o.Names, Notes: o.Index,
 		})}
+}
+
+// Granted notes that a, which came then, was granted, before its client is told.
+func (l *Locker) Granted(a *redlock.Acquire, g redlock.Grant, came time.Time) {
+	l.o.Index.Hold(index.Hold{Name: a.Name, Token: a.Token, Client: a.Client, Until: g.At.Add(g.TTL),
+		Waited: max(g.At.Sub(came), 0), Shared: a.Mode != redlock.Write})
+}
+
+// Renewed notes that a client has renewed the hold of token, which lasts until then.
+func (l *Locker) Renewed(name, token string, until time.Time, by *redlock.Client) {
+	l.o.Index.Hold(index.Hold{Name: name, Token: token, Client: by, Until: until, Shared: true})
+}
+
+// Unlocked says that a hold of token was released whole, of which keeper is told in a redlock.Released.
+func (l *Locker) Unlocked(name, token, keeper string) {
+	l.o.Index.Freed(name, token)
+	l.Renewer.Unlocked(name, token, keeper)
 }
 
 // ID is the id of this proxy: 16 letters and digits, new at each start.

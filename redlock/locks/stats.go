@@ -75,8 +75,8 @@ func (n ByMode) plus(o ByMode) ByMode { return ByMode{n.Write + o.Write, n.Read 
 
 func byMode(c *[2]atomic.Uint64) ByMode { return ByMode{c[0].Load(), c[1].Load()} }
 
-// index is the place of a mode in a counter.
-func index(m redlock.Mode) int {
+// place is that of a mode in a counter.
+func place(m redlock.Mode) int {
 	if m == redlock.Read {
 		return 1
 	}
@@ -87,11 +87,11 @@ func index(m redlock.Mode) int {
 func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
 	switch {
 	case err != nil:
-		l.stats.failed[index(m)].Add(1)
+		l.stats.failed[place(m)].Add(1)
 	case granted:
-		l.stats.granted[index(m)].Add(1)
+		l.stats.granted[place(m)].Add(1)
 	default:
-		l.stats.refused[index(m)].Add(1)
+		l.stats.refused[place(m)].Add(1)
 	}
 }
 

@@ -1,0 +1,354 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/internal/glob"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// shelf is an upstream with sorted sets.
+type shelf struct {
+	mu    sync.Mutex
+	sets  map[string]map[string]int64
+	ends  map[string]time.Time
+	asked []string // verbs
+	fail  func(verb string) (reply string, err error)
+}
+
+func (s *shelf) Do(_ context.Context, _ int, req []byte, resend bool) ([]byte, error) {
+	v, _, _ := resp.Parse(req)
+	var args []string
+	for _, e := range v.Elems {
+		args = append(args, e.Text())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, args[0])
+	if s.fail != nil {
+		if reply, err := s.fail(args[0]); reply != "" || err != nil {
+			return []byte(reply), err
+		}
+	}
+	set := s.sets[args[1]]
+	if set == nil {
+		set = map[string]int64{}
+		s.sets[args[1]] = set
+	}
+	switch args[0] {
+	case "ZADD":
+		for i := 2; i < len(args); i += 2 {
+			set[args[i+1]], _ = strconv.ParseInt(args[i], 10, 64)
+		}
+	case "ZREM":
+		for _, member := range args[2:] {
+			delete(set, member)
+		}
+	case "ZREMRANGEBYSCORE":
+		last, _ := strconv.ParseInt(args[3], 10, 64)
+		for member, score := range set {
+			if score <= last {
+				delete(set, member)
+			}
+		}
+	case "PEXPIRE":
+		ms, _ := strconv.ParseInt(args[2], 10, 64)
+		s.ends[args[1]] = time.Now().Add(time.Duration(ms) * time.Millisecond)
+	case "ZSCAN":
+		var found []string
+		for member, score := range set {
+			if len(args) > 6 && !glob.Match([]byte(args[6]), []byte(member)) {
+				continue
+			}
+			found = append(found, member, fmt.Sprint(score))
+		}
+		return append([]byte("*2\r\n$1\r\n0\r\n"), resp.AppendCommandStrings(nil, found...)...), nil
+	}
+	return resp.One, nil
+}
+
+// names are what all sets have.
+func (s *shelf) names() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for _, set := range s.sets {
+		for member := range set {
+			all = append(all, member[idBytes+1:])
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func (s *shelf) took() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.asked)
+	s.asked = nil
+	return n
+}
+
+func (s *shelf) failing(f func(verb string) (string, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = f
+}
+
+// run gives two proxies over one upstream, in fake time.
+func run(t *testing.T, test func(t *testing.T, s *shelf, x, y *Index)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{sets: map[string]map[string]int64{}, ends: map[string]time.Time{}}
+		var both [2]*Index
+		for i := range both {
+			both[i] = New(s, Options{Prefix: "lock:", MaxLease: time.Hour})
+			defer both[i].Close(context.Background())
+		}
+		test(t, s, both[0], both[1])
+	})
+}
+
+func (x *Index) take(name, token string, lease time.Duration) {
+	x.Hold(Hold{Name: name, Token: token, Until: time.Now().Add(lease)})
+}
+
+func expect(t *testing.T, x *Index, pattern, want string) {
+	t.Helper()
+	names, err := x.Names(t.Context(), pattern)
+	if got := strings.Join(names, " "); got != want || err != nil {
+		t.Errorf("%q: %q, %v, want %q", pattern, got, err, want)
+	}
+}
+
+// What is held for long is known to all, and what this proxy has granted to this one at once. R21
+func TestNames(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		x.take("b", "1", time.Minute)
+		x.take("{a}", "1", time.Minute)
+		x.take("{u}:c", "1", time.Minute)
+		expect(t, x, "*", "a b {u}:c")
+		expect(t, x, "a*", "a")
+		expect(t, y, "*", "")
+		time.Sleep(500 * time.Millisecond)
+		expect(t, y, "*", "a b {u}:c")
+		expect(t, y, "[ab]", "a b")
+		x.Freed("b", "2") // some other hold
+		x.Freed("{a}", "1")
+		time.Sleep(500 * time.Millisecond)
+		expect(t, x, "*", "b {u}:c")
+		expect(t, y, "*", "b {u}:c")
+		time.Sleep(2 * time.Minute)
+		if got := s.names(); got != "" {
+			t.Errorf("%q is left of locks whose leases are over", got)
+		}
+		if x.armed.Load() {
+			t.Error("the timer is set though there is nothing to do")
+		}
+	})
+}
+
+// A short lock costs the upstream nothing.
+func TestShortLocks(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		for i := range 100 {
+			x.take(fmt.Sprint(i), "1", time.Minute)
+			time.Sleep(200 * time.Millisecond)
+			x.Freed(fmt.Sprint(i), "1")
+		}
+		time.Sleep(time.Second)
+		if n := s.took(); n != 0 {
+			t.Errorf("%d commands for locks that were held for 200 ms", n)
+		}
+		if n := &x.notes; n.any() {
+			t.Error("notes are left")
+		}
+	})
+}
+
+// A hold that is renewed stays, and is written with each third renewal at most.
+func TestRenewals(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		x.take("job", "1", 30*time.Second)
+		time.Sleep(time.Second)
+		s.took()
+		for range 300 {
+			time.Sleep(10 * time.Second)
+			x.Renewed("job", "1", time.Now().Add(30*time.Second))
+			expect(t, y, "*", "job")
+		}
+		time.Sleep(time.Second)
+		if n := s.took() - 300*keys; n > 300 { // ZADD, PEXPIRE and sweeps
+			t.Errorf("%d commands for 300 renewals", n)
+		}
+		time.Sleep(time.Minute)
+		expect(t, y, "*", "")
+	})
+}
+
+// Readers have a hold each, and the name stays until the last is gone. A writer is alone.
+func TestHolders(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		for i := range 3 {
+			x.Hold(Hold{Name: "doc", Token: fmt.Sprint(i), Until: time.Now().Add(time.Minute), Shared: true})
+		}
+		time.Sleep(time.Second)
+		x.Freed("doc", "0")
+		x.Freed("doc", "2")
+		time.Sleep(time.Second)
+		expect(t, y, "*", "doc")
+		y.take("doc", "3", time.Minute)
+		x.Freed("doc", "1")
+		time.Sleep(time.Second)
+		expect(t, x, "*", "doc")
+		y.take("doc", "4", time.Minute)
+		y.Freed("doc", "4")
+		time.Sleep(time.Second)
+		expect(t, x, "*", "")
+		for i := range x.notes.shards {
+			if s := &x.notes.shards[i]; s.count != 0 || s.bytes != 0 {
+				t.Errorf("%d holds of %d bytes are counted", s.count, s.bytes)
+			}
+		}
+	})
+}
+
+// What a proxy leaves that was killed goes with its lease, and the sets do not stay for ever.
+func TestLeftBehind(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		for i := range 100 {
+			x.take(fmt.Sprint(i), "1", time.Minute)
+		}
+		time.Sleep(time.Second)
+		x.mu.Lock()
+		x.closed = true // it writes no more
+		x.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		for i := range 100 {
+			y.take(fmt.Sprint("y", i), "1", 10*time.Second)
+		}
+		time.Sleep(time.Second)
+		if got := strings.Fields(s.names()); len(got) != 100 || got[0] != "y0" {
+			t.Errorf("%d names are left: %q", len(got), got)
+		}
+		for key := range s.sets {
+			if left := time.Until(s.ends[key]); left < time.Hour || left > 3*time.Hour {
+				t.Errorf("%s stays for %v", key, left)
+			}
+		}
+	})
+}
+
+// A proxy that ends in good order leaves word of what is held.
+func TestClose(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		x.take("job", "1", time.Minute)
+		x.Close(t.Context())
+		expect(t, y, "*", "job")
+		x.take("more", "1", time.Minute)
+		time.Sleep(time.Second)
+		expect(t, y, "*", "job")
+	})
+}
+
+// What could not be written is written later. Where it is forbidden, whoever asks is told so.
+func TestTrouble(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		var text strings.Builder
+		x.o.Log = slog.New(slog.NewTextHandler(&text, nil))
+		away := errors.New("no such node")
+		s.failing(func(string) (string, error) { return "", away })
+		x.take("job", "1", time.Minute)
+		time.Sleep(3 * time.Second)
+		if _, err := x.Names(t.Context(), "*"); !errors.Is(err, away) {
+			t.Errorf("%v", err)
+		}
+		s.failing(nil)
+		time.Sleep(2 * time.Second)
+		expect(t, y, "*", "job")
+
+		s.failing(func(verb string) (string, error) {
+			if verb == "ZADD" {
+				return "-NOPERM no\r\n", nil
+			}
+			return "", nil
+		})
+		x.take("other", "1", time.Hour)
+		time.Sleep(time.Minute)
+		if _, err := x.Names(t.Context(), "*"); !errors.Is(err, ErrUnable) {
+			t.Errorf("%v", err)
+		}
+		if n := strings.Count(text.String(), "LOCKCTL LIST looks"); n != 1 {
+			t.Errorf("%d lines in the log: %s", n, text.String())
+		}
+		s.failing(nil)
+		time.Sleep(time.Minute)
+		expect(t, x, "*", "other")
+		expect(t, y, "*", "other")
+
+		s.failing(func(string) (string, error) { return "-WRONGTYPE no\r\n", nil })
+		if _, err := y.Names(t.Context(), "*"); !errors.Is(err, ErrUnable) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Notes are bounded.
+func TestBounds(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		long := strings.Repeat("x", mostBytes/8)
+		for i := range 20 * shards {
+			x.take(long[i:], "1", time.Minute)
+			x.Hold(Hold{Name: "one", Token: long[i:], Shared: true, Until: time.Now().Add(time.Minute)})
+		}
+		for i := range x.notes.shards {
+			if s := &x.notes.shards[i]; s.bytes > mostBytes {
+				t.Errorf("%d bytes", s.bytes)
+			}
+		}
+		for i := range 20 * shards {
+			x.Freed(long[i:], "1")
+		}
+	})
+}
+
+// An Index that is not there says so.
+func TestNoIndex(t *testing.T) {
+	var x *Index
+	x.take("job", "1", time.Minute)
+	x.Renewed("job", "1", time.Now())
+	x.Freed("job", "1")
+	x.Close(t.Context())
+	if _, err := x.Names(t.Context(), "*"); !errors.Is(err, ErrUnable) {
+		t.Error(err)
+	}
+}
+
+// No lock has the key of a set.
+func TestKeysOfSets(t *testing.T) {
+	x := New(&shelf{}, Options{Prefix: "lock:"})
+	names := redlock.NewNames("lock:")
+	slots := map[int]bool{}
+	for _, set := range x.sets {
+		slots[set.slot] = true
+		if name, _, ok := names.LockOf(set.key); ok {
+			t.Errorf("%s is the key of the lock %s", set.key, name)
+		}
+		if key := names.Place(strings.TrimPrefix(set.key, "lock:")).Key; key == set.key {
+			t.Errorf("a lock has the key %s", key)
+		}
+	}
+	if len(slots) != keys {
+		t.Errorf("%d slots", len(slots))
+	}
+}

@@ -1,0 +1,144 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"lockproxy/internal/glob"
+)
+
+const (
+	// pageSize is how many members of a set are asked for at once.
+	pageSize = "1000"
+	// mostNames bounds what Names returns.
+	mostNames = 1 << 20
+)
+
+// ErrUnable is that the sets cannot be used: look through the keys instead.
+var ErrUnable = errors.New("index: cannot be used")
+
+// errTooMany is for an index that is too large to be read.
+var errTooMany = fmt.Errorf("index: it has more than %d names", mostNames)
+
+// Names returns the names of locks that may be held and match a glob of Redis, sorted. It has all that this
+// proxy has granted, and what others had granted some half a second ago. After ErrUnable the keys are to be
+// looked through. It blocks.
+func (x *Index) Names(ctx context.Context, pattern string) ([]string, error) {
+	if x == nil {
+		return nil, ErrUnable
+	}
+	if why := x.unable.Load(); why != nil {
+		return nil, fmt.Errorf("%w: %s", ErrUnable, *why)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &reading{x: x, pattern: []byte(pattern), names: make(map[string]bool), cancel: cancel}
+	var all sync.WaitGroup
+	for i := range x.sets {
+		all.Go(func() { r.failed(r.read(ctx, &x.sets[i])) })
+	}
+	all.Wait()
+	if r.err == nil {
+		x.notes.each(func(name string) { r.add(x.canonical(name)) })
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	names := make([]string, 0, len(r.names))
+	for name := range r.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// reading is one call of Names.
+type reading struct {
+	x       *Index
+	pattern []byte
+	cancel  context.CancelCauseFunc
+
+	mu    sync.Mutex
+	names map[string]bool
+	err   error // the first one
+}
+
+// read reads a set whole.
+func (r *reading) read(ctx context.Context, from *set) error {
+	for cursor := "0"; ; {
+		args := []string{"ZSCAN", from.key, cursor, "COUNT", pageSize}
+		if p := string(r.pattern); strings.Trim(p, "*") != "" {
+			args = append(args, "MATCH", strings.Repeat("?", idBytes)+":"+p)
+		}
+		v, err := r.x.ask(ctx, from, args...)
+		switch {
+		case err != nil && forbidden(err):
+			r.x.tell(err)
+			return fmt.Errorf("%w: %w", ErrUnable, err)
+		case err != nil:
+			return err
+		case len(v.Elems) != 2:
+			return errors.New("index: the reply to ZSCAN makes no sense")
+		}
+		for i := 0; i+1 < len(v.Elems[1].Elems); i += 2 {
+			if member := v.Elems[1].Elems[i].Text(); len(member) > idBytes && member[idBytes] == ':' {
+				if err := r.add(member[idBytes+1:]); err != nil {
+					return err
+				}
+			}
+		}
+		if cursor = v.Elems[0].Text(); cursor == "0" {
+			return nil
+		}
+	}
+}
+
+// add adds a name that matches.
+func (r *reading) add(name string) error {
+	if !glob.Match(r.pattern, []byte(name)) {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.names[name] = true; len(r.names) > mostNames {
+		r.err = errTooMany
+		return errTooMany
+	}
+	return nil
+}
+
+// failed notes an error, and ends the other readings.
+func (r *reading) failed(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+		r.cancel(err)
+	}
+}
+
+// each calls f for the name of each lock that is noted. f is called with a shard at rest.
+func (n *notes) each(f func(name string)) {
+	for i := range n.shards {
+		s := &n.shards[i]
+		var names []string
+		s.mu.Lock()
+		for name := range s.fresh {
+			names = append(names, name)
+		}
+		for name := range s.old {
+			names = append(names, name)
+		}
+		s.mu.Unlock()
+		for _, name := range names {
+			f(name)
+		}
+	}
+}
