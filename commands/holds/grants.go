@@ -7,8 +7,8 @@
 //	connection closed  --> Keepalives.Close: all are released
 //
 // Nothing here decides who has a lock; Redis does. Grants only helps people's memory and is bounded: what it
-// forgets is still held and can be released by its token. Keepalives keeps what keepalive.Kept renews, and
-// each loss until the client has been told of it.
+// forgets is still held and can be released by its token. Keepalives ends what keepalive.Kept renews, and
+// pushes losses to clients of RESP3.
 //
 // Both are ready as zero values and cost nothing before the first lock. They are opened on the loop of the
 // connection; after that tasks use them too, so each has a mutex of its own.

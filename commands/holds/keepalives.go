@@ -2,7 +2,6 @@ package holds
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,11 +27,6 @@ type Kept struct {
 	memory atomic.Int64 // bytes that holds take up
 	sweep  int          // remove ended holds when there are this many
 	swept  time.Time    // when Full last removed ended holds
-
-	lost  map[string][]loss // by name: losses that the client is still to be told
-	ahead int64             // the fence of a loss that the client was told of before it was noted; 0: none
-	order []string          // the names of lost, in the order of the losses
-	most  int               // the most holds at a time, so far
 }
 
 // holdKey identifies a hold.
@@ -41,25 +35,13 @@ type holdKey struct{ name, token string }
 // Pusher is what Actions.Pusher returns.
 type Pusher = func(message func(proto int) []byte)
 
-// loss is a hold that was lost although it was kept alive.
-type loss struct {
-	fence int64
-	why   keepalive.Loss
-}
-
-const (
-	// firstSweep is how many holds there may be before ended ones are removed for the first time.
-	firstSweep = 32
-	// leastLosses is how many losses a connection remembers at least. One that kept more holds at a time
-	// remembers as many.
-	leastLosses = 128
-)
+// firstSweep is how many holds there may be before ended ones are removed for the first time.
+const firstSweep = 32
 
 // Open makes room for holds that are to be kept alive.
 func (k *Keepalives) Open() *Kept {
 	if k.keeps == nil {
-		k.keeps = &Kept{holds: make(map[holdKey]*keepalive.Kept), lost: make(map[string][]loss),
-			sweep: firstSweep}
+		k.keeps = &Kept{holds: make(map[holdKey]*keepalive.Kept), sweep: firstSweep}
 	}
 	return k.keeps
 }
@@ -89,7 +71,7 @@ func (k *Keepalives) Close(forget bool) {
 	k.keeps = nil
 	s.mu.Lock()
 	holds := s.holds
-	s.closed, s.forget, s.holds, s.lost = true, forget, nil, nil
+	s.closed, s.forget, s.holds = true, forget, nil
 	s.mu.Unlock()
 	for _, h := range holds {
 		end(h, forget)
@@ -104,98 +86,51 @@ func end(h *keepalive.Kept, forget bool) {
 	}
 }
 
-// Held is a hold that a connection keeps alive and on which a verb relies. The zero value is none.
-type Held struct {
-	hold  *keepalive.Kept
-	keeps *Kept
-	name  string
-}
-
-// Held returns the hold that a verb with this token relies on. It may be one that was just lost, of which the
-// client is still to be told.
-func (k *Keepalives) Held(name, token string) Held {
+// Keeper is the id under which this connection keeps the token's hold alive, "" if it does not.
+func (k *Keepalives) Keeper(name, token string) string {
 	if k.keeps == nil {
-		return Held{}
+		return ""
 	}
 	k.keeps.mu.Lock()
 	defer k.keeps.mu.Unlock()
-	h := k.keeps.holds[holdKey{name, token}]
-	if h == nil || h.Ended() && !h.Lost() {
-		return Held{}
+	if h := k.keeps.holds[holdKey{name, token}]; h != nil && !h.Ended() {
+		return h.Keeper()
 	}
-	return Held{h, k.keeps, name}
+	return ""
 }
 
-// Any says that there is such a hold.
-func (r Held) Any() bool { return r.hold != nil }
-
-// Keeper is the id under which the hold is kept alive, "" if there is none.
-func (r Held) Keeper() string {
-	if r.hold == nil {
-		return ""
-	}
-	return r.hold.Keeper()
-}
-
-// Lost returns an error if the hold was lost while the verb was on its way; the client is then not told
-// again. A lease that the verb made longer must have been told to Prolonged before.
-func (r Held) Lost() error {
-	if r.hold == nil || !r.hold.Lost() {
-		return nil
-	}
-	fence := r.hold.Fence()
-	s := r.keeps
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if all := s.lost[r.name]; len(all) > 0 && all[0].fence == fence {
-		s.take(r.name)
-	} else if !s.closed {
-		s.ahead = fence
-	}
-	return fmt.Errorf("LOCKLOST %s was lost while this command was on its way, fence %d. Stop what it "+
-		"protects, then lock again",
-		resp.Clip([]byte(r.name)), fence)
-}
-
-// Keep keeps h alive, and tells h.Lost, and through push the client, if it is lost. If the hold that the verb
-// relied on was lost while the verb was on its way, it releases h and returns an error: the client may take
-// both for one.
-func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, relies Held, push Pusher) error {
-	name, token, fence, lost := h.Name, h.Token, h.Fence, h.Lost
+// Keep keeps h alive, and tells h.Lost, and through push the client, if it is lost.
+func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepalive.Kept {
+	as, fence, lost := holdKey{h.Name, h.Token}, h.Fence, h.Lost
 	h.Lost = func(why keepalive.Loss) {
 		if lost != nil {
 			lost(why)
 		}
-		push(func(proto int) []byte { return s.tell(proto, name, token, loss{fence, why}) })
+		push(func(proto int) []byte { return s.tell(proto, as, fence, why) })
 	}
-	kept := l.Keep(h) // in place of what the verb relied on, which is not lost any more, or was before
-	if err := relies.Lost(); err != nil {
-		kept.Release()
-		return err
-	}
+	kept := l.Keep(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		end(kept, s.forget)
-		return nil
+		return kept
 	}
-	if s.holds[holdKey{name, token}] == nil {
-		s.memory.Add(int64(holdCost + len(name) + len(token)))
+	if s.holds[as] == nil {
+		s.memory.Add(int64(holdCost + len(as.name) + len(as.token)))
 	}
-	s.holds[holdKey{name, token}] = kept
+	s.holds[as] = kept
 	if len(s.holds) >= s.sweep {
 		s.dropEnded()
 		s.sweep = max(firstSweep, 2*len(s.holds))
 	}
-	s.most = max(s.most, len(s.holds))
-	return nil
+	return kept
 }
 
 // dropEnded forgets the holds that have ended. Nobody tells of those that were released over another
-// connection; tell forgets those that were lost.
+// connection.
 func (s *Kept) dropEnded() {
 	for as, h := range s.holds {
-		if h.Ended() && !h.Lost() {
+		if h.Ended() {
 			s.drop(as)
 		}
 	}
@@ -245,70 +180,21 @@ func (k *Keepalives) Full(l *locks.Locker) error {
 	return nil
 }
 
-// tell is the push for a loss. A client of RESP2 is told by Refuse instead.
-func (s *Kept) tell(proto int, name, token string, lost loss) []byte {
+// tell is the push for a loss. Verbs that come with the token are told by the Locker.
+func (s *Kept) tell(proto int, as holdKey, fence int64, why keepalive.Loss) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil // RESET released it: that is no loss
 	}
-	if h := s.holds[holdKey{name, token}]; h != nil && h.Ended() {
-		s.drop(holdKey{name, token})
+	if h := s.holds[as]; h != nil && h.Ended() {
+		s.drop(as)
 	}
-	told := s.ahead == lost.fence
-	if told {
-		s.ahead = 0
-	}
-	if proto >= 3 {
-		b := resp.AppendPush(nil, proto, 4)
-		b = resp.AppendBulks(b, "lock-lost", name)
-		b = redcon.AppendInt(b, lost.fence)
-		return resp.AppendBulks(b, string(lost.why))
-	}
-	if told {
+	if proto < 3 {
 		return nil
 	}
-	if len(s.order) >= max(leastLosses, s.most) {
-		s.take(s.order[0])
-	}
-	s.lost[name] = append(s.lost[name], lost)
-	s.order = append(s.order, name)
-	return nil
-}
-
-// Refuse returns the error for a verb that names a lost lock, once for each loss.
-func (k *Keepalives) Refuse(name string) error {
-	if k.keeps == nil {
-		return nil
-	}
-	s := k.keeps
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.lost[name]) == 0 {
-		return nil
-	}
-	lost := s.take(name)
-	return fmt.Errorf("LOCKLOST %s was lost (%s), fence %d: %s. Stop what it protects, then send this "+
-		"command again: it was not run",
-		resp.Clip([]byte(name)), lost.why, lost.fence, lossTexts[lost.why])
-}
-
-var lossTexts = map[keepalive.Loss]string{
-	keepalive.Expired: "it could not be renewed before its lease was over",
-	keepalive.Broken:  "LOCKCTL BREAK took it away",
-	keepalive.Max:     "it was renewed MAX times, and its lease is over",
-	keepalive.Gone:    "Redis does not have it any more",
-}
-
-// take removes the oldest loss of a name and returns it. There must be one.
-func (s *Kept) take(name string) loss {
-	all := s.lost[name]
-	if len(all) == 1 {
-		delete(s.lost, name)
-	} else {
-		s.lost[name] = all[1:]
-	}
-	i := slices.Index(s.order, name)
-	s.order = slices.Delete(s.order, i, i+1)
-	return all[0]
+	b := resp.AppendPush(nil, proto, 4)
+	b = resp.AppendBulks(b, "lock-lost", as.name)
+	b = redcon.AppendInt(b, fence)
+	return resp.AppendBulks(b, string(why))
 }

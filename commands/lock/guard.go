@@ -80,11 +80,6 @@ type guarded struct {
 
 func guard(c *commands.Call, all *Lockers) {
 	g, refusal := readGuard(c, all, c.Client.DB)
-	if refusal == nil {
-		if err := c.Client.Keepalives.Refuse(g.Name); err != nil {
-			refusal = commands.ErrorReply(err)
-		}
-	}
 	if refusal != nil {
 		c.Reply(refusal)
 		return

@@ -109,7 +109,7 @@ type acquisition struct {
 	busiest *busiest
 	grants  holds.Grants // of the connection when it asked: RESET replaces them
 	keeps   *holds.Kept  // likewise; nil without KEEPALIVE
-	relies  holds.Held   // the hold that its connection already keeps alive
+	losses  uint64       // so many holds were lost before it asked
 	push    holds.Pusher // tells the client of a loss; set with KEEPALIVE
 	proto   int
 	args    arguments
@@ -132,10 +132,6 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		c.Reply(commands.ErrorReply(err))
 		return
 	}
-	if err := c.Client.Keepalives.Refuse(q.args.name); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
-	}
 	if err := all.allows(l, &q.args); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -147,18 +143,31 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		}
 		q.keeps, q.push = c.Client.Keepalives.Open(), c.Pusher()
 	}
+	q.losses = l.Losses()
+	if lost, ok := q.untold(); ok {
+		c.Reply(commands.ErrorReply(errLost(q.args.name, lost, thenAgain)))
+		return
+	}
 	if !q.args.syncs {
 		q.args.replicas = l.Sync()
 	}
-	q.relies = c.Client.Keepalives.Held(q.args.name, q.args.token)
 	q.a = redlock.Acquire{
 		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
 		Wait: q.args.wait,
-		Keep: q.args.keep, Keeper: q.relies.Keeper(), Sync: q.args.replicas, Meta: q.args.meta,
-		Named: q.args.id, ID: q.args.request, Client: c.Client.Holder(),
+		Keep: q.args.keep, Keeper: c.Client.Keepalives.Keeper(q.args.name, q.args.token),
+		Sync: q.args.replicas, Meta: q.args.meta, Named: q.args.id, ID: q.args.request,
+		Client: c.Client.Holder(),
 	}
 	l.Complete(&q.a)
 	q.ask()
+}
+
+// untold returns a loss that nobody who came with the token was told of. A fresh token has lost nothing.
+func (q *acquisition) untold() (keepalive.Lost, bool) {
+	if q.args.token == "" {
+		return keepalive.Lost{}, false
+	}
+	return q.l.Untold(q.args.name, q.args.token)
 }
 
 // ask sends the first attempt.
@@ -253,25 +262,24 @@ func (q *acquisition) told(dst []byte, g, confirmed redlock.Grant) []byte {
 var errGrantOver = redlock.ReplyError("TRYAGAIN the lock was granted, but its lease may be over already, " +
 	"for the servers took so long to answer: ask again, or for a longer lease")
 
-// granted has the hold kept alive, if that was asked for. It takes the grant back if it relied on a hold that
-// was lost meanwhile.
+// granted has the hold kept alive, if that was asked for. It takes the grant back if a hold of the token was
+// lost meanwhile: the client may take both for one.
 func (q *acquisition) granted(g redlock.Grant) error {
-	until := g.At.Add(g.TTL)
+	until, letGo := g.At.Add(g.TTL), q.undo
 	q.fence = g.Fence
 	switch {
 	case q.args.keep:
-		if err := q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
+		letGo = q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
 			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
 			Keeper: q.a.Keeper, Max: q.args.renewals,
-		}), q.relies, q.push); err != nil {
-			q.ended(false, err)
-			return err
-		}
+		}), q.push).Release
 	case q.args.token != "": // it may already be kept alive
 		q.l.Prolonged(q.a.Name, q.a.Token, until)
-		if err := q.relies.Lost(); err != nil {
+	}
+	if q.args.token != "" {
+		if err := lostMeanwhile(q.l, q.losses, q.a.Name, q.a.Token, 0); err != nil {
 			q.ended(false, err)
-			q.undo()
+			letGo()
 			return err
 		}
 	}

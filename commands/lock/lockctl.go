@@ -144,9 +144,13 @@ func lockctlCheck(c *commands.Call, l *Lockers) {
 		return
 	}
 	token := string(c.Args[3])
+	name, of := string(c.Args[2]), l.of(c.Args[2])
 	inspect(c, l, token, func(s redlock.State, proto int) []byte {
 		h := s.Held(token)
 		if h == nil {
+			if err := whyNothing(of, name, token, 0); err != nil {
+				return commands.ErrorReply(err)
+			}
 			return resp.AppendNull(nil, proto)
 		}
 		b := redcon.AppendArray(nil, 3)
@@ -160,10 +164,6 @@ func lockctlCheck(c *commands.Call, l *Lockers) {
 // limits it to the hold of that token.
 func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.State, proto int) []byte) {
 	name, proto := string(c.Args[2]), c.Client.Proto
-	if err := c.Client.Keepalives.Refuse(name); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
-	}
 	all.of(c.Args[2]).Inspect(c.Actions, name, token, func(s redlock.State, err error) []byte {
 		if err != nil {
 			return commands.ErrorReply(err)
@@ -175,10 +175,6 @@ func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.S
 // lockctlBreak replies 1 if the lock was held and is no more, 0 if it was free.
 func lockctlBreak(c *commands.Call, all *Lockers) {
 	name := string(c.Args[2])
-	if err := c.Client.Keepalives.Refuse(name); err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
-	}
 	l, addr, user := all.of(c.Args[2]), c.Client.Addr, c.Client.User
 	l.Break(c.Actions, name, func(broken bool, err error) []byte {
 		switch {

@@ -7,6 +7,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
+	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/keepalive"
 )
@@ -46,16 +47,15 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 	grants, ledger, by := c.Client.Grants, all.Ledger, c.Client.Holder()
 	var keeps *holds.Kept
 	var push holds.Pusher
-	relies := c.Client.Keepalives.Held(args.name, args.token)
-	keeper := relies.Keeper()
+	keeper := c.Client.Keepalives.Keeper(args.name, args.token)
 	if args.keep {
-		if err := c.Client.Keepalives.Full(l); !relies.Any() && err != nil {
+		if err := c.Client.Keepalives.Full(l); keeper == "" && err != nil {
 			c.Reply(commands.ErrorReply(err))
 			return
 		}
 		keeps, push, keeper = c.Client.Keepalives.Open(), c.Pusher(), l.NewKeeper()
 	}
-	sent := time.Now()
+	sent, losses := time.Now(), l.Losses()
 	asked := &redlock.Renew{Name: args.name, Token: args.token, Lease: args.lease, Fence: args.fence,
 		Keeper: keeper}
 	l.Renew(c.Actions, asked, func(r redlock.Renewed, err error) []byte {
@@ -67,30 +67,30 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		if left > 0 || args.fence == 0 {
 			grants.Renewed(args.name, args.token, left)
 		}
-		until := sent.Add(left)
-		switch {
-		case left <= 0:
+		if left <= 0 {
 			if args.fence == 0 {
 				ledger.notHeld(args.name, args.token)
 			}
-		case args.keep:
-			ledger.renewed(args.name, args.token, until, true)
-			if err := keeps.Keep(l, ledger.keeping(keepalive.Hold{
+			if err := whyNothing(l, args.name, args.token, args.fence); err != nil {
+				return commands.ErrorReply(err)
+			}
+			return resp.Zero
+		}
+		until, letGo := sent.Add(left), func() {}
+		ledger.renewed(args.name, args.token, until, args.keep)
+		if args.keep {
+			letGo = keeps.Keep(l, ledger.keeping(keepalive.Hold{
 				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
 				Keeper: keeper, Max: args.renewals,
-			}), relies, push); err != nil {
-				return commands.ErrorReply(err)
-			}
-		default:
-			ledger.renewed(args.name, args.token, until, false)
+			}), push).Release
+		} else {
 			l.Prolonged(args.name, args.token, until)
-			if err := relies.Lost(); err != nil {
-				return commands.ErrorReply(err)
-			}
 		}
-		if left > 0 {
-			l.Renewed(args.name, args.token, until, by)
+		if err := lostMeanwhile(l, losses, args.name, args.token, args.fence); err != nil {
+			letGo()
+			return commands.ErrorReply(err)
 		}
+		l.Renewed(args.name, args.token, until, by)
 		return redcon.AppendInt(nil, left.Milliseconds())
 	})
 }

@@ -90,6 +90,9 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 		if r.asked.Fence == 0 {
 			r.ledger.notHeld(r.asked.Name, r.asked.Token)
 		}
+		if err := whyNothing(r.l, r.asked.Name, r.asked.Token, r.asked.Fence); err != nil {
+			return commands.ErrorReply(err)
+		}
 		return resp.Null(r.proto)
 	case done.Whole:
 		r.ledger.released(r.asked.Name, r.asked.Token)
@@ -99,12 +102,9 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 }
 
 // parseHeld reads the arguments of a verb about a hold. Without a token it takes the one that this connection
-// was granted. It fails if the client must first be told that the hold was lost.
+// was granted.
 func (a *arguments) parseHeld(s *syntax, c *commands.Call, l *locks.Locker) (err error) {
-	if err = a.parse(s, l, c.Args); err == nil {
-		err = c.Client.Keepalives.Refuse(a.name)
-	}
-	if err == nil && a.token == "" {
+	if err = a.parse(s, l, c.Args); err == nil && a.token == "" {
 		a.token, err = c.Client.Grants.Token(a.name)
 	}
 	return err

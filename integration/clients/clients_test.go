@@ -73,6 +73,12 @@ func TestClientLibraries(t *testing.T) {
 	}
 }
 
+// The loss of a lock that one connection of a pool kept alive is told on another one. R19
+func TestPoolIsToldOfALoss(t *testing.T) {
+	t.Parallel()
+	rig.Everywhere(t, func(t *testing.T, p *rig.Proxy) { script(t, p, nil, "python3", "pool.py") })
+}
+
 // TestHiredis has the library for C at work. It has no cluster mode, so it is the same to a proxy in cluster
 // mode.
 func TestHiredis(t *testing.T) {

@@ -44,7 +44,7 @@ func TestLogTellsWhatWasDone(t *testing.T) {
 			lost("broken|gone")
 			other.Want(t, "(integer) 0", "LOCKCTL", "BREAK", "nobody-holds-it")
 
-			holder.Call(t, "LOCKCTL", "INFO", name) // -LOCKLOST
+			holder.Call(t, "UNLOCK", name, token) // -LOCKLOST
 			fence = keep()
 			s.Do(t, "FLUSHALL")
 			lost("gone")

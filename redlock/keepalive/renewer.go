@@ -7,12 +7,13 @@
 //	  RENEW, UNLOCK, messages of other proxies: due at once, or not kept any more
 //
 //	Release (its connection has gone) --> detach.lua, some at a time
+//	Lost, Untold, Relied: what verbs ask about lost holds
 //
 // A Kept is one hold, in one of a few states (keepState). It is renewed at a third of its lease, in one batch
 // with other holds of its slot; a slot has one batch under way at a time (rounds.go), a master at most 64
 // (queue.go). One timer is set for whatever is due first (heap.go). What other proxies say about a hold is
 // only a hint: Redis is asked (hint.go). A hold whose connection has gone is freed, however long that takes
-// (free.go).
+// (free.go). A lost hold is remembered by its token for an hour (losses.go).
 //
 // A Renewer asks an Engine for all of that and knows nothing of scripts.
 package keepalive
@@ -89,7 +90,7 @@ type Kept struct {
 	index  int32         // in group.due, or -1
 	state  keepState
 	tries  uint8         // attempts to free it
-	gone   bool          // its loss has been found
+	gone   bool          // it is lost: what may be left of it is being freed
 	late   bool          // its grant took longer than its lease, so it may be over: Redis is asked at once
 	doubt  Loss          // the loss to report if the doubt remains
 	hint   hint          // that Redis is still to be asked about
@@ -151,6 +152,7 @@ type Renewer struct {
 	o      Options
 	born   time.Time
 	held   atomic.Int64 // how many holds are kept
+	lost   *losses
 
 	ctx     context.Context // of the renewals; ends with Close
 	cancel  context.CancelFunc
@@ -271,19 +273,11 @@ func (h *Kept) Ended() bool {
 	return h.state == over || h.state == freeing
 }
 
-// Fence is the fence of the hold.
-func (h *Kept) Fence() int64 { return h.fence }
-
-// Lost says that the hold was found lost. What may be left of it is being freed.
-func (h *Kept) Lost() bool {
-	h.k.mu.Lock()
-	defer h.k.mu.Unlock()
-	return h.gone
-}
-
 // Unlocked says that a hold of token was released whole. If keeper is named, that hold is not kept any more.
-// Otherwise Redis is asked: the hold that is kept now may be a later one.
+// Otherwise Redis is asked: the hold that is kept now may be a later one. A loss of the token's hold is
+// forgotten.
 func (k *Renewer) Unlocked(name, token, keeper string) {
+	k.lost.with(name, token, func(*remembered) (forget bool) { return true })
 	if k.held.Load() == 0 {
 		return
 	}
@@ -316,6 +310,13 @@ func (k *Renewer) Prolonged(name, token string, until time.Time) {
 		k.set(h, h.end())
 	}
 	k.arm()
+}
+
+// Keeps says that a hold of token is kept alive.
+func (k *Renewer) Keeps(name, token string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.holds[holdName{name, token}] != nil
 }
 
 // Full returns an error if no more holds may be kept alive.

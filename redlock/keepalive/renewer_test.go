@@ -637,25 +637,6 @@ func TestKeepAgain(t *testing.T) {
 	})
 }
 
-// Who relied on a hold can see that it was lost meanwhile, and not that it ended otherwise. R18
-func TestLost(t *testing.T) {
-	kept(t, func(t *testing.T, p *keeper) {
-		released, unlocked, lost := p.take("released", lease, 0), p.take("unlocked", lease,
-			0), p.take("lost", lease, 0)
-		released.Release()
-		p.Unlocked("unlocked", "t", unlocked.keeper)
-		p.up.set(func() { delete(p.up.holds, p.names.Place("lost").Key) })
-		if lost.Lost() {
-			t.Error("nobody knows of it yet")
-		}
-		time.Sleep(time.Minute)
-		p.Prolonged("lost", "t", time.Now().Add(lease)) // too late
-		if released.Lost() || unlocked.Lost() || !lost.Lost() {
-			t.Error(released.Lost(), unlocked.Lost(), lost.Lost())
-		}
-	})
-}
-
 // goroutines is how many there are in bubbles: those of the runtime come and go.
 func goroutines() int {
 	buf := make([]byte, 1<<20)

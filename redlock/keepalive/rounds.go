@@ -39,7 +39,7 @@ type question struct {
 }
 
 func New(e Engine, names *redlock.Names, o Options) *Renewer {
-	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), armed: never}
+	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), armed: never, lost: newLosses(names)}
 	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
 	k.groups, k.losses = make(map[int]*slotGroup), make(map[Loss]uint64)
 	k.queues = make(map[string]*masterQueue)
@@ -222,6 +222,7 @@ func (k *Renewer) end(h *Kept) bool {
 func (k *Renewer) lose(h *Kept, loss Loss) {
 	k.end(h)
 	h.gone = true
+	k.lost.add(h.name.name, h.name.token, Lost{loss, h.fence})
 	k.losses[loss]++
 	k.told = append(k.told, report{hold: h, loss: loss})
 }

@@ -1,0 +1,53 @@
+package lock
+
+import (
+	"fmt"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
+)
+
+// A hold that was kept alive and is lost is remembered by its token. UNLOCK, RENEW and LOCKCTL CHECK ask
+// Redis first: while the token holds the lock, the loss of an earlier hold means nothing. Only when Redis has
+// nothing they look whether that was lost, and say so as often as they are asked. LOCK is told of each loss
+// once, before Redis is asked, unless another verb was told of it: after that the token may take the lock
+// again.
+
+// errLost is the error for a client that comes with the token of a lost hold. then says what to do at last.
+func errLost(name string, lost keepalive.Lost, then string) error {
+	return fmt.Errorf("LOCKLOST %s was lost (%s), fence %d: %s. Stop what it protects, then %s",
+		resp.Clip([]byte(name)), lost.Why, lost.Fence, lossTexts[lost.Why], then)
+}
+
+var lossTexts = map[keepalive.Loss]string{
+	keepalive.Expired: "it could not be renewed before its lease was over",
+	keepalive.Broken:  "LOCKCTL BREAK took it away",
+	keepalive.Max:     "it was renewed MAX times, and its lease is over",
+	keepalive.Gone:    "Redis does not have it any more",
+}
+
+const (
+	thenAgain = "send this command again: it was not run"
+	thenLock  = "lock again"
+)
+
+// whyNothing is the error for a verb if Redis has no hold of the token because that was lost. A fence that is
+// not 0 is that of the only hold that was meant.
+func whyNothing(l *locks.Locker, name, token string, fence int64) error {
+	lost, ok := l.Lost(name, token, fence)
+	if !ok {
+		return nil
+	}
+	return errLost(name, lost, thenLock)
+}
+
+// lostMeanwhile is the error for a verb that found a hold of the token, if that was lost while the verb was
+// on its way: after the first so many losses.
+func lostMeanwhile(l *locks.Locker, so uint64, name, token string, fence int64) error {
+	lost, ok := l.Relied(so, name, token, fence)
+	if !ok {
+		return nil
+	}
+	return errLost(name, lost, thenLock)
+}

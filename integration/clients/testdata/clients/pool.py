@@ -1,0 +1,51 @@
+"""A lock that is kept alive over one connection of a pool of redis-py, and asked about over others:
+python3 pool.py HOST PORT."""
+import sys
+import time
+
+import redis
+
+
+def check(got, want):
+    if got != want:
+        raise AssertionError(f"got {got!r}, want {want!r}")
+
+
+host, port = sys.argv[1], int(sys.argv[2])
+pool = redis.ConnectionPool(host=host, port=port, decode_responses=True)
+r = redis.Redis(connection_pool=pool)
+held = redis.Redis(connection_pool=pool, single_connection_client=True)  # one that is not given back
+name = f"pool:{port}"
+
+
+def told(*command):
+    """The error that the command gets, or None."""
+    try:
+        r.execute_command(*command)
+    except redis.ResponseError as error:
+        return str(error)
+
+
+token, fence = held.execute_command("LOCK", name, "PX", 60000, "KEEPALIVE")[:2]
+check(r.execute_command("LOCKCTL", "BREAK", name), 1)
+lost = f"LOCKLOST {name} was lost (broken), fence {fence}: "
+until = time.monotonic() + 25
+while not (told("LOCKCTL", "CHECK", name, token) or "").startswith(lost):
+    if time.monotonic() > until:
+        raise AssertionError("nobody is told of the loss")
+    time.sleep(0.01)
+
+# What is asked without that token is not refused, over any connection.
+for client in r, held:
+    other = client.execute_command("LOCK", name)
+    check(client.execute_command("UNLOCK", name, other[0]), 1)
+    other = client.execute_command("LOCK", name + ":other", "TOKEN", token)
+    check(client.execute_command("UNLOCK", name + ":other", token), 1)
+
+for command in ("UNLOCK", "RENEW"):
+    error = told(command, name, token)
+    if not (error or "").startswith(lost):
+        raise AssertionError(f"{command}: {error}")
+check(held.execute_command("LOCK", name, "TOKEN", token)[0], token)
+check(r.execute_command("UNLOCK", name, token), 1)
+print("ok")

@@ -1,0 +1,103 @@
+package keepalive
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// A loss is remembered by lock and token until an hour is over, or the token holds the lock again, or
+// released it after all. R19
+func TestLostIsRemembered(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		unlocked := p.take("unlocked", lease, 0)
+		lost, lost2 := p.take("lost", lease, 0), p.take("{lost}2", lease, 0)
+		late := p.take("late", lease, 0)
+		so := p.Losses()
+		p.Unlocked("unlocked", "t", unlocked.keeper)
+		p.up.set(func() {
+			for _, name := range []string{"lost", "{lost}2", "late"} {
+				delete(p.up.holds, p.names.Place(name).Key)
+			}
+		})
+		if _, ok := p.Lost("lost", "t", 0); ok {
+			t.Error("nobody knows of it yet")
+		}
+		time.Sleep(time.Minute)
+		p.Unlocked("late", "t", late.keeper) // its UNLOCK was answered that late
+		for _, c := range []struct{ name, token string }{
+			{"unlocked", "t"}, {"late", "t"}, {"lost", "u"}, {"los", "tt"}, {"nothing", "t"}} {
+			if lost, ok := p.Lost(c.name, c.token, 0); ok {
+				t.Errorf("%v: %+v", c, lost)
+			}
+		}
+		want := Lost{Gone, lost.fence}
+		for _, name := range []string{"lost", "{lost}"} {
+			if got, ok := p.Lost(name, "t", want.Fence); !ok || got != want {
+				t.Errorf("%s: %+v %v", name, got, ok)
+			}
+		}
+		if _, ok := p.Untold("lost", "t"); ok {
+			t.Error("told twice")
+		}
+		for _, first := range []bool{true, false} {
+			if _, ok := p.Lost("{lost}2", "t", 1000); ok {
+				t.Error("that of another fence")
+			}
+			if got, ok := p.Untold("{lost}2", "t"); ok != first || first && got.Fence != lost2.fence {
+				t.Errorf("first %v: %+v %v", first, got, ok)
+			}
+		}
+		if got, ok := p.Relied(so, "lost", "t", 0); !ok || got != want {
+			t.Errorf("lost meanwhile: %+v %v", got, ok)
+		}
+		if _, ok := p.Relied(so, "lost", "t", 1000); ok {
+			t.Error("a later grant was meant")
+		}
+		if _, ok := p.Lost("lost", "t", 0); ok {
+			t.Error("the token holds it again")
+		}
+		if _, ok := p.Relied(p.Losses(), "{lost}2", "t", 0); ok {
+			t.Error("lost before")
+		}
+		if n := p.Renewer.lost.size.Load(); n != 0 {
+			t.Errorf("%d losses are remembered", n)
+		}
+	})
+}
+
+// The memory of losses is bounded, in number and in time. R19
+func TestLossesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLosses(redlock.NewNames("lock:"))
+		remembers := func(i int) (yes bool) {
+			l.with(fmt.Sprint("job", i), "t", func(*remembered) bool {
+				yes = true
+				return false
+			})
+			return yes
+		}
+		for i := range mostLosses + 2 {
+			l.add(fmt.Sprint("job", i), "t", Lost{Max, 1})
+			if i == mostLosses/2 {
+				time.Sleep(lossMemory / 2)
+				l.add("job1", "t", Lost{Max, 2})
+			}
+		}
+		if n := l.all.Len(); n != mostLosses || remembers(0) || !remembers(1) || remembers(2) ||
+			!remembers(3) {
+			t.Errorf("%d losses are remembered", n)
+		}
+		time.Sleep(lossMemory / 2)
+		if remembers(3) || remembers(mostLosses/2) || !remembers(1) {
+			t.Error("the earlier ones are as old as may be")
+		}
+		time.Sleep(lossMemory / 2)
+		if remembers(1) || l.all.Len() != 0 || l.size.Load() != 0 {
+			t.Errorf("%d losses are left", l.all.Len())
+		}
+	})
+}
