@@ -43,7 +43,9 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	s.locks.index = index.New(up, index.Options{Prefix: cmp.Or(o.Prefix, usual.Prefix),
 		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease), Log: s.o.Log})
 	o.Index = s.locks.index
-	all := lock.Lockers{Plain: locks.New(up, o), Ledger: lock.NewLedger(s.o.LockPrefixes)}
+	all := lock.Lockers{Plain: locks.New(up, o)}
+	s.events = events{audit: s.o.Audit, proxy: all.Plain.ID()}
+	all.Ledger = lock.NewLedger(s.o.LockPrefixes, s.events.locks())
 	if r.Connect != nil {
 		var nodes []quorum.Node
 		for _, m := range s.locks.masters {

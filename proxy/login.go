@@ -10,6 +10,7 @@ import (
 
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
+	"lockproxy/internal/lockevent"
 	"lockproxy/internal/resp"
 	"lockproxy/proxy/client"
 	"lockproxy/proxy/login"
@@ -135,10 +136,12 @@ func (v whole) LoginEnded(c *commands.Client, user string, upstream bool, refusa
 	now := time.Now()
 	ses.attempts.Failed(now)
 	s.addresses.Failed(login.Origin(c.Addr), now)
-	kind := &s.failures.Password
+	kind, reason := &s.failures.Password, "password"
 	if upstream {
-		kind = &s.failures.User
+		kind, reason = &s.failures.User, "user"
 	}
+	s.events.audited(lockevent.Event{Kind: lockevent.LoginFailed, Reason: reason,
+		Client: lockevent.Client{Addr: c.Addr, User: v.shownUser(user)}})
 	kind.Note(s.o.Log, "authentication failed", "client", c.Addr, "user", v.shownUser(user))
 }
 
@@ -149,6 +152,10 @@ func (v whole) ConfigSet(c *commands.Client, pairs [][2]string) {
 		if commands.SecretSetting(p[0]) || len(value) > maxShownSetting {
 			value = "(not shown)"
 		}
+		v.s.events.audited(lockevent.Event{Kind: lockevent.Setting,
+			Setting: strings.ToLower(p[0]), Value: value,
+			Client: lockevent.Client{Addr: c.Addr, Name: c.Name[:min(len(c.Name), maxShownUser)],
+				User: v.shownUser(c.UserName())}})
 		v.s.changes.Write(v.s.o.Log, slog.LevelInfo, "setting changed", "setting", strings.ToLower(p[0]),
 			"value", value, "client", c.Addr, "user", v.shownUser(c.User))
 	}

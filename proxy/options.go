@@ -14,6 +14,7 @@ import (
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/commands/routes"
+	"lockproxy/internal/lockevent"
 	"lockproxy/internal/loop"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
@@ -86,8 +87,15 @@ type Options struct {
 	TellNeeds     bool                  // log at the start which needed commands the upstream forbids
 	Version       string                // of lockproxy, shown by INFO
 	Log           *slog.Logger
+	Audit         Audit // nil: there is no audit log
 	// called at the end of each round of a loop, on that loop, for measurements; nil: not called
 	WatchRounds func()
+}
+
+// Audit is the audit log. Safe for concurrent use; nothing of it blocks.
+type Audit interface {
+	Note(e lockevent.Event)
+	Counts() (written, lost uint64)
 }
 
 // Redlock configures the locks that independent masters keep.

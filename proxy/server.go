@@ -68,6 +68,7 @@ type Server struct {
 	client    *pipe.Client
 	scripts   *commands.Scripts
 	locks     lockEngines
+	events    events
 	evictions evictions
 	ownStats  ownStats
 	counters  counters

@@ -27,6 +27,13 @@ type Stats struct {
 	Masters       []master.Health // of RedLock
 	Evicts        map[string]bool // by address of each master whether it may evict locks, if it tells
 	LockTimes     lock.Times      // for how long locks were waited for and held
+	Audit         AuditCounts
+}
+
+// AuditCounts counts the events of the audit log.
+type AuditCounts struct {
+	On            bool // there is one
+	Written, Lost uint64
 }
 
 // LockDurations counts how long locks were waited for, or held.
@@ -50,6 +57,10 @@ func (s *Server) Stats() Stats {
 		GivenUp: s.pipeStats.GivenUp.Load(),
 		Masters: s.locks.health(),
 		Evicts:  s.evictions.stats(),
+	}
+	if a := s.o.Audit; a != nil {
+		st.Audit.On = true
+		st.Audit.Written, st.Audit.Lost = a.Counts()
 	}
 	st.LockTimes = s.locks.engines.Ledger.Times()
 	for _, m := range st.Masters {

@@ -82,6 +82,8 @@ var (
 	lockHold = desc("lock_hold_seconds",
 		"From a grant to its end, as far as this proxy sees it, by the same prefixes.",
 		"verb", "prefix", "outcome")
+	auditEvents = desc("audit_events_total",
+		"Events for the audit log, if there is one: written, or lost since they could not be.", "outcome")
 	lockUnmeasured = desc("lock_holds_unmeasured_total",
 		"Holds left out of lock_hold_seconds, since there were too many at a time.")
 	lockKept     = desc("lock_kept", "Holds that are kept alive.")
@@ -109,7 +111,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes,
-		lockWait, lockHold, lockUnmeasured,
+		lockWait, lockHold, lockUnmeasured, auditEvents,
 		redlockUp, redlockVotes, nodeEvicts,
 	} {
 		ch <- d
@@ -189,6 +191,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	times(lockWait, s.LockTimes.Waits)
 	times(lockHold, s.LockTimes.Holds)
 	count(lockUnmeasured, s.LockTimes.Unmeasured)
+	if s.Audit.On {
+		count(auditEvents, s.Audit.Written, "written")
+		count(auditEvents, s.Audit.Lost, "lost")
+	}
 	for _, m := range s.Masters {
 		gauge(redlockUp, oneIf(m.Up), m.Addr)
 		gauge(redlockVotes, oneIf(m.Votes), m.Addr)

@@ -33,6 +33,8 @@ type program struct {
 	certs     certs
 	passwords passwords
 	log       *slog.Logger
+	stderr    io.Writer
+	audit     *audit // nil: there is none
 	state     state
 
 	connect func(ctx context.Context, p *program, upstream []string) (plane, error) // starts the data plane
@@ -40,7 +42,8 @@ type program struct {
 }
 
 func newProgram(c *Config, certs certs, stderr io.Writer) *program {
-	return &program{config: c, certs: certs, log: newLogger(c, stderr), connect: connect, exit: os.Exit}
+	return &program{config: c, certs: certs, log: newLogger(c, stderr), stderr: stderr, connect: connect,
+		exit: os.Exit}
 }
 
 // run serves until a signal asks for the end and then drains; a second signal
@@ -61,6 +64,11 @@ func (p *program) run(signals <-chan os.Signal) error {
 	go p.certs.watch(life, p.log) // ends with run
 	p.passwords.watch(life, p.log)
 
+	stopAudit, err := p.startAudit()
+	if err != nil {
+		return err
+	}
+	defer stopAudit()
 	stopAdmin, err := p.startAdmin()
 	if err != nil {
 		return err

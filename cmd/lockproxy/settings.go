@@ -407,6 +407,10 @@ var settings = []Setting{
 		in: func(v *Values) value {
 			return choice[string]{&v.LogFormat, []word[string]{{"text", "text"}, {"json", "json"}}}
 		}},
+	{Name: "audit-log", Group: "program", Joined: true,
+		Help: "file for who took, freed and lost locks and changed settings; stderr; empty: none",
+		Page: "file of the [audit log](operations.md#the-audit-log), or `stderr`; empty: there is none",
+		in:   func(v *Values) value { return text{&v.AuditLog, "a file, stderr"} }},
 	{Name: "config", Group: "program",
 		Help: "file with lines as in redis.conf",
 		Page: "file with a setting on each line, as in redis.conf",

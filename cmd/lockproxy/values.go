@@ -43,6 +43,7 @@ type Values struct {
 	DrainTimeout time.Duration
 	LogLevel     slog.Level
 	LogFormat    string
+	AuditLog     string // a file, or stderr; "": none
 }
 
 // open says that a client needs no password.

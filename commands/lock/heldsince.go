@@ -6,6 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lockproxy/internal/lockevent"
+	"lockproxy/redlock"
 )
 
 // heldSince remembers since when holds are held that were granted through this proxy, some 30,000 of them.
@@ -31,7 +34,13 @@ type heldOne struct {
 	lock, id     uint64 // hashes of its name, and of its name and token
 	since, until time.Duration
 	fence        int64
+	mode         redlock.Mode
 	series       *series
+}
+
+// event is what an event tells of a hold that ends; of one that is not remembered, that is little.
+func (h *heldOne) event(why string) lockevent.Event {
+	return lockevent.Event{Mode: modeNames[h.mode], Fence: h.fence, Reason: why}
 }
 
 // kept is the end of the lease of a hold that is kept alive: nobody knows it.
@@ -80,20 +89,18 @@ func (h *heldSince) room(set *heldSet, now time.Duration) (gone heldOne, ok bool
 	return gone, true
 }
 
-// note notes that a hold was granted at, with that fence, until its lease is over. ended is called with
-// another hold that had ended before.
-func (h *heldSince) note(
-	name, token string, s *series, fence int64, at time.Time, until time.Time, keep bool, ended func(heldOne),
-) {
-	lock := h.lock(name)
-	now, end := at.Sub(h.born), until.Sub(h.born)
-	if keep {
-		end = kept
+// note notes that a was granted at. ended is called with another hold that had ended before.
+func (h *heldSince) note(a *redlock.Acquire, one heldOne, at time.Time, ended func(heldOne)) {
+	now := at.Sub(h.born)
+	one.lock, one.since, one.until = h.lock(a.Name), now, now+a.Lease
+	if a.Keep {
+		one.until = kept
 	}
-	set, id, i := h.of(lock, token)
+	set, id, i := h.of(one.lock, a.Token)
 	defer set.mu.Unlock()
-	if i >= 0 && set.all[i].fence == fence { // asked for once more
-		set.all[i].until = max(set.all[i].until, end)
+	one.id = id
+	if i >= 0 && set.all[i].fence == one.fence { // asked for once more
+		set.all[i].until = max(set.all[i].until, one.until)
 		return
 	}
 	if i >= 0 {
@@ -101,7 +108,7 @@ func (h *heldSince) note(
 	} else if gone, ok := h.room(set, now); ok {
 		ended(gone)
 	}
-	set.all = append(set.all, heldOne{lock, id, now, end, fence, s})
+	set.all = append(set.all, one)
 }
 
 // prolong notes that the lease of a hold goes on until then.

@@ -6,23 +6,26 @@ import (
 	"strings"
 	"time"
 
+	"lockproxy/internal/lockevent"
 	"lockproxy/redlock"
 	"lockproxy/redlock/keepalive"
 )
 
 // Ledger notes what becomes of locks. Each verb that takes or frees locks tells it of each outcome, once:
 //
-//	LOCK     granted, or timedOut; undone if the client was not told
+//	LOCK     waiting, granted, timedOut; undone if the client was not told
 //	RENEW    renewed
 //	UNLOCK   released, or notHeld
 //	BREAK    broken
 //	keepalive, when it ends a hold: lost, over
 //
-// Safe for concurrent use. A nil Ledger notes nothing.
+// It measures how long locks are waited for and held, and tells others what happens, as events. Safe for
+// concurrent use. A nil Ledger notes nothing.
 type Ledger struct {
 	prefixes []string // the longest first, and last ""
 	series   []series // for each prefix and mode
 	held     *heldSince
+	tell     func(lockevent.Event) // nil: nobody wants to know
 }
 
 // series counts how long locks of one prefix are waited for and held, in one mode.
@@ -31,14 +34,34 @@ type series struct {
 	released, expired, lost, broke durations
 }
 
-// NewLedger returns a Ledger that tells the locks apart whose names begin with one of prefixes.
-func NewLedger(prefixes []string) *Ledger {
+// NewLedger returns a Ledger that tells the locks apart whose names begin with one of prefixes. tell gets the
+// events, on any goroutine, and must not block; nil: there are none.
+func NewLedger(prefixes []string, tell func(lockevent.Event)) *Ledger {
 	all := append(slices.Clone(prefixes), "")
 	slices.SortFunc(all, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	all = slices.Compact(all)
-	return &Ledger{prefixes: all, series: make([]series, 2*len(all)), held: newHeldSince()}
+	return &Ledger{prefixes: all, series: make([]series, 2*len(all)), held: newHeldSince(), tell: tell}
+}
+
+// maxEventName is the length up to which events show the name of a client.
+const maxEventName = 128
+
+// event tells of an event, if anybody wants to know.
+func (l *Ledger) event(kind lockevent.Kind, name, token string, who *redlock.Client, more lockevent.Event) {
+	if l.tell == nil {
+		return
+	}
+	more.Time, more.Kind, more.Lock = time.Now(), kind, name
+	if token != "" {
+		more.Token = redlock.Digest(token)
+	}
+	if who != nil {
+		more.Client = lockevent.Client(*who)
+		more.Client.Name = who.Name[:min(len(who.Name), maxEventName)]
+	}
+	l.tell(more)
 }
 
 // of finds the series of a lock.
@@ -53,21 +76,32 @@ func (l *Ledger) of(name string, mode redlock.Mode) *series {
 	return &l.series[2*i]
 }
 
+// waiting notes that a has to wait.
+func (l *Ledger) waiting(a *redlock.Acquire) {
+	if l != nil {
+		l.event(lockevent.Waiting, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
+	}
+}
+
 // granted notes that a, which came then, was granted at. The fence is that of the grant.
 func (l *Ledger) granted(a *redlock.Acquire, fence int64, came, at time.Time) {
 	if l == nil {
 		return
 	}
+	l.event(lockevent.Granted, a.Name, a.Token, a.Client,
+		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence})
 	s := l.of(a.Name, a.Mode)
 	s.granted.observe(at.Sub(came))
-	l.held.note(a.Name, a.Token, s, fence, at, at.Add(a.Lease), a.Keep, l.ended)
+	l.held.note(a, heldOne{series: s, fence: fence, mode: a.Mode}, at, l.ended)
 }
 
 // timedOut notes that a, which came then, waited in vain.
 func (l *Ledger) timedOut(a *redlock.Acquire, came time.Time) {
-	if l != nil {
-		l.of(a.Name, a.Mode).timedOut.observe(time.Since(came))
+	if l == nil {
+		return
 	}
+	l.of(a.Name, a.Mode).timedOut.observe(time.Since(came))
+	l.event(lockevent.TimedOut, a.Name, a.Token, a.Client, lockevent.Event{Mode: modeNames[a.Mode]})
 }
 
 // renewed notes that a hold goes on until then, or for as long as it is kept alive.
@@ -78,13 +112,15 @@ func (l *Ledger) renewed(name, token string, until time.Time, keep bool) {
 }
 
 // released notes that a token let go of its hold.
-func (l *Ledger) released(name, token string) {
+func (l *Ledger) released(name, token string, who *redlock.Client) {
 	if l == nil {
 		return
 	}
-	if one, ok := l.held.end(name, token, 0); ok {
+	one, ok := l.held.end(name, token, 0)
+	if ok {
 		one.series.released.observe(l.held.now() - one.since)
 	}
+	l.event(lockevent.Released, name, token, who, one.event(""))
 }
 
 // notHeld notes that a token holds nothing any more. If its lease should still go on, somebody has ended the
@@ -99,10 +135,13 @@ func (l *Ledger) notHeld(name, token string) {
 }
 
 // undone notes that the grant with that fence is given back, since its client has gone before it was told.
-func (l *Ledger) undone(name, token string, fence int64) {
-	if l != nil {
-		l.held.end(name, token, fence)
+func (l *Ledger) undone(a *redlock.Acquire, fence int64) {
+	if l == nil {
+		return
 	}
+	l.held.end(a.Name, a.Token, fence)
+	l.event(lockevent.Released, a.Name, a.Token, a.Client,
+		lockevent.Event{Mode: modeNames[a.Mode], Fence: fence, Reason: lockevent.Undelivered})
 }
 
 // ended notes the end of a hold whose lease is over, or in whose place its token has another one.
@@ -114,11 +153,12 @@ func (l *Ledger) ended(one heldOne) {
 	}
 }
 
-// broken notes that somebody took a lock away from its holders.
-func (l *Ledger) broken(name string) {
+// broken notes that a client took a lock away from its holders.
+func (l *Ledger) broken(name string, by *redlock.Client) {
 	if l == nil {
 		return
 	}
+	l.event(lockevent.Broken, name, "", by, lockevent.Event{})
 	lock := l.held.lock(name)
 	for _, one := range l.held.endAll(func(h *heldOne) bool { return h.lock == lock }) {
 		if now := l.held.now(); one.until > now {
@@ -129,19 +169,21 @@ func (l *Ledger) broken(name string) {
 	}
 }
 
-// keeping has the Ledger told how a hold ends that is to be kept alive.
-func (l *Ledger) keeping(h keepalive.Hold) keepalive.Hold {
+// keeping has the Ledger told how a hold ends that is to be kept alive for a client.
+func (l *Ledger) keeping(h keepalive.Hold, who *redlock.Client) keepalive.Hold {
 	if l != nil {
 		name, token, fence := h.Name, h.Token, h.Fence
-		h.Lost = func(why keepalive.Loss) { l.lost(name, token, fence, why) }
-		h.Over = func(how keepalive.End) { l.over(name, token, fence, how) }
+		h.Lost = func(why keepalive.Loss) { l.lost(name, token, fence, why, who) }
+		h.Over = func(how keepalive.End) { l.over(name, token, fence, how, who) }
 	}
 	return h
 }
 
 // lost notes that a hold that was kept alive is lost.
-func (l *Ledger) lost(name, token string, fence int64, why keepalive.Loss) {
+func (l *Ledger) lost(name, token string, fence int64, why keepalive.Loss, who *redlock.Client) {
 	one, ok := l.held.end(name, token, fence)
+	one.fence = fence
+	l.event(lockevent.Lost, name, token, who, one.event(string(why)))
 	switch took := l.held.now() - one.since; {
 	case !ok:
 	case why == keepalive.Broken:
@@ -151,10 +193,15 @@ func (l *Ledger) lost(name, token string, fence int64, why keepalive.Loss) {
 	}
 }
 
-// over notes that a hold is not kept alive any more, and not lost either.
-func (l *Ledger) over(name, token string, fence int64, how keepalive.End) {
-	if one, ok := l.held.end(name, token, fence); ok && how != keepalive.Taken {
+// over notes that a hold is not kept alive any more, and not lost either. If another proxy has freed it, that
+// one tells of it.
+func (l *Ledger) over(name, token string, fence int64, how keepalive.End, who *redlock.Client) {
+	one, ok := l.held.end(name, token, fence)
+	if ok && how != keepalive.Taken {
 		one.series.released.observe(l.held.now() - one.since)
+	}
+	if one.fence = fence; how == keepalive.Freed {
+		l.event(lockevent.Released, name, token, who, one.event(lockevent.Disconnected))
 	}
 }
 

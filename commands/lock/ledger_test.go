@@ -22,7 +22,7 @@ func show(all []lock.Durations) (text string) {
 
 // How long locks are waited for and held, by verb, prefix and outcome.
 func TestTimesOfLocks(t *testing.T) {
-	ledger := func() *lock.Ledger { return lock.NewLedger([]string{"job:", "job:big:"}) }
+	ledger := func() *lock.Ledger { return lock.NewLedger([]string{"job:", "job:big:"}, nil) }
 	commandstest.WithLedger(t, locks.Options{Lease: 10 * time.Second}, ledger, func(t *testing.T,
 		ledger *lock.Ledger, session func() *commandstest.Session,
 	) {
@@ -89,7 +89,7 @@ rlock "" expired: 1 3s
 
 // A grant that its client was not told of is no hold.
 func TestTimesOfUnreadGrant(t *testing.T) {
-	commandstest.WithLedger(t, locks.Options{}, func() *lock.Ledger { return lock.NewLedger(nil) },
+	commandstest.WithLedger(t, locks.Options{}, func() *lock.Ledger { return lock.NewLedger(nil, nil) },
 		func(t *testing.T, ledger *lock.Ledger, session func() *commandstest.Session) {
 			a := session()
 			a.Do("LOCK job TOKEN t")

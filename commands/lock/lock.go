@@ -173,11 +173,17 @@ func (q *acquisition) untold() (keepalive.Lost, bool) {
 // ask sends the first attempt.
 func (q *acquisition) ask() {
 	if q.l.Follows(&q.a) {
-		q.busiest.waited(q.a.Name)
-		q.Task(q.wait, q)
+		q.waits()
 		return
 	}
 	q.l.Acquire(q, &q.a, q)
+}
+
+// waits goes on with the task of waiting.
+func (q *acquisition) waits() {
+	q.busiest.waited(q.a.Name)
+	q.ledger.waiting(&q.a)
+	q.Task(q.wait, q)
 }
 
 // Acquired implements redlock.Acquirer: it answers the client if the first attempt decides, and otherwise
@@ -204,8 +210,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		q.undo()
 		return resp.Null(q.proto)
 	}
-	q.busiest.waited(q.a.Name)
-	q.Task(q.wait, q)
+	q.waits()
 	return nil
 }
 
@@ -272,7 +277,7 @@ func (q *acquisition) granted(g redlock.Grant) error {
 		letGo = q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
 			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
 			Keeper: q.a.Keeper, Max: q.args.renewals,
-		}), q.push).Release
+		}, q.a.Client), q.push).Release
 	case q.args.token != "": // it may already be kept alive
 		q.l.Prolonged(q.a.Name, q.a.Token, until)
 	}
@@ -304,7 +309,7 @@ func (q *acquisition) ended(ok bool, err error) {
 // Lost implements redlock.Delivery: it takes back a grant that did not reach the client.
 func (q *acquisition) Lost() {
 	if !q.at.IsZero() && time.Since(q.at) < unread {
-		q.ledger.undone(q.a.Name, q.a.Token, q.fence)
+		q.ledger.undone(&q.a, q.fence)
 		q.undo()
 	}
 }

@@ -175,14 +175,14 @@ func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.S
 // lockctlBreak replies 1 if the lock was held and is no more, 0 if it was free.
 func lockctlBreak(c *commands.Call, all *Lockers) {
 	name := string(c.Args[2])
-	l, addr, user := all.of(c.Args[2]), c.Client.Addr, c.Client.User
+	l, addr, user, by := all.of(c.Args[2]), c.Client.Addr, c.Client.User, c.Client.Holder()
 	l.Break(c.Actions, name, func(broken bool, err error) []byte {
 		switch {
 		case err != nil:
 			return commands.ErrorReply(err)
 		case broken:
 			l.TellBroken(name, addr, user)
-			all.Ledger.broken(name)
+			all.Ledger.broken(name, by)
 			return resp.One
 		}
 		return resp.Zero

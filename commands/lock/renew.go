@@ -82,7 +82,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 			letGo = keeps.Keep(l, ledger.keeping(keepalive.Hold{
 				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
 				Keeper: keeper, Max: args.renewals,
-			}), push).Release
+			}, by), push).Release
 		} else {
 			l.Prolonged(args.name, args.token, until)
 		}

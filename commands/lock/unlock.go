@@ -45,7 +45,8 @@ type release struct {
 	spare  *sync.Pool
 	l      *locks.Locker
 	ledger *Ledger
-	grants holds.Grants // of the connection when it asked: RESET replaces them
+	who    *redlock.Client // as events show it
+	grants holds.Grants    // of the connection when it asked: RESET replaces them
 	proto  int
 	args   arguments
 	asked  redlock.Release
@@ -55,7 +56,7 @@ func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 	l := all.of(c.Args[1])
 	r := spare.Get().(*release)
 	*r = release{Actions: c.Actions, spare: spare, l: l, ledger: all.Ledger, grants: c.Client.Grants,
-		proto: c.Client.Proto}
+		proto: c.Client.Proto, who: c.Client.Holder()}
 	if err := r.args.parseHeld(s, c, l); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -95,7 +96,7 @@ func (r *release) answer(done redlock.Released, err error) []byte {
 		}
 		return resp.Null(r.proto)
 	case done.Whole:
-		r.ledger.released(r.asked.Name, r.asked.Token)
+		r.ledger.released(r.asked.Name, r.asked.Token, r.who)
 		return resp.One
 	}
 	return resp.Zero

@@ -1,5 +1,5 @@
 // Package journal is what lines of the log have in common: few of one kind, where many may come at once, as
-// when a thousand locks are lost together (Lines), and how they show the names of locks (Names).
+// when a thousand locks are lost together (Few, Lines), and how they show the names of locks (Names).
 package journal
 
 import (
@@ -15,41 +15,51 @@ const (
 	Each = 10 * time.Second
 )
 
+// Few lets few things of one kind through in a time of Each, and counts the others. The zero value is ready.
+// Safe for concurrent use.
+type Few struct {
+	mu    sync.Mutex
+	until time.Time // of the present time
+	n     int       // things in it
+	more  int       // of them, those that were not let through
+}
+
+// Pass says whether one more is let through. If not, rest is called once with the number of those that were
+// not, when the time is over, on a goroutine of its own.
+func (f *Few) Pass(rest func(n int)) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if !now.Before(f.until) {
+		f.until, f.n = now.Add(Each), 0
+	}
+	f.n++
+	if f.n <= Most {
+		return true
+	}
+	if f.more++; f.more == 1 {
+		time.AfterFunc(f.until.Sub(now), func() { rest(f.counted()) }) // at the end of this time
+	}
+	return false
+}
+
+// counted returns the number of those that were not let through, and begins to count anew.
+func (f *Few) counted() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.more
+	f.more = 0
+	return n
+}
+
 // Lines writes lines of one kind to a log. Those above Most are counted, and their number is written as a
 // line when the time is over. The zero value is ready. Safe for concurrent use.
-type Lines struct {
-	mu     sync.Mutex
-	until  time.Time // of the present time
-	n      int       // lines in it
-	silent int       // of them, those that were not written
-}
+type Lines struct{ few Few }
 
 // Write writes a line, or counts it.
 func (l *Lines) Write(log *slog.Logger, level slog.Level, text string, attrs ...any) {
-	l.mu.Lock()
-	now := time.Now()
-	if !now.Before(l.until) {
-		l.until, l.n = now.Add(Each), 0
-	}
-	l.n++
-	if l.n > Most {
-		if l.silent++; l.silent == 1 {
-			time.AfterFunc(l.until.Sub(now), func() { l.rest(log, level, text) }) // at the end of this time
-		}
-		l.mu.Unlock()
-		return
-	}
-	l.mu.Unlock()
-	log.Log(context.Background(), level, text, attrs...)
-}
-
-// rest writes how many lines were only counted.
-func (l *Lines) rest(log *slog.Logger, level slog.Level, text string) {
-	l.mu.Lock()
-	n := l.silent
-	l.silent = 0
-	l.mu.Unlock()
-	if n > 0 {
-		log.Log(context.Background(), level, text, "not_logged", n)
+	rest := func(n int) { log.Log(context.Background(), level, text, "not_logged", n) }
+	if l.few.Pass(rest) {
+		log.Log(context.Background(), level, text, attrs...)
 	}
 }

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/internal/journal"
+	"lockproxy/internal/lockevent"
+)
+
+// audit writes the audit log: an event a line, as JSON. Safe for concurrent use.
+//
+//	Note --> queue --> run, a goroutine --> lines --> the file
+//
+// Nobody waits for the file: what does not fit into the queue, or cannot be written, is counted, and both
+// logs tell of it.
+type audit struct {
+	out   io.Writer
+	log   *slog.Logger // of the program
+	names journal.Names
+	queue chan lockevent.Event
+	stop  chan struct{}
+	done  chan struct{} // closed when run has ended
+
+	logins        journal.Few
+	written, lost atomic.Uint64
+	missed        atomic.Uint64 // lost ones of which the audit log is to tell
+	untold        atomic.Uint64 // likewise the log of the program
+
+	lines bytes.Buffer // not written yet
+	n     uint64       // how many they are
+	json  *slog.Logger // to lines
+}
+
+const (
+	// auditQueue is how many events may wait to be written.
+	auditQueue = 8192
+	// auditBatch is how many bytes of lines are written at a time.
+	auditBatch = 64 << 10
+	// auditTell is how long losses are counted before the log tells of them.
+	auditTell = time.Second
+)
+
+// startAudit starts the audit log, if it is asked for. stop writes what is still to be written, for half a
+// second at most.
+func (p *program) startAudit() (stop func(), err error) {
+	v := p.config.Values()
+	var out io.Writer
+	switch v.AuditLog {
+	case "":
+		return func() {}, nil
+	case "-", "stderr":
+		out = p.stderr
+	default:
+		f := &auditFile{path: v.AuditLog, log: p.log}
+		if err := f.open(); err != nil {
+			return nil, fmt.Errorf("audit-log: %w", err)
+		}
+		out = f
+	}
+	p.audit = newAudit(out, p.log, v.Proxy.Locks.Names)
+	go p.audit.run() // ends in stop
+	return p.audit.close, nil
+}
+
+func newAudit(out io.Writer, log *slog.Logger, names journal.Names) *audit {
+	a := &audit{out: out, log: log, names: names, queue: make(chan lockevent.Event, auditQueue),
+		stop: make(chan struct{}), done: make(chan struct{})}
+	a.json = slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{ReplaceAttr: asEvent}))
+	return a
+}
+
+// asEvent makes a line of the log tell of an event.
+func asEvent(_ []string, at slog.Attr) slog.Attr {
+	switch at.Key {
+	case slog.LevelKey:
+		return slog.Attr{}
+	case slog.MessageKey:
+		at.Key = "event"
+	}
+	return at
+}
+
+// Note implements proxy.Audit. Waits are not written. Who guesses passwords cannot fill the disk: of many
+// failed logins some are written, and then the number of the others.
+func (a *audit) Note(e lockevent.Event) {
+	switch e.Kind {
+	case lockevent.Waiting, lockevent.TimedOut:
+		return
+	case lockevent.LoginFailed:
+		rest := func(n int) {
+			a.put(lockevent.Event{Time: time.Now(), Kind: e.Kind, Proxy: e.Proxy, Count: uint64(n)})
+		}
+		if !a.logins.Pass(rest) {
+			return
+		}
+	}
+	a.put(e)
+}
+
+func (a *audit) put(e lockevent.Event) {
+	select {
+	case a.queue <- e:
+	default:
+		a.lose(1)
+	}
+}
+
+// lose counts events that are not written.
+func (a *audit) lose(n uint64) {
+	a.lost.Add(n)
+	a.missed.Add(n)
+	if a.untold.Add(n) == n {
+		time.AfterFunc(auditTell, func() {
+			a.log.Error("audit log: events could not be written", "count", a.untold.Swap(0))
+		})
+	}
+}
+
+// Counts implements proxy.Audit.
+func (a *audit) Counts() (written, lost uint64) { return a.written.Load(), a.lost.Load() }
+
+// run writes events until close is called.
+func (a *audit) run() {
+	defer close(a.done)
+	for {
+		select {
+		case e := <-a.queue:
+			a.line(e)
+		case <-a.stop:
+			for len(a.queue) > 0 {
+				a.line(<-a.queue)
+			}
+			return
+		}
+	}
+}
+
+// line makes a line of an event, and writes it with others once no more wait.
+func (a *audit) line(e lockevent.Event) {
+	if n := a.missed.Swap(0); n > 0 {
+		a.append(lockevent.Event{Time: e.Time, Kind: lockevent.Missed, Proxy: e.Proxy, Count: n})
+	}
+	a.append(e)
+	if len(a.queue) == 0 || a.lines.Len() >= auditBatch {
+		a.flush()
+	}
+}
+
+func (a *audit) append(e lockevent.Event) {
+	var all []any
+	if e.Lock != "" {
+		all = a.names.Lock(all, e.Lock)
+	}
+	for _, field := range [][2]string{{"mode", e.Mode}, {"token", e.Token}} {
+		all = addText(all, field[0], field[1])
+	}
+	if e.Fence != 0 {
+		all = append(all, "fence", e.Fence)
+	}
+	for _, field := range [][2]string{{"client", e.Client.Addr}, {"name", e.Client.Name},
+		{"user", e.Client.User}, {"setting", e.Setting}, {"value", e.Value}, {"reason", e.Reason}} {
+		all = addText(all, field[0], field[1])
+	}
+	if e.Count != 0 {
+		all = append(all, "count", e.Count)
+	}
+	all = addText(all, "proxy", e.Proxy)
+	r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
+	r.Add(all...)
+	a.json.Handler().Handle(context.Background(), r)
+	a.n++
+}
+
+func addText(all []any, name, value string) []any {
+	if value == "" {
+		return all
+	}
+	return append(all, name, value)
+}
+
+// flush writes the lines that there are.
+func (a *audit) flush() {
+	n, err := a.out.Write(a.lines.Bytes())
+	if err != nil {
+		lost := uint64(bytes.Count(a.lines.Bytes()[n:], []byte("\n")))
+		a.n -= lost
+		a.lose(lost)
+	}
+	a.written.Add(a.n)
+	a.lines.Reset()
+	a.n = 0
+}
+
+// close ends run, and waits half a second at most until all is written.
+func (a *audit) close() {
+	close(a.stop)
+	select {
+	case <-a.done:
+	case <-time.After(toEnd):
+		a.log.Error("audit log: the end could not be written", "count", len(a.queue))
+	}
+}
+
+// auditFile is a file that lines are appended to. When another program has moved it away, as log rotation
+// does, it is made anew.
+type auditFile struct {
+	path   string
+	log    *slog.Logger
+	f      *os.File
+	looked time.Time     // when the file was last looked for
+	torn   bool          // its last line is not whole
+	failed journal.Lines // attempts to open it
+}
+
+// lookEvery is how often an auditFile looks whether it is still in its place.
+const lookEvery = time.Second
+
+// open opens the file, and closes the one that was open before.
+func (a *auditFile) open() error {
+	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if a.f != nil {
+		a.f.Close()
+	}
+	a.f, a.torn = f, false
+	return nil
+}
+
+// Write implements io.Writer. It is called with whole lines.
+func (a *auditFile) Write(lines []byte) (n int, err error) {
+	if now := time.Now(); now.Sub(a.looked) >= lookEvery {
+		a.looked = now
+		a.follow()
+	}
+	if a.torn {
+		if _, err := a.f.WriteString("\n"); err != nil {
+			return 0, err
+		}
+		a.torn = false
+	}
+	n, err = a.f.Write(lines)
+	a.torn = n > 0 && lines[n-1] != '\n'
+	return n, err
+}
+
+// follow opens the file again if it was moved away or removed. The one that is open is better than none.
+func (a *auditFile) follow() {
+	was, err := a.f.Stat()
+	if is, gone := os.Stat(a.path); err == nil && gone == nil && os.SameFile(was, is) {
+		return
+	}
+	if err := a.open(); err != nil {
+		a.failed.Write(a.log, slog.LevelError, "audit log: cannot be opened again", "err", err)
+	}
+}
