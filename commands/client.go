@@ -29,6 +29,7 @@ type Client struct {
 	User          string           // as whom it authenticated; "" is "default"
 	Grants        holds.Grants     // tokens of the locks that it was granted
 	Keepalives    holds.Keepalives // locks that are kept alive for as long as it lives
+	Waits         holds.Waits      // for locks, while it goes on
 	Monitoring    bool             // MONITOR
 	Transaction   Transaction
 	Tracking      Tracking

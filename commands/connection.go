@@ -16,6 +16,8 @@ type Connection interface {
 	Monitor(reply []byte)
 	// SetReplies says which commands are answered, from this one on.
 	SetReplies(r Replies)
+	// Aside runs task on a goroutine of its own, while the client goes on. A drain waits for it.
+	Aside(task func())
 	// Reset ends whatever state the connection has besides Client.
 	Reset()
 }

@@ -11,6 +11,10 @@ import (
 // ErrDraining is why the context of a task ends when the proxy shuts down.
 var ErrDraining = errors.New("TRYAGAIN lockproxy is shutting down: ask another one, or later")
 
+// ErrEnded is why a wait for a lock ends beside which its connection went on.
+var ErrEnded = errors.New("UNBLOCKED the connection that asked for the lock has ended, or begun anew: " +
+	"nothing is held")
+
 // ErrorReply is the one place where errors become reply lines. An error whose text begins with a word in
 // capitals has its own error word, and so has a cluster.Untaken; all others become -ERR. Addresses of nodes
 // are left out.

@@ -30,10 +30,14 @@ func (u RightsOf) judgeRules(r Right, v resp.Value) Verdict {
 			return Verdict{Refusal: resp.ErrorLine(no + "access one of the keys used as arguments")}
 		}
 	}
-	if c.topics == noTopics {
+	channels := r[1:]
+	switch {
+	case c.topics == noTopics:
 		return Verdict{}
+	case c.topics == TopicFirst:
+		channels = r[1:2]
 	}
-	for _, channel := range r[1:] {
+	for _, channel := range channels {
 		if !allowsChannel(v, channel, c.topics == TopicPatterns) {
 			return Verdict{Refusal: resp.ErrorLine(no + "access one of the channels used as arguments")}
 		}
@@ -88,4 +92,5 @@ const (
 	noTopics      TopicUse = iota
 	TopicNames             // SUBSCRIBE
 	TopicPatterns          // PSUBSCRIBE: a rule must allow the pattern itself
+	TopicFirst             // PUBLISH: the first one is a channel
 )

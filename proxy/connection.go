@@ -24,6 +24,7 @@ type connection struct {
 type connectionHost interface {
 	asker
 	resetState()
+	CountMemory()
 }
 
 var (
@@ -50,6 +51,9 @@ func (c *connection) Select(n int) {
 		return selected
 	})
 }
+
+// Aside implements commands.Connection.
+func (c *connection) Aside(task func()) { c.h.Background(task, c.h.CountMemory) }
 
 // ask sends a request that changes nothing; then turns the reply into the answer to the current command.
 func (c *connection) ask(r pipe.Request, then func(reply []byte) []byte) {

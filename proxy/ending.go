@@ -64,6 +64,7 @@ func (s *session) drain() {
 	s.conn.EndInput()
 	s.upload.giveUp(refusedByDrain)
 	s.tasks.end(commands.ErrDraining)
+	s.Waits.Close(commands.ErrDraining)
 	s.blocking.Drain()
 	if s.hold&client.HoldPause != 0 { // the command that is held is answered, and none behind it is read
 		s.SetHold(client.HoldClosing)
@@ -88,6 +89,7 @@ func (s *session) Closed(err error) {
 	s.gone = true
 	s.upload.giveUp(nil)
 	s.tasks.end(errClientGone)
+	s.Waits.Close(commands.ErrEnded)
 	s.blocking.Abandon()
 	s.resetState()
 	s.large.end()

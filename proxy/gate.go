@@ -159,6 +159,7 @@ func (r *roster) expel(s *session, commandsOnTheirWay int) {
 		return
 	}
 	s.resetState()
+	s.Waits.Close(commands.ErrEnded)
 	s.Keepalives.Close(false)
 	s.Grants, s.Keepalives = holds.Grants{}, holds.Keepalives{}
 	s.User, s.Authenticated = "", false

@@ -11,8 +11,10 @@ import (
 	"lockproxy/cluster"
 	"lockproxy/cluster/master"
 	"lockproxy/cluster/pipe"
+	"lockproxy/commands/holds"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
+	"lockproxy/proxy/pubsub"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/quorum"
@@ -43,7 +45,11 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	s.locks.index = index.New(up, index.Options{Prefix: cmp.Or(o.Prefix, usual.Prefix),
 		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease), Log: s.o.Log})
 	o.Index = s.locks.index
-	all := lock.Lockers{Plain: locks.New(up, o)}
+	all := lock.Lockers{
+		Plain:    locks.New(up, o),
+		Announce: &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology},
+		Waits:    &holds.Room{Most: s.o.MaxNotify},
+	}
 	s.events = events{audit: s.o.Audit, proxy: all.Plain.ID()}
 	all.Ledger = lock.NewLedger(s.o.LockPrefixes, s.events.locks())
 	if r.Connect != nil {

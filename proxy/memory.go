@@ -41,7 +41,7 @@ type memoryUse struct {
 	transaction   int // what MULTI has queued
 	subscriptions int // channels and patterns
 	commands      int // commands that block, wait for something, or are long
-	locks         int // locks that are kept alive
+	locks         int // locks that are kept alive or waited for
 }
 
 func (u memoryUse) sum() int {
@@ -54,7 +54,7 @@ func (s *session) memoryOf() memoryUse {
 		fixed:  sessionSize + len(s.Name) + len(s.LibName) + len(s.LibVersion) + s.Tracking.Size,
 		input:  s.conn.InputMemory() + s.upload.stream.Memory(),
 		output: s.out.buf.Cap(), replies: s.out.held, transaction: s.tx.Memory() + len(s.monitor.unseen),
-		locks: s.Keepalives.Memory(),
+		locks: s.Keepalives.Memory() + s.Waits.Memory(),
 	}
 	// short queues are shared by the clients of the loop
 	if n := len(s.answers.buf); n > manyAnswers {

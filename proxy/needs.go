@@ -55,6 +55,8 @@ var needs = []need{
 	{asked: "TIME", right: "time", graver: true, when: locksHere,
 		without: "there are no locks: their leases end by the clock of the server"},
 	{asked: "PUBLISH lockproxy x", right: "publish", without: "PUBLISH does not work, and " + untold},
+	{asked: "PUBSUB NUMPAT", right: "pubsub", when: clustered,
+		without: "LOCK with NOTIFY does not see that nobody was told of a grant"},
 	{asked: "SPUBLISH lockproxy x", right: "spublish", when: sharded, without: untold},
 	{asked: "COMMAND GETKEYS GET x", right: "command|getkeys",
 		without: "commands whose keys only the server can find are refused"},

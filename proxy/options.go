@@ -80,6 +80,7 @@ type Options struct {
 	ReplicaReads  commands.ReplicaReads // whose reads go to replicas
 	LockNames     int                   // locks that LOCKCTL STATS counts one by one; 0: none
 	LockPrefixes  []string              // of the names of locks whose times are measured separately
+	MaxNotify     int                   // waits for locks with NOTIFY at a time
 	Refused       []string              // commands that are refused by name, "container|sub" for a subcommand
 	Config        commands.Config       // CONFIG GET and SET; nil: those of the upstream alone
 	ConfigFile    string                // of the settings, shown by INFO
@@ -116,6 +117,7 @@ func DefaultOptions() Options {
 		MaxPipeline: 1024,
 		ScriptCache: 10_000,
 		MaxOwn:      4096,
+		MaxNotify:   10_000,
 		Limits:      resp.DefaultLimits(), Output: DefaultOutputLimits(), Refused: routes.RefusedByDefault(),
 		Pipes: pipe.DefaultOptions(), Locks: locks.DefaultOptions(),
 		Redlock: Redlock{NodeTimeout: quorum.DefaultNodeTimeout}, Config: noSettings{},

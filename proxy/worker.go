@@ -134,9 +134,9 @@ func (w *worker) tidy() {
 	w.loop.After(time.Second, w.tidy)
 }
 
-// idles says that the client could send a command but does not, and that it keeps no lock alive: a client at
-// work under a lock has nothing to send meanwhile.
+// idles says that the client could send a command but does not, and that it neither keeps a lock alive nor
+// waits for one: a client at work under a lock has nothing to send meanwhile.
 func idles(s *session) bool {
 	return (s.answers.len() == 0 || s.upload.waits()) && s.hold&client.HoldPause == 0 && !s.Subscribed() &&
-		!s.Monitoring && !s.Keepalives.Any()
+		!s.Monitoring && !s.Keepalives.Any() && !s.Waits.Any()
 }

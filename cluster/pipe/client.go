@@ -69,6 +69,15 @@ func (c *Client) DoMaster(ctx context.Context, i int, req []byte, resend bool) (
 	})
 }
 
+// DoNode is Do for the node at addr and no other.
+func (c *Client) DoNode(ctx context.Context, addr string, req []byte, resend bool) ([]byte, error) {
+	return c.do(ctx, 0, func(w *waiter) {
+		c.pools[0].Send(&Request{
+			Target: ToNode(addr), Mode: Mode{Proto: 2}, Bytes: req, To: w, Resend: resend,
+		})
+	})
+}
+
 // do calls send on loop i, where it sends a request, and waits for the reply.
 func (c *Client) do(ctx context.Context, i int, send func(w *waiter)) ([]byte, error) {
 	w := &waiter{done: make(chan struct{})}

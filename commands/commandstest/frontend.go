@@ -28,6 +28,9 @@ type fakeConnection struct{ f *Session }
 
 func (f *Session) Connection() commands.Connection { return fakeConnection{f} }
 
+// Aside implements commands.Connection.
+func (f fakeConnection) Aside(task func()) { go task() }
+
 // Select implements Connection: there are 16 databases.
 func (c fakeConnection) Select(n int) {
 	if n > 15 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"lockproxy/commands/holds"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/resp"
 	"lockproxy/internal/subscription"
@@ -125,10 +126,13 @@ func WithLedger(t *testing.T, o locks.Options, make func() *lock.Ledger,
 		}
 		l := locks.New(n, o)
 		defer l.Close(context.Background())
-		ledger := make()
-		table := Redis7(t, lock.Verbs(lock.Lockers{Plain: l, Ledger: ledger}, 100)...)
+		ledger, board := make(), new(Board)
+		table := Redis7(t, lock.Verbs(lock.Lockers{
+			Plain: l, Ledger: ledger, Announce: board, Waits: &holds.Room{Most: MostWaits},
+		}, 100)...)
 		test(t, ledger, func() *Session {
 			s := NewWith(t, table)
+			s.Board = board
 			s.Masters = []func([]string) string{func(args []string) string {
 				if s.User.Proto == 3 {
 					return n3.Answer(args)

@@ -48,6 +48,7 @@ type Session struct {
 	Pushed           string          // by Pusher
 	Ctx              context.Context // of tasks; nil: one that does not end
 	SubscriberCounts SubscriberCounts
+	Board            *Board // with WithLocks: what was announced
 }
 
 // Server implements Server.

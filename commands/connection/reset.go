@@ -6,6 +6,7 @@ import (
 )
 
 func quit(c *commands.Call) {
+	c.Client.Waits.Close(commands.ErrEnded)
 	c.Client.Keepalives.Close(false)
 	c.Reply(resp.OK)
 	c.Close()
@@ -16,6 +17,7 @@ func quit(c *commands.Call) {
 func reset(c *commands.Call) {
 	c.Connection().Reset()
 	client, server := c.Client, c.Server
+	client.Waits.Close(commands.ErrEnded)
 	client.Keepalives.Close(false)
 	c.Subscriptions().End(func() []byte {
 		*client = commands.Client{

@@ -17,6 +17,7 @@ const (
 	maxLockName = 64 << 10 // bytes: it stands in keys, channels and queues, and proxies keep it in memory
 	maxToken    = 1024     // bytes
 	maxMeta     = 1024     // bytes
+	maxChannel  = 1024     // bytes
 	maxTries    = 1_000_000
 	maxRenewals = 1_000_000_000
 	maxReplicas = 16
@@ -31,11 +32,12 @@ type arguments struct {
 	wait        time.Duration // 0: not given
 	tries       int           // 0: not given
 	every       time.Duration // 0: not given
+	notice      *notice       // nil: NOTIFY is not given
 	reentrant   bool
-	fence       int64 // 0: not given
 	keep        bool
-	renewals    int  // at most; 0: as many as it takes
-	syncs       bool // SYNC is given
+	syncs       bool  // SYNC is given
+	fence       int64 // 0: not given
+	renewals    int   // at most; 0: as many as it takes
 	replicas    int
 	meta        string
 	id          string // "": not given
@@ -78,6 +80,13 @@ var options = [...]option{
 	{"EVERY", true, "every", func(a *arguments, l *locks.Locker, v []byte) (err error) {
 		a.every, err = durationArg("EVERY", v, time.Millisecond, 1, l.MaxWait(), "lock-max-wait")
 		return err
+	}},
+	{"NOTIFY", true, "notify", func(a *arguments, _ *locks.Locker, v []byte) error {
+		if len(v) == 0 || len(v) > maxChannel {
+			return fmt.Errorf("NOTIFY has a channel of 1 to %d bytes, this one has %d", maxChannel, len(v))
+		}
+		a.notice = &notice{channel: string(v)}
+		return nil
 	}},
 	{"REENTRANT", false, "reentrant", func(a *arguments, _ *locks.Locker, _ []byte) error {
 		a.reentrant = true
@@ -202,6 +211,8 @@ func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 		return s.verb.Usage(errors.New("TRIES and EVERY need each other"))
 	case a.renewals > 0 && !a.keep:
 		return s.verb.Usage(errors.New("MAX needs KEEPALIVE"))
+	case a.notice != nil:
+		return s.notifies(a)
 	}
 	return nil
 }

@@ -66,15 +66,16 @@ var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional:
 
 // lockVerb is LOCK, WLOCK or RLOCK:
 //
-//	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [REENTRANT]
+//	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [NOTIFY channel] [REENTRANT]
 //	     [KEEPALIVE [MAX n]] [SYNC n] [META text] [ID id]
 //
-// Reply: array of token, fence, ttl in ms, count; Null: others hold the lock.
+// Reply: array of token, fence, ttl in ms, count; Null: others hold the lock; with NOTIFY, QUEUED: the
+// outcome comes as a message.
 func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary string) *commands.Command {
 	verb := &commands.Command{
 		Name: name, Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: onKey,
 		Route: commands.Local,
-		Needs: keyRight(l), Secret: secretTokens, Check: shortName(1),
+		Needs: lockRights(l), Secret: secretTokens, Check: shortName(1),
 		Docs: &commands.Docs{
 			Summary: summary, Since: "0.1.0", Group: "lock", Complexity: "O(1)",
 			Arguments: []commands.Argument{
@@ -88,6 +89,7 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 						{Name: "milliseconds", Type: "integer", Token: "EVERY"},
 					}},
 				}},
+				{Name: "channel", Type: "string", Token: "NOTIFY", Optional: true},
 				{Name: "reentrant", Type: "pure-token", Token: "REENTRANT", Optional: true},
 				keepArgument,
 				{Name: "replicas", Type: "integer", Token: "SYNC", Optional: true},
@@ -159,6 +161,10 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		Client: c.Client.Holder(),
 	}
 	l.Complete(&q.a)
+	if err := q.register(c, all); err != nil {
+		c.Reply(commands.ErrorReply(err))
+		return
+	}
 	q.ask()
 }
 
@@ -173,22 +179,32 @@ func (q *acquisition) untold() (keepalive.Lost, bool) {
 // ask sends the first attempt.
 func (q *acquisition) ask() {
 	if q.l.Follows(&q.a) {
-		q.waits()
+		if answer := q.goOn(); answer != nil {
+			q.Reply(answer)
+		}
 		return
 	}
 	q.l.Acquire(q, &q.a, q)
 }
 
-// waits goes on with the task of waiting.
-func (q *acquisition) waits() {
+// goOn has the LOCK wait: beside the client, which is answered that it does, or as a task that answers.
+func (q *acquisition) goOn() (answer []byte) {
 	q.busiest.waited(q.a.Name)
 	q.ledger.waiting(&q.a)
+	if q.args.notice != nil {
+		q.Connection().Aside(q.await)
+		return replyQueued
+	}
 	q.Task(q.wait, q)
+	return nil
 }
 
 // Acquired implements redlock.Acquirer: it answers the client if the first attempt decides, and otherwise
 // goes on waiting.
 func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
+	if ok || err != nil || q.Gone() {
+		q.unregister()
+	}
 	switch {
 	case err != nil:
 		q.ended(false, err)
@@ -202,7 +218,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		return nil
 	case ok:
 		return q.told(q.Buffer(), g, g)
-	case q.args.wait == 0 && q.args.tries < 2:
+	case q.args.wait == 0 && q.args.tries < 2 && q.args.notice == nil:
 		q.ended(false, nil)
 		return resp.Null(q.proto)
 	case q.Gone():
@@ -210,20 +226,12 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		q.undo()
 		return resp.Null(q.proto)
 	}
-	q.waits()
-	return nil
+	return q.goOn()
 }
 
 // wait is the task of a LOCK that has to wait.
 func (q *acquisition) wait(ctx context.Context) []byte {
-	var g redlock.Grant
-	var ok bool
-	var err error
-	if q.args.wait > 0 {
-		g, ok, err = q.l.Wait(ctx, &q.a)
-	} else {
-		g, ok, err = q.l.Try(ctx, &q.a, q.args.tries-1, q.args.every)
-	}
+	g, ok, err := q.waited(ctx)
 	switch {
 	case err != nil:
 		q.ended(false, err)
@@ -234,6 +242,14 @@ func (q *acquisition) wait(ctx context.Context) []byte {
 		return resp.Null(q.proto)
 	}
 	return q.confirm(ctx, g)
+}
+
+// waited returns when the LOCK has waited, or made its attempts.
+func (q *acquisition) waited(ctx context.Context) (g redlock.Grant, ok bool, err error) {
+	if q.args.wait > 0 {
+		return q.l.Wait(ctx, &q.a)
+	}
+	return q.l.Try(ctx, &q.a, q.args.tries-1, q.args.every)
 }
 
 // confirm is the task of a LOCK that was granted but must reach replicas. Confirm takes back a grant that
@@ -257,9 +273,12 @@ func (q *acquisition) told(dst []byte, g, confirmed redlock.Grant) []byte {
 			return commands.ErrorReply(errGrantOver)
 		}
 	}
-	if err := q.granted(g); err != nil {
+	if err := q.keep(g, q.args.renewals); err != nil {
+		q.ended(false, err)
 		return commands.ErrorReply(err)
 	}
+	q.l.Granted(&q.a, g, q.came)
+	q.ended(true, nil)
 	return appendGrant(dst, confirmed)
 }
 
@@ -267,29 +286,26 @@ func (q *acquisition) told(dst []byte, g, confirmed redlock.Grant) []byte {
 var errGrantOver = redlock.ReplyError("TRYAGAIN the lock was granted, but its lease may be over already, " +
 	"for the servers took so long to answer: ask again, or for a longer lease")
 
-// granted has the hold kept alive, if that was asked for. It takes the grant back if a hold of the token was
-// lost meanwhile: the client may take both for one.
-func (q *acquisition) granted(g redlock.Grant) error {
+// keep has the hold kept alive, if that was asked for, with so many renewals at most; 0: as many as it takes.
+// It takes the grant back if a hold of the token was lost meanwhile: the client may take both for one.
+func (q *acquisition) keep(g redlock.Grant, renewals int) error {
 	until, letGo := g.At.Add(g.TTL), q.undo
 	q.fence = g.Fence
 	switch {
 	case q.args.keep:
 		letGo = q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
 			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
-			Keeper: q.a.Keeper, Max: q.args.renewals,
+			Keeper: q.a.Keeper, Max: renewals,
 		}, q.a.Client), q.push).Release
 	case q.args.token != "": // it may already be kept alive
 		q.l.Prolonged(q.a.Name, q.a.Token, until)
 	}
 	if q.args.token != "" {
 		if err := lostMeanwhile(q.l, q.losses, q.a.Name, q.a.Token, 0); err != nil {
-			q.ended(false, err)
 			letGo()
 			return err
 		}
 	}
-	q.l.Granted(&q.a, g, q.came)
-	q.ended(true, nil)
 	return nil
 }
 
@@ -300,9 +316,12 @@ func (q *acquisition) ended(ok bool, err error) {
 		q.busiest.ended(q.a.Name, ok)
 	}
 	if ok {
-		q.at = time.Now()
-		q.grants.Remember(&q.a, q.at.Add(q.a.Lease))
-		q.ledger.granted(&q.a, q.fence, q.came, q.at)
+		now := time.Now()
+		q.grants.Remember(&q.a, now.Add(q.a.Lease))
+		q.ledger.granted(&q.a, q.fence, q.came, now)
+		if q.args.notice == nil {
+			q.at = now
+		}
 	}
 }
 

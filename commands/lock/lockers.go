@@ -7,6 +7,7 @@ import (
 
 	"lockproxy/cluster/master"
 	"lockproxy/commands"
+	"lockproxy/commands/holds"
 	"lockproxy/redlock/locks"
 )
 
@@ -17,6 +18,8 @@ type Lockers struct {
 	Prefixes []string      // prefixes of the names of its locks; none: it has all locks
 	// LeastLease is the shortest lease that Quorum grants.
 	LeastLease time.Duration
+	Announce   commands.Announcer // tells who waits with NOTIFY
+	Waits      *holds.Room        // for those waits
 	// Masters returns the health of Quorum's masters.
 	Masters func() []master.Health
 	// Ledger notes what becomes of the locks; nil: nobody does.

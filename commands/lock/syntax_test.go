@@ -13,8 +13,8 @@ import (
 func TestLockSyntax(t *testing.T) {
 	const (
 		lockLine = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds " +
-			"| TRIES count EVERY milliseconds] [REENTRANT] [KEEPALIVE [MAX renewals]] [SYNC replicas] " +
-			"[META text] [ID id]"
+			"| TRIES count EVERY milliseconds] [NOTIFY channel] [REENTRANT] [KEEPALIVE [MAX renewals]] " +
+			"[SYNC replicas] [META text] [ID id]"
 		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence] [ID id]"
 		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE " +
 			"fence] [KEEPALIVE [MAX renewals]]"
@@ -53,6 +53,12 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCK job WAIT 5 EVERY 5", "TRIES and EVERY need each other" + lockLine},
 		{"LOCK job TRIES 5", "TRIES and EVERY need each other" + lockLine},
 		{"LOCK job EVERY 5", "TRIES and EVERY need each other" + lockLine},
+		{"LOCK job TOKEN t NOTIFY c", "NOTIFY needs WAIT, or TRIES and EVERY" + lockLine},
+		{"LOCK job WAIT 5 NOTIFY c", "NOTIFY needs TOKEN, for messages do not tell it" + lockLine},
+		{"LOCK job WAIT 5 TOKEN t NOTIFY", "NOTIFY needs a value" + lockLine},
+		{"LOCK job WAIT 5 TOKEN t NOTIFY " + long, "NOTIFY has a channel of 1 to 1024 bytes, this one has " +
+			"1025" + lockLine},
+		{"UNLOCK job t NOTIFY c", "two tokens are given" + unlockLine},
 		{"LOCK job TOKEN", "TOKEN needs a value" + lockLine},
 		{`LOCK job TOKEN ""`, "a token has 1 to 1024 bytes, this one has 0" + lockLine},
 		{"LOCK job TOKEN " + long, "a token has 1 to 1024 bytes, this one has 1025" + lockLine},

@@ -61,6 +61,9 @@ func unlock(c *commands.Call, all *Lockers, s *syntax, spare *sync.Pool) {
 		c.Reply(commands.ErrorReply(err))
 		return
 	}
+	if r.args.fence == 0 {
+		c.Client.Waits.Unlock(r.args.name, r.args.token)
+	}
 	r.asked = redlock.Release{Name: r.args.name, Token: r.args.token, Fence: r.args.fence, Named: r.args.id}
 	l.Release(r, &r.asked, r)
 }

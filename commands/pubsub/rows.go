@@ -38,7 +38,8 @@ var Rows = []commands.Row{
 	{Name: "sunsubscribe", Arity: -1, MaxArgs: commands.MaxTopics, Run: sunsubscribe,
 		Queue: commands.QueueNever, Flags: commands.InSubscriber | commands.Bulky},
 	{Name: "publish", Arity: 3, Run: publish, Queue: commands.QueueForward, Queued: publishes,
-		Flags: commands.Judged | commands.Replicates | commands.Bulky},
+		Topics: commands.TopicFirst,
+		Flags:  commands.Judged | commands.Replicates | commands.Bulky},
 	{Name: "spublish", Arity: 3, Run: spublish, Queue: commands.QueueForward, Queued: publishes,
 		Flags: commands.Judged | commands.Replicates | commands.Bulky},
 	{Name: "pubsub", Route: commands.AnyNode, Flags: commands.ReadOnly}, // HELP, and what is wrong

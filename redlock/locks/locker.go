@@ -85,6 +85,7 @@ type Locker struct {
 	longest string // name of the setting that bounds leases
 	stats   counters
 	broken  journal.Lines
+	untold  journal.Lines
 }
 
 // New returns a Locker with its locks on u: one Redis, a Sentinel group or a cluster.
@@ -155,6 +156,11 @@ func (l *Locker) Sync() int { return l.o.Sync }
 func (l *Locker) TellBroken(name, client, user string) {
 	attrs := l.o.Names.Lock([]any{"client", client, "user", user}, name)
 	l.broken.Write(l.o.Log, slog.LevelWarn, "lock broken", attrs...)
+}
+
+// TellUntold logs that nobody may have been told of a grant.
+func (l *Locker) TellUntold(name, text string, err error) {
+	l.untold.Write(l.o.Log, slog.LevelWarn, text, l.o.Names.Lock([]any{"err", err}, name)...)
 }
 
 // NewAcquire returns a copy of a, completed by Complete.

@@ -1,0 +1,143 @@
+package holds
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+)
+
+// Waits are the waits for locks that a connection does not stand still for (NOTIFY). The zero value is ready
+// and costs nothing. Its methods are called on the loop of the connection.
+type Waits struct{ all *waits }
+
+// waits is the content of Waits, made with the first one. Waits end on goroutines, hence the mutex.
+type waits struct {
+	mu       sync.Mutex
+	all      map[*Wait]struct{}
+	standing map[holdKey]*Wait // those whose message is not on its way yet
+	memory   atomic.Int64      // bytes that they take up
+}
+
+// Wait is one of them.
+type Wait struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	of     *waits
+	room   *Room
+	key    holdKey
+	size   int64
+}
+
+// Room is how many waits there may be in this process. Safe for concurrent use.
+type Room struct {
+	Most  int
+	taken atomic.Int64
+}
+
+// waitCost is the memory of a wait without its names: a goroutine, and what it asks for.
+const waitCost = 12 << 10
+
+// ErrUnlocked is why a wait ends whose token is unlocked.
+var ErrUnlocked = redlock.ReplyError("UNBLOCKED UNLOCK has ended this wait: nothing is held")
+
+// Begin notes a wait of token for a lock, whose other texts have more bytes. It fails if that token waits for
+// that lock already, or if the connection has its share of the room: as many as are left for all others.
+func (w *Waits) Begin(room *Room, name, token string, more int) (*Wait, error) {
+	if w.all == nil {
+		w.all = &waits{all: make(map[*Wait]struct{}), standing: make(map[holdKey]*Wait)}
+	}
+	all := w.all
+	key := holdKey{name, token}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.standing[key] != nil {
+		return nil, fmt.Errorf("ERR this token waits for %s on this connection already: its message is "+
+			"still to come", resp.Clip([]byte(name)))
+	}
+	if free := int64(room.Most) - room.taken.Load(); int64(len(all.all)) >= free {
+		return nil, fmt.Errorf("QUEUEFULL this connection waits with NOTIFY %d times, and only %d waits are "+
+			"left for all others: wait for some to end, or raise lock-max-notify", len(all.all), free)
+	}
+	one := &Wait{of: all, room: room, key: key, size: int64(waitCost + len(name) + len(token) + more)}
+	one.ctx, one.cancel = context.WithCancelCause(context.Background())
+	all.all[one], all.standing[key] = struct{}{}, one
+	all.memory.Add(one.size)
+	room.taken.Add(1)
+	return one, nil
+}
+
+// Context ends when the wait has to.
+func (w *Wait) Context() context.Context { return w.ctx }
+
+// Leave notes that the token does not wait any more: it may ask for the lock again. It may be called again.
+func (w *Wait) Leave() {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	w.leave()
+}
+
+// leave is Leave. mu is held.
+func (w *Wait) leave() {
+	if w.of.standing[w.key] == w {
+		delete(w.of.standing, w.key)
+	}
+}
+
+// End notes that nothing is left of the wait. It is called once.
+func (w *Wait) End() {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	w.leave()
+	delete(w.of.all, w)
+	w.cancel(nil)
+	w.of.memory.Add(-w.size)
+	w.room.taken.Add(-1)
+}
+
+// Unlock ends the wait of token for a lock, if there is one.
+func (w *Waits) Unlock(name, token string) {
+	if w.all == nil {
+		return
+	}
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	if one := w.all.standing[holdKey{name, token}]; one != nil {
+		one.cancel(ErrUnlocked)
+	}
+}
+
+// Close ends all waits: the connection has ended, or begins anew.
+func (w *Waits) Close(why error) {
+	all := w.all
+	if all == nil {
+		return
+	}
+	w.all = nil
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for one := range all.all {
+		one.cancel(why)
+	}
+}
+
+// Any says that the connection waits for a lock.
+func (w *Waits) Any() bool {
+	if w.all == nil {
+		return false
+	}
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	return len(w.all.all) > 0
+}
+
+// Memory is how many bytes the waits take.
+func (w *Waits) Memory() int {
+	if w.all == nil {
+		return 0
+	}
+	return int(w.all.memory.Load())
+}

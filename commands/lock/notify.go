@@ -1,0 +1,235 @@
+package lock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lockproxy/commands"
+	"lockproxy/commands/holds"
+	"lockproxy/redlock"
+)
+
+// This file is LOCK with NOTIFY, which waits beside its client:
+//
+//	LOCK job TOKEN t WAIT 5000 NOTIFY news --> QUEUED; await: a goroutine
+//	      granted job 1718000000000000 29998 1 \
+//	      timeout job                           > one of them, as a message on news
+//	      error job TRYAGAIN ...               /
+//
+// A client may go by a grant that it was told of, and cannot by one that it was not. So a hold stays if
+// anybody may have got its message, and is given back if nobody can have. Only a message that was certainly
+// not published is published again.
+
+// notice is what NOTIFY asks for.
+type notice struct {
+	channel string
+	by      commands.Announcer
+	wait    *holds.Wait
+	kept    bool // the connection keeps a hold of the token alive already
+}
+
+var replyQueued = []byte("+QUEUED\r\n")
+
+// Times of messages.
+const (
+	sendTimeout = 15 * time.Second // for one PUBLISH, longer than the pipes try
+	sendPause   = 50 * time.Millisecond
+	sendPauses  = time.Second      // the longest pause between two attempts
+	sendFor     = 30 * time.Second // how long a message that is no grant is tried
+)
+
+// enough is the part of a lease that must be left for a grant to be told at a second attempt.
+const enough = 3
+
+var (
+	// errUnheard is for a grant that nobody was told of.
+	errUnheard = errors.New("redlock: nobody has heard of the grant")
+	// errLate is for a grant whose message could not be published while enough of the lease was left.
+	errLate = redlock.ReplyError("TRYAGAIN the lock was granted and given back, for the message could not " +
+		"be published in time: ask again")
+)
+
+// notifies checks the other options of a verb with NOTIFY.
+func (s *syntax) notifies(a *arguments) error {
+	switch {
+	case a.wait == 0 && a.tries == 0:
+		return s.verb.Usage(errors.New("NOTIFY needs WAIT, or TRIES and EVERY"))
+	case a.token == "":
+		return s.verb.Usage(errors.New("NOTIFY needs TOKEN, for messages do not tell it"))
+	case strings.Contains(a.name, " "):
+		return s.verb.Usage(errors.New("NOTIFY is not for names with blanks, which part the words of a " +
+			"message"))
+	}
+	return nil
+}
+
+// lockRights is keyRight, and with NOTIFY the right to publish on that channel.
+func lockRights(l *Lockers) func(args [][]byte) []commands.Right {
+	return func(args [][]byte) []commands.Right {
+		rights := []commands.Right{writeRight(l.key(args[1]))}
+		if channel := notifyArgument(args); channel != nil {
+			rights = append(rights, commands.NewRight("PUBLISH", string(channel), "*"))
+		}
+		return rights
+	}
+}
+
+// notifyArgument is the channel of NOTIFY among the arguments of a LOCK, or nil.
+func notifyArgument(args [][]byte) []byte {
+	for i := 2; i+1 < len(args); i++ {
+		if o := optionOf(args[i]); o != nil && o.value {
+			if i++; o.word == "NOTIFY" {
+				return args[i]
+			}
+		}
+	}
+	return nil
+}
+
+// register notes that the LOCK may wait, if it has NOTIFY.
+func (q *acquisition) register(c *commands.Call, all *Lockers) (err error) {
+	n := q.args.notice
+	if n == nil {
+		return nil
+	}
+	n.by, n.kept = all.Announce, c.Client.Keepalives.Keeper(q.a.Name, q.a.Token) != ""
+	n.wait, err = c.Client.Waits.Begin(all.Waits, q.a.Name, q.a.Token, len(n.channel)+len(q.a.Meta))
+	return err
+}
+
+// unregister notes that the LOCK need not wait. Then it is one without NOTIFY.
+func (q *acquisition) unregister() {
+	if n := q.args.notice; n != nil {
+		n.wait.End()
+		q.args.notice = nil
+	}
+}
+
+// await is the goroutine of a LOCK whose client was answered QUEUED. It ends with the wait and its message.
+func (q *acquisition) await() {
+	n := q.args.notice
+	defer n.wait.End()
+	ctx := n.wait.Context()
+	g, ok, err := q.waited(ctx)
+	confirmed := g
+	if err == nil && ok {
+		confirmed, err = q.l.Confirm(ctx, &q.a, g)
+	}
+	if err == nil && ok {
+		err = q.tellGrant(ctx, g, confirmed)
+		ok = err == nil
+	}
+	switch {
+	case ok, err == errUnheard:
+	case err == nil:
+		q.ended(false, nil)
+		q.ledger.timedOut(&q.a, q.came)
+		n.send(ctx, "timeout "+q.a.Name)
+	default:
+		q.ended(false, err)
+		n.send(ctx, "error "+q.a.Name+" "+errorText(err))
+	}
+}
+
+// errorText is what an error reply says of err.
+func errorText(err error) string {
+	return string(bytes.TrimSpace(commands.ErrorReply(err)[1:]))
+}
+
+// tellGrant publishes that the lock was granted g, with the ttl of confirmed. It returns nil if somebody may
+// have got the message, and otherwise has given the grant back. errUnheard: the one message is published.
+func (q *acquisition) tellGrant(ctx context.Context, g, confirmed redlock.Grant) error {
+	if confirmed.Left(time.Now()) <= 0 {
+		q.undo()
+		return errGrantOver
+	}
+	if err := q.keep(g, q.args.renewals); err != nil { // before the client can unlock it
+		return err
+	}
+	q.args.notice.wait.Leave() // before the client can ask again
+	for pause := sendPause; ; pause = min(2*pause, sendPauses) {
+		left := confirmed.Left(time.Now())
+		if ctx.Err() != nil || left <= 0 {
+			q.giveBack()
+			return reason(ctx, errLate)
+		}
+		heard, err := q.args.notice.publish(fmt.Sprintf("granted %s %d %d %d", q.a.Name, g.Fence,
+			left.Milliseconds(), g.Count))
+		switch heard {
+		case commands.Told:
+			q.l.Granted(&q.a, g, q.came)
+			q.ended(true, nil)
+			return nil
+		case commands.InDoubt:
+			q.l.TellUntold(q.a.Name, "the lock stays taken until its lease is over: nobody knows whether "+
+				"its client was told", err)
+			q.l.Granted(&q.a, g, q.came)
+			q.ended(true, nil)
+			q.keepInDoubt(g)
+			return nil
+		case commands.Unheard:
+			q.giveBack()
+			q.ended(false, errUnheard)
+			return errUnheard
+		}
+		q.l.TellUntold(q.a.Name, "a client could not be told yet that it has the lock", err)
+		if confirmed.Left(time.Now())-pause < q.a.Lease/enough {
+			q.giveBack()
+			return errLate
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// reason is why ctx has ended, or otherwise.
+func reason(ctx context.Context, otherwise error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return otherwise
+}
+
+// keepInDoubt has a hold that is kept alive renewed once at most: a client that was not told would never free
+// it, and one that was told hears that it is lost.
+func (q *acquisition) keepInDoubt(g redlock.Grant) {
+	if q.args.keep {
+		q.keep(g, 1) // an error has freed it
+	}
+}
+
+// giveBack takes back a grant that nobody was told of. A hold that was kept alive before goes on as it was.
+func (q *acquisition) giveBack() {
+	if q.args.keep && !q.args.notice.kept {
+		q.l.Unlocked(q.a.Name, q.a.Token, q.a.Keeper)
+	}
+	q.undo()
+}
+
+// publish publishes one message.
+func (n *notice) publish(message string) (commands.Heard, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), sendTimeout)
+	defer cancel()
+	return n.by.Announce(ctx, n.channel, message)
+}
+
+// send publishes a message that leaves nothing behind. If it cannot be published now it is tried again, but
+// not while the proxy ends.
+func (n *notice) send(ctx context.Context, message string) {
+	n.wait.Leave()
+	over := time.Now().Add(sendFor)
+	for pause := sendPause; ; pause = min(2*pause, sendPauses) {
+		heard, _ := n.publish(message)
+		if heard != commands.Unsent || errors.Is(context.Cause(ctx), commands.ErrDraining) ||
+			time.Now().Add(pause).After(over) {
+			return
+		}
+		time.Sleep(pause)
+	}
+}

@@ -1,0 +1,211 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/pubsub"
+	"lockproxy/commands"
+	"lockproxy/internal/resp"
+)
+
+// Announcer publishes messages of the proxy's own and finds out whether anybody has got them. It implements
+// commands.Announcer. Safe for concurrent use.
+//
+// The reply to PUBLISH counts the subscribers of one master alone, though the masters of a cluster pass the
+// message on to those of all. So they are asked before who has subscribers, and it is published there. If
+// nobody has got it at that master they are asked once more, for a subscription may have moved meanwhile. No
+// server tells to which patterns its clients listen: where there are any, somebody may have got it.
+type Announcer struct {
+	Nodes    Asked
+	Upstream Upstream
+	Topology func() *cluster.Topology
+}
+
+// Asked is how the masters are asked.
+type Asked interface {
+	// DoNode sends req to the node at addr. The error wraps cluster.ErrUnavailable if it has not run.
+	DoNode(ctx context.Context, addr string, req []byte, resend bool) ([]byte, error)
+}
+
+// ears says whether clients listen at one master.
+type ears struct {
+	addr  string
+	heard bool  // to the channel, or to one of this process's patterns
+	doubt error // why nobody knows whether others do
+}
+
+// errPatterns is the doubt at a master that has patterns of others, which may fit the channel.
+var errPatterns = errors.New("clients listen to patterns at a master of the cluster, which does not say " +
+	"to which")
+
+// askTimeout is how long a master may take to say who listens there.
+const askTimeout = time.Second
+
+// Announce implements commands.Announcer.
+func (a *Announcer) Announce(ctx context.Context, channel, message string) (commands.Heard, error) {
+	masters := a.Topology().Masters
+	switch len(masters) {
+	case 0:
+		return commands.Unsent, fmt.Errorf("%w: there is no master", cluster.ErrUnavailable)
+	case 1:
+		return a.publish(ctx, masters[0].Addr, channel, message)
+	}
+	before := a.listen(ctx, channel)
+	at := a.best(before)
+	heard, err := a.publish(ctx, at, channel, message)
+	if heard == commands.Unheard {
+		heard, err = elsewhere(before, at)
+	}
+	if heard == commands.Unheard {
+		heard, err = elsewhere(a.listen(ctx, channel), at)
+	}
+	return heard, err
+}
+
+// elsewhere says whether somebody has got the message at another master than at.
+func elsewhere(all []ears, at string) (commands.Heard, error) {
+	var doubt error
+	for _, e := range all {
+		switch {
+		case e.addr == at:
+		case e.heard:
+			return commands.Told, nil
+		case e.doubt != nil:
+			doubt = e.doubt
+		}
+	}
+	if doubt != nil {
+		return commands.InDoubt, doubt
+	}
+	return commands.Unheard, nil
+}
+
+// best is the master to publish at: one that has subscribers, and of those the one at which this process
+// subscribes its own.
+func (a *Announcer) best(all []ears) string {
+	home, best, most := a.Upstream.Home(), "", -1
+	for _, e := range all {
+		rank := 0
+		switch {
+		case e.heard:
+			rank = 4
+		case e.doubt == errPatterns:
+			rank = 2
+		}
+		if e.addr == home {
+			rank++
+		}
+		if rank > most {
+			best, most = e.addr, rank
+		}
+	}
+	return best
+}
+
+// listen asks all masters for their subscribers.
+func (a *Announcer) listen(ctx context.Context, channel string) []ears {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	masters, topics := a.Topology().Masters, a.concerned(channel)
+	all := make([]ears, len(masters))
+	var asking sync.WaitGroup
+	for i, m := range masters {
+		asking.Go(func() { all[i] = a.earsOf(ctx, m.Addr, channel, topics) }) // ends with ctx
+	}
+	asking.Wait()
+	return all
+}
+
+func (a *Announcer) concerned(channel string) []*pubsub.Topic {
+	topics, _ := a.Upstream.Concerned([]byte(channel), false, math.MaxInt)
+	return topics
+}
+
+// earsOf asks one master. topics are those of this process that get the message.
+func (a *Announcer) earsOf(ctx context.Context, addr, channel string, topics []*pubsub.Topic) ears {
+	e := ears{addr: addr}
+	own := 0 // subscribers of the channel itself that are this process
+	for _, t := range topics {
+		if t.Kind == pubsub.Classic {
+			own += t.CountedAt(addr)
+		}
+		e.heard = e.heard || t.CountedAt(addr) > 0 && t.Listeners() > 0
+	}
+	subscribers, err := a.count(ctx, addr, "NUMSUB", channel)
+	if err != nil {
+		e.doubt = err
+		return e
+	}
+	patterns, err := a.count(ctx, addr, "NUMPAT")
+	switch e.heard = e.heard || subscribers > own; {
+	case err != nil:
+		e.doubt = err
+	case patterns > countedAt(a.Upstream.Topics(pubsub.Pattern), addr):
+		e.doubt = errPatterns
+	}
+	return e
+}
+
+// count asks a master for a number with PUBSUB.
+func (a *Announcer) count(ctx context.Context, addr string, what ...string) (int, error) {
+	req := resp.AppendCommandStrings(nil, append([]string{"PUBSUB"}, what...)...)
+	reply, err := a.Nodes.DoNode(ctx, addr, req, true)
+	if err != nil {
+		return 0, err
+	}
+	if elems, ok := resp.Elements(reply); ok && len(elems) == 2 {
+		reply = elems[1]
+	}
+	n, ok := resp.IntegerReply(reply)
+	if !ok {
+		return 0, said(reply)
+	}
+	return int(n), nil
+}
+
+// publish publishes at one master, which tells how many have got the message there.
+func (a *Announcer) publish(ctx context.Context, addr, channel, message string) (commands.Heard, error) {
+	topics := a.concerned(channel)
+	own, listeners := countedAt(topics, addr), listenersOf(topics)
+	req := resp.AppendCommandStrings(nil, "PUBLISH", channel, message)
+	reply, err := a.Nodes.DoNode(ctx, addr, req, false)
+	if err != nil {
+		if errors.Is(err, cluster.ErrUnavailable) {
+			return commands.Unsent, err
+		}
+		return commands.InDoubt, err
+	}
+	n, ok := resp.IntegerReply(reply)
+	if !ok {
+		return commands.Unsent, said(reply)
+	}
+	// Who listened before, or listens now, may have got it: that may have been in between.
+	own = min(own, countedAt(topics, addr))
+	if int(n) > own || n > 0 && listeners+listenersOf(topics) > 0 {
+		return commands.Told, nil
+	}
+	return commands.Unheard, nil
+}
+
+// listenersOf returns how many clients of this process listen to topics.
+func listenersOf(topics []*pubsub.Topic) (n int) {
+	for _, t := range topics {
+		n += t.Listeners()
+	}
+	return n
+}
+
+// said is the error for a reply that is no number.
+func said(reply []byte) error {
+	v, _, err := resp.Parse(reply)
+	if err != nil || v.Err() == "" {
+		return errors.New("proxy: the upstream answered in a form that lockproxy does not expect")
+	}
+	return errors.New(v.Err())
+}
