@@ -1,8 +1,11 @@
 package commands
 
-// Connection is what a command may change of its client's connection, besides what stands in Client. Only
-// Select, Login and Monitor answer the command.
+// Connection is what a command may know and change of its client's connection, besides what stands in Client.
+// Only Select, Login and Monitor answer the command.
 type Connection interface {
+	// UpstreamUser is the user of the upstream that the client is, and has the rights of; "": it is none, and
+	// may do what the proxy may.
+	UpstreamUser() string
 	// Select has all later commands of the client work on database n if the upstream has
 	// that, and answers the current command: OK, or the upstream's error.
 	Select(n int)

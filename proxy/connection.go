@@ -32,6 +32,14 @@ var (
 	selected = []byte("+OK\r\n")
 )
 
+// UpstreamUser implements commands.Connection.
+func (c *connection) UpstreamUser() string {
+	if u := c.own.User(); u != nil {
+		return u.Name
+	}
+	return ""
+}
+
 // Select implements commands.Connection. Only a connection to the database shows whether the upstream has it.
 // If there is none, one is made, and later commands of the client wait for it.
 func (c *connection) Select(n int) {

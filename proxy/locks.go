@@ -17,7 +17,9 @@ import (
 	"lockproxy/proxy/pubsub"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
+	"lockproxy/redlock/peers"
 	"lockproxy/redlock/quorum"
+	"lockproxy/redlock/who"
 )
 
 // leastLeases is how many node timeouts the shortest lease of RedLock lasts.
@@ -28,6 +30,7 @@ type lockEngines struct {
 	engines lock.Lockers
 	masters []*master.Master
 	index   *index.Index // of the locks that are held
+	peers   *peers.Peers // other proxies
 }
 
 // startLocks connects to the masters of RedLock, and makes the lock engines and their verbs. All masters are
@@ -43,7 +46,8 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	o := s.o.Locks
 	usual := locks.DefaultOptions()
 	s.locks.index = index.New(up, index.Options{Prefix: cmp.Or(o.Prefix, usual.Prefix),
-		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease), Log: s.o.Log})
+		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease),
+		Noted:    func() { s.locks.peers.Join() }, Log: s.o.Log})
 	o.Index = s.locks.index
 	all := lock.Lockers{
 		Plain:    locks.New(up, o),
@@ -67,6 +71,11 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		all.Prefixes, all.LeastLease = r.Prefixes, leastLeases*r.NodeTimeout
 		all.Masters = s.locks.health
 	}
+	all.Who = &who.Who{Index: s.locks.index, ID: all.Plain.ID()}
+	all.Ask = func(ctx context.Context, req []byte) ([]byte, error) { return up.DoMaster(ctx, 0, req, true) }
+	s.locks.peers = peers.New(up, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID(),
+		map[string]peers.Handler{who.Topic: all.Who.Answer}, s.o.Log)
+	all.Who.Peers = s.locks.peers
 	s.locks.engines = all
 	s.table.verbs = lock.Verbs(all, s.o.LockNames)
 	return nil
@@ -81,6 +90,7 @@ func (l *lockEngines) close(ctx context.Context) {
 	l.engines.Plain.Close(ctx)
 	both.Wait()
 	l.index.Close(ctx)
+	l.peers.Close()
 }
 
 // leave ends the connections to the masters.

@@ -31,6 +31,8 @@ func (f *Session) Connection() commands.Connection { return fakeConnection{f} }
 // Aside implements commands.Connection.
 func (f fakeConnection) Aside(task func()) { go task() }
 
+func (fakeConnection) UpstreamUser() string { return "" }
+
 // Select implements Connection: there are 16 databases.
 func (c fakeConnection) Select(n int) {
 	if n > 15 {

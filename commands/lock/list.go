@@ -11,6 +11,7 @@ import (
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
+	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
 )
 
@@ -34,17 +35,22 @@ func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
 		c.Reply(commands.ErrorReply(verb.Usage(err)))
 		return
 	}
-	proto := c.Client.Proto
+	proto, sees := c.Client.Proto, l.sees(c)
 	c.Task(func(ctx context.Context) []byte {
 		all, err := l.list(ctx, of)
 		if err != nil {
 			return commands.ErrorReply(err)
 		}
+		states := make(map[string]redlock.State, len(all))
+		for _, one := range all {
+			states[one.Name] = one.State
+		}
+		known := l.known(ctx, sees, states)
 		b := redcon.AppendArray(nil, len(all))
 		for _, one := range all {
 			b = resp.AppendMap(b, proto, 1+statePairs)
 			b = appendPair(b, "name", one.Name)
-			b = appendState(b, proto, one.State)
+			b = appendState(b, proto, one.State, known[one.Name])
 		}
 		return b
 	}, nil)

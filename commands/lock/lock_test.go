@@ -79,12 +79,12 @@ var lockTalks = []struct{ name, text string }{
 		a LOCK job -> _nil
 		a UNLOCK job u -> _nil
 		a LOCKCTL CHECK job u -> _nil
-		a LOCKCTL INFO job -> %[state write fence F holders *[%[token e3b98a4d mode write ttl 5000 count 1 fence F age 0 meta  kept 0]] waiters 0 key lock:{job}]
+		a LOCKCTL INFO job -> %[state write fence F holders *[%[token e3b98a4d mode write ttl 5000 count 1 fence F age 0 meta  kept 0 client  addr  user  proxy  since 946684800000 waited -1]] waiters 0 key lock:{job} waiting *[]]
 		a UNLOCK job t -> 1`},
 	{"LOCKCTL; R21", `
-		a LOCKCTL INFO job -> *[state free fence 0 holders *[] waiters 0 key lock:{job}]
+		a LOCKCTL INFO job -> *[state free fence 0 holders *[] waiters 0 key lock:{job} waiting *[]]
 		a LOCK {u}:job TOKEN t PX 5000 -> *[...
-		a LOCKCTL INFO {u}:job -> *[state write fence F holders *[*[token e3b98a4d mode write ttl 5000 count 1 fence F age 0 meta  kept 0]] waiters 0 key lock:{u}:job]
+		a LOCKCTL INFO {u}:job -> *[state write fence F holders *[*[token e3b98a4d mode write ttl 5000 count 1 fence F age 0 meta  kept 0 client  addr  user  proxy  since 946684800000 waited -1]] waiters 0 key lock:{u}:job waiting *[]]
 		sleep 1s
 		a LOCKCTL CHECK {u}:job t -> *[4000 F 1]
 		a LOCKCTL CHECK {u}:job x -> $nil
@@ -115,8 +115,8 @@ var lockTalks = []struct{ name, text string }{
 		a SET lock:{foreign} x -> OK
 		a SET lock:foreign x -> OK
 		a LOCKCTL LIST COUNT 2 MATCH * -> *[*[name ...
-		a LOCKCTL LIST MATCH b -> *[*[name b state write fence F holders *[*[token e3b98a4d mode write ttl 5000 count 1 fence F age 0 meta  kept 0]] waiters 0 key lock:{b}]]
-		a LOCKCTL LIST MATCH {u}* -> *[*[name {u}:a state write fence F holders *[*[token e3b98a4d mode write ttl 5000 count 1 fence F age 0 meta  kept 0]] waiters 0 key lock:{u}:a]]
+		a LOCKCTL LIST MATCH b -> *[*[name b state write fence F holders *[*[token e3b98a4d mode write ttl 5000 count 1 fence F age 0 meta  kept 0 client  addr  user  proxy  since 946684800000 waited -1]] waiters 0 key lock:{b} waiting *[]]]
+		a LOCKCTL LIST MATCH {u}* -> *[*[name {u}:a state write fence F holders *[*[token e3b98a4d mode write ttl 5000 count 1 fence F age 0 meta  kept 0 client  addr  user  proxy  since 946684800000 waited -1]] waiters 0 key lock:{u}:a waiting *[]]]
 		a LOCKCTL LIST MATCH a\*? -> *[*[name a*c state read...
 		a LOCKCTL LIST MATCH a -> *[]
 		a LOCKCTL LIST MATCH fence:* -> *[]

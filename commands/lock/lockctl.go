@@ -1,11 +1,15 @@
 package lock
 
 import (
+	"context"
+	"time"
+
 	"github.com/tidwall/redcon"
 
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
+	"lockproxy/redlock/who"
 )
 
 // lockctlVerb is LOCKCTL, for people who look after locks:
@@ -86,7 +90,7 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 func lockctlHelp(c *commands.Call) {
 	c.Reply(commands.HelpReply("LOCKCTL",
 		"INFO <key>",
-		"    Say who holds a lock, with which fence and for how long, and how many wait.",
+		"    Say who holds a lock, with which fence and for how long, how many wait, and who the first are.",
 		"CHECK <key> <token>",
 		"    Say what the token holds: ttl in ms, fence, count. Null: nothing.",
 		"LIST [MATCH <glob>] [COUNT <n>] [SCAN]",
@@ -98,22 +102,33 @@ func lockctlHelp(c *commands.Call) {
 		"    Say what this proxy has done with locks, and which of them were the busiest."))
 }
 
-// lockctlInfo replies a map: state, fence, holders (maps), waiters, key.
+// lockctlInfo replies a map: state, fence, holders (maps), waiters, key, waiting (maps).
 func lockctlInfo(c *commands.Call, l *Lockers) {
+	o, name, sees := c.Actions, string(c.Args[2]), l.sees(c)
 	inspect(c, l, "", func(s redlock.State, proto int) []byte {
-		return appendState(resp.AppendMap(nil, proto, statePairs), proto, s)
+		show := func(ctx context.Context) []byte {
+			known := l.known(ctx, sees, map[string]redlock.State{name: s})
+			return appendState(resp.AppendMap(nil, proto, statePairs), proto, s, known[name])
+		}
+		if len(s.Holders) == 0 && s.Waiters == 0 || l.Who == nil {
+			return show(context.Background()) // nobody is asked
+		}
+		o.Task(show, nil)
+		return nil
 	})
 }
 
-const statePairs = 5
+const statePairs = 6
 
-// appendState appends the state of a lock as pairs of a map.
-func appendState(b []byte, proto int, s redlock.State) []byte {
+// appendState appends the state of a lock as pairs of a map, with the clients that are known to hold it and
+// to wait for it.
+func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 	b = appendPair(b, "state", s.Name())
 	b = appendCount(b, "fence", s.Fence)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "holders"), len(s.Holders))
+	now := time.Now()
 	for _, h := range s.Holders {
-		b = resp.AppendMap(b, proto, 8)
+		b = resp.AppendMap(b, proto, 14)
 		b = appendPair(b, "token", h.Digest())
 		b = appendPair(b, "mode", modeNames[h.Mode])
 		b = appendCount(b, "ttl", h.TTL.Milliseconds())
@@ -122,9 +137,25 @@ func appendState(b []byte, proto int, s redlock.State) []byte {
 		b = appendCount(b, "age", h.Age.Milliseconds())
 		b = appendPair(b, "meta", h.Meta)
 		b = appendCount(b, "kept", oneIf(h.Kept))
+		holder, ok := known.Holders[h.Digest()]
+		waited := int64(-1)
+		if ok {
+			waited = holder.Waited.Milliseconds()
+		}
+		b = appendClient(b, holder.Client, holder.Proxy)
+		b = appendCount(b, "since", now.Add(-h.Age).UnixMilli())
+		b = appendCount(b, "waited", waited)
 	}
 	b = appendCount(b, "waiters", int64(s.Waiters))
-	return appendPair(b, "key", s.Key)
+	b = appendPair(b, "key", s.Key)
+	b = redcon.AppendArray(redcon.AppendBulkString(b, "waiting"), len(known.Waiters))
+	for _, w := range known.Waiters {
+		b = resp.AppendMap(b, proto, 6)
+		b = appendPair(b, "mode", modeNames[w.Mode])
+		b = appendClient(b, w.Client, w.Proxy)
+		b = appendCount(b, "waited", w.Waited.Milliseconds())
+	}
+	return b
 }
 
 var modeNames = map[redlock.Mode]string{redlock.Write: "write", redlock.Read: "read"}

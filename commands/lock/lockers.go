@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
 	"lockproxy/redlock/locks"
+	"lockproxy/redlock/who"
 )
 
 // Lockers has the lock engines of a proxy and knows which of them has which lock. Immutable.
@@ -20,6 +22,10 @@ type Lockers struct {
 	LeastLease time.Duration
 	Announce   commands.Announcer // tells who waits with NOTIFY
 	Waits      *holds.Room        // for those waits
+	// Who knows which clients hold locks and wait for them; nil: nobody does.
+	Who *who.Who
+	// Ask asks any master of the upstream, as the proxy. It blocks. nil: all users have all rights.
+	Ask func(ctx context.Context, req []byte) (reply []byte, err error)
 	// Masters returns the health of Quorum's masters.
 	Masters func() []master.Health
 	// Ledger notes what becomes of the locks; nil: nobody does.

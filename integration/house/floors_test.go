@@ -19,7 +19,8 @@ var floors = map[string]string{
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login commands commands/merge commands/routes commands/lock commands/holds " +
 		"cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
-		"redlock redlock/index redlock/locks redlock/quorum redlock/scripts internal",
+		"redlock redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts redlock/who " +
+		"internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
@@ -38,7 +39,7 @@ var floors = map[string]string{
 	"commands/script":      "commands commands/merge cluster/pipe internal",
 	"commands/pubsub":      "commands commands/merge cluster cluster/pubsub internal",
 	"commands/lock": "commands commands/holds cluster/master cluster/pipe " +
-		"redlock redlock/keepalive redlock/locks internal",
+		"redlock redlock/keepalive redlock/locks redlock/who internal",
 	"commands": "commands/holds commands/merge cluster cluster/pipe cluster/pubsub " +
 		"redlock redlock/locks internal",
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
@@ -66,6 +67,8 @@ var floors = map[string]string{
 	"redlock/wait":      "redlock internal",
 	"redlock/keepalive": "redlock internal",
 	"redlock/index":     "redlock internal",
+	"redlock/peers":     "internal",
+	"redlock/who":       "redlock redlock/index redlock/peers internal",
 	"redlock/single":    "redlock redlock/scripts redlock/wait internal",
 	"redlock/quorum":    "redlock redlock/scripts redlock/wait internal",
 	"redlock/locks":     "redlock redlock/index redlock/keepalive redlock/quorum redlock/single internal",

@@ -52,6 +52,7 @@ type Upstream interface {
 type Options struct {
 	Prefix   string        // of all keys
 	MaxLease time.Duration // the longest lease: the sets outlast it
+	Noted    func()        // called when something is noted; it must not block
 	Log      *slog.Logger
 }
 
@@ -87,6 +88,9 @@ type set struct {
 // New returns an Index with its sets at u.
 func New(u Upstream, o Options) *Index {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	if o.Noted == nil {
+		o.Noted = func() {}
+	}
 	x := &Index{upstream: u, o: o, id: rand.Text()[:idBytes]}
 	x.names.Prefix = o.Prefix
 	x.notes.start()
@@ -107,7 +111,11 @@ func (x *Index) Hold(h Hold) {
 	if x == nil {
 		return
 	}
-	if x.notes.add(h) && !x.armed.Load() {
+	if !x.notes.add(h) {
+		return
+	}
+	x.o.Noted()
+	if !x.armed.Load() {
 		x.arm()
 	}
 }

@@ -42,8 +42,9 @@ type shard struct {
 	mu    sync.Mutex
 	fresh map[string]note // noted a moment ago: they are looked at again when it is known which of them last
 	old   map[string]note
-	count int      // holds
-	bytes int      // of names and tokens
+	count int // holds
+	bytes int // of names and tokens
+	waits map[*wait]bool
 	due   []string // names in old that are to be written
 	gone  []string // names that were written and are free
 }
@@ -70,7 +71,7 @@ func (n *notes) start() {
 	n.seed, n.born = maphash.MakeSeed(), time.Now()
 	for i := range n.shards {
 		s := &n.shards[i]
-		s.fresh, s.old = make(map[string]note), make(map[string]note)
+		s.fresh, s.old, s.waits = make(map[string]note), make(map[string]note), make(map[*wait]bool)
 	}
 }
 

@@ -136,6 +136,9 @@ func (n *notes) each(f func(name string)) {
 		for name := range s.old {
 			names = append(names, name)
 		}
+		for w := range s.waits {
+			names = append(names, w.name)
+		}
 		s.mu.Unlock()
 		for _, name := range names {
 			f(name)

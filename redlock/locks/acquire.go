@@ -16,6 +16,7 @@ func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant,
 	l.stats.waiting.Add(1)
 	defer l.stats.waiting.Add(-1)
 	l.stats.waits.Add(1)
+	defer l.o.Index.Waits(a)()
 	if g, ok, err = l.engine.Wait(ctx, a); !ok && err == nil {
 		l.stats.timedOut.Add(1)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"lockproxy/internal/glob"
 	"lockproxy/redlock"
 	"lockproxy/redlock/index"
 )
@@ -68,7 +69,7 @@ func (f *finder) look() error {
 
 // scanAll looks through all keys.
 func (f *finder) scanAll() error {
-	prefix := escapeGlob(f.l.names.Prefix)
+	prefix := glob.Literal(f.l.names.Prefix)
 	patterns := []pattern{{prefix + "{" + f.of.Match + "}", true}, {prefix + f.of.Match, false}}
 	if strings.Trim(f.of.Match, "*") == "" {
 		patterns = patterns[1:] // the first pattern finds the others too
@@ -163,16 +164,4 @@ func (f *finder) inspect(names []string) error {
 func foreign(err error) bool {
 	var said redlock.ReplyError
 	return errors.As(err, &said) && strings.HasPrefix(string(said), "LOCKTYPE ")
-}
-
-// escapeGlob returns a glob that matches text alone.
-func escapeGlob(text string) string {
-	var b strings.Builder
-	for i := range len(text) {
-		if strings.IndexByte(`*?[]\^-`, text[i]) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
 }

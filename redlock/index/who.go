@@ -1,0 +1,89 @@
+package index
+
+import (
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// Holder is what this proxy remembers of a hold.
+type Holder struct {
+	Digest string // of the token
+	Client *redlock.Client
+	Noted  time.Duration // how long ago that client took or renewed it
+	Waited time.Duration // how long it waited for it
+}
+
+// Waiter is a client that waits at this proxy.
+type Waiter struct {
+	Client *redlock.Client
+	Mode   redlock.Mode
+	Waited time.Duration // so far
+}
+
+// wait is a wait that goes on.
+type wait struct {
+	name   string
+	client *redlock.Client
+	mode   redlock.Mode
+	since  time.Duration
+}
+
+// Waits notes that a waits, until left is called.
+func (x *Index) Waits(a *redlock.Acquire) (left func()) {
+	if x == nil {
+		return func() {}
+	}
+	s, w := x.notes.of(a.Name), &wait{a.Name, a.Client, a.Mode, x.notes.now()}
+	s.mu.Lock()
+	s.waits[w] = true
+	s.mu.Unlock()
+	x.o.Noted()
+	return func() {
+		s.mu.Lock()
+		delete(s.waits, w)
+		s.mu.Unlock()
+	}
+}
+
+// Who returns what this proxy remembers of a lock. It has two names if it is a or {a}.
+func (x *Index) Who(name string) (holders []Holder, waiters []Waiter) {
+	if x == nil {
+		return nil, nil
+	}
+	holders, waiters = x.notes.who(name, nil, nil)
+	if one := x.canonical(name); one != name {
+		return x.notes.who(one, holders, waiters)
+	} else if two := "{" + name + "}"; x.canonical(two) == name {
+		return x.notes.who(two, holders, waiters)
+	}
+	return holders, waiters
+}
+
+// who appends what is known of the lock under that name.
+func (n *notes) who(name string, holders []Holder, waiters []Waiter) ([]Holder, []Waiter) {
+	s, now := n.of(name), n.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.fresh[name]
+	if !ok {
+		known, ok = s.old[name]
+	}
+	add := func(h *held) {
+		if h.client != nil {
+			holders = append(holders, Holder{redlock.Digest(h.token), h.client, now - h.since, h.waited})
+		}
+	}
+	if ok {
+		add(&known.first)
+		for i := range known.more {
+			add(&known.more[i])
+		}
+	}
+	for w := range s.waits {
+		if w.name == name && w.client != nil {
+			waiters = append(waiters, Waiter{w.client, w.mode, now - w.since})
+		}
+	}
+	return holders, waiters
+}

@@ -1,0 +1,341 @@
+// Package peers is how the proxies of one upstream ask each other what only they know, such as which client
+// holds a lock.
+//
+//	Ask --> PUBLISH prefix:peers --> every proxy: Handle
+//	 ^                                  |
+//	 |                                  v
+//	 \--- channel of the one that asks <-- PUBLISH prefix:peers:id
+//
+// Whoever may publish there can ask, and can lie. So an answer is shown to people, and nothing else is made
+// of it. Whoever may subscribe there can listen. Sizes, numbers and times are bounded: a proxy that does not
+// answer in time is left out, and questions that come too fast are dropped.
+//
+// A proxy takes part once it has to do with locks (Join). Which proxies do, the servers tell: each listens to
+// a channel of its own.
+package peers
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/internal/glob"
+	"lockproxy/internal/resp"
+	"lockproxy/internal/slot"
+	"lockproxy/internal/subscription"
+)
+
+const (
+	// Patience is how long answers are waited for.
+	Patience = 200 * time.Millisecond
+	// MostBytes bounds a question, and an answer. Longer ones are not sent, and not read.
+	MostBytes = 256 << 10
+	// mostAnswers and mostAnswerBytes bound what is kept of the answers to one question.
+	mostAnswers     = 1000
+	mostAnswerBytes = 16 << 20
+	// mostAsked bounds the questions of this proxy that are open, and mostWaiting those of others that wait
+	// for their turn.
+	mostAsked   = 64
+	mostWaiting = 64
+	// joinPatience bounds an attempt to subscribe, and how long the first question waits for it.
+	joinPatience = time.Second
+)
+
+// Bus reaches the servers over which proxies talk. Safe for concurrent use.
+type Bus interface {
+	// Do runs req on the master of slot and returns its RESP2 reply.
+	Do(ctx context.Context, slot int, req []byte, resend bool) (reply []byte, err error)
+	// DoMaster is Do for the i-th of Masters.
+	DoMaster(ctx context.Context, i int, req []byte, resend bool) (reply []byte, err error)
+	Masters() int
+	// Subscribe listens on channel until cancel is called; slot is -1. It returns when the subscription is
+	// confirmed. notify is called in order and must not block.
+	Subscribe(ctx context.Context, slot int, channel string,
+		notify func(subscription.Event)) (cancel func(), err error)
+}
+
+// Handler answers the questions about one topic. It may be asked by anybody. nil: there is no answer.
+type Handler func(question []byte) (answer []byte)
+
+// Answer is what one proxy says.
+type Answer struct {
+	From string // id of the proxy, as it says
+	Body []byte
+}
+
+// Peers asks other proxies, and answers them. Safe for concurrent use.
+type Peers struct {
+	bus      Bus
+	channel  string // of questions; behind a colon and an id, that of the answers for a proxy
+	id       string
+	log      *slog.Logger
+	handlers map[string]Handler
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	began  atomic.Bool
+	joined chan struct{} // closed once this proxy listens
+	queue  chan message  // questions of others
+
+	mu    sync.Mutex
+	asked map[string]*asking
+	stops []func()
+}
+
+// New returns the Peers of the proxy with that id. handlers answer the questions of others, by topic.
+func New(bus Bus, prefix, id string, handlers map[string]Handler, log *slog.Logger) *Peers {
+	p := &Peers{
+		bus: bus, channel: prefix + "peers", id: id, handlers: handlers,
+		log:    cmp.Or(log, slog.New(slog.DiscardHandler)),
+		joined: make(chan struct{}), queue: make(chan message, mostWaiting), asked: make(map[string]*asking),
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Join has this proxy take part. It does not block, and may be called often.
+func (p *Peers) Join() {
+	if p == nil || p.began.Load() || p.began.Swap(true) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() == nil {
+		p.work.Go(p.listen)  // ends with ctx
+		p.work.Go(p.answers) // so does this
+	}
+}
+
+// Close ends it.
+func (p *Peers) Close() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.cancel()
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+// listen subscribes, however long that takes, until the end.
+func (p *Peers) listen() {
+	p.subscribe(p.channel+":"+p.id, p.heardAnswer)
+	p.subscribe(p.channel, p.heardQuestion)
+	if p.ctx.Err() == nil {
+		close(p.joined)
+	}
+	<-p.ctx.Done()
+	for _, stop := range p.stops {
+		stop()
+	}
+}
+
+func (p *Peers) subscribe(channel string, heard func(payload []byte)) {
+	for pause := 20 * time.Millisecond; p.ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
+		ctx, cancel := context.WithTimeout(p.ctx, joinPatience)
+		stop, err := p.bus.Subscribe(ctx, -1, channel, func(e subscription.Event) {
+			if e.Kind == subscription.Message && len(e.Payload) <= 2*MostBytes {
+				heard(e.Payload)
+			}
+		})
+		cancel()
+		if err == nil {
+			p.stops = append(p.stops, stop)
+			return
+		}
+		if p.ctx.Err() != nil {
+			return
+		}
+		p.log.Debug("this proxy does not hear what others ask about locks", "err", err)
+		select {
+		case <-time.After(pause):
+		case <-p.ctx.Done():
+		}
+	}
+}
+
+// message is a question or an answer on its way.
+type message struct {
+	topic    string // "" for an answer
+	question string // its id
+	from     string // id of a proxy
+	body     []byte
+}
+
+const version = "1"
+
+func (m message) encode() []byte {
+	return resp.AppendCommandStrings(nil, version, m.topic, m.question, m.from, string(m.body))
+}
+
+// decode reads what somebody has published.
+func decode(payload []byte) (m message, ok bool) {
+	v, rest, err := resp.Parse(payload)
+	if err != nil || len(rest) > 0 || len(v.Elems) < 5 || v.Elems[0].Text() != version {
+		return m, false
+	}
+	m = message{topic: v.Elems[1].Text(), question: v.Elems[2].Text(), from: v.Elems[3].Text(),
+		body: slices.Clone(v.Elems[4].Str)}
+	return m, isID(m.from) && len(m.question) <= 64 && len(m.body) <= MostBytes
+}
+
+// isID says that text may be the id of a proxy.
+func isID(text string) bool {
+	return len(text) == 16 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// heardQuestion takes a question of somebody.
+func (p *Peers) heardQuestion(payload []byte) {
+	m, ok := decode(payload)
+	if !ok || m.from == p.id || p.handlers[m.topic] == nil {
+		return
+	}
+	select {
+	case p.queue <- m:
+	default: // they come too fast
+	}
+}
+
+// answers answers the questions of others, one after the other.
+func (p *Peers) answers() {
+	for {
+		select {
+		case m := <-p.queue:
+			body := p.handlers[m.topic](m.body)
+			if len(body) <= MostBytes {
+				p.publish(p.ctx, p.channel+":"+m.from, message{question: m.question, from: p.id, body: body})
+			}
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *Peers) publish(ctx context.Context, channel string, m message) error {
+	ctx, cancel := context.WithTimeout(ctx, joinPatience)
+	defer cancel()
+	req := resp.AppendCommandStrings(nil, "PUBLISH", channel, string(m.encode()))
+	reply, err := p.bus.Do(ctx, slot.Of([]byte(channel)), req, true)
+	if err == nil && resp.IsError(reply) {
+		p.log.Debug("other proxies cannot be asked about locks", "err", string(reply))
+	}
+	return err
+}
+
+// asking is a question whose answers are waited for.
+type asking struct {
+	wanted map[string]bool // proxies that have not answered
+	got    map[string]bool
+	all    []Answer
+	bytes  int
+	done   chan struct{} // closed once all have answered
+}
+
+// Ask asks all other proxies that take part. silent are those of them that have not answered in time. It
+// blocks for Patience at most, and once for longer, while this proxy joins.
+func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []Answer, silent []string) {
+	if p == nil || len(question) > MostBytes {
+		return nil, nil
+	}
+	p.Join()
+	select {
+	case <-p.joined:
+	case <-time.After(joinPatience):
+		return nil, nil
+	case <-ctx.Done():
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	others := p.others(ctx)
+	if len(others) == 0 {
+		return nil, nil
+	}
+	id := rand.Text()
+	a := &asking{wanted: others, got: make(map[string]bool), done: make(chan struct{})}
+	if !p.open(id, a) {
+		return nil, nil
+	}
+	if p.publish(ctx, p.channel, message{topic: topic, question: id, from: p.id, body: question}) == nil {
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.asked, id)
+	for one := range a.wanted {
+		silent = append(silent, one)
+	}
+	slices.Sort(silent)
+	return a.all, silent
+}
+
+// open notes a question, unless too many are open.
+func (p *Peers) open(id string, a *asking) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.asked) >= mostAsked {
+		return false
+	}
+	p.asked[id] = a
+	return true
+}
+
+// others are the proxies that take part, but for this one. A server that does not tell has none.
+func (p *Peers) others(ctx context.Context) map[string]bool {
+	found := make(map[string]bool)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	pattern := glob.Literal(p.channel) + ":*"
+	for i := range p.bus.Masters() {
+		all.Go(func() {
+			req := resp.AppendCommandStrings(nil, "PUBSUB", "CHANNELS", pattern)
+			reply, err := p.bus.DoMaster(ctx, i, req, true)
+			v, _, bad := resp.Parse(reply)
+			if err != nil || bad != nil || v.Kind != '*' {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, e := range v.Elems {
+				id := strings.TrimPrefix(e.Text(), p.channel+":")
+				if isID(id) && id != p.id && len(found) < mostAnswers {
+					found[id] = true
+				}
+			}
+		})
+	}
+	all.Wait()
+	return found
+}
+
+// heardAnswer takes an answer of somebody.
+func (p *Peers) heardAnswer(payload []byte) {
+	m, ok := decode(payload)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.asked[m.question]
+	if a == nil || a.got[m.from] || len(a.all) >= mostAnswers || a.bytes+len(m.body) > mostAnswerBytes {
+		return
+	}
+	a.got[m.from] = true
+	a.bytes += len(m.body)
+	a.all = append(a.all, Answer{m.from, m.body})
+	if a.wanted[m.from] {
+		if delete(a.wanted, m.from); len(a.wanted) == 0 {
+			close(a.done)
+		}
+	}
+}

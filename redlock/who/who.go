@@ -1,0 +1,273 @@
+// Package who finds out which clients hold a lock and wait for it. Redis does not know: the proxy that
+// granted the lock does, in its index. So all proxies are asked, unless this one knows:
+//
+//	LOCKCTL INFO --> Of --> index.Who: what this proxy remembers
+//	                    \-> peers.Ask: what others do
+//
+// What others say is only shown.
+package who
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/index"
+	"lockproxy/redlock/peers"
+)
+
+// Topic is that of the questions.
+const Topic = "who"
+
+const (
+	// MostWaiters is how many waiters of a lock are told, those that have waited longest.
+	MostWaiters = 10
+	// mostNames is how many locks one question is about, and mostNameBytes how long their names are together.
+	mostNames     = 1000
+	mostNameBytes = 64 << 10
+	// mostText bounds what is shown of a name, an address or a user.
+	mostText = 128
+)
+
+// Holder is who has a hold.
+type Holder struct {
+	redlock.Client
+	Proxy  string        // id of the proxy that says so
+	Waited time.Duration // for the grant
+}
+
+// Waiter is who waits.
+type Waiter struct {
+	redlock.Client
+	Proxy  string
+	Mode   redlock.Mode
+	Waited time.Duration // so far
+}
+
+// Known is who has to do with a lock, as far as proxies remember it.
+type Known struct {
+	Holders map[string]Holder // by the digest of the token
+	Waiters []Waiter          // those that have waited longest first
+}
+
+// Who knows, and asks. Safe for concurrent use.
+type Who struct {
+	Index *index.Index
+	Peers *peers.Peers // nil: there are none
+	ID    string       // of this proxy
+}
+
+// said is what a proxy says of one lock, in JSON.
+type said struct {
+	Name    []byte `json:"name"`
+	Holders []hold `json:"holders,omitempty"`
+	Waiters []wait `json:"waiters,omitempty"`
+}
+
+// hold and wait are parts of it. Times are in ms.
+type hold struct {
+	Digest string `json:"token"`
+	Client client `json:"client"`
+	Noted  int64  `json:"noted"` // how long ago
+	Waited int64  `json:"waited"`
+}
+
+type wait struct {
+	Mode   redlock.Mode `json:"mode"`
+	Client client       `json:"client"`
+	Waited int64        `json:"waited"`
+}
+
+type client struct {
+	Name string `json:"name"`
+	Addr string `json:"addr"`
+	User string `json:"user"`
+}
+
+// Of finds out about these locks, whose states are known. It blocks for peers.Patience at most.
+func (w *Who) Of(ctx context.Context, states map[string]redlock.State) map[string]Known {
+	g := &gathering{found: make(map[string]*known)}
+	for name := range states {
+		g.add(w.ID, w.here(name))
+	}
+	var unknown []string
+	for name, state := range states {
+		if !g.found[name].complete(&state) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	var asking sync.WaitGroup
+	for _, question := range questions(unknown) {
+		asking.Go(func() { // ends when the answers are there, or Patience is over
+			all, _ := w.Peers.Ask(ctx, Topic, question)
+			for _, answer := range all {
+				g.read(answer)
+			}
+		})
+	}
+	asking.Wait()
+	return g.result()
+}
+
+// questions are about all of names. Names that are too long for a question are left out.
+func questions(names []string) (all [][]byte) {
+	for len(names) > 0 {
+		n, size := 0, 0
+		var some [][]byte
+		for n < len(names) && n < mostNames && (n == 0 || size+len(names[n]) <= mostNameBytes) {
+			size += len(names[n])
+			some = append(some, []byte(names[n]))
+			n++
+		}
+		names = names[n:]
+		if question, err := json.Marshal(some); err == nil {
+			all = append(all, question)
+		}
+	}
+	return all
+}
+
+// Answer answers the question of another proxy. What is too much for one answer is left out.
+func (w *Who) Answer(question []byte) []byte {
+	var names [][]byte
+	if json.Unmarshal(question, &names) != nil || len(names) > mostNames {
+		return nil
+	}
+	size := 0
+	var all []said
+	for _, name := range names {
+		one := w.here(string(name))
+		if len(one.Holders)+len(one.Waiters) == 0 {
+			continue
+		}
+		text, err := json.Marshal(one)
+		if size += len(text) + 1; err != nil || size > peers.MostBytes-2 {
+			break
+		}
+		all = append(all, one)
+	}
+	answer, _ := json.Marshal(all)
+	return answer
+}
+
+// here is what this proxy remembers of a lock.
+func (w *Who) here(name string) said {
+	holders, waiters := w.Index.Who(name)
+	one := said{Name: []byte(name)}
+	for _, h := range holders {
+		one.Holders = append(one.Holders,
+			hold{h.Digest, client(*h.Client), h.Noted.Milliseconds(), h.Waited.Milliseconds()})
+	}
+	for _, h := range waiters {
+		one.Waiters = append(one.Waiters, wait{h.Mode, client(*h.Client), h.Waited.Milliseconds()})
+	}
+	slices.SortFunc(one.Waiters, func(a, b wait) int { return cmp.Compare(b.Waited, a.Waited) })
+	one.Waiters = one.Waiters[:min(len(one.Waiters), MostWaiters)]
+	return one
+}
+
+// gathering is what all proxies say.
+type gathering struct {
+	mu    sync.Mutex
+	found map[string]*known
+}
+
+// known is what they say of one lock.
+type known struct {
+	holders map[string]Holder
+	noted   map[string]int64 // how long ago, by the digest of the token
+	waiters []Waiter
+}
+
+// complete says that k has all of a lock.
+func (k *known) complete(s *redlock.State) bool {
+	for i := range s.Holders {
+		if _, ok := k.holders[s.Holders[i].Digest()]; !ok {
+			return false
+		}
+	}
+	return len(k.waiters) >= min(s.Waiters, MostWaiters)
+}
+
+// read takes the answer of another proxy.
+func (g *gathering) read(a peers.Answer) {
+	var all []said
+	if json.Unmarshal(a.Body, &all) != nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, one := range all {
+		if g.found[string(one.Name)] != nil { // it was asked for
+			g.add(a.From, one)
+		}
+	}
+}
+
+// add takes what a proxy says of one lock. Of two that know a holder, the one counts that had to do with it
+// last.
+func (g *gathering) add(from string, one said) {
+	k := g.found[string(one.Name)]
+	if k == nil {
+		k = &known{holders: make(map[string]Holder), noted: make(map[string]int64)}
+		g.found[string(one.Name)] = k
+	}
+	for _, h := range one.Holders {
+		if last, ok := k.noted[h.Digest]; ok && last <= h.Noted {
+			continue
+		}
+		k.noted[h.Digest] = h.Noted
+		k.holders[h.Digest] = Holder{h.Client.clean(), from, millis(h.Waited)}
+	}
+	for _, h := range one.Waiters[:min(len(one.Waiters), MostWaiters)] {
+		mode := redlock.Write
+		if h.Mode == redlock.Read {
+			mode = redlock.Read
+		}
+		k.waiters = append(k.waiters, Waiter{h.Client.clean(), from, mode, millis(h.Waited)})
+	}
+}
+
+func (g *gathering) result() map[string]Known {
+	all := make(map[string]Known, len(g.found))
+	for name, k := range g.found {
+		slices.SortFunc(k.waiters, func(a, b Waiter) int {
+			return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(a.Addr, b.Addr))
+		})
+		all[name] = Known{k.holders, k.waiters[:min(len(k.waiters), MostWaiters)]}
+	}
+	return all
+}
+
+// millis is a time of n ms. No wait is longer than a year.
+func millis(n int64) time.Duration {
+	return min(max(time.Duration(n), 0), time.Duration(365*24*time.Hour/time.Millisecond)) * time.Millisecond
+}
+
+// clean is the client as it may be shown.
+func (c client) clean() redlock.Client {
+	return redlock.Client{Name: clean(c.Name), Addr: clean(c.Addr), User: clean(c.User)}
+}
+
+// clean drops what cannot be printed, and cuts what is long.
+func clean(text string) string {
+	text = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return -1
+		}
+		return c
+	}, text[:min(len(text), 4*mostText)])
+	for i := range text {
+		if i >= mostText {
+			return text[:i]
+		}
+	}
+	return text
+}
