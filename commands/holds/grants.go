@@ -43,6 +43,7 @@ type Grants struct{ book *grantBook }
 type grantBook struct {
 	mu         sync.Mutex
 	young, old map[string]held // a name is in one of them: in young if it was granted recently
+	accused    bool            // see Accuse
 }
 
 // held has the tokens that one lock was granted with, nearly always one.
@@ -186,4 +187,39 @@ func (g *Grants) Token(name string) (string, error) {
 		return "", errManyGrants
 	}
 	return found, nil
+}
+
+// Others returns the tokens that this connection was granted the lock with, without token. They need not hold
+// it any more.
+func (g *Grants) Others(name, token string) (tokens []string) {
+	b := g.book
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, ok := b.find(name)
+	if ok && h.latest.token != token {
+		tokens = append(tokens, h.latest.token)
+	}
+	for _, one := range h.earlier {
+		if one.token != token {
+			tokens = append(tokens, one.token)
+		}
+	}
+	return tokens
+}
+
+// Accuse notes that the log has named this connection as one that waits for itself.
+func (g *Grants) Accuse() {
+	g.book.mu.Lock()
+	defer g.book.mu.Unlock()
+	g.book.accused = true
+}
+
+// Accused says that Accuse was called.
+func (g *Grants) Accused() bool {
+	g.book.mu.Lock()
+	defer g.book.mu.Unlock()
+	return g.book.accused
 }

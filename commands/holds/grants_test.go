@@ -101,3 +101,25 @@ func TestGrantsOfReaders(t *testing.T) {
 	g.Forget("doc", "b")
 	want("", errNoGrant)
 }
+
+// The other tokens of a lock are told, and none of them is forgotten by that.
+func TestOthers(t *testing.T) {
+	var g Grants
+	if got := g.Others("job", "a"); got != nil {
+		t.Errorf("nothing was granted: %q", got)
+	}
+	g.Prepare()
+	for _, token := range []string{"a", "b", "c"} {
+		g.Remember(&redlock.Acquire{Name: "job", Token: token, Mode: redlock.Read}, time.Now())
+	}
+	for range 2 {
+		for token, want := range map[string]string{"a": "[c b]", "c": "[a b]", "x": "[c a b]"} {
+			if got := fmt.Sprint(g.Others("job", token)); got != want {
+				t.Errorf("beside %s: %s, want %s", token, got, want)
+			}
+		}
+	}
+	if got := g.Others("other", "a"); got != nil {
+		t.Errorf("of another lock: %q", got)
+	}
+}

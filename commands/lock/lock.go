@@ -231,6 +231,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 
 // wait is the task of a LOCK that has to wait.
 func (q *acquisition) wait(ctx context.Context) []byte {
+	defer q.watchSelfWait()()
 	g, ok, err := q.waited(ctx)
 	switch {
 	case err != nil:

@@ -86,6 +86,8 @@ type Locker struct {
 	stats   counters
 	broken  journal.Lines
 	untold  journal.Lines
+	// selfWaits are lines about clients that wait for themselves.
+	selfWaits journal.Lines
 }
 
 // New returns a Locker with its locks on u: one Redis, a Sentinel group or a cluster.

@@ -1,0 +1,36 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+// This file finds clients that stop themselves: a LOCK that waits for a lock which its own connection took.
+// Where tasks share a connection, the UNLOCK of one stands behind that LOCK. The log says so, once for each
+// connection.
+
+const (
+	// selfWaitAfter is how long such a LOCK has waited when Redis is asked who holds the lock. A hold that is
+	// released sooner, as over another connection of a pool, stops nobody.
+	selfWaitAfter = time.Second
+	// selfWaitTimeout is for that question.
+	selfWaitTimeout = 5 * time.Second
+)
+
+// watchSelfWait looks, after a while, whether the LOCK waits for its own connection. end stops that. It is
+// called on the goroutine of the wait.
+func (q *acquisition) watchSelfWait() (end func()) {
+	tokens := q.grants.Others(q.a.Name, q.a.Token)
+	if len(tokens) == 0 || q.a.Client == nil {
+		return func() {}
+	}
+	total := q.args.wait + time.Duration(q.args.tries)*q.args.every
+	timer := time.AfterFunc(min(selfWaitAfter, total/2), func() { // ends with selfWaitTimeout
+		ctx, cancel := context.WithTimeout(context.Background(), selfWaitTimeout)
+		defer cancel()
+		if !q.grants.Accused() && q.l.TellSelfWait(ctx, q.a.Name, tokens, q.a.Client) {
+			q.grants.Accuse()
+		}
+	})
+	return func() { timer.Stop() }
+}
