@@ -72,6 +72,7 @@ func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 		Dial:      q.dial,
 		Upgrades:  true,
 		Keepalive: true,
+		Notify:    true,
 		Probe:     true,
 		Quorum:    true,
 		Shortest:  quorumShortest,

@@ -1,11 +1,13 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,18 +78,72 @@ func (two *traced) dial(n int) (trace.Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	return traceConn{c, two.proxy(n).Addr, id.String()}, nil
+	return &traceConn{Conn: c, proxy: two.proxy(n).Addr, id: id.String()}, nil
 }
 
-// traceConn is a connection as package trace wants it.
+// traceConn is a connection as package trace wants it. Messages come over another one to the same proxy.
 type traceConn struct {
 	*rig.Conn
 	proxy, id string // the address of the proxy, and what CLIENT ID said
+
+	mu     sync.Mutex
+	news   *rig.Conn // nil: none yet
+	closed bool
 }
 
-func (c traceConn) Close() { c.Conn.Close() }
+func (c *traceConn) Close() {
+	c.Conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed = true; c.news != nil {
+		c.news.Close()
+	}
+}
 
-func (c traceConn) Cut() {
+// channel is where its messages come.
+func (c *traceConn) channel() string { return "trace:" + c.proxy + ":" + c.id }
+
+// listen returns the connection for messages, which is subscribed.
+func (c *traceConn) listen() (*rig.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.news != nil || c.closed {
+		return c.news, nil
+	}
+	news, err := rig.Dial(c.proxy)
+	if err != nil {
+		return nil, err
+	}
+	if v, err := news.Do("SUBSCRIBE", c.channel()); err != nil || len(v.Elems) != 3 {
+		news.Close()
+		return nil, fmt.Errorf("SUBSCRIBE: %s %w", v, err)
+	}
+	c.news = news
+	return news, nil
+}
+
+// told waits for the outcome of a command that ends with NOTIFY.
+func (c *traceConn) told(d time.Duration, args []string) (trace.Reply, error) {
+	news, err := c.listen()
+	if err != nil || news == nil {
+		return trace.Reply{}, cmp.Or(err, net.ErrClosed)
+	}
+	if !news.Silent(time.Millisecond) {
+		v, err := news.Receive(d)
+		return trace.Reply{Error: trace.Stray + v.String()}, err
+	}
+	r, err := c.ask(d, append(args, c.channel()))
+	if err != nil || !r.queued {
+		return r.Reply, err
+	}
+	v, err := news.Receive(d)
+	if err != nil {
+		return trace.Reply{}, err
+	}
+	return trace.Message(v.Elems[2].Text), nil
+}
+
+func (c *traceConn) Cut() {
 	other, err := rig.Dial(c.proxy)
 	if err != nil {
 		return
@@ -98,15 +154,29 @@ func (c traceConn) Cut() {
 	}
 }
 
-func (c traceConn) Do(d time.Duration, args ...string) (trace.Reply, error) {
+func (c *traceConn) Do(d time.Duration, args ...string) (trace.Reply, error) {
+	if args[len(args)-1] == trace.Notify {
+		return c.told(d, args)
+	}
+	r, err := c.ask(d, args)
+	return r.Reply, err
+}
+
+// traceReply is a reply, which may be QUEUED.
+type traceReply struct {
+	trace.Reply
+	queued bool
+}
+
+func (c *traceConn) ask(d time.Duration, args []string) (r traceReply, err error) {
 	if err := c.Send(args...); err != nil {
-		return trace.Reply{}, err
+		return r, err
 	}
 	v, err := c.Receive(d)
 	if err != nil {
-		return trace.Reply{}, err
+		return r, err
 	}
-	r := trace.Reply{Null: v.Null}
+	r.Null, r.queued = v.Null, v.Text == "QUEUED"
 	switch {
 	case v.IsError():
 		r.Error = v.Text
@@ -237,7 +307,8 @@ func takeTraces(t *testing.T, short time.Duration, faults []fault,
 func (tr *traceRig) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
-		Slacks: trace.Roomy, Dial: tr.dial, Upgrades: true, Keepalive: true, Guards: true, Probe: true,
+		Slacks: trace.Roomy, Dial: tr.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
+		Probe: true,
 	}
 	for i := range 3 {
 		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))

@@ -110,6 +110,7 @@ func (c *client) act(key string) {
 		if own.grant.Verb == Write {
 			o.Verb, o.Wait = Read, 0
 		}
+		o.Notify = c.r.Notify && o.Wait > 0 && c.chance(50)
 		c.age++ // should it be given up as a reader, then LOCK under its token would be an upgrade
 		c.call(o)
 	case p < 96:
@@ -138,9 +139,10 @@ func (c *client) acquire(key string) {
 		o.Tries, o.Every = 2+c.random.IntN(3), c.between(5*time.Millisecond, 40*time.Millisecond)
 	}
 	o.Keep = c.r.Keepalive && c.chance(20)
+	o.Notify = c.r.Notify && o.Wait+o.Every > 0 && c.chance(50)
 	o = c.call(o)
 	if o.Outcome == Unknown && c.r.Now() < c.r.For && c.chance(50) { // as clients do that lost the connection
-		o.Wait, o.Tries, o.Every = 0, 0, 0
+		o.Wait, o.Tries, o.Every, o.Notify = 0, 0, 0, false
 		c.call(o)
 	}
 }

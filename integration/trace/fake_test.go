@@ -41,6 +41,8 @@ const (
 	fencelessGuard   mutant = "a GUARD FENCE that takes any holder for the one"
 	partedGuard      mutant = "a GUARD that looks first and runs later"
 	falseNotHeld     mutant = "NOTHELD for a token that holds the lock"
+	takenBack        mutant = "a grant that is taken back though its message was heard"
+	secondMessage    mutant = "a second message"
 	hastyKill        mutant = "a kept hold that is freed when the proxy closes its connection"
 )
 
@@ -198,6 +200,7 @@ type fakeConn struct {
 	random *rand.Rand
 	once   sync.Once
 	closed chan struct{}
+	stray  bool // a message has come that no command waits for
 }
 
 func (c *fakeConn) Close() { c.once.Do(func() { close(c.closed) }) }
@@ -227,7 +230,12 @@ func (c *fakeConn) Do(_ time.Duration, args ...string) (Reply, error) {
 	if !c.travel() {
 		return Reply{}, errClosed
 	}
+	notify := args[len(args)-1] == Notify
+	if notify && c.stray {
+		return Reply{Error: Stray + "granted a 1 1 1"}, nil
+	}
 	r, undo := c.f.run(args, c.closed)
+	c.stray = c.stray || notify && c.f.mutant == secondMessage && !r.Null
 	if f := c.f; f.mutant == lateRelease && args[0] == "UNLOCK" || f.mutant == lateDowngrade &&
 		args[0] == "RLOCK" {
 		time.AfterFunc(time.Duration(c.random.Int64N(int64(200*time.Millisecond))),
@@ -238,6 +246,9 @@ func (c *fakeConn) Do(_ time.Duration, args ...string) (Reply, error) {
 			time.AfterFunc(time.Duration(c.random.Int64N(int64(20*time.Millisecond))), undo)
 		}
 		return Reply{}, errClosed
+	}
+	if notify && undo != nil && c.f.mutant == takenBack {
+		undo()
 	}
 	return r, nil
 }
@@ -262,7 +273,7 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 	}
 	number := map[string]int64{}
 	for i := 0; i < len(options); i++ {
-		if options[i] == "REENTRANT" || options[i] == "KEEPALIVE" {
+		if options[i] == "REENTRANT" || options[i] == "KEEPALIVE" || options[i] == Notify {
 			number[options[i]] = 1
 			continue
 		}

@@ -78,6 +78,7 @@ func Judge(h *History) *Verdict {
 		m.wakeups()
 		m.punctual()
 		m.barren()
+		m.messages()
 	}
 	return v
 }

@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,6 +61,15 @@ func (m *monitor) disturbed(from, to time.Duration) time.Duration {
 		}
 	}
 	return sum
+}
+
+// messages: who is told of an outcome is told once.
+func (m *monitor) messages() {
+	for _, o := range m.ops {
+		if strings.HasPrefix(o.Err, Stray) {
+			m.violation("one message", o.Return, "%s", o)
+		}
+	}
 }
 
 // fences: a grant that was asked for after another had come has the higher fence, and no

@@ -66,6 +66,7 @@ type Op struct {
 	Reentrant bool          `json:",omitempty"`
 	Switch    bool          `json:",omitempty"` // the token holds the lock in the other mode
 	Keep      bool          `json:",omitempty"` // KEEPALIVE
+	Notify    bool          `json:",omitempty"` // NOTIFY: the outcome comes as a message, or at once
 	Only      int64         `json:",omitempty"` // UNLOCK, RENEW: FENCE; GUARD: FENCE in place of the token
 
 	Call    time.Duration
@@ -141,8 +142,17 @@ func (o *Op) Args() []string {
 	if o.Only > 0 {
 		args = append(args, "FENCE", fmt.Sprint(o.Only))
 	}
+	if o.Notify {
+		args = append(args, Notify)
+	}
 	return args
 }
+
+// Notify ends a command with NOTIFY: the Conn appends a channel of its own.
+const Notify = "NOTIFY"
+
+// Stray is how a Conn begins an error that it makes of a message which no command waits for.
+const Stray = "STRAY "
 
 // String is the call on one line, for people.
 func (o Op) String() string {
@@ -171,9 +181,30 @@ type Reply struct {
 	Array []int64 // the integers of an array, its other elements left out
 }
 
+// Message is what a message of NOTIFY says, as a reply.
+func Message(text string) Reply {
+	words := strings.SplitN(text, " ", 3)
+	switch {
+	case words[0] == "timeout" && len(words) == 2:
+		return Reply{Null: true}
+	case words[0] == "error" && len(words) == 3:
+		return Reply{Error: words[2]}
+	case words[0] == "granted" && len(words) == 3:
+		r := Reply{}
+		for _, word := range strings.Split(words[2], " ") {
+			if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+				r.Array = append(r.Array, n)
+			}
+		}
+		return r
+	}
+	return Reply{Error: Stray + text}
+}
+
 // Conn is a connection to one proxy. Do sends one command and waits for its reply, for d
 // at most; an error is of the connection, which is of no use then. Close may be called
-// at any time, also while Do runs, and more than once. Cut has the proxy close it.
+// at any time, also while Do runs, and more than once. Cut has the proxy close it. The reply to a command
+// that ends with Notify is what its message says, if it is not granted at once.
 type Conn interface {
 	Do(d time.Duration, args ...string) (Reply, error)
 	Close()

@@ -42,6 +42,7 @@ type Round struct {
 	Upgrades  bool
 	Keepalive bool
 	Guards    bool
+	Notify    bool
 
 	// Faults, if not nil, runs beside the clients until ctx ends, which it does when they
 	// are done, and notes what it does in the log.

@@ -20,6 +20,7 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 				"b"}, Clients: 6, Proxies: 2, For: 4 * time.Second, Think: 25 * time.Millisecond,
 			Dial:     newFake(m, seed).dial,
 			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Guards: seed%3 > 0,
+			Notify: seed%5 > 1,
 			Slacks: Slacks{Standing: 50 * time.Millisecond,
 				Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
 		}
@@ -93,6 +94,8 @@ func TestMutants(t *testing.T) {
 		fencelessGuard:   "linearizable",
 		partedGuard:      "linearizable",
 		falseNotHeld:     "linearizable",
+		takenBack:        "linearizable",
+		secondMessage:    "one message",
 	} {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := range uint64(100) {
