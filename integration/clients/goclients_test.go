@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,6 +126,7 @@ func TestRueidis(t *testing.T) {
 		rueidisEveryday(ctx, t, c, tagOf("ru"))
 		rueidisStateful(ctx, t, c, tagOf("ru"))
 		rueidisCached(ctx, t, c, rig.SharedCluster(), tagOf("ru"))
+		rueidisNotify(ctx, t, c, tagOf("ru"))
 	})
 }
 
@@ -202,6 +206,60 @@ func rueidisStateful(ctx context.Context, t *testing.T, c rueidis.Client, k stri
 		n, err = script.Exec(ctx, c, []string{k + "n"}, []string{"10"}).AsInt64()
 		same(t, "EVALSHA, then EVAL", n, err, want)
 	}
+}
+
+// rueidisNotify has goroutines that share one connection take turns with NOTIFY, over one more for messages.
+// With WAIT they would stop each other: the library does not know that LOCK may block.
+func rueidisNotify(ctx context.Context, t *testing.T, c rueidis.Client, k string) {
+	const tasks, rounds = 10, 5
+	news := make([]chan string, tasks)
+	subscribed := make(chan struct{}, tasks)
+	listener, end := c.Dedicate()
+	defer end()
+	listener.SetPubSubHooks(rueidis.PubSubHooks{
+		OnSubscription: func(rueidis.PubSubSubscription) { subscribed <- struct{}{} },
+		OnMessage: func(m rueidis.PubSubMessage) {
+			n, _ := strconv.Atoi(strings.TrimPrefix(m.Channel, k+"news"))
+			news[n] <- m.Message
+		},
+	})
+	for n := range news {
+		news[n] = make(chan string, 1)
+		channel := k + "news" + strconv.Itoa(n)
+		if err := listener.Do(ctx, listener.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		<-subscribed
+	}
+	counter := 0 // which the lock alone guards
+	var all sync.WaitGroup
+	for n := range tasks {
+		all.Go(func() {
+			token := "task" + strconv.Itoa(n)
+			for range rounds {
+				r := c.Do(ctx, c.B().Arbitrary("LOCK").Keys(k+"lock").Args("TOKEN", token, "PX", "30000",
+					"WAIT", "60000", "NOTIFY", k+"news"+strconv.Itoa(n)).Build())
+				if s, err := r.ToString(); err == nil && s == "QUEUED" {
+					select {
+					case s = <-news[n]:
+					case <-ctx.Done():
+					}
+					if !strings.HasPrefix(s, "granted "+k+"lock ") {
+						t.Errorf("%s: %s", token, s)
+						return
+					}
+				} else if grant, err := r.ToArray(); err != nil || len(grant) != 4 {
+					t.Errorf("LOCK: %v %v", grant, err)
+					return
+				}
+				counter++
+				n, err := c.Do(ctx, c.B().Arbitrary("UNLOCK").Keys(k+"lock").Args(token).Build()).AsInt64()
+				same(t, "UNLOCK", n, err, 1)
+			}
+		})
+	}
+	all.Wait()
+	same(t, "counter", counter, nil, tasks*rounds)
 }
 
 // rueidisHears publishes until the message has come: the library does not say when it is subscribed.

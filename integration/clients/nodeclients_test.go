@@ -28,6 +28,7 @@ func TestNodeClients(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, p *rig.Proxy) {
 		script(t, p, env, "node", "everyday.js")
 		script(t, p, env, "node", "stateful.js", "single")
+		script(t, p, env, "node", "notify.js")
 	})
 }
 
