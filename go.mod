@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/anishathalye/porcupine v1.1.0
+	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.14.0
 	github.com/gomodule/redigo v1.9.3
 	github.com/hashicorp/golang-lru/v2 v2.0.7

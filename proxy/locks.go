@@ -15,6 +15,7 @@ import (
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
 	"lockproxy/proxy/pubsub"
+	"lockproxy/redlock/compat"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/peers"
@@ -51,6 +52,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	o.Index = s.locks.index
 	all := lock.Lockers{
 		Plain:    locks.New(up, o),
+		Compat:   compatLockers(up, s.o.Compat, o),
 		Announce: &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology},
 		Waits:    &holds.Room{Most: s.o.MaxNotify},
 	}
@@ -81,14 +83,30 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	return nil
 }
 
+// compatLockers are the engines of locks in the form of other libraries.
+func compatLockers(up compat.Upstream, of Compat, o locks.Options) (all []lock.Compat) {
+	for _, c := range []struct {
+		form     compat.Form
+		prefixes []string
+	}{{compat.Set, of.Set}, {compat.Redisson, of.Redisson}} {
+		if len(c.prefixes) > 0 {
+			all = append(all, lock.Compat{Locker: locks.NewCompat(up, c.form, o), Prefixes: c.prefixes})
+		}
+	}
+	return all
+}
+
 // close ends all lock engines at the same time, at the latest when ctx ends.
 func (l *lockEngines) close(ctx context.Context) {
-	var both sync.WaitGroup
+	var others sync.WaitGroup
 	if l.engines.Quorum != nil {
-		both.Go(func() { l.engines.Quorum.Close(ctx) })
+		others.Go(func() { l.engines.Quorum.Close(ctx) })
+	}
+	for _, c := range l.engines.Compat {
+		others.Go(func() { c.Close(ctx) })
 	}
 	l.engines.Plain.Close(ctx)
-	both.Wait()
+	others.Wait()
 	l.index.Close(ctx)
 	l.peers.Close()
 }
@@ -103,6 +121,9 @@ func (l *lockEngines) leave() {
 // stats are the counters of all lock engines.
 func (l *lockEngines) stats() locks.Stats {
 	st := l.engines.Plain.Stats()
+	for _, c := range l.engines.Compat {
+		st = st.Plus(c.Stats())
+	}
 	if l.engines.Quorum != nil {
 		st = st.Plus(l.engines.Quorum.Stats())
 	}

@@ -74,6 +74,7 @@ type Options struct {
 	Pipes         pipe.Options  // MaxOwn 0: the loop's share of MaxOwn above
 	Locks         locks.Options
 	Redlock       Redlock               // which locks RedLock has; the zero value: none
+	Compat        Compat                // which locks have the form of other libraries
 	ClusterMode   bool                  // the proxy looks like a Redis Cluster to its clients
 	Announce      []string              // host:port of the proxies that share the slots, this one first
 	AllowEviction bool                  // locks are kept at masters that may evict them
@@ -97,6 +98,12 @@ type Options struct {
 type Audit interface {
 	Note(e lockevent.Event)
 	Counts() (written, lost uint64)
+}
+
+// Compat has prefixes of the names of locks that are kept in the form of other libraries.
+type Compat struct {
+	Set      []string // that of libraries with SET NX PX
+	Redisson []string // that of Redisson
 }
 
 // Redlock configures the locks that independent masters keep.

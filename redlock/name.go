@@ -14,8 +14,9 @@ import (
 
 // Names makes the names of a proxy: of keys, of requests, and of the proxy itself. Safe for concurrent use.
 type Names struct {
-	Prefix  string // of all keys
+	Prefix  string // of all keys, but of those of locks that are Bare
 	Fences  string // prefix of the keys of the slots' fences
+	Bare    bool   // the key of a lock is its name
 	ID      string // of this proxy, as queues name it
 	ids     requestIDs
 	keepers atomic.Uint64 // ids so far
@@ -25,6 +26,13 @@ type Names struct {
 func NewNames(prefix string) *Names {
 	n := &Names{Prefix: prefix, Fences: prefix + "fence:{", ID: newProxyID()}
 	n.ids.start()
+	return n
+}
+
+// NewBareNames makes the names of a proxy for locks whose keys are their names.
+func NewBareNames(prefix string) *Names {
+	n := NewNames(prefix)
+	n.Bare = true
 	return n
 }
 
@@ -45,6 +53,9 @@ func (n *Names) Place(name string) Place {
 
 // AppendKey appends the key of the lock of that name.
 func (n *Names) AppendKey(dst []byte, name string) []byte {
+	if n.Bare {
+		return append(dst, name...)
+	}
 	dst = append(dst, n.Prefix...)
 	if hasTag(name) {
 		return append(dst, name...)
@@ -54,6 +65,9 @@ func (n *Names) AppendKey(dst []byte, name string) []byte {
 
 // KeySize is the length of that key.
 func (n *Names) KeySize(name string) int {
+	if n.Bare {
+		return len(name)
+	}
 	if hasTag(name) {
 		return len(n.Prefix) + len(name)
 	}

@@ -120,6 +120,7 @@ func check(v *Values) error {
 			formatDuration(v.Proxy.Locks.FailoverGrace), formatDuration(v.Proxy.Locks.Lease))
 	}
 	checkRedlock(v, refuse)
+	checkCompat(v, refuse)
 	return errors.Join(wrong...)
 }
 
@@ -153,6 +154,40 @@ func checkRedlock(v *Values, refuse func(format string, args ...any)) {
 		refuse("lock-sync %d: is not for redlock, whose masters have no replicas; set it to 0",
 			v.Proxy.Locks.Sync)
 	}
+}
+
+// checkCompat is the part of check about locks in the form of other libraries: no name may have two forms.
+func checkCompat(v *Values, refuse func(format string, args ...any)) {
+	forms := []struct {
+		setting  string
+		prefixes []string
+	}{
+		{"lock-compat", v.Proxy.Compat.Set}, {"lock-compat-redisson", v.Proxy.Compat.Redisson},
+		{"redlock-prefix", v.Proxy.Redlock.Prefixes},
+	}
+	for i, one := range forms {
+		for _, other := range forms[i+1:] {
+			if a, b, found := overlap(one.prefixes, other.prefixes); found {
+				refuse("%s %s: some names would begin with %s of %s, too", one.setting, a, b, other.setting)
+			}
+		}
+		if a, own, found := overlap(one.prefixes, []string{v.Proxy.Locks.Prefix}); found && i < 2 {
+			refuse("%s %s: the keys would be among those of other locks, which begin with %s (lock-prefix)",
+				one.setting, a, own)
+		}
+	}
+}
+
+// overlap finds one of some and one of others of which one begins with the other.
+func overlap(some, others []string) (a, b string, found bool) {
+	for _, a := range some {
+		for _, b := range others {
+			if strings.HasPrefix(a, b) || strings.HasPrefix(b, a) {
+				return a, b, true
+			}
+		}
+	}
+	return "", "", false
 }
 
 // loopback says that addr, host:port or a path, can be reached from this machine only.

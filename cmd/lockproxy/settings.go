@@ -285,6 +285,15 @@ var settings = []Setting{
 			}}
 		}},
 
+	{Name: "lock-compat", Group: "locks",
+		Help: "names that begin so are locks as SET NX PX makes them",
+		Page: "locks whose names begin with one of these are strings at that very key, as libraries with " +
+			"SET NX PX make them",
+		in: func(v *Values) value { return words{&v.Proxy.Compat.Set} }},
+	{Name: "lock-compat-redisson", Group: "locks", Joined: true,
+		Help: "... as Redisson makes them",
+		Page: "... are hashes, as Redisson makes them",
+		in:   func(v *Values) value { return words{&v.Proxy.Compat.Redisson} }},
 	{Name: "redlock", Group: "locks",
 		Help: "3, 5, 7 ... independent masters that keep them",
 		Page: "3, 5, 7 ... independent masters that keep the locks",

@@ -134,7 +134,7 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		c.Reply(commands.ErrorReply(err))
 		return
 	}
-	if err := all.allows(l, &q.args); err != nil {
+	if err := all.allows(l, mode, &q.args); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"lockproxy/cluster/master"
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
+	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/who"
 )
@@ -16,6 +18,7 @@ import (
 // Lockers has the lock engines of a proxy and knows which of them has which lock. Immutable.
 type Lockers struct {
 	Plain    *locks.Locker // over the upstream
+	Compat   []Compat      // over the upstream too, in the form of other libraries
 	Quorum   *locks.Locker // over several independent masters; nil: there are none
 	Prefixes []string      // prefixes of the names of its locks; none: it has all locks
 	// LeastLease is the shortest lease that Quorum grants.
@@ -32,20 +35,41 @@ type Lockers struct {
 	Ledger *Ledger
 }
 
+// Compat has the locks of one form of other libraries.
+type Compat struct {
+	*locks.Locker
+	Prefixes []string // of their names; at least one
+}
+
 // of returns the engine of a lock, by the name that the client gives.
 func (l *Lockers) of(name []byte) *locks.Locker {
-	if l.Quorum == nil {
-		return l.Plain
-	}
-	if len(l.Prefixes) == 0 {
-		return l.Quorum
-	}
-	for _, p := range l.Prefixes {
-		if len(name) >= len(p) && string(name[:len(p)]) == p {
-			return l.Quorum
+	for i := range l.Compat {
+		if begins(name, l.Compat[i].Prefixes) {
+			return l.Compat[i].Locker
 		}
 	}
+	switch {
+	case l.Quorum == nil:
+		return l.Plain
+	case len(l.Prefixes) == 0 || begins(name, l.Prefixes):
+		return l.Quorum
+	}
 	return l.Plain
+}
+
+// begins says that name begins with one of prefixes.
+func begins(name []byte, prefixes []string) bool {
+	for _, p := range prefixes {
+		if len(name) >= len(p) && string(name[:len(p)]) == p {
+			return true
+		}
+	}
+	return false
+}
+
+// compat says that engine keeps locks in the form of another library.
+func (l *Lockers) compat(engine *locks.Locker) bool {
+	return slices.ContainsFunc(l.Compat, func(c Compat) bool { return c.Locker == engine })
 }
 
 // Independent says whether cmd, a lock verb with args, asks independent masters. key is the key of the lock
@@ -64,7 +88,7 @@ func (l *Lockers) Independent(cmd *commands.Command, args [][]byte) (key string,
 	return l.Quorum.Key(string(name)), true
 }
 
-// all returns the engines that there are.
+// all returns the engines whose locks can be listed.
 func (l *Lockers) all() []*locks.Locker {
 	if l.Quorum == nil {
 		return []*locks.Locker{l.Plain}
@@ -73,8 +97,10 @@ func (l *Lockers) all() []*locks.Locker {
 }
 
 // allows returns an error if engine cannot do what the LOCK asks for.
-func (l *Lockers) allows(engine *locks.Locker, a *arguments) error {
+func (l *Lockers) allows(engine *locks.Locker, mode redlock.Mode, a *arguments) error {
 	switch {
+	case l.compat(engine):
+		return allowsCompat(mode, a)
 	case engine != l.Quorum:
 		return nil
 	case a.syncs && a.replicas > 0:
@@ -84,6 +110,23 @@ func (l *Lockers) allows(engine *locks.Locker, a *arguments) error {
 		return fmt.Errorf("ERR a lease of %d ms is too short for RedLock: %d ms are the least, 20 times "+
 			"redlock-node-timeout",
 			a.lease.Milliseconds(), l.LeastLease.Milliseconds())
+	}
+	return nil
+}
+
+// allowsCompat returns an error if a lock in the form of another library cannot have what the LOCK asks for.
+func allowsCompat(mode redlock.Mode, a *arguments) error {
+	for _, o := range []struct {
+		asked bool
+		word  string
+	}{
+		{mode != redlock.Write, "a lock for reading"}, {a.reentrant, "REENTRANT"}, {a.meta != "", "META"},
+		{a.id != "", "ID"},
+	} {
+		if o.asked {
+			return fmt.Errorf("ERR %s is not for locks of lock-compat: the form of the other library has no "+
+				"room for it", o.word)
+		}
 	}
 	return nil
 }

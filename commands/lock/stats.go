@@ -20,6 +20,9 @@ const busiestShown = 10
 // (holds that it keeps alive, waiters). With RedLock it also has the health of the masters.
 func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
 	s, proto, size := l.Plain.Stats(), c.Client.Proto, 19
+	for _, c := range l.Compat {
+		s = s.Plus(c.Stats())
+	}
 	if l.Quorum != nil {
 		s, size = s.Plus(l.Quorum.Stats()), 20
 	}

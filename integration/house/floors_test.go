@@ -19,8 +19,8 @@ var floors = map[string]string{
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
 		"proxy/login commands commands/merge commands/routes commands/lock commands/holds " +
 		"cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
-		"redlock redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts redlock/who " +
-		"internal",
+		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
+		"redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
@@ -71,7 +71,9 @@ var floors = map[string]string{
 	"redlock/who":       "redlock redlock/index redlock/peers internal",
 	"redlock/single":    "redlock redlock/scripts redlock/wait internal",
 	"redlock/quorum":    "redlock redlock/scripts redlock/wait internal",
-	"redlock/locks":     "redlock redlock/index redlock/keepalive redlock/quorum redlock/single internal",
+	"redlock/compat":    "redlock redlock/scripts redlock/wait internal",
+	"redlock/locks": "redlock redlock/compat redlock/index redlock/keepalive redlock/quorum redlock/single " +
+		"internal",
 	// rig and proxies are for tests of these packages alone.
 	"redlock/internal/rig":     "redlock redlock/scripts internal",
 	"redlock/internal/proxies": "redlock redlock/internal/rig redlock/locks internal",

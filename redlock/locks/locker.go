@@ -10,11 +10,13 @@
 //	                    /                          \
 //	          single.Engine                    quorum.Engine: RedLock
 //	          one Redis, Sentinel, cluster     independent masters, whose answers it combines
+//	          compat.Engine
+//	          the same, in the form of other libraries
 //
-// New and NewRedlock choose the engine; nothing else knows which one it is. A LOCK calls NewAcquire and
-// Acquire, which answer on the loop of the client. A LOCK that has to wait continues on a goroutine of its
-// own: in the queue (Wait), or with a few more attempts (Try). A grant that replicas must have is confirmed
-// (Confirm). What a client no longer wants is taken back (Undo).
+// New, NewRedlock and NewCompat choose the engine; nothing else knows which one it is. A LOCK calls
+// NewAcquire and Acquire, which answer on the loop of the client. A LOCK that has to wait continues on a
+// goroutine of its own: in the queue (Wait), or with a few more attempts (Try). A grant that replicas must
+// have is confirmed (Confirm). What a client no longer wants is taken back (Undo).
 package locks
 
 import (
@@ -25,6 +27,7 @@ import (
 
 	"lockproxy/internal/journal"
 	"lockproxy/redlock"
+	"lockproxy/redlock/compat"
 	"lockproxy/redlock/index"
 	"lockproxy/redlock/keepalive"
 	"lockproxy/redlock/quorum"
@@ -106,6 +109,16 @@ func NewRedlock(nodes []quorum.Node, of quorum.Options, o Options) *Locker {
 	names := redlock.NewNames(o.Prefix)
 	of.MaxQueue, of.MaxReaders, of.Log = o.MaxQueue, o.MaxReaders, o.Log
 	return newLocker(quorum.New(nodes, names, of), names, o, "redlock-max-lease")
+}
+
+// NewCompat returns a Locker with its locks on u, in the form of another library. The key of each is its
+// name.
+func NewCompat(u compat.Upstream, form compat.Form, o Options) *Locker {
+	o = o.withDefaults()
+	names := redlock.NewBareNames(o.Prefix)
+	return newLocker(compat.New(u, names, compat.Options{Form: form, MaxQueue: o.MaxQueue,
+		SyncTimeout: o.SyncTimeout, Log: o.Log,
+	}), names, o, "lock-max-lease")
 }
 
 // newLocker returns a Locker over e.

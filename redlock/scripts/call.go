@@ -245,6 +245,24 @@ func KeepCall(n *redlock.Names, batch []redlock.Renewal, more int) Call {
 	return c
 }
 
+// CompatRenewCall is the call of compatrenew.lua for holds of one slot. gets is the keeper that they get, or
+// ""; then their Keeper is the one that they must have.
+func CompatRenewCall(n *redlock.Names, form string, batch []redlock.Renewal, gets string) Call {
+	c := begin(make([]byte, 0, 80+200*len(batch)), &CompatRenew, len(batch), 1+5*len(batch))
+	for _, r := range batch {
+		c.Text(n.Place(r.Name).Key)
+	}
+	c.Text(form)
+	for _, r := range batch {
+		c.Owner(r.Token)
+		c.Number(r.Lease.Milliseconds())
+		c.Text(Optional(r.Fence))
+		c.Text(r.Keeper)
+		c.Text(gets)
+	}
+	return c
+}
+
 // WithClock is the last argument of a call whose reply should end with the time of the clock.
 const WithClock = "clock"
 

@@ -210,6 +210,21 @@ func ReadKeys(reply []byte) (keys []string, next string, err error) {
 	return keys, v.Elems[0].Text(), nil
 }
 
+// ReadValue reads a reply of any kind but an error.
+func ReadValue(reply []byte) (resp.Value, error) { return parse(reply) }
+
+// ReadNumbers reads a reply that is an array of numbers.
+func ReadNumbers(reply []byte) (all []int64, err error) {
+	v, err := parse(reply)
+	for _, e := range v.Elems {
+		if e.Kind != ':' {
+			return nil, ErrReply
+		}
+		all = append(all, e.Int)
+	}
+	return all, err
+}
+
 // ReadNumber reads the reply of a script that is a number and never Null.
 func ReadNumber(reply []byte) (int64, error) {
 	v, err := parse(reply)

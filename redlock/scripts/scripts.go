@@ -59,6 +59,13 @@ var (
 	Draw     = load("draw", 1)
 	Number   = load("number", 1)
 	Answered = load("answered", 1)
+
+	// Locks in the form of other libraries.
+	CompatTake    = load("compattake", 2)
+	CompatRelease = load("compatrelease", 1)
+	CompatRenew   = load("compatrenew", 0) // as many locks as there are, of one slot
+	CompatLook    = load("compatlook", 1)
+	CompatBreak   = load("compatbreak", 1)
 )
 
 // Alone is a script that normally has two keys, the lock and the fence of its slot, for calls with the lock

@@ -14,11 +14,11 @@ import (
 // the first who waits here, a few times in a row.
 type Local struct {
 	*Queues
-	prepares Preparer
+	prepares Preparer // the engine; nil: it is not one
 	maxQueue int
 }
 
-// Preparer is what Local needs of the engine.
+// Preparer is an engine that sends the attempt of the next one right behind a release.
 type Preparer interface {
 	Engine
 	// Prepare makes an attempt of a that has not been sent yet. An error means that it would be in vain.
@@ -34,8 +34,9 @@ type Prepared interface {
 }
 
 // NewLocal returns the queues of e. A lock has at most maxQueue waiters here.
-func NewLocal(e Preparer, names *redlock.Names, maxQueue int, log *slog.Logger) *Local {
-	o := &Local{prepares: e, maxQueue: maxQueue}
+func NewLocal(e Engine, names *redlock.Names, maxQueue int, log *slog.Logger) *Local {
+	o := &Local{maxQueue: maxQueue}
+	o.prepares, _ = e.(Preparer)
 	o.Queues = newQueues(e, o, names, log)
 	return o
 }

@@ -1,0 +1,177 @@
+package clients
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/integration/rig"
+)
+
+// taker takes a lock, however long that takes, and returns what frees it.
+type taker func(ctx context.Context, name string) (free func() error, err error)
+
+// throughProxy takes locks with the verbs.
+func throughProxy(c redis.UniversalClient) taker {
+	return func(ctx context.Context, name string) (func() error, error) {
+		held, err := c.Do(ctx, "LOCK", name, "PX", 30_000, "WAIT", rig.Patience.Milliseconds()).Slice()
+		if err != nil {
+			return nil, err
+		}
+		return func() error {
+			n, err := c.Do(ctx, "UNLOCK", name, "TOKEN", held[0]).Int()
+			if err == nil && n != 1 {
+				err = fmt.Errorf("UNLOCK answers %d", n)
+			}
+			return err
+		}, nil
+	}
+}
+
+// The libraries, straight at Redis.
+var libraries = map[string]func(straight redis.UniversalClient) taker{
+	"redsync": func(straight redis.UniversalClient) taker {
+		all := redsync.New(goredis.NewPool(straight))
+		return func(ctx context.Context, name string) (func() error, error) {
+			m := all.NewMutex(name, redsync.WithExpiry(30*time.Second), redsync.WithTries(100_000),
+				redsync.WithRetryDelay(5*time.Millisecond))
+			return func() error {
+				if ok, err := m.UnlockContext(ctx); !ok || err != nil {
+					return fmt.Errorf("Unlock: %v, %w", ok, err)
+				}
+				return nil
+			}, m.LockContext(ctx)
+		}
+	},
+	"redislock": func(straight redis.UniversalClient) taker {
+		all := redislock.New(straight)
+		return func(ctx context.Context, name string) (func() error, error) {
+			l, err := all.Obtain(ctx, name, 30*time.Second, &redislock.Options{
+				RetryStrategy: redislock.LinearBackoff(5 * time.Millisecond)})
+			if err != nil {
+				return nil, err
+			}
+			return func() error { return l.Release(ctx) }, nil
+		}
+	},
+	"redisson's scripts": func(straight redis.UniversalClient) taker {
+		lock, unlock := redis.NewScript(redissonLock), redis.NewScript(redissonUnlock)
+		return func(ctx context.Context, name string) (func() error, error) {
+			channel, holder := "redisson_lock__channel:"+name, rand.Text()+":1"
+			freed := straight.Subscribe(ctx, channel)
+			defer freed.Close()
+			for {
+				left, err := lock.Run(ctx, straight, []string{name}, 30_000, holder).Int64()
+				switch {
+				case errors.Is(err, redis.Nil):
+					return func() error {
+						n, err := unlock.Run(ctx, straight, []string{name, channel}, 0, 30_000, holder).Int()
+						if err == nil && n != 1 {
+							err = fmt.Errorf("unlock answers %d", n)
+						}
+						return err
+					}, nil
+				case err != nil:
+					return nil, err
+				}
+				wait, cancel := context.WithTimeout(ctx, time.Duration(left)*time.Millisecond)
+				freed.ReceiveMessage(wait) // or the lease is over
+				cancel()
+			}
+		}
+	},
+}
+
+// The scripts of Redisson's RLock, as they are published.
+const (
+	redissonLock = `
+if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then
+  redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end;
+return redis.call('pttl', KEYS[1]);`
+	redissonUnlock = `
+if (redis.call('hexists', KEYS[1], ARGV[3]) == 0) then return nil; end;
+local counter = redis.call('hincrby', KEYS[1], ARGV[3], -1);
+if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[2]); return 0;
+else redis.call('del', KEYS[1]); redis.call('publish', KEYS[2], ARGV[1]); return 1; end;
+return nil;`
+)
+
+// Clients of lockproxy and programs with another library take one lock in turn: what they read and write back
+// under it adds up, over one Redis and over a cluster. R5 R30
+func TestLocksOfLibraries(t *testing.T) {
+	t.Parallel()
+	compat := []string{"--lock-compat", "app:", "--lock-compat-redisson", "{rs"}
+	server := rig.StartRedis(t)
+	targets := map[string]string{"redis": server.Addr, "cluster": rig.SharedCluster().Addrs()}
+	for target, addrs := range targets {
+		p := rig.StartProxy(t, append(compat, "--upstream", addrs)...)
+		straight := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addrs, ","),
+			IsClusterMode: target == "cluster"})
+		t.Cleanup(func() { straight.Close() })
+		through := redis.NewClient(&redis.Options{Addr: p.Addr, ReadTimeout: 2 * rig.Patience})
+		t.Cleanup(func() { through.Close() })
+		for library, make := range libraries {
+			t.Run(target+"/"+library, func(t *testing.T) {
+				name := fmt.Sprintf("app:%s-%d", library, time.Now().UnixNano())
+				if strings.HasPrefix(library, "redisson") {
+					name = "{rs:" + name + "}"
+				}
+				takeTurns(t, straight, name, throughProxy(through), make(straight))
+			})
+		}
+	}
+}
+
+// takeTurns has several clients of each kind count under one lock.
+func takeTurns(t *testing.T, c redis.UniversalClient, name string, kinds ...taker) {
+	const clients, rounds = 3, 20
+	ctx, cancel := context.WithTimeout(t.Context(), 4*rig.Patience)
+	defer cancel()
+	counter := "counter-of-" + name
+	var all sync.WaitGroup
+	for _, take := range kinds {
+		for range clients {
+			all.Go(func() {
+				for range rounds {
+					free, err := take(ctx, name)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					n, _ := c.Get(ctx, counter).Int()
+					if err := c.Set(ctx, counter, n+1, time.Minute).Err(); err != nil {
+						t.Error(err)
+					}
+					if err := free(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	same(t, "counted", c.Get(ctx, counter).Val(), nil, strconv.Itoa(clients*rounds*len(kinds)))
+	same(t, "left", c.Exists(ctx, name).Val(), nil, 0)
+}
+
+// redis-py's Lock and the verbs exclude each other, each waits for the other, and neither frees what the
+// other holds.
+func TestLocksOfRedisPy(t *testing.T) {
+	t.Parallel()
+	server := rig.StartRedis(t)
+	p := rig.StartProxy(t, "--upstream", server.Addr, "--lock-compat", "app:")
+	host, port, _ := net.SplitHostPort(server.Addr)
+	script(t, p, nil, "python3", "compat.py", host, port)
+}

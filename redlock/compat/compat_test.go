@@ -1,0 +1,317 @@
+package compat_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+	"lockproxy/redlock/compat"
+	"lockproxy/redlock/internal/proxies"
+	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// library takes and frees the lock job as another library does, straight at Redis.
+type library struct {
+	s    *rig.Server
+	form compat.Form
+}
+
+// The scripts of Redisson's RLock, as they are published.
+const (
+	redissonLock = `if ((redis.call('exists', KEYS[1]) == 0) ` +
+		`or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then ` +
+		`redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); ` +
+		`return nil; end; ` +
+		`return redis.call('pttl', KEYS[1]);`
+	redissonUnlock = `if (redis.call('hexists', KEYS[1], ARGV[3]) == 0) then return nil; end; ` +
+		`local counter = redis.call('hincrby', KEYS[1], ARGV[3], -1); ` +
+		`if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[2]); return 0; else ` +
+		`redis.call('del', KEYS[1]); redis.call('publish', KEYS[2], ARGV[1]); return 1; end; return nil;`
+	compareAndDelete = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) ` +
+		`else return 0 end`
+)
+
+// lock says whether the library has got the lock, for a second.
+func (l library) lock(value string) bool {
+	if l.form == compat.Set {
+		return l.s.Ask("SET", "job", value, "NX", "PX", "1000").Text() == "OK"
+	}
+	return l.s.Ask("EVAL", redissonLock, "1", "job", "1000", value).Null()
+}
+
+// unlock says whether the library has freed the lock.
+func (l library) unlock(value string) bool {
+	if l.form == compat.Set {
+		return l.s.Ask("EVAL", compareAndDelete, "1", "job", value).Int == 1
+	}
+	return l.s.Ask("EVAL", redissonUnlock, "2", "job", "redisson_lock__channel:{job}", "0", "30000", value).
+		Int == 1
+}
+
+// start starts n proxies over s with locks of form.
+func start(t *testing.T, s *rig.Server, form compat.Form, n int) (all []*proxies.Proxy) {
+	for range n {
+		up := &rig.Upstream{S: s}
+		p := &proxies.Proxy{Locker: locks.NewCompat(up, form, locks.Options{}), Up: up, T: t}
+		all = append(all, p)
+		t.Cleanup(func() {
+			p.Close(context.Background())
+			up.Close()
+		})
+	}
+	return all
+}
+
+// everywhere runs a test with each form, on a Redis in fake time and on a real one.
+func everywhere(t *testing.T, test func(t *testing.T, l library)) {
+	for _, form := range []compat.Form{compat.Set, compat.Redisson} {
+		t.Run(string(form), func(t *testing.T) {
+			rig.Everywhere(t, func(t *testing.T, s *rig.Server) { test(t, library{s, form}) })
+		})
+	}
+}
+
+// A library and a client of lockproxy exclude each other, and neither frees what the other holds. R5 R30
+func TestExclusion(t *testing.T) {
+	everywhere(t, func(t *testing.T, l library) {
+		p := start(t, l.s, l.form, 2)
+		mine := p[0].Lock(t.Context(), redlock.Acquire{Token: "t", Lease: time.Minute})
+		if !mine.OK || mine.TTL != time.Minute || mine.Count != 1 || mine.Fence < 1 {
+			t.Fatalf("%+v", mine)
+		}
+		if l.lock("x:1") || l.unlock("x:1") {
+			t.Error("the library got a held lock")
+		}
+		again := p[1].Lock(t.Context(), redlock.Acquire{Token: "t", Lease: time.Second})
+		if again.Fence != mine.Fence || again.TTL < 30*time.Second || !again.OK {
+			t.Errorf("the same token again: %+v", again)
+		}
+		if other := p[1].Lock(t.Context(), redlock.Acquire{}); other.OK || other.Err != nil {
+			t.Errorf("another token: %+v", other)
+		}
+		if n := p[1].Unlock("another"); n != -1 {
+			t.Error("another token has freed it:", n)
+		}
+		if s := p[1].State(); len(s.Holders) != 1 || s.Held("t") == nil || s.Fence != mine.Fence ||
+			s.Key != "job" {
+			t.Errorf("%+v", s)
+		}
+		if n := p[1].Unlock("t"); n != 1 {
+			t.Error("not freed:", n)
+		}
+		if n := p[1].Unlock("t"); n != -1 {
+			t.Error("freed twice:", n)
+		}
+		if !l.lock("x:1") {
+			t.Fatal("the library did not get a free lock")
+		}
+		if theirs := p[0].Lock(t.Context(), redlock.Acquire{Token: "t"}); theirs.OK || theirs.Err != nil {
+			t.Errorf("%+v", theirs)
+		}
+		if n := p[0].Unlock("x:1"); n != -1 {
+			t.Error("the hold of the library was freed:", n)
+		}
+		if s := p[0].State(); len(s.Holders) != 1 || s.Holders[0].TTL > time.Second ||
+			s.Holders[0].Fence != 0 || s.Held("x:1") != nil {
+			t.Errorf("%+v", s)
+		}
+		if !l.unlock("x:1") {
+			t.Error("the library could not free its hold")
+		}
+		if next := p[0].Lock(t.Context(), redlock.Acquire{}); next.Fence <= mine.Fence || !next.OK {
+			t.Errorf("fence %d behind %d", next.Fence, mine.Fence)
+		}
+	})
+}
+
+// Who waits gets the lock when a library frees it, when the library's lease is over, and when another proxy
+// frees it; those of one proxy in their order. R9 R25
+func TestWaiting(t *testing.T) {
+	everywhere(t, func(t *testing.T, l library) {
+		p := start(t, l.s, l.form, 2)
+		wait := redlock.Acquire{Wait: time.Minute, Lease: time.Minute}
+		l.lock("x:1")
+		first := p[0].Begin(t.Context(), wait)
+		second := p[0].Begin(t.Context(), wait)
+		proxies.Waiting(t, first, second)
+		l.unlock("x:1")
+		held := proxies.Granted(t, first)
+		proxies.Waiting(t, second)
+		p[1].Unlock(held.Token)
+		held = proxies.Granted(t, second)
+		p[0].Unlock(held.Token)
+		l.lock("x:2") // and never frees it
+		held = proxies.Granted(t, p[1].Begin(t.Context(), wait))
+		if l.lock("x:3") {
+			t.Error("two hold it")
+		}
+		p[1].Unlock(held.Token)
+	})
+}
+
+// A wait in vain ends with Null, and leaves nothing.
+func TestWaitInVain(t *testing.T) {
+	everywhere(t, func(t *testing.T, l library) {
+		p := start(t, l.s, l.form, 1)[0]
+		l.lock("x:1")
+		r := p.Lock(t.Context(), redlock.Acquire{Wait: 120 * time.Millisecond, Lease: time.Minute})
+		if r.OK || r.Err != nil {
+			t.Fatalf("%+v", r)
+		}
+		if !l.unlock("x:1") || !l.lock("x:2") {
+			t.Error("something is left")
+		}
+	})
+}
+
+// Each release wakes those who wait for Redisson's lock: lockproxy's is a message as Redisson sends it.
+func TestRedissonHearsReleases(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		p := start(t, s, compat.Redisson, 1)[0]
+		c := s.Connect()
+		defer c.Close()
+		listen := resp.AppendCommandStrings(nil, "SUBSCRIBE", "redisson_lock__channel:{job}")
+		if _, err := c.Do(listen); err != nil {
+			t.Fatal(err)
+		}
+		p.Unlock(p.Lock(t.Context(), redlock.Acquire{}).Token)
+		message, err := c.Reply()
+		if v, _, _ := resp.Parse(message); err != nil || len(v.Elems) != 3 || v.Elems[2].Text() != "0" {
+			t.Errorf("%q %v", message, err)
+		}
+	})
+}
+
+// A key of another type is refused by name, and stays.
+func TestOtherTypes(t *testing.T) {
+	for form, make := range map[compat.Form][]string{
+		compat.Set: {"HSET", "job", "x:1", "1"}, compat.Redisson: {"SET", "job", "x"},
+	} {
+		rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+			p := start(t, s, form, 1)[0]
+			s.Ask(make...)
+			r := p.Lock(t.Context(), redlock.Acquire{Token: "t", Wait: time.Second})
+			if r.Err == nil || !redlock.Refused(r.Err) {
+				t.Errorf("%s: %+v", form, r)
+			}
+			if _, err := p.Client().Breaks("job"); err == nil || s.Ask("EXISTS", "job").Int != 1 {
+				t.Errorf("%s: BREAK: %v", form, err)
+			}
+		})
+	}
+}
+
+// BREAK ends anybody's hold, and the proxy that kept it alive is told. R23
+func TestBreak(t *testing.T) {
+	everywhere(t, func(t *testing.T, l library) {
+		p := start(t, l.s, l.form, 2)
+		l.lock("x:1")
+		if broken, err := p[0].Client().Breaks("job"); !broken || err != nil {
+			t.Fatal(broken, err)
+		}
+		lost := make(chan keepalive.Loss, 1)
+		keep(t, p[0], lost)
+		for len(l.s.Ask("PUBSUB", "CHANNELS", "lock:keeper:"+p[0].ID()).Elems) == 0 {
+			time.Sleep(time.Millisecond) // it does not listen yet
+		}
+		if broken, err := p[1].Client().Breaks("job"); !broken || err != nil {
+			t.Fatal(broken, err)
+		}
+		if why := <-lost; why != keepalive.Broken {
+			t.Error(why)
+		}
+		if broken, err := p[1].Client().Breaks("job"); broken || err != nil {
+			t.Error(broken, err)
+		}
+	})
+}
+
+// keep takes the lock and keeps it alive.
+func keep(t *testing.T, p *proxies.Proxy, lost chan keepalive.Loss) *keepalive.Kept {
+	a := p.NewAcquire(redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write,
+		Lease: 600 * time.Millisecond, Keep: true})
+	sent := time.Now()
+	g, ok, err := p.Client().Acquire(a)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	return p.Keep(keepalive.Hold{Name: "job", Token: "t", Fence: g.Fence, Lease: a.Lease,
+		Until: sent.Add(g.TTL), Keeper: a.Keeper, Lost: func(why keepalive.Loss) { lost <- why }})
+}
+
+// A hold that is kept alive outlasts its lease by far; it is freed when its connection ends; and another
+// proxy can take it over. R18 R19
+func TestKept(t *testing.T) {
+	everywhere(t, func(t *testing.T, l library) {
+		p := start(t, l.s, l.form, 2)
+		lost := make(chan keepalive.Loss, 1)
+		held := keep(t, p[0], lost)
+		for range 10 {
+			time.Sleep(200 * time.Millisecond)
+			if l.lock("x:1") {
+				t.Fatal("a kept hold is over")
+			}
+		}
+		taken, err := p[1].Client().Renew(&redlock.Renew{Name: "job", Token: "t", Lease: time.Minute,
+			Keeper: p[1].NewKeeper()})
+		if err != nil || taken.Left != time.Minute || taken.Fence == 0 {
+			t.Fatal(taken, err)
+		}
+		held.Release() // it has another keeper now
+		time.Sleep(300 * time.Millisecond)
+		if l.lock("x:1") || len(lost) > 0 {
+			t.Fatal("the hold ended with the connection that has it no more")
+		}
+		p[0].Unlock("t")
+		held = keep(t, p[0], lost)
+		held.Release()
+		for i := 0; !l.lock("x:1"); i++ {
+			time.Sleep(10 * time.Millisecond)
+			if i > 3000 {
+				t.Fatal("a hold is there after its connection")
+			}
+		}
+	})
+}
+
+// What is taken back is what that request has made, and not what the token held before or took since. R33
+func TestUndo(t *testing.T) {
+	everywhere(t, func(t *testing.T, l library) {
+		p := start(t, l.s, l.form, 1)[0]
+		acquire := func() *redlock.Acquire {
+			a := p.NewAcquire(redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write,
+				Lease: time.Minute})
+			if _, ok, err := p.Client().Acquire(a); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			return a
+		}
+		undone := func(a *redlock.Acquire) bool {
+			p.Undo(a)
+			for i := 0; i < 20; i++ {
+				if s := p.State(); s.Held("t") == nil {
+					return true
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			return false
+		}
+		first := acquire()
+		second := acquire()
+		if undone(first) || undone(second) {
+			t.Error("a hold that another request relies on was taken back")
+		}
+		p.Unlock("t")
+		if !undone(acquire()) {
+			t.Error("nothing was taken back")
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package compat
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// Release implements locks.engine. It is sent once: no note is left by which a copy would be known.
+func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
+	at, c := e.releaseCall(r.Name, r.Token, r.Fence, "", "")
+	send(by, r.Name, at, c.Req, false, func(reply []byte) []byte {
+		done, err := readReleased(reply)
+		return to.Released(done, err)
+	}, nil)
+}
+
+// releaseCall is the call that frees a hold of token: any, or that of a fence, of a request or of a keeper.
+func (e *Engine) releaseCall(name, token string, fence int64, id, keeper string) (at int, c scripts.Call) {
+	at, c = e.call(&scripts.CompatRelease, name, 7)
+	c.Owner(token)
+	c.Text(scripts.Optional(fence))
+	c.Text(id)
+	c.Text(keeper)
+	c.Text(e.publish())
+	c.Text(e.channel(name))
+	c.Text(scripts.FenceKey(e.names, at))
+	return at, c
+}
+
+func readReleased(reply []byte) (done redlock.Released, err error) {
+	v, err := scripts.ReadValue(reply)
+	if err == nil && !v.Null() {
+		done = redlock.Released{Held: true, Whole: true, Keeper: v.Text()}
+	}
+	return done, err
+}
+
+// free frees the hold of a request or of a keeper. It blocks.
+func (e *Engine) free(ctx context.Context, name, token, id, keeper string) error {
+	at, c := e.releaseCall(name, token, 0, id, keeper)
+	reply, err := e.do(ctx, at, c)
+	if err == nil {
+		_, err = readReleased(reply)
+	}
+	return err
+}
+
+// Detach implements keepalive.Engine.
+func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
+	return e.free(ctx, name, token, "", keeper)
+}
+
+// Renew implements locks.engine.
+func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
+	c := scripts.CompatRenewCall(e.names, string(e.o.Form), []redlock.Renewal{{
+		Name: r.Name, Token: r.Token, Lease: r.Lease, Fence: r.Fence}}, r.Keeper)
+	send(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
+		all, err := readRenewed(reply, 1)
+		if err != nil {
+			return then(redlock.Renewed{}, err)
+		}
+		return then(all[0], nil)
+	}, nil)
+}
+
+// Keep implements keepalive.Engine.
+func (e *Engine) Keep(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
+	reply, err := e.do(ctx, slot, scripts.CompatRenewCall(e.names, string(e.o.Form), batch, ""))
+	if err != nil {
+		return nil, err
+	}
+	var left []int64
+	if parted(reply) && len(batch) > 1 {
+		for i := range batch {
+			one, err := e.Keep(ctx, slot, batch[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			left = append(left, one...)
+		}
+		return left, nil
+	}
+	all, err := readRenewed(reply, len(batch))
+	for _, one := range all {
+		left = append(left, one.Left.Milliseconds())
+	}
+	return left, err
+}
+
+// readRenewed reads the reply of compatrenew.lua about n holds. Left is negative for a hold with another
+// keeper.
+func readRenewed(reply []byte, n int) ([]redlock.Renewed, error) {
+	v, err := scripts.ReadValue(reply)
+	if err != nil {
+		return nil, err
+	}
+	if len(v.Elems) != n {
+		return nil, scripts.ErrReply
+	}
+	all := make([]redlock.Renewed, n)
+	for i, one := range v.Elems {
+		if len(one.Elems) != 2 {
+			return nil, scripts.ErrReply
+		}
+		all[i] = redlock.Renewed{Left: ms(one.Elems[0].Int), Fence: one.Elems[1].Int}
+	}
+	return all, nil
+}
+
+// Break implements locks.engine. It is sent once: a copy could break the hold of the next one.
+func (e *Engine) Break(by redlock.Caller, name string, then func(bool, error) []byte) {
+	at, c := e.call(&scripts.CompatBreak, name, 3)
+	c.Text(e.publish())
+	c.Text(e.channel(name))
+	c.Text(scripts.FenceKey(e.names, at))
+	send(by, name, at, c.Req, false, func(reply []byte) []byte {
+		n, err := scripts.ReadNumber(reply)
+		return then(n == 1, err)
+	}, nil)
+}
+
+// Inspect implements locks.engine. A client that relies on the answer has the same token again as its next
+// request; so nothing is noted here.
+func (e *Engine) Inspect(by redlock.Caller, name, token string, then func(redlock.State, error) []byte) {
+	at, c := e.call(&scripts.CompatLook, name, 0)
+	send(by, name, at, c.Req, true, func(reply []byte) []byte {
+		s, err := e.state(name, reply)
+		return then(s, err)
+	}, nil)
+}
+
+// State implements locks.engine.
+func (e *Engine) State(ctx context.Context, name string) (redlock.State, error) {
+	at, c := e.call(&scripts.CompatLook, name, 0)
+	reply, err := e.do(ctx, at, c)
+	if err != nil {
+		return redlock.State{}, err
+	}
+	return e.state(name, reply)
+}
+
+// state reads what compatlook.lua says of a lock.
+func (e *Engine) state(name string, reply []byte) (redlock.State, error) {
+	s, err := readLook(bytes.Clone(reply))
+	s.Key = e.names.Place(name).Key
+	return s, err
+}
+
+// readLook reads the reply of compatlook.lua. The owner of a library's hold is what the library calls it.
+func readLook(reply []byte) (s redlock.State, err error) {
+	v, err := scripts.ReadValue(reply)
+	switch {
+	case err != nil || v.Null():
+		return s, err
+	case len(v.Elems) != 6:
+		return s, scripts.ErrReply
+	}
+	text, count, left, fence, owner, keeper := v.Elems[0].Text(), v.Elems[1].Int, v.Elems[2].Int,
+		v.Elems[3].Int, v.Elems[4].Text(), v.Elems[5].Text()
+	h := redlock.Holder{Owner: owner, Mode: redlock.Write, Count: count, Fence: fence,
+		Kept: keeper != "" && keeper != "-"}
+	switch {
+	case left < 0:
+		h.TTL = endless
+	default:
+		h.TTL = max(ms(left-1), 0)
+	}
+	if owner == "" {
+		h.Owner, h.Meta = otherLibrary+": "+text, otherLibrary
+	} else { // a fence is the time of the grant, in µs, unless a clock has stepped back
+		h.Age = max(time.Since(time.UnixMicro(fence)), 0)
+	}
+	s.Holders, s.Fence = []redlock.Holder{h}, fence
+	return s, nil
+}
+
+// otherLibrary stands in place of the meta of a hold that lockproxy has not made.
+const otherLibrary = "held by another library"
+
+// endless is the ttl of a hold without one.
+const endless = -time.Millisecond

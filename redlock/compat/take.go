@@ -1,0 +1,198 @@
+package compat
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+	"lockproxy/redlock/wait"
+)
+
+// taken is the reply of compattake.lua.
+type taken struct {
+	grant redlock.Grant
+	ok    bool
+	left  time.Duration // until others hold the lock no more; below 0: they hold it without end
+}
+
+// Acquire implements locks.engine.
+func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
+	sent := time.Now()
+	at, c := e.takeCall(a)
+	send(by, a.Name, at, c.Req, true, func(reply []byte) []byte {
+		t, err := e.readTaken(a, at, sent, reply)
+		if t.ok && !e.upstream.Parted(at).Before(sent) {
+			e.confirmed(by, a, t.grant, to)
+			return nil
+		}
+		return e.tell(a, sent, t, err, to)
+	}, to)
+}
+
+// confirmed asks the lock itself whether it was granted. A node may have sent the request on to the next one
+// of a slot that moves, where it made a lock that nobody else can see, because the slot had moved back.
+func (e *Engine) confirmed(by redlock.Caller, a *redlock.Acquire, g redlock.Grant, to redlock.Acquirer) {
+	at, c := e.call(&scripts.CompatLook, a.Name, 0)
+	by.SendHome(at, c.Req, true, exchange(func(reply []byte) []byte {
+		s, err := readLook(reply)
+		switch h := s.Held(a.Token); {
+		case err != nil:
+			return e.tell(a, g.At, taken{}, err, to)
+		case h == nil || h.Fence != g.Fence:
+			e.Acquire(by, a, to)
+			return nil
+		}
+		return e.tell(a, g.At, taken{grant: g, ok: true}, nil, to)
+	}), to)
+}
+
+// tell makes the answer to the first attempt of a, which was sent at that time.
+func (e *Engine) tell(a *redlock.Acquire, sent time.Time, t taken, err error, to redlock.Acquirer) []byte {
+	switch {
+	case t.ok || err != nil:
+		e.waiters.Forget(a)
+	case a.Wait > 0:
+		e.waiters.Expect(a, sent)
+		e.refused(a, t)
+	}
+	return to.Acquired(t.grant, t.ok, err)
+}
+
+// refused notes that others hold the lock that a waits for.
+func (e *Engine) refused(a *redlock.Acquire, t taken) {
+	pause := look
+	if e.o.Form == Redisson {
+		pause = lookBehind
+	}
+	if t.left >= 0 {
+		pause = min(pause, t.left)
+	}
+	e.waiters.Refused(a, wait.Refusal{Pause: pause})
+}
+
+// Follows implements locks.engine.
+func (e *Engine) Follows(a *redlock.Acquire) bool { return e.waiters.Follows(a) }
+
+// Wait implements locks.engine.
+func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	if g, ok, err = e.waiters.Wait(ctx, a); err != nil && a.Unsure {
+		e.Undo(a)
+	}
+	return g, ok, err
+}
+
+// Attempt implements locks.engine. Nothing can be taken back before the outcome is known, so it does not end
+// with ctx.
+func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	sent := time.Now()
+	at, c := e.takeCall(a)
+	reply, err := e.do(e.ctx, at, c)
+	if err != nil {
+		a.Unsure = true
+		return g, false, err
+	}
+	if parted(reply) { // the slot moves
+		e.refused(a, taken{left: -1})
+		return g, false, nil
+	}
+	t, err := e.readTaken(a, at, sent, reply)
+	if t.ok && !e.upstream.Parted(at).Before(sent) {
+		s, err := e.State(e.ctx, a.Name)
+		if h := s.Held(a.Token); err != nil || h == nil || h.Fence != t.grant.Fence {
+			a.Unsure = a.Unsure || err != nil
+			e.refused(a, taken{left: -1})
+			return redlock.Grant{}, false, err
+		}
+	}
+	if err == nil && !t.ok {
+		e.refused(a, t)
+	}
+	return t.grant, t.ok, err
+}
+
+// takeCall is the call that takes the lock. Nobody may overtake those who wait at this proxy.
+func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
+	at, c = e.call(&scripts.CompatTake, a.Name, 5)
+	c.Owner(a.Token)
+	c.Number(a.Lease.Milliseconds())
+	c.Text(a.ID)
+	c.Text(a.Keeper)
+	c.Flag(e.waiters.OthersFirst(a) || e.upstream.Evicts(at) != nil)
+	return at, c
+}
+
+// readTaken reads the reply to takeCall, which was sent at that time.
+func (e *Engine) readTaken(a *redlock.Acquire, at int, sent time.Time, reply []byte) (t taken, err error) {
+	n, err := scripts.ReadNumbers(reply)
+	switch {
+	case err != nil:
+		a.Unsure = a.Unsure || !redlock.Refused(err)
+		return t, err
+	case len(n) == 3: // granted
+		t.ok = true
+		t.grant = redlock.Grant{Token: a.Token, Fence: n[1], TTL: ms(n[2]), Count: 1, At: sent}
+		return t, nil
+	case len(n) == 2: // held by others
+		t.left = ms(n[1])
+		return t, nil
+	case len(n) != 1:
+		a.Unsure = true
+		return t, scripts.ErrReply
+	}
+	if why := e.upstream.Evicts(at); why != nil {
+		return t, redlock.ReplyError(fmt.Sprintf(
+			"MISCONF no new locks here: %v; what is held can be renewed and released", why))
+	}
+	return t, nil
+}
+
+// Confirm implements locks.engine.
+func (e *Engine) Confirm(ctx context.Context, a *redlock.Acquire,
+	g redlock.Grant) (left time.Duration, acked int, err error) {
+	// A write that changes nothing, so that the replicas have it once they have the grant.
+	c := scripts.CompatRenewCall(e.names, string(e.o.Form), []redlock.Renewal{{
+		Name: a.Name, Token: a.Token, Lease: a.Lease, Fence: g.Fence}}, a.Keeper)
+	began := time.Now()
+	reply, acked, err := e.upstream.Synced(ctx, e.names.Place(a.Name).Slot, c.Req, a.Sync, e.o.SyncTimeout)
+	if err != nil {
+		return 0, 0, err
+	}
+	all, err := readRenewed(reply, 1)
+	if err != nil {
+		return 0, 0, err
+	}
+	return all[0].Left - time.Since(began).Truncate(time.Millisecond), acked, nil
+}
+
+// Undo implements locks.engine. As long as the outcome of a is not known it may still take effect.
+func (e *Engine) Undo(a *redlock.Acquire) {
+	e.waiters.Forget(a)
+	e.work.Go(func() { // ends when it is taken back, or over, or e is closed
+		over := time.Now().Add(a.Wait + a.Lease)
+		for pause := 20 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+			err := e.UndoOnce(a)
+			if err == nil && !a.Unsure || time.Now().After(over) {
+				return
+			}
+			if err != nil {
+				e.o.Log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
+			}
+			select {
+			case <-time.After(pause):
+			case <-e.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// UndoOnce implements locks.engine.
+func (e *Engine) UndoOnce(a *redlock.Acquire) error {
+	ctx, cancel := context.WithTimeout(e.ctx, undoTimeout)
+	defer cancel()
+	return e.free(ctx, a.Name, a.Token, a.ID, "")
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,34 @@
+-- compatrenew makes leases of holds longer that compattake has granted, never shorter. All are of one slot.
+--
+-- KEYS  the locks
+-- ARGV  1  form: set or redisson
+--       behind it five for each lock: token; lease in ms, 0 leaves it; fence of the grant that is meant, or
+--       ""; keeper that it must have, or ""; keeper that it gets, as for compattake, or ""
+-- Reply for each lock {left, fence}: ms that remain; 0: the token holds nothing here; -1: it has another
+--       keeper
+-- Effects: the leases and the keepers of those holds.
+--#include foreign.lua
+--#include compatread.lua
+--#include compatwrite.lua
+--#include keeper.lua
+--#include keeperafter.lua
+local form, replies = ARGV[1], {}
+for i, key in ipairs(KEYS) do
+  local token, lease, fence, had, gets = unpack(ARGV, 5 * i - 3, 5 * i + 1)
+  local held = read_compat(form, key)
+  if not held or held.owner ~= token or fence ~= '' and fence ~= held.fence then
+    replies[i] = {0, 0}
+  elseif had ~= '' and keeper_of(held.keeper) ~= had then
+    replies[i] = {-1, 0}
+  else
+    local left, keeper = held.left - 1, held.keeper
+    if had == '' and lease ~= '0' then keeper = keeper_after(keeper, gets) end
+    if tonumber(lease) > left or keeper ~= held.keeper then
+      left = math.max(left, tonumber(lease))
+      write_compat(form, key, held, table.concat({'lockproxy', held.fence, token, held.id, keeper}, ':'),
+        left + 1)
+    end
+    replies[i] = {left, tonumber(held.fence)}
+  end
+end
+return replies

@@ -1,0 +1,47 @@
+-- compattake takes a lock that is kept in the form of another library, so that both exclude each other.
+--
+-- KEYS  1  the lock: the very key that the library uses
+--       2  the fence of its slot
+-- ARGV  1  form: set or redisson
+--       2  token
+--       3  lease, ms
+--       4  id of the request
+--       5  keeper; or = and the keeper that the client's connection has for this hold already; or ""
+--       6  1: only if the token holds the lock already; or 0
+-- Reply {1, fence, ttl ms}: granted
+--       {0, ms}: others hold it, for so many ms; -1: without end
+--       {2}: nobody holds it, and the request is content with a hold that it has
+-- Effects: one hold, however often the request is sent. The same token again gets the same fence, and a lease
+--       that is no shorter.
+--
+-- How such a lock is kept
+--
+-- set: a string that SET NX PX has made. A library compares it with a random value of its own.
+-- redisson: a hash with one field, whose name is the holder, and whose value is how often it holds the lock.
+-- What lockproxy writes there is "lockproxy:fence:token:id:keeper", where token is what OwnerOf makes of the
+-- client's token, and keeper is - for none. id is the last request, with a + behind it if the token had asked
+-- before: then taking back the request leaves the hold. No library has such a value.
+local key, fence_key, form, token, lease = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local id, keeper, own = ARGV[4], ARGV[5], ARGV[6] == '1'
+--#include foreign.lua
+--#include compatread.lua
+--#include compatwrite.lua
+--#include keeper.lua
+--#include keeperafter.lua
+--#include fence.lua
+local held, refused = read_compat(form, key)
+if refused then return refused end
+if held and held.owner ~= token then return {0, held.left} end
+if not held and own then return {2} end
+local fence
+if held then
+  fence, keeper = held.fence, keeper_after(held.keeper, keeper)
+  if held.id ~= id then id = id .. '+' end
+  lease = math.max(lease, held.left - 1)
+else
+  fence = next_fence(fence_key, redis.call('TIME'))
+  if keeper == '' or string.sub(keeper, 1, 1) == '=' then keeper = '-' end
+end
+-- One ms more, because Redis counts the millisecond that runs as a whole one.
+write_compat(form, key, held, table.concat({'lockproxy', fence, token, id, keeper}, ':'), lease + 1)
+return {1, tonumber(fence), lease}
