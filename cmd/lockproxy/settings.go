@@ -286,7 +286,7 @@ var settings = []Setting{
 		}},
 
 	{Name: "lock-compat", Group: "locks",
-		Help: "names that begin so are locks as SET NX PX makes them",
+		Help: "names of locks as other libraries make them",
 		Page: "locks whose names begin with one of these are strings at that very key, as libraries with " +
 			"SET NX PX make them",
 		in: func(v *Values) value { return words{&v.Proxy.Compat.Set} }},
@@ -360,10 +360,10 @@ var settings = []Setting{
 		Page: "arguments of one command",
 		in:   func(v *Values) value { return number{&v.Proxy.Limits.Args, 16, 1<<31 - 1} }},
 	{Name: "proto-inline-max-size", Group: "limits",
-		Help: "a command typed as a line of text",
+		Help: "typed as a line; any command",
 		Page: "bytes of a command that is typed as a line of text",
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Inline, kb, mb} }},
-	{Name: "client-query-buffer-limit", Group: "limits",
+	{Name: "client-query-buffer-limit", Group: "limits", Joined: true,
 		Help: "one whole command",
 		Page: "bytes of one whole command",
 		live: true,
