@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"strings"
 	"time"
 
 	"lockproxy/commands/holds"
@@ -45,6 +46,9 @@ func (c *Client) Holder() *redlock.Client {
 	}
 	return c.holder
 }
+
+// Host is where the client comes from: its address without the port.
+func (c *Client) Host() string { return c.Addr[:max(strings.LastIndexByte(c.Addr, ':'), 0)] }
 
 // Subscribed says that the client listens to something.
 func (c *Client) Subscribed() bool { return c.Topics != [3]int{} }

@@ -84,7 +84,8 @@ func (s *session) halt() {
 
 // Closed implements loop.Handler. Only a client that ends its side properly, or has announced its end (QUIT,
 // RESET), gives back the locks that it keeps alive. When the proxy closes the connection, or the network
-// breaks it, the client may still be at work: then its holds last until their leases are over.
+// breaks it, the client may still be at work: then its holds last until their leases are over. Holds with
+// LINGER are kept alive for so long before that, unless the client has announced its end.
 func (s *session) Closed(err error) {
 	s.gone = true
 	s.upload.giveUp(nil)
@@ -93,7 +94,7 @@ func (s *session) Closed(err error) {
 	s.blocking.Abandon()
 	s.resetState()
 	s.large.end()
-	s.Keepalives.Close(s.w.draining || !s.eof && err != io.EOF)
+	s.Keepalives.Break(s.Host(), s.w.draining || !s.eof && err != io.EOF)
 	s.subscriber.Leave()
 	delete(s.w.full, s)
 	s.out.buf.Free(s.w.loop)

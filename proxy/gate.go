@@ -160,7 +160,7 @@ func (r *roster) expel(s *session, commandsOnTheirWay int) {
 	}
 	s.resetState()
 	s.Waits.Close(commands.ErrEnded)
-	s.Keepalives.Close(false)
+	s.Keepalives.Close()
 	s.Grants, s.Keepalives = holds.Grants{}, holds.Keepalives{}
 	s.User, s.Authenticated = "", false
 }

@@ -161,23 +161,39 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 		}, 0},
 	} {
 		cut := func(node int, command string) string {
-			if command == "GET k" {
+			args := strings.Fields(command)
+			switch {
+			case command == "GET k":
 				return "$100\r\nhalf"
+			case strings.HasPrefix(command, detach):
+				return ":1\r\n"
+			case args[0] == "EVALSHA" && args[2] == "1": // it is renewed
+				return "*1\r\n:30000\r\n"
 			}
 			return grants(node, command)
 		}
-		inBubble(t, 1, Options{}, cut, func(r *rig) {
-			c := r.connect()
-			c.send("LOCK job TOKEN t PX 30000 KEEPALIVE")
-			c.expect(granted)
-			c.send("PING") // the grant is read
-			c.expect("+PONG\r\n")
-			tt.end(r, c)
-			synctest.Wait()
-			if got := strings.Count(r.commands(), detach); got != tt.want {
-				r.Errorf("%s: %d requests to let go, want %d", tt.name, got, tt.want)
-			}
-		})
+		for _, linger := range []string{"", " LINGER 5000"} {
+			inBubble(t, 1, Options{}, cut, func(r *rig) {
+				c := r.connect()
+				c.send("LOCK job TOKEN t PX 30000 KEEPALIVE" + linger)
+				c.expect(granted)
+				c.send("PING") // the grant is read
+				c.expect("+PONG\r\n")
+				tt.end(r, c)
+				synctest.Wait()
+				want := tt.want
+				if linger != "" && tt.name == "closed" {
+					want = 0
+				}
+				if got := strings.Count(r.commands(), detach); got != want {
+					r.Errorf("%s%s: %d requests to let go, want %d", tt.name, linger, got, want)
+				}
+				time.Sleep(6 * time.Second)
+				if got := strings.Count(r.commands(), detach); got != tt.want {
+					r.Errorf("%s%s: %d requests to let go later, want %d", tt.name, linger, got, tt.want)
+				}
+			})
+		}
 	}
 }
 

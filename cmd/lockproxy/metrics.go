@@ -86,7 +86,9 @@ var (
 		"Events for the audit log, if there is one: written, or lost since they could not be.", "outcome")
 	lockUnmeasured = desc("lock_holds_unmeasured_total",
 		"Holds left out of lock_hold_seconds, since there were too many at a time.")
-	lockKept     = desc("lock_kept", "Holds that are kept alive.")
+	lockKept      = desc("lock_kept", "Holds that are kept alive.")
+	lockLingering = desc("lock_lingering",
+		"Holds that are kept alive although their connections broke (LINGER).")
 	lockRenewals = desc("lock_renewals_total", "Renewals of holds that are kept alive.")
 	lockLost     = desc("lock_lost_total", "Holds that were lost although they were kept alive.", "reason")
 	redlockUp    = desc("redlock_node_up", "1 if the master of RedLock answers.", "node")
@@ -110,8 +112,8 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		evicted, scriptBytes, received, sent, subscriptions, messages,
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
-		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockRenewals, lockLost, lockOutcomes,
-		lockWait, lockHold, lockUnmeasured, auditEvents,
+		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockLingering, lockRenewals, lockLost,
+		lockOutcomes, lockWait, lockHold, lockUnmeasured, auditEvents,
 		redlockUp, redlockVotes, nodeEvicts,
 	} {
 		ch <- d
@@ -178,6 +180,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(lockTimeouts, s.Locks.TimedOut)
 	count(lockNoReplicas, s.Locks.Unsynced)
 	gauge(lockKept, int64(s.Locks.Kept))
+	gauge(lockLingering, int64(s.Locks.Lingering))
 	count(lockRenewals, s.Locks.Renewals)
 	for why, n := range s.Locks.Lost {
 		count(lockLost, n, string(why))

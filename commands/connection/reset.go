@@ -7,7 +7,7 @@ import (
 
 func quit(c *commands.Call) {
 	c.Client.Waits.Close(commands.ErrEnded)
-	c.Client.Keepalives.Close(false)
+	c.Client.Keepalives.Close()
 	c.Reply(resp.OK)
 	c.Close()
 }
@@ -18,7 +18,7 @@ func reset(c *commands.Call) {
 	c.Connection().Reset()
 	client, server := c.Client, c.Server
 	client.Waits.Close(commands.ErrEnded)
-	client.Keepalives.Close(false)
+	client.Keepalives.Close()
 	c.Subscriptions().End(func() []byte {
 		*client = commands.Client{
 			ID: client.ID, Addr: client.Addr, LocalAddr: client.LocalAddr, Unix: client.Unix,

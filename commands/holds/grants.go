@@ -4,7 +4,8 @@
 //
 //	LOCK job KEEPALIVE --> granted --> Grants.Remember, Keepalives.Open().Keep
 //	UNLOCK job         --> Grants.Token
-//	connection closed  --> Keepalives.Close: all are released
+//	QUIT, RESET        --> Keepalives.Close: all are released
+//	connection broken  --> Keepalives.Break: likewise, some later
 //
 // Nothing here decides who has a lock; Redis does. Grants only helps people's memory and is bounded: what it
 // forgets is still held and can be released by its token. Keepalives ends what keepalive.Kept renews, and

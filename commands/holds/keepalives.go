@@ -21,12 +21,17 @@ type Keepalives struct{ keeps *Kept }
 // tasks, losses from the Locker.
 type Kept struct {
 	mu     sync.Mutex
-	closed bool
-	forget bool // set by Close: let holds end by themselves instead of releasing them
-	holds  map[holdKey]*keepalive.Kept
+	end    func(*keepalive.Kept) // ends holds, once the connection has ended
+	holds  map[holdKey]own
 	memory atomic.Int64 // bytes that holds take up
 	sweep  int          // remove ended holds when there are this many
 	swept  time.Time    // when Full last removed ended holds
+}
+
+// own is a hold of the connection. Through push its client is told of a loss.
+type own struct {
+	*keepalive.Kept
+	push Pusher
 }
 
 // holdKey identifies a hold.
@@ -41,7 +46,7 @@ const firstSweep = 32
 // Open makes room for holds that are to be kept alive.
 func (k *Keepalives) Open() *Kept {
 	if k.keeps == nil {
-		k.keeps = &Kept{holds: make(map[holdKey]*keepalive.Kept), sweep: firstSweep}
+		k.keeps = &Kept{holds: make(map[holdKey]own), sweep: firstSweep}
 	}
 	return k.keeps
 }
@@ -61,9 +66,21 @@ func (k *Keepalives) Any() bool {
 	return false
 }
 
-// Close releases all holds, also those that are still to come. forget: they stay until their leases are over,
-// so that the client can go on through another proxy.
-func (k *Keepalives) Close(forget bool) {
+// Close releases all holds, also those that are still to come: the client is done with them.
+func (k *Keepalives) Close() { k.close((*keepalive.Kept).Release) }
+
+// Break says that the connection, which came from host, has gone. Holds with LINGER go on for so long. Then,
+// or at once, all are released, also those that are still to come. forget: they stay until their leases are
+// over instead, so that the client can go on over another connection.
+func (k *Keepalives) Break(host string, forget bool) {
+	let := (*keepalive.Kept).Release
+	if forget {
+		let = (*keepalive.Kept).Forget
+	}
+	k.close(func(h *keepalive.Kept) { h.Break(host, let) })
+}
+
+func (k *Keepalives) close(end func(*keepalive.Kept)) {
 	if k.keeps == nil {
 		return
 	}
@@ -71,18 +88,10 @@ func (k *Keepalives) Close(forget bool) {
 	k.keeps = nil
 	s.mu.Lock()
 	holds := s.holds
-	s.closed, s.forget, s.holds = true, forget, nil
+	s.end, s.holds = end, nil
 	s.mu.Unlock()
 	for _, h := range holds {
-		end(h, forget)
-	}
-}
-
-func end(h *keepalive.Kept, forget bool) {
-	if forget {
-		h.Forget()
-	} else {
-		h.Release()
+		end(h.Kept)
 	}
 }
 
@@ -93,7 +102,7 @@ func (k *Keepalives) Keeper(name, token string) string {
 	}
 	k.keeps.mu.Lock()
 	defer k.keeps.mu.Unlock()
-	if h := k.keeps.holds[holdKey{name, token}]; h != nil && !h.Ended() {
+	if h, ok := k.keeps.holds[holdKey{name, token}]; ok && !h.Ended() {
 		return h.Keeper()
 	}
 	return ""
@@ -102,23 +111,23 @@ func (k *Keepalives) Keeper(name, token string) string {
 // Keep keeps h alive, and tells h.Lost, and through push the client, if it is lost.
 func (s *Kept) Keep(l *locks.Locker, h keepalive.Hold, push Pusher) *keepalive.Kept {
 	as, fence, lost := holdKey{h.Name, h.Token}, h.Fence, h.Lost
-	h.Lost = func(why keepalive.Loss) {
+	h.Lost = func(why keepalive.Loss) { // knows no push: it may live longer than the connection
 		if lost != nil {
 			lost(why)
 		}
-		push(func(proto int) []byte { return s.tell(proto, as, fence, why) })
+		s.tell(as, fence, why)
 	}
-	kept := l.Keep(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		end(kept, s.forget)
+	kept := l.Keep(h)
+	if s.end != nil {
+		s.end(kept)
 		return kept
 	}
-	if s.holds[as] == nil {
+	if _, known := s.holds[as]; !known {
 		s.memory.Add(int64(holdCost + len(as.name) + len(as.token)))
 	}
-	s.holds[as] = kept
+	s.holds[as] = own{kept, push}
 	if len(s.holds) >= s.sweep {
 		s.dropEnded()
 		s.sweep = max(firstSweep, 2*len(s.holds))
@@ -156,38 +165,54 @@ func (k *Keepalives) Memory() int {
 // sweepPause is the least time between two searches for ended holds, once a connection has its share.
 const sweepPause = time.Second
 
-// Full returns an error if the connection may not keep another hold alive. It may have at most as many as are
-// left for all others, so that no connection can take all of them.
-func (k *Keepalives) Full(l *locks.Locker) error {
-	if err := l.Renewer.Full(); err != nil || k.keeps == nil {
+// Full returns an error if the connection, which comes from host, may not keep another hold alive. With what
+// lingers of its host, it may have at most as many as are left for all others: so no connection can take all
+// of them, nor a client that connects again and again.
+func (k *Keepalives) Full(l *locks.Locker, host string) error {
+	if err := l.Renewer.Full(); err != nil {
 		return err
 	}
-	s, free := k.keeps, l.Renewer.Free()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.holds) < free {
+	n, free := l.Lingering(host), l.Renewer.Free()
+	if k.keeps != nil {
+		n += k.keeps.count(free - n)
+	}
+	if n < free {
 		return nil
 	}
-	if now := time.Now(); now.Sub(s.swept) > sweepPause {
+	return fmt.Errorf("ERR this connection keeps %d holds alive, those included that linger of its host, "+
+		"and only %d are left for all others: unlock some, lock without KEEPALIVE, or raise "+
+		"lock-max-keepalive", n, free)
+}
+
+// count is how many holds there are. It looks whether some have ended if there are most or more.
+func (s *Kept) count(most int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); len(s.holds) >= most && now.Sub(s.swept) > sweepPause {
 		s.swept = now
 		s.dropEnded()
 	}
-	if n := len(s.holds); n >= free {
-		return fmt.Errorf("ERR this connection keeps %d holds alive, and only %d are left for all others: "+
-			"unlock some, "+
-			"lock without KEEPALIVE, or raise lock-max-keepalive", n, free)
-	}
-	return nil
+	return len(s.holds)
 }
 
-// tell is the push for a loss. Verbs that come with the token are told by the Locker.
-func (s *Kept) tell(proto int, as holdKey, fence int64, why keepalive.Loss) []byte {
+// tell pushes a loss to the client. Verbs that come with the token are told by the Locker.
+func (s *Kept) tell(as holdKey, fence int64, why keepalive.Loss) {
+	s.mu.Lock()
+	h, ok := s.holds[as]
+	s.mu.Unlock()
+	if ok {
+		h.push(func(proto int) []byte { return s.told(proto, as, fence, why) })
+	}
+}
+
+// told is that push, "" for a client of RESP2.
+func (s *Kept) told(proto int, as holdKey, fence int64, why keepalive.Loss) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.end != nil {
 		return nil // RESET released it: that is no loss
 	}
-	if h := s.holds[as]; h != nil && h.Ended() {
+	if h, ok := s.holds[as]; ok && h.Ended() {
 		s.drop(as)
 	}
 	if proto < 3 {

@@ -35,9 +35,10 @@ type arguments struct {
 	notice      *notice       // nil: NOTIFY is not given
 	reentrant   bool
 	keep        bool
-	syncs       bool  // SYNC is given
-	fence       int64 // 0: not given
-	renewals    int   // at most; 0: as many as it takes
+	syncs       bool          // SYNC is given
+	fence       int64         // 0: not given
+	renewals    int           // at most; 0: as many as it takes
+	linger      time.Duration // 0: not given
 	replicas    int
 	meta        string
 	id          string // "": not given
@@ -103,6 +104,10 @@ var options = [...]option{
 	{"MAX", true, "max", func(a *arguments, _ *locks.Locker, v []byte) error {
 		n, err := integerArg("MAX", v, 1, maxRenewals, "")
 		a.renewals = int(n)
+		return err
+	}},
+	{"LINGER", true, "linger", func(a *arguments, l *locks.Locker, v []byte) (err error) {
+		a.linger, err = durationArg("LINGER", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
 		return err
 	}},
 	{"SYNC", true, "sync", func(a *arguments, _ *locks.Locker, v []byte) error {
@@ -211,6 +216,8 @@ func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 		return s.verb.Usage(errors.New("TRIES and EVERY need each other"))
 	case a.renewals > 0 && !a.keep:
 		return s.verb.Usage(errors.New("MAX needs KEEPALIVE"))
+	case a.linger > 0 && !a.keep:
+		return s.verb.Usage(errors.New("LINGER needs KEEPALIVE"))
 	case a.notice != nil:
 		return s.notifies(a)
 	}

@@ -32,7 +32,7 @@ func TestEndOfConnection(t *testing.T) {
 				if tt.late {
 					node := a.Masters[0]
 					a.Masters[0] = func(args []string) string {
-						a.User.Keepalives.Close(tt.forget)
+						a.User.Keepalives.Break("host", tt.forget)
 						return node(args)
 					}
 				}
@@ -40,7 +40,7 @@ func TestEndOfConnection(t *testing.T) {
 				if got != "*[t F 9000 1]" {
 					t.Fatal(got)
 				}
-				a.User.Keepalives.Close(tt.forget)
+				a.User.Keepalives.Break("host", tt.forget)
 				time.Sleep(8 * time.Second)
 				if got := commandstest.Readable(b.Do("LOCKCTL INFO job")); !strings.HasPrefix(got,
 					"*[state "+tt.want+" ") {

@@ -53,7 +53,7 @@ func TestTimesOfLocks(t *testing.T) {
 		do(a, "LOCK kept TOKEN t PX 300 KEEPALIVE", "*[t")
 		do(b, "LOCK kept2 TOKEN t PX 300 KEEPALIVE MAX 1", "*[t")
 		time.Sleep(time.Minute)
-		a.User.Keepalives.Close(false)
+		a.User.Keepalives.Close()
 		time.Sleep(time.Second)
 		times := ledger.Times()
 		if got, want := show(times.Waits), `lock "job:big:" granted: 1 0s

@@ -62,12 +62,13 @@ var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional:
 	Arguments: []commands.Argument{
 		{Name: "keepalive", Type: "pure-token", Token: "KEEPALIVE"},
 		{Name: "renewals", Type: "integer", Token: "MAX", Optional: true},
+		{Name: "milliseconds", Type: "integer", Token: "LINGER", Optional: true},
 	}}
 
 // lockVerb is LOCK, WLOCK or RLOCK:
 //
 //	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [NOTIFY channel] [REENTRANT]
-//	     [KEEPALIVE [MAX n]] [SYNC n] [META text] [ID id]
+//	     [KEEPALIVE [MAX n] [LINGER ms]] [SYNC n] [META text] [ID id]
 //
 // Reply: array of token, fence, ttl in ms, count; Null: others hold the lock; with NOTIFY, QUEUED: the
 // outcome comes as a message.
@@ -111,6 +112,7 @@ type acquisition struct {
 	busiest *busiest
 	grants  holds.Grants // of the connection when it asked: RESET replaces them
 	keeps   *holds.Kept  // likewise; nil without KEEPALIVE
+	kept    *keepalive.Kept
 	losses  uint64       // so many holds were lost before it asked
 	push    holds.Pusher // tells the client of a loss; set with KEEPALIVE
 	proto   int
@@ -139,7 +141,7 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		return
 	}
 	if q.args.keep {
-		if err := c.Client.Keepalives.Full(l); err != nil {
+		if err := mayKeep(c, l, &q.args); err != nil {
 			c.Reply(commands.ErrorReply(err))
 			return
 		}
@@ -290,20 +292,20 @@ var errGrantOver = redlock.ReplyError("TRYAGAIN the lock was granted, but its le
 // keep has the hold kept alive, if that was asked for, with so many renewals at most; 0: as many as it takes.
 // It takes the grant back if a hold of the token was lost meanwhile: the client may take both for one.
 func (q *acquisition) keep(g redlock.Grant, renewals int) error {
-	until, letGo := g.At.Add(g.TTL), q.undo
+	until := g.At.Add(g.TTL)
 	q.fence = g.Fence
 	switch {
 	case q.args.keep:
-		letGo = q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
+		q.kept = q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
 			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
-			Keeper: q.a.Keeper, Max: renewals,
-		}, q.a.Client), q.push).Release
+			Keeper: q.a.Keeper, Max: renewals, Linger: q.args.linger,
+		}, q.a.Client), q.push)
 	case q.args.token != "": // it may already be kept alive
 		q.l.Prolonged(q.a.Name, q.a.Token, until)
 	}
 	if q.args.token != "" {
 		if err := lostMeanwhile(q.l, q.losses, q.a.Name, q.a.Token, 0); err != nil {
-			letGo()
+			q.letGo()
 			return err
 		}
 	}
@@ -326,10 +328,23 @@ func (q *acquisition) ended(ok bool, err error) {
 	}
 }
 
-// Lost implements redlock.Delivery: it takes back a grant that did not reach the client.
+// letGo gives up a grant that relied on a hold that was lost.
+func (q *acquisition) letGo() {
+	if q.kept != nil {
+		q.kept.Release()
+	} else {
+		q.undo()
+	}
+}
+
+// Lost implements redlock.Delivery: it takes back a grant that did not reach the client. That does not
+// linger.
 func (q *acquisition) Lost() {
 	if !q.at.IsZero() && time.Since(q.at) < unread {
 		q.ledger.undone(&q.a, q.fence)
+		if q.kept != nil {
+			q.kept.Forget()
+		}
 		q.undo()
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/keepalive"
+	"lockproxy/redlock/locks"
 )
 
 // renewVerb is
 //
-//	RENEW key [token | TOKEN token] [PX ms | EX s] [FENCE n] [KEEPALIVE [MAX n]]
+//	RENEW key [token | TOKEN token] [PX ms | EX s] [FENCE n] [KEEPALIVE [MAX n] [LINGER ms]]
 //
 // Reply: the ms that are left; 0: the token holds nothing here. A lease is never made shorter. With KEEPALIVE
 // this connection keeps the hold alive from now on.
@@ -49,7 +50,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 	var push holds.Pusher
 	keeper := c.Client.Keepalives.Keeper(args.name, args.token)
 	if args.keep {
-		if err := c.Client.Keepalives.Full(l); keeper == "" && err != nil {
+		if err := mayKeep(c, l, &args); err != nil {
 			c.Reply(commands.ErrorReply(err))
 			return
 		}
@@ -81,7 +82,7 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		if args.keep {
 			letGo = keeps.Keep(l, ledger.keeping(keepalive.Hold{
 				Name: args.name, Token: args.token, Fence: r.Fence, Lease: args.lease, Until: until,
-				Keeper: keeper, Max: args.renewals,
+				Keeper: keeper, Max: args.renewals, Linger: args.linger,
 			}, by), push).Release
 		} else {
 			l.Prolonged(args.name, args.token, until)
@@ -93,4 +94,13 @@ func renew(c *commands.Call, all *Lockers, s *syntax) {
 		l.Renewed(args.name, args.token, until, by)
 		return redcon.AppendInt(nil, left.Milliseconds())
 	})
+}
+
+// mayKeep returns an error if the connection may not keep the hold alive. To take one over that this proxy
+// keeps alive already makes no more of them.
+func mayKeep(c *commands.Call, l *locks.Locker, a *arguments) error {
+	if a.token != "" && l.Keeps(a.name, a.token) {
+		return nil
+	}
+	return c.Client.Keepalives.Full(l, c.Client.Host())
 }

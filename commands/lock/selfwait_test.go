@@ -52,6 +52,6 @@ func TestSelfWaitIsLogged(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		expect(t, b, "RLOCK kept TRIES 3 EVERY 1000", "$nil")
 		logged("lock=kept;")
-		b.User.Keepalives.Close(false)
+		b.User.Keepalives.Close()
 	})
 }

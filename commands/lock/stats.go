@@ -19,17 +19,18 @@ const busiestShown = 10
 // lockctlStats replies a map: what this proxy has done with locks since it started, and what it does now
 // (holds that it keeps alive, waiters). With RedLock it also has the health of the masters.
 func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
-	s, proto, size := l.Plain.Stats(), c.Client.Proto, 19
+	s, proto, size := l.Plain.Stats(), c.Client.Proto, 20
 	for _, c := range l.Compat {
 		s = s.Plus(c.Stats())
 	}
 	if l.Quorum != nil {
-		s, size = s.Plus(l.Quorum.Stats()), 20
+		s, size = s.Plus(l.Quorum.Stats()), 21
 	}
 	b := resp.AppendMap(nil, proto, size)
 	b = appendPair(b, "proxy", l.Plain.ID())
 	b = appendPair(b, "version", c.Server.Facts().Version)
 	b = appendCount(b, "holds", int64(s.Kept))
+	b = appendCount(b, "lingering", int64(s.Lingering))
 	b = appendCount(b, "waiters", int64(s.Waiting))
 	b = appendByMode(b, proto, "granted", s.Granted)
 	b = appendByMode(b, proto, "refused", s.Refused)

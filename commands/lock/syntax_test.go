@@ -13,11 +13,11 @@ import (
 func TestLockSyntax(t *testing.T) {
 	const (
 		lockLine = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds " +
-			"| TRIES count EVERY milliseconds] [NOTIFY channel] [REENTRANT] [KEEPALIVE [MAX renewals]] " +
-			"[SYNC replicas] [META text] [ID id]"
+			"| TRIES count EVERY milliseconds] [NOTIFY channel] [REENTRANT] [KEEPALIVE [MAX renewals] " +
+			"[LINGER milliseconds]] [SYNC replicas] [META text] [ID id]"
 		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence] [ID id]"
 		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE " +
-			"fence] [KEEPALIVE [MAX renewals]]"
+			"fence] [KEEPALIVE [MAX renewals] [LINGER milliseconds]]"
 		listLine = ". Syntax: LOCKCTL LIST [MATCH pattern] [COUNT count] [SCAN]"
 		ctlLine  = ". Syntax: LOCKCTL BREAK key | CHECK key token | HELP | INFO key | LIST [MATCH " +
 			"pattern] [COUNT count] [SCAN] | STATS"

@@ -292,6 +292,7 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 		case o.Outcome == Lost, o.Outcome == Unknown:
 			return until
 		case !mine || o.Outcome == Refused || o.Only > 0 && o.Only != fence:
+		case o.Outcome == Null && o.Verb == Guard: // whose NOTHELD does not say why: other verbs do
 		case o.Outcome == Null && !o.acquires():
 			// Its grant may have been on the way, and the hold over, when the machine stood still.
 			known := max(until, g.Call, o.Call-word-g.Lease)

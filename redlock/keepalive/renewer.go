@@ -6,14 +6,15 @@
 //	                                |
 //	  RENEW, UNLOCK, messages of other proxies: due at once, or not kept any more
 //
-//	Release (its connection has gone) --> detach.lua, some at a time
+//	Break (its connection has gone) --> LINGER --> Release --> detach.lua, some at a time
 //	Lost, Untold, Relied: what verbs ask about lost holds
 //
 // A Kept is one hold, in one of a few states (keepState). It is renewed at a third of its lease, in one batch
 // with other holds of its slot; a slot has one batch under way at a time (rounds.go), a master at most 64
 // (queue.go). One timer is set for whatever is due first (heap.go). What other proxies say about a hold is
 // only a hint: Redis is asked (hint.go). A hold whose connection has gone is freed, however long that takes
-// (free.go). A lost hold is remembered by its token for an hour (losses.go).
+// (free.go), at once or when it has lingered (linger.go). A lost hold is remembered by its token for an hour
+// (losses.go).
 //
 // A Renewer asks an Engine for all of that and knows nothing of scripts.
 package keepalive
@@ -60,8 +61,9 @@ type Hold struct {
 	Lease       time.Duration // what each renewal extends it to; 0: the default lease
 	// Until is when it ends at the earliest: the time of its request plus the lease that was reported.
 	Until  time.Time
-	Keeper string // as Redis has it
-	Max    int    // renewals at most; 0: as many as it takes
+	Keeper string        // as Redis has it
+	Max    int           // renewals at most; 0: as many as it takes
+	Linger time.Duration // how long it is renewed once its connection broke; 0: no more
 	// Lost is called at most once, on a goroutine of the Renewer or of the upstream, and must not block. It
 	// may be nil.
 	Lost func(Loss)
@@ -75,11 +77,12 @@ type Kept struct {
 	k     *Renewer
 	group *slotGroup
 	name  holdName
-	// keeper, fence, lease, most, lost and over do not change.
+	// keeper, fence, lease, most, linger, lost and over do not change.
 	keeper string
 	fence  int64
 	lease  time.Duration
 	most   int32
+	linger time.Duration
 	lost   func(Loss)
 	over   func(End)
 
@@ -95,6 +98,7 @@ type Kept struct {
 	doubt  Loss          // the loss to report if the doubt remains
 	hint   hint          // that Redis is still to be asked about
 	heeded time.Duration // when a hint last made Redis be asked
+	after  *lingering    // its connection broke; nil: it did not
 }
 
 // holdName identifies a hold.
@@ -154,6 +158,8 @@ type Renewer struct {
 	held   atomic.Int64 // how many holds are kept
 	lost   *losses
 
+	lingerers atomic.Int64 // holds whose connections broke
+
 	ctx     context.Context // of the renewals; ends with Close
 	cancel  context.CancelFunc
 	freeing context.Context // of freeing holds; ends when Close has waited for it
@@ -167,6 +173,7 @@ type Renewer struct {
 	ticking    bool          // tick is running and sets the timer at its end
 	holds      map[holdName]*Kept
 	keepers    map[string]*Kept
+	lingering  map[string]int // how many of them, by the host of their clients
 	groups     map[int]*slotGroup
 	queues     map[string]*masterQueue // by master, while something is under way to it
 	schedule   timerHeap[*slotGroup]
@@ -213,7 +220,7 @@ func (k *Renewer) Keep(h Hold) *Kept {
 	}
 	d := &Kept{
 		k: k, name: holdName{h.Name, h.Token}, keeper: h.Keeper, fence: h.Fence, lease: h.Lease,
-		most: int32(min(max(h.Max, 0), 1<<31-1)), lost: h.Lost, over: h.Over,
+		most: int32(min(max(h.Max, 0), 1<<31-1)), linger: h.Linger, lost: h.Lost, over: h.Over,
 		until: h.Until.Sub(k.born), index: -1, heeded: -hintPause,
 	}
 	slot := k.names.Place(h.Name).Slot
@@ -350,9 +357,10 @@ func (h *Kept) place() *int32      { return &h.index }
 
 // Stats is what a Renewer has done since it was made.
 type Stats struct {
-	Kept     int // holds, now
-	Renewals uint64
-	Lost     map[Loss]uint64
+	Kept      int // holds, now
+	Lingering int // those of them whose connections broke
+	Renewals  uint64
+	Lost      map[Loss]uint64
 }
 
 // Stats returns the counters as they are now.
@@ -361,5 +369,6 @@ func (k *Renewer) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.Copy(lost, k.losses)
-	return Stats{Kept: int(k.held.Load()), Renewals: k.renewals, Lost: lost}
+	return Stats{Kept: int(k.held.Load()), Lingering: int(k.lingerers.Load()), Renewals: k.renewals,
+		Lost: lost}
 }

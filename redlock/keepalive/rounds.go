@@ -42,7 +42,7 @@ func New(e Engine, names *redlock.Names, o Options) *Renewer {
 	k := &Renewer{engine: e, names: names, o: o, born: time.Now(), armed: never, lost: newLosses(names)}
 	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
 	k.groups, k.losses = make(map[int]*slotGroup), make(map[Loss]uint64)
-	k.queues = make(map[string]*masterQueue)
+	k.queues, k.lingering = make(map[string]*masterQueue), make(map[string]int)
 	k.complained = -complaintPause
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.freeing, k.abandon = context.WithCancel(context.Background())
@@ -208,6 +208,7 @@ func (k *Renewer) end(h *Kept) bool {
 		return false
 	}
 	h.state = over
+	k.settled(h)
 	k.held.Add(-1)
 	delete(k.holds, h.name)
 	if k.keepers[h.keeper] == h {

@@ -201,6 +201,64 @@ func TestKeeperChanges(t *testing.T) {
 	})
 }
 
+// A hold that lingers at one proxy is kept alive there, until it is taken over, released or broken through
+// another one. R18 R19
+func TestLingersUntilTakenElsewhere(t *testing.T) {
+	t.Parallel()
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		var lost lostHolds
+		linger := func(name string) {
+			a := redlock.Acquire{Name: name, Token: "t", Mode: redlock.Write, Lease: keptLease, Keep: true}
+			q := p[0].NewAcquire(a)
+			began := time.Now()
+			g, ok, err := p[0].Client().Acquire(q)
+			if !ok || err != nil {
+				t.Fatalf("%s: not granted: %v", name, err)
+			}
+			p[0].Keep(keepalive.Hold{
+				Name: name, Token: "t", Fence: g.Fence, Lease: keptLease, Until: began.Add(g.TTL),
+				Keeper: q.Keeper, Linger: minute, Lost: lost.report(name),
+			}).Break("host", (*keepalive.Kept).Release)
+		}
+		lingering := func(n int) {
+			t.Helper()
+			until(t, fmt.Sprint(n, " left"), func() bool {
+				return p[0].Stats().Lingering == n && p[0].Lingering("host") == n && p[0].Stats().Kept == n
+			})
+		}
+		linger("job")
+		linger("{job}released")
+		linger("{job}broken")
+		listening(p[0], t)
+		time.Sleep(2 * keptLease)
+		lingering(3)
+		if st := p[1].State(); len(st.Holders) != 1 || !st.Holders[0].Kept {
+			t.Errorf("%+v", st)
+		}
+		taken := renewKept(p[1], "job", "t", keptLease, &lost)
+		lingering(2)
+		if _, err := p[1].Client().Release(&redlock.Release{Name: "{job}released",
+			Token: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		lingering(1)
+		if broken, err := p[1].Client().Breaks("{job}broken"); !broken || err != nil {
+			t.Errorf("broken %v: %v", broken, err)
+		}
+		lingering(0)
+		lost.await(t, "{job}broken broken")
+		if _, ok := p[0].Lost("{job}broken", "t", 0); !ok {
+			t.Error("the loss is not remembered")
+		}
+		if _, ok := p[0].Lost("job", "t", 0); ok {
+			t.Error("what was taken over counts as lost")
+		}
+		taken.Release()
+		s.Empty(t)
+	})
+}
+
 // BREAK is told at once, to the keeper of each hold, wherever it is; so is an UNLOCK through another
 // proxy, which is no loss. R18 R23 R25
 func TestKeeperIsTold(t *testing.T) {

@@ -29,6 +29,7 @@ type Stats struct {
 	Waiting                  int    // now
 	Unsynced                 uint64 // grants given back with NOREPLICAS
 	Kept                     int    // holds that are kept alive, now
+	Lingering                int    // those of them whose connections broke
 	Renewals                 uint64 // of the holds that are kept alive
 	Lost                     map[keepalive.Loss]uint64
 }
@@ -46,7 +47,7 @@ func (l *Locker) Stats() Stats {
 		Guarded: c.guarded.Load(), NotGuarded: c.notGuarded.Load(),
 		Waits: uint64(c.waits.Load()), TimedOut: uint64(c.timedOut.Load()), Waiting: int(c.waiting.Load()),
 		Unsynced: c.unsynced.Load(),
-		Kept:     k.Kept, Renewals: k.Renewals, Lost: k.Lost,
+		Kept:     k.Kept, Lingering: k.Lingering, Renewals: k.Renewals, Lost: k.Lost,
 	}
 }
 
@@ -67,7 +68,8 @@ func (s Stats) Plus(o Stats) Stats {
 		Guarded: s.Guarded + o.Guarded, NotGuarded: s.NotGuarded + o.NotGuarded,
 		Waits: s.Waits + o.Waits, TimedOut: s.TimedOut + o.TimedOut, Waiting: s.Waiting + o.Waiting,
 		Unsynced: s.Unsynced + o.Unsynced,
-		Kept:     s.Kept + o.Kept, Renewals: s.Renewals + o.Renewals, Lost: lost,
+		Kept:     s.Kept + o.Kept, Lingering: s.Lingering + o.Lingering,
+		Renewals: s.Renewals + o.Renewals, Lost: lost,
 	}
 }
 

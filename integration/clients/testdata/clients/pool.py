@@ -48,4 +48,13 @@ for command in ("UNLOCK", "RENEW"):
         raise AssertionError(f"{command}: {error}")
 check(held.execute_command("LOCK", name, "TOKEN", token)[0], token)
 check(r.execute_command("UNLOCK", name, token), 1)
+
+# A connection that the pool drops frees the lock only when it has lingered: another one takes it over meanwhile.
+held.execute_command("LOCK", name, "TOKEN", "t", "PX", 60000, "KEEPALIVE", "LINGER", 60000)
+held.connection.disconnect()
+time.sleep(0.3)
+check(r.execute_command("LOCK", name), None)
+if not r.execute_command("RENEW", name, "t", "PX", 60000, "KEEPALIVE"):
+    raise AssertionError("it is free")
+check(r.execute_command("UNLOCK", name, "t"), 1)
 print("ok")

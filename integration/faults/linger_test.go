@@ -1,0 +1,76 @@
+package faults
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"lockproxy/integration/rig"
+)
+
+// A hold whose connection broke is kept alive by its proxy, until another connection takes it over, through
+// whatever proxy; a proxy that ends leaves it to the others. R18 R24
+func TestLingeringIsTakenOver(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) (a, b *rig.Proxy, lease string){
+		"one Redis": func(t *testing.T) (a, b *rig.Proxy, lease string) {
+			addr := rig.SharedRedis().Addr
+			return rig.StartProxy(t, "--upstream", addr), rig.StartProxy(t, "--upstream", addr), "8000"
+		},
+		"RedLock": func(t *testing.T) (a, b *rig.Proxy, lease string) {
+			three, args := rig.StartMasters(t, 3), []string{"--upstream", rig.SharedRedis().Addr,
+				"--redlock-max-lease", "20s", "--lock-lease", "20s"}
+			return three.StartRedlock(t, 20*time.Second, args...), three.StartRedlock(t, 20*time.Second,
+				args...), "20000" // the shortest that there is
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b, lease := start(t)
+			outlive := func(d time.Duration) { // takes too long with long leases
+				if lease == "8000" {
+					time.Sleep(d)
+				}
+			}
+			lock, other := "lingers:"+t.Name(), rig.Connect(t, b.Addr)
+			lingering := func(p *rig.Proxy, n float64) {
+				t.Helper()
+				rig.Eventually(t, rig.Patience, "as many holds linger", func() bool {
+					return p.Metric(t, "lockproxy_lock_lingering") == n
+				})
+			}
+			for _, breaks := range []func(*rig.Conn){func(c *rig.Conn) { c.Close() }, (*rig.Conn).BreakOff} {
+				holder := rig.Connect(t, a.Addr)
+				fence := holder.Must(t, "LOCK", lock, "TOKEN", "t", "PX", lease, "KEEPALIVE", "LINGER",
+					"15000").Elems[1].Text
+				holder.Want(t, "PONG", "PING") // the grant is read
+				breaks(holder)
+				lingering(a, 1)
+				outlive(9 * time.Second)
+				other.Want(t, "(nil)", "LOCK", lock)
+				if left := other.Must(t, "RENEW", lock, "t", "PX", lease, "KEEPALIVE").Int(); left == 0 {
+					t.Error("it has not lingered")
+				}
+				lingering(a, 0)
+				outlive(7 * time.Second) // its time there is over
+				v := other.Must(t, "LOCKCTL", "CHECK", lock, "t")
+				if len(v.Elems) != 3 || v.Elems[1].Text != fence {
+					t.Errorf("taken over: %s", v)
+				}
+				other.Want(t, "(integer) 1", "UNLOCK", lock, "t")
+			}
+
+			holder := rig.Connect(t, a.Addr)
+			holder.Must(t, "LOCK", lock, "TOKEN", "t", "PX", "20000", "KEEPALIVE", "LINGER", "20000")
+			holder.Close()
+			lingering(a, 1)
+			a.Signal(syscall.SIGTERM)
+			if code := a.Wait(rig.Patience); code != 0 {
+				t.Errorf("exit %d", code)
+			}
+			if left := other.Must(t, "RENEW", lock, "t", "KEEPALIVE").Int(); left == 0 {
+				t.Error("the end of the proxy has freed it")
+			}
+			other.Want(t, "(integer) 1", "UNLOCK", lock, "t")
+		})
+	}
+}

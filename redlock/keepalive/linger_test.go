@@ -1,0 +1,53 @@
+package keepalive
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Whatever ends a hold ends its lingering, which takes no memory then. R18
+func TestLingeringEnds(t *testing.T) {
+	kept(t, func(t *testing.T, p *keeper) {
+		const linger = 10 * time.Minute
+		begin := func(name string) *Kept {
+			h := p.take(name, lease, 0)
+			h.linger = linger
+			h.Break("host", (*Kept).Release)
+			h.Break("host", (*Kept).Release) // and again
+			return h
+		}
+		for name, end := range map[string]func(h *Kept){
+			"its time":  func(*Kept) { time.Sleep(linger - time.Minute) },
+			"Release":   (*Kept).Release,
+			"Forget":    (*Kept).Forget,
+			"UNLOCK":    func(h *Kept) { p.Unlocked(h.name.name, "t", h.keeper) },
+			"Keep":      func(h *Kept) { p.take(h.name.name, lease, 0).Release() },
+			"BREAK":     func(h *Kept) { p.up.set(func() { clear(p.up.holds) }) },
+			"MAX":       func(h *Kept) { p.take(h.name.name, lease, 1).Break("host", (*Kept).Release) },
+			"no LINGER": func(h *Kept) { p.take(h.name.name, lease, 0).Break("host", (*Kept).Release) },
+		} {
+			h := begin(name)
+			time.Sleep(time.Minute)
+			if s := p.Stats(); s.Lingering != 1 || s.Kept != 1 || p.Lingering("host") != 1 ||
+				p.Lingering("another") != 0 || !p.held(name) {
+				t.Errorf("before %s: %+v", name, s)
+			}
+			end(h)
+			time.Sleep(time.Minute)
+			if s := p.Stats(); s.Lingering != 0 || s.Kept != 0 || p.Lingering("host") != 0 ||
+				len(p.lingering) != 0 || h.after != nil {
+				t.Errorf("after %s: %+v", name, s)
+			}
+			time.Sleep(linger)
+		}
+		for i := range 3 {
+			begin(fmt.Sprint("shutdown", i))
+		}
+		p.Renewer.Close(context.Background())
+		if s := p.Stats(); s.Lingering != 0 || !p.held("shutdown0") {
+			t.Errorf("after the end of the proxy: %+v", s)
+		}
+	})
+}
