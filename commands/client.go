@@ -32,6 +32,7 @@ type Client struct {
 	Keepalives    holds.Keepalives // locks that are kept alive for as long as it lives
 	Waits         holds.Waits      // for locks, while it goes on
 	Monitoring    bool             // MONITOR
+	Watching      bool             // LOCKCTL WATCH
 	Transaction   Transaction
 	Tracking      Tracking
 	Topics        [3]int // how many it listens to, by pubsub.Kind

@@ -1,7 +1,7 @@
 package commands
 
 // Connection is what a command may know and change of its client's connection, besides what stands in Client.
-// Only Select, Login and Monitor answer the command.
+// Only Select, Login, Monitor and WatchLocks answer the command.
 type Connection interface {
 	// UpstreamUser is the user of the upstream that the client is, and has the rights of; "": it is none, and
 	// may do what the proxy may.
@@ -17,6 +17,9 @@ type Connection interface {
 	Logout()
 	// Monitor shows the client the commands of all clients from now on, and answers with reply.
 	Monitor(reply []byte)
+	// WatchLocks tells the client what happens to the locks whose names match, from now on. It answers with
+	// OK, or why it cannot.
+	WatchLocks(match []byte)
 	// SetReplies says which commands are answered, from this one on.
 	SetReplies(r Replies)
 	// Aside runs task on a goroutine of its own, while the client goes on. A drain waits for it.

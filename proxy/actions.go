@@ -252,7 +252,8 @@ func (a actions) Clients() commands.Clients { return clients{a.s} }
 func (a actions) Connection() commands.Connection {
 	s := a.s
 	return &connection{
-		h: s, own: &s.own, tracking: &s.tracking, tx: &s.tx, monitor: &s.monitor, silence: &s.silence,
+		h: s, own: &s.own, tracking: &s.tracking, tx: &s.tx, monitor: &s.monitor, watcher: &s.watcher,
+		silence: &s.silence,
 	}
 }
 

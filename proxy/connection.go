@@ -17,6 +17,7 @@ type connection struct {
 	tracking *tracking.Tracker
 	tx       *transaction.Client
 	monitor  *monitor
+	watcher  *watcher
 	silence  *silence
 }
 
@@ -79,6 +80,9 @@ func (c *connection) SetReplies(r commands.Replies) {
 
 // Monitor implements commands.Connection.
 func (c *connection) Monitor(reply []byte) { c.monitor.start(reply) }
+
+// WatchLocks implements commands.Connection.
+func (c *connection) WatchLocks(match []byte) { c.watcher.start(match) }
 
 // Reset implements commands.Connection.
 func (c *connection) Reset() { c.h.resetState() }

@@ -88,8 +88,8 @@ func (r *router) routePrivate(cmd *commands.Command, args [][]byte, raw []byte) 
 	set.Precede(false)
 }
 
-// attend is called for commands while clients are paused or monitored. It says how the command is refused, if
-// it is, and whether it must wait.
+// attend is called for commands while clients are paused or monitored, or watch locks. It says how the
+// command is refused, if it is, and whether it must wait.
 func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, wait bool) {
 	s := r.s
 	switch {
@@ -99,6 +99,8 @@ func (r *router) attend(cmd *commands.Command, args [][]byte) (refusal []byte, w
 		if cmd.MeetsData() {
 			return monitorOnly, false
 		}
+	case s.Watching && cmd.MeetsData():
+		return watchOnly, false
 	case s.pause.must(cmd, args):
 		return r.holdBack()
 	}

@@ -130,6 +130,7 @@ func (s *session) resetState() {
 	s.silence = 0
 	s.pause.end()
 	s.monitor.end()
+	s.watcher.end()
 	s.tx.End()
 	s.tracking.End()
 }

@@ -4,22 +4,29 @@ import (
 	"time"
 
 	"lockproxy/internal/lockevent"
+	"lockproxy/proxy/watch"
 )
 
 // events passes on what happens to locks and settings.
 type events struct {
-	audit Audit  // nil: there is none
-	proxy string // the id of this proxy
+	audit Audit      // nil: there is none
+	hub   *watch.Hub // for those who watch; nil: nobody can
+	proxy string     // the id of this proxy
 }
 
 // locks returns what takes the events of locks; nil: nobody wants any.
 func (e *events) locks() func(lockevent.Event) {
-	if e.audit == nil {
+	if e.audit == nil && e.hub == nil {
 		return nil
 	}
 	return func(one lockevent.Event) {
 		one.Proxy = e.proxy
-		e.audit.Note(one)
+		if e.audit != nil {
+			e.audit.Note(one)
+		}
+		if e.hub != nil {
+			e.hub.Note(one)
+		}
 	}
 }
 
@@ -30,4 +37,15 @@ func (e *events) audited(one lockevent.Event) {
 	}
 	one.Time, one.Proxy = time.Now(), e.proxy
 	e.audit.Note(one)
+}
+
+// counts counts those for the audit log, and those for LOCKCTL WATCH.
+func (e *events) counts() (audit, watch EventCounts) {
+	if audit.On = e.audit != nil; audit.On {
+		audit.Told, audit.Lost = e.audit.Counts()
+	}
+	if watch.On = e.hub != nil; watch.On {
+		watch.Told, watch.Lost = e.hub.Counts()
+	}
+	return audit, watch
 }

@@ -154,7 +154,7 @@ func (r *roster) expel(s *session, commandsOnTheirWay int) {
 	switch {
 	case s.own.User() == nil || s.gone:
 		return
-	case s.answers.len() > commandsOnTheirWay || s.Subscribed() || s.Monitoring:
+	case s.answers.len() > commandsOnTheirWay || s.Subscribed() || s.Monitoring || s.Watching:
 		s.conn.CloseAfterWrite()
 		return
 	}

@@ -126,6 +126,7 @@ func newSession(about commands.Client, w *worker) *session {
 	s.monitor.h, s.pause.h, s.own = s, s, tracking.NewConnections(s)
 	s.tracking = tracking.NewTracker(s, &s.own, &w.server.trackers)
 	s.blocking = blocking.NewWaiter(s, &w.server.blockedCounts, &s.own, &s.tracking, &s.writes)
+	s.watcher.h, s.watcher.out = s, &s.out
 	s.router.s, s.out.s, s.upload.s = s, s, s
 	s.tasks = tasks{h: s, answers: &s.answers, writes: &s.writes}
 	s.tx = transaction.NewClient(s, &s.router, &s.own, &s.tracking, &s.writes)

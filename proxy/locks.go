@@ -57,6 +57,8 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		Waits:    &holds.Room{Most: s.o.MaxNotify},
 	}
 	s.events = events{audit: s.o.Audit, proxy: all.Plain.ID()}
+	s.events.hub = startWatching(s, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID())
+	all.Events = s.events.hub != nil
 	all.Ledger = lock.NewLedger(s.o.LockPrefixes, s.events.locks())
 	if r.Connect != nil {
 		var nodes []quorum.Node

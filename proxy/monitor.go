@@ -92,7 +92,7 @@ func (m *monitors) watched() bool {
 
 // watch sets whether commands need attention.
 func (w *worker) watch() {
-	w.alert = w.pause.kind != commands.PauseNone || w.monitors.watched()
+	w.alert = w.pause.kind != commands.PauseNone || w.monitors.watched() || len(w.watchers.own) > 0
 }
 
 // observe shows a command that is about to run to the clients in MONITOR. Commands of a transaction are shown

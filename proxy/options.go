@@ -89,6 +89,7 @@ type Options struct {
 	TellNeeds     bool                  // log at the start which needed commands the upstream forbids
 	Version       string                // of lockproxy, shown by INFO
 	Log           *slog.Logger
+	LockEvents    bool  // what happens to locks is published, for LOCKCTL WATCH
 	Audit         Audit // nil: there is no audit log
 	// called at the end of each round of a loop, on that loop, for measurements; nil: not called
 	WatchRounds func()

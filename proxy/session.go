@@ -56,6 +56,7 @@ type session struct {
 
 	writes  client.Writes
 	monitor monitor
+	watcher watcher
 	pause   paused
 
 	subscriber pubsub.Subscriber

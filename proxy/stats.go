@@ -27,13 +27,14 @@ type Stats struct {
 	Masters       []master.Health // of RedLock
 	Evicts        map[string]bool // by address of each master whether it may evict locks, if it tells
 	LockTimes     lock.Times      // for how long locks were waited for and held
-	Audit         AuditCounts
+	Audit         EventCounts
+	LockEvents    EventCounts // for LOCKCTL WATCH
 }
 
-// AuditCounts counts the events of the audit log.
-type AuditCounts struct {
-	On            bool // there is one
-	Written, Lost uint64
+// EventCounts counts events of locks that were told, and those that were lost since they could not be.
+type EventCounts struct {
+	On         bool // they are to be told
+	Told, Lost uint64
 }
 
 // LockDurations counts how long locks were waited for, or held.
@@ -58,10 +59,7 @@ func (s *Server) Stats() Stats {
 		Masters: s.locks.health(),
 		Evicts:  s.evictions.stats(),
 	}
-	if a := s.o.Audit; a != nil {
-		st.Audit.On = true
-		st.Audit.Written, st.Audit.Lost = a.Counts()
-	}
+	st.Audit, st.LockEvents = s.events.counts()
 	st.LockTimes = s.locks.engines.Ledger.Times()
 	for _, m := range st.Masters {
 		st.Evicts[m.Addr] = m.Evicts

@@ -32,6 +32,7 @@ type worker struct {
 	alert     bool // clients are paused or monitored: see router.attend
 	pause     pause
 	monitors  monitors
+	watchers  watchers
 	scans     scans
 	turns     turns
 	roster    roster
@@ -138,5 +139,5 @@ func (w *worker) tidy() {
 // waits for one: a client at work under a lock has nothing to send meanwhile.
 func idles(s *session) bool {
 	return (s.answers.len() == 0 || s.upload.waits()) && s.hold&client.HoldPause == 0 && !s.Subscribed() &&
-		!s.Monitoring && !s.Keepalives.Any() && !s.Waits.Any()
+		!s.Monitoring && !s.Watching && !s.Keepalives.Any() && !s.Waits.Any()
 }

@@ -84,6 +84,8 @@ var (
 		"verb", "prefix", "outcome")
 	auditEvents = desc("audit_events_total",
 		"Events for the audit log, if there is one: written, or lost since they could not be.", "outcome")
+	lockEvents = desc("lock_events_total",
+		"Events for LOCKCTL WATCH, with lock-events: published, or lost since they could not be.", "outcome")
 	lockUnmeasured = desc("lock_holds_unmeasured_total",
 		"Holds left out of lock_hold_seconds, since there were too many at a time.")
 	lockKept      = desc("lock_kept", "Holds that are kept alive.")
@@ -113,7 +115,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockLingering, lockRenewals, lockLost,
-		lockOutcomes, lockWait, lockHold, lockUnmeasured, auditEvents,
+		lockOutcomes, lockWait, lockHold, lockUnmeasured, auditEvents, lockEvents,
 		redlockUp, redlockVotes, nodeEvicts,
 	} {
 		ch <- d
@@ -195,8 +197,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	times(lockHold, s.LockTimes.Holds)
 	count(lockUnmeasured, s.LockTimes.Unmeasured)
 	if s.Audit.On {
-		count(auditEvents, s.Audit.Written, "written")
+		count(auditEvents, s.Audit.Told, "written")
 		count(auditEvents, s.Audit.Lost, "lost")
+	}
+	if s.LockEvents.On {
+		count(lockEvents, s.LockEvents.Told, "published")
+		count(lockEvents, s.LockEvents.Lost, "lost")
 	}
 	for _, m := range s.Masters {
 		gauge(redlockUp, oneIf(m.Up), m.Addr)

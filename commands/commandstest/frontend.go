@@ -48,5 +48,10 @@ func (c fakeConnection) Monitor(reply []byte) {
 	c.f.Reply(reply)
 }
 
+func (c fakeConnection) WatchLocks(match []byte) {
+	c.f.User.Watching = true
+	c.f.Reply(resp.OK)
+}
+
 func (c fakeConnection) SetReplies(r commands.Replies) { c.f.Peers.set = append(c.f.Peers.set, r) }
 func (c fakeConnection) Reset()                        { c.f.Peers.reset = true }

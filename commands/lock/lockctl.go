@@ -14,7 +14,8 @@ import (
 
 // lockctlVerb is LOCKCTL, for people who look after locks:
 //
-//	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] [SCAN] | BREAK key | STATS | HELP
+//	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] [SCAN] | WATCH [MATCH glob] |
+//	        BREAK key | STATS | HELP
 func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 	key := commands.Argument{Name: "key", Type: "key"}
 	reads := []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
@@ -59,6 +60,7 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 			},
 		},
 		list,
+		watchVerb(l),
 		{
 			Name: "lockctl|break", Arity: 3, Flags: commands.Write | commands.Admin,
 			Keys:  []commands.KeySpec{{Begin: 2, Flags: []string{"RW", "delete"}}},
@@ -98,6 +100,8 @@ func lockctlHelp(c *commands.Call) {
 			"SCAN looks through all keys.",
 		"BREAK <key>",
 		"    Take a lock away from its holders, who are told. 1: done. 0: nobody held it.",
+		"WATCH [MATCH <glob>]",
+		"    Show what happens to locks from now on, at all proxies. RESET ends it.",
 		"STATS",
 		"    Say what this proxy has done with locks, and which of them were the busiest."))
 }

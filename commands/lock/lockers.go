@@ -33,6 +33,8 @@ type Lockers struct {
 	Masters func() []master.Health
 	// Ledger notes what becomes of the locks; nil: nobody does.
 	Ledger *Ledger
+	// Events says that all proxies can be heard of what happens to locks.
+	Events bool
 }
 
 // Compat has the locks of one form of other libraries.

@@ -20,7 +20,7 @@ func TestLockSyntax(t *testing.T) {
 			"fence] [KEEPALIVE [MAX renewals] [LINGER milliseconds]]"
 		listLine = ". Syntax: LOCKCTL LIST [MATCH pattern] [COUNT count] [SCAN]"
 		ctlLine  = ". Syntax: LOCKCTL BREAK key | CHECK key token | HELP | INFO key | LIST [MATCH " +
-			"pattern] [COUNT count] [SCAN] | STATS"
+			"pattern] [COUNT count] [SCAN] | STATS | WATCH [MATCH pattern]"
 	)
 	long := strings.Repeat("x", 1025)
 	tests := []struct{ command, want string }{

@@ -133,7 +133,7 @@ func TestUsersOfLocks(t *testing.T) {
 	for _, denied := range []string{
 		"LOCK job", "WLOCK job", "RLOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job",
 		"LOCKCTL CHECK job t", "GUARD job t SET job 1",
-		"LOCKCTL BREAK job", "LOCKCTL LIST", "LOCKCTL STATS",
+		"LOCKCTL BREAK job", "LOCKCTL LIST", "LOCKCTL WATCH", "LOCKCTL STATS",
 	} {
 		for _, user := range []string{"alice", "bob"} {
 			if got := as(user).Call(t, strings.Fields(denied)...); !strings.HasPrefix(got.Text, "NOPERM") {

@@ -36,6 +36,8 @@ var lockRights = []struct {
 		"CLIENT KILL ID 1"}},
 	{"LOCKCTL LIST", []string{"KEYS *", "GET lock:{any}", "HGETALL lock:{any}", "GET lock:{app:any}",
 		"HGETALL lock:{app:any}"}},
+	{"LOCKCTL WATCH", []string{"KEYS *", "GET lock:{any}", "HGETALL lock:{any}", "GET lock:{app:any}",
+		"HGETALL lock:{app:any}"}},
 	{"LOCKCTL STATS", []string{"INFO", "KEYS *"}},
 	{"LOCKCTL HELP", []string{"COMMAND"}},
 }

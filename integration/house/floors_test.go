@@ -17,12 +17,13 @@ var floors = map[string]string{
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
-		"proxy/login commands commands/merge commands/routes commands/lock commands/holds " +
+		"proxy/login proxy/watch commands commands/merge commands/routes commands/lock commands/holds " +
 		"cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
+	"proxy/watch":       "internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
 	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",

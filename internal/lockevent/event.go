@@ -16,16 +16,24 @@ const (
 	Waiting  Kind = "waiting"  // for a lock
 	TimedOut Kind = "timeout"  // waited in vain
 
+	// Missed says that Count events could not be told; 0: nobody knows how many.
+	Missed Kind = "missed"
+
 	// Of the audit log alone.
 	Setting     Kind = "setting" // changed, with Setting and Value
 	LoginFailed Kind = "login-failed"
-	Missed      Kind = "missed" // Count events could not be written
 )
 
 // Why a lock was released, if it was not by UNLOCK.
 const (
 	Disconnected = "disconnected" // the connection that kept it alive has gone
 	Undelivered  = "undelivered"  // the client had gone when it was to be told of its grant
+)
+
+// Why events were missed, if they were not too many.
+const (
+	NotHeard = "not-heard" // the connection to the upstream was lost for a while
+	Slow     = "slow"      // who watches does not read fast enough
 )
 
 // Event is one thing that has happened. What does not apply, or is not known, is zero.

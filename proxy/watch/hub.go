@@ -1,0 +1,180 @@
+// Package watch has the events of locks told to all proxies, and those of all proxies to the clients that
+// watch them (LOCKCTL WATCH).
+//
+//	Note --> queue --> Run, a goroutine --> PUBLISH, many events in a message
+//	                                            |
+//	                                         upstream
+//	                                            |
+//	Tell <-- heard <-- SUBSCRIBE, while anybody watches
+//
+// Nobody waits for any of that. Events that cannot be passed on are counted, and the next that can be are
+// behind an event that tells how many were missed.
+package watch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockproxy/internal/journal"
+	"lockproxy/internal/lockevent"
+	"lockproxy/internal/subscription"
+)
+
+// Options are what a Hub needs.
+type Options struct {
+	Proxy string // id of this proxy
+	// Publish publishes a message on the channel of events, Subscribe listens to it. Both may block until ctx
+	// ends.
+	Publish   func(ctx context.Context, message []byte) error
+	Subscribe func(ctx context.Context, notify func(subscription.Event)) (cancel func(), err error)
+	// Tell gets the events of all proxies, one call after the other. It must not block.
+	Tell func([]lockevent.Event)
+	Log  *slog.Logger
+}
+
+const (
+	// mostQueued is how many events may wait to be published.
+	mostQueued = 8192
+	// mostMessage is from how many bytes on a message takes no further events.
+	mostMessage = 64 << 10
+	// pause is how long events are collected, so that a proxy publishes 100 messages a second at most.
+	pause = 10 * time.Millisecond
+	// patience bounds the time of one PUBLISH or SUBSCRIBE.
+	patience = 5 * time.Second
+)
+
+// Hub passes on events. Safe for concurrent use.
+type Hub struct {
+	o      Options
+	queue  chan lockevent.Event
+	missed atomic.Uint64 // events of which those who watch are to be told that they missed them
+	failed journal.Lines
+
+	published, lost atomic.Uint64
+
+	joining  sync.Mutex // held while Join subscribes
+	mu       sync.Mutex
+	watchers int
+	cancel   func() // of the subscription; nil: there is none
+}
+
+// New returns a Hub, of which somebody has to call Run.
+func New(o Options) *Hub { return &Hub{o: o, queue: make(chan lockevent.Event, mostQueued)} }
+
+// Note has an event told to all who watch. It does not block.
+func (h *Hub) Note(e lockevent.Event) {
+	select {
+	case h.queue <- e:
+	default:
+		h.miss(1)
+	}
+}
+
+func (h *Hub) miss(n uint64) {
+	h.missed.Add(n)
+	h.lost.Add(n)
+}
+
+// Counts is how many events of this proxy were published, and how many could not be.
+func (h *Hub) Counts() (published, lost uint64) { return h.published.Load(), h.lost.Load() }
+
+// Run publishes what is noted until ctx ends.
+func (h *Hub) Run(ctx context.Context) {
+	for {
+		select {
+		case e := <-h.queue:
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+			h.publish(ctx, e)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// publish publishes an event, and others that wait.
+func (h *Hub) publish(ctx context.Context, e lockevent.Event) {
+	var message []byte
+	n, missed := uint64(0), h.missed.Swap(0)
+	if missed > 0 {
+		gap := lockevent.Event{Time: time.Now(), Kind: lockevent.Missed, Proxy: h.o.Proxy, Count: missed}
+		message = gap.Append(message)
+	}
+	for more := true; more; {
+		message = e.Append(message)
+		n++
+		more = false
+		if len(message) < mostMessage {
+			select {
+			case e = <-h.queue:
+				more = true
+			default:
+			}
+		}
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := h.o.Publish(within, message); err != nil {
+		h.missed.Add(missed + n)
+		h.lost.Add(n)
+		h.failed.Write(h.o.Log, slog.LevelWarn, "events of locks could not be published", "count", n,
+			"err", err)
+		return
+	}
+	h.published.Add(n)
+}
+
+// Join has Tell called with the events that are published from now on, until Leave is called as often as
+// Join. It blocks until the upstream has confirmed the subscription; after an error there is nothing to
+// leave.
+func (h *Hub) Join(ctx context.Context) error {
+	h.joining.Lock()
+	defer h.joining.Unlock()
+	h.mu.Lock()
+	h.watchers++
+	subscribed := h.cancel != nil
+	h.mu.Unlock()
+	if subscribed {
+		return nil
+	}
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	cancel, err := h.o.Subscribe(ctx, h.heard)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.watchers--
+		return err
+	}
+	h.cancel = cancel
+	return nil
+}
+
+// Leave undoes Join. It does not block.
+func (h *Hub) Leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watchers--; h.watchers == 0 {
+		h.cancel()
+		h.cancel = nil
+	}
+}
+
+// heard is told what happens to the subscription.
+func (h *Hub) heard(e subscription.Event) {
+	switch e.Kind {
+	case subscription.Message:
+		if all := lockevent.Read(e.Payload); len(all) > 0 {
+			h.o.Tell(all)
+		}
+	case subscription.Lost:
+		h.o.Tell([]lockevent.Event{{Time: time.Now(), Kind: lockevent.Missed, Proxy: h.o.Proxy,
+			Reason: lockevent.NotHeard}})
+	}
+}

@@ -1,0 +1,183 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockproxy/internal/lockevent"
+	"lockproxy/internal/subscription"
+)
+
+// upstream is one channel, and what hubs tell of it.
+type upstream struct {
+	mu       sync.Mutex
+	notify   func(subscription.Event)
+	messages int
+	told     []lockevent.Event
+	fail     error
+	stuck    chan struct{} // PUBLISH waits until it is closed; nil: it does not
+}
+
+func (u *upstream) hub() *Hub {
+	return New(Options{Proxy: "p1", Log: slog.New(slog.DiscardHandler),
+		Publish: func(ctx context.Context, message []byte) error {
+			u.mu.Lock()
+			stuck := u.stuck
+			u.mu.Unlock()
+			if stuck != nil {
+				<-stuck
+			}
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			if u.fail != nil {
+				return u.fail
+			}
+			u.messages++
+			if u.notify != nil {
+				u.notify(subscription.Event{Payload: message})
+			}
+			return nil
+		},
+		Subscribe: func(_ context.Context, notify func(subscription.Event)) (func(), error) {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			if u.fail != nil {
+				return nil, u.fail
+			}
+			u.notify = notify
+			return func() {
+				u.mu.Lock()
+				defer u.mu.Unlock()
+				u.notify = nil
+			}, nil
+		},
+		Tell: func(all []lockevent.Event) { u.told = append(u.told, all...) },
+	})
+}
+
+// becomes sets how the upstream answers from now on.
+func (u *upstream) becomes(fail error, stuck chan struct{}) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fail, u.stuck = fail, stuck
+}
+
+// running runs test with a Hub that runs, in fake time.
+func running(t *testing.T, test func(t *testing.T, u *upstream, h *Hub)) {
+	synctest.Test(t, func(t *testing.T) {
+		u := new(upstream)
+		h := u.hub()
+		ctx, cancel := context.WithCancel(t.Context())
+		var over sync.WaitGroup
+		over.Go(func() { h.Run(ctx) })
+		test(t, u, h)
+		cancel()
+		over.Wait()
+	})
+}
+
+// later lets some time pass, and all that happens in it.
+func later() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+func event(n int) lockevent.Event {
+	return lockevent.Event{Kind: lockevent.Granted, Lock: "job", Fence: int64(n), Time: time.Now(),
+		Proxy: "p1"}
+}
+
+// Many events go in few messages, in their order; nobody subscribes while nobody watches.
+func TestEventsInBatches(t *testing.T) {
+	running(t, func(t *testing.T, u *upstream, h *Hub) {
+		h.Note(event(0))
+		later()
+		if len(u.told) > 0 || u.messages != 1 {
+			t.Errorf("%d messages, told %v before anybody watches", u.messages, u.told)
+		}
+		for range 2 {
+			if err := h.Join(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range 1000 {
+			h.Note(event(n))
+		}
+		later()
+		if len(u.told) != 1000 || u.told[999].Fence != 999 || u.messages > 5 {
+			t.Errorf("%d events told in %d messages", len(u.told), u.messages)
+		}
+		h.Leave()
+		h.Note(event(1000))
+		later()
+		h.Leave()
+		h.Note(event(1001))
+		later()
+		if len(u.told) != 1001 || u.notify != nil {
+			t.Errorf("%d events told; still subscribed: %v", len(u.told), u.notify != nil)
+		}
+	})
+}
+
+// Nobody waits for the upstream; what cannot be published is counted, and told before the next event.
+func TestEventsThatAreMissed(t *testing.T) {
+	running(t, func(t *testing.T, u *upstream, h *Hub) {
+		if err := h.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		u.becomes(errors.New("no"), nil)
+		h.Note(event(0))
+		later()
+		stuck := make(chan struct{})
+		u.becomes(nil, stuck)
+		const many = 3 * mostQueued
+		for n := range many {
+			h.Note(event(n))
+		}
+		synctest.Wait()
+		close(stuck)
+		later()
+		h.Note(event(many))
+		later()
+		missed, granted := uint64(0), uint64(0)
+		for _, e := range u.told {
+			if e.Kind == lockevent.Missed {
+				missed += e.Count
+			} else {
+				granted++
+			}
+		}
+		published, lost := h.Counts()
+		if u.told[0].Kind != lockevent.Missed || missed+granted != many+2 || missed < mostQueued ||
+			lost != missed || published != granted {
+			t.Errorf("missed %d, told %d, lost %d, published %d; first %v", missed, granted, lost, published,
+				u.told[0])
+		}
+	})
+}
+
+// A subscription that is lost for a while is told; one that cannot be made leaves nothing behind.
+func TestEventsThatAreNotHeard(t *testing.T) {
+	running(t, func(t *testing.T, u *upstream, h *Hub) {
+		u.fail = errors.New("no")
+		if err := h.Join(t.Context()); err != u.fail {
+			t.Error(err)
+		}
+		u.fail = nil
+		if err := h.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		u.notify(subscription.Event{Kind: subscription.Lost})
+		u.notify(subscription.Event{Kind: subscription.Live})
+		u.notify(subscription.Event{Payload: []byte("nonsense")})
+		if len(u.told) != 1 || u.told[0].Kind != lockevent.Missed || u.told[0].Reason != lockevent.NotHeard {
+			t.Errorf("told %v", u.told)
+		}
+		h.Leave()
+	})
+}
