@@ -179,6 +179,7 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 				c.expect(granted)
 				c.send("PING") // the grant is read
 				c.expect("+PONG\r\n")
+				time.Sleep(time.Second) // it is renewed, before the node may be cut off
 				tt.end(r, c)
 				synctest.Wait()
 				want := tt.want
