@@ -108,9 +108,14 @@ func TestAuditLog(t *testing.T) {
 		t.Errorf("%v %v", st.Mode(), err)
 	}
 	admin = "http://" + r.log.find(t, `msg="admin listening" addr=(\S+)\n`)
-	if _, metrics := get(t, admin+"/metrics"); !strings.Contains(metrics,
-		`lockproxy_audit_events_total{outcome="written"} 9`) {
-		t.Error("/metrics does not say that 9 events were written")
+	for until := time.Now().Add(25 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, metrics := get(t, admin+"/metrics") // they are counted once they are in the file
+		if strings.Contains(metrics, `lockproxy_audit_events_total{outcome="written"} 9`) {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("/metrics does not say that 9 events were written")
+		}
 	}
 
 	// A file that was moved away is made anew.
