@@ -9,7 +9,7 @@ import (
 )
 
 // Client is the state of one client connection as commands see it. Only the loop that owns the connection
-// touches it. Kept.Close must be called when the connection ends.
+// touches it. Keepalives.Break must be called when the connection ends.
 type Client struct {
 	ID            int64
 	Addr          string // remote address; of a unix socket its path and ":0", as in Redis

@@ -155,6 +155,7 @@ func (r *roster) expel(s *session, commandsOnTheirWay int) {
 	case s.own.User() == nil || s.gone:
 		return
 	case s.answers.len() > commandsOnTheirWay || s.Subscribed() || s.Monitoring || s.Watching:
+		s.Keepalives.Close() // otherwise they would linger
 		s.conn.CloseAfterWrite()
 		return
 	}

@@ -152,6 +152,42 @@ func TestUserGone(t *testing.T) {
 	})
 }
 
+// What a user kept alive that is deleted is let go at once, and does not linger. R18
+func TestUserGoneLetsGo(t *testing.T) {
+	for _, then := range []string{"PING", "MONITOR"} { // a client that monitors is closed
+		gone, asked := false, usersNode(everything)
+		answer := func(node int, command string) string {
+			args := strings.Fields(command)
+			switch {
+			case gone && strings.HasPrefix(command, "ACL DRYRUN "):
+				return "-ERR User 'alice' not found\r\n"
+			case strings.HasPrefix(command, detaching):
+				return ":1\r\n"
+			case args[0] == "EVALSHA" && args[2] == "1":
+				return "*1\r\n:30000\r\n"
+			case args[0] == "EVALSHA":
+				return nodeGranted
+			}
+			return asked(node, command)
+		}
+		inUsersBubble(t, 1, answer, func(r *rig) {
+			c := r.connect()
+			c.login()
+			c.send("LOCK job TOKEN t PX 30000 KEEPALIVE LINGER 60000")
+			c.expect(granted)
+			c.send(then)
+			c.expect("+")
+			time.Sleep(time.Second)
+			gone = true
+			go c.Write([]byte("CLIENT ID\r\n"))
+			time.Sleep(5 * time.Second)
+			if n := strings.Count(r.commands(), detaching); n != 1 {
+				r.Errorf("%s: %d requests to let go", then, n)
+			}
+		})
+	}
+}
+
 // CLIENT KILL USER ends clients of the user, if a node knows that one.
 func TestKillUser(t *testing.T) {
 	answer := usersNode(everything)

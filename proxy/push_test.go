@@ -118,15 +118,19 @@ func TestPushKeepsOutOfReplies(t *testing.T) {
 	})
 }
 
+// detaching is how a hold is let go.
+var detaching = func() string {
+	for _, script := range scripts.All() {
+		if script.Name == "detach" {
+			return "EVALSHA " + script.SHA
+		}
+	}
+	panic("there is no such script")
+}()
+
 // A client that ends its connection lets go of what it kept alive. When the proxy closes the connection, or
 // is shut down, the client goes on with what it holds, through another connection. R18
 func TestEndOfConnectionLetsGo(t *testing.T) {
-	detach := ""
-	for _, script := range scripts.All() {
-		if script.Name == "detach" {
-			detach = "EVALSHA " + script.SHA
-		}
-	}
 	for _, tt := range []struct {
 		name string
 		end  func(r *rig, c *testClient)
@@ -165,7 +169,7 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 			switch {
 			case command == "GET k":
 				return "$100\r\nhalf"
-			case strings.HasPrefix(command, detach):
+			case strings.HasPrefix(command, detaching):
 				return ":1\r\n"
 			case args[0] == "EVALSHA" && args[2] == "1": // it is renewed
 				return "*1\r\n:30000\r\n"
@@ -186,11 +190,11 @@ func TestEndOfConnectionLetsGo(t *testing.T) {
 				if linger != "" && tt.name == "closed" {
 					want = 0
 				}
-				if got := strings.Count(r.commands(), detach); got != want {
+				if got := strings.Count(r.commands(), detaching); got != want {
 					r.Errorf("%s%s: %d requests to let go, want %d", tt.name, linger, got, want)
 				}
 				time.Sleep(6 * time.Second)
-				if got := strings.Count(r.commands(), detach); got != tt.want {
+				if got := strings.Count(r.commands(), detaching); got != tt.want {
 					r.Errorf("%s%s: %d requests to let go later, want %d", tt.name, linger, got, tt.want)
 				}
 			})
