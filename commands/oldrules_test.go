@@ -60,6 +60,9 @@ func TestRulesOfRedis6(t *testing.T) {
 		{"+@all", "SUBSCRIBE app:1 other", "channels"},
 		{"+@all", "PSUBSCRIBE app:*", ""},
 		{"+@all", "PSUBSCRIBE app:1*", "channels"},
+		{"+@all", "PUBLISH news other", ""},
+		{"+@all", "PUBLISH other news", "channels"},
+		{"+@all -publish", "PUBLISH news *", "'publish'"},
 		{"+@all", "SORT app:1", "'sort'"}, // there may be keys behind GET and STORE
 		{"+@all", "NONSENSE", "unknown command"},
 	} {

@@ -39,7 +39,7 @@ type Room struct {
 }
 
 // waitCost is the memory of a wait without its names: a goroutine, and what it asks for.
-const waitCost = 12 << 10
+const waitCost = 13 << 10
 
 // ErrUnlocked is why a wait ends whose token is unlocked.
 var ErrUnlocked = redlock.ReplyError("UNBLOCKED UNLOCK has ended this wait: nothing is held")

@@ -206,6 +206,8 @@ func (q *acquisition) keepInDoubt(g redlock.Grant) {
 
 // giveBack takes back a grant that nobody was told of. A hold that was kept alive before goes on as it was.
 func (q *acquisition) giveBack() {
+	q.ledger.granted(&q.a, q.fence, q.came, time.Now())
+	q.ledger.undone(&q.a, q.fence)
 	if q.args.keep && !q.args.notice.kept {
 		q.l.Unlocked(q.a.Name, q.a.Token, q.a.Keeper)
 	}
