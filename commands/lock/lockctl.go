@@ -110,14 +110,15 @@ func lockctlHelp(c *commands.Call) {
 func lockctlInfo(c *commands.Call, l *Lockers) {
 	o, name, sees := c.Actions, string(c.Args[2]), l.sees(c)
 	inspect(c, l, "", func(s redlock.State, proto int) []byte {
-		show := func(ctx context.Context) []byte {
-			known := l.known(ctx, sees, map[string]redlock.State{name: s})
-			return appendState(resp.AppendMap(nil, proto, statePairs), proto, s, known[name])
+		show := func(known who.Known) []byte {
+			return appendState(resp.AppendMap(nil, proto, statePairs), proto, s, known)
 		}
 		if len(s.Holders) == 0 && s.Waiters == 0 || l.Who == nil {
-			return show(context.Background()) // nobody is asked
+			return show(who.Known{})
 		}
-		o.Task(show, nil)
+		o.Task(func(ctx context.Context) []byte {
+			return show(l.known(ctx, sees, map[string]redlock.State{name: s})[name])
+		}, nil)
 		return nil
 	})
 }

@@ -27,6 +27,9 @@ def told(*command):
 
 
 token, fence = held.execute_command("LOCK", name, "PX", 60000, "KEEPALIVE")[:2]
+until = time.monotonic() + 25
+while not r.execute_command("PUBSUB", "CHANNELS", "lock:keeper:*") and time.monotonic() < until:
+    time.sleep(0.01)  # the proxy does not listen yet, and would find the loss only when it renews
 check(r.execute_command("LOCKCTL", "BREAK", name), 1)
 lost = f"LOCKLOST {name} was lost (broken), fence {fence}: "
 until = time.monotonic() + 25
