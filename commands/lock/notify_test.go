@@ -155,7 +155,7 @@ func TestNotifyUnsent(t *testing.T) {
 		fails = 5
 		expect(t, b, "LOCK job TOKEN y PX 1000 WAIT 1000 NOTIFY news", "QUEUED")
 		expect(t, a, "UNLOCK job x", "1")
-		time.Sleep(3 * time.Second)
+		time.Sleep(700 * time.Millisecond)
 		told(t, board, "news: error job TRYAGAIN the lock was granted and given back, for the message could "+
 			"not be published in time: ask again")
 		free(t, a)
@@ -224,8 +224,33 @@ func TestNotifyRoom(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		told(t, board, "news: timeout job", "news: timeout job", "news: timeout job", "news: timeout job")
-		expect(t, b, "LOCK job TOKEN y WAIT 1000 NOTIFY news", "QUEUED")
-		b.User.Waits.Close(commands.ErrEnded)
+		for i := range commandstest.MostWaits / 2 {
+			expect(t, b, fmt.Sprintf("LOCK job TOKEN %d WAIT 1000 NOTIFY news", i), "QUEUED")
+		}
+	})
+}
+
+// Who is told that the token has the lock, or that it has not, may ask again at once.
+func TestNotifyAgain(t *testing.T) {
+	const ask = "LOCK job TOKEN y PX 9000 WAIT 1000 NOTIFY news"
+	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
+		var again []string
+		board.Answer = func(string, string) (commands.Heard, error) {
+			if again = append(again, commandstest.Readable(b.Do(ask))); len(again) == 1 {
+				return commands.Told, nil
+			}
+			return commands.Unheard, nil
+		}
+		expect(t, b, ask, "QUEUED")
+		time.Sleep(1500 * time.Millisecond)
+		if len(again) != 1 || again[0] != "QUEUED" {
+			t.Errorf("behind the time-out: %q", again)
+		}
+		expect(t, a, "UNLOCK job x", "1")
+		time.Sleep(500 * time.Millisecond)
+		if len(again) != 2 || again[1] != "*[y F 9000 1]" {
+			t.Errorf("behind the grant: %q", again)
+		}
 	})
 }
 

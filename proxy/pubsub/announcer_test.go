@@ -101,6 +101,8 @@ func TestAnnounce(t *testing.T) {
 			commands.InDoubt, "b"},
 		{"gone meanwhile", map[string]string{"a": "0 0 0", "b": "0 0 0", "c": "1 0 0"}, nobody,
 			commands.Unheard, "c"},
+		{"heard and left", map[string]string{"a": "1 0 1", "b": "1 0 0", "c": "0 0 0"}, nobody,
+			commands.Told, "b"},
 		{"moved meanwhile", nobody, map[string]string{"a": "1 0 0", "b": "0 0 0", "c": "0 0 0"},
 			commands.Told, "b"},
 		{"one is away", map[string]string{"a": "away 0 0", "b": "1 0 1", "c": "0 0 0"}, nil,
