@@ -79,6 +79,12 @@ func syntaxOf(all []Argument, before string) string {
 			text = strings.TrimSpace(syntaxOf(arg.Arguments, " "))
 		}
 		text = strings.TrimSpace(arg.Token + " " + text)
+		switch {
+		case arg.Multiple && arg.Optional:
+			text += " ..."
+		case arg.Multiple:
+			text += " [" + text + " ...]"
+		}
 		if arg.Optional {
 			text = "[" + text + "]"
 		}

@@ -50,3 +50,7 @@ func Refused(err error) bool {
 // id than the request named, and may grant all the same; or the queue is so long that one script does not
 // find who is first; or a later request of the same token has overtaken it.
 var ErrAgain = errors.New("redlock: the request named another master, or is to be sent again")
+
+// ErrOneByOne says that several locks cannot be taken in one step. Nothing was made, or requests for one lock
+// each, with the same ids, find what was made.
+var ErrOneByOne = errors.New("redlock: the locks are to be asked for one after the other")

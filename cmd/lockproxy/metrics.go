@@ -227,6 +227,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		{"renew", "not_held", s.Locks.NotRenewed},
 		{"guard", "run", s.Locks.Guarded},
 		{"guard", "not_held", s.Locks.NotGuarded},
+		{"mlock", "granted", s.Locks.Sets},
+		{"mlock", "refused", s.Locks.NoSets},
+		{"mlock", "failed", s.Locks.FailedSets},
 	} {
 		count(lockOutcomes, l.n, l.verb, l.outcome)
 	}

@@ -168,15 +168,18 @@ const sweepPause = time.Second
 // Full returns an error if the connection, which comes from host, may not keep another hold alive. With what
 // lingers of its host, it may have at most as many as are left for all others: so no connection can take all
 // of them, nor a client that connects again and again.
-func (k *Keepalives) Full(l *locks.Locker, host string) error {
+func (k *Keepalives) Full(l *locks.Locker, host string) error { return k.Room(l, host, 1) }
+
+// Room is Full for so many more holds.
+func (k *Keepalives) Room(l *locks.Locker, host string, more int) error {
 	if err := l.Renewer.Full(); err != nil {
 		return err
 	}
 	n, free := l.Lingering(host), l.Renewer.Free()
 	if k.keeps != nil {
-		n += k.keeps.count(free - n)
+		n += k.keeps.count(free - n - more + 1)
 	}
-	if n < free {
+	if n+more <= free {
 		return nil
 	}
 	return fmt.Errorf("ERR this connection keeps %d holds alive, those included that linger of its host, "+

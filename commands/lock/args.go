@@ -174,9 +174,14 @@ func newSyntax(verb *commands.Command) *syntax {
 // parse reads the arguments of a verb: the name of the lock, then options in any order. Its errors end with
 // the syntax line of the verb.
 func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
+	return a.parseBehind(s, l, args, 2)
+}
+
+// parseBehind is parse for a verb whose options begin at from, behind its last lock.
+func (a *arguments) parseBehind(s *syntax, l *locks.Locker, args [][]byte, from int) error {
 	var token []byte
 	var seen [len(options)]bool
-	for rest := args[2:]; len(rest) > 0; {
+	for rest := args[from:]; len(rest) > 0; {
 		i := s.option(rest[0])
 		if i < 0 {
 			if err := s.bareToken(token != nil, rest[0], len(args)-len(rest)); err != nil {
@@ -210,7 +215,7 @@ func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 		}
 	}
 	fresh := l.NewRequest()
-	a.name, a.token, a.request = threeStrings(args[1], token, fresh[:])
+	a.name, a.token, a.request = threeStrings(args[from-1], token, fresh[:])
 	switch {
 	case (a.tries > 0) != (a.every > 0):
 		return s.verb.Usage(errors.New("TRIES and EVERY need each other"))

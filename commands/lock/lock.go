@@ -1,6 +1,6 @@
-// Package lock has lockproxy's own verbs: LOCK, RLOCK, WLOCK, UNLOCK, RENEW, GUARD and LOCKCTL. Each is a
-// file that makes one commands.Command: its arguments as COMMAND DOCS shows them, the rights that it needs,
-// which of its arguments are secret, and what it does.
+// Package lock has lockproxy's own verbs: LOCK, RLOCK, WLOCK, UNLOCK, RENEW, GUARD, MLOCK, MUNLOCK, MRENEW
+// and LOCKCTL. Each is a file that makes one commands.Command: its arguments as COMMAND DOCS shows them, the
+// rights that it needs, which of its arguments are secret, and what it does.
 //
 //	Verbs --> lockVerb --> lock(Call) --> arguments.parse --> Lockers.of: the engine of that lock
 //	                                                              |
@@ -41,6 +41,9 @@ func Verbs(all Lockers, names int) []*commands.Command {
 		unlockVerb(l),
 		renewVerb(l),
 		guardVerb(l),
+		mlockVerb(l, b),
+		munlockVerb(l),
+		mrenewVerb(l),
 		lockctlVerb(l, b),
 	}
 }

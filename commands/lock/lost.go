@@ -21,10 +21,11 @@ func errLost(name string, lost keepalive.Lost, then string) error {
 }
 
 var lossTexts = map[keepalive.Loss]string{
-	keepalive.Expired: "it could not be renewed before its lease was over",
-	keepalive.Broken:  "LOCKCTL BREAK took it away",
-	keepalive.Max:     "it was renewed MAX times, and its lease is over",
-	keepalive.Gone:    "Redis does not have it any more",
+	keepalive.Expired:  "it could not be renewed before its lease was over",
+	keepalive.Broken:   "LOCKCTL BREAK took it away",
+	keepalive.Max:      "it was renewed MAX times, and its lease is over",
+	keepalive.Gone:     "Redis does not have it any more",
+	keepalive.Together: "another lock of the same MLOCK was lost, and all are kept alive or none",
 }
 
 const (

@@ -19,12 +19,12 @@ const busiestShown = 10
 // lockctlStats replies a map: what this proxy has done with locks since it started, and what it does now
 // (holds that it keeps alive, waiters). With RedLock it also has the health of the masters.
 func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
-	s, proto, size := l.Plain.Stats(), c.Client.Proto, 20
+	s, proto, size := l.Plain.Stats(), c.Client.Proto, 23
 	for _, c := range l.Compat {
 		s = s.Plus(c.Stats())
 	}
 	if l.Quorum != nil {
-		s, size = s.Plus(l.Quorum.Stats()), 21
+		s, size = s.Plus(l.Quorum.Stats()), 24
 	}
 	b := resp.AppendMap(nil, proto, size)
 	b = appendPair(b, "proxy", l.Plain.ID())
@@ -41,6 +41,9 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
 	b = appendCount(b, "not_renewed", int64(s.NotRenewed))
 	b = appendCount(b, "guarded", int64(s.Guarded))
 	b = appendCount(b, "not_guarded", int64(s.NotGuarded))
+	b = appendCount(b, "sets_granted", int64(s.Sets))
+	b = appendCount(b, "sets_refused", int64(s.NoSets))
+	b = appendCount(b, "sets_failed", int64(s.FailedSets))
 	b = appendCount(b, "waits", int64(s.Waits))
 	b = appendCount(b, "timed_out", int64(s.TimedOut))
 	b = appendCount(b, "no_replicas", int64(s.Unsynced))

@@ -56,8 +56,7 @@ func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
 
 // Renew implements locks.engine.
 func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
-	c := scripts.CompatRenewCall(e.names, string(e.o.Form), []redlock.Renewal{{
-		Name: r.Name, Token: r.Token, Lease: r.Lease, Fence: r.Fence}}, r.Keeper)
+	c := e.renewCall(r)
 	send(by, r.Name, e.names.Place(r.Name).Slot, c.Req, true, func(reply []byte) []byte {
 		all, err := readRenewed(reply, 1)
 		if err != nil {
@@ -65,6 +64,12 @@ func (e *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Re
 		}
 		return then(all[0], nil)
 	}, nil)
+}
+
+// renewCall is the call that renews the hold of a client.
+func (e *Engine) renewCall(r *redlock.Renew) scripts.Call {
+	return scripts.CompatRenewCall(e.names, string(e.o.Form), []redlock.Renewal{{
+		Name: r.Name, Token: r.Token, Lease: r.Lease, Fence: r.Fence}}, r.Keeper)
 }
 
 // Keep implements keepalive.Engine.

@@ -42,6 +42,8 @@ const (
 	Broken  Loss = "broken"  // LOCKCTL BREAK
 	Max     Loss = "max"     // MAX renewals were made
 	Gone    Loss = "gone"    // Redis does not have it any more, as after a fail-over
+	// Together: a hold that is kept together with it was lost, so it was given up
+	Together Loss = "together"
 )
 
 // End is how a hold ends that is not kept alive any more, and was not lost.
@@ -273,6 +275,17 @@ func (h *Kept) Forget() {
 	}
 }
 
+// GiveUp counts the hold as lost, since one that is kept together with it is, and frees it as Release does.
+// It calls Lost, unless the hold has ended already.
+func (h *Kept) GiveUp() {
+	h.k.change(func() {
+		if h.state != over && h.state != freeing {
+			h.k.lose(h, Together)
+			h.k.release(h)
+		}
+	})
+}
+
 // Ended says that the hold is not kept any more.
 func (h *Kept) Ended() bool {
 	h.k.mu.Lock()
@@ -317,6 +330,16 @@ func (k *Renewer) Prolonged(name, token string, until time.Time) {
 		k.set(h, h.end())
 	}
 	k.arm()
+}
+
+// KeeperOf is the keeper of the token's hold, if that is kept alive, whoever asked for that; otherwise "".
+func (k *Renewer) KeeperOf(name, token string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.holds[holdName{name, token}]; h != nil {
+		return h.keeper
+	}
+	return ""
 }
 
 // Keeps says that a hold of token is kept alive.
@@ -365,7 +388,7 @@ type Stats struct {
 
 // Stats returns the counters as they are now.
 func (k *Renewer) Stats() Stats {
-	lost := map[Loss]uint64{Expired: 0, Broken: 0, Max: 0, Gone: 0}
+	lost := map[Loss]uint64{Expired: 0, Broken: 0, Max: 0, Gone: 0, Together: 0}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.Copy(lost, k.losses)

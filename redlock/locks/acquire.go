@@ -41,10 +41,7 @@ func (l *Locker) Try(
 		}
 		// The last attempt left nothing behind. A new id makes this one younger than requests sent meanwhile.
 		a.ID = l.names.NewID(a)
-		err = redlock.ErrAgain
-		for n := 0; err == redlock.ErrAgain && n < mostSteps; n++ {
-			g, ok, err = l.engine.Attempt(context.WithoutCancel(ctx), a)
-		}
+		g, ok, err = l.attempt(context.WithoutCancel(ctx), a)
 		if err != nil && !redlock.Refused(err) {
 			l.Undo(a)
 		}
@@ -53,6 +50,15 @@ func (l *Locker) Try(
 		}
 	}
 	return g, false, nil
+}
+
+// attempt makes one attempt, in as many steps as it takes.
+func (l *Locker) attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
+	err = redlock.ErrAgain
+	for n := 0; err == redlock.ErrAgain && n < mostSteps; n++ {
+		g, ok, err = l.engine.Attempt(ctx, a)
+	}
+	return g, ok, err
 }
 
 // Follows says that others of this proxy already wait for the lock that a wants. Then a need not ask before

@@ -41,6 +41,14 @@ type engine interface {
 	// UndoOnce makes one attempt to take back what a left in Redis. Undo keeps trying in the background.
 	UndoOnce(a *redlock.Acquire) error
 	Undo(a *redlock.Acquire)
+	// TakeAll tries to take several locks of one slot, for one token, in one step. No grants and no error:
+	// others hold all[held], and nothing was taken. redlock.ErrOneByOne: ask for each by Attempt.
+	TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error)
+	// Forget ends what is known of an a that was granted by Attempt, though it might have waited.
+	Forget(a *redlock.Acquire)
+	// ReleaseNow and RenewNow are Release and Renew for a goroutine.
+	ReleaseNow(ctx context.Context, r *redlock.Release) (redlock.Released, error)
+	RenewNow(ctx context.Context, r *redlock.Renew) (redlock.Renewed, error)
 	State(ctx context.Context, name string) (redlock.State, error)
 	// Scan returns one page of the keys of the i-th of masters.
 	Scan(ctx context.Context, i int, cursor, glob string) (keys []string, next string, err error)

@@ -17,6 +17,7 @@ type counters struct {
 	guarded, notGuarded      atomic.Uint64
 	waits, timedOut, waiting atomic.Int64
 	unsynced                 atomic.Uint64
+	sets, noSets, failedSets atomic.Uint64
 }
 
 // Stats is what a Locker has done since it was made.
@@ -25,6 +26,7 @@ type Stats struct {
 	Released, NotHeld        uint64 // UNLOCK: released or counted down; held nothing
 	Renewed, NotRenewed      uint64 // RENEW
 	Guarded, NotGuarded      uint64 // GUARD: run without an error; held nothing. Not those in MULTI
+	Sets, NoSets, FailedSets uint64 // MLOCK: granted, one was held by others, failed
 	Waits, TimedOut          uint64 // LOCKs that had to wait, and those whose wait was in vain
 	Waiting                  int    // now
 	Unsynced                 uint64 // grants given back with NOREPLICAS
@@ -45,6 +47,7 @@ func (l *Locker) Stats() Stats {
 		Released: c.released.Load(), NotHeld: c.notHeld.Load(),
 		Renewed: c.renewed.Load(), NotRenewed: c.notRenewed.Load(),
 		Guarded: c.guarded.Load(), NotGuarded: c.notGuarded.Load(),
+		Sets: c.sets.Load(), NoSets: c.noSets.Load(), FailedSets: c.failedSets.Load(),
 		Waits: uint64(c.waits.Load()), TimedOut: uint64(c.timedOut.Load()), Waiting: int(c.waiting.Load()),
 		Unsynced: c.unsynced.Load(),
 		Kept:     k.Kept, Lingering: k.Lingering, Renewals: k.Renewals, Lost: k.Lost,
@@ -66,6 +69,7 @@ func (s Stats) Plus(o Stats) Stats {
 		Released: s.Released + o.Released, NotHeld: s.NotHeld + o.NotHeld,
 		Renewed: s.Renewed + o.Renewed, NotRenewed: s.NotRenewed + o.NotRenewed,
 		Guarded: s.Guarded + o.Guarded, NotGuarded: s.NotGuarded + o.NotGuarded,
+		Sets: s.Sets + o.Sets, NoSets: s.NoSets + o.NoSets, FailedSets: s.FailedSets + o.FailedSets,
 		Waits: s.Waits + o.Waits, TimedOut: s.TimedOut + o.TimedOut, Waiting: s.Waiting + o.Waiting,
 		Unsynced: s.Unsynced + o.Unsynced,
 		Kept:     s.Kept + o.Kept, Lingering: s.Lingering + o.Lingering,
@@ -126,5 +130,17 @@ func (l *Locker) CountGuard(reply []byte) {
 		l.stats.notGuarded.Add(1)
 	case !resp.IsError(reply):
 		l.stats.guarded.Add(1)
+	}
+}
+
+// CountSet notes how an MLOCK ended.
+func (l *Locker) CountSet(granted bool, err error) {
+	switch {
+	case err != nil:
+		l.stats.failedSets.Add(1)
+	case granted:
+		l.stats.sets.Add(1)
+	default:
+		l.stats.noSets.Add(1)
 	}
 }

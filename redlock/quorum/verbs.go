@@ -94,6 +94,12 @@ func (q *Engine) Attempt(ctx context.Context, a *redlock.Acquire) (g redlock.Gra
 // Release implements locks.engine. If somebody waits here for the lock, the attempt of the first goes to each
 // node right behind the release.
 func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
+	p, done := q.releasing(r)
+	p.answer(by, func(err error) []byte { return to.Released(*done, err) })
+}
+
+// releasing makes a poll that releases.
+func (q *Engine) releasing(r *redlock.Release) (p *poll, done *redlock.Released) {
 	_, c := scripts.Eval(q.names, &scripts.Release, r.Name, 6)
 	at := q.names.Place(r.Name)
 	made := c.Released(r, q.names.NewRequest())
@@ -103,32 +109,36 @@ func (q *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Relea
 		next = scripts.TellOthers
 	}
 	c.Freed(q.names.ID, "PUBLISH", next)
-	p := q.newPoll(c)
+	p, done = q.newPoll(c), new(redlock.Released)
 	p.lock = at.Key
-	var done redlock.Released
 	p.combine = func() (clear bool) {
-		done, clear = p.released()
+		*done, clear = p.released()
 		return clear
 	}
 	p.next, _ = q.waiters.Next(at, id).(*attempt)
 	p.asked = func() { q.waiters.WakeNext(at, id) }
-	p.answer(by, func(err error) []byte { return to.Released(done, err) })
+	return p, done
 }
 
 // Renew implements locks.engine.
 func (q *Engine) Renew(by redlock.Caller, r *redlock.Renew, then func(redlock.Renewed, error) []byte) {
+	p, done := q.renewing(r)
+	p.answer(by, func(err error) []byte { return then(*done, err) })
+}
+
+// renewing makes a poll that renews.
+func (q *Engine) renewing(r *redlock.Renew) (p *poll, done *redlock.Renewed) {
 	_, c := scripts.Eval(q.names, &scripts.Renew, r.Name, 5)
 	c.Renewed(q.names, r)
 	c.Text(r.Keeper)
 	c.Text(scripts.WithClock)
-	p := q.newPoll(c)
+	p, done = q.newPoll(c), new(redlock.Renewed)
 	p.clocked = true
-	var done redlock.Renewed
 	p.combine = func() (clear bool) {
-		done, clear = p.renewed()
+		*done, clear = p.renewed()
 		return clear
 	}
-	p.answer(by, func(err error) []byte { return then(done, err) })
+	return p, done
 }
 
 // Break implements locks.engine.

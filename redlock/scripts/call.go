@@ -263,6 +263,27 @@ func CompatRenewCall(n *redlock.Names, form string, batch []redlock.Renewal, get
 	return c
 }
 
+// MlockCall is the call that takes the locks of all, which are of one slot, and of one token and lease.
+// granter is the replication id of the master that may grant, "" if any may.
+func MlockCall(n *redlock.Names, all []*redlock.Acquire, granter string) (at int, c Call) {
+	c = begin(make([]byte, 0, 256+160*len(all)), &Mlock, len(all)+1, 4+2*len(all))
+	for _, a := range all {
+		place := n.Place(a.Name)
+		at = place.Slot
+		c.Text(place.Key)
+	}
+	c.Text(FenceKey(n, at))
+	c.Owner(all[0].Token)
+	c.Number(all[0].Lease.Milliseconds())
+	c.Text(all[0].Meta)
+	c.Text(granter)
+	for _, a := range all {
+		c.Text(a.ID)
+		c.Text(a.Keeper)
+	}
+	return at, c
+}
+
 // WithClock is the last argument of a call whose reply should end with the time of the clock.
 const WithClock = "clock"
 

@@ -170,6 +170,27 @@ func ReadKept(reply []byte, n int) (left []int64, err error) {
 	return left, nil
 }
 
+// ReadMlock reads the reply of mlock.lua about n locks: their fences, or which of them others hold, counted
+// from 1; 0: they are to be asked for one after the other.
+func ReadMlock(reply []byte, n int) (fences []int64, held int, err error) {
+	v, err := parse(reply)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case v.Kind == ':' && v.Int >= 0 && v.Int <= int64(n):
+		return nil, int(v.Int), nil
+	case len(v.Elems) != n:
+		return nil, 0, ErrReply
+	}
+	for _, e := range v.Elems {
+		if e.Kind != ':' {
+			return nil, 0, ErrReply
+		}
+		fences = append(fences, e.Int)
+	}
+	return fences, 0, nil
+}
+
 // ReadConfirmed reads the reply of confirm.lua.
 func ReadConfirmed(reply []byte) (left time.Duration, err error) {
 	v, err := parse(reply)

@@ -53,6 +53,7 @@ var (
 	Break   = load("break", 2)
 	Inspect = load("inspect", 1)
 	Guard   = load("guard", 1) // and the keys of the command
+	Mlock   = load("mlock", 0) // as Keep, and the fence of the slot
 	Settle  = load("settle", 2)
 	Tidy    = load("tidy", 1)
 

@@ -1,0 +1,139 @@
+package lock
+
+import (
+	"fmt"
+
+	"lockproxy/commands"
+	"lockproxy/commands/holds"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock"
+	"lockproxy/redlock/locks"
+)
+
+// This file is what the verbs for several locks have in common: MLOCK, MUNLOCK and MRENEW.
+//
+//	VERB numkeys key [key ...] rest
+
+// mostNames bounds how many locks one verb names.
+const mostNames = 64
+
+// onKeys says where these verbs have their keys.
+var onKeys = []commands.KeySpec{{
+	Begin: 1, Counted: true, First: 1, Flags: []string{"RW", "access", "update"},
+}}
+
+var namesArguments = []commands.Argument{
+	{Name: "numkeys", Type: "integer"},
+	{Name: "key", Type: "key", Multiple: true},
+}
+
+// behindNames is where the rest begins; 0: the number of keys makes no sense.
+func behindNames(args [][]byte) int {
+	if len(args) < 3 {
+		return 0
+	}
+	n, err := integerArg("numkeys", args[1], 1, mostNames, "")
+	if err != nil || int(n) > len(args)-2 {
+		return 0
+	}
+	return 2 + int(n)
+}
+
+// manyNames is the Check of these verbs.
+func manyNames(verb *commands.Command) func(args [][]byte) (refusal []byte) {
+	return func(args [][]byte) []byte {
+		if len(args) < 3 {
+			return nil // the wrong number of arguments
+		}
+		end := behindNames(args)
+		if end == 0 {
+			err := fmt.Errorf("numkeys must be the number of the keys behind it, from 1 to %d, not %q",
+				mostNames, resp.Clip(args[1]))
+			return commands.ErrorReply(verb.Usage(err))
+		}
+		for i := 2; i < end; i++ {
+			if refusal := shortName(i)(args); refusal != nil {
+				return refusal
+			}
+		}
+		return nil
+	}
+}
+
+// keyRights is keyRight for all names.
+func keyRights(l *Lockers) func(args [][]byte) []commands.Right {
+	return func(args [][]byte) (all []commands.Right) {
+		for i := 2; i < behindNames(args); i++ {
+			all = append(all, writeRight(l.key(args[i])))
+		}
+		return all
+	}
+}
+
+// secretBehindNames hides the token right behind the names, and what is no option behind that. Where the
+// names end is not always clear: then it hides all of them.
+func secretBehindNames(args [][]byte) []bool {
+	end := behindNames(args)
+	if end == 0 || end == len(args) {
+		return commands.SecretsFrom(2)(args)
+	}
+	secret := append(make([]bool, end-1), secretTokens(args[end-1:])...)
+	secret[end] = true
+	return secret
+}
+
+// namesOf copies the names.
+func namesOf(args [][]byte) (names []string) {
+	for _, name := range args[2:behindNames(args)] {
+		names = append(names, string(name))
+	}
+	return names
+}
+
+// many is a verb for several locks on its way.
+type many struct {
+	set    *locks.Set
+	ledger *Ledger
+	grants holds.Grants    // of the connection when it asked: RESET replaces them
+	who    *redlock.Client // the client
+	losses []uint64        // by part of the set: so many holds were lost before it asked
+}
+
+// newMany makes the set of the locks that a verb names.
+func (l *Lockers) newMany(c *commands.Call, a redlock.Acquire) many {
+	of := func(name string) *locks.Locker { return l.of([]byte(name)) }
+	a.Client = c.Client.Holder()
+	m := many{set: locks.NewSet(of, namesOf(c.Args), a), ledger: l.Ledger, grants: c.Client.Grants,
+		who: a.Client}
+	for _, p := range m.set.Parts() {
+		if p.Keeper == "" {
+			p.Keeper = c.Client.Keepalives.Keeper(p.Name, m.set.Token())
+		}
+		m.losses = append(m.losses, p.L.Losses())
+	}
+	return m
+}
+
+// lostMeanwhile is lostMeanwhile for the locks that the token holds.
+func (m *many) lostMeanwhile(held func(p *locks.Part) bool) error {
+	for i, p := range m.set.Parts() {
+		if !held(p) {
+			continue
+		}
+		if err := lostMeanwhile(p.L, m.losses[i], p.Name, m.set.Token(), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strictest is the engine whose bounds hold for all locks that a verb names.
+func (l *Lockers) strictest(args [][]byte) *locks.Locker {
+	strictest := l.of(args[2])
+	for _, name := range args[2:behindNames(args)] {
+		if one := l.of(name); one.MaxLease() < strictest.MaxLease() {
+			strictest = one
+		}
+	}
+	return strictest
+}

@@ -1,0 +1,427 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"lockproxy/redlock"
+)
+
+// Set is several locks that a client takes as one: it gets all of them or none.
+//
+//	Take --> the locks of one slot in one step (engine.TakeAll) --> granted
+//	     \-> one after the other, waiting for each; those that are held already are asked for again
+//	         meanwhile, so that their leases go on (set.keepUp)
+//	     --> leases made equal, replicas asked (set.finish)
+//	     \-> others hold one, or trouble: what was taken is given back (set.giveBack)
+//
+// Each lock is held as if it had been asked for alone, by the same token. All proxies take locks in the same
+// order (byPlace), so that no two Sets wait for each other: whoever waits for a lock holds only locks that
+// come before it. A Set is used by one goroutine at a time.
+type Set struct {
+	// Waiting is told of each lock that has to be waited for; nil: nobody is.
+	Waiting func(p *Part)
+
+	parts []*Part // in the order in which they are taken
+	given []*Part // as the client names them
+	wait  time.Duration
+	until time.Time // when the wait is over
+}
+
+// Part is one lock of a Set.
+type Part struct {
+	Name  string
+	L     *Locker
+	Grant redlock.Grant
+	// Keeper is the keeper that the hold gets, if the Set is kept alive. Otherwise it is the one that the
+	// client's connection has for its hold of the lock already, as redlock.Acquire has it, or "": the caller
+	// sets it before Take and Renew.
+	Keeper string
+
+	slot int
+	key  string
+	// Released, Renewed and Err are the outcome of Release and Renew.
+	Released redlock.Released
+	Renewed  redlock.Renewed
+	Err      error
+
+	first *redlock.Acquire // the request that takes the lock
+	last  *redlock.Acquire // the request that has asked for it last; nil: first
+	left  bool             // they may have left something in Redis
+	kept  string           // the keeper that the token's hold had here before, or ""
+}
+
+// NewSet returns the set of the locks of these names, each of them once, for requests like a; of says which
+// Locker has a lock. The requests get their tokens and ids here.
+func NewSet(of func(name string) *Locker, names []string, a redlock.Acquire) *Set {
+	if a.Token == "" {
+		a.Token, a.Fresh = redlock.NewToken(), true
+	}
+	s := &Set{wait: a.Wait}
+	a.Wait, a.Mode = 0, redlock.Write
+	type lock struct {
+		l   *Locker
+		key string
+	}
+	known := make(map[lock]*Part)
+	for _, name := range names {
+		l := of(name)
+		place := l.names.Place(name)
+		p := known[lock{l, place.Key}]
+		if p == nil {
+			a.Name, a.Sync = name, l.Sync()
+			p = &Part{Name: name, L: l, slot: place.Slot, key: place.Key, first: l.NewAcquire(a)}
+			p.Keeper = p.first.Keeper
+			known[lock{l, place.Key}] = p
+			s.parts = append(s.parts, p)
+		}
+		s.given = append(s.given, p)
+	}
+	slices.SortFunc(s.parts, byPlace)
+	return s
+}
+
+// byPlace is the order in which all proxies take locks: by slot, those of RedLock behind the others, by key.
+func byPlace(a, b *Part) int {
+	return cmp.Or(cmp.Compare(a.slot, b.slot), cmp.Compare(a.L.longest, b.L.longest),
+		cmp.Compare(a.key, b.key))
+}
+
+// Parts are the locks of the set, each once. Given are those that the client has named, in its order.
+func (s *Set) Parts() []*Part { return s.parts }
+func (s *Set) Given() []*Part { return s.given }
+
+// Token is the token of all holds.
+func (s *Set) Token() string { return s.parts[0].first.Token }
+
+// Lease is the lease of all holds.
+func (s *Set) Lease() time.Duration { return s.parts[0].first.Lease }
+
+// Ask is the request that takes the lock.
+func (p *Part) Ask() *redlock.Acquire { return p.first }
+
+// Left is what is sure to be left at now of the least lease.
+func (s *Set) Left(now time.Time) time.Duration {
+	least := s.parts[0].Grant.Left(now)
+	for _, p := range s.parts[1:] {
+		least = min(least, p.Grant.Left(now))
+	}
+	return least
+}
+
+// Take takes all locks. ok is false if others hold one of them: that is held, and nothing is held any more
+// that Take has taken. It waits for all of them together as long as the request says. After an error nothing
+// is held either; only if Redis does not answer, or ctx has ended, that is done in the background. What the
+// token held before stays. It blocks.
+func (s *Set) Take(ctx context.Context) (ok bool, held *Part, err error) {
+	s.until = time.Now().Add(s.wait)
+	for _, p := range s.parts {
+		p.first.Keeper, p.kept = p.Keeper, p.L.KeeperOf(p.Name, p.first.Token)
+	}
+	held, err = s.takeAll(ctx)
+	if held == nil && err == nil {
+		err = s.finish(ctx)
+	}
+	switch {
+	case err != nil:
+		s.restore(ctx)
+		if redlock.Refused(err) {
+			s.giveBack() // what cannot be given back at once goes on in the background
+		} else {
+			s.Undo()
+		}
+	case held != nil:
+		if err = s.giveBack(); err == nil {
+			s.restore(ctx)
+		}
+	}
+	return held == nil && err == nil, held, err
+}
+
+// takeAll takes the locks in their order. held is the one that others hold.
+func (s *Set) takeAll(ctx context.Context) (held *Part, err error) {
+	for next := 0; next < len(s.parts) && held == nil && err == nil; {
+		end := next + 1
+		for end < len(s.parts) && s.parts[end].slot == s.parts[next].slot &&
+			s.parts[end].L == s.parts[next].L {
+			end++
+		}
+		held, err = s.takeSlot(ctx, next, end)
+		next = end
+	}
+	return held, err
+}
+
+// takeSlot takes the locks from next to end, which are of one slot.
+func (s *Set) takeSlot(ctx context.Context, next, end int) (held *Part, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if end-next > 1 {
+		of := s.parts[next:end]
+		var all []*redlock.Acquire
+		for _, p := range of {
+			all = append(all, p.first)
+			p.left = true
+		}
+		grants, at, err := of[0].L.engine.TakeAll(all)
+		switch {
+		case err == redlock.ErrOneByOne:
+		case err == nil && grants != nil:
+			for i, p := range of {
+				p.Grant = grants[i]
+			}
+			return nil, nil
+		case err != nil && !redlock.Refused(err):
+			return nil, err
+		default:
+			for _, p := range of {
+				p.left = false
+			}
+			if err != nil || s.wait == 0 {
+				return of[at], err
+			}
+		}
+	}
+	for ; next < end; next++ {
+		if ok, err := s.takeOne(ctx, next); !ok || err != nil {
+			return s.parts[next], err
+		}
+	}
+	return nil, nil
+}
+
+// takeOne takes the lock at i, waiting for it if there is time.
+func (s *Set) takeOne(ctx context.Context, i int) (ok bool, err error) {
+	p := s.parts[i]
+	a := p.first
+	if s.wait > 0 {
+		a.Wait = max(time.Until(s.until), 0)
+	}
+	p.left = true
+	if a.Wait > 0 && p.L.Follows(a) {
+		return s.waitFor(ctx, i)
+	}
+	p.Grant, ok, err = p.L.attempt(context.WithoutCancel(ctx), a)
+	if !ok && err == nil && a.Wait > 0 {
+		return s.waitFor(ctx, i)
+	}
+	p.L.engine.Forget(a)
+	p.left = ok || err != nil && !redlock.Refused(err)
+	return ok, err
+}
+
+// waitFor waits for the lock at i, while the leases of those before it go on.
+func (s *Set) waitFor(ctx context.Context, i int) (ok bool, err error) {
+	p := s.parts[i]
+	if s.Waiting != nil {
+		s.Waiting(p)
+	}
+	limited, cancel := context.WithCancelCause(ctx)
+	var keeping sync.WaitGroup
+	if i > 0 {
+		keeping.Go(func() { s.keepUp(limited, cancel, s.parts[:i]) }) // ends with the wait
+	}
+	p.Grant, ok, err = p.L.Wait(limited, p.first)
+	lost := context.Cause(limited) == errLostMeanwhile
+	cancel(nil)
+	keeping.Wait()
+	p.left = ok // otherwise Wait has taken it back
+	if ok && (lost || context.Cause(limited) == errLostMeanwhile) {
+		return false, errLostMeanwhile
+	}
+	return ok, err
+}
+
+// errLostMeanwhile is for a Set of which a lock was lost while it waited for another one.
+var errLostMeanwhile = redlock.ReplyError("TRYAGAIN one of the locks was taken away while this MLOCK " +
+	"waited for another one, and all are given back: ask again")
+
+// leastPause is the least pause between two rounds of keepUp.
+const leastPause = 5 * time.Millisecond
+
+// keepUp asks again for locks that are held already, at a third of the lease, until ctx ends. If one of them
+// is lost it ends ctx.
+func (s *Set) keepUp(ctx context.Context, cancel context.CancelCauseFunc, held []*Part) {
+	lease := s.Lease()
+	due := held[0].Grant.At.Add(lease / 3)
+	for {
+		select {
+		case <-time.After(max(time.Until(due), leastPause)):
+		case <-ctx.Done():
+			return
+		}
+		due = time.Now().Add(lease / 3)
+		switch held, err := each(held, func(p *Part) (bool, error) { return p.again(ctx) }); {
+		case held != nil && err == nil:
+			cancel(errLostMeanwhile)
+			return
+		case err != nil:
+			due = time.Now().Add(lease / 12)
+		}
+	}
+}
+
+// again asks for a lock once more, which makes its lease longer. ok is false if others hold it by now.
+func (p *Part) again(ctx context.Context) (ok bool, err error) {
+	before := cmp.Or(p.last, p.first)
+	a := *before
+	a.Wait = 0
+	g, ok, err := p.L.attempt(context.WithoutCancel(ctx), &a)
+	if a.ID == before.ID { // it is the same request once more
+		before.Unsure = before.Unsure || a.Unsure
+	} else if ok || err != nil && !redlock.Refused(err) {
+		// What the last one did is not needed any more, but what the first did is the hold.
+		if before != p.first {
+			p.L.Undo(before)
+		}
+		p.last = &a
+	}
+	if ok {
+		p.Grant = g
+	}
+	return ok, err
+}
+
+// apart is how far apart leases may end that count as equal: servers' clocks differ by as much.
+const apart = 10 * time.Millisecond
+
+// finish makes the leases of all locks that are held equal, and has the replicas confirm them.
+func (s *Set) finish(ctx context.Context) error {
+	latest := s.parts[0].Grant.At
+	for _, p := range s.parts {
+		if p.Grant.At.After(latest) {
+			latest = p.Grant.At
+		}
+	}
+	held, err := each(s.parts, func(p *Part) (bool, error) {
+		if latest.Sub(p.Grant.At) <= apart {
+			return true, nil
+		}
+		return p.again(ctx)
+	})
+	if held != nil && err == nil {
+		err = errLostMeanwhile
+	}
+	if err != nil {
+		return err
+	}
+	_, err = each(s.parts, func(p *Part) (bool, error) {
+		g, err := p.L.Confirm(ctx, p.first, p.Grant)
+		if err == nil {
+			p.Grant = g
+		}
+		return err == nil, err
+	})
+	return err
+}
+
+// restore has holds that were kept alive here before go on with their keepers, since Take has given them new
+// ones in vain. What Take has made itself is taken back first.
+func (s *Set) restore(ctx context.Context) {
+	each(s.parts, func(p *Part) (ok bool, err error) {
+		if !p.left || p.kept == "" || p.first.Keeper == "" || p.first.Keeper[0] == '=' {
+			return true, nil
+		}
+		for _, a := range p.asks() {
+			err = cmp.Or(err, p.L.engine.UndoOnce(a))
+		}
+		if err == nil {
+			_, err = p.L.engine.RenewNow(context.WithoutCancel(ctx), &redlock.Renew{
+				Name: p.Name, Token: p.first.Token, Lease: p.first.Lease, Keeper: p.kept})
+		}
+		if err != nil {
+			p.L.o.Log.Warn("a lock that is kept alive could not be given its keeper again", "err", err)
+		}
+		return true, nil
+	})
+}
+
+// giveBack takes back what Take has left, before others hear that nothing is held. What cannot be taken back
+// at once is in the background.
+func (s *Set) giveBack() error {
+	_, err := each(s.parts, func(p *Part) (bool, error) {
+		var failed error
+		for _, a := range p.asks() {
+			if err := p.L.engine.UndoOnce(a); err != nil {
+				failed = err
+			}
+			if failed != nil || a.Unsure {
+				p.L.Undo(a)
+			}
+		}
+		return true, failed
+	})
+	return err
+}
+
+// Undo takes back, in the background, what Take has left.
+func (s *Set) Undo() {
+	for _, p := range s.parts {
+		for _, a := range p.asks() {
+			p.L.Undo(a)
+		}
+	}
+}
+
+// asks are the requests that may have left something.
+func (p *Part) asks() []*redlock.Acquire {
+	switch {
+	case !p.left:
+		return nil
+	case p.last == nil:
+		return []*redlock.Acquire{p.first}
+	}
+	return []*redlock.Acquire{p.last, p.first}
+}
+
+// Release frees all locks that the token holds. After an error the others are free all the same. It blocks.
+func (s *Set) Release(ctx context.Context) error {
+	_, err := each(s.parts, func(p *Part) (ok bool, err error) {
+		p.Released, p.Err = p.L.engine.ReleaseNow(ctx, &redlock.Release{Name: p.Name, Token: p.first.Token})
+		p.L.CountRelease(p.Released, p.Err)
+		return true, p.Err
+	})
+	return err
+}
+
+// Renew makes all leases longer. It blocks.
+func (s *Set) Renew(ctx context.Context) error {
+	_, err := each(s.parts, func(p *Part) (ok bool, err error) {
+		p.Renewed, p.Err = p.L.engine.RenewNow(ctx, &redlock.Renew{Name: p.Name, Token: p.first.Token,
+			Lease: p.first.Lease, Keeper: p.Keeper})
+		p.L.CountRenew(p.Renewed, p.Err)
+		return true, p.Err
+	})
+	return err
+}
+
+// each calls do for all parts at once. It returns one for which that is not ok, and an error if there was
+// one.
+func each(parts []*Part, do func(p *Part) (ok bool, err error)) (failed *Part, err error) {
+	if len(parts) == 1 {
+		ok, err := do(parts[0])
+		if !ok {
+			failed = parts[0]
+		}
+		return failed, err
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, p := range parts {
+		all.Go(func() { // ends with its request
+			ok, one := do(p)
+			mu.Lock()
+			defer mu.Unlock()
+			if !ok {
+				failed = p
+			}
+			err = cmp.Or(err, one)
+		})
+	}
+	all.Wait()
+	return failed, err
+}

@@ -1,0 +1,71 @@
+package single
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/scripts"
+)
+
+// TakeAll implements locks.engine. A slot that moves, a master that may not grant yet and all that mlock.lua
+// does not decide are left to the requests for one lock.
+func (e *Engine) TakeAll(all []*redlock.Acquire) (grants []redlock.Grant, held int, err error) {
+	slot := e.names.Place(all[0].Name).Slot
+	slot, c := scripts.MlockCall(e.names, all, e.granter(slot))
+	at := time.Now()
+	reply, err := e.upstream.Do(e.ctx, slot, c.Req, true)
+	var fences []int64
+	if err == nil {
+		fences, held, err = scripts.ReadMlock(reply, len(all))
+	}
+	said, _ := err.(redlock.ReplyError)
+	switch {
+	case parted(reply), strings.HasPrefix(string(said), "MASTER "):
+		return nil, 0, redlock.ErrOneByOne
+	case err != nil:
+		for _, a := range all {
+			a.Unsure = !redlock.Refused(err)
+		}
+		return nil, 0, err
+	case held > 0:
+		return nil, held - 1, nil
+	case fences == nil, !e.upstream.Parted(slot).Before(at): // see readWhole
+		return nil, 0, redlock.ErrOneByOne
+	}
+	for i, a := range all {
+		g := redlock.Grant{Token: a.Token, Fence: fences[i], TTL: a.Lease, Count: 1, At: at}
+		e.noteGrant(a, g, a.Keeper == "" && a.Meta == "")
+		grants = append(grants, g)
+	}
+	return grants, 0, nil
+}
+
+// Forget implements locks.engine.
+func (e *Engine) Forget(a *redlock.Acquire) { e.waiters.Forget(a) }
+
+// ReleaseNow implements locks.engine.
+func (e *Engine) ReleaseNow(_ context.Context, r *redlock.Release) (redlock.Released, error) {
+	for {
+		fresh, at := e.names.NewRequest(), time.Now()
+		slot, req, _ := e.releaseRequest(nil, &scripts.Release, r, fresh)
+		reply, err := e.upstream.Do(e.ctx, slot, req, true)
+		if err != nil {
+			return redlock.Released{}, err
+		}
+		if parted(reply) {
+			defer e.steps.turn(r.Name)()
+			return e.steps.release(r, fresh)
+		}
+		if done, err := e.readRelease(slot, r.Name, at, reply); err != redlock.ErrAgain {
+			return done, err
+		}
+	}
+}
+
+// RenewNow implements locks.engine.
+func (e *Engine) RenewNow(_ context.Context, r *redlock.Renew) (redlock.Renewed, error) {
+	e.grants.changed(r.Name)
+	return e.steps.renew(r)
+}
