@@ -36,6 +36,7 @@ func (d *deliveries) add(now time.Time, lost redlock.Delivery) {
 func (d *deliveries) prove() {
 	n := 0
 	for n < len(d.all) && d.all[n].upto <= d.written {
+		d.all[n].lost.Arrived()
 		n++
 	}
 	if n > 0 {

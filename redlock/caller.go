@@ -38,13 +38,16 @@ type Repeater interface{ Repeated() }
 type Delivery interface {
 	// Lost is called if the answer does not reach the client.
 	Lost()
+	// Arrived is called when the client has most likely read it. Then Lost is not called any more. If the
+	// connection ends while that is in doubt, neither is.
+	Arrived()
 }
 
 // Acquirer is told the outcome of an Acquire.
 type Acquirer interface {
 	// Acquired returns the client's answer. If ok, the lock is granted. If not, and without an error, others
 	// hold it; if a may wait it now stands in the queue: call Wait, or Undo. After an error call Undo, unless
-	// Refused says that there is no need.
+	// Refused says that there is no need. Once a is granted, the engine keeps nothing of it.
 	Acquired(g Grant, ok bool, err error) []byte
 	Delivery // of that answer
 }

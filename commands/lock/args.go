@@ -180,7 +180,8 @@ func (a *arguments) parse(s *syntax, l *locks.Locker, args [][]byte) error {
 // parseBehind is parse for a verb whose options begin at from, behind its last lock.
 func (a *arguments) parseBehind(s *syntax, l *locks.Locker, args [][]byte, from int) error {
 	var token []byte
-	var seen [len(options)]bool
+	var given [len(options)]*option
+	n := 0
 	for rest := args[from:]; len(rest) > 0; {
 		i := s.option(rest[0])
 		if i < 0 {
@@ -191,12 +192,12 @@ func (a *arguments) parseBehind(s *syntax, l *locks.Locker, args [][]byte, from 
 			continue
 		}
 		o := &options[i]
-		for j := range options {
-			if seen[j] && options[j].group == o.group {
-				return s.twice(options[j].word, o.word)
+		for _, before := range given[:n] {
+			if before.group == o.group {
+				return s.twice(before.word, o.word)
 			}
 		}
-		seen[i] = true
+		given[n], n = o, n+1
 		var value []byte
 		if rest = rest[1:]; o.value {
 			if len(rest) == 0 {

@@ -26,6 +26,7 @@ type tallies struct {
 
 // tally counts what happened to one lock.
 type tally struct {
+	hash                    uint64 // of the name: most others differ in it
 	name                    []byte
 	lastUse                 uint64 // 0: there is no lock here yet
 	grants, refusals, waits uint64
@@ -61,10 +62,11 @@ func (b *busiest) count(name string, more tally) {
 	if b == nil || len(name) > maxBusiestName {
 		return
 	}
-	set := &b.sets[maphash.String(b.seed, name)%uint64(len(b.sets))]
+	hash := maphash.String(b.seed, name)
+	set := &b.sets[hash%uint64(len(b.sets))]
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	t := set.of(name)
+	t := set.of(name, hash)
 	set.use++
 	t.lastUse = set.use
 	t.grants += more.grants
@@ -72,19 +74,19 @@ func (b *busiest) count(name string, more tally) {
 	t.waits += more.waits
 }
 
-// of is the tally of a lock. mu is held.
-func (set *tallies) of(name string) *tally {
+// of is the tally of a lock, whose name has that hash. mu is held.
+func (set *tallies) of(name string, hash uint64) *tally {
 	oldest := &set.all[0]
 	for i := range set.all {
 		t := &set.all[i]
-		if t.lastUse > 0 && string(t.name) == name {
+		if t.hash == hash && t.lastUse > 0 && string(t.name) == name {
 			return t
 		}
 		if t.lastUse < oldest.lastUse {
 			oldest = t
 		}
 	}
-	*oldest = tally{name: append(oldest.name[:0], name...)}
+	*oldest = tally{hash: hash, name: append(oldest.name[:0], name...)}
 	return oldest
 }
 

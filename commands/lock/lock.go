@@ -16,6 +16,7 @@ package lock
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -103,13 +104,15 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 		},
 	}
 	syntax := newSyntax(verb)
-	verb.Run = func(c *commands.Call) { lock(c, l, b, syntax, mode) }
+	spare := &sync.Pool{New: func() any { return new(acquisition) }}
+	verb.Run = func(c *commands.Call) { lock(c, l, b, syntax, mode, spare) }
 	return verb
 }
 
-// acquisition is one LOCK on its way.
+// acquisition is one LOCK on its way. Most are reused: see Arrived.
 type acquisition struct {
 	commands.Actions
+	spare   *sync.Pool
 	l       *locks.Locker
 	ledger  *Ledger
 	busiest *busiest
@@ -124,17 +127,19 @@ type acquisition struct {
 	came    time.Time
 	at      time.Time // of the grant; zero: nothing is granted
 	fence   int64     // likewise
+	atOnce  bool      // the first attempt was granted: no task and no engine has the acquisition
 }
 
 // unread is how long after a grant the end of the connection is taken to mean that the client has not read
 // it. Later it means nothing: the token owns the lock, and its owner may be at work.
 const unread = 2 * time.Second
 
-func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode) {
+func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode, spare *sync.Pool) {
 	c.Client.Grants.Prepare()
 	l := all.of(c.Args[1])
-	q := &acquisition{Actions: c.Actions, l: l, ledger: all.Ledger, busiest: b, grants: c.Client.Grants,
-		proto: c.Client.Proto, came: time.Now()}
+	q := spare.Get().(*acquisition)
+	*q = acquisition{Actions: c.Actions, spare: spare, l: l, ledger: all.Ledger, busiest: b,
+		grants: c.Client.Grants, proto: c.Client.Proto, came: time.Now()}
 	if err := q.args.parse(s, l, c.Args); err != nil {
 		c.Reply(commands.ErrorReply(err))
 		return
@@ -222,6 +227,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q)
 		return nil
 	case ok:
+		q.atOnce = true
 		return q.told(q.Buffer(), g, g)
 	case q.args.wait == 0 && q.args.tries < 2 && q.args.notice == nil:
 		q.ended(false, nil)
@@ -349,6 +355,15 @@ func (q *acquisition) Lost() {
 			q.kept.Forget()
 		}
 		q.undo()
+	}
+}
+
+// Arrived implements redlock.Delivery: nothing is taken back any more, so the acquisition can be reused.
+func (q *acquisition) Arrived() {
+	if q.atOnce && !q.at.IsZero() {
+		spare := q.spare
+		*q = acquisition{}
+		spare.Put(q)
 	}
 }
 

@@ -193,6 +193,9 @@ func (q *taking) ended(held *locks.Part, err error) {
 	}
 }
 
+// Arrived implements redlock.Delivery.
+func (q *taking) Arrived() {}
+
 // Lost implements redlock.Delivery: it takes back a grant that did not reach the client.
 func (q *taking) Lost() {
 	if q.at.IsZero() || time.Since(q.at) >= unread {

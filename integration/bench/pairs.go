@@ -202,6 +202,7 @@ func (*recorder) Later(func() []byte, redlock.Delivery) bool                    
 func (*recorder) Await(func(func([]byte)), func([]byte) []byte, redlock.Delivery) {}
 func (*recorder) Acquired(redlock.Grant, bool, error) []byte                      { return nil }
 func (*recorder) Lost()                                                           {}
+func (*recorder) Arrived()                                                        {}
 func (*recorder) Released(redlock.Released, error) []byte                         { return nil }
 
 // sharded is all that a Locker needs to know of its upstream to make requests.

@@ -12,6 +12,7 @@ package slot
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -45,17 +46,22 @@ func crc16(b []byte) (crc uint16) {
 
 // Tag is a short string whose slot is n, the same in every process and
 // release: the first in the order "0", "1", ... of base 36.
-func Tag(n int) string { return tags()[n] }
+func Tag(n int) string { return strings.TrimRight(tags()[longestTag*n:longestTag*(n+1)], " ") }
 
-var tags = sync.OnceValue(func() *[Count]string {
-	var all [Count]string
+// longestTag is the length of the longest tag.
+const longestTag = 4
+
+// tags are all tags, each with blanks behind it: the processor's caches keep most of so little memory.
+var tags = sync.OnceValue(func() string {
+	all := bytes.Repeat([]byte{' '}, longestTag*Count)
 	for i, found := uint64(0), 0; found < Count; i++ {
-		tag := strconv.FormatUint(i, 36)
-		if n := Of([]byte(tag)); all[n] == "" {
-			all[n], found = tag, found+1
+		tag := strconv.AppendUint(nil, i, 36)
+		if place := all[longestTag*Of(tag):]; place[0] == ' ' {
+			copy(place, tag)
+			found++
 		}
 	}
-	return &all
+	return string(all)
 })
 
 // tables[0] is the CRC16 of each byte, polynomial 0x1021.

@@ -67,6 +67,9 @@ func (c *Asker) Acquired(g redlock.Grant, ok bool, err error) []byte {
 // Lost implements Acquirer.
 func (*Asker) Lost() {}
 
+// Arrived implements Acquirer.
+func (*Asker) Arrived() {}
+
 // Released implements Releaser.
 func (c *Asker) Released(r redlock.Released, err error) []byte {
 	c.Done, c.Err = r, err
