@@ -47,9 +47,12 @@ type Acquire struct {
 	Wait      time.Duration // how long to stand in the queue; 0: do not queue
 	Keep      bool          // the proxy will keep the hold alive
 	Meta      string        // text that State shows with the hold; "": none
-	Sync      int           // replicas that must have the grant before it counts; see Confirm
-	Named     string        // the client's own name for the request, which is counted once under it; "": none
-	ID        string        // set by NewAcquire
+	// AtLeast is for how long after the grant others are kept out, even if the hold is released before; 0:
+	// until the release. NewAcquire makes the lease no shorter.
+	AtLeast time.Duration
+	Sync    int    // replicas that must have the grant before it counts; see Confirm
+	Named   string // the client's own name for the request, which is counted once under it; "": none
+	ID      string // set by NewAcquire
 	// Keeper is set by NewAcquire if Keep is set. Otherwise it is Kept.Keeper of the hold, if the caller
 	// keeps it alive already, or "".
 	Keeper string

@@ -23,9 +23,12 @@ func (h *Holder) Digest() string { return digestOf(h.Owner) }
 // State is a lock as it is now.
 type State struct {
 	Key     string
-	Holders []Holder // one writer, or readers in the order of their fences; none: the lock is free
-	Fence   int64    // the highest fence of the holders, 0 for none
-	Waiters int      // live ones; behind the first 500 places all are counted, live or not
+	Holders []Holder // one writer, or readers in the order of their fences
+	// Rest is for how long the lock goes on being taken although a hold of it was released (AtLeast): by
+	// nobody, or beside its readers; 0: it does not. Without holders and without a rest it is free.
+	Rest    time.Duration
+	Fence   int64 // the highest fence of the holders, 0 for none
+	Waiters int   // live ones; behind the first 500 places all are counted, live or not
 }
 
 // Held returns the hold of token, or nil.
@@ -38,9 +41,27 @@ func (s *State) Held(token string) *Holder {
 	return &s.Holders[i]
 }
 
-// Name is "free", "write" or "read".
+// nobody is the owner of a hold that was released and rests. rest.lua makes it.
+const nobody = "-"
+
+// SetRest takes the holds of nobody out of the holders.
+func (s *State) SetRest() {
+	s.Holders = slices.DeleteFunc(s.Holders, func(h Holder) bool {
+		if h.Owner == nobody {
+			s.Rest = max(s.Rest, h.TTL)
+		}
+		return h.Owner == nobody
+	})
+}
+
+// Taken says that a newcomer who wants to write would be refused.
+func (s *State) Taken() bool { return len(s.Holders) > 0 || s.Rest > 0 }
+
+// Name is "free", "write", "read", or "resting": nobody holds it, but it is taken for s.Rest.
 func (s State) Name() string {
 	switch {
+	case len(s.Holders) == 0 && s.Rest > 0:
+		return "resting"
 	case len(s.Holders) == 0:
 		return "free"
 	case s.Holders[0].Mode == Write:

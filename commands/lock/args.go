@@ -41,8 +41,9 @@ type arguments struct {
 	linger      time.Duration // 0: not given
 	replicas    int
 	meta        string
-	id          string // "": not given
-	request     string // without an id, what LOCK takes for one
+	atLeast     time.Duration // 0: not given
+	id          string        // "": not given
+	request     string        // without an id, what LOCK takes for one
 }
 
 // option is one option of the lock verbs.
@@ -121,6 +122,10 @@ var options = [...]option{
 		}
 		a.meta = string(v)
 		return nil
+	}},
+	{"ATLEAST", true, "atleast", func(a *arguments, l *locks.Locker, v []byte) (err error) {
+		a.atLeast, err = durationArg("ATLEAST", v, time.Millisecond, 1, l.MaxLease(), l.MaxLeaseSetting())
+		return err
 	}},
 	{"ID", true, "id", func(a *arguments, _ *locks.Locker, v []byte) error {
 		if len(v) == 0 || len(v) > maxID || bytes.ContainsFunc(v, notOfID) {

@@ -33,6 +33,7 @@ func TestLockArgs(t *testing.T) {
 			lease: 5 * time.Millisecond},
 		"RLOCK job MAX 1000000000 PX 5 KEEPALIVE": {name: "job", keep: true, renewals: 1_000_000_000,
 			lease: 5 * time.Millisecond},
+		"LOCK job ATLEAST 9 TOKEN t":        {name: "job", token: "t", atLeast: 9 * time.Millisecond},
 		"LOCK job SYNC 0 META KEEPALIVE":    {name: "job", syncs: true, meta: "KEEPALIVE"},
 		"WLOCK job SYNC 16":                 {name: "job", syncs: true, replicas: 16},
 		"RENEW job t KEEPALIVE MAX 7":       {name: "job", token: "t", keep: true, renewals: 7},
@@ -78,7 +79,7 @@ func FuzzLockArgs(f *testing.F) {
 	for _, verb := range []string{"LOCK", "WLOCK", "RLOCK", "UNLOCK", "RENEW"} {
 		f.Add(verb + " job t")
 		f.Add(verb + " job TOKEN t PX 5000 FENCE 7 KEEPALIVE MAX 3")
-		f.Add(verb + " job token t EX 5 WAIT 0 REENTRANT SYNC 1 META m ID a-1")
+		f.Add(verb + " job token t EX 5 WAIT 0 REENTRANT SYNC 1 META m ATLEAST 5 ID a-1")
 		f.Add(verb + " job TRIES 3 EVERY 1000")
 	}
 	f.Add("LOCK job PX 18446744073709551617 EX -9223372036854775808")

@@ -72,7 +72,7 @@ var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional:
 // lockVerb is LOCK, WLOCK or RLOCK:
 //
 //	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [NOTIFY channel] [REENTRANT]
-//	     [KEEPALIVE [MAX n] [LINGER ms]] [SYNC n] [META text] [ID id]
+//	     [KEEPALIVE [MAX n] [LINGER ms]] [SYNC n] [META text] [ATLEAST ms] [ID id]
 //
 // Reply: array of token, fence, ttl in ms, count; Null: others hold the lock; with NOTIFY, QUEUED: the
 // outcome comes as a message.
@@ -99,6 +99,7 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 				keepArgument,
 				{Name: "replicas", Type: "integer", Token: "SYNC", Optional: true},
 				{Name: "text", Type: "string", Token: "META", Optional: true},
+				{Name: "milliseconds", Type: "integer", Token: "ATLEAST", Optional: true},
 				idArgument,
 			},
 		},
@@ -167,8 +168,8 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
 		Wait: q.args.wait,
 		Keep: q.args.keep, Keeper: c.Client.Keepalives.Keeper(q.args.name, q.args.token),
-		Sync: q.args.replicas, Meta: q.args.meta, Named: q.args.id, ID: q.args.request,
-		Client: c.Client.Holder(),
+		Sync: q.args.replicas, Meta: q.args.meta, AtLeast: q.args.atLeast, Named: q.args.id,
+		ID: q.args.request, Client: c.Client.Holder(),
 	}
 	l.Complete(&q.a)
 	if err := q.register(c, all); err != nil {
@@ -306,7 +307,7 @@ func (q *acquisition) keep(g redlock.Grant, renewals int) error {
 	switch {
 	case q.args.keep:
 		q.kept = q.keeps.Keep(q.l, q.ledger.keeping(keepalive.Hold{
-			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.a.Lease, Until: until,
+			Name: q.a.Name, Token: q.a.Token, Fence: g.Fence, Lease: q.args.lease, Until: until,
 			Keeper: q.a.Keeper, Max: renewals, Linger: q.args.linger,
 		}, q.a.Client), q.push)
 	case q.args.token != "": // it may already be kept alive

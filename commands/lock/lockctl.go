@@ -92,7 +92,8 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 func lockctlHelp(c *commands.Call) {
 	c.Reply(commands.HelpReply("LOCKCTL",
 		"INFO <key>",
-		"    Say who holds a lock, with which fence and for how long, how many wait, and who the first are.",
+		"    Say who holds a lock, with which fence and for how long, for how long it rests, how many wait, "+
+			"and who the first are.",
 		"CHECK <key> <token>",
 		"    Say what the token holds: ttl in ms, fence, count. Null: nothing.",
 		"LIST [MATCH <glob>] [COUNT <n>] [SCAN]",
@@ -106,12 +107,13 @@ func lockctlHelp(c *commands.Call) {
 		"    Say what this proxy has done with locks, and which of them were the busiest."))
 }
 
-// lockctlInfo replies a map: state, fence, holders (maps), waiters, key, waiting (maps).
+// lockctlInfo replies a map: state, fence, holders (maps), waiters, key, waiting (maps); and rest, if there
+// is one.
 func lockctlInfo(c *commands.Call, l *Lockers) {
 	o, name, sees := c.Actions, string(c.Args[2]), l.sees(c)
 	inspect(c, l, "", func(s redlock.State, proto int) []byte {
 		show := func(known who.Known) []byte {
-			return appendState(resp.AppendMap(nil, proto, statePairs), proto, s, known)
+			return appendState(resp.AppendMap(nil, proto, statePairs(s)), proto, s, known)
 		}
 		if len(s.Holders) == 0 && s.Waiters == 0 || l.Who == nil {
 			return show(who.Known{})
@@ -123,7 +125,13 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 	})
 }
 
-const statePairs = 6
+// statePairs is how many pairs appendState appends.
+func statePairs(s redlock.State) int {
+	if s.Rest > 0 {
+		return 7
+	}
+	return 6
+}
 
 // appendState appends the state of a lock as pairs of a map, with the clients that are known to hold it and
 // to wait for it.
@@ -159,6 +167,9 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 		b = appendPair(b, "mode", modeNames[w.Mode])
 		b = appendClient(b, w.Client, w.Proxy)
 		b = appendCount(b, "waited", w.Waited.Milliseconds())
+	}
+	if s.Rest > 0 {
+		b = appendCount(b, "rest", s.Rest.Milliseconds())
 	}
 	return b
 }

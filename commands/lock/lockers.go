@@ -123,7 +123,7 @@ func allowsCompat(mode redlock.Mode, a *arguments) error {
 		word  string
 	}{
 		{mode != redlock.Write, "a lock for reading"}, {a.reentrant, "REENTRANT"}, {a.meta != "", "META"},
-		{a.id != "", "ID"},
+		{a.id != "", "ID"}, {a.atLeast > 0, "ATLEAST"},
 	} {
 		if o.asked {
 			return fmt.Errorf("ERR %s is not for locks of lock-compat: the form of the other library has no "+

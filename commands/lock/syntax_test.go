@@ -14,7 +14,7 @@ func TestLockSyntax(t *testing.T) {
 	const (
 		lockLine = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds " +
 			"| TRIES count EVERY milliseconds] [NOTIFY channel] [REENTRANT] [KEEPALIVE [MAX renewals] " +
-			"[LINGER milliseconds]] [SYNC replicas] [META text] [ID id]"
+			"[LINGER milliseconds]] [SYNC replicas] [META text] [ATLEAST milliseconds] [ID id]"
 		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence] [ID id]"
 		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE " +
 			"fence] [KEEPALIVE [MAX renewals] [LINGER milliseconds]]"
@@ -70,6 +70,7 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCK job KEEPALIVE 3", `argument 3 is no option of LOCK` + lockLine},
 		{"LOCK job KEEPALIVE KEEPALIVE", "KEEPALIVE is given twice" + lockLine},
 		{"LOCK job SYNC 17", `SYNC must be a whole number from 0 to 16, not "17"` + lockLine},
+		{"LOCK job ATLEAST", "ATLEAST needs a value" + lockLine},
 		{"LOCK job META " + long, "META has 1024 bytes at most, this one has 1025" + lockLine},
 		{"RENEW job t MAX 3", "MAX needs KEEPALIVE" + renewLine},
 		{"RENEW job t META x", "two tokens are given" + renewLine},

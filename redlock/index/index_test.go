@@ -223,6 +223,35 @@ func TestHolders(t *testing.T) {
 	})
 }
 
+// What is freed early, but rests, stays until the rest is over, and is counted once. R21
+func TestRests(t *testing.T) {
+	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		for i := range 3 {
+			x.Hold(Hold{Name: "doc", Token: strings.Repeat("t", i+1), Shared: true,
+				Until:   time.Now().Add(time.Minute),
+				AtLeast: time.Now().Add(time.Duration(i) * 10 * time.Second)})
+			x.Renewed("doc", strings.Repeat("t", i+1), time.Now().Add(time.Minute))
+		}
+		for i := range 3 {
+			x.Freed("doc", strings.Repeat("t", i+1))
+			x.Freed("doc", strings.Repeat("t", i+1))
+		}
+		if holders, _ := x.Who("doc"); len(holders) > 0 {
+			t.Errorf("%v hold what rests", holders)
+		}
+		time.Sleep(19 * time.Second)
+		expect(t, x, "*", "doc")
+		expect(t, y, "*", "doc")
+		time.Sleep(15 * time.Second) // until it is noticed
+		expect(t, x, "*", "")
+		for i := range x.notes.shards {
+			if s := &x.notes.shards[i]; s.count != 0 || s.bytes != 0 {
+				t.Errorf("%d holds of %d bytes are counted", s.count, s.bytes)
+			}
+		}
+	})
+}
+
 // What a proxy leaves that was killed goes with its lease, and the sets do not stay for ever.
 func TestLeftBehind(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {

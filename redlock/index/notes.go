@@ -1,6 +1,7 @@
 package index
 
 import (
+	"crypto/rand"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -26,6 +27,7 @@ type Hold struct {
 	Client      *redlock.Client // the last one that took or renewed it; nil: it is not known
 	Waited      time.Duration   // how long it waited for the grant
 	Until       time.Time       // when the lease ends
+	AtLeast     time.Time       // if it is freed before, it rests until then; zero: it does not
 	Shared      bool            // others may hold the lock, too
 }
 
@@ -33,7 +35,8 @@ type Hold struct {
 type notes struct {
 	seed   maphash.Seed
 	born   time.Time
-	swept  int // shards, so far
+	nobody string // the token of holds that were freed and rest; no client has it
+	swept  int    // shards, so far
 	shards [shards]shard
 }
 
@@ -65,10 +68,11 @@ type held struct {
 	waited time.Duration
 	since  time.Duration // of client
 	until  time.Duration
+	least  time.Duration // if it is freed before, it rests until then
 }
 
 func (n *notes) start() {
-	n.seed, n.born = maphash.MakeSeed(), time.Now()
+	n.seed, n.born, n.nobody = maphash.MakeSeed(), time.Now(), rand.Text()
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.fresh, s.old, s.waits = make(map[string]note), make(map[string]note), make(map[*wait]bool)
@@ -84,7 +88,10 @@ func (n *notes) of(name string) *shard {
 // add notes h, and says whether there was room for it.
 func (n *notes) add(h Hold) bool {
 	s, now := n.of(h.Name), n.now()
-	one := held{h.Token, h.Client, h.Waited, now, h.Until.Sub(n.born)}
+	one := held{token: h.Token, client: h.Client, waited: h.Waited, since: now, until: h.Until.Sub(n.born)}
+	if !h.AtLeast.IsZero() {
+		one.least = h.AtLeast.Sub(n.born)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.fresh[h.Name]; ok {
@@ -152,7 +159,7 @@ func (s *shard) hold(known *note, h held, shared bool, now time.Duration) {
 
 // renew takes over what h says of the same hold.
 func (o *held) renew(h held) {
-	o.until = max(o.until, h.until)
+	o.until, o.least = max(o.until, h.until), max(o.least, h.least)
 	if h.client != nil {
 		o.client, o.since = h.client, h.since
 		if h.waited > 0 {
@@ -193,7 +200,24 @@ func (k *note) until() time.Duration {
 	return last
 }
 
-// remove forgets the hold of token.
+// rest has the hold of token go on as one of nobody, if it is to rest, and says so.
+func (n *notes) rest(s *shard, known *note, token string) bool {
+	h := &known.first
+	for i := 0; h.token != token; i++ {
+		if i == len(known.more) {
+			return false
+		}
+		h = &known.more[i]
+	}
+	if h.least == 0 || h.least <= n.now() {
+		return false
+	}
+	s.bytes += len(n.nobody) - len(token)
+	*h = held{token: n.nobody, until: h.least}
+	return true
+}
+
+// remove forgets the hold of token, once it has rested.
 func (n *notes) remove(name, token string) {
 	s := n.of(name)
 	s.mu.Lock()
@@ -202,6 +226,10 @@ func (n *notes) remove(name, token string) {
 		known, ok := all[name]
 		if !ok {
 			continue
+		}
+		if n.rest(s, &known, token) {
+			all[name] = known
+			return
 		}
 		if known.more == nil && known.first.token == token { // nearly always
 			s.forget(all, name, &known)

@@ -150,7 +150,7 @@ func (f *finder) inspect(names []string) error {
 		all.Wait()
 		for i, name := range ahead {
 			switch {
-			case errs[i] == nil && (len(states[i].Holders) > 0 || states[i].Waiters > 0):
+			case errs[i] == nil && (states[i].Taken() || states[i].Waiters > 0):
 				f.found = append(f.found, Listed{name, states[i]})
 			case errs[i] != nil && !foreign(errs[i]):
 				return errs[i]

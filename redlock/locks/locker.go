@@ -131,8 +131,12 @@ func newLocker(e engine, names *redlock.Names, o Options, longest string) *Locke
 
 // Granted notes that a, which came then, was granted, before its client is told.
 func (l *Locker) Granted(a *redlock.Acquire, g redlock.Grant, came time.Time) {
-	l.o.Index.Hold(index.Hold{Name: a.Name, Token: a.Token, Client: a.Client, Until: g.At.Add(g.TTL),
-		Waited: max(g.At.Sub(came), 0), Shared: a.Mode != redlock.Write})
+	h := index.Hold{Name: a.Name, Token: a.Token, Client: a.Client, Until: g.At.Add(g.TTL),
+		Waited: max(g.At.Sub(came), 0), Shared: a.Mode != redlock.Write}
+	if a.AtLeast > 0 {
+		h.AtLeast = g.At.Add(a.AtLeast)
+	}
+	l.o.Index.Hold(h)
 }
 
 // Renewed notes that a client has renewed the hold of token, which lasts until then.
@@ -188,7 +192,8 @@ func (l *Locker) NewAcquire(a redlock.Acquire) *redlock.Acquire {
 func (l *Locker) NewRequest() [redlock.IDBytes]byte { return l.names.NewRequest() }
 
 // Complete makes a new request of a: it adds an id, unless it has one of NewRequest and its client does not
-// name it, a token if none is named, the default lease if none is asked for, and a keeper if it needs one.
+// name it, a token if none is named, the default lease if none is asked for, a lease no shorter than
+// AtLeast, and a keeper if it needs one.
 func (l *Locker) Complete(a *redlock.Acquire) {
 	if a.Token == "" {
 		a.Token, a.Fresh = redlock.NewToken(), true
@@ -196,6 +201,7 @@ func (l *Locker) Complete(a *redlock.Acquire) {
 	if a.Lease == 0 {
 		a.Lease = l.o.Lease
 	}
+	a.Lease = max(a.Lease, a.AtLeast)
 	if a.ID == "" || a.Named != "" {
 		a.ID = l.names.NewID(a)
 	}

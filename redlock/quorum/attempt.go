@@ -78,7 +78,7 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	}
 	c.Number(int64(q.o.MaxReaders))
 	c.Text(a.Keeper)
-	c.Text(a.Meta)
+	c.Said(a)
 	t.call = c
 	return t, nil
 }

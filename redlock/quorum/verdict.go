@@ -166,6 +166,7 @@ func (p *poll) state() (s redlock.State, clear bool) {
 	for _, h := range s.Holders {
 		s.Fence = max(s.Fence, h.Fence)
 	}
+	s.SetRest()
 	return s, true
 }
 

@@ -16,7 +16,8 @@
 --       8  PUBLISH or SPUBLISH
 --          If one of the following is given:
 --       9  keeper; or = and the keeper that the client's connection has for this hold already
---      10  meta
+--      10  meta; or a tab, for how many ms the hold is to go on at least (ATLEAST, not more than the
+--          lease), a blank, and the meta
 --      11  replication id of the master that may grant
 -- Reply {token, fence, ttl ms, count}: granted
 --       fence, or 1 for the one in ARGV 1: granted, with the lease that was asked for and the count 1
@@ -38,8 +39,9 @@
 -- a string: "lockproxy 1 fence requests token". Any other lock is a hash.
 --
 -- In the hash, the field w is the hold of the writer, whose token is in the field o, and a field r:<token> is
--- the hold of a reader. A hold is "expiry count fence since keeper requests meta". Its requests are the last
--- eight that made it what it is, each an id behind a mark:
+-- the hold of a reader. A hold is "expiry count fence since keeper requests meta"; what else may stand before
+-- the meta is said in noteof.lua, and in rest.lua who has a hold that was released, but goes on (ATLEAST).
+-- The requests are the last eight that made a hold what it is, each an id behind a mark:
 --   +id         it counted the hold up (the first did so too)     -id   it counted it down
 --   =id         the same token asked again; =0000000000000000 stands for all renewals, =1111111111111111 for
 --               the last CHECK
@@ -80,7 +82,7 @@ local reentrant, proxy, wait, limits, publish = ARGV[4] == '1', ARGV[5], ARGV[6]
 local meta, master = ARGV[10] or '', ARGV[11] or ''
 local most_waiters, most_readers = string.match(limits, '^(%d*) ?(%d*)$')
 most_waiters, most_readers = tonumber(most_waiters) or 0, tonumber(most_readers) or math.huge
-local keeper, note = wanted_keeper or '', meta == '' and '' or ' ' .. meta
+local keeper, note = wanted_keeper or '', ''
 lease = lease - 1
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
@@ -100,6 +102,10 @@ if plain_fence then
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
   now, from = in_ms(clock)
+end
+if meta ~= '' then
+  --#include noteof.lua
+  note = note_of(meta, from)
 end
 local version, owner, writer, packed, shared, place, proxy_until = unpack(redis.pcall('HMGET', key,
   'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or '')))

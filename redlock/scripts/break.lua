@@ -11,9 +11,9 @@
 --       1: it is free now
 --       {1, id, fence, ttl ms}: it was ended, and granted to the waiter id of this proxy
 --       -1: some readers are gone; to be sent again for the others
--- Effects: all holds go, and the next fence is higher than any of theirs. Proxies that kept them alive are
---       told. The first waiter is woken or gets the lock. Sent again it may end the next hold, but none that
---       its own proxy has asked for since.
+-- Effects: all holds go, what rests too, and the next fence is higher than any of theirs. Proxies that kept
+--       them alive are told. The first waiter is woken or gets the lock. Sent again it may end the next hold,
+--       but none that its own proxy has asked for since.
 local key, fence_key = KEYS[1], KEYS[2]
 local me, publish, after, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4] or ''
 local fence_name = ARGV[5] or fence_key

@@ -3,6 +3,7 @@ package scripts
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -303,6 +304,16 @@ func InspectCall(n *redlock.Names, name, token string, p *Pages) (at int, c Call
 		c.Number(int64(p.readers))
 	}
 	return at, c
+}
+
+// Said appends what the hold is to say of itself, as acquire.lua and claim.lua take it: the meta, and in
+// front of that AtLeast.
+func (c *Call) Said(a *redlock.Acquire) {
+	if a.AtLeast == 0 && !strings.HasPrefix(a.Meta, "\t") { // which would be taken for one with AtLeast
+		c.Text(a.Meta)
+		return
+	}
+	c.Text(fmt.Sprintf("\t%d %s", a.AtLeast.Milliseconds(), a.Meta))
 }
 
 // Most appends how many clients may wait for the lock, if this one may, and how many may read it, if it

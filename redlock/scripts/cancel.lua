@@ -19,7 +19,7 @@
 -- Reply 1: something was taken back, or marked
 --       0: there was nothing
 --       {1, id, fence, ttl ms}: taken back, and the lock was granted to the waiter id of this proxy
--- Effects: sent again it does nothing.
+-- Effects: what it takes back does not rest (ATLEAST), for nobody was told of it. Sent again it does nothing.
 local key, fence_key = KEYS[1], KEYS[2]
 local token, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- The marks of requests (see acquire.lua), and what they become when these are cancelled.

@@ -13,7 +13,7 @@
 --       6  fence that the grant should have; or "" if no new hold may be granted
 --       7  most readers
 --       8  keeper; or = and the keeper that the client's connection has for this hold already; or ""
---       9  meta, or ""
+--       9  meta as in acquire.lua, or ""
 -- Reply granted: {fence, ttl ms, count, 1 if the hold is new or has a new fence, else 0, clock in µs}; or
 --          the clock alone for {6, 2, 1, 1, clock}
 --       held by others: {-1 for a reader that is to become the writer, else 0; ms that it lasts; who holds
@@ -40,10 +40,14 @@ if plain and wanted_fence > micros and wanted_fence <= micros + 1000000
 end
 
 local keeper = string.sub(wanted_keeper, 1, 1) == '=' and '' or wanted_keeper
-local note = meta == '' and '' or ' ' .. meta
 --#include now.lua
 --#include fence.lua
 local now, from = in_ms(clock)
+local note = ''
+if meta ~= '' then
+  --#include noteof.lua
+  note = note_of(meta, from)
+end
 --#include look.lua
 local kind, plain_fence, plain_ids, plain_owner = look(key)
 

@@ -57,7 +57,8 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 			default:
 				if asked == nil || rng.IntN(8) > 0 {
 					mode, reentrant := pick("w", "w", "r"), pick("0", "1")
-					keeper, meta := pick("", "", "proxy:1", "=proxy:1"), pick("", "", "what for")
+					keeper := pick("", "", "proxy:1", "=proxy:1")
+					meta := pick("", "", "what for", "\t40 what for")
 					asked = func() (a, b string) {
 						args := []string{token, lease, mode, id, reentrant, "", "", " 2", "PUBLISH",
 							keeper, meta, ""}

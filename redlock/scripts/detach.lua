@@ -11,8 +11,8 @@
 -- Reply 1: released
 --       0: the keeper has no hold here
 --       {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy
--- Effects: the hold goes, or only its keeper; the first waiter is woken or gets the lock. Sent again it does
---       nothing.
+-- Effects: the hold goes, or rests as after release.lua, or only its keeper goes; the first waiter is woken
+--       or gets the lock. Sent again it does nothing.
 local key, fence_key = KEYS[1], KEYS[2]
 local token, keeper, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 --#include look.lua
@@ -38,11 +38,13 @@ end
 --#include readers.lua
 --#include livereaders.lua
 --#include passon.lua
+--#include rest.lua
 local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
   me = me, publish = publish}, packed, writer)
 if field ~= 'w' then
   redis.call('HDEL', key, field)
   reader_left(lock, expiry)
 end
+rest(lock, field, ids, note)
 if after == 'tell' then redis.call(publish, key, keeper) end
 return pass_on(lock, read_until(lock), owner, after ~= 'offer')

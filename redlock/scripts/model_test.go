@@ -56,7 +56,11 @@ type modelHold struct {
 	made       []string        // +id, =id, -id, ^id, *id as in acquire.lua
 	gone       map[string]bool // of these, those that were cancelled
 	read       []modelRead     // the last four upgrades, newest first
+	least      time.Time       // if it is released before, it rests until then
 }
+
+// resting is the token of a hold that was released, and rests.
+const resting = "-"
 
 // modelRead is what a reader had who became the writer.
 type modelRead struct {
@@ -132,9 +136,27 @@ func (m *model) grant(a *redlock.Acquire, fence int64, ttl time.Duration) error 
 		clear(m.hold)
 	}
 	m.hold[a.Token] = &modelHold{a.Mode, m.now.Add(ttl + runs), 1, fence, taking(a.Keeper), false, a.Meta,
-		[]string{"+" + a.ID}, map[string]bool{}, nil}
+		[]string{"+" + a.ID}, map[string]bool{}, nil, m.least(a)}
 	delete(m.queue, a.ID)
 	return nil
+}
+
+// least is until when a hold goes on at least that a is granted, or asks for again, now.
+func (m *model) least(a *redlock.Acquire) (at time.Time) {
+	if a.AtLeast > 0 {
+		at = m.now.Add(a.AtLeast + runs)
+	}
+	return at
+}
+
+// leave ends the hold of a token that was released, or has it rest: to all others it goes on.
+func (m *model) leave(token string) {
+	h := m.hold[token]
+	delete(m.hold, token)
+	other := m.live(resting)
+	if h.least.After(m.now) && (other == nil || h.least.After(other.until)) {
+		m.hold[resting] = &modelHold{mode: h.mode, until: h.least, count: 1, made: h.made}
+	}
 }
 
 // tell notes what a release was answered.
@@ -298,6 +320,9 @@ func (h *modelHold) again(a *redlock.Acquire, now time.Time, once, counted strin
 		h.did(mark + a.ID)
 		h.rely(a.Keeper)
 		h.meta = cmp.Or(a.Meta, h.meta)
+		if a.AtLeast > 0 {
+			h.least = rig.Later(h.least, now.Add(a.AtLeast+runs))
+		}
 	}
 	if until := now.Add(a.Lease + runs); until.After(h.until) {
 		h.until = until
@@ -555,7 +580,7 @@ func (m *model) released(token, id string, v resp.Value) error {
 		m.tell(id, "0")
 		want = "0"
 	case h != nil:
-		delete(m.hold, token)
+		m.leave(token)
 		m.tell(id, "1")
 		if len(v.Elems) == 4 {
 			m.pass(id, v.Elems[1].Text())
@@ -708,9 +733,9 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 		acquire := func(a *redlock.Acquire) {
 			proxy := proxyOf[a.ID]
 			args := append(words(a), proxy, millis(a.Wait), fmt.Sprint(modelQueue), "PUBLISH",
-				a.Keeper, a.Meta, "")
+				a.Keeper, said(a), "")
 			switch {
-			case a.Meta != "":
+			case said(a) != "":
 			case a.Keeper == "" && proxy == "" && a.Mode == redlock.Write:
 				args = args[:5]
 			case a.Keeper == "":
@@ -757,7 +782,11 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				case 1: // it keeps the hold, or kept it
 					a.Keeper = "=" + rapid.SampledFrom(keepers).Draw(t, "keeper")
 				}
-				a.Meta = rapid.SampledFrom([]string{"", "", "", " of - + = 1 2 3\n"}).Draw(t, "meta")
+				a.Meta = rapid.SampledFrom([]string{"", "", "", " of - + = 1 2 3\n", "\t7 "}).Draw(t, "meta")
+				if rapid.IntRange(0, 3).Draw(t, "rests") == 0 {
+					a.AtLeast = time.Duration(rapid.IntRange(1, 4000).Draw(t, "at least")) * time.Millisecond
+					a.Lease = max(a.Lease, a.AtLeast)
+				}
 				if rapid.IntRange(0, 2).Draw(t, "named") == 0 {
 					a.Named = fmt.Sprintf("n%07d", ids)
 					a.ID += "," + a.Named
@@ -911,7 +940,7 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 						t.Fatalf("%s of %s: %s", keeper, token, rig.Text(v))
 					}
 				default:
-					delete(m.hold, token)
+					m.leave(token)
 					if len(v.Elems) == 4 {
 						judge(m.handed(v))
 					} else if rig.Text(v) != "1" {
@@ -1058,7 +1087,17 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 						t.Fatalf("%+v, want %+v", h, want)
 					}
 				}
+				rest := time.Duration(0)
+				if h := m.live(resting); h != nil && (len(who) == 0 || h.mode == redlock.Write) {
+					rest = h.until.Sub(m.now) - runs
+				}
+				if state.Rest != rest {
+					t.Fatalf("rests for %v, want %v", state.Rest, rest)
+				}
 				for token := range m.hold {
+					if token == resting {
+						continue
+					}
 					if len(who) > 0 && who[0] != token && m.live(token) != nil &&
 						m.live(token).mode == redlock.Read {
 						continue // CHECK tells of no other readers
@@ -1110,6 +1149,14 @@ func words(a *redlock.Acquire) []string {
 		reentrant = "1"
 	}
 	return []string{a.Token, millis(a.Lease), string(a.Mode), a.ID, reentrant}
+}
+
+// said is what a says of its hold, as the scripts take it.
+func said(a *redlock.Acquire) string {
+	if a.AtLeast == 0 && !strings.HasPrefix(a.Meta, "\t") {
+		return a.Meta
+	}
+	return fmt.Sprintf("\t%d %s", a.AtLeast.Milliseconds(), a.Meta)
 }
 
 func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }

@@ -24,10 +24,10 @@
 --       -1: the proxy of the request has asked for the hold again since: it needs a new id
 --       {1, id, fence, ttl ms}: released, and granted to the waiter id of this proxy
 --       {1, keeper} or {1, id, fence, ttl ms, keeper}: released too, and this proxy kept the hold alive
--- Effects: the hold goes, or one count of it; the first waiter is woken or gets the lock. Sent again, it
---       changes nothing and replies the same until 32 more releases in the slot, or, as to who got the lock,
---       until the lock was handed on eight times more. It never ends a grant that its proxy has asked for
---       since.
+-- Effects: the hold goes, or one count of it; the first waiter is woken or gets the lock. Or the hold rests
+--       first, if it was asked for with ATLEAST: see rest.lua. Sent again, it changes nothing and replies the
+--       same until 32 more releases in the slot, or, as to who got the lock, until the lock was handed on
+--       eight times more. It never ends a grant that its proxy has asked for since.
 local key, fence_key = KEYS[1], KEYS[2]
 local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local known_fence, fence_name = ARGV[7], ARGV[8] or fence_key
@@ -129,7 +129,7 @@ if kept ~= '-' then
   end
 end
 if no_queue then redis.call(publish, key, id) end
-if not packed and fence_key then -- no readers, no waiters
+if not packed and fence_key and string.byte(note) ~= 9 then -- no readers, no waiters, no ATLEAST
   redis.call('DEL', key)
   remember(fence_key, ' ', id)
   return own_keeper and {1, own_keeper} or 1
@@ -144,9 +144,11 @@ if field ~= 'w' then
   reader_left(lock, expiry)
 end
 local readers_end
-if lock.readers > 0 then
+if lock.readers > 0 or string.byte(note) == 9 then
   --#include readers.lua
   --#include livereaders.lua
+  --#include rest.lua
+  rest(lock, field, ids, note)
   readers_end = read_until(lock)
 end
 local reply = pass_on(lock, readers_end, owner, after ~= 'offer', id, answered)

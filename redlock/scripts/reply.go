@@ -213,7 +213,9 @@ func ReadLock(reply []byte, p *Pages) (s redlock.State, err error) {
 	if more {
 		return s, redlock.ErrAgain
 	}
-	return ReadState(v)
+	s, err = ReadState(v)
+	s.SetRest()
+	return s, err
 }
 
 // ReadKeys reads a page of SCAN.

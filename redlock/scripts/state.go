@@ -39,7 +39,7 @@ func (p *Pages) Add(v resp.Value) (whole resp.Value, more bool) {
 	return v, more
 }
 
-// ReadState reads a reply with a whole lock.
+// ReadState reads a reply with a whole lock. A hold that rests is among the holders still.
 func ReadState(v resp.Value) (s redlock.State, err error) {
 	if len(v.Elems)%2 == 0 {
 		return s, ErrReply

@@ -2,6 +2,7 @@ package scripts_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -105,7 +106,7 @@ func (l *teller) tell(line string) string {
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		return ""
-	case "acquire", "reenter": // token id mode lease [proxy wait max keeper]
+	case "acquire", "reenter": // token id mode lease [proxy wait max keeper least]
 		again := "0"
 		if w[0] == "reenter" {
 			again = "1"
@@ -115,7 +116,10 @@ func (l *teller) tell(line string) string {
 			args = append(args, opt(5, ""), opt(6, "5000"), opt(7, "100"), l.publish())
 		}
 		if len(w) > 8 {
-			args = append(args, w[8], "", "")
+			args = append(args, opt(8, ""), "", "")
+		}
+		if len(w) > 9 {
+			args[10] = "\t" + w[9] + " "
 		}
 		if alone != nil {
 			return l.show(l.run(scripts.Acquire, both, args...))
@@ -982,7 +986,7 @@ var transitions = []struct{ name, text string }{
 
 func TestTransitions(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
-		for _, tt := range append(transitions, alone...) {
+		for _, tt := range slices.Concat(transitions, alone, rests) {
 			err, late := play(s, tt.text)
 			// Leases run on while a busy machine stands still. A real mistake shows up each time.
 			for try := 1; err != nil && late > 20*time.Millisecond && try < 20; try++ {

@@ -125,7 +125,7 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
 // sent again. room is as that of evalIn, s scripts.Acquire or acquireAlone.
 func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquire) (slot int, req []byte) {
-	more := a.Keeper != "" || a.Meta != "" || e.grace.on() || e.upstream.Evicting()
+	more := a.Keeper != "" || a.Meta != "" || a.AtLeast > 0 || e.grace.on() || e.upstream.Evicting()
 	args := 11
 	switch {
 	case !more && a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant: // most of them
@@ -156,7 +156,7 @@ func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquir
 	c.Text(e.publish())
 	if more {
 		c.Text(a.Keeper)
-		c.Text(a.Meta)
+		c.Said(a)
 		c.Text(e.granter(slot))
 	}
 	return slot, c.Req

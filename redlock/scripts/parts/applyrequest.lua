@@ -16,7 +16,10 @@ local function apply_request(hold, shared, mode, id, reentrant, wanted_keeper, n
     if reentrant then count = count + 1 end
     ids = ids .. (upgrade and (reentrant and '*' or '^') or reentrant and '+' or '=') .. id
     kept = keeper_after(kept, wanted_keeper)
-    if note ~= '' then old_note = note end
+    if note ~= '' then
+      --#include noteafter.lua
+      old_note = note_after(old_note, note)
+    end
   end
   return math.max(expiry, least_expiry), count, fence, since, kept, ids, old_note, sent_before, upgrade
 end

@@ -22,7 +22,8 @@ end
 --     is true;
 --   any other first waiter is offered the lock;
 --   if it is not clear who is first, the waiters are told to ask;
---   a lock that nobody holds or waits for is deleted.
+--   a lock that nobody holds or waits for is deleted;
+--   but if lock.rest is set, it is held by nobody until lock.rest_end, and all of that comes later.
 -- readers_end is what read_until returns. had_writer says that the fields of a writer are still there.
 -- release_id is nil or that of the release that frees the lock. It is noted in front of earlier ones
 -- (answered, the field u), with the waiter that got the lock; or with 0 if that cannot be noted behind the
@@ -36,12 +37,21 @@ local function pass_on(lock, readers_end, had_writer, may_grant, release_id, ans
   if release_id and not lock.fence_key then
     noted = {'u', ' ' .. release_id .. '>0' .. string.sub(answered or '', 1, 7 * 34)}
   end
-  if lock.waiters == 0 and not readers_end then
+  if lock.waiters == 0 and not readers_end and not lock.rest then
     if not noted[1] then
       redis.call('DEL', lock.key)
       return 1
     end
     lock.expires = lock.now + 20000
+  end
+  if lock.rest then -- nobody gets it before that ends, see rest.lua
+    if lock.waiters > 0 then
+      tell_to_ask(lock)
+    else
+      lock.expires = math.max(lock.rest_end, noted[1] and lock.now + 20000 or 0)
+    end
+    save(lock, 'o', '-', 'w', lock.rest, unpack(noted))
+    return 1
   end
   local mode, id, proxy, lease, token, keeper, meta = head_of(lock)
   local free = lock.head >= lock.offered -- nobody was offered it
@@ -50,7 +60,11 @@ local function pass_on(lock, readers_end, had_writer, may_grant, release_id, ans
     local fence, expiry = next_fence(lock.fence_key, lock.clock), lock.from + lease
     lock.head = lock.head + 1
     outlast(lock, expiry)
-    local note = meta == '' and '' or ' ' .. meta
+    local note = ''
+    if meta ~= '' then
+      --#include noteof.lua
+      note = note_of(meta, lock.from)
+    end
     local hold = pack_hold(expiry, 1, fence, lock.now, keeper, '+' .. id, note)
     if release_id then -- eight of them are kept
       noted = {'u', ' ' .. release_id .. '>' .. id .. string.sub(answered or '', 1, 7 * 34)}

@@ -1,0 +1,141 @@
+package locks_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockproxy/redlock"
+	"lockproxy/redlock/internal/proxies"
+	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/keepalive"
+)
+
+// Hosts whose clocks differ by up to 20 s all want to do the job of each minute, through two proxies. It is
+// done once a minute, as long as it rests for longer than the clocks differ; without that it is not. R6 R23
+func TestOneRunAnInterval(t *testing.T) {
+	const hosts, intervals, differ = 6, 20, 20 * time.Second
+	run := func(atLeast time.Duration) (times []int64) {
+		rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+			p := proxies.Start(t, s, 2)
+			began, runs := time.Now(), make([]atomic.Int64, intervals)
+			var all sync.WaitGroup
+			for host := range hosts {
+				late := rand.N(differ)
+				all.Go(func() {
+					for n := range intervals {
+						time.Sleep(time.Until(began.Add(time.Duration(n)*time.Minute + late)))
+						token := fmt.Sprint(host, " ", n)
+						if !p[host%2].Lock(t.Context(), redlock.Acquire{Token: token, AtLeast: atLeast}).OK {
+							continue
+						}
+						runs[n].Add(1)
+						time.Sleep(rand.N(100 * time.Millisecond)) // the job
+						if p[host%2].Unlock(token) != 1 {
+							t.Error("the hold was lost")
+						}
+					}
+				})
+			}
+			all.Wait()
+			for n := range runs {
+				times = append(times, runs[n].Load())
+			}
+			time.Sleep(time.Minute)
+			s.Empty(t)
+		})
+		return times
+	}
+	often := false
+	for range 5 {
+		for n, times := range run(differ + time.Second) {
+			if times != 1 {
+				t.Errorf("the job of minute %d was done %d times", n, times)
+			}
+		}
+		for _, times := range run(0) {
+			often = often || times > 1
+		}
+	}
+	if !often {
+		t.Error("without ATLEAST it was done once a minute, too: this proves nothing")
+	}
+}
+
+// Who waits behind a rest gets the lock at its end, by itself, whatever lease the former holder had. R25
+func TestWaitBehindARest(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		for _, mode := range []redlock.Mode{redlock.Write, redlock.Read} {
+			g := proxies.Granted(t, p[0].Begin(t.Context(), redlock.Acquire{
+				Token: "a", Mode: mode, Lease: time.Hour, AtLeast: 2345 * time.Millisecond,
+			}))
+			first := p[1].Begin(t.Context(), redlock.Acquire{Token: "b", Lease: time.Minute, Wait: minute})
+			second := p[0].Begin(t.Context(), redlock.Acquire{Token: "c", Lease: time.Minute, Wait: minute})
+			time.Sleep(100 * time.Millisecond)
+			if p[0].Unlock("a") != 1 || p[0].Unlock("a") != -1 {
+				t.Error("UNLOCK does not answer 1, and then Null")
+			}
+			state := p[1].State()
+			if state.Name() != "resting" || len(state.Holders) > 0 || state.Fence != 0 ||
+				state.Waiters != 2 || state.Rest > 2245*time.Millisecond ||
+				state.Rest < 2200*time.Millisecond {
+				t.Errorf("while it rests: %+v", state)
+			}
+			proxies.Waiting(t, first, second)
+			b := proxies.Granted(t, first)
+			if took := b.At.Sub(g.At); took < 2345*time.Millisecond || took > 2360*time.Millisecond {
+				t.Errorf("%v: the next came %v after the grant", mode, took)
+			}
+			if b.Fence <= g.Fence {
+				t.Errorf("the fence %d is not above %d", b.Fence, g.Fence)
+			}
+			proxies.Waiting(t, second)
+			p[1].Unlock("b")
+			proxies.Granted(t, second)
+			p[0].Unlock("c")
+			s.Empty(t)
+		}
+	})
+}
+
+// A hold rests that is let go because its connection has closed. What nobody was told of does not. R18
+func TestRestOfAKeptHold(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		a := p[0].NewAcquire(redlock.Acquire{
+			Name: "job", Token: "a", Mode: redlock.Write, Lease: time.Second, Keep: true,
+			AtLeast: 3 * time.Second,
+		})
+		g, ok, err := p[0].Client().Acquire(a)
+		if !ok || g.TTL != 3*time.Second {
+			t.Fatalf("%+v %v", g, err)
+		}
+		kept := p[0].Keep(keepalive.Hold{Name: "job", Token: "a", Fence: g.Fence, Lease: time.Second,
+			Until: g.At.Add(g.TTL), Keeper: a.Keeper})
+		time.Sleep(2900 * time.Millisecond) // it was renewed since, for a second
+		if left := p[1].State().Holders[0].TTL; left < 500*time.Millisecond || left > time.Second {
+			t.Errorf("%v of the lease are left", left)
+		}
+		kept.Release()
+		time.Sleep(50 * time.Millisecond)
+		if state := p[1].State(); state.Name() != "resting" {
+			t.Errorf("after its connection has closed: %+v", state)
+		}
+		time.Sleep(60 * time.Millisecond)
+		s.Empty(t)
+
+		lost := p[0].NewAcquire(redlock.Acquire{
+			Name: "job", Token: "a", Mode: redlock.Write, AtLeast: 3 * time.Second,
+		})
+		if _, ok, err := p[0].Client().Acquire(lost); !ok {
+			t.Fatal(err)
+		}
+		p[0].Undo(lost)
+		time.Sleep(50 * time.Millisecond)
+		s.Empty(t)
+	})
+}
