@@ -94,22 +94,11 @@ func testsOfRows(t *testing.T) map[string][]string {
 	t.Helper()
 	rowName := regexp.MustCompile(`\bR([1-9]|[12]\d|3[0-3])\b`)
 	shown := make(map[string]map[string]bool)
-	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel("../..", file)
-		name = filepath.ToSlash(name)
-		goTest := strings.HasSuffix(name, "_test.go") && name != "integration/house/rows_test.go"
-		data := strings.HasSuffix(name, ".txt") && strings.HasPrefix(name, "integration/")
-		if err != nil || d.IsDir() || !goTest && !data {
-			return err
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
+	walkTests(t, func(name string, text []byte) {
 		testOf := func(int) string {
 			return strings.Replace(strings.TrimPrefix(name, "integration/"), "/testdata/", "/", 1)
 		}
-		if goTest {
+		if strings.HasSuffix(name, ".go") {
 			testOf = testAt(t, name, text)
 		}
 		for i, line := range strings.Split(string(text), "\n") {
@@ -120,16 +109,34 @@ func testsOfRows(t *testing.T) map[string][]string {
 				shown[row][testOf(i+1)] = true
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := make(map[string][]string)
 	for row, tests := range shown {
 		all[row] = slices.Collect(maps.Keys(tests))
 	}
 	return all
+}
+
+// walkTests calls see for each file of tests, and for each of their data in integration.
+func walkTests(t *testing.T, see func(name string, text []byte)) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel("../..", file)
+		name = filepath.ToSlash(name)
+		goTest := strings.HasSuffix(name, "_test.go") && name != "integration/house/rows_test.go"
+		data := strings.HasSuffix(name, ".txt") && strings.HasPrefix(name, "integration/")
+		if err != nil || d.IsDir() || !goTest && !data {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err == nil {
+			see(name, text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // testAt says to which test a line of a file belongs, its comment included: "redlock/TestKeep", or the file

@@ -1,7 +1,6 @@
 package transcripts
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,16 +80,16 @@ func playFile(t *testing.T, file, target, addr string) {
 	} else if needs != "" { // the file is for other servers, as other files are for other targets
 		return
 	}
-	t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-		rig.Steady(t, func() error {
-			if _, err := rig.Ask(addr, "FLUSHALL"); err != nil {
-				return err
-			}
-			if err := tr.Play(addr); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			return nil
-		})
+	t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { play(t, tr, addr) })
+}
+
+// play plays a transcript from the beginning, where there are no keys.
+func play(t *testing.T, tr *rig.Transcript, addr string) {
+	rig.Steady(t, func() error {
+		if _, err := rig.Ask(addr, "FLUSHALL"); err != nil {
+			return err
+		}
+		return tr.Play(addr)
 	})
 }
 
