@@ -34,6 +34,10 @@ var unfit = map[string]string{
 	"lock-updown":     "an upgrade that waits does not stand before others",
 	"lockctl":         "nobody queues in Redis, so nobody can count who waits",
 
+	"lock-mlock":           "a lease of 80 s is too long",
+	"lock-mlock-keepalive": "a lease of 1000 ms is too short",
+	"lockctl-watch":        "the proxy has no lock-events",
+
 	"lock-guard":          noGuard,
 	"lock-guard-cluster":  noGuard,
 	"lock-guard-database": noGuard,
