@@ -20,6 +20,7 @@ import (
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/peers"
 	"lockproxy/redlock/quorum"
+	"lockproxy/redlock/totals"
 	"lockproxy/redlock/who"
 )
 
@@ -78,8 +79,8 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	all.Who = &who.Who{Index: s.locks.index, ID: all.Plain.ID()}
 	all.Ask = func(ctx context.Context, req []byte) ([]byte, error) { return up.DoMaster(ctx, 0, req, true) }
 	s.locks.peers = peers.New(up, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID(),
-		map[string]peers.Handler{who.Topic: all.Who.Answer}, s.o.Log)
-	all.Who.Peers = s.locks.peers
+		map[string]peers.Handler{who.Topic: all.Who.Answer, totals.Topic: totals.Answer(all.Stats)}, s.o.Log)
+	all.Who.Peers, all.Peers = s.locks.peers, s.locks.peers
 	s.locks.engines = all
 	s.table.verbs = lock.Verbs(all, s.o.LockNames)
 	return nil
@@ -121,16 +122,7 @@ func (l *lockEngines) leave() {
 }
 
 // stats are the counters of all lock engines.
-func (l *lockEngines) stats() locks.Stats {
-	st := l.engines.Plain.Stats()
-	for _, c := range l.engines.Compat {
-		st = st.Plus(c.Stats())
-	}
-	if l.engines.Quorum != nil {
-		st = st.Plus(l.engines.Quorum.Stats())
-	}
-	return st
-}
+func (l *lockEngines) stats() locks.Stats { return l.engines.Stats() }
 
 // health returns the health of the masters of RedLock.
 func (l *lockEngines) health() []master.Health {

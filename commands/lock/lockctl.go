@@ -15,7 +15,7 @@ import (
 // lockctlVerb is LOCKCTL, for people who look after locks:
 //
 //	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] [SCAN] | WATCH [MATCH glob] |
-//	        BREAK key | STATS | HELP
+//	        BREAK key | STATS [ALL] | HELP
 func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 	key := commands.Argument{Name: "key", Type: "key"}
 	reads := []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
@@ -69,13 +69,7 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 			Docs: &commands.Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock,
 				Arguments: []commands.Argument{key}},
 		},
-		{
-			Name: "lockctl|stats", Arity: 2, Flags: commands.ReadOnly,
-			Needs: commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")),
-			Run:   func(c *commands.Call) { lockctlStats(c, l, b) },
-			Docs: &commands.Docs{Summary: "Says what this proxy has done with locks.",
-				Complexity: "O(N), N being lock-stats-names"},
-		},
+		statsVerb(l, b),
 		{
 			Name: "lockctl|help", Arity: 2, Flags: commands.ReadOnly, Needs: helping, Run: lockctlHelp,
 			Docs: &commands.Docs{Summary: "Lists the subcommands.", Complexity: "O(1)"},
@@ -103,8 +97,9 @@ func lockctlHelp(c *commands.Call) {
 		"    Take a lock away from its holders, who are told. 1: done. 0: nobody held it.",
 		"WATCH [MATCH <glob>]",
 		"    Show what happens to locks from now on, at all proxies. RESET ends it.",
-		"STATS",
-		"    Say what this proxy has done with locks, and which of them were the busiest."))
+		"STATS [ALL]",
+		"    Say what this proxy has done with locks, and which of them were the busiest. "+
+			"ALL: what all proxies have done, added up."))
 }
 
 // lockctlInfo replies a map: state, fence, holders (maps), waiters, key, waiting (maps); and rest, if there

@@ -12,6 +12,7 @@ import (
 	"lockproxy/commands/holds"
 	"lockproxy/redlock"
 	"lockproxy/redlock/locks"
+	"lockproxy/redlock/peers"
 	"lockproxy/redlock/who"
 )
 
@@ -26,7 +27,8 @@ type Lockers struct {
 	Announce   commands.Announcer // tells who waits with NOTIFY
 	Waits      *holds.Room        // for those waits
 	// Who knows which clients hold locks and wait for them; nil: nobody does.
-	Who *who.Who
+	Who   *who.Who
+	Peers *peers.Peers // other proxies; nil: there are none
 	// Ask asks any master of the upstream, as the proxy. It blocks. nil: all users have all rights.
 	Ask func(ctx context.Context, req []byte) (reply []byte, err error)
 	// Masters returns the health of Quorum's masters.
@@ -96,6 +98,18 @@ func (l *Lockers) all() []*locks.Locker {
 		return []*locks.Locker{l.Plain}
 	}
 	return []*locks.Locker{l.Plain, l.Quorum}
+}
+
+// Stats are the counters of all engines.
+func (l *Lockers) Stats() locks.Stats {
+	s := l.Plain.Stats()
+	for _, c := range l.Compat {
+		s = s.Plus(c.Stats())
+	}
+	if l.Quorum != nil {
+		s = s.Plus(l.Quorum.Stats())
+	}
+	return s
 }
 
 // allows returns an error if engine cannot do what the LOCK asks for.

@@ -149,5 +149,11 @@ func TestLockersByName(t *testing.T) {
 				t.Errorf("STATS lacks %q: %s", want, stats)
 			}
 		}
+		all := commandstest.Readable(conns["a"].Do("LOCKCTL STATS ALL"))
+		_, counters, _ := strings.Cut(stats, " holds ")
+		counters, _, _ = strings.Cut(counters, " busiest ")
+		if want := "*[proxies 1 silent *[] holds " + counters + "]"; all != want {
+			t.Errorf("STATS ALL of one proxy\n got %s\nwant %s", all, want)
+		}
 	})
 }

@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,24 +13,99 @@ import (
 	"lockproxy/commands"
 	"lockproxy/internal/resp"
 	"lockproxy/redlock/locks"
+	"lockproxy/redlock/totals"
 )
 
 // busiestShown is how many locks LOCKCTL STATS shows one by one.
 const busiestShown = 10
 
-// lockctlStats replies a map: what this proxy has done with locks since it started, and what it does now
-// (holds that it keeps alive, waiters). With RedLock it also has the health of the masters.
-func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
-	s, proto, size := l.Plain.Stats(), c.Client.Proto, 23
-	for _, c := range l.Compat {
-		s = s.Plus(c.Stats())
+// statsVerb is
+//
+//	LOCKCTL STATS [ALL]
+//
+// Reply: a map of what this proxy has done with locks since it started, and what it does now (holds that it
+// keeps alive, waiters). With RedLock it also has the health of the masters. With ALL, a map of the sums of
+// all proxies.
+func statsVerb(l *Lockers, busy *busiest) *commands.Command {
+	verb := &commands.Command{
+		Name: "lockctl|stats", Arity: -2, Flags: commands.ReadOnly,
+		Needs: commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")),
+		Docs: &commands.Docs{
+			Summary:    "Says what this proxy has done with locks, or all of them.",
+			Complexity: "O(N), N being lock-stats-names; with ALL the number of proxies",
+			Arguments:  []commands.Argument{{Name: "all", Type: "pure-token", Token: "ALL", Optional: true}},
+		},
 	}
+	verb.Run = func(c *commands.Call) {
+		switch all, err := statsArgs(c.Args[2:]); {
+		case err != nil:
+			c.Reply(commands.ErrorReply(verb.Usage(err)))
+		case all:
+			lockctlStatsAll(c, l)
+		default:
+			lockctlStats(c, l, busy)
+		}
+	}
+	return verb
+}
+
+// statsArgs reads the option of STATS.
+func statsArgs(args [][]byte) (all bool, err error) {
+	switch {
+	case len(args) == 0:
+		return false, nil
+	case !resp.IsWord(args[0], "ALL"):
+		return false, fmt.Errorf("%q is no option of LOCKCTL STATS", resp.Clip(args[0]))
+	case len(args) > 1:
+		return false, fmt.Errorf("%q is one argument too many", resp.Clip(args[1]))
+	}
+	return true, nil
+}
+
+// lockctlStatsAll answers STATS ALL. It has no busiest locks: the sum of the first ten of each proxy need not
+// be the first ten of all.
+func lockctlStatsAll(c *commands.Call, l *Lockers) {
+	proto := c.Client.Proto
+	c.Task(func(ctx context.Context) []byte {
+		s := totals.Ask(ctx, l.Peers, l.Stats())
+		b := resp.AppendMap(nil, proto, 2+counterPairs)
+		b = appendCount(b, "proxies", int64(s.Proxies))
+		b = redcon.AppendArray(redcon.AppendBulkString(b, "silent"), len(s.Silent))
+		for _, id := range s.Silent {
+			b = redcon.AppendBulkString(b, id)
+		}
+		return appendCounters(b, proto, s.Stats)
+	}, nil)
+}
+
+func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
+	proto, size := c.Client.Proto, 3+counterPairs
 	if l.Quorum != nil {
-		s, size = s.Plus(l.Quorum.Stats()), 24
+		size++
 	}
 	b := resp.AppendMap(nil, proto, size)
 	b = appendPair(b, "proxy", l.Plain.ID())
 	b = appendPair(b, "version", c.Server.Facts().Version)
+	b = appendCounters(b, proto, l.Stats())
+	all := busy.top(busiestShown)
+	b = redcon.AppendArray(redcon.AppendBulkString(b, "busiest"), len(all))
+	for _, one := range all {
+		b = resp.AppendMap(b, proto, 4)
+		b = appendPair(b, "name", one.name)
+		b = appendCount(b, "grants", int64(one.grants))
+		b = appendCount(b, "refusals", int64(one.refusals))
+		b = appendCount(b, "waits", int64(one.waits))
+	}
+	if l.Quorum != nil {
+		b = appendMasters(redcon.AppendBulkString(b, "nodes"), proto, l.Masters())
+	}
+	c.Reply(b)
+}
+
+const counterPairs = 20
+
+// appendCounters appends counters as pairs of a map.
+func appendCounters(b []byte, proto int, s locks.Stats) []byte {
 	b = appendCount(b, "holds", int64(s.Kept))
 	b = appendCount(b, "lingering", int64(s.Lingering))
 	b = appendCount(b, "waiters", int64(s.Waiting))
@@ -52,19 +129,7 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
 	for _, why := range slices.Sorted(maps.Keys(s.Lost)) {
 		b = appendCount(b, string(why), int64(s.Lost[why]))
 	}
-	all := busy.top(busiestShown)
-	b = redcon.AppendArray(redcon.AppendBulkString(b, "busiest"), len(all))
-	for _, one := range all {
-		b = resp.AppendMap(b, proto, 4)
-		b = appendPair(b, "name", one.name)
-		b = appendCount(b, "grants", int64(one.grants))
-		b = appendCount(b, "refusals", int64(one.refusals))
-		b = appendCount(b, "waits", int64(one.waits))
-	}
-	if l.Quorum != nil {
-		b = appendMasters(redcon.AppendBulkString(b, "nodes"), proto, l.Masters())
-	}
-	c.Reply(b)
+	return b
 }
 
 // appendMasters appends the health of the masters of RedLock as an array of maps.

@@ -20,7 +20,7 @@ func TestLockSyntax(t *testing.T) {
 			"fence] [KEEPALIVE [MAX renewals] [LINGER milliseconds]]"
 		listLine = ". Syntax: LOCKCTL LIST [MATCH pattern] [COUNT count] [SCAN]"
 		ctlLine  = ". Syntax: LOCKCTL BREAK key | CHECK key token | HELP | INFO key | LIST [MATCH " +
-			"pattern] [COUNT count] [SCAN] | STATS | WATCH [MATCH pattern]"
+			"pattern] [COUNT count] [SCAN] | STATS [ALL] | WATCH [MATCH pattern]"
 	)
 	long := strings.Repeat("x", 1025)
 	tests := []struct{ command, want string }{
@@ -80,7 +80,8 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCKCTL LIST COUNT 0", `COUNT must be a whole number from 1 to 10000, not "0"` + listLine},
 		{"LOCKCTL LIST COUNT 10001", `COUNT must be a whole number from 1 to 10000, not "10001"` + listLine},
 		{"LOCKCTL BREAK", "wrong number of arguments. Syntax: LOCKCTL BREAK key"},
-		{"LOCKCTL STATS job", "wrong number of arguments. Syntax: LOCKCTL STATS"},
+		{"LOCKCTL STATS job", `"job" is no option of LOCKCTL STATS. Syntax: LOCKCTL STATS [ALL]`},
+		{"LOCKCTL STATS ALL job", `"job" is one argument too many. Syntax: LOCKCTL STATS [ALL]`},
 		{"RLOCK job PX no", `PX must be a whole number from 1 to 60000, which is lock-max-lease, not "no"` +
 			strings.Replace(lockLine, "LOCK", "RLOCK", 1)},
 		{"UNLOCK", "wrong number of arguments" + unlockLine},

@@ -134,6 +134,7 @@ func TestUsersOfLocks(t *testing.T) {
 		"LOCK job", "WLOCK job", "RLOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job",
 		"LOCKCTL CHECK job t", "GUARD job t SET job 1",
 		"LOCKCTL BREAK job", "LOCKCTL LIST", "LOCKCTL WATCH", "LOCKCTL STATS",
+		"LOCKCTL STATS ALL",
 	} {
 		for _, user := range []string{"alice", "bob"} {
 			if got := as(user).Call(t, strings.Fields(denied)...); !strings.HasPrefix(got.Text, "NOPERM") {
@@ -142,7 +143,7 @@ func TestUsersOfLocks(t *testing.T) {
 		}
 	}
 	for _, allowed := range []string{"LOCKCTL INFO job", "LOCKCTL CHECK job t", "LOCKCTL LIST",
-		"LOCKCTL STATS",
+		"LOCKCTL STATS", "LOCKCTL STATS ALL",
 		"UNLOCK job t"} {
 		carol.Must(t, strings.Fields(allowed)...)
 	}

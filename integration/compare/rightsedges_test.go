@@ -43,6 +43,7 @@ var lockRights = []struct {
 	{"LOCKCTL WATCH", []string{"KEYS *", "GET lock:{any}", "HGETALL lock:{any}", "GET lock:{app:any}",
 		"HGETALL lock:{app:any}"}},
 	{"LOCKCTL STATS", []string{"INFO", "KEYS *"}},
+	{"LOCKCTL STATS ALL", []string{"INFO", "KEYS *"}},
 	{"LOCKCTL HELP", []string{"COMMAND"}},
 }
 

@@ -20,7 +20,7 @@ var floors = map[string]string{
 		"proxy/login proxy/watch commands commands/merge commands/routes commands/lock commands/holds " +
 		"cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
-		"redlock/who internal",
+		"redlock/totals redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
 	"proxy/watch":       "internal",
@@ -40,7 +40,7 @@ var floors = map[string]string{
 	"commands/script":      "commands commands/merge cluster/pipe internal",
 	"commands/pubsub":      "commands commands/merge cluster cluster/pubsub internal",
 	"commands/lock": "commands commands/holds cluster/master cluster/pipe " +
-		"redlock redlock/keepalive redlock/locks redlock/who internal",
+		"redlock redlock/keepalive redlock/locks redlock/peers redlock/totals redlock/who internal",
 	"commands": "commands/holds commands/merge cluster cluster/pipe cluster/pubsub " +
 		"redlock redlock/locks internal",
 	"commands/holds": "redlock redlock/keepalive redlock/locks internal",
@@ -70,6 +70,7 @@ var floors = map[string]string{
 	"redlock/index":     "redlock internal",
 	"redlock/peers":     "internal",
 	"redlock/who":       "redlock redlock/index redlock/peers internal",
+	"redlock/totals":    "redlock/locks redlock/peers",
 	"redlock/single":    "redlock redlock/scripts redlock/wait internal",
 	"redlock/quorum":    "redlock redlock/scripts redlock/wait internal",
 	"redlock/compat":    "redlock redlock/scripts redlock/wait internal",

@@ -20,24 +20,43 @@ type counters struct {
 	sets, noSets, failedSets atomic.Uint64
 }
 
-// Stats is what a Locker has done since it was made.
+// Stats is what a Locker has done since it was made. In JSON, proxies tell it each other.
 type Stats struct {
-	Granted, Refused, Failed ByMode // LOCK, WLOCK and RLOCK: granted, held by others, failed
-	Released, NotHeld        uint64 // UNLOCK: released or counted down; held nothing
-	Renewed, NotRenewed      uint64 // RENEW
-	Guarded, NotGuarded      uint64 // GUARD: run without an error; held nothing. Not those in MULTI
-	Sets, NoSets, FailedSets uint64 // MLOCK: granted, one was held by others, failed
-	Waits, TimedOut          uint64 // LOCKs that had to wait, and those whose wait was in vain
-	Waiting                  int    // now
-	Unsynced                 uint64 // grants given back with NOREPLICAS
-	Kept                     int    // holds that are kept alive, now
-	Lingering                int    // those of them whose connections broke
-	Renewals                 uint64 // of the holds that are kept alive
-	Lost                     map[keepalive.Loss]uint64
+	// LOCK, WLOCK and RLOCK: granted, held by others, failed.
+	Granted ByMode `json:"granted"`
+	Refused ByMode `json:"refused"`
+	Failed  ByMode `json:"failed"`
+	// UNLOCK: released or counted down; held nothing.
+	Released uint64 `json:"released"`
+	NotHeld  uint64 `json:"not_held"`
+	// RENEW.
+	Renewed    uint64 `json:"renewed"`
+	NotRenewed uint64 `json:"not_renewed"`
+	// GUARD: run without an error; held nothing. Not those in MULTI.
+	Guarded    uint64 `json:"guarded"`
+	NotGuarded uint64 `json:"not_guarded"`
+	// MLOCK: granted, one was held by others, failed.
+	Sets       uint64 `json:"sets_granted"`
+	NoSets     uint64 `json:"sets_refused"`
+	FailedSets uint64 `json:"sets_failed"`
+	// LOCKs that had to wait, those whose wait was in vain, those that wait now.
+	Waits    uint64 `json:"waits"`
+	TimedOut uint64 `json:"timed_out"`
+	Waiting  int    `json:"waiters"`
+	Unsynced uint64 `json:"no_replicas"` // grants given back with NOREPLICAS
+	// Holds that are kept alive, now; those of them whose connections broke; renewals and losses of such
+	// holds.
+	Kept      int                       `json:"holds"`
+	Lingering int                       `json:"lingering"`
+	Renewals  uint64                    `json:"renewals"`
+	Lost      map[keepalive.Loss]uint64 `json:"lost"`
 }
 
 // ByMode is one number for each mode.
-type ByMode struct{ Write, Read uint64 }
+type ByMode struct {
+	Write uint64 `json:"write"`
+	Read  uint64 `json:"read"`
+}
 
 // Stats returns the counters as they are now.
 func (l *Locker) Stats() Stats {

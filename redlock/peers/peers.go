@@ -321,7 +321,7 @@ func (p *Peers) others(ctx context.Context) map[string]bool {
 // heardAnswer takes an answer of somebody.
 func (p *Peers) heardAnswer(payload []byte) {
 	m, ok := decode(payload)
-	if !ok {
+	if !ok || m.from == p.id {
 		return
 	}
 	p.mu.Lock()

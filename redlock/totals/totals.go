@@ -1,0 +1,85 @@
+// Package totals adds up what all proxies have done with locks. Each counts for itself, so all are asked:
+//
+//	LOCKCTL STATS ALL --> Ask --> peers.Ask --> every proxy: Answer
+//	                       |
+//	                       \--> Sum
+//
+// What others say is only shown.
+package totals
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"lockproxy/redlock/locks"
+	"lockproxy/redlock/peers"
+)
+
+// Topic is that of the questions.
+const Topic = "stats"
+
+// most bounds each number of another proxy: the sum of all that peers lets answer is an int64.
+const most = 1 << 53
+
+// Sum is what several proxies have done.
+type Sum struct {
+	locks.Stats
+	Proxies int      // so many are added up, this one included
+	Silent  []string // ids of those that did not answer, or not with numbers; sorted
+}
+
+// Ask adds up what this proxy (here) and the others have done. p may be nil: there are no others. It blocks
+// for as long as peers.Ask.
+func Ask(ctx context.Context, p *peers.Peers, here locks.Stats) Sum {
+	all, silent := p.Ask(ctx, Topic, nil)
+	s := Sum{Stats: here, Proxies: 1, Silent: silent}
+	for _, answer := range all {
+		s.add(answer)
+	}
+	slices.Sort(s.Silent)
+	return s
+}
+
+// Answer answers the question of another proxy. here returns what this one has done.
+func Answer(here func() locks.Stats) peers.Handler {
+	return func([]byte) []byte {
+		answer, _ := json.Marshal(here())
+		return answer
+	}
+}
+
+// add adds what another proxy says. Counters that it does not know are 0 there; those that this one does not
+// know are left out.
+func (s *Sum) add(a peers.Answer) {
+	var said *locks.Stats
+	if json.Unmarshal(a.Body, &said) != nil || said == nil {
+		s.Silent = append(s.Silent, a.From)
+		return
+	}
+	clip(said)
+	for why := range said.Lost {
+		if _, ok := s.Lost[why]; !ok {
+			delete(said.Lost, why)
+		}
+	}
+	s.Stats = s.Plus(*said)
+	s.Proxies++
+}
+
+// clip bounds all numbers of s.
+func clip(s *locks.Stats) {
+	for _, m := range []*locks.ByMode{&s.Granted, &s.Refused, &s.Failed} {
+		m.Write, m.Read = min(m.Write, most), min(m.Read, most)
+	}
+	for _, n := range []*uint64{&s.Released, &s.NotHeld, &s.Renewed, &s.NotRenewed, &s.Guarded, &s.NotGuarded,
+		&s.Sets, &s.NoSets, &s.FailedSets, &s.Waits, &s.TimedOut, &s.Unsynced, &s.Renewals} {
+		*n = min(*n, most)
+	}
+	for _, n := range []*int{&s.Waiting, &s.Kept, &s.Lingering} {
+		*n = min(max(*n, 0), most)
+	}
+	for why, n := range s.Lost {
+		s.Lost[why] = min(n, most)
+	}
+}
