@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,19 +236,28 @@ func TestNotifyAgain(t *testing.T) {
 	const ask = "LOCK job TOKEN y PX 9000 WAIT 1000 NOTIFY news"
 	withNotify(t, func(t *testing.T, a, b *commandstest.Session, board *commandstest.Board) {
 		var again []string
+		var mu sync.Mutex // b asks from here and from there
 		board.Answer = func(string, string) (commands.Heard, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if again = append(again, commandstest.Readable(b.Do(ask))); len(again) == 1 {
 				return commands.Told, nil
 			}
 			return commands.Unheard, nil
 		}
+		mu.Lock()
 		expect(t, b, ask, "QUEUED")
+		mu.Unlock()
 		time.Sleep(1500 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(again) != 1 || again[0] != "QUEUED" {
 			t.Errorf("behind the time-out: %q", again)
 		}
+		mu.Unlock()
 		expect(t, a, "UNLOCK job x", "1")
 		time.Sleep(500 * time.Millisecond)
+		mu.Lock()
 		if len(again) != 2 || again[1] != "*[y F 9000 1]" {
 			t.Errorf("behind the grant: %q", again)
 		}
