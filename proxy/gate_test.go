@@ -126,9 +126,9 @@ func TestGateBeforeParts(t *testing.T) {
 
 // A user that is deleted is nobody from the next command on, and stays so.
 func TestUserGone(t *testing.T) {
-	gone := false
+	var gone atomic.Bool
 	answer := usersNode(func(user, _ string) string {
-		if gone {
+		if gone.Load() {
 			return "-ERR User '" + user + "' not found\r\n"
 		}
 		return "+OK\r\n"
@@ -138,11 +138,11 @@ func TestUserGone(t *testing.T) {
 		c.login()
 		c.send("PING")
 		c.expect("+PONG\r\n")
-		gone = true
+		gone.Store(true)
 		const noAuth = "-NOAUTH Authentication required.\r\n"
 		c.send("CLIENT ID", "GET k", "PING")
 		c.expect(strings.Repeat(noAuth, 3))
-		gone = false
+		gone.Store(false)
 		c.login()
 		c.send("PING")
 		c.expect("+PONG\r\n")
@@ -155,11 +155,12 @@ func TestUserGone(t *testing.T) {
 // What a user kept alive that is deleted is let go at once, and does not linger. R18
 func TestUserGoneLetsGo(t *testing.T) {
 	for _, then := range []string{"PING", "MONITOR"} { // a client that monitors is closed
-		gone, asked := false, usersNode(everything)
+		var gone atomic.Bool
+		asked := usersNode(everything)
 		answer := func(node int, command string) string {
 			args := strings.Fields(command)
 			switch {
-			case gone && strings.HasPrefix(command, "ACL DRYRUN "):
+			case gone.Load() && strings.HasPrefix(command, "ACL DRYRUN "):
 				return "-ERR User 'alice' not found\r\n"
 			case strings.HasPrefix(command, detaching):
 				return ":1\r\n"
@@ -178,7 +179,7 @@ func TestUserGoneLetsGo(t *testing.T) {
 			c.send(then)
 			c.expect("+")
 			time.Sleep(time.Second)
-			gone = true
+			gone.Store(true)
 			go c.Write([]byte("CLIENT ID\r\n"))
 			time.Sleep(5 * time.Second)
 			if n := strings.Count(r.commands(), detaching); n != 1 {

@@ -132,7 +132,8 @@ func TestUsersOfLocks(t *testing.T) {
 	carol.Must(t, "LOCK", "job", "TOKEN", "t")
 	for _, denied := range []string{
 		"LOCK job", "WLOCK job", "RLOCK job", "UNLOCK job t", "RENEW job t", "LOCKCTL INFO job",
-		"LOCKCTL CHECK job t", "GUARD job t SET job 1",
+		"LOCKCTL CHECK job t", "GUARD job t SET job 1", "MLOCK 1 job", "MLOCK 2 app:1 job",
+		"MUNLOCK 1 job t", "MRENEW 1 job t",
 		"LOCKCTL BREAK job", "LOCKCTL LIST", "LOCKCTL WATCH", "LOCKCTL STATS",
 		"LOCKCTL STATS ALL",
 	} {

@@ -15,7 +15,7 @@ import (
 )
 
 // Hosts whose clocks differ by up to 20 s all want to do the job of each minute, through two proxies. It is
-// done once a minute, as long as it rests for longer than the clocks differ; without that it is not. R6 R23
+// done once a minute, as long as it rests for longer than the clocks differ; without that it is not. R23
 func TestOneRunAnInterval(t *testing.T) {
 	const hosts, intervals, differ = 6, 20, 20 * time.Second
 	run := func(atLeast time.Duration) (times []int64) {

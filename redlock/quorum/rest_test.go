@@ -9,7 +9,7 @@ import (
 )
 
 // A hold that is released early rests on a majority, while a minority is away: for whoever waits, and for all
-// proxies. R6 R27
+// proxies. R27
 func TestQuorumRests(t *testing.T) {
 	onNetwork(t, 5, 2, func(t *testing.T, s *network) {
 		l, other := s.proxies[0], s.proxies[1]
