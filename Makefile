@@ -27,7 +27,7 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 test: tools vet fmt-check ## install what is missing, then every test under the race detector, and without it what it would only make slow
 	@packages=$$($(GO) list ./... | grep -v '/integration/rounds$$'); set -x; \
 	$(GO) test -race $(LEAN) -count=1 -p 3 -timeout $(TIMEOUT) ./integration/faults ./integration/compat ./redlock/quorum ./redlock/scripts $$packages; failed=$$?; \
-	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) -run '^TestRounds|^TestQuorumModel' ./integration/rounds ./redlock/quorum && exit $$failed
+	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) -run '^TestRounds|^TestQuorumModel|^TestModelCatchesMutants' ./integration/rounds ./redlock/quorum ./redlock/scripts && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \

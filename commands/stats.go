@@ -71,5 +71,7 @@ func minus[K comparable](now, was map[K]uint64) map[K]uint64 {
 }
 
 func modesMinus(now, was locks.ByMode) locks.ByMode {
-	return locks.ByMode{Write: now.Write - was.Write, Read: now.Read - was.Read}
+	return locks.ByMode{
+		Write: now.Write - was.Write, Read: now.Read - was.Read, Permit: now.Permit - was.Permit,
+	}
 }

@@ -38,7 +38,7 @@ func Refused(err error) bool {
 		return false
 	}
 	switch word, _, _ := strings.Cut(string(said), " "); word {
-	case "LOCKTYPE", "QUEUEFULL", "DEADLOCK", "NOQUORUM", "OOM", "MISCONF":
+	case "LOCKTYPE", "PERMITS", "QUEUEFULL", "DEADLOCK", "NOQUORUM", "OOM", "MISCONF":
 		return true
 	case "NOPERM": // of the script itself, not of a command that it calls
 		return strings.Contains(string(said), "'evalsha'")

@@ -27,13 +27,15 @@ package redlock
 
 import "time"
 
-// Mode says whether a hold is shared.
+// Mode says with whom a hold is shared.
 type Mode string
 
 // The modes.
 const (
 	Write Mode = "w" // by one holder
 	Read  Mode = "r" // by any number of readers
+	// Permit: with those who hold the other permits of a semaphore.
+	Permit Mode = "p"
 )
 
 // Acquire asks for a lock. It is one request however often it is sent: its ID makes it idempotent. Over
@@ -42,6 +44,7 @@ type Acquire struct {
 	Name      string
 	Token     string
 	Mode      Mode
+	Permits   int // of the semaphore, with the mode Permit
 	Lease     time.Duration
 	Reentrant bool          // count a hold that the token has already
 	Wait      time.Duration // how long to stand in the queue; 0: do not queue

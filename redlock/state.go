@@ -23,10 +23,11 @@ func (h *Holder) Digest() string { return digestOf(h.Owner) }
 // State is a lock as it is now.
 type State struct {
 	Key     string
-	Holders []Holder // one writer, or readers in the order of their fences
+	Holders []Holder // one writer, or readers or permits in the order of their fences
 	// Rest is for how long the lock goes on being taken although a hold of it was released (AtLeast): by
 	// nobody, or beside its readers; 0: it does not. Without holders and without a rest it is free.
 	Rest    time.Duration
+	Permits int   // that the semaphore has; 0: it is a lock
 	Fence   int64 // the highest fence of the holders, 0 for none
 	Waiters int   // live ones; behind the first 500 places all are counted, live or not
 }
@@ -57,7 +58,7 @@ func (s *State) SetRest() {
 // Taken says that a newcomer who wants to write would be refused.
 func (s *State) Taken() bool { return len(s.Holders) > 0 || s.Rest > 0 }
 
-// Name is "free", "write", "read", or "resting": nobody holds it, but it is taken for s.Rest.
+// Name is "free", "write", "read", "permits", or "resting": nobody holds it, but it is taken for s.Rest.
 func (s State) Name() string {
 	switch {
 	case len(s.Holders) == 0 && s.Rest > 0:
@@ -66,6 +67,16 @@ func (s State) Name() string {
 		return "free"
 	case s.Holders[0].Mode == Write:
 		return "write"
+	case s.Holders[0].Mode == Permit:
+		return "permits"
 	}
 	return "read"
+}
+
+// Used is how many permits of a semaphore are held; 0 for a lock.
+func (s *State) Used() int {
+	if s.Permits == 0 {
+		return 0
+	}
+	return len(s.Holders)
 }

@@ -82,7 +82,7 @@ func (g *Grants) Remember(a *redlock.Acquire, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := held{latest: grant{a.Token, until}}
-	if a.Mode == redlock.Read { // otherwise earlier tokens hold nothing any more
+	if a.Mode != redlock.Write { // otherwise earlier tokens hold nothing any more
 		if h, ok := b.find(a.Name); ok {
 			now.earlier = h.without(a.Token)
 		}

@@ -22,7 +22,8 @@ const (
 	maxRenewals = 1_000_000_000
 	maxReplicas = 16
 	maxFence    = 1 << 53
-	maxID       = 64 // bytes
+	maxID       = 64   // bytes
+	maxPermits  = 1000 // a Redis takes a few ms to look at so many
 )
 
 // arguments are the arguments of a lock verb.
@@ -34,6 +35,7 @@ type arguments struct {
 	every       time.Duration // 0: not given
 	notice      *notice       // nil: NOTIFY is not given
 	reentrant   bool
+	permits     int // 0: not given
 	keep        bool
 	syncs       bool          // SYNC is given
 	fence       int64         // 0: not given
@@ -89,6 +91,11 @@ var options = [...]option{
 		}
 		a.notice = &notice{channel: string(v)}
 		return nil
+	}},
+	{"PERMITS", true, "permits", func(a *arguments, _ *locks.Locker, v []byte) error {
+		n, err := integerArg("PERMITS", v, 1, maxPermits, "")
+		a.permits = int(n)
+		return err
 	}},
 	{"REENTRANT", false, "reentrant", func(a *arguments, _ *locks.Locker, _ []byte) error {
 		a.reentrant = true
@@ -155,9 +162,10 @@ func notOfID(c rune) bool {
 
 // syntax is what a verb takes, read once from its Docs.
 type syntax struct {
-	verb  *commands.Command
-	takes [len(options)]bool
-	bare  bool // the token may be given without the word TOKEN
+	verb   *commands.Command
+	takes  [len(options)]bool
+	bare   bool // the token may be given without the word TOKEN
+	counts bool // PERMITS must be given
 }
 
 func newSyntax(verb *commands.Command) *syntax {
@@ -168,6 +176,7 @@ func newSyntax(verb *commands.Command) *syntax {
 			for i := range options {
 				s.takes[i] = s.takes[i] || options[i].word == arg.Token
 			}
+			s.counts = s.counts || arg.Token == "PERMITS"
 			s.bare = s.bare || arg.Name == "token" && arg.Token == "" && arg.Type == "string"
 			see(arg.Arguments)
 		}
@@ -227,6 +236,8 @@ func (a *arguments) parseBehind(s *syntax, l *locks.Locker, args [][]byte, from 
 		return s.verb.Usage(errors.New("TRIES and EVERY need each other"))
 	case a.renewals > 0 && !a.keep:
 		return s.verb.Usage(errors.New("MAX needs KEEPALIVE"))
+	case a.permits == 0 && s.counts:
+		return s.verb.Usage(errors.New("PERMITS is missing: it says how many permits there are"))
 	case a.linger > 0 && !a.keep:
 		return s.verb.Usage(errors.New("LINGER needs KEEPALIVE"))
 	case a.notice != nil:

@@ -33,7 +33,7 @@ func (d *durations) observe(took time.Duration) {
 
 // Durations is what was counted of one kind of durations.
 type Durations struct {
-	Verb    string // lock or rlock
+	Verb    string // lock, rlock or semlock
 	Prefix  string // of the names of the locks, as Options of the Ledger have it; "": all others
 	Outcome string
 	Count   uint64

@@ -34,6 +34,9 @@ type series struct {
 	released, expired, lost, broke durations
 }
 
+// modes are those that are counted apart, as the verbs LOCK, RLOCK and SEMLOCK.
+var modes = [...]redlock.Mode{redlock.Write, redlock.Read, redlock.Permit}
+
 // NewLedger returns a Ledger that tells the locks apart whose names begin with one of prefixes. tell gets the
 // events, on any goroutine, and must not block; nil: there are none.
 func NewLedger(prefixes []string, tell func(lockevent.Event)) *Ledger {
@@ -42,7 +45,9 @@ func NewLedger(prefixes []string, tell func(lockevent.Event)) *Ledger {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	all = slices.Compact(all)
-	return &Ledger{prefixes: all, series: make([]series, 2*len(all)), held: newHeldSince(), tell: tell}
+	return &Ledger{
+		prefixes: all, series: make([]series, len(modes)*len(all)), held: newHeldSince(), tell: tell,
+	}
 }
 
 // maxEventName is the length up to which events show the name of a client.
@@ -70,10 +75,7 @@ func (l *Ledger) of(name string, mode redlock.Mode) *series {
 	for !strings.HasPrefix(name, l.prefixes[i]) {
 		i++
 	}
-	if mode == redlock.Read {
-		return &l.series[2*i+1]
-	}
-	return &l.series[2*i]
+	return &l.series[len(modes)*i+max(slices.Index(modes[:], mode), 0)]
 }
 
 // waiting notes that a has to wait.
@@ -223,7 +225,8 @@ func (l *Ledger) Times() (t Times) {
 		l.ended(one)
 	}
 	for i := range l.series {
-		s, prefix, verb := &l.series[i], l.prefixes[i/2], [2]string{"lock", "rlock"}[i%2]
+		s, prefix := &l.series[i], l.prefixes[i/len(modes)]
+		verb := [len(modes)]string{"lock", "rlock", "semlock"}[i%len(modes)]
 		t.Waits = s.granted.list(t.Waits, verb, prefix, "granted")
 		t.Waits = s.timedOut.list(t.Waits, verb, prefix, "timeout")
 		t.Holds = s.released.list(t.Holds, verb, prefix, "released")

@@ -45,6 +45,8 @@ func TestTimesOfLocks(t *testing.T) {
 		do(a, "WLOCK job:big:1 TOKEN t PX 2000", "*[t")
 		do(a, "RLOCK doc TOKEN r PX 1000", "*[r")
 		do(b, "RENEW doc r PX 3000", "3000")
+		do(a, "SEMLOCK pool PERMITS 1 TOKEN s PX 1000", "*[s")
+		do(b, "SEMLOCK pool PERMITS 1 WAIT 300", "$nil")
 		time.Sleep(5 * time.Second) // 2 s and 3 s of leases
 		do(a, "LOCK doc TOKEN u", "*[u")
 		time.Sleep(time.Second)
@@ -61,6 +63,8 @@ lock "job:" granted: 2 0s
 lock "job:" timeout: 1 300ms
 lock "" granted: 3 0s
 rlock "" granted: 1 0s
+semlock "" granted: 1 0s
+semlock "" timeout: 1 300ms
 `; got != want {
 			t.Errorf("waits:\n%s\nwant\n%s", got, want)
 		}
@@ -76,6 +80,7 @@ lock "" released: 1 1m0s
 lock "" lost: 1 
 lock "" broken: 1 1s
 rlock "" expired: 1 3s
+semlock "" expired: 1 1s
 `; got != want {
 			t.Errorf("holds:\n%s\nwant\n%s", got, want)
 		}

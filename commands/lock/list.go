@@ -48,7 +48,7 @@ func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
 		known := l.known(ctx, sees, states)
 		b := redcon.AppendArray(nil, len(all))
 		for _, one := range all {
-			b = resp.AppendMap(b, proto, 1+statePairs(one.State))
+			b = resp.AppendMap(b, proto, 1+statePairs(&one.State))
 			b = appendPair(b, "name", one.Name)
 			b = appendState(b, proto, one.State, known[one.Name])
 		}

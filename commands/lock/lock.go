@@ -1,6 +1,6 @@
-// Package lock has lockproxy's own verbs: LOCK, RLOCK, WLOCK, UNLOCK, RENEW, GUARD, MLOCK, MUNLOCK, MRENEW
-// and LOCKCTL. Each is a file that makes one commands.Command: its arguments as COMMAND DOCS shows them, the
-// rights that it needs, which of its arguments are secret, and what it does.
+// Package lock has lockproxy's own verbs: LOCK, RLOCK, WLOCK, SEMLOCK, UNLOCK, RENEW, GUARD, MLOCK,
+// MUNLOCK, MRENEW and LOCKCTL. Each is a file that makes one commands.Command: its arguments as COMMAND DOCS
+// shows them, the rights that it needs, which of its arguments are secret, and what it does.
 //
 //	Verbs --> lockVerb --> lock(Call) --> arguments.parse --> Lockers.of: the engine of that lock
 //	                                                              |
@@ -39,6 +39,7 @@ func Verbs(all Lockers, names int) []*commands.Command {
 		lockVerb(l, b, "wlock", redlock.Write,
 			"Takes a lock for writing: LOCK under the name that pairs with RLOCK."),
 		lockVerb(l, b, "rlock", redlock.Read, "Takes a lock for reading, which others may share."),
+		semlockVerb(l, b),
 		unlockVerb(l),
 		renewVerb(l),
 		guardVerb(l),
@@ -166,7 +167,7 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 	}
 	q.a = redlock.Acquire{
 		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
-		Wait: q.args.wait,
+		Wait: q.args.wait, Permits: q.args.permits,
 		Keep: q.args.keep, Keeper: c.Client.Keepalives.Keeper(q.args.name, q.args.token),
 		Sync: q.args.replicas, Meta: q.args.meta, AtLeast: q.args.atLeast, Named: q.args.id,
 		ID: q.args.request, Client: c.Client.Holder(),

@@ -102,13 +102,13 @@ func lockctlHelp(c *commands.Call) {
 			"ALL: what all proxies have done, added up."))
 }
 
-// lockctlInfo replies a map: state, fence, holders (maps), waiters, key, waiting (maps); and rest, if there
-// is one.
+// lockctlInfo replies a map: state, fence, holders (maps), waiters, of a semaphore in use also used and of,
+// key, waiting (maps); and rest, if there is one.
 func lockctlInfo(c *commands.Call, l *Lockers) {
 	o, name, sees := c.Actions, string(c.Args[2]), l.sees(c)
 	inspect(c, l, "", func(s redlock.State, proto int) []byte {
 		show := func(known who.Known) []byte {
-			return appendState(resp.AppendMap(nil, proto, statePairs(s)), proto, s, known)
+			return appendState(resp.AppendMap(nil, proto, statePairs(&s)), proto, s, known)
 		}
 		if len(s.Holders) == 0 && s.Waiters == 0 || l.Who == nil {
 			return show(who.Known{})
@@ -121,8 +121,11 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 }
 
 // statePairs is how many pairs appendState appends.
-func statePairs(s redlock.State) int {
-	if s.Rest > 0 {
+func statePairs(s *redlock.State) int {
+	switch {
+	case s.Used() > 0:
+		return 8
+	case s.Rest > 0:
 		return 7
 	}
 	return 6
@@ -155,6 +158,10 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 		b = appendCount(b, "waited", waited)
 	}
 	b = appendCount(b, "waiters", int64(s.Waiters))
+	if used := s.Used(); used > 0 {
+		b = appendCount(b, "used", int64(used))
+		b = appendCount(b, "of", int64(s.Permits))
+	}
 	b = appendPair(b, "key", s.Key)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "waiting"), len(known.Waiters))
 	for _, w := range known.Waiters {
@@ -169,7 +176,9 @@ func appendState(b []byte, proto int, s redlock.State, known who.Known) []byte {
 	return b
 }
 
-var modeNames = map[redlock.Mode]string{redlock.Write: "write", redlock.Read: "read"}
+var modeNames = map[redlock.Mode]string{
+	redlock.Write: "write", redlock.Read: "read", redlock.Permit: "permit",
+}
 
 func appendPair(b []byte, name, value string) []byte {
 	return redcon.AppendBulkString(redcon.AppendBulkString(b, name), value)

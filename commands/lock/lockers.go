@@ -119,6 +119,9 @@ func (l *Lockers) allows(engine *locks.Locker, mode redlock.Mode, a *arguments) 
 		return allowsCompat(mode, a)
 	case engine != l.Quorum:
 		return nil
+	case a.permits > 0:
+		return errors.New("ERR SEMLOCK is not for locks of RedLock: its masters agree on who holds a lock, " +
+			"not yet on who of many holds a permit; take a name whose locks are kept by the upstream")
 	case a.syncs && a.replicas > 0:
 		return errors.New("ERR SYNC is not for locks of RedLock: its masters have no replicas, most of " +
 			"them have the grant anyway")
@@ -136,7 +139,8 @@ func allowsCompat(mode redlock.Mode, a *arguments) error {
 		asked bool
 		word  string
 	}{
-		{mode != redlock.Write, "a lock for reading"}, {a.reentrant, "REENTRANT"}, {a.meta != "", "META"},
+		{mode == redlock.Permit, "SEMLOCK"}, {mode == redlock.Read, "a lock for reading"},
+		{a.reentrant, "REENTRANT"}, {a.meta != "", "META"},
 		{a.id != "", "ID"}, {a.atLeast > 0, "ATLEAST"},
 	} {
 		if o.asked {

@@ -103,6 +103,8 @@ func TestLockersByName(t *testing.T) {
 			a LOCK pay:3 TOKEN t -> *[t F ...
 			b LOCKCTL LIST -> *[*[name job ...
 			a LOCK pay:1 SYNC 1 -> -ERR SYNC is not for locks of RedLock...
+			a SEMLOCK pay:1 PERMITS 2 -> -ERR SEMLOCK is not for locks of RedLock...
+			a SEMLOCK p:q PERMITS 2 TOKEN t -> *[t F 30000 1]
 			a LOCK job TOKEN t SYNC 0 -> *[t F 30000 1]
 			a LOCK pay:3 TOKEN t SYNC 0 -> *[t F ...
 			a LOCK pay:4 PX 999 -> -ERR a lease of 999 ms is too short for RedLock: 1000 ms are the least...
@@ -127,8 +129,8 @@ func TestLockersByName(t *testing.T) {
 		}
 		list := commandstest.Readable(conns["a"].Do("LOCKCTL LIST"))
 		last := -1
-		for _, name := range []string{"name job ", "name other ", "name p:pay: ", "name pay:3 ",
-			"name pay:4 "} {
+		for _, name := range []string{"name job ", "name other ", "name p:pay: ", "name p:q ",
+			"name pay:3 ", "name pay:4 "} {
 			at := strings.Index(list, name)
 			if at <= last || strings.Count(list, name) != 1 {
 				t.Errorf("LIST has %q at %d: %s", name, at, list)
@@ -141,7 +143,8 @@ func TestLockersByName(t *testing.T) {
 		}
 		stats := commandstest.Readable(conns["a"].Do("LOCKCTL STATS"))
 		for _, want := range []string{
-			"granted *[write 9 read 2]", "refused *[write 3 read 0]", "released 2 not_held 2", // of both
+			"granted *[write 9 read 2 permit 1]", "refused *[write 3 read 0 permit 0]",
+			"released 2 not_held 2", // of both
 			"nodes *[*[addr a:1 up 1 votes 1 why  until_ms 0 clock_offset_ms -7] *[addr b:1 up 1 votes 0 " +
 				"why it restarted until_ms 9000 clock_offset_ms 0]]",
 		} {

@@ -159,7 +159,8 @@ func oneIf(b bool) int64 {
 }
 
 func appendByMode(b []byte, proto int, name string, n locks.ByMode) []byte {
-	b = resp.AppendMap(redcon.AppendBulkString(b, name), proto, 2)
+	b = resp.AppendMap(redcon.AppendBulkString(b, name), proto, 3)
 	b = appendCount(b, "write", int64(n.Write))
-	return appendCount(b, "read", int64(n.Read))
+	b = appendCount(b, "read", int64(n.Read))
+	return appendCount(b, "permit", int64(n.Permit))
 }

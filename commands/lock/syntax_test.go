@@ -15,6 +15,9 @@ func TestLockSyntax(t *testing.T) {
 		lockLine = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds " +
 			"| TRIES count EVERY milliseconds] [NOTIFY channel] [REENTRANT] [KEEPALIVE [MAX renewals] " +
 			"[LINGER milliseconds]] [SYNC replicas] [META text] [ATLEAST milliseconds] [ID id]"
+		semLine = ". Syntax: SEMLOCK key PERMITS count [TOKEN token] [PX milliseconds | EX seconds] [WAIT " +
+			"milliseconds | TRIES count EVERY milliseconds] [NOTIFY channel] [KEEPALIVE [MAX renewals] " +
+			"[LINGER milliseconds]] [SYNC replicas] [META text] [ID id]"
 		unlockLine = ". Syntax: UNLOCK key [token | TOKEN token] [FENCE fence] [ID id]"
 		renewLine  = ". Syntax: RENEW key [token | TOKEN token] [PX milliseconds | EX seconds] [FENCE " +
 			"fence] [KEEPALIVE [MAX renewals] [LINGER milliseconds]]"
@@ -74,6 +77,15 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCK job META " + long, "META has 1024 bytes at most, this one has 1025" + lockLine},
 		{"RENEW job t MAX 3", "MAX needs KEEPALIVE" + renewLine},
 		{"RENEW job t META x", "two tokens are given" + renewLine},
+		{"SEMLOCK job", "wrong number of arguments" + semLine},
+		{"SEMLOCK job PX 5", "PERMITS is missing: it says how many permits there are" + semLine},
+		{"SEMLOCK job PERMITS 0", `PERMITS must be a whole number from 1 to 1000, not "0"` + semLine},
+		{"SEMLOCK job PERMITS 1001", `PERMITS must be a whole number from 1 to 1000, not "1001"` + semLine},
+		{"SEMLOCK job PERMITS 2 PERMITS 2", "PERMITS is given twice" + semLine},
+		{"SEMLOCK job PERMITS 2 REENTRANT", "REENTRANT is no option of SEMLOCK" + semLine},
+		{"SEMLOCK job PERMITS 2 ATLEAST 5", "ATLEAST is no option of SEMLOCK" + semLine},
+		{"SEMLOCK job PERMITS 2 mine", "argument 4 is no option of SEMLOCK" + semLine},
+		{"LOCK job PERMITS 2", "PERMITS is no option of LOCK" + lockLine},
 		{"LOCKCTL LIST 5", `"5" is no option of LOCKCTL LIST` + listLine},
 		{"LOCKCTL LIST MATCH", "MATCH needs a value" + listLine},
 		{"LOCKCTL LIST MATCH a MATCH b", "MATCH is given twice" + listLine},

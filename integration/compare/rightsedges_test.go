@@ -19,6 +19,8 @@ var lockRights = []struct {
 	{"LOCK app:job TOKEN t PX 200 WAIT 1", []string{"SET lock:{app:job} * GET"}},
 	{"WLOCK other:job TOKEN t PX 200 KEEPALIVE", []string{"SET lock:{other:job} * GET"}},
 	{"RLOCK app:job TOKEN t PX 200", []string{"SET lock:{app:job} * GET"}},
+	{"SEMLOCK app:pool PERMITS 2 TOKEN t PX 200", []string{"SET lock:{app:pool} * GET"}},
+	{"SEMLOCK other:pool PERMITS 2 TOKEN t PX 200", []string{"SET lock:{other:pool} * GET"}},
 	{"RLOCK other:job TOKEN t PX 200", []string{"SET lock:{other:job} * GET"}},
 	{"RENEW app:job t", []string{"SET lock:{app:job} * GET"}},
 	{"RENEW other:job t KEEPALIVE", []string{"SET lock:{other:job} * GET"}},

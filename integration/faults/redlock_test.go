@@ -43,6 +43,8 @@ var unfit = map[string]string{
 	"lock-guard-database": noGuard,
 	"lock-guard-multi":    noGuard,
 	"lock-guard-resp3":    noGuard,
+
+	"lock-semaphore": "the masters do not agree on who of many holds a permit, so SEMLOCK is refused",
 }
 
 const noGuard = "no single Redis knows who holds such a lock, so GUARD is refused"

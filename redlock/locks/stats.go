@@ -11,7 +11,7 @@ import (
 
 // counters count what a Locker does.
 type counters struct {
-	granted, refused, failed [2]atomic.Uint64 // by mode: write, read
+	granted, refused, failed [3]atomic.Uint64 // by mode: write, read, permit
 	released, notHeld        atomic.Uint64
 	renewed, notRenewed      atomic.Uint64
 	guarded, notGuarded      atomic.Uint64
@@ -22,7 +22,7 @@ type counters struct {
 
 // Stats is what a Locker has done since it was made. In JSON, proxies tell it each other.
 type Stats struct {
-	// LOCK, WLOCK and RLOCK: granted, held by others, failed.
+	// LOCK, WLOCK, RLOCK and SEMLOCK: granted, held by others, failed.
 	Granted ByMode `json:"granted"`
 	Refused ByMode `json:"refused"`
 	Failed  ByMode `json:"failed"`
@@ -54,8 +54,9 @@ type Stats struct {
 
 // ByMode is one number for each mode.
 type ByMode struct {
-	Write uint64 `json:"write"`
-	Read  uint64 `json:"read"`
+	Write  uint64 `json:"write"`
+	Read   uint64 `json:"read"`
+	Permit uint64 `json:"permit"`
 }
 
 // Stats returns the counters as they are now.
@@ -96,14 +97,22 @@ func (s Stats) Plus(o Stats) Stats {
 	}
 }
 
-func (n ByMode) plus(o ByMode) ByMode { return ByMode{n.Write + o.Write, n.Read + o.Read} }
+func (n ByMode) plus(o ByMode) ByMode {
+	return ByMode{n.Write + o.Write, n.Read + o.Read, n.Permit + o.Permit}
+}
 
-func byMode(c *[2]atomic.Uint64) ByMode { return ByMode{c[0].Load(), c[1].Load()} }
+// All is the sum.
+func (n ByMode) All() uint64 { return n.Write + n.Read + n.Permit }
+
+func byMode(c *[3]atomic.Uint64) ByMode { return ByMode{c[0].Load(), c[1].Load(), c[2].Load()} }
 
 // place is that of a mode in a counter.
 func place(m redlock.Mode) int {
-	if m == redlock.Read {
+	switch m {
+	case redlock.Read:
 		return 1
+	case redlock.Permit:
+		return 2
 	}
 	return 0
 }

@@ -8,11 +8,11 @@
 --          of the request, and a fence of 16 digits: what the clock of the proxy shows, in µs
 --       2  lease in ms, plus one, because Redis counts the millisecond that runs as a whole one
 --          A request that is content with a plain lock ends here. Otherwise ("" for what is not given):
---       3  mode: w; r; or behind, which is w while other requests of the same proxy wait
+--       3  mode: w; r; p for a permit; or behind, which is w while other requests of the same proxy wait
 --       4  reentrant: 1 or 0
 --       5  proxy, if the request may wait
 --       6  how many ms it may wait from now on
---       7  most waiters, and behind a blank most readers
+--       7  most waiters, and behind a blank most readers, or how many permits there are
 --       8  PUBLISH or SPUBLISH
 --          If one of the following is given:
 --       9  keeper; or = and the keeper that the client's connection has for this hold already
@@ -23,10 +23,11 @@
 --       fence, or 1 for the one in ARGV 1: granted, with the lease that was asked for and the count 1
 --       {place, ms, ids}: it waits, and may try again by itself after so many ms; the requests with these ids
 --          should try now (*: all of this proxy)
---       nil: others hold the lock
+--       nil: others hold the lock, or all permits
 --       -1: the request would count the hold up, but its proxy has asked for that hold again since: it needs
 --          a new id
 --       error TIDY: to be sent again once tidy.lua has dropped waiters or readers that have gone
+--       error LOCKTYPE or PERMITS: others use the key as something else, or with another number of permits
 --       error FENCE and a placeholder: to be sent again once number.lua has replaced that
 -- Effects: one hold or one place in the queue for each id of a request, however often it is sent. A request
 --       that may not wait leaves nothing unless it is granted.
@@ -52,6 +53,11 @@
 --
 -- The field b has " id fence count;" for each of the last upgrades, newest first: the fence and the count
 -- from before. A request that came before the upgrade and is sent again gets the answer that was true then.
+-- A semaphore is a hash too, whose permits are kept as the holds of readers. Its field v is "permits" and how
+-- many there are; that of a lock is 1. Proxies that do not know semaphores take it for a foreign key.
+-- permits.lua has more of it. Once nobody holds or waits for it, the key may become a lock, or a lock a
+-- semaphore.
+--
 -- The field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
 -- readers.lua.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
@@ -87,9 +93,14 @@ lease = lease - 1
 if string.sub(keeper, 1, 1) == '=' then keeper = '' end
 if proxy == '' then proxy = nil end
 if mode == 'behind' then mode = 'w' end
+local form = mode == 'p' and 'permits ' .. most_readers or '1'
 --#include plain.lua
 -- MGET, unlike GET, does not fail on a hash.
 local plain_fence, plain_ids, plain_owner = read_plain(call('MGET', key)[1])
+if plain_fence and mode == 'p' then
+  --#include otherform.lua
+  return other_form(key, '1', mode)
+end
 if plain_fence and not proxy and plain_owner ~= token then return false end
 local clock = call('TIME')
 --#include now.lua
@@ -109,25 +120,26 @@ if meta ~= '' then
 end
 local version, owner, writer, packed, shared, place, proxy_until = unpack(redis.pcall('HMGET', key,
   'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id, 'p:' .. (proxy or '')))
-if version ~= '1' then
+--#include islock.lua
+if version ~= form and not is_lock(version) then
   --#include foreign.lua
   local refused = foreign(key) or master ~= '' and other_master(master)
   if refused then return refused end
   local fence = next_fence(fence_key, clock)
   --#include create.lua
-  if create(key, mode, token, fence, lease, now, from, keeper, id, note) then return tonumber(fence) end
+  if create(key, form, mode, token, fence, lease, now, from, keeper, id, note) then return tonumber(fence) end
   return {token, tonumber(fence), lease, 1}
 end
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writer_expiry > now
-if writing and owner ~= token and not proxy then return false end
+if writing and owner ~= token and not proxy and version == form then return false end
 --#include grantedto.lua
 --#include allowwrites.lua
 --#include state.lua
 --#include tidied.lua
 --#include full.lua
-local lock = load_state({key = key, now = now, me = proxy, publish = publish, place = tonumber(place)},
-  packed, writer)
+local lock = load_state({key = key, version = version, now = now, me = proxy, publish = publish,
+  place = tonumber(place)}, packed, writer)
 local pause, try, upgrade = writer_expiry - now, {}
 
 local function untidy()
@@ -135,7 +147,7 @@ local function untidy()
   return {err = 'TIDY those who have gone are to be looked for first'}
 end
 
-if writing and owner ~= token then
+if writing and owner ~= token and version == form then
   if lock.place then allow_writes(key) end
   try[1] = granted_to(writer)
 else
@@ -150,8 +162,27 @@ else
   --#include turn.lua
   --#include readers.lua
   --#include livereaders.lua
+  --#include permits.lua
   --#include enlist.lua
   --#include welcome.lua
+
+  if version ~= form then -- is it in use?
+    local used = writing or read_until(lock)
+    if not used then
+      end_offer(lock)
+      local place, first_mode = first(lock)
+      if first_mode == '?' then return untidy() end
+      used = place
+    end
+    if used then
+      save(lock)
+      --#include otherform.lua
+      return other_form(key, version, mode)
+    end
+    call('HSET', key, 'v', form)
+    call('HDEL', key, 'o', 'w', 'pe')
+    owner, writer, shared, lock.permits = nil, nil, nil, mode == 'p' and most_readers or nil
+  end
 
   -- Does the token hold the lock already?
   local field, own_hold = writing and 'w' or 'r:' .. token, writing and writer or shared
@@ -170,7 +201,10 @@ else
     if upgrade and string.byte(fence) == 48 then return {err = 'FENCE ' .. fence} end
   end
   if own_hold and not upgrade then
-    if lock.place then drop(lock, lock.place, id) end
+    if lock.place then
+      drop(lock, lock.place, id)
+      if lock.permits then welcome(lock) end
+    end
     outlast(lock, expiry)
     if field == 'w' and mode == 'r' and not sent_before and not overtaken(id, ids) then
       -- The writer becomes a reader.
@@ -178,7 +212,7 @@ else
       field = 'r:' .. token
       call('HSET', key, enlist(lock, field))
       lock.readers, lock.readers_end = 1, expiry
-      welcome_readers(lock)
+      welcome(lock)
     end
     if field ~= 'w' and lock.readers_end > 0 then lock.readers_end = math.max(lock.readers_end, expiry) end
     save(lock, field, pack_hold(expiry, count, fence, since, kept, ids, own_note))
@@ -194,7 +228,13 @@ else
   end
 
   -- Whose turn is it? The request waits for pause ms if it is not its own.
-  local readers_end = read_until(lock, upgrade and token)
+  local readers_end, free, permit_ends
+  if lock.permits then
+    free, permit_ends = free_permits(lock)
+    readers_end = free == 0 and permit_ends
+  else
+    readers_end = read_until(lock, upgrade and token)
+  end
   end_offer(lock)
   local first_place, first_mode, first_id = first(lock)
   local unknown = first_mode == '?'
@@ -208,6 +248,9 @@ else
     turn = not readers_end
   elseif mode == 'w' then
     turn = turn and not readers_end
+  elseif free then -- as many go in together as there are permits
+    local offered = lock.place and lock.place < lock.offered
+    turn = free > 0 and (turn or offered or not lock.place and lock.waiters < free)
   else -- readers go in together
     turn = turn or (lock.place and lock.place < lock.offered) or
       (proxy and not lock.place and first_mode == 'r' and lock.offered == lock.tail)
@@ -244,9 +287,10 @@ else
     else
       if writer then call('HDEL', key, 'o', 'w') end
       local listed = {enlist(lock, 'r:' .. token)}
+      if free then listed[5], listed[6] = ends_with(lock, expiry) end
       lock.readers = lock.readers + 1
       lock.readers_end = math.max(lock.readers_end, expiry)
-      welcome_readers(lock)
+      welcome(lock)
       save(lock, 'r:' .. token, hold, unpack(listed))
     end
     return {token, tonumber(fence), lease, 1}
@@ -260,7 +304,7 @@ else
     if first_mode == 'u' and not upgrade then try[1] = first_id end
   elseif first_place and proxy then
     if first_place >= lock.offered then offer(lock, first_place) end
-    pause, try[1] = lock.offer_end - now, first_id
+    pause, try[1] = math.min(lock.offer_end, permit_ends or lock.offer_end) - now, first_id
   end
 
   if not proxy then

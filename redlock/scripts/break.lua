@@ -32,7 +32,8 @@ if plain_fence then
 end
 local now, from = in_ms(clock)
 local version, owner, writer, packed = unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's'))
-if version ~= '1' then return foreign(key) end
+--#include islock.lua
+if not is_lock(version) then return foreign(key) end
 --#include hold.lua
 --#include keeper.lua
 --#include keeperchannel.lua
@@ -41,8 +42,8 @@ if version ~= '1' then return foreign(key) end
 --#include readers.lua
 --#include livereaders.lua
 --#include passon.lua
-local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
-  me = me, publish = publish}, packed, writer)
+local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
+  from = from, me = me, publish = publish}, packed, writer)
 
 -- ends(hold) says that a hold ends by this, or is over. It notes its fence, and for each proxy the keepers
 -- whose holds end.

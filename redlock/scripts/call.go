@@ -316,16 +316,19 @@ func (c *Call) Said(a *redlock.Acquire) {
 	c.Text(fmt.Sprintf("\t%d %s", a.AtLeast.Milliseconds(), a.Meta))
 }
 
-// Most appends how many clients may wait for the lock, if this one may, and how many may read it, if it
-// wants to.
-func (c *Call) Most(m redlock.Mode, waiters, readers int) {
+// Most appends how many clients may wait for the lock, if this one may, and how many may share it, if a wants
+// to.
+func (c *Call) Most(a *redlock.Acquire, waiters, readers int) {
 	var space [40]byte
 	most := space[:0]
 	if waiters > 0 {
 		most = strconv.AppendInt(most, int64(waiters), 10)
 	}
-	if m == redlock.Read {
+	switch a.Mode {
+	case redlock.Read:
 		most = strconv.AppendInt(append(most, ' '), int64(readers), 10)
+	case redlock.Permit:
+		most = strconv.AppendInt(append(most, ' '), int64(a.Permits), 10)
 	}
 	c.Bytes(most)
 }

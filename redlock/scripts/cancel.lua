@@ -36,7 +36,8 @@ end
 if kind ~= 'hash' then return 0 end
 local version, owner, writer, packed, shared, place =
   unpack(redis.call('HMGET', key, 'v', 'o', 'w', 's', 'r:' .. token, 'i:' .. id))
-if version ~= '1' then return 0 end
+--#include islock.lua
+if not is_lock(version) then return 0 end
 local clock = redis.call('TIME')
 local now, from = in_ms(clock)
 --#include hold.lua
@@ -47,8 +48,8 @@ local now, from = in_ms(clock)
 --#include livereaders.lua
 --#include enlist.lua
 --#include passon.lua
-local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
-  me = me, publish = publish, place = tonumber(place)}, packed, writer)
+local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
+  from = from, me = me, publish = publish, place = tonumber(place)}, packed, writer)
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
 local done = 0
 if lock.place then

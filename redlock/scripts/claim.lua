@@ -55,7 +55,7 @@ if kind == 'none' then
   if not wanted_fence then return {0, 1, '', micros} end
   local fence = next_fence(fence_key, clock, wanted_fence)
   --#include create.lua
-  create(key, mode, token, fence, lease, now, from, keeper, id, note)
+  create(key, '1', mode, token, fence, lease, now, from, keeper, id, note)
   return {tonumber(fence), lease, 1, 1, micros}
 end
 --#include foreign.lua

@@ -39,8 +39,8 @@ end
 --#include livereaders.lua
 --#include passon.lua
 --#include rest.lua
-local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
-  me = me, publish = publish}, packed, writer)
+local lock = load_state({key = key, version = redis.call('HGET', key, 'v'), fence_key = fence_key,
+  clock = clock, now = now, from = from, me = me, publish = publish}, packed, writer)
 if field ~= 'w' then
   redis.call('HDEL', key, field)
   reader_left(lock, expiry)

@@ -14,6 +14,7 @@ local key, token, wanted, database = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 --#include hold.lua
 --#include ownhold.lua
 --#include readers.lua
+--#include islock.lua
 if database ~= '0' then redis.call('SELECT', '0') end
 local kind, plain_fence, plain_ids, plain_owner = look(key)
 local now, held = in_ms(redis.call('TIME')), plain_owner and (plain_owner == token or plain_fence == wanted)
@@ -25,7 +26,7 @@ local function goes_on(hold)
   return expiry > now and (wanted == '' or fence == wanted)
 end
 
-if kind == 'hash' and redis.call('HGET', key, 'v') == '1' then
+if kind == 'hash' and is_lock(redis.call('HGET', key, 'v')) then
   local field, own, packed, owner, writer = own_hold(key, token)
   held = goes_on(own) or wanted ~= '' and goes_on(writer)
   if not held and packed and wanted ~= '' then

@@ -5,7 +5,8 @@
 --          To go on where the answer before this one ended:
 --       2  what that answer gave as next
 --       3  how many readers have been read so far
--- Reply {now in µs, field, value, ...}: the fields o, w and r:*, in the same form for a plain lock; and
+-- Reply {now in µs, field, value, ...}: the fields o, w and r:*, in the same form for a plain lock; v of
+--       a semaphore; and
 --       waiters, how many wait. Of the first 500 places only living waiters count, of the others all.
 --       In place of waiters, next: there are more readers.
 --       nil: there is no such lock
@@ -30,7 +31,9 @@ if plain_fence then
   return {micros, 'v', '1', 'o', plain_owner, 'w',
     table.concat({expiry, 1, plain_fence, since, '-', plain_ids}, ' ')}
 end
-if redis.call('HGET', key, 'v') ~= '1' then return foreign(key) end
+--#include islock.lua
+local version = redis.call('HGET', key, 'v')
+if not is_lock(version) then return foreign(key) end
 if token ~= '' then
   --#include ownhold.lua
   --#include hold.lua
@@ -48,7 +51,7 @@ if token ~= '' then
   end
 end
 --#include readers.lua
-local all = {micros}
+local all = version == '1' and {micros} or {micros, 'v', version}
 local function add(fields, values)
   for i, field in ipairs(fields) do
     if values[i] then

@@ -8,11 +8,11 @@ import (
 // A script can be read at one sitting, with its parts.
 func TestScriptsAreShort(t *testing.T) {
 	// acquire and release also have to work without the fence, while a slot moves.
-	most := map[string]int{"acquire": 545, "claim": 360, "release": 415}
+	most := map[string]int{"acquire": 630, "claim": 364, "release": 423}
 	for _, s := range All() {
 		limit := most[s.Name]
 		if limit == 0 {
-			limit = 330
+			limit = 336
 		}
 		if lines := strings.Count(s.Source, "\n"); lines > limit {
 			t.Errorf("%s has %d lines without comments, want %d at most", s.Name, lines, limit)

@@ -43,7 +43,7 @@ if refused then return refused end
 local note, fences, requests = meta == '' and '' or ' ' .. meta, {}, {unpack(ARGV, 5)}
 for i = 1, count do
   local fence = next_fence(fence_key, clock)
-  create(locks[i], 'w', token, fence, lease, now, from, requests[2 * i], requests[2 * i - 1], note)
+  create(locks[i], '1', 'w', token, fence, lease, now, from, requests[2 * i], requests[2 * i - 1], note)
   fences[i] = tonumber(fence)
 end
 return fences

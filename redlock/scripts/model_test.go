@@ -40,6 +40,8 @@ type model struct {
 	bare   bool        // there is no key of the fence, and no room before the next of these
 
 	guarded int64 // how often a guarded command has run
+
+	permits int // that the semaphore has; 0: it is a lock
 }
 
 // modelTold is what a release was answered.
@@ -85,8 +87,25 @@ func (m *model) live(token string) *modelHold {
 	return nil
 }
 
+// free is how many permits nobody holds but token.
+func (m *model) free(token string) int {
+	n := m.permits
+	for t := range m.hold {
+		if t != token && m.live(t) != nil {
+			n--
+		}
+	}
+	return n
+}
+
 // conflict is a hold that prevents token from holding the lock in mode.
 func (m *model) conflict(token string, mode redlock.Mode) (other string) {
+	if mode == redlock.Permit {
+		if m.free(token) > 0 {
+			return ""
+		}
+		return "others"
+	}
 	for t := range m.hold {
 		if h := m.live(t); h != nil && t != token && (mode == redlock.Write || h.mode == redlock.Write) {
 			other = t
@@ -100,7 +119,7 @@ func (m *model) conflict(token string, mode redlock.Mode) (other string) {
 func (m *model) overtaken(id string, mode redlock.Mode, place int64) (all []string) {
 	for wid, w := range m.queue {
 		if wid != id && w.place < place && w.deadline.After(m.now) && m.stands(w) &&
-			m.heard(w.proxy) < offerTime && (mode == redlock.Write || w.a.Mode == redlock.Write) {
+			m.heard(w.proxy) < offerTime && (mode != redlock.Read || w.a.Mode != redlock.Read) {
 			all = append(all, wid)
 		}
 	}
@@ -117,7 +136,8 @@ func (m *model) grant(a *redlock.Acquire, fence int64, ttl time.Duration) error 
 		return fmt.Errorf("%s got the lock while %s holds it", a.Token, other)
 	}
 	if past := m.overtaken(a.ID, a.Mode, place); len(past) > 0 &&
-		!(place == 1<<40 && a.Wait > 0 && a.Mode == redlock.Read) {
+		!(place == 1<<40 && a.Wait > 0 && a.Mode == redlock.Read) &&
+		!(a.Mode == redlock.Permit && len(past) < m.free(a.Token)) {
 		return fmt.Errorf("%s overtook %q", a.ID, past)
 	}
 	clock := m.now.UnixMicro()
@@ -413,8 +433,48 @@ func (m *model) upgraded(a *redlock.Acquire, h *modelHold, v resp.Value) (done b
 	return false, nil
 }
 
+// used judges whether the key may be used as a asks for: as a lock, or as a semaphore with so many permits.
+// done: nothing else has to be judged.
+func (m *model) used(a *redlock.Acquire, v resp.Value) (done bool, err error) {
+	inUse, unused := "", true
+	for token := range m.hold {
+		if m.live(token) != nil {
+			inUse, unused = token, false
+		}
+	}
+	for id, w := range m.queue {
+		unused = unused && id == a.ID
+		if id != a.ID && w.deadline.After(m.now) && m.stands(w) && m.heard(w.proxy) < offerTime {
+			inUse = id
+		}
+	}
+	word := "LOCKTYPE "
+	if a.Permits > 0 && m.permits > 0 {
+		word = fmt.Sprintf("PERMITS %d ", m.permits)
+	}
+	switch refused := strings.HasPrefix(v.Err(), word); {
+	case a.Permits == m.permits && !refused:
+		return false, nil
+	case a.Permits == m.permits, refused && unused:
+		return true, fmt.Errorf("%s asks for %d permits of %d: %s", a.ID, a.Permits, m.permits, v.Err())
+	case refused:
+		delete(m.queue, a.ID)
+		return true, nil
+	case inUse != "":
+		return true, fmt.Errorf("%s asks for %d permits of %d, %s is there: %s", a.ID, a.Permits, m.permits,
+			inUse, rig.Text(v))
+	}
+	m.permits = a.Permits
+	clear(m.hold)
+	clear(m.queue)
+	return false, nil
+}
+
 // acquired judges the reply to an acquire.
 func (m *model) acquired(a *redlock.Acquire, proxy string, v resp.Value) error {
+	if done, err := m.used(a, v); done {
+		return err
+	}
 	h := m.live(a.Token)
 	up := h != nil && h.mode == redlock.Read && a.Mode == redlock.Write && !h.knows(a.ID)
 	if up && (!a.Reentrant || proxy != "" || h.means(a.ID)) {
@@ -651,7 +711,7 @@ func looking(t testing.TB, s scripts.Script, places int) scripts.Script {
 	return s
 }
 
-func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
+func testModel(t testing.TB, variant func(scripts.Script) scripts.Script) {
 	mini := miniredis.NewMiniRedis() // it counts TTLs down, so a clock that steps back is up to the test
 	s := &rig.Server{T: t, Mini: mini, Dial: mini.Dial}
 	c := s.Connect()
@@ -679,12 +739,17 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 		ask := func(script scripts.Script, args ...string) resp.Value {
 			v, _, _ := resp.Parse(raw(script, args...))
 			if script.Name == scripts.Acquire.Name && strings.HasPrefix(v.Err(), "TIDY ") {
-				raw(scripts.Tidy, args[6], args[5])
+				tidies := []string{fmt.Sprint(modelQueue), ""}
+				if len(args) > 6 {
+					tidies = []string{args[6], args[4]}
+				}
+				raw(scripts.Tidy, tidies...)
 				v, _, _ = resp.Parse(raw(script, args...))
 			}
 			t.Log(script.Name, args, rig.Text(v))
 			if v.Err() != "" && !strings.HasPrefix(v.Err(), "QUEUEFULL") &&
-				!strings.HasPrefix(v.Err(), "DEADLOCK") && !asksAgain(v) {
+				!strings.HasPrefix(v.Err(), "DEADLOCK") && !strings.HasPrefix(v.Err(), "LOCKTYPE") &&
+				!strings.HasPrefix(v.Err(), "PERMITS") && !asksAgain(v) {
 				t.Fatal(v.Err())
 			}
 			return v
@@ -730,10 +795,15 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 			return fmt.Sprintf("id%014d", ids)
 		}
 		tokens := rapid.SampledFrom([]string{"a", "b", "c", "d e\nf"})
+		permits := rapid.IntRange(-2, 3).Draw(t, "permits") // that most requests name
+		permits = max(permits, 0)
 		acquire := func(a *redlock.Acquire) {
 			proxy := proxyOf[a.ID]
-			args := append(words(a), proxy, millis(a.Wait), fmt.Sprint(modelQueue), "PUBLISH",
-				a.Keeper, said(a), "")
+			limits := fmt.Sprint(modelQueue)
+			if a.Permits > 0 {
+				limits += fmt.Sprint(" ", a.Permits)
+			}
+			args := append(words(a), proxy, millis(a.Wait), limits, "PUBLISH", a.Keeper, said(a), "")
 			switch {
 			case said(a) != "":
 			case a.Keeper == "" && proxy == "" && a.Mode == redlock.Write:
@@ -769,6 +839,13 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 					Mode:      rapid.SampledFrom([]redlock.Mode{redlock.Write, redlock.Read}).Draw(t, "mode"),
 					Lease:     time.Duration(rapid.IntRange(1, 3000).Draw(t, "lease")) * time.Millisecond,
 					Reentrant: rapid.Bool().Draw(t, "reentrant"), ID: newID(),
+				}
+				a.Permits = permits
+				if rapid.IntRange(0, 9).Draw(t, "another use") == 0 {
+					a.Permits = rapid.IntRange(0, 3).Draw(t, "permits")
+				}
+				if a.Permits > 0 {
+					a.Mode, a.Reentrant = redlock.Permit, false
 				}
 				if proxy := rapid.SampledFrom(append([]string{""}, proxies...)).Draw(t,
 					"proxy"); proxy != "" {
@@ -985,7 +1062,7 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 				if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
 					i := rapid.IntRange(0, len(proxies)-1).Draw(t, "proxy")
 					dead[proxies[i]] = true
-					proxies[i] = fmt.Sprintf("P%d", len(dead)+2)
+					proxies[i] = fmt.Sprintf("Q%d", len(dead))
 				}
 			},
 			// or leaves because of the proxy: holds last until their leases end
@@ -995,14 +1072,23 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 			// when all leases are over it is its turn, whoever died before it
 			"a waiter goes on alone": func(t *rapid.T) {
 				var alive []string
-				free := m.now
+				free, ends := m.now, []time.Time{}
 				for id, w := range m.queue {
 					if !dead[w.proxy] && w.up == nil {
 						alive = append(alive, id)
 					}
 				}
 				for _, h := range m.hold {
-					free = rig.Later(free, h.until)
+					ends = append(ends, h.until)
+				}
+				slices.SortFunc(ends, time.Time.Compare)
+				if first := len(ends) - max(m.permits, 1); m.permits > 0 && first >= 0 {
+					ends = ends[:first+1] // when a permit is free
+				} else if m.permits > 0 {
+					ends = nil
+				}
+				for _, end := range ends {
+					free = rig.Later(free, end)
 				}
 				if len(alive) == 0 {
 					return
@@ -1099,7 +1185,7 @@ func testModel(t *testing.T, variant func(scripts.Script) scripts.Script) {
 						continue
 					}
 					if len(who) > 0 && who[0] != token && m.live(token) != nil &&
-						m.live(token).mode == redlock.Read {
+						m.live(token).mode != redlock.Write {
 						continue // CHECK tells of no other readers
 					}
 					if m.live(token) != nil &&

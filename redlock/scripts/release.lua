@@ -76,7 +76,8 @@ if value then
   end
 end
 local version, owner, writer, packed, answered = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u'))
-if version ~= '1' then
+--#include islock.lua
+if not is_lock(version) then
   --#include foreign.lua
   return foreign(key) or recall(fence_key, id) or false
 end
@@ -137,8 +138,8 @@ end
 --#include state.lua
 --#include queue.lua
 --#include passon.lua
-local lock = load_state({key = key, fence_key = fence_key, clock = clock, now = now, from = from,
-  me = me, publish = publish}, packed, writer)
+local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
+  from = from, me = me, publish = publish}, packed, writer)
 if field ~= 'w' then
   redis.call('HDEL', key, field)
   reader_left(lock, expiry)

@@ -25,7 +25,8 @@ local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local nothing = timed and {0, 0, micros} or 0
 if kind == 'none' then return nothing end
-if not plain_fence and (kind ~= 'hash' or redis.call('HGET', key, 'v') ~= '1') then
+--#include islock.lua
+if not plain_fence and (kind ~= 'hash' or not is_lock(redis.call('HGET', key, 'v'))) then
   --#include foreign.lua
   return foreign(key)
 end

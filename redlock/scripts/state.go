@@ -52,9 +52,13 @@ func ReadState(v resp.Value) (s redlock.State, err error) {
 	if owner, ok := field["o"]; ok {
 		addHolder(&s, us, owner, redlock.Write, field["w"])
 	}
+	shared := redlock.Read
+	if n, ok := strings.CutPrefix(field["v"], "permits "); ok {
+		s.Permits, shared = int(number(n)), redlock.Permit
+	}
 	for name, value := range field {
 		if owner, ok := strings.CutPrefix(name, "r:"); ok {
-			addHolder(&s, us, owner, redlock.Read, value)
+			addHolder(&s, us, owner, shared, value)
 		}
 	}
 	s.Waiters = int(number(field["waiters"]))

@@ -20,7 +20,8 @@ if look(key) ~= 'hash' then return 1 end
 --#include tidied.lua
 --#include crowded.lua
 local version, writer, packed = unpack(redis.call('HMGET', key, 'v', 'w', 's'))
-if version ~= '1' or not packed then return 1 end
+--#include islock.lua
+if not is_lock(version) or not packed then return 1 end
 local lock = load_state({key = key, now = in_ms(redis.call('TIME')), me = proxy}, packed, writer)
 
 -- If a full Redis refused to note that this has run, acquire.lua would ask for it again and again.

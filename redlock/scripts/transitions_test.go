@@ -106,14 +106,19 @@ func (l *teller) tell(line string) string {
 		ms, _ := strconv.Atoi(w[1])
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 		return ""
-	case "acquire", "reenter": // token id mode lease [proxy wait max keeper least]
+	case "acquire", "reenter": // token id mode lease [proxy wait max keeper least]; p3: of 3 permits
 		again := "0"
 		if w[0] == "reenter" {
 			again = "1"
 		}
 		args := []string{w[1], w[4], w[3], w[2], again}
-		if len(w) > 5 || w[3] == "r" {
-			args = append(args, opt(5, ""), opt(6, "5000"), opt(7, "100"), l.publish())
+		limits := opt(7, "100")
+		if permits, ok := strings.CutPrefix(w[3], "p"); ok {
+			args[2] = "p"
+			limits += " " + permits
+		}
+		if len(w) > 5 || w[3] != "w" {
+			args = append(args, opt(5, ""), opt(6, "5000"), limits, l.publish())
 		}
 		if len(w) > 8 {
 			args = append(args, opt(8, ""), "", "")
@@ -986,7 +991,7 @@ var transitions = []struct{ name, text string }{
 
 func TestTransitions(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
-		for _, tt := range slices.Concat(transitions, alone, rests) {
+		for _, tt := range slices.Concat(transitions, alone, rests, permits) {
 			err, late := play(s, tt.text)
 			// Leases run on while a busy machine stands still. A real mistake shows up each time.
 			for try := 1; err != nil && late > 20*time.Millisecond && try < 20; try++ {

@@ -147,11 +147,11 @@ func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquir
 		c.Text(e.names.ID)
 		left := time.Until(e.waiters.Expect(a, time.Now()))
 		c.Number(max(left, time.Millisecond).Milliseconds())
-		c.Most(a.Mode, e.o.MaxQueue, e.o.MaxReaders)
+		c.Most(a, e.o.MaxQueue, e.o.MaxReaders)
 	} else {
 		c.Empty()
 		c.Empty()
-		c.Most(a.Mode, 0, e.o.MaxReaders)
+		c.Most(a, 0, e.o.MaxReaders)
 	}
 	c.Text(e.publish())
 	if more {
@@ -218,7 +218,7 @@ var errTidy = errors.New("redlock: those who have gone are to be looked for firs
 // tidyRequest is the command that drops those who have gone, for a.
 func (e *Engine) tidyRequest(a *redlock.Acquire) (slot int, req []byte) {
 	slot, c := scripts.Eval(e.names, &scripts.Tidy, a.Name, 2)
-	c.Most(a.Mode, e.o.MaxQueue, e.o.MaxReaders)
+	c.Most(a, e.o.MaxQueue, e.o.MaxReaders)
 	c.Text(e.names.ID)
 	return slot, c.Req
 }

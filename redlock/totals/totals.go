@@ -70,7 +70,7 @@ func (s *Sum) add(a peers.Answer) {
 // clip bounds all numbers of s.
 func clip(s *locks.Stats) {
 	for _, m := range []*locks.ByMode{&s.Granted, &s.Refused, &s.Failed} {
-		m.Write, m.Read = min(m.Write, most), min(m.Read, most)
+		m.Write, m.Read, m.Permit = min(m.Write, most), min(m.Read, most), min(m.Permit, most)
 	}
 	for _, n := range []*uint64{&s.Released, &s.NotHeld, &s.Renewed, &s.NotRenewed, &s.Guarded, &s.NotGuarded,
 		&s.Sets, &s.NoSets, &s.FailedSets, &s.Waits, &s.TimedOut, &s.Unsynced, &s.Renewals} {

@@ -40,10 +40,10 @@ func (o *Redis) heard(q *queue, message []byte) {
 }
 
 // missed implements order. It wakes the first waiter, which learns from its reply who else should try, and
-// readers: they may all have been called.
+// those who may share it: they may all have been called.
 func (*Redis) missed(q *queue) {
 	for i, w := range q.waiters {
-		if i == 0 || w.mode == redlock.Read {
+		if i == 0 || w.mode == redlock.Read || i < w.a.Permits {
 			w.nudge()
 		}
 	}

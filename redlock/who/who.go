@@ -228,8 +228,8 @@ func (g *gathering) add(from string, one said) {
 	}
 	for _, h := range one.Waiters[:min(len(one.Waiters), MostWaiters)] {
 		mode := redlock.Write
-		if h.Mode == redlock.Read {
-			mode = redlock.Read
+		if h.Mode == redlock.Read || h.Mode == redlock.Permit {
+			mode = h.Mode
 		}
 		k.waiters = append(k.waiters, Waiter{h.Client.clean(), from, mode, millis(h.Waited)})
 	}

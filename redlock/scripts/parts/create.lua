@@ -1,7 +1,7 @@
--- create(key, mode, token, fence, lease, now, from, keeper, id, note) writes a lock that nobody had, with its
--- one hold. It returns true if that is a plain lock. A lock with a placeholder for its fence, which begins
--- with 0, is never plain.
-local function create(key, mode, token, fence, lease, now, from, keeper, id, note)
+-- create(key, form, mode, token, fence, lease, now, from, keeper, id, note) writes a lock that nobody had,
+-- with its one hold and the field v as form says. It returns true if that is a plain lock. A lock with a
+-- placeholder for its fence, which begins with 0, is never plain.
+local function create(key, form, mode, token, fence, lease, now, from, keeper, id, note)
   local expiry = from + lease
   if mode == 'w' and keeper == '' and note == '' and string.byte(fence) ~= 48 then -- 48 is the digit 0
     redis.call('SET', key, 'lockproxy 1 ' .. fence .. ' +' .. id .. ' ' .. token, 'PX', lease + 1)
@@ -9,10 +9,11 @@ local function create(key, mode, token, fence, lease, now, from, keeper, id, not
   end
   local hold = table.concat({expiry, 1, fence, now, keeper == '' and '-' or keeper, '+' .. id}, ' ') .. note
   if mode == 'w' then
-    redis.call('HSET', key, 'v', '1', 'o', token, 'w', hold)
+    redis.call('HSET', key, 'v', form, 'o', token, 'w', hold)
   else
     local packed, field = '1 1 1 0 0 0 ' .. expiry .. ' ' .. expiry, 'r:' .. token
-    redis.call('HSET', key, 'v', '1', 's', packed, field, hold, 'm', '1', 'm:0', field .. ' ')
+    redis.call('HSET', key, 'v', form, 's', packed, field, hold, 'm', '1', 'm:0', field .. ' ')
+    if mode == 'p' then redis.call('HSET', key, 'pe', string.format('%d', expiry)) end
   end
   redis.call('PEXPIREAT', key, expiry)
 end

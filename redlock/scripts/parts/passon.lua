@@ -74,7 +74,8 @@ local function pass_on(lock, readers_end, had_writer, may_grant, release_id, ans
   end
   if mode == '?' then
     tell_to_ask(lock)
-  elseif free and (mode == 'r' or mode == 'w' and not readers_end) then
+  elseif free and (mode == 'r' or mode == 'w' and not readers_end or
+    mode == 'p' and lock.readers < lock.permits) then
     offer(lock, lock.head)
   end
   if had_writer then redis.call('HDEL', lock.key, 'o', 'w') end

@@ -2,7 +2,7 @@
 --
 -- An entry of the queue is the field q:<place>:
 -- "mode id proxy deadline lease keeper size-of-token token", and right behind the token the meta. The mode
--- is w, r, or u for a reader that is to become the writer. The field i:<id> has the place of a waiter, and
+-- is w, r, p, or u for a reader that is to become the writer. The field i:<id> has the place of a waiter, and
 -- p:<proxy> says until when a proxy counts as alive.
 local function parse_entry(entry)
   local mode, id, proxy, deadline, lease, keeper, size, rest =
@@ -32,15 +32,17 @@ end
 local function tell_to_ask(lock) redis.call(lock.publish, lock.key, '?') end
 
 -- offer(lock, place) reserves the free lock for half a second, and wakes those for whom it is: the waiter at
--- this place; or, if that is a reader, it and the readers right behind it.
+-- this place; or, if that is a reader, it and the readers right behind it; or as many as there are permits.
 local function offer(lock, place)
   local woken, stop, i, mode, id = {}, math.min(lock.tail, place + 1000), place
+  local most, alone = math.min(lock.permits and lock.permits - lock.readers or 100, 100)
   repeat
     mode, id = string.match(redis.call('HGET', lock.key, 'q:' .. i) or '', '^(%a) (%S+)')
-    if mode and mode ~= 'r' and #woken > 0 then break end -- a writer behind readers
+    alone = mode == 'w' or mode == 'u'
+    if alone and #woken > 0 then break end -- a writer behind readers
     woken[#woken + 1] = id
     i = i + 1
-  until mode and mode ~= 'r' or i >= stop or #woken == 100
+  until alone or i >= stop or #woken == most
   lock.offered, lock.offer_end = i, lock.now + 500
   redis.call(lock.publish, lock.key, table.concat(woken, ' '))
 end

@@ -2,6 +2,7 @@
 -- the field s of the lock, with all that it has beside its holds; writer is its field w. script is what the
 -- script knows:
 --   key, fence_key    the KEYS; the second may be missing
+--   version           the field v of a lock that may be a semaphore
 --   clock, now, from  the reply of TIME, and what in_ms makes of it
 --   me, publish       this proxy; PUBLISH or SPUBLISH
 --   place             where the request stands in the queue, or nil
@@ -16,6 +17,7 @@ local function load_state(script, packed, writer)
   local readers, head, tail, waiters, offered, offer_end, expires, readers_end = string.match(
     packed or '0 1 1 0 0 0 ' .. string.match(writer or '0', '^%d+') .. ' 0',
     '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local permits = script.version and string.match(script.version, '^permits (%d+)$')
   expires = expires - 0 -- makes a number of a text, quicker than tonumber does
   return { -- all at once, because a table that grows costs more
     key = script.key, fence_key = script.fence_key, clock = script.clock,
@@ -23,6 +25,7 @@ local function load_state(script, packed, writer)
     readers = readers - 0, readers_end = readers_end - 0,
     head = head - 0, tail = tail - 0, waiters = waiters - 0,
     offered = offered - 0, offer_end = offer_end - 0, expires = expires,
+    permits = permits and permits - 0, -- how many a semaphore has; nil: it is a lock
     packed = packed, expires_now = expires, -- as they are in Redis
     alive = {[script.me or ''] = true}, asleep = false,
   }

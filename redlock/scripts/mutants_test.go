@@ -1,0 +1,75 @@
+//go:build !race && !quick
+
+package scripts_test
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockproxy/redlock/scripts"
+)
+
+// verdict is a test that notes that it has failed.
+type verdict struct {
+	testing.TB
+	against string
+}
+
+func (v *verdict) Errorf(format string, args ...any) { v.against = fmt.Sprintf(format, args...) }
+func (v *verdict) Fatalf(format string, args ...any) { v.against = fmt.Sprintf(format, args...) }
+
+// Mutants of the scripts, which give more permits than there are, or to others than those whose turn it is,
+// or lose some, are caught by the model.
+func TestModelCatchesMutants(t *testing.T) {
+	for name, value := range map[string]string{
+		"shrinktime": "0s", "nofailfile": "true", "checks": "300", "steps": "60",
+	} {
+		f := flag.Lookup("rapid." + name)
+		before := f.Value.String()
+		t.Cleanup(func() { f.Value.Set(before) })
+		f.Value.Set(value)
+	}
+	for _, m := range []struct{ name, code, mutant string }{
+		{"one permit more",
+			"return lock.permits - lock.readers, ends",
+			"return lock.permits - lock.readers + 1, ends"},
+		{"permits of leases that are over", "if ends <= lock.now then", "if false then"},
+		{"newcomers first", "or not lock.place and lock.waiters < free", "or not lock.place"},
+		{"waiters in any order", "local offered = lock.place and lock.place < lock.offered",
+			"local offered = lock.place"},
+		{"a permit that is lost when it is released",
+			"local function reader_left(lock, expiry)\nlock.readers = lock.readers - 1\n",
+			"local function reader_left(lock, expiry)\n"},
+		{"any number of permits", "if version ~= form then", "if false then"},
+		{"another use in spite of holders",
+			"local used = writing or read_until(lock)", "local used = writing"},
+		{"another use in spite of waiters", "used = place\n", ""},
+		{"offers to more than there are permits",
+			"lock.permits and lock.permits - lock.readers or 100", "100"},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			applied := false
+			v := &verdict{TB: t}
+			for round := 0; round < 100 && v.against == ""; round++ {
+				testModel(v, func(s scripts.Script) scripts.Script {
+					source := strings.ReplaceAll(s.Source, m.code, m.mutant)
+					if source != s.Source {
+						applied = true
+						sum := sha1.Sum([]byte(source))
+						s.Source, s.SHA = source, hex.EncodeToString(sum[:])
+					}
+					return s
+				})
+			}
+			if !applied || v.against == "" {
+				t.Fatalf("not caught; there is such code: %v", applied)
+			}
+			said, _, _ := strings.Cut(v.against, "To reproduce")
+			t.Logf("caught: %.300s", said)
+		})
+	}
+}
