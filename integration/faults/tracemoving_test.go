@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -151,17 +152,27 @@ func (m *movingSlots) move(nodes []*rig.Conn, i int, random *rand.Rand) {
 			do(n, "CLUSTER", "SETSLOT", slot, "NODE", m.ids[to])
 		}
 	}
+	// A node that has not heard yet with which epoch the new owner has the slot believes an old message of
+	// the former one, and takes the slot from its owner, keys and all, once that one has a higher epoch.
 	for agreed := false; !agreed; {
-		epoch := ""
 		agreed = true
 		for n := range nodes {
-			is := rig.InfoField(do(n, "CLUSTER", "INFO").Text, "cluster_current_epoch")
-			agreed = agreed && (n == 0 || is == epoch)
-			epoch = is
+			there, here := do(n, "CLUSTER", "NODES").Text, do(to, "CLUSTER", "NODES").Text
+			agreed = agreed && epochOf(there, m.ids[to]) == epochOf(here, m.ids[to])
 		}
 	}
 	m.at[i] = to
 	m.moved.Add(1)
+}
+
+// epochOf is the epoch of a node in what CLUSTER NODES says.
+func epochOf(nodes, id string) string {
+	for line := range strings.Lines(nodes) {
+		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
+			return fields[6]
+		}
+	}
+	return ""
 }
 
 // Slots that move all the time, some of which stay half here and half there for a while, are no fault for
