@@ -91,21 +91,31 @@ func (p *program) run(signals <-chan os.Signal) error {
 	return nil
 }
 
-// heed turns the first signal into a drain and the second one into the end.
+// heed turns the first signal into a drain, behind drain-delay. The next signal ends the delay, and one while
+// it drains ends the process.
 func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func()) {
-	for n := 0; ; n++ {
+	var sig os.Signal
+	select {
+	case <-over:
+		return
+	case sig = <-signals:
+	}
+	if delay := p.config.Values().DrainDelay; p.state.leave() && delay > 0 {
+		p.log.Info("not ready any more: draining begins later", "signal", sig, "delay", delay)
 		select {
 		case <-over:
 			return
-		case sig := <-signals:
-			if n > 0 {
-				p.log.Warn("lockproxy ends at once", "signal", sig)
-				p.exit(exitFailed)
-				return
-			}
-			p.log.Info("draining", "signal", sig, "timeout", p.config.Values().DrainTimeout)
-			ask()
+		case sig = <-signals:
+		case <-time.After(delay):
 		}
+	}
+	p.log.Info("draining", "signal", sig, "timeout", p.config.Values().DrainTimeout)
+	ask()
+	select {
+	case <-over:
+	case sig = <-signals:
+		p.log.Warn("lockproxy ends at once", "signal", sig)
+		p.exit(exitFailed)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 type scriptedPlane struct {
 	ready   error
 	drained chan struct{} // Drain returns when it is closed
+	begun   chan struct{} // closed when Drain begins; nil: nobody wants to know
 }
 
 func (s *scriptedPlane) Listen(addr string) (net.Addr, error) {
@@ -42,6 +43,9 @@ func (s *scriptedPlane) Ready() error       { return s.ready }
 func (s *scriptedPlane) Stats() proxy.Stats { return proxy.Stats{Stats: commands.Stats{Clients: 7}} }
 
 func (s *scriptedPlane) Drain(ctx context.Context) error {
+	if s.begun != nil {
+		close(s.begun)
+	}
 	select {
 	case <-s.drained:
 		return nil
@@ -199,6 +203,65 @@ func TestProgramEndsAtOnceOnASecondSignal(t *testing.T) {
 	}
 	close(pl.drained)
 	r.wait(t)
+}
+
+// A proxy that is to end is not ready at once, and serves for drain-delay. A second signal ends the delay, a
+// third one the process.
+func TestProgramServesWhileItIsNotReady(t *testing.T) {
+	pl := &scriptedPlane{drained: make(chan struct{}), begun: make(chan struct{})}
+	r := startProgram(t, "--dev --admin 127.0.0.1:0 --drain-delay 1h",
+		func(context.Context, []string) (plane, error) { return pl, nil })
+	admin := "http://" + r.log.find(t, `msg="admin listening" addr=(127\.0\.0\.1:\d+)\n`)
+	r.log.find(t, "msg=listening")
+	r.signals <- syscall.SIGTERM
+	r.log.find(t, "draining begins later.* delay=1h")
+	if code, body := get(t, admin+"/readyz"); code != 503 || !strings.Contains(body, "draining begins soon") {
+		t.Errorf("/readyz during the delay: %d %s", code, body)
+	}
+	if _, body := get(t, admin+"/metrics"); !strings.Contains(body, "\nlockproxy_ready 0\n") {
+		t.Error("lockproxy_ready is not 0 during the delay")
+	}
+	select {
+	case <-pl.begun:
+		t.Error("it drains during the delay")
+	default:
+	}
+	r.signals <- syscall.SIGINT
+	<-pl.begun
+	if code, body := get(t, admin+"/readyz"); code != 503 || !strings.Contains(body, "draining: ") {
+		t.Errorf("/readyz behind the delay: %d %s", code, body)
+	}
+	if len(r.exits) > 0 {
+		t.Error("the second signal ended the process")
+	}
+	r.signals <- syscall.SIGTERM
+	if code := <-r.exits; code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	close(pl.drained)
+	r.wait(t)
+}
+
+// The delay ends by itself, and a proxy that never served has none.
+func TestProgramDelayEnds(t *testing.T) {
+	pl := &scriptedPlane{drained: make(chan struct{})}
+	close(pl.drained)
+	r := startProgram(t, "--dev --admin off --drain-delay 20ms",
+		func(context.Context, []string) (plane, error) { return pl, nil })
+	r.log.find(t, "msg=listening")
+	r.signals <- syscall.SIGTERM
+	if err := r.wait(t); err != nil {
+		t.Error(err)
+	}
+	r = startProgram(t, "--upstream 127.0.0.1:1 --admin off --drain-delay 1h",
+		func(ctx context.Context, _ []string) (plane, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	r.signals <- syscall.SIGTERM
+	if err := r.wait(t); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestProgramCanBeStoppedWhileItLooksForItsUpstream(t *testing.T) {

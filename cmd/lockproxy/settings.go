@@ -408,6 +408,12 @@ var settings = []Setting{
 		Page: "how long commands may take to finish after SIGTERM",
 		live: true,
 		in:   func(v *Values) value { return duration{&v.DrainTimeout, 0, time.Hour} }},
+	{Name: "drain-delay", Group: "program", Joined: true,
+		Help: "how long before that it still serves, but is not ready",
+		Page: "how long after SIGTERM it [still serves](operations.md#signals-and-draining), but is not " +
+			"ready, before it drains",
+		live: true,
+		in:   func(v *Values) value { return duration{&v.DrainDelay, 0, time.Hour} }},
 	{Name: "log-level", Group: "program",
 		Help: "debug, info, warn, error",
 		Page: "the least level that is logged",

@@ -14,10 +14,14 @@ type state struct {
 	plane    plane        // nil: starting
 	lobby    *proxy.Lobby // has the clients now; nil: none do, or the plane does
 	failed   error        // why it is still starting, if that is known
+	leaving  bool
 	draining bool
 }
 
-var errDraining = errors.New("draining: this process is about to end")
+var (
+	errLeaving  = errors.New("draining begins soon: this process is about to end, and serves until then")
+	errDraining = errors.New("draining: this process is about to end")
+)
 
 func (s *state) set(p plane) {
 	s.mu.Lock()
@@ -46,6 +50,14 @@ func (s *state) why() error {
 	return s.failed
 }
 
+// leave notes that clients should go elsewhere. It reports whether there is a plane, which serves meanwhile.
+func (s *state) leave() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving = true
+	return s.plane != nil
+}
+
 // drain notes that the end has begun. It returns what has to be drained; nil if nothing serves yet.
 func (s *state) drain() plane {
 	s.mu.Lock()
@@ -57,11 +69,13 @@ func (s *state) drain() plane {
 // Ready says why commands cannot be served now, or nil.
 func (s *state) Ready() error {
 	s.mu.Lock()
-	p, draining, failed := s.plane, s.draining, s.failed
+	p, leaving, draining, failed := s.plane, s.leaving, s.draining, s.failed
 	s.mu.Unlock()
 	switch {
 	case draining:
 		return errDraining
+	case leaving:
+		return errLeaving
 	case p == nil && failed != nil:
 		return fmt.Errorf("starting: %w", failed)
 	case p == nil:

@@ -41,6 +41,7 @@ type Values struct {
 	AdminHosts   []string // names beside localhost and its own
 	AdminPprof   bool
 	DrainTimeout time.Duration
+	DrainDelay   time.Duration // before DrainTimeout
 	LogLevel     slog.Level
 	LogFormat    string
 	AuditLog     string // a file, or stderr; "": none

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -74,6 +75,26 @@ func TestDrain(t *testing.T) {
 	if state, waiters := rig.LockInfo(t, rig.SharedOverCluster().Addr, "drain"); state != "write" ||
 		waiters != 0 {
 		t.Errorf("afterwards the lock is %s with %d waiters", state, waiters)
+	}
+}
+
+// For drain-delay a proxy is not ready, and serves clients, new ones too. The next signal has it drain.
+func TestDrainDelay(t *testing.T) {
+	t.Parallel()
+	p := rig.StartProxy(t, "--dev", "--drain-delay", "10m", "--drain-timeout", "10m")
+	c := rig.Connect(t, p.Addr)
+	c.Must(t, "PING")
+	p.Signal(syscall.SIGTERM)
+	p.Logged(t, `msg="(not ready any more)`)
+	status, body, err := p.Get("/readyz")
+	if status != 503 || !strings.Contains(body, "draining begins soon") {
+		t.Errorf("/readyz: %d %s %v", status, body, err)
+	}
+	c.Must(t, "SET", "late", "1")
+	rig.Connect(t, p.Addr).Want(t, `"1"`, "GET", "late")
+	p.Signal(syscall.SIGTERM)
+	if code := p.Wait(rig.Patience); code != 0 {
+		t.Errorf("behind the delay: exit code %d (-1: not within %v)", code, rig.Patience)
 	}
 }
 
