@@ -17,19 +17,15 @@ type certs struct {
 // loadCerts reads the files that the settings name. Its errors name the setting.
 func loadCerts(v *Values) (certs, error) {
 	var c certs
-	var err error
+	var ofClients, ofUpstream error
 	if v.TLSCert != "" {
-		if c.clients, err = newTLSFiles(clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA); err != nil {
-			return certs{}, err
-		}
+		c.clients, ofClients = newTLSFiles(clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA)
 	}
 	if v.UpstreamTLS {
 		files := []string{v.UpstreamTLSCert, v.UpstreamTLSKey, v.UpstreamTLSCA}
-		if c.upstream, err = newTLSFiles(upstreamTLS, v, files...); err != nil {
-			return certs{}, err
-		}
+		c.upstream, ofUpstream = newTLSFiles(upstreamTLS, v, files...)
 	}
-	return c, nil
+	return c, errors.Join(ofClients, ofUpstream)
 }
 
 func clientsTLS(v *Values) (*tls.Config, error) {

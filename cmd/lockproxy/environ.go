@@ -1,8 +1,8 @@
 package main
 
 import (
-	"errors"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -14,11 +14,10 @@ var injected = regexp.MustCompile(`^LOCKPROXY_(SERVICE_HOST|SERVICE_PORT(_.+)?|`
 	`PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 // readEnviron reads the settings among the variables: LOCKPROXY_LOCK_LEASE=30s.
-// One that is set but empty counts as given.
-func readEnviron(environ []string) ([]given, error) {
+// One that is set but empty counts as given. They are in the order of their names.
+func readEnviron(environ []string) []given {
 	var all []given
-	var wrong []error
-	for _, variable := range environ {
+	for _, variable := range slices.Sorted(slices.Values(environ)) {
 		key, value, _ := strings.Cut(variable, "=")
 		word, ok := strings.CutPrefix(key, environPrefix)
 		if !ok || injected.MatchString(key) {
@@ -28,13 +27,13 @@ func readEnviron(environ []string) ([]given, error) {
 		if spellEnviron(name) != key {
 			name = word // lower case or dashes: variables are not written like that
 		}
-		if err := known(name, key, spellEnviron); err != nil {
-			wrong = append(wrong, err)
-			continue
+		if s := find(name); s != nil {
+			all = append(all, given{name: name, value: value, where: key + "=" + s.shown(value)})
+		} else {
+			all = append(all, stranger(name, key, spellEnviron))
 		}
-		all = append(all, given{name, value, key + "=" + find(name).shown(value)})
 	}
-	return all, errors.Join(wrong...)
+	return all
 }
 
 // spellEnviron is the variable of a setting.

@@ -11,61 +11,62 @@ import (
 // readFile reads a config file: one setting a line, its name and its value, as
 // in redis.conf. Lines that begin with # are comments. A value with spaces
 // stands in quotes.
-func readFile(path string) ([]given, error) {
+func readFile(path string) []given {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--config %s: %w", path, errors.Unwrap(err))
+		return []given{{wrong: fmt.Errorf("--config %s: %w", path, errors.Unwrap(err))}}
 	}
 	return parseFile(path, string(text))
 }
 
-func parseFile(path, text string) ([]given, error) {
+func parseFile(path, text string) []given {
 	var all []given
-	var wrong []error
 	lines := make(map[string]int) // where a setting stands
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		where := fmt.Sprintf("%s:%d: ", path, i+1)
-		g, err := parseLine(line, where)
-		switch first := lines[g.name]; {
-		case err != nil:
-			wrong = append(wrong, err)
-		case first != 0:
-			wrong = append(wrong, fmt.Errorf("%s%s: stands in line %d already", where, g.name, first))
-		default:
-			lines[g.name] = i + 1
-			all = append(all, g)
+		place := fmt.Sprintf("%s:%d: ", path, i+1)
+		g := parseLine(line, place)
+		g.place, g.line = place, i+1
+		if first := lines[g.name]; g.wrong == nil && first != 0 {
+			g.wrong = fmt.Errorf("%s%s: stands in line %d already", place, g.name, first)
 		}
+		if g.wrong == nil {
+			lines[g.name] = g.line
+		}
+		all = append(all, g)
 	}
-	return all, errors.Join(wrong...)
+	return all
 }
 
-// parseLine reads one line; where stands before every error.
-func parseLine(line, where string) (given, error) {
+// parseLine reads one line; place stands before every error.
+func parseLine(line, place string) given {
 	words, err := splitWords(line)
 	if err != nil {
-		name, _, _ := strings.Cut(line, " ")
-		return given{}, fmt.Errorf("%s%s: %w", where, name, err)
+		name := line[:strings.IndexAny(line, " \t\"'")] // nothing of the value: it may be a secret
+		return given{name: strings.ToLower(name), wrong: fmt.Errorf("%s%s: %w", place, name, err)}
 	}
 	name := strings.ToLower(words[0])
 	if name == "config" {
-		return given{}, errors.New(where + "config: a config file cannot name another one")
-	}
-	if err := known(name, where+words[0], func(near string) string { return near }); err != nil {
-		return given{}, err
+		return given{wrong: errors.New(place + "config: a config file cannot name another one")}
 	}
 	s := find(name)
+	if s == nil {
+		return stranger(name, place+words[0], func(near string) string { return near })
+	}
+	g := given{name: name}
 	switch {
 	case len(words) == 1:
-		return given{}, fmt.Errorf("%s%s: needs a value; allowed: %s", where, name, s.allowed())
+		g.wrong = fmt.Errorf("%s%s: needs a value; allowed: %s", place, name, s.allowed())
 	case len(words) > 2:
-		return given{}, fmt.Errorf("%s%s: takes one value, and %d words follow: quote a value with "+
-			"spaces, put a comment on a line of its own", where, name, len(words)-1)
+		g.wrong = fmt.Errorf("%s%s: takes one value, and %d words follow: quote a value with "+
+			"spaces, put a comment on a line of its own", place, name, len(words)-1)
+	default:
+		g.value, g.where = words[1], place+name+" "+s.shown(words[1])
 	}
-	return given{name, words[1], where + name + " " + s.shown(words[1])}, nil
+	return g
 }
 
 var errQuotes = errors.New("its quotes are not balanced, or something follows a closing quote without a " +

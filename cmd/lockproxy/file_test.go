@@ -45,11 +45,19 @@ func TestFileErrors(t *testing.T) {
 		{`requirepass "a"b`,
 			`1: requirepass: its quotes are not balanced, or something follows a closing quote without a ` +
 				`space`},
+		{"requirepass\t\"secret",
+			`1: requirepass: its quotes are not balanced, or something follows a closing quote without a ` +
+				`space`},
 		{"config other.conf", `1: config: a config file cannot name another one`},
 		{"loops 1\n\nloops 2", `3: loops: stands in line 1 already`},
 		{"maxclients 0\nloops 100000", "1: maxclients 0: maxclients must be between 1 and 1000000 " +
 			"inclusive; allowed: 1 to 1000000\n" +
 			`2: loops 100000: loops must be between 0 and 256 inclusive; allowed: 0 to 256`},
+		{"lock-leas 30s\nloops x\n\nlock-leas 3s\ndev", // what the line lacks and what the value is, by lines
+			"1: lock-leas: there is no such setting; did you mean lock-lease?\n" +
+				"2: loops x: loops couldn't be parsed into an integer; allowed: 0 to 256\n" +
+				"4: lock-leas: there is no such setting; did you mean lock-lease?\n" +
+				"5: dev: needs a value; allowed: yes or no"},
 	} {
 		path := writeConfig(t, c.text)
 		_, err := load([]string{"--config", path}, nil)

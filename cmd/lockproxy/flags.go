@@ -13,10 +13,9 @@ var (
 )
 
 // readFlags reads the command line: --name value, --name=value, and --name
-// alone for what is yes or no. Given twice, the last one counts.
+// alone for what is yes or no. Given twice, the last one counts. Its errors are errHelp and errVersion.
 func readFlags(args []string) ([]given, error) {
 	var all []given
-	var wrong []error
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
@@ -29,31 +28,30 @@ func readFlags(args []string) ([]given, error) {
 		name, value, hasValue := strings.Cut(arg, "=")
 		name, ok := strings.CutPrefix(name, "--")
 		if !ok {
-			wrong = append(wrong, notAFlag(arg))
-			continue
-		}
-		if err := known(name, "--"+name, spellFlag); err != nil {
-			wrong = append(wrong, err)
-			if !hasValue && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-				args = args[1:] // its value, most likely
-			}
+			all = append(all, given{wrong: notAFlag(arg)})
 			continue
 		}
 		s := find(name)
 		switch {
+		case s == nil:
+			all = append(all, stranger(name, "--"+name, spellFlag))
+			if !hasValue && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				args = args[1:] // its value, most likely
+			}
+			continue
 		case hasValue:
 		case len(args) > 0 && s.takes(args[0]):
 			value, args = args[0], args[1:]
 		case s.boolean():
 			value = "yes"
 		default:
-			wrong = append(wrong, fmt.Errorf("--%s: needs a value; allowed: %s (one that begins with -- "+
-				"is written --%s=VALUE)", name, s.allowed(), name))
+			all = append(all, given{name: name, wrong: fmt.Errorf("--%s: needs a value; allowed: %s (one "+
+				"that begins with -- is written --%s=VALUE)", name, s.allowed(), name)})
 			continue
 		}
-		all = append(all, given{name, value, "--" + name + " " + s.shown(value)})
+		all = append(all, given{name: name, value: value, where: "--" + name + " " + s.shown(value)})
 	}
-	return all, errors.Join(wrong...)
+	return all, nil
 }
 
 func spellFlag(name string) string { return "--" + name }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -114,13 +115,30 @@ func TestFlagErrors(t *testing.T) {
 	}
 }
 
-// Every error is told at once, and no secret in any of them.
+// All mistakes are told at once, those of the file first and by lines, and no secret in any of them. A
+// mistake that may be the consequence of another one is not told.
 func TestErrorsAreToldTogether(t *testing.T) {
-	_, err := load([]string{"--maxclients", "0", "--requirepass", "hunter2", "--loops", "x"}, nil)
-	for _, want := range []string{"maxclients", "loops"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v says nothing of %s", err, want)
-		}
+	path := writeConfig(t, "lock-max-lease 1h\ntls-cert a\nlock-lease 2h\nloops x\nredlock a:1\n"+
+		"listen :6380\nrequirepass \"hunter2")
+	_, err := loadChecked([]string{"--maxclients", "0", "serve", "--config", path},
+		[]string{"LOCKPROXY_LISTN=:1", "LOCKPROXY_AUDT_LOG=x", "LOCKPROXY_UPSTREAM=a:1"})
+	const want = "2: tls-cert and tls-key: only one of them is given, and they need each other\n" +
+		"3: lock-lease 2h: must not be longer than lock-max-lease, which is 1h\n" +
+		"3: lock-lease 2h: must not be longer than redlock-max-lease, which is 1m\n" +
+		"4: loops x: loops couldn't be parsed into an integer; allowed: 0 to 256\n" +
+		"5: redlock: 1 of at least 3 masters are named; if it is one Redis, name it with upstream\n" +
+		"7: requirepass: its quotes are not balanced, or something follows a closing quote without a " +
+		"space\n" +
+		"LOCKPROXY_AUDT_LOG: there is no such setting; did you mean LOCKPROXY_AUDIT_LOG?\n" +
+		"LOCKPROXY_LISTN: there is no such setting; did you mean LOCKPROXY_LISTEN?\n" +
+		"--maxclients 0: maxclients must be between 1 and 1000000 inclusive; allowed: 1 to 1000000\n" +
+		"serve: neither a setting"
+	got := fmt.Sprint(err)
+	if got = strings.ReplaceAll(got, path+":", ""); !strings.HasPrefix(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if strings.Contains(got, "hunter2") {
+		t.Error("a secret is told")
 	}
 	if s := find("requirepass"); strings.Contains(s.shown("hunter2"), "hunter2") {
 		t.Error("a secret is shown")

@@ -47,10 +47,7 @@ func realMain(args, environ []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "health" {
 		return health(args[1:], environ, stdout, stderr)
 	}
-	v, err := load(args, environ)
-	if err == nil {
-		err = check(v)
-	}
+	v, err := loadChecked(args, environ)
 	switch {
 	case errors.Is(err, errHelp):
 		writeHelp(stdout)
@@ -62,13 +59,9 @@ func realMain(args, environ []string, stdout, stderr io.Writer) int {
 		complain(stderr, err)
 		return exitUsage
 	}
-	certs, err := loadCerts(v)
-	if err != nil {
-		complain(stderr, err)
-		return exitUsage
-	}
-	passwords, err := loadPasswords(v)
-	if err != nil {
+	certs, wrongCerts := loadCerts(v)
+	passwords, wrongPasswords := loadPasswords(v)
+	if err := errors.Join(wrongCerts, wrongPasswords); err != nil {
 		complain(stderr, err)
 		return exitUsage
 	}
@@ -86,11 +79,7 @@ func realMain(args, environ []string, stdout, stderr io.Writer) int {
 
 // complain prints what is wrong, each thing on a line of its own.
 func complain(w io.Writer, err error) {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range several.Unwrap() {
-			complain(w, one)
-		}
-		return
+	for _, one := range apart(err) {
+		fmt.Fprintf(w, "lockproxy: %v\n", one)
 	}
-	fmt.Fprintf(w, "lockproxy: %v\n", err)
 }
