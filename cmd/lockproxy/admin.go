@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +25,11 @@ func (p *program) startAdmin() (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin %s: %w", v.Admin, err)
 	}
+	if p.certs.admin != nil {
+		ln = tls.NewListener(ln, &tls.Config{GetConfigForClient: p.certs.admin.forClient})
+	}
 	srv := &http.Server{
-		Handler:           onlyHosts(adminNames(v), adminHandler(&p.state, v.AdminPprof)),
+		Handler:           onlyHosts(adminNames(v), adminHandler(&p.state, p.newAdminGate(), v.AdminPprof)),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
@@ -54,18 +58,30 @@ const adminIndex = `lockproxy
 /readyz   200 while commands can be served, else 503 and why not
 `
 
-// adminHandler serves /metrics, /healthz, /readyz and, if profiles, /debug/pprof.
-func adminHandler(s *state, profiles bool) http.Handler {
+// adminHandler serves /healthz and /readyz to all, and to those whom gate lets in /metrics and, if profiles,
+// /debug/pprof.
+func adminHandler(s *state, gate *adminGate, profiles bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", gate.only(adminInside(s, profiles)))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		switch err := s.Ready(); {
+		case err == nil:
+			io.WriteString(w, "ready\n")
+		case gate.judge(r) == letIn:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default:
+			http.Error(w, "not ready: the reason is told to those who give admin-password",
+				http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}
+
+// adminInside is what is behind the gate.
+func adminInside(s *state, profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, adminIndex) })
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := s.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		io.WriteString(w, "ready\n")
-	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(s, s.Ready), promhttp.HandlerOpts{}))
 	if profiles {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)

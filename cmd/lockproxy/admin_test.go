@@ -53,7 +53,7 @@ func TestMetrics(t *testing.T) {
 		AuthFailures: map[string]uint64{"password": 14},
 		Masters:      []master.Health{{Addr: "127.0.0.1:7001", Up: true}},
 	}})
-	code, body := fetch(adminHandler(&s, false), "/metrics")
+	code, body := fetch(adminHandler(&s, openGate(), false), "/metrics")
 	if code != 200 {
 		t.Fatalf("/metrics: %d %s", code, body)
 	}
@@ -103,7 +103,7 @@ func TestMetrics(t *testing.T) {
 func TestAdminPaths(t *testing.T) {
 	s := new(state)
 	s.set(&scriptedPlane{ready: errors.New("slot 7 has no master")})
-	plain, profiled := adminHandler(s, false), adminHandler(s, true)
+	plain, profiled := adminHandler(s, openGate(), false), adminHandler(s, openGate(), true)
 	for _, test := range []struct {
 		h    http.Handler
 		path string
@@ -125,7 +125,7 @@ func TestAdminPaths(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	srv := httptest.NewServer(adminHandler(new(state), false))
+	srv := httptest.NewServer(adminHandler(new(state), openGate(), false))
 	defer srv.Close()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
@@ -165,17 +165,17 @@ func TestHealth(t *testing.T) {
 // Before the upstream is found /readyz says what went wrong with it.
 func TestReadySaysWhatItWaitsFor(t *testing.T) {
 	var s state
-	if code, body := fetch(adminHandler(&s, false), "/readyz"); code != 503 ||
+	if code, body := fetch(adminHandler(&s, openGate(), false), "/readyz"); code != 503 ||
 		strings.TrimSpace(body) != errStarting.Error() {
 		t.Errorf("%d %s", code, body)
 	}
 	s.waits(errors.New("nobody answers"))
-	if code, body := fetch(adminHandler(&s, false), "/readyz"); code != 503 ||
+	if code, body := fetch(adminHandler(&s, openGate(), false), "/readyz"); code != 503 ||
 		strings.TrimSpace(body) != "starting: nobody answers" {
 		t.Errorf("%d %s", code, body)
 	}
 	s.set(&fixedSource{})
-	if code, body := fetch(adminHandler(&s, false), "/readyz"); code != 200 {
+	if code, body := fetch(adminHandler(&s, openGate(), false), "/readyz"); code != 200 {
 		t.Errorf("%d %s", code, body)
 	}
 }

@@ -8,37 +8,57 @@ import (
 	"os"
 )
 
-// certs are the TLS configurations of both sides, nil where there is no TLS.
+// certs are the TLS configurations of both sides and of the admin listener, nil where there is no TLS.
 type certs struct {
 	clients  *tlsFiles
 	upstream *tlsFiles
+	admin    *tlsFiles
 }
 
 // loadCerts reads the files that the settings name. Its errors name the setting.
 func loadCerts(v *Values) (certs, error) {
 	var c certs
-	var ofClients, ofUpstream error
+	var ofClients, ofUpstream, ofAdmin error
 	if v.TLSCert != "" {
 		c.clients, ofClients = newTLSFiles(clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA)
+	}
+	if v.AdminTLSCert != "" {
+		c.admin, ofAdmin = newTLSFiles(adminTLS, v, v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA)
 	}
 	if v.UpstreamTLS {
 		files := []string{v.UpstreamTLSCert, v.UpstreamTLSKey, v.UpstreamTLSCA}
 		c.upstream, ofUpstream = newTLSFiles(upstreamTLS, v, files...)
 	}
-	return c, errors.Join(ofClients, ofUpstream)
+	return c, errors.Join(ofClients, ofUpstream, ofAdmin)
 }
 
 func clientsTLS(v *Values) (*tls.Config, error) {
-	pair, err := readPair("tls-cert", v.TLSCert, "tls-key", v.TLSKey)
+	return serverTLS("", v.TLSCert, v.TLSKey, v.TLSCA, tls.RequireAndVerifyClientCert)
+}
+
+// adminTLS lets in who shows no certificate, for the probes: a gate looks at the others.
+func adminTLS(v *Values) (*tls.Config, error) {
+	c, err := serverTLS("admin-", v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA, tls.VerifyClientCertIfGiven)
+	if err != nil {
+		return nil, err
+	}
+	c.NextProtos = []string{"http/1.1"}
+	return c, nil
+}
+
+// serverTLS is for a listener whose settings begin with prefix. auth is what is asked of those who connect
+// if there is a ca.
+func serverTLS(prefix, cert, key, ca string, auth tls.ClientAuthType) (*tls.Config, error) {
+	pair, err := readPair(prefix+"tls-cert", cert, prefix+"tls-key", key)
 	if err != nil {
 		return nil, err
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	if v.TLSCA != "" {
-		if c.ClientCAs, err = readPool("tls-ca", v.TLSCA); err != nil {
+	if ca != "" {
+		if c.ClientCAs, err = readPool(prefix+"tls-ca", ca); err != nil {
 			return nil, err
 		}
-		c.ClientAuth = tls.RequireAndVerifyClientCert
+		c.ClientAuth = auth
 	}
 	return c, nil
 }

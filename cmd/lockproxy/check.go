@@ -71,13 +71,7 @@ func check(v *Values) error {
 	case v.Proxy.UsersOnly && v.Dev:
 		refuse("client-auth upstream: needs an upstream, for with dev yes there are no users")
 	}
-	if v.ProtectedMode && v.Admin != "" && !loopback(v.Admin) {
-		refuse("admin %s: reaches beyond this machine, and it has no password: listen on 127.0.0.1, or "+
-			"allow it with protected-mode no", v.Admin)
-	}
-	if len(v.AdminHosts) > 0 && v.Admin == "" {
-		refuse("admin-hosts %s: has no effect with admin off", strings.Join(v.AdminHosts, ","))
-	}
+	checkAdmin(v, refuse)
 	if (v.TLSCert == "") != (v.TLSKey == "") {
 		refuse("tls-cert and tls-key: only one of them is given, and they need each other")
 	}
@@ -122,6 +116,34 @@ func check(v *Values) error {
 	checkRedlock(v, refuse)
 	checkCompat(v, refuse)
 	return errors.Join(wrong...)
+}
+
+// checkAdmin is the part of check about the admin listener.
+func checkAdmin(v *Values, refuse func(format string, args ...any)) {
+	if v.AdminProtected && v.Admin != "" && v.adminOpen() && !loopback(v.Admin) {
+		refuse("admin %s: reaches beyond this machine, and anybody could ask it: set admin-password or "+
+			"admin-tls-ca, or listen on 127.0.0.1, or allow it with admin-protected-mode no", v.Admin)
+	}
+	if v.AdminPassword != "" && v.AdminFrom.given() {
+		refuse("admin-password and admin-password-file exclude each other: both are given")
+	}
+	if (v.AdminTLSCert == "") != (v.AdminTLSKey == "") {
+		refuse("admin-tls-cert and admin-tls-key: only one of them is given, and they need each other")
+	}
+	if v.AdminTLSCA != "" && v.AdminTLSCert == "" {
+		refuse("admin-tls-ca %s: needs admin-tls-cert and admin-tls-key", v.AdminTLSCA)
+	}
+	for _, s := range []struct {
+		name  string
+		given bool
+	}{
+		{"admin-hosts", len(v.AdminHosts) > 0}, {"admin-password", v.AdminPassword != ""},
+		{"admin-password-file", v.AdminFrom.given()}, {"admin-tls-cert", v.AdminTLSCert != ""},
+	} {
+		if s.given && v.Admin == "" {
+			refuse("%s: has no effect with admin off", s.name)
+		}
+	}
 }
 
 // leastLeases is how many times redlock-node-timeout must fit into a lease.

@@ -35,9 +35,9 @@ const (
 	longestReason = 200
 )
 
-// passwords are the renewed passwords of the upstream, its Sentinels and the masters of RedLock; nil for
-// those that are not renewed.
-type passwords struct{ upstream, sentinel, redlock *password }
+// passwords are the renewed passwords of the upstream, its Sentinels, the masters of RedLock and the admin
+// listener; nil for those that are not renewed.
+type passwords struct{ upstream, sentinel, redlock, admin *password }
 
 // loadPasswords reads each password for the first time. Its errors name the setting.
 func loadPasswords(v *Values) (passwords, error) {
@@ -51,6 +51,7 @@ func loadPasswords(v *Values) (passwords, error) {
 		{&p.upstream, "upstream", v.Upstream.User, v.UpstreamFrom},
 		{&p.sentinel, "sentinel", v.Upstream.SentinelUser, v.SentinelFrom},
 		{&p.redlock, "redlock", v.Masters.User, v.RedlockFrom},
+		{&p.admin, "admin", "", v.AdminFrom},
 	} {
 		if !one.from.given() {
 			continue
@@ -74,7 +75,7 @@ func loadPasswords(v *Values) (passwords, error) {
 
 // watch reads them again and again until ctx ends.
 func (p passwords) watch(ctx context.Context, log *slog.Logger) {
-	for _, w := range []*password{p.upstream, p.sentinel, p.redlock} {
+	for _, w := range []*password{p.upstream, p.sentinel, p.redlock, p.admin} {
 		if w != nil {
 			go w.watch(ctx, log) // ends when ctx does
 		}

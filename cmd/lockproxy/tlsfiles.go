@@ -37,6 +37,9 @@ func newTLSFiles(build func(*Values) (*tls.Config, error), v *Values, files ...s
 // config is the configuration for a new connection. Safe for concurrent use.
 func (f *tlsFiles) config() *tls.Config { return f.latest.Load() }
 
+// forClient is config as a tls.Config wants it.
+func (f *tlsFiles) forClient(*tls.ClientHelloInfo) (*tls.Config, error) { return f.config(), nil }
+
 // source is config for the data plane, where nil means no TLS.
 func (f *tlsFiles) source() func() *tls.Config {
 	if f == nil {
@@ -80,17 +83,17 @@ func (f *tlsFiles) reread(log *slog.Logger) {
 	log.Info("TLS files reread", "files", f.files)
 }
 
-// watch rereads the files of both sides until ctx ends.
+// watch rereads the files until ctx ends.
 func (c certs) watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
-	for c.clients != nil || c.upstream != nil {
+	for c.clients != nil || c.upstream != nil || c.admin != nil {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		for _, f := range []*tlsFiles{c.clients, c.upstream} {
+		for _, f := range []*tlsFiles{c.clients, c.upstream, c.admin} {
 			if f != nil {
 				f.reread(log)
 			}

@@ -37,9 +37,16 @@ type Values struct {
 
 	Redlock []string // addresses of Masters; none: there is no RedLock
 
-	Admin        string   // "": none
-	AdminHosts   []string // names beside localhost and its own
-	AdminPprof   bool
+	Admin          string   // "": none
+	AdminHosts     []string // names beside localhost and its own
+	AdminProtected bool
+	AdminPassword  string
+	AdminFrom      PasswordFrom
+	AdminTLSCert   string // files; AdminTLSCA set: who asks must show a certificate
+	AdminTLSKey    string
+	AdminTLSCA     string
+	AdminPprof     bool
+
 	DrainTimeout time.Duration
 	DrainDelay   time.Duration // before DrainTimeout
 	LogLevel     slog.Level
@@ -49,6 +56,11 @@ type Values struct {
 
 // open says that a client needs no password.
 func (v *Values) open() bool { return v.Proxy.Password == "" && !v.Proxy.UsersOnly }
+
+// adminOpen says that whoever reaches the admin listener needs no password and no certificate.
+func (v *Values) adminOpen() bool {
+	return v.AdminPassword == "" && !v.AdminFrom.given() && v.AdminTLSCA == ""
+}
 
 // redlockLongest is the longest lease of a lock over the masters of RedLock.
 func (v *Values) redlockLongest() time.Duration {

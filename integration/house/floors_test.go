@@ -12,7 +12,7 @@ import (
 
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
-	"cmd/lockproxy": "proxy commands commands/routes cluster cluster/discovery cluster/master " +
+	"cmd/lockproxy": "proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
 		"redlock/scripts internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.

@@ -93,8 +93,8 @@ func (a *Addresses) Failed(address string, now time.Time) {
 	a.counts.Add(address, addressFailures{min(f.left(now)+1, most), now})
 }
 
-// pause is how long an attempt from that address has to wait.
-func (a *Addresses) pause(address string, now time.Time) time.Duration {
+// Pause is how long an attempt from that address has to wait.
+func (a *Addresses) Pause(address string, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f, known := a.counts.Peek(address)
@@ -125,7 +125,7 @@ func Origin(addr string) string {
 func (a *Attempts) MustWait(h client.Host, known *Addresses) bool {
 	now := time.Now()
 	if !a.held {
-		pause := known.pause(Origin(h.About().Addr), now)
+		pause := known.Pause(Origin(h.About().Addr), now)
 		if from := now.Add(pause); from.After(a.from) {
 			a.from = from
 		}

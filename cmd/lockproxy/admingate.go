@@ -1,0 +1,135 @@
+package main
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"lockproxy/internal/journal"
+	"lockproxy/internal/lockevent"
+	"lockproxy/proxy"
+	"lockproxy/proxy/login"
+)
+
+// adminGate decides who may ask the admin listener for what:
+//
+//	/healthz, /readyz   anybody: probes give no password. /readyz has its reasons for those who are let in
+//	everything else     who gives the password and shows a certificate, as far as the settings ask for them
+type adminGate struct {
+	password    func() string // "": none is needed
+	certificate bool          // one is needed
+	log         *slog.Logger
+	audit       proxy.Audit // nil: there is none
+
+	addresses *login.Addresses
+	waiting   chan struct{} // has one for each request that waits after wrong passwords
+	lines     journal.Lines
+}
+
+// mostAdminWaits is how many requests may wait because of wrong passwords before them.
+const mostAdminWaits = 32
+
+func (p *program) newAdminGate() *adminGate {
+	v := p.config.Values()
+	g := &adminGate{certificate: v.AdminTLSCA != "", log: p.log, addresses: login.NewAddresses(),
+		password: func() string { return v.AdminPassword },
+		waiting:  make(chan struct{}, mostAdminWaits)}
+	if renewed := p.passwords.admin.source(); renewed != nil {
+		g.password = func() string { return renewed.Now().Password }
+	}
+	if p.audit != nil {
+		g.audit = p.audit
+	}
+	return g
+}
+
+// verdict is what the gate says to a request.
+type verdict int
+
+const (
+	letIn verdict = iota
+	needsCertificate
+	needsPassword
+	tooMany // wrong passwords before it
+)
+
+// judge looks at a request. It blocks after wrong passwords.
+func (g *adminGate) judge(r *http.Request) verdict {
+	if g.certificate && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
+		return needsCertificate
+	}
+	want := g.password()
+	if want == "" {
+		return letIn
+	}
+	_, given, tried := r.BasicAuth()
+	switch {
+	case !tried:
+		return needsPassword
+	case !g.pause(r):
+		return tooMany
+	case !samePassword(given, want):
+		g.failed(r)
+		return needsPassword
+	}
+	return letIn
+}
+
+// only passes on to next the requests that are let in.
+func (g *adminGate) only(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch g.judge(r) {
+		case letIn:
+			next.ServeHTTP(w, r)
+		case needsCertificate:
+			http.Error(w, "the admin listener asks for a certificate of admin-tls-ca", http.StatusForbidden)
+		case needsPassword:
+			w.Header().Set("WWW-Authenticate", `Basic realm="lockproxy", charset="UTF-8"`)
+			http.Error(w, "the admin listener asks for admin-password, under any user name",
+				http.StatusUnauthorized)
+		case tooMany:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many wrong passwords: try again later", http.StatusTooManyRequests)
+		}
+	})
+}
+
+// pause waits as long as wrong passwords from the same address make the next one wait, before that is
+// looked at. It reports false if too many wait.
+func (g *adminGate) pause(r *http.Request) bool {
+	wait := g.addresses.Pause(login.Origin(r.RemoteAddr), time.Now())
+	if wait <= 0 {
+		return true
+	}
+	select {
+	case g.waiting <- struct{}{}:
+	default:
+		return false
+	}
+	defer func() { <-g.waiting }()
+	select {
+	case <-time.After(wait):
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// failed notes a wrong password.
+func (g *adminGate) failed(r *http.Request) {
+	now := time.Now()
+	g.addresses.Failed(login.Origin(r.RemoteAddr), now)
+	g.lines.Write(g.log, slog.LevelWarn, "admin: wrong password", "client", r.RemoteAddr)
+	if g.audit != nil {
+		g.audit.Note(lockevent.Event{Time: now, Kind: lockevent.LoginFailed, Reason: "admin",
+			Client: lockevent.Client{Addr: r.RemoteAddr}})
+	}
+}
+
+// samePassword compares digests, which have one length, so the time tells nothing about the password's.
+func samePassword(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
