@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -120,44 +119,6 @@ func TestAdminPaths(t *testing.T) {
 	} {
 		if code, body := fetch(test.h, test.path); code != test.code || !strings.Contains(body, test.has) {
 			t.Errorf("%s: %d %s", test.path, code, body)
-		}
-	}
-}
-
-func TestHealth(t *testing.T) {
-	srv := httptest.NewServer(adminHandler(new(state), openGate(), false))
-	defer srv.Close()
-	other := httptest.NewServer(http.NotFoundHandler())
-	defer other.Close()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.Close()
-	alive := srv.Listener.Addr().String()
-	_, port, _ := net.SplitHostPort(alive)
-	for _, test := range []struct {
-		args    string
-		environ string
-		code    int
-		says    string
-	}{
-		{"--admin " + alive, "", exitOK, ""},
-		{"", "LOCKPROXY_ADMIN=" + alive, exitOK, ""},
-		{"--admin 0.0.0.0:" + port, "", exitOK, ""},
-		{"--admin :" + port, "", exitOK, ""},
-		{"--admin " + dead.Addr().String(), "", exitFailed, "refused"},
-		{"--admin " + other.Listener.Addr().String(), "", exitFailed, "404"},
-		{"--admin off", "", exitFailed, "admin is off"},
-		{"--admin nowhere", "", exitUsage, "host:port"},
-		{"--help", "", exitOK, ""},
-	} {
-		var stdout, stderr strings.Builder
-		code := realMain(append([]string{"health"}, strings.Fields(test.args)...), []string{test.environ},
-			&stdout, &stderr)
-		if code != test.code || !strings.Contains(stderr.String(), test.says) ||
-			(test.says == "") != (stderr.Len() == 0) {
-			t.Errorf("health %s: %d %s", test.args, code, &stderr)
 		}
 	}
 }

@@ -160,10 +160,10 @@ func TestAdminTLS(t *testing.T) {
 				answer.Status)
 		}
 	}
-	if err := askHealth(addr, true); err != nil {
+	if err := ask(t.Context(), &Values{Admin: addr, AdminTLSCert: "any"}, "/healthz"); err != nil {
 		t.Error(err)
 	}
-	if err := askHealth(addr, false); err == nil {
+	if err := ask(t.Context(), &Values{Admin: addr}, "/healthz"); err == nil {
 		t.Error("without TLS it answers too")
 	}
 }

@@ -107,7 +107,7 @@ func TestCertErrors(t *testing.T) {
 		if strings.Contains(args, "upstream") {
 			dev = "--upstream=127.0.0.1:1"
 		}
-		code := realMain(append(strings.Fields(args), dev), nil, &stdout, &stderr)
+		code := realMain(append(strings.Fields(args), dev), nil, nil, &stdout, &stderr)
 		if code != exitUsage || !strings.HasPrefix(stderr.String(), "lockproxy: "+want) {
 			t.Errorf("%s: %d %s", args, code, &stderr)
 		}

@@ -17,10 +17,11 @@ var injected = regexp.MustCompile(`^LOCKPROXY_(SERVICE_HOST|SERVICE_PORT(_.+)?|`
 // One that is set but empty counts as given. They are in the order of their names.
 func readEnviron(environ []string) []given {
 	var all []given
+	others := subcommands().Variables()
 	for _, variable := range slices.Sorted(slices.Values(environ)) {
 		key, value, _ := strings.Cut(variable, "=")
 		word, ok := strings.CutPrefix(key, environPrefix)
-		if !ok || injected.MatchString(key) {
+		if !ok || injected.MatchString(key) || slices.Contains(others, key) {
 			continue
 		}
 		name := strings.ReplaceAll(strings.ToLower(word), "_", "-")

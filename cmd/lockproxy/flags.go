@@ -80,5 +80,6 @@ func notAFlag(arg string) error {
 	if find(name) != nil {
 		return fmt.Errorf("%s: settings are written --%s VALUE", arg, name)
 	}
-	return fmt.Errorf("%s: neither a setting (--name value) nor a subcommand (health)", arg)
+	return fmt.Errorf("%s: neither a setting (--name value) nor a subcommand; lockproxy --help lists both",
+		arg)
 }

@@ -104,9 +104,10 @@ func TestFlagErrors(t *testing.T) {
 			`--lock-lease: needs a value; allowed: 1ms to 8760h (one that begins with -- is written ` +
 				`--lock-lease=VALUE)`},
 		{"-lock-lease 30s", "-lock-lease: settings are written --lock-lease VALUE\n30s: " +
-			"neither a setting (--name value) nor a subcommand (health)"},
-		{"serve", `serve: neither a setting (--name value) nor a subcommand (health)`},
-		{"--dev perhaps", `perhaps: neither a setting (--name value) nor a subcommand (health)`},
+			"neither a setting (--name value) nor a subcommand; lockproxy --help lists both"},
+		{"serve", `serve: neither a setting (--name value) nor a subcommand; lockproxy --help lists both`},
+		{"--dev perhaps",
+			`perhaps: neither a setting (--name value) nor a subcommand; lockproxy --help lists both`},
 	} {
 		_, err := load(strings.Fields(c.args), nil)
 		if err == nil || err.Error() != c.want {

@@ -8,7 +8,7 @@ import (
 )
 
 const helpTop = `lockproxy [--setting value]...   Redis for any client in front of a cluster, with lock verbs
-lockproxy health [--admin addr]  exit 0 if the proxy at that admin address is alive, else 1
+lockproxy NAME --help            %s
 Each setting is also a variable (LOCKPROXY_LOCK_LEASE=30s) and a line of the --config file
 (lock-lease 30s). A flag wins over a variable, that over the file. * CONFIG SET changes it live.
 
@@ -16,7 +16,7 @@ Each setting is also a variable (LOCKPROXY_LOCK_LEASE=30s) and a line of the --c
 
 // writeHelp prints what fits on one screen: every setting with its default.
 func writeHelp(w io.Writer) {
-	io.WriteString(w, helpTop)
+	fmt.Fprintf(w, helpTop, strings.Join(subcommands().Names(), " "))
 	group, standard := "", defaults()
 	for i, s := range settings {
 		if s.Joined {

@@ -23,6 +23,8 @@
 //	         --> listeners --> SIGTERM --> Drain within drain-timeout --> exit
 //
 // wire.go makes the data plane of the settings; metrics.go shows its numbers, proxy.Stats, to Prometheus.
+//
+// A first word that is the name of a subcommand (subcommands.go) runs that instead: lockproxy ready.
 package main
 
 import (
@@ -41,11 +43,11 @@ const (
 	exitUsage  = 2 // the settings are wrong
 )
 
-func main() { os.Exit(realMain(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+func main() { os.Exit(realMain(os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)) }
 
-func realMain(args, environ []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "health" {
-		return health(args[1:], environ, stdout, stderr)
+func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if code, ok := subcommand(args, environ, stdin, stdout, stderr); ok {
+		return code
 	}
 	v, err := loadChecked(args, environ)
 	switch {

@@ -2,9 +2,27 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
+
+	"lockproxy/cmd/lockproxy/tool"
 )
+
+func versionCommand() *tool.Command {
+	return &tool.Command{
+		Name:     "version",
+		Summary:  "Prints version, platform and commit, as --version does",
+		Examples: []tool.Example{{Line: "lockproxy version", What: "which lockproxy is this?"}},
+		Exits:    []tool.Exit{{Code: tool.ExitOK, Meaning: "printed"}},
+		Setup: func(*tool.Flags) func(*tool.Call) int {
+			return func(c *tool.Call) int {
+				io.WriteString(c.Stdout, versionLine())
+				return tool.ExitOK
+			}
+		},
+	}
+}
 
 // version and commit may be set by the linker (-X main.commit=...); without it
 // the commit comes from what the Go command noted in the binary.

@@ -13,7 +13,11 @@ import (
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
 	"cmd/lockproxy": "proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
-		"redlock/scripts internal",
+		"redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client",
+
+	// Subcommands speak to a proxy as its clients do, so they import nothing of it.
+	"cmd/lockproxy/tool":        "",
+	"cmd/lockproxy/tool/client": "cmd/lockproxy/tool",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/client"
+)
+
+// The probes are for health checks where there is no shell and no curl. They ask the admin address, found in
+// the same settings as the proxy's.
+
+const probeSettings = `The address is that of the setting admin: the probe takes the flags, variables
+and config file of the proxy, and so asks the right one when it runs beside it, as in a container.
+
+With --proxy it asks the port of clients there instead, with PING: for a proxy whose admin address is off
+or elsewhere.`
+
+var probeExits = []tool.Exit{
+	{Code: tool.ExitOK, Meaning: "yes"},
+	{Code: tool.ExitNo, Meaning: "no, or nobody answers; standard error says why"},
+}
+
+func healthCommand() *tool.Command {
+	return &tool.Command{
+		Name:     "health",
+		Summary:  "Asks whether the proxy is alive, as /healthz does",
+		Settings: true,
+		About: `For liveness probes: a proxy that waits for its upstream is alive, for a restart would not
+help.
+
+` + probeSettings,
+		Examples: []tool.Example{
+			{Line: "lockproxy health", What: "in a container, as its health check"},
+			{Line: "lockproxy health --admin 127.0.0.1:7390", What: "a proxy with that admin address"},
+			{Line: "lockproxy health --proxy 10.0.0.9:6380", What: "does anything answer there?"},
+		},
+		Exits: probeExits,
+		Setup: func(f *tool.Flags) func(*tool.Call) int { return newProbe(f, "/healthz", alive).run },
+	}
+}
+
+func readyCommand() *tool.Command {
+	return &tool.Command{
+		Name:     "ready",
+		Summary:  "Asks whether the proxy can serve commands, as /readyz does",
+		Settings: true,
+		About: `For readiness probes: no while any slot is without a master, or too few masters of RedLock
+vote.
+
+` + probeSettings + ` PING tells only whether the proxy has found its upstream.`,
+		Examples: []tool.Example{
+			{Line: "lockproxy ready", What: "in a container, as its readiness probe"},
+			{Line: "lockproxy ready --config /etc/lockproxy.conf --within 800ms",
+				What: "a proxy with that file, in less time than Kubernetes has by default"},
+			{Line: "until lockproxy ready; do sleep 1; done",
+				What: "in a script that has just started a proxy"},
+		},
+		Exits: probeExits,
+		Setup: func(f *tool.Flags) func(*tool.Call) int { return newProbe(f, "/readyz", serves).run },
+	}
+}
+
+// probe is one question to a proxy.
+type probe struct {
+	path    string                // of the admin listener
+	accepts func(err error) error // what the outcome of PING means
+	within  time.Duration
+	proxy   *client.Options
+}
+
+func newProbe(f *tool.Flags, path string, accepts func(error) error) *probe {
+	p := &probe{path: path, accepts: accepts, within: 3 * time.Second}
+	f.Duration(&p.within, "within", time.Millisecond, time.Hour, "how long the proxy may take to answer")
+	p.proxy = client.Flags(f, "")
+	return p
+}
+
+func (p *probe) run(c *tool.Call) int {
+	ctx, cancel := context.WithTimeout(context.Background(), p.within)
+	defer cancel()
+	if p.proxy.Addr != "" {
+		return p.answer(c, p.ping(ctx))
+	}
+	v, err := load(c.Settings, c.Environ)
+	if err != nil {
+		return c.Misused(err)
+	}
+	return p.answer(c, ask(ctx, v, p.path))
+}
+
+func (p *probe) answer(c *tool.Call, err error) int {
+	if err != nil {
+		return c.Fail(tool.ExitNo, err)
+	}
+	return tool.ExitOK
+}
+
+func (p *probe) ping(ctx context.Context) error {
+	if err := p.proxy.Check(); err != nil {
+		return err
+	}
+	conn, err := p.proxy.Connect(ctx)
+	if err == nil {
+		conn.Close()
+	}
+	return p.accepts(err)
+}
+
+// alive takes any answer of the proxy: it is there.
+func alive(err error) error {
+	if _, ok := client.Reply(err); ok {
+		return nil
+	}
+	return err
+}
+
+// serves takes an answer that only a proxy gives that has found its upstream.
+func serves(err error) error {
+	if text, ok := client.Reply(err); ok && strings.HasPrefix(text, "NOAUTH") {
+		return nil
+	}
+	return err
+}
+
+// ask sends a request to the admin listener; the error is what it has answered instead of 200. The listener's
+// certificate is not looked at: it is for those who call from elsewhere, and no password is sent.
+func ask(ctx context.Context, v *Values, path string) error {
+	if v.Admin == "" {
+		return errors.New("admin is off, so there is nothing to ask; --proxy asks the port of clients")
+	}
+	host, port, err := net.SplitHostPort(v.Admin)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip != nil && ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	scheme := "http://"
+	if v.AdminTLSCert != "" {
+		scheme = "https://"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+net.JoinHostPort(host, port)+path,
+		http.NoBody)
+	if err != nil {
+		return err
+	}
+	// no HTTP_PROXY
+	asker := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	resp, err := asker.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"io"
+
+	"lockproxy/cmd/lockproxy/tool"
+)
+
+// subcommands is the table of what lockproxy does beside running the proxy.
+func subcommands() tool.Table {
+	return tool.Table{
+		readyCommand(),
+		healthCommand(),
+		versionCommand(),
+	}
+}
+
+// subcommand runs the subcommand that the command line names; ok is false if it names none.
+func subcommand(args, environ []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	m := subcommands().Find(args[0])
+	if m == nil {
+		return 0, false
+	}
+	return m.Do(args[1:], tool.Call{Environ: environ, Stdin: stdin, Stdout: stdout, Stderr: stderr}), true
+}

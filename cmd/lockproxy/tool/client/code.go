@@ -1,0 +1,56 @@
+package client
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/cmd/lockproxy/tool"
+)
+
+// Code is the exit code for an error of a connection or of a command.
+func Code(err error) int {
+	if text, ok := Reply(err); ok {
+		return replyCode(text)
+	}
+	var unverified *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var alert tls.AlertError
+	var noTLS tls.RecordHeaderError
+	switch {
+	case errors.As(err, &unverified), errors.As(err, &authority), errors.As(err, &alert):
+		return tool.ExitDenied
+	case errors.As(err, &noTLS), strings.Contains(err.Error(), "redis: can't parse"),
+		strings.Contains(err.Error(), "redis: invalid reply"):
+		return tool.ExitProtocol
+	}
+	return tool.ExitUnavailable
+}
+
+// Reply is the text of an error that the proxy has answered.
+func Reply(err error) (text string, ok bool) {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return "", false
+	}
+	return reply.Error(), true
+}
+
+// replyCode is the exit code for an error reply, by its first word.
+func replyCode(text string) int {
+	word, _, _ := strings.Cut(text, " ")
+	switch word {
+	case "NOAUTH", "WRONGPASS", "NOPERM", "DENIED":
+		return tool.ExitDenied
+	case "LOADING", "TRYAGAIN", "CLUSTERDOWN", "QUEUEFULL", "NOREPLICAS", "NOQUORUM", "OOM", "MISCONF",
+		"UNBLOCKED", "BUSY", "MASTERDOWN":
+		return tool.ExitTemporary
+	}
+	if strings.HasPrefix(text, "ERR unknown command") {
+		return tool.ExitProtocol
+	}
+	return tool.ExitSoftware
+}

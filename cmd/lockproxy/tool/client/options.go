@@ -1,0 +1,107 @@
+// Package client reaches a lockproxy for subcommands: the flags that say where it is and how to log in, and
+// one connection to it, over go-redis. The exit code of what went wrong is Code's.
+package client
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"lockproxy/cmd/lockproxy/tool"
+)
+
+// Options say where the proxy is, and how to get in. The flags are named as those of redis-cli, where it has
+// them.
+type Options struct {
+	Addr     string // host:port, or the path of a unix socket
+	User     string
+	Password string
+	TLS      bool
+	CA       string // PEM file; "": the authorities of the system
+	Cert     string // PEM file
+	Key      string // PEM file
+	SNI      string // "": the host of Addr
+	Insecure bool   // takes any certificate
+	Timeout  time.Duration
+}
+
+// Addr is where a proxy listens unless it is told otherwise.
+const Addr = "127.0.0.1:6380"
+
+// Flags declares the flags of a connection in f, and returns where their values will be. Without --proxy the
+// address is addr.
+func Flags(f *tool.Flags, addr string) *Options {
+	o := &Options{Addr: addr, Timeout: 5 * time.Second}
+	f.Group("Connection")
+	f.Text(&o.Addr, "proxy", "ADDR", "where the proxy is: host:port, or the path of its unix socket").
+		Or("LOCKPROXY_PROXY")
+	f.Text(&o.User, "user", "NAME", "user to log in as").Or("LOCKPROXY_USER")
+	f.Text(&o.Password, "pass", "PASSWORD", "its password; other users of this machine see flags, so "+
+		"better take a variable").Or("LOCKPROXY_PASS", "REDISCLI_AUTH")
+	f.Yes(&o.TLS, "tls", "use TLS").Or("LOCKPROXY_TLS")
+	f.File(&o.CA, "cacert", "authority of the proxy's certificate").Or("LOCKPROXY_CACERT")
+	f.File(&o.Cert, "cert", "certificate of this client").Or("LOCKPROXY_CERT")
+	f.File(&o.Key, "key", "private key of --cert").Or("LOCKPROXY_KEY")
+	f.Text(&o.SNI, "sni", "HOST", "name that the proxy's certificate must have, if not the host of --proxy").
+		Or("LOCKPROXY_SNI")
+	f.Yes(&o.Insecure, "insecure", "take any certificate")
+	f.Duration(&o.Timeout, "connect-timeout", time.Millisecond, time.Hour,
+		"how long connecting may take, and the answer to a command that need not wait")
+	return o
+}
+
+// network is that of the address, as net.Dial names it.
+func (o *Options) network() string {
+	if strings.Contains(o.Addr, "/") {
+		return "unix"
+	}
+	return "tcp"
+}
+
+// Check says what is wrong with the options.
+func (o *Options) Check() error {
+	if o.network() == "tcp" {
+		if _, _, err := net.SplitHostPort(o.Addr); err != nil {
+			return fmt.Errorf("--proxy must be host:port or a path, and %q is not", o.Addr)
+		}
+	}
+	if (o.Cert == "") != (o.Key == "") {
+		return errors.New("--cert and --key need each other")
+	}
+	_, err := o.tlsConfig()
+	return err
+}
+
+// tlsConfig is how TLS is done, nil for not at all.
+func (o *Options) tlsConfig() (*tls.Config, error) {
+	if !o.TLS {
+		return nil, nil
+	}
+	config := &tls.Config{ServerName: o.SNI, InsecureSkipVerify: o.Insecure}
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(o.Addr)
+	}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, fmt.Errorf("--cacert: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--cacert %s: there is no certificate in it", o.CA)
+		}
+	}
+	if o.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+		if err != nil {
+			return nil, fmt.Errorf("--cert, --key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}

@@ -1,0 +1,33 @@
+package tool
+
+// Exit codes of subcommands, those of sysexits.h where it has one.
+const (
+	ExitOK          = 0
+	ExitNo          = 1  // the answer to what was asked is no
+	ExitUsage       = 64 // EX_USAGE: the command line or a variable is wrong
+	ExitUnavailable = 69 // EX_UNAVAILABLE: no proxy answers there
+	ExitSoftware    = 70 // EX_SOFTWARE: an answer that nobody expects, or this machine refuses something
+	ExitTemporary   = 75 // EX_TEMPFAIL: not now; the same may work later
+	ExitProtocol    = 76 // EX_PROTOCOL: what answers there is no lockproxy
+	ExitDenied      = 77 // EX_NOPERM: a wrong password, or a user without the right
+)
+
+// Exit is an exit code and what it means.
+type Exit struct {
+	Code    int
+	Meaning string
+}
+
+// common are the exit codes of every subcommand.
+var common = []Exit{
+	{ExitUsage, "the command line or a variable is wrong"},
+}
+
+// Reaching are the exit codes of a subcommand that connects to a proxy: for its Exits.
+var Reaching = []Exit{
+	{ExitUnavailable, "no proxy answers at that address"},
+	{ExitSoftware, "the proxy answers with an error that has no code of its own here"},
+	{ExitTemporary, "not now: the proxy says so; the same may work later"},
+	{ExitProtocol, "what answers there is no lockproxy"},
+	{ExitDenied, "wrong password or certificate, or a user without the right"},
+}
