@@ -1,0 +1,147 @@
+// Package needs knows which commands of the upstream the proxy runs itself, and what does not work where one
+// is forbidden, by the rules of the proxy's user or by rename-command. The proxy logs it at its start, and
+// `lockproxy check` says it.
+//
+//	Of(place) --> the commands --> Forbidden: asked for at a server, without effects --> Without, Remedy
+package needs
+
+import (
+	"math"
+	"net"
+	"strconv"
+	"strings"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+	"lockproxy/redlock/scripts"
+)
+
+// Need is a command of the upstream that the proxy itself runs.
+type Need struct {
+	Right   string // as the rules of an ACL name it
+	Without string // what is not there where it is forbidden
+	Graver  bool   // nobody can do without
+
+	asked string   // a harmless one of the kind
+	more  []string // arguments behind it that may have spaces
+	when  func(p Place) bool
+}
+
+// Place is where the proxy runs them.
+type Place struct {
+	Kind      cluster.Kind
+	Server    cluster.Server
+	UsersOnly bool // clients are users of the upstream
+	Locks     bool // it keeps locks
+}
+
+// nobody is an id that no client of a server has.
+var nobody = strconv.Itoa(math.MaxInt64)
+
+// all are all of them, but for COMMAND, without which the proxy does not start. Those that subscribe are
+// last.
+var all = []Need{
+	{asked: "INFO server", Right: "info", Without: "the version is known from HELLO alone, replicas are " +
+		"not read from, SCAN does not see that a server has restarted, and nobody knows whether it evicts " +
+		"locks"},
+	{asked: "CONFIG GET proto-max-bulk-len", Right: "config|get", Without: "a command that is larger than " +
+		"the server takes ends in a closed connection instead of an error"},
+	{asked: "CLIENT INFO", Right: "client|info", Without: runsLate},
+	{asked: "CLIENT KILL ID " + nobody, Right: "client|kill", Without: runsLate},
+	{asked: "CLIENT ID", Right: "client|id",
+		Without: "CLIENT UNBLOCK and CLIENT TRACKING with REDIRECT do not work"},
+	{asked: "CLIENT UNBLOCK " + nobody, Right: "client|unblock", Without: "CLIENT UNBLOCK does not work"},
+	{asked: "WAIT 0 1", Right: "wait", Without: "LOCK with SYNC, lock-sync and WAIT do not work"},
+	{asked: "SCRIPT EXISTS x", Right: "script|exists",
+		Without: "EXEC fails if the server has lost a script of it"},
+	{asked: "SCRIPT LOAD", more: []string{scripts.Acquire.Source}, Right: "script|load",
+		Without: "a script that the server has lost goes with each request (EVAL), but not with EXEC"},
+	{asked: "EVAL", more: []string{"return 1", "0"}, Right: "eval",
+		Without: "WAIT behind a write fails since Redis 7.2, and so do lost scripts where SCRIPT LOAD is " +
+			"forbidden"},
+	{asked: "EVALSHA " + strings.Repeat("0", 40) + " 0", Right: "evalsha", Graver: true, when: locksHere,
+		Without: "there are no locks: each verb of theirs is a script"},
+	{asked: "TIME", Right: "time", Graver: true, when: locksHere,
+		Without: "there are no locks: their leases end by the clock of the server"},
+	{asked: "PUBLISH lockproxy x", Right: "publish", Without: "PUBLISH does not work, and " + untold},
+	{asked: "PUBSUB NUMPAT", Right: "pubsub", when: clustered,
+		Without: "LOCK with NOTIFY does not see that nobody was told of a grant"},
+	{asked: "SPUBLISH lockproxy x", Right: "spublish", when: sharded, Without: untold},
+	{asked: "COMMAND GETKEYS GET x", Right: "command|getkeys",
+		Without: "commands whose keys only the server can find are refused"},
+	{asked: "CLUSTER SLOTS", Right: "cluster|slots", when: clustered,
+		Without: "CLUSTER SHARDS is asked instead"},
+	{asked: "CLUSTER INFO", Right: "cluster|info", when: clustered,
+		Without: "a node that is cut off from the others is not told from them"},
+	{asked: "CLUSTER NODES", Right: "cluster|nodes", when: clustered,
+		Without: "SCAN may miss keys of slots that move, which wait at a new master until it is seen"},
+	{asked: "CLUSTER GETKEYSINSLOT 0 0", Right: "cluster|getkeysinslot", when: clustered,
+		Without: "SCAN fails when slots have moved under it"},
+	{asked: "ACL LIST", Right: "acl|list", Graver: true, when: usersOnly,
+		Without: "it is not seen that a user is deleted or has another password"},
+	{asked: "ACL GETUSER default", Right: "acl|getuser", Graver: true, when: usersOfOld, Without: unjudged},
+	{asked: "ACL DRYRUN default PING", Right: "acl|dryrun", Graver: true, when: usersOfNew,
+		Without: unjudged},
+	{asked: "SUBSCRIBE lockproxy", Right: "subscribe",
+		Without: "SUBSCRIBE does not work, and KEEPALIVE learns late that another proxy has broken a lock"},
+	{asked: "SSUBSCRIBE lockproxy", Right: "ssubscribe", when: sharded, Without: untold},
+}
+
+const (
+	runsLate = "a request that was lost with its connection may run after it was sent again"
+	untold   = "who waits for a lock is not told that another proxy has freed it"
+	unjudged = "users may do nothing that the proxy answers itself"
+)
+
+func usersOfNew(p Place) bool { return p.UsersOnly && p.Server.AtLeast(7, 0) }
+func usersOfOld(p Place) bool { return p.UsersOnly && !p.Server.AtLeast(7, 0) }
+func clustered(p Place) bool  { return p.Kind == cluster.Cluster }
+func sharded(p Place) bool    { return p.Server.ShardChannels }
+func usersOnly(p Place) bool  { return p.UsersOnly }
+func locksHere(p Place) bool  { return p.Locks }
+
+// Of are those that the proxy needs at a place.
+func Of(p Place) []Need {
+	var wanted []Need
+	for _, n := range all {
+		if n.when == nil || n.when(p) {
+			wanted = append(wanted, n)
+		}
+	}
+	return wanted
+}
+
+// Remedy is what helps where a server refuses n with the text err.
+func (n *Need) Remedy(err string) string {
+	if strings.HasPrefix(err, "NOPERM") {
+		return "allow it to the upstream's user: +" + n.Right
+	}
+	return "have the server know the command: rename-command took it away, or it is too old"
+}
+
+// longest is how many bytes one of the replies may have.
+const longest = 4 << 20
+
+// Forbidden are the errors by which the server at the other end of conn refuses what is wanted, "" where it
+// does not. If conn fails they are fewer. It blocks until then, or until all have come, and leaves conn
+// subscribed.
+func Forbidden(conn net.Conn, wanted []Need) (errs []string) {
+	var asked []byte
+	for _, n := range wanted {
+		asked = resp.AppendCommandStrings(asked, append(strings.Fields(n.asked), n.more...)...)
+	}
+	go conn.Write(asked) // ends with conn
+	replies := resp.Reader{From: conn, Most: longest}
+	for range wanted {
+		v, raw, err := replies.Next()
+		if err != nil {
+			return errs
+		}
+		text := ""
+		if v.IsError() && resp.Forbidden(raw) {
+			text = string(v.Str)
+		}
+		errs = append(errs, text)
+	}
+	return errs
+}
