@@ -110,6 +110,7 @@ func hintFor(err error) string {
 		record tls.RecordHeaderError
 		issuer x509.UnknownAuthorityError
 		host   x509.HostnameError
+		cert   x509.CertificateInvalidError
 		dns    *net.DNSError
 		text   = err.Error()
 	)
@@ -133,6 +134,10 @@ func hintFor(err error) string {
 		return "the certificate of the node is not trusted: check the CA"
 	case errors.As(err, &host):
 		return "the certificate of the node is for another name"
+	case errors.As(err, &cert) && cert.Reason == x509.Expired:
+		return "renew the certificate of the node, or set the clock of this machine"
+	case strings.Contains(text, "expired certificate"):
+		return "renew the proxy's own certificate: the node refuses it"
 	case strings.Contains(text, "certificate required"), strings.Contains(text, "bad certificate"):
 		return "the node wants a client certificate"
 	case errors.As(err, &dns):

@@ -11,6 +11,7 @@ func subcommands() tool.Table {
 	return tool.Table{
 		readyCommand(),
 		healthCommand(),
+		checkCommand(),
 		versionCommand(),
 	}
 }

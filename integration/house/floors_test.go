@@ -13,21 +13,26 @@ import (
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
 	"cmd/lockproxy": "proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
-		"redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client",
+		"checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
+		"cmd/lockproxy/tool/terminal",
 
 	// Subcommands speak to a proxy as its clients do, so they import nothing of it.
-	"cmd/lockproxy/tool":        "",
-	"cmd/lockproxy/tool/client": "cmd/lockproxy/tool",
+	"cmd/lockproxy/tool":          "",
+	"cmd/lockproxy/tool/client":   "cmd/lockproxy/tool",
+	"cmd/lockproxy/tool/terminal": "cmd/lockproxy/tool",
+	// lockproxy check looks at nodes as the proxy does, which need not run.
+	"checkup": "proxy/needs cluster cluster/discovery internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
-		"proxy/login proxy/watch commands commands/merge commands/routes commands/lock commands/holds " +
-		"cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
+		"proxy/login proxy/watch proxy/needs commands commands/merge commands/routes commands/lock " +
+		"commands/holds cluster cluster/discovery cluster/master cluster/pipe cluster/pubsub cluster/retry " +
 		"redlock redlock/compat redlock/index redlock/locks redlock/peers redlock/quorum redlock/scripts " +
 		"redlock/totals redlock/who internal",
 	"proxy/login":       "proxy/client commands cluster internal",
 	"proxy/client":      "commands cluster cluster/pipe internal",
 	"proxy/watch":       "internal",
+	"proxy/needs":       "cluster redlock/scripts internal",
 	"proxy/scatter":     "proxy/client commands cluster cluster/pipe cluster/retry internal",
 	"proxy/tracking":    "proxy/client commands cluster/pipe internal",
 	"proxy/blocking":    "proxy/client proxy/tracking commands cluster cluster/pipe cluster/retry internal",

@@ -18,10 +18,11 @@ import (
 
 // Authority makes certificates for a test, as PEM files in a directory of its own.
 type Authority struct {
-	Dir  string
-	Cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	next int64
+	Dir   string
+	Cert  *x509.Certificate
+	Until time.Time // when those of Issue end; zero: in an hour
+	key   *ecdsa.PrivateKey
+	next  int64
 }
 
 // NewAuthority makes an authority with a certificate of its own.
@@ -45,10 +46,13 @@ func (a *Authority) Issue(t *testing.T, name string, ips []net.IP) (*x509.Certif
 	a.next++
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, IPAddresses: ips,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: a.Until,
 		IsCA: a.Cert == nil, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if a.Until.IsZero() {
+		template.NotAfter = time.Now().Add(time.Hour)
 	}
 	parent, signer := a.Cert, a.key
 	if parent == nil {

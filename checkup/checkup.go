@@ -1,0 +1,186 @@
+// Package checkup finds out whether a proxy could do its work with the upstream and the masters of RedLock
+// that its settings name: it is `lockproxy check`. It changes nothing there; the scripts of locks are loaded,
+// as each proxy does it.
+//
+//	Run --> discovery.Find --> the nodes --> node.visit: each is asked once, some at a time
+//	                                            |
+//	        Fact, Fact ... <-- what is said of one node (node.go), and of all together (whole.go)
+//
+// A Fact is one line for somebody who looks after the installation: what is so, and what to do about it.
+package checkup
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/cluster/discovery"
+)
+
+// Level says how bad a fact is.
+type Level uint8
+
+// The levels.
+const (
+	OK   Level = iota
+	Warn       // it works, but somebody should know
+	Fail       // it does not work, or locks are in danger
+)
+
+// String is "ok", "warn" or "fail".
+func (l Level) String() string { return [...]string{"ok", "warn", "fail"}[l] }
+
+// MarshalText is String.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// Fact is one thing that was found out.
+type Fact struct {
+	Level  Level  `json:"level"`
+	About  string `json:"about"`          // one word: "node", "clock"
+	Node   string `json:"node,omitempty"` // its address, or what else the fact is about
+	Text   string `json:"text"`
+	Remedy string `json:"remedy,omitempty"` // what to do, unless it is OK
+}
+
+// Options say what a proxy would be started with.
+type Options struct {
+	Upstream discovery.Options // no Addrs: there is none to be asked
+	Prefix   string            // of the keys of locks
+
+	UsersOnly     bool          // clients are users of the upstream
+	LocksThere    bool          // the upstream keeps locks
+	AllowEviction bool          // they may be evicted
+	Sync          int           // replicas that must have a grant
+	Grace         time.Duration // no grants for so long after a fail-over
+
+	Redlock      []string        // its masters
+	Masters      *cluster.Logins // of them
+	TLS          func() *tls.Config
+	NodeTimeout  time.Duration // for a request to one of them
+	RedlockLease time.Duration // the longest there
+}
+
+const (
+	// attempts is how often finding the upstream may fail.
+	attempts = 3
+	// abreast is how many nodes are asked at a time.
+	abreast = 16
+	// mostNodes is how many nodes are asked at all.
+	mostNodes = 2000
+)
+
+// Run calls tell with each fact, in an order that is good to read. It blocks until all nodes have been asked,
+// each for a few connect time-outs at most, or ctx ends.
+func Run(ctx context.Context, o Options, tell func(Fact)) {
+	var all []*node
+	if len(o.Upstream.Addrs) > 0 {
+		w, err := find(ctx, &o)
+		if err != nil {
+			unfound(err, tell)
+		} else {
+			visit(ctx, &o, w.nodes)
+			visit(ctx, &o, w.learn(&o))
+			w.tell(&o, tell)
+			all = w.nodes
+		}
+	}
+	var masters []*node
+	for _, addr := range o.Redlock {
+		masters = append(masters, &node{addr: addr, part: redlocked, dialer: o.dialer(o.Masters)})
+	}
+	visit(ctx, &o, masters)
+	tellMasters(&o, masters, tell)
+	tellClocks(slices.Concat(all, masters), tell)
+}
+
+func (o *Options) dialer(logins *cluster.Logins) *cluster.Dialer {
+	return &cluster.Dialer{Logins: logins, TLS: o.TLS, ConnectTimeout: o.Upstream.ConnectTimeout,
+		KeepAlive: o.Upstream.KeepAlive, Log: o.Upstream.Log}
+}
+
+// find finds the upstream.
+func find(ctx context.Context, o *Options) (*whole, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed, found := 0, o.Upstream
+	found.Failed = func(error) {
+		if failed++; failed == attempts {
+			stop()
+		}
+	}
+	up, err := discovery.Find(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	defer up.Close()
+	return newWhole(o, up.Topology()), nil
+}
+
+// unfound tells why there is no upstream.
+func unfound(err error, tell func(Fact)) {
+	var failed *cluster.DiscoverError
+	if !errors.As(err, &failed) {
+		tell(Fact{Fail, "upstream", "", err.Error(), "name any of its nodes with upstream"})
+		return
+	}
+	for _, f := range failed.Failed {
+		tell(unreached(f.Addr, f.Err))
+	}
+	tell(Fact{Fail, "upstream", "", "none of the nodes that are named can be used",
+		"a proxy would wait for one of them"})
+}
+
+// unreached is the fact that a node cannot be used.
+func unreached(addr string, err error) Fact {
+	var named cluster.NodeError
+	if errors.As(err, &named) {
+		err = named.Err
+	}
+	text, remedy, _ := strings.Cut(cluster.Explain(err), " (")
+	if remedy = strings.TrimSuffix(remedy, ")"); remedy == "" {
+		remedy = "look at the log of the node, and at the network between"
+	}
+	return Fact{Fail, "node", addr, "cannot be used: " + text, remedy}
+}
+
+// visit asks all nodes.
+func visit(ctx context.Context, o *Options, all []*node) {
+	var asking sync.WaitGroup
+	places := make(chan struct{}, abreast)
+	for _, n := range all {
+		asking.Go(func() { // ends with ctx, or when the node is silent
+			places <- struct{}{}
+			n.visit(ctx, o)
+			<-places
+		})
+	}
+	asking.Wait()
+}
+
+// soon is how many days before its end a certificate is warned of.
+const soon = 14
+
+// Certificate is the fact of how long a certificate is good for. name says which one it is.
+func Certificate(name string, cert *x509.Certificate, now time.Time) Fact {
+	f := Fact{About: "certificate", Node: name}
+	left, ends := cert.NotAfter.Sub(now), cert.NotAfter.UTC().Format(time.DateOnly)
+	switch days := int(left.Hours() / 24); {
+	case now.Before(cert.NotBefore):
+		f.Level, f.Text = Fail, "is good from "+cert.NotBefore.UTC().Format(time.RFC3339)+" on only"
+		f.Remedy = "look at the clock of this machine, and at who made the certificate"
+	case left <= 0:
+		f.Level, f.Text, f.Remedy = Fail, "has expired, on "+ends, "renew it"
+	case days < soon:
+		f.Level, f.Text, f.Remedy = Warn, fmt.Sprintf("days left: %d (until %s)", days, ends), "renew it"
+	default:
+		f.Text = fmt.Sprintf("days left: %d (until %s)", days, ends)
+	}
+	return f
+}

@@ -1,0 +1,361 @@
+package checkup
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/resp"
+	"lockproxy/proxy/needs"
+)
+
+// part is what a node is for.
+type part uint8
+
+const (
+	member    part = iota // of the upstream: a master or a replica
+	watcher               // a Sentinel
+	redlocked             // an independent master of RedLock
+)
+
+const (
+	// rounds is how many round trips are measured.
+	rounds = 5
+	// longest is how many bytes of a reply are taken.
+	longest = 4 << 20
+	// patience is how many connect time-outs a whole visit may take.
+	patience = 3
+)
+
+// node is one server, and what it says when it is asked.
+type node struct {
+	addr   string
+	part   part
+	dialer *cluster.Dialer
+	others []*cluster.Dialer // to be tried if that login is refused
+	named  bool              // in the settings only: the topology does not have it
+
+	err         error // why it cannot be asked
+	trip        time.Duration
+	clock       clock
+	server      cluster.Server
+	info        resp.Value
+	clusterInfo resp.Value
+	quorum      resp.Value // of a Sentinel: what it thinks of its group
+	lost        []string   // addresses of nodes that this one calls down
+	watchers    []string   // of a Sentinel: the addresses of the others
+	append      map[string]string
+	user        string
+	denied      []string     // what the rules of that user do not allow of locks
+	unjudged    string       // why that is not known; "": it is
+	wanted      []needs.Need // what the proxy needs there
+	forbidden   []string     // with wanted: the errors, "" where there is none
+	certs       []*x509.Certificate
+}
+
+// visit asks the node all that is to be known. It blocks until then, or until the node is silent for too
+// long.
+func (n *node) visit(ctx context.Context, o *Options) {
+	ctx, cancel := context.WithTimeout(ctx, patience*n.dialer.ConnectTimeout)
+	defer cancel()
+	conn, err := n.dial(ctx)
+	if err != nil {
+		n.err = err
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	if secured, ok := conn.(*tls.Conn); ok {
+		n.certs = secured.ConnectionState().PeerCertificates
+	}
+	c := &conversation{conn, resp.Reader{From: conn, Most: longest}}
+	n.err = errors.Join(n.measure(c), n.identify(c))
+	switch {
+	case n.err != nil:
+	case n.part == watcher:
+		n.err = n.confer(c, o.Upstream.SentinelMaster)
+	default:
+		n.err = n.judge(c, o)
+		n.wanted = o.needsAt(n)
+		n.forbidden = needs.Forbidden(conn, n.wanted) // the last: it subscribes
+	}
+	if n.err != nil && ctx.Err() != nil {
+		n.err = context.Cause(ctx)
+	}
+}
+
+// dial connects with the first login that the node accepts.
+func (n *node) dial(ctx context.Context) (net.Conn, error) {
+	conn, err := n.dialer.Dial(ctx, n.addr, cluster.Mode{Proto: 2}, nil)
+	for _, other := range n.others {
+		if err == nil || !cluster.RefusesLogin(err.Error()) {
+			break
+		}
+		conn, err = other.Dial(ctx, n.addr, cluster.Mode{Proto: 2}, nil)
+	}
+	return conn, err
+}
+
+// conversation is a connection on which questions are answered in turn.
+type conversation struct {
+	conn    net.Conn
+	replies resp.Reader
+}
+
+// ask sends commands and returns their replies.
+func (c *conversation) ask(commands ...[]string) ([]resp.Value, error) {
+	var asked []byte
+	for _, words := range commands {
+		asked = resp.AppendCommandStrings(asked, words...)
+	}
+	go c.conn.Write(asked) // ends with conn
+	all := make([]resp.Value, len(commands))
+	for i := range all {
+		v, _, err := c.replies.Next()
+		if err != nil {
+			return nil, err
+		}
+		all[i] = v
+	}
+	return all, nil
+}
+
+// measure finds out how long a round trip takes, and what the clock of the node shows.
+func (n *node) measure(c *conversation) error {
+	var trips []time.Duration
+	for range rounds {
+		sent := time.Now()
+		all, err := c.ask([]string{"TIME"})
+		if err != nil {
+			return err
+		}
+		trip := time.Since(sent)
+		trips = append(trips, trip)
+		n.clock.heard(all[0], sent, trip)
+	}
+	slices.Sort(trips)
+	n.trip = trips[len(trips)/2]
+	return nil
+}
+
+// identify asks what the server is.
+func (n *node) identify(c *conversation) error {
+	questions := [][]string{{"INFO"}}
+	for _, q := range cluster.ServerQuestions[1:] {
+		var words []string
+		for _, word := range q {
+			words = append(words, word.(string))
+		}
+		questions = append(questions, words)
+	}
+	all, err := c.ask(questions...)
+	if err != nil {
+		return err
+	}
+	n.info, n.server = all[0], cluster.ServerOf(all...)
+	return nil
+}
+
+// confer asks a Sentinel about its group.
+func (n *node) confer(c *conversation, master string) error {
+	if master == "" {
+		all, err := c.ask([]string{"SENTINEL", "MASTERS"})
+		if err != nil {
+			return err
+		}
+		if len(all[0].Elems) > 0 {
+			master = cluster.Pairs(all[0].Elems[0])["name"]
+		}
+	}
+	all, err := c.ask([]string{"SENTINEL", "CKQUORUM", master}, []string{"SENTINEL", "REPLICAS", master},
+		[]string{"SENTINEL", "SENTINELS", master})
+	if err != nil {
+		return err
+	}
+	n.quorum = all[0]
+	for _, v := range all[1].Elems {
+		if r := cluster.Pairs(v); strings.Contains(r["flags"], "down") {
+			n.lost = append(n.lost, net.JoinHostPort(r["ip"], r["port"]))
+		}
+	}
+	for _, v := range all[2].Elems {
+		peer := cluster.Pairs(v)
+		n.watchers = append(n.watchers, net.JoinHostPort(peer["ip"], peer["port"]))
+	}
+	return nil
+}
+
+// judge asks for what locks need.
+func (n *node) judge(c *conversation, o *Options) error {
+	all, err := c.ask([]string{"CONFIG", "GET", "*append*"}, []string{"ACL", "WHOAMI"},
+		[]string{"CLUSTER", "INFO"}, []string{"CLUSTER", "NODES"})
+	if err != nil {
+		return err
+	}
+	if !all[0].IsError() {
+		n.append = cluster.Pairs(all[0])
+	}
+	n.user = "default"
+	if as := n.dialer.Login(); as.User != "" {
+		n.user = as.User
+	}
+	if !all[1].IsError() {
+		n.user = all[1].Text()
+	}
+	n.clusterInfo = all[2]
+	n.lost = failed(all[3])
+	if !n.keepsLocks(o) {
+		return nil
+	}
+	return n.tryRights(c, o)
+}
+
+// failed are the addresses of the nodes that a reply to CLUSTER NODES calls failed.
+func failed(reply resp.Value) (addrs []string) {
+	for line := range strings.Lines(reply.Text()) {
+		words := strings.Fields(line) // id ip:port@busport,hostname flags ...
+		if reply.IsError() || len(words) < 3 || !slices.Contains(strings.Split(words[2], ","), "fail") {
+			continue
+		}
+		if addr, _, _ := strings.Cut(words[1], "@"); !strings.HasPrefix(addr, ":") {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+// keepsLocks says that there are locks at the node.
+func (n *node) keepsLocks(o *Options) bool {
+	return n.part == redlocked || n.part == member && o.LocksThere
+}
+
+// is is a field of INFO.
+func (n *node) is(field string) string { return cluster.Field(n.info, field) }
+
+func (n *node) master() bool { return n.is("role") != "slave" }
+
+// tell tells what is so at the node alone.
+func (n *node) tell(o *Options, tell func(Fact)) {
+	say := func(l Level, about, text, remedy string) { tell(Fact{l, about, n.addr, text, remedy}) }
+	if n.err != nil {
+		tell(unreached(n.addr, n.err))
+		return
+	}
+	say(OK, "node", fmt.Sprintf("answers in %s: %s, %s", brief(n.trip), n.role(), n.release()), "")
+	if n.server.Version != "" && !n.server.AtLeast(6, 0) {
+		say(Warn, "version", n.release()+" is older than what lockproxy is tested with",
+			"upgrade to Redis 6.0 or later, or to Valkey")
+	}
+	if len(n.certs) > 0 {
+		tell(Certificate(n.addr, n.certs[0], time.Now()))
+	}
+	if n.part == watcher {
+		n.tellQuorum(say)
+		return
+	}
+	n.tellState(say)
+	n.tellNeeds(say)
+	n.tellRights(o, say)
+	if n.keepsLocks(o) {
+		n.tellMemory(o, say)
+		n.tellPersistence(o, say)
+	}
+}
+
+func (n *node) role() string {
+	switch {
+	case n.part == watcher:
+		return "Sentinel"
+	case n.master():
+		return "master"
+	}
+	return "replica of " + net.JoinHostPort(n.is("master_host"), n.is("master_port"))
+}
+
+func (n *node) release() string {
+	if n.server.Release == "" {
+		return "a server that does not tell its version"
+	}
+	return n.server.Product + " " + n.server.Release
+}
+
+func (n *node) tellQuorum(say func(l Level, about, text, remedy string)) {
+	if text := n.quorum.Err(); text != "" {
+		say(Fail, "sentinel", "cannot fail over: "+text, "start the Sentinels that are down: SENTINEL "+
+			"SENTINELS lists them")
+		return
+	}
+	say(OK, "sentinel", "could fail over: "+strings.TrimPrefix(n.quorum.Text(), "OK "), "")
+}
+
+// tellState tells what keeps the server from serving now.
+func (n *node) tellState(say func(l Level, about, text, remedy string)) {
+	if n.is("loading") == "1" {
+		say(Fail, "node", "loads its data, and answers nothing else meanwhile", "wait until it is done")
+	}
+	if state := cluster.Field(n.clusterInfo, "cluster_state"); state != "" && state != "ok" {
+		say(Fail, "cluster", "calls the cluster "+state, "redis-cli --cluster check "+n.addr+" says more")
+	}
+	if !n.master() && n.is("master_link_status") != "up" {
+		say(Fail, "replica", "has no link to its master", "look at the log of the replica: masterauth, the "+
+			"network, or the size of the backlog")
+	}
+}
+
+// needsAt are the commands that the proxy needs at a node.
+func (o *Options) needsAt(n *node) []needs.Need {
+	if n.part == redlocked {
+		all := needs.Of(needs.Place{Server: n.server, Locks: true})
+		return slices.DeleteFunc(all, func(w needs.Need) bool {
+			return !slices.Contains(atMasters, w.Right)
+		})
+	}
+	kind := cluster.Single
+	if n.server.Mode == "cluster" {
+		kind = cluster.Cluster
+	}
+	return needs.Of(needs.Place{Kind: kind, Server: n.server, UsersOnly: o.UsersOnly, Locks: o.LocksThere})
+}
+
+// atMasters are the rights that the proxy needs at the masters of RedLock.
+var atMasters = []string{"info", "client|kill", "client|id", "script|load", "evalsha", "time", "publish",
+	"subscribe"}
+
+func (n *node) tellNeeds(say func(l Level, about, text, remedy string)) {
+	right := true
+	for i, err := range n.forbidden {
+		if err == "" {
+			continue
+		}
+		right = false
+		level, w := Warn, n.wanted[i]
+		if w.Graver || n.part == redlocked && w.Right == "info" {
+			level = Fail
+		}
+		say(level, "rights", w.Right+" is forbidden: "+w.Without, w.Remedy(err))
+	}
+	if right && len(n.forbidden) == len(n.wanted) {
+		say(OK, "rights", "user "+strconv.Quote(n.user)+" may run all commands that the proxy needs, "+
+			"scripts "+
+			"among them", "")
+	}
+}
+
+// brief is a duration with three digits or less.
+func brief(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}

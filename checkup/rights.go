@@ -1,0 +1,81 @@
+package checkup
+
+import (
+	"fmt"
+	"strings"
+)
+
+// onLocks are the commands that scripts run on the keys of locks, each with arguments that a server takes.
+var onLocks = [][]string{
+	{"GET", "KEY"}, {"SET", "KEY", "x"}, {"DEL", "KEY"}, {"EXISTS", "KEY"}, {"TYPE", "KEY"}, {"MGET", "KEY"},
+	{"PTTL", "KEY"}, {"PEXPIRE", "KEY", "1"}, {"PEXPIREAT", "KEY", "1"},
+	{"HGET", "KEY", "x"}, {"HMGET", "KEY", "x"}, {"HGETALL", "KEY"}, {"HKEYS", "KEY"}, {"HLEN", "KEY"},
+	{"HSET", "KEY", "x", "x"}, {"HDEL", "KEY", "x"},
+	{"GETRANGE", "KEY", "0", "1"}, {"SETRANGE", "KEY", "0", "x"}, {"APPEND", "KEY", "x"},
+	{"PUBLISH", "KEY", "x"}, {"SUBSCRIBE", "KEY"},
+}
+
+// inIndex are those that the proxy runs on its index of the locks that are held.
+var inIndex = [][]string{
+	{"ZADD", "KEY", "1", "x"}, {"ZREM", "KEY", "x"}, {"ZREMRANGEBYSCORE", "KEY", "0", "1"}, {"ZSCAN", "KEY",
+		"0"},
+}
+
+// tryRights asks the server whether its user may do all that with the keys of locks. Nothing is run.
+func (n *node) tryRights(c *conversation, o *Options) error {
+	asked := onLocks
+	if n.part == member {
+		asked = append(asked[:len(asked):len(asked)], inIndex...)
+	}
+	var questions [][]string
+	for _, words := range asked {
+		question := append([]string{"ACL", "DRYRUN", n.user}, words...)
+		question[4] = o.Prefix + "{lockproxy-check}"
+		questions = append(questions, question)
+	}
+	all, err := c.ask(questions...)
+	if err != nil {
+		return err
+	}
+	for i, v := range all {
+		switch {
+		case v.IsError():
+			n.unjudged = v.Err()
+			return nil
+		case v.Text() != "OK":
+			n.denied = append(n.denied, strings.ToLower(asked[i][0]))
+		}
+	}
+	return nil
+}
+
+// tellRights tells whether the user may use the keys of locks.
+func (n *node) tellRights(o *Options, say func(l Level, about, text, remedy string)) {
+	switch {
+	case !n.keepsLocks(o):
+	case n.unjudged != "" && !n.server.AtLeast(7, 0):
+		say(OK, "rights", fmt.Sprintf("nobody knows whether user %q may use the keys of locks: this server "+
+			"has no ACL DRYRUN", n.user), "")
+	case n.unjudged != "":
+		say(Warn, "rights", fmt.Sprintf("nobody knows whether user %q may use the keys of locks: %s", n.user,
+			n.unjudged),
+			"allow it +acl|dryrun")
+	case len(n.denied) == len(onLocks) || len(n.denied) == len(onLocks)+len(inIndex):
+		say(Fail, "rights", fmt.Sprintf("user %q may not use keys and channels that begin with "+
+			"%s", n.user, o.Prefix),
+			n.allow(fmt.Sprintf("~%s* &*", o.Prefix)))
+	case len(n.denied) > 0:
+		say(Fail, "rights", fmt.Sprintf("user %q may not run on keys and channels that begin with %s: "+
+			"%s", n.user,
+			o.Prefix, strings.Join(n.denied, ", ")),
+			n.allow(fmt.Sprintf("~%s* &* +%s", o.Prefix, strings.Join(n.denied, " +"))))
+	default:
+		say(OK, "rights", fmt.Sprintf("user %q may use keys and channels that begin with "+
+			"%s", n.user, o.Prefix), "")
+	}
+}
+
+// allow is the remedy where the user lacks rules.
+func (n *node) allow(rules string) string {
+	return "ACL SETUSER " + n.user + " " + rules + " (docs/security.md, run it closed)"
+}

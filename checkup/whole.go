@@ -1,0 +1,236 @@
+package checkup
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/internal/slot"
+)
+
+// whole is the upstream.
+type whole struct {
+	topology *cluster.Topology
+	nodes    []*node
+
+	logins, sentinels *cluster.Logins
+}
+
+// newWhole collects the nodes: those of the topology, and those that only the settings name.
+func newWhole(o *Options, t *cluster.Topology) *whole {
+	u := o.Upstream
+	w := &whole{topology: t, logins: u.Logins, sentinels: u.SentinelLogins}
+	if w.logins == nil {
+		w.logins = cluster.NewLogins(cluster.Login{User: u.User, Password: u.Password})
+	}
+	if w.sentinels == nil {
+		as := cluster.Login{User: u.SentinelUser, Password: u.SentinelPassword}
+		w.sentinels = cluster.NewLogins(as)
+	}
+	for _, n := range slices.Concat(t.Masters, t.Replicas) {
+		w.add(&node{addr: n.Addr, dialer: o.dialer(w.logins)})
+	}
+	for _, addr := range u.Addrs {
+		if t.Kind == cluster.Sentinel {
+			w.add(w.watcher(o, addr))
+		} else {
+			w.add(&node{addr: addr, dialer: o.dialer(w.logins), named: true})
+		}
+	}
+	return w
+}
+
+// watcher is the Sentinel at addr. It may have a login of its own.
+func (w *whole) watcher(o *Options, addr string) *node {
+	return &node{addr: addr, part: watcher, dialer: o.dialer(w.sentinels),
+		others: []*cluster.Dialer{o.dialer(w.logins)}}
+}
+
+// add adds n, unless there is a node of that address, and says whether it has.
+func (w *whole) add(n *node) bool {
+	if len(w.nodes) == mostNodes ||
+		slices.ContainsFunc(w.nodes, func(other *node) bool { return other.addr == n.addr }) {
+		return false
+	}
+	w.nodes = append(w.nodes, n)
+	return true
+}
+
+// learn adds the nodes of which only other nodes know, and returns them.
+func (w *whole) learn(o *Options) (more []*node) {
+	for _, n := range slices.Clone(w.nodes) {
+		for _, addr := range n.lost {
+			if found := (&node{addr: addr, dialer: o.dialer(w.logins)}); w.add(found) {
+				more = append(more, found)
+			}
+		}
+		for _, addr := range n.watchers {
+			if found := w.watcher(o, addr); w.add(found) {
+				more = append(more, found)
+			}
+		}
+	}
+	return more
+}
+
+// tell tells what is known of the upstream and of each node.
+func (w *whole) tell(o *Options, tell func(Fact)) {
+	t := w.topology
+	seen := make(map[string]bool)
+	var releases []string
+	for _, n := range w.nodes {
+		if !n.named && n.part == member && n.err == nil {
+			seen[n.server.RunID] = true
+			if r := n.release(); !slices.Contains(releases, r) {
+				releases = append(releases, r)
+			}
+		}
+	}
+	kind := map[cluster.Kind]string{cluster.Single: "one Redis", cluster.Sentinel: "a group with Sentinels",
+		cluster.Cluster: "a cluster"}[t.Kind]
+	tell(Fact{OK, "upstream", "", fmt.Sprintf("is %s: masters: %d, replicas: %d", kind, len(t.Masters),
+		len(t.Replicas)), ""})
+	if len(releases) > 1 {
+		tell(Fact{Warn, "version", "", "the nodes differ: " + strings.Join(releases, ", "), "finish the " +
+			"upgrade"})
+	}
+	w.tellSlots(tell)
+	for _, n := range w.nodes {
+		switch {
+		case n.named && n.err == nil && seen[n.server.RunID]: // another name of a node
+		case n.named && n.err == nil:
+			tell(Fact{Warn, "node", n.addr, "is named in upstream, and is not part of " +
+				"it: " + n.role() + ", " +
+				n.release(), "leave it away, or let it join"})
+		default:
+			n.tell(o, tell)
+		}
+	}
+	w.tellFailover(o, tell)
+}
+
+// tellSlots tells whether every slot has a master.
+func (w *whole) tellSlots(tell func(Fact)) {
+	t := w.topology
+	if t.Kind != cluster.Cluster {
+		return
+	}
+	if served := t.Served(); served < slot.Count {
+		tell(Fact{Fail, "slots", "", fmt.Sprintf("%d of %d have no master: %s", slot.Count-served, slot.Count,
+			t.SlotsOf(nil)), "start the nodes that had them, or redis-cli --cluster fix"})
+		return
+	}
+	tell(Fact{OK, "slots", "", fmt.Sprintf("all %d have a master", slot.Count), ""})
+}
+
+// tellFailover tells what becomes of locks when a master is lost.
+func (w *whole) tellFailover(o *Options, tell func(Fact)) {
+	t := w.topology
+	following := make(map[string]int)
+	for _, n := range t.Replicas {
+		following[n.Follows]++
+	}
+	for _, m := range t.Masters {
+		connected, _ := strconv.Atoi(w.field(m.Addr, "connected_slaves"))
+		switch {
+		case t.Kind != cluster.Single && following[m.Addr] == 0:
+			tell(Fact{Warn, "replicas", m.Addr, "has none: what it keeps cannot be reached while it is down",
+				"give it a replica"})
+		case o.LocksThere && o.Sync > connected && w.reached(m.Addr):
+			tell(Fact{Fail, "replicas", m.Addr, fmt.Sprintf("has %d, and lock-sync %d wants more: no lock "+
+				"is "+
+				"granted", connected, o.Sync), "start more replicas, or set lock-sync to a lower number"})
+		}
+	}
+	if o.LocksThere && len(t.Replicas) > 0 && o.Sync == 0 && o.Grace == 0 {
+		tell(Fact{Warn, "failover", "", "a replica that takes over may lack the last grants, and grant " +
+			"them again",
+			"lock-sync 1, or lock-failover-grace, or redlock (docs/locks.md)"})
+	}
+}
+
+// field is a field of INFO of the node at addr.
+func (w *whole) field(addr, name string) string {
+	for _, n := range w.nodes {
+		if n.addr == addr {
+			return n.is(name)
+		}
+	}
+	return ""
+}
+
+func (w *whole) reached(addr string) bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.addr == addr && n.err == nil })
+}
+
+// tellMasters tells what is known of the masters of RedLock.
+func tellMasters(o *Options, masters []*node, tell func(Fact)) {
+	voting, runIDs := 0, make(map[string]string)
+	for _, n := range masters {
+		n.tell(o, tell)
+		unfit, remedy := n.unfit(runIDs)
+		switch {
+		case n.err != nil:
+			continue
+		case unfit != "":
+			tell(Fact{Fail, "redlock", n.addr, unfit, remedy})
+			continue
+		case n.silent(o) > 0:
+			tell(Fact{Warn, "redlock", n.addr, fmt.Sprintf("does not vote for another %v: it was started "+
+				"not long "+
+				"ago, and may have forgotten locks", n.silent(o)), "wait, or appendonly yes and " +
+				"appendfsync " +
+				"always there"})
+		case n.trip > o.NodeTimeout:
+			tell(Fact{Warn, "redlock", n.addr, fmt.Sprintf("takes longer than redlock-node-timeout, which "+
+				"is %v: "+
+				"its votes come too late", o.NodeTimeout), "raise redlock-node-timeout, or use nearer " +
+				"masters"})
+		}
+		voting++
+	}
+	switch most := len(masters)/2 + 1; {
+	case len(masters) == 0:
+	case voting < most:
+		tell(Fact{Fail, "redlock", "", fmt.Sprintf("%d of %d masters can vote, and %d are needed: no lock "+
+			"is "+
+			"granted", voting, len(masters), most), "see above"})
+	default:
+		tell(Fact{OK, "redlock", "", fmt.Sprintf("%d of %d masters can vote, and %d are needed", voting,
+			len(masters), most), ""})
+	}
+}
+
+// unfit is why the server is no independent master, "" if it is one. runIDs has those of the others, by run
+// id.
+func (n *node) unfit(runIDs map[string]string) (why, remedy string) {
+	const independent = "name masters that know nothing of each other"
+	id := n.server.RunID
+	other := runIDs[id]
+	runIDs[id] = n.addr
+	switch {
+	case n.err != nil:
+	case id == "":
+		return "does not say its run_id, so nobody could know when it has restarted", "allow its user +info"
+	case other != "":
+		return "is the same server as " + other, independent
+	case n.server.Mode == "cluster", n.server.Mode == "sentinel":
+		return "runs in " + n.server.Mode + " mode", independent
+	case !n.master():
+		return "is a replica of " + net.JoinHostPort(n.is("master_host"), n.is("master_port")), independent
+	}
+	return "", ""
+}
+
+// silent is how long a master of RedLock that was started not long ago does not vote.
+func (n *node) silent(o *Options) time.Duration {
+	up, err := strconv.Atoi(n.is("uptime_in_seconds"))
+	if n.durable() || err != nil {
+		return 0
+	}
+	return max(o.RedlockLease-time.Duration(up)*time.Second, 0).Round(time.Second)
+}

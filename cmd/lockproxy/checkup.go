@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"lockproxy/checkup"
+	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/terminal"
+)
+
+func checkCommand() *tool.Command {
+	return &tool.Command{
+		Name: "check",
+		Summary: "Says whether a proxy with these settings could do its work, and what to do where it " +
+			"could not",
+		Settings: true,
+		About: `Takes the flags, variables and config file that the proxy would be started with, and asks ` +
+			`all nodes that
+they name and that these know. A line is a fact: ok, warn or fail, what it is about,
+	and behind "Remedy:" what to do.
+It looks at the settings, each node (whether it answers and how fast, its role, version and certificate),
+	slots and
+replicas, what the proxy's user may do there, what evicts or forgets locks, and clocks. Nothing is changed.
+No proxy needs to run, and one that runs is not disturbed.`,
+		Examples: []tool.Example{
+			{Line: "lockproxy check --config /etc/lockproxy.conf", What: "before the proxy is started with " +
+				"that file"},
+			{Line: "lockproxy check --upstream 10.0.0.1:6379", What: "what a proxy would find there"},
+			{Line: "lockproxy check --json | jq '.facts[] | select(.level != \"ok\")'",
+				What: "in a script: what is not as it should be"},
+		},
+		Exits: []tool.Exit{
+			{Code: tool.ExitOK, Meaning: "no fact says fail"},
+			{Code: tool.ExitNo, Meaning: "one of them does"},
+		},
+		Setup: func(f *tool.Flags) func(*tool.Call) int {
+			asJSON := false
+			f.Yes(&asJSON, "json", "one JSON object: ok, and the facts: level, about, node, text, remedy")
+			return func(c *tool.Call) int {
+				var r report = &lineReport{to: c.Stdout}
+				switch {
+				case asJSON:
+					r = &jsonReport{to: c.Stdout, OK: true, Facts: []checkup.Fact{}}
+				case terminal.Is(c.Stdout):
+					r = &lineReport{to: c.Stdout, marks: true, colors: terminal.Colors(c.Stdout, c.Environ)}
+				}
+				return runCheck(c, r)
+			}
+		},
+	}
+}
+
+// report shows facts.
+type report interface {
+	tell(checkup.Fact)
+	end() error
+}
+
+// runCheck finds the facts out, in the order of how soon they are known.
+func runCheck(c *tool.Call, r report) int {
+	failed := false
+	tell := func(f checkup.Fact) {
+		failed = failed || f.Level == checkup.Fail
+		r.tell(f)
+	}
+	if v, o, ok := checkSettings(c, tell); ok {
+		checkFiles(v, tell)
+		if v.Dev {
+			tell(checkup.Fact{About: "upstream", Text: "is in the memory of the proxy (dev): nothing " +
+				"survives it"})
+		}
+		checkup.Run(context.Background(), o, tell)
+	}
+	switch err := r.end(); {
+	case err != nil:
+		return c.Fail(tool.ExitSoftware, err)
+	case failed:
+		return tool.ExitNo
+	}
+	return tool.ExitOK
+}
+
+// checkSettings reads the settings as the proxy would.
+func checkSettings(c *tool.Call, tell func(checkup.Fact)) (*Values, checkup.Options, bool) {
+	wrong := func(err error) (*Values, checkup.Options, bool) {
+		for _, one := range apart(err) {
+			text, remedy := one.Error(), "change that setting; lockproxy --help lists them"
+			if errors.Is(one, errNoUpstream) { // it explains itself on many lines
+				text, remedy = "neither --upstream nor --dev is given", "say where the data lives"
+			}
+			tell(checkup.Fact{Level: checkup.Fail, About: "settings", Text: text, Remedy: remedy})
+		}
+		return nil, checkup.Options{}, false
+	}
+	v, err := loadChecked(c.Settings, c.Environ)
+	if err != nil {
+		return wrong(err)
+	}
+	certs, wrongCerts := loadCerts(v)
+	passwords, wrongPasswords := loadPasswords(v)
+	if err := errors.Join(wrongCerts, wrongPasswords); err != nil {
+		return wrong(err)
+	}
+	tell(checkup.Fact{About: "settings", Text: "are right"})
+	checkCerts(v, certs, tell)
+	return v, checkOptions(v, certs, passwords), true
+}
+
+// checkOptions are the settings as checkup has them.
+func checkOptions(v *Values, certs certs, passwords passwords) checkup.Options {
+	o := checkup.Options{
+		Upstream: v.Upstream, Prefix: v.Proxy.Locks.Prefix,
+		UsersOnly: v.Proxy.UsersOnly, LocksThere: len(v.Redlock) == 0 || len(v.Proxy.Redlock.Prefixes) > 0,
+		AllowEviction: v.Proxy.AllowEviction, Sync: v.Proxy.Locks.Sync, Grace: v.Proxy.Locks.FailoverGrace,
+		Redlock: v.Redlock, Masters: passwords.redlock.source(), TLS: certs.upstream.source(),
+		NodeTimeout: v.Proxy.Redlock.NodeTimeout, RedlockLease: v.redlockLongest(),
+	}
+	o.Upstream.TLS, o.Upstream.Log = o.TLS, slog.New(slog.DiscardHandler)
+	o.Upstream.Logins, o.Upstream.SentinelLogins = passwords.upstream.source(), passwords.sentinel.source()
+	if o.Masters == nil {
+		o.Masters = cluster.NewLogins(cluster.Login{User: v.Masters.User, Password: v.Masters.Password})
+	}
+	return o
+}
+
+// checkCerts tells how long the proxy's own certificates are good for.
+func checkCerts(v *Values, c certs, tell func(checkup.Fact)) {
+	for _, side := range []struct {
+		name, file string
+		files      *tlsFiles
+	}{{"tls-cert", v.TLSCert, c.clients}, {"upstream-tls-cert", v.UpstreamTLSCert, c.upstream},
+		{"admin-tls-cert", v.AdminTLSCert, c.admin}} {
+		if side.file != "" {
+			leaf := side.files.config().Certificates[0].Leaf
+			tell(checkup.Certificate(side.name+" "+side.file, leaf, time.Now()))
+		}
+	}
+	for _, ca := range []struct{ name, file string }{
+		{"tls-ca", v.TLSCA}, {"upstream-tls-ca", v.UpstreamTLSCA}, {"admin-tls-ca", v.AdminTLSCA},
+	} {
+		if cert := onlyCert(ca.file); cert != nil {
+			tell(checkup.Certificate(ca.name+" "+ca.file, cert, time.Now()))
+		}
+	}
+}
+
+// onlyCert is the certificate in a file, nil if there is none, or more than one: then it is a bundle, some of
+// which may well have expired.
+func onlyCert(file string) *x509.Certificate {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	block, rest := pem.Decode(text)
+	if next, _ := pem.Decode(rest); block == nil || next != nil {
+		return nil
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	return cert
+}
+
+// checkFiles tells whether the limit of open files is enough for the settings.
+func checkFiles(v *Values, tell func(checkup.Fact)) {
+	limit := openFiles()
+	fitted := fitClients(v, limit, slog.New(slog.DiscardHandler))
+	if fitted == v {
+		tell(checkup.Fact{About: "files", Text: fmt.Sprintf("the limit of open files here, %d, is enough "+
+			"for "+
+			"maxclients %d", limit, v.Proxy.MaxClients)})
+		return
+	}
+	tell(checkup.Fact{Level: checkup.Warn, About: "files", Text: fmt.Sprintf("the limit of open files here "+
+		"is %d: "+
+		"the proxy would lower maxclients from %d to %d, and upstream-own-connections from %d to %d", limit,
+		v.Proxy.MaxClients, fitted.Proxy.MaxClients, v.Proxy.MaxOwn, fitted.Proxy.MaxOwn),
+		Remedy: "raise it (ulimit -n, LimitNOFILE), or set these lower"})
+}
+
+// lineReport writes a fact a line.
+type lineReport struct {
+	to            io.Writer
+	marks, colors bool
+	err           error
+}
+
+var (
+	factMarks  = [...]string{"✓", "!", "✗"}
+	factColors = [...]string{"\x1b[32m", "\x1b[33m", "\x1b[31m"}
+)
+
+func (r *lineReport) tell(f checkup.Fact) {
+	mark := fmt.Sprintf("%-4s", f.Level)
+	if r.marks {
+		mark = factMarks[f.Level]
+	}
+	if r.colors {
+		mark = factColors[f.Level] + mark + "\x1b[0m"
+	}
+	line := fmt.Sprintf("%s %-11s ", mark, f.About)
+	if f.Node != "" {
+		line += terminal.Safe(f.Node) + " "
+	}
+	line += terminal.Safe(f.Text)
+	if f.Remedy != "" {
+		line += ". Remedy: " + terminal.Safe(f.Remedy)
+	}
+	if _, err := fmt.Fprintln(r.to, line); err != nil && r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *lineReport) end() error { return r.err }
+
+// jsonReport writes all facts as one object.
+type jsonReport struct {
+	to    io.Writer
+	OK    bool           `json:"ok"`
+	Facts []checkup.Fact `json:"facts"`
+}
+
+func (r *jsonReport) tell(f checkup.Fact) {
+	r.OK = r.OK && f.Level != checkup.Fail
+	r.Facts = append(r.Facts, f)
+}
+
+func (r *jsonReport) end() error {
+	e := json.NewEncoder(r.to)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}

@@ -1,0 +1,90 @@
+// Package terminal is what subcommands know of where they write: whether people read it there as it comes,
+// and how wide it is. What others have named, such as a lock, goes there through Safe alone.
+package terminal
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"lockproxy/cmd/lockproxy/tool"
+)
+
+// Standard size of a terminal that does not tell its own.
+const (
+	columns = 80
+	rows    = 24
+)
+
+// Is says whether w is a terminal.
+func Is(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, _, ok = size(f)
+	return ok
+}
+
+// Reads says whether r is a terminal: somebody there may answer.
+func Reads(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	if !ok {
+		return false
+	}
+	_, _, ok = size(f)
+	return ok
+}
+
+// Size is how many columns and rows w has.
+func Size(w io.Writer) (width, height int) {
+	if f, ok := w.(*os.File); ok {
+		if width, height, ok := size(f); ok && width > 0 && height > 0 {
+			return width, height
+		}
+	}
+	return columns, rows
+}
+
+// Colors says whether colors may be written to w (no-color.org).
+func Colors(w io.Writer, environ []string) bool {
+	return Is(w) && tool.Lookup(environ, "NO_COLOR") == "" && tool.Lookup(environ, "TERM") != "dumb"
+}
+
+// Safe is text with nothing that could do more in a terminal than be read: control characters, marks that
+// turn the direction of text, and bytes that are no UTF-8 become \x1b or \u202e, and a backslash a pair.
+func Safe(text string) string {
+	plain := func(r rune) bool { return r != '\\' && r != utf8.RuneError && unicode.IsPrint(r) }
+	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && n <= 1:
+			b.WriteString(`\x` + strconv.FormatUint(uint64(text[0])|0x100, 16)[1:])
+		case r == '\\':
+			b.WriteString(`\\`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r) // with its quotes
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// Cut is text in at most width columns; its end is … then. Each rune counts as one column.
+func Cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	all := []rune(text)
+	return string(all[:max(width-1, 0)]) + "…"
+}

@@ -1,0 +1,9 @@
+package checkup
+
+import (
+	"testing"
+
+	"lockproxy/integration/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
