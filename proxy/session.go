@@ -266,7 +266,7 @@ func (s *session) advance() {
 		s.own.Turn()
 	}
 	if n := s.answers.len(); s.hold&client.HoldPipeline != 0 && (2*n < s.window.size || n == 0) {
-		s.window.turn(s.out.waiting() < narrowFrom, s.w.server.o.MaxPipeline)
+		s.window.turn(s.out.waiting() < narrowFrom, s.w.server.now.Load().MaxPipeline)
 		s.ClearHold(client.HoldPipeline)
 	}
 	if s.answers.len() == 0 {

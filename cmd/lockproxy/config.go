@@ -14,7 +14,8 @@ import (
 // Config holds the settings of a running program and answers CONFIG GET and
 // CONFIG SET. Safe for concurrent use; nothing of it blocks for long.
 type Config struct {
-	now atomic.Pointer[Values]
+	now     atomic.Pointer[Values]
+	started *Values // as they were read at the start
 
 	mu       sync.Mutex // one change at a time
 	watchers []func(*Values)
@@ -22,7 +23,7 @@ type Config struct {
 
 // NewConfig returns a Config that starts with v.
 func NewConfig(v *Values) *Config {
-	c := new(Config)
+	c := &Config{started: v}
 	c.now.Store(v)
 	return c
 }
@@ -93,11 +94,49 @@ func (c *Config) SetAll(pairs [][2]string) error {
 	if err != nil {
 		return err
 	}
+	c.adopt(next)
+	return nil
+}
+
+// adopt makes next the settings. c.mu is held.
+func (c *Config) adopt(next *Values) {
 	c.now.Store(next)
 	for _, watch := range c.watchers {
 		watch(next)
 	}
-	return nil
+}
+
+// Reread makes the settings what fresh says, all of them or none, as far as they can change while the proxy
+// runs: then they are what they would be after a restart, and what CONFIG SET has changed is over. It returns
+// those that differ from before, and those that only a restart changes. fit is as in fit.
+func (c *Config) Reread(fresh *Values, fit func(*Values) *Values) (changed, restart []*Setting, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now.Load()
+	mixed := *now
+	for i := range settings {
+		s := &settings[i]
+		text := s.in(fresh).String()
+		switch {
+		case s.live:
+			if err := s.in(&mixed).Set(text); err != nil {
+				return nil, nil, fmt.Errorf("%s %w", s.Name, err)
+			}
+		case text != s.in(c.started).String():
+			restart = append(restart, s)
+		}
+	}
+	next := fit(&mixed)
+	if err := check(next); err != nil {
+		return nil, restart, err
+	}
+	for i := range settings {
+		if s := &settings[i]; s.live && s.in(next).String() != s.in(now).String() {
+			changed = append(changed, s)
+		}
+	}
+	c.adopt(next)
+	return changed, restart, nil
 }
 
 // Has says whether there is a setting of that name.
@@ -121,9 +160,9 @@ func (c *Config) next(pairs [][2]string) (*Values, error) {
 	for _, pair := range pairs {
 		s := find(strings.ToLower(pair[0]))
 		switch {
-		case !s.live && pair[1] == s.answer(&next):
+		case !s.settable() && pair[1] == s.answer(&next):
 			continue // some clients set everything that they have read
-		case !s.live:
+		case !s.settable():
 			return nil, setError(s, errors.New("can't set immutable config"))
 		case seen[s.Name]:
 			return nil, setError(s, errors.New("duplicate parameter"))

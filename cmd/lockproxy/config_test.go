@@ -102,6 +102,58 @@ func TestConfigSet(t *testing.T) {
 	}
 }
 
+// What the sources say is taken over as far as it can be, or not at all, and what CONFIG SET has changed is
+// over.
+func TestConfigReread(t *testing.T) {
+	const start = "--dev --admin off --log-level warn --requirepass a"
+	c := newTestConfig(t, start)
+	if err := set(c, "maxclients", "7"); err != nil {
+		t.Fatal(err)
+	}
+	watched := 0
+	c.OnChange(func(*Values) { watched++ })
+	reread := func(args string) (changed, restart string, err error) {
+		t.Helper()
+		v, err := load(strings.Fields(args), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := func(all []*Setting) string {
+			var names []string
+			for _, s := range all {
+				names = append(names, s.Name+"="+s.logged(c.Values()))
+			}
+			return strings.Join(names, " ")
+		}
+		ch, re, err := c.Reread(v, func(v *Values) *Values { return v })
+		return list(ch), list(re), err
+	}
+	changed, restart, err := reread("--dev --admin 127.0.0.1:1 --upstream-password x --log-level error")
+	if err != nil || changed != "requirepass=(not shown) upstream-password=(not shown) maxclients=10000 "+
+		"log-level=error" || restart != "admin=" || c.Values().Admin != "" || watched != 2 {
+		t.Errorf("changed %q, restart %q, %v, watched %d times", changed, restart, err, watched)
+	}
+	if changed, restart, err = reread(start); err != nil || restart != "" || !strings.Contains(changed,
+		"log-level=warn") {
+		t.Errorf("changed %q, restart %q, %v", changed, restart, err)
+	}
+	// What can change does not go with what cannot.
+	c = newTestConfig(t, "--dev --listen :1 --requirepass a")
+	before := c.Values()
+	if _, restart, err = reread("--dev --log-level error"); err == nil || restart != "listen=:1" ||
+		!strings.Contains(err.Error(), "reaches beyond this machine") || c.Values() != before {
+		t.Errorf("restart %q, %v", restart, err)
+	}
+}
+
+// A client cannot set the passwords of the proxy itself.
+func TestConfigSetIsNotForTheFile(t *testing.T) {
+	err := set(newTestConfig(t, "--dev"), "upstream-password", "x")
+	if err == nil || !strings.HasSuffix(err.Error(), "can't set immutable config") {
+		t.Error(err)
+	}
+}
+
 // No client opens a proxy that others can reach.
 func TestConfigSetOpensNothing(t *testing.T) {
 	for args, exposed := range map[string]bool{

@@ -32,7 +32,7 @@ func writeHelp(w io.Writer) {
 			names += " --" + settings[j].Name
 		}
 		live := " "
-		if s.live {
+		if s.settable() {
 			live = "*"
 		}
 		left := fmt.Sprintf("%-9s%-28s %s", heading, names, s.standard(standard))
@@ -43,19 +43,15 @@ func writeHelp(w io.Writer) {
 // settingsTable is the table of docs/settings.md.
 func settingsTable() string {
 	var b strings.Builder
-	b.WriteString("| setting | default | allowed | what it is |\n|---|---|---|---|\n")
+	b.WriteString("| setting | default | allowed | changes | what it is |\n|---|---|---|---|---|\n")
 	standard := defaults()
 	for _, s := range settings {
 		shown := s.standard(standard)
 		if shown != "" {
 			shown = "`" + strings.ReplaceAll(shown, "|", `\|`) + "`" // a bare one ends the cell
 		}
-		live := ""
-		if s.live {
-			live = " *"
-		}
-		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n",
-			s.Name, live, shown, s.allowed(), cmp.Or(s.Page, s.Help))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n",
+			s.Name, shown, s.allowed(), s.changes(), cmp.Or(s.Page, s.Help))
 	}
 	return b.String()
 }

@@ -72,6 +72,10 @@ func realMain(args, environ []string, stdin io.Reader, stdout, stderr io.Writer)
 	defer signal.Stop(signals)
 	p := newProgram(NewConfig(v), certs, stderr)
 	p.passwords = passwords
+	hups := make(chan os.Signal, 1)
+	signal.Notify(hups, syscall.SIGHUP)
+	defer signal.Stop(hups)
+	p.hups, p.settings = hups, func() (*Values, error) { return loadChecked(args, environ) }
 	if err := p.run(signals); err != nil {
 		p.log.Error("lockproxy ends", "err", err)
 		return exitFailed

@@ -35,8 +35,7 @@ const (
 	longestReason = 200
 )
 
-// passwords are the renewed passwords of the upstream, its Sentinels, the masters of RedLock and the admin
-// listener; nil for those that are not renewed.
+// passwords are those for the upstream, its Sentinels, the masters of RedLock and the admin listener.
 type passwords struct{ upstream, sentinel, redlock, admin *password }
 
 // loadPasswords reads each password for the first time. Its errors name the setting.
@@ -44,20 +43,22 @@ func loadPasswords(v *Values) (passwords, error) {
 	var p passwords
 	var wrong []error
 	for _, one := range []struct {
-		at         **password
-		name, user string
-		from       PasswordFrom
+		at             **password
+		name, user, is string
+		from           PasswordFrom
 	}{
-		{&p.upstream, "upstream", v.Upstream.User, v.UpstreamFrom},
-		{&p.sentinel, "sentinel", v.Upstream.SentinelUser, v.SentinelFrom},
-		{&p.redlock, "redlock", v.Masters.User, v.RedlockFrom},
-		{&p.admin, "admin", "", v.AdminFrom},
+		{&p.upstream, "upstream", v.Upstream.User, v.Upstream.Password, v.UpstreamFrom},
+		{&p.sentinel, "sentinel", v.Upstream.SentinelUser, v.Upstream.SentinelPassword, v.SentinelFrom},
+		{&p.redlock, "redlock", v.Masters.User, v.Masters.Password, v.RedlockFrom},
+		{&p.admin, "admin", "", v.AdminPassword, v.AdminFrom},
 	} {
-		if !one.from.given() {
-			continue
-		}
 		w := &password{
 			setting: one.name + "-password-file", user: one.user, from: one.from, pause: rereadEvery,
+		}
+		if !one.from.given() {
+			w.logins = cluster.NewLogins(cluster.Login{User: one.user, Password: one.is})
+			*one.at = w
+			continue
 		}
 		if one.from.Command != "" {
 			w.setting, w.pause = one.name+"-password-command", v.PasswordInterval
@@ -76,19 +77,34 @@ func loadPasswords(v *Values) (passwords, error) {
 // watch reads them again and again until ctx ends.
 func (p passwords) watch(ctx context.Context, log *slog.Logger) {
 	for _, w := range []*password{p.upstream, p.sentinel, p.redlock, p.admin} {
-		if w != nil {
+		if w != nil && w.from.given() {
 			go w.watch(ctx, log) // ends when ctx does
 		}
 	}
 }
 
-// password is a password that is renewed.
+// follow takes over passwords that are settings, for connections that are made from now on.
+func (p passwords) follow(v *Values) {
+	p.upstream.follow(v.Upstream.Password)
+	p.sentinel.follow(v.Upstream.SentinelPassword)
+	p.redlock.follow(v.Masters.Password)
+	p.admin.follow(v.AdminPassword)
+}
+
+// password is a password that may be renewed.
 type password struct {
 	setting string
 	user    string // unless what is read names another
 	from    PasswordFrom
 	pause   time.Duration
 	logins  *cluster.Logins
+}
+
+// follow is passwords.follow for one of them.
+func (w *password) follow(is string) {
+	if w != nil && !w.from.given() {
+		w.logins.Renew(cluster.Login{User: w.user, Password: is})
+	}
 }
 
 // source returns the Logins for the data plane; nil means that the password does not change.

@@ -36,6 +36,8 @@ type program struct {
 	stderr    io.Writer
 	audit     *audit // nil: there is none
 	state     state
+	hups      <-chan os.Signal        // each asks for the settings to be reread
+	settings  func() (*Values, error) // reads them anew from their sources
 
 	connect func(ctx context.Context, p *program, upstream []string) (plane, error) // starts the data plane
 	exit    func(code int)
@@ -52,7 +54,7 @@ func (p *program) run(signals <-chan os.Signal) error {
 	defer setProcs(p.log)()
 	limitHeap(p.log, os.Getenv)
 	p.log.Info("lockproxy starts", "version", version, "commit", buildCommit(), "pid", os.Getpid())
-	p.config.fit(func(v *Values) *Values { return fitClients(v, openFiles(), p.log) })
+	p.config.fit(p.fit)
 
 	asked, ask := context.WithCancel(context.Background())
 	defer ask()
@@ -63,12 +65,14 @@ func (p *program) run(signals <-chan os.Signal) error {
 	defer end()
 	go p.certs.watch(life, p.log) // ends with run
 	p.passwords.watch(life, p.log)
+	p.config.OnChange(p.passwords.follow)
 
 	stopAudit, err := p.startAudit()
 	if err != nil {
 		return err
 	}
 	defer stopAudit()
+	go p.heedReread(p.hups, over) // ends with run
 	stopAdmin, err := p.startAdmin()
 	if err != nil {
 		return err

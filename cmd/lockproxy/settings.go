@@ -23,8 +23,25 @@ type Setting struct {
 	Joined  bool   // shares the --help line of the setting before it
 
 	in func(*Values) value // its place in v, and what is allowed there
-	// CONFIG SET may change it, because it is read each time it is used, or Server.Change handles it
+	// SIGHUP and CONFIG SET may change it, because it is read each time it is used, or Server.Change handles
+	// it
 	live bool
+	// ... but not CONFIG SET: it is for those who run the proxy, not for clients
+	fileOnly bool
+}
+
+// settable says that CONFIG SET may change the setting.
+func (s *Setting) settable() bool { return s.live && !s.fileOnly }
+
+// changes says how the setting of a running proxy is changed.
+func (s *Setting) changes() string {
+	switch {
+	case s.settable():
+		return "live"
+	case s.live:
+		return "SIGHUP"
+	}
+	return "restart"
 }
 
 const year = 365 * 24 * time.Hour
@@ -99,7 +116,8 @@ var settings = []Setting{
 	{Name: "upstream-password", Group: "upstream", Secret: true, Joined: true,
 		Help: "password at the upstream",
 		Page: "password of that user",
-		in:   func(v *Values) value { return text{&v.Upstream.Password, "any text, empty for none"} }},
+		live: true, fileOnly: true,
+		in: func(v *Values) value { return text{&v.Upstream.Password, "any text, empty for none"} }},
 	{Name: "upstream-password-file", Group: "upstream",
 		Help: "file with the password; or a program",
 		Page: "file with that password, in place of `upstream-password`",
@@ -145,6 +163,7 @@ var settings = []Setting{
 	{Name: "sentinel-password", Group: "upstream", Secret: true, Joined: true,
 		Help: "password at the sentinels",
 		Page: "password of that user",
+		live: true, fileOnly: true,
 		in: func(v *Values) value {
 			return text{&v.Upstream.SentinelPassword,
 				"any text, empty for none"}
@@ -323,7 +342,8 @@ var settings = []Setting{
 	{Name: "redlock-password", Group: "locks", Secret: true, Joined: true,
 		Help: "password at the masters of redlock",
 		Page: "password of that user",
-		in:   func(v *Values) value { return text{&v.Masters.Password, "any text, empty for none"} }},
+		live: true, fileOnly: true,
+		in: func(v *Values) value { return text{&v.Masters.Password, "any text, empty for none"} }},
 	{Name: "redlock-password-file", Group: "locks",
 		Help: "file with the password; or a program",
 		Page: "file with that password, in place of `redlock-password`",
@@ -362,10 +382,12 @@ var settings = []Setting{
 	{Name: "proto-max-multibulk-len", Group: "limits", Joined: true,
 		Help: "arguments of a command",
 		Page: "arguments of one command",
+		live: true,
 		in:   func(v *Values) value { return number{&v.Proxy.Limits.Args, 16, 1<<31 - 1} }},
 	{Name: "proto-inline-max-size", Group: "limits",
 		Help: "typed as a line; any command",
 		Page: "bytes of a command that is typed as a line of text",
+		live: true,
 		in:   func(v *Values) value { return size{&v.Proxy.Limits.Inline, kb, mb} }},
 	{Name: "client-query-buffer-limit", Group: "limits", Joined: true,
 		Help: "one whole command",
@@ -380,6 +402,7 @@ var settings = []Setting{
 	{Name: "client-max-pipeline", Group: "limits",
 		Help: "commands of one client on their way",
 		Page: "how many commands of one client may be on their way",
+		live: true,
 		in:   func(v *Values) value { return number{&v.Proxy.MaxPipeline, 1, 1_000_000} }},
 	{Name: "upstream-own-connections", Group: "limits", Joined: true,
 		Help: "connections there for one client each: while it blocks",
@@ -405,6 +428,7 @@ var settings = []Setting{
 		Help: "password there, and profiles",
 		Page: "password for the admin HTTP, under any user name; all but /healthz and the status of " +
 			"/readyz needs it; empty: none does",
+		live: true, fileOnly: true,
 		in: func(v *Values) value { return text{&v.AdminPassword, "any text, empty for none"} }},
 	{Name: "admin-password-file", Group: "program", Joined: true,
 		Help: "file with that password",

@@ -30,6 +30,9 @@ const (
 	Undelivered  = "undelivered"  // the client had gone when it was to be told of its grant
 )
 
+// Reread says that a setting was changed by its file, and not by a client.
+const Reread = "SIGHUP"
+
 // Why events were missed, if they were not too many.
 const (
 	NotHeard = "not-heard" // the connection to the upstream was lost for a while

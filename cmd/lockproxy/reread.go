@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"lockproxy/internal/lockevent"
+)
+
+// heedReread rereads the settings at each of hups. It returns when over is closed.
+func (p *program) heedReread(hups <-chan os.Signal, over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case <-hups:
+			p.reread()
+		}
+	}
+}
+
+// reread takes over the settings as their sources have them now, or none of them, and logs what that means.
+func (p *program) reread() {
+	fresh, err := p.settings()
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	changed, restart, err := p.config.Reread(fresh, p.fit)
+	for _, s := range restart {
+		p.log.Warn("a setting has changed and needs a restart", "setting", s.Name,
+			"running", s.logged(p.config.started), "then", s.logged(fresh))
+	}
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	v := p.config.Values()
+	for _, s := range changed {
+		p.log.Info("setting changed", "setting", s.Name, "value", s.logged(v), "by", "SIGHUP")
+		if p.audit != nil {
+			p.audit.Note(lockevent.Event{Time: time.Now(), Kind: lockevent.Setting, Setting: s.Name,
+				Value: s.logged(v), Reason: lockevent.Reread})
+		}
+	}
+	p.log.Info("settings reread", "changed", len(changed), "restart", len(restart))
+}
+
+// refuse logs all that is wrong with the settings as they are given now.
+func (p *program) refuse(err error) {
+	all := apart(err)
+	p.log.Error("settings reread and not used: all stay as they are", "mistakes", len(all))
+	for _, one := range all {
+		p.log.Error("a setting is wrong", "err", one)
+	}
+}
+
+// fit lowers the settings to what the process may have.
+func (p *program) fit(v *Values) *Values { return fitClients(v, openFiles(), p.log) }
+
+// longestLogged is the length up to which the value of a setting is logged.
+const longestLogged = 200
+
+// logged is the value of a setting as logs may show it.
+func (s *Setting) logged(v *Values) string {
+	value := s.in(v).String()
+	if s.Secret || len(value) > longestLogged {
+		return "(not shown)"
+	}
+	return value
+}
