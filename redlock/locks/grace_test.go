@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockproxy/internal/resp"
 	"lockproxy/redlock"
 	"lockproxy/redlock/internal/proxies"
 	"lockproxy/redlock/internal/rig"
@@ -27,7 +28,7 @@ func TestFailoverGrace(t *testing.T) {
 // graceRefuses is the test with that grace. It returns false if the machine was so busy that the grace was
 // over before all was asked.
 func graceRefuses(t *testing.T, period time.Duration) (inTime bool) {
-	s := rig.StartRedis(t, "--enable-debug-command", "yes")
+	s := rig.StartRedis(t)
 	both := proxies.Start(t, s, 2, locks.Options{FailoverGrace: period})
 	p, other := both[0], both[1]
 	inTime = true
@@ -59,7 +60,7 @@ func graceRefuses(t *testing.T, period time.Duration) (inTime bool) {
 		t.Fatalf("before anything has happened: %+v", r)
 	}
 	queued := p.Begin(t.Context(), redlock.Acquire{Token: "b", Wait: time.Minute})
-	s.Ask("DEBUG", "CHANGE-REPL-ID")
+	promote(t, s)
 	changed = time.Now()
 
 	if r := p.Lock(t.Context(), redlock.Acquire{Token: "a", Lease: 2 * time.Minute}); !r.OK ||
@@ -86,4 +87,16 @@ func graceRefuses(t *testing.T, period time.Duration) (inTime bool) {
 		}
 	}
 	return inTime
+}
+
+// promote has a master be a replica for a moment, which nobody sees but by its replication id.
+func promote(t *testing.T, s *rig.Server) {
+	c := s.Connect()
+	defer c.Close()
+	for _, line := range []string{"MULTI", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "EXEC"} {
+		reply, err := c.Do(resp.AppendCommandStrings(nil, strings.Fields(line)...))
+		if err != nil || reply[0] == '-' {
+			t.Fatalf("%s: %q %v", line, reply, err)
+		}
+	}
 }

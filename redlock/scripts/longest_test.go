@@ -89,11 +89,11 @@ func TestLongestScripts(t *testing.T) {
 	acquire := func(token, mode string) func() {
 		return func() {
 			l.run(scripts.Acquire, both, token, "1000", mode, id(), "0", "P1", "60000",
-				"10000 2000", "SPUBLISH")
+				"10000 2000", l.publish())
 		}
 	}
-	release := func() { l.run(scripts.Release, both, "W", "", id(), "P1", "SPUBLISH") }
-	brk := func() { l.run(scripts.Break, both, "P1", "SPUBLISH", "grant", id()) }
+	release := func() { l.run(scripts.Release, both, "W", "", id(), "P1", l.publish()) }
+	brk := func() { l.run(scripts.Break, both, "P1", l.publish(), "grant", id()) }
 	inspect := func() { l.run(scripts.Inspect, both[:1]) }
 	cases := []struct {
 		name, seed string
@@ -132,7 +132,7 @@ func TestLongestScripts(t *testing.T) {
 		{name: "acquire, some waiters with holes", seed: "0 200 1000 alive 1 0", run: acquire("n", "w")},
 		{name: "acquire, queue full of the dead", seed: "0 10000 1 deadline 1 0", run: acquire("n", "w")},
 		{name: "cancel, dead waiters", seed: "0 10000 1 proxy 1 0", run: func() {
-			l.run(scripts.Cancel, both, "W", "wwwwwwwwwwwwwwww", "P1", "SPUBLISH")
+			l.run(scripts.Cancel, both, "W", "wwwwwwwwwwwwwwww", "P1", l.publish())
 		}},
 	}
 	whole := math.Inf(1)

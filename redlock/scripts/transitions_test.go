@@ -37,7 +37,7 @@ func (l *teller) run(script scripts.Script, keys []string, args ...string) resp.
 	if err != nil {
 		l.t.Fatalf("%q: %v", reply, err)
 	}
-	if strings.Contains(v.Err(), "user_script") && !strings.HasPrefix(v.Err(), "WRONGTYPE") {
+	if strings.Contains(v.Err(), "user_script") && !strings.Contains(v.Err(), "WRONGTYPE ") {
 		l.t.Error(v.Err())
 	}
 	return v

@@ -30,11 +30,12 @@ func StartRedis(t testing.TB, args ...string) *Server {
 		process.Process.Kill()
 		process.Wait()
 	})
-	s := &Server{T: t, Sent: true, Dial: func() (net.Conn, error) { return net.Dial("unix", socket) }}
+	s := &Server{T: t, Dial: func() (net.Conn, error) { return net.Dial("unix", socket) }}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := s.Dial()
 		if err == nil {
 			conn.Close()
+			s.Sent = !s.Ask("COMMAND", "INFO", "spublish").Elems[0].Null()
 			return s
 		}
 		if time.Now().After(deadline) {
