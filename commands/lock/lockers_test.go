@@ -13,6 +13,7 @@ import (
 	"lockproxy/commands/commandstest"
 	"lockproxy/commands/lock"
 	"lockproxy/internal/subscription"
+	"lockproxy/redlock/compat"
 	"lockproxy/redlock/locks"
 	"lockproxy/redlock/quorum"
 	"lockproxy/redlock/scripts"
@@ -36,7 +37,8 @@ func (n loneNode) Subscribe(context.Context, string, func(subscription.Event)) (
 }
 
 // withQuorum runs test, in fake time, with sessions whose locks called pay:... are kept by three
-// independent masters, and all others by the upstream.
+// independent masters, those called set:... and son:... in the forms of other libraries, and all others by
+// the upstream.
 func withQuorum(t *testing.T,
 	test func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -60,8 +62,12 @@ func withQuorum(t *testing.T,
 			nodes = append(nodes, loneNode{n, name})
 		}
 		all := lock.Lockers{
-			Plain:    locks.New(n, locks.Options{}),
-			Quorum:   locks.NewRedlock(nodes, quorum.Options{}, locks.Options{}),
+			Plain:  locks.New(n, locks.Options{}),
+			Quorum: locks.NewRedlock(nodes, quorum.Options{}, locks.Options{}),
+			Compat: []lock.Compat{
+				{Locker: locks.NewCompat(n, compat.Set, locks.Options{}), Prefixes: []string{"set:"}},
+				{Locker: locks.NewCompat(n, compat.Redisson, locks.Options{}), Prefixes: []string{"son:"}},
+			},
 			Prefixes: []string{"due:", "pay:"}, LeastLease: time.Second,
 			Masters: func() []master.Health {
 				return []master.Health{
@@ -72,6 +78,8 @@ func withQuorum(t *testing.T,
 		}
 		defer all.Plain.Close(context.Background())
 		defer all.Quorum.Close(context.Background())
+		defer all.Compat[0].Close(context.Background())
+		defer all.Compat[1].Close(context.Background())
 		table := commandstest.Redis7(t, lock.Verbs(all, 100)...)
 		test(t, m, func() *commandstest.Session { return commandstest.NewWith(t, table, n.Answer) })
 	})
@@ -81,7 +89,7 @@ func withQuorum(t *testing.T,
 func TestLockersByName(t *testing.T) {
 	withQuorum(t, func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session) {
 		conns := map[string]*commandstest.Session{"a": session(), "b": session(), "c": session()}
-		for line := range strings.Lines(`
+		converse(t, conns, `
 			a LOCK pay:1 TOKEN t PX 60000 META why -> *[t F ...
 			b LOCK pay:1 TOKEN u -> $nil
 			b LOCK pay:1 TOKEN u WAIT 100 -> $nil
@@ -109,18 +117,7 @@ func TestLockersByName(t *testing.T) {
 			a LOCK pay:3 TOKEN t SYNC 0 -> *[t F ...
 			a LOCK pay:4 PX 999 -> -ERR a lease of 999 ms is too short for RedLock: 1000 ms are the least...
 			a LOCK pay:4 TOKEN t PX 1000 -> *[t F ...
-			a LOCK other TOKEN t PX 999 -> *[t F 999 1]`) {
-			call, want, ok := strings.Cut(strings.TrimSpace(line), " -> ")
-			if !ok {
-				continue
-			}
-			name, command, _ := strings.Cut(call, " ")
-			got := commandstest.Readable(conns[name].Do(command))
-			prefix, cut := strings.CutSuffix(want, "...")
-			if got != want && (!cut || !strings.HasPrefix(got, strings.TrimSpace(prefix))) {
-				t.Errorf("%s\n got %s\nwant %s", call, got, want)
-			}
-		}
+			a LOCK other TOKEN t PX 999 -> *[t F 999 1]`)
 		for _, key := range upstream.Keys() {
 			if strings.Contains(key, "pay:1") || strings.Contains(key, "pay:3") ||
 				strings.Contains(key, "due:") {
@@ -157,6 +154,61 @@ func TestLockersByName(t *testing.T) {
 		counters, _, _ = strings.Cut(counters, " busiest ")
 		if want := "*[proxies 1 silent *[] holds " + counters + "]"; all != want {
 			t.Errorf("STATS ALL of one proxy\n got %s\nwant %s", all, want)
+		}
+	})
+}
+
+// converse has connections say what stands in front of the arrows, and compares what they are answered. Dots
+// stand for the rest of an answer.
+func converse(t *testing.T, conns map[string]*commandstest.Session, lines string) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		call, want, ok := strings.Cut(strings.TrimSpace(line), " -> ")
+		if !ok {
+			continue
+		}
+		name, command, _ := strings.Cut(call, " ")
+		got := commandstest.Readable(conns[name].Do(command))
+		prefix, cut := strings.CutSuffix(want, "...")
+		if got != want && (!cut || !strings.HasPrefix(got, strings.TrimSpace(prefix))) {
+			t.Errorf("%s\n got %s\nwant %s", call, got, want)
+		}
+	}
+}
+
+// One MLOCK takes locks of all kinds: of the upstream, of independent masters, and in the forms of other
+// libraries. It has all of them or none, and what one kind refuses is refused for all. R27
+func TestSetOfAllKinds(t *testing.T) {
+	withQuorum(t, func(t *testing.T, upstream *miniredis.Miniredis, session func() *commandstest.Session) {
+		conns := map[string]*commandstest.Session{"a": session(), "b": session()}
+		converse(t, conns, `
+			a MLOCK 5 job pay:1 set:1 son:1 {job}x TOKEN t PX 60000 -> *[t *[F F ...
+			b LOCK job -> $nil
+			b LOCK pay:1 -> $nil
+			b LOCK set:1 -> $nil
+			b LOCK son:1 -> $nil
+			a MLOCK 2 pay:1 job TOKEN t PX 60000 -> *[t *[F F] ...
+			a MRENEW 4 son:1 pay:1 set:1 job t PX 70000 -> ...
+			b MLOCK 3 free pay:2 set:1 TOKEN u -> $nil
+			b MLOCK 3 free pay:1 set:2 TOKEN u -> $nil
+			b MLOCK 3 son:2 pay:2 job TOKEN u -> $nil
+			b LOCK free TOKEN v -> *[v ...
+			b LOCK pay:2 TOKEN v -> *[v ...
+			b LOCK set:2 TOKEN v -> *[v ...
+			b LOCK son:2 TOKEN v -> *[v ...
+			b MUNLOCK 4 free pay:2 set:2 son:2 v -> 4
+			b MLOCK 2 free set:2 META why -> -ERR META is not for locks of lock-compat...
+			b MLOCK 2 free pay:3 PX 999 -> -ERR a lease of 999 ms is too short for RedLock...
+			b MLOCK 2 set:2 pay:3 TOKEN u PX 60000 KEEPALIVE -> *[u ...
+			a MLOCK 2 set:2 pay:3 TOKEN w WAIT 100 -> $nil
+			b MUNLOCK 2 set:2 pay:3 u -> 2
+			a MUNLOCK 5 job pay:1 set:1 son:1 {job}x t -> 5
+			a MUNLOCK 5 job pay:1 set:1 son:1 {job}x t -> 0
+			a MRENEW 2 job pay:1 t -> 0`)
+		for _, key := range upstream.Keys() {
+			if !strings.Contains(key, "fence") {
+				t.Errorf("%s is left", key)
+			}
 		}
 	})
 }

@@ -45,6 +45,24 @@ func TestSecretsAreHidden(t *testing.T) {
 		{"UNLOCK", "job", secret},
 		{"RLOCK", "other", "TOKEN", secret},
 		{"WLOCK", "other", "TOKEN", secret, "TRIES", "1", "EVERY", "1"},
+		{"MLOCK", "2", "m1", "m2", "TOKEN", secret, "PX", "60000"},
+		{"MLOCK", "2", "m1", "m2", "TOKEN", secret, "KEEPALIVE", "LINGER", "9"},
+		{"MLOCK", "2", "m1", "job", "TOKEN", secret, "WAIT", "1"},
+		{"MLOCK", "2", "m1", "m2", "TOKEN", secret, "REENTRANT"},
+		{"MLOCK", "2", "m1", "TOKEN", secret},
+		{"MLOCK", "9", "m1", "m2", "TOKEN", secret},
+		{"MLOCK", "1", "m1", secret},
+		{"MRENEW", "2", "m1", "m2", secret, "PX", "70000"},
+		{"MRENEW", "2", "m1", "m2", secret, "PX", "oops"},
+		{"MRENEW", "3", "m1", "m2", secret},
+		{"MRENEW", "1", "m1", secret, secret},
+		{"MUNLOCK", "x", "m1", "m2", secret},
+		{"MUNLOCK", "2", "m1", "m2", secret, secret},
+		{"MUNLOCK", "2", "m1", "m2", secret + strings.Repeat("x", 2000)},
+		{"MUNLOCK", "2", "m1", "m2", secret},
+		{"SEMLOCK", "sem", "PERMITS", "2", "TOKEN", secret},
+		{"GUARD", "other", secret, "GET", "other"},
+		{"GUARD", "other", "TOKEN", secret, "SUBSCRIBE", "x"},
 		{"AUTH", secret}, {"AUTH", "user", secret}, {"AUTH", "user", secret, "more"},
 		{"HELLO", "2", "AUTH", "user", secret}, {"HELLO", "2", "AUTH", secret},
 		{"MIGRATE", "127.0.0.1", "1", "k", "0", "5", "AUTH", secret},
@@ -53,7 +71,8 @@ func TestSecretsAreHidden(t *testing.T) {
 		{"ACL", "SETUSER", "user", "on", ">" + secret},
 	} {
 		v := c.Call(t, args...)
-		if args[0] == "LOCKCTL" || args[0] == "UNLOCK" || strings.HasPrefix(v.String(), "(error)") {
+		if args[0] == "LOCKCTL" || strings.HasSuffix(args[0], "UNLOCK") ||
+			strings.HasPrefix(v.String(), "(error)") {
 			fmt.Fprintln(&shown, v)
 		}
 	}
@@ -74,7 +93,10 @@ func TestSecretsAreHidden(t *testing.T) {
 	if i := strings.Index(text, secret); i >= 0 {
 		t.Errorf("a secret is shown: ...%s...", text[max(0, i-300):min(len(text), i+100)])
 	}
-	for _, want := range []string{`"LOCK" "job" "TOKEN" "(redacted)"`, "EVALSHA", "(redacted)"} {
+	for _, want := range []string{
+		`"LOCK" "job" "TOKEN" "(redacted)"`, `"MLOCK" "2" "m1" "m2" "TOKEN" "(redacted)"`,
+		`"MUNLOCK" "2" "m1" "m2" "(redacted)"`, "EVALSHA", "(redacted)",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not shown: the test sees nothing", want)
 		}

@@ -132,6 +132,13 @@ func TestRedisSeesNoTokens(t *testing.T) {
 				return c.Must(t, "LOCKCTL", "CHECK", "k", "SECRET-2").String() == "(nil)"
 			})
 			step(c, "(integer) 1", "LOCKCTL", "BREAK", "kept")
+			many := c.Must(t, "MLOCK", "2", "{g}a", "{g}b", "PX", lease).Elems[0].Text
+			step(c, "", "MLOCK", "3", "{h}a", "{h}b", "k", "TOKEN", "SECRET-6", "PX", lease, "META",
+				"SECRET's")
+			step(c, "", "MLOCK", "2", "{h}a", "{i}b", "TOKEN", "SECRET-6", "PX", "20000", "KEEPALIVE")
+			step(c, "(nil)", "MLOCK", "2", "{h}c", "k", "TOKEN", "SECRET-7", "PX", lease, "WAIT", "50")
+			step(c, "", "MRENEW", "2", "{h}a", "k", "SECRET-6", "PX", lease)
+			step(c, "(integer) 4", "MUNLOCK", "4", "{h}a", "{h}b", "{i}b", "k", "SECRET-6")
 			step(c, "", "RESET")
 			for _, s := range nodes {
 				shown := map[string]string{"MONITOR": o.heard(t, s), "keys": kept.String(),
@@ -140,7 +147,7 @@ func TestRedisSeesNoTokens(t *testing.T) {
 					if where != "SLOWLOG" && !strings.Contains(text, "lock:{k}") {
 						t.Errorf("%s: nothing of the locks is seen: the test sees nothing", where)
 					}
-					for _, token := range []string{"SECRET-", made} {
+					for _, token := range []string{"SECRET-", made, many} {
 						if i := strings.Index(text, token); i >= 0 {
 							t.Errorf("%s shows a token: ...%s...", where,
 								text[max(0, i-200):min(len(text), i+50)])

@@ -3,6 +3,7 @@ package locks
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -128,7 +129,7 @@ func (s *Set) Take(ctx context.Context) (ok bool, held *Part, err error) {
 	switch {
 	case err != nil:
 		s.restore(ctx)
-		if redlock.Refused(err) {
+		if _, said := errors.AsType[redlock.ReplyError](err); said {
 			s.giveBack() // what cannot be given back at once goes on in the background
 		} else {
 			s.Undo()

@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -295,4 +296,66 @@ func TestSetSentAgain(t *testing.T) {
 			s.Empty(t)
 		}
 	})
+}
+
+// After an error nothing is held any more when the client hears of it, though Redis takes its time: too few
+// replicas have one of the locks, its master is new, or Redis is full. R10 R26
+func TestSetInVain(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		refuse string // what the acquire of the second lock is answered
+		o      locks.Options
+		want   string
+	}{
+		{"no replicas", "", locks.Options{Sync: 1, SyncTimeout: 10 * time.Millisecond}, "NOREPLICAS "},
+		{"a grace", "-TRYAGAIN the master has changed: no new grants\r\n", locks.Options{}, "TRYAGAIN "},
+		{"full", "-OOM command not allowed when used memory > 'maxmemory'.\r\n", locks.Options{}, "OOM "},
+		{"too many wait", "-QUEUEFULL\r\n", locks.Options{}, "QUEUEFULL"},
+	} {
+		for _, keep := range []bool{false, true} {
+			for _, names := range [][]string{{"a", "b"}, {"{b}c", "{b}d", "a"}} {
+				rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+					up := &refusing{slow: &slow{Upstream: &rig.Upstream{S: s}}, refusal: test.refuse}
+					up.Replicas = func(n int) int { return n }
+					defer up.Close()
+					l := locks.New(up, test.o)
+					defer l.Close(context.Background())
+					set := locks.NewSet(func(string) *locks.Locker { return l }, names,
+						redlock.Acquire{Token: "t", Keep: keep})
+					ok, _, err := set.Take(t.Context())
+					if ok || err == nil || !strings.HasPrefix(err.Error(), test.want) {
+						t.Errorf("%s: %v %v", test.name, ok, err)
+					}
+					if keys := s.Keys(); len(keys) > 0 {
+						t.Errorf("%s, %v: %v is held still", test.name, names, keys)
+					}
+				})
+			}
+		}
+	}
+}
+
+// refusing is an upstream that answers each request for the lock a with refusal, if that is not "".
+type refusing struct {
+	*slow
+	refusal string
+}
+
+func (r *refusing) Do(ctx context.Context, slot int, req []byte, resend bool) ([]byte, error) {
+	if r.refusal != "" && rig.ScriptOf(req) == "acquire" && bytes.Contains(req, []byte("lock:{a}\r\n")) {
+		return []byte(r.refusal), nil
+	}
+	return r.slow.Do(ctx, slot, req, resend)
+}
+
+// Synced has no replicas of the lock a.
+func (r *refusing) Synced(ctx context.Context, slot int, req []byte, replicas int, timeout time.Duration) (
+	reply []byte, acked int, err error,
+) {
+	reply, acked, err = r.slow.Synced(ctx, slot, req, replicas, timeout)
+	if bytes.Contains(req, []byte("lock:{a}\r\n")) {
+		time.Sleep(timeout)
+		acked = 0
+	}
+	return reply, acked, err
 }

@@ -143,9 +143,11 @@ func (q *Engine) Undo(a *redlock.Acquire) {
 	q.takeBack(q.names.Place(a.Name).Key, a.ID, c, time.Now().Add(a.Lease+time.Second))
 }
 
-// UndoOnce implements locks.engine. It is left to the pending requests of the nodes.
+// UndoOnce implements locks.engine. Taking back is pending at each node; what is asked behind it is answered
+// when it has run. If too few nodes answer, it is left to the pending requests.
 func (q *Engine) UndoOnce(a *redlock.Acquire) error {
 	q.Undo(a)
+	q.State(q.ctx, a.Name)
 	return nil
 }
 
