@@ -12,6 +12,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -28,8 +29,9 @@ func (p *program) startAdmin() (stop func(), err error) {
 	if p.certs.admin != nil {
 		ln = tls.NewListener(ln, &tls.Config{GetConfigForClient: p.certs.admin.forClient})
 	}
+	handler := adminHandler(&p.state, p.newAdminGate(), v.AdminPprof, reloads{p})
 	srv := &http.Server{
-		Handler:           onlyHosts(adminNames(v), adminHandler(&p.state, p.newAdminGate(), v.AdminPprof)),
+		Handler:           onlyHosts(adminNames(v), handler),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
@@ -60,9 +62,9 @@ const adminIndex = `lockproxy
 
 // adminHandler serves /healthz and /readyz to all, and to those whom gate lets in /metrics and, if profiles,
 // /debug/pprof.
-func adminHandler(s *state, gate *adminGate, profiles bool) http.Handler {
+func adminHandler(s *state, gate *adminGate, profiles bool, more ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", gate.only(adminInside(s, profiles)))
+	mux.Handle("/", gate.only(adminInside(s, profiles, more)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		switch err := s.Ready(); {
@@ -79,10 +81,10 @@ func adminHandler(s *state, gate *adminGate, profiles bool) http.Handler {
 }
 
 // adminInside is what is behind the gate.
-func adminInside(s *state, profiles bool) http.Handler {
+func adminInside(s *state, profiles bool, more []prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, adminIndex) })
-	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(s, s.Ready), promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(s, s.Ready, more...), promhttp.HandlerOpts{}))
 	if profiles {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)

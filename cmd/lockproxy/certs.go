@@ -20,16 +20,27 @@ func loadCerts(v *Values) (certs, error) {
 	var c certs
 	var ofClients, ofUpstream, ofAdmin error
 	if v.TLSCert != "" {
-		c.clients, ofClients = newTLSFiles(clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA)
+		c.clients, ofClients = newTLSFiles("tls", clientsTLS, v, v.TLSCert, v.TLSKey, v.TLSCA)
 	}
 	if v.AdminTLSCert != "" {
-		c.admin, ofAdmin = newTLSFiles(adminTLS, v, v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA)
+		c.admin, ofAdmin = newTLSFiles("admin-tls", adminTLS, v, v.AdminTLSCert, v.AdminTLSKey, v.AdminTLSCA)
 	}
 	if v.UpstreamTLS {
 		files := []string{v.UpstreamTLSCert, v.UpstreamTLSKey, v.UpstreamTLSCA}
-		c.upstream, ofUpstream = newTLSFiles(upstreamTLS, v, files...)
+		c.upstream, ofUpstream = newTLSFiles("upstream-tls", upstreamTLS, v, files...)
 	}
 	return c, errors.Join(ofClients, ofUpstream, ofAdmin)
+}
+
+// all are those that there are.
+func (c certs) all() []*tlsFiles {
+	var there []*tlsFiles
+	for _, f := range []*tlsFiles{c.clients, c.upstream, c.admin} {
+		if f != nil {
+			there = append(there, f)
+		}
+	}
+	return there
 }
 
 func clientsTLS(v *Values) (*tls.Config, error) {

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -170,5 +171,25 @@ func TestTLSFilesAreReread(t *testing.T) {
 	reread(false, "level=ERROR")
 	if c.clients.config() != now {
 		t.Error("what was read before is not in use")
+	}
+	show := func() string {
+		t.Helper()
+		p := newProgram(NewConfig(defaults()), c, io.Discard)
+		_, body := fetch(adminHandler(&p.state, openGate(), false, reloads{p}), "/metrics")
+		return body
+	}
+	for _, want := range []string{`lockproxy_reload_success{of="tls"} 0`,
+		`lockproxy_reload_success{of="settings"} 1`,
+		`lockproxy_certificate_remaining_seconds{setting="tls-cert"} 3`, // an hour, of which some is over
+		`lockproxy_certificate_remaining_seconds{setting="tls-ca"} 3`} {
+		if got := show(); !strings.Contains(got, "\n"+want) {
+			t.Errorf("no metric %s in\n%s", want, got)
+		}
+	}
+	place(newCert, cert)
+	place(newKey, key)
+	reread(true, "reread")
+	if got := show(); !strings.Contains(got, `lockproxy_reload_success{of="tls"} 1`) {
+		t.Errorf("with good files again:\n%s", got)
 	}
 }

@@ -14,15 +14,15 @@ import (
 // upstream; keys and locks are never labels.
 type Source interface{ Stats() proxy.Stats }
 
-// newRegistry returns the metrics of /metrics: those of s, of the build and of
-// the process.
-func newRegistry(s Source, ready func() error) *prometheus.Registry {
+// newRegistry returns the metrics of /metrics: those of s, of the build, of the process, and more.
+func newRegistry(s Source, ready func() error, more ...prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		collector{s, ready},
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	r.MustRegister(more...)
 	return r
 }
 

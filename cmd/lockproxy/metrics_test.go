@@ -17,6 +17,7 @@ func TestDocsTellTheMetrics(t *testing.T) {
 	}
 	all := make(chan *prometheus.Desc, 200)
 	collector{}.Describe(all)
+	reloads{}.Describe(all)
 	close(all)
 	seen := 0
 	for desc := range all {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/cluster"
@@ -76,11 +77,20 @@ func loadPasswords(v *Values) (passwords, error) {
 
 // watch reads them again and again until ctx ends.
 func (p passwords) watch(ctx context.Context, log *slog.Logger) {
+	for _, w := range p.read() {
+		go w.watch(ctx, log) // ends when ctx does
+	}
+}
+
+// read are those that are read from files and programs.
+func (p passwords) read() []*password {
+	var all []*password
 	for _, w := range []*password{p.upstream, p.sentinel, p.redlock, p.admin} {
 		if w != nil && w.from.given() {
-			go w.watch(ctx, log) // ends when ctx does
+			all = append(all, w)
 		}
 	}
+	return all
 }
 
 // follow takes over passwords that are settings, for connections that are made from now on.
@@ -98,6 +108,7 @@ type password struct {
 	from    PasswordFrom
 	pause   time.Duration
 	logins  *cluster.Logins
+	failed  atomic.Bool // it could not be read last
 }
 
 // follow is passwords.follow for one of them.
@@ -134,6 +145,7 @@ func (w *password) watch(ctx context.Context, log *slog.Logger) {
 		}
 		last = time.Now()
 		login, err := w.get(ctx)
+		w.failed.Store(err != nil)
 		switch {
 		case ctx.Err() != nil:
 			return

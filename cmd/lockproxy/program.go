@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/proxy"
@@ -38,6 +39,7 @@ type program struct {
 	state     state
 	hups      <-chan os.Signal        // each asks for the settings to be reread
 	settings  func() (*Values, error) // reads them anew from their sources
+	refused   atomic.Bool             // those that were read last
 
 	connect func(ctx context.Context, p *program, upstream []string) (plane, error) // starts the data plane
 	exit    func(code int)

@@ -35,6 +35,7 @@ func (p *program) reread() {
 		p.refuse(err)
 		return
 	}
+	p.refused.Store(false)
 	v := p.config.Values()
 	for _, s := range changed {
 		p.log.Info("setting changed", "setting", s.Name, "value", s.logged(v), "by", "SIGHUP")
@@ -48,6 +49,7 @@ func (p *program) reread() {
 
 // refuse logs all that is wrong with the settings as they are given now.
 func (p *program) refuse(err error) {
+	p.refused.Store(true)
 	all := apart(err)
 	p.log.Error("settings reread and not used: all stay as they are", "mistakes", len(all))
 	for _, one := range all {

@@ -16,26 +16,47 @@ const rereadEvery = 2 * time.Second
 // tlsFiles is a TLS configuration made of PEM files, and made again when they change. Each is a new one and
 // no clone, so that no session ticket given under the old files is accepted under the new ones.
 type tlsFiles struct {
-	files  []string
+	name   string   // what the names of the settings begin with: tls, say
+	files  []string // certificate, key, CA; "" for one that is not there
 	build  func() (*tls.Config, error)
 	sum    [sha256.Size]byte // of what the files held when they were read last
-	latest atomic.Pointer[tls.Config]
+	latest atomic.Pointer[tlsRead]
+	failed atomic.Bool // what they held then cannot be used
 }
 
-// newTLSFiles reads the files for the first time. An empty name is no file.
-func newTLSFiles(build func(*Values) (*tls.Config, error), v *Values, files ...string) (*tlsFiles, error) {
-	f := &tlsFiles{files: files, build: func() (*tls.Config, error) { return build(v) }}
+// tlsRead is what was made of the files.
+type tlsRead struct {
+	config *tls.Config
+	ends   map[string]time.Time // when certificates end, by setting
+}
+
+// newTLSFiles reads the files for the first time: certificate, key, CA. An empty name is no file.
+func newTLSFiles(name string, build func(*Values) (*tls.Config, error), v *Values,
+	files ...string) (*tlsFiles, error) {
+	f := &tlsFiles{name: name, files: files, build: func() (*tls.Config, error) { return build(v) }}
 	f.sum = f.digest()
+	return f, f.read()
+}
+
+// read makes a configuration of the files.
+func (f *tlsFiles) read() error {
 	c, err := f.build()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f.latest.Store(c)
-	return f, nil
+	all := make(map[string]time.Time)
+	if first, _ := ends(f.files[0]); !first.IsZero() {
+		all[f.name+"-cert"] = first
+	}
+	if _, last := ends(f.files[2]); !last.IsZero() {
+		all[f.name+"-ca"] = last
+	}
+	f.latest.Store(&tlsRead{c, all})
+	return nil
 }
 
 // config is the configuration for a new connection. Safe for concurrent use.
-func (f *tlsFiles) config() *tls.Config { return f.latest.Load() }
+func (f *tlsFiles) config() *tls.Config { return f.latest.Load().config }
 
 // forClient is config as a tls.Config wants it.
 func (f *tlsFiles) forClient(*tls.ClientHelloInfo) (*tls.Config, error) { return f.config(), nil }
@@ -74,12 +95,12 @@ func (f *tlsFiles) reread(log *slog.Logger) {
 		return
 	}
 	f.sum = sum
-	c, err := f.build()
+	err := f.read()
+	f.failed.Store(err != nil)
 	if err != nil {
 		log.Error("TLS files have changed and cannot be used: those read before stay in use", "err", err)
 		return
 	}
-	f.latest.Store(c)
 	log.Info("TLS files reread", "files", f.files)
 }
 
@@ -87,16 +108,14 @@ func (f *tlsFiles) reread(log *slog.Logger) {
 func (c certs) watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(rereadEvery)
 	defer tick.Stop()
-	for c.clients != nil || c.upstream != nil || c.admin != nil {
+	for len(c.all()) > 0 {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		for _, f := range []*tlsFiles{c.clients, c.upstream, c.admin} {
-			if f != nil {
-				f.reread(log)
-			}
+		for _, f := range c.all() {
+			f.reread(log)
 		}
 	}
 }
