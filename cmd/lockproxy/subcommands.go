@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/locks"
 )
 
 // subcommands is the table of what lockproxy does beside running the proxy.
@@ -12,6 +13,7 @@ func subcommands() tool.Table {
 		readyCommand(),
 		healthCommand(),
 		checkCommand(),
+		locks.Command(),
 		versionCommand(),
 	}
 }

@@ -1,12 +1,10 @@
-// Package checkup runs `lockproxy check` as users run it, against servers in good and in bad states.
+// Package checkup runs the subcommands for those who look after an installation, as they run them: check,
+// against servers in good and in bad states, and locks.
 package checkup
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,22 +19,15 @@ import (
 // its output must match.
 func check(t *testing.T, code int, args []string, lines ...string) (output string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*rig.Patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, rig.Binary(t), append([]string{"check"}, args...)...)
-	text, err := cmd.Output()
-	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
-		t.Fatal(err)
-	}
-	output = string(text)
+	r := run(t, append([]string{"check"}, args...)...)
+	output = r.stdout
 	for _, line := range lines {
 		if !regexp.MustCompile("(?m)^" + line).MatchString(output) {
 			t.Errorf("no line matches %s", line)
 		}
 	}
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("exit code %d, want %d", got, code)
+	if r.code != code {
+		t.Errorf("exit code %d, want %d\n%s", r.code, code, r.stderr)
 	}
 	if t.Failed() {
 		t.Logf("check %s\n%s", strings.Join(args, " "), output)

@@ -1,0 +1,138 @@
+// Package locks is lockproxy locks: which locks there are, who holds one, and breaking one.
+//
+//	Command --> list: LOCKCTL LIST --> Lock (lock.go) --> a table, lines, or JSON (table.go, json.go)
+//	            watch (watch.go): list again and again; what has changed
+//	            info, break: LOCKCTL INFO, LOCKCTL BREAK of one name
+//
+// Names, and what clients say of themselves, are shown through terminal.Safe alone.
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/client"
+)
+
+// most is how many locks LOCKCTL LIST shows at most.
+const most = 10_000
+
+// patience is how long listing many locks may take.
+const patience = 30 * time.Second
+
+// asked are the flags.
+type asked struct {
+	watch bool
+	every time.Duration
+	scan  bool
+	json  bool
+	yes   bool
+	at    *client.Options
+}
+
+// Command is the row of lockproxy locks.
+func Command() *tool.Command {
+	return &tool.Command{
+		Name:     "locks",
+		Summary:  "Shows which locks are held and by whom; looks at one, or breaks it",
+		Operands: "[MATCH] | info NAME | break NAME",
+		Most:     2,
+		About: `MATCH is a pattern as KEYS takes one: 'order:*'. At most 10,000 locks are shown. SINCE is ` +
+			`how long the first
+holder has had the lock, TTL how long it has it still; WAITERS wait in its queue.
+Control characters in names are shown as \x1b. To list a lock that is called info, write '[i]nfo'.`,
+		Examples: []tool.Example{
+			{Line: "lockproxy locks", What: "a table of all locks that are held"},
+			{Line: "lockproxy locks 'order:*' --watch", What: "those, live, until Ctrl-C"},
+			{Line: "lockproxy locks --json | jq -r '.[] | select(.waiters > 10) | .name'",
+				What: "names of the locks for which many wait"},
+			{Line: "lockproxy locks info order:42", What: "who holds that lock, and who waits for it"},
+			{Line: "lockproxy locks break order:42 --yes", What: "takes it away from its holders, without " +
+				"asking"},
+		},
+		Exits: append([]tool.Exit{
+			{Code: tool.ExitOK, Meaning: "done; info: somebody holds the lock, or waits for it, or it rests"},
+			{Code: tool.ExitNo, Meaning: "info, break: the lock is free; break: the answer was no"},
+		}, tool.Reaching...),
+		Setup: func(f *tool.Flags) func(*tool.Call) int {
+			a := &asked{every: time.Second}
+			f.Yes(&a.watch, "watch", "show again what has changed, until Ctrl-C")
+			f.Duration(&a.every, "every", 100*time.Millisecond, time.Hour, "with --watch: how often to look")
+			f.Yes(&a.scan, "scan", "look through all keys of the upstream, also for locks that the index "+
+				"lacks")
+			f.Yes(&a.json, "json", "JSON: an array of locks; info: one; --watch: a line for each change")
+			f.Yes(&a.yes, "yes", "break: do not ask")
+			a.at = client.Flags(f, client.Addr)
+			return a.run
+		},
+	}
+}
+
+func (a *asked) run(c *tool.Call) int {
+	if err := a.at.Check(); err != nil {
+		return c.Misused(err)
+	}
+	proxy, err := a.at.Redis()
+	if err != nil {
+		return c.Misused(err)
+	}
+	defer proxy.Close()
+	word := ""
+	if len(c.Operands) > 0 {
+		word = c.Operands[0]
+	}
+	switch one := word == "info" || word == "break"; {
+	case one && len(c.Operands) == 1:
+		return c.Misused(errors.New(word + " needs the name of a lock"))
+	case !one && len(c.Operands) == 2:
+		return c.Misused(fmt.Errorf("%s: what to do with a lock is info or break", word))
+	case one && a.watch:
+		return c.Misused(errors.New("--watch is for the list"))
+	case word == "info":
+		return a.info(c, proxy, c.Operands[1])
+	case word == "break":
+		return a.breakLock(c, proxy, c.Operands[1])
+	case word == "":
+		word = "*"
+	}
+	if a.watch {
+		return a.follow(c, proxy, word)
+	}
+	all, err := a.list(context.Background(), proxy, word)
+	if err != nil {
+		return a.failed(c, err)
+	}
+	return a.show(c, all)
+}
+
+// failed says what went wrong between here and the proxy.
+func (a *asked) failed(c *tool.Call, err error) int {
+	if _, ok := client.Reply(err); ok {
+		return c.Fail(client.Code(err), err)
+	}
+	return c.Fail(client.Code(err), fmt.Errorf("%s: %w", a.at.Addr, err))
+}
+
+// list asks for all locks whose names match.
+func (a *asked) list(ctx context.Context, proxy *redis.Client, match string) ([]Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(patience, a.at.Timeout))
+	defer cancel()
+	args := []any{"LOCKCTL", "LIST", "MATCH", match, "COUNT", most}
+	if a.scan {
+		args = append(args, "SCAN")
+	}
+	reply, err := proxy.Do(ctx, args...).Slice()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Lock, len(reply))
+	for i, one := range reply {
+		all[i] = read[Lock](one)
+	}
+	return all, nil
+}

@@ -1,0 +1,44 @@
+package locks
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode"
+
+	"lockproxy/cmd/lockproxy/tool"
+)
+
+// printJSON prints v, over several lines.
+func (a *asked) printJSON(c *tool.Call, v any) int {
+	if err := writeJSON(c.Stdout, v, "  "); err != nil {
+		return c.Fail(tool.ExitSoftware, err)
+	}
+	return tool.ExitOK
+}
+
+// writeJSON writes v and a line feed. What cannot be printed is escaped: it may go to a terminal.
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	var safe bytes.Buffer
+	for _, r := range b.String() {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			safe.WriteRune(r)
+		case r > 0xffff:
+			r -= 0x10000
+			fmt.Fprintf(&safe, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		default:
+			fmt.Fprintf(&safe, `\u%04x`, r)
+		}
+	}
+	_, err := w.Write(safe.Bytes())
+	return err
+}

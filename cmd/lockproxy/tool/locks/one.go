@@ -1,0 +1,143 @@
+package locks
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/terminal"
+)
+
+// inspect asks for one lock.
+func (a *asked) inspect(proxy *redis.Client, name string) (Lock, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), a.at.Timeout)
+	defer cancel()
+	reply, err := proxy.Do(ctx, "LOCKCTL", "INFO", name).Slice()
+	l := read[Lock](any(reply))
+	l.Name = name
+	return l, err
+}
+
+// free says that nobody holds the lock or waits for it.
+func (l *Lock) free() bool { return l.State == "free" && l.Waiters == 0 }
+
+// info is lockproxy locks info NAME.
+func (a *asked) info(c *tool.Call, proxy *redis.Client, name string) int {
+	l, err := a.inspect(proxy, name)
+	if err != nil {
+		return a.failed(c, err)
+	}
+	if a.json {
+		err = writeJSON(c.Stdout, l, "  ")
+	} else {
+		_, err = io.WriteString(c.Stdout, l.told())
+	}
+	switch {
+	case err != nil:
+		return c.Fail(tool.ExitSoftware, err)
+	case l.free():
+		return tool.ExitNo
+	}
+	return tool.ExitOK
+}
+
+// told is all that is known of the lock, for people.
+func (l *Lock) told() string {
+	var b strings.Builder
+	line := func(name, value string) { fmt.Fprintf(&b, "%-8s %s\n", name, terminal.Safe(value)) }
+	line("name", l.Name)
+	fmt.Fprintf(&b, "%-8s %s\n", "state", l.state())
+	line("fence", fmt.Sprint(l.Fence))
+	line("key", l.Key)
+	line("holders", fmt.Sprint(len(l.Holders)))
+	for _, h := range l.Holders {
+		more := ""
+		if h.Count > 1 {
+			more += fmt.Sprintf(", taken %d times", h.Count)
+		}
+		if h.Kept != 0 {
+			more += ", kept alive"
+		}
+		fmt.Fprintf(&b, "  %s since %s, ttl %s, fence %d%s: %s, token %s\n", terminal.Safe(h.Mode),
+			time.UnixMilli(h.Since).Format("2006-01-02 "+
+				"15:04:05"), brief(h.TTL), h.Fence, more, h.Party.told(),
+			terminal.Safe(h.Token))
+		if h.Meta != "" {
+			fmt.Fprintf(&b, "    meta %s\n", terminal.Safe(h.Meta))
+		}
+	}
+	line("waiters", fmt.Sprint(l.Waiters))
+	for _, w := range l.Waiting {
+		fmt.Fprintf(&b, "  %s for %s: %s\n", terminal.Safe(w.Mode), brief(w.Waited), w.Party.told())
+	}
+	return b.String()
+}
+
+// told is who it is.
+func (p *Party) told() string {
+	if p.Addr == "" && p.Client == "" {
+		return "client not known"
+	}
+	all := strings.TrimSpace("client " + p.Client)
+	for _, part := range [][2]string{{"at", p.Addr}, {"user", p.User}, {"proxy", p.Proxy}} {
+		if part[1] != "" {
+			all += " " + part[0] + " " + part[1]
+		}
+	}
+	return terminal.Safe(all)
+}
+
+// breakLock is lockproxy locks break NAME.
+func (a *asked) breakLock(c *tool.Call, proxy *redis.Client, name string) int {
+	if !a.yes {
+		if !terminal.Reads(c.Stdin) {
+			return c.Misused(errors.New("nobody can be asked here: --yes breaks the lock without a question"))
+		}
+		l, err := a.inspect(proxy, name)
+		switch {
+		case err != nil:
+			return a.failed(c, err)
+		case l.State == "free":
+			return c.Fail(tool.ExitNo, fmt.Errorf("%s is free", terminal.Safe(name)))
+		}
+		fmt.Fprintf(c.Stderr, "%sIts holders will hold nothing, and whoever waits is next. Break it? "+
+			"[y/N] ", l.told())
+		if !agreed(c.Stdin) {
+			fmt.Fprintln(c.Stderr, "not broken")
+			return tool.ExitNo
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), a.at.Timeout)
+	defer cancel()
+	broken, err := proxy.Do(ctx, "LOCKCTL", "BREAK", name).Int()
+	switch {
+	case err != nil:
+		return a.failed(c, err)
+	case a.json:
+		if err := writeJSON(c.Stdout, map[string]any{"name": name, "broken": broken == 1}, ""); err != nil {
+			return c.Fail(tool.ExitSoftware, err)
+		}
+	case broken == 1:
+		fmt.Fprintf(c.Stdout, "%s is broken\n", terminal.Safe(name))
+	default:
+		fmt.Fprintf(c.Stdout, "%s is free\n", terminal.Safe(name))
+	}
+	if broken != 1 {
+		return tool.ExitNo
+	}
+	return tool.ExitOK
+}
+
+// agreed reads a line that says yes.
+func agreed(r io.Reader) bool {
+	line, _ := bufio.NewReader(io.LimitReader(r, 100)).ReadString('\n')
+	line = strings.ToLower(strings.TrimSpace(line))
+	return line == "y" || line == "yes"
+}

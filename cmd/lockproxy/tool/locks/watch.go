@@ -1,0 +1,184 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/client"
+	"lockproxy/cmd/lockproxy/tool/terminal"
+)
+
+// share is which part of the time, one of so many, the proxy lists locks for a watch.
+const share = 4
+
+// follow is lockproxy locks --watch. It ends by a signal, which is what is expected, or when the first look
+// fails.
+func (a *asked) follow(c *tool.Call, proxy *redis.Client, match string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	v := newView(a, c)
+	defer v.end()
+	for first := true; ; first = false {
+		began := time.Now()
+		all, err := a.list(ctx, proxy, match)
+		switch {
+		case ctx.Err() != nil:
+			return tool.ExitOK
+		case err != nil && (first || client.Code(err) == tool.ExitDenied):
+			return a.failed(c, err)
+		case err != nil:
+			err = v.failed(err)
+		default:
+			err = v.show(all)
+		}
+		if err != nil {
+			return c.Fail(tool.ExitSoftware, err)
+		}
+		select {
+		case <-ctx.Done():
+			return tool.ExitOK
+		case <-time.After(max(a.every, share*time.Since(began))):
+		}
+	}
+}
+
+// view is where a watch is shown.
+type view interface {
+	show(all []Lock) error
+	failed(err error) error
+	end()
+}
+
+func newView(a *asked, c *tool.Call) view {
+	if terminal.Is(c.Stdout) && !a.json {
+		return &screen{to: c.Stdout}
+	}
+	return &changes{to: c.Stdout, trouble: c.Stderr, json: a.json}
+}
+
+// screen shows the table over and over at the same place.
+type screen struct {
+	to    io.Writer
+	drawn bool
+	last  []Lock
+}
+
+const (
+	clear = "\x1b[H\x1b[J"         // to the top, and nothing below
+	enter = "\x1b[?1049h\x1b[?25l" // another screen, no cursor
+	leave = "\x1b[?25h\x1b[?1049l"
+)
+
+func (s *screen) show(all []Lock) error {
+	s.last = all
+	return s.draw(fmt.Sprintf("%s  locks: %d  Ctrl-C ends", time.Now().Format(time.TimeOnly), len(all)))
+}
+
+func (s *screen) failed(err error) error {
+	return s.draw(time.Now().Format(time.TimeOnly) + "  these are old: " + terminal.Safe(err.Error()))
+}
+
+// draw shows as much of the table as there is room for, below a line of news.
+func (s *screen) draw(news string) error {
+	width, height := terminal.Size(s.to)
+	shown := s.last[:min(len(s.last), max(height-4, 0))]
+	text := clear + terminal.Cut(news, width) + "\n\n" + table(shown, width)
+	if more := len(s.last) - len(shown); more > 0 {
+		text += fmt.Sprintf("and %d more", more)
+	}
+	if !s.drawn {
+		s.drawn = true
+		text = enter + text
+	}
+	_, err := io.WriteString(s.to, strings.ReplaceAll(text, "\n", "\r\n"))
+	return err
+}
+
+func (s *screen) end() {
+	if s.drawn {
+		io.WriteString(s.to, leave)
+	}
+}
+
+// changes writes a line for each lock that is new, another than before, or gone.
+type changes struct {
+	to, trouble io.Writer
+	json        bool
+	before      map[string]Lock
+}
+
+// change is a line of JSON.
+type change struct {
+	Time   time.Time `json:"time"`
+	Change string    `json:"change"` // held, changed or gone
+	Lock
+}
+
+func (w *changes) show(all []Lock) error {
+	now := make(map[string]Lock, len(all))
+	for _, l := range all {
+		now[l.Name] = l
+		switch old, known := w.before[l.Name]; {
+		case !known:
+			if err := w.tell("held", l); err != nil {
+				return err
+			}
+		case old.differs(l):
+			if err := w.tell("changed", l); err != nil {
+				return err
+			}
+		}
+	}
+	for name, l := range w.before {
+		if _, still := now[name]; !still {
+			if err := w.tell("gone", Lock{Name: name, State: "free", Fence: l.Fence,
+				Key: l.Key}); err != nil {
+				return err
+			}
+		}
+	}
+	w.before = now
+	return nil
+}
+
+// differs says that another client holds the lock, or that others wait.
+func (l Lock) differs(o Lock) bool {
+	if l.State != o.State || l.Fence != o.Fence || l.Waiters != o.Waiters || l.Used != o.Used ||
+		len(l.Holders) != len(o.Holders) {
+		return true
+	}
+	for i, h := range l.Holders {
+		if h.Token != o.Holders[i].Token || h.Count != o.Holders[i].Count || h.Mode != o.Holders[i].Mode {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *changes) tell(what string, l Lock) error {
+	if w.json {
+		return writeJSON(w.to, change{time.Now(), what, l}, "")
+	}
+	r := l.row()
+	line := time.Now().Format(time.RFC3339) + " " + what
+	for i, name := range []string{"name", "state", "holder", "since", "ttl", "waiters"} {
+		line += fmt.Sprintf(` %s="%s"`, name, strings.ReplaceAll(r[i], `"`, `\"`))
+	}
+	_, err := fmt.Fprintln(w.to, line)
+	return err
+}
+
+func (w *changes) failed(err error) error {
+	_, wrong := fmt.Fprintf(w.trouble, "lockproxy locks: %s; trying again\n", terminal.Safe(err.Error()))
+	return wrong
+}
+
+func (w *changes) end() {}
