@@ -41,6 +41,7 @@ if not is_lock(version) then return foreign(key) end
 --#include queue.lua
 --#include readers.lua
 --#include livereaders.lua
+--#include fence.lua
 --#include passon.lua
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
   from = from, me = me, publish = publish}, packed, writer)

@@ -47,6 +47,7 @@ local now, from = in_ms(clock)
 --#include readers.lua
 --#include livereaders.lua
 --#include enlist.lua
+--#include fence.lua
 --#include passon.lua
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
   from = from, me = me, publish = publish, place = tonumber(place)}, packed, writer)

@@ -37,6 +37,7 @@ end
 --#include queue.lua
 --#include readers.lua
 --#include livereaders.lua
+--#include fence.lua
 --#include passon.lua
 --#include rest.lua
 local lock = load_state({key = key, version = redis.call('HGET', key, 'v'), fence_key = fence_key,

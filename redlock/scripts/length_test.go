@@ -8,7 +8,7 @@ import (
 // A script can be read at one sitting, with its parts.
 func TestScriptsAreShort(t *testing.T) {
 	// acquire and release also have to work without the fence, while a slot moves.
-	most := map[string]int{"acquire": 630, "claim": 364, "release": 423}
+	most := map[string]int{"acquire": 630, "claim": 364, "release": 452}
 	for _, s := range All() {
 		limit := most[s.Name]
 		if limit == 0 {

@@ -31,9 +31,45 @@
 local key, fence_key = KEYS[1], KEYS[2]
 local token, want, id, me, publish, after = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local known_fence, fence_name = ARGV[7], ARGV[8] or fence_key
--- MGET, unlike GET, does not fail on a hash.
-local value = redis.call('MGET', key)[1]
 local no_queue = after == 'tell' or after == 'tell-others'
+--#include remember.lua
+--#include fence.lua
+
+-- Nearly every hand-over ends here: the lock has a writer, who was granted it and nothing more, and a queue.
+-- The first there is a writer too, without meta, who waits at this proxy. What is written is what pass_on
+-- would write, but without most functions and tables: to make them takes longer than the commands.
+local version, owner, writer, packed, answered
+if after == 'grant' and known_fence ~= '' then
+  version, owner, writer, packed, answered = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u'))
+  local expiry, fence = string.match(writer or '', '^(%d+) 1 (%d+) %d+ %- %+[%w,]+$')
+  local head, tail, waiters, offered, offer_end, expires =
+    string.match(packed or '', '^0 (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) 0$')
+  local entry = version == '1' and owner == token and fence == known_fence and head and head - offered >= 0
+    and redis.call('HGET', key, 'q:' .. head)
+  local next_id, proxy, deadline, lease, keeper, size, next_token =
+    string.match(entry or '', '^w (%S+) (%S+) (%d+) (%d+) (%S+) (%d+) (.*)$')
+  if proxy == me and #next_token - size == 0 then
+    local clock = redis.call('TIME')
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    if expiry - now > 0 and deadline - now > 0 then
+      redis.call('HDEL', key, 'q:' .. head, 'i:' .. next_id)
+      fence, expiry = next_fence(fence_key, clock), now + 1 + lease
+      local longer = expiry - expires > 0
+      if longer then expires = waiters == '1' and expiry or expiry + 1000 end
+      packed = string.format('0 %d %s %d %s %s %d 0', head + 1, tail, waiters - 1, offered, offer_end,
+        expires)
+      writer = string.format('%d 1 %s %d %s +%s', expiry, fence, now, keeper, next_id)
+      answered = ' ' .. id .. '>' .. next_id .. string.sub(answered or '', 1, 7 * 34)
+      redis.call('HSET', key, 's', packed, 'o', next_token, 'w', writer, 'u', answered)
+      if longer then redis.call('PEXPIREAT', key, expires) end
+      remember(fence_key, ' ', id)
+      return {1, next_id, tonumber(fence), tonumber(lease)}
+    end
+  end
+end
+
+-- MGET, unlike GET, does not fail on a hash.
+local value = not version and redis.call('MGET', key)[1]
 
 -- tell says that the lock is free. Users without the right to PUBSUB get an error from that. Then the others
 -- are told in any case.
@@ -53,7 +89,6 @@ if no_queue and want == '' and value and #value == 47 + #token
   tell()
   return 1
 end
---#include remember.lua
 if want == '' then want = id end
 --#include recall.lua
 --#include meant.lua
@@ -75,7 +110,9 @@ if value then
     return 1
   end
 end
-local version, owner, writer, packed, answered = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u'))
+if not version then
+  version, owner, writer, packed, answered = unpack(redis.pcall('HMGET', key, 'v', 'o', 'w', 's', 'u'))
+end
 --#include islock.lua
 if not is_lock(version) then
   --#include foreign.lua

@@ -1,4 +1,3 @@
---#include fence.lua
 -- head_of(lock) is the first waiter, as parse_entry returns it without the deadline, if it is quickly found:
 -- it is alive, and few empty places are before it. If not, the mode is ?, and acquire.lua looks further. It
 -- returns nil if nobody waits.
