@@ -74,3 +74,57 @@ func TestLingeringIsTakenOver(t *testing.T) {
 		})
 	}
 }
+
+// A hold that lingers is renewed while its slot is half here and half there, wherever the lock and the fence
+// are, and when the slot has moved; another proxy takes it over there. R18 R24
+func TestLingeringInAMovingSlot(t *testing.T) {
+	t.Parallel()
+	for _, product := range []string{"redis6", "valkey9"} {
+		t.Run(product, func(t *testing.T) {
+			t.Parallel()
+			c := rig.StartCluster(rig.On(t, product), 3, 0)
+			a, b := rig.StartProxy(t, "--upstream", c.Addrs()), rig.StartProxy(t, "--upstream", c.Addrs())
+			other, names := rig.Connect(t, b.Addr), []string{"{half}:moved", "{half}:stays"}
+			fences := make(map[string]int64)
+			for _, name := range names { // one each, whose end is not that of the other
+				holder := rig.Connect(t, a.Addr)
+				fences[name] = holder.Must(t, "LOCK", name, "TOKEN", "t", "PX", "5000", "KEEPALIVE",
+					"LINGER", "120000").Elems[1].Int()
+				holder.Want(t, "PONG", "PING") // the grant is read
+				holder.BreakOff()
+			}
+			rig.Eventually(t, rig.Patience, "both linger", func() bool {
+				return a.Metric(t, "lockproxy_lock_lingering") == 2
+			})
+			lasts := func(where string) {
+				t.Helper()
+				time.Sleep(6 * time.Second) // more than a lease
+				for _, name := range names {
+					v := other.Must(t, "LOCKCTL", "CHECK", name, "t")
+					if len(v.Elems) != 3 || v.Elems[1].Int() != fences[name] {
+						t.Fatalf("%s: %s is %s, want the fence %d", where, name, v, fences[name])
+					}
+				}
+			}
+			h := leaveHalfMoved(t, rig.On(t, product), c, "half")
+			h.move(names[0], h.from, h.to)
+			lasts("one lock has left")
+			if v := other.Must(t, "RENEW", names[0], "t", "PX", "5000", "KEEPALIVE"); v.Int() == 0 {
+				t.Error("it has not lingered")
+			}
+			h.fence(h.to)
+			lasts("the fence has left, and the other proxy keeps one")
+			c.Migrate(t, h.slot, h.from, h.to, 0)
+			if v := other.Must(t, "RENEW", names[1], "t", "PX", "5000", "KEEPALIVE"); v.Int() == 0 {
+				t.Error("it has not lingered")
+			}
+			lasts("the slot has moved, and the other proxy keeps both")
+			rig.Eventually(t, rig.Patience, "none lingers", func() bool {
+				return a.Metric(t, "lockproxy_lock_lingering") == 0
+			})
+			for _, name := range names {
+				other.Want(t, "(integer) 1", "UNLOCK", name, "t")
+			}
+		})
+	}
+}
