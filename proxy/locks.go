@@ -49,7 +49,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	usual := locks.DefaultOptions()
 	s.locks.index = index.New(up, index.Options{Prefix: cmp.Or(o.Prefix, usual.Prefix),
 		MaxLease: max(cmp.Or(o.MaxLease, usual.MaxLease), r.MaxLease),
-		Noted:    func() { s.locks.peers.Join() }, Log: s.o.Log})
+		Used:     func() { s.locks.peers.Join() }, Log: s.o.Log})
 	o.Index = s.locks.index
 	all := lock.Lockers{
 		Plain:    locks.New(up, o),

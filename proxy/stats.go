@@ -29,6 +29,8 @@ type Stats struct {
 	LockTimes     lock.Times      // for how long locks were waited for and held
 	Audit         EventCounts
 	LockEvents    EventCounts // for LOCKCTL WATCH
+	Unnoted       uint64      // holds that LOCKCTL LIST may lack
+	PeersDropped  uint64      // questions of other proxies that were not answered
 }
 
 // EventCounts counts events of locks that were told, and those that were lost since they could not be.
@@ -61,6 +63,7 @@ func (s *Server) Stats() Stats {
 	}
 	st.Audit, st.LockEvents = s.events.counts()
 	st.LockTimes = s.locks.engines.Ledger.Times()
+	st.Unnoted, st.PeersDropped = s.locks.index.Unnoted(), s.locks.peers.Dropped()
 	for _, m := range st.Masters {
 		st.Evicts[m.Addr] = m.Evicts
 	}

@@ -49,8 +49,8 @@ func TestMetrics(t *testing.T) {
 		},
 		Nodes: []pipe.NodeStats{{Addr: "127.0.0.1:7000", Requests: 9, Errors: 1, Connects: 2,
 			DialErrors: 1, Connections: 1}},
-		AuthFailures: map[string]uint64{"password": 14},
-		Masters:      []master.Health{{Addr: "127.0.0.1:7001", Up: true}},
+		AuthFailures: map[string]uint64{"password": 14}, Unnoted: 17, PeersDropped: 18,
+		Masters: []master.Health{{Addr: "127.0.0.1:7001", Up: true}},
 	}})
 	code, body := fetch(adminHandler(&s, openGate(), false), "/metrics")
 	if code != 200 {
@@ -84,6 +84,8 @@ func TestMetrics(t *testing.T) {
 		`lockproxy_lock_outcomes_total{outcome="granted",verb="lock"} 8`,
 		`lockproxy_lock_outcomes_total{outcome="refused",verb="rlock"} 15`,
 		`lockproxy_lock_lost_total{reason="gone"} 16`,
+		"lockproxy_lock_unnoted_total 17",
+		"lockproxy_peer_questions_dropped_total 18",
 		`lockproxy_redlock_node_up{node="127.0.0.1:7001"} 1`,
 		`lockproxy_redlock_node_votes{node="127.0.0.1:7001"} 0`,
 		"go_goroutines ",

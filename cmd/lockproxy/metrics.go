@@ -88,6 +88,10 @@ var (
 		"Events for LOCKCTL WATCH, with lock-events: published, or lost since they could not be.", "outcome")
 	lockUnmeasured = desc("lock_holds_unmeasured_total",
 		"Holds left out of lock_hold_seconds, since there were too many at a time.")
+	lockUnnoted = desc("lock_unnoted_total",
+		"Holds that LOCKCTL LIST may lack, since a million others were held.")
+	peersDropped = desc("peer_questions_dropped_total",
+		"Questions of other proxies about locks that came too fast, or had too long an answer.")
 	lockKept      = desc("lock_kept", "Holds that are kept alive.")
 	lockLingering = desc("lock_lingering",
 		"Holds that are kept alive although their connections broke (LINGER).")
@@ -116,6 +120,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockLingering, lockRenewals, lockLost,
 		lockOutcomes, lockWait, lockHold, lockUnmeasured, auditEvents, lockEvents,
+		lockUnnoted, peersDropped,
 		redlockUp, redlockVotes, nodeEvicts,
 	} {
 		ch <- d
@@ -196,6 +201,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	times(lockWait, s.LockTimes.Waits)
 	times(lockHold, s.LockTimes.Holds)
 	count(lockUnmeasured, s.LockTimes.Unmeasured)
+	count(lockUnnoted, s.Unnoted)
+	count(peersDropped, s.PeersDropped)
 	if s.Audit.On {
 		count(auditEvents, s.Audit.Told, "written")
 		count(auditEvents, s.Audit.Lost, "lost")

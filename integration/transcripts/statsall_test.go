@@ -9,7 +9,8 @@ import (
 	"lockproxy/integration/rig"
 )
 
-// STATS ALL adds up the counters of all proxies, and says which of them did not answer.
+// STATS ALL adds up the counters of all proxies that clients have asked for locks, whatever these were told,
+// and says which of them did not answer.
 func TestStatsOfAllProxies(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func() []*rig.Server{
@@ -60,9 +61,17 @@ func statsOfAll(t *testing.T, nodes []*rig.Server) {
 	if alone := here.Must(t, "LOCKCTL", "STATS"); alone.Field("granted").Field("write").Int() != 1 {
 		t.Errorf("STATS of one proxy: %s", alone)
 	}
+	idle := rig.Connect(t, rig.StartProxy(t, "--upstream", nodes[0].Addr).Addr)
+	idle.Want(t, "PONG", "PING")
+	see(2, "") // it knows nothing of locks
+	idle.Want(t, "(nil)", "LOCK", "job", "TOKEN", "u")
+	idle.Want(t, "(nil)", "UNLOCK", "job", "u")
+	if v = see(3, ""); v.Field("refused").Field("write").Int() != 2 || v.Field("not_held").Int() != 1 {
+		t.Errorf("%s", v)
+	}
 	proxies[1].Signal(syscall.SIGSTOP)
 	defer proxies[1].Signal(syscall.SIGCONT)
-	if v = see(1, id); v.Field("granted").Field("write").Int() != 1 {
+	if v = see(2, id); v.Field("granted").Field("write").Int() != 1 {
 		t.Errorf("%s", v)
 	}
 }

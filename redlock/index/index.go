@@ -52,7 +52,7 @@ type Upstream interface {
 type Options struct {
 	Prefix   string        // of all keys
 	MaxLease time.Duration // the longest lease: the sets outlast it
-	Noted    func()        // called when something is noted; it must not block
+	Used     func()        // called when a client asks for a lock; it must not block
 	Log      *slog.Logger
 }
 
@@ -88,8 +88,8 @@ type set struct {
 // New returns an Index with its sets at u.
 func New(u Upstream, o Options) *Index {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Noted == nil {
-		o.Noted = func() {}
+	if o.Used == nil {
+		o.Used = func() {}
 	}
 	x := &Index{upstream: u, o: o, id: rand.Text()[:idBytes]}
 	x.names.Prefix = o.Prefix
@@ -106,15 +106,22 @@ func New(u Upstream, o Options) *Index {
 // So each proxy has its own members, and what one removes is none of another.
 const idBytes = 8
 
+// Used says that a client has asked for a lock, whatever it was told.
+func (x *Index) Used() {
+	if x != nil {
+		x.o.Used()
+	}
+}
+
 // Hold notes a hold, or what has changed about it: its end, the client that was granted it.
 func (x *Index) Hold(h Hold) {
 	if x == nil {
 		return
 	}
+	x.o.Used()
 	if !x.notes.add(h) {
 		return
 	}
-	x.o.Noted()
 	if !x.armed.Load() {
 		x.arm()
 	}
@@ -130,6 +137,14 @@ func (x *Index) Freed(name, token string) {
 	if x != nil {
 		x.notes.remove(name, token)
 	}
+}
+
+// Unnoted is how many holds had no room in the notes so far.
+func (x *Index) Unnoted() uint64 {
+	if x == nil {
+		return 0
+	}
+	return x.notes.unnoted.Load()
 }
 
 // arm sets the timer, unless it is set.

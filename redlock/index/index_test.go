@@ -332,9 +332,13 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// Notes are bounded.
+// Notes are bounded, and what they have no room for is counted.
 func TestBounds(t *testing.T) {
 	run(t, func(t *testing.T, s *shelf, x, y *Index) {
+		x.take("short", "1", time.Minute)
+		if n := x.Unnoted(); n != 0 {
+			t.Errorf("%d unnoted", n)
+		}
 		long := strings.Repeat("x", mostBytes/8)
 		for i := range 20 * shards {
 			x.take(long[i:], "1", time.Minute)
@@ -344,6 +348,9 @@ func TestBounds(t *testing.T) {
 			if s := &x.notes.shards[i]; s.bytes > mostBytes {
 				t.Errorf("%d bytes", s.bytes)
 			}
+		}
+		if n := x.Unnoted(); n < 20*shards || n > 40*shards {
+			t.Errorf("%d unnoted", n)
 		}
 		for i := range 20 * shards {
 			x.Freed(long[i:], "1")
@@ -357,6 +364,10 @@ func TestNoIndex(t *testing.T) {
 	x.take("job", "1", time.Minute)
 	x.Renewed("job", "1", time.Now())
 	x.Freed("job", "1")
+	x.Used()
+	if x.Unnoted() != 0 {
+		t.Error("something is unnoted")
+	}
 	x.Close(t.Context())
 	if _, err := x.Names(t.Context(), "*"); !errors.Is(err, ErrUnable) {
 		t.Error(err)

@@ -5,12 +5,13 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/redlock"
 )
 
-// The bounds of the notes. A hold beyond them is not noted, and LOCKCTL LIST may lack it.
+// The bounds of the notes. A hold beyond them is not noted, but counted: LOCKCTL LIST may lack it.
 const (
 	shards = 64
 	// mostNotes is how many holds a shard has at most, and mostBytes how long their names and tokens are
@@ -38,6 +39,8 @@ type notes struct {
 	nobody string // the token of holds that were freed and rest; no client has it
 	swept  int    // shards, so far
 	shards [shards]shard
+	// unnoted is how many holds there was no room for; each is counted again when it is renewed.
+	unnoted atomic.Uint64
 }
 
 // shard has some of the notes. Times count from notes.born.
@@ -95,12 +98,12 @@ func (n *notes) add(h Hold) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.fresh[h.Name]; ok {
-		s.hold(&known, one, h.Shared, now)
+		n.hold(s, &known, one, h.Shared)
 		s.fresh[h.Name] = known
 		return true
 	}
 	if known, ok := s.old[h.Name]; ok {
-		s.hold(&known, one, h.Shared, now)
+		n.hold(s, &known, one, h.Shared)
 		if known.written < known.until() {
 			s.queue(h.Name, &known)
 		}
@@ -108,6 +111,7 @@ func (n *notes) add(h Hold) bool {
 		return true
 	}
 	if s.count >= mostNotes || s.bytes+len(h.Name)+len(h.Token) > mostBytes {
+		n.unnoted.Add(1)
 		return false
 	}
 	s.count++
@@ -125,7 +129,7 @@ func (s *shard) queue(name string, known *note) {
 }
 
 // hold adds a hold to what is known of a lock. One that is not shared is the only one.
-func (s *shard) hold(known *note, h held, shared bool, now time.Duration) {
+func (n *notes) hold(s *shard, known *note, h held, shared bool) {
 	switch {
 	case known.first.token == h.token:
 		known.first.renew(h)
@@ -142,10 +146,11 @@ func (s *shard) hold(known *note, h held, shared bool, now time.Duration) {
 				return
 			}
 		}
-		s.drop(known, func(other *held) bool { return other.until <= now })
+		s.drop(known, func(other *held) bool { return other.until <= h.since })
 	}
 	if len(known.more) >= mostHolders || s.count >= mostNotes || s.bytes+len(h.token) > mostBytes {
 		known.first.until = max(known.first.until, h.until) // the lock is noted, if not this hold
+		n.unnoted.Add(1)
 		return
 	}
 	s.count++

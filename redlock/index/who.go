@@ -38,7 +38,7 @@ func (x *Index) Waits(a *redlock.Acquire) (left func()) {
 	s.mu.Lock()
 	s.waits[w] = true
 	s.mu.Unlock()
-	x.o.Noted()
+	x.o.Used()
 	return func() {
 		s.mu.Lock()
 		delete(s.waits, w)

@@ -120,17 +120,20 @@ func place(m redlock.Mode) int {
 // CountAcquire notes how a LOCK ended. Only its verb knows: it may have waited, or had to reach replicas.
 func (l *Locker) CountAcquire(m redlock.Mode, granted bool, err error) {
 	switch {
+	case err == nil && granted: // which the Index is told of with more
+		l.stats.granted[place(m)].Add(1)
+		return
 	case err != nil:
 		l.stats.failed[place(m)].Add(1)
-	case granted:
-		l.stats.granted[place(m)].Add(1)
 	default:
 		l.stats.refused[place(m)].Add(1)
 	}
+	l.o.Index.Used()
 }
 
 // CountRelease notes how an UNLOCK ended.
 func (l *Locker) CountRelease(r redlock.Released, err error) {
+	l.o.Index.Used()
 	switch {
 	case err != nil:
 	case r.Held:
@@ -142,6 +145,7 @@ func (l *Locker) CountRelease(r redlock.Released, err error) {
 
 // CountRenew notes how a RENEW ended.
 func (l *Locker) CountRenew(r redlock.Renewed, err error) {
+	l.o.Index.Used()
 	switch {
 	case err != nil:
 	case r.Left > 0:
@@ -153,6 +157,7 @@ func (l *Locker) CountRenew(r redlock.Renewed, err error) {
 
 // CountGuard notes the reply to a GUARD.
 func (l *Locker) CountGuard(reply []byte) {
+	l.o.Index.Used()
 	switch {
 	case bytes.HasPrefix(reply, []byte(redlock.NotHeld)):
 		l.stats.notGuarded.Add(1)
@@ -163,6 +168,7 @@ func (l *Locker) CountGuard(reply []byte) {
 
 // CountSet notes how an MLOCK ended.
 func (l *Locker) CountSet(granted bool, err error) {
+	l.o.Index.Used()
 	switch {
 	case err != nil:
 		l.stats.failedSets.Add(1)

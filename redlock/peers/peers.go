@@ -10,8 +10,8 @@
 // of it. Whoever may subscribe there can listen. Sizes, numbers and times are bounded: a proxy that does not
 // answer in time is left out, and questions that come too fast are dropped.
 //
-// A proxy takes part once it has to do with locks (Join). Which proxies do, the servers tell: each listens to
-// a channel of its own.
+// A proxy takes part once a client has asked it for a lock (Join). Which proxies do, the servers tell: each
+// listens to a channel of its own.
 package peers
 
 import (
@@ -19,6 +19,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -83,6 +84,8 @@ type Peers struct {
 	began  atomic.Bool
 	joined chan struct{} // closed once this proxy listens
 	queue  chan message  // questions of others
+	// dropped is how many questions of others are not answered.
+	dropped atomic.Uint64
 
 	mu    sync.Mutex
 	asked map[string]*asking
@@ -200,6 +203,7 @@ func (p *Peers) heardQuestion(payload []byte) {
 	select {
 	case p.queue <- m:
 	default: // they come too fast
+		p.dropped.Add(1)
 	}
 }
 
@@ -209,9 +213,11 @@ func (p *Peers) answers() {
 		select {
 		case m := <-p.queue:
 			body := p.handlers[m.topic](m.body)
-			if len(body) <= MostBytes {
-				p.publish(p.ctx, p.channel+":"+m.from, message{question: m.question, from: p.id, body: body})
+			if len(body) > MostBytes {
+				p.dropped.Add(1)
+				continue
 			}
+			p.publish(p.ctx, p.channel+":"+m.from, message{question: m.question, from: p.id, body: body})
 		case <-p.ctx.Done():
 			return
 		}
@@ -238,8 +244,17 @@ type asking struct {
 	done   chan struct{} // closed once all have answered
 }
 
-// Ask asks all other proxies that take part. silent are those of them that have not answered in time. It
-// blocks for Patience at most, and once for longer, while this proxy joins.
+// Dropped is how many questions of others were not answered: they came too fast, or the answer was too long.
+func (p *Peers) Dropped() uint64 {
+	if p == nil {
+		return 0
+	}
+	return p.dropped.Load()
+}
+
+// Ask asks all other proxies that take part. silent are those of them that have not answered in time, or were
+// not asked because too many questions are open. It blocks for Patience at most, and once for longer, while
+// this proxy joins.
 func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []Answer, silent []string) {
 	if p == nil || len(question) > MostBytes {
 		return nil, nil
@@ -261,7 +276,7 @@ func (p *Peers) Ask(ctx context.Context, topic string, question []byte) (all []A
 	id := rand.Text()
 	a := &asking{wanted: others, got: make(map[string]bool), done: make(chan struct{})}
 	if !p.open(id, a) {
-		return nil, nil
+		return nil, slices.Sorted(maps.Keys(others))
 	}
 	if p.publish(ctx, p.channel, message{topic: topic, question: id, from: p.id, body: question}) == nil {
 		select {

@@ -148,6 +148,17 @@ func TestSilence(t *testing.T) {
 			"dddddddddddddddd"), " ")+"]" {
 			t.Error("an answer that is too long:", got)
 		}
+		if all[1].Dropped() != 1 {
+			t.Errorf("%d questions dropped", all[1].Dropped())
+		}
+		for i := range mostAsked {
+			all[0].open(fmt.Sprint(i), &asking{})
+		}
+		if got := asked(all[0], "echo", "hi"); got != "0 false ["+strings.Join(append(ids[1:],
+			"dddddddddddddddd"), " ")+"]" {
+			t.Error("too many questions are open:", got)
+		}
+		clear(all[0].asked)
 		if got := asked(all[0], "echo", strings.Repeat("x", MostBytes+1)); got != "0 false []" {
 			t.Error("a question that is too long:", got)
 		}
@@ -197,6 +208,8 @@ func TestHostile(t *testing.T) {
 		synctest.Wait()
 		if n := len(r.published) - 10*mostWaiting; n < 1 || n > 10*mostWaiting {
 			t.Errorf("%d answers to a flood", n)
+		} else if got := all[0].Dropped() + uint64(n); got != 10*mostWaiting {
+			t.Errorf("%d answers, and %d questions dropped", n, all[0].Dropped())
 		}
 	})
 }
