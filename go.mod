@@ -3,6 +3,7 @@ module lockproxy
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/anishathalye/porcupine v1.1.0
 	github.com/bsm/redislock v0.9.4

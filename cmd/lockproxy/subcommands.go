@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/bench"
 	"lockproxy/cmd/lockproxy/tool/locks"
 )
 
@@ -14,6 +15,7 @@ func subcommands() tool.Table {
 		healthCommand(),
 		checkCommand(),
 		locks.Command(),
+		bench.Command(),
 		versionCommand(),
 	}
 }

@@ -162,3 +162,16 @@ func TestCheckOnATerminal(t *testing.T) {
 	s.shows(t, "\x1b[32m✓\x1b[0m settings    are right")
 	s.ends(t, 0)
 }
+
+func TestBenchOnATerminal(t *testing.T) {
+	t.Parallel()
+	p := rig.StartProxy(t, "--dev")
+	s := onScreen(t, "bench", "--proxy", p.Addr, "--time", "3s", "--clients", "3")
+	s.shows(t, "lock: each client takes and frees locks of its own")
+	s.shows(t, " a second")
+	s.shows(t, "hand-over")
+	s.ends(t, 0)
+	if !strings.Contains(s.text(), "█") {
+		t.Errorf("no bars: %q", s.text())
+	}
+}

@@ -1,0 +1,107 @@
+// Package bench is lockproxy bench: what an installation can do, measured by clients of the proxy.
+//
+//	Command --> run --> phase: lock, contend, get, set; each for its share of the time
+//	                      |
+//	        worker, worker ... a connection each --> measure: a histogram for each kind of answer
+//	                      |
+//	    Ctrl-C or the end --> clean: locks and keys of this run --> show: a table, histograms, or JSON
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/client"
+)
+
+// exitInterrupted is that of a program which Ctrl-C has ended.
+const exitInterrupted = 130
+
+// asked are the flags.
+type asked struct {
+	locks   int
+	clients int
+	time    time.Duration
+	only    string // a phase; "": all
+	json    bool
+	at      *client.Options
+}
+
+// Command is the row of lockproxy bench.
+func Command() *tool.Command {
+	return &tool.Command{
+		Name:    "bench",
+		Summary: "Measures what this installation can do: locks, waits, hand-over, forwarding",
+		About: `Four phases of equal length: clients take and free locks of their own; all of them want ` +
+			`one lock, and
+hand it on; GET; SET of 100 bytes. It is a load like any other: others will feel it.
+Names begin with lockproxy-bench:. What is left at the end, or at Ctrl-C,
+	is freed and deleted; whatever becomes of
+this program,
+	its locks end after 10 s and its keys soon after the time is over. At most 48 small keys stay: those
+in which lockproxy keeps the fences of slots.
+One program on one machine is a limit of its own: look at its CPU, and start it on several machines.`,
+		Examples: []tool.Example{
+			{Line: "lockproxy bench", What: "50 clients for 30 s, at the proxy on this machine"},
+			{Line: "lockproxy bench --proxy 10.0.0.9:6380 --clients 200 --time 2m", What: "more of it, " +
+				"elsewhere"},
+			{Line: "lockproxy bench --json > before.json", What: "to be compared after a change"},
+		},
+		Exits: append([]tool.Exit{
+			{Code: tool.ExitOK, Meaning: "done"},
+			{Code: exitInterrupted, Meaning: "interrupted: what was measured until then is shown"},
+		}, tool.Reaching...),
+		Setup: func(f *tool.Flags) func(*tool.Call) int {
+			a := &asked{locks: 1000, clients: 50, time: 30 * time.Second}
+			f.Number(&a.locks, "locks", "N", 1, 100_000, "how many locks clients take in turn, at least "+
+				"one each")
+			f.Number(&a.clients, "clients", "N", 1, 1000, "clients at a time, a connection each")
+			f.Duration(&a.time, "time", 100*time.Millisecond, time.Hour, "for how long, all phases together")
+			f.OneOf(&a.only, "only", "PHASE", []string{"lock", "contend", "get", "set"},
+				"one of the phases, for all of the time")
+			f.Yes(&a.json, "json", "one JSON object, with times in µs")
+			a.at = client.Flags(f, client.Addr)
+			return a.run
+		},
+	}
+}
+
+func (a *asked) run(c *tool.Call) int {
+	if err := a.at.Check(); err != nil {
+		return c.Misused(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	r, err := newRun(a)
+	if err == nil {
+		defer r.close()
+		p := newProgress(c)
+		err = r.measure(ctx, p)
+		p.end()
+		interrupted := ctx.Err() != nil
+		stop() // a second Ctrl-C ends the program at once
+		if wrong := r.clean(); err == nil && wrong != nil {
+			err = fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", wrong)
+		}
+		if wrong := a.show(c, r, interrupted); wrong != nil {
+			return c.Fail(tool.ExitSoftware, wrong)
+		}
+		if interrupted {
+			return exitInterrupted
+		}
+	}
+	switch _, reply := client.Reply(err); {
+	case err == nil:
+		return tool.ExitOK
+	case errors.Is(err, errTaken):
+		return c.Fail(tool.ExitSoftware, err)
+	case reply:
+		return c.Fail(client.Code(err), err)
+	}
+	return c.Fail(client.Code(err), fmt.Errorf("%s: %w", a.at.Addr, err))
+}
