@@ -53,9 +53,12 @@ type Acquire struct {
 	// AtLeast is for how long after the grant others are kept out, even if the hold is released before; 0:
 	// until the release. NewAcquire makes the lease no shorter.
 	AtLeast time.Duration
-	Sync    int    // replicas that must have the grant before it counts; see Confirm
-	Named   string // the client's own name for the request, which is counted once under it; "": none
-	ID      string // set by NewAcquire
+	// Break ends what others hold, and goes before those who wait. Such an Acquire does not wait, and is not
+	// sent again by itself when its outcome is not known.
+	Break bool
+	Sync  int    // replicas that must have the grant before it counts; see Confirm
+	Named string // the client's own name for the request, which is counted once under it; "": none
+	ID    string // set by NewAcquire
 	// Keeper is set by NewAcquire if Keep is set. Otherwise it is Kept.Keeper of the hold, if the caller
 	// keeps it alive already, or "".
 	Keeper string
@@ -65,6 +68,8 @@ type Acquire struct {
 	Fresh bool // NewAcquire made the token, so it holds nothing yet
 	// Unsure is set by the engine: an attempt failed, but may have run, or may still be on its way.
 	Unsure bool
+	// Broke is set by the engine: a has ended holds of others, whether it is granted or not.
+	Broke bool
 	// Fence is for the engine single: the fence that the last attempt asked for.
 	Fence int64
 }

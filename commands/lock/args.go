@@ -34,6 +34,7 @@ type arguments struct {
 	tries       int           // 0: not given
 	every       time.Duration // 0: not given
 	notice      *notice       // nil: NOTIFY is not given
+	breaks      bool
 	reentrant   bool
 	permits     int // 0: not given
 	keep        bool
@@ -80,6 +81,10 @@ var options = [...]option{
 		n, err := integerArg("TRIES", v, 1, maxTries, "")
 		a.tries = int(n)
 		return err
+	}},
+	{"BREAK", false, "wait", func(a *arguments, _ *locks.Locker, _ []byte) error {
+		a.breaks = true
+		return nil
 	}},
 	{"EVERY", true, "every", func(a *arguments, l *locks.Locker, v []byte) (err error) {
 		a.every, err = durationArg("EVERY", v, time.Millisecond, 1, l.MaxWait(), "lock-max-wait")

@@ -50,9 +50,14 @@ func newHeldSince() *heldSince { return &heldSince{seed: maphash.MakeSeed(), bor
 
 func (h *heldSince) lock(name string) uint64 { return maphash.String(h.seed, name) }
 
+// id is the hash of a lock, given as such, and a token.
+func (h *heldSince) id(lock uint64, token string) uint64 {
+	return 31*lock + maphash.String(h.seed, token)
+}
+
 // of finds the set of a hold, which it locks, and the place of the hold there; -1: it is not remembered.
 func (h *heldSince) of(lock uint64, token string) (set *heldSet, id uint64, i int) {
-	id = 31*lock + maphash.String(h.seed, token)
+	id = h.id(lock, token)
 	set = &h.sets[id%uint64(len(h.sets))]
 	set.mu.Lock()
 	for i := range set.all {

@@ -16,7 +16,7 @@ import (
 //	LOCK     waiting, granted, timedOut; undone if the client was not told
 //	RENEW    renewed
 //	UNLOCK   released, or notHeld
-//	BREAK    broken
+//	BREAK    broken: LOCKCTL's, and then granted, LOCK's
 //	keepalive, when it ends a hold: lost, over
 //
 // It measures how long locks are waited for and held, and tells others what happens, as events. Safe for
@@ -155,14 +155,15 @@ func (l *Ledger) ended(one heldOne) {
 	}
 }
 
-// broken notes that a client took a lock away from its holders.
-func (l *Ledger) broken(name string, by *redlock.Client) {
+// broken notes that a client took a lock away from its holders, but not from but, which may be "".
+func (l *Ledger) broken(name, but string, by *redlock.Client) {
 	if l == nil {
 		return
 	}
 	l.event(lockevent.Broken, name, "", by, lockevent.Event{})
 	lock := l.held.lock(name)
-	for _, one := range l.held.endAll(func(h *heldOne) bool { return h.lock == lock }) {
+	own := l.held.id(lock, but)
+	for _, one := range l.held.endAll(func(h *heldOne) bool { return h.lock == lock && h.id != own }) {
 		if now := l.held.now(); one.until > now {
 			one.series.broke.observe(now - one.since)
 		} else {

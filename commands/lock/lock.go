@@ -73,7 +73,7 @@ var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional:
 // lockVerb is LOCK, WLOCK or RLOCK:
 //
 //	LOCK key [TOKEN token] [PX ms | EX s] [WAIT ms | TRIES n EVERY ms] [NOTIFY channel] [REENTRANT]
-//	     [KEEPALIVE [MAX n] [LINGER ms]] [SYNC n] [META text] [ATLEAST ms] [ID id]
+//	     [KEEPALIVE [MAX n] [LINGER ms]] [SYNC n] [META text] [ATLEAST ms] [BREAK] [ID id]
 //
 // Reply: array of token, fence, ttl in ms, count; Null: others hold the lock; with NOTIFY, QUEUED: the
 // outcome comes as a message.
@@ -101,6 +101,7 @@ func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary st
 				{Name: "replicas", Type: "integer", Token: "SYNC", Optional: true},
 				{Name: "text", Type: "string", Token: "META", Optional: true},
 				{Name: "milliseconds", Type: "integer", Token: "ATLEAST", Optional: true},
+				{Name: "break", Type: "pure-token", Token: "BREAK", Optional: true},
 				idArgument,
 			},
 		},
@@ -167,7 +168,7 @@ func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mo
 	}
 	q.a = redlock.Acquire{
 		Name: q.args.name, Token: q.args.token, Mode: mode, Lease: q.args.lease, Reentrant: q.args.reentrant,
-		Wait: q.args.wait, Permits: q.args.permits,
+		Wait: q.args.wait, Break: q.args.breaks, Permits: q.args.permits,
 		Keep: q.args.keep, Keeper: c.Client.Keepalives.Keeper(q.args.name, q.args.token),
 		Sync: q.args.replicas, Meta: q.args.meta, AtLeast: q.args.atLeast, Named: q.args.id,
 		ID: q.args.request, Client: c.Client.Holder(),
@@ -217,6 +218,9 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 	if ok || err != nil || q.Gone() {
 		q.unregister()
 	}
+	if q.a.Broke {
+		q.broke()
+	}
 	switch {
 	case err != nil:
 		q.ended(false, err)
@@ -240,6 +244,12 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		return resp.Null(q.proto)
 	}
 	return q.goOn()
+}
+
+// broke notes that the LOCK has ended holds of others, whatever else becomes of it.
+func (q *acquisition) broke() {
+	q.l.TellBroken(q.a.Name, q.a.Client.Addr, q.a.Client.User)
+	q.ledger.broken(q.a.Name, q.a.Token, q.a.Client)
 }
 
 // wait is the task of a LOCK that has to wait.

@@ -20,6 +20,10 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 	key := commands.Argument{Name: "key", Type: "key"}
 	reads := []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
 	reading := func(args [][]byte) []commands.Right { return readRights(l.key(args[2])) }
+	breaking := func(args [][]byte) []commands.Right {
+		key := l.key(args[2])
+		return append(breakRights(key), writeRight(key))
+	}
 	helping := commands.FixedRights(commands.NewRight("COMMAND"))
 	const perLock = "O(N), N being holders and waiters"
 	list := &commands.Command{
@@ -64,7 +68,7 @@ func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
 		{
 			Name: "lockctl|break", Arity: 3, Flags: commands.Write | commands.Admin,
 			Keys:  []commands.KeySpec{{Begin: 2, Flags: []string{"RW", "delete"}}},
-			Needs: breakRights(l), Check: shortName(2),
+			Needs: breaking, Check: shortName(2),
 			Run: func(c *commands.Call) { lockctlBreak(c, l) },
 			Docs: &commands.Docs{Summary: "Takes a lock away from whoever holds it.", Complexity: perLock,
 				Arguments: []commands.Argument{key}},
@@ -233,7 +237,7 @@ func lockctlBreak(c *commands.Call, all *Lockers) {
 			return commands.ErrorReply(err)
 		case broken:
 			l.TellBroken(name, addr, user)
-			all.Ledger.broken(name, by)
+			all.Ledger.broken(name, "", by)
 			return resp.One
 		}
 		return resp.Zero

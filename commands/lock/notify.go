@@ -56,6 +56,8 @@ var (
 // notifies checks the other options of a verb with NOTIFY.
 func (s *syntax) notifies(a *arguments) error {
 	switch {
+	case a.breaks:
+		return s.twice("BREAK", "NOTIFY")
 	case a.wait == 0 && a.tries == 0:
 		return s.verb.Usage(errors.New("NOTIFY needs WAIT, or TRIES and EVERY"))
 	case a.token == "":
@@ -67,27 +69,25 @@ func (s *syntax) notifies(a *arguments) error {
 	return nil
 }
 
-// lockRights is keyRight, and with NOTIFY the right to publish on that channel.
+// lockRights is keyRight, with NOTIFY the right to publish on that channel, and with BREAK that of LOCKCTL
+// BREAK.
 func lockRights(l *Lockers) func(args [][]byte) []commands.Right {
 	return func(args [][]byte) []commands.Right {
 		rights := []commands.Right{writeRight(l.key(args[1]))}
-		if channel := notifyArgument(args); channel != nil {
-			rights = append(rights, commands.NewRight("PUBLISH", string(channel), "*"))
+		for i := 2; i < len(args); i++ {
+			o := optionOf(args[i])
+			switch {
+			case o == nil:
+			case o.word == "BREAK":
+				rights = append(rights, breakRights(l.key(args[1]))...)
+			case o.value:
+				if i++; o.word == "NOTIFY" && i < len(args) {
+					rights = append(rights, commands.NewRight("PUBLISH", string(args[i]), "*"))
+				}
+			}
 		}
 		return rights
 	}
-}
-
-// notifyArgument is the channel of NOTIFY among the arguments of a LOCK, or nil.
-func notifyArgument(args [][]byte) []byte {
-	for i := 2; i+1 < len(args); i++ {
-		if o := optionOf(args[i]); o != nil && o.value {
-			if i++; o.word == "NOTIFY" {
-				return args[i]
-			}
-		}
-	}
-	return nil
 }
 
 // register notes that the LOCK may wait, if it has NOTIFY.

@@ -19,13 +19,10 @@ func keyRight(l *Lockers) func(args [][]byte) []commands.Right {
 	return func(args [][]byte) []commands.Right { return []commands.Right{writeRight(l.key(args[1]))} }
 }
 
-// breakRights: breaking a lock removes its key, and takes from another client what it holds.
-func breakRights(l *Lockers) func(args [][]byte) []commands.Right {
-	return func(args [][]byte) []commands.Right {
-		key := l.key(args[2])
-		return []commands.Right{writeRight(key), commands.NewRight("DEL", key),
-			commands.NewRight("CLIENT", "KILL", "ID", "1")}
-	}
+// breakRights are what it takes to break a lock, beside the right to write it: that removes its key, and
+// takes from another client what it holds.
+func breakRights(key string) []commands.Right {
+	return []commands.Right{commands.NewRight("DEL", key), commands.NewRight("CLIENT", "KILL", "ID", "1")}
 }
 
 // allLocksRights is the right to list all keys and to read every key that begins with the prefix of locks. A

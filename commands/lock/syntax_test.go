@@ -14,7 +14,7 @@ func TestLockSyntax(t *testing.T) {
 	const (
 		lockLine = ". Syntax: LOCK key [TOKEN token] [PX milliseconds | EX seconds] [WAIT milliseconds " +
 			"| TRIES count EVERY milliseconds] [NOTIFY channel] [REENTRANT] [KEEPALIVE [MAX renewals] " +
-			"[LINGER milliseconds]] [SYNC replicas] [META text] [ATLEAST milliseconds] [ID id]"
+			"[LINGER milliseconds]] [SYNC replicas] [META text] [ATLEAST milliseconds] [BREAK] [ID id]"
 		semLine = ". Syntax: SEMLOCK key PERMITS count [TOKEN token] [PX milliseconds | EX seconds] [WAIT " +
 			"milliseconds | TRIES count EVERY milliseconds] [NOTIFY channel] [KEEPALIVE [MAX renewals] " +
 			"[LINGER milliseconds]] [SYNC replicas] [META text] [ID id]"
@@ -57,6 +57,11 @@ func TestLockSyntax(t *testing.T) {
 		{"LOCK job TRIES 5", "TRIES and EVERY need each other" + lockLine},
 		{"LOCK job EVERY 5", "TRIES and EVERY need each other" + lockLine},
 		{"LOCK job TOKEN t NOTIFY c", "NOTIFY needs WAIT, or TRIES and EVERY" + lockLine},
+		{"LOCK job BREAK WAIT 5", "BREAK and WAIT exclude each other" + lockLine},
+		{"LOCK job TRIES 2 EVERY 5 BREAK", "TRIES and BREAK exclude each other" + lockLine},
+		{"LOCK job BREAK EVERY 5", "TRIES and EVERY need each other" + lockLine},
+		{"LOCK job BREAK TOKEN t NOTIFY c", "BREAK and NOTIFY exclude each other" + lockLine},
+		{"LOCK job BREAK BREAK", "BREAK is given twice" + lockLine},
 		{"LOCK job WAIT 5 NOTIFY c", "NOTIFY needs TOKEN, for messages do not tell it" + lockLine},
 		{"LOCK job WAIT 5 TOKEN t NOTIFY", "NOTIFY needs a value" + lockLine},
 		{"LOCK job WAIT 5 TOKEN t NOTIFY " + long, "NOTIFY has a channel of 1 to 1024 bytes, this one has " +
@@ -84,6 +89,7 @@ func TestLockSyntax(t *testing.T) {
 		{"SEMLOCK job PERMITS 2 PERMITS 2", "PERMITS is given twice" + semLine},
 		{"SEMLOCK job PERMITS 2 REENTRANT", "REENTRANT is no option of SEMLOCK" + semLine},
 		{"SEMLOCK job PERMITS 2 ATLEAST 5", "ATLEAST is no option of SEMLOCK" + semLine},
+		{"SEMLOCK job PERMITS 2 BREAK", "BREAK is no option of SEMLOCK" + semLine},
 		{"SEMLOCK job PERMITS 2 mine", "argument 4 is no option of SEMLOCK" + semLine},
 		{"LOCK job PERMITS 2", "PERMITS is no option of LOCK" + lockLine},
 		{"LOCKCTL LIST 5", `"5" is no option of LOCKCTL LIST` + listLine},

@@ -234,6 +234,40 @@ func TestBreak(t *testing.T) {
 	})
 }
 
+// LOCK with BREAK takes the lock over from a library, and from who keeps it alive. R23
+func TestTakeOver(t *testing.T) {
+	everywhere(t, func(t *testing.T, l library) {
+		p := start(t, l.s, l.form, 2)
+		take := func(by *proxies.Proxy, token string, broke bool) {
+			t.Helper()
+			a := by.NewAcquire(redlock.Acquire{
+				Name: "job", Mode: redlock.Write, Token: token, Lease: time.Minute, Break: true})
+			if g, ok, err := by.Client().Acquire(a); !ok || err != nil || a.Broke != broke || g.Fence == 0 {
+				t.Fatalf("%s: %+v %v %v, broke %v", token, g, ok, err, a.Broke)
+			}
+		}
+		l.lock("x:1")
+		take(p[0], "a", true)
+		take(p[1], "a", false)
+		if n := p[0].Unlock("a"); n != 1 {
+			t.Error(n)
+		}
+		lost := make(chan keepalive.Loss, 1)
+		keep(t, p[0], lost)
+		for len(l.s.Ask("PUBSUB", "CHANNELS", "lock:keeper:"+p[0].ID()).Elems) == 0 {
+			time.Sleep(time.Millisecond) // it does not listen yet
+		}
+		take(p[1], "b", true)
+		if why := <-lost; why != keepalive.Broken {
+			t.Error(why)
+		}
+		if n := p[0].Unlock("b"); n != 1 {
+			t.Error(n)
+		}
+		take(p[1], "c", false)
+	})
+}
+
 // keptLease is long enough for renewals on a machine that stands still now and then.
 const keptLease = 9 * time.Second
 

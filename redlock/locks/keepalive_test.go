@@ -285,6 +285,41 @@ func TestKeeperIsTold(t *testing.T) {
 	})
 }
 
+// LOCK with BREAK is told to the keepers of the holds that it ends, not to that of the hold that it raises.
+// R18 R23
+func TestTakeOverFromAKeptHold(t *testing.T) {
+	t.Parallel()
+	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 3)
+		var lost lostHolds
+		lockKept(p[0], redlock.Acquire{Name: "job", Mode: redlock.Read, Token: "a", Lease: minute}, 0, &lost)
+		kept := lockKept(p[1], redlock.Acquire{
+			Name: "job", Mode: redlock.Read, Token: "b", Lease: minute}, 0, &lost)
+		listening(p[0], t)
+		listening(p[1], t)
+		a := p[2].NewAcquire(redlock.Acquire{
+			Name: "job", Mode: redlock.Write, Token: "b", Lease: minute, Break: true})
+		if _, ok, err := p[2].Client().Acquire(a); !ok || err != nil || !a.Broke {
+			t.Errorf("the reader that becomes the writer: %v %v %+v", ok, err, a)
+		}
+		lost.await(t, "job a broken")
+		if n := p[1].Stats().Kept; n != 1 {
+			t.Errorf("%d are kept alive", n)
+		}
+		a = p[0].NewAcquire(redlock.Acquire{
+			Name: "job", Mode: redlock.Read, Token: "c", Lease: minute, Break: true})
+		if _, ok, err := p[0].Client().Acquire(a); !ok || err != nil || !a.Broke {
+			t.Errorf("another reader: %v %v %+v", ok, err, a)
+		}
+		lost.await(t, "job a broken", "job b broken")
+		kept.Release() // frees nothing of another token
+		if n := p[2].Unlock("c"); n != 1 {
+			t.Errorf("UNLOCK: %d", n)
+		}
+		s.Empty(t)
+	})
+}
+
 // A connection that closes hands its lock to who waits, through whatever proxy. R9 R18
 func TestReleaseHandsOver(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,17 @@ func TestReadersWithLongMeta(t *testing.T) {
 		if got := p[1].Unlock("w"); got != 1 {
 			t.Errorf("UNLOCK: %d", got)
 		}
+		for i := range n {
+			p[0].Lock(t.Context(), redlock.Acquire{Token: fmt.Sprint("r", i), Mode: redlock.Read,
+				Lease: time.Hour, Meta: meta})
+		}
+		if r := p[1].Lock(t.Context(), redlock.Acquire{Token: "w", Break: true}); r.Err != nil || !r.OK ||
+			p[0].Unlock("r0") != -1 || p[0].Unlock(fmt.Sprint("r", n-1)) != -1 {
+			t.Errorf("LOCK with BREAK: %+v", r)
+		}
+		if got := p[1].Unlock("w"); got != 1 {
+			t.Errorf("UNLOCK: %d", got)
+		}
 		s.Empty(t)
 	})
 }

@@ -35,13 +35,15 @@ type attempt struct {
 	mu       sync.Mutex
 	ballots  []ballot  // by node
 	space    [5]ballot // of ballots, for most
+	broke    bool      // holds of others have ended by it
 	outcome  outcome
 	proposal *proposal // what the nodes are asked to agree on, or nil
 
 	// The outcome, valid once it is decided.
-	grant   redlock.Grant
-	refusal wait.Refusal
-	err     error
+	grant     redlock.Grant
+	refusal   wait.Refusal
+	err       error
+	unsettled bool // err is that the nodes did not agree on a fence
 }
 
 type outcome uint8
@@ -69,7 +71,11 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 		waits: a.Wait > 0, candidate: q.fences.candidate(), began: time.Now(),
 	}
 	t.ballots = append(t.space[:0], make([]ballot, len(q.nodes))...)
-	_, c := scripts.Eval(q.names, &scripts.Claim, a.Name, 9)
+	args := 9
+	if a.Break {
+		args = 10
+	}
+	_, c := scripts.Eval(q.names, &scripts.Claim, a.Name, args)
 	c.Asked(a)
 	if only {
 		c.Empty()
@@ -79,6 +85,9 @@ func (q *Engine) newAttempt(a *redlock.Acquire, only bool) (*attempt, error) {
 	c.Number(int64(q.o.MaxReaders))
 	c.Text(a.Keeper)
 	c.Said(a)
+	if a.Break {
+		c.Flag(true)
+	}
 	t.call = c
 	return t, nil
 }
@@ -166,6 +175,15 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 		}
 		b = ballot{kind: unmade} // it must not run after what undid it
 	}
+	a.broke = a.broke || b.broke
+	if b.kind == someEnded {
+		if a.outcome == undecided {
+			a.mu.Unlock()
+			a.q.ask(i, a.call.Req, a)
+			return
+		}
+		b.kind = unmade
+	}
 	switch voted := a.ballots[i].voted; {
 	case voted == nil && votes == nil:
 		b.votes = true
@@ -185,6 +203,12 @@ func (a *attempt) Answer(i int, reply []byte, err error) {
 		follow()
 	}
 }
+
+// Answers of claim.lua to BREAK.
+const (
+	newerHold = -2 // a hold is newer than the attempt
+	moreHolds = -3 // some holds have ended, and some more are to
+)
 
 // read turns the answer of node i into a ballot, and says whether the node votes.
 func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
@@ -210,7 +234,12 @@ func (a *attempt) read(i int, reply []byte, err error) (b ballot, votes error) {
 		b.kind, b.fence, b.ttl, b.count, b.fresh = gave, a.candidate, a.lease.Milliseconds(), 1, true
 	case len(v.Elems) == 4:
 		b.kind, b.fence, b.ttl = gave, v.Elems[0].Int, v.Elems[1].Int
-		b.count, b.fresh = v.Elems[2].Int, v.Elems[3].Int == 1
+		b.count, b.fresh, b.broke = v.Elems[2].Int, v.Elems[3].Int > 0, v.Elems[3].Int == 2
+	case len(v.Elems) == 3 && v.Elems[0].Int <= newerHold:
+		b.kind, b.newer, b.broke = denied, v.Elems[1].Int, v.Elems[2].Int == 1
+		if v.Elems[0].Int == moreHolds {
+			b.kind = someEnded
+		}
 	case len(v.Elems) == 3:
 		b.kind, b.upgrade, b.pause, b.holder = denied, v.Elems[0].Int < 0, v.Elems[1].Int, v.Elems[2].Text()
 	default:

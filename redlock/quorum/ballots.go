@@ -21,6 +21,8 @@ type ballot struct {
 	fresh        bool  // the token had no such hold before
 	pause        int64 // of a refusal: ms until it may be worth another try
 	holder       string
+	newer        int64 // of a refusal of BREAK: a fence that the next candidate has to be close to
+	broke        bool  // holds of others have ended
 	upgrade      bool
 	said         string // why there is no answer
 }
@@ -35,6 +37,8 @@ const (
 	noLock  // the key holds something that is no lock
 	unmade  // it did not run
 	unknown // it may have run
+	// someEnded: some holds of others have ended, and it is asked again for the rest
+	someEnded
 )
 
 // decide checks whether the outcome is clear. It returns what is then left to do, to be called without mu

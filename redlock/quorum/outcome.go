@@ -68,6 +68,9 @@ func (a *attempt) lose(held bool, err error) (follow func()) {
 			had++
 			a.q.fences.learn(i, a.began, a.candidate, b.fence, false)
 		}
+		if b.newer > 0 {
+			a.q.fences.learn(i, a.began, a.candidate, b.newer+1, false)
+		}
 	}
 	var undo *scripts.Call
 	back := make([]*pending, len(a.ballots))

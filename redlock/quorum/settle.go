@@ -95,6 +95,7 @@ func (p *proposal) decide() (follow func()) {
 	case p.pending > 0:
 		return nil
 	case p.least == 0 || p.round+1 == settleRounds:
+		a.unsettled = true
 		return a.lose(true, a.q.noQuorum(p.accepted, p.why))
 	}
 	next := &proposal{a: a, round: p.round + 1, count: p.count, ttl: p.ttl, why: p.why}

@@ -14,6 +14,10 @@ import (
 // Acquire implements locks.engine. Nobody may overtake those who wait for the lock at this proxy: while there
 // are any, only a token that already holds it may be granted anything.
 func (q *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
+	if a.Break {
+		q.takeOver(by, a, to)
+		return
+	}
 	t, err := q.claim(a)
 	by.Await(func(done func([]byte)) {
 		if err != nil {

@@ -19,18 +19,24 @@
 --      10  meta; or a tab, for how many ms the hold is to go on at least (ATLEAST, not more than the
 --          lease), a blank, and the meta
 --      11  replication id of the master that may grant
+--      12  if what others hold is to end (BREAK): the name of the fence's key. Then the request may not wait.
 -- Reply {token, fence, ttl ms, count}: granted
+--       {token, fence, ttl ms, count, 1}: granted, and what others held has ended by this
 --       fence, or 1 for the one in ARGV 1: granted, with the lease that was asked for and the count 1
 --       {place, ms, ids}: it waits, and may try again by itself after so many ms; the requests with these ids
 --          should try now (*: all of this proxy)
 --       nil: others hold the lock, or all permits
 --       -1: the request would count the hold up, but its proxy has asked for that hold again since: it needs
 --          a new id
+--       -2: some of what others held has ended; to be sent again, with a new id, for the rest
 --       error TIDY: to be sent again once tidy.lua has dropped waiters or readers that have gone
 --       error LOCKTYPE or PERMITS: others use the key as something else, or with another number of permits
 --       error FENCE and a placeholder: to be sent again once number.lua has replaced that
 -- Effects: one hold or one place in the queue for each id of a request, however often it is sent. A request
---       that may not wait leaves nothing unless it is granted.
+--       that may not wait leaves nothing unless it is granted. With BREAK the holds of others go, what rests
+--       too, but none that its own proxy has asked for since; proxies that kept them alive are told, and the
+--       queue waits on. Nothing ends before it is clear that the request is not refused, nor if its token
+--       holds the lock already and need not become the writer.
 --
 -- How a lock is kept
 --
@@ -61,7 +67,7 @@
 -- The field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
 -- readers.lua.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
-local wanted_keeper, call = ARGV[9], redis.call
+local wanted_keeper, fence_name, call = ARGV[9], ARGV[12], redis.call
 
 -- Nearly every LOCK ends here. If the fence is more than ten seconds ahead of the last one of the slot, the
 -- slot was not used for a while, or its last fences are lost, or the clock of the proxy is wrong. Then the
@@ -101,14 +107,14 @@ if plain_fence and mode == 'p' then
   --#include otherform.lua
   return other_form(key, '1', mode)
 end
-if plain_fence and not proxy and plain_owner ~= token then return false end
+if plain_fence and plain_owner ~= token and not proxy and not fence_name then return false end
 local clock = call('TIME')
 --#include now.lua
 --#include fence.lua
 --#include master.lua
 local now, from = in_ms(clock)
 if plain_fence then
-  -- This writes nothing. But a server that is full refuses it: there nobody joins a queue.
+  -- This writes nothing. But a server that is full refuses it: there nobody joins a queue, or ends a hold.
   if plain_owner ~= token then call('SETRANGE', fence_key or key, '0', '') end
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
@@ -132,7 +138,8 @@ if version ~= form and not is_lock(version) then
 end
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writer_expiry > now
-if writing and owner ~= token and not proxy and version == form then return false end
+local others = writing and owner ~= token and version == form and not fence_name
+if others and not proxy then return false end
 --#include grantedto.lua
 --#include allowwrites.lua
 --#include state.lua
@@ -147,7 +154,7 @@ local function untidy()
   return {err = 'TIDY those who have gone are to be looked for first'}
 end
 
-if writing and owner ~= token and version == form then
+if others then
   if lock.place then allow_writes(key) end
   try[1] = granted_to(writer)
 else
@@ -185,7 +192,8 @@ else
   end
 
   -- Does the token hold the lock already?
-  local field, own_hold = writing and 'w' or 'r:' .. token, writing and writer or shared
+  local writes = writing and owner == token
+  local field, own_hold = writes and 'w' or 'r:' .. token, writes and writer or shared
   if own_hold and tonumber(string.match(own_hold, '^%d+')) <= now then -- no longer
     call('HDEL', key, field)
     reader_left(lock, 0)
@@ -227,6 +235,29 @@ else
     return {token, tonumber(fence), expiry - from, count}
   end
 
+  local broke
+  if fence_name then
+    local refused = master ~= '' and other_master(master)
+    if refused then
+      save(lock)
+      return refused
+    end
+    call('HSET', key, 'v', form) -- changes nothing, and is refused if the server is full
+    --#include keeperchannel.lua
+    --#include lastfence.lua
+    --#include endholds.lua
+    local ended, more, spared = end_holds(lock, writer, fence_key, fence_name, function(fence, hold, at)
+      return meant(id, fence, hold, at)
+    end, upgrade and field)
+    if more or spared then
+      save(lock)
+      return ended and -2 or -1
+    end
+    broke = ended and 1 or nil
+    -- What has ended may have lasted for long. For 20 seconds the lock may have answers to releases.
+    if lock.waiters == 0 then lock.expires = math.min(lock.expires, now + 20000) end
+  end
+
   -- Whose turn is it? The request waits for pause ms if it is not its own.
   local readers_end, free, permit_ends
   if lock.permits then
@@ -235,8 +266,13 @@ else
   else
     readers_end = read_until(lock, upgrade and token)
   end
-  end_offer(lock)
-  local first_place, first_mode, first_id = first(lock)
+  local first_place, first_mode, first_id
+  if fence_name then
+    lock.offered, lock.offer_end = 0, 0 -- the queue waits on
+  else
+    end_offer(lock)
+    first_place, first_mode, first_id = first(lock)
+  end
   local unknown = first_mode == '?'
   local turn = not first_place or first_place == lock.place and not unknown
   if upgrade then -- before everybody else, once the other readers are gone
@@ -277,7 +313,7 @@ else
       lock.offered, lock.offer_end = 0, 0 -- those who were offered the lock wait on
       before = before .. string.sub(call('HGET', key, 'b') or '', 1, 120)
       save(lock, 'o', token, 'w', pack_hold(expiry, count, fence, now, kept, ids, own_note), 'b', before)
-      return {token, tonumber(fence), expiry - from, count}
+      return {token, tonumber(fence), expiry - from, count, broke}
     end
     expiry = from + lease
     outlast(lock, expiry)
@@ -293,7 +329,7 @@ else
       welcome(lock)
       save(lock, 'r:' .. token, hold, unpack(listed))
     end
-    return {token, tonumber(fence), lease, 1}
+    return {token, tonumber(fence), lease, 1, broke}
   end
   if unknown and not upgrade then
     if not proxy then return untidy() end

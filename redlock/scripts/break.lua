@@ -41,51 +41,17 @@ if not is_lock(version) then return foreign(key) end
 --#include queue.lua
 --#include readers.lua
 --#include livereaders.lua
+--#include lastfence.lua
+--#include allowwrites.lua
+--#include endholds.lua
 --#include fence.lua
 --#include passon.lua
 local lock = load_state({key = key, version = version, fence_key = fence_key, clock = clock, now = now,
   from = from, me = me, publish = publish}, packed, writer)
-
--- ends(hold) says that a hold ends by this, or is over. It notes its fence, and for each proxy the keepers
--- whose holds end.
-local broken, highest, keepers_of = false, 0, {}
-local function ends(hold)
-  -- Not parse_hold, which would copy the requests and the meta of a thousand readers.
-  local expiry, fence, kept, ids_at = string.match(hold, '^(%d+) %d+ (%d+) %d+ (%S+) ()')
-  if tonumber(expiry) <= now then return true end
-  if id ~= '' and not meant(id, fence, hold, ids_at) then return false end
-  broken, highest = true, math.max(highest, tonumber(fence))
-  if kept ~= '-' then
-    local proxy = string.match(kept, '^(.*):')
-    keepers_of[proxy] = keepers_of[proxy] or {}
-    table.insert(keepers_of[proxy], keeper_of(kept))
-  end
-  return true
-end
-
-if writer and not ends(writer) then return 0 end
-local had_readers, more = lock.readers > 0, false
-for fields, holds, _, enough in reader_holds(key, lock.readers) do
-  local gone = {}
-  for i, hold in ipairs(holds) do
-    if ends(hold) then gone[#gone + 1] = fields[i] end
-  end
-  if #gone > 0 then
-    redis.call('HDEL', key, unpack(gone))
-    lock.readers, lock.readers_end = lock.readers - #gone, 0
-    more = enough and lock.readers > 0
-    if more then break end
-  end
-end
-for proxy, keepers in pairs(keepers_of) do
-  redis.call('PUBLISH', keeper_channel(fence_name, proxy), 'broken ' .. table.concat(keepers, ' '))
-end
---#include lastfence.lua
-if fence_key and last_fence(fence_key) < highest then
-  --#include allowwrites.lua
-  allow_writes(key)
-  redis.call('SETRANGE', fence_key, 0, string.format('%.0f', highest))
-end
+local had_readers = lock.readers > 0
+local broken, more = end_holds(lock, writer, fence_key, fence_name, function(fence, hold, at)
+  return id == '' or meant(id, fence, hold, at)
+end)
 if more then
   save(lock)
   return -1

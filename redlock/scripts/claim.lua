@@ -14,14 +14,22 @@
 --       7  most readers
 --       8  keeper; or = and the keeper that the client's connection has for this hold already; or ""
 --       9  meta as in acquire.lua, or ""
+--      10  if what others hold is to end (BREAK): 1
 -- Reply granted: {fence, ttl ms, count, 1 if the hold is new or has a new fence, else 0, clock in µs}; or
---          the clock alone for {6, 2, 1, 1, clock}
+--          the clock alone for {6, 2, 1, 1, clock}. It is 2 in place of 1 if others' holds ended by this.
 --       held by others: {-1 for a reader that is to become the writer, else 0; ms that it lasts; who holds
 --          it: the id of the request that made the holder the writer, r for readers, or ""; clock in µs}
--- Effects: one hold for each request id, however often it is sent.
+--       {-2, fence, 1 if holds ended by this, else 0; clock in µs}: with BREAK, a hold that does not end has
+--          that fence; or the fence that was asked for is a second ahead of it. The next attempt is to ask
+--          for one close to it, and higher.
+--       {-3, fence, 1, clock in µs}: with BREAK, some holds have ended; to be sent again for the others
+-- Effects: one hold for each request id, however often it is sent. BREAK is as in acquire.lua. But only holds
+--       end whose fences are lower than the one that is asked for, and so than the one that is granted: a
+--       request that was overtaken on its way to this master leaves alone what was granted since.
 local key, fence_key, call = KEYS[1], KEYS[2], redis.call
 local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
 local candidate, most_readers, wanted_keeper, meta = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local breaks = ARGV[10] == '1'
 local wanted_fence, clock = tonumber(candidate), call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 
@@ -36,6 +44,17 @@ if plain and wanted_fence > micros and wanted_fence <= micros + 1000000
   if made and made.ok then
     call('SETRANGE', fence_key, '0', candidate)
     return micros
+  end
+end
+
+--#include lastfence.lua
+if breaks then
+  local last = last_fence(fence_key)
+  local most = math.max(last, micros) + 1000000
+  if wanted_fence > most then return {-2, most - 1000000, 0, micros} end
+  -- The hold is to get that fence at least, also if the clock has stepped back since the last one.
+  if wanted_fence > micros + 1000000 and last < wanted_fence - 1 then
+    call('SETRANGE', fence_key, '0', string.format('%.0f', wanted_fence - 1))
   end
 end
 
@@ -60,10 +79,12 @@ if kind == 'none' then
 end
 --#include foreign.lua
 if kind ~= 'plain' and kind ~= 'hash' then return foreign(key) end
-if plain_fence and plain_owner ~= token then
+if plain_fence and plain_owner ~= token and not breaks then
   return {0, math.max(redis.call('PTTL', key), 1), string.match(plain_ids, '%+([%w,]+)') or '', micros}
 end
 if plain_fence then
+  -- This writes nothing. But a server that is full refuses it: there no hold ends.
+  if plain_owner ~= token then call('SETRANGE', fence_key, '0', '') end
   --#include unfold.lua
   clock = unfold(key, plain_fence, plain_ids, plain_owner)
   now, from = in_ms(clock)
@@ -78,7 +99,7 @@ if v ~= '1' then return foreign(key) end
 --#include overtaken.lua
 local writer_expiry = writer and tonumber(string.match(writer, '^%d+')) or 0
 local writing = writer_expiry > now
-if writing and owner ~= token then
+if writing and owner ~= token and not breaks then
   return {0, writer_expiry - now, granted_to(writer) or '', micros}
 end
 --#include allowwrites.lua
@@ -91,7 +112,8 @@ end
 local lock = load_state({key = key, now = now}, packed, writer)
 
 -- Does the token hold the lock already?
-local field, own_hold = writing and 'w' or 'r:' .. token, writing and writer or shared
+local writes = writing and owner == token
+local field, own_hold = writes and 'w' or 'r:' .. token, writes and writer or shared
 if own_hold and tonumber(string.match(own_hold, '^%d+')) <= now then -- no longer
   redis.call('HDEL', key, field)
   reader_left(lock, 0)
@@ -118,6 +140,24 @@ if own_hold and not upgrade then
   return {tonumber(fence), expiry - from, count, 0, micros}
 end
 
+local broke
+if breaks then
+  call('HSET', key, 'v', v) -- changes nothing, and is refused if the server is full
+  --#include keeperchannel.lua
+  --#include endholds.lua
+  local newest, more, spared = 0
+  broke, more, spared = end_holds(lock, writer, fence_key, fence_key, function(of_hold)
+    newest = math.max(newest, tonumber(of_hold))
+    return tonumber(of_hold) < wanted_fence
+  end, upgrade and field)
+  if more or spared then
+    save(lock)
+    return {more and -3 or -2, newest, broke and 1 or 0, micros}
+  end
+  -- What has ended may have lasted for long. For 20 seconds the lock may have answers to releases.
+  if lock.waiters == 0 then lock.expires = math.min(lock.expires, now + 20000) end
+end
+
 -- Others hold the lock, or nobody does.
 local readers_end = read_until(lock, upgrade and token)
 local waits = mode == 'w' and readers_end
@@ -136,7 +176,7 @@ if upgrade then
   redis.call('HDEL', key, field)
   lock.readers, lock.readers_end = 0, 0
   save(lock, 'o', token, 'w', pack_hold(expiry, count, fence, now, kept, ids, own_note))
-  return {tonumber(fence), expiry - from, count, 1, micros}
+  return {tonumber(fence), expiry - from, count, broke and 2 or 1, micros}
 end
 expiry = from + lease
 outlast(lock, expiry)
@@ -150,4 +190,4 @@ else
   lock.readers_end = math.max(lock.readers_end, expiry)
   save(lock, 'r:' .. token, hold, unpack(listed))
 end
-return {tonumber(fence), lease, 1, 1, micros}
+return {tonumber(fence), lease, 1, broke and 2 or 1, micros}

@@ -59,16 +59,23 @@ func TestClaimDoesWhatAcquireDoes(t *testing.T) {
 					mode, reentrant := pick("w", "w", "r"), pick("0", "1")
 					keeper := pick("", "", "proxy:1", "=proxy:1")
 					meta := pick("", "", "what for", "\t40 what for")
+					breaks := rng.IntN(6) == 0
 					asked = func() (a, b string) {
 						args := []string{token, lease, mode, id, reentrant, "", "", " 2", "PUBLISH",
 							keeper, meta, ""}
+						wanted := []string{token, lease, mode, id, reentrant, "1", "2", keeper, meta}
+						if breaks { // wanted is the fence that acquire makes
+							args = append(args, "lock:fence:{a}")
+							last := rig.Integer(first.Ask("GETRANGE", "lock:fence:{a}", "0", "15").Text())
+							wanted[5] = fmt.Sprint(max(last+1, time.Now().UnixMicro()))
+							wanted = append(wanted, "1")
+						}
 						was := run(one, scripts.Acquire, args)
 						if strings.HasPrefix(was.Err(), "TIDY ") {
 							run(one, scripts.Tidy, []string{" 2", ""})
 							was = run(one, scripts.Acquire, args)
 						}
-						is := run(other, scripts.Claim,
-							[]string{token, lease, mode, id, reentrant, "1", "2", keeper, meta})
+						is := run(other, scripts.Claim, wanted)
 						return outcomeOf(was, lease, true), outcomeOf(is, lease, false)
 					}
 				}
@@ -103,8 +110,14 @@ func outcomeOf(v resp.Value, lease string, acquire bool) string {
 		return word
 	case v.Kind == ':': // the fence alone
 		return "granted " + lease + " 1"
-	case acquire && n == 4:
-		return fmt.Sprint("granted ", v.Elems[2].Int, " ", v.Elems[3].Int)
+	case acquire && n >= 4:
+		broke := ""
+		if n == 5 {
+			broke = ", and broke others"
+		}
+		return fmt.Sprint("granted ", v.Elems[2].Int, " ", v.Elems[3].Int, broke)
+	case !acquire && n == 5 && v.Elems[3].Int == 2:
+		return fmt.Sprint("granted ", v.Elems[1].Int, " ", v.Elems[2].Int, ", and broke others")
 	case !acquire && n == 5:
 		return fmt.Sprint("granted ", v.Elems[1].Int, " ", v.Elems[2].Int)
 	}

@@ -13,12 +13,10 @@ local key, form, publish, channel, fence_name = KEYS[1], ARGV[1], ARGV[2], ARGV[
 --#include compatfree.lua
 --#include keeper.lua
 --#include keeperchannel.lua
+--#include compatbroken.lua
 local held, refused = read_compat(form, key)
 if refused then return refused end
 if not held then return 0 end
 free_compat(key, publish, channel)
-if held.keeper and held.keeper ~= '-' then
-  local keeper = keeper_of(held.keeper)
-  redis.pcall('PUBLISH', keeper_channel(fence_name, string.match(keeper, '^(.*):')), 'broken ' .. keeper)
-end
+tell_broken(held, fence_name)
 return 1

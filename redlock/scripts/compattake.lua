@@ -8,11 +8,14 @@
 --       4  id of the request
 --       5  keeper; or = and the keeper that the client's connection has for this hold already; or ""
 --       6  1: only if the token holds the lock already; or 0
+--       7  if the hold of others is to end (BREAK): 1
 -- Reply {1, fence, ttl ms}: granted
+--       {1, fence, ttl ms, 1}: granted, and the hold of others has ended by this
 --       {0, ms}: others hold it, for so many ms; -1: without end
---       {2}: nobody holds it, and the request is content with a hold that it has
+--       {2}: nobody holds it, or BREAK would end the hold of others; and the request is content with a hold
+--          that it has
 -- Effects: one hold, however often the request is sent. The same token again gets the same fence, and a lease
---       that is no shorter.
+--       that is no shorter. With BREAK the proxy that kept the hold of others alive is told.
 --
 -- How such a lock is kept
 --
@@ -22,7 +25,7 @@
 -- client's token, and keeper is - for none. id is the last request, with a + behind it if the token had asked
 -- before: then taking back the request leaves the hold. No library has such a value.
 local key, fence_key, form, token, lease = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
-local id, keeper, own = ARGV[4], ARGV[5], ARGV[6] == '1'
+local id, keeper, own, breaks = ARGV[4], ARGV[5], ARGV[6] == '1', ARGV[7] == '1'
 --#include foreign.lua
 --#include compatread.lua
 --#include compatwrite.lua
@@ -31,10 +34,11 @@ local id, keeper, own = ARGV[4], ARGV[5], ARGV[6] == '1'
 --#include fence.lua
 local held, refused = read_compat(form, key)
 if refused then return refused end
-if held and held.owner ~= token then return {0, held.left} end
-if not held and own then return {2} end
+local others = held and held.owner ~= token
+if others and not breaks then return {0, held.left} end
+if own and (others or not held) then return {2} end
 local fence
-if held then
+if held and not others then
   fence, keeper = held.fence, keeper_after(held.keeper, keeper)
   if held.id ~= id then id = id .. '+' end
   lease = math.max(lease, held.left - 1)
@@ -44,4 +48,8 @@ else
 end
 -- One ms more, because Redis counts the millisecond that runs as a whole one.
 write_compat(form, key, held, table.concat({'lockproxy', fence, token, id, keeper}, ':'), lease + 1)
-return {1, tonumber(fence), lease}
+if not others then return {1, tonumber(fence), lease} end
+--#include keeperchannel.lua
+--#include compatbroken.lua
+tell_broken(held, fence_key)
+return {1, tonumber(fence), lease, 1}

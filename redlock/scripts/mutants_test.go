@@ -23,7 +23,7 @@ func (v *verdict) Errorf(format string, args ...any) { v.against = fmt.Sprintf(f
 func (v *verdict) Fatalf(format string, args ...any) { v.against = fmt.Sprintf(format, args...) }
 
 // Mutants of the scripts, which give more permits than there are, or to others than those whose turn it is,
-// or lose some, are caught by the model.
+// or lose some, or which break other holds than LOCK with BREAK may, are caught by the model.
 func TestModelCatchesMutants(t *testing.T) {
 	often := 1
 	if testing.Short() {
@@ -55,6 +55,18 @@ func TestModelCatchesMutants(t *testing.T) {
 		{"another use in spite of waiters", "used = place\n", ""},
 		{"offers to more than there are permits",
 			"lock.permits and lock.permits - lock.readers or 100", "100"},
+		{"BREAK ends what was granted later", "return meant(id, fence, hold, at)\n", "return true\n"},
+		{"BREAK leaves a reader", "if fields[i] ~= but and ends(hold) then",
+			"if i > 1 and fields[i] ~= but and ends(hold) then"},
+		{"BREAK ends the hold that it raises", "if fields[i] ~= but and ends(hold) then",
+			"if ends(hold) then"},
+		{"BREAK ends others' holds, though its token has the lock",
+			"local writes = writing and owner == token",
+			"local writes = writing and owner == token and not fence_name"},
+		{"BREAK waits for its turn", "if fence_name then\nlock.offered, lock.offer_end = 0, 0",
+			"if false then\nlock.offered, lock.offer_end = 0, 0"},
+		{"BREAK does not tell what has ended", "broke = ended and 1 or nil", "broke = nil"},
+		{"BREAK after some readers is as one after none", "return ended and -2 or -1", "return -1"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			applied := false

@@ -39,6 +39,7 @@ type AcquireReply struct {
 	Try    []byte        // ids of waiters that should try now
 
 	Overtaken bool // it needs a new id
+	Broke     bool // what others held has ended by it: all of that if it is granted
 }
 
 // ReadAcquire reads the reply of acquire.lua to a.
@@ -58,14 +59,21 @@ func ReadAcquire(a *redlock.Acquire, reply []byte) (r AcquireReply, err error) {
 	case err != nil, v.Null():
 		return r, err
 	case v.Kind == ':':
-		r.Overtaken = true
+		r.Overtaken, r.Broke = true, v.Int == endedSome
 		return r, nil
+	case len(v.Elems) == 5 && a.Break:
+		g := redlock.Grant{Token: a.Token, Fence: v.Elems[1].Int, TTL: ms(v.Elems[2].Int),
+			Count: v.Elems[3].Int}
+		return AcquireReply{Granted: true, Grant: g, Broke: true}, nil
 	case len(v.Elems) == 3 && a.Wait > 0:
 		r.Queued, r.Pause, r.Try = true, ms(v.Elems[1].Int), v.Elems[2].Str
 		return r, nil
 	}
 	return r, ErrReply
 }
+
+// endedSome is the reply of acquire.lua that it has ended some holds and is to be asked again.
+const endedSome = -2
 
 // readGrant reads {owner, fence, ttl, count}. It allocates nothing.
 func readGrant(token string, reply []byte) (g redlock.Grant, ok bool) {

@@ -130,6 +130,13 @@ func (l *teller) tell(line string) string {
 			return l.show(l.run(scripts.Acquire, both, args...))
 		}
 		return l.show(whole(l.acquireTidy(args...), args))
+	case "take": // token id mode lease [keeper]: an acquire with BREAK
+		args := []string{w[1], w[4], w[3], w[2], "0", "", "", "", l.publish(), opt(5, ""), "", "",
+			rig.FenceKey}
+		if alone != nil {
+			return l.show(l.run(scripts.Acquire, both, args...))
+		}
+		return l.show(whole(l.acquireTidy(args...), args))
 	case "release": // token id [fence [proxy]]
 		fence := opt(3, "")
 		if strings.HasPrefix(fence, "F") {
@@ -991,7 +998,7 @@ var transitions = []struct{ name, text string }{
 
 func TestTransitions(t *testing.T) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
-		for _, tt := range slices.Concat(transitions, alone, rests, permits) {
+		for _, tt := range slices.Concat(transitions, alone, rests, takeovers, permits) {
 			err, late := play(s, tt.text)
 			// Leases run on while a busy machine stands still. A real mistake shows up each time.
 			for try := 1; err != nil && late > 20*time.Millisecond && try < 20; try++ {

@@ -21,7 +21,7 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 	sent := time.Now()
 	slot, req := e.acquireRequest(by.Buffer(), &scripts.Acquire, a)
 	*first = firstAttempt{e, by, a, to, sent, slot}
-	by.SendHome(slot, req, true, first, to)
+	by.SendHome(slot, req, !a.Break, first, to)
 }
 
 // firstAttempt is an Acquire on its way. It is used again once it has its reply, which comes once.
@@ -125,9 +125,12 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
 // sent again. room is as that of evalIn, s scripts.Acquire or acquireAlone.
 func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquire) (slot int, req []byte) {
-	more := a.Keeper != "" || a.Meta != "" || a.AtLeast > 0 || e.grace.on() || e.upstream.Evicting()
+	more := a.Break || a.Keeper != "" || a.Meta != "" || a.AtLeast > 0 || e.grace.on() ||
+		e.upstream.Evicting()
 	args := 11
 	switch {
+	case a.Break:
+		args = 12
 	case !more && a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant: // most of them
 		slot, c := scripts.EvalIn(buf, e.names, s, a.Name, 2)
 		c.Plain(a)
@@ -159,6 +162,9 @@ func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquir
 		c.Said(a)
 		c.Text(e.granter(slot))
 	}
+	if a.Break {
+		c.Text(scripts.FenceKey(e.names, slot))
+	}
 	return slot, c.Req
 }
 
@@ -169,6 +175,10 @@ func (e *Engine) readAcquire(
 ) (g redlock.Grant, ok bool, err error) {
 	r, err := scripts.ReadAcquire(a, reply)
 	r.Grant.At = at
+	if r.Broke {
+		a.Broke = true
+		e.grants.changed(a.Name)
+	}
 	switch {
 	case err != nil:
 		if err = e.retried(a, err); !mayRepeat(err) && !redlock.Refused(err) {
