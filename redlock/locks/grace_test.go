@@ -3,6 +3,7 @@
 package locks_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -81,12 +82,44 @@ func graceRefuses(t *testing.T, period time.Duration) (inTime bool) {
 
 	time.Sleep(time.Until(changed.Add(period + 300*time.Millisecond)))
 	for _, q := range both {
-		if r := q.Lock(t.Context(),
-			redlock.Acquire{Name: "late{job}", Token: q.ID(), Mode: redlock.Read}); !r.OK {
-			t.Errorf("after the grace: %+v", r)
-		}
+		until(t, "granted after the grace", func() bool { // which began when this proxy saw the master
+			late := redlock.Acquire{Name: "late{job}", Token: q.ID(), Mode: redlock.Read}
+			return q.Lock(t.Context(), late).OK
+		})
 	}
 	return inTime
+}
+
+// A reply that is lost, or a connection that breaks, does not end the grace: whoever asks again is refused,
+// and nothing is left. R26 R33
+func TestFailoverGraceAndLostReplies(t *testing.T) {
+	s := rig.StartRedis(t)
+	p := proxies.Start(t, s, 1, locks.Options{FailoverGrace: time.Hour})[0] // Redis is younger
+	cut, n := errors.New("the connection has broken"), 0
+	p.Up.Set(func(u *rig.Upstream) {
+		u.Faults = func(script string) (before, after error) {
+			if n++; script == "acquire" && n%2 == 1 {
+				return nil, cut
+			}
+			return nil, nil
+		}
+	})
+	for range 6 {
+		if r := p.Lock(t.Context(), redlock.Acquire{Token: "t"}); r.OK || r.Err == nil {
+			t.Errorf("replies are lost: %+v", r)
+		}
+	}
+	if n := p.Up.Asked(); n < 6 {
+		t.Errorf("only %d requests: the test does not test", n)
+	}
+	p.Up.Set(func(u *rig.Upstream) { u.Faults = nil })
+	for _, token := range []string{"t", "u"} {
+		if r := p.Lock(t.Context(), redlock.Acquire{Token: token}); r.OK || r.Err == nil ||
+			!strings.HasPrefix(r.Err.Error(), "TRYAGAIN ") {
+			t.Errorf("in the grace: %+v", r)
+		}
+	}
+	s.Empty(t)
 }
 
 // promote has a master be a replica for a moment, which nobody sees but by its replication id.

@@ -421,3 +421,35 @@ func TestUnlockEndsItsOwnHoldOnly(t *testing.T) {
 		lost.await(t)
 	})
 }
+
+// A proxy that cannot hear yet of what becomes of its holds, or does not any more, finds a BREAK with the
+// next renewal, and cannot tell why the hold has gone. R19
+func TestBreakUnheard(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		p, lost := proxies.Start(t, s, 1)[0], &lostHolds{}
+		hang := make(chan struct{})
+		p.Up.Set(func(u *rig.Upstream) { u.Hang = hang })
+		began := time.Now()
+		lockKept(p, redlock.Acquire{Token: "t", Lease: keptLease}, 0, lost)
+		if broken, err := p.Client().Breaks("job"); !broken || err != nil {
+			t.Fatalf("%v %v", broken, err)
+		}
+		lost.await(t, "job t gone")
+		if took := time.Since(began); took > keptLease/2 {
+			t.Errorf("found after %v", took)
+		}
+		close(hang)
+		listening(p, t)
+		lockKept(p, redlock.Acquire{Token: "u", Lease: keptLease}, 0, lost)
+		began = time.Now()
+		p.Client().Breaks("job")
+		lost.await(t, "job t gone", "job u broken")
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("heard after %v", took)
+		}
+		p.Up.Set(func(u *rig.Upstream) { u.Mute = true })
+		lockKept(p, redlock.Acquire{Token: "v", Lease: keptLease}, 0, lost)
+		p.Client().Breaks("job")
+		lost.await(t, "job t gone", "job u broken", "job v gone")
+	})
+}
