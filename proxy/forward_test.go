@@ -92,10 +92,7 @@ func forwarder(tb testing.TB) (round func()) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	addr, err := s.Listen("127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	addr := serveClients(tb, s)
 	nc, err := net.Dial("tcp", addr.String())
 	if err != nil {
 		tb.Fatal(err)

@@ -30,10 +30,7 @@ func TestDrainLeavesNoGoroutine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			addr, err := s.Listen("127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			addr := serveClients(t, s)
 			connect := func() net.Conn {
 				nc, err := net.Dial("tcp", addr.String())
 				if err != nil {

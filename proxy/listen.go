@@ -17,19 +17,6 @@ import (
 // handshakeTimeout bounds the TLS handshake of a client.
 const handshakeTimeout = 10 * time.Second
 
-// Listen listens on addr, a TCP address or the path of a unix socket, and serves clients there until Drain.
-// It returns the bound address.
-func (s *Server) Listen(addr string) (net.Addr, error) {
-	ln, err := listen(addr)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Serve(ln); err != nil {
-		return nil, err
-	}
-	return ln.Addr(), nil
-}
-
 // Serve serves the clients of ln, on TCP or a unix socket, until Drain closes it.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
@@ -87,8 +74,28 @@ func (d *door) Accepted(in loop.Incoming) {
 // AcceptFailed implements loop.Acceptor.
 func (d *door) AcceptFailed(err error) { d.s.o.Log.Error("accepting clients fails", "err", err) }
 
-// listen listens on a TCP address or the path of a unix socket.
-func listen(addr string) (net.Listener, error) {
+// Leave stops listening. The sockets stay for other processes that have copies of them, with the clients that
+// have not been accepted yet. Clients that are here are served as before.
+func (s *Server) Leave() {
+	s.mu.Lock()
+	listeners := s.listeners
+	s.listeners = nil
+	s.mu.Unlock()
+	for _, ln := range listeners {
+		switch ln := ln.(type) {
+		case *loop.Listener:
+			ln.Leave()
+		case *net.UnixListener:
+			ln.SetUnlinkOnClose(false)
+			ln.Close()
+		default:
+			ln.Close()
+		}
+	}
+}
+
+// Listen listens on a TCP address or the path of a unix socket.
+func Listen(addr string) (net.Listener, error) {
 	network := "tcp"
 	if strings.Contains(addr, "/") {
 		network = "unix"

@@ -18,7 +18,7 @@ import (
 
 // Lobby has the clients that connect before there is a Server, because the upstream is not found yet:
 //
-//	Listen --> client --> each command: -LOADING and the reason
+//	Serve --> client --> each command: -LOADING and the reason
 //	                          |
 //	Open(Server) -------------+--> the listeners and the clients are the Server's now
 //
@@ -68,17 +68,12 @@ func NewLobby(o LobbyOptions) *Lobby {
 	return &Lobby{o: o, clients: make(map[net.Conn]struct{}), over: make(chan struct{})}
 }
 
-// Listen is Server.Listen.
-func (l *Lobby) Listen(addr string) (net.Addr, error) {
-	ln, err := listen(addr)
-	if err != nil {
-		return nil, err
-	}
+// Serve answers the clients of ln, on TCP or a unix socket, until Open or Close.
+func (l *Lobby) Serve(ln net.Listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.listeners = append(l.listeners, ln)
 	l.work.Go(func() { l.accept(ln) }) // ends with Open or Close
-	return ln.Addr(), nil
 }
 
 // Open gives the listeners and the clients to s. It returns their addresses when s has all of them. A client

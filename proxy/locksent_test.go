@@ -158,10 +158,7 @@ func TestLocksAreSentAsMeant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, err := s.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := serveClients(t, s)
 	var clients sync.WaitGroup
 	for i := range 12 {
 		clients.Go(func() {

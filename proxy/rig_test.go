@@ -260,3 +260,16 @@ func (r *rig) change(f func(*Options)) {
 	f(&o)
 	r.server.Change(o)
 }
+
+// serveClients has s serve clients on a free port, and returns its address.
+func serveClients(tb testing.TB, s *Server) net.Addr {
+	tb.Helper()
+	ln, err := Listen("127.0.0.1:0")
+	if err == nil {
+		err = s.Serve(ln)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return ln.Addr()
+}

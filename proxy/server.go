@@ -104,7 +104,7 @@ type Server struct {
 }
 
 // New starts the loops, connects to the masters of RedLock, and learns the upstream's commands. It serves
-// nobody before Listen or Admit.
+// nobody before Serve or Admit.
 func New(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{

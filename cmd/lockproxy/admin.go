@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"time"
@@ -22,7 +21,7 @@ func (p *program) startAdmin() (stop func(), err error) {
 	if v.Admin == "" {
 		return func() {}, nil
 	}
-	ln, err := net.Listen("tcp", v.Admin)
+	ln, err := p.ports.listen("admin", v.Admin)
 	if err != nil {
 		return nil, fmt.Errorf("admin %s: %w", v.Admin, err)
 	}

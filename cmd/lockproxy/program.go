@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +18,9 @@ import (
 // plane is the data plane as the program sees it.
 type plane interface {
 	Source
-	// Listen opens one address of the setting listen and serves it until Drain.
-	Listen(addr string) (net.Addr, error)
-	proxy.Successor
+	proxy.Successor // Serve serves one address of the setting listen until Drain
+	// Leave stops listening, and leaves the sockets to processes that have copies of them.
+	Leave()
 	// Ready says why the proxy cannot serve commands now, or nil.
 	Ready() error
 	// Drain takes no new clients, answers waiters and the commands that have
@@ -37,6 +37,9 @@ type program struct {
 	stderr    io.Writer
 	audit     *audit // nil: there is none
 	state     state
+	ports     ports
+	stopAdmin func()                  // may be called more than once
+	relieved  chan struct{}           // closed when another process has taken over
 	hups      <-chan os.Signal        // each asks for the settings to be reread
 	settings  func() (*Values, error) // reads them anew from their sources
 	refused   atomic.Bool             // those that were read last
@@ -47,7 +50,7 @@ type program struct {
 
 func newProgram(c *Config, certs certs, stderr io.Writer) *program {
 	return &program{config: c, certs: certs, log: newLogger(c, stderr), stderr: stderr, connect: connect,
-		exit: os.Exit}
+		exit: os.Exit, stopAdmin: func() {}, relieved: make(chan struct{})}
 }
 
 // run serves until a signal asks for the end and then drains; a second signal
@@ -75,17 +78,28 @@ func (p *program) run(signals <-chan os.Signal) error {
 	}
 	defer stopAudit()
 	go p.heedReread(p.hups, over) // ends with run
-	stopAdmin, err := p.startAdmin()
+	old, err := p.takeOver()
 	if err != nil {
 		return err
 	}
-	defer stopAdmin()
+	if old == nil { // until this process serves, the admin listener is that of the old one
+		if err := p.openAdmin(); err != nil {
+			return err
+		}
+	}
+	defer func() { p.stopAdmin() }()
 	stopDev, upstream, err := p.startDev()
 	if err != nil {
 		return err
 	}
 	defer stopDev()
-	if err := p.start(asked, upstream); err != nil && asked.Err() == nil {
+	err = p.start(asked, upstream, old != nil)
+	stopTakeover := func() {}
+	if err == nil && asked.Err() == nil {
+		stopTakeover, err = p.succeed(life, old)
+	}
+	defer stopTakeover()
+	if err != nil && asked.Err() == nil {
 		p.drain()
 		return err
 	}
@@ -97,38 +111,44 @@ func (p *program) run(signals <-chan os.Signal) error {
 	return nil
 }
 
-// heed turns the first signal into a drain, behind drain-delay. The next signal ends the delay, and one while
-// it drains ends the process.
+// heed turns the first signal, or a takeover, into a drain, behind drain-delay. The next signal ends the
+// delay, and one while it drains ends the process.
 func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func()) {
-	var sig os.Signal
+	delay, why := time.Duration(0), ""
 	select {
 	case <-over:
 		return
-	case sig = <-signals:
+	case sig := <-signals:
+		why = sig.String()
+	case <-p.relieved:
+		delay, why = settle, "takeover"
 	}
-	if delay := p.config.Values().DrainDelay; p.state.leave() && delay > 0 {
-		p.log.Info("not ready any more: draining begins later", "signal", sig, "delay", delay)
+	delay = max(delay, p.config.Values().DrainDelay)
+	if p.state.leave() && delay > 0 {
+		p.log.Info("not ready any more: draining begins later", "why", why, "delay", delay)
 		select {
 		case <-over:
 			return
-		case sig = <-signals:
+		case sig := <-signals:
+			why = sig.String()
 		case <-time.After(delay):
 		}
 	}
-	p.log.Info("draining", "signal", sig, "timeout", p.config.Values().DrainTimeout)
+	p.log.Info("draining", "why", why, "timeout", p.config.Values().DrainTimeout)
 	ask()
 	select {
 	case <-over:
-	case sig = <-signals:
+	case sig := <-signals:
 		p.log.Warn("lockproxy ends at once", "signal", sig)
 		p.exit(exitFailed)
 	}
 }
 
-// start connects to the upstream and opens the listeners. It blocks until the upstream answers or ctx ends.
-func (p *program) start(ctx context.Context, upstream []string) error {
+// start connects to the upstream and opens the listeners; served: another process serves them meanwhile. It
+// blocks until the upstream answers or ctx ends.
+func (p *program) start(ctx context.Context, upstream []string, served bool) error {
 	v := p.config.Values()
-	if !v.ListenEarly || v.Dev {
+	if !v.ListenEarly || v.Dev || served {
 		return p.startClosed(ctx, upstream)
 	}
 	lobby := proxy.NewLobby(proxy.LobbyOptions{
@@ -138,11 +158,12 @@ func (p *program) start(ctx context.Context, upstream []string) error {
 	defer lobby.Close()
 	p.state.waitIn(lobby)
 	for _, addr := range v.Listen {
-		bound, err := lobby.Listen(addr)
+		ln, err := p.ports.listen("listen", addr)
 		if err != nil {
 			return fmt.Errorf("listen %s: %w", addr, err)
 		}
-		p.log.Info("clients are told to wait for the upstream", "addr", bound)
+		lobby.Serve(ln)
+		p.log.Info("clients are told to wait for the upstream", "addr", ln.Addr())
 	}
 	pl, err := p.connect(ctx, p, upstream)
 	if err != nil {
@@ -165,13 +186,25 @@ func (p *program) startClosed(ctx context.Context, upstream []string) error {
 	}
 	p.state.set(pl)
 	for _, addr := range p.config.Values().Listen {
-		bound, err := pl.Listen(addr)
+		ln, err := p.ports.listen("listen", addr)
+		if err == nil {
+			err = pl.Serve(ln)
+		}
 		if err != nil {
 			return fmt.Errorf("listen %s: %w", addr, err)
 		}
-		p.log.Info("listening", "addr", bound)
+		p.log.Info("listening", "addr", ln.Addr())
 	}
 	return nil
+}
+
+// openAdmin starts the admin HTTP, until stopAdmin.
+func (p *program) openAdmin() error {
+	stop, err := p.startAdmin()
+	if err == nil {
+		p.stopAdmin = sync.OnceFunc(stop)
+	}
+	return err
 }
 
 // toEnd is how much of drain-timeout is kept for what follows after clients are cut off.
@@ -185,6 +218,7 @@ func (p *program) end() {
 
 // drain ends the data plane in good order.
 func (p *program) drain() {
+	p.ports.close()
 	pl := p.state.drain()
 	if pl == nil {
 		return

@@ -462,6 +462,11 @@ var settings = []Setting{
 			"ready, before it drains",
 		live: true,
 		in:   func(v *Values) value { return duration{&v.DrainDelay, 0, time.Hour} }},
+	{Name: "takeover", Group: "program", Joined: true,
+		Help: "path of a unix socket through which a new process takes the ports over",
+		Page: "path of a unix socket through which a new process " +
+			"[takes the ports over](operations.md#upgrades), on Linux; empty: none does",
+		in: func(v *Values) value { return text{&v.Takeover, "a path"} }},
 	{Name: "loops", Group: "program", Joined: true,
 		Help: "event loops; 0: from the cores",
 		Page: "event loops; 0: from the number of cores",

@@ -50,6 +50,13 @@ func (s *state) why() error {
 	return s.failed
 }
 
+// now is the plane; nil: there is none yet.
+func (s *state) now() plane {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.plane
+}
+
 // leave notes that clients should go elsewhere. It reports whether there is a plane, which serves meanwhile.
 func (s *state) leave() bool {
 	s.mu.Lock()

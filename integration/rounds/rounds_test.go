@@ -82,11 +82,14 @@ func startMeasured(t *testing.T, o proxy.Options, upstream ...string) (addr stri
 		}
 		end()
 	})
-	bound, err := srv.Listen("127.0.0.1:0")
+	ln, err := proxy.Listen("127.0.0.1:0")
+	if err == nil {
+		err = srv.Serve(ln)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bound.String(), clock
+	return ln.Addr().String(), clock
 }
 
 // roundAttempts is how often an attack is tried while a round is too long: the clock of a thread also counts

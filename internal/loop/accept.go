@@ -26,6 +26,7 @@ type Listener struct {
 	addr     net.Addr
 	local    string // the address of the loop's end of every connection; "": each has its own
 	fd       int
+	path     string        // of a unix socket, which is removed at the end; ""
 	idle     time.Duration // see KeepAlive
 	retry    time.Duration // how long nothing is accepted after the next failure
 	closed   bool

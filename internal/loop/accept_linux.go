@@ -36,6 +36,9 @@ func (l *Loop) Listen(ln net.Listener, keepAlive time.Duration, a Acceptor) *Lis
 		return nil
 	}
 	n := &Listener{loop: l, acceptor: a, addr: ln.Addr(), fd: fd, idle: keepAlive, retry: retryFirst}
+	if isUnix {
+		n.path = n.addr.String()
+	}
 	if tcp, ok := n.addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
 		n.local = tcp.String()
 	}
@@ -75,13 +78,28 @@ func (n *Listener) set(fd int) {
 // Close stops listening. It must not be called on the loop.
 func (n *Listener) Close() error {
 	done := make(chan struct{})
-	if n.loop.Post(func() { n.end(); close(done) }) {
+	if n.loop.Post(func() { n.forget(); n.end(); close(done) }) {
 		<-done
 		return nil
 	}
 	<-n.loop.Done()
 	n.end() // if the loop has ended before it listened
 	return nil
+}
+
+// Leave is Close, but other processes go on with the same socket: what it has not accepted stays for them,
+// and a unix socket keeps its file.
+func (n *Listener) Leave() error {
+	n.loop.Post(func() { n.path = "" })
+	return n.Close()
+}
+
+// forget has the loop wait for no more connections. The kernel does not forget a socket by itself of which
+// others have copies.
+func (n *Listener) forget() {
+	if !n.closed {
+		n.loop.poller.(*epoll).watch(unix.EPOLL_CTL_DEL, n.fd, 0)
+	}
 }
 
 // end runs on the loop, or when that has ended.
@@ -93,8 +111,8 @@ func (n *Listener) end() {
 	if e := n.loop.poller.(*epoll); n.fd < len(e.conns) {
 		e.conns[n.fd] = nil
 	}
-	if n.addr.Network() == "unix" {
-		os.Remove(n.addr.String())
+	if n.path != "" {
+		os.Remove(n.path)
 	}
 	unix.Close(n.fd)
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"lockproxy/proxy"
+)
+
+// ports are the listening sockets of the program. Those that another process has handed to it are used in
+// place of new ones, so that no client is refused in between. Safe for concurrent use.
+type ports struct {
+	mu     sync.Mutex
+	handed []port // by another process, and not used yet
+	copied bool   // copies are kept, to hand them over
+	copies []port
+}
+
+// port is a listening socket. Its name is that of the setting which names it, and its address as it is there.
+type port struct {
+	name string
+	file *os.File
+}
+
+// listen listens on addr, a TCP address or the path of a unix socket, for a setting.
+func (p *ports) listen(setting, addr string) (net.Listener, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := setting + " " + addr
+	ln, err := p.used(name)
+	if ln == nil && err == nil {
+		ln, err = proxy.Listen(addr)
+	}
+	if err != nil || !p.copied {
+		return ln, err
+	}
+	file, err := ln.(interface{ File() (*os.File, error) }).File()
+	if err != nil {
+		ln.Close()
+		return nil, fmt.Errorf("a copy of it: %w", err)
+	}
+	p.copies = append(p.copies, port{name, file})
+	return ln, nil
+}
+
+// used is the listener of that name among those that were handed over; nil: there is none.
+func (p *ports) used(name string) (net.Listener, error) {
+	for i, one := range p.handed {
+		if one.name != name {
+			continue
+		}
+		p.handed = append(p.handed[:i], p.handed[i+1:]...)
+		defer one.file.Close()
+		return net.FileListener(one.file)
+	}
+	return nil, nil
+}
+
+// take notes ports that another process has handed over.
+func (p *ports) take(all []port) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handed = append(p.handed, all...)
+}
+
+// unused closes those that nobody wants, and returns their names.
+func (p *ports) unused() (names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.handed {
+		one.file.Close()
+		names = append(names, one.name)
+	}
+	p.handed = nil
+	return names
+}
+
+// all are copies of all ports; they stay those of p.
+func (p *ports) all() []port {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.copies
+}
+
+// close closes the copies, without which a port is closed when its listener is.
+func (p *ports) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.copies {
+		one.file.Close()
+	}
+	p.copies = nil
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A new process takes the ports of the one before over, through a unix socket (setting takeover):
+//
+//	new                                         old
+//	 | --- connect ------------------------------> |  both look whose process the other is
+//	 | <-- its listening sockets, their names ------ |  both accept clients from now on
+//	 |     ... finds the upstream, serves          |  serves
+//	 | --- "serving" ----------------------------> |  accepts no more, and drains behind drain-delay
+//
+// They are the same sockets, and not others on the same ports: whoever connects is in one queue, from which
+// either process accepts. So nobody is refused or reset when the old one closes its copies.
+
+const (
+	// servingLine is what the new process says when it serves.
+	servingLine = "serving\n"
+	// settle is how long the old process serves its clients at least once it accepts no more: those that have
+	// just come have not said anything yet.
+	settle = time.Second
+	// takeoverPatience is how long a process may take to answer.
+	takeoverPatience = 5 * time.Second
+	// mostPorts is how many sockets are handed over, and longestNames how long their names are together.
+	mostPorts, longestNames = 128, 16 << 10
+)
+
+// before is the process before this one.
+type before struct {
+	conn *net.UnixConn
+	pid  int
+}
+
+// takeOver asks the process before for its ports; nil: there is none.
+func (p *program) takeOver() (*before, error) {
+	path := p.config.Values().Takeover
+	if path == "" {
+		return nil, nil
+	}
+	p.ports.copied = true
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
+		return nil, fmt.Errorf("takeover %s: is there and is no socket: name another path", path)
+	}
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("takeover: %w", err)
+	}
+	b := &before{conn: conn}
+	conn.SetDeadline(time.Now().Add(takeoverPatience))
+	all, err := b.receive()
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("takeover %s: %w", path, err)
+	}
+	p.ports.take(all)
+	p.log.Info("ports of another process are taken over", "pid", b.pid, "ports", len(all))
+	return b, nil
+}
+
+// receive gets the ports.
+func (b *before) receive() (all []port, err error) {
+	if b.pid, err = peer(b.conn); err != nil {
+		return nil, err
+	}
+	text, files, err := receiveFiles(b.conn)
+	if err != nil {
+		return nil, err
+	}
+	names := strings.Split(text, "\n")
+	if len(names) != len(files) {
+		for _, f := range files {
+			f.Close()
+		}
+		return nil, fmt.Errorf("process %d gives %d sockets of %d", b.pid, len(files), len(names))
+	}
+	for i, f := range files {
+		all = append(all, port{names[i], f})
+	}
+	return all, nil
+}
+
+// relieve tells the process before that this one serves.
+func (b *before) relieve() error {
+	defer b.conn.Close()
+	b.conn.SetDeadline(time.Now().Add(takeoverPatience))
+	if _, err := io.WriteString(b.conn, servingLine); err != nil {
+		return err
+	}
+	_, err := b.conn.Read(make([]byte, 1)) // until it has closed its copies, and so the connection
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// succeed has the process before, if there is one, end, and this one wait for the next, until stop.
+func (p *program) succeed(life context.Context, old *before) (stop func(), err error) {
+	if old != nil {
+		if err := p.openAdmin(); err != nil {
+			return func() {}, err
+		}
+		if names := p.ports.unused(); len(names) > 0 {
+			p.log.Warn("ports of the other process are closed: no setting names them", "ports", names)
+		}
+		if err := old.relieve(); err != nil {
+			p.log.Warn("the other process may go on: it has not said that it leaves", "pid", old.pid,
+				"err", err)
+		}
+	}
+	return p.startTakeover(life)
+}
+
+// successors hands the ports to a process that asks for them.
+type successors struct {
+	ln   *net.UnixListener
+	path string
+	p    *program
+	mu   sync.Mutex
+	gone bool // handed over: the path belongs to the other process
+}
+
+// startTakeover listens for the process after this one until stop.
+func (p *program) startTakeover(life context.Context) (stop func(), err error) {
+	path := p.config.Values().Takeover
+	if path == "" {
+		return func() {}, nil
+	}
+	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+	os.Remove(fresh)
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("takeover: %w", err)
+	}
+	ln.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(fresh, 0o600), os.Rename(fresh, path)); err != nil {
+		ln.Close()
+		os.Remove(fresh)
+		return nil, fmt.Errorf("takeover: %w", err)
+	}
+	s := &successors{ln: ln, path: path, p: p}
+	done := make(chan struct{})
+	go func() { defer close(done); s.serve(life) }() // ends in stop
+	return func() {
+		s.close()
+		<-done
+	}, nil
+}
+
+// close ends serve. The socket's file is removed, unless it is the successor's.
+func (s *successors) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ln.Close()
+	if !s.gone {
+		os.Remove(s.path)
+		s.gone = true
+	}
+}
+
+// serve answers one process after the other, until one has taken over.
+func (s *successors) serve(life context.Context) {
+	for {
+		conn, err := s.ln.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.p.log.Error("takeover: accepting fails", "err", err)
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		stop := context.AfterFunc(life, func() { conn.Close() })
+		err = s.hand(conn)
+		stop()
+		if err == nil {
+			s.mu.Lock()
+			s.gone = true
+			s.mu.Unlock()
+			s.p.relief(conn)
+			return
+		}
+		conn.Close()
+		s.p.log.Warn("another process has not taken over: this one goes on", "err", err)
+	}
+}
+
+// hand gives copies of all ports to a process, and waits until that serves.
+func (s *successors) hand(conn *net.UnixConn) error {
+	pid, err := peer(conn)
+	if err != nil {
+		return err
+	}
+	var names []string
+	var files []*os.File
+	for _, one := range s.p.ports.all() {
+		names, files = append(names, one.name), append(files, one.file)
+	}
+	conn.SetWriteDeadline(time.Now().Add(takeoverPatience))
+	if err := sendFiles(conn, strings.Join(names, "\n"), files); err != nil {
+		return err
+	}
+	s.p.log.Info("another process gets the ports", "pid", pid)
+	line, err := bufio.NewReaderSize(io.LimitReader(conn, int64(len(servingLine))), 16).ReadString('\n')
+	if err == nil && line != servingLine {
+		err = fmt.Errorf("it says %q", line)
+	}
+	if err != nil {
+		return fmt.Errorf("process %d has ended before it served: %w", pid, err)
+	}
+	return nil
+}
+
+// relief leaves the ports to the process at the other end of conn, and begins the end of this one.
+func (p *program) relief(conn *net.UnixConn) {
+	if pl := p.state.now(); pl != nil {
+		pl.Leave()
+	}
+	p.stopAdmin()
+	p.ports.close()
+	p.log.Info("another process has taken over")
+	close(p.relieved)
+	conn.Close()
+}
