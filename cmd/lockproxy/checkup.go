@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -236,9 +235,4 @@ func (r *jsonReport) tell(f checkup.Fact) {
 	r.Facts = append(r.Facts, f)
 }
 
-func (r *jsonReport) end() error {
-	e := json.NewEncoder(r.to)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
+func (r *jsonReport) end() error { return terminal.WriteJSON(r.to, r, "  ") }

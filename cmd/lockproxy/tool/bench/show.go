@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -106,9 +105,7 @@ func (r *run) report(interrupted bool) report {
 func (a *asked) show(c *tool.Call, r *run, interrupted bool) error {
 	all := r.report(interrupted)
 	if a.json {
-		e := json.NewEncoder(c.Stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(all)
+		return terminal.WriteJSON(c.Stdout, all, "  ")
 	}
 	if len(all.Measured) == 0 {
 		return nil

@@ -17,6 +17,7 @@ import (
 
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/client"
+	"lockproxy/cmd/lockproxy/tool/terminal"
 )
 
 // most is how many locks LOCKCTL LIST shows at most.
@@ -112,10 +113,11 @@ func (a *asked) run(c *tool.Call) int {
 
 // failed says what went wrong between here and the proxy.
 func (a *asked) failed(c *tool.Call, err error) int {
-	if _, ok := client.Reply(err); ok {
-		return c.Fail(client.Code(err), err)
+	text := terminal.Safe(err.Error())
+	if _, ok := client.Reply(err); !ok {
+		text = a.at.Addr + ": " + text
 	}
-	return c.Fail(client.Code(err), fmt.Errorf("%s: %w", a.at.Addr, err))
+	return c.Fail(client.Code(err), errors.New(text))
 }
 
 // list asks for all locks whose names match.

@@ -2,7 +2,6 @@ package locks
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,24 +68,6 @@ func TestReadHostile(t *testing.T) {
 		[]any{"token", "t", "addr", "h:1", "ttl", int64(5)}}})
 	if l.Name != "a" || l.Waiters != 3 || len(l.Holders) != 1 || l.Holders[0].Addr != "h:1" {
 		t.Errorf("%+v", l)
-	}
-}
-
-// JSON is JSON, and harms no terminal.
-func TestJSON(t *testing.T) {
-	name := "a\x1b\u009b\u202e\U000e0001 ü 東<&>\x7f"
-	var b bytes.Buffer
-	if err := writeJSON(&b, []Lock{{Name: name}}, "  "); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range b.String() {
-		if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0xe0001 {
-			t.Errorf("%U in %s", r, b.String())
-		}
-	}
-	var back []Lock
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back[0].Name != name {
-		t.Errorf("%v: %+v", err, back)
 	}
 }
 

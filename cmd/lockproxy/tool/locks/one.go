@@ -35,7 +35,7 @@ func (a *asked) info(c *tool.Call, proxy *redis.Client, name string) int {
 		return a.failed(c, err)
 	}
 	if a.json {
-		err = writeJSON(c.Stdout, l, "  ")
+		err = terminal.WriteJSON(c.Stdout, l, "  ")
 	} else {
 		_, err = io.WriteString(c.Stdout, l.told())
 	}
@@ -121,7 +121,8 @@ func (a *asked) breakLock(c *tool.Call, proxy *redis.Client, name string) int {
 	case err != nil:
 		return a.failed(c, err)
 	case a.json:
-		if err := writeJSON(c.Stdout, map[string]any{"name": name, "broken": broken == 1}, ""); err != nil {
+		if err := terminal.WriteJSON(c.Stdout, map[string]any{"name": name, "broken": broken == 1},
+			""); err != nil {
 			return c.Fail(tool.ExitSoftware, err)
 		}
 	case broken == 1:

@@ -26,7 +26,11 @@ func (a *asked) show(c *tool.Call, all []Lock) int {
 		fmt.Fprintf(c.Stderr, "lockproxy locks: these are %d, and there may be more: give a pattern\n", most)
 	}
 	if a.json {
-		return a.printJSON(c, all)
+		err := terminal.WriteJSON(c.Stdout, all, "  ")
+		if err != nil {
+			return c.Fail(tool.ExitSoftware, err)
+		}
+		return tool.ExitOK
 	}
 	width := 0
 	if terminal.Is(c.Stdout) {

@@ -165,7 +165,7 @@ func (l Lock) differs(o Lock) bool {
 
 func (w *changes) tell(what string, l Lock) error {
 	if w.json {
-		return writeJSON(w.to, change{time.Now(), what, l}, "")
+		return terminal.WriteJSON(w.to, change{time.Now(), what, l}, "")
 	}
 	r := l.row()
 	line := time.Now().Format(time.RFC3339) + " " + what

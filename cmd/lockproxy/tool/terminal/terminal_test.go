@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -64,5 +66,23 @@ func TestNoTerminal(t *testing.T) {
 	}
 	if w, h := Size(null); w != columns || h != rows {
 		t.Error(w, h)
+	}
+}
+
+// JSON is JSON, and harms no terminal.
+func TestJSON(t *testing.T) {
+	name := "a\x1b\u009b\u202e\U000e0001 ü 東<&>\x7f"
+	var b bytes.Buffer
+	if err := WriteJSON(&b, []string{name}, "  "); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range b.String() {
+		if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0xe0001 {
+			t.Errorf("%U in %s", r, b.String())
+		}
+	}
+	var back []string
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back[0] != name {
+		t.Errorf("%v: %q", err, back)
 	}
 }

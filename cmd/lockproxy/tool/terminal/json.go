@@ -1,4 +1,4 @@
-package locks
+package terminal
 
 import (
 	"bytes"
@@ -6,20 +6,11 @@ import (
 	"fmt"
 	"io"
 	"unicode"
-
-	"lockproxy/cmd/lockproxy/tool"
 )
 
-// printJSON prints v, over several lines.
-func (a *asked) printJSON(c *tool.Call, v any) int {
-	if err := writeJSON(c.Stdout, v, "  "); err != nil {
-		return c.Fail(tool.ExitSoftware, err)
-	}
-	return tool.ExitOK
-}
-
-// writeJSON writes v and a line feed. What cannot be printed is escaped: it may go to a terminal.
-func writeJSON(w io.Writer, v any, indent string) error {
+// WriteJSON writes v and a line feed; indent is that of lines within it, "" for a single line. What cannot be
+// printed is escaped: it may go to a terminal.
+func WriteJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
