@@ -146,23 +146,30 @@ func (c *Call) Plain(a *redlock.Acquire) {
 
 // FreeCall is the call of free.lua for the plain lock that token was granted by the request id.
 func FreeCall(
-	buf []byte, n *redlock.Names, name, token string, fence int64, id [redlock.IDBytes]byte,
+	buf []byte, n *redlock.Names, name, token string, id [redlock.IDBytes]byte,
 ) (at int, c Call) {
 	at, c = EvalIn(buf, n, &Free, name, 1)
-	appendPlain(&c, fence, id[:], token)
+	c.Req = append(strconv.AppendInt(append(c.Req, '$'), int64(endingBytes), 10), "\r\n"...)
+	c.Req = append(appendEnding(c.Req, id[:], token), "\r\n"...)
 	return at, c
 }
 
+// endingBytes is the length of the value of a plain lock behind its fence.
+const endingBytes = len(" +") + redlock.IDBytes + len(" ") + redlock.OwnerBytes
+
+// appendEnding appends the value of a plain lock behind its fence.
+func appendEnding[ID string | []byte](b []byte, id ID, token string) []byte {
+	return redlock.AppendOwner(append(append(append(b, " +"...), id...), ' '), token)
+}
+
 // appendPlain appends the value of a plain lock.
-func appendPlain[ID string | []byte](c *Call, fence int64, id ID, token string) {
+func appendPlain(c *Call, fence int64, id, token string) {
 	var digits [20]byte
 	number := strconv.AppendInt(digits[:0], fence, 10)
 	const head = "lockproxy 1 "
 	size := len(head) + len(number) + len(" +") + len(id) + len(" ") + redlock.OwnerBytes
 	req := append(strconv.AppendInt(append(c.Req, '$'), int64(size), 10), "\r\n"...)
-	req = append(append(req, head...), number...)
-	req = append(append(append(req, " +"...), id...), ' ')
-	c.Req = append(redlock.AppendOwner(req, token), "\r\n"...)
+	c.Req = append(appendEnding(append(append(req, head...), number...), id, token), "\r\n"...)
 }
 
 // A clock shows 16 digits from 2001 until 2286.

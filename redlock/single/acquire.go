@@ -20,6 +20,9 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 	}
 	sent := time.Now()
 	slot, req := e.acquireRequest(by.Buffer(), &scripts.Acquire, a)
+	if e.plain(a) {
+		e.grants.ask(a, sent)
+	}
 	*first = firstAttempt{e, by, a, to, sent, slot}
 	by.SendHome(slot, req, !a.Break, first, to)
 }
@@ -122,16 +125,24 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 	return g, ok, err
 }
 
+// more says that the script needs all of its arguments for a.
+func (e *Engine) more(a *redlock.Acquire) bool {
+	return a.Break || a.Keeper != "" || a.Meta != "" || a.AtLeast > 0 || e.grace.on() || e.upstream.Evicting()
+}
+
+// plain says that a is granted as a plain lock, or not at all.
+func (e *Engine) plain(a *redlock.Acquire) bool {
+	return a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant && !e.more(a)
+}
+
 // acquireRequest is the command that tries to take the lock, and the slot whose master must get it. It may be
 // sent again. room is as that of evalIn, s scripts.Acquire or acquireAlone.
 func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquire) (slot int, req []byte) {
-	more := a.Break || a.Keeper != "" || a.Meta != "" || a.AtLeast > 0 || e.grace.on() ||
-		e.upstream.Evicting()
-	args := 11
+	args, more := 11, e.more(a)
 	switch {
 	case a.Break:
 		args = 12
-	case !more && a.Wait <= 0 && a.Mode == redlock.Write && !a.Reentrant: // most of them
+	case e.plain(a): // most of them
 		slot, c := scripts.EvalIn(buf, e.names, s, a.Name, 2)
 		c.Plain(a)
 		return slot, c.Req
@@ -198,6 +209,8 @@ func (e *Engine) readAcquire(
 		return r.Grant, false, needsSteps{r.Grant.Fence}
 	case r.Granted:
 		e.noteGrant(a, r.Grant, r.Plain)
+	case a.Mode == redlock.Write:
+		e.grants.refused(a)
 	}
 	return r.Grant, r.Granted, nil
 }

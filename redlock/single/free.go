@@ -14,6 +14,7 @@ import (
 //
 //	free.lua --> 1
 //	        \--> nil, sent once: it was no plain lock any more --> release.lua, as if there were no free.lua
+//	        \--> nil, sent twice, and not granted --> likewise
 //	        \--> nil, sent twice --> release.lua for that very grant
 //	                                    --> 1 or 0: it was no plain lock any more
 //	                                    \-> Null: it has gone, so a copy has freed it if its lease goes on
@@ -38,7 +39,7 @@ type sentFree struct {
 
 // freePlain frees a lock that was granted as a plain one.
 func (e *Engine) freePlain(by redlock.Caller, r *redlock.Release, to redlock.Releaser, plain plainGrant) {
-	slot, c := scripts.FreeCall(by.Buffer(), e.names, r.Name, r.Token, plain.fence, plain.id)
+	slot, c := scripts.FreeCall(by.Buffer(), e.names, r.Name, r.Token, plain.id)
 	sent, _ := e.freeings.Get().(*sentFree)
 	if sent == nil {
 		sent = new(sentFree)
@@ -57,16 +58,18 @@ func (s *sentFree) Answer(reply []byte) []byte {
 	*s = sentFree{}
 	was.e.freeings.Put(s)
 	done, _, err := scripts.ReadFreed(reply)
-	switch {
-	case err != nil, done.Held:
+	if err != nil || done.Held {
 		return was.to.Released(done, err)
-	case !was.repeated:
-		was.e.release(was.by, was.r, was.to)
-	default:
-		that := *was.r
-		that.Fence = was.plain.fence
-		was.e.release(was.by, &that, freedBefore{was.to, was.plain.ends})
 	}
+	if was.repeated {
+		if fence := was.e.grants.granted(was.r, was.plain); fence != 0 {
+			that := *was.r
+			that.Fence = fence
+			was.e.release(was.by, &that, freedBefore{was.to, was.plain.ends})
+			return nil
+		}
+	}
+	was.e.release(was.by, was.r, was.to)
 	return nil
 }
 

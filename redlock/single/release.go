@@ -10,7 +10,7 @@ import (
 
 // Release implements locks.engine.
 func (e *Engine) Release(by redlock.Caller, r *redlock.Release, to redlock.Releaser) {
-	if g := e.grants.take(r); g.fence != 0 {
+	if g := e.grants.take(r); !g.ends.IsZero() {
 		e.freePlain(by, r, to, g)
 		return
 	}
