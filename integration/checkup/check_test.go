@@ -223,6 +223,11 @@ func TestCluster(t *testing.T) {
 	}
 	check(t, 1, upstream(c.Addrs()), `fail slots       2 of 16384 have no master: 7-8. Remedy: start the `+
 		`nodes`)
+	rig.Eventually(t, rig.Patience, "the cluster is down", func() bool {
+		return strings.Contains(c.Nodes[1].Do(t, "CLUSTER", "INFO").Text, "cluster_state:fail")
+	})
+	check(t, 1, upstream(c.Addrs()), `fail cluster     `+c.Nodes[1].Addr+` calls the cluster fail. Remedy: `+
+		`redis-cli`)
 	c.Nodes[2].Kill()
 	check(t, 1, upstream(c.Nodes[1].Addr), `fail node        `+c.Nodes[2].Addr+` cannot be used: `)
 }
@@ -236,6 +241,13 @@ func TestSentinels(t *testing.T) {
 		`ok   node        `+g.Sentinels[2].Addr+` answers in \S+: Sentinel`)
 	g.Sentinels[2].Kill()
 	check(t, 1, upstream(g.Sentinels[0].Addr), `fail node        `+g.Sentinels[2].Addr+` cannot be used: `)
+	g.Sentinels[1].Kill()
+	rig.Eventually(t, rig.Patience, "one Sentinel of three knows that it is alone", func() bool {
+		_, err := rig.Ask(g.Sentinels[0].Addr, "SENTINEL", "CKQUORUM", "mymaster")
+		return err != nil
+	})
+	check(t, 1, upstream(g.Sentinels[0].Addr),
+		`fail sentinel    `+g.Sentinels[0].Addr+` cannot fail over: NOQUORUM.* Remedy: start the Sentinels`)
 	g.Replica.Kill()
 	check(t, 1, upstream(g.Sentinels[0].Addr), `fail node        `+g.Replica.Addr+` cannot be used: `)
 }

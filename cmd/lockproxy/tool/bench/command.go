@@ -77,6 +77,7 @@ func (a *asked) run(c *tool.Call) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
 	r, err := newRun(a)
 	if err == nil {
 		defer r.close()
@@ -84,7 +85,7 @@ func (a *asked) run(c *tool.Call) int {
 		err = r.measure(ctx, p)
 		p.end()
 		interrupted := ctx.Err() != nil
-		stop() // a second Ctrl-C ends the program at once
+		stop()
 		if wrong := r.clean(); err == nil && wrong != nil {
 			err = fmt.Errorf("not all could be cleaned up; it ends by itself soon: %w", wrong)
 		}

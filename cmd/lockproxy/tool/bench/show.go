@@ -129,7 +129,11 @@ func (r report) table() string {
 	for _, m := range r.Measured {
 		fmt.Fprintf(&b, "%-10s %10d %10.0f", m.Name, m.Count, m.Rate)
 		for _, us := range []int64{m.P50, m.P90, m.P99, m.P999, m.Max} {
-			fmt.Fprintf(&b, " %8s", brief(us))
+			text := "-"
+			if m.Count > 0 {
+				text = brief(us)
+			}
+			fmt.Fprintf(&b, " %8s", text)
 		}
 		b.WriteByte('\n')
 	}

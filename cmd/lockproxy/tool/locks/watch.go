@@ -24,6 +24,7 @@ const share = 4
 func (a *asked) follow(c *tool.Call, proxy *redis.Client, match string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C ends the program at once
 	v := newView(a, c)
 	defer v.end()
 	for first := true; ; first = false {
