@@ -73,6 +73,12 @@ func graceRefuses(t *testing.T, period time.Duration) (inTime bool) {
 		t.Errorf("renewal: %+v %v", r, err)
 	}
 	refused(other.Lock(t.Context(), redlock.Acquire{Name: "new{job}", Token: "y"}))
+	elsewhere := redlock.Acquire{Name: "elsewhere{job}", Token: "y", Break: true}
+	refused(other.Lock(t.Context(), elsewhere)) // and ends no hold
+	r, err = p.Client().Renew(&redlock.Renew{Name: elsewhere.Name, Token: "x", Lease: time.Minute})
+	if err != nil || inTime && r.Left == 0 {
+		t.Errorf("what was not to be broken: %+v %v", r, err)
+	}
 	if got := p.Unlock("a"); got != 1 {
 		t.Errorf("release: %d", got)
 	}
