@@ -16,49 +16,29 @@ import (
 //
 // Reply: the least ms that are left; 0: the token does not hold all of them. No lease is made shorter.
 func mrenewVerb(l *Lockers) *commands.Command {
-	verb := &commands.Command{
-		Name: "mrenew", Arity: -4, Keys: onKeys, Route: commands.Local,
-		Flags: commands.Write | commands.LockVerb | commands.Alone,
-		Needs: keyRights(l), Secret: secretBehindNames,
-		Docs: &commands.Docs{
-			Summary: "Makes the leases of several holds longer.", Since: "0.2.0", Group: "lock",
-			Complexity: "O(N), N being the locks",
-			Arguments: append(namesArguments[:len(namesArguments):len(namesArguments)],
-				commands.Argument{Name: "token", Type: "string"}, leaseArgument),
-		},
-	}
-	verb.Check = manyNames(verb)
-	syntax := newSyntax(verb)
-	syntax.bare = false // it stands right behind the names
-	verb.Run = func(c *commands.Call) { mrenew(c, l, syntax) }
-	return verb
+	return heldVerb(l, "mrenew", "Makes the leases of several holds longer.",
+		[]commands.Argument{leaseArgument}, mrenew)
 }
 
-func mrenew(c *commands.Call, all *Lockers, s *syntax) {
-	m, err := all.newHeld(c, s)
-	if err != nil {
-		c.Reply(commands.ErrorReply(err))
-		return
+func mrenew(ctx context.Context, m *many) []byte {
+	sent := time.Now()
+	err := m.set.Renew(ctx)
+	least := m.set.Parts()[0].Renewed.Left
+	for _, p := range m.set.Parts() {
+		m.renewed(p, sent)
+		least = min(least, p.Renewed.Left)
 	}
-	c.Task(func(ctx context.Context) []byte {
-		sent := time.Now()
-		err := m.set.Renew(context.WithoutCancel(ctx))
-		least := m.set.Parts()[0].Renewed.Left
-		for _, p := range m.set.Parts() {
-			m.renewed(p, sent)
-			least = min(least, p.Renewed.Left)
-		}
-		if err == nil {
-			err = m.lostMeanwhile(func(p *locks.Part) bool { return p.Renewed.Left > 0 })
-		}
-		if err == nil {
-			err = m.whyNothing(func(p *locks.Part) bool { return p.Renewed.Left > 0 })
-		}
-		if err != nil {
-			return commands.ErrorReply(err)
-		}
-		return redcon.AppendInt(nil, least.Milliseconds())
-	}, nil)
+	held := func(p *locks.Part) bool { return p.Renewed.Left > 0 }
+	if err == nil {
+		err = m.lostMeanwhile(held)
+	}
+	if err == nil {
+		err = m.whyNothing(held)
+	}
+	if err != nil {
+		return commands.ErrorReply(err)
+	}
+	return redcon.AppendInt(nil, least.Milliseconds())
 }
 
 // renewed notes the outcome for one lock, of a request that was sent then.

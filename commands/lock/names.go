@@ -1,7 +1,10 @@
 package lock
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"lockproxy/commands"
 	"lockproxy/commands/holds"
@@ -82,6 +85,38 @@ func secretBehindNames(args [][]byte) []bool {
 	return secret
 }
 
+// heldVerb is a verb about several holds of one token:
+//
+//	VERB numkeys key [key ...] token [options]
+//
+// run is its task. It ends what it has begun, also if its client goes.
+func heldVerb(l *Lockers, name, summary string, options []commands.Argument,
+	run func(ctx context.Context, m *many) []byte,
+) *commands.Command {
+	verb := &commands.Command{
+		Name: name, Arity: -4, Keys: onKeys, Route: commands.Local,
+		Flags: commands.Write | commands.LockVerb | commands.Alone,
+		Needs: keyRights(l), Secret: secretBehindNames,
+		Docs: &commands.Docs{
+			Summary: summary, Since: "0.2.0", Group: "lock", Complexity: "O(N), N being the locks",
+			Arguments: slices.Concat(namesArguments, []commands.Argument{{Name: "token", Type: "string"}},
+				options),
+		},
+	}
+	verb.Check = manyNames(verb)
+	syntax := newSyntax(verb)
+	syntax.bare = false // it stands right behind the names
+	verb.Run = func(c *commands.Call) {
+		m, err := l.newHeld(c, syntax)
+		if err != nil {
+			c.Reply(commands.ErrorReply(err))
+			return
+		}
+		c.Task(func(ctx context.Context) []byte { return run(context.WithoutCancel(ctx), &m) }, nil)
+	}
+	return verb
+}
+
 // namesOf copies the names.
 func namesOf(args [][]byte) (names []string) {
 	for _, name := range args[2:behindNames(args)] {
@@ -136,4 +171,24 @@ func (l *Lockers) strictest(args [][]byte) *locks.Locker {
 		}
 	}
 	return strictest
+}
+
+// newHeld reads the arguments of a verb about holds that go on: its locks and the token behind them, then
+// options.
+func (l *Lockers) newHeld(c *commands.Call, s *syntax) (m many, err error) {
+	var args arguments
+	engine, at := l.strictest(c.Args), behindNames(c.Args)
+	if at == len(c.Args) {
+		return m, s.verb.Usage(errors.New("the token is missing"))
+	}
+	if err = checkToken(c.Args[at]); err != nil {
+		return m, s.verb.Usage(err)
+	}
+	if err = args.parseBehind(s, engine, c.Args, at+1); err != nil {
+		return m, err
+	}
+	if args.lease == 0 {
+		args.lease = engine.Lease()
+	}
+	return l.newMany(c, redlock.Acquire{Token: string(c.Args[at]), Lease: args.lease}), nil
 }
