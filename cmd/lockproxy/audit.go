@@ -24,14 +24,12 @@ type audit struct {
 	out   io.Writer
 	log   *slog.Logger // of the program
 	names journal.Names
-	queue chan lockevent.Event
+	queue *lockevent.Queue
 	stop  chan struct{}
 	done  chan struct{} // closed when run has ended
 
-	logins        journal.Few
-	written, lost atomic.Uint64
-	missed        atomic.Uint64 // lost ones of which the audit log is to tell
-	untold        atomic.Uint64 // likewise the log of the program
+	logins journal.Few
+	untold atomic.Uint64 // lost ones of which the log of the program is to tell
 
 	lines bytes.Buffer // not written yet
 	n     uint64       // how many they are
@@ -39,8 +37,6 @@ type audit struct {
 }
 
 const (
-	// auditQueue is how many events may wait to be written.
-	auditQueue = 8192
 	// auditBatch is how many bytes of lines are written at a time.
 	auditBatch = 64 << 10
 	// auditTell is how long losses are counted before the log tells of them.
@@ -70,7 +66,7 @@ func (p *program) startAudit() (stop func(), err error) {
 }
 
 func newAudit(out io.Writer, log *slog.Logger, names journal.Names) *audit {
-	a := &audit{out: out, log: log, names: names, queue: make(chan lockevent.Event, auditQueue),
+	a := &audit{out: out, log: log, names: names, queue: lockevent.NewQueue(),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	a.json = slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{ReplaceAttr: asEvent}))
 	return a
@@ -105,17 +101,14 @@ func (a *audit) Note(e lockevent.Event) {
 }
 
 func (a *audit) put(e lockevent.Event) {
-	select {
-	case a.queue <- e:
-	default:
+	if !a.queue.Put(e) {
 		a.lose(1)
 	}
 }
 
 // lose counts events that are not written.
 func (a *audit) lose(n uint64) {
-	a.lost.Add(n)
-	a.missed.Add(n)
+	a.queue.Lose(n)
 	if a.untold.Add(n) == n {
 		time.AfterFunc(auditTell, func() {
 			a.log.Error("audit log: events could not be written", "count", a.untold.Swap(0))
@@ -124,18 +117,18 @@ func (a *audit) lose(n uint64) {
 }
 
 // Counts implements proxy.Audit.
-func (a *audit) Counts() (written, lost uint64) { return a.written.Load(), a.lost.Load() }
+func (a *audit) Counts() (written, lost uint64) { return a.queue.Counts() }
 
 // run writes events until close is called.
 func (a *audit) run() {
 	defer close(a.done)
 	for {
 		select {
-		case e := <-a.queue:
+		case e := <-a.queue.C:
 			a.line(e)
 		case <-a.stop:
-			for len(a.queue) > 0 {
-				a.line(<-a.queue)
+			for len(a.queue.C) > 0 {
+				a.line(<-a.queue.C)
 			}
 			return
 		}
@@ -144,11 +137,11 @@ func (a *audit) run() {
 
 // line makes a line of an event, and writes it with others once no more wait.
 func (a *audit) line(e lockevent.Event) {
-	if n := a.missed.Swap(0); n > 0 {
-		a.append(lockevent.Event{Time: e.Time, Kind: lockevent.Missed, Proxy: e.Proxy, Count: n})
+	if gap := a.queue.Gap(e.Time, e.Proxy); gap.Count > 0 {
+		a.append(gap)
 	}
 	a.append(e)
-	if len(a.queue) == 0 || a.lines.Len() >= auditBatch {
+	if len(a.queue.C) == 0 || a.lines.Len() >= auditBatch {
 		a.flush()
 	}
 }
@@ -195,7 +188,7 @@ func (a *audit) flush() {
 		// A line about missed events is none itself.
 		a.lose(lost - uint64(bytes.Count(rest, []byte(`"event":"missed"`))))
 	}
-	a.written.Add(a.n)
+	a.queue.Told(a.n)
 	a.lines.Reset()
 	a.n = 0
 }
@@ -206,7 +199,7 @@ func (a *audit) close() {
 	select {
 	case <-a.done:
 	case <-time.After(toEnd):
-		a.log.Error("audit log: the end could not be written", "count", len(a.queue))
+		a.log.Error("audit log: the end could not be written", "count", len(a.queue.C))
 	}
 }
 

@@ -168,7 +168,7 @@ func TestAuditLogOfASlowDisk(t *testing.T) {
 		out := &gate{open: make(chan struct{})}
 		a := newAudit(out, slog.New(slog.NewTextHandler(&text, nil)), journal.NamesWhole)
 		go a.run()
-		const many = 3 * auditQueue
+		const many = 3 * lockevent.MostQueued
 		event := lockevent.Event{Kind: lockevent.Granted, Lock: "job", Time: time.Now()}
 		for range many {
 			a.Note(event)
@@ -180,7 +180,7 @@ func TestAuditLogOfASlowDisk(t *testing.T) {
 		synctest.Wait()
 		written, lost := a.Counts()
 		told := uint64(strings.Count(out.text.String(), `"event":"missed","count":`))
-		if lost < auditQueue || written-told+lost != many+1 || told == 0 {
+		if lost < lockevent.MostQueued || written-told+lost != many+1 || told == 0 {
 			t.Errorf("%d written, %d lost", written, lost)
 		}
 		if n := strings.Count(out.text.String(), "\n"); n != int(written) {

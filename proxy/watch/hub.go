@@ -15,7 +15,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/journal"
@@ -36,8 +35,6 @@ type Options struct {
 }
 
 const (
-	// mostQueued is how many events may wait to be published.
-	mostQueued = 8192
 	// mostMessage is from how many bytes on a message takes no further events.
 	mostMessage = 64 << 10
 	// pause is how long events are collected, so that a proxy publishes 100 messages a second at most.
@@ -49,11 +46,8 @@ const (
 // Hub passes on events. Safe for concurrent use.
 type Hub struct {
 	o      Options
-	queue  chan lockevent.Event
-	missed atomic.Uint64 // events of which those who watch are to be told that they missed them
+	queue  *lockevent.Queue
 	failed journal.Lines
-
-	published, lost atomic.Uint64
 
 	joining  sync.Mutex // held while Join subscribes
 	mu       sync.Mutex
@@ -62,30 +56,23 @@ type Hub struct {
 }
 
 // New returns a Hub, of which somebody has to call Run.
-func New(o Options) *Hub { return &Hub{o: o, queue: make(chan lockevent.Event, mostQueued)} }
+func New(o Options) *Hub { return &Hub{o: o, queue: lockevent.NewQueue()} }
 
 // Note has an event told to all who watch. It does not block.
 func (h *Hub) Note(e lockevent.Event) {
-	select {
-	case h.queue <- e:
-	default:
-		h.miss(1)
+	if !h.queue.Put(e) {
+		h.queue.Lose(1)
 	}
 }
 
-func (h *Hub) miss(n uint64) {
-	h.missed.Add(n)
-	h.lost.Add(n)
-}
-
 // Counts is how many events of this proxy were published, and how many could not be.
-func (h *Hub) Counts() (published, lost uint64) { return h.published.Load(), h.lost.Load() }
+func (h *Hub) Counts() (published, lost uint64) { return h.queue.Counts() }
 
 // Run publishes what is noted until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
 	for {
 		select {
-		case e := <-h.queue:
+		case e := <-h.queue.C:
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
@@ -101,9 +88,8 @@ func (h *Hub) Run(ctx context.Context) {
 // publish publishes an event, and others that wait.
 func (h *Hub) publish(ctx context.Context, e lockevent.Event) {
 	var message []byte
-	n, missed := uint64(0), h.missed.Swap(0)
-	if missed > 0 {
-		gap := lockevent.Event{Time: time.Now(), Kind: lockevent.Missed, Proxy: h.o.Proxy, Count: missed}
+	n, gap := uint64(0), h.queue.Gap(time.Now(), h.o.Proxy)
+	if gap.Count > 0 {
 		message = gap.Append(message)
 	}
 	for more := true; more; {
@@ -112,7 +98,7 @@ func (h *Hub) publish(ctx context.Context, e lockevent.Event) {
 		more = false
 		if len(message) < mostMessage {
 			select {
-			case e = <-h.queue:
+			case e = <-h.queue.C:
 				more = true
 			default:
 			}
@@ -121,13 +107,13 @@ func (h *Hub) publish(ctx context.Context, e lockevent.Event) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := h.o.Publish(within, message); err != nil {
-		h.missed.Add(missed + n)
-		h.lost.Add(n)
+		h.queue.Again(gap)
+		h.queue.Lose(n)
 		h.failed.Write(h.o.Log, slog.LevelWarn, "events of locks could not be published", "count", n,
 			"err", err)
 		return
 	}
-	h.published.Add(n)
+	h.queue.Told(n)
 }
 
 // Join has Tell called with the events that are published from now on, until Leave is called as often as

@@ -135,7 +135,7 @@ func TestEventsThatAreMissed(t *testing.T) {
 		later()
 		stuck := make(chan struct{})
 		u.becomes(nil, stuck)
-		const many = 3 * mostQueued
+		const many = 3 * lockevent.MostQueued
 		for n := range many {
 			h.Note(event(n))
 		}
@@ -153,7 +153,7 @@ func TestEventsThatAreMissed(t *testing.T) {
 			}
 		}
 		published, lost := h.Counts()
-		if u.told[0].Kind != lockevent.Missed || missed+granted != many+2 || missed < mostQueued ||
+		if u.told[0].Kind != lockevent.Missed || missed+granted != many+2 || missed < lockevent.MostQueued ||
 			lost != missed || published != granted {
 			t.Errorf("missed %d, told %d, lost %d, published %d; first %v", missed, granted, lost, published,
 				u.told[0])
