@@ -5,12 +5,14 @@ import (
 
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/bench"
+	"lockproxy/cmd/lockproxy/tool/lock"
 	"lockproxy/cmd/lockproxy/tool/locks"
 )
 
 // subcommands is the table of what lockproxy does beside running the proxy.
 func subcommands() tool.Table {
 	return tool.Table{
+		lock.Command(),
 		readyCommand(),
 		healthCommand(),
 		checkCommand(),

@@ -14,11 +14,13 @@ import (
 var floors = map[string]string{
 	"cmd/lockproxy": "proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
 		"checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
-		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/locks",
+		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
+		"cmd/lockproxy/tool/locks",
 
 	// Subcommands speak to a proxy as its clients do, so they import nothing of it.
 	"cmd/lockproxy/tool":          "",
 	"cmd/lockproxy/tool/client":   "cmd/lockproxy/tool",
+	"cmd/lockproxy/tool/lock":     "cmd/lockproxy/tool cmd/lockproxy/tool/client",
 	"cmd/lockproxy/tool/terminal": "cmd/lockproxy/tool",
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",

@@ -27,7 +27,8 @@ type Command struct {
 	Settings bool   // takes the settings of the proxy as flags, too: they are Call.Settings
 	About    string // what else to know: paragraphs, with an empty line between two
 	Examples []Example
-	Exits    []Exit // its exit codes, beside those of all subcommands
+	Exits    []Exit     // its exit codes, beside those of all subcommands
+	Gives    []Variable // what it sets for the command that it runs
 
 	// Setup declares the flags, with their defaults, and returns what runs once they are read. It has no
 	// other effect: help, completion and man page call it too.
@@ -38,6 +39,12 @@ type Command struct {
 type Example struct {
 	Line string
 	What string
+}
+
+// Variable is an environment variable, and what it is.
+type Variable struct {
+	Name    string
+	Meaning string
 }
 
 // Call is one use of a subcommand.
@@ -121,12 +128,15 @@ func (t Table) Names() []string {
 	return all
 }
 
-// Variables are the environment variables that stand for flags of subcommands.
+// Variables are the environment variables that stand for flags of subcommands, or that these set for others.
 func (t Table) Variables() []string {
 	var all []string
 	for _, m := range t {
 		for _, f := range m.Flags() {
 			all = append(all, f.variables...)
+		}
+		for _, v := range m.Gives {
+			all = append(all, v.Name)
 		}
 	}
 	slices.Sort(all)

@@ -5,6 +5,7 @@ const (
 	ExitOK          = 0
 	ExitNo          = 1  // the answer to what was asked is no
 	ExitUsage       = 64 // EX_USAGE: the command line or a variable is wrong
+	ExitData        = 65 // EX_DATAERR: what is named is of another kind
 	ExitUnavailable = 69 // EX_UNAVAILABLE: no proxy answers there
 	ExitSoftware    = 70 // EX_SOFTWARE: an answer that nobody expects, or this machine refuses something
 	ExitTemporary   = 75 // EX_TEMPFAIL: not now; the same may work later

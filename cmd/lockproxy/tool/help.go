@@ -27,6 +27,12 @@ func (m *Command) Help(w io.Writer) {
 	if m.Settings {
 		fmt.Fprintf(w, "\nSettings of the proxy are flags too: lockproxy --help lists them.\n")
 	}
+	for i, v := range m.Gives {
+		if i == 0 {
+			fmt.Fprintf(w, "\nVariables of the command:\n")
+		}
+		fmt.Fprint(w, columns(left, "  "+v.Name, v.Meaning))
+	}
 	fmt.Fprintf(w, "\nExamples:\n")
 	for _, e := range m.Examples {
 		fmt.Fprintf(w, "  %s\n        %s\n", e.Line, e.What)
@@ -44,11 +50,11 @@ func heading(group string) string {
 	return group
 }
 
-// exits are all exit codes of the subcommand, in order.
+// exits are all exit codes of the subcommand, in order. What the row says of a code counts.
 func (m *Command) exits() []Exit {
 	all := slices.Concat(m.Exits, common)
 	slices.SortStableFunc(all, func(a, b Exit) int { return a.Code - b.Code })
-	return all
+	return slices.CompactFunc(all, func(a, b Exit) bool { return a.Code == b.Code })
 }
 
 // spelled is the flag as it is written: --wait TIME.

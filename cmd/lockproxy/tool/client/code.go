@@ -11,6 +11,9 @@ import (
 	"lockproxy/cmd/lockproxy/tool"
 )
 
+// ErrProtocol is an answer that no lockproxy gives.
+var ErrProtocol = errors.New("not the answer of a lockproxy")
+
 // Code is the exit code for an error of a connection or of a command.
 func Code(err error) int {
 	if text, ok := Reply(err); ok {
@@ -23,7 +26,8 @@ func Code(err error) int {
 	switch {
 	case errors.As(err, &unverified), errors.As(err, &authority), errors.As(err, &alert):
 		return tool.ExitDenied
-	case errors.As(err, &noTLS), strings.Contains(err.Error(), "redis: can't parse"),
+	case errors.Is(err, ErrProtocol), errors.As(err, &noTLS),
+		strings.Contains(err.Error(), "redis: can't parse"),
 		strings.Contains(err.Error(), "redis: invalid reply"):
 		return tool.ExitProtocol
 	}
@@ -45,6 +49,8 @@ func replyCode(text string) int {
 	switch word {
 	case "NOAUTH", "WRONGPASS", "NOPERM", "DENIED":
 		return tool.ExitDenied
+	case "LOCKTYPE", "PERMITS":
+		return tool.ExitData
 	case "LOADING", "TRYAGAIN", "CLUSTERDOWN", "QUEUEFULL", "NOREPLICAS", "NOQUORUM", "OOM", "MISCONF",
 		"UNBLOCKED", "BUSY", "MASTERDOWN":
 		return tool.ExitTemporary

@@ -74,6 +74,8 @@ type Conn struct {
 	client *redis.Client
 	conn   *redis.Conn
 
+	broken bool // no answer can come any more
+
 	mu   sync.Mutex
 	sock net.Conn
 }
@@ -115,8 +117,15 @@ func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
+	if _, answered := Reply(err); err != nil && !answered {
+		c.broken = true
+		c.cut()
+	}
 	return v, err
 }
+
+// Broken says that a command has had no answer, and none will have one.
+func (c *Conn) Broken() bool { return c.broken }
 
 // cut breaks the connection, under whatever is reading from it.
 func (c *Conn) cut() {

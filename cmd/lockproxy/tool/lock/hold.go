@@ -1,0 +1,302 @@
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/client"
+)
+
+var (
+	errHeld   = errors.New("somebody else holds the lock")
+	errLost   = errors.New("the lock is lost")
+	errSilent = errors.New("no proxy has confirmed the lock, and its lease may end")
+)
+
+const (
+	// longestWait is the WAIT of one request: lock-max-wait, unless it was changed.
+	longestWait = 10 * time.Minute
+	// againAfter is the pause before the proxy is asked again when something was in the way.
+	againAfter = 200 * time.Millisecond
+	// sureEach is how often the hold is made sure of; a short lease asks for more.
+	sureEach = time.Second
+)
+
+// hold is a lock that this process holds. One goroutine uses it at a time.
+type hold struct {
+	*options
+	token string
+	fence int64
+	conn  *client.Conn
+	until time.Time // nobody else has the lock before
+}
+
+// acquire takes the lock. The error is errHeld, that of ctx, or what client.Code knows.
+func acquire(ctx context.Context, o *options) (*hold, error) {
+	h := &hold{options: o, token: rand.Text()}
+	end := time.Now().Add(o.wait)
+	err := h.connect(ctx)
+	if err != nil && client.Code(err) == tool.ExitUnavailable {
+		return nil, err // most likely the address is wrong, and waiting would not help
+	}
+	for {
+		if err == nil {
+			err = h.ask(ctx, max(0, time.Until(end)))
+		}
+		switch {
+		case err == nil:
+			return h, nil
+		case ctx.Err() != nil, time.Now().After(end), !errors.Is(err, errHeld) && !passes(err):
+			h.abandon(err)
+			return nil, err
+		}
+		sleep(ctx, againAfter)
+		err = nil
+		if h.broken() {
+			err = h.connect(ctx)
+		}
+	}
+}
+
+// connect makes a new connection in place of the one there was.
+func (h *hold) connect(ctx context.Context) error {
+	h.close()
+	conn, err := h.proxy.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	h.conn = conn
+	return nil
+}
+
+func (h *hold) broken() bool { return h.conn == nil || h.conn.Broken() }
+
+// abandon gives back what may have been granted after all: the answer was on its way, or what came behind it
+// went wrong.
+func (h *hold) abandon(why error) {
+	defer h.close()
+	if _, answered := client.Reply(why); h.fence == 0 && (answered || errors.Is(why, errHeld)) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), h.proxy.Timeout)
+	defer cancel()
+	if h.broken() && h.connect(ctx) != nil {
+		return
+	}
+	h.conn.Do(ctx, "UNLOCK", h.name, "TOKEN", h.token)
+}
+
+// passes says that what went wrong may be over soon: a proxy that starts, a fail-over, a connection that
+// broke.
+func passes(err error) bool {
+	code := client.Code(err)
+	return code == tool.ExitTemporary || code == tool.ExitUnavailable
+}
+
+// ask asks for the lock once, and waits for so long in the queue.
+func (h *hold) ask(ctx context.Context, wait time.Duration) error {
+	wait = min(wait, longestWait)
+	ctx, cancel := context.WithTimeout(ctx, wait+h.proxy.Timeout)
+	defer cancel()
+	v, err := h.conn.Do(ctx, h.request(wait)...)
+	if err != nil {
+		return err
+	}
+	if v == nil {
+		return errHeld
+	}
+	grant, ok := v.([]any)
+	if !ok || len(grant) < 3 {
+		return fmt.Errorf("%w: LOCK answers %v", client.ErrProtocol, v)
+	}
+	h.fence, _ = grant[1].(int64)
+	// The ttl of a LOCK that waited is what was left when the proxy answered, and nobody knows when that was.
+	// And whoever may not ask for the hold later must know before the command runs.
+	return h.confirm(ctx)
+}
+
+// request is the command that asks for the lock.
+func (h *hold) request(wait time.Duration) []any {
+	args := []any{"LOCK", h.name}
+	switch {
+	case h.permits > 0:
+		args = []any{"SEMLOCK", h.name, "PERMITS", h.permits}
+	case h.shared:
+		args[0] = "RLOCK"
+	}
+	args = append(args, "TOKEN", h.token, "META", h.meta)
+	args = append(args, h.kept()...)
+	if wait > 0 {
+		args = append(args, "WAIT", max(1, wait.Milliseconds()))
+	}
+	if h.atLeast > 0 {
+		args = append(args, "ATLEAST", h.atLeast.Milliseconds())
+	}
+	return args
+}
+
+// kept are the options of LOCK and RENEW that keep the hold alive.
+func (h *hold) kept() []any {
+	ms := h.lease.Milliseconds()
+	return []any{"PX", ms, "KEEPALIVE", "LINGER", ms}
+}
+
+// watch makes sure of the hold, again and again, and returns why it is lost, or nil when ctx ends. What
+// comes on now makes it look at once; sure is told each time that the hold is there.
+func (h *hold) watch(ctx context.Context, now <-chan struct{}, sure chan<- struct{}) error {
+	var err error // of the last attempt
+	for {
+		pause := min(sureEach, h.lease/6)
+		if err != nil {
+			pause = min(pause, againAfter)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-now:
+		case <-time.After(min(pause, max(0, time.Until(h.last())))):
+		}
+		if err != nil && !time.Now().Before(h.last()) {
+			return fmt.Errorf("%w (%w)", errSilent, err)
+		}
+		err = h.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errLost):
+			return err
+		case err == nil:
+			select {
+			case sure <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// last is when the command must be told to end if nobody confirms the hold before.
+func (h *hold) last() time.Time { return h.until.Add(-h.grace) }
+
+// look is confirm with the time that is left for it. A process that was stopped comes too late, and looks all
+// the same: the proxy has kept the hold.
+func (h *hold) look(ctx context.Context) error {
+	end := h.last()
+	if !time.Now().Before(end) {
+		end = time.Now().Add(h.grace)
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	return h.confirm(ctx)
+}
+
+// confirm asks the proxy for the hold, on another connection if this one is broken. The error is errLost, or
+// says why nobody knows.
+func (h *hold) confirm(ctx context.Context) error {
+	if !h.broken() {
+		sent := time.Now()
+		v, err := h.do(ctx, "LOCKCTL", "CHECK", h.name, h.token)
+		if check, ok := v.([]any); ok && err == nil && len(check) > 0 {
+			return h.extended(sent, check[0])
+		}
+		if _, answered := client.Reply(err); answered || err == nil {
+			return lost(err)
+		}
+	}
+	return h.takeOver(ctx)
+}
+
+// takeOver goes on with the hold on a new connection.
+func (h *hold) takeOver(ctx context.Context) error {
+	if err := h.connect(ctx); err != nil {
+		return err
+	}
+	sent := time.Now()
+	v, err := h.do(ctx, append([]any{"RENEW", h.name, "TOKEN", h.token, "FENCE", h.fence}, h.kept()...)...)
+	if err == nil && v != int64(0) {
+		return h.extended(sent, v)
+	}
+	h.close() // it keeps nothing alive
+	if _, answered := client.Reply(err); !answered && err != nil {
+		return err
+	}
+	return lost(err)
+}
+
+// do is Do within the time for commands that need not wait.
+func (h *hold) do(ctx context.Context, args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.proxy.Timeout)
+	defer cancel()
+	return h.conn.Do(ctx, args...)
+}
+
+// extended notes that the hold lasts for so many ms since a request was sent.
+func (h *hold) extended(sent time.Time, ttl any) error {
+	ms, ok := ttl.(int64)
+	if !ok {
+		return fmt.Errorf("%w: %v in place of a ttl", client.ErrProtocol, ttl)
+	}
+	h.until = sent.Add(milliseconds(ms))
+	return nil
+}
+
+// lost is what an answer means by which this token does not hold the lock: errLost, unless it says that this
+// is only not known now.
+func lost(answer error) error {
+	text, answered := client.Reply(answer)
+	switch {
+	case !answered:
+		return errLost
+	case strings.HasPrefix(text, "LOCKLOST "):
+		return fmt.Errorf("%w: %s", errLost, strings.TrimPrefix(text, "LOCKLOST "))
+	}
+	return answer
+}
+
+// release frees the lock. The error says that it was lost before, or that nobody knows.
+func (h *hold) release() error {
+	defer h.close()
+	ctx, cancel := context.WithTimeout(context.Background(), h.proxy.Timeout)
+	defer cancel()
+	if !h.broken() {
+		err := h.unlock(ctx)
+		if _, answered := client.Reply(err); err == nil || answered || errors.Is(err, errLost) {
+			return err
+		}
+	}
+	// The connection broke: the hold lingers, and would for a lease.
+	if err := h.connect(ctx); err != nil {
+		return err
+	}
+	return h.unlock(ctx)
+}
+
+func (h *hold) unlock(ctx context.Context) error {
+	v, err := h.conn.Do(ctx, "UNLOCK", h.name, "TOKEN", h.token, "FENCE", h.fence)
+	if _, answered := client.Reply(err); err == nil && v != nil || err != nil && !answered {
+		return err
+	}
+	return lost(err)
+}
+
+// close ends the connection, if there is one.
+func (h *hold) close() {
+	if h.conn != nil {
+		h.conn.Close()
+		h.conn = nil
+	}
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// sleep is time.Sleep that ends with ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

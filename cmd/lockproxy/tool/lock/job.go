@@ -1,0 +1,138 @@
+//go:build unix
+
+package lock
+
+import (
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"lockproxy/cmd/lockproxy/tool"
+)
+
+// job is the command while it runs, in a process group of its own, so that it can be ended with all that it
+// has started.
+//
+// A shell knows only the group of this program. So the group of the command has the terminal on loan: it
+// gets it when it asks (it reads, or changes modes, and the kernel stops it: TTIN, TTOU) and this program's
+// group has it. When the command is stopped otherwise (^Z) the loan ends, and this program's group stops as
+// well, for the shell to see. The shell continues this program, which continues the command.
+//
+// A command that does not ask leaves the terminal with this group, in which others may use it: lockproxy
+// lock ... | less.
+type job struct {
+	cmd    *exec.Cmd
+	group  int
+	tty    *os.File                // nil: there is none
+	states chan syscall.WaitStatus // each stop, and the end
+}
+
+// start starts the command on the standard streams of this process.
+func start(cmd *exec.Cmd) (*job, error) {
+	j := &job{cmd: cmd, states: make(chan syscall.WaitStatus)}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endWithParent(cmd.SysProcAttr)
+	started := make(chan error)
+	go j.attend(started) // ends with the command
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	j.group = cmd.Process.Pid
+	j.tty, _ = os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	// Taking the terminal back is done from the background, where it would stop this program. The command is
+	// started already and has not inherited this.
+	signal.Ignore(syscall.SIGTTOU)
+	return j, nil
+}
+
+// attend starts the command and reports its stops and its end. The thread stays with it: its end would be
+// taken for that of the parent.
+func (j *job) attend(started chan<- error) {
+	runtime.LockOSThread()
+	err := j.cmd.Start()
+	started <- err
+	for err == nil {
+		var s syscall.WaitStatus
+		_, waitErr := syscall.Wait4(j.cmd.Process.Pid, &s, syscall.WUNTRACED, nil)
+		if waitErr == syscall.EINTR {
+			continue
+		}
+		if waitErr != nil {
+			s = syscall.WaitStatus(tool.ExitSoftware << 8) // nobody will ever know
+		}
+		j.states <- s
+		if waitErr != nil || ended(s) {
+			return
+		}
+	}
+}
+
+// signal sends sig to the group of the command.
+func (j *job) signal(sig syscall.Signal) { syscall.Kill(-j.group, sig) }
+
+// alive says that there are processes in the group.
+func (j *job) alive() bool { return syscall.Kill(-j.group, 0) == nil }
+
+// stopped does what is to be done when the command was stopped by sig.
+func (j *job) stopped(sig syscall.Signal) {
+	asks := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
+	switch {
+	case sig == syscall.SIGSTOP: // somebody wants just this
+	case asks && (j.has(j.group) || j.has(own()) && j.give(j.group)):
+		j.signal(syscall.SIGCONT)
+	case !orphaned():
+		j.takeBack()
+		syscall.Kill(0, syscall.SIGSTOP) // with all of the pipeline, or the shell would wait for the others
+	case asks: // and nobody could ever give it the terminal
+		j.signal(syscall.SIGHUP)
+		j.signal(syscall.SIGCONT)
+	default: // nobody could continue it
+		j.signal(syscall.SIGCONT)
+	}
+}
+
+// close takes the terminal back.
+func (j *job) close() {
+	j.takeBack()
+	if j.tty != nil {
+		j.tty.Close()
+	}
+}
+
+func (j *job) takeBack() {
+	if j.has(j.group) {
+		j.give(own())
+	}
+}
+
+// has says that the terminal is the group's.
+func (j *job) has(group int) bool {
+	if j.tty == nil {
+		return false
+	}
+	foreground, err := unix.IoctlGetInt(int(j.tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground == group
+}
+
+// give makes the terminal the group's.
+func (j *job) give(group int) bool {
+	return unix.IoctlSetPointerInt(int(j.tty.Fd()), unix.TIOCSPGRP, group) == nil
+}
+
+// own is the process group of this program.
+func own() int { return unix.Getpgrp() }
+
+// orphaned says that no shell watches this program's group: its parent is in another session, or in the
+// group.
+func orphaned() bool {
+	parent := os.Getppid()
+	group, err := unix.Getpgid(parent)
+	session, sessionErr := unix.Getsid(parent)
+	mine, mineErr := unix.Getsid(0)
+	return err != nil || sessionErr != nil || mineErr != nil || group == own() || session != mine
+}

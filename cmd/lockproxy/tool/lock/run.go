@@ -1,0 +1,212 @@
+//go:build unix
+
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"lockproxy/cmd/lockproxy/tool"
+	"lockproxy/cmd/lockproxy/tool/client"
+)
+
+// run is one use of the subcommand.
+func (o *options) run(c *tool.Call) int {
+	o.name = c.Operands[0]
+	if err := o.check(); err != nil {
+		return c.Misused(err)
+	}
+	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	if cmd.Err != nil {
+		return c.Fail(cannotRun(cmd.Err), cmd.Err)
+	}
+	r := &run{Call: c, cmd: cmd, signals: make(chan os.Signal, 16)}
+	r.notify(fatal...)
+	defer signal.Stop(r.signals)
+	h, code := r.acquire(o)
+	if h == nil {
+		return code
+	}
+	return r.work(h)
+}
+
+// fatal are the signals that ask a program to end, and are passed on to the command.
+var fatal = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGALRM,
+	syscall.SIGUSR1, syscall.SIGUSR2}
+
+// run is one run of a command.
+type run struct {
+	*tool.Call
+	cmd     *exec.Cmd
+	signals chan os.Signal
+}
+
+// notify asks for signals, but for those that whoever started this program wants to be ignored (nohup).
+func (r *run) notify(all ...os.Signal) {
+	for _, sig := range all {
+		if !signal.Ignored(sig) {
+			signal.Notify(r.signals, sig)
+		}
+	}
+}
+
+// cannotRun is the exit code for a command that does not start, as shells have it.
+func cannotRun(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return exitNotFound
+	}
+	return exitCannotRun
+}
+
+// acquire takes the lock; a signal ends the attempt. Without a hold, code is the exit code.
+func (r *run) acquire(o *options) (h *hold, code int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var err error
+	done := make(chan struct{})
+	go func() { // ends with ctx, at the latest
+		defer close(done)
+		h, err = acquire(ctx, o)
+	}()
+	select {
+	case sig := <-r.signals:
+		cancel()
+		<-done
+		if h != nil {
+			h.release()
+		}
+		return nil, exitSignalBase + int(sig.(syscall.Signal))
+	case <-done:
+	}
+	switch {
+	case err == nil:
+		return h, tool.ExitOK
+	case errors.Is(err, errHeld) && o.once:
+		return nil, tool.ExitOK
+	case errors.Is(err, errHeld):
+		return nil, r.Fail(tool.ExitTemporary, fmt.Errorf("%s: %w", o.name, err))
+	}
+	return nil, r.Fail(client.Code(err), fmt.Errorf("%s: %w", o.name, err))
+}
+
+// work runs the command under the hold, and frees that.
+func (r *run) work(h *hold) int {
+	r.cmd.Env = append(append([]string(nil), r.Environ...), tokenVariable+"="+h.token,
+		fmt.Sprintf("%s=%d", fenceVariable, h.fence))
+	j, err := start(r.cmd)
+	if err != nil {
+		h.release()
+		return r.Fail(cannotRun(err), err)
+	}
+	defer j.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	now, sure, lost := make(chan struct{}, 1), make(chan struct{}, 1), make(chan error, 1)
+	go func() { lost <- h.watch(ctx, now, sure) }() // ends with ctx
+	r.notify(syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT)
+
+	resume := false // once the hold is made sure of
+	for {
+		select {
+		case sig := <-r.signals:
+			if sig != syscall.SIGCONT {
+				j.signal(sig.(syscall.Signal))
+				continue
+			}
+			resume = true
+			select {
+			case <-sure: // of before
+			default:
+			}
+			poke(now)
+		case <-sure:
+			if resume {
+				j.signal(syscall.SIGCONT)
+			}
+			resume = false
+		case why := <-lost:
+			r.Fail(exitLost, fmt.Errorf("%s: %w; the command is ended", h.name, why))
+			r.end(j, h.grace)
+			h.close()
+			return exitLost
+		case s := <-j.states:
+			if !ended(s) {
+				j.stopped(s.StopSignal())
+				continue
+			}
+			cancel()
+			if why := <-lost; why != nil {
+				h.close()
+				return r.Fail(exitLost, fmt.Errorf("%s: %w, before the command had ended", h.name, why))
+			}
+			return r.free(h, s)
+		}
+	}
+}
+
+// poke wakes whoever reads c.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// free frees the lock behind a command that has ended with s, and returns the exit code.
+func (r *run) free(h *hold, s syscall.WaitStatus) int {
+	switch err := h.release(); {
+	case errors.Is(err, errLost):
+		return r.Fail(exitLost, fmt.Errorf("%s: %w, before the command had ended", h.name, err))
+	case err != nil:
+		r.Fail(0, fmt.Errorf("%s: nobody knows whether the lock is free; it is when its lease is over: %w",
+			h.name, err))
+	}
+	return exitOf(s)
+}
+
+// end ends the command, and what it has started in its group: TERM, and after the grace KILL.
+func (r *run) end(j *job, grace time.Duration) {
+	over := time.After(grace)
+	j.signal(syscall.SIGTERM)
+	j.signal(syscall.SIGCONT) // a stopped process does not end
+	for ends := j.states; ; {
+		select {
+		case s := <-ends:
+			if ended(s) {
+				ends = nil
+			}
+		case sig := <-r.signals:
+			j.signal(sig.(syscall.Signal))
+		case <-time.After(lookAgain):
+			if ends == nil && !j.alive() {
+				return
+			}
+		case <-over:
+			j.signal(syscall.SIGKILL)
+			if ends != nil {
+				for !ended(<-ends) {
+				}
+			}
+			return
+		}
+	}
+}
+
+// lookAgain is how often a group is looked at whose first process has ended.
+const lookAgain = 20 * time.Millisecond
+
+func ended(s syscall.WaitStatus) bool { return s.Exited() || s.Signaled() }
+
+// exitOf is the exit code for how a command has ended, as shells have it.
+func exitOf(s syscall.WaitStatus) int {
+	if s.Signaled() {
+		return exitSignalBase + int(s.Signal())
+	}
+	return s.ExitStatus()
+}
