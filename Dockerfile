@@ -15,6 +15,7 @@ RUN CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags "-s -w -X main.version=
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/lockproxy /lockproxy
+COPY LICENSE NOTICE /
 USER 65532:65532
 # Reached from outside the container, it needs a password (LOCKPROXY_REQUIREPASS)
 # and says so. The admin address stays inside, for the health check.
