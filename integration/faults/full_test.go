@@ -53,6 +53,7 @@ func locksWhileFull(t *testing.T, p *rig.Proxy, maxmemory func(bytes string)) {
 		{"LOCK", "new"}, {"LOCK", "new", "META", "a note"}, {"RLOCK", "new"}, {"LOCK", "new", "WAIT", "1000"},
 		{"LOCK", "plain", "WAIT", "1000"}, {"RLOCK", "plain", "WAIT", "1000"},
 		{"LOCK", "waited", "WAIT", "1000"},
+		{"LOCK", "plain", "BREAK"}, {"RLOCK", "noted", "BREAK"}, {"LOCK", "waited", "BREAK"}, // nothing ends
 	} {
 		if v := c.Call(t, args...); !saysFull(v, "OOM") {
 			t.Errorf("%q: %s", args, v)
@@ -195,8 +196,10 @@ func TestFullSourceOfAMovingSlot(t *testing.T) {
 			cluster.Each(t, "CONFIG", "SET", "maxmemory", "1")
 
 			began := time.Now()
-			if v := c.Call(t, "LOCK", "{foo}new"); !saysFull(v, "OOM") {
-				t.Errorf("a new lock: %s", v)
+			for _, args := range [][]string{{"LOCK", "{foo}new"}, {"LOCK", "{foo}renewed", "BREAK"}} {
+				if v := c.Call(t, args...); !saysFull(v, "OOM") {
+					t.Errorf("%q: %s", args, v)
+				}
 			}
 			if left := c.Must(t, "RENEW", "{foo}renewed", "t", "PX", "70000").Int(); left <= 60000 {
 				t.Errorf("RENEW: %d ms", left)

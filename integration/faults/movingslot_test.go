@@ -104,7 +104,7 @@ func TestHalfMovedSlot(t *testing.T) {
 			a.Must(t, "LOCK", "{half}:first", "PX", "1")
 			aheadOfClock(t, c, "half")
 			before := map[string]string{}
-			for _, name := range strings.Fields("renewed checked waited again freed broken there") {
+			for _, name := range strings.Fields("renewed checked waited again freed broken taken there") {
 				v := a.Must(t, "LOCK", "{half}:"+name, "TOKEN", "old", "PX", "60000")
 				before[name] = strconv.FormatInt(v.Elems[1].Int(), 10)
 			}
@@ -180,6 +180,10 @@ func old(t *testing.T, h *halfMoved, a, b *rig.Conn, fence map[string]string) {
 	rising := &risingFences{last: grantOf(fence["broken"])}
 	rising.rose(t, a.Must(t, "LOCK", "{half}:broken", "TOKEN", "new"))
 	a.Want(t, "(integer) 1", "UNLOCK", "{half}:broken", "new")
+	rising = &risingFences{last: grantOf(fence["taken"])}
+	rising.rose(t, b.Must(t, "LOCK", "{half}:taken", "TOKEN", "new", "BREAK"))
+	a.Want(t, "(nil)", "UNLOCK", "{half}:taken", "old")
+	a.Want(t, "(integer) 1", "UNLOCK", "{half}:taken", "new")
 	h.fence(h.from)
 	h.move("{half}:there", h.from, h.to)
 	b.Want(t, "(nil)", "LOCK", "{half}:there", "TOKEN", "b")
@@ -232,9 +236,14 @@ func fresh(t *testing.T, h *halfMoved, a, b *rig.Conn, name string) {
 	keeper.Close()
 	fences.rose(t, b.Must(t, "LOCK", name, "TOKEN", "b", "PX", "60000", "WAIT", "20000"))
 
-	// Readers, of whom one becomes the writer.
+	// It is taken over, and taken away.
+	fences.rose(t, a.Must(t, "LOCK", name, "TOKEN", "a", "PX", "60000", "BREAK"))
+	fences.rose(t, b.Must(t, "RLOCK", name, "TOKEN", "b", "PX", "60000", "BREAK"))
+	a.Want(t, "(nil)", "UNLOCK", name, "a")
 	b.Want(t, "(integer) 1", "LOCKCTL", "BREAK", name)
 	b.Want(t, "(nil)", "UNLOCK", name, "b")
+
+	// Readers, of whom one becomes the writer.
 	fences.rose(t, a.Must(t, "RLOCK", name, "TOKEN", "r1", "PX", "60000"))
 	fences.rose(t, b.Must(t, "RLOCK", name, "TOKEN", "r2", "PX", "60000"))
 	a.Send("WLOCK", name, "TOKEN", "r1", "PX", "60000", "WAIT", "20000")

@@ -46,6 +46,7 @@ type visit struct {
 	Up          bool // a reader becomes the writer
 	Leave       bool // without UNLOCK
 	Tries       bool // TRIES instead of WAIT
+	Break       bool // BREAK instead of either
 	Re          bool // REENTRANT, also when it is again
 	Fresh       bool // the token is made for it, so that it may go behind others unasked
 	Quit        int  // ms after which the client goes away, if it waits still; 0: it does not
@@ -80,6 +81,7 @@ var schedules = rapid.Custom(func(t *rapid.T) schedule {
 				Re:    rapid.IntRange(0, 2).Draw(t, "re") == 0,
 				Leave: rapid.IntRange(0, 5).Draw(t, "leave") == 0,
 				Tries: rapid.IntRange(0, 5).Draw(t, "tries") == 0,
+				Break: rapid.IntRange(0, 5).Draw(t, "break") == 0,
 				Fresh: rapid.Bool().Draw(t, "fresh"),
 				Quit:  rapid.SampledFrom([]int{0, 0, 0, 0, 3, 30, 300}).Draw(t, "quit"),
 			})
@@ -116,11 +118,49 @@ func (h *held) String() string {
 		h.asked.Sub(born), h.got.Sub(born), h.until.Sub(born))
 }
 
+// breaking is one LOCK with BREAK, granted or not.
+type breaking struct {
+	token       string
+	fence       int64     // of its grant; 0: it has none
+	asked, done time.Time // done: the zero time as long as it goes on
+}
+
+// late is how long after its answer a request may still reach a master.
+const late = 100 * time.Millisecond
+
+// mayEnd says that it may have ended h: it was under way while h went on, and has no lower fence.
+func (b *breaking) mayEnd(h *held) bool {
+	return b.token != h.token && b.asked.Before(h.until) && (b.fence == 0 || b.fence > h.fence) &&
+		(b.done.IsZero() || h.got.Before(b.done.Add(late)))
+}
+
 // history is what the clients saw.
 type history struct {
-	mu   sync.Mutex
-	all  []*held
-	errs []error
+	mu     sync.Mutex
+	all    []*held
+	breaks []*breaking
+	errs   []error
+}
+
+// breaking notes a LOCK with BREAK, until it is told what became of it.
+func (b *history) breaking(asked time.Time) (done func(token string, fence int64)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := &breaking{asked: asked}
+	b.breaks = append(b.breaks, one)
+	return func(token string, fence int64) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		one.token, one.fence, one.done = token, fence, time.Now()
+	}
+}
+
+// lasts says that h goes on, as far as its lease and others who break the lock tell.
+func (b *history) lasts(h *held) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Now().Before(h.until) &&
+		!slices.ContainsFunc(b.breaks, func(one *breaking) bool { return one.mayEnd(h) })
 }
 
 func (b *history) wrong(format string, args ...any) {
@@ -132,6 +172,13 @@ func (b *history) wrong(format string, args ...any) {
 // judge says what is wrong with what the clients saw.
 func (b *history) judge() error {
 	err := errors.Join(b.errs...)
+	for _, one := range b.breaks {
+		for _, h := range b.all {
+			if one.mayEnd(h) {
+				h.until = one.asked // maybe before its client was told of the grant
+			}
+		}
+	}
 	slices.SortFunc(b.all, func(x, y *held) int { return cmp.Compare(x.fence, y.fence) })
 	for i, g := range b.all {
 		for _, h := range b.all[i+1:] {
@@ -277,6 +324,11 @@ func (c client) run(s *network, who int, seen *history) {
 		if u.Fresh && !u.Tries {
 			a.Token = ""
 		}
+		broke, most := func(string, int64) {}, a.Wait+4*testNodeTimeout
+		if u.Break {
+			a.Break, a.Wait, u.Tries = true, 0, false
+			broke, most = seen.breaking(time.Now()), time.Second
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		if u.Quit > 0 {
 			time.AfterFunc(time.Duration(u.Quit)*time.Millisecond, cancel)
@@ -290,9 +342,10 @@ func (c client) run(s *network, who int, seen *history) {
 		} else {
 			r = lockAt(ctx, l, a)
 		}
+		broke(r.Token, r.Fence)
 		quit := ctx.Err() != nil
 		cancel()
-		if took := time.Since(began); !u.Tries && took > a.Wait+4*testNodeTimeout {
+		if took := time.Since(began); !u.Tries && took > most {
 			seen.wrong("WAIT %v took %v", a.Wait, took)
 		}
 		if r.Err != nil && !noQuorum(r.Err) && !quit {
@@ -322,11 +375,11 @@ func (u visit) hold(l *locks.Locker, a redlock.Acquire, h *held, seen *history) 
 		r := lockAt(context.Background(), l, redlock.Acquire{
 			Name: "job", Token: a.Token, Mode: a.Mode, Lease: a.Lease, Reentrant: u.Re,
 		})
-		if !r.OK && r.Err == nil && time.Now().Before(h.until) {
+		if !r.OK && r.Err == nil && seen.lasts(h) {
 			seen.wrong("the same token again, which holds the lock: Null")
 		}
 		twice = u.Re && (r.OK || r.Err != nil)
-		if r.OK && time.Now().Before(h.until) {
+		if r.OK && seen.lasts(h) {
 			if want := map[bool]int64{true: 2, false: 1}[u.Re]; r.Count != want {
 				seen.wrong("the same token again has the count %d, want %d", r.Count, want)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"lockproxy/internal/resp"
 	"lockproxy/redlock/internal/rig"
+	"lockproxy/redlock/scripts"
 )
 
 // caught says what the model has against a mutant.
@@ -66,6 +67,33 @@ func TestQuorumModelCatchesLeftRounds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A mutant whose BREAK also ends holds that are newer than the request is caught: who was granted the lock
+// last loses it to an earlier request. R8
+func TestQuorumCatchesLateBreaks(t *testing.T) {
+	const code = "return tonumber(of_hold) < wanted_fence"
+	source := strings.Replace(scripts.Claim.Source, code, "return true", 1)
+	if source == scripts.Claim.Source {
+		t.Fatalf("claim does not say %s", code)
+	}
+	on := takeOverLate(t, func(s *network) {
+		for _, links := range s.links {
+			for _, l := range links {
+				l.instead = func(req []byte) ([]byte, []byte) {
+					if rig.ScriptOf(req) != "claim" {
+						return req, nil
+					}
+					args, _, _ := resp.Split(req, nil)
+					args[0], args[1] = []byte("EVAL"), []byte(source)
+					return resp.AppendCommand(nil, args...), nil
+				}
+			}
+		}
+	})
+	if on != "[0 1]" {
+		t.Errorf("the mutant was not caught: the second has it on %s", on)
+	}
 }
 
 // A mutant that counts what nodes say that have lost their memory is caught: there are two holders. R31

@@ -113,6 +113,42 @@ func TestQuorumTakesOverWhatIsAhead(t *testing.T) {
 	})
 }
 
+// A request with BREAK that reaches a master late, when others have been granted the lock there, leaves their
+// hold alone. R8
+func TestQuorumTakesOverLate(t *testing.T) {
+	if on := takeOverLate(t, func(*network) {}); on != "[0 1 2]" {
+		t.Errorf("who was granted the lock last has it on %s", on)
+	}
+}
+
+// takeOverLate has one proxy be granted the lock by all masters but the third, and then another one by the
+// first three, and then the request of the first arrive at the third. It says where the second has the lock.
+func takeOverLate(t *testing.T, alter func(s *network)) (on string) {
+	onNetwork(t, 5, 2, func(t *testing.T, s *network) {
+		alter(s)
+		first, second := s.links[0], s.links[1]
+		first[2].delay = func() time.Duration { return 10 * time.Millisecond }
+		for _, l := range second[3:] {
+			l.fault = func(string) fault { return lostRequest }
+		}
+		_, ok, _ := takeOver(t, s.proxies[0], redlock.Acquire{Token: "a", Lease: time.Minute})
+		if _, then, broke := takeOver(t, s.proxies[1], redlock.Acquire{
+			Token: "b", Lease: time.Minute}); !ok || !then || !broke {
+			t.Errorf("granted %v, then %v, broke %v", ok, then, broke)
+		}
+		if at := s.holdsOn("b"); fmt.Sprint(at) != "[0 1 2]" {
+			t.Errorf("the second has it on %v", at)
+		}
+		time.Sleep(100 * time.Millisecond)
+		on = fmt.Sprint(s.holdsOn("b"))
+		for _, l := range second[3:] {
+			l.fault = func(string) fault { return none }
+		}
+		(&rig.Asker{L: s.proxies[0]}).Breaks("job")
+	})
+	return on
+}
+
 // Of clients that break one lock at the same moment, the one with the highest fence has it in the end, also
 // when requests arrive in another order at each master.
 func TestQuorumTakesOverTogether(t *testing.T) {
@@ -132,11 +168,13 @@ func TestQuorumTakesOverTogether(t *testing.T) {
 		for round := range 60 {
 			var all sync.WaitGroup
 			fences := make([]int64, len(s.proxies))
+			token := func(i int) string { return fmt.Sprintf("t%d.%d", round, i) }
 			for i, l := range s.proxies {
 				all.Go(func() {
-					token := fmt.Sprintf("t%d.%d", round, i)
-					if g, ok, _ := takeOver(t, l, redlock.Acquire{Token: token, Lease: time.Minute}); ok {
-						fences[i] = g.Fence
+					r := lockAt(t.Context(), l, redlock.Acquire{
+						Token: token(i), Lease: time.Minute, Break: true})
+					if fences[i] = r.Fence; r.Err != nil && !noQuorum(r.Err) {
+						t.Error(r.Err)
 					}
 				})
 			}
@@ -151,13 +189,12 @@ func TestQuorumTakesOverTogether(t *testing.T) {
 					last = i
 				}
 			}
-			if granted == 0 {
-				continue
-			}
 			if granted > 1 {
 				both++
 			}
-			mustUnlock(t, s.proxies[last], fmt.Sprintf("t%d.%d", round, last), fences[last], 1)
+			if granted > 0 {
+				mustUnlock(t, s.proxies[last], token(last), fences[last], 1)
+			}
 			time.Sleep(100 * time.Millisecond)
 		}
 		if both == 0 {
