@@ -11,8 +11,8 @@ import (
 	"os"
 	"time"
 
-	"lockproxy/checkup"
 	"lockproxy/cluster"
+	"lockproxy/cmd/lockproxy/checkup"
 	"lockproxy/cmd/lockproxy/tool"
 	"lockproxy/cmd/lockproxy/tool/terminal"
 )

@@ -13,7 +13,7 @@ import (
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
 	"cmd/lockproxy": "proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
-		"checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
+		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks",
 
@@ -25,7 +25,7 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
-	"checkup": "proxy/needs cluster cluster/discovery internal",
+	"cmd/lockproxy/checkup": "proxy/needs cluster cluster/discovery internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +
