@@ -67,7 +67,7 @@
 -- The field s is described in state.lua, the queue in queue.lua, the list of readers (m, m:0 ...) in
 -- readers.lua.
 local key, fence_key, plain_value, lease, mode = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3] or 'w'
-local wanted_keeper, fence_name, call = ARGV[9], ARGV[12], redis.call
+local wanted_keeper, call = ARGV[9], redis.call
 
 -- Nearly every LOCK ends here. If the fence is more than ten seconds ahead of the last one of the slot, the
 -- slot was not used for a while, or its last fences are lost, or the clock of the proxy is wrong. Then the
@@ -91,7 +91,7 @@ end
 
 local id, token = string.match(plain_value, '^%+(%S+) (.*)$', 30)
 local reentrant, proxy, wait, limits, publish = ARGV[4] == '1', ARGV[5], ARGV[6], ARGV[7] or '', ARGV[8]
-local meta, master = ARGV[10] or '', ARGV[11] or ''
+local meta, master, fence_name = ARGV[10] or '', ARGV[11] or '', ARGV[12]
 local most_waiters, most_readers = string.match(limits, '^(%d*) ?(%d*)$')
 most_waiters, most_readers = tonumber(most_waiters) or 0, tonumber(most_readers) or math.huge
 local keeper, note = wanted_keeper or '', ''

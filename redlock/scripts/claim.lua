@@ -29,7 +29,6 @@
 local key, fence_key, call = KEYS[1], KEYS[2], redis.call
 local token, lease, mode, id, reentrant = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == '1'
 local candidate, most_readers, wanted_keeper, meta = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9]
-local breaks = ARGV[10] == '1'
 local wanted_fence, clock = tonumber(candidate), call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 
@@ -47,6 +46,7 @@ if plain and wanted_fence > micros and wanted_fence <= micros + 1000000
   end
 end
 
+local breaks = ARGV[10] == '1'
 --#include lastfence.lua
 if breaks then
   local last = last_fence(fence_key)
