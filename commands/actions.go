@@ -7,6 +7,18 @@ import (
 	"lockproxy/redlock"
 )
 
+// Task is work on a goroutine. Before it ends it calls answer, from any goroutine: end makes the client's
+// answer, on the loop. If answer is called again, that is too late: no other end is called.
+type Task func(ctx context.Context, answer func(end func() []byte))
+
+// Returning is the Task that answers with what f returns.
+func Returning(f func(ctx context.Context) []byte) Task {
+	return func(ctx context.Context, answer func(end func() []byte)) {
+		reply := f(ctx)
+		answer(func() []byte { return reply })
+	}
+}
+
 // Actions is what a command may ask of the session that runs it. All of it runs on the client's loop and none
 // of it blocks. Run answers by calling exactly one of the methods from Reply to Await, once, or one method of
 // a capability that says so; answers reach the client in the order of its commands, whenever they come.
@@ -33,11 +45,10 @@ type Actions interface {
 	// AskInTurn sends all of reqs, which only read, in that order to the node at addr and to no other, master
 	// or not. then is given their replies in that order.
 	AskInTurn(addr string, reqs [][]byte, then Merge)
-	// Task parks the session (none of its later commands is read on), runs task
-	// on a goroutine of its own and answers with what it returns. ctx ends
-	// when the client goes away or the proxy drains. task must not touch Call
-	// or Client. lost may be nil.
-	Task(task func(ctx context.Context) []byte, lost redlock.Delivery)
+	// Task parks the session (none of its later commands is read on) and runs task on a goroutine of its own.
+	// ctx ends when the client goes away or the proxy drains. task must not touch Call or Client. lost may be
+	// nil.
+	Task(task Task, lost redlock.Delivery)
 	// Caller has SendHome, which sends a request to database 0, where all locks are, as the proxy's own
 	// user. And it has Await: later commands of the client wait for what Await has begun; if the command is
 	// a lock verb, only those wait that name the same lock.

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"context"
-
 	"lockproxy/cluster/pipe"
 	"lockproxy/commands"
 	"lockproxy/proxy/client"
@@ -215,11 +213,8 @@ func (a actions) Later(then func() []byte, lost redlock.Delivery) bool {
 }
 
 // Task implements commands.Actions.
-func (a actions) Task(task func(ctx context.Context) []byte, lost redlock.Delivery) {
-	a.s.tasks.start(func(ctx context.Context) func() []byte {
-		reply := task(ctx)
-		return func() []byte { return reply }
-	}, a.s.w.loop.Post, lost)
+func (a actions) Task(task commands.Task, lost redlock.Delivery) {
+	a.s.tasks.start(task, a.s.w.loop.Post, lost)
 }
 
 // Pusher implements commands.Actions.

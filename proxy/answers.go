@@ -157,6 +157,9 @@ func (q *answers) Expect(tag uint32, then func(reply []byte) []byte) {
 // has says that command tag is not answered yet.
 func (q *answers) has(tag uint32) bool { return tag-q.head < q.tail-q.head }
 
+// answered says that the answer to command tag is complete, whether or not its turn has come.
+func (q *answers) answered(tag uint32) bool { return !q.has(tag) || q.at(tag).done }
+
 // midAnswer says that a part of an answer is written. Then what arrives of the oldest answer is written at
 // once, unless the command makes its own answer of it.
 func (q *answers) midAnswer() bool {

@@ -36,12 +36,10 @@ type taskHost interface {
 // Start is Task for a task whose answer is made on the loop, by the function that it returns. That function
 // runs even if the client has gone. post brings it to the loop.
 func (t *tasks) Start(task func(ctx context.Context) (end func() []byte), post func(func()) bool) {
-	t.start(task, post, nil)
+	t.start(func(ctx context.Context, answer func(end func() []byte)) { answer(task(ctx)) }, post, nil)
 }
 
-func (t *tasks) start(
-	task func(ctx context.Context) (end func() []byte), post func(func()) bool, lost redlock.Delivery,
-) {
+func (t *tasks) start(task commands.Task, post func(func()) bool, lost redlock.Delivery) {
 	t.h.AnswerLater(client.ByProxy)
 	server := t.h.worker().server
 	if t.ctx == nil {
@@ -63,18 +61,22 @@ func (t *tasks) start(
 	server.tasks.Add(1)
 	go func() { // ends when the task does, which ctx bounds
 		defer server.tasks.Done()
-		end := task(ctx)
-		posted := post(func() {
-			reply := end()
-			if forLock {
-				reply = t.waitedForLock(ctx, reply)
-				t.answers.at(tag).waited(t.h.Loop().Now().Sub(began))
+		task(ctx, func(end func() []byte) {
+			posted := post(func() {
+				if t.answers.answered(tag) {
+					return
+				}
+				reply := end()
+				if forLock {
+					reply = t.waitedForLock(ctx, reply)
+					t.answers.at(tag).waited(t.h.Loop().Now().Sub(began))
+				}
+				t.done(tag, reply)
+			})
+			if !posted && lost != nil {
+				lost.Lost()
 			}
-			t.done(tag, reply)
 		})
-		if !posted && lost != nil {
-			lost.Lost()
-		}
 	}()
 }
 

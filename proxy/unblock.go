@@ -20,7 +20,7 @@ func (w *worker) lookAtBlocked() {
 // Unblock implements commands.Clients. The client may be on any loop, so a task asks them all.
 func (c clients) Unblock(id int64, withError bool) {
 	workers := c.h.worker().server.workers
-	c.h.Actions().Task(func(ctx context.Context) []byte {
+	c.h.Actions().Task(commands.Returning(func(ctx context.Context) []byte {
 		ended := make(chan bool, len(workers))
 		asked := 0
 		for _, w := range workers {
@@ -39,7 +39,7 @@ func (c clients) Unblock(id int64, withError bool) {
 			}
 		}
 		return []byte(":0\r\n")
-	}, nil)
+	}), nil)
 }
 
 // unblock ends the wait of a client of this worker. ended is told, at once or later, whether it did.

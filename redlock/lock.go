@@ -65,6 +65,10 @@ type Acquire struct {
 
 	Client *Client // that asks; nil: it is not known
 
+	// Handed, if it is set before Wait is called, is told of a grant that comes with an UNLOCK, before Wait
+	// returns it. It is called once at most, from any goroutine, and must not block.
+	Handed func(Grant)
+
 	Fresh bool // NewAcquire made the token, so it holds nothing yet
 	// Unsure is set by the engine: an attempt failed, but may have run, or may still be on its way.
 	Unsure bool
@@ -72,6 +76,16 @@ type Acquire struct {
 	Broke bool
 	// Fence is for the engine single: the fence that the last attempt asked for.
 	Fence int64
+}
+
+// BeforeHanded has f called before Handed, if that is set.
+func (a *Acquire) BeforeHanded(f func(Grant)) {
+	if handed := a.Handed; handed != nil {
+		a.Handed = func(g Grant) {
+			f(g)
+			handed(g)
+		}
+	}
 }
 
 // Grant is a granted lock.

@@ -312,13 +312,15 @@ func (f *Session) AskAll(req []byte, o commands.Asking, merge commands.Merge) {
 	}
 }
 
-func (f *Session) Task(task func(context.Context) []byte, _ redlock.Delivery) {
+func (f *Session) Task(task commands.Task, _ redlock.Delivery) {
 	ctx := f.Ctx
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	*f.call = commands.Call{} // it is over when task runs
-	f.Reply(task(ctx))
+	answers := make(chan func() []byte, 2)
+	task(ctx, func(end func() []byte) { answers <- end })
+	f.Reply((<-answers)())
 }
 
 // Later implements redlock.Caller.

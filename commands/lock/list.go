@@ -36,7 +36,7 @@ func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
 		return
 	}
 	proto, sees := c.Client.Proto, l.sees(c)
-	c.Task(func(ctx context.Context) []byte {
+	c.Task(commands.Returning(func(ctx context.Context) []byte {
 		all, err := l.list(ctx, of)
 		if err != nil {
 			return commands.ErrorReply(err)
@@ -53,7 +53,7 @@ func lockctlList(c *commands.Call, l *Lockers, verb *commands.Command) {
 			b = appendState(b, proto, one.State, known[one.Name])
 		}
 		return b
-	}, nil)
+	}), nil)
 }
 
 // list lists the locks of all engines, as Locker.List does for one. A lock that an engine has under a name

@@ -230,7 +230,7 @@ func (q *acquisition) Acquired(g redlock.Grant, ok bool, err error) []byte {
 		return commands.ErrorReply(err)
 	case ok && q.a.Sync > 0:
 		unconfirmed := g // keeps most grants off the heap
-		q.Task(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }, q)
+		q.Task(commands.Returning(func(ctx context.Context) []byte { return q.confirm(ctx, unconfirmed) }), q)
 		return nil
 	case ok:
 		q.atOnce = true
@@ -252,10 +252,27 @@ func (q *acquisition) broke() {
 	q.ledger.broken(q.a.Name, q.a.Token, q.a.Client)
 }
 
-// wait is the task of a LOCK that has to wait.
-func (q *acquisition) wait(ctx context.Context) []byte {
+// wait is the task of a LOCK that has to wait. A grant that comes with an UNLOCK is answered at once, on the
+// loop, and not first brought to this goroutine.
+func (q *acquisition) wait(ctx context.Context, answer func(end func() []byte)) {
 	defer q.watchSelfWait()()
+	handed := false
+	if q.a.Sync == 0 {
+		q.a.Handed = func(g redlock.Grant) {
+			handed = true
+			answer(func() []byte { return q.told(q.Buffer(), g, g) })
+		}
+	}
 	g, ok, err := q.waited(ctx)
+	if handed {
+		return
+	}
+	reply := q.outcome(ctx, g, ok, err)
+	answer(func() []byte { return reply })
+}
+
+// outcome is the answer to a LOCK that has waited.
+func (q *acquisition) outcome(ctx context.Context, g redlock.Grant, ok bool, err error) []byte {
 	switch {
 	case err != nil:
 		q.ended(false, err)

@@ -117,9 +117,9 @@ func lockctlInfo(c *commands.Call, l *Lockers) {
 		if len(s.Holders) == 0 && s.Waiters == 0 || l.Who == nil {
 			return show(who.Known{})
 		}
-		o.Task(func(ctx context.Context) []byte {
+		o.Task(commands.Returning(func(ctx context.Context) []byte {
 			return show(l.known(ctx, sees, map[string]redlock.State{name: s})[name])
-		}, nil)
+		}), nil)
 		return nil
 	})
 }

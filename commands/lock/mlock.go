@@ -77,7 +77,7 @@ func mlock(c *commands.Call, all *Lockers, b *busiest, s *syntax) {
 		c.Reply(commands.ErrorReply(err))
 		return
 	}
-	c.Task(q.take, q)
+	c.Task(commands.Returning(q.take), q)
 }
 
 // prepare reads the arguments and says why it cannot run.

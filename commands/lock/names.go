@@ -112,7 +112,9 @@ func heldVerb(l *Lockers, name, summary string, options []commands.Argument,
 			c.Reply(commands.ErrorReply(err))
 			return
 		}
-		c.Task(func(ctx context.Context) []byte { return run(context.WithoutCancel(ctx), &m) }, nil)
+		c.Task(commands.Returning(func(ctx context.Context) []byte {
+			return run(context.WithoutCancel(ctx), &m)
+		}), nil)
 	}
 	return verb
 }

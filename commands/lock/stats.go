@@ -66,7 +66,7 @@ func statsArgs(args [][]byte) (all bool, err error) {
 // be the first ten of all.
 func lockctlStatsAll(c *commands.Call, l *Lockers) {
 	proto := c.Client.Proto
-	c.Task(func(ctx context.Context) []byte {
+	c.Task(commands.Returning(func(ctx context.Context) []byte {
 		s := totals.Ask(ctx, l.Peers, l.Stats())
 		b := resp.AppendMap(nil, proto, 2+counterPairs)
 		b = appendCount(b, "proxies", int64(s.Proxies))
@@ -75,7 +75,7 @@ func lockctlStatsAll(c *commands.Call, l *Lockers) {
 			b = redcon.AppendBulkString(b, id)
 		}
 		return appendCounters(b, proto, s.Stats)
-	}, nil)
+	}), nil)
 }
 
 func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {

@@ -3,6 +3,7 @@ package locks
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"lockproxy/redlock"
@@ -14,9 +15,14 @@ import (
 // what a left is taken back in the background. Wait blocks.
 func (l *Locker) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
 	l.stats.waiting.Add(1)
-	defer l.stats.waiting.Add(-1)
 	l.stats.waits.Add(1)
-	defer l.o.Index.Waits(a)()
+	left := l.o.Index.Waits(a)
+	over := sync.OnceFunc(func() {
+		l.stats.waiting.Add(-1)
+		left()
+	})
+	defer over()
+	a.BeforeHanded(func(redlock.Grant) { over() })
 	if g, ok, err = l.engine.Wait(ctx, a); !ok && err == nil {
 		l.stats.timedOut.Add(1)
 	}

@@ -89,8 +89,15 @@ func (e *Engine) Follows(*redlock.Acquire) bool { return false }
 // Wait implements locks.engine: the place in the queue is taken back before the client of a wait in vain is
 // told.
 func (e *Engine) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant, ok bool, err error) {
-	if g, ok, err = e.waiters.Wait(ctx, a); ok {
+	noted := false
+	a.BeforeHanded(func(g redlock.Grant) {
 		e.noteGrant(a, g, false)
+		noted = true
+	})
+	if g, ok, err = e.waiters.Wait(ctx, a); ok {
+		if !noted {
+			e.noteGrant(a, g, false)
+		}
 		return g, true, nil
 	}
 	if err == nil {

@@ -115,6 +115,9 @@ func (ws *Queues) Wait(ctx context.Context, a *redlock.Acquire) (g redlock.Grant
 	q := ws.enter(w)
 	g, ok, err = ws.await(ctx, q, w)
 	ws.leave(q, w, g.TTL)
+	if w.told != nil { // its client is going to have it, whatever else has happened
+		g, ok = *w.told, true
+	}
 	if ok {
 		return g, true, nil
 	}
@@ -134,7 +137,6 @@ func (ws *Queues) await(ctx context.Context, q *queue, w *waiter) (g redlock.Gra
 		case <-ctx.Done():
 			return g, false, context.Cause(ctx)
 		case g := <-w.given:
-			g.Token = w.a.Token
 			return g, true, nil
 		case <-w.wake:
 			try = true
@@ -144,14 +146,13 @@ func (ws *Queues) await(ctx context.Context, q *queue, w *waiter) (g redlock.Gra
 		}
 		select {
 		case g := <-w.given: // it came together with something else
-			g.Token = w.a.Token
 			return g, true, nil
 		default:
 		}
 		if time.Until(w.deadline) <= 0 {
 			return g, false, nil
 		}
-		if !try {
+		if !try || !ws.rise(w) {
 			continue
 		}
 		switch g, ok, err = ws.attempt(ctx, w); {
@@ -162,7 +163,23 @@ func (ws *Queues) await(ctx context.Context, q *queue, w *waiter) (g redlock.Gra
 		case ok || err != nil:
 			return g, ok, err
 		}
+		ws.lieDown(w)
 	}
+}
+
+// rise notes that w is going to make an attempt. It says false if the client of w was told of a grant.
+func (ws *Queues) rise(w *waiter) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.sleeps = w.told != nil
+	return !w.sleeps
+}
+
+// lieDown notes that the attempt of w is over.
+func (ws *Queues) lieDown(w *waiter) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w.sleeps = true
 }
 
 // errOverdue is why an attempt is ended when the wait is over.
@@ -204,6 +221,8 @@ type waiter struct {
 	given    chan redlock.Grant // capacity 1: a release handed the lock over
 	due      time.Time          // when the next attempt is due, as far as it knows; guarded by Queues.mu
 	turn     turnState
+	sleeps   bool           // it is in its queue, and no attempt is under way; guarded by Queues.mu
+	told     *redlock.Grant // what Acquire.Handed was told; guarded by Queues.mu until it has left
 }
 
 // Expect says that a, which was asked then, may wait for the lock until the time that is returned. From now
@@ -269,10 +288,22 @@ func (ws *Queues) HandOver(id string, g redlock.Grant) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w := ws.byID[id]; w != nil {
-		select {
-		case w.given <- g:
-		default: // the same, told twice
-		}
+		g.Token = w.a.Token
+		w.hand(g)
+	}
+}
+
+// hand gives the lock to w. It tells its client, unless w does not sleep: then an attempt may still change
+// what w asks for, and await returns the grant. Queues.mu is held.
+func (w *waiter) hand(g redlock.Grant) {
+	select {
+	case w.given <- g:
+	default:
+		return // the same, told twice
+	}
+	if w.sleeps && w.told == nil && w.a.Handed != nil {
+		w.told = &g
+		w.a.Handed(g)
 	}
 }
 
@@ -289,6 +320,7 @@ func (ws *Queues) enter(w *waiter) *queue {
 		ws.listening.Go(func() { ws.subscribe(q) })
 	}
 	q.stand(w)
+	w.sleeps = true
 	if !w.due.IsZero() { // otherwise it follows others, which will wake it
 		q.expect(w.due)
 	}
