@@ -51,3 +51,34 @@ func TestLingeringEnds(t *testing.T) {
 		}
 	})
 }
+
+// A hold lingers on while replies to its renewals are lost, or while its upstream is away, for less than a
+// lease. Longer, and it is lost, and lingers no more. R18 R33
+func TestLingeringThroughAnOutage(t *testing.T) {
+	for name, fail := range map[string]func(u *fakeUpstream, err error){
+		"replies are lost": func(u *fakeUpstream, err error) { u.lose = err },
+		"away":             func(u *fakeUpstream, err error) { u.down = err },
+	} {
+		kept(t, func(t *testing.T, p *keeper) {
+			h := p.take("job", lease, 0)
+			h.linger = 20 * lease
+			h.Break("host", (*Kept).Release)
+			for range 3 {
+				p.up.set(func() { fail(p.up, errDown) })
+				time.Sleep(lease / 2)
+				p.up.set(func() { fail(p.up, nil) })
+				time.Sleep(lease)
+				if s := p.Stats(); s.Lingering != 1 || !p.held("job") || p.losses() != "[]" {
+					t.Errorf("%s for half a lease: %+v, lost %s", name, s, p.losses())
+				}
+			}
+			p.up.set(func() { fail(p.up, errDown) })
+			time.Sleep(2 * lease)
+			p.up.set(func() { fail(p.up, nil) })
+			time.Sleep(lease)
+			if s := p.Stats(); s.Lingering != 0 || p.held("job") || p.losses() == "[]" {
+				t.Errorf("%s for two leases: %+v, lost %s", name, s, p.losses())
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package locks_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -136,6 +137,51 @@ func TestRestOfAKeptHold(t *testing.T) {
 		}
 		p[0].Undo(lost)
 		time.Sleep(50 * time.Millisecond)
+		s.Empty(t)
+	})
+}
+
+// The reply to an UNLOCK is lost: the lock rests, and the same UNLOCK again gets the same answer. The reply
+// to a LOCK is lost: nobody was told of the grant, so it does not rest. R16 R33
+func TestRestWhenRepliesAreLost(t *testing.T) {
+	rig.InFakeTime(t, func(t *testing.T, s *rig.Server) {
+		p := proxies.Start(t, s, 2)
+		lose := func(script string) {
+			p[0].Up.Set(func(u *rig.Upstream) {
+				u.Faults = func(ran string) (before, after error) {
+					if ran != script {
+						return nil, nil
+					}
+					u.Faults = nil
+					return nil, errors.New("the reply was lost")
+				}
+			})
+		}
+		lose("acquire")
+		a := redlock.Acquire{Token: "a", AtLeast: 3 * time.Second}
+		if r := p[0].Lock(t.Context(), a); r.OK || r.Err == nil {
+			t.Errorf("the reply to LOCK is lost: %+v", r)
+		}
+		time.Sleep(100 * time.Millisecond)
+		s.Empty(t)
+
+		if r := p[0].Lock(t.Context(), a); !r.OK {
+			t.Fatalf("%+v", r)
+		}
+		lose("release")
+		unlock := &redlock.Release{Name: "job", Token: "a", Named: "u1"}
+		if n, err := p[0].Client().Release(unlock); err == nil {
+			t.Errorf("the reply to UNLOCK is lost: %d", n)
+		}
+		for _, one := range p {
+			if n, err := one.Client().Release(unlock); n != 1 || err != nil {
+				t.Errorf("the same UNLOCK again: %d %v", n, err)
+			}
+			if r := one.Lock(t.Context(), redlock.Acquire{Token: "b"}); r.OK || r.Err != nil {
+				t.Errorf("while it rests: %+v", r)
+			}
+		}
+		time.Sleep(3 * time.Second)
 		s.Empty(t)
 	})
 }
