@@ -2,7 +2,11 @@ GO       ?= go
 TIMEOUT  ?= 20m
 QUICK    := ./internal/... ./cmd/... ./commands/... ./proxy/... ./cluster/... ./redlock/... ./integration/bench ./integration/compat ./integration/house ./integration/trace
 # packages that start servers
+<<<<<<< HEAD
 SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/tool
+=======
+SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/browser
+>>>>>>> da72036 (admin: a page that shows locks, nodes and events)
 LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
 FUZZTIME ?= 10m
 RUNS     ?= 20
@@ -29,7 +33,7 @@ test: tools vet fmt-check ## install what is missing, then every test under the 
 	$(GO) test -race $(LEAN) -count=1 -p 3 -timeout $(TIMEOUT) ./integration/faults ./integration/compat ./redlock/quorum ./redlock/scripts $$packages; failed=$$?; \
 	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) -run '^TestRounds|^TestQuorumModel|^TestModelCatchesMutants' ./integration/rounds ./redlock/quorum ./redlock/scripts && exit $$failed
 
-tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, other servers
+tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
 		echo "installing gcc: the race detector needs a C compiler"; \
 		command -v apt-get >/dev/null || { echo "no apt-get here: please install a C compiler" >&2; exit 1; }; \

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMonitorLine(t *testing.T) {
-	verbs := lock.Verbs(lock.Lockers{}, 0)
+	verbs := lock.Verbs(lock.Lockers{})
 	table := commandstest.Redis7(t, verbs...)
 	for _, test := range []struct {
 		args []string
@@ -63,7 +63,7 @@ func TestMonitorLine(t *testing.T) {
 
 // Of a long command a line has the beginning, and none of it is a secret.
 func TestMonitorLineOfLongCommands(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
 	const monitorArgs, monitorArg = 128, 4 << 10
 	long := strings.Repeat("x", monitorArg)
 	words := func(n int) []string { return strings.Fields("UNLOCK l" + strings.Repeat(" t", n-2)) }
@@ -92,7 +92,7 @@ func TestMonitorLineOfLongCommands(t *testing.T) {
 }
 
 func TestShownByMonitor(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
 	for line, want := range map[string]bool{
 		"GET k": true, "EVAL x 0": true, "FCALL f 0": true, "AUTH x": true, "CLIENT SETNAME x": true,
 		"CLIENT ID": true, "INFO": true, "LOCK l": true, "EXEC": true,
@@ -106,7 +106,7 @@ func TestShownByMonitor(t *testing.T) {
 }
 
 func TestMayWrite(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
 	scripts := commands.NewScripts(10)
 	reads, writes := "#!lua flags=no-writes\nreturn 1", "return redis.call('set', 'k', 1)"
 	scripts.Add([]byte(reads))
@@ -162,7 +162,7 @@ func TestMayWrite(t *testing.T) {
 }
 
 func TestMeetsData(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
 	for line, want := range map[string]bool{
 		"GET k": true, "SET k v": true, "PUBLISH a b": true, "EVAL x 0": true, "DBSIZE": true, "SCAN 0": true,
 		"KEYS *": true, "LOCK l": true, "LOCKCTL LIST": true,

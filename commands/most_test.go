@@ -68,7 +68,7 @@ func TestTooManyArguments(t *testing.T) {
 // carries data.
 func TestLongCommandsOfTheProxy(t *testing.T) {
 	const mostBytes = 1 << 20
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
 	for line, refused := range map[string]bool{
 		"CLIENT SETNAME x": true, "CONFIG GET x": true, "LOCK x": true, "LOCKCTL LIST": true, "INFO": true,
 		"SCAN 0": true,

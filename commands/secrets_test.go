@@ -58,7 +58,7 @@ func samplesOf(arg resp.Value) (all [][]word) {
 // TestSecretArguments walks all that COMMAND DOCS tells of, Redis's commands and the verbs: each argument
 // that it calls a password or a token is one for Secrets too.
 func TestSecretArguments(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
 	found := make(map[string]bool)
 	check := func(name string, docs resp.Value) {
 		for _, sample := range samples(resp.Field(docs, "arguments")) {
@@ -108,7 +108,7 @@ func TestSecretArguments(t *testing.T) {
 
 // TestSecretsOfWords covers what COMMAND DOCS cannot tell: what a word in front makes of an argument.
 func TestSecretsOfWords(t *testing.T) {
-	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{}, 0)...)
+	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
 	for line, want := range map[string]string{
 		"CONFIG SET maxmemory 1 requirepass p":  "CONFIG SET maxmemory 1 requirepass (redacted)",
 		"CONFIG SET MasterAuth p masteruser u":  "CONFIG SET MasterAuth (redacted) masteruser (redacted)",

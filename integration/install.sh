@@ -1,7 +1,7 @@
 #!/bin/sh
 # install.sh installs what the integration tests need and is missing here:
 # redis-server with sentinel and tools, one Redis client library for each of Python,
-# Ruby, PHP, Perl and C, and what Redis's own test suite wants. It says what it does, does nothing when all is
+# Ruby, PHP, Perl and C, what Redis's own test suite wants, and Chromium. It says what it does, does nothing when all is
 # there, and starts no system service.
 #
 #	integration/install.sh           install what is missing
@@ -19,6 +19,8 @@ missing() {
 	for tool in redis-server redis-sentinel redis-cli redis-benchmark; do
 		command -v "$tool" >/dev/null || echo "$tool"
 	done
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
+		command -v google-chrome >/dev/null || echo chromium
 	command -v tclsh8.6 >/dev/null || command -v tclsh8.5 >/dev/null || echo tcl
 	# apt unpacks the sources in which the suite is.
 	! command -v apt-get >/dev/null || [ -n "${REDIS_TREE:-}" ] || command -v dpkg-source >/dev/null || echo dpkg-source
@@ -59,6 +61,7 @@ apt_packages() {
 		redis-server) echo redis-server ;;
 		redis-sentinel) echo redis-sentinel ;;
 		redis-cli | redis-benchmark) echo redis-tools ;;
+		chromium) echo chromium fonts-dejavu-core ;;
 		tcl) echo tcl8.6 ;;
 		dpkg-source) echo dpkg-dev ;;
 		python-client) echo python3-redis ;;
@@ -76,6 +79,7 @@ brew_install() {
 	for name; do
 		case $name in
 		redis-*) command -v redis-server >/dev/null || { echo "install.sh: brew install redis"; brew install redis; } ;;
+		chromium) echo "install.sh: brew install chromium"; brew install --cask chromium ;;
 		tcl) echo "install.sh: brew install tcl-tk@8"; brew install tcl-tk@8 ;;
 		python-client) echo "install.sh: pip3 install --user redis"; pip3 install --user --break-system-packages redis ;;
 		ruby-client) echo "install.sh: gem install redis"; gem install --user-install redis ;;

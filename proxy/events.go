@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/lockevent"
@@ -12,11 +13,14 @@ type events struct {
 	audit Audit      // nil: there is none
 	hub   *watch.Hub // for those who watch; nil: nobody can
 	proxy string     // the id of this proxy
+	// view has the events while somebody looks at them: those of all proxies if there is a hub, else those of
+	// this one; nil: nobody does.
+	view atomic.Pointer[func([]lockevent.Event)]
 }
 
 // locks returns what takes the events of locks; nil: nobody wants any.
 func (e *events) locks() func(lockevent.Event) {
-	if e.audit == nil && e.hub == nil {
+	if e.audit == nil && e.hub == nil && e.view.Load() == nil {
 		return nil
 	}
 	return func(one lockevent.Event) {
@@ -26,7 +30,16 @@ func (e *events) locks() func(lockevent.Event) {
 		}
 		if e.hub != nil {
 			e.hub.Note(one)
+		} else {
+			e.show([]lockevent.Event{one})
 		}
+	}
+}
+
+// show passes events to whoever looks at them.
+func (e *events) show(all []lockevent.Event) {
+	if tell := e.view.Load(); tell != nil {
+		(*tell)(all)
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 		Announce: &pubsub.Announcer{Nodes: s.client, Upstream: s.topics, Topology: s.upstream.Topology},
 		Waits:    &holds.Room{Most: s.o.MaxNotify},
 	}
-	s.events = events{audit: s.o.Audit, proxy: all.Plain.ID()}
+	s.events.audit, s.events.proxy = s.o.Audit, all.Plain.ID()
 	s.events.hub = startWatching(s, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID())
 	all.Events = s.events.hub != nil
 	all.Ledger = lock.NewLedger(s.o.LockPrefixes, s.events.locks())
@@ -80,9 +80,10 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 	all.Ask = func(ctx context.Context, req []byte) ([]byte, error) { return up.DoMaster(ctx, 0, req, true) }
 	s.locks.peers = peers.New(up, cmp.Or(o.Prefix, usual.Prefix), all.Plain.ID(),
 		map[string]peers.Handler{who.Topic: all.Who.Answer, totals.Topic: totals.Answer(all.Stats)}, s.o.Log)
+	all.Busiest = lock.NewBusiest(s.o.LockNames)
 	all.Who.Peers, all.Peers = s.locks.peers, s.locks.peers
 	s.locks.engines = all
-	s.table.verbs = lock.Verbs(all, s.o.LockNames)
+	s.table.verbs = lock.Verbs(all)
 	return nil
 }
 

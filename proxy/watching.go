@@ -61,8 +61,10 @@ func startWatching(s *Server, prefix, proxy string) *watch.Hub {
 	return h
 }
 
-// tellWatchers passes events, which must not change any more, to every loop with clients that watch.
+// tellWatchers passes events, which must not change any more, to every loop with clients that watch, and to
+// whoever looks at them.
 func tellWatchers(s *Server, all []lockevent.Event) {
+	s.events.show(all)
 	n := int64(len(all))
 	for _, w := range s.workers {
 		switch {

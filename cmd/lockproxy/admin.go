@@ -28,9 +28,10 @@ func (p *program) startAdmin() (stop func(), err error) {
 	if p.certs.admin != nil {
 		ln = tls.NewListener(ln, &tls.Config{GetConfigForClient: p.certs.admin.forClient})
 	}
-	handler := adminHandler(&p.state, p.newAdminGate(), v.AdminPprof, reloads{p})
+	page := p.newAdminPage()
+	inside := onlyPages(p.config.Values, page, adminInside(&p.state, v.AdminPprof, reloads{p}))
 	srv := &http.Server{
-		Handler:           onlyHosts(adminNames(v), handler),
+		Handler:           onlyHosts(adminNames(v), adminHandler(&p.state, p.newAdminGate(), inside)),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
@@ -46,6 +47,7 @@ func (p *program) startAdmin() (stop func(), err error) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
+		page.Close()
 		if srv.Shutdown(ctx) != nil {
 			srv.Close()
 		}
@@ -53,17 +55,10 @@ func (p *program) startAdmin() (stop func(), err error) {
 	}, nil
 }
 
-const adminIndex = `lockproxy
-/metrics  counters for Prometheus
-/healthz  200 while the process is alive
-/readyz   200 while commands can be served, else 503 and why not
-`
-
-// adminHandler serves /healthz and /readyz to all, and to those whom gate lets in /metrics and, if profiles,
-// /debug/pprof.
-func adminHandler(s *state, gate *adminGate, profiles bool, more ...prometheus.Collector) http.Handler {
+// adminHandler serves /healthz and /readyz to all, and what is inside to those whom gate lets in.
+func adminHandler(s *state, gate *adminGate, inside http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", gate.only(adminInside(s, profiles, more)))
+	mux.Handle("/", gate.only(inside))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		switch err := s.Ready(); {
@@ -79,10 +74,9 @@ func adminHandler(s *state, gate *adminGate, profiles bool, more ...prometheus.C
 	return mux
 }
 
-// adminInside is what is behind the gate.
-func adminInside(s *state, profiles bool, more []prometheus.Collector) http.Handler {
+// adminInside serves /metrics and, if profiles, /debug/pprof.
+func adminInside(s *state, profiles bool, more ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, adminIndex) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(s, s.Ready, more...), promhttp.HandlerOpts{}))
 	if profiles {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -52,7 +52,7 @@ func TestMetrics(t *testing.T) {
 		AuthFailures: map[string]uint64{"password": 14}, Unnoted: 17, PeersDropped: 18,
 		Masters: []master.Health{{Addr: "127.0.0.1:7001", Up: true}},
 	}})
-	code, body := fetch(adminHandler(&s, openGate(), false), "/metrics")
+	code, body := fetch(adminOf(&s, openGate(), false), "/metrics")
 	if code != 200 {
 		t.Fatalf("/metrics: %d %s", code, body)
 	}
@@ -104,7 +104,7 @@ func TestMetrics(t *testing.T) {
 func TestAdminPaths(t *testing.T) {
 	s := new(state)
 	s.set(&scriptedPlane{ready: errors.New("slot 7 has no master")})
-	plain, profiled := adminHandler(s, openGate(), false), adminHandler(s, openGate(), true)
+	plain, profiled := adminOf(s, openGate(), false), adminOf(s, openGate(), true)
 	for _, test := range []struct {
 		h    http.Handler
 		path string
@@ -128,17 +128,17 @@ func TestAdminPaths(t *testing.T) {
 // Before the upstream is found /readyz says what went wrong with it.
 func TestReadySaysWhatItWaitsFor(t *testing.T) {
 	var s state
-	if code, body := fetch(adminHandler(&s, openGate(), false), "/readyz"); code != 503 ||
+	if code, body := fetch(adminOf(&s, openGate(), false), "/readyz"); code != 503 ||
 		strings.TrimSpace(body) != errStarting.Error() {
 		t.Errorf("%d %s", code, body)
 	}
 	s.waits(errors.New("nobody answers"))
-	if code, body := fetch(adminHandler(&s, openGate(), false), "/readyz"); code != 503 ||
+	if code, body := fetch(adminOf(&s, openGate(), false), "/readyz"); code != 503 ||
 		strings.TrimSpace(body) != "starting: nobody answers" {
 		t.Errorf("%d %s", code, body)
 	}
 	s.set(&fixedSource{})
-	if code, body := fetch(adminHandler(&s, openGate(), false), "/readyz"); code != 200 {
+	if code, body := fetch(adminOf(&s, openGate(), false), "/readyz"); code != 200 {
 		t.Errorf("%d %s", code, body)
 	}
 }

@@ -25,6 +25,12 @@ func gateOf(password string) *adminGate {
 
 func openGate() *adminGate { return gateOf("") }
 
+// adminOf is the admin listener of the default settings, but for the gate.
+func adminOf(s *state, gate *adminGate, profiles bool) http.Handler {
+	p := newProgram(NewConfig(defaults()), certs{}, io.Discard)
+	return adminHandler(s, gate, onlyPages(p.config.Values, p.newAdminPage(), adminInside(s, profiles)))
+}
+
 // enter asks h with a password, "" for none.
 func enter(h http.Handler, path, password string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("GET", path, nil)
@@ -39,7 +45,7 @@ func enter(h http.Handler, path, password string) *httptest.ResponseRecorder {
 // With a password only the probes answer without it, and they tell no reasons.
 func TestAdminPassword(t *testing.T) {
 	s := new(state)
-	h := adminHandler(s, gateOf("sesame"), true)
+	h := adminOf(s, gateOf("sesame"), true)
 	for _, test := range []struct {
 		path, password string
 		code           int
@@ -75,7 +81,7 @@ func TestAdminPassword(t *testing.T) {
 func TestAdminGuessing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateOf("sesame")
-		h := adminHandler(new(state), g, false)
+		h := adminOf(new(state), g, false)
 		begin := time.Now()
 		for range 300 {
 			enter(h, "/metrics", "wrong")
@@ -176,7 +182,7 @@ func TestAdminFailuresAreTold(t *testing.T) {
 	p := newProgram(NewConfig(v), certs{}, &log)
 	p.audit = newAudit(&lines, p.log, v.Proxy.Locks.Names)
 	go p.audit.run()
-	enter(adminHandler(&p.state, p.newAdminGate(), false), "/metrics", "guess")
+	enter(adminOf(&p.state, p.newAdminGate(), false), "/metrics", "guess")
 	p.audit.close()
 	for _, text := range []string{log.String(), lines.String()} {
 		if !strings.Contains(text, "192.0.2.1") || strings.Contains(text, "guess") {

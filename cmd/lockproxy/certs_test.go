@@ -175,7 +175,7 @@ func TestTLSFilesAreReread(t *testing.T) {
 	show := func() string {
 		t.Helper()
 		p := newProgram(NewConfig(defaults()), c, io.Discard)
-		_, body := fetch(adminHandler(&p.state, openGate(), false, reloads{p}), "/metrics")
+		_, body := fetch(adminInside(&p.state, false, reloads{p}), "/metrics")
 		return body
 	}
 	for _, want := range []string{`lockproxy_reload_success{of="tls"} 0`,

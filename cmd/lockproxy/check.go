@@ -126,6 +126,10 @@ func checkAdmin(v *Values, refuse func(format string, args ...any)) {
 		refuse("admin %s: reaches beyond this machine, and anybody could ask it: set admin-password or "+
 			"admin-tls-ca, or listen on 127.0.0.1, or allow it with admin-protected-mode no", v.Admin)
 	}
+	if v.AdminActions && v.adminOpen() {
+		refuse("admin-actions yes: anybody who reaches the page could break locks: set admin-password or " +
+			"admin-tls-ca")
+	}
 	if v.AdminPassword != "" && v.AdminFrom.given() {
 		refuse("admin-password and admin-password-file exclude each other: both are given")
 	}

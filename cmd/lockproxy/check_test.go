@@ -35,6 +35,8 @@ func TestCheck(t *testing.T) {
 		"--dev --admin-tls-cert a":                              "admin-tls-cert and admin-tls-key: only one",
 		"--dev --admin-tls-ca a":                                "admin-tls-ca a: needs admin-tls-cert",
 		"--dev --admin-password x --admin-password-file y":      "admin-password and admin-password-file",
+		"--dev --admin-actions":                                 "admin-actions yes: anybody",
+		"--dev --admin-actions --admin-password x":              "",
 		"--dev --admin off --admin-password x":                  "admin-password: has no effect",
 		"--dev --tls-cert a":                                    "tls-cert and tls-key: only one of them",
 		"--dev --tls-ca a":                                      "tls-ca a: needs tls-cert and tls-key",

@@ -20,7 +20,7 @@ func TestProbes(t *testing.T) {
 		t.Cleanup(srv.Close)
 		return srv.Listener.Addr().String()
 	}
-	up, waits := serve(adminHandler(&good, openGate(), false)), serve(adminHandler(&bad, openGate(), false))
+	up, waits := serve(adminOf(&good, openGate(), false)), serve(adminOf(&bad, openGate(), false))
 	other := serve(http.NotFoundHandler())
 	_, port, _ := net.SplitHostPort(up)
 	for _, test := range []struct {

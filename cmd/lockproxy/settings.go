@@ -411,9 +411,9 @@ var settings = []Setting{
 		in: func(v *Values) value { return number{&v.Proxy.MaxOwn, 1, 1_000_000} }},
 
 	{Name: "admin", Group: "program", Default: "127.0.0.1:6390",
-		Help: "HTTP: /metrics; off for none",
-		Page: "address of the [admin HTTP](security.md#the-admin-listener) (/metrics, /healthz, /readyz); " +
-			"off for none",
+		Help: "HTTP: a page, /metrics; or off",
+		Page: "address of the [admin HTTP](security.md#the-admin-listener) (a page at /, /metrics, " +
+			"/healthz, /readyz); off for none",
 		in: func(v *Values) value { return address{&v.Admin} }},
 	{Name: "admin-hosts", Group: "program", Joined: true,
 		Help: "host names under which it may be asked, beside localhost and IP addresses",
@@ -425,7 +425,7 @@ var settings = []Setting{
 			"`admin-tls-ca` is set",
 		in: func(v *Values) value { return yesNo{&v.AdminProtected} }},
 	{Name: "admin-password", Group: "program", Secret: true,
-		Help: "password there, and profiles",
+		Help: "password, rights",
 		Page: "password for the admin HTTP, under any user name; all but /healthz and the status of " +
 			"/readyz needs it; empty: none does",
 		live: true, fileOnly: true,
@@ -434,6 +434,11 @@ var settings = []Setting{
 		Help: "file with that password",
 		Page: "file with that password, in place of `admin-password`",
 		in:   func(v *Values) value { return text{&v.AdminFrom.File, "a file"} }},
+	{Name: "admin-actions", Group: "program", Joined: true,
+		Help: "whether locks can be broken at its page",
+		Page: "whether locks can be broken at the [page](operations.md#the-page) of the admin HTTP; needs " +
+			"`admin-password` or `admin-tls-ca`",
+		in: func(v *Values) value { return yesNo{&v.AdminActions} }},
 	{Name: "admin-pprof", Group: "program", Joined: true,
 		Help: "profiles at /debug/pprof",
 		Page: "profiles at /debug/pprof of the admin HTTP",

@@ -46,6 +46,7 @@ type Values struct {
 	AdminTLSKey    string
 	AdminTLSCA     string
 	AdminPprof     bool
+	AdminActions   bool // locks may be broken there
 
 	DrainTimeout time.Duration
 	DrainDelay   time.Duration // before DrainTimeout

@@ -129,7 +129,8 @@ func WithLedger(t *testing.T, o locks.Options, make func() *lock.Ledger,
 		ledger, board := make(), new(Board)
 		table := Redis7(t, lock.Verbs(lock.Lockers{
 			Plain: l, Ledger: ledger, Announce: board, Waits: &holds.Room{Most: MostWaits},
-		}, 100)...)
+			Busiest: lock.NewBusiest(100),
+		})...)
 		test(t, ledger, func() *Session {
 			s := NewWith(t, table)
 			s.Board = board

@@ -37,7 +37,8 @@ func (*granting) SendHome(_ int, _ []byte, _ bool, then redlock.Exchange, _ redl
 func TestLockVerbsAllocateLittle(t *testing.T) {
 	l := locks.New(shardedLocks{}, locks.Options{})
 	verbs := map[string]*commands.Command{}
-	for _, c := range Verbs(Lockers{Plain: l, Ledger: NewLedger([]string{"other:"}, nil)}, 100) {
+	for _, c := range Verbs(Lockers{Plain: l, Ledger: NewLedger([]string{"other:"}, nil),
+		Busiest: NewBusiest(100)}) {
 		verbs[c.Name] = c
 	}
 	client := &commands.Client{Proto: 2}

@@ -65,7 +65,7 @@ func TestLockArgs(t *testing.T) {
 // syntaxes are those of the verbs, by name in capitals.
 func syntaxes(l *locks.Locker) map[string]*syntax {
 	verbs := map[string]*syntax{}
-	for _, v := range Verbs(Lockers{Plain: l}, 100) {
+	for _, v := range Verbs(Lockers{Plain: l}) {
 		if v.Subs == nil {
 			verbs[strings.ToUpper(v.Name)] = newSyntax(v)
 		}
@@ -125,7 +125,7 @@ func FuzzLockArgs(f *testing.F) {
 
 func BenchmarkLockArgs(b *testing.B) {
 	l := locks.New(nil, locks.Options{})
-	s := newSyntax(Verbs(Lockers{Plain: l}, 100)[0])
+	s := newSyntax(Verbs(Lockers{Plain: l})[0])
 	args := [][]byte{[]byte("LOCK"), []byte("job"), []byte("TOKEN"), []byte("0123456789abcdef"), []byte("PX"),
 		[]byte("30000")}
 	b.ReportAllocs()

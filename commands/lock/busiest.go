@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// busiest counts what happens to recently used locks. Safe for concurrent use. A nil one counts nothing.
+// Busiest counts what happens to recently used locks. Safe for concurrent use. A nil one counts nothing.
 //
 // A LOCK that is granted is counted on its way, so a name that comes for the first time must cost little: it
 // takes the place, and the memory, of that name of its set which was used least recently.
-type busiest struct {
+type Busiest struct {
 	seed maphash.Seed
 	sets []tallies // a name belongs to one by its hash
 }
@@ -35,18 +35,18 @@ type tally struct {
 // maxBusiestName is the length from which on the name of a lock is too long to be counted.
 const maxBusiestName = 4096
 
-// newBusiest counts each of about as many locks as names says, those that were used last, but for those with
+// NewBusiest counts each of about as many locks as names says, those that were used last, but for those with
 // very long names.
-func newBusiest(names int) *busiest {
+func NewBusiest(names int) *Busiest {
 	if names <= 0 {
 		return nil
 	}
 	perSet := len(tallies{}.all)
-	return &busiest{maphash.MakeSeed(), make([]tallies, (names+perSet-1)/perSet)}
+	return &Busiest{maphash.MakeSeed(), make([]tallies, (names+perSet-1)/perSet)}
 }
 
 // ended notes how a LOCK ended.
-func (b *busiest) ended(name string, granted bool) {
+func (b *Busiest) ended(name string, granted bool) {
 	if granted {
 		b.count(name, tally{grants: 1})
 	} else {
@@ -55,10 +55,10 @@ func (b *busiest) ended(name string, granted bool) {
 }
 
 // waited notes that a LOCK has to wait.
-func (b *busiest) waited(name string) { b.count(name, tally{waits: 1}) }
+func (b *Busiest) waited(name string) { b.count(name, tally{waits: 1}) }
 
 // count adds the counts of more to the lock.
-func (b *busiest) count(name string, more tally) {
+func (b *Busiest) count(name string, more tally) {
 	if b == nil || len(name) > maxBusiestName {
 		return
 	}
@@ -90,36 +90,36 @@ func (set *tallies) of(name string, hash uint64) *tally {
 	return oldest
 }
 
-// count is what happened to one lock, for LOCKCTL STATS.
-type count struct {
-	name                    string
-	grants, refusals, waits uint64
+// Count is what happened to one lock.
+type Count struct {
+	Name                    string
+	Grants, Refusals, Waits uint64
 }
 
-// top returns the n busiest locks, the busiest first.
-func (b *busiest) top(n int) []count {
+// Top returns the n busiest locks, the busiest first.
+func (b *Busiest) Top(n int) []Count {
 	if b == nil {
 		return nil
 	}
-	var all []count
+	var all []Count
 	for i := range b.sets {
 		all = append(all, b.sets[i].counts()...)
 	}
-	slices.SortFunc(all, func(x, y count) int {
-		return cmp.Or(cmp.Compare(y.sum(), x.sum()), strings.Compare(x.name, y.name))
+	slices.SortFunc(all, func(x, y Count) int {
+		return cmp.Or(cmp.Compare(y.sum(), x.sum()), strings.Compare(x.Name, y.Name))
 	})
 	return all[:min(n, len(all))]
 }
 
-func (set *tallies) counts() (all []count) {
+func (set *tallies) counts() (all []Count) {
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	for i := range set.all {
 		if t := &set.all[i]; t.lastUse > 0 {
-			all = append(all, count{string(t.name), t.grants, t.refusals, t.waits})
+			all = append(all, Count{string(t.name), t.grants, t.refusals, t.waits})
 		}
 	}
 	return all
 }
 
-func (c count) sum() uint64 { return c.grants + c.refusals + c.waits }
+func (c Count) sum() uint64 { return c.Grants + c.Refusals + c.Waits }

@@ -8,27 +8,27 @@ import (
 
 // The busiest locks come first, and how many are counted is bounded.
 func TestBusiest(t *testing.T) {
-	b := newBusiest(100)
+	b := NewBusiest(100)
 	for i := range 1000 {
 		b.ended(fmt.Sprint("other", i), true)
 		b.ended("job", i%2 == 0)
 	}
 	b.waited("job")
 	b.ended(strings.Repeat("x", maxBusiestName+1), true)
-	if got := b.top(2); len(got) != 2 || got[0] != (count{"job", 500, 500, 1}) || got[1].sum() != 1 {
+	if got := b.Top(2); len(got) != 2 || got[0] != (Count{"job", 500, 500, 1}) || got[1].sum() != 1 {
 		t.Errorf("%+v", got)
 	}
-	if n := len(b.top(1000)); n < 100 || n > 107 {
+	if n := len(b.Top(1000)); n < 100 || n > 107 {
 		t.Errorf("%d names", n)
 	}
 	i := 0
 	if n := testing.AllocsPerRun(1000, func() { i++; b.ended("new"[:i%4], true) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
-	b = newBusiest(0)
+	b = NewBusiest(0)
 	b.ended("job", true)
 	b.waited("job")
-	if got := b.top(10); got != nil {
+	if got := b.Top(10); got != nil {
 		t.Errorf("switched off: %v", got)
 	}
 }

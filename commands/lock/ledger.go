@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/lockevent"
@@ -25,7 +26,7 @@ type Ledger struct {
 	prefixes []string // the longest first, and last ""
 	series   []series // for each prefix and mode
 	held     *heldSince
-	tell     func(lockevent.Event) // nil: nobody wants to know
+	tell     atomic.Pointer[func(lockevent.Event)] // nil: nobody wants to know
 }
 
 // series counts how long locks of one prefix are waited for and held, in one mode.
@@ -37,17 +38,27 @@ type series struct {
 // modes are those that are counted apart, as the verbs LOCK, RLOCK and SEMLOCK.
 var modes = [...]redlock.Mode{redlock.Write, redlock.Read, redlock.Permit}
 
-// NewLedger returns a Ledger that tells the locks apart whose names begin with one of prefixes. tell gets the
-// events, on any goroutine, and must not block; nil: there are none.
+// NewLedger returns a Ledger that tells the locks apart whose names begin with one of prefixes. tell is that
+// of Tell.
 func NewLedger(prefixes []string, tell func(lockevent.Event)) *Ledger {
 	all := append(slices.Clone(prefixes), "")
 	slices.SortFunc(all, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	all = slices.Compact(all)
-	return &Ledger{
-		prefixes: all, series: make([]series, len(modes)*len(all)), held: newHeldSince(), tell: tell,
+	l := &Ledger{prefixes: all, series: make([]series, len(modes)*len(all)), held: newHeldSince()}
+	l.Tell(tell)
+	return l
+}
+
+// Tell has the events told from now on: tell gets them, on any goroutine, and must not block; nil: there are
+// none.
+func (l *Ledger) Tell(tell func(lockevent.Event)) {
+	if tell == nil {
+		l.tell.Store(nil)
+		return
 	}
+	l.tell.Store(&tell)
 }
 
 // maxEventName is the length up to which events show the name of a client.
@@ -55,7 +66,8 @@ const maxEventName = 128
 
 // event tells of an event, if anybody wants to know.
 func (l *Ledger) event(kind lockevent.Kind, name, token string, who *redlock.Client, more lockevent.Event) {
-	if l.tell == nil {
+	tell := l.tell.Load()
+	if tell == nil {
 		return
 	}
 	more.Time, more.Kind, more.Lock = time.Now(), kind, name
@@ -66,7 +78,7 @@ func (l *Ledger) event(kind lockevent.Kind, name, token string, who *redlock.Cli
 		more.Client = lockevent.Client(*who)
 		more.Client.Name = who.Name[:min(len(who.Name), maxEventName)]
 	}
-	l.tell(more)
+	(*tell)(more)
 }
 
 // of finds the series of a lock.

@@ -29,11 +29,9 @@ import (
 	"lockproxy/redlock/locks"
 )
 
-// Verbs returns the lock verbs, for the engines in all. LOCKCTL STATS counts up to names locks one by one; 0:
-// none.
-func Verbs(all Lockers, names int) []*commands.Command {
-	l := &all
-	b := newBusiest(names)
+// Verbs returns the lock verbs, for the engines in all.
+func Verbs(all Lockers) []*commands.Command {
+	l, b := &all, all.Busiest
 	return []*commands.Command{
 		lockVerb(l, b, "lock", redlock.Write, "Takes a lock, waiting for it if told to."),
 		lockVerb(l, b, "wlock", redlock.Write,
@@ -77,7 +75,7 @@ var keepArgument = commands.Argument{Name: "keepalive", Type: "block", Optional:
 //
 // Reply: array of token, fence, ttl in ms, count; Null: others hold the lock; with NOTIFY, QUEUED: the
 // outcome comes as a message.
-func lockVerb(l *Lockers, b *busiest, name string, mode redlock.Mode, summary string) *commands.Command {
+func lockVerb(l *Lockers, b *Busiest, name string, mode redlock.Mode, summary string) *commands.Command {
 	verb := &commands.Command{
 		Name: name, Arity: -2, Flags: commands.Write | commands.Blocking | commands.LockVerb, Keys: onKey,
 		Route: commands.Local,
@@ -118,7 +116,7 @@ type acquisition struct {
 	spare   *sync.Pool
 	l       *locks.Locker
 	ledger  *Ledger
-	busiest *busiest
+	busiest *Busiest
 	grants  holds.Grants // of the connection when it asked: RESET replaces them
 	keeps   *holds.Kept  // likewise; nil without KEEPALIVE
 	kept    *keepalive.Kept
@@ -137,7 +135,7 @@ type acquisition struct {
 // it. Later it means nothing: the token owns the lock, and its owner may be at work.
 const unread = 2 * time.Second
 
-func lock(c *commands.Call, all *Lockers, b *busiest, s *syntax, mode redlock.Mode, spare *sync.Pool) {
+func lock(c *commands.Call, all *Lockers, b *Busiest, s *syntax, mode redlock.Mode, spare *sync.Pool) {
 	c.Client.Grants.Prepare()
 	l := all.of(c.Args[1])
 	q := spare.Get().(*acquisition)

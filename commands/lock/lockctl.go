@@ -16,7 +16,7 @@ import (
 //
 //	LOCKCTL INFO key | CHECK key token | LIST [MATCH glob] [COUNT n] [SCAN] | WATCH [MATCH glob] |
 //	        BREAK key | STATS [ALL] | HELP
-func lockctlVerb(l *Lockers, b *busiest) *commands.Command {
+func lockctlVerb(l *Lockers, b *Busiest) *commands.Command {
 	key := commands.Argument{Name: "key", Type: "key"}
 	reads := []commands.KeySpec{{Begin: 2, Flags: []string{"RO", "access"}}}
 	reading := func(args [][]byte) []commands.Right { return readRights(l.key(args[2])) }
@@ -229,17 +229,27 @@ func inspect(c *commands.Call, all *Lockers, token string, show func(s redlock.S
 
 // lockctlBreak replies 1 if the lock was held and is no more, 0 if it was free.
 func lockctlBreak(c *commands.Call, all *Lockers) {
-	name := string(c.Args[2])
-	l, addr, user, by := all.of(c.Args[2]), c.Client.Addr, c.Client.User, c.Client.Holder()
-	l.Break(c.Actions, name, func(broken bool, err error) []byte {
+	all.Break(c.Actions, string(c.Args[2]), c.Client.Holder(), func(broken bool, err error) []byte {
 		switch {
 		case err != nil:
 			return commands.ErrorReply(err)
 		case broken:
-			l.TellBroken(name, addr, user)
-			all.Ledger.broken(name, "", by)
 			return resp.One
 		}
 		return resp.Zero
+	})
+}
+
+// Break takes a lock away from its holders, for a client, and tells of it. It does not block.
+func (l *Lockers) Break(
+	by redlock.Caller, name string, who *redlock.Client, then func(broken bool, err error) []byte,
+) {
+	of := l.of([]byte(name))
+	of.Break(by, name, func(broken bool, err error) []byte {
+		if err == nil && broken {
+			of.TellBroken(name, who.Addr, who.User)
+			l.Ledger.broken(name, "", who)
+		}
+		return then(broken, err)
 	})
 }

@@ -35,6 +35,8 @@ type Lockers struct {
 	Masters func() []master.Health
 	// Ledger notes what becomes of the locks; nil: nobody does.
 	Ledger *Ledger
+	// Busiest counts what happens to some of the locks, one by one; nil: nobody does.
+	Busiest *Busiest
 	// Events says that all proxies can be heard of what happens to locks.
 	Events bool
 }

@@ -80,7 +80,8 @@ func withQuorum(t *testing.T,
 		defer all.Quorum.Close(context.Background())
 		defer all.Compat[0].Close(context.Background())
 		defer all.Compat[1].Close(context.Background())
-		table := commandstest.Redis7(t, lock.Verbs(all, 100)...)
+		all.Busiest = lock.NewBusiest(100)
+		table := commandstest.Redis7(t, lock.Verbs(all)...)
 		test(t, m, func() *commandstest.Session { return commandstest.NewWith(t, table, n.Answer) })
 	})
 }

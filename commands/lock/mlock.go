@@ -24,7 +24,7 @@ import (
 //
 // It begins when the earlier commands of its client are answered, and those behind it wait for it: so there
 // is no other order to keep, whatever locks they name.
-func mlockVerb(l *Lockers, b *busiest) *commands.Command {
+func mlockVerb(l *Lockers, b *Busiest) *commands.Command {
 	verb := &commands.Command{
 		Name: "mlock", Arity: -3, Keys: onKeys, Route: commands.Local,
 		Flags: commands.Write | commands.Blocking | commands.LockVerb | commands.Alone,
@@ -58,7 +58,7 @@ func mlockSecrets(args [][]byte) []bool {
 // taking is one MLOCK on its way.
 type taking struct {
 	many
-	busiest  *busiest
+	busiest  *Busiest
 	named    bool        // its client has named the token
 	keeps    *holds.Kept // of the connection, as grants; nil without KEEPALIVE
 	push     holds.Pusher
@@ -70,7 +70,7 @@ type taking struct {
 	at       time.Time // of the grant; zero: nothing is granted
 }
 
-func mlock(c *commands.Call, all *Lockers, b *busiest, s *syntax) {
+func mlock(c *commands.Call, all *Lockers, b *Busiest, s *syntax) {
 	c.Client.Grants.Prepare()
 	q := &taking{busiest: b, proto: c.Client.Proto, came: time.Now()}
 	if err := q.prepare(c, all, s); err != nil {

@@ -45,7 +45,7 @@ func TestLockNamesAreBounded(t *testing.T) {
 
 // A verb that refused-commands names is refused without its key, too.
 func TestRefusedVerbWithoutKey(t *testing.T) {
-	verbs := lock.Verbs(lock.Lockers{}, 0)
+	verbs := lock.Verbs(lock.Lockers{})
 	for _, line := range []string{"LOCKCTL INFO", "LOCKCTL BREAK", "LOCK"} {
 		refused := strings.ReplaceAll(strings.ToLower(line), " ", "|")
 		table, err := routes.NewTable(commandstest.Testdata(t, "command-7.0.15.resp"), verbs, refused)

@@ -13,7 +13,7 @@ import (
 //	SEMLOCK key PERMITS n [what LOCK takes, but REENTRANT, ATLEAST and BREAK]
 //
 // Reply: as of LOCK; Null: no permit is free; -PERMITS: others hold or wait for permits of it with another n.
-func semlockVerb(l *Lockers, b *busiest) *commands.Command {
+func semlockVerb(l *Lockers, b *Busiest) *commands.Command {
 	verb := lockVerb(l, b, "semlock", redlock.Permit,
 		"Takes one of a number of permits, waiting for it if told to.")
 	verb.Docs.Since, verb.Docs.Complexity = "0.2.0", "O(1); O(N) if a lease has ended, N being the permits"

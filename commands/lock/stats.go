@@ -26,7 +26,7 @@ const busiestShown = 10
 // Reply: a map of what this proxy has done with locks since it started, and what it does now (holds that it
 // keeps alive, waiters). With RedLock it also has the health of the masters. With ALL, a map of the sums of
 // all proxies.
-func statsVerb(l *Lockers, busy *busiest) *commands.Command {
+func statsVerb(l *Lockers, busy *Busiest) *commands.Command {
 	verb := &commands.Command{
 		Name: "lockctl|stats", Arity: -2, Flags: commands.ReadOnly,
 		Needs: commands.FixedRights(commands.NewRight("INFO"), commands.NewRight("KEYS", "*")),
@@ -78,7 +78,7 @@ func lockctlStatsAll(c *commands.Call, l *Lockers) {
 	}), nil)
 }
 
-func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
+func lockctlStats(c *commands.Call, l *Lockers, busy *Busiest) {
 	proto, size := c.Client.Proto, 3+counterPairs
 	if l.Quorum != nil {
 		size++
@@ -87,14 +87,14 @@ func lockctlStats(c *commands.Call, l *Lockers, busy *busiest) {
 	b = appendPair(b, "proxy", l.Plain.ID())
 	b = appendPair(b, "version", c.Server.Facts().Version)
 	b = appendCounters(b, proto, l.Stats())
-	all := busy.top(busiestShown)
+	all := busy.Top(busiestShown)
 	b = redcon.AppendArray(redcon.AppendBulkString(b, "busiest"), len(all))
 	for _, one := range all {
 		b = resp.AppendMap(b, proto, 4)
-		b = appendPair(b, "name", one.name)
-		b = appendCount(b, "grants", int64(one.grants))
-		b = appendCount(b, "refusals", int64(one.refusals))
-		b = appendCount(b, "waits", int64(one.waits))
+		b = appendPair(b, "name", one.Name)
+		b = appendCount(b, "grants", int64(one.Grants))
+		b = appendCount(b, "refusals", int64(one.Refusals))
+		b = appendCount(b, "waits", int64(one.Waits))
 	}
 	if l.Quorum != nil {
 		b = appendMasters(redcon.AppendBulkString(b, "nodes"), proto, l.Masters())

@@ -12,7 +12,8 @@ import (
 
 // floors are the packages, each with those below it that it may import.
 var floors = map[string]string{
-	"cmd/lockproxy": "proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
+	"cmd/lockproxy": "cmd/lockproxy/adminpage " +
+		"proxy proxy/login commands commands/routes cluster cluster/discovery cluster/master " +
 		"cmd/lockproxy/checkup redlock/scripts internal cmd/lockproxy/tool cmd/lockproxy/tool/client " +
 		"cmd/lockproxy/tool/terminal cmd/lockproxy/tool/bench cmd/lockproxy/tool/lock " +
 		"cmd/lockproxy/tool/locks",
@@ -25,7 +26,8 @@ var floors = map[string]string{
 	"cmd/lockproxy/tool/bench":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	"cmd/lockproxy/tool/locks":    "cmd/lockproxy/tool cmd/lockproxy/tool/client cmd/lockproxy/tool/terminal",
 	// lockproxy check looks at nodes as the proxy does, which need not run.
-	"cmd/lockproxy/checkup": "proxy/needs cluster cluster/discovery internal",
+	"cmd/lockproxy/checkup":   "proxy/needs cluster cluster/discovery internal",
+	"cmd/lockproxy/adminpage": "proxy cluster commands/lock redlock redlock/totals internal",
 
 	// A feature of the proxy each stands on client, and on few others. The proxy has them all.
 	"proxy": "proxy/client proxy/scatter proxy/tracking proxy/blocking proxy/pubsub proxy/transaction " +

@@ -54,8 +54,23 @@ func (l *Locker) List(ctx context.Context, of Listing) ([]Listed, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.sorted(), nil
+}
+
+// Look is List from the index alone: index.ErrUnable if that cannot be used. names is how many names match
+// there: some of these locks may be free by now.
+func (l *Locker) Look(ctx context.Context, of Listing) (found []Listed, names int, err error) {
+	f := finder{l: l, ctx: ctx, of: of}
+	if err := f.look(); err != nil {
+		return nil, 0, err
+	}
+	return f.sorted(), f.names, nil
+}
+
+// sorted are the locks that were found, by name.
+func (f *finder) sorted() []Listed {
 	slices.SortFunc(f.found, func(a, b Listed) int { return cmp.Compare(a.Name, b.Name) })
-	return f.found[:min(of.Count, len(f.found))], nil
+	return f.found[:min(f.of.Count, len(f.found))]
 }
 
 // look takes the names from the index.
@@ -64,7 +79,9 @@ func (f *finder) look() error {
 	if err != nil {
 		return err
 	}
-	return f.inspect(slices.DeleteFunc(names, func(name string) bool { return !f.mine(name) }))
+	names = slices.DeleteFunc(names, func(name string) bool { return !f.mine(name) })
+	f.names = len(names)
+	return f.inspect(names)
 }
 
 // scanAll looks through all keys.
@@ -108,6 +125,7 @@ type finder struct {
 	of    Listing
 	seen  map[string]bool // keys seen so far
 	found []Listed
+	names int // that the index has
 }
 
 // scan reads the keys of the i-th master. either: for locks of both kinds.

@@ -26,6 +26,7 @@ const most = 1 << 53
 type Sum struct {
 	locks.Stats
 	Proxies int      // so many are added up, this one included
+	Said    []string // ids of the others of them; sorted
 	Silent  []string // ids of those that did not answer, or not with numbers; sorted
 }
 
@@ -37,6 +38,7 @@ func Ask(ctx context.Context, p *peers.Peers, here locks.Stats) Sum {
 	for _, answer := range all {
 		s.add(answer)
 	}
+	slices.Sort(s.Said)
 	slices.Sort(s.Silent)
 	return s
 }
@@ -65,6 +67,7 @@ func (s *Sum) add(a peers.Answer) {
 	}
 	s.Stats = s.Plus(*said)
 	s.Proxies++
+	s.Said = append(s.Said, a.From)
 }
 
 // clip bounds all numbers of s.

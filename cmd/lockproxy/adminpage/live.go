@@ -1,0 +1,99 @@
+package adminpage
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+	"unicode/utf8"
+)
+
+// writePatience is how long a viewer may take to read what it is sent.
+const writePatience = 15 * time.Second
+
+// hello is the first event of a stream.
+type hello struct {
+	Actions bool    `json:"actions"`
+	Token   string  `json:"token,omitempty"`
+	Points  []point `json:"points"`
+}
+
+// live is the stream of one viewer: events of the kinds hello, status, locks and events, with JSON.
+func (b *board) live(w http.ResponseWriter, r *http.Request) {
+	match := r.URL.Query().Get("match")
+	if len(match) > mostMatch || !utf8.ValidString(match) {
+		http.Error(w, "match: too long, or no text", http.StatusBadRequest)
+		return
+	}
+	s, err := b.enter(match)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer b.leave(s)
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := stream{w: w, to: http.NewResponseController(w)}
+	first := hello{Actions: b.o.Actions, Points: b.history()}
+	if first.Actions {
+		first.Token = b.token
+	}
+	text, _ := json.Marshal(first)
+	out.send("hello", text)
+	var seen struct{ status, locks, events uint64 }
+	for out.err == nil {
+		b.mu.Lock()
+		changed, closed, status, locks, events := b.changed, b.closed, b.status, s.shown,
+			b.events.since(seen.events)
+		seen.events = b.events.seq
+		b.mu.Unlock()
+		if closed {
+			return
+		}
+		if status.n > seen.status {
+			out.send("status", status.text)
+		}
+		if locks.n > seen.locks {
+			out.send("locks", locks.text)
+		}
+		if events != nil {
+			out.send("events", events)
+		}
+		seen.status, seen.locks = status.n, locks.n
+		out.flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// history is what the curves begin with.
+func (b *board) history() []point {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]point{}, b.points...)
+}
+
+// stream writes server-sent events until one cannot be written.
+type stream struct {
+	w   http.ResponseWriter
+	to  *http.ResponseController
+	err error
+}
+
+// send writes an event. JSON has no line breaks.
+func (s *stream) send(kind string, data []byte) {
+	if s.err == nil {
+		s.err = s.to.SetWriteDeadline(time.Now().Add(writePatience))
+	}
+	if s.err == nil {
+		_, s.err = fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", kind, data)
+	}
+}
+
+func (s *stream) flush() {
+	if s.err == nil {
+		s.err = s.to.Flush()
+	}
+}

@@ -1,0 +1,336 @@
+package adminpage
+
+import (
+	"cmp"
+	"encoding/json"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"lockproxy/cluster"
+	"lockproxy/commands/lock"
+	"lockproxy/proxy"
+	"lockproxy/redlock/totals"
+)
+
+const (
+	// window is over how many looks rates and latencies are taken.
+	window = 5
+	// mostPoints is how many looks are kept for the curves.
+	mostPoints = 120
+	// mostCommands and mostBusiest are how many of them are shown.
+	mostCommands = 10
+	mostBusiest  = 10
+	// busiestShare is how much longer than it takes to find the busiest locks they are not looked for again.
+	busiestShare = 50
+)
+
+// status is what viewers see of the counters. Times are in ms, rates in 1/s, latencies in µs.
+type status struct {
+	At         int64        `json:"at"`
+	NotReady   []string     `json:"notReady"` // why; empty: it is ready
+	Version    string       `json:"version"`
+	Go         string       `json:"go"`
+	Proxy      string       `json:"proxy"`
+	Up         int64        `json:"up"`
+	Kind       string       `json:"kind"` // of the upstream; "": not known yet
+	Dev        bool         `json:"dev"`
+	Everywhere bool         `json:"everywhere"` // events are those of all proxies
+	Clients    int          `json:"clients"`
+	Memory     int64        `json:"memory"`
+	Kept       int          `json:"kept"`
+	Waiting    int          `json:"waiting"`
+	Rate       point        `json:"rate"`
+	P50        int64        `json:"p50"`
+	P99        int64        `json:"p99"`
+	LockP50    int64        `json:"lockP50"`
+	LockP99    int64        `json:"lockP99"`
+	Granted    uint64       `json:"granted"`
+	Refused    uint64       `json:"refused"`
+	TimedOut   uint64       `json:"timedOut"`
+	Lost       uint64       `json:"lost"`
+	Nodes      []node       `json:"nodes"`
+	NoMaster   string       `json:"noMaster"` // slots without one, as ranges
+	Masters    []redMaster  `json:"masters"`  // of RedLock
+	Proxies    []otherProxy `json:"proxies"`
+	Commands   []command    `json:"commands"`
+	Busiest    []busy       `json:"busiest"`
+	Settings   []Setting    `json:"settings"`
+}
+
+// point is one moment of the curves.
+type point struct {
+	At       int64   `json:"at"`
+	Commands float64 `json:"commands"`
+	Errors   float64 `json:"errors"`
+	Grants   float64 `json:"grants"`
+	Waiting  int     `json:"waiting"`
+}
+
+// node is one server of the upstream.
+type node struct {
+	Addr        string  `json:"addr"`
+	Master      bool    `json:"master"`
+	Follows     string  `json:"follows"`
+	Slots       string  `json:"slots"` // ranges
+	Count       int     `json:"count"` // of slots
+	Rate        float64 `json:"rate"`
+	Errors      float64 `json:"errors"`
+	Connections int64   `json:"connections"`
+	Down        string  `json:"down"` // why; "": it is not
+	Since       int64   `json:"since"`
+	Evicts      bool    `json:"evicts"`
+}
+
+// redMaster is one master of RedLock.
+type redMaster struct {
+	Addr   string `json:"addr"`
+	Up     bool   `json:"up"`
+	Votes  bool   `json:"votes"`
+	Why    string `json:"why"`
+	Until  int64  `json:"until"`
+	Offset int64  `json:"offset"`
+}
+
+// otherProxy is a proxy of the same upstream that has to do with locks.
+type otherProxy struct {
+	ID     string `json:"id"`
+	Self   bool   `json:"self"`
+	Silent bool   `json:"silent"` // it has not answered
+}
+
+type command struct {
+	Name   string  `json:"name"`
+	Rate   float64 `json:"rate"`
+	Errors float64 `json:"errors"`
+	P50    int64   `json:"p50"`
+	P99    int64   `json:"p99"`
+}
+
+type busy struct {
+	Name     string `json:"name"`
+	Grants   uint64 `json:"grants"`
+	Refusals uint64 `json:"refusals"`
+	Waits    uint64 `json:"waits"`
+}
+
+// gauge makes a status of the counters, look by look. It belongs to one goroutine.
+type gauge struct {
+	o       Options
+	samples []sample // the oldest first
+	slots   map[string]string
+	version uint64 // of the topology that slots are of
+	busiest []busy
+	due     time.Time // when busiest is too old
+}
+
+// sample is the counters at one time.
+type sample struct {
+	at       time.Time
+	commands map[string]proxy.CommandStats
+	nodes    map[string]nodeCounts
+	grants   uint64
+}
+
+type nodeCounts struct{ requests, errors uint64 }
+
+func newGauge(o Options) *gauge { return &gauge{o: o} }
+
+// lockVerbs are those whose latency is shown as that of locks.
+var lockVerbs = []string{"lock", "wlock", "rlock", "semlock", "mlock", "unlock", "munlock", "renew", "mrenew"}
+
+// look makes the status of now. It does not block.
+func (g *gauge) look(now time.Time, others totals.Sum, asked bool) (*status, []byte) {
+	stats := g.o.Stats()
+	next := sampleOf(now, &stats)
+	before := next
+	if len(g.samples) > 0 {
+		before = g.samples[0]
+	}
+	g.samples = append(g.samples, next)
+	g.samples = g.samples[max(0, len(g.samples)-window):]
+	s := &status{At: now.UnixMilli(), NotReady: []string{}, Version: g.o.Version, Go: runtime.Version(),
+		Dev: g.o.Dev, Clients: stats.Clients, Memory: stats.Memory, Kept: stats.Locks.Kept,
+		Waiting: stats.Locks.Waiting, Refused: stats.Locks.Refused.Write + stats.Locks.Refused.Read +
+			stats.Locks.Refused.Permit, Granted: next.grants, TimedOut: stats.Locks.TimedOut,
+		Nodes: []node{}, Masters: []redMaster{}, Proxies: []otherProxy{}, Settings: g.o.Settings()}
+	for _, n := range stats.Locks.Lost {
+		s.Lost += n
+	}
+	if err := g.o.Ready(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			s.NotReady = append(s.NotReady, printable(line, mostReason))
+		}
+	}
+	g.rates(s, &before, &next)
+	if source := g.o.Source(); source != nil {
+		g.upstream(s, source, &stats, &before, &next)
+		s.Proxy, s.Up, s.Everywhere = source.ID(), now.Sub(source.Started()).Milliseconds(),
+			source.Everywhere()
+		s.Proxies = proxiesOf(s.Proxy, others, asked)
+		s.Busiest = g.busy(now, source)
+	}
+	for _, m := range stats.Masters {
+		one := redMaster{Addr: m.Addr, Up: m.Up, Votes: m.Votes, Why: printable(m.Why, mostReason),
+			Offset: m.ClockOffset.Milliseconds()}
+		if !m.Until.IsZero() {
+			one.Until = max(m.Until.Sub(now).Milliseconds(), 0)
+		}
+		s.Masters = append(s.Masters, one)
+	}
+	text, _ := json.Marshal(s) // it has texts and numbers
+	return s, text
+}
+
+func sampleOf(now time.Time, stats *proxy.Stats) sample {
+	s := sample{at: now, commands: make(map[string]proxy.CommandStats), nodes: make(map[string]nodeCounts),
+		grants: stats.Locks.Granted.Write + stats.Locks.Granted.Read + stats.Locks.Granted.Permit}
+	for _, c := range stats.Commands {
+		if c.Calls > 0 {
+			s.commands[c.Name] = c
+		}
+	}
+	for _, n := range stats.Nodes {
+		s.nodes[n.Addr] = nodeCounts{n.Requests, n.Errors}
+	}
+	return s
+}
+
+// rates sets what is counted between two samples.
+func (g *gauge) rates(s *status, before, next *sample) {
+	seconds := max(next.at.Sub(before.at).Seconds(), 0.001)
+	per := func(now, then uint64) float64 { return float64(now-min(then, now)) / seconds }
+	var all, locks [32]uint64
+	for name, c := range next.commands {
+		then := before.commands[name]
+		one := command{Name: name, Rate: per(c.Calls, then.Calls), Errors: per(c.Errors, then.Errors)}
+		if one.Rate == 0 {
+			continue
+		}
+		var own [32]uint64
+		for i := range c.Buckets {
+			n := c.Buckets[i] - min(then.Buckets[i], c.Buckets[i])
+			own[i] += n
+			all[i] += n
+			if slices.Contains(lockVerbs, name) {
+				locks[i] += n
+			}
+		}
+		one.P50, one.P99 = quantile(own[:len(c.Buckets)], 0.5), quantile(own[:len(c.Buckets)], 0.99)
+		s.Commands = append(s.Commands, one)
+		s.Rate.Commands += one.Rate
+		s.Rate.Errors += one.Errors
+	}
+	slices.SortFunc(s.Commands, func(a, b command) int {
+		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Name, b.Name))
+	})
+	s.Commands = append([]command{}, s.Commands[:min(len(s.Commands), mostCommands)]...)
+	s.P50, s.P99 = quantile(all[:], 0.5), quantile(all[:], 0.99)
+	s.LockP50, s.LockP99 = quantile(locks[:], 0.5), quantile(locks[:], 0.99)
+	s.Rate.At, s.Rate.Grants, s.Rate.Waiting = s.At, per(next.grants, before.grants), s.Waiting
+}
+
+// quantile is a bound of a part q of what buckets have counted, in µs: that of the bucket in which it lies.
+// 0: there is nothing.
+func quantile(buckets []uint64, q float64) int64 {
+	sum := uint64(0)
+	for _, n := range buckets {
+		sum += n
+	}
+	if sum == 0 {
+		return 0
+	}
+	want, below := q*float64(sum), uint64(0)
+	for i, n := range buckets {
+		if below += n; float64(below) >= want {
+			return proxy.BucketLimit(i).Microseconds()
+		}
+	}
+	return 0
+}
+
+// upstream sets what is known of the nodes.
+func (g *gauge) upstream(s *status, source Source, stats *proxy.Stats, before, next *sample) {
+	t := source.Topology()
+	s.Kind = t.Kind.String()
+	if g.slots == nil || g.version != t.Version {
+		g.slots, g.version = map[string]string{"": t.SlotsOf(nil)}, t.Version
+		for _, n := range t.Masters {
+			g.slots[n.Addr] = t.SlotsOf(n)
+		}
+	}
+	s.NoMaster = g.slots[""]
+	seconds := max(next.at.Sub(before.at).Seconds(), 0.001)
+	connections := make(map[string]int64)
+	for _, n := range stats.Nodes {
+		connections[n.Addr] = n.Connections
+	}
+	for _, n := range append(slices.Clone(t.Masters), t.Replicas...) {
+		now, then := next.nodes[n.Addr], before.nodes[n.Addr]
+		one := node{Addr: n.Addr, Master: n.Master, Follows: n.Follows, Slots: g.slots[n.Addr],
+			Connections: connections[n.Addr], Evicts: stats.Evicts[n.Addr],
+			Rate:   float64(now.requests-min(then.requests, now.requests)) / seconds,
+			Errors: float64(now.errors-min(then.errors, now.errors)) / seconds}
+		one.Count = countSlots(one.Slots)
+		if out, down := source.Down(n.Addr); down {
+			one.Since = time.Since(out.Since).Milliseconds()
+			one.Down = printable(cluster.Explain(out.Err), mostReason)
+		}
+		s.Nodes = append(s.Nodes, one)
+	}
+}
+
+// countSlots is how many slots ranges have.
+func countSlots(ranges string) (n int) {
+	for one := range strings.SplitSeq(ranges, ",") {
+		first, last, is := strings.Cut(one, "-")
+		switch {
+		case is:
+			n += number(last) - number(first) + 1
+		case first != "":
+			n++
+		}
+	}
+	return n
+}
+
+func number(digits string) (n int) {
+	for _, c := range digits {
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// proxiesOf are the proxies that are known, this one first.
+func proxiesOf(self string, others totals.Sum, asked bool) []otherProxy {
+	all := []otherProxy{{ID: self, Self: true}}
+	if !asked {
+		return all
+	}
+	for _, id := range others.Said {
+		all = append(all, otherProxy{ID: printable(id, mostText)})
+	}
+	for _, id := range others.Silent {
+		all = append(all, otherProxy{ID: printable(id, mostText), Silent: true})
+	}
+	return all
+}
+
+// busy are the busiest locks. With many names they are found less often.
+func (g *gauge) busy(now time.Time, source Source) []busy {
+	if now.Before(g.due) {
+		return g.busiest
+	}
+	begin := time.Now()
+	g.busiest = []busy{}
+	for _, one := range source.Busiest(mostBusiest) {
+		g.busiest = append(g.busiest, busyOf(one))
+	}
+	g.due = now.Add(busiestShare * time.Since(begin))
+	return g.busiest
+}
+
+func busyOf(c lock.Count) busy {
+	return busy{printable(c.Name, mostName), c.Grants, c.Refusals, c.Waits}
+}

@@ -1,0 +1,9 @@
+package browser
+
+import (
+	"testing"
+
+	"lockproxy/integration/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
