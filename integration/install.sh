@@ -1,8 +1,8 @@
 #!/bin/sh
 # install.sh installs what the integration tests need and is missing here:
 # redis-server with sentinel and tools, one Redis client library for each of Python,
-# Ruby, PHP, Perl and C, what Redis's own test suite wants, and Chromium. It says what it does, does nothing when all is
-# there, and starts no system service.
+# Ruby, PHP, Perl and C, what Redis's own test suite wants, Chromium, and what judges the files of docs/deploy:
+# promtool, systemd-analyze. It says what it does, does nothing when all is there, and starts no system service.
 #
 #	integration/install.sh           install what is missing
 #	integration/install.sh --check   only say what is missing; exit 1 if anything is
@@ -29,6 +29,13 @@ missing() {
 	have_client "$(interpreter php)" -r 'exit(extension_loaded("redis") ? 0 : 1);' || echo php-client
 	have_client "$(interpreter perl)" -MRedis -e 1 || echo perl-client
 	echo '#include <hiredis/hiredis.h>' | cc -E -I/opt/homebrew/include -I/usr/local/include - >/dev/null 2>&1 || echo c-client
+	judges
+}
+
+# judges prints which tools that judge docs/deploy are not there.
+judges() {
+	command -v promtool >/dev/null || echo promtool
+	[ "$(uname)" != Linux ] || command -v systemd-analyze >/dev/null || echo systemd-analyze
 }
 
 # root runs a command as root.
@@ -54,6 +61,18 @@ apt_install() {
 	return "$status"
 }
 
+# take_promtool takes it out of the package of Prometheus, whose server would run on from then on if it were installed.
+take_promtool() {
+	echo "install.sh: promtool from the package prometheus, into /usr/local/bin"
+	dir=$(mktemp -d)
+	status=0
+	(cd "$dir" && root apt-get update -qq && apt-get download -qq prometheus 2>/dev/null &&
+		dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool &&
+		root install -m 755 usr/bin/promtool /usr/local/bin/promtool) || status=$?
+	rm -rf "$dir"
+	return "$status"
+}
+
 # apt_packages turns what is missing into the names of packages.
 apt_packages() {
 	for name; do
@@ -69,6 +88,7 @@ apt_packages() {
 		php-client) echo php-cli php-redis ;;
 		perl-client) echo libredis-perl ;;
 		c-client) echo gcc libc6-dev libhiredis-dev ;;
+		systemd-analyze) echo systemd ;;
 		esac
 	done | tr ' ' '\n' | sort -u
 }
@@ -86,6 +106,7 @@ brew_install() {
 		php-client) echo "install.sh: brew install php, pecl install redis"; command -v php >/dev/null || brew install php; yes '' | pecl install redis ;;
 		perl-client) echo "install.sh: cpan Redis"; PERL_MM_USE_DEFAULT=1 cpan -T Redis ;;
 		c-client) echo "install.sh: brew install hiredis"; brew install hiredis ;;
+		promtool) echo "install.sh: brew install prometheus"; brew install prometheus ;;
 		esac
 	done
 }
@@ -102,7 +123,10 @@ echo "install.sh: missing: $*"
 [ "$mode" != --check ] || exit 1
 if command -v apt-get >/dev/null; then
 	# shellcheck disable=SC2046
-	apt_install $(apt_packages "$@")
+	packages=$(apt_packages "$@")
+	# shellcheck disable=SC2086
+	[ -z "$packages" ] || apt_install $packages
+	command -v promtool >/dev/null || take_promtool
 elif command -v brew >/dev/null; then
 	brew_install "$@"
 else
