@@ -1,8 +1,9 @@
 #!/bin/sh
 # install.sh installs what the integration tests need and is missing here:
 # redis-server with sentinel and tools, one Redis client library for each of Python,
-# Ruby, PHP, Perl and C, what Redis's own test suite wants, Chromium, and what judges the files of docs/deploy:
-# promtool, systemd-analyze. It says what it does, does nothing when all is there, and starts no system service.
+# Ruby, PHP, Perl and C, what Redis's own test suite wants, Chromium, shells and readers of manual pages, and
+# what judges the files of docs/deploy: promtool, systemd-analyze. It says what it does, does nothing when all is
+# there, and starts no system service.
 #
 #	integration/install.sh           install what is missing
 #	integration/install.sh --check   only say what is missing; exit 1 if anything is
@@ -21,6 +22,7 @@ missing() {
 	done
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
 		command -v google-chrome >/dev/null || echo chromium
+	for tool in zsh fish groff mandoc; do command -v "$tool" >/dev/null || echo "$tool"; done
 	command -v tclsh8.6 >/dev/null || command -v tclsh8.5 >/dev/null || echo tcl
 	# apt unpacks the sources in which the suite is.
 	! command -v apt-get >/dev/null || [ -n "${REDIS_TREE:-}" ] || command -v dpkg-source >/dev/null || echo dpkg-source
@@ -82,6 +84,8 @@ apt_packages() {
 		redis-cli | redis-benchmark) echo redis-tools ;;
 		chromium) echo chromium fonts-dejavu-core ;;
 		tcl) echo tcl8.6 ;;
+		zsh | fish | mandoc) echo "$name" ;;
+		groff) echo groff-base ;;
 		dpkg-source) echo dpkg-dev ;;
 		python-client) echo python3-redis ;;
 		ruby-client) echo ruby-redis ;;
@@ -101,6 +105,7 @@ brew_install() {
 		redis-*) command -v redis-server >/dev/null || { echo "install.sh: brew install redis"; brew install redis; } ;;
 		chromium) echo "install.sh: brew install chromium"; brew install --cask chromium ;;
 		tcl) echo "install.sh: brew install tcl-tk@8"; brew install tcl-tk@8 ;;
+		zsh | fish | mandoc | groff) echo "install.sh: brew install $name"; brew install "$name" ;;
 		python-client) echo "install.sh: pip3 install --user redis"; pip3 install --user --break-system-packages redis ;;
 		ruby-client) echo "install.sh: gem install redis"; gem install --user-install redis ;;
 		php-client) echo "install.sh: brew install php, pecl install redis"; command -v php >/dev/null || brew install php; yes '' | pecl install redis ;;

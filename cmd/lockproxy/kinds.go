@@ -89,12 +89,14 @@ func (c choice[T]) String() string {
 // subject is what Redis's error begins with.
 func (c choice[T]) subject() string { return "argument(s)" }
 
-func (c choice[T]) Allowed() string {
+func (c choice[T]) Allowed() string { return strings.Join(c.words(), ", ") }
+
+func (c choice[T]) words() []string {
 	var all []string
 	for _, w := range c.of {
 		all = append(all, w.text)
 	}
-	return strings.Join(all, ", ")
+	return all
 }
 
 // number counts things.

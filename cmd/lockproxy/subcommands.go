@@ -19,6 +19,9 @@ func subcommands() tool.Table {
 		locks.Command(),
 		bench.Command(),
 		versionCommand(),
+		helpCommand(),
+		tool.Completion(wholeProgram),
+		manCommand(),
 	}
 }
 

@@ -28,6 +28,8 @@ type Command struct {
 	About    string // what else to know: paragraphs, with an empty line between two
 	Examples []Example
 	Exits    []Exit     // its exit codes, beside those of all subcommands
+	Words    []string   // words that may be its first operand, for completion
+	Asks     bool       // its operand is the name of a subcommand
 	Gives    []Variable // what it sets for the command that it runs
 
 	// Setup declares the flags, with their defaults, and returns what runs once they are read. It has no

@@ -105,8 +105,10 @@ func columns(at int, first, second string) string {
 // paragraphs are those of About, each on one line.
 func (m *Command) paragraphs() []string {
 	var all []string
-	for _, p := range strings.Split(strings.TrimSpace(m.About), "\n\n") {
-		all = append(all, strings.Join(strings.Fields(p), " "))
+	for _, p := range strings.Split(m.About, "\n\n") {
+		if words := strings.Fields(p); len(words) > 0 {
+			all = append(all, strings.Join(words, " "))
+		}
 	}
 	return all
 }

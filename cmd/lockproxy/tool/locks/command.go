@@ -43,6 +43,7 @@ func Command() *tool.Command {
 		Summary:  "Shows which locks are held and by whom; looks at one, or breaks it",
 		Operands: "[MATCH] | info NAME | break NAME",
 		Most:     2,
+		Words:    []string{"info", "break"},
 		About: `MATCH is a pattern as KEYS takes one: 'order:*'. At most 10,000 locks are shown. SINCE is ` +
 			`how long the first
 holder has had the lock, TTL how long it has it still; WAITERS wait in its queue.
