@@ -15,7 +15,7 @@ import (
 // each of them and the fence of the slot are. R2 R5
 func TestSetInAHalfMovedSlot(t *testing.T) {
 	t.Parallel()
-	for _, product := range []string{"redis6", "redis7", "valkey9"} {
+	for _, product := range []string{"redis6", "valkey9"} {
 		t.Run(product, func(t *testing.T) {
 			t.Parallel()
 			l := rig.On(t, product)
