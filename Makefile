@@ -2,11 +2,7 @@ GO       ?= go
 TIMEOUT  ?= 20m
 QUICK    := ./internal/... ./cmd/... ./commands/... ./proxy/... ./cluster/... ./redlock/... ./integration/bench ./integration/compat ./integration/house ./integration/trace
 # packages that start servers
-<<<<<<< HEAD
-SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/tool
-=======
-SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/browser
->>>>>>> da72036 (admin: a page that shows locks, nodes and events)
+SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/tool ./integration/browser
 LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
 FUZZTIME ?= 10m
 RUNS     ?= 20

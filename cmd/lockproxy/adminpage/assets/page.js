@@ -86,10 +86,11 @@ function rate(n) {
   return n >= 100 || n === 0 ? Math.round(n).toLocaleString("en") : n.toFixed(1);
 }
 const count = (n) => n.toLocaleString("en");
+const short = (n) => n >= 10 ? String(Math.round(n)) : n.toFixed(1);
 function micros(us) {
   if (us === 0) return "–";
   if (us < 1000) return us + " µs";
-  return us < 1e6 ? (us / 1000).toPrecision(2) + " ms" : (us / 1e6).toPrecision(2) + " s";
+  return us < 1e6 ? short(us / 1000) + " ms" : short(us / 1e6) + " s";
 }
 function lasting(ms) {
   if (ms < 1000) return Math.max(ms, 0) + " ms";
