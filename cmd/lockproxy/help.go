@@ -9,8 +9,8 @@ import (
 
 const helpTop = `lockproxy [--setting value]...   Redis for any client in front of a cluster, with lock verbs
 lockproxy NAME --help            %s
-Each setting is also a variable (LOCKPROXY_LOCK_LEASE=30s) and a line of the --config file
-(lock-lease 30s). A flag wins over a variable, that over the file. * CONFIG SET changes it live.
+Each setting, here with its default, is also a variable (LOCKPROXY_LOCK_LEASE=30s) and a line of
+--config (lock-lease 30s). A flag wins over a variable, that over the file. * CONFIG SET changes it.
 
 `
 
@@ -27,17 +27,30 @@ func writeHelp(w io.Writer) {
 			heading = ""
 		}
 		group = s.Group
-		names := "--" + s.Name
+		names := s.inHelp(standard)
 		for j := i + 1; j < len(settings) && settings[j].Joined; j++ {
-			names += " --" + settings[j].Name
+			names += " " + settings[j].inHelp(standard)
 		}
-		live := " "
-		if s.settable() {
-			live = "*"
-		}
-		left := fmt.Sprintf("%-9s%-28s %s", heading, names, s.standard(standard))
-		fmt.Fprintf(w, "%-52s%s %s\n", strings.TrimRight(left, " "), live, s.Help)
+		fmt.Fprintf(w, "%-9s%-42s  %s\n", heading, names, s.Help)
 	}
+}
+
+// longDefault is the length from which on docs/settings.md alone has a default.
+const longDefault = 32
+
+// inHelp is the setting as the line of --help has it: with its default, and * if CONFIG SET changes it.
+func (s *Setting) inHelp(standard *Values) string {
+	text := "--" + s.Name
+	switch value := s.standard(standard); {
+	case len(value) > longDefault:
+		text += "=..."
+	case value != "":
+		text += "=" + value
+	}
+	if s.settable() {
+		text += "*"
+	}
+	return text
 }
 
 // settingsTable is the table of docs/settings.md.

@@ -65,8 +65,8 @@ func TestHelpFitsOnOneScreen(t *testing.T) {
 		}
 	}
 	for _, s := range settings {
-		if !strings.Contains(b.String(), "--"+s.Name+" ") {
-			t.Errorf("--%s is not in it", s.Name)
+		if !strings.Contains(b.String(), " "+s.inHelp(defaults())+" ") {
+			t.Errorf("--%s is not in it with its default", s.Name)
 		}
 	}
 	const golden = "testdata/help.txt"
