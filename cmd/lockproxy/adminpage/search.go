@@ -25,7 +25,7 @@ const (
 	searchEvery = 2 * time.Second
 	searchShare = 4
 	// searchPatience bounds one search.
-	searchPatience = 10 * time.Second
+	searchPatience = 5 * time.Second
 )
 
 var errSearches = errors.New("8 other searches are open already: close one of them, or search for the same")

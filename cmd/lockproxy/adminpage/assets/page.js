@@ -174,10 +174,14 @@ function showStatus(s) {
 }
 
 function nodeState(n) {
-  if (n.down) return ["down " + lasting(n.since) + ": " + n.down, "bad"];
-  if (n.evicts) return ["may evict locks", "warn"];
-  return n.master ? ["up", "good"] : ["replica", ""];
+  if (n.down) return ["down " + lasting(n.since), "bad", n.down];
+  if (n.evicts) return ["may evict locks", "warn", ""];
+  return n.master ? ["up", "good", ""] : ["replica", "", ""];
 }
+
+// stateCell is a word and, if something is wrong, what.
+const stateCell = ([word, style, why]) => parts([word, style, why], () => element("div", "",
+  element("span", "tag " + style, word), element("div", "sub", why)));
 
 function showNodes(s) {
   const masters = s.nodes.filter((n) => n.master);
@@ -187,7 +191,7 @@ function showNodes(s) {
   fill("node-rows", s.nodes.map((n) => ({ key: n.addr, cells: [
     parts([n.addr, masters.indexOf(n)], () => element("span", "",
       element("span", "dot" + (n.master ? " s" + masters.indexOf(n) % 8 : "")), n.addr), "name"),
-    text(n.master ? "master" : "replica of " + n.follows), tag(...nodeState(n)),
+    text(n.master ? "master" : "replica of " + n.follows), stateCell(nodeState(n)),
     parts([n.slots], () => element("span", "", n.count ? count(n.count) + " " : "–",
       element("span", "sub", n.slots.length > 60 ? n.slots.slice(0, 60) + "…" : n.slots))),
     num(rate(n.rate)), num(rate(n.errors)), num(count(n.connections)),
