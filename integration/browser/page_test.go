@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bytes"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"image"
@@ -54,7 +55,8 @@ func named(t *testing.T, p *rig.Proxy, name string) *rig.Conn {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit.log")
-	args := []string{"--upstream", rig.SharedCluster().Addrs(), "--lock-prefix", "page:",
+	prefix := "page-" + rand.Text() + ":" // for this run alone: the cluster is for all
+	args := []string{"--upstream", rig.SharedCluster().Addrs(), "--lock-prefix", prefix,
 		"--lock-events", "yes"}
 	p := rig.StartProxy(t, append(args, "--admin-password", password, "--admin-actions", "yes",
 		"--audit-log", audit, "--log-lock-names", "yes")...)
@@ -99,7 +101,7 @@ func TestPage(t *testing.T) {
 	b.shows(t, "event-rows", "released")
 
 	pictures(t, b, p)
-	breaks(t, b, c, audit)
+	breaks(t, b, c, prefix, audit)
 
 	if text := is[string](t, b, "document.documentElement.outerHTML"); strings.Contains(text, secret) {
 		t.Error("the page has the token of a hold")
@@ -116,13 +118,13 @@ func TestPage(t *testing.T) {
 }
 
 // breaks breaks order:1017, which its waiter gets then.
-func breaks(t *testing.T, b *tab, c *rig.Conn, audit string) {
+func breaks(t *testing.T, b *tab, c *rig.Conn, prefix, audit string) {
 	t.Helper()
 	b.click(t, `button[aria-label="Break order:1017"]`)
 	b.shows(t, "break-name", "order:1017")
 	b.shows(t, "break-holder", "deploy-7")
 	b.click(t, "#break-no")
-	c.Want(t, "(integer) 1", "EXISTS", "page:{order:1017}")
+	c.Want(t, "(integer) 1", "EXISTS", prefix+"{order:1017}")
 	b.click(t, `button[aria-label="Break order:1017"]`)
 	b.click(t, "#break-yes")
 	b.shows(t, "said", "The lock is broken.")
