@@ -73,6 +73,8 @@ func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 		Upgrades:  true,
 		Keepalive: true,
 		Notify:    true,
+		Linger:    true,
+		AtLeast:   true,
 		Probe:     true,
 		Quorum:    true,
 		Shortest:  quorumShortest,

@@ -198,7 +198,8 @@ type figures struct {
 	rounds, ops, grants int
 	unanswered          []trace.Op // nobody knows their outcome
 	faults, exceptions  map[string]int
-	pause               time.Duration // the longest between two grants of a round
+	of                  map[string]int // the grants
+	pause               time.Duration  // the longest between two grants of a round
 	violations          int
 }
 
@@ -216,6 +217,9 @@ func (f *figures) add(h *trace.History, v *trace.Verdict) {
 	}
 	for name, n := range v.Exceptions {
 		f.exceptions[name] += n
+	}
+	for name, n := range v.Of {
+		f.of[name] += n
 	}
 	var grants []time.Duration
 	for _, o := range h.Ops {
@@ -240,9 +244,10 @@ func (f *figures) String() string {
 		}
 		return "{" + strings.Join(s, ", ") + "}"
 	}
-	return fmt.Sprintf("%d rounds, %d operations (%d without an answer), %d grants, faults %s, exceptions "+
-		"%s, %d violations",
-		f.rounds, f.ops, len(f.unanswered), f.grants, kinds(f.faults), kinds(f.exceptions), f.violations)
+	return fmt.Sprintf("%d rounds, %d operations (%d without an answer), %d grants %s, faults %s, "+
+		"exceptions %s, %d violations",
+		f.rounds, f.ops, len(f.unanswered), f.grants, kinds(f.of), kinds(f.faults),
+		kinds(f.exceptions), f.violations)
 }
 
 // Clients of two proxies over a cluster take, renew, check and free locks at random while
@@ -267,7 +272,7 @@ func takeTraces(t *testing.T, short time.Duration, faults []fault,
 	if took == 0 {
 		took = rig.Dose(short, 10*time.Minute)
 	}
-	sum := &figures{faults: map[string]int{}, exceptions: map[string]int{}}
+	sum := &figures{faults: map[string]int{}, exceptions: map[string]int{}, of: map[string]int{}}
 	deck := newDeck(faults, rand.New(rand.NewPCG(first, 0)))
 	begun, told, failures := time.Now(), time.Now(), 0
 	var earlier []trace.Event
@@ -304,19 +309,27 @@ func takeTraces(t *testing.T, short time.Duration, faults []fault,
 }
 
 // round runs the clients over fresh locks, in quiet or with the next faults of the deck.
-func (tr *traceRig) round(seed uint64, n int, d *deck) trace.Round {
+func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
-		Slacks: trace.Roomy, Dial: tr.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
-		Probe: true,
+		Slacks: trace.Roomy, Dial: two.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
+		Linger: true, AtLeast: true, Probe: true,
 	}
 	for i := range 3 {
 		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))
 	}
+	semaphore(&r)
 	if n%4 > 0 {
 		d.draw(2).into(&r)
 	}
 	return r
+}
+
+// semaphore has one of the keys be a semaphore in two rounds of three, with two to four permits.
+func semaphore(r *trace.Round) {
+	if n := int64(r.Seed % 6); n < 4 {
+		r.Semaphores = map[string]int64{r.Keys[2]: 2 + n%3}
+	}
 }
 
 // hand are the faults of one round.

@@ -11,8 +11,8 @@ import (
 	"lockproxy/integration/trace"
 )
 
-// fault is something that goes wrong during a trace. run returns when it is over, and
-// names in e the locks of which it may lose something.
+// fault is something that goes wrong during a trace. run returns when it is over, and names in e the locks
+// of which it may lose something, or says that it hinders clients only.
 type fault struct {
 	name   string
 	settle time.Duration // how long order and time may suffer afterwards
@@ -65,14 +65,16 @@ func stop(p *rig.Process, d time.Duration) {
 func (two *traced) closings() []fault {
 	return []fault{
 		{"clients killed by the proxy", time.Second, 500 * time.Millisecond, false,
-			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+			func(random *rand.Rand, r *trace.Running, e *trace.Event) {
+				e.Clean = true
 				for range 6 {
 					r.Cut(random.IntN(r.Clients))
 					time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
 				}
 			}},
 		{"clients over their output limit", time.Second, 500 * time.Millisecond, false,
-			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+			func(random *rand.Rand, r *trace.Running, e *trace.Event) {
+				e.Clean = true
 				n := random.IntN(2)
 				for range 3 {
 					r.Shut(n, func() {
@@ -85,7 +87,8 @@ func (two *traced) closings() []fault {
 				}
 			}},
 		{"idle clients", time.Second, 3 * time.Second, false,
-			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
+			func(random *rand.Rand, r *trace.Running, e *trace.Event) {
+				e.Clean = true
 				n := random.IntN(2)
 				r.Shut(n, func() {
 					two.set(n, "timeout", "1", func() {
@@ -112,6 +115,31 @@ func (two *traced) set(n int, name, value string, f func()) {
 	other.Must(two.t, "CONFIG", "SET", name, was)
 }
 
+// faults are those that need nothing but clients and proxies.
+func (two *traced) faults() []fault {
+	return append(two.closings(), []fault{
+		{"clients killed", time.Second, 500 * time.Millisecond, false,
+			func(random *rand.Rand, r *trace.Running, e *trace.Event) {
+				e.Clean = true
+				for range 6 {
+					r.Kill(random.IntN(r.Clients))
+					time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
+				}
+			}},
+		{"proxy killed", liveness, 2 * time.Second, false,
+			func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
+				n := random.IntN(2)
+				two.proxy(n).Kill()
+				time.Sleep(between(random, 0, time.Second))
+				two.replace(n)
+			}},
+		{"proxy stopped", liveness, 2 * time.Second, false,
+			func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
+				stop(two.proxy(random.IntN(2)).Process, between(random, 100*time.Millisecond, 2*time.Second))
+			}},
+	}...)
+}
+
 func (tr *traceRig) faults() []fault {
 	c, t := tr.cluster, tr.t
 	victim := func(random *rand.Rand, r *trace.Running) (key string, master *rig.Server) {
@@ -132,7 +160,7 @@ func (tr *traceRig) faults() []fault {
 			tr.settled()
 		}
 	}
-	return append(tr.closings(), []fault{
+	return append(tr.traced.faults(), []fault{
 		{"SCRIPT FLUSH", 500 * time.Millisecond, 0, false,
 			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
 				_, master := victim(random, r)
@@ -141,24 +169,6 @@ func (tr *traceRig) faults() []fault {
 		{"subscriptions cut", time.Second, 0, false, func(*rand.Rand, *trace.Running, *trace.Event) {
 			c.Each(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}},
-		{"clients killed", time.Second, 500 * time.Millisecond, false,
-			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
-				for range 6 {
-					r.Kill(random.IntN(r.Clients))
-					time.Sleep(between(random, 10*time.Millisecond, 100*time.Millisecond))
-				}
-			}},
-		{"proxy killed", liveness, 2 * time.Second, false,
-			func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
-				n := random.IntN(2)
-				tr.proxy(n).Kill()
-				time.Sleep(between(random, 0, time.Second))
-				tr.replace(n)
-			}},
-		{"proxy stopped", liveness, 2 * time.Second, false,
-			func(random *rand.Rand, _ *trace.Running, _ *trace.Event) {
-				stop(tr.proxy(random.IntN(2)).Process, between(random, 100*time.Millisecond, 2*time.Second))
-			}},
 		{"Redis stopped", 2 * time.Second, time.Second, true,
 			func(random *rand.Rand, r *trace.Running, _ *trace.Event) {
 				_, master := victim(random, r)

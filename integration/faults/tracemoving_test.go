@@ -191,13 +191,15 @@ func TestMovingSlotsTraces(t *testing.T) {
 				r := trace.Round{
 					Seed: seed, Clients: 8, Proxies: 2, Dial: two.dial, Slacks: trace.Roomy,
 					For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
-					Upgrades: true, Keepalive: true, Notify: true, Probe: true, Moves: true,
+					Upgrades: true, Keepalive: true, Notify: true, Linger: true, AtLeast: true,
+					Probe: true, Moves: true,
 				}
 				var wanted []int
 				for k, i := range random.Perm(len(m.tags))[:3] {
 					wanted = append(wanted, i)
 					r.Keys = append(r.Keys, fmt.Sprintf("{%s}:%d-%d", m.tags[i], seed, k))
 				}
+				semaphore(&r)
 				m.wanted.Store(&wanted)
 				r.Faults = func(ctx context.Context, _ *rand.Rand, _ *trace.Running) { m.run(ctx, seed) }
 				return r

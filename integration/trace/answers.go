@@ -2,11 +2,13 @@ package trace
 
 import (
 	"slices"
+	"strings"
+	"time"
 )
 
 // This file is what the answers to the ops of one lock may be, by the state that the model is in.
 
-// granted is LOCK or RLOCK with success.
+// granted is LOCK, RLOCK or SEMLOCK with success.
 func (s *lock) granted(o *input) bool {
 	if o.TTL <= 0 || o.Count < 1 || o.Fence < 1 {
 		return false
@@ -17,14 +19,15 @@ func (s *lock) granted(o *input) bool {
 		had = s.holds[i]
 	}
 	haunted := ok && had.ghost >= s.now
-	again := ok && had.firm && (had.fence == 0 || had.fence == o.Fence) && s.now <= had.hi
-	if ok && had.firm && o.astray[RaisedFence] && o.Fence > had.fence && s.now <= had.hi &&
+	same := ok && had.firm && had.permits == o.Permits // else it can be had only once it is free
+	again := same && (had.fence == 0 || had.fence == o.Fence) && s.now <= had.hi
+	if same && o.astray[RaisedFence] && o.Fence > had.fence && s.now <= had.hi &&
 		(o.Count > 1 || had.lo > o.Return) {
 		again = true
 	}
-	switches := ok && had.firm && had.mode != o.Verb && s.now <= had.hi // a reader to a writer, or back
+	switches := same && had.mode != o.Verb && s.now <= had.hi // a reader to a writer, or back
 	h := hold{token: o.Token, mode: o.Verb, fence: o.Fence, least: o.Count, most: o.Count, firm: true,
-		ghost: had.ghost}
+		ghost: had.ghost, permits: o.Permits}
 	switch {
 	case again || switches:
 		least, most := had.least, had.most
@@ -46,10 +49,10 @@ func (s *lock) granted(o *input) bool {
 		if o.TTL < o.shortest()-(o.Return-o.Call)-tick { // it may count from when the client asked
 			return false
 		}
-		h.kept, h.keeper, h.askedSince, h.asked, h.fleeting = had.kept, had.keeper, had.askedSince,
-			had.asked, had.fleeting
+		h.kept, h.keeper, h.askedSince, h.asked, h.fleeting, h.lingers = had.kept, had.keeper,
+			had.askedSince, had.asked, had.fleeting, had.lingers
 	case haunted: // new, or the ghost's own
-		h.kept, h.keeper, h.asked = had.kept, had.keeper, had.asked
+		h.kept, h.keeper, h.asked, h.restHi = had.kept, had.keeper, had.asked, had.restHi
 	default:
 		if ok && had.firm && !s.gone(i, o.Return) {
 			return false
@@ -62,9 +65,13 @@ func (s *lock) granted(o *input) bool {
 	if haunted {
 		h.least, h.most = max(1, o.Count-1), o.Count+1
 	}
-	if !s.alone(o.Token, o.Verb, o.Return) {
+	if !s.alone(o.Token, o.Verb, o.Permits, o.Return) {
 		return false
 	}
+	if again || switches {
+		h.restLo, h.restHi = had.restLo, had.restHi
+	}
+	h.rests(o, s.now)
 	h.lo, h.hi = s.now+o.TTL-tick, o.ends()
 	if o.quorum && (again || switches) {
 		h.hi = max(h.hi, had.hi)
@@ -72,7 +79,7 @@ func (s *lock) granted(o *input) bool {
 	if !o.quorum && (again || switches) { // the ttl may count from when the client asked
 		h.hi = max(h.hi, min(had.hi, h.hi+o.Return-o.Call))
 	}
-	if (again || switches) && had.lo > h.hi && !had.kept { // the lease was made shorter
+	if (again || switches) && had.lo > h.hi && !had.kept && !had.lingers { // the lease was made shorter
 		return false
 	}
 	h.rely(o, h.hi, again || switches)
@@ -94,7 +101,31 @@ func (s *lock) granted(o *input) bool {
 	return true
 }
 
-// refused is LOCK or RLOCK with Null: others must hold the lock, or stand before it.
+// rests notes how long the hold that o made keeps others out at least, which happened at now at the earliest.
+// Each of independent masters counts from when it heard of it.
+func (h *hold) rests(o *input, now time.Duration) {
+	if o.AtLeast == 0 {
+		return
+	}
+	lo, hi := now+o.AtLeast-tick, o.Return+o.AtLeast+o.moved+tick
+	if o.quorum {
+		lo, hi = o.Call+o.AtLeast-drift(o.AtLeast)-tick, hi+drift(o.AtLeast)+o.late
+	}
+	h.restLo, h.restHi = max(h.restLo, lo), max(h.restHi, hi)
+}
+
+// inUse is LOCK or SEMLOCK that is told that the key is in use in another way, or any other refusal.
+func (s *lock) inUse(o *input) bool {
+	word, _, _ := strings.Cut(o.Err, " ")
+	if word != lockType && word != otherPermits {
+		return true
+	}
+	return s.now <= o.Return && (o.other || slices.ContainsFunc(s.holds, func(h hold) bool {
+		return h.there(s.now) && h.permits != o.Permits && (word == otherPermits) == (h.permits*o.Permits > 0)
+	}))
+}
+
+// refused is LOCK, RLOCK or SEMLOCK with Null: others must hold the lock, or all permits, or stand before it.
 func (s *lock) refused(o *input) bool {
 	if i, ok := s.find(o.Token); ok && s.holds[i].firm && s.holds[i].mode == o.Verb && !o.astray[Outvoted] &&
 		!s.gone(i, o.Return) {
@@ -109,12 +140,16 @@ func (s *lock) refused(o *input) bool {
 	if o.queue {
 		return true
 	}
-	return slices.ContainsFunc(s.holds, func(h hold) bool {
-		if h.token == o.Token {
-			return false
+	taken := int64(0)
+	for _, h := range s.holds {
+		if h.token == o.Token || h.permits != o.Permits {
+			continue
 		}
-		return h.ghost >= s.now || h.firm && h.hi >= s.now && (o.Verb == Write || h.mode == Write)
-	})
+		if h.ghost >= s.now || h.firm && h.hi >= s.now && (o.Verb != Read || h.mode == Write) {
+			taken++
+		}
+	}
+	return taken >= max(o.Permits, 1)
 }
 
 // counts says whether a GUARD may have made n of the counter.
@@ -152,7 +187,7 @@ func (s *lock) holding(o *input) bool {
 			}
 		}
 	}
-	if !s.alone(o.Token, h.mode, o.Return) {
+	if !s.alone(o.Token, h.mode, h.permits, o.Return) {
 		return false
 	}
 	i, _ = s.find(o.Token)
@@ -208,9 +243,9 @@ func (s *lock) holding(o *input) bool {
 // but for a lease that has just been made longer.
 func (s *lock) ends(h *hold, o *input) bool {
 	lo, hi := s.now+o.TTL-tick, o.Return+o.TTL+tick
-	if h.kept { // its lease is made longer all the time
+	if h.kept || h.lingers { // its lease is made longer all the time
 		if o.Verb == Renew {
-			h.lo = max(h.lo, o.Call+o.TTL-tick)
+			h.lo, h.hi = max(h.lo, o.Call+o.TTL-tick), max(h.hi, hi+o.moved)
 		}
 		return true
 	}

@@ -61,8 +61,8 @@ func (c *client) run() {
 
 // act does one thing with a lock.
 func (c *client) act(key string) {
-	if c.r.Keepalive && c.chance(2) {
-		c.close()
+	if c.r.Keepalive && c.chance(2) || c.r.Linger && c.chance(2) {
+		c.end()
 	}
 	own := c.held[key]
 	if own != nil && !own.grant.Keep && c.r.Now() > own.until && c.chance(50) {
@@ -94,7 +94,8 @@ func (c *client) act(key string) {
 		}
 		c.call(o)
 	case p < 60:
-		o := Op{Verb: Renew, Key: key, Token: token, Lease: c.lease(), Keep: c.r.Keepalive && c.chance(20)}
+		o := Op{Verb: Renew, Key: key, Token: token, Lease: c.lease()}
+		c.keep(&o)
 		if c.chance(40) {
 			o.Only = own.grant.Fence
 		}
@@ -102,9 +103,12 @@ func (c *client) act(key string) {
 	case p < 70:
 		c.call(Op{Verb: Check, Key: key, Token: token})
 	case p < 82:
-		c.call(Op{Verb: own.grant.Verb, Key: key, Token: token, Lease: c.lease(), Reentrant: c.chance(60),
-			Keep: c.r.Keepalive && c.chance(20)})
-	case p < 92 && c.r.Upgrades:
+		o := Op{Verb: own.grant.Verb, Key: key, Token: token, Lease: c.lease(), Permits: own.grant.Permits,
+			Reentrant: own.grant.Verb != Permit && c.chance(60)}
+		c.keep(&o)
+		c.outlast(&o)
+		c.call(o)
+	case p < 92 && c.r.Upgrades && own.grant.Verb != Permit:
 		o := Op{Verb: Write, Switch: true, Key: key, Token: token, Lease: c.lease(), Wait: c.wait(),
 			Reentrant: c.chance(30)}
 		if own.grant.Verb == Write {
@@ -128,8 +132,16 @@ func (c *client) acquire(key string) {
 	if c.chance(45) {
 		o.Verb = Read
 	}
+	n := c.r.Semaphores[key]
+	misfit := n > 0 && c.chance(8) || c.r.Semaphores != nil && c.chance(2)
+	switch {
+	case misfit && c.chance(50):
+		o.Verb, o.Permits = Permit, n+1
+	case !misfit && n > 0:
+		o.Verb, o.Permits = Permit, n
+	}
 	o.Token = c.token()
-	if c.chance(50) { // one that is used again and again, in one mode
+	if !misfit && c.chance(50) { // one that is used again and again, in one mode
 		o.Token = fmt.Sprintf("c%d%s%d", c.n, o.Verb, c.age)
 	}
 	switch p := c.random.IntN(100); {
@@ -138,12 +150,35 @@ func (c *client) acquire(key string) {
 	case p < 55:
 		o.Tries, o.Every = 2+c.random.IntN(3), c.between(5*time.Millisecond, 40*time.Millisecond)
 	}
-	o.Keep = c.r.Keepalive && c.chance(20)
+	c.keep(&o)
+	c.outlast(&o)
 	o.Notify = c.r.Notify && o.Wait+o.Every > 0 && c.chance(50)
 	o = c.call(o)
 	if o.Outcome == Unknown && c.r.Now() < c.r.For && c.chance(50) { // as clients do that lost the connection
 		o.Wait, o.Tries, o.Every, o.Notify = 0, 0, 0, false
 		c.call(o)
+	}
+}
+
+// keep has o ask now and then for its hold to be kept alive, often also for some time after the end of the
+// connection. Such a hold has no short lease, because that might be over before it is renewed, on a machine
+// that stands still for a moment; and it often lingers for longer than its lease.
+func (c *client) keep(o *Op) {
+	if o.Keep = c.r.Keepalive && c.chance(20); !o.Keep || !c.r.Linger || c.chance(40) {
+		return
+	}
+	o.Linger = c.between(300*time.Millisecond, 2500*time.Millisecond).Truncate(time.Millisecond)
+	o.Lease = c.r.Shortest + 500*time.Millisecond
+}
+
+// outlast has o ask now and then to keep others out for longer than its hold may last.
+func (c *client) outlast(o *Op) {
+	often := 15
+	if o.Keep || c.held[o.Key] != nil && c.held[o.Key].grant.AtLeast > 0 {
+		often = 40
+	}
+	if c.r.AtLeast && o.Verb != Permit && c.chance(often) {
+		o.AtLeast = c.between(o.Lease/10, min(o.Lease, 400*time.Millisecond)).Truncate(time.Millisecond)
 	}
 }
 
@@ -231,6 +266,7 @@ func (c *client) learn(o Op) {
 	switch {
 	case o.Outcome == Granted && o.Verb != Check:
 		keep := o.Keep || mine && held.grant.Keep
+		c.forgetLinger(o)
 		c.held[o.Key] = &own{o, o.Return + o.TTL}
 		c.held[o.Key].grant.Keep = keep
 		c.stale[o.Key] = o
@@ -251,7 +287,17 @@ func (c *client) learn(o Op) {
 		held.until = o.Return + o.TTL
 		if o.Keep {
 			held.grant.Keep = true
+			c.forgetLinger(o)
 			c.recent = append(c.recent, o)
+		}
+	}
+}
+
+// forgetLinger has the hold go on, when the connection ends, for as long as o says, not as was said before.
+func (c *client) forgetLinger(o Op) {
+	for i, g := range c.recent {
+		if o.Keep && g.Keep && g.Key == o.Key && g.Token == o.Token {
+			c.recent[i].Linger = o.Linger
 		}
 	}
 }
@@ -293,36 +339,73 @@ func (c *client) drop(why error) {
 	for _, g := range c.recent {
 		switch {
 		case g.Keep && why == errCut:
-			c.note(Cut, g, c.fresh, c.r.Now())
+			c.note(Cut, g, c.fresh, c.r.Now(), why)
 		case g.Keep:
-			c.note(Drop, g, c.fresh, c.fresh)
+			c.note(Drop, g, c.fresh, c.fresh, why)
 		}
 	}
 	c.recent = nil
 }
 
-// note records what became of the connection that g was granted through, some time between at and until.
-func (c *client) note(what Verb, g Op, at, until time.Duration) {
-	c.r.record(Op{Client: c.n, Proxy: g.Proxy, Conn: g.Conn, Key: g.Key, Verb: what, Token: g.Token,
-		Lease: g.Lease, Keep: g.Keep, Call: at, Return: until, Outcome: Unknown})
+// note records what became of the connection that g was granted through, some time between at and until,
+// and why.
+func (c *client) note(what Verb, g Op, at, until time.Duration, why error) {
+	o := Op{Client: c.n, Proxy: g.Proxy, Conn: g.Conn, Key: g.Key, Verb: what, Token: g.Token,
+		Lease: g.Lease, Keep: g.Keep, Linger: g.Linger, Call: at, Return: until, Outcome: Unknown}
+	if why != nil {
+		o.Err = why.Error()
+	}
+	c.r.record(o)
+}
+
+// end ends the connection, or what is kept alive over it, in one of the ways that there are.
+func (c *client) end() {
+	if c.conn == nil || c.closed() != nil || !c.r.Linger || c.chance(50) {
+		c.close()
+		return
+	}
+	at, how := c.r.Now(), []string{"QUIT", "RESET"}[c.random.IntN(2)]
+	if _, err := c.conn.Do(hanging, how); err != nil {
+		c.drop(nil)
+		return
+	}
+	for i := range c.recent {
+		c.recent[i].Linger = 0
+	}
+	c.leave(at, errQuit)
+	if how == "QUIT" {
+		c.hangUp()
+		return
+	}
+	c.conns++ // what it keeps alive from now on is another matter
 }
 
 // close ends the connection as a client does that is done, or that goes on over another one with what it
-// holds: half of that it forgets.
+// holds.
 func (c *client) close() {
 	if c.closed() != nil {
 		c.drop(nil)
 		return
 	}
+	c.leave(c.r.Now(), nil)
+	c.hangUp()
+}
+
+// leave notes what it leaves to the proxy, at that time or later, and why. Half of its holds it forgets.
+func (c *client) leave(at time.Duration, why error) {
 	for _, g := range c.recent {
 		if g.Keep {
-			c.note(Close, g, c.r.Now(), c.r.Now())
+			c.note(Close, g, at, c.r.Now(), why)
 			if held := c.held[g.Key]; held != nil && held.grant.Token == g.Token && c.chance(50) {
 				delete(c.held, g.Key)
 			}
 		}
 	}
 	c.recent = nil
+}
+
+// hangUp closes the connection.
+func (c *client) hangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -44,6 +45,28 @@ const (
 	takenBack        mutant = "a grant that is taken back though its message was heard"
 	secondMessage    mutant = "a second message"
 	hastyKill        mutant = "a kept hold that is freed when the proxy closes its connection"
+	noRest           mutant = "an UNLOCK that does not mind ATLEAST"
+	shortRest        mutant = "a rest that counts from when the client asked, and not all of the time"
+	endlessRest      mutant = "a rest that goes on for a second more"
+	restOfItsOwner   mutant = "a rest that lets its former owner in"
+	shortenedRest    mutant = "an ATLEAST that makes an earlier one shorter"
+	restlessKeeper   mutant = "a kept hold that does not rest when its connection closes"
+	onePermitMore    mutant = "one permit more than there are"
+	onePermitLess    mutant = "one permit less than there are"
+	stolenPermit     mutant = "a SEMLOCK that gives away the permit of another"
+	lostPermit       mutant = "a permit that is not free after its UNLOCK"
+	wrongPermit      mutant = "a queue for permits that wakes the wrong one"
+	permitFence      mutant = "permits that share a fence"
+	lockOfPermits    mutant = "a LOCK of a semaphore in use"
+	nullOfPermits    mutant = "Null for a LOCK of a semaphore in use"
+	heedlessForm     mutant = "a SEMLOCK that says LOCKTYPE of what is free"
+	heedlessPermits  mutant = "a semaphore that takes any number of permits for its own"
+	noLinger         mutant = "a LINGER that nobody minds"
+	shortLinger      mutant = "a LINGER of half the time"
+	endlessLinger    mutant = "a LINGER without an end"
+	quitLingers      mutant = "a LINGER after QUIT and RESET"
+	lingerAgain      mutant = "a LINGER whose end frees what another connection has taken over"
+	lingeringLease   mutant = "a LINGER that renews nothing"
 )
 
 // fake is a lock service in memory, which does what the verbs promise unless
@@ -56,17 +79,20 @@ type fake struct {
 	mu    sync.Mutex
 	fence int64
 	conns uint64
+	rests int
 	cut   map[<-chan struct{}]bool // the connections that the proxy has closed, by what they close
+	quit  map[<-chan struct{}]bool // those that have said QUIT or RESET
 	locks map[string]*fakeLock
 
 	counters map[string]int64
 }
 
 type fakeLock struct {
-	holds map[string]*fakeHold
-	queue []*fakeWaiter
-	wakes int
-	timer *time.Timer
+	holds   map[string]*fakeHold
+	queue   []*fakeWaiter
+	wakes   int
+	timer   *time.Timer
+	permits int64 // how many there are; 0: it is no semaphore
 }
 
 type fakeHold struct {
@@ -78,6 +104,9 @@ type fakeHold struct {
 	kept       bool            // by a connection,
 	keeper     <-chan struct{} // which closes this when it ends
 	askedSince bool            // another one has asked for it since
+	linger     time.Duration
+	lingers    time.Time // until when it goes on without its keeper
+	least      time.Time // until then it keeps others out, also once it is released
 }
 
 type fakeWaiter struct {
@@ -89,11 +118,14 @@ type fakeWaiter struct {
 	keep  bool
 	over  <-chan struct{} // what its connection closes
 	asked time.Time
+
+	linger, atLeast time.Duration
+	permits         int64
 }
 
 func newFake(m mutant, seed uint64) *fake {
 	return &fake{mutant: m, seed: seed, random: rand.New(rand.NewPCG(seed, 1<<40)),
-		locks: map[string]*fakeLock{}, cut: map[<-chan struct{}]bool{},
+		locks: map[string]*fakeLock{}, cut: map[<-chan struct{}]bool{}, quit: map[<-chan struct{}]bool{},
 		counters: map[string]int64{}}
 }
 
@@ -105,7 +137,8 @@ func (f *fake) lock(key string) *fakeLock {
 	}
 	if f.mutant != noExpiry {
 		for token, h := range l.holds {
-			if h.kept && f.mutant != forgottenKeeper && time.Until(h.expires) < 50*time.Millisecond {
+			if h.kept && f.mutant != forgottenKeeper && time.Until(h.expires) < 50*time.Millisecond &&
+				(f.mutant != lingeringLease || h.lingers.IsZero()) {
 				h.expires = time.Now().Add(50 * time.Millisecond)
 			}
 			if !h.expires.After(time.Now()) {
@@ -118,7 +151,28 @@ func (f *fake) lock(key string) *fakeLock {
 
 // free says whether token may have the lock, as far as others hold it.
 func (f *fake) free(l *fakeLock, token string, mode Verb) bool {
+	if mode == Permit {
+		most := l.permits
+		switch f.mutant {
+		case onePermitMore:
+			most++
+		case onePermitLess:
+			most--
+		case stolenPermit:
+			if int64(len(l.holds)) >= most && f.random.IntN(5) == 0 {
+				for other := range l.holds {
+					delete(l.holds, other)
+					break
+				}
+			}
+		}
+		return int64(len(l.holds)) < most
+	}
 	for other, h := range l.holds {
+		if f.mutant == restOfItsOwner && strings.HasPrefix(other, "rest of "+token) ||
+			f.mutant == lockOfPermits && h.mode == Permit {
+			continue
+		}
 		if other != token && (mode == Write || h.mode == Write && f.mutant != sharedWriter) {
 			return false
 		}
@@ -128,7 +182,7 @@ func (f *fake) free(l *fakeLock, token string, mode Verb) bool {
 
 // grant gives the lock to the token of w, which does not hold it.
 func (f *fake) grant(key string, l *fakeLock, w *fakeWaiter) []int64 {
-	if f.mutant != standingFence || f.fence%3 != 0 {
+	if f.mutant != standingFence && (f.mutant != permitFence || w.mode != Permit) || f.fence%3 != 0 {
 		f.fence++
 	}
 	lasts := w.lease
@@ -140,7 +194,8 @@ func (f *fake) grant(key string, l *fakeLock, w *fakeWaiter) []int64 {
 		h.expires = w.asked.Add(lasts)
 	}
 	l.holds[w.token] = h
-	f.keep(key, w.token, h, w.keep, w.over)
+	f.outlast(h, w)
+	f.keep(key, w.token, h, w.keep, w.linger, w.over)
 	if f.mutant == overwrittenLease && w.mode == Read {
 		for _, h := range l.holds {
 			h.expires = time.Now().Add(lasts)
@@ -155,7 +210,7 @@ func (f *fake) pass(key string) {
 	l := f.lock(key)
 	for len(l.queue) > 0 {
 		next := 0
-		if f.mutant == wrongWaiter {
+		if f.mutant == wrongWaiter || f.mutant == wrongPermit && l.permits > 0 {
 			next = len(l.queue) - 1
 		}
 		w := l.queue[next]
@@ -191,8 +246,8 @@ func (f *fake) dial(int) (Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.conns++
-	return &fakeConn{f: f, random: rand.New(rand.NewPCG(f.seed, 1<<40+f.conns)), closed: make(chan struct{})},
-		nil
+	return &fakeConn{f: f, random: rand.New(rand.NewPCG(f.seed, 1<<40+f.conns)), closed: make(chan struct{}),
+		over: make(chan struct{})}, nil
 }
 
 type fakeConn struct {
@@ -201,17 +256,33 @@ type fakeConn struct {
 	once   sync.Once
 	closed chan struct{}
 	stray  bool // a message has come that no command waits for
+
+	mu   sync.Mutex
+	over chan struct{} // closes with the connection, or when it says RESET
 }
 
-func (c *fakeConn) Close() { c.once.Do(func() { close(c.closed) }) }
+func (c *fakeConn) Close() { c.once.Do(func() { c.end(nil); close(c.closed) }) }
 
-func (c *fakeConn) Cut() {
-	c.once.Do(func() {
-		c.f.mu.Lock()
-		c.f.cut[c.closed] = true
-		c.f.mu.Unlock()
-		close(c.closed)
-	})
+func (c *fakeConn) Cut() { c.once.Do(func() { c.end(c.f.cut); close(c.closed) }) }
+
+// end ends what is kept over the connection, in a way of which a note is made.
+func (c *fakeConn) end(how map[<-chan struct{}]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.f.mu.Lock()
+	if how != nil {
+		how[c.over] = true
+	}
+	c.f.mu.Unlock()
+	close(c.over)
+	c.over = make(chan struct{})
+}
+
+// keeper is what is closed when that ends which is kept over the connection.
+func (c *fakeConn) keeper() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
 }
 
 var errClosed = errors.New("closed")
@@ -230,16 +301,24 @@ func (c *fakeConn) Do(_ time.Duration, args ...string) (Reply, error) {
 	if !c.travel() {
 		return Reply{}, errClosed
 	}
+	if args[0] == "QUIT" || args[0] == "RESET" {
+		c.end(c.f.quit)
+		if !c.travel() {
+			return Reply{}, errClosed
+		}
+		return Reply{}, nil
+	}
+	over := c.keeper()
 	notify := args[len(args)-1] == Notify
 	if notify && c.stray {
 		return Reply{Error: Stray + "granted a 1 1 1"}, nil
 	}
-	r, undo := c.f.run(args, c.closed)
+	r, undo := c.f.run(args, over)
 	c.stray = c.stray || notify && c.f.mutant == secondMessage && !r.Null
 	if f := c.f; f.mutant == lateRelease && args[0] == "UNLOCK" || f.mutant == lateDowngrade &&
 		args[0] == "RLOCK" {
 		time.AfterFunc(time.Duration(c.random.Int64N(int64(200*time.Millisecond))),
-			func() { f.run(args, c.closed) })
+			func() { f.run(args, over) })
 	}
 	if !c.travel() {
 		if undo != nil {
@@ -289,13 +368,18 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 	case "UNLOCK":
 		return f.unlock(key, token, number["FENCE"]), nil
 	case "RENEW":
-		return f.renew(key, token, ms("PX"), number["FENCE"], number["KEEPALIVE"] == 1, closed), nil
+		return f.renew(key, token, ms("PX"), number["FENCE"], number["KEEPALIVE"] == 1, ms("LINGER"),
+			closed), nil
 	}
 	w := &fakeWaiter{token: token, mode: Verb(args[0]), lease: ms("PX"), id: 1 + f.random.Int(),
 		given: make(chan []int64, 1),
-		keep:  number["KEEPALIVE"] == 1, over: closed, asked: time.Now()}
+		keep:  number["KEEPALIVE"] == 1, over: closed, asked: time.Now(),
+		linger: ms("LINGER"), atLeast: ms("ATLEAST"), permits: number["PERMITS"]}
 	undo = func() { f.undo(key, w) }
 	for try := int64(1); ; try++ {
+		if refusal := f.inUse(key, w); refusal != "" {
+			return Reply{Error: refusal}, nil
+		}
 		if r := f.try(key, w, number["REENTRANT"] == 1, number["WAIT"] > 0); r != nil {
 			if len(r) == 0 {
 				return Reply{Error: "DEADLOCK others read"}, nil
@@ -365,11 +449,17 @@ func (f *fake) try(key string, w *fakeWaiter, reentrant, wait bool) []int64 {
 		if e := time.Now().Add(w.lease); e.After(h.expires) {
 			h.expires = e
 		}
-		f.keep(key, w.token, h, w.keep, w.over)
+		f.outlast(h, w)
+		f.keep(key, w.token, h, w.keep, w.linger, w.over)
 		return []int64{h.fence, remains(h), h.count}
 	}
 	if f.mutant == falseNull && !wait && f.random.IntN(10) == 0 {
 		return nil
+	}
+	if f.mutant != lockOfPermits || w.mode != Write || l.permits == 0 {
+		if len(l.holds)+len(l.queue) == 0 || f.mutant == heedlessPermits {
+			l.permits = w.permits
+		}
 	}
 	if len(l.queue) == 0 && f.free(l, w.token, w.mode) {
 		return f.grant(key, l, w)
@@ -388,12 +478,12 @@ func (f *fake) try(key string, w *fakeWaiter, reentrant, wait bool) []int64 {
 
 // keep notes a request for h that came over a connection: on has the hold kept alive until that closes,
 // which frees it then unless another one has asked for it since.
-func (f *fake) keep(key, token string, h *fakeHold, on bool, over <-chan struct{}) {
+func (f *fake) keep(key, token string, h *fakeHold, on bool, linger time.Duration, over <-chan struct{}) {
 	if !on {
 		h.askedSince = h.askedSince || h.kept && h.keeper != over
 		return
 	}
-	h.kept, h.keeper = true, over
+	h.kept, h.keeper, h.linger, h.lingers = true, over, linger, time.Time{}
 	pause := time.Duration(f.random.Int64N(int64(40 * time.Millisecond)))
 	go func() {
 		<-over
@@ -404,8 +494,18 @@ func (f *fake) keep(key, token string, h *fakeHold, on bool, over <-chan struct{
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		l := f.lock(key)
-		if l.holds[token] != h || !h.kept || h.keeper != over {
+		ours := func() bool { return l.holds[token] == h && h.kept && h.keeper == over }
+		if !ours() && (f.mutant != lingerAgain || l.holds[token] != h) {
 			return
+		}
+		if linger := f.lingering(h); linger > 0 && (!f.quit[over] || f.mutant == quitLingers) {
+			h.lingers = time.Now().Add(linger)
+			f.mu.Unlock()
+			time.Sleep(linger)
+			f.mu.Lock()
+			if l = f.lock(key); !ours() && (f.mutant != lingerAgain || l.holds[token] != h) {
+				return
+			}
 		}
 		if f.cut[over] && f.mutant != hastyKill {
 			h.kept, h.askedSince = false, false
@@ -415,9 +515,64 @@ func (f *fake) keep(key, token string, h *fakeHold, on bool, over <-chan struct{
 			h.askedSince = false
 			return
 		}
-		delete(l.holds, token)
+		f.release(l, token, h, f.mutant == restlessKeeper)
 		f.pass(key)
 	}()
+}
+
+// lingering is for how long a hold goes on whose connection has ended.
+func (f *fake) lingering(h *fakeHold) time.Duration {
+	switch f.mutant {
+	case noLinger:
+		return 0
+	case shortLinger:
+		return h.linger / 2
+	case endlessLinger:
+		return h.linger + 20*time.Second
+	}
+	return h.linger
+}
+
+// outlast notes how long the hold that w asked for keeps others out at least.
+func (f *fake) outlast(h *fakeHold, w *fakeWaiter) {
+	from := time.Now()
+	if f.mutant == shortRest {
+		from = w.asked.Add(-w.atLeast / 4)
+	}
+	if end := from.Add(w.atLeast); end.After(h.least) || w.atLeast > 0 && f.mutant == shortenedRest {
+		h.least = end
+	}
+}
+
+// release frees a hold, which may rest then, unless it is gone for good.
+func (f *fake) release(l *fakeLock, token string, h *fakeHold, gone bool) {
+	if f.mutant == lostPermit && h.mode == Permit && f.random.IntN(3) == 0 {
+		return
+	}
+	delete(l.holds, token)
+	if f.mutant == endlessRest && h.least.After(time.Now()) {
+		h.least = h.least.Add(time.Second)
+	}
+	if h.least.After(time.Now()) && !gone && f.mutant != noRest {
+		f.rests++
+		l.holds[fmt.Sprintf("rest of %s %d", token, f.rests)] = &fakeHold{mode: h.mode, expires: h.least}
+	}
+}
+
+// inUse is the refusal of a key that is in use as something else than w wants, or "".
+func (f *fake) inUse(key string, w *fakeWaiter) string {
+	l := f.lock(key)
+	switch used := len(l.holds)+len(l.queue) > 0; {
+	case f.mutant == heedlessForm && w.mode == Permit && !used && f.random.IntN(5) == 0:
+		return "LOCKTYPE it is a lock"
+	case !used || l.permits == w.permits:
+	case l.permits*w.permits > 0 && f.mutant != heedlessPermits:
+		return fmt.Sprintf("PERMITS %d are there", l.permits)
+	case l.permits*w.permits == 0 &&
+		(f.mutant != lockOfPermits && f.mutant != nullOfPermits || w.permits > 0):
+		return "LOCKTYPE it is something else"
+	}
+	return ""
 }
 
 func (f *fake) leave(key string, w *fakeWaiter) {
@@ -459,19 +614,19 @@ func (f *fake) unlock(key, token string, fence int64) Reply {
 	if h.count--; h.count > 0 {
 		return Reply{Int: 0}
 	}
-	delete(l.holds, token)
+	f.release(l, token, h, false)
 	f.pass(key)
 	return Reply{Int: 1}
 }
 
-func (f *fake) renew(key, token string, lease time.Duration, fence int64, keep bool,
+func (f *fake) renew(key, token string, lease time.Duration, fence int64, keep bool, linger time.Duration,
 	over <-chan struct{}) Reply {
 	h := f.lock(key).holds[token]
 	if h == nil || fence != 0 && fence != h.fence {
 		return Reply{Int: 0}
 	}
 	h.ids = append(h.ids, 0) // it is relied upon
-	f.keep(key, token, h, keep, over)
+	f.keep(key, token, h, keep, linger, over)
 	if e := time.Now().Add(lease); e.After(h.expires) || f.mutant == shorteningRenew {
 		h.expires = e
 	}

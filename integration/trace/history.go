@@ -31,6 +31,7 @@ type Event struct {
 	Loses  []string      // keys of whose locks an asynchronous fail-over may have lost what was granted
 	Resent bool          `json:",omitempty"` // requests may have been sent again
 	Barren bool          `json:",omitempty"` // no majority could be had, from Start to End
+	Clean  bool          `json:",omitempty"` // it hinders clients, but no proxy and nothing behind it
 }
 
 // over is when nothing of the event is felt any more.

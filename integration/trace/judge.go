@@ -48,25 +48,31 @@ type Verdict struct {
 	Exceptions map[string]int // how often one was needed, by name
 	Ops        int
 	Grants     int
-	Unanswered []Op // those that nobody knows the outcome of
+	Of         map[string]int // of the grants: how many were of a kind; and how many holds had to linger
+	Unanswered []Op           // those that nobody knows the outcome of
 
 	pictures map[string]porcupine.LinearizationInfo // by key
 }
 
 // Judge judges a history.
 func Judge(h *History) *Verdict {
-	v := &Verdict{Exceptions: map[string]int{}, pictures: map[string]porcupine.LinearizationInfo{}}
+	v := &Verdict{Exceptions: map[string]int{}, Of: map[string]int{},
+		pictures: map[string]porcupine.LinearizationInfo{}}
 	for _, key := range h.Keys {
 		ops := h.of(key)
 		slices.SortStableFunc(ops, func(a, b Op) int { return int(a.Call - b.Call) })
 		for _, o := range ops {
 			if o.isNote() {
+				if o.lingers(h.Events) > o.Call+o.Lease {
+					v.Of["LINGER"]++
+				}
 				continue
 			}
 			v.Ops++
 			switch o.Outcome {
 			case Granted:
 				v.Grants++
+				v.kind(o)
 			case Unknown:
 				v.Unanswered = append(v.Unanswered, o)
 			}
@@ -81,6 +87,16 @@ func Judge(h *History) *Verdict {
 		m.messages()
 	}
 	return v
+}
+
+// kind counts a grant.
+func (v *Verdict) kind(o Op) {
+	for name, is := range map[string]bool{"SEMLOCK": o.Verb == Permit, "ATLEAST": o.AtLeast > 0,
+		"KEEPALIVE": o.Keep} {
+		if is {
+			v.Of[name]++
+		}
+	}
 }
 
 // linearize asks porcupine, first without the exception.
@@ -157,9 +173,18 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 // until is when an op of unknown outcome can have no effect any more.
 func (o *Op) until() time.Duration {
 	if o.Verb == Close || o.Verb == Cut {
-		return o.Return + o.Lease + time.Second
+		return o.Return + o.Linger + o.Lease + time.Second
 	}
-	return o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every + o.Lease + flight
+	return o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every + o.Linger + o.Lease + flight
+}
+
+// letGo is until, of an op that may be a QUIT or RESET, which frees at once what was kept alive, if nothing
+// hinders it.
+func (o *Op) letGo(events []Event) time.Duration {
+	if soon := o.Return + word; o.Err == errQuit.Error() && !felt(events, o.Call, soon) {
+		return soon
+	}
+	return o.until()
 }
 
 // overlaps says whether o runs while one of the events is felt.
@@ -177,13 +202,24 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 		if o.overlaps(lossy) {
 			continue
 		}
-		in := &input{Op: o, until: o.until()}
+		in := &input{Op: o, until: o.letGo(events)}
 		if moves {
 			in.moved = onTheWay
 		}
 		switch {
+		case o.isNote():
+			in.sure = o.lingers(events)
+			switch { // what lingers is kept on until that is over
+			case o.Verb == Close:
+				in.Call += o.Linger
+			case o.Verb == Cut && o.Linger > 0:
+				in.Call = o.Return + o.Linger
+			}
+			in.Return = in.Call
 		case o.Outcome == Unknown:
 			in.Return = in.Call
+		case o.Outcome == Refused:
+			in.other = met(ops, n, func(w Op) bool { return w.Wait > 0 && w.Permits != o.Permits })
 		case moves && o.Outcome == Null && o.acquires() && o.outlived():
 			in.Outcome, in.Return = Unknown, in.Call
 		case o.Outcome == Null && o.acquires():
@@ -198,6 +234,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 				ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return),
 			})
 	}
+	slices.SortStableFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 	chain(history)
 	for _, e := range lossy {
 		in := &input{Op: Op{Client: 0, Call: e.over(), Return: e.over()}, loses: []hold{}}
@@ -211,7 +248,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 				h = ghosts.holds[i]
 			}
 			if o.acquires() {
-				h.mode = o.Verb
+				h.mode, h.permits = o.Verb, o.Permits
 			}
 			closes := o.Keep && o.isNote()
 			switch done := o.Outcome == Granted || o.Verb == Renew && o.Outcome == Done; {
@@ -222,7 +259,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			case done && o.Keep:
 				h.kept, h.keeper = true, o.over()
 			case done:
-				h.asked = max(h.asked, o.Return+o.TTL+tick)
+				h.asked = max(h.asked, o.Return+max(o.TTL, o.AtLeast)+tick)
 			}
 			if o.Outcome == Granted && o.Return < e.Start {
 				in.Fence = max(in.Fence, o.Fence)
@@ -289,6 +326,8 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 		}
 		switch {
 		case o.Client != g.Client, (o.Verb == Close || o.Verb == Cut) && o.over() != keeper:
+		case mine && o.isNote() && o.over() == keeper:
+			return max(until, o.lingers(events))
 		case o.Outcome == Lost, o.Outcome == Unknown:
 			return until
 		case !mine || o.Outcome == Refused || o.Only > 0 && o.Only != fence:
@@ -328,9 +367,15 @@ func inSteps(ops []Op, n int) bool {
 
 // queued says whether somebody may have stood in the queue while ops[n] ran.
 func queued(ops []Op, n int) bool {
+	return met(ops, n, func(w Op) bool { return w.Wait > 0 && w.Permits == ops[n].Permits })
+}
+
+// met says whether one of the others that asked for the lock, and is meant, may have done so while ops[n]
+// ran.
+func met(ops []Op, n int, meant func(w Op) bool) bool {
 	o := ops[n]
 	for i, w := range ops {
-		if i == n || !w.acquires() || w.Wait == 0 {
+		if i == n || !w.acquires() || !meant(w) {
 			continue
 		}
 		end := w.Return
@@ -342,4 +387,23 @@ func queued(ops []Op, n int) bool {
 		}
 	}
 	return false
+}
+
+// lingers is until when a hold must go on whose connection ended as the note o says: while nothing hinders
+// whoever renews it. 0: it need not.
+func (o *Op) lingers(events []Event) time.Duration {
+	if o.Linger == 0 || o.Verb == Drop && o.Err != errDropped.Error() { // what ended it, nobody knows
+		return 0
+	}
+	until := o.Call + o.Linger - tick
+	for _, e := range events {
+		switch {
+		case e.Clean || e.over() < o.Call-o.Lease || e.Start > until:
+		case e.Start <= o.Call:
+			return 0
+		default:
+			until = e.Start
+		}
+	}
+	return until
 }

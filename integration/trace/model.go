@@ -58,6 +58,20 @@ type hold struct {
 	askedSince bool          // somebody else has asked for it since it is kept
 	asked      time.Duration // until then others who asked for it since, or may have, made it last
 	fleeting   bool          // its keeper has gone: it is about to be freed
+	lingers    bool          // perhaps still renewed, though its keeper has gone
+
+	permits int64 // of a semaphore: how many it has. 0: of a lock
+	// Once it is released, the name stays taken until a time between these, if they are not over (ATLEAST).
+	restLo, restHi time.Duration
+}
+
+// there says whether somebody may have the hold at now.
+func (h *hold) there(now time.Duration) bool { return h.ghost >= now || h.firm && h.hi >= now }
+
+// besides says whether somebody else may have the lock in that mode beside the hold, and of a semaphore,
+// whether it has as many permits.
+func (h *hold) besides(mode Verb, permits int64) bool {
+	return h.mode == mode && h.permits == permits && mode != Write
 }
 
 // lock is the state of the model: what is known of the lock once some ops have happened.
@@ -79,8 +93,9 @@ func (s lock) equal(t lock) bool {
 type input struct {
 	Op
 	queue bool          // somebody else may have stood in the queue
+	other bool          // somebody may have stood in it who wanted the key as something else
 	freed bool          // of an UNLOCK with Null: it may have released the hold after all
-	sure  time.Duration // of a grant that is kept alive: until then it must last
+	sure  time.Duration // of a grant that is kept alive, and the end of its keeper: until then it must last
 	loses []hold        // not nil: a fail-over after which only these ghosts remain
 	after int64         // of a grant: the fence of the one before it
 	until time.Duration // of an unknown outcome: when it can have no effect any more
@@ -117,6 +132,12 @@ func (s lock) String() string {
 	fmt.Fprintf(&b, "at %.4f fence %d", s.now.Seconds(), s.fence)
 	for _, h := range s.holds {
 		fmt.Fprintf(&b, " | %s %s", h.token, h.mode)
+		if h.permits > 0 {
+			fmt.Fprintf(&b, " of %d", h.permits)
+		}
+		if h.restHi > 0 {
+			fmt.Fprintf(&b, " rests until %.4f-%.4f", h.restLo.Seconds(), h.restHi.Seconds())
+		}
 		if h.firm {
 			fmt.Fprintf(&b, " fence %d count %d-%d until %.4f-%.4f", h.fence, h.least, h.most, h.lo.Seconds(),
 				h.hi.Seconds())
@@ -143,14 +164,18 @@ func (s *lock) set(h hold) {
 	}
 }
 
-// end ends the firm hold at i.
+// end ends the firm hold at i, which may rest then.
 func (s *lock) end(i int) {
-	if s.holds[i].ghost > s.now {
-		h := s.holds[i]
-		s.holds[i] = hold{token: h.token, mode: h.mode, ghost: h.ghost}
-		return
+	h := s.holds[i]
+	if h.ghost > s.now {
+		s.holds[i] = hold{token: h.token, mode: h.mode, ghost: h.ghost, permits: h.permits}
+	} else {
+		s.holds = slices.Delete(s.holds, i, i+1)
 	}
-	s.holds = slices.Delete(s.holds, i, i+1)
+	if h.restHi > s.now { // nobody's, so nobody can renew or free it
+		s.set(hold{token: fmt.Sprintf("the rest of %s %d", h.token, h.fence), mode: h.mode, firm: true,
+			lo: h.restLo, hi: h.restHi})
+	}
 }
 
 // step says whether the op can be the next to happen, and makes it happen.
@@ -170,7 +195,7 @@ func (s *lock) step(o *input) bool {
 		s.unsettle(o)
 		return true
 	case o.Outcome == Refused:
-		return true
+		return s.inUse(o)
 	case o.Outcome == Lost:
 		if !s.lost(o) {
 			return false
@@ -197,7 +222,7 @@ func (o *Op) over() connection { return connection{o.Client, o.Conn} }
 func (h *hold) rely(o *input, end time.Duration, sure bool) {
 	switch {
 	case o.Keep:
-		h.kept, h.keeper, h.fleeting = true, o.over(), false
+		h.kept, h.keeper, h.fleeting, h.lingers = true, o.over(), false, false
 	case h.kept && h.keeper != o.over():
 		h.askedSince = h.askedSince || sure
 		h.asked = max(h.asked, end)
@@ -219,13 +244,49 @@ func (s *lock) gone(i int, by time.Duration) bool {
 	return true
 }
 
-// alone makes all firm holds end that mode does not go with, but token's.
-func (s *lock) alone(token string, mode Verb, by time.Duration) bool {
-	for i := len(s.holds) - 1; i >= 0; i-- {
-		h := s.holds[i]
-		if h.firm && h.token != token && (mode == Write || h.mode == Write) && !s.gone(i, by) {
+// alone makes all firm holds end that mode does not go with, but token's; and so many permits that one is
+// free.
+func (s *lock) alone(token string, mode Verb, permits int64, by time.Duration) bool {
+	for {
+		i := slices.IndexFunc(s.holds, func(h hold) bool {
+			return h.firm && h.token != token && !h.besides(mode, permits)
+		})
+		if i < 0 {
+			return s.room(token, permits, by) && s.now <= by
+		}
+		if !s.gone(i, by) {
 			return false
 		}
+	}
+}
+
+// room makes so many permits end that one of them is free for token, if that is possible before by. If it
+// cannot be known which, they stay, and may turn out to be there later.
+func (s *lock) room(token string, permits int64, by time.Duration) bool {
+	if permits == 0 {
+		return true
+	}
+	others := func(h hold) bool { return h.firm && h.token != token }
+	var ends []time.Duration // of the others' permits, at least
+	longer := int64(0)       // how many go on beyond by
+	for _, h := range s.holds {
+		if others(h) {
+			ends = append(ends, h.lo)
+		}
+		if others(h) && h.lo > by {
+			longer++
+		}
+	}
+	slices.Sort(ends)
+	if over := len(ends) - int(permits); over >= 0 {
+		s.now = max(s.now, ends[over])
+	}
+	for longer == permits-1 { // all the rest must have ended
+		i := slices.IndexFunc(s.holds, func(h hold) bool { return others(h) && h.lo <= by })
+		if i < 0 {
+			break
+		}
+		s.gone(i, by)
 	}
 	return s.now <= by
 }

@@ -120,7 +120,7 @@ func (m *monitor) order() {
 			if m.h.Quorum && a.Proxy != b.Proxy {
 				continue // nobody knows of both
 			}
-			if a.Verb == Read && b.Verb == Read && a.Return <= b.Return+m.h.Slacks.Standing {
+			if a.Verb != Write && a.Verb == b.Verb && a.Return <= b.Return+m.h.Slacks.Standing {
 				continue // they entered together
 			}
 			if m.disturbed(a.Call, a.Return) > 0 || m.resent(a) || m.resent(b) {
@@ -140,31 +140,56 @@ func (m *monitor) order() {
 type span struct {
 	from, to time.Duration
 	fence    int64 // 0: of an op of unknown outcome
+	permits  int64 // of a permit, how many there are
 }
 
 func (m *monitor) spans() []span {
 	var spans []span
 	var free time.Duration // from then on the next one can have been granted
 	for _, g := range m.grants {
-		s := span{g.Call, m.end(g), g.Fence}
-		if g.Wait > 0 && g.Verb == Write {
+		s := span{g.Call, m.end(g), g.Fence, g.Permits}
+		switch {
+		case g.Wait > 0 && g.Verb == Write:
 			s.from = max(s.from, min(free, g.Return))
+		case g.Wait > 0 && g.Verb == Permit: // it was told in time
+			s.from = max(s.from, g.Return-m.h.Slacks.Late-m.disturbed(g.Call, g.Return))
 		}
 		spans = append(spans, s)
 		free = max(free, s.to)
 	}
 	for _, o := range m.ops {
 		if o.Outcome == Unknown && o.acquires() {
-			spans = append(spans, span{from: o.Call, to: o.until()})
+			spans = append(spans, span{from: o.Call, to: o.until(), permits: o.Permits})
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
 	return spans
 }
 
-// end is when a grant's hold is over for certain.
+// full are the times in which w may not have found a permit free, by the spans of the others.
+func full(spans []span, w Op) (full []span) {
+	if w.Permits <= 1 {
+		return spans
+	}
+	var held []time.Duration // until when permits may be held, the latest last
+	for _, s := range spans {
+		if s.permits != w.Permits { // it is no semaphore meanwhile
+			full = append(full, s)
+			continue
+		}
+		i, _ := slices.BinarySearch(held, s.to)
+		held = slices.Insert(held, i, s.to)
+		if n := len(held) - int(w.Permits); n >= 0 && held[n] > s.from {
+			full = append(full, span{from: s.from, to: held[n]})
+		}
+	}
+	return full
+}
+
+// end is when a grant's hold is over for certain, and its rest.
 func (m *monitor) end(g Op) time.Duration {
 	end := g.Return + max(g.TTL, g.Lease) + tick
+	rest := g.Return + g.AtLeast + tick
 	kept, keeper := g.Keep, g.over()
 	last := func() time.Duration {
 		if kept {
@@ -174,16 +199,16 @@ func (m *monitor) end(g Op) time.Duration {
 	}
 	for _, o := range m.ops {
 		if o.Client == g.Client && o.Outcome == Lost && o.Fence == g.Fence {
-			return min(last(), o.Return)
+			return max(min(last(), o.Return), rest)
 		}
 		if o.Token != g.Token || o.Call < g.Call {
 			continue
 		}
 		switch {
 		case o.Outcome == Granted && o.Fence > g.Fence:
-			return min(last(), o.Return)
+			return max(min(last(), o.Return), rest)
 		case o.Outcome == Granted, o.Verb == Renew && o.Outcome == Done:
-			end = max(end, o.Return+max(o.TTL, o.Lease)+tick)
+			end, rest = max(end, o.Return+max(o.TTL, o.Lease)+tick), max(rest, o.Return+o.AtLeast+tick)
 			if o.Keep {
 				kept, keeper = true, o.over()
 			}
@@ -191,9 +216,9 @@ func (m *monitor) end(g Op) time.Duration {
 			end = max(end, o.until())
 		case o.Verb == Unlock && o.Outcome == Done && o.Count == 1,
 			o.Outcome == Null && !o.acquires() && o.Only == 0 && o.Call > g.Return:
-			return min(last(), o.Return)
+			return max(min(last(), o.Return), rest)
 		case o.Keep && kept && keeper == o.over() && o.isNote():
-			kept, end = false, max(end, o.until())
+			kept, end = false, max(end, o.letGo(m.h.Events))
 		}
 	}
 	return last()
@@ -215,10 +240,9 @@ func (m *monitor) wakeups() {
 			m.violation("lost wake-up", free, "the lock was free for %v while this one waited: %v", pause, w)
 			return true
 		}
-		for _, s := range spans {
-			if w.Outcome == Granted && s.fence == w.Fence {
-				continue
-			}
+		others := slices.DeleteFunc(slices.Clone(spans),
+			func(s span) bool { return w.Outcome == Granted && s.fence == w.Fence })
+		for _, s := range full(others, w) {
 			if idle(min(s.from, w.Return)) {
 				return
 			}

@@ -10,6 +10,22 @@
 //
 // It knows the lock verbs by their documentation alone: nothing of the product is
 // imported.
+//
+// What is judged, beside the exceptions that have names (judge.go, quorum.go):
+//
+//   - LOCK, RLOCK, SEMLOCK: at most one writer, or readers, or as many permits as there are, within each
+//     ttl that was told. Fences rise. First come, first served. Who waits is woken, and told in time. Null
+//     has a reason: others hold the lock or stand before it. So have LOCKTYPE and PERMITS: the key is in use
+//     in another way.
+//   - UNLOCK, RENEW, LOCKCTL CHECK, GUARD: they say what the token holds, and change what they say; GUARD
+//     counts while it is held.
+//   - ATLEAST: once UNLOCK or the end of a kept hold has freed it, others get the lock when the time since
+//     the grant is over, not before, nor long after; the former token holds nothing meanwhile.
+//   - KEEPALIVE: a hold lasts until its connection ends, or its loss is told. What another connection has
+//     asked for since stays for its lease.
+//   - LINGER: nobody else gets the lock for that long after the connection broke, if nothing hinders its
+//     proxy. Another connection that asks for it with KEEPALIVE takes it over. QUIT and RESET end it at once.
+//   - NOTIFY: the outcome is told once.
 package trace
 
 import (
@@ -27,13 +43,14 @@ type Verb string
 const (
 	Write  Verb = "LOCK" // sent as LOCK or WLOCK
 	Read   Verb = "RLOCK"
+	Permit Verb = "SEMLOCK" // one of several permits
 	Unlock Verb = "UNLOCK"
 	Renew  Verb = "RENEW"
 	Check  Verb = "CHECK" // LOCKCTL CHECK
 	Guard  Verb = "GUARD" // of INCR of a counter that each lock has
 
 	Drop  Verb = "DROP"  // the connection broke that a grant of the token came through
-	Close Verb = "CLOSE" // the client closed the connection over which it asked for its hold to be kept alive
+	Close Verb = "CLOSE" // the client ended the connection over which it asked for its hold to be kept alive
 	Cut   Verb = "CUT"   // the proxy closed that connection: the hold stays until its lease is over
 )
 
@@ -42,7 +59,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	Granted Outcome = "granted" // LOCK and RLOCK: the token holds the lock
+	Granted Outcome = "granted" // LOCK, RLOCK, SEMLOCK: the token holds the lock
 	Done    Outcome = "done"    // the other verbs: a reply that is neither Null nor RENEW's 0
 	Null    Outcome = "null"    // Null, RENEW's 0, or GUARD's NOTHELD
 	Lost    Outcome = "lost"    // -LOCKLOST: a hold that was kept alive is gone
@@ -66,6 +83,9 @@ type Op struct {
 	Reentrant bool          `json:",omitempty"`
 	Switch    bool          `json:",omitempty"` // the token holds the lock in the other mode
 	Keep      bool          `json:",omitempty"` // KEEPALIVE
+	Linger    time.Duration `json:",omitempty"` // LINGER; of notes: how long the hold goes on after them
+	AtLeast   time.Duration `json:",omitempty"` // ATLEAST, at most the lease
+	Permits   int64         `json:",omitempty"` // SEMLOCK: PERMITS
 	Notify    bool          `json:",omitempty"` // NOTIFY: the outcome comes as a message, or at once
 	Only      int64         `json:",omitempty"` // UNLOCK, RENEW: FENCE; GUARD: FENCE in place of the token
 
@@ -77,6 +97,12 @@ type Op struct {
 	Count   int64         `json:",omitempty"` // of LOCK, RLOCK, CHECK; UNLOCK: the reply; GUARD: the counter
 	Err     string        `json:",omitempty"`
 }
+
+// The errors which say that a key is in use in another way.
+const (
+	lockType     = "LOCKTYPE" // as a lock, and not a semaphore, or the reverse
+	otherPermits = "PERMITS"  // with another number of permits
+)
 
 // counter is the key of the counter that belongs to a lock. It is in the slot of the lock.
 func (o *Op) counter() string {
@@ -90,7 +116,7 @@ func (o *Op) counter() string {
 func (o *Op) isNote() bool { return o.Verb == Drop || o.Verb == Close || o.Verb == Cut }
 
 // acquires says whether the op asks for the lock.
-func (o *Op) acquires() bool { return o.Verb == Write || o.Verb == Read }
+func (o *Op) acquires() bool { return o.Verb == Write || o.Verb == Read || o.Verb == Permit }
 
 // TooLate says that the lock was granted, but by the time that the client could be told its lease might be
 // over. So the grant was taken back.
@@ -127,6 +153,12 @@ func (o *Op) Args() []string {
 	if o.Lease > 0 {
 		args = append(args, "PX", ms(o.Lease))
 	}
+	if o.Permits > 0 {
+		args = append(args, "PERMITS", fmt.Sprint(o.Permits))
+	}
+	if o.AtLeast > 0 {
+		args = append(args, "ATLEAST", ms(o.AtLeast))
+	}
 	if o.Wait > 0 {
 		args = append(args, "WAIT", ms(o.Wait))
 	}
@@ -138,6 +170,9 @@ func (o *Op) Args() []string {
 	}
 	if o.Keep {
 		args = append(args, "KEEPALIVE")
+		if o.Linger > 0 {
+			args = append(args, "LINGER", ms(o.Linger))
+		}
 	}
 	if o.Only > 0 {
 		args = append(args, "FENCE", fmt.Sprint(o.Only))
@@ -159,7 +194,7 @@ func (o Op) String() string {
 	at := func(d time.Duration) string { return fmt.Sprintf("%.4f", d.Seconds()) }
 	s := fmt.Sprintf("c%d/p%d [%s %s] ", o.Client, o.Proxy, at(o.Call), at(o.Return))
 	if o.isNote() {
-		s += fmt.Sprintf("%s %s %s", o.Verb, o.Key, o.Token)
+		s += fmt.Sprintf("%s %s %s linger %v", o.Verb, o.Key, o.Token, o.Linger)
 	} else {
 		s += strings.Join(o.Args(), " ")
 	}
@@ -227,7 +262,7 @@ func (o *Op) read(r Reply, err error) {
 	case r.Error != "":
 		o.Outcome, o.Err = Unknown, r.Error
 		switch word, _, _ := strings.Cut(r.Error, " "); word {
-		case "QUEUEFULL", "DEADLOCK", "LOCKTYPE":
+		case "QUEUEFULL", "DEADLOCK", lockType, otherPermits:
 			o.Outcome = Refused
 		case "NOTHELD":
 			o.Outcome, o.Err = Null, ""

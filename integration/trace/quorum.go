@@ -130,8 +130,10 @@ func (m *monitor) disagreed(o Op) bool {
 }
 
 // felt says whether a fault was between from and to.
-func (h *History) felt(from, to time.Duration) bool {
-	for _, e := range h.Events {
+func (h *History) felt(from, to time.Duration) bool { return felt(h.Events, from, to) }
+
+func felt(events []Event, from, to time.Duration) bool {
+	for _, e := range events {
 		if e.Start <= to && e.over() >= from {
 			return true
 		}

@@ -12,6 +12,7 @@ import (
 var (
 	errDropped = errors.New("the client closed its connection")
 	errCut     = errors.New("the proxy closed the connection")
+	errQuit    = errors.New("the client said QUIT or RESET")
 )
 
 // Round is one run of clients over locks, and what they may do.
@@ -38,11 +39,15 @@ type Round struct {
 	// Stall, if not 0, is how late the machine may be at most without a note of that.
 	Stall time.Duration
 
-	// Upgrades, Keepalive and Guards are asked for only where the locks have them.
+	// What is asked for only where the locks have it.
 	Upgrades  bool
 	Keepalive bool
 	Guards    bool
 	Notify    bool
+	Linger    bool
+	AtLeast   bool
+	// Semaphores are those of the Keys that are semaphores, and how many permits they have.
+	Semaphores map[string]int64
 
 	// Faults, if not nil, runs beside the clients until ctx ends, which it does when they
 	// are done, and notes what it does in the log.

@@ -20,7 +20,7 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 				"b"}, Clients: 6, Proxies: 2, For: 4 * time.Second, Think: 25 * time.Millisecond,
 			Dial:     newFake(m, seed).dial,
 			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Guards: seed%3 > 0,
-			Notify: seed%5 > 1,
+			Notify: seed%5 > 1, Linger: seed%7 > 2, AtLeast: seed%11 > 5,
 			Slacks: Slacks{Standing: 50 * time.Millisecond,
 				Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
 		}
@@ -38,12 +38,15 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 					} else {
 						r.Kill(random.IntN(6))
 					}
-					r.Note(Event{Name: "client killed", Start: now, End: r.Now()})
+					r.Note(Event{Name: "client killed", Start: now, End: r.Now(), Clean: true})
 				}
 			}
 		}
+		if seed%3 < 2 {
+			r.Semaphores = map[string]int64{"b": 1 + int64(seed%4)}
+		}
 		h = r.Run()
-		time.Sleep(time.Second) // in which the fake frees what was kept alive
+		time.Sleep(time.Minute) // in which the fake frees what was kept alive
 	})
 	return h
 }
@@ -96,6 +99,28 @@ func TestMutants(t *testing.T) {
 		falseNotHeld:     "linearizable",
 		takenBack:        "linearizable",
 		secondMessage:    "one message",
+		noRest:           "linearizable",
+		shortRest:        "linearizable",
+		endlessRest:      "lost wake-up",
+		restOfItsOwner:   "linearizable",
+		shortenedRest:    "linearizable",
+		restlessKeeper:   "linearizable",
+		onePermitMore:    "linearizable",
+		onePermitLess:    "linearizable",
+		stolenPermit:     "linearizable",
+		lostPermit:       "linearizable",
+		wrongPermit:      "first come first served",
+		permitFence:      "fence",
+		lockOfPermits:    "linearizable",
+		nullOfPermits:    "linearizable",
+		heedlessForm:     "linearizable",
+		heedlessPermits:  "linearizable",
+		noLinger:         "linearizable",
+		shortLinger:      "linearizable",
+		endlessLinger:    "lost wake-up",
+		quitLingers:      "lost wake-up",
+		lingerAgain:      "linearizable",
+		lingeringLease:   "linearizable",
 	} {
 		t.Run(string(m), func(t *testing.T) {
 			for seed := range uint64(100) {

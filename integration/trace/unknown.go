@@ -4,7 +4,7 @@ package trace
 // time from now on.
 func (s *lock) unsettle(o *input) {
 	i, ok := s.find(o.Token)
-	h := hold{token: o.Token, mode: o.Verb}
+	h := hold{token: o.Token, mode: o.Verb, permits: o.Permits}
 	if ok {
 		h = s.holds[i]
 	}
@@ -17,7 +17,7 @@ func (s *lock) unsettle(o *input) {
 		}
 	}
 	switch o.Verb {
-	case Write, Read:
+	case Write, Read, Permit:
 		if o.Verb == Read {
 			h.mode = Read
 		} else if o.Switch { // it may have a higher one by now
@@ -35,6 +35,7 @@ func (s *lock) unsettle(o *input) {
 		h.ghost, h.lo, h.least = max(h.ghost, o.until), 0, 1
 		h.hi = max(h.hi, h.ghost)
 		if o.Keep && h.kept && h.keeper == o.over() {
+			h.lo, h.lingers = o.sure, o.Linger > 0
 			h.kept, h.askedSince, h.fleeting = false, false, h.firm && !h.askedSince
 		}
 	case Unlock:
