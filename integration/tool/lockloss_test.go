@@ -1,10 +1,12 @@
 package tool
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"lockproxy/integration/rig"
 )
@@ -58,13 +60,17 @@ func TestLockIsLost(t *testing.T) {
 	}
 }
 
+// fresh is the name of a lock that nobody holds, for a Redis that other tests use as well.
+func fresh() string { return fmt.Sprint("fresh:", time.Now().UnixNano()) }
+
 // A connection that breaks costs nothing: another one goes on with the hold. R18
 func TestLockSurvivesItsConnection(t *testing.T) {
 	t.Parallel()
 	redis := rig.SharedRedis().Addr
 	a, b := rig.StartProxy(t, "--upstream", redis), rig.StartProxy(t, "--upstream", redis)
+	name := fresh()
 	link, other := rig.StartLink(t, a.Addr), rig.Connect(t, b.Addr)
-	p := start(t, link.Addr(), "lock", "survives", "--", "sh", "-c",
+	p := start(t, link.Addr(), "lock", name, "--", "sh", "-c",
 		`trap 'exit 5' USR1; echo "$LOCKPROXY_TOKEN started"; while :; do sleep 0.02; done`)
 	says(t, p, "started")
 	token, _, _ := strings.Cut(p.Log.String(), " ")
@@ -73,14 +79,14 @@ func TestLockSurvivesItsConnection(t *testing.T) {
 		return a.Metric(t, "lockproxy_lock_outcomes_total", `verb="renew"`, `outcome="renewed"`) == 1 &&
 			a.Metric(t, "lockproxy_lock_kept") == 1 && a.Metric(t, "lockproxy_lock_lingering") == 0
 	})
-	if v := other.Must(t, "LOCKCTL", "CHECK", "survives", token); len(v.Elems) != 3 {
+	if v := other.Must(t, "LOCKCTL", "CHECK", name, token); len(v.Elems) != 3 {
 		t.Errorf("the hold is lost: %s: %s", v, p.Log.Tail())
 	}
 	p.Signal(syscall.SIGUSR1)
 	if code := p.Wait(rig.Patience); code != 5 {
 		t.Errorf("code %d: %s", code, p.Log.Tail())
 	}
-	if len(other.Must(t, "LOCK", "survives").Elems) != 4 {
+	if len(other.Must(t, "LOCK", name).Elems) != 4 {
 		t.Error("the lock is not free")
 	}
 }
@@ -90,11 +96,12 @@ func TestLockBehindASilentProxy(t *testing.T) {
 	t.Parallel()
 	redis := rig.SharedRedis().Addr
 	a, b := rig.StartProxy(t, "--upstream", redis), rig.StartProxy(t, "--upstream", redis)
-	p := start(t, a.Addr, "lock", "--lease", "12s", "--grace", "4s", "silent", "--", "sh", "-c", worker)
+	name := fresh()
+	p := start(t, a.Addr, "lock", "--lease", "12s", "--grace", "4s", name, "--", "sh", "-c", worker)
 	pid := child(t, p)
 	a.Signal(syscall.SIGSTOP)
 	t.Cleanup(func() { a.Signal(syscall.SIGCONT) })
-	grant := rig.Connect(t, b.Addr).Must(t, "LOCK", "silent", "WAIT", "20000")
+	grant := rig.Connect(t, b.Addr).Must(t, "LOCK", name, "WAIT", "20000")
 	if !gone(pid) {
 		t.Errorf("the command runs while somebody else has the lock: %s: %s", grant, p.Log.Tail())
 	}
