@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,8 +129,14 @@ func takeOverLate(t *testing.T, alter func(s *network)) (on string) {
 		alter(s)
 		first, second := s.links[0], s.links[1]
 		first[2].delay = func() time.Duration { return 10 * time.Millisecond }
+		var healed atomic.Bool
 		for _, l := range second[3:] {
-			l.fault = func(string) fault { return lostRequest }
+			l.fault = func(string) fault {
+				if healed.Load() {
+					return none
+				}
+				return lostRequest
+			}
 		}
 		_, ok, _ := takeOver(t, s.proxies[0], redlock.Acquire{Token: "a", Lease: time.Minute})
 		if _, then, broke := takeOver(t, s.proxies[1], redlock.Acquire{
@@ -141,9 +148,7 @@ func takeOverLate(t *testing.T, alter func(s *network)) (on string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		on = fmt.Sprint(s.holdsOn("b"))
-		for _, l := range second[3:] {
-			l.fault = func(string) fault { return none }
-		}
+		healed.Store(true)
 		(&rig.Asker{L: s.proxies[0]}).Breaks("job")
 	})
 	return on
