@@ -19,6 +19,8 @@ import (
 type plane interface {
 	Source
 	proxy.Successor // Serve serves one address of the setting listen until Drain
+	// Turns returns nil once all event loops have had a round.
+	Turns(ctx context.Context) error
 	// Leave stops listening, and leaves the sockets to processes that have copies of them.
 	Leave()
 	// Ready says why the proxy cannot serve commands now, or nil.
@@ -40,6 +42,8 @@ type program struct {
 	ports     ports
 	stopAdmin func()                  // may be called more than once
 	relieved  chan struct{}           // closed when another process has taken over
+	lent      bool                    // some of ports belong to the service manager
+	toldReady atomic.Bool             // the service manager was, and nothing else since
 	hups      <-chan os.Signal        // each asks for the settings to be reread
 	settings  func() (*Values, error) // reads them anew from their sources
 	refused   atomic.Bool             // those that were read last
@@ -78,10 +82,14 @@ func (p *program) run(signals <-chan os.Signal) error {
 	}
 	defer stopAudit()
 	go p.heedReread(p.hups, over) // ends with run
+	if err := p.activated(); err != nil {
+		return err
+	}
 	old, err := p.takeOver()
 	if err != nil {
 		return err
 	}
+	p.startWatchdog(life)
 	if old == nil { // until this process serves, the admin listener is that of the old one
 		if err := p.openAdmin(); err != nil {
 			return err
@@ -99,6 +107,9 @@ func (p *program) run(signals <-chan os.Signal) error {
 		stopTakeover, err = p.succeed(life, old)
 	}
 	defer stopTakeover()
+	if err == nil && asked.Err() == nil {
+		p.ready("serving")
+	}
 	if err != nil && asked.Err() == nil {
 		p.drain()
 		return err
@@ -123,6 +134,7 @@ func (p *program) heed(signals <-chan os.Signal, over <-chan struct{}, ask func(
 	case <-p.relieved:
 		delay, why = settle, "takeover"
 	}
+	p.stopping()
 	delay = max(delay, p.config.Values().DrainDelay)
 	if p.state.leave() && delay > 0 {
 		p.log.Info("not ready any more: draining begins later", "why", why, "delay", delay)
@@ -165,6 +177,7 @@ func (p *program) start(ctx context.Context, upstream []string, served bool) err
 		lobby.Serve(ln)
 		p.log.Info("clients are told to wait for the upstream", "addr", ln.Addr())
 	}
+	p.ready("looks for the upstream")
 	pl, err := p.connect(ctx, p, upstream)
 	if err != nil {
 		return err
@@ -222,6 +235,9 @@ func (p *program) drain() {
 	pl := p.state.drain()
 	if pl == nil {
 		return
+	}
+	if p.lent {
+		pl.Leave()
 	}
 	limit := p.config.Values().DrainTimeout
 	ctx, cancel := context.WithTimeout(context.Background(), limit-min(limit/4, toEnd))

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,10 +26,18 @@ import (
 type scriptedPlane struct {
 	ready   error
 	drained chan struct{} // Drain returns when it is closed
+	hangs   atomic.Bool   // its loops do not turn
 	begun   chan struct{} // closed when Drain begins; nil: nobody wants to know
 }
 
 func (s *scriptedPlane) Leave() {}
+
+func (s *scriptedPlane) Turns(ctx context.Context) error {
+	if s.hangs.Load() {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
 
 func (s *scriptedPlane) Serve(ln net.Listener) error { return ln.Close() }
 func (s *scriptedPlane) Admit(nc net.Conn)           { nc.Close() }

@@ -113,6 +113,9 @@ func orNever(d time.Duration) time.Duration {
 	return d
 }
 
+// Turns implements plane.
+func (w *wired) Turns(ctx context.Context) error { return proxy.Turns(ctx, w.Server) }
+
 // Drain implements plane.
 func (w *wired) Drain(ctx context.Context) error {
 	defer w.forget()
