@@ -313,7 +313,7 @@ func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
 		Slacks: trace.Roomy, Dial: two.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
-		Linger: true, AtLeast: true, Probe: true,
+		Linger: true, AtLeast: true, Breaks: true, Probe: true,
 	}
 	for i := range 3 {
 		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))

@@ -65,6 +65,9 @@ func (s *lock) granted(o *input) bool {
 	if haunted {
 		h.least, h.most = max(1, o.Count-1), o.Count+1
 	}
+	if o.Break {
+		s.breaks(o.Token)
+	}
 	if !s.alone(o.Token, o.Verb, o.Permits, o.Return) {
 		return false
 	}

@@ -153,9 +153,12 @@ func (c *client) acquire(key string) {
 	c.keep(&o)
 	c.outlast(&o)
 	o.Notify = c.r.Notify && o.Wait+o.Every > 0 && c.chance(50)
+	if c.r.Breaks && o.Verb != Permit && o.Wait+o.Every == 0 && c.chance(15) {
+		o.Break, o.Token = true, c.token()
+	}
 	o = c.call(o)
 	if o.Outcome == Unknown && c.r.Now() < c.r.For && c.chance(50) { // as clients do that lost the connection
-		o.Wait, o.Tries, o.Every, o.Notify = 0, 0, 0, false
+		o.Wait, o.Tries, o.Every, o.Notify, o.Break = 0, 0, 0, false, false
 		c.call(o)
 	}
 }

@@ -67,6 +67,8 @@ const (
 	quitLingers      mutant = "a LINGER after QUIT and RESET"
 	lingerAgain      mutant = "a LINGER whose end frees what another connection has taken over"
 	lingeringLease   mutant = "a LINGER that renews nothing"
+	softBreak        mutant = "a BREAK that leaves another hold"
+	lateBreak        mutant = "a BREAK that ends a later hold too"
 )
 
 // fake is a lock service in memory, which does what the verbs promise unless
@@ -121,6 +123,7 @@ type fakeWaiter struct {
 
 	linger, atLeast time.Duration
 	permits         int64
+	breaks          bool
 }
 
 func newFake(m mutant, seed uint64) *fake {
@@ -202,6 +205,28 @@ func (f *fake) grant(key string, l *fakeLock, w *fakeWaiter) []int64 {
 		}
 	}
 	return []int64{f.fence, w.lease.Milliseconds(), 1}
+}
+
+// breaks ends all holds, for w, which goes before the queue.
+func (f *fake) breaks(key string, w *fakeWaiter) {
+	l := f.lock(key)
+	if l.permits > 0 {
+		return
+	}
+	for token := range l.holds {
+		if token == w.token || f.mutant == softBreak && len(l.holds) == 1 && w.mode == Read {
+			continue
+		}
+		delete(l.holds, token)
+	}
+	if f.mutant == lateBreak {
+		time.AfterFunc(100*time.Millisecond, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			clear(f.lock(key).holds)
+			f.pass(key)
+		})
+	}
 }
 
 // pass gives the lock to whoever waits first, if it is free, and comes back when the
@@ -352,7 +377,8 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 	}
 	number := map[string]int64{}
 	for i := 0; i < len(options); i++ {
-		if options[i] == "REENTRANT" || options[i] == "KEEPALIVE" || options[i] == Notify {
+		if options[i] == "REENTRANT" || options[i] == "KEEPALIVE" || options[i] == "BREAK" ||
+			options[i] == Notify {
 			number[options[i]] = 1
 			continue
 		}
@@ -374,8 +400,12 @@ func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func())
 	w := &fakeWaiter{token: token, mode: Verb(args[0]), lease: ms("PX"), id: 1 + f.random.Int(),
 		given: make(chan []int64, 1),
 		keep:  number["KEEPALIVE"] == 1, over: closed, asked: time.Now(),
-		linger: ms("LINGER"), atLeast: ms("ATLEAST"), permits: number["PERMITS"]}
+		linger: ms("LINGER"), atLeast: ms("ATLEAST"), permits: number["PERMITS"],
+		breaks: number["BREAK"] == 1}
 	undo = func() { f.undo(key, w) }
+	if w.breaks {
+		f.breaks(key, w)
+	}
 	for try := int64(1); ; try++ {
 		if refusal := f.inUse(key, w); refusal != "" {
 			return Reply{Error: refusal}, nil
@@ -461,7 +491,7 @@ func (f *fake) try(key string, w *fakeWaiter, reentrant, wait bool) []int64 {
 			l.permits = w.permits
 		}
 	}
-	if len(l.queue) == 0 && f.free(l, w.token, w.mode) {
+	if (len(l.queue) == 0 || w.breaks) && f.free(l, w.token, w.mode) {
 		return f.grant(key, l, w)
 	}
 	if wait {

@@ -92,7 +92,7 @@ func Judge(h *History) *Verdict {
 // kind counts a grant.
 func (v *Verdict) kind(o Op) {
 	for name, is := range map[string]bool{"SEMLOCK": o.Verb == Permit, "ATLEAST": o.AtLeast > 0,
-		"KEEPALIVE": o.Keep} {
+		"KEEPALIVE": o.Keep, "BREAK": o.Break} {
 		if is {
 			v.Of[name]++
 		}

@@ -247,3 +247,35 @@ func TestJudgeLinger(t *testing.T) {
 			"linearizable"},
 	})
 }
+
+// What BREAK does to the holds of others, and what a BREAK of unknown outcome may have done.
+func TestJudgeBreak(t *testing.T) {
+	breaks := func(o Op) Op {
+		o.Break = true
+		return o
+	}
+	a, b := granted(0, "a", 0, ms, 1), breaks(granted(1, "b", 10*ms, 11*ms, 2))
+	kept := a
+	kept.Keep = true
+	rests := a
+	rests.AtLeast = 500 * ms
+	reads := breaks(granted(1, "b", 10*ms, 11*ms, 2))
+	reads.Verb = Read
+	unknown := breaks(on(1, Write, "b", 10*ms, Unknown))
+	cut := []Event{{Name: "cut", Start: 5 * ms, End: 12 * ms}}
+	judgeAll(t, []judged{
+		{"taken over", history(nil, a, b), ""},
+		{"taken over from one that is kept", history(nil, kept, b, on(0, Unlock, "a", 20*ms, Null)), ""},
+		{"taken while it rests", history(nil, rests, on(0, Unlock, "a", 5*ms, Done), b), ""},
+		{"read by who took it over, and by the former owner too", history(nil, a, reads,
+			on(0, Check, "a", 20*ms, Done)), "linearizable"},
+		{"freed by the former owner", history(nil, a, b, on(0, Unlock, "a", 20*ms, Done)), "linearizable"},
+		{"taken from who took it over", history(nil, a, b, granted(2, "c", 20*ms, 21*ms, 3)), "linearizable"},
+		{"taken over, as far as anybody knows",
+			history(cut, a, unknown, on(0, Unlock, "a", 20*ms, Null)), ""},
+		{"taken after a BREAK of unknown outcome",
+			history(cut, a, unknown, granted(2, "c", 20*ms, 21*ms, 3)), ""},
+		{"freed after a BREAK that may not have run",
+			history(cut, a, unknown, on(0, Unlock, "a", 20*ms, Done)), ""},
+	})
+}

@@ -80,13 +80,15 @@ type lock struct {
 	fence int64  // of the last grant
 	holds []hold // by token
 
+	broken time.Duration // until then a BREAK of unknown outcome may end all of them
+
 	counter int64 // what the last GUARD made of it; -1: not known
 	loose   int64 // GUARDs of unknown outcome, which may count later
 }
 
 func (s lock) equal(t lock) bool {
-	return s.now == t.now && s.fence == t.fence && s.counter == t.counter && s.loose == t.loose &&
-		slices.Equal(s.holds, t.holds)
+	return s.now == t.now && s.fence == t.fence && s.broken == t.broken &&
+		s.counter == t.counter && s.loose == t.loose && slices.Equal(s.holds, t.holds)
 }
 
 // input is an op with what the judge has found out about it.
@@ -157,6 +159,9 @@ func (s *lock) find(token string) (int, bool) {
 
 // set puts a token's hold in its place.
 func (s *lock) set(h hold) {
+	if s.broken > s.now {
+		h.lo, h.restLo = 0, 0
+	}
 	if i, ok := s.find(h.token); ok {
 		s.holds[i] = h
 	} else {
@@ -175,6 +180,24 @@ func (s *lock) end(i int) {
 	if h.restHi > s.now { // nobody's, so nobody can renew or free it
 		s.set(hold{token: fmt.Sprintf("the rest of %s %d", h.token, h.fence), mode: h.mode, firm: true,
 			lo: h.restLo, hi: h.restHi})
+	}
+}
+
+// breaks ends all firm holds but token's, and what would rest of them.
+func (s *lock) breaks(token string) {
+	for i := len(s.holds) - 1; i >= 0; i-- {
+		if h := &s.holds[i]; h.firm && h.token != token {
+			h.restHi = 0
+			s.end(i)
+		}
+	}
+}
+
+// mayBreak has all holds end, until then, at any time.
+func (s *lock) mayBreak(until time.Duration) {
+	s.broken = max(s.broken, until)
+	for i := range s.holds {
+		s.holds[i].lo, s.holds[i].restLo = 0, 0
 	}
 }
 

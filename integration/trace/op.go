@@ -19,6 +19,8 @@
 //     in another way.
 //   - UNLOCK, RENEW, LOCKCTL CHECK, GUARD: they say what the token holds, and change what they say; GUARD
 //     counts while it is held.
+//   - BREAK ends what others hold, and what would rest of it, and takes the lock before the queue. If its
+//     outcome is unknown, all of that may have happened.
 //   - ATLEAST: once UNLOCK or the end of a kept hold has freed it, others get the lock when the time since
 //     the grant is over, not before, nor long after; the former token holds nothing meanwhile.
 //   - KEEPALIVE: a hold lasts until its connection ends, or its loss is told. What another connection has
@@ -86,6 +88,7 @@ type Op struct {
 	Linger    time.Duration `json:",omitempty"` // LINGER; of notes: how long the hold goes on after them
 	AtLeast   time.Duration `json:",omitempty"` // ATLEAST, at most the lease
 	Permits   int64         `json:",omitempty"` // SEMLOCK: PERMITS
+	Break     bool          `json:",omitempty"` // BREAK, under a token that holds nothing
 	Notify    bool          `json:",omitempty"` // NOTIFY: the outcome comes as a message, or at once
 	Only      int64         `json:",omitempty"` // UNLOCK, RENEW: FENCE; GUARD: FENCE in place of the token
 
@@ -167,6 +170,9 @@ func (o *Op) Args() []string {
 	}
 	if o.Reentrant {
 		args = append(args, "REENTRANT")
+	}
+	if o.Break {
+		args = append(args, "BREAK")
 	}
 	if o.Keep {
 		args = append(args, "KEEPALIVE")

@@ -20,7 +20,7 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 				"b"}, Clients: 6, Proxies: 2, For: 4 * time.Second, Think: 25 * time.Millisecond,
 			Dial:     newFake(m, seed).dial,
 			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Guards: seed%3 > 0,
-			Notify: seed%5 > 1, Linger: seed%7 > 2, AtLeast: seed%11 > 5,
+			Notify: seed%5 > 1, Linger: seed%7 > 2, AtLeast: seed%11 > 5, Breaks: seed%5%2 > 0,
 			Slacks: Slacks{Standing: 50 * time.Millisecond,
 				Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
 		}
@@ -108,6 +108,8 @@ func TestMutants(t *testing.T) {
 		onePermitMore:    "linearizable",
 		onePermitLess:    "linearizable",
 		stolenPermit:     "linearizable",
+		softBreak:        "linearizable",
+		lateBreak:        "linearizable",
 		lostPermit:       "linearizable",
 		wrongPermit:      "first come first served",
 		permitFence:      "fence",

@@ -16,6 +16,9 @@ func (s *lock) unsettle(o *input) {
 			h.lo = 0
 		}
 	}
+	if o.Break {
+		s.mayBreak(o.until)
+	}
 	switch o.Verb {
 	case Write, Read, Permit:
 		if o.Verb == Read {
