@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,7 +23,6 @@ type probe struct {
 
 // object is what the objects of the manifest must agree about.
 type object struct {
-	Kind       string
 	StringData labels `yaml:"stringData"`
 	Spec       struct {
 		Selector    yaml.MapSlice
@@ -48,16 +48,24 @@ type object struct {
 	}
 }
 
-// manifest returns the objects by their kinds.
-func manifest(t *testing.T) map[string]object {
+// manifests are the texts of what has to agree: the plain manifest, and what the chart makes.
+func manifests(t *testing.T) map[string]string {
 	t.Helper()
-	all := map[string]object{}
-	for part := range strings.SplitSeq(read(t, "kubernetes/lockproxy.yaml"), "\n---\n") {
-		var o object
-		if err := yaml.Unmarshal([]byte(part), &o); err != nil {
+	return map[string]string{"plain": read(t, "kubernetes/lockproxy.yaml"), "chart": template(t, least)}
+}
+
+// objects returns the objects of a manifest by their kinds.
+func objects[T any](t *testing.T, text string) map[string]T {
+	t.Helper()
+	all := map[string]T{}
+	for part := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "\n---\n") {
+		var kind struct{ Kind string }
+		var o T
+		err := errors.Join(yaml.Unmarshal([]byte(part), &kind), yaml.Unmarshal([]byte(part), &o))
+		if err != nil {
 			t.Fatalf("%v in %s", err, part)
 		}
-		all[o.Kind] = o
+		all[kind.Kind] = o
 	}
 	return all
 }
@@ -73,7 +81,12 @@ func setting(t *testing.T, conf, name string) string {
 }
 
 func TestManifestsAgree(t *testing.T) {
-	all := manifest(t)
+	for name, text := range manifests(t) {
+		t.Run(name, func(t *testing.T) { testAgree(t, objects[object](t, text)) })
+	}
+}
+
+func testAgree(t *testing.T, all map[string]object) {
 	pod := all["Deployment"].Spec.Template
 	if len(pod.Spec.Containers) != 1 {
 		t.Fatalf("%d containers", len(pod.Spec.Containers))
@@ -117,7 +130,12 @@ func TestManifestsAgree(t *testing.T) {
 
 // Each line of the settings is one of lockproxy's, and the files that they name are in the Secret.
 func TestManifestSettings(t *testing.T) {
-	all := manifest(t)
+	for name, text := range manifests(t) {
+		t.Run(name, func(t *testing.T) { testSettings(t, objects[object](t, text)) })
+	}
+}
+
+func testSettings(t *testing.T, all map[string]object) {
 	secret, table := all["Secret"].StringData, page(t, "settings.md")
 	for line := range strings.Lines(secret["lockproxy.conf"]) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
