@@ -18,8 +18,12 @@ func pages(t *testing.T) map[string]string {
 	if err != nil || len(files) < 8 {
 		t.Fatalf("%d pages in docs, %v", len(files), err)
 	}
+	libraries, err := filepath.Glob("../../docs/clients/*.md")
+	if err != nil || len(libraries) < 8 {
+		t.Fatalf("%d pages in docs/clients, %v", len(libraries), err)
+	}
 	all := make(map[string]string)
-	for _, file := range append(files, "../../README.md") {
+	for _, file := range append(append(files, libraries...), "../../README.md") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
