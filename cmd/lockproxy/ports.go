@@ -13,8 +13,9 @@ import (
 // place of new ones, so that no client is refused in between. Safe for concurrent use.
 type ports struct {
 	mu     sync.Mutex
-	handed []port // by another process, and not used yet
-	copied bool   // copies are kept, to hand them over
+	bound  map[string]net.Addr // by setting, the first address that is listened on
+	handed []port              // by another process, and not used yet
+	copied bool                // copies are kept, to hand them over
 	copies []port
 }
 
@@ -33,6 +34,9 @@ func (p *ports) listen(setting, addr string) (net.Listener, error) {
 	if ln == nil && err == nil {
 		ln, err = proxy.Listen(addr)
 	}
+	if err == nil {
+		p.note(setting, ln.Addr())
+	}
 	if err != nil || !p.copied {
 		return ln, err
 	}
@@ -43,6 +47,23 @@ func (p *ports) listen(setting, addr string) (net.Listener, error) {
 	}
 	p.copies = append(p.copies, port{name, file})
 	return ln, nil
+}
+
+// note keeps the first address of a setting.
+func (p *ports) note(setting string, addr net.Addr) {
+	if p.bound == nil {
+		p.bound = make(map[string]net.Addr)
+	}
+	if p.bound[setting] == nil {
+		p.bound[setting] = addr
+	}
+}
+
+// first is the first address that is listened on for a setting; nil: none.
+func (p *ports) first(setting string) net.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bound[setting]
 }
 
 // used is the listener of that name among those that were handed over; nil: there is none.

@@ -109,6 +109,7 @@ func (p *program) run(signals <-chan os.Signal) error {
 	defer stopTakeover()
 	if err == nil && asked.Err() == nil {
 		p.ready("serving")
+		p.welcome()
 	}
 	if err != nil && asked.Err() == nil {
 		p.drain()

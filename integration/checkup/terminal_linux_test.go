@@ -175,3 +175,14 @@ func TestBenchOnATerminal(t *testing.T) {
 		t.Errorf("no bars: %q", s.text())
 	}
 }
+
+// Whoever starts --dev at a terminal is told what to type next, and how to end it.
+func TestDevOnATerminal(t *testing.T) {
+	t.Parallel()
+	dev := onScreen(t, "--dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	dev.shows(t, " LOCK job TOKEN me PX 60000\r\n")
+	dev.shows(t, "http://127.0.0.1:")
+	dev.shows(t, "Ctrl-C, or SIGTERM\r\n")
+	dev.types(t, "\x03")
+	dev.ends(t, 0)
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+
+	"lockproxy/cmd/lockproxy/tool/client"
+	"lockproxy/cmd/lockproxy/tool/terminal"
+)
+
+// hint is something to try with --dev.
+type hint struct{ what, do string }
+
+// welcome tells those who have started --dev what they can type next: in a few lines to read on a terminal,
+// as lines of the log elsewhere.
+func (p *program) welcome() {
+	v := p.config.Values()
+	if !v.Dev || !p.log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	clients := p.ports.first("listen")
+	if clients == nil {
+		return
+	}
+	all := hints(v, clients, p.ports.first("admin"))
+	if v.LogFormat == "json" || !terminal.Is(p.stderr) {
+		for _, h := range all {
+			p.log.Info("dev: to try", "what", h.what, "do", h.do)
+		}
+		return
+	}
+	io.WriteString(p.stderr, banner(clients, all))
+}
+
+// hints are what can be tried at these addresses; admin nil: there is none.
+func hints(v *Values, clients, admin net.Addr) (all []hint) {
+	cli, tool := "redis-cli", "lockproxy lock"
+	if clients.Network() == "unix" {
+		cli += " -s " + clients.String()
+		tool += " --proxy " + clients.String()
+	} else {
+		host, port := reachable(clients)
+		if host != "127.0.0.1" {
+			cli += " -h " + host
+		}
+		cli += " -p " + port
+		if at := net.JoinHostPort(host, port); at != client.Addr {
+			tool += " --proxy " + at
+		}
+	}
+	if v.TLSCert != "" {
+		cli += " --tls"
+		tool += " --tls"
+	}
+	if !v.open() {
+		all = append(all, hint{"the password, for both commands", "export REDISCLI_AUTH=..."})
+	}
+	all = append(all, hint{"take a lock for a minute", cli + " LOCK job TOKEN me PX 60000"},
+		hint{"free it", cli + " UNLOCK job me"})
+	if admin != nil {
+		all = append(all, hint{"look at it in a browser", adminURL(v, admin)})
+	}
+	return append(all, hint{"run a command under a lock", tool + " job -- sleep 10"},
+		hint{"end", "Ctrl-C, or SIGTERM"})
+}
+
+// adminURL is where a browser finds the page.
+func adminURL(v *Values, admin net.Addr) string {
+	scheme := "http://"
+	if v.AdminTLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(reachable(admin))
+}
+
+// reachable is where clients on this machine find a listener, which may listen on all addresses.
+func reachable(addr net.Addr) (host, port string) {
+	host, port, _ = net.SplitHostPort(addr.String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return host, port
+}
+
+// banner is the hints as lines to read.
+func banner(clients net.Addr, all []hint) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nlockproxy serves on %s, with a Redis in its memory. To try:\n\n",
+		terminal.Safe(clients.String()))
+	for _, h := range all {
+		fmt.Fprintf(&b, "  %-27s %s\n", h.what, terminal.Safe(h.do))
+	}
+	return b.String() + "\n"
+}

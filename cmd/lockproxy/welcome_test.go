@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"net"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Where nobody reads along, the log says what to try, with the addresses that are listened on.
+func TestDevSaysWhatToTry(t *testing.T) {
+	pl := &scriptedPlane{drained: make(chan struct{})}
+	close(pl.drained)
+	r := startProgram(t, "--dev --admin 127.0.0.1:0",
+		func(context.Context, []string) (plane, error) { return pl, nil })
+	port := r.log.find(t, `msg=listening addr=127\.0\.0\.1:(\d+)\n`)
+	admin := r.log.find(t, `msg="admin listening" addr=(127\.0\.0\.1:\d+)\n`)
+	cli := "redis-cli -p " + port
+	for _, want := range []string{cli + " LOCK job", cli + " UNLOCK job", "http://" + admin,
+		"lockproxy lock --proxy 127.0.0.1:" + port + " job -- ", "Ctrl-C"} {
+		r.log.find(t, `level=INFO msg="dev: to try" what=.* do=.*`+regexp.QuoteMeta(want))
+	}
+	r.signals <- syscall.SIGTERM
+	if err := r.wait(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is said can be typed as it is, whatever the settings are.
+func TestHints(t *testing.T) {
+	tcp := func(ip string, port int) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: port} }
+	for _, c := range []struct {
+		args           string
+		clients, admin net.Addr
+		want           []string
+		never          string
+	}{
+		{"", tcp("127.0.0.1", 6380), tcp("127.0.0.1", 6390),
+			[]string{"redis-cli -p 6380 LOCK", "http://127.0.0.1:6390", "lockproxy lock job -- "},
+			"REDISCLI_AUTH"},
+		{"", tcp("::1", 7), nil, []string{"redis-cli -h ::1 -p 7 LOCK", "lock --proxy [::1]:7 job"}, "http"},
+		{"--requirepass secret", tcp("::", 6380), nil,
+			[]string{"export REDISCLI_AUTH=", "redis-cli -p 6380 LOCK"}, "secret"},
+		{"", &net.UnixAddr{Name: "/tmp/s", Net: "unix"}, nil,
+			[]string{"redis-cli -s /tmp/s LOCK", "lockproxy lock --proxy /tmp/s job"}, "-p "},
+		{"--tls-cert a --tls-key b --admin-tls-cert a --admin-tls-key b", tcp("127.0.0.1", 6380),
+			tcp("127.0.0.1", 9), []string{"redis-cli -p 6380 --tls LOCK", "lock --tls job", "https://"},
+			"http:"},
+	} {
+		v := newTestConfig(t, "--dev "+c.args).Values()
+		text := banner(c.clients, hints(v, c.clients, c.admin))
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %s in\n%s", c.args, want, text)
+			}
+		}
+		if strings.Contains(text, c.never) {
+			t.Errorf("%s: there is %s in\n%s", c.args, c.never, text)
+		}
+	}
+}
