@@ -68,7 +68,7 @@ func (a *asker) replies(ctx context.Context, addr string, as *cluster.Logins,
 		return nil, err
 	}
 	commands := make([]*redis.RawCmd, len(questions))
-	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = client.redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, q := range questions {
 			commands[i] = redis.NewRawCmd(ctx, q...)
 			p.Process(ctx, commands[i])
@@ -166,7 +166,7 @@ func (a *asker) close() {
 
 // nodeClient is a go-redis client whose Close breaks off its dials too.
 type nodeClient struct {
-	*redis.Client
+	redis  *redis.Client // not embedded: the linker would keep a copy of each of its methods
 	as     *cluster.Login
 	end    context.CancelFunc
 	failed atomic.Bool // a dial has
@@ -175,13 +175,13 @@ type nodeClient struct {
 // Close closes all connections, whatever is under way on them.
 func (c *nodeClient) Close() {
 	c.end()
-	c.Client.Close()
+	c.redis.Close()
 }
 
 func newClient(dialer *cluster.Dialer, addr string, as *cluster.Login) *nodeClient {
 	life, end := context.WithCancel(context.Background())
 	c := &nodeClient{as: as, end: end}
-	c.Client = redis.NewClient(&redis.Options{
+	c.redis = redis.NewClient(&redis.Options{
 		Addr:     addr,
 		Username: as.User,
 		Password: as.Password,

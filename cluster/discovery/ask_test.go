@@ -65,7 +65,7 @@ func TestAskerKeepsItsConnection(t *testing.T) {
 		ask("CUT")
 		well("after a loss", 3)
 		r := u.asker.clients[askKey{"a:1", u.o.Logins}]
-		if n := r.PoolStats().TotalConns; n != 1 {
+		if n := r.redis.PoolStats().TotalConns; n != 1 {
 			t.Errorf("%d connections", n)
 		}
 		away = true
