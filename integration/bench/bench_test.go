@@ -125,9 +125,9 @@ func TestVerdict(t *testing.T) {
 		{atMost(1, "%.0f", "", spreadOf(math.NaN(), math.Inf(1))), "not measured", "<= 1", "", ""},
 	} {
 		v := tt.v
-		if v.word() != tt.word || v.target() != tt.target || v.value() != tt.value ||
-			v.limits() != tt.limits {
-			t.Errorf("%+v: %s %s %s %s, want %+v", v, v.word(), v.target(), v.value(), v.limits(), tt)
+		if v.Word() != tt.word || v.Target() != tt.target || v.Value() != tt.value ||
+			v.Limits() != tt.limits {
+			t.Errorf("%+v: %s %s %s %s, want %+v", v, v.Word(), v.Target(), v.Value(), v.Limits(), tt)
 		}
 	}
 }

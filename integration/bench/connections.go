@@ -215,8 +215,8 @@ func drawConnections(rep *report, r results, all []contender) {
 	for _, c := range all {
 		d, u := line{Name: c.name}, line{Name: c.name}
 		for _, n := range crowds {
-			d.add(float64(n), r.median(busy(n), c.name, rate))
-			u.add(float64(n), r.median(busy(n), c.name, cpu))
+			d.Add(float64(n), r.median(busy(n), c.name, rate))
+			u.Add(float64(n), r.median(busy(n), c.name, cpu))
 		}
 		done.Lines = append(done.Lines, d)
 		if c.pid != 0 {

@@ -271,7 +271,7 @@ func printDrains(rep *report, r results, ways []lockWay) {
 			t = append(t, row)
 			l := line{Name: w.name}
 			for i, percent := range percents {
-				l.add(r.median(what, w.name, func(s sample) float64 { return s.shares[i] }), float64(percent))
+				l.Add(r.median(what, w.name, func(s sample) float64 { return s.shares[i] }), float64(percent))
 			}
 			p.Lines = append(p.Lines, l)
 		}

@@ -209,8 +209,8 @@ func (y *yard) drawForward(rep *report, r results) {
 					name := fmt.Sprintf("%s -P %d", command, s.pipeline)
 					p.Bars, q.Bars = append(p.Bars, name), append(q.Bars, name)
 				}
-				used.add(at, r.median(what, c.name, cpu))
-				done.add(at, r.median(what, c.name, rate))
+				used.Add(at, r.median(what, c.name, cpu))
+				done.Add(at, r.median(what, c.name, rate))
 				at++
 			}
 		}

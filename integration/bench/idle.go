@@ -122,7 +122,7 @@ func (y *yard) printIdle(rep *report, r results, all []contender, most int) {
 			fmt.Sprintf("%.2f", s.High/1024),
 		})
 		p.Bars = append(p.Bars, c.name)
-		p.Lines[0].add(float64(i), s.Median/1024)
+		p.Lines[0].Add(float64(i), s.Median/1024)
 	}
 	rep.printf("\n## Idle clients\n\n%s\nWhat the resident memory of the proxy has grown by, a second\n"+
 		"after each client has sent one GET.\n", t)

@@ -254,8 +254,8 @@ func drawIndependent(rep *report, r results, ways map[int][]lockWay) {
 					name := fmt.Sprintf("%d: %s", n, clients)
 					done.Bars, took.Bars = append(done.Bars, name), append(took.Bars, name)
 				}
-				d.add(at, r.median(over(n, what), w.name, rate))
-				t.add(at, r.median(over(n, what), w.name, p50))
+				d.Add(at, r.median(over(n, what), w.name, rate))
+				t.Add(at, r.median(over(n, what), w.name, p50))
 				at++
 			}
 		}

@@ -143,7 +143,7 @@ func TestIndependentTargets(t *testing.T) {
 	independentTargets(&rep, r)
 	var words []string
 	for _, v := range rep.Targets {
-		words = append(words, v.word())
+		words = append(words, v.Word())
 	}
 	if want := []string{"reached", "not reached", "reached", "not reached",
 		"reached", "not reached", "reached", "reached"}; !slices.Equal(words, want) {

@@ -174,8 +174,8 @@ func (y *yard) printPaced(rep *report, r results, all []contender) {
 	for _, c := range all {
 		late, used := line{Name: c.name}, line{Name: c.name}
 		for _, n := range paces {
-			late.add(float64(n), r.median(pace(n), c.name, p99))
-			used.add(float64(n), r.median(pace(n), c.name, cpu))
+			late.Add(float64(n), r.median(pace(n), c.name, p99))
+			used.Add(float64(n), r.median(pace(n), c.name, cpu))
 		}
 		p.Lines = append(p.Lines, late)
 		if c.pid != 0 {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"lockproxy/integration/page"
 )
 
 // written are the files of a page: the page itself, its pictures and the results that it is made of, by
@@ -41,7 +43,7 @@ func (w written) update(newer []report) error {
 func (w written) write(all []report) error {
 	for _, r := range all {
 		for _, p := range r.Plots {
-			if err := os.WriteFile(filepath.Join(w.folder(), p.File+".svg"), []byte(p.svg()),
+			if err := os.WriteFile(filepath.Join(w.folder(), p.File+".svg"), []byte(p.SVG()),
 				0o644); err != nil {
 				return err
 			}
@@ -93,11 +95,9 @@ func missingSections(all []report) (missing []string) {
 
 // targetTable is every target, and whether it is reached.
 func targetTable(all []report) string {
-	t := table{{"figure", "target", "reached", "range", ""}}
+	var targets []verdict
 	for _, r := range all {
-		for _, v := range r.Targets {
-			t = append(t, []string{v.What, v.target(), v.value(), v.limits(), v.word()})
-		}
+		targets = append(targets, r.Targets...)
 	}
-	return t.String()
+	return page.Targets(targets)
 }

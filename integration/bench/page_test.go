@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +22,10 @@ func canned(section, text string) report {
 			atLeast(2, "%.1f", text+": rate", spreadOf(1.9)), atLeast(2, "%.1f", text+": predixy", nil)},
 		Plots: []plot{
 			{File: section + "-lines", Title: "a < b & c", X: "x", Y: "y", LogX: true, Lines: []line{
-				{"one", [][2]float64{{50, 40000}, {10000, 20000}}}, {"two", [][2]float64{{50, 1}}},
-				{"none", nil}}},
-			{File: section + "-bars", Bars: []string{"GET", "SET"}, Lines: []line{{"one", [][2]float64{{0,
-				3}, {1, 4}}}}},
+				{Name: "one", Points: [][2]float64{{50, 40000}, {10000, 20000}}},
+				{Name: "two", Points: [][2]float64{{50, 1}}}, {Name: "none"}}},
+			{File: section + "-bars", Bars: []string{"GET", "SET"}, Lines: []line{
+				{Name: "one", Points: [][2]float64{{0, 3}, {1, 4}}}}},
 			{File: section + "-empty"},
 		},
 	}
@@ -96,22 +95,6 @@ func wellFormed(t *testing.T, path string) {
 			return
 		} else if err != nil {
 			t.Fatalf("%s: %v\n%s", path, err, text)
-		}
-	}
-}
-
-func TestMarks(t *testing.T) {
-	for _, tt := range []struct {
-		s    scale
-		want []float64
-	}{
-		{scale{low: 0, high: 10}, []float64{0, 2.5, 5, 7.5, 10}},
-		{scale{low: 0, high: 130000}, []float64{0, 25000, 50000, 75000, 100000, 125000}},
-		{scale{low: 1, high: 2, log: true}, []float64{10, 20, 50, 100}},
-		{scale{low: 0, high: 6, log: true}, []float64{1, 10, 100, 1000, 10000, 100000, 1000000}},
-	} {
-		if got := tt.s.marks(); !slices.Equal(got, tt.want) {
-			t.Errorf("%+v: %v, want %v", tt.s, got, tt.want)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"time"
 )
@@ -36,31 +35,6 @@ func (r *report) hold(all ...verdict) { r.Targets = append(r.Targets, all...) }
 
 // draw adds a plot.
 func (r *report) draw(p plot) { r.Plots = append(r.Plots, p) }
-
-// spread is a figure of several rounds.
-type spread struct {
-	Median float64 `json:"median"`
-	Low    float64 `json:"low"`
-	High   float64 `json:"high"`
-}
-
-// spreadOf leaves out what could not be measured; nil: nothing could.
-func spreadOf(all ...float64) *spread {
-	var good []float64
-	for _, f := range all {
-		if !math.IsNaN(f) && !math.IsInf(f, 0) {
-			good = append(good, f)
-		}
-	}
-	if good == nil {
-		return nil
-	}
-	s := &spread{median(good), good[0], good[0]}
-	for _, f := range good {
-		s.Low, s.High = min(s.Low, f), max(s.High, f)
-	}
-	return s
-}
 
 // loadReports reads what earlier runs have kept; none where there is no such file.
 func loadReports(path string) (all []report, err error) {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -87,101 +85,6 @@ func (r results) against(what string, c contender, others []contender,
 		cells = append(cells, cell)
 	}
 	return cells
-}
-
-// median is the middle one, or the mean of the two; NaN of nothing.
-func median(all []float64) float64 {
-	if len(all) == 0 {
-		return math.NaN()
-	}
-	all = slices.Sorted(slices.Values(all))
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
-}
-
-// verdict is one line of the targets: a ratio or a figure, and its limit.
-type verdict struct {
-	What   string  `json:"what"`
-	Got    *spread `json:"got"` // nil: it could not be measured
-	Limit  float64 `json:"limit"`
-	AtMost bool    `json:"atmost"` // else at least
-	Format string  `json:"format"` // of what was got
-}
-
-// atMost is a target that nothing may be above, atLeast one that nothing may be below.
-func atMost(limit float64, format, what string, got *spread) verdict {
-	return verdict{what, got, limit, true, format}
-}
-
-func atLeast(limit float64, format, what string, got *spread) verdict {
-	return verdict{what, got, limit, false, format}
-}
-
-func (v verdict) word() string {
-	switch {
-	case v.Got == nil:
-		return "not measured"
-	case v.AtMost && v.Got.Median <= v.Limit || !v.AtMost && v.Got.Median >= v.Limit:
-		return "reached"
-	}
-	return "not reached"
-}
-
-func (v verdict) target() string {
-	sign := ">="
-	if v.AtMost {
-		sign = "<="
-	}
-	return sign + " " + strconv.FormatFloat(v.Limit, 'f', -1, 64)
-}
-
-func (v verdict) value() string {
-	if v.Got == nil {
-		return ""
-	}
-	return fmt.Sprintf(v.Format, v.Got.Median)
-}
-
-func (v verdict) limits() string {
-	if v.Got == nil {
-		return ""
-	}
-	return fmt.Sprintf(v.Format+" to "+v.Format, v.Got.Low, v.Got.High)
-}
-
-// table is a markdown table; its first row is the head.
-type table [][]string
-
-func (t table) String() string {
-	widths := make([]int, len(t[0]))
-	for _, row := range t {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	var b strings.Builder
-	for i, row := range t {
-		for j, cell := range row {
-			pad := strings.Repeat(" ", widths[j]-len([]rune(cell)))
-			if j == 0 {
-				fmt.Fprintf(&b, "| %s%s ", cell, pad)
-			} else {
-				fmt.Fprintf(&b, "| %s%s ", pad, cell)
-			}
-		}
-		b.WriteString("|\n")
-		if i == 0 {
-			for j, width := range widths {
-				b.WriteString("|" + strings.Repeat("-", width+1))
-				if j == 0 {
-					b.WriteString("-")
-				} else {
-					b.WriteString(":") // numbers: to the right
-				}
-			}
-			b.WriteString("|\n")
-		}
-	}
-	return b.String()
 }
 
 // rotated is the order of the i-th round: each is first in its turn.

@@ -1,4 +1,6 @@
-package main
+// Package page is what pages of measured results are made of: tables, targets, plots, and where it was
+// measured. Those of the benchmark and of the faults are.
+package page
 
 import (
 	"encoding/xml"
@@ -9,25 +11,25 @@ import (
 	"strings"
 )
 
-// plot is a picture of results: lines over numbers, or bars over names.
-type plot struct {
+// Plot is a picture of results: lines over numbers, or bars over names.
+type Plot struct {
 	File  string   `json:"file"` // without .svg
 	Title string   `json:"title"`
 	X     string   `json:"x"`
 	Y     string   `json:"y"`
 	LogX  bool     `json:"logx,omitempty"`
 	Bars  []string `json:"bars,omitempty"` // names of groups of bars: then the x of a point is their index
-	Lines []line   `json:"lines"`
+	Lines []Line   `json:"lines"`
 }
 
-// line is one of those who are compared.
-type line struct {
+// Line is one of those who are compared.
+type Line struct {
 	Name   string       `json:"name"`
 	Points [][2]float64 `json:"points"`
 }
 
-// add adds a point, if it could be measured.
-func (l *line) add(x, y float64) {
+// Add adds a point, if it could be measured.
+func (l *Line) Add(x, y float64) {
 	if !math.IsNaN(y) && !math.IsInf(y, 0) {
 		l.Points = append(l.Points, [2]float64{x, y})
 	}
@@ -42,8 +44,8 @@ const (
 // colours can be told apart by those who see no red or no green (Okabe and Ito).
 var colours = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"}
 
-// svg is the picture.
-func (p plot) svg() string {
+// SVG is the picture.
+func (p Plot) SVG() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif"`+
 		` font-size="12">`+"\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", wide, high)
@@ -97,7 +99,7 @@ func (p plot) svg() string {
 }
 
 // bars are those of one line, beside those of the others in each group.
-func (p plot) bars(b *strings.Builder, i int, x, y scale, colour string) {
+func (p Plot) bars(b *strings.Builder, i int, x, y scale, colour string) {
 	each := 0.8 / float64(len(p.Lines))
 	for _, at := range p.Lines[i].Points {
 		left, top := x.at(at[0]+0.1+each*float64(i)), y.at(at[1])
@@ -116,7 +118,7 @@ type scale struct {
 }
 
 // scales are those of both axes. The one of y begins at 0.
-func (p plot) scales() (x, y scale) {
+func (p Plot) scales() (x, y scale) {
 	x = scale{math.Inf(1), math.Inf(-1), leftEdge, wide - rightEdge, p.LogX}
 	y = scale{0, 0, high - bottomEdge, topEdge, false}
 	for _, l := range p.Lines {

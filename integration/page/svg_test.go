@@ -1,0 +1,22 @@
+package page
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestMarks(t *testing.T) {
+	for _, tt := range []struct {
+		s    scale
+		want []float64
+	}{
+		{scale{low: 0, high: 10}, []float64{0, 2.5, 5, 7.5, 10}},
+		{scale{low: 0, high: 130000}, []float64{0, 25000, 50000, 75000, 100000, 125000}},
+		{scale{low: 1, high: 2, log: true}, []float64{10, 20, 50, 100}},
+		{scale{low: 0, high: 6, log: true}, []float64{1, 10, 100, 1000, 10000, 100000, 1000000}},
+	} {
+		if got := tt.s.marks(); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: %v, want %v", tt.s, got, tt.want)
+		}
+	}
+}
