@@ -71,8 +71,10 @@ func dial(ctx context.Context, network, addr string, secure *tls.Config) (net.Co
 // Conn is one connection to the proxy: what it takes with KEEPALIVE is kept for as long as it is open. It is
 // used by one goroutine at a time; Close may come from any.
 type Conn struct {
-	client *redis.Client
-	conn   *redis.Conn
+	// Types of go-redis are not named here: each package that has a Conn would compile a thousand
+	// functions for them.
+	ask func(ctx context.Context, args ...any) (any, error)
+	end func()
 
 	broken bool // no answer can come any more
 
@@ -97,8 +99,13 @@ func (o *Options) Connect(ctx context.Context) (*Conn, error) {
 	}
 	config.PoolSize = 1
 	config.ReadTimeout = -1 // each Do has the deadline of its context
-	c.client = redis.NewClient(config)
-	c.conn = c.client.Conn()
+	pool := redis.NewClient(config)
+	conn := pool.Conn()
+	c.ask = func(ctx context.Context, args ...any) (any, error) { return conn.Do(ctx, args...).Result() }
+	c.end = func() {
+		conn.Close()
+		pool.Close()
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if _, err := c.Do(ctx, "PING"); err != nil {
@@ -113,7 +120,7 @@ func (o *Options) Connect(ctx context.Context) (*Conn, error) {
 // command.
 func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	defer context.AfterFunc(ctx, c.cut)()
-	v, err := c.conn.Do(ctx, args...).Result()
+	v, err := c.ask(ctx, args...)
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
@@ -139,6 +146,5 @@ func (c *Conn) cut() {
 // Close ends the connection, and with it what waits and what is kept alive there.
 func (c *Conn) Close() {
 	c.cut()
-	c.conn.Close()
-	c.client.Close()
+	c.end()
 }
