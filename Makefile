@@ -12,13 +12,16 @@ SOAKTIMEOUT ?= 6h
 VERSION  ?= $(shell sed -n 's/.*version = "\(.*\)"/\1/p' cmd/lockproxy/version.go)
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: help build quick test tools vet fmt-check fuzz bench bench-tools soak again compat matrix
+.PHONY: help build release quick test tools vet fmt-check fuzz bench bench-tools soak again compat matrix
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | column -t -s ':' 2>/dev/null || grep '##' Makefile
 
 build: ## bin/lockproxy, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o bin/lockproxy ./cmd/lockproxy
+
+release: ## dist: static binaries for Linux and macOS, an image context, bills of materials, checksums
+	$(GO) run ./release -version $(VERSION)
 
 quick: fmt-check ## every test that needs no server, in less than a minute: to run before each commit
 	$(GO) vet -tags quick $(QUICK)
