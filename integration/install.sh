@@ -1,7 +1,7 @@
 #!/bin/sh
 # install.sh installs what the integration tests need and is missing here:
 # redis-server with sentinel and tools, one Redis client library for each of Python,
-# Ruby, PHP, Perl and C, what Redis's own test suite wants, Chromium, shells and readers of manual pages, and
+# Ruby, PHP, Perl and C, a compiler of Java, what Redis's own test suite wants, Chromium, shells and readers of manual pages, and
 # what judges the files of docs/deploy: promtool, systemd-analyze. It says what it does, does nothing when all is
 # there, and starts no system service.
 #
@@ -31,6 +31,7 @@ missing() {
 	have_client "$(interpreter php)" -r 'exit(extension_loaded("redis") ? 0 : 1);' || echo php-client
 	have_client "$(interpreter perl)" -MRedis -e 1 || echo perl-client
 	echo '#include <hiredis/hiredis.h>' | cc -E -I/opt/homebrew/include -I/usr/local/include - >/dev/null 2>&1 || echo c-client
+	command -v javac >/dev/null && javac -version >/dev/null 2>&1 || echo javac
 	judges
 }
 
@@ -92,6 +93,7 @@ apt_packages() {
 		php-client) echo php-cli php-redis ;;
 		perl-client) echo libredis-perl ;;
 		c-client) echo gcc libc6-dev libhiredis-dev ;;
+		javac) echo default-jdk-headless ;;
 		systemd-analyze) echo systemd ;;
 		esac
 	done | tr ' ' '\n' | sort -u
@@ -111,6 +113,7 @@ brew_install() {
 		php-client) echo "install.sh: brew install php, pecl install redis"; command -v php >/dev/null || brew install php; yes '' | pecl install redis ;;
 		perl-client) echo "install.sh: cpan Redis"; PERL_MM_USE_DEFAULT=1 cpan -T Redis ;;
 		c-client) echo "install.sh: brew install hiredis"; brew install hiredis ;;
+		javac) echo "install.sh: brew install --cask temurin"; brew install --cask temurin ;;
 		promtool) echo "install.sh: brew install prometheus"; brew install prometheus ;;
 		esac
 	done

@@ -320,3 +320,50 @@ EXAMPLE
 		"-o", "FILE.out", "FILE", "-L/opt/homebrew/lib", "-L/usr/local/lib", "-lhiredis")
 	helper{"hiredis.md", "c", 0, frame, ".c", build}.try(t)
 }
+
+func TestHelperBash(t *testing.T) {
+	const frame = `HELPER
+work() {
+    local word
+    echo "working with fence $FENCE"
+    read -r word
+    [[ $word != fail ]] || { echo "the work failed" >&2; return 3; }
+}
+EXAMPLE
+`
+	helper{"bash.md", "bash", 0, frame, ".sh", by("bash")}.try(t)
+}
+
+const javaFrame = `import java.util.*;
+import java.util.function.Function;
+import redis.clients.jedis.*;
+import redis.clients.jedis.commands.ProtocolCommand;
+
+class Main {
+HELPER
+    static String work(long fence) {
+        System.out.println("working with fence " + fence);
+        if (new Scanner(System.in).nextLine().equals("fail")) throw new RuntimeException("the work failed");
+        return "done";
+    }
+
+    public static void main(String[] args) {
+EXAMPLE
+    }
+}
+`
+
+// java runs a program beside stand-ins for the classes of Jedis, which no system here has as a package.
+func java(t *testing.T, file string) *exec.Cmd {
+	t.Helper()
+	classes := filepath.Join(filepath.Dir(file), "classes")
+	build := exec.Command("javac", "-d", classes, "-sourcepath", "testdata/clients/java", file)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v (if javac is missing: integration/install.sh)\n%s", build, err, out)
+	}
+	return exec.CommandContext(t.Context(), "java", "-cp", classes, "Main")
+}
+
+func TestHelperJedis(t *testing.T) {
+	helper{"jedis.md", "java", 0, javaFrame, ".java", java}.try(t)
+}

@@ -100,3 +100,15 @@ func TestReadmeExampleNode(t *testing.T) {
 		"\nawait r.close();\n})();\n"
 	tryExample(t, p, program, env, "node", ".js")
 }
+
+func TestReadmeExampleJava(t *testing.T) {
+	t.Parallel()
+	p := rig.StartProxy(t, "--dev")
+	file := filepath.Join(t.TempDir(), "example.java")
+	program := strings.NewReplacer("HELPER\n", "", "EXAMPLE\n", example(t, "java", p)+"\n").Replace(javaFrame)
+	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := java(t, file)
+	tryExample(t, p, program, nil, cmd.Path, append(cmd.Args[1:], ".java")...)
+}
