@@ -1,9 +1,9 @@
 #!/bin/sh
 # install.sh installs what the integration tests need and is missing here:
 # redis-server with sentinel and tools, one Redis client library for each of Python,
-# Ruby, PHP, Perl and C, a compiler of Java, what Redis's own test suite wants, Chromium, shells and readers of manual pages, and
-# what judges the files of docs/deploy: promtool, systemd-analyze. It says what it does, does nothing when all is
-# there, and starts no system service.
+# Ruby, PHP, Perl and C, a compiler of Java, what Redis's own test suite wants, PostgreSQL, Chromium, shells and
+# readers of manual pages, and what judges the files of docs/deploy: promtool, systemd-analyze. It says what it
+# does, does nothing when all is there, and starts no system service.
 #
 #	integration/install.sh           install what is missing
 #	integration/install.sh --check   only say what is missing; exit 1 if anything is
@@ -11,6 +11,15 @@ set -eu
 
 # have_client INTERPRETER ARGS...: the interpreter of the system finds its library.
 have_client() { [ -x "$1" ] && "$@" >/dev/null 2>&1; }
+
+# have_postgres: a server of PostgreSQL, which Debian does not put into PATH.
+have_postgres() {
+	for initdb in "$(command -v initdb)" /usr/lib/postgresql/*/bin/initdb /opt/homebrew/opt/postgresql@*/bin/initdb \
+		/usr/local/opt/postgresql@*/bin/initdb; do
+		[ ! -x "$initdb" ] || return 0
+	done
+	return 1
+}
 
 # interpreter NAME: the one the system's packages belong to, where there is one.
 interpreter() { if [ -x "/usr/bin/$1" ]; then echo "/usr/bin/$1"; else command -v "$1" || true; fi; }
@@ -23,6 +32,7 @@ missing() {
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
 		command -v google-chrome >/dev/null || echo chromium
 	for tool in zsh fish groff mandoc; do command -v "$tool" >/dev/null || echo "$tool"; done
+	have_postgres || echo postgresql
 	command -v tclsh8.6 >/dev/null || command -v tclsh8.5 >/dev/null || echo tcl
 	# apt unpacks the sources in which the suite is.
 	! command -v apt-get >/dev/null || [ -n "${REDIS_TREE:-}" ] || command -v dpkg-source >/dev/null || echo dpkg-source
@@ -84,6 +94,7 @@ apt_packages() {
 		redis-sentinel) echo redis-sentinel ;;
 		redis-cli | redis-benchmark) echo redis-tools ;;
 		chromium) echo chromium fonts-dejavu-core ;;
+		postgresql) echo postgresql ;;
 		tcl) echo tcl8.6 ;;
 		zsh | fish | mandoc) echo "$name" ;;
 		groff) echo groff-base ;;
@@ -106,6 +117,7 @@ brew_install() {
 		case $name in
 		redis-*) command -v redis-server >/dev/null || { echo "install.sh: brew install redis"; brew install redis; } ;;
 		chromium) echo "install.sh: brew install chromium"; brew install --cask chromium ;;
+		postgresql) echo "install.sh: brew install postgresql@17"; brew install postgresql@17 ;;
 		tcl) echo "install.sh: brew install tcl-tk@8"; brew install tcl-tk@8 ;;
 		zsh | fish | mandoc | groff) echo "install.sh: brew install $name"; brew install "$name" ;;
 		python-client) echo "install.sh: pip3 install --user redis"; pip3 install --user --break-system-packages redis ;;

@@ -70,7 +70,10 @@ func StartCommand(l Life, cmd *exec.Cmd) *Process {
 	p := &Process{Cmd: cmd, Done: make(chan struct{}), Log: newLogBuffer()}
 	cmd.Stdout, cmd.Stderr = p.Log, p.Log
 	// A group of its own keeps the terminal's ^C from it: the keeper ends it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 	if err := cmd.Start(); err != nil {
 		l.Fatalf("start %s: %v", cmd.Path, err)
 	}

@@ -1,7 +1,7 @@
-# The recipes of docs/recipes.md that guard something outside Redis by the fence: the SQL in a database, and the
+# The recipes of docs/recipes.md that guard something outside Redis by the fence: the SQL in PostgreSQL, and the
 # Python with a store that has conditional writes.
 import re
-import sqlite3
+import subprocess
 import sys
 import time
 
@@ -48,20 +48,58 @@ time.sleep(0.2)
 _, second, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "second", "WAIT", 20000)
 assert second > first
 
-db = sqlite3.connect(":memory:")
-db.execute(create)
-db.execute("INSERT INTO account (id, balance) VALUES (1, 0)")
 
 
-def write(balance, fence):
-    return db.execute(update, {"id": 1, "balance": balance, "fence": fence}).rowcount
+class Session:
+    """One psql, which stays connected."""
+
+    def __init__(self):
+        self.psql = subprocess.Popen(
+            ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def send(self, sql):
+        self.psql.stdin.write(sql + "\n\\echo end\n")
+        self.psql.stdin.flush()
+
+    def answer(self):
+        """What the SQL returned, line by line."""
+        lines = list(iter(lambda: self.psql.stdout.readline().strip(), "end"))
+        assert self.psql.poll() is None
+        return lines
+
+    def run(self, sql):
+        self.send(sql)
+        return self.answer()
+
+    def send_write(self, balance, fence):
+        self.send(f"\\set id 1\n\\set balance {balance}\n\\set fence {fence}\n{update}\n\\echo :ROW_COUNT")
+
+    def write(self, balance, fence):
+        """How many rows have changed."""
+        self.send_write(balance, fence)
+        return int(self.answer()[0])
 
 
-assert write(10, first) == 1
-assert write(20, second) == 1
-assert write(21, second) == 1  # the same holder again
-assert write(30, first) == 0  # late
-assert db.execute("SELECT balance FROM account").fetchone() == (21,)
+db, other = Session(), Session()
+db.run(create)
+db.run("INSERT INTO account (id, balance) VALUES (1, 0);")
+assert db.write(10, first) == 1
+assert db.write(20, second) == 1
+assert db.write(21, second) == 1  # the same holder again
+assert db.write(30, first) == 0  # late
+assert db.run("SELECT balance FROM account;") == ["21"]
+
+# The late writer comes while the other one is still writing: it waits for that, and is refused.
+db.run("UPDATE account SET balance = 0, fence = 0; BEGIN;")
+assert db.write(40, second) == 1
+other.send_write(50, first)
+watcher = Session()
+while watcher.run("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock';") == ["0"]:
+    time.sleep(0.01)
+db.run("COMMIT;")
+assert other.answer() == ["0"]
+assert db.run("SELECT balance FROM account;") == ["40"]
 
 store = Store()
 put_guarded(store, "report", "of the first", first)
