@@ -46,13 +46,17 @@ func mlockVerb(l *Lockers, b *Busiest) *commands.Command {
 	return verb
 }
 
-// mlockSecrets marks the token.
+// mlockSecrets marks the token, also where numkeys is too high, so that it stands among the names.
 func mlockSecrets(args [][]byte) []bool {
 	end := behindNames(args)
 	if end == 0 {
 		return secretTokens(args)
 	}
-	return append(make([]bool, end-2), secretTokens(args[end-2:])...)
+	secret := append(make([]bool, end-2), secretTokens(args[end-2:])...)
+	for i := 3; i < end; i++ {
+		secret[i] = resp.IsWord(args[i-1], "TOKEN")
+	}
+	return secret
 }
 
 // taking is one MLOCK on its way.

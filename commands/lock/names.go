@@ -82,6 +82,7 @@ func secretBehindNames(args [][]byte) []bool {
 	}
 	secret := append(make([]bool, end-1), secretTokens(args[end-1:])...)
 	secret[end] = true
+	secret[end-1] = optionOf(args[end]) != nil // numkeys is too high
 	return secret
 }
 

@@ -52,6 +52,8 @@ func TestSecretsAreHidden(t *testing.T) {
 		{"MLOCK", "2", "m1", "TOKEN", secret},
 		{"MLOCK", "9", "m1", "m2", "TOKEN", secret},
 		{"MLOCK", "1", "m1", secret},
+		{"MLOCK", "4", "m1", "m2", "TOKEN", secret, "REENTRANT"},
+		{"MRENEW", "3", "m1", "m2", secret, "PX", "1"},
 		{"MRENEW", "2", "m1", "m2", secret, "PX", "70000"},
 		{"MRENEW", "2", "m1", "m2", secret, "PX", "oops"},
 		{"MRENEW", "3", "m1", "m2", secret},
