@@ -1,6 +1,6 @@
 GO       ?= go
 TIMEOUT  ?= 20m
-QUICK    := ./internal/... ./cmd/... ./commands/... ./proxy/... ./cluster/... ./redlock/... ./integration/bench ./integration/compat ./integration/house ./integration/page ./integration/trace
+QUICK    := ./internal/... ./cmd/... ./commands/... ./proxy/... ./cluster/... ./redlock/... ./integration/bench ./integration/chaos ./integration/compat ./integration/house ./integration/page ./integration/trace
 # packages that start servers
 SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/tool ./integration/browser
 LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
@@ -9,10 +9,11 @@ RUNS     ?= 20
 LOAD     ?= 0
 PKGS     ?= ./...
 SOAKTIMEOUT ?= 6h
+TRACEOPS ?= 10000000
 VERSION  ?= $(shell sed -n 's/.*version = "\(.*\)"/\1/p' cmd/lockproxy/version.go)
 COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: help build release quick test tools vet fmt-check fuzz bench bench-tools soak again compat matrix
+.PHONY: help build release quick test tools vet fmt-check fuzz bench bench-tools soak again compat matrix chaos chaos-tools traces
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile | column -t -s ':' 2>/dev/null || grep '##' Makefile
@@ -79,3 +80,23 @@ compat: tools ## Redis's own test suite straight and through the proxy; SERVER=v
 
 matrix: tools ## every server from Redis 6.0 to Valkey 9, alone, as cluster, with Sentinel and for RedLock; MATRIX="valkey9/cluster" parts
 	GO="$(GO)" integration/matrix.sh $(MATRIX)
+
+chaos: tools chaos-tools ## faults of nodes, networks and proxies, and what clients feel; CHAOSFLAGS="-only kill -write docs/resilience.md" one, for the page
+	$(GO) run ./integration/chaos $(CHAOSFLAGS)
+
+chaos-tools: # what drops packets, and what stands before the proxies
+	@missing=; command -v iptables >/dev/null || [ "$$(uname)" != Linux ] || missing=iptables; \
+	command -v haproxy >/dev/null || missing="$$missing haproxy"; \
+	[ -z "$$missing" ] || { echo "installing $$missing"; \
+		if command -v apt-get >/dev/null; then \
+			root=; [ "$$(id -u)" = 0 ] || root=sudo; \
+			$$root apt-get update -qq && $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+		else brew install $$missing; fi; }
+
+traces: tools ## traces of locks over all topologies, on Redis 7 and Valkey 9, until they have TRACEOPS operations (10^7), for docs/resilience.md
+	@figures=$$(mktemp); each=$$(($(TRACEOPS) / 10)); failed=0; \
+	for server in redis7 valkey9; do \
+		$(GO) test -count=1 -v -timeout 0 ./integration/faults -long -ops $$each -server $$server -figures $$figures \
+			-run '^(TestTraces|TestTracesOfOneMaster|TestRedlockTraces|TestMovingSlotsTraces)$$' $(TRACEFLAGS) || failed=1; \
+	done; \
+	$(GO) run ./integration/chaos -traces $$figures -write docs/resilience.md && exit $$failed

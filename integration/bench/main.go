@@ -207,7 +207,7 @@ func run(ctx context.Context, o options) error {
 		if err := s.measure(ctx, y, o, &rep); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		rep.When, rep.Busy = time.Now().Truncate(time.Second), before.until(y.usage())
+		rep.When, rep.Busy = time.Now().Truncate(time.Second), before.Until(y.usage())
 		all = append(all, rep)
 		if o.write != "" { // section by section: what is measured is kept, whatever comes
 			if err := (written{o.write}).update(all); err != nil {

@@ -33,7 +33,7 @@ func startQuorumRig(t *testing.T) *quorumRig {
 	q := &quorumRig{}
 	var links []string
 	for range 5 {
-		s := rig.StartRedis(t)
+		s := rig.StartRedis(rig.On(t, *traceServer))
 		s.Link = rig.StartLink(t, s.Addr)
 		q.five, links = append(q.five, s), append(links, s.Link.Addr())
 	}

@@ -37,9 +37,17 @@ type traced struct {
 func startTraced(t *testing.T, args ...string) *traced {
 	two := &traced{t: t, args: args}
 	for range 2 {
-		two.proxies = append(two.proxies, rig.StartProxy(t, args...))
+		two.proxies = append(two.proxies, two.start())
 	}
 	return two
+}
+
+func (two *traced) start(more ...string) *rig.Proxy {
+	args := append(slices.Clone(two.args), more...)
+	if *traceOps > 0 { // many are wanted, and races are looked for elsewhere
+		return rig.StartBinary(two.t, rig.LeanBinary(two.t), args...)
+	}
+	return rig.StartProxy(two.t, args...)
 }
 
 func (two *traced) proxy(n int) *rig.Proxy {
@@ -50,7 +58,7 @@ func (two *traced) proxy(n int) *rig.Proxy {
 
 // replace starts a proxy at the address of one that was killed.
 func (two *traced) replace(n int) {
-	p := rig.StartProxy(two.t, append(slices.Clone(two.args), "--listen", two.proxy(n).Addr)...)
+	p := two.start("--listen", two.proxy(n).Addr)
 	two.mu.Lock()
 	defer two.mu.Unlock()
 	two.proxies[n] = p
@@ -64,7 +72,7 @@ type traceRig struct {
 
 // startTraceRig has a node that falls silent given up soon.
 func startTraceRig(t *testing.T) *traceRig {
-	c := rig.StartLinkedCluster(t, 3, 1)
+	c := rig.StartLinkedCluster(rig.On(t, *traceServer), 3, 1)
 	return &traceRig{startTraced(t, "--upstream", c.Addrs(), "--upstream-timeout", "2s"), c}
 }
 
@@ -277,7 +285,11 @@ func takeTraces(t *testing.T, short time.Duration, faults []fault,
 	begun, told, failures := time.Now(), time.Now(), 0
 	var earlier []trace.Event
 	for n := 0; failures < 5; n++ {
-		if ran := time.Since(begun); ran > took && (sum.enough() || ran > took+2*time.Minute) {
+		if ran := time.Since(begun); *traceOps > 0 {
+			if sum.ops >= *traceOps || *traceTime > 0 && ran > took {
+				break
+			}
+		} else if ran > took && (sum.enough() || ran > took+2*time.Minute) {
 			break
 		}
 		r := round(first+uint64(n), n, deck)
@@ -297,10 +309,12 @@ func takeTraces(t *testing.T, short time.Duration, faults []fault,
 		earlier = h.Later(time.Since(ended))
 		if *rig.Long && time.Since(told) >= time.Minute {
 			told = time.Now()
+			sum.keep(t, first, begun)
 			fmt.Printf("%s after %v, seed %d: %s\n", t.Name(),
 				time.Since(begun).Round(time.Second), first, sum)
 		}
 	}
+	sum.keep(t, first, begun)
 	fmt.Printf("%s, %v, seed %d: %s\n", t.Name(), time.Since(begun).Round(time.Second), first, sum)
 	if !sum.enough() {
 		t.Errorf("too little happened: %s", sum)

@@ -14,7 +14,7 @@ import (
 // Sentinel group, whose replica takes over. R2 R5 R8 R14 R25 R29 R31
 func TestTracesOfOneMaster(t *testing.T) {
 	t.Run("one Redis", func(t *testing.T) {
-		s := rig.StartRedis(t)
+		s := rig.StartRedis(rig.On(t, *traceServer))
 		s.Link = rig.StartLink(t, s.Addr)
 		two := startTraced(t, "--upstream", s.Link.Addr(), "--upstream-timeout", "2s")
 		takeTraces(t, 4*time.Second, append(two.faults(), []fault{
@@ -34,7 +34,7 @@ func TestTracesOfOneMaster(t *testing.T) {
 		}...), two.round)
 	})
 	t.Run("Sentinel", func(t *testing.T) {
-		g := rig.StartSentinels(t)
+		g := rig.StartSentinels(rig.On(t, *traceServer))
 		two := startTraced(t, "--upstream", g.Addrs(), "--upstream-timeout", "2s")
 		takeTraces(t, 4*time.Second, append(two.faults(), fault{"fail-over by Sentinel", liveness,
 			5 * time.Second, true, func(_ *rand.Rand, r *trace.Running, e *trace.Event) {

@@ -2,8 +2,10 @@ package rig
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -26,6 +28,44 @@ type Cluster struct {
 func StartCluster(l Life, masters, replicas int, args ...string) *Cluster {
 	l.Helper()
 	return formCluster(l, masters, replicas, newClusterNode, args...)
+}
+
+// StartClusterWith starts one whose nodes have arguments of their own besides: those of each, by its index.
+func StartClusterWith(l Life, masters, replicas int, each func(i int) []string, args ...string) *Cluster {
+	l.Helper()
+	i := -1
+	return formCluster(l, masters, replicas, func(l Life, args ...string) *Server {
+		i++
+		return newClusterNode(l, append(slices.Clone(args), each(i)...)...)
+	}, args...)
+}
+
+// Join adds an empty master to the cluster, which every node knows then.
+func (c *Cluster) Join(l Life, args ...string) *Server {
+	l.Helper()
+	n := newClusterNode(l, args...)
+	n.launch(l)
+	n.ready(l)
+	addr, port := c.Nodes[0].front()
+	host, _, _ := strings.Cut(addr, ":")
+	n.Do(l, "CLUSTER", "MEET", host, strconv.Itoa(port), strconv.Itoa(c.Nodes[0].Port+10000))
+	c.Nodes = append(c.Nodes, n)
+	c.Whole(l, len(c.Nodes))
+	return n
+}
+
+// Leave has every node forget one that serves no slot, and ends it.
+func (c *Cluster) Leave(l Life, gone *Server) {
+	l.Helper()
+	id := gone.Do(l, "CLUSTER", "MYID").Text
+	c.Nodes = slices.DeleteFunc(c.Nodes, func(n *Server) bool { return n == gone })
+	for _, n := range c.Nodes {
+		n.Do(l, "CLUSTER", "FORGET", id)
+	}
+	gone.Signal(syscall.SIGTERM)
+	if gone.Wait(Patience) < 0 {
+		gone.Kill()
+	}
 }
 
 // StartLinkedCluster starts a cluster whose nodes announce links in front of them

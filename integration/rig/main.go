@@ -37,23 +37,29 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			fmt.Fprintf(os.Stderr,
-				"rig: %s is not installed: run `make test`, or `apt-get install redis-server redis-tools`\n",
-				tool)
-			return 1
-		}
-	}
-	stop, err := startKeeper()
+	end, err := Begin()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rig:", err)
 		return 1
 	}
-	defer stop()
-	go watchStalls() // ends with the program
+	defer end()
 	// Most tests wait most of the time, for servers and time-outs.
 	flag.Set("test.parallel", "6")
-	defer packageLife.end()
 	return m.Run()
+}
+
+// Begin is what Main does for a program that is no test. What it starts ends at the latest with end.
+func Begin() (end func(), err error) {
+	for _, tool := range []string{"redis-server", "redis-cli", "redis-benchmark"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return nil, fmt.Errorf("%s is not installed: run `make test`, or "+
+				"`apt-get install redis-server redis-tools`", tool)
+		}
+	}
+	stop, err := startKeeper()
+	if err != nil {
+		return nil, err
+	}
+	go watchStalls() // ends with the program
+	return func() { packageLife.end(); stop() }, nil
 }

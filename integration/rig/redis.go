@@ -109,6 +109,9 @@ func (s *Server) Restart(l Life) {
 	s.ready(l)
 }
 
+// With has the server be started with further arguments from now on.
+func (s *Server) With(args ...string) { s.args = append(s.args, args...) }
+
 // Do runs one command on the server for the test itself.
 func (s *Server) Do(l Life, args ...string) Reply {
 	l.Helper()

@@ -1,4 +1,4 @@
-package main
+package page
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage is what all programs of the machine had used at a moment, and those of the benchmark.
-type usage struct {
+// Usage is what all programs of the machine had used at a moment, and those of a measurement.
+type Usage struct {
 	at               time.Time
 	all, stolen, own time.Duration
 	load             string // average of a minute
@@ -20,8 +20,9 @@ type usage struct {
 // tick is the unit of /proc/stat.
 const tick = 10 * time.Millisecond
 
-// usage is zero where the system does not say.
-func (y *yard) usage() (u usage) {
+// UsageNow is zero where the system does not say. running is what those had used that this program has
+// started and that still run.
+func UsageNow(running time.Duration) (u Usage) {
 	u.at = time.Now()
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		u.load, _, _ = strings.Cut(string(text), " ")
@@ -34,23 +35,18 @@ func (y *yard) usage() (u usage) {
 	fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &soft,
 		&steal)
 	u.all, u.stolen = (user+nice+system+irq+soft)*tick, steal*tick
-	for _, p := range y.processes {
-		if t, err := cpuTime(p.pid()); err == nil {
-			u.own += t
+	u.own = running
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} { // those that it has ended
+		var used unix.Rusage
+		if err := unix.Getrusage(who, &used); err == nil {
+			u.own += time.Duration(used.Utime.Nano() + used.Stime.Nano())
 		}
-	}
-	if t, err := cpuTime(os.Getpid()); err == nil {
-		u.own += t
-	}
-	var ended unix.Rusage // of those that it has ended
-	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &ended); err == nil {
-		u.own += time.Duration(ended.Utime.Nano() + ended.Stime.Nano())
 	}
 	return u
 }
 
-// until says how busy the machine was.
-func (u usage) until(later usage) string {
+// Until says how busy the machine was.
+func (u Usage) Until(later Usage) string {
 	if u.all == 0 {
 		return "how busy the machine was is not known"
 	}

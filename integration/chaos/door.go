@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/integration/rig"
+)
+
+// door is how a client reaches Redis.
+type door interface {
+	// run runs a command, or several as a transaction, of which the answer is that of EXEC. An error is of
+	// the connection.
+	run(commands ...[]string) (answer, error)
+	close()
+}
+
+// unsent is an error of a connection over which nothing was sent.
+type unsent struct{ error }
+
+func isRefusal(err error) bool {
+	var e *unsent
+	return errors.As(err, &e)
+}
+
+const (
+	// deaf is how long a reply may take: more than the proxy may keep a command.
+	deaf = 40 * time.Second
+	// stubborn is how long a client that tries again tries to connect.
+	stubborn = time.Second
+)
+
+// plain is a client that speaks RESP over one connection, and knows nothing of clusters.
+type plain struct {
+	addr  string
+	again bool // a command whose connection was lost, or that is to come later, is sent once more
+	conn  *rig.Conn
+}
+
+func (p *plain) close() {
+	if p.conn != nil {
+		p.conn.Close()
+		p.conn = nil
+	}
+}
+
+func (p *plain) run(commands ...[]string) (a answer, err error) {
+	a, err = p.once(commands)
+	if !p.again || err == nil && !a.later() {
+		return a, err
+	}
+	for end := time.Now().Add(stubborn); ; {
+		time.Sleep(20 * time.Millisecond)
+		if a, err = p.once(commands); !isRefusal(err) || time.Now().After(end) {
+			return a, err
+		}
+	}
+}
+
+// later says that the command was not run, and may be sent again over another connection.
+func (a answer) later() bool {
+	word, _, _ := strings.Cut(a.fail, " ")
+	return word == "TRYAGAIN" || word == "LOADING"
+}
+
+func (p *plain) once(commands [][]string) (a answer, err error) {
+	if p.conn == nil {
+		if p.conn, err = rig.Dial(p.addr); err != nil {
+			return a, &unsent{err}
+		}
+	}
+	defer func() {
+		if err != nil || a.later() {
+			p.close()
+		}
+	}()
+	var out []byte
+	if len(commands) > 1 {
+		commands = append(append([][]string{{"MULTI"}}, commands...), []string{"EXEC"})
+	}
+	for _, args := range commands {
+		out = append(out, rig.Encode(args...)...)
+	}
+	if _, err = p.conn.Write(out); err != nil {
+		return a, err
+	}
+	for range commands {
+		var v rig.Reply
+		if v, err = p.conn.Receive(deaf); err != nil {
+			return a, err
+		}
+		a = answerOf(v)
+	}
+	return a, nil
+}
+
+func answerOf(v rig.Reply) answer {
+	if v.IsError() {
+		return answer{fail: v.Text}
+	}
+	return answer{text: v.Text, elems: v.Strings(), null: v.Null}
+}
+
+// library is a client of go-redis, which is shared by all workers, as in a program.
+type library struct{ client redis.UniversalClient }
+
+func (library) close() {} // whoever has made the client closes it
+
+func (l library) run(commands ...[]string) (answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), deaf)
+	defer cancel()
+	if len(commands) == 1 {
+		return replyOf(l.client.Do(ctx, boxed(commands[0])...).Result())
+	}
+	_, err := l.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for _, args := range commands {
+			p.Do(ctx, boxed(args)...)
+		}
+		return nil
+	})
+	return replyOf(nil, err)
+}
+
+func boxed(args []string) []any {
+	all := make([]any, len(args))
+	for i, a := range args {
+		all[i] = a
+	}
+	return all
+}
+
+// replyOf is a reply of go-redis, whose errors of connections say nothing of what has run.
+func replyOf(v any, err error) (answer, error) {
+	var said redis.Error
+	switch {
+	case errors.Is(err, redis.Nil):
+		return answer{null: true}, nil
+	case errors.As(err, &said):
+		return answer{fail: said.Error()}, nil
+	case err != nil:
+		return answer{}, err
+	}
+	if list, ok := v.([]any); ok {
+		var a answer
+		for _, e := range list {
+			a.elems = append(a.elems, fmt.Sprint(e))
+		}
+		return a, nil
+	}
+	return answer{text: fmt.Sprint(v)}, nil
+}
+
+// quiet keeps go-redis from logging what is expected here: whoever runs faults sets it as its logger.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}

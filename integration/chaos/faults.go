@@ -1,0 +1,278 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"time"
+
+	"lockproxy/integration/page"
+	"lockproxy/integration/rig"
+)
+
+// fault is a row of the table.
+type fault struct {
+	name, title string
+	needs       need     // what the machine must allow
+	lossy       bool     // Redis itself may lose what it has acknowledged
+	proxies     bool     // it strikes proxies: go-redis is a client of theirs, too
+	behind      bool     // clients come through haproxy
+	again       bool     // plain clients try again once
+	links       bool     // nodes are behind links
+	args        []string // of the nodes
+	each        func(i int) []string
+	upstream    func(s *scene) string
+	strike      func(s *scene)
+	targets     func(r row) []page.Verdict
+}
+
+// faults are all of them, in the order of the table.
+var faults = []fault{
+	{name: "failover", title: "CLUSTER FAILOVER", strike: byHand()},
+	{name: "force", title: "CLUSTER FAILOVER FORCE", lossy: true, strike: byHand("FORCE")},
+	{name: "takeover", title: "CLUSTER FAILOVER TAKEOVER", lossy: true, strike: byHand("TAKEOVER")},
+	{name: "kill", title: "master killed (-9)", lossy: true, targets: swift(50), strike: killMaster},
+	{name: "kill-full", title: "the same, where cluster-require-full-coverage is yes", lossy: true,
+		args: []string{"--cluster-require-full-coverage", "yes"}, strike: killMaster},
+	{name: "restart", title: "master killed (-9) and started again at once", strike: func(s *scene) {
+		s.strike()
+		s.master.Restart(s)
+		s.ended()
+	}},
+	{name: "stop-1s", title: "master stopped (SIGSTOP) for 1 s",
+		strike: func(s *scene) { s.stop(s.master.Process, time.Second) }},
+	{name: "stop-5s", title: "master stopped (SIGSTOP) for 5 s", lossy: true, strike: func(s *scene) {
+		s.watch(s.replica()) // which may be asked for its vote, or not yet
+		s.stop(s.master.Process, 5*time.Second)
+	}},
+	{name: "stop-15s", title: "master stopped (SIGSTOP) for 15 s", lossy: true, targets: swift(100),
+		strike: func(s *scene) {
+			s.watch(s.replica())
+			s.stop(s.master.Process, 15*time.Second)
+		}},
+	{name: "cut", title: "master cut off: every packet dropped, for 16 s", needs: ownNetwork, lossy: true,
+		targets: swift(100), strike: cut((*scene).dropAll)},
+	{name: "bus", title: "bus of a master cut, but not the clients' port, for 16 s", needs: ownNetwork,
+		lossy: true, strike: cut((*scene).dropBus)},
+	{name: "sleep", title: "DEBUG SLEEP 2 at a master", strike: func(s *scene) {
+		s.strike()
+		s.master.Do(s, "DEBUG", "SLEEP", "2")
+		s.ended()
+	}},
+	{name: "client-kill", title: "CLIENT KILL of all connections at all masters, 10 times in 1 s",
+		strike: func(s *scene) {
+			s.spot = ""
+			s.strike()
+			for range 10 {
+				s.cluster.Each(s, "CLIENT", "KILL", "TYPE", "normal")
+				time.Sleep(100 * time.Millisecond)
+			}
+			s.ended()
+		}},
+	{name: "client-pause", title: "CLIENT PAUSE 1000 at a master", strike: func(s *scene) {
+		s.strike()
+		s.master.Do(s, "CLIENT", "PAUSE", "1000", "ALL")
+		time.Sleep(time.Second)
+		s.ended()
+	}},
+	{name: "replica", title: "a replica killed (-9)", strike: func(s *scene) {
+		gone := s.replica()
+		s.strike()
+		gone.Kill()
+		s.ended()
+	}},
+	{name: "replicas", title: "all replicas killed (-9)", strike: func(s *scene) {
+		s.spot = ""
+		s.strike()
+		for _, n := range s.cluster.Nodes[masters:] {
+			n.Kill()
+		}
+		s.ended()
+	}},
+	{name: "slots", title: "the slots of a master move away under load, and back", strike: moveSlots},
+	{name: "node", title: "a node is added, gets slots, gives them back, and is removed", strike: addNode},
+	{name: "rolling", title: "all six nodes restarted in turn, masters after CLUSTER FAILOVER",
+		strike: rollNodes},
+	{name: "names", title: "a master restarts at another address of the same host name", needs: ownNames,
+		args: []string{"--cluster-preferred-endpoint-type", "hostname"}, each: named,
+		upstream: namedUpstream, strike: renumber},
+	{name: "disk", title: "a master that cannot save: MISCONF for 3 s", strike: fillDisk},
+	{name: "loading", title: "a master that loads its data for about 3 s", strike: reload},
+	{name: "slow", title: "a master whose replies come 200 ms late, for 3 s", links: true,
+		strike: func(s *scene) {
+			s.strike()
+			s.master.Link.Delay(100 * time.Millisecond)
+			time.Sleep(3 * time.Second)
+			s.master.Link.Delay(0)
+			s.ended()
+		}},
+	{name: "proxy-stop", title: "a proxy stopped (SIGSTOP) for 2 s", proxies: true, strike: func(s *scene) {
+		s.spot = "proxy 0"
+		s.stop(s.proxies[0].Process, 2*time.Second)
+	}},
+	{name: "proxy-term", title: "a proxy ended (SIGTERM) behind haproxy", proxies: true, behind: true,
+		strike: func(s *scene) {
+			s.spot = ""
+			s.strike()
+			s.proxies[0].Signal(syscall.SIGTERM)
+			s.exited(0)
+			s.ended()
+		}},
+	{name: "proxy-kill", title: "a proxy killed (-9) behind haproxy", proxies: true, behind: true,
+		strike: func(s *scene) {
+			s.spot = ""
+			s.strike()
+			s.proxies[0].Kill()
+			s.ended()
+		}},
+	{name: "proxy-rolling", proxies: true, behind: true, again: true, strike: rollProxies,
+		title:   "both proxies restarted in turn behind haproxy, 6 times; plain clients try again once",
+		targets: unharmed},
+}
+
+func faultNames() (names []string) {
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// byHand has a replica take over.
+func byHand(how ...string) func(s *scene) {
+	return func(s *scene) {
+		replica := s.replica()
+		s.watch(replica)
+		s.strike()
+		replica.Do(s, append([]string{"CLUSTER", "FAILOVER"}, how...)...)
+		s.promotion()
+	}
+}
+
+func killMaster(s *scene) {
+	s.watch(s.replica())
+	s.strike()
+	s.master.Kill()
+	s.promotion()
+}
+
+// exited waits for the end of a proxy after SIGTERM.
+func (s *scene) exited(i int) {
+	if code := s.proxies[i].Wait(rig.Patience); code != 0 {
+		s.Errorf("lockproxy ended with %d after SIGTERM: %s", code, s.proxies[i].Log.Tail())
+	}
+}
+
+// rollProxies restarts both proxies in turn, one when haproxy sees the other.
+func rollProxies(s *scene) {
+	s.spot = ""
+	s.strike()
+	for i := range 6 {
+		p := s.proxies[i%2]
+		p.Signal(syscall.SIGTERM)
+		s.exited(i % 2)
+		s.restartProxy(i % 2)
+		time.Sleep(time.Second) // haproxy asks every 200 ms
+	}
+	s.ended()
+}
+
+// moveSlots moves the slots that are in use at a master to another one, and back.
+func moveSlots(s *scene) {
+	tags := s.load.tags[s.shard]
+	to := s.cluster.MasterOf(s, s.load.tags[(s.shard+1)%masters][0])
+	s.strike()
+	s.shift(tags, s.master, to)
+	s.shift(tags, to, s.master)
+	s.ended()
+}
+
+// shift moves slots, one after the other.
+func (s *scene) shift(tags []string, from, to *rig.Server) {
+	for _, tag := range tags {
+		s.cluster.Migrate(s, s.cluster.SlotOf(s, tag), from, to, time.Millisecond)
+	}
+	s.cluster.Agreed(s) // or a node that has not heard of it yet may take a slot back
+}
+
+func addNode(s *scene) {
+	tags := s.load.tags[s.shard]
+	s.strike()
+	// It does not become a replica by itself when it has given its last slot back.
+	n := s.cluster.Join(s, "--cluster-announce-ip", "127.0.0.1", "--cluster-allow-replica-migration", "no",
+		"--cluster-node-timeout", itoa(s.nodeTimeout.Milliseconds()), "--protected-mode", "no")
+	s.cluster.Agreed(s)
+	s.shift(tags, s.master, n)
+	s.shift(tags, n, s.master)
+	s.cluster.Leave(s, n)
+	s.ended()
+}
+
+// rollNodes restarts every node: a master gives its slots to its replica before.
+func rollNodes(s *scene) {
+	s.spot = ""
+	s.strike()
+	for _, n := range append(s.cluster.Nodes[masters:len(s.cluster.Nodes):len(s.cluster.Nodes)],
+		s.cluster.Nodes[:masters]...) {
+		if n.Info(s, "replication", "role") == "master" {
+			heirs := s.cluster.ReplicasOf(s, n)
+			if len(heirs) == 0 {
+				s.Fatalf("%s has no replica", n.Addr)
+			}
+			heirs[0].Do(s, "CLUSTER", "FAILOVER")
+			rig.Eventually(s, rig.Patience, "the replica is master", func() bool {
+				return heirs[0].Info(s, "replication", "role") == "master" &&
+					n.Info(s, "replication", "role") != "master"
+			})
+		}
+		n.Signal(syscall.SIGTERM)
+		if n.Wait(rig.Patience) < 0 {
+			s.Errorf("redis-server at %s does not end", n.Addr)
+		}
+		n.Restart(s)
+		rig.Eventually(s, 2*rig.Patience, "the replica is in sync again", func() bool {
+			return n.Info(s, "replication", "master_link_status") == "up"
+		})
+		s.cluster.Whole(s, len(s.cluster.Nodes))
+	}
+	s.ended()
+}
+
+// fillDisk has a master fail to save, by a directory that is no more: so it refuses writes. That is what a
+// full disk does.
+func fillDisk(s *scene) {
+	config := func(args ...string) { s.master.Do(s, append([]string{"CONFIG", "SET"}, args...)...) }
+	good := s.master.Do(s, "CONFIG", "GET", "dir").Elems[1].Text
+	gone := s.TempDir()
+	config("save", "3600 1000000")
+	config("dir", gone)
+	removeDir(s, gone)
+	s.strike()
+	s.master.Do(s, "BGSAVE")
+	s.saved("err")
+	time.Sleep(3 * time.Second)
+	config("dir", good)
+	s.master.Do(s, "BGSAVE")
+	s.saved("ok")
+	s.ended()
+}
+
+// saved waits for the outcome of BGSAVE at the master.
+func (s *scene) saved(outcome string) {
+	rig.Eventually(s, rig.Patience, "BGSAVE: "+outcome, func() bool {
+		text := s.master.Do(s, "INFO", "persistence").Text
+		return rig.InfoField(text, "rdb_bgsave_in_progress") == "0" &&
+			rig.InfoField(text, "rdb_last_bgsave_status") == outcome
+	})
+}
+
+// reload has a master read its data anew, so slowly that it takes a few seconds.
+func reload(s *scene) {
+	keys := s.master.Do(s, "DBSIZE").Int()
+	for _, set := range []string{"key-load-delay " + itoa(max(1, 3_000_000/max(keys, 1))),
+		"loading-process-events-interval-bytes 1024"} {
+		s.master.Do(s, append([]string{"CONFIG", "SET"}, strings.Fields(set)...)...)
+	}
+	s.strike()
+	s.master.Do(s, "DEBUG", "RELOAD")
+	s.ended()
+	s.master.Do(s, "CONFIG", "SET", "key-load-delay", "0")
+}

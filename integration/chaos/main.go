@@ -1,0 +1,273 @@
+// Chaos lets everything that can happen to a Redis Cluster and its proxies happen to real ones while clients
+// use them, and writes down what the clients felt:
+//
+//	make chaos                                              every fault, about twelve minutes
+//	make chaos CHAOSFLAGS="-only kill,cut"                  some of them
+//	make chaos CHAOSFLAGS="-quick"                          all of them, in shorter time
+//	make chaos CHAOSFLAGS="-write docs/resilience.md"       and the page of it
+//	make chaos CHAOSFLAGS="-only soak -for 1h"              mixed load and faults, and what the proxies use
+//
+// Each fault has a cluster of its own, with three masters, a replica of each, and two proxies:
+//
+//	plain clients ---> (haproxy) ---> two lockproxies ---> 3 masters + 3 replicas
+//	go-redis, ClusterClient --------------------------------^
+//
+// Clients of both ways do the same at the same time: SET, GET, INCR, RPUSH, MULTI, EVAL on keys of their own,
+// RPUSH and BLPOP on queues, at a fixed pace, each at one shard. Besides, programs that have just started
+// read one key, and every master is asked straight, as a measure of the machine.
+//
+// When a fault is over, all that clients were told is compared with what is there (judge.go): a write that
+// was acknowledged and is lost, one that ran twice, one that ran though its client was told that it had not.
+// What must not be, ends the program with 1.
+//
+// The program runs in a network of its own if the system allows it: there iptables can drop packets, and host
+// names can change their addresses.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockproxy/integration/page"
+	"lockproxy/integration/rig"
+)
+
+// soakName is what -only calls the soak.
+const soakName = "soak"
+
+// options is what the command line says.
+type options struct {
+	only          []string
+	quick         bool
+	seed          uint64
+	write         string
+	lasts         time.Duration // of the soak
+	traces        string
+	within        time.Duration // no fault begins after it
+	nodeTimeout   time.Duration
+	calm          time.Duration // before each fault
+	patience      time.Duration // how long clients may take to go on
+	plan          plan
+	lockproxyArgs []string
+	binary        func(rig.Life) string
+	command       string
+}
+
+func parse(args []string) (options, error) {
+	o := options{plan: plan{mixing: 4, pause: 10 * time.Millisecond, visits: 25 * time.Millisecond},
+		binary: rig.LeanBinary, command: "make chaos"}
+	var only, more string
+	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	f.StringVar(&only, "only", "", "some faults, with commas between: "+strings.Join(faultNames(), ", ")+
+		"; or "+soakName)
+	f.BoolVar(&o.quick, "quick", false, "shorter waits, and nodes that are given up after 2 s")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of what is left to chance; 0: another one each time")
+	f.StringVar(&o.write, "write", "", "write a page with what was seen, such as docs/resilience.md; what "+
+		"is\n"+
+		"there of other faults stays")
+	f.StringVar(&o.traces, "traces", "",
+		"add what `make traces` has counted in this file to the page, and run nothing")
+	f.DurationVar(&o.lasts, "for", 10*time.Minute, "how long the soak lasts")
+	f.DurationVar(&o.within, "within", 25*time.Minute, "no fault begins after it")
+	f.DurationVar(&o.nodeTimeout, "node-timeout", 5*time.Second, "cluster-node-timeout")
+	f.StringVar(&more, "lockproxy", "", "further arguments of lockproxy")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.calm, o.patience = 3*time.Second, 12*time.Second
+	given := map[string]bool{}
+	var said []string
+	f.Visit(func(f *flag.Flag) {
+		given[f.Name] = true
+		if f.Name == "quick" {
+			said = append(said, "-quick")
+		} else if f.Name != "write" && f.Name != "traces" { // where it is written says nothing of it
+			said = append(said, "-"+f.Name+" "+f.Value.String())
+		}
+	})
+	if said != nil {
+		o.command += fmt.Sprintf(" CHAOSFLAGS=%q", strings.Join(said, " "))
+	}
+	if o.quick {
+		o.calm, o.patience = 1500*time.Millisecond, 4*time.Second
+		if !given["node-timeout"] {
+			o.nodeTimeout = 2 * time.Second
+		}
+	}
+	if o.seed == 0 {
+		o.seed = uint64(time.Now().UnixNano())
+	}
+	o.lockproxyArgs = strings.Fields(more)
+	if only != "" {
+		o.only = strings.Split(only, ",")
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("-flags only, not %q", f.Arg(0))
+	case o.nodeTimeout < time.Second || o.nodeTimeout > time.Minute:
+		return o, fmt.Errorf("-node-timeout %v: must be 1s to 1m", o.nodeTimeout)
+	case o.lasts < time.Minute || o.lasts > 24*time.Hour:
+		return o, fmt.Errorf("-for %v: must be 1m to 24h", o.lasts)
+	}
+	for _, name := range o.only {
+		if name != soakName && !slices.Contains(faultNames(), name) {
+			return o, fmt.Errorf("-only %s: must be of %s, %s", name, strings.Join(faultNames(), ", "),
+				soakName)
+		}
+	}
+	return o, nil
+}
+
+// wants says whether a fault, or the soak, is asked for.
+func (o options) wants(name string) bool {
+	if len(o.only) == 0 {
+		return name != soakName
+	}
+	return slices.Contains(o.only, name)
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(2)
+	}
+	inside()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	os.Exit(run(ctx, o))
+}
+
+// run runs what is asked for, and returns the exit code.
+func run(ctx context.Context, o options) int {
+	end, err := rig.Begin()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		return 1
+	}
+	defer end()
+	redis.SetLogger(quiet{})
+	fmt.Printf("# lockproxy: faults, %s, seed %d\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), o.seed)
+	b := book{page: o.write}
+	if err := b.load(); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		return 1
+	}
+	if o.traces != "" {
+		if err := b.addTraces(o.traces); err != nil {
+			fmt.Fprintln(os.Stderr, "chaos:", err)
+			return 1
+		}
+		fmt.Println(traceText(b.kept.Traces))
+		return 0
+	}
+	begun, bad := time.Now(), false
+	for i := range faults {
+		f := &faults[i]
+		if !o.wants(f.name) || ctx.Err() != nil {
+			continue
+		}
+		var r row
+		if ran := time.Since(begun); ran > o.within {
+			r = blank(f, o)
+			r.Skipped = fmt.Sprintf("its turn did not come within %v", o.within)
+		} else {
+			r = perform(ctx, f, o)
+		}
+		if ctx.Err() != nil {
+			break // what was cut short says nothing
+		}
+		bad = bad || len(r.Wrong) > 0
+		fmt.Printf("%s\n", r.words())
+		if err := b.keep(r); err != nil {
+			fmt.Fprintln(os.Stderr, "chaos:", err)
+			return 1
+		}
+	}
+	if o.wants(soakName) && ctx.Err() == nil {
+		b.fresh.Soak = soaking(ctx, o)
+		b.kept.Soak = b.fresh.Soak
+		bad = bad || len(b.fresh.Soak.Wrong) > 0
+		if err := b.write(); err != nil {
+			fmt.Fprintln(os.Stderr, "chaos:", err)
+			return 1
+		}
+	}
+	fmt.Printf("\n%s\n", b.text(b.fresh))
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "chaos: interrupted")
+		return 1
+	case bad:
+		fmt.Fprintln(os.Stderr, "chaos: something happened that must not")
+		return 1
+	}
+	return 0
+}
+
+// blank is a row of which nothing is known yet.
+func blank(f *fault, o options) row {
+	return row{Name: f.name, Title: f.title, When: time.Now().Truncate(time.Second), Seed: o.seed,
+		Command: o.command, Lossy: f.lossy}
+}
+
+// perform has one fault happen.
+func perform(ctx context.Context, f *fault, o options) (r row) {
+	r = blank(f, o)
+	if r.Skipped = f.needs.why(); r.Skipped != "" {
+		return r
+	}
+	r.Machine = append(page.Machine(), page.First("redis-server", "--version"),
+		fmt.Sprintf("cluster-node-timeout %v", o.nodeTimeout))
+	s := &scene{life: &life{}, options: o, fault: f}
+	// The same for each fault, whichever others are asked for.
+	s.random = rand.New(rand.NewPCG(o.seed, uint64(slices.Index(faultNames(), f.name))))
+	before := page.UsageNow(0)
+	err := s.attempt(func() {
+		s.open()
+		pause(ctx, o.calm)
+		f.strike(s)
+		s.settle()
+	})
+	s.end()
+	if err == nil {
+		err = s.attempt(func() { s.measure(&r) })
+	}
+	r.Trouble = s.life.end()
+	r.Busy = before.Until(page.UsageNow(0))
+	if err != nil {
+		r.Ways, r.Skipped = nil, "it did not get to its end: "+firstLine(err.Error())
+		r.Wrong = append(r.Wrong, err.Error())
+		return r
+	}
+	if len(r.Ways) > 0 {
+		r.Wrong = append(r.Ways[0].violations(f.lossy), r.Trouble...)
+	}
+	return r
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// row is what came of one fault.
+type row struct {
+	Name    string    `json:"name"`
+	Title   string    `json:"title"`
+	When    time.Time `json:"when"`
+	Seed    uint64    `json:"seed"`
+	Command string    `json:"command"`
+	Machine []string  `json:"machine"`
+	Busy    string    `json:"busy"`
+	Skipped string    `json:"skipped,omitempty"` // why it was not run; then there is nothing else
+	Lossy   bool      `json:"lossy,omitempty"`   // Redis itself may lose what it has acknowledged
+
+	Promoted *float64  `json:"promoted,omitempty"` // ms from the fault to another master; nil: there was none
+	Lasted   float64   `json:"lasted"`             // ms from the fault to what recovery is counted from
+	Direct   pair      `json:"direct"`             // p99 of GETs straight at the other masters, ms
+	Ways     []figures `json:"ways"`
+	Wrong    []string  `json:"wrong,omitempty"` // what must not be
+	Trouble  []string  `json:"trouble,omitempty"`
+}
+
+// pair is a figure before the fault and during it; -1: there was nothing to measure.
+type pair struct{ Before, During float64 }
+
+// figures are those of one way.
+type figures struct {
+	Name string `json:"name"`
+	verdict
+	Errors map[string]int `json:"errors,omitempty"` // of struck clients, by kind
+	Other  int            `json:"other"`            // errors of all other clients
+
+	// When clients first had success again after the promotion, or after the end of the fault, in ms.
+	First float64 `json:"first"` // the first of those who were there, -1: none
+	Last  float64 `json:"last"`  // the last of them, -1: some had none
+	Late  int     `json:"late"`  // how many had none
+	New   float64 `json:"new"`   // a connection that was made after it, -1: none
+
+	Visits  int     `json:"visits"`  // new connections since the fault began
+	Refused int     `json:"refused"` // of them, in vain
+	Longest float64 `json:"longest"` // the longest that a struck client had to wait for a reply, ms
+	Others  pair    `json:"others"`  // p99 of the clients that are not struck, ms
+	Rate    []point `json:"rate"`    // commands of struck clients that went well, over time
+}
+
+// point is a number of commands in the step that begins at a time, in seconds from the fault.
+type point [2]float64
+
+func ms(d time.Duration) float64 {
+	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+}
+
+// measure makes figures of what the clients of a scene noted.
+func (s *scene) measure(r *row) {
+	l, mark := s.load, s.mark()
+	if promoted := time.Duration(s.promoted.Load()); promoted != 0 {
+		f := ms(promoted - s.struck)
+		r.Promoted = &f
+	}
+	r.Lasted = ms(mark - s.struck)
+	end := l.lastEnd()
+	for w, way := range l.ways {
+		f := figures{Name: way.name, First: -1, Last: -1, New: -1, Errors: map[string]int{}}
+		var own []op
+		for _, o := range l.ops {
+			if o.way == w {
+				own = append(own, o)
+			}
+		}
+		f.verdict = judge(own, s.read(own), s.fault.lossy)
+		s.recovery(&f, w, own, mark)
+		s.newcomers(&f, w, mark)
+		f.Rate = rate(own, s.struckOnly(w), s.struck, end)
+		r.Ways = append(r.Ways, f)
+	}
+	var before, during []time.Duration
+	for _, p := range l.probes {
+		if s.spot == "" || p.shard == s.shard && !s.fault.proxies {
+			continue
+		}
+		if p.start < s.struck {
+			before = append(before, p.took)
+		} else {
+			during = append(during, p.took)
+		}
+	}
+	r.Direct = pair{percentile(before, 99), percentile(during, 99)}
+}
+
+func (l *load) lastEnd() (end time.Duration) {
+	for _, o := range l.ops {
+		end = max(end, o.end)
+	}
+	return end
+}
+
+// struckOnly says of the workers of a way, by their number, which the fault strikes.
+func (s *scene) struckOnly(w int) map[int]bool {
+	hit := map[int]bool{}
+	for _, k := range s.load.workers {
+		if k.way == w && s.hit(k) {
+			hit[k.id] = true
+		}
+	}
+	return hit
+}
+
+// recovery finds when clients that were there had success again, what they were told, and what the others
+// felt.
+func (s *scene) recovery(f *figures, w int, ops []op, mark time.Duration) {
+	hit, success := s.struckOnly(w), map[int]time.Duration{}
+	var before, during []time.Duration
+	for _, o := range ops {
+		if !hit[o.worker] {
+			if o.outcome != acked && o.end >= s.struck {
+				f.Other++
+			}
+			if o.verb != vPop && o.start < s.struck {
+				before = append(before, o.end-o.start)
+			} else if o.verb != vPop {
+				during = append(during, o.end-o.start)
+			}
+			continue
+		}
+		if o.end < s.struck {
+			continue
+		}
+		if o.outcome != acked {
+			f.Errors[o.kind()]++
+			continue
+		}
+		if o.verb == vPop {
+			continue // it waits on purpose
+		}
+		f.Longest = max(f.Longest, ms(o.end-o.start))
+		if at, ok := success[o.worker]; o.end >= mark && (!ok || o.end < at) {
+			success[o.worker] = o.end
+		}
+	}
+	f.Others = pair{percentile(before, 99), percentile(during, 99)}
+	for _, k := range s.load.workers {
+		if k.way != w || k.role == pops || !s.hit(k) {
+			continue
+		}
+		at, ok := success[k.id]
+		if !ok {
+			f.Late++
+			continue
+		}
+		took := ms(at - mark)
+		if f.First < 0 || took < f.First {
+			f.First = took
+		}
+		f.Last = max(f.Last, took)
+	}
+	if f.Late > 0 {
+		f.Last = -1
+	}
+}
+
+// newcomers finds when a new connection first had success, and how many had none.
+func (s *scene) newcomers(f *figures, w int, mark time.Duration) {
+	for _, v := range s.load.visits {
+		if v.way != w || v.end < s.struck {
+			continue
+		}
+		f.Visits++
+		if v.why != "" {
+			f.Refused++
+			f.Errors["new connection: "+v.why]++
+		} else if took := ms(v.end - mark); v.start >= mark && (f.New < 0 || took < f.New) {
+			f.New = took
+		}
+	}
+}
+
+// percentile is one of times, in ms; -1 of none.
+func percentile(all []time.Duration, p int) float64 {
+	if len(all) == 0 {
+		return -1
+	}
+	slices.Sort(all)
+	return ms(all[(len(all)-1)*p/100])
+}
+
+// rateStep is how long the steps of a rate are.
+const rateStep = 250 * time.Millisecond
+
+// rate is how many commands of some workers went well in each step, from 2 s before the fault on.
+func rate(ops []op, of map[int]bool, struck, end time.Duration) []point {
+	from := max(0, struck-2*time.Second)
+	steps := make([]point, max(0, int((end-from)/rateStep)))
+	for i := range steps {
+		steps[i][0] = (from + time.Duration(i)*rateStep - struck).Seconds()
+	}
+	for _, o := range ops {
+		i := int((o.end - from) / rateStep)
+		if o.outcome == acked && of[o.worker] && o.verb != vPop && o.end >= from && i < len(steps) {
+			steps[i][1] += float64(time.Second / rateStep)
+		}
+	}
+	return steps
+}

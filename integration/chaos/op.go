@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// verb is what a client does.
+type verb string
+
+const (
+	vGet   verb = "GET"
+	vSet   verb = "SET"
+	vIncr  verb = "INCR"
+	vPush  verb = "RPUSH" // onto a list of the client's own
+	vMulti verb = "MULTI" // two RPUSH and EXEC
+	vEval  verb = "EVAL"  // two RPUSH
+	vQueue verb = "queue" // RPUSH to a queue
+	vPop   verb = "BLPOP" // from it
+)
+
+// outcome is what a client knows of what it asked for.
+type outcome int
+
+const (
+	acked   outcome = iota // a reply that is no error
+	unknown                // it may or may not have run
+	notRun                 // it was told that it has not run
+)
+
+// op is one thing that a client asked for, and what it was told.
+type op struct {
+	way     int // whose client: an index of load.ways
+	worker  int // among those of all ways
+	verb    verb
+	key     string
+	elems   []string // what it writes: a value, or elements of a list; what a GET must find, if anything
+	start   time.Duration
+	end     time.Duration
+	outcome outcome
+	reply   string // of what is acked: of INCR, GET and BLPOP; "" of a BLPOP in vain
+	null    bool   // of a GET
+	why     string // of what is not: the error, without what differs from one to the next
+}
+
+// writes says that the op changes data.
+func (o op) writes() bool { return o.verb != vGet }
+
+// answer is a reply as workers want it.
+type answer struct {
+	text  string
+	elems []string
+	null  bool
+	fail  string // the text of an error reply
+}
+
+// told fills in what came back of the last of the commands: of EXEC, if there are several.
+func (o *op) told(a answer, err error) {
+	switch {
+	case err != nil:
+		o.outcome, o.why = unknown, kindOf(err.Error())
+		if isRefusal(err) {
+			o.outcome = notRun
+		}
+	case a.fail != "":
+		o.outcome, o.why = notRun, kindOf(a.fail)
+		if strings.Contains(a.fail, "may or may not have run") || strings.Contains(a.fail, "may have run") {
+			o.outcome = unknown
+		}
+	case o.verb == vPop && len(a.elems) == 2:
+		o.reply = a.elems[1]
+	case o.verb == vMulti && a.null:
+		o.outcome, o.why = notRun, "EXEC said Null"
+	default:
+		o.reply, o.null = a.text, a.null
+	}
+}
+
+var (
+	addresses = regexp.MustCompile(`\[?[\w.:-]*\]?:\d{2,5}(->[\w.]+:\d+)?`)
+	digits    = regexp.MustCompile(`\d+`)
+)
+
+// kindOf is an error without addresses and numbers, and not all of it.
+func kindOf(text string) string {
+	text = digits.ReplaceAllString(addresses.ReplaceAllString(text, "NODE"), "N")
+	if runes := []rune(text); len(runes) > 90 {
+		text = string(runes[:90]) + "..."
+	}
+	return text
+}
+
+// kind is how the error of an op is counted.
+func (o op) kind() string {
+	word := "failed"
+	if o.writes() {
+		word = [...]string{unknown: "unknown", notRun: "not run"}[o.outcome]
+	}
+	return fmt.Sprintf("%s %s: %s", o.verb, word, o.why)
+}
