@@ -196,6 +196,9 @@ func (c *traceConn) ask(d time.Duration, args []string) (r traceReply, err error
 			if e.Kind == ':' {
 				r.Array = append(r.Array, e.Int())
 			}
+			for _, fence := range e.Elems { // of MLOCK
+				r.Array = append(r.Array, fence.Int())
+			}
 		}
 	}
 	return r, nil
@@ -327,7 +330,7 @@ func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 	r := trace.Round{
 		Seed: seed, Clients: 8, Proxies: 2, For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
 		Slacks: trace.Roomy, Dial: two.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
-		Linger: true, AtLeast: true, Breaks: true, Probe: true,
+		Linger: true, AtLeast: true, Breaks: true, Sets: true, Probe: true,
 	}
 	for i := range 3 {
 		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))

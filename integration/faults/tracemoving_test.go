@@ -195,7 +195,7 @@ func TestMovingSlotsTraces(t *testing.T) {
 					Seed: seed, Clients: 8, Proxies: 2, Dial: two.dial, Slacks: trace.Roomy,
 					For: 2500 * time.Millisecond, Think: 8 * time.Millisecond,
 					Upgrades: true, Keepalive: true, Notify: true, Linger: true, AtLeast: true, Breaks: true,
-					Probe: true, Moves: true,
+					Sets: true, Probe: true, Moves: true,
 				}
 				var wanted []int
 				for k, i := range random.Perm(len(m.tags))[:3] {

@@ -278,6 +278,19 @@ func (s *lock) ends(h *hold, o *input) bool {
 	return true
 }
 
+// freed is LOCKCTL BREAK, which ends all holds and rests, or found none.
+func (s *lock) freed(o *input) bool {
+	switch o.Outcome {
+	case Unknown:
+		s.mayBreak(o.until)
+		return true
+	case Null:
+		return s.alone("", Write, 0, o.Return)
+	}
+	s.breaks("")
+	return s.now <= o.Return
+}
+
 // lost is an op that was not run, and told instead that the hold of a fence is gone.
 func (s *lock) lost(o *input) bool {
 	i := slices.IndexFunc(s.holds, func(h hold) bool { return h.firm && o.Fence > 0 && h.fence == o.Fence })

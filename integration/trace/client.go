@@ -64,6 +64,10 @@ func (c *client) act(key string) {
 	if c.r.Keepalive && c.chance(2) || c.r.Linger && c.chance(2) {
 		c.end()
 	}
+	if c.r.Breaks && c.chance(2) {
+		c.call(Op{Verb: Free, Key: key})
+		return
+	}
 	own := c.held[key]
 	if own != nil && !own.grant.Keep && c.r.Now() > own.until && c.chance(50) {
 		delete(c.held, key)
@@ -74,10 +78,16 @@ func (c *client) act(key string) {
 			c.meddle(key)
 			return
 		}
+		if c.r.Sets && c.chance(15) && c.acquireSet() {
+			return
+		}
 		c.acquire(key)
 		return
 	}
 	token := own.grant.Token
+	if c.chance(40) && c.releaseSet(own.grant) {
+		return
+	}
 	if c.r.Guards && c.chance(20) {
 		o := Op{Verb: Guard, Key: key, Token: token}
 		if c.chance(40) {
@@ -245,14 +255,24 @@ func (c *client) call(o Op) Op {
 	if err != nil && why != nil {
 		err = why
 	}
-	o.read(r, err)
-	c.r.record(o)
+	ops := []Op{o}
+	if len(o.Set) > 0 {
+		ops = o.parts(r, err)
+	} else {
+		ops[0].read(r, err)
+	}
+	o = ops[0]
+	for _, op := range ops {
+		c.r.record(op)
+	}
 	if err != nil {
 		c.drop(why)
 	} else {
 		c.fresh = o.Return
 	}
-	c.learn(o)
+	for _, op := range ops {
+		c.learn(op)
+	}
 	if o.noQuorum() { // as clients do that are told to come back later
 		time.Sleep(c.between(20*time.Millisecond, 150*time.Millisecond))
 	}

@@ -69,6 +69,12 @@ const (
 	lingeringLease   mutant = "a LINGER that renews nothing"
 	softBreak        mutant = "a BREAK that leaves another hold"
 	lateBreak        mutant = "a BREAK that ends a later hold too"
+	idleBreak        mutant = "a LOCKCTL BREAK that ends nothing"
+	blindBreak       mutant = "a LOCKCTL BREAK that takes a held lock for free"
+	setOfSome        mutant = "an MLOCK that is granted although others hold one of its locks"
+	setLeft          mutant = "an MLOCK in vain that keeps what it has taken"
+	setSharesFence   mutant = "an MLOCK whose locks have the fences of each other"
+	setHalfFreed     mutant = "an MUNLOCK that frees all but one"
 )
 
 // fake is a lock service in memory, which does what the verbs promise unless
@@ -361,6 +367,15 @@ func (c *fakeConn) Do(_ time.Duration, args ...string) (Reply, error) {
 func (f *fake) run(args []string, closed <-chan struct{}) (r Reply, undo func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if args[0] == "LOCKCTL" && args[1] == "BREAK" {
+		return f.breakUp(args[2]), nil
+	}
+	if args[0] == "MUNLOCK" {
+		return f.unlockSet(args), nil
+	}
+	if args[0] == "MLOCK" {
+		return f.lockSet(args, closed)
+	}
 	if args[0] == "LOCKCTL" {
 		h := f.lock(args[2]).holds[args[3]]
 		if h == nil {

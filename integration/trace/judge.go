@@ -74,7 +74,13 @@ func Judge(h *History) *Verdict {
 				v.Grants++
 				v.kind(o)
 			case Unknown:
-				v.Unanswered = append(v.Unanswered, o)
+				if !o.inVain() {
+					v.Unanswered = append(v.Unanswered, o)
+				}
+			case Done:
+				if o.Verb == Free {
+					v.Of["LOCKCTL BREAK"]++
+				}
 			}
 		}
 		v.linearize(h, key, ops)
@@ -92,7 +98,7 @@ func Judge(h *History) *Verdict {
 // kind counts a grant.
 func (v *Verdict) kind(o Op) {
 	for name, is := range map[string]bool{"SEMLOCK": o.Verb == Permit, "ATLEAST": o.AtLeast > 0,
-		"KEEPALIVE": o.Keep, "BREAK": o.Break} {
+		"KEEPALIVE": o.Keep, "BREAK": o.Break, "MLOCK": len(o.Set) > 0} {
 		if is {
 			v.Of[name]++
 		}
@@ -172,8 +178,11 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 
 // until is when an op of unknown outcome can have no effect any more.
 func (o *Op) until() time.Duration {
-	if o.Verb == Close || o.Verb == Cut {
+	switch {
+	case o.Verb == Close, o.Verb == Cut:
 		return o.Return + o.Linger + o.Lease + time.Second
+	case o.inVain():
+		return o.Return + tick
 	}
 	return o.Call + o.Wait + time.Duration(o.Tries)*2*o.Every + o.Linger + o.Lease + flight
 }
@@ -205,6 +214,9 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 		in := &input{Op: o, until: o.letGo(events)}
 		if moves {
 			in.moved = onTheWay
+		}
+		if o.inVain() {
+			in.until += in.moved
 		}
 		switch {
 		case o.isNote():
@@ -240,7 +252,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 		in := &input{Op: Op{Client: 0, Call: e.over(), Return: e.over()}, loses: []hold{}}
 		ghosts := lock{}
 		for _, o := range ops {
-			if o.Call > e.over() {
+			if o.Call > e.over() || o.Verb == Free {
 				continue
 			}
 			h := hold{token: o.Token, mode: Read}
@@ -254,6 +266,8 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			switch done := o.Outcome == Granted || o.Verb == Renew && o.Outcome == Done; {
 			case closes && h.kept && h.keeper == o.over():
 				h.kept, h.asked = false, max(h.asked, o.until())
+			case o.inVain(): // it may have been given back in vain, too
+				h.asked = max(h.asked, o.Return+o.Lease)
 			case o.Outcome == Unknown && !closes:
 				h.asked = max(h.asked, o.until())
 			case done && o.Keep:

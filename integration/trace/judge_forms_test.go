@@ -279,3 +279,41 @@ func TestJudgeBreak(t *testing.T) {
 			history(cut, a, unknown, on(0, Unlock, "a", 20*ms, Done)), ""},
 	})
 }
+
+// What LOCKCTL BREAK ends, and when it may say that there was nothing to end.
+func TestJudgeFree(t *testing.T) {
+	a := granted(0, "a", 0, ms, 1)
+	rests := a
+	rests.AtLeast = 500 * ms
+	free := func(at time.Duration, outcome Outcome) Op { return on(1, Free, "", at, outcome) }
+	cut := []Event{{Name: "cut", Start: 5 * ms, End: 12 * ms}}
+	judgeAll(t, []judged{
+		{"broken", history(nil, a, free(10*ms, Done), on(0, Unlock, "a", 20*ms, Null)), ""},
+		{"broken, and held still", history(nil, a, free(10*ms, Done), on(0, Unlock, "a", 20*ms, Done)),
+			"linearizable"},
+		{"it says that nobody has it", history(nil, a, free(10*ms, Null)), "linearizable"},
+		{"it says that nobody has it, and it is free",
+			history(nil, a, on(0, Unlock, "a", 5*ms, Done), free(10*ms, Null)), ""},
+		{"it says that nobody has it while it rests",
+			history(nil, rests, on(0, Unlock, "a", 5*ms, Done), free(10*ms, Null)), "linearizable"},
+		{"it ends a rest", history(nil, rests, on(0, Unlock, "a", 5*ms, Done), free(10*ms, Done),
+			granted(2, "c", 20*ms, 21*ms, 2)), ""},
+		{"broken, as far as anybody knows",
+			history(cut, a, free(10*ms, Unknown), on(0, Unlock, "a", 20*ms, Null)), ""},
+	})
+}
+
+// An MLOCK in vain holds nothing any more when it says so, and may have held its locks before.
+func TestJudgeSet(t *testing.T) {
+	set := Op{Client: 1, Verb: Write, Set: []string{"k", "l"}, Token: "b", Lease: time.Second, Call: 10 * ms,
+		Return: 40 * ms}
+	in := func(r Reply) Op { return set.parts(r, nil)[0] }
+	vain, got := in(Reply{Null: true}), in(Reply{Array: []int64{7, 8, 900}})
+	refused := func(at time.Duration) Op { return on(2, Write, "c", at, Null) }
+	judgeAll(t, []judged{
+		{"refused while it lasts", history(nil, vain, refused(20*ms)), ""},
+		{"refused later", history(nil, vain, refused(200*ms)), "linearizable"},
+		{"granted", history(nil, got, on(1, Check, "b", 60*ms, Null)), "linearizable"},
+		{"granted beside another", history(nil, granted(0, "a", 0, ms, 1), got), "linearizable"},
+	})
+}

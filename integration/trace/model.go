@@ -211,6 +211,8 @@ func (s *lock) step(o *input) bool {
 		return true
 	}
 	switch {
+	case o.Verb == Free:
+		return s.freed(o)
 	case o.Verb == Guard && o.Outcome == Unknown:
 		s.loose++
 		return true

@@ -117,6 +117,9 @@ func (m *monitor) order() {
 				a.Call+m.h.Slacks.Standing >= b.Call {
 				continue
 			}
+			if len(a.Set) > 0 { // it may have stood in the queue of another lock
+				continue
+			}
 			if m.h.Quorum && a.Proxy != b.Proxy {
 				continue // nobody knows of both
 			}
@@ -231,6 +234,9 @@ func (m *monitor) wakeups() {
 		if !w.acquires() || w.Wait == 0 || w.Outcome != Granted && w.Outcome != Null {
 			continue
 		}
+		if len(w.Set) > 0 { // it may wait for another lock
+			continue
+		}
 		free := w.Call // the lock is free from then on, or w has not asked before
 		idle := func(until time.Duration) bool {
 			pause := until - free
@@ -270,7 +276,7 @@ func (m *monitor) punctual() {
 		switch {
 		case m.h.Quorum && disturbed == 0 && m.disagreed(o):
 			m.v.Exceptions[Disagreed]++
-		case o.TooLate() && o.brief():
+		case o.TooLate() && o.brief(), o.inVain():
 		case o.Outcome == Unknown && disturbed == 0 && !m.dropped(o):
 			m.violation("answered", o.Call, "no answer, or trouble without a fault: %v", o)
 		case o.Outcome != Unknown && took > most+disturbed:

@@ -19,8 +19,11 @@
 //     in another way.
 //   - UNLOCK, RENEW, LOCKCTL CHECK, GUARD: they say what the token holds, and change what they say; GUARD
 //     counts while it is held.
-//   - BREAK ends what others hold, and what would rest of it, and takes the lock before the queue. If its
-//     outcome is unknown, all of that may have happened.
+//   - BREAK ends what others hold, and what would rest of it, and takes the lock before the queue. LOCKCTL
+//     BREAK ends what anybody holds, or says that nobody does. If their outcome is unknown, all of that may
+//     have happened.
+//   - MLOCK: each of its locks is held as by LOCK. In vain it may have held some of them, and has none when
+//     it says so. MUNLOCK frees each of them.
 //   - ATLEAST: once UNLOCK or the end of a kept hold has freed it, others get the lock when the time since
 //     the grant is over, not before, nor long after; the former token holds nothing meanwhile.
 //   - KEEPALIVE: a hold lasts until its connection ends, or its loss is told. What another connection has
@@ -50,6 +53,7 @@ const (
 	Renew  Verb = "RENEW"
 	Check  Verb = "CHECK" // LOCKCTL CHECK
 	Guard  Verb = "GUARD" // of INCR of a counter that each lock has
+	Free   Verb = "BREAK" // LOCKCTL BREAK: frees the lock, whoever holds it
 
 	Drop  Verb = "DROP"  // the connection broke that a grant of the token came through
 	Close Verb = "CLOSE" // the client ended the connection over which it asked for its hold to be kept alive
@@ -90,6 +94,7 @@ type Op struct {
 	Permits   int64         `json:",omitempty"` // SEMLOCK: PERMITS
 	Break     bool          `json:",omitempty"` // BREAK, under a token that holds nothing
 	Notify    bool          `json:",omitempty"` // NOTIFY: the outcome comes as a message, or at once
+	Set       []string      `json:",omitempty"` // LOCK, UNLOCK: sent as MLOCK, MUNLOCK of these keys
 	Only      int64         `json:",omitempty"` // UNLOCK, RENEW: FENCE; GUARD: FENCE in place of the token
 
 	Call    time.Duration
@@ -140,6 +145,8 @@ func (o *Op) Args() []string {
 	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 	var args []string
 	switch o.Verb {
+	case Free:
+		return []string{"LOCKCTL", "BREAK", o.Key}
 	case Check:
 		return []string{"LOCKCTL", "CHECK", o.Key, o.Token}
 	case Guard:
@@ -152,6 +159,10 @@ func (o *Op) Args() []string {
 		args = []string{"UNLOCK", o.Key, o.Token}
 	default:
 		args = []string{string(o.Verb), o.Key, "TOKEN", o.Token}
+	}
+	if len(o.Set) > 0 {
+		names := append([]string{"M" + string(o.Verb), fmt.Sprint(len(o.Set))}, o.Set...)
+		args = append(names, args[2:]...)
 	}
 	if o.Lease > 0 {
 		args = append(args, "PX", ms(o.Lease))
@@ -219,7 +230,7 @@ type Reply struct {
 	Null  bool
 	Error string  // an error reply: its text
 	Int   int64   // an integer
-	Array []int64 // the integers of an array, its other elements left out
+	Array []int64 // the integers of an array, and of arrays in it, its other elements left out
 }
 
 // Message is what a message of NOTIFY says, as a reply.
@@ -292,7 +303,9 @@ func (o *Op) read(r Reply, err error) {
 		if r.Int == 0 {
 			o.Outcome = Null
 		}
-	case (o.Verb == Unlock || o.Verb == Guard) && r.Array == nil:
+	case o.Verb == Free && r.Int == 0 && r.Array == nil:
+		o.Outcome = Null
+	case (o.Verb == Unlock || o.Verb == Guard || o.Verb == Free) && r.Array == nil:
 		o.Outcome, o.Count = Done, r.Int
 	default:
 		o.Outcome, o.Err = Unknown, fmt.Sprintf("the reply makes no sense: %+v", r)

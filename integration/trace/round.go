@@ -47,6 +47,7 @@ type Round struct {
 	Linger    bool
 	AtLeast   bool
 	Breaks    bool // of locks that one server keeps at a time
+	Sets      bool // of locks that one server keeps at a time
 	// Semaphores are those of the Keys that are semaphores, and how many permits they have.
 	Semaphores map[string]int64
 

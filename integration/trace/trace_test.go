@@ -21,6 +21,7 @@ func play(t *testing.T, m mutant, seed uint64) (h *History) {
 			Dial:     newFake(m, seed).dial,
 			Upgrades: seed%12 < 2, Keepalive: seed%4 > 1, Guards: seed%3 > 0,
 			Notify: seed%5 > 1, Linger: seed%7 > 2, AtLeast: seed%11 > 5, Breaks: seed%5%2 > 0,
+			Sets: seed%4 < 3,
 			Slacks: Slacks{Standing: 50 * time.Millisecond,
 				Wakeup: 100 * time.Millisecond, Late: 50 * time.Millisecond},
 		}
@@ -110,6 +111,12 @@ func TestMutants(t *testing.T) {
 		stolenPermit:     "linearizable",
 		softBreak:        "linearizable",
 		lateBreak:        "linearizable",
+		idleBreak:        "linearizable",
+		blindBreak:       "linearizable",
+		setOfSome:        "linearizable",
+		setLeft:          "linearizable",
+		setSharesFence:   "linearizable",
+		setHalfFreed:     "linearizable",
 		lostPermit:       "linearizable",
 		wrongPermit:      "first come first served",
 		permitFence:      "fence",
@@ -125,7 +132,7 @@ func TestMutants(t *testing.T) {
 		lingeringLease:   "linearizable",
 	} {
 		t.Run(string(m), func(t *testing.T) {
-			for seed := range uint64(100) {
+			for seed := range uint64(400) {
 				for _, v := range Judge(play(t, m, seed)).Violations {
 					if v.Rule == rule {
 						t.Logf("caught by seed %d: %s", seed, v)

@@ -1,0 +1,86 @@
+package trace
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// A call of MLOCK or MUNLOCK is an op of each of its locks, as if they were asked for one by one at the same
+// time. Its locks are chosen so that nobody holds one of them under its token before.
+
+// vain is the error of an op of a set that has not done what was asked, and is over when that is said: the
+// lock may have been held, or freed, until then.
+const vain = "VAIN "
+
+// inVain says that.
+func (o *Op) inVain() bool { return strings.HasPrefix(o.Err, vain) }
+
+// parts are the ops of a set that was answered so.
+func (o *Op) parts(r Reply, err error) []Op {
+	var all []Op
+	for i, key := range o.Set {
+		part := *o
+		part.Key = key
+		part.readPart(i, r, err)
+		all = append(all, part)
+	}
+	return all
+}
+
+// readPart fills in what a reply says of the i-th lock.
+func (o *Op) readPart(i int, r Reply, err error) {
+	n := len(o.Set)
+	switch {
+	case err != nil || r.Error != "":
+		o.read(r, err)
+		taken := strings.HasPrefix(r.Error, "TRYAGAIN one of the locks was taken away")
+		if taken || o.Outcome == Lost || o.Outcome == Refused { // of any of the locks
+			o.Outcome, o.Fence, o.Err = Unknown, 0, vain+r.Error
+		}
+	case o.Verb == Write && r.Null:
+		o.Outcome, o.Err = Unknown, vain+"others hold one of the locks"
+	case o.Verb == Write && len(r.Array) == n+1:
+		o.Outcome, o.Fence, o.Count = Granted, r.Array[i], 1
+		o.TTL = time.Duration(r.Array[n]) * time.Millisecond
+	case o.Verb == Unlock && r.Array == nil && r.Int == int64(n):
+		o.Outcome, o.Count = Done, 1
+	case o.Verb == Unlock && r.Array == nil && r.Int == 0:
+		o.Outcome = Null
+	case o.Verb == Unlock && r.Array == nil && r.Int < int64(n):
+		o.Outcome, o.Err = Unknown, vain+"some were freed"
+	default:
+		o.read(Reply{Array: []int64{}}, nil) // makes no sense
+	}
+}
+
+// acquireSet asks for several locks that the client does not hold, in any order. It reports whether there are
+// such.
+func (c *client) acquireSet() bool {
+	o := Op{Verb: Write, Token: c.token(), Lease: c.lease()}
+	for _, i := range c.random.Perm(len(c.r.Keys)) {
+		if key := c.r.Keys[i]; c.held[key] == nil && c.r.Semaphores[key] == 0 {
+			o.Set = append(o.Set, key)
+		}
+	}
+	if len(o.Set) < 2 {
+		return false
+	}
+	if c.chance(60) {
+		o.Wait = c.wait()
+	}
+	c.call(o)
+	return true
+}
+
+// releaseSet frees all locks of a set, if the client has all of them still. It reports whether it does.
+func (c *client) releaseSet(of Op) bool {
+	if len(of.Set) == 0 || slices.ContainsFunc(of.Set, func(key string) bool {
+		own := c.held[key]
+		return own == nil || own.grant.Token != of.Token || own.grant.Count > 1
+	}) {
+		return false
+	}
+	c.call(Op{Verb: Unlock, Token: of.Token, Set: of.Set})
+	return true
+}
