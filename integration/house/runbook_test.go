@@ -104,6 +104,41 @@ func loggedBy(t *testing.T, file string, call *ast.CallExpr) []string {
 	return textsOf(t, file, call.Args[at])
 }
 
+// Each line of the log at INFO stands there, too.
+func TestRunbookHasInfo(t *testing.T) {
+	text, found := runbookText(t), 0
+	eachSource(t, func(file string, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			at := -1
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Info" {
+				at = 0
+			}
+			for i, arg := range call.Args {
+				if sel, ok := arg.(*ast.SelectorExpr); ok && sel.Sel.Name == "LevelInfo" {
+					at = i + 1
+				}
+			}
+			if at < 0 || at >= len(call.Args) {
+				return true
+			}
+			if line, ok := joined(call.Args[at]); ok {
+				found++
+				if !strings.Contains(text, "`"+line+"`") {
+					t.Errorf("docs/runbook.md does not tell of the line %q of %s", line, file)
+				}
+			}
+			return true
+		})
+	})
+	if found < 25 {
+		t.Errorf("%d lines only", found)
+	}
+}
+
 // textsOf are the texts that an expression stands for.
 func textsOf(t *testing.T, file string, e ast.Expr) []string {
 	if text, ok := joined(e); ok {
