@@ -2,8 +2,8 @@
 # install.sh installs what the integration tests need and is missing here:
 # redis-server with sentinel and tools, one Redis client library for each of Python,
 # Ruby, PHP, Perl and C, a compiler of Java, what Redis's own test suite wants, PostgreSQL, Chromium, shells and
-# readers of manual pages, and what judges the files of docs/deploy: promtool, systemd-analyze. It says what it
-# does, does nothing when all is there, and starts no system service.
+# readers of manual pages, and what judges the files of docs/deploy: Prometheus with promtool, systemd-analyze. It
+# says what it does, does nothing when all is there, and starts no system service.
 #
 #	integration/install.sh           install what is missing
 #	integration/install.sh --check   only say what is missing; exit 1 if anything is
@@ -47,7 +47,7 @@ missing() {
 
 # judges prints which tools that judge docs/deploy are not there.
 judges() {
-	command -v promtool >/dev/null || echo promtool
+	for tool in prometheus promtool; do command -v "$tool" >/dev/null || echo "$tool"; done
 	[ "$(uname)" != Linux ] || command -v systemd-analyze >/dev/null || echo systemd-analyze
 }
 
@@ -74,14 +74,14 @@ apt_install() {
 	return "$status"
 }
 
-# take_promtool takes it out of the package of Prometheus, whose server would run on from then on if it were installed.
-take_promtool() {
-	echo "install.sh: promtool from the package prometheus, into /usr/local/bin"
+# take_prometheus takes the programs out of its package, whose server would run on from then on if it were installed.
+take_prometheus() {
+	echo "install.sh: prometheus and promtool from the package prometheus, into /usr/local/bin"
 	dir=$(mktemp -d)
 	status=0
 	(cd "$dir" && root apt-get update -qq && apt-get download -qq prometheus 2>/dev/null &&
-		dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool &&
-		root install -m 755 usr/bin/promtool /usr/local/bin/promtool) || status=$?
+		dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/prometheus ./usr/bin/promtool &&
+		root install -m 755 usr/bin/prometheus usr/bin/promtool /usr/local/bin) || status=$?
 	rm -rf "$dir"
 	return "$status"
 }
@@ -126,7 +126,7 @@ brew_install() {
 		perl-client) echo "install.sh: cpan Redis"; PERL_MM_USE_DEFAULT=1 cpan -T Redis ;;
 		c-client) echo "install.sh: brew install hiredis"; brew install hiredis ;;
 		javac) echo "install.sh: brew install --cask temurin"; brew install --cask temurin ;;
-		promtool) echo "install.sh: brew install prometheus"; brew install prometheus ;;
+		prometheus) echo "install.sh: brew install prometheus"; brew install prometheus ;;
 		esac
 	done
 }
@@ -146,7 +146,7 @@ if command -v apt-get >/dev/null; then
 	packages=$(apt_packages "$@")
 	# shellcheck disable=SC2086
 	[ -z "$packages" ] || apt_install $packages
-	command -v promtool >/dev/null || take_promtool
+	command -v prometheus >/dev/null && command -v promtool >/dev/null || take_prometheus
 elif command -v brew >/dev/null; then
 	brew_install "$@"
 else

@@ -3,14 +3,14 @@ package deploy
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+
+	"lockproxy/integration/rig"
 )
 
 const (
@@ -23,36 +23,22 @@ passwords: {clients: change-me, upstream: change-me, admin: change-me}
 )
 
 // helm is the program in testdata/helm, built once: it is a module of its own.
-var helm struct {
-	sync.Once
-	dir, said string
-}
+var helm = rig.Shared(func(l rig.Life) string {
+	program := filepath.Join(l.TempDir(), "helm")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, ".")
+	build.Dir = "testdata/helm"
+	if out, err := build.CombinedOutput(); err != nil {
+		l.Fatalf("go build in testdata/helm: %s%v", out, err)
+	}
+	return program
+})
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	os.RemoveAll(helm.dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // runHelm returns what Helm says of the chart with these values.
 func runHelm(t *testing.T, command, values string) (said string, ok bool) {
 	t.Helper()
-	helm.Do(func() {
-		dir, err := os.MkdirTemp("", "helm")
-		if err != nil {
-			t.Fatal(err)
-		}
-		helm.dir = dir
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "helm"), ".")
-		build.Dir = "testdata/helm"
-		if out, err := build.CombinedOutput(); err != nil {
-			helm.said = string(out) + err.Error()
-		}
-	})
-	if helm.said != "" {
-		t.Fatalf("go build in testdata/helm: %s", helm.said)
-	}
-	c := exec.Command(filepath.Join(helm.dir, "helm"), command, chart, "-")
+	c := exec.Command(helm(), command, chart, "-")
 	c.Stdin = strings.NewReader(values)
 	out, err := c.CombinedOutput()
 	return string(out), err == nil

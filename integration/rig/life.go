@@ -63,8 +63,8 @@ func (l *sharedLife) end() {
 	}
 }
 
-// shared makes something once, when the first test asks for it, for all tests
+// Shared makes something once, when the first test asks for it, for all tests
 // of the package.
-func shared[T any](start func(Life) T) func() T {
+func Shared[T any](start func(Life) T) func() T {
 	return sync.OnceValue(func() T { return start(packageLife) })
 }

@@ -221,11 +221,11 @@ func (p *Proxy) ReturnsTo(l Life, before Usage) {
 // Topologies and proxies that tests share which do not disturb one another:
 // they use keys of their own, flush nothing and stop nothing.
 var (
-	SharedRedis   = shared(func(l Life) *Server { return StartRedis(l) })
-	SharedCluster = shared(func(l Life) *Cluster { return StartCluster(l, 3, 0) })
+	SharedRedis   = Shared(func(l Life) *Server { return StartRedis(l) })
+	SharedCluster = Shared(func(l Life) *Cluster { return StartCluster(l, 3, 0) })
 
-	SharedOverRedis   = shared(func(l Life) *Proxy { return StartProxy(l, "--upstream", SharedRedis().Addr) })
-	SharedOverCluster = shared(func(l Life) *Proxy {
+	SharedOverRedis   = Shared(func(l Life) *Proxy { return StartProxy(l, "--upstream", SharedRedis().Addr) })
+	SharedOverCluster = Shared(func(l Life) *Proxy {
 		return StartProxy(l, "--upstream",
 			SharedCluster().Addrs())
 	})
