@@ -382,7 +382,7 @@ if not own_place then
   local at = string.format('%d', own_place) -- Redis is slow to turn a number of Lua into a text
   joins = {'q:' .. at, entry, 'i:' .. id, at}
 end
-save(lock, 'p:' .. proxy, string.format('%d', now + 3000), unpack(joins))
+save(lock, 'p:' .. proxy, string.format('%d', now + 15000), unpack(joins))
 -- If this proxy counted as dead, its other waiters may have lost their places.
 if lock.asleep or (tonumber(proxy_until) or 0) <= now then try[#try + 1] = '*' end
 return {own_place, math.max(pause, 1), table.concat(try, ' ')}

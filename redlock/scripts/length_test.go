@@ -9,7 +9,7 @@ import (
 func TestScriptsAreShort(t *testing.T) {
 	// acquire and release also have to work without the fence, while a slot moves. acquire and claim also do
 	// what break does.
-	most := map[string]int{"acquire": 693, "claim": 435, "release": 452, "break": 343}
+	most := map[string]int{"acquire": 699, "claim": 435, "release": 452, "break": 343}
 	for _, s := range All() {
 		limit := most[s.Name]
 		if limit == 0 {

@@ -497,9 +497,9 @@ var transitions = []struct{ name, text string }{
 		acquire b i2 w 1000 P1 60000 2 -> [1 ~60000 i1 *]
 		acquire c i3 w 1000 P1 60000 2 -> [2 ~60000 i1]
 		acquire d i4 w 1000 P2 60000 2 -> -QUEUEFULL
-		sleep 3100
-		acquire d i4 w 1000 P2 60000 2 -> [1 ~57000 i1 *]
-		acquire e i5 w 1000 P2 60000 2 -> [2 ~57000 i1]
+		sleep 15100
+		acquire d i4 w 1000 P2 60000 2 -> [1 ~45000 i1 *]
+		acquire e i5 w 1000 P2 60000 2 -> [2 ~45000 i1]
 		acquire f i6 w 1000 P3 60000 2 -> -QUEUEFULL
 		release a u1 - P2 -> [1 i4 F2 ~1000]`},
 	{"a hold has one keeper, the last one that said so; R18", `
@@ -671,13 +671,45 @@ var transitions = []struct{ name, text string }{
 		acquire d i4 w 1000 P1 -> [3 ~500 i3 *]
 		acquire b i2 w 1000 P1 -> [4 ~500 i3]
 		acquire c i3 w 1000 P2 -> [c F2 ~1000 1]`},
-	{"waiters of a proxy that was silent for 3 s are passed over", `
-		acquire a i1 w 9000 -> [a F1 ~9000 1]
-		acquire b i2 w 1000 P1 9000 -> [1 ~9000 i1 *]
-		sleep 3010
-		acquire c i3 w 1000 P2 -> [2 ~6000 i1 *]
+	{"waiters of a proxy that was silent for 15 s are passed over", `
+		acquire a i1 w 20000 -> [a F1 ~20000 1]
+		acquire b i2 w 1000 P1 20000 -> [1 ~20000 i1 *]
+		sleep 15010
+		acquire c i3 w 1000 P2 -> [2 ~5000 i1 *]
 		release a u1 - P2 -> 1
 		acquire c i3 w 1000 P2 -> [c F2 ~1000 1]`},
+	{"who could not ask because Redis was away keeps its place; R25", `
+		acquire a i1 w 9000 -> [a F1 ~9000 1]
+		acquire b i2 w 1000 P1 30000 -> [1 ~9000 i1 *]
+		acquire c i3 w 1000 P2 30000 -> [2 ~9000 i1 *]
+		acquire d i4 w 1000 P2 30000 -> [3 ~9000 i1]
+		sleep 12000
+		acquire d i4 w 1000 P2 30000 -> [3 ~500 i2]
+		acquire c i3 w 1000 P2 30000 -> [2 ~500 i2]
+		acquire b i2 w 1000 P1 30000 -> [b F2 ~1000 1]
+		release b u1 - P1 -> 1
+		sleep 9000
+		acquire d i4 w 1000 P2 30000 -> [3 ~500 i3]
+		acquire c i3 w 1000 P2 30000 -> [c F3 ~1000 1]`},
+	{"it keeps its place for one more offer; R25", `
+		acquire a i1 w 9000 -> [a F1 ~9000 1]
+		acquire b i2 w 1000 P1 30000 -> [1 ~9000 i1 *]
+		acquire c i3 w 1000 P2 30000 -> [2 ~9000 i1 *]
+		release a u1 - P2 -> 1
+		sleep 3000
+		acquire c i3 w 1000 P2 30000 -> [2 ~500 i2]
+		sleep 510
+		acquire c i3 w 1000 P2 30000 -> [c F2 ~1000 1]`},
+	{"which is the last one if again nobody asks for a while; R25", `
+		acquire a i1 w 9000 -> [a F1 ~9000 1]
+		acquire b i2 w 1000 P1 30000 -> [1 ~9000 i1 *]
+		acquire c i3 w 1000 P2 30000 -> [2 ~9000 i1 *]
+		release a u1 - P2 -> 1
+		sleep 3000
+		acquire d i4 w 1000 -> nil
+		sleep 2000
+		acquire d i4 w 1000 -> nil
+		acquire c i3 w 1000 P2 30000 -> [c F2 ~1000 1]`},
 	{"waiters whose time is over are passed over", `
 		acquire a i1 w 9000 -> [a F1 ~9000 1]
 		acquire b i2 w 1000 P1 200 -> [1 ~9000 i1 *]

@@ -28,7 +28,7 @@ import (
 
 const (
 	// pulse is how often a proxy with waiters asks for the lock at least. It keeps the proxy alive in the
-	// queue (for 3 s) and bounds what a lost message costs.
+	// queue (for 15 s) and bounds what a lost message costs.
 	pulse = time.Second
 	// deafPulse takes its place while there is no subscription.
 	deafPulse = 100 * time.Millisecond

@@ -3,7 +3,8 @@
 -- An entry of the queue is the field q:<place>:
 -- "mode id proxy deadline lease keeper size-of-token token", and right behind the token the meta. The mode
 -- is w, r, p, or u for a reader that is to become the writer. The field i:<id> has the place of a waiter, and
--- p:<proxy> says until when a proxy counts as alive.
+-- p:<proxy> says until when a proxy counts as alive: for 15 s since it was heard. A Redis that is away hears
+-- nobody, and for about so long those who wait try again.
 local function parse_entry(entry)
   local mode, id, proxy, deadline, lease, keeper, size, rest =
     string.match(entry, '^(%a) (%S+) (%S+) (%d+) (%d+) (%S+) (%d+) (.*)$')

@@ -46,18 +46,29 @@ end
 -- end_offer(lock) drops the waiters that did not take the lock while it was reserved for them, except the one
 -- at lock.place, which asks now. Their proxies count as dead until they are heard again: so all waiters of a
 -- crashed proxy cost the others half a second once.
+--
+-- Waiters of other proxies look as soon as the offer is over. If nobody has for a while, then maybe because
+-- this Redis was away, and those who were offered the lock could not ask either. They get another offer. But
+-- if they do not take that, or nobody looks again in time, they are dropped.
 local function end_offer(lock)
   if lock.offered == 0 or lock.offer_end > lock.now then return end
+  local was_away, again = lock.now - lock.offer_end > 200, lock.now + 1000
   looks = looks - math.max(lock.offered - lock.head, 0)
   for place = lock.head, lock.offered - 1 do
     local entry = place ~= lock.place and redis.call('HGET', lock.key, 'q:' .. place)
     if entry then
       looks = looks - 5
       local _, id, proxy = parse_entry(entry)
-      drop(lock, place, id)
-      redis.call('HDEL', lock.key, 'p:' .. proxy)
-      lock.asleep = lock.asleep or proxy == lock.me
-      lock.alive[proxy] = proxy == lock.me
+      local alive_until = was_away and tonumber(redis.call('HGET', lock.key, 'p:' .. proxy)) or 0
+      if alive_until > again then
+        -- A full Redis may refuse this.
+        redis.pcall('HSET', lock.key, 'p:' .. proxy, string.format('%d', again))
+      elseif alive_until <= lock.now then
+        drop(lock, place, id)
+        redis.call('HDEL', lock.key, 'p:' .. proxy)
+        lock.asleep = lock.asleep or proxy == lock.me
+        lock.alive[proxy] = proxy == lock.me
+      end
     end
   end
   lock.offered, lock.offer_end = 0, 0
