@@ -91,7 +91,7 @@ func (b *book) write() error {
 
 // print writes what is made of the results.
 func (b *book) print() error {
-	for _, p := range b.kept.plots() {
+	for _, p := range append(b.kept.plots(), b.kept.Soak.plots()...) {
 		if err := os.WriteFile(filepath.Join(b.folder(), p.File+".svg"), []byte(p.SVG()), 0o644); err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (r row) words() string {
 // drawn are the rows of which there is a plot.
 var drawn = []string{"failover", "kill", "stop-15s", "cut"}
 
-// plots are all pictures.
+// plots are the pictures of faults.
 func (rs results) plots() (all []page.Plot) {
 	for _, r := range rs.Rows {
 		if r.Skipped != "" || !slices.Contains(drawn, r.Name) {
@@ -308,5 +308,5 @@ func (rs results) plots() (all []page.Plot) {
 		}
 		all = append(all, p)
 	}
-	return append(all, rs.Soak.plots()...)
+	return all
 }

@@ -118,7 +118,7 @@ func TestPageIsOfItsResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := []string{"resilience.md"}
-	for _, p := range kept.kept.plots() {
+	for _, p := range append(kept.kept.plots(), kept.kept.Soak.plots()...) {
 		made = append(made, filepath.Join("resilience", p.File+".svg"))
 	}
 	for _, name := range made {

@@ -43,7 +43,7 @@ type used struct {
 }
 
 // soaked are the faults of a soak: those that leave the proxies alive, and after which a cluster can be whole
-// again. They are all lossy here, for Redis may lose what it has acknowledged once a master has been killed.
+// again.
 var soaked = []string{"failover", "force", "takeover", "kill", "restart", "stop-1s", "sleep", "client-kill",
 	"client-pause", "replica", "slots", "disk", "loading", "proxy-stop"}
 
@@ -131,10 +131,12 @@ func (k *soak) round(first *scene, f *fault) {
 				own = append(own, o)
 			}
 		}
-		v := judge(own, s.read(own), true)
+		v := judge(own, s.read(own), f.lossy)
 		of.add(v)
 		if w == 0 {
-			k.Wrong = append(k.Wrong, v.violations(true)...)
+			for _, wrong := range v.violations(f.lossy) {
+				k.Wrong = append(k.Wrong, fmt.Sprintf("round %d, %s: %s", k.Rounds, f.name, wrong))
+			}
 		}
 	}
 	for _, n := range s.cluster.Nodes {

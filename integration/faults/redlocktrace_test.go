@@ -61,6 +61,7 @@ func (q *quorumRig) vote() {
 // no answer at all but an error. Not beside other tests, which would only make its times longer.
 // R2 R5 R8 R14 R15 R16 R27 R31
 func TestRedlockTraces(t *testing.T) {
+	besideOthers(t)
 	q := startQuorumRig(t)
 	takeTraces(t, 15*time.Second, q.faults(), q.round)
 }
@@ -80,10 +81,14 @@ func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 		Shortest:  quorumShortest,
 		Stall:     quorumTimeout / 2,
 	}
-	for i := range 3 {
+	few := n%5 == 4 // meet, so that it can be seen who is refused for no reason
+	if !few {
+		fill(&r)
+	}
+	for i := range r.Clients * 3 / 8 {
 		r.Keys = append(r.Keys, fmt.Sprintf("quorum-%d-%d", r.Seed, i))
 	}
-	if n%5 == 4 { // in which few meet, so that it can be seen who is refused for no reason
+	if few {
 		r.Clients, r.Think = 3, 50*time.Millisecond
 		return r
 	}

@@ -25,6 +25,13 @@ var (
 	traceTime = flag.Duration("for", 0, "how long traces are taken; 0: 20s, with -long 10m")
 )
 
+// besideOthers has a test of traces run beside others if many operations are wanted: most of the time it waits.
+func besideOthers(t *testing.T) {
+	if *traceOps > 0 {
+		t.Parallel()
+	}
+}
+
 // traced are two proxies that traces are taken of.
 type traced struct {
 	t    *testing.T
@@ -266,6 +273,7 @@ func (f *figures) String() string {
 // other tests, which would only make its times longer.
 // R2 R5 R8 R14 R15 R16 R25 R29 R30 R31 R33
 func TestTraces(t *testing.T) {
+	besideOthers(t)
 	tr := startTraceRig(t)
 	takeTraces(t, 20*time.Second, tr.faults(), tr.round)
 }
@@ -332,7 +340,8 @@ func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 		Slacks: trace.Roomy, Dial: two.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
 		Linger: true, AtLeast: true, Breaks: true, Sets: true, Probe: true,
 	}
-	for i := range 3 {
+	fill(&r)
+	for i := range r.Clients * 3 / 8 {
 		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))
 	}
 	semaphore(&r)
@@ -340,6 +349,14 @@ func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 		d.draw(2).into(&r)
 	}
 	return r
+}
+
+// fill makes a round of many clients if many operations are wanted: the time that faults take is the same. No
+// lock has more clients than otherwise.
+func fill(r *trace.Round) {
+	if *traceOps > 0 {
+		r.Clients *= 4
+	}
 }
 
 // semaphore has one of the keys be a semaphore in two rounds of three, with two to four permits.

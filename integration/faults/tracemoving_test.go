@@ -181,6 +181,7 @@ func epochOf(nodes, id string) string {
 // shortest leases on a busy machine; then a LOCK says that its grant came too late. With -long 1,000 slots
 // move. R2 R5 R8 R29
 func TestMovingSlotsTraces(t *testing.T) {
+	besideOthers(t)
 	for _, product := range []string{"redis7", "valkey9"} {
 		if *traceOps > 0 && product != *traceServer {
 			continue // make traces names one server at a time
@@ -198,7 +199,8 @@ func TestMovingSlotsTraces(t *testing.T) {
 					Sets: true, Probe: true, Moves: true,
 				}
 				var wanted []int
-				for k, i := range random.Perm(len(m.tags))[:3] {
+				fill(&r)
+				for k, i := range random.Perm(len(m.tags))[:min(len(m.tags), r.Clients*3/8)] {
 					wanted = append(wanted, i)
 					r.Keys = append(r.Keys, fmt.Sprintf("{%s}:%d-%d", m.tags[i], seed, k))
 				}

@@ -13,7 +13,9 @@ import (
 // The traces of TestTraces over one Redis, which is stopped and whose connections are cut, and over a
 // Sentinel group, whose replica takes over. R2 R5 R8 R14 R25 R29 R31
 func TestTracesOfOneMaster(t *testing.T) {
+	besideOthers(t)
 	t.Run("one Redis", func(t *testing.T) {
+		besideOthers(t)
 		s := rig.StartRedis(rig.On(t, *traceServer))
 		s.Link = rig.StartLink(t, s.Addr)
 		two := startTraced(t, "--upstream", s.Link.Addr(), "--upstream-timeout", "2s")
@@ -34,6 +36,7 @@ func TestTracesOfOneMaster(t *testing.T) {
 		}...), two.round)
 	})
 	t.Run("Sentinel", func(t *testing.T) {
+		besideOthers(t)
 		g := rig.StartSentinels(rig.On(t, *traceServer))
 		two := startTraced(t, "--upstream", g.Addrs(), "--upstream-timeout", "2s")
 		takeTraces(t, 4*time.Second, append(two.faults(), fault{"fail-over by Sentinel", liveness,
