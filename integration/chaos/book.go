@@ -46,6 +46,7 @@ func (b *book) load() error {
 		return nil
 	}
 	if err == nil {
+		b.kept = results{}
 		err = json.Unmarshal(text, &b.kept)
 	}
 	if err != nil {
@@ -56,8 +57,20 @@ func (b *book) load() error {
 
 // keep puts a row in its place, and writes the page.
 func (b *book) keep(r row) error {
+	if err := b.load(); err != nil { // another run may have kept something
+		return err
+	}
 	b.fresh.put(r)
 	b.kept.put(r)
+	return b.write()
+}
+
+// keepSoak does so with a soak.
+func (b *book) keepSoak(k *soak) error {
+	if err := b.load(); err != nil {
+		return err
+	}
+	b.fresh.Soak, b.kept.Soak = k, k
 	return b.write()
 }
 
@@ -132,7 +145,7 @@ func (b *book) text(rs results) string {
 		}
 	}
 	if len(rs.Rows) > 0 {
-		fmt.Fprintf(&w, "\n## Faults\n\n%s\n%s%s\n", rs.table(), rs.skipped(), sums(rs.Rows))
+		fmt.Fprintf(&w, "\n## Faults\n\n%s\n%s%s\n", rs.table(), rs.notes(), sums(rs.Rows))
 		if targets := targetsOf(rs.Rows); targets != nil {
 			fmt.Fprintf(&w, "\n## Targets\n\n%s", page.Targets(targets))
 		}
@@ -193,12 +206,15 @@ func (rs results) table() string {
 	return t.String()
 }
 
-// skipped is why rows were not run.
-func (rs results) skipped() string {
+// notes is why rows were not run, and what else was seen.
+func (rs results) notes() string {
 	var b strings.Builder
 	for _, r := range rs.Rows {
 		if r.Skipped != "" {
 			fmt.Fprintf(&b, "- %s: not run, for %s\n", r.Title, r.Skipped)
+		}
+		for _, note := range r.Notes {
+			fmt.Fprintf(&b, "- %s: %s\n", r.Title, note)
 		}
 	}
 	return b.String()
@@ -281,6 +297,9 @@ func (r row) words() string {
 			"doubled, "+
 			"%d ran;", f.Name, f.span(), number(f.New), number(f.Longest), f.failures(), f.Acked, f.Lost,
 			f.Doubled, f.Ran)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "\n    %s", note)
 	}
 	for _, wrong := range r.Wrong {
 		fmt.Fprintf(&b, "\n    WRONG: %s", wrong)

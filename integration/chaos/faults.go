@@ -88,6 +88,8 @@ var faults = []fault{
 		}
 		s.ended()
 	}},
+	{name: "holds", lossy: true, strike: killUnderHolds,
+		title: "master killed (-9) under 100,000 kept holds and 10,000 waiters (-quick: a tenth)"},
 	{name: "slots", title: "the slots of a master move away under load, and back", strike: moveSlots},
 	{name: "node", title: "a node is added, gets slots, gives them back, and is removed", strike: addNode},
 	{name: "rolling", title: "all six nodes restarted in turn, masters after CLUSTER FAILOVER",

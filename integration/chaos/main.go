@@ -199,10 +199,9 @@ func run(ctx context.Context, o options) int {
 		}
 	}
 	if o.wants(soakName) && ctx.Err() == nil {
-		b.fresh.Soak = soaking(ctx, o)
-		b.kept.Soak = b.fresh.Soak
-		bad = bad || len(b.fresh.Soak.Wrong) > 0
-		if err := b.write(); err != nil {
+		k := soaking(ctx, o)
+		bad = bad || len(k.Wrong) > 0
+		if err := b.keepSoak(k); err != nil {
 			fmt.Fprintln(os.Stderr, "chaos:", err)
 			return 1
 		}
@@ -247,7 +246,7 @@ func perform(ctx context.Context, f *fault, o options) (r row) {
 	if err == nil {
 		err = s.attempt(func() { s.measure(&r) })
 	}
-	r.Trouble = s.life.end()
+	r.Notes, r.Trouble = s.notes, s.life.end()
 	r.Busy = before.Until(page.UsageNow(0))
 	if err != nil {
 		r.Ways, r.Skipped = nil, "it did not get to its end: "+firstLine(err.Error())

@@ -22,6 +22,7 @@ type row struct {
 	Direct   pair      `json:"direct"`             // p99 of GETs straight at the other masters, ms
 	Ways     []figures `json:"ways"`
 	Wrong    []string  `json:"wrong,omitempty"` // what must not be
+	Notes    []string  `json:"notes,omitempty"`
 	Trouble  []string  `json:"trouble,omitempty"`
 }
 

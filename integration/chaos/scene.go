@@ -44,6 +44,7 @@ type scene struct {
 	struck   time.Duration // when the fault began
 	over     time.Duration // when it was over; 0: not told
 	promoted atomic.Int64  // when another node became master, as a time of the load; 0: none did
+	notes    []string      // what else was seen
 	watched  sync.WaitGroup
 	unwatch  chan struct{}
 }
@@ -209,6 +210,11 @@ func (s *scene) strike() { s.struck = s.load.now() }
 
 // ended notes that the fault is over.
 func (s *scene) ended() { s.over = s.load.now() }
+
+// note adds a line to what was seen.
+func (s *scene) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
 
 // replica is the replica of the shard that is struck.
 func (s *scene) replica() *rig.Server {

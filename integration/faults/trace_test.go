@@ -25,7 +25,8 @@ var (
 	traceTime = flag.Duration("for", 0, "how long traces are taken; 0: 20s, with -long 10m")
 )
 
-// besideOthers has a test of traces run beside others if many operations are wanted: most of the time it waits.
+// besideOthers has a test of traces run beside others if many operations are wanted: most of the time it
+// waits.
 func besideOthers(t *testing.T) {
 	if *traceOps > 0 {
 		t.Parallel()
