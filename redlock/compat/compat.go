@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"lockproxy/internal/journal"
 	"lockproxy/internal/slot"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
@@ -72,6 +73,7 @@ type Engine struct {
 	names    *redlock.Names // Bare ones
 	o        Options
 	waiters  *wait.Local
+	undone   journal.Lines // what could not be taken back: in an outage that is each lock that was waited for
 
 	// What goes on when nobody waits for it ends with ctx.
 	ctx    context.Context

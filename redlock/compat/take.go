@@ -3,6 +3,7 @@ package compat
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"lockproxy/redlock"
@@ -184,7 +185,8 @@ func (e *Engine) Undo(a *redlock.Acquire) {
 				return
 			}
 			if err != nil {
-				e.o.Log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
+				e.undone.Write(e.o.Log, slog.LevelWarn,
+					"a lock that nobody waits for any more could not be given back yet", "err", err)
 			}
 			select {
 			case <-time.After(pause):

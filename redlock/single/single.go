@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"lockproxy/internal/journal"
 	"lockproxy/internal/subscription"
 	"lockproxy/redlock"
 	"lockproxy/redlock/scripts"
@@ -72,6 +73,7 @@ type Engine struct {
 	late     lateness
 	grants   *lastGrants
 	steps    steps
+	undone   journal.Lines // what could not be taken back: in an outage that is each lock that was waited for
 
 	// What goes on when nobody waits for it ends with ctx.
 	ctx    context.Context

@@ -3,6 +3,7 @@ package single
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"lockproxy/redlock"
@@ -30,7 +31,8 @@ func (e *Engine) Undo(a *redlock.Acquire) {
 			if err == nil || time.Now().After(over) {
 				return
 			}
-			e.o.Log.Warn("a lock that nobody waits for any more could not be given back yet", "err", err)
+			e.undone.Write(e.o.Log, slog.LevelWarn,
+				"a lock that nobody waits for any more could not be given back yet", "err", err)
 			select {
 			case <-time.After(pause):
 			case <-e.ctx.Done():
