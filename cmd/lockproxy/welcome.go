@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 
 	"lockproxy/cmd/lockproxy/tool/client"
@@ -26,7 +27,7 @@ func (p *program) welcome() {
 	if clients == nil {
 		return
 	}
-	all := hints(v, clients, p.ports.first("admin"))
+	all := hints(typed(os.Args[0]), v, clients, p.ports.first("admin"))
 	if v.LogFormat == "json" || !terminal.Is(p.stderr) {
 		for _, h := range all {
 			p.log.Info("dev: to try", "what", h.what, "do", h.do)
@@ -36,9 +37,9 @@ func (p *program) welcome() {
 	io.WriteString(p.stderr, banner(clients, all))
 }
 
-// hints are what can be tried at these addresses; admin nil: there is none.
-func hints(v *Values, clients, admin net.Addr) (all []hint) {
-	cli, tool := "redis-cli", "lockproxy lock"
+// hints are what can be tried at these addresses with a program of that name; admin nil: there is none.
+func hints(program string, v *Values, clients, admin net.Addr) (all []hint) {
+	cli, tool := "redis-cli", program+" lock"
 	if clients.Network() == "unix" {
 		cli += " -s " + clients.String()
 		tool += " --proxy " + clients.String()
@@ -66,6 +67,14 @@ func hints(v *Values, clients, admin net.Addr) (all []hint) {
 	}
 	return append(all, hint{"run a command under a lock", tool + " job -- sleep 10"},
 		hint{"end", "Ctrl-C, or SIGTERM"})
+}
+
+// typed is how this program is called on a command line, when it was started as path.
+func typed(path string) string {
+	if strings.Contains(path, "/go-build") {
+		return "go run ./cmd/lockproxy" // its binary lies where nobody looks, and goes when it ends
+	}
+	return path
 }
 
 // adminURL is where a browser finds the page.

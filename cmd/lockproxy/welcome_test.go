@@ -19,7 +19,7 @@ func TestDevSaysWhatToTry(t *testing.T) {
 	admin := r.log.find(t, `msg="admin listening" addr=(127\.0\.0\.1:\d+)\n`)
 	cli := "redis-cli -p " + port
 	for _, want := range []string{cli + " LOCK job", cli + " UNLOCK job", "http://" + admin,
-		"lockproxy lock --proxy 127.0.0.1:" + port + " job -- ", "Ctrl-C"} {
+		" lock --proxy 127.0.0.1:" + port + " job -- ", "Ctrl-C"} {
 		r.log.find(t, `level=INFO msg="dev: to try" what=.* do=.*`+regexp.QuoteMeta(want))
 	}
 	r.signals <- syscall.SIGTERM
@@ -50,7 +50,7 @@ func TestHints(t *testing.T) {
 			"http:"},
 	} {
 		v := newTestConfig(t, "--dev "+c.args).Values()
-		text := banner(c.clients, hints(v, c.clients, c.admin))
+		text := banner(c.clients, hints("lockproxy", v, c.clients, c.admin))
 		for _, want := range c.want {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %s in\n%s", c.args, want, text)
@@ -58,6 +58,21 @@ func TestHints(t *testing.T) {
 		}
 		if strings.Contains(text, c.never) {
 			t.Errorf("%s: there is %s in\n%s", c.args, c.never, text)
+		}
+	}
+}
+
+// The program is named as it was started.
+func TestTyped(t *testing.T) {
+	for path, want := range map[string]string{
+		"lockproxy": "lockproxy", "bin/lockproxy": "bin/lockproxy",
+		"/usr/bin/lockproxy":                                   "/usr/bin/lockproxy",
+		"/tmp/go-build2601/b001/exe/lockproxy":                 "go run ./cmd/lockproxy",
+		"/home/a/.cache/go-build/1f/1f2e-d/lockproxy":          "go run ./cmd/lockproxy",
+		"/var/folders/x/T/go-build17/b001/exe/lockproxy-proxy": "go run ./cmd/lockproxy",
+	} {
+		if got := typed(path); got != want {
+			t.Errorf("%s is typed %q, want %q", path, got, want)
 		}
 	}
 }
