@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"lockproxy/cluster"
@@ -181,10 +182,18 @@ func checkFiles(v *Values, tell func(checkup.Fact)) {
 			"maxclients %d", limit, v.Proxy.MaxClients)})
 		return
 	}
-	tell(checkup.Fact{Level: checkup.Warn, About: "files", Text: fmt.Sprintf("the limit of open files here "+
-		"is %d: "+
-		"the proxy would lower maxclients from %d to %d, and upstream-own-connections from %d to %d", limit,
-		v.Proxy.MaxClients, fitted.Proxy.MaxClients, v.Proxy.MaxOwn, fitted.Proxy.MaxOwn),
+	var lower []string
+	for _, s := range []struct {
+		name      string
+		is, would int
+	}{{"maxclients", v.Proxy.MaxClients, fitted.Proxy.MaxClients},
+		{"upstream-own-connections", v.Proxy.MaxOwn, fitted.Proxy.MaxOwn}} {
+		if s.would < s.is {
+			lower = append(lower, fmt.Sprintf("%s from %d to %d", s.name, s.is, s.would))
+		}
+	}
+	tell(checkup.Fact{Level: checkup.Warn, About: "files", Text: fmt.Sprintf(
+		"the limit of open files here is %d: the proxy would lower %s", limit, strings.Join(lower, ", and ")),
 		Remedy: "raise it (ulimit -n, LimitNOFILE), or set these lower"})
 }
 

@@ -154,7 +154,7 @@ function showStatus(s) {
   setText("p99", micros(s.p99));
   setText("clients", count(s.clients));
   pairs("latencies", [["50 %", micros(s.p50)], ["", ""], ["locks 50 %", micros(s.lockP50)], ["locks 99 %", micros(s.lockP99)]]);
-  pairs("counts", [["kept alive", count(s.kept)], ["memory", bytes(s.memory)], ["refused", count(s.refused)],
+  pairs("counts", [["kept alive", count(s.kept)], ["memory", s.memory > 0 ? bytes(s.memory) : "little"], ["refused", count(s.refused)],
     ["lost", count(s.lost)]]);
   curve("curve-commands", (p) => p.commands);
   curve("curve-grants", (p) => p.grants);
