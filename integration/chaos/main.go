@@ -67,7 +67,7 @@ type options struct {
 func parse(args []string) (options, error) {
 	o := options{plan: plan{mixing: 4, pause: 10 * time.Millisecond, visits: 25 * time.Millisecond},
 		binary: rig.LeanBinary, command: "make chaos"}
-	var only, more string
+	var only, more, path string
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.StringVar(&only, "only", "", "some faults, with commas between: "+strings.Join(faultNames(), ", ")+
 		"; or "+soakName)
@@ -81,7 +81,8 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.lasts, "for", 10*time.Minute, "how long the soak lasts")
 	f.DurationVar(&o.within, "within", 25*time.Minute, "no fault begins after it")
 	f.DurationVar(&o.nodeTimeout, "node-timeout", 5*time.Second, "cluster-node-timeout")
-	f.StringVar(&more, "lockproxy", "", "further arguments of lockproxy")
+	f.StringVar(&path, "lockproxy", "", "a lockproxy binary; empty: build ./cmd/lockproxy")
+	f.StringVar(&more, "args", "", "further arguments of lockproxy")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -92,7 +93,7 @@ func parse(args []string) (options, error) {
 		given[f.Name] = true
 		if f.Name == "quick" {
 			said = append(said, "-quick")
-		} else if f.Name != "write" && f.Name != "traces" { // where it is written says nothing of it
+		} else if f.Name != "write" && f.Name != "traces" && f.Name != "lockproxy" { // where it is written says nothing of it
 			said = append(said, "-"+f.Name+" "+f.Value.String())
 		}
 	})
@@ -109,6 +110,9 @@ func parse(args []string) (options, error) {
 		o.seed = uint64(time.Now().UnixNano())
 	}
 	o.lockproxyArgs = strings.Fields(more)
+	if path != "" {
+		o.binary = func(rig.Life) string { return path }
+	}
 	if only != "" {
 		o.only = strings.Split(only, ",")
 	}
