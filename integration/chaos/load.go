@@ -69,6 +69,7 @@ type load struct {
 	struck int        // the shard whose fault is watched, where new connections read
 
 	begun   time.Time
+	ended   time.Duration // when it was stopped
 	workers []*worker
 	quit    chan struct{}
 	tasks   sync.WaitGroup
@@ -114,6 +115,7 @@ func (l *load) begin() {
 
 // end stops them and waits until each has its last reply.
 func (l *load) end() {
+	l.ended = l.now()
 	close(l.quit)
 	l.tasks.Wait()
 	for _, k := range l.workers {

@@ -93,7 +93,8 @@ func parse(args []string) (options, error) {
 		given[f.Name] = true
 		if f.Name == "quick" {
 			said = append(said, "-quick")
-		} else if f.Name != "write" && f.Name != "traces" && f.Name != "lockproxy" { // where it is written says nothing of it
+		} else if f.Name != "write" && f.Name != "traces" &&
+			f.Name != "lockproxy" { // where it is written says nothing of it
 			said = append(said, "-"+f.Name+" "+f.Value.String())
 		}
 	})

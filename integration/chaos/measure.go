@@ -64,7 +64,6 @@ func (s *scene) measure(r *row) {
 		r.Promoted = &f
 	}
 	r.Lasted = ms(mark - s.struck)
-	end := l.lastEnd()
 	for w, way := range l.ways {
 		f := figures{Name: way.name, First: -1, Last: -1, New: -1, Errors: map[string]int{}}
 		var own []op
@@ -76,7 +75,7 @@ func (s *scene) measure(r *row) {
 		f.verdict = judge(own, s.read(own), s.fault.lossy)
 		s.recovery(&f, w, own, mark)
 		s.newcomers(&f, w, mark)
-		f.Rate = rate(own, s.struckOnly(w), s.struck, end)
+		f.Rate = rate(own, s.struckOnly(w), s.struck, l.ended)
 		r.Ways = append(r.Ways, f)
 	}
 	var before, during []time.Duration
@@ -91,13 +90,6 @@ func (s *scene) measure(r *row) {
 		}
 	}
 	r.Direct = pair{percentile(before, 99), percentile(during, 99)}
-}
-
-func (l *load) lastEnd() (end time.Duration) {
-	for _, o := range l.ops {
-		end = max(end, o.end)
-	}
-	return end
 }
 
 // struckOnly says of the workers of a way, by their number, which the fault strikes.

@@ -181,7 +181,7 @@ func number(v float64) string {
 	if v >= 1000 {
 		return strconv.FormatFloat(v/1000, 'g', 4, 64) + "k"
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	return strconv.FormatFloat(v+0, 'g', 3, 64) // of -0 that makes 0
 }
 
 func escaped(s string) string {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"math"
 	"slices"
 	"testing"
 )
@@ -17,6 +18,14 @@ func TestMarks(t *testing.T) {
 	} {
 		if got := tt.s.marks(); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v: %v, want %v", tt.s, got, tt.want)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", math.Copysign(0, -1): "0", -2.5: "-2.5", 1234: "1.234k"} {
+		if got := number(v); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
 		}
 	}
 }
