@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockproxy/cmd/lockproxy/tool/client"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -89,7 +91,7 @@ func newRun(a *asked) (*run, error) {
 		}
 	}
 	for i := range a.clients {
-		one, err := a.at.Redis()
+		one, err := client.Redis(a.at)
 		if err != nil {
 			r.close()
 			return nil, err

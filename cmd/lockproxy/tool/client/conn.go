@@ -14,8 +14,8 @@ import (
 
 // Redis returns a client of go-redis for many connections, with the options of o. It never sends a command
 // again by itself. The deadline of a command is that of its context, or else o.Timeout.
-func (o *Options) Redis() (*redis.Client, error) {
-	config, err := o.redisOptions()
+func Redis(o *Options) (*redis.Client, error) {
+	config, err := redisOptions(o)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 var silence = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
 
-func (o *Options) redisOptions() (*redis.Options, error) {
+func redisOptions(o *Options) (*redis.Options, error) {
 	silence()
 	secure, err := o.tlsConfig()
 	if err != nil {
@@ -71,8 +71,6 @@ func dial(ctx context.Context, network, addr string, secure *tls.Config) (net.Co
 // Conn is one connection to the proxy: what it takes with KEEPALIVE is kept for as long as it is open. It is
 // used by one goroutine at a time; Close may come from any.
 type Conn struct {
-	// Types of go-redis are not named here: each package that has a Conn would compile a thousand
-	// functions for them.
 	ask func(ctx context.Context, args ...any) (any, error)
 	end func()
 
@@ -84,7 +82,7 @@ type Conn struct {
 
 // Connect connects, logs in, and sees whether the proxy answers. The error is one that Code knows.
 func (o *Options) Connect(ctx context.Context) (*Conn, error) {
-	config, err := o.redisOptions()
+	config, err := redisOptions(o)
 	if err != nil {
 		return nil, err
 	}

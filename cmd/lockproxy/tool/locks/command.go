@@ -79,7 +79,7 @@ func (a *asked) run(c *tool.Call) int {
 	if err := a.at.Check(); err != nil {
 		return c.Misused(err)
 	}
-	proxy, err := a.at.Redis()
+	proxy, err := client.Redis(a.at)
 	if err != nil {
 		return c.Misused(err)
 	}
