@@ -132,7 +132,7 @@ thing after the other. Afterwards everything that they had been told was compare
   did. All three must be 0 for lockproxy, but for what Redis loses. An element that a BLPOP took whose reply was lost is
   gone; go-redis then sends that BLPOP again without a word, so that such an element counts as lost.
 
-All times are in ms.
+A master of a cluster that starts again refuses commands for 2 s by itself, whoever asks. All times are in ms.
 `
 
 // text is the page.
@@ -215,6 +215,9 @@ func (rs results) notes() string {
 		}
 		for _, note := range r.Notes {
 			fmt.Fprintf(&b, "- %s: %s\n", r.Title, note)
+		}
+		for _, wrong := range r.Wrong {
+			fmt.Fprintf(&b, "- %s: **must not be**: %s\n", r.Title, firstLine(wrong))
 		}
 	}
 	return b.String()

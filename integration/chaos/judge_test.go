@@ -150,7 +150,7 @@ func TestOutcomes(t *testing.T) {
 			"127.0.0.1:7000: connect: connection refused"}, nil, notRun, "CLUSTERDOWN no node took it in " +
 			"time"},
 		{vIncr, answer{fail: "ERR the connection was lost after the command was sent: it may or may not " +
-			"have run: EOF"}, nil, unknown, "ERR the connection was lost"},
+			"have run: EOF"}, nil, unknown, "it may or may not have run: EOF"},
 		{vIncr, answer{fail: "ERR no node took a part of the command in time, and its other parts may have " +
 			"run: x"}, nil, unknown, "ERR no node took a part"},
 		{vIncr, answer{}, errors.New("EOF"), unknown, "EOF"},

@@ -85,6 +85,8 @@ var (
 
 // kindOf is an error without addresses and numbers, and not all of it.
 func kindOf(text string) string {
+	text = strings.Replace(text, "ERR the connection was lost after the command was sent: it may or may not "+
+		"have run", "it may or may not have run", 1)
 	text = digits.ReplaceAllString(addresses.ReplaceAllString(text, "NODE"), "N")
 	if runes := []rune(text); len(runes) > 90 {
 		text = string(runes[:90]) + "..."
