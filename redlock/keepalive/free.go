@@ -3,6 +3,8 @@ package keepalive
 import (
 	"context"
 	"time"
+
+	"lockproxy/redlock"
 )
 
 // mostFreers bounds how many holds are being freed at a time, however many a client had that went away.
@@ -22,47 +24,107 @@ func (k *Renewer) release(h *Kept) {
 // queue leaves h to the next freer that has time. mu is held.
 func (k *Renewer) queue(h *Kept) {
 	h.state = freeing
-	k.free = append(k.free, h)
+	slot := h.group.slot
+	if len(k.leaving[slot]) == 0 {
+		k.free = append(k.free, slot)
+	}
+	k.leaving[slot] = append(k.leaving[slot], h)
 	if k.freers < mostFreers {
 		k.freers++
 		k.work.Go(k.freer) // ends when nothing is left to free
 	}
 }
 
-// freer frees holds.
+// freer frees holds, those of a slot together.
 func (k *Renewer) freer() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.free) > 0 {
-		h := k.free[0]
-		if k.free = k.free[1:]; len(k.free) == 0 {
-			k.free = nil
-		}
+		batch := k.nextToFree()
 		k.mu.Unlock()
-		err := k.detach(h)
+		failed := k.detachAll(batch)
 		k.mu.Lock()
-		if err != nil {
-			k.complain("locks of clients that have gone could not be freed yet", err)
-		} else if k.o.Notes != nil {
-			k.o.Notes.Freed(h.name.name, h.name.token)
+		for i, h := range batch {
+			k.freed(h, failed[i])
 		}
-		if err == nil || k.now() >= h.until || k.freeing.Err() != nil {
-			h.state = over
-			k.work.Done()
-			if err == nil && !h.gone {
-				k.mu.Unlock()
-				k.report(report{hold: h, end: Freed})
-				k.mu.Lock()
-			}
-			continue
-		}
-		pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)
-		h.tries = min(h.tries+1, 20)
-		h.group = k.groupOf(h.group.slot)
-		k.set(h, min(k.now()+pause, h.until))
-		k.arm()
 	}
 	k.freers--
+}
+
+// nextToFree takes the holds that a freer frees next. mu is held.
+func (k *Renewer) nextToFree() (batch []*Kept) {
+	most := 1
+	if _, ok := k.engine.(Batcher); ok {
+		most = mostKeys
+	}
+	slot := k.free[0]
+	if k.free = k.free[1:]; len(k.free) == 0 {
+		k.free = nil
+	}
+	all := k.leaving[slot]
+	if len(all) <= most {
+		delete(k.leaving, slot)
+		return all
+	}
+	k.leaving[slot] = all[most:]
+	k.free = append(k.free, slot)
+	return all[:most]
+}
+
+// freed notes the outcome of an attempt to free h. mu is held, and given up meanwhile.
+func (k *Renewer) freed(h *Kept, err error) {
+	if err != nil {
+		k.complain("locks of clients that have gone could not be freed yet", err)
+	} else if k.o.Notes != nil {
+		k.o.Notes.Freed(h.name.name, h.name.token)
+	}
+	if err == nil || k.now() >= h.until || k.freeing.Err() != nil {
+		h.state = over
+		k.work.Done()
+		if err == nil && !h.gone {
+			k.mu.Unlock()
+			k.report(report{hold: h, end: Freed})
+			k.mu.Lock()
+		}
+		return
+	}
+	pause := min(20*time.Millisecond<<min(h.tries, 10), 5*time.Second)
+	h.tries = min(h.tries+1, 20)
+	h.group = k.groupOf(h.group.slot)
+	k.set(h, min(k.now()+pause, h.until))
+	k.arm()
+}
+
+// detachAll makes one attempt to free the holds of batch, all of one slot: as many at once as it can, the
+// others one by one. It returns what went wrong, for each. mu is not held.
+func (k *Renewer) detachAll(batch []*Kept) (failed []error) {
+	failed = make([]error, len(batch))
+	done := make([]int64, len(batch))
+	if b, ok := k.engine.(Batcher); ok && len(batch) > 1 {
+		var err error
+		if done, err = k.detachBatch(b, batch); err != nil {
+			for i := range failed {
+				failed[i] = err
+			}
+			return failed
+		}
+	}
+	for i, h := range batch {
+		if done[i] == 0 {
+			failed[i] = k.detach(h)
+		}
+	}
+	return failed
+}
+
+func (k *Renewer) detachBatch(b Batcher, batch []*Kept) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(k.freeing, mostPatience)
+	defer cancel()
+	all := make([]redlock.Renewal, len(batch))
+	for i, h := range batch {
+		all[i] = redlock.Renewal{Name: h.name.name, Token: h.name.token, Keeper: h.keeper}
+	}
+	return b.DetachAll(ctx, batch[0].group.slot, all)
 }
 
 // detach makes one attempt to free h. mu is not held.

@@ -146,6 +146,13 @@ type Engine interface {
 		notify func(subscription.Event)) (cancel func(), err error)
 }
 
+// Batcher is an Engine that can free many holds at once.
+type Batcher interface {
+	// DetachAll frees those holds of one slot that nobody else has to do with, if their keepers still have
+	// them. For each it returns 1, or 0 if it is left to Detach.
+	DetachAll(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error)
+}
+
 // Renewer keeps holds alive. It has all of their state, guarded by mu; the path of a hold is in the package
 // comment. Safe for concurrent use.
 //
@@ -182,9 +189,10 @@ type Renewer struct {
 	listening  bool
 	unlisten   func()
 	tells      journal.Lines
-	told       []report // what to report once mu is released
-	free       []*Kept  // holds to free
-	freers     int      // goroutines that free holds
+	told       []report        // what to report once mu is released
+	free       []int           // slots with holds to free
+	leaving    map[int][]*Kept // those, by slot
+	freers     int             // goroutines that free holds
 	complained time.Duration
 	renewals   uint64
 	losses     map[Loss]uint64

@@ -43,7 +43,7 @@ func New(e Engine, names *redlock.Names, o Options) *Renewer {
 	k.holds, k.keepers = make(map[holdName]*Kept), make(map[string]*Kept)
 	k.groups, k.losses = make(map[int]*slotGroup), make(map[Loss]uint64)
 	k.queues, k.lingering = make(map[string]*masterQueue), make(map[string]int)
-	k.complained = -complaintPause
+	k.complained, k.leaving = -complaintPause, make(map[int][]*Kept)
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.freeing, k.abandon = context.WithCancel(context.Background())
 	return k

@@ -119,7 +119,7 @@ func (m *model) conflict(token string, mode redlock.Mode) (other string) {
 // runScript notes that a script runs. If that is the first one for a while, then nobody could ask: who was
 // heard just before that keeps its place for another half second.
 func (m *model) runScript() {
-	if m.spent-m.ran > offerTime+200*time.Millisecond {
+	if m.spent-m.ran > 2*offerTime {
 		for _, w := range m.queue {
 			if !w.spared && m.ran-w.asked < offerTime {
 				w.asked, w.spared = m.spent, true
@@ -1083,7 +1083,13 @@ func testModel(t testing.TB, variant func(scripts.Script) scripts.Script) {
 			},
 			"detach": func(t *rapid.T) {
 				token, keeper := tokens.Draw(t, "token"), rapid.SampledFrom(keepers).Draw(t, "keeper")
-				v := ask(scripts.Detach, token, keeper, "P1", "PUBLISH")
+				var v resp.Value
+				if rapid.Bool().Draw(t, "many at once") {
+					v = ask(scripts.DetachAll, token, keeper).Elems[0]
+				}
+				if v.Int == 0 {
+					v = ask(scripts.Detach, token, keeper, "P1", "PUBLISH")
+				}
 				h := m.live(token)
 				switch {
 				case h == nil || h.kept != keeper:

@@ -50,12 +50,14 @@ var (
 	Keep    = load("keep", 0) // as many locks as there are, of one slot
 	Confirm = load("confirm", 1)
 	Detach  = load("detach", 2)
-	Break   = load("break", 2)
-	Inspect = load("inspect", 1)
-	Guard   = load("guard", 1) // and the keys of the command
-	Mlock   = load("mlock", 0) // as Keep, and the fence of the slot
-	Settle  = load("settle", 2)
-	Tidy    = load("tidy", 1)
+	// DetachAll is for as many locks as Keep.
+	DetachAll = load("detachall", 0)
+	Break     = load("break", 2)
+	Inspect   = load("inspect", 1)
+	Guard     = load("guard", 1) // and the keys of the command
+	Mlock     = load("mlock", 0) // as Keep, and the fence of the slot
+	Settle    = load("settle", 2)
+	Tidy      = load("tidy", 1)
 
 	Draw     = load("draw", 1)
 	Number   = load("number", 1)

@@ -156,6 +156,16 @@ func (e *Engine) Detach(ctx context.Context, name, token, keeper string) error {
 	})
 }
 
+// DetachAll implements keepalive.Batcher. In a slot that moves it frees none.
+func (e *Engine) DetachAll(ctx context.Context, slot int, batch []redlock.Renewal) ([]int64, error) {
+	c := scripts.DetachAllCall(e.names, batch)
+	reply, err := e.upstream.Do(ctx, slot, c.Req, true)
+	if err != nil || parted(reply) {
+		return make([]int64, len(batch)), err
+	}
+	return scripts.ReadKept(reply, len(batch))
+}
+
 // free runs a script that frees a lock, with the lock alone as its key if the slot moves.
 func (e *Engine) free(
 	ctx context.Context, name string, request func(apart bool) (slot int, req []byte),

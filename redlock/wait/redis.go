@@ -63,7 +63,10 @@ func (o *Redis) Queued(a *redlock.Acquire, pause time.Duration, try []byte) {
 	w.due = time.Now().Add(min(pause+time.Millisecond, pulse) + rand.N(2*time.Millisecond))
 	q := ws.byKey[w.place.Key]
 	if q != nil {
-		q.due = w.due
+		// What is planned already stays: this reply may be older than the message about an offer.
+		if !q.due.After(time.Now()) {
+			q.due = w.due
+		}
 		q.expect(w.due)
 		signal(q.waiters[0].rearm)
 	}

@@ -47,12 +47,12 @@ end
 -- at lock.place, which asks now. Their proxies count as dead until they are heard again: so all waiters of a
 -- crashed proxy cost the others half a second once.
 --
--- Waiters of other proxies look as soon as the offer is over. If nobody has for a while, then maybe because
--- this Redis was away, and those who were offered the lock could not ask either. They get another offer. But
--- if they do not take that, or nobody looks again in time, they are dropped.
+-- Waiters of other proxies look as soon as the offer is over. If nobody has for half a second, then maybe
+-- because this Redis was away, and those who were offered the lock could not ask either. They get another
+-- offer. But if they do not take that, or nobody looks again in time, they are dropped.
 local function end_offer(lock)
   if lock.offered == 0 or lock.offer_end > lock.now then return end
-  local was_away, again = lock.now - lock.offer_end > 200, lock.now + 1000
+  local was_away, again = lock.now - lock.offer_end > 500, lock.now + 1000
   looks = looks - math.max(lock.offered - lock.head, 0)
   for place = lock.head, lock.offered - 1 do
     local entry = place ~= lock.place and redis.call('HGET', lock.key, 'q:' .. place)
