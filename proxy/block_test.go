@@ -200,7 +200,31 @@ func TestBlockMoves(t *testing.T) {
 		})
 		a := n.connect()
 		a.send("BLPOP b 0.1") // no node has looked
-		a.expect("-CLUSTERDOWN Hash slot not served\r\n")
+		time.Sleep(9 * time.Second)
+		a.expectNothing()
+		a.expect("-CLUSTERDOWN Hash slot not served\r\n") // the budget is used up
+	})
+}
+
+// TestBlockRidesOut: a command whose timeout is over before any node has had it waits for one as others do,
+// and then takes what is there.
+func TestBlockRidesOut(t *testing.T) {
+	inBlockBubble(t, 3, Options{}, func(n *blockNodes) {
+		n.script(func(_ int, command string) string {
+			if strings.HasPrefix(command, "BLPOP") {
+				return "-CLUSTERDOWN The cluster is down\r\n"
+			}
+			return ""
+		})
+		a := n.connect()
+		a.send("BLPOP b 0.3")
+		time.Sleep(3 * time.Second)
+		a.expectNothing()
+		n.asked()
+		n.script(func(int, string) string { return "" })
+		time.Sleep(300 * time.Millisecond)
+		n.wantAsked("once it can", "1: BLPOP b 0.002")
+		a.expect(nullArray)
 	})
 }
 
@@ -228,7 +252,7 @@ func TestBlockLost(t *testing.T) {
 		n.move(1, 2)
 		time.Sleep(time.Second)
 		a.expectNothing()
-		if got := n.asked(); !strings.Contains(got, "2: XREAD BLOCK 55") {
+		if got := n.asked(); !strings.Contains(got, "2: XREAD BLOCK 56000") {
 			t.Errorf("asked %s", got)
 		}
 		n.reply(2, "*0\r\n", false)

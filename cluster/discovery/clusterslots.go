@@ -21,6 +21,7 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 		id      string
 		server  cluster.Server
 		members map[string]string
+		failing map[string]bool // ids of masters
 	}
 	questions := slices.Concat([][]any{{"CLUSTER", "SLOTS"}, {"CLUSTER", "INFO"}, {"CLUSTER", "MYID"}},
 		cluster.ServerQuestions)
@@ -54,6 +55,12 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 			if id.IsError() { // then the address identifies the node
 				t.id = addr
 			}
+			t.view.self = t.id
+			if err == nil && hasFailing(info) {
+				if answers, err := u.asker.ask(ctx, addr, u.o.Logins, []any{"CLUSTER", "NODES"}); err == nil {
+					t.failing = parseFailing(answers[0])
+				}
+			}
 			return t, err
 		})
 	u.suspect(failed)
@@ -61,15 +68,17 @@ func (u *Upstream) lookCluster(ctx context.Context, first, rest []string) error 
 		return &cluster.DiscoverError{Failed: failed}
 	}
 	views := make([]*view, 0, len(heard))
-	members := make(map[string]string)
+	members, failing := make(map[string]string), make(map[string]bool)
 	for i := range heard {
 		t := &heard[i]
 		u.servers[t.id] = t.server
 		if u.trusts(&t.view) {
 			views = append(views, &t.view)
 			maps.Copy(members, t.members)
+			maps.Copy(failing, t.failing)
 		}
 	}
+	u.vigil.failing(failing)
 	if len(views) == 0 {
 		return fmt.Errorf("cluster: node %s belongs to another cluster", heard[0].from)
 	}

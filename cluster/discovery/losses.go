@@ -45,10 +45,11 @@ func (p *pulse) lost(addr, slots string, err error) {
 		"err", cluster.Explain(err))
 }
 
-// serves notes that a master serves.
-func (p *pulse) serves(addr string) {
+// serves notes that a master serves. It reports whether it did not before.
+func (p *pulse) serves(addr string) (again bool) {
 	felt := p.u.outages.Felt(addr)
-	switch out, was := p.u.outages.End(addr); {
+	out, was := p.u.outages.End(addr)
+	switch {
 	case was && !p.away[addr]: // it only said that the cluster has failed, which is one line for all nodes
 		p.felt = p.felt.Plus(felt)
 	case was && addr == "":
@@ -57,13 +58,14 @@ func (p *pulse) serves(addr string) {
 		p.tell(slog.LevelInfo, "node is back", addr, out.Since, felt)
 	case felt.Connections > 0:
 		if time.Since(p.said[addr]) < reminder {
-			return
+			return false
 		}
 		p.tell(slog.LevelWarn, "connections to node failed", addr, felt.Since, felt,
 			"connections", felt.Connections, "err", cluster.Explain(felt.Err))
 	}
 	delete(p.away, addr)
 	p.u.outages.Forget(addr)
+	return was
 }
 
 // clusterFails notes which nodes say that the cluster has failed. When it has, all of them say so; that is

@@ -67,12 +67,7 @@ func (p *pulse) run(ctx context.Context) {
 }
 
 // soon hints that a master may have been lost or found. It never blocks.
-func (p *pulse) soon() {
-	select {
-	case p.hint <- struct{}{}:
-	default:
-	}
-}
+func (p *pulse) soon() { hint(p.hint) }
 
 // beat asks each master once.
 func (p *pulse) beat(ctx context.Context) {
@@ -89,14 +84,21 @@ func (p *pulse) beat(ctx context.Context) {
 	}
 	p.heard = heard
 	asking, cancel := context.WithTimeout(ctx, min(lookTimeout, p.u.o.ConnectTimeout))
-	good, failed := gather(p.u, asking, addrs, nil, lookTimeout, p.ask)
+	good, failed := gather(p.u, asking, addrs, nil, lookTimeout,
+		func(asking context.Context, addr string) (string, error) {
+			return p.u.vigil.listen(ctx, asking, addr, p.ask)
+		})
 	cancel()
 	if ctx.Err() != nil {
 		return
 	}
+	back := false
 	for _, addr := range good {
 		p.heard[addr] = time.Now()
-		p.serves(addr)
+		back = p.serves(addr) || back
+	}
+	if back {
+		p.u.tell(p.u.Topology())
 	}
 	var miss []string
 	for _, f := range failed {
@@ -121,8 +123,13 @@ func (p *pulse) beat(ctx context.Context) {
 }
 
 // errClusterFail is why a node does not serve that answers CLUSTERDOWN because other nodes are missing.
-var errClusterFail = errors.New("its cluster_state is fail, so commands get CLUSTERDOWN: " +
+var errClusterFail error = refusal("its cluster_state is fail, so commands get CLUSTERDOWN: " +
 	"it misses masters that have no replica to take their place")
+
+// refusal is why a node does not serve, by its own account.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
 
 // ask returns addr, or why the master there does not serve.
 func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
@@ -140,8 +147,14 @@ func (p *pulse) ask(ctx context.Context, addr string) (string, error) {
 		case err != nil:
 			return "", err
 		case answers[0].IsError() && strings.HasPrefix(string(answers[0].Str), "LOADING "):
-			return "", errors.New(string(answers[0].Str))
-		case len(answers) > 1 && cluster.Field(answers[1], "cluster_state") == "fail":
+			return "", refusal(answers[0].Str)
+		case len(answers) == 1:
+			return addr, nil
+		}
+		if hasFailing(answers[1]) && p.u.vigil.calm() {
+			hint(p.u.hint)
+		}
+		if cluster.Field(answers[1], "cluster_state") == "fail" {
 			return "", errClusterFail
 		}
 		return addr, nil

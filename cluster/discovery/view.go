@@ -12,6 +12,7 @@ import (
 type view struct {
 	kind   cluster.Kind
 	from   string // the node that says so
+	self   string // its id, or its address if it does not tell that
 	ok     bool   // that node says that the cluster works, and it is part of it
 	epoch  uint64
 	shares []share
@@ -99,8 +100,27 @@ func (u *Upstream) trusts(v *view) bool {
 	return u.related(v) || slices.Contains(u.o.Addrs, v.from)
 }
 
-// best is the view to use: of the present cluster if there is one; with masters for the most slots; from a
-// node that is not cut off; of the highest epoch; and what most nodes say.
+// promoted says that v comes from a node that has taken the place of its master, which is in trouble: nobody
+// knows that earlier, and others may say for a moment what was before.
+func (u *Upstream) promoted(v *view) bool {
+	t, trouble := u.Topology(), u.vigil.trouble()
+	for _, s := range v.shares {
+		master, before := s.nodes[0], t.Slots[s.first]
+		if v.self != master.ID && v.self != master.Addr || before == nil || trouble[before.Addr].IsZero() {
+			continue
+		}
+		if slices.ContainsFunc(t.Replicas, func(n *cluster.Node) bool {
+			return n.Addr == master.Addr && n.Follows == before.Addr
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// best is the view to use: of the present cluster if there is one; of a replica that has just taken over;
+// with masters for the most slots; from a node that is not cut off; of the highest epoch; and what most nodes
+// say.
 func (u *Upstream) best(views []*view) *view {
 	votes := make(map[string]int)
 	for _, v := range views {
@@ -109,6 +129,7 @@ func (u *Upstream) best(views []*view) *view {
 	return slices.MaxFunc(views, func(a, b *view) int {
 		return cmp.Or(
 			compareBool(u.related(a), u.related(b)),
+			compareBool(u.promoted(a), u.promoted(b)),
 			cmp.Compare(a.served(), b.served()),
 			compareBool(a.ok, b.ok),
 			cmp.Compare(a.epoch, b.epoch),

@@ -14,7 +14,8 @@
 // A hint (Upstream.Refresh) comes from whoever was redirected or has lost a connection. Hints are free: many
 // of them make one look.
 //
-// Whether each master serves is asked of itself (pulse.go), and what is wrong is Upstream.Ready.
+// Whether each master serves is asked of itself (pulse.go), and what is wrong is Upstream.Ready. While one is
+// in trouble, its replicas are asked again and again whether they have taken over (vigil.go).
 //
 // Questions go through one go-redis client a node (ask.go). Replicas that may be read from are looked after
 // once somebody wants to (readers.go).
@@ -64,12 +65,14 @@ type Upstream struct {
 	asker          *asker
 	readers        *readers
 	pulse          *pulse
+	vigil          *vigil
 	topology       atomic.Pointer[cluster.Topology]
 	outages        cluster.Outages
 	// by how redirects call them, the addresses of the cluster when an unknown one was last looked for
 	members  atomic.Pointer[map[string]string]
 	stranger atomic.Bool // one was asked for since
 	hint     chan struct{}
+	atOnce   chan struct{}  // capacity 1: a replica has become master
 	tasks    sync.WaitGroup // goroutines that ask nodes
 
 	mu        sync.Mutex
@@ -88,6 +91,7 @@ func newUpstream(o Options) *Upstream {
 	u := &Upstream{
 		o:        o.withDefaults(),
 		hint:     make(chan struct{}, 1),
+		atOnce:   make(chan struct{}, 1),
 		servers:  make(map[string]cluster.Server),
 		suspects: make(map[string]time.Time),
 	}
@@ -97,6 +101,7 @@ func newUpstream(o Options) *Upstream {
 		leaving: make(map[*nodeClient]bool)}
 	u.readers = newReaders(u)
 	u.pulse = newPulse(u)
+	u.vigil = newVigil(u)
 	u.topology.Store(&cluster.Topology{})
 	return u
 }
@@ -104,8 +109,8 @@ func newUpstream(o Options) *Upstream {
 // Topology is the latest view of the upstream. It never blocks and is never nil.
 func (u *Upstream) Topology() *cluster.Topology { return u.topology.Load() }
 
-// OnChange calls f with each new topology from now on. f must not block, and may be called several times at
-// once.
+// OnChange calls f with each new topology from now on, and with the present one when a master serves again
+// that was in trouble. f must not block, and may be called several times at once.
 func (u *Upstream) OnChange(f func(*cluster.Topology)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -125,12 +130,13 @@ func (u *Upstream) Login() *cluster.Login { return u.dialer.Login() }
 // Refresh hints that the topology may be out of date: a node redirected, or a
 // connection was lost. It never blocks; many hints make one refresh.
 func (u *Upstream) Refresh() {
-	select {
-	case u.hint <- struct{}{}:
-	default:
-	}
+	hint(u.hint)
 	u.pulse.soon()
 }
+
+// Suspect hints that a master may be in trouble: a reply is late. All of them are asked, and no more unless
+// that one is late, too. It never blocks; many hints make one question.
+func (u *Upstream) Suspect() { u.pulse.soon() }
 
 // Run keeps the topology fresh until ctx ends, and then closes u: each
 // Options.Refresh, and soon after a call of Refresh. It may be called once.
@@ -138,6 +144,7 @@ func (u *Upstream) Run(ctx context.Context) {
 	defer u.Close()
 	u.spawn(func() { u.readers.run(ctx) }) // ends when ctx does
 	u.spawn(func() { u.pulse.run(ctx) })   // so does this, or with Close
+	u.spawn(func() { u.vigil.run(ctx) })   // the same
 	timer := time.NewTimer(u.o.Refresh)
 	defer timer.Stop()
 	var (
@@ -150,11 +157,13 @@ func (u *Upstream) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-u.atOnce:
 		case <-u.hint:
 			pause := max(hintDelay, time.Until(began.Add(hintGap)))
 			select {
 			case <-ctx.Done():
 				return
+			case <-u.atOnce:
 			case <-time.After(pause):
 			}
 			select { // this refresh serves the hints of meanwhile too
@@ -169,12 +178,12 @@ func (u *Upstream) Run(ctx context.Context) {
 		if next > alert || u.Topology() != before {
 			next = 0
 		}
-		if next == 0 || next > u.o.Refresh {
-			timer.Reset(u.o.Refresh)
-		} else {
-			timer.Reset(next)
+		pause := u.vigil.pause()
+		if next != 0 && next < pause {
+			pause = next
 			next *= 2
 		}
+		timer.Reset(pause)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -254,10 +263,16 @@ func (u *Upstream) candidates() []string {
 		all = append(all, u.o.Addrs[(u.turn+i)%len(u.o.Addrs)])
 	}
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(u.blemish(a), u.blemish(b)) })
+	if claims := u.vigil.takeClaims(); u.kind == cluster.Cluster {
+		all = append(claims, all...)
+	}
 	return unique(all)
 }
 
 func (u *Upstream) blemish(addr string) int {
+	if _, doubted := u.outages.Doubted(addr); doubted {
+		return 1
+	}
 	if until, ok := u.suspects[addr]; ok {
 		if time.Now().Before(until) {
 			return 1
@@ -317,7 +332,7 @@ func (u *Upstream) publish(v *view) {
 	u.tell(t)
 }
 
-// tell has everybody know that t is the topology.
+// tell has everybody know that t is the topology, or that masters serve again that did not.
 func (u *Upstream) tell(t *cluster.Topology) {
 	u.mu.Lock()
 	listeners := slices.Clone(u.listeners)
@@ -339,4 +354,6 @@ func (u *Upstream) forget(t *cluster.Topology) {
 	u.asker.keep(func(addr string) bool { return present[addr] })
 	maps.DeleteFunc(u.servers, func(name string, _ cluster.Server) bool { return !present[name] })
 	maps.DeleteFunc(u.suspects, func(addr string, _ time.Time) bool { return !present[addr] })
+	u.vigil.forget(func(addr string) bool { return present[addr] })
+	u.outages.Masters(t)
 }

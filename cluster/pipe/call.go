@@ -30,9 +30,9 @@ type Repeater interface{ Repeated(tag uint32) }
 
 // call is one request on its way.
 type call struct {
-	to       Receiver // nil: the reply is dropped (that of ASKING)
-	deadline time.Duration
-	size     int // bytes of the request in the backlog
+	to       Receiver      // nil: the reply is dropped (that of ASKING)
+	came     time.Duration // when it was given to the pool, since that was made
+	size     int           // bytes of the request in the backlog
 	tag      uint32
 	slot     int16 // or anySlot, thisNode
 	resend   bool  // may be sent again when the reply was lost

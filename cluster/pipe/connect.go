@@ -65,7 +65,7 @@ func (p *Pipe) dialed(err error) {
 		p.frame.Reset()
 		p.inReply, p.inPush = false, false
 		p.progress = p.pool.loop.Now()
-		p.since = p.progress
+		p.since, p.said = p.progress, p.progress
 		p.stats.connects.Add(1)
 		p.stats.up.Add(1)
 		p.conn.Flush()
@@ -161,17 +161,22 @@ func (p *Pipe) abandon(err error) {
 			p.pool.outages.Feel(p.addr, cluster.Felt{Failed: 1})
 			c.to.Fail(c.tag, fmt.Errorf("%w: %w", c.outcome(), err))
 		default:
-			if written && !c.ran { // even late, the next connection can tell what became of it
-				c.deadline = max(c.deadline, p.pool.since()+p.pool.o.ConnectTimeout)
-			}
+			fresh := written && !c.ran
 			c.ran = c.ran || written
 			c.to.Detour(c.tag)
 			if r, ok := c.to.(Repeater); ok && written {
 				r.Repeated(c.tag)
 			}
-			p.pool.later(p.addr, p.mode, c, req, nil, err)
+			d := p.pool.later(p.addr, p.mode, c, req, nil, err)
+			if d != nil && fresh { // even late, the next connection can tell what became of it
+				d.least = p.pool.since() + p.pool.o.ConnectTimeout
+			}
 		}
 		cut = false
 	}
 	p.wakeWaiting()
+	if errors.Is(err, errRetired) || !p.retired.IsZero() && errors.Is(err, context.Canceled) {
+		// other nodes can take them
+		p.pool.newsSoon()
+	}
 }

@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 )
@@ -14,9 +15,10 @@ type deferred struct {
 	addr    string // of thisNode
 	req     []byte
 	next    time.Time
-	reply   []byte // the error reply that made it wait, or nil
-	err     error  // the error of the connection that did
-	inDoubt bool   // its node is asked what the reply means: see doubt.go
+	least   time.Duration // it is not given up before, counted as came
+	reply   []byte        // the error reply that made it wait, or nil
+	err     error         // the error of the connection that did
+	inDoubt bool          // its node is asked what the reply means: see doubt.go
 }
 
 // delays says that later requests of the slot wait as well. TRYAGAIN delays none: it is about requests with
@@ -27,9 +29,11 @@ func (d *deferred) delays() bool {
 
 var tryAgain = []byte("-TRYAGAIN ")
 
-// deferredList is the requests that wait, in the order in which they were deferred.
+// deferredList is the requests that wait, in the order in which they came. Those that come together were
+// deferred in their order.
 type deferredList struct {
 	all     []*deferred
+	mixed   bool          // an earlier one is behind a later one
 	bytes   int           // of their requests
 	delayed map[int16]int // how many of them delay later requests, by slot
 }
@@ -37,9 +41,10 @@ type deferredList struct {
 // delays says that a request of the slot has to wait behind others.
 func (l *deferredList) delays(slot int16) bool { return l.delayed[slot] > 0 }
 
-// add puts d behind the others.
+// add puts d behind those that came before it.
 func (l *deferredList) add(d *deferred) {
 	l.bytes += len(d.req)
+	l.mixed = l.mixed || len(l.all) > 0 && d.came < l.all[len(l.all)-1].came
 	l.all = append(l.all, d)
 	if d.delays() {
 		if l.delayed == nil {
@@ -64,6 +69,7 @@ func (l *deferredList) remove(d *deferred) {
 
 // first says that no other request delays d.
 func (l *deferredList) first(d *deferred) bool {
+	l.sort()
 	i := slices.IndexFunc(l.all, func(e *deferred) bool { return e == d || e.slot == d.slot && e.delays() })
 	return i >= 0 && l.all[i] == d
 }
@@ -72,11 +78,21 @@ func (l *deferredList) first(d *deferred) bool {
 func (l *deferredList) now(now time.Time) {
 	for _, d := range l.all {
 		d.next = now
+		d.try.News()
+	}
+}
+
+// sort restores the order after add.
+func (l *deferredList) sort() {
+	if l.mixed {
+		slices.SortStableFunc(l.all, func(d, e *deferred) int { return cmp.Compare(d.came, e.came) })
+		l.mixed = false
 	}
 }
 
 // takeAll empties the list.
 func (l *deferredList) takeAll() []*deferred {
+	l.sort()
 	all := l.all
 	l.all, l.bytes = nil, 0
 	clear(l.delayed)

@@ -60,7 +60,7 @@ const doubtAtOnce = 256 << 10
 
 // question is the call that asks the node.
 func (d *doubt) question() *call {
-	c := &call{to: d, slot: thisNode, raw: true, deadline: d.deadline}
+	c := &call{to: d, slot: thisNode, raw: true, came: d.came}
 	if d.astray {
 		c.before = sayAsking
 	}

@@ -13,11 +13,67 @@ import (
 	"lockproxy/internal/scripted"
 )
 
-// outageRig is a rig whose node a:1 has been down since a time that everybody knows.
+// outageRig is a rig in which everybody knows which masters are away.
 type outageRig struct {
 	*rig
-	outages cluster.Outages
-	hangs   bool // dials to it end with their time
+	outages  cluster.Outages
+	hangs    bool // dials end with their time
+	suspects int
+}
+
+func newOutageRig(t *testing.T, o Options, nodes map[string]*scripted.Node) *outageRig {
+	r := &outageRig{rig: newRig(t, o, nodes)}
+	r.on(func() {
+		r.pool.control, r.pool.late.control = r, r
+		r.pool.outages = newOutages(r, r.pool.o.Budget, r.pool.o.MaxWait, &r.pool.routing)
+	})
+	return r
+}
+
+// Suspect implements suspecter.
+func (r *outageRig) Suspect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.suspects++
+}
+
+func (r *outageRig) suspected() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.suspects
+}
+
+// lead makes addr the master of all slots.
+func (r *outageRig) lead(addr string) {
+	r.mu.Lock()
+	r.topology = oneMaster(addr, r.topology.Version+1)
+	r.outages.Masters(r.topology)
+	r.mu.Unlock()
+	r.on(func() { r.pool.Update() })
+}
+
+// trust has everybody know that the node at addr answers again.
+func (r *outageRig) trust(addr string) {
+	r.outages.Trust(addr)
+	r.on(func() { r.pool.Update() })
+}
+
+// outcome is how a request ended, and when.
+type outcome struct {
+	reply string
+	err   error
+	at    time.Duration // since the rig was made
+}
+
+// start runs one command; its outcome comes later.
+func (r *outageRig) start(line string, resend bool) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() { // ends with the command
+		reply, err := r.do(line, resend)
+		done <- outcome{reply, err, time.Since(r.pool.born)}
+	}()
+	synctest.Wait()
+	return done
 }
 
 func (r *outageRig) Outages() *cluster.Outages { return &r.outages }
@@ -35,20 +91,16 @@ func (r *outageRig) Dial(ctx context.Context, addr string, m cluster.Mode, befor
 	return r.rig.Dial(ctx, addr, m, before)
 }
 
-// A command waits through the first budget of an outage. After that, commands wait briefly, whether dials
+// A command waits through the first MaxWait of an outage. After that, commands wait briefly, whether dials
 // are refused or time out, and the first one that can be served is, however long the node counts as down.
 func TestKnownOutage(t *testing.T) {
 	for name, hangs := range map[string]bool{"refused": false, "silent": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const budget = 10 * time.Second
-				r := &outageRig{rig: newRig(t, Options{Budget: budget}, map[string]*scripted.Node{}),
-					hangs: hangs}
+				const budget, most = 10 * time.Second, 30 * time.Second
+				r := newOutageRig(t, Options{Budget: budget}, map[string]*scripted.Node{})
+				r.hangs = hangs
 				r.outages.Lose("a:1", errors.New("connection refused"))
-				r.on(func() {
-					r.pool.control = r
-					r.pool.outages = newOutages(r, budget, &r.pool.routing)
-				})
 				ask := func() (took time.Duration, err error) {
 					began := time.Now()
 					reply, err := r.do("GET k", true)
@@ -58,8 +110,8 @@ func TestKnownOutage(t *testing.T) {
 					return time.Since(began), err
 				}
 				took, err := ask()
-				if !errors.Is(err, cluster.ErrUnavailable) || took < budget-time.Second ||
-					took > budget+3*time.Second {
+				if !errors.Is(err, cluster.ErrUnavailable) || took < most-time.Second ||
+					took > most+3*time.Second {
 					t.Errorf("at first: %v after %v", err, took)
 				}
 				time.Sleep(time.Second)
@@ -67,7 +119,7 @@ func TestKnownOutage(t *testing.T) {
 					took, err := ask()
 					var untaken *cluster.Untaken
 					if !errors.As(err, &untaken) || took < brief || took > 2*brief {
-						t.Errorf("after the budget: %v after %v", err, took)
+						t.Errorf("after that: %v after %v", err, took)
 					}
 					if hangs && !strings.Contains(err.Error(), "connection refused") {
 						t.Errorf("it does not say why: %v", err)
@@ -82,6 +134,53 @@ func TestKnownOutage(t *testing.T) {
 				}
 				if took, err := ask(); err != nil || took > brief {
 					t.Errorf("when it is back: %v after %v", err, took)
+				}
+			})
+		})
+	}
+}
+
+// The budget of a command is not for the time in which its shard has no master: it is served if that can be
+// done within the budget after one has come. MaxWait bounds the whole.
+func TestBudgetIsOfTheMaster(t *testing.T) {
+	const loading = "-LOADING Redis is loading the dataset in memory\r\n"
+	for name, test := range map[string]struct {
+		promoted, ready time.Duration // b:1 is master then, and serves then
+		want            string
+		at              time.Duration
+	}{
+		"served":            {5 * time.Second, 5*time.Second + 700*time.Millisecond, "+OK\r\n", 0},
+		"not in the budget": {5 * time.Second, time.Minute, loading, 6 * time.Second},
+		"no master":         {time.Minute, time.Minute, "", 10 * time.Second},
+		"not in MaxWait":    {9500 * time.Millisecond, time.Minute, loading, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &scripted.Node{}
+				r := newOutageRig(t, Options{Budget: time.Second, MaxWait: 10 * time.Second},
+					map[string]*scripted.Node{"b:1": b})
+				b.Answer = func(string) string {
+					if time.Since(r.pool.born) < test.ready {
+						return loading
+					}
+					return "+OK\r\n"
+				}
+				r.outages.Doubt("a:1", false)
+				done := r.start("SET k v", false)
+				time.Sleep(3 * time.Second)
+				r.outages.Lose("a:1", errors.New("connection refused"))
+				if test.promoted < time.Minute {
+					time.Sleep(test.promoted - 3*time.Second)
+					r.lead("b:1")
+				}
+				got := <-done
+				if test.at == 0 {
+					test.at = test.ready
+				}
+				if got.reply != test.want || (got.err == nil) != (test.want != "") ||
+					got.at < test.at || got.at > test.at+300*time.Millisecond {
+					t.Errorf("%q, %v after %v, want %q after %v", got.reply, got.err, got.at,
+						test.want, test.at)
 				}
 			})
 		})

@@ -34,12 +34,15 @@ type Pipe struct {
 	log      backlog // of the requests in calls
 	calls    ring
 	frame    resp.Framer
-	inReply  bool      // part of the head's reply has been delivered
-	inPush   bool      // inside a push message, which no request asked for
-	since    time.Time // the connection is there
-	progress time.Time // when bytes came last, or the queue began
-	retired  time.Time // when its node left the topology, or zero
-	shunned  time.Time // if it is a replica's: no reads before
+	inReply  bool          // part of the head's reply has been delivered
+	inPush   bool          // inside a push message, which no request asked for
+	since    time.Time     // the connection is there
+	progress time.Time     // when bytes came last, or the queue began
+	habit    time.Duration // how long its node owed replies lately
+	late     bool          // it owes one for longer
+	said     time.Time     // when it was heard last, if only in the handshake
+	retired  time.Time     // when its node left the topology, or zero
+	shunned  time.Time     // if it is a replica's: no reads before
 
 	stuck     bool // behind a script; see stuck.go
 	idleSigns int  // signs of life of its node since
@@ -68,6 +71,7 @@ func (p *Pipe) append(c *call, req []byte) {
 	}
 	if p.calls.len() == 0 {
 		p.progress = p.pool.loop.Now()
+		p.pool.late.lookSoon()
 	}
 	if c.before != nothing {
 		p.precede(c)
@@ -150,7 +154,7 @@ func (p *Pipe) Wrote(n int) {
 
 // Read implements loop.Handler.
 func (p *Pipe) Read(buf []byte) int {
-	p.progress = p.pool.loop.Now()
+	p.pool.late.heard(p)
 	if p.stuck {
 		p.pool.stuck.set(p, false)
 	}

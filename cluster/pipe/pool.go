@@ -58,7 +58,10 @@ type Options struct {
 	ConnectTimeout time.Duration // as in Options
 	Timeout        time.Duration // a node that owes replies and sends nothing for so long is given up
 	MaxOwn         int           // connections that are not shared, of one loop
-	Budget         time.Duration // how long a request is sent again and again while nodes fail over
+	// how long a request is sent again and again while its shard has a master that answers; see outage.go
+	Budget time.Duration
+	// how long a request may wait in all for a node to take it; 0: three times the Budget
+	MaxWait time.Duration
 	// Source is the script with this SHA1 (40 hex digits), for nodes that have lost it. nil: NOSCRIPT is
 	// passed on.
 	Source func(sha []byte) (source []byte, ok bool)
@@ -83,11 +86,14 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, d.Timeout)
 	o.MaxOwn = cmp.Or(o.MaxOwn, d.MaxOwn)
 	o.Budget = cmp.Or(o.Budget, d.Budget)
+	o.MaxWait = cmp.Or(o.MaxWait, waitOfBudget*o.Budget)
 	o.Log = cmp.Or(o.Log, d.Log)
 	return o
 }
 
 const (
+	// waitOfBudget is how many times the Budget MaxWait is if nobody says otherwise.
+	waitOfBudget = 3
 	// redialAfter is how long a node that could not be reached is left alone.
 	redialAfter = 50 * time.Millisecond
 	// retireAfter is how long requests to a node that has left the topology
@@ -117,6 +123,8 @@ type Pool struct {
 	privates privates
 	scripts  scriptLoads
 	stuck    stuckPipes
+	late     lateness
+	rests
 
 	outages outages
 	refused *cluster.Login // by a node, as it was told
@@ -139,10 +147,15 @@ func New(l *loop.Loop, control Control, o Options, stats *Stats) *Pool {
 		own:     newOwnPipes(l, &o, &stats.own), privates: make(privates),
 		scripts: scriptLoads{source: o.Source, together: o.Together},
 	}
-	p.outages = newOutages(control, o.Budget, &p.routing)
+	p.outages = newOutages(control, o.Budget, o.MaxWait, &p.routing)
 	p.stuck = stuckPipes{
 		loop: l, shared: p.byNode, waiting: &p.waiting, timeout: o.Timeout, all: &stats.Stuck,
 	}
+	p.late = lateness{loop: l, shared: p.byNode, control: control}
+	p.rests = rests{loop: l, all: make(map[*rest]struct{}), deferred: func() {
+		p.waiting.now(l.Now())
+		p.retry()
+	}}
 	p.Update()
 	p.loop.After(patrol, p.patrol)
 	return p
@@ -168,14 +181,16 @@ func (p *Pool) Close() {
 	}
 }
 
-// Update takes over the current topology.
+// Update takes over the current topology. If that is the present one, masters serve again that did not.
 func (p *Pool) Update() {
 	t := p.control.Topology()
 	if t == p.topology {
+		p.news()
 		return
 	}
 	before := p.topology
 	p.follow(t)
+	p.outages.follow(before, p.since())
 	p.masters = make([][2]*Pipe, len(t.Masters))
 	p.sides = make([]*Pipe, len(t.Masters))
 	present := make(map[string]bool)
@@ -198,8 +213,9 @@ func (p *Pool) Update() {
 	if len(p.privates) > 0 {
 		p.privates.moved(p.lost(before))
 	}
-	p.waiting.now(p.loop.Now())
 	p.readers.follow(t, p.byNode)
+	p.outages.leave(p.byNode, p.own.all)
+	p.news()
 }
 
 // retire notes when the pipe's node left the topology, if it has.
@@ -211,9 +227,6 @@ func (p *Pipe) retire(gone bool) {
 		p.retired = p.pool.loop.Now()
 	}
 }
-
-// deadline is when the budget of a request that comes now is used up.
-func (p *Pool) deadline() time.Duration { return p.since() + p.o.Budget }
 
 // since is how long the pool has been there.
 func (p *Pool) since() time.Duration { return p.loop.Now().Sub(p.born) }

@@ -153,23 +153,25 @@ func (p *Pool) later(addr string, m Mode, c call, req, reply []byte, err error) 
 func (p *Pool) arm() {
 	if !p.armed && len(p.waiting.all) > 0 {
 		p.armed = true
-		p.loop.After(10*time.Millisecond, p.retry)
+		p.loop.After(10*time.Millisecond, func() {
+			p.armed = false
+			p.retry()
+		})
 	}
 }
 
-// retry sends the deferred requests whose time has come, in the order in which they were deferred.
+// retry sends the deferred requests whose time has come, in the order in which they came.
 func (p *Pool) retry() {
-	p.armed = false
 	waiting := p.waiting.takeAll()
 	now := p.loop.Now()
-	long := make(map[nodeSlot]bool)
+	known := make(map[nodeSlot]shard)
 	for _, d := range waiting {
 		switch {
 		case d.inDoubt:
 			p.waiting.add(d)
-		case p.outages.expired(d, now.Sub(p.born), long):
+		case p.outages.expired(d, now.Sub(p.born), known):
 			p.giveUp(d)
-		case now.Before(d.next), p.waiting.delays(d.slot):
+		case now.Before(d.next), p.waiting.delays(d.slot), p.outages.holds(d, p.byNode):
 			p.waiting.add(d)
 		case d.slot == thisNode && p.left(d.addr, d.mode):
 			p.giveUp(d)

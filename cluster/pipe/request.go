@@ -62,7 +62,7 @@ type Request struct {
 func (p *Pool) Send(r *Request) *Pipe {
 	c := &call{
 		to: r.To, tag: r.Tag, slot: anySlot, resend: r.Resend, splits: r.Splits, lasting: r.Kept,
-		deadline: p.deadline(),
+		came: p.since(),
 	}
 	switch r.Target.kind {
 	case toSlot:

@@ -73,6 +73,7 @@ type syncing struct {
 	slot      int
 	req, wait []byte
 	timeout   time.Duration
+	came      time.Time
 	budget    *time.Timer
 	spent     bool // the budget
 	over      bool
@@ -88,18 +89,30 @@ type syncing struct {
 }
 
 func (s *syncing) begin() {
-	s.budget = s.p.loop.After(s.p.BudgetOf(s.slot)+s.timeout, func() {
-		s.spent = true
+	s.came = s.p.loop.Now()
+	s.watch()
+	s.connect(Redirection{}, nil)
+}
+
+// watch ends the call when its budget is used up.
+func (s *syncing) watch() {
+	s.budget = s.p.loop.After(max(s.left(), 0), func() {
 		switch {
 		case s.over:
+		case s.left() > 0: // its master was away meanwhile
+			s.watch()
 		case s.attempt != nil:
+			s.spent = true
 			s.attempt.pipe.close(errBudget) // which calls Fail
 		default:
+			s.spent = true
 			s.giveUp()
 		}
 	})
-	s.connect(Redirection{}, nil)
 }
+
+// left is how long the call may take still.
+func (s *syncing) left() time.Duration { return s.p.Left(s.slot, s.came) + s.timeout }
 
 // cancel ends a call that nobody waits for any more.
 func (s *syncing) cancel() {
@@ -154,7 +167,7 @@ func (s *syncing) later(reply []byte, err error) {
 		s.giveUp()
 		return
 	}
-	s.p.loop.After(s.try.Pause(), func() {
+	s.p.Rest(s.try.Pause(), func() {
 		if !s.over {
 			s.connect(Redirection{}, nil)
 		}

@@ -99,6 +99,9 @@ func (r *Tries) Hop() bool {
 // Paused says that the request has had to pause.
 func (r *Tries) Paused() bool { return r.waits > 0 }
 
+// News notes that what the request waits for may have come: it is tried often again.
+func (r *Tries) News() { r.waits = min(r.waits, 1) }
+
 // Pause is how long the request waits before it is tried once more: from 10 ms to a quarter of a second,
 // twice as long every other time.
 func (r *Tries) Pause() time.Duration {

@@ -41,7 +41,6 @@ type block struct {
 	ending  bool       // the client or the proxy is leaving: the node was told to end the command
 	drained bool       // it is the proxy
 	overdue bool       // the timeout is over, and the node has not answered
-	timer   *time.Timer
 }
 
 // The requests of one attempt, in the lower bits of their tags.
@@ -107,6 +106,11 @@ func (b *block) connect() {
 		pool.Refresh()
 		b.troubled()
 		b.later(retry.Unserved, nil)
+		return
+	}
+	if why := pool.Silent(node); why != nil { // what it takes from a list may be lost
+		b.troubled()
+		b.later(nil, why)
 		return
 	}
 	b.attempt++

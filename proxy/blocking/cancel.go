@@ -121,9 +121,6 @@ func (b *block) abandon() { b.stop() }
 // stop gives up the attempt.
 func (b *block) stop() {
 	b.attempt++
-	if b.timer != nil {
-		b.timer.Stop()
-	}
 	b.letGo(false)
 }
 

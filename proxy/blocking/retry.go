@@ -54,12 +54,13 @@ func (b *block) troubled() {
 	}
 }
 
-// later sends the command again after a pause. reply or err is the reason.
+// later sends the command again after a pause. reply or err is the reason. A command that no node has had yet
+// is tried for as long as any other, even if its timeout is over: nobody knows yet what it would have got.
 func (b *block) later(reply []byte, err error) {
 	b.node, b.asking = "", false
 	pause := b.try.Pause()
-	left := b.h.Pool().BudgetOf(b.slot) - b.now().Sub(b.trouble)
-	if b.timeout.Limit > 0 {
+	left := b.h.Pool().Left(b.slot, b.trouble)
+	if b.looked && b.timeout.Limit > 0 {
 		left = min(left, b.timeout.Limit-b.now().Sub(b.start))
 	}
 	if left <= 0 || b.ending || b.h.HalfClosed() {
@@ -68,7 +69,7 @@ func (b *block) later(reply []byte, err error) {
 	}
 	b.attempt++ // nothing of the last attempt counts any more
 	this := b.attempt
-	b.timer = b.h.Loop().After(min(pause, left), func() {
+	b.h.Pool().Rest(min(pause, left), func() {
 		if !b.over && b.own == nil && b.attempt == this {
 			b.connect()
 		}
@@ -77,14 +78,14 @@ func (b *block) later(reply []byte, err error) {
 
 // giveUp answers a command that no node took in time.
 func (b *block) giveUp(reply []byte, err error) {
-	timedOut := b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
+	timedOut := b.looked && b.timeout.Limit > 0 && b.now().Sub(b.start) >= b.timeout.Limit
 	if !timedOut && !b.ending {
 		b.h.Pool().GaveUp()
 	}
 	switch {
 	case b.drained:
 		b.answer(commands.ErrorReply(commands.ErrDraining))
-	case b.looked && timedOut:
+	case timedOut:
 		b.answer(resp.AppendNullArray(nil, b.h.About().Proto))
 	case reply == nil:
 		if errors.Is(err, cluster.ErrUnavailable) {

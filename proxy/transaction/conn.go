@@ -57,6 +57,10 @@ func (t *transaction) open(addr string, asking bool) {
 		t.again(pipe.Redirection{}, retry.Unserved, nil)
 		return
 	}
+	if why := pool.Silent(addr); why != nil {
+		t.again(pipe.Redirection{}, nil, why)
+		return
+	}
 	l := &conn{t: t, version: pool.Version(), mode: h.Mode(), now: h.Mode(), asking: asking}
 	t.conn = l
 	l.pipe = pool.Own(addr, l.mode, l)
@@ -66,12 +70,14 @@ func (t *transaction) open(addr string, asking bool) {
 var notQueued = []byte("-ERR the upstream answered MULTI in a form that lockproxy does not expect\r\n")
 
 // master is the address of the node that the transaction belongs to, "" if there is none now.
-func (t *transaction) master() string {
-	slot := t.slot
-	if slot == commands.AnySlot {
-		slot = t.h.Pool().SomeSlot(t.h.About().ID)
+func (t *transaction) master() string { return t.h.Pool().MasterOf(t.home()) }
+
+// home is the slot of the transaction, or one that stands for it if it has none.
+func (t *transaction) home() int {
+	if t.slot == commands.AnySlot {
+		return t.h.Pool().SomeSlot(t.h.About().ID)
 	}
-	return t.h.Pool().MasterOf(slot)
+	return t.slot
 }
 
 // stale says that the node may no longer be the master of the slot. After a redirect it is trusted until the

@@ -41,14 +41,14 @@ func (t *transaction) trouble(l *conn, to pipe.Redirection, reply []byte, err er
 func (t *transaction) again(to pipe.Redirection, reply []byte, err error) {
 	t.limit()
 	switch {
-	case !t.h.Loop().Now().Before(t.deadline), errors.Is(err, cluster.ErrMode):
+	case t.h.Pool().Left(t.home(), t.began) <= 0, errors.Is(err, cluster.ErrMode):
 		t.h.Pool().GaveUp()
 		t.giveUp(reply, err)
 	case to.Addr != "" && t.try.Hop():
 		t.open(to.Addr, to.Asking)
 	default:
 		t.resting = true
-		t.h.Loop().After(t.try.Pause(), t.rested)
+		t.h.Pool().Rest(t.try.Pause(), t.rested)
 	}
 }
 
@@ -61,13 +61,13 @@ func (t *transaction) rested() {
 
 // limit starts the budget for what the client waits for.
 func (t *transaction) limit() {
-	if t.deadline.IsZero() {
-		t.deadline = t.h.Loop().Now().Add(t.h.Pool().BudgetOf(t.slot))
+	if t.began.IsZero() {
+		t.began = t.h.Loop().Now()
 	}
 }
 
 // progress notes that a node did something that the client waited for.
-func (t *transaction) progress() { t.deadline, t.try = time.Time{}, retry.Tries{} }
+func (t *transaction) progress() { t.began, t.try = time.Time{}, retry.Tries{} }
 
 // giveUp answers what the client waits for with the error that is in the way.
 func (t *transaction) giveUp(reply []byte, err error) {

@@ -60,9 +60,9 @@ type transaction struct {
 	unsure   []byte   // what EXEC answers instead of EXECABORT, because something may have run
 	over     bool
 
-	deadline time.Time // of what the client waits for; zero: there is no trouble
-	try      retry.Tries
-	resting  bool // it pauses until the next attempt
+	began   time.Time // the trouble of what the client waits for; zero: there is none
+	try     retry.Tries
+	resting bool // it pauses until the next attempt
 }
 
 // Host is a session as its transactions see it, beside what all features see.

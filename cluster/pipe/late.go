@@ -1,0 +1,70 @@
+package pipe
+
+import (
+	"time"
+
+	"lockproxy/internal/loop"
+)
+
+// This file notices replies that are late. The control plane asks all masters now and then; a request that
+// waits for one of them knows earlier.
+
+const (
+	// lateLeast is how long a node may owe a reply before that is a sign of trouble, and lateFactor how many
+	// times as long as it did lately.
+	lateLeast  = 100 * time.Millisecond
+	lateFactor = 4
+	// lateTick is how often pipes are looked at while replies are due.
+	lateTick = 50 * time.Millisecond
+	// lateFades is the part of its habit that a node loses with each tick: half in a second or so.
+	lateFades = 32
+)
+
+// suspecter is a Control that can ask masters whether they are there.
+type suspecter interface{ Suspect() }
+
+// lateness looks for late replies while any are due.
+type lateness struct {
+	loop    *loop.Loop
+	shared  map[nodeKey]*Pipe
+	control Control
+	looking bool // look will run
+}
+
+func (l *lateness) lookSoon() {
+	if !l.looking {
+		l.looking = true
+		l.loop.After(lateTick, l.look)
+	}
+}
+
+// look tells the control plane if a node has owed a reply for longer than it uses to.
+func (l *lateness) look() {
+	l.looking = false
+	now, due, late := l.loop.Now(), false, false
+	for _, pipe := range l.shared {
+		pipe.habit -= pipe.habit / lateFades
+		if pipe.conn == nil || pipe.calls.len() == 0 {
+			continue
+		}
+		due = true
+		if !pipe.late && now.Sub(pipe.progress) > max(lateLeast, lateFactor*pipe.habit) {
+			pipe.late, late = true, true
+		}
+	}
+	if s, ok := l.control.(suspecter); ok && late {
+		s.Suspect()
+	}
+	if due {
+		l.lookSoon()
+	}
+}
+
+// heard notes that the node of a pipe has sent something.
+func (l *lateness) heard(p *Pipe) {
+	now := l.loop.Now()
+	if p.calls.len() > 0 {
+		p.habit = max(p.habit, now.Sub(p.progress))
+	}
+	p.progress, p.said, p.late = now, now, false
+}
