@@ -20,17 +20,21 @@ type Server struct {
 	ShardChannels bool // it knows SSUBSCRIBE and SPUBLISH
 	// It is no Redis, and tells its clients that it is (extended-redis-compatibility of Valkey).
 	AsRedis bool
+	// DeleteIf is its command that deletes a key if that has a certain value: DELIFEQ of Valkey 9, DELEX of
+	// Redis 8.4, or "".
+	DeleteIf string
 }
 
 // ServerQuestions are the commands whose replies ServerOf reads, in that order.
-var ServerQuestions = [][]any{{"INFO", "server"}, {"HELLO", "2"}, {"COMMAND", "INFO", "ssubscribe"}}
+var ServerQuestions = [][]any{{"INFO", "server"}, {"HELLO", "2"},
+	{"COMMAND", "INFO", "ssubscribe", "delifeq", "delex"}}
 
 // ServerOf reads the replies to ServerQuestions. Missing replies and errors tell nothing: INFO may be
 // forbidden, and HELLO tells nearly as much.
 func ServerOf(replies ...resp.Value) Server {
 	var v [3]resp.Value
 	copy(v[:], replies)
-	info, hello, command := v[0], Pairs(v[1]), v[2].Elems
+	info, hello := v[0], Pairs(v[1])
 	s := Server{
 		Product: cmp.Or(Field(info, "server_name"), "redis"),
 		Version: Field(info, "redis_version"),
@@ -48,8 +52,19 @@ func ServerOf(replies ...resp.Value) Server {
 		s.Product, s.Release = "valkey", hello["version"]
 		s.Version = cmp.Or(s.Version, "7.2.4") // all releases say so
 	}
-	s.ShardChannels = len(command) == 1 && len(command[0].Elems) > 0 &&
-		string(command[0].Elems[0].Str) == "ssubscribe"
+	for _, command := range v[2].Elems { // null where the server does not know it
+		if len(command.Elems) == 0 {
+			continue
+		}
+		switch string(command.Elems[0].Str) {
+		case "ssubscribe":
+			s.ShardChannels = true
+		case "delifeq":
+			s.DeleteIf = "DELIFEQ"
+		case "delex":
+			s.DeleteIf = cmp.Or(s.DeleteIf, "DELEX")
+		}
+	}
 	return s
 }
 
@@ -78,8 +93,12 @@ func (s Server) With(o Server) Server {
 	if older(o, s) {
 		both = o
 	}
+	deleteIf := s.DeleteIf
+	if o.DeleteIf != deleteIf {
+		deleteIf = ""
+	}
 	return Server{Product: both.Product, Version: both.Version, Release: both.Release,
-		ShardChannels: s.ShardChannels && o.ShardChannels, AsRedis: both.AsRedis}
+		ShardChannels: s.ShardChannels && o.ShardChannels, AsRedis: both.AsRedis, DeleteIf: deleteIf}
 }
 
 // older says that a is older than b.

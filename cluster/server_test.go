@@ -13,6 +13,17 @@ func TestServerOf(t *testing.T) {
 	const valkey = "redis_version:7.2.4 server_name:valkey valkey_version:9.1.2 "
 	shards := resp.Value{Kind: '*', Elems: []resp.Value{{Kind: '*',
 		Elems: []resp.Value{{Kind: '$', Str: []byte("ssubscribe")}}}}}
+	knows := func(names ...string) resp.Value {
+		v := resp.Value{Kind: '*'}
+		for _, name := range names {
+			known := resp.Value{Kind: '*', Int: -1}
+			if name != "" {
+				known = resp.Value{Kind: '*', Elems: []resp.Value{{Kind: '$', Str: []byte(name)}}}
+			}
+			v.Elems = append(v.Elems, known)
+		}
+		return v
+	}
 	unknown := resp.Value{Kind: '*', Elems: []resp.Value{{Kind: '*', Int: -1}}}
 	for _, test := range []struct {
 		what, info, hello string
@@ -22,27 +33,33 @@ func TestServerOf(t *testing.T) {
 		{"Redis", "redis_version:7.0.15 redis_mode:cluster run_id:abc",
 			"server redis version 7.0.15 mode cluster",
 			shards,
-			Server{"redis", "7.0.15", "7.0.15", "cluster", "abc", "", true, false}},
+			Server{"redis", "7.0.15", "7.0.15", "cluster", "abc", "", true, false, ""}},
 		{"Redis without shard channels", "redis_version:6.0.16 redis_mode:standalone",
 			"server redis version 6.0.16", unknown,
-			Server{"redis", "6.0.16", "6.0.16", "standalone", "", "", false, false}},
+			Server{"redis", "6.0.16", "6.0.16", "standalone", "", "", false, false, ""}},
 		{"Valkey", valkey + "server_mode:sentinel run_id:ab availability_zone:z1",
 			"server valkey version 9.1.2 mode sentinel", shards,
-			Server{"valkey", "7.2.4", "9.1.2", "sentinel", "ab", "z1", true, false}},
+			Server{"valkey", "7.2.4", "9.1.2", "sentinel", "ab", "z1", true, false, ""}},
+		{"Valkey with DELIFEQ", valkey + "server_mode:cluster", "server valkey version 9.1.2 mode cluster",
+			knows("ssubscribe", "delifeq", ""),
+			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", true, false, "DELIFEQ"}},
+		{"Redis with DELEX", "redis_version:8.4.0 redis_mode:cluster",
+			"server redis version 8.4.0 mode cluster", knows("ssubscribe", "", "delex"),
+			Server{"redis", "8.4.0", "8.4.0", "cluster", "", "", true, false, "DELEX"}},
 		{"Valkey, INFO alone", valkey + "server_mode:cluster", "", resp.Value{},
-			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", false, false}},
+			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", false, false, ""}},
 		{"Valkey 7.2",
 			"redis_version:7.2.4 server_name:valkey valkey_version:7.2.5 redis_mode:standalone", "",
 			resp.Value{},
-			Server{"valkey", "7.2.4", "7.2.5", "standalone", "", "", false, false}},
+			Server{"valkey", "7.2.4", "7.2.5", "standalone", "", "", false, false, ""}},
 		{"Valkey, compatible", valkey + "server_mode:standalone", "server redis version 7.2.4", shards,
-			Server{"valkey", "7.2.4", "9.1.2", "standalone", "", "", true, true}},
+			Server{"valkey", "7.2.4", "9.1.2", "standalone", "", "", true, true, ""}},
 		{"HELLO alone", "", "server redis version 7.0.15 mode cluster", shards,
-			Server{"redis", "7.0.15", "7.0.15", "cluster", "", "", true, false}},
+			Server{"redis", "7.0.15", "7.0.15", "cluster", "", "", true, false, ""}},
 		{"HELLO of Valkey alone", "", "server valkey version 9.1.2 mode cluster", shards,
-			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", true, false}},
+			Server{"valkey", "7.2.4", "9.1.2", "cluster", "", "", true, false, ""}},
 		{"another server", "", "server miniredis version 6.0.5 mode standalone", resp.Value{Kind: '-'},
-			Server{"redis", "", "", "standalone", "", "", false, false}},
+			Server{"redis", "", "", "standalone", "", "", false, false, ""}},
 		{"nothing", "", "", resp.Value{}, Server{Product: "redis"}},
 	} {
 		info := resp.Value{Kind: '$',
@@ -89,6 +106,17 @@ func TestServersTogether(t *testing.T) {
 		}
 		if got, back := a.With(b), b.With(a); got != back {
 			t.Errorf("%q, %q: %+v, the other way %+v", test[0], test[1], got, back)
+		}
+	}
+	with := func(command string) Server {
+		return Server{Product: "valkey", Version: "7.2.4", Release: "9.1.2", DeleteIf: command}
+	}
+	if got := with("DELIFEQ").With(with("DELIFEQ")); got.DeleteIf != "DELIFEQ" {
+		t.Errorf("both have DELIFEQ: %+v", got)
+	}
+	for _, other := range []string{"", "DELEX"} {
+		if got := with("DELIFEQ").With(with(other)); got.DeleteIf != "" {
+			t.Errorf("one has DELIFEQ, the other %q: %+v", other, got)
 		}
 	}
 	if got := server("redis 8.0.2").With(server("redis 6.2.14")); got.ShardChannels {

@@ -44,7 +44,7 @@ func (s *Server) startLocks(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	up := lockUpstream{s.client, s.topics, &s.evictions}
+	up := lockUpstream{s.client, s.topics, s.o.Upstream, &s.evictions}
 	o := s.o.Locks
 	usual := locks.DefaultOptions()
 	s.locks.index = index.New(up, index.Options{Prefix: cmp.Or(o.Prefix, usual.Prefix),
@@ -162,6 +162,7 @@ func (m lockMaster) Ask(req []byte, timeout time.Duration, tag int, to quorum.An
 type lockUpstream struct {
 	*pipe.Client
 	topics    PubSub
+	nodes     pipe.Control
 	evictions *evictions
 }
 
@@ -182,6 +183,9 @@ func (u lockUpstream) Subscribe(
 
 // Sharded implements single.Upstream.
 func (u lockUpstream) Sharded() bool { return u.topics.Sharded() }
+
+// DeleteIf implements single.Upstream.
+func (u lockUpstream) DeleteIf() string { return u.nodes.Topology().Server.DeleteIf }
 
 // Evicting implements single.Upstream.
 func (u lockUpstream) Evicting() bool { return u.evictions.any.Load() }

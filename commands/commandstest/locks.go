@@ -95,6 +95,9 @@ func (n *LockRedis) DoMaster(ctx context.Context, i int, req []byte, resend bool
 // Sharded implements single.Upstream.
 func (n *LockRedis) Sharded() bool { return false }
 
+// DeleteIf implements single.Upstream.
+func (n *LockRedis) DeleteIf() string { return "" }
+
 // Master is the node as Session has it.
 func (n *LockRedis) Answer(args []string) string {
 	reply, err := n.Do(n.t.Context(), 0, resp.AppendCommandStrings(nil, args...), true)

@@ -17,6 +17,8 @@ type deaf struct{ single.Upstream }
 
 func (deaf) Sharded() bool { return false }
 
+func (deaf) DeleteIf() string { return "" }
+
 func (deaf) Subscribe(context.Context, int, string, func(subscription.Event)) (func(), error) {
 	return func() {}, nil
 }

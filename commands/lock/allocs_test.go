@@ -16,6 +16,7 @@ type shardedLocks struct{ single.Upstream }
 
 func (shardedLocks) Sharded() bool        { return true }
 func (shardedLocks) Parted(int) time.Time { return time.Time{} }
+func (shardedLocks) DeleteIf() string     { return "" }
 func (shardedLocks) Evicting() bool       { return false }
 func (shardedLocks) Evicts(int) error     { return nil }
 

@@ -210,6 +210,7 @@ type sharded struct{ single.Upstream }
 
 func (sharded) Sharded() bool        { return true }
 func (sharded) Parted(int) time.Time { return time.Time{} }
+func (sharded) DeleteIf() string     { return "" }
 func (sharded) Evicting() bool       { return false }
 func (sharded) Evicts(int) error     { return nil }
 

@@ -175,6 +175,7 @@ type unsharded struct{ single.Upstream }
 
 func (unsharded) Sharded() bool        { return false }
 func (unsharded) Parted(int) time.Time { return time.Time{} }
+func (unsharded) DeleteIf() string     { return "" }
 func (unsharded) Evicting() bool       { return false }
 func (unsharded) Evicts(int) error     { return nil }
 

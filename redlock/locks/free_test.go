@@ -36,10 +36,14 @@ func (u unlocking) run() []byte {
 // repeated says that the request is sent again, and may have run.
 func (u unlocking) repeated() { u.Then.(redlock.Repeater).Repeated() }
 
-// is fails unless the request that is to be sent now runs that script.
+// is fails unless the request that is to be sent now runs that script, or the server's command for it.
 func (u unlocking) is(s scripts.Script) {
 	u.t.Helper()
-	if !strings.Contains(string(u.Req), s.SHA) {
+	want := s.SHA
+	if with := u.p.Up.DeleteIf(); with != "" && s.Name == scripts.Free.Name {
+		want = "\r\n" + with + "\r\n"
+	}
+	if !strings.Contains(string(u.Req), want) {
 		u.t.Fatalf("it is not %s.lua: %q", s.Name, u.Req)
 	}
 }

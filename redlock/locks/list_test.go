@@ -26,6 +26,8 @@ type scanned struct {
 
 func (s *scanned) Sharded() bool { return true }
 
+func (s *scanned) DeleteIf() string { return "" }
+
 func (s *scanned) Masters() int {
 	if s.grows && len(s.asked) > 0 {
 		return len(s.masters) + 1

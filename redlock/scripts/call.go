@@ -140,7 +140,7 @@ func (c *Call) Flag(on bool) {
 // of the key if the lock is granted as a plain lock, and the lease.
 func (c *Call) Plain(a *redlock.Acquire) {
 	a.Fence = max(time.Now().UnixMicro(), leastClock)
-	appendPlain(c, a.Fence, a.ID, a.Token)
+	c.Req = appendPlain(c.Req, a.Fence, a.ID, a.Token)
 	c.Number(a.Lease.Milliseconds() + 1)
 }
 
@@ -154,6 +154,31 @@ func FreeCall(
 	return at, c
 }
 
+// DeleteRequest is FreeCall without a script, for servers that have a command for it: DELIFEQ of Valkey, or
+// DELEX of Redis. Its fence is that of the grant.
+func DeleteRequest(
+	buf []byte, n *redlock.Names, command, name, token string, id [redlock.IDBytes]byte, fence int64,
+) (at int, req []byte) {
+	if buf == nil {
+		buf = make([]byte, 0, 192+len(name))
+	}
+	words := 3
+	if command == "DELEX" {
+		words = 4
+	}
+	req = redcon.AppendBulkString(redcon.AppendArray(buf, words), command)
+	req = strconv.AppendInt(append(req, '$'), int64(n.KeySize(name)), 10)
+	req = append(req, "\r\n"...)
+	key := len(req)
+	req = n.AppendKey(req, name)
+	at = slot.Of(req[key:])
+	req = append(req, "\r\n"...)
+	if command == "DELEX" {
+		req = redcon.AppendBulkString(req, "IFEQ")
+	}
+	return at, appendPlain(req, fence, id[:], token)
+}
+
 // endingBytes is the length of the value of a plain lock behind its fence.
 const endingBytes = len(" +") + redlock.IDBytes + len(" ") + redlock.OwnerBytes
 
@@ -163,13 +188,13 @@ func appendEnding[ID string | []byte](b []byte, id ID, token string) []byte {
 }
 
 // appendPlain appends the value of a plain lock.
-func appendPlain(c *Call, fence int64, id, token string) {
+func appendPlain[ID string | []byte](req []byte, fence int64, id ID, token string) []byte {
 	var digits [20]byte
 	number := strconv.AppendInt(digits[:0], fence, 10)
 	const head = "lockproxy 1 "
 	size := len(head) + len(number) + len(" +") + len(id) + len(" ") + redlock.OwnerBytes
-	req := append(strconv.AppendInt(append(c.Req, '$'), int64(size), 10), "\r\n"...)
-	c.Req = append(appendEnding(append(append(req, head...), number...), id, token), "\r\n"...)
+	req = append(strconv.AppendInt(append(req, '$'), int64(size), 10), "\r\n"...)
+	return append(appendEnding(append(append(req, head...), number...), id, token), "\r\n"...)
 }
 
 // A clock shows 16 digits from 2001 until 2286.

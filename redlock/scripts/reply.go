@@ -115,6 +115,16 @@ type HandedOn struct {
 	Grant  redlock.Grant // At is not known here
 }
 
+// ReadDeleted makes the reply to a DeleteRequest that of free.lua: 1, or nil. unable says that the server
+// cannot, or may not, run that command. Then nothing was deleted.
+func ReadDeleted(reply []byte) (asFreed []byte, unable bool) {
+	unable = resp.Forbidden(reply)
+	if unable || bytes.HasPrefix(reply, []byte("-WRONGTYPE ")) || bytes.HasPrefix(reply, []byte(":0")) {
+		return resp.Null(2), unable
+	}
+	return reply, false
+}
+
 // ReadFreed reads the reply of a script that frees a lock and may hand it on: release, break, detach,
 // cancel. Released.Held says that there was something to free.
 func ReadFreed(reply []byte) (r redlock.Released, to HandedOn, err error) {

@@ -42,8 +42,9 @@ type lastGrant struct {
 
 // plainGrant is a plain lock as it was granted, or asked for.
 type plainGrant struct {
-	id   [redlock.IDBytes]byte // of the request; zero: there is none
-	ends time.Time             // of the lease
+	id    [redlock.IDBytes]byte // of the request; zero: there is none
+	ends  time.Time             // of the lease
+	fence int64                 // 0: it is not granted yet
 }
 
 func newLastGrants() *lastGrants { return &lastGrants{seed: maphash.MakeSeed(), born: time.Now()} }
@@ -157,7 +158,7 @@ func (l *lastGrants) take(r *redlock.Release) (plain plainGrant) {
 		return plain
 	}
 	if ends := l.born.Add(g.ends); time.Now().Before(ends) {
-		plain = plainGrant{g.id, ends}
+		plain = plainGrant{g.id, ends, g.fence}
 	}
 	g.ends = 0
 	return plain

@@ -4,7 +4,7 @@
 //	Acquire --> acquire.lua --> granted
 //	                       \-> others hold it --> Null
 //	                       \-> queued (Wait) --> woken, or its time --> acquire.lua ...
-//	Release --> free.lua    --> the plain lock is gone
+//	Release --> free.lua    --> the plain lock is gone (or a command instead, where Redis has one)
 //	       \--> release.lua --> the lock goes to the first waiter: the reply has its id and its grant
 //	Undo    --> cancel.lua, again and again until it has run
 //
@@ -17,6 +17,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockproxy/internal/journal"
@@ -53,6 +54,9 @@ type Upstream interface {
 	DoMaster(ctx context.Context, i int, req []byte, resend bool) (reply []byte, err error)
 	// Sharded says that messages go by SPUBLISH and not by PUBLISH.
 	Sharded() bool
+	// DeleteIf is the command of all nodes that deletes a key if it has a certain value: DELIFEQ, DELEX; ""
+	// if there is none.
+	DeleteIf() string
 	// Evicting says that there may be a slot for which Evicts is not nil.
 	Evicting() bool
 	// Evicts says why the master of slot may delete locks by itself, so that no new ones are to be made
@@ -74,6 +78,7 @@ type Engine struct {
 	grants   *lastGrants
 	steps    steps
 	undone   journal.Lines // what could not be taken back: in an outage that is each lock that was waited for
+	scripted atomic.Bool   // plain locks are freed by free.lua, whatever the upstream says of a command
 
 	// What goes on when nobody waits for it ends with ctx.
 	ctx    context.Context

@@ -35,7 +35,13 @@ func StartRedis(t testing.TB, args ...string) *Server {
 		conn, err := s.Dial()
 		if err == nil {
 			conn.Close()
-			s.Sent = !s.Ask("COMMAND", "INFO", "spublish").Elems[0].Null()
+			known := s.Ask("COMMAND", "INFO", "spublish", "delifeq", "delex").Elems
+			s.Sent = !known[0].Null()
+			for i, command := range []string{"DELIFEQ", "DELEX"} {
+				if !known[1+i].Null() {
+					s.DeleteIf = command
+				}
+			}
 			return s
 		}
 		if time.Now().After(deadline) {

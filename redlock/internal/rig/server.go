@@ -27,6 +27,8 @@ type Server struct {
 	Dial func() (net.Conn, error)
 	Mini *miniredis.Miniredis // nil: a real one
 	Sent bool                 // SPUBLISH is known
+
+	DeleteIf string // DELIFEQ or DELEX if it is known, else ""
 }
 
 // NewMini is a Redis in the process, for tests in fake time.

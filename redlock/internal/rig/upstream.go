@@ -40,6 +40,8 @@ func (u *Upstream) Asked() int {
 
 func (u *Upstream) Sharded() bool { return u.S.Sent }
 
+func (u *Upstream) DeleteIf() string { return u.S.DeleteIf }
+
 func (*Upstream) Parted(int) time.Time { return time.Time{} }
 
 func (*Upstream) Evicting() bool { return false }
@@ -206,5 +208,7 @@ func (u *Upstream) Close() {
 type Nothing struct{ *Upstream }
 
 func (Nothing) Sharded() bool { return true }
+
+func (Nothing) DeleteIf() string { return "" }
 
 func (Nothing) Master(slot int) string { return "" }
