@@ -160,6 +160,9 @@ var noAuth = []byte("-NOAUTH Authentication required.\r\n")
 // forward is the path of most commands: the bytes as they are, to the node's pipe.
 func (r *router) forward(slot int, cmd *commands.Command, raw []byte) {
 	s := r.s
+	if r.shed(slot, cmd) {
+		return
+	}
 	s.acted = true
 	if s.in.long != nil {
 		s.KeepFor(s.current, len(raw))

@@ -24,6 +24,7 @@ type Stats struct {
 	Commands      []CommandStats
 	Nodes         []pipe.NodeStats
 	GivenUp       uint64          // requests whose retry budget was used up
+	Shed          uint64          // commands that were refused because their node is overloaded
 	Masters       []master.Health // of RedLock
 	Evicts        map[string]bool // by address of each master whether it may evict locks, if it tells
 	LockTimes     lock.Times      // for how long locks were waited for and held
@@ -57,7 +58,7 @@ func (s *Server) Stats() Stats {
 		Stats:   s.shared(),
 		Own:     s.pipeStats.Own(),
 		Nodes:   s.pipeStats.Nodes(),
-		GivenUp: s.pipeStats.GivenUp.Load(),
+		GivenUp: s.pipeStats.GivenUp.Load(), Shed: s.pipeStats.Shed.Load(),
 		Masters: s.locks.health(),
 		Evicts:  s.evictions.stats(),
 	}

@@ -31,18 +31,19 @@ type Pipe struct {
 	dialErr error
 	why     error // the reason this side closed the connection
 
-	log      backlog // of the requests in calls
-	calls    ring
-	frame    resp.Framer
-	inReply  bool          // part of the head's reply has been delivered
-	inPush   bool          // inside a push message, which no request asked for
-	since    time.Time     // the connection is there
-	progress time.Time     // when bytes came last, or the queue began
-	habit    time.Duration // how long its node owed replies lately
-	late     bool          // it owes one for longer
-	said     time.Time     // when it was heard last, if only in the handshake
-	retired  time.Time     // when its node left the topology, or zero
-	shunned  time.Time     // if it is a replica's: no reads before
+	log        backlog // of the requests in calls
+	calls      ring
+	congestion congestion // only with Options.ShedAfter
+	frame      resp.Framer
+	inReply    bool          // part of the head's reply has been delivered
+	inPush     bool          // inside a push message, which no request asked for
+	since      time.Time     // the connection is there
+	progress   time.Time     // when bytes came last, or the queue began
+	habit      time.Duration // how long its node owed replies lately
+	late       bool          // it owes one for longer
+	said       time.Time     // when it was heard last, if only in the handshake
+	retired    time.Time     // when its node left the topology, or zero
+	shunned    time.Time     // if it is a replica's: no reads before
 
 	stuck     bool // behind a script; see stuck.go
 	idleSigns int  // signs of life of its node since
@@ -83,6 +84,9 @@ func (p *Pipe) append(c *call, req []byte) {
 	}
 	c.size = len(req)
 	p.calls.push(c)
+	if p.pool.o.ShedAfter > 0 {
+		p.congestion.queued(p.calls.len(), p.pool.loop.Now())
+	}
 	if p.conn != nil {
 		p.conn.Flush()
 	}
@@ -243,4 +247,7 @@ func (p *Pipe) pop() {
 	p.log.pop(p.calls.head().size, p.pool.o.QueueLimit)
 	p.calls.pop()
 	p.stats.requests.Add(1)
+	if p.pool.o.ShedAfter > 0 {
+		p.congestion.answered(p.pool.loop.Now())
+	}
 }

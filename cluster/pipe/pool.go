@@ -61,7 +61,8 @@ type Options struct {
 	// how long a request is sent again and again while its shard has a master that answers; see outage.go
 	Budget time.Duration
 	// how long a request may wait in all for a node to take it; 0: three times the Budget
-	MaxWait time.Duration
+	MaxWait   time.Duration
+	ShedAfter time.Duration // how late a node may answer before Overloaded says so; 0: it never does
 	// Source is the script with this SHA1 (40 hex digits), for nodes that have lost it. nil: NOSCRIPT is
 	// passed on.
 	Source func(sha []byte) (source []byte, ok bool)

@@ -173,7 +173,7 @@ func (p *Pool) retry() {
 			p.giveUp(d)
 		case now.Before(d.next), p.waiting.delays(d.slot), p.outages.holds(d, p.byNode):
 			p.waiting.add(d)
-		case d.slot == thisNode && p.left(d.addr, d.mode):
+		case d.left(p):
 			p.giveUp(d)
 		case d.slot == thisNode:
 			p.sendTo(p.pipe(d.addr, d.mode), &d.call, d.req)
@@ -184,10 +184,10 @@ func (p *Pool) retry() {
 	p.arm()
 }
 
-// left says that the node at addr has left the topology.
-func (p *Pool) left(addr string, m Mode) bool {
-	pipe := p.byNode[nodeKey{addr, p.stuck.mode(addr, m)}]
-	return pipe != nil && !pipe.retired.IsZero()
+// left says that the node that the request is for has left the topology.
+func (d *deferred) left(p *Pool) bool {
+	pipe := p.byNode[nodeKey{d.addr, p.stuck.mode(d.addr, d.mode)}]
+	return d.slot == thisNode && pipe != nil && !pipe.retired.IsZero()
 }
 
 // giveUp answers a request whose budget is used up: with the node's own words, or with why no node could be

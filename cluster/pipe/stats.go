@@ -11,6 +11,7 @@ import (
 type Stats struct {
 	Redirects [retry.Reasons]atomic.Uint64
 	GivenUp   atomic.Uint64 // requests whose budget was used up
+	Shed      atomic.Uint64 // requests that were refused because their node is overloaded
 	own       ownCounters
 	Stuck     atomic.Int64 // pipes whose oldest request is a script that has run for long
 	moving    movingSlots

@@ -66,6 +66,7 @@ var (
 	redirects = desc("redirects_total", "Requests sent again, by what the node had answered.", "kind")
 	givenUp   = desc("given_up_total",
 		"Commands answered with an error because their retry-budget was used up.")
+	shed            = desc("shed_total", "Commands refused (-BUSY) because their node is overloaded.")
 	nodeRequests    = desc("node_requests_total", "Replies of a node.", "node")
 	nodeErrors      = desc("node_errors_total", "Error replies of a node.", "node")
 	nodeConnects    = desc("node_connects_total", "Connections made to a node.", "node")
@@ -116,7 +117,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		buildInfo, readyGauge, clients, clientsAccepted, clientsRejected, clientsBlocked, ownConnections,
 		closedFull, authFailures, authTimeouts, memory, maxMemory,
 		evicted, scriptBytes, received, sent, subscriptions, messages,
-		commandCalls, commandErrors, commandSeconds, redirects, givenUp,
+		commandCalls, commandErrors, commandSeconds, redirects, givenUp, shed,
 		nodeRequests, nodeErrors, nodeConnects, nodeDialErrors, nodeConnections,
 		lockWaiters, lockWaits, lockTimeouts, lockNoReplicas, lockKept, lockLingering, lockRenewals, lockLost,
 		lockOutcomes, lockWait, lockHold, lockUnmeasured, auditEvents, lockEvents,
@@ -175,6 +176,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		count(redirects, n, kind)
 	}
 	count(givenUp, s.GivenUp)
+	count(shed, s.Shed)
 	for _, node := range s.Nodes {
 		count(nodeRequests, node.Requests, node.Addr)
 		count(nodeErrors, node.Errors, node.Addr)

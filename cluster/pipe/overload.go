@@ -1,0 +1,90 @@
+package pipe
+
+import "time"
+
+// A node that gets more than it can do answers all the time, but later and later. Then new requests had
+// better be refused at once than wait for longer than their clients do: with Options.ShedAfter the sender
+// asks Pool.Overloaded first.
+
+// congestion is how late the answers of a pipe are, and how fast they come. One request at a time is timed,
+// from when it is queued until it is answered. One that takes long may stand behind a long command. If the
+// next one takes long, too, the node is overloaded: from then on only so many requests wait as it answers in
+// time.
+type congestion struct {
+	ahead int           // so many answers are to come until that of the timed request; 0: none is timed
+	since time.Time     // when it was queued
+	took  time.Duration // the one before it
+	last  time.Time     // when an answer came, or the first request was queued
+	until time.Time     // when the node stops counting as overloaded, unless one more is too many before
+
+	answers int           // those of the last stretches of time
+	busy    time.Duration // in which requests waited: so long
+	rate    float64       // answers a second in the stretches before
+}
+
+const (
+	// stretch is for how long answers are counted at least. A node that has read many requests answers them
+	// all at once, so shorter ones say little.
+	stretch = 100 * time.Millisecond
+	// wary is for how many times the limit a node counts as overloaded after it was. Without that, all who
+	// were refused could come back at the moment at which nothing waits, and wait for as long as before.
+	wary = 10
+)
+
+// queued is told that n requests wait, one of them new.
+func (l *congestion) queued(n int, now time.Time) {
+	if n == 1 {
+		l.last = now
+	}
+	if l.ahead == 0 {
+		l.ahead, l.since = n, now
+	}
+}
+
+// answered is told that the oldest request is answered.
+func (l *congestion) answered(now time.Time) {
+	l.busy += now.Sub(l.last)
+	l.last = now
+	if l.busy >= stretch && l.answers > 0 {
+		l.rate = float64(l.answers) / l.busy.Seconds()
+		l.answers, l.busy = 0, 0
+	}
+	l.answers++
+	if l.ahead > 0 {
+		if l.ahead--; l.ahead == 0 {
+			l.took = now.Sub(l.since)
+		}
+	}
+}
+
+// exceeds says whether answers take longer than limit, while n requests wait, so that one more is too many.
+func (l *congestion) exceeds(n int, now time.Time, limit time.Duration) bool {
+	if now.Sub(l.last) > 2*max(l.took, limit) { // standing still is another trouble
+		return false
+	}
+	seen := l.took > limit && l.ahead > 0 && now.Sub(l.since) > limit
+	if !seen && now.After(l.until) || float64(n) < l.rate*limit.Seconds() {
+		return false
+	}
+	l.until = now.Add(wary * limit)
+	return true
+}
+
+// Overloaded says that the master of a slot answers, but later than Options.ShedAfter, so that a request that
+// is sent to it now would wait for too long.
+func (p *Pool) Overloaded(slot int, m Mode) bool {
+	limit := p.o.ShedAfter
+	if limit == 0 || p.closed {
+		return false
+	}
+	i := p.choose(slot)
+	if i < 0 {
+		return false
+	}
+	pipe := p.master(i, m)
+	if pipe.conn == nil || !pipe.congestion.exceeds(pipe.calls.len(), p.loop.Now(), limit) {
+		return false
+	}
+	p.stats.Shed.Add(1)
+	return true
+}

@@ -1,0 +1,107 @@
+package pipe
+
+import (
+	"testing"
+	"time"
+)
+
+// line is a node that answers one request after the other, and those who send to it.
+type line struct {
+	l       congestion
+	waiting []time.Duration // when each request came
+	answers time.Duration   // when the next answer is there
+	limit   time.Duration
+
+	served, shed int
+	longest      time.Duration
+}
+
+func at(d time.Duration) time.Time { return time.Unix(1_800_000_000, 0).Add(d) }
+
+// run has requests come every so often, from one time to another, and the node answer each in so long.
+func (q *line) run(from, to, every, takes time.Duration) {
+	for now := from; now < to; now += every {
+		for len(q.waiting) > 0 && q.answers <= now {
+			q.l.answered(at(q.answers))
+			q.longest = max(q.longest, q.answers-q.waiting[0])
+			q.served++
+			q.waiting = q.waiting[1:]
+			q.answers += takes
+		}
+		if q.l.exceeds(len(q.waiting), at(now), q.limit) {
+			q.shed++
+			continue
+		}
+		if len(q.waiting) == 0 {
+			q.answers = now + takes
+		}
+		q.waiting = append(q.waiting, now)
+		q.l.queued(len(q.waiting), at(now))
+	}
+}
+
+// With twice the requests that a node can answer it does as much as it can, and those that it is given are
+// answered in time. Before and behind that nothing is refused.
+func TestOverload(t *testing.T) {
+	const ms = time.Millisecond
+	q := &line{limit: 200 * ms}
+	q.run(0, 5*time.Second, 2*ms, ms)
+	if q.shed > 0 {
+		t.Errorf("%d were refused with half the load that the node can take", q.shed)
+	}
+	q.served, q.longest = 0, 0
+	q.run(5*time.Second, 10*time.Second, ms/2, ms)
+	if q.longest > 6*q.limit {
+		t.Errorf("twice the load: somebody waited %v before it was seen", q.longest)
+	}
+	q.longest = 0
+	q.run(10*time.Second, 65*time.Second, ms/2, ms)
+	if q.served < 59_000 || q.longest > q.limit*3/2 || q.shed < 50_000 {
+		t.Errorf("twice the load for a minute: %d were answered, the last after %v, and %d refused", q.served,
+			q.longest, q.shed)
+	}
+	q.run(65*time.Second, 66*time.Second, 2*ms, ms)
+	q.shed = 0
+	q.run(66*time.Second, 70*time.Second, 2*ms, ms)
+	if q.shed > 0 || len(q.waiting) > 2 {
+		t.Errorf("afterwards %d were refused, and %d wait", q.shed, len(q.waiting))
+	}
+}
+
+// A long command makes those behind it wait, which is no overload: none is refused.
+func TestLongCommandsAreNoOverload(t *testing.T) {
+	const ms = time.Millisecond
+	q := &line{limit: 200 * ms}
+	q.run(0, time.Second, 10*ms, ms)
+	for i := range 20 {
+		from := time.Duration(i+1) * time.Second
+		q.answers = from + 700*ms // a second of each second stands still
+		q.run(from, from+time.Second, 10*ms, ms)
+	}
+	if q.shed > 0 || q.longest < 500*ms {
+		t.Errorf("%d were refused; the longest waited %v", q.shed, q.longest)
+	}
+}
+
+// A node that is far away answers late, and is not overloaded as long as that is less than the limit, however
+// many requests are on their way.
+func TestDistanceIsNoOverload(t *testing.T) {
+	const ms = time.Millisecond
+	l, limit, shed := congestion{}, 200*ms, 0
+	var sent []time.Duration
+	for now := time.Duration(0); now < 10*time.Second; now += ms / 10 {
+		for len(sent) > 0 && sent[0]+150*ms <= now {
+			l.answered(at(now))
+			sent = sent[1:]
+		}
+		if l.exceeds(len(sent), at(now), limit) {
+			shed++
+			continue
+		}
+		sent = append(sent, now)
+		l.queued(len(sent), at(now))
+	}
+	if shed > 0 {
+		t.Errorf("%d were refused", shed)
+	}
+}

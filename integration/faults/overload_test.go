@@ -1,0 +1,139 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockproxy/integration/rig"
+)
+
+// load are the answers that clients got who ask a node for more than it can do.
+type load struct {
+	served, shed atomic.Int64
+	others       atomic.Pointer[string] // an answer that was neither
+
+	mu    sync.Mutex
+	times []time.Duration // of those that were served
+}
+
+// median is how long half of the answers took at most.
+func (l *load) median() time.Duration {
+	slices.Sort(l.times)
+	return l.times[len(l.times)/2]
+}
+
+// ask has clients ask for the same slow command, one after the other, for a time. Who is refused asks again
+// after a pause.
+func ask(t *testing.T, p *rig.Proxy, clients int, lasts time.Duration) *load {
+	t.Helper()
+	l := &load{}
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			c, err := rig.Dial(p.Addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			for end := time.Now().Add(lasts); time.Now().Before(end); {
+				began := time.Now()
+				v, err := c.Do("LPOS", "long", "absent")
+				switch {
+				case err == nil && v.Null:
+					l.served.Add(1)
+					l.mu.Lock()
+					l.times = append(l.times, time.Since(began))
+					l.mu.Unlock()
+				case err == nil && v.IsError("BUSY"):
+					l.shed.Add(1)
+					time.Sleep(100 * time.Millisecond)
+				default:
+					text := v.String()
+					l.others.Store(&text)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if other := l.others.Load(); other != nil {
+		t.Errorf("an answer: %s", *other)
+	}
+	return l
+}
+
+// Many more clients than a node can serve: with shed-after some are refused, the others are answered sooner
+// than all are without it, and the node does as much. Locks are not refused. Behind that all is as before.
+func TestOverloadedNode(t *testing.T) {
+	t.Parallel()
+	redis := rig.StartRedis(t)
+	plain := rig.StartProxy(t, "--upstream", redis.Addr)
+	sheds := rig.StartProxy(t, "--upstream", redis.Addr, "--shed-after", "100ms")
+	c := rig.Connect(t, sheds.Addr)
+	element := make([]string, 1000)
+	for i := range element {
+		element[i] = strings.Repeat("x", 20)
+	}
+	for range 20 {
+		c.Must(t, append([]string{"RPUSH", "long"}, element...)...)
+	}
+	refused := 0
+	rig.Steady(t, func() error {
+		before, after := overload(t, plain, sheds)
+		refused += int(after.shed.Load())
+		said := fmt.Sprintf("all waited: %d, half in %v; with shed-after: %d, half in %v; refused: %d",
+			before.served.Load(), before.median(), after.served.Load(), after.median(), after.shed.Load())
+		switch {
+		case before.shed.Load() > 0:
+			t.Error(said)
+		case after.shed.Load() == 0, after.median() > before.median()/2,
+			after.served.Load() < before.served.Load()*7/10:
+			return errors.New(said)
+		}
+		t.Log(said)
+		return nil
+	})
+	if n := int(sheds.Metric(t, "lockproxy_shed_total")); n != refused {
+		t.Errorf("lockproxy_shed_total is %d, and %d commands were refused", n, refused)
+	}
+	// All is as before once nothing was refused for ten times as long.
+	for range 20 {
+		c.Want(t, "(nil)", "LPOS", "long", "absent")
+	}
+}
+
+// overload has the same clients ask both proxies, one after the other, for more than the node can do.
+// Meanwhile somebody takes locks over the one that sheds.
+func overload(t *testing.T, plain, sheds *rig.Proxy) (before, after *load) {
+	const clients = 400
+	lasts := rig.Dose(5*time.Second, time.Minute)
+	before = ask(t, plain, clients, lasts)
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() {
+		c, err := rig.Dial(sheds.Addr)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		for end := time.Now().Add(lasts); time.Now().Before(end); {
+			if v, err := c.Do("LOCK", "job", "TOKEN", "t", "PX", "60000"); err != nil || len(v.Elems) != 4 {
+				t.Errorf("LOCK: %s %v", v, err)
+				return
+			}
+			if v, err := c.Do("UNLOCK", "job", "t"); err != nil || v.Int() != 1 {
+				t.Errorf("UNLOCK: %s %v", v, err)
+				return
+			}
+		}
+	})
+	return before, ask(t, sheds, clients, lasts)
+}
