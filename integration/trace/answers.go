@@ -66,7 +66,7 @@ func (s *lock) granted(o *input) bool {
 		h.least, h.most = max(1, o.Count-1), o.Count+1
 	}
 	if o.Break {
-		s.breaks(o.Token)
+		s.breaks(o.Token, o.beside)
 	}
 	if !s.alone(o.Token, o.Verb, o.Permits, o.Return) {
 		return false
@@ -287,7 +287,7 @@ func (s *lock) freed(o *input) bool {
 	case Null:
 		return s.alone("", Write, 0, o.Return)
 	}
-	s.breaks("")
+	s.breaks("", nil)
 	return s.now <= o.Return
 }
 

@@ -213,7 +213,7 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 		}
 		in := &input{Op: o, until: o.letGo(events)}
 		if moves {
-			in.moved = onTheWay
+			in.moved, in.beside = onTheWay, besides(ops, n)
 		}
 		if o.inVain() {
 			in.until += in.moved
@@ -377,6 +377,18 @@ func inSteps(ops []Op, n int) bool {
 		return o.acquires() && o.Outcome == Granted && o.Token != ops[n].Token &&
 			o.Call <= ops[n].Return && o.Return >= ops[n].Call
 	})
+}
+
+// besides are the tokens of readers that may have come in while ops[n] ran, if that is a reader with BREAK.
+func besides(ops []Op, n int) map[string]bool {
+	tokens, o := make(map[string]bool), ops[n]
+	for _, r := range ops {
+		if o.Break && o.Verb == Read && r.Verb == Read && r.Outcome == Granted &&
+			r.Call <= o.Return && r.Return >= o.Call {
+			tokens[r.Token] = true
+		}
+	}
+	return tokens
 }
 
 // queued says whether somebody may have stood in the queue while ops[n] ran.

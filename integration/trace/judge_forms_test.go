@@ -262,13 +262,26 @@ func TestJudgeBreak(t *testing.T) {
 	reads := breaks(granted(1, "b", 10*ms, 11*ms, 2))
 	reads.Verb = Read
 	unknown := breaks(on(1, Write, "b", 10*ms, Unknown))
+	before, meanwhile := granted(0, "a", 0, 9*ms, 1), granted(0, "a", 0, 11*ms, 1)
+	before.Verb, meanwhile.Verb = Read, Read
+	moving := func(ops ...Op) *History {
+		h := history(nil, ops...)
+		h.Moves = true
+		return h
+	}
 	cut := []Event{{Name: "cut", Start: 5 * ms, End: 12 * ms}}
 	judgeAll(t, []judged{
 		{"taken over", history(nil, a, b), ""},
 		{"taken over from one that is kept", history(nil, kept, b, on(0, Unlock, "a", 20*ms, Null)), ""},
 		{"taken while it rests", history(nil, rests, on(0, Unlock, "a", 5*ms, Done), b), ""},
 		{"read by who took it over, and by the former owner too", history(nil, a, reads,
-			on(0, Check, "a", 20*ms, Done)), "linearizable"},
+			on(0, Unlock, "a", 20*ms, Done)), "linearizable"},
+		{"read by who took it over, and by who came in meanwhile, while it moved", moving(meanwhile, reads,
+			on(0, Unlock, "a", 20*ms, Done)), ""},
+		{"read by who took it over, and by who came in meanwhile", history(nil, meanwhile, reads,
+			on(0, Unlock, "a", 20*ms, Done)), "linearizable"},
+		{"read by who took it over, and by who read before, while it moved", moving(before, reads,
+			on(0, Unlock, "a", 20*ms, Done)), "linearizable"},
 		{"freed by the former owner", history(nil, a, b, on(0, Unlock, "a", 20*ms, Done)), "linearizable"},
 		{"taken from who took it over", history(nil, a, b, granted(2, "c", 20*ms, 21*ms, 3)), "linearizable"},
 		{"taken over, as far as anybody knows",

@@ -102,6 +102,9 @@ type input struct {
 	after int64         // of a grant: the fence of the one before it
 	until time.Duration // of an unknown outcome: when it can have no effect any more
 	moved time.Duration // of locks that move: how much longer its lease may last
+	// of a reader with BREAK of a lock that moves: tokens of readers that may have come in behind it, and yet
+	// got their fences before it
+	beside map[string]bool
 
 	quorum bool            // of locks that a majority keeps
 	late   time.Duration   // there: by how much some masters may have run it later than others
@@ -183,10 +186,14 @@ func (s *lock) end(i int) {
 	}
 }
 
-// breaks ends all firm holds but token's, and what would rest of them.
-func (s *lock) breaks(token string) {
+// breaks ends all firm holds but token's, and what would rest of them. Those beside may have ended.
+func (s *lock) breaks(token string, beside map[string]bool) {
 	for i := len(s.holds) - 1; i >= 0; i-- {
-		if h := &s.holds[i]; h.firm && h.token != token {
+		switch h := &s.holds[i]; {
+		case !h.firm || h.token == token:
+		case beside[h.token]:
+			h.lo, h.restLo = 0, 0
+		default:
 			h.restHi = 0
 			s.end(i)
 		}
