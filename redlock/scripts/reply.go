@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"lockproxy/internal/resp"
@@ -115,11 +116,16 @@ type HandedOn struct {
 	Grant  redlock.Grant // At is not known here
 }
 
+// notDeleted are the replies to a DeleteRequest that say that the key has another value, or is no string: of
+// both commands, of DELIFEQ, and of DELEX.
+var notDeleted = [][]byte{[]byte(":0"), []byte("-WRONGTYPE "), []byte("-ERR Key should be of string type")}
+
 // ReadDeleted makes the reply to a DeleteRequest that of free.lua: 1, or nil. unable says that the server
 // cannot, or may not, run that command. Then nothing was deleted.
 func ReadDeleted(reply []byte) (asFreed []byte, unable bool) {
 	unable = resp.Forbidden(reply)
-	if unable || bytes.HasPrefix(reply, []byte("-WRONGTYPE ")) || bytes.HasPrefix(reply, []byte(":0")) {
+	says := func(words []byte) bool { return bytes.HasPrefix(reply, words) }
+	if unable || slices.ContainsFunc(notDeleted, says) {
 		return resp.Null(2), unable
 	}
 	return reply, false

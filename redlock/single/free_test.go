@@ -109,6 +109,8 @@ func TestUnlockByCommand(t *testing.T) {
 			held: true},
 		"it has another value": {locked: one, freed: zero, released: one, held: true},
 		"it is a hash":         {locked: one, freed: hash, released: one, held: true},
+		"DELEX finds a hash": {locked: one, freed: "-ERR Key should be of string type if conditions are " +
+			"specified\r\n", released: one, held: true},
 		"the user may not": {locked: one, freed: not, released: one, held: true,
 			refused: true},
 		"a node does not know it": {locked: one, freed: old, released: one, held: true,
