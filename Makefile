@@ -22,7 +22,7 @@ build: ## bin/lockproxy, one static file
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)" -o bin/lockproxy ./cmd/lockproxy
 
 release: ## dist: static binaries for Linux and macOS, an image context, bills of materials, checksums
-	$(GO) run ./release -version $(VERSION)
+	$(GO) run ./internal/release -version $(VERSION)
 
 quick: fmt-check ## every test that needs no server, in less than a minute: to run before each commit
 	$(GO) vet -tags quick $(QUICK)

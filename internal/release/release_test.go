@@ -20,14 +20,16 @@ import (
 	"time"
 )
 
-var here = release{version: "9.8.7", commit: "c0ffee123456", source: "..", time: time.Unix(1.8e9, 0).UTC()}
+var here = release{
+	version: "9.8.7", commit: "c0ffee123456", source: "../..", time: time.Unix(1.8e9, 0).UTC(),
+}
 
 // copySources makes a copy of the sources elsewhere, without tests.
 func copySources(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel("..", path)
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel("../..", path)
 		switch {
 		case err != nil:
 			return err
@@ -196,7 +198,7 @@ func testBill(t *testing.T, text, program []byte) {
 func testImage(t *testing.T, files map[string]file) {
 	t.Helper()
 	text := string(files["Dockerfile"].text)
-	ours := string(read(t, "../Dockerfile"))
+	ours := string(read(t, "../../Dockerfile"))
 	_, last, _ := strings.Cut(ours, "\nFROM scratch\n")
 	for line := range strings.SplitSeq(last, "\n") {
 		if !strings.Contains(line, "/out/lockproxy") && !strings.Contains(text, line) {
@@ -222,11 +224,11 @@ func testImage(t *testing.T, files map[string]file) {
 
 // What is not compiled in this test is there for each platform: its packages, and their licences in NOTICE.
 func TestPlatforms(t *testing.T) {
-	notice := string(read(t, "../NOTICE"))
+	notice := string(read(t, "../../NOTICE"))
 	for _, p := range all {
 		list := exec.Command("go", "list", "-deps", "-f",
 			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/lockproxy")
-		list.Dir = ".."
+		list.Dir = "../.."
 		list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
 		out, err := list.Output()
 		if err != nil {
