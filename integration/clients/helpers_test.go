@@ -118,7 +118,10 @@ func (h helper) try(t *testing.T) {
 	h.start(t, program).ends(t, "end", "others hold report")
 
 	r := h.start(t, patient)
-	rig.WaitersOf(t, p.Addr, "report", 1)
+	rig.Eventually(t, 6*rig.Patience, "it waits for the lock, once it is compiled", func() bool {
+		_, waiters := rig.LockInfo(t, p.Addr, "report")
+		return waiters == 1
+	})
 	other.Must(t, "UNLOCK", "report", "other")
 	r.works(t)
 	if v := other.Must(t, "LOCK", "report"); !v.Null {
