@@ -29,9 +29,10 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) test -tags quick -short -timeout 5m $(QUICK)
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector, and without it what it would only make slow
-	@packages=$$($(GO) list ./... | grep -v '/integration/rounds$$'); set -x; \
+	@packages=$$($(GO) list ./... | grep -Ev '/(integration/rounds|internal/release)$$'); set -x; \
 	$(GO) test -race $(LEAN) -count=1 -p 3 -timeout $(TIMEOUT) ./integration/faults ./integration/compat ./redlock/quorum ./redlock/scripts $$packages; failed=$$?; \
-	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) -run '^TestRounds|^TestQuorumModel|^TestModelCatchesMutants' ./integration/rounds ./redlock/quorum ./redlock/scripts && exit $$failed
+	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) -run '^TestRounds|^TestRelease|^TestPlatforms|^TestArguments|^TestQuorumModel|^TestModelCatchesMutants' \
+		./integration/rounds ./redlock/quorum ./redlock/scripts ./internal/release && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
