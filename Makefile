@@ -4,6 +4,8 @@ QUICK    := ./internal/... ./cmd/... ./commands/... ./proxy/... ./cluster/... ./
 # packages that start servers
 SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/tool ./integration/browser
 LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
+# tests that the race detector would only make slow
+UNRACED  := ^TestRounds|^TestQuorumModel|^TestModelCatchesMutants|^Test(Release|Platforms|Arguments)$$
 FUZZTIME ?= 10m
 RUNS     ?= 20
 LOAD     ?= 0
@@ -31,7 +33,7 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 test: tools vet fmt-check ## install what is missing, then every test under the race detector, and without it what it would only make slow
 	@packages=$$($(GO) list ./... | grep -Ev '/(integration/rounds|internal/release)$$'); set -x; \
 	$(GO) test -race $(LEAN) -count=1 -p 3 -timeout $(TIMEOUT) ./integration/faults ./integration/compat ./redlock/quorum ./redlock/scripts $$packages; failed=$$?; \
-	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) -run '^TestRounds|^TestRelease|^TestPlatforms|^TestArguments|^TestQuorumModel|^TestModelCatchesMutants' \
+	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) -run '$(UNRACED)' \
 		./integration/rounds ./redlock/quorum ./redlock/scripts ./internal/release && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers

@@ -1,51 +1,22 @@
-// Package deploy has the files of docs/deploy judged by the tools that they are for: systemd-analyze,
-// promtool, Helm.
 package deploy
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
 
-const (
-	folder  = "../../docs/deploy"
-	program = "/usr/local/bin/lockproxy" // where the unit looks for it
-)
+const program = "/usr/local/bin/lockproxy" // where the unit looks for it
 
 // unit copies the unit, with its drop-in, to where systemd-analyze reads it, with a program that is there.
 func unit(t *testing.T, edit *strings.Replacer) string {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("systemd is for Linux alone")
-	}
 	dir := t.TempDir()
 	text := strings.ReplaceAll(read(t, "systemd/lockproxy.service"), program, "/bin/true")
 	write(t, filepath.Join(dir, "lockproxy.service"), edit.Replace(text))
 	write(t, filepath.Join(dir, "lockproxy.service.d/credentials.conf"), read(t, "systemd/credentials.conf"))
 	return filepath.Join(dir, "lockproxy.service")
-}
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // analyze runs a tool of systemd, which may have nothing to say.
