@@ -28,6 +28,10 @@ func inside() {
 		os.Unsetenv(insideMark) // servers have nothing to do with it
 		return
 	}
+	// Modules that the build of lockproxy needs cannot be downloaded from there.
+	if out, err := exec.Command("go", "mod", "download").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "chaos: go mod download: %v\n%s", err, out)
+	}
 	runtime.LockOSThread() // whose end would end the program that it starts
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
