@@ -76,3 +76,50 @@ func TestWaiterIsKnownUntilItLeaves(t *testing.T) {
 		known(0, 0)
 	})
 }
+
+// refusing is an Engine that never grants the lock, and says by what message it can be heard.
+type refusing struct {
+	always
+	order *Redis
+	hears func(subscription.Event)
+}
+
+func (e *refusing) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, bool, error) {
+	e.attempts++
+	e.order.Queued(a, time.Hour, nil)
+	return redlock.Grant{}, false, nil
+}
+
+func (e *refusing) Listen(
+	_ context.Context, _ int, _ string, hears func(subscription.Event),
+) (func(), error) {
+	e.hears = hears
+	return func() {}, nil
+}
+
+// A reply of the script may be read after the message about an offer that was made behind it. It does not put
+// off the look at what became of that offer. R25
+func TestOlderReplyForgetsNoOffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &refusing{}
+		o := NewRedis(e, redlock.NewNames("lock:"), slog.New(slog.DiscardHandler))
+		defer o.Close()
+		e.order = o
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := &redlock.Acquire{Name: "job", Token: "t", Mode: redlock.Write, Wait: time.Hour, ID: "mine"}
+		o.Expect(a, time.Now())
+		o.Queued(a, time.Hour, nil)
+		go o.Wait(ctx, a) // ends with ctx
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		before := e.attempts
+		e.hears(subscription.Event{Payload: []byte("another")})
+		o.Queued(a, time.Hour, nil)
+		time.Sleep(offer + 10*time.Millisecond)
+		synctest.Wait()
+		if n := e.attempts - before; n != 1 {
+			t.Errorf("%d looks when the offer to another was over, want 1", n)
+		}
+	})
+}
