@@ -18,14 +18,17 @@ import (
 
 // Lobby has the clients that connect before there is a Server, because the upstream is not found yet:
 //
-//	Serve --> client --> each command: -LOADING and the reason
+//	Serve --> client --> first command: waits for a moment, for the upstream or a reason why there is none
+//	                          |
+//	                     each command: -LOADING and the reason
 //	                          |
 //	Open(Server) -------------+--> the listeners and the clients are the Server's now
 //
 // No command is run and nobody logs in, so a client that is handed over is one that has just connected. Each
 // has a goroutine; that is enough for a time in which nothing can be done. Safe for concurrent use.
 type Lobby struct {
-	o LobbyOptions
+	o     LobbyOptions
+	since time.Time
 
 	mu        sync.Mutex
 	listeners []net.Listener
@@ -59,13 +62,16 @@ type LobbyOptions struct {
 const (
 	// lobbyRoom is how many bytes of a command are read here. A longer one is answered by the Server.
 	lobbyRoom = 4 << 10
+	// lobbyGrace is how long a client waits while the first look for the upstream is under way, so that a
+	// proxy that starts behind a balancer fails no command.
+	lobbyGrace = time.Second
 	// lobbyPatience is how long a client may take to read an answer.
 	lobbyPatience = time.Second
 )
 
 // NewLobby is a Lobby without listeners.
 func NewLobby(o LobbyOptions) *Lobby {
-	return &Lobby{o: o, clients: make(map[net.Conn]struct{}), over: make(chan struct{})}
+	return &Lobby{o: o, since: time.Now(), clients: make(map[net.Conn]struct{}), over: make(chan struct{})}
 }
 
 // Serve answers the clients of ln, on TCP or a unix socket, until Open or Close.
@@ -252,6 +258,9 @@ func (l *Lobby) answer(nc net.Conn) (rest []byte, stays bool) {
 			if n == 0 {
 				break
 			}
+			if l.openSoon() {
+				return buf, true
+			}
 			args, _, err := resp.Split(buf[:n], nil)
 			if err != nil || len(args) > 0 && !l.reply(nc, args[0]) {
 				return nil, false
@@ -265,6 +274,19 @@ func (l *Lobby) answer(nc net.Conn) (rest []byte, stays bool) {
 			return nil, false
 		}
 	}
+}
+
+// openSoon waits until it is known why there is no Server yet, or for lobbyGrace after the start. It reports
+// whether the Lobby is over.
+func (l *Lobby) openSoon() bool {
+	for l.o.Why() == nil && time.Since(l.since) < lobbyGrace {
+		select {
+		case <-l.over:
+			return true
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return l.isOver()
 }
 
 // reply answers one command. It returns false if the connection is to end.
