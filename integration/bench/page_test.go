@@ -1,14 +1,14 @@
 package main
 
 import (
-	"encoding/xml"
 	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/page"
 )
 
 var update = flag.Bool("update", false, "make docs/performance.md anew, from the results that are kept")
@@ -75,26 +75,7 @@ func TestPage(t *testing.T) {
 	}
 	for _, r := range []string{"lock", "forward"} {
 		for _, name := range []string{"-lines", "-bars", "-empty"} {
-			wellFormed(t, filepath.Join(w.folder(), r+name+".svg"))
-		}
-	}
-}
-
-// wellFormed reads a picture, which may have no number that is none.
-func wellFormed(t *testing.T, path string) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(text), "NaN") || strings.Contains(string(text), "Inf") {
-		t.Errorf("%s: not a number:\n%s", path, text)
-	}
-	d := xml.NewDecoder(strings.NewReader(string(text)))
-	for {
-		if _, err := d.Token(); err == io.EOF {
-			return
-		} else if err != nil {
-			t.Fatalf("%s: %v\n%s", path, err, text)
+			page.CheckSVG(t, filepath.Join(w.folder(), r+name+".svg"))
 		}
 	}
 }

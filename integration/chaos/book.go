@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lockproxy/integration/page"
+	"lockproxy/integration/trace"
 )
 
 // book are the results, and the files of the page that is made of them:
@@ -27,9 +28,9 @@ type book struct {
 
 // results are what was seen.
 type results struct {
-	Rows   []row   `json:"rows"`
-	Soak   *soak   `json:"soak,omitempty"`
-	Traces []trace `json:"traces,omitempty"`
+	Rows   []row       `json:"rows"`
+	Soak   *soak       `json:"soak,omitempty"`
+	Traces []trace.Sum `json:"traces,omitempty"`
 }
 
 func (b *book) folder() string { return strings.TrimSuffix(b.page, filepath.Ext(b.page)) }

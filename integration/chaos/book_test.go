@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/xml"
 	"flag"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/page"
 )
 
 var update = flag.Bool("update", false, "make docs/resilience.md anew, from the results that are kept")
@@ -79,27 +79,7 @@ func TestPage(t *testing.T) {
 	if strings.Contains(string(text), "| 1.0 |") {
 		t.Errorf("the older row is there still:\n%s", text)
 	}
-	wellFormed(t, filepath.Join(b.folder(), "kill.svg"))
-}
-
-// wellFormed reads a picture, which may have no number that is none.
-func wellFormed(t *testing.T, path string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(text), "NaN") || strings.Contains(string(text), "Inf") {
-		t.Errorf("%s: not a number:\n%s", path, text)
-	}
-	d := xml.NewDecoder(strings.NewReader(string(text)))
-	for {
-		if _, err := d.Token(); err == io.EOF {
-			return
-		} else if err != nil {
-			t.Fatalf("%s: %v\n%s", path, err, text)
-		}
-	}
+	page.CheckSVG(t, filepath.Join(b.folder(), "kill.svg"))
 }
 
 // The page and its pictures are those of the results that are kept, and were not changed by hand.

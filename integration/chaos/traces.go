@@ -11,23 +11,8 @@ import (
 	"time"
 
 	"lockproxy/integration/page"
+	"lockproxy/integration/trace"
 )
-
-// trace is what traces of locks have come to, as the tests of integration/faults write it down.
-type trace struct {
-	Test       string         `json:"test"`
-	Server     string         `json:"server"`
-	Seed       uint64         `json:"seed"`
-	When       time.Time      `json:"when"`
-	Took       float64        `json:"took"` // seconds
-	Rounds     int            `json:"rounds"`
-	Ops        int            `json:"ops"`
-	Unanswered int            `json:"unanswered"`
-	Grants     int            `json:"grants"`
-	Faults     map[string]int `json:"faults"`
-	Exceptions map[string]int `json:"exceptions"`
-	Violations int            `json:"violations"`
-}
 
 // topologies are the tests, in the order and with the words of the table.
 var topologies = [][2]string{
@@ -45,11 +30,11 @@ func (b *book) addTraces(path string) error {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		var t trace
+		var t trace.Sum
 		if err := json.Unmarshal(lines.Bytes(), &t); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		b.kept.Traces = slices.DeleteFunc(b.kept.Traces, func(old trace) bool {
+		b.kept.Traces = slices.DeleteFunc(b.kept.Traces, func(old trace.Sum) bool {
 			return old.Test == t.Test && old.Server == t.Server && old.Seed == t.Seed
 		})
 		b.kept.Traces = append(b.kept.Traces, t)
@@ -60,23 +45,34 @@ func (b *book) addTraces(path string) error {
 	return b.write()
 }
 
+const tracesHead = `
+## Traces of locks
+
+Made by ` + "`make traces`" + `, which goes on until it has counted 10,000,000 operations, or as many as TRACEOPS says: clients
+of two proxies take, renew, check and free locks at random while faults happen, and porcupine and plain monitors judge
+every call ([how](house.md#commands-for-work)). A violation is a promise of [locks](locks.md) that was broken. An
+exception is a reply that the judge lets pass because it is documented.
+
+%s
+%s
+%s`
+
 // traceText is the table of the traces.
-func traceText(all []trace) string {
+func traceText(all []trace.Sum) string {
 	if len(all) == 0 {
 		return ""
 	}
 	t := page.Table{{"topology", "server", "operations", "grants", "no answer", "rounds", "time", "faults",
 		"violations"}}
-	var whole trace
+	var whole trace.Sum
 	exceptions, faults := page.Table{{"exception", "how often"}}, page.Table{{"fault", "how often"}}
-	whole.Faults, whole.Exceptions = map[string]int{}, map[string]int{}
 	for _, topology := range topologies {
 		for _, server := range servers(all) {
-			sum := trace{Faults: map[string]int{}}
+			var sum trace.Sum
 			for _, one := range all {
 				if one.Test == topology[0] && one.Server == server {
-					sum.add(one)
-					whole.add(one)
+					sum.Add(one)
+					whole.Add(one)
 				}
 			}
 			if sum.Ops == 0 {
@@ -97,19 +93,11 @@ func traceText(all []trace) string {
 		exceptions = append(exceptions, []string{name, fmt.Sprint(whole.Exceptions[name])})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## Traces of locks\n\nMade by `make traces`, which goes on until it has counted "+
-		"10,000,000 "+
-		"operations: clients of two proxies take,\nrenew, check and free locks at random while faults "+
-		"happen, and "+
-		"porcupine and plain monitors judge every call\n([how](house.md#commands-for-work)). A violation "+
-		"is a promise "+
-		"of [locks](locks.md) that was broken. An exception is a reply that\nthe judge lets pass because "+
-		"it is "+
-		"documented.\n\n%s\n%s\n%s", t, faults, exceptions)
+	fmt.Fprintf(&b, tracesHead, t, faults, exceptions)
 	return b.String()
 }
 
-func servers(all []trace) (names []string) {
+func servers(all []trace.Sum) (names []string) {
 	for _, t := range all {
 		if !slices.Contains(names, t.Server) {
 			names = append(names, t.Server)
@@ -117,21 +105,6 @@ func servers(all []trace) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// add adds one up.
-func (t *trace) add(one trace) {
-	t.Took, t.Rounds, t.Ops, t.Unanswered = t.Took+one.Took, t.Rounds+one.Rounds, t.Ops+one.Ops,
-		t.Unanswered+one.Unanswered
-	t.Grants, t.Violations = t.Grants+one.Grants, t.Violations+one.Violations
-	for name, n := range one.Faults {
-		t.Faults[name] += n
-	}
-	for name, n := range one.Exceptions {
-		if t.Exceptions != nil {
-			t.Exceptions[name] += n
-		}
-	}
 }
 
 func total(counts map[string]int) (sum int) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockproxy/integration/trace"
 )
 
 // What `make traces` says.
@@ -16,22 +18,6 @@ var (
 	traceServer  = flag.String("server", "redis7", "the servers of traces, one of rig.Products")
 	traceFigures = flag.String("figures", "", "add what traces have come to, in JSON, to this file")
 )
-
-// traceSum is what traces have come to: a line of that file. A later line of the same seed says more.
-type traceSum struct {
-	Test       string         `json:"test"`
-	Server     string         `json:"server"`
-	Seed       uint64         `json:"seed"`
-	When       time.Time      `json:"when"`
-	Took       float64        `json:"took"` // seconds
-	Rounds     int            `json:"rounds"`
-	Ops        int            `json:"ops"`
-	Unanswered int            `json:"unanswered"`
-	Grants     int            `json:"grants"`
-	Faults     map[string]int `json:"faults"`
-	Exceptions map[string]int `json:"exceptions"`
-	Violations int            `json:"violations"`
-}
 
 // keep adds the sum so far to the file of -figures.
 func (f *figures) keep(t *testing.T, seed uint64, begun time.Time) {
@@ -46,7 +32,7 @@ func (f *figures) keep(t *testing.T, seed uint64, begun time.Time) {
 	} else {
 		test = t.Name()
 	}
-	line, err := json.Marshal(traceSum{Test: test, Server: server, Seed: seed,
+	line, err := json.Marshal(trace.Sum{Test: test, Server: server, Seed: seed,
 		When: time.Now().Truncate(time.Second), Took: time.Since(begun).Seconds(), Rounds: f.rounds,
 		Ops:        f.ops,
 		Unanswered: len(f.unanswered), Grants: f.grants, Faults: f.faults, Exceptions: f.exceptions,
