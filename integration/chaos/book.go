@@ -28,9 +28,10 @@ type book struct {
 
 // results are what was seen.
 type results struct {
-	Rows   []row       `json:"rows"`
-	Soak   *soak       `json:"soak,omitempty"`
-	Traces []trace.Sum `json:"traces,omitempty"`
+	Rows     []row       `json:"rows"`
+	Overload *overload   `json:"overload,omitempty"`
+	Soak     *soak       `json:"soak,omitempty"`
+	Traces   []trace.Sum `json:"traces,omitempty"`
 }
 
 func (b *book) folder() string { return strings.TrimSuffix(b.page, filepath.Ext(b.page)) }
@@ -56,22 +57,13 @@ func (b *book) load() error {
 	return err
 }
 
-// keep puts a row in its place, and writes the page.
-func (b *book) keep(r row) error {
+// keepThat puts what was seen in its place, and writes the page.
+func (b *book) keepThat(put func(*results)) error {
 	if err := b.load(); err != nil { // another run may have kept something
 		return err
 	}
-	b.fresh.put(r)
-	b.kept.put(r)
-	return b.write()
-}
-
-// keepSoak does so with a soak.
-func (b *book) keepSoak(k *soak) error {
-	if err := b.load(); err != nil {
-		return err
-	}
-	b.fresh.Soak, b.kept.Soak = k, k
+	put(&b.fresh)
+	put(&b.kept)
 	return b.write()
 }
 
@@ -157,6 +149,7 @@ func (b *book) text(rs results) string {
 			fmt.Fprintf(&w, "\n![%s](%s/%s.svg)\n", p.Title, filepath.Base(b.folder()), p.File)
 		}
 	}
+	w.WriteString(rs.Overload.text())
 	w.WriteString(rs.Soak.text())
 	w.WriteString(traceText(rs.Traces))
 	if b.page != "" && len(rs.Rows) > 0 {

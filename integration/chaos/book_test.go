@@ -46,7 +46,7 @@ func TestPage(t *testing.T) {
 		if err := again.load(); err != nil {
 			t.Fatal(err)
 		}
-		if err := again.keep(r); err != nil {
+		if err := again.keepThat(func(rs *results) { rs.put(r) }); err != nil {
 			t.Fatal(err)
 		}
 		b = again
@@ -140,6 +140,21 @@ func TestSoakIsShown(t *testing.T) {
 	}
 }
 
+// An overload shows what was served, of what could be.
+func TestOverloadIsShown(t *testing.T) {
+	v := &overload{Capacity: 2000, Lasted: 60, Wrong: []string{"an answer: OK"}, Ways: []flooded{
+		{Name: "straight", Rates: rates{1900, 0, 2100}, Median: 1000, P99: 2000, Calm: pair{1, 2}},
+		{Name: "lockproxy", Rates: rates{1000, 3000, 0}, P99: 99, Memory: [3]float64{20, 45, 21}}}}
+	text := v.text()
+	for _, want := range []string{"can do 2000 of a slow command (LPOS long absent)", "4000 a second are offered for 60 s",
+		"| 0.95 |", "| 2100 |", "| 1.0 -> 2.0 ", "| 0.50 |", "| 3000 |", "| 20, 45, 21 |",
+		"**wrong**: an answer: OK"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // Sums of traces add up by topology and server; a later one of the same seed says more than the earlier one.
 func TestTracesAddUp(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sums")
@@ -207,7 +222,7 @@ func TestFaultsAreNamed(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for _, tt := range []struct{ args, fails string }{
-		{"", ""}, {"-quick -seed 7", ""}, {"-only kill,soak -for 1h", ""},
+		{"", ""}, {"-quick -seed 7", ""}, {"-only kill,soak -for 1h", ""}, {"-only overload", ""},
 		{"kill", "-flags only"}, {"-only dance", "-only dance: must be of failover, "},
 		{"-seed 7 -write x -quick", ""}, {"-for 1s", "-for 1s: must be"}, {"-node-timeout 1ms",
 			"-node-timeout 1ms: must be"},

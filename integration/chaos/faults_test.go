@@ -3,6 +3,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,9 @@ func TestFaults(t *testing.T) {
 			}
 			for kind, n := range ours.Errors {
 				t.Logf("%d times %s", n, kind)
+				if strings.Contains(kind, "LOADING lockproxy") {
+					t.Errorf("a proxy that starts refused a command: %s", kind)
+				}
 			}
 		})
 	}

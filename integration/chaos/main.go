@@ -70,7 +70,7 @@ func parse(args []string) (options, error) {
 	var only, more, path string
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.StringVar(&only, "only", "", "some faults, with commas between: "+strings.Join(faultNames(), ", ")+
-		"; or "+soakName)
+		"; or "+overloadName+", "+soakName)
 	f.BoolVar(&o.quick, "quick", false, "shorter waits, and nodes that are given up after 2 s")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of what is left to chance; 0: another one each time")
 	f.StringVar(&o.write, "write", "", "write a page with what was seen, such as docs/resilience.md; what "+
@@ -126,9 +126,9 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("-for %v: must be 1m to 24h", o.lasts)
 	}
 	for _, name := range o.only {
-		if name != soakName && !slices.Contains(faultNames(), name) {
-			return o, fmt.Errorf("-only %s: must be of %s, %s", name, strings.Join(faultNames(), ", "),
-				soakName)
+		if name != soakName && name != overloadName && !slices.Contains(faultNames(), name) {
+			return o, fmt.Errorf("-only %s: must be of %s, %s, %s", name, strings.Join(faultNames(), ", "),
+				overloadName, soakName)
 		}
 	}
 	return o, nil
@@ -198,7 +198,18 @@ func run(ctx context.Context, o options) int {
 		}
 		bad = bad || len(r.Wrong) > 0
 		fmt.Printf("%s\n", r.words())
-		if err := b.keep(r); err != nil {
+		if err := b.keepThat(func(rs *results) { rs.put(r) }); err != nil {
+			fmt.Fprintln(os.Stderr, "chaos:", err)
+			return 1
+		}
+	}
+	if o.wants(overloadName) && ctx.Err() == nil {
+		v := overloading(ctx, o)
+		if ctx.Err() == nil {
+			bad = bad || len(v.Wrong) > 0
+			err = b.keepThat(func(rs *results) { rs.Overload = v })
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "chaos:", err)
 			return 1
 		}
@@ -206,7 +217,7 @@ func run(ctx context.Context, o options) int {
 	if o.wants(soakName) && ctx.Err() == nil {
 		k := soaking(ctx, o)
 		bad = bad || len(k.Wrong) > 0
-		if err := b.keepSoak(k); err != nil {
+		if err := b.keepThat(func(rs *results) { rs.Soak = k }); err != nil {
 			fmt.Fprintln(os.Stderr, "chaos:", err)
 			return 1
 		}
