@@ -7,9 +7,9 @@ import "time"
 // asks Pool.Overloaded first.
 
 // congestion is how late the answers of a pipe are, and how fast they come. One request at a time is timed,
-// from when it is queued until it is answered. One that takes long may stand behind a long command. If the
-// next one takes long, too, the node is overloaded: from then on only so many requests wait as it answers in
-// time.
+// from when it is queued until it is answered. One that takes long may stand behind a long command. The node
+// is overloaded if the next one takes long, too, or if twice as many wait as it answers in time: from then on
+// only so many requests wait as it answers in time.
 type congestion struct {
 	ahead int           // so many answers are to come until that of the timed request; 0: none is timed
 	since time.Time     // when it was queued
@@ -62,8 +62,9 @@ func (l *congestion) exceeds(n int, now time.Time, limit time.Duration) bool {
 	if now.Sub(l.last) > 2*max(l.took, limit) { // standing still is another trouble
 		return false
 	}
-	seen := l.took > limit && l.ahead > 0 && now.Sub(l.since) > limit
-	if !seen && now.After(l.until) || float64(n) < l.rate*limit.Seconds() {
+	inTime := l.rate * limit.Seconds()
+	seen := l.ahead > 0 && now.Sub(l.since) > limit && (l.took > limit || l.rate > 0 && float64(n) > 2*inTime)
+	if !seen && now.After(l.until) || float64(n) < inTime {
 		return false
 	}
 	l.until = now.Add(wary * limit)
