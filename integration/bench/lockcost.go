@@ -11,7 +11,7 @@ import (
 const (
 	costConns   = 50
 	costBatch   = 16                                  // commands at a time over each connection
-	costBatches = 6                                   // of each connection in a phase
+	costBatches = 48                                  // of each connection in a phase
 	costPhase   = costConns * costBatch * costBatches // commands
 	costName    = "lockproxy, watched"
 	costPair    = "LOCK + UNLOCK"

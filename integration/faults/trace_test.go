@@ -356,14 +356,20 @@ func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 // lock has more clients than otherwise.
 func fill(r *trace.Round) {
 	if *traceOps > 0 {
-		r.Clients *= 4
+		r.Clients *= 16
 	}
 }
 
-// semaphore has one of the keys be a semaphore in two rounds of three, with two to four permits.
+// semaphore has one of the keys, or one of twelve if there are many, be a semaphore in two rounds of three,
+// with two to four permits.
 func semaphore(r *trace.Round) {
-	if n := int64(r.Seed % 6); n < 4 {
-		r.Semaphores = map[string]int64{r.Keys[2]: 2 + n%3}
+	n := int64(r.Seed % 6)
+	if n >= 4 {
+		return
+	}
+	r.Semaphores = map[string]int64{}
+	for i := 2; i < len(r.Keys); i += 12 {
+		r.Semaphores[r.Keys[i]] = 2 + n%3
 	}
 }
 
