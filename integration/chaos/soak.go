@@ -32,6 +32,8 @@ type soak struct {
 	Series  [][]used       `json:"series"` // by proxy
 	Left    []used         `json:"left"`   // by proxy, some time after the last client has gone
 	Wrong   []string       `json:"wrong,omitempty"`
+	// Unfinished are faults that did not come to their end, such as a replica that did not take over.
+	Unfinished []string `json:"unfinished,omitempty"`
 }
 
 // used is what a proxy uses at a time.
@@ -120,8 +122,9 @@ func (k *soak) round(first *scene, f *fault) {
 		proxies: first.proxies, args: first.args}
 	s.begin(fmt.Sprintf("soak%d", k.Rounds))
 	time.Sleep(o.calm)
-	f.strike(s)
-	s.settle()
+	if err := s.attempt(func() { f.strike(s); s.settle() }); err != nil { // the clients were there all the same
+		k.Unfinished = append(k.Unfinished, fmt.Sprintf("round %d, %s: %s", k.Rounds, f.name, firstLine(err.Error())))
+	}
 	s.end()
 	s.mend()
 	for w, of := range []*verdict{&k.Sum, &k.Beside} {
@@ -377,6 +380,9 @@ func (k *soak) text() string {
 		strings.Join(kinds, ", "), k.Locks)
 	fmt.Fprintf(&b, "%s\n%s\n", t, sums([]row{{Ways: []figures{{Name: "lockproxy", verdict: k.Sum},
 		{Name: "go-redis", verdict: k.Beside}}}}))
+	for _, what := range k.Unfinished {
+		fmt.Fprintf(&b, "- a fault that did not come to its end: %s\n", what)
+	}
 	for _, wrong := range k.Wrong {
 		fmt.Fprintf(&b, "- **wrong**: %s\n", wrong)
 	}
