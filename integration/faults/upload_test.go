@@ -85,7 +85,7 @@ func hasHalf(list string) bool {
 // Of large replies that are not read the proxy keeps a few buffers a client, and nobody else waits. They come
 // whole when they are read, and are those of their requests.
 func TestLargeRepliesAreNotKept(t *testing.T) {
-	const size, clients = 16 << 20, 20
+	const size, clients = 16 << 20, 10
 	for _, name := range []string{"single", "cluster"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
