@@ -27,7 +27,7 @@ func TestFirstLookIsWaitedFor(t *testing.T) {
 		client := func() net.Conn {
 			near, far := net.Pipe()
 			l.enter(far)
-			go l.serve(far, false) // ends with the Lobby
+			l.work.Go(func() { l.serve(far, false) }) // ends with the Lobby
 			near.Write([]byte("PING\r\n"))
 			return near
 		}
@@ -55,7 +55,8 @@ func TestFirstLookIsWaitedFor(t *testing.T) {
 		l.Close()
 		l = NewLobby(l.o)
 		why = errors.New("nobody is there")
-		answered(client(), time.Millisecond, "-LOADING lockproxy has not found its upstream yet: nobody is there")
+		answered(client(), time.Millisecond,
+			"-LOADING lockproxy has not found its upstream yet: nobody is there")
 		l.Close()
 	})
 }

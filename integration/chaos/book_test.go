@@ -146,7 +146,8 @@ func TestOverloadIsShown(t *testing.T) {
 		{Name: "straight", Rates: rates{1900, 0, 2100}, Median: 1000, P99: 2000, Calm: pair{1, 2}},
 		{Name: "lockproxy", Rates: rates{1000, 3000, 0}, P99: 99, Memory: [3]float64{20, 45, 21}}}}
 	text := v.text()
-	for _, want := range []string{"can do 2000 of a slow command (LPOS long absent)", "4000 a second are offered for 60 s",
+	for _, want := range []string{"can do 2000 of a slow command (LPOS long absent)",
+		"4000 a second are offered for 60 s",
 		"| 0.95 |", "| 2100 |", "| 1.0 -> 2.0 ", "| 0.50 |", "| 3000 |", "| 20, 45, 21 |",
 		"**wrong**: an answer: OK"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {

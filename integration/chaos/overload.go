@@ -28,12 +28,13 @@ type overload struct {
 
 // flooded is what one way to that Redis made of it. Times are in ms.
 type flooded struct {
-	Name   string     `json:"name"`
-	Rates  rates      `json:"rates"`
-	Median float64    `json:"median"` // of commands that were served
-	P99    float64    `json:"p99"`
-	Calm   pair       `json:"calm"`             // p99 at half of the capacity, before and afterwards
-	Memory [3]float64 `json:"memory,omitempty"` // MiB: resident before, the most, and afterwards; none of Redis
+	Name   string  `json:"name"`
+	Rates  rates   `json:"rates"`
+	Median float64 `json:"median"` // of commands that were served
+	P99    float64 `json:"p99"`
+	Calm   pair    `json:"calm"` // p99 at half of the capacity, before and afterwards
+	// Memory is resident before, the most, and afterwards, in MiB. That of Redis is not measured.
+	Memory [3]float64 `json:"memory,omitempty"`
 }
 
 // rates are what became of the commands that were offered, a second.
@@ -64,7 +65,8 @@ func overloading(ctx context.Context, o options) *overload {
 		}
 		defer c.Close()
 		for range 20 {
-			c.Must(l, append([]string{"RPUSH", "long"}, strings.Fields(strings.Repeat("element ", 1000))...)...)
+			elements := strings.Fields(strings.Repeat("element ", 1000))
+			c.Must(l, append([]string{"RPUSH", "long"}, elements...)...)
 		}
 		v.Capacity = capacity(l, redis.Addr, calm)
 		v.Lasted = lasts.Seconds()
@@ -144,7 +146,8 @@ func capacity(l *life, addr string, lasts time.Duration) float64 {
 }
 
 // flood offers half of the capacity, then twice as much as there is, then half of it again.
-func (f *flooded) flood(l *life, addr string, memory func() float64, capacity float64, calm, lasts time.Duration) {
+func (f *flooded) flood(l *life, addr string, memory func() float64, capacity float64,
+	calm, lasts time.Duration) {
 	idle := make(chan *rig.Conn, floodConns)
 	for range floodConns {
 		c, err := rig.Dial(addr)
@@ -249,7 +252,8 @@ func (v *overload) text() string {
 			fmt.Sprintf("%.0f", f.Rates.Unsent), number(f.Median), number(f.P99), f.Calm.String(), memory})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, overloadHead, v.Capacity, strings.Join(slowCommand, " "), 2*v.Capacity, v.Lasted, floodConns, t)
+	fmt.Fprintf(&b, overloadHead, v.Capacity, strings.Join(slowCommand, " "), 2*v.Capacity, v.Lasted,
+		floodConns, t)
 	for _, wrong := range v.Wrong {
 		fmt.Fprintf(&b, "- **wrong**: %s\n", wrong)
 	}

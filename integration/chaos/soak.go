@@ -122,8 +122,10 @@ func (k *soak) round(first *scene, f *fault) {
 		proxies: first.proxies, args: first.args}
 	s.begin(fmt.Sprintf("soak%d", k.Rounds))
 	time.Sleep(o.calm)
-	if err := s.attempt(func() { f.strike(s); s.settle() }); err != nil { // the clients were there all the same
-		k.Unfinished = append(k.Unfinished, fmt.Sprintf("round %d, %s: %s", k.Rounds, f.name, firstLine(err.Error())))
+	// The clients were there also if the fault did not come to its end.
+	if err := s.attempt(func() { f.strike(s); s.settle() }); err != nil {
+		k.Unfinished = append(k.Unfinished,
+			fmt.Sprintf("round %d, %s: %s", k.Rounds, f.name, firstLine(err.Error())))
 	}
 	s.end()
 	s.mend()

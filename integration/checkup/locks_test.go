@@ -161,7 +161,8 @@ func TestTenThousandLocks(t *testing.T) {
 			t.Fatalf("MLOCK: %s", v.Raw)
 		}
 	}
-	r := run(t, "locks", "--proxy", p.Addr)
+	const patience = "--connect-timeout=1m" // the race detector makes a list of so many slow
+	r := run(t, "locks", "--proxy", p.Addr, patience)
 	if n := strings.Count(r.stdout, "\n"); r.code != 0 || n != all+1 {
 		t.Errorf("exit code %d, %d lines %s", r.code, n, r.stderr)
 	}
@@ -169,7 +170,7 @@ func TestTenThousandLocks(t *testing.T) {
 		t.Errorf("stderr: %q", r.stderr)
 	}
 	var found []struct{ Name string }
-	if err := json.Unmarshal([]byte(locks(t, p, 0, "--json", "job-00*")),
+	if err := json.Unmarshal([]byte(locks(t, p, 0, "--json", "job-00*", patience)),
 		&found); err != nil || len(found) != 1000 {
 		t.Errorf("%v, %d locks", err, len(found))
 	}

@@ -207,7 +207,8 @@ func Eventually(l Life, within time.Duration, what string, ok func() bool) {
 		if waited > within {
 			l.Fatalf("not within %v: %s", within, what)
 		}
-		// Metrics and INFO cost a proxy under the race detector much, so what takes long is asked for less often.
+		// Metrics and INFO cost a proxy under the race detector much, so what takes long is asked for less
+		// often.
 		pause = min(2*pause, max(50*time.Millisecond, waited/20), 500*time.Millisecond)
 	}
 }
