@@ -83,7 +83,7 @@ func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 	}
 	few := n%5 == 4 // meet, so that it can be seen who is refused for no reason
 	if !few {
-		fill(&r)
+		fill(&r, 6) // five masters are asked by each
 	}
 	for i := range r.Clients * 3 / 8 {
 		r.Keys = append(r.Keys, fmt.Sprintf("quorum-%d-%d", r.Seed, i))

@@ -3,6 +3,7 @@ package faults
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -90,6 +91,9 @@ func (two *traced) dial(n int) (trace.Conn, error) {
 		return nil, err
 	}
 	id, err := c.Do("CLIENT", "ID")
+	if err == nil && id.IsError() { // it does not serve yet
+		err = errors.New(id.Text)
+	}
 	if err != nil {
 		c.Close()
 		return nil, err
@@ -341,7 +345,7 @@ func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 		Slacks: trace.Roomy, Dial: two.dial, Upgrades: true, Keepalive: true, Guards: true, Notify: true,
 		Linger: true, AtLeast: true, Breaks: true, Sets: true, Probe: true,
 	}
-	fill(&r)
+	fill(&r, 24)
 	for i := range r.Clients * 3 / 8 {
 		r.Keys = append(r.Keys, fmt.Sprintf("trace-%d-%d", r.Seed, i))
 	}
@@ -352,11 +356,12 @@ func (two *traced) round(seed uint64, n int, d *deck) trace.Round {
 	return r
 }
 
-// fill makes a round of many clients if many operations are wanted: the time that faults take is the same. No
-// lock has more clients than otherwise.
-func fill(r *trace.Round) {
+// fill makes a round of several groups if many operations are wanted: the time that faults take is the same,
+// and no client meets more others than otherwise.
+func fill(r *trace.Round, groups int) {
 	if *traceOps > 0 {
-		r.Clients *= 16
+		r.Groups = groups
+		r.Clients *= groups
 	}
 }
 

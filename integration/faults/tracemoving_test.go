@@ -199,7 +199,7 @@ func TestMovingSlotsTraces(t *testing.T) {
 					Sets: true, Probe: true, Moves: true,
 				}
 				var wanted []int
-				fill(&r)
+				fill(&r, 24)
 				for k, i := range random.Perm(len(m.tags))[:min(len(m.tags), r.Clients*3/8)] {
 					wanted = append(wanted, i)
 					r.Keys = append(r.Keys, fmt.Sprintf("{%s}:%d-%d", m.tags[i], seed, k))

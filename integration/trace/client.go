@@ -11,6 +11,7 @@ import (
 type client struct {
 	r      *Running
 	n      int
+	keys   []string // of its group
 	random *rand.Rand
 	next   int // number of the next token
 	age    int // how often an outcome was unknown: no token is used beyond that
@@ -36,8 +37,13 @@ type own struct {
 }
 
 func newClient(r *Running, n int) *client {
-	return &client{r: r, n: n, random: rand.New(rand.NewPCG(r.Seed, uint64(n))), held: map[string]*own{},
+	c := &client{r: r, n: n, random: rand.New(rand.NewPCG(r.Seed, uint64(n))), held: map[string]*own{},
 		stale: map[string]Op{}}
+	groups := max(1, min(r.Groups, len(r.Keys)))
+	for i := n % groups; i < len(r.Keys); i += groups {
+		c.keys = append(c.keys, r.Keys[i])
+	}
+	return c
 }
 
 func (c *client) chance(percent int) bool { return c.random.IntN(100) < percent }
@@ -50,9 +56,9 @@ func (c *client) run() {
 	defer c.close()
 	for c.r.Now() < c.r.For {
 		time.Sleep(time.Duration(c.random.ExpFloat64()*float64(c.r.Think)) + c.takeRest())
-		c.act(c.r.Keys[c.random.IntN(len(c.r.Keys))])
+		c.act(c.keys[c.random.IntN(len(c.keys))])
 	}
-	for _, key := range c.r.Keys { // so that nobody waits for a whole lease
+	for _, key := range c.keys { // so that nobody waits for a whole lease
 		if own := c.held[key]; own != nil {
 			c.call(Op{Verb: Unlock, Key: key, Token: own.grant.Token})
 		}

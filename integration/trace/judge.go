@@ -105,48 +105,16 @@ func (v *Verdict) kind(o Op) {
 	}
 }
 
-// linearize asks porcupine, first without the exception.
+// linearize asks porcupine whether an order of the ops explains the replies.
 func (v *Verdict) linearize(h *History, key string, ops []Op) {
-	history := operations(ops, h.Moves, h.Events, nil, nil)
-	if h.Quorum {
-		h.weigh(history, ops)
+	if _, result := v.explain(h, key, ops, quick); result == porcupine.Ok {
+		return
 	}
-	result, info := porcupine.CheckOperationsVerbose(model, history, judging)
-	if h.Quorum && result != porcupine.Ok {
-		for _, exception := range astray {
-			h.stray(history, exception)
-			result, info = porcupine.CheckOperationsVerbose(model, history, judging)
-			if result == porcupine.Ok {
-				v.Exceptions[exception]++
-				break
-			}
-		}
-	}
+	history, result := v.explain(h, key, ops, model)
 	if result == porcupine.Ok {
 		return
 	}
-	var lossy, resent []Event
-	for _, e := range h.Events {
-		if e.Resent {
-			resent = append(resent, e)
-		}
-		if slices.Contains(e.Loses, key) {
-			lossy = append(lossy, e)
-		}
-	}
-	for _, exception := range []struct {
-		name          string
-		resent, lossy []Event
-	}{{ForgottenRelease, resent, nil}, {LostInFailover, resent, lossy}} {
-		if exception.resent == nil && exception.lossy == nil {
-			continue
-		}
-		history = operations(ops, h.Moves, h.Events, exception.resent, exception.lossy)
-		if result, info = porcupine.CheckOperationsVerbose(model, history, judging); result == porcupine.Ok {
-			v.Exceptions[exception.name]++
-			return
-		}
-	}
+	_, info := porcupine.CheckOperationsVerbose(model, history, judging)
 	rule, what := "linearizable", "no order of the calls explains the replies"
 	if result == porcupine.Unknown {
 		rule, what = "undecided", fmt.Sprintf("porcupine found no answer within %v", judging)
@@ -174,6 +142,53 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 	}
 	v.Violations = append(v.Violations, Violation{rule, key, what, at})
 	v.pictures[key] = info
+}
+
+// explain looks for an order of the ops by a model, first without exceptions, then with more and more of them.
+// It counts those that it needs, and returns the history with all of them if no order was found.
+func (v *Verdict) explain(h *History, key string, ops []Op, by porcupine.Model) (
+	history []porcupine.Operation, result porcupine.CheckResult) {
+	history = operations(ops, h.Moves, h.Events, nil, nil)
+	if h.Quorum {
+		h.weigh(history, ops)
+	}
+	if result = porcupine.CheckOperationsTimeout(by, history, judging); result == porcupine.Ok {
+		return history, result
+	}
+	if h.Quorum {
+		for _, exception := range astray {
+			h.stray(history, exception)
+			result = porcupine.CheckOperationsTimeout(by, history, judging)
+			if result == porcupine.Ok {
+				v.Exceptions[exception]++
+				return history, result
+			}
+		}
+	}
+	var lossy, resent []Event
+	for _, e := range h.Events {
+		if e.Resent {
+			resent = append(resent, e)
+		}
+		if slices.Contains(e.Loses, key) {
+			lossy = append(lossy, e)
+		}
+	}
+	for _, exception := range []struct {
+		name          string
+		resent, lossy []Event
+	}{{ForgottenRelease, resent, nil}, {LostInFailover, resent, lossy}} {
+		if exception.resent == nil && exception.lossy == nil {
+			continue
+		}
+		history = operations(ops, h.Moves, h.Events, exception.resent, exception.lossy)
+		result = porcupine.CheckOperationsTimeout(by, history, judging)
+		if result == porcupine.Ok {
+			v.Exceptions[exception.name]++
+			break
+		}
+	}
+	return history, result
 }
 
 // until is when an op of unknown outcome can have no effect any more.

@@ -20,6 +20,7 @@ type Round struct {
 	Seed    uint64
 	Keys    []string
 	Clients int
+	Groups  int // into which clients and keys are divided, and which do not meet; 0: all are one
 	Proxies int
 	For     time.Duration // clients begin no new call after it
 	Think   time.Duration // between calls, on average

@@ -58,8 +58,8 @@ func (o *Op) readPart(i int, r Reply, err error) {
 // such.
 func (c *client) acquireSet() bool {
 	o := Op{Verb: Write, Token: c.token(), Lease: c.lease()}
-	for _, i := range c.random.Perm(len(c.r.Keys)) {
-		if key := c.r.Keys[i]; c.held[key] == nil && c.r.Semaphores[key] == 0 {
+	for _, i := range c.random.Perm(len(c.keys)) {
+		if key := c.keys[i]; c.held[key] == nil && c.r.Semaphores[key] == 0 {
 			o.Set = append(o.Set, key)
 		}
 	}

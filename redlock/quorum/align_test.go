@@ -53,3 +53,30 @@ func TestQuorumWaitsForTheFenceOfTheMajority(t *testing.T) {
 		mustUnlock(t, l, "a", g.Fence, 1)
 	})
 }
+
+// A reader that could not become the writer has the fence that it was told, though masters had made it the
+// writer and given it another one. R27
+func TestQuorumGivesAReaderItsFenceBack(t *testing.T) {
+	onNetwork(t, 3, 1, func(t *testing.T, s *network) {
+		l := s.proxies[0]
+		g := mustLock(t, l, redlock.Acquire{Token: "a", Mode: redlock.Read})
+		for i := range s.links[0][:2] {
+			s.links[0][i].fails(func(script string) fault {
+				return map[string]fault{"claim": lostReply}[script]
+			})
+		}
+		if _, ok, err := (&rig.Asker{L: l}).Acquire(l.NewAcquire(redlock.Acquire{Name: "job", Token: "a",
+			Mode: redlock.Write, Lease: 10 * time.Second})); ok || err == nil {
+			t.Fatalf("became the writer: %v %v", ok, err)
+		}
+		for i := range s.links[0] {
+			s.links[0][i].fails(nil)
+		}
+		time.Sleep(time.Second)
+		state, err := (&rig.Asker{L: l}).State("job")
+		if err != nil || len(state.Holders) != 1 || state.Holders[0].Fence != g.Fence {
+			t.Errorf("the fence was %d; INFO: %+v %v", g.Fence, state, err)
+		}
+		mustUnlock(t, l, "a", g.Fence, 1)
+	})
+}

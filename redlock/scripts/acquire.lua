@@ -59,6 +59,7 @@
 --
 -- The field b has " id fence count;" for each of the last upgrades, newest first: the fence and the count
 -- from before. A request that came before the upgrade and is sent again gets the answer that was true then.
+-- Once the upgrade is cancelled, the hold has that fence again.
 -- A semaphore is a hash too, whose permits are kept as the holds of readers. Its field v is "permits" and how
 -- many there are; that of a lock is 1. Proxies that do not know semaphores take it for a foreign key.
 -- permits.lua has more of it. Once nobody holds or waits for it, the key may become a lock, or a lock a

@@ -170,12 +170,14 @@ if mode == 'r' and crowded(lock, most_readers) then
   --#include full.lua
   return full(lock, lock.readers, 'share', 'lock-max-readers')
 end
+local before = upgrade and ' ' .. id .. ' ' .. fence .. ' ' .. count - (reentrant and 1 or 0) .. ';'
 fence = next_fence(fence_key, clock, wanted_fence)
 if upgrade then
   outlast(lock, expiry)
+  before = before .. string.sub(call('HGET', key, 'b') or '', 1, 120)
   redis.call('HDEL', key, field)
   lock.readers, lock.readers_end = 0, 0
-  save(lock, 'o', token, 'w', pack_hold(expiry, count, fence, now, kept, ids, own_note))
+  save(lock, 'o', token, 'w', pack_hold(expiry, count, fence, now, kept, ids, own_note), 'b', before)
   return {tonumber(fence), expiry - from, count, broke and 2 or 1, micros}
 end
 expiry = from + lease

@@ -285,6 +285,11 @@ func (h *modelHold) cancel(i int) {
 		}
 		if h.made[j][0] != '+' {
 			h.mode = redlock.Read
+			for _, r := range h.read {
+				if r.id == h.made[j][1:] {
+					h.fence = r.fence
+				}
+			}
 		}
 		delete(h.gone, h.made[j][1:])
 		h.made = h.made[:j]

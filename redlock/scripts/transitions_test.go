@@ -912,7 +912,7 @@ var transitions = []struct{ name, text string }{
 		acquire b i7 r 1000 -> nil
 		cancel a i6 -> 1
 		acquire b i8 r 1000 -> [b F4 ~1000 1]
-		acquire a i5 r 1000 -> [a F3 ~9000 2]`},
+		acquire a i5 r 1000 -> [a F2 ~9000 2]`},
 	{"a waiter whose request is named is granted, handed over and found", `
 		acquire a i1 w 1000 -> [a F1 ~1000 1]
 		reenter b i2,n2 w 1000 P1 -> [1 ~1000 i1 *]
