@@ -63,7 +63,7 @@ func (q *quorumRig) vote() {
 func TestRedlockTraces(t *testing.T) {
 	besideOthers(t)
 	q := startQuorumRig(t)
-	takeTraces(t, 15*time.Second, q.faults(), q.round)
+	takeTraces(t, 15*time.Second, 4, q.faults(), q.round)
 }
 
 func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
@@ -83,7 +83,7 @@ func (q *quorumRig) round(seed uint64, n int, d *deck) trace.Round {
 	}
 	few := n%5 == 4 // meet, so that it can be seen who is refused for no reason
 	if !few {
-		fill(&r, 6) // five masters are asked by each
+		fill(&r, 10) // five masters are asked by each
 	}
 	for i := range r.Clients * 3 / 8 {
 		r.Keys = append(r.Keys, fmt.Sprintf("quorum-%d-%d", r.Seed, i))

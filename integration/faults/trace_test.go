@@ -280,12 +280,13 @@ func (f *figures) String() string {
 func TestTraces(t *testing.T) {
 	besideOthers(t)
 	tr := startTraceRig(t)
-	takeTraces(t, 20*time.Second, tr.faults(), tr.round)
+	takeTraces(t, 20*time.Second, 1, tr.faults(), tr.round)
 }
 
 // takeTraces takes rounds for as long as the flags say, in short for a given time, and judges them.
-// On a busy machine it takes more, for two minutes at most, until enough has happened to be judged.
-func takeTraces(t *testing.T, short time.Duration, faults []fault,
+// On a busy machine it takes more, for two minutes at most, until enough has happened to be judged. If many
+// operations are wanted, it takes rounds until it has that many of them, divided by part.
+func takeTraces(t *testing.T, short time.Duration, part int, faults []fault,
 	round func(seed uint64, n int, d *deck) trace.Round) *figures {
 	first := *seed
 	if first == 0 {
@@ -302,7 +303,7 @@ func takeTraces(t *testing.T, short time.Duration, faults []fault,
 	var earlier []trace.Event
 	for n := 0; failures < 5; n++ {
 		if ran := time.Since(begun); *traceOps > 0 {
-			if sum.ops >= *traceOps || *traceTime > 0 && ran > took {
+			if sum.ops >= *traceOps/part || *traceTime > 0 && ran > took {
 				break
 			}
 		} else if ran > took && (sum.enough() || ran > took+2*time.Minute) {

@@ -190,7 +190,7 @@ func TestMovingSlotsTraces(t *testing.T) {
 			c := rig.StartCluster(rig.On(t, product), 3, 0)
 			two := startTraced(t, "--upstream", c.Addrs())
 			m := newMovingSlots(t, c, rig.Dose(6, 1000))
-			sum := takeTraces(t, 6*time.Second, nil, func(seed uint64, n int, _ *deck) trace.Round {
+			sum := takeTraces(t, 6*time.Second, 1, nil, func(seed uint64, n int, _ *deck) trace.Round {
 				random := rand.New(rand.NewPCG(seed, 1))
 				r := trace.Round{
 					Seed: seed, Clients: 8, Proxies: 2, Dial: two.dial, Slacks: trace.Roomy,

@@ -19,7 +19,7 @@ func TestTracesOfOneMaster(t *testing.T) {
 		s := rig.StartRedis(rig.On(t, *traceServer))
 		s.Link = rig.StartLink(t, s.Addr)
 		two := startTraced(t, "--upstream", s.Link.Addr(), "--upstream-timeout", "2s")
-		takeTraces(t, 4*time.Second, append(two.faults(), []fault{
+		takeTraces(t, 4*time.Second, 1, append(two.faults(), []fault{
 			{"SCRIPT FLUSH", 500 * time.Millisecond, 0, false,
 				func(*rand.Rand, *trace.Running, *trace.Event) { s.Do(t, "SCRIPT", "FLUSH") }},
 			{"Redis stopped", 2 * time.Second, time.Second, true,
@@ -39,7 +39,7 @@ func TestTracesOfOneMaster(t *testing.T) {
 		besideOthers(t)
 		g := rig.StartSentinels(rig.On(t, *traceServer))
 		two := startTraced(t, "--upstream", g.Addrs(), "--upstream-timeout", "2s")
-		takeTraces(t, 4*time.Second, append(two.faults(), fault{"fail-over by Sentinel", liveness,
+		takeTraces(t, 4*time.Second, 1, append(two.faults(), fault{"fail-over by Sentinel", liveness,
 			5 * time.Second, true, func(_ *rand.Rand, r *trace.Running, e *trace.Event) {
 				e.Loses = r.Keys
 				g.Sentinels[0].Do(t, "SENTINEL", "FAILOVER", "mymaster")

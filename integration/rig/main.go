@@ -43,8 +43,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer end()
-	// Most tests wait most of the time, for servers and time-outs.
-	flag.Set("test.parallel", "6")
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given { // most tests wait most of the time, for servers and time-outs
+		flag.Set("test.parallel", "6")
+	}
 	return m.Run()
 }
 

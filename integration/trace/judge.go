@@ -260,6 +260,12 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			porcupine.Operation{
 				ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return),
 			})
+		if len(in.beside) > 1 { // its BREAK comes first, then the others, then its fence
+			breaks := &input{Op: Op{Verb: Free, Call: o.Call, Return: o.Call, Outcome: Unknown}, until: o.Return}
+			history = append(history, porcupine.Operation{
+				Input: breaks, Call: int64(o.Call), Return: int64(o.Call),
+			})
+		}
 	}
 	slices.SortStableFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 	chain(history)
@@ -394,7 +400,8 @@ func inSteps(ops []Op, n int) bool {
 	})
 }
 
-// besides are the tokens of readers that may have come in while ops[n] ran, if that is a reader with BREAK.
+// besides are the tokens of readers that may have come in while ops[n] ran, and its own, if that is a reader
+// with BREAK.
 func besides(ops []Op, n int) map[string]bool {
 	tokens, o := make(map[string]bool), ops[n]
 	for _, r := range ops {

@@ -264,6 +264,8 @@ func TestJudgeBreak(t *testing.T) {
 	unknown := breaks(on(1, Write, "b", 10*ms, Unknown))
 	before, meanwhile := granted(0, "a", 0, 9*ms, 1), granted(0, "a", 0, 11*ms, 1)
 	before.Verb, meanwhile.Verb = Read, Read
+	second, third := granted(2, "c", 10*ms, 11*ms, 2), breaks(granted(1, "b", 10*ms, 11*ms, 3))
+	second.Verb, third.Verb = Read, Read
 	moving := func(ops ...Op) *History {
 		h := history(nil, ops...)
 		h.Moves = true
@@ -282,6 +284,12 @@ func TestJudgeBreak(t *testing.T) {
 			on(0, Unlock, "a", 20*ms, Done)), "linearizable"},
 		{"read by who took it over, and by who read before, while it moved", moving(before, reads,
 			on(0, Unlock, "a", 20*ms, Done)), "linearizable"},
+		{"broken for a reader, and another one got its fence first, while it moved", moving(a, third, second), ""},
+		{"broken for a reader, and another one got its fence first", history(nil, a, third, second),
+			"linearizable"},
+		{"broken for a reader, and another one had come before, while it moved", moving(a,
+			func() Op { early := second; early.Call, early.Return = 8*ms, 9*ms; return early }(), third),
+			"linearizable"},
 		{"freed by the former owner", history(nil, a, b, on(0, Unlock, "a", 20*ms, Done)), "linearizable"},
 		{"taken from who took it over", history(nil, a, b, granted(2, "c", 20*ms, 21*ms, 3)), "linearizable"},
 		{"taken over, as far as anybody knows",
