@@ -32,8 +32,8 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 
 test: tools vet fmt-check ## install what is missing, then every test under the race detector, and without it what it would only make slow
 	@unraced=$$($(GO) list $(UNRACED)); packages=$$($(GO) list ./... | grep -Fxv "$$unraced"); set -x; \
-	$(GO) test -race $(LEAN) -count=1 -p 3 -timeout $(TIMEOUT) ./integration/faults ./integration/compat ./redlock/quorum $$packages; failed=$$?; \
-	$(GO) test $(LEAN) -count=1 -timeout $(TIMEOUT) $$unraced ./redlock/quorum && exit $$failed
+	$(GO) test -race $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) ./integration/faults ./integration/compat ./redlock/quorum $$packages; failed=$$?; \
+	$(GO) test $(LEAN) -count=1 -parallel 6 -timeout $(TIMEOUT) $$unraced ./redlock/quorum && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \

@@ -25,8 +25,6 @@ type teller struct {
 	heard  []string // by the publications of the scripts
 }
 
-const ()
-
 func (l *teller) run(script scripts.Script, keys []string, args ...string) resp.Value {
 	l.t.Helper()
 	reply, err := l.c.Do(rig.EvalSHA(script, keys, args...))
@@ -1055,8 +1053,19 @@ var transitions = []struct{ name, text string }{
 }
 
 func TestTransitions(t *testing.T) {
+	all := slices.Concat(transitions, alone, rests, takeovers, permits)
+	const servers = 4 // most of the time they sleep
+	for n := range servers {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			playAll(t, all[len(all)*n/servers:len(all)*(n+1)/servers])
+		})
+	}
+}
+
+func playAll(t *testing.T, all []struct{ name, text string }) {
 	rig.Everywhere(t, func(t *testing.T, s *rig.Server) {
-		for _, tt := range slices.Concat(transitions, alone, rests, takeovers, permits) {
+		for _, tt := range all {
 			err, late := play(s, tt.text)
 			// Leases run on while a busy machine stands still. A real mistake shows up each time.
 			for try := 1; err != nil && late > 20*time.Millisecond && try < 20; try++ {
