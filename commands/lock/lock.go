@@ -303,14 +303,17 @@ func (q *acquisition) confirm(ctx context.Context, g redlock.Grant) []byte {
 }
 
 // told is the answer to a LOCK that was granted g: it tells of the ttl in confirmed. The ttl of one that may
-// wait is what is left now, for its client does not know when the grant was made.
+// wait is what is left now, for its client does not know when the grant was made. Nobody is told of a grant
+// whose lease may be over.
 func (q *acquisition) told(dst []byte, g, confirmed redlock.Grant) []byte {
+	now := time.Now()
 	if q.args.wait > 0 || q.args.tries > 1 {
-		if confirmed.TTL = confirmed.Left(time.Now()); confirmed.TTL <= 0 {
-			q.ended(false, errGrantOver)
-			q.undo()
-			return commands.ErrorReply(errGrantOver)
-		}
+		confirmed.TTL, confirmed.At = confirmed.Left(now), now
+	}
+	if confirmed.TTL <= now.Sub(confirmed.At) {
+		q.ended(false, errGrantOver)
+		q.undo()
+		return commands.ErrorReply(errGrantOver)
 	}
 	if err := q.keep(g, q.args.renewals); err != nil {
 		q.ended(false, err)

@@ -98,3 +98,26 @@ func TestTTLOfWhoWaited(t *testing.T) {
 		}
 	}
 }
+
+// A grant whose lease may be over when its client can be told is given back, and its client is told that: also
+// without WAIT. R2 R25
+func TestGrantThatMayBeOver(t *testing.T) {
+	t.Parallel()
+	redis := rig.StartRedis(t)
+	far := rig.StartLink(t, redis.Addr)
+	c := rig.Connect(t, rig.StartProxy(t, "--upstream", far.Addr()).Addr)
+	far.Delay(100 * time.Millisecond)
+	for name, command := range map[string][]string{
+		"write":  {"LOCK", "write", "TOKEN", "w", "PX", "150"},
+		"read":   {"RLOCK", "read", "TOKEN", "w", "PX", "150"},
+		"permit": {"SEMLOCK", "permit", "PERMITS", "2", "TOKEN", "w", "PX", "150"},
+	} {
+		v, err := c.Do(command...)
+		if err != nil || !strings.HasPrefix(v.Text, "TRYAGAIN the lock was granted, but its lease may be over") {
+			t.Errorf("%q: %s %v", command, v, err)
+		}
+		rig.Eventually(t, rig.Patience, name+" is free", func() bool {
+			return redis.Do(t, "EXISTS", "lock:{"+name+"}").Int() == 0
+		})
+	}
+}

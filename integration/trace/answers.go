@@ -287,7 +287,7 @@ func (s *lock) freed(o *input) bool {
 	case Null:
 		return s.alone("", Write, 0, o.Return)
 	}
-	s.breaks("", nil)
+	s.breaks("", o.beside)
 	return s.now <= o.Return
 }
 

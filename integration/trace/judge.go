@@ -260,7 +260,10 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			porcupine.Operation{
 				ClientId: o.Client, Input: in, Call: int64(in.Call), Return: int64(in.Return),
 			})
-		if len(in.beside) > 1 { // its BREAK comes first, then the others, then its fence
+		if o.Verb == Free && o.Outcome == Done && (moves || o.overlaps(events)) {
+			in.beside = sparedBy(ops, o)
+		}
+		if o.Verb == Read && len(in.beside) > 1 { // its BREAK comes first, then the others, then its fence
 			breaks := &input{Op: Op{Verb: Free, Call: o.Call, Return: o.Call, Outcome: Unknown}, until: o.Return}
 			history = append(history, porcupine.Operation{
 				Input: breaks, Call: int64(o.Call), Return: int64(o.Call),
@@ -378,7 +381,13 @@ func sure(ops []Op, events []Event) (until time.Duration) {
 			if hindered < g.Lease*2/3 {
 				return forever
 			}
-			return max(until, o.Call-word)
+			last := o.Call - word
+			for _, e := range events { // while nobody could renew it, it may have ended at any time
+				if e.Start < last && e.End > last {
+					last = e.Start
+				}
+			}
+			return max(until, last)
 		case o.Outcome == Granted && o.Fence != fence && fence > 0 && !o.Switch:
 			return until
 		case o.Outcome == Done || o.Outcome == Granted:
@@ -398,6 +407,18 @@ func inSteps(ops []Op, n int) bool {
 		return o.acquires() && o.Outcome == Granted && o.Token != ops[n].Token &&
 			o.Call <= ops[n].Return && o.Return >= ops[n].Call
 	})
+}
+
+// sparedBy are the tokens that may hold the lock although LOCKCTL BREAK ended what others held: one that takes
+// long, or is sent again, leaves alone what its own proxy has asked for since.
+func sparedBy(ops []Op, o Op) map[string]bool {
+	tokens := make(map[string]bool)
+	for _, w := range ops {
+		if w.acquires() && w.Proxy == o.Proxy && w.Call >= o.Call && w.Call <= o.Return {
+			tokens[w.Token] = true
+		}
+	}
+	return tokens
 }
 
 // besides are the tokens of readers that may have come in while ops[n] ran, and its own, if that is a reader

@@ -118,7 +118,7 @@ type input struct {
 	until time.Duration // of an unknown outcome: when it can have no effect any more
 	moved time.Duration // of locks that move: how much longer its lease may last
 	// of a reader with BREAK of a lock that moves: tokens of readers that may have come in behind it, and yet
-	// got their fences before it
+	// got their fences before it. Of LOCKCTL BREAK: tokens whose holds it may have left alone
 	beside map[string]bool
 
 	quorum bool            // of locks that a majority keeps

@@ -130,7 +130,8 @@ func (o *Op) acquires() bool { return o.Verb == Write || o.Verb == Read || o.Ver
 // over. So the grant was taken back.
 func (o *Op) TooLate() bool {
 	return o.Outcome == Unknown &&
-		strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted, but its lease may be over already")
+		(strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted, but its lease may be over already") ||
+			strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted and given back"))
 }
 
 // outlived says that the op took longer than the lease that it asked for. While its lock moves it may then
