@@ -22,7 +22,8 @@ func TestSetInAHalfMovedSlot(t *testing.T) {
 			c := rig.StartCluster(l, 3, 0)
 			p := rig.StartProxy(t, "--upstream", c.Addrs())
 			a, b := rig.Connect(t, p.Addr), rig.Connect(t, p.Addr)
-			a.Must(t, "LOCK", "{half}:first", "PX", "1")
+			a.Must(t, "LOCK", "{half}:first", "TOKEN", "first", "PX", "60000")
+			a.Must(t, "UNLOCK", "{half}:first", "first")
 			aheadOfClock(t, c, "half")
 			for _, name := range []string{"{half}:before", "{half}:others"} {
 				a.Must(t, "LOCK", name, "TOKEN", "old", "PX", "60000")

@@ -101,7 +101,8 @@ func TestHalfMovedSlot(t *testing.T) {
 				p[i] = rig.StartProxy(t, "--upstream", c.Addrs())
 			}
 			a, b := rig.Connect(t, p[0].Addr), rig.Connect(t, p[1].Addr)
-			a.Must(t, "LOCK", "{half}:first", "PX", "1")
+			a.Must(t, "LOCK", "{half}:first", "TOKEN", "first", "PX", "60000")
+			a.Must(t, "UNLOCK", "{half}:first", "first")
 			aheadOfClock(t, c, "half")
 			before := map[string]string{}
 			for _, name := range strings.Fields("renewed checked waited again freed broken taken there") {
