@@ -4,6 +4,8 @@ QUICK    := ./internal/... ./cmd/... ./commands/... ./proxy/... ./cluster/... ./
 # packages that start servers
 SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./integration/transcripts ./integration/compare ./integration/clients ./integration/rig ./integration/rounds ./integration/tool ./integration/browser
 LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
+# what runs the program as users do, which is built with the race detector: the tests themselves need none
+PROCESS  := ./integration/faults ./integration/compat ./integration/transcripts ./integration/attacks ./integration/compare ./integration/clients ./integration/deploy ./integration/chaos ./integration/checkup ./integration/browser ./integration/tool
 # packages that the race detector would only make slow: scripts of Redis, archives, one thing after the other
 UNRACED  := ./integration/rounds ./internal/release ./redlock/scripts
 FUZZTIME ?= 10m
@@ -30,10 +32,10 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 	$(GO) vet -tags quick $(QUICK)
 	$(GO) test -tags quick -short -timeout 5m $(QUICK)
 
-test: tools vet fmt-check ## install what is missing, then every test under the race detector, and without it what it would only make slow
-	@unraced=$$($(GO) list $(UNRACED)); packages=$$($(GO) list ./... | grep -Fxv "$$unraced"); set -x; \
-	$(GO) test -race $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) ./integration/faults ./integration/compat ./redlock/quorum $$packages; failed=$$?; \
-	$(GO) test $(LEAN) -count=1 -parallel 6 -timeout $(TIMEOUT) $$unraced ./redlock/quorum && exit $$failed
+test: tools vet fmt-check ## install what is missing, then every test; what is under test has the race detector, but for what it would only make slow
+	@others=$$($(GO) list $(PROCESS) $(UNRACED)); packages=$$($(GO) list ./... | grep -Fxv "$$others"); failed=0; set -x; \
+	$(GO) test -race $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) ./redlock/quorum $$packages || failed=1; \
+	CGO_ENABLED=0 $(GO) test -trimpath $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) $(PROCESS) $(UNRACED) ./redlock/quorum && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \

@@ -149,6 +149,9 @@ func (c *txNodeConn) exec() string {
 
 func (n *txNodes) run(node int, command string) string {
 	words := strings.Fields(command)
+	if words[0] == "SCRIPT" && words[1] == "LOAD" { // the source is one word
+		words = strings.SplitN(command, " ", 3)
+	}
 	n.ran = append(n.ran, fmt.Sprintf("%d: %s", node, command))
 	switch words[0] {
 	case "SET":

@@ -3,6 +3,7 @@ package deploy
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -25,8 +26,8 @@ passwords: {clients: change-me, upstream: change-me, admin: change-me}
 // helm is the program in testdata/helm, built once: it is a module of its own.
 var helm = rig.Shared(func(l rig.Life) string {
 	program := filepath.Join(l.TempDir(), "helm")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, ".")
-	build.Dir = "testdata/helm"
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, ".")
+	build.Dir, build.Env = "testdata/helm", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		l.Fatalf("go build in testdata/helm: %s%v", out, err)
 	}

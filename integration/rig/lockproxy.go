@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ import (
 
 var (
 	raced = sync.OnceValues(func() (string, error) { return build("lockproxy-race", "-race") })
-	plain = sync.OnceValues(func() (string, error) { return build("lockproxy") })
+	plain = sync.OnceValues(func() (string, error) { return build("lockproxy", "-trimpath") })
 )
 
 // Binary is the path of the program built with the race detector.
@@ -58,8 +59,14 @@ func build(name string, flags ...string) (string, error) {
 	}
 	path := filepath.Join(cache, name)
 	args := append([]string{"build", "-o", path}, flags...)
-	if text, err := exec.Command("go",
-		append(args, "lockproxy/cmd/lockproxy")...).CombinedOutput(); err != nil {
+	compile := exec.Command("go", append(args, "lockproxy/cmd/lockproxy")...)
+	compile.Env = os.Environ()
+	if slices.Contains(flags, "-race") {
+		compile.Env = append(compile.Env, "CGO_ENABLED=1")
+	} else { // like a release, so that both share what is compiled
+		compile.Env = append(compile.Env, "CGO_ENABLED=0")
+	}
+	if text, err := compile.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build lockproxy/cmd/lockproxy: %v\n%s", err, text)
 	}
 	program, err := os.ReadFile(path)

@@ -43,8 +43,8 @@ class Store:
 
 
 # Two clients hold the lock one after the other; the first is paused beyond its lease.
-_, first, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "first", "PX", 50)
-time.sleep(0.2)
+_, first, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "first", "PX", 500)
+time.sleep(0.7)
 _, second, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "second", "WAIT", 20000)
 assert second > first
 
