@@ -120,8 +120,8 @@ func granted(t *testing.T, c *rig.Conn, command ...string) {
 	})
 }
 
-// A grant whose lease may be over when its client can be told is given back, and its client is told that: also
-// without WAIT. R2 R25
+// A grant whose lease may be over when its client can be told is given back, and its client is told that:
+// also without WAIT. R2 R25
 func TestGrantThatMayBeOver(t *testing.T) {
 	t.Parallel()
 	redis := rig.StartRedis(t)
@@ -134,7 +134,7 @@ func TestGrantThatMayBeOver(t *testing.T) {
 		"permit": {"SEMLOCK", "permit", "PERMITS", "2", "TOKEN", "w", "PX", "150"},
 	} {
 		v, err := c.Do(command...)
-		if err != nil || !strings.HasPrefix(v.Text, "TRYAGAIN the lock was granted, but its lease may be over") {
+		if err != nil || !strings.HasPrefix(v.Text, "TRYAGAIN the lock was granted, but its lease may be") {
 			t.Errorf("%q: %s %v", command, v, err)
 		}
 		rig.Eventually(t, rig.Patience, name+" is free", func() bool {

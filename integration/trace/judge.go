@@ -144,8 +144,8 @@ func (v *Verdict) linearize(h *History, key string, ops []Op) {
 	v.pictures[key] = info
 }
 
-// explain looks for an order of the ops by a model, first without exceptions, then with more and more of them.
-// It counts those that it needs, and returns the history with all of them if no order was found.
+// explain looks for an order of the ops by a model, first without exceptions, then with more and more of
+// them. It counts those that it needs, and returns the history with all of them if no order was found.
 func (v *Verdict) explain(h *History, key string, ops []Op, by porcupine.Model) (
 	history []porcupine.Operation, result porcupine.CheckResult) {
 	history = operations(ops, h.Moves, h.Events, nil, nil)
@@ -264,7 +264,8 @@ func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine
 			in.beside = sparedBy(ops, o)
 		}
 		if o.Verb == Read && len(in.beside) > 1 { // its BREAK comes first, then the others, then its fence
-			breaks := &input{Op: Op{Verb: Free, Call: o.Call, Return: o.Call, Outcome: Unknown}, until: o.Return}
+			breaks := &input{Op: Op{Verb: Free, Call: o.Call, Return: o.Call, Outcome: Unknown},
+				until: o.Return}
 			history = append(history, porcupine.Operation{
 				Input: breaks, Call: int64(o.Call), Return: int64(o.Call),
 			})
@@ -409,8 +410,8 @@ func inSteps(ops []Op, n int) bool {
 	})
 }
 
-// sparedBy are the tokens that may hold the lock although LOCKCTL BREAK ended what others held: one that takes
-// long, or is sent again, leaves alone what its own proxy has asked for since.
+// sparedBy are the tokens that may hold the lock although LOCKCTL BREAK ended what others held: one that
+// takes long, or is sent again, leaves alone what its own proxy has asked for since.
 func sparedBy(ops []Op, o Op) map[string]bool {
 	tokens := make(map[string]bool)
 	for _, w := range ops {
@@ -421,8 +422,8 @@ func sparedBy(ops []Op, o Op) map[string]bool {
 	return tokens
 }
 
-// besides are the tokens of readers that may have come in while ops[n] ran, and its own, if that is a reader
-// with BREAK.
+// besides are the tokens of readers that may have come in while ops[n] ran, and its own, if that is a
+// reader with BREAK.
 func besides(ops []Op, n int) map[string]bool {
 	tokens, o := make(map[string]bool), ops[n]
 	for _, r := range ops {

@@ -147,8 +147,8 @@ var model = porcupine.Model{
 	DescribeState: func(state any) string { return state.(lock).String() },
 }
 
-// quick is model, but that it does not go on from a state that an earlier one covers. Who finds no order by it
-// asks model itself.
+// quick is model, but that it does not go on from a state that an earlier one covers. Who finds no order by
+// it asks model itself.
 var quick = func() porcupine.Model {
 	m := model
 	m.Equal = func(a, b any) bool { return b.(lock).covers(a.(lock)) }
