@@ -7,7 +7,9 @@ LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger com
 # what runs the program as users do, which is built with the race detector: the tests themselves need none
 PROCESS  := ./integration/faults ./integration/compat ./integration/transcripts ./integration/attacks ./integration/compare ./integration/clients ./integration/deploy ./integration/chaos ./integration/checkup ./integration/browser ./integration/tool
 # packages that the race detector would only make slow: scripts of Redis, archives, one thing after the other
-UNRACED  := ./integration/rounds ./internal/release ./redlock/scripts
+UNRACED  := ./integration/rounds ./integration/trace ./integration/bench ./internal/release ./redlock/scripts
+# what is compiled for one test serves the others, and releases, if all say so
+SHARED   := GOFLAGS="$$GOFLAGS -trimpath"
 FUZZTIME ?= 10m
 RUNS     ?= 20
 LOAD     ?= 0
@@ -34,8 +36,8 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 
 test: tools vet fmt-check ## install what is missing, then every test; what is under test has the race detector, but for what it would only make slow
 	@others=$$($(GO) list $(PROCESS) $(UNRACED)); packages=$$($(GO) list ./... | grep -Fxv "$$others"); failed=0; set -x; \
-	$(GO) test -race $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) ./redlock/quorum $$packages || failed=1; \
-	CGO_ENABLED=0 $(GO) test -trimpath $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) $(PROCESS) $(UNRACED) ./redlock/quorum && exit $$failed
+	$(SHARED) $(GO) test -race $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) ./redlock/quorum $$packages || failed=1; \
+	$(SHARED) CGO_ENABLED=0 $(GO) test $(LEAN) -count=1 -p 2 -parallel 6 -timeout $(TIMEOUT) $(PROCESS) $(UNRACED) ./redlock/quorum && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \
@@ -47,7 +49,7 @@ tools: # what the tests need: a C compiler for the race detector, Redis, clients
 	@integration/servers.sh get
 
 vet:
-	$(GO) vet ./...
+	$(SHARED) CGO_ENABLED=0 $(GO) vet ./...
 
 fmt-check:
 	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "gofmt would change:" $$files >&2; exit 1; }

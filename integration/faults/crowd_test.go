@@ -141,7 +141,7 @@ func TestCrowd(t *testing.T) {
 	// the race detector takes so much of the CPU that 10,000 would wait for it alone
 	path := rig.Dose(rig.Binary, rig.LeanBinary)(t)
 	proxies := []*rig.Proxy{rig.StartBinary(t, path, args...), rig.StartBinary(t, path, args...)}
-	cr, end := &crowd{clients: rig.Dose(2000, 10_000)}, make(chan struct{})
+	cr, end := &crowd{clients: rig.Dose(1000, 10_000)}, make(chan struct{})
 	for i := range 8 {
 		cr.locks = append(cr.locks, fmt.Sprint("crowd:", i))
 	}
