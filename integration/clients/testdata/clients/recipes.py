@@ -42,9 +42,11 @@ class Store:
         return True
 
 
-# Two clients hold the lock one after the other; the first is paused beyond its lease.
-_, first, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "first", "PX", 500)
-time.sleep(0.7)
+# Two clients hold the lock one after the other; the first is paused beyond its lease. What comes first of all
+# takes longer than such a lease on a busy machine.
+proxy.execute_command("LOCK", "account:0", "TOKEN", "first")
+_, first, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "first", "PX", 1000)
+time.sleep(1.2)
 _, second, _, _ = proxy.execute_command("LOCK", "account:1", "TOKEN", "second", "WAIT", 20000)
 assert second > first
 
