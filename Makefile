@@ -6,7 +6,7 @@ SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./in
 LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
 # what runs the program as users do, which is built with the race detector: the tests themselves need none
 PROCESS  := ./integration/faults ./integration/compat ./integration/transcripts ./integration/attacks ./integration/compare ./integration/clients ./integration/deploy ./integration/chaos ./integration/checkup ./integration/browser ./integration/tool
-# packages that the race detector would only make slow: scripts of Redis, archives, one thing after the other
+# packages that the race detector would only make slow: scripts of Redis, archives, benchmarks, the judge of traces, rounds
 UNRACED  := ./integration/rounds ./integration/trace ./integration/bench ./internal/release ./redlock/scripts
 # what is compiled for one test serves the others, and releases, if all say so
 SHARED   := GOFLAGS="$$GOFLAGS -trimpath"

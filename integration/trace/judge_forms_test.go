@@ -308,6 +308,16 @@ func TestJudgeFree(t *testing.T) {
 	rests := a
 	rests.AtLeast = 500 * ms
 	free := func(at time.Duration, outcome Outcome) Op { return on(1, Free, "", at, outcome) }
+	slow := func(moves bool) *History { // the one that came later, by another proxy, has gone
+		near, far := granted(2, "near", 12*ms, 13*ms, 2), granted(3, "far", 20*ms, 21*ms, 3)
+		near.Verb, far.Verb, far.Proxy = Read, Read, 1
+		breaks := free(10*ms, Done)
+		breaks.Return = 40 * ms
+		h := history(nil, near, far, breaks, on(2, Unlock, "near", 50*ms, Done),
+			on(3, Unlock, "far", 50*ms, Null))
+		h.Moves = moves
+		return h
+	}
 	cut := []Event{{Name: "cut", Start: 5 * ms, End: 12 * ms}}
 	judgeAll(t, []judged{
 		{"broken", history(nil, a, free(10*ms, Done), on(0, Unlock, "a", 20*ms, Null)), ""},
@@ -320,6 +330,8 @@ func TestJudgeFree(t *testing.T) {
 			history(nil, rests, on(0, Unlock, "a", 5*ms, Done), free(10*ms, Null)), "linearizable"},
 		{"it ends a rest", history(nil, rests, on(0, Unlock, "a", 5*ms, Done), free(10*ms, Done),
 			granted(2, "c", 20*ms, 21*ms, 2)), ""},
+		{"slow while it moved, and a reader of its own proxy asked meanwhile", slow(true), ""},
+		{"slow, and a reader of its own proxy asked meanwhile", slow(false), "linearizable"},
 		{"broken, as far as anybody knows",
 			history(cut, a, free(10*ms, Unknown), on(0, Unlock, "a", 20*ms, Null)), ""},
 	})
