@@ -349,8 +349,10 @@ func TestUploadWithoutANode(t *testing.T) {
 	inUploadBubble(t, Options{}, func(u *uploads) {
 		u.reply = func(int, string) string { return "-CLUSTERDOWN The cluster is down\r\n" }
 		c := u.connect()
-		go func() { c.begin(); c.end() }()
+		sent := make(chan struct{})
+		go func() { defer close(sent); c.begin(); c.end() }()
 		c.expect("-CLUSTERDOWN The cluster is down\r\n")
+		<-sent
 		c.tell("+2 GET a\r\n", "GET a")
 		synctest.Wait()
 		if saw := strings.Join(u.all, ", "); strings.Contains(saw, "...") || strings.Contains(saw, "SET a") {

@@ -134,6 +134,7 @@ func TestLockAtATerminal(t *testing.T) {
 	s.types(t, "some words\n", "got <some words>")
 	s.idle(t)
 	s.types(t, "echo code=$?\n", "code=0")
+	s.idle(t)
 	free(true)
 
 	// ^C is for the command, whether or not it has asked for the terminal before.
@@ -142,11 +143,13 @@ func TestLockAtATerminal(t *testing.T) {
 	s.types(t, "\x03", "int2")
 	s.idle(t)
 	s.types(t, "echo code=$?\n", "code=9")
+	s.idle(t)
 	s.types(t, `"$lockproxy" lock job -- cat`+"\nfirst line\n", "first line\r\nfirst line")
 	free(false)
 	s.types(t, "\x03", "^C")
 	s.idle(t)
 	s.types(t, "echo code=$?\n", "code=130")
+	s.idle(t)
 	free(true)
 
 	// ^Z stops it, with the lock; fg goes on.
@@ -155,6 +158,7 @@ func TestLockAtATerminal(t *testing.T) {
 	s.idle(t)
 	free(false)
 	s.types(t, "echo shell$((1+1))\n", "shell2")
+	s.idle(t)
 	s.types(t, "fg\n", "lock job -- cat")
 	s.types(t, "second line\n", "second line\r\nsecond line")
 	s.types(t, "\x1a", "Stopped")
@@ -167,6 +171,7 @@ func TestLockAtATerminal(t *testing.T) {
 	s.types(t, "\x04", "$ ")
 	s.idle(t)
 	s.types(t, "echo code=$?\n", "code=0")
+	s.idle(t)
 	free(true)
 
 	// Others of a pipeline have the terminal, if the command does not ask for it.
