@@ -210,7 +210,11 @@ func (rs results) notes() string {
 		for _, note := range r.Notes {
 			fmt.Fprintf(&b, "- %s: %s\n", r.Title, note)
 		}
-		for _, wrong := range r.Wrong {
+		if n := len(r.Earlier); n > 0 {
+			fmt.Fprintf(&b, "- %s: the last of %d rounds; the targets below are for the median\n", r.Title,
+				n+1)
+		}
+		for _, wrong := range r.wrong() {
 			fmt.Fprintf(&b, "- %s: **must not be**: %s\n", r.Title, firstLine(wrong))
 		}
 	}

@@ -82,6 +82,21 @@ func TestPage(t *testing.T) {
 	page.CheckSVG(t, filepath.Join(b.folder(), "kill.svg"))
 }
 
+// A target is judged by the median of all rounds, and what must not be counts in whichever round it was.
+func TestTargetsAreForAllRounds(t *testing.T) {
+	last, first, second := canned("kill", 1), canned("kill", 1), canned("kill", 1)
+	last.Ways[0].Last, first.Ways[0].Last, second.Ways[0].Last = 77, 20, 40
+	first.Wrong = []string{"1 ran twice"}
+	last.Earlier = []row{first, second}
+	text := (&book{}).text(results{Rows: []row{last}})
+	for _, want := range []string{"the last of 3 rounds", "**must not be**: 1 ran twice",
+		"- lockproxy: 294 writes acknowledged", "<= 50 |      40 |", " 20 to 77 |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // The page and its pictures are those of the results that are kept, and were not changed by hand.
 func TestPageIsOfItsResults(t *testing.T) {
 	kept := book{page: "../../docs/resilience.md"}

@@ -55,6 +55,7 @@ type options struct {
 	lasts         time.Duration // of the soak
 	traces        string
 	within        time.Duration // no fault begins after it
+	rounds        int           // of faults that have targets
 	nodeTimeout   time.Duration
 	calm          time.Duration // before each fault
 	patience      time.Duration // how long clients may take to go on
@@ -80,6 +81,7 @@ func parse(args []string) (options, error) {
 		"add what `make traces` has counted in this file to the page, and run nothing")
 	f.DurationVar(&o.lasts, "for", 10*time.Minute, "how long the soak lasts")
 	f.DurationVar(&o.within, "within", 25*time.Minute, "no fault begins after it")
+	f.IntVar(&o.rounds, "rounds", 1, "how often a fault that has targets happens: they are for the median")
 	f.DurationVar(&o.nodeTimeout, "node-timeout", 5*time.Second, "cluster-node-timeout")
 	f.StringVar(&path, "lockproxy", "", "a lockproxy binary; empty: build ./cmd/lockproxy")
 	f.StringVar(&more, "args", "", "further arguments of lockproxy")
@@ -122,6 +124,8 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("-flags only, not %q", f.Arg(0))
 	case o.nodeTimeout < time.Second || o.nodeTimeout > time.Minute:
 		return o, fmt.Errorf("-node-timeout %v: must be 1s to 1m", o.nodeTimeout)
+	case o.rounds < 1 || o.rounds > 99:
+		return o, fmt.Errorf("-rounds %d: must be 1 to 99", o.rounds)
 	case o.lasts < time.Minute || o.lasts > 24*time.Hour:
 		return o, fmt.Errorf("-for %v: must be 1m to 24h", o.lasts)
 	}
@@ -191,12 +195,12 @@ func run(ctx context.Context, o options) int {
 			r = blank(f, o)
 			r.Skipped = fmt.Sprintf("its turn did not come within %v", o.within)
 		} else {
-			r = perform(ctx, f, o)
+			r = repeat(ctx, f, o)
 		}
 		if ctx.Err() != nil {
 			break // what was cut short says nothing
 		}
-		bad = bad || len(r.Wrong) > 0
+		bad = bad || len(r.wrong()) > 0
 		fmt.Printf("%s\n", r.words())
 		if err := b.keepThat(func(rs *results) { rs.put(r) }); err != nil {
 			fmt.Fprintln(os.Stderr, "chaos:", err)
@@ -238,6 +242,21 @@ func run(ctx context.Context, o options) int {
 func blank(f *fault, o options) row {
 	return row{Name: f.name, Title: f.title, When: time.Now().Truncate(time.Second), Seed: o.seed,
 		Command: o.command, Lossy: f.lossy}
+}
+
+// repeat has a fault happen, and as often as is asked for if it has targets.
+func repeat(ctx context.Context, f *fault, o options) (r row) {
+	var earlier []row
+	for {
+		r = perform(ctx, f, o)
+		if f.targets == nil || len(earlier)+1 >= o.rounds || ctx.Err() != nil {
+			r.Earlier = earlier
+			return r
+		}
+		fmt.Printf("%s\n", r.words())
+		earlier = append(earlier, r)
+		o.seed++
+	}
 }
 
 // perform has one fault happen.

@@ -24,6 +24,19 @@ type row struct {
 	Wrong    []string  `json:"wrong,omitempty"` // what must not be
 	Notes    []string  `json:"notes,omitempty"`
 	Trouble  []string  `json:"trouble,omitempty"`
+
+	Earlier []row `json:"earlier,omitempty"` // rounds of the same fault before this one
+}
+
+// rounds are all rounds of the fault, the row itself last.
+func (r row) rounds() []row { return append(slices.Clone(r.Earlier), r) }
+
+// wrong is what must not be, in any round.
+func (r row) wrong() (all []string) {
+	for _, round := range r.rounds() {
+		all = append(all, round.Wrong...)
+	}
+	return all
 }
 
 // pair is a figure before the fault and during it; -1: there was nothing to measure.

@@ -60,24 +60,49 @@ func targetsOf(rows []row) (all []page.Verdict) {
 	for _, r := range rows {
 		for _, f := range faults {
 			if f.name == r.Name && f.targets != nil && r.Skipped == "" {
-				all = append(all, f.targets(r)...)
+				all = append(all, overRounds(f.targets, r.rounds())...)
 			}
 		}
 	}
 	return all
 }
 
-// sums is a line about all rows: what must not be, over all of them.
+// overRounds has each target judge the median of all rounds.
+func overRounds(targets func(row) []page.Verdict, rounds []row) (all []page.Verdict) {
+	got := map[string][]float64{}
+	for _, r := range rounds {
+		if r.Skipped != "" {
+			continue
+		}
+		for _, v := range targets(r) {
+			if got[v.What] == nil {
+				all = append(all, v)
+				got[v.What] = []float64{}
+			}
+			if v.Got != nil {
+				got[v.What] = append(got[v.What], v.Got.Median)
+			}
+		}
+	}
+	for i, v := range all {
+		all[i].Got = page.SpreadOf(got[v.What]...)
+	}
+	return all
+}
+
+// sums is a line about all rows: what must not be, over all of them and their rounds.
 func sums(rows []row) string {
 	total := map[string]*verdict{}
 	var names []string
 	for _, r := range rows {
-		for _, w := range r.Ways {
-			if total[w.Name] == nil {
-				total[w.Name] = &verdict{}
-				names = append(names, w.Name)
+		for _, round := range r.rounds() {
+			for _, w := range round.Ways {
+				if total[w.Name] == nil {
+					total[w.Name] = &verdict{}
+					names = append(names, w.Name)
+				}
+				total[w.Name].add(w.verdict)
 			}
-			total[w.Name].add(w.verdict)
 		}
 	}
 	var lines []string
