@@ -105,21 +105,20 @@ func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) 
 	open := about.Transaction.Open
 	if open && cmd.Queue != commands.QueueNot {
 		if len(m.unseen) < maxUnseen {
-			m.unseen = commands.AppendMonitorCall(m.unseen, about, cmd, args)
+			line := commands.AppendMonitorTime(m.unseen, time.Now())
+			m.unseen = commands.AppendMonitorCall(line, about, cmd, args)
 		}
 		return
 	}
-	feed := w.monitors.feed
 	if open && cmd.Flags&commands.RunsQueue != 0 && !execFails {
-		now := time.Now()
-		for call := range bytes.Lines(m.unseen) { // its only line ends are those between calls
-			feed = append(commands.AppendMonitorTime(feed, now), call...)
-		}
+		w.passFeed()
+		w.monitors.feed = timed(m.unseen, time.Now())
+		w.passFeed()
 	}
 	if !open || cmd.Flags&commands.EndsMulti != 0 {
 		m.unseen = nil
 	}
-	feed = commands.AppendMonitorTime(feed, time.Now())
+	feed := commands.AppendMonitorTime(w.monitors.feed, time.Now())
 	w.monitors.feed = commands.AppendMonitorCall(feed, about, cmd, args)
 	switch {
 	case len(w.monitors.feed) >= maxFeed:
@@ -128,6 +127,16 @@ func (m *monitor) observe(cmd *commands.Command, args [][]byte, execFails bool) 
 		w.monitors.posted = true
 		w.loop.Post(w.passFeed)
 	}
+}
+
+// timed puts now in place of the times in lines, which have as many digits.
+func timed(lines []byte, now time.Time) []byte {
+	var room [len("+1339518083.107412 ")]byte
+	stamp := commands.AppendMonitorTime(room[:0], now)
+	for line := range bytes.Lines(lines) { // the only line ends are those between calls
+		copy(line, stamp)
+	}
+	return lines
 }
 
 // passFeed passes the collected lines to every loop that has clients in MONITOR.
