@@ -46,6 +46,11 @@ func Refused(err error) bool {
 	return false
 }
 
+// ErrTookOver is for an Acquire with Break that was granted while its slot moved: others had the lock when
+// its hold was looked for. They may have it since its lease was over, so they keep it.
+var ErrTookOver = ReplyError("TRYAGAIN the slot of this lock moves: the lock was taken away and granted, " +
+	"but others have it now: ask again")
+
 // ErrAgain says that a request is to be made again, and sent: the master of the slot has another replication
 // id than the request named, and may grant all the same; or the queue is so long that one script does not
 // find who is first; or a later request of the same token has overtaken it.

@@ -74,9 +74,14 @@ type Acquire struct {
 	Unsure bool
 	// Broke is set by the engine: a has ended holds of others, whether it is granted or not.
 	Broke bool
+	// Took is set by the engine: Break is done, for the lock was granted. What others hold since stays.
+	Took bool
 	// Fence is for the engine single: the fence that the last attempt asked for.
 	Fence int64
 }
+
+// Breaks says that what others hold is to end by the next attempt.
+func (a *Acquire) Breaks() bool { return a.Break && !a.Took }
 
 // BeforeHanded has f called before Handed, if that is set.
 func (a *Acquire) BeforeHanded(f func(Grant)) {

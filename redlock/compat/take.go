@@ -22,7 +22,7 @@ type taken struct {
 func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acquirer) {
 	sent := time.Now()
 	at, c := e.takeCall(a)
-	send(by, a.Name, at, c.Req, !a.Break, func(reply []byte) []byte {
+	send(by, a.Name, at, c.Req, !a.Breaks(), func(reply []byte) []byte {
 		t, err := e.readTaken(a, at, sent, reply)
 		if t.ok && !e.upstream.Parted(at).Before(sent) {
 			e.confirmed(by, a, t.grant, to)
@@ -116,7 +116,7 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 // takeCall is the call that takes the lock. Nobody may overtake those who wait at this proxy, but with BREAK.
 func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
 	args := 5
-	if a.Break {
+	if a.Breaks() {
 		args = 6
 	}
 	at, c = e.call(&scripts.CompatTake, a.Name, args)
@@ -124,8 +124,8 @@ func (e *Engine) takeCall(a *redlock.Acquire) (at int, c scripts.Call) {
 	c.Number(a.Lease.Milliseconds())
 	c.Text(a.ID)
 	c.Text(a.Keeper)
-	c.Flag(!a.Break && e.waiters.OthersFirst(a) || e.upstream.Evicts(at) != nil)
-	if a.Break {
+	c.Flag(!a.Breaks() && e.waiters.OthersFirst(a) || e.upstream.Evicts(at) != nil)
+	if a.Breaks() {
 		c.Flag(true)
 	}
 	return at, c
@@ -139,9 +139,12 @@ func (e *Engine) readTaken(a *redlock.Acquire, at int, sent time.Time, reply []b
 		a.Unsure = a.Unsure || !redlock.Refused(err)
 		return t, err
 	case len(n) == 3, len(n) == 4: // granted
-		t.ok, a.Broke = true, a.Broke || len(n) == 4
+		t.ok, a.Broke, a.Took = true, a.Broke || len(n) == 4, a.Break
 		t.grant = redlock.Grant{Token: a.Token, Fence: n[1], TTL: ms(n[2]), Count: 1, At: sent}
 		return t, nil
+	case a.Took:
+		a.Unsure = true
+		return t, redlock.ErrTookOver
 	case len(n) == 2: // held by others
 		t.left = ms(n[1])
 		return t, nil

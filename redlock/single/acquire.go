@@ -24,7 +24,7 @@ func (e *Engine) Acquire(by redlock.Caller, a *redlock.Acquire, to redlock.Acqui
 		e.grants.ask(a, sent)
 	}
 	*first = firstAttempt{e, by, a, to, sent, slot}
-	by.SendHome(slot, req, !a.Break, first, to)
+	by.SendHome(slot, req, !a.Breaks(), first, to)
 }
 
 // firstAttempt is an Acquire on its way. It is used again once it has its reply, which comes once.
@@ -134,7 +134,8 @@ func (e *Engine) Attempt(_ context.Context, a *redlock.Acquire) (g redlock.Grant
 
 // more says that the script needs all of its arguments for a.
 func (e *Engine) more(a *redlock.Acquire) bool {
-	return a.Break || a.Keeper != "" || a.Meta != "" || a.AtLeast > 0 || e.grace.on() || e.upstream.Evicting()
+	return a.Breaks() || a.Keeper != "" || a.Meta != "" || a.AtLeast > 0 ||
+		e.grace.on() || e.upstream.Evicting()
 }
 
 // plain says that a is granted as a plain lock, or not at all.
@@ -147,7 +148,7 @@ func (e *Engine) plain(a *redlock.Acquire) bool {
 func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquire) (slot int, req []byte) {
 	args, more := 11, e.more(a)
 	switch {
-	case a.Break:
+	case a.Breaks():
 		args = 12
 	case e.plain(a): // most of them
 		slot, c := scripts.EvalIn(buf, e.names, s, a.Name, 2)
@@ -180,7 +181,7 @@ func (e *Engine) acquireRequest(buf []byte, s *scripts.Script, a *redlock.Acquir
 		c.Said(a)
 		c.Text(e.granter(slot))
 	}
-	if a.Break {
+	if a.Breaks() {
 		c.Text(scripts.FenceKey(e.names, slot))
 	}
 	return slot, c.Req
@@ -196,6 +197,9 @@ func (e *Engine) readAcquire(
 	if r.Broke {
 		a.Broke = true
 		e.grants.changed(a.Name)
+	}
+	if r.Granted && a.Break {
+		a.Took = true
 	}
 	switch {
 	case err != nil:
@@ -216,6 +220,9 @@ func (e *Engine) readAcquire(
 		return r.Grant, false, needsSteps{r.Grant.Fence}
 	case r.Granted:
 		e.noteGrant(a, r.Grant, r.Plain)
+	case a.Took:
+		a.Unsure = true
+		return g, false, redlock.ErrTookOver
 	case a.Mode == redlock.Write:
 		e.grants.refused(a)
 	}

@@ -148,7 +148,7 @@ func (t *steps) acquire(a *redlock.Acquire) (g redlock.Grant, ok bool, err error
 	for range mostRounds {
 		at := time.Now()
 		slot, req := t.engine.acquireRequest(nil, acquireAlone, a)
-		reply, err := t.upstream.Do(t.ctx, slot, req, !a.Break)
+		reply, err := t.upstream.Do(t.ctx, slot, req, !a.Breaks())
 		if err != nil {
 			a.Unsure = true
 			return g, false, err

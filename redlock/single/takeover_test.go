@@ -129,3 +129,26 @@ func TestTakeOverInSteps(t *testing.T) {
 		t.Errorf("sent %v", b.sent)
 	}
 }
+
+// When the grant is gone before it has its fence, the lock is asked for once more. Who has it by then has it
+// since the lease was over, and keeps it: a second take-over would end a hold that nobody meant. R8 R33
+func TestTakeOverTakesOnce(t *testing.T) {
+	stands := "*5\r\n$33\r\n#0123456789abcdef0123456789abcdef\r\n:1123456000000\r\n:1000\r\n:1\r\n:1\r\n"
+	gone := []string{string(tryAgain) + "request\r\n", stands, ":1795446905801293\r\n", ":0\r\n"}
+	want := []string{"acquire", "acquire", "draw+", "number+", "acquire+"}
+	for _, tt := range []struct {
+		last string
+		ok   bool
+		err  error
+	}{
+		{granted, true, nil}, {"$-1\r\n", false, redlock.ErrTookOver},
+	} {
+		b := takeOver(t, append(slices.Clone(gone), tt.last)...)
+		if b.ok != tt.ok || b.err != tt.err || !b.a.Broke || b.a.Breaks() {
+			t.Errorf("%q: %v %v, broke %v, breaks %v", tt.last, b.ok, b.err, b.a.Broke, b.a.Breaks())
+		}
+		if len(b.sent) < len(want) || !slices.Equal(b.sent[:len(want)], want) {
+			t.Errorf("%q: sent %v", tt.last, b.sent)
+		}
+	}
+}
