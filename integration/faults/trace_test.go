@@ -390,10 +390,17 @@ func (faults hand) into(r *trace.Round) {
 	r.Faults = func(ctx context.Context, random *rand.Rand, run *trace.Running) {
 		for _, f := range faults {
 			time.Sleep(300*time.Millisecond + time.Duration(random.Int64N(int64(400*time.Millisecond))))
-			e := trace.Event{Name: f.name, Start: run.Now(), Settle: f.settle, Resent: f.resent}
-			f.run(random, run, &e)
-			e.End = run.Now()
-			run.Note(e)
+			f.happen(random, run)
 		}
 	}
+}
+
+// happen has one fault happen in a round, which knows of it also if it does not come to its end.
+func (f fault) happen(random *rand.Rand, run *trace.Running) {
+	e := trace.Event{Name: f.name, Start: run.Now(), Settle: f.settle, Resent: f.resent}
+	defer func() {
+		e.End = run.Now()
+		run.Note(e)
+	}()
+	f.run(random, run, &e)
 }

@@ -152,7 +152,11 @@ func (tr *traceRig) faults() []fault {
 			if lossy {
 				e.Loses = tr.locksOf(r, master)
 			}
-			replica := c.ReplicasOf(t, master)[0]
+			replicas := c.ReplicasOf(t, master)
+			if len(replicas) == 0 {
+				t.Fatalf("%s has no replica any more", master.Addr)
+			}
+			replica := replicas[0]
 			replica.Do(t, append([]string{"CLUSTER", "FAILOVER"}, how...)...)
 			rig.Eventually(t, 2*rig.Patience, "the replica is master", func() bool {
 				return replica.Info(t, "replication", "role") == "master"

@@ -68,6 +68,9 @@ func TestJudge(t *testing.T) {
 		o.Err = "TRYAGAIN the lock was granted, but its lease may be over already, for ..."
 		return o
 	}
+	overtaken := lost
+	overtaken.Break = true
+	overtaken.Err = "TRYAGAIN the slot of this lock moves: the lock was taken away and granted, but ..."
 	kept := granted(0, "a", 0, ms, 1)
 	short := kept
 	short.Keep, short.Lease, short.TTL = true, stall, stall
@@ -138,6 +141,8 @@ func TestJudge(t *testing.T) {
 		{"a grant that came later than its lease", history(nil, tooLate(299*ms)), "", ""},
 		{"a grant that came later than a lease that no pause takes", history(nil, tooLate(300*ms)), "",
 			"answered"},
+		{"a take-over that was overtaken in a moving slot", moving(overtaken), Overtaken, ""},
+		{"a take-over that was overtaken in one that does not move", history(nil, overtaken), "", "answered"},
 		{"a kept hold outlives its lease", history(nil, kept, unlock("a", 2*time.Second, Done),
 			granted(1, "b", 3*time.Second, 3001*ms, 2)), "", ""},
 		{"a kept hold is gone and nobody says so", history(nil, kept, unlock("a", 2*time.Second, Null)), "",

@@ -276,6 +276,8 @@ func (m *monitor) punctual() {
 		switch {
 		case m.h.Quorum && disturbed == 0 && m.disagreed(o):
 			m.v.Exceptions[Disagreed]++
+		case m.h.Moves && o.overtaken():
+			m.v.Exceptions[Overtaken]++
 		case o.TooLate() && o.brief(), o.inVain():
 		case o.Outcome == Unknown && disturbed == 0 && !m.dropped(o):
 			m.violation("answered", o.Call, "no answer, or trouble without a fault: %v", o)

@@ -134,6 +134,12 @@ func (o *Op) TooLate() bool {
 			strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted and given back"))
 }
 
+// overtaken says that a LOCK with BREAK took the lock, and others had it before the client could be told.
+func (o *Op) overtaken() bool {
+	return o.Outcome == Unknown && o.Break &&
+		strings.HasPrefix(o.Err, "TRYAGAIN the slot of this lock moves: the lock was taken away and granted")
+}
+
 // outlived says that the op took longer than the lease that it asked for. While its lock moves it may then
 // have held the lock for a lease that nobody was told of, because the fence came too late.
 func (o *Op) outlived() bool { return o.Return-o.Call > o.Lease }
