@@ -11,24 +11,29 @@ import (
 	"lockproxy/redlock"
 )
 
-// busy is an Engine whose attempts take 100 ms, and get nothing.
+// busy is an Engine whose attempts take 100 ms, and get what the waiter held at their beginning.
 type busy struct {
 	always
 	order *Redis
 	asks  atomic.Bool
+	fence atomic.Int64 // of what the waiter holds by now; 0: nothing
 }
 
 func (e *busy) Attempt(_ context.Context, a *redlock.Acquire) (redlock.Grant, bool, error) {
 	e.asks.Store(true)
+	g := redlock.Grant{Token: a.Token, Fence: e.fence.Load()}
 	time.Sleep(100 * time.Millisecond)
 	e.asks.Store(false)
+	if g.Fence != 0 {
+		return g, true, nil
+	}
 	e.order.Queued(a, time.Hour, nil)
 	return redlock.Grant{}, false, nil
 }
 
 // The client of a waiter is told at once of a grant that comes with an UNLOCK, and once; Wait returns that
 // grant even if the wait ends at the same time. It is Wait alone that returns one which comes before it is
-// called, or during an attempt. R25
+// called. During an attempt it is asked for once more. R25
 func TestHandedIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &busy{}
@@ -90,12 +95,29 @@ func TestHandedIsToldOnce(t *testing.T) {
 		handOver(7)
 		check("left", 0, 0)
 
+		asking := func() {
+			for !e.asks.Load() {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
 		handOver, _ = wait("asking")
-		for !e.asks.Load() {
-			time.Sleep(10 * time.Millisecond)
+		asking()
+		handOver(7)
+		e.fence.Store(7)
+		check("asking", 0, 7)
+		e.fence.Store(0)
+
+		// The grant is gone before the attempt behind it: the waiter waits on.
+		handOver, _ = wait("asking in vain")
+		asking()
+		handOver(6)
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if len(returned) > 0 {
+			t.Errorf("it was told of a grant that is gone: %+v", <-returned)
 		}
 		handOver(7)
-		check("asking", 0, 7)
+		check("asking in vain", 1, 7)
 
 		_, end = wait("early")
 		defer end()

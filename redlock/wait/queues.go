@@ -175,11 +175,18 @@ func (ws *Queues) rise(w *waiter) bool {
 	return !w.sleeps
 }
 
-// lieDown notes that the attempt of w is over.
+// lieDown notes that the attempt of w is over, and was refused. If w was handed the lock meanwhile, it asks
+// again: either the attempt came before that, and finds the grant now; or it came behind a BREAK that ended the
+// grant, and w stands in the queue once more, for whose place nobody else would care.
 func (ws *Queues) lieDown(w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.sleeps = true
+	select {
+	case <-w.given:
+		w.nudge()
+	default:
+	}
 }
 
 // errOverdue is why an attempt is ended when the wait is over.
@@ -294,7 +301,7 @@ func (ws *Queues) HandOver(id string, g redlock.Grant) {
 }
 
 // hand gives the lock to w. It tells its client, unless w does not sleep: then an attempt may still change
-// what w asks for, and await returns the grant. Queues.mu is held.
+// what w asks for, or lieDown has it ask again. Queues.mu is held.
 func (w *waiter) hand(g redlock.Grant) {
 	select {
 	case w.given <- g:
