@@ -48,10 +48,11 @@ func (b *book) addTraces(path string) error {
 const tracesHead = `
 ## Traces of locks
 
-Made by ` + "`make traces`" + `, which goes on until it has counted 10,000,000 operations, or as many as TRACEOPS says: clients
-of two proxies take, renew, check and free locks at random while faults happen, and porcupine and plain monitors judge
-every call ([how](house.md#commands-for-work)). A violation is a promise of [locks](locks.md) that was broken. An
-exception is a reply that the judge lets pass because it is documented.
+Made by ` + "`make traces`" + `, which goes on until it has counted 10,000,000 operations, or as many as TRACEOPS says; what
+several runs have counted is added up here, from %s to %s. Clients of two proxies take, renew, check and
+free locks at random while faults happen, and porcupine and plain monitors judge every call
+([how](house.md#commands-for-work)). A violation is a promise of [locks](locks.md) that was broken. An exception is a
+reply that the judge lets pass because it is documented.
 
 %s
 %s
@@ -93,7 +94,17 @@ func traceText(all []trace.Sum) string {
 		exceptions = append(exceptions, []string{name, fmt.Sprint(whole.Exceptions[name])})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, tracesHead, t, faults, exceptions)
+	first, last := all[0].When, all[0].When
+	for _, one := range all {
+		if one.When.Before(first) {
+			first = one.When
+		}
+		if one.When.After(last) {
+			last = one.When
+		}
+	}
+	fmt.Fprintf(&b, tracesHead, first.UTC().Format(time.DateOnly), last.UTC().Format(time.DateOnly), t,
+		faults, exceptions)
 	return b.String()
 }
 

@@ -109,6 +109,9 @@ type traceConn struct {
 	mu     sync.Mutex
 	news   *rig.Conn // nil: none yet
 	closed bool
+
+	asked int    // commands that end with NOTIFY
+	stray string // a message that came on the channel of an earlier one of them; "": none
 }
 
 func (c *traceConn) Close() {
@@ -120,10 +123,7 @@ func (c *traceConn) Close() {
 	}
 }
 
-// channel is where its messages come.
-func (c *traceConn) channel() string { return "trace:" + c.proxy + ":" + c.id }
-
-// listen returns the connection for messages, which is subscribed.
+// listen returns the connection for messages.
 func (c *traceConn) listen() (*rig.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,33 +134,53 @@ func (c *traceConn) listen() (*rig.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v, err := news.Do("SUBSCRIBE", c.channel()); err != nil || len(v.Elems) != 3 {
-		news.Close()
-		return nil, fmt.Errorf("SUBSCRIBE: %s %w", v, err)
-	}
 	c.news = news
 	return news, nil
 }
 
-// told waits for the outcome of a command that ends with NOTIFY.
+// next waits for the next message, or confirmation, on a channel.
+func (c *traceConn) next(news *rig.Conn, d time.Duration, kind, channel string) (text string, err error) {
+	for {
+		v, err := news.Receive(d)
+		switch {
+		case err != nil:
+			return "", err
+		case len(v.Elems) != 3:
+			return "", errors.New(v.String())
+		case v.Elems[0].Text == kind && v.Elems[1].Text == channel:
+			return v.Elems[2].Text, nil
+		}
+		c.stray = v.String()
+	}
+}
+
+// told waits for the outcome of a command that ends with NOTIFY, each on a channel of its own.
 func (c *traceConn) told(d time.Duration, args []string) (trace.Reply, error) {
 	news, err := c.listen()
 	if err != nil || news == nil {
 		return trace.Reply{}, cmp.Or(err, net.ErrClosed)
 	}
-	if !news.Silent(time.Millisecond) {
-		v, err := news.Receive(d)
-		return trace.Reply{Error: trace.Stray + v.String()}, err
+	c.asked++
+	channel := fmt.Sprintf("trace:%s:%s:%d", c.proxy, c.id, c.asked)
+	if err := news.Send("SUBSCRIBE", channel); err != nil {
+		return trace.Reply{}, err
 	}
-	r, err := c.ask(d, append(args, c.channel()))
+	if _, err := c.next(news, d, "subscribe", channel); err != nil {
+		return trace.Reply{}, err
+	}
+	if stray := c.stray; stray != "" {
+		c.stray = ""
+		return trace.Reply{Error: trace.Stray + stray}, nil
+	}
+	r, err := c.ask(d, append(args, channel))
 	if err != nil || !r.queued {
 		return r.Reply, err
 	}
-	v, err := news.Receive(d)
+	text, err := c.next(news, d, "message", channel)
 	if err != nil {
 		return trace.Reply{}, err
 	}
-	return trace.Message(v.Elems[2].Text), nil
+	return trace.Message(text), nil
 }
 
 func (c *traceConn) Cut() {

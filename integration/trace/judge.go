@@ -28,6 +28,9 @@ const (
 	// ForgottenRelease: a release that is sent again after a cut finds the lock free, and
 	// is remembered only until the next one of that lock: the answer is Null then.
 	ForgottenRelease = "forgotten release"
+	// ToldTwice: while a subscription moves from one node to another, because the first one is
+	// no master any more, both may pass on what is published.
+	ToldTwice = "told twice"
 	// Overtaken: a LOCK with BREAK takes the lock while its slot moves, but others have it
 	// before that is known, and keep it.
 	Overtaken = "take-over overtaken"

@@ -68,6 +68,9 @@ func TestJudge(t *testing.T) {
 		o.Err = "TRYAGAIN the lock was granted, but its lease may be over already, for ..."
 		return o
 	}
+	stray, later := lost, failover
+	stray.Err, stray.Call, stray.Return = Stray+"timeout k", 300*ms, 300*ms
+	later.Start = 400 * ms
 	overtaken := lost
 	overtaken.Break = true
 	overtaken.Err = "TRYAGAIN the slot of this lock moves: the lock was taken away and granted, but ..."
@@ -141,6 +144,8 @@ func TestJudge(t *testing.T) {
 		{"a grant that came later than its lease", history(nil, tooLate(299*ms)), "", ""},
 		{"a grant that came later than a lease that no pause takes", history(nil, tooLate(300*ms)), "",
 			"answered"},
+		{"a message twice, behind a fail-over", history([]Event{failover}, stray), ToldTwice, ""},
+		{"a message twice, before it", history([]Event{later}, stray), "", "one message"},
 		{"a take-over that was overtaken in a moving slot", moving(overtaken), Overtaken, ""},
 		{"a take-over that was overtaken in one that does not move", history(nil, overtaken), "", "answered"},
 		{"a kept hold outlives its lease", history(nil, kept, unlock("a", 2*time.Second, Done),

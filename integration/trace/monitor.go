@@ -3,7 +3,6 @@ package trace
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -63,12 +62,17 @@ func (m *monitor) disturbed(from, to time.Duration) time.Duration {
 	return sum
 }
 
-// messages: who is told of an outcome is told once.
+// messages: who is told of an outcome is told once, if no subscription had to move.
 func (m *monitor) messages() {
 	for _, o := range m.ops {
-		if strings.HasPrefix(o.Err, Stray) {
-			m.violation("one message", o.Return, "%s", o)
+		if !o.stray() {
+			continue
 		}
+		if slices.ContainsFunc(m.h.Events, func(e Event) bool { return e.Resent && e.Start < o.Return }) {
+			m.v.Exceptions[ToldTwice]++
+			continue
+		}
+		m.violation("one message", o.Return, "%s", o)
 	}
 }
 
@@ -278,7 +282,7 @@ func (m *monitor) punctual() {
 			m.v.Exceptions[Disagreed]++
 		case m.h.Moves && o.overtaken():
 			m.v.Exceptions[Overtaken]++
-		case o.TooLate() && o.brief(), o.inVain():
+		case o.TooLate() && o.brief(), o.inVain(), o.stray():
 		case o.Outcome == Unknown && disturbed == 0 && !m.dropped(o):
 			m.violation("answered", o.Call, "no answer, or trouble without a fault: %v", o)
 		case o.Outcome != Unknown && took > most+disturbed:

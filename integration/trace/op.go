@@ -140,6 +140,9 @@ func (o *Op) overtaken() bool {
 		strings.HasPrefix(o.Err, "TRYAGAIN the slot of this lock moves: the lock was taken away and granted")
 }
 
+// stray says that the op has not run, because a message came before it that nobody waited for.
+func (o *Op) stray() bool { return strings.HasPrefix(o.Err, Stray) }
+
 // outlived says that the op took longer than the lease that it asked for. While its lock moves it may then
 // have held the lock for a lease that nobody was told of, because the fence came too late.
 func (o *Op) outlived() bool { return o.Return-o.Call > o.Lease }
