@@ -176,8 +176,8 @@ func (ws *Queues) rise(w *waiter) bool {
 }
 
 // lieDown notes that the attempt of w is over, and was refused. If w was handed the lock meanwhile, it asks
-// again: either the attempt came before that, and the next one finds the grant; or it came behind a BREAK that
-// ended the grant, and w stands in the queue once more, in a place that nobody else would take back.
+// again: either the attempt came before that, and the next one finds the grant; or it came behind a BREAK
+// that ended the grant, and w stands in the queue once more, in a place that nobody else would take back.
 func (ws *Queues) lieDown(w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
