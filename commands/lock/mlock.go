@@ -129,7 +129,11 @@ func (q *taking) untold() (err error) {
 // take is the task of an MLOCK.
 func (q *taking) take(ctx context.Context) []byte {
 	ok, held, err := q.set.Take(ctx)
-	if ok && q.set.Left(time.Now()) <= 0 {
+	var left time.Duration
+	if ok {
+		left = q.set.Left(time.Now())
+	}
+	if ok && left <= 0 {
 		q.set.Undo()
 		err = errGrantOver
 	}
@@ -143,7 +147,7 @@ func (q *taking) take(ctx context.Context) []byte {
 	case !ok:
 		return resp.Null(q.proto)
 	}
-	return q.answer()
+	return q.answer(left)
 }
 
 // granted has the holds kept alive, if that was asked for. It takes them back if a hold of the token was lost
@@ -211,8 +215,8 @@ func (q *taking) Lost() {
 	q.set.Undo()
 }
 
-// answer tells of the grant.
-func (q *taking) answer() []byte {
+// answer tells of the grant, with what was left of the least lease.
+func (q *taking) answer(left time.Duration) []byte {
 	given := q.set.Given()
 	b := redcon.AppendArray(nil, 3)
 	b = redcon.AppendBulkString(b, q.set.Token())
@@ -220,5 +224,5 @@ func (q *taking) answer() []byte {
 	for _, p := range given {
 		b = redcon.AppendInt(b, p.Grant.Fence)
 	}
-	return redcon.AppendInt(b, q.set.Left(time.Now()).Milliseconds())
+	return redcon.AppendInt(b, left.Milliseconds())
 }
