@@ -224,15 +224,19 @@ func (o *Op) overlaps(events []Event) bool {
 }
 
 // operations makes porcupine's history of the ops of a key. A release that overlaps one of resent
-// may have run although its answer is Null. What overlaps a lossy event is left out, and what was
-// held before its end is a ghost afterwards.
+// may have run although its answer is Null. What overlaps a lossy event is left out, or may have
+// run before it, and what was held before its end is a ghost afterwards.
 func operations(ops []Op, moves bool, events, resent, lossy []Event) []porcupine.Operation {
 	var history []porcupine.Operation
 	for n, o := range ops {
-		if o.overlaps(lossy) {
-			continue
+		until := o.letGo(events)
+		if i := slices.IndexFunc(lossy, func(e Event) bool { return o.overlaps([]Event{e}) }); i >= 0 {
+			if o.isNote() || o.Outcome != Done && o.Outcome != Granted || o.Call >= lossy[i].Start {
+				continue
+			}
+			o.Outcome, until = Unknown, lossy[i].Start
 		}
-		in := &input{Op: o, until: o.letGo(events)}
+		in := &input{Op: o, until: until}
 		if moves {
 			in.moved, in.beside = onTheWay, besides(ops, n)
 		}
