@@ -21,6 +21,7 @@ type fault struct {
 	args        []string // of the nodes
 	each        func(i int) []string
 	upstream    func(s *scene) string
+	nodeTimeout time.Duration // of the nodes; 0: the one that the command line says
 	strike      func(s *scene)
 	targets     func(r row) []page.Verdict
 }
@@ -31,7 +32,9 @@ var faults = []fault{
 	{name: "force", title: "CLUSTER FAILOVER FORCE", lossy: true, strike: byHand("FORCE")},
 	{name: "takeover", title: "CLUSTER FAILOVER TAKEOVER", lossy: true, strike: byHand("TAKEOVER")},
 	{name: "kill", title: "master killed (-9)", lossy: true, targets: swift(50), strike: killMaster},
-	{name: "kill-full", title: "the same, where cluster-require-full-coverage is yes", lossy: true,
+	{name: "kill-2s", title: "master killed (-9), cluster-node-timeout 2s", nodeTimeout: 2 * time.Second,
+		lossy: true, targets: swift(50), strike: killMaster},
+	{name: "kill-full", title: "master killed (-9), cluster-require-full-coverage yes", lossy: true,
 		args: []string{"--cluster-require-full-coverage", "yes"}, strike: killMaster},
 	{name: "restart", title: "master killed (-9) and started again at once", strike: func(s *scene) {
 		s.strike()
@@ -45,10 +48,9 @@ var faults = []fault{
 		s.stop(s.master.Process, 5*time.Second)
 	}},
 	{name: "stop-15s", title: "master stopped (SIGSTOP) for 15 s", lossy: true, targets: swift(100),
-		strike: func(s *scene) {
-			s.watch(s.replica())
-			s.stop(s.master.Process, 15*time.Second)
-		}},
+		strike: stopMaster},
+	{name: "stop-15s-2s", title: "master stopped (SIGSTOP) for 15 s, cluster-node-timeout 2s",
+		nodeTimeout: 2 * time.Second, lossy: true, targets: swift(100), strike: stopMaster},
 	{name: "cut", title: "master cut off: every packet dropped, for 16 s", needs: ownNetwork, lossy: true,
 		targets: swift(100), strike: cut((*scene).dropAll)},
 	{name: "bus", title: "bus of a master cut, but not the clients' port, for 16 s", needs: ownNetwork,
@@ -154,6 +156,11 @@ func killMaster(s *scene) {
 	s.strike()
 	s.master.Kill()
 	s.promotion()
+}
+
+func stopMaster(s *scene) {
+	s.watch(s.replica())
+	s.stop(s.master.Process, 15*time.Second)
 }
 
 // exited waits for the end of a proxy after SIGTERM.

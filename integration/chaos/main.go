@@ -265,6 +265,9 @@ func perform(ctx context.Context, f *fault, o options) (r row) {
 	if r.Skipped = f.needs.why(); r.Skipped != "" {
 		return r
 	}
+	if f.nodeTimeout > 0 {
+		o.nodeTimeout = f.nodeTimeout
+	}
 	r.Machine = append(page.Machine(), page.First("redis-server", "--version"),
 		fmt.Sprintf("cluster-node-timeout %v", o.nodeTimeout))
 	s := &scene{life: &life{}, options: o, fault: f}
