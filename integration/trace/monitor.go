@@ -280,7 +280,7 @@ func (m *monitor) punctual() {
 		switch {
 		case m.h.Quorum && disturbed == 0 && m.disagreed(o):
 			m.v.Exceptions[Disagreed]++
-		case m.h.Moves && o.overtaken():
+		case m.h.Moves && o.Overtaken():
 			m.v.Exceptions[Overtaken]++
 		case o.TooLate() && o.brief(), o.inVain(), o.stray():
 		case o.Outcome == Unknown && disturbed == 0 && !m.dropped(o):

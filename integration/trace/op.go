@@ -134,8 +134,8 @@ func (o *Op) TooLate() bool {
 			strings.HasPrefix(o.Err, "TRYAGAIN the lock was granted and given back"))
 }
 
-// overtaken says that a LOCK with BREAK took the lock, and others had it before the client could be told.
-func (o *Op) overtaken() bool {
+// Overtaken says that a LOCK with BREAK took the lock, and others had it before the client could be told.
+func (o *Op) Overtaken() bool {
 	return o.Outcome == Unknown && o.Break &&
 		strings.HasPrefix(o.Err, "TRYAGAIN the slot of this lock moves: the lock was taken away and granted")
 }
