@@ -254,7 +254,7 @@ func repeat(ctx context.Context, f *fault, o options) (r row) {
 			return r
 		}
 		fmt.Printf("%s\n", r.words())
-		earlier = append(earlier, r)
+		earlier = append(earlier, r.undrawn())
 		o.seed++
 	}
 }

@@ -28,6 +28,15 @@ type row struct {
 	Earlier []row `json:"earlier,omitempty"` // rounds of the same fault before this one
 }
 
+// undrawn is the row without what only its plot shows, which is that of the last round.
+func (r row) undrawn() row {
+	r.Ways = slices.Clone(r.Ways)
+	for i := range r.Ways {
+		r.Ways[i].Rate = nil
+	}
+	return r
+}
+
 // rounds are all rounds of the fault, the row itself last.
 func (r row) rounds() []row { return append(slices.Clone(r.Earlier), r) }
 
