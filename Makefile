@@ -6,7 +6,8 @@ SERVERS  := ./integration/compat ./integration/faults ./integration/attacks ./in
 LEAN     := -vet=off -ldflags='-s -w' # vet has been before, and no debugger comes after: a minute less to build
 # what runs the program as users do, which is built with the race detector: the tests themselves need none
 PROCESS  := ./integration/faults ./integration/compat ./integration/transcripts ./integration/attacks ./integration/compare ./integration/clients ./integration/deploy ./integration/chaos ./integration/checkup ./integration/browser ./integration/tool
-# packages that the race detector would only make slow: scripts of Redis, archives, benchmarks, the judge of traces, rounds
+# packages that the race detector would only make slow: scripts of Redis, archives, benchmarks, the judge of traces,
+# rounds
 UNRACED  := ./integration/rounds ./integration/trace ./integration/bench ./internal/release ./redlock/scripts
 # what is compiled for one test serves the others, and releases, if all say so
 SHARED   := GOFLAGS="$$GOFLAGS -trimpath"
@@ -37,7 +38,8 @@ quick: fmt-check ## every test that needs no server, in less than a minute: to r
 test: tools vet fmt-check ## install what is missing, then every test; what is under test has the race detector, but for what it would only make slow
 	@others=$$($(GO) list $(PROCESS) $(UNRACED)); packages=$$($(GO) list ./... | grep -Fxv "$$others"); failed=0; set -x; \
 	$(SHARED) $(GO) test -race $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) ./redlock/quorum $$packages || failed=1; \
-	$(SHARED) CGO_ENABLED=0 $(GO) test $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) $(PROCESS) $(UNRACED) ./redlock/quorum && exit $$failed
+	$(SHARED) CGO_ENABLED=0 $(GO) test $(LEAN) -count=1 -p 3 -parallel 6 -timeout $(TIMEOUT) $(PROCESS) $(UNRACED) \
+		./redlock/quorum && exit $$failed
 
 tools: # what the tests need: a C compiler for the race detector, Redis, clients of other languages, a browser, other servers
 	@cc=$$($(GO) env CC); command -v "$${cc%% *}" >/dev/null || { \

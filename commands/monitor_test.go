@@ -105,6 +105,13 @@ func TestShownByMonitor(t *testing.T) {
 	}
 }
 
+// EXEC of Redis 6 has the flag that hides it, and is shown all the same.
+func TestExecOfRedis6IsShown(t *testing.T) {
+	if exec := (&commands.Command{Flags: commands.RunsQueue | commands.SkipMonitor}); !exec.Shown() {
+		t.Error("EXEC is not shown")
+	}
+}
+
 func TestMayWrite(t *testing.T) {
 	table := commandstest.Redis7(t, lock.Verbs(lock.Lockers{})...)
 	scripts := commands.NewScripts(10)
