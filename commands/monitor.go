@@ -85,9 +85,9 @@ func appendQuoted(dst, arg []byte) []byte {
 	return append(dst, '"')
 }
 
-// Shown says that MONITOR shows the command like any other. Commands that run scripts, and EXEC of Redis 6,
-// have the flag that hides them, but Redis shows them all the same: in another way, ahead of the commands that
-// the script calls, and behind those that EXEC has run.
+// Shown says that MONITOR shows the command like any other. Commands that run scripts, and EXEC of
+// Redis 6, have the flag that hides them, but Redis shows them all the same: in another way, ahead of
+// the commands that the script calls, and behind those that EXEC has run.
 func (c *Command) Shown() bool {
 	return c.Flags&Admin == 0 && (c.Flags&SkipMonitor == 0 || c.Flags&(Scripted|RunsQueue) != 0)
 }
